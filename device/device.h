@@ -1,0 +1,69 @@
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace etna {
+
+enum class DeviceType : std::uint8_t { cpu, vulkan };
+
+/// Where a tensor lives: the host (`cpu`) or one Vulkan adapter (`vulkan:0`). A value; costs nothing to copy.
+struct Device {
+  DeviceType type = DeviceType::cpu;
+  std::uint8_t index = 0;
+
+  constexpr Device() = default;
+  constexpr Device(DeviceType t, int i = 0) : type(t), index(static_cast<std::uint8_t>(i)) {}
+
+  /// Reads `cpu`, `vulkan` (= `vulkan:0`) or `vulkan:N`. Says nothing of whether it is there; select_device() does.
+  /// @throws DeviceError for any other text.
+  static Device parse(std::string_view text);
+
+  bool is_cpu() const { return type == DeviceType::cpu; }
+  bool is_vulkan() const { return type == DeviceType::vulkan; }
+  std::string str() const;
+
+  friend constexpr auto operator<=>(const Device&, const Device&) = default;
+};
+
+inline constexpr Device kCPU{};
+inline constexpr Device kVulkan{DeviceType::vulkan, 0};
+
+/// One row of what select_device() chose from.
+struct AdapterInfo {
+  Device device;
+  std::string name;                   ///< "NVIDIA H200"
+  std::string kind;                   ///< discrete, integrated, virtual, software, cpu
+  std::string driver;                 ///< driver name and version, empty for the CPU
+  std::uint64_t memory_bytes = 0;     ///< largest device-local heap; host memory for the CPU
+  std::string rejected;               ///< why it cannot be used; empty where it can
+  std::vector<std::string> features;  ///< what kernels may use: float16, int8, int64, float64, cooperative_matrix ...
+  std::vector<std::string> limits;    ///< "shared memory 48 KiB", "subgroup 32" ...
+};
+
+/// Every adapter that was found, usable or not, Vulkan's first, the CPU last. Never throws for want of a loader or driver.
+std::vector<AdapterInfo> adapters();
+
+/// Chooses a device. `requested` beats $ETNA_DEVICE beats the config file (`device` in $XDG_CONFIG_HOME/etna/config.json)
+/// beats `auto`. `auto` takes a discrete GPU, then an integrated one, then the CPU; a software rasterizer only when named.
+/// @throws DeviceError where a named device is not there, with what was found, why each was rejected and what to try.
+Device select_device(std::string_view requested = {});
+
+/// `device: requested=auto detected=[vulkan:0 NVIDIA H200, cpu] selected=vulkan:0`, the line programs print at the start.
+std::string device_line(std::string_view requested, Device selected);
+
+/// The name a person knows the device by: "NVIDIA H200", or the processor's model.
+std::string device_name(Device device);
+
+/// Waits until everything queued on the device has finished. Does nothing on the CPU.
+/// @throws DeviceLost
+void synchronize(Device device);
+
+/// True under ETNA_STRICT=1 (or set_strict(true)): an op that would move a tensor or fall back to the CPU throws instead.
+bool strict();
+void set_strict(bool on);
+
+}  // namespace etna

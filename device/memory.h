@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include <etna/device/device.h>
+
+namespace etna {
+
+/// What a device's caching allocator holds. All figures in bytes, but for the counts.
+struct MemoryStats {
+  std::uint64_t in_use = 0;    ///< bytes in live storages, as rounded by the allocator
+  std::uint64_t cached = 0;    ///< bytes held from the system and not in use
+  std::uint64_t peak = 0;      ///< largest in_use since the start or reset_peak_memory()
+  std::uint64_t hits = 0;      ///< allocations served from the cache
+  std::uint64_t misses = 0;    ///< allocations that went to the system
+  std::uint64_t reserved() const { return in_use + cached; }
+};
+
+MemoryStats memory_stats(Device device);
+void reset_peak_memory(Device device);
+
+/// Gives cached memory back to the system.
+void empty_cache(Device device);
+
+/// A run of bytes on one device, owned by shared_ptr and given back to the device's cache when the last owner goes.
+/// Freed bytes are reused in stream order: work already queued on them finishes first.
+class Storage {
+ public:
+  Storage(Device device, std::size_t bytes, std::byte* host, std::uint64_t address, void* block)
+      : device_(device), bytes_(bytes), host_(host), address_(address), block_(block) {}
+  ~Storage();
+  Storage(const Storage&) = delete;
+  Storage& operator=(const Storage&) = delete;
+
+  Device device() const { return device_; }
+  std::size_t bytes() const { return bytes_; }
+  /// Host pointer on the CPU, null on a GPU.
+  std::byte* host() const { return host_; }
+  /// Buffer device address on a GPU (what kernels get), the host pointer's value on the CPU.
+  std::uint64_t address() const { return address_; }
+
+  /// Counts writes in place; autograd compares it to catch a saved tensor that was modified.
+  std::uint32_t version = 0;
+
+ private:
+  Device device_;
+  std::size_t bytes_;
+  std::byte* host_;
+  std::uint64_t address_;
+  void* block_;  ///< the allocator's own handle
+};
+
+using StoragePtr = std::shared_ptr<Storage>;
+
+/// At least `bytes` bytes, aligned to 256, with undefined content.
+/// @throws OutOfMemory with the size asked, what is in use and the limit that was hit.
+StoragePtr allocate(Device device, std::size_t bytes);
+
+/// Copies between host memory and a storage, counted in transfers(). On a GPU upload() queues (the bytes are staged before it
+/// returns); download() submits and waits. Offsets and sizes in bytes; the caller has checked the bounds.
+void upload(const void* source, Storage& to, std::size_t offset, std::size_t bytes);
+void download(const Storage& from, std::size_t offset, void* target, std::size_t bytes);
+
+}  // namespace etna

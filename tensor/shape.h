@@ -1,0 +1,68 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace etna {
+
+inline constexpr int kMaxRank = 8;
+
+/// Up to eight numbers kept inline: sizes, strides, or a list of dimensions.
+class Dims {
+ public:
+  constexpr Dims() = default;
+  Dims(std::initializer_list<std::int64_t> values) : Dims(std::span(values.begin(), values.size())) {}
+  Dims(const std::vector<std::int64_t>& values) : Dims(std::span(values)) {}
+  /// @throws ShapeError for more than kMaxRank values.
+  explicit Dims(std::span<const std::int64_t> values);
+  static Dims filled(int count, std::int64_t value);
+
+  int rank() const { return rank_; }
+  std::size_t size() const { return static_cast<std::size_t>(rank_); }
+  bool empty() const { return rank_ == 0; }
+  std::int64_t operator[](int i) const { return values_[static_cast<std::size_t>(i)]; }
+  std::int64_t& operator[](int i) { return values_[static_cast<std::size_t>(i)]; }
+  const std::int64_t* begin() const { return values_.data(); }
+  const std::int64_t* end() const { return values_.data() + rank_; }
+  std::int64_t* begin() { return values_.data(); }
+  std::int64_t* end() { return values_.data() + rank_; }
+  std::int64_t back() const { return values_[static_cast<std::size_t>(rank_ - 1)]; }
+  std::int64_t& back() { return values_[static_cast<std::size_t>(rank_ - 1)]; }
+  void push_back(std::int64_t value);
+  void insert(int at, std::int64_t value);
+  void erase(int at);
+  bool contains(std::int64_t value) const;
+
+  friend bool operator==(const Dims& a, const Dims& b) {
+    return a.rank_ == b.rank_ && std::equal(a.begin(), a.end(), b.begin());
+  }
+
+ private:
+  std::array<std::int64_t, kMaxRank> values_{};
+  int rank_ = 0;
+};
+
+/// Sizes of a tensor, outermost first.
+using Shape = Dims;
+/// Distance between neighbours along each dimension, in elements.
+using Strides = Dims;
+
+std::int64_t numel(const Shape& shape);
+/// Row-major strides.
+Strides contiguous_strides(const Shape& shape);
+/// "[2, 3]"
+std::string str(const Dims& dims);
+
+/// NumPy broadcasting of two shapes. @throws ShapeError naming `op`.
+Shape broadcast(const Shape& a, const Shape& b, const char* op);
+
+/// Brings a dimension in [-rank, rank) into [0, rank). @throws ShapeError naming `op`.
+int wrap_dim(std::int64_t dim, int rank, const char* op);
+/// Wraps each, refuses repeats, sorts; an empty list means all dimensions.
+Dims wrap_dims(const Dims& dims, int rank, const char* op);
+
+}  // namespace etna
