@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <etna/device/caching_allocator.h>
+#include <etna/device/device.h>
+
+/// What the rest of device/ asks of the Vulkan backend. Free of Vulkan's own headers. Every function that takes a
+/// Device throws DeviceError where that adapter does not exist or cannot be used; the logical device is made on first
+/// use.
+namespace etna::vulkan {
+
+/// Vulkan's rows of etna::adapters(), best kind first, usable or not. Empty where there is no loader or no driver.
+const std::vector<AdapterInfo>& adapters();
+
+/// Why adapters() is empty: "no Vulkan loader (libvulkan.so.1) was found"; empty where it is not.
+const std::string& why_no_adapters();
+
+/// The device's allocator. Its segments are device-local; blocks come back at once on free(), since the recorder orders
+/// whatever uses the same bytes next.
+CachingAllocator& allocator(Device device);
+
+/// Stages the bytes and queues the copy; `source` may be reused on return. Any size and alignment.
+void upload(Device device, const void* source, std::uint64_t address, std::size_t bytes);
+
+/// Submits what is queued, copies, waits.
+void download(Device device, std::uint64_t address, void* target, std::size_t bytes);
+
+/// Submits what is queued and waits until the device is idle. @throws DeviceLost
+void synchronize(Device device);
+
+}  // namespace etna::vulkan
