@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include <etna/data/prefetcher.h>
+#include <etna/tensor/tensor.h>
+
+namespace etna::data {
+
+/// Cuts a corpus into `batch` contiguous streams of n = len / batch tokens. Step i reads tokens [i·seq, i·seq + seq] of
+/// every stream: x all but the last, y all but the first. No shuffling; a stream goes on where the step before ended.
+/// Refers to the ids.
+class StreamBatches {
+ public:
+  /// @throws ShapeError where batch or seq is below 1; FormatError for a corpus too short for one step.
+  StreamBatches(std::span<const std::int32_t> ids, std::int64_t batch, std::int64_t seq);
+
+  std::int64_t batch() const { return batch_; }
+  std::int64_t seq() const { return seq_; }
+  /// Steps an epoch: (n - 1) / seq.
+  std::int64_t steps() const { return (stream_ - 1) / seq_; }
+  std::int64_t tokens_per_step() const { return batch_ * seq_; }
+
+  /// Writes batch·seq ids each to x and y, row by row. @throws ShapeError for a step outside [0, steps).
+  void fill(std::int64_t step, std::int32_t* x, std::int32_t* y) const;
+
+ private:
+  std::span<const std::int32_t> ids_;
+  std::int64_t batch_, seq_, stream_;
+};
+
+/// Inputs and the tokens that follow them, i32 [batch, seq].
+struct Batch {
+  Tensor x, y;
+  std::int64_t step = 0;  ///< within the epoch
+
+  Batch to(Device device) const { return {x.to(device), y.to(device), step}; }
+};
+
+/// The batch of one step, on the CPU.
+Batch make_batch(const StreamBatches& streams, std::int64_t step);
+
+/// One epoch of batches on the CPU, prepared ahead by a thread:
+///
+///     for (const Batch& batch : BatchLoader(streams)) { auto [x, y, step] = batch.to(device); … }
+///
+/// The ids behind `streams` must outlive it.
+class BatchLoader {
+ public:
+  explicit BatchLoader(const StreamBatches& streams, std::int64_t first_step = 0, std::size_t depth = 4);
+
+  /// Nothing after the last step.
+  std::optional<Batch> next() { return prefetcher_.next(); }
+
+  struct End {};
+  class Iterator {
+   public:
+    explicit Iterator(BatchLoader& loader) : loader_(&loader), batch_(loader.next()) {}
+    const Batch& operator*() const { return *batch_; }
+    const Batch* operator->() const { return &*batch_; }
+    Iterator& operator++() {
+      batch_ = loader_->next();
+      return *this;
+    }
+    bool operator==(End) const { return !batch_.has_value(); }
+
+   private:
+    BatchLoader* loader_;
+    std::optional<Batch> batch_;
+  };
+  Iterator begin() { return Iterator(*this); }
+  End end() const { return {}; }
+
+ private:
+  Prefetcher<Batch> prefetcher_;
+};
+
+}  // namespace etna::data

@@ -1,0 +1,53 @@
+#include <algorithm>
+#include <string_view>
+
+#include <etna/data/words.h>
+
+namespace etna::data {
+namespace {
+
+template <std::size_t N>
+bool one_of(std::string_view word, const std::string_view (&list)[N]) {
+  return std::find(std::begin(list), std::end(list), word) != std::end(list);
+}
+
+/// Written behind a word without a space.
+bool joins_left(std::string_view word) {
+  static constexpr std::string_view marks[] = {",", ".", ";", ":", "!", "?", ")", "]", "%", "'s", "n't", "'"};
+  return one_of(word, marks);
+}
+/// Written before a word without a space.
+bool joins_right(std::string_view word) {
+  static constexpr std::string_view marks[] = {"(", "[", "$", "£", "#"};
+  return one_of(word, marks);
+}
+
+/// "@-@", "@,@", "@.@": the mark stood inside a word of the original text.
+bool is_escaped(std::string_view word) { return word.size() == 3 && word.front() == '@' && word.back() == '@'; }
+
+}  // namespace
+
+std::string decode(std::span<const std::int32_t> ids, const Vocabulary& vocab) {
+  std::string text;
+  bool join = true, quoted = false;  // at the start of a line nothing is joined to, and no quotation is open
+  for (const std::int32_t id : ids) {
+    const std::string_view word = vocab.word(id);
+    if (word == kEndOfLine) {
+      text += '\n';
+      join = true;
+      quoted = false;
+    } else if (is_escaped(word)) {
+      text += word[1];
+      join = true;
+    } else {
+      const bool quote = word == "\"";
+      if (!join && !joins_left(word) && !(quote && quoted)) text += ' ';
+      text += word;
+      if (quote) quoted = !quoted;
+      join = joins_right(word) || (quote && quoted);
+    }
+  }
+  return text;
+}
+
+}  // namespace etna::data

@@ -1,0 +1,87 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+namespace etna::data {
+
+/// Runs `produce` in a thread of its own, at most `depth` items ahead of whoever calls next(). One thread consumes.
+template <typename T>
+class Prefetcher {
+ public:
+  /// @param produce gives the next item, or nothing at the end; what it throws comes out of next().
+  explicit Prefetcher(std::function<std::optional<T>()> produce, std::size_t depth = 2)
+      : produce_(std::move(produce)), depth_(depth == 0 ? 1 : depth), thread_([this] { run(); }) {}
+
+  /// Does not wait for items that nobody took, only for the one being produced.
+  ~Prefetcher() {
+    {
+      const std::lock_guard lock(mutex_);
+      stop_ = true;
+    }
+    space_.notify_one();
+    thread_.join();
+  }
+  Prefetcher(const Prefetcher&) = delete;
+  Prefetcher& operator=(const Prefetcher&) = delete;
+
+  /// Items in the order they were produced, then nothing, for good. An exception comes once, behind the items before
+  /// it.
+  std::optional<T> next() {
+    std::unique_lock lock(mutex_);
+    ready_.wait(lock, [this] { return !items_.empty() || done_; });
+    if (items_.empty()) {
+      if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
+      return std::nullopt;
+    }
+    std::optional<T> item(std::move(items_.front()));
+    items_.pop_front();
+    lock.unlock();
+    space_.notify_one();
+    return item;
+  }
+
+ private:
+  void run() {
+    std::exception_ptr failure;
+    try {
+      while (wait_for_space()) {
+        std::optional<T> item = produce_();
+        if (!item) break;
+        const std::lock_guard lock(mutex_);
+        items_.push_back(std::move(*item));
+        ready_.notify_one();
+      }
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    const std::lock_guard lock(mutex_);
+    failure_ = std::move(failure);
+    done_ = true;
+    ready_.notify_one();
+  }
+
+  bool wait_for_space() {
+    std::unique_lock lock(mutex_);
+    space_.wait(lock, [this] { return items_.size() < depth_ || stop_; });
+    return !stop_;
+  }
+
+  std::function<std::optional<T>()> produce_;
+  const std::size_t depth_;
+  std::mutex mutex_;
+  std::condition_variable ready_, space_;
+  std::deque<T> items_;
+  std::exception_ptr failure_;
+  bool stop_ = false, done_ = false;
+  std::thread thread_;  // last: it starts when everything it uses is there
+};
+
+}  // namespace etna::data

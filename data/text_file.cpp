@@ -1,0 +1,87 @@
+#include <etna/data/text_file.h>
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+
+#include <etna/device/error.h>
+
+namespace etna::data {
+namespace {
+
+/// Length of the well-formed sequence at the start of `s`, which is not ASCII; 0 where there is none (Unicode 15, table
+/// 3-7).
+std::size_t sequence_length(std::string_view s) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned>(static_cast<unsigned char>(s[i])); };
+  const unsigned lead = byte(0);
+  const std::size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
+  if (lead < 0xC2 || lead > 0xF4 || s.size() < length) return 0;
+  unsigned low = 0x80, high = 0xBF;
+  if (lead == 0xE0) low = 0xA0;
+  if (lead == 0xED) high = 0x9F;
+  if (lead == 0xF0) low = 0x90;
+  if (lead == 0xF4) high = 0x8F;
+  if (byte(1) < low || byte(1) > high) return 0;
+  for (std::size_t i = 2; i < length; ++i)
+    if ((byte(i) & 0xC0) != 0x80) return 0;
+  return length;
+}
+
+}  // namespace
+
+std::size_t find_invalid_utf8(std::string_view text) {
+  constexpr std::uint64_t kHighBits = 0x8080808080808080u;
+  for (std::size_t i = 0; i < text.size();) {
+    std::uint64_t eight;
+    if (i + sizeof eight <= text.size()) {
+      std::memcpy(&eight, text.data() + i, sizeof eight);
+      if (!(eight & kHighBits)) {
+        i += sizeof eight;
+        continue;
+      }
+    }
+    if (static_cast<unsigned char>(text[i]) < 0x80) {
+      ++i;
+      continue;
+    }
+    const std::size_t length = sequence_length(text.substr(i));
+    if (length == 0) return i;
+    i += length;
+  }
+  return std::string_view::npos;
+}
+
+std::string read_text_file(const std::filesystem::path& file, std::string_view advice) {
+  const auto refuse = [&](const std::string& what) {
+    return FormatError(fmt::format("{}: {}{}", file.string(), what, advice));
+  };
+  std::error_code none;
+  if (std::filesystem::is_directory(file, none)) throw refuse("is a folder, not a text file");
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> in(std::fopen(file.c_str(), "rb"), std::fclose);
+  if (!in)
+    throw refuse(errno == ENOENT ? "there is no such file" : fmt::format("cannot be read ({})", std::strerror(errno)));
+
+  const auto bytes = std::filesystem::file_size(file, none);
+  std::string text;
+  std::size_t filled = 0;
+  // A pipe has no size, and a file may grow: read until there is no more.
+  text.resize(none ? 65536 : bytes + 1);
+  while (const std::size_t got = std::fread(text.data() + filled, 1, text.size() - filled, in.get())) {
+    filled += got;
+    if (filled == text.size()) text.resize(2 * text.size());
+  }
+  if (std::ferror(in.get())) throw refuse(fmt::format("cannot be read ({})", std::strerror(errno)));
+  text.resize(filled);
+
+  if (const std::size_t at = text.find('\0'); at != std::string::npos)
+    throw refuse(fmt::format("is not text: byte {} is NUL", at));
+  if (const std::size_t at = find_invalid_utf8(text); at != std::string::npos)
+    throw refuse(fmt::format("is not UTF-8 text: invalid sequence at byte {}", at));
+  return text;
+}
+
+}  // namespace etna::data
