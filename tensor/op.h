@@ -82,8 +82,8 @@ struct OpDef {
   /// there is none either, not differentiable.
   TensorList (*vjp)(const VjpCall&) = nullptr;
   Saved saved = Saved::none;
-  /// Instead of kernels: the output is a view of in[0].
-  Tensor (*view)(const OpCall&) = nullptr;
+  /// Instead of infer and kernels: makes the outputs itself (views of in[0], copies to another device).
+  TensorList (*direct)(const OpCall&) = nullptr;
 };
 
 /// Runs an op: brings inputs to one device, infers, allocates, runs the kernel (or falls back), tells autograd.
@@ -106,8 +106,20 @@ class GradRecorder {
 };
 GradRecorder& grad_recorder();
 
-/// True while gradients are recorded in this thread; NoGrad (autograd/grad_mode.h) turns it off.
+/// True while gradients are recorded in this thread; NoGrad (<etna/autograd/autograd.h>) turns it off.
 bool grad_enabled();
 void set_grad_enabled(bool on);
+
+/// Sets grad mode for a scope.
+class GradMode {
+ public:
+  explicit GradMode(bool on) : before_(grad_enabled()) { set_grad_enabled(on); }
+  ~GradMode() { set_grad_enabled(before_); }
+  GradMode(const GradMode&) = delete;
+  GradMode& operator=(const GradMode&) = delete;
+
+ private:
+  bool before_;
+};
 
 }  // namespace etna

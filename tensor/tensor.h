@@ -162,6 +162,8 @@ Tensor from_bytes(const void* bytes, Shape shape, DType dtype, Device device = {
 namespace detail {
 /// A tensor over existing storage; computes `contiguous`.
 Tensor make_view(const StoragePtr& storage, Device device, DType dtype, Shape shape, Strides strides, std::int64_t offset);
+/// The same values under another handle, off the tape.
+Tensor alias(const Tensor& x);
 /// Shape, dtype and device without storage: what autograd keeps of an input whose values it does not need.
 Tensor without_storage(const Tensor& x);
 }  // namespace detail

@@ -1,0 +1,264 @@
+#include <algorithm>
+#include <map>
+#include <queue>
+#include <unordered_map>
+
+#include <fmt/format.h>
+
+#include <etna/autograd/autograd.h>
+#include <etna/autograd/node.h>
+#include <etna/tensor/ops.h>
+
+namespace etna::autograd {
+namespace {
+
+thread_local bool anomaly_mode = false;
+
+/// Gradients on their way to a node's outputs. A gradient that is ours alone is added to in place.
+struct Pending {
+  TensorList grads;
+  std::vector<bool> owned;
+};
+
+void accumulate(Tensor& into, bool& owned, const Tensor& grad, bool create_graph) {
+  if (!into.defined()) {
+    into = grad;
+    owned = false;
+  } else if (owned && !create_graph) {
+    into.add_(grad);
+  } else {
+    into = into + grad;
+    owned = true;
+  }
+}
+
+void check_finite(const Node& node, const TensorList& grads) {
+  for (std::size_t i = 0; i < grads.size(); ++i) {
+    if (!grads[i].defined()) continue;
+    NoGrad off;
+    if (sum(logical_not(isfinite(grads[i].to(f32)))).item<std::int64_t>() > 0) {
+      throw GradError(fmt::format("backward: the gradient that '{}' gives its input {} {} holds a NaN or an infinity", node.name, i, str(grads[i].shape())));
+    }
+  }
+}
+
+/// The saved values, unless they were overwritten since.
+Tensor unpack(const Node& node, const SavedTensor& saved) {
+  if (saved.tensor.defined() && saved.tensor.impl()->storage && saved.version != saved.tensor.storage()->version) {
+    throw GradError(fmt::format("backward: a tensor {} that '{}' saved was modified in place afterwards; clone() it before", str(saved.tensor.shape()), node.name));
+  }
+  return saved.tensor;
+}
+
+/// Differentiates an op without a rule through its reference.
+TensorList through_reference(const Node& node, const TensorList& in, std::span<const Tensor> grads, bool create_graph) {
+  GradMode on(true);
+  TensorList leaves = in;
+  TensorList wanted;
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    if (!node.needs[i]) continue;
+    if (!create_graph) {
+      leaves[i] = detail::alias(in[i]);
+      leaves[i].requires_grad_();
+    }
+    wanted.push_back(leaves[i]);
+  }
+  TensorList outputs = node.op->reference({*node.op, leaves, node.attrs});
+  TensorList roots, seeds;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (i < grads.size() && grads[i].defined() && outputs[i].requires_grad()) roots.push_back(outputs[i]), seeds.push_back(grads[i]);
+  }
+  TensorList result(in.size());
+  if (roots.empty()) return result;
+  TensorList found = grad(roots, wanted, seeds, false, create_graph);
+  for (std::size_t i = 0, k = 0; i < in.size(); ++i) {
+    if (node.needs[i]) result[i] = found[k++];
+  }
+  return result;
+}
+
+void apply_hooks(const Meta& meta, Tensor& grad) {
+  for (const auto& hook : meta.hooks) {
+    if (Tensor replaced = hook(grad); replaced.defined()) grad = replaced;
+  }
+}
+
+struct Later {
+  bool operator()(const std::shared_ptr<Node>& a, const std::shared_ptr<Node>& b) const { return a->sequence < b->sequence; }
+};
+
+}  // namespace
+
+Node::~Node() {
+  // A long tape is a long chain of owners; taking it apart here, link by link, keeps the stack flat. Every node that a saved
+  // input leads to is also behind an edge, so clearing the inputs lets go of none that the chain does not hold.
+  std::vector<std::shared_ptr<Node>> chain;
+  auto take_apart = [&chain](Node& node) {
+    for (Edge& edge : node.edges) {
+      if (edge.node) chain.push_back(std::move(edge.node));
+    }
+    node.edges.clear();
+    node.in.clear();
+  };
+  take_apart(*this);
+  while (!chain.empty()) {
+    std::shared_ptr<Node> node = std::move(chain.back());
+    chain.pop_back();
+    if (node.use_count() == 1) take_apart(*node);
+  }
+}
+
+TensorList run_node(const std::shared_ptr<Node>& shared, std::span<const Tensor> grads, bool create_graph) {
+  Node& node = *shared;
+  if (node.freed) {
+    throw GradError(fmt::format("backward: the graph through '{}' was freed by an earlier backward; pass retain_graph = true there", node.name));
+  }
+  GradMode mode(create_graph);
+  if (node.custom) {
+    TensorList given(grads.begin(), grads.end());
+    for (std::size_t i = 0; i < given.size(); ++i) {
+      if (!given[i].defined()) given[i] = zeros_like(node.out[i].tensor);
+    }
+    TensorList result = node.custom(given);
+    if (result.size() != node.needs.size()) {
+      throw GradError(fmt::format("backward: '{}' returned {} gradients for {} inputs", node.name, result.size(), node.needs.size()));
+    }
+    return result;
+  }
+  TensorList in, out;
+  for (const SavedTensor& s : node.in) in.push_back(unpack(node, s));
+  for (std::size_t i = 0; i < node.out.size(); ++i) {
+    Tensor y = unpack(node, node.out[i]);
+    if (create_graph && y.impl()->storage) {
+      y = detail::alias(y);  // saved without its place on the tape, which a second derivative needs
+      y.impl()->requires_grad = true;
+      Meta& meta = meta_of(y);
+      meta.node = shared;
+      meta.output = static_cast<int>(i);
+    }
+    out.push_back(y);
+  }
+  if (node.op->vjp == nullptr) return through_reference(node, in, grads, create_graph);
+  return node.op->vjp({*node.op, in, out, grads, node.attrs, node.needs});
+}
+
+TensorList run_backward(std::span<const Tensor> roots, std::span<const Tensor> root_grads, std::span<const Tensor> targets, bool retain_graph,
+                        bool create_graph) {
+  std::unordered_map<Node*, Pending> pending;
+  std::priority_queue<std::shared_ptr<Node>, std::vector<std::shared_ptr<Node>>, Later> queue;
+  // Where a gradient is caught instead of stored: targets, by leaf or by (node, output).
+  std::unordered_map<TensorImpl*, std::size_t> leaf_targets;
+  std::map<std::pair<Node*, int>, std::vector<std::size_t>> node_targets;
+  TensorList caught(targets.size());
+  std::vector<bool> caught_owned(targets.size(), false);
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    Edge edge = edge_to(targets[i]);
+    if (edge.node) node_targets[{edge.node.get(), edge.output}].push_back(i);
+    else if (targets[i].defined()) leaf_targets[targets[i].impl()] = i;
+  }
+  // Nodes recorded before every target cannot lead to one.
+  std::uint64_t lowest = targets.empty() || !leaf_targets.empty() ? 0 : ~std::uint64_t{0};
+  for (const auto& [at, indices] : node_targets) lowest = std::min(lowest, at.first->sequence);
+  struct LeafGrad {
+    Tensor leaf, grad;
+    bool owned = false;
+  };
+  std::vector<LeafGrad> leaves;
+  std::unordered_map<TensorImpl*, std::size_t> leaf_index;
+
+  auto send = [&](const Edge& edge, const Tensor& grad) {
+    if (edge.leaf.defined()) {
+      auto [at, added] = leaf_index.try_emplace(edge.leaf.impl(), leaves.size());
+      if (added) leaves.push_back({edge.leaf, {}, false});
+      LeafGrad& slot = leaves[at->second];
+      accumulate(slot.grad, slot.owned, grad, create_graph);
+      return;
+    }
+    auto [at, added] = pending.try_emplace(edge.node.get());
+    Pending& p = at->second;
+    if (added) {
+      p.grads.resize(edge.node->results.size());
+      p.owned.resize(edge.node->results.size(), false);
+      queue.push(edge.node);
+    }
+    auto k = static_cast<std::size_t>(edge.output);
+    bool owned = p.owned[k];
+    accumulate(p.grads[k], owned, grad, create_graph);
+    p.owned[k] = owned;
+  };
+
+  GradMode mode(create_graph);
+  bool any = false;
+  for (std::size_t i = 0; i < roots.size(); ++i) {
+    Edge edge = edge_to(roots[i]);
+    if (!edge.wanted()) continue;
+    any = true;
+    send(edge, root_grads[i]);
+  }
+  if (!any) throw GradError("backward: nothing was recorded for this tensor; does any input require grad, and was grad mode on?");
+
+  while (!queue.empty()) {
+    std::shared_ptr<Node> node = queue.top();
+    queue.pop();
+    Pending arrived = std::move(pending.at(node.get()));
+    pending.erase(node.get());
+    for (std::size_t i = 0; i < arrived.grads.size(); ++i) {
+      if (!arrived.grads[i].defined()) continue;
+      if (auto result = node->results[i].lock(); result && result->autograd) apply_hooks(static_cast<Meta&>(*result->autograd), arrived.grads[i]);
+      if (auto found = node_targets.find({node.get(), static_cast<int>(i)}); found != node_targets.end()) {
+        for (std::size_t t : found->second) caught[t] = arrived.grads[i];
+      }
+    }
+    if (node->sequence <= lowest) continue;
+    TensorList grads = run_node(node, arrived.grads, create_graph);
+    if (anomaly_mode) check_finite(*node, grads);
+    for (std::size_t i = 0; i < grads.size(); ++i) {
+      if (!node->needs[i] || !grads[i].defined()) continue;
+      if (grads[i].shape() != node->in[i].tensor.shape()) {
+        throw GradError(fmt::format("backward: '{}' gave its input {} a gradient {}, the input is {}", node->name, i, str(grads[i].shape()), str(node->in[i].tensor.shape())));
+      }
+      send(node->edges[i], grads[i]);
+    }
+    if (!retain_graph && !create_graph) {
+      node->in.clear();
+      node->out.clear();
+      node->custom = nullptr;
+      node->freed = true;
+    }
+  }
+
+  for (LeafGrad& leaf : leaves) {
+    Meta& meta = meta_of(leaf.leaf);
+    apply_hooks(meta, leaf.grad);
+    if (auto found = leaf_targets.find(leaf.leaf.impl()); found != leaf_targets.end()) caught[found->second] = leaf.grad;
+    if (!targets.empty()) continue;
+    if (!meta.grad.defined()) {
+      // A gradient handed on unchanged may be shared with another leaf; .grad() must be the leaf's own to be scaled in place.
+      bool shared = !leaf.owned && (leaf.grad.impl_ptr().use_count() > 1 || leaf.grad.storage().use_count() > 1);
+      meta.grad = create_graph || !shared ? leaf.grad : leaf.grad.clone();
+      if (!create_graph) meta.grad = meta.grad.contiguous();
+    } else if (create_graph) {
+      meta.grad = meta.grad + leaf.grad;
+    } else {
+      meta.grad.add_(leaf.grad);
+    }
+  }
+  return caught;
+}
+
+TensorList grad(std::span<const Tensor> outputs, std::span<const Tensor> inputs, std::span<const Tensor> grad_outputs, bool retain_graph, bool create_graph) {
+  TensorList seeds(grad_outputs.begin(), grad_outputs.end());
+  if (seeds.empty()) {
+    for (const Tensor& y : outputs) {
+      if (y.numel() != 1) throw GradError(fmt::format("grad: an output has {} elements; pass grad_outputs", y.numel()));
+      seeds.push_back(ones_like(y));
+    }
+  }
+  if (seeds.size() != outputs.size()) throw GradError(fmt::format("grad: {} outputs but {} grad_outputs", outputs.size(), seeds.size()));
+  return run_backward(outputs, seeds, inputs, retain_graph, create_graph);
+}
+
+DetectAnomaly::DetectAnomaly() : before_(anomaly_mode) { anomaly_mode = true; }
+DetectAnomaly::~DetectAnomaly() { anomaly_mode = before_; }
+
+}  // namespace etna::autograd

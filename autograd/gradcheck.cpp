@@ -1,0 +1,84 @@
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include <etna/autograd/autograd.h>
+#include <etna/tensor/ops.h>
+
+namespace etna::autograd {
+namespace {
+
+/// Σ over outputs of Σ output · weight, a scalar whose gradient mixes every element differently.
+Tensor weighted_sum(const TensorList& outputs) {
+  Tensor total;
+  for (const Tensor& y : outputs) {
+    if (!y.defined() || !is_floating(y.dtype())) continue;
+    std::vector<double> weights(static_cast<std::size_t>(y.numel()));
+    for (std::size_t i = 0; i < weights.size(); ++i) weights[i] = 0.5 + std::fmod(0.6180339887498949 * static_cast<double>(i + 1), 1.0);
+    Tensor part = sum(y * from_vector(weights, y.shape(), y.device()));
+    total = total.defined() ? total + part : part;
+  }
+  return total;
+}
+
+}  // namespace
+
+std::string gradcheck(const std::function<TensorList(const TensorList&)>& f, const TensorList& inputs, GradcheckOptions options) {
+  TensorList leaves;
+  std::vector<std::size_t> wanted;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    leaves.push_back(inputs[i]);
+    if (!inputs[i].defined() || !inputs[i].requires_grad()) continue;
+    leaves[i] = inputs[i].detach().clone().requires_grad_();
+    wanted.push_back(i);
+  }
+  if (wanted.empty()) return "no input requires grad, so there is nothing to check";
+  TensorList targets;
+  for (std::size_t i : wanted) targets.push_back(leaves[i]);
+  Tensor loss = weighted_sum(f(leaves));
+  if (!loss.defined() || !loss.requires_grad()) return "no output depends on an input that requires grad";
+  TensorList analytic = grad(std::span(&loss, 1), targets);
+
+  auto value_at = [&](std::size_t input, std::int64_t element, double shift) {
+    NoGrad off;
+    TensorList moved = leaves;
+    moved[input] = leaves[input].detach().clone();
+    moved[input].data<double>()[element] += shift;
+    return weighted_sum(f(moved)).item<double>();
+  };
+  for (std::size_t k = 0; k < wanted.size(); ++k) {
+    std::size_t i = wanted[k];
+    if (leaves[i].dtype() != f64) return fmt::format("input {} is {}; differences need f64", i, name(leaves[i].dtype()));
+    std::vector<double> found = analytic[k].defined() ? analytic[k].to_vector<double>() : std::vector<double>(static_cast<std::size_t>(leaves[i].numel()));
+    for (std::int64_t e = 0; e < leaves[i].numel(); ++e) {
+      double numeric = (value_at(i, e, options.step) - value_at(i, e, -options.step)) / (2 * options.step);
+      double got = found[static_cast<std::size_t>(e)];
+      if (!(std::abs(got - numeric) <= options.absolute + options.relative * std::abs(numeric))) {
+        return fmt::format("input {} {}, element {}: the gradient is {}, differences give {}", i, str(leaves[i].shape()), e, got, numeric);
+      }
+    }
+  }
+  if (!options.second_order) return "";
+  GradcheckOptions first = options;
+  first.second_order = false;
+  auto gradient_of = [&](const TensorList& in) {
+    GradMode on(true);
+    // Where the outer check only wants values, the inner derivative still needs leaves that are recorded.
+    TensorList recorded = in, roots;
+    for (std::size_t i : wanted) {
+      if (!recorded[i].requires_grad()) recorded[i] = recorded[i].detach().clone().requires_grad_();
+      roots.push_back(recorded[i]);
+    }
+    Tensor y = weighted_sum(f(recorded));
+    TensorList found = grad(std::span(&y, 1), roots, {}, true, true);
+    for (std::size_t k = 0; k < found.size(); ++k) {
+      if (!found[k].defined()) found[k] = zeros_like(roots[k]);
+    }
+    return found;
+  };
+  std::string second = gradcheck(gradient_of, inputs, first);
+  if (second == "no output depends on an input that requires grad") return "";  // linear
+  return second.empty() ? "" : "second order: " + second;
+}
+
+}  // namespace etna::autograd

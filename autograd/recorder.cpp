@@ -1,0 +1,165 @@
+#include <atomic>
+
+#include <fmt/format.h>
+
+#include <etna/autograd/autograd.h>
+#include <etna/autograd/node.h>
+
+namespace etna {
+namespace autograd {
+namespace {
+
+std::atomic<std::uint64_t> next_sequence{1};
+
+class Recorder final : public GradRecorder {
+ public:
+  bool wants(std::span<const Tensor> inputs) const override {
+    if (!grad_enabled()) return false;
+    for (const Tensor& x : inputs) {
+      if (x.defined() && x.requires_grad()) return true;
+    }
+    return false;
+  }
+
+  void record(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs, std::span<Tensor> outputs) override {
+    bool differentiable = op.vjp != nullptr || op.reference != nullptr;
+    bool floating = false;
+    for (const Tensor& y : outputs) floating = floating || is_floating(y.dtype());
+    if (!differentiable || !floating) return;
+    auto node = std::make_shared<Node>();
+    node->name = op.name;
+    node->op = &op;
+    node->attrs = attrs;
+    // Without a rule of its own an op is differentiated through its reference, which needs the inputs.
+    auto saved = static_cast<unsigned>(op.vjp != nullptr ? op.saved : Saved::inputs);
+    for (const Tensor& x : inputs) node->in.push_back((saved & 1u) != 0 ? saved_values(x) : saved_shape(x));
+    for (const Tensor& x : inputs) {
+      node->edges.push_back(edge_to(x));
+      node->needs.push_back(node->edges.back().wanted());
+    }
+    // A saved output is kept without its link to this node, else the two would own each other.
+    for (const Tensor& y : outputs) node->out.push_back((saved & 2u) != 0 ? saved_values(detail::alias(y)) : saved_shape(y));
+    attach(node, outputs);
+  }
+
+  static void attach(const std::shared_ptr<Node>& node, std::span<Tensor> outputs) {
+    node->sequence = next_sequence++;
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      node->results.push_back(outputs[i].impl_ptr());
+      if (!is_floating(outputs[i].dtype())) continue;
+      outputs[i].impl()->requires_grad = true;
+      Meta& meta = meta_of(outputs[i]);
+      meta.node = node;
+      meta.output = static_cast<int>(i);
+    }
+  }
+
+ private:
+  static SavedTensor saved_shape(const Tensor& x) { return {detail::without_storage(x), 0}; }
+  static SavedTensor saved_values(const Tensor& x) { return {x, x.defined() ? x.storage()->version : 0}; }
+};
+
+}  // namespace
+
+Meta* find_meta(const Tensor& tensor) { return static_cast<Meta*>(tensor.impl()->autograd.get()); }
+
+Meta& meta_of(const Tensor& tensor) {
+  auto& slot = tensor.impl()->autograd;
+  if (!slot) slot = std::make_unique<Meta>();
+  return static_cast<Meta&>(*slot);
+}
+
+Edge edge_to(const Tensor& x) {
+  if (!x.defined() || !x.requires_grad()) return {};
+  Meta* meta = find_meta(x);
+  if (meta != nullptr && meta->node) return {meta->node, meta->output, {}};
+  return {nullptr, 0, x};
+}
+
+TensorList custom(const TensorList& inputs, const std::function<TensorList(const TensorList&)>& forward,
+                  std::function<TensorList(const TensorList&)> backward, std::string name) {
+  TensorList outputs;
+  {
+    NoGrad off;
+    TensorList plain;
+    for (const Tensor& x : inputs) plain.push_back(x.defined() ? x.detach() : x);
+    outputs = forward(plain);
+  }
+  if (!grad_recorder().wants(inputs)) return outputs;
+  auto node = std::make_shared<Node>();
+  node->name = std::move(name);
+  node->custom = std::move(backward);
+  for (const Tensor& x : inputs) {
+    node->in.push_back({x.defined() ? detail::without_storage(x) : x, 0});
+    node->edges.push_back(edge_to(x));
+    node->needs.push_back(node->edges.back().wanted());
+  }
+  for (Tensor& y : outputs) {
+    y = detail::alias(y);
+    node->out.push_back({detail::without_storage(y), 0});
+  }
+  Recorder::attach(node, outputs);
+  return outputs;
+}
+
+}  // namespace autograd
+
+GradRecorder& grad_recorder() {
+  static auto* recorder = new autograd::Recorder;
+  return *recorder;
+}
+
+bool Tensor::requires_grad() const { return defined() && impl_->requires_grad; }
+
+bool Tensor::is_leaf() const {
+  autograd::Meta* meta = autograd::find_meta(*this);
+  return meta == nullptr || !meta->node;
+}
+
+Tensor& Tensor::requires_grad_(bool on) {
+  if (on && !is_floating(dtype())) {
+    throw DtypeError(fmt::format("requires_grad_: the tensor holds {}; only floating tensors have gradients", name(dtype())));
+  }
+  if (!is_leaf()) throw GradError("requires_grad_: the tensor is the result of a recorded op; detach() it first");
+  impl_->requires_grad = on;
+  return *this;
+}
+
+Tensor Tensor::grad() const {
+  shape();
+  autograd::Meta* meta = autograd::find_meta(*this);
+  return meta != nullptr ? meta->grad : Tensor();
+}
+
+void Tensor::set_grad(const Tensor& grad) {
+  if (grad.defined() && (grad.shape() != shape() || grad.device() != device())) {
+    throw ShapeError(fmt::format("set_grad: a gradient {} on {} does not fit a tensor {} on {}", etna::str(grad.shape()), grad.device().str(),
+                                 etna::str(shape()), device().str()));
+  }
+  autograd::meta_of(*this).grad = grad;
+}
+
+Tensor Tensor::detach() const {
+  return requires_grad() ? detail::alias(*this) : *this;
+}
+
+void Tensor::register_hook(std::function<Tensor(const Tensor&)> hook) const {
+  if (!requires_grad()) throw GradError("register_hook: the tensor does not require grad, so no gradient will come");
+  autograd::meta_of(*this).hooks.push_back(std::move(hook));
+}
+
+void Tensor::backward(const Tensor& grad, bool retain_graph, bool create_graph) const {
+  Tensor seed = grad;
+  if (!seed.defined()) {
+    if (numel() != 1) {
+      throw GradError(fmt::format("backward: the tensor has {} elements {}; reduce it to one, or pass a gradient of its shape", numel(), etna::str(shape())));
+    }
+    seed = ones_like(*this);
+  }
+  if (seed.shape() != shape()) {
+    throw ShapeError(fmt::format("backward: a gradient {} does not fit a tensor {}", etna::str(seed.shape()), etna::str(shape())));
+  }
+  autograd::run_backward(std::span(this, 1), std::span(&seed, 1), {}, retain_graph, create_graph);
+}
+
+}  // namespace etna

@@ -1,0 +1,14 @@
+#pragma once
+
+/// Everything a program needs.
+#include <etna/autograd/autograd.h>
+#include <etna/data/data.h>
+#include <etna/device/device.h>
+#include <etna/device/error.h>
+#include <etna/device/memory.h>
+#include <etna/device/transfers.h>
+#include <etna/nn/nn.h>
+#include <etna/optim/optim.h>
+#include <etna/tensor/ops.h>
+#include <etna/tensor/safetensors.h>
+#include <etna/tensor/tensor.h>

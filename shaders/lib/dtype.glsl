@@ -1,0 +1,149 @@
+// Loads and stores of any dtype as the compute type T of this variant, T being chosen by
+// `T=float T_FLOAT`, `T=int T_INT`, `T=int64_t T_I64` or `T=double T_F64` in the variant's line. The
+// dtype is a specialization constant at every use, so the switches fold away.
+//
+// f16 is rounded by integer arithmetic when stored: SPIR-V leaves the rounding of a conversion to the device, and the same
+// bits are wanted everywhere. i64 is read as two words, so that indices and casts need no 64-bit arithmetic.
+#ifndef ETNA_DTYPE_GLSL
+#define ETNA_DTYPE_GLSL
+
+#extension GL_EXT_buffer_reference_uvec2 : require
+#include "buffers.glsl"
+
+// The order of etna::DType.
+const uint F64 = 0, F32 = 1, F16 = 2, BF16 = 3, I64 = 4, I32 = 5, I8 = 6, U8 = 7, BOOL = 8;
+
+ETNA_BUFFER(BufferF32, float);
+ETNA_BUFFER(BufferU16, uint16_t);
+ETNA_BUFFER(BufferI32, int);
+ETNA_BUFFER(BufferI8, int8_t);
+ETNA_BUFFER(BufferU8, uint8_t);
+ETNA_BUFFER_ALIGNED(BufferWords, uvec2, 8);
+
+float half_to_float(uint bits) { return unpackHalf2x16(bits).x; }
+
+uint float_to_half(float value) {
+  uint u = floatBitsToUint(value), sign = (u >> 16) & 0x8000u, magnitude = u & 0x7fffffffu;
+  if (magnitude > 0x7f800000u) return sign | 0x7e00u;
+  if (magnitude >= 0x477ff000u) return sign | 0x7c00u;
+  if (magnitude < 0x38800000u) {
+    // Subnormal: the implicit one made explicit and shifted into place, rounding to nearest even.
+    uint exponent = magnitude >> 23;
+    if (exponent < 102u) return sign;
+    uint mantissa = (magnitude & 0x7fffffu) | 0x800000u, shift = 126u - exponent;
+    uint low = mantissa & ((1u << shift) - 1u), tie = 1u << (shift - 1u), kept = mantissa >> shift;
+    return sign | (kept + ((low > tie || (low == tie && (kept & 1u) == 1u)) ? 1u : 0u));
+  }
+  uint rounded = magnitude + 0xfffu + ((magnitude >> 13) & 1u);
+  return sign | ((rounded - 0x38000000u) >> 13);
+}
+
+float bfloat16_to_float(uint bits) { return uintBitsToFloat(bits << 16); }
+
+uint float_to_bfloat16(float value) {
+  uint u = floatBitsToUint(value);
+  if ((u & 0x7fffffffu) > 0x7f800000u) return (u >> 16) | 0x40u;
+  return (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
+}
+
+float load_float(uvec2 address, uint i, uint dtype) {
+  switch (dtype) {
+    case F32: return BufferF32(address).v[i];
+    case F16: return half_to_float(uint(BufferU16(address).v[i]));
+    case BF16: return bfloat16_to_float(uint(BufferU16(address).v[i]));
+    case I64: {
+      uvec2 w = BufferWords(address).v[i];
+      return float(int(w.y)) * 4294967296.0 + float(w.x);
+    }
+    case I32: return float(BufferI32(address).v[i]);
+    case I8: return float(BufferI8(address).v[i]);
+    default: return float(BufferU8(address).v[i]);
+  }
+}
+
+void store_float(uvec2 address, uint i, uint dtype, float value) {
+  switch (dtype) {
+    case F32: BufferF32(address).v[i] = value; break;
+    case F16: BufferU16(address).v[i] = uint16_t(float_to_half(value)); break;
+    case BF16: BufferU16(address).v[i] = uint16_t(float_to_bfloat16(value)); break;
+    case I64: {
+      float whole = trunc(value), high = floor(whole / 4294967296.0);
+      BufferWords(address).v[i] = uvec2(uint(whole - high * 4294967296.0), uint(int(high)));
+      break;
+    }
+    case I32: BufferI32(address).v[i] = int(value); break;
+    case I8: BufferI8(address).v[i] = int8_t(int(value)); break;
+    case U8: BufferU8(address).v[i] = uint8_t(uint(int(value))); break;
+    default: BufferU8(address).v[i] = uint8_t(value != 0.0 ? 1u : 0u); break;
+  }
+}
+
+int load_int(uvec2 address, uint i, uint dtype) {
+  switch (dtype) {
+    case I64: return int(BufferWords(address).v[i].x);
+    case I32: return BufferI32(address).v[i];
+    case I8: return int(BufferI8(address).v[i]);
+    case U8:
+    case BOOL: return int(BufferU8(address).v[i]);
+    default: return int(load_float(address, i, dtype));
+  }
+}
+
+void store_int(uvec2 address, uint i, uint dtype, int value) {
+  switch (dtype) {
+    case I64: BufferWords(address).v[i] = uvec2(uint(value), value < 0 ? 0xffffffffu : 0u); break;
+    case I32: BufferI32(address).v[i] = value; break;
+    case I8: BufferI8(address).v[i] = int8_t(value); break;
+    case U8: BufferU8(address).v[i] = uint8_t(uint(value)); break;
+    case BOOL: BufferU8(address).v[i] = uint8_t(value != 0 ? 1u : 0u); break;
+    default: store_float(address, i, dtype, float(value)); break;
+  }
+}
+
+// A class index in [0, limit), read from i32 or i64 and clamped, so that a wrong one cannot read out of bounds.
+uint load_index(uvec2 address, uint i, uint dtype, uint limit) {
+  return uint(clamp(load_int(address, i, dtype), 0, int(limit) - 1));
+}
+
+#ifdef T
+#if defined(T_FLOAT)
+T load_value(uvec2 address, uint i, uint dtype) { return load_float(address, i, dtype); }
+void store_value(uvec2 address, uint i, uint dtype, T value) { store_float(address, i, dtype, value); }
+T immediate(uvec2 words) { return uintBitsToFloat(words.x); }
+#elif defined(T_INT)
+T load_value(uvec2 address, uint i, uint dtype) { return load_int(address, i, dtype); }
+void store_value(uvec2 address, uint i, uint dtype, T value) { store_int(address, i, dtype, value); }
+T immediate(uvec2 words) { return int(words.x); }
+#elif defined(T_I64)
+ETNA_BUFFER(BufferI64, int64_t);
+T load_value(uvec2 address, uint i, uint dtype) {
+  if (dtype == I64) return BufferI64(address).v[i];
+  if (dtype <= BF16) return int64_t(load_float(address, i, dtype));
+  return int64_t(load_int(address, i, dtype));
+}
+void store_value(uvec2 address, uint i, uint dtype, T value) {
+  if (dtype == I64) BufferI64(address).v[i] = value;
+  else if (dtype == BOOL) store_int(address, i, dtype, value != 0 ? 1 : 0);
+  else if (dtype <= BF16) store_float(address, i, dtype, float(value));
+  else store_int(address, i, dtype, int(value));
+}
+T immediate(uvec2 words) { return int64_t(packUint2x32(words)); }
+#elif defined(T_F64)
+ETNA_BUFFER(BufferF64, double);
+ETNA_BUFFER(BufferI64, int64_t);
+T load_value(uvec2 address, uint i, uint dtype) {
+  if (dtype == F64) return BufferF64(address).v[i];
+  if (dtype == I64) return double(BufferI64(address).v[i]);
+  return double(load_float(address, i, dtype));
+}
+void store_value(uvec2 address, uint i, uint dtype, T value) {
+  if (dtype == F64) BufferF64(address).v[i] = value;
+  else if (dtype == I64) BufferI64(address).v[i] = int64_t(value);
+  else if (dtype == I32) BufferI32(address).v[i] = int(value);
+  else store_float(address, i, dtype, float(value));
+}
+T immediate(uvec2 words) { return packDouble2x32(words); }
+#endif
+#endif
+
+#endif

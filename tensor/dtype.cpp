@@ -1,0 +1,48 @@
+#include <etna/tensor/dtype.h>
+
+namespace etna {
+
+Half::Half(float value) {
+  auto u = std::bit_cast<std::uint32_t>(value);
+  std::uint32_t sign = (u >> 16) & 0x8000u, magnitude = u & 0x7fffffffu;
+  if (magnitude > 0x7f800000u) {
+    bits = static_cast<std::uint16_t>(sign | 0x7e00u);  // NaN
+  } else if (magnitude >= 0x477ff000u) {
+    bits = static_cast<std::uint16_t>(sign | 0x7c00u);  // at or above 65520: infinity
+  } else if (magnitude < 0x38800000u) {
+    // Subnormal: adding 0.5 lines the result up with the mantissa's low bits and rounds to nearest even.
+    float shifted = std::bit_cast<float>(magnitude) + 0.5f;
+    bits = static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(shifted) - 0x3f000000u));
+  } else {
+    std::uint32_t rounded = magnitude + 0xfffu + ((magnitude >> 13) & 1u);
+    bits = static_cast<std::uint16_t>(sign | ((rounded - 0x38000000u) >> 13));
+  }
+}
+
+Half::operator float() const {
+  std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000u) << 16, exponent = (bits >> 10) & 0x1fu, mantissa = bits & 0x3ffu;
+  if (exponent == 31) return std::bit_cast<float>(sign | 0x7f800000u | (mantissa << 13));
+  if (exponent == 0) {
+    float value = static_cast<float>(mantissa) * 0x1p-24f;
+    return sign ? -value : value;
+  }
+  return std::bit_cast<float>(sign | ((exponent + 112u) << 23) | (mantissa << 13));
+}
+
+std::string_view name(DType t) {
+  constexpr std::string_view names[] = {"f64", "f32", "f16", "bf16", "i64", "i32", "i8", "u8", "bool"};
+  return names[static_cast<int>(t)];
+}
+
+DType promote(DType a, DType b) {
+  if (a == b) return a;
+  bool fa = is_floating(a), fb = is_floating(b);
+  if (fa != fb) return fa ? a : b;
+  if (fa) return a == f64 || b == f64 ? f64 : f32;  // the four differ, so f16 with bf16 gives f32 as well
+  if (a == boolean) return b;
+  if (b == boolean) return a;
+  if (a == i64 || b == i64) return i64;
+  return i32;  // i32 with anything smaller, and i8 with u8
+}
+
+}  // namespace etna

@@ -1,0 +1,104 @@
+#include <bit>
+#include <cmath>
+
+#include <etna/shaders/shaders.h>
+#include <etna/tensor/elementwise/elementwise.h>
+#include <etna/tensor/layout.h>
+#include <etna/tensor/vulkan.h>
+
+namespace etna::elementwise {
+namespace {
+
+struct Push {
+  std::uint64_t y, a, b, c;
+  std::uint64_t scalar;
+  std::uint32_t n;
+  std::uint32_t sizes[3];
+  std::uint32_t strides[4][4];
+};
+static_assert(sizeof(Push) == 120);
+
+/// The variant for these dtypes, or null. f32 loads and stores everything but f64; i64 is needed only where it is computed in.
+const vulkan::Shader* shader_for(const Evaluation& e) {
+  const vulkan::Capabilities& can = vulkan::capabilities(e.y.device());
+  DType compute = e.attributes.compute;
+  bool f64_involved = compute == f64 || e.y.dtype() == f64;
+  for (const Tensor& x : e.operands) f64_involved = f64_involved || (x.defined() && x.dtype() == f64);
+  if (f64_involved) {
+    return e.attributes.row == Row::identity && can.float64 && can.int64 ? &shaders::cast_f64 : nullptr;
+  }
+  if (is_floating(compute)) return &shaders::elementwise_float;
+  if (compute == i64) return can.int64 ? &shaders::elementwise_i64 : nullptr;
+  return &shaders::elementwise_int;
+}
+
+std::uint64_t scalar_words(double value, DType compute, const vulkan::Shader* shader) {
+  if (shader == &shaders::cast_f64) return std::bit_cast<std::uint64_t>(value);
+  if (is_floating(compute)) return std::bit_cast<std::uint32_t>(static_cast<float>(value));
+  return static_cast<std::uint64_t>(static_cast<std::int64_t>(value));
+}
+
+/// Dispatches over the last four dimensions, once for each index of those before them.
+void launch(const Evaluation& e, const vulkan::Shader& shader, const Layout& layout, int first, Push push, const Tensor* const* operands) {
+  int rank = layout.shape.rank();
+  if (rank - first > 4) {
+    for (std::int64_t i = 0; i < layout.shape[first]; ++i) {
+      launch(e, shader, layout, first + 1, push, operands);
+      std::uint64_t* addresses[] = {&push.y, &push.a, &push.b, &push.c};
+      for (int k = 0; k < layout.operands; ++k) {
+        if (operands[k]->defined()) {
+          *addresses[k] += static_cast<std::uint64_t>(layout.strides[k][first]) * item_size(operands[k]->dtype());
+        }
+      }
+    }
+    return;
+  }
+  push.n = 1;
+  for (int d = first; d < rank; ++d) push.n *= static_cast<std::uint32_t>(layout.shape[d]);
+  for (int j = 0; j < 4; ++j) {
+    int d = rank - 4 + j;
+    bool there = d >= first;
+    if (j > 0) push.sizes[j - 1] = there ? static_cast<std::uint32_t>(layout.shape[d]) : 1;
+    for (int k = 0; k < layout.operands; ++k) push.strides[k][j] = there ? static_cast<std::uint32_t>(layout.strides[k][d]) : 0;
+  }
+  DType dtypes[kMaxOperands] = {};
+  vulkan::Range reads[3];
+  std::size_t n_reads = 0;
+  for (int k = 0; k < layout.operands; ++k) {
+    if (!operands[k]->defined()) continue;
+    dtypes[k] = operands[k]->dtype();
+    if (k > 0) reads[n_reads++] = vulkan::range(*operands[k]);
+  }
+  vulkan::Range write = vulkan::range(*operands[0]);
+  std::uint32_t spec[] = {static_cast<std::uint32_t>(e.attributes.row),
+                          vulkan::word(!layout.all_contiguous()),
+                          vulkan::word(e.attributes.scalar_at),
+                          vulkan::word(dtypes[0]),
+                          vulkan::word(dtypes[1]),
+                          vulkan::word(dtypes[2]),
+                          vulkan::word(dtypes[3]),
+                          vulkan::word(e.arity)};
+  vulkan::record(e.y.device(), {shader, e.name, spec, vulkan::bytes_of(push), vulkan::grid((push.n + 1023) / 1024), {reads, n_reads}, {&write, 1}});
+}
+
+}  // namespace
+
+bool vulkan(const Evaluation& e) {
+  const vulkan::Shader* shader = shader_for(e);
+  if (shader == nullptr) return false;
+  if (e.y.numel() == 0) return true;
+  const Tensor* operands[kMaxOperands] = {&e.y};
+  for (int k = 0; k < e.arity; ++k) operands[k + 1] = &e.operands[static_cast<std::size_t>(k)];
+  Layout layout = merge_layout(e.y.shape(), std::span<const Tensor* const>(operands, static_cast<std::size_t>(e.arity + 1)));
+  // A number that stands for a whole operand is contiguous however the others are walked.
+  if (e.attributes.scalar_at != 0) layout.strides[e.attributes.scalar_at] = layout.strides[0];
+  Push push{};
+  push.y = e.y.address();
+  std::uint64_t* addresses[] = {&push.a, &push.b, &push.c};
+  for (int k = 0; k < e.arity; ++k) *addresses[k] = vulkan::address_or_zero(e.operands[static_cast<std::size_t>(k)]);
+  push.scalar = scalar_words(e.attributes.scalar, e.attributes.compute, shader);
+  launch(e, *shader, layout, 0, push, operands);
+  return true;
+}
+
+}  // namespace etna::elementwise

@@ -1,0 +1,75 @@
+#include <fmt/format.h>
+
+#include <etna/tensor/elementwise/elementwise.h>
+#include <etna/tensor/op.h>
+#include <etna/tensor/tensor.h>
+
+namespace etna {
+namespace {
+
+using elementwise::Attributes;
+using elementwise::Row;
+
+void check_writable(const Tensor& x, const char* method) {
+  if (x.requires_grad() && grad_enabled()) {
+    throw GradError(fmt::format("{}: the tensor requires grad and grad mode is on; write under NoGrad, or on a detached tensor", method));
+  }
+}
+
+void check_fits(const Tensor& to, const Tensor& from, const char* method) {
+  if (broadcast(to.shape(), from.shape(), method) != to.shape()) {
+    throw ShapeError(fmt::format("{}: {} does not broadcast to {}", method, str(from.shape()), str(to.shape())));
+  }
+}
+
+/// x may be both result and operand; an operand that overlaps x at other strides is copied first.
+Tensor apart(const Tensor& x, const Tensor& other) {
+  bool shared = x.storage() == other.storage() && !(x.offset() == other.offset() && x.strides() == other.strides() && x.shape() == other.shape());
+  return shared ? other.clone() : other;
+}
+
+void write(const char* method, Tensor& x, Row row, int arity, int scalar_at, double scalar, std::initializer_list<Tensor> operands) {
+  DType compute = x.dtype();
+  ++x.storage()->version;
+  elementwise::run({method, Attributes{row, scalar_at, scalar, x.dtype(), compute}, arity, std::span(operands.begin(), operands.size()), x});
+}
+
+}  // namespace
+
+Tensor& Tensor::copy_(const Tensor& source) {
+  check_writable(*this, "copy_");
+  check_fits(*this, source, "copy_");
+  GradMode off(false);
+  Tensor from = source.to(device()).to(dtype());
+  write("copy_", *this, Row::identity, 1, 0, 0, {apart(*this, from)});
+  return *this;
+}
+
+Tensor& Tensor::fill_(double value) {
+  check_writable(*this, "fill_");
+  write("fill_", *this, Row::identity, 1, 1, value, {Tensor()});
+  return *this;
+}
+
+Tensor& Tensor::add_(const Tensor& other, double alpha) {
+  check_writable(*this, "add_");
+  check_fits(*this, other, "add_");
+  if (alpha == 1) write("add_", *this, Row::add_, 2, 0, 0, {*this, apart(*this, other)});
+  else write("add_", *this, Row::add_scaled_, 3, 3, alpha, {*this, apart(*this, other), Tensor()});
+  return *this;
+}
+
+Tensor& Tensor::mul_(const Tensor& other) {
+  check_writable(*this, "mul_");
+  check_fits(*this, other, "mul_");
+  write("mul_", *this, Row::mul_, 2, 0, 0, {*this, apart(*this, other)});
+  return *this;
+}
+
+Tensor& Tensor::mul_(double value) {
+  check_writable(*this, "mul_");
+  write("mul_", *this, Row::mul_, 2, 2, value, {*this, Tensor()});
+  return *this;
+}
+
+}  // namespace etna

@@ -1,0 +1,126 @@
+#include <etna/tensor/op.h>
+
+#include <fmt/format.h>
+
+#include <etna/device/transfers.h>
+
+namespace etna {
+namespace {
+
+thread_local bool grad_mode = true;
+
+/// The device an op runs on: the first GPU among its inputs, else the CPU.
+Device device_of(const OpDef& op, std::span<const Tensor> inputs) {
+  Device device;
+  for (const Tensor& x : inputs) {
+    if (!x.defined() || x.device().is_cpu()) continue;
+    if (device.is_cpu()) device = x.device();
+    if (device != x.device()) {
+      throw DeviceError(fmt::format("{}: inputs on {} and {}; move one with .to(device)", op.name, device.str(), x.device().str()));
+    }
+  }
+  return device;
+}
+
+/// Copies host inputs to the op's device, counted. Returns true where `moved` now holds the inputs to use.
+bool move_inputs(const OpDef& op, std::span<const Tensor> inputs, Device device, TensorList& moved) {
+  bool any = false;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].defined() || inputs[i].device() == device) continue;
+    detail::count_moved_tensor(op.name, fmt::format("input {} {} is on {}, another is on {}", i, str(inputs[i].shape()),
+                                                    inputs[i].device().str(), device.str()));
+    if (!any) moved.assign(inputs.begin(), inputs.end());
+    any = true;
+    moved[i] = inputs[i].to(device);
+  }
+  return any;
+}
+
+TensorList allocate_outputs(const OpCall& call, Device device, const std::vector<OutputSpec>& specs) {
+  TensorList out;
+  out.reserve(specs.size());
+  for (const OutputSpec& spec : specs) {
+    if (spec.alias >= 0) {
+      out.push_back(call.in[static_cast<std::size_t>(spec.alias)]);
+      ++out.back().storage()->version;
+    } else {
+      if (numel(spec.shape) > std::int64_t{0x7fffffff}) {
+        throw ShapeError(fmt::format("{}: the result {} has more than 2^31 elements, which kernels do not index; split it", call.op.name, str(spec.shape)));
+      }
+      out.push_back(empty(spec.shape, {spec.dtype, device}));
+    }
+  }
+  return out;
+}
+
+/// No kernel: compose it, or take the inputs to the CPU and the outputs back.
+void fall_back(const OpCall& call, Device device, TensorList& out) {
+  if (call.op.reference != nullptr) {
+    detail::count_fallback(call.op.name, fmt::format("no kernel on {} for these dtypes, composed of others", device.str()));
+    TensorList composed = call.op.reference(call);
+    for (std::size_t i = 0; i < out.size(); ++i) out[i].copy_(composed[i]);
+    return;
+  }
+  detail::count_fallback(call.op.name, fmt::format("no kernel on {} for these dtypes, computed on the CPU", device.str()));
+  TensorList host(call.in.begin(), call.in.end());
+  for (Tensor& x : host) {
+    if (x.defined()) x = x.to(kCPU);
+  }
+  TensorList host_out;
+  for (const Tensor& y : out) host_out.push_back(empty(y.shape(), {y.dtype(), kCPU}));
+  std::vector<OutputSpec> specs = call.op.infer({call.op, host, call.attrs});
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    if (specs[i].alias >= 0) host_out[i] = host[static_cast<std::size_t>(specs[i].alias)];
+  }
+  call.op.cpu({call.op, host, call.attrs}, host_out);
+  for (std::size_t i = 0; i < out.size(); ++i) out[i].copy_(host_out[i]);
+}
+
+TensorList run(const OpCall& call, Device device) {
+  GradMode off(false);  // what a kernel, a fallback or a reference does inside is no step of its own
+  if (call.op.direct != nullptr) return call.op.direct(call);
+  std::vector<OutputSpec> specs = call.op.infer(call);
+  try {
+    TensorList out = allocate_outputs(call, device, specs);
+    if (device.is_cpu()) {
+      if (call.op.cpu != nullptr) {
+        call.op.cpu(call, out);
+      } else {
+        out = call.op.reference(call);
+      }
+    } else if (call.op.vulkan == nullptr || !call.op.vulkan(call, out)) {
+      fall_back(call, device, out);
+    }
+    return out;
+  } catch (const OutOfMemory& error) {
+    std::string_view what = error.what();
+    std::string prefix = fmt::format("{}: ", call.op.name);
+    if (what.starts_with(prefix)) throw;
+    throw OutOfMemory(prefix + std::string(what));
+  }
+}
+
+}  // namespace
+
+bool grad_enabled() { return grad_mode; }
+void set_grad_enabled(bool on) { grad_mode = on; }
+
+TensorList apply(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs) {
+  Device device = device_of(op, inputs);
+  TensorList moved;
+  if (!device.is_cpu() && move_inputs(op, inputs, device, moved)) inputs = moved;
+  TensorList out = run({op, inputs, attrs}, device);
+  GradRecorder& recorder = grad_recorder();
+  if (recorder.wants(inputs)) recorder.record(op, inputs, attrs, out);
+  return out;
+}
+
+TensorList apply(const OpDef& op, std::initializer_list<Tensor> inputs, const Attrs& attrs) {
+  return apply(op, std::span(inputs.begin(), inputs.size()), attrs);
+}
+
+Tensor apply1(const OpDef& op, std::initializer_list<Tensor> inputs, const Attrs& attrs) {
+  return std::move(apply(op, std::span(inputs.begin(), inputs.size()), attrs)[0]);
+}
+
+}  // namespace etna

@@ -1,0 +1,130 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <tuple>
+#include <vector>
+
+#include <etna/tensor/tensor.h>
+
+/// The public ops. Each is differentiable where that makes sense, broadcasts as NumPy does where several tensors meet, and
+/// promotes dtypes as PyTorch does. f16 and bf16 are computed in f32 and rounded once.
+namespace etna {
+
+// ---- elementwise: rows of tensor/ops/elementwise.def
+#define ETNA_DECLARE_1(NAME) Tensor NAME(const Tensor& x);
+#define ETNA_DECLARE_2(NAME)                      \
+  Tensor NAME(const Tensor& a, const Tensor& b);  \
+  Tensor NAME(const Tensor& a, double b);         \
+  Tensor NAME(double a, const Tensor& b);
+#define ETNA_DECLARE_3(NAME)                                       \
+  Tensor NAME(const Tensor& a, const Tensor& b, const Tensor& c);  \
+  Tensor NAME(const Tensor& a, const Tensor& b, double c);         \
+  Tensor NAME(const Tensor& a, double b, const Tensor& c);
+#define ETNA_ELEMENTWISE(NAME, ARITY, ...) ETNA_DECLARE_##ARITY(NAME)
+#include <etna/tensor/ops/elementwise.def>
+#undef ETNA_ELEMENTWISE
+#undef ETNA_DECLARE_1
+#undef ETNA_DECLARE_2
+#undef ETNA_DECLARE_3
+
+inline Tensor operator-(const Tensor& x) { return neg(x); }
+#define ETNA_OPERATOR(SYMBOL, NAME)                                                          \
+  inline Tensor operator SYMBOL(const Tensor& a, const Tensor& b) { return NAME(a, b); }     \
+  inline Tensor operator SYMBOL(const Tensor& a, double b) { return NAME(a, b); }            \
+  inline Tensor operator SYMBOL(double a, const Tensor& b) { return NAME(a, b); }
+ETNA_OPERATOR(+, add)
+ETNA_OPERATOR(-, sub)
+ETNA_OPERATOR(*, mul)
+ETNA_OPERATOR(/, div)
+ETNA_OPERATOR(==, eq)
+ETNA_OPERATOR(!=, ne)
+ETNA_OPERATOR(<, lt)
+ETNA_OPERATOR(<=, le)
+ETNA_OPERATOR(>, gt)
+ETNA_OPERATOR(>=, ge)
+#undef ETNA_OPERATOR
+
+/// The values as another dtype: rounds to nearest even among floats, truncates toward zero to integers, ≠ 0 to bool.
+Tensor cast(const Tensor& x, DType dtype);
+/// A contiguous copy.
+Tensor copy(const Tensor& x);
+/// mask ? value : x. @param mask bool, broadcasts with x.
+Tensor masked_fill(const Tensor& x, const Tensor& mask, double value);
+/// NaN stays NaN. The gradient passes where lo ≤ x ≤ hi.
+Tensor clamp(const Tensor& x, std::optional<double> lo, std::optional<double> hi);
+
+// ---- reductions over `dims` (empty: all)
+Tensor sum(const Tensor& x, Dims dims = {}, bool keepdim = false);        ///< integers and bool sum to i64
+Tensor mean(const Tensor& x, Dims dims = {}, bool keepdim = false);       ///< floating only
+Tensor max(const Tensor& x, Dims dims = {}, bool keepdim = false);        ///< gradient shared among equal maxima
+Tensor min(const Tensor& x, Dims dims = {}, bool keepdim = false);
+Tensor prod(const Tensor& x, Dims dims = {}, bool keepdim = false);
+Tensor logsumexp(const Tensor& x, Dims dims = {}, bool keepdim = false);
+Tensor var(const Tensor& x, Dims dims = {}, bool keepdim = false, int correction = 1);
+Tensor argmax(const Tensor& x, std::optional<std::int64_t> dim = {}, bool keepdim = false);  ///< i64; the first of equals; NaN wins
+Tensor argmin(const Tensor& x, std::optional<std::int64_t> dim = {}, bool keepdim = false);
+/// Sums what broadcasting `shape` to x's shape had repeated; the gradient of broadcasting.
+Tensor sum_to(const Tensor& x, const Shape& shape);
+
+// ---- along one dimension
+Tensor softmax(const Tensor& x, std::int64_t dim);
+Tensor log_softmax(const Tensor& x, std::int64_t dim);
+Tensor cumsum(const Tensor& x, std::int64_t dim, bool reverse = false);
+/// The part of the last two dimensions on and below (above) the k-th diagonal; the rest 0.
+Tensor tril(const Tensor& x, std::int64_t diagonal = 0);
+Tensor triu(const Tensor& x, std::int64_t diagonal = 0);
+
+// ---- products
+/// Matrix product. @param a [..., M, K] @param b [..., K, N] @return [..., M, N]; leading dimensions broadcast; a 1-d operand
+/// is a row (a) or column (b) that is dropped from the result. f16/bf16 accumulate in f32.
+Tensor matmul(const Tensor& a, const Tensor& b);
+/// x · weightᵀ + bias. @param x [..., in] @param weight [out, in] @param bias [out] or undefined @return [..., out]
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
+/// Attention (Vaswani et al. 2017). @param q [..., H, T, D] @param k, v [..., G, S, D] with G dividing H (grouped heads)
+/// @param mask undefined, bool (true: attend) or floating (added), broadcasting to [..., H, T, S]; not with causal
+/// @param scale 1/√D where left out. A row that may attend to nothing gives 0.
+Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask = {}, bool causal = false,
+                                    std::optional<double> scale = {});
+
+// ---- norms over the last dimension
+/// @param weight, bias [D] or undefined
+Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps = 1e-5);
+/// Root-mean-square norm (Zhang & Sennrich 2019). @param weight [D] or undefined
+Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps = 1e-6);
+
+// ---- losses. Targets are class indices, i64 or i32.
+enum class Reduction { none, mean, sum };
+/// @param logits [N, C] or [N, C, ...] is not taken: flatten first @param target [N]. Rows whose target is ignore_index count
+/// neither in the sum nor in the mean.
+Tensor cross_entropy(const Tensor& logits, const Tensor& target, std::int64_t ignore_index = -100, double label_smoothing = 0,
+                     Reduction reduction = Reduction::mean);
+/// @param log_probs [N, C] @param target [N]
+Tensor nll_loss(const Tensor& log_probs, const Tensor& target, std::int64_t ignore_index = -100, Reduction reduction = Reduction::mean);
+Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction = Reduction::mean);
+
+// ---- indexing and joining
+/// Rows of a table. @param weight [V, D] @param index [...] i64 or i32 in [0, V) @return [..., D]. On the CPU an index outside
+/// throws ShapeError; on a GPU it reads row 0 ... V-1 clamped.
+Tensor embedding(const Tensor& weight, const Tensor& index);
+Tensor cat(const std::vector<Tensor>& tensors, std::int64_t dim = 0);
+Tensor stack(const std::vector<Tensor>& tensors, std::int64_t dim = 0);
+/// @param index [K] i64 or i32
+Tensor index_select(const Tensor& x, std::int64_t dim, const Tensor& index);
+/// out[i][j] = x[index[i][j]][j] for dim 0. @param index of x's rank, no larger than x outside `dim`
+Tensor gather(const Tensor& x, std::int64_t dim, const Tensor& index);
+/// A copy of x with out[index[i][j]][j] += source[i][j] for dim 0; equal indices add up in order, so the bits do not vary.
+Tensor scatter_add(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& source);
+
+// ---- random: Philox4x32-10 (Salmon et al. 2011), the same bits on every device
+/// Sets the process's seed and its offset to 0.
+void manual_seed(std::uint64_t seed);
+std::uint64_t current_seed();
+Tensor rand(Shape shape, TensorOptions options = {});   ///< uniform in [0, 1)
+Tensor randn(Shape shape, TensorOptions options = {});  ///< standard normal
+Tensor randint(std::int64_t low, std::int64_t high, Shape shape, TensorOptions options = {DType::i64});
+/// Zeroes each element with probability p and scales the rest by 1/(1-p).
+Tensor dropout(const Tensor& x, double p, bool training = true);
+
+}  // namespace etna

@@ -1,0 +1,170 @@
+#include <etna/tensor/tensor.h>
+
+#include <cmath>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include <etna/tensor/op.h>
+#include <etna/tensor/ops.h>
+
+namespace etna {
+
+const Shape& Tensor::shape() const {
+  if (!impl_) throw Error("an undefined tensor was used; it was never given a value (a missing gradient?)");
+  return impl_->shape;
+}
+const Strides& Tensor::strides() const { return shape(), impl_->strides; }
+std::int64_t Tensor::size(std::int64_t d) const { return shape()[wrap_dim(d, dim(), "size")]; }
+std::int64_t Tensor::numel() const { return etna::numel(shape()); }
+DType Tensor::dtype() const { return shape(), impl_->dtype; }
+Device Tensor::device() const { return shape(), impl_->device; }
+bool Tensor::is_contiguous() const { return shape(), impl_->contiguous; }
+const StoragePtr& Tensor::storage() const {
+  if (!shape().empty() && !impl_->storage) throw Error("this tensor carries no values, only its shape and dtype");
+  return impl_->storage;
+}
+std::int64_t Tensor::offset() const { return shape(), impl_->offset; }
+std::uint64_t Tensor::address() const {
+  return storage()->address() + static_cast<std::uint64_t>(impl_->offset) * item_size(impl_->dtype);
+}
+
+void* Tensor::raw_data() {
+  if (!device().is_cpu()) throw DeviceError(fmt::format("data: the tensor is on {}; call .to(kCPU) first", device().str()));
+  return storage()->host() + static_cast<std::size_t>(impl_->offset) * item_size(impl_->dtype);
+}
+const void* Tensor::raw_data() const { return const_cast<Tensor*>(this)->raw_data(); }
+
+template <typename T> T* Tensor::data() const {
+  if (dtype() != dtype_of<T>()) {
+    throw DtypeError(fmt::format("data: the tensor holds {}, {} was asked for", name(dtype()), name(dtype_of<T>())));
+  }
+  return static_cast<T*>(const_cast<Tensor*>(this)->raw_data());
+}
+
+template <typename T> std::vector<T> Tensor::to_vector() const {
+  Tensor host = detach().to(kCPU).to(dtype_of<T>()).contiguous();
+  const T* begin = host.data<T>();
+  return std::vector<T>(begin, begin + host.numel());
+}
+
+template <typename T> T Tensor::item() const {
+  if (numel() != 1) throw ShapeError(fmt::format("item: the tensor has {} elements {}, item() wants exactly one", numel(), etna::str(shape())));
+  Tensor host = detach().to(kCPU).to(dtype_of<T>());
+  return *host.data<T>();
+}
+
+#define ETNA_INSTANTIATE(T)                                                                                        \
+  template T* Tensor::data<T>() const;                                                                             \
+  template T Tensor::item<T>() const;                                                                              \
+  template Tensor from_vector<T>(const std::vector<T>&, Shape, Device);
+ETNA_INSTANTIATE(double)
+ETNA_INSTANTIATE(float)
+ETNA_INSTANTIATE(Half)
+ETNA_INSTANTIATE(BFloat16)
+ETNA_INSTANTIATE(std::int64_t)
+ETNA_INSTANTIATE(std::int32_t)
+ETNA_INSTANTIATE(std::int8_t)
+ETNA_INSTANTIATE(std::uint8_t)
+ETNA_INSTANTIATE(bool)
+#undef ETNA_INSTANTIATE
+template std::vector<double> Tensor::to_vector<double>() const;
+template std::vector<float> Tensor::to_vector<float>() const;
+template std::vector<std::int64_t> Tensor::to_vector<std::int64_t>() const;
+template std::vector<std::int32_t> Tensor::to_vector<std::int32_t>() const;
+template std::vector<std::uint8_t> Tensor::to_vector<std::uint8_t>() const;
+
+Tensor Tensor::to(DType t) const { return t == dtype() ? *this : cast(*this, t); }
+Tensor Tensor::to(Device d, DType t) const { return d.is_cpu() ? to(d).to(t) : to(t).to(d); }
+Tensor Tensor::contiguous() const { return is_contiguous() ? *this : clone(); }
+Tensor Tensor::clone() const { return copy(*this); }
+Tensor Tensor::sum(Dims dims, bool keepdim) const { return etna::sum(*this, dims, keepdim); }
+Tensor Tensor::mean(Dims dims, bool keepdim) const { return etna::mean(*this, dims, keepdim); }
+Tensor Tensor::matmul(const Tensor& other) const { return etna::matmul(*this, other); }
+
+namespace detail {
+
+Tensor make_view(const StoragePtr& storage, Device device, DType dtype, Shape shape, Strides strides, std::int64_t offset) {
+  auto impl = std::make_shared<TensorImpl>();
+  impl->storage = storage;
+  impl->shape = shape;
+  impl->strides = strides;
+  impl->offset = offset;
+  impl->dtype = dtype;
+  impl->device = device;
+  std::int64_t expected = 1;
+  bool contiguous = true;
+  for (int i = shape.rank() - 1; i >= 0; --i) {
+    if (shape[i] == 0) contiguous = true, i = 0;  // nothing to step over
+    else if (shape[i] != 1) contiguous = contiguous && strides[i] == expected, expected *= shape[i];
+  }
+  impl->contiguous = contiguous || numel(shape) == 0;
+  return Tensor(std::move(impl));
+}
+
+Tensor alias(const Tensor& x) { return make_view(x.storage(), x.device(), x.dtype(), x.shape(), x.strides(), x.offset()); }
+
+Tensor without_storage(const Tensor& x) {
+  if (!x.defined()) return x;
+  return make_view(nullptr, x.device(), x.dtype(), x.shape(), contiguous_strides(x.shape()), 0);
+}
+
+}  // namespace detail
+
+Tensor empty(Shape shape, TensorOptions options) {
+  for (std::int64_t s : shape) {
+    if (s < 0) throw ShapeError(fmt::format("empty: the size {} in {} is negative", s, str(shape)));
+  }
+  std::size_t bytes = static_cast<std::size_t>(numel(shape)) * item_size(options.dtype);
+  return detail::make_view(allocate(options.device, bytes), options.device, options.dtype, shape, contiguous_strides(shape), 0);
+}
+
+Tensor full(Shape shape, double value, TensorOptions options) {
+  Tensor x = empty(shape, options);
+  x.fill_(value);
+  return x;
+}
+Tensor zeros(Shape shape, TensorOptions options) { return full(shape, 0, options); }
+Tensor ones(Shape shape, TensorOptions options) { return full(shape, 1, options); }
+Tensor empty_like(const Tensor& x) { return empty(x.shape(), {x.dtype(), x.device()}); }
+Tensor zeros_like(const Tensor& x) { return zeros(x.shape(), {x.dtype(), x.device()}); }
+Tensor ones_like(const Tensor& x) { return ones(x.shape(), {x.dtype(), x.device()}); }
+Tensor scalar(double value, TensorOptions options) { return full({}, value, options); }
+
+Tensor arange(double begin, double end, double step, TensorOptions options) {
+  if (step == 0 || !std::isfinite(begin) || !std::isfinite(end) || !std::isfinite(step)) {
+    throw ShapeError(fmt::format("arange: begin {}, end {}, step {} do not describe a finite range", begin, end, step));
+  }
+  auto count = static_cast<std::int64_t>(std::max(0.0, std::ceil((end - begin) / step)));
+  Tensor x = empty({count}, {options.dtype, kCPU});
+  visit(options.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    T* p = x.data<T>();
+    for (std::int64_t i = 0; i < count; ++i) {
+      double value = begin + static_cast<double>(i) * step;
+      if constexpr (sizeof(T) == 2) p[i] = T(static_cast<float>(value));
+      else p[i] = static_cast<T>(value);
+    }
+  });
+  return x.to(options.device);
+}
+
+Tensor from_bytes(const void* bytes, Shape shape, DType dtype, Device device) {
+  Tensor x = empty(shape, {dtype, device});
+  upload(bytes, *x.storage(), 0, static_cast<std::size_t>(x.numel()) * item_size(dtype));
+  return x;
+}
+
+template <typename T> Tensor from_vector(const std::vector<T>& values, Shape shape, Device device) {
+  if (numel(shape) != static_cast<std::int64_t>(values.size())) {
+    throw ShapeError(fmt::format("from_vector: {} values do not fill the shape {} of {} elements", values.size(), str(shape), numel(shape)));
+  }
+  if constexpr (std::is_same_v<T, bool>) {
+    std::vector<std::uint8_t> bytes(values.begin(), values.end());
+    return from_bytes(bytes.data(), shape, boolean, device);
+  } else {
+    return from_bytes(values.data(), shape, dtype_of<T>(), device);
+  }
+}
+
+}  // namespace etna

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <bit>
+#include <cstring>
+#include <initializer_list>
+#include <span>
+#include <vector>
+
+#include <etna/device/vulkan/kernel.h>
+#include <etna/tensor/op.h>
+
+/// Conveniences for the Vulkan side of ops.
+namespace etna::vulkan {
+
+/// The bytes from a tensor's first element to its last, whatever its strides.
+Range range(const Tensor& x);
+
+/// A push-constant block must match the shader's, laid out as in C (scalar).
+template <typename T> std::span<const std::byte> bytes_of(const T& value) {
+  static_assert(sizeof(T) <= 128);
+  return {reinterpret_cast<const std::byte*>(&value), sizeof(T)};
+}
+
+/// Workgroups for `count` along x, folded into y above 65535; the shader computes y * gl_NumWorkGroups.x + x and checks the end.
+std::array<std::uint32_t, 3> grid(std::int64_t count);
+
+inline std::uint32_t word(DType t) { return static_cast<std::uint32_t>(t); }
+inline std::uint32_t word(bool b) { return b ? 1u : 0u; }
+inline std::uint32_t word(std::int64_t n) { return static_cast<std::uint32_t>(n); }
+inline std::uint32_t word(int n) { return static_cast<std::uint32_t>(n); }
+
+/// Records one dispatch over tensors: ranges are taken from them. Spec and push as the shader declares.
+template <typename Push>
+void launch(const Shader& shader, const OpCall& call, std::initializer_list<std::uint32_t> spec, const Push& push,
+            std::array<std::uint32_t, 3> groups, std::initializer_list<const Tensor*> reads, std::initializer_list<const Tensor*> writes) {
+  Range in[8], out[8];
+  std::size_t n_in = 0, n_out = 0;
+  Device device;
+  for (const Tensor* x : reads) {
+    if (x != nullptr && x->defined() && x->numel() > 0) in[n_in++] = range(*x);
+  }
+  for (const Tensor* y : writes) {
+    if (y != nullptr && y->defined() && y->numel() > 0) out[n_out++] = range(*y), device = y->device();
+  }
+  record(device, {shader, call.op.name, std::span(spec.begin(), spec.size()), bytes_of(push), groups, {in, n_in}, {out, n_out}});
+}
+
+/// What a kernel puts in its push constants for an input that was left out: no shader reads it.
+inline std::uint64_t address_or_zero(const Tensor& x) { return x.defined() ? x.address() : 0; }
+
+}  // namespace etna::vulkan
