@@ -1,6 +1,8 @@
 // Buffers behind device addresses. Shaders declare buffers through these macros only, so that a variant that binds
 // buffers instead of addressing them stays possible.
 //
+//   #extension GL_GOOGLE_include_directive : require
+//   #include "buffers.glsl"
 //   ETNA_BUFFER(Floats, float)             a scalar type (or a macro that names one); its elements are b.v[i]
 //   ETNA_BUFFER_ALIGNED(Vec4s, vec4, 16)   wide loads, where the host has checked that the address is so aligned
 //   layout(push_constant, scalar) uniform Push { Floats x; Floats y; uint n; } p;      p.y.v[i] = p.x.v[i];

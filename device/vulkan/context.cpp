@@ -1,0 +1,76 @@
+#include <etna/device/vulkan/context.h>
+
+#include <array>
+#include <atomic>
+#include <cstdlib>
+
+#include <fmt/format.h>
+
+#include <etna/device/error.h>
+#include <etna/device/vulkan/backend.h>
+
+namespace etna::vulkan {
+namespace {
+
+std::array<std::atomic<Context*>, 256> contexts{};
+std::mutex making;
+
+/// Drivers tear down their threads after this; work still running then has crashed more than one of them.
+void leave() {
+  for (auto& slot : contexts) {
+    Context* context = slot.load();
+    if (!context || !context->logical.lost.empty()) continue;
+    std::unique_lock lock(context->mutex, std::try_to_lock);
+    if (!lock) continue;
+    try {
+      context->recorder.finish();
+      context->pipelines.cache().save();
+    } catch (const std::exception&) {
+      // Nobody is left to tell.
+    }
+  }
+}
+
+Context* make(Device device) {
+  const std::vector<Adapter>& found = all_adapters();
+  if (!device.is_vulkan() || device.index >= found.size()) {
+    throw DeviceError(fmt::format(
+        "{} does not exist: {}", device.str(),
+        found.empty() ? why_no_adapters()
+                      : fmt::format("{} Vulkan adapter{} found", found.size(), found.size() == 1 ? " was" : "s were")));
+  }
+  const Adapter& adapter = found[device.index];
+  if (!adapter.info.rejected.empty()) {
+    throw DeviceError(
+        fmt::format("{} ({}) cannot be used: {}", device.str(), adapter.info.name, adapter.info.rejected));
+  }
+  return new Context(adapter, device);
+}
+
+}  // namespace
+
+Context::Context(const Adapter& adapter, Device device)
+    : logical(adapter, device),
+      recorder(logical),
+      segments(logical, recorder, mutex),
+      allocator(device, segments),
+      pipelines(logical),
+      staging(logical, recorder) {}
+
+Context& Context::of(Device device) {
+  std::atomic<Context*>& slot = contexts[device.index];
+  Context* context = slot.load(std::memory_order_acquire);
+  if (context && device.is_vulkan()) return *context;
+  std::lock_guard lock(making);
+  context = device.is_vulkan() ? slot.load() : nullptr;
+  if (!context) {
+    context = make(device);
+    slot.store(context, std::memory_order_release);
+    // Registered behind the driver's own handlers, hence run before them.
+    static const int registered = std::atexit(leave);
+    static_cast<void>(registered);
+  }
+  return *context;
+}
+
+}  // namespace etna::vulkan

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <mutex>
+
+#include <etna/device/vulkan/logical_device.h>
+#include <etna/device/vulkan/memory.h>
+#include <etna/device/vulkan/pipelines.h>
+#include <etna/device/vulkan/recorder.h>
+#include <etna/device/vulkan/staging.h>
+
+namespace etna::vulkan {
+
+/// All that belongs to one device in use. Made on first use and never destroyed: storages in static objects may outlive
+/// any order we could choose. At exit the GPU is waited for and the pipeline cache saved.
+struct Context {
+  Context(const Adapter& adapter, Device device);
+
+  /// @throws DeviceError where there is no such adapter or it cannot be used.
+  static Context& of(Device device);
+
+  std::recursive_mutex mutex;
+  LogicalDevice logical;
+  Recorder recorder;
+  BufferSegments segments;
+  CachingAllocator allocator;
+  Pipelines pipelines;
+  Staging staging;
+};
+
+}  // namespace etna::vulkan

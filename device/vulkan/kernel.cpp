@@ -1,0 +1,130 @@
+#include <etna/device/vulkan/kernel.h>
+
+#include <fmt/format.h>
+
+#include <etna/device/error.h>
+#include <etna/device/vulkan/backend.h>
+#include <etna/device/vulkan/context.h>
+#include <etna/device/vulkan/testing.h>
+
+/// The backend's two faces: what ops call (kernel.h) and what device/ calls (backend.h).
+namespace etna::vulkan {
+namespace {
+
+constexpr std::uint32_t kMaxGroups = 65535;
+constexpr std::size_t kMaxUpdateBytes = 65536;
+
+void require_recordable(const Dispatch& d) {
+  for (int axis = 0; axis < 3; ++axis) {
+    if (std::uint32_t groups = d.groups[static_cast<std::size_t>(axis)]; groups > kMaxGroups) {
+      throw DeviceError(fmt::format("{}: the kernel {} would be {} workgroups {}, a device takes {}; split the work",
+                                    d.op, d.shader.name, groups,
+                                    axis == 0   ? "wide"
+                                    : axis == 1 ? "high"
+                                                : "deep",
+                                    kMaxGroups));
+    }
+  }
+  if (d.push.size() > Pipelines::kPushBytes || d.push.size() % 4 != 0) {
+    throw DeviceError(
+        fmt::format("{}: the kernel {} gets {} bytes of push constants; a multiple of 4 up to {} is possible", d.op,
+                    d.shader.name, d.push.size(), Pipelines::kPushBytes));
+  }
+}
+
+BufferSpan span_of(Context& context, const char* op, const Storage& storage, std::size_t offset, std::size_t bytes) {
+  if (storage.device() != context.logical.device) {
+    throw DeviceError(
+        fmt::format("{}: the storage is on {}, not on {}", op, storage.device().str(), context.logical.device.str()));
+  }
+  return context.segments.find(storage.address() + offset, bytes);
+}
+
+void require_words(const char* op, std::size_t offset, std::size_t bytes) {
+  if (offset % 4 != 0 || bytes % 4 != 0) {
+    throw DeviceError(fmt::format("{}: offset {} and size {} must be multiples of 4 bytes", op, offset, bytes));
+  }
+}
+
+}  // namespace
+
+void record(Device device, const Dispatch& dispatch) {
+  require_recordable(dispatch);
+  if (dispatch.groups[0] == 0 || dispatch.groups[1] == 0 || dispatch.groups[2] == 0) return;
+  Context& context = Context::of(device);
+  std::lock_guard lock(context.mutex);
+  context.logical.require_alive();
+  bool made = false;
+  VkPipeline pipeline = context.pipelines.get(dispatch.shader, dispatch.spec, dispatch.op, made);
+  if (made) context.recorder.count_pipeline();
+  context.recorder.dispatch(dispatch, pipeline, context.pipelines.layout());
+}
+
+void record_copy(Device device, const Storage& from, std::size_t from_offset, Storage& to, std::size_t to_offset,
+                 std::size_t bytes) {
+  if (bytes == 0) return;
+  Context& context = Context::of(device);
+  std::lock_guard lock(context.mutex);
+  context.recorder.copy("copy", span_of(context, "copy", from, from_offset, bytes),
+                        span_of(context, "copy", to, to_offset, bytes));
+}
+
+void record_fill(Device device, Storage& to, std::size_t offset, std::size_t bytes, std::uint32_t word) {
+  require_words("fill", offset, bytes);
+  if (bytes == 0) return;
+  Context& context = Context::of(device);
+  std::lock_guard lock(context.mutex);
+  context.recorder.fill(span_of(context, "fill", to, offset, bytes), word);
+}
+
+void record_update(Device device, Storage& to, std::size_t offset, std::span<const std::byte> bytes) {
+  require_words("update", offset, bytes.size());
+  if (bytes.size() > kMaxUpdateBytes) {
+    throw DeviceError(fmt::format("update: {} bytes in a command buffer, at most {} fit; use upload()", bytes.size(),
+                                  kMaxUpdateBytes));
+  }
+  if (bytes.empty()) return;
+  Context& context = Context::of(device);
+  std::lock_guard lock(context.mutex);
+  context.recorder.update(span_of(context, "update", to, offset, bytes.size()), bytes.data());
+}
+
+const Capabilities& capabilities(Device device) { return Context::of(device).logical.adapter.capabilities; }
+
+RecorderStats recorder_stats(Device device) {
+  Context& context = Context::of(device);
+  std::lock_guard lock(context.mutex);
+  return context.recorder.stats();
+}
+
+CachingAllocator& allocator(Device device) { return Context::of(device).allocator; }
+
+void upload(Device device, const void* source, std::uint64_t address, std::size_t bytes) {
+  if (bytes == 0) return;
+  Context& context = Context::of(device);
+  std::lock_guard lock(context.mutex);
+  context.staging.upload(static_cast<const std::byte*>(source), context.segments.find(address, bytes));
+}
+
+void download(Device device, std::uint64_t address, void* target, std::size_t bytes) {
+  if (bytes == 0) return;
+  Context& context = Context::of(device);
+  std::lock_guard lock(context.mutex);
+  context.staging.download(context.segments.find(address, bytes), static_cast<std::byte*>(target));
+}
+
+void synchronize(Device device) {
+  Context& context = Context::of(device);
+  std::lock_guard lock(context.mutex);
+  context.logical.require_alive();
+  context.recorder.finish();
+  context.pipelines.cache().save(16);
+}
+
+void testing::revive(Device device) {
+  Context& context = Context::of(device);
+  std::lock_guard lock(context.mutex);
+  context.logical.lost.clear();
+}
+
+}  // namespace etna::vulkan

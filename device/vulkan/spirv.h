@@ -1,0 +1,19 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+namespace etna::vulkan {
+
+/// What a compute shader asks of the device it runs on, under given specialization constants.
+struct ShaderNeeds {
+  bool float16 = false, float64 = false, int64 = false, int16 = false, int8 = false, cooperative_matrix = false;
+  std::uint64_t shared_bytes = 0;
+  std::array<std::uint32_t, 3> local_size = {1, 1, 1};
+};
+
+/// Reads it from the SPIR-V. Drivers do not check it: too much shared memory is a lost device on some.
+ShaderNeeds shader_needs(std::span<const std::uint32_t> words, std::span<const std::uint32_t> spec);
+
+}  // namespace etna::vulkan
