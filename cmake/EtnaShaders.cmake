@@ -7,8 +7,15 @@
 # Each variant becomes one custom command with a dependency file, and etna::shaders::<variant> (<etna/shaders.h>). A variant
 # that requires an extension the GLSL compiler lacks is embedded empty; one status line says so.
 
-find_program(ETNA_GLSLANG NAMES glslangValidator glslang HINTS ${PROJECT_BINARY_DIR}/glslang/bin
-  ${PROJECT_SOURCE_DIR}/build/glslang/bin REQUIRED)
+# What an earlier configuration found by itself is searched anew: tools/get-glslang may have brought a newer one since.
+if(ETNA_GLSLANG AND ETNA_GLSLANG STREQUAL "${ETNA_GLSLANG_FOUND}")
+  unset(ETNA_GLSLANG CACHE)
+endif()
+if(NOT ETNA_GLSLANG)
+  find_program(ETNA_GLSLANG NAMES glslangValidator glslang HINTS ${PROJECT_BINARY_DIR}/glslang/bin
+    ${PROJECT_SOURCE_DIR}/build/glslang/bin REQUIRED)
+  set(ETNA_GLSLANG_FOUND ${ETNA_GLSLANG} CACHE INTERNAL "")
+endif()
 
 # Does the compiler know this extension? Cached by compiler path.
 function(etna_probe_extension extension result)

@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# Claims about ./run and tools/: what they refuse, with which words and exit codes. Usage: scripts.sh REPOSITORY
+set -euo pipefail
+root=$1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+failed=0
+
+# expect CODE TEXT COMMAND...: the command exits with CODE and says TEXT.
+expect() {
+  local code=$1 text=$2 out rc=0
+  shift 2
+  out=$("$@" 2>&1) || rc=$?
+  if [[ $rc != "$code" || $out != *"$text"* ]]; then
+    printf 'FAILED: %s\n  wanted exit %s and "%s", got exit %s and:\n%s\n' "$*" "$code" "$text" "$rc" "$out"
+    failed=1
+  fi
+}
+
+expect 0 "usage: ./run" "$root/run" help
+expect 0 "usage: ./run" "$root/run"
+expect 2 "there is no command 'tset'" "$root/run" tset
+expect 2 "usage: tools/get-glslang" "$root/tools/get-glslang" --what
+expect 2 "usage: tools/format" "$root/tools/format" --what
+
+get=$root/tools/get-wikitext2
+expect 0 "usage: tools/get-wikitext2" "$get" --help
+expect 2 "unknown option --what" "$get" --what
+expect 2 "--url needs an address" "$get" --url
+expect 1 "cannot download file://$work/none.zip" "$get" --url "file://$work/none.zip" target
+echo "not a zip" >broken.zip
+expect 1 "is not a whole zip file" "$get" --url "file://$work/broken.zip" target
+touch file
+expect 1 "is a file; name a folder" "$get" file
+
+zip_of() { # ZIP FOLDER
+  python3 -c 'import shutil, sys; shutil.make_archive(sys.argv[1][:-4], "zip", sys.argv[2])' "$1" "$2"
+}
+if command -v python3 >/dev/null; then
+  mkdir -p other/wikitext-2
+  echo text >other/wikitext-2/README
+  zip_of "$work/other.zip" other
+  expect 1 "holds no wiki.train.tokens" "$get" --url "file://$work/other.zip" target
+  for split in train valid test; do echo "a b" >other/wikitext-2/wiki.$split.tokens; done
+  zip_of "$work/wrong.zip" other
+  expect 1 "wiki.train.tokens from file://$work/wrong.zip has the wrong SHA-256 sum" "$get" --url "file://$work/wrong.zip" target
+  if [[ -n ${ETNA_DATA:-} && -f ${ETNA_DATA:-}/wiki.train.tokens ]]; then
+    mkdir -p real/wikitext-2
+    cp "$ETNA_DATA"/wiki.*.tokens real/wikitext-2/
+    zip_of "$work/real.zip" real
+    [[ ! -e target ]] || { echo "FAILED: a refused download left something behind"; failed=1; }
+    expect 0 "target holds WikiText-2" "$get" --url "file://$work/real.zip" target
+    cmp "$ETNA_DATA/wiki.valid.tokens" target/wiki.valid.tokens || failed=1
+    expect 0 "holds WikiText-2 already" "$get" target
+  fi
+fi
+if compgen -G "$work/.wikitext-2.*" >/dev/null; then
+  echo "FAILED: temporary folders are left behind"
+  failed=1
+fi
+exit $failed
