@@ -22,7 +22,7 @@ constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 void reserve_for(std::string_view text, std::vector<std::int32_t>& ids) { ids.reserve(text.size() / 4); }
 
 fs::path split_file(const fs::path& folder, const char* split) {
-  const fs::path tokens = folder / fmt::format("wiki.{}.tokens", split), plain = folder / fmt::format("{}.txt", split);
+  fs::path tokens = folder / fmt::format("wiki.{}.tokens", split), plain = folder / fmt::format("{}.txt", split);
   std::error_code none;
   if (fs::exists(tokens, none)) return tokens;
   if (fs::exists(plain, none)) return plain;

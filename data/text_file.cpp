@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <system_error>
 
 #include <etna/device/error.h>
 
@@ -63,7 +64,8 @@ std::string read_text_file(const std::filesystem::path& file, std::string_view a
   if (std::filesystem::is_directory(file, none)) throw refuse("is a folder, not a text file");
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> in(std::fopen(file.c_str(), "rb"), std::fclose);
   if (!in)
-    throw refuse(errno == ENOENT ? "there is no such file" : fmt::format("cannot be read ({})", std::strerror(errno)));
+    throw refuse(errno == ENOENT ? "there is no such file"
+                                 : fmt::format("cannot be read ({})", std::generic_category().message(errno)));
 
   const auto bytes = std::filesystem::file_size(file, none);
   std::string text;
@@ -74,7 +76,7 @@ std::string read_text_file(const std::filesystem::path& file, std::string_view a
     filled += got;
     if (filled == text.size()) text.resize(2 * text.size());
   }
-  if (std::ferror(in.get())) throw refuse(fmt::format("cannot be read ({})", std::strerror(errno)));
+  if (std::ferror(in.get())) throw refuse(fmt::format("cannot be read ({})", std::generic_category().message(errno)));
   text.resize(filled);
 
   if (const std::size_t at = text.find('\0'); at != std::string::npos)

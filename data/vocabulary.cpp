@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <cerrno>
-#include <cstring>
 #include <fstream>
 #include <functional>
 #include <limits>
@@ -82,7 +81,7 @@ void Vocabulary::save(const std::filesystem::path& file) const {
   std::error_code failed;
   if (out) std::filesystem::rename(part, file, failed);
   if (!out || failed) {
-    const std::string why = failed ? failed.message() : std::strerror(errno);
+    const std::string why = failed ? failed.message() : std::generic_category().message(errno);
     std::filesystem::remove(part, failed);
     throw FormatError(fmt::format("vocabulary: cannot write {}: {}", file.string(), why));
   }
