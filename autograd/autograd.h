@@ -23,8 +23,8 @@ namespace autograd {
 /// @param grad_outputs one for each output, of its shape; empty: ones, for scalar outputs
 /// @return one for each input; undefined where an output does not depend on it
 /// @throws GradError where no output requires grad
-TensorList grad(std::span<const Tensor> outputs, std::span<const Tensor> inputs, std::span<const Tensor> grad_outputs = {},
-                bool retain_graph = false, bool create_graph = false);
+TensorList grad(std::span<const Tensor> outputs, std::span<const Tensor> inputs,
+                std::span<const Tensor> grad_outputs = {}, bool retain_graph = false, bool create_graph = false);
 
 /// An op of the user's own: `forward` computes without being recorded, `backward` gets the gradient of each output and returns one
 /// for each input (undefined: none). What backward needs it captures.
@@ -47,16 +47,17 @@ class DetectAnomaly {
 };
 
 struct GradcheckOptions {
-  double step = 1e-6;               ///< of the central difference
-  double absolute = 1e-5;           ///< allowed |analytic - numeric|, plus
-  double relative = 1e-4;           ///< this share of |numeric|
-  bool second_order = false;        ///< also check the gradient of the gradient
+  double step = 1e-6;         ///< of the central difference
+  double absolute = 1e-5;     ///< allowed |analytic - numeric|, plus
+  double relative = 1e-4;     ///< this share of |numeric|
+  bool second_order = false;  ///< also check the gradient of the gradient
 };
 
 /// Compares gradients with central differences, for every element of every floating input that requires grad. Inputs should be
 /// f64, on the CPU.
 /// @return an empty string where all agree, else the first disagreement in words
-std::string gradcheck(const std::function<TensorList(const TensorList&)>& f, const TensorList& inputs, GradcheckOptions options = {});
+std::string gradcheck(const std::function<TensorList(const TensorList&)>& f, const TensorList& inputs,
+                      GradcheckOptions options = {});
 
 }  // namespace autograd
 }  // namespace etna

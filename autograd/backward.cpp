@@ -37,7 +37,8 @@ void check_finite(const Node& node, const TensorList& grads) {
     if (!grads[i].defined()) continue;
     NoGrad off;
     if (sum(logical_not(isfinite(grads[i].to(f32)))).item<std::int64_t>() > 0) {
-      throw GradError(fmt::format("backward: the gradient that '{}' gives its input {} {} holds a NaN or an infinity", node.name, i, str(grads[i].shape())));
+      throw GradError(fmt::format("backward: the gradient that '{}' gives its input {} {} holds a NaN or an infinity",
+                                  node.name, i, str(grads[i].shape())));
     }
   }
 }
@@ -45,7 +46,9 @@ void check_finite(const Node& node, const TensorList& grads) {
 /// The saved values, unless they were overwritten since.
 Tensor unpack(const Node& node, const SavedTensor& saved) {
   if (saved.tensor.defined() && saved.tensor.impl()->storage && saved.version != saved.tensor.storage()->version) {
-    throw GradError(fmt::format("backward: a tensor {} that '{}' saved was modified in place afterwards; clone() it before", str(saved.tensor.shape()), node.name));
+    throw GradError(
+        fmt::format("backward: a tensor {} that '{}' saved was modified in place afterwards; clone() it before",
+                    str(saved.tensor.shape()), node.name));
   }
   return saved.tensor;
 }
@@ -66,7 +69,8 @@ TensorList through_reference(const Node& node, const TensorList& in, std::span<c
   TensorList outputs = node.op->reference({*node.op, leaves, node.attrs});
   TensorList roots, seeds;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    if (i < grads.size() && grads[i].defined() && outputs[i].requires_grad()) roots.push_back(outputs[i]), seeds.push_back(grads[i]);
+    if (i < grads.size() && grads[i].defined() && outputs[i].requires_grad())
+      roots.push_back(outputs[i]), seeds.push_back(grads[i]);
   }
   TensorList result(in.size());
   if (roots.empty()) return result;
@@ -84,7 +88,9 @@ void apply_hooks(const Meta& meta, Tensor& grad) {
 }
 
 struct Later {
-  bool operator()(const std::shared_ptr<Node>& a, const std::shared_ptr<Node>& b) const { return a->sequence < b->sequence; }
+  bool operator()(const std::shared_ptr<Node>& a, const std::shared_ptr<Node>& b) const {
+    return a->sequence < b->sequence;
+  }
 };
 
 }  // namespace
@@ -111,7 +117,9 @@ Node::~Node() {
 TensorList run_node(const std::shared_ptr<Node>& shared, std::span<const Tensor> grads, bool create_graph) {
   Node& node = *shared;
   if (node.freed) {
-    throw GradError(fmt::format("backward: the graph through '{}' was freed by an earlier backward; pass retain_graph = true there", node.name));
+    throw GradError(
+        fmt::format("backward: the graph through '{}' was freed by an earlier backward; pass retain_graph = true there",
+                    node.name));
   }
   GradMode mode(create_graph);
   if (node.custom) {
@@ -121,7 +129,8 @@ TensorList run_node(const std::shared_ptr<Node>& shared, std::span<const Tensor>
     }
     TensorList result = node.custom(given);
     if (result.size() != node.needs.size()) {
-      throw GradError(fmt::format("backward: '{}' returned {} gradients for {} inputs", node.name, result.size(), node.needs.size()));
+      throw GradError(fmt::format("backward: '{}' returned {} gradients for {} inputs", node.name, result.size(),
+                                  node.needs.size()));
     }
     return result;
   }
@@ -142,8 +151,8 @@ TensorList run_node(const std::shared_ptr<Node>& shared, std::span<const Tensor>
   return node.op->vjp({*node.op, in, out, grads, node.attrs, node.needs});
 }
 
-TensorList run_backward(std::span<const Tensor> roots, std::span<const Tensor> root_grads, std::span<const Tensor> targets, bool retain_graph,
-                        bool create_graph) {
+TensorList run_backward(std::span<const Tensor> roots, std::span<const Tensor> root_grads,
+                        std::span<const Tensor> targets, bool retain_graph, bool create_graph) {
   std::unordered_map<Node*, Pending> pending;
   std::priority_queue<std::shared_ptr<Node>, std::vector<std::shared_ptr<Node>>, Later> queue;
   // Where a gradient is caught instead of stored: targets, by leaf or by (node, output).
@@ -153,8 +162,10 @@ TensorList run_backward(std::span<const Tensor> roots, std::span<const Tensor> r
   std::vector<bool> caught_owned(targets.size(), false);
   for (std::size_t i = 0; i < targets.size(); ++i) {
     Edge edge = edge_to(targets[i]);
-    if (edge.node) node_targets[{edge.node.get(), edge.output}].push_back(i);
-    else if (targets[i].defined()) leaf_targets[targets[i].impl()] = i;
+    if (edge.node)
+      node_targets[{edge.node.get(), edge.output}].push_back(i);
+    else if (targets[i].defined())
+      leaf_targets[targets[i].impl()] = i;
   }
   // Nodes recorded before every target cannot lead to one.
   std::uint64_t lowest = targets.empty() || !leaf_targets.empty() ? 0 : ~std::uint64_t{0};
@@ -195,7 +206,9 @@ TensorList run_backward(std::span<const Tensor> roots, std::span<const Tensor> r
     any = true;
     send(edge, root_grads[i]);
   }
-  if (!any) throw GradError("backward: nothing was recorded for this tensor; does any input require grad, and was grad mode on?");
+  if (!any)
+    throw GradError(
+        "backward: nothing was recorded for this tensor; does any input require grad, and was grad mode on?");
 
   while (!queue.empty()) {
     std::shared_ptr<Node> node = queue.top();
@@ -204,7 +217,8 @@ TensorList run_backward(std::span<const Tensor> roots, std::span<const Tensor> r
     pending.erase(node.get());
     for (std::size_t i = 0; i < arrived.grads.size(); ++i) {
       if (!arrived.grads[i].defined()) continue;
-      if (auto result = node->results[i].lock(); result && result->autograd) apply_hooks(static_cast<Meta&>(*result->autograd), arrived.grads[i]);
+      if (auto result = node->results[i].lock(); result && result->autograd)
+        apply_hooks(static_cast<Meta&>(*result->autograd), arrived.grads[i]);
       if (auto found = node_targets.find({node.get(), static_cast<int>(i)}); found != node_targets.end()) {
         for (std::size_t t : found->second) caught[t] = arrived.grads[i];
       }
@@ -215,7 +229,8 @@ TensorList run_backward(std::span<const Tensor> roots, std::span<const Tensor> r
     for (std::size_t i = 0; i < grads.size(); ++i) {
       if (!node->needs[i] || !grads[i].defined()) continue;
       if (grads[i].shape() != node->in[i].tensor.shape()) {
-        throw GradError(fmt::format("backward: '{}' gave its input {} a gradient {}, the input is {}", node->name, i, str(grads[i].shape()), str(node->in[i].tensor.shape())));
+        throw GradError(fmt::format("backward: '{}' gave its input {} a gradient {}, the input is {}", node->name, i,
+                                    str(grads[i].shape()), str(node->in[i].tensor.shape())));
       }
       send(node->edges[i], grads[i]);
     }
@@ -230,7 +245,8 @@ TensorList run_backward(std::span<const Tensor> roots, std::span<const Tensor> r
   for (LeafGrad& leaf : leaves) {
     Meta& meta = meta_of(leaf.leaf);
     apply_hooks(meta, leaf.grad);
-    if (auto found = leaf_targets.find(leaf.leaf.impl()); found != leaf_targets.end()) caught[found->second] = leaf.grad;
+    if (auto found = leaf_targets.find(leaf.leaf.impl()); found != leaf_targets.end())
+      caught[found->second] = leaf.grad;
     if (!targets.empty()) continue;
     if (!meta.grad.defined()) {
       // A gradient handed on unchanged may be shared with another leaf; .grad() must be the leaf's own to be scaled in place.
@@ -246,7 +262,8 @@ TensorList run_backward(std::span<const Tensor> roots, std::span<const Tensor> r
   return caught;
 }
 
-TensorList grad(std::span<const Tensor> outputs, std::span<const Tensor> inputs, std::span<const Tensor> grad_outputs, bool retain_graph, bool create_graph) {
+TensorList grad(std::span<const Tensor> outputs, std::span<const Tensor> inputs, std::span<const Tensor> grad_outputs,
+                bool retain_graph, bool create_graph) {
   TensorList seeds(grad_outputs.begin(), grad_outputs.end());
   if (seeds.empty()) {
     for (const Tensor& y : outputs) {
@@ -254,7 +271,8 @@ TensorList grad(std::span<const Tensor> outputs, std::span<const Tensor> inputs,
       seeds.push_back(ones_like(y));
     }
   }
-  if (seeds.size() != outputs.size()) throw GradError(fmt::format("grad: {} outputs but {} grad_outputs", outputs.size(), seeds.size()));
+  if (seeds.size() != outputs.size())
+    throw GradError(fmt::format("grad: {} outputs but {} grad_outputs", outputs.size(), seeds.size()));
   return run_backward(outputs, seeds, inputs, retain_graph, create_graph);
 }
 

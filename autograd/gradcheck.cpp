@@ -14,7 +14,8 @@ Tensor weighted_sum(const TensorList& outputs) {
   for (const Tensor& y : outputs) {
     if (!y.defined() || !is_floating(y.dtype())) continue;
     std::vector<double> weights(static_cast<std::size_t>(y.numel()));
-    for (std::size_t i = 0; i < weights.size(); ++i) weights[i] = 0.5 + std::fmod(0.6180339887498949 * static_cast<double>(i + 1), 1.0);
+    for (std::size_t i = 0; i < weights.size(); ++i)
+      weights[i] = 0.5 + std::fmod(0.6180339887498949 * static_cast<double>(i + 1), 1.0);
     Tensor part = sum(y * from_vector(weights, y.shape(), y.device()));
     total = total.defined() ? total + part : part;
   }
@@ -23,7 +24,8 @@ Tensor weighted_sum(const TensorList& outputs) {
 
 }  // namespace
 
-std::string gradcheck(const std::function<TensorList(const TensorList&)>& f, const TensorList& inputs, GradcheckOptions options) {
+std::string gradcheck(const std::function<TensorList(const TensorList&)>& f, const TensorList& inputs,
+                      GradcheckOptions options) {
   TensorList leaves;
   std::vector<std::size_t> wanted;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -48,13 +50,17 @@ std::string gradcheck(const std::function<TensorList(const TensorList&)>& f, con
   };
   for (std::size_t k = 0; k < wanted.size(); ++k) {
     std::size_t i = wanted[k];
-    if (leaves[i].dtype() != f64) return fmt::format("input {} is {}; differences need f64", i, name(leaves[i].dtype()));
-    std::vector<double> found = analytic[k].defined() ? analytic[k].to_vector<double>() : std::vector<double>(static_cast<std::size_t>(leaves[i].numel()));
+    if (leaves[i].dtype() != f64)
+      return fmt::format("input {} is {}; differences need f64", i, name(leaves[i].dtype()));
+    std::vector<double> found = analytic[k].defined()
+                                    ? analytic[k].to_vector<double>()
+                                    : std::vector<double>(static_cast<std::size_t>(leaves[i].numel()));
     for (std::int64_t e = 0; e < leaves[i].numel(); ++e) {
       double numeric = (value_at(i, e, options.step) - value_at(i, e, -options.step)) / (2 * options.step);
       double got = found[static_cast<std::size_t>(e)];
       if (!(std::abs(got - numeric) <= options.absolute + options.relative * std::abs(numeric))) {
-        return fmt::format("input {} {}, element {}: the gradient is {}, differences give {}", i, str(leaves[i].shape()), e, got, numeric);
+        return fmt::format("input {} {}, element {}: the gradient is {}, differences give {}", i,
+                           str(leaves[i].shape()), e, got, numeric);
       }
     }
   }

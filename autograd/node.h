@@ -60,7 +60,7 @@ TensorList run_node(const std::shared_ptr<Node>& node, std::span<const Tensor> g
 Edge edge_to(const Tensor& tensor);
 
 /// Walks the tape from `roots` down. Where `targets` is empty gradients gather in the leaves' .grad(); else in the result.
-TensorList run_backward(std::span<const Tensor> roots, std::span<const Tensor> root_grads, std::span<const Tensor> targets, bool retain_graph,
-                        bool create_graph);
+TensorList run_backward(std::span<const Tensor> roots, std::span<const Tensor> root_grads,
+                        std::span<const Tensor> targets, bool retain_graph, bool create_graph);
 
 }  // namespace etna::autograd

@@ -38,7 +38,8 @@ class Recorder final : public GradRecorder {
       node->needs.push_back(node->edges.back().wanted());
     }
     // A saved output is kept without its link to this node, else the two would own each other.
-    for (const Tensor& y : outputs) node->out.push_back((saved & 2u) != 0 ? saved_values(detail::alias(y)) : saved_shape(y));
+    for (const Tensor& y : outputs)
+      node->out.push_back((saved & 2u) != 0 ? saved_values(detail::alias(y)) : saved_shape(y));
     attach(node, outputs);
   }
 
@@ -118,7 +119,8 @@ bool Tensor::is_leaf() const {
 
 Tensor& Tensor::requires_grad_(bool on) {
   if (on && !is_floating(dtype())) {
-    throw DtypeError(fmt::format("requires_grad_: the tensor holds {}; only floating tensors have gradients", name(dtype())));
+    throw DtypeError(
+        fmt::format("requires_grad_: the tensor holds {}; only floating tensors have gradients", name(dtype())));
   }
   if (!is_leaf()) throw GradError("requires_grad_: the tensor is the result of a recorded op; detach() it first");
   impl_->requires_grad = on;
@@ -133,15 +135,13 @@ Tensor Tensor::grad() const {
 
 void Tensor::set_grad(const Tensor& grad) {
   if (grad.defined() && (grad.shape() != shape() || grad.device() != device())) {
-    throw ShapeError(fmt::format("set_grad: a gradient {} on {} does not fit a tensor {} on {}", etna::str(grad.shape()), grad.device().str(),
-                                 etna::str(shape()), device().str()));
+    throw ShapeError(fmt::format("set_grad: a gradient {} on {} does not fit a tensor {} on {}",
+                                 etna::str(grad.shape()), grad.device().str(), etna::str(shape()), device().str()));
   }
   autograd::meta_of(*this).grad = grad;
 }
 
-Tensor Tensor::detach() const {
-  return requires_grad() ? detail::alias(*this) : *this;
-}
+Tensor Tensor::detach() const { return requires_grad() ? detail::alias(*this) : *this; }
 
 void Tensor::register_hook(std::function<Tensor(const Tensor&)> hook) const {
   if (!requires_grad()) throw GradError("register_hook: the tensor does not require grad, so no gradient will come");
@@ -152,12 +152,15 @@ void Tensor::backward(const Tensor& grad, bool retain_graph, bool create_graph) 
   Tensor seed = grad;
   if (!seed.defined()) {
     if (numel() != 1) {
-      throw GradError(fmt::format("backward: the tensor has {} elements {}; reduce it to one, or pass a gradient of its shape", numel(), etna::str(shape())));
+      throw GradError(
+          fmt::format("backward: the tensor has {} elements {}; reduce it to one, or pass a gradient of its shape",
+                      numel(), etna::str(shape())));
     }
     seed = ones_like(*this);
   }
   if (seed.shape() != shape()) {
-    throw ShapeError(fmt::format("backward: a gradient {} does not fit a tensor {}", etna::str(seed.shape()), etna::str(shape())));
+    throw ShapeError(
+        fmt::format("backward: a gradient {} does not fit a tensor {}", etna::str(seed.shape()), etna::str(shape())));
   }
   autograd::run_backward(std::span(this, 1), std::span(&seed, 1), {}, retain_graph, create_graph);
 }

@@ -65,7 +65,9 @@ CachingAllocator::Block* CachingAllocator::take(std::size_t bytes) {
 bool CachingAllocator::grow(std::size_t bytes, std::string& why) {
   bool small = bytes <= kSmallLimit;
   // Large requests share segments of 64 MiB up to half of one; above, a segment of their own size.
-  std::size_t size = small ? kSmallSegment : bytes <= kLargeSegment / 2 ? kLargeSegment : round_up(bytes, std::size_t{2} << 20);
+  std::size_t size = small                        ? kSmallSegment
+                     : bytes <= kLargeSegment / 2 ? kLargeSegment
+                                                  : round_up(bytes, std::size_t{2} << 20);
   Segment segment;
   bool ok = source_.allocate(size, segment, why);
   if (!ok && !small && size > bytes) ok = source_.allocate(size = bytes, segment, why);

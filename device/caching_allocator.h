@@ -14,9 +14,9 @@ namespace etna {
 
 /// A large run of memory from the system, cut into blocks by CachingAllocator.
 struct Segment {
-  void* handle = nullptr;         ///< the source's own (Vulkan: buffer and memory)
-  std::byte* host = nullptr;      ///< where the host can touch it, else null
-  std::uint64_t address = 0;      ///< what kernels see
+  void* handle = nullptr;     ///< the source's own (Vulkan: buffer and memory)
+  std::byte* host = nullptr;  ///< where the host can touch it, else null
+  std::uint64_t address = 0;  ///< what kernels see
   std::size_t bytes = 0;
 };
 

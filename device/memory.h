@@ -10,11 +10,11 @@ namespace etna {
 
 /// What a device's caching allocator holds. All figures in bytes, but for the counts.
 struct MemoryStats {
-  std::uint64_t in_use = 0;    ///< bytes in live storages, as rounded by the allocator
-  std::uint64_t cached = 0;    ///< bytes held from the system and not in use
-  std::uint64_t peak = 0;      ///< largest in_use since the start or reset_peak_memory()
-  std::uint64_t hits = 0;      ///< allocations served from the cache
-  std::uint64_t misses = 0;    ///< allocations that went to the system
+  std::uint64_t in_use = 0;  ///< bytes in live storages, as rounded by the allocator
+  std::uint64_t cached = 0;  ///< bytes held from the system and not in use
+  std::uint64_t peak = 0;    ///< largest in_use since the start or reset_peak_memory()
+  std::uint64_t hits = 0;    ///< allocations served from the cache
+  std::uint64_t misses = 0;  ///< allocations that went to the system
   std::uint64_t reserved() const { return in_use + cached; }
 };
 

@@ -49,29 +49,67 @@ std::string_view name(DType t);
 DType promote(DType a, DType b);
 
 /// C++ type → DType.
-template <typename T> constexpr DType dtype_of();
-template <> constexpr DType dtype_of<double>() { return f64; }
-template <> constexpr DType dtype_of<float>() { return f32; }
-template <> constexpr DType dtype_of<Half>() { return f16; }
-template <> constexpr DType dtype_of<BFloat16>() { return bf16; }
-template <> constexpr DType dtype_of<std::int64_t>() { return i64; }
-template <> constexpr DType dtype_of<std::int32_t>() { return i32; }
-template <> constexpr DType dtype_of<std::int8_t>() { return i8; }
-template <> constexpr DType dtype_of<std::uint8_t>() { return u8; }
-template <> constexpr DType dtype_of<bool>() { return boolean; }
+template <typename T>
+constexpr DType dtype_of();
+template <>
+constexpr DType dtype_of<double>() {
+  return f64;
+}
+template <>
+constexpr DType dtype_of<float>() {
+  return f32;
+}
+template <>
+constexpr DType dtype_of<Half>() {
+  return f16;
+}
+template <>
+constexpr DType dtype_of<BFloat16>() {
+  return bf16;
+}
+template <>
+constexpr DType dtype_of<std::int64_t>() {
+  return i64;
+}
+template <>
+constexpr DType dtype_of<std::int32_t>() {
+  return i32;
+}
+template <>
+constexpr DType dtype_of<std::int8_t>() {
+  return i8;
+}
+template <>
+constexpr DType dtype_of<std::uint8_t>() {
+  return u8;
+}
+template <>
+constexpr DType dtype_of<bool>() {
+  return boolean;
+}
 
 /// Calls f with a value of the C++ type behind a dtype: visit(t, [&](auto zero) { using T = decltype(zero); ... }).
-template <typename F> decltype(auto) visit(DType t, F&& f) {
+template <typename F>
+decltype(auto) visit(DType t, F&& f) {
   switch (t) {
-    case DType::f64: return f(double{});
-    case DType::f32: return f(float{});
-    case DType::f16: return f(Half{});
-    case DType::bf16: return f(BFloat16{});
-    case DType::i64: return f(std::int64_t{});
-    case DType::i32: return f(std::int32_t{});
-    case DType::i8: return f(std::int8_t{});
-    case DType::u8: return f(std::uint8_t{});
-    default: return f(bool{});
+    case DType::f64:
+      return f(double{});
+    case DType::f32:
+      return f(float{});
+    case DType::f16:
+      return f(Half{});
+    case DType::bf16:
+      return f(BFloat16{});
+    case DType::i64:
+      return f(std::int64_t{});
+    case DType::i32:
+      return f(std::int32_t{});
+    case DType::i8:
+      return f(std::int8_t{});
+    case DType::u8:
+      return f(std::uint8_t{});
+    default:
+      return f(bool{});
   }
 }
 

@@ -12,7 +12,8 @@ using elementwise::Row;
 
 void check_writable(const Tensor& x, const char* method) {
   if (x.requires_grad() && grad_enabled()) {
-    throw GradError(fmt::format("{}: the tensor requires grad and grad mode is on; write under NoGrad, or on a detached tensor", method));
+    throw GradError(fmt::format(
+        "{}: the tensor requires grad and grad mode is on; write under NoGrad, or on a detached tensor", method));
   }
 }
 
@@ -24,14 +25,17 @@ void check_fits(const Tensor& to, const Tensor& from, const char* method) {
 
 /// x may be both result and operand; an operand that overlaps x at other strides is copied first.
 Tensor apart(const Tensor& x, const Tensor& other) {
-  bool shared = x.storage() == other.storage() && !(x.offset() == other.offset() && x.strides() == other.strides() && x.shape() == other.shape());
+  bool shared = x.storage() == other.storage() &&
+                !(x.offset() == other.offset() && x.strides() == other.strides() && x.shape() == other.shape());
   return shared ? other.clone() : other;
 }
 
-void write(const char* method, Tensor& x, Row row, int arity, int scalar_at, double scalar, std::initializer_list<Tensor> operands) {
+void write(const char* method, Tensor& x, Row row, int arity, int scalar_at, double scalar,
+           std::initializer_list<Tensor> operands) {
   DType compute = x.dtype();
   ++x.storage()->version;
-  elementwise::run({method, Attributes{row, scalar_at, scalar, x.dtype(), compute}, arity, std::span(operands.begin(), operands.size()), x});
+  elementwise::run({method, Attributes{row, scalar_at, scalar, x.dtype(), compute}, arity,
+                    std::span(operands.begin(), operands.size()), x});
 }
 
 }  // namespace
@@ -54,8 +58,10 @@ Tensor& Tensor::fill_(double value) {
 Tensor& Tensor::add_(const Tensor& other, double alpha) {
   check_writable(*this, "add_");
   check_fits(*this, other, "add_");
-  if (alpha == 1) write("add_", *this, Row::add_, 2, 0, 0, {*this, apart(*this, other)});
-  else write("add_", *this, Row::add_scaled_, 3, 3, alpha, {*this, apart(*this, other), Tensor()});
+  if (alpha == 1)
+    write("add_", *this, Row::add_, 2, 0, 0, {*this, apart(*this, other)});
+  else
+    write("add_", *this, Row::add_scaled_, 3, 3, alpha, {*this, apart(*this, other), Tensor()});
   return *this;
 }
 

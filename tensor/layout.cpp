@@ -9,9 +9,7 @@ Strides broadcast_strides(const Tensor& x, const Shape& shape) {
   return out;
 }
 
-bool Layout::contiguous(int operand) const {
-  return shape.empty() || (shape.rank() == 1 && strides[operand][0] == 1);
-}
+bool Layout::contiguous(int operand) const { return shape.empty() || (shape.rank() == 1 && strides[operand][0] == 1); }
 
 bool Layout::all_contiguous() const {
   for (int i = 0; i < operands; ++i) {
@@ -23,7 +21,8 @@ bool Layout::all_contiguous() const {
 Layout merge_layout(const Shape& shape, std::span<const Tensor* const> operands) {
   Strides full[kMaxOperands];
   for (std::size_t k = 0; k < operands.size(); ++k) {
-    full[k] = operands[k] != nullptr && operands[k]->defined() ? broadcast_strides(*operands[k], shape) : Dims::filled(shape.rank(), 0);
+    full[k] = operands[k] != nullptr && operands[k]->defined() ? broadcast_strides(*operands[k], shape)
+                                                               : Dims::filled(shape.rank(), 0);
   }
   Layout out;
   out.operands = static_cast<int>(operands.size());

@@ -16,7 +16,8 @@ Device device_of(const OpDef& op, std::span<const Tensor> inputs) {
     if (!x.defined() || x.device().is_cpu()) continue;
     if (device.is_cpu()) device = x.device();
     if (device != x.device()) {
-      throw DeviceError(fmt::format("{}: inputs on {} and {}; move one with .to(device)", op.name, device.str(), x.device().str()));
+      throw DeviceError(
+          fmt::format("{}: inputs on {} and {}; move one with .to(device)", op.name, device.str(), x.device().str()));
     }
   }
   return device;
@@ -45,7 +46,9 @@ TensorList allocate_outputs(const OpCall& call, Device device, const std::vector
       ++out.back().storage()->version;
     } else {
       if (numel(spec.shape) > std::int64_t{0x7fffffff}) {
-        throw ShapeError(fmt::format("{}: the result {} has more than 2^31 elements, which kernels do not index; split it", call.op.name, str(spec.shape)));
+        throw ShapeError(
+            fmt::format("{}: the result {} has more than 2^31 elements, which kernels do not index; split it",
+                        call.op.name, str(spec.shape)));
       }
       out.push_back(empty(spec.shape, {spec.dtype, device}));
     }
@@ -56,12 +59,14 @@ TensorList allocate_outputs(const OpCall& call, Device device, const std::vector
 /// No kernel: compose it, or take the inputs to the CPU and the outputs back.
 void fall_back(const OpCall& call, Device device, TensorList& out) {
   if (call.op.reference != nullptr) {
-    detail::count_fallback(call.op.name, fmt::format("no kernel on {} for these dtypes, composed of others", device.str()));
+    detail::count_fallback(call.op.name,
+                           fmt::format("no kernel on {} for these dtypes, composed of others", device.str()));
     TensorList composed = call.op.reference(call);
     for (std::size_t i = 0; i < out.size(); ++i) out[i].copy_(composed[i]);
     return;
   }
-  detail::count_fallback(call.op.name, fmt::format("no kernel on {} for these dtypes, computed on the CPU", device.str()));
+  detail::count_fallback(call.op.name,
+                         fmt::format("no kernel on {} for these dtypes, computed on the CPU", device.str()));
   TensorList host(call.in.begin(), call.in.end());
   for (Tensor& x : host) {
     if (x.defined()) x = x.to(kCPU);

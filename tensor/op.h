@@ -20,13 +20,15 @@ struct OpDef;
 class Attrs {
  public:
   Attrs() = default;
-  template <typename T> static Attrs of(const T& value) {
+  template <typename T>
+  static Attrs of(const T& value) {
     static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= kBytes);
     Attrs a;
     std::memcpy(a.bytes_.data(), &value, sizeof(T));
     return a;
   }
-  template <typename T> T as() const {
+  template <typename T>
+  T as() const {
     static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= kBytes);
     T value;
     std::memcpy(&value, bytes_.data(), sizeof(T));
@@ -43,7 +45,10 @@ struct OpCall {
   const OpDef& op;
   std::span<const Tensor> in;  ///< an optional input that was left out is an undefined tensor
   const Attrs& attrs;
-  template <typename T> T as() const { return attrs.as<T>(); }
+  template <typename T>
+  T as() const {
+    return attrs.as<T>();
+  }
 };
 
 /// Shape and dtype of an output; allocated by apply(). `alias` ≥ 0: the output IS that input, updated in place.
@@ -65,7 +70,10 @@ struct VjpCall {
   std::span<const Tensor> grad;
   const Attrs& attrs;
   const std::vector<bool>& needs;
-  template <typename T> T as() const { return attrs.as<T>(); }
+  template <typename T>
+  T as() const {
+    return attrs.as<T>();
+  }
 };
 
 struct OpDef {
@@ -102,7 +110,8 @@ class GradRecorder {
   virtual ~GradRecorder() = default;
   /// True where grad mode is on in this thread and some input requires grad.
   virtual bool wants(std::span<const Tensor> inputs) const = 0;
-  virtual void record(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs, std::span<Tensor> outputs) = 0;
+  virtual void record(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs,
+                      std::span<Tensor> outputs) = 0;
 };
 GradRecorder& grad_recorder();
 

@@ -14,13 +14,13 @@ namespace etna {
 
 // ---- elementwise: rows of tensor/ops/elementwise.def
 #define ETNA_DECLARE_1(NAME) Tensor NAME(const Tensor& x);
-#define ETNA_DECLARE_2(NAME)                      \
-  Tensor NAME(const Tensor& a, const Tensor& b);  \
-  Tensor NAME(const Tensor& a, double b);         \
+#define ETNA_DECLARE_2(NAME)                     \
+  Tensor NAME(const Tensor& a, const Tensor& b); \
+  Tensor NAME(const Tensor& a, double b);        \
   Tensor NAME(double a, const Tensor& b);
-#define ETNA_DECLARE_3(NAME)                                       \
-  Tensor NAME(const Tensor& a, const Tensor& b, const Tensor& c);  \
-  Tensor NAME(const Tensor& a, const Tensor& b, double c);         \
+#define ETNA_DECLARE_3(NAME)                                      \
+  Tensor NAME(const Tensor& a, const Tensor& b, const Tensor& c); \
+  Tensor NAME(const Tensor& a, const Tensor& b, double c);        \
   Tensor NAME(const Tensor& a, double b, const Tensor& c);
 #define ETNA_ELEMENTWISE(NAME, ARITY, ...) ETNA_DECLARE_##ARITY(NAME)
 #include <etna/tensor/ops/elementwise.def>
@@ -30,9 +30,9 @@ namespace etna {
 #undef ETNA_DECLARE_3
 
 inline Tensor operator-(const Tensor& x) { return neg(x); }
-#define ETNA_OPERATOR(SYMBOL, NAME)                                                          \
-  inline Tensor operator SYMBOL(const Tensor& a, const Tensor& b) { return NAME(a, b); }     \
-  inline Tensor operator SYMBOL(const Tensor& a, double b) { return NAME(a, b); }            \
+#define ETNA_OPERATOR(SYMBOL, NAME)                                                      \
+  inline Tensor operator SYMBOL(const Tensor& a, const Tensor& b) { return NAME(a, b); } \
+  inline Tensor operator SYMBOL(const Tensor& a, double b) { return NAME(a, b); }        \
   inline Tensor operator SYMBOL(double a, const Tensor& b) { return NAME(a, b); }
 ETNA_OPERATOR(+, add)
 ETNA_OPERATOR(-, sub)
@@ -56,14 +56,15 @@ Tensor masked_fill(const Tensor& x, const Tensor& mask, double value);
 Tensor clamp(const Tensor& x, std::optional<double> lo, std::optional<double> hi);
 
 // ---- reductions over `dims` (empty: all)
-Tensor sum(const Tensor& x, Dims dims = {}, bool keepdim = false);        ///< integers and bool sum to i64
-Tensor mean(const Tensor& x, Dims dims = {}, bool keepdim = false);       ///< floating only
-Tensor max(const Tensor& x, Dims dims = {}, bool keepdim = false);        ///< gradient shared among equal maxima
+Tensor sum(const Tensor& x, Dims dims = {}, bool keepdim = false);   ///< integers and bool sum to i64
+Tensor mean(const Tensor& x, Dims dims = {}, bool keepdim = false);  ///< floating only
+Tensor max(const Tensor& x, Dims dims = {}, bool keepdim = false);   ///< gradient shared among equal maxima
 Tensor min(const Tensor& x, Dims dims = {}, bool keepdim = false);
 Tensor prod(const Tensor& x, Dims dims = {}, bool keepdim = false);
 Tensor logsumexp(const Tensor& x, Dims dims = {}, bool keepdim = false);
 Tensor var(const Tensor& x, Dims dims = {}, bool keepdim = false, int correction = 1);
-Tensor argmax(const Tensor& x, std::optional<std::int64_t> dim = {}, bool keepdim = false);  ///< i64; the first of equals; NaN wins
+Tensor argmax(const Tensor& x, std::optional<std::int64_t> dim = {},
+              bool keepdim = false);  ///< i64; the first of equals; NaN wins
 Tensor argmin(const Tensor& x, std::optional<std::int64_t> dim = {}, bool keepdim = false);
 /// Sums what broadcasting `shape` to x's shape had repeated; the gradient of broadcasting.
 Tensor sum_to(const Tensor& x, const Shape& shape);
@@ -85,8 +86,8 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
 /// Attention (Vaswani et al. 2017). @param q [..., H, T, D] @param k, v [..., G, S, D] with G dividing H (grouped heads)
 /// @param mask undefined, bool (true: attend) or floating (added), broadcasting to [..., H, T, S]; not with causal
 /// @param scale 1/√D where left out. A row that may attend to nothing gives 0.
-Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask = {}, bool causal = false,
-                                    std::optional<double> scale = {});
+Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask = {},
+                                    bool causal = false, std::optional<double> scale = {});
 
 // ---- norms over the last dimension
 /// @param weight, bias [D] or undefined
@@ -98,10 +99,11 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps = 1e-6);
 enum class Reduction { none, mean, sum };
 /// @param logits [N, C] or [N, C, ...] is not taken: flatten first @param target [N]. Rows whose target is ignore_index count
 /// neither in the sum nor in the mean.
-Tensor cross_entropy(const Tensor& logits, const Tensor& target, std::int64_t ignore_index = -100, double label_smoothing = 0,
-                     Reduction reduction = Reduction::mean);
+Tensor cross_entropy(const Tensor& logits, const Tensor& target, std::int64_t ignore_index = -100,
+                     double label_smoothing = 0, Reduction reduction = Reduction::mean);
 /// @param log_probs [N, C] @param target [N]
-Tensor nll_loss(const Tensor& log_probs, const Tensor& target, std::int64_t ignore_index = -100, Reduction reduction = Reduction::mean);
+Tensor nll_loss(const Tensor& log_probs, const Tensor& target, std::int64_t ignore_index = -100,
+                Reduction reduction = Reduction::mean);
 Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction = Reduction::mean);
 
 // ---- indexing and joining

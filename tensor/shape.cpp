@@ -58,7 +58,8 @@ Shape broadcast(const Shape& a, const Shape& b, const char* op) {
   for (int i = 1; i <= out.rank(); ++i) {
     std::int64_t x = i <= a.rank() ? a[a.rank() - i] : 1, y = i <= b.rank() ? b[b.rank() - i] : 1;
     if (x != y && x != 1 && y != 1) {
-      throw ShapeError(fmt::format("{}: shapes {} and {} do not broadcast: {} against {} in dimension -{}", op, str(a), str(b), x, y, i));
+      throw ShapeError(fmt::format("{}: shapes {} and {} do not broadcast: {} against {} in dimension -{}", op, str(a),
+                                   str(b), x, y, i));
     }
     out[out.rank() - i] = x == 1 ? y : x;
   }
@@ -68,7 +69,8 @@ Shape broadcast(const Shape& a, const Shape& b, const char* op) {
 int wrap_dim(std::int64_t dim, int rank, const char* op) {
   int limit = std::max(rank, 1);
   if (dim < -limit || dim >= limit) {
-    throw ShapeError(fmt::format("{}: dimension {} is outside [{}, {}] of a tensor with {} dimensions", op, dim, -limit, limit - 1, rank));
+    throw ShapeError(fmt::format("{}: dimension {} is outside [{}, {}] of a tensor with {} dimensions", op, dim, -limit,
+                                 limit - 1, rank));
   }
   return static_cast<int>(dim < 0 ? dim + limit : dim);
 }
@@ -81,7 +83,8 @@ Dims wrap_dims(const Dims& dims, int rank, const char* op) {
   }
   for (std::int64_t d : dims) {
     int wrapped = wrap_dim(d, rank, op);
-    if (out.contains(wrapped)) throw ShapeError(fmt::format("{}: dimension {} is named twice in {}", op, wrapped, str(dims)));
+    if (out.contains(wrapped))
+      throw ShapeError(fmt::format("{}: dimension {} is named twice in {}", op, wrapped, str(dims)));
     out.push_back(wrapped);
   }
   if (rank == 0) return {};

@@ -30,33 +30,39 @@ std::uint64_t Tensor::address() const {
 }
 
 void* Tensor::raw_data() {
-  if (!device().is_cpu()) throw DeviceError(fmt::format("data: the tensor is on {}; call .to(kCPU) first", device().str()));
+  if (!device().is_cpu())
+    throw DeviceError(fmt::format("data: the tensor is on {}; call .to(kCPU) first", device().str()));
   return storage()->host() + static_cast<std::size_t>(impl_->offset) * item_size(impl_->dtype);
 }
 const void* Tensor::raw_data() const { return const_cast<Tensor*>(this)->raw_data(); }
 
-template <typename T> T* Tensor::data() const {
+template <typename T>
+T* Tensor::data() const {
   if (dtype() != dtype_of<T>()) {
     throw DtypeError(fmt::format("data: the tensor holds {}, {} was asked for", name(dtype()), name(dtype_of<T>())));
   }
   return static_cast<T*>(const_cast<Tensor*>(this)->raw_data());
 }
 
-template <typename T> std::vector<T> Tensor::to_vector() const {
+template <typename T>
+std::vector<T> Tensor::to_vector() const {
   Tensor host = detach().to(kCPU).to(dtype_of<T>()).contiguous();
   const T* begin = host.data<T>();
   return std::vector<T>(begin, begin + host.numel());
 }
 
-template <typename T> T Tensor::item() const {
-  if (numel() != 1) throw ShapeError(fmt::format("item: the tensor has {} elements {}, item() wants exactly one", numel(), etna::str(shape())));
+template <typename T>
+T Tensor::item() const {
+  if (numel() != 1)
+    throw ShapeError(
+        fmt::format("item: the tensor has {} elements {}, item() wants exactly one", numel(), etna::str(shape())));
   Tensor host = detach().to(kCPU).to(dtype_of<T>());
   return *host.data<T>();
 }
 
-#define ETNA_INSTANTIATE(T)                                                                                        \
-  template T* Tensor::data<T>() const;                                                                             \
-  template T Tensor::item<T>() const;                                                                              \
+#define ETNA_INSTANTIATE(T)            \
+  template T* Tensor::data<T>() const; \
+  template T Tensor::item<T>() const;  \
   template Tensor from_vector<T>(const std::vector<T>&, Shape, Device);
 ETNA_INSTANTIATE(double)
 ETNA_INSTANTIATE(float)
@@ -84,7 +90,8 @@ Tensor Tensor::matmul(const Tensor& other) const { return etna::matmul(*this, ot
 
 namespace detail {
 
-Tensor make_view(const StoragePtr& storage, Device device, DType dtype, Shape shape, Strides strides, std::int64_t offset) {
+Tensor make_view(const StoragePtr& storage, Device device, DType dtype, Shape shape, Strides strides,
+                 std::int64_t offset) {
   auto impl = std::make_shared<TensorImpl>();
   impl->storage = storage;
   impl->shape = shape;
@@ -95,14 +102,18 @@ Tensor make_view(const StoragePtr& storage, Device device, DType dtype, Shape sh
   std::int64_t expected = 1;
   bool contiguous = true;
   for (int i = shape.rank() - 1; i >= 0; --i) {
-    if (shape[i] == 0) contiguous = true, i = 0;  // nothing to step over
-    else if (shape[i] != 1) contiguous = contiguous && strides[i] == expected, expected *= shape[i];
+    if (shape[i] == 0)
+      contiguous = true, i = 0;  // nothing to step over
+    else if (shape[i] != 1)
+      contiguous = contiguous && strides[i] == expected, expected *= shape[i];
   }
   impl->contiguous = contiguous || numel(shape) == 0;
   return Tensor(std::move(impl));
 }
 
-Tensor alias(const Tensor& x) { return make_view(x.storage(), x.device(), x.dtype(), x.shape(), x.strides(), x.offset()); }
+Tensor alias(const Tensor& x) {
+  return make_view(x.storage(), x.device(), x.dtype(), x.shape(), x.strides(), x.offset());
+}
 
 Tensor without_storage(const Tensor& x) {
   if (!x.defined()) return x;
@@ -116,7 +127,8 @@ Tensor empty(Shape shape, TensorOptions options) {
     if (s < 0) throw ShapeError(fmt::format("empty: the size {} in {} is negative", s, str(shape)));
   }
   std::size_t bytes = static_cast<std::size_t>(numel(shape)) * item_size(options.dtype);
-  return detail::make_view(allocate(options.device, bytes), options.device, options.dtype, shape, contiguous_strides(shape), 0);
+  return detail::make_view(allocate(options.device, bytes), options.device, options.dtype, shape,
+                           contiguous_strides(shape), 0);
 }
 
 Tensor full(Shape shape, double value, TensorOptions options) {
@@ -142,8 +154,10 @@ Tensor arange(double begin, double end, double step, TensorOptions options) {
     T* p = x.data<T>();
     for (std::int64_t i = 0; i < count; ++i) {
       double value = begin + static_cast<double>(i) * step;
-      if constexpr (sizeof(T) == 2) p[i] = T(static_cast<float>(value));
-      else p[i] = static_cast<T>(value);
+      if constexpr (sizeof(T) == 2)
+        p[i] = T(static_cast<float>(value));
+      else
+        p[i] = static_cast<T>(value);
     }
   });
   return x.to(options.device);
@@ -155,9 +169,11 @@ Tensor from_bytes(const void* bytes, Shape shape, DType dtype, Device device) {
   return x;
 }
 
-template <typename T> Tensor from_vector(const std::vector<T>& values, Shape shape, Device device) {
+template <typename T>
+Tensor from_vector(const std::vector<T>& values, Shape shape, Device device) {
   if (numel(shape) != static_cast<std::int64_t>(values.size())) {
-    throw ShapeError(fmt::format("from_vector: {} values do not fill the shape {} of {} elements", values.size(), str(shape), numel(shape)));
+    throw ShapeError(fmt::format("from_vector: {} values do not fill the shape {} of {} elements", values.size(),
+                                 str(shape), numel(shape)));
   }
   if constexpr (std::is_same_v<T, bool>) {
     std::vector<std::uint8_t> bytes(values.begin(), values.end());

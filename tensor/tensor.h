@@ -46,14 +46,17 @@ class Tensor {
   std::uint64_t address() const;
   /// Host pointer to the first element; the tensor must be on the CPU and hold T. Elements are `strides()` apart.
   /// @throws DtypeError, DeviceError
-  template <typename T> T* data() const;
+  template <typename T>
+  T* data() const;
   const void* raw_data() const;
   void* raw_data();
 
   /// The only element, as T; from a GPU this waits. @throws ShapeError where there is not exactly one.
-  template <typename T = float> T item() const;
+  template <typename T = float>
+  T item() const;
   /// All elements in row-major order, converted to T; from a GPU this waits.
-  template <typename T> std::vector<T> to_vector() const;
+  template <typename T>
+  std::vector<T> to_vector() const;
 
   // ---- elsewhere, otherwise
   Tensor to(Device device) const;
@@ -152,8 +155,10 @@ Tensor scalar(double value, TensorOptions options = {});
 /// begin, begin + step, ... below end.
 Tensor arange(double begin, double end, double step = 1, TensorOptions options = {DType::i64});
 /// Copies `values`, which must have as many elements as the shape. @throws ShapeError
-template <typename T> Tensor from_vector(const std::vector<T>& values, Shape shape, Device device = {});
-template <typename T> Tensor from_vector(const std::vector<T>& values, Device device = {}) {
+template <typename T>
+Tensor from_vector(const std::vector<T>& values, Shape shape, Device device = {});
+template <typename T>
+Tensor from_vector(const std::vector<T>& values, Device device = {}) {
   return from_vector(values, Shape{static_cast<std::int64_t>(values.size())}, device);
 }
 /// Copies numel(shape) elements of `dtype` from host memory.
@@ -161,7 +166,8 @@ Tensor from_bytes(const void* bytes, Shape shape, DType dtype, Device device = {
 
 namespace detail {
 /// A tensor over existing storage; computes `contiguous`.
-Tensor make_view(const StoragePtr& storage, Device device, DType dtype, Shape shape, Strides strides, std::int64_t offset);
+Tensor make_view(const StoragePtr& storage, Device device, DType dtype, Shape shape, Strides strides,
+                 std::int64_t offset);
 /// The same values under another handle, off the tape.
 Tensor alias(const Tensor& x);
 /// Shape, dtype and device without storage: what autograd keeps of an input whose values it does not need.

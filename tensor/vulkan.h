@@ -16,7 +16,8 @@ namespace etna::vulkan {
 Range range(const Tensor& x);
 
 /// A push-constant block must match the shader's, laid out as in C (scalar).
-template <typename T> std::span<const std::byte> bytes_of(const T& value) {
+template <typename T>
+std::span<const std::byte> bytes_of(const T& value) {
   static_assert(sizeof(T) <= 128);
   return {reinterpret_cast<const std::byte*>(&value), sizeof(T)};
 }
@@ -32,7 +33,8 @@ inline std::uint32_t word(int n) { return static_cast<std::uint32_t>(n); }
 /// Records one dispatch over tensors: ranges are taken from them. Spec and push as the shader declares.
 template <typename Push>
 void launch(const Shader& shader, const OpCall& call, std::initializer_list<std::uint32_t> spec, const Push& push,
-            std::array<std::uint32_t, 3> groups, std::initializer_list<const Tensor*> reads, std::initializer_list<const Tensor*> writes) {
+            std::array<std::uint32_t, 3> groups, std::initializer_list<const Tensor*> reads,
+            std::initializer_list<const Tensor*> writes) {
   Range in[8], out[8];
   std::size_t n_in = 0, n_out = 0;
   Device device;
@@ -42,7 +44,9 @@ void launch(const Shader& shader, const OpCall& call, std::initializer_list<std:
   for (const Tensor* y : writes) {
     if (y != nullptr && y->defined() && y->numel() > 0) out[n_out++] = range(*y), device = y->device();
   }
-  record(device, {shader, call.op.name, std::span(spec.begin(), spec.size()), bytes_of(push), groups, {in, n_in}, {out, n_out}});
+  record(
+      device,
+      {shader, call.op.name, std::span(spec.begin(), spec.size()), bytes_of(push), groups, {in, n_in}, {out, n_out}});
 }
 
 /// What a kernel puts in its push constants for an input that was left out: no shader reads it.

@@ -32,49 +32,88 @@ inline double log(double x) { return std::log(x); }
 inline float log(float x) { return std::log(x); }
 inline double log1p(double x) { return std::log1p(x); }
 inline float log1p(float x) { return std::log1p(x); }
-template <typename T> T sqrt(T x) { return std::sqrt(x); }
-template <typename T> T sin(T x) { return std::sin(x); }
-template <typename T> T cos(T x) { return std::cos(x); }
-template <typename T> T erf(T x) { return std::erf(x); }
+template <typename T>
+T sqrt(T x) {
+  return std::sqrt(x);
+}
+template <typename T>
+T sin(T x) {
+  return std::sin(x);
+}
+template <typename T>
+T cos(T x) {
+  return std::cos(x);
+}
+template <typename T>
+T erf(T x) {
+  return std::erf(x);
+}
 
 inline double tanh(double x) { return std::tanh(x); }
 /// Series below 0.35, where (1 - e)/(1 + e) loses digits; saturated above 9.
 inline float tanh(float x) {
   float a = x < 0 ? -x : x, s = x * x;
-  float series = x * (1.0f + s * (-0.33333333f + s * (0.13333333f + s * (-0.053968254f + s * (0.021869489f - s * 0.008863236f)))));
+  float series =
+      x * (1.0f + s * (-0.33333333f + s * (0.13333333f + s * (-0.053968254f + s * (0.021869489f - s * 0.008863236f)))));
   float e = exp(-2.0f * (a < 9.5f ? a : 9.5f));
   float t = (1.0f - e) / (1.0f + e);
   float y = a < 0.35f ? series : x < 0 ? -t : t;
   return x != x ? x : y;
 }
 
-template <typename T> T sigmoid(T x) { return T(1) / (T(1) + exp(-x)); }
-template <typename T> T softplus(T x) {
+template <typename T>
+T sigmoid(T x) {
+  return T(1) / (T(1) + exp(-x));
+}
+template <typename T>
+T softplus(T x) {
   T magnitude = x < 0 ? -x : x;
   return (x > 0 ? x : x != x ? x : T(0)) + log1p(exp(-magnitude));
 }
-template <typename T> T gelu(T x) { return T(0.5) * x * (T(1) + std::erf(x * T(0.7071067811865476))); }
-template <typename T> T gelu_slope(T x) {
+template <typename T>
+T gelu(T x) {
+  return T(0.5) * x * (T(1) + std::erf(x * T(0.7071067811865476)));
+}
+template <typename T>
+T gelu_slope(T x) {
   return T(0.5) * (T(1) + std::erf(x * T(0.7071067811865476))) + x * exp(T(-0.5) * x * x) * T(0.3989422804014327);
 }
-template <typename T> T gelu_tanh(T x) {
+template <typename T>
+T gelu_tanh(T x) {
   return T(0.5) * x * (T(1) + tanh(T(0.7978845608028654) * (x + T(0.044715) * x * x * x)));
 }
-template <typename T> T gelu_tanh_slope(T x) {
+template <typename T>
+T gelu_tanh_slope(T x) {
   T t = tanh(T(0.7978845608028654) * (x + T(0.044715) * x * x * x));
   return T(0.5) * (T(1) + t) + T(0.5) * x * (T(1) - t * t) * T(0.7978845608028654) * (T(1) + T(0.134145) * x * x);
 }
-template <typename T> T silu_backward(T g, T x) {
+template <typename T>
+T silu_backward(T g, T x) {
   T s = sigmoid(x);
   return g * s * (T(1) + x * (T(1) - s));
 }
 
-template <typename T> T abs(T x) { return x < T(0) ? -x : x == T(0) ? T(0) : x; }
+template <typename T>
+T abs(T x) {
+  return x < T(0) ? -x : x == T(0) ? T(0) : x;
+}
 /// NaN gives NaN, as everywhere here.
-template <typename T> T sign(T x) { return x > T(0) ? T(1) : x < T(0) ? T(-1) : x == T(0) ? T(0) : x; }
-template <typename T> T maximum(T a, T b) { return (a > b || a != a) ? a : b; }
-template <typename T> T minimum(T a, T b) { return (a < b || a != a) ? a : b; }
-template <typename T> bool isfinite(T x) { return x - x == T(0); }
+template <typename T>
+T sign(T x) {
+  return x > T(0) ? T(1) : x < T(0) ? T(-1) : x == T(0) ? T(0) : x;
+}
+template <typename T>
+T maximum(T a, T b) {
+  return (a > b || a != a) ? a : b;
+}
+template <typename T>
+T minimum(T a, T b) {
+  return (a < b || a != a) ? a : b;
+}
+template <typename T>
+bool isfinite(T x) {
+  return x - x == T(0);
+}
 
 inline double pow(double a, double b) { return std::pow(a, b); }
 inline float pow(float a, float b) { return b == 2.0f ? a * a : std::pow(a, b); }

@@ -14,7 +14,8 @@ namespace {
 constexpr std::int64_t kChunk = 1024;
 constexpr std::int64_t kGrain = 16 * kChunk;
 
-template <typename T, typename S> T convert(S value) {
+template <typename T, typename S>
+T convert(S value) {
   if constexpr (std::is_same_v<S, Half> || std::is_same_v<S, BFloat16>) {
     return static_cast<T>(static_cast<float>(value));
   } else {
@@ -22,7 +23,8 @@ template <typename T, typename S> T convert(S value) {
   }
 }
 
-template <typename S, typename T> S narrow(T value) {
+template <typename S, typename T>
+S narrow(T value) {
   if constexpr (std::is_same_v<S, Half> || std::is_same_v<S, BFloat16>) {
     return S(static_cast<float>(value));
   } else if constexpr (std::is_same_v<S, bool>) {
@@ -36,7 +38,8 @@ template <typename S, typename T> S narrow(T value) {
 
 /// Calls run(position in the chunk, offset in the operand, length) for each run along the last dimension that makes up
 /// elements [begin, begin + count) of the iteration.
-template <typename Run> void for_each_run(const Shape& shape, const Strides& strides, std::int64_t begin, std::int64_t count, const Run& run) {
+template <typename Run>
+void for_each_run(const Shape& shape, const Strides& strides, std::int64_t begin, std::int64_t count, const Run& run) {
   if (shape.empty()) {
     run(0, 0, count);
     return;
@@ -64,33 +67,42 @@ template <typename Run> void for_each_run(const Shape& shape, const Strides& str
   }
 }
 
-template <typename T> using Loop = void (*)(const T* a, const T* b, const T* c, T* y, std::int64_t n);
+template <typename T>
+using Loop = void (*)(const T* a, const T* b, const T* c, T* y, std::int64_t n);
 
-#define ETNA_ELEMENTWISE(name, arity, result, saved, cpp, ...)                                                         \
-  template <typename T>                                                                                                \
-  void loop_##name([[maybe_unused]] const T* pa, [[maybe_unused]] const T* pb, [[maybe_unused]] const T* pc, T* y, std::int64_t n) { \
-    for (std::int64_t i = 0; i < n; ++i) {                                                                             \
-      [[maybe_unused]] T a = pa[i];                                                                                    \
-      [[maybe_unused]] T b = arity > 1 ? pb[i] : T(0);                                                                 \
-      [[maybe_unused]] T c = arity > 2 ? pc[i] : T(0);                                                                 \
-      y[i] = static_cast<T>(cpp);                                                                                      \
-    }                                                                                                                  \
+#define ETNA_ELEMENTWISE(name, arity, result, saved, cpp, ...)                                                     \
+  template <typename T>                                                                                            \
+  void loop_##name([[maybe_unused]] const T* pa, [[maybe_unused]] const T* pb, [[maybe_unused]] const T* pc, T* y, \
+                   std::int64_t n) {                                                                               \
+    for (std::int64_t i = 0; i < n; ++i) {                                                                         \
+      [[maybe_unused]] T a = pa[i];                                                                                \
+      [[maybe_unused]] T b = arity > 1 ? pb[i] : T(0);                                                             \
+      [[maybe_unused]] T c = arity > 2 ? pc[i] : T(0);                                                             \
+      y[i] = static_cast<T>(cpp);                                                                                  \
+    }                                                                                                              \
   }
 #include <etna/tensor/ops/elementwise.def>
 #undef ETNA_ELEMENTWISE
 
-template <typename T> void loop_identity(const T* a, const T*, const T*, T* y, std::int64_t n) { std::copy(a, a + n, y); }
-
-enum class Result { same, real, truth };
-template <typename T, Result kind, typename F> constexpr Loop<T> loop_if(F loop) {
-  if constexpr (kind == Result::real && !std::is_floating_point_v<T>) return nullptr;
-  else return loop();
+template <typename T>
+void loop_identity(const T* a, const T*, const T*, T* y, std::int64_t n) {
+  std::copy(a, a + n, y);
 }
 
-template <typename T> Loop<T> loop_of(Row row) {
+enum class Result { same, real, truth };
+template <typename T, Result kind, typename F>
+constexpr Loop<T> loop_if(F loop) {
+  if constexpr (kind == Result::real && !std::is_floating_point_v<T>)
+    return nullptr;
+  else
+    return loop();
+}
+
+template <typename T>
+Loop<T> loop_of(Row row) {
   static const Loop<T> loops[] = {
 #define ETNA_ELEMENTWISE(name, arity, result, ...) \
-  loop_if<T, Result::result>([]<typename U = T>() -> Loop<U> { return &loop_##name<U>; }),
+  loop_if<T, Result::result>([]<typename U = T>()->Loop<U> { return &loop_##name<U>; }),
 #include <etna/tensor/ops/elementwise.def>
 #undef ETNA_ELEMENTWISE
       &loop_identity<T>};
@@ -98,7 +110,9 @@ template <typename T> Loop<T> loop_of(Row row) {
 }
 
 /// Brings one operand's elements of a chunk into `buffer`, or returns where they already lie.
-template <typename T> const T* load(const Tensor& x, const Shape& shape, const Strides& strides, bool contiguous, std::int64_t begin, std::int64_t n, T* buffer) {
+template <typename T>
+const T* load(const Tensor& x, const Shape& shape, const Strides& strides, bool contiguous, std::int64_t begin,
+              std::int64_t n, T* buffer) {
   return visit(x.dtype(), [&](auto zero) -> const T* {
     using S = decltype(zero);
     const S* base = x.data<S>();
@@ -123,7 +137,9 @@ template <typename T> const T* load(const Tensor& x, const Shape& shape, const S
   });
 }
 
-template <typename T> void store(const Tensor& y, const Shape& shape, const Strides& strides, std::int64_t begin, std::int64_t n, const T* buffer) {
+template <typename T>
+void store(const Tensor& y, const Shape& shape, const Strides& strides, std::int64_t begin, std::int64_t n,
+           const T* buffer) {
   visit(y.dtype(), [&](auto zero) {
     using S = decltype(zero);
     S* base = y.data<S>();
@@ -134,22 +150,25 @@ template <typename T> void store(const Tensor& y, const Shape& shape, const Stri
   });
 }
 
-template <typename T> void evaluate(const Evaluation& e) {
+template <typename T>
+void evaluate(const Evaluation& e) {
   const Tensor* operands[kMaxOperands] = {&e.y, nullptr, nullptr, nullptr};
   for (int k = 0; k < e.arity; ++k) operands[k + 1] = &e.operands[static_cast<std::size_t>(k)];
-  Layout layout = merge_layout(e.y.shape(), std::span<const Tensor* const>(operands, static_cast<std::size_t>(e.arity + 1)));
+  Layout layout =
+      merge_layout(e.y.shape(), std::span<const Tensor* const>(operands, static_cast<std::size_t>(e.arity + 1)));
   Loop<T> loop = loop_of<T>(e.attributes.row);
   bool in_place = layout.contiguous(0) && e.y.dtype() == dtype_of<T>();
   cpu::parallel_for(e.y.numel(), kGrain, [&](std::int64_t first, std::int64_t last) {
     alignas(64) T buffers[kMaxOperands][kChunk];
-    if (e.attributes.scalar_at != 0) std::fill_n(buffers[e.attributes.scalar_at], kChunk, static_cast<T>(e.attributes.scalar));
+    if (e.attributes.scalar_at != 0)
+      std::fill_n(buffers[e.attributes.scalar_at], kChunk, static_cast<T>(e.attributes.scalar));
     for (std::int64_t begin = first; begin < last; begin += kChunk) {
       std::int64_t n = std::min(kChunk, last - begin);
       const T* in[kMaxOperands] = {};
       for (int k = 1; k <= e.arity; ++k) {
-        in[k] = k == e.attributes.scalar_at
-                    ? buffers[k]
-                    : load<T>(*operands[k], layout.shape, layout.strides[k], layout.contiguous(k), begin, n, buffers[k]);
+        in[k] = k == e.attributes.scalar_at ? buffers[k]
+                                            : load<T>(*operands[k], layout.shape, layout.strides[k],
+                                                      layout.contiguous(k), begin, n, buffers[k]);
       }
       T* out = in_place ? static_cast<T*>(const_cast<Tensor&>(e.y).raw_data()) + begin : buffers[0];
       loop(in[1], in[2], in[3], out, n);
@@ -163,9 +182,12 @@ template <typename T> void evaluate(const Evaluation& e) {
 void cpu(const Evaluation& e) {
   if (e.y.numel() == 0) return;
   DType t = e.attributes.compute;
-  if (t == f64) evaluate<double>(e);
-  else if (is_floating(t)) evaluate<float>(e);
-  else evaluate<std::int64_t>(e);
+  if (t == f64)
+    evaluate<double>(e);
+  else if (is_floating(t))
+    evaluate<float>(e);
+  else
+    evaluate<std::int64_t>(e);
 }
 
 }  // namespace etna::elementwise

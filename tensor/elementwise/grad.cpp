@@ -26,29 +26,31 @@ Tensor gelu_tanh_second(const Tensor& x) {
 
 using etna::log;
 
-#define ETNA_ELEMENTWISE(name, arity, result, saved, cpp, glsl, lo, hi, da, db, dc)                                            \
-  struct Grad_##name {                                                                                                        \
-    template <typename A, typename B, typename C>                                                                             \
-    static TensorList of([[maybe_unused]] const Tensor& g, [[maybe_unused]] const Tensor& y, [[maybe_unused]] const A& a, [[maybe_unused]] const B& b, \
-                         [[maybe_unused]] const C& c, [[maybe_unused]] const std::vector<bool>& needs) {                       \
-      TensorList out(arity);                                                                                                  \
-      if constexpr (std::is_same_v<A, Tensor>) {                                                                              \
-        if (needs[0]) out[0] = da;                                                                                            \
-      }                                                                                                                       \
-      if constexpr (arity > 1 && std::is_same_v<B, Tensor>) {                                                                 \
-        if (needs[1]) out[1] = db;                                                                                            \
-      }                                                                                                                       \
-      if constexpr (arity > 2 && std::is_same_v<C, Tensor>) {                                                                 \
-        if (needs[2]) out[2] = dc;                                                                                            \
-      }                                                                                                                       \
-      return out;                                                                                                             \
-    }                                                                                                                         \
+#define ETNA_ELEMENTWISE(name, arity, result, saved, cpp, glsl, lo, hi, da, db, dc)                             \
+  struct Grad_##name {                                                                                          \
+    template <typename A, typename B, typename C>                                                               \
+    static TensorList of([[maybe_unused]] const Tensor& g, [[maybe_unused]] const Tensor& y,                    \
+                         [[maybe_unused]] const A& a, [[maybe_unused]] const B& b, [[maybe_unused]] const C& c, \
+                         [[maybe_unused]] const std::vector<bool>& needs) {                                     \
+      TensorList out(arity);                                                                                    \
+      if constexpr (std::is_same_v<A, Tensor>) {                                                                \
+        if (needs[0]) out[0] = da;                                                                              \
+      }                                                                                                         \
+      if constexpr (arity > 1 && std::is_same_v<B, Tensor>) {                                                   \
+        if (needs[1]) out[1] = db;                                                                              \
+      }                                                                                                         \
+      if constexpr (arity > 2 && std::is_same_v<C, Tensor>) {                                                   \
+        if (needs[2]) out[2] = dc;                                                                              \
+      }                                                                                                         \
+      return out;                                                                                               \
+    }                                                                                                           \
   };
 #include <etna/tensor/ops/elementwise.def>
 #undef ETNA_ELEMENTWISE
 
 /// Turns the operand that was a number into one.
-template <typename Grad, int arity> TensorList call_grad(const VjpCall& v) {
+template <typename Grad, int arity>
+TensorList call_grad(const VjpCall& v) {
   auto attributes = v.as<Attributes>();
   double s = attributes.scalar;
   const Tensor& g = v.grad[0];

@@ -39,7 +39,8 @@ std::uint64_t scalar_words(double value, DType compute, const vulkan::Shader* sh
 }
 
 /// Dispatches over the last four dimensions, once for each index of those before them.
-void launch(const Evaluation& e, const vulkan::Shader& shader, const Layout& layout, int first, Push push, const Tensor* const* operands) {
+void launch(const Evaluation& e, const vulkan::Shader& shader, const Layout& layout, int first, Push push,
+            const Tensor* const* operands) {
   int rank = layout.shape.rank();
   if (rank - first > 4) {
     for (std::int64_t i = 0; i < layout.shape[first]; ++i) {
@@ -59,7 +60,8 @@ void launch(const Evaluation& e, const vulkan::Shader& shader, const Layout& lay
     int d = rank - 4 + j;
     bool there = d >= first;
     if (j > 0) push.sizes[j - 1] = there ? static_cast<std::uint32_t>(layout.shape[d]) : 1;
-    for (int k = 0; k < layout.operands; ++k) push.strides[k][j] = there ? static_cast<std::uint32_t>(layout.strides[k][d]) : 0;
+    for (int k = 0; k < layout.operands; ++k)
+      push.strides[k][j] = there ? static_cast<std::uint32_t>(layout.strides[k][d]) : 0;
   }
   DType dtypes[kMaxOperands] = {};
   vulkan::Range reads[3];
@@ -78,7 +80,13 @@ void launch(const Evaluation& e, const vulkan::Shader& shader, const Layout& lay
                           vulkan::word(dtypes[2]),
                           vulkan::word(dtypes[3]),
                           vulkan::word(e.arity)};
-  vulkan::record(e.y.device(), {shader, e.name, spec, vulkan::bytes_of(push), vulkan::grid((push.n + 1023) / 1024), {reads, n_reads}, {&write, 1}});
+  vulkan::record(e.y.device(), {shader,
+                                e.name,
+                                spec,
+                                vulkan::bytes_of(push),
+                                vulkan::grid((push.n + 1023) / 1024),
+                                {reads, n_reads},
+                                {&write, 1}});
 }
 
 }  // namespace
@@ -89,7 +97,8 @@ bool vulkan(const Evaluation& e) {
   if (e.y.numel() == 0) return true;
   const Tensor* operands[kMaxOperands] = {&e.y};
   for (int k = 0; k < e.arity; ++k) operands[k + 1] = &e.operands[static_cast<std::size_t>(k)];
-  Layout layout = merge_layout(e.y.shape(), std::span<const Tensor* const>(operands, static_cast<std::size_t>(e.arity + 1)));
+  Layout layout =
+      merge_layout(e.y.shape(), std::span<const Tensor* const>(operands, static_cast<std::size_t>(e.arity + 1)));
   // A number that stands for a whole operand is contiguous however the others are walked.
   if (e.attributes.scalar_at != 0) layout.strides[e.attributes.scalar_at] = layout.strides[0];
   Push push{};

@@ -16,7 +16,8 @@ void run(const Evaluation& e) {
     return;
   }
   if (vulkan(e)) return;
-  detail::count_fallback(e.name, fmt::format("no kernel on {} for these dtypes, computed on the CPU", e.y.device().str()));
+  detail::count_fallback(e.name,
+                         fmt::format("no kernel on {} for these dtypes, computed on the CPU", e.y.device().str()));
   TensorList host;
   for (const Tensor& x : e.operands) host.push_back(x.defined() ? x.to(kCPU) : x);
   Tensor y = empty(e.y.shape(), {e.y.dtype(), kCPU});
@@ -33,7 +34,8 @@ using elementwise::Row;
 
 enum class Result { same, real, truth };
 
-template <int arity> std::vector<OutputSpec> infer(const OpCall& call) {
+template <int arity>
+std::vector<OutputSpec> infer(const OpCall& call) {
   Shape shape;
   for (const Tensor& x : call.in) {
     if (x.defined()) shape = broadcast(shape, x.shape(), call.op.name);
@@ -41,10 +43,12 @@ template <int arity> std::vector<OutputSpec> infer(const OpCall& call) {
   return {{shape, call.as<Attributes>().result}};
 }
 
-template <int arity> void cpu(const OpCall& call, std::span<Tensor> out) {
+template <int arity>
+void cpu(const OpCall& call, std::span<Tensor> out) {
   elementwise::cpu({call.op.name, call.as<Attributes>(), arity, call.in, out[0]});
 }
-template <int arity> bool vulkan(const OpCall& call, std::span<Tensor> out) {
+template <int arity>
+bool vulkan(const OpCall& call, std::span<Tensor> out) {
   return elementwise::vulkan({call.op.name, call.as<Attributes>(), arity, call.in, out[0]});
 }
 
@@ -55,7 +59,12 @@ constexpr Saved kSavedNone = Saved::none, kSavedIn = Saved::inputs, kSavedOut = 
 
 const OpDef kRows[] = {
 #define ETNA_ELEMENTWISE(op_name, arity, result, keeps, ...) \
-  {.name = #op_name, .infer = infer<arity>, .cpu = cpu<arity>, .vulkan = vulkan<arity>, .vjp = elementwise::vjp, .saved = ETNA_SAVED_##keeps},
+  {.name = #op_name,                                         \
+   .infer = infer<arity>,                                    \
+   .cpu = cpu<arity>,                                        \
+   .vulkan = vulkan<arity>,                                  \
+   .vjp = elementwise::vjp,                                  \
+   .saved = ETNA_SAVED_##keeps},
 #include <etna/tensor/ops/elementwise.def>
 #undef ETNA_ELEMENTWISE
 };
@@ -90,39 +99,51 @@ Tensor call_row(Row row, Result kind, std::initializer_list<Tensor> operands, in
   DType t = result_dtype(std::span(operands.begin(), operands.size()), scalar_at, scalar, row == Row::where_);
   if (kind == Result::real && !is_floating(t)) t = f32;
   if (kind == Result::same && t == boolean && row != Row::where_) {
-    throw DtypeError(fmt::format("{}: arithmetic on bool tensors is not defined; cast them first, or use logical_and, logical_or, logical_not",
-                                 kRows[static_cast<int>(row)].name));
+    throw DtypeError(fmt::format(
+        "{}: arithmetic on bool tensors is not defined; cast them first, or use logical_and, logical_or, logical_not",
+        kRows[static_cast<int>(row)].name));
   }
-  return apply1(kRows[static_cast<int>(row)], operands, Attrs::of(Attributes{row, scalar_at, scalar, kind == Result::truth ? boolean : t, t}));
+  return apply1(kRows[static_cast<int>(row)], operands,
+                Attrs::of(Attributes{row, scalar_at, scalar, kind == Result::truth ? boolean : t, t}));
 }
 
 }  // namespace
 
 #define ETNA_DEFINE_1(name, kind) \
   Tensor name(const Tensor& x) { return call_row(Row::name##_, Result::kind, {x}, 0, 0); }
-#define ETNA_DEFINE_2(name, kind)                                                                                    \
-  Tensor name(const Tensor& a, const Tensor& b) { return call_row(Row::name##_, Result::kind, {a, b}, 0, 0); }       \
-  Tensor name(const Tensor& a, double b) { return call_row(Row::name##_, Result::kind, {a, Tensor()}, 2, b); }       \
+#define ETNA_DEFINE_2(name, kind)                                                                              \
+  Tensor name(const Tensor& a, const Tensor& b) { return call_row(Row::name##_, Result::kind, {a, b}, 0, 0); } \
+  Tensor name(const Tensor& a, double b) { return call_row(Row::name##_, Result::kind, {a, Tensor()}, 2, b); } \
   Tensor name(double a, const Tensor& b) { return call_row(Row::name##_, Result::kind, {Tensor(), b}, 1, a); }
-#define ETNA_DEFINE_3(name, kind)                                                                                    \
-  Tensor name(const Tensor& a, const Tensor& b, const Tensor& c) { return call_row(Row::name##_, Result::kind, {a, b, c}, 0, 0); } \
-  Tensor name(const Tensor& a, const Tensor& b, double c) { return call_row(Row::name##_, Result::kind, {a, b, Tensor()}, 3, c); } \
-  Tensor name(const Tensor& a, double b, const Tensor& c) { return call_row(Row::name##_, Result::kind, {a, Tensor(), c}, 2, b); }
+#define ETNA_DEFINE_3(name, kind)                                        \
+  Tensor name(const Tensor& a, const Tensor& b, const Tensor& c) {       \
+    return call_row(Row::name##_, Result::kind, {a, b, c}, 0, 0);        \
+  }                                                                      \
+  Tensor name(const Tensor& a, const Tensor& b, double c) {              \
+    return call_row(Row::name##_, Result::kind, {a, b, Tensor()}, 3, c); \
+  }                                                                      \
+  Tensor name(const Tensor& a, double b, const Tensor& c) {              \
+    return call_row(Row::name##_, Result::kind, {a, Tensor(), c}, 2, b); \
+  }
 #define ETNA_ELEMENTWISE(name, arity, result, ...) ETNA_DEFINE_##arity(name, result)
 #include <etna/tensor/ops/elementwise.def>
 #undef ETNA_ELEMENTWISE
 
 Tensor cast(const Tensor& x, DType dtype) {
   // Between integers the value is kept in integers; anything with a float in it goes through the wider float.
-  DType compute = is_floating(x.dtype()) || is_floating(dtype) ? (x.dtype() == f64 || dtype == f64 ? f64 : f32) : promote(x.dtype(), dtype);
+  DType compute = is_floating(x.dtype()) || is_floating(dtype) ? (x.dtype() == f64 || dtype == f64 ? f64 : f32)
+                                                               : promote(x.dtype(), dtype);
   if (compute == f32 && (x.dtype() == i64 || dtype == i64) && x.device().is_cpu()) compute = f64;
   return apply1(kCast, {x}, Attrs::of(Attributes{Row::identity, 0, 0, dtype, compute}));
 }
 
-Tensor copy(const Tensor& x) { return apply1(kCopy, {x}, Attrs::of(Attributes{Row::identity, 0, 0, x.dtype(), x.dtype()})); }
+Tensor copy(const Tensor& x) {
+  return apply1(kCopy, {x}, Attrs::of(Attributes{Row::identity, 0, 0, x.dtype(), x.dtype()}));
+}
 
 Tensor masked_fill(const Tensor& x, const Tensor& mask, double value) {
-  if (mask.dtype() != boolean) throw DtypeError(fmt::format("masked_fill: the mask is {}, it must be bool", name(mask.dtype())));
+  if (mask.dtype() != boolean)
+    throw DtypeError(fmt::format("masked_fill: the mask is {}, it must be bool", name(mask.dtype())));
   return where(mask, value, x);
 }
 

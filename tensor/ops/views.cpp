@@ -103,7 +103,9 @@ Tensor slice_view(const Tensor& x, const SliceAttrs& s) {
 }
 TensorList slice_direct(const OpCall& call) { return {slice_view(call.in[0], call.as<SliceAttrs>())}; }
 Tensor slice_backward(const Tensor& g, const Shape& shape, const SliceAttrs& slice);
-TensorList slice_vjp(const VjpCall& call) { return {slice_backward(call.grad[0], call.in[0].shape(), call.as<SliceAttrs>())}; }
+TensorList slice_vjp(const VjpCall& call) {
+  return {slice_backward(call.grad[0], call.in[0].shape(), call.as<SliceAttrs>())};
+}
 const OpDef kSlice = {.name = "slice", .vjp = slice_vjp, .direct = slice_direct};
 
 /// g placed where the slice was taken, in zeros of the whole shape.
@@ -167,13 +169,17 @@ Shape resolve(const Tensor& x, Shape shape, const char* op) {
   int unknown = -1;
   std::int64_t known = 1;
   for (int i = 0; i < shape.rank(); ++i) {
-    if (shape[i] == -1 && unknown < 0) unknown = i;
-    else if (shape[i] < 0) throw ShapeError(fmt::format("{}: {} has a negative size; one size may be -1", op, str(shape)));
-    else known *= shape[i];
+    if (shape[i] == -1 && unknown < 0)
+      unknown = i;
+    else if (shape[i] < 0)
+      throw ShapeError(fmt::format("{}: {} has a negative size; one size may be -1", op, str(shape)));
+    else
+      known *= shape[i];
   }
   if (unknown >= 0 && known > 0 && x.numel() % known == 0) shape[unknown] = x.numel() / known;
   if ((unknown >= 0 && shape[unknown] == -1) || numel(shape) != x.numel()) {
-    throw ShapeError(fmt::format("{}: {} with {} elements does not fill {}", op, str(x.shape()), x.numel(), str(shape)));
+    throw ShapeError(
+        fmt::format("{}: {} with {} elements does not fill {}", op, str(x.shape()), x.numel(), str(shape)));
   }
   return shape;
 }
@@ -190,19 +196,22 @@ Tensor Tensor::reshape(Shape wanted) const {
 Tensor Tensor::view(Shape wanted) const {
   wanted = resolve(*this, wanted, "view");
   if (!view_strides(*this, wanted)) {
-    throw ShapeError(fmt::format("view: strides {} of {} do not allow {} without a copy; use reshape", etna::str(strides()), etna::str(shape()), etna::str(wanted)));
+    throw ShapeError(fmt::format("view: strides {} of {} do not allow {} without a copy; use reshape",
+                                 etna::str(strides()), etna::str(shape()), etna::str(wanted)));
   }
   return apply1(kReshape, {*this}, Attrs::of(ShapeAttrs{wanted}));
 }
 
 Tensor Tensor::permute(Dims order) const {
   if (order.rank() != dim()) {
-    throw ShapeError(fmt::format("permute: {} names {} dimensions, the tensor {} has {}", etna::str(order), order.rank(), etna::str(shape()), dim()));
+    throw ShapeError(fmt::format("permute: {} names {} dimensions, the tensor {} has {}", etna::str(order),
+                                 order.rank(), etna::str(shape()), dim()));
   }
   Dims wrapped;
   for (std::int64_t d : order) {
     int w = wrap_dim(d, dim(), "permute");
-    if (wrapped.contains(w)) throw ShapeError(fmt::format("permute: dimension {} is named twice in {}", w, etna::str(order)));
+    if (wrapped.contains(w))
+      throw ShapeError(fmt::format("permute: dimension {} is named twice in {}", w, etna::str(order)));
     wrapped.push_back(w);
   }
   return apply1(kPermute, {*this}, Attrs::of(PermuteAttrs{wrapped}));
@@ -238,19 +247,22 @@ Tensor Tensor::select(std::int64_t d, std::int64_t index) const {
   if (dim() == 0) throw ShapeError("select: a tensor without dimensions has nothing to select");
   int at = wrap_dim(d, dim(), "select");
   std::int64_t n = shape()[at];
-  if (index < -n || index >= n) throw ShapeError(fmt::format("select: index {} is outside dimension {} of size {}", index, at, n));
+  if (index < -n || index >= n)
+    throw ShapeError(fmt::format("select: index {} is outside dimension {} of size {}", index, at, n));
   if (index < 0) index += n;
   return slice(at, index, index + 1).squeeze(at);
 }
 
 Tensor Tensor::expand(Shape wanted) const {
   int shift = wanted.rank() - dim();
-  if (shift < 0) throw ShapeError(fmt::format("expand: {} has fewer dimensions than {}", etna::str(wanted), etna::str(shape())));
+  if (shift < 0)
+    throw ShapeError(fmt::format("expand: {} has fewer dimensions than {}", etna::str(wanted), etna::str(shape())));
   for (int i = 0; i < wanted.rank(); ++i) {
     std::int64_t have = i < shift ? 1 : shape()[i - shift];
     if (wanted[i] == -1 && i >= shift) wanted[i] = have;
     if (wanted[i] < 0 || (have != 1 && have != wanted[i])) {
-      throw ShapeError(fmt::format("expand: {} does not expand to {}: dimension {} is {}", etna::str(shape()), etna::str(wanted), i, have));
+      throw ShapeError(fmt::format("expand: {} does not expand to {}: dimension {} is {}", etna::str(shape()),
+                                   etna::str(wanted), i, have));
     }
   }
   if (wanted == shape()) return *this;
@@ -285,15 +297,18 @@ Tensor Tensor::flatten(std::int64_t first, std::int64_t last) const {
   Shape flat;
   std::int64_t merged = 1;
   for (int i = 0; i < dim(); ++i) {
-    if (i < from || i > to) flat.push_back(shape()[i]);
-    else if (merged *= shape()[i]; i == to) flat.push_back(merged);
+    if (i < from || i > to)
+      flat.push_back(shape()[i]);
+    else if (merged *= shape()[i]; i == to)
+      flat.push_back(merged);
   }
   return reshape(flat);
 }
 
 std::vector<Tensor> Tensor::split(std::int64_t part, std::int64_t d) const {
   int at = wrap_dim(d, dim(), "split");
-  if (dim() == 0 || part < 1) throw ShapeError(fmt::format("split: {} cannot be split into parts of {}", etna::str(shape()), part));
+  if (dim() == 0 || part < 1)
+    throw ShapeError(fmt::format("split: {} cannot be split into parts of {}", etna::str(shape()), part));
   if (shape()[at] == 0) return {*this};
   return apply(kSplit, {*this}, Attrs::of(SplitAttrs{at, part}));
 }
@@ -303,21 +318,27 @@ std::vector<Tensor> Tensor::split(const std::vector<std::int64_t>& sizes, std::i
   std::int64_t begin = 0;
   std::vector<Tensor> parts;
   for (std::int64_t s : sizes) {
-    if (s < 0 || dim() == 0 || begin + s > shape()[at]) throw ShapeError(fmt::format("split: the parts do not fit dimension {} of {}", at, etna::str(shape())));
+    if (s < 0 || dim() == 0 || begin + s > shape()[at])
+      throw ShapeError(fmt::format("split: the parts do not fit dimension {} of {}", at, etna::str(shape())));
     parts.push_back(slice(at, begin, begin + s));
     begin += s;
   }
-  if (begin != shape()[at]) throw ShapeError(fmt::format("split: the parts add up to {}, dimension {} of {} is larger", begin, at, etna::str(shape())));
+  if (begin != shape()[at])
+    throw ShapeError(
+        fmt::format("split: the parts add up to {}, dimension {} of {} is larger", begin, at, etna::str(shape())));
   return parts;
 }
 
 std::vector<Tensor> Tensor::chunk(std::int64_t count, std::int64_t d) const {
   int at = wrap_dim(d, dim(), "chunk");
-  if (count < 1 || dim() == 0) throw ShapeError(fmt::format("chunk: {} cannot be cut into {} chunks", etna::str(shape()), count));
+  if (count < 1 || dim() == 0)
+    throw ShapeError(fmt::format("chunk: {} cannot be cut into {} chunks", etna::str(shape()), count));
   return split(std::max<std::int64_t>(1, (shape()[at] + count - 1) / count), at);
 }
 
-Tensor Tensor::to(Device d) const { return d == device() ? *this : apply1(kToDevice, {*this}, Attrs::of(DeviceAttrs{d})); }
+Tensor Tensor::to(Device d) const {
+  return d == device() ? *this : apply1(kToDevice, {*this}, Attrs::of(DeviceAttrs{d}));
+}
 
 std::span<const OpDef* const> ops_in_views() {
   static const OpDef* const list[] = {&kReshape, &kPermute, &kExpand, &kSlice, &kSliceBackward, &kSplit, &kToDevice};
