@@ -5,7 +5,7 @@
 #include <etna/device/error.h>
 #include <etna/device/vulkan/backend.h>
 #include <etna/device/vulkan/context.h>
-#include <etna/device/vulkan/testing.h>
+#include <etna/device/vulkan/injection.h>
 
 /// The backend's two faces: what ops call (kernel.h) and what device/ calls (backend.h).
 namespace etna::vulkan {
@@ -121,7 +121,7 @@ void synchronize(Device device) {
   context.pipelines.cache().save(16);
 }
 
-void testing::revive(Device device) {
+void injection::revive(Device device) {
   Context& context = Context::of(device);
   std::lock_guard lock(context.mutex);
   context.logical.lost.clear();

@@ -70,6 +70,7 @@ PipelineCache::PipelineCache(const LogicalDevice& device) : device_(device) {
   if (fs::path where = folder(); !where.empty()) {
     file_ = where / file_name(p);
     data = read(file_, p);
+    loaded_ = !data.empty();
   }
   auto info = structure<VkPipelineCacheCreateInfo>(VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO);
   info.initialDataSize = data.size();

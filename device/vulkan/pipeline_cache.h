@@ -19,11 +19,14 @@ class PipelineCache {
   void save(int least = 1);
   /// Empty where no folder is known.
   const std::filesystem::path& file() const { return file_; }
+  /// True where the file was there and fit.
+  bool loaded() const { return loaded_; }
 
  private:
   const LogicalDevice& device_;
   std::filesystem::path file_;
   VkPipelineCache handle_ = VK_NULL_HANDLE;
+  bool loaded_ = false;
   int unsaved_ = 0;
 };
 

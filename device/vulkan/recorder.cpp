@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include <etna/device/error.h>
-#include <etna/device/vulkan/testing.h>
+#include <etna/device/vulkan/injection.h>
 
 namespace etna::vulkan {
 namespace {
@@ -37,7 +37,7 @@ VkAccessFlags accesses_of(unsigned bits) {
 
 }  // namespace
 
-void testing::fail_next_submit(int vk_result) { injected_failure = vk_result; }
+void injection::fail_next_submit(int vk_result) { injected_failure = vk_result; }
 
 Recorder::Recorder(LogicalDevice& device) : device_(device), barrier_everywhere_(barriers_everywhere()) {
   auto type = structure<VkSemaphoreTypeCreateInfo>(VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO);

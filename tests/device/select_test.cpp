@@ -1,0 +1,121 @@
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <etna/device/device.h>
+#include <etna/device/error.h>
+
+namespace etna {
+namespace {
+
+using testing::HasSubstr;
+
+/// An environment variable, put back at the end of the scope.
+class Variable {
+ public:
+  Variable(const char* name, const char* value) : name_(name) {
+    if (const char* old = std::getenv(name)) old_ = old;
+    value ? ::setenv(name, value, 1) : ::unsetenv(name);
+  }
+  ~Variable() { old_ ? ::setenv(name_, old_->c_str(), 1) : ::unsetenv(name_); }
+
+ private:
+  const char* name_;
+  std::optional<std::string> old_;
+};
+
+/// Every test chooses in an environment that says nothing, with a config folder of its own.
+class SelectDevice : public testing::Test {
+ protected:
+  void configure(const std::string& text) {
+    std::filesystem::create_directories(folder_ / "etna");
+    std::ofstream(folder_ / "etna" / "config.json") << text;
+  }
+  ~SelectDevice() override { std::filesystem::remove_all(folder_); }
+
+  static std::string error_of(std::string_view requested) {
+    try {
+      select_device(requested);
+    } catch (const DeviceError& error) {
+      return error.what();
+    }
+    return "no error";
+  }
+
+  std::filesystem::path folder_ =
+      std::filesystem::path(testing::TempDir()) / ("etna_select_" + std::to_string(getpid()));
+  Variable device_{"ETNA_DEVICE", nullptr};
+  Variable config_{"XDG_CONFIG_HOME", folder_.c_str()};
+};
+
+TEST_F(SelectDevice, PutsVulkanFirstAndTheCpuLast) {
+  auto all = adapters();
+  ASSERT_FALSE(all.empty());
+  EXPECT_TRUE(all.back().device.is_cpu());
+  EXPECT_GT(all.back().memory_bytes, 0u);
+  for (std::size_t i = 0; i + 1 < all.size(); ++i)
+    EXPECT_EQ(all[i].device, Device(DeviceType::vulkan, static_cast<int>(i)));
+}
+
+TEST_F(SelectDevice, AutoNeverTakesASoftwareRasterizer) {
+  Device chosen = select_device();
+  for (const AdapterInfo& a : adapters()) {
+    if (a.device == chosen) {
+      EXPECT_THAT(a.kind, testing::AnyOf("discrete", "integrated", "cpu"));
+    }
+  }
+  EXPECT_EQ(select_device("auto"), chosen);
+}
+
+TEST_F(SelectDevice, ArgumentBeatsEnvironmentBeatsConfigFile) {
+  configure(R"({"device": "vulkan:63"})");
+  EXPECT_THAT(error_of({}), HasSubstr("config.json"));
+  Variable environment("ETNA_DEVICE", "cpu");
+  EXPECT_EQ(select_device(), kCPU);
+  Variable other("ETNA_DEVICE", "vulkan:62");
+  EXPECT_THAT(error_of({}), HasSubstr("ETNA_DEVICE"));
+  EXPECT_EQ(select_device("cpu"), kCPU);
+}
+
+TEST_F(SelectDevice, ReadsTheConfigFile) {
+  configure(R"({"device": "cpu", "something": "else"})");
+  EXPECT_EQ(select_device(), kCPU);
+  EXPECT_THAT(device_line({}, kCPU), HasSubstr("requested=cpu"));
+}
+
+TEST_F(SelectDevice, RefusesADamagedConfigFileInOneSentence) {
+  configure("{\"device\": ");
+  EXPECT_THAT(error_of({}), testing::AllOf(HasSubstr("config.json"), HasSubstr("not a JSON object")));
+  configure(R"({"device": 7})");
+  EXPECT_THAT(error_of({}), HasSubstr("\"device\" is 7, not a string"));
+  EXPECT_EQ(select_device("cpu"), kCPU) << "an explicit device needs no config file";
+}
+
+TEST_F(SelectDevice, SaysWhatWasFoundWhereADeviceIsMissing) {
+  std::string error = error_of("vulkan:63");
+  EXPECT_THAT(error, HasSubstr("vulkan:63"));
+  EXPECT_THAT(error, HasSubstr("--device"));
+  if (adapters().size() > 1) {
+    EXPECT_THAT(error, HasSubstr(adapters()[0].name));
+  }
+}
+
+TEST_F(SelectDevice, RefusesAWordThatIsNoDevice) {
+  EXPECT_THAT(error_of("cuda"), testing::AllOf(HasSubstr("cuda"), HasSubstr("auto")));
+}
+
+TEST_F(SelectDevice, LineNamesRequestFindingsAndChoice) {
+  std::string line = device_line("cpu", kCPU);
+  EXPECT_THAT(line, testing::StartsWith("device: requested=cpu detected=["));
+  EXPECT_THAT(line, testing::EndsWith("cpu] selected=cpu"));
+}
+
+}  // namespace
+}  // namespace etna

@@ -1,0 +1,145 @@
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+
+#include <etna/device/vulkan/context.h>
+
+#include "vulkan_fixture.h"
+
+namespace etna::vulkan {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+class VulkanMemory : public VulkanTest {};
+
+TEST_F(VulkanMemory, CarriesAnySizeAtAnyOffset) {
+  StoragePtr storage = allocate(kVulkan, 4096);
+  std::vector<std::uint8_t> host(4096, 0xee), bytes(4096);
+  etna::upload(host.data(), *storage, 0, host.size());
+  std::iota(bytes.begin(), bytes.end(), std::uint8_t{0});
+  for (std::size_t size : {1u, 2u, 3u, 5u, 255u, 1021u}) {
+    std::size_t at = size * 3 + 1;
+    etna::upload(bytes.data(), *storage, at, size);
+    std::copy_n(bytes.begin(), size, host.begin() + static_cast<std::ptrdiff_t>(at));
+  }
+  std::vector<std::uint8_t> back(4001);
+  etna::download(*storage, 7, back.data(), back.size());
+  EXPECT_TRUE(std::equal(back.begin(), back.end(), host.begin() + 7));
+}
+
+TEST_F(VulkanMemory, CarriesMoreThanTheStagingRingHolds) {
+  std::size_t words = (2 * Staging::kRing + Staging::kPiece / 2) / 4 + 13;
+  Words host(words);
+  for (std::size_t i = 0; i < words; ++i) host[i] = static_cast<std::uint32_t>(i * 2654435761u);
+  StoragePtr storage = store(host);
+  EXPECT_TRUE(load(*storage, words) == host);
+}
+
+TEST_F(VulkanMemory, ManySmallUploadsGoRoundTheRing) {
+  constexpr std::uint32_t words = 300000;
+  StoragePtr storage = allocate(kVulkan, words * 4);
+  for (std::uint32_t round = 0; round < 60; ++round) {
+    Words host(words, round);
+    etna::upload(host.data(), *storage, 0, words * 4);
+  }
+  EXPECT_TRUE(load(*storage, words) == Words(words, 59));
+}
+
+TEST_F(VulkanMemory, FreedBytesAreReusedInStreamOrder) {
+  StoragePtr source = store(Words(1 << 16, 3)), sum = store(Words(1 << 16));
+  std::uint64_t first = 0;
+  for (std::uint32_t round = 1; round <= 20; ++round) {
+    StoragePtr temporary = allocate(kVulkan, 4 << 16);
+    if (!first) first = temporary->address();
+    EXPECT_EQ(temporary->address(), first);
+    dispatch({*source, 0, *temporary, 0, 1 << 16, round, 0});
+    dispatch({*temporary, 0, *sum, (1 << 10) * round, 1 << 10, 1, 0});
+  }
+  Words got = load(*sum, 1 << 16);
+  for (std::uint32_t round = 1; round <= 20; ++round) EXPECT_EQ(got[(1 << 10) * round], 3 * round);
+}
+
+TEST_F(VulkanMemory, OutOfMemoryNamesTheLimit) {
+  EXPECT_THAT(message_of<OutOfMemory>([] { allocate(kVulkan, std::size_t{1} << 50); }), HasSubstr("at most"));
+  empty_cache(kVulkan);
+  ::setenv("ETNA_MEMORY_LIMIT", "1000000", 1);
+  std::string message = message_of<OutOfMemory>([] { allocate(kVulkan, std::size_t{1} << 26); });
+  ::unsetenv("ETNA_MEMORY_LIMIT");
+  EXPECT_THAT(message, HasSubstr("ETNA_MEMORY_LIMIT is 1.0 MiB"));
+  EXPECT_NE(allocate(kVulkan, std::size_t{1} << 26)->address(), 0u);
+}
+
+TEST_F(VulkanMemory, AddressesOutsideItsAllocationsAreRefused) {
+  EXPECT_THROW(vulkan::upload(kVulkan, "abcd", 64, 4), DeviceError);
+  StoragePtr host = allocate(kCPU, 64), storage = allocate(kVulkan, 64);
+  EXPECT_THAT(message_of<DeviceError>([&] { record_copy(kVulkan, *host, 0, *storage, 0, 64); }),
+              HasSubstr("the storage is on cpu"));
+}
+
+TEST_F(VulkanMemory, UnknownAdaptersAreAnError) {
+  EXPECT_THROW(allocate(Device(DeviceType::vulkan, 63), 64), DeviceError);
+  EXPECT_THROW(capabilities(kCPU), DeviceError);
+}
+
+/// A cache of its own in an empty folder.
+class VulkanPipelineCache : public VulkanTest {
+ protected:
+  VulkanPipelineCache() { ::setenv("ETNA_CACHE_DIR", folder_.c_str(), 1); }
+  ~VulkanPipelineCache() override {
+    ::unsetenv("ETNA_CACHE_DIR");
+    fs::remove_all(folder_);
+  }
+  static PipelineCache open() { return PipelineCache(Context::of(kVulkan).logical); }
+
+  fs::path folder_ = fs::path(::testing::TempDir()) / ("etna_cache_" + std::to_string(::getpid()));
+};
+
+TEST_F(VulkanPipelineCache, IsKeptOnDisk) {
+  PipelineCache cache = open();
+  EXPECT_FALSE(cache.loaded());
+  cache.save();
+  EXPECT_FALSE(fs::exists(cache.file())) << "nothing was made, nothing is written";
+  cache.note_pipeline();
+  cache.save();
+  ASSERT_TRUE(fs::exists(cache.file()));
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 1) << "no temporary file stays";
+  EXPECT_TRUE(open().loaded());
+}
+
+TEST_F(VulkanPipelineCache, ADamagedFileIsNotUsed) {
+  PipelineCache cache = open();
+  cache.note_pipeline();
+  cache.save();
+  std::string good;
+  {
+    std::ifstream in(cache.file(), std::ios::binary);
+    good.assign(std::istreambuf_iterator<char>(in), {});
+  }
+  auto loads = [&](const std::string& bytes) {
+    std::ofstream(cache.file(), std::ios::binary) << bytes;
+    return open().loaded();
+  };
+  EXPECT_TRUE(loads(good));
+  for (std::size_t at = 0; at < good.size(); at += 5) {
+    std::string bad = good;
+    bad[at] = static_cast<char>(bad[at] ^ 0x10);
+    EXPECT_FALSE(loads(bad)) << "byte " << at;
+    EXPECT_FALSE(loads(good.substr(0, at))) << "cut at " << at;
+  }
+  EXPECT_FALSE(loads(good + "x"));
+}
+
+TEST_F(VulkanPipelineCache, AFolderThatCannotBeWrittenIsNotMissed) {
+  std::ofstream(folder_.string()) << "a file, not a folder";
+  PipelineCache cache = open();
+  cache.note_pipeline();
+  EXPECT_NO_THROW(cache.save());
+}
+
+}  // namespace
+}  // namespace etna::vulkan
