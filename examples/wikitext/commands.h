@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "generate.h"
+
+/// The subcommands; each returns the process's exit code and throws Etna's errors.
+namespace wikitext {
+
+/// Where text comes from: a WikiText folder, any text file, or the embedded corpus.
+struct DataOptions {
+  std::string data;  ///< --data, else $ETNA_DATA
+  std::string text;  ///< --text
+};
+
+struct TrainOptions {
+  DataOptions data;
+  std::string device, preset = "tiny", out, json;
+  std::int64_t epochs = 0, steps = 0, batch = 0;
+  double lr = 0;
+  std::uint64_t seed = 1;
+  bool evaluate = true;
+};
+
+struct EvaluateOptions {
+  DataOptions data;
+  std::string device, run, json;
+};
+
+struct GenerateOptions {
+  std::string device, run, prompt;
+  Sampling sampling;
+};
+
+struct CompareOptions {
+  DataOptions data;
+  std::vector<std::string> devices = {"cpu", "vulkan:0"};
+  std::string preset = "tiny", json;
+  std::int64_t steps = 20;
+  std::uint64_t seed = 1;
+};
+
+int run_train(const TrainOptions& options);
+int run_evaluate(const EvaluateOptions& options);
+int run_generate(const GenerateOptions& options);
+int run_compare(const CompareOptions& options);
+
+}  // namespace wikitext

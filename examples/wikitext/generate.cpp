@@ -1,0 +1,69 @@
+#include "generate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+#include <etna/etna.h>
+
+namespace wikitext {
+namespace {
+
+using namespace etna;
+
+/// splitmix64 (Steele et al. 2014), as a number in [0, 1).
+double next_uniform(std::uint64_t& state) {
+  std::uint64_t z = state += 0x9e3779b97f4a7c15u;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return static_cast<double>((z ^ (z >> 31)) >> 11) * 0x1p-53;
+}
+
+std::int32_t draw(const std::vector<float>& logits, const Sampling& sampling, std::uint64_t& state) {
+  std::vector<std::int32_t> order(logits.size());
+  std::iota(order.begin(), order.end(), 0);
+  auto kept = sampling.top_k > 0 ? std::min(order.size(), static_cast<std::size_t>(sampling.top_k)) : order.size();
+  auto likelier = [&](std::int32_t a, std::int32_t b) {
+    return logits[static_cast<std::size_t>(a)] > logits[static_cast<std::size_t>(b)];
+  };
+  std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(kept), order.end(), likelier);
+  if (sampling.temperature <= 0) return order[0];
+  std::vector<double> weights(kept);
+  for (std::size_t i = 0; i < kept; ++i) {
+    float below_best = logits[static_cast<std::size_t>(order[i])] - logits[static_cast<std::size_t>(order[0])];
+    weights[i] = std::exp(static_cast<double>(below_best) / sampling.temperature);
+  }
+  double at = next_uniform(state) * std::accumulate(weights.begin(), weights.end(), 0.0);
+  for (std::size_t i = 0; i < kept; ++i) {
+    if ((at -= weights[i]) < 0) return order[i];
+  }
+  return order[kept - 1];
+}
+
+}  // namespace
+
+std::string generate(nn::LanguageModel& model, const data::Vocabulary& vocabulary, const std::string& prompt,
+                     const Sampling& sampling, Device device) {
+  NoGrad no_grad;
+  model.eval();
+  std::vector<std::int32_t> ids = data::encode(prompt, vocabulary);
+  std::size_t start = 0;
+  if (ids.empty()) {
+    ids.push_back(vocabulary.id(data::kEndOfLine));
+    start = 1;
+  }
+  std::uint64_t state = sampling.seed;
+  const auto words = static_cast<std::int64_t>(vocabulary.size());
+  for (std::int64_t i = 0; i < sampling.words; ++i) {
+    auto context = std::min(ids.size(), static_cast<std::size_t>(model.config().seq));
+    std::vector<std::int32_t> window(ids.end() - static_cast<std::ptrdiff_t>(context), ids.end());
+    Tensor tokens = from_vector(window, {1, static_cast<std::int64_t>(context)}, device);
+    Tensor logits = model.forward(tokens).select(0, 0).select(0, -1).slice(0, 0, words);
+    ids.push_back(draw(logits.to_vector<float>(), sampling, state));
+  }
+  model.train();
+  return data::decode(std::span(ids).subspan(start), vocabulary);
+}
+
+}  // namespace wikitext

@@ -1,0 +1,119 @@
+#include <cstdio>
+#include <exception>
+#include <new>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include <etna/device/error.h>
+
+#include "commands.h"
+#include "presets.h"
+#include "train.h"
+
+namespace {
+
+/// What went wrong, by exit code; README and --help list them.
+enum Exit { kOther = 1, kUsage = 2, kDevice = 3, kData = 4, kMemory = 5, kNonFinite = 6 };
+
+int failed(Exit code, const char* what) {
+  fmt::print(stderr, "error: {}\n", what);
+  return code;
+}
+
+void add_data_options(CLI::App& app, wikitext::DataOptions& data) {
+  auto* folder = app.add_option("--data", data.data, "WikiText folder (default: $ETNA_DATA, else the embedded corpus)");
+  app.add_option("--text", data.text, "any UTF-8 text file instead")->excludes(folder);
+}
+
+constexpr const char* kDeviceHelp = "auto, cpu, vulkan or vulkan:N (default: $ETNA_DEVICE, else auto)";
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  using namespace wikitext;
+  CLI::App app{"Trains a transformer language model on WikiText, on the CPU or a Vulkan GPU."};
+  app.footer(
+      "Exit codes: 1 losses differ (compare) or another error, 2 usage, 3 device, 4 data or checkpoint, 5 memory,\n"
+      "6 the loss became NaN or infinite.");
+  app.require_subcommand(1);
+  int code = 0;
+  auto presets = CLI::IsMember(preset_names());
+
+  TrainOptions train;
+  CLI::App* train_command = app.add_subcommand("train", "train, evaluate and write a passage");
+  add_data_options(*train_command, train.data);
+  train_command->add_option("--device", train.device, kDeviceHelp);
+  train_command->add_option("--preset", train.preset, "model and recipe")->check(presets)->capture_default_str();
+  auto* epochs =
+      train_command->add_option("--epochs", train.epochs, "passes over the training text")->check(CLI::PositiveNumber);
+  train_command->add_option("--steps", train.steps, "stop after so many steps")
+      ->check(CLI::PositiveNumber)
+      ->excludes(epochs);
+  train_command->add_option("--batch", train.batch, "sequences a step (default: the preset's)")
+      ->check(CLI::PositiveNumber);
+  train_command->add_option("--lr", train.lr, "peak learning rate (default: the preset's)")->check(CLI::PositiveNumber);
+  train_command->add_option("--seed", train.seed, "of the weights")->capture_default_str();
+  train_command->add_option("--out", train.out, "folder for checkpoint, summary.json and metrics.csv");
+  train_command->add_option("--json", train.json, "also write the summary to this file");
+  train_command->add_flag("!--no-eval", train.evaluate, "skip the evaluation and the passage");
+  train_command->callback([&] { code = run_train(train); });
+
+  EvaluateOptions evaluate;
+  CLI::App* eval_command = app.add_subcommand("eval", "perplexity of a checkpoint");
+  add_data_options(*eval_command, evaluate.data);
+  eval_command->add_option("--device", evaluate.device, kDeviceHelp);
+  eval_command->add_option("--run", evaluate.run, "the --out folder of a training run")->required();
+  eval_command->add_option("--json", evaluate.json, "also write the result to this file");
+  eval_command->callback([&] { code = run_evaluate(evaluate); });
+
+  GenerateOptions generate;
+  CLI::App* generate_command = app.add_subcommand("generate", "let a checkpoint write");
+  generate_command->add_option("--device", generate.device, kDeviceHelp);
+  generate_command->add_option("--run", generate.run, "the --out folder of a training run")->required();
+  generate_command->add_option("--prompt", generate.prompt, "words to go on from");
+  generate_command->add_option("--words", generate.sampling.words, "how many to write")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  generate_command->add_option("--temperature", generate.sampling.temperature, "0: always the likeliest word")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  generate_command->add_option("--top-k", generate.sampling.top_k, "draw from the likeliest K; 0: from all")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  generate_command->add_option("--seed", generate.sampling.seed, "of the draws")->capture_default_str();
+  generate_command->callback([&] { code = run_generate(generate); });
+
+  CompareOptions compare;
+  CLI::App* compare_command = app.add_subcommand("compare", "train the same steps on several devices");
+  add_data_options(*compare_command, compare.data);
+  compare_command->add_option("--devices", compare.devices, "devices, the first is the yardstick")
+      ->delimiter(',')
+      ->capture_default_str();
+  compare_command->add_option("--preset", compare.preset, "model and recipe")->check(presets)->capture_default_str();
+  compare_command->add_option("--steps", compare.steps, "steps on each")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  compare_command->add_option("--seed", compare.seed, "of the weights")->capture_default_str();
+  compare_command->add_option("--json", compare.json, "also write every run to this file");
+  compare_command->callback([&] { code = run_compare(compare); });
+
+  try {
+    app.parse(argc, argv);
+    return code;
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kUsage;
+  } catch (const NonFiniteLoss& error) {
+    return failed(kNonFinite, error.what());
+  } catch (const etna::DeviceError& error) {
+    return failed(kDevice, error.what());
+  } catch (const etna::FormatError& error) {
+    return failed(kData, error.what());
+  } catch (const etna::OutOfMemory& error) {
+    return failed(kMemory, error.what());
+  } catch (const std::bad_alloc&) {
+    return failed(kMemory, "the host has no memory left; try a smaller --preset or --batch");
+  } catch (const std::exception& error) {
+    return failed(kOther, error.what());
+  }
+}

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <etna/device/device.h>
+#include <etna/device/transfers.h>
+
+#include "train.h"
+
+namespace wikitext {
+
+/// One run as JSON: what was trained where, how fast, how well, in how much memory, and what crossed the bus.
+nlohmann::json report(const History& history, const std::string& preset, const etna::nn::LanguageModel& model,
+                      etna::Device device, const etna::Transfers& training_transfers);
+
+/// Seconds an epoch: the median of those measured, else steps an epoch × the median step.
+double epoch_seconds(const History& history);
+
+/// 12,345,678
+std::string with_commas(std::int64_t number);
+
+}  // namespace wikitext

@@ -1,0 +1,118 @@
+#include <cmath>
+#include <cstdlib>
+
+#include <fmt/format.h>
+
+#include <etna/etna.h>
+
+#include "commands.h"
+#include "corpus.h"
+#include "presets.h"
+#include "report.h"
+#include "run_directory.h"
+#include "train.h"
+
+namespace wikitext {
+
+using namespace etna;
+
+namespace {
+
+void print_progress(std::int64_t step, std::int64_t steps, double loss, double seconds) {
+  // Every tenth of the run, and the first steps, where a beginner wants to see something move.
+  if (step > 20 && step != steps && step % std::max<std::int64_t>(10, steps / 200 * 10) != 0) return;
+  double left = seconds / static_cast<double>(step) * static_cast<double>(steps - step);
+  fmt::print("step {:>6}/{}  loss {:7.4f}  perplexity {:9.1f}  {:6.1f} s, {:.0f} s left\n", step, steps, loss,
+             std::exp(loss), seconds, left);
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+int run_train(const TrainOptions& options) {
+  Device device = select_device(options.device);
+  fmt::print("{}\n", device_line(options.device, device));
+  Preset preset = find_preset(options.preset);
+  data::Corpus corpus = find_corpus(options.data);
+  bool embedded = options.data.text.empty() && options.data.data.empty() && std::getenv("ETNA_DATA") == nullptr;
+
+  manual_seed(options.seed);
+  nn::LanguageModel model(model_config(preset, static_cast<std::int64_t>(corpus.vocab.size())));
+  model.to(device);
+  const auto& c = model.config();
+  Recipe recipe{.batch = options.batch > 0 ? options.batch : preset.batch,
+                .epochs = std::max<std::int64_t>(1, options.epochs),
+                .steps = options.steps > 0    ? options.steps
+                         : options.epochs > 0 ? 0
+                                              : preset.steps,
+                .lr = options.lr > 0 ? options.lr : preset.lr};
+  fmt::print(
+      "model: {}: {} layers, {} heads, width {}, {} tokens of context, {} parameters; batches of {}, learning rate "
+      "{}\n",
+      preset.name, c.layers, c.heads, c.dim, c.seq, with_commas(model.num_parameters()), recipe.batch, recipe.lr);
+
+  reset_transfers();
+  History history = train(model, corpus.train, recipe, device, print_progress);
+  Transfers crossed = transfers();
+  auto result = report(history, preset.name, model, device, crossed);
+  fmt::print("trained {} steps in {:.1f} s: {:.0f} tokens/s, {:.2f} ms a step (median)\n", history.steps,
+             history.seconds, history.tokens_per_second(), history.ms_per_step_median);
+
+  if (!options.out.empty()) save_checkpoint(options.out, model, corpus.vocab, preset.name, recipe.batch);
+  if (options.evaluate) {
+    double valid = perplexity(model, corpus.valid, recipe.batch, device),
+           test = perplexity(model, corpus.test, recipe.batch, device);
+    result["valid_perplexity"] = valid;
+    result["test_perplexity"] = test;
+    fmt::print("perplexity: validation {:.2f}, test {:.2f} (an untrained model: {})\n", valid, test,
+               with_commas(c.vocab));
+    fmt::print("\n{}\n\n", generate(model, corpus.vocab, "", {.seed = options.seed}, device));
+  } else {
+    result["valid_perplexity"] = nullptr;
+    result["test_perplexity"] = nullptr;
+  }
+  if (!options.out.empty()) {
+    std::filesystem::path folder = options.out;
+    save_metrics(folder / "metrics.csv", history);
+    save_text(folder / "summary.json", result.dump(2) + "\n");
+    fmt::print("saved to {}: go on with `wikitext generate --run {}` or `wikitext eval --run {}`\n", options.out,
+               options.out, options.out);
+  }
+  if (!options.json.empty()) save_text(options.json, result.dump(2) + "\n");
+  if (embedded) {
+    fmt::print(
+        "This was the embedded corpus. For WikiText-2: tools/get-wikitext2 DIR, then --data DIR (or ETNA_DATA=DIR).\n");
+  }
+  return 0;
+}
+
+int run_evaluate(const EvaluateOptions& options) {
+  Device device = select_device(options.device);
+  fmt::print("{}\n", device_line(options.device, device));
+  Checkpoint checkpoint = load_checkpoint(options.run, device);
+  data::Corpus corpus = find_corpus(options.data);
+  if (corpus.vocab != checkpoint.vocabulary) {
+    throw FormatError(
+        fmt::format("the corpus has other words ({}) than {} was trained on ({}); name the same --data or --text",
+                    corpus.vocab.size(), options.run, checkpoint.vocabulary.size()));
+  }
+  double valid = perplexity(*checkpoint.model, corpus.valid, checkpoint.batch, device);
+  double test = perplexity(*checkpoint.model, corpus.test, checkpoint.batch, device);
+  fmt::print("perplexity: validation {:.2f}, test {:.2f}\n", valid, test);
+  if (!options.json.empty()) {
+    nlohmann::json result = {{"device", device.str()},      {"device_name", device_name(device)},
+                             {"preset", checkpoint.preset}, {"parameters", checkpoint.model->num_parameters()},
+                             {"valid_perplexity", valid},   {"test_perplexity", test}};
+    save_text(options.json, result.dump(2) + "\n");
+  }
+  return 0;
+}
+
+int run_generate(const GenerateOptions& options) {
+  Device device = select_device(options.device);
+  Checkpoint checkpoint = load_checkpoint(options.run, device);
+  fmt::print("{}\n", generate(*checkpoint.model, checkpoint.vocabulary, options.prompt, options.sampling, device));
+  return 0;
+}
+
+}  // namespace wikitext

@@ -1,0 +1,129 @@
+#include "train.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <numbers>
+
+#include <fmt/format.h>
+
+#include <etna/etna.h>
+
+namespace wikitext {
+namespace {
+
+using namespace etna;
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+/// Weight decay on matrices only: biases and norms are not pulled toward zero.
+std::vector<optim::ParamGroup> decay_matrices_only(const nn::Module& model, double weight_decay) {
+  optim::ParamGroup matrices, vectors;
+  for (const Tensor& p : model.parameters()) (p.dim() > 1 ? matrices : vectors).parameters.push_back(p);
+  matrices.weight_decay = weight_decay;
+  vectors.weight_decay = 0;
+  return {matrices, vectors};
+}
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+/// Reads the loss now and then, and keeps the times between.
+class Meter {
+ public:
+  Meter(History& history, const Progress& progress, std::int64_t total)
+      : history_(history), progress_(progress), total_(total) {}
+
+  void look(std::int64_t step, const Tensor& loss) {
+    double value = loss.item<double>();  // waits for the GPU
+    double now = seconds_since(start_);
+    auto span = static_cast<double>(step - last_step_);
+    if (last_step_ == 1) spans_.clear();  // the first step also warmed up
+    spans_.push_back((now - last_seconds_) / span * 1e3);
+    last_step_ = step;
+    last_seconds_ = now;
+    history_.loss.push_back({step, value});
+    history_.ms_per_step_median = median(spans_);
+    if (!std::isfinite(value)) {
+      throw NonFiniteLoss(fmt::format("the loss at step {} is {}; try a smaller --lr", step, value));
+    }
+    progress_(step, total_, value, now);
+  }
+
+  double seconds() const { return seconds_since(start_); }
+
+ private:
+  History& history_;
+  const Progress& progress_;
+  std::int64_t total_, last_step_ = 0;
+  double last_seconds_ = 0;
+  std::vector<double> spans_;
+  Clock::time_point start_ = Clock::now();
+};
+
+}  // namespace
+
+History train(nn::LanguageModel& model, std::span<const std::int32_t> ids, const Recipe& recipe, Device device,
+              const Progress& progress) {
+  data::StreamBatches streams(ids, recipe.batch, model.config().seq);
+  History history;
+  history.steps_per_epoch = streams.steps();
+  const std::int64_t total = recipe.steps > 0 ? recipe.steps : recipe.epochs * streams.steps();
+
+  optim::AdamW optimizer(decay_matrices_only(model, 0.1), {.lr = recipe.lr, .betas = {0.9, 0.95}, .eps = 1e-8});
+  const auto parameters = model.parameters();
+  model.train();
+
+  Meter meter(history, progress, total);
+  std::int64_t step = 0;
+  while (step < total) {
+    double epoch_start = meter.seconds();
+    for (const data::Batch& host_batch : data::BatchLoader(streams)) {
+      data::Batch batch = host_batch.to(device);
+
+      // 100 steps of warm-up under a cosine that ends at a tenth.
+      double warm_up = std::min(1.0, static_cast<double>(step + 1) / 100);
+      double cosine = std::cos(std::numbers::pi * static_cast<double>(step) / static_cast<double>(total));
+      optimizer.set_lr(recipe.lr * warm_up * (0.1 + 0.45 * (1 + cosine)));
+
+      optimizer.zero_grad();
+      Tensor loss = model.loss(batch.x, batch.y);
+      loss.backward();
+      optim::clip_grad_norm_(parameters, 1.0);
+      optimizer.step();
+
+      ++step;
+      if (step == 1 || step % recipe.log_every == 0 || step == total) meter.look(step, loss);
+      if (step == total) break;
+    }
+    if (step % streams.steps() == 0) {
+      synchronize(device);
+      history.epoch_seconds.push_back(meter.seconds() - epoch_start);
+    }
+  }
+  synchronize(device);
+  history.seconds = meter.seconds();
+  history.steps = step;
+  history.tokens = step * streams.tokens_per_step();
+  return history;
+}
+
+double perplexity(nn::LanguageModel& model, std::span<const std::int32_t> ids, std::int64_t batch, Device device) {
+  data::StreamBatches streams(ids, batch, model.config().seq);
+  NoGrad no_grad;
+  model.eval();
+  Tensor total = zeros({}, {f32, device});
+  for (const data::Batch& host_batch : data::BatchLoader(streams)) {
+    data::Batch b = host_batch.to(device);
+    total.add_(model.loss(b.x, b.y));
+  }
+  model.train();
+  return std::exp(total.item<double>() / static_cast<double>(streams.steps()));
+}
+
+}  // namespace wikitext
