@@ -1,0 +1,18 @@
+#pragma once
+
+#include <etna/nn/module.h>
+
+namespace etna::nn {
+
+/// While training, zeroes each element with probability p and scales the rest by 1/(1-p) (Srivastava et al. 2014); else hands x
+/// on.
+class Dropout : public UnaryModule {
+ public:
+  /// @throws Error where p is not in [0, 1)
+  explicit Dropout(double p = 0.5);
+  Tensor forward(const Tensor& x) const override;
+
+  double p;
+};
+
+}  // namespace etna::nn

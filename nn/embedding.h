@@ -1,0 +1,17 @@
+#pragma once
+
+#include <etna/nn/module.h>
+
+namespace etna::nn {
+
+/// Rows of a table: y[i] = weight[index[i]]. weight [count, dim] starts standard normal.
+class Embedding : public UnaryModule {
+ public:
+  Embedding(std::int64_t count, std::int64_t dim);
+  /// @param index [...] i64 or i32 in [0, count) @return [..., dim]
+  Tensor forward(const Tensor& index) const override;
+
+  Tensor weight;
+};
+
+}  // namespace etna::nn

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include <etna/nn/module.h>
+#include <etna/nn/module_list.h>
+
+namespace etna::nn {
+
+/// Modules one behind the other, named by their position.
+///     nn::Sequential net;
+///     net.add<nn::Linear>(784, 100).add<nn::ReLU>().add<nn::Linear>(100, 10);
+class Sequential : public UnaryModule {
+ public:
+  Sequential() { register_module("", modules); }
+
+  /// Constructs an M at the end.
+  template <typename M, typename... Args>
+  Sequential& add(Args&&... args) {
+    modules.emplace_back<M>(std::forward<Args>(args)...);
+    return *this;
+  }
+  Tensor forward(const Tensor& x) const override;
+
+  ModuleList<UnaryModule> modules;
+};
+
+}  // namespace etna::nn

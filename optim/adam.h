@@ -1,0 +1,50 @@
+#pragma once
+
+#include <etna/optim/optimizer.h>
+
+namespace etna::optim {
+
+struct AdamOptions {
+  double lr = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 0;
+};
+
+/// Adam (Kingma & Ba 2015), weight decay added to the gradient:
+///     g ← g + weight_decay · p;   m ← β₁m + (1 - β₁)g;   v ← β₂v + (1 - β₂)g²
+///     p ← p - lr · m/(1 - β₁ᵗ) / (√(v/(1 - β₂ᵗ)) + eps)
+class Adam : public Optimizer {
+ public:
+  explicit Adam(std::vector<Tensor> parameters, AdamOptions options = {});
+  /// @throws Error for a setting outside its range
+  Adam(std::vector<ParamGroup> groups, AdamOptions options);
+
+ protected:
+  Adam(std::vector<ParamGroup> groups, AdamOptions options, bool decoupled);
+  std::vector<std::string> state_names() const override;
+  void update(const ParamGroup& group, std::int64_t step, const std::vector<Tensor>& list) override;
+
+ private:
+  AdamOptions options_;
+  bool decoupled_ = false;  ///< weight decay acts on the parameter, not through the gradient
+};
+
+struct AdamWOptions {
+  double lr = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 0.01;
+};
+
+/// Adam with decoupled weight decay (Loshchilov & Hutter 2019): p ← p - lr · weight_decay · p before Adam's step, and g as it is.
+class AdamW : public Adam {
+ public:
+  explicit AdamW(std::vector<Tensor> parameters, AdamWOptions options = {});
+  /// @throws Error for a setting outside its range
+  AdamW(std::vector<ParamGroup> groups, AdamWOptions options);
+};
+
+}  // namespace etna::optim

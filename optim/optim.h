@@ -1,0 +1,8 @@
+#pragma once
+
+/// Everything in optim/.
+#include <etna/optim/adam.h>
+#include <etna/optim/clip.h>
+#include <etna/optim/optimizer.h>
+#include <etna/optim/schedule.h>
+#include <etna/optim/sgd.h>

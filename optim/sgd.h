@@ -1,0 +1,32 @@
+#pragma once
+
+#include <etna/optim/optimizer.h>
+
+namespace etna::optim {
+
+struct SGDOptions {
+  double lr = 1e-3;
+  double momentum = 0;
+  double dampening = 0;
+  double weight_decay = 0;
+  bool nesterov = false;
+};
+
+/// Gradient descent with momentum (Sutskever et al. 2013), by PyTorch's formula:
+///     g ← g + weight_decay · p;   b ← momentum · b + (1 - dampening) · g   (b ← g at the first step)
+///     p ← p - lr · (nesterov ? g + momentum · b : b)
+class SGD : public Optimizer {
+ public:
+  explicit SGD(std::vector<Tensor> parameters, SGDOptions options = {});
+  /// @throws Error for a negative setting, or nesterov without momentum or with dampening
+  SGD(std::vector<ParamGroup> groups, SGDOptions options);
+
+ protected:
+  std::vector<std::string> state_names() const override;
+  void update(const ParamGroup& group, std::int64_t step, const std::vector<Tensor>& list) override;
+
+ private:
+  SGDOptions options_;
+};
+
+}  // namespace etna::optim
