@@ -269,7 +269,7 @@ const std::vector<AdapterInfo>& adapters() {
 const std::string& why_no_adapters() {
   static const auto* why = [] {
     if (!all_adapters().empty()) return new std::string;
-    return new std::string(instance().missing.empty() ? "a Vulkan loader is there, but no driver offers a device"
+    return new std::string(instance().missing.empty() ? "no Vulkan driver offers a device (the loader is there)"
                                                       : instance().missing);
   }();
   return *why;

@@ -106,7 +106,7 @@ Instance make_instance() {
   VkResult result = vkCreateInstance(&info, nullptr, &made.handle);
   if (result != VK_SUCCESS) {
     made.handle = VK_NULL_HANDLE;
-    made.missing = result == VK_ERROR_INCOMPATIBLE_DRIVER ? "a Vulkan loader is there, but no driver"
+    made.missing = result == VK_ERROR_INCOMPATIBLE_DRIVER ? "no Vulkan driver was found (the loader is there)"
                                                           : fmt::format("vkCreateInstance failed: {}", str(result));
     return made;
   }

@@ -1,0 +1,36 @@
+#include <fmt/core.h>
+
+#include <etna/device/error.h>
+#include <etna/device/vulkan/backend.h>
+
+#include "commands.h"
+
+namespace etna::cli {
+
+std::string readable_bytes(std::uint64_t bytes) {
+  double mib = static_cast<double>(bytes) / 1048576.0;
+  return mib < 1024 ? fmt::format("{:.0f} MiB", mib) : fmt::format("{:.1f} GiB", mib / 1024);
+}
+
+std::string verdict(const AdapterInfo& adapter, Device chosen) {
+  if (!adapter.rejected.empty()) return "cannot be used: " + adapter.rejected;
+  if (adapter.device == chosen) return "chosen by auto";
+  if (adapter.kind == "software") return "usable when named; auto leaves software rasterizers out";
+  if (adapter.kind == "virtual") return "usable when named; auto leaves virtual GPUs out";
+  return fmt::format("usable when named; auto prefers {}", chosen.str());
+}
+
+void print_choice() {
+  Device automatic = select_device("auto");
+  fmt::print("auto takes {} ({})\n", automatic.str(), device_name(automatic));
+  if (!vulkan::why_no_adapters().empty()) {
+    fmt::print("no GPU: {}; install libvulkan1 and a driver (mesa-vulkan-drivers, or your GPU vendor's)\n",
+               vulkan::why_no_adapters());
+  }
+  // ETNA_DEVICE or the config file may say otherwise, or name what is not there.
+  Device here = select_device();
+  if (here != automatic)
+    fmt::print("without --device, {} is taken here (ETNA_DEVICE or the config file)\n", here.str());
+}
+
+}  // namespace etna::cli

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include <etna/device/device.h>
+
+/// The subcommands of `etna`. Each prints to standard output and gives the exit code.
+namespace etna::cli {
+
+/// One line an adapter: what it is, whether it can be used, which one `auto` takes.
+int devices();
+
+/// Everything about each adapter.
+int doctor();
+
+/// "139.8 GiB"
+std::string readable_bytes(std::uint64_t bytes);
+
+/// Why `auto`, which takes `chosen`, would or would not take this adapter.
+std::string verdict(const AdapterInfo& adapter, Device chosen);
+
+/// What devices() and doctor() end with: what `auto` takes, what is taken here without --device, and what to do about a
+/// missing GPU.
+void print_choice();
+
+}  // namespace etna::cli

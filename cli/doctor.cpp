@@ -1,0 +1,25 @@
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
+#include <etna/device/device.h>
+
+#include "commands.h"
+
+namespace etna::cli {
+
+int doctor() {
+  Device chosen = select_device("auto");
+  for (const AdapterInfo& a : adapters()) {
+    fmt::print("{}: {}\n", a.device.str(), a.name);
+    fmt::print("  kind      {}\n", a.kind);
+    if (!a.driver.empty()) fmt::print("  driver    {}\n", a.driver);
+    fmt::print("  memory    {}\n", readable_bytes(a.memory_bytes));
+    if (!a.features.empty()) fmt::print("  features  {}\n", fmt::join(a.features, ", "));
+    if (!a.limits.empty()) fmt::print("  limits    {}\n", fmt::join(a.limits, ", "));
+    fmt::print("  verdict   {}\n\n", verdict(a, chosen));
+  }
+  print_choice();
+  return 0;
+}
+
+}  // namespace etna::cli

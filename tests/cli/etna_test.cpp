@@ -1,0 +1,66 @@
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <etna/device/device.h>
+
+namespace etna {
+namespace {
+
+using testing::HasSubstr;
+
+struct Result {
+  std::string output;  ///< standard output and error together
+  int code;
+};
+
+Result etna(const std::string& arguments, const std::string& environment = "") {
+  std::string command = "env " + environment + " '" ETNA_PROGRAM "' " + arguments + " 2>&1";
+  FILE* pipe = popen(command.c_str(), "r");
+  std::string output;
+  std::array<char, 4096> buffer;
+  while (std::size_t n = fread(buffer.data(), 1, buffer.size(), pipe)) output.append(buffer.data(), n);
+  int status = pclose(pipe);
+  return {output, WIFEXITED(status) ? WEXITSTATUS(status) : -1};
+}
+
+TEST(EtnaProgram, DevicesListsEveryAdapterAndTheChoice) {
+  Result run = etna("devices", "-u ETNA_DEVICE");
+  EXPECT_EQ(run.code, 0);
+  for (const AdapterInfo& a : adapters()) EXPECT_THAT(run.output, HasSubstr(a.name));
+  EXPECT_THAT(run.output, HasSubstr("auto takes " + select_device("auto").str()));
+}
+
+TEST(EtnaProgram, DoctorTellsDriverFeaturesAndLimits) {
+  Result run = etna("doctor", "-u ETNA_DEVICE");
+  EXPECT_EQ(run.code, 0) << run.output;
+  for (const AdapterInfo& a : adapters()) {
+    EXPECT_THAT(run.output, HasSubstr(a.device.str() + ": " + a.name));
+    EXPECT_THAT(run.output, HasSubstr(a.driver));
+    for (const std::string& limit : a.limits) EXPECT_THAT(run.output, HasSubstr(limit));
+  }
+}
+
+TEST(EtnaProgram, WithoutADriverThereIsStillTheCpu) {
+  Result run = etna("devices", "VK_DRIVER_FILES=/none VK_ICD_FILENAMES=/none ETNA_VALIDATION=0");
+  EXPECT_EQ(run.code, 0);
+  EXPECT_THAT(run.output, HasSubstr("auto takes cpu"));
+  EXPECT_THAT(run.output, HasSubstr("install"));
+}
+
+TEST(EtnaProgram, ExitCodesTellUsageFromDevice) {
+  EXPECT_EQ(etna("").code, 2);
+  EXPECT_EQ(etna("nonsense").code, 2);
+  EXPECT_EQ(etna("--help").code, 0);
+  Result run = etna("devices", "ETNA_DEVICE=vulkan:63");
+  EXPECT_EQ(run.code, 3);
+  EXPECT_THAT(run.output, HasSubstr("vulkan:63"));
+}
+
+}  // namespace
+}  // namespace etna
