@@ -1,0 +1,145 @@
+#include <fmt/format.h>
+
+#include <etna/device/cpu/math.h>
+#include <etna/tensor/op.h>
+#include <etna/tensor/ops.h>
+#include <etna/tensor/rows/lanes.h>
+#include <etna/tensor/rows/rows.h>
+
+// softmax and log_softmax along any dimension. A NaN, a +inf, or a row of -inf alone gives a row of NaN.
+namespace etna {
+namespace {
+
+struct SoftmaxAttrs {
+  int dim = 0;
+  bool log = false;
+};
+
+std::vector<OutputSpec> infer(const OpCall& call) {
+  const Tensor& x = call.in[0];
+  for (const Tensor& t : call.in) {
+    if (!is_floating(t.dtype())) {
+      throw DtypeError(fmt::format("{}: {} {} is not floating; convert it first, e.g. with .to(f32)", call.op.name,
+                                   name(t.dtype()), str(t.shape())));
+    }
+    if (t.shape() != x.shape()) {
+      throw ShapeError(fmt::format("{}: {} and {} must have one shape", call.op.name, str(x.shape()), str(t.shape())));
+    }
+  }
+  return {{x.shape(), call.in.back().dtype()}};
+}
+
+void forward_cpu(const OpCall& call, std::span<Tensor> out) {
+  auto a = call.as<SoftmaxAttrs>();
+  auto work = [&](auto zero) {
+    using T = decltype(zero);
+    rows::along<T>(std::array{call.in[0]}, out[0], a.dim, [&](const auto& in, T* y, std::int64_t n) {
+      const T* x = in[0];
+      T largest = rows::max_of(x, n);
+      if (a.log) {
+        T shift = static_cast<T>(std::log(rows::sum_of(n, [=](std::int64_t i) { return m::exp(x[i] - largest); })));
+        for (std::int64_t i = 0; i < n; ++i) y[i] = (x[i] - largest) - shift;
+      } else {
+        T scale = static_cast<T>(1 / rows::sum_of(n, [=](std::int64_t i) { return y[i] = m::exp(x[i] - largest); }));
+        for (std::int64_t i = 0; i < n; ++i) y[i] *= scale;
+      }
+    });
+  };
+  if (call.in[0].dtype() == f64)
+    work(double{});
+  else
+    work(float{});
+}
+
+/// in: the gradient of y, and y
+void backward_cpu(const OpCall& call, std::span<Tensor> out) {
+  auto a = call.as<SoftmaxAttrs>();
+  auto work = [&](auto zero) {
+    using T = decltype(zero);
+    rows::along<T>(std::array{call.in[0], call.in[1]}, out[0], a.dim, [&](const auto& in, T* dx, std::int64_t n) {
+      const T *g = in[0], *y = in[1];
+      if (a.log) {
+        T total = static_cast<T>(rows::sum_of(n, [=](std::int64_t i) { return g[i]; }));
+        for (std::int64_t i = 0; i < n; ++i) dx[i] = g[i] - m::exp(y[i]) * total;
+      } else {
+        T dot = static_cast<T>(
+            rows::sum_of(n, [=](std::int64_t i) { return static_cast<double>(g[i]) * static_cast<double>(y[i]); }));
+        for (std::int64_t i = 0; i < n; ++i) dx[i] = y[i] * (g[i] - dot);
+      }
+    });
+  };
+  if (call.in[1].dtype() == f64)
+    work(double{});
+  else
+    work(float{});
+}
+
+Dims along_dim(const Tensor& x, const SoftmaxAttrs& a) { return x.dim() == 0 ? Dims{} : Dims{a.dim}; }
+DType compute_dtype(const Tensor& x) { return x.dtype() == f64 ? f64 : f32; }
+
+TensorList reference(const OpCall& call) {
+  auto a = call.as<SoftmaxAttrs>();
+  const Tensor& given = call.in[0];
+  if (given.numel() == 0) return {given.clone()};
+  Tensor x = given.to(compute_dtype(given));
+  Tensor shifted = x - max(x, along_dim(x, a), true).detach();
+  Tensor e = exp(shifted), total = sum(e, along_dim(x, a), true);
+  return {(a.log ? shifted - log(total) : e / total).to(given.dtype())};
+}
+TensorList backward_reference(const OpCall& call) {
+  auto a = call.as<SoftmaxAttrs>();
+  DType t = compute_dtype(call.in[1]);
+  Tensor g = call.in[0].to(t), y = call.in[1].to(t);
+  Tensor dx = a.log ? g - exp(y) * sum(g, along_dim(y, a), true) : y * (g - sum(g * y, along_dim(y, a), true));
+  return {dx.to(call.in[1].dtype())};
+}
+
+bool forward_vulkan(const OpCall&, std::span<Tensor> out) { return out[0].numel() == 0; }
+bool backward_vulkan(const OpCall&, std::span<Tensor> out) { return out[0].numel() == 0; }
+
+const OpDef kSoftmaxBackward = {.name = "softmax_backward",
+                                .infer = infer,
+                                .cpu = backward_cpu,
+                                .vulkan = backward_vulkan,
+                                .reference = backward_reference};
+const OpDef kLogSoftmaxBackward = {.name = "log_softmax_backward",
+                                   .infer = infer,
+                                   .cpu = backward_cpu,
+                                   .vulkan = backward_vulkan,
+                                   .reference = backward_reference};
+
+TensorList vjp(const VjpCall& call) {
+  const OpDef& op = call.as<SoftmaxAttrs>().log ? kLogSoftmaxBackward : kSoftmaxBackward;
+  return {apply1(op, {call.grad[0], call.out[0]}, call.attrs)};
+}
+
+const OpDef kSoftmax = {.name = "softmax",
+                        .infer = infer,
+                        .cpu = forward_cpu,
+                        .vulkan = forward_vulkan,
+                        .reference = reference,
+                        .vjp = vjp,
+                        .saved = Saved::outputs};
+const OpDef kLogSoftmax = {.name = "log_softmax",
+                           .infer = infer,
+                           .cpu = forward_cpu,
+                           .vulkan = forward_vulkan,
+                           .reference = reference,
+                           .vjp = vjp,
+                           .saved = Saved::outputs};
+
+}  // namespace
+
+Tensor softmax(const Tensor& x, std::int64_t dim) {
+  return apply1(kSoftmax, {x}, Attrs::of(SoftmaxAttrs{wrap_dim(dim, x.dim(), "softmax"), false}));
+}
+Tensor log_softmax(const Tensor& x, std::int64_t dim) {
+  return apply1(kLogSoftmax, {x}, Attrs::of(SoftmaxAttrs{wrap_dim(dim, x.dim(), "log_softmax"), true}));
+}
+
+std::span<const OpDef* const> ops_in_softmax() {
+  static const OpDef* const list[] = {&kSoftmax, &kLogSoftmax, &kSoftmaxBackward, &kLogSoftmaxBackward};
+  return list;
+}
+
+}  // namespace etna

@@ -1,0 +1,168 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <type_traits>
+#include <vector>
+
+#include <etna/device/cpu/parallel.h>
+#include <etna/tensor/tensor.h>
+
+/// Rows of strided tensors for CPU kernels: brought into contiguous memory of the type they are computed in, worked on, and
+/// stored back.
+namespace etna::rows {
+
+template <typename T, typename S>
+T convert(S value) {
+  if constexpr (std::is_same_v<S, Half> || std::is_same_v<S, BFloat16>) {
+    return static_cast<T>(static_cast<float>(value));
+  } else if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
+    return T(static_cast<float>(value));
+  } else if constexpr (std::is_same_v<T, bool>) {
+    return value != S(0);
+  } else {
+    return static_cast<T>(value);
+  }
+}
+
+/// Calls f with a zero of the type a dtype is computed in: double for f64, float for the other floats, std::int64_t for
+/// integers and bool.
+template <typename F>
+void visit_compute(DType t, F&& f) {
+  if (t == f64)
+    f(double{});
+  else if (is_floating(t))
+    f(float{});
+  else
+    f(std::int64_t{});
+}
+
+/// n elements of x, `step` apart from element `offset` on (counted from x's first), as T: where they lie, or in `buffer`.
+template <typename T>
+const T* read(const Tensor& x, std::int64_t offset, std::int64_t step, std::int64_t n, T* buffer) {
+  return visit(x.dtype(), [&](auto zero) -> const T* {
+    using S = decltype(zero);
+    const S* from = x.data<S>() + offset;
+    if (step == 1) {
+      if constexpr (std::is_same_v<S, T>) return from;
+      for (std::int64_t i = 0; i < n; ++i) buffer[i] = convert<T>(from[i]);
+    } else if (step == 0) {
+      std::fill_n(buffer, n, convert<T>(*from));
+    } else {
+      for (std::int64_t i = 0; i < n; ++i) buffer[i] = convert<T>(from[i * step]);
+    }
+    return buffer;
+  });
+}
+
+/// Stores n values `step` apart from element `offset` of y on.
+template <typename T>
+void write(Tensor& y, std::int64_t offset, std::int64_t step, std::int64_t n, const T* values) {
+  visit(y.dtype(), [&](auto zero) {
+    using S = decltype(zero);
+    S* to = y.data<S>() + offset;
+    if (step == 1) {
+      for (std::int64_t i = 0; i < n; ++i) to[i] = convert<S>(values[i]);
+    } else {
+      for (std::int64_t i = 0; i < n; ++i) to[i * step] = convert<S>(values[i]);
+    }
+  });
+}
+
+/// Elements of the iteration over `shape` before `index`, as an offset by `strides`.
+inline std::int64_t offset_of(const Shape& shape, const Strides& strides, std::int64_t index) {
+  std::int64_t offset = 0;
+  for (int d = shape.rank() - 1; d >= 0; --d) {
+    offset += index % shape[d] * strides[d];
+    index /= shape[d];
+  }
+  return offset;
+}
+
+/// Rows of x along `dim`, counted in row-major order of the other dimensions.
+struct Rows {
+  Shape others;
+  Strides strides;
+  std::int64_t step = 1, length = 1;
+
+  Rows(const Tensor& x, int dim) : others(x.shape()), strides(x.strides()) {
+    if (x.dim() == 0) return;
+    length = others[dim];
+    step = strides[dim];
+    others.erase(dim);
+    strides.erase(dim);
+  }
+  std::int64_t count() const { return numel(others); }
+  std::int64_t offset(std::int64_t row) const { return offset_of(others, strides, row); }
+};
+
+/// Rows that do not lie contiguous are taken this many at a time: neighbours share cache lines.
+inline constexpr std::int64_t kTile = 16;
+/// Elements a thread takes at least.
+inline constexpr std::int64_t kGrain = 1 << 14;
+
+/// Calls body(std::array<const T*, inputs>, T* y, n) for every row along `dim` of inputs of one shape; what it leaves in y
+/// becomes that row of `out`, which is contiguous. y may hold the last input's storage only if body reads before it writes.
+template <typename T, std::size_t inputs, typename Body>
+void along(const std::array<Tensor, inputs>& in, Tensor& out, int dim, const Body& body) {
+  if (out.numel() == 0) return;
+  std::vector<Rows> from;
+  for (const Tensor& x : in) from.emplace_back(x, dim);
+  Rows to(out, dim);
+  std::int64_t n = to.length, count = to.count();
+  bool tiled = to.step != 1;
+  for (const Rows& r : from) tiled = tiled || r.step != 1;
+  std::int64_t tile = tiled ? kTile : 1;
+  std::int64_t tiles = (count + tile - 1) / tile;
+  bool in_place = to.step == 1 && out.dtype() == dtype_of<T>();
+  cpu::parallel_for(tiles, std::max<std::int64_t>(1, kGrain / std::max<std::int64_t>(1, n * tile)),
+                    [&](std::int64_t begin, std::int64_t end) {
+                      std::vector<T> buffers(static_cast<std::size_t>((inputs + 1) * tile * n));
+                      T* results = buffers.data() + static_cast<std::ptrdiff_t>(inputs) * tile * n;
+                      for (std::int64_t t = begin; t < end; ++t) {
+                        std::int64_t first = t * tile, taken = std::min(tile, count - first);
+                        const T* lies[inputs][kTile];
+                        for (std::size_t k = 0; k < inputs; ++k) {
+                          T* buffer = buffers.data() + static_cast<std::ptrdiff_t>(k) * tile * n;
+                          std::int64_t offsets[kTile];
+                          for (std::int64_t r = 0; r < taken; ++r) offsets[r] = from[k].offset(first + r);
+                          if (from[k].step == 1 || taken == 1) {
+                            for (std::int64_t r = 0; r < taken; ++r)
+                              lies[k][r] = read(in[k], offsets[r], from[k].step, n, buffer + r * n);
+                            continue;
+                          }
+                          visit(in[k].dtype(), [&](auto zero) {
+                            const auto* x = in[k].template data<decltype(zero)>();
+                            for (std::int64_t i = 0; i < n; ++i) {
+                              for (std::int64_t r = 0; r < taken; ++r)
+                                buffer[r * n + i] = convert<T>(x[offsets[r] + i * from[k].step]);
+                            }
+                          });
+                          for (std::int64_t r = 0; r < taken; ++r) lies[k][r] = buffer + r * n;
+                        }
+                        std::int64_t offsets[kTile];
+                        for (std::int64_t r = 0; r < taken; ++r) {
+                          offsets[r] = to.offset(first + r);
+                          std::array<const T*, inputs> row;
+                          for (std::size_t k = 0; k < inputs; ++k) row[k] = lies[k][r];
+                          T* y = results + r * n;
+                          if constexpr (!std::is_same_v<T, bool>) {
+                            if (in_place) y = out.data<T>() + offsets[r];
+                          }
+                          body(row, y, n);
+                        }
+                        if (in_place) continue;
+                        visit(out.dtype(), [&](auto zero) {
+                          using S = decltype(zero);
+                          S* y = out.data<S>();
+                          for (std::int64_t i = 0; i < n; ++i) {
+                            for (std::int64_t r = 0; r < taken; ++r)
+                              y[offsets[r] + i * to.step] = convert<S>(results[r * n + i]);
+                          }
+                        });
+                      }
+                    });
+}
+
+}  // namespace etna::rows
