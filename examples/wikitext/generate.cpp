@@ -56,7 +56,7 @@ std::string generate(nn::LanguageModel& model, const data::Vocabulary& vocabular
   std::uint64_t state = sampling.seed;
   const auto words = static_cast<std::int64_t>(vocabulary.size());
   for (std::int64_t i = 0; i < sampling.words; ++i) {
-    auto context = std::min(ids.size(), static_cast<std::size_t>(model.config().seq));
+    auto context = std::min(ids.size(), static_cast<std::size_t>(model.config.seq));
     std::vector<std::int32_t> window(ids.end() - static_cast<std::ptrdiff_t>(context), ids.end());
     Tensor tokens = from_vector(window, {1, static_cast<std::int64_t>(context)}, device);
     Tensor logits = model.forward(tokens).select(0, 0).select(0, -1).slice(0, 0, words);

@@ -40,7 +40,7 @@ void save_checkpoint(const fs::path& folder, const nn::LanguageModel& model, con
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) throw FormatError(fmt::format("{} cannot be made: {}", folder.string(), error.message()));
-  const nn::LanguageModelConfig& c = model.config();
+  const nn::LanguageModelConfig& c = model.config;
   Json config = {{"preset", preset}, {"batch", batch}, {"layers", c.layers}, {"heads", c.heads},    {"dim", c.dim},
                  {"ffn", c.ffn},     {"seq", c.seq},   {"vocab", c.vocab},   {"dropout", c.dropout}};
   save_safetensors(folder / "model.safetensors", model.state_dict());

@@ -39,7 +39,7 @@ int run_train(const TrainOptions& options) {
   manual_seed(options.seed);
   nn::LanguageModel model(model_config(preset, static_cast<std::int64_t>(corpus.vocab.size())));
   model.to(device);
-  const auto& c = model.config();
+  const auto& c = model.config;
   Recipe recipe{.batch = options.batch > 0 ? options.batch : preset.batch,
                 .epochs = std::max<std::int64_t>(1, options.epochs),
                 .steps = options.steps > 0    ? options.steps

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <numbers>
 
 #include <fmt/format.h>
 
@@ -70,12 +69,13 @@ class Meter {
 
 History train(nn::LanguageModel& model, std::span<const std::int32_t> ids, const Recipe& recipe, Device device,
               const Progress& progress) {
-  data::StreamBatches streams(ids, recipe.batch, model.config().seq);
+  data::StreamBatches streams(ids, recipe.batch, model.config.seq);
   History history;
   history.steps_per_epoch = streams.steps();
   const std::int64_t total = recipe.steps > 0 ? recipe.steps : recipe.epochs * streams.steps();
 
-  optim::AdamW optimizer(decay_matrices_only(model, 0.1), {.lr = recipe.lr, .betas = {0.9, 0.95}, .eps = 1e-8});
+  optim::AdamW optimizer(decay_matrices_only(model, 0.1), {.lr = recipe.lr, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8});
+  optim::Scheduler schedule(optimizer, optim::warmup_cosine(100, total, 0.1));
   const auto parameters = model.parameters();
   model.train();
 
@@ -86,16 +86,12 @@ History train(nn::LanguageModel& model, std::span<const std::int32_t> ids, const
     for (const data::Batch& host_batch : data::BatchLoader(streams)) {
       data::Batch batch = host_batch.to(device);
 
-      // 100 steps of warm-up under a cosine that ends at a tenth.
-      double warm_up = std::min(1.0, static_cast<double>(step + 1) / 100);
-      double cosine = std::cos(std::numbers::pi * static_cast<double>(step) / static_cast<double>(total));
-      optimizer.set_lr(recipe.lr * warm_up * (0.1 + 0.45 * (1 + cosine)));
-
       optimizer.zero_grad();
       Tensor loss = model.loss(batch.x, batch.y);
       loss.backward();
       optim::clip_grad_norm_(parameters, 1.0);
       optimizer.step();
+      schedule.step();
 
       ++step;
       if (step == 1 || step % recipe.log_every == 0 || step == total) meter.look(step, loss);
@@ -114,7 +110,7 @@ History train(nn::LanguageModel& model, std::span<const std::int32_t> ids, const
 }
 
 double perplexity(nn::LanguageModel& model, std::span<const std::int32_t> ids, std::int64_t batch, Device device) {
-  data::StreamBatches streams(ids, batch, model.config().seq);
+  data::StreamBatches streams(ids, batch, model.config.seq);
   NoGrad no_grad;
   model.eval();
   Tensor total = zeros({}, {f32, device});
