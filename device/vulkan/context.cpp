@@ -32,8 +32,9 @@ void leave() {
 }
 
 Context* make(Device device) {
+  if (!device.is_vulkan()) throw DeviceError(fmt::format("{} is not a Vulkan device", device.str()));
   const std::vector<Adapter>& found = all_adapters();
-  if (!device.is_vulkan() || device.index >= found.size()) {
+  if (device.index >= found.size()) {
     throw DeviceError(fmt::format(
         "{} does not exist: {}", device.str(),
         found.empty() ? why_no_adapters()
