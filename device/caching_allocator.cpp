@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
 
 #include <fmt/format.h>
 
@@ -26,6 +27,16 @@ constexpr std::size_t kSmallSegment = std::size_t{4} << 20;
 constexpr std::size_t kLargeSegment = std::size_t{64} << 20;
 
 std::size_t round_up(std::size_t n, std::size_t to) { return (n + to - 1) / to * to; }
+/// $ETNA_MEMORY_LIMIT in bytes, a cap a device: for sharing a machine, and for tests. Read each time; segments are rare.
+std::uint64_t memory_limit() {
+  const char* text = std::getenv("ETNA_MEMORY_LIMIT");
+  if (text == nullptr || *text == 0) return ~std::uint64_t{0};
+  char* end = nullptr;
+  std::uint64_t bytes = std::strtoull(text, &end, 10);
+  if (*end != 0) throw Error(fmt::format("ETNA_MEMORY_LIMIT is '{}'; give a number of bytes", text));
+  return bytes;
+}
+
 std::string mib(std::uint64_t bytes) { return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / 1048576.0); }
 }  // namespace
 
@@ -69,8 +80,18 @@ bool CachingAllocator::grow(std::size_t bytes, std::string& why) {
                      : bytes <= kLargeSegment / 2 ? kLargeSegment
                                                   : round_up(bytes, std::size_t{2} << 20);
   Segment segment;
-  bool ok = source_.allocate(size, segment, why);
-  if (!ok && !small && size > bytes) ok = source_.allocate(size = bytes, segment, why);
+  auto allocate_segment = [&] {
+    if (std::uint64_t limit = memory_limit(); stats_.reserved() + size > limit) {
+      why = fmt::format("ETNA_MEMORY_LIMIT is {}", mib(limit));
+      return false;
+    }
+    return source_.allocate(size, segment, why);
+  };
+  bool ok = allocate_segment();
+  if (!ok && !small && size > bytes) {
+    size = bytes;
+    ok = allocate_segment();
+  }
   if (!ok) return false;
   segment.bytes = size;
   (small ? small_ : large_).insert(new Block{this, segment, 0, size, false, small});

@@ -1,8 +1,6 @@
 #include <etna/device/vulkan/memory.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <optional>
 
 #include <fmt/format.h>
 
@@ -15,16 +13,6 @@ namespace {
 std::string readable(std::uint64_t bytes) {
   double mib = static_cast<double>(bytes) / 1048576.0;
   return mib < 1024 ? fmt::format("{:.1f} MiB", mib) : fmt::format("{:.1f} GiB", mib / 1024);
-}
-
-/// $ETNA_MEMORY_LIMIT in bytes, where set: for sharing a GPU, and for tests. Read each time; segments are rare.
-std::optional<std::uint64_t> memory_limit() {
-  const char* text = std::getenv("ETNA_MEMORY_LIMIT");
-  if (!text || !*text) return std::nullopt;
-  char* end = nullptr;
-  std::uint64_t bytes = std::strtoull(text, &end, 10);
-  if (*end) throw DeviceError(fmt::format("ETNA_MEMORY_LIMIT is \"{}\"; give a number of bytes", text));
-  return bytes;
 }
 
 /// The best memory type for the use among those allowed, or -1.
@@ -114,10 +102,6 @@ bool BufferSegments::allocate(std::size_t bytes, Segment& out, std::string& why)
     why = fmt::format("the driver gives at most {} at once", readable(device_.adapter.max_allocation));
     return false;
   }
-  if (auto limit = memory_limit(); limit && allocated_ + bytes > *limit) {
-    why = fmt::format("ETNA_MEMORY_LIMIT is {}", readable(*limit));
-    return false;
-  }
   Buffer buffer;
   VkResult result = make_buffer(device_, BufferUse::device, bytes, buffer);
   if (result != VK_SUCCESS) {
@@ -125,7 +109,6 @@ bool BufferSegments::allocate(std::size_t bytes, Segment& out, std::string& why)
     return false;
   }
   by_address_.emplace(buffer.address, buffer);
-  allocated_ += bytes;
   out.handle = nullptr;
   out.host = nullptr;
   out.address = buffer.address;
@@ -143,7 +126,6 @@ void BufferSegments::release(const Segment& segment) {
   std::lock_guard lock(mutex_);
   auto found = by_address_.find(segment.address);
   if (found == by_address_.end()) return;
-  allocated_ -= found->second.bytes;
   destroy_buffer(device_, found->second);
   by_address_.erase(found);
 }

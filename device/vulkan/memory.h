@@ -59,7 +59,6 @@ class BufferSegments : public SegmentSource {
   Recorder& recorder_;
   std::recursive_mutex& mutex_;
   std::map<std::uint64_t, Buffer> by_address_;
-  std::uint64_t allocated_ = 0;
 };
 
 }  // namespace etna::vulkan

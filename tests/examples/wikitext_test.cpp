@@ -1,0 +1,209 @@
+#include <sys/wait.h>
+
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+// The example as a person runs it: what it prints, what it leaves behind, and how it ends when something is wrong.
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+struct Outcome {
+  int code = -1;
+  std::string text;  ///< standard output and error
+};
+
+/// @param environment e.g. "ETNA_DATA=/x"; no GPU is expected unless a test names one
+Outcome wikitext(const std::string& arguments, const std::string& environment = "") {
+  std::string command = "env -u ETNA_DATA -u ETNA_DEVICE -u ETNA_STRICT " + environment +
+                        " " ETNA_BINARY_DIR "/bin/wikitext " + arguments + " 2>&1";
+  FILE* pipe = popen(command.c_str(), "r");
+  Outcome outcome;
+  char buffer[4096];
+  for (std::size_t n; (n = fread(buffer, 1, sizeof buffer, pipe)) > 0;) outcome.text.append(buffer, n);
+  int status = pclose(pipe);
+  outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  return outcome;
+}
+
+/// The one line that says what went wrong.
+std::string error_line(const Outcome& outcome) {
+  std::istringstream lines(outcome.text);
+  std::string found;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.rfind("error: ", 0) == 0) found = line;
+  }
+  return found;
+}
+
+std::string read(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+class Wikitext : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::temp_directory_path() / ("etna_wikitext_" + std::to_string(getpid()) + "_" +
+                                           testing::UnitTest::GetInstance()->current_test_info()->name());
+    fs::create_directories(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+  std::string at(const std::string& name) const { return (folder_ / name).string(); }
+  /// A short run that other commands can use.
+  void train_into(const std::string& run) {
+    Outcome trained = wikitext("train --device cpu --preset demo --steps 3 --no-eval --out " + at(run));
+    ASSERT_EQ(trained.code, 0) << trained.text;
+  }
+  fs::path folder_;
+};
+
+TEST_F(Wikitext, TrainsEvaluatesAndWritesItsSummary) {
+  Outcome trained =
+      wikitext("train --device cpu --preset demo --steps 60 --out " + at("run") + " --json " + at("all.json"));
+  ASSERT_EQ(trained.code, 0) << trained.text;
+  EXPECT_THAT(trained.text, HasSubstr("device: requested=cpu"));
+  EXPECT_THAT(trained.text, HasSubstr("tools/get-wikitext2"));
+  auto json = nlohmann::json::parse(read(at("all.json")));
+  for (const char* key : {"device", "device_name", "preset", "precision", "parameters", "steps", "tokens", "seconds",
+                          "tokens_per_second", "ms_per_step_median", "epoch_seconds", "loss", "valid_perplexity",
+                          "test_perplexity", "peak_bytes", "transfers"}) {
+    EXPECT_TRUE(json.contains(key)) << key;
+  }
+  EXPECT_EQ(json["steps"], 60);
+  EXPECT_EQ(json["tokens"], 60 * 16 * 64);
+  double first = json["loss"].front()["loss"], last = json["loss"].back()["loss"];
+  EXPECT_NEAR(first, std::log(1125.0), 0.3);
+  EXPECT_LT(last, first * 0.75);
+  EXPECT_EQ(json, nlohmann::json::parse(read(at("run/summary.json"))));
+  EXPECT_THAT(read(at("run/metrics.csv")), HasSubstr("step,loss\n1,"));
+
+  Outcome evaluated = wikitext("eval --device cpu --run " + at("run") + " --json " + at("eval.json"));
+  ASSERT_EQ(evaluated.code, 0) << evaluated.text;
+  EXPECT_NEAR(nlohmann::json::parse(read(at("eval.json")))["test_perplexity"].get<double>(),
+              json["test_perplexity"].get<double>(), 1e-3);
+
+  Outcome first_draw = wikitext("generate --device cpu --words 12 --seed 3 --run " + at("run")),
+          again = wikitext("generate --device cpu --words 12 --seed 3 --run " + at("run"));
+  EXPECT_EQ(first_draw.code, 0) << first_draw.text;
+  EXPECT_EQ(first_draw.text, again.text);
+}
+
+TEST_F(Wikitext, ASeedGivesTheSameLosses) {
+  for (const char* name : {"a.json", "b.json"}) {
+    Outcome run = wikitext("train --device cpu --preset demo --steps 5 --seed 7 --no-eval --json " + at(name));
+    ASSERT_EQ(run.code, 0) << run.text;
+  }
+  EXPECT_EQ(nlohmann::json::parse(read(at("a.json")))["loss"], nlohmann::json::parse(read(at("b.json")))["loss"]);
+}
+
+TEST_F(Wikitext, ComparesTheCpuWithTheGpu) {
+  // A small model: a software rasterizer stands in for the GPU here.
+  Outcome compared =
+      wikitext("compare --devices cpu,vulkan:0 --preset demo --steps 2 --json " + at("compare.json"), "ETNA_STRICT=1");
+  ASSERT_EQ(compared.code, 0) << compared.text;
+  auto runs = nlohmann::json::parse(read(at("compare.json")));
+  ASSERT_EQ(runs.size(), 2u);
+  EXPECT_LT(runs[1]["loss_difference"].get<double>(), 1e-3);
+  EXPECT_TRUE(runs[1]["epoch_extrapolated"].get<bool>());
+  // Each step brings up its tokens and targets, each look takes down one loss.
+  EXPECT_EQ(runs[1]["transfers"]["h2d_bytes"], 2 * 2 * 16 * 64 * 4);
+  EXPECT_EQ(runs[1]["transfers"]["d2h_bytes"], 2 * 4);
+}
+
+TEST_F(Wikitext, UsageErrorsEndWith2) {
+  for (const char* arguments : {"", "train --preset huge", "train --steps -1", "train --epochs 1 --steps 1", "fly",
+                                "eval", "train --lr nonsense"}) {
+    EXPECT_EQ(wikitext(arguments).code, 2) << arguments;
+  }
+  EXPECT_EQ(wikitext("--help").code, 0);
+}
+
+TEST_F(Wikitext, DeviceErrorsEndWith3) {
+  Outcome unknown = wikitext("train --device teapot");
+  EXPECT_EQ(unknown.code, 3);
+  EXPECT_THAT(error_line(unknown), HasSubstr("teapot"));
+  Outcome absent = wikitext("train --device vulkan:17");
+  EXPECT_EQ(absent.code, 3);
+  EXPECT_THAT(error_line(absent), HasSubstr("vulkan:17"));
+  Outcome no_driver =
+      wikitext("train --device vulkan", "VK_ICD_FILENAMES=/nonexistent.json VK_DRIVER_FILES=/nonexistent.json");
+  EXPECT_EQ(no_driver.code, 3);
+  EXPECT_THAT(error_line(no_driver), HasSubstr("vulkan"));
+}
+
+TEST_F(Wikitext, DataErrorsEndWith4) {
+  Outcome missing = wikitext("train --device cpu --data " + at("nowhere"));
+  EXPECT_EQ(missing.code, 4);
+  EXPECT_THAT(error_line(missing), HasSubstr("nowhere"));
+  std::ofstream(at("short.txt")) << "one line\n";
+  EXPECT_EQ(wikitext("train --device cpu --text " + at("short.txt")).code, 4);
+  std::ofstream(at("binary.txt"), std::ios::binary) << std::string(1000, '\0');
+  EXPECT_EQ(wikitext("train --device cpu --text " + at("binary.txt")).code, 4);
+}
+
+TEST_F(Wikitext, DamagedCheckpointsEndWith4) {
+  train_into("run");
+  EXPECT_EQ(wikitext("generate --device cpu --run " + at("nowhere")).code, 4);
+  std::string good = read(at("run/model.safetensors"));
+  auto expect_refused = [&](const std::string& what) {
+    Outcome outcome = wikitext("generate --device cpu --words 2 --run " + at("run"));
+    EXPECT_EQ(outcome.code, 4) << what << ": " << outcome.text;
+    EXPECT_FALSE(error_line(outcome).empty()) << what;
+  };
+  std::ofstream(at("run/model.safetensors"), std::ios::binary) << good.substr(0, good.size() / 2);
+  expect_refused("half a file");
+  std::ofstream(at("run/model.safetensors"), std::ios::binary) << "";
+  expect_refused("an empty file");
+  std::ofstream(at("run/model.safetensors"), std::ios::binary) << good;
+  std::string config = read(at("run/config.json"));
+  std::ofstream(at("run/config.json")) << "{\"layers\": ";
+  expect_refused("half a config");
+  std::ofstream(at("run/config.json")) << "{\"preset\":\"demo\",\"batch\":16,\"layers\":2,\"heads\":4,\"dim\":256,"
+                                          "\"ffn\":512,\"seq\":64,\"vocab\":1125,\"dropout\":0.0}";
+  expect_refused("another model's config");
+  std::ofstream(at("run/config.json")) << config;
+  EXPECT_EQ(wikitext("generate --device cpu --words 2 --run " + at("run")).code, 0);
+}
+
+TEST_F(Wikitext, MemoryThatDoesNotFitEndsWith5) {
+  Outcome outcome = wikitext("train --device cpu --preset demo --steps 1 --batch 1000", "ETNA_MEMORY_LIMIT=50000000");
+  EXPECT_EQ(outcome.code, 5) << outcome.text;
+  EXPECT_THAT(error_line(outcome), HasSubstr("no room for"));
+}
+
+TEST_F(Wikitext, ANonFiniteLossEndsWith6) {
+  Outcome outcome = wikitext("train --device cpu --preset demo --steps 60 --lr 1e30 --no-eval");
+  EXPECT_EQ(outcome.code, 6) << outcome.text;
+  EXPECT_THAT(error_line(outcome), HasSubstr("loss"));
+}
+
+TEST_F(Wikitext, AFullDiskKeepsTheOldCheckpoint) {
+  train_into("run");
+  std::string before = read(at("run/model.safetensors"));
+  // A limit on file sizes stands in for the full disk: writes past 64 KiB fail.
+  std::string command = "trap '' XFSZ; ulimit -f 64; exec env -u ETNA_STRICT " ETNA_BINARY_DIR
+                        "/bin/wikitext train --device cpu --preset demo --steps 1 --seed 9 --no-eval --out " +
+                        at("run");
+  Outcome outcome;
+  FILE* pipe = popen(("bash -c \"" + command + "\" 2>&1").c_str(), "r");
+  char buffer[4096];
+  for (std::size_t n; (n = fread(buffer, 1, sizeof buffer, pipe)) > 0;) outcome.text.append(buffer, n);
+  int status = pclose(pipe);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 4) << outcome.text;
+  EXPECT_FALSE(error_line(outcome).empty()) << outcome.text;
+  EXPECT_EQ(read(at("run/model.safetensors")), before);
+  for (const auto& entry : fs::directory_iterator(at("run")))
+    EXPECT_EQ(entry.path().extension() == ".part", false) << entry.path();
+}
+
+}  // namespace
