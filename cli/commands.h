@@ -11,8 +11,12 @@ namespace etna::cli {
 /// One line an adapter: what it is, whether it can be used, which one `auto` takes.
 int devices();
 
-/// Everything about each adapter.
+/// Everything about each adapter, and whether it multiplies matrices as it should. @returns 3 where one does not.
 int doctor();
+
+/// Multiplies matrices on the device for about a second and compares them with sums in f64 on the host.
+/// @returns false where they differ or the device fails; `line` says how it went.
+bool check_matmul(Device device, std::string& line);
 
 /// "139.8 GiB"
 std::string readable_bytes(std::uint64_t bytes);

@@ -9,6 +9,7 @@ namespace etna::cli {
 
 int doctor() {
   Device chosen = select_device("auto");
+  bool all_right = true;
   for (const AdapterInfo& a : adapters()) {
     fmt::print("{}: {}\n", a.device.str(), a.name);
     fmt::print("  kind      {}\n", a.kind);
@@ -16,10 +17,15 @@ int doctor() {
     fmt::print("  memory    {}\n", readable_bytes(a.memory_bytes));
     if (!a.features.empty()) fmt::print("  features  {}\n", fmt::join(a.features, ", "));
     if (!a.limits.empty()) fmt::print("  limits    {}\n", fmt::join(a.limits, ", "));
+    if (a.rejected.empty()) {
+      std::string line;
+      all_right = check_matmul(a.device, line) && all_right;
+      fmt::print("  matmul    {}\n", line);
+    }
     fmt::print("  verdict   {}\n\n", verdict(a, chosen));
   }
   print_choice();
-  return 0;
+  return all_right ? 0 : 3;
 }
 
 }  // namespace etna::cli

@@ -36,7 +36,7 @@ TEST(EtnaProgram, DevicesListsEveryAdapterAndTheChoice) {
   EXPECT_THAT(run.output, HasSubstr("auto takes " + select_device("auto").str()));
 }
 
-TEST(EtnaProgram, DoctorTellsDriverFeaturesAndLimits) {
+TEST(EtnaProgram, DoctorTellsDriverFeaturesAndLimitsAndChecksArithmetic) {
   Result run = etna("doctor", "-u ETNA_DEVICE");
   EXPECT_EQ(run.code, 0) << run.output;
   for (const AdapterInfo& a : adapters()) {
@@ -44,6 +44,7 @@ TEST(EtnaProgram, DoctorTellsDriverFeaturesAndLimits) {
     EXPECT_THAT(run.output, HasSubstr(a.driver));
     for (const std::string& limit : a.limits) EXPECT_THAT(run.output, HasSubstr(limit));
   }
+  EXPECT_THAT(run.output, HasSubstr("GFLOP/s"));
 }
 
 TEST(EtnaProgram, WithoutADriverThereIsStillTheCpu) {
