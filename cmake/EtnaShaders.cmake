@@ -4,6 +4,7 @@
 #     // variant: softmax_f32            (no defines)
 #     // variant: elementwise_int CLASS=1 WIDE
 #     // requires: GL_KHR_cooperative_matrix
+#     // target: vulkan1.3               (where 1.2, the default, is not enough; some extensions exist from SPIR-V 1.6 on)
 # Each variant becomes one custom command with a dependency file, and etna::shaders::<variant> (<etna/shaders.h>). A variant
 # that requires an extension the GLSL compiler lacks is embedded empty; one status line says so.
 
@@ -17,13 +18,13 @@ if(NOT ETNA_GLSLANG)
   set(ETNA_GLSLANG_FOUND ${ETNA_GLSLANG} CACHE INTERNAL "")
 endif()
 
-# Does the compiler know this extension? Cached by compiler path.
-function(etna_probe_extension extension result)
-  string(MAKE_C_IDENTIFIER "ETNA_HAS_${extension}_${ETNA_GLSLANG}" key)
+# Does the compiler know this extension, for this target? Cached by compiler path.
+function(etna_probe_extension extension target result)
+  string(MAKE_C_IDENTIFIER "ETNA_HAS_${extension}_${target}_${ETNA_GLSLANG}" key)
   if(NOT DEFINED ${key})
     set(probe ${PROJECT_BINARY_DIR}/probe_${extension}.comp)
     file(WRITE ${probe} "#version 460\n#extension ${extension} : require\nlayout(local_size_x = 1) in;\nvoid main() {}\n")
-    execute_process(COMMAND ${ETNA_GLSLANG} -V --target-env vulkan1.2 -o ${probe}.spv ${probe}
+    execute_process(COMMAND ${ETNA_GLSLANG} -V --target-env ${target} -o ${probe}.spv ${probe}
       RESULT_VARIABLE failed OUTPUT_QUIET ERROR_QUIET)
     if(failed)
       set(${key} OFF CACHE INTERNAL "")
@@ -44,11 +45,16 @@ function(etna_shaders)
   foreach(shader IN LISTS shaders)
     get_filename_component(family ${shader} NAME_WE)
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${shader})
+    set(target vulkan1.2)
+    file(STRINGS ${shader} targets REGEX "^// target: ")
+    if(targets)
+      string(REGEX REPLACE "^// target: *([^ ]+).*" "\\1" target "${targets}")
+    endif()
     file(STRINGS ${shader} requirements REGEX "^// requires: ")
     set(usable ON)
     foreach(line IN LISTS requirements)
       string(REGEX REPLACE "^// requires: *" "" extension "${line}")
-      etna_probe_extension(${extension} has)
+      etna_probe_extension(${extension} ${target} has)
       if(NOT has)
         set(usable OFF)
         list(APPEND lacking ${extension})
@@ -70,7 +76,7 @@ function(etna_shaders)
         list(TRANSFORM words PREPEND -D)
         set(header ${out}/${variant}.spv.h)
         add_custom_command(OUTPUT ${header}
-          COMMAND ${ETNA_GLSLANG} -V --target-env vulkan1.2 --quiet -I${CMAKE_CURRENT_SOURCE_DIR}/lib -I${out} ${words}
+          COMMAND ${ETNA_GLSLANG} -V --target-env ${target} --quiet -I${CMAKE_CURRENT_SOURCE_DIR}/lib -I${out} ${words}
             --depfile ${header}.d --vn ${variant}_words -o ${header} ${shader}
           DEPENDS ${shader} ${ETNA_GENERATED_GLSL} DEPFILE ${header}.d VERBATIM COMMENT "GLSL ${variant}")
         list(APPEND headers ${header})
