@@ -1,0 +1,27 @@
+#pragma once
+
+#include <etna/tensor/op.h>
+#include <etna/tensor/ops.h>
+
+/// Softmax cross-entropy of class indices, row by row, and its gradient: what the ops cross_entropy and
+/// cross_entropy_backward run.
+namespace etna::cross_entropy_rows {
+
+struct Attributes {
+  std::int64_t ignore_index = -100;
+  double label_smoothing = 0;
+  Reduction reduction = Reduction::mean;
+};
+
+/// Sums over classes are f32, of f64 logits f64; so are loss, logsumexp and count.
+constexpr DType sum_dtype(DType logits) { return logits == f64 ? f64 : f32; }
+
+/// @param out loss ([N] or []), logsumexp [N], count [1] (rows that are not ignored)
+void cpu_forward(const OpCall& call, std::span<Tensor> out);
+bool vulkan_forward(const OpCall& call, std::span<Tensor> out);
+
+/// Inputs logits, target, logsumexp, count, gradient of the loss. @param out dlogits [N, C]
+void cpu_backward(const OpCall& call, std::span<Tensor> out);
+bool vulkan_backward(const OpCall& call, std::span<Tensor> out);
+
+}  // namespace etna::cross_entropy_rows
