@@ -12,13 +12,17 @@ namespace {
 
 constexpr std::int64_t kGrainElements = 16384;
 
-template <typename T, typename S> T widen(S value) {
-  if constexpr (sizeof(S) == 2) return static_cast<float>(value);
-  else return static_cast<T>(value);
+template <typename T, typename S>
+T widen(S value) {
+  if constexpr (sizeof(S) == 2)
+    return static_cast<float>(value);
+  else
+    return static_cast<T>(value);
 }
 
 /// A row as the compute type, in place where it is that already.
-template <typename T, typename S> const T* row_of(const S* from, std::int64_t n, std::vector<T>& buffer) {
+template <typename T, typename S>
+const T* row_of(const S* from, std::int64_t n, std::vector<T>& buffer) {
   if constexpr (std::is_same_v<S, T>) {
     return from;
   } else {
@@ -28,7 +32,8 @@ template <typename T, typename S> const T* row_of(const S* from, std::int64_t n,
 }
 
 /// Sums in eight lanes of short runs, so that f32 keeps its digits over any number of classes.
-template <typename T, typename F> T blocked_sum(std::int64_t n, const F& f) {
+template <typename T, typename F>
+T blocked_sum(std::int64_t n, const F& f) {
   constexpr std::int64_t kRun = 128, kLanes = 16;
   T total = 0, carry = 0;
   for (std::int64_t begin = 0; begin < n; begin += kRun) {
@@ -47,7 +52,8 @@ template <typename T, typename F> T blocked_sum(std::int64_t n, const F& f) {
   return total;
 }
 
-template <typename T> T log_sum_exp(const T* x, std::int64_t n) {
+template <typename T>
+T log_sum_exp(const T* x, std::int64_t n) {
   T largest = -std::numeric_limits<T>::infinity();
   bool nan = false;
   for (std::int64_t i = 0; i < n; ++i) {
@@ -66,13 +72,14 @@ std::vector<std::int64_t> read_targets(const OpCall& call, std::int64_t classes,
   std::vector<std::int64_t> targets(t, t + target.numel());
   for (std::size_t i = 0; i < targets.size(); ++i) {
     if (targets[i] == ignore_index || (targets[i] >= 0 && targets[i] < classes)) continue;
-    throw ShapeError(fmt::format("cross_entropy: target {} in row {} is outside [0, {}); only ignore_index = {} may be", targets[i], i,
-                                 classes, ignore_index));
+    throw ShapeError(fmt::format("cross_entropy: target {} in row {} is outside [0, {}); only ignore_index = {} may be",
+                                 targets[i], i, classes, ignore_index));
   }
   return targets;
 }
 
-template <typename T, typename S> void forward(const OpCall& call, std::span<Tensor> out) {
+template <typename T, typename S>
+void forward(const OpCall& call, std::span<Tensor> out) {
   auto attributes = call.as<Attributes>();
   Tensor logits = call.in[0].contiguous();
   std::int64_t n = logits.size(0), classes = logits.size(1);
@@ -81,23 +88,25 @@ template <typename T, typename S> void forward(const OpCall& call, std::span<Ten
   T* lse = out[1].data<T>();
   std::vector<T> losses(static_cast<std::size_t>(n));
   T smoothing = static_cast<T>(attributes.label_smoothing);
-  cpu::parallel_for(n, std::max<std::int64_t>(1, kGrainElements / std::max<std::int64_t>(1, classes)), [&](std::int64_t first, std::int64_t last) {
-    std::vector<T> buffer(std::is_same_v<S, T> ? 0 : static_cast<std::size_t>(classes));
-    for (std::int64_t i = first; i < last; ++i) {
-      const T* row = row_of<T>(x + i * classes, classes, buffer);
-      lse[i] = log_sum_exp(row, classes);
-      std::int64_t target = targets[static_cast<std::size_t>(i)];
-      T& loss = losses[static_cast<std::size_t>(i)];
-      if (target == attributes.ignore_index) {
-        loss = 0;
-      } else if (smoothing == T(0)) {
-        loss = lse[i] - row[target];
-      } else {
-        T mean = blocked_sum<T>(classes, [&](std::int64_t j) { return row[j]; }) / static_cast<T>(classes);
-        loss = (T(1) - smoothing) * (lse[i] - row[target]) + smoothing * (lse[i] - mean);
-      }
-    }
-  });
+  cpu::parallel_for(n, std::max<std::int64_t>(1, kGrainElements / std::max<std::int64_t>(1, classes)),
+                    [&](std::int64_t first, std::int64_t last) {
+                      std::vector<T> buffer(std::is_same_v<S, T> ? 0 : static_cast<std::size_t>(classes));
+                      for (std::int64_t i = first; i < last; ++i) {
+                        const T* row = row_of<T>(x + i * classes, classes, buffer);
+                        lse[i] = log_sum_exp(row, classes);
+                        std::int64_t target = targets[static_cast<std::size_t>(i)];
+                        T& loss = losses[static_cast<std::size_t>(i)];
+                        if (target == attributes.ignore_index) {
+                          loss = 0;
+                        } else if (smoothing == T(0)) {
+                          loss = lse[i] - row[target];
+                        } else {
+                          T mean =
+                              blocked_sum<T>(classes, [&](std::int64_t j) { return row[j]; }) / static_cast<T>(classes);
+                          loss = (T(1) - smoothing) * (lse[i] - row[target]) + smoothing * (lse[i] - mean);
+                        }
+                      }
+                    });
   auto counted = n - std::count(targets.begin(), targets.end(), attributes.ignore_index);
   *out[2].data<T>() = static_cast<T>(counted);
   T* loss = out[0].data<T>();
@@ -111,7 +120,8 @@ template <typename T, typename S> void forward(const OpCall& call, std::span<Ten
   *loss = static_cast<T>(attributes.reduction == Reduction::mean ? total / static_cast<double>(counted) : total);
 }
 
-template <typename T, typename S> void backward(const OpCall& call, std::span<Tensor> out) {
+template <typename T, typename S>
+void backward(const OpCall& call, std::span<Tensor> out) {
   auto attributes = call.as<Attributes>();
   Tensor logits = call.in[0].contiguous(), gradient = call.in[4].to(dtype_of<T>()).contiguous();
   std::int64_t n = logits.size(0), classes = logits.size(1);
@@ -123,27 +133,34 @@ template <typename T, typename S> void backward(const OpCall& call, std::span<Te
   bool per_row = attributes.reduction == Reduction::none;
   T shared = per_row ? T(0) : attributes.reduction == Reduction::mean ? *g / *call.in[3].data<T>() : *g;
   T smoothing = static_cast<T>(attributes.label_smoothing), base = smoothing / static_cast<T>(classes);
-  cpu::parallel_for(n, std::max<std::int64_t>(1, kGrainElements / std::max<std::int64_t>(1, classes)), [&](std::int64_t first, std::int64_t last) {
-    for (std::int64_t i = first; i < last; ++i) {
-      const S* from = x + i * classes;
-      S* to = dx + i * classes;
-      std::int64_t target = targets[static_cast<std::size_t>(i)];
-      if (target == attributes.ignore_index) {
-        std::fill_n(to, classes, S(0));
-        continue;
-      }
-      T factor = per_row ? g[i] : shared, row_lse = lse[i];
-      for (std::int64_t j = 0; j < classes; ++j) to[j] = S((m::exp(widen<T>(from[j]) - row_lse) - base) * factor);
-      to[target] = S((m::exp(widen<T>(from[target]) - row_lse) - base - (T(1) - smoothing)) * factor);
-    }
-  });
+  cpu::parallel_for(n, std::max<std::int64_t>(1, kGrainElements / std::max<std::int64_t>(1, classes)),
+                    [&](std::int64_t first, std::int64_t last) {
+                      for (std::int64_t i = first; i < last; ++i) {
+                        const S* from = x + i * classes;
+                        S* to = dx + i * classes;
+                        std::int64_t target = targets[static_cast<std::size_t>(i)];
+                        if (target == attributes.ignore_index) {
+                          std::fill_n(to, classes, S(0));
+                          continue;
+                        }
+                        T factor = per_row ? g[i] : shared, row_lse = lse[i];
+                        for (std::int64_t j = 0; j < classes; ++j)
+                          to[j] = S((m::exp(widen<T>(from[j]) - row_lse) - base) * factor);
+                        to[target] = S((m::exp(widen<T>(from[target]) - row_lse) - base - (T(1) - smoothing)) * factor);
+                      }
+                    });
 }
 
-template <typename F> void with_types(DType logits, const F& f) {
-  if (logits == f64) f(double{}, double{});
-  else if (logits == f32) f(float{}, float{});
-  else if (logits == f16) f(float{}, Half{});
-  else f(float{}, BFloat16{});
+template <typename F>
+void with_types(DType logits, const F& f) {
+  if (logits == f64)
+    f(double{}, double{});
+  else if (logits == f32)
+    f(float{}, float{});
+  else if (logits == f16)
+    f(float{}, Half{});
+  else
+    f(float{}, BFloat16{});
 }
 
 }  // namespace

@@ -18,16 +18,19 @@ std::vector<OutputSpec> infer(const OpCall& call) {
                                    str(t.shape()), name(t.dtype())));
     }
     if (t.dtype() != x.dtype()) {
-      throw DtypeError(fmt::format("linear: x holds {}, another input {}; bring all to one dtype", name(x.dtype()), name(t.dtype())));
+      throw DtypeError(fmt::format("linear: x holds {}, another input {}; bring all to one dtype", name(x.dtype()),
+                                   name(t.dtype())));
     }
   }
   if (weight.dim() != 2) {
-    throw ShapeError(fmt::format("linear: the weight {} has {} dimensions, it must be [out, in]", str(weight.shape()), weight.dim()));
+    throw ShapeError(fmt::format("linear: the weight {} has {} dimensions, it must be [out, in]", str(weight.shape()),
+                                 weight.dim()));
   }
   if (x.dim() == 0 || x.size(-1) != weight.size(1)) {
     bool transposed_fits = x.dim() > 0 && x.size(-1) == weight.size(0);
-    throw ShapeError(fmt::format("linear: x {} does not fit the weight {}, which is [out, in]: the last sizes differ{}", str(x.shape()),
-                                 str(weight.shape()), transposed_fits ? "; did you mean weight.t()?" : ""));
+    throw ShapeError(fmt::format("linear: x {} does not fit the weight {}, which is [out, in]: the last sizes differ{}",
+                                 str(x.shape()), str(weight.shape()),
+                                 transposed_fits ? "; did you mean weight.t()?" : ""));
   }
   if (bias.defined() && (bias.dim() != 1 || bias.size(0) != weight.size(0))) {
     throw ShapeError(fmt::format("linear: the bias {} does not fit the weight {}; it must be [{}]", str(bias.shape()),

@@ -9,14 +9,16 @@ using cross_entropy_rows::Attributes;
 
 void check_rows(const char* op, const Tensor& x, const Tensor& target) {
   if (!is_floating(x.dtype())) {
-    throw DtypeError(fmt::format("{}: the first input holds {}, it must be f64, f32, f16 or bf16", op, name(x.dtype())));
+    throw DtypeError(
+        fmt::format("{}: the first input holds {}, it must be f64, f32, f16 or bf16", op, name(x.dtype())));
   }
   if (target.dtype() != i64 && target.dtype() != i32) {
-    throw DtypeError(fmt::format("{}: the targets hold {}, they are class indices: i64 or i32", op, name(target.dtype())));
+    throw DtypeError(
+        fmt::format("{}: the targets hold {}, they are class indices: i64 or i32", op, name(target.dtype())));
   }
   if (x.dim() != 2 || target.dim() != 1 || x.size(0) != target.size(0)) {
-    throw ShapeError(fmt::format("{}: got {} and targets {}, wanted [N, C] and [N]{}", op, str(x.shape()), str(target.shape()),
-                                 x.dim() > 2 ? "; reshape to ({-1, C}) and ({-1}) first" : ""));
+    throw ShapeError(fmt::format("{}: got {} and targets {}, wanted [N, C] and [N]{}", op, str(x.shape()),
+                                 str(target.shape()), x.dim() > 2 ? "; reshape to ({-1, C}) and ({-1}) first" : ""));
   }
 }
 
@@ -25,7 +27,8 @@ std::vector<OutputSpec> infer(const OpCall& call) {
   auto attributes = call.as<Attributes>();
   check_rows("cross_entropy", logits, target);
   if (!(attributes.label_smoothing >= 0 && attributes.label_smoothing <= 1)) {
-    throw ShapeError(fmt::format("cross_entropy: label_smoothing is {}, it must lie in [0, 1]", attributes.label_smoothing));
+    throw ShapeError(
+        fmt::format("cross_entropy: label_smoothing is {}, it must lie in [0, 1]", attributes.label_smoothing));
   }
   DType sums = cross_entropy_rows::sum_dtype(logits.dtype());
   Shape loss = attributes.reduction == Reduction::none ? target.shape() : Shape{};
@@ -35,7 +38,8 @@ std::vector<OutputSpec> infer(const OpCall& call) {
 std::vector<OutputSpec> infer_backward(const OpCall& call) { return {{call.in[0].shape(), call.in[0].dtype()}}; }
 
 /// Per row and class: the distribution to learn, 0 in ignored rows, in the dtype of the sums.
-Tensor target_distribution(const Tensor& logits, const Tensor& target, const Attributes& attributes, const Tensor& counts) {
+Tensor target_distribution(const Tensor& logits, const Tensor& target, const Attributes& attributes,
+                           const Tensor& counts) {
   std::int64_t n = logits.size(0), classes = logits.size(1);
   TensorOptions options{cross_entropy_rows::sum_dtype(logits.dtype()), logits.device()};
   Tensor index = where(counts, target, 0.0).unsqueeze(1);
@@ -83,7 +87,8 @@ const OpDef kCrossEntropyBackward = {.name = "cross_entropy_backward",
 
 TensorList vjp(const VjpCall& call) {
   if (!call.grad[0].defined()) return {{}, {}};
-  return {apply1(kCrossEntropyBackward, {call.in[0], call.in[1], call.out[1], call.out[2], call.grad[0]}, call.attrs), {}};
+  return {apply1(kCrossEntropyBackward, {call.in[0], call.in[1], call.out[1], call.out[2], call.grad[0]}, call.attrs),
+          {}};
 }
 
 const OpDef kCrossEntropy = {.name = "cross_entropy",
@@ -100,7 +105,8 @@ Tensor reduce(const Tensor& losses, Reduction reduction) {
 
 }  // namespace
 
-Tensor cross_entropy(const Tensor& logits, const Tensor& target, std::int64_t ignore_index, double label_smoothing, Reduction reduction) {
+Tensor cross_entropy(const Tensor& logits, const Tensor& target, std::int64_t ignore_index, double label_smoothing,
+                     Reduction reduction) {
   return apply1(kCrossEntropy, {logits, target}, Attrs::of(Attributes{ignore_index, label_smoothing, reduction}));
 }
 
@@ -115,8 +121,9 @@ Tensor nll_loss(const Tensor& log_probs, const Tensor& target, std::int64_t igno
 
 Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction) {
   if (x.shape() != target.shape()) {
-    throw ShapeError(fmt::format("mse_loss: x {} and target {} differ in shape; expand one on purpose, if that is meant", str(x.shape()),
-                                 str(target.shape())));
+    throw ShapeError(
+        fmt::format("mse_loss: x {} and target {} differ in shape; expand one on purpose, if that is meant",
+                    str(x.shape()), str(target.shape())));
   }
   return reduce(square(x - target), reduction);
 }

@@ -23,7 +23,8 @@ void check_operand(const Tensor& x, const char* which) {
                                  name(x.dtype())));
   }
   if (x.dim() < 2) {
-    throw ShapeError(fmt::format("matmul: {} {} has no dimensions; multiply by a number with *", which, str(x.shape())));
+    throw ShapeError(
+        fmt::format("matmul: {} {} has no dimensions; multiply by a number with *", which, str(x.shape())));
   }
 }
 
@@ -32,21 +33,24 @@ std::vector<OutputSpec> infer(const OpCall& call) {
   check_operand(a, "a");
   check_operand(b, "b");
   if (a.dtype() != b.dtype()) {
-    throw DtypeError(fmt::format("matmul: a holds {}, b holds {}; bring both to one dtype", name(a.dtype()), name(b.dtype())));
+    throw DtypeError(
+        fmt::format("matmul: a holds {}, b holds {}; bring both to one dtype", name(a.dtype()), name(b.dtype())));
   }
   auto attributes = call.as<Attributes>();
   if (a.size(-1) != b.size(-2)) {
     bool transposed_fits = !attributes.b_vector && a.size(-1) == b.size(-1);
     throw ShapeError(fmt::format("matmul: inner sizes differ: a {} · b {}{}", shape_in_words(a, attributes.a_vector),
                                  shape_in_words(b, attributes.b_vector),
-                                 transposed_fits ? fmt::format("; did you mean b.transpose({}, {})?", b.dim() - 2, b.dim() - 1)
-                                                 : "; the last of a must equal the last but one of b"));
+                                 transposed_fits
+                                     ? fmt::format("; did you mean b.transpose({}, {})?", b.dim() - 2, b.dim() - 1)
+                                     : "; the last of a must equal the last but one of b"));
   }
   Shape a_batch = a.shape(), b_batch = b.shape();
   for (int i = 0; i < 2; ++i) a_batch.erase(a_batch.rank() - 1), b_batch.erase(b_batch.rank() - 1);
   Shape shape = broadcast(a_batch, b_batch, "matmul");
   if (shape.rank() > kMaxRank - 2) {
-    throw ShapeError(fmt::format("matmul: a {} · b {} has more than {} dimensions", str(a.shape()), str(b.shape()), kMaxRank));
+    throw ShapeError(
+        fmt::format("matmul: a {} · b {} has more than {} dimensions", str(a.shape()), str(b.shape()), kMaxRank));
   }
   shape.push_back(a.size(-2));
   shape.push_back(b.size(-1));

@@ -17,14 +17,16 @@ std::int64_t offset_of(std::int64_t index, const Shape& batch, const Strides& st
   return offset;
 }
 
-template <typename T> void fill_rows(T* y, std::int64_t rows, std::int64_t n, const T* bias) {
+template <typename T>
+void fill_rows(T* y, std::int64_t rows, std::int64_t n, const T* bias) {
   cpu::parallel_for(rows, std::max<std::int64_t>(1, 16384 / std::max<std::int64_t>(1, n)),
                     [&](std::int64_t first, std::int64_t last) {
                       for (std::int64_t i = first; i < last; ++i) std::copy(bias, bias + n, y + i * n);
                     });
 }
 
-template <typename T> void multiply(const Tensor& a, const Tensor& b, const Tensor& bias, Tensor& y) {
+template <typename T>
+void multiply(const Tensor& a, const Tensor& b, const Tensor& bias, Tensor& y) {
   Plan p = plan(a, b);
   T* c = y.data<T>();
   T beta = T(0);
