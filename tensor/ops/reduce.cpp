@@ -76,23 +76,20 @@ TensorList extreme_vjp(const VjpCall& call) {
   return {(hit * share).to(x.dtype())};
 }
 
-/// x shifted by k along the last dimension, ones coming in at the front.
-Tensor shifted(const Tensor& x, std::int64_t k) {
+/// x moved by k along the last dimension, to the right or to the left, ones coming in.
+Tensor moved_by(const Tensor& x, std::int64_t k, bool right) {
   std::int64_t n = x.size(-1);
-  Shape front = x.shape();
-  front.back() = std::min(k, n);
-  Tensor in = ones(front, {x.dtype(), x.device()});
-  return k >= n ? in : cat({in, x.slice(-1, 0, n - k)}, -1);
+  Shape edge = x.shape();
+  edge.back() = std::min(k, n);
+  Tensor in = ones(edge, {x.dtype(), x.device()});
+  if (k >= n) return in;
+  return right ? cat({in, x.slice(-1, 0, n - k)}, -1) : cat({x.slice(-1, k, n), in}, -1);
 }
-/// Products of all elements before each, along the last dimension, by doubling.
-Tensor products_before(const Tensor& x) {
-  Tensor y = shifted(x, 1);
-  for (std::int64_t k = 1; k < x.size(-1); k *= 2) y = y * shifted(y, k);
+/// Products of all elements before (after) each along the last dimension, by doubling.
+Tensor products_beside(const Tensor& x, bool before) {
+  Tensor y = moved_by(x, 1, before);
+  for (std::int64_t k = 1; k < x.size(-1); k *= 2) y = y * moved_by(y, k, before);
   return y;
-}
-Tensor reversed(const Tensor& x) {
-  std::int64_t n = x.size(-1);
-  return index_select(x, -1, arange(static_cast<double>(n - 1), -1, -1).to(x.device()));
 }
 
 /// Reduced dimensions of x moved behind the kept ones and made one.
@@ -124,7 +121,7 @@ TensorList prod_vjp(const VjpCall& call) {
     Moved moved(x, dims);
     auto n = static_cast<std::int64_t>(length_of(call));
     Tensor rows = x.permute(moved.order).reshape({x.numel() / n, n});
-    Tensor others = products_before(rows) * reversed(products_before(reversed(rows)));
+    Tensor others = products_beside(rows, true) * products_beside(rows, false);
     return {g * moved.back(others)};
   }
   Tensor zero = eq(x, 0.0);
