@@ -110,6 +110,8 @@ Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction = Red
 /// Rows of a table. @param weight [V, D] @param index [...] i64 or i32 in [0, V) @return [..., D]. On the CPU an index outside
 /// throws ShapeError; on a GPU it reads row 0 ... V-1 clamped.
 Tensor embedding(const Tensor& weight, const Tensor& index);
+/// Its gradient: rows of `grad` [..., D] added up where `index` [...] put them, in order. @return [rows, D]
+Tensor embedding_backward(const Tensor& grad, const Tensor& index, std::int64_t rows);
 Tensor cat(const std::vector<Tensor>& tensors, std::int64_t dim = 0);
 Tensor stack(const std::vector<Tensor>& tensors, std::int64_t dim = 0);
 /// @param index [K] i64 or i32

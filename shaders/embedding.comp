@@ -1,0 +1,126 @@
+#version 460
+#extension GL_GOOGLE_include_directive : require
+// The gradient of embedding, without atomics and with one order of addition. Three steps, of which the last two are bytes-bound:
+//
+// embedding_rank sorts the tokens by the row they chose: a token's place is the number of tokens with a smaller row, or with its row
+// and an earlier position. All pairs are compared, from shared memory: 16384 tokens make 2.7e8 integer comparisons, less than the
+// passes of a radix sort and their barriers. 32 tokens a workgroup, eight slices of the others each, so that 1024 tokens already
+// make 8192 threads.
+// embedding_sum gives each place of the sorted list a workgroup; where a run of equal rows starts, or a multiple of 32, it adds up the
+// run as far as the next multiple of 32. Runs are cut so, that a frequent token is no chain of thousands of additions.
+// embedding_merge adds the pieces of the runs that were cut, of which `partial` holds two rows a piece: that of the run that came in,
+// that of the run that goes on.
+//
+// variant: embedding_rank RANK
+// variant: embedding_sum SUM
+// variant: embedding_merge MERGE
+
+#include "dtype.glsl"
+
+layout(local_size_x_id = 0) in;
+layout(constant_id = 1) const uint DTYPE = 1;  // of the index in RANK, of the gradient elsewhere
+
+const uint SEGMENT = 32;
+uint group_index() { return gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x; }
+
+#ifdef RANK
+const uint TOKENS = 32, SLICES = 8, TILE = 1024;
+
+layout(push_constant, scalar) uniform Push {
+  uvec2 index, order, keys;
+  uint count, limit;
+} p;
+
+shared uvec4 tile[TILE / 4];
+shared uint parts[TOKENS * SLICES];
+
+uint key_at(uint i) { return i < p.count ? load_index(p.index, i, DTYPE, p.limit) : 0xffffffffu; }
+
+void main() {
+  uint thread = gl_LocalInvocationID.x, token = group_index() * TOKENS + thread % TOKENS, slice = thread / TOKENS;
+  uint key = key_at(token), before = 0;
+  for (uint base = 0; base < p.count; base += TILE) {
+    uint at = base + 4 * thread;
+    tile[thread] = uvec4(key_at(at), key_at(at + 1), key_at(at + 2), key_at(at + 3));
+    barrier();
+    for (uint j = 0; j < TILE / SLICES / 4; ++j) {
+      uint quad = slice * (TILE / SLICES / 4) + j, first = base + 4 * quad;
+      uvec4 other = tile[quad];
+      // Equal keys count where they stand earlier: other < key + 1 there, other < key elsewhere.
+      uvec4 bound = uvec4(key) + uvec4(lessThan(uvec4(first, first + 1, first + 2, first + 3), uvec4(token)));
+      uvec4 smaller = uvec4(lessThan(other, bound));
+      before += smaller.x + smaller.y + smaller.z + smaller.w;
+    }
+    barrier();
+  }
+  parts[thread] = before;
+  barrier();
+  if (slice == 0 && token < p.count) {
+    uint place = 0;
+    for (uint s = 0; s < SLICES; ++s) place += parts[s * TOKENS + thread];
+    BufferI32(p.order).v[place] = int(token);
+    BufferI32(p.keys).v[place] = int(key);
+  }
+}
+
+#else
+
+layout(push_constant, scalar) uniform Push {
+  uvec2 y, grad, partial, order, keys;
+  uint count, width;
+} p;
+
+uint key_at(uint place) { return uint(BufferI32(p.keys).v[place]); }
+// The run at the start of a segment came in from the one before.
+bool comes_in(uint segment) { return segment > 0 && key_at(segment * SEGMENT) == key_at(segment * SEGMENT - 1); }
+
+#ifdef SUM
+shared uint rows[SEGMENT];
+
+void main() {
+  uint place = group_index();
+  if (place >= p.count) return;
+  uint key = key_at(place), segment = place / SEGMENT, end = min((segment + 1) * SEGMENT, p.count);
+  bool continued = place > 0 && key_at(place - 1) == key;
+  if (continued && place % SEGMENT != 0) return;
+  if (gl_LocalInvocationID.x < SEGMENT) {
+    uint other = place + gl_LocalInvocationID.x;
+    rows[gl_LocalInvocationID.x] = other < end && key_at(other) == key ? uint(BufferI32(p.order).v[other]) : 0xffffffffu;
+  }
+  barrier();
+  uint length = 1;
+  while (length < SEGMENT && rows[length] != 0xffffffffu) ++length;
+  bool goes_on = place + length == end && end < p.count && key_at(end) == key;
+  for (uint k = 0; k < 4; ++k) {
+    uint column = (gl_WorkGroupID.z * 4 + k) * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
+    if (column >= p.width) return;
+    float sum = load_float(p.grad, rows[0] * p.width + column, DTYPE);
+    for (uint r = 1; r < length; ++r) sum += load_float(p.grad, rows[r] * p.width + column, DTYPE);
+    if (continued || goes_on) {
+      BufferF32(p.partial).v[(2 * segment + (continued ? 0 : 1)) * p.width + column] = sum;
+    } else {
+      store_float(p.y, key * p.width + column, DTYPE, sum);
+    }
+  }
+}
+#endif
+
+#ifdef MERGE
+void main() {
+  uint first = group_index(), end = (first + 1) * SEGMENT;
+  if (end >= p.count) return;
+  uint key = key_at(end);
+  bool goes_on = key_at(end - 1) == key, from_before = comes_in(first) && key_at(first * SEGMENT) == key;
+  if (!goes_on || from_before) return;
+  for (uint k = 0; k < 4; ++k) {
+    uint column = (gl_WorkGroupID.z * 4 + k) * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
+    if (column >= p.width) return;
+    float sum = BufferF32(p.partial).v[(2 * first + 1) * p.width + column];
+    for (uint s = first + 1; s * SEGMENT < p.count && key_at(s * SEGMENT) == key; ++s) {
+      sum += BufferF32(p.partial).v[2 * s * p.width + column];
+    }
+    store_float(p.y, key * p.width + column, DTYPE, sum);
+  }
+}
+#endif
+#endif

@@ -1,0 +1,60 @@
+#version 460
+#extension GL_GOOGLE_include_directive : require
+// Copies by index. Bytes-bound: each element written is read once, at an address that neighbours share as far as the index lets
+// them. Elements travel as bytes, so one kernel serves every dtype.
+//
+// index_select moves rows of `inner` units of up to 16 bytes; gather moves single elements, walking up to eight dimensions with
+// the strides of x. A workgroup of 256 covers 1024 of them, 256 apart, so that neighbouring threads write neighbours. An index
+// outside is clamped.
+//
+// variant: index_select
+// variant: gather GATHER
+
+#include "units.glsl"
+
+layout(local_size_x = 256) in;
+layout(constant_id = 0) const uint UNIT = 4;
+layout(constant_id = 1) const uint INDEX_DTYPE = 4;
+
+#ifdef GATHER
+layout(constant_id = 2) const uint RANK = 1;
+layout(constant_id = 3) const uint DIM = 0;
+layout(push_constant, scalar) uniform Push {
+  uvec2 y, x, index;
+  uint n;
+  uint limit;       // size of x along DIM
+  uint sizes[8];    // of the index
+  uint strides[8];  // of x
+} p;
+
+void move(uint i) {
+  uint rest = i, from = load_index(p.index, i, INDEX_DTYPE, p.limit) * p.strides[DIM];
+  for (int d = int(RANK) - 1; d >= 0; --d) {
+    if (d != int(DIM)) from += rest % p.sizes[d] * p.strides[d];
+    rest /= p.sizes[d];
+  }
+  copy_unit(p.y, i, p.x, from, UNIT);
+}
+#else
+layout(push_constant, scalar) uniform Push {
+  uvec2 y, x, index;
+  uint n;
+  uint inner;  // units a row
+  uint count;  // of indices
+  uint limit;  // rows to choose from
+} p;
+
+void move(uint i) {
+  uint row = i / p.inner;
+  uint chosen = load_index(p.index, row % p.count, INDEX_DTYPE, p.limit);
+  copy_unit(p.y, i, p.x, (row / p.count * p.limit + chosen) * p.inner + i % p.inner, UNIT);
+}
+#endif
+
+void main() {
+  uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
+  for (uint k = 0; k < 4; ++k) {
+    uint i = group * 1024 + k * 256 + gl_LocalInvocationID.x;
+    if (i < p.n) move(i);
+  }
+}

@@ -1,0 +1,39 @@
+#version 460
+#extension GL_GOOGLE_include_directive : require
+// cat: up to eight parts side by side in one dispatch. Bytes-bound: each byte is read once and written once, in units of up to 16
+// bytes, whatever the dtype. One dispatch a part would be simpler, but parts that interleave in the result would each wait for the
+// one before: their address ranges overlap, and a barrier costs more than the copy.
+//
+// The result is a matrix of `outer` rows; a row is the rows of the parts, one behind the other. A workgroup of 256 covers 1024 units,
+// 256 apart, so that neighbouring threads touch neighbours.
+//
+// variant: cat
+
+#include "units.glsl"
+
+layout(local_size_x = 256) in;
+layout(constant_id = 0) const uint UNIT = 4;
+layout(constant_id = 1) const uint PARTS = 1;
+
+layout(push_constant, scalar) uniform Push {
+  uvec2 y;
+  uvec2 parts[8];
+  uint ends[8];  // where each part's columns end, counted from this dispatch's first
+  uint n;        // units of these parts together
+  uint stride;   // units in a row of the result
+  uint begin;    // this dispatch's first column in the result
+} p;
+
+void main() {
+  uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x, width = p.ends[PARTS - 1];
+  for (uint k = 0; k < 4; ++k) {
+    uint i = group * 1024 + k * 256 + gl_LocalInvocationID.x;
+    if (i >= p.n) return;
+    uint row = i / width, column = i % width, start = 0, end = p.ends[0];
+    uvec2 source = p.parts[0];
+    for (uint part = 1; part < PARTS; ++part) {
+      if (column >= p.ends[part - 1]) source = p.parts[part], start = p.ends[part - 1], end = p.ends[part];
+    }
+    copy_unit(p.y, row * p.stride + p.begin + column, source, row * (end - start) + column - start, UNIT);
+  }
+}
