@@ -83,7 +83,7 @@ void each_element(Stream stream, std::int64_t n, const Put& put) {
   });
 }
 
-__extension__ using Wide = unsigned __int128;
+__extension__ typedef unsigned __int128 Wide;
 std::uint64_t wide(const std::uint32_t* words) { return words[0] | static_cast<std::uint64_t>(words[1]) << 32; }
 
 enum class Kind : std::uint32_t { uniform, normal, integer };
