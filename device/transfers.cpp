@@ -5,10 +5,10 @@
 #include <string>
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <etna/device/device.h>
 #include <etna/device/error.h>
+#include <etna/device/log.h>
 
 namespace etna {
 namespace {
@@ -19,7 +19,7 @@ Transfers counted;
 void warn_once(const std::string& message) {
   static std::set<std::string> said;
   std::lock_guard lock(mutex);
-  if (said.insert(message).second) spdlog::warn("{}", message);
+  if (said.insert(message).second) log().warn("{}", message);
 }
 
 }  // namespace

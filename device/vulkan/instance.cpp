@@ -8,8 +8,8 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
+#include <etna/device/log.h>
 #include <etna/device/vulkan/kernel.h>
 
 namespace etna::vulkan {
@@ -28,7 +28,7 @@ VKAPI_ATTR VkBool32 VKAPI_CALL on_message(VkDebugUtilsMessageSeverityFlagBitsEXT
                                           const VkDebugUtilsMessengerCallbackDataEXT* data, void*) {
   ++messages;
   bool error = severity & VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT;
-  spdlog::log(error ? spdlog::level::err : spdlog::level::warn, "validation: {}", data->pMessage);
+  log().log(error ? spdlog::level::err : spdlog::level::warn, "validation: {}", data->pMessage);
   return VK_FALSE;
 }
 
@@ -91,7 +91,7 @@ Instance make_instance() {
       extensions.push_back(VK_EXT_DEBUG_UTILS_EXTENSION_NAME);
       info.pNext = &features;
     } else {
-      spdlog::warn("ETNA_VALIDATION=1, but {} is not installed: nothing is validated", kValidationLayer);
+      log().warn("ETNA_VALIDATION=1, but {} is not installed: nothing is validated", kValidationLayer);
     }
   }
 
