@@ -1,0 +1,70 @@
+#version 460
+#extension GL_GOOGLE_include_directive : require
+// The norm of many tensors as one vector, and their scaling down to a bound. Bytes-bound: every tensor is read once.
+// Deterministic: a workgroup sums a piece of 8192 elements, 32 a thread, then a tree in shared memory; one workgroup then sums
+// the pieces the same way. Scaling reads the norm on the device; where it does not exceed the bound nothing is touched.
+//
+// variant: global_norm_pieces PIECES
+// variant: global_norm_total TOTAL
+// variant: scale_to_norm SCALE
+
+#include "math.glsl"
+#include "multi_tensor.glsl"
+
+layout(local_size_x = 256) in;
+layout(constant_id = 0) const uint DTYPE = 1;
+layout(constant_id = 1) const uint PIECE = 8192;
+layout(constant_id = 2) const uint ORDER = 2;  // 1, 2, 0: largest magnitude
+
+layout(push_constant, scalar) uniform Push {
+  Scalars scalars;
+  Rows rows;
+  uint count, pieces;
+  Scalars partial, norm;
+} p;
+
+#ifndef SCALE
+shared float sums[256];
+
+float join(float a, float b) { return ORDER != 0 ? a + b : m_max(a, b); }
+
+void reduce(float sum) {
+  uint thread = gl_LocalInvocationID.x;
+  sums[thread] = sum;
+  barrier();
+  for (uint half_ = 128; half_ > 0; half_ /= 2) {
+    if (thread < half_) sums[thread] = join(sums[thread], sums[thread + half_]);
+    barrier();
+  }
+}
+#endif
+
+void main() {
+#ifdef TOTAL
+  float sum = 0.0;
+  for (uint i = gl_LocalInvocationID.x; i < p.pieces; i += 256) sum = join(sum, p.partial.v[i]);
+  reduce(sum);
+  if (gl_LocalInvocationID.x == 0) p.norm.v[0] = ORDER == 2 ? sqrt(sums[0]) : sums[0];
+#else
+  uint piece = group_index();
+  if (piece >= p.pieces) return;
+  Row row = p.rows.v[find_row(p.rows, p.count, piece)];
+  uint dtype = DTYPE == MIXED ? row.dtype[0] : DTYPE;
+  uint begin = (piece - row.first_piece) * PIECE, end = min(begin + PIECE, row.elements);
+#ifdef SCALE
+  float factor = p.scalars.v[0] / (p.norm.v[0] + 1e-6);
+  if (factor >= 1.0) return;
+  for (uint i = begin + gl_LocalInvocationID.x; i < end; i += 256) {
+    store_float(row.address[0], i, dtype, load_float(row.address[0], i, dtype) * factor);
+  }
+#else
+  float sum = 0.0;
+  for (uint i = begin + gl_LocalInvocationID.x; i < end; i += 256) {
+    float x = load_float(row.address[0], i, dtype);
+    sum = join(sum, ORDER == 2 ? x * x : abs(x));
+  }
+  reduce(sum);
+  if (gl_LocalInvocationID.x == 0) p.partial.v[piece] = sums[0];
+#endif
+#endif
+}

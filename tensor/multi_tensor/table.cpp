@@ -1,0 +1,34 @@
+#include <etna/tensor/multi_tensor/table.h>
+
+#include <algorithm>
+#include <vector>
+
+#include <etna/device/vulkan/kernel.h>
+
+namespace etna::multi_tensor {
+
+Table make_table(Device device, std::span<const float> scalars, std::span<const Row> rows) {
+  std::vector<std::byte> bytes(kScalars * sizeof(float) + rows.size_bytes());
+  std::ranges::copy(std::as_bytes(scalars), bytes.begin());
+  std::ranges::copy(std::as_bytes(rows), bytes.begin() + kScalars * sizeof(float));
+
+  Table table;
+  table.storage = empty({static_cast<std::int64_t>(bytes.size())}, {u8, device});
+  constexpr std::size_t kAtOnce = 65536;
+  for (std::size_t at = 0; at < bytes.size(); at += kAtOnce) {
+    vulkan::record_update(device, *table.storage.storage(), at,
+                          std::span(bytes).subspan(at, std::min(kAtOnce, bytes.size() - at)));
+  }
+  table.scalars = table.storage.address();
+  table.rows = table.scalars + kScalars * sizeof(float);
+  table.count = static_cast<std::uint32_t>(rows.size());
+  for (std::size_t k = 0; k < 2; ++k) {
+    table.common_dtype[k] = rows.front().dtype[k];
+    for (const Row& row : rows) {
+      if (row.dtype[k] != table.common_dtype[k]) table.common_dtype[k] = kMixed;
+    }
+  }
+  return table;
+}
+
+}  // namespace etna::multi_tensor
