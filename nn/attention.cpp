@@ -1,0 +1,52 @@
+#include <etna/nn/attention.h>
+
+#include <fmt/format.h>
+
+#include <etna/tensor/ops.h>
+
+namespace etna::nn {
+namespace {
+
+std::int64_t checked_kv_heads(std::int64_t dim, std::int64_t heads, std::int64_t kv_heads) {
+  if (heads < 1 || dim < 1 || dim % heads != 0) {
+    throw ShapeError(fmt::format("MultiHeadAttention: {} heads do not divide a width of {}", heads, dim));
+  }
+  if (kv_heads == 0) return heads;
+  if (kv_heads < 0 || heads % kv_heads != 0) {
+    throw ShapeError(fmt::format("MultiHeadAttention: {} key and value heads do not divide {} heads", kv_heads, heads));
+  }
+  return kv_heads;
+}
+
+}  // namespace
+
+MultiHeadAttention::MultiHeadAttention(std::int64_t dim, std::int64_t heads, AttentionOptions options)
+    : heads(heads),
+      kv_heads(checked_kv_heads(dim, heads, options.kv_heads)),
+      causal(options.causal),
+      qkv(dim, dim + 2 * kv_heads * (dim / heads), options.bias),
+      proj(dim, dim, options.bias),
+      dropout(options.dropout) {
+  register_module("qkv", qkv);
+  register_module("proj", proj);
+  register_module("dropout", dropout);
+}
+
+Tensor MultiHeadAttention::forward(const Tensor& x) const {
+  if (x.dim() < 2) {
+    throw ShapeError(fmt::format("MultiHeadAttention: x {} must be [..., T, {}]", str(x.shape()), proj.weight.size(0)));
+  }
+  // [..., T, heads of q | k | v, size of a head], cut along the heads: the gradient is then one join that reads the three where
+  // attention left them.
+  Tensor all = qkv(x);
+  Shape shape = all.shape();
+  shape.back() = heads + 2 * kv_heads;
+  shape.push_back(proj.weight.size(0) / heads);
+  all = all.reshape(shape);
+  auto parts = kv_heads == heads ? all.split(heads, -2) : all.split({heads, kv_heads, kv_heads}, -2);
+  for (Tensor& part : parts) part = part.transpose(-2, -3);
+  Tensor y = scaled_dot_product_attention(parts[0], parts[1], parts[2], {}, causal);
+  return dropout(proj(y.transpose(-2, -3).reshape(x.shape())));
+}
+
+}  // namespace etna::nn

@@ -1,0 +1,14 @@
+#include <etna/nn/embedding.h>
+
+#include <etna/nn/init.h>
+#include <etna/tensor/ops.h>
+
+namespace etna::nn {
+
+Embedding::Embedding(std::int64_t count, std::int64_t dim) : weight(init::normal_(empty({count, dim}))) {
+  register_parameter("weight", weight);
+}
+
+Tensor Embedding::forward(const Tensor& index) const { return embedding(weight, index); }
+
+}  // namespace etna::nn

@@ -1,0 +1,16 @@
+#include <etna/nn/feed_forward.h>
+
+#include <etna/tensor/ops.h>
+
+namespace etna::nn {
+
+FeedForward::FeedForward(std::int64_t dim, std::int64_t hidden, double dropout)
+    : up(dim, hidden), down(hidden, dim), dropout(dropout) {
+  register_module("up", up);
+  register_module("down", down);
+  register_module("dropout", this->dropout);
+}
+
+Tensor FeedForward::forward(const Tensor& x) const { return dropout(down(gelu_tanh(up(x)))); }
+
+}  // namespace etna::nn

@@ -1,0 +1,47 @@
+#include <etna/nn/language_model.h>
+
+#include <fmt/format.h>
+
+#include <etna/nn/init.h>
+#include <etna/tensor/ops.h>
+
+namespace etna::nn {
+
+LanguageModel::LanguageModel(const LanguageModelConfig& config)
+    : wte(config.vocab, config.dim),
+      wpe(config.seq, config.dim),
+      dropout(config.dropout),
+      norm(config.dim),
+      config_(config) {
+  register_module("wte", wte);
+  register_module("wpe", wpe);
+  register_module("dropout", dropout);
+  register_module("blocks", blocks);
+  for (std::int64_t i = 0; i < config.layers; ++i) {
+    blocks.emplace_back(config.dim, config.heads, config.ffn, AttentionOptions{.dropout = config.dropout});
+  }
+  register_module("norm", norm);
+  for (const Tensor& p : parameters()) {
+    if (p.dim() > 1) init::normal_(p, 0, 0.02);
+  }
+  for (TransformerBlock& block : blocks) {
+    for (Linear* layer : {&block.attention.qkv, &block.attention.proj, &block.ffn.up, &block.ffn.down})
+      init::zeros_(layer->bias);
+  }
+}
+
+Tensor LanguageModel::forward(const Tensor& tokens) const {
+  if (tokens.dim() != 2 || tokens.size(1) > config_.seq) {
+    throw ShapeError(
+        fmt::format("LanguageModel: tokens {} must be [B, T] with T at most {}", str(tokens.shape()), config_.seq));
+  }
+  Tensor x = dropout(wte(tokens) + wpe.weight.slice(0, 0, tokens.size(1)));
+  for (const TransformerBlock& block : blocks) x = block(x);
+  return linear(norm(x), wte.weight);
+}
+
+Tensor LanguageModel::loss(const Tensor& tokens, const Tensor& targets) const {
+  return cross_entropy(forward(tokens).flatten(0, 1), targets.flatten());
+}
+
+}  // namespace etna::nn

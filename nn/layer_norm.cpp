@@ -1,0 +1,14 @@
+#include <etna/nn/layer_norm.h>
+
+#include <etna/tensor/ops.h>
+
+namespace etna::nn {
+
+LayerNorm::LayerNorm(std::int64_t dim, double eps) : weight(ones({dim})), bias(zeros({dim})), eps(eps) {
+  register_parameter("weight", weight);
+  register_parameter("bias", bias);
+}
+
+Tensor LayerNorm::forward(const Tensor& x) const { return layer_norm(x, weight, bias, eps); }
+
+}  // namespace etna::nn

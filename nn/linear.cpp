@@ -1,0 +1,20 @@
+#include <etna/nn/linear.h>
+
+#include <cmath>
+
+#include <etna/nn/init.h>
+#include <etna/tensor/ops.h>
+
+namespace etna::nn {
+
+Linear::Linear(std::int64_t in, std::int64_t out, bool with_bias) : weight(empty({out, in})) {
+  double bound = in > 0 ? 1 / std::sqrt(static_cast<double>(in)) : 0;
+  init::uniform_(weight, -bound, bound);
+  if (with_bias) bias = init::uniform_(empty({out}), -bound, bound);
+  register_parameter("weight", weight);
+  register_parameter("bias", bias);
+}
+
+Tensor Linear::forward(const Tensor& x) const { return linear(x, weight, bias); }
+
+}  // namespace etna::nn
