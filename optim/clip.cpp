@@ -1,0 +1,20 @@
+#include <etna/optim/clip.h>
+
+#include <etna/tensor/multi_tensor.h>
+#include <etna/tensor/op.h>
+
+namespace etna::optim {
+
+Tensor clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm, double norm_type) {
+  GradMode off(false);
+  std::vector<Tensor> grads;
+  for (const Tensor& p : parameters) {
+    if (Tensor grad = p.grad(); grad.defined()) grads.push_back(grad);
+  }
+  if (grads.empty()) return zeros({}, {f32, parameters.empty() ? kCPU : parameters.front().device()});
+  Tensor norm = global_norm(grads, norm_type);
+  scale_to_norm_(grads, norm, max_norm);
+  return norm;
+}
+
+}  // namespace etna::optim

@@ -1,0 +1,137 @@
+#include <etna/optim/optimizer.h>
+
+#include <tuple>
+#include <unordered_set>
+
+#include <fmt/format.h>
+
+#include <etna/tensor/op.h>
+
+namespace etna::optim {
+namespace {
+
+DType state_dtype(const Tensor& parameter) { return parameter.dtype() == f64 ? f64 : f32; }
+
+}  // namespace
+
+Optimizer::Optimizer(std::vector<ParamGroup> groups, double lr, double weight_decay) : groups_(std::move(groups)) {
+  std::unordered_set<const TensorImpl*> seen;
+  std::size_t count = 0;
+  for (ParamGroup& group : groups_) {
+    if (group.lr == ParamGroup::kDefault) group.lr = lr;
+    if (group.weight_decay == ParamGroup::kDefault) group.weight_decay = weight_decay;
+    if (!(group.lr >= 0) || !(group.weight_decay >= 0)) {
+      throw Error(fmt::format("optimizer: a learning rate of {} and a weight decay of {}; neither may be negative",
+                              group.lr, group.weight_decay));
+    }
+    for (const Tensor& p : group.parameters) {
+      if (!p.requires_grad() || !p.is_leaf()) {
+        throw Error(
+            fmt::format("optimizer: parameter {} {} is no leaf that requires grad; pass what parameters() gives, or "
+                        "call requires_grad_()",
+                        count, p.defined() ? str(p.shape()) : "(undefined)"));
+      }
+      if (!seen.insert(p.impl()).second)
+        throw Error(fmt::format("optimizer: parameter {} {} was given before", count, str(p.shape())));
+      ++count;
+    }
+  }
+  if (count == 0) throw Error("optimizer: no parameters were given");
+  state_.resize(count);
+}
+
+void Optimizer::step() {
+  GradMode off(false);
+  std::size_t index = 0, names = state_names().size();
+  for (const ParamGroup& group : groups_) {
+    // One list for each device and step count: parameters that were once passed over are behind the others.
+    std::map<std::pair<Device, std::int64_t>, std::vector<Tensor>> lists;
+    for (const Tensor& p : group.parameters) {
+      State& state = state_[index++];
+      Tensor grad = p.grad();
+      if (!grad.defined()) continue;
+      if (state.tensors.empty()) {
+        for (std::size_t k = 0; k < names; ++k) state.tensors.push_back(zeros(p.shape(), {state_dtype(p), p.device()}));
+      }
+      ++state.step;
+      std::vector<Tensor>& list = lists[{p.device(), state.step}];
+      list.push_back(p);
+      list.push_back(grad);
+      for (Tensor& x : state.tensors) list.push_back(x = x.to(p.device(), state_dtype(p)));
+    }
+    for (const auto& [key, list] : lists) update(group, key.second, list);
+  }
+}
+
+void Optimizer::zero_grad() {
+  for (ParamGroup& group : groups_) {
+    for (Tensor& p : group.parameters) p.set_grad({});
+  }
+}
+
+void Optimizer::set_lr(double lr) {
+  for (ParamGroup& group : groups_) group.lr = lr;
+}
+
+std::map<std::string, Tensor> Optimizer::state_dict() const {
+  std::map<std::string, Tensor> state;
+  for (std::size_t i = 0; i < groups_.size(); ++i) {
+    state[fmt::format("group.{}.lr", i)] = scalar(groups_[i].lr, {f64});
+    state[fmt::format("group.{}.weight_decay", i)] = scalar(groups_[i].weight_decay, {f64});
+  }
+  const std::vector<std::string> names = state_names();
+  for (std::size_t i = 0; i < state_.size(); ++i) {
+    if (state_[i].step == 0) continue;
+    state[fmt::format("{}.step", i)] = scalar(static_cast<double>(state_[i].step), {f64});
+    for (std::size_t k = 0; k < names.size(); ++k) state[fmt::format("{}.{}", i, names[k])] = state_[i].tensors[k];
+  }
+  return state;
+}
+
+void Optimizer::load_state_dict(const std::map<std::string, Tensor>& state) {
+  const std::vector<std::string> names = state_names();
+  std::vector<ParamGroup> groups = groups_;
+  std::vector<State> loaded(state_.size());
+  std::string wrong;
+  std::size_t used = 0;
+  /// The entry, where it is there and of the right shape.
+  auto take = [&](const std::string& name, const Shape& shape) -> const Tensor* {
+    auto found = state.find(name);
+    if (found == state.end()) {
+      wrong += fmt::format(" {} (missing)", name);
+    } else if (found->second.shape() != shape) {
+      wrong += fmt::format(" {} {} (wanted {})", name, str(found->second.shape()), str(shape));
+    } else {
+      return ++used, &found->second;
+    }
+    return nullptr;
+  };
+  GradMode off(false);
+  std::size_t i = 0;
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    if (const Tensor* x = take(fmt::format("group.{}.lr", g), {})) groups[g].lr = x->item<double>();
+    if (const Tensor* x = take(fmt::format("group.{}.weight_decay", g), {})) groups[g].weight_decay = x->item<double>();
+    for (const Tensor& p : groups[g].parameters) {
+      State& to = loaded[i];
+      std::string step = fmt::format("{}.step", i);
+      if (state.contains(step)) {
+        if (const Tensor* x = take(step, {})) to.step = x->item<std::int64_t>();
+        for (const std::string& name : names) {
+          if (const Tensor* x = take(fmt::format("{}.{}", i, name), p.shape())) {
+            to.tensors.push_back(x->to(p.device(), state_dtype(p)).clone());
+          }
+        }
+      }
+      ++i;
+    }
+  }
+  if (used != state.size() || !wrong.empty()) {
+    throw Error(
+        fmt::format("load_state_dict: {} entries of {} fit this optimizer's {} parameters in {} groups; wrong:{}", used,
+                    state.size(), state_.size(), groups_.size(), wrong.empty() ? " entries it does not know" : wrong));
+  }
+  groups_ = std::move(groups);
+  state_ = std::move(loaded);
+}
+
+}  // namespace etna::optim

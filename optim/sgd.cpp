@@ -1,0 +1,34 @@
+#include <etna/optim/sgd.h>
+
+#include <fmt/format.h>
+
+#include <etna/tensor/multi_tensor.h>
+
+namespace etna::optim {
+
+SGD::SGD(std::vector<Tensor> parameters, SGDOptions options)
+    : SGD(std::vector<ParamGroup>{{.parameters = std::move(parameters)}}, options) {}
+
+SGD::SGD(std::vector<ParamGroup> groups, SGDOptions options)
+    : Optimizer(std::move(groups), options.lr, options.weight_decay), options_(options) {
+  if (!(options.momentum >= 0)) throw Error(fmt::format("SGD: a momentum of {} is negative", options.momentum));
+  if (options.nesterov && (options.momentum == 0 || options.dampening != 0)) {
+    throw Error(fmt::format("SGD: nesterov wants momentum and no dampening, got {} and {}", options.momentum,
+                            options.dampening));
+  }
+}
+
+std::vector<std::string> SGD::state_names() const {
+  return options_.momentum != 0 ? std::vector<std::string>{"momentum_buffer"} : std::vector<std::string>{};
+}
+
+void SGD::update(const ParamGroup& group, std::int64_t step, const std::vector<Tensor>& list) {
+  sgd_step_(list, {.lr = group.lr,
+                   .momentum = options_.momentum,
+                   .dampening = options_.dampening,
+                   .weight_decay = group.weight_decay,
+                   .nesterov = options_.nesterov,
+                   .first = step == 1});
+}
+
+}  // namespace etna::optim
