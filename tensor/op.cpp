@@ -8,6 +8,7 @@ namespace etna {
 namespace {
 
 thread_local bool grad_mode = true;
+thread_local const ApplyProbe* probe = nullptr;
 
 /// The device an op runs on: the first GPU among its inputs, else the CPU.
 Device device_of(const OpDef& op, std::span<const Tensor> inputs) {
@@ -56,13 +57,18 @@ TensorList allocate_outputs(const OpCall& call, Device device, const std::vector
   return out;
 }
 
+/// The reference's outputs, written where the op's own would be.
+void compose(const OpCall& call, TensorList& out) {
+  TensorList composed = call.op.reference(call);
+  for (std::size_t i = 0; i < out.size(); ++i) out[i].copy_(composed[i]);
+}
+
 /// No kernel: compose it, or take the inputs to the CPU and the outputs back.
 void fall_back(const OpCall& call, Device device, TensorList& out) {
   if (call.op.reference != nullptr) {
     detail::count_fallback(call.op.name,
                            fmt::format("no kernel on {} for these dtypes, composed of others", device.str()));
-    TensorList composed = call.op.reference(call);
-    for (std::size_t i = 0; i < out.size(); ++i) out[i].copy_(composed[i]);
+    compose(call, out);
     return;
   }
   detail::count_fallback(call.op.name,
@@ -83,11 +89,14 @@ void fall_back(const OpCall& call, Device device, TensorList& out) {
 
 TensorList run(const OpCall& call, Device device) {
   GradMode off(false);  // what a kernel, a fallback or a reference does inside is no step of its own
+  if (probe != nullptr && probe->seen) probe->seen(call.op);
   if (call.op.direct != nullptr) return call.op.direct(call);
   std::vector<OutputSpec> specs = call.op.infer(call);
   try {
     TensorList out = allocate_outputs(call, device, specs);
-    if (device.is_cpu()) {
+    if (probe != nullptr && probe->compose && call.op.reference != nullptr) {
+      compose(call, out);
+    } else if (device.is_cpu()) {
       if (call.op.cpu != nullptr) {
         call.op.cpu(call, out);
       } else {
@@ -109,6 +118,7 @@ TensorList run(const OpCall& call, Device device) {
 
 bool grad_enabled() { return grad_mode; }
 void set_grad_enabled(bool on) { grad_mode = on; }
+void set_apply_probe(const ApplyProbe* to) { probe = to; }
 
 TensorList apply(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs) {
   Device device = device_of(op, inputs);

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstring>
+#include <functional>
 #include <span>
 #include <type_traits>
 #include <vector>
@@ -103,6 +104,15 @@ TensorList apply(const OpDef& op, std::initializer_list<Tensor> inputs, const At
 /// Every definition, sorted by name. The build makes the list from the files of tensor/ops/: each exports
 /// `std::span<const OpDef* const> ops_in_<file>()`.
 std::span<const OpDef* const> all_ops();
+
+/// What a test hangs on apply() in its thread: `seen` is told of every op that runs; under `compose` ops that have a reference
+/// run that instead of their kernels.
+struct ApplyProbe {
+  std::function<void(const OpDef&)> seen;
+  bool compose = false;
+};
+/// Null takes it off.
+void set_apply_probe(const ApplyProbe* probe);
 
 /// What tensor/ asks of autograd/, which implements it.
 class GradRecorder {

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <etna/tensor/tensor.h>
+
+namespace etna::conformance {
+
+/// How far values may lie from the f64 ones, in units of max(|wanted|, their root mean square).
+double value_bound(DType run, DType result);
+/// The same for gradients, which pass several ops that each round.
+double gradient_bound(DType run);
+
+struct Comparison {
+  double error = 0;   ///< the largest; infinity where NaN, infinity or a whole number differs
+  std::string worst;  ///< "element 3: 1.25, wanted 1.5"
+};
+/// @param got on the CPU. NaN matches NaN only; infinities match by sign, and what `got`'s dtype cannot hold counts as
+/// one. Whole numbers and bool must be equal.
+Comparison compare(const Tensor& got, const std::vector<double>& wanted);
+
+}  // namespace etna::conformance

@@ -1,0 +1,87 @@
+#include <cstdio>
+#include <cstring>
+#include <set>
+#include <string>
+
+#include <gtest/gtest.h>
+#include <spdlog/spdlog.h>
+
+#include <conformance/report.h>
+#include <conformance/walk.h>
+#include <etna/device/device.h>
+#include <etna/device/vulkan/kernel.h>
+
+// test_conformance: one test an op.
+//   --table FILE   write the table of ops
+//   --bits FILE    write a hash of every result, to compare two runs
+//   --check-table FILE   only compare the table's list of ops with the ops there are
+namespace etna::conformance {
+namespace {
+
+class OpTest : public testing::Test {
+ public:
+  explicit OpTest(const OpDef& op) : op_(op) {}
+  void TestBody() override {
+    static const std::vector<Sample> samples = all_samples();
+    walk(op_, samples);
+    EXPECT_EQ(vulkan::validation_messages(), 0u);
+  }
+
+ private:
+  const OpDef& op_;
+};
+
+TEST(Samples, NameOpsThatExistAndDifferInName) {
+  std::set<std::string> ops, seen;
+  for (const OpDef* op : all_ops()) EXPECT_TRUE(ops.insert(op->name).second) << "two ops are named " << op->name;
+  for (const Sample& sample : all_samples()) {
+    EXPECT_TRUE(ops.contains(sample.op)) << "the sample '" << sample.name << "' is for " << sample.op
+                                         << ", which is no op";
+    EXPECT_TRUE(sample.call) << sample.op << " '" << sample.name << "' calls nothing";
+    EXPECT_TRUE(seen.insert(sample.op + "/" + sample.name).second)
+        << sample.op << " has two samples '" << sample.name << "'";
+    for (const std::string& covered : sample.covered)
+      EXPECT_TRUE(ops.contains(covered)) << sample.op << " covers " << covered << ", which is no op";
+  }
+}
+
+/// The value of `--name FILE`, or empty.
+std::string option(int argc, char** argv, const char* name) {
+  for (int i = 1; i + 1 < argc; ++i) {
+    if (std::strcmp(argv[i], name) == 0) return argv[i + 1];
+  }
+  return "";
+}
+
+int run(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  spdlog::set_level(spdlog::level::err);
+  if (std::string path = option(argc, argv, "--check-table"); !path.empty()) {
+    auto wrong = check_table(path);
+    for (const std::string& line : wrong) std::fprintf(stderr, "%s; write it with --table\n", line.c_str());
+    return wrong.empty() ? 0 : 1;
+  }
+  for (const OpDef* op : all_ops()) {
+    testing::RegisterTest("Conformance", op->name, nullptr, nullptr, __FILE__, __LINE__,
+                          [op]() -> testing::Test* { return new OpTest(*op); });
+  }
+  int failed = RUN_ALL_TESTS();
+  if (std::string path = option(argc, argv, "--bits"); !path.empty()) report().write_bits(path);
+  if (std::string path = option(argc, argv, "--table"); !path.empty()) {
+    Device gpu = gpu_under_test();
+    report().write_table(path, gpu.is_cpu() ? "none" : device_name(gpu));
+  }
+  return failed;
+}
+
+}  // namespace
+}  // namespace etna::conformance
+
+int main(int argc, char** argv) {
+  try {
+    return etna::conformance::run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "test_conformance: %s\n", error.what());
+    return 1;
+  }
+}

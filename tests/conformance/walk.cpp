@@ -1,0 +1,300 @@
+#include <conformance/walk.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <set>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <conformance/compare.h>
+#include <conformance/differences.h>
+#include <conformance/inputs.h>
+#include <conformance/report.h>
+#include <etna/autograd/autograd.h>
+#include <etna/device/transfers.h>
+#include <etna/device/vulkan/kernel.h>
+
+namespace etna::conformance {
+namespace {
+
+/// Sets strict mode for a scope.
+class Strict {
+ public:
+  explicit Strict(bool on) : before_(strict()) { set_strict(on); }
+  ~Strict() { set_strict(before_); }
+  Strict(const Strict&) = delete;
+  Strict& operator=(const Strict&) = delete;
+
+ private:
+  bool before_;
+};
+
+/// Watches which ops run, in this thread, for a scope.
+class Watch {
+ public:
+  explicit Watch(std::set<std::string>* seen, bool compose = false) {
+    probe_.compose = compose;
+    if (seen != nullptr) probe_.seen = [seen](const OpDef& op) { seen->insert(op.name); };
+    set_apply_probe(&probe_);
+  }
+  ~Watch() { set_apply_probe(nullptr); }
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+
+ private:
+  ApplyProbe probe_;
+};
+
+struct Outcome {
+  TensorList outputs, gradients;  ///< a gradient for each differentiable input, undefined where none arrived
+};
+
+TensorList inputs_on(const std::vector<Drawn>& drawn, Device device, bool grad) {
+  TensorList in;
+  for (const Drawn& d : drawn) in.push_back(d.on(device, grad));
+  return in;
+}
+
+/// Gradients of the outputs that depend on a differentiable input. @param seeds one for each output
+TensorList gradients_of(const TensorList& in, const TensorList& outputs, const TensorList& seeds) {
+  TensorList leaves, roots, root_seeds;
+  for (const Tensor& x : in) {
+    if (x.defined() && x.requires_grad()) leaves.push_back(x);
+  }
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i].requires_grad()) roots.push_back(outputs[i]), root_seeds.push_back(seeds[i]);
+  }
+  if (leaves.empty() || roots.empty()) return {};
+  return autograd::grad(roots, leaves, root_seeds);
+}
+
+/// One sample in one dtype and layout: what it gives on the CPU, what it should give, what it gives on the GPU.
+class Case {
+ public:
+  Case(const OpDef& op, const Sample& sample, DType dtype, Variant variant)
+      : op_(op), sample_(sample), dtype_(dtype), variant_(variant), drawn_(draw(sample, dtype, variant)) {
+    grad_ = sample.checked != Gradients::none && is_floating(dtype) &&
+            std::any_of(drawn_.begin(), drawn_.end(), [](const Drawn& d) { return d.differentiable(); });
+  }
+
+  void run(std::set<std::string>& seen, Device gpu) {
+    on_cpu(seen);
+    exactly();
+    judge(cpu_, kCPU);
+    if (!gpu.is_cpu()) on_gpu(gpu);
+  }
+
+ private:
+  std::string where(Device device) const {
+    return fmt::format("{}/{}/{}/{}/{}", op_.name, sample_.name, conformance::name(variant_), etna::name(dtype_),
+                       device.is_cpu() ? "cpu" : "vulkan");
+  }
+
+  void on_cpu(std::set<std::string>& seen) {
+    Watch watch(&seen);
+    TensorList in = inputs_on(drawn_, kCPU, grad_);
+    cpu_.outputs = sample_.call(in);
+    if (grad_) {
+      bool any =
+          std::any_of(cpu_.outputs.begin(), cpu_.outputs.end(), [](const Tensor& y) { return y.requires_grad(); });
+      if (!any)
+        throw Error("no output requires grad; a sample that is not differentiable says .gradients(Gradients::none)");
+    }
+    for (std::size_t i = 0; i < cpu_.outputs.size(); ++i) {
+      const Tensor& y = cpu_.outputs[i];
+      seeds_.push_back(make(draw_gradient(sample_, i, y.numel(), y.dtype()), y.shape(), y.dtype()));
+    }
+    if (grad_) cpu_.gradients = gradients_of(in, cpu_.outputs, seeds_);
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      if (in[i].defined() && hash(in[i]) != hash(drawn_[i].on(kCPU, false)))
+        throw Error(fmt::format("input {} was changed", i));
+    }
+    bits(cpu_, kCPU);
+  }
+
+  /// The same values in f64: outputs composed of base ops, gradients by the rules that differences have vouched for.
+  void exactly() {
+    TensorList in;
+    for (const Drawn& d : drawn_) in.push_back(d.exact(grad_));
+    {
+      NoGrad off;
+      Watch watch(nullptr, true);
+      for (const Tensor& y : sample_.call(in)) wanted_.push_back(read(y));
+    }
+    if (!grad_) return;
+    TensorList seeds;
+    for (const Tensor& s : seeds_) seeds.push_back(make(read(s), s.shape(), is_floating(s.dtype()) ? f64 : s.dtype()));
+    TensorList outputs = sample_.call(in);
+    for (const Tensor& g : gradients_of(in, outputs, seeds))
+      wanted_gradients_.push_back(g.defined() ? read(g) : std::vector<double>());
+  }
+
+  void on_gpu(Device gpu) {
+    if (!lacks_kernel(gpu)) {
+      Outcome first = strictly(gpu), second = strictly(gpu);
+      bits(first, gpu);
+      judge(first, gpu);
+      if (digest(first) != digest(second)) ADD_FAILURE() << where(gpu) << ": two runs gave different bits";
+      return;
+    }
+    try {
+      strictly(gpu);
+    } catch (const DeviceError& error) {
+      // On a device without such a kernel the op falls back where that is allowed, with the same result.
+      if (variant_ != Variant::contiguous) return;
+      Strict off(false);
+      TensorList in = inputs_on(drawn_, gpu, false);
+      NoGrad no_grad;
+      Outcome fallen{sample_.call(in), {}};
+      judge(fallen, gpu, false);
+      return;
+    }
+    judge(strictly(gpu), gpu);  // it has one after all: a view, or a device that can
+  }
+
+  bool lacks_kernel(Device gpu) const {
+    auto involved = [&](DType t) {
+      return dtype_ == t || std::any_of(drawn_.begin(), drawn_.end(),
+                                        [&](const Drawn& d) { return d.base.defined() && d.base.dtype() == t; });
+    };
+    if (involved(f64)) return true;
+    if (involved(i64) && !vulkan::capabilities(gpu).int64) return true;
+    return std::any_of(sample_.no_kernel.begin(), sample_.no_kernel.end(), involved);
+  }
+
+  /// Forward and backward on the GPU, with nothing crossing over between.
+  Outcome strictly(Device gpu) {
+    Strict on(true);
+    TensorList in = inputs_on(drawn_, gpu, grad_), seeds;
+    for (const Tensor& s : seeds_) seeds.push_back(s.to(gpu));
+    Transfers before = transfers();
+    Outcome outcome;
+    outcome.outputs = sample_.call(in);
+    if (grad_) outcome.gradients = gradients_of(in, outcome.outputs, seeds);
+    Transfers after = transfers();
+    if (!sample_.transfers && (before.h2d_bytes != after.h2d_bytes || before.d2h_bytes != after.d2h_bytes ||
+                               before.fallbacks != after.fallbacks)) {
+      ADD_FAILURE() << where(gpu) << ": moved " << after.h2d_bytes - before.h2d_bytes << " bytes to the GPU and "
+                    << after.d2h_bytes - before.d2h_bytes << " back, and fell back "
+                    << after.fallbacks - before.fallbacks << " times";
+    }
+    for (Tensor& y : outcome.outputs) y = y.detach().to(kCPU);
+    for (Tensor& g : outcome.gradients) g = g.defined() ? g.detach().to(kCPU) : g;
+    return outcome;
+  }
+
+  void judge(const Outcome& outcome, Device device, bool measured = true) {
+    OpReport& row = report().of(op_);
+    ASSERT_EQ(outcome.outputs.size(), wanted_.size()) << where(device);
+    for (std::size_t i = 0; i < wanted_.size(); ++i) {
+      const Tensor& y = outcome.outputs[i];
+      ASSERT_EQ(y.dtype(), cpu_.outputs[i].dtype()) << where(device) << " output " << i;
+      ASSERT_EQ(y.shape(), cpu_.outputs[i].shape()) << where(device) << " output " << i;
+      Comparison c = compare(y.detach().to(kCPU), wanted_[i]);
+      if (measured) keep(device.is_cpu() ? row.cpu : row.gpu, c.error);
+      double bound = value_bound(dtype_, y.dtype()) * sample_.slack;
+      EXPECT_LE(c.error, bound) << where(device) << " output " << i << " " << str(y.shape()) << ", " << c.worst;
+    }
+    for (std::size_t i = 0, k = 0; i < drawn_.size() && !outcome.gradients.empty(); ++i) {
+      if (!drawn_[i].differentiable()) continue;
+      const Tensor& g = outcome.gradients[k];
+      const std::vector<double>& wanted = wanted_gradients_[k++];
+      ASSERT_EQ(g.defined(), !wanted.empty() || numel(drawn_[i].input->shape) == 0)
+          << where(device) << " gradient of input " << i;
+      if (!g.defined()) continue;
+      ASSERT_EQ(g.dtype(), drawn_[i].base.dtype()) << where(device) << " gradient of input " << i;
+      ASSERT_EQ(g.shape(), drawn_[i].input->shape) << where(device) << " gradient of input " << i;
+      Comparison c = compare(g, wanted);
+      if (measured) keep(device.is_cpu() ? row.cpu_gradient : row.gpu_gradient, c.error);
+      EXPECT_LE(c.error, gradient_bound(dtype_) * sample_.slack)
+          << where(device) << " gradient of input " << i << ", " << c.worst;
+    }
+  }
+
+  void keep(Errors& errors, double error) const {
+    auto [at, added] = errors.try_emplace(dtype_, error);
+    at->second = std::max(at->second, error);
+  }
+
+  static std::uint64_t digest(const Outcome& outcome) {
+    std::uint64_t h = 1469598103934665603ull;
+    for (const Tensor& y : outcome.outputs) h = hash(y, h);
+    for (const Tensor& g : outcome.gradients) h = g.defined() ? hash(g, h) : h * 31;
+    return h;
+  }
+  void bits(const Outcome& outcome, Device device) const { report().bits(where(device), digest(outcome)); }
+
+  const OpDef& op_;
+  const Sample& sample_;
+  DType dtype_;
+  Variant variant_;
+  std::vector<Drawn> drawn_;
+  bool grad_ = false;
+  Outcome cpu_;
+  TensorList seeds_;
+  std::vector<std::vector<double>> wanted_, wanted_gradients_;
+};
+
+void walk_sample(const OpDef& op, const Sample& sample, Device gpu) {
+  std::set<std::string> seen;
+  for (DType dtype : sample.dtypes) {
+    for (Variant variant : kVariants) {
+      if (!applies(sample, variant)) continue;
+      try {
+        Case(op, sample, dtype, variant).run(seen, gpu);
+      } catch (const std::exception& error) {
+        ADD_FAILURE() << op.name << "/" << sample.name << "/" << name(variant) << "/" << etna::name(dtype) << ": "
+                      << error.what();
+      }
+    }
+  }
+  EXPECT_TRUE(seen.contains(op.name)) << "the sample '" << sample.name << "' of " << op.name << " does not apply it";
+  for (const std::string& covered : sample.covered) {
+    EXPECT_TRUE(seen.contains(covered)) << op.name << " '" << sample.name << "' says that it covers " << covered
+                                        << ", but never runs it";
+  }
+  if (sample.checked != Gradients::none) {
+    std::string order = check_differences(sample);
+    if (order.size() > report().of(op).differences.size()) report().of(op).differences = order;
+  }
+}
+
+}  // namespace
+
+Device gpu_under_test() {
+  const char* named = std::getenv("ETNA_DEVICE");
+  if (named != nullptr && std::string_view(named) != "auto") return Device::parse(named);
+  const char* wanted = std::getenv("ETNA_TEST_VULKAN");
+  bool there = false;
+  for (const AdapterInfo& a : adapters()) there = there || (a.device == kVulkan && a.rejected.empty());
+  if (there) return kVulkan;
+  if (wanted != nullptr && std::string_view(wanted) == "1") return select_device("vulkan:0");
+  return kCPU;
+}
+
+void walk(const OpDef& op, const std::vector<Sample>& samples) {
+  static const Device gpu = gpu_under_test();
+  bool own = false, empty = false;
+  std::vector<std::string> covering;
+  for (const Sample& sample : samples) {
+    if (std::find(sample.covered.begin(), sample.covered.end(), op.name) != sample.covered.end())
+      covering.push_back(sample.op);
+    if (sample.op != op.name) continue;
+    own = true;
+    for (const Input& input : sample.inputs)
+      empty = empty || (input.kind != Input::Kind::none && numel(input.shape) == 0);
+    walk_sample(op, sample, gpu);
+  }
+  if (own) {
+    EXPECT_TRUE(empty) << op.name << " has no sample without elements";
+    return;
+  }
+  if (covering.empty()) {
+    ADD_FAILURE() << op.name << " has no samples; add some to tests/ops/ (tests/conformance/samples.h says how)";
+    return;
+  }
+  report().of(op).through = covering.front();
+}
+
+}  // namespace etna::conformance

@@ -1,0 +1,194 @@
+#include <limits>
+#include <string_view>
+
+#include <conformance/samples.h>
+#include <etna/tensor/ops.h>
+
+// Samples of every row of the elementwise table, drawn from the domains it names; of cast and of copy.
+namespace etna::conformance {
+namespace {
+
+enum class Result { same, real, truth };
+
+struct Row {
+  std::string name;
+  Result result;
+  double lo, hi;
+
+  /// A number for a scalar operand, inside the domain and away from where draws are likely.
+  double number() const { return lo + 0.6180339887 * (hi - lo); }
+  bool differentiable() const { return result != Result::truth; }
+  /// Rows whose gradient steps where an operand is 0, or where it equals the number.
+  std::vector<double> corners() const {
+    return lo < 0 ? std::vector<double>{0.0, number()} : std::vector<double>{number()};
+  }
+  Sample sample(const char* what) const {
+    Sample s(name, what);
+    if (!differentiable()) s.gradients(Gradients::none);
+    return s;
+  }
+};
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN(), kInfinity = std::numeric_limits<double>::infinity();
+
+/// A shape that spreads over several workgroups, with an odd end.
+const Shape kPrime = {1031};
+
+template <typename F>
+void unary(std::vector<Sample>& all, const Row& row, F f) {
+  auto call = [f](const TensorList& in) { return f(in[0]); };
+  auto add = [&](const char* what, const Shape& shape) -> Sample& {
+    return all.emplace_back(row.sample(what).in(shape, row.lo, row.hi).away_from(row.corners()).calls(call));
+  };
+  add("a matrix", {5, 7});
+  add("one number", {});
+  add("nothing", {3, 0});
+  add("prime", kPrime);
+  all.push_back(row.sample("whole numbers")
+                    .in({4, 9}, row.lo, row.hi)
+                    .whole()
+                    .calls(call)
+                    .in_dtypes(kIntegers)
+                    .gradients(Gradients::none));
+  if (row.result == Result::truth) {
+    all.push_back(row.sample("equal, infinite, NaN")
+                      .values({8}, {0, 1, -1, kNaN, kInfinity, -kInfinity, 2, 0.5})
+                      .calls(call)
+                      .gradients(Gradients::none));
+    if (row.name == "logical_not") all.push_back(row.sample("bool").mask({3, 5}).calls(call).in_dtypes({boolean}));
+  } else {
+    all.push_back(row.sample("NaN stays visible")
+                      .values({4}, {kNaN, row.number(), kNaN, row.number()})
+                      .calls(call)
+                      .gradients(Gradients::none));
+  }
+}
+
+template <typename F>
+void binary(std::vector<Sample>& all, const Row& row, F f) {
+  auto call = [f](const TensorList& in) { return f(in[0], in[1]); };
+  auto add = [&](const char* what, const Shape& a, const Shape& b) {
+    all.push_back(row.sample(what)
+                      .in(a, row.lo, row.hi)
+                      .away_from(row.corners())
+                      .in(b, row.lo, row.hi)
+                      .away_from(row.corners())
+                      .calls(call));
+  };
+  add("two matrices", {5, 7}, {5, 7});
+  add("row and column", {3, 1, 5}, {4, 1});
+  add("a matrix and one number", {3, 5}, {});
+  add("nothing", {0, 3}, {3});
+  add("prime", kPrime, kPrime);
+  add("six dimensions", {2, 1, 3, 1, 2, 2}, {1, 3, 1, 2, 2, 1});
+  double number = row.number();
+  all.push_back(row.sample("number on the right")
+                    .in({3, 7}, row.lo, row.hi)
+                    .away_from(row.corners())
+                    .calls([f, number](const TensorList& in) { return f(in[0], number); }));
+  all.push_back(row.sample("number on the left")
+                    .in({3, 7}, row.lo, row.hi)
+                    .away_from(row.corners())
+                    .calls([f, number](const TensorList& in) { return f(number, in[0]); }));
+  all.push_back(
+      row.sample("whole numbers").in({4, 9}, row.lo, row.hi).in({9}, row.lo, row.hi).calls(call).in_dtypes(kIntegers));
+  all.push_back(row.sample("whole numbers, equal ones")
+                    .in({4, 9}, row.lo, row.hi)
+                    .whole()
+                    .in({9}, row.lo, row.hi)
+                    .whole()
+                    .calls(call)
+                    .gradients(Gradients::none));
+  bool logic = row.name.starts_with("logical") || row.name == "eq" || row.name == "ne";
+  if (logic) all.push_back(row.sample("bool").mask({3, 5}).mask({5}).calls(call).in_dtypes({boolean}));
+  // Rows that choose one operand show the other's NaN or not by the order of comparison; the two that must show it:
+  if (row.name == "minimum" || row.name == "maximum" || row.name == "add" || row.name == "mul") {
+    all.push_back(row.sample("NaN stays visible")
+                      .values({5}, {kNaN, 1, kNaN, kInfinity, 2})
+                      .values({5}, {1, kNaN, kNaN, 3, -kInfinity})
+                      .calls(call)
+                      .gradients(Gradients::none));
+  }
+}
+
+template <typename F>
+void ternary(std::vector<Sample>& all, const Row& row, F f) {
+  auto call = [f](const TensorList& in) { return f(in[0], in[1], in[2]); };
+  bool chooses = row.name == "where";
+  auto first = [&](Sample& s, const Shape& a) -> Sample& { return chooses ? s.mask(a) : s.in(a, row.lo, row.hi); };
+  auto add = [&](const char* what, const Shape& a, const Shape& b, const Shape& c) {
+    Sample s = row.sample(what);
+    all.push_back(first(s, a).in(b, row.lo, row.hi).in(c, row.lo, row.hi).calls(call));
+  };
+  add("three matrices", {3, 5}, {3, 5}, {3, 5});
+  add("broadcast", {3, 1}, {5}, {2, 1, 1});
+  add("numbers", {}, {}, {});
+  add("nothing", {2, 0}, {2, 0}, {1});
+  add("prime", kPrime, kPrime, kPrime);
+  double number = row.number();
+  Sample last = row.sample("number at the end"), middle = row.sample("number in the middle"),
+         whole = row.sample("whole numbers");
+  all.push_back(first(last, {3, 5}).in({5}, row.lo, row.hi).calls([f, number](const TensorList& in) {
+    return f(in[0], in[1], number);
+  }));
+  all.push_back(first(middle, {3, 5}).in({5}, row.lo, row.hi).calls([f, number](const TensorList& in) {
+    return f(in[0], number, in[1]);
+  }));
+  all.push_back(first(whole, {4, 5})
+                    .in({5}, row.lo, row.hi)
+                    .in({4, 5}, row.lo, row.hi)
+                    .calls(call)
+                    .in_dtypes(kIntegers)
+                    .gradients(Gradients::none));
+}
+
+void cast_and_copy(std::vector<Sample>& all) {
+  for (DType to : kAllDTypes) {
+    std::string target(etna::name(to));
+    Gradients order = is_floating(to) ? Gradients::second : Gradients::none;
+    auto call = [to](const TensorList& in) { return cast(in[0], to); };
+    double lo = to == u8 ? 0 : -100;
+    // In f64 differences see no slope through a coarser dtype.
+    Sample s("cast", "to " + target);
+    all.push_back(s.in({5, 7}, lo, 100)
+                      .calls(call)
+                      .and_integers()
+                      .and_bool()
+                      .gradients(Gradients::none)
+                      .without_kernel(to == f64 ? std::vector<DType>(std::begin(kAllDTypes), std::end(kAllDTypes))
+                                                : std::vector<DType>{}));
+    if (order == Gradients::none) continue;
+  }
+  auto through = [](const TensorList& in) { return cast(cast(in[0], f64), in[0].dtype()); };
+  all.push_back(Sample("cast", "through f64").in({3, 5}).calls(through).without_kernel(kFloats));
+  all.push_back(Sample("cast", "nothing")
+                    .in({0, 4})
+                    .calls([](const TensorList& in) { return cast(in[0], f32); })
+                    .gradients(Gradients::none));
+  auto copying = [](const TensorList& in) { return copy(in[0]); };
+  all.push_back(Sample("copy", "a matrix").in({5, 7}).calls(copying).and_integers().and_bool());
+  all.push_back(Sample("copy", "one number").in({}).calls(copying));
+  all.push_back(Sample("copy", "nothing").in({0, 3}).calls(copying));
+  all.push_back(Sample("copy", "prime").in(kPrime).calls(copying));
+  all.push_back(Sample("copy", "six dimensions").in({2, 3, 2, 1, 3, 2}).calls(copying));
+}
+
+}  // namespace
+
+std::vector<Sample> samples_in_elementwise() {
+  std::vector<Sample> all;
+#define ETNA_ADD_1(op) unary(all, row, [](const Tensor& a) { return op(a); });
+#define ETNA_ADD_2(op) binary(all, row, [](const auto& a, const auto& b) { return op(a, b); });
+#define ETNA_ADD_3(op) ternary(all, row, [](const auto& a, const auto& b, const auto& c) { return op(a, b, c); });
+#define ETNA_ELEMENTWISE(op, arity, result, saved, cpp, glsl, lo, hi, ...) \
+  {                                                                        \
+    Row row{#op, Result::result, lo, hi};                                  \
+    ETNA_ADD_##arity(op)                                                   \
+  }
+#include <etna/tensor/ops/elementwise.def>
+#undef ETNA_ELEMENTWISE
+  cast_and_copy(all);
+  return all;
+}
+
+}  // namespace etna::conformance
