@@ -8,11 +8,11 @@
 namespace etna::nn {
 
 LanguageModel::LanguageModel(const LanguageModelConfig& config)
-    : wte(config.vocab, config.dim),
+    : config(config),
+      wte(config.vocab, config.dim),
       wpe(config.seq, config.dim),
       dropout(config.dropout),
-      norm(config.dim),
-      config_(config) {
+      norm(config.dim) {
   register_module("wte", wte);
   register_module("wpe", wpe);
   register_module("dropout", dropout);
@@ -31,9 +31,9 @@ LanguageModel::LanguageModel(const LanguageModelConfig& config)
 }
 
 Tensor LanguageModel::forward(const Tensor& tokens) const {
-  if (tokens.dim() != 2 || tokens.size(1) > config_.seq) {
+  if (tokens.dim() != 2 || tokens.size(1) > config.seq) {
     throw ShapeError(
-        fmt::format("LanguageModel: tokens {} must be [B, T] with T at most {}", str(tokens.shape()), config_.seq));
+        fmt::format("LanguageModel: tokens {} must be [B, T] with T at most {}", str(tokens.shape()), config.seq));
   }
   Tensor x = dropout(wte(tokens) + wpe.weight.slice(0, 0, tokens.size(1)));
   for (const TransformerBlock& block : blocks) x = block(x);

@@ -27,16 +27,13 @@ class LanguageModel : public UnaryModule {
   Tensor forward(const Tensor& tokens) const override;
   /// Mean cross-entropy. @param targets [B, T], -100 where a position does not count @return 0-d
   Tensor loss(const Tensor& tokens, const Tensor& targets) const;
-  const LanguageModelConfig& config() const { return config_; }
 
+  const LanguageModelConfig config;
   Embedding wte;  ///< tokens
   Embedding wpe;  ///< positions
   Dropout dropout;
   ModuleList<TransformerBlock> blocks;
   LayerNorm norm;
-
- private:
-  const LanguageModelConfig config_;
 };
 
 }  // namespace etna::nn

@@ -13,7 +13,7 @@ Adam::Adam(std::vector<ParamGroup> groups, AdamOptions options) : Adam(std::move
 
 Adam::Adam(std::vector<ParamGroup> groups, AdamOptions options, bool decoupled)
     : Optimizer(std::move(groups), options.lr, options.weight_decay), options_(options), decoupled_(decoupled) {
-  for (double beta : options.betas) {
+  for (double beta : {options.beta1, options.beta2}) {
     if (!(beta >= 0 && beta < 1)) throw Error(fmt::format("Adam: a beta of {} is not in [0, 1)", beta));
   }
   if (!(options.eps >= 0)) throw Error(fmt::format("Adam: an eps of {} is negative", options.eps));
@@ -23,8 +23,8 @@ std::vector<std::string> Adam::state_names() const { return {"exp_avg", "exp_avg
 
 void Adam::update(const ParamGroup& group, std::int64_t step, const std::vector<Tensor>& list) {
   adam_step_(list, {.lr = group.lr,
-                    .beta1 = options_.betas[0],
-                    .beta2 = options_.betas[1],
+                    .beta1 = options_.beta1,
+                    .beta2 = options_.beta2,
                     .eps = options_.eps,
                     .weight_decay = group.weight_decay,
                     .step = step,
@@ -35,6 +35,6 @@ AdamW::AdamW(std::vector<Tensor> parameters, AdamWOptions options)
     : AdamW(std::vector<ParamGroup>{{.parameters = std::move(parameters)}}, options) {}
 
 AdamW::AdamW(std::vector<ParamGroup> groups, AdamWOptions options)
-    : Adam(std::move(groups), {options.lr, options.betas, options.eps, options.weight_decay}, true) {}
+    : Adam(std::move(groups), {options.lr, options.beta1, options.beta2, options.eps, options.weight_decay}, true) {}
 
 }  // namespace etna::optim

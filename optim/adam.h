@@ -1,14 +1,13 @@
 #pragma once
 
-#include <array>
-
 #include <etna/optim/optimizer.h>
 
 namespace etna::optim {
 
 struct AdamOptions {
   double lr = 1e-3;
-  std::array<double, 2> betas = {0.9, 0.999};
+  double beta1 = 0.9;
+  double beta2 = 0.999;
   double eps = 1e-8;
   double weight_decay = 0;
 };
@@ -34,7 +33,8 @@ class Adam : public Optimizer {
 
 struct AdamWOptions {
   double lr = 1e-3;
-  std::array<double, 2> betas = {0.9, 0.999};
+  double beta1 = 0.9;
+  double beta2 = 0.999;
   double eps = 1e-8;
   double weight_decay = 0.01;
 };
