@@ -46,6 +46,7 @@ bool m_isnan(int64_t a) { return false; }
 bool m_isfinite(int64_t a) { return true; }
 int64_t m_max(int64_t a, int64_t b) { return a > b ? a : b; }
 int64_t m_min(int64_t a, int64_t b) { return a < b ? a : b; }
+int64_t m_sign(int64_t a) { return a > 0 ? 1 : a < 0 ? -1 : 0; }
 int64_t m_pow(int64_t a, int64_t b) {
   if (b < 0) return a == 1 ? 1 : a == -1 ? ((b & 1) == 0 ? 1 : -1) : 0;
   int64_t result = 1;

@@ -46,6 +46,9 @@ uint float_to_bfloat16(float value) {
   return (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
 }
 
+// The two's complement of an i64 in words, so that small negative numbers do not meet 2^32 in f32.
+uvec2 negated(uvec2 w) { return uvec2(0u - w.x, ~w.y + (w.x == 0u ? 1u : 0u)); }
+
 float load_float(uvec2 address, uint i, uint dtype) {
   switch (dtype) {
     case F32: return BufferF32(address).v[i];
@@ -53,7 +56,10 @@ float load_float(uvec2 address, uint i, uint dtype) {
     case BF16: return bfloat16_to_float(uint(BufferU16(address).v[i]));
     case I64: {
       uvec2 w = BufferWords(address).v[i];
-      return float(int(w.y)) * 4294967296.0 + float(w.x);
+      bool negative = int(w.y) < 0;
+      if (negative) w = negated(w);
+      float magnitude = float(w.y) * 4294967296.0 + float(w.x);
+      return negative ? -magnitude : magnitude;
     }
     case I32: return float(BufferI32(address).v[i]);
     case I8: return float(BufferI8(address).v[i]);
@@ -67,8 +73,9 @@ void store_float(uvec2 address, uint i, uint dtype, float value) {
     case F16: BufferU16(address).v[i] = uint16_t(float_to_half(value)); break;
     case BF16: BufferU16(address).v[i] = uint16_t(float_to_bfloat16(value)); break;
     case I64: {
-      float whole = trunc(value), high = floor(whole / 4294967296.0);
-      BufferWords(address).v[i] = uvec2(uint(whole - high * 4294967296.0), uint(int(high)));
+      float whole = trunc(abs(value)), high = floor(whole / 4294967296.0);
+      uvec2 w = uvec2(uint(whole - high * 4294967296.0), uint(high));
+      BufferWords(address).v[i] = value < 0.0 ? negated(w) : w;
       break;
     }
     case I32: BufferI32(address).v[i] = int(value); break;

@@ -8,11 +8,13 @@ bool m_isfinite(float a) { return (floatBitsToUint(a) & 0x7f800000u) != 0x7f8000
 // NaN in either operand gives NaN.
 float m_max(float a, float b) { return m_isnan(a) || a > b ? a : b; }
 float m_min(float a, float b) { return m_isnan(a) || a < b ? a : b; }
+float m_sign(float a) { return m_isnan(a) ? a : sign(a); }
 
 bool m_isnan(int a) { return false; }
 bool m_isfinite(int a) { return true; }
 int m_max(int a, int b) { return max(a, b); }
 int m_min(int a, int b) { return min(a, b); }
+int m_sign(int a) { return sign(a); }
 // Integer power by squaring; a negative exponent gives 0 but for 1 and -1.
 int m_pow(int a, int b) {
   if (b < 0) return a == 1 ? 1 : a == -1 ? ((b & 1) == 0 ? 1 : -1) : 0;

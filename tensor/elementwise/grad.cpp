@@ -11,14 +11,17 @@ namespace {
 
 double log(double x) { return std::log(x); }
 
+/// Where many terms cancel, f16 and bf16 are taken apart in f32.
+Tensor in_f32(const Tensor& x) { return item_size(x.dtype()) == 2 ? x.to(f32) : x; }
+
 /// Second derivatives of silu and of gelu's tanh form.
-Tensor silu_second(const Tensor& x) {
-  Tensor s = sigmoid(x);
+Tensor silu_second(const Tensor& a) {
+  Tensor x = in_f32(a), s = sigmoid(x);
   return s * (1.0 - s) * (x * (1.0 - s * 2.0) + 2.0);
 }
-Tensor gelu_tanh_second(const Tensor& x) {
+Tensor gelu_tanh_second(const Tensor& a) {
   constexpr double k = 0.7978845608028654, cubic = 0.044715;
-  Tensor squared = etna::square(x);
+  Tensor x = in_f32(a), squared = etna::square(x);
   Tensor t = tanh((x + x * squared * cubic) * k);
   Tensor slope = (squared * (3 * cubic) + 1.0) * k, rest = 1.0 - etna::square(t);
   return rest * slope + x * 0.5 * (rest * x * (6 * cubic * k) - t * rest * etna::square(slope) * 2.0);

@@ -54,7 +54,8 @@ struct Input {
   std::vector<double> explicit_values = {};
 };
 
-enum class Gradients { none, first, second };
+/// `compared`: between dtypes and devices, but not with differences, which the op gives no hold.
+enum class Gradients { none, compared, first, second };
 
 struct Sample {
   /// @param op the OpDef's name; the walk checks that the callable applies it @param name unique among the op's samples
@@ -125,6 +126,8 @@ struct Sample {
   Sample& gradients(Gradients g) { return checked = g, *this; }
   /// Multiplies the bounds: where the op amplifies the rounding of its inputs or of what it keeps between steps.
   Sample& looser(double times) { return slack = times, *this; }
+  /// The same for f16 and bf16 only: where the gradient subtracts close numbers that were rounded when saved.
+  Sample& looser_halves(double times) { return half_slack = times, *this; }
   /// Dtypes that the GPU has no kernel for, by design (f64 need not be named): there the walk wants the error of strict
   /// mode.
   Sample& without_kernel(std::vector<DType> list) { return no_kernel = std::move(list), *this; }
@@ -138,7 +141,7 @@ struct Sample {
   std::vector<DType> no_kernel;
   std::vector<std::string> covered;
   Gradients checked = Gradients::second;
-  double slack = 1;
+  double slack = 1, half_slack = 1;
   bool transfers = false;
 };
 

@@ -78,11 +78,14 @@ class Case {
             std::any_of(drawn_.begin(), drawn_.end(), [](const Drawn& d) { return d.differentiable(); });
   }
 
+  /// @param seen gathers the ops that ran
   void run(std::set<std::string>& seen, Device gpu) {
     on_cpu(seen);
     exactly();
     judge(cpu_, kCPU);
-    if (!gpu.is_cpu()) on_gpu(gpu);
+    if (gpu.is_cpu()) return;
+    Watch watch(&seen);
+    on_gpu(gpu);
   }
 
  private:
@@ -167,7 +170,7 @@ class Case {
   Outcome strictly(Device gpu) {
     Strict on(true);
     TensorList in = inputs_on(drawn_, gpu, grad_), seeds;
-    for (const Tensor& s : seeds_) seeds.push_back(s.to(gpu));
+    for (const Tensor& s : seeds_) seeds.push_back(sample_.transfers ? s : s.to(gpu));
     Transfers before = transfers();
     Outcome outcome;
     outcome.outputs = sample_.call(in);
@@ -193,7 +196,7 @@ class Case {
       ASSERT_EQ(y.shape(), cpu_.outputs[i].shape()) << where(device) << " output " << i;
       Comparison c = compare(y.detach().to(kCPU), wanted_[i]);
       if (measured) keep(device.is_cpu() ? row.cpu : row.gpu, c.error);
-      double bound = value_bound(dtype_, y.dtype()) * sample_.slack;
+      double bound = value_bound(dtype_, y.dtype()) * slack();
       EXPECT_LE(c.error, bound) << where(device) << " output " << i << " " << str(y.shape()) << ", " << c.worst;
     }
     for (std::size_t i = 0, k = 0; i < drawn_.size() && !outcome.gradients.empty(); ++i) {
@@ -207,7 +210,7 @@ class Case {
       ASSERT_EQ(g.shape(), drawn_[i].input->shape) << where(device) << " gradient of input " << i;
       Comparison c = compare(g, wanted);
       if (measured) keep(device.is_cpu() ? row.cpu_gradient : row.gpu_gradient, c.error);
-      EXPECT_LE(c.error, gradient_bound(dtype_) * sample_.slack)
+      EXPECT_LE(c.error, gradient_bound(dtype_) * slack())
           << where(device) << " gradient of input " << i << ", " << c.worst;
     }
   }
@@ -215,6 +218,10 @@ class Case {
   void keep(Errors& errors, double error) const {
     auto [at, added] = errors.try_emplace(dtype_, error);
     at->second = std::max(at->second, error);
+  }
+
+  double slack() const {
+    return sample_.slack * (is_floating(dtype_) && item_size(dtype_) == 2 ? sample_.half_slack : 1);
   }
 
   static std::uint64_t digest(const Outcome& outcome) {
@@ -249,12 +256,13 @@ void walk_sample(const OpDef& op, const Sample& sample, Device gpu) {
       }
     }
   }
-  EXPECT_TRUE(seen.contains(op.name)) << "the sample '" << sample.name << "' of " << op.name << " does not apply it";
+  EXPECT_TRUE(seen.contains(op.name) || (sample.transfers && gpu.is_cpu()))
+      << "the sample '" << sample.name << "' of " << op.name << " does not apply it";
   for (const std::string& covered : sample.covered) {
     EXPECT_TRUE(seen.contains(covered)) << op.name << " '" << sample.name << "' says that it covers " << covered
                                         << ", but never runs it";
   }
-  if (sample.checked != Gradients::none) {
+  if (sample.checked >= Gradients::first) {
     std::string order = check_differences(sample);
     if (order.size() > report().of(op).differences.size()) report().of(op).differences = order;
   }

@@ -40,6 +40,7 @@ std::vector<Sample> samples_in_views() {
       view("expand", "a row").in({1, 5}).calls(expand({4, 5})),
       view("expand", "a column in front of which stands more").in({3, 1}).calls(expand({2, -1, 4})),
       view("expand", "one number").in({}).calls(expand({2, 3})),
+      view("expand", "of nothing").in({0, 3}).calls(expand({2, 0, 3})),
       view("expand", "to nothing").in({1, 3}).calls(expand({0, 3})),
 
       view("slice", "middle").in({5, 6}).calls(slice(1, 1, 4, 1)),
