@@ -1,7 +1,125 @@
+#include <algorithm>
+
+#include <etna/shaders/shaders.h>
 #include <etna/tensor/reduce/reduce.h>
+#include <etna/tensor/vulkan.h>
 
 namespace etna::reduce {
+namespace {
 
-bool vulkan(const OpCall&, std::span<Tensor> out) { return out[0].numel() == 0; }
+struct Push {
+  std::uint64_t x, y;
+  std::uint32_t outputs, length, piece, groups;
+  std::uint32_t kept_inner, reduced_inner;
+  std::uint32_t kept_strides[2], reduced_strides[2];
+  float divisor;
+  std::uint32_t pieces;
+};
+static_assert(sizeof(Push) == 64);
+
+constexpr std::int64_t kThreads = 256;
+
+const vulkan::Shader* shader_for(Kind kind, DType t, const vulkan::Capabilities& can) {
+  if (t == f64) return nullptr;
+  if (is_floating(t)) return &shaders::reduce_float;
+  bool totals = kind == Kind::sum || kind == Kind::prod;
+  if (totals || t == i64) return can.int64 ? &shaders::reduce_i64 : nullptr;
+  return &shaders::reduce_int;
+}
+
+/// Threads that share an output: few choices, since each makes a pipeline of its own.
+std::int64_t lanes_for(std::int64_t outputs, std::int64_t length, bool columns) {
+  if (columns) return length < 8 ? 1 : outputs < 32 ? 32 : 8;
+  return length <= 4 ? 1 : length <= 32 ? 8 : length <= 256 ? 32 : kThreads;
+}
+
+struct Dispatcher {
+  const OpCall& call;
+  const vulkan::Shader& shader;
+  Kind kind;
+
+  void operator()(const Tensor& x, const Tensor& y, Push push, std::int64_t lanes, bool columns, bool from_states,
+                  bool to_states) const {
+    std::int64_t slots = kThreads / lanes;
+    std::int64_t groups = (push.outputs + slots - 1) / slots;
+    push.x = x.address();
+    push.y = y.address();
+    push.groups = vulkan::word(groups);
+    DType x_dtype = from_states ? f32 : x.dtype();
+    vulkan::launch(shader, call,
+                   {vulkan::word(static_cast<int>(kind)), vulkan::word(x_dtype), vulkan::word(y.dtype()),
+                    vulkan::word(lanes), vulkan::word(columns), vulkan::word(from_states), vulkan::word(to_states)},
+                   push, vulkan::grid(groups * push.pieces), {&x}, {&y});
+  }
+};
+
+void fill(Push& push, const Plan& plan) {
+  auto inner = [](const Shape& shape) { return shape.empty() ? 1u : vulkan::word(shape.back()); };
+  auto strides = [](std::uint32_t(&to)[2], const Strides& from) {
+    if (from.rank() > 0) to[1] = vulkan::word(from.back());
+    if (from.rank() > 1) to[0] = vulkan::word(from[0]);
+  };
+  push.outputs = vulkan::word(plan.outputs);
+  push.length = vulkan::word(plan.length);
+  push.kept_inner = inner(plan.kept);
+  push.reduced_inner = std::max(1u, inner(plan.reduced));
+  strides(push.kept_strides, plan.kept_strides);
+  strides(push.reduced_strides, plan.reduced_strides);
+}
+
+/// x with the reduced dimensions last, contiguous; `dims` becomes where they are then.
+Tensor reduced_last(const Tensor& x, Dims& dims) {
+  Dims order, last;
+  for (int d = 0; d < x.dim(); ++d) {
+    if (!dims.contains(d)) order.push_back(d);
+  }
+  for (std::int64_t d : dims) {
+    last.push_back(order.rank());
+    order.push_back(d);
+  }
+  dims = last;
+  return x.permute(order).contiguous();
+}
+
+}  // namespace
+
+bool vulkan(const OpCall& call, std::span<Tensor> out) {
+  auto a = call.as<Attributes>();
+  Tensor x = call.in[0];
+  Tensor& y = out[0];
+  const vulkan::Capabilities& can = vulkan::capabilities(x.device());
+  const vulkan::Shader* shader = shader_for(a.kind, x.dtype(), can);
+  if (shader == nullptr) return false;
+  if (y.numel() == 0) return true;
+  Plan plan(x, a.dims);
+  if (plan.kept.rank() > 2 || plan.reduced.rank() > 2) {
+    x = reduced_last(x, a.dims);
+    plan = Plan(x, a.dims);
+  }
+  bool columns = plan.columns();
+  std::int64_t lanes = lanes_for(plan.outputs, plan.length, columns);
+  std::int64_t groups = (plan.outputs * lanes + kThreads - 1) / kThreads;
+  // Enough workgroups to fill the device, but sixteen elements a thread at least.
+  std::int64_t wanted = std::int64_t{8} * can.compute_units / groups, useful = plan.length / (lanes * 16);
+  std::int64_t pieces = std::clamp<std::int64_t>(std::min(wanted, useful), 1, 1024);
+
+  Push push{};
+  fill(push, plan);
+  push.divisor = static_cast<float>(std::max<std::int64_t>(0, plan.length - (a.kind == Kind::var ? a.correction : 0)));
+  push.piece = vulkan::word((plan.length + pieces - 1) / pieces);
+  push.pieces = vulkan::word(pieces);
+  Dispatcher dispatch{call, *shader, a.kind};
+  if (pieces == 1) {
+    dispatch(x, y, push, lanes, columns, false, false);
+    return true;
+  }
+  std::int64_t state_words = shader == &shaders::reduce_i64 ? 8 : 4;
+  Tensor states = empty({pieces, plan.outputs, state_words}, {i32, x.device()});
+  dispatch(x, states, push, lanes, columns, false, true);
+  push.length = push.piece = vulkan::word(pieces);
+  push.pieces = 1;
+  dispatch(states, y, push, lanes_for(plan.outputs, pieces, plan.outputs > 1), plan.outputs > 1, true, false);
+  return true;
+}
 
 }  // namespace etna::reduce

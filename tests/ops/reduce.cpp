@@ -103,7 +103,7 @@ std::vector<Case> cases(DType t) {
 }
 
 void check(const Reduction& r, const Case& c, DType t, Device device) {
-  Tensor y = r.run(c.x.to(device), c.dims, true);
+  Tensor y = r.run(placed(c.x, device), c.dims, true);
   std::vector<double> want;
   double scale = 0;
   for (const auto& group : groups(c.x, c.dims)) {
@@ -117,34 +117,38 @@ void check(const Reduction& r, const Case& c, DType t, Device device) {
 }
 
 TEST(Reduce, AgreesWithLoopsOverStridesAndDtypes) {
-  for (DType t : {f64, f32, f16, bf16}) {
-    for (const Reduction& r : reductions()) {
-      for (const Case& c : cases(t)) {
+  for (Device device : devices()) {
+    for (DType t : floats(device)) {
+      for (const Reduction& r : reductions()) {
         // The product of 1031 numbers leaves the range of f16.
-        Case scaled = r.name == std::string_view("prod") ? Case{cast(exp(c.x.to(f64) * 0.02), t), c.dims} : c;
-        check(r, scaled, t, kCPU);
+        bool product = r.name == std::string_view("prod");
+        for (const Case& c : cases(t))
+          check(r, product ? Case{cast(exp(c.x.to(f64) * 0.02), t), c.dims} : c, t, device);
       }
     }
   }
 }
 
 TEST(Reduce, SumsAndMultipliesIntegersIn64Bits) {
-  for (DType t : {i64, i32, i8, u8, boolean}) {
-    for (const Case& c : cases(t)) {
-      Tensor y = sum(c.x, c.dims);
-      EXPECT_EQ(y.dtype(), i64);
-      std::vector<double> want;
-      for (const auto& group : groups(c.x, c.dims)) want.push_back(fold_sum(group));
-      expect_close(y, want, 0);
-      EXPECT_EQ(prod(c.x, c.dims).dtype(), i64);
-      for (const Reduction& r : reductions()) {
-        if (r.name != std::string_view("max") && r.name != std::string_view("min")) continue;
-        check(r, c, t, kCPU);
-        EXPECT_EQ(r.run(c.x, c.dims, false).dtype(), t);
+  for (Device device : devices()) {
+    for (DType t : {i64, i32, i8, u8, boolean}) {
+      for (const Case& c : cases(t)) {
+        Tensor x = placed(c.x, device), y = sum(x, c.dims);
+        EXPECT_EQ(y.dtype(), i64);
+        std::vector<double> want;
+        for (const auto& group : groups(c.x, c.dims)) want.push_back(fold_sum(group));
+        expect_close(y, want, 0);
+        EXPECT_EQ(prod(x, c.dims).dtype(), i64);
+        for (const Reduction& r : reductions()) {
+          if (r.name != std::string_view("max") && r.name != std::string_view("min")) continue;
+          check(r, c, t, device);
+          EXPECT_EQ(r.run(x, c.dims, false).dtype(), t);
+        }
       }
     }
+    Tensor x = from_vector(std::vector<std::int32_t>{1 << 20, 1 << 20, 3}, device);
+    EXPECT_EQ(prod(x).item<std::int64_t>(), 3LL << 40);
   }
-  EXPECT_EQ(prod(from_vector(std::vector<std::int32_t>{1 << 20, 1 << 20, 3})).item<std::int64_t>(), 3LL << 40);
 }
 
 TEST(Reduce, KeepsOrDropsDimensions) {
@@ -160,56 +164,90 @@ TEST(Reduce, KeepsOrDropsDimensions) {
 }
 
 TEST(Reduce, OfNothingIsTheNeutralElementOrAnError) {
-  Tensor none = zeros({3, 0});
-  expect_close(sum(none, {1}), {0, 0, 0}, 0);
-  expect_close(prod(none, {1}), {1, 1, 1}, 0);
-  expect_close(mean(none, {1}), {kNaN, kNaN, kNaN}, 0);
-  expect_close(var(none, {1}), {kNaN, kNaN, kNaN}, 0);
-  expect_close(logsumexp(none, {1}), {-kInf, -kInf, -kInf}, 0);
-  EXPECT_THROW(max(none, {1}), ShapeError);
-  EXPECT_THROW(argmin(none, 1), ShapeError);
-  EXPECT_EQ(max(none, {0}).shape(), Shape{0});
-  EXPECT_THROW(mean(zeros({3}, {i64})), DtypeError);
+  for (Device device : devices()) {
+    Tensor none = zeros({3, 0}, {f32, device});
+    expect_close(sum(none, {1}), {0, 0, 0}, 0);
+    expect_close(prod(none, {1}), {1, 1, 1}, 0);
+    expect_close(mean(none, {1}), {kNaN, kNaN, kNaN}, 0);
+    expect_close(var(none, {1}), {kNaN, kNaN, kNaN}, 0);
+    expect_close(logsumexp(none, {1}), {-kInf, -kInf, -kInf}, 0);
+    EXPECT_THROW(max(none, {1}), ShapeError);
+    EXPECT_THROW(argmin(none, 1), ShapeError);
+    EXPECT_EQ(max(none, {0}).shape(), Shape{0});
+    EXPECT_THROW(mean(zeros({3}, {i64, device})), DtypeError);
+    expect_close(var(ones({1}, {f32, device})), {kNaN}, 0);
+  }
 }
 
 TEST(Reduce, KeepsNaNAndInfinityVisible) {
-  for (std::int64_t at : {0, 5, 20, 39}) {
-    std::vector<double> values(40, 1.0);
-    values[static_cast<std::size_t>(at)] = kNaN;
-    for (Tensor x : {from_vector(values, {1, 40}), from_vector(values, {40, 1}).expand({40, 9}).clone().t()}) {
-      for (const Reduction& r : reductions())
-        EXPECT_TRUE(std::isnan(r.run(x, {1}, false).to_vector<double>()[0])) << r.name << at;
-      EXPECT_EQ(argmax(x, 1).to_vector<std::int64_t>()[0], at);
-      EXPECT_EQ(argmin(x, 1).to_vector<std::int64_t>()[0], at);
+  for (Device device : devices()) {
+    for (std::int64_t at : {0, 5, 20, 39}) {
+      std::vector<float> values(40, 1.0f);
+      values[static_cast<std::size_t>(at)] = static_cast<float>(kNaN);
+      Tensor x = from_vector(values, {1, 40}, device);
+      for (const Tensor& shown : {x, x.expand({9, 40}).t().clone().t()}) {
+        for (const Reduction& r : reductions()) {
+          EXPECT_TRUE(std::isnan(r.run(shown, {1}, false).to_vector<double>()[0])) << r.name << at << device.str();
+        }
+        EXPECT_EQ(argmax(shown, 1).to_vector<std::int64_t>()[0], at);
+        EXPECT_EQ(argmin(shown, 1).to_vector<std::int64_t>()[0], at);
+      }
     }
+    auto inf = static_cast<float>(kInf);
+    expect_close(logsumexp(from_vector<float>({-inf, -inf}, device)), {-kInf}, 0);
+    expect_close(logsumexp(from_vector<float>({-inf, 2, inf}, device)), {kInf}, 0);
+    expect_close(logsumexp(from_vector<float>({-inf, 2, -inf}, device)), {2}, 0);
+    expect_close(logsumexp(from_vector<float>({1000, 1000}, device)), {1000 + std::log(2)}, 1e-7);
+    expect_close(max(from_vector<float>({-inf, -inf}, device)), {-kInf}, 0);
   }
-  expect_close(logsumexp(from_vector<double>({-kInf, -kInf})), {-kInf}, 0);
-  expect_close(logsumexp(from_vector<double>({-kInf, 2, kInf})), {kInf}, 0);
-  expect_close(logsumexp(from_vector<double>({-kInf, 2, -kInf})), {2}, 0);
-  expect_close(logsumexp(from_vector<double>({1000, 1000})), {1000 + std::log(2)}, 1e-15);
 }
 
 TEST(Reduce, ArgFindsTheFirstOfEquals) {
-  Tensor x = from_vector<float>({1, 5, 5, 0, 0, 5}, {2, 3});
-  expect_close(argmax(x, 1), {1, 2}, 0);
-  expect_close(argmin(x, 1), {0, 0}, 0);
-  expect_close(argmax(x, 0, true), {0, 0, 0}, 0);
-  EXPECT_EQ(argmax(x).item<std::int64_t>(), 1);
-  EXPECT_EQ(argmin(x.t()).item<std::int64_t>(), 1);
-  Tensor wide = random_tensor({7, 1031}, f32, 3);
-  for (int dim : {0, 1}) {
-    std::vector<double> want;
-    for (const auto& g : groups(wide, {dim}))
-      want.push_back(static_cast<double>(std::max_element(g.begin(), g.end()) - g.begin()));
-    expect_close(argmax(wide, dim), want, 0);
+  for (Device device : devices()) {
+    for (DType t : {f32, i32, i64}) {
+      Tensor x = from_vector<float>({1, 5, 5, 0, 0, 5}, {2, 3}).to(t).to(device);
+      expect_close(argmax(x, 1), {1, 2}, 0);
+      expect_close(argmin(x, 1), {0, 0}, 0);
+      expect_close(argmax(x, 0, true), {0, 0, 0}, 0);
+      EXPECT_EQ(argmax(x).item<std::int64_t>(), 1);
+      EXPECT_EQ(argmin(x.t()).item<std::int64_t>(), 1);
+      Tensor wide = random_tensor({7, 1031}, t, 3);
+      for (int dim : {0, 1}) {
+        std::vector<double> want;
+        for (const auto& g : groups(wide, {dim})) {
+          want.push_back(static_cast<double>(std::max_element(g.begin(), g.end()) - g.begin()));
+        }
+        expect_close(argmax(wide.to(device), dim), want, 0);
+      }
+    }
+    std::vector<float> ties(70000, 0.5f);
+    ties[777] = ties[40000] = 1;
+    EXPECT_EQ(argmax(from_vector(ties, device)).item<std::int64_t>(), 777);
   }
 }
 
 TEST(Reduce, SumsAMillionFloatsToTheLastDigits) {
-  Tensor x = random_tensor({1000, 1000}, f32, 7, 0, 1);
-  double want = fold_sum(x.to_vector<double>());
-  EXPECT_NEAR(sum(x).item<double>() / want, 1, 1e-7);
-  EXPECT_NEAR(var(x + 1e4).item<double>() / fold_var((x + 1e4).to_vector<double>()), 1, 1e-6);
+  Tensor x = random_tensor({1000, 1000}, f32, 7, 0, 1), far = x + 1e4;
+  double want = fold_sum(x.to_vector<double>()), spread = fold_var(far.to_vector<double>());
+  for (Device device : devices()) {
+    EXPECT_NEAR(sum(x.to(device)).item<double>() / want, 1, device.is_cpu() ? 1e-7 : 5e-7);
+    EXPECT_NEAR(var(far.to(device)).item<double>() / spread, 1, device.is_cpu() ? 1e-6 : 1e-5);
+  }
+}
+
+TEST(Reduce, SplitsTallColumnsAndLongRows) {
+  Tensor x = random_tensor({2, 3001, 9}, f32, 7);
+  for (Device device : devices()) {
+    for (const Reduction& r : reductions()) {
+      if (r.name == std::string_view("prod")) continue;
+      check(r, {x, {0, 1}}, f32, device);
+      check(r, {x, {1}}, f32, device);
+      check(r, {x.reshape({2, 27009}), {1}}, f32, device);
+    }
+    Tensor whole = random_tensor({3001, 9}, i32);
+    expect_close(sum(whole.to(device), {0}), sum(whole.to(f64), {0}).to_vector<double>(), 0);
+    expect_close(argmin(whole.to(device), 0), argmin(whole, 0).to_vector<double>(), 0);
+  }
 }
 
 TEST(Reduce, SumToUndoesBroadcasting) {

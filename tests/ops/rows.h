@@ -66,7 +66,28 @@ inline std::vector<double> map_rows(const Tensor& x, int dim,
   return (x.dim() == 0 ? mapped : mapped.transpose(dim, -1)).to_vector<double>();
 }
 
-/// The devices to test: the CPU, and the GPU where the tests run with one.
-inline bool have_vulkan() { return std::getenv("ETNA_TEST_VULKAN") != nullptr; }
+/// The CPU, and the GPU where there is one.
+inline std::vector<Device> devices() {
+  std::vector<Device> all = {kCPU};
+  for (const AdapterInfo& adapter : adapters()) {
+    if (adapter.device == kVulkan && adapter.rejected.empty()) all.push_back(kVulkan);
+  }
+  const char* expected = std::getenv("ETNA_TEST_VULKAN");
+  if (all.size() == 1 && expected != nullptr && *expected == '1') ADD_FAILURE() << "no usable Vulkan device";
+  return all;
+}
+
+/// x on a device with its strides, which .to(device) would make contiguous.
+inline Tensor placed(const Tensor& x, Device device) {
+  if (device.is_cpu() || x.numel() == 0) return x.to(device);
+  auto count = static_cast<std::int64_t>(x.storage()->bytes() / item_size(x.dtype()));
+  Tensor all = detail::make_view(x.storage(), kCPU, x.dtype(), {count}, {1}, 0).to(device);
+  return detail::make_view(all.storage(), device, x.dtype(), x.shape(), x.strides(), x.offset());
+}
+
+/// Dtypes to test on a device.
+inline std::vector<DType> floats(Device device) {
+  return device.is_cpu() ? std::vector<DType>{f64, f32, f16, bf16} : std::vector<DType>{f32, f16, bf16};
+}
 
 }  // namespace etna::testing

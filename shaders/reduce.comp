@@ -1,0 +1,198 @@
+#version 460
+#extension GL_GOOGLE_include_directive : require
+// Reductions over any dimensions. Bytes-bound: each element is read once. The 256 threads of a workgroup form SLOTS outputs x
+// LANES threads that share an output's elements. Where reduced elements are neighbours in memory (rows) the lanes lie side by
+// side, where outputs are (columns) the slots do: either way neighbouring threads read neighbouring elements. Four loads are
+// in flight before their values are merged.
+//
+// Few outputs of many elements are cut into pieces, a workgroup each, whose states a second dispatch merges (FROM_STATES); the
+// cut depends on the shape and the device only, so the bits do not vary.
+//
+// The variance of an output is taken of differences from its first element: a mean far from 0 costs no digits.
+//
+// variant: reduce_float T=float T_FLOAT
+// variant: reduce_int T=int T_INT
+// variant: reduce_i64 T=int64_t T_I64
+
+#include "dtype.glsl"
+#include "math.glsl"
+
+layout(local_size_x = 256) in;
+layout(constant_id = 0) const uint KIND = 0;
+layout(constant_id = 1) const uint X_DTYPE = 1;
+layout(constant_id = 2) const uint Y_DTYPE = 1;
+layout(constant_id = 3) const uint LANES = 256;
+layout(constant_id = 4) const uint COLUMNS = 0;
+layout(constant_id = 5) const uint FROM_STATES = 0;
+layout(constant_id = 6) const uint TO_STATES = 0;
+const uint SLOTS = 256 / LANES;
+
+// The order of etna::reduce::Kind.
+const uint SUM = 0, MEAN = 1, PROD = 2, MAX = 3, MIN = 4, ARGMAX = 5, ARGMIN = 6, LOGSUMEXP = 7, VAR = 8;
+
+// a: total, best or mean; b: Σ exp or Σ squares; c: count; at: index of the best.
+struct State {
+  T a, b, c;
+  uint at;
+};
+ETNA_BUFFER_ALIGNED(States, State, 8);
+
+layout(push_constant, scalar) uniform Push {
+  uvec2 x, y;
+  uint outputs, count, piece, groups;  // elements an output, elements a piece, workgroups a piece
+  uint kept_inner, reduced_inner;       // sizes of the inner dimensions
+  uvec2 kept_strides, reduced_strides;  // outer, inner
+  float divisor;
+  uint pieces;
+} p;
+
+const bool ARG = KIND == ARGMAX || KIND == ARGMIN;
+const bool LARGEST = KIND == MAX || KIND == ARGMAX || KIND == LOGSUMEXP;
+const uint NOWHERE = 0xffffffffu;
+
+#if defined(T_FLOAT)
+#define LOWEST uintBitsToFloat(0xff800000u)
+#define HIGHEST uintBitsToFloat(0x7f800000u)
+bool is_nan(T a) { return m_isnan(a); }
+#else
+bool is_nan(T a) { return false; }
+#if defined(T_INT)
+#define LOWEST int(0x80000000)
+#define HIGHEST 0x7fffffff
+#else
+#define LOWEST (-0x7fffffffffffffffL - 1L)
+#define HIGHEST 0x7fffffffffffffffL
+#endif
+#endif
+
+State initial() {
+  State s = State(T(0), T(0), T(0), NOWHERE);
+  if (KIND == PROD) s.a = T(1);
+  if (KIND == MAX || KIND == ARGMAX || KIND == LOGSUMEXP) s.a = LOWEST;
+  if (KIND == MIN || KIND == ARGMIN) s.a = HIGHEST;
+  return s;
+}
+
+bool beats(T x, T best) { return (LARGEST ? x > best : x < best) || (is_nan(x) && !is_nan(best)); }
+
+#ifdef T_FLOAT
+// Σ exp(x - largest) follows the largest; it stays 0 while nothing but -inf was seen.
+void raise(inout State s, T largest) {
+  if (!beats(largest, s.a)) return;
+  s.b = s.b > 0.0 ? s.b * exp(s.a - largest) : 0.0;
+  s.a = largest;
+}
+#endif
+
+void take(inout State s, T x, uint i) {
+  if (KIND == SUM || KIND == MEAN) s.a += x;
+  if (KIND == PROD) s.a *= x;
+  if (KIND == MAX || KIND == MIN) s.a = beats(x, s.a) ? x : s.a;
+  if (ARG && (s.at == NOWHERE || beats(x, s.a))) {
+    s.a = x;
+    s.at = i;
+  }
+#ifdef T_FLOAT
+  if (KIND == LOGSUMEXP) {
+    raise(s, x);
+    if (s.a != LOWEST) s.b += exp(x - s.a);
+  }
+  if (KIND == VAR) {
+    s.c += 1.0;
+    float d = x - s.a;
+    s.a += d / s.c;
+    s.b += d * (x - s.a);
+  }
+#endif
+}
+
+// Joins states of disjoint elements, in any order: of equals, the lower index wins.
+void merge(inout State s, State o) {
+  if (KIND == SUM || KIND == MEAN) s.a += o.a;
+  if (KIND == PROD) s.a *= o.a;
+  if (KIND == MAX || KIND == MIN) s.a = beats(o.a, s.a) ? o.a : s.a;
+  if (ARG && o.at != NOWHERE && (s.at == NOWHERE || beats(o.a, s.a) || (!beats(s.a, o.a) && o.at < s.at))) s = o;
+#ifdef T_FLOAT
+  if (KIND == LOGSUMEXP) {
+    raise(s, o.a);
+    if (o.b > 0.0) s.b += o.b * exp(o.a - s.a);
+  }
+  if (KIND == VAR && o.c > 0.0) {
+    float both = s.c + o.c, d = o.a - s.a;
+    s.a += d * (o.c / both);
+    s.b += o.b + d * d * (s.c * o.c / both);
+    s.c = both;
+  }
+#endif
+}
+
+void finish(uint output_index, State s) {
+  if (TO_STATES != 0) return;
+  T y = s.a;
+  if (ARG) {
+    BufferWords(p.y).v[output_index] = uvec2(s.at, 0);
+    return;
+  }
+#ifdef T_FLOAT
+  if (KIND == LOGSUMEXP && m_isfinite(s.a)) y = s.a + log(s.b);
+  if (KIND == MEAN || KIND == VAR) {
+    float total = KIND == VAR ? s.b : s.a;
+    float nan = uintBitsToFloat(0x7fc00000u);
+    y = p.divisor > 0.0 ? total / p.divisor : total > 0.0 ? HIGHEST : total < 0.0 ? LOWEST : nan;
+  }
+#endif
+  store_value(p.y, output_index, Y_DTYPE, y);
+}
+
+uint reduced_offset(uint i) {
+  return i / p.reduced_inner * p.reduced_strides.x + i % p.reduced_inner * p.reduced_strides.y;
+}
+
+shared State states[256];
+
+void main() {
+  uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
+  uint piece = group / p.groups;
+  if (piece >= p.pieces) return;
+  uint t = gl_LocalInvocationID.x;
+  uint lane = COLUMNS != 0 ? t / SLOTS : t % LANES, slot = COLUMNS != 0 ? t % SLOTS : t / LANES;
+  uint output_index = group % p.groups * SLOTS + slot;
+  bool there = output_index < p.outputs;
+
+  State s = initial();
+  if (there) {
+    uint begin = piece * p.piece, end = min(begin + p.piece, p.count), i = begin + lane;
+    if (FROM_STATES != 0) {
+      for (; i < end; i += LANES) merge(s, States(p.x).v[i * p.outputs + output_index]);
+    } else {
+      uint base = output_index / p.kept_inner * p.kept_strides.x + output_index % p.kept_inner * p.kept_strides.y;
+      T shift = KIND == VAR && i < end ? load_value(p.x, base, X_DTYPE) : T(0);
+      for (; i + 3 * LANES < end; i += 4 * LANES) {
+        T x0 = load_value(p.x, base + reduced_offset(i), X_DTYPE);
+        T x1 = load_value(p.x, base + reduced_offset(i + LANES), X_DTYPE);
+        T x2 = load_value(p.x, base + reduced_offset(i + 2 * LANES), X_DTYPE);
+        T x3 = load_value(p.x, base + reduced_offset(i + 3 * LANES), X_DTYPE);
+        take(s, x0 - shift, i);
+        take(s, x1 - shift, i + LANES);
+        take(s, x2 - shift, i + 2 * LANES);
+        take(s, x3 - shift, i + 3 * LANES);
+      }
+      for (; i < end; i += LANES) take(s, load_value(p.x, base + reduced_offset(i), X_DTYPE) - shift, i);
+    }
+  }
+  if (LANES > 1) {
+    states[t] = s;
+    barrier();
+    uint apart = COLUMNS != 0 ? SLOTS : 1;
+    for (uint half_lanes = LANES / 2; half_lanes > 0; half_lanes /= 2) {
+      if (lane < half_lanes) {
+        merge(s, states[t + half_lanes * apart]);
+        states[t] = s;
+      }
+      barrier();
+    }
+  }
+  if (!there || lane != 0) return;
+  if (TO_STATES != 0) States(p.y).v[piece * p.outputs + output_index] = s;
+  else finish(output_index, s);
+}
