@@ -33,6 +33,12 @@ TensorList grad(std::span<const Tensor> outputs, std::span<const Tensor> inputs,
 TensorList custom(const TensorList& inputs, const std::function<TensorList(const TensorList&)>& forward,
                   std::function<TensorList(const TensorList& grad)> backward, std::string name = "custom");
 
+/// Runs `f` without keeping what its backward needs, and runs it again when backward comes: memory of one such part at a time
+/// instead of all, for one more forward pass (Chen et al. 2016). Parameters that `f` uses get their gradients as usual. Dropout
+/// repeats its masks.
+/// @param inputs at least one must require grad, else nothing inside is differentiated
+TensorList checkpoint(const std::function<TensorList(const TensorList&)>& f, const TensorList& inputs);
+
 /// While one lives, backward() throws GradError naming the op whose gradient first holds a NaN or an infinity. Slow: it reads
 /// every gradient.
 class DetectAnomaly {

@@ -125,6 +125,12 @@ Tensor scatter_add(const Tensor& x, std::int64_t dim, const Tensor& index, const
 /// Sets the process's seed and its offset to 0.
 void manual_seed(std::uint64_t seed);
 std::uint64_t current_seed();
+/// Where the process's random numbers stand: what checkpoints keep, and what recomputation goes back to.
+struct RandomState {
+  std::uint64_t seed = 0, offset = 0;
+};
+RandomState random_state();
+void set_random_state(const RandomState& state);
 Tensor rand(Shape shape, TensorOptions options = {});   ///< uniform in [0, 1)
 Tensor randn(Shape shape, TensorOptions options = {});  ///< standard normal
 Tensor randint(std::int64_t low, std::int64_t high, Shape shape, TensorOptions options = {DType::i64});

@@ -247,6 +247,15 @@ void manual_seed(std::uint64_t seed) {
   generator().next = {seed, 0};
 }
 
+RandomState random_state() {
+  std::lock_guard lock(generator().mutex);
+  return {generator().next.seed, generator().next.offset};
+}
+void set_random_state(const RandomState& state) {
+  std::lock_guard lock(generator().mutex);
+  generator().next = {state.seed, state.offset};
+}
+
 std::uint64_t current_seed() {
   std::lock_guard lock(generator().mutex);
   return generator().next.seed;
