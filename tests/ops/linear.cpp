@@ -1,0 +1,24 @@
+#include <etna/tensor/ops.h>
+
+#include "conformance/samples.h"
+
+namespace etna::conformance {
+
+std::vector<Sample> samples_in_linear() {
+  auto biased = [](const TensorList& in) { return linear(in[0], in[1], in[2]); };
+  auto sample = [&](const char* name, Shape x, Shape weight) {
+    return Sample("linear", name).in(x, -1, 1).in(weight, -1, 1).in({weight[0]}, -1, 1).calls(biased);
+  };
+  return {
+      sample("rows", {3, 5}, {4, 5}),
+      sample("one row", {5}, {4, 5}),
+      sample("batch", {2, 3, 5}, {4, 5}),
+      sample("no rows", {0, 5}, {4, 5}),
+      sample("no inputs", {2, 0}, {4, 0}),
+      sample("no outputs", {2, 5}, {0, 5}),
+      sample("prime sizes", {13, 7, 67}, {71, 67}),
+      Sample("linear", "without bias").in({2, 3, 5}, -1, 1).in({4, 5}, -1, 1).none().calls(biased),
+  };
+}
+
+}  // namespace etna::conformance
