@@ -1,0 +1,32 @@
+#include "case.h"
+
+#include <utility>
+
+#include <etna/autograd/autograd.h>
+
+namespace bench {
+
+using namespace etna;
+
+Tensor normal(Shape shape, Device device, DType dtype) {
+  manual_seed(1);
+  return randn(shape).to(device, dtype);
+}
+
+std::function<void()> untaped(std::function<void()> f) {
+  return [f = std::move(f)] {
+    NoGrad no_grad;
+    f();
+  };
+}
+
+std::function<void()> backward_of(const Tensor& y, std::vector<Tensor> inputs) {
+  Tensor grad = ones_like(y).detach();
+  return [y, inputs = std::move(inputs), grad] {
+    const Tensor outputs[] = {y};
+    const Tensor grads[] = {grad};
+    autograd::grad(outputs, inputs, grads, /*retain_graph=*/true);
+  };
+}
+
+}  // namespace bench

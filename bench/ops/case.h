@@ -1,0 +1,42 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <etna/tensor/ops.h>
+
+#include "workload.h"
+
+namespace bench {
+
+/// One thing to time. Bytes are those the op must touch at least (each input read once, each output written once), not what a
+/// kernel happens to move; flops count a multiply and an add as two.
+struct Case {
+  std::string name;
+  double bytes = 0;
+  double flops = 0;
+  /// Makes the inputs on a device and returns what is timed. Its calls may queue work; the timer synchronizes.
+  std::function<std::function<void()>(etna::Device)> prepare;
+};
+
+using Cases = std::vector<Case>;
+
+/// Standard normal, from a fixed seed.
+etna::Tensor normal(etna::Shape shape, etna::Device device, etna::DType dtype = etna::f32);
+
+/// Times f() with no tape.
+std::function<void()> untaped(std::function<void()> f);
+/// Times the backward pass alone: the gradient of y, made of ones, with respect to `inputs`.
+std::function<void()> backward_of(const etna::Tensor& y, std::vector<etna::Tensor> inputs);
+
+// One file a topic; each lists its cases in the sizes of a workload.
+Cases elementwise_cases(const Workload& w);
+Cases row_cases(const Workload& w);
+Cases product_cases(const Workload& w);
+Cases attention_cases(const Workload& w);
+Cases indexing_cases(const Workload& w);
+Cases loss_cases(const Workload& w);
+Cases optimizer_cases(const Workload& w);
+
+}  // namespace bench

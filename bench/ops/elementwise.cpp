@@ -1,0 +1,39 @@
+#include <fmt/format.h>
+
+#include "case.h"
+
+/// Elementwise ops over the hidden layer of the feed-forward part: [rows, ffn].
+namespace bench {
+
+using namespace etna;
+
+Cases elementwise_cases(const Workload& w) {
+  const Shape shape{w.rows(), w.model.ffn};
+  const auto n = static_cast<double>(w.rows() * w.model.ffn);
+  const std::int64_t width = w.model.ffn;
+  Cases cases;
+  cases.push_back({"add", 12 * n, 0,
+                   [=](Device d) { return untaped([a = normal(shape, d), b = normal(shape, d)] { add(a, b); }); }});
+  cases.push_back({"add_row", 8 * n, 0,
+                   [=](Device d) { return untaped([a = normal(shape, d), b = normal({width}, d)] { add(a, b); }); }});
+  cases.push_back({"add_transposed", 12 * n, 0, [=](Device d) {
+                     return untaped([a = normal(shape, d), b = normal({shape[1], shape[0]}, d).t()] { add(a, b); });
+                   }});
+  cases.push_back({"exp", 8 * n, 0, [=](Device d) { return untaped([x = normal(shape, d)] { exp(x); }); }});
+  cases.push_back({"gelu_tanh", 8 * n, 0, [=](Device d) { return untaped([x = normal(shape, d)] { gelu_tanh(x); }); }});
+  cases.push_back({"gelu_tanh_backward", 12 * n, 0, [=](Device d) {
+                     Tensor x = normal(shape, d).requires_grad_();
+                     return backward_of(gelu_tanh(x), {x});
+                   }});
+  for (DType to : {f16, bf16}) {
+    cases.push_back({fmt::format("cast_f32_{}", name(to)), 6 * n, 0,
+                     [=](Device d) { return untaped([=, x = normal(shape, d)] { cast(x, to); }); }});
+  }
+  cases.push_back(
+      {"copy_transposed", 8 * n, 0, [=](Device d) { return untaped([x = normal(shape, d).t()] { copy(x); }); }});
+  cases.push_back(
+      {"dropout", 8 * n, 0, [=](Device d) { return untaped([x = normal(shape, d)] { dropout(x, 0.1); }); }});
+  return cases;
+}
+
+}  // namespace bench

@@ -1,0 +1,88 @@
+#include <benchmark/benchmark.h>
+#include <fmt/format.h>
+
+#include "case.h"
+#include "devices.h"
+
+using namespace etna;
+
+namespace {
+
+/// Calls queued between two waits: enough on a GPU that the wait does not count.
+std::int64_t calls_a_wait(Device device) { return device.is_cpu() || bench::is_software(device) ? 1 : 32; }
+
+void time_case(benchmark::State& state, const bench::Case& what, Device device, std::int64_t batch) {
+  try {
+    std::function<void()> call = what.prepare(device);
+    call();  // builds pipelines, fills the allocator's cache
+    synchronize(device);
+    while (state.KeepRunningBatch(batch)) {
+      for (std::int64_t i = 0; i < batch; ++i) call();
+      synchronize(device);
+    }
+    const auto calls = static_cast<double>(state.iterations());
+    if (what.bytes > 0) {
+      state.counters["GB/s"] = benchmark::Counter(what.bytes * calls * 1e-9, benchmark::Counter::kIsRate);
+    }
+    if (what.flops > 0) {
+      state.counters["GFLOP/s"] = benchmark::Counter(what.flops * calls * 1e-9, benchmark::Counter::kIsRate);
+    }
+  } catch (const std::exception& error) {
+    state.SkipWithError(error.what());
+  }
+  empty_cache(device);
+}
+
+bench::Cases all_cases(const bench::Workload& w) {
+  bench::Cases all;
+  for (auto topic : {bench::elementwise_cases, bench::row_cases, bench::product_cases, bench::attention_cases,
+                     bench::indexing_cases, bench::loss_cases, bench::optimizer_cases}) {
+    bench::Cases cases = topic(w);
+    all.insert(all.end(), cases.begin(), cases.end());
+  }
+  return all;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // Takes its own options (--benchmark_filter ...) out of the arguments; --help is left to CLI11.
+  std::vector<char*> ours, theirs = {argv[0]};
+  for (int i = 0; i < argc; ++i) {
+    (std::string_view(argv[i]).starts_with("--benchmark_") ? theirs : ours).push_back(argv[i]);
+  }
+  CLI::App app{"Times ops one by one, on each device, in the sizes of a training step."};
+  app.footer("Google Benchmark's options work too: --benchmark_filter=REGEX, --benchmark_format=json ...");
+  std::vector<std::string> device_names, presets = {"tiny"};
+  double seconds = 0.1;
+  bench::add_device_option(app, device_names);
+  app.add_option("--preset", presets, "whose sizes, several by commas")
+      ->delimiter(',')
+      ->check(CLI::IsMember(bench::workload_names()))
+      ->capture_default_str();
+  app.add_option("--min-time", seconds, "seconds each op runs at least")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+
+  return bench::run_program(app, static_cast<int>(ours.size()), ours.data(), [&] {
+    int count = static_cast<int>(theirs.size());
+    theirs.push_back(nullptr);
+    benchmark::Initialize(&count, theirs.data());
+    set_strict(true);  // an op that falls back must not pass for a kernel
+    for (Device device : bench::chosen_devices(device_names)) {
+      benchmark::AddCustomContext(device.str(), device_name(device));
+      const std::int64_t batch = calls_a_wait(device);
+      for (const std::string& preset : presets) {
+        for (const bench::Case& c : all_cases(bench::find_workload(preset))) {
+          benchmark::RegisterBenchmark(fmt::format("{}/{}/{}", device.str(), preset, c.name).c_str(),
+                                       [=](benchmark::State& state) { time_case(state, c, device, batch); })
+              ->UseRealTime()
+              ->MinTime(seconds)
+              ->Unit(benchmark::kMicrosecond);
+        }
+      }
+    }
+    benchmark::RunSpecifiedBenchmarks();
+    benchmark::Shutdown();
+  });
+}

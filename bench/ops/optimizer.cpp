@@ -1,0 +1,47 @@
+#include <memory>
+
+#include <etna/nn/language_model.h>
+#include <etna/optim/adam.h>
+#include <etna/optim/clip.h>
+
+#include "case.h"
+
+/// One step over all parameters of the model. AdamW reads parameter, gradient and two moments and writes three of them;
+/// clipping reads the gradients twice and writes them once.
+namespace bench {
+
+using namespace etna;
+
+namespace {
+
+std::vector<Tensor> parameters_with_gradients(const nn::LanguageModelConfig& config, Device device) {
+  nn::LanguageModel model(config);
+  model.to(device);
+  std::vector<Tensor> parameters = model.parameters();
+  for (Tensor& p : parameters) p.set_grad(full(p.shape(), 1e-3, {f32, device}));
+  return parameters;
+}
+
+double count(const nn::LanguageModelConfig& c) {
+  const auto block = 4 * c.dim * c.dim + 2 * c.dim * c.ffn + 9 * c.dim + c.ffn;
+  return static_cast<double>((c.vocab + c.seq + 2) * c.dim + c.layers * block);
+}
+
+}  // namespace
+
+Cases optimizer_cases(const Workload& w) {
+  const double n = count(w.model);
+  Cases cases;
+  cases.push_back({"adamw_step", 28 * n, 0, [=](Device d) {
+                     auto optimizer = std::make_shared<optim::AdamW>(parameters_with_gradients(w.model, d));
+                     return [optimizer] { optimizer->step(); };
+                   }});
+  cases.push_back({"clip_grad_norm_", 12 * n, 0, [=](Device d) {
+                     return [parameters = parameters_with_gradients(w.model, d)] {
+                       optim::clip_grad_norm_(parameters, 1.0);
+                     };
+                   }});
+  return cases;
+}
+
+}  // namespace bench

@@ -1,0 +1,109 @@
+#include <fstream>
+#include <optional>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <etna/device/error.h>
+
+#include "devices.h"
+#include "measure.h"
+
+using namespace etna;
+
+namespace {
+
+double a_step(std::uint64_t count, const bench::StepTimes& times) {
+  return static_cast<double>(count) / static_cast<double>(times.steps);
+}
+
+double tokens_per_second(const bench::Workload& w, const bench::StepTimes& times) {
+  return static_cast<double>(w.rows()) / times.median_ms() * 1e3;
+}
+
+void print(const bench::Workload& w, Device device, const bench::StepTimes& t) {
+  const double mib = 1024.0 * 1024.0;
+  fmt::print("{} on {} ({})\n", w.name, device.str(), device_name(device));
+  fmt::print("  {} parameters, batch {} x {} tokens, {} steps timed, loss {:.4f} -> {:.4f}\n", t.parameters, w.batch,
+             w.model.seq, t.steps, t.first_loss, t.last_loss);
+  fmt::print("  ms a step (median)   {:12.3f}   queued by the host in {:.3f}; the first took {:.0f}\n", t.median_ms(),
+             t.host_ms, t.first_ms);
+  fmt::print("  tokens/s             {:12.0f}\n", tokens_per_second(w, t));
+  fmt::print("  peak MiB             {:12.1f}   host {:.1f}\n", static_cast<double>(t.peak_device) / mib,
+             static_cast<double>(t.peak_host) / mib);
+  fmt::print("  a step: allocations from the system {:.1f}, fallbacks {:.1f}\n", a_step(t.misses, t),
+             a_step(t.transfers.fallbacks, t));
+  if (device.is_cpu()) return;
+  fmt::print("  a step: host to device {:.0f} bytes in {:.1f} calls, device to host {:.0f} in {:.1f}\n",
+             a_step(t.transfers.h2d_bytes, t), a_step(t.transfers.h2d_calls, t), a_step(t.transfers.d2h_bytes, t),
+             a_step(t.transfers.d2h_calls, t));
+  fmt::print("  a step: dispatches {:.1f}, barriers {:.1f}, submits {:.1f}\n", a_step(t.recorder.dispatches, t),
+             a_step(t.recorder.barriers, t), a_step(t.recorder.submits, t));
+}
+
+nlohmann::json report(const bench::Workload& w, Device device, const bench::StepTimes& t) {
+  return {{"device", device.str()},
+          {"device_name", device_name(device)},
+          {"preset", w.name},
+          {"precision", "f32"},
+          {"parameters", t.parameters},
+          {"steps", t.steps},
+          {"tokens_per_step", w.rows()},
+          {"tokens_per_second", tokens_per_second(w, t)},
+          {"ms_per_step_median", t.median_ms()},
+          {"ms_per_step_spans", t.span_ms},
+          {"ms_per_step_host", t.host_ms},
+          {"ms_first_step", t.first_ms},
+          {"loss", {{"first", t.first_loss}, {"last", t.last_loss}}},
+          {"peak_bytes", {{"host", t.peak_host}, {"device", device.is_cpu() ? 0 : t.peak_device}}},
+          {"per_step",
+           {{"allocator_misses", a_step(t.misses, t)},
+            {"fallbacks", a_step(t.transfers.fallbacks, t)},
+            {"h2d_bytes", a_step(t.transfers.h2d_bytes, t)},
+            {"h2d_calls", a_step(t.transfers.h2d_calls, t)},
+            {"d2h_bytes", a_step(t.transfers.d2h_bytes, t)},
+            {"d2h_calls", a_step(t.transfers.d2h_calls, t)},
+            {"dispatches", a_step(t.recorder.dispatches, t)},
+            {"barriers", a_step(t.recorder.barriers, t)},
+            {"submits", a_step(t.recorder.submits, t)}}}};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"Times whole training steps of a language model on random tokens: forward, backward, clipping, AdamW."};
+  std::vector<std::string> device_names, presets = {"tiny"};
+  std::optional<std::int64_t> batch;
+  bench::StepOptions options;
+  std::string json;
+  bench::add_device_option(app, device_names);
+  app.add_option("--preset", presets, "whose model, several by commas")
+      ->delimiter(',')
+      ->check(CLI::IsMember(bench::workload_names()))
+      ->capture_default_str();
+  app.add_option("--steps", options.steps, "steps to time (default: 5 on the CPU, 50 on a GPU)")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--warm-up", options.warm_up, "steps before them (default: 1 on the CPU, 5 on a GPU)")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--span", options.span, "steps between two waits for the device (default: 1 on the CPU, 10 on a GPU)")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--batch", batch, "sequences a step (default: the preset's)")->check(CLI::PositiveNumber);
+  app.add_option("--json", json, "also write every run to this file");
+
+  return bench::run_program(app, argc, argv, [&] {
+    nlohmann::json runs = nlohmann::json::array();
+    for (Device device : bench::chosen_devices(device_names)) {
+      for (const std::string& preset : presets) {
+        bench::Workload workload = bench::find_workload(preset);
+        workload.batch = batch.value_or(workload.batch);
+        const bench::StepTimes times = bench::time_steps(workload, device, options);
+        print(workload, device, times);
+        runs.push_back(report(workload, device, times));
+      }
+    }
+    if (json.empty()) return;
+    std::ofstream out(json);
+    out << runs.dump(2) << '\n';
+    if (!out.flush()) throw Error(fmt::format("cannot write {}", json));
+  });
+}

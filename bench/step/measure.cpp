@@ -1,0 +1,118 @@
+#include "measure.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include <etna/nn/language_model.h>
+#include <etna/optim/adam.h>
+#include <etna/optim/clip.h>
+#include <etna/tensor/ops.h>
+
+namespace bench {
+
+using namespace etna;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double ms_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+/// Counters now, to be subtracted from those later.
+struct Counters {
+  Transfers transfers;
+  vulkan::RecorderStats recorder;
+  std::uint64_t misses = 0;
+};
+
+Counters counters(Device device) {
+  return {transfers(), device.is_vulkan() ? vulkan::recorder_stats(device) : vulkan::RecorderStats{},
+          memory_stats(device).misses};
+}
+
+void subtract(StepTimes& times, const Counters& before, const Counters& after) {
+  times.misses = after.misses - before.misses;
+  times.transfers = {.h2d_bytes = after.transfers.h2d_bytes - before.transfers.h2d_bytes,
+                     .h2d_calls = after.transfers.h2d_calls - before.transfers.h2d_calls,
+                     .d2h_bytes = after.transfers.d2h_bytes - before.transfers.d2h_bytes,
+                     .d2h_calls = after.transfers.d2h_calls - before.transfers.d2h_calls,
+                     .moved_tensors = after.transfers.moved_tensors - before.transfers.moved_tensors,
+                     .fallbacks = after.transfers.fallbacks - before.transfers.fallbacks};
+  times.recorder = {.dispatches = after.recorder.dispatches - before.recorder.dispatches,
+                    .barriers = after.recorder.barriers - before.recorder.barriers,
+                    .submits = after.recorder.submits - before.recorder.submits,
+                    .pipelines = after.recorder.pipelines - before.recorder.pipelines};
+}
+
+StepOptions with_defaults(StepOptions options, Device device) {
+  const bool cpu = device.is_cpu();
+  if (options.steps == 0) options.steps = cpu ? 5 : 50;
+  if (options.warm_up == 0) options.warm_up = cpu ? 1 : 5;
+  if (options.span == 0) options.span = cpu ? 1 : 10;
+  options.span = std::min(options.span, options.steps);
+  return options;
+}
+
+}  // namespace
+
+double StepTimes::median_ms() const {
+  std::vector<double> sorted = span_ms;
+  std::sort(sorted.begin(), sorted.end());
+  const std::size_t n = sorted.size();
+  return n == 0 ? 0 : (sorted[(n - 1) / 2] + sorted[n / 2]) / 2;
+}
+
+StepTimes time_steps(const Workload& workload, Device device, StepOptions options) {
+  options = with_defaults(options, device);
+  manual_seed(1);
+  nn::LanguageModel model(workload.model);
+  model.to(device);
+  optim::AdamW optimizer(model.parameters(), {.lr = 1e-4});
+  const std::vector<Tensor> parameters = model.parameters();
+  const Shape shape{workload.batch, workload.model.seq};
+  const Tensor x = randint(0, workload.model.vocab, shape, {i32}), y = randint(0, workload.model.vocab, shape, {i32});
+
+  Tensor loss;
+  auto step = [&] {
+    optimizer.zero_grad();
+    loss = model.loss(x.to(device), y.to(device));
+    loss.backward();
+    optim::clip_grad_norm_(parameters, 1.0);
+    optimizer.step();
+  };
+
+  StepTimes times;
+  times.parameters = model.num_parameters();
+  reset_peak_memory(device);
+  reset_peak_memory(kCPU);
+  auto start = Clock::now();
+  for (std::int64_t i = 0; i < options.warm_up; ++i) {
+    step();
+    if (i > 0) continue;
+    times.first_loss = loss.item<double>();
+    times.first_ms = ms_since(start);
+  }
+  synchronize(device);
+
+  const Counters before = counters(device);
+  double host_ms = 0;
+  while (times.steps < options.steps) {
+    const std::int64_t span = std::min(options.span, options.steps - times.steps);
+    start = Clock::now();
+    for (std::int64_t i = 0; i < span; ++i) step();
+    host_ms += ms_since(start);
+    synchronize(device);
+    times.span_ms.push_back(ms_since(start) / static_cast<double>(span));
+    times.steps += span;
+  }
+  subtract(times, before, counters(device));
+  times.host_ms = host_ms / static_cast<double>(times.steps);
+  times.last_loss = loss.item<double>();
+  times.peak_host = memory_stats(kCPU).peak;
+  times.peak_device = memory_stats(device).peak;
+  return times;
+}
+
+}  // namespace bench

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <etna/device/device.h>
+#include <etna/device/memory.h>
+#include <etna/device/transfers.h>
+#include <etna/device/vulkan/kernel.h>
+
+#include "workload.h"
+
+namespace bench {
+
+struct StepOptions {
+  std::int64_t steps = 0;    ///< timed; 0: 5 on the CPU, 50 on a GPU
+  std::int64_t warm_up = 0;  ///< before them; 0: 1 on the CPU, 5 on a GPU
+  std::int64_t span = 0;     ///< steps between two waits for the device; 0: 1 on the CPU, 10 on a GPU
+};
+
+/// What timed steps took. Counters are of the timed steps together.
+struct StepTimes {
+  std::int64_t steps = 0;
+  std::int64_t parameters = 0;
+  std::vector<double> span_ms;  ///< ms a step, one figure a span
+  double host_ms = 0;           ///< ms a step until everything was queued
+  double first_ms = 0;          ///< of the very first step: pipelines, memory
+  double first_loss = 0, last_loss = 0;
+  std::uint64_t peak_device = 0, peak_host = 0;  ///< bytes, warm-up included
+  std::uint64_t misses = 0;                      ///< allocations that went to the system
+  etna::Transfers transfers;
+  etna::vulkan::RecorderStats recorder;
+
+  double median_ms() const;
+};
+
+/// Trains the workload's model on random tokens: forward, backward, clipping to norm 1, AdamW; each step uploads its batch.
+StepTimes time_steps(const Workload& workload, etna::Device device, StepOptions options);
+
+}  // namespace bench
