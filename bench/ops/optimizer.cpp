@@ -37,8 +37,9 @@ Cases optimizer_cases(const Workload& w) {
                      return [optimizer] { optimizer->step(); };
                    }});
   cases.push_back({"clip_grad_norm_", 12 * n, 0, [=](Device d) {
-                     return [parameters = parameters_with_gradients(w.model, d)] {
-                       optim::clip_grad_norm_(parameters, 1.0);
+                     // A little less each time, so that there is always something to scale.
+                     return [parameters = parameters_with_gradients(w.model, d), norm = 1.0]() mutable {
+                       optim::clip_grad_norm_(parameters, norm *= 0.99999);
                      };
                    }});
   return cases;
