@@ -1,0 +1,93 @@
+#include <cstdio>
+#include <cstdlib>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <structure/source_tree.h>
+
+namespace etna::structure {
+namespace {
+
+TEST(Files, StayBelowEightHundredLines) {
+  for (const Source& source : sources({".h", ".cpp", ".c", ".comp", ".glsl", ".def"})) {
+    EXPECT_LE(source.lines.size(), 800u) << source.path << " holds more than one idea";
+  }
+}
+
+TEST(Files, HeadersAreGuarded) {
+  for (const Source& source : sources({".h"})) {
+    bool guarded = false;
+    for (const std::string& line : source.lines) guarded = guarded || line == "#pragma once";
+    EXPECT_TRUE(guarded) << source.path << " lacks #pragma once";
+  }
+}
+
+TEST(Files, ShadersOpenWithWhatBoundsThem) {
+  int shaders = 0;
+  for (const Source& source : sources({".comp"})) {
+    ++shaders;
+    ASSERT_FALSE(source.lines.empty()) << source.path;
+    std::size_t prose = 0, variants = 0;
+    for (const std::string& line : source.lines) {
+      if (line.empty() || line.starts_with("#version") || line.starts_with("#extension")) continue;
+      if (!line.starts_with("//")) break;
+      if (line.starts_with("// variant: "))
+        ++variants;
+      else if (!line.starts_with("// requires: "))
+        prose += line.size();
+    }
+    EXPECT_GT(prose, 40u) << source.path << " does not say at its top what it computes and what bounds it";
+    EXPECT_GT(variants, 0u) << source.path << " names no variant at its top";
+  }
+  EXPECT_GT(shaders, 0);
+}
+
+/// Compiles a list of headers, each alone, and returns the compiler's complaints.
+std::string compile(const std::string& options, const std::vector<std::string>& headers, const std::string& list) {
+  {
+    std::ofstream out(list);
+    for (const std::string& header : headers) out << ETNA_SOURCE_DIR << "/" << header << "\n";
+  }
+  std::string command = fmt::format(
+      "xargs -a '{}' -n 4 -P 2 '{}' -std=c++20 -fsyntax-only -Wall -Wextra -Wno-pragma-once-outside-header {} -x c++ "
+      "2>&1",
+      list, ETNA_CXX_COMPILER, options);
+  std::string said;
+  std::FILE* pipe = popen(command.c_str(), "r");
+  if (pipe == nullptr) return "cannot run " + command;
+  char buffer[4096];
+  while (std::size_t n = std::fread(buffer, 1, sizeof buffer, pipe)) said.append(buffer, n);
+  return pclose(pipe) == 0 ? "" : said + "\n" + command;
+}
+
+/// Headers that a user's program includes, by way of etna.h or one by one: no third-party header may be needed for them.
+bool is_public(const Source& source) {
+  if (source.path == "etna.h") return true;
+  constexpr const char* kInternal[] = {"device/cpu/", "device/vulkan/", "device/log.h", "device/caching_allocator.h"};
+  for (const char* prefix : kInternal) {
+    if (source.path.starts_with(prefix)) return source.path == "device/vulkan/kernel.h";
+  }
+  for (const char* folder : {"device", "tensor", "autograd", "nn", "optim", "data", "serve"}) {
+    if (source.folder() == folder) return true;
+  }
+  return false;
+}
+
+TEST(Files, PublicHeadersCompileAloneWithTheStandardLibraryOnly) {
+  std::vector<std::string> headers;
+  for (const Source& source : sources({".h"})) {
+    if (is_public(source)) headers.push_back(source.path);
+    for (const std::string& line : source.lines) {
+      if (!is_public(source) || !line.starts_with("#include <")) continue;
+      bool ours = line.starts_with("#include <etna/"),
+           standard = line.find('/') == std::string::npos && line.find(".h>") == std::string::npos;
+      EXPECT_TRUE(ours || standard) << source.path << ": " << line;
+    }
+  }
+  ASSERT_GT(headers.size(), 20u);
+  EXPECT_EQ(compile("-I" ETNA_BINARY_DIR "/include", headers, ETNA_BINARY_DIR "/public_headers.txt"), "");
+}
+
+}  // namespace
+}  // namespace etna::structure

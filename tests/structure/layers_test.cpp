@@ -1,0 +1,58 @@
+#include <map>
+#include <regex>
+
+#include <gtest/gtest.h>
+
+#include <structure/source_tree.h>
+
+// The house of docs/architecture.md: dependencies go down only.
+namespace etna::structure {
+namespace {
+
+/// Lower may not include higher; of two folders on one storey neither includes the other. Programs stand on top, beside each other.
+const std::map<std::string, int> kStoreys = {
+    {"shaders", 0}, {"device", 1}, {"tensor", 2}, {"autograd", 3}, {"nn", 4},       {"optim", 4}, {"data", 5},
+    {"serve", 5},   {"etna.h", 6}, {"cli", 7},    {"bench", 7},    {"examples", 7}, {"tests", 7}};
+
+/// What stands on no storey: the generated list of shader variants, and tables that both sides of an op are made from.
+bool is_neutral(const std::string& target) { return target == "shaders/shaders.h" || target.ends_with(".def"); }
+
+/// The path, relative to the root, of the tree's file behind an #include; empty for others.
+std::string target_of(const Source& from, const std::string& line) {
+  static const std::regex include(R"(^\s*#\s*include\s*([<"])([^>"]+)[>"])");
+  std::smatch match;
+  if (!std::regex_search(line, match, include)) return "";
+  std::string what = match[2];
+  if (what.starts_with("etna/")) return what.substr(5);
+  namespace fs = std::filesystem;
+  const fs::path root = ETNA_SOURCE_DIR;
+  if (match[1] == "<") return fs::exists(root / "tests" / what) ? "tests/" + what : "";
+  fs::path beside = (root / from.path).parent_path() / what;
+  if (fs::exists(beside))
+    return fs::weakly_canonical(beside).lexically_relative(fs::weakly_canonical(root)).generic_string();
+  return fs::exists(root / what) ? what : "";
+}
+
+TEST(Layers, IncludesGoDownOnly) {
+  int arrows = 0;
+  for (const Source& source : sources({".h", ".cpp", ".c", ".comp", ".glsl", ".def", ".in"})) {
+    auto from = kStoreys.find(source.folder());
+    ASSERT_NE(from, kStoreys.end()) << source.path << " lies in no storey of the house";
+    for (std::size_t i = 0; i < source.lines.size(); ++i) {
+      std::string target = target_of(source, source.lines[i]);
+      if (target.empty() || is_neutral(target)) continue;
+      std::string folder = target.substr(0, target.find('/'));
+      auto to = kStoreys.find(folder);
+      ASSERT_NE(to, kStoreys.end()) << source.path << ":" << i + 1 << " includes " << target
+                                    << ", which lies in no storey";
+      ++arrows;
+      bool below = to->second < from->second || folder == source.folder();
+      EXPECT_TRUE(below) << source.path << ":" << i + 1 << " includes " << target << ": " << folder << " is not below "
+                         << source.folder();
+    }
+  }
+  EXPECT_GT(arrows, 100) << "the tree was not read";
+}
+
+}  // namespace
+}  // namespace etna::structure
