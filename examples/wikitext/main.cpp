@@ -45,11 +45,12 @@ int main(int argc, char** argv) {
   add_data_options(*train_command, train.data);
   train_command->add_option("--device", train.device, kDeviceHelp);
   train_command->add_option("--preset", train.preset, "model and recipe")->check(presets)->capture_default_str();
-  auto* epochs =
-      train_command->add_option("--epochs", train.epochs, "passes over the training text")->check(CLI::PositiveNumber);
-  train_command->add_option("--steps", train.steps, "stop after so many steps")
-      ->check(CLI::PositiveNumber)
-      ->excludes(epochs);
+  train_command
+      ->add_option("--epochs", train.epochs, "passes over the training text; the learning rate's schedule spans them")
+      ->check(CLI::PositiveNumber);
+  train_command
+      ->add_option("--steps", train.steps, "stop after so many steps (without --epochs the schedule spans these)")
+      ->check(CLI::PositiveNumber);
   train_command->add_option("--batch", train.batch, "sequences a step (default: the preset's)")
       ->check(CLI::PositiveNumber);
   train_command->add_option("--lr", train.lr, "peak learning rate (default: the preset's)")->check(CLI::PositiveNumber);

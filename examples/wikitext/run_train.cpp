@@ -41,11 +41,13 @@ int run_train(const TrainOptions& options) {
   model.to(device);
   const auto& c = model.config;
   Recipe recipe{.batch = options.batch > 0 ? options.batch : preset.batch,
-                .epochs = std::max<std::int64_t>(1, options.epochs),
-                .steps = options.steps > 0    ? options.steps
-                         : options.epochs > 0 ? 0
-                                              : preset.steps,
+                .epochs = options.epochs,
+                .steps = options.steps,
                 .lr = options.lr > 0 ? options.lr : preset.lr};
+  if (recipe.epochs == 0 && recipe.steps == 0) {
+    recipe.steps = preset.steps;
+    recipe.epochs = preset.steps > 0 ? 0 : 1;
+  }
   fmt::print(
       "model: {}: {} layers, {} heads, width {}, {} tokens of context, {} parameters; batches of {}, learning rate "
       "{}\n",

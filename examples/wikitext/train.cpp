@@ -72,10 +72,11 @@ History train(nn::LanguageModel& model, std::span<const std::int32_t> ids, const
   data::StreamBatches streams(ids, recipe.batch, model.config.seq);
   History history;
   history.steps_per_epoch = streams.steps();
-  const std::int64_t total = recipe.steps > 0 ? recipe.steps : recipe.epochs * streams.steps();
+  const std::int64_t planned = recipe.epochs > 0 ? recipe.epochs * streams.steps() : recipe.steps;
+  const std::int64_t total = recipe.steps > 0 ? std::min(recipe.steps, planned) : planned;
 
   optim::AdamW optimizer(decay_matrices_only(model, 0.1), {.lr = recipe.lr, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8});
-  optim::Scheduler schedule(optimizer, optim::warmup_cosine(100, total, 0.1));
+  optim::Scheduler schedule(optimizer, optim::warmup_cosine(100, planned, 0.1));
   const auto parameters = model.parameters();
   model.train();
 

@@ -11,8 +11,8 @@ namespace wikitext {
 
 struct Recipe {
   std::int64_t batch = 16;
-  std::int64_t epochs = 1;
-  std::int64_t steps = 0;  ///< stop after so many; 0: at the end of the last epoch
+  std::int64_t epochs = 0;  ///< what the schedule spans; 0: `steps`
+  std::int64_t steps = 0;   ///< stop after so many; 0: at the end of the last epoch
   double lr = 1e-3;
   std::int64_t log_every = 10;  ///< steps between looks at the loss; each look waits for the GPU
 };
