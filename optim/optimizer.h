@@ -13,7 +13,7 @@ namespace etna::optim {
 ///     optim::AdamW optimizer({{.parameters = matrices, .weight_decay = 0.1}, {.parameters = vectors, .weight_decay = 0}}, {.lr = 1e-3});
 struct ParamGroup {
   static constexpr double kDefault = -1;  ///< replaced by the optimizer's own setting when it is made
-  std::vector<Tensor> parameters;
+  std::vector<Tensor> parameters = {};
   double lr = kDefault;
   double weight_decay = kDefault;
 };

@@ -1,0 +1,149 @@
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <string>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <etna/device/vulkan/kernel.h>
+#include <etna/nn/language_model.h>
+#include <etna/optim/optim.h>
+#include <etna/tensor/ops.h>
+#include <etna/tensor/safetensors.h>
+#include <nn/on_device.h>
+
+// Follows a training run that PyTorch computed in f64 (make_golden.py): the same initial weights and tokens, in f32.
+namespace etna {
+namespace {
+
+const std::string kFolder = ETNA_SOURCE_DIR "/tests/golden/lm_micro/";
+
+struct Bounds {
+  double first_gradient;  ///< relative, by the norm of each tensor
+  double loss;            ///< absolute
+  double gradient_norm;   ///< relative
+  double weights;         ///< relative, by the norm of each tensor
+};
+Bounds bounds_on(Device device) {
+  return device.is_cpu() ? Bounds{1e-5, 1e-4, 1e-3, 2e-3} : Bounds{1e-4, 5e-4, 2e-3, 4e-3};
+}
+
+/// |a - b| / |b|, summed in f64.
+double distance(const Tensor& a, const Tensor& b) {
+  std::vector<double> x = a.to_vector<double>(), y = b.to_vector<double>();
+  double difference = 0, size = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    difference += (x[i] - y[i]) * (x[i] - y[i]);
+    size += y[i] * y[i];
+  }
+  return std::sqrt(difference / size);
+}
+
+std::unique_ptr<optim::Optimizer> make_optimizer(const std::string& name, const nlohmann::json& options,
+                                                 const std::vector<Tensor>& parameters) {
+  const nlohmann::json& o = options.at(name);
+  if (name == "sgd") {
+    return std::make_unique<optim::SGD>(parameters, optim::SGDOptions{.lr = o.at("lr"),
+                                                                      .momentum = o.at("momentum"),
+                                                                      .weight_decay = o.at("weight_decay"),
+                                                                      .nesterov = o.at("nesterov")});
+  }
+  return std::make_unique<optim::AdamW>(parameters, optim::AdamWOptions{.lr = o.at("lr"),
+                                                                        .beta1 = o.at("betas")[0],
+                                                                        .beta2 = o.at("betas")[1],
+                                                                        .eps = o.at("eps"),
+                                                                        .weight_decay = o.at("weight_decay")});
+}
+
+class Golden : public OnDevice {
+ protected:
+  void follow(const std::string& name) {
+    nlohmann::json expected = nlohmann::json::parse(std::ifstream(kFolder + "expected.json"));
+    const nlohmann::json& c = expected.at("config");
+    const std::int64_t steps = expected.at("steps"), seq = c.at("seq");
+    auto inputs = load_safetensors(kFolder + "inputs.safetensors");
+    Tensor tokens = inputs.at("tokens").to(device());
+    inputs.erase("tokens");
+
+    nn::LanguageModel model({.layers = c.at("layers"),
+                             .heads = c.at("heads"),
+                             .dim = c.at("dim"),
+                             .ffn = c.at("ffn"),
+                             .seq = seq,
+                             .vocab = c.at("vocab")});
+    model.load_state_dict(inputs);
+    model.to(device());
+    auto optimizer = make_optimizer(name, expected, model.parameters());
+    const Bounds bounds = bounds_on(device());
+
+    std::vector<Tensor> losses, norms;
+    Transfers before = transfers();
+    for (std::int64_t i = 0; i < steps; ++i) {
+      Tensor batch = tokens[i];
+      Tensor loss = model.loss(batch.slice(1, 0, seq), batch.slice(1, 1, seq + 1));
+      optimizer->zero_grad();
+      loss.backward();
+      if (i == 0) {
+        double worst = first_gradients(model, bounds.first_gradient);
+        fmt::print("{} {}: first gradients within {:.2g}\n", device().str(), name, worst);
+        before = transfers();  // looking at the gradients read them
+      }
+      norms.push_back(optim::clip_grad_norm_(model.parameters(), expected.at("clip")));
+      optimizer->step();
+      losses.push_back(loss.detach());
+    }
+    Transfers after = transfers();
+    EXPECT_EQ(before.d2h_calls, after.d2h_calls) << "a training step read from the device";
+    EXPECT_EQ(before.h2d_calls, after.h2d_calls) << "a training step wrote to the device";
+
+    const nlohmann::json& run = expected.at("runs").at(name);
+    double worst_loss = 0, worst_norm = 0;
+    for (std::size_t i = 0; i < losses.size(); ++i) {
+      double loss = run.at("loss")[i], norm = run.at("grad_norm_before_clip")[i];
+      double loss_error = std::abs(losses[i].item<double>() - loss);
+      double norm_error = std::abs(norms[i].item<double>() - norm) / norm;
+      EXPECT_LE(loss_error, bounds.loss) << "loss of step " << i;
+      EXPECT_LE(norm_error, bounds.gradient_norm) << "gradient norm of step " << i;
+      worst_loss = std::max(worst_loss, loss_error);
+      worst_norm = std::max(worst_norm, norm_error);
+    }
+    double worst_weights = weights_after(model, name, bounds.weights);
+    fmt::print("{} {}: losses within {:.2g}, gradient norms within {:.2g}, weights after {} steps within {:.2g}\n",
+               device().str(), name, worst_loss, worst_norm, steps, worst_weights);
+  }
+
+ private:
+  static double first_gradients(const nn::LanguageModel& model, double bound) {
+    auto wanted = load_safetensors(kFolder + "first_grads.safetensors");
+    double worst = 0;
+    for (const auto& [name, p] : model.named_parameters()) {
+      double error = distance(p.grad(), wanted.at(name + ".grad"));
+      EXPECT_LE(error, bound) << "first gradient of " << name;
+      worst = std::max(worst, error);
+    }
+    return worst;
+  }
+
+  static double weights_after(const nn::LanguageModel& model, const std::string& name, double bound) {
+    auto wanted = load_safetensors(kFolder + name + "_after.safetensors");
+    double worst = 0;
+    for (const auto& [parameter, p] : model.named_parameters()) {
+      double error = distance(p, wanted.at(parameter));
+      EXPECT_LE(error, bound) << parameter << " at the end";
+      worst = std::max(worst, error);
+    }
+    return worst;
+  }
+};
+
+TEST_P(Golden, AdamWFollowsPyTorch) { follow("adamw"); }
+TEST_P(Golden, SGDFollowsPyTorch) { follow("sgd"); }
+
+ETNA_ON_EVERY_DEVICE(Golden);
+
+}  // namespace
+}  // namespace etna

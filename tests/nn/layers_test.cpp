@@ -1,0 +1,124 @@
+#include <cmath>
+
+#include <gmock/gmock.h>
+
+#include <etna/nn/nn.h>
+#include <etna/tensor/ops.h>
+#include <nn/on_device.h>
+
+namespace etna::nn {
+namespace {
+
+class Layers : public OnDevice {
+ protected:
+  void SetUp() override {
+    OnDevice::SetUp();
+    manual_seed(11);
+  }
+  static Tensor draw(Shape shape) { return randn(shape, {f32, device()}); }
+};
+
+TEST_P(Layers, AreTheOpsTheyAreMadeOf) {
+  Tensor x = draw({4, 6});
+  Linear linear(6, 3), bare(6, 3, false);
+  linear.to(device()), bare.to(device());
+  expect_near(linear(x), matmul(x, linear.weight.t()) + linear.bias, 1e-5);
+  EXPECT_FALSE(bare.bias.defined());
+  expect_near(bare(x), matmul(x, bare.weight.t()), 1e-5);
+
+  LayerNorm norm(6);
+  norm.to(device());
+  Tensor centred = x - mean(x, {-1}, true);
+  expect_near(norm(x), centred / sqrt(mean(square(centred), {-1}, true) + 1e-5), 1e-5);
+  RMSNorm rms(6);
+  rms.to(device());
+  expect_near(rms(x), x / sqrt(mean(square(x), {-1}, true) + 1e-6), 1e-5);
+
+  Embedding table(10, 4);
+  table.to(device());
+  Tensor index = from_vector<std::int32_t>({3, 9, 3}, device());
+  EXPECT_EQ(table(index)[1].to_vector<float>(), table.weight[9].to_vector<float>());
+
+  EXPECT_EQ(ReLU()(x).to_vector<float>(), relu(x).to_vector<float>());
+  EXPECT_EQ(SiLU()(x).to_vector<float>(), silu(x).to_vector<float>());
+  EXPECT_EQ(GELU()(x).to_vector<float>(), gelu(x).to_vector<float>());
+  EXPECT_EQ(GELU(true)(x).to_vector<float>(), gelu_tanh(x).to_vector<float>());
+}
+
+/// Attention head by head, keys and values shared by groups.
+Tensor attention_by_hand(const MultiHeadAttention& m, const Tensor& x) {
+  std::int64_t dim = x.size(-1), size = dim / m.heads, t = x.size(-2);
+  Tensor all = m.qkv(x);
+  Tensor hidden = triu(ones({t, t}, {f32, x.device()}), 1) > 0.5;
+  std::vector<Tensor> heads;
+  for (std::int64_t h = 0; h < m.heads; ++h) {
+    std::int64_t g = h / (m.heads / m.kv_heads), k_at = dim + g * size, v_at = k_at + m.kv_heads * size;
+    Tensor q = all.slice(-1, h * size, (h + 1) * size), k = all.slice(-1, k_at, k_at + size),
+           v = all.slice(-1, v_at, v_at + size);
+    Tensor scores = matmul(q, k.t()) / std::sqrt(static_cast<double>(size));
+    if (m.causal) scores = masked_fill(scores, hidden, -1e30);
+    heads.push_back(matmul(softmax(scores, -1), v));
+  }
+  return m.proj(cat(heads, -1));
+}
+
+TEST_P(Layers, AttentionIsSoftmaxHeadByHead) {
+  Tensor x = draw({2, 5, 8});
+  for (AttentionOptions options : {AttentionOptions{}, AttentionOptions{.causal = false},
+                                   AttentionOptions{.kv_heads = 2, .bias = false}, AttentionOptions{.kv_heads = 1}}) {
+    MultiHeadAttention attention(8, 4, options);
+    attention.to(device());
+    Tensor y = attention(x), wanted = attention_by_hand(attention, x);
+    expect_near(y, wanted, 2e-6, 1e-5);
+    sum(square(y)).backward();
+    Tensor grad = attention.qkv.weight.grad();
+    attention.zero_grad();
+    sum(square(wanted)).backward();
+    expect_near(grad, attention.qkv.weight.grad(), 2e-5, 1e-4);
+  }
+  EXPECT_THROW(MultiHeadAttention(8, 3), ShapeError);
+  EXPECT_THROW(MultiHeadAttention(8, 4, {.kv_heads = 3}), ShapeError);
+}
+
+TEST_P(Layers, ABlockAddsItsTwoParts) {
+  Tensor x = draw({2, 5, 8});
+  TransformerBlock block(8, 2, 16);
+  block.to(device());
+  Tensor y = x + block.attention(block.norm1(x));
+  y = y + block.ffn.down(gelu_tanh(block.ffn.up(block.norm2(y))));
+  expect_near(block(x), y, 1e-6, 1e-5);
+}
+
+TEST_P(Layers, SequentialChains) {
+  Sequential net;
+  net.add<Linear>(4, 3).add<ReLU>().add<Linear>(3, 2);
+  net.to(device());
+  Tensor x = draw({5, 4});
+  EXPECT_EQ(net.parameters().size(), 4u);
+  EXPECT_EQ(net.named_parameters()[2].name, "2.weight");
+  auto& first = dynamic_cast<Linear&>(net.modules[0]);
+  auto& last = dynamic_cast<Linear&>(net.modules[2]);
+  expect_near(net(x), last(relu(first(x))), 1e-6);
+}
+
+TEST_P(Layers, LossesFlattenWhatLeadsTheClasses) {
+  Tensor logits = draw({2, 3, 5}), target = from_vector<std::int64_t>({0, 4, -100, 2, 2, 1}, {2, 3}, device());
+  Tensor rows = log_softmax(logits.reshape({6, 5}), -1);
+  std::vector<double> all;
+  double total = 0;
+  for (std::int64_t i : {0, 1, 2, 3, 4, 5}) {
+    std::int64_t t = target.reshape({6})[i].item<std::int64_t>();
+    all.push_back(t < 0 ? 0 : -rows[i][t].item<double>());
+    total += all.back();
+  }
+  expect_near(CrossEntropyLoss(-100, 0, Reduction::none)(logits, target), all, 1e-6);
+  EXPECT_EQ(CrossEntropyLoss(-100, 0, Reduction::none)(logits, target).shape(), Shape({2, 3}));
+  EXPECT_NEAR(CrossEntropyLoss()(logits, target).item<double>(), total / 5, 1e-6);
+  EXPECT_NEAR(NLLLoss(-100, Reduction::sum)(rows.reshape({2, 3, 5}), target).item<double>(), total, 1e-5);
+  EXPECT_NEAR(MSELoss()(logits, logits + 2.0).item<double>(), 4, 1e-5);
+}
+
+ETNA_ON_EVERY_DEVICE(Layers);
+
+}  // namespace
+}  // namespace etna::nn

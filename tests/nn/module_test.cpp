@@ -1,0 +1,127 @@
+#include <gmock/gmock.h>
+
+#include <etna/nn/nn.h>
+#include <etna/tensor/ops.h>
+#include <nn/on_device.h>
+
+namespace etna::nn {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+std::vector<std::string> names(const std::vector<NamedTensor>& list) {
+  std::vector<std::string> out;
+  for (const NamedTensor& x : list) out.push_back(x.name);
+  return out;
+}
+
+/// A parameter of its own, a buffer, two parts, and a tensor that both parts hold.
+struct Net : Module {
+  Tensor scale = ones({2}), count = zeros({}, {i64});
+  Linear first{3, 2}, second{3, 2, false};
+  Dropout drop;
+  Net() {
+    register_parameter("scale", scale);
+    register_buffer("count", count);
+    register_module("first", first);
+    register_module("second", second);
+    register_module("drop", drop);
+    second.weight = first.weight;
+  }
+};
+
+TEST(Module, NamesParametersDepthFirstAndSharedOnesOnce) {
+  Net net;
+  EXPECT_THAT(names(net.named_parameters()), ElementsAre("scale", "first.weight", "first.bias"));
+  EXPECT_THAT(names(net.named_buffers()), ElementsAre("count"));
+  EXPECT_EQ(net.num_parameters(), 2 + 6 + 2);
+  for (const Tensor& p : net.parameters()) EXPECT_TRUE(p.requires_grad());
+  EXPECT_FALSE(net.count.requires_grad());
+}
+
+TEST(Module, NamesABlocksPartsAsItsOwn) {
+  LanguageModel model({.layers = 1, .heads = 2, .dim = 4, .ffn = 8, .seq = 3, .vocab = 5});
+  EXPECT_THAT(names(model.named_parameters()),
+              ElementsAre("wte.weight", "wpe.weight", "blocks.0.norm1.weight", "blocks.0.norm1.bias",
+                          "blocks.0.qkv.weight", "blocks.0.qkv.bias", "blocks.0.proj.weight", "blocks.0.proj.bias",
+                          "blocks.0.norm2.weight", "blocks.0.norm2.bias", "blocks.0.up.weight", "blocks.0.up.bias",
+                          "blocks.0.down.weight", "blocks.0.down.bias", "norm.weight", "norm.bias"));
+}
+
+TEST(Module, LoadsWhatItSaved) {
+  Net a, b;
+  a.count.fill_(7);
+  StateDict state = a.state_dict();
+  EXPECT_EQ(state.size(), 4u);
+  state["scale"] = state["scale"].to(f64) * 3;
+  b.load_state_dict(state);
+  EXPECT_EQ(b.first.weight.to_vector<float>(), a.first.weight.to_vector<float>());
+  EXPECT_EQ(b.second.weight.to_vector<float>(), a.first.weight.to_vector<float>());
+  EXPECT_EQ(b.scale.to_vector<float>(), std::vector<float>({3, 3}));
+  EXPECT_EQ(b.scale.dtype(), f32);
+  EXPECT_EQ(b.count.item<std::int64_t>(), 7);
+}
+
+TEST(Module, ListsEveryNameThatDoesNotFitAndCopiesNothing) {
+  Net net;
+  StateDict state = net.state_dict();
+  auto kept = net.first.bias.to_vector<float>();
+  state["first.bias"] = full({2}, 9);
+  state.erase("scale");
+  state["extra"] = zeros({1});
+  EXPECT_THAT([&] { net.load_state_dict(state); }, ThrowsMessage<Error>(AllOf(HasSubstr("scale"), HasSubstr("extra"))));
+  EXPECT_EQ(net.first.bias.to_vector<float>(), kept);
+  net.load_state_dict(state, false);
+  EXPECT_EQ(net.first.bias.to_vector<float>(), std::vector<float>({9, 9}));
+  state["first.weight"] = zeros({3, 3});
+  EXPECT_THAT([&] { net.load_state_dict(state, false); },
+              ThrowsMessage<ShapeError>(HasSubstr("first.weight [3, 3] (wanted [2, 3])")));
+}
+
+TEST(Module, TrainsAndEvaluatesWithAllItsParts) {
+  Net net;
+  Tensor x = ones({1000});
+  EXPECT_NE(net.drop(x).to_vector<float>(), x.to_vector<float>());
+  net.eval();
+  EXPECT_FALSE(net.drop.training());
+  EXPECT_EQ(net.drop(x).to_vector<float>(), x.to_vector<float>());
+  net.train();
+  EXPECT_TRUE(net.drop.training());
+}
+
+TEST(Module, ConvertsFloatingTensorsOnly) {
+  Net net;
+  Tensor handle = net.first.weight;
+  net.to(bf16);
+  EXPECT_EQ(handle.dtype(), bf16);
+  EXPECT_EQ(net.second.weight.dtype(), bf16);
+  EXPECT_TRUE(handle.requires_grad());
+  EXPECT_EQ(net.count.dtype(), i64);
+  EXPECT_THROW(net.to(i32), DtypeError);
+}
+
+class Moving : public OnDevice {};
+
+TEST_P(Moving, KeepsHandlesSharingAndGradients) {
+  Net net;
+  Tensor handle = net.first.weight;
+  sum(net.first(ones({4, 3}))).backward();
+  net.to(device());
+  EXPECT_EQ(handle.device(), device());
+  EXPECT_EQ(net.second.weight.impl(), handle.impl());
+  EXPECT_EQ(handle.grad().device(), device());
+  expect_near(handle.grad(), std::vector<double>(6, 4), 0);
+  EXPECT_EQ(net.count.device(), device());
+  sum(net.first(ones({4, 3}, {f32, device()}))).backward();
+  expect_near(handle.grad(), std::vector<double>(6, 8), 0);
+  net.zero_grad();
+  EXPECT_FALSE(handle.grad().defined());
+}
+
+ETNA_ON_EVERY_DEVICE(Moving);
+
+}  // namespace
+}  // namespace etna::nn

@@ -1,0 +1,37 @@
+#include <conformance/samples.h>
+#include <etna/tensor/multi_tensor.h>
+
+namespace etna::conformance {
+namespace {
+
+DType state_dtype(const Tensor& parameter) { return parameter.dtype() == f64 ? f64 : f32; }
+
+/// Two parameters, so that the second does not start where the first does. Second moments are never negative.
+Sample sample(const char* name, Shape shape, AdamStep step) {
+  Sample s("adam_step_", name);
+  for (const Shape& each : {shape, Shape{5}}) s.in(each).dense().in(each).in(each).dense().in(each, 0.1, 2).dense();
+  s.calls([=](const TensorList& in) {
+    TensorList list, out;
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      std::size_t part = i % 4;
+      list.push_back(part >= 2 ? in[i].to(state_dtype(in[i])).clone() : part == 0 ? in[i].clone() : in[i]);
+      if (part != 1) out.push_back(list.back());
+    }
+    adam_step_(list, step);
+    return out;
+  });
+  return s.gradients(Gradients::none);
+}
+
+}  // namespace
+
+std::vector<Sample> samples_in_adam_step() {
+  return {sample("plain", {3, 37}, {.lr = 0.1}),
+          sample("weight decay", {4099}, {.lr = 0.1, .beta2 = 0.95, .weight_decay = 0.2, .step = 7}),
+          sample("decoupled", {4099}, {.lr = 0.1, .beta1 = 0.8, .weight_decay = 0.2, .step = 3, .decoupled = true}),
+          sample("large eps", {31, 2}, {.lr = 0.1, .eps = 0.5, .step = 1000, .decoupled = true}),
+          sample("0-d", {}, {.lr = 0.1}),
+          sample("no elements", {0, 3}, {.lr = 0.1})};
+}
+
+}  // namespace etna::conformance

@@ -1,0 +1,109 @@
+#include <gmock/gmock.h>
+
+#include <etna/nn/nn.h>
+#include <etna/optim/optim.h>
+#include <etna/tensor/ops.h>
+#include <nn/on_device.h>
+
+namespace etna {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+struct Line {
+  nn::Linear layer{5, 3};
+  Tensor x = randn({7, 5});
+  void backward(double scale) {
+    layer.zero_grad();
+    sum(square(layer(x)) * scale).backward();
+  }
+};
+
+class Optimizers : public OnDevice {};
+
+TEST_P(Optimizers, FollowAModelThatMoves) {
+  manual_seed(3);
+  Line here, moved;
+  moved.layer.load_state_dict(here.layer.state_dict());
+  moved.x = here.x;
+  optim::AdamW a(here.layer.parameters(), {.lr = 0.1}), b(moved.layer.parameters(), {.lr = 0.1});
+  for (int i = 1; i <= 4; ++i) {
+    here.backward(i);
+    a.step();
+    moved.backward(i);
+    if (i == 3) {  // after backward: gradients move too
+      moved.layer.to(device());
+      moved.x = moved.x.to(device());
+    }
+    b.step();
+  }
+  EXPECT_EQ(moved.layer.weight.device(), device());
+  expect_near(moved.layer.weight, here.layer.weight, 1e-5);
+  expect_near(moved.layer.bias, here.layer.bias, 1e-5);
+}
+
+TEST_P(Optimizers, GoOnFromTheirStateDict) {
+  manual_seed(4);
+  Line one, two;
+  one.layer.to(device()), one.x = one.x.to(device());
+  optim::AdamW a(one.layer.parameters(), {.lr = 0.1, .weight_decay = 0.2});
+  for (int i = 1; i <= 3; ++i) one.backward(i), a.step();
+  a.set_lr(0.05);
+
+  two.layer.load_state_dict(one.layer.state_dict());
+  two.layer.to(device()), two.x = one.x;
+  optim::AdamW b(two.layer.parameters());
+  b.load_state_dict(a.state_dict());
+  EXPECT_EQ(b.lr(), 0.05);
+  EXPECT_EQ(b.groups()[0].weight_decay, 0.2);
+  for (int i = 4; i <= 5; ++i) {
+    one.backward(i), a.step();
+    two.backward(i), b.step();
+  }
+  EXPECT_EQ(one.layer.weight.to_vector<float>(), two.layer.weight.to_vector<float>());
+}
+
+ETNA_ON_EVERY_DEVICE(Optimizers);
+
+TEST(Optimizer, RefusesAStateDictThatDoesNotFitAndKeepsItsOwn) {
+  Line line;
+  optim::AdamW optimizer(line.layer.parameters());
+  line.backward(1);
+  optimizer.step();
+  auto state = optimizer.state_dict();
+  auto damaged = state;
+  damaged.erase("1.exp_avg");
+  damaged["0.exp_avg_sq"] = zeros({2});
+  damaged["group.0.lr"] = scalar(0.5, {f64});
+  EXPECT_THAT(
+      [&] { optimizer.load_state_dict(damaged); },
+      ThrowsMessage<Error>(AllOf(HasSubstr("1.exp_avg (missing)"), HasSubstr("0.exp_avg_sq [2] (wanted [3, 5])"))));
+  EXPECT_EQ(optimizer.lr(), 1e-3);
+  state["7.step"] = scalar(1, {f64});
+  EXPECT_THAT([&] { optimizer.load_state_dict(state); }, ThrowsMessage<Error>(HasSubstr("does not know")));
+}
+
+TEST(Optimizer, SaysWhatIsWrongWithItsParameters) {
+  Tensor x = ones({2}).requires_grad_();
+  EXPECT_THAT([&] { optim::SGD(std::vector<Tensor>{}); }, ThrowsMessage<Error>(HasSubstr("no parameters")));
+  EXPECT_THAT([&] { optim::SGD({ones({2})}); }, ThrowsMessage<Error>(HasSubstr("requires_grad_()")));
+  EXPECT_THAT([&] { optim::SGD({x, x}); }, ThrowsMessage<Error>(HasSubstr("given before")));
+  EXPECT_THAT([&] { optim::SGD({x}, {.lr = -2}); }, ThrowsMessage<Error>(HasSubstr("negative")));
+  EXPECT_THAT([&] { optim::SGD({x}, {.nesterov = true}); }, ThrowsMessage<Error>(HasSubstr("nesterov wants momentum")));
+  EXPECT_THAT([&] { optim::AdamW({x}, {.beta1 = 1}); }, ThrowsMessage<Error>(HasSubstr("not in [0, 1)")));
+}
+
+TEST(Optimizer, DropsGradientsOnZeroGrad) {
+  Tensor x = ones({2}).requires_grad_();
+  optim::SGD optimizer({x});
+  sum(x).backward();
+  EXPECT_TRUE(x.grad().defined());
+  optimizer.zero_grad();
+  EXPECT_FALSE(x.grad().defined());
+  optimizer.step();
+  EXPECT_EQ(x.to_vector<float>(), std::vector<float>({1, 1}));
+}
+
+}  // namespace
+}  // namespace etna

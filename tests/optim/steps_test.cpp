@@ -1,0 +1,172 @@
+#include <cmath>
+#include <functional>
+#include <random>
+
+#include <etna/optim/optim.h>
+#include <etna/tensor/ops.h>
+#include <nn/on_device.h>
+
+namespace etna {
+namespace {
+
+using Values = std::vector<double>;
+
+/// What the dtype keeps of a number.
+double rounded(double x, DType t) {
+  if (t == f64) return x;
+  if (t == f16) return static_cast<float>(Half(static_cast<float>(x)));
+  if (t == bf16) return static_cast<float>(BFloat16(static_cast<float>(x)));
+  return static_cast<float>(x);
+}
+
+/// One parameter's step by hand: x, gradient, and whatever `state` the rule keeps; t counts from 1.
+using Rule =
+    std::function<void(Values& x, const Values& g, std::vector<Values>& state, int t, double lr, double decay)>;
+
+Rule sgd_rule(double momentum, double dampening, bool nesterov) {
+  return [=](Values& x, const Values& g, std::vector<Values>& state, int t, double lr, double decay) {
+    state.resize(1, Values(x.size()));
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      double slope = g[i] + decay * x[i], &b = state[0][i];
+      if (momentum != 0) {
+        b = t == 1 ? slope : momentum * b + (1 - dampening) * slope;
+        slope = nesterov ? slope + momentum * b : b;
+      }
+      x[i] -= lr * slope;
+    }
+  };
+}
+
+Rule adam_rule(double beta1, double beta2, double eps, bool decoupled) {
+  return [=](Values& x, const Values& g, std::vector<Values>& state, int t, double lr, double decay) {
+    state.resize(2, Values(x.size()));
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      double slope = g[i], &m = state[0][i], &v = state[1][i];
+      if (decoupled)
+        x[i] -= lr * decay * x[i];
+      else
+        slope += decay * x[i];
+      m = beta1 * m + (1 - beta1) * slope;
+      v = beta2 * v + (1 - beta2) * slope * slope;
+      double m_hat = m / (1 - std::pow(beta1, t)), v_hat = v / (1 - std::pow(beta2, t));
+      x[i] -= lr * m_hat / (std::sqrt(v_hat) + eps);
+    }
+  };
+}
+
+class Steps : public OnDevice {
+ protected:
+  std::mt19937 random_{7};
+
+  Values draw(std::int64_t n, DType t) {
+    std::normal_distribution<double> normal;
+    Values v(static_cast<std::size_t>(n));
+    for (double& x : v) x = rounded(normal(random_), t);
+    return v;
+  }
+  static Tensor tensor(const Values& v, const Shape& shape, DType t) {
+    return from_vector(v, shape).to(t).to(device());
+  }
+
+  /// Two groups with their own rate and decay, five steps; one parameter has no gradient at the second step.
+  template <typename Optimizer, typename Options>
+  void follow(Options options, const Rule& rule, DType dtype) {
+    const std::vector<Shape> shapes = {{3, 7}, {1}, {4099}, {0}, {2, 5000}, {}};
+    std::vector<optim::ParamGroup> groups = {{.lr = 0.1}, {.lr = 0.01, .weight_decay = 0.3}};
+    std::vector<Values> x;
+    for (std::size_t i = 0; i < shapes.size(); ++i) {
+      x.push_back(draw(numel(shapes[i]), dtype));
+      groups[i % 2].parameters.push_back(tensor(x[i], shapes[i], dtype).requires_grad_());
+    }
+    Optimizer optimizer(groups, options);
+    std::vector<std::vector<Values>> state(shapes.size());
+    std::vector<int> steps(shapes.size());
+    for (int step = 1; step <= 5; ++step) {
+      optimizer.zero_grad();
+      for (std::size_t i = 0; i < shapes.size(); ++i) {
+        if (step == 2 && i == 2) continue;
+        Values g = draw(numel(shapes[i]), dtype);
+        Tensor grad = tensor(g, shapes[i], dtype);
+        if (i == 0) grad = grad.t().contiguous().t();  // as a transposed product leaves it
+        groups[i % 2].parameters[i / 2].set_grad(grad);
+        rule(x[i], g, state[i], ++steps[i], optimizer.groups()[i % 2].lr, optimizer.groups()[i % 2].weight_decay);
+        for (double& v : x[i]) v = rounded(v, dtype);
+      }
+      Transfers before = transfers();
+      optimizer.step();
+      Transfers after = transfers();
+      EXPECT_EQ(before.h2d_calls, after.h2d_calls);
+      EXPECT_EQ(before.d2h_calls, after.d2h_calls);
+    }
+    double bound = dtype == f64 ? 1e-13 : dtype == f32 ? 1e-5 : dtype == f16 ? 4e-3 : 3e-2;
+    for (std::size_t i = 0; i < shapes.size(); ++i) expect_near(groups[i % 2].parameters[i / 2], x[i], bound, bound);
+  }
+
+  static std::vector<DType> dtypes() {
+    return device().is_cpu() ? std::vector<DType>{f64, f32, f16, bf16} : std::vector<DType>{f32, f16, bf16};
+  }
+};
+
+TEST_P(Steps, SGDFollowsItsRecurrence) {
+  for (DType t : dtypes()) {
+    follow<optim::SGD>(optim::SGDOptions{.weight_decay = 0.1}, sgd_rule(0, 0, false), t);
+    follow<optim::SGD>(optim::SGDOptions{.momentum = 0.9, .dampening = 0.2}, sgd_rule(0.9, 0.2, false), t);
+    follow<optim::SGD>(optim::SGDOptions{.momentum = 0.8, .weight_decay = 0.1, .nesterov = true},
+                       sgd_rule(0.8, 0, true), t);
+  }
+}
+
+TEST_P(Steps, AdamFollowsItsRecurrence) {
+  for (DType t : dtypes()) {
+    follow<optim::Adam>(optim::AdamOptions{.weight_decay = 0.1}, adam_rule(0.9, 0.999, 1e-8, false), t);
+    follow<optim::Adam>(optim::AdamOptions{.beta1 = 0.5, .beta2 = 0.9, .eps = 0.1}, adam_rule(0.5, 0.9, 0.1, false), t);
+  }
+}
+
+TEST_P(Steps, AdamWFollowsItsRecurrence) {
+  for (DType t : dtypes()) {
+    follow<optim::AdamW>(optim::AdamWOptions{.beta2 = 0.95, .weight_decay = 0.1}, adam_rule(0.9, 0.95, 1e-8, true), t);
+  }
+}
+
+TEST_P(Steps, AreOneDispatchAGroup) {
+  if (device().is_cpu()) GTEST_SKIP() << "counts dispatches";
+  std::vector<optim::ParamGroup> groups(2);
+  for (int i = 0; i < 40; ++i) {
+    Tensor x = zeros({i % 7, 11}, {f32, device()}).requires_grad_();
+    x.set_grad(ones_like(x));
+    groups[static_cast<std::size_t>(i % 2)].parameters.push_back(x);
+  }
+  optim::AdamW optimizer(groups, {});
+  optimizer.step();  // makes the state
+  auto before = vulkan::recorder_stats(device()).dispatches;
+  optimizer.step();
+  EXPECT_EQ(vulkan::recorder_stats(device()).dispatches - before, 2u);
+}
+
+TEST_P(Steps, CountAsWritesInPlace) {
+  Tensor x = ones({3}, {f32, device()}).requires_grad_();
+  x.set_grad(ones_like(x));
+  optim::AdamW optimizer({x});
+  auto version = x.storage()->version;
+  optimizer.step();
+  EXPECT_GT(x.storage()->version, version);
+}
+
+TEST_P(Steps, TakeMoreParametersThanOneUpdateCarries) {
+  std::vector<Tensor> parameters;
+  for (int i = 0; i < 1500; ++i) {
+    parameters.push_back(ones({1 + i % 3}, {f32, device()}).requires_grad_());
+    parameters.back().set_grad(full({1 + i % 3}, i, {f32, device()}));
+  }
+  optim::SGD optimizer(parameters, {.lr = 1});
+  optimizer.step();
+  for (int i : {0, 700, 1364, 1365, 1499}) {
+    EXPECT_EQ(parameters[static_cast<std::size_t>(i)].select(0, 0).item<float>(), 1.0f - static_cast<float>(i));
+  }
+}
+
+ETNA_ON_EVERY_DEVICE(Steps);
+
+}  // namespace
+}  // namespace etna
