@@ -1,0 +1,36 @@
+#include <etna/tensor/ops.h>
+
+#include "conformance/samples.h"
+
+namespace etna::conformance {
+
+std::vector<Sample> samples_in_attention() {
+  auto attend = [](bool causal) {
+    return [causal](const TensorList& in) {
+      return scaled_dot_product_attention(in[0], in[1], in[2], in.size() > 3 ? in[3] : Tensor(), causal);
+    };
+  };
+  auto sample = [&](const char* name, Shape q, Shape kv, bool causal = false) {
+    return Sample("scaled_dot_product_attention", name).in(q).in(kv).in(kv).calls(attend(causal)).covers({"attention_backward"});
+  };
+  auto masked = [&](const char* name) {
+    return Sample("scaled_dot_product_attention", name).in({2, 2, 3, 4}).in({2, 2, 5, 4}).in({2, 2, 5, 4});
+  };
+  return {
+      sample("one head", {1, 3, 4}, {1, 5, 4}),
+      sample("batch of heads", {2, 2, 3, 4}, {2, 2, 5, 4}),
+      sample("causal", {2, 2, 5, 3}, {2, 2, 5, 3}, true),
+      sample("causal, more queries", {1, 5, 3}, {1, 2, 3}, true),
+      sample("causal, more keys", {1, 2, 3}, {1, 5, 3}, true),
+      sample("grouped heads", {2, 4, 3, 2}, {2, 2, 5, 2}),
+      sample("five dimensions", {2, 1, 2, 3, 4}, {2, 1, 2, 3, 4}),
+      sample("no queries", {2, 0, 4}, {2, 3, 4}),
+      sample("no keys", {2, 3, 4}, {2, 0, 4}),
+      sample("prime sizes", {2, 67, 13}, {2, 71, 13}).looser(4),
+      sample("prime sizes, causal", {1, 131, 67}, {1, 131, 67}, true).looser(4),
+      masked("bool mask").mask({3, 5}).calls(attend(false)).covers({"attention_backward"}),
+      masked("floating mask").in({2, 1, 3, 5}).calls(attend(false)).covers({"attention_backward"}),
+  };
+}
+
+}  // namespace etna::conformance
