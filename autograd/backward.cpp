@@ -36,7 +36,7 @@ void check_finite(const Node& node, const TensorList& grads) {
   for (std::size_t i = 0; i < grads.size(); ++i) {
     if (!grads[i].defined()) continue;
     NoGrad off;
-    if (sum(logical_not(isfinite(grads[i].to(f32)))).item<std::int64_t>() > 0) {
+    if (sum(logical_not(isfinite(grads[i]))).item<std::int64_t>() > 0) {
       throw GradError(fmt::format("backward: the gradient that '{}' gives its input {} {} holds a NaN or an infinity",
                                   node.name, i, str(grads[i].shape())));
     }
@@ -60,9 +60,13 @@ TensorList through_reference(const Node& node, const TensorList& in, std::span<c
   TensorList wanted;
   for (std::size_t i = 0; i < leaves.size(); ++i) {
     if (!node.needs[i]) continue;
-    if (!create_graph) {
-      leaves[i] = detail::alias(in[i]);
-      leaves[i].requires_grad_();
+    // Each input becomes a variable of its own: one that occurs twice, or that another depends on, must not collect the
+    // other's share, which reaches it along the edges of this node.
+    if (create_graph) {
+      leaves[i] = custom(
+          {in[i]}, [](const TensorList& x) { return x; }, [](const TensorList& g) { return g; }, "identity")[0];
+    } else {
+      leaves[i] = detail::alias(in[i]).requires_grad_();
     }
     wanted.push_back(leaves[i]);
   }
@@ -81,8 +85,8 @@ TensorList through_reference(const Node& node, const TensorList& in, std::span<c
   return result;
 }
 
-void apply_hooks(const Meta& meta, Tensor& grad) {
-  for (const auto& hook : meta.hooks) {
+void apply_hooks(const std::vector<Hook>& hooks, Tensor& grad) {
+  for (const Hook& hook : hooks) {
     if (Tensor replaced = hook(grad); replaced.defined()) grad = replaced;
   }
 }
@@ -156,16 +160,15 @@ TensorList run_backward(std::span<const Tensor> roots, std::span<const Tensor> r
   std::unordered_map<Node*, Pending> pending;
   std::priority_queue<std::shared_ptr<Node>, std::vector<std::shared_ptr<Node>>, Later> queue;
   // Where a gradient is caught instead of stored: targets, by leaf or by (node, output).
-  std::unordered_map<TensorImpl*, std::size_t> leaf_targets;
+  std::unordered_map<TensorImpl*, std::vector<std::size_t>> leaf_targets;
   std::map<std::pair<Node*, int>, std::vector<std::size_t>> node_targets;
   TensorList caught(targets.size());
-  std::vector<bool> caught_owned(targets.size(), false);
   for (std::size_t i = 0; i < targets.size(); ++i) {
     Edge edge = edge_to(targets[i]);
     if (edge.node)
       node_targets[{edge.node.get(), edge.output}].push_back(i);
     else if (targets[i].defined())
-      leaf_targets[targets[i].impl()] = i;
+      leaf_targets[targets[i].impl()].push_back(i);
   }
   // Nodes recorded before every target cannot lead to one.
   std::uint64_t lowest = targets.empty() || !leaf_targets.empty() ? 0 : ~std::uint64_t{0};
@@ -188,8 +191,8 @@ TensorList run_backward(std::span<const Tensor> roots, std::span<const Tensor> r
     auto [at, added] = pending.try_emplace(edge.node.get());
     Pending& p = at->second;
     if (added) {
-      p.grads.resize(edge.node->results.size());
-      p.owned.resize(edge.node->results.size(), false);
+      p.grads.resize(edge.node->hooks.size());
+      p.owned.resize(edge.node->hooks.size(), false);
       queue.push(edge.node);
     }
     auto k = static_cast<std::size_t>(edge.output);
@@ -217,8 +220,7 @@ TensorList run_backward(std::span<const Tensor> roots, std::span<const Tensor> r
     pending.erase(node.get());
     for (std::size_t i = 0; i < arrived.grads.size(); ++i) {
       if (!arrived.grads[i].defined()) continue;
-      if (auto result = node->results[i].lock(); result && result->autograd)
-        apply_hooks(static_cast<Meta&>(*result->autograd), arrived.grads[i]);
+      apply_hooks(node->hooks[i], arrived.grads[i]);
       if (auto found = node_targets.find({node.get(), static_cast<int>(i)}); found != node_targets.end()) {
         for (std::size_t t : found->second) caught[t] = arrived.grads[i];
       }
@@ -244,9 +246,10 @@ TensorList run_backward(std::span<const Tensor> roots, std::span<const Tensor> r
 
   for (LeafGrad& leaf : leaves) {
     Meta& meta = meta_of(leaf.leaf);
-    apply_hooks(meta, leaf.grad);
-    if (auto found = leaf_targets.find(leaf.leaf.impl()); found != leaf_targets.end())
-      caught[found->second] = leaf.grad;
+    apply_hooks(meta.hooks, leaf.grad);
+    if (auto found = leaf_targets.find(leaf.leaf.impl()); found != leaf_targets.end()) {
+      for (std::size_t t : found->second) caught[t] = leaf.grad;
+    }
     if (!targets.empty()) continue;
     if (!meta.grad.defined()) {
       // A gradient handed on unchanged may be shared with another leaf; .grad() must be the leaf's own to be scaled in place.

@@ -22,10 +22,11 @@ Tensor weighted_sum(const TensorList& outputs) {
   return total;
 }
 
-}  // namespace
+using Function = std::function<TensorList(const TensorList&)>;
 
-std::string gradcheck(const std::function<TensorList(const TensorList&)>& f, const TensorList& inputs,
-                      GradcheckOptions options) {
+/// @param constant_allowed where nothing is recorded the gradient counts as 0, and differences must agree
+std::string check_first(const Function& f, const TensorList& inputs, const GradcheckOptions& options,
+                        bool constant_allowed) {
   TensorList leaves;
   std::vector<std::size_t> wanted;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -38,8 +39,10 @@ std::string gradcheck(const std::function<TensorList(const TensorList&)>& f, con
   TensorList targets;
   for (std::size_t i : wanted) targets.push_back(leaves[i]);
   Tensor loss = weighted_sum(f(leaves));
-  if (!loss.defined() || !loss.requires_grad()) return "no output depends on an input that requires grad";
-  TensorList analytic = grad(std::span(&loss, 1), targets);
+  if (!loss.defined()) return "no output is floating, so there is nothing to check";
+  if (!loss.requires_grad() && !constant_allowed) return "no output depends on an input that requires grad";
+  TensorList analytic(targets.size());
+  if (loss.requires_grad()) analytic = grad(std::span(&loss, 1), targets);
 
   auto value_at = [&](std::size_t input, std::int64_t element, double shift) {
     NoGrad off;
@@ -64,14 +67,20 @@ std::string gradcheck(const std::function<TensorList(const TensorList&)>& f, con
       }
     }
   }
-  if (!options.second_order) return "";
-  GradcheckOptions first = options;
-  first.second_order = false;
+  return "";
+}
+
+}  // namespace
+
+std::string gradcheck(const Function& f, const TensorList& inputs, GradcheckOptions options) {
+  std::string first = check_first(f, inputs, options, false);
+  if (!first.empty() || !options.second_order) return first;
   auto gradient_of = [&](const TensorList& in) {
     GradMode on(true);
-    // Where the outer check only wants values, the inner derivative still needs leaves that are recorded.
+    // Where the check of this function only wants values, the derivative in it still needs leaves that are recorded.
     TensorList recorded = in, roots;
-    for (std::size_t i : wanted) {
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (!inputs[i].defined() || !inputs[i].requires_grad()) continue;
       if (!recorded[i].requires_grad()) recorded[i] = recorded[i].detach().clone().requires_grad_();
       roots.push_back(recorded[i]);
     }
@@ -82,8 +91,8 @@ std::string gradcheck(const std::function<TensorList(const TensorList&)>& f, con
     }
     return found;
   };
-  std::string second = gradcheck(gradient_of, inputs, first);
-  if (second == "no output depends on an input that requires grad") return "";  // linear
+  // The gradient of a linear function is constant.
+  std::string second = check_first(gradient_of, inputs, options, true);
   return second.empty() ? "" : "second order: " + second;
 }
 

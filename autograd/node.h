@@ -12,12 +12,14 @@ namespace etna::autograd {
 
 struct Node;
 
+using Hook = std::function<Tensor(const Tensor&)>;
+
 /// Hangs on every tensor that requires grad: leaves collect `grad`, results point to the node that made them.
 struct Meta final : AutogradMeta {
   std::shared_ptr<Node> node;  ///< null for a leaf
   int output = 0;              ///< which of the node's outputs this tensor is
   Tensor grad;                 ///< leaves only
-  std::vector<std::function<Tensor(const Tensor&)>> hooks;
+  std::vector<Hook> hooks;     ///< leaves only; those of results are the node's, which outlives their handles
 };
 
 Meta& meta_of(const Tensor& tensor);
@@ -47,7 +49,7 @@ struct Node {
   std::function<TensorList(const TensorList&)> custom;
   std::vector<Edge> edges;
   std::vector<bool> needs;
-  std::vector<std::weak_ptr<TensorImpl>> results;  ///< for hooks on results
+  std::vector<std::vector<Hook>> hooks;  ///< of each output
   bool freed = false;
 
   ~Node();

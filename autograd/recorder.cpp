@@ -45,8 +45,8 @@ class Recorder final : public GradRecorder {
 
   static void attach(const std::shared_ptr<Node>& node, std::span<Tensor> outputs) {
     node->sequence = next_sequence++;
+    node->hooks.resize(outputs.size());
     for (std::size_t i = 0; i < outputs.size(); ++i) {
-      node->results.push_back(outputs[i].impl_ptr());
       if (!is_floating(outputs[i].dtype())) continue;
       outputs[i].impl()->requires_grad = true;
       Meta& meta = meta_of(outputs[i]);
@@ -113,6 +113,7 @@ GradRecorder& grad_recorder() {
 bool Tensor::requires_grad() const { return defined() && impl_->requires_grad; }
 
 bool Tensor::is_leaf() const {
+  shape();
   autograd::Meta* meta = autograd::find_meta(*this);
   return meta == nullptr || !meta->node;
 }
@@ -145,7 +146,9 @@ Tensor Tensor::detach() const { return requires_grad() ? detail::alias(*this) : 
 
 void Tensor::register_hook(std::function<Tensor(const Tensor&)> hook) const {
   if (!requires_grad()) throw GradError("register_hook: the tensor does not require grad, so no gradient will come");
-  autograd::meta_of(*this).hooks.push_back(std::move(hook));
+  autograd::Meta& meta = autograd::meta_of(*this);
+  auto& hooks = meta.node ? meta.node->hooks[static_cast<std::size_t>(meta.output)] : meta.hooks;
+  hooks.push_back(std::move(hook));
 }
 
 void Tensor::backward(const Tensor& grad, bool retain_graph, bool create_graph) const {
