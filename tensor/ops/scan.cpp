@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 
+#include <etna/shaders/shaders.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/rows/rows.h>
+#include <etna/tensor/rows/vulkan.h>
 
 // cumsum along a dimension, and the triangles of the last two.
 namespace etna {
@@ -31,7 +33,30 @@ void cumsum_cpu(const OpCall& call, std::span<Tensor> out) {
   });
 }
 
-bool cumsum_vulkan(const OpCall&, std::span<Tensor> out) { return out[0].numel() == 0; }
+struct ScanPush {
+  std::uint64_t x, y;
+  std::uint32_t rows, n, inner;
+  std::uint32_t x_strides[3], y_strides[3];
+};
+static_assert(sizeof(ScanPush) == 56);
+
+bool cumsum_vulkan(const OpCall& call, std::span<Tensor> out) {
+  DType t = out[0].dtype();
+  if (t == f64 || (t == i64 && !vulkan::capabilities(out[0].device()).int64)) return false;
+  if (out[0].numel() == 0) return true;
+  auto a = call.as<ScanAttrs>();
+  rows::Strided x(call.in[0], a.dim), y(out[0], a.dim);
+  rows::Lanes lanes = y.inner > 1 ? rows::Lanes{1, 0, true} : y.length <= 64 ? rows::Lanes{32} : rows::Lanes{};
+  ScanPush push{
+      x.x.address(), out[0].address(), vulkan::word(y.rows), vulkan::word(y.length), vulkan::word(y.inner), {}, {}};
+  std::copy_n(x.strides, 3, push.x_strides);
+  std::copy_n(y.strides, 3, push.y_strides);
+  vulkan::launch(t == i64 ? shaders::scan_i64 : shaders::scan_float, call,
+                 {vulkan::word(lanes.lanes), vulkan::word(lanes.columns), vulkan::word(a.reverse),
+                  vulkan::word(x.x.dtype()), vulkan::word(t)},
+                 push, vulkan::grid(lanes.groups(y.rows)), {&x.x}, {&out[0]});
+  return true;
+}
 
 /// Each element plus the sum of those before it, by doubling.
 TensorList cumsum_reference(const OpCall& call) {
@@ -97,7 +122,33 @@ void triangle_cpu(const OpCall& call, std::span<Tensor> out) {
   });
 }
 
-bool triangle_vulkan(const OpCall&, std::span<Tensor> out) { return out[0].numel() == 0; }
+struct TrianglePush {
+  std::uint64_t x, y;
+  std::uint32_t n, height, width;
+  std::uint32_t x_strides[3];
+  std::int32_t diagonal;
+};
+static_assert(sizeof(TrianglePush) == 48);
+
+bool triangle_vulkan(const OpCall& call, std::span<Tensor> out) {
+  if (out[0].numel() == 0) return true;
+  auto a = call.as<TriangleAttrs>();
+  // As rows along the last dimension but one, so that matrices are counted by the outer stride and columns by the inner.
+  rows::Strided x(call.in[0], call.in[0].dim() - 2);
+  std::int64_t height = x.length, width = x.inner;
+  std::int64_t diagonal = std::clamp<std::int64_t>(a.diagonal, -height - width, height + width);
+  TrianglePush push{x.x.address(),
+                    out[0].address(),
+                    vulkan::word(out[0].numel()),
+                    vulkan::word(height),
+                    vulkan::word(width),
+                    {x.strides[0], x.strides[2], x.strides[1]},
+                    static_cast<std::int32_t>(diagonal)};
+  vulkan::launch(shaders::triangle, call,
+                 {vulkan::word(static_cast<int>(item_size(out[0].dtype()))), vulkan::word(a.upper)}, push,
+                 vulkan::grid((out[0].numel() + 1023) / 1024), {&x.x}, {&out[0]});
+  return true;
+}
 
 TensorList triangle_reference(const OpCall& call) {
   auto a = call.as<TriangleAttrs>();

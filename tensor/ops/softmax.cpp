@@ -1,10 +1,12 @@
 #include <fmt/format.h>
 
 #include <etna/device/cpu/math.h>
+#include <etna/shaders/shaders.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/rows/lanes.h>
 #include <etna/tensor/rows/rows.h>
+#include <etna/tensor/rows/vulkan.h>
 
 // softmax and log_softmax along any dimension. A NaN, a +inf, or a row of -inf alone gives a row of NaN.
 namespace etna {
@@ -94,18 +96,52 @@ TensorList backward_reference(const OpCall& call) {
   return {dx.to(call.in[1].dtype())};
 }
 
-bool forward_vulkan(const OpCall&, std::span<Tensor> out) { return out[0].numel() == 0; }
-bool backward_vulkan(const OpCall&, std::span<Tensor> out) { return out[0].numel() == 0; }
+struct Push {
+  std::uint64_t a, b, y;
+  std::uint32_t rows, n, inner;
+  std::uint32_t a_strides[3], b_strides[3], y_strides[3];
+};
+static_assert(sizeof(Push) == 72);
+
+/// All four ops: in[0] is x or the gradient of y, in[1] the y of the forward pass.
+template <bool backward>
+bool vulkan(const OpCall& call, std::span<Tensor> out) {
+  auto attrs = call.as<SoftmaxAttrs>();
+  for (const Tensor& x : call.in) {
+    if (x.dtype() == f64) return false;
+  }
+  if (out[0].numel() == 0) return true;
+  rows::Strided a(call.in[0], attrs.dim), b(call.in.back(), attrs.dim), y(out[0], attrs.dim);
+  rows::Lanes lanes = rows::lanes_for(y.length, y.inner > 1, 16);
+  Push push{a.x.address(),
+            b.x.address(),
+            y.x.address(),
+            vulkan::word(y.rows),
+            vulkan::word(y.length),
+            vulkan::word(y.inner),
+            {},
+            {},
+            {}};
+  std::copy_n(a.strides, 3, push.a_strides);
+  std::copy_n(b.strides, 3, push.b_strides);
+  std::copy_n(y.strides, 3, push.y_strides);
+  vulkan::launch(
+      shaders::softmax, call,
+      {vulkan::word(lanes.lanes), vulkan::word(lanes.columns), vulkan::word((backward ? 2 : 0) + (attrs.log ? 1 : 0)),
+       vulkan::word(lanes.held), vulkan::word(a.x.dtype()), vulkan::word(b.x.dtype()), vulkan::word(y.x.dtype())},
+      push, vulkan::grid(lanes.groups(y.rows)), {&a.x, &b.x}, {&out[0]});
+  return true;
+}
 
 const OpDef kSoftmaxBackward = {.name = "softmax_backward",
                                 .infer = infer,
                                 .cpu = backward_cpu,
-                                .vulkan = backward_vulkan,
+                                .vulkan = vulkan<true>,
                                 .reference = backward_reference};
 const OpDef kLogSoftmaxBackward = {.name = "log_softmax_backward",
                                    .infer = infer,
                                    .cpu = backward_cpu,
-                                   .vulkan = backward_vulkan,
+                                   .vulkan = vulkan<true>,
                                    .reference = backward_reference};
 
 TensorList vjp(const VjpCall& call) {
@@ -116,14 +152,14 @@ TensorList vjp(const VjpCall& call) {
 const OpDef kSoftmax = {.name = "softmax",
                         .infer = infer,
                         .cpu = forward_cpu,
-                        .vulkan = forward_vulkan,
+                        .vulkan = vulkan<false>,
                         .reference = reference,
                         .vjp = vjp,
                         .saved = Saved::outputs};
 const OpDef kLogSoftmax = {.name = "log_softmax",
                            .infer = infer,
                            .cpu = forward_cpu,
-                           .vulkan = forward_vulkan,
+                           .vulkan = vulkan<false>,
                            .reference = reference,
                            .vjp = vjp,
                            .saved = Saved::outputs};

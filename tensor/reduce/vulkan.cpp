@@ -27,9 +27,10 @@ const vulkan::Shader* shader_for(Kind kind, DType t, const vulkan::Capabilities&
   return &shaders::reduce_int;
 }
 
-/// Threads that share an output: few choices, since each makes a pipeline of its own.
-std::int64_t lanes_for(std::int64_t outputs, std::int64_t length, bool columns) {
-  if (columns) return length < 8 ? 1 : outputs < 32 ? 32 : 8;
+/// Threads that share an output: few choices, since each makes a pipeline of its own. Eight columns side by side still read
+/// whole sectors of 32 bytes.
+std::int64_t lanes_for(std::int64_t outputs, std::int64_t length, bool columns, const vulkan::Capabilities& can) {
+  if (columns) return length < 8 ? 1 : outputs < std::int64_t{64} * can.compute_units && length >= 32 ? 32 : 8;
   return length <= 4 ? 1 : length <= 32 ? 8 : length <= 256 ? 32 : kThreads;
 }
 
@@ -97,7 +98,7 @@ bool vulkan(const OpCall& call, std::span<Tensor> out) {
     plan = Plan(x, a.dims);
   }
   bool columns = plan.columns();
-  std::int64_t lanes = lanes_for(plan.outputs, plan.length, columns);
+  std::int64_t lanes = lanes_for(plan.outputs, plan.length, columns, can);
   std::int64_t groups = (plan.outputs * lanes + kThreads - 1) / kThreads;
   // Enough workgroups to fill the device, but sixteen elements a thread at least.
   std::int64_t wanted = std::int64_t{8} * can.compute_units / groups, useful = plan.length / (lanes * 16);
@@ -118,7 +119,7 @@ bool vulkan(const OpCall& call, std::span<Tensor> out) {
   dispatch(x, states, push, lanes, columns, false, true);
   push.length = push.piece = vulkan::word(pieces);
   push.pieces = 1;
-  dispatch(states, y, push, lanes_for(plan.outputs, pieces, plan.outputs > 1), plan.outputs > 1, true, false);
+  dispatch(states, y, push, lanes_for(plan.outputs, pieces, plan.outputs > 1, can), plan.outputs > 1, true, false);
   return true;
 }
 

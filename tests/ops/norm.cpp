@@ -37,32 +37,44 @@ std::vector<Tensor> inputs(DType t) {
 }
 
 TEST(Norm, AgreesWithLoopsOverStridesAndDtypes) {
-  for (DType t : {f64, f32, f16, bf16}) {
-    for (const Tensor& x : inputs(t)) {
-      std::int64_t n = x.size(-1);
-      for (DType tw : {t, f32}) {
-        Tensor w = random_tensor({2 * n}, tw, 3).slice(0, 0, 2 * n, 2), b = random_tensor({n}, tw, 4);
-        expect_close(layer_norm(x, w, b), expected(x, w, b, false, 1e-5), unit(t), 2 * unit(t));
-        expect_close(layer_norm(x, w, {}), expected(x, w, {}, false, 1e-5), unit(t), 2 * unit(t));
-        expect_close(layer_norm(x, {}, b), expected(x, {}, b, false, 1e-5), unit(t), 2 * unit(t));
-        expect_close(rms_norm(x, w), expected(x, w, {}, true, 1e-6), unit(t), 2 * unit(t));
+  for (Device device : devices()) {
+    for (DType t : floats(device)) {
+      for (const Tensor& host : inputs(t)) {
+        Tensor x = placed(host, device);
+        std::int64_t n = host.size(-1);
+        std::string what = str(host.shape()) + " on " + device.str();
+        auto check = [&](const Tensor& y, const std::vector<double>& want) {
+          expect_close(y, want, unit(t), 2 * unit(t), what);
+        };
+        for (DType tw : {t, f32}) {
+          Tensor host_w = random_tensor({2 * n}, tw, 3).slice(0, 0, 2 * n, 2), host_b = random_tensor({n}, tw, 4);
+          Tensor w = placed(host_w, device), b = host_b.to(device);
+          check(layer_norm(x, w, b), expected(host, host_w, host_b, false, 1e-5));
+          check(rms_norm(x, w), expected(host, host_w, {}, true, 1e-6));
+          if (t != f32) continue;
+          check(layer_norm(x, w, {}), expected(host, host_w, {}, false, 1e-5));
+          check(layer_norm(x, {}, b), expected(host, {}, host_b, false, 1e-5));
+          check(rms_norm(x, {}, 0.1), expected(host, {}, {}, true, 0.1));
+        }
+        EXPECT_EQ(layer_norm(x, {}, {}).dtype(), t);
       }
-      expect_close(rms_norm(x, {}, 0.1), expected(x, {}, {}, true, 0.1), unit(t), 2 * unit(t));
-      EXPECT_EQ(layer_norm(x, {}, {}).dtype(), t);
     }
   }
 }
 
 TEST(Norm, KeepsDigitsWhereTheMeanIsLarge) {
   Tensor x = random_tensor({3, 512}, f32, 1, 4096, 4097);
-  expect_close(layer_norm(x, {}, {}), expected(x, {}, {}, false, 1e-5), 1e-6, 1e-6);
+  std::vector<double> want = expected(x, {}, {}, false, 1e-5);
+  for (Device device : devices()) expect_close(layer_norm(x.to(device), {}, {}), want, 1e-6, 2e-6);
 }
 
 TEST(Norm, KeepsNaNVisible) {
-  Tensor x = from_vector<float>({1, NAN, 3, 1, 2, 3}, {2, 3});
-  for (const Tensor& y : {layer_norm(x, {}, {}), rms_norm(x, {})}) {
-    EXPECT_TRUE(std::isnan(y.to_vector<double>()[0]));
-    EXPECT_FALSE(std::isnan(y.to_vector<double>()[3]));
+  for (Device device : devices()) {
+    Tensor x = from_vector<float>({1, NAN, 3, 1, 2, 3}, {2, 3}, device);
+    for (const Tensor& y : {layer_norm(x, {}, {}), rms_norm(x, {})}) {
+      EXPECT_TRUE(std::isnan(y.to_vector<double>()[0]));
+      EXPECT_FALSE(std::isnan(y.to_vector<double>()[3]));
+    }
   }
 }
 
@@ -92,27 +104,38 @@ TEST(Norm, GradientsAgreeWithDifferences) {
 }
 
 TEST(Norm, GradientsInShortFloatsFollowThoseInDouble) {
-  for (DType t : {f32, f16, bf16}) {
-    for (bool rms : {false, true}) {
-      TensorList in = {random_tensor({150, 67}, t), random_tensor({67}, f32, 2), random_tensor({67}, f32, 3)}, exact;
-      for (Tensor& v : in) exact.push_back(v.to(f64).clone().requires_grad_()), v.requires_grad_();
-      Tensor g = random_tensor({150, 67}, t, 5);
-      auto run = [&](const TensorList& v) { return rms ? rms_norm(v[0], v[1]) : layer_norm(v[0], v[1], v[2]); };
-      run(in).backward(g);
-      run(exact).backward(g.to(f64));
-      for (std::size_t i = 0; i < (rms ? 2u : 3u); ++i) {
-        EXPECT_EQ(in[i].grad().dtype(), in[i].dtype());
-        expect_close(in[i].grad(), exact[i].grad().to_vector<double>(), unit(t), i == 0 ? 4 * unit(t) : 1e-5);
+  for (Device device : devices()) {
+    for (DType t : {f32, f16, bf16}) {
+      for (Shape shape : {Shape{150, 67}, Shape{37, 3}, Shape{5, 2, 300}, Shape{67, 1031}, Shape{19, 5003}}) {
+        for (bool rms : {false, true}) {
+          if (t != f32 && shape.back() > 300) continue;
+          std::int64_t n = shape.back();
+          TensorList in = {random_tensor(shape, t), random_tensor({n}, f32, 2), random_tensor({n}, f32, 3)}, exact;
+          for (Tensor& v : in)
+            exact.push_back(v.to(f64).clone().requires_grad_()), v = v.clone().to(device).requires_grad_();
+          Tensor g = random_tensor(shape, t, 5);
+          auto run = [&](const TensorList& v) { return rms ? rms_norm(v[0], v[1]) : layer_norm(v[0], v[1], v[2]); };
+          run(in).backward(g.to(device));
+          run(exact).backward(g.to(f64));
+          for (std::size_t i = 0; i < (rms ? 2u : 3u); ++i) {
+            EXPECT_EQ(in[i].grad().dtype(), in[i].dtype());
+            expect_close(in[i].grad(), exact[i].grad().to_vector<double>(), unit(t),
+                         i != 0 ? 2e-5 : (n < 8 ? 40 : 4) * unit(t), str(shape) + " on " + device.str());
+          }
+        }
       }
     }
   }
 }
 
 TEST(Norm, GivesTheParametersOfNoRowsZeroGradients) {
-  Tensor x = zeros({0, 3}), w = ones({3}).requires_grad_(), b = ones({3}).requires_grad_();
-  layer_norm(x, w, b).backward(zeros({0, 3}));
-  expect_close(w.grad(), {0, 0, 0}, 0);
-  expect_close(b.grad(), {0, 0, 0}, 0);
+  for (Device device : devices()) {
+    Tensor x = zeros({0, 3}, {f32, device}), w = ones({3}, {f32, device}).requires_grad_(),
+           b = ones({3}, {f32, device}).requires_grad_();
+    layer_norm(x, w, b).backward(zeros({0, 3}, {f32, device}));
+    expect_close(w.grad(), {0, 0, 0}, 0);
+    expect_close(b.grad(), {0, 0, 0}, 0);
+  }
 }
 
 }  // namespace

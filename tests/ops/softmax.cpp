@@ -39,28 +39,51 @@ std::vector<Case> cases(DType t) {
 }
 
 TEST(Softmax, AgreesWithLoopsOverStridesAndDtypes) {
-  for (DType t : {f64, f32, f16, bf16}) {
-    for (const Case& c : cases(t)) {
-      auto want = [&](bool log) { return map_rows(c.x, c.dim, [log](const auto& v) { return softmax_of(v, log); }); };
-      expect_close(softmax(c.x, c.dim), want(false), unit(t), t == f16 ? 1e-7 : 0);
-      expect_close(log_softmax(c.x, c.dim), want(true), unit(t), unit(t));
-      EXPECT_EQ(softmax(c.x, c.dim).dtype(), t);
+  for (Device device : devices()) {
+    for (DType t : floats(device)) {
+      for (const Case& c : cases(t)) {
+        auto want = [&](bool log) { return map_rows(c.x, c.dim, [log](const auto& v) { return softmax_of(v, log); }); };
+        Tensor x = placed(c.x, device);
+        std::string what = str(x.shape()) + " along " + std::to_string(c.dim) + " on " + device.str();
+        expect_close(softmax(x, c.dim), want(false), 4 * unit(t), t == f16 ? 1e-7 : 0, what);
+        expect_close(log_softmax(x, c.dim), want(true), unit(t), unit(t), what);
+        EXPECT_EQ(softmax(x, c.dim).dtype(), t);
+      }
     }
   }
 }
 
 TEST(Softmax, KeepsNaNVisible) {
-  Tensor x = from_vector<float>({1, NAN, 3, 1, 2, 3}, {2, 3});
-  EXPECT_TRUE(std::isnan(softmax(x, 1).to_vector<double>()[0]));
-  EXPECT_TRUE(std::isnan(log_softmax(x, 1).to_vector<double>()[2]));
-  EXPECT_FALSE(std::isnan(softmax(x, 1).to_vector<double>()[3]));
+  for (Device device : devices()) {
+    for (std::int64_t n : {3, 6000}) {
+      std::vector<float> values(static_cast<std::size_t>(2 * n), 1.0f);
+      values[1] = static_cast<float>(kNaN);
+      Tensor x = from_vector(values, {2, n}, device);
+      for (const Tensor& y : {softmax(x, 1), log_softmax(x, 1)}) {
+        std::vector<double> found = y.to_vector<double>();
+        for (std::int64_t i = 0; i < 2 * n; ++i) EXPECT_EQ(std::isnan(found[static_cast<std::size_t>(i)]), i < n);
+      }
+    }
+  }
 }
 
 TEST(Softmax, OfMinusInfinityAloneIsNaNAndAmongOthersZero) {
   auto inf = -static_cast<float>(kInf);
-  Tensor x = from_vector<float>({inf, inf, inf, 0}, {2, 2});
-  expect_close(softmax(x, 1), {kNaN, kNaN, 0, 1}, 0);
-  expect_close(log_softmax(x, 1), {kNaN, kNaN, -kInf, 0}, 0);
+  for (Device device : devices()) {
+    Tensor x = from_vector<float>({inf, inf, inf, 0}, {2, 2}, device);
+    expect_close(softmax(x, 1), {kNaN, kNaN, 0, 1}, 0);
+    expect_close(log_softmax(x, 1), {kNaN, kNaN, -kInf, 0}, 0);
+    // Long enough that it is read twice, with nothing but -inf in most lanes.
+    std::vector<float> values(12000, inf);
+    std::vector<double> want(12000, 0), want_log(12000, -kInf);
+    values[5000] = values[100] = 3;
+    want[5000] = want[100] = 0.5;
+    want_log[5000] = want_log[100] = std::log(0.5);
+    for (std::size_t i = 6000; i < 12000; ++i) want[i] = want_log[i] = kNaN;
+    Tensor wide = from_vector(values, {2, 6000}, device);
+    expect_close(softmax(wide, 1), want, 1e-6);
+    expect_close(log_softmax(wide, 1), want_log, 1e-6);
+  }
 }
 
 TEST(Softmax, SaysWhatIsWrong) {
@@ -79,13 +102,17 @@ TEST(Softmax, GradientsAgreeWithDifferences) {
 }
 
 TEST(Softmax, GradientsInShortFloatsFollowThoseInDouble) {
-  for (DType t : {f32, f16, bf16}) {
-    for (bool log : {false, true}) {
-      Tensor x = random_tensor({7, 257}, t).requires_grad_(), exact = x.detach().to(f64).requires_grad_();
-      Tensor g = random_tensor({7, 257}, t, 5);
-      (log ? log_softmax(x, 1) : softmax(x, 1)).backward(g);
-      (log ? log_softmax(exact, 1) : softmax(exact, 1)).backward(g.to(f64));
-      expect_close(x.grad(), exact.grad().to_vector<double>(), unit(t), log ? 40 * unit(t) : unit(t) * 0.02);
+  for (Device device : devices()) {
+    for (DType t : {f32, f16, bf16}) {
+      for (Shape shape : {Shape{7, 31}, Shape{7, 257}, Shape{2, 5033}, Shape{3, 70, 9}}) {
+        for (bool log : {false, true}) {
+          Tensor host = random_tensor(shape, t), host_g = random_tensor(shape, t, 5);
+          Tensor exact = host.to(f64).clone().requires_grad_(), x = host.clone().to(device).requires_grad_();
+          (log ? log_softmax(x, 1) : softmax(x, 1)).backward(host_g.to(device));
+          (log ? log_softmax(exact, 1) : softmax(exact, 1)).backward(host_g.to(f64));
+          expect_close(x.grad(), exact.grad().to_vector<double>(), unit(t), log ? 40 * unit(t) : unit(t) * 0.05);
+        }
+      }
     }
   }
 }

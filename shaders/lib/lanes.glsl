@@ -1,0 +1,50 @@
+// A workgroup of 256 threads as SLOTS rows x LANES threads that share a row. Where a row's elements are neighbours in memory
+// the lanes lie side by side, where neighbouring rows are (COLUMNS) the slots do.
+//
+// A row's lanes are joined through shared memory in two steps, sixteen values a thread in each: two barriers, the same order
+// of additions on every device, no assumption about subgroups. All threads of the workgroup must call a joining function.
+//
+// The shader specializes constants 0 and 1 with LANES and COLUMNS; its own start at 2.
+#ifndef ETNA_LANES_GLSL
+#define ETNA_LANES_GLSL
+
+layout(local_size_x = 256) in;
+layout(constant_id = 0) const uint LANES = 256;
+layout(constant_id = 1) const uint COLUMNS = 0;
+const uint SLOTS = 256 / LANES;
+
+uint workgroup_index() { return gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x; }
+uint this_lane() { return COLUMNS != 0 ? gl_LocalInvocationID.x / SLOTS : gl_LocalInvocationID.x % LANES; }
+uint this_slot() { return COLUMNS != 0 ? gl_LocalInvocationID.x % SLOTS : gl_LocalInvocationID.x / LANES; }
+uint thread_of(uint slot, uint lane) { return COLUMNS != 0 ? lane * SLOTS + slot : slot * LANES + lane; }
+
+shared vec2 lane_values[256];
+shared vec2 lane_groups[16];
+
+// vec2 NAME(vec2 v): join(join(v of lane 0, v of lane 1), ...), the same in every lane of the row.
+#define ETNA_JOIN_LANES(name, join)                                                          \
+  vec2 name(vec2 v) {                                                                        \
+    if (LANES == 1) return v;                                                                \
+    uint lane = this_lane(), slot = this_slot();                                             \
+    lane_values[gl_LocalInvocationID.x] = v;                                                 \
+    barrier();                                                                               \
+    vec2 all;                                                                                \
+    if (LANES <= 16) {                                                                       \
+      all = lane_values[thread_of(slot, 0)];                                                 \
+      for (uint k = 1; k < LANES; ++k) all = join(all, lane_values[thread_of(slot, k)]);     \
+      barrier();                                                                             \
+      return all;                                                                            \
+    }                                                                                        \
+    uint groups = LANES / 16;                                                                \
+    if (lane < groups) {                                                                     \
+      all = lane_values[thread_of(slot, lane)];                                              \
+      for (uint k = 1; k < 16; ++k) all = join(all, lane_values[thread_of(slot, lane + k * groups)]); \
+      lane_groups[slot * groups + lane] = all;                                               \
+    }                                                                                        \
+    barrier();                                                                               \
+    all = lane_groups[slot * groups];                                                        \
+    for (uint k = 1; k < groups; ++k) all = join(all, lane_groups[slot * groups + k]);       \
+    return all;                                                                              \
+  }
+
+#endif

@@ -1,0 +1,118 @@
+#version 460
+#extension GL_GOOGLE_include_directive : require
+// Gradients of layer_norm and rms_norm. Bytes-bound: x and the gradient are read once, dx is written once; the moments of a row
+// are taken again from x rather than kept from the forward pass. With n the normalized x and s = gradient · weight,
+//   dx = (s - mean(s) - n · mean(s · n)) / deviation     (rms_norm: without mean(s))
+//
+// For dweight = Σ gradient · n and dbias = Σ gradient over rows, each workgroup goes through every GROUPS-th block of rows with
+// the sums of its columns in registers, and leaves one line of partial sums; a column reduction adds the lines. Rows too long
+// for registers keep the running sums in their line.
+//
+// variant: norm_backward
+
+#include "dtype.glsl"
+#include "lanes.glsl"
+
+layout(constant_id = 2) const uint RMS = 0;
+layout(constant_id = 3) const uint HELD = 4;
+layout(constant_id = 4) const uint G_DTYPE = 1;
+layout(constant_id = 5) const uint X_DTYPE = 1;
+layout(constant_id = 6) const uint W_DTYPE = 1;
+layout(constant_id = 7) const uint GIVEN = 1;  // 1: weight
+layout(constant_id = 8) const uint WANTS = 3;  // 1: dweight, 2: dbias
+
+const uint ARRAY = HELD > 0 ? HELD : 1;
+const bool WEIGHT = (WANTS & 1) != 0, BIAS = (WANTS & 2) != 0;
+
+layout(push_constant, scalar) uniform Push {
+  uvec2 g, x, w, dx;
+  uvec2 partial_weight, partial_bias;  // [groups, n] f32
+  uint rows, n, groups;
+  uvec2 g_strides, x_strides;
+  uint w_stride;
+  float eps;
+} p;
+
+vec2 join_sum(vec2 a, vec2 b) { return a + b; }
+ETNA_JOIN_LANES(row_sum, join_sum)
+
+// The sum over this workgroup's slots of what each holds for the same column, in every thread of slot 0.
+float over_slots(float v, uint lane, uint slot) {
+  if (SLOTS == 1) return v;
+  lane_values[gl_LocalInvocationID.x].x = v;
+  barrier();
+  if (slot == 0) {
+    for (uint k = 1; k < SLOTS; ++k) v += lane_values[thread_of(k, lane)].x;
+  }
+  barrier();
+  return v;
+}
+
+void main() {
+  uint lane = this_lane(), slot = this_slot(), group = workgroup_index();
+  if (group >= p.groups) return;
+  float held_x[ARRAY], held_g[ARRAY], sum_weight[ARRAY], sum_bias[ARRAY];
+  for (uint k = 0; k < ARRAY; ++k) sum_weight[k] = sum_bias[k] = 0.0;
+  float count = float(p.n);
+
+  for (uint first = group * SLOTS; first < p.rows; first += p.groups * SLOTS) {
+    uint row = first + slot;
+    uint n = row < p.rows ? p.n : 0, base_x = row * p.x_strides.x, base_g = row * p.g_strides.x;
+#define X(k, i) (HELD > 0 ? held_x[k] : load_float(p.x, base_x + (i) * p.x_strides.y, X_DTYPE))
+#define G(k, i) (HELD > 0 ? held_g[k] : load_float(p.g, base_g + (i) * p.g_strides.y, G_DTYPE))
+#define NORMED(k, i) (((X(k, i) - mean) - about.y) * scale)
+#define SCALED(k, i) (G(k, i) * ((GIVEN & 1) != 0 ? load_float(p.w, (i) * p.w_stride, W_DTYPE) : 1.0))
+    if (HELD > 0) {
+      for (uint k = 0; k < HELD; ++k) {
+        uint i = k * LANES + lane;
+        held_x[k] = i < n ? load_float(p.x, base_x + i * p.x_strides.y, X_DTYPE) : 0.0;
+        held_g[k] = i < n ? load_float(p.g, base_g + i * p.g_strides.y, G_DTYPE) : 0.0;
+      }
+    }
+    float mean = 0.0;
+    if (RMS == 0) {
+      float total = 0.0;
+      for (uint k = 0, i = lane; i < n; ++k, i += LANES) total += X(k, i);
+      mean = row_sum(vec2(total, 0.0)).x / count;
+    }
+    vec2 about = vec2(0.0);  // Σ d², Σ d: what rounding took from the mean
+    for (uint k = 0, i = lane; i < n; ++k, i += LANES) {
+      float d = X(k, i) - mean;
+      about += vec2(d * d, d);
+    }
+    about = row_sum(about) / count;
+    if (RMS != 0) about.y = 0.0;
+    float scale = 1.0 / sqrt(about.x - about.y * about.y + p.eps);
+
+    vec2 along = vec2(0.0);  // Σ s · n, Σ s
+    for (uint k = 0, i = lane; i < n; ++k, i += LANES) {
+      float s = SCALED(k, i);
+      along += vec2(s * NORMED(k, i), s);
+    }
+    along = row_sum(along) / count;
+    if (RMS != 0) along.y = 0.0;
+    for (uint k = 0, i = lane; i < n; ++k, i += LANES) {
+      float normed = NORMED(k, i), g = G(k, i);
+      store_float(p.dx, row * p.n + i, X_DTYPE, (SCALED(k, i) - along.y - normed * along.x) * scale);
+      if (HELD > 0) {
+        if (WEIGHT) sum_weight[k] += g * normed;
+        if (BIAS) sum_bias[k] += g;
+      } else {
+        uint at = group * p.n + i;
+        bool opens = first == group * SLOTS;
+        if (WEIGHT) BufferF32(p.partial_weight).v[at] = (opens ? 0.0 : BufferF32(p.partial_weight).v[at]) + g * normed;
+        if (BIAS) BufferF32(p.partial_bias).v[at] = (opens ? 0.0 : BufferF32(p.partial_bias).v[at]) + g;
+      }
+    }
+  }
+
+  if (HELD == 0) return;
+  for (uint k = 0; k < HELD; ++k) {
+    uint i = k * LANES + lane;
+    float total_weight = WEIGHT ? over_slots(sum_weight[k], lane, slot) : 0.0;
+    float total_bias = BIAS ? over_slots(sum_bias[k], lane, slot) : 0.0;
+    if (slot != 0 || i >= p.n) continue;
+    if (WEIGHT) BufferF32(p.partial_weight).v[group * p.n + i] = total_weight;
+    if (BIAS) BufferF32(p.partial_bias).v[group * p.n + i] = total_bias;
+  }
+}

@@ -1,0 +1,54 @@
+#version 460
+#extension GL_GOOGLE_include_directive : require
+// Cumulative sums along one dimension. A row's lanes take LANES elements at a time, scan them by doubling in shared memory, and
+// carry the last sum on. Bytes-bound in principle, in practice held back by the barriers of long rows; such rows are rare.
+//
+// variant: scan_float T=float T_FLOAT
+// variant: scan_i64 T=int64_t T_I64
+
+#include "dtype.glsl"
+#include "lanes.glsl"
+
+layout(constant_id = 2) const uint REVERSE = 0;
+layout(constant_id = 3) const uint X_DTYPE = 1;
+layout(constant_id = 4) const uint Y_DTYPE = 1;
+
+layout(push_constant, scalar) uniform Push {
+  uvec2 x, y;
+  uint rows, n, inner;
+  uvec3 x_strides, y_strides;  // outer, inner, along
+} p;
+
+shared T sums[256];
+
+void main() {
+  uint lane = this_lane(), slot = this_slot(), t = gl_LocalInvocationID.x;
+  uint row = workgroup_index() * SLOTS + slot;
+  bool there = row < p.rows;
+  uint outer = row / p.inner, inner = row % p.inner;
+  uint base_x = outer * p.x_strides.x + inner * p.x_strides.y, base_y = outer * p.y_strides.x + inner * p.y_strides.y;
+  T carried = T(0);
+  for (uint first = 0; first < p.n; first += LANES) {
+    uint i = first + lane;
+    bool inside = there && i < p.n;
+    uint at = REVERSE != 0 ? p.n - 1 - i : i;
+    T sum = inside ? load_value(p.x, base_x + at * p.x_strides.z, X_DTYPE) : T(0);
+    if (LANES > 1) {
+      sums[t] = sum;
+      barrier();
+      for (uint apart = 1; apart < LANES; apart *= 2) {
+        if (lane >= apart) sum += sums[thread_of(slot, lane - apart)];
+        barrier();
+        sums[t] = sum;
+        barrier();
+      }
+    }
+    if (inside) store_value(p.y, base_y + at * p.y_strides.z, Y_DTYPE, carried + sum);
+    if (LANES > 1) {
+      carried += sums[thread_of(slot, LANES - 1)];
+      barrier();
+    } else {
+      carried += sum;
+    }
+  }
+}

@@ -1,0 +1,133 @@
+#version 460
+#extension GL_GOOGLE_include_directive : require
+// softmax, log_softmax and their gradients along one dimension. Bytes-bound: one read of each input, one write. Rows of up to
+// LANES x HELD elements live in registers; longer ones are read twice, the first time with a running maximum that rescales the
+// sum of exponentials (Milakov & Gimelshein 2018), the second time mostly from the cache. Short rows share a workgroup.
+//
+// variant: softmax
+
+#include "dtype.glsl"
+#include "lanes.glsl"
+#include "math.glsl"
+
+layout(constant_id = 2) const uint OP = 0;
+layout(constant_id = 3) const uint HELD = 4;  // elements a thread holds; 0: rows are too long to be held
+layout(constant_id = 4) const uint A_DTYPE = 1;
+layout(constant_id = 5) const uint B_DTYPE = 1;
+layout(constant_id = 6) const uint Y_DTYPE = 1;
+
+const uint SOFTMAX = 0, LOG_SOFTMAX = 1, SOFTMAX_BACKWARD = 2, LOG_SOFTMAX_BACKWARD = 3;
+const bool BACKWARD = OP >= SOFTMAX_BACKWARD;
+const uint ARRAY = HELD > 0 ? HELD : 1;
+
+// a: x, or the gradient of y; b: y of the forward pass
+layout(push_constant, scalar) uniform Push {
+  uvec2 a, b, y;
+  uint rows, n, inner;  // rows are counted over the dimensions before (outer) and behind (inner) the one worked along
+  uvec3 a_strides, b_strides, y_strides;  // outer, inner, along
+} p;
+
+// Σ exp, relative to the largest: x is the largest, y the sum, 0 while nothing but -inf was seen.
+vec2 join_exponentials(vec2 a, vec2 b) {
+  float largest = m_max(a.x, b.x);
+  float sum = 0.0;
+  if (a.y != 0.0) sum += a.y * exp(a.x - largest);
+  if (b.y != 0.0) sum += b.y * exp(b.x - largest);
+  return vec2(largest, sum);
+}
+vec2 join_max(vec2 a, vec2 b) { return vec2(m_max(a.x, b.x), 0.0); }
+vec2 join_sum(vec2 a, vec2 b) { return a + b; }
+ETNA_JOIN_LANES(row_exponentials, join_exponentials)
+ETNA_JOIN_LANES(row_max, join_max)
+ETNA_JOIN_LANES(row_sum, join_sum)
+
+uint base_of(uvec3 strides, uint row) { return row / p.inner * strides.x + row % p.inner * strides.y; }
+
+float term(float a, float b) { return OP == SOFTMAX_BACKWARD ? a * b : a; }
+float gradient(float a, float b, float total) { return OP == SOFTMAX_BACKWARD ? b * (a - total) : a - exp(b) * total; }
+
+void main() {
+  uint group = workgroup_index(), lane = this_lane();
+  uint row = group * SLOTS + this_slot();
+  uint n = row < p.rows ? p.n : 0;
+  uint base_a = base_of(p.a_strides, row), base_b = base_of(p.b_strides, row), base_y = base_of(p.y_strides, row);
+  float held[ARRAY], held_b[ARRAY];
+  float lowest = uintBitsToFloat(0xff800000u);
+
+  if (HELD > 0) {
+    for (uint k = 0; k < HELD; ++k) {
+      uint i = k * LANES + lane;
+      held[k] = i < n ? load_float(p.a, base_a + i * p.a_strides.z, A_DTYPE) : BACKWARD ? 0.0 : lowest;
+      if (BACKWARD) held_b[k] = i < n ? load_float(p.b, base_b + i * p.b_strides.z, B_DTYPE) : 0.0;
+    }
+  }
+
+  if (BACKWARD) {
+    float total = 0.0;
+    if (HELD > 0) {
+      for (uint k = 0; k < HELD; ++k) total += term(held[k], held_b[k]);
+    } else {
+      for (uint i = lane; i < n; i += LANES) {
+        float a = load_float(p.a, base_a + i * p.a_strides.z, A_DTYPE);
+        total += OP == SOFTMAX_BACKWARD ? a * load_float(p.b, base_b + i * p.b_strides.z, B_DTYPE) : a;
+      }
+    }
+    total = row_sum(vec2(total, 0.0)).x;
+    if (HELD > 0) {
+      for (uint k = 0; k < HELD; ++k) {
+        uint i = k * LANES + lane;
+        if (i < n) store_float(p.y, base_y + i * p.y_strides.z, Y_DTYPE, gradient(held[k], held_b[k], total));
+      }
+    } else {
+      for (uint i = lane; i < n; i += LANES) {
+        float a = load_float(p.a, base_a + i * p.a_strides.z, A_DTYPE);
+        float b = load_float(p.b, base_b + i * p.b_strides.z, B_DTYPE);
+        store_float(p.y, base_y + i * p.y_strides.z, Y_DTYPE, gradient(a, b, total));
+      }
+    }
+    return;
+  }
+
+  vec2 seen = vec2(lowest, 0.0);
+  if (HELD > 0) {
+    for (uint k = 0; k < HELD; ++k) seen.x = m_max(seen.x, held[k]);
+    seen.x = row_max(seen).x;
+    for (uint k = 0; k < HELD; ++k) {
+      if (k * LANES + lane >= n) continue;
+      float e = exp(held[k] - seen.x);
+      if (OP == SOFTMAX) held[k] = e;
+      seen.y += e;
+    }
+    seen.y = row_sum(vec2(seen.y, 0.0)).x;
+  } else {
+    for (uint first = lane; first < n; first += 4 * LANES) {
+      float x[4];
+      float largest = seen.x;
+      for (uint k = 0; k < 4; ++k) {
+        uint i = first + k * LANES;
+        x[k] = i < n ? load_float(p.a, base_a + i * p.a_strides.z, A_DTYPE) : lowest;
+        largest = m_max(largest, x[k]);
+      }
+      if (largest == lowest) continue;
+      float sum = seen.y != 0.0 ? seen.y * exp(seen.x - largest) : 0.0;
+      for (uint k = 0; k < 4; ++k) {
+        if (first + k * LANES < n) sum += exp(x[k] - largest);
+      }
+      seen = vec2(largest, sum);
+    }
+    seen = row_exponentials(seen);
+  }
+
+  float scale = 1.0 / seen.y, log_sum = log(seen.y);
+  if (HELD > 0) {
+    for (uint k = 0; k < HELD; ++k) {
+      uint i = k * LANES + lane;
+      if (i < n) store_float(p.y, base_y + i * p.y_strides.z, Y_DTYPE, OP == SOFTMAX ? held[k] * scale : (held[k] - seen.x) - log_sum);
+    }
+  } else {
+    for (uint i = lane; i < n; i += LANES) {
+      float x = load_float(p.a, base_a + i * p.a_strides.z, A_DTYPE) - seen.x;
+      store_float(p.y, base_y + i * p.y_strides.z, Y_DTYPE, OP == SOFTMAX ? exp(x) * scale : x - log_sum);
+    }
+  }
+}

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <etna/tensor/vulkan.h>
+
+/// Rows of strided tensors for GPU kernels built on shaders/lib/lanes.glsl.
+namespace etna::rows {
+
+inline constexpr std::int64_t kThreads = 256;
+
+/// A tensor's rows along one dimension, counted over the dimensions before it (outer) and behind it (inner).
+struct Strided {
+  Tensor x;
+  std::int64_t rows = 1, length = 1, inner = 1;
+  std::uint32_t strides[3] = {};  ///< outer, inner, along
+
+  /// Copies x where the dimensions before or behind do not merge into one.
+  Strided(const Tensor& given, int dim) : x(given) {
+    if (!merge(dim)) {
+      x = given.contiguous();
+      merge(dim);
+    }
+  }
+
+ private:
+  bool merge(int dim) {
+    rows = inner = length = 1;
+    std::int64_t outer_stride = 0, inner_stride = 0, outer = 1;
+    bool merged = true;
+    for (int d = 0; d < x.dim(); ++d) {
+      std::int64_t size = x.shape()[d], stride = x.strides()[d];
+      if (d == dim) {
+        length = size;
+        strides[2] = vulkan::word(stride);
+      } else {
+        std::int64_t &count = d < dim ? outer : inner, &apart = d < dim ? outer_stride : inner_stride;
+        if (size != 1) {
+          merged = merged && (count == 1 || apart == stride * size);
+          apart = stride;
+        }
+        count *= size;
+      }
+    }
+    strides[0] = vulkan::word(outer_stride);
+    strides[1] = vulkan::word(inner_stride);
+    rows = outer * inner;
+    return merged;
+  }
+};
+
+/// How a workgroup is laid over rows: few choices, since each makes a pipeline of its own.
+struct Lanes {
+  std::int64_t lanes = kThreads;  ///< threads a row
+  std::int64_t held = 0;          ///< elements a thread holds in registers; 0: rows are longer than that
+  bool columns = false;           ///< neighbouring threads take neighbouring rows
+
+  std::int64_t slots() const { return kThreads / lanes; }
+  std::int64_t groups(std::int64_t rows) const { return (rows + slots() - 1) / slots(); }
+};
+
+/// @param most the elements a thread may hold
+inline Lanes lanes_for(std::int64_t length, bool columns, std::int64_t most) {
+  if (columns) return {8, length <= 64 && most >= 8 ? 8 : 0, true};
+  for (Lanes choice : {Lanes{8, 4}, Lanes{32, 4}, Lanes{64, 8}, Lanes{256, 4}, Lanes{256, 16}}) {
+    if (choice.held <= most && length <= choice.lanes * choice.held) return choice;
+  }
+  return {};
+}
+
+}  // namespace etna::rows
