@@ -77,6 +77,8 @@ inline std::vector<Device> devices() {
   return all;
 }
 
+inline bool have_vulkan() { return devices().size() > 1; }
+
 /// x on a device with its strides, which .to(device) would make contiguous.
 inline Tensor placed(const Tensor& x, Device device) {
   if (device.is_cpu() || x.numel() == 0) return x.to(device);

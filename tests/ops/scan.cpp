@@ -1,102 +1,36 @@
-#include "rows.h"
+#include <etna/tensor/ops.h>
 
-namespace etna {
-namespace {
+#include "conformance/samples.h"
 
-using namespace testing;
+namespace etna::conformance {
 
-std::vector<double> cumulative(std::vector<double> v, bool reverse) {
-  if (reverse) std::reverse(v.begin(), v.end());
-  for (std::size_t i = 1; i < v.size(); ++i) v[i] += v[i - 1];
-  if (reverse) std::reverse(v.begin(), v.end());
-  return v;
-}
-
-struct Case {
-  Tensor x;
-  int dim;
-};
-
-std::vector<Case> cases(DType t) {
-  std::vector<Case> all;
-  for (std::int64_t n : {1, 3, 7, 31, 257, 1031}) {
-    all.push_back({random_tensor({5, n}, t), 1});
-    all.push_back({random_tensor({n, 19}, t), 0});
-  }
-  all.push_back({random_tensor({}, t), 0});
-  all.push_back({random_tensor({3, 0, 2}, t), 1});
-  all.push_back({random_tensor({6, 31, 4}, t).permute({2, 0, 1}), 1});
-  all.push_back({random_tensor({31, 40}, t).slice(0, 1, 30, 3).slice(1, 2, 39, 2), 1});
-  all.push_back({random_tensor({31, 1}, t).expand({31, 7}), 1});
+std::vector<Sample> samples_in_scan() {
+  std::vector<Sample> all;
+  auto scan = [&](const char* name, Shape shape, int dim, bool reverse) {
+    auto call = [=](const TensorList& in) { return cumsum(in[0], dim, reverse); };
+    all.push_back(Sample("cumsum", name).in(shape).and_integers().and_bool().calls(call));
+  };
+  scan("rows", {5, 7}, 1, false);
+  scan("rows, reversed", {5, 7}, 1, true);
+  scan("columns", {7, 5}, 0, false);
+  scan("middle, reversed", {2, 5, 3}, 1, true);
+  scan("long rows", {3, 521}, 1, false);
+  scan("tall columns", {131, 3}, 0, true);
+  scan("0-d", {}, 0, false);
+  scan("nothing", {3, 0}, 1, false);
+  auto triangle = [&](const char* name, Shape shape, std::int64_t diagonal) {
+    auto lower = [=](const TensorList& in) { return tril(in[0], diagonal); };
+    auto upper = [=](const TensorList& in) { return triu(in[0], diagonal); };
+    all.push_back(Sample("tril", name).in(shape).and_integers().and_bool().calls(lower));
+    all.push_back(Sample("triu", name).in(shape).and_integers().and_bool().calls(upper));
+  };
+  triangle("square", {5, 5}, 0);
+  triangle("wide, above", {2, 3, 7}, 2);
+  triangle("tall, below", {7, 3}, -1);
+  triangle("far off", {3, 4}, 100);
+  triangle("prime sizes", {2, 31, 37}, 1);
+  triangle("no rows", {0, 3}, 0);
   return all;
 }
 
-TEST(Cumsum, AgreesWithLoopsOverStridesAndDtypes) {
-  for (Device device : devices()) {
-    for (DType t : kAllDTypes) {
-      if (t == f64 && device.is_vulkan()) continue;
-      for (const Case& c : cases(t)) {
-        for (bool reverse : {false, true}) {
-          Tensor y = cumsum(placed(c.x, device), c.dim, reverse);
-          EXPECT_EQ(y.dtype(), is_floating(t) ? t : i64);
-          auto want = map_rows(c.x, c.dim, [&](const auto& v) { return cumulative(v, reverse); });
-          expect_close(y, want, unit(t), 40 * unit(t), str(c.x.shape()) + " on " + device.str());
-        }
-      }
-    }
-  }
-}
-
-TEST(Cumsum, GradientsAgreeWithDifferences) {
-  for (bool reverse : {false, true}) {
-    for (int dim : {0, 1, 2}) {
-      Tensor x = random_tensor({3, 4, 2}).requires_grad_();
-      EXPECT_EQ(autograd::gradcheck([&](const TensorList& in) { return TensorList{cumsum(in[0], dim, reverse)}; }, {x}),
-                "");
-    }
-  }
-}
-
-TEST(Triangle, KeepsOneSideOfTheDiagonal) {
-  for (DType t : kAllDTypes) {
-    for (const Tensor& x :
-         {random_tensor({5, 7}, t), random_tensor({2, 31, 4}, t), random_tensor({7, 3, 31}, t).permute({1, 2, 0}),
-          random_tensor({2, 1, 9}, t).expand({2, 6, 9}), zeros({0, 3}, {t}), zeros({3, 0}, {t})}) {
-      for (std::int64_t k : {-100, -2, 0, 1, 3, 100}) {
-        std::int64_t height = x.size(-2), width = x.size(-1);
-        std::vector<double> lower = x.to_vector<double>(), upper = lower;
-        for (std::size_t at = 0; at < lower.size(); ++at) {
-          auto i = static_cast<std::int64_t>(at) / width % height, j = static_cast<std::int64_t>(at) % width;
-          if (j > i + k) lower[at] = 0;
-          if (j < i + k) upper[at] = 0;
-        }
-        for (Device device : devices()) {
-          if (t == f64 && device.is_vulkan()) continue;
-          Tensor there = placed(x, device);
-          expect_close(tril(there, k), lower, 0);
-          expect_close(triu(there, k), upper, 0);
-          EXPECT_EQ(tril(there, k).dtype(), t);
-        }
-      }
-    }
-  }
-  EXPECT_THROW(tril(zeros({3})), ShapeError);
-}
-
-TEST(Triangle, DropsNaNOutsideAndKeepsItWithin) {
-  Tensor y = tril(full({2, 2}, kNaN));
-  expect_close(y, {kNaN, 0, kNaN, kNaN}, 0);
-}
-
-TEST(Triangle, GradientsAgreeWithDifferences) {
-  Tensor x = random_tensor({2, 3, 4}).requires_grad_();
-  EXPECT_EQ(autograd::gradcheck(
-                [](const TensorList& in) {
-                  return TensorList{tril(in[0], 1), triu(in[0], -1)};
-                },
-                {x}),
-            "");
-}
-
-}  // namespace
-}  // namespace etna
+}  // namespace etna::conformance
