@@ -14,7 +14,8 @@ layout(push_constant, scalar) uniform Push {
   uvec2 q, k, v, mask, y, logsumexp;
   uint q_strides[3], k_strides[3], v_strides[3];  // of batch, head and row
   uint mask_strides[4];
-  uint queries, keys, batch;
+  uint queries, keys;
+  uint shape;  // heads a group, head size << 16, causal << 31
   float scale;
 } p;
 
@@ -23,10 +24,9 @@ shared float sums_of[256];
 shared float factors[64];
 
 void main() {
-  uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x, blocks = (p.queries + TILE - 1) / TILE;
-  if (group >= p.batch * HEADS * blocks) return;
-  uint query0 = (blocks - 1 - group % blocks) * TILE, head = group / blocks % HEADS, b = group / blocks / HEADS;
-  uint kv_head = head / (HEADS / GROUPS);
+  unpack(p.shape);
+  uint query0 = (gl_NumWorkGroups.x - 1 - gl_WorkGroupID.x) * TILE, head = gl_WorkGroupID.y, b = gl_WorkGroupID.z;
+  uint kv_head = head / heads_per_group;
   Rows q = Rows(p.q, b * p.q_strides[0] + head * p.q_strides[1], p.q_strides[2], p.queries);
   Rows k = Rows(p.k, b * p.k_strides[0] + kv_head * p.k_strides[1], p.k_strides[2], p.keys);
   Rows v = Rows(p.v, b * p.v_strides[0] + kv_head * p.v_strides[1], p.v_strides[2], p.keys);
@@ -38,7 +38,7 @@ void main() {
   // Softmax: four threads a row, 16 of its 64 scores each; all four keep the row's maximum and sum.
   uint id = gl_LocalInvocationID.x, row = id >> 2, quarter = id & 3u;
   float largest = minus_infinity(), sum = 0.0;
-  uint end = CAUSAL != 0 ? min(p.keys, query0 + TILE) : p.keys;
+  uint end = causal ? min(p.keys, query0 + TILE) : p.keys;
   for (uint key0 = 0; key0 < end; key0 += TILE) {
     vec4 tile[4];
     [[unroll]] for (uint r = 0; r < 4; ++r) tile[r] = vec4(0.0);
@@ -81,7 +81,7 @@ void main() {
   }
 
   barrier();
-  uint row_base = (b * HEADS + head) * p.queries;
+  uint row_base = (b * gl_NumWorkGroups.y + head) * p.queries;
   if (quarter == 0) {
     factors[row] = sum == 0.0 ? 0.0 : 1.0 / sum;  // nothing to attend to gives 0
     if (query0 + row < p.queries) BufferF32(p.logsumexp).v[row_base + query0 + row] = sum == 0.0 ? minus_infinity() : largest + log(sum);
@@ -90,5 +90,5 @@ void main() {
   [[unroll]] for (uint n = 0; n < PARTS; ++n) {
     [[unroll]] for (uint r = 0; r < 4; ++r) result[n][r] *= factors[ty() * 4 + r];
   }
-  store_rows(p.y, row_base * SIZE, query0, p.queries, result);
+  store_rows(p.y, row_base * head_size, query0, p.queries, result);
 }

@@ -14,17 +14,18 @@
 
 #include "attention.glsl"
 
-layout(constant_id = 7) const uint MASK_BATCH = 0;  // strides of the mask
-layout(constant_id = 8) const uint MASK_HEAD = 0;
-layout(constant_id = 9) const uint MASK_QUERY = 0;
-layout(constant_id = 10) const uint MASK_KEY = 0;
+layout(constant_id = 3) const uint MASK_BATCH = 0;  // strides of the mask
+layout(constant_id = 4) const uint MASK_HEAD = 0;
+layout(constant_id = 5) const uint MASK_QUERY = 0;
+layout(constant_id = 6) const uint MASK_KEY = 0;
 
 layout(push_constant, scalar) uniform Push {
   uvec2 q, k, v, mask, dy;
   uvec2 rows;      // [B, H, T, 2]: logsumexp, Σ y · dy
   uvec2 dk_or_dq, dv;
   uint q_strides[3], k_strides[3], v_strides[3], dy_strides[3];
-  uint queries, keys, batch;
+  uint queries, keys;
+  uint shape;  // heads a group, head size << 16, causal << 31
   float scale;
 } p;
 
@@ -45,17 +46,16 @@ float weight(float product, float logsumexp, uint b, uint head, uint query, uint
 
 #ifdef DQ
 void main() {
-  uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x, blocks = (p.queries + TILE - 1) / TILE;
-  if (group >= p.batch * HEADS * blocks) return;
-  uint query0 = (blocks - 1 - group % blocks) * TILE, head = group / blocks % HEADS, b = group / blocks / HEADS;
-  uint kv_head = head / (HEADS / GROUPS), row_base = (b * HEADS + head) * p.queries;
+  unpack(p.shape);
+  uint query0 = (gl_NumWorkGroups.x - 1 - gl_WorkGroupID.x) * TILE, head = gl_WorkGroupID.y, b = gl_WorkGroupID.z;
+  uint kv_head = head / heads_per_group, row_base = (b * gl_NumWorkGroups.y + head) * p.queries;
   Rows q = rows_of(p.q, p.q_strides, b, head, p.queries), dy = rows_of(p.dy, p.dy_strides, b, head, p.queries);
   Rows k = rows_of(p.k, p.k_strides, b, kv_head, p.keys), v = rows_of(p.v, p.v_strides, b, kv_head, p.keys);
   vec2 rows[4];
   [[unroll]] for (uint r = 0; r < 4; ++r) rows[r] = row_of(row_base, query0 + ty() * 4 + r);
   vec4 dq[PARTS][4];
   clear(dq);
-  uint end = CAUSAL != 0 ? min(p.keys, query0 + TILE) : p.keys;
+  uint end = causal ? min(p.keys, query0 + TILE) : p.keys;
   for (uint key0 = 0; key0 < end; key0 += TILE) {
     vec4 tile[4], dtile[4];
     [[unroll]] for (uint r = 0; r < 4; ++r) tile[r] = dtile[r] = vec4(0.0);
@@ -70,24 +70,24 @@ void main() {
     keep_tile(tile);
     add_weighted(dq, k, key0);
   }
-  store_rows(p.dk_or_dq, row_base * SIZE, query0, p.queries, dq);
+  store_rows(p.dk_or_dq, row_base * head_size, query0, p.queries, dq);
 }
 #endif
 
 #ifdef DKV
 void main() {
-  uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x, blocks = (p.keys + TILE - 1) / TILE;
-  if (group >= p.batch * GROUPS * blocks) return;
-  uint key0 = group % blocks * TILE, kv_head = group / blocks % GROUPS, b = group / blocks / GROUPS;
+  unpack(p.shape);
+  uint key0 = gl_WorkGroupID.x * TILE, kv_head = gl_WorkGroupID.y, b = gl_WorkGroupID.z;
+  uint heads = gl_NumWorkGroups.y * heads_per_group;
   Rows k = rows_of(p.k, p.k_strides, b, kv_head, p.keys), v = rows_of(p.v, p.v_strides, b, kv_head, p.keys);
   vec4 dk[PARTS][4], dv[PARTS][4];
   clear(dk);
   clear(dv);
-  for (uint i = 0; i < HEADS / GROUPS; ++i) {
-    uint head = kv_head * (HEADS / GROUPS) + i, row_base = (b * HEADS + head) * p.queries;
+  for (uint i = 0; i < heads_per_group; ++i) {
+    uint head = kv_head * heads_per_group + i, row_base = (b * heads + head) * p.queries;
     Rows q = rows_of(p.q, p.q_strides, b, head, p.queries), dy = rows_of(p.dy, p.dy_strides, b, head, p.queries);
     // Rows of these tiles are keys, columns queries.
-    for (uint query0 = CAUSAL != 0 ? key0 : 0; query0 < p.queries; query0 += TILE) {
+    for (uint query0 = causal ? key0 : 0; query0 < p.queries; query0 += TILE) {
       vec4 tile[4], dtile[4];
       [[unroll]] for (uint r = 0; r < 4; ++r) tile[r] = dtile[r] = vec4(0.0);
       add_scores(tile, k, key0, q, query0);
@@ -108,7 +108,7 @@ void main() {
       add_weighted(dk, q, query0);
     }
   }
-  uint base = (b * GROUPS + kv_head) * p.keys * SIZE;
+  uint base = (b * gl_NumWorkGroups.y + kv_head) * p.keys * head_size;
   store_rows(p.dk_or_dq, base, key0, p.keys, dk);
   store_rows(p.dv, base, key0, p.keys, dv);
 }

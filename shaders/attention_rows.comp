@@ -8,13 +8,11 @@
 
 layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint DTYPE = 1;
-layout(constant_id = 1) const uint SIZE = 64;
-layout(constant_id = 2) const uint HEADS = 1;
 
 layout(push_constant, scalar) uniform Push {
   uvec2 y, dy, logsumexp, rows;
   uint dy_strides[3];  // of batch, head and row; y is contiguous
-  uint queries, count;
+  uint queries, heads, head_size, count;
 } p;
 
 shared float parts[256];
@@ -24,8 +22,8 @@ void main() {
   float part = 0.0;
   if (row < p.count) {
     uint matrix = row / p.queries;
-    uint from = matrix / HEADS * p.dy_strides[0] + matrix % HEADS * p.dy_strides[1] + row % p.queries * p.dy_strides[2];
-    for (uint d = id & 7u; d < SIZE; d += 8) part += load_float(p.y, row * SIZE + d, DTYPE) * load_float(p.dy, from + d, DTYPE);
+    uint from = matrix / p.heads * p.dy_strides[0] + matrix % p.heads * p.dy_strides[1] + row % p.queries * p.dy_strides[2];
+    for (uint d = id & 7u; d < p.head_size; d += 8) part += load_float(p.y, row * p.head_size + d, DTYPE) * load_float(p.dy, from + d, DTYPE);
   }
   parts[id] = part;
   barrier();

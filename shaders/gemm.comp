@@ -110,15 +110,18 @@ void main() {
         b_next[i] = fetch(p.b, b_offset, p.ldb, B_K_NEIGHBOURS, B_WIDTH, column0 + bt.x, p.n, k0 + STEP + bt.y, k_end);
       }
     }
-    [[unroll]] for (uint k = 0; k < STEP; ++k) {
-      vec4 a[PARTS], b[PARTS];
-      [[unroll]] for (uint i = 0; i < PARTS; ++i) {
-        a[i] = a_tile[k][row_vector + i * 4];
-        b[i] = b_tile[k][column_vector + i * 8];
-      }
-      [[unroll]] for (uint i = 0; i < PARTS; ++i) {
-        [[unroll]] for (uint r = 0; r < 4; ++r) {
-          [[unroll]] for (uint j = 0; j < PARTS; ++j) sums[i * 4 + r][j] += a[i][r] * b[j];
+    // Unrolled by four only: enough to hide the loop, and short to compile.
+    [[dont_unroll]] for (uint k4 = 0; k4 < STEP; k4 += 4) {
+      [[unroll]] for (uint k = k4; k < k4 + 4; ++k) {
+        vec4 a[PARTS], b[PARTS];
+        [[unroll]] for (uint i = 0; i < PARTS; ++i) {
+          a[i] = a_tile[k][row_vector + i * 4];
+          b[i] = b_tile[k][column_vector + i * 8];
+        }
+        [[unroll]] for (uint i = 0; i < PARTS; ++i) {
+          [[unroll]] for (uint r = 0; r < 4; ++r) {
+            [[unroll]] for (uint j = 0; j < PARTS; ++j) sums[i * 4 + r][j] += a[i][r] * b[j];
+          }
         }
       }
     }

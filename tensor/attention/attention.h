@@ -38,7 +38,7 @@ Tensor composed(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor&
 /// logsumexp of each row's scores.
 Tensor composed_logsumexp(const Tensor& q, const Tensor& k, const Tensor& mask, const Attributes& attributes);
 /// dq, dk, dv and, where it is floating, dmask, composed of base ops of the inputs and the result's gradient.
-TensorList composed_gradients(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask, const Tensor& gradient,
-                              const Attributes& attributes);
+TensorList composed_gradients(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
+                              const Tensor& gradient, const Attributes& attributes);
 
 }  // namespace etna::attention

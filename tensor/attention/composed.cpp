@@ -56,8 +56,8 @@ Tensor composed_logsumexp(const Tensor& q, const Tensor& k, const Tensor& mask, 
   return s.size(-1) == 0 ? full(sum(s, {-1}).shape(), kMinusInfinity, {s.dtype(), s.device()}) : logsumexp(s, {-1});
 }
 
-TensorList composed_gradients(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask, const Tensor& gradient,
-                              const Attributes& attributes) {
+TensorList composed_gradients(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
+                              const Tensor& gradient, const Attributes& attributes) {
   std::int64_t heads = q.size(-3), groups = k.size(-3);
   Tensor p = weights(scores(q, k, mask, attributes));
   Tensor dp = matmul(gradient, repeat_groups(v, heads).t());

@@ -15,13 +15,15 @@ namespace {
 
 constexpr std::int64_t kQueries = 64;
 
-template <typename T> const T* head(const Tensor& x, std::int64_t b, std::int64_t h) {
+template <typename T>
+const T* head(const Tensor& x, std::int64_t b, std::int64_t h) {
   return x.data<T>() + b * x.strides()[0] + h * x.strides()[1];
 }
 std::int64_t row_stride(const Tensor& x) { return std::max(x.strides()[2], x.size(3)); }
 
 /// One block of queries of one head.
-template <typename T> class Block {
+template <typename T>
+class Block {
  public:
   Block(const Inputs& in, const Attributes& attributes) : in_(in), attributes_(attributes) {}
 
@@ -69,7 +71,8 @@ template <typename T> class Block {
 };
 
 /// exp(row - logsumexp) in place; returns the logsumexp. A row of nothing but -inf becomes 0.
-template <typename T> T normalize(T* row, std::int64_t n) {
+template <typename T>
+T normalize(T* row, std::int64_t n) {
   constexpr T infinity = std::numeric_limits<T>::infinity();
   T largest = -infinity, nan = T(0);
   for (std::int64_t j = 0; j < n; ++j) {
@@ -98,7 +101,8 @@ template <typename T> T normalize(T* row, std::int64_t n) {
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-template <typename T> void forward(const Inputs& in, const Attributes& attributes, T* out, T* lse) {
+template <typename T>
+void forward(const Inputs& in, const Attributes& attributes, T* out, T* lse) {
   std::int64_t blocks = ceil_div(in.queries, kQueries);
   cpu::parallel_for(in.batch * in.heads * blocks, 1, [&](std::int64_t begin, std::int64_t end) {
     std::vector<T> scores(static_cast<std::size_t>(kQueries * in.keys));
@@ -106,19 +110,22 @@ template <typename T> void forward(const Inputs& in, const Attributes& attribute
     for (std::int64_t task = begin; task < end; ++task) {
       block.select(task / blocks / in.heads, task / blocks % in.heads, task % blocks);
       block.score(scores.data());
-      for (std::int64_t i = 0; i < block.rows; ++i) lse[block.row() + i] = normalize(scores.data() + i * block.keys, block.keys);
-      cpu::gemm_one_thread({false, false, block.rows, in.size, block.keys, block.keys, row_stride(in.v), in.size}, T(1), scores.data(),
-                           block.v(), T(0), out + block.row() * in.size);
+      for (std::int64_t i = 0; i < block.rows; ++i)
+        lse[block.row() + i] = normalize(scores.data() + i * block.keys, block.keys);
+      cpu::gemm_one_thread({false, false, block.rows, in.size, block.keys, block.keys, row_stride(in.v), in.size}, T(1),
+                           scores.data(), block.v(), T(0), out + block.row() * in.size);
     }
   });
 }
 
-template <typename T> struct Gradients {
+template <typename T>
+struct Gradients {
   Tensor out, lse, dout;  ///< [B, H, T, D], [.., H, T] contiguous, [B, H, T, D]
   T *dq, *dk, *dv;
 };
 
-template <typename T> void backward(const Inputs& in, const Attributes& attributes, const Gradients<T>& g) {
+template <typename T>
+void backward(const Inputs& in, const Attributes& attributes, const Gradients<T>& g) {
   std::int64_t blocks = ceil_div(in.queries, kQueries), d = in.size;
   std::int64_t per_group = in.groups == 0 ? 0 : in.heads_per_group();
   const T *out = g.out.template data<T>(), *lse = g.lse.template data<T>();
@@ -136,7 +143,8 @@ template <typename T> void backward(const Inputs& in, const Attributes& attribut
         std::int64_t rows = block.rows, keys = block.keys;
         const T* dout = head<T>(g.dout, b, h) + block.first * g.dout.strides()[2];
         block.score(p.data());
-        cpu::gemm_one_thread({false, true, rows, keys, d, dout_row, row_stride(in.v), keys}, T(1), dout, block.v(), T(0), ds.data());
+        cpu::gemm_one_thread({false, true, rows, keys, d, dout_row, row_stride(in.v), keys}, T(1), dout, block.v(),
+                             T(0), ds.data());
         for (std::int64_t i = 0; i < rows; ++i) {
           T *p_row = p.data() + i * keys, *ds_row = ds.data() + i * keys, row_lse = lse[block.row() + i];
           const T *o = out + (block.row() + i) * d, *go = dout + i * g.dout.strides()[2];
@@ -150,7 +158,8 @@ template <typename T> void backward(const Inputs& in, const Attributes& attribut
         }
         cpu::gemm_one_thread({false, false, rows, d, keys, keys, row_stride(in.k), d}, T(1), ds.data(), block.k(), T(0),
                              g.dq + block.row() * d);
-        cpu::gemm_one_thread({true, false, keys, d, rows, keys, row_stride(in.q), d}, T(1), ds.data(), block.q(), T(1), dk);
+        cpu::gemm_one_thread({true, false, keys, d, rows, keys, row_stride(in.q), d}, T(1), ds.data(), block.q(), T(1),
+                             dk);
         cpu::gemm_one_thread({true, false, keys, d, rows, keys, dout_row, d}, T(1), p.data(), dout, T(1), dv);
       }
     }
@@ -161,7 +170,8 @@ template <typename T> void backward(const Inputs& in, const Attributes& attribut
 Tensor apart(const Tensor& x) { return x.size(2) <= 1 || x.strides()[2] >= x.size(3) ? x : x.contiguous(); }
 
 /// The call's inputs with floating ones as T.
-template <typename T> Inputs wide_inputs(const OpCall& call) {
+template <typename T>
+Inputs wide_inputs(const OpCall& call) {
   TensorList wide(call.in.begin(), call.in.end());
   for (std::size_t i = 0; i < 4; ++i) {
     if (wide[i].defined() && wide[i].dtype() != boolean) wide[i] = wide[i].to(dtype_of<T>());
@@ -171,19 +181,23 @@ template <typename T> Inputs wide_inputs(const OpCall& call) {
   return in;
 }
 
-template <typename T> void run_forward(const OpCall& call, std::span<Tensor> out) {
+template <typename T>
+void run_forward(const OpCall& call, std::span<Tensor> out) {
   Tensor result = out[0].dtype() == dtype_of<T>() ? out[0] : empty(out[0].shape(), {dtype_of<T>(), kCPU});
   forward<T>(wide_inputs<T>(call), call.as<Attributes>(), result.data<T>(), out[1].data<T>());
   if (result.dtype() != out[0].dtype()) out[0].copy_(result);
 }
 
-template <typename T> void run_backward(const OpCall& call, std::span<Tensor> out) {
+template <typename T>
+void run_backward(const OpCall& call, std::span<Tensor> out) {
   Inputs in = wide_inputs<T>(call);
   Tensor wide[3];
-  for (std::size_t i = 0; i < 3; ++i) wide[i] = out[i].dtype() == dtype_of<T>() ? out[i] : empty(out[i].shape(), {dtype_of<T>(), kCPU});
+  for (std::size_t i = 0; i < 3; ++i)
+    wide[i] = out[i].dtype() == dtype_of<T>() ? out[i] : empty(out[i].shape(), {dtype_of<T>(), kCPU});
   backward<T>(in, call.as<Attributes>(),
-              {call.in[4].to(dtype_of<T>()).contiguous(), call.in[5].contiguous(), apart(merge_leading(call.in[6].to(dtype_of<T>()), in.batch)),
-               wide[0].data<T>(), wide[1].data<T>(), wide[2].data<T>()});
+              {call.in[4].to(dtype_of<T>()).contiguous(), call.in[5].contiguous(),
+               apart(merge_leading(call.in[6].to(dtype_of<T>()), in.batch)), wide[0].data<T>(), wide[1].data<T>(),
+               wide[2].data<T>()});
   for (std::size_t i = 0; i < 3; ++i) {
     if (wide[i].dtype() != out[i].dtype()) out[i].copy_(wide[i]);
   }
@@ -193,13 +207,17 @@ template <typename T> void run_backward(const OpCall& call, std::span<Tensor> ou
 
 void cpu_forward(const OpCall& call, std::span<Tensor> out) {
   if (out[1].numel() == 0) return;
-  if (call.in[0].dtype() == f64) run_forward<double>(call, out);
-  else run_forward<float>(call, out);
+  if (call.in[0].dtype() == f64)
+    run_forward<double>(call, out);
+  else
+    run_forward<float>(call, out);
 }
 
 void cpu_backward(const OpCall& call, std::span<Tensor> out) {
-  if (call.in[0].dtype() == f64) run_backward<double>(call, out);
-  else run_backward<float>(call, out);
+  if (call.in[0].dtype() == f64)
+    run_backward<double>(call, out);
+  else
+    run_backward<float>(call, out);
 }
 
 }  // namespace etna::attention

@@ -11,7 +11,12 @@ std::vector<Sample> samples_in_attention() {
     };
   };
   auto sample = [&](const char* name, Shape q, Shape kv, bool causal = false) {
-    return Sample("scaled_dot_product_attention", name).in(q).in(kv).in(kv).calls(attend(causal)).covers({"attention_backward"});
+    return Sample("scaled_dot_product_attention", name)
+        .in(q)
+        .in(kv)
+        .in(kv)
+        .calls(attend(causal))
+        .covers({"attention_backward"});
   };
   auto masked = [&](const char* name) {
     return Sample("scaled_dot_product_attention", name).in({2, 2, 3, 4}).in({2, 2, 5, 4}).in({2, 2, 5, 4});

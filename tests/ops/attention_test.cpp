@@ -32,7 +32,8 @@ std::vector<double> naive(const Case& c) {
   if (c.mask.defined()) {
     Shape scores = c.q.shape();
     scores.back() = s;
-    mask = doubles(c.mask.dtype() == boolean ? where(c.mask, zeros(c.mask.shape()), kMinusInfinity).expand(scores) : c.mask.expand(scores));
+    mask = doubles(c.mask.dtype() == boolean ? where(c.mask, zeros(c.mask.shape()), kMinusInfinity).expand(scores)
+                                             : c.mask.expand(scores));
   }
   double scale = c.scale ? *c.scale : 1 / std::sqrt(static_cast<double>(d));
   for (std::int64_t row = 0; row < batch * heads * t; ++row) {
@@ -41,7 +42,8 @@ std::vector<double> naive(const Case& c) {
     double largest = kMinusInfinity, sum = 0;
     for (std::int64_t j = 0; j < s; ++j) {
       double x = 0;
-      for (std::int64_t l = 0; l < d; ++l) x += q[static_cast<std::size_t>(row * d + l)] * k[static_cast<std::size_t>((kv + j) * d + l)];
+      for (std::int64_t l = 0; l < d; ++l)
+        x += q[static_cast<std::size_t>(row * d + l)] * k[static_cast<std::size_t>((kv + j) * d + l)];
       x *= scale;
       if (c.mask.defined()) x += mask[static_cast<std::size_t>(row * s + j)];
       if (c.causal && j > i) x = kMinusInfinity;
@@ -51,7 +53,8 @@ std::vector<double> naive(const Case& c) {
     for (double& x : score) sum += x = x == kMinusInfinity ? 0 : std::exp(x - largest);
     for (std::int64_t l = 0; l < d; ++l) {
       double y = 0;
-      for (std::int64_t j = 0; j < s; ++j) y += score[static_cast<std::size_t>(j)] * v[static_cast<std::size_t>((kv + j) * d + l)];
+      for (std::int64_t j = 0; j < s; ++j)
+        y += score[static_cast<std::size_t>(j)] * v[static_cast<std::size_t>((kv + j) * d + l)];
       out.push_back(sum == 0 ? 0 : y / sum);
     }
   }
@@ -73,10 +76,10 @@ std::vector<Case> cases(DType t) {
       {v({1, 1, 1}, 1), v({1, 1, 1}, 2), v({1, 1, 1}, 3)},
       {v({2, 5, 4}, 1), v({2, 7, 4}, 2), v({2, 7, 4}, 3)},
       {v({2, 2, 5, 3}, 1), v({2, 2, 5, 3}, 2), v({2, 2, 5, 3}, 3), {}, true},
-      {v({1, 2, 7, 4}, 1), v({1, 2, 3, 4}, 2), v({1, 2, 3, 4}, 3), {}, true},                         // more queries than keys
-      {v({1, 2, 3, 4}, 1), v({1, 2, 7, 4}, 2), v({1, 2, 7, 4}, 3), {}, true},                         // fewer
-      {v({2, 6, 5, 4}, 1), v({2, 2, 7, 4}, 2), v({2, 2, 7, 4}, 3)},                                   // grouped heads
-      {v({2, 1, 3, 5, 4}, 1), v({2, 1, 3, 7, 4}, 2), v({2, 1, 3, 7, 4}, 3), {}, false, 0.3},          // five dimensions, scale
+      {v({1, 2, 7, 4}, 1), v({1, 2, 3, 4}, 2), v({1, 2, 3, 4}, 3), {}, true},                 // more queries than keys
+      {v({1, 2, 3, 4}, 1), v({1, 2, 7, 4}, 2), v({1, 2, 7, 4}, 3), {}, true},                 // fewer
+      {v({2, 6, 5, 4}, 1), v({2, 2, 7, 4}, 2), v({2, 2, 7, 4}, 3)},                           // grouped heads
+      {v({2, 1, 3, 5, 4}, 1), v({2, 1, 3, 7, 4}, 2), v({2, 1, 3, 7, 4}, 3), {}, false, 0.3},  // five dimensions, scale
       {v({2, 3, 5, 4}, 1), v({2, 3, 7, 4}, 2), v({2, 3, 7, 4}, 3), bool_mask({5, 7}, 4)},
       {v({2, 3, 5, 4}, 1), v({2, 3, 7, 4}, 2), v({2, 3, 7, 4}, 3), bool_mask({2, 1, 1, 7}, 4)},
       {v({2, 3, 5, 4}, 1), v({2, 3, 7, 4}, 2), v({2, 3, 7, 4}, 3), v({3, 1, 7}, 4)},
@@ -105,7 +108,9 @@ TEST(Attention, GradientsAgreeWithDifferences) {
   int index = 0;
   for (const Case& c : cases(f64)) {
     if (c.q.numel() > 300) continue;
-    auto f = [&](const TensorList& in) { return TensorList{scaled_dot_product_attention(in[0], in[1], in[2], in[3], c.causal, c.scale)}; };
+    auto f = [&](const TensorList& in) {
+      return TensorList{scaled_dot_product_attention(in[0], in[1], in[2], in[3], c.causal, c.scale)};
+    };
     TensorList in = {c.q.clone().requires_grad_(), c.k.clone().requires_grad_(), c.v.clone().requires_grad_(), c.mask};
     if (c.mask.defined() && c.mask.dtype() == f64) in[3] = c.mask.clone().requires_grad_();
     bool second = c.q.numel() < 80;
@@ -125,7 +130,8 @@ TEST(Attention, GradientsReachAFusedProjection) {
 TEST(Attention, ARowThatAttendsToNothingIsZero) {
   for (Device d : {kCPU, kVulkan}) {
     if (d.is_vulkan() && !with_vulkan()) continue;
-    Tensor mask = from_vector(std::vector<double>{1, 1, 0, 0}, {2, 2}).to(boolean).to(d);
+    Tensor mask = zeros({2, 2}, {boolean, d});
+    mask.slice(0, 0, 1).fill_(1);
     TensorList in;
     for (std::uint64_t i = 1; i <= 3; ++i) in.push_back(values({1, 2, 3}, i, f32).to(d).requires_grad_());
     Tensor y = scaled_dot_product_attention(in[0], in[1], in[2], mask);
@@ -154,11 +160,31 @@ TEST(Attention, KeepsNaNVisible) {
 
 TEST(Attention, SaysWhatDoesNotFit) {
   Tensor q = zeros({2, 4, 5, 8});
-  EXPECT_THAT([&] { scaled_dot_product_attention(q, zeros({2, 3, 5, 8}), zeros({2, 3, 5, 8})); }, ThrowsMessage<ShapeError>(HasSubstr("multiple")));
-  EXPECT_THAT([&] { scaled_dot_product_attention(q, zeros({2, 4, 5, 7}), zeros({2, 4, 5, 7})); }, ThrowsMessage<ShapeError>(HasSubstr("q [2, 4, 5, 8]")));
-  EXPECT_THAT([&] { scaled_dot_product_attention(q, q, q, zeros({3, 5}, {boolean})); }, ThrowsMessage<ShapeError>(HasSubstr("does not broadcast")));
-  EXPECT_THAT([&] { scaled_dot_product_attention(q, q, q, zeros({5, 5}, {boolean}), true); }, ThrowsMessage<ShapeError>(HasSubstr("causal")));
-  EXPECT_THAT([&] { scaled_dot_product_attention(q, q, q, zeros({5, 5}, {i32})); }, ThrowsMessage<DtypeError>(HasSubstr("i32")));
+  EXPECT_THAT(
+      [&] {
+        scaled_dot_product_attention(q, zeros({2, 3, 5, 8}), zeros({2, 3, 5, 8}));
+      },
+      ThrowsMessage<ShapeError>(HasSubstr("multiple")));
+  EXPECT_THAT(
+      [&] {
+        scaled_dot_product_attention(q, zeros({2, 4, 5, 7}), zeros({2, 4, 5, 7}));
+      },
+      ThrowsMessage<ShapeError>(HasSubstr("q [2, 4, 5, 8]")));
+  EXPECT_THAT(
+      [&] {
+        scaled_dot_product_attention(q, q, q, zeros({3, 5}, {boolean}));
+      },
+      ThrowsMessage<ShapeError>(HasSubstr("does not broadcast")));
+  EXPECT_THAT(
+      [&] {
+        scaled_dot_product_attention(q, q, q, zeros({5, 5}, {boolean}), true);
+      },
+      ThrowsMessage<ShapeError>(HasSubstr("causal")));
+  EXPECT_THAT(
+      [&] {
+        scaled_dot_product_attention(q, q, q, zeros({5, 5}, {i32}));
+      },
+      ThrowsMessage<DtypeError>(HasSubstr("i32")));
   Tensor wide = zeros({1, 1, 2, 257});
   EXPECT_THAT([&] { scaled_dot_product_attention(wide, wide, wide); }, ThrowsMessage<ShapeError>(HasSubstr("256")));
 }
@@ -183,9 +209,13 @@ TEST_F(AttentionOnGpu, AgreesWithTheCpu) {
   for (DType t : {f32, f16, bf16}) {
     int index = 0;
     for (const Case& c : cases(t)) {
-      TensorList host = results(c), device = results({on_gpu(c.q), on_gpu(c.k), on_gpu(c.v), on_gpu(c.mask), c.causal, c.scale});
+      if (t != f32 && index % 3 != 1 && ++index)
+        continue;  // every kernel in f32, some in the others: pipelines are slow to build
+      TensorList host = results(c),
+                 device = results({on_gpu(c.q), on_gpu(c.k), on_gpu(c.v), on_gpu(c.mask), c.causal, c.scale});
       for (std::size_t i = 0; i < host.size(); ++i) {
-        expect_near(doubles(device[i]), doubles(host[i]), looser(t), std::string(name(t)) + " case " + std::to_string(index) + " tensor " + std::to_string(i));
+        expect_near(doubles(device[i]), doubles(host[i]), looser(t),
+                    std::string(name(t)) + " case " + std::to_string(index) + " tensor " + std::to_string(i));
       }
       ++index;
     }
@@ -201,7 +231,8 @@ TEST_F(AttentionOnGpu, TakesViewsOfOneProjectionAndWideHeads) {
       return results({part(0), part(1), part(2), {}, true});
     };
     TensorList host = at(kCPU), device = at(kVulkan);
-    for (std::size_t i = 0; i < host.size(); ++i) expect_near(doubles(device[i]), doubles(host[i]), 2e-5, std::to_string(size));
+    for (std::size_t i = 0; i < host.size(); ++i)
+      expect_near(doubles(device[i]), doubles(host[i]), 2e-5, std::to_string(size));
   }
 }
 
