@@ -71,7 +71,7 @@ TensorList vjp(const VjpCall& call) {
   Tensor da, db;
   if (call.needs[0]) da = sum_to(matmul(g, b.t()), a.shape());
   if (call.needs[1]) {
-    if (one_matrix(b) && g.dim() > 2 && g.numel() > 0) {
+    if (one_matrix(b) && g.dim() > 2 && g.numel() > 0 && a.numel() > 0) {
       Shape rows = g.shape();
       rows[g.dim() - 1] = a.size(-1);
       Tensor x = a.shape() == rows ? a : a.expand(rows);

@@ -28,9 +28,6 @@ double bound_of(DType t) {
   }
 }
 
-/// Where values would be tiny altogether, differences below this are no error.
-constexpr double kSmallestScale = 1e-3;
-
 }  // namespace
 
 double value_bound(DType run, DType result) {
@@ -40,16 +37,20 @@ double value_bound(DType run, DType result) {
 
 double gradient_bound(DType run) { return bound_of(run) * 6; }
 
-Comparison compare(const Tensor& got, const std::vector<double>& wanted) {
+double typical(const std::vector<double>& values) {
+  double squares = 0;
+  std::size_t finite = 0;
+  for (double v : values) {
+    if (std::isfinite(v)) squares += v * v, ++finite;
+  }
+  return finite > 0 ? std::sqrt(squares / static_cast<double>(finite)) : 0.0;
+}
+
+Comparison compare(const Tensor& got, const std::vector<double>& wanted, double smallest) {
   std::vector<double> values = read(got);
   if (values.size() != wanted.size())
     return {kInfinity, fmt::format("{} elements, wanted {}", values.size(), wanted.size())};
-  double squares = 0;
-  std::size_t finite = 0;
-  for (double w : wanted) {
-    if (std::isfinite(w)) squares += w * w, ++finite;
-  }
-  double usual = std::max(finite > 0 ? std::sqrt(squares / static_cast<double>(finite)) : 0.0, kSmallestScale);
+  double usual = std::max(typical(wanted), smallest);
   Comparison result;
   for (std::size_t i = 0; i < values.size(); ++i) {
     double w = is_floating(got.dtype()) ? wanted[i] : rounded(wanted[i], got.dtype());

@@ -18,6 +18,10 @@ struct Comparison {
 };
 /// @param got on the CPU. NaN matches NaN only; infinities match by sign, and what `got`'s dtype cannot hold counts as
 /// one. Whole numbers and bool must be equal.
-Comparison compare(const Tensor& got, const std::vector<double>& wanted);
+/// @param smallest where values are tiny altogether, the size that errors are measured by
+Comparison compare(const Tensor& got, const std::vector<double>& wanted, double smallest = 1e-3);
+
+/// Root mean square of the finite values; 0 where there are none.
+double typical(const std::vector<double>& values);
 
 }  // namespace etna::conformance

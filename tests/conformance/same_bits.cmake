@@ -1,0 +1,22 @@
+# cmake -DWALK=test_conformance -DFOLDER=... -P same_bits.cmake: walks twice and compares the bits. What is wrong with an op
+# by itself is another test's to say, so a failing walk does not fail this one.
+foreach(barriers hazards all)
+  set(bits ${FOLDER}/bits_${barriers}.txt)
+  file(REMOVE ${bits})
+  execute_process(COMMAND ${CMAKE_COMMAND} -E env ETNA_BARRIERS=${barriers} ${WALK} --gtest_brief=1 --bits ${bits} OUTPUT_VARIABLE said
+    ERROR_VARIABLE said)
+  if(NOT EXISTS ${bits})
+    message(FATAL_ERROR "the walk with ETNA_BARRIERS=${barriers} did not end:\n${said}")
+  endif()
+  file(STRINGS ${bits} lines_${barriers})
+endforeach()
+list(LENGTH lines_hazards count)
+if(count LESS 100)
+  message(FATAL_ERROR "only ${count} results were hashed")
+endif()
+if(NOT lines_hazards STREQUAL lines_all)
+  list(REMOVE_ITEM lines_all ${lines_hazards})
+  list(JOIN lines_all "\n" differing)
+  message(FATAL_ERROR "these results differ with a barrier behind every dispatch:\n${differing}")
+endif()
+message(STATUS "${count} results have the same bits")
