@@ -36,7 +36,7 @@ struct OutOfMemory : Error {
   using Error::Error;
 };
 
-/// A file whose bytes are not what its format promises.
+/// A file that cannot be read or written, or whose bytes are not what its format promises.
 struct FormatError : Error {
   using Error::Error;
 };

@@ -153,7 +153,8 @@ class TemporaryFile {
     }
   }
   [[noreturn]] void fail() const {
-    throw Error(fmt::format("{}: cannot be written: {}; what was there is unchanged", target_.string(), reason()));
+    throw FormatError(
+        fmt::format("{}: cannot be written: {}; what was there is unchanged", target_.string(), reason()));
   }
 
   fs::path target_;

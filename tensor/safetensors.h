@@ -16,7 +16,7 @@ using Metadata = std::map<std::string, std::string>;
 
 /// Writes a file that appears whole or not at all: it is written beside `path`, flushed to disk, then renamed over it. Tensors may be
 /// on any device and any views.
-/// @throws FormatError for a name given twice; Error where the file cannot be written, which leaves what was at `path` as it was
+/// @throws FormatError for a name given twice, and where the file cannot be written, which leaves what was at `path` as it was
 void save_safetensors(const std::filesystem::path& path, const NamedTensors& tensors, const Metadata& metadata = {});
 void save_safetensors(const std::filesystem::path& path, const std::map<std::string, Tensor>& tensors,
                       const Metadata& metadata = {});

@@ -15,7 +15,8 @@ namespace {
 std::array<std::atomic<Context*>, 256> contexts{};
 std::mutex making;
 
-/// Drivers tear down their threads after this; work still running then has crashed more than one of them.
+/// Drivers tear down their threads after this; work still running then has crashed or hung more than one of them. What was
+/// never submitted is dropped: nobody can ask for its results any more.
 void leave() {
   for (auto& slot : contexts) {
     Context* context = slot.load();
@@ -23,7 +24,7 @@ void leave() {
     std::unique_lock lock(context->mutex, std::try_to_lock);
     if (!lock) continue;
     try {
-      context->recorder.finish();
+      context->recorder.leave();
       context->pipelines.cache().save();
     } catch (const std::exception&) {
       // Nobody is left to tell.
@@ -67,11 +68,13 @@ Context& Context::of(Device device) {
   if (!context) {
     context = make(device);
     slot.store(context, std::memory_order_release);
-    // Registered behind the driver's own handlers, hence run before them.
-    static const int registered = std::atexit(leave);
-    static_cast<void>(registered);
+    leave_at_exit();
   }
   return *context;
 }
+
+// Handlers run in the reverse of the order in which they were registered, and ours must run before the driver's. Some of a driver's
+// appear only with its first work (a compiler's, in a software rasterizer), so Recorder registers once more after that.
+void leave_at_exit() { static_cast<void>(std::atexit(leave)); }
 
 }  // namespace etna::vulkan

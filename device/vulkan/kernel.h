@@ -28,9 +28,9 @@ struct Range {
 /// One dispatch. Spans need to live only until record() returns.
 struct Dispatch {
   const Shader& shader;
-  std::string_view op;                       ///< for errors and the profiler
-  std::span<const std::uint32_t> spec = {};  ///< specialization constants, constant_id 0, 1, 2 ... in order
-  std::span<const std::byte> push = {};      ///< at most 128 bytes
+  std::string_view op;                              ///< for errors and the profiler
+  std::span<const std::uint32_t> spec = {};         ///< specialization constants, constant_id 0, 1, 2 ... in order
+  std::span<const std::byte> push = {};             ///< at most 128 bytes
   std::array<std::uint32_t, 3> groups = {1, 1, 1};  ///< at most 65535 each
   std::span<const Range> reads = {};
   std::span<const Range> writes = {};
@@ -42,13 +42,14 @@ void record(Device device, const Dispatch& dispatch);
 
 /// Queues a copy between two storages' addresses / a fill with a repeated 32-bit word / bytes carried in the command
 /// buffer itself (at most 64 KiB, a multiple of 4; for tables of addresses and scalars, not counted as a transfer).
-void record_copy(Device device, const Storage& from, std::size_t from_offset, Storage& to, std::size_t to_offset, std::size_t bytes);
+void record_copy(Device device, const Storage& from, std::size_t from_offset, Storage& to, std::size_t to_offset,
+                 std::size_t bytes);
 void record_fill(Device device, Storage& to, std::size_t offset, std::size_t bytes, std::uint32_t word);
 void record_update(Device device, Storage& to, std::size_t offset, std::span<const std::byte> bytes);
 
 /// What a kernel may rely on.
 struct Capabilities {
-  bool float16 = false;      ///< arithmetic on f16 (storage of 8 and 16 bits is required of every device)
+  bool float16 = false;  ///< arithmetic on f16 (storage of 8 and 16 bits is required of every device)
   bool int64 = false;
   bool float64 = false;
   bool cooperative_matrix = false;
@@ -56,7 +57,7 @@ struct Capabilities {
   std::uint32_t subgroup_size = 32;
   std::uint32_t shared_memory_bytes = 32768;
   std::uint32_t max_workgroup_size = 1024;  ///< invocations
-  std::uint32_t compute_units = 1;          ///< a guess where the driver does not tell; for choosing how far to split work
+  std::uint32_t compute_units = 1;  ///< a guess where the driver does not tell; for choosing how far to split work
   float timestamp_period_ns = 0;
 };
 const Capabilities& capabilities(Device device);

@@ -199,7 +199,19 @@ void Recorder::wait(std::uint64_t mark) {
   info.pSemaphores = &timeline_;
   info.pValues = &mark;
   if (VkResult r = device_.vk.vkWaitSemaphores(device_.handle, &info, UINT64_MAX)) fail(r, "vkWaitSemaphores");
+  if (finished_ == 0) leave_at_exit();
   finished_ = mark;
+}
+
+void Recorder::leave() {
+  recording_ = false;
+  if (submitted_ <= finished_) return;
+  constexpr std::uint64_t patience_ns = 5'000'000'000;
+  auto info = structure<VkSemaphoreWaitInfo>(VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO);
+  info.semaphoreCount = 1;
+  info.pSemaphores = &timeline_;
+  info.pValues = &submitted_;
+  device_.vk.vkWaitSemaphores(device_.handle, &info, patience_ns);
 }
 
 void Recorder::fail(VkResult result, const char* call) {

@@ -11,6 +11,9 @@
 
 namespace etna::vulkan {
 
+/// Has devices in use left in order when the process ends (context.cpp). May be called again.
+void leave_at_exit();
+
 /// The only code that records commands and emits barriers. Work is queued in order; it reaches the GPU when about a
 /// hundred dispatches or 256 MiB of touched bytes have gathered, or when somebody waits.
 ///
@@ -38,6 +41,9 @@ class Recorder {
   /// The point in time when all that is recorded now is done; for wait().
   std::uint64_t mark() const { return recording_ ? submitted_ + 1 : submitted_; }
   void wait(std::uint64_t mark);
+
+  /// At the end of the process: waits for what was submitted, a few seconds at most, and drops the rest.
+  void leave();
 
   const RecorderStats& stats() const { return stats_; }
   void count_pipeline() { ++stats_.pipelines; }

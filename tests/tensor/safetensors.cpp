@@ -230,7 +230,7 @@ TEST(Safetensors, AFullDiskLeavesTheOldFileAndNothingElse) {
       [&] {
         save_safetensors(path, NamedTensors{{"x", ones({100000})}});
       },
-      ThrowsMessage<Error>(HasSubstr("cannot be written: File too large; what was there is unchanged")));
+      ThrowsMessage<FormatError>(HasSubstr("cannot be written: File too large; what was there is unchanged")));
   setrlimit(RLIMIT_FSIZE, &before);
   std::signal(SIGXFSZ, handler);
   EXPECT_EQ(slurp(path), old);
@@ -243,12 +243,12 @@ TEST(Safetensors, AMissingFolderIsAnError) {
       [&] {
         save_safetensors(folder / "no/such/file", NamedTensors{{"x", ones({3})}});
       },
-      ThrowsMessage<Error>(HasSubstr("cannot be written: No such file or directory")));
+      ThrowsMessage<FormatError>(HasSubstr("cannot be written: No such file or directory")));
   EXPECT_THAT(
       [&] {
         save_safetensors(folder.path(), NamedTensors{{"x", ones({3})}});
       },
-      ThrowsMessage<Error>(HasSubstr("cannot be written")));
+      ThrowsMessage<FormatError>(HasSubstr("cannot be written")));
 }
 
 TEST(Safetensors, NamesAreTakenOnce) {
