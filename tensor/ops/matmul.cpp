@@ -62,7 +62,12 @@ bool vulkan(const OpCall& call, std::span<Tensor> out) {
   return product::vulkan(call, call.in[0], call.in[1], {}, out[0]);
 }
 
-bool one_matrix(const Tensor& x) { return x.numel() == x.size(-2) * x.size(-1); }
+bool one_matrix(const Tensor& x) {
+  for (int i = 0; i < x.dim() - 2; ++i) {
+    if (x.shape()[i] != 1) return false;
+  }
+  return true;
+}
 
 /// da = g · bᵀ, db = aᵀ · g, summed over what was broadcast. Where one matrix b served a whole batch, all rows of the batch are
 /// one long product, which needs no sum behind it.
@@ -71,11 +76,12 @@ TensorList vjp(const VjpCall& call) {
   Tensor da, db;
   if (call.needs[0]) da = sum_to(matmul(g, b.t()), a.shape());
   if (call.needs[1]) {
-    if (one_matrix(b) && g.dim() > 2 && g.numel() > 0 && a.numel() > 0) {
-      Shape rows = g.shape();
-      rows[g.dim() - 1] = a.size(-1);
-      Tensor x = a.shape() == rows ? a : a.expand(rows);
-      db = matmul(x.reshape({-1, a.size(-1)}).t(), g.reshape({-1, g.size(-1)})).reshape(b.shape());
+    if (one_matrix(b) && g.dim() > 2 && g.numel() > 0) {
+      std::int64_t k = a.size(-1), n = g.size(-1), count = g.numel() / n;
+      Shape whole = g.shape();
+      whole[g.dim() - 1] = k;
+      Tensor x = a.shape() == whole ? a : a.expand(whole);
+      db = matmul(x.reshape({count, k}).t(), g.reshape({count, n})).reshape(b.shape());
     } else {
       db = sum_to(matmul(a.t(), g), b.shape());
     }
