@@ -85,7 +85,8 @@ Tensor matmul(const Tensor& a, const Tensor& b);
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
 /// Attention (Vaswani et al. 2017). @param q [..., H, T, D] @param k, v [..., G, S, D] with G dividing H (grouped heads)
 /// @param mask undefined, bool (true: attend) or floating (added), broadcasting to [..., H, T, S]; not with causal
-/// @param scale 1/√D where left out. A row that may attend to nothing gives 0.
+/// @param scale 1/√D where left out. @return [..., H, T, D]; a row that may attend to nothing gives 0. D is at most 256.
+/// causal: query i attends to keys 0 ... i, also where T ≠ S.
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask = {},
                                     bool causal = false, std::optional<double> scale = {});
 
@@ -97,8 +98,9 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps = 1e-6);
 
 // ---- losses. Targets are class indices, i64 or i32.
 enum class Reduction { none, mean, sum };
-/// @param logits [N, C] or [N, C, ...] is not taken: flatten first @param target [N]. Rows whose target is ignore_index count
-/// neither in the sum nor in the mean.
+/// @param logits [N, C] @param target [N] @return [] or, unreduced, [N]; f32, of f64 logits f64. Rows whose target is ignore_index
+/// count neither in the sum nor in the mean; the mean of no rows is NaN. Another target outside [0, C) throws ShapeError on the
+/// CPU; on a GPU it makes the loss and the gradient of its row NaN.
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, std::int64_t ignore_index = -100,
                      double label_smoothing = 0, Reduction reduction = Reduction::mean);
 /// @param log_probs [N, C] @param target [N]
