@@ -20,6 +20,8 @@ class NoGrad : public GradMode {
 namespace autograd {
 
 /// Gradients of `outputs` with respect to `inputs`, without touching any .grad().
+/// With create_graph the choice over Tensor::backward(): there a leaf and its gradient own each other until the gradient is
+/// dropped.
 /// @param grad_outputs one for each output, of its shape; empty: ones, for scalar outputs
 /// @return one for each input; undefined where an output does not depend on it
 /// @throws GradError where no output requires grad

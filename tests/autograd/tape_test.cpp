@@ -101,6 +101,7 @@ TEST(Tape, KeepsAGradientOnTheTapeUnderCreateGraph) {
   Tensor found = autograd::grad(std::span(&total, 1), std::span(&x, 1))[0];
   EXPECT_NEAR(values(found)[0], 2 * std::exp(4.0), 1e-9);
   EXPECT_NEAR(values(found)[1], 2 * std::exp(6.0), 1e-9);
+  x.set_grad({});  // else the leaf and its gradient would keep each other
 }
 
 TEST(Tape, FindsGradientsOfResultsAndOfWhatIsAskedForTwice) {
