@@ -35,11 +35,17 @@ void save_text(const fs::path& file, const std::string& text) {
   if (error) throw FormatError(fmt::format("{} cannot be replaced: {}", file.string(), error.message()));
 }
 
-void save_checkpoint(const fs::path& folder, const nn::LanguageModel& model, const data::Vocabulary& vocabulary,
-                     const std::string& preset, std::int64_t batch) {
+void require_writable(const fs::path& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) throw FormatError(fmt::format("{} cannot be made: {}", folder.string(), error.message()));
+  fs::path probe = folder / ".writable";
+  save_text(probe, "");
+  fs::remove(probe, error);
+}
+
+void save_checkpoint(const fs::path& folder, const nn::LanguageModel& model, const data::Vocabulary& vocabulary,
+                     const std::string& preset, std::int64_t batch) {
   const nn::LanguageModelConfig& c = model.config;
   Json config = {{"preset", preset}, {"batch", batch}, {"layers", c.layers}, {"heads", c.heads},    {"dim", c.dim},
                  {"ffn", c.ffn},     {"seq", c.seq},   {"vocab", c.vocab},   {"dropout", c.dropout}};

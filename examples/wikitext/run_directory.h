@@ -22,6 +22,10 @@ struct Checkpoint {
   std::int64_t batch = 16;
 };
 
+/// Makes the folder and tries to write there, so that a wrong --out is known before the training and not after it.
+/// @throws FormatError where that fails
+void require_writable(const std::filesystem::path& folder);
+
 /// Each file is replaced whole or not at all. @throws FormatError where one cannot be written
 void save_checkpoint(const std::filesystem::path& folder, const etna::nn::LanguageModel& model,
                      const etna::data::Vocabulary& vocabulary, const std::string& preset, std::int64_t batch);

@@ -32,6 +32,8 @@ void print_progress(std::int64_t step, std::int64_t steps, double loss, double s
 int run_train(const TrainOptions& options) {
   Device device = select_device(options.device);
   fmt::print("{}\n", device_line(options.device, device));
+  if (!options.out.empty()) require_writable(options.out);
+  if (!options.json.empty()) require_writable(std::filesystem::absolute(options.json).parent_path());
   Preset preset = find_preset(options.preset);
   data::Corpus corpus = find_corpus(options.data);
   bool embedded = options.data.text.empty() && options.data.data.empty() && std::getenv("ETNA_DATA") == nullptr;

@@ -150,6 +150,14 @@ TEST_F(Wikitext, DataErrorsEndWith4) {
   EXPECT_EQ(wikitext("train --device cpu --text " + at("binary.txt")).code, 4);
 }
 
+TEST_F(Wikitext, AFolderThatCannotBeWrittenIsSaidBeforeTheTraining) {
+  std::ofstream(at("file")) << "in the way";
+  Outcome outcome = wikitext("train --device cpu --preset demo --steps 1 --out " + at("file") + "/run");
+  EXPECT_EQ(outcome.code, 4);
+  EXPECT_FALSE(error_line(outcome).empty());
+  EXPECT_THAT(outcome.text, testing::Not(HasSubstr("step ")));
+}
+
 TEST_F(Wikitext, DamagedCheckpointsEndWith4) {
   train_into("run");
   EXPECT_EQ(wikitext("generate --device cpu --run " + at("nowhere")).code, 4);
