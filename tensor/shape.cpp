@@ -82,13 +82,14 @@ Dims wrap_dims(const Dims& dims, int rank, const char* op) {
     return out;
   }
   for (std::int64_t d : dims) {
-    int wrapped = wrap_dim(d, rank, op);
-    if (out.contains(wrapped))
+    int wrapped = wrap_dim(d, rank, op), at = 0;
+    if (out.contains(wrapped)) {
       throw ShapeError(fmt::format("{}: dimension {} is named twice in {}", op, wrapped, str(dims)));
-    out.push_back(wrapped);
+    }
+    while (at < out.rank() && out[at] < wrapped) ++at;
+    out.insert(at, wrapped);
   }
   if (rank == 0) return {};
-  std::sort(out.begin(), out.end());
   return out;
 }
 
