@@ -234,7 +234,7 @@ TEST_F(MatmulOnGpu, LinearAndItsGradientsAgree) {
       Tensor bias = values({31}, 3, t).to(d).requires_grad_();
       Tensor y = linear(x, weight, bias);
       y.backward(values({3, 17, 31}, 4, t).to(d));
-      (d.is_cpu() ? host : device) = {y, x.grad(), weight.grad(), bias.grad()};
+      (d.is_cpu() ? host : device) = TensorList{y, x.grad(), weight.grad(), bias.grad()};
     }
     for (std::size_t i = 0; i < host.size(); ++i)
       expect_near(doubles(device[i]), doubles(host[i]), 2 * tolerance(t), std::to_string(i));
