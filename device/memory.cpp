@@ -4,6 +4,7 @@
 
 #include <etna/device/caching_allocator.h>
 #include <etna/device/cpu/memory.h>
+#include <etna/device/profiler.h>
 #include <etna/device/transfers.h>
 #include <etna/device/vulkan/backend.h>
 
@@ -25,6 +26,7 @@ void upload(const void* source, Storage& to, std::size_t offset, std::size_t byt
     std::memcpy(to.host() + offset, source, bytes);
     return;
   }
+  profile::Scope scope("upload", profile::Category::transfer, bytes);
   detail::count_h2d(bytes);
   vulkan::upload(to.device(), source, to.address() + offset, bytes);
 }
@@ -35,6 +37,7 @@ void download(const Storage& from, std::size_t offset, void* target, std::size_t
     std::memcpy(target, from.host() + offset, bytes);
     return;
   }
+  profile::Scope scope("download", profile::Category::transfer, bytes);
   detail::count_d2h(bytes);
   vulkan::download(from.device(), from.address() + offset, target, bytes);
 }

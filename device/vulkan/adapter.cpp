@@ -173,6 +173,7 @@ Adapter inspect(VkPhysicalDevice handle) {
   };
   enable(VK_KHR_PORTABILITY_SUBSET_EXTENSION_NAME);
   a.memory_budget = enable(VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
+  if (!enable(VK_EXT_CALIBRATED_TIMESTAMPS_EXTENSION_NAME)) enable("VK_KHR_calibrated_timestamps");
   bool matrix = enable(VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME);
 
   Features has;

@@ -7,6 +7,7 @@
 
 #include <etna/device/caching_allocator.h>
 #include <etna/device/device.h>
+#include <etna/device/profiler.h>
 
 /// What the rest of device/ asks of the Vulkan backend. Free of Vulkan's own headers. Every function that takes a
 /// Device throws DeviceError where that adapter does not exist or cannot be used; the logical device is made on first
@@ -31,5 +32,11 @@ void download(Device device, std::uint64_t address, void* target, std::size_t by
 
 /// Submits what is queued and waits until the device is idle. @throws DeviceLost
 void synchronize(Device device);
+
+/// The profiler's calls, in this order; none throws. begin and finish wait until the devices in use are idle.
+void begin_profile(const profile::Options& options);
+void finish_profile();
+/// Adds a GpuProfile for each device in use, times and all.
+void take_profile(profile::Profile& profile);
 
 }  // namespace etna::vulkan

@@ -67,10 +67,19 @@ Context& Context::of(Device device) {
   context = device.is_vulkan() ? slot.load() : nullptr;
   if (!context) {
     context = make(device);
+    join_profile(*context);
     slot.store(context, std::memory_order_release);
     leave_at_exit();
   }
   return *context;
+}
+
+std::vector<Context*> Context::all() {
+  std::vector<Context*> made;
+  for (auto& slot : contexts) {
+    if (Context* context = slot.load(std::memory_order_acquire)) made.push_back(context);
+  }
+  return made;
 }
 
 // Handlers run in the reverse of the order in which they were registered, and ours must run before the driver's. Some of a driver's

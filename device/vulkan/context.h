@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mutex>
+#include <vector>
 
 #include <etna/device/vulkan/logical_device.h>
 #include <etna/device/vulkan/memory.h>
@@ -17,6 +18,8 @@ struct Context {
 
   /// @throws DeviceError where there is no such adapter or it cannot be used.
   static Context& of(Device device);
+  /// Those made so far.
+  static std::vector<Context*> all();
 
   std::recursive_mutex mutex;
   LogicalDevice logical;
@@ -26,5 +29,8 @@ struct Context {
   Pipelines pipelines;
   Staging staging;
 };
+
+/// Lets a device that was just made into the profile being taken, if any.
+void join_profile(Context& context);
 
 }  // namespace etna::vulkan

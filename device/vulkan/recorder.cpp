@@ -39,7 +39,8 @@ VkAccessFlags accesses_of(unsigned bits) {
 
 void injection::fail_next_submit(int vk_result) { injected_failure = vk_result; }
 
-Recorder::Recorder(LogicalDevice& device) : device_(device), barrier_everywhere_(barriers_everywhere()) {
+Recorder::Recorder(LogicalDevice& device)
+    : device_(device), barrier_everywhere_(barriers_everywhere()), timestamps_(device) {
   auto type = structure<VkSemaphoreTypeCreateInfo>(VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO);
   type.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
   auto semaphore = structure<VkSemaphoreCreateInfo>(VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO);
@@ -70,7 +71,9 @@ void Recorder::dispatch(const Dispatch& d, VkPipeline pipeline, VkPipelineLayout
     device_.vk.vkCmdPushConstants(commands, layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
                                   static_cast<std::uint32_t>(d.push.size()), d.push.data());
   }
+  open().timed.begin(commands, d.op);
   device_.vk.vkCmdDispatch(commands, d.groups[0], d.groups[1], d.groups[2]);
+  open().timed.end(commands);
   ++stats_.dispatches;
   std::uint64_t bytes = 0;
   for (Range r : d.reads) bytes += r.bytes;
@@ -85,21 +88,27 @@ void Recorder::copy(std::string_view op, const BufferSpan& from, const BufferSpa
   order(kTransfer, {&from.range, 1}, {&to.range, 1});
   std::uint64_t bytes = std::max(from.range.bytes, to.range.bytes);
   VkBufferCopy region{from.offset, to.offset, bytes};
+  open().timed.begin(commands, op);
   device_.vk.vkCmdCopyBuffer(commands, from.buffer, to.buffer, 1, &region);
+  open().timed.end(commands);
   done(2 * bytes);
 }
 
 void Recorder::fill(const BufferSpan& to, std::uint32_t word) {
   VkCommandBuffer commands = begin("fill");
   order(kTransfer, {}, {&to.range, 1});
+  open().timed.begin(commands, "fill");
   device_.vk.vkCmdFillBuffer(commands, to.buffer, to.offset, to.range.bytes, word);
+  open().timed.end(commands);
   done(to.range.bytes);
 }
 
 void Recorder::update(const BufferSpan& to, const void* bytes) {
   VkCommandBuffer commands = begin("update");
   order(kTransfer, {}, {&to.range, 1});
+  open().timed.begin(commands, "update");
   device_.vk.vkCmdUpdateBuffer(commands, to.buffer, to.offset, to.range.bytes, bytes);
+  open().timed.end(commands);
   done(to.range.bytes);
 }
 
@@ -120,6 +129,7 @@ VkCommandBuffer Recorder::begin(std::string_view op) {
     info.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
     if (VkResult r = device_.vk.vkBeginCommandBuffer(slot.commands, &info)) fail(r, "vkBeginCommandBuffer");
     slot.ops.clear();
+    slot.timed.reset(timestamps_, slot.commands, kBatchDispatches + 1);
     current_ = next;
     recording_ = true;
     bytes_ = 0;
@@ -161,6 +171,7 @@ void Recorder::pipeline_barrier(VkPipelineStageFlags before, VkAccessFlags writt
 
 void Recorder::flush() {
   if (!recording_) return;
+  profile::Scope scope("submit");
   // Whatever happens below, the next command opens a fresh batch.
   recording_ = false;
   Slot& slot = open();
@@ -175,11 +186,13 @@ void Recorder::flush() {
   submit.pCommandBuffers = &slot.commands;
   submit.signalSemaphoreCount = 1;
   submit.pSignalSemaphores = &timeline_;
+  const std::int64_t called = slot.timed.recording() ? profile::detail::now_ns() : 0;
   auto result = static_cast<VkResult>(injected_failure.exchange(0));
   if (result == VK_SUCCESS) result = device_.vk.vkQueueSubmit(device_.queue, 1, &submit, VK_NULL_HANDLE);
   if (result != VK_SUCCESS) fail(result, "vkQueueSubmit");
   submitted_ = slot.value = value;
   ++stats_.submits;
+  slot.timed.submitted(called);
 }
 
 void Recorder::finish() {
@@ -194,6 +207,7 @@ void Recorder::wait(std::uint64_t mark) {
   // A batch that failed to reach the GPU took its mark with it.
   mark = std::min(mark, submitted_);
   if (mark <= finished_) return;
+  profile::Scope scope("wait for the GPU", profile::Category::wait);
   auto info = structure<VkSemaphoreWaitInfo>(VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO);
   info.semaphoreCount = 1;
   info.pSemaphores = &timeline_;

@@ -8,6 +8,7 @@
 
 #include <etna/device/vulkan/hazards.h>
 #include <etna/device/vulkan/memory.h>
+#include <etna/device/vulkan/timestamps.h>
 
 namespace etna::vulkan {
 
@@ -46,6 +47,8 @@ class Recorder {
   void leave();
 
   const RecorderStats& stats() const { return stats_; }
+  /// For the profiler, and for command buffers of others that it should see.
+  Timestamps& timestamps() { return timestamps_; }
   void count_pipeline() { ++stats_.pipelines; }
 
  private:
@@ -59,6 +62,7 @@ class Recorder {
     VkCommandBuffer commands = VK_NULL_HANDLE;
     std::uint64_t value = 0;
     std::vector<OpName> ops;
+    TimedCommands timed;
   };
 
   VkCommandBuffer begin(std::string_view op);
@@ -81,6 +85,7 @@ class Recorder {
   VkSemaphore timeline_ = VK_NULL_HANDLE;
   std::uint64_t submitted_ = 0, finished_ = 0;
   RecorderStats stats_;
+  Timestamps timestamps_;
 };
 
 }  // namespace etna::vulkan

@@ -1,0 +1,120 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <etna/device/profiler.h>
+#include <etna/device/vulkan/gpu_clock.h>
+
+namespace etna::vulkan {
+
+class TimedCommands;
+
+/// A device's side of a profile: collects what its command buffers' timestamps said. Callers hold the device's mutex.
+class Timestamps {
+ public:
+  explicit Timestamps(const LogicalDevice& device) : device_(device) {}
+
+  /// True while a profile is being taken of this device, with times. Command buffers recorded now should carry timestamps.
+  bool active() const { return active_; }
+
+  /// Begins a profile. The queue is idle. Never throws: a device that cannot tell time is profiled without.
+  void begin(const profile::Options& options, const RecorderStats& stats);
+  /// True from begin() to take(), with times or without.
+  bool begun() const { return begun_; }
+  /// Reads all that was submitted, which the GPU is done with, and ends the profile. Threads have their process-wide numbers.
+  profile::GpuProfile take(const RecorderStats& stats);
+  std::uint64_t dropped() const { return dropped_; }
+
+ private:
+  friend class TimedCommands;
+  void untimed(const std::string& why);
+
+  const LogicalDevice& device_;
+  std::optional<GpuClock> clock_;
+  ClockPair start_;
+  std::vector<TimedCommands*> commands_;  ///< all that hold queries
+  profile::GpuProfile gathered_;          ///< spans' and batches' GPU times are still ticks
+  RecorderStats before_;
+  std::uint64_t dropped_ = 0;
+  bool active_ = false, begun_ = false;
+};
+
+/// The timestamps in one command buffer: a pair around each piece of work. The commands go to the buffer it is given; it does
+/// nothing where no profile was being taken at reset().
+///
+/// A buffer that is recorded for one submit, again and again (the recorder's batches):
+///     begin the buffer; timed.reset(timestamps, commands, 128);
+///     timed.begin(commands, "matmul"); vkCmdDispatch(...); timed.end(commands);   // behind the barrier the dispatch needs
+///     vkQueueSubmit(...); timed.submitted();
+/// and reset() comes only when the GPU is done with that submit: it reads the results first.
+///
+/// A buffer that is recorded once and submitted many times keeps its timestamps and resets the queries itself, so the results
+/// must be read between two submits. Record such a buffer beside the plain one when `timestamps.active()` first says so, and
+/// submit it in the plain one's place as long as it does:
+///     timed.reset(timestamps, commands, dispatches);                       // its first command
+///     timed.begin(commands, "matmul", labels); vkCmdDispatch(...); timed.end(commands);
+///     each time:  recorder.wait(mark of its last submit); timed.collect(); vkQueueSubmit(...); timed.submitted();
+/// Waiting for the submit before last, of two or three such buffers used in turn, leaves the GPU busy meanwhile. `labels` are
+/// those of the moment when the work was first recorded (a KeepLabels lets Labels::now() tell them without a profile).
+class TimedCommands {
+ public:
+  TimedCommands() = default;
+  /// The GPU is done with the buffer; results that were not collected are lost.
+  ~TimedCommands();
+  TimedCommands(const TimedCommands&) = delete;
+  TimedCommands& operator=(const TimedCommands&) = delete;
+
+  /// Forgets what was recorded and records the reset of the queries, for up to `spans` pieces of work (more are left untimed
+  /// and counted). Collects first.
+  void reset(Timestamps& timestamps, VkCommandBuffer commands, std::size_t spans);
+  bool recording() const { return recording_; }
+
+  void begin(VkCommandBuffer commands, std::string_view op) {
+    if (recording_) write_begin(commands, op, profile::Labels::now());
+  }
+  void begin(VkCommandBuffer commands, std::string_view op, const profile::Labels& labels) {
+    if (recording_) write_begin(commands, op, labels);
+  }
+  void end(VkCommandBuffer commands) {
+    if (recording_) write_end(commands);
+  }
+
+  /// After each vkQueueSubmit of the buffer. @param host_ns when it was called
+  void submitted(std::int64_t host_ns) {
+    if (recording_) note_submit(host_ns);
+  }
+  /// Reads the results of the last submit, which the GPU is done with. Does nothing where they were read.
+  void collect();
+
+ private:
+  friend class Timestamps;
+  struct Piece {
+    const char* name;
+    profile::Labels labels;
+    std::int64_t recorded;
+    std::uint32_t thread;
+  };
+  void write_begin(VkCommandBuffer commands, std::string_view op, const profile::Labels& labels);
+  void write_end(VkCommandBuffer commands);
+  void note_submit(std::int64_t host_ns);
+
+  Timestamps* timestamps_ = nullptr;
+  VkQueryPool pool_ = VK_NULL_HANDLE;
+  std::size_t room_ = 0;  ///< pieces that the pool has queries for
+  std::vector<Piece> pieces_;
+  std::vector<std::uint64_t> ticks_;
+  bool recording_ = false;  ///< holds timestamps since reset()
+  bool open_ = false;       ///< between write_begin() and write_end()
+  bool pending_ = false;    ///< submitted and not collected
+  std::uint32_t submits_ = 0;
+  std::int64_t submitted_ = 0;
+  std::uint32_t submitter_ = 0;
+};
+
+}  // namespace etna::vulkan
