@@ -7,6 +7,7 @@
 
 #include <etna/autograd/autograd.h>
 #include <etna/autograd/node.h>
+#include <etna/device/profiler.h>
 #include <etna/tensor/ops.h>
 
 namespace etna::autograd {
@@ -157,6 +158,7 @@ TensorList run_node(const std::shared_ptr<Node>& shared, std::span<const Tensor>
 
 TensorList run_backward(std::span<const Tensor> roots, std::span<const Tensor> root_grads,
                         std::span<const Tensor> targets, bool retain_graph, bool create_graph) {
+  profile::Scope phase("backward", profile::Category::phase);
   std::unordered_map<Node*, Pending> pending;
   std::priority_queue<std::shared_ptr<Node>, std::vector<std::shared_ptr<Node>>, Later> queue;
   // Where a gradient is caught instead of stored: targets, by leaf or by (node, output).
@@ -216,6 +218,7 @@ TensorList run_backward(std::span<const Tensor> roots, std::span<const Tensor> r
   while (!queue.empty()) {
     std::shared_ptr<Node> node = queue.top();
     queue.pop();
+    profile::Scope scope(node->name, profile::Category::autograd);
     Pending arrived = std::move(pending.at(node.get()));
     pending.erase(node.get());
     for (std::size_t i = 0; i < arrived.grads.size(); ++i) {

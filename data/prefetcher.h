@@ -10,6 +10,8 @@
 #include <thread>
 #include <utility>
 
+#include <etna/device/profiler.h>
+
 namespace etna::data {
 
 /// Runs `produce` in a thread of its own, at most `depth` items ahead of whoever calls next(). One thread consumes.
@@ -50,10 +52,14 @@ class Prefetcher {
 
  private:
   void run() {
+    profile::name_thread("loader");
     std::exception_ptr failure;
     try {
       while (wait_for_space()) {
-        std::optional<T> item = produce_();
+        std::optional<T> item = [this] {
+          profile::Scope scope("load");
+          return produce_();
+        }();
         if (!item) break;
         const std::lock_guard lock(mutex_);
         items_.push_back(std::move(*item));

@@ -1,11 +1,13 @@
 #include <etna/optim/clip.h>
 
+#include <etna/device/profiler.h>
 #include <etna/tensor/multi_tensor.h>
 #include <etna/tensor/op.h>
 
 namespace etna::optim {
 
 Tensor clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm, double norm_type) {
+  profile::Scope phase("clip", profile::Category::phase);
   GradMode off(false);
   std::vector<Tensor> grads;
   for (const Tensor& p : parameters) {

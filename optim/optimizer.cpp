@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <etna/device/profiler.h>
 #include <etna/tensor/op.h>
 
 namespace etna::optim {
@@ -41,6 +42,7 @@ Optimizer::Optimizer(std::vector<ParamGroup> groups, double lr, double weight_de
 }
 
 void Optimizer::step() {
+  profile::Scope phase("optimizer", profile::Category::phase);
   GradMode off(false);
   std::size_t index = 0, names = state_names().size();
   for (const ParamGroup& group : groups_) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <etna/device/profiler.h>
 #include <etna/device/transfers.h>
 
 namespace etna {
@@ -121,6 +122,7 @@ void set_grad_enabled(bool on) { grad_mode = on; }
 void set_apply_probe(const ApplyProbe* to) { probe = to; }
 
 TensorList apply(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs) {
+  profile::Scope scope(op.name, profile::Category::op);
   Device device = device_of(op, inputs);
   TensorList moved;
   if (!device.is_cpu() && move_inputs(op, inputs, device, moved)) inputs = moved;
