@@ -40,6 +40,7 @@ struct GpuSpan {
   std::uint32_t batch = 0;      ///< of GpuProfile::batches
   std::uint32_t thread = 0;     ///< that recorded it, of Profile::threads
   std::int64_t recorded = 0;    ///< when the host recorded it (resubmitted work: when it was submitted)
+  std::uint32_t at_once = 1;  ///< so many spans, this one among them, ran in this time, which is known of them together
   std::int64_t begin = 0, end = 0;
 };
 

@@ -16,8 +16,16 @@
 ///     profile::write_chrome_trace(seen, "trace.json");    // <etna/device/chrome_trace.h>
 namespace etna::profile {
 
+/// Where a GPU's timestamps go.
+enum class Timing : std::uint8_t {
+  automatic,   ///< groups; dispatches on a software rasterizer, which has no front end that runs ahead
+  groups,      ///< one for the dispatches between two barriers: under 1 % of a step's time
+  dispatches,  ///< a pair around each: exact, but the GPU drains every time, and nothing runs at once
+};
+
 struct Options {
-  bool gpu = true;                               ///< timestamps on the GPUs
+  bool gpu = true;  ///< timestamps on the GPUs
+  Timing timing = Timing::automatic;
   std::size_t max_spans = std::size_t{1} << 22;  ///< of a thread, and of a GPU; what comes after is counted and dropped
 };
 

@@ -166,6 +166,7 @@ void Recorder::pipeline_barrier(VkPipelineStageFlags before, VkAccessFlags writt
   auto memory = structure<VkMemoryBarrier>(VK_STRUCTURE_TYPE_MEMORY_BARRIER);
   memory.srcAccessMask = written;
   memory.dstAccessMask = touched;
+  open().timed.barrier(open().commands);
   device_.vk.vkCmdPipelineBarrier(open().commands, before, behind, 0, 1, &memory, 0, nullptr, 0, nullptr);
 }
 
@@ -175,6 +176,7 @@ void Recorder::flush() {
   // Whatever happens below, the next command opens a fresh batch.
   recording_ = false;
   Slot& slot = open();
+  slot.timed.finish(slot.commands);
   if (VkResult r = device_.vk.vkEndCommandBuffer(slot.commands)) fail(r, "vkEndCommandBuffer");
   std::uint64_t value = submitted_ + 1;
   auto timeline = structure<VkTimelineSemaphoreSubmitInfo>(VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO);

@@ -42,6 +42,8 @@ void Timestamps::begin(const profile::Options& options, const RecorderStats& sta
   dropped_ = 0;
   begun_ = true;
   active_ = false;
+  exact_ = options.timing == profile::Timing::dispatches ||
+           (options.timing == profile::Timing::automatic && device_.adapter.info.kind == "software");
   if (!options.gpu) return untimed("the profile was taken without GPU times");
   try {
     if (!clock_) clock_.emplace(device_);
@@ -100,6 +102,8 @@ void TimedCommands::reset(Timestamps& timestamps, VkCommandBuffer commands, std:
   collect();
   pieces_.clear();
   submits_ = 0;
+  queries_ = 0;
+  group_ = 0;
   open_ = recording_ = false;
   if (!timestamps.active()) return;
   const LogicalDevice& device = timestamps.device_;
@@ -121,7 +125,12 @@ void TimedCommands::reset(Timestamps& timestamps, VkCommandBuffer commands, std:
     ticks_.resize(2 * spans);
   }
   device.vk.vkCmdResetQueryPool(commands, pool_, 0, static_cast<std::uint32_t>(2 * room_));
+  exact_ = timestamps.exact_;
   recording_ = true;
+}
+
+void TimedCommands::write(VkCommandBuffer commands, VkPipelineStageFlagBits stage) {
+  timestamps_->device_.vk.vkCmdWriteTimestamp(commands, stage, pool_, queries_++);
 }
 
 void TimedCommands::write_begin(VkCommandBuffer commands, std::string_view op, const profile::Labels& labels) {
@@ -129,16 +138,38 @@ void TimedCommands::write_begin(VkCommandBuffer commands, std::string_view op, c
     ++timestamps_->dropped_;
     return;
   }
-  const auto query = static_cast<std::uint32_t>(2 * pieces_.size());
-  pieces_.push_back({profile::detail::kept(op), labels, profile::detail::now_ns(), profile::detail::thread_number()});
-  timestamps_->device_.vk.vkCmdWriteTimestamp(commands, VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT, pool_, query);
+  if (exact_ || pieces_.empty()) write(commands, VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT);
+  pieces_.push_back({.name = profile::detail::kept(op),
+                     .labels = labels,
+                     .recorded = profile::detail::now_ns(),
+                     .thread = profile::detail::thread_number(),
+                     .begin = queries_ - 1,
+                     .end = queries_,
+                     .at_once = 1});
   open_ = true;
 }
 
 void TimedCommands::write_end(VkCommandBuffer commands) {
-  if (!std::exchange(open_, false)) return;
-  const auto query = static_cast<std::uint32_t>(2 * pieces_.size() - 1);
-  timestamps_->device_.vk.vkCmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, pool_, query);
+  if (std::exchange(open_, false) && exact_) write(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT);
+}
+
+/// The first group begins with the buffer's first timestamp, each other one with a timestamp of its own, which waits for nothing:
+/// the GPU's front end comes to it when it has launched the group, and it launches the group when the one before is done.
+void TimedCommands::close_group(VkCommandBuffer commands) {
+  const std::size_t count = pieces_.size() - group_;
+  if (exact_ || count == 0) return;
+  if (group_ > 0) write(commands, VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT);
+  for (std::size_t i = group_; i < pieces_.size(); ++i) {
+    pieces_[i].begin = queries_ - 1;
+    pieces_[i].end = queries_;
+    pieces_[i].at_once = static_cast<std::uint32_t>(count);
+  }
+  group_ = pieces_.size();
+}
+
+void TimedCommands::write_finish(VkCommandBuffer commands) {
+  close_group(commands);
+  if (!exact_ && !pieces_.empty()) write(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT);
 }
 
 void TimedCommands::note_submit(std::int64_t host_ns) {
@@ -156,15 +187,13 @@ void TimedCommands::collect() {
     return;
   }
   const LogicalDevice& device = timestamps_->device_;
-  const std::size_t count = 2 * pieces_.size();
-  VkResult result = device.vk.vkGetQueryPoolResults(device.handle, pool_, 0, static_cast<std::uint32_t>(count),
-                                                    count * sizeof(std::uint64_t), ticks_.data(), sizeof(std::uint64_t),
-                                                    VK_QUERY_RESULT_64_BIT);
+  VkResult result = device.vk.vkGetQueryPoolResults(device.handle, pool_, 0, queries_, queries_ * sizeof(std::uint64_t),
+                                                    ticks_.data(), sizeof(std::uint64_t), VK_QUERY_RESULT_64_BIT);
   if (result != VK_SUCCESS) return timestamps_->untimed(fmt::format("vkGetQueryPoolResults failed: {}", str(result)));
   const auto batch = static_cast<std::uint32_t>(to.batches.size());
   to.batches.push_back({.submitted = submitted_,
                         .begin = static_cast<std::int64_t>(ticks_[0]),
-                        .end = static_cast<std::int64_t>(ticks_[count - 1]),
+                        .end = static_cast<std::int64_t>(ticks_[queries_ - 1]),
                         .thread = submitter_,
                         .spans = static_cast<std::uint32_t>(pieces_.size())});
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
@@ -176,8 +205,9 @@ void TimedCommands::collect() {
                         .batch = batch,
                         .thread = again ? submitter_ : piece.thread,
                         .recorded = again ? submitted_ : piece.recorded,
-                        .begin = static_cast<std::int64_t>(ticks_[2 * i]),
-                        .end = static_cast<std::int64_t>(ticks_[2 * i + 1])});
+                        .at_once = piece.at_once,
+                        .begin = static_cast<std::int64_t>(ticks_[piece.begin]),
+                        .end = static_cast<std::int64_t>(ticks_[piece.end])});
   }
 }
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <map>
 #include <set>
 #include <string>
@@ -218,6 +219,37 @@ TEST_F(GpuProfiler, SpansLieBehindTheirSubmitAndWithinTheProfile) {
   EXPECT_EQ(g.spans.back().phase, nullptr);
   ASSERT_EQ(named(seen, "wait for the GPU").size(), 1u);
   EXPECT_EQ(named(seen, "wait for the GPU")[0].category, Category::wait);
+}
+
+TEST_F(GpuProfiler, GroupsBetweenBarriersAreTimedTogether) {
+  if (const char* value = std::getenv("ETNA_BARRIERS"); value != nullptr && *value == 'a') return;
+  StoragePtr x = store(Words(kWords, 3)), y = store(Words(kWords)), z = store(Words(kWords));
+  Session session({.timing = Timing::groups});
+  for (std::uint32_t i = 0; i < 150; ++i) {
+    dispatch({*x, 0, *y, 0, kWords, 1, i});  // behind a barrier
+    dispatch({*x, 0, *z, 0, kWords, 1, i});  // beside the one before
+  }
+  Profile seen = session.stop();
+  const GpuProfile& g = gpu(seen);
+  if (!timed(g)) return;
+  ASSERT_EQ(g.spans.size(), 300u);
+  std::int64_t sum = 0;
+  for (std::size_t i = 0; i < 300; i += 2) {
+    const GpuSpan &a = g.spans[i], &b = g.spans[i + 1];
+    ASSERT_EQ(a.at_once, 2u) << i;
+    ASSERT_EQ(b.at_once, 2u) << i;
+    ASSERT_EQ(a.begin, b.begin);
+    ASSERT_EQ(a.end, b.end);
+    ASSERT_LE(a.begin, a.end);
+    const GpuBatch& batch = g.batches.at(a.batch);
+    ASSERT_GE(a.begin, batch.begin);
+    ASSERT_LE(a.end, batch.end);
+    if (i >= 2 && g.spans[i - 1].batch == a.batch) {
+      ASSERT_EQ(a.begin, g.spans[i - 1].end) << "a group begins where one ends";
+    }
+    sum += a.end - a.begin;
+  }
+  EXPECT_LE(sum, seen.wall_ns() + g.clock_error_ns);
 }
 
 TEST_F(GpuProfiler, TransfersAreThoseCounted) {

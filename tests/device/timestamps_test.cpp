@@ -78,6 +78,7 @@ TEST_F(Timed, CommandsSubmittedAgainAreTimedEachTime) {
       vk.vkCmdFillBuffer(commands, to.buffer, to.offset, 64, 7);
       timed.end(commands);
     }
+    timed.finish(commands);
     check(vk.vkEndCommandBuffer(commands), "vkEndCommandBuffer");
     for (int run = 0; run < 3; ++run) {
       timed.collect();
