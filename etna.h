@@ -6,6 +6,10 @@
 #include <etna/device/device.h>
 #include <etna/device/error.h>
 #include <etna/device/memory.h>
+#include <etna/device/profile_report.h>
+#include <etna/device/profiler.h>
+#include <etna/device/step_profiler.h>
+#include <etna/device/trace_file.h>
 #include <etna/device/transfers.h>
 #include <etna/nn/nn.h>
 #include <etna/optim/optim.h>

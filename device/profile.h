@@ -58,6 +58,7 @@ struct GpuProfile {
   std::string name;
   std::string untimed;              ///< why there are no times, or not all; empty where there are
   std::string clock;                ///< how GPU time was brought to host time
+  bool exact = false;               ///< each dispatch was timed by itself (Timing::dispatches)
   std::int64_t clock_error_ns = 0;  ///< a bound on what is wrong with it
   std::vector<GpuSpan> spans;
   std::vector<GpuBatch> batches;

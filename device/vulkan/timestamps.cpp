@@ -64,6 +64,7 @@ profile::GpuProfile Timestamps::take(const RecorderStats& stats) {
   if (active_) {
     ClockLine line(start_, clock_->ns_per_tick(), clock_->valid_bits());
     gathered_.clock = clock_->method();
+    gathered_.exact = exact_;
     gathered_.clock_error_ns = start_.error_ns;
     if (device_.lost.empty()) {
       try {

@@ -2,11 +2,13 @@
 #include <atomic>
 #include <cstdlib>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
 
 #include <etna/device/profiler.h>
+#include <etna/device/step_profiler.h>
 #include <etna/device/transfers.h>
 #include <etna/device/vulkan/injection.h>
 
@@ -332,6 +334,27 @@ TEST_F(GpuProfiler, TwoThreadsShareTheGpu) {
   for (const GpuSpan& span : gpu(seen).spans) by_phase[span.phase].insert(seen.threads.at(span.thread));
   EXPECT_EQ(by_phase["one"], std::set<std::string>{"first"});
   EXPECT_EQ(by_phase["two"], std::set<std::string>{"second"});
+}
+
+TEST(StepProfilerTest, ProfilesTheStepsAsked) {
+  auto run = [](StepProfiler::Options options, int steps) {
+    StepProfiler profiler(options);
+    for (int i = 0; i < steps; ++i) {
+      Scope step = profiler.step();
+      Scope inside(i < options.skip ? "before" : i < options.skip + options.steps ? "within" : "behind");
+    }
+    return profiler.take();
+  };
+  std::optional<Profile> seen = run({.skip = 2, .steps = 3}, 10);
+  ASSERT_TRUE(seen);
+  EXPECT_EQ(seen->steps(), 3);
+  EXPECT_EQ(named(*seen, "within").size(), 3u);
+  EXPECT_TRUE(named(*seen, "before").empty());
+  EXPECT_TRUE(named(*seen, "behind").empty());
+  EXPECT_EQ(run({.skip = 2, .steps = 5}, 4)->steps(), 2) << "the loop ended before";
+  EXPECT_FALSE(run({.skip = 2, .steps = 5}, 2));
+  EXPECT_FALSE(run({.skip = 0, .steps = 0}, 5));
+  EXPECT_FALSE(taking());
 }
 
 }  // namespace
