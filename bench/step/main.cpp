@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include <etna/device/error.h>
+#include <etna/device/profile_report.h>
+#include <etna/device/trace_file.h>
 
 #include "devices.h"
 #include "measure.h"
@@ -41,6 +43,12 @@ void print(const bench::Workload& w, Device device, const bench::StepTimes& t) {
              a_step(t.recorder.barriers, t), a_step(t.recorder.submits, t));
 }
 
+void print(const bench::StepTimes& t, const profile::Profile& seen) {
+  const double ms = static_cast<double>(seen.wall_ns()) * 1e-6 / static_cast<double>(seen.steps());
+  fmt::print("{}", profile::report(seen));
+  fmt::print("  profiled, a step takes {:+.1f} % of the time above\n", (ms / t.median_ms() - 1) * 100);
+}
+
 nlohmann::json report(const bench::Workload& w, Device device, const bench::StepTimes& t) {
   return {{"device", device.str()},
           {"device_name", device_name(device)},
@@ -75,7 +83,9 @@ int main(int argc, char** argv) {
   std::vector<std::string> device_names, presets = {"tiny"};
   std::optional<std::int64_t> batch;
   bench::StepOptions options;
-  std::string json;
+  std::string json, trace;
+  std::int64_t profile_steps = 20;
+  bool profiling = false, exact = false;
   bench::add_device_option(app, device_names);
   app.add_option("--preset", presets, "whose model, several by commas")
       ->delimiter(',')
@@ -89,8 +99,23 @@ int main(int argc, char** argv) {
       ->check(CLI::PositiveNumber);
   app.add_option("--batch", batch, "sequences a step (default: the preset's)")->check(CLI::PositiveNumber);
   app.add_option("--json", json, "also write every run to this file");
+  auto* profiled =
+      app.add_flag("--profile", profiling, "profile more steps behind those timed and print where their time went");
+  app.add_option("--profile-steps", profile_steps, "how many")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str()
+      ->needs(profiled);
+  app.add_flag("--profile-exact", exact, "time every dispatch by itself, which makes the steps slower")
+      ->needs(profiled);
+  app.add_option("--trace", trace,
+                 "also write the last run's to this file: a Chrome trace, or a picture where it ends in .svg")
+      ->needs(profiled);
 
   return bench::run_program(app, argc, argv, [&] {
+    if (!trace.empty()) profile::require_trace_writable(trace);
+    if (profiling) options.profile = profile_steps;
+    if (exact) options.timing = profile::Timing::dispatches;
+    std::optional<profile::Profile> seen;
     nlohmann::json runs = nlohmann::json::array();
     for (Device device : bench::chosen_devices(device_names)) {
       for (const std::string& preset : presets) {
@@ -98,9 +123,11 @@ int main(int argc, char** argv) {
         workload.batch = batch.value_or(workload.batch);
         const bench::StepTimes times = bench::time_steps(workload, device, options);
         print(workload, device, times);
+        if (times.profile) print(times, *(seen = times.profile));
         runs.push_back(report(workload, device, times));
       }
     }
+    if (seen && !trace.empty()) profile::write_trace(*seen, trace);
     if (json.empty()) return;
     std::ofstream out(json);
     out << runs.dump(2) << '\n';

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include <etna/device/step_profiler.h>
 #include <etna/nn/language_model.h>
 #include <etna/optim/adam.h>
 #include <etna/optim/clip.h>
@@ -112,6 +113,14 @@ StepTimes time_steps(const Workload& workload, Device device, StepOptions option
   times.last_loss = loss.item<double>();
   times.peak_host = memory_stats(kCPU).peak;
   times.peak_device = memory_stats(device).peak;
+  if (options.profile > 0) {
+    profile::StepProfiler profiler({.skip = 0, .steps = options.profile, .what = {.timing = options.timing}});
+    for (std::int64_t i = 0; i < options.profile; ++i) {
+      profile::Scope scope = profiler.step();
+      step();
+    }
+    times.profile = profiler.take();
+  }
   return times;
 }
 

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include <etna/device/device.h>
 #include <etna/device/memory.h>
+#include <etna/device/profiler.h>
 #include <etna/device/transfers.h>
 #include <etna/device/vulkan/kernel.h>
 
@@ -15,7 +17,9 @@ namespace bench {
 struct StepOptions {
   std::int64_t steps = 0;    ///< timed; 0: 5 on the CPU, 50 on a GPU
   std::int64_t warm_up = 0;  ///< before them; 0: 1 on the CPU, 5 on a GPU
-  std::int64_t span = 0;     ///< steps between two waits for the device; 0: 1 on the CPU, 10 on a GPU
+  std::int64_t profile = 0;  ///< steps to profile behind those timed
+  etna::profile::Timing timing = etna::profile::Timing::automatic;
+  std::int64_t span = 0;  ///< steps between two waits for the device; 0: 1 on the CPU, 10 on a GPU
 };
 
 /// What timed steps took. Counters are of the timed steps together.
@@ -30,6 +34,7 @@ struct StepTimes {
   std::uint64_t misses = 0;                      ///< allocations that went to the system
   etna::Transfers transfers;
   etna::vulkan::RecorderStats recorder;
+  std::optional<etna::profile::Profile> profile;
 
   double median_ms() const;
 };

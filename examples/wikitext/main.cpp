@@ -58,6 +58,19 @@ int main(int argc, char** argv) {
   train_command->add_option("--out", train.out, "folder for checkpoint, summary.json and metrics.csv");
   train_command->add_option("--json", train.json, "also write the summary to this file");
   train_command->add_flag("!--no-eval", train.evaluate, "skip the evaluation and the passage");
+  auto* profile = train_command->add_flag("--profile", train.profile,
+                                          "profile some steps after the first five and print where their time went");
+  train_command->add_option("--profile-steps", train.profile_steps, "how many")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str()
+      ->needs(profile);
+  train_command
+      ->add_flag("--profile-exact", train.profile_exact, "time every dispatch by itself, which makes the steps slower")
+      ->needs(profile);
+  train_command
+      ->add_option("--trace", train.trace,
+                   "also write them to this file: a Chrome trace, or a picture where it ends in .svg")
+      ->needs(profile);
   train_command->callback([&] { code = run_train(train); });
 
   EvaluateOptions evaluate;

@@ -1,8 +1,11 @@
 #include <cmath>
 #include <cstdlib>
+#include <optional>
 
 #include <fmt/format.h>
 
+#include <etna/device/profile_report.h>
+#include <etna/device/trace_file.h>
 #include <etna/etna.h>
 
 #include "commands.h"
@@ -27,6 +30,20 @@ void print_progress(std::int64_t step, std::int64_t steps, double loss, double s
   std::fflush(stdout);
 }
 
+/// After the training: the report, and the trace where one was asked for.
+void tell_profile(profile::StepProfiler& profiler, const TrainOptions& options) {
+  if (!options.profile) return;
+  std::optional<profile::Profile> seen = profiler.take();
+  if (!seen) {
+    fmt::print("profile: none, the training ended before the steps that warm up were over; try more --steps\n");
+    return;
+  }
+  fmt::print("{}", profile::report(*seen));
+  if (options.trace.empty()) return;
+  profile::write_trace(*seen, options.trace);
+  fmt::print("trace: {}{}\n", options.trace, options.trace.ends_with(".svg") ? "" : ", for ui.perfetto.dev");
+}
+
 }  // namespace
 
 int run_train(const TrainOptions& options) {
@@ -34,6 +51,7 @@ int run_train(const TrainOptions& options) {
   fmt::print("{}\n", device_line(options.device, device));
   if (!options.out.empty()) require_writable(options.out);
   if (!options.json.empty()) require_writable(std::filesystem::absolute(options.json).parent_path());
+  if (!options.trace.empty()) profile::require_trace_writable(options.trace);
   Preset preset = find_preset(options.preset);
   data::Corpus corpus = find_corpus(options.data);
   bool embedded = options.data.text.empty() && options.data.data.empty() && std::getenv("ETNA_DATA") == nullptr;
@@ -42,10 +60,14 @@ int run_train(const TrainOptions& options) {
   nn::LanguageModel model(model_config(preset, static_cast<std::int64_t>(corpus.vocab.size())));
   model.to(device);
   const auto& c = model.config;
+  profile::StepProfiler profiler(
+      {.steps = options.profile ? options.profile_steps : 0,
+       .what = {.timing = options.profile_exact ? profile::Timing::dispatches : profile::Timing::automatic}});
   Recipe recipe{.batch = options.batch > 0 ? options.batch : preset.batch,
                 .epochs = options.epochs,
                 .steps = options.steps,
-                .lr = options.lr > 0 ? options.lr : preset.lr};
+                .lr = options.lr > 0 ? options.lr : preset.lr,
+                .profiler = &profiler};
   if (recipe.epochs == 0 && recipe.steps == 0) {
     recipe.steps = preset.steps;
     recipe.epochs = preset.steps > 0 ? 0 : 1;
@@ -59,6 +81,7 @@ int run_train(const TrainOptions& options) {
   History history = train(model, corpus.train, recipe, device, print_progress);
   Transfers crossed = transfers();
   auto result = report(history, preset.name, model, device, crossed);
+  tell_profile(profiler, options);
   fmt::print("trained {} steps in {:.1f} s: {:.0f} tokens/s, {:.2f} ms a step (median)\n", history.steps,
              history.seconds, history.tokens_per_second(), history.ms_per_step_median);
 

@@ -79,12 +79,15 @@ History train(nn::LanguageModel& model, std::span<const std::int32_t> ids, const
   optim::Scheduler schedule(optimizer, optim::warmup_cosine(100, planned, 0.1));
   const auto parameters = model.parameters();
   model.train();
+  profile::StepProfiler unprofiled({.steps = 0});
+  profile::StepProfiler& profiler = recipe.profiler != nullptr ? *recipe.profiler : unprofiled;
 
   Meter meter(history, progress, total);
   std::int64_t step = 0;
   while (step < total) {
     double epoch_start = meter.seconds();
     for (const data::Batch& host_batch : data::BatchLoader(streams)) {
+      profile::Scope scope = profiler.step();
       data::Batch batch = host_batch.to(device);
 
       optimizer.zero_grad();

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <etna/data/batches.h>
+#include <etna/device/step_profiler.h>
 #include <etna/nn/language_model.h>
 
 namespace wikitext {
@@ -14,7 +15,8 @@ struct Recipe {
   std::int64_t epochs = 0;  ///< what the schedule spans; 0: `steps`
   std::int64_t steps = 0;   ///< stop after so many; 0: at the end of the last epoch
   double lr = 1e-3;
-  std::int64_t log_every = 10;  ///< steps between looks at the loss; each look waits for the GPU
+  std::int64_t log_every = 10;                      ///< steps between looks at the loss; each look waits for the GPU
+  etna::profile::StepProfiler* profiler = nullptr;  ///< where set, told of every step
 };
 
 struct LossAt {

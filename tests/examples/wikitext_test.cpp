@@ -1,9 +1,11 @@
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
 #include <string>
 
@@ -120,8 +122,58 @@ TEST_F(Wikitext, ComparesTheCpuWithTheGpu) {
   EXPECT_EQ(runs[1]["transfers"]["d2h_bytes"], 2 * 4);
 }
 
+TEST_F(Wikitext, ProfilesStepsOnEveryDevice) {
+  // On the GPU's side the smallest steps there are: a software rasterizer stands in for it here.
+  for (const char* device : {"cpu", "vulkan:0"}) {
+    SCOPED_TRACE(device);
+    Outcome run = wikitext("train --preset demo --batch 1 --steps 8 --no-eval --profile --profile-steps 2 --device " +
+                               std::string(device) + " --trace " + at("trace.json"),
+                           "ETNA_STRICT=1");
+    ASSERT_EQ(run.code, 0) << run.text;
+    EXPECT_THAT(run.text, HasSubstr("profile: 2 steps in"));
+    EXPECT_THAT(run.text, HasSubstr("matrix products"));
+    auto trace = nlohmann::json::parse(read(at("trace.json")));
+    std::map<std::string, int> spans;
+    double from = 1e30;
+    for (const auto& e : trace["traceEvents"]) {
+      if (e["ph"] != "X") continue;
+      ++spans[e["cat"]];
+      if (e["cat"] == "step") from = std::min(from, e["ts"].get<double>());
+    }
+    EXPECT_EQ(spans["step"], 2);
+    EXPECT_EQ(spans["phase"], 2 * 3) << "backward, clip, optimizer";
+    EXPECT_GT(spans["op"], 100);
+    EXPECT_GT(spans["autograd"], 50);
+    if (device == std::string("cpu")) {
+      EXPECT_EQ(spans["gpu"], 0);
+      continue;
+    }
+    EXPECT_THAT(run.text, HasSubstr("GPU busy"));
+    EXPECT_GT(spans["gpu"], 100);
+    EXPECT_EQ(spans["transfer"], 2 * 2);
+    for (const auto& e : trace["traceEvents"]) {
+      if (e["ph"] != "X" || e["cat"] != "gpu") continue;
+      EXPECT_GE(e["ts"].get<double>(), from) << e;
+    }
+  }
+  Outcome picture = wikitext("train --device cpu --preset demo --steps 7 --no-eval --profile --trace " + at("a.svg"));
+  EXPECT_EQ(picture.code, 0) << picture.text;
+  EXPECT_THAT(read(at("a.svg")), HasSubstr("</svg>"));
+  Outcome too_short = wikitext("train --device cpu --preset demo --steps 3 --no-eval --profile");
+  EXPECT_EQ(too_short.code, 0);
+  EXPECT_THAT(too_short.text, HasSubstr("try more --steps"));
+}
+
+TEST_F(Wikitext, ATraceThatCannotBeWrittenIsSaidBeforeTheTraining) {
+  Outcome outcome = wikitext("train --device cpu --preset demo --steps 8 --profile --trace " + at("no/trace.json"));
+  EXPECT_EQ(outcome.code, 4);
+  EXPECT_THAT(error_line(outcome), HasSubstr("trace"));
+  EXPECT_THAT(outcome.text, testing::Not(HasSubstr("step ")));
+}
+
 TEST_F(Wikitext, UsageErrorsEndWith2) {
-  for (const char* arguments : {"", "train --preset huge", "train --steps -1", "fly", "eval", "train --lr nonsense"}) {
+  for (const char* arguments : {"", "train --preset huge", "train --steps -1", "fly", "eval", "train --lr nonsense",
+                                "train --trace x.json", "train --profile --profile-steps 0"}) {
     EXPECT_EQ(wikitext(arguments).code, 2) << arguments;
   }
   EXPECT_EQ(wikitext("--help").code, 0);
