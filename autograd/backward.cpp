@@ -8,6 +8,7 @@
 #include <etna/autograd/autograd.h>
 #include <etna/autograd/node.h>
 #include <etna/device/profiler.h>
+#include <etna/tensor/capture/session.h>
 #include <etna/tensor/ops.h>
 
 namespace etna::autograd {
@@ -254,6 +255,7 @@ TensorList run_backward(std::span<const Tensor> roots, std::span<const Tensor> r
       for (std::size_t t : found->second) caught[t] = leaf.grad;
     }
     if (!targets.empty()) continue;
+    recording::note_gradient(leaf.leaf, recording::Touch::read);
     if (!meta.grad.defined()) {
       // A gradient handed on unchanged may be shared with another leaf; .grad() must be the leaf's own to be scaled in place.
       bool shared = !leaf.owned && (leaf.grad.impl_ptr().use_count() > 1 || leaf.grad.storage().use_count() > 1);

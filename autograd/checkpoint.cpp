@@ -1,11 +1,14 @@
 #include <etna/autograd/autograd.h>
 #include <etna/autograd/node.h>
+#include <etna/tensor/capture.h>
 #include <etna/tensor/ops.h>
 
 namespace etna::autograd {
 
 TensorList checkpoint(const std::function<TensorList(const TensorList&)>& f, const TensorList& inputs) {
-  RandomState before = random_state();
+  // Kept where each replay of a captured step can renew it.
+  auto before = std::make_shared<RandomState>();
+  each_step([before] { *before = random_state(); });
   auto backward = [f, inputs, before](const TensorList& grads) {
     TensorList leaves = inputs;
     for (std::size_t i = 0; i < leaves.size(); ++i) {
@@ -16,10 +19,13 @@ TensorList checkpoint(const std::function<TensorList(const TensorList&)>& f, con
     TensorList roots, seeds;
     {
       GradMode on(true);
-      RandomState now = random_state();
-      set_random_state(before);
+      auto now = std::make_shared<RandomState>();
+      each_step([before, now] {
+        *now = random_state();
+        set_random_state(*before);
+      });
       TensorList outputs = f(leaves);
-      set_random_state(now);
+      each_step([now] { set_random_state(*now); });
       for (std::size_t i = 0; i < outputs.size(); ++i) {
         if (outputs[i].requires_grad()) roots.push_back(outputs[i]), seeds.push_back(grads[i]);
       }

@@ -4,6 +4,7 @@
 
 #include <etna/autograd/autograd.h>
 #include <etna/autograd/node.h>
+#include <etna/tensor/capture/session.h>
 
 namespace etna {
 namespace autograd {
@@ -130,6 +131,7 @@ Tensor& Tensor::requires_grad_(bool on) {
 
 Tensor Tensor::grad() const {
   shape();
+  recording::note_gradient(*this, recording::Touch::read);
   autograd::Meta* meta = autograd::find_meta(*this);
   return meta != nullptr ? meta->grad : Tensor();
 }
@@ -139,6 +141,7 @@ void Tensor::set_grad(const Tensor& grad) {
     throw ShapeError(fmt::format("set_grad: a gradient {} on {} does not fit a tensor {} on {}",
                                  etna::str(grad.shape()), grad.device().str(), etna::str(shape()), device().str()));
   }
+  recording::note_gradient(*this, recording::Touch::write);
   autograd::meta_of(*this).grad = grad;
 }
 

@@ -41,6 +41,11 @@ struct FormatError : Error {
   using Error::Error;
 };
 
+/// Something that a captured step cannot replay: a value read on the host, a tensor moved, memory taken elsewhere.
+struct CaptureError : Error {
+  using Error::Error;
+};
+
 /// Autograd used where it cannot work: no gradient recorded, freed graph, saved tensor modified in place.
 struct GradError : Error {
   using Error::Error;

@@ -1,6 +1,7 @@
 #include <etna/device/memory.h>
 
 #include <cstring>
+#include <utility>
 
 #include <etna/device/caching_allocator.h>
 #include <etna/device/cpu/memory.h>
@@ -11,11 +12,29 @@
 namespace etna {
 namespace {
 CachingAllocator& allocator(Device device) { return device.is_cpu() ? cpu::allocator() : vulkan::allocator(device); }
+thread_local AllocationHook* hook = nullptr;
 }  // namespace
 
-Storage::~Storage() { allocator(device_).free(static_cast<CachingAllocator::Block*>(block_)); }
+Storage::~Storage() {
+  if (block_ != nullptr) allocator(device_).free(static_cast<CachingAllocator::Block*>(block_));
+}
 
-StoragePtr allocate(Device device, std::size_t bytes) { return allocator(device).allocate(bytes); }
+void Storage::rebind(std::shared_ptr<Storage> whole, std::size_t offset) {
+  if (block_ != nullptr) allocator(device_).free(static_cast<CachingAllocator::Block*>(block_));
+  block_ = nullptr;
+  host_ = whole->host() != nullptr ? whole->host() + offset : nullptr;
+  address_ = whole->address() + offset;
+  whole_ = std::move(whole);
+}
+
+AllocationHook* set_allocation_hook(AllocationHook* to) { return std::exchange(hook, to); }
+
+StoragePtr allocate(Device device, std::size_t bytes) {
+  if (hook != nullptr) {
+    if (StoragePtr made = hook->allocate(device, bytes)) return made;
+  }
+  return allocator(device).allocate(bytes);
+}
 MemoryStats memory_stats(Device device) { return allocator(device).stats(); }
 void reset_peak_memory(Device device) { allocator(device).reset_peak(); }
 void empty_cache(Device device) { allocator(device).empty_cache(); }

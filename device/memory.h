@@ -28,6 +28,7 @@ void empty_cache(Device device);
 /// Freed bytes are reused in stream order: work already queued on them finishes first.
 class Storage {
  public:
+  /// @param block the allocator's own handle; null for a storage that gets its bytes by rebind()
   Storage(Device device, std::size_t bytes, std::byte* host, std::uint64_t address, void* block)
       : device_(device), bytes_(bytes), host_(host), address_(address), block_(block) {}
   ~Storage();
@@ -41,6 +42,11 @@ class Storage {
   /// Buffer device address on a GPU (what kernels get), the host pointer's value on the CPU.
   std::uint64_t address() const { return address_; }
 
+  /// Moves to bytes of another storage, which it keeps alive. What it held is lost, a block of its own goes back.
+  void rebind(std::shared_ptr<Storage> whole, std::size_t offset);
+  /// False for one made while capturing whose capture failed: it has an address, and nothing behind it.
+  bool has_bytes() const { return block_ != nullptr || whole_ != nullptr; }
+
   /// Counts writes in place; autograd compares it to catch a saved tensor that was modified.
   std::uint32_t version = 0;
 
@@ -49,7 +55,8 @@ class Storage {
   std::size_t bytes_;
   std::byte* host_;
   std::uint64_t address_;
-  void* block_;  ///< the allocator's own handle
+  void* block_;
+  std::shared_ptr<Storage> whole_;  ///< where the bytes lie, if not in a block of its own
 };
 
 using StoragePtr = std::shared_ptr<Storage>;
@@ -57,6 +64,16 @@ using StoragePtr = std::shared_ptr<Storage>;
 /// At least `bytes` bytes, aligned to 256, with undefined content.
 /// @throws OutOfMemory with the size asked, what is in use and the limit that was hit.
 StoragePtr allocate(Device device, std::size_t bytes);
+
+/// Stands before the caching allocators in one thread: how a captured step gets memory that is planned later.
+class AllocationHook {
+ public:
+  virtual ~AllocationHook() = default;
+  /// Null leaves the request to the allocator.
+  virtual StoragePtr allocate(Device device, std::size_t bytes) = 0;
+};
+/// Of this thread; null takes it off. @returns the one before
+AllocationHook* set_allocation_hook(AllocationHook* hook);
 
 /// Copies between host memory and a storage, counted in transfers(). On a GPU upload() queues (the bytes are staged before it
 /// returns); download() submits and waits. Offsets and sizes in bytes; the caller has checked the bounds.

@@ -24,7 +24,7 @@ class Adam : public Optimizer {
  protected:
   Adam(std::vector<ParamGroup> groups, AdamOptions options, bool decoupled);
   std::vector<std::string> state_names() const override;
-  void update(const ParamGroup& group, std::int64_t step, const std::vector<Tensor>& list) override;
+  void update(std::size_t group, std::size_t first, const std::vector<Tensor>& list) override;
 
  private:
   AdamOptions options_;

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <etna/device/profiler.h>
+#include <etna/tensor/capture.h>
 #include <etna/tensor/op.h>
 
 namespace etna::optim {
@@ -44,25 +45,37 @@ Optimizer::Optimizer(std::vector<ParamGroup> groups, double lr, double weight_de
 void Optimizer::step() {
   profile::Scope phase("optimizer", profile::Category::phase);
   GradMode off(false);
+  struct Alike {
+    std::vector<std::size_t> parameters;
+    std::vector<Tensor> list;
+  };
   std::size_t index = 0, names = state_names().size();
-  for (const ParamGroup& group : groups_) {
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
     // One list for each device and step count: parameters that were once passed over are behind the others.
-    std::map<std::pair<Device, std::int64_t>, std::vector<Tensor>> lists;
-    for (const Tensor& p : group.parameters) {
+    std::map<std::pair<Device, std::int64_t>, Alike> lists;
+    for (const Tensor& p : groups_[g].parameters) {
       State& state = state_[index++];
       Tensor grad = p.grad();
       if (!grad.defined()) continue;
       if (state.tensors.empty()) {
+        NotCaptured now;  // a replay goes on from what is there
         for (std::size_t k = 0; k < names; ++k) state.tensors.push_back(zeros(p.shape(), {state_dtype(p), p.device()}));
       }
-      ++state.step;
-      std::vector<Tensor>& list = lists[{p.device(), state.step}];
-      list.push_back(p);
-      list.push_back(grad);
-      for (Tensor& x : state.tensors) list.push_back(x = x.to(p.device(), state_dtype(p)));
+      Alike& alike = lists[{p.device(), state.step}];
+      alike.parameters.push_back(index - 1);
+      alike.list.push_back(p);
+      alike.list.push_back(grad);
+      for (Tensor& x : state.tensors) alike.list.push_back(x = x.to(p.device(), state_dtype(p)));
     }
-    for (const auto& [key, list] : lists) update(group, key.second, list);
+    for (const auto& [key, alike] : lists) {
+      each_step([this, parameters = alike.parameters] { count_steps(parameters); });
+      update(g, alike.parameters.front(), alike.list);
+    }
   }
+}
+
+void Optimizer::count_steps(const std::vector<std::size_t>& parameters) {
+  for (std::size_t i : parameters) ++state_[i].step;
 }
 
 void Optimizer::zero_grad() {

@@ -56,11 +56,15 @@ class Optimizer {
 
   /// Names of the tensors kept of a parameter: "exp_avg" ...
   virtual std::vector<std::string> state_names() const = 0;
-  /// Steps parameters of one group and one device. `step` counts from 1 and is the same for all.
+  /// Steps parameters of one group and one device, all as often stepped as `first`, the first of them.
   /// @param list parameter, gradient, state tensors, parameter, gradient, state tensors ...
-  virtual void update(const ParamGroup& group, std::int64_t step, const std::vector<Tensor>& list) = 0;
+  virtual void update(std::size_t group, std::size_t first, const std::vector<Tensor>& list) = 0;
+  /// Steps made by a parameter, the one under way among them.
+  std::int64_t steps_of(std::size_t parameter) const { return state_[parameter].step; }
 
  private:
+  void count_steps(const std::vector<std::size_t>& parameters);
+
   std::vector<ParamGroup> groups_;
   std::vector<State> state_;
 };

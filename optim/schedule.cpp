@@ -8,6 +8,8 @@
 
 #include <etna/device/error.h>
 
+#include <etna/tensor/capture.h>
+
 namespace etna::optim {
 namespace {
 
@@ -64,6 +66,10 @@ Schedule warmup_cosine(std::int64_t warmup, std::int64_t total, double floor) {
 Scheduler::Scheduler(Optimizer& optimizer, Schedule schedule) : optimizer_(optimizer), schedule_(std::move(schedule)) {
   for (const ParamGroup& group : optimizer.groups()) initial_.push_back(group.lr);
   set_step(0);
+}
+
+void Scheduler::step() {
+  each_step([this] { set_step(step_ + 1); });
 }
 
 void Scheduler::set_step(std::int64_t step) {

@@ -43,8 +43,8 @@ class Scheduler {
  public:
   /// Sets the rates of step 0. The optimizer must outlive the scheduler.
   Scheduler(Optimizer& optimizer, Schedule schedule);
-  /// Sets the rates of the next step.
-  void step() { set_step(step_ + 1); }
+  /// Sets the rates of the next step; within a captured step at every replay.
+  void step();
   /// Sets the rates of that step: where a run goes on.
   void set_step(std::int64_t step);
   std::int64_t current_step() const { return step_; }

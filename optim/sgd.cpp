@@ -22,13 +22,15 @@ std::vector<std::string> SGD::state_names() const {
   return options_.momentum != 0 ? std::vector<std::string>{"momentum_buffer"} : std::vector<std::string>{};
 }
 
-void SGD::update(const ParamGroup& group, std::int64_t step, const std::vector<Tensor>& list) {
-  sgd_step_(list, {.lr = group.lr,
+void SGD::update(std::size_t group, std::size_t first, const std::vector<Tensor>& list) {
+  sgd_step_(list, [this, group, first] {
+    return SGDStep{.lr = groups()[group].lr,
                    .momentum = options_.momentum,
                    .dampening = options_.dampening,
-                   .weight_decay = group.weight_decay,
+                   .weight_decay = groups()[group].weight_decay,
                    .nesterov = options_.nesterov,
-                   .first = step == 1});
+                   .first = steps_of(first) == 1};
+  });
 }
 
 }  // namespace etna::optim

@@ -23,7 +23,7 @@ class SGD : public Optimizer {
 
  protected:
   std::vector<std::string> state_names() const override;
-  void update(const ParamGroup& group, std::int64_t step, const std::vector<Tensor>& list) override;
+  void update(std::size_t group, std::size_t first, const std::vector<Tensor>& list) override;
 
  private:
   SGDOptions options_;

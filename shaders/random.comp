@@ -17,6 +17,7 @@ layout(constant_id = 1) const uint KIND = 0;
 layout(push_constant, scalar) uniform Push {
   uvec2 y, x;
   uvec2 seed, offset;
+  uvec2 stream;      // where seed and offset are, in a step that is replayed; 0: above
   uvec2 low, range;  // integers in [low, low + range)
   uint n;
   uint threshold;    // dropout keeps words of at least this
@@ -82,7 +83,12 @@ void put(uint i, uvec2 words) {
 
 void main() {
   uint b = (gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * 256 + gl_LocalInvocationID.x;
-  uvec4 words = philox(uvec4(b, 0, p.offset), p.seed);
+  uvec2 seed = p.seed, offset = p.offset;
+  if ((p.stream.x | p.stream.y) != 0) {
+    seed = BufferWords(p.stream).v[0];
+    offset = BufferWords(p.stream).v[1];
+  }
+  uvec4 words = philox(uvec4(b, 0, offset), seed);
 #ifdef DROPOUT
   for (uint k = 0; k < 4; ++k) {
     uint i = 4 * b + k;

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <etna/tensor/capture/session.h>
 #include <etna/tensor/elementwise/elementwise.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/tensor.h>
@@ -30,12 +31,36 @@ Tensor apart(const Tensor& x, const Tensor& other) {
   return shared ? other.clone() : other;
 }
 
-void write(const char* method, Tensor& x, Row row, int arity, int scalar_at, double scalar,
+struct WriteAttrs {
+  Attributes attributes;
+  int arity;
+};
+
+void write_cpu(const OpCall& call, std::span<Tensor> out) {
+  auto a = call.as<WriteAttrs>();
+  elementwise::run({call.op.name, a.attributes, a.arity, call.in, out[0]});
+}
+/// What a step that is recorded on the CPU calls again. Not among all_ops(): these are methods.
+const OpDef kCopy = {.name = "copy_", .cpu = write_cpu}, kFill = {.name = "fill_", .cpu = write_cpu},
+            kAdd = {.name = "add_", .cpu = write_cpu}, kMul = {.name = "mul_", .cpu = write_cpu};
+
+void write(const OpDef& op, Tensor& x, Row row, int arity, int scalar_at, double scalar,
            std::initializer_list<Tensor> operands) {
-  DType compute = x.dtype();
+  const Attributes attributes{row, scalar_at, scalar, x.dtype(), x.dtype()};
+  std::span<const Tensor> in(operands.begin(), operands.size());
+  recording::Running running(op.name);
+  if (recording::Session* session = recording::Session::current()) {
+    session->touch(op.name, x);
+    session->touch(op.name, in);
+  } else {
+    recording::observe(x.device());
+  }
   ++x.storage()->version;
-  elementwise::run({method, Attributes{row, scalar_at, scalar, x.dtype(), compute}, arity,
-                    std::span(operands.begin(), operands.size()), x});
+  if (x.device().is_cpu()) {
+    recording::run_cpu_kernel({op, in, Attrs::of(WriteAttrs{attributes, arity})}, std::span(&x, 1));
+  } else {
+    elementwise::run({op.name, attributes, arity, in, x});
+  }
 }
 
 }  // namespace
@@ -45,13 +70,13 @@ Tensor& Tensor::copy_(const Tensor& source) {
   check_fits(*this, source, "copy_");
   GradMode off(false);
   Tensor from = source.to(device()).to(dtype());
-  write("copy_", *this, Row::identity, 1, 0, 0, {apart(*this, from)});
+  write(kCopy, *this, Row::identity, 1, 0, 0, {apart(*this, from)});
   return *this;
 }
 
 Tensor& Tensor::fill_(double value) {
   check_writable(*this, "fill_");
-  write("fill_", *this, Row::identity, 1, 1, value, {Tensor()});
+  write(kFill, *this, Row::identity, 1, 1, value, {Tensor()});
   return *this;
 }
 
@@ -59,22 +84,22 @@ Tensor& Tensor::add_(const Tensor& other, double alpha) {
   check_writable(*this, "add_");
   check_fits(*this, other, "add_");
   if (alpha == 1)
-    write("add_", *this, Row::add_, 2, 0, 0, {*this, apart(*this, other)});
+    write(kAdd, *this, Row::add_, 2, 0, 0, {*this, apart(*this, other)});
   else
-    write("add_", *this, Row::add_scaled_, 3, 3, alpha, {*this, apart(*this, other), Tensor()});
+    write(kAdd, *this, Row::add_scaled_, 3, 3, alpha, {*this, apart(*this, other), Tensor()});
   return *this;
 }
 
 Tensor& Tensor::mul_(const Tensor& other) {
   check_writable(*this, "mul_");
   check_fits(*this, other, "mul_");
-  write("mul_", *this, Row::mul_, 2, 0, 0, {*this, apart(*this, other)});
+  write(kMul, *this, Row::mul_, 2, 0, 0, {*this, apart(*this, other)});
   return *this;
 }
 
 Tensor& Tensor::mul_(double value) {
   check_writable(*this, "mul_");
-  write("mul_", *this, Row::mul_, 2, 2, value, {*this, Tensor()});
+  write(kMul, *this, Row::mul_, 2, 2, value, {*this, Tensor()});
   return *this;
 }
 

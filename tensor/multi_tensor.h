@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 
 #include <etna/tensor/tensor.h>
@@ -17,6 +18,8 @@ struct SGDStep {
 /// One step of gradient descent (formula: <etna/optim/sgd.h>). @param list parameter, gradient, momentum buffer, and so on for
 /// each parameter; without momentum there are no buffers. Parameters and buffers are contiguous, buffers f32 (f64 for f64).
 void sgd_step_(std::span<const Tensor> list, const SGDStep& step);
+/// Asks for the numbers each time it runs, at replays of a captured step, too (momentum may not come or go there).
+void sgd_step_(std::span<const Tensor> list, const std::function<SGDStep()>& step);
 
 struct AdamStep {
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
@@ -26,6 +29,8 @@ struct AdamStep {
 /// One step of Adam or AdamW (formula: <etna/optim/adam.h>). @param list parameter, gradient, first moment, second moment, and so
 /// on for each parameter. Parameters and moments are contiguous, moments f32 (f64 for f64).
 void adam_step_(std::span<const Tensor> list, const AdamStep& step);
+/// Asks for the numbers each time it runs, at replays of a captured step, too.
+void adam_step_(std::span<const Tensor> list, const std::function<AdamStep()>& step);
 
 /// The norm of all tensors as one vector. Sums in f64 on the CPU, in f32 blockwise on a GPU.
 /// @param order 2, 1 or infinity @return 0-d, f32 (f64 where one of them is)

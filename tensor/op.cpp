@@ -4,6 +4,7 @@
 
 #include <etna/device/profiler.h>
 #include <etna/device/transfers.h>
+#include <etna/tensor/capture/session.h>
 
 namespace etna {
 namespace {
@@ -90,6 +91,7 @@ void fall_back(const OpCall& call, Device device, TensorList& out) {
 
 TensorList run(const OpCall& call, Device device) {
   GradMode off(false);  // what a kernel, a fallback or a reference does inside is no step of its own
+  recording::Running running(call.op.name);
   if (probe != nullptr && probe->seen) probe->seen(call.op);
   if (call.op.direct != nullptr) return call.op.direct(call);
   std::vector<OutputSpec> specs = call.op.infer(call);
@@ -99,7 +101,7 @@ TensorList run(const OpCall& call, Device device) {
       compose(call, out);
     } else if (device.is_cpu()) {
       if (call.op.cpu != nullptr) {
-        call.op.cpu(call, out);
+        recording::run_cpu_kernel(call, out);
       } else {
         out = call.op.reference(call);
       }
@@ -125,7 +127,12 @@ TensorList apply(const OpDef& op, std::span<const Tensor> inputs, const Attrs& a
   profile::Scope scope(op.name, profile::Category::op);
   Device device = device_of(op, inputs);
   TensorList moved;
-  if (!device.is_cpu() && move_inputs(op, inputs, device, moved)) inputs = moved;
+  if (recording::Session* session = recording::Session::current()) {
+    session->touch(op.name, inputs);
+  } else if (!device.is_cpu()) {
+    recording::observe(device);
+    if (move_inputs(op, inputs, device, moved)) inputs = moved;
+  }
   TensorList out = run({op, inputs, attrs}, device);
   GradRecorder& recorder = grad_recorder();
   if (recorder.wants(inputs)) recorder.record(op, inputs, attrs, out);

@@ -36,9 +36,15 @@ class Attrs {
     return value;
   }
 
+  /// Not 0: they change from step to step, and this says who knows how (tensor/capture/host_steps.h). Copies keep it, so that a
+  /// gradient follows the op it belongs to.
+  std::uint32_t source() const { return source_; }
+  void set_source(std::uint32_t source) { source_ = source; }
+
  private:
   static constexpr std::size_t kBytes = 192;
   alignas(8) std::array<std::byte, kBytes> bytes_{};
+  std::uint32_t source_ = 0;
 };
 
 /// One use of an op: what its functions get.

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <etna/tensor/capture/session.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 
@@ -32,6 +33,7 @@ std::uint64_t Tensor::address() const {
 void* Tensor::raw_data() {
   if (!device().is_cpu())
     throw DeviceError(fmt::format("data: the tensor is on {}; call .to(kCPU) first", device().str()));
+  recording::forbid("data", "values are touched on the host");
   return storage()->host() + static_cast<std::size_t>(impl_->offset) * item_size(impl_->dtype);
 }
 const void* Tensor::raw_data() const { return const_cast<Tensor*>(this)->raw_data(); }
@@ -46,6 +48,7 @@ T* Tensor::data() const {
 
 template <typename T>
 std::vector<T> Tensor::to_vector() const {
+  recording::forbid("to_vector", "values are read on the host");
   Tensor host = detach().to(kCPU).to(dtype_of<T>()).contiguous();
   const T* begin = host.data<T>();
   return std::vector<T>(begin, begin + host.numel());
@@ -56,6 +59,7 @@ T Tensor::item() const {
   if (numel() != 1)
     throw ShapeError(
         fmt::format("item: the tensor has {} elements {}, item() wants exactly one", numel(), etna::str(shape())));
+  recording::forbid("item", "a value is read on the host");
   Tensor host = detach().to(kCPU).to(dtype_of<T>());
   return *host.data<T>();
 }
@@ -148,6 +152,7 @@ Tensor arange(double begin, double end, double step, TensorOptions options) {
     throw ShapeError(fmt::format("arange: begin {}, end {}, step {} do not describe a finite range", begin, end, step));
   }
   auto count = static_cast<std::int64_t>(std::max(0.0, std::ceil((end - begin) / step)));
+  NotCaptured now;  // the same at every step
   Tensor x = empty({count}, {options.dtype, kCPU});
   visit(options.dtype, [&](auto zero) {
     using T = decltype(zero);
@@ -164,6 +169,7 @@ Tensor arange(double begin, double end, double step, TensorOptions options) {
 }
 
 Tensor from_bytes(const void* bytes, Shape shape, DType dtype, Device device) {
+  recording::forbid("from_bytes", "values come from the host");
   Tensor x = empty(shape, {dtype, device});
   upload(bytes, *x.storage(), 0, static_cast<std::size_t>(x.numel()) * item_size(dtype));
   return x;

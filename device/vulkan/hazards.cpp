@@ -64,7 +64,12 @@ void Hazards::Since::clear() {
 Barrier Hazards::access(Stage stage, std::span<const Range> reads, std::span<const Range> writes) {
   Barrier barrier;
   const Since& since = stage == kCompute ? compute_ : transfer_;
-  if (since.clashes(reads, writes)) {
+  if (fenced_) {
+    fenced_ = false;
+    barrier = {kCompute | kTransfer, kCompute | kTransfer};
+    compute_.clear();
+    transfer_.clear();
+  } else if (since.clashes(reads, writes)) {
     barrier = {compute_.stages | transfer_.stages, kCompute | kTransfer};
     if (stage == kCompute && compute_.stages == kCompute) {
       // The common case, and the cheap barrier.

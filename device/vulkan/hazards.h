@@ -46,6 +46,8 @@ class Hazards {
  public:
   /// The barrier that must stand before this access, if any; then notes the access.
   Barrier access(Stage stage, std::span<const Range> reads, std::span<const Range> writes);
+  /// What comes next must wait for everything: commands went to the device that were not told of here.
+  void fence() { fenced_ = true; }
 
  private:
   struct Since {
@@ -56,6 +58,7 @@ class Hazards {
     void clear();
   };
   Since compute_, transfer_;
+  bool fenced_ = false;
 };
 
 }  // namespace etna::vulkan

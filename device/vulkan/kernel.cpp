@@ -6,6 +6,7 @@
 #include <etna/device/vulkan/backend.h>
 #include <etna/device/vulkan/context.h>
 #include <etna/device/vulkan/injection.h>
+#include <etna/device/vulkan/recording.h>
 
 /// The backend's two faces: what ops call (kernel.h) and what device/ calls (backend.h).
 namespace etna::vulkan {
@@ -40,6 +41,33 @@ BufferSpan span_of(Context& context, const char* op, const Storage& storage, std
   return context.segments.find(storage.address() + offset, bytes);
 }
 
+/// This thread's recording, where there is one. @throws CaptureError where it is for another device
+Recording* recording_for(Device device, std::string_view op) {
+  Recording* recording = Recording::current();
+  if (recording != nullptr && recording->device() != device) {
+    throw CaptureError(fmt::format("{}: works on {} while a step is captured on {}", op, device.str(),
+                                   recording->device().str()));
+  }
+  return recording;
+}
+
+/// A tensor that a failed capture left behind has no bytes.
+void require_bytes(std::string_view op, std::span<const Range> ranges) {
+  for (const Range& r : ranges) {
+    if (Recording::is_placeholder(r.address)) {
+      throw CaptureError(fmt::format("{}: a tensor made in a capture that failed has no values; make it again", op));
+    }
+  }
+}
+
+/// The one copy would happen now, the replays' never.
+void forbid_while_recording(const char* what) {
+  if (const Recording* recording = Recording::current()) {
+    throw CaptureError(fmt::format("{}: bytes cross between host and device while a step is captured on {}", what,
+                                   recording->device().str()));
+  }
+}
+
 void require_words(const char* op, std::size_t offset, std::size_t bytes) {
   if (offset % 4 != 0 || bytes % 4 != 0) {
     throw DeviceError(fmt::format("{}: offset {} and size {} must be multiples of 4 bytes", op, offset, bytes));
@@ -57,12 +85,22 @@ void record(Device device, const Dispatch& dispatch) {
   bool made = false;
   VkPipeline pipeline = context.pipelines.get(dispatch.shader, dispatch.spec, dispatch.op, made);
   if (made) context.recorder.count_pipeline();
+  if (Recording* recording = recording_for(device, dispatch.op)) {
+    recording->dispatch(dispatch, pipeline);
+    return;
+  }
+  require_bytes(dispatch.op, dispatch.reads);
+  require_bytes(dispatch.op, dispatch.writes);
   context.recorder.dispatch(dispatch, pipeline, context.pipelines.layout());
 }
 
 void record_copy(Device device, const Storage& from, std::size_t from_offset, Storage& to, std::size_t to_offset,
                  std::size_t bytes) {
   if (bytes == 0) return;
+  if (Recording* recording = recording_for(device, "copy")) {
+    recording->copy(from.address() + from_offset, to.address() + to_offset, bytes);
+    return;
+  }
   Context& context = Context::of(device);
   std::lock_guard lock(context.mutex);
   context.recorder.copy("copy", span_of(context, "copy", from, from_offset, bytes),
@@ -72,6 +110,10 @@ void record_copy(Device device, const Storage& from, std::size_t from_offset, St
 void record_fill(Device device, Storage& to, std::size_t offset, std::size_t bytes, std::uint32_t word) {
   require_words("fill", offset, bytes);
   if (bytes == 0) return;
+  if (Recording* recording = recording_for(device, "fill")) {
+    recording->fill(to.address() + offset, bytes, word);
+    return;
+  }
   Context& context = Context::of(device);
   std::lock_guard lock(context.mutex);
   context.recorder.fill(span_of(context, "fill", to, offset, bytes), word);
@@ -84,6 +126,10 @@ void record_update(Device device, Storage& to, std::size_t offset, std::span<con
                                   kMaxUpdateBytes));
   }
   if (bytes.empty()) return;
+  if (Recording* recording = recording_for(device, "update")) {
+    recording->constant(to.address() + offset, bytes);
+    return;
+  }
   Context& context = Context::of(device);
   std::lock_guard lock(context.mutex);
   context.recorder.update(span_of(context, "update", to, offset, bytes.size()), bytes.data());
@@ -101,6 +147,7 @@ CachingAllocator& allocator(Device device) { return Context::of(device).allocato
 
 void upload(Device device, const void* source, std::uint64_t address, std::size_t bytes) {
   if (bytes == 0) return;
+  forbid_while_recording("upload");
   Context& context = Context::of(device);
   std::lock_guard lock(context.mutex);
   context.staging.upload(static_cast<const std::byte*>(source), context.segments.find(address, bytes));
@@ -108,6 +155,7 @@ void upload(Device device, const void* source, std::uint64_t address, std::size_
 
 void download(Device device, std::uint64_t address, void* target, std::size_t bytes) {
   if (bytes == 0) return;
+  forbid_while_recording("download");
   Context& context = Context::of(device);
   std::lock_guard lock(context.mutex);
   context.staging.download(context.segments.find(address, bytes), static_cast<std::byte*>(target));

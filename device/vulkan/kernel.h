@@ -36,7 +36,8 @@ struct Dispatch {
   std::span<const Range> writes = {};
 };
 
-/// Queues a dispatch behind everything queued before it on the device; a barrier goes between where ranges clash.
+/// Queues a dispatch behind everything queued before it on the device; a barrier goes between where ranges clash. While this
+/// thread captures a step (recording.h), this and what follows is kept for replay instead; an update is then a constant.
 /// @throws DeviceLost, DeviceError (pipeline cannot be built, shared memory over the limit ...)
 void record(Device device, const Dispatch& dispatch);
 

@@ -18,12 +18,14 @@ constexpr std::size_t kBatchDispatches = 100;
 constexpr std::uint64_t kBatchBytes = std::uint64_t{256} << 20;
 std::atomic<int> injected_failure{0};
 
+}  // namespace
+
 bool barriers_everywhere() {
   const char* value = std::getenv("ETNA_BARRIERS");
   return value && std::strcmp(value, "all") == 0;
 }
 
-VkPipelineStageFlags stages(unsigned bits) {
+VkPipelineStageFlags stages_of(unsigned bits) {
   return (bits & kCompute ? VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT : 0) |
          (bits & kTransfer ? VK_PIPELINE_STAGE_TRANSFER_BIT : 0);
 }
@@ -34,8 +36,6 @@ VkAccessFlags accesses_of(unsigned bits) {
   return (bits & kCompute ? VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT : 0) |
          (bits & kTransfer ? VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT : 0);
 }
-
-}  // namespace
 
 void injection::fail_next_submit(int vk_result) { injected_failure = vk_result; }
 
@@ -145,7 +145,7 @@ void Recorder::order(Stage stage, std::span<const Range> reads, std::span<const 
   Barrier barrier = hazards_.access(stage, reads, writes);
   // Submission order reaches over batches, so a barrier here also waits for what earlier batches hold.
   if (barrier && !barrier_everywhere_) {
-    pipeline_barrier(stages(barrier.before), writes_of(barrier.before), stages(barrier.behind),
+    pipeline_barrier(stages_of(barrier.before), writes_of(barrier.before), stages_of(barrier.behind),
                      accesses_of(barrier.behind));
     ++stats_.barriers;
   }
@@ -170,7 +170,17 @@ void Recorder::pipeline_barrier(VkPipelineStageFlags before, VkAccessFlags writt
   device_.vk.vkCmdPipelineBarrier(open().commands, before, behind, 0, 1, &memory, 0, nullptr, 0, nullptr);
 }
 
-void Recorder::flush() {
+std::uint64_t Recorder::execute(std::span<const VkCommandBuffer> baked, std::uint64_t dispatches,
+                                std::uint64_t barriers) {
+  begin("captured step");
+  submit(baked);
+  hazards_.fence();
+  stats_.dispatches += dispatches;
+  stats_.barriers += barriers;
+  return submitted_;
+}
+
+void Recorder::submit(std::span<const VkCommandBuffer> behind) {
   if (!recording_) return;
   profile::Scope scope("submit");
   // Whatever happens below, the next command opens a fresh batch.
@@ -184,8 +194,10 @@ void Recorder::flush() {
   timeline.pSignalSemaphoreValues = &value;
   auto submit = structure<VkSubmitInfo>(VK_STRUCTURE_TYPE_SUBMIT_INFO);
   submit.pNext = &timeline;
-  submit.commandBufferCount = 1;
-  submit.pCommandBuffers = &slot.commands;
+  submitting_.assign(1, slot.commands);
+  submitting_.insert(submitting_.end(), behind.begin(), behind.end());
+  submit.commandBufferCount = static_cast<std::uint32_t>(submitting_.size());
+  submit.pCommandBuffers = submitting_.data();
   submit.signalSemaphoreCount = 1;
   submit.pSignalSemaphores = &timeline_;
   const std::int64_t called = slot.timed.recording() ? profile::detail::now_ns() : 0;

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +12,14 @@
 #include <etna/device/vulkan/timestamps.h>
 
 namespace etna::vulkan {
+
+/// True under ETNA_BARRIERS=all.
+bool barriers_everywhere();
+
+/// A barrier's flags, from Stage bits.
+VkPipelineStageFlags stages_of(unsigned bits);
+VkAccessFlags writes_of(unsigned bits);
+VkAccessFlags accesses_of(unsigned bits);
 
 /// Has devices in use left in order when the process ends (context.cpp). May be called again.
 void leave_at_exit();
@@ -36,7 +45,10 @@ class Recorder {
   void make_host_visible();
 
   /// Submits what is recorded.
-  void flush();
+  void flush() { submit({}); }
+  /// Submits what is recorded, and behind it command buffers recorded elsewhere, which begin with a barrier of their own; what comes
+  /// next waits for them. They may be run again while they are still at work. @returns the mark of their end
+  std::uint64_t execute(std::span<const VkCommandBuffer> baked, std::uint64_t dispatches, std::uint64_t barriers);
   /// Submits what is recorded and waits for all of it.
   void finish();
   /// The point in time when all that is recorded now is done; for wait().
@@ -66,6 +78,7 @@ class Recorder {
   };
 
   VkCommandBuffer begin(std::string_view op);
+  void submit(std::span<const VkCommandBuffer> behind);
   void order(Stage stage, std::span<const Range> reads, std::span<const Range> writes);
   void done(std::uint64_t bytes);
   void pipeline_barrier(VkPipelineStageFlags before, VkAccessFlags written, VkPipelineStageFlags behind,
@@ -82,6 +95,7 @@ class Recorder {
   bool recording_ = false;
   std::uint64_t bytes_ = 0;  ///< touched by the open batch
   VkPipeline bound_ = VK_NULL_HANDLE;
+  std::vector<VkCommandBuffer> submitting_;
   VkSemaphore timeline_ = VK_NULL_HANDLE;
   std::uint64_t submitted_ = 0, finished_ = 0;
   RecorderStats stats_;

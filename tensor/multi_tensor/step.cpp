@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <etna/tensor/capture/session.h>
 #include <etna/tensor/multi_tensor/table.h>
 #include <etna/tensor/vulkan.h>
 
@@ -49,8 +50,8 @@ struct Push {
 
 }  // namespace
 
-bool dispatch_step(const OpCall& call, const vulkan::Shader& shader, std::size_t width, std::span<const float> scalars,
-                   std::initializer_list<std::uint32_t> flags) {
+bool dispatch_step(const OpCall& call, const vulkan::Shader& shader, std::size_t width,
+                   void (*scalars)(const Attrs&, std::byte*), std::initializer_list<std::uint32_t> flags) {
   for (const Tensor& x : call.in) {
     if (x.dtype() == f64) return false;
   }
@@ -78,7 +79,11 @@ bool dispatch_step(const OpCall& call, const vulkan::Shader& shader, std::size_t
   }
   if (rows.empty()) return true;
   Device device = call.in[0].device();
-  Table table = make_table(device, scalars, rows);
+  float numbers[kScalars] = {};
+  scalars(call.attrs, reinterpret_cast<std::byte*>(numbers));
+  Table table = make_table(device, numbers, rows);
+  // In a step that is replayed the rows stay and the numbers change.
+  if (std::uint64_t changing = recording::state_address(call, sizeof(numbers), scalars)) table.scalars = changing;
   reads.push_back(vulkan::range(table.storage));
   std::vector<std::uint32_t> spec = {table.common_dtype[0], table.common_dtype[1], static_cast<std::uint32_t>(kPiece)};
   spec.insert(spec.end(), flags.begin(), flags.end());

@@ -48,7 +48,8 @@ void walk_step(const OpCall& call, std::size_t width, const Update& update) {
 }
 
 /// Records one dispatch of shaders/optimizer.comp. False where something is f64, which no GPU kernel steps.
-bool dispatch_step(const OpCall& call, const vulkan::Shader& shader, std::size_t width, std::span<const float> scalars,
-                   std::initializer_list<std::uint32_t> flags);
+/// @param scalars writes kScalars floats from the op's attributes
+bool dispatch_step(const OpCall& call, const vulkan::Shader& shader, std::size_t width,
+                   void (*scalars)(const Attrs&, std::byte*), std::initializer_list<std::uint32_t> flags);
 
 }  // namespace etna::multi_tensor

@@ -1,6 +1,8 @@
 #include <cmath>
+#include <cstring>
 
 #include <etna/shaders/shaders.h>
+#include <etna/tensor/capture/session.h>
 #include <etna/tensor/multi_tensor.h>
 #include <etna/tensor/multi_tensor/step.h>
 #include <etna/tensor/op.h>
@@ -40,14 +42,20 @@ void adam_cpu(const OpCall& call, std::span<Tensor>) {
   });
 }
 
-bool adam_vulkan(const OpCall& call, std::span<Tensor>) {
-  auto step = call.as<AdamStep>();
+/// In the order shaders/optimizer.comp reads them.
+void adam_scalars(const Attrs& attrs, std::byte* to) {
+  auto step = attrs.as<AdamStep>();
   Corrections bias = corrections(step);
   const double wide[] = {step.lr,  step.beta1,        step.beta2, 1 - step.beta1, 1 - step.beta2,
                          step.eps, step.weight_decay, bias.first, bias.second,    static_cast<double>(step.step)};
   float scalars[std::size(wide)];
   for (std::size_t i = 0; i < std::size(wide); ++i) scalars[i] = static_cast<float>(wide[i]);
-  return multi_tensor::dispatch_step(call, shaders::adam_step, 4, scalars, {vulkan::word(step.decoupled)});
+  std::memcpy(to, scalars, sizeof(scalars));
+}
+
+bool adam_vulkan(const OpCall& call, std::span<Tensor>) {
+  return multi_tensor::dispatch_step(call, shaders::adam_step, 4, adam_scalars,
+                                     {vulkan::word(call.as<AdamStep>().decoupled)});
 }
 
 TensorList adam_reference(const OpCall& call) {
@@ -74,9 +82,13 @@ const OpDef kAdamStep = {
 
 }  // namespace
 
-void adam_step_(std::span<const Tensor> list, const AdamStep& step) {
+void adam_step_(std::span<const Tensor> list, const std::function<AdamStep()>& step) {
   GradMode off(false);
-  if (!list.empty()) apply(kAdamStep, list, Attrs::of(step));
+  if (!list.empty()) apply(kAdamStep, list, recording::each_step_attrs([step] { return Attrs::of(step()); }));
+}
+
+void adam_step_(std::span<const Tensor> list, const AdamStep& step) {
+  adam_step_(list, [step] { return step; });
 }
 
 std::span<const OpDef* const> ops_in_adam_step() {

@@ -1,5 +1,6 @@
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <mutex>
 
@@ -7,6 +8,7 @@
 
 #include <etna/device/cpu/parallel.h>
 #include <etna/shaders/shaders.h>
+#include <etna/tensor/capture/session.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/philox.h>
@@ -91,6 +93,7 @@ enum class Kind : std::uint32_t { uniform, normal, integer };
 struct Push {
   std::uint64_t y, x;
   std::uint64_t seed, offset;
+  std::uint64_t stream;  ///< where the kernel finds seed and offset instead; 0: here
   std::uint64_t low, range;
   std::uint32_t n, threshold;
   float scale;
@@ -101,12 +104,28 @@ struct Range {
   std::uint64_t size = 0;
 };
 
-void fill_vulkan(Tensor& y, Kind kind, Stream stream, Range range) {
+struct FillAttrs {
+  Stream stream;
+  Kind kind;
+  Range range;
+};
+
+/// The attributes of every op here begin with their stream.
+void write_stream(const Attrs& attrs, std::byte* to) {
+  auto stream = attrs.as<Stream>();
+  std::memcpy(to, &stream, sizeof(stream));
+}
+std::uint64_t stream_address(const OpCall& call) { return recording::state_address(call, sizeof(Stream), write_stream); }
+
+bool fill_vulkan(const OpCall& call, std::span<Tensor> out) {
+  auto [stream, kind, range] = call.as<FillAttrs>();
+  Tensor& y = out[0];
   bool two_words = kind == Kind::integer || (kind == Kind::uniform && y.dtype() == f64);
   Push push{y.address(),
             0,
             stream.seed,
             stream.offset,
+            stream_address(call),
             static_cast<std::uint64_t>(range.low),
             range.size,
             vulkan::word(y.numel()),
@@ -116,15 +135,18 @@ void fill_vulkan(Tensor& y, Kind kind, Stream stream, Range range) {
   std::uint32_t spec[] = {vulkan::word(y.dtype()), static_cast<std::uint32_t>(kind)};
   vulkan::Range write = vulkan::range(y);
   vulkan::record(y.device(), {shaders::random_fill,
-                              "random",
+                              call.op.name,
                               spec,
                               vulkan::bytes_of(push),
                               vulkan::grid((y.numel() + a_group - 1) / a_group),
                               {},
                               {&write, 1}});
+  return true;
 }
 
-void fill_cpu(Tensor& y, Kind kind, Stream stream, Range range) {
+void fill_cpu(const OpCall& call, std::span<Tensor> out) {
+  auto [stream, kind, range] = call.as<FillAttrs>();
+  Tensor& y = out[0];
   visit(y.dtype(), [&](auto zero) {
     using T = decltype(zero);
     T* to = y.data<T>();
@@ -135,9 +157,10 @@ void fill_cpu(Tensor& y, Kind kind, Stream stream, Range range) {
         return static_cast<T>(value);
     };
     if (kind == Kind::integer) {
+      const auto low = static_cast<std::uint64_t>(range.low), size = range.size;
       each_element<2>(stream, y.numel(), [&](std::int64_t i, const std::uint32_t* words) {
-        auto picked = static_cast<std::uint64_t>(static_cast<Wide>(wide(words)) * range.size >> 64);
-        to[i] = convert(static_cast<std::int64_t>(static_cast<std::uint64_t>(range.low) + picked));
+        auto picked = static_cast<std::uint64_t>(static_cast<Wide>(wide(words)) * size >> 64);
+        to[i] = convert(static_cast<std::int64_t>(low + picked));
       });
     } else if (kind == Kind::normal) {
       each_element<1>(stream, y.numel(),
@@ -157,6 +180,9 @@ void fill_cpu(Tensor& y, Kind kind, Stream stream, Range range) {
   });
 }
 
+/// What the functions below run; not among all_ops(), since they take no tensors.
+const OpDef kRandom = {.name = "random", .cpu = fill_cpu, .vulkan = fill_vulkan};
+
 Tensor filled(const char* op, Kind kind, const Shape& shape, TensorOptions options, Range range = {}) {
   if (kind == Kind::integer ? !is_integral(options.dtype) : !is_floating(options.dtype)) {
     throw DtypeError(fmt::format("{}: {} was asked for; it makes {} numbers", op, name(options.dtype),
@@ -165,12 +191,15 @@ Tensor filled(const char* op, Kind kind, const Shape& shape, TensorOptions optio
   Tensor y = empty(shape, options);
   if (y.numel() > std::int64_t{0x7fffffff})
     throw ShapeError(fmt::format("{}: {} has more than 2^31 elements", op, str(shape)));
-  Stream stream = take_stream();
+  Attrs attrs = recording::each_step_attrs([kind, range] { return Attrs::of(FillAttrs{take_stream(), kind, range}); });
   if (y.numel() == 0) return y;
-  if (options.device.is_cpu())
-    fill_cpu(y, kind, stream, range);
-  else
-    fill_vulkan(y, kind, stream, range);
+  const OpCall call{kRandom, {}, attrs};
+  if (options.device.is_cpu()) {
+    recording::run_cpu_kernel(call, std::span(&y, 1));
+  } else {
+    recording::observe(options.device);
+    fill_vulkan(call, std::span(&y, 1));
+  }
   return y;
 }
 
@@ -226,6 +255,7 @@ bool dropout_vulkan(const OpCall& call, std::span<Tensor> out) {
             x.address(),
             a.stream.seed,
             a.stream.offset,
+            stream_address(call),
             0,
             0,
             vulkan::word(y.numel()),
@@ -285,7 +315,10 @@ Tensor dropout(const Tensor& x, double p, bool training) {
   if (!(p >= 0 && p <= 1)) throw ShapeError(fmt::format("dropout: p is {}, a probability lies in [0, 1]", p));
   if (!training || p == 0) return x;
   auto threshold = static_cast<std::uint32_t>(std::min(p * 0x1p32, 4294967295.0));
-  return apply1(kDropout, {x}, Attrs::of(DropoutAttrs{take_stream(), threshold, p == 1 ? 0 : 1 / (1 - p)}));
+  const double scale = p == 1 ? 0 : 1 / (1 - p);
+  return apply1(kDropout, {x}, recording::each_step_attrs([threshold, scale] {
+                  return Attrs::of(DropoutAttrs{take_stream(), threshold, scale});
+                }));
 }
 
 std::span<const OpDef* const> ops_in_random() {

@@ -1,4 +1,7 @@
+#include <cstring>
+
 #include <etna/shaders/shaders.h>
+#include <etna/tensor/capture/session.h>
 #include <etna/tensor/multi_tensor.h>
 #include <etna/tensor/multi_tensor/step.h>
 #include <etna/tensor/op.h>
@@ -33,12 +36,18 @@ void sgd_cpu(const OpCall& call, std::span<Tensor>) {
   });
 }
 
-bool sgd_vulkan(const OpCall& call, std::span<Tensor>) {
-  auto step = call.as<SGDStep>();
+/// In the order shaders/optimizer.comp reads them.
+void sgd_scalars(const Attrs& attrs, std::byte* to) {
+  auto step = attrs.as<SGDStep>();
   const float scalars[] = {static_cast<float>(step.lr), static_cast<float>(step.momentum),
                            static_cast<float>(1 - step.dampening), static_cast<float>(step.weight_decay),
                            step.first ? 0.0f : 1.0f};
-  return multi_tensor::dispatch_step(call, shaders::sgd_step, sgd_width(call), scalars,
+  std::memcpy(to, scalars, sizeof(scalars));
+}
+
+bool sgd_vulkan(const OpCall& call, std::span<Tensor>) {
+  auto step = call.as<SGDStep>();
+  return multi_tensor::dispatch_step(call, shaders::sgd_step, sgd_width(call), sgd_scalars,
                                      {vulkan::word(step.momentum != 0), vulkan::word(step.nesterov)});
 }
 
@@ -64,9 +73,13 @@ const OpDef kSgdStep = {
 
 }  // namespace
 
-void sgd_step_(std::span<const Tensor> list, const SGDStep& step) {
+void sgd_step_(std::span<const Tensor> list, const std::function<SGDStep()>& step) {
   GradMode off(false);
-  if (!list.empty()) apply(kSgdStep, list, Attrs::of(step));
+  if (!list.empty()) apply(kSgdStep, list, recording::each_step_attrs([step] { return Attrs::of(step()); }));
+}
+
+void sgd_step_(std::span<const Tensor> list, const SGDStep& step) {
+  sgd_step_(list, [step] { return step; });
 }
 
 std::span<const OpDef* const> ops_in_sgd_step() {

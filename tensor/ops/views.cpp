@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <etna/tensor/capture/session.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 
@@ -145,6 +146,7 @@ TensorList split_vjp(const VjpCall& call) {
 const OpDef kSplit = {.name = "split", .vjp = split_vjp, .direct = split_direct};
 
 TensorList to_device_direct(const OpCall& call) {
+  recording::forbid("to", "a tensor moves to another device");
   Tensor x = call.in[0].contiguous();
   Device device = call.as<DeviceAttrs>().device;
   std::size_t bytes = static_cast<std::size_t>(x.numel()) * item_size(x.dtype());

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include <etna/device/vulkan/context.h>
+#include <etna/device/vulkan/recording.h>
+
+namespace etna::vulkan {
+
+/// One command of a program. Push constants and ranges lie in the program's pools.
+struct Command {
+  enum class Kind : std::uint8_t { dispatch, copy, fill };
+  Kind kind = Kind::dispatch;
+  std::array<char, 32> op{};
+  VkPipeline pipeline = VK_NULL_HANDLE;
+  std::array<std::uint32_t, 3> groups{};
+  std::uint32_t push_begin = 0, push_bytes = 0;
+  std::uint32_t ranges_begin = 0, reads = 0, writes = 0;  ///< reads first
+  std::uint32_t word = 0;                                 ///< of a fill
+  std::uint32_t group = 0;
+
+  Stage stage() const { return kind == Kind::dispatch ? kCompute : kTransfer; }
+};
+
+/// Commands in the order of their groups, with their operands.
+struct CommandList {
+  std::vector<Command> commands;
+  std::vector<std::byte> pushes;
+  std::vector<Range> ranges;
+
+  std::span<const Range> reads(const Command& c) const { return {ranges.data() + c.ranges_begin, c.reads}; }
+  std::span<const Range> writes(const Command& c) const { return {ranges.data() + c.ranges_begin + c.reads, c.writes}; }
+};
+
+/// A recording's command buffers, and the memory that was planned for it.
+class BakedCommands final : public Executable {
+ public:
+  /// @param storages kept alive as long as this
+  /// @param state the block that run() writes; may be null
+  BakedCommands(Context& context, CommandList list, std::vector<StoragePtr> storages, StoragePtr state,
+               RecordingFigures figures);
+  ~BakedCommands() override;
+
+  void run(std::span<const std::byte> state) override;
+  const RecordingFigures& figures() const override { return figures_; }
+
+ private:
+  void encode(VkCommandBuffer commands, std::size_t begin, std::size_t end);
+  void encode(VkCommandBuffer commands, const Command& command, VkPipeline& bound);
+  void barrier(VkCommandBuffer commands, unsigned before, unsigned behind);
+
+  Context& context_;
+  CommandList list_;
+  std::vector<StoragePtr> storages_;
+  StoragePtr state_;
+  RecordingFigures figures_;
+  std::vector<unsigned> stages_;  ///< of each group
+  VkCommandPool pool_ = VK_NULL_HANDLE;
+  std::vector<VkCommandBuffer> buffers_;
+  std::uint64_t last_run_ = 0;  ///< the recorder's mark
+};
+
+}  // namespace etna::vulkan

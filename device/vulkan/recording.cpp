@@ -1,0 +1,300 @@
+#include <etna/device/vulkan/recording.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <etna/device/error.h>
+#include <etna/device/memory_plan.h>
+#include <etna/device/vulkan/baked_commands.h>
+#include <etna/device/vulkan/schedule.h>
+
+namespace etna::vulkan {
+namespace {
+
+/// Placeholders share these upper 24 bits.
+constexpr std::uint64_t kBase = 0xFFF5'E7A0'0000'0000ull;
+constexpr std::uint64_t kSpan = std::uint64_t{1} << 40;
+constexpr std::size_t kAlign = 256;
+constexpr std::size_t kMaxStateBytes = 65536;
+constexpr std::size_t kLargestChunk = (std::size_t{4} << 30) - (std::size_t{2} << 20);
+
+thread_local Recording* current_recording = nullptr;
+
+/// A run of placeholder addresses, never handed out twice: what a failed recording leaves behind is then known to be stale.
+std::uint64_t take_addresses(std::size_t bytes) {
+  static std::atomic<std::uint64_t> next{0};
+  // A gap behind each, so that an address one past the end is nobody else's.
+  std::uint64_t at = next.fetch_add((bytes + 2 * kAlign - 1) / kAlign * kAlign) % kSpan;
+  return kBase + at;
+}
+
+/// A storage made while recording.
+struct Placeholder {
+  Placeholder(std::uint64_t at, std::size_t size) : address(at), bytes(size) {}
+
+  std::uint64_t address;
+  std::size_t bytes;
+  std::weak_ptr<Storage> storage;
+  std::vector<std::byte> constant;  ///< its bytes, where they never change
+  bool used = false;
+  std::uint32_t first = 0, last = 0;  ///< groups
+  std::uint64_t real = 0;             ///< address, once it has memory
+  StoragePtr own;                     ///< that memory, where it is not shared
+};
+
+}  // namespace
+
+struct Recording::Parts {
+  Device device;
+  Context& context;
+  CommandList list;
+  std::vector<Placeholder> placeholders;  ///< in order of address
+  std::vector<Range> pins;
+  std::size_t state_bytes = 0;
+  std::size_t state_index = 0;  ///< its placeholder
+
+  explicit Parts(Device d) : device(d), context(Context::of(d)) {}
+
+  Placeholder* find(std::uint64_t address) {
+    auto next = std::upper_bound(placeholders.begin(), placeholders.end(), address,
+                                 [](std::uint64_t at, const Placeholder& p) { return at < p.address; });
+    if (next == placeholders.begin()) return nullptr;
+    Placeholder& found = *std::prev(next);
+    return address <= found.address + found.bytes ? &found : nullptr;
+  }
+
+  void add(Command command, std::string_view op, std::span<const Range> reads, std::span<const Range> writes);
+  void require_known(const Command& command, const Range& range);
+  void set_lifetimes();
+  void relocate(std::span<std::byte> bytes);
+  std::uint64_t relocated(std::uint64_t address);
+  StoragePtr give_memory(Placeholder& placeholder, std::vector<StoragePtr>& storages);
+  void plan(std::vector<StoragePtr>& storages, RecordingFigures& figures);
+};
+
+Recording::Recording(Device device) : parts_(std::make_unique<Parts>(device)) {
+  parts_->placeholders.emplace_back(take_addresses(kMaxStateBytes), kMaxStateBytes);
+}
+
+Recording::~Recording() {
+  if (current_recording == this) current_recording = nullptr;
+}
+
+Recording* Recording::current() { return current_recording; }
+Recording* Recording::set_current(Recording* recording) { return std::exchange(current_recording, recording); }
+Device Recording::device() const { return parts_->device; }
+bool Recording::is_placeholder(std::uint64_t address) { return address - kBase < kSpan; }
+
+StoragePtr Recording::allocate(std::size_t bytes) {
+  std::uint64_t address = take_addresses(bytes);
+  if (!parts_->placeholders.empty() && address <= parts_->placeholders.back().address) {
+    throw OutOfMemory(fmt::format("{}: a captured step asks for more than {} GiB in all", parts_->device.str(),
+                                  kSpan >> 30));
+  }
+  auto storage = std::make_shared<Storage>(parts_->device, bytes, nullptr, address, nullptr);
+  parts_->placeholders.emplace_back(address, bytes);
+  parts_->placeholders.back().storage = storage;
+  return storage;
+}
+
+void Recording::pin(const StoragePtr& storage) {
+  if (!is_placeholder(storage->address())) parts_->pins.push_back({storage->address(), storage->bytes()});
+}
+
+std::size_t Recording::reserve_state(std::size_t bytes) {
+  std::size_t place = (parts_->state_bytes + 15) / 16 * 16;
+  if (place + bytes > kMaxStateBytes) {
+    throw CaptureError(fmt::format("a captured step wants {} bytes of numbers that change from run to run, {} fit",
+                                   place + bytes, kMaxStateBytes));
+  }
+  parts_->state_bytes = place + bytes;
+  return place;
+}
+std::uint64_t Recording::state_address(std::size_t place) const { return parts_->placeholders[0].address + place; }
+std::size_t Recording::state_bytes() const { return parts_->state_bytes; }
+
+void Recording::Parts::add(Command command, std::string_view op, std::span<const Range> reads,
+                           std::span<const Range> writes) {
+  std::memcpy(command.op.data(), op.data(), std::min(op.size(), command.op.size() - 1));
+  command.ranges_begin = static_cast<std::uint32_t>(list.ranges.size());
+  command.reads = static_cast<std::uint32_t>(reads.size());
+  command.writes = static_cast<std::uint32_t>(writes.size());
+  list.ranges.insert(list.ranges.end(), reads.begin(), reads.end());
+  list.ranges.insert(list.ranges.end(), writes.begin(), writes.end());
+  list.commands.push_back(command);
+}
+
+void Recording::dispatch(const Dispatch& d, void* pipeline) {
+  Command command;
+  command.pipeline = static_cast<VkPipeline>(pipeline);
+  command.groups = d.groups;
+  // Aligned, so that addresses lie in whole words.
+  std::size_t begin = (parts_->list.pushes.size() + 7) / 8 * 8;
+  parts_->list.pushes.resize(begin + d.push.size());
+  std::copy(d.push.begin(), d.push.end(), parts_->list.pushes.begin() + static_cast<std::ptrdiff_t>(begin));
+  command.push_begin = static_cast<std::uint32_t>(begin);
+  command.push_bytes = static_cast<std::uint32_t>(d.push.size());
+  parts_->add(command, d.op, d.reads, d.writes);
+}
+
+void Recording::copy(std::uint64_t from, std::uint64_t to, std::size_t bytes) {
+  Command command;
+  command.kind = Command::Kind::copy;
+  const Range read{from, bytes}, write{to, bytes};
+  parts_->add(command, "copy", {&read, 1}, {&write, 1});
+}
+
+void Recording::fill(std::uint64_t to, std::size_t bytes, std::uint32_t word) {
+  Command command;
+  command.kind = Command::Kind::fill;
+  command.word = word;
+  const Range write{to, bytes};
+  parts_->add(command, "fill", {}, {&write, 1});
+}
+
+void Recording::constant(std::uint64_t to, std::span<const std::byte> bytes) {
+  Placeholder* found = parts_->find(to);
+  if (found == nullptr) throw CaptureError("bytes from the host go to a tensor that was there before the capture");
+  std::size_t offset = to - found->address;
+  found->constant.resize(std::max(found->constant.size(), offset + bytes.size()));
+  std::copy(bytes.begin(), bytes.end(), found->constant.begin() + static_cast<std::ptrdiff_t>(offset));
+}
+
+/// A range must lie in a storage somebody named: else the program could not keep it alive, nor move it.
+void Recording::Parts::require_known(const Command& command, const Range& range) {
+  if (range.bytes == 0) return;
+  if (is_placeholder(range.address)) {
+    Placeholder* found = find(range.address);
+    if (found == nullptr) {
+      throw CaptureError(fmt::format("{}: works on a tensor from a capture that failed", command.op.data()));
+    }
+    return;
+  }
+  auto next = std::upper_bound(pins.begin(), pins.end(), range.address,
+                               [](std::uint64_t at, const Range& r) { return at < r.address; });
+  if (next != pins.begin()) {
+    const Range& found = *std::prev(next);
+    if (range.address + range.bytes <= found.address + found.bytes) return;
+  }
+  throw CaptureError(
+      fmt::format("{}: works on memory that belongs to none of the tensors it was given", command.op.data()));
+}
+
+void Recording::Parts::set_lifetimes() {
+  std::sort(pins.begin(), pins.end(), [](const Range& a, const Range& b) { return a.address < b.address; });
+  for (const Command& c : list.commands) {
+    for (std::uint32_t r = 0; r < c.reads + c.writes; ++r) {
+      const Range& range = list.ranges[c.ranges_begin + r];
+      require_known(c, range);
+      if (range.bytes == 0 || !is_placeholder(range.address)) continue;
+      Placeholder& p = *find(range.address);
+      if (!p.used) p.first = p.last = c.group;
+      p.used = true;
+      p.first = std::min(p.first, c.group);
+      p.last = std::max(p.last, c.group);
+    }
+  }
+}
+
+std::uint64_t Recording::Parts::relocated(std::uint64_t address) {
+  if (!is_placeholder(address)) return address;
+  Placeholder* found = find(address);
+  if (found == nullptr || found->real == 0) return 0;  // of an empty tensor: no kernel follows it
+  return found->real + (address - found->address);
+}
+
+void Recording::Parts::relocate(std::span<std::byte> bytes) {
+  for (std::size_t at = 0; at + 8 <= bytes.size(); at += 8) {
+    std::uint64_t word;
+    std::memcpy(&word, bytes.data() + at, 8);
+    if (!is_placeholder(word)) continue;
+    word = relocated(word);
+    std::memcpy(bytes.data() + at, &word, 8);
+  }
+}
+
+/// Memory of its own.
+StoragePtr Recording::Parts::give_memory(Placeholder& p, std::vector<StoragePtr>& storages) {
+  p.own = etna::allocate(device, p.bytes);
+  p.real = p.own->address();
+  storages.push_back(p.own);
+  return p.own;
+}
+
+void Recording::Parts::plan(std::vector<StoragePtr>& storages, RecordingFigures& figures) {
+  std::vector<Lifetime> lifetimes;
+  std::vector<Placeholder*> planned;
+  std::vector<std::pair<StoragePtr, StoragePtr>> kept;  // what is still held, and its memory
+  for (std::size_t i = 1; i < placeholders.size(); ++i) {
+    Placeholder& p = placeholders[i];
+    if (StoragePtr alive = p.storage.lock()) {
+      kept.emplace_back(alive, give_memory(p, storages));
+      figures.kept_bytes += p.bytes;
+    } else if (!p.constant.empty()) {
+      give_memory(p, storages);
+      figures.constant_bytes += p.bytes;
+    } else if (p.used) {
+      planned.push_back(&p);
+      lifetimes.push_back({p.bytes, p.first, p.last});
+    }
+  }
+  MemoryPlan plan = plan_memory(lifetimes, std::min(kLargestChunk, context.logical.adapter.max_allocation));
+  std::vector<StoragePtr> chunks;
+  for (std::size_t bytes : plan.chunks) chunks.push_back(etna::allocate(device, bytes));
+  for (std::size_t i = 0; i < planned.size(); ++i) {
+    planned[i]->real = chunks[plan.places[i].chunk]->address() + plan.places[i].offset;
+  }
+  storages.insert(storages.end(), chunks.begin(), chunks.end());
+  // Only now, when nothing can fail any more for want of memory.
+  for (auto& [storage, own] : kept) storage->rebind(own, 0);
+  figures.planned_bytes = plan.planned;
+  figures.live_bytes = plan.live;
+  figures.naive_bytes = plan.naive;
+}
+
+std::unique_ptr<Executable> Recording::bake() {
+  Parts& parts = *parts_;
+  CommandList& list = parts.list;
+  std::vector<Accesses> accesses;
+  for (const Command& c : list.commands) accesses.push_back({list.reads(c), list.writes(c)});
+  std::vector<std::uint32_t> groups = group_commands(accesses);
+  RecordingFigures figures;
+  Hazards hazards;
+  for (std::size_t i = 0; i < list.commands.size(); ++i) {
+    Command& c = list.commands[i];
+    c.group = groups[i];
+    if (hazards.access(c.stage(), accesses[i].reads, accesses[i].writes)) ++figures.barriers_in_order;
+    ++(c.kind == Command::Kind::dispatch ? figures.dispatches : figures.transfers);
+    figures.groups = std::max(figures.groups, c.group + 1);
+  }
+  figures.barriers = figures.groups;  // one between groups, and one before the first
+  parts.set_lifetimes();
+  std::stable_sort(list.commands.begin(), list.commands.end(),
+                   [](const Command& a, const Command& b) { return a.group < b.group; });
+
+  std::vector<StoragePtr> storages;
+  StoragePtr state;
+  if (parts.state_bytes > 0) {
+    parts.placeholders[0].bytes = parts.state_bytes;
+    state = parts.give_memory(parts.placeholders[0], storages);
+    figures.constant_bytes += parts.state_bytes;
+  }
+  parts.plan(storages, figures);
+  parts.relocate(list.pushes);
+  for (Range& r : list.ranges) r.address = parts.relocated(r.address);
+  for (Placeholder& p : parts.placeholders) {
+    if (p.constant.empty()) continue;
+    parts.relocate(p.constant);
+    for (std::size_t at = 0; at < p.constant.size(); at += 65536) {
+      record_update(parts.device, *p.own, at,
+                    std::span(p.constant).subspan(at, std::min<std::size_t>(65536, p.constant.size() - at)));
+    }
+  }
+  return std::make_unique<BakedCommands>(parts.context, std::move(list), std::move(storages), std::move(state), figures);
+}
+
+}  // namespace etna::vulkan
