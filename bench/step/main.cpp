@@ -25,7 +25,7 @@ double tokens_per_second(const bench::Workload& w, const bench::StepTimes& times
 
 void print(const bench::Workload& w, Device device, const bench::StepTimes& t) {
   const double mib = 1024.0 * 1024.0;
-  fmt::print("{} on {} ({})\n", w.name, device.str(), device_name(device));
+  fmt::print("{} on {} ({}), {}\n", w.name, device.str(), device_name(device), t.program ? "captured" : "eager");
   fmt::print("  {} parameters, batch {} x {} tokens, {} steps timed, loss {:.4f} -> {:.4f}\n", t.parameters, w.batch,
              w.model.seq, t.steps, t.first_loss, t.last_loss);
   fmt::print("  ms a step (median)   {:12.3f}   queued by the host in {:.3f}; the first took {:.0f}\n", t.median_ms(),
@@ -35,6 +35,7 @@ void print(const bench::Workload& w, Device device, const bench::StepTimes& t) {
              static_cast<double>(t.peak_host) / mib);
   fmt::print("  a step: allocations from the system {:.1f}, fallbacks {:.1f}\n", a_step(t.misses, t),
              a_step(t.transfers.fallbacks, t));
+  if (t.program) fmt::print("{}", t.program->str());
   if (device.is_cpu()) return;
   fmt::print("  a step: host to device {:.0f} bytes in {:.1f} calls, device to host {:.0f} in {:.1f}\n",
              a_step(t.transfers.h2d_bytes, t), a_step(t.transfers.h2d_calls, t), a_step(t.transfers.d2h_bytes, t),
@@ -54,6 +55,7 @@ nlohmann::json report(const bench::Workload& w, Device device, const bench::Step
           {"device_name", device_name(device)},
           {"preset", w.name},
           {"precision", "f32"},
+          {"mode", t.program ? "captured" : "eager"},
           {"parameters", t.parameters},
           {"steps", t.steps},
           {"tokens_per_step", w.rows()},
@@ -86,10 +88,15 @@ int main(int argc, char** argv) {
   std::string json, trace;
   std::int64_t profile_steps = 20;
   bool profiling = false, exact = false;
+  std::vector<std::string> modes = {"eager", "captured"};
   bench::add_device_option(app, device_names);
   app.add_option("--preset", presets, "whose model, several by commas")
       ->delimiter(',')
       ->check(CLI::IsMember(bench::workload_names()))
+      ->capture_default_str();
+  app.add_option("--mode", modes, "eager: op by op; captured: recorded once and replayed")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"eager", "captured"}))
       ->capture_default_str();
   app.add_option("--steps", options.steps, "steps to time (default: 5 on the CPU, 50 on a GPU)")
       ->check(CLI::PositiveNumber);
@@ -121,10 +128,13 @@ int main(int argc, char** argv) {
       for (const std::string& preset : presets) {
         bench::Workload workload = bench::find_workload(preset);
         workload.batch = batch.value_or(workload.batch);
-        const bench::StepTimes times = bench::time_steps(workload, device, options);
-        print(workload, device, times);
-        if (times.profile) print(times, *(seen = times.profile));
-        runs.push_back(report(workload, device, times));
+        for (const std::string& mode : modes) {
+          options.captured = mode == "captured";
+          const bench::StepTimes times = bench::time_steps(workload, device, options);
+          print(workload, device, times);
+          if (times.profile) print(times, *(seen = times.profile));
+          runs.push_back(report(workload, device, times));
+        }
       }
     }
     if (seen && !trace.empty()) profile::write_trace(*seen, trace);

@@ -75,14 +75,17 @@ StepTimes time_steps(const Workload& workload, Device device, StepOptions option
   const Shape shape{workload.batch, workload.model.seq};
   const Tensor x = randint(0, workload.model.vocab, shape, {i32}), y = randint(0, workload.model.vocab, shape, {i32});
 
-  Tensor loss;
-  auto step = [&] {
-    optimizer.zero_grad();
-    loss = model.loss(x.to(device), y.to(device));
+  auto train = [&](const Tensor& inputs, const Tensor& targets) {
+    Tensor loss = model.loss(inputs, targets);
     loss.backward();
     optim::clip_grad_norm_(parameters, 1.0);
     optimizer.step();
+    optimizer.zero_grad();
+    return loss.detach();
   };
+  auto replayed = capture(train, {.device = device});
+  Tensor loss;
+  auto step = [&] { loss = options.captured ? replayed(x, y) : train(x.to(device), y.to(device)); };
 
   StepTimes times;
   times.parameters = model.num_parameters();
@@ -121,6 +124,7 @@ StepTimes time_steps(const Workload& workload, Device device, StepOptions option
     }
     times.profile = profiler.take();
   }
+  if (options.captured && replayed.captured()) times.program = replayed.report();
   return times;
 }
 

@@ -9,6 +9,7 @@
 #include <etna/device/profiler.h>
 #include <etna/device/transfers.h>
 #include <etna/device/vulkan/kernel.h>
+#include <etna/tensor/capture.h>
 
 #include "workload.h"
 
@@ -20,6 +21,7 @@ struct StepOptions {
   std::int64_t profile = 0;  ///< steps to profile behind those timed
   etna::profile::Timing timing = etna::profile::Timing::automatic;
   std::int64_t span = 0;  ///< steps between two waits for the device; 0: 1 on the CPU, 10 on a GPU
+  bool captured = false;  ///< replay a recorded step; else run op by op
 };
 
 /// What timed steps took. Counters are of the timed steps together.
@@ -35,6 +37,7 @@ struct StepTimes {
   etna::Transfers transfers;
   etna::vulkan::RecorderStats recorder;
   std::optional<etna::profile::Profile> profile;
+  std::optional<etna::ProgramReport> program;  ///< of a captured step
 
   double median_ms() const;
 };

@@ -29,35 +29,24 @@ BakedCommands::BakedCommands(Context& context, CommandList list, std::vector<Sto
   }
   auto pool = structure<VkCommandPoolCreateInfo>(VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO);
   pool.queueFamilyIndex = context_.logical.adapter.queue_family;
+  pool.flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT;
   check(vk.vkCreateCommandPool(device, &pool, nullptr, &pool_), "vkCreateCommandPool");
 
-  const std::size_t count = (list_.commands.size() + kCommandsABuffer - 1) / kCommandsABuffer;
-  buffers_.resize(count);
-  if (count == 0) return;
-  auto info = structure<VkCommandBufferAllocateInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO);
-  info.commandPool = pool_;
-  info.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
-  info.commandBufferCount = static_cast<std::uint32_t>(count);
-  VkResult result = vk.vkAllocateCommandBuffers(device, &info, buffers_.data());
-  for (std::size_t i = 0; result == VK_SUCCESS && i < count; ++i) {
-    auto begin = structure<VkCommandBufferBeginInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO);
-    // A run may be queued while the one before is still at work.
-    begin.flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT;
-    result = vk.vkBeginCommandBuffer(buffers_[i], &begin);
-    if (result != VK_SUCCESS) break;
-    encode(buffers_[i], i * kCommandsABuffer, std::min((i + 1) * kCommandsABuffer, list_.commands.size()));
-    result = vk.vkEndCommandBuffer(buffers_[i]);
-  }
-  if (result != VK_SUCCESS) {
+  try {
+    encode_all(plain_, nullptr);
+  } catch (...) {
     vk.vkDestroyCommandPool(device, pool_, nullptr);
-    check(result, "vkEndCommandBuffer");
+    throw;
   }
 }
 
 BakedCommands::~BakedCommands() {
   std::lock_guard lock(context_.mutex);
   try {
-    if (context_.logical.lost.empty()) context_.recorder.wait(last_run_);
+    if (context_.logical.lost.empty()) {
+      context_.recorder.wait(plain_.last_run);
+      for (const Buffers& buffers : timed_) context_.recorder.wait(buffers.last_run);
+    }
   } catch (const Error&) {
     // Lost just now: nothing runs any more.
   }
@@ -69,10 +58,57 @@ void BakedCommands::run(std::span<const std::byte> state) {
   if (!state.empty()) {
     context_.recorder.update(context_.segments.find(state_->address(), state.size()), state.data());
   }
-  last_run_ = context_.recorder.execute(buffers_, figures_.dispatches, figures_.barriers);
+  if (context_.recorder.timestamps().active()) {
+    run_timed();
+  } else {
+    plain_.last_run = context_.recorder.execute(plain_.commands, figures_.dispatches, figures_.barriers);
+  }
 }
 
-void BakedCommands::encode(VkCommandBuffer commands, std::size_t begin, std::size_t end) {
+void BakedCommands::run_timed() {
+  Buffers& buffers = timed_[turn_++ % timed_.size()];
+  context_.recorder.wait(buffers.last_run);
+  for (TimedCommands& timed : buffers.timed) timed.collect();
+  const std::uint32_t profile = profile::detail::session();
+  if (buffers.profile != profile) {
+    encode_all(buffers, &context_.recorder.timestamps());
+    buffers.profile = profile;
+  }
+  const std::int64_t now = profile::detail::now_ns();
+  buffers.last_run = context_.recorder.execute(buffers.commands, figures_.dispatches, figures_.barriers);
+  for (TimedCommands& timed : buffers.timed) timed.submitted(now);
+}
+
+/// The buffers, recorded anew; the device is done with them.
+void BakedCommands::encode_all(Buffers& buffers, Timestamps* timestamps) {
+  const VolkDeviceTable& vk = context_.logical.vk;
+  const std::size_t count = (list_.commands.size() + kCommandsABuffer - 1) / kCommandsABuffer;
+  if (count == 0) return;
+  if (buffers.commands.empty()) {
+    auto info = structure<VkCommandBufferAllocateInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO);
+    info.commandPool = pool_;
+    info.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
+    info.commandBufferCount = static_cast<std::uint32_t>(count);
+    std::vector<VkCommandBuffer> made(count);
+    check(vk.vkAllocateCommandBuffers(context_.logical.handle, &info, made.data()), "vkAllocateCommandBuffers");
+    buffers.commands = std::move(made);
+    if (timestamps != nullptr) buffers.timed.resize(count);
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    VkCommandBuffer commands = buffers.commands[i];
+    const std::size_t first = i * kCommandsABuffer, last = std::min(first + kCommandsABuffer, list_.commands.size());
+    auto begin = structure<VkCommandBufferBeginInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO);
+    // A run may be queued while the one before is still at work; those with timestamps wait for each other.
+    if (timestamps == nullptr) begin.flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT;
+    check(vk.vkBeginCommandBuffer(commands, &begin), "vkBeginCommandBuffer");
+    TimedCommands* timed = timestamps != nullptr ? &buffers.timed[i] : nullptr;
+    if (timed != nullptr) timed->reset(*timestamps, commands, last - first);
+    encode(commands, first, last, timed);
+    check(vk.vkEndCommandBuffer(commands), "vkEndCommandBuffer");
+  }
+}
+
+void BakedCommands::encode(VkCommandBuffer commands, std::size_t begin, std::size_t end, TimedCommands* timed) {
   VkPipeline bound = VK_NULL_HANDLE;
   if (begin == 0) barrier(commands, kCompute | kTransfer, kCompute | kTransfer);
   const bool everywhere = barriers_everywhere();
@@ -84,7 +120,9 @@ void BakedCommands::encode(VkCommandBuffer commands, std::size_t begin, std::siz
     } else if (everywhere) {
       barrier(commands, kCompute | kTransfer, kCompute | kTransfer);
     }
+    if (timed != nullptr) timed->begin(commands, c.op.data(), c.labels);
     encode(commands, c, bound);
+    if (timed != nullptr) timed->end(commands);
   }
 }
 

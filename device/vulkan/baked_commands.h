@@ -1,10 +1,12 @@
 #pragma once
 
 #include <array>
+#include <deque>
 #include <vector>
 
 #include <etna/device/vulkan/context.h>
 #include <etna/device/vulkan/recording.h>
+#include <etna/device/vulkan/timestamps.h>
 
 namespace etna::vulkan {
 
@@ -19,6 +21,7 @@ struct Command {
   std::uint32_t ranges_begin = 0, reads = 0, writes = 0;  ///< reads first
   std::uint32_t word = 0;                                 ///< of a fill
   std::uint32_t group = 0;
+  profile::Labels labels;
 
   Stage stage() const { return kind == Kind::dispatch ? kCompute : kTransfer; }
 };
@@ -46,9 +49,18 @@ class BakedCommands final : public Executable {
   const RecordingFigures& figures() const override { return figures_; }
 
  private:
-  void encode(VkCommandBuffer commands, std::size_t begin, std::size_t end);
+  /// The commands in buffers, some hundred in each; with timestamps, where those are given.
+  struct Buffers {
+    std::vector<VkCommandBuffer> commands;
+    std::deque<TimedCommands> timed;  ///< of each
+    std::uint32_t profile = 0;        ///< that the timestamps are for
+    std::uint64_t last_run = 0;       ///< the recorder's mark
+  };
+  void encode_all(Buffers& buffers, Timestamps* timestamps);
+  void encode(VkCommandBuffer commands, std::size_t begin, std::size_t end, TimedCommands* timed);
   void encode(VkCommandBuffer commands, const Command& command, VkPipeline& bound);
   void barrier(VkCommandBuffer commands, unsigned before, unsigned behind);
+  void run_timed();
 
   Context& context_;
   CommandList list_;
@@ -57,8 +69,9 @@ class BakedCommands final : public Executable {
   RecordingFigures figures_;
   std::vector<unsigned> stages_;  ///< of each group
   VkCommandPool pool_ = VK_NULL_HANDLE;
-  std::vector<VkCommandBuffer> buffers_;
-  std::uint64_t last_run_ = 0;  ///< the recorder's mark
+  Buffers plain_;
+  std::array<Buffers, 3> timed_;  ///< used in turn while a profile is taken: results are read before a buffer runs again
+  std::size_t turn_ = 0;
 };
 
 }  // namespace etna::vulkan

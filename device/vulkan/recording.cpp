@@ -120,6 +120,7 @@ std::size_t Recording::state_bytes() const { return parts_->state_bytes; }
 void Recording::Parts::add(Command command, std::string_view op, std::span<const Range> reads,
                            std::span<const Range> writes) {
   std::memcpy(command.op.data(), op.data(), std::min(op.size(), command.op.size() - 1));
+  command.labels = profile::Labels::now();
   command.ranges_begin = static_cast<std::uint32_t>(list.ranges.size());
   command.reads = static_cast<std::uint32_t>(reads.size());
   command.writes = static_cast<std::uint32_t>(writes.size());

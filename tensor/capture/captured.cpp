@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <etna/device/log.h>
+#include <etna/device/profiler.h>
 #include <etna/device/vulkan/kernel.h>
 #include <etna/tensor/capture/program.h>
 #include <etna/tensor/capture/session.h>
@@ -146,6 +147,7 @@ TensorList Captured::State::run_eagerly(const TensorList& arguments, const Funct
 }
 
 TensorList Captured::State::record(const Signature& signature, const TensorList& arguments, const Function& function) {
+  profile::Scope scope("capture");
   const auto start = Clock::now();
   const Device on = options.device.value_or(device);
   TensorList inputs;

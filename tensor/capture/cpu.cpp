@@ -2,6 +2,7 @@
 #include <optional>
 
 #include <etna/device/memory_plan.h>
+#include <etna/device/profiler.h>
 #include <etna/tensor/capture/session.h>
 
 /// Capture on the CPU: ops run as ever while they are recorded; afterwards their results move into planned memory, and a
@@ -70,6 +71,7 @@ class CpuReplay final : public Replay {
       for (Call& call : calls_) {
         workspace_.begin(call.workspace);
         Running running(call.op->name);
+        profile::Scope scope(call.op->name, profile::Category::op);
         call.op->cpu({*call.op, call.in, host.now(call.attrs)}, call.out);
       }
     } catch (...) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <etna/device/profiler.h>
 #include <etna/device/vulkan/kernel.h>
 
 namespace etna {
@@ -65,6 +66,7 @@ std::string Program::stale() const {
 void Program::run_first() { replay_->run_first(*host_); }
 
 void Program::replay(const TensorList& arguments) {
+  profile::Scope scope("replay");
   host_->advance();
   for (std::size_t i = 0; i < inputs_.size(); ++i) recording::copy_argument(arguments[i], inputs_[i]);
   replay_->run(*host_);

@@ -1,3 +1,4 @@
+#include <etna/device/profiler.h>
 #include <etna/device/vulkan/recording.h>
 #include <etna/tensor/capture/session.h>
 
@@ -61,6 +62,7 @@ class VulkanSession final : public Session {
     return vulkan::Recording::is_placeholder(storage.address());
   }
 
+  profile::KeepLabels labels_;  // replays may be profiled later
   vulkan::Recording recording_;
 };
 
