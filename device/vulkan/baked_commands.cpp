@@ -124,6 +124,7 @@ void BakedCommands::encode(VkCommandBuffer commands, std::size_t begin, std::siz
     encode(commands, c, bound);
     if (timed != nullptr) timed->end(commands);
   }
+  if (everywhere) barrier(commands, kCompute | kTransfer, kCompute | kTransfer);
 }
 
 void BakedCommands::encode(VkCommandBuffer commands, const Command& c, VkPipeline& bound) {

@@ -20,7 +20,8 @@ constexpr std::uint64_t kBase = 0xFFF5'E7A0'0000'0000ull;
 constexpr std::uint64_t kSpan = std::uint64_t{1} << 40;
 constexpr std::size_t kAlign = 256;
 constexpr std::size_t kMaxStateBytes = 65536;
-constexpr std::size_t kLargestChunk = (std::size_t{4} << 30) - (std::size_t{2} << 20);
+/// Below what drivers give at once (4 GiB less something), and a size that the allocator does not round up.
+constexpr std::size_t kLargestChunk = std::size_t{7} << 29;
 
 thread_local Recording* current_recording = nullptr;
 
