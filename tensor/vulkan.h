@@ -15,10 +15,23 @@ namespace etna::vulkan {
 /// The bytes from a tensor's first element to its last, whatever its strides.
 Range range(const Tensor& x);
 
-/// A push-constant block must match the shader's, laid out as in C (scalar).
+/// An address, or another 64-bit number, in a push-constant block: the shader's uvec2, which needs no more than 4-byte alignment.
+class Word64 {
+ public:
+  Word64() = default;
+  Word64(std::uint64_t value) : low_(static_cast<std::uint32_t>(value)), high_(static_cast<std::uint32_t>(value >> 32)) {}
+  operator std::uint64_t() const { return low_ | static_cast<std::uint64_t>(high_) << 32; }
+  Word64& operator+=(std::uint64_t n) { return *this = *this + n; }
+
+ private:
+  std::uint32_t low_ = 0, high_ = 0;
+};
+
+/// A push-constant block must match the shader's (scalar layout). Of words only, it has no padding, whose stray bytes a recording
+/// could take for part of an address.
 template <typename T>
 std::span<const std::byte> bytes_of(const T& value) {
-  static_assert(sizeof(T) <= 128);
+  static_assert(sizeof(T) <= 128 && alignof(T) == 4, "use vulkan::Word64 for 64-bit members");
   return {reinterpret_cast<const std::byte*>(&value), sizeof(T)};
 }
 

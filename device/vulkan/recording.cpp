@@ -134,8 +134,7 @@ void Recording::dispatch(const Dispatch& d, void* pipeline) {
   Command command;
   command.pipeline = static_cast<VkPipeline>(pipeline);
   command.groups = d.groups;
-  // Aligned, so that addresses lie in whole words.
-  std::size_t begin = (parts_->list.pushes.size() + 7) / 8 * 8;
+  std::size_t begin = parts_->list.pushes.size();
   parts_->list.pushes.resize(begin + d.push.size());
   std::copy(d.push.begin(), d.push.end(), parts_->list.pushes.begin() + static_cast<std::ptrdiff_t>(begin));
   command.push_begin = static_cast<std::uint32_t>(begin);
@@ -205,17 +204,21 @@ void Recording::Parts::set_lifetimes() {
 std::uint64_t Recording::Parts::relocated(std::uint64_t address) {
   if (!is_placeholder(address)) return address;
   Placeholder* found = find(address);
-  if (found == nullptr || found->real == 0) return 0;  // of an empty tensor: no kernel follows it
+  if (found == nullptr) {
+    throw CaptureError(fmt::format("a kernel's arguments hold {:#x}, which no tensor of the captured step has", address));
+  }
+  if (found->real == 0) return 0;  // nothing touches it: of an empty tensor, or for another kernel of the same op
   return found->real + (address - found->address);
 }
 
 void Recording::Parts::relocate(std::span<std::byte> bytes) {
-  for (std::size_t at = 0; at + 8 <= bytes.size(); at += 8) {
+  for (std::size_t at = 0; at + 8 <= bytes.size(); at += 4) {
     std::uint64_t word;
     std::memcpy(&word, bytes.data() + at, 8);
     if (!is_placeholder(word)) continue;
     word = relocated(word);
     std::memcpy(bytes.data() + at, &word, 8);
+    at += 4;
   }
 }
 
@@ -286,7 +289,7 @@ std::unique_ptr<Executable> Recording::bake() {
     figures.constant_bytes += parts.state_bytes;
   }
   parts.plan(storages, figures);
-  parts.relocate(list.pushes);
+  for (const Command& c : list.commands) parts.relocate(std::span(list.pushes).subspan(c.push_begin, c.push_bytes));
   for (Range& r : list.ranges) r.address = parts.relocated(r.address);
   for (Placeholder& p : parts.placeholders) {
     if (p.constant.empty()) continue;

@@ -40,8 +40,8 @@ class Executable {
 /// Takes the place of the recorder in the thread where it is current: commands for its device gather here and nothing runs;
 /// storages get addresses that stand for memory planned at the end.
 ///
-/// Why addresses need no help from kernels: those handed out lie in a range no device uses (as a float such a word is a NaN, as
-/// a number below -600,000), so that any aligned 8 bytes of push constants or tables that hold one are known to be one.
+/// Why addresses need no help from kernels: those handed out lie in a range no device uses (their upper half is a NaN as a float,
+/// below -600,000 as a number), so that two neighbouring words of push constants or tables that look like one are one.
 class Recording {
  public:
   explicit Recording(Device device);

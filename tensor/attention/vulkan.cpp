@@ -17,16 +17,16 @@ Strides3 strides_of(const Tensor& x) {
 }
 
 struct ForwardPush {
-  std::uint64_t q, k, v, mask, y, logsumexp;
+  vulkan::Word64 q, k, v, mask, y, logsumexp;
   Strides3 q_strides, k_strides, v_strides;
   std::uint32_t mask_strides[4];
   std::uint32_t queries, keys, shape;
   float scale;
 };
-static_assert(sizeof(ForwardPush) == 120);
+static_assert(sizeof(ForwardPush) == 116);
 
 struct BackwardPush {
-  std::uint64_t q, k, v, mask, dy, rows, dk_or_dq, dv;
+  vulkan::Word64 q, k, v, mask, dy, rows, dk_or_dq, dv;
   Strides3 q_strides, k_strides, v_strides, dy_strides;
   std::uint32_t queries, keys, shape;
   float scale;
@@ -34,7 +34,7 @@ struct BackwardPush {
 static_assert(sizeof(BackwardPush) == 128);
 
 struct RowsPush {
-  std::uint64_t y, dy, logsumexp, rows;
+  vulkan::Word64 y, dy, logsumexp, rows;
   Strides3 dy_strides;
   std::uint32_t queries, heads, head_size, count, unused = 0;
 };

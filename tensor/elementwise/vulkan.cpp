@@ -10,8 +10,8 @@ namespace etna::elementwise {
 namespace {
 
 struct Push {
-  std::uint64_t y, a, b, c;
-  std::uint64_t scalar;
+  vulkan::Word64 y, a, b, c;
+  vulkan::Word64 scalar;
   std::uint32_t n;
   std::uint32_t sizes[3];
   std::uint32_t strides[4][4];
@@ -45,7 +45,7 @@ void launch(const Evaluation& e, const vulkan::Shader& shader, const Layout& lay
   if (rank - first > 4) {
     for (std::int64_t i = 0; i < layout.shape[first]; ++i) {
       launch(e, shader, layout, first + 1, push, operands);
-      std::uint64_t* addresses[] = {&push.y, &push.a, &push.b, &push.c};
+      vulkan::Word64* addresses[] = {&push.y, &push.a, &push.b, &push.c};
       for (int k = 0; k < layout.operands; ++k) {
         if (operands[k]->defined()) {
           *addresses[k] += static_cast<std::uint64_t>(layout.strides[k][first]) * item_size(operands[k]->dtype());
@@ -103,7 +103,7 @@ bool vulkan(const Evaluation& e) {
   if (e.attributes.scalar_at != 0) layout.strides[e.attributes.scalar_at] = layout.strides[0];
   Push push{};
   push.y = e.y.address();
-  std::uint64_t* addresses[] = {&push.a, &push.b, &push.c};
+  vulkan::Word64* addresses[] = {&push.a, &push.b, &push.c};
   for (int k = 0; k < e.arity; ++k) *addresses[k] = vulkan::address_or_zero(e.operands[static_cast<std::size_t>(k)]);
   push.scalar = scalar_words(e.attributes.scalar, e.attributes.compute, shader);
   launch(e, *shader, layout, 0, push, operands);

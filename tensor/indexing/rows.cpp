@@ -50,7 +50,7 @@ void select_cpu(const OpCall& call, const Selection& s) {
 
 namespace {
 struct SelectPush {
-  std::uint64_t y, x, index;
+  vulkan::Word64 y, x, index;
   std::uint32_t n, inner, count, size;
 };
 }  // namespace

@@ -6,8 +6,8 @@ namespace etna::cross_entropy_rows {
 namespace {
 
 struct Push {
-  std::uint64_t logits, target, losses, logsumexp, loss, count, gradient, dlogits;
-  std::uint64_t ignore_index;
+  vulkan::Word64 logits, target, losses, logsumexp, loss, count, gradient, dlogits;
+  vulkan::Word64 ignore_index;
   std::uint32_t rows, classes, stride;
   float smoothing;
 };

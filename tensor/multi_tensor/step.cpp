@@ -44,7 +44,7 @@ std::vector<OutputSpec> infer_step(const OpCall& call, std::size_t width) {
 namespace {
 
 struct Push {
-  std::uint64_t scalars, rows;
+  vulkan::Word64 scalars, rows;
   std::uint32_t count, pieces;
 };
 

@@ -9,23 +9,23 @@ namespace etna::norm {
 namespace {
 
 struct ForwardPush {
-  std::uint64_t x, w, b, y;
+  vulkan::Word64 x, w, b, y;
   std::uint32_t rows, n;
   std::uint32_t x_strides[2];
   std::uint32_t w_stride, b_stride;
   float eps;
 };
-static_assert(sizeof(ForwardPush) == 64);
+static_assert(sizeof(ForwardPush) == 60);
 
 struct BackwardPush {
-  std::uint64_t g, x, w, dx;
-  std::uint64_t partial_weight, partial_bias;
+  vulkan::Word64 g, x, w, dx;
+  vulkan::Word64 partial_weight, partial_bias;
   std::uint32_t rows, n, groups;
   std::uint32_t g_strides[2], x_strides[2];
   std::uint32_t w_stride;
   float eps;
 };
-static_assert(sizeof(BackwardPush) == 88);
+static_assert(sizeof(BackwardPush) == 84);
 
 bool any_f64(std::span<const Tensor> tensors) {
   return std::any_of(tensors.begin(), tensors.end(), [](const Tensor& x) { return x.defined() && x.dtype() == f64; });

@@ -145,11 +145,11 @@ void cpu_backward(const OpCall& call, std::span<Tensor> out) {
 }
 
 struct RankPush {
-  std::uint64_t index, order, keys;
+  vulkan::Word64 index, order, keys;
   std::uint32_t count, limit;
 };
 struct SumPush {
-  std::uint64_t y, grad, partial, order, keys;
+  vulkan::Word64 y, grad, partial, order, keys;
   std::uint32_t count, width;
 };
 

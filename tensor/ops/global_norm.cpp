@@ -33,9 +33,9 @@ void require_floating(const OpCall& call) {
 }
 
 struct Push {
-  std::uint64_t scalars, rows;
+  vulkan::Word64 scalars, rows;
   std::uint32_t count, pieces;
-  std::uint64_t partial, norm;
+  vulkan::Word64 partial, norm;
 };
 
 /// Tensors as rows of a table.

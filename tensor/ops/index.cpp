@@ -133,7 +133,7 @@ void cpu_gather(const OpCall& call, std::span<Tensor> out) {
 }
 
 struct GatherPush {
-  std::uint64_t y, x, index;
+  vulkan::Word64 y, x, index;
   std::uint32_t n, limit, sizes[8], strides[8];
 };
 
@@ -230,7 +230,7 @@ void cpu_scatter(const OpCall& call, std::span<Tensor> out) {
 }
 
 struct ScatterPush {
-  std::uint64_t y, x, index, source;
+  vulkan::Word64 y, x, index, source;
   std::uint32_t n, line, sizes[8], extents[8];
 };
 

@@ -89,7 +89,7 @@ void cpu(const OpCall& call, std::span<Tensor> out) {
 }
 
 struct Push {
-  std::uint64_t y, parts[8];
+  vulkan::Word64 y, parts[8];
   std::uint32_t ends[8];
   std::uint32_t n, stride, begin;
 };

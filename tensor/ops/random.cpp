@@ -91,10 +91,10 @@ std::uint64_t wide(const std::uint32_t* words) { return words[0] | static_cast<s
 enum class Kind : std::uint32_t { uniform, normal, integer };
 
 struct Push {
-  std::uint64_t y, x;
-  std::uint64_t seed, offset;
-  std::uint64_t stream;  ///< where the kernel finds seed and offset instead; 0: here
-  std::uint64_t low, range;
+  vulkan::Word64 y, x;
+  vulkan::Word64 seed, offset;
+  vulkan::Word64 stream;  ///< where the kernel finds seed and offset instead; 0: here
+  vulkan::Word64 low, range;
   std::uint32_t n, threshold;
   float scale;
 };

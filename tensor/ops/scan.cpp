@@ -34,11 +34,11 @@ void cumsum_cpu(const OpCall& call, std::span<Tensor> out) {
 }
 
 struct ScanPush {
-  std::uint64_t x, y;
+  vulkan::Word64 x, y;
   std::uint32_t rows, n, inner;
   std::uint32_t x_strides[3], y_strides[3];
 };
-static_assert(sizeof(ScanPush) == 56);
+static_assert(sizeof(ScanPush) == 52);
 
 bool cumsum_vulkan(const OpCall& call, std::span<Tensor> out) {
   DType t = out[0].dtype();
@@ -123,12 +123,12 @@ void triangle_cpu(const OpCall& call, std::span<Tensor> out) {
 }
 
 struct TrianglePush {
-  std::uint64_t x, y;
+  vulkan::Word64 x, y;
   std::uint32_t n, height, width;
   std::uint32_t x_strides[3];
   std::int32_t diagonal;
 };
-static_assert(sizeof(TrianglePush) == 48);
+static_assert(sizeof(TrianglePush) == 44);
 
 bool triangle_vulkan(const OpCall& call, std::span<Tensor> out) {
   if (out[0].numel() == 0) return true;

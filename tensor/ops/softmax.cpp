@@ -97,7 +97,7 @@ TensorList backward_reference(const OpCall& call) {
 }
 
 struct Push {
-  std::uint64_t a, b, y;
+  vulkan::Word64 a, b, y;
   std::uint32_t rows, n, inner;
   std::uint32_t a_strides[3], b_strides[3], y_strides[3];
 };

@@ -8,15 +8,15 @@ namespace etna::product {
 namespace {
 
 struct Push {
-  std::uint64_t a, b, y, bias;
+  vulkan::Word64 a, b, y, bias;
   std::uint32_t m, n, k, lda, ldb;
   std::uint32_t a_strides[2], b_strides[2];
   std::uint32_t inner, batch, tiles_m, tiles_n, splits, k_per_split;
 };
-static_assert(sizeof(Push) == 96);
+static_assert(sizeof(Push) == 92);
 
 struct ReducePush {
-  std::uint64_t partial, y, bias;
+  vulkan::Word64 partial, y, bias;
   std::uint32_t count, n, splits, unused = 0;
 };
 

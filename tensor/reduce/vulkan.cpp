@@ -8,7 +8,7 @@ namespace etna::reduce {
 namespace {
 
 struct Push {
-  std::uint64_t x, y;
+  vulkan::Word64 x, y;
   std::uint32_t outputs, length, piece, groups;
   std::uint32_t kept_inner, reduced_inner;
   std::uint32_t kept_strides[2], reduced_strides[2];
