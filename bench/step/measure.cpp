@@ -47,6 +47,12 @@ void subtract(StepTimes& times, const Counters& before, const Counters& after) {
                     .pipelines = after.recorder.pipelines - before.recorder.pipelines};
 }
 
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t n = values.size();
+  return n == 0 ? 0 : (values[(n - 1) / 2] + values[n / 2]) / 2;
+}
+
 StepOptions with_defaults(StepOptions options, Device device) {
   const bool cpu = device.is_cpu();
   if (options.steps == 0) options.steps = cpu ? 5 : 50;
@@ -58,12 +64,7 @@ StepOptions with_defaults(StepOptions options, Device device) {
 
 }  // namespace
 
-double StepTimes::median_ms() const {
-  std::vector<double> sorted = span_ms;
-  std::sort(sorted.begin(), sorted.end());
-  const std::size_t n = sorted.size();
-  return n == 0 ? 0 : (sorted[(n - 1) / 2] + sorted[n / 2]) / 2;
-}
+double StepTimes::median_ms() const { return median(span_ms); }
 
 StepTimes time_steps(const Workload& workload, Device device, StepOptions options) {
   options = with_defaults(options, device);
@@ -101,18 +102,21 @@ StepTimes time_steps(const Workload& workload, Device device, StepOptions option
   synchronize(device);
 
   const Counters before = counters(device);
-  double host_ms = 0;
+  std::vector<double> host_ms;
   while (times.steps < options.steps) {
     const std::int64_t span = std::min(options.span, options.steps - times.steps);
     start = Clock::now();
-    for (std::int64_t i = 0; i < span; ++i) step();
-    host_ms += ms_since(start);
+    for (std::int64_t i = 0; i < span; ++i) {
+      auto call = Clock::now();
+      step();
+      host_ms.push_back(ms_since(call));
+    }
     synchronize(device);
     times.span_ms.push_back(ms_since(start) / static_cast<double>(span));
     times.steps += span;
   }
   subtract(times, before, counters(device));
-  times.host_ms = host_ms / static_cast<double>(times.steps);
+  times.host_ms = median(host_ms);
   times.last_loss = loss.item<double>();
   times.peak_host = memory_stats(kCPU).peak;
   times.peak_device = memory_stats(device).peak;

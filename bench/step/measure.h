@@ -29,7 +29,7 @@ struct StepTimes {
   std::int64_t steps = 0;
   std::int64_t parameters = 0;
   std::vector<double> span_ms;  ///< ms a step, one figure a span
-  double host_ms = 0;           ///< ms a step until everything was queued
+  double host_ms = 0;           ///< median ms of a step's call: until everything was queued
   double first_ms = 0;          ///< of the very first step: pipelines, memory
   double first_loss = 0, last_loss = 0;
   std::uint64_t peak_device = 0, peak_host = 0;  ///< bytes, warm-up included
