@@ -86,8 +86,7 @@ class Captured {
 template <typename F>
 class CapturedFunction : public Captured {
  public:
-  CapturedFunction(F function, CaptureOptions options)
-      : Captured(std::move(options)), function_(std::move(function)) {}
+  CapturedFunction(F function, CaptureOptions options) : Captured(std::move(options)), function_(std::move(function)) {}
 
   /// One real step: the first call runs eagerly, the second records and runs, later ones replay. Results are the same tensors
   /// at each replay, overwritten by the next: clone() what must stay.
@@ -97,10 +96,9 @@ class CapturedFunction : public Captured {
   auto operator()(const Tensors&... arguments) {
     using Result = std::invoke_result_t<F&, const Tensors&...>;
     static_assert((std::is_same_v<Tensors, Tensor> && ...), "a captured function takes tensors");
-    std::vector<Tensor> results =
-        run({arguments...}, [this](const std::vector<Tensor>& in) -> std::vector<Tensor> {
-          return call<Result>(in, std::make_index_sequence<sizeof...(Tensors)>());
-        });
+    std::vector<Tensor> results = run({arguments...}, [this](const std::vector<Tensor>& in) -> std::vector<Tensor> {
+      return call<Result>(in, std::make_index_sequence<sizeof...(Tensors)>());
+    });
     if constexpr (std::is_same_v<Result, Tensor>) {
       return results.front();
     } else if constexpr (!std::is_void_v<Result>) {
@@ -111,8 +109,9 @@ class CapturedFunction : public Captured {
  private:
   template <typename Result, std::size_t... I>
   std::vector<Tensor> call([[maybe_unused]] const std::vector<Tensor>& in, std::index_sequence<I...>) {
-    static_assert(std::is_void_v<Result> || std::is_same_v<Result, Tensor> || std::is_same_v<Result, std::vector<Tensor>>,
-                  "a captured function returns nothing, a Tensor or a std::vector<Tensor>");
+    static_assert(
+        std::is_void_v<Result> || std::is_same_v<Result, Tensor> || std::is_same_v<Result, std::vector<Tensor>>,
+        "a captured function returns nothing, a Tensor or a std::vector<Tensor>");
     if constexpr (std::is_void_v<Result>) {
       function_(in[I]...);
       return {};

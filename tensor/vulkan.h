@@ -19,7 +19,8 @@ Range range(const Tensor& x);
 class Word64 {
  public:
   Word64() = default;
-  Word64(std::uint64_t value) : low_(static_cast<std::uint32_t>(value)), high_(static_cast<std::uint32_t>(value >> 32)) {}
+  Word64(std::uint64_t value)
+      : low_(static_cast<std::uint32_t>(value)), high_(static_cast<std::uint32_t>(value >> 32)) {}
   operator std::uint64_t() const { return low_ | static_cast<std::uint64_t>(high_) << 32; }
   Word64& operator+=(std::uint64_t n) { return *this = *this + n; }
 

@@ -13,7 +13,7 @@ constexpr std::size_t kCommandsABuffer = 256;
 }  // namespace
 
 BakedCommands::BakedCommands(Context& context, CommandList list, std::vector<StoragePtr> storages, StoragePtr state,
-                           RecordingFigures figures)
+                             RecordingFigures figures)
     : context_(context),
       list_(std::move(list)),
       storages_(std::move(storages)),
@@ -116,14 +116,17 @@ void BakedCommands::encode(VkCommandBuffer commands, std::size_t begin, std::siz
     const Command& c = list_.commands[i];
     // Barriers chain: each waits for the group before, which waited for the one before that.
     if (i > 0 && c.group != list_.commands[i - 1].group) {
+      if (timed != nullptr) timed->barrier(commands);
       barrier(commands, stages_[c.group - 1], stages_[c.group]);
     } else if (everywhere) {
+      if (timed != nullptr) timed->barrier(commands);
       barrier(commands, kCompute | kTransfer, kCompute | kTransfer);
     }
     if (timed != nullptr) timed->begin(commands, c.op.data(), c.labels);
     encode(commands, c, bound);
     if (timed != nullptr) timed->end(commands);
   }
+  if (timed != nullptr) timed->finish(commands);
   if (everywhere) barrier(commands, kCompute | kTransfer, kCompute | kTransfer);
 }
 

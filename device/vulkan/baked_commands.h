@@ -42,7 +42,7 @@ class BakedCommands final : public Executable {
   /// @param storages kept alive as long as this
   /// @param state the block that run() writes; may be null
   BakedCommands(Context& context, CommandList list, std::vector<StoragePtr> storages, StoragePtr state,
-               RecordingFigures figures);
+                RecordingFigures figures);
   ~BakedCommands() override;
 
   void run(std::span<const std::byte> state) override;
@@ -70,7 +70,8 @@ class BakedCommands final : public Executable {
   std::vector<unsigned> stages_;  ///< of each group
   VkCommandPool pool_ = VK_NULL_HANDLE;
   Buffers plain_;
-  std::array<Buffers, 3> timed_;  ///< used in turn while a profile is taken: results are read before a buffer runs again
+  std::array<Buffers, 3>
+      timed_;  ///< used in turn while a profile is taken: results are read before a buffer runs again
   std::size_t turn_ = 0;
 };
 

@@ -45,8 +45,8 @@ BufferSpan span_of(Context& context, const char* op, const Storage& storage, std
 Recording* recording_for(Device device, std::string_view op) {
   Recording* recording = Recording::current();
   if (recording != nullptr && recording->device() != device) {
-    throw CaptureError(fmt::format("{}: works on {} while a step is captured on {}", op, device.str(),
-                                   recording->device().str()));
+    throw CaptureError(
+        fmt::format("{}: works on {} while a step is captured on {}", op, device.str(), recording->device().str()));
   }
   return recording;
 }

@@ -93,8 +93,8 @@ bool Recording::is_placeholder(std::uint64_t address) { return address - kBase <
 StoragePtr Recording::allocate(std::size_t bytes) {
   std::uint64_t address = take_addresses(bytes);
   if (!parts_->placeholders.empty() && address <= parts_->placeholders.back().address) {
-    throw OutOfMemory(fmt::format("{}: a captured step asks for more than {} GiB in all", parts_->device.str(),
-                                  kSpan >> 30));
+    throw OutOfMemory(
+        fmt::format("{}: a captured step asks for more than {} GiB in all", parts_->device.str(), kSpan >> 30));
   }
   auto storage = std::make_shared<Storage>(parts_->device, bytes, nullptr, address, nullptr);
   parts_->placeholders.emplace_back(address, bytes);
@@ -205,7 +205,8 @@ std::uint64_t Recording::Parts::relocated(std::uint64_t address) {
   if (!is_placeholder(address)) return address;
   Placeholder* found = find(address);
   if (found == nullptr) {
-    throw CaptureError(fmt::format("a kernel's arguments hold {:#x}, which no tensor of the captured step has", address));
+    throw CaptureError(
+        fmt::format("a kernel's arguments hold {:#x}, which no tensor of the captured step has", address));
   }
   if (found->real == 0) return 0;  // nothing touches it: of an empty tensor, or for another kernel of the same op
   return found->real + (address - found->address);
@@ -299,7 +300,8 @@ std::unique_ptr<Executable> Recording::bake() {
                     std::span(p.constant).subspan(at, std::min<std::size_t>(65536, p.constant.size() - at)));
     }
   }
-  return std::make_unique<BakedCommands>(parts.context, std::move(list), std::move(storages), std::move(state), figures);
+  return std::make_unique<BakedCommands>(parts.context, std::move(list), std::move(storages), std::move(state),
+                                         figures);
 }
 
 }  // namespace etna::vulkan

@@ -77,9 +77,7 @@ TensorList off_the_tape(const TensorList& results) {
   return plain;
 }
 
-std::uint64_t barriers_of(Device device) {
-  return device.is_vulkan() ? vulkan::recorder_stats(device).barriers : 0;
-}
+std::uint64_t barriers_of(Device device) { return device.is_vulkan() ? vulkan::recorder_stats(device).barriers : 0; }
 
 /// Gradients that a failed recording left behind have no values.
 void drop_gradients_without_bytes(recording::Session& session) {
@@ -92,8 +90,8 @@ void drop_gradients_without_bytes(recording::Session& session) {
 
 struct Captured::State {
   CaptureOptions options;
-  bool warm = false;      ///< a call has run eagerly since the beginning, or since the device changed
-  Device device;          ///< of the first call's ops
+  bool warm = false;  ///< a call has run eagerly since the beginning, or since the device changed
+  Device device;      ///< of the first call's ops
   std::uint64_t barriers_eager = 0;
   struct Recorded {
     Signature signature;
@@ -119,7 +117,8 @@ std::int64_t Captured::replays() const { return state_->replays; }
 
 const ProgramReport& Captured::report() const {
   if (!captured()) {
-    throw CaptureError(fmt::format("capture '{}': nothing is recorded yet; the second call records", state_->options.name));
+    throw CaptureError(
+        fmt::format("capture '{}': nothing is recorded yet; the second call records", state_->options.name));
   }
   return state_->programs.front().program->report();
 }

@@ -157,7 +157,8 @@ class CpuSession final : public Session {
     o.storage = number(*x.storage());
     if (o.storage == kOutside) {
       // Not an owner: the program keeps what it works on, and looks whether anybody else does.
-      o.outside = detail::make_view(StoragePtr(StoragePtr(), x.storage().get()), kCPU, o.dtype, o.shape, o.strides, o.offset);
+      o.outside =
+          detail::make_view(StoragePtr(StoragePtr(), x.storage().get()), kCPU, o.dtype, o.shape, o.strides, o.offset);
     } else {
       made_[o.storage].last = now();
     }

@@ -13,7 +13,8 @@ HostSteps::HostSteps() {
 
 Attrs HostSteps::add_attrs(std::function<Attrs()> make) {
   const std::size_t i = values_.size();
-  if (i > 0xffff) throw CaptureError("a captured step holds more than 65,536 ops whose attributes change from step to step");
+  if (i > 0xffff)
+    throw CaptureError("a captured step holds more than 65,536 ops whose attributes change from step to step");
   values_.push_back(make());
   values_[i].set_source(serial_ << 16 | static_cast<std::uint32_t>(i));
   steps_.push_back([this, i, make = std::move(make)] {

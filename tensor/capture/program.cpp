@@ -80,8 +80,9 @@ std::string ProgramReport::str() const {
   std::string text = fmt::format("{} on {}: {} {} in {} groups", name, device.str(), commands,
                                  device.is_cpu() ? "calls of ops" : "commands", groups);
   if (!device.is_cpu()) {
-    text += fmt::format("; barriers {}{} as recorded, {} in groups",
-                        barriers_eager > 0 ? fmt::format("{} eager, ", barriers_eager) : "", barriers_in_order, barriers);
+    text +=
+        fmt::format("; barriers {}{} as recorded, {} in groups",
+                    barriers_eager > 0 ? fmt::format("{} eager, ", barriers_eager) : "", barriers_in_order, barriers);
   }
   text += fmt::format("\nmemory: {} planned ({} alive at most, {} without sharing), {} kept, {} inputs, {} constants",
                       mib(planned_bytes), mib(live_bytes), mib(naive_bytes), mib(kept_bytes), mib(input_bytes),

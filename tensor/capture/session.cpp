@@ -33,9 +33,10 @@ void Session::touch(const char* op, std::span<const Tensor> tensors) {
 
 StoragePtr Session::allocate(Device device, std::size_t bytes) {
   if (device != device_) {
-    throw CaptureError(fmt::format("{}: takes {} bytes on {} while '{}' is captured on {}, which no plan covers; make it "
-                                   "before, or pass it as an argument",
-                                   Running::name(), bytes, device.str(), name_, device_.str()));
+    throw CaptureError(
+        fmt::format("{}: takes {} bytes on {} while '{}' is captured on {}, which no plan covers; make it "
+                    "before, or pass it as an argument",
+                    Running::name(), bytes, device.str(), name_, device_.str()));
   }
   return place(bytes);
 }

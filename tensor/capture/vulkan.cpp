@@ -58,9 +58,7 @@ class VulkanSession final : public Session {
 
  private:
   StoragePtr place(std::size_t bytes) override { return recording_.allocate(bytes); }
-  bool made_here(const Storage& storage) const override {
-    return vulkan::Recording::is_placeholder(storage.address());
-  }
+  bool made_here(const Storage& storage) const override { return vulkan::Recording::is_placeholder(storage.address()); }
 
   profile::KeepLabels labels_;  // replays may be profiled later
   vulkan::Recording recording_;

@@ -115,7 +115,9 @@ void write_stream(const Attrs& attrs, std::byte* to) {
   auto stream = attrs.as<Stream>();
   std::memcpy(to, &stream, sizeof(stream));
 }
-std::uint64_t stream_address(const OpCall& call) { return recording::state_address(call, sizeof(Stream), write_stream); }
+std::uint64_t stream_address(const OpCall& call) {
+  return recording::state_address(call, sizeof(Stream), write_stream);
+}
 
 bool fill_vulkan(const OpCall& call, std::span<Tensor> out) {
   auto [stream, kind, range] = call.as<FillAttrs>();
@@ -251,16 +253,8 @@ bool dropout_vulkan(const OpCall& call, std::span<Tensor> out) {
   if (y.dtype() == f64) return false;
   if (y.numel() == 0) return true;
   Tensor x = call.in[0].contiguous();
-  Push push{y.address(),
-            x.address(),
-            a.stream.seed,
-            a.stream.offset,
-            stream_address(call),
-            0,
-            0,
-            vulkan::word(y.numel()),
-            a.threshold,
-            static_cast<float>(a.scale)};
+  Push push{y.address(), x.address(), a.stream.seed,           a.stream.offset, stream_address(call),
+            0,           0,           vulkan::word(y.numel()), a.threshold,     static_cast<float>(a.scale)};
   vulkan::launch(shaders::dropout, call, {vulkan::word(y.dtype()), 0}, push, vulkan::grid((y.numel() + 1023) / 1024),
                  {&x}, {&y});
   return true;

@@ -32,8 +32,7 @@ class OnDevice : public testing::TestWithParam<Device> {
 inline std::string device_test_name(const testing::TestParamInfo<Device>& info) {
   return info.param.is_cpu() ? "cpu" : "vulkan";
 }
-#define ETNA_ON_BOTH_DEVICES(suite) \
-  INSTANTIATE_TEST_SUITE_P(, suite, testing::Values(kCPU, kVulkan), device_test_name)
+#define ETNA_ON_BOTH_DEVICES(suite) INSTANTIATE_TEST_SUITE_P(, suite, testing::Values(kCPU, kVulkan), device_test_name)
 
 /// A small language model with everything a step can hold: dropout, AdamW in two groups, clipping, a schedule.
 struct Training {
@@ -47,8 +46,9 @@ struct Training {
 
   explicit Training(Device on, std::uint64_t seed = 3)
       : device(on),
-        model((manual_seed(seed), nn::LanguageModelConfig{
-                                      .layers = 2, .heads = 2, .dim = 16, .ffn = 24, .seq = kSeq, .vocab = kVocab, .dropout = 0.2f})),
+        model((manual_seed(seed),
+               nn::LanguageModelConfig{
+                   .layers = 2, .heads = 2, .dim = 16, .ffn = 24, .seq = kSeq, .vocab = kVocab, .dropout = 0.2f})),
         parameters((model.to(on), model.parameters())),
         optimizer(groups(), {.lr = 1e-2}),
         schedule(optimizer, optim::warmup_cosine(4, 30, 0.1)) {}
