@@ -41,7 +41,8 @@ class ClockLine {
 /// The queue must be ours for the call, and idle for a good reading.
 class GpuClock {
  public:
-  explicit GpuClock(const LogicalDevice& device);
+  /// @param calibrated false: read by submits even where the extension is there
+  explicit GpuClock(const LogicalDevice& device, bool calibrated = true);
   ~GpuClock();
   GpuClock(const GpuClock&) = delete;
   GpuClock& operator=(const GpuClock&) = delete;

@@ -88,7 +88,7 @@ void Recorder::copy(std::string_view op, const BufferSpan& from, const BufferSpa
   order(kTransfer, {&from.range, 1}, {&to.range, 1});
   std::uint64_t bytes = std::max(from.range.bytes, to.range.bytes);
   VkBufferCopy region{from.offset, to.offset, bytes};
-  open().timed.begin(commands, op);
+  open().timed.begin(commands, op, kTransfer);
   device_.vk.vkCmdCopyBuffer(commands, from.buffer, to.buffer, 1, &region);
   open().timed.end(commands);
   done(2 * bytes);
@@ -97,7 +97,7 @@ void Recorder::copy(std::string_view op, const BufferSpan& from, const BufferSpa
 void Recorder::fill(const BufferSpan& to, std::uint32_t word) {
   VkCommandBuffer commands = begin("fill");
   order(kTransfer, {}, {&to.range, 1});
-  open().timed.begin(commands, "fill");
+  open().timed.begin(commands, "fill", kTransfer);
   device_.vk.vkCmdFillBuffer(commands, to.buffer, to.offset, to.range.bytes, word);
   open().timed.end(commands);
   done(to.range.bytes);
@@ -106,7 +106,7 @@ void Recorder::fill(const BufferSpan& to, std::uint32_t word) {
 void Recorder::update(const BufferSpan& to, const void* bytes) {
   VkCommandBuffer commands = begin("update");
   order(kTransfer, {}, {&to.range, 1});
-  open().timed.begin(commands, "update");
+  open().timed.begin(commands, "update", kTransfer);
   device_.vk.vkCmdUpdateBuffer(commands, to.buffer, to.offset, to.range.bytes, bytes);
   open().timed.end(commands);
   done(to.range.bytes);

@@ -105,7 +105,7 @@ void TimedCommands::reset(Timestamps& timestamps, VkCommandBuffer commands, std:
   submits_ = 0;
   queries_ = 0;
   group_ = 0;
-  open_ = recording_ = false;
+  open_ = marked_ = recording_ = false;
   if (!timestamps.active()) return;
   const LogicalDevice& device = timestamps.device_;
   if (timestamps_ == nullptr) {
@@ -134,12 +134,16 @@ void TimedCommands::write(VkCommandBuffer commands, VkPipelineStageFlagBits stag
   timestamps_->device_.vk.vkCmdWriteTimestamp(commands, stage, pool_, queries_++);
 }
 
-void TimedCommands::write_begin(VkCommandBuffer commands, std::string_view op, const profile::Labels& labels) {
+void TimedCommands::write_begin(VkCommandBuffer commands, std::string_view op, const profile::Labels& labels,
+                                Stage stage) {
   if (pieces_.size() == room_) {
     ++timestamps_->dropped_;
     return;
   }
   if (exact_ || pieces_.empty()) write(commands, VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT);
+  // A copy behind dispatches may hold the front end up until they are done, and what it comes to later with it.
+  copies_ = stage == kTransfer;
+  if (copies_ && pieces_.size() > group_) mark_group(commands);
   pieces_.push_back({.name = profile::detail::kept(op),
                      .labels = labels,
                      .recorded = profile::detail::now_ns(),
@@ -151,15 +155,26 @@ void TimedCommands::write_begin(VkCommandBuffer commands, std::string_view op, c
 }
 
 void TimedCommands::write_end(VkCommandBuffer commands) {
-  if (std::exchange(open_, false) && exact_) write(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT);
+  if (!std::exchange(open_, false)) return;
+  if (exact_) {
+    write(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT);
+  } else if (copies_) {
+    mark_group(commands);
+  }
 }
 
 /// The first group begins with the buffer's first timestamp, each other one with a timestamp of its own, which waits for nothing:
 /// the GPU's front end comes to it when it has launched the group, and it launches the group when the one before is done.
+void TimedCommands::mark_group(VkCommandBuffer commands) {
+  if (exact_ || std::exchange(marked_, true) || group_ == 0) return;
+  write(commands, VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT);
+}
+
 void TimedCommands::close_group(VkCommandBuffer commands) {
   const std::size_t count = pieces_.size() - group_;
   if (exact_ || count == 0) return;
-  if (group_ > 0) write(commands, VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT);
+  mark_group(commands);
+  marked_ = false;
   for (std::size_t i = group_; i < pieces_.size(); ++i) {
     pieces_[i].begin = queries_ - 1;
     pieces_[i].end = queries_;
@@ -187,6 +202,8 @@ void TimedCommands::collect() {
     timestamps_->dropped_ += pieces_.size();
     return;
   }
+  if (!exact_ && group_ < pieces_.size())
+    return timestamps_->untimed("commands were submitted that finish() never saw");
   const LogicalDevice& device = timestamps_->device_;
   VkResult result = device.vk.vkGetQueryPoolResults(device.handle, pool_, 0, queries_, queries_ * sizeof(std::uint64_t),
                                                     ticks_.data(), sizeof(std::uint64_t), VK_QUERY_RESULT_64_BIT);

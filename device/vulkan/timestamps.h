@@ -10,6 +10,7 @@
 
 #include <etna/device/profiler.h>
 #include <etna/device/vulkan/gpu_clock.h>
+#include <etna/device/vulkan/hazards.h>
 
 namespace etna::vulkan {
 
@@ -84,11 +85,11 @@ class TimedCommands {
     if (recording_) close_group(commands);
   }
   /// Around each piece of work.
-  void begin(VkCommandBuffer commands, std::string_view op) {
-    if (recording_) write_begin(commands, op, profile::Labels::now());
+  void begin(VkCommandBuffer commands, std::string_view op, Stage stage = kCompute) {
+    if (recording_) write_begin(commands, op, profile::Labels::now(), stage);
   }
-  void begin(VkCommandBuffer commands, std::string_view op, const profile::Labels& labels) {
-    if (recording_) write_begin(commands, op, labels);
+  void begin(VkCommandBuffer commands, std::string_view op, const profile::Labels& labels, Stage stage = kCompute) {
+    if (recording_) write_begin(commands, op, labels, stage);
   }
   void end(VkCommandBuffer commands) {
     if (recording_) write_end(commands);
@@ -115,8 +116,9 @@ class TimedCommands {
     std::uint32_t begin, end;  ///< queries
     std::uint32_t at_once;
   };
-  void write_begin(VkCommandBuffer commands, std::string_view op, const profile::Labels& labels);
+  void write_begin(VkCommandBuffer commands, std::string_view op, const profile::Labels& labels, Stage stage);
   void write_end(VkCommandBuffer commands);
+  void mark_group(VkCommandBuffer commands);
   void close_group(VkCommandBuffer commands);
   void write_finish(VkCommandBuffer commands);
   void note_submit(std::int64_t host_ns);
@@ -129,9 +131,11 @@ class TimedCommands {
   std::vector<std::uint64_t> ticks_;
   std::uint32_t queries_ = 0;  ///< written
   std::size_t group_ = 0;      ///< the piece that the open group begins with
+  bool marked_ = false;        ///< the open group has its timestamp
   bool exact_ = false;
   bool recording_ = false;  ///< holds timestamps since reset()
   bool open_ = false;       ///< between write_begin() and write_end()
+  bool copies_ = false;     ///< what is between them is no dispatch
   bool pending_ = false;    ///< submitted and not collected
   std::uint32_t submits_ = 0;
   std::int64_t submitted_ = 0;

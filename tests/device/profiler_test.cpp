@@ -254,6 +254,25 @@ TEST_F(GpuProfiler, GroupsBetweenBarriersAreTimedTogether) {
   EXPECT_LE(sum, seen.wall_ns() + g.clock_error_ns);
 }
 
+TEST_F(GpuProfiler, ACopyBesideADispatchSharesItsGroup) {
+  if (const char* value = std::getenv("ETNA_BARRIERS"); value != nullptr && *value == 'a') return;
+  StoragePtr x = store(Words(kWords, 3)), y = store(Words(kWords)), z = store(Words(kWords));
+  Session session({.timing = Timing::groups});
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    dispatch({*x, 0, *y, 0, kWords, 1, i});
+    vulkan::record_fill(kVulkan, *z, 0, 64, i);
+  }
+  Words filled = load(*z, 1);
+  Profile seen = session.stop();
+  EXPECT_EQ(filled[0], 2u);
+  const GpuProfile& g = gpu(seen);
+  if (!timed(g)) return;
+  ASSERT_EQ(g.spans.size(), 7u);
+  for (std::size_t i = 1; i < 7; ++i) EXPECT_GE(g.spans[i].begin, g.spans[i - 1].begin) << i;
+  EXPECT_EQ(g.spans[1].name, std::string("fill"));
+  EXPECT_EQ(g.spans[1].at_once, 2u);
+}
+
 TEST_F(GpuProfiler, TransfersAreThoseCounted) {
   Transfers before = transfers();
   Session session;

@@ -33,6 +33,20 @@ TEST(ClockLine, UnwrapsACounterNearTheHostTime) {
 
 using Timed = VulkanTest;
 
+TEST_F(Timed, BothWaysToReadTheClocksAgree) {
+  Context& context = Context::of(kVulkan);
+  std::lock_guard lock(context.mutex);
+  context.recorder.finish();
+  GpuClock best(context.logical), submits(context.logical, false);
+  if (best.valid_bits() == 0) return;
+  EXPECT_STREQ(submits.method(), "a timed submit");
+  ClockPair first = best.read(), second = submits.read();
+  ClockLine line(first, best.ns_per_tick(), best.valid_bits());
+  const std::int64_t told = line.host_ns(second.ticks, second.host_ns);
+  EXPECT_NEAR(static_cast<double>(told - second.host_ns), 0,
+              static_cast<double>(first.error_ns + second.error_ns + 1000));
+}
+
 /// Commands recorded once and submitted three times, as a captured step is.
 TEST_F(Timed, CommandsSubmittedAgainAreTimedEachTime) {
   Words words(1024, 5);
