@@ -122,7 +122,7 @@ void BakedCommands::encode(VkCommandBuffer commands, std::size_t begin, std::siz
       if (timed != nullptr) timed->barrier(commands);
       barrier(commands, kCompute | kTransfer, kCompute | kTransfer);
     }
-    if (timed != nullptr) timed->begin(commands, c.op.data(), c.labels);
+    if (timed != nullptr) timed->begin(commands, c.op.data(), c.labels, c.stage());
     encode(commands, c, bound);
     if (timed != nullptr) timed->end(commands);
   }
