@@ -1,22 +1,41 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
-// Matrix product y = a · b (+ bias), f32 sums, over a batch. Arithmetic-bound when large: a workgroup of 256 owns a tile of
-// TILE x TILE results, each thread 8 x 8 (or 4 x 4) of them in registers, so that a value read from shared memory serves
-// eight (four) multiplications. The next 16 steps of k are fetched into registers while the present ones are multiplied.
+// Matrix product y = a · b (+ bias), f32 sums, over a batch. Arithmetic-bound when large, bound by latency when small.
+//
+// A workgroup owns a tile of TILE x TILE results, each thread RM x RN of them in registers: 16 x 8 in the large tile, so that six
+// vec4s read from shared memory serve 128 multiplications. Small tiles leave a thread fewer results; there SLICES teams of
+// threads share the tile, each takes a part of every step of k, and their sums are added in order at the end. The next STEP
+// steps of k travel to registers while the present ones are multiplied; with two BUFFERS of shared memory one barrier a step does.
 //
 // Both operands lie in shared memory with k outermost, as vec4s of rows (columns); the pad of one vec4 keeps the transposing
-// stores free of bank conflicts. Either operand may be stored with k or with its rows (columns) as neighbours.
+// stores free of bank conflicts. Either operand may be stored with k or with its rows (columns) as neighbours. Results go through
+// shared memory too, so that a row leaves in long runs whatever its alignment.
+//
+// `crossed` is for NVIDIA's register file: a vec4 starts at an even register, so a sum and the column that is added to it would be
+// read from the same bank; crossing each pair of columns puts them into two. Worth 2 to 6 %.
+//
+// Tried on an H200, f32, TFLOP/s at 4096³ and 1024x128x33278, where 8 x 8 results a thread in one buffer, k unrolled by four and
+// stored straight from registers, gave 36.5 and 24.8:
+//   16 x 8, as here               45.9  36.5      8 x 16                         43.6  34.9
+//   the same, not crossed         43.2  35.5      tiles of 256 x 128             44.2  34.4
+//   straight from registers       42.8  32.8      tiles of 128 x 256             45.8  35.6
+//   one buffer of 16 steps        45.6  35.9      shared memory never read       51.5
+//   8 x 8                         43.6  37.8      results never stored (8 x 8)   43.9  43.2
+// In small tiles more results a thread and more teams win over fewer, too: 1024x128x512 takes 8.3 µs in tiles of 64 and 10.5 with
+// one team, 1024x512x128 9.3 µs in tiles of 32 and 10.0 with two teams of 4 x 4 results a thread (the barrier before it, 2 µs, included).
 //
 // Where results are few and k is long, `splits` workgroups share a tile, each writes its sum to scratch (y is then f32) and
 // gemm_reduce adds them in order.
 //
-// variant: gemm_128 TILE=128
-// variant: gemm_64 TILE=64
+// variant: gemm_128 TILE=128 RM=16 RN=8 SLICES=1 STEP=8 BUFFERS=2
+// variant: gemm_64 TILE=64 RM=8 RN=8 SLICES=2 STEP=16 BUFFERS=2
+// variant: gemm_32 TILE=32 RM=8 RN=4 SLICES=4 STEP=32 BUFFERS=2
 
 #include "vectors.glsl"
 
-layout(local_size_x = 256) in;
+const uint TEAM = (TILE / RM) * (TILE / RN), THREADS = TEAM * SLICES;
+layout(local_size_x = (TILE / RM) * (TILE / RN) * SLICES) in;
 layout(constant_id = 0) const uint DTYPE = 1;
 layout(constant_id = 1) const uint OUT_DTYPE = 1;
 layout(constant_id = 2) const uint A_K_NEIGHBOURS = 1;  // 1: consecutive k of a row of a lie side by side
@@ -25,6 +44,9 @@ layout(constant_id = 4) const uint A_WIDTH = 1;
 layout(constant_id = 5) const uint B_WIDTH = 1;
 layout(constant_id = 6) const uint Y_WIDTH = 1;
 layout(constant_id = 7) const uint BIAS = 0;
+layout(constant_id = 8) const uint M_FULL = 0;  // 1: m is a multiple of TILE, and so on; nothing need be checked
+layout(constant_id = 9) const uint N_FULL = 0;
+layout(constant_id = 10) const uint K_FULL = 0;
 
 layout(push_constant, scalar) uniform Push {
   uvec2 a, b, y, bias;
@@ -36,28 +58,78 @@ layout(push_constant, scalar) uniform Push {
   uint splits, k_per_split;         // a multiple of STEP
 } p;
 
-const uint STEP = 16;
-const uint PARTS = TILE / 64;         // groups of four rows and of four columns a thread owns
-const uint VECTORS = TILE / 4;
-const uint LOADS = TILE * STEP / 1024;  // vec4s a thread fetches of each operand
+const uint A_PARTS = RM / 4, B_PARTS = RN / 4;      // groups of four rows and of four columns a thread owns
+const uint PITCH = TILE / 4 + 1;                    // vec4s from one k to the next
+const uint OPERAND = STEP * PITCH;                  // vec4s of one operand in shared memory
+const uint LOADS = TILE * STEP / 4 / THREADS;       // vec4s a thread fetches of each
+const uint SHARE = STEP / SLICES;                   // steps of k a team takes of each STEP
+const uint PASS = 4 * SLICES > 2 * RN ? 4 * SLICES / RN : 2;  // rows a thread brings out at a time, so that all have work
+const uint OUT_ROWS = TILE / RM * PASS;             // and a team
+const uint OUT = SLICES * OUT_ROWS * TILE / 4;      // vec4s of results in shared memory at a time
+const uint POOL = BUFFERS * 2 * OPERAND > OUT ? BUFFERS * 2 * OPERAND : OUT;
 
-shared vec4 a_tile[STEP][VECTORS + 1];
-shared vec4 b_tile[STEP][VECTORS + 1];
+shared vec4 pool[POOL];
+
+vec4 crossed(vec4 v) { return v.yxwz; }
 
 // Where load `i` of this thread lies in a tile: x is the first row (column) and y the first step of k of its four elements.
 // With k as neighbours, threads go over 32 bytes of k, then rows; otherwise along the rows.
 uvec2 spot(uint i, uint k_neighbours) {
-  uint v = i * 256 + gl_LocalInvocationID.x;
+  uint v = i * THREADS + gl_LocalInvocationID.x;
   if (k_neighbours != 0) return uvec2((v >> 1) % TILE, ((v >> 1) / TILE * 2 + (v & 1u)) * 4);
-  return uvec2(v % VECTORS * 4, v / VECTORS);
+  return uvec2(v % (TILE / 4) * 4, v / (TILE / 4));
 }
 
-uint left(uint at, uint end) { return at < end ? end - at : 0; }
-
-vec4 fetch(uvec2 address, uint offset, uint ld, uint k_neighbours, uint width, uint x, uint x_end, uint k, uint k_end) {
-  if (k_neighbours != 0) return load_vector(address, offset + x * ld + k, x < x_end ? left(k, k_end) : 0, DTYPE, width);
-  return load_vector(address, offset + k * ld + x, k < k_end ? left(x, x_end) : 0, DTYPE, width);
+// Four rows (columns) from x on. Past the end the last ones are read again, which costs less than asking; what comes of them is
+// not stored.
+vec4 across(uvec2 address, uint line, uint width, uint full, uint x, uint end) {
+  if (full != 0) return load_vector(address, line + x, 4, DTYPE, width);
+  if (width == 4) return load_vector(address, line + min(x, end - 4), 4, DTYPE, 4);
+  if (width == 2) {
+    return vec4(load_pair(address, line + min(x, end - 2), DTYPE), load_pair(address, line + min(x + 2, end - 2), DTYPE));
+  }
+  vec4 r;
+  [[unroll]] for (uint c = 0; c < 4; ++c) r[c] = load_float(address, line + min(x + c, end - 1), DTYPE);
+  return r;
 }
+
+// Four elements of an operand; `tail` says that k may end among them, from where on they are 0.
+vec4 fetch(bool tail, uvec2 address, uint offset, uint ld, uint k_neighbours, uint width, uint full, uint x, uint end, uint k,
+           uint k_end) {
+  if (k_neighbours != 0) {
+    uint row = full != 0 ? x : min(x, end - 1), count = !tail ? 4 : k < k_end ? k_end - k : 0;
+    return load_vector(address, offset + row * ld + k, count, DTYPE, width);
+  }
+  if (tail && k >= k_end) return vec4(0.0);
+  return across(address, offset + k * ld, width, full, x, end);
+}
+
+#define FETCH(tail, k0)                                                                                                       \
+  [[unroll]] for (uint i = 0; i < LOADS; ++i) {                                                                               \
+    uvec2 at = spot(i, A_K_NEIGHBOURS), bt = spot(i, B_K_NEIGHBOURS);                                                         \
+    a_next[i] = fetch(tail, p.a, a_offset, p.lda, A_K_NEIGHBOURS, A_WIDTH, M_FULL, row0 + at.x, p.m, (k0) + at.y, k_end);     \
+    b_next[i] = fetch(tail, p.b, b_offset, p.ldb, B_K_NEIGHBOURS, B_WIDTH, N_FULL, column0 + bt.x, p.n, (k0) + bt.y, k_end);  \
+  }
+
+// Puts what was fetched into shared memory from vec4 `to` on.
+#define PUT(next, to, k_neighbours)                                                                                      \
+  [[unroll]] for (uint i = 0; i < LOADS; ++i) {                                                                          \
+    uvec2 at = spot(i, k_neighbours);                                                                                    \
+    if (k_neighbours != 0) {                                                                                             \
+      [[unroll]] for (uint c = 0; c < 4; ++c) pool[(to) + (at.y + c) * PITCH + at.x / 4][at.x % 4] = next[i][c];         \
+    } else {                                                                                                             \
+      pool[(to) + at.y * PITCH + at.x / 4] = next[i];                                                                    \
+    }                                                                                                                    \
+  }
+
+#define GET(a, b, k)                                                                             \
+  [[unroll]] for (uint i = 0; i < A_PARTS; ++i) a[i] = pool[a_at + (k) * PITCH + i * 4];         \
+  [[unroll]] for (uint j = 0; j < B_PARTS; ++j) b[j] = crossed(pool[b_at + (k) * PITCH + j * 8]);
+
+#define MULTIPLY(a, b)                                                                                                       \
+  [[unroll]] for (uint i = 0; i < RM; ++i) {                                                                                 \
+    [[unroll]] for (uint j = 0; j < B_PARTS; ++j) sums[i][j] = fma(vec4(a[i / 4][i % 4]), b[j], sums[i][j]);                 \
+  }
 
 void main() {
   uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
@@ -73,70 +145,72 @@ void main() {
   uint b_offset = matrix / p.inner * p.b_strides[0] + matrix % p.inner * p.b_strides[1];
   uint k_begin = split * p.k_per_split, k_end = min(p.k, k_begin + p.k_per_split);
 
-  // 32 threads cover 16 x 32 results (times PARTS each way), eight such parts a tile.
-  uint lane = gl_LocalInvocationID.x & 31u, part = gl_LocalInvocationID.x >> 5;
-  uint row_vector = (part >> 1) * 4 * PARTS + (lane >> 3), column_vector = (part & 1u) * 8 * PARTS + (lane & 7u);
+  // 32 threads cover 16 x 32 results, times A_PARTS and B_PARTS: four rows of threads, eight columns.
+  const uint ACROSS = TILE / (8 * RN);
+  uint me = gl_LocalInvocationID.x, slice = me / TEAM, part = me % TEAM / 32;
+  uint block = part / ACROSS, thread_row = me % 32 / 8, column_vector = part % ACROSS * 8 * B_PARTS + me % 8;
+  uint row_vector = block * 4 * A_PARTS + thread_row;
 
-  vec4 sums[PARTS * 4][PARTS];
-  [[unroll]] for (uint i = 0; i < PARTS * 4; ++i) {
-    [[unroll]] for (uint j = 0; j < PARTS; ++j) sums[i][j] = vec4(0.0);
+  vec4 sums[RM][B_PARTS];
+  [[unroll]] for (uint i = 0; i < RM; ++i) {
+    [[unroll]] for (uint j = 0; j < B_PARTS; ++j) sums[i][j] = vec4(0.0);
   }
   vec4 a_next[LOADS], b_next[LOADS];
-  [[unroll]] for (uint i = 0; i < LOADS; ++i) {
-    uvec2 at = spot(i, A_K_NEIGHBOURS), bt = spot(i, B_K_NEIGHBOURS);
-    a_next[i] = fetch(p.a, a_offset, p.lda, A_K_NEIGHBOURS, A_WIDTH, row0 + at.x, p.m, k_begin + at.y, k_end);
-    b_next[i] = fetch(p.b, b_offset, p.ldb, B_K_NEIGHBOURS, B_WIDTH, column0 + bt.x, p.n, k_begin + bt.y, k_end);
-  }
+  uint base = 0;
+  FETCH(K_FULL == 0, k_begin)
+  PUT(a_next, 0, A_K_NEIGHBOURS)
+  PUT(b_next, OPERAND, B_K_NEIGHBOURS)
+  barrier();
 
-  for (uint k0 = k_begin; k0 < k_end; k0 += STEP) {
-    [[unroll]] for (uint i = 0; i < LOADS; ++i) {
-      uvec2 at = spot(i, A_K_NEIGHBOURS), bt = spot(i, B_K_NEIGHBOURS);
-      if (A_K_NEIGHBOURS != 0) {
-        [[unroll]] for (uint c = 0; c < 4; ++c) a_tile[at.y + c][at.x / 4][at.x % 4] = a_next[i][c];
+  for (uint k0 = k_begin;; k0 += STEP) {
+    bool more = k0 + STEP < k_end;
+    if (more) {
+      if (K_FULL != 0 || k0 + 2 * STEP <= k_end) {
+        FETCH(false, k0 + STEP)
       } else {
-        a_tile[at.y][at.x / 4] = a_next[i];
-      }
-      if (B_K_NEIGHBOURS != 0) {
-        [[unroll]] for (uint c = 0; c < 4; ++c) b_tile[bt.y + c][bt.x / 4][bt.x % 4] = b_next[i][c];
-      } else {
-        b_tile[bt.y][bt.x / 4] = b_next[i];
+        FETCH(true, k0 + STEP)
       }
     }
-    barrier();
-    if (k0 + STEP < k_end) {
-      [[unroll]] for (uint i = 0; i < LOADS; ++i) {
-        uvec2 at = spot(i, A_K_NEIGHBOURS), bt = spot(i, B_K_NEIGHBOURS);
-        a_next[i] = fetch(p.a, a_offset, p.lda, A_K_NEIGHBOURS, A_WIDTH, row0 + at.x, p.m, k0 + STEP + at.y, k_end);
-        b_next[i] = fetch(p.b, b_offset, p.ldb, B_K_NEIGHBOURS, B_WIDTH, column0 + bt.x, p.n, k0 + STEP + bt.y, k_end);
+    // What k + 1 needs is read while k is multiplied.
+    uint a_at = base + slice * SHARE * PITCH + row_vector, b_at = base + OPERAND + slice * SHARE * PITCH + column_vector;
+    vec4 a_even[A_PARTS], b_even[B_PARTS], a_odd[A_PARTS], b_odd[B_PARTS];
+    GET(a_even, b_even, 0)
+    [[unroll]] for (uint k = 0; k < SHARE; k += 2) {
+      GET(a_odd, b_odd, k + 1)
+      MULTIPLY(a_even, b_even)
+      if (k + 2 < SHARE) {
+        GET(a_even, b_even, k + 2)
       }
+      MULTIPLY(a_odd, b_odd)
     }
-    // Unrolled by four only: enough to hide the loop, and short to compile.
-    [[dont_unroll]] for (uint k4 = 0; k4 < STEP; k4 += 4) {
-      [[unroll]] for (uint k = k4; k < k4 + 4; ++k) {
-        vec4 a[PARTS], b[PARTS];
-        [[unroll]] for (uint i = 0; i < PARTS; ++i) {
-          a[i] = a_tile[k][row_vector + i * 4];
-          b[i] = b_tile[k][column_vector + i * 8];
-        }
-        [[unroll]] for (uint i = 0; i < PARTS; ++i) {
-          [[unroll]] for (uint r = 0; r < 4; ++r) {
-            [[unroll]] for (uint j = 0; j < PARTS; ++j) sums[i * 4 + r][j] += a[i][r] * b[j];
-          }
-        }
-      }
-    }
+    if (!more) break;
+    if (BUFFERS == 1) barrier();
+    else base = 2 * OPERAND - base;
+    PUT(a_next, base, A_K_NEIGHBOURS)
+    PUT(b_next, base + OPERAND, B_K_NEIGHBOURS)
     barrier();
   }
 
+  // Each pass brings PASS rows of every thread to shared memory; then all threads go along the rows of the tile.
   uint y_offset = (split * p.batch + matrix) * p.m * p.n;
-  [[unroll]] for (uint j = 0; j < PARTS; ++j) {
-    uint column = column0 + (column_vector + j * 8) * 4, count = left(column, p.n);
-    vec4 bias = vec4(0.0);
-    if (BIAS != 0) bias = load_vector(p.bias, column, count, DTYPE, 1);
-    [[unroll]] for (uint i = 0; i < PARTS; ++i) {
-      [[unroll]] for (uint r = 0; r < 4; ++r) {
-        uint row = row0 + (row_vector + i * 4) * 4 + r;
-        if (row < p.m) store_vector(p.y, y_offset + row * p.n + column, count, OUT_DTYPE, Y_WIDTH, sums[i * 4 + r][j] + bias);
+  [[unroll]] for (uint pass = 0; pass < RM / PASS; ++pass) {
+    barrier();
+    [[unroll]] for (uint r = 0; r < PASS; ++r) {
+      uint row = ((slice * TILE / RM + block * 4 + thread_row) * PASS + r) * (TILE / 4);
+      [[unroll]] for (uint j = 0; j < B_PARTS; ++j) pool[row + column_vector + j * 8] = sums[pass * PASS + r][j];
+    }
+    barrier();
+    [[unroll]] for (uint i = 0; i < OUT_ROWS * TILE / Y_WIDTH / THREADS; ++i) {
+      uint at = (i * THREADS + me) * Y_WIDTH, thread = at / TILE / PASS, r = pass * PASS + at / TILE % PASS;
+      uint row = row0 + (thread / 4 * 4 * A_PARTS + thread % 4 + r / 4 * 4) * 4 + r % 4, column = column0 + at % TILE;
+      vec4 sum = pool[at / 4];
+      [[unroll]] for (uint s = 1; s < SLICES; ++s) sum += pool[s * OUT_ROWS * TILE / 4 + at / 4];
+      sum = crossed(sum);
+      if (Y_WIDTH == 2 && (at & 2u) != 0) sum.xy = sum.zw;
+      if (Y_WIDTH == 1) sum.x = sum[at & 3u];
+      if ((M_FULL != 0 || row < p.m) && (N_FULL != 0 || column < p.n)) {
+        if (BIAS != 0) sum += load_vector(p.bias, column, Y_WIDTH, DTYPE, 1);
+        store_vector(p.y, y_offset + row * p.n + column, Y_WIDTH, OUT_DTYPE, Y_WIDTH, sum);
       }
     }
   }

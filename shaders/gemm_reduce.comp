@@ -1,6 +1,8 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// Adds the partial sums of a product whose k was split, in order, and the bias. Bytes-bound; one result a thread.
+#extension GL_EXT_control_flow_attributes : require
+// Adds the partial sums of a product whose k was split, in order, and the bias. Bytes-bound; one result a thread, which has eight
+// loads on their way at a time: with one it would wait for memory once a split.
 //
 // variant: gemm_reduce
 
@@ -19,7 +21,14 @@ void main() {
   uint i = (gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * 256 + gl_LocalInvocationID.x;
   if (i >= p.count) return;
   float sum = 0.0;
-  for (uint s = 0; s < p.splits; ++s) sum += BufferF32(p.partial).v[s * p.count + i];
+  for (uint first = 0; first < p.splits; first += 8) {
+    float parts[8];
+    [[unroll]] for (uint s = 0; s < 8; ++s) {
+      parts[s] = 0.0;
+      if (first + s < p.splits) parts[s] = BufferF32(p.partial).v[(first + s) * p.count + i];
+    }
+    [[unroll]] for (uint s = 0; s < 8; ++s) sum += parts[s];
+  }
   if (BIAS != 0) sum += load_float(p.bias, i % p.n, DTYPE);
   store_float(p.y, i, DTYPE, sum);
 }

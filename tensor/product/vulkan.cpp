@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include <etna/shaders/shaders.h>
+#include <etna/tensor/product/cut.h>
 #include <etna/tensor/product/product.h>
 #include <etna/tensor/vulkan.h>
 
@@ -20,51 +21,18 @@ struct ReducePush {
   std::uint32_t count, n, splits, unused = 0;
 };
 
-constexpr std::int64_t kStep = 16;  ///< of k, as in shaders/gemm.comp
-
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-/// How the work is cut: tile edge and number of parts of k.
-struct Cut {
-  std::int64_t tile = 64, splits = 1;
+/// A variant of shaders/gemm.comp and the step of k it works in.
+struct Kernel {
+  const vulkan::Shader& shader;
+  std::int64_t step;
 };
 
-/// Clocks that a cut takes on a device of `units` multiprocessors, roughly: each multiplies 128 pairs a clock at best, and needs
-/// several workgroups at once to come near that. A split pays for a second pass and for the traffic of the partial sums.
-double clocks(const Plan& p, std::int64_t matrices, std::int64_t units, const Cut& cut) {
-  struct Share {
-    std::int64_t resident;
-    double best, alone;  ///< part of the peak with `resident` workgroups, and with one
-  };
-  Share share = cut.tile == 128 ? Share{2, 0.75, 0.5} : Share{4, 0.5, 0.18};
-  std::int64_t groups = ceil_div(p.m, cut.tile) * ceil_div(p.n, cut.tile) * matrices * cut.splits;
-  std::int64_t resident = std::min(ceil_div(groups, units), share.resident);
-  double rate = share.resident == 1 ? share.best
-                                    : share.alone + (share.best - share.alone) * static_cast<double>(resident - 1) /
-                                                        static_cast<double>(share.resident - 1);
-  auto waves = static_cast<double>(ceil_div(groups, units * resident));
-  auto k = static_cast<double>(ceil_div(p.k, cut.splits));
-  auto area = static_cast<double>(cut.tile * cut.tile);
-  double time = waves * (2000 + static_cast<double>(resident) * area * k / (128 * rate));
-  if (cut.splits > 1) {
-    auto results = static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(matrices);
-    time += 5000 + static_cast<double>(cut.splits) * results * 8 / (12 * static_cast<double>(units));
-  }
-  return time;
-}
-
-Cut choose(const Plan& p, std::int64_t matrices, std::int64_t units) {
-  Cut best;
-  double best_clocks = -1;
-  for (std::int64_t tile : {128, 64}) {
-    for (std::int64_t splits = 1; splits <= 128 && (splits == 1 || p.k / splits >= 4 * kStep); splits *= 2) {
-      Cut cut{tile, splits};
-      if (splits > 1 && p.m * p.n * matrices * splits > std::int64_t{1} << 27) break;
-      double estimate = clocks(p, matrices, units, cut);
-      if (best_clocks < 0 || estimate < best_clocks) best = cut, best_clocks = estimate;
-    }
-  }
-  return best;
+Kernel kernel_of(std::int64_t tile) {
+  if (tile == 32) return {shaders::gemm_32, 32};
+  if (tile == 64) return {shaders::gemm_64, 16};
+  return {shaders::gemm_128, 8};
 }
 
 /// Elements that may be loaded at once: all of `strides` must keep the alignment, and the extent must be made of whole ones.
@@ -98,26 +66,31 @@ void launch(const OpCall& call, const Plan& p, const Tensor& bias, Tensor& y, st
     push.b_strides[i] = d >= 0 ? vulkan::word(p.b_batch[d]) : 0;
   }
   push.inner = vulkan::word(inner), push.batch = vulkan::word(matrices);
-  Cut cut = choose(p, matrices, std::max<std::int64_t>(32, vulkan::capabilities(y.device()).compute_units));
+  DType t = p.a.dtype();
+  bool a_along_k = !p.a_matrix.transposed, b_along_k = p.b_matrix.transposed;
+  Cut cut =
+      choose_cut({p.m, p.n, p.k, matrices}, std::max<std::int64_t>(32, vulkan::capabilities(y.device()).compute_units));
+  Kernel kernel = kernel_of(cut.tile);
   std::int64_t tiles_m = ceil_div(p.m, cut.tile), tiles_n = ceil_div(p.n, cut.tile);
   push.tiles_m = vulkan::word(tiles_m), push.tiles_n = vulkan::word(tiles_n);
-  push.k_per_split = vulkan::word(ceil_div(ceil_div(p.k, cut.splits), kStep) * kStep);
+  push.k_per_split = vulkan::word(ceil_div(ceil_div(p.k, cut.splits), kernel.step) * kernel.step);
   push.splits = vulkan::word(ceil_div(p.k, static_cast<std::int64_t>(push.k_per_split)));
   bool split = push.splits > 1;
   std::int64_t results = p.m * p.n * matrices;
   Tensor partial = split ? empty({static_cast<std::int64_t>(push.splits) * results}, {f32, y.device()}) : y;
   if (split) push.y = partial.address();
 
-  DType t = p.a.dtype();
-  bool a_along_k = !p.a_matrix.transposed, b_along_k = p.b_matrix.transposed, with_bias = bias.defined() && !split;
+  bool with_bias = bias.defined() && !split;
   auto a_width = width(push.a, t, a_along_k ? p.k : p.m, {push.lda, push.a_strides[0], push.a_strides[1]});
   auto b_width = width(push.b, t, b_along_k ? p.k : p.n, {push.ldb, push.b_strides[0], push.b_strides[1]});
   auto y_width = width(push.y, partial.dtype(), p.n, {});
-  vulkan::launch(cut.tile == 128 ? shaders::gemm_128 : shaders::gemm_64, call,
-                 {vulkan::word(t), vulkan::word(partial.dtype()), vulkan::word(a_along_k), vulkan::word(b_along_k),
-                  vulkan::word(a_width), vulkan::word(b_width), vulkan::word(y_width), vulkan::word(with_bias)},
-                 push, vulkan::grid(tiles_m * tiles_n * matrices * static_cast<std::int64_t>(push.splits)),
-                 {&p.a, &p.b, with_bias ? &bias : nullptr}, {&partial});
+  vulkan::launch(
+      kernel.shader, call,
+      {vulkan::word(t), vulkan::word(partial.dtype()), vulkan::word(a_along_k), vulkan::word(b_along_k),
+       vulkan::word(a_width), vulkan::word(b_width), vulkan::word(y_width), vulkan::word(with_bias),
+       vulkan::word(p.m % cut.tile == 0), vulkan::word(p.n % cut.tile == 0), vulkan::word(p.k % kernel.step == 0)},
+      push, vulkan::grid(tiles_m * tiles_n * matrices * static_cast<std::int64_t>(push.splits)),
+      {&p.a, &p.b, with_bias ? &bias : nullptr}, {&partial});
   if (!split) return;
   ReducePush reduce{partial.address(),
                     y.address() + static_cast<std::uint64_t>(y_at * item),

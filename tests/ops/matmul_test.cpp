@@ -1,8 +1,13 @@
+#include <algorithm>
+#include <set>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <etna/autograd/autograd.h>
 #include <etna/device/transfers.h>
+#include <etna/device/vulkan/kernel.h>
+#include <etna/tensor/product/cut.h>
 
 #include "ops/products.h"
 
@@ -212,10 +217,20 @@ TEST_F(MatmulOnGpu, EveryAlignmentOfEveryLayout) {
   }
 }
 
-TEST_F(MatmulOnGpu, LargeTileAgrees) {
-  Tensor a = values({1030, 19}, 1, f32), b = values({1027, 19}, 2, f32), ga = on_gpu(a), gb = on_gpu(b);
-  Tensor want = matmul(a, b.t());
-  expect_near(doubles(matmul(ga, gb.t())), doubles(want), 1e-5);
+TEST_F(MatmulOnGpu, EveryTileAgrees) {
+  std::int64_t units = std::max<std::int64_t>(32, vulkan::capabilities(kVulkan).compute_units), k = 19;
+  std::set<std::int64_t> met;
+  for (std::int64_t side : {67, 301, 519, 1030}) {
+    std::int64_t m = side, n = side + 1;
+    if (!met.insert(product::choose_cut({m, n, k}, units).tile).second) continue;
+    Tensor a = values({m, k}, 1, f32), b = values({k, n}, 2, f32);
+    std::vector<double> want = doubles(matmul(a, b));
+    std::string what = "side " + std::to_string(side);
+    expect_near(doubles(matmul(on_gpu(a), on_gpu(b))), want, 1e-5, what);
+    Tensor at = on_gpu(a.t().contiguous()), bt = on_gpu(b.t().contiguous());
+    expect_near(doubles(matmul(at.t(), bt.t())), want, 1e-5, what + ", transposed");
+  }
+  EXPECT_EQ(met, std::set<std::int64_t>({32, 64, 128}));
 }
 
 TEST_F(MatmulOnGpu, TakesEmptyOperands) {
