@@ -63,9 +63,9 @@ inline constinit std::atomic<std::uint32_t> active{0};
 /// Nothing is locked, and memory is taken once in a thousand spans of a thread.
 class Scope {
  public:
-  /// @param name lives as long as the process, as literals do
+  /// @param name lives as long as the process, as literals do; null: no span
   explicit Scope(const char* name, Category category = Category::host, std::uint64_t bytes = 0) {
-    if (detail::active.load(std::memory_order_relaxed) != 0) open(name, category, bytes);
+    if (detail::active.load(std::memory_order_relaxed) != 0 && name != nullptr) open(name, category, bytes);
   }
   /// @param name is copied, once for each text
   explicit Scope(const std::string& name, Category category = Category::host, std::uint64_t bytes = 0) {

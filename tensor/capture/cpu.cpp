@@ -27,6 +27,7 @@ struct RecordedCall {
   Attrs attrs;
   std::vector<Operand> in, out;
   std::vector<std::size_t> workspace;  ///< storages that the kernel took for itself, in order
+  const char* phase = nullptr;         ///< for the profiler
 };
 
 struct Made {
@@ -41,6 +42,7 @@ struct Call {
   Attrs attrs;
   TensorList in, out;
   std::vector<StoragePtr> workspace;
+  const char* phase;
 };
 
 /// Gives a kernel the memory that was planned for what it takes for itself.
@@ -71,6 +73,7 @@ class CpuReplay final : public Replay {
       for (Call& call : calls_) {
         workspace_.begin(call.workspace);
         Running running(call.op->name);
+        profile::Scope phase(call.phase, profile::Category::phase);
         profile::Scope scope(call.op->name, profile::Category::op);
         call.op->cpu({*call.op, call.in, host.now(call.attrs)}, call.out);
       }
@@ -98,7 +101,7 @@ class CpuSession final : public Session {
 
   void ran(const OpCall& call, std::span<const Tensor> out) override {
     if (depth_ > 0) return;
-    RecordedCall recorded{&call.op, call.attrs, {}, {}, std::move(workspace_)};
+    RecordedCall recorded{&call.op, call.attrs, {}, {}, std::move(workspace_), profile::Labels::now().phase};
     workspace_.clear();
     for (const Tensor& x : call.in) recorded.in.push_back(operand(x));
     for (const Tensor& x : out) recorded.out.push_back(operand(x));
@@ -109,7 +112,7 @@ class CpuSession final : public Session {
     std::vector<StoragePtr> storages = place_all(report);
     std::vector<Call> calls;
     for (RecordedCall& r : calls_) {
-      Call call{r.op, r.attrs, {}, {}, {}};
+      Call call{r.op, r.attrs, {}, {}, {}, r.phase};
       for (const Operand& x : r.in) call.in.push_back(tensor(x, storages));
       for (const Operand& x : r.out) call.out.push_back(tensor(x, storages));
       for (std::size_t w : r.workspace) call.workspace.push_back(storages[w]);
@@ -204,6 +207,7 @@ class CpuSession final : public Session {
   std::unordered_map<const Storage*, std::size_t> numbers_;
   std::vector<std::size_t> workspace_;  ///< taken by the kernel that runs now
   int depth_ = 0;
+  profile::KeepLabels labels_;  // replays may be profiled later
 };
 
 }  // namespace
