@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include <etna/device/device.h>
 
@@ -13,6 +14,16 @@ int devices();
 
 /// Everything about each adapter, and whether it multiplies matrices as it should. @returns 3 where one does not.
 int doctor();
+
+struct BenchOptions {
+  std::vector<std::string> devices;  ///< as select_device() takes them; none: all but software rasterizers
+  std::string json;                  ///< a file to write; empty: none
+  bool quick = false;
+};
+
+/// How fast devices dispatch, copy and multiply, as tables and JSON. @returns 3 where something failed on one.
+/// @throws DeviceError, FormatError where the file cannot be written
+int bench(const BenchOptions& options);
 
 /// Multiplies matrices on the device for about a second and compares them with sums in f64 on the host.
 /// @returns false where they differ or the device fails; `line` says how it went.

@@ -12,14 +12,27 @@ int main(int argc, char** argv) {
   CLI::App app{"What Etna can run on."};
   app.require_subcommand(1);
   app.add_subcommand("devices", "List every device, usable or not, and which one `auto` takes");
-  app.add_subcommand("doctor", "Show drivers, features and limits of every device and check its arithmetic");
+  CLI::App* doctor =
+      app.add_subcommand("doctor", "Show drivers, features and limits of every device and check its arithmetic");
+  bool benching = false;
+  etna::cli::BenchOptions options;
+  CLI::Option* bench = doctor->add_flag("--bench", benching,
+                                        "instead measure what dispatches, barriers, submits, copies and products take");
+  doctor
+      ->add_option("--device", options.devices,
+                   "cpu, vulkan:N or auto, several by commas (default: all but software rasterizers)")
+      ->delimiter(',')
+      ->needs(bench);
+  doctor->add_option("--json", options.json, "also write the figures to this file")->needs(bench);
+  doctor->add_flag("--quick", options.quick, "small sizes and counts, to see that it works")->needs(bench);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
   try {
-    return app.got_subcommand("devices") ? etna::cli::devices() : etna::cli::doctor();
+    if (app.got_subcommand("devices")) return etna::cli::devices();
+    return benching ? etna::cli::bench(options) : etna::cli::doctor();
   } catch (const etna::DeviceError& error) {
     fmt::print(stderr, "etna: {}\n", error.what());
     return 3;

@@ -1,33 +1,14 @@
-#include <sys/wait.h>
-
-#include <array>
-#include <cstdio>
-#include <string>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <etna/device/device.h>
 
+#include "etna_program.h"
+
 namespace etna {
 namespace {
 
 using testing::HasSubstr;
-
-struct Result {
-  std::string output;  ///< standard output and error together
-  int code;
-};
-
-Result etna(const std::string& arguments, const std::string& environment = "") {
-  std::string command = "env " + environment + " '" ETNA_PROGRAM "' " + arguments + " 2>&1";
-  FILE* pipe = popen(command.c_str(), "r");
-  std::string output;
-  std::array<char, 4096> buffer;
-  while (std::size_t n = fread(buffer.data(), 1, buffer.size(), pipe)) output.append(buffer.data(), n);
-  int status = pclose(pipe);
-  return {output, WIFEXITED(status) ? WEXITSTATUS(status) : -1};
-}
 
 TEST(EtnaProgram, DevicesListsEveryAdapterAndTheChoice) {
   Result run = etna("devices", "-u ETNA_DEVICE");

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <string>
+
+namespace etna {
+
+struct Result {
+  std::string output;  ///< standard output and error together
+  int code;
+};
+
+/// Runs the program. @param environment arguments of `env`
+inline Result etna(const std::string& arguments, const std::string& environment = "") {
+  std::string command = "env " + environment + " '" ETNA_PROGRAM "' " + arguments + " 2>&1";
+  FILE* pipe = popen(command.c_str(), "r");
+  std::string output;
+  std::array<char, 4096> buffer;
+  while (std::size_t n = fread(buffer.data(), 1, buffer.size(), pipe)) output.append(buffer.data(), n);
+  int status = pclose(pipe);
+  return {output, WIFEXITED(status) ? WEXITSTATUS(status) : -1};
+}
+
+}  // namespace etna
