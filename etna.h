@@ -15,5 +15,6 @@
 #include <etna/optim/optim.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/readback.h>
 #include <etna/tensor/safetensors.h>
 #include <etna/tensor/tensor.h>

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,18 @@ void upload(Device device, const void* source, std::uint64_t address, std::size_
 
 /// Submits what is queued, copies, waits.
 void download(Device device, std::uint64_t address, void* target, std::size_t bytes);
+
+/// A few bytes on their way to the host.
+class PendingBytes {
+ public:
+  virtual ~PendingBytes() = default;
+  virtual bool ready() = 0;
+  /// Waits where they are not there yet. @throws DeviceLost
+  virtual const std::byte* get() = 0;
+};
+
+/// Queues a copy of at most 64 bytes, behind everything queued so far, and waits for nothing.
+std::shared_ptr<PendingBytes> download_later(Device device, std::uint64_t address, std::size_t bytes);
 
 /// Submits what is queued and waits until the device is idle. @throws DeviceLost
 void synchronize(Device device);

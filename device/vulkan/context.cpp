@@ -57,7 +57,8 @@ Context::Context(const Adapter& adapter, Device device)
       segments(logical, recorder, mutex),
       allocator(device, segments),
       pipelines(logical),
-      staging(logical, recorder) {}
+      staging(logical, recorder),
+      readback(logical, recorder) {}
 
 Context& Context::of(Device device) {
   std::atomic<Context*>& slot = contexts[device.index];

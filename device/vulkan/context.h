@@ -6,6 +6,7 @@
 #include <etna/device/vulkan/logical_device.h>
 #include <etna/device/vulkan/memory.h>
 #include <etna/device/vulkan/pipelines.h>
+#include <etna/device/vulkan/readback.h>
 #include <etna/device/vulkan/recorder.h>
 #include <etna/device/vulkan/staging.h>
 
@@ -28,6 +29,7 @@ struct Context {
   CachingAllocator allocator;
   Pipelines pipelines;
   Staging staging;
+  Readback readback;
 };
 
 /// Lets a device that was just made into the profile being taken, if any.

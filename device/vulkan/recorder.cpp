@@ -231,6 +231,18 @@ void Recorder::wait(std::uint64_t mark) {
   finished_ = mark;
 }
 
+bool Recorder::passed(std::uint64_t mark) {
+  if (mark > finished_ && mark <= submitted_) {
+    std::uint64_t value = 0;
+    if (VkResult r = device_.vk.vkGetSemaphoreCounterValue(device_.handle, timeline_, &value)) {
+      fail(r, "vkGetSemaphoreCounterValue");
+    }
+    if (value != 0 && finished_ == 0) leave_at_exit();
+    finished_ = std::max(finished_, value);
+  }
+  return mark <= finished_;
+}
+
 void Recorder::leave() {
   recording_ = false;
   if (submitted_ <= finished_) return;

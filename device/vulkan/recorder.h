@@ -54,6 +54,8 @@ class Recorder {
   /// The point in time when all that is recorded now is done; for wait().
   std::uint64_t mark() const { return recording_ ? submitted_ + 1 : submitted_; }
   void wait(std::uint64_t mark);
+  /// Whether that point has passed; never waits.
+  bool passed(std::uint64_t mark);
 
   /// At the end of the process: waits for what was submitted, a few seconds at most, and drops the rest.
   void leave();

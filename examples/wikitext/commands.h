@@ -22,6 +22,7 @@ struct TrainOptions {
   double lr = 0;
   std::uint64_t seed = 1;
   bool evaluate = true;
+  bool eager = false;
   bool profile = false, profile_exact = false;
   std::string trace;  ///< --trace
   std::int64_t profile_steps = 20;

@@ -54,6 +54,7 @@ int main(int argc, char** argv) {
   train_command->add_option("--batch", train.batch, "sequences a step (default: the preset's)")
       ->check(CLI::PositiveNumber);
   train_command->add_option("--lr", train.lr, "peak learning rate (default: the preset's)")->check(CLI::PositiveNumber);
+  train_command->add_flag("--eager", train.eager, "run op by op instead of replaying a recorded step");
   train_command->add_option("--seed", train.seed, "of the weights")->capture_default_str();
   train_command->add_option("--out", train.out, "folder for checkpoint, summary.json and metrics.csv");
   train_command->add_option("--json", train.json, "also write the summary to this file");
@@ -99,7 +100,7 @@ int main(int argc, char** argv) {
   generate_command->callback([&] { code = run_generate(generate); });
 
   CompareOptions compare;
-  CLI::App* compare_command = app.add_subcommand("compare", "train the same steps on several devices");
+  CLI::App* compare_command = app.add_subcommand("compare", "train the same steps on several devices, op by op and captured");
   add_data_options(*compare_command, compare.data);
   compare_command->add_option("--devices", compare.devices, "devices, the first is the yardstick")
       ->delimiter(',')

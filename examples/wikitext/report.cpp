@@ -44,6 +44,7 @@ nlohmann::json report(const History& history, const std::string& preset, const n
       {"epoch_seconds", epoch_seconds(history)},
       {"epoch_extrapolated", history.epoch_seconds.empty()},
       {"loss", losses},
+      {"epoch_loss", history.epoch_loss},
       {"peak_bytes", {{"host", memory_stats(kCPU).peak}, {"device", device.is_cpu() ? 0 : memory_stats(device).peak}}},
       {"transfers",
        {{"h2d_bytes", crossed.h2d_bytes}, {"d2h_bytes", crossed.d2h_bytes}, {"d2h_calls", crossed.d2h_calls}}},

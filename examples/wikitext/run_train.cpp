@@ -67,6 +67,7 @@ int run_train(const TrainOptions& options) {
                 .epochs = options.epochs,
                 .steps = options.steps,
                 .lr = options.lr > 0 ? options.lr : preset.lr,
+                .captured = !options.eager,
                 .profiler = &profiler};
   if (recipe.epochs == 0 && recipe.steps == 0) {
     recipe.steps = preset.steps;
@@ -84,6 +85,9 @@ int run_train(const TrainOptions& options) {
   tell_profile(profiler, options);
   fmt::print("trained {} steps in {:.1f} s: {:.0f} tokens/s, {:.2f} ms a step (median)\n", history.steps,
              history.seconds, history.tokens_per_second(), history.ms_per_step_median);
+  for (std::size_t e = 0; e < history.epoch_loss.size(); ++e)
+    fmt::print("epoch {}: mean training loss {:.4f}, {:.1f} s\n", e + 1, history.epoch_loss[e], history.epoch_seconds[e]);
+  if (history.program) fmt::print("{}", history.program->str());
 
   if (!options.out.empty()) save_checkpoint(options.out, model, corpus.vocab, preset.name, recipe.batch);
   if (options.evaluate) {

@@ -32,14 +32,25 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-/// Reads the loss now and then, and keeps the times between.
+/// Reads the loss now and then, and keeps the times between. A loss is asked for at its step and taken at the next look: by
+/// then it is there, and the GPU never runs dry for a number.
 class Meter {
  public:
   Meter(History& history, const Progress& progress, std::int64_t total)
       : history_(history), progress_(progress), total_(total) {}
 
   void look(std::int64_t step, const Tensor& loss) {
-    double value = loss.item<double>();  // waits for the GPU
+    take();
+    asked_ = step;
+    loss_ = read_later(loss);
+  }
+
+  /// Takes what is still on its way.
+  void take() {
+    if (!loss_.defined()) return;
+    const std::int64_t step = asked_;
+    double value = loss_.get();
+    loss_ = {};
     double now = seconds_since(start_);
     auto span = static_cast<double>(step - last_step_);
     if (last_step_ == 1) spans_.clear();  // the first step also warmed up
@@ -59,7 +70,8 @@ class Meter {
  private:
   History& history_;
   const Progress& progress_;
-  std::int64_t total_, last_step_ = 0;
+  PendingValue loss_;
+  std::int64_t total_, asked_ = 0, last_step_ = 0;
   double last_seconds_ = 0;
   std::vector<double> spans_;
   Clock::time_point start_ = Clock::now();
@@ -82,32 +94,43 @@ History train(nn::LanguageModel& model, std::span<const std::int32_t> ids, const
   profile::StepProfiler unprofiled({.steps = 0});
   profile::StepProfiler& profiler = recipe.profiler != nullptr ? *recipe.profiler : unprofiled;
 
+  Tensor epoch_loss = zeros({}, {f32, device});
+  auto train_step = [&](const Tensor& x, const Tensor& y) {
+    Tensor loss = model.loss(x, y);
+    loss.backward();
+    optim::clip_grad_norm_(parameters, 1.0);
+    optimizer.step();
+    schedule.step();
+    optimizer.zero_grad();
+    loss = loss.detach();
+    epoch_loss.add_(loss);
+    return loss;
+  };
+  auto replayed_step = capture(train_step, {.device = device, .name = "training step"});
+
   Meter meter(history, progress, total);
   std::int64_t step = 0;
   while (step < total) {
     double epoch_start = meter.seconds();
-    for (const data::Batch& host_batch : data::BatchLoader(streams)) {
+    epoch_loss.zero_();
+    for (const data::Batch& batch : data::BatchLoader(streams)) {
       profile::Scope scope = profiler.step();
-      data::Batch batch = host_batch.to(device);
-
-      optimizer.zero_grad();
-      Tensor loss = model.loss(batch.x, batch.y);
-      loss.backward();
-      optim::clip_grad_norm_(parameters, 1.0);
-      optimizer.step();
-      schedule.step();
-
+      Tensor loss = recipe.captured ? replayed_step(batch.x, batch.y)
+                                    : train_step(batch.x.to(device), batch.y.to(device));
       ++step;
       if (step == 1 || step % recipe.log_every == 0 || step == total) meter.look(step, loss);
       if (step == total) break;
     }
     if (step % streams.steps() == 0) {
-      synchronize(device);
+      meter.take();
+      history.epoch_loss.push_back(epoch_loss.item<double>() / static_cast<double>(streams.steps()));  // waits for the GPU
       history.epoch_seconds.push_back(meter.seconds() - epoch_start);
     }
   }
+  meter.take();
   synchronize(device);
   history.seconds = meter.seconds();
+  if (replayed_step.captured()) history.program = replayed_step.report();
   history.steps = step;
   history.tokens = step * streams.tokens_per_step();
   return history;
@@ -118,10 +141,9 @@ double perplexity(nn::LanguageModel& model, std::span<const std::int32_t> ids, s
   NoGrad no_grad;
   model.eval();
   Tensor total = zeros({}, {f32, device});
-  for (const data::Batch& host_batch : data::BatchLoader(streams)) {
-    data::Batch b = host_batch.to(device);
-    total.add_(model.loss(b.x, b.y));
-  }
+  auto step = capture([&](const Tensor& x, const Tensor& y) { total.add_(model.loss(x, y)); },
+                      {.device = device, .name = "evaluation"});
+  for (const data::Batch& b : data::BatchLoader(streams)) step(b.x, b.y);
   model.train();
   return std::exp(total.item<double>() / static_cast<double>(streams.steps()));
 }

@@ -2,11 +2,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include <etna/data/batches.h>
 #include <etna/device/step_profiler.h>
 #include <etna/nn/language_model.h>
+#include <etna/tensor/capture.h>
 
 namespace wikitext {
 
@@ -15,7 +17,8 @@ struct Recipe {
   std::int64_t epochs = 0;  ///< what the schedule spans; 0: `steps`
   std::int64_t steps = 0;   ///< stop after so many; 0: at the end of the last epoch
   double lr = 1e-3;
-  std::int64_t log_every = 10;                      ///< steps between looks at the loss; each look waits for the GPU
+  std::int64_t log_every = 10;                      ///< steps between looks at the loss; none waits for the GPU
+  bool captured = true;                             ///< record a step once and replay it; else run op by op
   etna::profile::StepProfiler* profiler = nullptr;  ///< where set, told of every step
 };
 
@@ -31,11 +34,14 @@ struct History {
   double seconds = 0;             ///< of the whole loop
   double ms_per_step_median = 0;  ///< over the spans between looks, without the first step
   std::vector<double> epoch_seconds;
+  std::vector<double> epoch_loss;                 ///< mean over each whole epoch, gathered on the device
+  std::optional<etna::ProgramReport> program;     ///< of the captured step
 
   double tokens_per_second() const { return seconds > 0 ? static_cast<double>(tokens) / seconds : 0; }
 };
 
-/// Called at every look: step and steps so far in total, the loss there, seconds since the start.
+/// Called once the loss of a look has arrived, some steps later: that step and the steps in total, the loss there, seconds since
+/// the start.
 using Progress = std::function<void(std::int64_t step, std::int64_t steps, double loss, double seconds)>;
 
 /// The loss became NaN or infinite.

@@ -1,0 +1,60 @@
+#include <etna/tensor/readback.h>
+
+#include <array>
+#include <cstddef>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include <etna/device/transfers.h>
+#include <etna/device/vulkan/backend.h>
+#include <etna/tensor/capture/session.h>
+
+namespace etna {
+namespace {
+
+double value_of(const std::byte* bytes, DType dtype) {
+  return visit(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    T value;
+    std::memcpy(&value, bytes, sizeof(T));
+    if constexpr (sizeof(T) == 2 && !std::is_integral_v<T>)
+      return static_cast<double>(static_cast<float>(value));
+    else
+      return static_cast<double>(value);
+  });
+}
+
+}  // namespace
+
+struct PendingValue::State {
+  DType dtype = DType::f32;
+  std::array<std::byte, 8> bytes{};                ///< of one from the CPU
+  std::shared_ptr<vulkan::PendingBytes> pending;  ///< of one from a GPU
+};
+
+bool PendingValue::ready() const { return state_->pending == nullptr || state_->pending->ready(); }
+
+double PendingValue::get() const {
+  return value_of(state_->pending == nullptr ? state_->bytes.data() : state_->pending->get(), state_->dtype);
+}
+
+PendingValue read_later(const Tensor& x) {
+  if (x.numel() != 1) {
+    throw ShapeError(fmt::format("read_later: the tensor has {} elements {}, exactly one can be read", x.numel(), str(x.shape())));
+  }
+  recording::forbid("read_later", "a value is read on the host");
+  PendingValue value;
+  value.state_ = std::make_shared<PendingValue::State>();
+  value.state_->dtype = x.dtype();
+  const std::size_t bytes = item_size(x.dtype());
+  if (x.device().is_cpu()) {
+    std::memcpy(value.state_->bytes.data(), x.raw_data(), bytes);
+  } else {
+    detail::count_d2h(bytes);
+    value.state_->pending = vulkan::download_later(x.device(), x.address(), bytes);
+  }
+  return value;
+}
+
+}  // namespace etna
