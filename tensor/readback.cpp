@@ -29,7 +29,7 @@ double value_of(const std::byte* bytes, DType dtype) {
 
 struct PendingValue::State {
   DType dtype = DType::f32;
-  std::array<std::byte, 8> bytes{};                ///< of one from the CPU
+  std::array<std::byte, 8> bytes{};               ///< of one from the CPU
   std::shared_ptr<vulkan::PendingBytes> pending;  ///< of one from a GPU
 };
 
@@ -41,7 +41,8 @@ double PendingValue::get() const {
 
 PendingValue read_later(const Tensor& x) {
   if (x.numel() != 1) {
-    throw ShapeError(fmt::format("read_later: the tensor has {} elements {}, exactly one can be read", x.numel(), str(x.shape())));
+    throw ShapeError(
+        fmt::format("read_later: the tensor has {} elements {}, exactly one can be read", x.numel(), str(x.shape())));
   }
   recording::forbid("read_later", "a value is read on the host");
   PendingValue value;

@@ -43,8 +43,8 @@ Readback::Place Readback::take() {
   if (done == free_.end()) {
     Buffer buffer;
     if (VkResult result = make_buffer(device_, BufferUse::download, kPlaces * kPlaceBytes, buffer)) {
-      throw OutOfMemory(
-          fmt::format("{}: no host memory that the GPU can see for reading back ({})", device_.device.str(), str(result)));
+      throw OutOfMemory(fmt::format("{}: no host memory that the GPU can see for reading back ({})",
+                                    device_.device.str(), str(result)));
     }
     for (std::size_t i = 0; i < kPlaces; ++i) free_.push_back({buffers_.size() * kPlaces + i, 0});
     buffers_.push_back(buffer);
@@ -58,7 +58,8 @@ Readback::Place Readback::take() {
 Readback::Place Readback::start(const BufferSpan& from) {
   Place place = take();
   try {
-    recorder_.copy("read_later", from, {buffers_[place.index / kPlaces].handle, place.index % kPlaces * kPlaceBytes, {}});
+    recorder_.copy("read_later", from,
+                   {buffers_[place.index / kPlaces].handle, place.index % kPlaces * kPlaceBytes, {}});
     recorder_.make_host_visible();
   } catch (...) {
     free_.push_back({place.index, 0});

@@ -41,10 +41,13 @@ std::string amdahl_line(const etna::profile::Summary& summary) {
   }
   text += fmt::format(", other ops {:.1f} %", other / wall * 100);
   const double between = wall - static_cast<double>(summary.ops_ns);
-  text += fmt::format(", {} {:.1f} %", summary.of_gpu ? "GPU idle" : "between ops", std::max(0.0, between) / wall * 100);
+  text +=
+      fmt::format(", {} {:.1f} %", summary.of_gpu ? "GPU idle" : "between ops", std::max(0.0, between) / wall * 100);
   const double rest = wall - products, steps = static_cast<double>(summary.steps);
-  return text + fmt::format("; without the products a step would still take {:.2f} ms: no more than {:.1f} x is to be had there",
-                            rest / steps * 1e-6, wall / rest);
+  return text +
+         fmt::format(
+             "; without the products a step would still take {:.2f} ms: no more than {:.1f} x is to be had there",
+             rest / steps * 1e-6, wall / rest);
 }
 
 }  // namespace wikitext

@@ -42,7 +42,7 @@ struct CompareOptions {
   DataOptions data;
   std::vector<std::string> devices = {"cpu", "vulkan:0"};
   std::string preset = "tiny", json;
-  std::int64_t steps = 20;
+  std::int64_t steps = 20, batch = 0;
   std::uint64_t seed = 1;
 };
 

@@ -100,7 +100,8 @@ int main(int argc, char** argv) {
   generate_command->callback([&] { code = run_generate(generate); });
 
   CompareOptions compare;
-  CLI::App* compare_command = app.add_subcommand("compare", "train the same steps on several devices, op by op and captured");
+  CLI::App* compare_command =
+      app.add_subcommand("compare", "train the same steps on several devices, op by op and captured");
   add_data_options(*compare_command, compare.data);
   compare_command->add_option("--devices", compare.devices, "devices, the first is the yardstick")
       ->delimiter(',')
@@ -109,6 +110,8 @@ int main(int argc, char** argv) {
   compare_command->add_option("--steps", compare.steps, "steps on each")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
+  compare_command->add_option("--batch", compare.batch, "sequences a step (default: the preset's)")
+      ->check(CLI::PositiveNumber);
   compare_command->add_option("--seed", compare.seed, "of the weights")->capture_default_str();
   compare_command->add_option("--json", compare.json, "also write every run to this file");
   compare_command->callback([&] { code = run_compare(compare); });

@@ -72,22 +72,22 @@ double largest_difference(const History& a, const History& b) {
 
 void print_table(const std::vector<Run>& runs, const CompareOptions& options, const Preset& preset) {
   fmt::print("\n{}: {} steps, seed {}\n", preset.name, options.steps, options.seed);
-  fmt::print("{:<28} {:>11} {:>11} {:>12} {:>13} {:>9} {:>11} {:>12}\n", "device", "eager ms", "captured ms", "tokens/s",
-             "s an epoch", "speed-up", "final loss", "loss differs");
+  fmt::print("{:<28} {:>11} {:>11} {:>12} {:>13} {:>9} {:>11} {:>12}\n", "device", "eager ms", "captured ms",
+             "tokens/s", "s an epoch", "speed-up", "final loss", "loss differs");
   const double tokens = static_cast<double>(preset.batch * preset.model.seq);
   for (const Run& run : runs) {
     const History& h = run.captured;
-    const double differs = std::max(largest_difference(runs[0].captured, h), largest_difference(runs[0].captured, run.eager));
+    const double differs =
+        std::max(largest_difference(runs[0].captured, h), largest_difference(runs[0].captured, run.eager));
     fmt::print("{:<28.28} {:>11.2f} {:>11.2f} {:>12.0f} {:>12.2f}{} {:>8.2f}x {:>11.4f} {:>11.3f}%\n",
                fmt::format("{} {}", run.device.str(), run.device.is_cpu() ? "" : device_name(run.device)),
-               run.eager.ms_per_step_median, h.ms_per_step_median, tokens / h.ms_per_step_median * 1e3, epoch_seconds(h),
-               h.epoch_seconds.empty() ? "*" : " ", runs[0].captured.ms_per_step_median / h.ms_per_step_median,
-               h.loss.back().loss, differs * 100);
+               run.eager.ms_per_step_median, h.ms_per_step_median, tokens / h.ms_per_step_median * 1e3,
+               epoch_seconds(h), h.epoch_seconds.empty() ? "*" : " ",
+               runs[0].captured.ms_per_step_median / h.ms_per_step_median, h.loss.back().loss, differs * 100);
   }
   fmt::print("tokens/s, epochs and speed-up are of captured steps\n");
   if (std::any_of(runs.begin(), runs.end(), [](const Run& r) { return r.captured.epoch_seconds.empty(); })) {
-    fmt::print("* extrapolated from {} steps to the {} of an epoch\n", options.steps,
-               runs[0].captured.steps_per_epoch);
+    fmt::print("* extrapolated from {} steps to the {} of an epoch\n", options.steps, runs[0].captured.steps_per_epoch);
   }
   for (const Run& run : runs) {
     if (!run.amdahl.empty()) fmt::print("{}: {}\n", run.device.str(), run.amdahl);
@@ -99,6 +99,7 @@ void print_table(const std::vector<Run>& runs, const CompareOptions& options, co
 int run_compare(const CompareOptions& options) {
   constexpr double kAllowed = 0.02;
   Preset preset = find_preset(options.preset);
+  if (options.batch > 0) preset.batch = options.batch;
   std::vector<Device> devices;
   for (const std::string& name : options.devices) {
     devices.push_back(select_device(name));

@@ -86,7 +86,8 @@ int run_train(const TrainOptions& options) {
   fmt::print("trained {} steps in {:.1f} s: {:.0f} tokens/s, {:.2f} ms a step (median)\n", history.steps,
              history.seconds, history.tokens_per_second(), history.ms_per_step_median);
   for (std::size_t e = 0; e < history.epoch_loss.size(); ++e)
-    fmt::print("epoch {}: mean training loss {:.4f}, {:.1f} s\n", e + 1, history.epoch_loss[e], history.epoch_seconds[e]);
+    fmt::print("epoch {}: mean training loss {:.4f}, {:.1f} s\n", e + 1, history.epoch_loss[e],
+               history.epoch_seconds[e]);
   if (history.program) fmt::print("{}", history.program->str());
 
   if (!options.out.empty()) save_checkpoint(options.out, model, corpus.vocab, preset.name, recipe.batch);

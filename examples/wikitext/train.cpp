@@ -115,15 +115,16 @@ History train(nn::LanguageModel& model, std::span<const std::int32_t> ids, const
     epoch_loss.zero_();
     for (const data::Batch& batch : data::BatchLoader(streams)) {
       profile::Scope scope = profiler.step();
-      Tensor loss = recipe.captured ? replayed_step(batch.x, batch.y)
-                                    : train_step(batch.x.to(device), batch.y.to(device));
+      Tensor loss =
+          recipe.captured ? replayed_step(batch.x, batch.y) : train_step(batch.x.to(device), batch.y.to(device));
       ++step;
       if (step == 1 || step % recipe.log_every == 0 || step == total) meter.look(step, loss);
       if (step == total) break;
     }
     if (step % streams.steps() == 0) {
       meter.take();
-      history.epoch_loss.push_back(epoch_loss.item<double>() / static_cast<double>(streams.steps()));  // waits for the GPU
+      history.epoch_loss.push_back(epoch_loss.item<double>() /
+                                   static_cast<double>(streams.steps()));  // waits for the GPU
       history.epoch_seconds.push_back(meter.seconds() - epoch_start);
     }
   }

@@ -34,8 +34,8 @@ struct History {
   double seconds = 0;             ///< of the whole loop
   double ms_per_step_median = 0;  ///< over the spans between looks, without the first step
   std::vector<double> epoch_seconds;
-  std::vector<double> epoch_loss;                 ///< mean over each whole epoch, gathered on the device
-  std::optional<etna::ProgramReport> program;     ///< of the captured step
+  std::vector<double> epoch_loss;              ///< mean over each whole epoch, gathered on the device
+  std::optional<etna::ProgramReport> program;  ///< of the captured step
 
   double tokens_per_second() const { return seconds > 0 ? static_cast<double>(tokens) / seconds : 0; }
 };

@@ -109,17 +109,27 @@ TEST_F(Wikitext, ASeedGivesTheSameLosses) {
 }
 
 TEST_F(Wikitext, ComparesTheCpuWithTheGpu) {
-  // A small model: a software rasterizer stands in for the GPU here.
-  Outcome compared =
-      wikitext("compare --devices cpu,vulkan:0 --preset demo --steps 2 --json " + at("compare.json"), "ETNA_STRICT=1");
+  // A small model and batch: a software rasterizer stands in for the GPU here.
+  constexpr int kSteps = 5, kBatch = 2;
+  Outcome compared = wikitext(
+      "compare --devices cpu,vulkan:0 --preset demo --batch 2 --steps 5 --json " + at("compare.json"), "ETNA_STRICT=1");
   ASSERT_EQ(compared.code, 0) << compared.text;
   auto runs = nlohmann::json::parse(read(at("compare.json")));
-  ASSERT_EQ(runs.size(), 2u);
-  EXPECT_LT(runs[1]["loss_difference"].get<double>(), 1e-3);
-  EXPECT_TRUE(runs[1]["epoch_extrapolated"].get<bool>());
-  // Each step brings up its tokens and targets, each look takes down one loss.
-  EXPECT_EQ(runs[1]["transfers"]["h2d_bytes"], 2 * 2 * 16 * 64 * 4);
-  EXPECT_EQ(runs[1]["transfers"]["d2h_bytes"], 2 * 4);
+  ASSERT_EQ(runs.size(), 4u);
+  EXPECT_EQ(runs[2]["mode"], "eager");
+  EXPECT_EQ(runs[3]["mode"], "captured");
+  EXPECT_EQ(runs[0]["loss"], runs[1]["loss"]);
+  EXPECT_EQ(runs[2]["loss"], runs[3]["loss"]);
+  for (int gpu : {2, 3}) {
+    EXPECT_LT(runs[gpu]["loss_difference"].get<double>(), 1e-3);
+    EXPECT_TRUE(runs[gpu]["epoch_extrapolated"].get<bool>());
+    // Each step brings up its tokens and targets, each look takes down one loss.
+    EXPECT_EQ(runs[gpu]["transfers"]["h2d_bytes"], kSteps * 2 * kBatch * 64 * 4);
+    EXPECT_EQ(runs[gpu]["transfers"]["d2h_bytes"], kSteps * 4);
+  }
+  EXPECT_THAT(runs[1]["amdahl"].get<std::string>(), HasSubstr("matrix products"));
+  EXPECT_THAT(compared.text, HasSubstr("captured ms"));
+  EXPECT_THAT(compared.text, HasSubstr("vulkan:0: matrix products"));
 }
 
 TEST_F(Wikitext, ProfilesStepsOnEveryDevice) {
