@@ -136,9 +136,10 @@ TEST_F(Wikitext, ProfilesStepsOnEveryDevice) {
   // On the GPU's side the smallest steps there are: a software rasterizer stands in for it here.
   for (const char* device : {"cpu", "vulkan:0"}) {
     SCOPED_TRACE(device);
-    Outcome run = wikitext("train --eager --preset demo --batch 1 --steps 8 --no-eval --profile --profile-steps 2 --device " +
-                               std::string(device) + " --trace " + at("trace.json"),
-                           "ETNA_STRICT=1");
+    Outcome run =
+        wikitext("train --eager --preset demo --batch 1 --steps 8 --no-eval --profile --profile-steps 2 --device " +
+                     std::string(device) + " --trace " + at("trace.json"),
+                 "ETNA_STRICT=1");
     ASSERT_EQ(run.code, 0) << run.text;
     EXPECT_THAT(run.text, HasSubstr("profile: 2 steps in"));
     EXPECT_THAT(run.text, HasSubstr("matrix products"));

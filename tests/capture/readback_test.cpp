@@ -1,0 +1,70 @@
+#include "training.h"
+
+namespace etna {
+namespace {
+
+class ReadLater : public OnDevice {};
+ETNA_ON_BOTH_DEVICES(ReadLater);
+
+TEST_P(ReadLater, GivesTheValueOfItsMoment) {
+  Tensor x = full({}, 1.5, {f32, device()});
+  PendingValue before = read_later(x);
+  x.fill_(7);
+  PendingValue after = read_later(x);
+  EXPECT_EQ(before.get(), 1.5);
+  EXPECT_EQ(after.get(), 7.0);
+  EXPECT_EQ(before.get(), 1.5);
+  EXPECT_TRUE(before.ready());
+}
+
+TEST_P(ReadLater, IsReadyOnceItsWorkIsDone) {
+  PendingValue value = read_later(full({}, 2.0, {f32, device()}));
+  synchronize(device());
+  EXPECT_TRUE(value.ready());
+  EXPECT_EQ(value.get(), 2.0);
+  EXPECT_FALSE(PendingValue().defined());
+}
+
+TEST_P(ReadLater, TakesEveryDtype) {
+  for (DType t : {f32, f16, bf16, i32, i64, u8, i8}) {
+    EXPECT_EQ(read_later(full({1}, 3.0, {t, device()})).get(), 3.0) << name(t);
+  }
+  EXPECT_EQ(read_later(full({}, 1.0, {boolean, device()})).get(), 1.0);
+  EXPECT_EQ(read_later(arange(0, 10, 1, {f32, device()}).select(0, 6)).get(), 6.0);
+}
+
+TEST_P(ReadLater, ManyMayBeOnTheirWay) {
+  std::vector<PendingValue> values;
+  Tensor x = zeros({}, {f32, device()});
+  for (int i = 0; i < 200; ++i) {
+    x.fill_(i);
+    values.push_back(read_later(x));
+  }
+  for (int i = 199; i >= 0; --i) EXPECT_EQ(values[static_cast<std::size_t>(i)].get(), i);
+}
+
+TEST_P(ReadLater, CountsAsATransferAndWantsOneElement) {
+  Transfers before = transfers();
+  Tensor x = ones({2}, {f32, device()});
+  EXPECT_THROW(read_later(x), ShapeError);
+  read_later(x.select(0, 0)).get();
+  EXPECT_EQ(transfers().d2h_bytes - before.d2h_bytes, device().is_cpu() ? 0u : 4u);
+}
+
+TEST_P(ReadLater, FollowsALossThroughReplays) {
+  Training t(device()), plain(device());
+  auto step = capture([&](const Tensor& x, const Tensor& y) { return t.step(x, y); }, {.device = device()});
+  std::vector<PendingValue> later;
+  std::vector<double> now;
+  for (std::int64_t i = 0; i < 6; ++i) {
+    auto [x, y] = Training::batch(i);
+    manual_seed(static_cast<std::uint64_t>(i));
+    later.push_back(read_later(step(x, y)));
+    manual_seed(static_cast<std::uint64_t>(i));
+    now.push_back(plain.step(x.to(device()), y.to(device())).item<double>());
+  }
+  for (std::size_t i = 0; i < now.size(); ++i) EXPECT_EQ(later[i].get(), now[i]) << i;
+}
+
+}  // namespace
+}  // namespace etna
