@@ -10,7 +10,10 @@ namespace {
 
 std::size_t bytes_of(const Tensor& x) { return static_cast<std::size_t>(x.numel()) * item_size(x.dtype()); }
 
-std::string mib(std::uint64_t bytes) { return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / 1048576.0); }
+std::string readable(std::uint64_t bytes) {
+  const auto kib = static_cast<double>(bytes) / 1024;
+  return kib < 1024 ? fmt::format("{:.1f} KiB", kib) : fmt::format("{:.1f} MiB", kib / 1024);
+}
 
 }  // namespace
 
@@ -85,8 +88,8 @@ std::string ProgramReport::str() const {
                     barriers_eager > 0 ? fmt::format("{} eager, ", barriers_eager) : "", barriers_in_order, barriers);
   }
   text += fmt::format("\nmemory: {} planned ({} alive at most, {} without sharing), {} kept, {} inputs, {} constants",
-                      mib(planned_bytes), mib(live_bytes), mib(naive_bytes), mib(kept_bytes), mib(input_bytes),
-                      mib(constant_bytes));
+                      readable(planned_bytes), readable(live_bytes), readable(naive_bytes), readable(kept_bytes), readable(input_bytes),
+                      readable(constant_bytes));
   text += fmt::format("\nstate: {} bytes a replay; captured in {:.1f} ms\n", state_bytes, capture_ms);
   return text;
 }

@@ -103,14 +103,15 @@ class Entered {
   Entered& operator=(const Entered&) = delete;
 };
 
-/// The name of what runs in this thread, for messages: an op's, or a method's. Scopes nest.
+/// The name of what runs in this thread, for messages: an op's, or a method's; `empty` in none, since only that takes memory
+/// there. Scopes nest.
 class Running {
  public:
   explicit Running(const char* name) : before_(std::exchange(name_, name)) {}
   ~Running() { name_ = before_; }
   Running(const Running&) = delete;
   Running& operator=(const Running&) = delete;
-  static const char* name() { return name_ != nullptr ? name_ : "the step"; }
+  static const char* name() { return name_ != nullptr ? name_ : "empty"; }
 
  private:
   static thread_local const char* name_;

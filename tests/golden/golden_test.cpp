@@ -12,6 +12,7 @@
 #include <etna/device/vulkan/kernel.h>
 #include <etna/nn/language_model.h>
 #include <etna/optim/optim.h>
+#include <etna/tensor/capture.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/safetensors.h>
 #include <nn/on_device.h>
@@ -80,22 +81,29 @@ class Golden : public OnDevice {
     auto optimizer = make_optimizer(name, expected, model.parameters());
     const Bounds bounds = bounds_on(device());
 
+    auto loss_of = [&](const Tensor& batch) { return model.loss(batch.slice(1, 0, seq), batch.slice(1, 1, seq + 1)); };
+    loss_of(tokens[0]).backward();
+    double worst_gradient = first_gradients(model, bounds.first_gradient);
+    fmt::print("{} {}: first gradients within {:.2g}\n", device().str(), name, worst_gradient);
+    optimizer->zero_grad();
+
+    // The first step runs op by op, the second is recorded, the others are replays.
+    auto step = capture([&](const Tensor& batch) {
+      Tensor loss = loss_of(batch);
+      loss.backward();
+      Tensor norm = optim::clip_grad_norm_(model.parameters(), expected.at("clip"));
+      optimizer->step();
+      optimizer->zero_grad();
+      return std::vector<Tensor>{loss, norm};
+    });
     std::vector<Tensor> losses, norms;
     Transfers before = transfers();
     for (std::int64_t i = 0; i < steps; ++i) {
-      Tensor batch = tokens[i];
-      Tensor loss = model.loss(batch.slice(1, 0, seq), batch.slice(1, 1, seq + 1));
-      optimizer->zero_grad();
-      loss.backward();
-      if (i == 0) {
-        double worst = first_gradients(model, bounds.first_gradient);
-        fmt::print("{} {}: first gradients within {:.2g}\n", device().str(), name, worst);
-        before = transfers();  // looking at the gradients read them
-      }
-      norms.push_back(optim::clip_grad_norm_(model.parameters(), expected.at("clip")));
-      optimizer->step();
-      losses.push_back(loss.detach());
+      std::vector<Tensor> results = step(tokens[i]);
+      losses.push_back(results[0].clone());
+      norms.push_back(results[1].clone());
     }
+    EXPECT_EQ(step.replays(), steps - 2);
     Transfers after = transfers();
     EXPECT_EQ(before.d2h_calls, after.d2h_calls) << "a training step read from the device";
     EXPECT_EQ(before.h2d_calls, after.h2d_calls) << "a training step wrote to the device";
