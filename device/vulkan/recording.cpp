@@ -15,9 +15,9 @@
 namespace etna::vulkan {
 namespace {
 
-/// Placeholders share these upper 24 bits.
-constexpr std::uint64_t kBase = 0xFFF5'E7A0'0000'0000ull;
-constexpr std::uint64_t kSpan = std::uint64_t{1} << 40;
+/// Placeholders share these upper 20 bits.
+constexpr std::uint64_t kBase = 0xFFF5'E000'0000'0000ull;
+constexpr std::uint64_t kSpan = std::uint64_t{1} << 44;
 constexpr std::size_t kAlign = 256;
 constexpr std::size_t kMaxStateBytes = 65536;
 /// Below what drivers give at once (4 GiB less something), and a size that the allocator does not round up.
@@ -25,11 +25,20 @@ constexpr std::size_t kLargestChunk = std::size_t{7} << 29;
 
 thread_local Recording* current_recording = nullptr;
 
-/// A run of placeholder addresses, never handed out twice: what a failed recording leaves behind is then known to be stale.
+/// Placeholders are handed out one behind the other over all recordings, so that what a failed one leaves behind is known to be
+/// stale. Half of the range is one recording's at least.
+std::atomic<std::uint64_t> next_placeholder{0};
+
+void begin_placeholders() {
+  if (next_placeholder > kSpan / 2) next_placeholder = 0;
+}
+
 std::uint64_t take_addresses(std::size_t bytes) {
-  static std::atomic<std::uint64_t> next{0};
   // A gap behind each, so that an address one past the end is nobody else's.
-  std::uint64_t at = next.fetch_add((bytes + 2 * kAlign - 1) / kAlign * kAlign) % kSpan;
+  const std::uint64_t run = (bytes + 2 * kAlign - 1) / kAlign * kAlign, at = next_placeholder.fetch_add(run);
+  if (at + run > kSpan) {
+    throw OutOfMemory(fmt::format("a captured step asks for more than {} TiB in all", (kSpan / 2) >> 40));
+  }
   return kBase + at;
 }
 
@@ -78,6 +87,7 @@ struct Recording::Parts {
 };
 
 Recording::Recording(Device device) : parts_(std::make_unique<Parts>(device)) {
+  begin_placeholders();
   parts_->placeholders.emplace_back(take_addresses(kMaxStateBytes), kMaxStateBytes);
 }
 
@@ -92,9 +102,8 @@ bool Recording::is_placeholder(std::uint64_t address) { return address - kBase <
 
 StoragePtr Recording::allocate(std::size_t bytes) {
   std::uint64_t address = take_addresses(bytes);
-  if (!parts_->placeholders.empty() && address <= parts_->placeholders.back().address) {
-    throw OutOfMemory(
-        fmt::format("{}: a captured step asks for more than {} GiB in all", parts_->device.str(), kSpan >> 30));
+  if (address <= parts_->placeholders.back().address) {
+    throw CaptureError("another thread began a capture just when stand-in addresses began anew; capture again");
   }
   auto storage = std::make_shared<Storage>(parts_->device, bytes, nullptr, address, nullptr);
   parts_->placeholders.emplace_back(address, bytes);

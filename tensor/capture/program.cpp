@@ -88,8 +88,8 @@ std::string ProgramReport::str() const {
                     barriers_eager > 0 ? fmt::format("{} eager, ", barriers_eager) : "", barriers_in_order, barriers);
   }
   text += fmt::format("\nmemory: {} planned ({} alive at most, {} without sharing), {} kept, {} inputs, {} constants",
-                      readable(planned_bytes), readable(live_bytes), readable(naive_bytes), readable(kept_bytes), readable(input_bytes),
-                      readable(constant_bytes));
+                      readable(planned_bytes), readable(live_bytes), readable(naive_bytes), readable(kept_bytes),
+                      readable(input_bytes), readable(constant_bytes));
   text += fmt::format("\nstate: {} bytes a replay; captured in {:.1f} ms\n", state_bytes, capture_ms);
   return text;
 }

@@ -66,6 +66,22 @@ TEST_P(CapturedTraining, MovesTheBatchAndNothingElse) {
   EXPECT_GT(loss.item(), 0.0f);
 }
 
+TEST_P(CapturedTraining, EagerStepsMoveTheBatchAndNothingElseToo) {
+  Training t(device());
+  const std::uint64_t batch_bytes = 2 * Training::kBatch * Training::kSeq * sizeof(std::int32_t);
+  std::uint64_t misses = 0;
+  for (std::int64_t i = 0; i < kSteps; ++i) {
+    auto [x, y] = Training::batch(i);
+    Transfers before = transfers();
+    if (i == 3) misses = memory_stats(device()).misses;
+    t.step(x.to(device()), y.to(device()));
+    Transfers after = transfers();
+    EXPECT_EQ(after.h2d_bytes - before.h2d_bytes, device().is_cpu() ? 0 : batch_bytes) << "step " << i;
+    EXPECT_EQ(after.d2h_bytes - before.d2h_bytes, 0u) << "step " << i;
+  }
+  EXPECT_EQ(memory_stats(device()).misses, misses) << "allocations from the system after step 3";
+}
+
 TEST_P(CapturedTraining, AllocatesNothingAtAReplay) {
   Training t(device());
   auto step = capture([&](const Tensor& x, const Tensor& y) { return t.step(x, y); }, {.device = device()});
