@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <atomic>
 
 #include <fmt/format.h>
@@ -33,14 +34,17 @@ class Recorder final : public GradRecorder {
     node->attrs = attrs;
     // Without a rule of its own an op is differentiated through its reference, which needs the inputs.
     auto saved = static_cast<unsigned>(op.vjp != nullptr ? op.saved : Saved::inputs);
-    for (const Tensor& x : inputs) node->in.push_back((saved & 1u) != 0 ? saved_values(x) : saved_shape(x));
+    std::uint32_t in = (saved & 1u) == 0 ? 0 : op.vjp != nullptr ? op.saved_inputs : ~0u;
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      node->in.push_back(has(in, i) ? saved_values(inputs[i]) : saved_shape(inputs[i]));
     for (const Tensor& x : inputs) {
       node->edges.push_back(edge_to(x));
       node->needs.push_back(node->edges.back().wanted());
     }
     // A saved output is kept without its link to this node, else the two would own each other.
-    for (const Tensor& y : outputs)
-      node->out.push_back((saved & 2u) != 0 ? saved_values(detail::alias(y)) : saved_shape(y));
+    std::uint32_t out = (saved & 2u) == 0 ? 0 : op.saved_outputs;
+    for (std::size_t i = 0; i < outputs.size(); ++i)
+      node->out.push_back(has(out, i) ? saved_values(detail::alias(outputs[i])) : saved_shape(outputs[i]));
     attach(node, outputs);
   }
 
@@ -57,6 +61,8 @@ class Recorder final : public GradRecorder {
   }
 
  private:
+  /// Of many inputs (cat), the last bit speaks for those beyond it.
+  static bool has(std::uint32_t mask, std::size_t i) { return (mask >> std::min<std::size_t>(i, 31) & 1u) != 0; }
   static SavedTensor saved_shape(const Tensor& x) { return {detail::without_storage(x), 0}; }
   static SavedTensor saved_values(const Tensor& x) { return {x, x.defined() ? x.storage()->version : 0}; }
 };

@@ -5,6 +5,9 @@
 // Short rows share a workgroup. The second pass also finds what rounding took from the mean, so that a mean far from 0 costs
 // no digits.
 //
+// For add_layer_norm and add_rms_norm the row is x + delta: written once as it is, rounded to its dtype, and then normalized as
+// rounded. So a residual stream takes up a part's result in the pass that reads it for the next part.
+//
 // variant: norm
 
 #include "dtype.glsl"
@@ -15,9 +18,10 @@ layout(constant_id = 3) const uint HELD = 4;  // elements a thread holds; 0: row
 layout(constant_id = 4) const uint X_DTYPE = 1;
 layout(constant_id = 5) const uint W_DTYPE = 1;
 layout(constant_id = 6) const uint B_DTYPE = 1;
-layout(constant_id = 7) const uint GIVEN = 3;  // 1: weight, 2: bias
+layout(constant_id = 7) const uint GIVEN = 3;  // 1: weight, 2: bias, 4: delta
 
 const uint ARRAY = HELD > 0 ? HELD : 1;
+const bool ADDS = (GIVEN & 4) != 0;
 
 layout(push_constant, scalar) uniform Push {
   uvec2 x, w, b, y;
@@ -25,22 +29,44 @@ layout(push_constant, scalar) uniform Push {
   uvec2 x_strides;  // between rows, between elements
   uint w_stride, b_stride;
   float eps;
+  uvec2 delta, sum;
+  uint delta_rows;  // the rows of x take them in turn
+  uvec2 delta_strides;
 } p;
 
 vec2 join_sum(vec2 a, vec2 b) { return a + b; }
 ETNA_JOIN_LANES(row_sum, join_sum)
 
+float as_stored(float v) {
+  if (X_DTYPE == F16) return half_to_float(float_to_half(v));
+  if (X_DTYPE == BF16) return bfloat16_to_float(float_to_bfloat16(v));
+  return v;
+}
+
+// Element i of a row of x, or of the sum, which it writes.
+float element(uint row, uint delta_row, uint i) {
+  float v = load_float(p.x, row * p.x_strides.x + i * p.x_strides.y, X_DTYPE);
+  if (!ADDS) return v;
+  v = as_stored(v + load_float(p.delta, delta_row * p.delta_strides.x + i * p.delta_strides.y, X_DTYPE));
+  store_float(p.sum, row * p.n + i, X_DTYPE, v);
+  return v;
+}
+
 void main() {
   uint lane = this_lane(), row = workgroup_index() * SLOTS + this_slot();
-  uint n = row < p.rows ? p.n : 0, base = row * p.x_strides.x;
+  uint n = row < p.rows ? p.n : 0, delta_row = ADDS ? row % p.delta_rows : 0;
   float held[ARRAY];
-#define AT(k, i) (HELD > 0 ? held[k] : load_float(p.x, base + (i) * p.x_strides.y, X_DTYPE))
   if (HELD > 0) {
     for (uint k = 0; k < HELD; ++k) {
       uint i = k * LANES + lane;
-      held[k] = i < n ? load_float(p.x, base + i * p.x_strides.y, X_DTYPE) : 0.0;
+      held[k] = i < n ? element(row, delta_row, i) : 0.0;
     }
+  } else if (ADDS) {
+    for (uint i = lane; i < n; i += LANES) element(row, delta_row, i);  // each thread reads again what it wrote itself
   }
+  uvec2 from = ADDS ? p.sum : p.x, strides = ADDS ? uvec2(p.n, 1) : p.x_strides;
+  uint base = row * strides.x;
+#define AT(k, i) (HELD > 0 ? held[k] : load_float(from, base + (i) * strides.y, X_DTYPE))
   float count = float(p.n), mean = 0.0;
   if (RMS == 0) {
     float total = 0.0;

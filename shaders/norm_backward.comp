@@ -3,14 +3,54 @@
 // Gradients of layer_norm and rms_norm. Bytes-bound: x and the gradient are read once, dx is written once; the moments of a row
 // are taken again from x rather than kept from the forward pass. With n the normalized x and s = gradient · weight,
 //   dx = (s - mean(s) - n · mean(s · n)) / deviation     (rms_norm: without mean(s))
+// to which a gradient of x from elsewhere is added: that of a residual stream, which goes past the norm.
 //
 // For dweight = Σ gradient · n and dbias = Σ gradient over rows, each workgroup goes through every GROUPS-th block of rows with
-// the sums of its columns in registers, and leaves one line of partial sums; a column reduction adds the lines. Rows too long
-// for registers keep the running sums in their line.
+// the sums of its columns in registers, and leaves one line of partial sums; norm_lines adds those of both parameters in one
+// dispatch, which nothing but the parameters' gradients waits for. Rows too long for registers keep the running sums in their line.
 //
 // variant: norm_backward
+// variant: norm_lines LINES
 
 #include "dtype.glsl"
+
+#ifdef LINES
+// Eight columns a workgroup, whose lines 32 threads share: whole sectors of 32 bytes.
+const uint COLUMNS_A_GROUP = 8, LANES = 32;
+
+layout(local_size_x = 256) in;
+layout(constant_id = 0) const uint WEIGHT_DTYPE = 1;
+layout(constant_id = 1) const uint BIAS_DTYPE = 1;
+
+layout(push_constant, scalar) uniform Push {
+  uvec2 partial_weight, partial_bias, weight, bias;  // workgroups of layer 0 add up the former, of layer 1 the latter
+  uint lines, n;
+} p;
+
+shared float sums[256];
+
+void main() {
+  uint thread = gl_LocalInvocationID.x, lane = thread / COLUMNS_A_GROUP;
+  uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
+  uint column = group * COLUMNS_A_GROUP + thread % COLUMNS_A_GROUP;
+  bool bias = gl_WorkGroupID.z != 0;
+  uvec2 from = bias ? p.partial_bias : p.partial_weight;
+  float sum = 0.0;
+  if (column < p.n) {
+    for (uint i = lane; i < p.lines; i += LANES) sum += BufferF32(from).v[i * p.n + column];
+  }
+  sums[thread] = sum;
+  barrier();
+  for (uint half_lanes = LANES / 2; half_lanes > 0; half_lanes /= 2) {
+    if (lane < half_lanes) sums[thread] += sums[thread + half_lanes * COLUMNS_A_GROUP];
+    barrier();
+  }
+  if (lane != 0 || column >= p.n) return;
+  if (bias) store_float(p.bias, column, BIAS_DTYPE, sums[thread]);
+  else store_float(p.weight, column, WEIGHT_DTYPE, sums[thread]);
+}
+
+#else
 #include "lanes.glsl"
 
 layout(constant_id = 2) const uint RMS = 0;
@@ -18,8 +58,9 @@ layout(constant_id = 3) const uint HELD = 4;
 layout(constant_id = 4) const uint G_DTYPE = 1;
 layout(constant_id = 5) const uint X_DTYPE = 1;
 layout(constant_id = 6) const uint W_DTYPE = 1;
-layout(constant_id = 7) const uint GIVEN = 1;  // 1: weight
+layout(constant_id = 7) const uint GIVEN = 1;  // 1: weight, 2: a gradient to add
 layout(constant_id = 8) const uint WANTS = 3;  // 1: dweight, 2: dbias
+layout(constant_id = 9) const uint MORE_DTYPE = 1;
 
 const uint ARRAY = HELD > 0 ? HELD : 1;
 const bool WEIGHT = (WANTS & 1) != 0, BIAS = (WANTS & 2) != 0;
@@ -31,6 +72,7 @@ layout(push_constant, scalar) uniform Push {
   uvec2 g_strides, x_strides;
   uint w_stride;
   float eps;
+  uvec2 more, more_strides;  // the gradient to add
 } p;
 
 vec2 join_sum(vec2 a, vec2 b) { return a + b; }
@@ -93,7 +135,9 @@ void main() {
     if (RMS != 0) along.y = 0.0;
     for (uint k = 0, i = lane; i < n; ++k, i += LANES) {
       float normed = NORMED(k, i), g = G(k, i);
-      store_float(p.dx, row * p.n + i, X_DTYPE, (SCALED(k, i) - along.y - normed * along.x) * scale);
+      float dx = (SCALED(k, i) - along.y - normed * along.x) * scale;
+      if ((GIVEN & 2) != 0) dx += load_float(p.more, row * p.more_strides.x + i * p.more_strides.y, MORE_DTYPE);
+      store_float(p.dx, row * p.n + i, X_DTYPE, dx);
       if (HELD > 0) {
         if (WEIGHT) sum_weight[k] += g * normed;
         if (BIAS) sum_bias[k] += g;
@@ -116,3 +160,4 @@ void main() {
     if (BIAS) BufferF32(p.partial_bias).v[group * p.n + i] = total_bias;
   }
 }
+#endif

@@ -97,6 +97,8 @@ struct OpDef {
   /// there is none either, not differentiable.
   TensorList (*vjp)(const VjpCall&) = nullptr;
   Saved saved = Saved::none;
+  /// Of the inputs and outputs that `saved` names, those that backward does need: bit i for the i-th.
+  std::uint32_t saved_inputs = ~0u, saved_outputs = ~0u;
   /// Instead of infer and kernels: makes the outputs itself (views of in[0], copies to another device).
   TensorList (*direct)(const OpCall&) = nullptr;
 };

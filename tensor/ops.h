@@ -95,6 +95,14 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps = 1e-5);
 /// Root-mean-square norm (Zhang & Sennrich 2019). @param weight [D] or undefined
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps = 1e-6);
+struct AddedNorm {
+  Tensor sum, normed;
+};
+/// x + delta and its norm in one pass each way: a residual stream takes up a part's result where the next part's norm reads it.
+/// @param delta of x's shape, or of the shape of its last dimensions, which is repeated
+AddedNorm add_layer_norm(const Tensor& x, const Tensor& delta, const Tensor& weight, const Tensor& bias,
+                         double eps = 1e-5);
+AddedNorm add_rms_norm(const Tensor& x, const Tensor& delta, const Tensor& weight, double eps = 1e-6);
 
 // ---- losses. Targets are class indices, i64 or i32.
 enum class Reduction { none, mean, sum };

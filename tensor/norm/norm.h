@@ -2,16 +2,32 @@
 
 #include <etna/tensor/op.h>
 
-/// The machinery behind layer_norm and rms_norm over the last dimension, D elements a row.
+/// The machinery behind layer_norm and rms_norm over the last dimension, D elements a row, and behind add_layer_norm and
+/// add_rms_norm, which normalize a sum and hand that on too.
 namespace etna::norm {
 
-/// in: x, weight or none, and for layer_norm bias or none
+/// in: x, where it adds delta, weight or none, and for layer_norm bias or none; out: where it adds the sum, then the norm
 struct Attributes {
   double eps = 0;
-  bool rms = false;
+  bool rms = false, adds = false;
 };
 
-/// in: gradient of y, x, weight or none; out: dx, then dweight and dbias as wanted
+/// The inputs of a forward pass by name. delta has the shape of x or of its last dimensions: row r of x gets row
+/// r mod rows(delta) of it.
+struct Inputs {
+  Tensor x, delta, weight, bias;
+
+  explicit Inputs(const OpCall& call) : x(call.in[0]) {
+    auto a = call.as<Attributes>();
+    std::size_t next = 1;
+    if (a.adds) delta = call.in[next++];
+    weight = call.in[next++];
+    if (!a.rms) bias = call.in[next];
+  }
+};
+
+/// in: gradient of y, x, weight or none, and a gradient of x from elsewhere, or none, that is added to dx;
+/// out: dx, then dweight and dbias as wanted
 struct BackwardAttributes {
   double eps = 0;
   bool rms = false, wants_weight = false, wants_bias = false;

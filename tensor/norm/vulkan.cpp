@@ -2,7 +2,6 @@
 
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/norm/norm.h>
-#include <etna/tensor/reduce/reduce.h>
 #include <etna/tensor/rows/vulkan.h>
 
 namespace etna::norm {
@@ -14,8 +13,11 @@ struct ForwardPush {
   std::uint32_t x_strides[2];
   std::uint32_t w_stride, b_stride;
   float eps;
+  vulkan::Word64 delta, sum;
+  std::uint32_t delta_rows;
+  std::uint32_t delta_strides[2];
 };
-static_assert(sizeof(ForwardPush) == 60);
+static_assert(sizeof(ForwardPush) == 88);
 
 struct BackwardPush {
   vulkan::Word64 g, x, w, dx;
@@ -24,8 +26,15 @@ struct BackwardPush {
   std::uint32_t g_strides[2], x_strides[2];
   std::uint32_t w_stride;
   float eps;
+  vulkan::Word64 more;
+  std::uint32_t more_strides[2];
 };
-static_assert(sizeof(BackwardPush) == 84);
+static_assert(sizeof(BackwardPush) == 100);
+
+struct LinesPush {
+  vulkan::Word64 partial_weight, partial_bias, weight, bias;
+  std::uint32_t lines, n;
+};
 
 bool any_f64(std::span<const Tensor> tensors) {
   return std::any_of(tensors.begin(), tensors.end(), [](const Tensor& x) { return x.defined() && x.dtype() == f64; });
@@ -34,10 +43,21 @@ std::uint32_t stride_of(const Tensor& w) { return w.defined() ? vulkan::word(w.s
 /// What stands for the dtype of a tensor that was left out, so that it makes no pipeline of its own.
 std::uint32_t dtype_of(const Tensor& w) { return vulkan::word(w.defined() ? w.dtype() : f32); }
 
-/// Adds the lines of partial sums into the gradient of a parameter.
-void add_lines(const OpCall& call, const Tensor& lines, Tensor& to) {
-  Attrs attrs = Attrs::of(reduce::Attributes{reduce::Kind::sum, {0}, false, 0});
-  reduce::vulkan({call.op, {&lines, 1}, attrs}, {&to, 1});
+/// Lines of partial sums and the gradient they add up to.
+struct Lines {
+  Tensor partial, sum;
+};
+
+/// Of both parameters in one dispatch; of one, where the other wants no gradient.
+void add_lines(const OpCall& call, const Lines& weight, const Lines& bias) {
+  const Lines &first = weight.sum.defined() ? weight : bias, &second = bias.sum.defined() ? bias : first;
+  std::int64_t n = first.sum.numel();
+  auto groups = vulkan::grid((n + 7) / 8);
+  groups[2] = &first == &second ? 1 : 2;
+  vulkan::launch(shaders::norm_lines, call, {vulkan::word(first.sum.dtype()), vulkan::word(second.sum.dtype())},
+                 LinesPush{first.partial.address(), second.partial.address(), first.sum.address(), second.sum.address(),
+                           vulkan::word(first.partial.size(0)), vulkan::word(n)},
+                 groups, {&first.partial, &second.partial}, {&first.sum, &second.sum});
 }
 
 }  // namespace
@@ -46,17 +66,30 @@ bool forward_vulkan(const OpCall& call, std::span<Tensor> out) {
   if (any_f64(call.in)) return false;
   if (out[0].numel() == 0) return true;
   auto a = call.as<Attributes>();
-  const Tensor &w = call.in[1], b = a.rms ? Tensor() : call.in[2];
-  rows::Strided x(call.in[0], call.in[0].dim() - 1);
+  Inputs in(call);
+  const Tensor &w = in.weight, &b = in.bias, sum = a.adds ? out[0] : Tensor();
+  Tensor& y = out.back();
+  rows::Strided x(in.x, in.x.dim() - 1), delta = a.adds ? rows::Strided(in.delta, in.delta.dim() - 1) : x;
   rows::Lanes lanes = rows::lanes_for(x.length, false, 16);
-  ForwardPush push{x.x.address(),        vulkan::address_or_zero(w), vulkan::address_or_zero(b),   out[0].address(),
-                   vulkan::word(x.rows), vulkan::word(x.length),     {x.strides[0], x.strides[2]}, stride_of(w),
-                   stride_of(b),         static_cast<float>(a.eps)};
+  ForwardPush push{x.x.address(),
+                   vulkan::address_or_zero(w),
+                   vulkan::address_or_zero(b),
+                   y.address(),
+                   vulkan::word(x.rows),
+                   vulkan::word(x.length),
+                   {x.strides[0], x.strides[2]},
+                   stride_of(w),
+                   stride_of(b),
+                   static_cast<float>(a.eps),
+                   a.adds ? delta.x.address() : 0,
+                   vulkan::address_or_zero(sum),
+                   vulkan::word(delta.rows),
+                   {delta.strides[0], delta.strides[2]}};
   vulkan::launch(
       shaders::norm, call,
       {vulkan::word(lanes.lanes), 0, vulkan::word(a.rms), vulkan::word(lanes.held), vulkan::word(x.x.dtype()),
-       dtype_of(w), dtype_of(b), (w.defined() ? 1u : 0u) | (b.defined() ? 2u : 0u)},
-      push, vulkan::grid(lanes.groups(x.rows)), {&x.x, &w, &b}, {&out[0]});
+       dtype_of(w), dtype_of(b), (w.defined() ? 1u : 0u) | (b.defined() ? 2u : 0u) | (a.adds ? 4u : 0u)},
+      push, vulkan::grid(lanes.groups(x.rows)), {&x.x, a.adds ? &delta.x : nullptr, &w, &b}, {&y, &sum});
   return true;
 }
 
@@ -69,7 +102,8 @@ bool backward_vulkan(const OpCall& call, std::span<Tensor> out) {
   }
   int last = call.in[1].dim() - 1;
   rows::Strided g(call.in[0], last), x(call.in[1], last);
-  const Tensor& w = call.in[2];
+  const Tensor &w = call.in[2], &given_more = call.in[3];
+  rows::Strided more = given_more.defined() ? rows::Strided(given_more, last) : g;
   rows::Lanes lanes = rows::lanes_for(x.length, false, 16);
   bool sums = a.wants_weight || a.wants_bias;
   std::int64_t groups = lanes.groups(x.rows);
@@ -89,14 +123,20 @@ bool backward_vulkan(const OpCall& call, std::span<Tensor> out) {
                     {g.strides[0], g.strides[2]},
                     {x.strides[0], x.strides[2]},
                     stride_of(w),
-                    static_cast<float>(a.eps)};
-  vulkan::launch(shaders::norm_backward, call,
-                 {vulkan::word(lanes.lanes), 0, vulkan::word(a.rms), vulkan::word(lanes.held),
-                  vulkan::word(g.x.dtype()), vulkan::word(x.x.dtype()), dtype_of(w), vulkan::word(w.defined()),
-                  (a.wants_weight ? 1u : 0u) | (a.wants_bias ? 2u : 0u)},
-                 push, vulkan::grid(groups), {&g.x, &x.x, &w}, {&out[0], &lines_weight, &lines_bias});
-  if (a.wants_weight) add_lines(call, lines_weight, out[1]);
-  if (a.wants_bias) add_lines(call, lines_bias, out.back());
+                    static_cast<float>(a.eps),
+                    more.x.address(),
+                    {more.strides[0], more.strides[2]}};
+  vulkan::launch(
+      shaders::norm_backward, call,
+      {vulkan::word(lanes.lanes), 0, vulkan::word(a.rms), vulkan::word(lanes.held), vulkan::word(g.x.dtype()),
+       vulkan::word(x.x.dtype()), dtype_of(w), (w.defined() ? 1u : 0u) | (given_more.defined() ? 2u : 0u),
+       (a.wants_weight ? 1u : 0u) | (a.wants_bias ? 2u : 0u), vulkan::word(more.x.dtype())},
+      push, vulkan::grid(groups), {&g.x, &x.x, &w, given_more.defined() ? &more.x : nullptr},
+      {&out[0], &lines_weight, &lines_bias});
+  if (sums) {
+    add_lines(call, {lines_weight, a.wants_weight ? out[1] : Tensor()},
+              {lines_bias, a.wants_bias ? out.back() : Tensor()});
+  }
   return true;
 }
 

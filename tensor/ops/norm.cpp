@@ -3,8 +3,9 @@
 #include <etna/tensor/norm/norm.h>
 #include <etna/tensor/ops.h>
 
-// layer_norm and rms_norm over the last dimension. Backward takes the row's moments again from x, which it reads anyway, rather
-// than keep them. Kernels: tensor/norm/cpu.cpp and shaders/norm.comp.
+// layer_norm and rms_norm over the last dimension, of x or of x + delta. Backward takes the row's moments again from what was
+// normalized, which it reads anyway, rather than keep them; the gradient of a sum that others use as well is added by the same
+// kernel, since it is the gradient of x and of delta alike. Kernels: tensor/norm/cpu.cpp and shaders/norm.comp.
 namespace etna {
 namespace {
 
@@ -30,22 +31,38 @@ void check_parameter(const OpCall& call, const Tensor& x, const Tensor& w, const
   }
 }
 
+void check_delta(const OpCall& call, const Tensor& x, const Tensor& delta) {
+  bool fits = delta.dim() > 0 && delta.dim() <= x.dim();
+  for (int d = 1; fits && d <= delta.dim(); ++d) fits = delta.shape()[delta.dim() - d] == x.shape()[x.dim() - d];
+  if (!fits) {
+    throw ShapeError(fmt::format("{}: delta is {}, x is {}; delta must have x's shape or that of its last dimensions",
+                                 call.op.name, str(delta.shape()), str(x.shape())));
+  }
+  if (delta.dtype() != x.dtype())
+    throw DtypeError(fmt::format("{}: x is {}, delta is {}; bring both to one dtype", call.op.name, name(x.dtype()),
+                                 name(delta.dtype())));
+}
+
 std::vector<OutputSpec> infer(const OpCall& call) {
-  const Tensor& x = call.in[0];
-  check(call, x);
-  check_parameter(call, x, call.in[1], "weight");
-  if (!call.as<Attributes>().rms) check_parameter(call, x, call.in[2], "bias");
-  return {{x.shape(), x.dtype()}};
+  auto a = call.as<Attributes>();
+  norm::Inputs in(call);
+  check(call, in.x);
+  if (a.adds) check_delta(call, in.x, in.delta);
+  check_parameter(call, in.x, in.weight, "weight");
+  check_parameter(call, in.x, in.bias, "bias");
+  return {a.adds ? 2u : 1u, OutputSpec{in.x.shape(), in.x.dtype()}};
 }
 
 std::vector<OutputSpec> backward_infer(const OpCall& call) {
-  const Tensor &g = call.in[0], &x = call.in[1];
+  const Tensor& x = call.in[1];
   auto a = call.as<BackwardAttributes>();
   check(call, x);
   check_parameter(call, x, call.in[2], "weight");
-  if (g.shape() != x.shape())
-    throw ShapeError(fmt::format("{}: the gradient is {}, x is {}; they must have one shape", call.op.name,
-                                 str(g.shape()), str(x.shape())));
+  for (const Tensor& g : {call.in[0], call.in[3]}) {
+    if (g.defined() && g.shape() != x.shape())
+      throw ShapeError(fmt::format("{}: the gradient is {}, x is {}; they must have one shape", call.op.name,
+                                   str(g.shape()), str(x.shape())));
+  }
   std::vector<OutputSpec> specs = {{x.shape(), x.dtype()}};
   Shape row = {x.shape().back()};
   if (a.wants_weight) specs.push_back({row, a.weight_dtype});
@@ -67,11 +84,14 @@ struct Normed {
 
 TensorList reference(const OpCall& call) {
   auto a = call.as<Attributes>();
-  DType t = compute_dtype(call.in[0]);
-  Tensor y = Normed(call.in[0].to(t), a.rms, a.eps).value;
-  if (call.in[1].defined()) y = y * call.in[1].to(t);
-  if (!a.rms && call.in[2].defined()) y = y + call.in[2].to(t);
-  return {y.to(call.in[0].dtype())};
+  norm::Inputs in(call);
+  DType t = compute_dtype(in.x);
+  Tensor x = a.adds ? in.x + in.delta : in.x;
+  Tensor y = Normed(x.to(t), a.rms, a.eps).value;
+  if (in.weight.defined()) y = y * in.weight.to(t);
+  if (in.bias.defined()) y = y + in.bias.to(t);
+  y = y.to(in.x.dtype());
+  return a.adds ? TensorList{x, y} : TensorList{y};
 }
 
 TensorList backward_reference(const OpCall& call) {
@@ -83,7 +103,9 @@ TensorList backward_reference(const OpCall& call) {
   Tensor scaled = weight.defined() ? g * weight.to(t) : g;
   Tensor dx = scaled - normed.value * mean(scaled * normed.value, {-1}, true);
   if (!a.rms) dx = dx - mean(scaled, {-1}, true);
-  TensorList out = {(dx * normed.scale).to(given_x.dtype())};
+  dx = dx * normed.scale;
+  if (call.in[3].defined()) dx = dx + call.in[3].to(t);
+  TensorList out = {dx.to(given_x.dtype())};
   Shape row = {x.shape().back()};
   if (a.wants_weight) out.push_back(sum_to(g * normed.value, row).to(a.weight_dtype));
   if (a.wants_bias) out.push_back(sum_to(g, row).to(a.bias_dtype));
@@ -103,16 +125,23 @@ const OpDef kRmsNormBackward = {.name = "rms_norm_backward",
 
 TensorList vjp(const VjpCall& call) {
   auto a = call.as<Attributes>();
-  const Tensor& weight = call.in[1];
-  BackwardAttributes b{a.eps, a.rms, call.needs[1], !a.rms && call.needs[2]};
-  if (b.wants_weight) b.weight_dtype = weight.dtype();
-  if (b.wants_bias) b.bias_dtype = call.in[2].dtype();
-  TensorList found =
-      apply(a.rms ? kRmsNormBackward : kLayerNormBackward, {call.grad[0], call.in[0], weight}, Attrs::of(b));
+  const std::size_t weight = a.adds ? 2 : 1, bias = weight + 1;
+  const Tensor& grad = call.grad.back();
+  const Tensor grad_sum = a.adds ? call.grad[0] : Tensor();
   TensorList grads(call.in.size());
-  grads[0] = found[0];
-  if (b.wants_weight) grads[1] = found[1];
-  if (b.wants_bias) grads[2] = found.back();
+  if (grad.defined()) {
+    BackwardAttributes b{a.eps, a.rms, call.needs[weight], !a.rms && call.needs[bias]};
+    if (b.wants_weight) b.weight_dtype = call.in[weight].dtype();
+    if (b.wants_bias) b.bias_dtype = call.in[bias].dtype();
+    TensorList found = apply(a.rms ? kRmsNormBackward : kLayerNormBackward,
+                             {grad, a.adds ? call.out[0] : call.in[0], call.in[weight], grad_sum}, Attrs::of(b));
+    grads[0] = found[0];
+    if (b.wants_weight) grads[weight] = found[1];
+    if (b.wants_bias) grads[bias] = found.back();
+  } else {
+    grads[0] = grad_sum;
+  }
+  if (a.adds && call.needs[1]) grads[1] = sum_to(grads[0], call.in[1].shape());
   return grads;
 }
 
@@ -130,6 +159,34 @@ const OpDef kRmsNorm = {.name = "rms_norm",
                         .reference = reference,
                         .vjp = vjp,
                         .saved = Saved::inputs};
+// Of x + delta backward needs the sum only, neither of the two.
+const OpDef kAddLayerNorm = {.name = "add_layer_norm",
+                             .infer = infer,
+                             .cpu = norm::forward_cpu,
+                             .vulkan = norm::forward_vulkan,
+                             .reference = reference,
+                             .vjp = vjp,
+                             .saved = Saved::both,
+                             .saved_inputs = 1u << 2,
+                             .saved_outputs = 1u << 0};
+const OpDef kAddRmsNorm = {.name = "add_rms_norm",
+                           .infer = infer,
+                           .cpu = norm::forward_cpu,
+                           .vulkan = norm::forward_vulkan,
+                           .reference = reference,
+                           .vjp = vjp,
+                           .saved = Saved::both,
+                           .saved_inputs = 1u << 2,
+                           .saved_outputs = 1u << 0};
+
+AddedNorm added(const OpDef& op, TensorList in, const Attributes& a) {
+  if (is_floating(in[0].dtype()) && is_floating(in[1].dtype())) {
+    DType t = promote(in[0].dtype(), in[1].dtype());
+    in[0] = in[0].to(t), in[1] = in[1].to(t);
+  }
+  TensorList out = apply(op, in, Attrs::of(a));
+  return {out[0], out[1]};
+}
 
 }  // namespace
 
@@ -139,9 +196,16 @@ Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, dou
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
   return apply1(kRmsNorm, {x, weight}, Attrs::of(Attributes{eps, true}));
 }
+AddedNorm add_layer_norm(const Tensor& x, const Tensor& delta, const Tensor& weight, const Tensor& bias, double eps) {
+  return added(kAddLayerNorm, {x, delta, weight, bias}, {eps, false, true});
+}
+AddedNorm add_rms_norm(const Tensor& x, const Tensor& delta, const Tensor& weight, double eps) {
+  return added(kAddRmsNorm, {x, delta, weight}, {eps, true, true});
+}
 
 std::span<const OpDef* const> ops_in_norm() {
-  static const OpDef* const list[] = {&kLayerNorm, &kRmsNorm, &kLayerNormBackward, &kRmsNormBackward};
+  static const OpDef* const list[] = {&kLayerNorm,  &kRmsNorm,           &kAddLayerNorm,
+                                      &kAddRmsNorm, &kLayerNormBackward, &kRmsNormBackward};
   return list;
 }
 

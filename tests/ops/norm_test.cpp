@@ -62,6 +62,56 @@ TEST(Norm, AgreesWithLoopsOverStridesAndDtypes) {
   }
 }
 
+TEST(AddNorm, AddsAndNormalizesWhatItStored) {
+  for (Device device : devices()) {
+    for (DType t : floats(device)) {
+      for (std::int64_t n : {1, 7, 257, 1031, 5003}) {
+        Tensor x = random_tensor({6, n}, t), w = random_tensor({n}, t, 3), b = random_tensor({n}, t, 4);
+        for (const Tensor& delta : {random_tensor({6, n}, t, 2), random_tensor({3, 2, n}, t, 2).permute({1, 0, 2}),
+                                    random_tensor({n}, t, 2)}) {
+          Tensor wide = delta.dim() == 3 ? x.reshape({2, 3, n}) : x, sum = wide + delta;
+          AddedNorm layer = add_layer_norm(wide.to(device), delta.to(kCPU).to(device), w.to(device), b.to(device));
+          EXPECT_EQ(layer.sum.to_vector<double>(), sum.to_vector<double>());
+          expect_close(layer.normed, expected(sum, w, b, false, 1e-5), unit(t), 2 * unit(t), device.str());
+          AddedNorm rms = add_rms_norm(wide.to(device), delta.to(device), w.to(device));
+          EXPECT_EQ(rms.sum.to_vector<double>(), sum.to_vector<double>());
+          expect_close(rms.normed, expected(sum, w, {}, true, 1e-6), unit(t), 2 * unit(t), device.str());
+        }
+      }
+    }
+  }
+}
+
+TEST(AddNorm, GivesBothTermsTheGradientOfTheirSum) {
+  for (Device device : devices()) {
+    Tensor x = random_tensor({4, 67}, f32).to(device), delta = random_tensor({4, 67}, f32, 2).to(device);
+    Tensor w = random_tensor({67}, f32, 3).to(device), b = random_tensor({67}, f32, 4).to(device);
+    Tensor g_sum = random_tensor({4, 67}, f32, 5).to(device), g = random_tensor({4, 67}, f32, 6).to(device);
+    TensorList leaves = {x.clone(), delta.clone(), w.clone(), b.clone()}, same = {x.clone(), delta.clone(), w, b};
+    for (Tensor& v : leaves) v.requires_grad_();
+    for (Tensor& v : same) v = v.detach().clone().requires_grad_();
+    auto [sum, normed] = add_layer_norm(leaves[0], leaves[1], leaves[2], leaves[3]);
+    TensorList found = autograd::grad(TensorList{sum, normed}, leaves, TensorList{g_sum, g});
+    Tensor apart = same[0] + same[1];
+    TensorList wanted =
+        autograd::grad(TensorList{apart, layer_norm(apart, same[2], same[3])}, same, TensorList{g_sum, g});
+    EXPECT_EQ(found[0].to_vector<float>(), found[1].to_vector<float>());
+    for (std::size_t i = 0; i < 4; ++i) expect_close(found[i], wanted[i].to_vector<double>(), 1e-6, 1e-6);
+  }
+}
+
+TEST(AddNorm, KeepsTheSumForBackwardAndNeitherTerm) {
+  Tensor leaf = random_tensor({4, 7}, f32).requires_grad_();
+  Tensor x = leaf * 2.0, delta = leaf * 3.0;
+  std::weak_ptr<Storage> of_x = x.storage(), of_delta = delta.storage();
+  Tensor y = add_layer_norm(x, delta, {}, {}).normed;
+  x = delta = Tensor();
+  EXPECT_TRUE(of_x.expired());
+  EXPECT_TRUE(of_delta.expired());
+  y.backward(ones_like(y));
+  EXPECT_TRUE(leaf.grad().defined());
+}
+
 TEST(Norm, KeepsDigitsWhereTheMeanIsLarge) {
   Tensor x = random_tensor({3, 512}, f32, 1, 4096, 4097);
   std::vector<double> want = expected(x, {}, {}, false, 1e-5);
@@ -84,6 +134,11 @@ TEST(Norm, SaysWhatIsWrong) {
   EXPECT_THROW(layer_norm(x, {}, zeros({1, 4})), ShapeError);
   EXPECT_THROW(rms_norm(scalar(1), {}), ShapeError);
   EXPECT_THROW(rms_norm(x.to(i32), {}), DtypeError);
+  EXPECT_THROW(add_layer_norm(x, zeros({4, 4}), {}, {}), ShapeError);
+  EXPECT_THROW(add_layer_norm(x, zeros({1, 4}), {}, {}), ShapeError);
+  EXPECT_THROW(add_rms_norm(x, zeros({2, 3, 4}), {}), ShapeError);
+  EXPECT_THROW(add_rms_norm(x, scalar(1), {}), ShapeError);
+  EXPECT_THROW(add_layer_norm(x, zeros({3, 4}).to(i32), {}, {}), DtypeError);
 }
 
 TEST(Norm, GradientsAgreeWithDifferences) {
