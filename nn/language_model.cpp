@@ -35,9 +35,10 @@ Tensor LanguageModel::forward(const Tensor& tokens) const {
     throw ShapeError(
         fmt::format("LanguageModel: tokens {} must be [B, T] with T at most {}", str(tokens.shape()), config.seq));
   }
-  Tensor x = dropout(wte(tokens) + wpe.weight.slice(0, 0, tokens.size(1)));
-  for (const TransformerBlock& block : blocks) x = block(x);
-  return linear(norm(x), wte.weight);
+  Residual x{wte(tokens), wpe.weight.slice(0, 0, tokens.size(1))};
+  if (config.dropout > 0) x = {dropout(x.sum())};  // of the sum: the first norm comes too late for it
+  for (const TransformerBlock& block : blocks) x = block.forward(x);
+  return linear(norm.forward(x).normed, wte.weight);
 }
 
 Tensor LanguageModel::loss(const Tensor& tokens, const Tensor& targets) const {

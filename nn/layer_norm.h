@@ -1,6 +1,7 @@
 #pragma once
 
 #include <etna/nn/module.h>
+#include <etna/nn/residual.h>
 
 namespace etna::nn {
 
@@ -11,6 +12,8 @@ class LayerNorm : public UnaryModule {
   explicit LayerNorm(std::int64_t dim, double eps = 1e-5);
   /// @param x [..., dim] @return [..., dim]
   Tensor forward(const Tensor& x) const override;
+  /// The stream with what was pending, and the norm of that. Both are [..., dim].
+  AddedNorm forward(const Residual& r) const;
 
   Tensor weight, bias;
   double eps;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <etna/nn/module.h>
+#include <etna/nn/residual.h>
 
 namespace etna::nn {
 
@@ -10,6 +11,8 @@ class RMSNorm : public UnaryModule {
   explicit RMSNorm(std::int64_t dim, double eps = 1e-6);
   /// @param x [..., dim] @return [..., dim]
   Tensor forward(const Tensor& x) const override;
+  /// The stream with what was pending, and the norm of that. Both are [..., dim].
+  AddedNorm forward(const Residual& r) const;
 
   Tensor weight;
   double eps;

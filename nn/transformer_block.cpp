@@ -12,9 +12,12 @@ TransformerBlock::TransformerBlock(std::int64_t dim, std::int64_t heads, std::in
   register_module("", ffn);
 }
 
-Tensor TransformerBlock::forward(const Tensor& x) const {
-  Tensor y = x + attention(norm1(x));
-  return y + ffn(norm2(y));
+Tensor TransformerBlock::forward(const Tensor& x) const { return forward(Residual{x}).sum(); }
+
+Residual TransformerBlock::forward(const Residual& r) const {
+  auto [x, normed1] = norm1.forward(r);
+  auto [y, normed2] = norm2.forward(Residual{x, attention(normed1)});
+  return {y, ffn(normed2)};
 }
 
 }  // namespace etna::nn

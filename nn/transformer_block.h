@@ -14,6 +14,8 @@ class TransformerBlock : public UnaryModule {
   TransformerBlock(std::int64_t dim, std::int64_t heads, std::int64_t hidden, AttentionOptions options = {});
   /// @param x [..., T, dim] @return [..., T, dim]
   Tensor forward(const Tensor& x) const override;
+  /// The same of a stream, leaving what ffn gives pending: in a row of blocks each addition is part of the norm behind it.
+  Residual forward(const Residual& r) const;
 
   LayerNorm norm1;
   MultiHeadAttention attention;
