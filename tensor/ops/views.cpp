@@ -105,6 +105,7 @@ Tensor slice_view(const Tensor& x, const SliceAttrs& s) {
 TensorList slice_direct(const OpCall& call) { return {slice_view(call.in[0], call.as<SliceAttrs>())}; }
 Tensor slice_backward(const Tensor& g, const Shape& shape, const SliceAttrs& slice);
 TensorList slice_vjp(const VjpCall& call) {
+  if (call.grad[0].shape() == call.in[0].shape()) return {call.grad[0]};  // all was taken
   return {slice_backward(call.grad[0], call.in[0].shape(), call.as<SliceAttrs>())};
 }
 const OpDef kSlice = {.name = "slice", .vjp = slice_vjp, .direct = slice_direct};
