@@ -34,6 +34,8 @@ void accumulate(Tensor& into, bool& owned, const Tensor& grad, bool create_graph
   }
 }
 
+bool is_shared(const Tensor& grad) { return grad.impl_ptr().use_count() > 1 || grad.storage().use_count() > 1; }
+
 void check_finite(const Node& node, const TensorList& grads) {
   for (std::size_t i = 0; i < grads.size(); ++i) {
     if (!grads[i].defined()) continue;
@@ -120,7 +122,8 @@ Node::~Node() {
   }
 }
 
-TensorList run_node(const std::shared_ptr<Node>& shared, std::span<const Tensor> grads, bool create_graph) {
+TensorList run_node(const std::shared_ptr<Node>& shared, std::span<const Tensor> grads, bool create_graph,
+                    Tensor* gathered) {
   Node& node = *shared;
   if (node.freed) {
     throw GradError(
@@ -154,7 +157,10 @@ TensorList run_node(const std::shared_ptr<Node>& shared, std::span<const Tensor>
     out.push_back(y);
   }
   if (node.op->vjp == nullptr) return through_reference(node, in, grads, create_graph);
-  return node.op->vjp({*node.op, in, out, grads, node.attrs, node.needs});
+  const VjpCall call{*node.op, in, out, grads, node.attrs, node.needs};
+  if (gathered != nullptr && node.op->vjp_into != nullptr && node.op->vjp_into(call, *gathered))
+    return TensorList(in.size());
+  return node.op->vjp(call);
 }
 
 TensorList run_backward(std::span<const Tensor> roots, std::span<const Tensor> root_grads,
@@ -204,6 +210,17 @@ TensorList run_backward(std::span<const Tensor> roots, std::span<const Tensor> r
     p.owned[k] = owned;
   };
 
+  // What the leaf that is a node's only input to want a gradient has so far, where nobody else sees it.
+  auto gathered_by = [&](const Node& node) -> Tensor* {
+    bool alone = !node.edges.empty() && node.edges[0].leaf.defined() &&
+                 std::count(node.needs.begin(), node.needs.end(), true) == 1;
+    if (!alone || create_graph || anomaly_mode) return nullptr;
+    auto found = leaf_index.find(node.edges[0].leaf.impl());
+    if (found == leaf_index.end()) return nullptr;
+    Tensor& grad = leaves[found->second].grad;
+    return is_shared(grad) ? nullptr : &grad;
+  };
+
   GradMode mode(create_graph);
   bool any = false;
   for (std::size_t i = 0; i < roots.size(); ++i) {
@@ -230,7 +247,7 @@ TensorList run_backward(std::span<const Tensor> roots, std::span<const Tensor> r
       }
     }
     if (node->sequence <= lowest) continue;
-    TensorList grads = run_node(node, arrived.grads, create_graph);
+    TensorList grads = run_node(node, arrived.grads, create_graph, gathered_by(*node));
     if (anomaly_mode) check_finite(*node, grads);
     for (std::size_t i = 0; i < grads.size(); ++i) {
       if (!node->needs[i] || !grads[i].defined()) continue;
@@ -258,7 +275,7 @@ TensorList run_backward(std::span<const Tensor> roots, std::span<const Tensor> r
     recording::note_gradient(leaf.leaf, recording::Touch::read);
     if (!meta.grad.defined()) {
       // A gradient handed on unchanged may be shared with another leaf; .grad() must be the leaf's own to be scaled in place.
-      bool shared = !leaf.owned && (leaf.grad.impl_ptr().use_count() > 1 || leaf.grad.storage().use_count() > 1);
+      bool shared = !leaf.owned && is_shared(leaf.grad);
       meta.grad = create_graph || !shared ? leaf.grad : leaf.grad.clone();
       if (!create_graph) meta.grad = meta.grad.contiguous();
     } else if (create_graph) {

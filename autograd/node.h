@@ -56,7 +56,9 @@ struct Node {
 };
 
 /// Gradients of a node's inputs.
-TensorList run_node(const std::shared_ptr<Node>& node, std::span<const Tensor> grads, bool create_graph);
+/// @param gathered null, or what others gave input 0 so far, which may be written: an op may add its own to that instead
+TensorList run_node(const std::shared_ptr<Node>& node, std::span<const Tensor> grads, bool create_graph,
+                    Tensor* gathered = nullptr);
 
 /// The edge that leads to where a tensor's gradient belongs.
 Edge edge_to(const Tensor& tensor);

@@ -10,7 +10,7 @@
 namespace etna::nn {
 
 /// Modules of one type (or a common base), named by their position.
-///     for (const TransformerBlock& block : blocks) x = block(x);
+///     for (const TransformerBlock& block : blocks) x = block.forward(x);
 template <typename M>
 class ModuleList : public Module {
  public:

@@ -1,6 +1,6 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// The gradient of embedding, without atomics and with one order of addition. Three steps, of which the last two are bytes-bound:
+// The gradient of embedding, alone or added to a table that is there, without atomics and with one order of addition. Three steps, of which the last two are bytes-bound:
 //
 // embedding_rank sorts the tokens by the row they chose: a token's place is the number of tokens with a smaller row, or with its row
 // and an earlier position. All pairs are compared, from shared memory: 16384 tokens make 2.7e8 integer comparisons, less than the
@@ -65,12 +65,15 @@ void main() {
 
 #else
 
+layout(constant_id = 2) const uint ADDS = 0;
+
 layout(push_constant, scalar) uniform Push {
   uvec2 y, grad, partial, order, keys;
   uint count, width;
 } p;
 
 uint key_at(uint place) { return uint(BufferI32(p.keys).v[place]); }
+void give(uint at, float sum) { store_float(p.y, at, DTYPE, ADDS != 0 ? load_float(p.y, at, DTYPE) + sum : sum); }
 // The run at the start of a segment came in from the one before.
 bool comes_in(uint segment) { return segment > 0 && key_at(segment * SEGMENT) == key_at(segment * SEGMENT - 1); }
 
@@ -99,7 +102,7 @@ void main() {
     if (continued || goes_on) {
       BufferF32(p.partial).v[(2 * segment + (continued ? 0 : 1)) * p.width + column] = sum;
     } else {
-      store_float(p.y, key * p.width + column, DTYPE, sum);
+      give(key * p.width + column, sum);
     }
   }
 }
@@ -119,7 +122,7 @@ void main() {
     for (uint s = first + 1; s * SEGMENT < p.count && key_at(s * SEGMENT) == key; ++s) {
       sum += BufferF32(p.partial).v[2 * s * p.width + column];
     }
-    store_float(p.y, key * p.width + column, DTYPE, sum);
+    give(key * p.width + column, sum);
   }
 }
 #endif

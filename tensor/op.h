@@ -96,6 +96,9 @@ struct OpDef {
   /// Gradients of the inputs, by public ops only; undefined where not wanted. Null: differentiate the reference, or, where
   /// there is none either, not differentiable.
   TensorList (*vjp)(const VjpCall&) = nullptr;
+  /// Instead of vjp, where input 0 alone wants a gradient and has gathered some already: adds its gradient to `sum`, in place.
+  /// False where it cannot. For gradients that are mostly zeros.
+  bool (*vjp_into)(const VjpCall&, Tensor& sum) = nullptr;
   Saved saved = Saved::none;
   /// Of the inputs and outputs that `saved` names, those that backward does need: bit i for the i-th.
   std::uint32_t saved_inputs = ~0u, saved_outputs = ~0u;

@@ -122,6 +122,9 @@ Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction = Red
 Tensor embedding(const Tensor& weight, const Tensor& index);
 /// Its gradient: rows of `grad` [..., D] added up where `index` [...] put them, in order. @return [rows, D]
 Tensor embedding_backward(const Tensor& grad, const Tensor& index, std::int64_t rows);
+/// The same added to what is there: table[index[i]] += source[i]. In place, contiguous, and not recorded.
+/// @param table [rows, D] @param source [..., D] of its dtype
+void index_add_(const Tensor& table, const Tensor& index, const Tensor& source);
 Tensor cat(const std::vector<Tensor>& tensors, std::int64_t dim = 0);
 Tensor stack(const std::vector<Tensor>& tensors, std::int64_t dim = 0);
 /// @param index [K] i64 or i32

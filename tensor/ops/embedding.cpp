@@ -10,7 +10,7 @@
 #include <etna/tensor/ops.h>
 #include <etna/tensor/vulkan.h>
 
-// Rows of a table, and the table's gradient: the gradients of equal indices are added in the order of their positions,
+// Rows of a table, and the table's gradient, alone or added to what is there: the gradients of equal indices are added in the order of their positions,
 // in an order that depends on the index alone, so that the bits never vary.
 namespace etna {
 namespace {
@@ -50,36 +50,66 @@ TensorList vjp(const VjpCall& call) {
   return {call.needs[0] ? embedding_backward(call.grad[0], call.in[1], call.in[0].size(0)) : Tensor(), Tensor()};
 }
 
+/// A table that serves as the output layer too has a gradient of all rows by now.
+bool vjp_into(const VjpCall& call, Tensor& sum) {
+  if (sum.dtype() != call.grad[0].dtype() || !sum.is_contiguous()) return false;
+  index_add_(sum, call.in[1], call.grad[0]);
+  return true;
+}
+
 const OpDef kEmbedding = {.name = "embedding",
                           .infer = infer,
                           .cpu = cpu,
                           .vulkan = vulkan,
                           .reference = reference,
                           .vjp = vjp,
+                          .vjp_into = vjp_into,
                           .saved = Saved::inputs};
 
-std::vector<OutputSpec> infer_backward(const OpCall& call) {
-  const Tensor &grad = call.in[0], &index = call.in[1];
-  rows::check_index_dtype("embedding_backward", index);
+void check_gradient(const OpCall& call, const Tensor& grad, const Tensor& index, std::int64_t table_rows) {
+  rows::check_index_dtype(call.op.name, index);
   if (!is_floating(grad.dtype())) {
-    throw DtypeError(fmt::format("embedding_backward: the gradient is {}, it must be floating", name(grad.dtype())));
+    throw DtypeError(fmt::format("{}: the gradient is {}, it must be floating", call.op.name, name(grad.dtype())));
   }
   Shape wanted = index.shape();
   wanted.push_back(grad.dim() > 0 ? grad.size(-1) : 1);
-  std::int64_t table_rows = call.as<BackwardAttrs>().rows;
   if (grad.shape() != wanted || table_rows < 0 || (table_rows == 0 && index.numel() > 0)) {
     throw ShapeError(
-        fmt::format("embedding_backward: a gradient {} does not belong to an index {} into {} rows; it must be the "
-                    "index's shape and a width",
-                    str(grad.shape()), str(index.shape()), table_rows));
+        fmt::format("{}: a gradient {} does not belong to an index {} into {} rows; it must be the index's shape and a "
+                    "width",
+                    call.op.name, str(grad.shape()), str(index.shape()), table_rows));
   }
+}
+
+std::vector<OutputSpec> infer_backward(const OpCall& call) {
+  const Tensor& grad = call.in[0];
+  std::int64_t table_rows = call.as<BackwardAttrs>().rows;
+  check_gradient(call, grad, call.in[1], table_rows);
   return {{Shape{table_rows, grad.size(-1)}, grad.dtype()}};
 }
 
+std::vector<OutputSpec> infer_add(const OpCall& call) {
+  const Tensor &source = call.in[0], &table = call.in[2];
+  check_gradient(call, source, call.in[1], table.dim() > 0 ? table.size(0) : 0);
+  if (table.dim() != 2 || table.size(1) != source.size(-1) || table.dtype() != source.dtype() ||
+      !table.is_contiguous()) {
+    throw ShapeError(fmt::format("{}: the table is {} {}, it must be contiguous and [rows, {}] of {}", call.op.name,
+                                 name(table.dtype()), str(table.shape()), source.size(-1), name(source.dtype())));
+  }
+  return {{table.shape(), table.dtype(), 2}};
+}
+
 /// Adds up, for each row of the table, the gradients of the positions that chose it.
+/// @param adds to what the rows hold
 template <typename T>
 void sum_rows(const Tensor& grad, std::span<const std::int64_t> begin, std::span<const std::int64_t> order,
-              const Tensor& y) {
+              const Tensor& y, bool adds) {
+  auto wide = [](T value) {
+    if constexpr (sizeof(T) == 2)
+      return static_cast<double>(static_cast<float>(value));
+    else
+      return static_cast<double>(value);
+  };
   std::int64_t width = y.size(1);
   const T* g = grad.data<T>();
   T* out = y.data<T>();
@@ -91,19 +121,16 @@ void sum_rows(const Tensor& grad, std::span<const std::int64_t> begin, std::span
                                                     static_cast<std::size_t>(begin[static_cast<std::size_t>(v) + 1] -
                                                                              begin[static_cast<std::size_t>(v)]));
                         T* row = out + v * width;
-                        if (chosen.size() == 1) {
+                        if (adds && chosen.empty()) continue;
+                        if (!adds && chosen.size() == 1) {
                           std::copy_n(g + chosen[0] * width, width, row);
                           continue;
                         }
-                        std::fill(sums.begin(), sums.end(), 0.0);
+                        for (std::int64_t c = 0; c < width; ++c)
+                          sums[static_cast<std::size_t>(c)] = adds ? wide(row[c]) : 0.0;
                         for (std::int64_t position : chosen) {
                           const T* from = g + position * width;
-                          for (std::int64_t c = 0; c < width; ++c) {
-                            if constexpr (sizeof(T) == 2)
-                              sums[static_cast<std::size_t>(c)] += static_cast<double>(static_cast<float>(from[c]));
-                            else
-                              sums[static_cast<std::size_t>(c)] += static_cast<double>(from[c]);
-                          }
+                          for (std::int64_t c = 0; c < width; ++c) sums[static_cast<std::size_t>(c)] += wide(from[c]);
                         }
                         for (std::int64_t c = 0; c < width; ++c) {
                           if constexpr (sizeof(T) == 2)
@@ -116,10 +143,10 @@ void sum_rows(const Tensor& grad, std::span<const std::int64_t> begin, std::span
 }
 
 /// Sorts positions by index with a stable counting sort, then sums each row by itself.
-void cpu_backward(const OpCall& call, std::span<Tensor> out) {
+void cpu_sum(const OpCall& call, Tensor& y, bool adds) {
   Tensor grad = call.in[0].contiguous();
-  std::int64_t table_rows = out[0].size(0);
-  Tensor index = rows::checked_index("embedding_backward", call.in[1], table_rows);
+  std::int64_t table_rows = y.size(0);
+  Tensor index = rows::checked_index(call.op.name, call.in[1], table_rows);
   std::span chosen(index.data<std::int64_t>(), static_cast<std::size_t>(index.numel()));
   std::vector<std::int64_t> begin(static_cast<std::size_t>(table_rows) + 1), order(chosen.size());
   for (std::int64_t v : chosen) ++begin[static_cast<std::size_t>(v) + 1];
@@ -130,19 +157,22 @@ void cpu_backward(const OpCall& call, std::span<Tensor> out) {
   }
   switch (grad.dtype()) {
     case f64:
-      sum_rows<double>(grad, begin, order, out[0]);
+      sum_rows<double>(grad, begin, order, y, adds);
       break;
     case f32:
-      sum_rows<float>(grad, begin, order, out[0]);
+      sum_rows<float>(grad, begin, order, y, adds);
       break;
     case f16:
-      sum_rows<Half>(grad, begin, order, out[0]);
+      sum_rows<Half>(grad, begin, order, y, adds);
       break;
     default:
-      sum_rows<BFloat16>(grad, begin, order, out[0]);
+      sum_rows<BFloat16>(grad, begin, order, y, adds);
       break;
   }
 }
+
+void cpu_backward(const OpCall& call, std::span<Tensor> out) { cpu_sum(call, out[0], false); }
+void cpu_add(const OpCall& call, std::span<Tensor> out) { cpu_sum(call, out[0], true); }
 
 struct RankPush {
   vulkan::Word64 index, order, keys;
@@ -154,12 +184,11 @@ struct SumPush {
 };
 
 /// The steps are told in shaders/embedding.comp.
-bool vulkan_backward(const OpCall& call, std::span<Tensor> out) {
+bool vulkan_sum(const OpCall& call, Tensor& y, bool adds) {
   constexpr std::int64_t tokens_a_group = 32, segment = 32;
-  Tensor& y = out[0];
   if (y.dtype() == f64) return false;
   if (y.numel() == 0) return true;
-  y.zero_();
+  if (!adds) y.zero_();
   Tensor grad = call.in[0].contiguous(), index = call.in[1].contiguous();
   std::int64_t count = index.numel(), width = y.size(1);
   if (count == 0) return true;
@@ -179,14 +208,17 @@ bool vulkan_backward(const OpCall& call, std::span<Tensor> out) {
     g[2] = (vulkan::word(width) + 4 * threads - 1) / (4 * threads);
     return g;
   };
-  vulkan::launch(shaders::embedding_sum, call, {threads, vulkan::word(y.dtype())}, push, grid(count),
-                 {&grad, &order, &keys}, {&y, &partial});
+  std::uint32_t t = vulkan::word(y.dtype()), add = vulkan::word(adds);
+  vulkan::launch(shaders::embedding_sum, call, {threads, t, add}, push, grid(count), {&grad, &order, &keys},
+                 {&y, &partial});
   if (segments > 1) {
-    vulkan::launch(shaders::embedding_merge, call, {threads, vulkan::word(y.dtype())}, push, grid(segments - 1),
-                   {&partial, &keys}, {&y});
+    vulkan::launch(shaders::embedding_merge, call, {threads, t, add}, push, grid(segments - 1), {&partial, &keys},
+                   {&y});
   }
   return true;
 }
+bool vulkan_backward(const OpCall& call, std::span<Tensor> out) { return vulkan_sum(call, out[0], false); }
+bool vulkan_add(const OpCall& call, std::span<Tensor> out) { return vulkan_sum(call, out[0], true); }
 
 TensorList reference_backward(const OpCall& call) {
   const Tensor &grad = call.in[0], &index = call.in[1];
@@ -207,6 +239,15 @@ const OpDef kEmbeddingBackward = {.name = "embedding_backward",
                                   .vjp = vjp_backward,
                                   .saved = Saved::inputs};
 
+TensorList reference_add(const OpCall& call) {
+  const Tensor &source = call.in[0], &index = call.in[1], &table = call.in[2];
+  std::int64_t count = index.numel(), width = table.size(1);
+  return {scatter_add(table, 0, index.reshape({count, 1}).expand({count, width}), source.reshape({count, width}))};
+}
+
+const OpDef kIndexAdd = {
+    .name = "index_add_", .infer = infer_add, .cpu = cpu_add, .vulkan = vulkan_add, .reference = reference_add};
+
 }  // namespace
 
 Tensor embedding(const Tensor& weight, const Tensor& index) { return apply1(kEmbedding, {weight, index}); }
@@ -215,8 +256,13 @@ Tensor embedding_backward(const Tensor& grad, const Tensor& index, std::int64_t 
   return apply1(kEmbeddingBackward, {grad, index}, Attrs::of(BackwardAttrs{table_rows}));
 }
 
+void index_add_(const Tensor& table, const Tensor& index, const Tensor& source) {
+  GradMode off(false);
+  apply1(kIndexAdd, {source, index, table});
+}
+
 std::span<const OpDef* const> ops_in_embedding() {
-  static const OpDef* const list[] = {&kEmbedding, &kEmbeddingBackward};
+  static const OpDef* const list[] = {&kEmbedding, &kEmbeddingBackward, &kIndexAdd};
   return list;
 }
 

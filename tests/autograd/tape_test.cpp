@@ -199,6 +199,34 @@ TEST(Tape, RefusesToWriteIntoWhatIsBeingDifferentiated) {
   EXPECT_THAT([&] { x.zero_(); }, ThrowsMessage<GradError>(HasSubstr("requires grad")));
 }
 
+TEST(Tape, AddsTheGradientOfATiedTableToWhatItHasGathered) {
+  Tensor x = leaf({1, -2, 3, 0.5, 2, -1}).detach().reshape({2, 3}), index = from_vector<std::int64_t>({3, 1, 3, 0});
+  auto loss = [&](const Tensor& table, const Tensor& output) {
+    Tensor first = sum(square(embedding(table, index)));  // recorded first, so differentiated last
+    return first + sum(square(linear(x, output)));
+  };
+  auto draw = [] {
+    return leaf({1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3}).detach().reshape({4, 3}).clone().requires_grad_();
+  };
+  Tensor tied = draw(), table = draw(), output = draw();
+  int added = 0;
+  ApplyProbe probe{.seen = [&](const OpDef& op) { added += std::string_view(op.name) == "index_add_"; }};
+  set_apply_probe(&probe);
+  loss(tied, tied).backward();
+  set_apply_probe(nullptr);
+  loss(table, output).backward();
+  EXPECT_EQ(added, 1);
+  EXPECT_EQ(values(tied.grad()), values(table.grad() + output.grad()));
+}
+
+TEST(Tape, AddsToNoGradientThatOthersSee) {
+  Tensor table = leaf({1, 2, 3, 4}).detach().reshape({2, 2}).requires_grad_();
+  Tensor index = from_vector<std::int64_t>({1, 1}), seed = ones({2, 2}, {f64});
+  (embedding(table, index) + table).backward(seed);
+  EXPECT_THAT(values(seed), ElementsAre(1, 1, 1, 1));
+  EXPECT_THAT(values(table.grad()), ElementsAre(1, 1, 3, 3));
+}
+
 TEST(Tape, GoesThroughAHundredThousandOpsWithoutDeepRecursion) {
   Tensor x = leaf({1});
   Tensor y = x;

@@ -8,6 +8,19 @@ std::vector<Sample> samples_in_embedding() {
   auto table = [](std::int64_t size) {
     return [=](const TensorList& in) { return embedding_backward(in[0], in[1], size); };
   };
+  auto added = [](const char* name, Shape source, Shape index, std::int64_t size, DType t = i64) {
+    Shape table = {size, source.back()};
+    return Sample("index_add_", name)
+        .in(table)
+        .in(source)
+        .index(index, 0, static_cast<double>(size), t)
+        .gradients(Gradients::none)
+        .calls([](const TensorList& in) {
+          Tensor y = in[0].clone();
+          index_add_(y, in[2], in[1]);
+          return y;
+        });
+  };
   auto of_table = [](const char* name) { return Sample("embedding", name); };
   auto of_gradient = [](const char* name) { return Sample("embedding_backward", name); };
   return {
@@ -25,6 +38,13 @@ std::vector<Sample> samples_in_embedding() {
       of_gradient("no tokens").in({0, 5}).index({0}, 0, 4).calls(table(4)),
       of_gradient("prime").in({1031, 37}).index({1031}, 0, 53).calls(table(53)).gradients(Gradients::first),
       of_gradient("wide").in({37, 1031}).index({37}, 0, 5).calls(table(5)).gradients(Gradients::first),
+      added("a sentence", {4, 5}, {4}, 11),
+      added("a batch", {2, 3, 5}, {2, 3}, 13, i32),
+      added("repeated rows", {70, 3}, {70}, 2),
+      added("one token", {5}, {}, 4),
+      added("no tokens", {0, 5}, {0}, 4),
+      added("prime", {1031, 37}, {1031}, 53),
+      added("wide", {37, 1031}, {37}, 5),
   };
 }
 
