@@ -100,8 +100,10 @@ bool vulkan(const OpCall& call, std::span<Tensor> out) {
   bool columns = plan.columns();
   std::int64_t lanes = lanes_for(plan.outputs, plan.length, columns, can);
   std::int64_t groups = (plan.outputs * lanes + kThreads - 1) / kThreads;
-  // Enough workgroups to fill the device, but sixteen elements a thread at least.
+  // Enough workgroups to fill the device, but sixteen elements a thread at least; fewer than four pieces are not worth a barrier
+  // and a second dispatch.
   std::int64_t wanted = std::int64_t{8} * can.compute_units / groups, useful = plan.length / (lanes * 16);
+  if (useful < 4) useful = 1;
   std::int64_t pieces = std::clamp<std::int64_t>(std::min(wanted, useful), 1, 1024);
 
   Push push{};
