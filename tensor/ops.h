@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <tuple>
@@ -133,6 +134,11 @@ Tensor index_select(const Tensor& x, std::int64_t dim, const Tensor& index);
 Tensor gather(const Tensor& x, std::int64_t dim, const Tensor& index);
 /// A copy of x with out[index[i][j]][j] += source[i][j] for dim 0; equal indices add up in order, so the bits do not vary.
 Tensor scatter_add(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& source);
+/// Columns [start(), start() + length) of a matrix, copied bit for bit. `start` is asked now and again at every replay of a captured
+/// step, so that a step can walk through a tensor that stays where it is. Not differentiable.
+/// @param x [R, N], any dtype @return [R, length]
+/// @throws ShapeError for a length outside [1, N] or a start outside [0, N - length]; from a replay, too, before anything of it runs.
+Tensor window(const Tensor& x, const std::function<std::int64_t()>& start, std::int64_t length);
 
 // ---- random: Philox4x32-10 (Salmon et al. 2011), the same bits on every device
 /// Sets the process's seed and its offset to 0.
