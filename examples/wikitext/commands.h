@@ -23,6 +23,7 @@ struct TrainOptions {
   std::uint64_t seed = 1;
   bool evaluate = true;
   bool eager = false;
+  bool resident = false;
   bool profile = false, profile_exact = false;
   std::string trace;  ///< --trace
   std::int64_t profile_steps = 20;
@@ -44,6 +45,7 @@ struct CompareOptions {
   std::string preset = "tiny", json;
   std::int64_t steps = 20, batch = 0;
   std::uint64_t seed = 1;
+  bool resident = false;
 };
 
 int run_train(const TrainOptions& options);

@@ -26,6 +26,7 @@ void add_data_options(CLI::App& app, wikitext::DataOptions& data) {
   app.add_option("--text", data.text, "any UTF-8 text file instead")->excludes(folder);
 }
 
+constexpr const char* kResidentHelp = "upload the corpus once and cut batches from it on the device";
 constexpr const char* kDeviceHelp = "auto, cpu, vulkan or vulkan:N (default: $ETNA_DEVICE, else auto)";
 
 }  // namespace
@@ -55,6 +56,7 @@ int main(int argc, char** argv) {
       ->check(CLI::PositiveNumber);
   train_command->add_option("--lr", train.lr, "peak learning rate (default: the preset's)")->check(CLI::PositiveNumber);
   train_command->add_flag("--eager", train.eager, "run op by op instead of replaying a recorded step");
+  train_command->add_flag("--resident", train.resident, kResidentHelp);
   train_command->add_option("--seed", train.seed, "of the weights")->capture_default_str();
   train_command->add_option("--out", train.out, "folder for checkpoint, summary.json and metrics.csv");
   train_command->add_option("--json", train.json, "also write the summary to this file");
@@ -112,6 +114,7 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   compare_command->add_option("--batch", compare.batch, "sequences a step (default: the preset's)")
       ->check(CLI::PositiveNumber);
+  compare_command->add_flag("--resident", compare.resident, kResidentHelp);
   compare_command->add_option("--seed", compare.seed, "of the weights")->capture_default_str();
   compare_command->add_option("--json", compare.json, "also write every run to this file");
   compare_command->callback([&] { code = run_compare(compare); });

@@ -49,6 +49,7 @@ History train_on(Device device, bool captured, const CompareOptions& options, co
                 .lr = preset.lr,
                 .log_every = std::max<std::int64_t>(1, options.steps / 20),
                 .captured = captured,
+                .resident = options.resident,
                 .profiler = &profiler};
   auto quiet = [](std::int64_t, std::int64_t, double, double) {};
   fmt::print("training {} steps on {}, {} ...\n", options.steps, device.str(), captured ? "captured" : "op by op");

@@ -68,6 +68,7 @@ int run_train(const TrainOptions& options) {
                 .steps = options.steps,
                 .lr = options.lr > 0 ? options.lr : preset.lr,
                 .captured = !options.eager,
+                .resident = options.resident,
                 .profiler = &profiler};
   if (recipe.epochs == 0 && recipe.steps == 0) {
     recipe.steps = preset.steps;

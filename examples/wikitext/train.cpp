@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -95,8 +96,12 @@ History train(nn::LanguageModel& model, std::span<const std::int32_t> ids, const
   profile::StepProfiler& profiler = recipe.profiler != nullptr ? *recipe.profiler : unprofiled;
 
   Tensor epoch_loss = zeros({}, {f32, device});
-  auto train_step = [&](const Tensor& x, const Tensor& y) {
-    Tensor loss = model.loss(x, y);
+  std::optional<data::ResidentBatches> resident;
+  if (recipe.resident) resident.emplace(streams, device);
+  // Takes x and y, or nothing where they are cut on the device.
+  auto train_step = [&](const auto&... uploaded) {
+    data::Batch batch = resident ? resident->next() : data::Batch{uploaded...};
+    Tensor loss = model.loss(batch.x, batch.y);
     loss.backward();
     optim::clip_grad_norm_(parameters, 1.0);
     optimizer.step();
@@ -113,10 +118,17 @@ History train(nn::LanguageModel& model, std::span<const std::int32_t> ids, const
   while (step < total) {
     double epoch_start = meter.seconds();
     epoch_loss.zero_();
-    for (const data::Batch& batch : data::BatchLoader(streams)) {
+    std::optional<data::BatchLoader> loader;
+    if (!resident) loader.emplace(streams);
+    for (std::int64_t in_epoch = 0; in_epoch < streams.steps(); ++in_epoch) {
+      data::Batch batch = loader ? *loader->next() : data::Batch{};
       profile::Scope scope = profiler.step();
-      Tensor loss =
-          recipe.captured ? replayed_step(batch.x, batch.y) : train_step(batch.x.to(device), batch.y.to(device));
+      Tensor loss;
+      if (resident) {
+        loss = recipe.captured ? replayed_step() : train_step();
+      } else {
+        loss = recipe.captured ? replayed_step(batch.x, batch.y) : train_step(batch.x.to(device), batch.y.to(device));
+      }
       ++step;
       if (step == 1 || step % recipe.log_every == 0 || step == total) meter.look(step, loss);
       if (step == total) break;

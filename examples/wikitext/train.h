@@ -17,8 +17,9 @@ struct Recipe {
   std::int64_t epochs = 0;  ///< what the schedule spans; 0: `steps`
   std::int64_t steps = 0;   ///< stop after so many; 0: at the end of the last epoch
   double lr = 1e-3;
-  std::int64_t log_every = 10;                      ///< steps between looks at the loss; none waits for the GPU
-  bool captured = true;                             ///< record a step once and replay it; else run op by op
+  std::int64_t log_every = 10;  ///< steps between looks at the loss; none waits for the GPU
+  bool captured = true;         ///< record a step once and replay it; else run op by op
+  bool resident = false;        ///< upload the streams once and cut batches from them there; else upload each batch
   etna::profile::StepProfiler* profiler = nullptr;  ///< where set, told of every step
 };
 

@@ -13,6 +13,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <etna/data/demo_corpus.h>
+
 // The example as a person runs it: what it prints, what it leaves behind, and how it ends when something is wrong.
 namespace {
 
@@ -130,6 +132,31 @@ TEST_F(Wikitext, ComparesTheCpuWithTheGpu) {
   EXPECT_THAT(runs[1]["amdahl"].get<std::string>(), HasSubstr("matrix products"));
   EXPECT_THAT(compared.text, HasSubstr("captured ms"));
   EXPECT_THAT(compared.text, HasSubstr("vulkan:0: matrix products"));
+}
+
+TEST_F(Wikitext, AResidentCorpusGivesTheSameLossesAndIsUploadedOnce) {
+  auto losses = [&](const std::string& arguments) {
+    Outcome run = wikitext(arguments + " --json " + at("run.json"), "ETNA_STRICT=1");
+    EXPECT_EQ(run.code, 0) << arguments << "\n" << run.text;
+    return nlohmann::json::parse(read(at("run.json")));
+  };
+  const std::string gpu = "train --device vulkan:0 --preset demo --batch 2 --steps 4 --no-eval",
+                    epochs = "train --device cpu --preset demo --epochs 2 --batch 4 --no-eval --text " + at("few.txt");
+  auto resident = losses(gpu + " --resident");
+  EXPECT_EQ(resident["loss"], losses(gpu)["loss"]);
+  const auto tokens = static_cast<std::int64_t>(etna::data::demo_corpus().train.size());
+  EXPECT_EQ(resident["transfers"]["h2d_bytes"], tokens / 2 * 2 * 4);
+  {
+    std::ofstream few(at("few.txt"));
+    for (int i = 0; i < 1200; ++i) few << "word" << i * i % 97 << (i % 20 == 19 ? "\n" : " ");
+  }
+  auto cut = losses(epochs + " --resident"), uploaded = losses(epochs);
+  ASSERT_EQ(cut["epoch_loss"].size(), 2u);
+  EXPECT_EQ(cut["epoch_loss"], uploaded["epoch_loss"]);
+  EXPECT_EQ(cut["loss"], uploaded["loss"]);
+  auto compared = losses("compare --devices cpu --preset demo --batch 2 --steps 3 --resident");
+  ASSERT_EQ(compared.size(), 2u);
+  EXPECT_EQ(compared[0]["loss"], compared[1]["loss"]);
 }
 
 TEST_F(Wikitext, ProfilesStepsOnEveryDevice) {
