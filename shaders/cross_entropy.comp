@@ -1,10 +1,13 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
 // Softmax cross-entropy of class indices. Bytes-bound: forward reads the logits once, backward reads them and writes the gradient.
 //
-// A workgroup of 256 owns a row. Forward: each thread keeps a running maximum and the sum of exponentials below it, eight
-// elements at a time so that the sum is rescaled once for eight; the threads' pairs are merged in shared memory. REDUCE adds the
-// rows' losses up, in one workgroup, always in the same order.
+// A workgroup of 256 owns one of PARTS parts of a row, so that a thousand rows are some four thousand workgroups and the last to
+// finish does not leave the others idle. A row may start at any element: its head up to the next 128 bytes and its tail go one
+// element a thread, what lies between four vectors a thread at a time. Forward keeps a running maximum and the sum of exponentials
+// below it, rescaled once for 16 elements. REDUCE joins the parts of each row and adds the rows' losses up, in one workgroup, always
+// in the same order. Backward walks the rows from last to first: forward read the last ones last, so that they lie in the cache.
 //
 // A target outside [0, classes) that is not ignore_index makes the loss and the gradient of its row NaN.
 //
@@ -12,14 +15,16 @@
 // variant: cross_entropy_reduce REDUCE
 // variant: cross_entropy_backward BACKWARD
 
-#include "dtype.glsl"
 #include "math.glsl"
+#include "vectors.glsl"
 
 layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint DTYPE = 1;
 layout(constant_id = 1) const uint TARGET_DTYPE = 4;
 layout(constant_id = 2) const uint REDUCTION = 1;  // none, mean, sum
 layout(constant_id = 3) const uint SMOOTHED = 0;
+layout(constant_id = 4) const uint WIDTH = 1;  // 4 where vectors of a row are aligned behind its head
+layout(constant_id = 5) const uint PARTS = 1;
 
 layout(push_constant, scalar) uniform Push {
   uvec2 logits, target;
@@ -28,6 +33,7 @@ layout(push_constant, scalar) uniform Push {
   uvec2 loss, count;   // [], [1]
   uvec2 gradient;      // of the loss: [rows] or []
   uvec2 dlogits;
+  uvec2 states;        // [PARTS, rows, 4]: of each part, where there are several
   uvec2 ignore_index;  // low and high word
   uint rows, classes;
   uint stride;         // between rows of logits
@@ -35,7 +41,9 @@ layout(push_constant, scalar) uniform Push {
 } p;
 
 float not_a_number() { return uintBitsToFloat(0x7fc00000u); }
+float minus_infinity() { return -uintBitsToFloat(0x7f800000u); }
 const uint IGNORED = 0, COUNTED = 1, WRONG = 2;
+const uint AT_ONCE = 4;  // vectors a thread
 
 uvec2 target_words(uint row) {
   if (TARGET_DTYPE == I64) return BufferWords(p.target).v[row];
@@ -47,59 +55,90 @@ uint kind_of(uvec2 words) {
   return words.y == 0 && words.x < p.classes ? COUNTED : WRONG;
 }
 
-#ifdef FORWARD
-shared float largest_of[256];
-shared float sum_of[256];
-shared float total_of[256];
+// A row of `classes` elements from element `base` of `address` on. Vector v starts at element head + 4 v of the row; the `edges`
+// other elements are those of the head and of the tail. Vectors [begin, end) are this workgroup's.
+struct Cut {
+  uint head, edges, begin, end;
+};
+Cut cut(uvec2 address, uint base, uint part) {
+  Cut c;
+  c.head = min((0u - (address.x / (DTYPE == F32 ? 4 : 2) + base)) % 32, p.classes);
+  uint vectors = (p.classes - c.head) / 4, each = ((vectors + PARTS - 1) / PARTS + 7) / 8 * 8;
+  c.edges = part == 0 ? p.classes - 4 * vectors : 0;
+  c.begin = part * each;
+  c.end = min(c.begin + each, vectors);
+  return c;
+}
+// The element of a row that a thread below `edges` takes. Part 0 has them all.
+uint edge(Cut c, uint id) { return id < c.head ? id : p.classes - c.edges + id; }
 
 // exp(m - onto), where both may be -inf.
 float rescale(float m, float onto) { return m == onto ? 1.0 : exp(m - onto); }
+// What is known of some elements of a row: their largest, the sum of exponentials below it, their sum, the target's logit.
+// A NaN among the logits is in the sums, whatever max() made of it.
+vec4 join(vec4 a, vec4 b) {
+  float onto = max(a.x, b.x);
+  return vec4(onto, a.y * rescale(a.x, onto) + b.y * rescale(b.x, onto), a.z + b.z, a.w + b.w);
+}
+
+// Writes a row's results. @return its loss
+float finish(uint row, vec4 state, uint kind) {
+  float logsumexp = state.x + log(state.y), loss = kind == IGNORED ? 0.0 : not_a_number();
+  if (kind == COUNTED) {
+    loss = logsumexp - state.w;
+    if (SMOOTHED != 0) loss = (1.0 - p.smoothing) * loss + p.smoothing * (logsumexp - state.z / float(p.classes));
+  }
+  BufferF32(p.logsumexp).v[row] = logsumexp;
+  BufferF32(p.losses).v[row] = loss;
+  return loss;
+}
+
+#ifdef FORWARD
+shared vec4 states[256];
 
 void main() {
-  uint row = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x, id = gl_LocalInvocationID.x;
+  uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x, id = gl_LocalInvocationID.x;
+  uint row = group / PARTS, part = group % PARTS;
   if (row >= p.rows) return;
   uint base = row * p.stride;
-  float minus_infinity = -uintBitsToFloat(0x7f800000u);
-  float largest = minus_infinity, sum = 0.0, total = 0.0;
-  for (uint first = id; first < p.classes; first += 256 * 8) {
-    float x[8];
-    float chunk = minus_infinity;
-    for (uint j = 0; j < 8; ++j) {
-      uint i = first + j * 256;
-      x[j] = i < p.classes ? load_float(p.logits, base + i, DTYPE) : minus_infinity;
-      if (SMOOTHED != 0 && i < p.classes) total += x[j];
-      chunk = m_max(chunk, x[j]);
-    }
-    float onto = m_max(largest, chunk);
-    float part = 0.0;
-    for (uint j = 0; j < 8; ++j) part += x[j] == minus_infinity ? 0.0 : exp(x[j] - onto);
-    sum = sum * rescale(largest, onto) + part;
-    largest = onto;
+  Cut c = cut(p.logits, base, part);
+  vec4 state = vec4(minus_infinity(), 0.0, 0.0, 0.0);
+  if (id < c.edges) {
+    float x = load_float(p.logits, base + edge(c, id), DTYPE);
+    state = vec4(x, x == minus_infinity() ? 0.0 : m_isnan(x) ? x : 1.0, x, 0.0);
   }
-  largest_of[id] = largest;
-  sum_of[id] = sum;
-  total_of[id] = total;
+  for (uint first = c.begin + id; first < c.end; first += 256 * AT_ONCE) {
+    vec4 x[AT_ONCE];
+    [[unroll]] for (uint j = 0; j < AT_ONCE; ++j) {
+      uint v = first + j * 256;
+      x[j] = v < c.end ? load_vector(p.logits, base + c.head + v * 4, 4, DTYPE, WIDTH) : vec4(minus_infinity());
+    }
+    float onto = state.x, part_sum = 0.0;
+    [[unroll]] for (uint j = 0; j < AT_ONCE; ++j) {
+      onto = max(onto, max(max(x[j].x, x[j].y), max(x[j].z, x[j].w)));
+      if (SMOOTHED != 0 && first + j * 256 < c.end) state.z += (x[j].x + x[j].y) + (x[j].z + x[j].w);
+    }
+    [[unroll]] for (uint j = 0; j < AT_ONCE; ++j) {
+      [[unroll]] for (uint k = 0; k < 4; ++k) part_sum += x[j][k] == minus_infinity() ? 0.0 : exp(x[j][k] - onto);
+    }
+    state.y = state.y * rescale(state.x, onto) + part_sum;
+    state.x = onto;
+  }
+  states[id] = state;
   barrier();
   for (uint half_size = 128; half_size > 0; half_size >>= 1) {
-    if (id < half_size) {
-      float other = largest_of[id + half_size], onto = m_max(largest_of[id], other);
-      sum_of[id] = sum_of[id] * rescale(largest_of[id], onto) + sum_of[id + half_size] * rescale(other, onto);
-      largest_of[id] = onto;
-      total_of[id] += total_of[id + half_size];
-    }
+    if (id < half_size) states[id] = join(states[id], states[id + half_size]);
     barrier();
   }
   if (id != 0) return;
-  float logsumexp = largest_of[0] + log(sum_of[0]);
-  BufferF32(p.logsumexp).v[row] = logsumexp;
-  uvec2 words = target_words(row);
-  uint kind = kind_of(words);
-  float loss = kind == IGNORED ? 0.0 : not_a_number();
-  if (kind == COUNTED) {
-    loss = logsumexp - load_float(p.logits, base + words.x, DTYPE);
-    if (SMOOTHED != 0) loss = (1.0 - p.smoothing) * loss + p.smoothing * (logsumexp - total_of[0] / float(p.classes));
+  state = states[0];
+  if (part == 0) {
+    uvec2 words = target_words(row);
+    uint kind = kind_of(words);
+    if (kind == COUNTED) state.w = load_float(p.logits, base + words.x, DTYPE);
+    if (PARTS == 1) finish(row, state, kind);
   }
-  BufferF32(p.losses).v[row] = loss;
+  if (PARTS > 1) BufferVec4(p.states).v[part * p.rows + row] = state;
 }
 #endif
 
@@ -109,15 +148,23 @@ shared uint count_of[256];
 
 void main() {
   uint id = gl_LocalInvocationID.x;
-  float loss = 0.0;
+  float sum = 0.0;
   uint count = 0;
   for (uint row = id; row < p.rows; row += 256) {
-    if (kind_of(target_words(row)) != IGNORED) {
-      ++count;
-      if (REDUCTION != 0) loss += BufferF32(p.losses).v[row];
+    uint kind = kind_of(target_words(row));
+    float loss = 0.0;
+    if (PARTS > 1) {
+      vec4 state = BufferVec4(p.states).v[row];
+      for (uint part = 1; part < PARTS; ++part) state = join(state, BufferVec4(p.states).v[part * p.rows + row]);
+      loss = finish(row, state, kind);
+    } else if (REDUCTION != 0) {
+      loss = BufferF32(p.losses).v[row];
     }
+    if (kind == IGNORED) continue;
+    ++count;
+    sum += loss;
   }
-  loss_of[id] = loss;
+  loss_of[id] = sum;
   count_of[id] = count;
   barrier();
   for (uint half_size = 128; half_size > 0; half_size >>= 1) {
@@ -136,26 +183,33 @@ void main() {
 
 #ifdef BACKWARD
 void main() {
-  uint row = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x, id = gl_LocalInvocationID.x;
-  if (row >= p.rows) return;
-  uint from = row * p.stride, to = row * p.classes;
+  uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x, id = gl_LocalInvocationID.x;
+  if (group >= p.rows * PARTS) return;
+  uint row = p.rows - 1 - group / PARTS, from = row * p.stride, to = row * p.classes;
+  Cut c = cut(p.dlogits, to, group % PARTS);
   uvec2 words = target_words(row);
   uint kind = kind_of(words);
   float factor = BufferF32(p.gradient).v[REDUCTION == 0 ? row : 0];
   if (REDUCTION == 1) factor /= BufferF32(p.count).v[0];
   if (kind != COUNTED) factor = kind == IGNORED ? 0.0 : not_a_number();
-  float logsumexp = BufferF32(p.logsumexp).v[row], rest = p.smoothing / float(p.classes);
-  for (uint first = id; first < p.classes; first += 256 * 4) {
-    float x[4];
-    for (uint j = 0; j < 4; ++j) {
-      uint i = first + j * 256;
-      x[j] = i < p.classes ? load_float(p.logits, from + i, DTYPE) : 0.0;
+  float logsumexp = BufferF32(p.logsumexp).v[row], rest = p.smoothing / float(p.classes), wanted = rest + (1.0 - p.smoothing);
+  if (id < c.edges) {
+    uint i = edge(c, id);
+    float x = load_float(p.logits, from + i, DTYPE);
+    store_float(p.dlogits, to + i, DTYPE, kind == IGNORED ? 0.0 : (exp(x - logsumexp) - (i == words.x ? wanted : rest)) * factor);
+  }
+  for (uint first = c.begin + id; first < c.end; first += 256 * AT_ONCE) {
+    vec4 x[AT_ONCE];
+    [[unroll]] for (uint j = 0; j < AT_ONCE; ++j) {
+      uint v = first + j * 256;
+      if (v < c.end) x[j] = load_vector(p.logits, from + c.head + v * 4, 4, DTYPE, WIDTH);
     }
-    for (uint j = 0; j < 4; ++j) {
-      uint i = first + j * 256;
-      if (i >= p.classes) break;
-      float wanted = rest + (i == words.x ? 1.0 - p.smoothing : 0.0);
-      store_float(p.dlogits, to + i, DTYPE, kind == IGNORED ? 0.0 : (exp(x[j] - logsumexp) - wanted) * factor);
+    [[unroll]] for (uint j = 0; j < AT_ONCE; ++j) {
+      uint v = first + j * 256;
+      if (v >= c.end) break;
+      uvec4 i = uvec4(0, 1, 2, 3) + (c.head + v * 4);
+      vec4 g = (exp(x[j] - logsumexp) - mix(vec4(rest), vec4(wanted), equal(i, uvec4(words.x)))) * factor;
+      store_vector(p.dlogits, to + c.head + v * 4, 4, DTYPE, WIDTH, kind == IGNORED ? vec4(0.0) : g);
     }
   }
 }

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/loss/cross_entropy.h>
 #include <etna/tensor/vulkan.h>
@@ -6,17 +8,37 @@ namespace etna::cross_entropy_rows {
 namespace {
 
 struct Push {
-  vulkan::Word64 logits, target, losses, logsumexp, loss, count, gradient, dlogits;
+  vulkan::Word64 logits, target, losses, logsumexp, loss, count, gradient, dlogits, states;
   vulkan::Word64 ignore_index;
   std::uint32_t rows, classes, stride;
   float smoothing;
 };
-static_assert(sizeof(Push) == 88);
+static_assert(sizeof(Push) == 96);
 
-std::array<std::uint32_t, 4> spec_of(const OpCall& call) {
+/// Workgroups a row, so that there are thousands of them and each still has thousands of elements.
+std::int64_t parts_of(const Tensor& logits) {
+  constexpr std::int64_t kGroups = 4096, kElements = 4096;
+  std::int64_t rows = std::max<std::int64_t>(1, logits.size(0));
+  return std::clamp<std::int64_t>((kGroups + rows - 1) / rows, 1,
+                                  std::clamp<std::int64_t>(logits.size(1) / kElements, 1, 16));
+}
+
+/// Vectors of four behind a row's head are aligned in all of these at once: their rows start alike.
+bool aligned(const Tensor& logits, const Tensor* dlogits = nullptr) {
+  std::uint64_t bytes = 4 * item_size(logits.dtype());
+  if (logits.address() % bytes != 0) return false;
+  return dlogits == nullptr || (dlogits->address() % bytes == 0 && (logits.strides()[0] - logits.size(1)) % 4 == 0);
+}
+
+void launch(const vulkan::Shader& shader, const OpCall& call, const Push& push, bool vectors, std::int64_t parts,
+            std::array<std::uint32_t, 3> groups, std::initializer_list<const Tensor*> reads,
+            std::initializer_list<const Tensor*> writes) {
   auto attributes = call.as<Attributes>();
-  return {vulkan::word(call.in[0].dtype()), vulkan::word(call.in[1].dtype()),
-          vulkan::word(static_cast<int>(attributes.reduction)), vulkan::word(attributes.label_smoothing != 0)};
+  vulkan::launch(shader, call,
+                 {vulkan::word(call.in[0].dtype()), vulkan::word(call.in[1].dtype()),
+                  vulkan::word(static_cast<int>(attributes.reduction)), vulkan::word(attributes.label_smoothing != 0),
+                  vectors ? 4u : 1u, vulkan::word(parts)},
+                 push, groups, reads, writes);
 }
 
 /// Rows of which each is contiguous.
@@ -52,13 +74,16 @@ bool vulkan_forward(const OpCall& call, std::span<Tensor> out) {
   push.logsumexp = out[1].address();
   push.loss = out[0].address();
   push.count = out[2].address();
-  auto s = spec_of(call);
+  std::int64_t parts = parts_of(logits);
+  Tensor states = parts > 1 && rows > 0 ? empty({parts, rows, 4}, {f32, device}) : Tensor();
+  push.states = vulkan::address_or_zero(states);
+  bool vectors = aligned(logits), whole = parts == 1;  // forward finishes whole rows, the reduction joined ones
   if (rows > 0) {
-    vulkan::launch(shaders::cross_entropy, call, {s[0], s[1], s[2], s[3]}, push, vulkan::grid(rows), {&logits, &target},
-                   {&losses, &out[1]});
+    launch(shaders::cross_entropy, call, push, vectors, parts, vulkan::grid(rows * parts), {&logits, &target},
+           {whole ? &losses : &states, whole ? &out[1] : nullptr});
   }
-  vulkan::launch(shaders::cross_entropy_reduce, call, {s[0], s[1], s[2], s[3]}, push, {1, 1, 1}, {&losses, &target},
-                 {per_row ? nullptr : &out[0], &out[2]});
+  launch(shaders::cross_entropy_reduce, call, push, vectors, parts, {1, 1, 1}, {whole ? &losses : &states, &target},
+         {per_row ? nullptr : &out[0], &out[2], whole ? nullptr : &losses, whole ? nullptr : &out[1]});
   return true;
 }
 
@@ -72,9 +97,9 @@ bool vulkan_backward(const OpCall& call, std::span<Tensor> out) {
   push.count = call.in[3].address();
   push.gradient = gradient.address();
   push.dlogits = out[0].address();
-  auto s = spec_of(call);
-  vulkan::launch(shaders::cross_entropy_backward, call, {s[0], s[1], s[2], s[3]}, push, vulkan::grid(logits.size(0)),
-                 {&logits, &target, &logsumexp, &call.in[3], &gradient}, {&out[0]});
+  std::int64_t parts = parts_of(logits);
+  launch(shaders::cross_entropy_backward, call, push, aligned(logits, &out[0]), parts,
+         vulkan::grid(logits.size(0) * parts), {&logits, &target, &logsumexp, &call.in[3], &gradient}, {&out[0]});
   return true;
 }
 
