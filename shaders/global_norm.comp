@@ -1,8 +1,9 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
 // The norm of many tensors as one vector, and their scaling down to a bound. Bytes-bound: every tensor is read once.
 // Deterministic: a workgroup sums a piece of 8192 elements, 32 a thread, then a tree in shared memory; one workgroup then sums
-// the pieces the same way. Scaling reads the norm on the device; where it does not exceed the bound nothing is touched.
+// the pieces the same way. Scaling reads the norm on the device, first of all: where it does not exceed the bound nothing is touched.
 //
 // variant: global_norm_pieces PIECES
 // variant: global_norm_total TOTAL
@@ -14,7 +15,8 @@
 layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint DTYPE = 1;
 layout(constant_id = 1) const uint PIECE = 8192;
-layout(constant_id = 2) const uint ORDER = 2;  // 1, 2, 0: largest magnitude
+layout(constant_id = 2) const uint WIDTH = 1;  // 4 where every tensor is aligned to four of its elements
+layout(constant_id = 3) const uint ORDER = 2;  // 1, 2, 0: largest magnitude
 
 layout(push_constant, scalar) uniform Push {
   Scalars scalars;
@@ -46,24 +48,28 @@ void main() {
   reduce(sum);
   if (gl_LocalInvocationID.x == 0) p.norm.v[0] = ORDER == 2 ? sqrt(sums[0]) : sums[0];
 #else
+#ifdef SCALE
+  float factor = p.scalars.v[0] / (p.norm.v[0] + 1e-6);
+  if (factor >= 1.0) return;
+#endif
   uint piece = group_index();
   if (piece >= p.pieces) return;
   Row row = p.rows.v[find_row(p.rows, p.count, piece)];
   uint dtype = DTYPE == MIXED ? row.dtype[0] : DTYPE;
   uint begin = (piece - row.first_piece) * PIECE, end = min(begin + PIECE, row.elements);
 #ifdef SCALE
-  float factor = p.scalars.v[0] / (p.norm.v[0] + 1e-6);
-  if (factor >= 1.0) return;
-  for (uint i = begin + gl_LocalInvocationID.x; i < end; i += 256) {
-    store_float(row.address[0], i, dtype, load_float(row.address[0], i, dtype) * factor);
+  for (uint i = begin + gl_LocalInvocationID.x * 4; i < end; i += 1024) {
+    store_four(row.address[0], i, end, dtype, WIDTH, load_four(row.address[0], i, end, dtype, WIDTH) * factor);
   }
 #else
-  float sum = 0.0;
-  for (uint i = begin + gl_LocalInvocationID.x; i < end; i += 256) {
-    float x = load_float(row.address[0], i, dtype);
-    sum = join(sum, ORDER == 2 ? x * x : abs(x));
+  // Four sums side by side; elements beyond the end are 0 and change none.
+  vec4 four = vec4(0.0);
+  for (uint i = begin + gl_LocalInvocationID.x * 4; i < end; i += 1024) {
+    vec4 x = load_four(row.address[0], i, end, dtype, WIDTH);
+    x = ORDER == 2 ? x * x : abs(x);
+    [[unroll]] for (uint k = 0; k < 4; ++k) four[k] = join(four[k], x[k]);
   }
-  reduce(sum);
+  reduce(join(join(four.x, four.y), join(four.z, four.w)));
   if (gl_LocalInvocationID.x == 0) p.partial.v[piece] = sums[0];
 #endif
 #endif

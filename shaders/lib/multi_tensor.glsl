@@ -3,7 +3,7 @@
 #ifndef ETNA_MULTI_TENSOR_GLSL
 #define ETNA_MULTI_TENSOR_GLSL
 
-#include "dtype.glsl"
+#include "vectors.glsl"
 
 struct Row {
   uvec2 address[4];
@@ -17,15 +17,25 @@ const uint MIXED = 255;  // in place of a dtype: each row says its own
 
 uint group_index() { return gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x; }
 
-// The last row that starts at or before a piece. Every row has at least one piece.
+// The row that a piece belongs to, every row having at least one piece. All threads of a workgroup of 256 look at once, so that it
+// takes as long as one load.
+shared uint found_row;
 uint find_row(Rows rows, uint count, uint piece) {
-  uint low = 0, high = count;
-  while (high - low > 1) {
-    uint middle = (low + high) / 2;
-    if (rows.v[middle].first_piece <= piece) low = middle;
-    else high = middle;
+  for (uint r = gl_LocalInvocationID.x; r < count; r += 256) {
+    if (rows.v[r].first_piece <= piece && (r + 1 == count || rows.v[r + 1].first_piece > piece)) found_row = r;
   }
-  return low;
+  barrier();
+  return found_row;
+}
+
+// Elements i ... i + 3 of a row whose end is `end`, those beyond it 0. `width` is 4 where the host found every row aligned so.
+vec4 load_four(uvec2 address, uint i, uint end, uint dtype, uint width) {
+  if (width == 4 && i + 4 <= end) return load_vector(address, i, 4, dtype, 4);
+  return load_vector(address, i, end - i, dtype, 1);
+}
+void store_four(uvec2 address, uint i, uint end, uint dtype, uint width, vec4 values) {
+  if (width == 4 && i + 4 <= end) store_vector(address, i, 4, dtype, 4, values);
+  else store_vector(address, i, end - i, dtype, 1, values);
 }
 
 #endif

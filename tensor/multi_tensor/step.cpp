@@ -85,7 +85,8 @@ bool dispatch_step(const OpCall& call, const vulkan::Shader& shader, std::size_t
   // In a step that is replayed the rows stay and the numbers change.
   if (std::uint64_t changing = recording::state_address(call, sizeof(numbers), scalars)) table.scalars = changing;
   reads.push_back(vulkan::range(table.storage));
-  std::vector<std::uint32_t> spec = {table.common_dtype[0], table.common_dtype[1], static_cast<std::uint32_t>(kPiece)};
+  std::vector<std::uint32_t> spec = {table.common_dtype[0], table.common_dtype[1], static_cast<std::uint32_t>(kPiece),
+                                     table.width};
   spec.insert(spec.end(), flags.begin(), flags.end());
   Push push{table.scalars, table.rows, table.count, static_cast<std::uint32_t>(pieces.count())};
   vulkan::record(device,

@@ -28,6 +28,12 @@ Table make_table(Device device, std::span<const float> scalars, std::span<const 
       if (row.dtype[k] != table.common_dtype[k]) table.common_dtype[k] = kMixed;
     }
   }
+  for (const Row& row : rows) {
+    for (std::size_t k = 0; k < 4; ++k) {
+      std::size_t bytes = k < 2 ? 4 * item_size(static_cast<DType>(row.dtype[k])) : 16;
+      if (row.address[k] % bytes != 0) table.width = 1;
+    }
+  }
   return table;
 }
 

@@ -23,6 +23,7 @@ struct Table {
   std::uint64_t scalars = 0, rows = 0;
   std::uint32_t count = 0;
   std::uint32_t common_dtype[2] = {};  ///< of every row, or kMixed
+  std::uint32_t width = 4;             ///< elements that may be loaded at once, in every tensor: 4 or 1
 };
 inline constexpr std::uint32_t kMixed = 255;
 inline constexpr std::size_t kScalars = 16;

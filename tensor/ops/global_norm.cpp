@@ -141,7 +141,7 @@ bool norm_vulkan(const OpCall& call, std::span<Tensor> out) {
   Device device = out[0].device();
   multi_tensor::Table table = multi_tensor::make_table(device, {}, rows.rows);
   Tensor partial = empty({rows.pieces.count()}, {f32, device});
-  const std::uint32_t spec[] = {table.common_dtype[0], static_cast<std::uint32_t>(kNormPiece),
+  const std::uint32_t spec[] = {table.common_dtype[0], static_cast<std::uint32_t>(kNormPiece), table.width,
                                 order_word(call.as<NormAttrs>().order)};
   Push push{table.scalars,     table.rows,      table.count, static_cast<std::uint32_t>(rows.pieces.count()),
             partial.address(), out[0].address()};
@@ -221,7 +221,7 @@ bool scale_vulkan(const OpCall& call, std::span<Tensor> out) {
   Tensor norm = call.in[0].to(f32);
   const float scalars[] = {static_cast<float>(call.as<ScaleAttrs>().max_norm)};
   multi_tensor::Table table = multi_tensor::make_table(device, scalars, rows.rows);
-  const std::uint32_t spec[] = {table.common_dtype[0], static_cast<std::uint32_t>(kNormPiece)};
+  const std::uint32_t spec[] = {table.common_dtype[0], static_cast<std::uint32_t>(kNormPiece), table.width};
   Push push{table.scalars, table.rows, table.count, static_cast<std::uint32_t>(rows.pieces.count()), 0, norm.address()};
   std::vector<vulkan::Range> reads = rows.ranges;
   reads.push_back(vulkan::range(table.storage));
