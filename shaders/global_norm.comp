@@ -57,20 +57,25 @@ void main() {
   Row row = p.rows.v[find_row(p.rows, p.count, piece)];
   uint dtype = DTYPE == MIXED ? row.dtype[0] : DTYPE;
   uint begin = (piece - row.first_piece) * PIECE, end = min(begin + PIECE, row.elements);
+  uint id = gl_LocalInvocationID.x, middle = vectors_end(begin, end, WIDTH);
 #ifdef SCALE
-  for (uint i = begin + gl_LocalInvocationID.x * 4; i < end; i += 1024) {
-    store_four(row.address[0], i, end, dtype, WIDTH, load_four(row.address[0], i, end, dtype, WIDTH) * factor);
+  for (uint i = begin + id * 4; i < middle; i += 1024) {
+    store_vector(row.address[0], i, 4, dtype, 4, load_vector(row.address[0], i, 4, dtype, 4) * factor);
   }
+  for (uint i = middle + id; i < end; i += 256) store_float(row.address[0], i, dtype, load_float(row.address[0], i, dtype) * factor);
 #else
-  // Four sums side by side; elements beyond the end are 0 and change none.
-  vec4 four = vec4(0.0);
-  for (uint i = begin + gl_LocalInvocationID.x * 4; i < end; i += 1024) {
-    vec4 x = load_four(row.address[0], i, end, dtype, WIDTH);
+  vec4 four = vec4(0.0);  // sums side by side
+  for (uint i = begin + id * 4; i < middle; i += 1024) {
+    vec4 x = load_vector(row.address[0], i, 4, dtype, 4);
     x = ORDER == 2 ? x * x : abs(x);
     [[unroll]] for (uint k = 0; k < 4; ++k) four[k] = join(four[k], x[k]);
   }
+  for (uint i = middle + id; i < end; i += 256) {
+    float x = load_float(row.address[0], i, dtype);
+    four.x = join(four.x, ORDER == 2 ? x * x : abs(x));
+  }
   reduce(join(join(four.x, four.y), join(four.z, four.w)));
-  if (gl_LocalInvocationID.x == 0) p.partial.v[piece] = sums[0];
+  if (id == 0) p.partial.v[piece] = sums[0];
 #endif
 #endif
 }

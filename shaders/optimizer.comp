@@ -28,43 +28,53 @@ layout(push_constant, scalar) uniform Push {
   uint count, pieces;
 } p;
 
+// Read once: the stores in between could have changed them, for all a compiler knows.
+#ifdef SGD
+float lr, momentum, fresh, decay, kept;
+void read_scalars() {
+  lr = p.scalars.v[0], momentum = p.scalars.v[1], fresh = p.scalars.v[2], decay = p.scalars.v[3], kept = p.scalars.v[4];
+}
+#else
+float lr, beta2, fresh1, fresh2, eps, decay, step_size, correction2;
+void read_scalars() {
+  lr = p.scalars.v[0], beta2 = p.scalars.v[2], fresh1 = p.scalars.v[3], fresh2 = p.scalars.v[4], eps = p.scalars.v[5];
+  decay = p.scalars.v[6], step_size = lr / p.scalars.v[7], correction2 = p.scalars.v[8];
+}
+#endif
+
+// Elements i ... i + width - 1.
+void update(Row row, uint i, uint parameter_dtype, uint gradient_dtype, uint width) {
+  vec4 x = load_vector(row.address[0], i, width, parameter_dtype, width), g = load_vector(row.address[1], i, width, gradient_dtype, width);
+#ifdef SGD
+  g += decay * x;
+  if (MOMENTUM != 0) {
+    // At the first step nothing is kept and the buffer may hold anything.
+    vec4 b = kept == 0.0 ? g : momentum * load_vector(row.address[2], i, width, F32, width) + fresh * g;
+    store_vector(row.address[2], i, width, F32, width, b);
+    g = NESTEROV != 0 ? g + momentum * b : b;
+  }
+  x -= lr * g;
+#else
+  vec4 m = load_vector(row.address[2], i, width, F32, width), v = load_vector(row.address[3], i, width, F32, width);
+  if (DECOUPLED != 0) x *= 1.0 - lr * decay;
+  else g += decay * x;
+  m += (g - m) * fresh1;
+  v = beta2 * v + fresh2 * g * g;
+  store_vector(row.address[2], i, width, F32, width, m);
+  store_vector(row.address[3], i, width, F32, width, v);
+  x -= step_size * m / (sqrt(v) / correction2 + eps);
+#endif
+  store_vector(row.address[0], i, width, parameter_dtype, width, x);
+}
+
 void main() {
-  uint piece = group_index();
+  uint piece = group_index(), id = gl_LocalInvocationID.x;
   if (piece >= p.pieces) return;
   Row row = p.rows.v[find_row(p.rows, p.count, piece)];
   uint parameter_dtype = PARAMETER_DTYPE == MIXED ? row.dtype[0] : PARAMETER_DTYPE;
   uint gradient_dtype = GRADIENT_DTYPE == MIXED ? row.dtype[1] : GRADIENT_DTYPE;
-  uint begin = (piece - row.first_piece) * PIECE, end = min(begin + PIECE, row.elements);
-
-#ifdef SGD
-  float lr = p.scalars.v[0], momentum = p.scalars.v[1], fresh = p.scalars.v[2], decay = p.scalars.v[3], kept = p.scalars.v[4];
-#else
-  float lr = p.scalars.v[0], beta2 = p.scalars.v[2], fresh1 = p.scalars.v[3], fresh2 = p.scalars.v[4], eps = p.scalars.v[5];
-  float decay = p.scalars.v[6], step_size = lr / p.scalars.v[7], correction2 = p.scalars.v[8];
-#endif
-
-  for (uint i = begin + gl_LocalInvocationID.x * 4; i < end; i += 1024) {
-    vec4 x = load_four(row.address[0], i, end, parameter_dtype, WIDTH);
-    vec4 g = load_four(row.address[1], i, end, gradient_dtype, WIDTH);
-#ifdef SGD
-    g += decay * x;
-    if (MOMENTUM != 0) {
-      // At the first step nothing is kept and the buffer may hold anything.
-      vec4 b = kept == 0.0 ? g : momentum * load_four(row.address[2], i, end, F32, WIDTH) + fresh * g;
-      store_four(row.address[2], i, end, F32, WIDTH, b);
-      g = NESTEROV != 0 ? g + momentum * b : b;
-    }
-    x -= lr * g;
-#else
-    vec4 m = load_four(row.address[2], i, end, F32, WIDTH), v = load_four(row.address[3], i, end, F32, WIDTH);
-    if (DECOUPLED != 0) x *= 1.0 - lr * decay;
-    else g += decay * x;
-    m += (g - m) * fresh1;
-    v = beta2 * v + fresh2 * g * g;
-    store_four(row.address[2], i, end, F32, WIDTH, m);
-    store_four(row.address[3], i, end, F32, WIDTH, v);
-    x -= step_size * m / (sqrt(v) / correction2 + eps);
-#endif
-    store_four(row.address[0], i, end, parameter_dtype, WIDTH, x);
-  }
+  uint begin = (piece - row.first_piece) * PIECE, end = min(begin + PIECE, row.elements), middle = vectors_end(begin, end, WIDTH);
+  read_scalars();
+  for (uint i = begin + id * 4; i < middle; i += 1024) update(row, i, parameter_dtype, gradient_dtype, 4);
+  for (uint i = middle + id; i < end; i += 256) update(row, i, parameter_dtype, gradient_dtype, 1);
 }

@@ -28,14 +28,7 @@ uint find_row(Rows rows, uint count, uint piece) {
   return found_row;
 }
 
-// Elements i ... i + 3 of a row whose end is `end`, those beyond it 0. `width` is 4 where the host found every row aligned so.
-vec4 load_four(uvec2 address, uint i, uint end, uint dtype, uint width) {
-  if (width == 4 && i + 4 <= end) return load_vector(address, i, 4, dtype, 4);
-  return load_vector(address, i, end - i, dtype, 1);
-}
-void store_four(uvec2 address, uint i, uint end, uint dtype, uint width, vec4 values) {
-  if (width == 4 && i + 4 <= end) store_vector(address, i, 4, dtype, 4, values);
-  else store_vector(address, i, end - i, dtype, 1, values);
-}
+// Where the vectors of a piece end, `width` being 4 where the host found every row aligned so; what is left goes element by element.
+uint vectors_end(uint begin, uint end, uint width) { return width == 4 ? begin + (end - begin) / 4 * 4 : begin; }
 
 #endif
