@@ -36,17 +36,7 @@ Tensor MultiHeadAttention::forward(const Tensor& x) const {
   if (x.dim() < 2) {
     throw ShapeError(fmt::format("MultiHeadAttention: x {} must be [..., T, {}]", str(x.shape()), proj.weight.size(0)));
   }
-  // [..., T, heads of q | k | v, size of a head], cut along the heads: the gradient is then one join that reads the three where
-  // attention left them.
-  Tensor all = qkv(x);
-  Shape shape = all.shape();
-  shape.back() = heads + 2 * kv_heads;
-  shape.push_back(proj.weight.size(0) / heads);
-  all = all.reshape(shape);
-  auto parts = kv_heads == heads ? all.split(heads, -2) : all.split({heads, kv_heads, kv_heads}, -2);
-  for (Tensor& part : parts) part = part.transpose(-2, -3);
-  Tensor y = scaled_dot_product_attention(parts[0], parts[1], parts[2], {}, causal);
-  return dropout(proj(y.transpose(-2, -3).reshape(x.shape())));
+  return dropout(proj(self_attention(qkv(x), heads, kv_heads, causal)));
 }
 
 }  // namespace etna::nn

@@ -15,7 +15,7 @@ layout(push_constant, scalar) uniform Push {
   uint q_strides[3], k_strides[3], v_strides[3];  // of batch, head and row
   uint mask_strides[4];
   uint queries, keys;
-  uint shape;  // heads a group, head size << 16, causal << 31
+  uint shape;  // heads a group, head size << 16, result packed as [B, T, H, D] << 30, causal << 31
   float scale;
 } p;
 
@@ -40,7 +40,8 @@ void main() {
   float largest = minus_infinity(), sum = 0.0;
   uint end = causal ? min(p.keys, query0 + TILE) : p.keys;
   for (uint key0 = 0; key0 < end; key0 += TILE) {
-    vec4 tile[4];
+    vec4 tile[4], values[LOADS];
+    load_keys(values, v, key0);
     [[unroll]] for (uint r = 0; r < 4; ++r) tile[r] = vec4(0.0);
     add_scores(tile, q, query0, k, key0);
     [[unroll]] for (uint r = 0; r < 4; ++r) {
@@ -77,11 +78,11 @@ void main() {
     [[unroll]] for (uint n = 0; n < PARTS; ++n) {
       [[unroll]] for (uint r = 0; r < 4; ++r) result[n][r] *= factors[ty() * 4 + r];
     }
-    add_weighted(result, v, key0);
+    add_weighted(result, values, v, key0);
   }
 
   barrier();
-  uint row_base = (b * gl_NumWorkGroups.y + head) * p.queries;
+  uint heads = gl_NumWorkGroups.y, row_base = (b * heads + head) * p.queries;
   if (quarter == 0) {
     factors[row] = sum == 0.0 ? 0.0 : 1.0 / sum;  // nothing to attend to gives 0
     if (query0 + row < p.queries) BufferF32(p.logsumexp).v[row_base + query0 + row] = sum == 0.0 ? minus_infinity() : largest + log(sum);
@@ -90,5 +91,5 @@ void main() {
   [[unroll]] for (uint n = 0; n < PARTS; ++n) {
     [[unroll]] for (uint r = 0; r < 4; ++r) result[n][r] *= factors[ty() * 4 + r];
   }
-  store_rows(p.y, row_base * head_size, query0, p.queries, result);
+  store_rows(head_rows(p.y, b, head, heads, p.queries, packed, heads), query0, result);
 }

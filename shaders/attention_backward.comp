@@ -1,9 +1,12 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 // Gradients of attention, the weights computed again from each row's logsumexp. Arithmetic-bound for long sequences. No atomics:
-// one kernel owns 64 queries of a head and walks over keys for dq; another owns 64 keys of a group and walks over the queries of
-// each of its heads for dk and dv. Both need of each row its logsumexp and Σ result · gradient, which a first kernel lays side by
-// side.
+// a workgroup owns 64 queries of a head and walks over keys for dq; or it owns 64 keys of a group and walks over the queries of
+// each of its heads for dk and dv. Σ result · gradient of a query is summed anew wherever it is needed: that is 1/64 of the products
+// and saves a kernel of its own with a barrier behind it.
+//
+// q, k and v that are parts of one packed tensor have gradients that are parts of one, whose bytes lie between one another: one
+// dispatch makes them all, its first workgroups along x those of keys.
 //
 // variant: attention_dq_64 PARTS=1 DQ
 // variant: attention_dq_128 PARTS=2 DQ
@@ -11,6 +14,9 @@
 // variant: attention_dkv_64 PARTS=1 DKV
 // variant: attention_dkv_128 PARTS=2 DKV
 // variant: attention_dkv_256 PARTS=4 DKV
+// variant: attention_dqkv_64 PARTS=1 DQ DKV PACKED
+// variant: attention_dqkv_128 PARTS=2 DQ DKV PACKED
+// variant: attention_dqkv_256 PARTS=4 DQ DKV PACKED
 
 #include "attention.glsl"
 
@@ -21,21 +27,39 @@ layout(constant_id = 6) const uint MASK_KEY = 0;
 
 layout(push_constant, scalar) uniform Push {
   uvec2 q, k, v, mask, dy;
-  uvec2 rows;      // [B, H, T, 2]: logsumexp, Σ y · dy
-  uvec2 dk_or_dq, dv;
-  uint q_strides[3], k_strides[3], v_strides[3], dy_strides[3];
+  uvec2 y, logsumexp;  // of forward, without gaps
+  uvec2 gradient, dv;  // dq, or dk and dv, or the packed one
+  uint q_strides[3], kv_strides[3], dy_strides[3];  // of batch, head and row
   uint queries, keys;
   uint shape;  // heads a group, head size << 16, causal << 31
   float scale;
 } p;
 
+#ifdef PACKED
+const bool PARTS_OF_ONE = true;
+#else
+const bool PARTS_OF_ONE = false;
+#endif
+
 Rows rows_of(uvec2 address, uint strides[3], uint b, uint head, uint count) {
   return Rows(address, b * strides[0] + head * strides[1], strides[2], count);
 }
 
-// logsumexp and Σ y · dy of a query; one that is not there weighs nothing.
-vec2 row_of(uint row_base, uint query) {
-  return query < p.queries ? BufferVec2(p.rows).v[row_base + query] : vec2(minus_infinity(), 0.0);
+shared float products[256];
+shared vec2 statistics[TILE];
+
+// For the queries from query0 on, logsumexp and Σ y · dy, into `statistics`; one that is not there weighs nothing. Four threads a row.
+void find_statistics(Rows y, Rows dy, uint row_base, uint query0) {
+  uint id = gl_LocalInvocationID.x, query = query0 + (id >> 2);
+  bool there = id < TILE && query0 + id < p.queries;
+  float logsumexp = there ? BufferF32(p.logsumexp).v[row_base + query0 + id] : minus_infinity(), sum = 0.0;
+  for (uint d = (id & 3u) * 4; d < head_size; d += 16) sum += dot(load_row(y, query, d), load_row(dy, query, d));
+  barrier();
+  products[id] = sum;
+  barrier();
+  if (id >= TILE) return;
+  float all = (products[id * 4] + products[id * 4 + 1]) + (products[id * 4 + 2] + products[id * 4 + 3]);
+  statistics[id] = vec2(logsumexp, there ? all : 0.0);
 }
 
 // The weight of a score; 0 where the row attends to nothing.
@@ -45,56 +69,56 @@ float weight(float product, float logsumexp, uint b, uint head, uint query, uint
 }
 
 #ifdef DQ
-void main() {
-  unpack(p.shape);
-  uint query0 = (gl_NumWorkGroups.x - 1 - gl_WorkGroupID.x) * TILE, head = gl_WorkGroupID.y, b = gl_WorkGroupID.z;
-  uint kv_head = head / heads_per_group, row_base = (b * gl_NumWorkGroups.y + head) * p.queries;
+void queries_of_a_head(uint query0, uint head, uint heads, uint b) {
+  uint kv_head = head / heads_per_group, groups = heads / heads_per_group, row_base = (b * heads + head) * p.queries;
   Rows q = rows_of(p.q, p.q_strides, b, head, p.queries), dy = rows_of(p.dy, p.dy_strides, b, head, p.queries);
-  Rows k = rows_of(p.k, p.k_strides, b, kv_head, p.keys), v = rows_of(p.v, p.v_strides, b, kv_head, p.keys);
-  vec2 rows[4];
-  [[unroll]] for (uint r = 0; r < 4; ++r) rows[r] = row_of(row_base, query0 + ty() * 4 + r);
+  Rows k = rows_of(p.k, p.kv_strides, b, kv_head, p.keys), v = rows_of(p.v, p.kv_strides, b, kv_head, p.keys);
+  find_statistics(head_rows(p.y, b, head, heads, p.queries, PARTS_OF_ONE, heads), dy, row_base, query0);
   vec4 dq[PARTS][4];
   clear(dq);
   uint end = causal ? min(p.keys, query0 + TILE) : p.keys;
   for (uint key0 = 0; key0 < end; key0 += TILE) {
-    vec4 tile[4], dtile[4];
+    vec4 tile[4], dtile[4], next[LOADS];
+    load_keys(next, k, key0);
     [[unroll]] for (uint r = 0; r < 4; ++r) tile[r] = dtile[r] = vec4(0.0);
     add_scores(tile, q, query0, k, key0);
     add_scores(dtile, dy, query0, v, key0);
     [[unroll]] for (uint r = 0; r < 4; ++r) {
+      vec2 row = statistics[ty() * 4 + r];
       [[unroll]] for (uint c = 0; c < 4; ++c) {
-        float w = weight(tile[r][c], rows[r].x, b, head, query0 + ty() * 4 + r, key0 + tx() * 4 + c);
-        tile[r][c] = w * (dtile[r][c] - rows[r].y) * p.scale;
+        float w = weight(tile[r][c], row.x, b, head, query0 + ty() * 4 + r, key0 + tx() * 4 + c);
+        tile[r][c] = w * (dtile[r][c] - row.y) * p.scale;
       }
     }
     keep_tile(tile);
-    add_weighted(dq, k, key0);
+    add_weighted(dq, next, k, key0);
   }
-  store_rows(p.dk_or_dq, row_base * head_size, query0, p.queries, dq);
+  store_rows(head_rows(p.gradient, b, head, heads, p.queries, PARTS_OF_ONE, heads + 2 * groups), query0, dq);
 }
 #endif
 
 #ifdef DKV
-void main() {
-  unpack(p.shape);
-  uint key0 = gl_WorkGroupID.x * TILE, kv_head = gl_WorkGroupID.y, b = gl_WorkGroupID.z;
-  uint heads = gl_NumWorkGroups.y * heads_per_group;
-  Rows k = rows_of(p.k, p.k_strides, b, kv_head, p.keys), v = rows_of(p.v, p.v_strides, b, kv_head, p.keys);
+void keys_of_a_group(uint key0, uint kv_head, uint groups, uint b) {
+  uint heads = groups * heads_per_group;
+  Rows k = rows_of(p.k, p.kv_strides, b, kv_head, p.keys), v = rows_of(p.v, p.kv_strides, b, kv_head, p.keys);
   vec4 dk[PARTS][4], dv[PARTS][4];
   clear(dk);
   clear(dv);
   for (uint i = 0; i < heads_per_group; ++i) {
     uint head = kv_head * heads_per_group + i, row_base = (b * heads + head) * p.queries;
     Rows q = rows_of(p.q, p.q_strides, b, head, p.queries), dy = rows_of(p.dy, p.dy_strides, b, head, p.queries);
+    Rows y = head_rows(p.y, b, head, heads, p.queries, PARTS_OF_ONE, heads);
     // Rows of these tiles are keys, columns queries.
     for (uint query0 = causal ? key0 : 0; query0 < p.queries; query0 += TILE) {
-      vec4 tile[4], dtile[4];
+      vec4 tile[4], dtile[4], next[LOADS];
+      load_keys(next, dy, query0);
+      find_statistics(y, dy, row_base, query0);
       [[unroll]] for (uint r = 0; r < 4; ++r) tile[r] = dtile[r] = vec4(0.0);
       add_scores(tile, k, key0, q, query0);
       add_scores(dtile, v, key0, dy, query0);
       [[unroll]] for (uint c = 0; c < 4; ++c) {
         uint query = query0 + tx() * 4 + c;
-        vec2 row = row_of(row_base, query);
+        vec2 row = statistics[tx() * 4 + c];
         [[unroll]] for (uint r = 0; r < 4; ++r) {
           float w = weight(tile[r][c], row.x, b, head, query, key0 + ty() * 4 + r);
           tile[r][c] = w;
@@ -102,14 +126,35 @@ void main() {
         }
       }
       keep_tile(tile);
-      add_weighted(dv, dy, query0);
+      add_weighted(dv, next, dy, query0);
+      load_keys(next, q, query0);
       barrier();
       keep_tile(dtile);
-      add_weighted(dk, q, query0);
+      add_weighted(dk, next, q, query0);
     }
   }
-  uint base = (b * gl_NumWorkGroups.y + kv_head) * p.keys * head_size;
-  store_rows(p.dk_or_dq, base, key0, p.keys, dk);
-  store_rows(p.dv, base, key0, p.keys, dv);
+  uint width = heads + 2 * groups;
+#ifdef PACKED
+  store_rows(head_rows(p.gradient, b, heads + kv_head, groups, p.keys, PARTS_OF_ONE, width), key0, dk);
+  store_rows(head_rows(p.gradient, b, heads + groups + kv_head, groups, p.keys, PARTS_OF_ONE, width), key0, dv);
+#else
+  store_rows(head_rows(p.gradient, b, kv_head, groups, p.keys, PARTS_OF_ONE, width), key0, dk);
+  store_rows(head_rows(p.dv, b, kv_head, groups, p.keys, PARTS_OF_ONE, width), key0, dv);
+#endif
 }
 #endif
+
+void main() {
+  unpack(p.shape);
+  uint x = gl_WorkGroupID.x, y = gl_WorkGroupID.y, b = gl_WorkGroupID.z, last = gl_NumWorkGroups.x - 1;
+#ifdef PACKED
+  // As many queries as keys. A row of workgroups a head: those beyond the groups have no keys.
+  uint tiles = gl_NumWorkGroups.x / 2, groups = gl_NumWorkGroups.y / heads_per_group;
+  if (x >= tiles) queries_of_a_head((last - x) * TILE, y, gl_NumWorkGroups.y, b);
+  else if (y < groups) keys_of_a_group(x * TILE, y, groups, b);
+#elif defined(DQ)
+  queries_of_a_head((last - x) * TILE, y, gl_NumWorkGroups.y, b);
+#else
+  keys_of_a_group(x * TILE, y, gl_NumWorkGroups.y, b);
+#endif
+}

@@ -90,6 +90,10 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
 /// causal: query i attends to keys 0 ... i, also where T ≠ S.
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask = {},
                                     bool causal = false, std::optional<double> scale = {});
+/// Attention of a sequence to itself, from one projection and in place of copies. @param qkv [..., T, (H + 2 G) · D], the H heads of q
+/// side by side, then the G of k, then those of v @param kv_heads G, 0: as many as heads @return [..., T, H · D], heads side by side
+Tensor self_attention(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads = 0, bool causal = false,
+                      std::optional<double> scale = {});
 
 // ---- norms over the last dimension
 /// @param weight, bias [D] or undefined

@@ -16,7 +16,7 @@ namespace {
 constexpr std::int64_t kQueries = 64;
 
 template <typename T>
-const T* head(const Tensor& x, std::int64_t b, std::int64_t h) {
+T* head(const Tensor& x, std::int64_t b, std::int64_t h) {
   return x.data<T>() + b * x.strides()[0] + h * x.strides()[1];
 }
 std::int64_t row_stride(const Tensor& x) { return std::max(x.strides()[2], x.size(3)); }
@@ -101,8 +101,9 @@ T normalize(T* row, std::int64_t n) {
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
+/// @param out [B, H, T, D], rows anywhere
 template <typename T>
-void forward(const Inputs& in, const Attributes& attributes, T* out, T* lse) {
+void forward(const Inputs& in, const Attributes& attributes, const Tensor& out, T* lse) {
   std::int64_t blocks = ceil_div(in.queries, kQueries);
   cpu::parallel_for(in.batch * in.heads * blocks, 1, [&](std::int64_t begin, std::int64_t end) {
     std::vector<T> scores(static_cast<std::size_t>(kQueries * in.keys));
@@ -112,42 +113,49 @@ void forward(const Inputs& in, const Attributes& attributes, T* out, T* lse) {
       block.score(scores.data());
       for (std::int64_t i = 0; i < block.rows; ++i)
         lse[block.row() + i] = normalize(scores.data() + i * block.keys, block.keys);
-      cpu::gemm_one_thread({false, false, block.rows, in.size, block.keys, block.keys, row_stride(in.v), in.size}, T(1),
-                           scores.data(), block.v(), T(0), out + block.row() * in.size);
+      T* y = head<T>(out, task / blocks / in.heads, task / blocks % in.heads) + block.first * out.strides()[2];
+      cpu::gemm_one_thread(
+          {false, false, block.rows, in.size, block.keys, block.keys, row_stride(in.v), row_stride(out)}, T(1),
+          scores.data(), block.v(), T(0), y);
     }
   });
 }
 
-template <typename T>
+/// [B, H, T, D] and twice [B, G, S, D], rows anywhere.
 struct Gradients {
-  Tensor out, lse, dout;  ///< [B, H, T, D], [.., H, T] contiguous, [B, H, T, D]
-  T *dq, *dk, *dv;
+  Tensor q, k, v;
 };
 
 template <typename T>
-void backward(const Inputs& in, const Attributes& attributes, const Gradients<T>& g) {
+void clear(const Tensor& x, std::int64_t b, std::int64_t h) {
+  for (std::int64_t i = 0; i < x.size(2); ++i) std::fill_n(head<T>(x, b, h) + i * x.strides()[2], x.size(3), T(0));
+}
+
+template <typename T>
+void backward(const Inputs& in, const Attributes& attributes, const Kept& kept, const Gradients& g) {
   std::int64_t blocks = ceil_div(in.queries, kQueries), d = in.size;
   std::int64_t per_group = in.groups == 0 ? 0 : in.heads_per_group();
-  const T *out = g.out.template data<T>(), *lse = g.lse.template data<T>();
-  std::int64_t dout_row = row_stride(g.dout);
+  const T* lse = kept.logsumexp.data<T>();
+  std::int64_t dout_row = row_stride(kept.dy);
   cpu::parallel_for(in.batch * in.groups, 1, [&](std::int64_t begin, std::int64_t end) {
     std::vector<T> p(static_cast<std::size_t>(kQueries * in.keys)), ds(p.size());
     Block<T> block(in, attributes);
     for (std::int64_t task = begin; task < end; ++task) {
-      T *dk = g.dk + task * in.keys * d, *dv = g.dv + task * in.keys * d;
-      std::fill_n(dk, in.keys * d, T(0));
-      std::fill_n(dv, in.keys * d, T(0));
+      std::int64_t b = task / in.groups, group = task % in.groups;
+      clear<T>(g.k, b, group);
+      clear<T>(g.v, b, group);
       for (std::int64_t step = 0; step < per_group * blocks; ++step) {
-        std::int64_t b = task / in.groups, h = task % in.groups * per_group + step / blocks;
+        std::int64_t h = group * per_group + step / blocks;
         block.select(b, h, step % blocks);
         std::int64_t rows = block.rows, keys = block.keys;
-        const T* dout = head<T>(g.dout, b, h) + block.first * g.dout.strides()[2];
+        const T* dout = head<T>(kept.dy, b, h) + block.first * kept.dy.strides()[2];
+        const T* out = head<T>(kept.y, b, h) + block.first * kept.y.strides()[2];
         block.score(p.data());
         cpu::gemm_one_thread({false, true, rows, keys, d, dout_row, row_stride(in.v), keys}, T(1), dout, block.v(),
                              T(0), ds.data());
         for (std::int64_t i = 0; i < rows; ++i) {
           T *p_row = p.data() + i * keys, *ds_row = ds.data() + i * keys, row_lse = lse[block.row() + i];
-          const T *o = out + (block.row() + i) * d, *go = dout + i * g.dout.strides()[2];
+          const T *o = out + i * kept.y.strides()[2], *go = dout + i * kept.dy.strides()[2];
           T delta = 0;
           for (std::int64_t j = 0; j < d; ++j) delta += o[j] * go[j];
           bool nothing = row_lse == -std::numeric_limits<T>::infinity();
@@ -156,11 +164,12 @@ void backward(const Inputs& in, const Attributes& attributes, const Gradients<T>
             ds_row[j] = p_row[j] * (ds_row[j] - delta) * static_cast<T>(attributes.scale);
           }
         }
-        cpu::gemm_one_thread({false, false, rows, d, keys, keys, row_stride(in.k), d}, T(1), ds.data(), block.k(), T(0),
-                             g.dq + block.row() * d);
-        cpu::gemm_one_thread({true, false, keys, d, rows, keys, row_stride(in.q), d}, T(1), ds.data(), block.q(), T(1),
-                             dk);
-        cpu::gemm_one_thread({true, false, keys, d, rows, keys, dout_row, d}, T(1), p.data(), dout, T(1), dv);
+        cpu::gemm_one_thread({false, false, rows, d, keys, keys, row_stride(in.k), row_stride(g.q)}, T(1), ds.data(),
+                             block.k(), T(0), head<T>(g.q, b, h) + block.first * g.q.strides()[2]);
+        cpu::gemm_one_thread({true, false, keys, d, rows, keys, row_stride(in.q), row_stride(g.k)}, T(1), ds.data(),
+                             block.q(), T(1), head<T>(g.k, b, group));
+        cpu::gemm_one_thread({true, false, keys, d, rows, keys, dout_row, row_stride(g.v)}, T(1), p.data(), dout, T(1),
+                             head<T>(g.v, b, group));
       }
     }
   });
@@ -182,42 +191,74 @@ Inputs wide_inputs(const OpCall& call) {
 }
 
 template <typename T>
-void run_forward(const OpCall& call, std::span<Tensor> out) {
-  Tensor result = out[0].dtype() == dtype_of<T>() ? out[0] : empty(out[0].shape(), {dtype_of<T>(), kCPU});
-  forward<T>(wide_inputs<T>(call), call.as<Attributes>(), result.data<T>(), out[1].data<T>());
-  if (result.dtype() != out[0].dtype()) out[0].copy_(result);
+Inputs wide_packed_inputs(const OpCall& call) {
+  Inputs in = packed_inputs(call.in[0].to(dtype_of<T>()), call.as<Attributes>());
+  in.q = apart(in.q), in.k = apart(in.k), in.v = apart(in.v);
+  return in;
 }
 
+/// An output as T: itself, or another that write_back() rounds into it.
 template <typename T>
-void run_backward(const OpCall& call, std::span<Tensor> out) {
-  Inputs in = wide_inputs<T>(call);
-  Tensor wide[3];
-  for (std::size_t i = 0; i < 3; ++i)
-    wide[i] = out[i].dtype() == dtype_of<T>() ? out[i] : empty(out[i].shape(), {dtype_of<T>(), kCPU});
-  backward<T>(in, call.as<Attributes>(),
-              {call.in[4].to(dtype_of<T>()).contiguous(), call.in[5].contiguous(),
-               apart(merge_leading(call.in[6].to(dtype_of<T>()), in.batch)), wide[0].data<T>(), wide[1].data<T>(),
-               wide[2].data<T>()});
-  for (std::size_t i = 0; i < 3; ++i) {
-    if (wide[i].dtype() != out[i].dtype()) out[i].copy_(wide[i]);
-  }
+Tensor wide_output(const Tensor& out) {
+  return out.dtype() == dtype_of<T>() ? out : empty(out.shape(), {dtype_of<T>(), kCPU});
+}
+void write_back(const Tensor& wide, Tensor& out) {
+  if (wide.dtype() != out.dtype()) out.copy_(wide);
+}
+
+template <typename F>
+void with_type(DType t, const F& f) {
+  if (t == f64)
+    f(double{});
+  else
+    f(float{});
 }
 
 }  // namespace
 
 void cpu_forward(const OpCall& call, std::span<Tensor> out) {
   if (out[1].numel() == 0) return;
-  if (call.in[0].dtype() == f64)
-    run_forward<double>(call, out);
-  else
-    run_forward<float>(call, out);
+  with_type(call.in[0].dtype(), [&]<typename T>(T) {
+    Inputs in = wide_inputs<T>(call);
+    Tensor y = wide_output<T>(out[0]);
+    forward<T>(in, call.as<Attributes>(), merge_leading(y, in.batch), out[1].data<T>());
+    write_back(y, out[0]);
+  });
+}
+
+void cpu_self_forward(const OpCall& call, std::span<Tensor> out) {
+  if (out[1].numel() == 0) return;
+  with_type(call.in[0].dtype(), [&]<typename T>(T) {
+    Inputs in = wide_packed_inputs<T>(call);
+    Tensor y = wide_output<T>(out[0]);
+    forward<T>(in, call.as<Attributes>(), heads_of(y, in.batch, in.heads), out[1].data<T>());
+    write_back(y, out[0]);
+  });
 }
 
 void cpu_backward(const OpCall& call, std::span<Tensor> out) {
-  if (call.in[0].dtype() == f64)
-    run_backward<double>(call, out);
-  else
-    run_backward<float>(call, out);
+  with_type(call.in[0].dtype(), [&]<typename T>(T) {
+    Inputs in = wide_inputs<T>(call);
+    auto merged = [&](const Tensor& x) { return apart(merge_leading(x.to(dtype_of<T>()), in.batch)); };
+    Kept kept{merged(call.in[4]), call.in[5].contiguous(), merged(call.in[6])};
+    Tensor q = wide_output<T>(out[0]), k = wide_output<T>(out[1]), v = wide_output<T>(out[2]);
+    backward<T>(in, call.as<Attributes>(), kept,
+                {merge_leading(q, in.batch), merge_leading(k, in.batch), merge_leading(v, in.batch)});
+    write_back(q, out[0]), write_back(k, out[1]), write_back(v, out[2]);
+  });
+}
+
+void cpu_self_backward(const OpCall& call, std::span<Tensor> out) {
+  if (out[0].numel() == 0) return;
+  with_type(call.in[0].dtype(), [&]<typename T>(T) {
+    Inputs in = wide_packed_inputs<T>(call);
+    auto heads = [&](const Tensor& x) { return apart(heads_of(x.to(dtype_of<T>()).contiguous(), in.batch, in.heads)); };
+    Kept kept{heads(call.in[1]), call.in[2].contiguous(), heads(call.in[3])};
+    Tensor all = wide_output<T>(out[0]);
+    Inputs gradients = packed_inputs(all, call.as<Attributes>());
+    backward<T>(in, call.as<Attributes>(), kept, {gradients.q, gradients.k, gradients.v});
+    write_back(all, out[0]);
+  });
 }
 
 }  // namespace etna::attention

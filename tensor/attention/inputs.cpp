@@ -26,4 +26,21 @@ Inputs inputs(const OpCall& call) {
   return in;
 }
 
+Tensor heads_of(const Tensor& x, std::int64_t batch, std::int64_t n) {
+  return x.reshape({batch, x.size(-2), n, n == 0 ? 0 : x.size(-1) / n}).transpose(1, 2);
+}
+
+Inputs packed_inputs(const Tensor& qkv, const Attributes& attributes) {
+  Inputs in;
+  in.batch = 1;
+  for (int i = 0; i < qkv.dim() - 2; ++i) in.batch *= qkv.shape()[i];
+  in.heads = attributes.heads, in.groups = attributes.groups;
+  Tensor all = heads_of(qkv, in.batch, in.heads + 2 * in.groups);
+  if (all.size(3) > 1 && all.strides()[3] != 1) all = heads_of(qkv.contiguous(), in.batch, in.heads + 2 * in.groups);
+  in.queries = in.keys = all.size(2), in.size = all.size(3);
+  in.q = all.slice(1, 0, in.heads), in.k = all.slice(1, in.heads, in.heads + in.groups);
+  in.v = all.slice(1, in.heads + in.groups, in.heads + 2 * in.groups);
+  return in;
+}
+
 }  // namespace etna::attention

@@ -26,19 +26,12 @@ struct ForwardPush {
 static_assert(sizeof(ForwardPush) == 116);
 
 struct BackwardPush {
-  vulkan::Word64 q, k, v, mask, dy, rows, dk_or_dq, dv;
-  Strides3 q_strides, k_strides, v_strides, dy_strides;
+  vulkan::Word64 q, k, v, mask, dy, y, logsumexp, gradient, dv;
+  Strides3 q_strides, kv_strides, dy_strides;
   std::uint32_t queries, keys, shape;
   float scale;
 };
-static_assert(sizeof(BackwardPush) == 128);
-
-struct RowsPush {
-  vulkan::Word64 y, dy, logsumexp, rows;
-  Strides3 dy_strides;
-  std::uint32_t queries, heads, head_size, count, unused = 0;
-};
-static_assert(sizeof(RowsPush) == 64);
+static_assert(sizeof(BackwardPush) == 124);
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -53,8 +46,9 @@ std::uint32_t width(std::int64_t size, std::initializer_list<const Tensor*> oper
 }
 
 /// What the kernels unpack: the head size is at most 256.
-std::uint32_t shape_word(const Inputs& in, bool causal) {
-  return vulkan::word(in.heads_per_group()) | vulkan::word(in.size) << 16 | vulkan::word(causal) << 31;
+std::uint32_t shape_word(const Inputs& in, bool causal, bool packed = false) {
+  return vulkan::word(in.heads_per_group()) | vulkan::word(in.size) << 16 | vulkan::word(packed) << 30 |
+         vulkan::word(causal) << 31;
 }
 
 /// A workgroup a block of rows, head and batch; false beyond what a grid holds.
@@ -77,13 +71,8 @@ Inputs device_inputs(const OpCall& call) {
   return in;
 }
 
-}  // namespace
-
-bool vulkan_forward(const OpCall& call, std::span<Tensor> out) {
-  if (out[0].dtype() == f64) return false;
-  if (out[1].numel() == 0) return true;
-  Inputs in = device_inputs(call);
-  if (!fits_grid(in)) return false;
+/// @param packed the result's heads lie side by side
+void forward(const OpCall& call, const Inputs& in, bool packed, std::span<Tensor> out) {
   auto attributes = call.as<Attributes>();
   ForwardPush push{};
   push.q = in.q.address(), push.k = in.k.address(), push.v = in.v.address();
@@ -92,11 +81,59 @@ bool vulkan_forward(const OpCall& call, std::span<Tensor> out) {
   push.q_strides = strides_of(in.q), push.k_strides = strides_of(in.k), push.v_strides = strides_of(in.v);
   for (int d = 0; d < 4; ++d) push.mask_strides[d] = in.mask.defined() ? vulkan::word(in.mask.strides()[d]) : 0;
   push.queries = vulkan::word(in.queries), push.keys = vulkan::word(in.keys),
-  push.shape = shape_word(in, attributes.causal);
+  push.shape = shape_word(in, attributes.causal, packed);
   push.scale = static_cast<float>(attributes.scale);
   vulkan::launch(by_size(in.size, shaders::attention_64, shaders::attention_128, shaders::attention_256), call,
                  {vulkan::word(out[0].dtype()), width(in.size, {&in.q, &in.k, &in.v}), mask_dtype(in.mask)}, push,
                  grid(in.queries, in.heads, in.batch), {&in.q, &in.k, &in.v, &in.mask}, {&out[0], &out[1]});
+}
+
+/// The gradients' kernels, but for what they write.
+struct Backward {
+  Backward(const OpCall& call, const Inputs& in, const Kept& kept) : call(call), in(in), kept(kept) {
+    auto attributes = call.as<Attributes>();
+    push.q = in.q.address(), push.k = in.k.address(), push.v = in.v.address();
+    push.mask = vulkan::address_or_zero(in.mask);
+    push.dy = kept.dy.address(), push.y = kept.y.address(), push.logsumexp = kept.logsumexp.address();
+    push.q_strides = strides_of(in.q), push.kv_strides = strides_of(in.k), push.dy_strides = strides_of(kept.dy);
+    push.queries = vulkan::word(in.queries), push.keys = vulkan::word(in.keys),
+    push.shape = shape_word(in, attributes.causal);
+    push.scale = static_cast<float>(attributes.scale);
+  }
+
+  void launch(const vulkan::Shader& shader, std::array<std::uint32_t, 3> groups,
+              std::initializer_list<const Tensor*> writes) const {
+    std::uint32_t s[4] = {};
+    for (int d = 0; d < 4; ++d) s[d] = in.mask.defined() ? vulkan::word(in.mask.strides()[d]) : 0;
+    vulkan::launch(shader, call,
+                   {vulkan::word(kept.y.dtype()), width(in.size, {&in.q, &in.k, &in.v, &kept.dy}), mask_dtype(in.mask),
+                    s[0], s[1], s[2], s[3]},
+                   push, groups, {&in.q, &in.k, &in.v, &in.mask, &kept.dy, &kept.y, &kept.logsumexp}, writes);
+  }
+
+  const OpCall& call;
+  const Inputs& in;
+  const Kept& kept;
+  BackwardPush push{};
+};
+
+}  // namespace
+
+bool vulkan_forward(const OpCall& call, std::span<Tensor> out) {
+  if (out[0].dtype() == f64) return false;
+  if (out[1].numel() == 0) return true;
+  Inputs in = device_inputs(call);
+  if (!fits_grid(in)) return false;
+  forward(call, in, false, out);
+  return true;
+}
+
+bool vulkan_self_forward(const OpCall& call, std::span<Tensor> out) {
+  if (out[0].dtype() == f64) return false;
+  if (out[1].numel() == 0) return true;
+  Inputs in = packed_inputs(call.in[0], call.as<Attributes>());
+  if (!fits_grid(in)) return false;
+  forward(call, in, true, out);
   return true;
 }
 
@@ -108,45 +145,31 @@ bool vulkan_backward(const OpCall& call, std::span<Tensor> out) {
   }
   Inputs in = device_inputs(call);
   if (!fits_grid(in)) return false;
-  auto attributes = call.as<Attributes>();
-  Tensor y = call.in[4].contiguous(), logsumexp = call.in[5].contiguous(),
-         dy = merge_leading(call.in[6].to(in.q.dtype()), in.batch);
-  std::int64_t count = in.batch * in.heads * in.queries;
-  Tensor rows = empty({count, 2}, {f32, y.device()});
-  RowsPush rows_push{y.address(),
-                     dy.address(),
-                     logsumexp.address(),
-                     rows.address(),
-                     strides_of(dy),
-                     vulkan::word(in.queries),
-                     vulkan::word(in.heads),
-                     vulkan::word(in.size),
-                     vulkan::word(count)};
-  vulkan::launch(shaders::attention_rows, call, {vulkan::word(y.dtype())}, rows_push, vulkan::grid(ceil_div(count, 32)),
-                 {&y, &dy, &logsumexp}, {&rows});
+  if (in.k.strides() != in.v.strides()) in.k = in.k.contiguous(), in.v = in.v.contiguous();  // kernels know one set
+  Kept kept{call.in[4].contiguous(), call.in[5].contiguous(), merge_leading(call.in[6].to(in.q.dtype()), in.batch)};
+  Backward run(call, in, kept);
+  run.push.gradient = out[0].address();
+  run.launch(by_size(in.size, shaders::attention_dq_64, shaders::attention_dq_128, shaders::attention_dq_256),
+             grid(in.queries, in.heads, in.batch), {&out[0]});
+  run.push.gradient = out[1].address(), run.push.dv = out[2].address();
+  run.launch(by_size(in.size, shaders::attention_dkv_64, shaders::attention_dkv_128, shaders::attention_dkv_256),
+             grid(in.keys, in.groups, in.batch), {&out[1], &out[2]});
+  return true;
+}
 
-  BackwardPush push{};
-  push.q = in.q.address(), push.k = in.k.address(), push.v = in.v.address();
-  push.mask = vulkan::address_or_zero(in.mask);
-  push.dy = dy.address(), push.rows = rows.address(), push.dk_or_dq = out[0].address();
-  push.q_strides = strides_of(in.q), push.k_strides = strides_of(in.k), push.v_strides = strides_of(in.v);
-  push.dy_strides = strides_of(dy);
-  push.queries = vulkan::word(in.queries), push.keys = vulkan::word(in.keys),
-  push.shape = shape_word(in, attributes.causal);
-  push.scale = static_cast<float>(attributes.scale);
-  std::uint32_t s[4] = {};
-  for (int d = 0; d < 4; ++d) s[d] = in.mask.defined() ? vulkan::word(in.mask.strides()[d]) : 0;
-  std::uint32_t dtype = vulkan::word(y.dtype()), w = width(in.size, {&in.q, &in.k, &in.v, &dy});
-  auto launch = [&](const vulkan::Shader& shader, std::array<std::uint32_t, 3> groups,
-                    std::initializer_list<const Tensor*> writes) {
-    vulkan::launch(shader, call, {dtype, w, mask_dtype(in.mask), s[0], s[1], s[2], s[3]}, push, groups,
-                   {&in.q, &in.k, &in.v, &in.mask, &dy, &rows}, writes);
-  };
-  launch(by_size(in.size, shaders::attention_dq_64, shaders::attention_dq_128, shaders::attention_dq_256),
-         grid(in.queries, in.heads, in.batch), {&out[0]});
-  push.dk_or_dq = out[1].address(), push.dv = out[2].address();
-  launch(by_size(in.size, shaders::attention_dkv_64, shaders::attention_dkv_128, shaders::attention_dkv_256),
-         grid(in.keys, in.groups, in.batch), {&out[1], &out[2]});
+bool vulkan_self_backward(const OpCall& call, std::span<Tensor> out) {
+  if (out[0].dtype() == f64) return false;
+  if (out[0].numel() == 0) return true;
+  Inputs in = packed_inputs(call.in[0], call.as<Attributes>());
+  if (!fits_grid(in)) return false;
+  Kept kept{call.in[1].contiguous(), call.in[2].contiguous(),
+            merge_leading(heads_of(call.in[3].to(in.q.dtype()), in.batch, in.heads), in.batch)};
+  Backward run(call, in, kept);
+  run.push.gradient = out[0].address();
+  auto groups = grid(in.queries, in.heads, in.batch);
+  groups[0] *= 2;  // tiles of keys, then as many of queries
+  run.launch(by_size(in.size, shaders::attention_dqkv_64, shaders::attention_dqkv_128, shaders::attention_dqkv_256),
+             groups, {&out[0]});
   return true;
 }
 
