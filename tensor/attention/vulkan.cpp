@@ -33,6 +33,13 @@ struct BackwardPush {
 };
 static_assert(sizeof(BackwardPush) == 124);
 
+struct RowsPush {
+  vulkan::Word64 y, dy, rows;
+  Strides3 y_strides, dy_strides;
+  std::uint32_t queries, heads, size, count;
+};
+static_assert(sizeof(RowsPush) == 64);
+
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 /// Elements of a row that may be loaded at once, from every operand: 4 or 1.
@@ -88,13 +95,34 @@ void forward(const OpCall& call, const Inputs& in, bool packed, std::span<Tensor
                  grid(in.queries, in.heads, in.batch), {&in.q, &in.k, &in.v, &in.mask}, {&out[0], &out[1]});
 }
 
+/// Σ y · dy of each row, f32 [B, H, T].
+Tensor sum_rows(const OpCall& call, const Inputs& in, const Tensor& y, const Tensor& dy) {
+  std::int64_t count = in.batch * in.heads * in.queries;
+  Tensor rows = empty({in.batch, in.heads, in.queries}, {f32, y.device()});
+  RowsPush push{y.address(),
+                dy.address(),
+                rows.address(),
+                strides_of(y),
+                strides_of(dy),
+                vulkan::word(in.queries),
+                vulkan::word(in.heads),
+                vulkan::word(in.size),
+                vulkan::word(count)};
+  vulkan::launch(shaders::attention_rows, call, {vulkan::word(y.dtype()), width(in.size, {&y, &dy})}, push,
+                 vulkan::grid(ceil_div(count, 16)), {&y, &dy}, {&rows});
+  return rows;
+}
+
 /// The gradients' kernels, but for what they write.
 struct Backward {
   Backward(const OpCall& call, const Inputs& in, const Kept& kept) : call(call), in(in), kept(kept) {
     auto attributes = call.as<Attributes>();
+    // Kernels that meet a query in one tile only find its sum themselves.
+    if (in.queries > kTile || in.keys > kTile) rows = sum_rows(call, in, kept.y, kept.dy);
     push.q = in.q.address(), push.k = in.k.address(), push.v = in.v.address();
     push.mask = vulkan::address_or_zero(in.mask);
-    push.dy = kept.dy.address(), push.y = kept.y.address(), push.logsumexp = kept.logsumexp.address();
+    push.dy = kept.dy.address(), push.y = (rows.defined() ? rows : kept.y).address(),
+    push.logsumexp = kept.logsumexp.address();
     push.q_strides = strides_of(in.q), push.kv_strides = strides_of(in.k), push.dy_strides = strides_of(kept.dy);
     push.queries = vulkan::word(in.queries), push.keys = vulkan::word(in.keys),
     push.shape = shape_word(in, attributes.causal);
@@ -107,13 +135,16 @@ struct Backward {
     for (int d = 0; d < 4; ++d) s[d] = in.mask.defined() ? vulkan::word(in.mask.strides()[d]) : 0;
     vulkan::launch(shader, call,
                    {vulkan::word(kept.y.dtype()), width(in.size, {&in.q, &in.k, &in.v, &kept.dy}), mask_dtype(in.mask),
-                    s[0], s[1], s[2], s[3]},
-                   push, groups, {&in.q, &in.k, &in.v, &in.mask, &kept.dy, &kept.y, &kept.logsumexp}, writes);
+                    s[0], s[1], s[2], s[3], vulkan::word(rows.defined())},
+                   push, groups,
+                   {&in.q, &in.k, &in.v, &in.mask, &kept.dy, rows.defined() ? &rows : &kept.y, &kept.logsumexp},
+                   writes);
   }
 
   const OpCall& call;
   const Inputs& in;
   const Kept& kept;
+  Tensor rows;  ///< where the kernels do not sum them
   BackwardPush push{};
 };
 
@@ -146,7 +177,8 @@ bool vulkan_backward(const OpCall& call, std::span<Tensor> out) {
   Inputs in = device_inputs(call);
   if (!fits_grid(in)) return false;
   if (in.k.strides() != in.v.strides()) in.k = in.k.contiguous(), in.v = in.v.contiguous();  // kernels know one set
-  Kept kept{call.in[4].contiguous(), call.in[5].contiguous(), merge_leading(call.in[6].to(in.q.dtype()), in.batch)};
+  Kept kept{merge_leading(call.in[4].contiguous(), in.batch), call.in[5].contiguous(),
+            merge_leading(call.in[6].to(in.q.dtype()), in.batch)};
   Backward run(call, in, kept);
   run.push.gradient = out[0].address();
   run.launch(by_size(in.size, shaders::attention_dq_64, shaders::attention_dq_128, shaders::attention_dq_256),
@@ -162,7 +194,7 @@ bool vulkan_self_backward(const OpCall& call, std::span<Tensor> out) {
   if (out[0].numel() == 0) return true;
   Inputs in = packed_inputs(call.in[0], call.as<Attributes>());
   if (!fits_grid(in)) return false;
-  Kept kept{call.in[1].contiguous(), call.in[2].contiguous(),
+  Kept kept{heads_of(call.in[1].contiguous(), in.batch, in.heads), call.in[2].contiguous(),
             merge_leading(heads_of(call.in[3].to(in.q.dtype()), in.batch, in.heads), in.batch)};
   Backward run(call, in, kept);
   run.push.gradient = out[0].address();
