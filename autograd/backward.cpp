@@ -26,7 +26,7 @@ void accumulate(Tensor& into, bool& owned, const Tensor& grad, bool create_graph
   if (!into.defined()) {
     into = grad;
     owned = false;
-  } else if (owned && !create_graph) {
+  } else if (owned && !create_graph && into.dtype() == promote(into.dtype(), grad.dtype())) {
     into.add_(grad);
   } else {
     into = into + grad;
@@ -267,6 +267,8 @@ TensorList run_backward(std::span<const Tensor> roots, std::span<const Tensor> r
 
   for (LeafGrad& leaf : leaves) {
     Meta& meta = meta_of(leaf.leaf);
+    // Products give the gradients of 16-bit weights in f32: what gathers here is rounded once.
+    if (DType t = leaf.leaf.dtype(); leaf.grad.dtype() != t) leaf.grad = leaf.grad.to(t), leaf.owned = true;
     apply_hooks(meta.hooks, leaf.grad);
     if (auto found = leaf_targets.find(leaf.leaf.impl()); found != leaf_targets.end()) {
       for (std::size_t t : found->second) caught[t] = leaf.grad;

@@ -11,6 +11,8 @@ FeedForward::FeedForward(std::int64_t dim, std::int64_t hidden, double dropout)
   register_module("dropout", this->dropout);
 }
 
-Tensor FeedForward::forward(const Tensor& x) const { return dropout(down(gelu_tanh(up(x)))); }
+Tensor FeedForward::forward(const Tensor& x) const {
+  return dropout(feed_forward(x, up.weight, up.bias, down.weight, down.bias, Activation::gelu_tanh));
+}
 
 }  // namespace etna::nn

@@ -1,7 +1,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
-// Matrix product y = a · b (+ bias), f32 sums, over a batch. Arithmetic-bound when large, bound by latency when small.
+// Matrix product y = a · b with an epilogue (lib/finish.glsl), f32 sums, over a batch. Arithmetic-bound when large, bound by latency when small.
 //
 // A workgroup owns a tile of TILE x TILE results, each thread RM x RN of them in registers: 16 x 8 in the large tile, so that six
 // vec4s read from shared memory serve 128 multiplications. Small tiles leave a thread fewer results; there SLICES teams of
@@ -25,38 +25,43 @@
 // In small tiles more results a thread and more teams win over fewer, too: 1024x128x512 takes 8.3 µs in tiles of 64 and 10.5 with
 // one team, 1024x512x128 9.3 µs in tiles of 32 and 10.0 with two teams of 4 x 4 results a thread (the barrier before it, 2 µs, included).
 //
-// Where results are few and k is long, `splits` workgroups share a tile, each writes its sum to scratch (y is then f32) and
-// gemm_reduce adds them in order.
+// Where results are few and k is long, `splits` workgroups share a tile, each writes its sum to scratch (y is then f32 and
+// the epilogue empty) and gemm_reduce adds them in order.
 //
 // variant: gemm_128 TILE=128 RM=16 RN=8 SLICES=1 STEP=8 BUFFERS=2
 // variant: gemm_64 TILE=64 RM=8 RN=8 SLICES=2 STEP=16 BUFFERS=2
 // variant: gemm_32 TILE=32 RM=8 RN=4 SLICES=4 STEP=32 BUFFERS=2
 
-#include "vectors.glsl"
+#include "finish.glsl"
 
 const uint TEAM = (TILE / RM) * (TILE / RN), THREADS = TEAM * SLICES;
 layout(local_size_x = (TILE / RM) * (TILE / RN) * SLICES) in;
 layout(constant_id = 0) const uint DTYPE = 1;
-layout(constant_id = 1) const uint OUT_DTYPE = 1;
-layout(constant_id = 2) const uint A_K_NEIGHBOURS = 1;  // 1: consecutive k of a row of a lie side by side
-layout(constant_id = 3) const uint B_K_NEIGHBOURS = 0;
-layout(constant_id = 4) const uint A_WIDTH = 1;
-layout(constant_id = 5) const uint B_WIDTH = 1;
-layout(constant_id = 6) const uint Y_WIDTH = 1;
-layout(constant_id = 7) const uint BIAS = 0;
-layout(constant_id = 8) const uint M_FULL = 0;  // 1: m is a multiple of TILE, and so on; nothing need be checked
-layout(constant_id = 9) const uint N_FULL = 0;
-layout(constant_id = 10) const uint K_FULL = 0;
+layout(constant_id = 1) const uint A_K_NEIGHBOURS = 1;  // 1: consecutive k of a row of a lie side by side
+layout(constant_id = 2) const uint B_K_NEIGHBOURS = 0;
+layout(constant_id = 3) const uint A_WIDTH = 1;
+layout(constant_id = 4) const uint B_WIDTH = 1;
+layout(constant_id = 5) const uint M_FULL = 0;  // 1: m is a multiple of TILE, and so on; nothing need be checked
+layout(constant_id = 6) const uint N_FULL = 0;
+layout(constant_id = 7) const uint K_FULL = 0;
+layout(constant_id = 8) const uint Y_WIDTH = 1;
+layout(constant_id = 9) const uint FINISH = 0;
+layout(constant_id = 10) const uint Y_DTYPE = 1;
+layout(constant_id = 11) const uint BIAS_DTYPE = 1;
+layout(constant_id = 12) const uint BESIDE_DTYPE = 1;
+layout(constant_id = 13) const uint RESIDUAL_DTYPE = 1;
 
 layout(push_constant, scalar) uniform Push {
-  uvec2 a, b, y, bias;
+  uvec2 a, b;
+  FINISH_PUSH
   uint m, n, k;
   uint lda, ldb;
   uint a_strides[2], b_strides[2];  // of the outer and inner batch dimension
   uint inner, batch;                // sizes: of the inner batch dimension, of both together
-  uint tiles_m, tiles_n;
-  uint splits, k_per_split;         // a multiple of STEP
+  uint k_per_split;                 // a multiple of STEP
 } p;
+
+#include "finish_row.glsl"
 
 const uint A_PARTS = RM / 4, B_PARTS = RN / 4;      // groups of four rows and of four columns a thread owns
 const uint PITCH = TILE / 4 + 1;                    // vec4s from one k to the next
@@ -133,12 +138,12 @@ vec4 fetch(bool tail, uvec2 address, uint offset, uint ld, uint k_neighbours, ui
 
 void main() {
   uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
-  uint tiles = p.tiles_m * p.tiles_n;
-  if (group >= tiles * p.batch * p.splits) return;
+  uint tiles_m = (p.m + TILE - 1) / TILE, tiles_n = (p.n + TILE - 1) / TILE, tiles = tiles_m * tiles_n;
+  if (group >= tiles * p.batch * ((p.k + p.k_per_split - 1) / p.k_per_split)) return;
   uint tile = group % tiles, matrix = group / tiles % p.batch, split = group / tiles / p.batch;
 
   // Eight rows of tiles at a time, so that the tiles at work together share what they read.
-  uint band = tile / (8 * p.tiles_n), first = band * 8, height = min(8, p.tiles_m - first), inside = tile - first * p.tiles_n;
+  uint band = tile / (8 * tiles_n), first = band * 8, height = min(8, tiles_m - first), inside = tile - first * tiles_n;
   uint row0 = (first + inside % height) * TILE, column0 = inside / height * TILE;
 
   uint a_offset = matrix / p.inner * p.a_strides[0] + matrix % p.inner * p.a_strides[1];
@@ -192,7 +197,7 @@ void main() {
   }
 
   // Each pass brings PASS rows of every thread to shared memory; then all threads go along the rows of the tile.
-  uint y_offset = (split * p.batch + matrix) * p.m * p.n;
+  uint first_row = (split * p.batch + matrix) * p.m;
   [[unroll]] for (uint pass = 0; pass < RM / PASS; ++pass) {
     barrier();
     [[unroll]] for (uint r = 0; r < PASS; ++r) {
@@ -208,10 +213,7 @@ void main() {
       sum = crossed(sum);
       if (Y_WIDTH == 2 && (at & 2u) != 0) sum.xy = sum.zw;
       if (Y_WIDTH == 1) sum.x = sum[at & 3u];
-      if ((M_FULL != 0 || row < p.m) && (N_FULL != 0 || column < p.n)) {
-        if (BIAS != 0) sum += load_vector(p.bias, column, Y_WIDTH, DTYPE, 1);
-        store_vector(p.y, y_offset + row * p.n + column, Y_WIDTH, OUT_DTYPE, Y_WIDTH, sum);
-      }
+      if ((M_FULL != 0 || row < p.m) && (N_FULL != 0 || column < p.n)) finish(sum, first_row + row, column);
     }
   }
 }

@@ -1,34 +1,40 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
-// Adds the partial sums of a product whose k was split, in order, and the bias. Bytes-bound; one result a thread, which has eight
-// loads on their way at a time: with one it would wait for memory once a split.
+// Adds the partial sums of a product whose k was split, in order, and does the epilogue. Bytes-bound; Y_WIDTH results a thread,
+// which has eight loads on their way at a time: with one it would wait for memory once a split.
 //
 // variant: gemm_reduce
 
-#include "dtype.glsl"
+#include "finish.glsl"
 
 layout(local_size_x = 256) in;
-layout(constant_id = 0) const uint DTYPE = 1;
-layout(constant_id = 1) const uint BIAS = 0;
+layout(constant_id = 0) const uint Y_WIDTH = 1;
+layout(constant_id = 1) const uint FINISH = 0;
+layout(constant_id = 2) const uint Y_DTYPE = 1;
+layout(constant_id = 3) const uint BIAS_DTYPE = 1;
+layout(constant_id = 4) const uint BESIDE_DTYPE = 1;
+layout(constant_id = 5) const uint RESIDUAL_DTYPE = 1;
 
 layout(push_constant, scalar) uniform Push {
-  uvec2 partial, y, bias;
+  uvec2 partial;
+  FINISH_PUSH
   uint count, n, splits;
 } p;
 
+#include "finish_row.glsl"
+
 void main() {
-  uint i = (gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * 256 + gl_LocalInvocationID.x;
+  uint i = ((gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * 256 + gl_LocalInvocationID.x) * Y_WIDTH;
   if (i >= p.count) return;
-  float sum = 0.0;
+  vec4 sum = vec4(0.0);
   for (uint first = 0; first < p.splits; first += 8) {
-    float parts[8];
+    vec4 parts[8];
     [[unroll]] for (uint s = 0; s < 8; ++s) {
-      parts[s] = 0.0;
-      if (first + s < p.splits) parts[s] = BufferF32(p.partial).v[(first + s) * p.count + i];
+      parts[s] = vec4(0.0);
+      if (first + s < p.splits) parts[s] = load_vector(p.partial, (first + s) * p.count + i, Y_WIDTH, F32, Y_WIDTH);
     }
     [[unroll]] for (uint s = 0; s < 8; ++s) sum += parts[s];
   }
-  if (BIAS != 0) sum += load_float(p.bias, i % p.n, DTYPE);
-  store_float(p.y, i, DTYPE, sum);
+  finish(sum, i / p.n, i % p.n);
 }

@@ -58,6 +58,7 @@ Tensor clamp(const Tensor& x, std::optional<double> lo, std::optional<double> hi
 
 // ---- reductions over `dims` (empty: all)
 Tensor sum(const Tensor& x, Dims dims = {}, bool keepdim = false);   ///< integers and bool sum to i64
+Tensor sum(const Tensor& x, Dims dims, bool keepdim, DType out);     ///< f32 of f16 or bf16, not rounded
 Tensor mean(const Tensor& x, Dims dims = {}, bool keepdim = false);  ///< floating only
 Tensor max(const Tensor& x, Dims dims = {}, bool keepdim = false);   ///< gradient shared among equal maxima
 Tensor min(const Tensor& x, Dims dims = {}, bool keepdim = false);
@@ -82,8 +83,19 @@ Tensor triu(const Tensor& x, std::int64_t diagonal = 0);
 /// Matrix product. @param a [..., M, K] @param b [..., K, N] @return [..., M, N]; leading dimensions broadcast; a 1-d operand
 /// is a row (a) or column (b) that is dropped from the result. f16/bf16 accumulate in f32.
 Tensor matmul(const Tensor& a, const Tensor& b);
-/// x · weightᵀ + bias. @param x [..., in] @param weight [out, in] @param bias [out] or undefined @return [..., out]
-Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
+/// The same with a result of another dtype: f32 of f16 or bf16 operands, whose sums are then not rounded.
+Tensor matmul(const Tensor& a, const Tensor& b, DType out);
+/// What may follow a product within its kernel: the elementwise ops of these names.
+enum class Activation { none, relu, gelu, gelu_tanh, silu };
+/// activation(x · weightᵀ + bias). @param x [..., in] @param weight [out, in] @param bias [out] or undefined @return [..., out]
+/// The gradients of weight and bias are f32 for f16 and bf16, and rounded once, where a leaf gathers them.
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, Activation activation = Activation::none);
+/// linear(linear(x, up, up_bias, activation), down, down_bias), with the activation and its derivative inside the products' kernels.
+/// @param x [..., in] @param up [hidden, in] @param down [out, hidden] @param up_bias, down_bias [hidden], [out] or undefined
+Tensor feed_forward(const Tensor& x, const Tensor& up, const Tensor& up_bias, const Tensor& down,
+                    const Tensor& down_bias, Activation activation);
+/// (a · b) · activation'(at): what a product hands back through the activation of its operand. @param at [..., M, N]
+Tensor matmul_slope(const Tensor& a, const Tensor& b, const Tensor& at, Activation activation);
 /// Attention (Vaswani et al. 2017). @param q [..., H, T, D] @param k, v [..., G, S, D] with G dividing H (grouped heads)
 /// @param mask undefined, bool (true: attend) or floating (added), broadcasting to [..., H, T, S]; not with causal
 /// @param scale 1/√D where left out. @return [..., H, T, D]; a row that may attend to nothing gives 0. D is at most 256.

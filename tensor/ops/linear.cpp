@@ -1,13 +1,17 @@
-#include <algorithm>
-
 #include <fmt/format.h>
 
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/product/gradients.h>
 #include <etna/tensor/product/product.h>
 
 namespace etna {
 namespace {
+
+struct Attributes {
+  Activation activation = Activation::none;
+  bool keeps = false;  ///< a second output: what the activation was taken of, for the gradient
+};
 
 std::vector<OutputSpec> infer(const OpCall& call) {
   const Tensor &x = call.in[0], &weight = call.in[1], &bias = call.in[2];
@@ -38,35 +42,44 @@ std::vector<OutputSpec> infer(const OpCall& call) {
   }
   Shape shape = x.shape();
   shape.back() = weight.size(0);
-  return {{shape, x.dtype()}};
+  return {call.as<Attributes>().keeps ? 2u : 1u, OutputSpec{shape, x.dtype()}};
 }
 
-/// x as a matrix or a batch of them: the row of a 1-d x made explicit.
-Tensor rows_of(const Tensor& x) { return x.dim() == 1 ? x.unsqueeze(0) : x; }
-
-void cpu(const OpCall& call, std::span<Tensor> out) {
-  product::cpu(rows_of(call.in[0]), call.in[1].t(), call.in[2], out[0]);
+void compute(const OpCall& call, std::span<Tensor> out, const auto& product) {
+  product::Epilogue e{.bias = call.in[2], .activation = call.as<Attributes>().activation};
+  if (out.size() > 1) e.pre = out[1];
+  product(product::as_rows(call.in[0]), call.in[1].t(), e, out[0]);
 }
+
+void cpu(const OpCall& call, std::span<Tensor> out) { compute(call, out, product::cpu); }
 bool vulkan(const OpCall& call, std::span<Tensor> out) {
-  return product::vulkan(call, rows_of(call.in[0]), call.in[1].t(), call.in[2], out[0]);
+  bool done = false;
+  compute(call, out, [&](auto&&... of) { done = product::vulkan(call, of...); });
+  return done;
 }
 
 TensorList reference(const OpCall& call) {
-  Tensor y = matmul(call.in[0], call.in[1].t());
-  return {call.in[2].defined() ? y + call.in[2] : y};
+  auto a = call.as<Attributes>();
+  Tensor t = matmul(call.in[0], call.in[1].t());
+  if (call.in[2].defined()) t = t + call.in[2];
+  Tensor y = product::activate(t, a.activation);
+  return a.keeps ? TensorList{y, t} : TensorList{y};
 }
 
 TensorList vjp(const VjpCall& call) {
-  const Tensor &x = call.in[0], &weight = call.in[1], &g = call.grad[0];
+  const Tensor &x = call.in[0], &weight = call.in[1];
+  auto a = call.as<Attributes>();
+  Tensor g = call.grad[0];
+  if (a.activation != Activation::none) {
+    // Where this gradient is differentiated in turn, one arrives for what the activation was taken of, too.
+    Tensor through = g.defined() ? product::activation_backward(g, call.out[1], a.activation) : g;
+    const Tensor& before = call.grad[1];
+    g = !before.defined() ? through : through.defined() ? through + before : before;
+  }
   Tensor dx, dweight, dbias;
   if (call.needs[0]) dx = matmul(g, weight);
-  if (call.needs[1]) {
-    std::int64_t rows = numel(g.shape()) / std::max<std::int64_t>(1, weight.size(0));
-    dweight = rows == 0 || weight.size(0) == 0
-                  ? zeros_like(weight)
-                  : matmul(g.reshape({rows, weight.size(0)}).t(), x.reshape({rows, weight.size(1)}));
-  }
-  if (call.needs[2]) dbias = sum_to(g, call.in[2].shape());
+  if (call.needs[1]) dweight = product::weight_gradient(g, x);
+  if (call.needs[2]) dbias = product::bias_gradient(g);
   return {dx, dweight, dbias};
 }
 
@@ -76,17 +89,25 @@ const OpDef kLinear = {.name = "linear",
                        .vulkan = vulkan,
                        .reference = reference,
                        .vjp = vjp,
-                       .saved = Saved::inputs};
+                       .saved = Saved::both,
+                       .saved_inputs = 1u << 0 | 1u << 1,
+                       .saved_outputs = 1u << 1};
 
 }  // namespace
 
-Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation) {
   DType t = x.dtype();
   bool floating = is_floating(t) && is_floating(weight.dtype()) && (!bias.defined() || is_floating(bias.dtype()));
-  if (!floating) return apply1(kLinear, {x, weight, bias});
-  t = promote(t, weight.dtype());
-  if (bias.defined()) t = promote(t, bias.dtype());
-  return apply1(kLinear, {x.to(t), weight.to(t), bias.defined() ? bias.to(t) : bias});
+  TensorList in = {x, weight, bias};
+  if (floating) {
+    t = promote(t, weight.dtype());
+    if (bias.defined()) t = promote(t, bias.dtype());
+    for (Tensor& tensor : in) {
+      if (tensor.defined()) tensor = tensor.to(t);
+    }
+  }
+  bool keeps = activation != Activation::none && grad_recorder().wants(in);
+  return apply(kLinear, in, Attrs::of(Attributes{activation, keeps}))[0];
 }
 
 std::span<const OpDef* const> ops_in_linear() {

@@ -45,6 +45,7 @@ std::vector<OutputSpec> infer(const OpCall& call) {
   DType t = x.dtype();
   if (a.kind == Kind::argmax || a.kind == Kind::argmin) t = i64;
   if ((a.kind == Kind::sum || a.kind == Kind::prod) && !is_floating(t)) t = i64;
+  if (a.widens) t = f32;
   return {{shape, t}};
 }
 
@@ -224,6 +225,13 @@ Tensor call_arg(const OpDef& op, Kind kind, const Tensor& x, std::optional<std::
 }  // namespace
 
 Tensor sum(const Tensor& x, Dims dims, bool keepdim) { return call(kSum, Kind::sum, x, dims, keepdim); }
+Tensor sum(const Tensor& x, Dims dims, bool keepdim, DType out) {
+  bool widens = out == f32 && item_size(x.dtype()) == 2;
+  if (!widens && out != x.dtype()) {
+    throw DtypeError(fmt::format("sum: of {} sums are not {}; f16 and bf16 may give f32", name(x.dtype()), name(out)));
+  }
+  return apply1(kSum, {x}, Attrs::of(Attributes{Kind::sum, wrap_dims(dims, x.dim(), "sum"), keepdim, 0, widens}));
+}
 Tensor mean(const Tensor& x, Dims dims, bool keepdim) { return call(kMean, Kind::mean, x, dims, keepdim); }
 Tensor max(const Tensor& x, Dims dims, bool keepdim) { return call(kMax, Kind::max, x, dims, keepdim); }
 Tensor min(const Tensor& x, Dims dims, bool keepdim) { return call(kMin, Kind::min, x, dims, keepdim); }

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include <etna/device/cpu/blas.h>
+#include <etna/device/cpu/math.h>
 #include <etna/device/cpu/parallel.h>
 #include <etna/tensor/product/product.h>
 
@@ -17,14 +18,16 @@ std::int64_t offset_of(std::int64_t index, const Shape& batch, const Strides& st
   return offset;
 }
 
-template <typename T>
-void fill_rows(T* y, std::int64_t rows, std::int64_t n, const T* bias) {
+/// Calls f(i) for each of the rows, from several threads.
+template <typename F>
+void each_row(std::int64_t rows, std::int64_t n, const F& f) {
   cpu::parallel_for(rows, std::max<std::int64_t>(1, 16384 / std::max<std::int64_t>(1, n)),
                     [&](std::int64_t first, std::int64_t last) {
-                      for (std::int64_t i = first; i < last; ++i) std::copy(bias, bias + n, y + i * n);
+                      for (std::int64_t i = first; i < last; ++i) f(i);
                     });
 }
 
+/// y = a · b + bias, all of T. @param y contiguous
 template <typename T>
 void multiply(const Tensor& a, const Tensor& b, const Tensor& bias, Tensor& y) {
   Plan p = plan(a, b);
@@ -32,7 +35,8 @@ void multiply(const Tensor& a, const Tensor& b, const Tensor& bias, Tensor& y) {
   T beta = T(0);
   if (bias.defined()) {
     Tensor row = bias.contiguous();
-    fill_rows(c, y.numel() / std::max<std::int64_t>(1, p.n), p.n, row.data<T>());
+    const T* from = row.data<T>();
+    each_row(y.numel() / p.n, p.n, [&](std::int64_t i) { std::copy(from, from + p.n, c + i * p.n); });
     beta = T(1);
   }
   if (p.k == 0) {
@@ -58,19 +62,80 @@ void multiply(const Tensor& a, const Tensor& b, const Tensor& bias, Tensor& y) {
   }
 }
 
+template <typename T>
+T activated(Activation activation, T x) {
+  switch (activation) {
+    case Activation::relu:
+      return m::maximum(x, T(0));
+    case Activation::gelu:
+      return m::gelu(x);
+    case Activation::gelu_tanh:
+      return m::gelu_tanh(x);
+    case Activation::silu:
+      return x * m::sigmoid(x);
+    default:
+      return x;
+  }
+}
+
+template <typename T>
+T slope(Activation activation, T x) {
+  switch (activation) {
+    case Activation::relu:
+      return x > T(0) ? T(1) : T(0);
+    case Activation::gelu:
+      return m::gelu_slope(x);
+    case Activation::gelu_tanh:
+      return m::gelu_tanh_slope(x);
+    case Activation::silu:
+      return m::silu_backward(T(1), x);
+    default:
+      return T(1);
+  }
+}
+
+/// What an epilogue does behind the bias. @param t [..., N], contiguous, of T
+template <typename T>
+void finish(const Epilogue& e, double scale, bool add_bias, Tensor& t) {
+  DType dtype = t.dtype();
+  auto wide = [&](const Tensor& x) { return x.defined() ? x.to(dtype).contiguous() : x; };
+  auto start = [](const Tensor& x) { return x.defined() ? x.data<T>() : nullptr; };
+  Tensor bias = add_bias ? wide(e.bias) : Tensor(), at = wide(e.derivative_at), residual = wide(e.residual);
+  Tensor pre = e.pre.defined() ? empty(t.shape(), {dtype, kCPU}) : Tensor();
+  T *y = t.data<T>(), *kept = start(pre);
+  const T *b = start(bias), *d = start(at), *r = start(residual);
+  std::int64_t n = t.size(-1);
+  each_row(t.numel() / n, n, [&](std::int64_t i) {
+    for (std::int64_t j = 0, k = i * n; j < n; ++j, ++k) {
+      T x = y[k];
+      if (scale != 1) x *= static_cast<T>(scale);
+      if (b != nullptr) x += b[j];
+      if (kept != nullptr) kept[k] = x;
+      x = d != nullptr ? x * slope(e.activation, d[k]) : activated(e.activation, x);
+      y[k] = r != nullptr ? x + r[k] : x;
+    }
+  });
+  if (pre.defined()) Tensor(e.pre).copy_(pre);
+}
+
 }  // namespace
 
-void cpu(const Tensor& a, const Tensor& b, const Tensor& bias, Tensor& y) {
+void cpu(const Tensor& a, const Tensor& b, const Epilogue& e, Tensor& y) {
   if (y.numel() == 0) return;
-  if (y.dtype() == f64) {
-    multiply<double>(a, b, bias, y);
-  } else if (y.dtype() == f32) {
-    multiply<float>(a, b, bias, y);
+  DType t = a.dtype() == f64 ? f64 : f32;
+  double scale = static_cast<double>(e.scale) * (e.scale_by.defined() ? e.scale_by.item<double>() : 1.0);
+  bool early_bias = e.bias.defined() && scale == 1;
+  bool later = scale != 1 || e.activation != Activation::none || e.pre.defined() || e.residual.defined();
+  bool in_place = y.is_contiguous() && y.dtype() == t && !e.residual.defined();
+  Tensor sums = in_place ? y : empty(y.shape(), {t, kCPU}), bias = early_bias ? e.bias.to(t) : Tensor();
+  if (t == f64) {
+    multiply<double>(a, b, bias, sums);
+    if (later) finish<double>(e, scale, !early_bias, sums);
   } else {
-    Tensor wide = empty(y.shape(), {f32, kCPU});
-    multiply<float>(a.to(f32), b.to(f32), bias.defined() ? bias.to(f32) : bias, wide);
-    y.copy_(wide);
+    multiply<float>(a.to(f32), b.to(f32), bias, sums);
+    if (later) finish<float>(e, scale, !early_bias, sums);
   }
+  if (!in_place) y.copy_(sums);
 }
 
 }  // namespace etna::product

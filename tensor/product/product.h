@@ -1,6 +1,6 @@
 #pragma once
 
-#include <etna/tensor/op.h>
+#include <etna/tensor/product/problem.h>
 
 /// The matrix product behind matmul and linear.
 namespace etna::product {
@@ -11,8 +11,8 @@ struct Matrix {
   std::int64_t leading = 1;  ///< elements from one stored row (or column) to the next
 };
 
-/// y = a · b over a batch. Batch dimensions are merged where strides allow it; y is contiguous, so its matrices follow one
-/// another. Where b is the same for the whole batch and a's rows are evenly spaced, the batch is folded into m.
+/// y = a · b over a batch. Batch dimensions are merged where strides allow it; the matrices of y follow one another. Where b is
+/// the same for the whole batch and a's rows are evenly spaced, the batch is folded into m.
 struct Plan {
   std::int64_t m = 0, n = 0, k = 0;
   Tensor a, b;  ///< the operands, copied only where neither of the last two strides is 1
@@ -24,10 +24,11 @@ struct Plan {
 /// @param a [..., M, K] @param b [..., K, N], broadcasting, of one dtype
 Plan plan(const Tensor& a, const Tensor& b);
 
-/// @param y [..., M, N], contiguous, of the dtype of a and b @param bias [N] of that dtype, or undefined
-void cpu(const Tensor& a, const Tensor& b, const Tensor& bias, Tensor& y);
+/// @param a [..., M, K] @param b [..., K, N] broadcasting, of one floating dtype
+/// @param y [..., M, N] of any floating dtype, contiguous or a view: where its rows are evenly spaced it is written in place
+void cpu(const Tensor& a, const Tensor& b, const Epilogue& epilogue, Tensor& y);
 
 /// False for dtypes that have no kernel.
-bool vulkan(const OpCall& call, const Tensor& a, const Tensor& b, const Tensor& bias, Tensor& y);
+bool vulkan(const OpCall& call, const Tensor& a, const Tensor& b, const Epilogue& epilogue, Tensor& y);
 
 }  // namespace etna::product

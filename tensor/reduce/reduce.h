@@ -12,7 +12,8 @@ struct Attributes {
   Kind kind = Kind::sum;
   Dims dims;  ///< reduced ones, sorted, none twice
   bool keepdim = false;
-  int correction = 0;  ///< var divides by n - correction
+  int correction = 0;   ///< var divides by n - correction
+  bool widens = false;  ///< sum: f16 and bf16 give f32
 };
 
 /// A reduction as two nested iterations over x: kept elements in the order of the output, and for each the reduced ones in

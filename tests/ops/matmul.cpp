@@ -10,7 +10,26 @@ std::vector<Sample> samples_in_matmul() {
   auto sample = [&](const char* name, Shape a, Shape b) {
     return Sample("matmul", name).in(a, -1, 1).in(b, -1, 1).calls(product);
   };
+  auto slope = [](const char* name, Shape a, Shape b, Shape at, Activation activation) {
+    return Sample("matmul_slope", name)
+        .in(a, -1, 1)
+        .in(b, -1, 1)
+        .in(at, -2, 2)
+        .calls([activation](const TensorList& in) { return matmul_slope(in[0], in[1], in[2], activation); });
+  };
+  auto wide = [](const TensorList& in) {
+    return matmul(in[0], in[1], item_size(in[0].dtype()) == 2 ? f32 : in[0].dtype());
+  };
   return {
+      Sample("matmul", "sums not rounded").in({3, 70}, -1, 1).in({70, 5}, -1, 1).calls(wide),
+      Sample("matmul", "sums not rounded, batch").in({2, 3, 7}, -1, 1).in({7, 5}, -1, 1).calls(wide),
+      slope("gelu_tanh", {3, 4}, {4, 5}, {3, 5}, Activation::gelu_tanh),
+      slope("gelu", {2, 3, 4}, {4, 5}, {2, 3, 5}, Activation::gelu),
+      slope("silu", {3, 2, 4}, {3, 4, 5}, {3, 2, 5}, Activation::silu),
+      slope("no activation", {3, 4}, {4, 5}, {3, 5}, Activation::none).gradients(Gradients::compared),
+      slope("no inner elements", {3, 0}, {0, 5}, {3, 5}, Activation::silu),
+      slope("no rows", {0, 4}, {4, 5}, {0, 5}, Activation::silu),
+      slope("prime sizes", {67, 71}, {71, 37}, {67, 37}, Activation::gelu_tanh),
       sample("matrices", {3, 4}, {4, 2}),
       sample("one element", {1, 1}, {1, 1}),
       sample("batch", {2, 3, 4}, {2, 4, 2}),

@@ -8,6 +8,8 @@
 #include <etna/device/transfers.h>
 #include <etna/device/vulkan/kernel.h>
 #include <etna/tensor/product/cut.h>
+#include <etna/tensor/product/gradients.h>
+#include <etna/tensor/product/product.h>
 
 #include "ops/products.h"
 
@@ -231,6 +233,69 @@ TEST_F(MatmulOnGpu, EveryTileAgrees) {
     expect_near(doubles(matmul(at.t(), bt.t())), want, 1e-5, what + ", transposed");
   }
   EXPECT_EQ(met, std::set<std::int64_t>({32, 64, 128}));
+}
+
+TEST_F(MatmulOnGpu, GradientsOfHalvesAreRoundedOnce) {
+  // 4097 ones: f16 and bf16 that rounded on the way would lose the last one.
+  for (Device d : {kCPU, kVulkan}) {
+    Tensor x = ones({4097, 2}, {bf16, d}), weight = ones({3, 2}, {bf16, d});
+    Tensor dy = ones({4097, 3}, {bf16, d});
+    Tensor wide = matmul(dy.t(), x, f32);
+    EXPECT_EQ(wide.dtype(), f32);
+    EXPECT_EQ(doubles(wide), std::vector<double>(6, 4097.0));
+    EXPECT_EQ(sum(dy, {0}, false, f32).dtype(), f32);
+    EXPECT_EQ(doubles(sum(dy, {0}, false, f32)), std::vector<double>(3, 4097.0));
+    // Two uses of a weight: their gradients meet in f32, the leaf holds bf16.
+    weight.requires_grad_();
+    Tensor y = cat({linear(x, weight), linear(x.slice(0, 0, 7), weight)}, 0);
+    y.backward(ones({4104, 3}, {bf16, d}));
+    EXPECT_EQ(weight.grad().dtype(), bf16);
+    EXPECT_EQ(doubles(weight.grad()), std::vector<double>(6, 4096.0)) << "4104 rounded to bf16";
+  }
+  EXPECT_THROW(matmul(ones({2, 2}), ones({2, 2}), bf16), DtypeError);
+  EXPECT_THROW(sum(ones({2}), {}, false, f16), DtypeError);
+}
+
+/// What an epilogue gives, element by element, in f64.
+Tensor finished(const Tensor& product, const product::Epilogue& e) {
+  auto wide = [](const Tensor& x) { return x.to(kCPU, f64); };
+  Tensor t = product * static_cast<double>(e.scale);
+  if (e.scale_by.defined()) t = t * wide(e.scale_by);
+  if (e.bias.defined()) t = t + wide(e.bias);
+  if (e.derivative_at.defined()) {
+    t = product::activation_backward(t, wide(e.derivative_at), e.activation);
+  } else {
+    t = product::activate(t, e.activation);
+  }
+  return e.residual.defined() ? t + wide(e.residual) : t;
+}
+
+TEST_F(MatmulOnGpu, EpiloguesDoAllTheySay) {
+  const OpCall call{*all_ops()[0], {}, {}};
+  for (DType t : {f32, bf16}) {
+    // One kernel, and one whose k is split and reduced.
+    for (Shape shape : {Shape{37, 29, 41}, Shape{5, 8, 2055}}) {
+      std::int64_t m = shape[0], n = shape[1], k = shape[2];
+      Tensor a = values({m, k}, 1, t), b = values({k, n}, 2, t), bias = values({n}, 3, bf16), at = values({m, n}, 4, t);
+      Tensor product = matmul(a.to(f64), b.to(f64));
+      for (Activation activation : {Activation::none, t == f32 ? Activation::relu : Activation::silu}) {
+        for (bool backward : {false, true}) {
+          product::Epilogue e{.scale = 0.5f, .scale_by = on_gpu(full({1}, 0.25)), .bias = on_gpu(bias)};
+          e.activation = activation;
+          // y is columns of a wider matrix, and what is added to.
+          Tensor whole = on_gpu(values({m, n + 3}, 5, f32)), y = whole.slice(1, 2, n + 2);
+          e.residual = y;
+          if (backward) e.derivative_at = on_gpu(at);
+          Tensor want = finished(product, e), outside = whole.slice(1, 0, 2).to(kCPU);
+          if (!backward) e.pre = on_gpu(zeros({m, n}, {f32}));
+          ASSERT_TRUE(product::vulkan(call, on_gpu(a), on_gpu(b), e, y));
+          expect_near(doubles(y), doubles(want), 1e-4);
+          EXPECT_EQ(doubles(whole.slice(1, 0, 2)), doubles(outside));
+          if (!backward) expect_near(doubles(e.pre), doubles(product * 0.125 + bias.to(f64)), 1e-4);
+        }
+      }
+    }
+  }
 }
 
 TEST_F(MatmulOnGpu, TakesEmptyOperands) {

@@ -1,0 +1,39 @@
+// What is done to a product before it is stored (tensor/product/problem.h: Epilogue), four neighbouring results of a row at a time.
+// The shader declares specialization constants FINISH (flags), Y_WIDTH (elements that all of the tensors here may be reached at,
+// 4, 2 or 1), Y_DTYPE, BIAS_DTYPE, BESIDE_DTYPE and RESIDUAL_DTYPE, and puts FINISH_PUSH among its push constants, p.
+#ifndef ETNA_FINISH_GLSL
+#define ETNA_FINISH_GLSL
+
+#include "math.glsl"
+#include "vectors.glsl"
+
+// beside: where the product goes before its activation, or where the activation's derivative is taken.
+#define FINISH_PUSH                          \
+  uvec2 y, bias, beside, residual, scale_by; \
+  uint ldy, ld_beside, ld_residual;          \
+  float scale;
+
+const uint FINISH_BIAS = 1, FINISH_SCALE = 2, FINISH_SCALE_BY = 4, FINISH_PRE = 8, FINISH_SLOPE = 16, FINISH_RESIDUAL = 32;
+const uint RELU = 1, GELU = 2, GELU_TANH = 3, SILU = 4;  // the order of etna::Activation
+
+float activated(float x, uint activation) {
+  switch (activation) {
+    case RELU: return m_max(x, 0.0);
+    case GELU: return m_gelu(x);
+    case GELU_TANH: return m_gelu_tanh(x);
+    case SILU: return x * m_sigmoid(x);
+    default: return x;
+  }
+}
+
+float slope(float x, uint activation) {
+  switch (activation) {
+    case RELU: return x > 0.0 ? 1.0 : 0.0;
+    case GELU: return m_gelu_slope(x);
+    case GELU_TANH: return m_gelu_tanh_slope(x);
+    case SILU: return m_silu_backward(1.0, x);
+    default: return 1.0;
+  }
+}
+
+#endif

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <etna/tensor/ops.h>
+
+/// What the gradients of linear and of feed_forward are made of, in public ops.
+namespace etna::product {
+
+Tensor activate(const Tensor& x, Activation activation);
+/// g · activation'(x)
+Tensor activation_backward(const Tensor& g, const Tensor& x, Activation activation);
+
+/// Σ over rows of gᵀ · x, in f32 for f16 and bf16. @param g [..., out] @param x [..., in] @return [out, in]
+Tensor weight_gradient(const Tensor& g, const Tensor& x);
+/// Σ over rows of g, likewise. @return [out]
+Tensor bias_gradient(const Tensor& g);
+
+/// A leading dimension for a vector: products take matrices.
+inline Tensor as_rows(const Tensor& x) { return x.dim() == 1 ? x.unsqueeze(0) : x; }
+
+}  // namespace etna::product
