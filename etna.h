@@ -13,6 +13,7 @@
 #include <etna/device/transfers.h>
 #include <etna/nn/nn.h>
 #include <etna/optim/optim.h>
+#include <etna/tensor/autocast.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/readback.h>

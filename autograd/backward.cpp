@@ -8,6 +8,7 @@
 #include <etna/autograd/autograd.h>
 #include <etna/autograd/node.h>
 #include <etna/device/profiler.h>
+#include <etna/tensor/autocast.h>
 #include <etna/tensor/capture/session.h>
 #include <etna/tensor/ops.h>
 
@@ -166,6 +167,7 @@ TensorList run_node(const std::shared_ptr<Node>& shared, std::span<const Tensor>
 TensorList run_backward(std::span<const Tensor> roots, std::span<const Tensor> root_grads,
                         std::span<const Tensor> targets, bool retain_graph, bool create_graph) {
   profile::Scope phase("backward", profile::Category::phase);
+  Autocast as_recorded(f32);
   std::unordered_map<Node*, Pending> pending;
   std::priority_queue<std::shared_ptr<Node>, std::vector<std::shared_ptr<Node>>, Later> queue;
   // Where a gradient is caught instead of stored: targets, by leaf or by (node, output).

@@ -1,5 +1,6 @@
 #include <etna/autograd/autograd.h>
 #include <etna/autograd/node.h>
+#include <etna/tensor/autocast.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/ops.h>
 
@@ -9,7 +10,7 @@ TensorList checkpoint(const std::function<TensorList(const TensorList&)>& f, con
   // Kept where each replay of a captured step can renew it.
   auto before = std::make_shared<RandomState>();
   each_step([before] { *before = random_state(); });
-  auto backward = [f, inputs, before](const TensorList& grads) {
+  auto backward = [f, inputs, before, precision = autocast_dtype()](const TensorList& grads) {
     TensorList leaves = inputs;
     for (std::size_t i = 0; i < leaves.size(); ++i) {
       if (!inputs[i].defined()) continue;
@@ -24,7 +25,11 @@ TensorList checkpoint(const std::function<TensorList(const TensorList&)>& f, con
         *now = random_state();
         set_random_state(*before);
       });
-      TensorList outputs = f(leaves);
+      TensorList outputs;
+      {
+        Autocast as_before(precision);
+        outputs = f(leaves);
+      }
       each_step([now] { set_random_state(*now); });
       for (std::size_t i = 0; i < outputs.size(); ++i) {
         if (outputs[i].requires_grad()) roots.push_back(outputs[i]), seeds.push_back(grads[i]);

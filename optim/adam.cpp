@@ -12,7 +12,9 @@ Adam::Adam(std::vector<Tensor> parameters, AdamOptions options)
 Adam::Adam(std::vector<ParamGroup> groups, AdamOptions options) : Adam(std::move(groups), options, false) {}
 
 Adam::Adam(std::vector<ParamGroup> groups, AdamOptions options, bool decoupled)
-    : Optimizer(std::move(groups), options.lr, options.weight_decay), options_(options), decoupled_(decoupled) {
+    : Optimizer(std::move(groups), options.lr, options.weight_decay, options.max_grad_norm),
+      options_(options),
+      decoupled_(decoupled) {
   for (double beta : {options.beta1, options.beta2}) {
     if (!(beta >= 0 && beta < 1)) throw Error(fmt::format("Adam: a beta of {} is not in [0, 1)", beta));
   }
@@ -37,6 +39,8 @@ AdamW::AdamW(std::vector<Tensor> parameters, AdamWOptions options)
     : AdamW(std::vector<ParamGroup>{{.parameters = std::move(parameters)}}, options) {}
 
 AdamW::AdamW(std::vector<ParamGroup> groups, AdamWOptions options)
-    : Adam(std::move(groups), {options.lr, options.beta1, options.beta2, options.eps, options.weight_decay}, true) {}
+    : Adam(std::move(groups),
+           {options.lr, options.beta1, options.beta2, options.eps, options.weight_decay, options.max_grad_norm}, true) {
+}
 
 }  // namespace etna::optim

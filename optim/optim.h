@@ -3,6 +3,7 @@
 /// Everything in optim/.
 #include <etna/optim/adam.h>
 #include <etna/optim/clip.h>
+#include <etna/optim/grad_scaler.h>
 #include <etna/optim/optimizer.h>
 #include <etna/optim/schedule.h>
 #include <etna/optim/sgd.h>

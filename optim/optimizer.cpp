@@ -1,5 +1,6 @@
 #include <etna/optim/optimizer.h>
 
+#include <algorithm>
 #include <tuple>
 #include <unordered_set>
 
@@ -7,6 +8,7 @@
 
 #include <etna/device/profiler.h>
 #include <etna/tensor/capture.h>
+#include <etna/tensor/multi_tensor.h>
 #include <etna/tensor/op.h>
 
 namespace etna::optim {
@@ -16,7 +18,10 @@ DType state_dtype(const Tensor& parameter) { return parameter.dtype() == f64 ? f
 
 }  // namespace
 
-Optimizer::Optimizer(std::vector<ParamGroup> groups, double lr, double weight_decay) : groups_(std::move(groups)) {
+Optimizer::Optimizer(std::vector<ParamGroup> groups, double lr, double weight_decay, double max_grad_norm)
+    : groups_(std::move(groups)), max_grad_norm_(max_grad_norm) {
+  if (!(max_grad_norm >= 0))
+    throw Error(fmt::format("optimizer: a max_grad_norm of {}; it may not be negative", max_grad_norm));
   std::unordered_set<const TensorImpl*> seen;
   std::size_t count = 0;
   for (ParamGroup& group : groups_) {
@@ -42,9 +47,45 @@ Optimizer::Optimizer(std::vector<ParamGroup> groups, double lr, double weight_de
   state_.resize(count);
 }
 
-void Optimizer::step() {
+void Optimizer::step() { step({}, false); }
+
+std::vector<Tensor> Optimizer::gradients() const {
+  std::vector<Tensor> found;
+  for (const ParamGroup& group : groups_) {
+    for (const Tensor& p : group.parameters) {
+      if (Tensor grad = p.grad(); grad.defined()) found.push_back(grad);
+    }
+  }
+  return found;
+}
+
+Tensor Optimizer::grad_norm() const { return control_.defined() ? control_.select(0, 1) : Tensor(); }
+
+std::int64_t Optimizer::skipped() const { return control_.defined() ? control_.select(0, 2).item<std::int64_t>() : 0; }
+
+Tensor Optimizer::control_over(const std::vector<Tensor>& gradients, const Tensor& loss_scale, bool scaled) {
+  if (gradients.empty() || (max_grad_norm_ == 0 && !loss_scale.defined())) return {};
+  Device device = gradients.front().device();
+  for (const Tensor& g : gradients) {
+    if (g.device() != device) {
+      throw DeviceError(
+          fmt::format("optimizer: gradients on {} and {}; their norm, for max_grad_norm or a loss scale, is "
+                      "taken on one device",
+                      device.str(), g.device().str()));
+    }
+  }
+  if (!control_.defined() || control_.device() != device) {
+    NotCaptured now;
+    control_ = control_.defined() ? control_.to(device) : zeros({4}, {f32, device});
+  }
+  control_step_(control_, loss_scale, gradients, max_grad_norm_, scaled);
+  return control_;
+}
+
+void Optimizer::step(const Tensor& loss_scale, bool scaled) {
   profile::Scope phase("optimizer", profile::Category::phase);
   GradMode off(false);
+  const Tensor control = control_over(gradients(), loss_scale, scaled);
   struct Alike {
     std::vector<std::size_t> parameters;
     std::vector<Tensor> list;
@@ -52,22 +93,25 @@ void Optimizer::step() {
   std::size_t index = 0, names = state_names().size();
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     // One list for each device and step count: parameters that were once passed over are behind the others.
-    std::map<std::pair<Device, std::int64_t>, Alike> lists;
+    std::map<std::tuple<Device, std::int64_t, std::int64_t>, Alike> lists;
     for (const Tensor& p : groups_[g].parameters) {
       State& state = state_[index++];
       Tensor grad = p.grad();
       if (!grad.defined()) continue;
       if (state.tensors.empty()) {
         NotCaptured now;  // a replay goes on from what is there
+        if (std::any_of(state_.begin(), state_.end(), [](const State& s) { return s.step > 0; }))
+          state.skipped = skipped();
         for (std::size_t k = 0; k < names; ++k) state.tensors.push_back(zeros(p.shape(), {state_dtype(p), p.device()}));
       }
-      Alike& alike = lists[{p.device(), state.step}];
+      Alike& alike = lists[{p.device(), state.step, state.skipped}];
       alike.parameters.push_back(index - 1);
       alike.list.push_back(p);
       alike.list.push_back(grad);
       for (Tensor& x : state.tensors) alike.list.push_back(x = x.to(p.device(), state_dtype(p)));
     }
-    for (const auto& [key, alike] : lists) {
+    for (auto& [key, alike] : lists) {
+      if (control.defined()) alike.list.push_back(control);
       each_step([this, parameters = alike.parameters] { count_steps(parameters); });
       update(g, alike.parameters.front(), alike.list);
     }
@@ -95,9 +139,11 @@ std::map<std::string, Tensor> Optimizer::state_dict() const {
     state[fmt::format("group.{}.weight_decay", i)] = scalar(groups_[i].weight_decay, {f64});
   }
   const std::vector<std::string> names = state_names();
+  const std::int64_t all_skipped = skipped();
   for (std::size_t i = 0; i < state_.size(); ++i) {
     if (state_[i].step == 0) continue;
-    state[fmt::format("{}.step", i)] = scalar(static_cast<double>(state_[i].step), {f64});
+    std::int64_t made = state_[i].step - (all_skipped - state_[i].skipped);
+    state[fmt::format("{}.step", i)] = scalar(static_cast<double>(made), {f64});
     for (std::size_t k = 0; k < names.size(); ++k) state[fmt::format("{}.{}", i, names[k])] = state_[i].tensors[k];
   }
   return state;
@@ -147,6 +193,7 @@ void Optimizer::load_state_dict(const std::map<std::string, Tensor>& state) {
   }
   groups_ = std::move(groups);
   state_ = std::move(loaded);
+  control_ = {};
 }
 
 }  // namespace etna::optim

@@ -31,6 +31,9 @@ class Optimizer {
 
   /// One update of every parameter that has a gradient.
   void step();
+  /// The norm of the gradients of the last step, unscaled and before clipping, found on their device. Kept by optimizers that clip
+  /// or are stepped by a GradScaler; the next step overwrites it. @return 0-d f32; undefined where there is none
+  Tensor grad_norm() const;
   /// Drops every gradient.
   void zero_grad();
   /// Of every group.
@@ -47,26 +50,36 @@ class Optimizer {
  protected:
   /// What is kept of one parameter. Tensors are made at its first step.
   struct State {
-    std::int64_t step = 0;
+    std::int64_t step = 0;        ///< that were asked for
+    std::int64_t skipped = 0;     ///< by the optimizer, before this parameter's first step
     std::vector<Tensor> tensors;  ///< one for each of state_names(), f32, or f64 for f64 parameters
   };
 
-  /// @throws Error where there is no parameter, one appears twice, or one does not require grad
-  Optimizer(std::vector<ParamGroup> groups, double lr, double weight_decay);
+  /// @param max_grad_norm what gradients are scaled down to, as one vector, in the pass that steps; 0: no bound
+  /// @throws Error where there is no parameter, one appears twice, or one does not require grad; for a negative setting
+  Optimizer(std::vector<ParamGroup> groups, double lr, double weight_decay, double max_grad_norm);
 
   /// Names of the tensors kept of a parameter: "exp_avg" ...
   virtual std::vector<std::string> state_names() const = 0;
   /// Steps parameters of one group and one device, all as often stepped as `first`, the first of them.
-  /// @param list parameter, gradient, state tensors, parameter, gradient, state tensors ...
+  /// @param list parameter, gradient, state tensors, parameter, gradient, state tensors ... and the step's control, if any
   virtual void update(std::size_t group, std::size_t first, const std::vector<Tensor>& list) = 0;
-  /// Steps made by a parameter, the one under way among them.
-  std::int64_t steps_of(std::size_t parameter) const { return state_[parameter].step; }
+  /// Steps asked of a parameter, the one under way among them, counted so that a control's `skipped` can be taken off.
+  std::int64_t steps_of(std::size_t parameter) const { return state_[parameter].step + state_[parameter].skipped; }
 
  private:
+  friend class GradScaler;
+  /// @param loss_scale [3] or undefined @param scaled gradients still hold it
+  void step(const Tensor& loss_scale, bool scaled);
+  std::vector<Tensor> gradients() const;
+  Tensor control_over(const std::vector<Tensor>& gradients, const Tensor& loss_scale, bool scaled);
   void count_steps(const std::vector<std::size_t>& parameters);
+  std::int64_t skipped() const;
 
   std::vector<ParamGroup> groups_;
   std::vector<State> state_;
+  double max_grad_norm_;
+  Tensor control_;  ///< StepControl, on the gradients' device
 };
 
 }  // namespace etna::optim

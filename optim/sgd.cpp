@@ -10,7 +10,7 @@ SGD::SGD(std::vector<Tensor> parameters, SGDOptions options)
     : SGD(std::vector<ParamGroup>{{.parameters = std::move(parameters)}}, options) {}
 
 SGD::SGD(std::vector<ParamGroup> groups, SGDOptions options)
-    : Optimizer(std::move(groups), options.lr, options.weight_decay), options_(options) {
+    : Optimizer(std::move(groups), options.lr, options.weight_decay, options.max_grad_norm), options_(options) {
   if (!(options.momentum >= 0)) throw Error(fmt::format("SGD: a momentum of {} is negative", options.momentum));
   if (options.nesterov && (options.momentum == 0 || options.dampening != 0)) {
     throw Error(fmt::format("SGD: nesterov wants momentum and no dampening, got {} and {}", options.momentum,

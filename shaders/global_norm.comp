@@ -5,9 +5,14 @@
 // Deterministic: a workgroup sums a piece of 8192 elements, 32 a thread, then a tree in shared memory; one workgroup then sums
 // the pieces the same way. Scaling reads the norm on the device, first of all: where it does not exceed the bound nothing is touched.
 //
+// global_norm_control ends an optimizer's look at its gradients: it finds what they are to be multiplied by, or that the step is
+// not to be made, and the step itself does so in its own pass (tensor/multi_tensor.h, StepControl).
+//
 // variant: global_norm_pieces PIECES
 // variant: global_norm_total TOTAL
+// variant: global_norm_control TOTAL CONTROL
 // variant: scale_to_norm SCALE
+// variant: unscale SCALE UNSCALE
 
 #include "math.glsl"
 #include "multi_tensor.glsl"
@@ -17,12 +22,15 @@ layout(constant_id = 0) const uint DTYPE = 1;
 layout(constant_id = 1) const uint PIECE = 8192;
 layout(constant_id = 2) const uint WIDTH = 1;  // 4 where every tensor is aligned to four of its elements
 layout(constant_id = 3) const uint ORDER = 2;  // 1, 2, 0: largest magnitude
+layout(constant_id = 4) const uint LOSS_SCALE = 0;  // 1: there is one, 2: and gradients still hold it
 
 layout(push_constant, scalar) uniform Push {
   Scalars scalars;
   Rows rows;
   uint count, pieces;
   Scalars partial, norm;
+  Scalars loss_scale;
+  float max_norm;
 } p;
 
 #ifndef SCALE
@@ -46,10 +54,25 @@ void main() {
   float sum = 0.0;
   for (uint i = gl_LocalInvocationID.x; i < p.pieces; i += 256) sum = join(sum, p.partial.v[i]);
   reduce(sum);
-  if (gl_LocalInvocationID.x == 0) p.norm.v[0] = ORDER == 2 ? sqrt(sums[0]) : sums[0];
+  if (gl_LocalInvocationID.x != 0) return;
+  float total = ORDER == 2 ? sqrt(sums[0]) : sums[0];
+#ifdef CONTROL
+  float inverse = LOSS_SCALE == 2 ? 1.0 / p.loss_scale.v[0] : 1.0, norm = total * inverse;
+  float clipped = p.max_norm / (norm + 1e-6);  // NaN stays NaN
+  bool finite = (floatBitsToUint(total) & 0x7f800000u) != 0x7f800000u, skip = LOSS_SCALE != 0 && !finite;
+  p.norm.v[0] = p.max_norm > 0.0 && !(clipped >= 1.0) ? inverse * clipped : inverse;
+  p.norm.v[1] = norm;
+  if (skip) p.norm.v[2] += 1.0;
+  p.norm.v[3] = skip ? 1.0 : 0.0;
+  if (skip) p.loss_scale.v[2] = 1.0;
 #else
-#ifdef SCALE
-  float factor = p.scalars.v[0] / (p.norm.v[0] + 1e-6);
+  p.norm.v[0] = total;
+#endif
+#else
+#ifdef UNSCALE
+  float factor = 1.0 / p.loss_scale.v[0];
+#elif defined(SCALE)
+  float factor = p.max_norm / (p.norm.v[0] + 1e-6);
   if (factor >= 1.0) return;
 #endif
   uint piece = group_index();

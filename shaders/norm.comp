@@ -19,6 +19,8 @@ layout(constant_id = 4) const uint X_DTYPE = 1;
 layout(constant_id = 5) const uint W_DTYPE = 1;
 layout(constant_id = 6) const uint B_DTYPE = 1;
 layout(constant_id = 7) const uint GIVEN = 3;  // 1: weight, 2: bias, 4: delta
+layout(constant_id = 8) const uint DELTA_DTYPE = 1;
+layout(constant_id = 9) const uint Y_DTYPE = 1;
 
 const uint ARRAY = HELD > 0 ? HELD : 1;
 const bool ADDS = (GIVEN & 4) != 0;
@@ -47,7 +49,7 @@ float as_stored(float v) {
 float element(uint row, uint delta_row, uint i) {
   float v = load_float(p.x, row * p.x_strides.x + i * p.x_strides.y, X_DTYPE);
   if (!ADDS) return v;
-  v = as_stored(v + load_float(p.delta, delta_row * p.delta_strides.x + i * p.delta_strides.y, X_DTYPE));
+  v = as_stored(v + load_float(p.delta, delta_row * p.delta_strides.x + i * p.delta_strides.y, DELTA_DTYPE));
   store_float(p.sum, row * p.n + i, X_DTYPE, v);
   return v;
 }
@@ -85,6 +87,6 @@ void main() {
     float y = ((AT(k, i) - mean) - about.y) * scale;
     if ((GIVEN & 1) != 0) y *= load_float(p.w, i * p.w_stride, W_DTYPE);
     if ((GIVEN & 2) != 0) y += load_float(p.b, i * p.b_stride, B_DTYPE);
-    store_float(p.y, row * p.n + i, X_DTYPE, y);
+    store_float(p.y, row * p.n + i, Y_DTYPE, y);
   }
 }

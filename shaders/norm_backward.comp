@@ -59,8 +59,9 @@ layout(constant_id = 4) const uint G_DTYPE = 1;
 layout(constant_id = 5) const uint X_DTYPE = 1;
 layout(constant_id = 6) const uint W_DTYPE = 1;
 layout(constant_id = 7) const uint GIVEN = 1;  // 1: weight, 2: a gradient to add
-layout(constant_id = 8) const uint WANTS = 3;  // 1: dweight, 2: dbias
+layout(constant_id = 8) const uint WANTS = 3;  // 1: dweight, 2: dbias, 4: dx as ddelta, too
 layout(constant_id = 9) const uint MORE_DTYPE = 1;
+layout(constant_id = 10) const uint DELTA_DTYPE = 1;
 
 const uint ARRAY = HELD > 0 ? HELD : 1;
 const bool WEIGHT = (WANTS & 1) != 0, BIAS = (WANTS & 2) != 0;
@@ -73,6 +74,7 @@ layout(push_constant, scalar) uniform Push {
   uint w_stride;
   float eps;
   uvec2 more, more_strides;  // the gradient to add
+  uvec2 ddelta;
 } p;
 
 vec2 join_sum(vec2 a, vec2 b) { return a + b; }
@@ -138,6 +140,7 @@ void main() {
       float dx = (SCALED(k, i) - along.y - normed * along.x) * scale;
       if ((GIVEN & 2) != 0) dx += load_float(p.more, row * p.more_strides.x + i * p.more_strides.y, MORE_DTYPE);
       store_float(p.dx, row * p.n + i, X_DTYPE, dx);
+      if ((WANTS & 4) != 0) store_float(p.ddelta, row * p.n + i, DELTA_DTYPE, dx);
       if (HELD > 0) {
         if (WEIGHT) sum_weight[k] += g * normed;
         if (BIAS) sum_bias[k] += g;

@@ -1,5 +1,11 @@
 #include <etna/tensor/dtype.h>
 
+#include <iterator>
+
+#include <fmt/format.h>
+
+#include <etna/device/error.h>
+
 namespace etna {
 
 Half::Half(float value) {
@@ -30,9 +36,17 @@ Half::operator float() const {
   return std::bit_cast<float>(sign | ((exponent + 112u) << 23) | (mantissa << 13));
 }
 
-std::string_view name(DType t) {
-  constexpr std::string_view names[] = {"f64", "f32", "f16", "bf16", "i64", "i32", "i8", "u8", "bool"};
-  return names[static_cast<int>(t)];
+namespace {
+constexpr std::string_view kNames[] = {"f64", "f32", "f16", "bf16", "i64", "i32", "i8", "u8", "bool"};
+}
+
+std::string_view name(DType t) { return kNames[static_cast<int>(t)]; }
+
+DType dtype_named(std::string_view name) {
+  for (int i = 0; i < static_cast<int>(std::size(kNames)); ++i) {
+    if (kNames[i] == name) return static_cast<DType>(i);
+  }
+  throw DtypeError(fmt::format("no dtype '{}'; there are {}", name, fmt::join(kNames, ", ")));
 }
 
 DType promote(DType a, DType b) {

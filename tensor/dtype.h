@@ -43,6 +43,8 @@ constexpr bool is_integral(DType t) { return !is_floating(t) && t != DType::bool
 
 /// "f32", "bool" ...
 std::string_view name(DType t);
+/// "f32" → DType::f32, and so on. @throws DtypeError listing the names
+DType dtype_named(std::string_view name);
 
 /// PyTorch's promotion: the smallest type both convert to without loss of kind (i64 + f16 → f16, u8 + i8 → i32 as there is
 /// no i16, f16 + bf16 → f32).

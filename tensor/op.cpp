@@ -4,6 +4,7 @@
 
 #include <etna/device/profiler.h>
 #include <etna/device/transfers.h>
+#include <etna/tensor/autocast.h>
 #include <etna/tensor/capture/session.h>
 
 namespace etna {
@@ -90,7 +91,9 @@ void fall_back(const OpCall& call, Device device, TensorList& out) {
 }
 
 TensorList run(const OpCall& call, Device device) {
-  GradMode off(false);  // what a kernel, a fallback or a reference does inside is no step of its own
+  // What a kernel, a fallback or a reference does inside is no step of its own, and computes in the dtypes it is given.
+  GradMode off(false);
+  Autocast as_given(f32);
   recording::Running running(call.op.name);
   if (probe != nullptr && probe->seen) probe->seen(call.op);
   if (call.op.direct != nullptr) return call.op.direct(call);

@@ -25,7 +25,8 @@ double tokens_per_second(const bench::Workload& w, const bench::StepTimes& times
 
 void print(const bench::Workload& w, Device device, const bench::StepTimes& t) {
   const double mib = 1024.0 * 1024.0;
-  fmt::print("{} on {} ({}), {}\n", w.name, device.str(), device_name(device), t.program ? "captured" : "eager");
+  fmt::print("{} on {} ({}), {}, {}\n", w.name, device.str(), device_name(device), name(t.precision),
+             t.program ? "captured" : "eager");
   fmt::print("  {} parameters, batch {} x {} tokens, {} steps timed, loss {:.4f} -> {:.4f}\n", t.parameters, w.batch,
              w.model.seq, t.steps, t.first_loss, t.last_loss);
   fmt::print("  ms a step (median)   {:12.3f}   queued by the host in {:.3f}; the first took {:.0f}\n", t.median_ms(),
@@ -54,7 +55,7 @@ nlohmann::json report(const bench::Workload& w, Device device, const bench::Step
   return {{"device", device.str()},
           {"device_name", device_name(device)},
           {"preset", w.name},
-          {"precision", "f32"},
+          {"precision", name(t.precision)},
           {"mode", t.program ? "captured" : "eager"},
           {"parameters", t.parameters},
           {"steps", t.steps},
@@ -88,7 +89,7 @@ int main(int argc, char** argv) {
   std::string json, trace;
   std::int64_t profile_steps = 20;
   bool profiling = false, exact = false;
-  std::vector<std::string> modes = {"eager", "captured"};
+  std::vector<std::string> modes = {"eager", "captured"}, precisions = {"f32"};
   bench::add_device_option(app, device_names);
   app.add_option("--preset", presets, "whose model, several by commas")
       ->delimiter(',')
@@ -97,6 +98,11 @@ int main(int argc, char** argv) {
   app.add_option("--mode", modes, "eager: op by op; captured: recorded once and replayed")
       ->delimiter(',')
       ->check(CLI::IsMember({"eager", "captured"}))
+      ->capture_default_str();
+  app.add_option("--precision", precisions,
+                 "what products compute in: f32, f16 (with loss scaling) or bf16; several by commas")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"f32", "f16", "bf16"}))
       ->capture_default_str();
   app.add_option("--steps", options.steps, "steps to time (default: 5 on the CPU, 50 on a GPU)")
       ->check(CLI::PositiveNumber);
@@ -128,12 +134,15 @@ int main(int argc, char** argv) {
       for (const std::string& preset : presets) {
         bench::Workload workload = bench::find_workload(preset);
         workload.batch = batch.value_or(workload.batch);
-        for (const std::string& mode : modes) {
-          options.captured = mode == "captured";
-          const bench::StepTimes times = bench::time_steps(workload, device, options);
-          print(workload, device, times);
-          if (times.profile) print(times, *(seen = times.profile));
-          runs.push_back(report(workload, device, times));
+        for (const std::string& precision : precisions) {
+          options.precision = dtype_named(precision);
+          for (const std::string& mode : modes) {
+            options.captured = mode == "captured";
+            const bench::StepTimes times = bench::time_steps(workload, device, options);
+            print(workload, device, times);
+            if (times.profile) print(times, *(seen = times.profile));
+            runs.push_back(report(workload, device, times));
+          }
         }
       }
     }

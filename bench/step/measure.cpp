@@ -6,7 +6,8 @@
 #include <etna/device/step_profiler.h>
 #include <etna/nn/language_model.h>
 #include <etna/optim/adam.h>
-#include <etna/optim/clip.h>
+#include <etna/optim/grad_scaler.h>
+#include <etna/tensor/autocast.h>
 #include <etna/tensor/ops.h>
 
 namespace bench {
@@ -71,16 +72,20 @@ StepTimes time_steps(const Workload& workload, Device device, StepOptions option
   manual_seed(1);
   nn::LanguageModel model(workload.model);
   model.to(device);
-  optim::AdamW optimizer(model.parameters(), {.lr = 1e-4});
-  const std::vector<Tensor> parameters = model.parameters();
+  optim::AdamW optimizer(model.parameters(), {.lr = 1e-4, .max_grad_norm = 1});
+  optim::GradScaler scaler({.enabled = options.precision == f16});
   const Shape shape{workload.batch, workload.model.seq};
   const Tensor x = randint(0, workload.model.vocab, shape, {i32}), y = randint(0, workload.model.vocab, shape, {i32});
 
   auto train = [&](const Tensor& inputs, const Tensor& targets) {
-    Tensor loss = model.loss(inputs, targets);
-    loss.backward();
-    optim::clip_grad_norm_(parameters, 1.0);
-    optimizer.step();
+    Tensor loss;
+    {
+      auto mixed = autocast(options.precision);
+      loss = model.loss(inputs, targets);
+    }
+    scaler.scale(loss).backward();
+    scaler.step(optimizer);
+    scaler.update();
     optimizer.zero_grad();
     return loss.detach();
   };
@@ -89,6 +94,7 @@ StepTimes time_steps(const Workload& workload, Device device, StepOptions option
   auto step = [&] { loss = options.captured ? replayed(x, y) : train(x.to(device), y.to(device)); };
 
   StepTimes times;
+  times.precision = options.precision;
   times.parameters = model.num_parameters();
   reset_peak_memory(device);
   reset_peak_memory(kCPU);

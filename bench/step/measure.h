@@ -10,6 +10,7 @@
 #include <etna/device/transfers.h>
 #include <etna/device/vulkan/kernel.h>
 #include <etna/tensor/capture.h>
+#include <etna/tensor/dtype.h>
 
 #include "workload.h"
 
@@ -20,14 +21,16 @@ struct StepOptions {
   std::int64_t warm_up = 0;  ///< before them; 0: 1 on the CPU, 5 on a GPU
   std::int64_t profile = 0;  ///< steps to profile behind those timed
   etna::profile::Timing timing = etna::profile::Timing::automatic;
-  std::int64_t span = 0;  ///< steps between two waits for the device; 0: 1 on the CPU, 10 on a GPU
-  bool captured = false;  ///< replay a recorded step; else run op by op
+  std::int64_t span = 0;              ///< steps between two waits for the device; 0: 1 on the CPU, 10 on a GPU
+  etna::DType precision = etna::f32;  ///< of products; f16 with loss scaling
+  bool captured = false;              ///< replay a recorded step; else run op by op
 };
 
 /// What timed steps took. Counters are of the timed steps together.
 struct StepTimes {
   std::int64_t steps = 0;
   std::int64_t parameters = 0;
+  etna::DType precision = etna::f32;
   std::vector<double> span_ms;  ///< ms a step, one figure a span
   double host_ms = 0;           ///< median ms of a step's call: until everything was queued
   double first_ms = 0;          ///< of the very first step: pipelines, memory

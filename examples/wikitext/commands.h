@@ -22,6 +22,7 @@ struct TrainOptions {
   double lr = 0;
   std::uint64_t seed = 1;
   bool evaluate = true;
+  std::string precision = "f32";
   bool eager = false;
   bool resident = false;
   bool profile = false, profile_exact = false;
@@ -31,7 +32,7 @@ struct TrainOptions {
 
 struct EvaluateOptions {
   DataOptions data;
-  std::string device, run, json;
+  std::string device, run, json, precision = "f32";
 };
 
 struct GenerateOptions {
@@ -42,7 +43,7 @@ struct GenerateOptions {
 struct CompareOptions {
   DataOptions data;
   std::vector<std::string> devices = {"cpu", "vulkan:0"};
-  std::string preset = "tiny", json;
+  std::string preset = "tiny", json, precision = "f32";
   std::int64_t steps = 20, batch = 0;
   std::uint64_t seed = 1;
   bool resident = false;

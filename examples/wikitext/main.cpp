@@ -27,6 +27,7 @@ void add_data_options(CLI::App& app, wikitext::DataOptions& data) {
 }
 
 constexpr const char* kResidentHelp = "upload the corpus once and cut batches from it on the device";
+constexpr const char* kPrecisionHelp = "what products compute in: f32, f16 (training scales its loss) or bf16";
 constexpr const char* kDeviceHelp = "auto, cpu, vulkan or vulkan:N (default: $ETNA_DEVICE, else auto)";
 
 }  // namespace
@@ -40,6 +41,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   int code = 0;
   auto presets = CLI::IsMember(preset_names());
+  auto precisions = CLI::IsMember({"f32", "f16", "bf16"});
 
   TrainOptions train;
   CLI::App* train_command = app.add_subcommand("train", "train, evaluate and write a passage");
@@ -55,6 +57,7 @@ int main(int argc, char** argv) {
   train_command->add_option("--batch", train.batch, "sequences a step (default: the preset's)")
       ->check(CLI::PositiveNumber);
   train_command->add_option("--lr", train.lr, "peak learning rate (default: the preset's)")->check(CLI::PositiveNumber);
+  train_command->add_option("--precision", train.precision, kPrecisionHelp)->check(precisions)->capture_default_str();
   train_command->add_flag("--eager", train.eager, "run op by op instead of replaying a recorded step");
   train_command->add_flag("--resident", train.resident, kResidentHelp);
   train_command->add_option("--seed", train.seed, "of the weights")->capture_default_str();
@@ -81,6 +84,7 @@ int main(int argc, char** argv) {
   add_data_options(*eval_command, evaluate.data);
   eval_command->add_option("--device", evaluate.device, kDeviceHelp);
   eval_command->add_option("--run", evaluate.run, "the --out folder of a training run")->required();
+  eval_command->add_option("--precision", evaluate.precision, kPrecisionHelp)->check(precisions)->capture_default_str();
   eval_command->add_option("--json", evaluate.json, "also write the result to this file");
   eval_command->callback([&] { code = run_evaluate(evaluate); });
 
@@ -114,6 +118,9 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   compare_command->add_option("--batch", compare.batch, "sequences a step (default: the preset's)")
       ->check(CLI::PositiveNumber);
+  compare_command->add_option("--precision", compare.precision, kPrecisionHelp)
+      ->check(precisions)
+      ->capture_default_str();
   compare_command->add_flag("--resident", compare.resident, kResidentHelp);
   compare_command->add_option("--seed", compare.seed, "of the weights")->capture_default_str();
   compare_command->add_option("--json", compare.json, "also write every run to this file");

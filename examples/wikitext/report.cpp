@@ -34,7 +34,7 @@ nlohmann::json report(const History& history, const std::string& preset, const n
       {"device", device.str()},
       {"device_name", device_name(device)},
       {"preset", preset},
-      {"precision", "f32"},
+      {"precision", name(history.precision)},
       {"parameters", model.num_parameters()},
       {"steps", history.steps},
       {"tokens", history.tokens},

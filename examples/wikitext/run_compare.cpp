@@ -49,6 +49,7 @@ History train_on(Device device, bool captured, const CompareOptions& options, co
                 .lr = preset.lr,
                 .log_every = std::max<std::int64_t>(1, options.steps / 20),
                 .captured = captured,
+                .precision = dtype_named(options.precision),
                 .resident = options.resident,
                 .profiler = &profiler};
   auto quiet = [](std::int64_t, std::int64_t, double, double) {};
@@ -72,7 +73,7 @@ double largest_difference(const History& a, const History& b) {
 }
 
 void print_table(const std::vector<Run>& runs, const CompareOptions& options, const Preset& preset) {
-  fmt::print("\n{}: {} steps, seed {}\n", preset.name, options.steps, options.seed);
+  fmt::print("\n{}: {} steps, seed {}, {}\n", preset.name, options.steps, options.seed, options.precision);
   fmt::print("{:<28} {:>11} {:>11} {:>12} {:>13} {:>9} {:>11} {:>12}\n", "device", "eager ms", "captured ms",
              "tokens/s", "s an epoch", "speed-up", "final loss", "loss differs");
   const double tokens = static_cast<double>(preset.batch * preset.model.seq);

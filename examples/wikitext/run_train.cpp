@@ -68,6 +68,7 @@ int run_train(const TrainOptions& options) {
                 .steps = options.steps,
                 .lr = options.lr > 0 ? options.lr : preset.lr,
                 .captured = !options.eager,
+                .precision = dtype_named(options.precision),
                 .resident = options.resident,
                 .profiler = &profiler};
   if (recipe.epochs == 0 && recipe.steps == 0) {
@@ -76,8 +77,9 @@ int run_train(const TrainOptions& options) {
   }
   fmt::print(
       "model: {}: {} layers, {} heads, width {}, {} tokens of context, {} parameters; batches of {}, learning rate "
-      "{}\n",
-      preset.name, c.layers, c.heads, c.dim, c.seq, with_commas(model.num_parameters()), recipe.batch, recipe.lr);
+      "{}, {}\n",
+      preset.name, c.layers, c.heads, c.dim, c.seq, with_commas(model.num_parameters()), recipe.batch, recipe.lr,
+      name(recipe.precision));
 
   reset_transfers();
   History history = train(model, corpus.train, recipe, device, print_progress);
@@ -93,8 +95,8 @@ int run_train(const TrainOptions& options) {
 
   if (!options.out.empty()) save_checkpoint(options.out, model, corpus.vocab, preset.name, recipe.batch);
   if (options.evaluate) {
-    double valid = perplexity(model, corpus.valid, recipe.batch, device),
-           test = perplexity(model, corpus.test, recipe.batch, device);
+    double valid = perplexity(model, corpus.valid, recipe.batch, device, recipe.precision),
+           test = perplexity(model, corpus.test, recipe.batch, device, recipe.precision);
     result["valid_perplexity"] = valid;
     result["test_perplexity"] = test;
     fmt::print("perplexity: validation {:.2f}, test {:.2f} (an untrained model: {})\n", valid, test,
@@ -129,8 +131,9 @@ int run_evaluate(const EvaluateOptions& options) {
         fmt::format("the corpus has other words ({}) than {} was trained on ({}); name the same --data or --text",
                     corpus.vocab.size(), options.run, checkpoint.vocabulary.size()));
   }
-  double valid = perplexity(*checkpoint.model, corpus.valid, checkpoint.batch, device);
-  double test = perplexity(*checkpoint.model, corpus.test, checkpoint.batch, device);
+  const DType precision = dtype_named(options.precision);
+  double valid = perplexity(*checkpoint.model, corpus.valid, checkpoint.batch, device, precision);
+  double test = perplexity(*checkpoint.model, corpus.test, checkpoint.batch, device, precision);
   fmt::print("perplexity: validation {:.2f}, test {:.2f}\n", valid, test);
   if (!options.json.empty()) {
     nlohmann::json result = {{"device", device.str()},      {"device_name", device_name(device)},

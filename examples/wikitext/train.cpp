@@ -85,12 +85,14 @@ History train(nn::LanguageModel& model, std::span<const std::int32_t> ids, const
   data::StreamBatches streams(ids, recipe.batch, model.config.seq);
   History history;
   history.steps_per_epoch = streams.steps();
+  history.precision = recipe.precision;
   const std::int64_t planned = recipe.epochs > 0 ? recipe.epochs * streams.steps() : recipe.steps;
   const std::int64_t total = recipe.steps > 0 ? std::min(recipe.steps, planned) : planned;
 
-  optim::AdamW optimizer(decay_matrices_only(model, 0.1), {.lr = recipe.lr, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8});
+  optim::AdamW optimizer(decay_matrices_only(model, 0.1),
+                         {.lr = recipe.lr, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .max_grad_norm = 1});
+  optim::GradScaler scaler({.enabled = recipe.precision == f16});
   optim::Scheduler schedule(optimizer, optim::warmup_cosine(100, planned, 0.1));
-  const auto parameters = model.parameters();
   model.train();
   profile::StepProfiler unprofiled({.steps = 0});
   profile::StepProfiler& profiler = recipe.profiler != nullptr ? *recipe.profiler : unprofiled;
@@ -101,10 +103,14 @@ History train(nn::LanguageModel& model, std::span<const std::int32_t> ids, const
   // Takes x and y, or nothing where they are cut on the device.
   auto train_step = [&](const auto&... uploaded) {
     data::Batch batch = resident ? resident->next() : data::Batch{uploaded...};
-    Tensor loss = model.loss(batch.x, batch.y);
-    loss.backward();
-    optim::clip_grad_norm_(parameters, 1.0);
-    optimizer.step();
+    Tensor loss;
+    {
+      auto mixed = autocast(recipe.precision);
+      loss = model.loss(batch.x, batch.y);
+    }
+    scaler.scale(loss).backward();
+    scaler.step(optimizer);
+    scaler.update();
     schedule.step();
     optimizer.zero_grad();
     loss = loss.detach();
@@ -149,9 +155,11 @@ History train(nn::LanguageModel& model, std::span<const std::int32_t> ids, const
   return history;
 }
 
-double perplexity(nn::LanguageModel& model, std::span<const std::int32_t> ids, std::int64_t batch, Device device) {
+double perplexity(nn::LanguageModel& model, std::span<const std::int32_t> ids, std::int64_t batch, Device device,
+                  DType precision) {
   data::StreamBatches streams(ids, batch, model.config.seq);
   NoGrad no_grad;
+  auto mixed = autocast(precision);
   model.eval();
   Tensor total = zeros({}, {f32, device});
   auto step = capture([&](const Tensor& x, const Tensor& y) { total.add_(model.loss(x, y)); },

@@ -17,9 +17,10 @@ struct Recipe {
   std::int64_t epochs = 0;  ///< what the schedule spans; 0: `steps`
   std::int64_t steps = 0;   ///< stop after so many; 0: at the end of the last epoch
   double lr = 1e-3;
-  std::int64_t log_every = 10;  ///< steps between looks at the loss; none waits for the GPU
-  bool captured = true;         ///< record a step once and replay it; else run op by op
-  bool resident = false;        ///< upload the streams once and cut batches from them there; else upload each batch
+  std::int64_t log_every = 10;        ///< steps between looks at the loss; none waits for the GPU
+  bool captured = true;               ///< record a step once and replay it; else run op by op
+  etna::DType precision = etna::f32;  ///< that products compute in: f32, f16 with loss scaling, bf16
+  bool resident = false;  ///< upload the streams once and cut batches from them there; else upload each batch
   etna::profile::StepProfiler* profiler = nullptr;  ///< where set, told of every step
 };
 
@@ -37,6 +38,7 @@ struct History {
   std::vector<double> epoch_seconds;
   std::vector<double> epoch_loss;              ///< mean over each whole epoch, gathered on the device
   std::optional<etna::ProgramReport> program;  ///< of the captured step
+  etna::DType precision = etna::f32;
 
   double tokens_per_second() const { return seconds > 0 ? static_cast<double>(tokens) / seconds : 0; }
 };
@@ -60,6 +62,6 @@ History train(etna::nn::LanguageModel& model, std::span<const std::int32_t> ids,
 
 /// exp of the mean loss over the split, in the same streams.
 double perplexity(etna::nn::LanguageModel& model, std::span<const std::int32_t> ids, std::int64_t batch,
-                  etna::Device device);
+                  etna::Device device, etna::DType precision);
 
 }  // namespace wikitext

@@ -9,6 +9,7 @@
 #include <etna/device/log.h>
 #include <etna/device/profiler.h>
 #include <etna/device/vulkan/kernel.h>
+#include <etna/tensor/autocast.h>
 #include <etna/tensor/capture/program.h>
 #include <etna/tensor/capture/session.h>
 
@@ -29,6 +30,7 @@ struct Signature {
   };
   std::vector<Argument> arguments;
   bool grad_mode = true;
+  DType precision = DType::f32;  ///< autocast's
   bool operator==(const Signature&) const = default;
 };
 
@@ -36,6 +38,7 @@ Signature signature_of(const TensorList& arguments) {
   Signature s;
   for (const Tensor& x : arguments) s.arguments.push_back({x.shape(), x.dtype()});
   s.grad_mode = grad_enabled();
+  s.precision = autocast_dtype();
   return s;
 }
 
@@ -51,6 +54,8 @@ std::string difference(const Signature& before, const Signature& now) {
                          name(a.dtype));
     }
   }
+  if (before.precision != now.precision)
+    return fmt::format("autocast is {} now, was {}", name(now.precision), name(before.precision));
   return fmt::format("grad mode is {} now", now.grad_mode ? "on" : "off");
 }
 
@@ -187,6 +192,7 @@ TensorList Captured::run(const TensorList& arguments, const Function& function) 
   require_plain(s.options.name, arguments);
   // Within another captured step, or with capture off, this is an ordinary function.
   if (capturing()) return function(arguments);
+  detail::FreshCasts fresh;
   if (!enabled()) return s.run_eagerly(arguments, function);
 
   const Signature signature = signature_of(arguments);

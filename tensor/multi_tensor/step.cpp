@@ -4,19 +4,53 @@
 
 #include <etna/tensor/capture/session.h>
 #include <etna/tensor/multi_tensor/table.h>
+#include <etna/tensor/ops.h>
 #include <etna/tensor/vulkan.h>
 
 namespace etna::multi_tensor {
 
 DType state_dtype(const Tensor& parameter) { return parameter.dtype() == f64 ? f64 : f32; }
 
-std::vector<OutputSpec> infer_step(const OpCall& call, std::size_t width) {
-  if (call.in.size() % width != 0) {
-    throw Error(
-        fmt::format("{}: a list of {} tensors; it takes {} for each parameter", call.op.name, call.in.size(), width));
+namespace {
+
+void check_control(const OpCall& call, const Tensor& control) {
+  if (control.shape() != Shape{4} || control.dtype() != f32 || !control.is_contiguous()) {
+    throw ShapeError(fmt::format("{}: the control is {} {}; it must be [4] f32 and contiguous", call.op.name,
+                                 str(control.shape()), name(control.dtype())));
   }
+}
+
+}  // namespace
+
+Tensor control_of(const OpCall& call, std::size_t width) {
+  return call.in.size() % width == 1 ? call.in.back() : Tensor();
+}
+
+StepControl read_control(const OpCall& call, std::size_t width) {
+  StepControl control;
+  if (Tensor given = control_of(call, width); given.defined()) {
+    const auto* at = given.data<float>();
+    control = {at[0], at[1], at[2], at[3]};
+  }
+  return control;
+}
+
+Tensor ControlledStep::gradient(const Tensor& g) const {
+  return control.defined() ? g * control.select(0, 0).to(g.dtype()) : g;
+}
+Tensor ControlledStep::result(const Tensor& before, const Tensor& after) const {
+  return control.defined() ? where(control.select(0, 3) != 0, before, after) : after;
+}
+
+std::vector<OutputSpec> infer_step(const OpCall& call, std::size_t width) {
+  const std::size_t listed = call.in.size() / width * width;
+  if (call.in.size() - listed > 1) {
+    throw Error(fmt::format("{}: a list of {} tensors; it takes {} for each parameter, and may take a control",
+                            call.op.name, call.in.size(), width));
+  }
+  if (Tensor control = control_of(call, width); control.defined()) check_control(call, control);
   std::vector<OutputSpec> out;
-  for (std::size_t i = 0; i < call.in.size(); ++i) {
+  for (std::size_t i = 0; i < listed; ++i) {
     const Tensor &x = call.in[i], &parameter = call.in[i - i % width];
     std::size_t number = i / width, part = i % width;
     if (!is_floating(x.dtype())) {
@@ -46,6 +80,7 @@ namespace {
 struct Push {
   vulkan::Word64 scalars, rows;
   std::uint32_t count, pieces;
+  vulkan::Word64 control;
 };
 
 }  // namespace
@@ -59,7 +94,7 @@ bool dispatch_step(const OpCall& call, const vulkan::Shader& shader, std::size_t
   std::vector<vulkan::Range> reads, writes;
   TensorList copies;
   Pieces pieces(kPiece);
-  for (std::size_t k = 0; k < call.in.size(); k += width) {
+  for (std::size_t k = 0; k + width <= call.in.size(); k += width) {
     if (call.in[k].numel() == 0) continue;
     Row row;
     row.elements = static_cast<std::uint32_t>(call.in[k].numel());
@@ -87,8 +122,12 @@ bool dispatch_step(const OpCall& call, const vulkan::Shader& shader, std::size_t
   reads.push_back(vulkan::range(table.storage));
   std::vector<std::uint32_t> spec = {table.common_dtype[0], table.common_dtype[1], static_cast<std::uint32_t>(kPiece),
                                      table.width};
+  const Tensor control = control_of(call, width);
+  spec.push_back(control.defined() ? 1 : 0);
   spec.insert(spec.end(), flags.begin(), flags.end());
-  Push push{table.scalars, table.rows, table.count, static_cast<std::uint32_t>(pieces.count())};
+  if (control.defined()) reads.push_back(vulkan::range(control));
+  Push push{table.scalars, table.rows, table.count, static_cast<std::uint32_t>(pieces.count()),
+            vulkan::address_or_zero(control)};
   vulkan::record(device,
                  {shader, call.op.name, spec, vulkan::bytes_of(push), vulkan::grid(pieces.count()), reads, writes});
   return true;

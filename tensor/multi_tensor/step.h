@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <etna/device/vulkan/kernel.h>
+#include <etna/tensor/multi_tensor.h>
 #include <etna/tensor/multi_tensor/pieces.h>
 #include <etna/tensor/op.h>
 
@@ -15,12 +16,24 @@ namespace etna::multi_tensor {
 /// f64 for an f64 parameter, else f32.
 DType state_dtype(const Tensor& parameter);
 
-/// Checks the list; all but gradients are outputs.
+/// The control behind the list, or an undefined tensor.
+Tensor control_of(const OpCall& call, std::size_t width);
+/// Its values on the CPU; those of a plain step where there is none.
+StepControl read_control(const OpCall& call, std::size_t width);
+/// gradient · factor, and, of what a step would change, what it does change: for references.
+struct ControlledStep {
+  Tensor control;
+  Tensor gradient(const Tensor& g) const;
+  Tensor result(const Tensor& before, const Tensor& after) const;
+};
+
+/// Checks the list; all but gradients and control are outputs.
 std::vector<OutputSpec> infer_step(const OpCall& call, std::size_t width);
 
 /// Runs `update(S x, S g, S* state_a, S* state_b)` over a piece at a time; S is float, or double for f64 parameters.
 template <typename Update>
 void walk_step(const OpCall& call, std::size_t width, const Update& update) {
+  if (read_control(call, width).skip != 0) return;
   std::size_t count = call.in.size() / width;
   Pieces pieces(kPiece);
   TensorList gradients;

@@ -139,7 +139,8 @@ void backward(const OpCall& call, std::span<Tensor> out) {
   if (pieces == 0) partial.assign(static_cast<std::size_t>(2 * n), 0);
   std::size_t next = 1;
   if (a.wants_weight) rows::write(out[next++], 0, 1, n, partial.data());
-  if (a.wants_bias) rows::write(out[next], 0, 1, n, partial.data() + n);
+  if (a.wants_bias) rows::write(out[next++], 0, 1, n, partial.data() + n);
+  if (a.wants_delta) out[next].copy_(dx);
 }
 
 }  // namespace

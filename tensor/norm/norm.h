@@ -6,10 +6,12 @@
 /// add_rms_norm, which normalize a sum and hand that on too.
 namespace etna::norm {
 
-/// in: x, where it adds delta, weight or none, and for layer_norm bias or none; out: where it adds the sum, then the norm
+/// in: x, where it adds delta, weight or none, and for layer_norm bias or none; out: where it adds the sum, of x's dtype, then the
+/// norm, of dtype `out`
 struct Attributes {
   double eps = 0;
   bool rms = false, adds = false;
+  DType out = DType::f32;
 };
 
 /// The inputs of a forward pass by name. delta has the shape of x or of its last dimensions: row r of x gets row
@@ -27,11 +29,11 @@ struct Inputs {
 };
 
 /// in: gradient of y, x, weight or none, and a gradient of x from elsewhere, or none, that is added to dx;
-/// out: dx, then dweight and dbias as wanted
+/// out: dx, then dweight and dbias as wanted, then dx once more as ddelta, where delta is of another dtype than x
 struct BackwardAttributes {
   double eps = 0;
-  bool rms = false, wants_weight = false, wants_bias = false;
-  DType weight_dtype = DType::f32, bias_dtype = DType::f32;
+  bool rms = false, wants_weight = false, wants_bias = false, wants_delta = false;
+  DType weight_dtype = DType::f32, bias_dtype = DType::f32, delta_dtype = DType::f32;
 };
 
 /// Rows that go into one partial sum of dweight and dbias, a function of the shape alone so that the bits do not vary.

@@ -28,8 +28,9 @@ struct BackwardPush {
   float eps;
   vulkan::Word64 more;
   std::uint32_t more_strides[2];
+  vulkan::Word64 ddelta;
 };
-static_assert(sizeof(BackwardPush) == 100);
+static_assert(sizeof(BackwardPush) == 108);
 
 struct LinesPush {
   vulkan::Word64 partial_weight, partial_bias, weight, bias;
@@ -88,7 +89,8 @@ bool forward_vulkan(const OpCall& call, std::span<Tensor> out) {
   vulkan::launch(
       shaders::norm, call,
       {vulkan::word(lanes.lanes), 0, vulkan::word(a.rms), vulkan::word(lanes.held), vulkan::word(x.x.dtype()),
-       dtype_of(w), dtype_of(b), (w.defined() ? 1u : 0u) | (b.defined() ? 2u : 0u) | (a.adds ? 4u : 0u)},
+       dtype_of(w), dtype_of(b), (w.defined() ? 1u : 0u) | (b.defined() ? 2u : 0u) | (a.adds ? 4u : 0u),
+       vulkan::word(delta.x.dtype()), vulkan::word(y.dtype())},
       push, vulkan::grid(lanes.groups(x.rows)), {&x.x, a.adds ? &delta.x : nullptr, &w, &b}, {&y, &sum});
   return true;
 }
@@ -104,6 +106,11 @@ bool backward_vulkan(const OpCall& call, std::span<Tensor> out) {
   rows::Strided g(call.in[0], last), x(call.in[1], last);
   const Tensor &w = call.in[2], &given_more = call.in[3];
   rows::Strided more = given_more.defined() ? rows::Strided(given_more, last) : g;
+  Tensor dweight, dbias, ddelta;
+  std::size_t next = 1;
+  if (a.wants_weight) dweight = out[next++];
+  if (a.wants_bias) dbias = out[next++];
+  if (a.wants_delta) ddelta = out[next];
   rows::Lanes lanes = rows::lanes_for(x.length, false, 16);
   bool sums = a.wants_weight || a.wants_bias;
   std::int64_t groups = lanes.groups(x.rows);
@@ -125,18 +132,17 @@ bool backward_vulkan(const OpCall& call, std::span<Tensor> out) {
                     stride_of(w),
                     static_cast<float>(a.eps),
                     more.x.address(),
-                    {more.strides[0], more.strides[2]}};
+                    {more.strides[0], more.strides[2]},
+                    vulkan::address_or_zero(ddelta)};
   vulkan::launch(
       shaders::norm_backward, call,
       {vulkan::word(lanes.lanes), 0, vulkan::word(a.rms), vulkan::word(lanes.held), vulkan::word(g.x.dtype()),
        vulkan::word(x.x.dtype()), dtype_of(w), (w.defined() ? 1u : 0u) | (given_more.defined() ? 2u : 0u),
-       (a.wants_weight ? 1u : 0u) | (a.wants_bias ? 2u : 0u), vulkan::word(more.x.dtype())},
+       (a.wants_weight ? 1u : 0u) | (a.wants_bias ? 2u : 0u) | (a.wants_delta ? 4u : 0u), vulkan::word(more.x.dtype()),
+       dtype_of(ddelta)},
       push, vulkan::grid(groups), {&g.x, &x.x, &w, given_more.defined() ? &more.x : nullptr},
-      {&out[0], &lines_weight, &lines_bias});
-  if (sums) {
-    add_lines(call, {lines_weight, a.wants_weight ? out[1] : Tensor()},
-              {lines_bias, a.wants_bias ? out.back() : Tensor()});
-  }
+      {&out[0], &ddelta, &lines_weight, &lines_bias});
+  if (sums) add_lines(call, {lines_weight, dweight}, {lines_bias, dbias});
   return true;
 }
 

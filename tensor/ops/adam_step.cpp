@@ -15,8 +15,8 @@ namespace {
 struct Corrections {
   double first, second;  ///< 1 - β₁ᵗ and √(1 - β₂ᵗ)
 };
-Corrections corrections(const AdamStep& step) {
-  auto t = static_cast<double>(step.step);
+Corrections corrections(const AdamStep& step, double skipped = 0) {
+  double t = static_cast<double>(step.step) - skipped;
   return {1 - std::pow(step.beta1, t), std::sqrt(1 - std::pow(step.beta2, t))};
 }
 
@@ -24,15 +24,17 @@ std::vector<OutputSpec> adam_infer(const OpCall& call) { return multi_tensor::in
 
 void adam_cpu(const OpCall& call, std::span<Tensor>) {
   auto step = call.as<AdamStep>();
-  Corrections bias = corrections(step);
+  const StepControl control = multi_tensor::read_control(call, 4);
+  Corrections bias = corrections(step, control.skipped);
   multi_tensor::walk_step(call, 4, [&]<typename S>(S* x, const S* g, S* first, S* second, std::int64_t n) {
     auto fresh1 = static_cast<S>(1 - step.beta1), beta2 = static_cast<S>(step.beta2),
          fresh2 = static_cast<S>(1 - step.beta2), eps = static_cast<S>(step.eps),
          size = static_cast<S>(step.lr / bias.first), second_bias = static_cast<S>(bias.second);
+    S factor = static_cast<S>(control.factor);
     S shrink = step.decoupled ? static_cast<S>(1 - step.lr * step.weight_decay) : S(1);
     S decay = step.decoupled ? S(0) : static_cast<S>(step.weight_decay);
     for (std::int64_t i = 0; i < n; ++i) {
-      S slope = g[i] + decay * x[i];
+      S slope = g[i] * factor + decay * x[i];
       S m = first[i] + (slope - first[i]) * fresh1;
       S v = beta2 * second[i] + fresh2 * slope * slope;
       first[i] = m;
@@ -46,8 +48,18 @@ void adam_cpu(const OpCall& call, std::span<Tensor>) {
 void adam_scalars(const Attrs& attrs, std::byte* to) {
   auto step = attrs.as<AdamStep>();
   Corrections bias = corrections(step);
-  const double wide[] = {step.lr,  step.beta1,        step.beta2, 1 - step.beta1, 1 - step.beta2,
-                         step.eps, step.weight_decay, bias.first, bias.second,    static_cast<double>(step.step)};
+  const double wide[] = {step.lr,
+                         step.beta1,
+                         step.beta2,
+                         1 - step.beta1,
+                         1 - step.beta2,
+                         step.eps,
+                         step.weight_decay,
+                         bias.first,
+                         bias.second,
+                         static_cast<double>(step.step),
+                         std::log(step.beta1),
+                         std::log(step.beta2)};
   float scalars[std::size(wide)];
   for (std::size_t i = 0; i < std::size(wide); ++i) scalars[i] = static_cast<float>(wide[i]);
   std::memcpy(to, scalars, sizeof(scalars));
@@ -60,11 +72,13 @@ bool adam_vulkan(const OpCall& call, std::span<Tensor>) {
 
 TensorList adam_reference(const OpCall& call) {
   auto step = call.as<AdamStep>();
-  Corrections bias = corrections(step);
+  const multi_tensor::ControlledStep controlled{multi_tensor::control_of(call, 4)};
+  Corrections bias =
+      corrections(step, controlled.control.defined() ? controlled.control.select(0, 2).item<double>() : 0);
   TensorList out;
-  for (std::size_t k = 0; k < call.in.size(); k += 4) {
+  for (std::size_t k = 0; k + 4 <= call.in.size(); k += 4) {
     DType t = multi_tensor::state_dtype(call.in[k]);
-    Tensor x = call.in[k].to(t), g = call.in[k + 1].to(t);
+    Tensor x = call.in[k].to(t), g = controlled.gradient(call.in[k + 1].to(t));
     if (step.decoupled)
       x = x * (1 - step.lr * step.weight_decay);
     else
@@ -72,7 +86,9 @@ TensorList adam_reference(const OpCall& call) {
     Tensor m = call.in[k + 2] * step.beta1 + g * (1 - step.beta1);
     Tensor v = call.in[k + 3] * step.beta2 + square(g) * (1 - step.beta2);
     x = x - m * (step.lr / bias.first) / (sqrt(v) / bias.second + step.eps);
-    for (const Tensor& y : {x.to(call.in[k].dtype()), m, v}) out.push_back(y);
+    out.push_back(controlled.result(call.in[k], x.to(call.in[k].dtype())));
+    out.push_back(controlled.result(call.in[k + 2], m));
+    out.push_back(controlled.result(call.in[k + 3], v));
   }
   return out;
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <etna/tensor/attention/attention.h>
+#include <etna/tensor/autocast.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 
@@ -127,9 +128,9 @@ const OpDef kAttention = {.name = kName,
 
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask, bool causal,
                                     std::optional<double> scale) {
-  Tensor a = q, b = k, c = v;
-  if (is_floating(q.dtype()) && is_floating(k.dtype()) && is_floating(v.dtype())) {
-    DType t = promote(promote(q.dtype(), k.dtype()), v.dtype());
+  Tensor a = detail::lowered(q), b = detail::lowered(k), c = detail::lowered(v);
+  if (is_floating(a.dtype()) && is_floating(b.dtype()) && is_floating(c.dtype())) {
+    DType t = promote(promote(a.dtype(), b.dtype()), c.dtype());
     a = q.to(t), b = k.to(t), c = v.to(t);
   }
   double size = q.dim() > 0 ? static_cast<double>(q.size(-1)) : 1;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <etna/device/transfers.h>
+#include <etna/tensor/autocast.h>
 #include <etna/tensor/elementwise/elementwise.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
@@ -95,16 +96,28 @@ DType result_dtype(std::span<const Tensor> operands, int scalar_at, double scala
   return t;
 }
 
-Tensor call_row(Row row, Result kind, std::initializer_list<Tensor> operands, int scalar_at, double scalar) {
-  DType t = result_dtype(std::span(operands.begin(), operands.size()), scalar_at, scalar, row == Row::where_);
+/// What overflows, or loses its digits, in 16 bits.
+bool raised_by_autocast(Row row) {
+  return row == Row::exp_ || row == Row::log_ || row == Row::log1p_ || row == Row::pow_ || row == Row::reciprocal_ ||
+         row == Row::rsqrt_;
+}
+
+Tensor call_row(Row row, Result kind, std::initializer_list<Tensor> given, int scalar_at, double scalar) {
+  std::span<const Tensor> operands(given.begin(), given.size());
+  TensorList raised;
+  if (autocast_dtype() != f32 && raised_by_autocast(row)) {
+    for (const Tensor& x : operands) raised.push_back(detail::raised(x));
+    operands = raised;
+  }
+  DType t = result_dtype(operands, scalar_at, scalar, row == Row::where_);
   if (kind == Result::real && !is_floating(t)) t = f32;
   if (kind == Result::same && t == boolean && row != Row::where_) {
     throw DtypeError(fmt::format(
         "{}: arithmetic on bool tensors is not defined; cast them first, or use logical_and, logical_or, logical_not",
         kRows[static_cast<int>(row)].name));
   }
-  return apply1(kRows[static_cast<int>(row)], operands,
-                Attrs::of(Attributes{row, scalar_at, scalar, kind == Result::truth ? boolean : t, t}));
+  return apply(kRows[static_cast<int>(row)], operands,
+               Attrs::of(Attributes{row, scalar_at, scalar, kind == Result::truth ? boolean : t, t}))[0];
 }
 
 }  // namespace

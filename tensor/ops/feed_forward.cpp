@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <etna/tensor/autocast.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/product/gradients.h>
@@ -37,7 +38,8 @@ std::vector<OutputSpec> infer(const OpCall& call) {
           fmt::format("feed_forward: an input {} holds {}, all are f64, f32, f16 or bf16; call .to(f32) first",
                       str(t.shape()), name(t.dtype())));
     }
-    if (t.dtype() != x.dtype()) {
+    bool may_be_wider = (&t == &call.in[kUpBias] || &t == &call.in[kDownBias]) && promote(t.dtype(), x.dtype()) == t.dtype();
+    if (t.dtype() != x.dtype() && !may_be_wider) {
       throw DtypeError(fmt::format("feed_forward: x holds {}, another input {}; bring all to one dtype",
                                    name(x.dtype()), name(t.dtype())));
     }
@@ -122,17 +124,7 @@ const OpDef kFeedForward = {.name = "feed_forward",
 Tensor feed_forward(const Tensor& x, const Tensor& up, const Tensor& up_bias, const Tensor& down,
                     const Tensor& down_bias, Activation activation) {
   TensorList in = {x, up, up_bias, down, down_bias};
-  DType t = x.dtype();
-  bool floating = true;
-  for (const Tensor& tensor : in) floating = floating && (!tensor.defined() || is_floating(tensor.dtype()));
-  if (floating) {
-    for (const Tensor& tensor : in) {
-      if (tensor.defined()) t = promote(t, tensor.dtype());
-    }
-    for (Tensor& tensor : in) {
-      if (tensor.defined()) tensor = tensor.to(t);
-    }
-  }
+  detail::bring_to_one_dtype(in, 1u << kUpBias | 1u << kDownBias);
   return apply(kFeedForward, in, Attrs::of(Attributes{activation, grad_recorder().wants(in)}))[0];
 }
 

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <etna/tensor/autocast.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/product/gradients.h>
@@ -21,7 +22,8 @@ std::vector<OutputSpec> infer(const OpCall& call) {
       throw DtypeError(fmt::format("linear: an input {} holds {}, all are f64, f32, f16 or bf16; call .to(f32) first",
                                    str(t.shape()), name(t.dtype())));
     }
-    if (t.dtype() != x.dtype()) {
+    bool may_be_wider = &t == &bias && promote(t.dtype(), x.dtype()) == t.dtype();
+    if (t.dtype() != x.dtype() && !may_be_wider) {
       throw DtypeError(fmt::format("linear: x holds {}, another input {}; bring all to one dtype", name(x.dtype()),
                                    name(t.dtype())));
     }
@@ -96,16 +98,8 @@ const OpDef kLinear = {.name = "linear",
 }  // namespace
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation) {
-  DType t = x.dtype();
-  bool floating = is_floating(t) && is_floating(weight.dtype()) && (!bias.defined() || is_floating(bias.dtype()));
   TensorList in = {x, weight, bias};
-  if (floating) {
-    t = promote(t, weight.dtype());
-    if (bias.defined()) t = promote(t, bias.dtype());
-    for (Tensor& tensor : in) {
-      if (tensor.defined()) tensor = tensor.to(t);
-    }
-  }
+  detail::bring_to_one_dtype(in, 1u << 2);
   bool keeps = activation != Activation::none && grad_recorder().wants(in);
   return apply(kLinear, in, Attrs::of(Attributes{activation, keeps}))[0];
 }

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <etna/tensor/autocast.h>
 #include <etna/tensor/loss/cross_entropy.h>
 
 namespace etna {
@@ -113,7 +114,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, std::int64_t ig
 Tensor nll_loss(const Tensor& log_probs, const Tensor& target, std::int64_t ignore_index, Reduction reduction) {
   check_rows("nll_loss", log_probs, target);
   Tensor counts = ne(target, static_cast<double>(ignore_index));
-  Tensor picked = gather(log_probs, 1, where(counts, target, 0.0).unsqueeze(1)).squeeze(1);
+  Tensor picked = gather(detail::raised(log_probs), 1, where(counts, target, 0.0).unsqueeze(1)).squeeze(1);
   Tensor losses = masked_fill(-picked, logical_not(counts), 0.0);
   if (reduction == Reduction::mean) return sum(losses) / sum(counts.to(losses.dtype()));
   return reduce(losses, reduction);
@@ -125,7 +126,7 @@ Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction) {
         fmt::format("mse_loss: x {} and target {} differ in shape; expand one on purpose, if that is meant",
                     str(x.shape()), str(target.shape())));
   }
-  return reduce(square(x - target), reduction);
+  return reduce(square(detail::raised(x) - detail::raised(target)), reduction);
 }
 
 std::span<const OpDef* const> ops_in_loss() {

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <etna/tensor/autocast.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/product/gradients.h>
@@ -138,6 +139,7 @@ void promote_both(Tensor& a, Tensor& b) {
 }
 
 Tensor multiply(Tensor a, Tensor b, bool widens) {
+  a = detail::lowered(a), b = detail::lowered(b);
   promote_both(a, b);
   Attributes attributes{a.dim() == 1, b.dim() == 1, widens};
   if (attributes.a_vector) a = a.unsqueeze(0);
@@ -153,6 +155,7 @@ Tensor multiply(Tensor a, Tensor b, bool widens) {
 Tensor matmul(const Tensor& a, const Tensor& b) { return multiply(a, b, false); }
 
 Tensor matmul(const Tensor& a, const Tensor& b, DType out) {
+  Autocast as_given(f32);  // who names the result's dtype has chosen
   DType t = is_floating(a.dtype()) && is_floating(b.dtype()) ? promote(a.dtype(), b.dtype()) : a.dtype();
   bool widens = out == f32 && item_size(t) == 2;
   if (!widens && out != t) {

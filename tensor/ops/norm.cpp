@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <etna/tensor/autocast.h>
 #include <etna/tensor/norm/norm.h>
 #include <etna/tensor/ops.h>
 
@@ -38,9 +39,9 @@ void check_delta(const OpCall& call, const Tensor& x, const Tensor& delta) {
     throw ShapeError(fmt::format("{}: delta is {}, x is {}; delta must have x's shape or that of its last dimensions",
                                  call.op.name, str(delta.shape()), str(x.shape())));
   }
-  if (delta.dtype() != x.dtype())
-    throw DtypeError(fmt::format("{}: x is {}, delta is {}; bring both to one dtype", call.op.name, name(x.dtype()),
-                                 name(delta.dtype())));
+  if (!is_floating(delta.dtype()) || promote(x.dtype(), delta.dtype()) != x.dtype())
+    throw DtypeError(fmt::format("{}: x is {}, delta is {}; delta must be floating and no wider than x", call.op.name,
+                                 name(x.dtype()), name(delta.dtype())));
 }
 
 std::vector<OutputSpec> infer(const OpCall& call) {
@@ -50,7 +51,10 @@ std::vector<OutputSpec> infer(const OpCall& call) {
   if (a.adds) check_delta(call, in.x, in.delta);
   check_parameter(call, in.x, in.weight, "weight");
   check_parameter(call, in.x, in.bias, "bias");
-  return {a.adds ? 2u : 1u, OutputSpec{in.x.shape(), in.x.dtype()}};
+  std::vector<OutputSpec> specs;
+  if (a.adds) specs.push_back({in.x.shape(), in.x.dtype()});
+  specs.push_back({in.x.shape(), a.out});
+  return specs;
 }
 
 std::vector<OutputSpec> backward_infer(const OpCall& call) {
@@ -67,6 +71,7 @@ std::vector<OutputSpec> backward_infer(const OpCall& call) {
   Shape row = {x.shape().back()};
   if (a.wants_weight) specs.push_back({row, a.weight_dtype});
   if (a.wants_bias) specs.push_back({row, a.bias_dtype});
+  if (a.wants_delta) specs.push_back({x.shape(), a.delta_dtype});
   return specs;
 }
 
@@ -90,7 +95,7 @@ TensorList reference(const OpCall& call) {
   Tensor y = Normed(x.to(t), a.rms, a.eps).value;
   if (in.weight.defined()) y = y * in.weight.to(t);
   if (in.bias.defined()) y = y + in.bias.to(t);
-  y = y.to(in.x.dtype());
+  y = y.to(a.out);
   return a.adds ? TensorList{x, y} : TensorList{y};
 }
 
@@ -109,6 +114,7 @@ TensorList backward_reference(const OpCall& call) {
   Shape row = {x.shape().back()};
   if (a.wants_weight) out.push_back(sum_to(g * normed.value, row).to(a.weight_dtype));
   if (a.wants_bias) out.push_back(sum_to(g, row).to(a.bias_dtype));
+  if (a.wants_delta) out.push_back(dx.to(a.delta_dtype));
   return out;
 }
 
@@ -131,17 +137,24 @@ TensorList vjp(const VjpCall& call) {
   TensorList grads(call.in.size());
   if (grad.defined()) {
     BackwardAttributes b{a.eps, a.rms, call.needs[weight], !a.rms && call.needs[bias]};
+    // A narrow delta takes the sum's gradient narrow, too, unless it was repeated over rows and is summed up below.
+    b.wants_delta =
+        a.adds && call.needs[1] && call.in[1].dtype() != call.in[0].dtype() && call.in[1].shape() == call.in[0].shape();
+    if (b.wants_delta) b.delta_dtype = call.in[1].dtype();
     if (b.wants_weight) b.weight_dtype = call.in[weight].dtype();
     if (b.wants_bias) b.bias_dtype = call.in[bias].dtype();
     TensorList found = apply(a.rms ? kRmsNormBackward : kLayerNormBackward,
                              {grad, a.adds ? call.out[0] : call.in[0], call.in[weight], grad_sum}, Attrs::of(b));
     grads[0] = found[0];
     if (b.wants_weight) grads[weight] = found[1];
-    if (b.wants_bias) grads[bias] = found.back();
+    if (b.wants_bias) grads[bias] = found[b.wants_weight ? 2 : 1];
+    if (b.wants_delta) grads[1] = found.back();
   } else {
     grads[0] = grad_sum;
   }
-  if (a.adds && call.needs[1]) grads[1] = sum_to(grads[0], call.in[1].shape());
+  if (a.adds && call.needs[1] && !grads[1].defined()) {
+    grads[1] = sum_to(grads[0], call.in[1].shape()).to(call.in[1].dtype());
+  }
   return grads;
 }
 
@@ -179,11 +192,12 @@ const OpDef kAddRmsNorm = {.name = "add_rms_norm",
                            .saved_inputs = 1u << 2,
                            .saved_outputs = 1u << 0};
 
-AddedNorm added(const OpDef& op, TensorList in, const Attributes& a) {
-  if (is_floating(in[0].dtype()) && is_floating(in[1].dtype())) {
-    DType t = promote(in[0].dtype(), in[1].dtype());
-    in[0] = in[0].to(t), in[1] = in[1].to(t);
-  }
+/// What a norm of x is written as: under autocast that of the products which read it.
+DType out_dtype(const Tensor& x) { return x.dtype() == f32 ? autocast_dtype() : x.dtype(); }
+
+AddedNorm added(const OpDef& op, TensorList in, Attributes a) {
+  if (is_floating(in[0].dtype()) && is_floating(in[1].dtype())) in[0] = in[0].to(promote(in[0].dtype(), in[1].dtype()));
+  a.out = out_dtype(in[0]);
   TensorList out = apply(op, in, Attrs::of(a));
   return {out[0], out[1]};
 }
@@ -191,10 +205,10 @@ AddedNorm added(const OpDef& op, TensorList in, const Attributes& a) {
 }  // namespace
 
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
-  return apply1(kLayerNorm, {x, weight, bias}, Attrs::of(Attributes{eps, false}));
+  return apply1(kLayerNorm, {x, weight, bias}, Attrs::of(Attributes{eps, false, false, out_dtype(x)}));
 }
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
-  return apply1(kRmsNorm, {x, weight}, Attrs::of(Attributes{eps, true}));
+  return apply1(kRmsNorm, {x, weight}, Attrs::of(Attributes{eps, true, false, out_dtype(x)}));
 }
 AddedNorm add_layer_norm(const Tensor& x, const Tensor& delta, const Tensor& weight, const Tensor& bias, double eps) {
   return added(kAddLayerNorm, {x, delta, weight, bias}, {eps, false, true});

@@ -1,3 +1,4 @@
+#include <etna/tensor/autocast.h>
 #include <etna/tensor/reduce/reduce.h>
 
 #include <fmt/format.h>
@@ -224,7 +225,7 @@ Tensor call_arg(const OpDef& op, Kind kind, const Tensor& x, std::optional<std::
 
 }  // namespace
 
-Tensor sum(const Tensor& x, Dims dims, bool keepdim) { return call(kSum, Kind::sum, x, dims, keepdim); }
+Tensor sum(const Tensor& x, Dims dims, bool keepdim) { return call(kSum, Kind::sum, detail::raised(x), dims, keepdim); }
 Tensor sum(const Tensor& x, Dims dims, bool keepdim, DType out) {
   bool widens = out == f32 && item_size(x.dtype()) == 2;
   if (!widens && out != x.dtype()) {
@@ -232,15 +233,17 @@ Tensor sum(const Tensor& x, Dims dims, bool keepdim, DType out) {
   }
   return apply1(kSum, {x}, Attrs::of(Attributes{Kind::sum, wrap_dims(dims, x.dim(), "sum"), keepdim, 0, widens}));
 }
-Tensor mean(const Tensor& x, Dims dims, bool keepdim) { return call(kMean, Kind::mean, x, dims, keepdim); }
+Tensor mean(const Tensor& x, Dims dims, bool keepdim) { return call(kMean, Kind::mean, detail::raised(x), dims, keepdim); }
 Tensor max(const Tensor& x, Dims dims, bool keepdim) { return call(kMax, Kind::max, x, dims, keepdim); }
 Tensor min(const Tensor& x, Dims dims, bool keepdim) { return call(kMin, Kind::min, x, dims, keepdim); }
-Tensor prod(const Tensor& x, Dims dims, bool keepdim) { return call(kProd, Kind::prod, x, dims, keepdim); }
+Tensor prod(const Tensor& x, Dims dims, bool keepdim) {
+  return call(kProd, Kind::prod, detail::raised(x), dims, keepdim);
+}
 Tensor logsumexp(const Tensor& x, Dims dims, bool keepdim) {
-  return call(kLogsumexp, Kind::logsumexp, x, dims, keepdim);
+  return call(kLogsumexp, Kind::logsumexp, detail::raised(x), dims, keepdim);
 }
 Tensor var(const Tensor& x, Dims dims, bool keepdim, int correction) {
-  return call(kVar, Kind::var, x, dims, keepdim, correction);
+  return call(kVar, Kind::var, detail::raised(x), dims, keepdim, correction);
 }
 Tensor argmax(const Tensor& x, std::optional<std::int64_t> dim, bool keepdim) {
   return call_arg(kArgmax, Kind::argmax, x, dim, keepdim);

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <etna/shaders/shaders.h>
+#include <etna/tensor/autocast.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/rows/rows.h>
@@ -180,7 +181,7 @@ const OpDef kTriu = {.name = "triu",
 }  // namespace
 
 Tensor cumsum(const Tensor& x, std::int64_t dim, bool reverse) {
-  return apply1(kCumsum, {x}, Attrs::of(ScanAttrs{wrap_dim(dim, x.dim(), "cumsum"), reverse}));
+  return apply1(kCumsum, {detail::raised(x)}, Attrs::of(ScanAttrs{wrap_dim(dim, x.dim(), "cumsum"), reverse}));
 }
 Tensor tril(const Tensor& x, std::int64_t diagonal) {
   return apply1(kTril, {x}, Attrs::of(TriangleAttrs{diagonal, false}));

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <etna/tensor/attention/attention.h>
+#include <etna/tensor/autocast.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 
@@ -106,7 +107,7 @@ Tensor self_attention(const Tensor& qkv, std::int64_t heads, std::int64_t kv_hea
                       std::optional<double> scale) {
   std::int64_t groups = kv_heads == 0 ? heads : kv_heads, all = heads + 2 * groups;
   double size = qkv.dim() > 0 && all > 0 ? static_cast<double>(qkv.size(-1)) / static_cast<double>(all) : 1;
-  return apply1(kSelfAttention, {qkv},
+  return apply1(kSelfAttention, {detail::lowered(qkv)},
                 Attrs::of(Attributes{causal,
                                      scale      ? *scale
                                      : size > 0 ? 1 / std::sqrt(size)

@@ -16,19 +16,21 @@ std::vector<OutputSpec> sgd_infer(const OpCall& call) { return multi_tensor::inf
 
 void sgd_cpu(const OpCall& call, std::span<Tensor>) {
   auto step = call.as<SGDStep>();
+  const StepControl control = multi_tensor::read_control(call, sgd_width(call));
   multi_tensor::walk_step(call, sgd_width(call), [&]<typename S>(S* x, const S* g, S* buffer, S*, std::int64_t n) {
+    auto factor = static_cast<S>(control.factor);
     auto lr = static_cast<S>(step.lr), momentum = static_cast<S>(step.momentum),
          fresh = static_cast<S>(1 - step.dampening), decay = static_cast<S>(step.weight_decay);
     if (buffer == nullptr) {
-      for (std::int64_t i = 0; i < n; ++i) x[i] -= lr * (g[i] + decay * x[i]);
+      for (std::int64_t i = 0; i < n; ++i) x[i] -= lr * (g[i] * factor + decay * x[i]);
       return;
     }
     S nesterov = step.nesterov ? S(1) : S(0), carried = step.nesterov ? momentum : S(1);
     if (step.first) {
-      for (std::int64_t i = 0; i < n; ++i) buffer[i] = g[i] + decay * x[i];
+      for (std::int64_t i = 0; i < n; ++i) buffer[i] = g[i] * factor + decay * x[i];
     }
     for (std::int64_t i = 0; i < n; ++i) {
-      S slope = g[i] + decay * x[i];
+      S slope = g[i] * factor + decay * x[i];
       S b = step.first ? buffer[i] : momentum * buffer[i] + fresh * slope;
       buffer[i] = b;
       x[i] -= lr * (nesterov * slope + carried * b);
@@ -55,15 +57,16 @@ TensorList sgd_reference(const OpCall& call) {
   auto step = call.as<SGDStep>();
   std::size_t width = sgd_width(call);
   TensorList out;
-  for (std::size_t k = 0; k < call.in.size(); k += width) {
+  const multi_tensor::ControlledStep controlled{multi_tensor::control_of(call, width)};
+  for (std::size_t k = 0; k + width <= call.in.size(); k += width) {
     DType t = multi_tensor::state_dtype(call.in[k]);
-    Tensor x = call.in[k].to(t), g = call.in[k + 1].to(t) + x * step.weight_decay, buffer;
+    Tensor x = call.in[k].to(t), g = controlled.gradient(call.in[k + 1].to(t)) + x * step.weight_decay, buffer;
     if (width > 2) {
       buffer = step.first ? g : call.in[k + 2] * step.momentum + g * (1 - step.dampening);
       g = step.nesterov ? g + buffer * step.momentum : buffer;
     }
-    out.push_back((x - g * step.lr).to(call.in[k].dtype()));
-    if (width > 2) out.push_back(buffer);
+    out.push_back(controlled.result(call.in[k], (x - g * step.lr).to(call.in[k].dtype())));
+    if (width > 2) out.push_back(controlled.result(call.in[k + 2], buffer));
   }
   return out;
 }

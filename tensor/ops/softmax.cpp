@@ -2,6 +2,7 @@
 
 #include <etna/device/cpu/math.h>
 #include <etna/shaders/shaders.h>
+#include <etna/tensor/autocast.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/rows/lanes.h>
@@ -167,10 +168,10 @@ const OpDef kLogSoftmax = {.name = "log_softmax",
 }  // namespace
 
 Tensor softmax(const Tensor& x, std::int64_t dim) {
-  return apply1(kSoftmax, {x}, Attrs::of(SoftmaxAttrs{wrap_dim(dim, x.dim(), "softmax"), false}));
+  return apply1(kSoftmax, {detail::raised(x)}, Attrs::of(SoftmaxAttrs{wrap_dim(dim, x.dim(), "softmax"), false}));
 }
 Tensor log_softmax(const Tensor& x, std::int64_t dim) {
-  return apply1(kLogSoftmax, {x}, Attrs::of(SoftmaxAttrs{wrap_dim(dim, x.dim(), "log_softmax"), true}));
+  return apply1(kLogSoftmax, {detail::raised(x)}, Attrs::of(SoftmaxAttrs{wrap_dim(dim, x.dim(), "log_softmax"), true}));
 }
 
 std::span<const OpDef* const> ops_in_softmax() {

@@ -44,6 +44,46 @@ TEST_P(CapturedTraining, GivesTheBitsOfEagerTraining) {
   EXPECT_TRUE(same_bits(captured.parameters, eager.parameters));
 }
 
+TEST_P(CapturedTraining, GivesTheBitsOfEagerTrainingInMixedPrecision) {
+  for (DType precision : {f16, bf16}) {
+    auto course = [&](bool captured) {
+      Training t(device());
+      // So large that steps are skipped at first, in recorded ones as well.
+      optim::GradScaler scaler({.init_scale = 0x1p125, .growth_interval = 4, .enabled = precision == f16});
+      auto train = [&](const Tensor& x, const Tensor& y) {
+        Tensor loss;
+        {
+          auto mixed = autocast(precision);
+          loss = t.model.loss(x, y);
+        }
+        scaler.scale(loss).backward();
+        scaler.step(t.optimizer);
+        scaler.update();
+        t.schedule.step();
+        t.optimizer.zero_grad();
+        return loss;
+      };
+      auto step = capture(train, {.device = device()});
+      Course c;
+      for (std::int64_t i = 0; i < kSteps; ++i) {
+        auto [x, y] = Training::batch(i);
+        c.losses.push_back((captured ? step(x, y) : train(x.to(device()), y.to(device()))).item());
+      }
+      EXPECT_EQ(step.replays(), captured ? kSteps - 2 : 0);
+      if (precision == f16) {
+        EXPECT_LT(scaler.get_scale(), 0x1p125);
+        EXPECT_LT(t.optimizer.state_dict().at("0.step").item(), kSteps);
+      }
+      c.parameters = values_of(t.parameters);
+      return c;
+    };
+    Course eager = course(false), captured = course(true);
+    EXPECT_EQ(captured.losses, eager.losses);
+    EXPECT_TRUE(same_bits(captured.parameters, eager.parameters));
+    EXPECT_LT(captured.losses.back(), captured.losses.front());
+  }
+}
+
 TEST_P(CapturedTraining, MovesTheBatchAndNothingElse) {
   Training t(device());
   auto step = capture([&](const Tensor& x, const Tensor& y) { return t.step(x, y); }, {.device = device()});

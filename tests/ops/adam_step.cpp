@@ -7,16 +7,20 @@ namespace {
 DType state_dtype(const Tensor& parameter) { return parameter.dtype() == f64 ? f64 : f32; }
 
 /// Two parameters, so that the second does not start where the first does. Second moments are never negative.
-Sample sample(const char* name, Shape shape, AdamStep step) {
+/// @param control behind them, where not empty
+Sample sample(const char* name, Shape shape, AdamStep step, std::vector<double> control = {}) {
   Sample s("adam_step_", name);
   for (const Shape& each : {shape, Shape{5}}) s.in(each).dense().in(each).in(each).dense().in(each, 0.1, 2).dense();
+  bool controlled = !control.empty();
+  if (controlled) s.values({4}, std::move(control)).as(f32).dense().constant();
   s.calls([=](const TensorList& in) {
     TensorList list, out;
-    for (std::size_t i = 0; i < in.size(); ++i) {
+    for (std::size_t i = 0; i + (controlled ? 1 : 0) < in.size(); ++i) {
       std::size_t part = i % 4;
       list.push_back(part >= 2 ? in[i].to(state_dtype(in[i])).clone() : part == 0 ? in[i].clone() : in[i]);
       if (part != 1) out.push_back(list.back());
     }
+    if (controlled) list.push_back(in.back().to(f32));
     adam_step_(list, step);
     return out;
   });
@@ -30,6 +34,10 @@ std::vector<Sample> samples_in_adam_step() {
           sample("weight decay", {4099}, {.lr = 0.1, .beta2 = 0.95, .weight_decay = 0.2, .step = 7}),
           sample("decoupled", {4099}, {.lr = 0.1, .beta1 = 0.8, .weight_decay = 0.2, .step = 3, .decoupled = true}),
           sample("large eps", {31, 2}, {.lr = 0.1, .eps = 0.5, .step = 1000, .decoupled = true}),
+          sample("controlled", {4099}, {.lr = 0.1, .weight_decay = 0.2, .step = 9, .decoupled = true}, {0.25, 4, 0, 0}),
+          sample("after skipped steps", {41}, {.lr = 0.1, .step = 9}, {0.25, 4, 3, 0}),
+          sample("long after skipped steps", {41}, {.lr = 0.1, .step = 9000}, {1, 4, 3, 0}),
+          sample("skipped", {41}, {.lr = 0.1, .step = 9}, {0.25, 4, 3, 1}),
           sample("0-d", {}, {.lr = 0.1}),
           sample("no elements", {0, 3}, {.lr = 0.1})};
 }

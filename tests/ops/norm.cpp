@@ -1,3 +1,4 @@
+#include <etna/tensor/autocast.h>
 #include <etna/tensor/ops.h>
 
 #include "conformance/samples.h"
@@ -69,6 +70,25 @@ std::vector<Sample> samples_in_norm() {
                     .in_dtypes({f32, f16, bf16})
                     .gradients(Gradients::compared)
                     .covers({"layer_norm_backward"}));
+  // Under autocast the sum stays f32, delta comes narrow and the norm is written so.
+  for (bool rows : {true, false}) {
+    all.push_back(Sample("add_layer_norm", rows ? "mixed" : "mixed, delta repeated")
+                      .in({3, 5, 37})
+                      .as(f32)
+                      .in(rows ? Shape{3, 5, 37} : Shape{5, 37})
+                      .in({37})
+                      .as(f32)
+                      .in({37})
+                      .as(f32)
+                      .calls([](const TensorList& in) {
+                        auto mixed = autocast(in[1].dtype() == f64 ? f32 : in[1].dtype());
+                        AddedNorm y = add_layer_norm(in[0], in[1], in[2], in[3]);
+                        return TensorList{y.sum, y.normed};
+                      })
+                      .in_dtypes({f16, bf16})
+                      .gradients(Gradients::compared)
+                      .covers({"layer_norm_backward"}));
+  }
   all.push_back(Sample("rms_norm", "plain").in({5, 7}).none().calls(rms).covers({"rms_norm_backward"}));
   return all;
 }

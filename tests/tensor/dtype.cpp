@@ -141,5 +141,11 @@ TEST(DType, ConversionsKeepEveryHalfOnEveryDevice) {
   }
 }
 
+TEST(DType, IsFoundByName) {
+  for (DType t : {f64, f32, f16, bf16, i64, i32, i8, u8, boolean}) EXPECT_EQ(dtype_named(name(t)), t);
+  EXPECT_THROW(dtype_named("float"), DtypeError);
+  EXPECT_THROW(dtype_named(""), DtypeError);
+}
+
 }  // namespace
 }  // namespace etna

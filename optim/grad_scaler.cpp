@@ -1,0 +1,95 @@
+#include <etna/optim/grad_scaler.h>
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include <etna/device/profiler.h>
+#include <etna/tensor/capture.h>
+#include <etna/tensor/multi_tensor.h>
+#include <etna/tensor/op.h>
+#include <etna/tensor/ops.h>
+
+namespace etna::optim {
+
+GradScaler::GradScaler(GradScalerOptions options) : options_(options), scale_(options.init_scale) {
+  if (!(options.init_scale > 0) || !std::isfinite(options.init_scale) || !(options.growth_factor >= 1) ||
+      !(options.backoff_factor > 0 && options.backoff_factor <= 1) || options.growth_interval < 1) {
+    throw Error(
+        fmt::format("GradScaler: init_scale {}, growth_factor {}, backoff_factor {}, growth_interval {}; wanted are "
+                    "above 0, at least 1, in (0, 1], at least 1",
+                    options.init_scale, options.growth_factor, options.backoff_factor, options.growth_interval));
+  }
+}
+
+const Tensor& GradScaler::state_on(Device device) {
+  if (!state_.defined()) {
+    NotCaptured now;  // a replay goes on from what is there
+    GradMode off(false);
+    state_ = zeros({3}, {f32, device});
+    state_.select(0, 0).fill_(scale_);
+    state_.select(0, 1).fill_(growth_tracker_);
+  } else if (state_.device() != device) {
+    NotCaptured now;
+    state_ = state_.to(device);
+  }
+  return state_;
+}
+
+Tensor GradScaler::scale(const Tensor& loss) {
+  if (!options_.enabled) return loss;
+  unscaled_.clear();
+  return loss * state_on(loss.device()).select(0, 0);
+}
+
+void GradScaler::unscale_(Optimizer& optimizer) {
+  if (!options_.enabled) return;
+  if (!state_.defined()) throw Error("GradScaler: unscale_() before scale(): no loss was scaled");
+  if (!unscaled_.insert(&optimizer).second)
+    throw Error(
+        "GradScaler: the gradients of this optimizer are unscaled already; unscale_() once between scale() and step()");
+  etna::unscale_(optimizer.gradients(), state_);
+}
+
+void GradScaler::step(Optimizer& optimizer) {
+  if (!options_.enabled) {
+    optimizer.step();
+    return;
+  }
+  if (!state_.defined()) throw Error("GradScaler: step() before scale(): no loss was scaled");
+  optimizer.step(state_, !unscaled_.contains(&optimizer));
+}
+
+void GradScaler::update() {
+  if (!options_.enabled || !state_.defined()) return;
+  profile::Scope phase("optimizer", profile::Category::phase);
+  unscaled_.clear();
+  update_loss_scale_(state_, {options_.growth_factor, options_.backoff_factor, options_.growth_interval});
+}
+
+double GradScaler::get_scale() const {
+  if (!options_.enabled) return 1;
+  return state_.defined() ? state_.select(0, 0).item<double>() : scale_;
+}
+
+std::map<std::string, Tensor> GradScaler::state_dict() const {
+  if (!options_.enabled) return {};
+  double tracker = state_.defined() ? state_.select(0, 1).item<double>() : growth_tracker_;
+  return {{"scale", etna::scalar(get_scale(), {f64})}, {"growth_tracker", etna::scalar(tracker, {f64})}};
+}
+
+void GradScaler::load_state_dict(const std::map<std::string, Tensor>& state) {
+  if (!options_.enabled && state.empty()) return;
+  auto scale = state.find("scale"), tracker = state.find("growth_tracker");
+  if (state.size() != 2 || scale == state.end() || tracker == state.end()) {
+    std::string names;
+    for (const auto& [name, value] : state) names += " " + name;
+    throw Error(fmt::format("GradScaler: load_state_dict: wanted are scale and growth_tracker, there are:{}",
+                            names.empty() ? " none" : names));
+  }
+  scale_ = scale->second.item<double>();
+  growth_tracker_ = tracker->second.item<double>();
+  state_ = {};
+}
+
+}  // namespace etna::optim

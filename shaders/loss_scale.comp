@@ -1,0 +1,28 @@
+#version 460
+#extension GL_GOOGLE_include_directive : require
+// The end of a step under loss scaling: one thread, so that no number has to come to the host. It waits for the optimizers'
+// look at their gradients and nothing waits for it before the next step's loss.
+//
+// variant: loss_scale
+
+#include "buffers.glsl"
+
+layout(local_size_x = 1) in;
+ETNA_BUFFER(Scalars, float);
+
+layout(push_constant, scalar) uniform Push {
+  Scalars state;  // the scale, steps in a row without a gradient that is not finite, whether there was one in this step
+  float growth, backoff, interval;
+} p;
+
+void main() {
+  float scale = p.state.v[0], good = p.state.v[1] + 1.0;
+  if (p.state.v[2] != 0.0) {
+    scale *= p.backoff, good = 0.0;
+  } else if (good >= p.interval) {
+    float grown = scale * p.growth;
+    if ((floatBitsToUint(grown) & 0x7f800000u) != 0x7f800000u) scale = grown;
+    good = 0.0;
+  }
+  p.state.v[0] = scale, p.state.v[1] = good, p.state.v[2] = 0.0;
+}
