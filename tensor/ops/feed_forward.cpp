@@ -38,7 +38,8 @@ std::vector<OutputSpec> infer(const OpCall& call) {
           fmt::format("feed_forward: an input {} holds {}, all are f64, f32, f16 or bf16; call .to(f32) first",
                       str(t.shape()), name(t.dtype())));
     }
-    bool may_be_wider = (&t == &call.in[kUpBias] || &t == &call.in[kDownBias]) && promote(t.dtype(), x.dtype()) == t.dtype();
+    bool may_be_wider =
+        (&t == &call.in[kUpBias] || &t == &call.in[kDownBias]) && promote(t.dtype(), x.dtype()) == t.dtype();
     if (t.dtype() != x.dtype() && !may_be_wider) {
       throw DtypeError(fmt::format("feed_forward: x holds {}, another input {}; bring all to one dtype",
                                    name(x.dtype()), name(t.dtype())));

@@ -233,7 +233,9 @@ Tensor sum(const Tensor& x, Dims dims, bool keepdim, DType out) {
   }
   return apply1(kSum, {x}, Attrs::of(Attributes{Kind::sum, wrap_dims(dims, x.dim(), "sum"), keepdim, 0, widens}));
 }
-Tensor mean(const Tensor& x, Dims dims, bool keepdim) { return call(kMean, Kind::mean, detail::raised(x), dims, keepdim); }
+Tensor mean(const Tensor& x, Dims dims, bool keepdim) {
+  return call(kMean, Kind::mean, detail::raised(x), dims, keepdim);
+}
 Tensor max(const Tensor& x, Dims dims, bool keepdim) { return call(kMax, Kind::max, x, dims, keepdim); }
 Tensor min(const Tensor& x, Dims dims, bool keepdim) { return call(kMin, Kind::min, x, dims, keepdim); }
 Tensor prod(const Tensor& x, Dims dims, bool keepdim) {
