@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <etna/device/vulkan/backend.h>
+#include <etna/device/vulkan/cubin.h>
 #include <etna/device/vulkan/instance.h>
 
 namespace etna::vulkan {
@@ -138,6 +139,7 @@ void describe(Adapter& adapter) {
   feature(adapter.features.v12.vulkanMemoryModel, "memory_model");
   feature(adapter.features.v13.subgroupSizeControl, "subgroup_size_control");
   feature(can.cooperative_matrix, "cooperative_matrix");
+  feature(can.cubin != 0, "cubin");
   std::uint32_t version = adapter.properties.apiVersion;
   adapter.info.limits = {
       fmt::format("Vulkan {}.{}.{}", VK_API_VERSION_MAJOR(version), VK_API_VERSION_MINOR(version),
@@ -179,6 +181,8 @@ Adapter inspect(VkPhysicalDevice handle) {
   enable(VK_KHR_PORTABILITY_SUBSET_EXTENSION_NAME);
   a.memory_budget = enable(VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
   if (!enable(VK_EXT_CALIBRATED_TIMESTAMPS_EXTENSION_NAME)) enable("VK_KHR_calibrated_timestamps");
+  std::uint32_t cubin = Cubins::architecture(a.properties);
+  if (cubin != 0 && !enable(VK_NVX_BINARY_IMPORT_EXTENSION_NAME)) cubin = 0;
   bool matrix = enable(VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME);
 
   Features has;
@@ -206,6 +210,7 @@ Adapter inspect(VkPhysicalDevice handle) {
       .int64 = a.features.core.features.shaderInt64 == VK_TRUE,
       .float64 = a.features.core.features.shaderFloat64 == VK_TRUE,
       .cooperative_matrix = a.features.matrix.cooperativeMatrix && a.features.v12.vulkanMemoryModel,
+      .cubin = cubin,
       .subgroup_arithmetic = (p.v11.subgroupSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT) &&
                              (p.v11.subgroupSupportedOperations & VK_SUBGROUP_FEATURE_ARITHMETIC_BIT),
       .subgroup_size = p.v11.subgroupSize,

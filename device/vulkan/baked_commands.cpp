@@ -144,6 +144,10 @@ void BakedCommands::encode(VkCommandBuffer commands, const Command& c, VkPipelin
       }
       vk.vkCmdDispatch(commands, c.groups[0], c.groups[1], c.groups[2]);
       break;
+    case Command::Kind::cubin:
+      launch(vk, commands, c.cubin, std::span(list_.pushes).subspan(c.push_begin, c.push_bytes));
+      bound = VK_NULL_HANDLE;
+      break;
     case Command::Kind::copy: {
       const Range from = list_.reads(c)[0], to = list_.writes(c)[0];
       BufferSpan source = context_.segments.find(from.address, from.bytes),

@@ -10,20 +10,21 @@
 
 namespace etna::vulkan {
 
-/// One command of a program. Push constants and ranges lie in the program's pools.
+/// One command of a program. Push constants (a cubin's parameters) and ranges lie in the program's pools.
 struct Command {
-  enum class Kind : std::uint8_t { dispatch, copy, fill };
+  enum class Kind : std::uint8_t { dispatch, cubin, copy, fill };
   Kind kind = Kind::dispatch;
   std::array<char, 32> op{};
   VkPipeline pipeline = VK_NULL_HANDLE;
   std::array<std::uint32_t, 3> groups{};
+  CubinLaunch cubin;
   std::uint32_t push_begin = 0, push_bytes = 0;
   std::uint32_t ranges_begin = 0, reads = 0, writes = 0;  ///< reads first
   std::uint32_t word = 0;                                 ///< of a fill
   std::uint32_t group = 0;
   profile::Labels labels;
 
-  Stage stage() const { return kind == Kind::dispatch ? kCompute : kTransfer; }
+  Stage stage() const { return kind == Kind::dispatch || kind == Kind::cubin ? kCompute : kTransfer; }
 };
 
 /// Commands in the order of their groups, with their operands.

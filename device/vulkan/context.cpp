@@ -57,6 +57,7 @@ Context::Context(const Adapter& adapter, Device device)
       segments(logical, recorder, mutex),
       allocator(device, segments),
       pipelines(logical),
+      cubins(logical),
       staging(logical, recorder),
       readback(logical, recorder) {}
 

@@ -3,6 +3,7 @@
 #include <mutex>
 #include <vector>
 
+#include <etna/device/vulkan/cubin.h>
 #include <etna/device/vulkan/logical_device.h>
 #include <etna/device/vulkan/memory.h>
 #include <etna/device/vulkan/pipelines.h>
@@ -28,6 +29,7 @@ struct Context {
   BufferSegments segments;
   CachingAllocator allocator;
   Pipelines pipelines;
+  Cubins cubins;
   Staging staging;
   Readback readback;
 };

@@ -33,6 +33,17 @@ void require_recordable(const Dispatch& d) {
   }
 }
 
+void require_recordable(const CubinDispatch& d) {
+  if (d.groups[1] > kMaxGroups || d.groups[2] > kMaxGroups || d.threads > 1024) {
+    throw DeviceError(fmt::format("{}: the kernel {} would be {} x {} x {} groups of {} threads; split the work", d.op,
+                                  d.kernel.name, d.groups[0], d.groups[1], d.groups[2], d.threads));
+  }
+  if (d.parameters.size() > CubinDispatch::kMostParameters || d.parameters.size() % 4 != 0) {
+    throw DeviceError(fmt::format("{}: the kernel {} gets {} bytes of parameters; a multiple of 4 up to {} is possible",
+                                  d.op, d.kernel.name, d.parameters.size(), CubinDispatch::kMostParameters));
+  }
+}
+
 BufferSpan span_of(Context& context, const char* op, const Storage& storage, std::size_t offset, std::size_t bytes) {
   if (storage.device() != context.logical.device) {
     throw DeviceError(
@@ -92,6 +103,22 @@ void record(Device device, const Dispatch& dispatch) {
   require_bytes(dispatch.op, dispatch.reads);
   require_bytes(dispatch.op, dispatch.writes);
   context.recorder.dispatch(dispatch, pipeline, context.pipelines.layout());
+}
+
+void record(Device device, const CubinDispatch& dispatch) {
+  require_recordable(dispatch);
+  if (dispatch.groups[0] == 0 || dispatch.groups[1] == 0 || dispatch.groups[2] == 0) return;
+  Context& context = Context::of(device);
+  std::lock_guard lock(context.mutex);
+  context.logical.require_alive();
+  VkCuFunctionNVX function = context.cubins.get(dispatch.kernel, dispatch.op);
+  if (Recording* recording = recording_for(device, dispatch.op)) {
+    recording->launch(dispatch, function);
+    return;
+  }
+  require_bytes(dispatch.op, dispatch.reads);
+  require_bytes(dispatch.op, dispatch.writes);
+  context.recorder.launch(dispatch, function);
 }
 
 void record_copy(Device device, const Storage& from, std::size_t from_offset, Storage& to, std::size_t to_offset,

@@ -36,10 +36,32 @@ struct Dispatch {
   std::span<const Range> writes = {};
 };
 
+/// One kernel of a cubin: ready-made machine code for one generation of GPUs. `cubin` is empty where the build had no compiler for it.
+struct CubinKernel {
+  const char* name;
+  std::span<const std::byte> cubin;
+  std::uint32_t architecture;  ///< 90: sm_90a
+};
+
+/// One launch of such a kernel, which takes one structure by value. Spans need to live only until record() returns.
+struct CubinDispatch {
+  const CubinKernel& kernel;
+  std::string_view op;
+  std::span<const std::byte> parameters = {};  ///< words, no padding: addresses in it may be a recording's
+  std::array<std::uint32_t, 3> groups = {1, 1, 1};
+  std::uint32_t threads = 128;     ///< a group, in one dimension
+  std::uint32_t shared_bytes = 0;  ///< beside what the kernel declares
+  std::span<const Range> reads = {};
+  std::span<const Range> writes = {};
+
+  static constexpr std::size_t kMostParameters = 512;
+};
+
 /// Queues a dispatch behind everything queued before it on the device; a barrier goes between where ranges clash. While this
 /// thread captures a step (recording.h), this and what follows is kept for replay instead; an update is then a constant.
 /// @throws DeviceLost, DeviceError (pipeline cannot be built, shared memory over the limit ...)
 void record(Device device, const Dispatch& dispatch);
+void record(Device device, const CubinDispatch& dispatch);
 
 /// Queues a copy between two storages' addresses / a fill with a repeated 32-bit word / bytes carried in the command
 /// buffer itself (at most 64 KiB, a multiple of 4; for tables of addresses and scalars, not counted as a transfer).
@@ -54,6 +76,7 @@ struct Capabilities {
   bool int64 = false;
   bool float64 = false;
   bool cooperative_matrix = false;
+  std::uint32_t cubin = 0;  ///< the architecture whose machine code can be launched: 90 on Hopper; 0: none
   bool subgroup_arithmetic = false;
   std::uint32_t subgroup_size = 32;
   std::uint32_t shared_memory_bytes = 32768;

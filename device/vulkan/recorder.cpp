@@ -18,6 +18,13 @@ constexpr std::size_t kBatchDispatches = 100;
 constexpr std::uint64_t kBatchBytes = std::uint64_t{256} << 20;
 std::atomic<int> injected_failure{0};
 
+std::uint64_t touched(std::span<const Range> reads, std::span<const Range> writes) {
+  std::uint64_t bytes = 0;
+  for (Range r : reads) bytes += r.bytes;
+  for (Range r : writes) bytes += r.bytes;
+  return bytes;
+}
+
 }  // namespace
 
 bool barriers_everywhere() {
@@ -75,10 +82,18 @@ void Recorder::dispatch(const Dispatch& d, VkPipeline pipeline, VkPipelineLayout
   device_.vk.vkCmdDispatch(commands, d.groups[0], d.groups[1], d.groups[2]);
   open().timed.end(commands);
   ++stats_.dispatches;
-  std::uint64_t bytes = 0;
-  for (Range r : d.reads) bytes += r.bytes;
-  for (Range r : d.writes) bytes += r.bytes;
-  done(bytes);
+  done(touched(d.reads, d.writes));
+}
+
+void Recorder::launch(const CubinDispatch& d, VkCuFunctionNVX function) {
+  VkCommandBuffer commands = begin(d.op);
+  order(kCompute, d.reads, d.writes);
+  bound_ = VK_NULL_HANDLE;  // no pipeline, as far as the extension says
+  open().timed.begin(commands, d.op);
+  vulkan::launch(device_.vk, commands, {function, d.groups, d.threads, d.shared_bytes}, d.parameters);
+  open().timed.end(commands);
+  ++stats_.dispatches;
+  done(touched(d.reads, d.writes));
 }
 
 // A mapped staging buffer has no device address: its range is empty, and the staging code keeps its pieces apart in

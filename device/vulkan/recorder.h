@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include <etna/device/vulkan/cubin.h>
 #include <etna/device/vulkan/hazards.h>
 #include <etna/device/vulkan/memory.h>
 #include <etna/device/vulkan/timestamps.h>
@@ -38,6 +39,7 @@ class Recorder {
   explicit Recorder(LogicalDevice& device);
 
   void dispatch(const Dispatch& dispatch, VkPipeline pipeline, VkPipelineLayout layout);
+  void launch(const CubinDispatch& dispatch, VkCuFunctionNVX function);
   void copy(std::string_view op, const BufferSpan& from, const BufferSpan& to);
   void fill(const BufferSpan& to, std::uint32_t word);
   void update(const BufferSpan& to, const void* bytes);

@@ -78,6 +78,7 @@ struct Recording::Parts {
   }
 
   void add(Command command, std::string_view op, std::span<const Range> reads, std::span<const Range> writes);
+  void push(Command& command, std::span<const std::byte> bytes);
   void require_known(const Command& command, const Range& range);
   void set_lifetimes();
   void relocate(std::span<std::byte> bytes);
@@ -139,15 +140,25 @@ void Recording::Parts::add(Command command, std::string_view op, std::span<const
   list.commands.push_back(command);
 }
 
+void Recording::Parts::push(Command& command, std::span<const std::byte> bytes) {
+  command.push_begin = static_cast<std::uint32_t>(list.pushes.size());
+  command.push_bytes = static_cast<std::uint32_t>(bytes.size());
+  list.pushes.insert(list.pushes.end(), bytes.begin(), bytes.end());
+}
+
 void Recording::dispatch(const Dispatch& d, void* pipeline) {
   Command command;
   command.pipeline = static_cast<VkPipeline>(pipeline);
   command.groups = d.groups;
-  std::size_t begin = parts_->list.pushes.size();
-  parts_->list.pushes.resize(begin + d.push.size());
-  std::copy(d.push.begin(), d.push.end(), parts_->list.pushes.begin() + static_cast<std::ptrdiff_t>(begin));
-  command.push_begin = static_cast<std::uint32_t>(begin);
-  command.push_bytes = static_cast<std::uint32_t>(d.push.size());
+  parts_->push(command, d.push);
+  parts_->add(command, d.op, d.reads, d.writes);
+}
+
+void Recording::launch(const CubinDispatch& d, void* function) {
+  Command command;
+  command.kind = Command::Kind::cubin;
+  command.cubin = {static_cast<VkCuFunctionNVX>(function), d.groups, d.threads, d.shared_bytes};
+  parts_->push(command, d.parameters);
   parts_->add(command, d.op, d.reads, d.writes);
 }
 
@@ -283,7 +294,7 @@ std::unique_ptr<Executable> Recording::bake() {
     Command& c = list.commands[i];
     c.group = groups[i];
     if (hazards.access(c.stage(), accesses[i].reads, accesses[i].writes)) ++figures.barriers_in_order;
-    ++(c.kind == Command::Kind::dispatch ? figures.dispatches : figures.transfers);
+    ++(c.stage() == kCompute ? figures.dispatches : figures.transfers);
     figures.groups = std::max(figures.groups, c.group + 1);
   }
   figures.barriers = figures.groups;  // one between groups, and one before the first

@@ -65,6 +65,7 @@ class Recording {
   std::size_t state_bytes() const;
 
   void dispatch(const Dispatch& dispatch, void* pipeline);
+  void launch(const CubinDispatch& dispatch, void* function);
   void copy(std::uint64_t from, std::uint64_t to, std::size_t bytes);
   void fill(std::uint64_t to, std::size_t bytes, std::uint32_t word);
   /// Bytes that never change: they are written once, when the program is baked. @throws CaptureError for a storage from before
