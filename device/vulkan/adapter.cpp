@@ -1,6 +1,7 @@
 #include <etna/device/vulkan/adapter.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <thread>
 
@@ -111,6 +112,8 @@ Features wanted(const Features& has) {
   f.v13.maintenance4 = has.v13.maintenance4;
   f.v13.shaderIntegerDotProduct = has.v13.shaderIntegerDotProduct;
   f.matrix.cooperativeMatrix = has.matrix.cooperativeMatrix;
+  f.bfloat16 = has.bfloat16;
+  f.matrix2 = has.matrix2;
   return f;
 }
 
@@ -121,6 +124,34 @@ std::uint32_t compute_units(const Adapter& adapter, const Properties& p) {
   if (amd) return amd;
   if (adapter.info.kind == "software") return std::max(1u, std::thread::hardware_concurrency());
   return adapter.info.kind == "discrete" ? 32 : 8;
+}
+
+std::optional<MatrixElement> element(VkComponentTypeKHR type) {
+  if (type == VK_COMPONENT_TYPE_FLOAT16_KHR) return MatrixElement::f16;
+  if (type == VK_COMPONENT_TYPE_FLOAT32_KHR) return MatrixElement::f32;
+  if (type == VK_COMPONENT_TYPE_BFLOAT16_KHR) return MatrixElement::bf16;
+  return {};
+}
+
+/// Of the products that matrix units do, those of floating elements that shaders may use.
+std::vector<MatrixShape> matrix_shapes(const Adapter& adapter) {
+  std::vector<MatrixShape> shapes;
+  auto ask = reinterpret_cast<PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR>(
+      vkGetInstanceProcAddr(instance().handle, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR"));
+  if (!adapter.features.matrix.cooperativeMatrix || ask == nullptr) return shapes;
+  std::uint32_t count = 0;
+  ask(adapter.handle, &count, nullptr);
+  std::vector<VkCooperativeMatrixPropertiesKHR> found(
+      count, structure<VkCooperativeMatrixPropertiesKHR>(VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR));
+  ask(adapter.handle, &count, found.data());
+  for (const auto& p : found) {
+    std::optional<MatrixElement> operands = element(p.AType), sums = element(p.CType);
+    if (p.scope != VK_SCOPE_SUBGROUP_KHR || p.saturatingAccumulation || !operands || !sums) continue;
+    if (p.AType != p.BType || p.CType != p.ResultType) continue;
+    if (operands == MatrixElement::bf16 && !adapter.features.bfloat16.shaderBFloat16CooperativeMatrix) continue;
+    shapes.push_back({p.MSize, p.NSize, p.KSize, *operands, *sums});
+  }
+  return shapes;
 }
 
 std::string gib(std::uint64_t bytes) { return fmt::format("{:.1f} GiB", static_cast<double>(bytes) / (1u << 30)); }
@@ -140,6 +171,8 @@ void describe(Adapter& adapter) {
   feature(adapter.features.v13.subgroupSizeControl, "subgroup_size_control");
   feature(can.cooperative_matrix, "cooperative_matrix");
   feature(can.cubin != 0, "cubin");
+  feature(can.cooperative_matrix2, "cooperative_matrix2");
+  feature(adapter.features.bfloat16.shaderBFloat16CooperativeMatrix, "bfloat16_matrix");
   std::uint32_t version = adapter.properties.apiVersion;
   adapter.info.limits = {
       fmt::format("Vulkan {}.{}.{}", VK_API_VERSION_MAJOR(version), VK_API_VERSION_MINOR(version),
@@ -183,10 +216,12 @@ Adapter inspect(VkPhysicalDevice handle) {
   if (!enable(VK_EXT_CALIBRATED_TIMESTAMPS_EXTENSION_NAME)) enable("VK_KHR_calibrated_timestamps");
   std::uint32_t cubin = Cubins::architecture(a.properties);
   if (cubin != 0 && !enable(VK_NVX_BINARY_IMPORT_EXTENSION_NAME)) cubin = 0;
-  bool matrix = enable(VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME);
+  enable(VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME);
+  enable(VK_KHR_SHADER_BFLOAT16_EXTENSION_NAME);
+  enable(VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME);
 
   Features has;
-  vkGetPhysicalDeviceFeatures2(handle, has.chain(a.v13, matrix));
+  vkGetPhysicalDeviceFeatures2(handle, has.chain(a.v13, a.extensions));
   Properties p;
   void** end = &p.core.pNext;
   auto link = [&](auto& next) {
@@ -211,6 +246,10 @@ Adapter inspect(VkPhysicalDevice handle) {
       .float64 = a.features.core.features.shaderFloat64 == VK_TRUE,
       .cooperative_matrix = a.features.matrix.cooperativeMatrix && a.features.v12.vulkanMemoryModel,
       .cubin = cubin,
+      .cooperative_matrix2 = a.features.matrix2.cooperativeMatrixReductions &&
+                             a.features.matrix2.cooperativeMatrixConversions &&
+                             a.features.matrix2.cooperativeMatrixPerElementOperations,
+      .matrix_shapes = matrix_shapes(a),
       .subgroup_arithmetic = (p.v11.subgroupSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT) &&
                              (p.v11.subgroupSupportedOperations & VK_SUBGROUP_FEATURE_ARITHMETIC_BIT),
       .subgroup_size = p.v11.subgroupSize,
@@ -247,16 +286,28 @@ std::vector<Adapter> find_adapters() {
 
 }  // namespace
 
-VkPhysicalDeviceFeatures2* Features::chain(bool with_v13, bool with_matrix) {
+VkPhysicalDeviceFeatures2* Features::chain(bool with_v13, std::span<const std::string> extensions) {
   core.pNext = &v11;
   v11.pNext = &v12;
-  v12.pNext = with_v13 ? &v13 : nullptr;
-  v13.pNext = nullptr;
-  if (with_matrix) {
-    matrix.pNext = v12.pNext;
-    v12.pNext = &matrix;
-  }
+  void** end = &v12.pNext;
+  auto link = [&](bool known, auto& next) {
+    if (!known) return;
+    *end = &next;
+    end = &next.pNext;
+  };
+  auto has = [&](const char* name) {
+    return std::find(extensions.begin(), extensions.end(), name) != extensions.end();
+  };
+  link(with_v13, v13);
+  link(has(VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME), matrix);
+  link(has(VK_KHR_SHADER_BFLOAT16_EXTENSION_NAME), bfloat16);
+  link(has(VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME), matrix2);
+  *end = nullptr;
   return &core;
+}
+
+bool Capabilities::has(const MatrixShape& shape) const {
+  return std::find(matrix_shapes.begin(), matrix_shapes.end(), shape) != matrix_shapes.end();
 }
 
 bool Adapter::has_extension(const char* name) const {

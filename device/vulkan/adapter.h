@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,8 +23,13 @@ struct Features {
   VkPhysicalDeviceCooperativeMatrixFeaturesKHR matrix = structure<VkPhysicalDeviceCooperativeMatrixFeaturesKHR>(
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR);
 
+  VkPhysicalDeviceShaderBfloat16FeaturesKHR bfloat16 = structure<VkPhysicalDeviceShaderBfloat16FeaturesKHR>(
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_BFLOAT16_FEATURES_KHR);
+  VkPhysicalDeviceCooperativeMatrix2FeaturesNV matrix2 = structure<VkPhysicalDeviceCooperativeMatrix2FeaturesNV>(
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_2_FEATURES_NV);
+
   /// Links the structures that the device knows and gives the head of the chain.
-  VkPhysicalDeviceFeatures2* chain(bool with_v13, bool with_matrix);
+  VkPhysicalDeviceFeatures2* chain(bool with_v13, std::span<const std::string> extensions);
 };
 
 /// A physical device: what it is, what it can do, and whether Etna can use it.

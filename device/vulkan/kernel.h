@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include <etna/device/device.h>
 #include <etna/device/memory.h>
@@ -70,13 +71,26 @@ void record_copy(Device device, const Storage& from, std::size_t from_offset, St
 void record_fill(Device device, Storage& to, std::size_t offset, std::size_t bytes, std::uint32_t word);
 void record_update(Device device, Storage& to, std::size_t offset, std::span<const std::byte> bytes);
 
+/// Elements of matrices that matrix units multiply, or of their sums.
+enum class MatrixElement : std::uint8_t { f16, bf16, f32 };
+
+/// A product that a subgroup's matrix units do at once: sums [m, n] += a [m, k] · b [k, n].
+struct MatrixShape {
+  std::uint32_t m = 0, n = 0, k = 0;
+  MatrixElement operands = MatrixElement::f16, sums = MatrixElement::f32;
+  friend bool operator==(const MatrixShape&, const MatrixShape&) = default;
+};
+
 /// What a kernel may rely on.
 struct Capabilities {
   bool float16 = false;  ///< arithmetic on f16 (storage of 8 and 16 bits is required of every device)
   bool int64 = false;
   bool float64 = false;
   bool cooperative_matrix = false;
-  std::uint32_t cubin = 0;  ///< the architecture whose machine code can be launched: 90 on Hopper; 0: none
+  std::uint32_t cubin = 0;           ///< the architecture whose machine code can be launched: 90 on Hopper; 0: none
+  bool cooperative_matrix2 = false;  ///< NVIDIA's: reductions, conversions and functions of elements
+  std::vector<MatrixShape> matrix_shapes;  ///< those of KHR_cooperative_matrix; of bf16 where shaders may use it
+  bool has(const MatrixShape& shape) const;
   bool subgroup_arithmetic = false;
   std::uint32_t subgroup_size = 32;
   std::uint32_t shared_memory_bytes = 32768;

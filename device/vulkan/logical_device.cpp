@@ -17,7 +17,7 @@ LogicalDevice::LogicalDevice(const Adapter& from, Device which) : adapter(from),
   for (const std::string& name : adapter.extensions) extensions.push_back(name.c_str());
   Features features = adapter.features;
   auto info = structure<VkDeviceCreateInfo>(VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO);
-  info.pNext = features.chain(adapter.v13, adapter.has_extension(VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME));
+  info.pNext = features.chain(adapter.v13, adapter.extensions);
   info.queueCreateInfoCount = 1;
   info.pQueueCreateInfos = &queue_info;
   info.enabledExtensionCount = static_cast<std::uint32_t>(extensions.size());

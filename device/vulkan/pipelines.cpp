@@ -92,6 +92,16 @@ VkPipeline Pipelines::make(const Shader& shader, std::span<const std::uint32_t> 
   info.stage.module = module;
   info.stage.pName = "main";
   info.stage.pSpecializationInfo = &constants;
+  // Kernels on matrix units count their subgroups: those must have the size that capabilities() told.
+  auto size = structure<VkPipelineShaderStageRequiredSubgroupSizeCreateInfo>(
+      VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO);
+  size.requiredSubgroupSize = device_.adapter.capabilities.subgroup_size;
+  const Features& has = device_.adapter.features;
+  if (shader_needs(shader.words, spec).cooperative_matrix && has.v13.subgroupSizeControl &&
+      has.v13.computeFullSubgroups) {
+    info.stage.pNext = &size;
+    info.stage.flags = VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
+  }
   info.layout = layout_;
   VkPipeline pipeline = VK_NULL_HANDLE;
   VkResult result = device_.vk.vkCreateComputePipelines(device_.handle, cache_.handle(), 1, &info, nullptr, &pipeline);
