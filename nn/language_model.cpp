@@ -30,7 +30,7 @@ LanguageModel::LanguageModel(const LanguageModelConfig& config)
   }
 }
 
-Tensor LanguageModel::forward(const Tensor& tokens) const {
+Tensor LanguageModel::hidden(const Tensor& tokens) const {
   if (tokens.dim() != 2 || tokens.size(1) > config.seq) {
     throw ShapeError(
         fmt::format("LanguageModel: tokens {} must be [B, T] with T at most {}", str(tokens.shape()), config.seq));
@@ -38,11 +38,13 @@ Tensor LanguageModel::forward(const Tensor& tokens) const {
   Residual x{wte(tokens), wpe.weight.slice(0, 0, tokens.size(1))};
   if (config.dropout > 0) x = {dropout(x.sum())};  // of the sum: the first norm comes too late for it
   for (const TransformerBlock& block : blocks) x = block.forward(x);
-  return linear(norm.forward(x).normed, wte.weight);
+  return norm.forward(x).normed;
 }
 
+Tensor LanguageModel::forward(const Tensor& tokens) const { return linear(hidden(tokens), wte.weight); }
+
 Tensor LanguageModel::loss(const Tensor& tokens, const Tensor& targets) const {
-  return cross_entropy(forward(tokens).flatten(0, 1), targets.flatten());
+  return linear_cross_entropy(hidden(tokens).flatten(0, 1), wte.weight, targets.flatten());
 }
 
 }  // namespace etna::nn

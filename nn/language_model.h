@@ -27,6 +27,8 @@ class LanguageModel : public UnaryModule {
   Tensor forward(const Tensor& tokens) const override;
   /// Mean cross-entropy. @param targets [B, T], -100 where a position does not count @return 0-d
   Tensor loss(const Tensor& tokens, const Tensor& targets) const;
+  /// What the head makes logits of. @return [B, T, dim]
+  Tensor hidden(const Tensor& tokens) const;
 
   const LanguageModelConfig config;
   Embedding wte;  ///< tokens

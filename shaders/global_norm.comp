@@ -13,6 +13,7 @@
 // variant: global_norm_control TOTAL CONTROL
 // variant: scale_to_norm SCALE
 // variant: unscale SCALE UNSCALE
+// variant: multiply_all SCALE APART
 
 #include "math.glsl"
 #include "multi_tensor.glsl"
@@ -32,6 +33,12 @@ layout(push_constant, scalar) uniform Push {
   Scalars loss_scale;
   float max_norm;
 } p;
+
+#ifdef APART
+const uint TO = 1;
+#else
+const uint TO = 0;
+#endif
 
 #ifndef SCALE
 shared float sums[256];
@@ -69,7 +76,9 @@ void main() {
   p.norm.v[0] = total;
 #endif
 #else
-#ifdef UNSCALE
+#ifdef APART
+  float factor = p.norm.v[0];
+#elif defined(UNSCALE)
   float factor = 1.0 / p.loss_scale.v[0];
 #elif defined(SCALE)
   float factor = p.max_norm / (p.norm.v[0] + 1e-6);
@@ -83,9 +92,9 @@ void main() {
   uint id = gl_LocalInvocationID.x, middle = vectors_end(begin, end, WIDTH);
 #ifdef SCALE
   for (uint i = begin + id * 4; i < middle; i += 1024) {
-    store_vector(row.address[0], i, 4, dtype, 4, load_vector(row.address[0], i, 4, dtype, 4) * factor);
+    store_vector(row.address[TO], i, 4, dtype, 4, load_vector(row.address[0], i, 4, dtype, 4) * factor);
   }
-  for (uint i = middle + id; i < end; i += 256) store_float(row.address[0], i, dtype, load_float(row.address[0], i, dtype) * factor);
+  for (uint i = middle + id; i < end; i += 256) store_float(row.address[TO], i, dtype, load_float(row.address[0], i, dtype) * factor);
 #else
   vec4 four = vec4(0.0);  // sums side by side
   for (uint i = begin + id * 4; i < middle; i += 1024) {

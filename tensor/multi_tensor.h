@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <vector>
 
 #include <etna/tensor/tensor.h>
 
@@ -58,6 +59,9 @@ void control_step_(const Tensor& control, const Tensor& loss_scale, std::span<co
 
 /// Divides every tensor by the scale. @param loss_scale [3]
 void unscale_(std::span<const Tensor> tensors, const Tensor& loss_scale);
+
+/// Every tensor times a number on their device. @param factor 0-d f32 (f64 where one of them is)
+std::vector<Tensor> multiply_all(std::span<const Tensor> tensors, const Tensor& factor);
 
 struct LossScaleUpdate {
   double growth = 2, backoff = 0.5;

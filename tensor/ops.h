@@ -128,6 +128,12 @@ enum class Reduction { none, mean, sum };
 /// CPU; on a GPU it makes the loss and the gradient of its row NaN.
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, std::int64_t ignore_index = -100,
                      double label_smoothing = 0, Reduction reduction = Reduction::mean);
+/// cross_entropy(linear(x, weight, bias), target) without ever storing the logits whole: they are made a chunk of rows at a time,
+/// and where gradients are wanted each chunk becomes its own gradient in place.
+/// @param x [N, E] @param weight [C, E] @param bias [C] or undefined @return [], f32; of f64 f64. Unreduced it is the composition.
+Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& target, const Tensor& bias = {},
+                            std::int64_t ignore_index = -100, double label_smoothing = 0,
+                            Reduction reduction = Reduction::mean);
 /// @param log_probs [N, C] @param target [N]
 Tensor nll_loss(const Tensor& log_probs, const Tensor& target, std::int64_t ignore_index = -100,
                 Reduction reduction = Reduction::mean);

@@ -141,7 +141,14 @@ Tensor full(Shape shape, double value, TensorOptions options) {
   return x;
 }
 Tensor zeros(Shape shape, TensorOptions options) { return full(shape, 0, options); }
-Tensor ones(Shape shape, TensorOptions options) { return full(shape, 1, options); }
+Tensor ones(Shape shape, TensorOptions options) {
+  Tensor x = full(shape, 1, options);
+  x.impl()->ones = true;
+  return x;
+}
+bool detail::holds_ones(const Tensor& x) {
+  return x.impl()->ones && x.storage()->version == 1;  // that of the fill
+}
 Tensor empty_like(const Tensor& x) { return empty(x.shape(), {x.dtype(), x.device()}); }
 Tensor zeros_like(const Tensor& x) { return zeros(x.shape(), {x.dtype(), x.device()}); }
 Tensor ones_like(const Tensor& x) { return ones(x.shape(), {x.dtype(), x.device()}); }

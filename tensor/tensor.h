@@ -133,6 +133,7 @@ struct TensorImpl {
   Device device;
   bool contiguous = true;
   bool requires_grad = false;
+  bool ones = false;  ///< ones() made it
   std::unique_ptr<AutogradMeta> autograd;
 };
 
@@ -170,6 +171,8 @@ Tensor make_view(const StoragePtr& storage, Device device, DType dtype, Shape sh
                  std::int64_t offset);
 /// The same values under another handle, off the tape.
 Tensor alias(const Tensor& x);
+/// True where every element is known to be 1, as ones() made it and nobody has written since.
+bool holds_ones(const Tensor& x);
 /// Shape, dtype and device without storage: what autograd keeps of an input whose values it does not need.
 Tensor without_storage(const Tensor& x);
 }  // namespace detail

@@ -144,9 +144,10 @@ void backward(const OpCall& call, std::span<Tensor> out) {
                           continue;
                         }
                         T factor = per_row ? g[i] : shared, row_lse = lse[i];
+                        const S wanted = from[target];  // `to` may be `from`
                         for (std::int64_t j = 0; j < classes; ++j)
                           to[j] = S((m::exp(widen<T>(from[j]) - row_lse) - base) * factor);
-                        to[target] = S((m::exp(widen<T>(from[target]) - row_lse) - base - (T(1) - smoothing)) * factor);
+                        to[target] = S((m::exp(widen<T>(wanted) - row_lse) - base - (T(1) - smoothing)) * factor);
                       }
                     });
 }

@@ -24,4 +24,10 @@ bool vulkan_forward(const OpCall& call, std::span<Tensor> out);
 void cpu_backward(const OpCall& call, std::span<Tensor> out);
 bool vulkan_backward(const OpCall& call, std::span<Tensor> out);
 
+/// By ops that can be differentiated. @param g gradient of the loss
+struct LossAndGradient {
+  Tensor loss, gradient;
+};
+LossAndGradient loss_and_gradient(const Tensor& logits, const Tensor& target, const Tensor& g, const Attributes& a);
+
 }  // namespace etna::cross_entropy_rows

@@ -108,6 +108,15 @@ TensorRows::TensorRows(std::span<const Tensor> tensors) {
   }
 }
 
+TensorRows::TensorRows(std::span<const Tensor> tensors, std::span<const Tensor> results) : TensorRows(tensors) {
+  std::size_t row = 0;
+  for (const Tensor& y : results) {
+    if (y.numel() == 0) continue;
+    rows[row].address[1] = y.address();
+    rows[row++].dtype[1] = vulkan::word(y.dtype());
+  }
+}
+
 std::vector<std::uint32_t> norm_spec(const Table& table, std::uint32_t order) {
   return {table.common_dtype[0], static_cast<std::uint32_t>(kNormPiece), table.width, order};
 }

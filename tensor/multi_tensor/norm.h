@@ -34,6 +34,8 @@ struct TensorRows {
   TensorList kept;
 
   explicit TensorRows(std::span<const Tensor> tensors);
+  /// Results beside them: the second address of each row. @param results as many, contiguous, of the same shapes and dtypes
+  TensorRows(std::span<const Tensor> tensors, std::span<const Tensor> results);
 };
 
 /// As the variants of shaders/global_norm.comp declare it.

@@ -135,6 +135,58 @@ const OpDef kScaleToNorm = {.name = "scale_to_norm_",
                             .vulkan = scale_vulkan,
                             .reference = scale_reference};
 
+// ---- multiply_all: inputs factor, tensors ...
+
+std::vector<OutputSpec> multiply_infer(const OpCall& call) {
+  multi_tensor::require_floating(call, call.in);
+  if (call.in[0].numel() != 1)
+    throw ShapeError(fmt::format("{}: the factor {} must have one element", call.op.name, str(call.in[0].shape())));
+  std::vector<OutputSpec> out;
+  for (const Tensor& x : call.in.subspan(1)) out.push_back({x.shape(), x.dtype()});
+  return out;
+}
+
+TensorList multiply_reference(const OpCall& call) {
+  TensorList out;
+  for (const Tensor& x : call.in.subspan(1)) {
+    DType t = x.dtype() == f64 ? f64 : f32;
+    out.push_back((x.to(t) * call.in[0].reshape({}).to(t)).to(x.dtype()));
+  }
+  return out;
+}
+
+void multiply_cpu(const OpCall& call, std::span<Tensor> out) {
+  TensorList products = multiply_reference(call);
+  for (std::size_t i = 0; i < out.size(); ++i) out[i].copy_(products[i]);
+}
+
+bool multiply_vulkan(const OpCall& call, std::span<Tensor> out) {
+  if (widest(call.in) == f64) return false;
+  TensorRows rows(call.in.subspan(1), out);
+  if (rows.rows.empty()) return true;
+  Device device = call.in[0].device();
+  Tensor factor = call.in[0].to(f32);
+  multi_tensor::Table table = multi_tensor::make_table(device, {}, rows.rows);
+  const NormPush push{.scalars = table.scalars,
+                      .rows = table.rows,
+                      .count = table.count,
+                      .pieces = static_cast<std::uint32_t>(rows.pieces.count()),
+                      .norm = factor.address()};
+  std::vector<vulkan::Range> reads = rows.ranges, writes;
+  reads.push_back(vulkan::range(table.storage));
+  reads.push_back(vulkan::range(factor));
+  for (const Tensor& y : out) writes.push_back(vulkan::range(y));
+  vulkan::record(device, {shaders::multiply_all, call.op.name, norm_spec(table, 0), vulkan::bytes_of(push),
+                          vulkan::grid(rows.pieces.count()), reads, writes});
+  return true;
+}
+
+const OpDef kMultiplyAll = {.name = "multiply_all",
+                            .infer = multiply_infer,
+                            .cpu = multiply_cpu,
+                            .vulkan = multiply_vulkan,
+                            .reference = multiply_reference};
+
 }  // namespace
 
 Tensor global_norm(std::span<const Tensor> tensors, double order) {
@@ -150,8 +202,15 @@ void scale_to_norm_(std::span<const Tensor> tensors, const Tensor& norm, double 
   apply(kScaleToNorm, list, Attrs::of(ScaleAttrs{max_norm}));
 }
 
+TensorList multiply_all(std::span<const Tensor> tensors, const Tensor& factor) {
+  if (tensors.empty()) return {};
+  TensorList list = {factor};
+  list.insert(list.end(), tensors.begin(), tensors.end());
+  return etna::apply(kMultiplyAll, list);
+}
+
 std::span<const OpDef* const> ops_in_global_norm() {
-  static const OpDef* const list[] = {&kGlobalNorm, &kScaleToNorm};
+  static const OpDef* const list[] = {&kGlobalNorm, &kScaleToNorm, &kMultiplyAll};
   return list;
 }
 

@@ -129,6 +129,13 @@ Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction) {
   return reduce(square(detail::raised(x) - detail::raised(target)), reduction);
 }
 
+cross_entropy_rows::LossAndGradient cross_entropy_rows::loss_and_gradient(const Tensor& logits, const Tensor& target,
+                                                                          const Tensor& g, const Attributes& a) {
+  const Attrs attrs = Attrs::of(a);
+  TensorList found = apply(kCrossEntropy, {logits, target}, attrs);
+  return {found[0], apply1(kCrossEntropyBackward, {logits, target, found[1], found[2], g}, attrs)};
+}
+
 std::span<const OpDef* const> ops_in_loss() {
   static const OpDef* const list[] = {&kCrossEntropy, &kCrossEntropyBackward};
   return list;

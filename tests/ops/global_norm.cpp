@@ -26,6 +26,15 @@ Sample scale(const char* name, Shape shape, double max_norm) {
   return s.gradients(Gradients::none);
 }
 
+Sample multiply(const char* name, Shape shape) {
+  return Sample("multiply_all", name)
+      .in({}, 2, 3)
+      .in(shape)
+      .in({5})
+      .calls([](const TensorList& in) { return multiply_all(std::span(in).subspan(1), in[0]); })
+      .gradients(Gradients::second);
+}
+
 }  // namespace
 
 std::vector<Sample> samples_in_global_norm() {
@@ -33,7 +42,8 @@ std::vector<Sample> samples_in_global_norm() {
   return {norm("two", {3, 37}, 2),          norm("two large", {8209}, 2), norm("one", {41}, 1),
           norm("largest", {41}, kInfinity), norm("0-d", {}, 2),           norm("no elements", {0, 3}, 2),
           scale("down", {8209}, 0.5),       scale("not up", {3, 37}, 50), scale("0-d", {}, 1),
-          scale("no elements", {0, 3}, 1)};
+          scale("no elements", {0, 3}, 1),  multiply("large", {8209}),    multiply("0-d", {}),
+          multiply("no elements", {0, 3})};
 }
 
 }  // namespace etna::conformance
