@@ -29,4 +29,14 @@ std::function<void()> backward_of(const Tensor& y, std::vector<Tensor> inputs) {
   };
 }
 
+Cases all_cases(const Workload& w) {
+  Cases all;
+  for (auto topic :
+       {elementwise_cases, row_cases, product_cases, attention_cases, indexing_cases, loss_cases, optimizer_cases}) {
+    Cases cases = topic(w);
+    all.insert(all.end(), cases.begin(), cases.end());
+  }
+  return all;
+}
+
 }  // namespace bench

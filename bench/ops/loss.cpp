@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include "case.h"
 
 /// Cross-entropy over the vocabulary. Bytes count the logits read once, and once read and once written in backward.
@@ -20,6 +22,21 @@ Cases loss_cases(const Workload& w) {
                      Tensor x = normal({rows, vocab}, d).requires_grad_();
                      return backward_of(cross_entropy(x, targets(d)), {x});
                    }});
+  // The head's product and the loss as one: forward with its gradients makes three products.
+  for (DType t : {f32, bf16}) {
+    const double product = 2 * n * static_cast<double>(w.model.dim);
+    const auto bytes = static_cast<double>(item_size(t)) * static_cast<double>((rows + vocab) * w.model.dim);
+    cases.push_back({fmt::format("linear_cross_entropy/{}", name(t)), bytes, product, [=](Device d) {
+                       Tensor x = normal({rows, w.model.dim}, d, t), weight = normal({vocab, w.model.dim}, d, t);
+                       return untaped([=, target = targets(d)] { linear_cross_entropy(x, weight, target); });
+                     }});
+    cases.push_back(
+        {fmt::format("linear_cross_entropy_with_gradients/{}", name(t)), 3 * bytes, 3 * product, [=](Device d) {
+           Tensor x = normal({rows, w.model.dim}, d, t).requires_grad_(),
+                  weight = normal({vocab, w.model.dim}, d, t).requires_grad_();
+           return [=, target = targets(d)] { linear_cross_entropy(x, weight, target); };
+         }});
+  }
   return cases;
 }
 

@@ -33,16 +33,6 @@ void time_case(benchmark::State& state, const bench::Case& what, Device device, 
   empty_cache(device);
 }
 
-bench::Cases all_cases(const bench::Workload& w) {
-  bench::Cases all;
-  for (auto topic : {bench::elementwise_cases, bench::row_cases, bench::product_cases, bench::attention_cases,
-                     bench::indexing_cases, bench::loss_cases, bench::optimizer_cases}) {
-    bench::Cases cases = topic(w);
-    all.insert(all.end(), cases.begin(), cases.end());
-  }
-  return all;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -73,7 +63,7 @@ int main(int argc, char** argv) {
       benchmark::AddCustomContext(device.str(), device_name(device));
       const std::int64_t batch = calls_a_wait(device);
       for (const std::string& preset : presets) {
-        for (const bench::Case& c : all_cases(bench::find_workload(preset))) {
+        for (const bench::Case& c : bench::all_cases(bench::find_workload(preset))) {
           benchmark::RegisterBenchmark(fmt::format("{}/{}/{}", device.str(), preset, c.name).c_str(),
                                        [=](benchmark::State& state) { time_case(state, c, device, batch); })
               ->UseRealTime()

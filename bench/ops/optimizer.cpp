@@ -36,6 +36,11 @@ Cases optimizer_cases(const Workload& w) {
                      auto optimizer = std::make_shared<optim::AdamW>(parameters_with_gradients(w.model, d));
                      return [optimizer] { optimizer->step(); };
                    }});
+  cases.push_back({"adamw_step_clipped", 32 * n, 0, [=](Device d) {
+                     auto optimizer = std::make_shared<optim::AdamW>(parameters_with_gradients(w.model, d),
+                                                                     optim::AdamWOptions{.max_grad_norm = 1});
+                     return [optimizer] { optimizer->step(); };
+                   }});
   cases.push_back({"clip_grad_norm_", 12 * n, 0, [=](Device d) {
                      // A little less each time, so that there is always something to scale.
                      return [parameters = parameters_with_gradients(w.model, d), norm = 1.0]() mutable {

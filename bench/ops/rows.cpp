@@ -1,3 +1,5 @@
+#include <etna/tensor/autocast.h>
+
 #include "case.h"
 
 /// Reductions, softmax and norms. Rows are those of the hidden layer, [rows, ffn], or of the residual stream, [rows, dim].
@@ -29,6 +31,14 @@ Cases row_cases(const Workload& w) {
   cases.push_back({"layer_norm", 8 * s, 0, [=](Device d) {
                      return untaped([x = normal(stream, d), weight = normal({dim}, d), bias = normal({dim}, d)] {
                        layer_norm(x, weight, bias);
+                     });
+                   }});
+  // A residual stream in f32 that takes a narrow delta: reads 6 bytes an element, writes 6.
+  cases.push_back({"add_layer_norm/bf16", 12 * s, 0, [=](Device d) {
+                     Tensor x = normal(stream, d), delta = normal(stream, d, bf16), weight = normal({dim}, d);
+                     return untaped([=, bias = normal({dim}, d)] {
+                       auto mixed = autocast(bf16);
+                       add_layer_norm(x, delta, weight, bias);
                      });
                    }});
   cases.push_back({"layer_norm_backward", 12 * s, 0, [=](Device d) {
