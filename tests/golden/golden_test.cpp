@@ -12,6 +12,7 @@
 #include <etna/device/vulkan/kernel.h>
 #include <etna/nn/language_model.h>
 #include <etna/optim/optim.h>
+#include <etna/tensor/autocast.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/safetensors.h>
@@ -29,7 +30,10 @@ struct Bounds {
   double gradient_norm;   ///< relative
   double weights;         ///< relative, by the norm of each tensor
 };
-Bounds bounds_on(Device device) {
+/// Mixed precision has to follow the run, not to repeat it; weights are left to the losses of the steps behind them.
+Bounds bounds_of(DType precision, Device device) {
+  if (precision == f16) return {1e-2, 3e-3, 1e-2, 1};
+  if (precision == bf16) return {3e-2, 1e-2, 5e-2, 1};
   return device.is_cpu() ? Bounds{1e-5, 1e-4, 1e-3, 2e-3} : Bounds{1e-4, 5e-4, 2e-3, 4e-3};
 }
 
@@ -45,24 +49,27 @@ double distance(const Tensor& a, const Tensor& b) {
 }
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const std::string& name, const nlohmann::json& options,
-                                                 const std::vector<Tensor>& parameters) {
+                                                 const std::vector<Tensor>& parameters, double max_grad_norm) {
   const nlohmann::json& o = options.at(name);
   if (name == "sgd") {
     return std::make_unique<optim::SGD>(parameters, optim::SGDOptions{.lr = o.at("lr"),
                                                                       .momentum = o.at("momentum"),
                                                                       .weight_decay = o.at("weight_decay"),
-                                                                      .nesterov = o.at("nesterov")});
+                                                                      .nesterov = o.at("nesterov"),
+                                                                      .max_grad_norm = max_grad_norm});
   }
   return std::make_unique<optim::AdamW>(parameters, optim::AdamWOptions{.lr = o.at("lr"),
                                                                         .beta1 = o.at("betas")[0],
                                                                         .beta2 = o.at("betas")[1],
                                                                         .eps = o.at("eps"),
-                                                                        .weight_decay = o.at("weight_decay")});
+                                                                        .weight_decay = o.at("weight_decay"),
+                                                                        .max_grad_norm = max_grad_norm});
 }
 
 class Golden : public OnDevice {
  protected:
-  void follow(const std::string& name) {
+  /// In f32 gradients are clipped by clip_grad_norm_, in mixed precision in the optimizer's step, under a loss scale for f16.
+  void follow(const std::string& name, DType precision = f32) {
     nlohmann::json expected = nlohmann::json::parse(std::ifstream(kFolder + "expected.json"));
     const nlohmann::json& c = expected.at("config");
     const std::int64_t steps = expected.at("steps"), seq = c.at("seq");
@@ -78,22 +85,30 @@ class Golden : public OnDevice {
                              .vocab = c.at("vocab")});
     model.load_state_dict(inputs);
     model.to(device());
-    auto optimizer = make_optimizer(name, expected, model.parameters());
-    const Bounds bounds = bounds_on(device());
+    const double max_norm = expected.at("clip");
+    auto optimizer = make_optimizer(name, expected, model.parameters(), precision == f32 ? 0 : max_norm);
+    optim::GradScaler scaler({.enabled = precision == f16});
+    const Bounds bounds = bounds_of(precision, device());
 
-    auto loss_of = [&](const Tensor& batch) { return model.loss(batch.slice(1, 0, seq), batch.slice(1, 1, seq + 1)); };
+    auto loss_of = [&](const Tensor& batch) {
+      auto mixed = autocast(precision);
+      return model.loss(batch.slice(1, 0, seq), batch.slice(1, 1, seq + 1));
+    };
     loss_of(tokens[0]).backward();
     double worst_gradient = first_gradients(model, bounds.first_gradient);
-    fmt::print("{} {}: first gradients within {:.2g}\n", device().str(), name, worst_gradient);
+    fmt::print("{} {} {}: first gradients within {:.2g}\n", device().str(), name, etna::name(precision),
+               worst_gradient);
     optimizer->zero_grad();
 
     // The first step runs op by op, the second is recorded, the others are replays.
     auto step = capture([&](const Tensor& batch) {
       Tensor loss = loss_of(batch);
-      loss.backward();
-      Tensor norm = optim::clip_grad_norm_(model.parameters(), expected.at("clip"));
-      optimizer->step();
+      scaler.scale(loss).backward();
+      Tensor norm = precision == f32 ? optim::clip_grad_norm_(model.parameters(), max_norm) : Tensor();
+      scaler.step(*optimizer);
+      scaler.update();
       optimizer->zero_grad();
+      if (!norm.defined()) norm = optimizer->grad_norm().clone();
       return std::vector<Tensor>{loss, norm};
     });
     std::vector<Tensor> losses, norms;
@@ -120,8 +135,8 @@ class Golden : public OnDevice {
       worst_norm = std::max(worst_norm, norm_error);
     }
     double worst_weights = weights_after(model, name, bounds.weights);
-    fmt::print("{} {}: losses within {:.2g}, gradient norms within {:.2g}, weights after {} steps within {:.2g}\n",
-               device().str(), name, worst_loss, worst_norm, steps, worst_weights);
+    fmt::print("{} {} {}: losses within {:.2g}, gradient norms within {:.2g}, weights after {} steps within {:.2g}\n",
+               device().str(), name, etna::name(precision), worst_loss, worst_norm, steps, worst_weights);
   }
 
  private:
@@ -150,6 +165,8 @@ class Golden : public OnDevice {
 
 TEST_P(Golden, AdamWFollowsPyTorch) { follow("adamw"); }
 TEST_P(Golden, SGDFollowsPyTorch) { follow("sgd"); }
+TEST_P(Golden, MixedPrecisionInF16FollowsPyTorch) { follow("adamw", f16); }
+TEST_P(Golden, MixedPrecisionInBF16FollowsPyTorch) { follow("adamw", bf16); }
 
 ETNA_ON_EVERY_DEVICE(Golden);
 
