@@ -65,7 +65,6 @@ struct Recording::Parts {
   std::vector<Placeholder> placeholders;  ///< in order of address
   std::vector<Range> pins;
   std::size_t state_bytes = 0;
-  std::size_t state_index = 0;  ///< its placeholder
 
   explicit Parts(Device d) : device(d), context(Context::of(d)) {}
 

@@ -154,6 +154,7 @@ TensorList Captured::State::record(const Signature& signature, const TensorList&
   profile::Scope scope("capture");
   const auto start = Clock::now();
   const Device on = options.device.value_or(device);
+  recording::observe(on);
   TensorList inputs;
   for (const Tensor& x : arguments) {
     inputs.push_back(empty(x.shape(), {x.dtype(), on}));
@@ -208,6 +209,7 @@ TensorList Captured::run(const TensorList& arguments, const Function& function) 
       std::rotate(s.programs.begin(), found, found + 1);
       ++s.replays;
       Program& program = *s.programs.front().program;
+      recording::observe(program.report().device);
       program.replay(arguments);
       return program.outputs();
     }

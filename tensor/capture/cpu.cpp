@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <optional>
 
 #include <etna/device/memory_plan.h>
 #include <etna/device/profiler.h>

@@ -94,8 +94,11 @@ void note_gradient(const Tensor& leaf, Touch touch) {
   if (Tensor grad = leaf.grad(); grad.defined()) note.before = grad.storage();
 }
 
-ObserveDevice::ObserveDevice(Device* device) { observed_device = device; }
-ObserveDevice::~ObserveDevice() { observed_device = nullptr; }
+ObserveDevice::ObserveDevice(Device* device) : device_(device), outer_(std::exchange(observed_device, device)) {}
+ObserveDevice::~ObserveDevice() {
+  observed_device = outer_;
+  observe(*device_);  // what ran inside ran for who looks on outside, too
+}
 void observe(Device device) {
   if (observed_device != nullptr && observed_device->is_cpu()) *observed_device = device;
 }

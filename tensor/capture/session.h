@@ -145,6 +145,9 @@ class ObserveDevice {
   ~ObserveDevice();
   ObserveDevice(const ObserveDevice&) = delete;
   ObserveDevice& operator=(const ObserveDevice&) = delete;
+
+ private:
+  Device *device_, *outer_;
 };
 void observe(Device device);
 

@@ -56,6 +56,24 @@ TEST_P(Capture, ReplaysWithNewArguments) {
   EXPECT_EQ(step.replays(), 4);
 }
 
+TEST_P(Capture, PutsIndependentCommandsBehindOneBarrier) {
+  auto step = capture([](const Tensor& x) { return (x * 2.0 + 1.0) + (x * 3.0 + 1.0); }, {.device = device()});
+  Tensor x = full({3}, 1.0);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(step(x).to_vector<float>(), std::vector<float>(3, 7));
+  if (device().is_cpu()) return;
+  // In order both chains would alternate with barriers; side by side they share them. One more stands before the first command.
+  EXPECT_LT(step.report().barriers - 1, step.report().barriers_in_order);
+}
+
+TEST_P(Capture, LearnsItsDeviceFromACapturedFunctionWithin) {
+  auto inner = capture([&](const Tensor& x) { return x * 2.0; });
+  Tensor x = ones({3});
+  for (int i = 0; i < 3; ++i) inner(x);  // replays from now on
+  auto outer = capture([&](const Tensor& y) { return inner(y); });
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(outer(x).to_vector<float>(), std::vector<float>(3, 2));
+  EXPECT_EQ(outer.report().device, device());
+}
+
 TEST_P(Capture, TakesArgumentsFromTheHostFromTheDeviceAndStrided) {
   auto step = capture([](const Tensor& x) { return x * 2.0; }, {.device = device()});
   Tensor host = arange(0, 6, 1, {f32}).reshape({2, 3});

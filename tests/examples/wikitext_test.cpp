@@ -102,6 +102,23 @@ TEST_F(Wikitext, TrainsEvaluatesAndWritesItsSummary) {
   EXPECT_EQ(first_draw.text, again.text);
 }
 
+TEST_F(Wikitext, MixedPrecisionFollowsF32) {
+  std::map<std::string, std::vector<double>> losses;
+  for (const char* precision : {"f32", "f16", "bf16"}) {
+    Outcome run = wikitext(std::string("train --device cpu --preset demo --batch 4 --steps 12 --no-eval --precision ") +
+                           precision + " --json " + at("run.json"));
+    ASSERT_EQ(run.code, 0) << run.text;
+    auto summary = nlohmann::json::parse(read(at("run.json")));
+    EXPECT_EQ(summary["precision"], precision);
+    for (const auto& look : summary["loss"]) losses[precision].push_back(look["loss"]);
+  }
+  for (const char* precision : {"f16", "bf16"}) {
+    ASSERT_EQ(losses[precision].size(), losses["f32"].size());
+    EXPECT_NE(losses[precision], losses["f32"]);
+    for (std::size_t i = 0; i < losses["f32"].size(); ++i) EXPECT_NEAR(losses[precision][i], losses["f32"][i], 0.02);
+  }
+}
+
 TEST_F(Wikitext, ASeedGivesTheSameLosses) {
   for (const char* name : {"a.json", "b.json"}) {
     Outcome run = wikitext("train --device cpu --preset demo --steps 5 --seed 7 --no-eval --json " + at(name));
@@ -179,9 +196,9 @@ TEST_F(Wikitext, ProfilesStepsOnEveryDevice) {
       if (e["cat"] == "step") from = std::min(from, e["ts"].get<double>());
     }
     EXPECT_EQ(spans["step"], 2);
-    EXPECT_EQ(spans["phase"], 2 * 3) << "backward, clip, optimizer";
+    EXPECT_EQ(spans["phase"], 2 * 2) << "backward, optimizer";
     EXPECT_GT(spans["op"], 100);
-    EXPECT_GT(spans["autograd"], 30);
+    EXPECT_GT(spans["autograd"], 25);
     if (device == std::string("cpu")) {
       EXPECT_EQ(spans["gpu"], 0);
       continue;
@@ -210,8 +227,9 @@ TEST_F(Wikitext, ATraceThatCannotBeWrittenIsSaidBeforeTheTraining) {
 }
 
 TEST_F(Wikitext, UsageErrorsEndWith2) {
-  for (const char* arguments : {"", "train --preset huge", "train --steps -1", "fly", "eval", "train --lr nonsense",
-                                "train --trace x.json", "train --profile --profile-steps 0"}) {
+  for (const char* arguments :
+       {"", "train --preset huge", "train --steps -1", "fly", "eval", "train --lr nonsense", "train --trace x.json",
+        "train --profile --profile-steps 0", "train --precision f8", "eval --run x --precision f64"}) {
     EXPECT_EQ(wikitext(arguments).code, 2) << arguments;
   }
   EXPECT_EQ(wikitext("--help").code, 0);
