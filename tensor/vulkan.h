@@ -46,9 +46,9 @@ inline std::uint32_t word(int n) { return static_cast<std::uint32_t>(n); }
 
 /// Records one dispatch over tensors: ranges are taken from them. Spec and push as the shader declares.
 template <typename Push>
-void launch(const Shader& shader, const OpCall& call, std::initializer_list<std::uint32_t> spec, const Push& push,
-            std::array<std::uint32_t, 3> groups, std::initializer_list<const Tensor*> reads,
-            std::initializer_list<const Tensor*> writes) {
+void launch(const Shader& shader, const OpCall& call, std::span<const std::uint32_t> spec, const Push& push,
+            std::array<std::uint32_t, 3> groups, std::span<const Tensor* const> reads,
+            std::span<const Tensor* const> writes) {
   Range in[8], out[8];
   std::size_t n_in = 0, n_out = 0;
   Device device;
@@ -58,9 +58,15 @@ void launch(const Shader& shader, const OpCall& call, std::initializer_list<std:
   for (const Tensor* y : writes) {
     if (y != nullptr && y->defined() && y->numel() > 0) out[n_out++] = range(*y), device = y->device();
   }
-  record(
-      device,
-      {shader, call.op.name, std::span(spec.begin(), spec.size()), bytes_of(push), groups, {in, n_in}, {out, n_out}});
+  record(device, {shader, call.op.name, spec, bytes_of(push), groups, {in, n_in}, {out, n_out}});
+}
+template <typename Push>
+void launch(const Shader& shader, const OpCall& call, std::initializer_list<std::uint32_t> spec, const Push& push,
+            std::array<std::uint32_t, 3> groups, std::initializer_list<const Tensor*> reads,
+            std::initializer_list<const Tensor*> writes) {
+  launch(shader, call, std::span<const std::uint32_t>(spec.begin(), spec.size()), push, groups,
+         std::span<const Tensor* const>(reads.begin(), reads.size()),
+         std::span<const Tensor* const>(writes.begin(), writes.size()));
 }
 
 /// What a kernel puts in its push constants for an input that was left out: no shader reads it.

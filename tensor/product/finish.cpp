@@ -21,9 +21,9 @@ const Rows& beside_of(const Problem& p) { return p.pre.address != 0 ? p.pre : p.
 
 }  // namespace
 
-std::int64_t width(std::uint64_t address, DType dtype, std::int64_t extent,
-                   std::initializer_list<std::int64_t> strides) {
-  for (std::int64_t w : {4, 2}) {
+std::int64_t width(std::uint64_t address, DType dtype, std::int64_t extent, std::initializer_list<std::int64_t> strides,
+                   std::int64_t widest) {
+  for (std::int64_t w = widest; w > 1; w /= 2) {
     bool fits = address % (static_cast<std::uint64_t>(w) * item_size(dtype)) == 0 && extent % w == 0;
     for (std::int64_t s : strides) fits = fits && s % w == 0;
     if (fits) return w;

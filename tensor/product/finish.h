@@ -28,10 +28,10 @@ struct FinishKinds {
   explicit FinishKinds(const Problem& p);
 };
 
-/// Elements that may be loaded at once, 4, 2 or 1: all of `strides` must keep the alignment, and the extent must be made of whole
+/// Elements that may be loaded at once, 4, 2 or 1, or more up to `widest`: all of `strides` must keep the alignment, and the extent must be made of whole
 /// ones.
-std::int64_t width(std::uint64_t address, DType dtype, std::int64_t extent,
-                   std::initializer_list<std::int64_t> strides);
+std::int64_t width(std::uint64_t address, DType dtype, std::int64_t extent, std::initializer_list<std::int64_t> strides,
+                   std::int64_t widest = 4);
 
 /// Where k is split: f32 sums [splits, matrices, m, n], to which reduce() does the rest.
 Finish partial_sums(const Tensor& partial, std::int64_t n);

@@ -6,8 +6,8 @@ namespace etna::product {
 namespace {
 
 void expect_cut(const Extent& e, std::int64_t tile, std::int64_t splits) {
-  Cut cut = choose_cut(e, 132);
-  EXPECT_EQ(cut.tile, tile) << e.m << "x" << e.k << "x" << e.n;
+  Cut cut = choose_cut(e, 132, plain_tiles());
+  EXPECT_EQ(plain_tiles()[cut.tile].m, tile) << e.m << "x" << e.k << "x" << e.n;
   EXPECT_EQ(cut.splits, splits) << e.m << "x" << e.k << "x" << e.n;
 }
 
@@ -26,7 +26,7 @@ TEST(ProductCut, TakesWhatWasFastest) {
 TEST(ProductCut, KeepsPartialSumsWithinABoundAndPartsLong) {
   for (std::int64_t k : {1, 63, 64, 1000, 100000}) {
     for (std::int64_t side : {1, 31, 500, 9000}) {
-      Cut cut = choose_cut({side, side, k, 3}, 64);
+      Cut cut = choose_cut({side, side, k, 3}, 64, plain_tiles());
       EXPECT_GE(cut.splits, 1);
       if (cut.splits == 1) continue;
       EXPECT_GE(k / cut.splits, 64);

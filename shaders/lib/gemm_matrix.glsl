@@ -1,0 +1,201 @@
+// Matrix product y = a · b with an epilogue on KHR_cooperative_matrix units: f16 or bf16 operands, f32 sums, over a batch.
+//
+// A workgroup of four subgroups owns TILE_M x TILE_N results, each subgroup a quarter of them. 64 steps of k of both operands lie in
+// shared memory, the next 64 are on their way to registers meanwhile. A subgroup's 64 x 64 results read 8 KiB of shared memory for
+// 64 x 64 x 16 x 2 multiplications: with 64 x 32 the memory's pipe, which loads and stores share, would be as busy as the matrix units.
+// Each row in shared memory has eight elements more than it needs, so that matrices are read without bank conflicts.
+//
+// Tried on an H200 at 4096³, f16 and bf16 alike, TFLOP/s, operands both along k (kernels of their own, before edges and epilogues):
+//   128x128, k 64, 64 x 64 a subgroup   316     tiles of 128x128, k 32               266    (272 loading two steps ahead)
+//   64 x 32 a subgroup, eight of them   247     the same, two buffers                263    (291 two steps ahead)
+//   tiles of 128x192, k 64              261     tiles of 128x256, k 32, eight        246    (272 three steps ahead)
+//   tiles of 128x96                     278     k 16, two buffers                    178
+//   loading two steps ahead             226     (registers spill)
+//   fragments of the next 16 steps read ahead, halves of the tile replaced while the other is multiplied: 202
+//   NV_cooperative_matrix2, best tile of eleven (128x128, k 64, 128 threads)         284
+//   of 128x128, k 32: nothing loaded from memory 366, nothing stored to shared memory either 456, no barriers either 527
+// For small products: tiles of 128x64 218, of 64x64 202.
+//
+// Operands are read in eights where their alignment allows it, else in pairs or one by one; what lies beyond an edge is 0. Results
+// pass through shared memory, so that rows leave in long runs and the epilogue sees rows and columns, which a matrix hides.
+
+#extension GL_KHR_memory_scope_semantics : require
+#extension GL_KHR_shader_subgroup_basic : require
+
+#include "finish.glsl"
+#include "units.glsl"
+
+const uint STEP = 64;
+const uint SUB_M = TILE_M / 2, SUB_N = TILE_N / 2;
+
+layout(local_size_x_id = 0) in;
+layout(constant_id = 0) const uint THREADS = 128;      // four subgroups
+layout(constant_id = 1) const uint A_K_NEIGHBOURS = 1;  // 1: consecutive k of a row of a lie side by side
+layout(constant_id = 2) const uint B_K_NEIGHBOURS = 0;
+layout(constant_id = 3) const uint A_WIDTH = 1;
+layout(constant_id = 4) const uint B_WIDTH = 1;
+layout(constant_id = 5) const uint M_FULL = 0;  // 1: m is a multiple of TILE_M, and so on; nothing need be checked
+layout(constant_id = 6) const uint N_FULL = 0;
+layout(constant_id = 7) const uint K_FULL = 0;
+layout(constant_id = 8) const uint Y_WIDTH = 1;
+layout(constant_id = 9) const uint FINISH = 0;
+layout(constant_id = 10) const uint Y_DTYPE = 1;
+layout(constant_id = 11) const uint BIAS_DTYPE = 1;
+layout(constant_id = 12) const uint BESIDE_DTYPE = 1;
+layout(constant_id = 13) const uint RESIDUAL_DTYPE = 1;
+layout(constant_id = 14) const uint FM = 16;  // the shape of a matrix: FM x FK times FK x FN
+layout(constant_id = 15) const uint FN = 16;
+layout(constant_id = 16) const uint FK = 16;
+
+layout(push_constant, scalar) uniform Push {
+  uvec2 a, b;
+  FINISH_PUSH
+  uint m, n, k;
+  uint lda, ldb;
+  uint a_strides[2], b_strides[2];  // of the outer and inner batch dimension
+  uint inner, batch;                // sizes: of the inner batch dimension, of both together
+  uint k_per_split;                 // a multiple of STEP
+} p;
+
+#include "finish_row.glsl"
+
+// In eights of elements: a stored row of each operand, how many rows, and from row to row in shared memory.
+const uint A_ROW = A_K_NEIGHBOURS != 0 ? STEP / 8 : TILE_M / 8, A_ROWS = A_K_NEIGHBOURS != 0 ? TILE_M : STEP;
+const uint B_ROW = B_K_NEIGHBOURS != 0 ? STEP / 8 : TILE_N / 8, B_ROWS = B_K_NEIGHBOURS != 0 ? TILE_N : STEP;
+const uint A_PITCH = A_ROW + 1, B_PITCH = B_ROW + 1;
+const uint A_LOADS = TILE_M * STEP / 8 / THREADS, B_LOADS = TILE_N * STEP / 8 / THREADS;
+const uint B_AT = A_PITCH * A_ROWS;
+const uint OUT_PITCH = SUB_N / 4 + 1;  // of a subgroup's FM rows of results
+const uint OPERANDS = B_AT + B_PITCH * B_ROWS, OUT = 4 * FM * OUT_PITCH;
+
+shared uvec4 pool[OPERANDS > OUT ? OPERANDS : OUT];
+
+#define SUMS coopmat<float, gl_ScopeSubgroup, FM, FN, gl_MatrixUseAccumulator>
+#define A_MATRIX coopmat<ELEMENT, gl_ScopeSubgroup, FM, FK, gl_MatrixUseA>
+#define B_MATRIX coopmat<ELEMENT, gl_ScopeSubgroup, FK, FN, gl_MatrixUseB>
+const uint DOWN = SUB_M / FM, ACROSS = SUB_N / FN;
+
+// Elements i ... i + 7, those from i + count on as 0.
+uvec4 load_eight(uvec2 address, uint i, uint count, uint width) {
+  if (width == 8) return count == 0 ? uvec4(0) : BufferQuads(address).v[i / 8];
+  uvec4 r = uvec4(0);
+  [[unroll]] for (uint w = 0; w < 4; ++w) {
+    if (width > 1) {
+      if (2 * w < count) r[w] = BufferPair(address).v[i / 2 + w];
+    } else {
+      if (2 * w < count) r[w] = uint(BufferU16(address).v[i + 2 * w]);
+      if (2 * w + 1 < count) r[w] |= uint(BufferU16(address).v[i + 2 * w + 1]) << 16;
+    }
+  }
+  return r;
+}
+
+// Eight elements of an operand: `x` and `y` are its stored row and column. `rows` are as many as there are; where k runs along them,
+// more are not looked at.
+uvec4 fetch(uvec2 address, uint offset, uint ld, uint k_neighbours, uint width, bool rows_full, bool columns_full, uint x, uint y,
+            uint rows, uint columns) {
+  uint count = columns_full ? 8 : y < columns ? min(8, columns - y) : 0;
+  if (!rows_full) {
+    if (k_neighbours != 0) x = min(x, rows - 1);
+    else if (x >= rows) count = 0;
+  }
+  return load_eight(address, offset + x * ld + y, count, width);
+}
+
+#define FETCH(k0)                                                                                                              \
+  [[unroll]] for (uint i = 0; i < A_LOADS; ++i) {                                                                              \
+    uint v = i * THREADS + me, x = v / A_ROW, y = v % A_ROW * 8;                                                               \
+    a_next[i] = A_K_NEIGHBOURS != 0                                                                                            \
+                    ? fetch(p.a, a_offset, p.lda, 1, A_WIDTH, M_FULL != 0, K_FULL != 0, row0 + x, (k0) + y, p.m, k_end)        \
+                    : fetch(p.a, a_offset, p.lda, 0, A_WIDTH, K_FULL != 0, M_FULL != 0, (k0) + x, row0 + y, k_end, p.m);       \
+  }                                                                                                                            \
+  [[unroll]] for (uint i = 0; i < B_LOADS; ++i) {                                                                              \
+    uint v = i * THREADS + me, x = v / B_ROW, y = v % B_ROW * 8;                                                               \
+    b_next[i] = B_K_NEIGHBOURS != 0                                                                                            \
+                    ? fetch(p.b, b_offset, p.ldb, 1, B_WIDTH, N_FULL != 0, K_FULL != 0, column0 + x, (k0) + y, p.n, k_end)     \
+                    : fetch(p.b, b_offset, p.ldb, 0, B_WIDTH, K_FULL != 0, N_FULL != 0, (k0) + x, column0 + y, k_end, p.n);    \
+  }
+
+#define PUT                                                                                                     \
+  [[unroll]] for (uint i = 0; i < A_LOADS; ++i) {                                                               \
+    uint v = i * THREADS + me;                                                                                  \
+    pool[v / A_ROW * A_PITCH + v % A_ROW] = a_next[i];                                                          \
+  }                                                                                                             \
+  [[unroll]] for (uint i = 0; i < B_LOADS; ++i) {                                                               \
+    uint v = i * THREADS + me;                                                                                  \
+    pool[B_AT + v / B_ROW * B_PITCH + v % B_ROW] = b_next[i];                                                   \
+  }
+
+void main() {
+  uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x, me = gl_LocalInvocationID.x;
+  uint tiles_m = (p.m + TILE_M - 1) / TILE_M, tiles_n = (p.n + TILE_N - 1) / TILE_N, tiles = tiles_m * tiles_n;
+  if (group >= tiles * p.batch * ((p.k + p.k_per_split - 1) / p.k_per_split)) return;
+  uint tile = group % tiles, matrix = group / tiles % p.batch, split = group / tiles / p.batch;
+
+  // Eight rows of tiles at a time, so that the tiles at work together share what they read.
+  uint band = tile / (8 * tiles_n), first = band * 8, height = min(8, tiles_m - first), inside = tile - first * tiles_n;
+  uint row0 = (first + inside % height) * TILE_M, column0 = inside / height * TILE_N;
+  uint sub_row = gl_SubgroupID % 2 * SUB_M, sub_column = gl_SubgroupID / 2 * SUB_N;
+
+  uint a_offset = matrix / p.inner * p.a_strides[0] + matrix % p.inner * p.a_strides[1];
+  uint b_offset = matrix / p.inner * p.b_strides[0] + matrix % p.inner * p.b_strides[1];
+  uint k_begin = split * p.k_per_split, k_end = min(p.k, k_begin + p.k_per_split);
+
+  SUMS sums[DOWN * ACROSS];
+  [[unroll]] for (uint i = 0; i < DOWN * ACROSS; ++i) sums[i] = SUMS(0.0);
+  uvec4 a_next[A_LOADS], b_next[B_LOADS];
+  FETCH(k_begin)
+  PUT
+  barrier();
+  for (uint k0 = k_begin + STEP;; k0 += STEP) {
+    bool more = k0 < k_end;
+    if (more) {
+      FETCH(k0)
+    }
+    [[unroll]] for (uint k = 0; k < STEP; k += FK) {
+      A_MATRIX a[DOWN];
+      B_MATRIX b[ACROSS];
+      [[unroll]] for (uint i = 0; i < DOWN; ++i) {
+        uint row = sub_row + i * FM;
+        if (A_K_NEIGHBOURS != 0) coopMatLoad(a[i], pool, row * A_PITCH + k / 8, A_PITCH, gl_CooperativeMatrixLayoutRowMajor);
+        else coopMatLoad(a[i], pool, k * A_PITCH + row / 8, A_PITCH, gl_CooperativeMatrixLayoutColumnMajor);
+      }
+      [[unroll]] for (uint j = 0; j < ACROSS; ++j) {
+        uint column = sub_column + j * FN;
+        if (B_K_NEIGHBOURS != 0) {
+          coopMatLoad(b[j], pool, B_AT + column * B_PITCH + k / 8, B_PITCH, gl_CooperativeMatrixLayoutColumnMajor);
+        } else {
+          coopMatLoad(b[j], pool, B_AT + k * B_PITCH + column / 8, B_PITCH, gl_CooperativeMatrixLayoutRowMajor);
+        }
+      }
+      [[unroll]] for (uint i = 0; i < DOWN; ++i) {
+        [[unroll]] for (uint j = 0; j < ACROSS; ++j) {
+          sums[i * ACROSS + j] = coopMatMulAdd(a[i], b[j], sums[i * ACROSS + j]);
+        }
+      }
+    }
+    if (!more) break;
+    barrier();
+    PUT
+    barrier();
+  }
+
+  // Each subgroup brings FM of its rows to shared memory at a time and goes along them.
+  const uint LANES = THREADS / 4;
+  uint first_row = (split * p.batch + matrix) * p.m, mine = gl_SubgroupID * FM * OUT_PITCH;
+  [[unroll]] for (uint i = 0; i < DOWN; ++i) {
+    barrier();
+    [[unroll]] for (uint j = 0; j < ACROSS; ++j) {
+      coopMatStore(sums[i * ACROSS + j], pool, mine + j * FN / 4, OUT_PITCH, gl_CooperativeMatrixLayoutRowMajor);
+    }
+    barrier();
+    [[unroll]] for (uint t = 0; t < FM * SUB_N / Y_WIDTH / LANES; ++t) {
+      uint at = (t * LANES + gl_SubgroupInvocationID) * Y_WIDTH, r = at / SUB_N, c = at % SUB_N;
+      uint row = row0 + sub_row + i * FM + r, column = column0 + sub_column + c;
+      vec4 sum = uintBitsToFloat(pool[mine + r * OUT_PITCH + c / 4]);
+      if (Y_WIDTH == 2 && (at & 2u) != 0) sum.xy = sum.zw;
+      if (Y_WIDTH == 1) sum.x = sum[at & 3u];
+      if ((M_FULL != 0 || row < p.m) && (N_FULL != 0 || column < p.n)) finish(sum, first_row + row, column);
+    }
+  }
+}
