@@ -67,6 +67,7 @@ struct Problem {
 
 /// The launchers, in the order in which vulkan() asks them. Each records dispatches and says true, or says false where it has
 /// no kernel for the problem on this device, having recorded nothing.
+bool launch_cubin(const OpCall& call, const Problem& problem);
 bool launch_coopmat(const OpCall& call, const Problem& problem);
 bool launch_plain(const OpCall& call, const Problem& problem);
 

@@ -11,7 +11,8 @@
 namespace etna::product {
 namespace {
 
-constexpr Launcher kLaunchers[] = {{Tier::coopmat, launch_coopmat}, {Tier::plain, launch_plain}};
+constexpr Launcher kLaunchers[] = {
+    {Tier::cubin, launch_cubin}, {Tier::coopmat, launch_coopmat}, {Tier::plain, launch_plain}};
 constexpr const char* kNames[] = {"plain", "coopmat", "coopmat2", "cubin"};
 
 thread_local int forced = -1;

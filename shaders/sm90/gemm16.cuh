@@ -1,0 +1,126 @@
+#pragma once
+// y = epilogue(a · b) for f16 and bf16 on warpgroup products with f32 sums. A block stays on its multiprocessor and takes tile after
+// tile. One thread of the first warpgroup keeps the copy engine busy: boxes of 64 steps of k, through a ring of stages in shared
+// memory, also while the tile before is being stored. Two warpgroups multiply, 128 x 128 each:
+//   - TOGETHER they take a tile of 256 x 128: the fewest bytes from the L2 cache a product (what bounds large ones);
+//   - in turns they take tiles of 128 x 128: one stores while the other multiplies, which short k wants.
+//
+// On an H200, TFLOP/s at 4096³ / 6144³ / 16384 x 3072 x 768, one run each of an early form: 256 x 128 four stages 625 / 713 / 411; 128 x 128
+// six stages, both warpgroups on a tile 629 / 649 / 439. Lost: 128 x 256 635 / 673 / 403; 256 x 192 three stages 640 / 738 / 415 (352 tiles
+// leave a third of the second round idle at 4096, and it spills); two to four blocks a multiprocessor of 41 to 46 KiB, loading for
+// themselves, 433-507 / 504-573 / 332-397; the same by cp.async 286-462 (CUDA): the L2 cache is asked for too many short pieces, the more so with
+// steps of k below 64. A cluster (multicast) does not start through Vulkan.
+#include "tiles.cuh"
+
+namespace hopper {
+
+template <bool F16, bool TOGETHER, bool A_ALONG_K, bool B_ALONG_K>
+struct Gemm16 {
+  static constexpr int kRows = TOGETHER ? 256 : 128, kColumns = 128, kStep = 64, kStages = TOGETHER ? 4 : 6;
+  static constexpr int kBytesA = kRows * kStep * 2, kBytesB = kColumns * kStep * 2, kStageBytes = kBytesA + kBytesB;
+  static constexpr int kBlockBytes = 64 * kStep * 2;  ///< of 64 rows (columns)
+  static constexpr int kScratch = kStages * kStageBytes, kBarriers = kScratch + 8 * kScratchBytes;
+  static constexpr int kSharedBytes = kBarriers + kStages * 16;
+  static_assert(kSharedBytes <= 232448 - 1024, "shared memory of a multiprocessor, less what is reserved");
+
+  /// The box of `count` rows or columns from `from` on.
+  template <bool ALONG_K, int COUNT>
+  static __device__ __forceinline__ void fetch(std::uint32_t to, const TensorMap& map, int from, int k, int matrix,
+                                               std::uint32_t barrier) {
+    if constexpr (ALONG_K) {
+      copy_box(to, map, k, from, matrix, barrier);
+    } else {
+#pragma unroll
+      for (int i = 0; i < COUNT / 64; ++i) copy_box(to + i * kBlockBytes, map, from + i * 64, k, matrix, barrier);
+    }
+  }
+
+  /// The operand of one product: 64 rows of a, or all columns of b, and 16 of k.
+  template <bool ALONG_K>
+  static __device__ __forceinline__ std::uint64_t part(std::uint32_t block, int k16) {
+    return ALONG_K ? operand<128>(block + k16 * 32, 1024) : operand<128>(block + k16 * 2048, 1024, kBlockBytes);
+  }
+
+  static __device__ __forceinline__ void produce(const Parameters& p, std::uint32_t shared, std::uint32_t full,
+                                                 std::uint32_t empty) {
+    std::uint32_t it = 0;
+    for (std::uint32_t i = blockIdx.x; i < tile_count(p); i += gridDim.x) {
+      const Tile t = tile_at(p, i);
+      for (std::uint32_t s = 0; s < t.steps; ++s, ++it) {
+        const std::uint32_t stage = it % kStages, to = shared + stage * kStageBytes, barrier = full + stage * 8;
+        if (it >= kStages) barrier_wait(empty + stage * 8, (it / kStages - 1) & 1);
+        barrier_expect(barrier, kStageBytes);
+        const int k = static_cast<int>((t.first + s) * kStep);
+        fetch<A_ALONG_K, kRows>(to, p.a, t.row * kRows, k, t.matrix * p.a_matrix, barrier);
+        fetch<B_ALONG_K, kColumns>(to + kBytesA, p.b, t.column * kColumns, k, t.matrix * p.b_matrix, barrier);
+      }
+    }
+  }
+
+  static __device__ __forceinline__ void consume(const Parameters& p, char* memory, std::uint32_t shared, std::uint32_t full,
+                                                 std::uint32_t empty) {
+    const int group = (threadIdx.x >> 7) - 1, warp = threadIdx.x >> 5 & 3;
+    const bool speaker = (threadIdx.x & 127) == 0;
+    float* scratch = reinterpret_cast<float*>(memory + kScratch) + (group * 4 + warp) * (kScratchBytes / 4);
+    std::uint32_t it = 0, turn = 0;
+    for (std::uint32_t i = blockIdx.x; i < tile_count(p); i += gridDim.x, ++turn) {
+      const Tile t = tile_at(p, i);
+      if (!TOGETHER && (turn & 1) != group) {
+        it += t.steps;
+        continue;
+      }
+      float d[2][64];
+      for (std::uint32_t s = 0; s < t.steps; ++s, ++it) {
+        const std::uint32_t stage = it % kStages, a = shared + stage * kStageBytes + (TOGETHER ? group * 2 * kBlockBytes : 0),
+                            b = shared + stage * kStageBytes + kBytesA;
+        barrier_wait(full + stage * 8, it / kStages & 1);
+        product_fence();
+#pragma unroll
+        for (int k = 0; k < kStep / 16; ++k) {
+#pragma unroll
+          for (int half = 0; half < 2; ++half) {
+            product<F16, !A_ALONG_K, !B_ALONG_K>(d[half], part<A_ALONG_K>(a + half * kBlockBytes, k), part<B_ALONG_K>(b, k),
+                                                 s > 0 || k > 0);
+          }
+        }
+        product_commit();
+        product_wait<1>();
+        if (s > 0 && speaker) barrier_arrive(empty + (it - 1) % kStages * 8);
+      }
+      product_wait<0>();
+      if (speaker) barrier_arrive(empty + (it - 1) % kStages * 8);
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const std::uint32_t row = t.row * kRows + (TOGETHER ? group * 128 : 0) + half * 64 + warp * 16;
+        finish_rows(p, d[half], scratch, row, t.column * kColumns, t);
+      }
+    }
+  }
+
+  static __device__ __forceinline__ void run(const Parameters& p, char* memory) {
+    const std::uint32_t shared = shared_address(memory), full = shared + kBarriers, empty = full + kStages * 8;
+    if (threadIdx.x == 0) {
+      for (int i = 0; i < kStages; ++i) {
+        barrier_init(full + i * 8, 1);
+        barrier_init(empty + i * 8, TOGETHER ? 2 : 1);
+      }
+      barrier_init_done();
+    }
+    __syncthreads();
+    if (threadIdx.x < 128) {
+      give_registers<40>();
+      if (threadIdx.x == 0) produce(p, shared, full, empty);
+    } else {
+      take_registers<232>();
+      consume(p, memory, shared, full, empty);
+    }
+  }
+};
+
+}  // namespace hopper
+
+#define ETNA_GEMM16(name, ...)                                                                                   \
+  extern "C" __global__ void __launch_bounds__(384, 1) name(const __grid_constant__ hopper::Parameters p) {      \
+    extern __shared__ __align__(1024) char memory[];                                                             \
+    hopper::Gemm16<__VA_ARGS__>::run(p, memory);                                                                 \
+  }

@@ -1,0 +1,273 @@
+#pragma once
+// y = epilogue(a · b) for f32 by bf16 products, as exact as f32's own units or better (docs/decisions/: the measurement).
+//
+// A number is the sum of three bf16, exactly: high = bf16(x), middle = bf16(x - high), low = x - high - middle. Of the nine products of
+// parts six are taken; the others are below 2^-25 of the whole and of either sign. Sums over 32 steps of k are made by the matrix
+// units, small parts first, and then added to f32 sums that round to nearest: the units' own long sums are cut off, always toward 0.
+// The parts of what is tiny would be denormal, of what is huge infinite: where 32 steps of a tile hold any number outside
+// [2^-100, 2^60) but 0, plain f32 multiplies and adds make those 32 steps.
+//
+// The bound is the matrix units: six products at bf16's rate would be a sixth of it. Against them stand shared memory (90 % as busy) and the
+// splitting. So b is split once a block, by a warpgroup of its own, and stored; a is split by the warpgroups that multiply, in the
+// registers they multiply from. All read f32 as the copy engine left it. k may be taken in any order within 32 steps, so each
+// thread takes those of its steps of a that lie together (or, with rows of k, four apart), and b is stored in that order.
+#include "tiles.cuh"
+
+namespace hopper {
+
+/// The parts of two neighbours, packed as bf16, the first in the lower half.
+struct Parts {
+  std::uint32_t high, middle, low;
+};
+__device__ __forceinline__ Parts split(float x, float y) {
+  auto upper = [](std::uint32_t pair, bool second) { return __uint_as_float(second ? pair & 0xFFFF0000u : pair << 16); };
+  Parts p;
+  p.high = narrow(x, y, 0);
+  x -= upper(p.high, false), y -= upper(p.high, true);
+  p.middle = narrow(x, y, 0);
+  x -= upper(p.middle, false), y -= upper(p.middle, true);
+  p.low = narrow(x, y, 0);
+  return p;
+}
+
+/// True for what has no three parts: denormals, the nearly so, the huge, infinities and NaN.
+__device__ __forceinline__ bool outside(float x) {
+  constexpr std::uint32_t least = (127u - 100u) << 23, end = (127u + 60u) << 23;
+  const std::uint32_t bits = __float_as_uint(x) & 0x7FFFFFFFu;
+  return bits != 0 && bits - least >= end - least;
+}
+
+template <bool A_ALONG_K, bool B_ALONG_K>
+struct Gemm32 {
+  static constexpr int kTile = 128, kStep = 32, kStages = 4, kPlaneStages = 2;
+  static constexpr int kBytes = kTile * kStep * 4, kStageBytes = 2 * kBytes;      ///< f32, of one operand and of both
+  static constexpr int kPlaneBytes = kTile * kStep * 2, kPlanesBytes = 3 * kPlaneBytes;  ///< of b
+  static constexpr int kPlanes = kStages * kStageBytes, kScratch = kPlanes + kPlaneStages * kPlanesBytes;
+  static constexpr int kBarriers = kScratch + 8 * kScratchBytes, kSharedBytes = kBarriers + kStages * 16 + kPlaneStages * 24;
+  static_assert(kSharedBytes <= 232448 - 1024, "shared memory of a multiprocessor, less what is reserved");
+
+  struct Barriers {
+    std::uint32_t full, empty, planes_full, planes_empty;
+    volatile std::uint32_t* plain;  ///< of a stage of planes: b holds what has no parts
+  };
+
+  /// Bytes from an operand's begin to element (i, k): rows of 32 k, or four blocks with rows of 32 i, in 128-byte swizzle.
+  template <bool ALONG_K>
+  static __device__ __forceinline__ std::uint32_t place(std::uint32_t i, std::uint32_t k) {
+    return ALONG_K ? i * 128 + ((k >> 2) ^ (i & 7)) * 16 + (k & 3) * 4
+                   : (i >> 5) * 4096 + k * 128 + (((i & 31) >> 2) ^ (k & 7)) * 16 + (i & 3) * 4;
+  }
+  /// Which step of k is a thread's j-th, of the four threads that share rows of a.
+  static __device__ __forceinline__ constexpr std::uint32_t step_of(std::uint32_t thread, std::uint32_t j) {
+    return A_ALONG_K ? thread * 8 + j : thread + j * 4;
+  }
+
+  template <bool ALONG_K>
+  static __device__ __forceinline__ void fetch(std::uint32_t to, const TensorMap& map, int from, int k, int matrix,
+                                               std::uint32_t barrier) {
+    if constexpr (ALONG_K) {
+      copy_box(to, map, k, from, matrix, barrier);
+    } else {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) copy_box(to + i * 4096, map, from + i * 32, k, matrix, barrier);
+    }
+  }
+
+  static __device__ __forceinline__ void produce(const Parameters& p, std::uint32_t shared, const Barriers& at) {
+    std::uint32_t it = 0;
+    for (std::uint32_t i = blockIdx.x; i < tile_count(p); i += gridDim.x) {
+      const Tile t = tile_at(p, i);
+      for (std::uint32_t s = 0; s < t.steps; ++s, ++it) {
+        const std::uint32_t stage = it % kStages, to = shared + stage * kStageBytes, barrier = at.full + stage * 8;
+        if (it >= kStages) barrier_wait(at.empty + stage * 8, (it / kStages - 1) & 1);
+        barrier_expect(barrier, kStageBytes);
+        const int k = static_cast<int>((t.first + s) * kStep);
+        fetch<A_ALONG_K>(to, p.a, t.row * kTile, k, t.matrix * p.a_matrix, barrier);
+        fetch<B_ALONG_K>(to + kBytes, p.b, t.column * kTile, k, t.matrix * p.b_matrix, barrier);
+      }
+    }
+  }
+
+  /// Splits b: each of 128 threads a column.
+  static __device__ __forceinline__ void convert(const Parameters& p, char* memory, const Barriers& at) {
+    const std::uint32_t n = threadIdx.x & 127;
+    std::uint32_t it = 0;
+    for (std::uint32_t i = blockIdx.x; i < tile_count(p); i += gridDim.x) {
+      const Tile t = tile_at(p, i);
+      for (std::uint32_t s = 0; s < t.steps; ++s, ++it) {
+        const std::uint32_t stage = it % kStages, planes = it % kPlaneStages;
+        const char* b = memory + stage * kStageBytes + kBytes;
+        barrier_wait(at.full + stage * 8, it / kStages & 1);
+        float x[kStep];
+        bool any = false;
+        if constexpr (B_ALONG_K) {
+#pragma unroll
+          for (int k = 0; k < kStep; k += 4) {
+            const float4 v = *reinterpret_cast<const float4*>(b + place<true>(n, k));
+            x[k] = v.x, x[k + 1] = v.y, x[k + 2] = v.z, x[k + 3] = v.w;
+          }
+        } else {
+#pragma unroll
+          for (int k = 0; k < kStep; ++k) x[k] = *reinterpret_cast<const float*>(b + place<false>(n, k));
+        }
+#pragma unroll
+        for (int k = 0; k < kStep; ++k) any |= outside(x[k]);
+        if (it >= kPlaneStages) barrier_wait(at.planes_empty + planes * 8, (it / kPlaneStages - 1) & 1);
+        char* to = memory + kPlanes + planes * kPlanesBytes + n * 64;
+#pragma unroll
+        for (int chunk = 0; chunk < 4; ++chunk) {
+          Parts parts[4];
+#pragma unroll
+          for (int thread = 0; thread < 4; ++thread) {
+            parts[thread] = split(x[step_of(thread, chunk * 2)], x[step_of(thread, chunk * 2 + 1)]);
+          }
+          char* piece = to + (chunk ^ (n >> 1 & 3)) * 16;
+          *reinterpret_cast<uint4*>(piece) = make_uint4(parts[0].high, parts[1].high, parts[2].high, parts[3].high);
+          *reinterpret_cast<uint4*>(piece + kPlaneBytes) =
+              make_uint4(parts[0].middle, parts[1].middle, parts[2].middle, parts[3].middle);
+          *reinterpret_cast<uint4*>(piece + 2 * kPlaneBytes) = make_uint4(parts[0].low, parts[1].low, parts[2].low, parts[3].low);
+        }
+        fence_async();
+        any = any_of_threads(1, 128, any);
+        if (n == 0) {
+          at.plain[planes] = any;
+          barrier_arrive(at.planes_full + planes * 8);
+          barrier_arrive(at.empty + stage * 8);
+        }
+      }
+    }
+  }
+
+  /// d += a · b over one stage as f32 does it.
+  static __device__ __forceinline__ void multiply_plainly(float (&d)[64], const char* a, const char* b, std::uint32_t row) {
+    const std::uint32_t thread = threadIdx.x & 3;
+#pragma unroll 1
+    for (std::uint32_t k = 0; k < kStep; ++k) {
+      const float above = *reinterpret_cast<const float*>(a + place<A_ALONG_K>(row, k)),
+                  below = *reinterpret_cast<const float*>(a + place<A_ALONG_K>(row + 8, k));
+#pragma unroll
+      for (std::uint32_t j = 0; j < 16; ++j) {
+#pragma unroll
+        for (std::uint32_t c = 0; c < 2; ++c) {
+          const float x = *reinterpret_cast<const float*>(b + place<B_ALONG_K>(j * 8 + thread * 2 + c, k));
+          d[j * 4 + c] = fmaf(above, x, d[j * 4 + c]);
+          d[j * 4 + 2 + c] = fmaf(below, x, d[j * 4 + 2 + c]);
+        }
+      }
+    }
+  }
+
+  static __device__ __forceinline__ void consume(const Parameters& p, char* memory, std::uint32_t shared, const Barriers& at) {
+    const std::uint32_t group = (threadIdx.x >> 7) - 2, warp = threadIdx.x >> 5 & 3, lane = threadIdx.x & 31;
+    const std::uint32_t row = group * 64 + warp * 16 + (lane >> 2);
+    const bool speaker = (threadIdx.x & 127) == 0;
+    float* scratch = reinterpret_cast<float*>(memory + kScratch) + (group * 4 + warp) * (kScratchBytes / 4);
+    std::uint32_t it = 0;
+    for (std::uint32_t i = blockIdx.x; i < tile_count(p); i += gridDim.x) {
+      const Tile t = tile_at(p, i);
+      float d[64];
+#pragma unroll
+      for (int j = 0; j < 64; ++j) d[j] = 0;
+      for (std::uint32_t s = 0; s < t.steps; ++s, ++it) {
+        const std::uint32_t stage = it % kStages, planes = it % kPlaneStages;
+        const char* a = memory + stage * kStageBytes;
+        barrier_wait(at.full + stage * 8, it / kStages & 1);
+        float x[2][8];  // of two rows
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+#pragma unroll
+          for (int j = 0; j < 8; j += A_ALONG_K ? 4 : 1) {
+            const char* from = a + place<A_ALONG_K>(row + h * 8, step_of(lane & 3, j));
+            if constexpr (A_ALONG_K) {
+              const float4 v = *reinterpret_cast<const float4*>(from);
+              x[h][j] = v.x, x[h][j + 1] = v.y, x[h][j + 2] = v.z, x[h][j + 3] = v.w;
+            } else {
+              x[h][j] = *reinterpret_cast<const float*>(from);
+            }
+          }
+        }
+        bool plain = false;
+        std::uint32_t high[2][4], middle[2][4], low[2][4];  // by 16 steps, as the products take them
+#pragma unroll
+        for (int k = 0; k < 2; ++k) {
+#pragma unroll
+          for (int piece = 0; piece < 4; ++piece) {
+            const float first = x[piece & 1][k * 4 + (piece >> 1) * 2], second = x[piece & 1][k * 4 + (piece >> 1) * 2 + 1];
+            plain |= outside(first) || outside(second);
+            const Parts parts = split(first, second);
+            high[k][piece] = parts.high, middle[k][piece] = parts.middle, low[k][piece] = parts.low;
+          }
+        }
+        plain = any_of_threads(2 + group, 128, plain);
+        barrier_wait(at.planes_full + planes * 8, it / kPlaneStages & 1);
+        plain = plain || at.plain[planes] != 0;
+        if (plain) {
+          multiply_plainly(d, a, a + kBytes, row);
+          sync_threads(2 + group, 128);
+          if (speaker) barrier_arrive(at.empty + stage * 8), barrier_arrive(at.planes_empty + planes * 8);
+          continue;
+        }
+        if (speaker) barrier_arrive(at.empty + stage * 8);
+        const std::uint32_t b = shared + kPlanes + planes * kPlanesBytes;
+        auto part = [&](int plane, int k) { return operand<64>(b + plane * kPlaneBytes + k * 32, 512); };
+        float sum[64];
+        product_fence();
+#pragma unroll
+        for (int k = 0; k < 2; ++k) {
+          product(sum, low[k], part(0, k), k > 0);
+          product(sum, high[k], part(2, k), true);
+          product(sum, middle[k], part(1, k), true);
+        }
+#pragma unroll
+        for (int k = 0; k < 2; ++k) {
+          product(sum, middle[k], part(0, k), true);
+          product(sum, high[k], part(1, k), true);
+        }
+#pragma unroll
+        for (int k = 0; k < 2; ++k) product(sum, high[k], part(0, k), true);
+        product_commit();
+        product_wait<0>();
+        if (speaker) barrier_arrive(at.planes_empty + planes * 8);
+#pragma unroll
+        for (int j = 0; j < 64; ++j) d[j] += sum[j];
+      }
+      finish_rows(p, d, scratch, t.row * kTile + group * 64 + warp * 16, t.column * kTile, t);
+    }
+  }
+
+  static __device__ __forceinline__ void run(const Parameters& p, char* memory) {
+    const std::uint32_t shared = shared_address(memory), first = shared + kBarriers;
+    const Barriers at{first, first + kStages * 8, first + kStages * 16, first + kStages * 16 + kPlaneStages * 8,
+                      reinterpret_cast<volatile std::uint32_t*>(memory + kBarriers + kStages * 16 + kPlaneStages * 16)};
+    if (threadIdx.x == 0) {
+      for (int i = 0; i < kStages; ++i) {
+        barrier_init(at.full + i * 8, 1);
+        barrier_init(at.empty + i * 8, 3);
+      }
+      for (int i = 0; i < kPlaneStages; ++i) {
+        barrier_init(at.planes_full + i * 8, 1);
+        barrier_init(at.planes_empty + i * 8, 2);
+      }
+      barrier_init_done();
+    }
+    __syncthreads();
+    if (threadIdx.x < 128) {
+      give_registers<24>();
+      if (threadIdx.x == 0) produce(p, shared, at);
+    } else if (threadIdx.x < 256) {
+      give_registers<96>();
+      convert(p, memory, at);
+    } else {
+      take_registers<192>();
+      consume(p, memory, shared, at);
+    }
+  }
+};
+
+}  // namespace hopper
+
+#define ETNA_GEMM32(name, ...)                                                                                   \
+  extern "C" __global__ void __launch_bounds__(512, 1) name(const __grid_constant__ hopper::Parameters p) {      \
+    extern __shared__ __align__(1024) char memory[];                                                             \
+    hopper::Gemm32<__VA_ARGS__>::run(p, memory);                                                                 \
+  }

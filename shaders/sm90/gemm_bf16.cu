@@ -1,0 +1,15 @@
+// The bf16 products of gemm16.cuh, by how a and b lie in memory: n is a matrix stored row by row, t one stored column by column.
+// kernel: cubin_gemm_bf16_nn
+// kernel: cubin_gemm_bf16_nt
+// kernel: cubin_gemm_bf16_tn
+// kernel: cubin_gemm_bf16_nn_256
+// kernel: cubin_gemm_bf16_nt_256
+// kernel: cubin_gemm_bf16_tn_256
+#include "gemm16.cuh"
+
+ETNA_GEMM16(cubin_gemm_bf16_nn, false, false, true, false)
+ETNA_GEMM16(cubin_gemm_bf16_nt, false, false, true, true)
+ETNA_GEMM16(cubin_gemm_bf16_tn, false, false, false, false)
+ETNA_GEMM16(cubin_gemm_bf16_nn_256, false, true, true, false)
+ETNA_GEMM16(cubin_gemm_bf16_nt_256, false, true, true, true)
+ETNA_GEMM16(cubin_gemm_bf16_tn_256, false, true, false, false)

@@ -1,0 +1,15 @@
+// The f16 products of gemm16.cuh, by how a and b lie in memory: n is a matrix stored row by row, t one stored column by column.
+// kernel: cubin_gemm_f16_nn
+// kernel: cubin_gemm_f16_nt
+// kernel: cubin_gemm_f16_tn
+// kernel: cubin_gemm_f16_nn_256
+// kernel: cubin_gemm_f16_nt_256
+// kernel: cubin_gemm_f16_tn_256
+#include "gemm16.cuh"
+
+ETNA_GEMM16(cubin_gemm_f16_nn, true, false, true, false)
+ETNA_GEMM16(cubin_gemm_f16_nt, true, false, true, true)
+ETNA_GEMM16(cubin_gemm_f16_tn, true, false, false, false)
+ETNA_GEMM16(cubin_gemm_f16_nn_256, true, true, true, false)
+ETNA_GEMM16(cubin_gemm_f16_nt_256, true, true, true, true)
+ETNA_GEMM16(cubin_gemm_f16_tn_256, true, true, false, false)

@@ -1,0 +1,210 @@
+#include <cstdio>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include <etna/autograd/autograd.h>
+#include <etna/device/vulkan/kernel.h>
+#include <etna/shaders/cubins.h>
+#include <etna/tensor/capture.h>
+#include <etna/tensor/product/tensor_map.h>
+#include <etna/tensor/product/tier.h>
+
+#include "ops/products.h"
+
+namespace etna {
+namespace {
+
+using namespace products;
+using product::ForcedTier;
+using product::Tier;
+
+class CubinProducts : public testing::Test {
+ protected:
+  void SetUp() override {
+    bool here = with_vulkan() && vulkan::capabilities(kVulkan).cubin == 90 && !cubins::cubin_gemm_f32_nn.cubin.empty();
+    if (!here) GTEST_SKIP() << "needs a Hopper GPU and a build with nvcc";
+  }
+};
+
+Tensor by(Tier tier, const Tensor& a, const Tensor& b, DType out) {
+  ForcedTier forced(tier);
+  return matmul(a, b, out);
+}
+
+/// The product on the GPU in one of three ways to lie in memory.
+struct Case {
+  std::int64_t m, n, k;
+};
+enum Lies { nn, nt, tn };
+Tensor laid(const Tensor& x, bool transposed) { return transposed ? x.t().contiguous().t() : x; }
+
+TEST_F(CubinProducts, AgreeWithF64ForEveryLayoutAndEdge) {
+  for (DType t : {bf16, f16, f32}) {
+    for (Case c : {Case{128, 128, 64},
+                   {256, 256, 128},
+                   {136, 264, 72},
+                   {1000, 520, 200},
+                   {8, 8, 8},
+                   {264, 136, 4104},
+                   {1, 512, 96},
+                   {700, 1304, 8}}) {
+      Tensor a = values({c.m, c.k}, 1, t), b = values({c.k, c.n}, 2, t);
+      const std::vector<double> want = doubles(matmul(a.to(f64), b.to(f64)));
+      const double grown = 1 + std::sqrt(static_cast<double>(c.k)) / 8;
+      for (Lies lies : {nn, nt, tn}) {
+        Tensor x = laid(on_gpu(a), lies == tn), y = laid(on_gpu(b), lies == nt);
+        for (DType out : {t, f32}) {
+          Tensor got = by(Tier::cubin, x, y, out);
+          EXPECT_EQ(got.dtype(), out);
+          expect_near(doubles(got), want, tolerance(out) * grown,
+                      std::string(name(t)) + " " + std::to_string(c.m) + "x" + std::to_string(c.n) + "x" +
+                          std::to_string(c.k) + " layout " + std::to_string(lies));
+        }
+      }
+    }
+  }
+}
+
+TEST_F(CubinProducts, WalkBatches) {
+  for (DType t : {bf16, f32}) {
+    Tensor a = values({3, 2, 72, 40}, 1, t), b = values({3, 2, 40, 88}, 2, t), one = values({40, 88}, 3, t);
+    auto compare = [&](const Tensor& x, const Tensor& y, const char* what) {
+      Tensor got = by(Tier::cubin, on_gpu(x), on_gpu(y), t);
+      expect_near(doubles(got), doubles(matmul(x.to(f64), y.to(f64))), 8 * tolerance(t), what);
+    };
+    compare(a, b, "two dimensions");
+    compare(a.permute({1, 0, 2, 3}), b.permute({1, 0, 2, 3}), "that do not merge");
+    compare(a, one, "one b for all");
+    compare(one.t(), b, "one a for all");
+  }
+}
+
+TEST_F(CubinProducts, FuseWhatThePlainKernelFuses) {
+  for (DType t : {bf16, f32}) {
+    for (Activation activation : {Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::silu}) {
+      auto run = [&](Tier tier) {
+        ForcedTier forced(tier);
+        Tensor x = on_gpu(values({200, 136}, 1, t)).requires_grad_(),
+               w = on_gpu(values({264, 136}, 2, t)).requires_grad_(), b = on_gpu(values({264}, 3, t)).requires_grad_();
+        Tensor y = linear(x, w, b, activation);
+        (y.to(f32) * on_gpu(values({200, 264}, 4, f32))).sum().backward();
+        return TensorList{y, x.grad(), w.grad(), b.grad()};
+      };
+      TensorList got = run(Tier::cubin), want = run(Tier::plain);
+      for (std::size_t i = 0; i < got.size(); ++i) {
+        expect_near(doubles(got[i]), doubles(want[i]), 10 * tolerance(t), "tensor " + std::to_string(i));
+      }
+    }
+  }
+}
+
+TEST_F(CubinProducts, GiveTheSameBitsAgainAndCaptured) {
+  for (DType t : {bf16, f32}) {
+    Tensor a = on_gpu(values({520, 4096}, 1, t)), b = on_gpu(values({4096, 136}, 2, t));
+    auto product = [&](const Tensor& x) {
+      Tensor half = by(Tier::cubin, x, b, t);  // k in parts
+      return by(Tier::cubin, half.t(), half, DType::f32);
+    };
+    const std::vector<double> first = doubles(product(a));
+    auto captured = capture([&](const Tensor& x) { return product(x); }, {.device = kVulkan});
+    for (int i = 0; i < 4; ++i) {
+      EXPECT_EQ(doubles(product(a)), first) << i;
+      EXPECT_EQ(doubles(captured(a)), first) << i;
+    }
+  }
+}
+
+/// The largest and the mean square error, in units of Σ|a||b| · 2^-24.
+struct Errors {
+  double largest = 0, mean = 0;
+};
+Errors errors(const Tensor& y, const Tensor& a, const Tensor& b) {
+  std::vector<double> got = doubles(y), want = doubles(matmul(a.to(f64), b.to(f64))),
+                      size = doubles(matmul(abs(a.to(f64)), abs(b.to(f64))));
+  Errors e;
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    double error = size[i] == 0 ? 0 : std::abs(got[i] - want[i]) / size[i] * 16777216.0;
+    if (!(error <= e.largest)) e.largest = error;
+    e.mean += error * error / static_cast<double>(got.size());
+  }
+  e.mean = std::sqrt(e.mean);
+  return e;
+}
+
+/// Values whose sizes spread over 2^±spread, of either sign or none.
+Tensor spread(Shape shape, std::uint64_t seed, double bits, bool positive, double scale = 1) {
+  Tensor sizes = exp(values(shape, seed, f64) * (bits * 0.6931471805599453)) * scale;
+  Tensor sign = values(shape, seed + 17, f64);
+  return (positive ? sizes : sizes * sign).to(f32);
+}
+TEST_F(CubinProducts, AreAsExactAsF32) {
+  struct Kind {
+    const char* name;
+    Tensor a, b;
+  };
+  const std::int64_t m = 256, n = 256;
+  for (std::int64_t k : {32, 256, 2048, 16384}) {
+    auto cancelling = [&] {
+      // Pairs that take each other away but for a thousandth.
+      Tensor x = values({m, k / 2}, 5, f64), y = (x * -1.0) + values({m, k / 2}, 6, f64) * 1e-3;
+      Tensor z = values({k / 2, n}, 7, f64);
+      return Kind{"cancelling", cat({x, y}, 1).to(f32), cat({z, z}, 0).to(f32)};
+    };
+    for (const Kind& kind :
+         {Kind{"uniform", values({m, k}, 1, f32), values({k, n}, 2, f32)},
+          Kind{"positive", abs(values({m, k}, 1, f32)), abs(values({k, n}, 2, f32))},
+          Kind{"spread over 2^±20", spread({m, k}, 1, 20, false), spread({k, n}, 3, 20, false)},
+          Kind{"positive, 2^±20", spread({m, k}, 1, 20, true), spread({k, n}, 3, 20, true)}, cancelling(),
+          Kind{"small: 2^-80", spread({m, k}, 1, 10, false, std::exp2(-80)), spread({k, n}, 3, 10, false)},
+          Kind{"nearly denormal", spread({m, k}, 1, 8, false, std::exp2(-115)), spread({k, n}, 3, 10, false)},
+          Kind{"denormal results", spread({m, k}, 1, 4, false, std::exp2(-70)),
+               spread({k, n}, 3, 4, false, std::exp2(-60))}}) {
+      Tensor a = on_gpu(kind.a), b = on_gpu(kind.b);
+      Errors exact = errors(by(Tier::cubin, a, b, f32), kind.a, kind.b),
+             plain = errors(by(Tier::plain, a, b, f32), kind.a, kind.b);
+      std::printf("k %6d %-20s cubin %9.3f %9.4f   plain %9.3f %9.4f\n", static_cast<int>(k), kind.name, exact.largest,
+                  exact.mean, plain.largest, plain.mean);
+      EXPECT_LE(exact.largest, plain.largest * 1.1 + 0.5) << kind.name << " " << k;
+      EXPECT_LE(exact.mean, plain.mean * 1.05 + 0.05) << kind.name << " " << k;
+    }
+  }
+}
+
+TEST_F(CubinProducts, KeepInfinitiesNanAndTheHuge) {
+  const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  Tensor a = values({136, 264}, 1, f32), b = values({264, 136}, 2, f32);
+  auto set = [](Tensor& x, std::int64_t row, std::int64_t column, float value) {
+    x.data<float>()[row * x.size(1) + column] = value;
+  };
+  set(a, 3, 40, inf), set(a, 70, 100, nan), set(a, 99, 200, 3e38f), set(a, 100, 7, 1e-42f), set(b, 150, 20, -inf);
+  set(b, 200, 77, 2.0f), set(b, 7, 9, 3e38f);
+  std::vector<double> got = doubles(by(Tier::cubin, on_gpu(a), on_gpu(b), f32)),
+                      want = doubles(by(Tier::plain, on_gpu(a), on_gpu(b), f32));
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    if (std::isnan(want[i])) {
+      EXPECT_TRUE(std::isnan(got[i])) << i;
+    } else if (std::isinf(want[i])) {
+      EXPECT_EQ(got[i], want[i]) << i;
+    } else {
+      EXPECT_NEAR(got[i], want[i], 1e-5 * (1 + std::abs(want[i]))) << i;
+    }
+  }
+}
+
+TEST(TensorMap, NeedsSixteenBytes) {
+  product::TiledMatrix x{
+      .address = 0x1000, .dtype = bf16, .columns = 1000, .rows = 77, .leading = 1000, .box_rows = 128};
+  auto map = product::tensor_map(x);
+  ASSERT_TRUE(map);
+  EXPECT_EQ((*map)[0], 0x1000u);
+  EXPECT_EQ((*map)[1], 2000u / 16 << 32 | 0x46520u) << "distance of rows, read-ahead, swizzle, bf16, three dimensions";
+  EXPECT_EQ((*map)[4], 76ull << 32 | 999u);
+  x.leading = 1001;
+  EXPECT_FALSE(product::tensor_map(x));
+  x.leading = 1008, x.address = 0x1008;
+  EXPECT_FALSE(product::tensor_map(x));
+}
+
+}  // namespace
+}  // namespace etna
