@@ -20,7 +20,7 @@ struct Gemm16 {
   static constexpr int kBytesA = kRows * kStep * 2, kBytesB = kColumns * kStep * 2, kStageBytes = kBytesA + kBytesB;
   static constexpr int kBlockBytes = 64 * kStep * 2;  ///< of 64 rows (columns)
   static constexpr int kScratch = kStages * kStageBytes, kBarriers = kScratch + 8 * kScratchBytes;
-  static constexpr int kSharedBytes = kBarriers + kStages * 16;
+  static constexpr int kSharedBytes = kBarriers + kStages * 16 + 16;
   static_assert(kSharedBytes <= 232448 - 1024, "shared memory of a multiprocessor, less what is reserved");
 
   /// The box of `count` rows or columns from `from` on.
@@ -58,7 +58,7 @@ struct Gemm16 {
   }
 
   static __device__ __forceinline__ void consume(const Parameters& p, char* memory, std::uint32_t shared, std::uint32_t full,
-                                                 std::uint32_t empty) {
+                                                 std::uint32_t empty, std::uint32_t turns) {
     const int group = (threadIdx.x >> 7) - 1, warp = threadIdx.x >> 5 & 3;
     const bool speaker = (threadIdx.x & 127) == 0;
     float* scratch = reinterpret_cast<float*>(memory + kScratch) + (group * 4 + warp) * (kScratchBytes / 4);
@@ -69,6 +69,8 @@ struct Gemm16 {
         it += t.steps;
         continue;
       }
+      // A phase of a stage can only be told from the one before: the other warpgroup must have seen all of its own.
+      if (!TOGETHER && turn > 0) barrier_wait(turns + (1 - group) * 8, (turn - 1) >> 1 & 1);
       float d[2][64];
       for (std::uint32_t s = 0; s < t.steps; ++s, ++it) {
         const std::uint32_t stage = it % kStages, a = shared + stage * kStageBytes + (TOGETHER ? group * 2 * kBlockBytes : 0),
@@ -87,6 +89,7 @@ struct Gemm16 {
         product_wait<1>();
         if (s > 0 && speaker) barrier_arrive(empty + (it - 1) % kStages * 8);
       }
+      if (!TOGETHER && speaker) barrier_arrive(turns + group * 8);
       product_wait<0>();
       if (speaker) barrier_arrive(empty + (it - 1) % kStages * 8);
 #pragma unroll
@@ -98,8 +101,10 @@ struct Gemm16 {
   }
 
   static __device__ __forceinline__ void run(const Parameters& p, char* memory) {
-    const std::uint32_t shared = shared_address(memory), full = shared + kBarriers, empty = full + kStages * 8;
+    const std::uint32_t shared = shared_address(memory), full = shared + kBarriers, empty = full + kStages * 8,
+                        turns = empty + kStages * 8;
     if (threadIdx.x == 0) {
+      for (int group = 0; group < 2; ++group) barrier_init(turns + group * 8, 1);
       for (int i = 0; i < kStages; ++i) {
         barrier_init(full + i * 8, 1);
         barrier_init(empty + i * 8, TOGETHER ? 2 : 1);
@@ -112,7 +117,7 @@ struct Gemm16 {
       if (threadIdx.x == 0) produce(p, shared, full, empty);
     } else {
       take_registers<232>();
-      consume(p, memory, shared, full, empty);
+      consume(p, memory, shared, full, empty, turns);
     }
   }
 };

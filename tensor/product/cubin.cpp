@@ -52,8 +52,8 @@ Kernel kernel_of(DType dtype, Layout layout, bool large) {
   constexpr std::uint32_t scratch = 8 * 4096;
   const vulkan::CubinKernel* cubin = choose(dtype, layout, large);
   if (dtype == f32) return {cubin, 128, 32, 512, 4 * 32768 + 2 * 24576 + scratch + 4 * 16 + 2 * 24, 1.4};
-  if (large) return {cubin, 256, 64, 384, 4 * 49152 + scratch + 4 * 16, 0.80};
-  return {cubin, 128, 64, 384, 6 * 32768 + scratch + 6 * 16, 0.43};
+  if (large) return {cubin, 256, 64, 384, 4 * 49152 + scratch + 4 * 16 + 16, 0.80};
+  return {cubin, 128, 64, 384, 6 * 32768 + scratch + 6 * 16 + 16, 0.43};
 }
 
 /// A kernel, and the number of parts that k is cut into.
@@ -97,6 +97,43 @@ auto map_of(const Operand& x, DType dtype, bool along_k, std::int64_t extent, st
                      .matrices = x.strides[1] == 0 ? 1 : matrices,
                      .stride = x.strides[1],
                      .box_rows = along_k ? tile : step});
+}
+
+/// A matrix as it is stored, of an operand.
+struct Stored {
+  const Operand& operand;
+  const Tensor& tensor;
+  std::int64_t rows, columns;
+  std::int64_t others;  ///< rows or columns of the other operand that meet each element
+
+  std::int64_t wide() const { return static_cast<std::int64_t>(16 / item_size(tensor.dtype())); }
+  bool aligned() const { return operand.address % 16 == 0 && operand.leading % wide() == 0; }
+  /// Whether a copy would pay.
+  bool worth_a_copy() const { return others >= 128 && rows * columns >= 1 << 16; }
+};
+
+/// The operand in a copy whose rows begin at multiples of 16 bytes, as the copy engine wants them.
+Operand padded(const OpCall& call, const Stored& x, Tensor& copy) {
+  const std::int64_t leading = ceil_div(x.columns, x.wide()) * x.wide();
+  copy = empty({x.rows, leading}, {x.tensor.dtype(), x.tensor.device()});
+  struct {
+    vulkan::Word64 from, to;
+    std::uint32_t rows, columns, from_leading, to_leading;
+  } parameters{x.operand.address,
+               copy.address(),
+               vulkan::word(x.rows),
+               vulkan::word(x.columns),
+               vulkan::word(x.operand.leading),
+               vulkan::word(leading)};
+  const vulkan::Range read = vulkan::range(x.tensor), write = vulkan::range(copy);
+  vulkan::record(copy.device(), {.kernel = x.wide() == 8 ? cubins::cubin_pad_rows_2 : cubins::cubin_pad_rows_4,
+                                 .op = call.op.name,
+                                 .parameters = std::as_bytes(std::span(&parameters, 1)),
+                                 .groups = {vulkan::word(std::min<std::int64_t>(x.rows, 4096)), 1, 1},
+                                 .threads = 256,
+                                 .reads = {&read, 1},
+                                 .writes = {&write, 1}});
+  return {.address = copy.address(), .transposed = x.operand.transposed, .leading = leading};
 }
 
 bool launch_matrices(const OpCall& call, const Problem& p, Layout layout) {
@@ -167,6 +204,17 @@ bool launch_cubin(const OpCall& call, const Problem& p) {
   }
   Problem one = p;
   one.outer = 1;
+  Tensor a = *p.reads[0], b = *p.reads[1];
+  if (p.matrices() == 1) {
+    const Stored stored_a{p.a, *p.reads[0], p.a.transposed ? p.k : p.m, p.a.transposed ? p.m : p.k, p.n},
+        stored_b{p.b, *p.reads[1], p.b.transposed ? p.n : p.k, p.b.transposed ? p.k : p.n, p.m};
+    for (const Stored* x : {&stored_a, &stored_b}) {
+      if (!x->aligned() && !x->worth_a_copy()) return false;
+    }
+    if (!stored_a.aligned()) one.a = padded(call, stored_a, a);
+    if (!stored_b.aligned()) one.b = padded(call, stored_b, b);
+    one.reads[0] = &a, one.reads[1] = &b;
+  }
   for (std::int64_t i = 0; i < p.outer; ++i) {
     // The first says for all.
     if (!launch_matrices(call, one, layout)) return false;

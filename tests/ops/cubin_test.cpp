@@ -66,6 +66,19 @@ TEST_F(CubinProducts, AgreeWithF64ForEveryLayoutAndEdge) {
   }
 }
 
+TEST_F(CubinProducts, TakeRowsOfAnyLength) {
+  for (DType t : {bf16, f32}) {
+    Tensor g = values({520, 1333}, 1, t), w = values({1333, 200}, 2, t), x = values({520, 264}, 3, t);
+    auto compare = [&](const Tensor& a, const Tensor& b, const char* what) {
+      expect_near(doubles(by(Tier::cubin, on_gpu(a), on_gpu(b), f32)), doubles(matmul(a.to(f64), b.to(f64))),
+                  6 * tolerance(f32), what);
+    };
+    compare(g, w, "a in a copy");
+    compare(g.t(), x, "a transposed in a copy");
+    compare(x.t(), g, "b in a copy, y of odd rows");
+  }
+}
+
 TEST_F(CubinProducts, WalkBatches) {
   for (DType t : {bf16, f32}) {
     Tensor a = values({3, 2, 72, 40}, 1, t), b = values({3, 2, 40, 88}, 2, t), one = values({40, 88}, 3, t);
@@ -198,7 +211,8 @@ TEST(TensorMap, NeedsSixteenBytes) {
   auto map = product::tensor_map(x);
   ASSERT_TRUE(map);
   EXPECT_EQ((*map)[0], 0x1000u);
-  EXPECT_EQ((*map)[1], 2000u / 16 << 32 | 0x46520u) << "distance of rows, read-ahead, swizzle, bf16, three dimensions";
+  EXPECT_EQ((*map)[1], std::uint64_t{2000 / 16} << 32 | 0x46520)
+      << "distance of rows, read-ahead, swizzle, bf16, three dimensions";
   EXPECT_EQ((*map)[4], 76ull << 32 | 999u);
   x.leading = 1001;
   EXPECT_FALSE(product::tensor_map(x));
