@@ -2,11 +2,10 @@
 #extension GL_GOOGLE_include_directive : require
 // Attention, forward, without ever storing the scores (online softmax, Dao et al. 2022). Arithmetic-bound for long sequences. A
 // workgroup owns 64 queries of a head and walks over the keys, 64 at a time; causal blocks end at the diagonal, and the longest
-// come first.
+// come first. Eight threads share a row; each keeps its maximum, and the sum of its own weights.
 //
 // variant: attention_64 PARTS=1
 // variant: attention_128 PARTS=2
-// variant: attention_256 PARTS=4
 
 #include "attention.glsl"
 
@@ -19,9 +18,8 @@ layout(push_constant, scalar) uniform Push {
   float scale;
 } p;
 
-shared float maxima[256];
-shared float sums_of[256];
-shared float factors[64];
+// What the eight threads of a row bring together: in `chunk`, of row r from 2 r on. A barrier before reading it, and one before it is overwritten.
+void bring(uint r, float value) { chunk[row_of(r) * 2 + tx() / 4][tx() % 4] = value; }
 
 void main() {
   unpack(p.shape);
@@ -33,63 +31,67 @@ void main() {
   uint mask_base = b * p.mask_strides[0] + head * p.mask_strides[1];
   uvec2 mask_strides = uvec2(p.mask_strides[2], p.mask_strides[3]);
 
-  vec4 result[PARTS][4];
-  clear(result);
-  // Softmax: four threads a row, 16 of its 64 scores each; all four keep the row's maximum and sum.
-  uint id = gl_LocalInvocationID.x, row = id >> 2, quarter = id & 3u;
-  float largest = minus_infinity(), sum = 0.0;
-  uint end = causal ? min(p.keys, query0 + TILE) : p.keys;
-  for (uint key0 = 0; key0 < end; key0 += TILE) {
-    vec4 tile[4], values[LOADS];
-    load_keys(values, v, key0);
-    [[unroll]] for (uint r = 0; r < 4; ++r) tile[r] = vec4(0.0);
-    add_scores(tile, q, query0, k, key0);
-    [[unroll]] for (uint r = 0; r < 4; ++r) {
-      [[unroll]] for (uint c = 0; c < 4; ++c) {
-        tile[r][c] = masked(tile[r][c], p.scale, p.mask, mask_base, mask_strides, query0 + ty() * 4 + r, key0 + tx() * 4 + c, p.queries, p.keys);
-      }
-    }
-    keep_tile(tile);
-    barrier();
-    vec4 mine[4];
-    float local = minus_infinity();
-    [[unroll]] for (uint i = 0; i < 4; ++i) {
-      mine[i] = weights[row * PITCH + quarter + i * 4];
-      local = max(local, max(max(mine[i].x, mine[i].y), max(mine[i].z, mine[i].w)));
-    }
-    maxima[id] = local;
-    barrier();
-    float onto = max(max(maxima[row * 4], maxima[row * 4 + 1]), max(maxima[row * 4 + 2], maxima[row * 4 + 3]));
-    onto = max(onto, largest);
-    float factor = largest == onto ? 1.0 : exp(largest - onto), part = 0.0;
-    largest = onto;
-    [[unroll]] for (uint i = 0; i < 4; ++i) {
-      // A NaN among the scores stays one here, whatever max() made of it.
-      [[unroll]] for (uint c = 0; c < 4; ++c) {
-        mine[i][c] = mine[i][c] == minus_infinity() ? 0.0 : exp(mine[i][c] - onto);
-        part += mine[i][c];
-      }
-      weights[row * PITCH + quarter + i * 4] = mine[i];
-    }
-    sums_of[id] = part;
-    if (quarter == 0) factors[row] = factor;
-    barrier();
-    sum = sum * factor + ((sums_of[row * 4] + sums_of[row * 4 + 1]) + (sums_of[row * 4 + 2] + sums_of[row * 4 + 3]));
-    [[unroll]] for (uint n = 0; n < PARTS; ++n) {
-      [[unroll]] for (uint r = 0; r < 4; ++r) result[n][r] *= factors[ty() * 4 + r];
-    }
-    add_weighted(result, values, v, key0);
-  }
-
-  barrier();
   uint heads = gl_NumWorkGroups.y, row_base = (b * heads + head) * p.queries;
-  if (quarter == 0) {
-    factors[row] = sum == 0.0 ? 0.0 : 1.0 / sum;  // nothing to attend to gives 0
-    if (query0 + row < p.queries) BufferF32(p.logsumexp).v[row_base + query0 + row] = sum == 0.0 ? minus_infinity() : largest + log(sum);
-  }
-  barrier();
-  [[unroll]] for (uint n = 0; n < PARTS; ++n) {
-    [[unroll]] for (uint r = 0; r < 4; ++r) result[n][r] *= factors[ty() * 4 + r];
-  }
-  store_rows(head_rows(p.y, b, head, heads, p.queries, packed, heads), query0, result);
+  uint end = causal ? min(p.keys, query0 + TILE) : p.keys;
+  uint at = 0;
+  do {
+    vec4 result[PARTS][4][2];
+    clear(result);
+    float largest[4], sum[4];
+    [[unroll]] for (uint r = 0; r < 4; ++r) {
+      largest[r] = minus_infinity();
+      sum[r] = 0.0;
+    }
+    [[dont_unroll]] for (uint key0 = 0; key0 < end; key0 += TILE) {
+      vec4 tile[4][2], values[LOADS];
+      clear(tile);
+      add_scores(tile, q, query0, k, key0);
+      load_keys(values, v, key0, at);
+      [[unroll]] for (uint r = 0; r < 4; ++r) {
+        [[unroll]] for (uint h = 0; h < 2; ++h) {
+          [[unroll]] for (uint c = 0; c < 4; ++c)
+            tile[r][h][c] = masked(tile[r][h][c], p.scale, p.mask, mask_base, mask_strides, query0 + row_of(r), key0 + column_of(h) + c, p.queries, p.keys);
+        }
+        vec4 top = max(tile[r][0], tile[r][1]);
+        bring(r, max(max(top.x, top.y), max(top.z, top.w)));
+      }
+      barrier();
+      [[unroll]] for (uint r = 0; r < 4; ++r) {
+        vec4 top = max(chunk[row_of(r) * 2], chunk[row_of(r) * 2 + 1]);
+        float onto = max(max(max(top.x, top.y), max(top.z, top.w)), largest[r]);
+        float factor = largest[r] == onto ? 1.0 : exp(largest[r] - onto);
+        largest[r] = onto;
+        sum[r] *= factor;
+        [[unroll]] for (uint n = 0; n < PARTS; ++n) {
+          result[n][r][0] *= factor;
+          result[n][r][1] *= factor;
+        }
+        [[unroll]] for (uint h = 0; h < 2; ++h) {
+          // A NaN among the scores stays one here, whatever max() made of it.
+          [[unroll]] for (uint c = 0; c < 4; ++c) {
+            tile[r][h][c] = tile[r][h][c] == minus_infinity() ? 0.0 : exp(tile[r][h][c] - onto);
+            sum[r] += tile[r][h][c];
+          }
+        }
+      }
+      keep_tile(tile);
+      add_weighted(result, values, v, key0, at);
+    }
+
+    barrier();
+    [[unroll]] for (uint r = 0; r < 4; ++r) bring(r, sum[r]);
+    barrier();
+    [[unroll]] for (uint r = 0; r < 4; ++r) {
+      vec4 parts = chunk[row_of(r) * 2] + chunk[row_of(r) * 2 + 1];
+      float all = (parts.x + parts.y) + (parts.z + parts.w), inverse = all == 0.0 ? 0.0 : 1.0 / all;  // nothing to attend to gives 0
+      uint query = query0 + row_of(r);
+      if (at == 0 && tx() == 0 && query < p.queries) BufferF32(p.logsumexp).v[row_base + query] = all == 0.0 ? minus_infinity() : largest[r] + log(all);
+      [[unroll]] for (uint n = 0; n < PARTS; ++n) {
+        result[n][r][0] *= inverse;
+        result[n][r][1] *= inverse;
+      }
+    }
+    store_rows(head_rows(p.y, b, head, heads, p.queries, packed, heads), query0, at, result);
+    at += 64 * PARTS;
+  } while (at < head_size);
 }

@@ -10,13 +10,10 @@
 //
 // variant: attention_dq_64 PARTS=1 DQ
 // variant: attention_dq_128 PARTS=2 DQ
-// variant: attention_dq_256 PARTS=4 DQ
 // variant: attention_dkv_64 PARTS=1 DKV
 // variant: attention_dkv_128 PARTS=2 DKV
-// variant: attention_dkv_256 PARTS=4 DKV
 // variant: attention_dqkv_64 PARTS=1 DQ DKV PACKED
 // variant: attention_dqkv_128 PARTS=2 DQ DKV PACKED
-// variant: attention_dqkv_256 PARTS=4 DQ DKV PACKED
 
 #include "attention.glsl"
 
@@ -46,27 +43,24 @@ Rows rows_of(uvec2 address, uint strides[3], uint b, uint head, uint count) {
   return Rows(address, b * strides[0] + head * strides[1], strides[2], count);
 }
 
-shared float products[256];
 shared vec2 statistics[TILE];
 
-// For the queries from query0 on, logsumexp and Σ y · dy, into `statistics`; one that is not there weighs nothing. Four threads a row.
+// For the queries from query0 on, logsumexp and Σ y · dy, into `statistics`; one that is not there weighs nothing. Where the sums are
+// not known, two threads a row add them.
 void find_statistics(Rows y, Rows dy, uint row_base, uint query0) {
-  uint id = gl_LocalInvocationID.x, query = query0 + (id >> 2);
-  bool there = id < TILE && query0 + id < p.queries;
-  float logsumexp = there ? BufferF32(p.logsumexp).v[row_base + query0 + id] : minus_infinity(), sum = 0.0;
-  if (ROWS_KNOWN != 0) {
-    float known = there ? BufferF32(p.y).v[row_base + query0 + id] : 0.0;
+  uint id = gl_LocalInvocationID.x, query = query0 + id / 2;
+  barrier();
+  if (ROWS_KNOWN == 0) {
+    float sum = 0.0;
+    for (uint d = (id & 1u) * 4; d < head_size; d += 8) sum += dot(load_row(y, query, d), load_row(dy, query, d));
+    statistics[id / 2][id & 1u] = sum;
     barrier();
-    if (id < TILE) statistics[id] = vec2(logsumexp, known);
-    return;
   }
-  for (uint d = (id & 3u) * 4; d < head_size; d += 16) sum += dot(load_row(y, query, d), load_row(dy, query, d));
-  barrier();
-  products[id] = sum;
-  barrier();
   if (id >= TILE) return;
-  float all = (products[id * 4] + products[id * 4 + 1]) + (products[id * 4 + 2] + products[id * 4 + 3]);
-  statistics[id] = vec2(logsumexp, there ? all : 0.0);
+  bool there = query0 + id < p.queries;
+  uint row = row_base + query0 + id;
+  float sum = !there ? 0.0 : ROWS_KNOWN != 0 ? BufferF32(p.y).v[row] : statistics[id].x + statistics[id].y;
+  statistics[id] = vec2(there ? BufferF32(p.logsumexp).v[row] : minus_infinity(), sum);
 }
 
 // The weight of a score; 0 where the row attends to nothing.
@@ -81,73 +75,81 @@ void queries_of_a_head(uint query0, uint head, uint heads, uint b) {
   Rows q = rows_of(p.q, p.q_strides, b, head, p.queries), dy = rows_of(p.dy, p.dy_strides, b, head, p.queries);
   Rows k = rows_of(p.k, p.kv_strides, b, kv_head, p.keys), v = rows_of(p.v, p.kv_strides, b, kv_head, p.keys);
   find_statistics(head_rows(p.y, b, head, heads, p.queries, PARTS_OF_ONE, heads), dy, row_base, query0);
-  vec4 dq[PARTS][4];
-  clear(dq);
   uint end = causal ? min(p.keys, query0 + TILE) : p.keys;
-  for (uint key0 = 0; key0 < end; key0 += TILE) {
-    vec4 tile[4], dtile[4], next[LOADS];
-    load_keys(next, k, key0);
-    [[unroll]] for (uint r = 0; r < 4; ++r) tile[r] = dtile[r] = vec4(0.0);
-    add_scores(tile, q, query0, k, key0);
-    add_scores(dtile, dy, query0, v, key0);
-    [[unroll]] for (uint r = 0; r < 4; ++r) {
-      vec2 row = statistics[ty() * 4 + r];
-      [[unroll]] for (uint c = 0; c < 4; ++c) {
-        float w = weight(tile[r][c], row.x, b, head, query0 + ty() * 4 + r, key0 + tx() * 4 + c);
-        tile[r][c] = w * (dtile[r][c] - row.y) * p.scale;
+  [[dont_unroll]] for (uint at = 0; at < head_size; at += 64 * PARTS) {
+    vec4 dq[PARTS][4][2];
+    clear(dq);
+    [[dont_unroll]] for (uint key0 = 0; key0 < end; key0 += TILE) {
+      vec4 tile[4][2], dtile[4][2], next[LOADS];
+      clear(tile);
+      clear(dtile);
+      add_scores(tile, q, query0, k, key0);
+      add_scores(dtile, dy, query0, v, key0);
+      load_keys(next, k, key0, at);
+      [[unroll]] for (uint r = 0; r < 4; ++r) {
+        vec2 row = statistics[row_of(r)];
+        [[unroll]] for (uint h = 0; h < 2; ++h) {
+          [[unroll]] for (uint c = 0; c < 4; ++c) {
+            float w = weight(tile[r][h][c], row.x, b, head, query0 + row_of(r), key0 + column_of(h) + c);
+            tile[r][h][c] = w * (dtile[r][h][c] - row.y) * p.scale;
+          }
+        }
       }
+      keep_tile(tile);
+      add_weighted(dq, next, k, key0, at);
     }
-    keep_tile(tile);
-    add_weighted(dq, next, k, key0);
+    store_rows(head_rows(p.gradient, b, head, heads, p.queries, PARTS_OF_ONE, heads + 2 * groups), query0, at, dq);
   }
-  store_rows(head_rows(p.gradient, b, head, heads, p.queries, PARTS_OF_ONE, heads + 2 * groups), query0, dq);
 }
 #endif
 
 #ifdef DKV
 void keys_of_a_group(uint key0, uint kv_head, uint groups, uint b) {
-  uint heads = groups * heads_per_group;
+  uint heads = groups * heads_per_group, width = heads + 2 * groups;
   Rows k = rows_of(p.k, p.kv_strides, b, kv_head, p.keys), v = rows_of(p.v, p.kv_strides, b, kv_head, p.keys);
-  vec4 dk[PARTS][4], dv[PARTS][4];
-  clear(dk);
-  clear(dv);
-  for (uint i = 0; i < heads_per_group; ++i) {
-    uint head = kv_head * heads_per_group + i, row_base = (b * heads + head) * p.queries;
-    Rows q = rows_of(p.q, p.q_strides, b, head, p.queries), dy = rows_of(p.dy, p.dy_strides, b, head, p.queries);
-    Rows y = head_rows(p.y, b, head, heads, p.queries, PARTS_OF_ONE, heads);
-    // Rows of these tiles are keys, columns queries.
-    for (uint query0 = causal ? key0 : 0; query0 < p.queries; query0 += TILE) {
-      vec4 tile[4], dtile[4], next[LOADS];
-      load_keys(next, dy, query0);
-      find_statistics(y, dy, row_base, query0);
-      [[unroll]] for (uint r = 0; r < 4; ++r) tile[r] = dtile[r] = vec4(0.0);
-      add_scores(tile, k, key0, q, query0);
-      add_scores(dtile, v, key0, dy, query0);
-      [[unroll]] for (uint c = 0; c < 4; ++c) {
-        uint query = query0 + tx() * 4 + c;
-        vec2 row = statistics[tx() * 4 + c];
-        [[unroll]] for (uint r = 0; r < 4; ++r) {
-          float w = weight(tile[r][c], row.x, b, head, query, key0 + ty() * 4 + r);
-          tile[r][c] = w;
-          dtile[r][c] = w * (dtile[r][c] - row.y) * p.scale;
+  [[dont_unroll]] for (uint at = 0; at < head_size; at += 64 * PARTS) {
+    vec4 dk[PARTS][4][2], dv[PARTS][4][2];
+    clear(dk);
+    clear(dv);
+    [[dont_unroll]] for (uint i = 0; i < heads_per_group; ++i) {
+      uint head = kv_head * heads_per_group + i, row_base = (b * heads + head) * p.queries;
+      Rows q = rows_of(p.q, p.q_strides, b, head, p.queries), dy = rows_of(p.dy, p.dy_strides, b, head, p.queries);
+      Rows y = head_rows(p.y, b, head, heads, p.queries, PARTS_OF_ONE, heads);
+      // Rows of these tiles are keys, columns queries.
+      [[dont_unroll]] for (uint query0 = causal ? key0 : 0; query0 < p.queries; query0 += TILE) {
+        vec4 tile[4][2], dtile[4][2], next[LOADS];
+        find_statistics(y, dy, row_base, query0);
+        clear(tile);
+        clear(dtile);
+        add_scores(tile, k, key0, q, query0);
+        add_scores(dtile, v, key0, dy, query0);
+        load_keys(next, dy, query0, at);
+        [[unroll]] for (uint h = 0; h < 2; ++h) {
+          [[unroll]] for (uint c = 0; c < 4; ++c) {
+            vec2 row = statistics[column_of(h) + c];
+            [[unroll]] for (uint r = 0; r < 4; ++r) {
+              float w = weight(tile[r][h][c], row.x, b, head, query0 + column_of(h) + c, key0 + row_of(r));
+              tile[r][h][c] = w;
+              dtile[r][h][c] = w * (dtile[r][h][c] - row.y) * p.scale;
+            }
+          }
         }
+        keep_tile(tile);
+        add_weighted(dv, next, dy, query0, at);
+        load_keys(next, q, query0, at);
+        barrier();
+        keep_tile(dtile);
+        add_weighted(dk, next, q, query0, at);
       }
-      keep_tile(tile);
-      add_weighted(dv, next, dy, query0);
-      load_keys(next, q, query0);
-      barrier();
-      keep_tile(dtile);
-      add_weighted(dk, next, q, query0);
     }
-  }
-  uint width = heads + 2 * groups;
 #ifdef PACKED
-  store_rows(head_rows(p.gradient, b, heads + kv_head, groups, p.keys, PARTS_OF_ONE, width), key0, dk);
-  store_rows(head_rows(p.gradient, b, heads + groups + kv_head, groups, p.keys, PARTS_OF_ONE, width), key0, dv);
+    store_rows(head_rows(p.gradient, b, heads + kv_head, groups, p.keys, PARTS_OF_ONE, width), key0, at, dk);
+    store_rows(head_rows(p.gradient, b, heads + groups + kv_head, groups, p.keys, PARTS_OF_ONE, width), key0, at, dv);
 #else
-  store_rows(head_rows(p.gradient, b, kv_head, groups, p.keys, PARTS_OF_ONE, width), key0, dk);
-  store_rows(head_rows(p.dv, b, kv_head, groups, p.keys, PARTS_OF_ONE, width), key0, dv);
+    store_rows(head_rows(p.gradient, b, kv_head, groups, p.keys, PARTS_OF_ONE, width), key0, at, dk);
+    store_rows(head_rows(p.dv, b, kv_head, groups, p.keys, PARTS_OF_ONE, width), key0, at, dv);
 #endif
+  }
 }
 #endif
 

@@ -8,24 +8,33 @@ namespace bench {
 
 using namespace etna;
 
+namespace {
+
+void add(Cases& cases, const std::string& name, DType t, Shape shape) {
+  const double product = static_cast<double>(numel(shape) * shape[2]);  // 2 T² D of each head, halved
+  const auto bytes = static_cast<double>(item_size(t)) * static_cast<double>(numel(shape));
+  cases.push_back({fmt::format("attention{}/{}", name, etna::name(t)), 4 * bytes, 2 * product, [=](Device d) {
+                     return untaped([q = normal(shape, d, t), k = normal(shape, d, t), v = normal(shape, d, t)] {
+                       scaled_dot_product_attention(q, k, v, {}, /*causal=*/true);
+                     });
+                   }});
+  cases.push_back({fmt::format("attention_backward{}/{}", name, etna::name(t)), 8 * bytes, 5 * product, [=](Device d) {
+                     Tensor q = normal(shape, d, t).requires_grad_(), k = normal(shape, d, t).requires_grad_(),
+                            v = normal(shape, d, t).requires_grad_();
+                     return backward_of(scaled_dot_product_attention(q, k, v, {}, /*causal=*/true), {q, k, v});
+                   }});
+}
+
+}  // namespace
+
 Cases attention_cases(const Workload& w) {
-  const std::int64_t heads = w.model.heads, depth = w.model.dim / heads, seq = w.model.seq;
-  const Shape shape{w.batch, heads, seq, depth};
-  const double product = static_cast<double>(w.batch * heads * seq * seq * depth);
-  const auto n = static_cast<double>(w.rows() * w.model.dim);
   Cases cases;
-  for (DType t : {f32, bf16}) {
-    const auto bytes = static_cast<double>(item_size(t)) * n;
-    cases.push_back({fmt::format("attention/{}", name(t)), 4 * bytes, 2 * product, [=](Device d) {
-                       return untaped([q = normal(shape, d, t), k = normal(shape, d, t), v = normal(shape, d, t)] {
-                         scaled_dot_product_attention(q, k, v, {}, /*causal=*/true);
-                       });
-                     }});
-    cases.push_back({fmt::format("attention_backward/{}", name(t)), 8 * bytes, 5 * product, [=](Device d) {
-                       Tensor q = normal(shape, d, t).requires_grad_(), k = normal(shape, d, t).requires_grad_(),
-                              v = normal(shape, d, t).requires_grad_();
-                       return backward_of(scaled_dot_product_attention(q, k, v, {}, /*causal=*/true), {q, k, v});
-                     }});
+  for (DType t : {f32, bf16}) add(cases, "", t, {w.batch, w.model.heads, w.model.seq, w.model.dim / w.model.heads});
+  if (w.model.seq < 1024) return cases;
+  // How speed grows with length, over 16384 rows of 2048 columns.
+  for (std::int64_t size : {64, 128}) {
+    for (std::int64_t length : {1024, 4096, 8192})
+      add(cases, fmt::format("_{}x{}", length, size), bf16, {16384 / length, 2048 / size, length, size});
   }
   return cases;
 }

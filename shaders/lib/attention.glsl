@@ -1,7 +1,15 @@
-// What the attention kernels share: products of 64 x 64 tiles by a workgroup of 256, thread (ty, tx) owning rows 4 ty ... 4 ty + 3
-// and columns 4 tx ... 4 tx + 3. PARTS (1, 2 or 4) is the number of 64 columns that cover the head size. Shared memory: 25 KiB
-// whatever the head size, as operands pass through in chunks, each loaded into registers while the one before is worked on: for
-// short sequences the time goes into waiting for loads.
+// What the plain attention kernels share: products of 64 x 64 by a workgroup of 128, thread (ty, tx) owning rows 4 ty ... 4 ty + 3 and columns
+// 4 tx ... 4 tx + 3 and those 32 further on, so that three vec4s from shared memory serve 32 multiplications. Operands lie there with what
+// is summed over outermost, weights too, and pass through in chunks, each loaded into registers while the one before is worked on. 22 KiB of
+// shared memory. Heads wider than 64 PARTS columns take several walks.
+//
+// Tried on an H200, f32, causal, in µs: 16384 rows of 2048 columns in heads of 64, sequences of 1024 (then 8192 rows of 512, sequences of 256);
+// forward, dq, dk and dv:
+//   as here                                                            2754 (141)   3715 (175)   4844 (225)
+//   steps of a sum unrolled by four only                               2997 (151)   3869 (183)   5253 (243)
+//   128 rows, a thread 8 x 8                                           3623 (194)   5068 (264)   7199 (372)
+//   256 threads, 4 x 4 each, softmax by way of shared memory           4267 (193)   6126 (273)   7642 (335)
+// Crossing columns as gemm.comp does changes nothing.
 #ifndef ETNA_ATTENTION_GLSL
 #define ETNA_ATTENTION_GLSL
 
@@ -9,20 +17,22 @@
 #include "math.glsl"
 #include "vectors.glsl"
 
-layout(local_size_x = 256) in;
+layout(local_size_x = 128) in;
 layout(constant_id = 0) const uint DTYPE = 1;
 layout(constant_id = 1) const uint WIDTH = 1;  // elements of a row of q, k, v that may be loaded at once
 layout(constant_id = 2) const uint MASK_DTYPE = 99;
 const uint NO_MASK = 99;
 
-const uint TILE = 64, PITCH = 17;
-const uint DEPTH = 32;          // of the head size, in scores, at a time
-const uint KEYS = 32 / PARTS;   // rows of the right operand at a time, in weighted sums
-const uint LOADS = 2;           // vectors of an operand's chunk a thread
+const uint THREADS = 128, TILE = 64;
+const uint PITCH = TILE / 4 + 1;  // vec4s
+const uint DEPTH = 16;         // of the head size, in scores, at a time
+const uint KEYS = 16 / PARTS;  // rows of the right operand at a time, in weighted sums
+const uint LOADS = 2;          // vec4s of an operand's chunk a thread
 
-// A tile of scores or of their gradients: row r, columns 4 c ... at r * PITCH + c. While scores are made, their operands.
+// A tile of weights or of their gradients: column c, rows 4 r ... at c * PITCH + r. While scores are made, their operands.
 shared vec4 weights[TILE * PITCH];
 shared vec4 chunk[KEYS * PARTS * 16];
+const uint RIGHT = DEPTH * PITCH;  // where the right operand begins
 
 // From the push constants' `shape`.
 uint head_size, heads_per_group;
@@ -35,8 +45,11 @@ void unpack(uint shape) {
 }
 
 float minus_infinity() { return -uintBitsToFloat(0x7f800000u); }
-uint ty() { return gl_LocalInvocationID.x >> 4; }
-uint tx() { return gl_LocalInvocationID.x & 15u; }
+uint ty() { return gl_LocalInvocationID.x >> 3; }
+uint tx() { return gl_LocalInvocationID.x & 7u; }
+// A thread's r-th row and, of each 64, h-th group of four columns.
+uint row_of(uint r) { return ty() * 4 + r; }
+uint column_of(uint h) { return h * 32 + tx() * 4; }
 
 // Rows of a matrix: `count` of them, `stride` elements apart from `base` on.
 struct Rows {
@@ -56,38 +69,39 @@ vec4 load_row(Rows m, uint row, uint at) {
 
 // Where in a chunk of DEPTH columns a thread's i-th vector lies: neighbouring threads load 32 bytes of a row and store to 32 banks.
 uvec2 place(uint i) {
-  uint v = i * 256 + gl_LocalInvocationID.x, pair = v >> 1;
+  uint v = i * THREADS + gl_LocalInvocationID.x, pair = v >> 1;
   return uvec2(pair % TILE, (pair / TILE * 2 + (v & 1u)) * 4);  // row, column
 }
 
 void load_columns(out vec4 values[LOADS], Rows m, uint row0, uint at) {
   [[unroll]] for (uint i = 0; i < LOADS; ++i) values[i] = load_row(m, row0 + place(i).x, at + place(i).y);
 }
+void keep_columns(vec4 values[LOADS], uint base) {
+  [[unroll]] for (uint i = 0; i < LOADS; ++i) {
+    uvec2 at = place(i);
+    [[unroll]] for (uint c = 0; c < 4; ++c) weights[base + (at.y + c) * PITCH + at.x / 4][at.x % 4] = values[i][c];
+  }
+}
 
-// tile[r][c] += x[x0 + 4 ty + r] · y[y0 + 4 tx + c], over the head size. Takes `weights`, and leaves it free.
-void add_scores(inout vec4 tile[4], Rows x, uint x0, Rows y, uint y0) {
+// tile[r][h] += x[x0 + row_of(r)] · y[y0 + column_of(h) ...], over the head size. Takes `weights`, and leaves it free.
+void add_scores(inout vec4 tile[4][2], Rows x, uint x0, Rows y, uint y0) {
   vec4 from_x[LOADS], from_y[LOADS];
   load_columns(from_x, x, x0, 0);
   load_columns(from_y, y, y0, 0);
-  for (uint d = 0; d < head_size; d += DEPTH) {
+  [[dont_unroll]] for (uint d = 0; d < head_size; d += DEPTH) {
     barrier();
-    [[unroll]] for (uint i = 0; i < LOADS; ++i) {
-      uint row = place(i).x, at = place(i).y;
-      [[unroll]] for (uint c = 0; c < 4; ++c) {
-        weights[(at + c) * PITCH + row / 4][row % 4] = from_x[i][c];
-        weights[(DEPTH + at + c) * PITCH + row / 4][row % 4] = from_y[i][c];
-      }
-    }
+    keep_columns(from_x, 0);
+    keep_columns(from_y, RIGHT);
     barrier();
     if (d + DEPTH < head_size) {
       load_columns(from_x, x, x0, d + DEPTH);
       load_columns(from_y, y, y0, d + DEPTH);
     }
-    uint depth = min(DEPTH, head_size - d);
-    [[dont_unroll]] for (uint k4 = 0; k4 < depth; k4 += 4) {
-      [[unroll]] for (uint k = k4; k < k4 + 4; ++k) {
-        vec4 a = weights[k * PITCH + ty()], b = weights[(DEPTH + k) * PITCH + tx()];
-        [[unroll]] for (uint r = 0; r < 4; ++r) tile[r] += a[r] * b;
+    [[unroll]] for (uint k = 0; k < DEPTH; ++k) {
+      vec4 a = weights[k * PITCH + ty()];
+      [[unroll]] for (uint h = 0; h < 2; ++h) {
+        vec4 b = weights[RIGHT + k * PITCH + h * 8 + tx()];
+        [[unroll]] for (uint r = 0; r < 4; ++r) tile[r][h] = fma(vec4(a[r]), b, tile[r][h]);
       }
     }
   }
@@ -95,58 +109,59 @@ void add_scores(inout vec4 tile[4], Rows x, uint x0, Rows y, uint y0) {
 }
 
 // Puts a tile into `weights`. The caller has seen to it that nobody reads the one before; add_weighted() waits for all.
-void keep_tile(vec4 tile[4]) {
-  [[unroll]] for (uint r = 0; r < 4; ++r) weights[(ty() * 4 + r) * PITCH + tx()] = tile[r];
-}
-
-// A thread's part of the KEYS rows of z from `first` on.
-void load_keys(out vec4 next[LOADS], Rows z, uint first) {
-  [[unroll]] for (uint i = 0; i < LOADS; ++i) {
-    uint v = i * 256 + gl_LocalInvocationID.x;
-    next[i] = load_row(z, first + v / (16 * PARTS), v % (16 * PARTS) * 4);
+void keep_tile(vec4 tile[4][2]) {
+  [[unroll]] for (uint h = 0; h < 2; ++h) {
+    [[unroll]] for (uint c = 0; c < 4; ++c)
+      weights[(column_of(h) + c) * PITCH + ty()] = vec4(tile[0][h][c], tile[1][h][c], tile[2][h][c], tile[3][h][c]);
   }
 }
 
-// sums[n][r] += Σ_j weights[4 ty + r][j] · z[z0 + j], columns 64 n + 4 tx ... of z. `next` holds load_keys(z, z0), for which the
-// caller found an early moment.
-void add_weighted(inout vec4 sums[PARTS][4], vec4 next[LOADS], Rows z, uint z0) {
+// A thread's part of the KEYS rows of z from `first` on, columns from `at` on.
+void load_keys(out vec4 next[LOADS], Rows z, uint first, uint at) {
+  [[unroll]] for (uint i = 0; i < LOADS; ++i) {
+    uint v = i * THREADS + gl_LocalInvocationID.x;
+    next[i] = load_row(z, first + v / (16 * PARTS), at + v % (16 * PARTS) * 4);
+  }
+}
+
+// sums[n][r][h] += Σ_j weights[j][row_of(r)] · z[z0 + j], columns at + 64 n + column_of(h) ... of z. `next` holds load_keys(z, z0, at), for which
+// the caller found an early moment.
+void add_weighted(inout vec4 sums[PARTS][4][2], vec4 next[LOADS], Rows z, uint z0, uint at) {
   [[dont_unroll]] for (uint first = 0; first < TILE; first += KEYS) {
     barrier();
-    [[unroll]] for (uint i = 0; i < LOADS; ++i) chunk[i * 256 + gl_LocalInvocationID.x] = next[i];
+    [[unroll]] for (uint i = 0; i < LOADS; ++i) chunk[i * THREADS + gl_LocalInvocationID.x] = next[i];
     barrier();
-    if (first + KEYS < TILE) load_keys(next, z, z0 + first + KEYS);
-    [[dont_unroll]] for (uint j = 0; j < KEYS; j += 4) {
-      vec4 w[4];
-      [[unroll]] for (uint r = 0; r < 4; ++r) w[r] = weights[(ty() * 4 + r) * PITCH + (first + j) / 4];
-      [[unroll]] for (uint i = 0; i < 4; ++i) {
-        [[unroll]] for (uint n = 0; n < PARTS; ++n) {
-          vec4 value = chunk[(j + i) * 16 * PARTS + n * 16 + tx()];
-          [[unroll]] for (uint r = 0; r < 4; ++r) sums[n][r] += w[r][i] * value;
+    if (first + KEYS < TILE) load_keys(next, z, z0 + first + KEYS, at);
+    [[unroll]] for (uint j = 0; j < KEYS; ++j) {
+      vec4 w = weights[(first + j) * PITCH + ty()];
+      [[unroll]] for (uint n = 0; n < PARTS; ++n) {
+        [[unroll]] for (uint h = 0; h < 2; ++h) {
+          vec4 value = chunk[j * 16 * PARTS + n * 16 + h * 8 + tx()];
+          [[unroll]] for (uint r = 0; r < 4; ++r) sums[n][r][h] = fma(vec4(w[r]), value, sums[n][r][h]);
         }
       }
     }
   }
 }
 
-void clear(out vec4 sums[PARTS][4]) {
-  [[unroll]] for (uint n = 0; n < PARTS; ++n) {
-    [[unroll]] for (uint r = 0; r < 4; ++r) sums[n][r] = vec4(0.0);
-  }
+void clear(out vec4 tile[4][2]) {
+  [[unroll]] for (uint r = 0; r < 4; ++r) tile[r][0] = tile[r][1] = vec4(0.0);
+}
+void clear(out vec4 sums[PARTS][4][2]) {
+  [[unroll]] for (uint n = 0; n < PARTS; ++n) clear(sums[n]);
 }
 
-// Writes rows row0 + 4 ty ... of a matrix, 64 columns at a time by way of `weights`, so that neighbouring threads write
-// neighbouring elements and the code that rounds is there once.
-void store_rows(Rows m, uint row0, vec4 sums[PARTS][4]) {
-  [[unroll]] for (uint n = 0; n < PARTS; ++n) {
-    barrier();
-    keep_tile(sums[n]);
-    barrier();
-    [[dont_unroll]] for (uint v = gl_LocalInvocationID.x; v < TILE * 16; v += 256) {
-      uint row = row0 + v / 16, at = n * 64 + v % 16 * 4;
-      if (row < m.count && at < head_size) {
-        vec4 value = weights[v / 16 * PITCH + v % 16];
-        if (head_size % 4 == 0) store_vector(m.address, m.base + row * m.stride + at, 4, DTYPE, 4, value);
-        else store_vector(m.address, m.base + row * m.stride + at, head_size - at, DTYPE, 1, value);
+// Writes a thread's part of the rows from row0 and columns from `at` on.
+void store_rows(Rows m, uint row0, uint at, vec4 sums[PARTS][4][2]) {
+  [[unroll]] for (uint r = 0; r < 4; ++r) {
+    uint row = row0 + row_of(r);
+    if (row >= m.count) continue;
+    [[unroll]] for (uint n = 0; n < PARTS; ++n) {
+      [[unroll]] for (uint h = 0; h < 2; ++h) {
+        uint column = at + n * 64 + column_of(h);
+        if (column >= head_size) continue;
+        if (head_size % 4 == 0) store_vector(m.address, m.base + row * m.stride + column, 4, DTYPE, 4, sums[n][r][h]);
+        else store_vector(m.address, m.base + row * m.stride + column, head_size - column, DTYPE, 1, sums[n][r][h]);
       }
     }
   }

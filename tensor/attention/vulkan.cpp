@@ -1,5 +1,6 @@
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/attention/attention.h>
+#include <etna/tensor/attention/matrix.h>
 #include <etna/tensor/vulkan.h>
 
 namespace etna::attention {
@@ -60,15 +61,15 @@ std::uint32_t shape_word(const Inputs& in, bool causal, bool packed = false) {
 
 /// A workgroup a block of rows, head and batch; false beyond what a grid holds.
 bool fits_grid(const Inputs& in) { return in.heads <= 65535 && in.batch <= 65535; }
-std::array<std::uint32_t, 3> grid(std::int64_t rows, std::int64_t heads, std::int64_t batch) {
-  return {vulkan::word(ceil_div(rows, kTile)), vulkan::word(heads), vulkan::word(batch)};
+std::array<std::uint32_t, 3> grid(std::int64_t rows, std::int64_t heads, std::int64_t batch,
+                                  std::int64_t tile = kTile) {
+  return {vulkan::word(ceil_div(rows, tile)), vulkan::word(heads), vulkan::word(batch)};
 }
 
 std::uint32_t mask_dtype(const Tensor& mask) { return mask.defined() ? vulkan::word(mask.dtype()) : kNoMask; }
 
-const vulkan::Shader& by_size(std::int64_t size, const vulkan::Shader& to_64, const vulkan::Shader& to_128,
-                              const vulkan::Shader& to_256) {
-  return size <= 64 ? to_64 : size <= 128 ? to_128 : to_256;
+const vulkan::Shader& by_size(std::int64_t size, const vulkan::Shader& to_64, const vulkan::Shader& above) {
+  return size <= 64 ? to_64 : above;
 }
 
 /// inputs() with a mask that kernels read.
@@ -90,7 +91,15 @@ void forward(const OpCall& call, const Inputs& in, bool packed, std::span<Tensor
   push.queries = vulkan::word(in.queries), push.keys = vulkan::word(in.keys),
   push.shape = shape_word(in, attributes.causal, packed);
   push.scale = static_cast<float>(attributes.scale);
-  vulkan::launch(by_size(in.size, shaders::attention_64, shaders::attention_128, shaders::attention_256), call,
+  if (auto kernel = matrix_kernel(Pass::forward, in, attributes.scale, mask_dtype(in.mask), {&in.q, &in.k, &in.v})) {
+    vulkan::launch(*kernel->shader, call,
+                   {kernel->threads(), kernel->subgroups, kernel->rows, kernel->blocks, kernel->columns, kernel->m,
+                    kernel->mask_dtype},
+                   push, grid(in.queries, in.heads, in.batch, kernel->tile()), {&in.q, &in.k, &in.v, &in.mask},
+                   {&out[0], &out[1]});
+    return;
+  }
+  vulkan::launch(by_size(in.size, shaders::attention_64, shaders::attention_128), call,
                  {vulkan::word(out[0].dtype()), width(in.size, {&in.q, &in.k, &in.v}), mask_dtype(in.mask)}, push,
                  grid(in.queries, in.heads, in.batch), {&in.q, &in.k, &in.v, &in.mask}, {&out[0], &out[1]});
 }
@@ -117,8 +126,12 @@ Tensor sum_rows(const OpCall& call, const Inputs& in, const Tensor& y, const Ten
 struct Backward {
   Backward(const OpCall& call, const Inputs& in, const Kept& kept) : call(call), in(in), kept(kept) {
     auto attributes = call.as<Attributes>();
-    // Kernels that meet a query in one tile only find its sum themselves.
-    if (in.queries > kTile || in.keys > kTile) rows = sum_rows(call, in, kept.y, kept.dy);
+    auto matrix = [&](Pass pass) {
+      return matrix_kernel(pass, in, attributes.scale, mask_dtype(in.mask), {&in.q, &in.k, &in.v, &kept.dy});
+    };
+    dq = matrix(Pass::dq), dkv = matrix(Pass::dkv);
+    // Plain kernels that meet a query in one tile only find its sum themselves.
+    if ((dq && dkv) || in.queries > kTile || in.keys > kTile) rows = sum_rows(call, in, kept.y, kept.dy);
     push.q = in.q.address(), push.k = in.k.address(), push.v = in.v.address();
     push.mask = vulkan::address_or_zero(in.mask);
     push.dy = kept.dy.address(), push.y = (rows.defined() ? rows : kept.y).address(),
@@ -131,8 +144,7 @@ struct Backward {
 
   void launch(const vulkan::Shader& shader, std::array<std::uint32_t, 3> groups,
               std::initializer_list<const Tensor*> writes) const {
-    std::uint32_t s[4] = {};
-    for (int d = 0; d < 4; ++d) s[d] = in.mask.defined() ? vulkan::word(in.mask.strides()[d]) : 0;
+    std::array<std::uint32_t, 4> s = mask_strides();
     vulkan::launch(shader, call,
                    {vulkan::word(kept.y.dtype()), width(in.size, {&in.q, &in.k, &in.v, &kept.dy}), mask_dtype(in.mask),
                     s[0], s[1], s[2], s[3], vulkan::word(rows.defined())},
@@ -141,9 +153,38 @@ struct Backward {
                    writes);
   }
 
+  /// Both kernels on matrix units, where they fit: queries' gradients at dq, keys' at dk and dv, or all of them at dq, packed.
+  bool on_matrix_units(Tensor& q_gradient, Tensor* k_gradient, Tensor* v_gradient) {
+    if (!dq || !dkv) return false;
+    bool packed = k_gradient == nullptr;
+    push.shape = shape_word(in, call.as<Attributes>().causal, packed);
+    push.gradient = q_gradient.address();
+    launch(*dq, grid(in.queries, in.heads, in.batch, dq->tile()), {&q_gradient});
+    if (!packed) push.gradient = k_gradient->address(), push.dv = v_gradient->address();
+    launch(*dkv, grid(in.keys, in.groups, in.batch, dkv->tile()),
+           {packed ? &q_gradient : k_gradient, packed ? nullptr : v_gradient});
+    return true;
+  }
+
+  void launch(const MatrixKernel& k, std::array<std::uint32_t, 3> groups,
+              std::initializer_list<const Tensor*> writes) const {
+    std::array<std::uint32_t, 4> s = mask_strides();
+    vulkan::launch(*k.shader, call,
+                   {k.threads(), k.subgroups, k.rows, k.blocks, k.columns, k.m, k.mask_dtype, s[0], s[1], s[2], s[3]},
+                   push, groups, {&in.q, &in.k, &in.v, &in.mask, &kept.dy, &rows, &kept.logsumexp}, writes);
+  }
+
+  std::array<std::uint32_t, 4> mask_strides() const {
+    std::array<std::uint32_t, 4> s{};
+    for (int d = 0; d < 4; ++d)
+      s[static_cast<std::size_t>(d)] = in.mask.defined() ? vulkan::word(in.mask.strides()[d]) : 0;
+    return s;
+  }
+
   const OpCall& call;
   const Inputs& in;
   const Kept& kept;
+  std::optional<MatrixKernel> dq, dkv;
   Tensor rows;  ///< where the kernels do not sum them
   BackwardPush push{};
 };
@@ -180,11 +221,12 @@ bool vulkan_backward(const OpCall& call, std::span<Tensor> out) {
   Kept kept{merge_leading(call.in[4].contiguous(), in.batch), call.in[5].contiguous(),
             merge_leading(call.in[6].to(in.q.dtype()), in.batch)};
   Backward run(call, in, kept);
+  if (run.on_matrix_units(out[0], &out[1], &out[2])) return true;
   run.push.gradient = out[0].address();
-  run.launch(by_size(in.size, shaders::attention_dq_64, shaders::attention_dq_128, shaders::attention_dq_256),
+  run.launch(by_size(in.size, shaders::attention_dq_64, shaders::attention_dq_128),
              grid(in.queries, in.heads, in.batch), {&out[0]});
   run.push.gradient = out[1].address(), run.push.dv = out[2].address();
-  run.launch(by_size(in.size, shaders::attention_dkv_64, shaders::attention_dkv_128, shaders::attention_dkv_256),
+  run.launch(by_size(in.size, shaders::attention_dkv_64, shaders::attention_dkv_128),
              grid(in.keys, in.groups, in.batch), {&out[1], &out[2]});
   return true;
 }
@@ -197,11 +239,11 @@ bool vulkan_self_backward(const OpCall& call, std::span<Tensor> out) {
   Kept kept{heads_of(call.in[1].contiguous(), in.batch, in.heads), call.in[2].contiguous(),
             merge_leading(heads_of(call.in[3].to(in.q.dtype()), in.batch, in.heads), in.batch)};
   Backward run(call, in, kept);
+  if (run.on_matrix_units(out[0], nullptr, nullptr)) return true;
   run.push.gradient = out[0].address();
   auto groups = grid(in.queries, in.heads, in.batch);
   groups[0] *= 2;  // tiles of keys, then as many of queries
-  run.launch(by_size(in.size, shaders::attention_dqkv_64, shaders::attention_dqkv_128, shaders::attention_dqkv_256),
-             groups, {&out[0]});
+  run.launch(by_size(in.size, shaders::attention_dqkv_64, shaders::attention_dqkv_128), groups, {&out[0]});
   return true;
 }
 

@@ -1,0 +1,147 @@
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include <etna/device/vulkan/kernel.h>
+#include <etna/tensor/attention/matrix.h>
+
+#include "ops/products.h"
+
+namespace etna {
+namespace {
+
+using namespace products;
+using attention::ForcedTier;
+using attention::Tier;
+
+struct Case {
+  std::string name;
+  Shape q, kv;
+  bool causal = false;
+  Tensor mask = {};
+};
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (std::int64_t size : {32, 64, 72, 128, 256}) {
+    all.push_back({"head size " + std::to_string(size), {1, 2, 130, size}, {1, 2, 130, size}, true});
+  }
+  for (std::int64_t length : {1, 17, 64, 65, 1000}) {
+    for (bool causal : {false, true})
+      all.push_back({"length " + std::to_string(length), {2, 2, length, 64}, {2, 2, length, 64}, causal});
+  }
+  all.push_back({"grouped heads", {2, 6, 100, 64}, {2, 2, 100, 64}, true});
+  all.push_back({"more queries", {1, 2, 150, 32}, {1, 2, 70, 32}, true});
+  all.push_back({"more keys", {1, 2, 70, 32}, {1, 2, 150, 32}, true});
+  all.push_back({"more keys, not causal", {1, 1, 3, 64}, {1, 1, 300, 64}});
+  all.push_back({"bool mask", {2, 2, 70, 64}, {2, 2, 90, 64}, false, gt(values({2, 1, 70, 90}, 4), 0.4)});
+  all.push_back({"floating mask", {2, 2, 70, 64}, {2, 2, 90, 64}, false, values({2, 1, 90}, 4, f32) * 3.0});
+  Tensor nothing = ones({130, 130}, {boolean});
+  nothing.slice(0, 3, 70).fill_(0);  // a whole tile, and part of two
+  all.push_back({"rows that attend to nothing", {1, 2, 130, 64}, {1, 2, 130, 64}, false, nothing});
+  return all;
+}
+
+/// The result and the gradients of q, k, v, of inputs rounded to `t` and computed in `as`.
+TensorList results(const Case& c, DType t, DType as, Device d) {
+  TensorList in;
+  for (std::uint64_t i = 1; i <= 3; ++i)
+    in.push_back((values(i == 1 ? c.q : c.kv, i, t) * 2.0).to(as).to(d).requires_grad_());
+  Tensor y = scaled_dot_product_attention(in[0], in[1], in[2], c.mask.defined() ? c.mask.to(d) : c.mask, c.causal);
+  y.backward(values(c.q, 9, t).to(as).to(d));
+  return {y, in[0].grad(), in[1].grad(), in[2].grad()};
+}
+
+/// |a - b| / |b|, and what is not a number is far away.
+double distance(const std::vector<double>& a, const std::vector<double>& b) {
+  double off = 0, size = 0;
+  for (std::size_t i = 0; i < b.size(); ++i) off += (a[i] - b[i]) * (a[i] - b[i]), size += b[i] * b[i];
+  double relative = std::sqrt(off / (size > 0 ? size : 1));
+  return std::isnan(relative) ? std::numeric_limits<double>::infinity() : relative;
+}
+
+/// Weights and what they are made of are rounded to the inputs' dtype once each.
+double bound(DType t) { return t == bf16 ? 5e-3 : 7e-4; }
+
+class AttentionOnMatrixUnits : public testing::TestWithParam<std::tuple<Tier, DType>> {
+ protected:
+  void SetUp() override {
+    if (!with_vulkan()) GTEST_SKIP() << "ETNA_TEST_VULKAN is not 1";
+    attention::Inputs in;
+    in.q = in.k = in.v = zeros({1, 1, 16, 64}, {dtype(), kVulkan});
+    in.batch = in.heads = in.groups = 1, in.queries = in.keys = 16, in.size = 64;
+    if (!attention::matrix_kernel(attention::Pass::forward, in, 1, 99, {&in.q}))
+      GTEST_SKIP() << "the device or the build has no such matrix units";
+  }
+  DType dtype() const { return std::get<1>(GetParam()); }
+  ForcedTier tier_{std::get<0>(GetParam())};
+};
+
+TEST_P(AttentionOnMatrixUnits, AgreesWithF64) {
+  static const char* const names[] = {"y", "dq", "dk", "dv"};
+  for (const Case& c : cases()) {
+    TensorList wanted = results(c, dtype(), f64, kCPU), found = results(c, dtype(), dtype(), kVulkan);
+    for (std::size_t i = 0; i < 4; ++i)
+      EXPECT_LT(distance(doubles(found[i]), doubles(wanted[i])), bound(dtype())) << c.name << " " << names[i];
+  }
+}
+
+TEST_P(AttentionOnMatrixUnits, TakesHeadsWhereTheyLie) {
+  for (std::int64_t kv_heads : {1, 2}) {
+    Tensor qkv = values({2, 200, (2 + 2 * kv_heads) * 64}, 1, dtype()), dy = values({2, 200, 128}, 2, dtype());
+    auto run = [&](DType as, Device d) {
+      Tensor x = qkv.to(as).to(d).requires_grad_();
+      Tensor y = self_attention(x, 2, kv_heads, true);
+      y.backward(dy.to(as).to(d));
+      return TensorList{y, x.grad()};
+    };
+    TensorList wanted = run(f64, kCPU), found = run(dtype(), kVulkan);
+    for (std::size_t i = 0; i < 2; ++i)
+      EXPECT_LT(distance(doubles(found[i]), doubles(wanted[i])), bound(dtype())) << kv_heads;
+  }
+}
+
+TEST_P(AttentionOnMatrixUnits, TakesScoresFarFromZero) {
+  // Later keys score ever higher, so that every tile rescales what came before; and some scores are far below.
+  Tensor q = ones({1, 1, 200, 64}), k = ones({1, 1, 200, 64}), v = values({1, 1, 200, 64}, 3);
+  for (std::int64_t i = 0; i < 200; ++i) k.slice(2, i, i + 1).fill_(static_cast<double>(i) - 150);
+  auto run = [&](DType as, Device d) {
+    return doubles(scaled_dot_product_attention(q.to(as).to(d), k.to(as).to(d), v.to(dtype()).to(as).to(d)));
+  };
+  EXPECT_LT(distance(run(dtype(), kVulkan), run(f64, kCPU)), bound(dtype()));
+}
+
+TEST_P(AttentionOnMatrixUnits, TwoRunsGiveTheSameBits) {
+  Case c{"", {2, 2, 300, 64}, {2, 2, 300, 64}, true};
+  TensorList first = results(c, dtype(), dtype(), kVulkan), second = results(c, dtype(), dtype(), kVulkan);
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(doubles(first[i]), doubles(second[i]));
+}
+
+TEST_P(AttentionOnMatrixUnits, KeepsWhatIsNoNumberVisible) {
+  TensorList in;
+  for (std::uint64_t i = 1; i <= 3; ++i) in.push_back(values({1, 1, 100, 64}, i, f32));
+  in[0].data<float>()[70 * 64 + 3] = std::numeric_limits<float>::quiet_NaN();
+  for (Tensor& x : in) x = x.to(dtype()).to(kVulkan).requires_grad_();
+  Tensor y = scaled_dot_product_attention(in[0], in[1], in[2], {}, true);
+  std::vector<double> out = doubles(y);
+  for (std::size_t i = 0; i < out.size(); ++i) EXPECT_EQ(std::isnan(out[i]), i / 64 == 70);
+  y.backward(ones({1, 1, 100, 64}, {dtype(), kVulkan}));
+  std::vector<double> dq = doubles(in[0].grad()), dk = doubles(in[1].grad()), dv = doubles(in[2].grad());
+  for (std::size_t i = 0; i < 64; ++i) {
+    EXPECT_FALSE(std::isfinite(dq[70 * 64 + i]));
+    EXPECT_FALSE(std::isfinite(dv[i]));
+    EXPECT_TRUE(std::isfinite(dq[71 * 64 + i]));
+    EXPECT_TRUE(std::isfinite(dv[71 * 64 + i]));
+  }
+  EXPECT_FALSE(std::isfinite(dk[5]));
+}
+
+INSTANTIATE_TEST_SUITE_P(Tiers, AttentionOnMatrixUnits,
+                         testing::Combine(testing::Values(Tier::coopmat, Tier::coopmat2), testing::Values(f16, bf16)),
+                         [](const auto& info) {
+                           std::string tier = std::get<0>(info.param) == Tier::coopmat ? "coopmat_" : "coopmat2_";
+                           return tier + std::string(name(std::get<1>(info.param)));
+                         });
+
+}  // namespace
+}  // namespace etna
