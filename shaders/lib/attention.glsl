@@ -151,17 +151,21 @@ void clear(out vec4 sums[PARTS][4][2]) {
   [[unroll]] for (uint n = 0; n < PARTS; ++n) clear(sums[n]);
 }
 
-// Writes a thread's part of the rows from row0 and columns from `at` on.
+// Writes the rows from row0 and columns from `at` on, 64 columns at a time by way of `weights`, so that neighbouring threads write
+// neighbouring elements and the code that rounds is there once.
 void store_rows(Rows m, uint row0, uint at, vec4 sums[PARTS][4][2]) {
-  [[unroll]] for (uint r = 0; r < 4; ++r) {
-    uint row = row0 + row_of(r);
-    if (row >= m.count) continue;
-    [[unroll]] for (uint n = 0; n < PARTS; ++n) {
-      [[unroll]] for (uint h = 0; h < 2; ++h) {
-        uint column = at + n * 64 + column_of(h);
-        if (column >= head_size) continue;
-        if (head_size % 4 == 0) store_vector(m.address, m.base + row * m.stride + column, 4, DTYPE, 4, sums[n][r][h]);
-        else store_vector(m.address, m.base + row * m.stride + column, head_size - column, DTYPE, 1, sums[n][r][h]);
+  [[unroll]] for (uint n = 0; n < PARTS; ++n) {
+    barrier();
+    [[unroll]] for (uint r = 0; r < 4; ++r) {
+      [[unroll]] for (uint h = 0; h < 2; ++h) weights[row_of(r) * PITCH + column_of(h) / 4] = sums[n][r][h];
+    }
+    barrier();
+    [[dont_unroll]] for (uint v = gl_LocalInvocationID.x; v < TILE * 16; v += THREADS) {
+      uint row = row0 + v / 16, column = at + n * 64 + v % 16 * 4;
+      if (row < m.count && column < head_size) {
+        vec4 value = weights[v / 16 * PITCH + v % 16];
+        if (head_size % 4 == 0) store_vector(m.address, m.base + row * m.stride + column, 4, DTYPE, 4, value);
+        else store_vector(m.address, m.base + row * m.stride + column, head_size - column, DTYPE, 1, value);
       }
     }
   }
