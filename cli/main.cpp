@@ -6,6 +6,7 @@
 #include <etna/device/error.h>
 
 #include "commands.h"
+#include "tune.h"
 
 /// Exit codes: 0 fine, 1 any other failure, 2 wrong usage, 3 a device that is missing, lost or wrong, 5 out of memory.
 int main(int argc, char** argv) {
@@ -25,6 +26,15 @@ int main(int argc, char** argv) {
       ->needs(bench);
   doctor->add_option("--json", options.json, "also write the figures to this file")->needs(bench);
   doctor->add_flag("--quick", options.quick, "small sizes and counts, to see that it works")->needs(bench);
+  etna::cli::TuneOptions tuning;
+  CLI::App* tune =
+      app.add_subcommand("tune", "Time every way to cut usual matrix products and keep the fastest for later runs");
+  tune->add_option("--device", tuning.device, "vulkan:N or auto (default: auto)");
+  tune->add_option("--dtype", tuning.dtypes, "f32, f16, bf16, several by commas")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"f32", "f16", "bf16"}))
+      ->capture_default_str();
+  tune->add_flag("--quick", tuning.quick, "two small products, to see that it works");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -32,6 +42,7 @@ int main(int argc, char** argv) {
   }
   try {
     if (app.got_subcommand("devices")) return etna::cli::devices();
+    if (app.got_subcommand("tune")) return etna::cli::tune(tuning);
     return benching ? etna::cli::bench(options) : etna::cli::doctor();
   } catch (const etna::DeviceError& error) {
     fmt::print(stderr, "etna: {}\n", error.what());

@@ -2,13 +2,14 @@
 
 #include <unistd.h>
 
-#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iterator>
 #include <vector>
 
 #include <fmt/format.h>
+
+#include <etna/device/cache_folder.h>
 
 namespace etna::vulkan {
 namespace {
@@ -26,17 +27,6 @@ std::uint64_t fnv1a(const std::vector<char>& data) {
   std::uint64_t sum = 14695981039346656037ull;
   for (char c : data) sum = (sum ^ static_cast<unsigned char>(c)) * 1099511628211ull;
   return sum;
-}
-
-fs::path folder() {
-  auto variable = [](const char* name) {
-    const char* value = std::getenv(name);
-    return fs::path(value ? value : "");
-  };
-  if (fs::path own = variable("ETNA_CACHE_DIR"); !own.empty()) return own;
-  if (fs::path xdg = variable("XDG_CACHE_HOME"); !xdg.empty()) return xdg / "etna";
-  if (fs::path home = variable("HOME"); !home.empty()) return home / ".cache" / "etna";
-  return {};
 }
 
 std::string file_name(const VkPhysicalDeviceProperties& p) {
@@ -67,7 +57,7 @@ std::vector<char> read(const fs::path& file, const VkPhysicalDeviceProperties& p
 PipelineCache::PipelineCache(const LogicalDevice& device) : device_(device) {
   const VkPhysicalDeviceProperties& p = device_.adapter.properties;
   std::vector<char> data;
-  if (fs::path where = folder(); !where.empty()) {
+  if (fs::path where = cache_folder(); !where.empty()) {
     file_ = where / file_name(p);
     data = read(file_, p);
     loaded_ = !data.empty();

@@ -41,6 +41,8 @@ std::int64_t shared_bytes(const Tile& tile) { return (tile.m + tile.n) * (kStep 
 
 }  // namespace
 
+std::span<const Tile> coopmat_tiles() { return kTiles; }
+
 bool launch_coopmat(const OpCall& call, const Problem& p) {
   if (p.dtype != f16 && p.dtype != bf16) return false;
   const vulkan::Capabilities& can = vulkan::capabilities(p.device());
@@ -49,11 +51,17 @@ bool launch_coopmat(const OpCall& call, const Problem& p) {
   if (!can.cooperative_matrix || shape == nullptr || threads > can.max_workgroup_size) return false;
   std::size_t fitting = 0;
   while (fitting < std::size(kTiles) && shared_bytes(kTiles[fitting]) > can.shared_memory_bytes) ++fitting;
-  std::span<const Tile> tiles = std::span(kTiles).subspan(fitting);
+  std::span<const Tile> tiles = coopmat_tiles().subspan(fitting);
   if (tiles.empty()) return false;
-  Cut cut = choose_cut({p.m, p.n, p.k, p.matrices()}, can.compute_units, tiles);
-  const Tile& tile = tiles[cut.tile];
-  const Variants& variants = kShaders[fitting + cut.tile];
+  Cut cut;
+  if (p.cut && p.cut->tile >= fitting && p.cut->tile < std::size(kTiles)) {
+    cut = *p.cut;
+  } else {
+    cut = choose_cut({p.m, p.n, p.k, p.matrices()}, can.compute_units, tiles);
+    cut.tile += fitting;
+  }
+  const Tile& tile = kTiles[cut.tile];
+  const Variants& variants = kShaders[cut.tile];
   const vulkan::Shader& shader = p.dtype == f16 ? *variants.f16 : *variants.bf16;
   if (shader.words.empty()) return false;
   const std::uint32_t first[] = {threads}, last[] = {shape->m, shape->n, shape->k};

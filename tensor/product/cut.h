@@ -32,7 +32,8 @@ Cut choose_cut(const Extent& extent, std::int64_t units, std::span<const Tile> t
 /// Clocks that a cut should take.
 double clocks(const Extent& extent, std::int64_t units, const Tile& tile, std::int64_t splits);
 
-/// The tiles of shaders/gemm.comp, largest first.
+/// The tiles of shaders/gemm.comp, and of shaders/lib/gemm_matrix.glsl, largest first.
 std::span<const Tile> plain_tiles();
+std::span<const Tile> coopmat_tiles();
 
 }  // namespace etna::product

@@ -16,8 +16,10 @@ constexpr std::int64_t kSteps[] = {8, 16, 32};
 
 bool launch_plain(const OpCall& call, const Problem& p) {
   if (!is_floating(p.dtype)) return false;
-  Cut cut = choose_cut({p.m, p.n, p.k, p.matrices()},
-                       std::max<std::int64_t>(32, vulkan::capabilities(p.device()).compute_units), plain_tiles());
+  Cut cut = p.cut && p.cut->tile < plain_tiles().size()
+                ? *p.cut
+                : choose_cut({p.m, p.n, p.k, p.matrices()},
+                             std::max<std::int64_t>(32, vulkan::capabilities(p.device()).compute_units), plain_tiles());
   const Tile& tile = plain_tiles()[cut.tile];
   const std::uint32_t first[] = {vulkan::word(p.dtype)};
   launch_kernel(call, p, {*kShaders[cut.tile], tile.m, tile.n, kSteps[cut.tile], 4, first}, cut.splits);

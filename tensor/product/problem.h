@@ -2,9 +2,11 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/product/cut.h>
 
 /// What every launcher of a product on a GPU gets: the plain kernel, those for matrix units, and ready-made machine code.
 namespace etna::product {
@@ -56,6 +58,9 @@ struct Problem {
   DType bias_dtype = DType::f32;
   float scale = 1;
   Activation activation = Activation::none;
+
+  /// How to cut it, where that was measured for this kernel; else the kernel chooses.
+  std::optional<Cut> cut = {};
 
   /// The tensors behind the addresses, for hazards: null where there is none.
   std::array<const Tensor*, 6> reads = {};   ///< a, b, bias, derivative_at, residual, scale_by

@@ -1,5 +1,6 @@
 #include <etna/tensor/product/product.h>
 #include <etna/tensor/product/tier.h>
+#include <etna/tensor/product/tuned.h>
 #include <etna/tensor/vulkan.h>
 
 // From tensors to problems: copies what no kernel can read or write where it lies, walks the batch dimensions beyond the two that
@@ -37,7 +38,14 @@ void advance(Rows& rows, std::int64_t by) {
   if (rows.address != 0) rows.address += static_cast<std::uint64_t>(by * rows.leading) * item_size(rows.dtype);
 }
 
-bool launch(const OpCall& call, const Problem& problem) {
+bool launch(const OpCall& call, Problem problem) {
+  if (std::optional<Choice> choice = choice_for(problem)) {
+    problem.cut = choice->cut;
+    for (const Launcher& launcher : launchers()) {
+      if (launcher.tier == choice->tier && launcher.launch(call, problem)) return true;
+    }
+    problem.cut.reset();
+  }
   for (const Launcher& launcher : launchers()) {
     if (launcher.launch(call, problem)) return true;
   }

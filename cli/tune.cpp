@@ -1,0 +1,144 @@
+#include "tune.h"
+
+#include <algorithm>
+#include <chrono>
+#include <vector>
+
+#include <fmt/core.h>
+
+#include <etna/autograd/autograd.h>
+#include <etna/tensor/capture.h>
+#include <etna/tensor/ops.h>
+#include <etna/tensor/product/tuned.h>
+
+namespace etna::cli {
+namespace {
+
+using product::Choice;
+using product::Tier;
+
+/// As a linear layer has them: x·Wᵀ, dy·W and dyᵀ·x.
+enum class Layout { forward, dx, dw };
+
+struct Shape3 {
+  Layout layout;
+  std::int64_t m, n, k;
+};
+
+/// The layers of transformers of a few usual sizes: forward and both gradients.
+std::vector<Shape3> usual_shapes() {
+  std::vector<Shape3> shapes;
+  auto layer = [&](std::int64_t rows, std::int64_t in, std::int64_t out) {
+    shapes.push_back({Layout::forward, rows, out, in});
+    shapes.push_back({Layout::dx, rows, in, out});
+    shapes.push_back({Layout::dw, out, in, rows});
+  };
+  for (auto [rows, dim] : {std::pair{1024, 128}, {8192, 512}, {16384, 768}}) {
+    layer(rows, dim, 3 * dim);
+    layer(rows, dim, dim);
+    layer(rows, dim, 4 * dim);
+    layer(rows, 4 * dim, dim);
+  }
+  return shapes;
+}
+
+std::vector<Choice> candidates(const Shape3& s, DType dtype) {
+  std::vector<Choice> list;
+  auto add = [&](Tier tier, std::span<const product::Tile> tiles) {
+    for (std::size_t t = 0; t < tiles.size(); ++t) {
+      for (std::int64_t splits : {1, 2, 3, 4, 6, 8, 12, 16, 32}) {
+        bool useful = splits == 1 || (s.k / splits >= 64 && s.m * s.n * splits <= (std::int64_t{1} << 25));
+        std::int64_t groups = (s.m + tiles[t].m - 1) / tiles[t].m * ((s.n + tiles[t].n - 1) / tiles[t].n);
+        if (useful && groups * splits <= 4096 + groups) list.push_back({tier, {t, splits}});
+      }
+    }
+  };
+  bool half = item_size(dtype) == 2;
+  for (const product::Launcher& l : product::launchers()) {
+    if (l.tier == Tier::plain && !half) add(l.tier, product::plain_tiles());
+    if (l.tier == Tier::coopmat && half) add(l.tier, product::coopmat_tiles());
+    if (l.tier == Tier::coopmat2 || l.tier == Tier::cubin) list.push_back({l.tier, {}});
+  }
+  return list;
+}
+
+/// Seconds of one product, from replays of several, so that what the host does is not counted.
+double seconds_of(Device device, const std::function<void()>& call, double budget) {
+  constexpr int calls = 16;
+  call();
+  synchronize(device);
+  auto program = capture(
+      [&] {
+        for (int i = 0; i < calls; ++i) call();
+      },
+      {.device = device, .name = "tune"});
+  for (int i = 0; i < 3; ++i) program();
+  synchronize(device);
+  double best = 1e9, spent = 0;
+  for (int i = 0; i < 3 || (spent < budget && i < 20); ++i) {
+    auto start = std::chrono::steady_clock::now();
+    program();
+    synchronize(device);
+    double took = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    best = std::min(best, took / calls), spent += took;
+  }
+  return best;
+}
+
+struct Best {
+  Choice choice;
+  double seconds = 1e9, untuned = 0;
+  std::optional<product::Class> of;
+};
+
+Best tune_shape(Device device, DType dtype, const Shape3& s, double budget) {
+  NoGrad off;
+  auto matrix = [&](std::int64_t rows, std::int64_t columns) {
+    return randn({rows, columns}, {f32, device}).to(dtype);
+  };
+  bool dw = s.layout == Layout::dw;
+  Tensor a = dw ? matrix(s.k, s.m).t() : matrix(s.m, s.k);
+  Tensor b = s.layout == Layout::forward ? matrix(s.n, s.k).t() : matrix(s.k, s.n);
+  DType out = dw && item_size(dtype) == 2 ? f32 : dtype;
+  auto call = [&] { matmul(a, b, out); };
+  Best best;
+  best.untuned = seconds_of(device, call, budget);
+  for (const Choice& choice : candidates(s, dtype)) {
+    product::ForcedChoice forced(choice);
+    double seconds = seconds_of(device, call, budget);
+    if (seconds < best.seconds) best = {choice, seconds, best.untuned, forced.met()};
+  }
+  return best;
+}
+
+}  // namespace
+
+int tune(const TuneOptions& options) {
+  Device device = select_device(options.device);
+  if (device.is_cpu()) throw DeviceError("tune: products are tuned on GPUs; name one, e.g. --device vulkan:0");
+  fmt::print("{}: {}\n", device.str(), device_name(device));
+  std::vector<Shape3> shapes = usual_shapes();
+  if (options.quick) shapes = {{Layout::forward, 64, 48, 96}, {Layout::dw, 48, 32, 128}};
+  product::Table table;
+  for (const std::string& name_of_dtype : options.dtypes) {
+    DType dtype = name_of_dtype == "f16" ? f16 : name_of_dtype == "bf16" ? bf16 : f32;
+    for (const Shape3& s : shapes) {
+      Best best = tune_shape(device, dtype, s, options.quick ? 0 : 0.004);
+      static constexpr const char* layouts[] = {"x·Wᵀ", "dy·W", "dyᵀ·x"};
+      static constexpr const char* tiers[] = {"plain", "coopmat", "coopmat2", "cubin"};
+      double flops = 2 * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k);
+      fmt::print(
+          "{:<5} {:<6} {:>6}x{:<6} k {:<6} {:>9.2f} us  {:>7.1f} TFLOP/s  {} tile {} splits {}  (before {:.2f} us)\n",
+          name(dtype), layouts[static_cast<int>(s.layout)], s.m, s.n, s.k, best.seconds * 1e6,
+          flops / best.seconds * 1e-12, tiers[static_cast<int>(best.choice.tier)], best.choice.cut.tile,
+          best.choice.cut.splits, best.untuned * 1e6);
+      std::fflush(stdout);
+      if (best.of) table.set(*best.of, best.choice);
+    }
+  }
+  product::remember(device, table);
+  fmt::print("{} kept in {}\n", table.size(), product::table_file(device).string());
+  return 0;
+}
+
+}  // namespace etna::cli
