@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <etna/device/vulkan/kernel.h>
 #include <etna/tensor/product/tuned.h>
 
 #include "ops/products.h"
@@ -50,6 +51,46 @@ TEST(ProductTable, IsAskedByProductsAndForcedByTuning) {
     products::expect_near(products::doubles(matmul(products::on_gpu(a), products::on_gpu(b))), want, 1e-5);
     ASSERT_TRUE(forced.met().has_value());
     EXPECT_EQ(forced.met()->dtype, f32);
+  }
+}
+
+/// Every tile, whole and with edges on all sides, at every alignment, with k split and not.
+TEST(ProductTiles, AgreeInEveryLayout) {
+  if (!products::with_vulkan()) GTEST_SKIP() << "ETNA_TEST_VULKAN is not 1";
+  const bool matrix_units = !vulkan::capabilities(kVulkan).matrix_shapes.empty();
+  struct Kind {
+    Tier tier;
+    std::size_t tiles;
+    std::vector<DType> dtypes;
+  };
+  std::vector<Kind> kinds = {{Tier::plain, plain_tiles().size(), {f32}}};
+  if (matrix_units) kinds.push_back({Tier::coopmat, coopmat_tiles().size(), {f16, bf16}});
+  std::vector<Shape> sizes = {{131, 133, 137}};  // m, n, k
+  if (matrix_units) sizes.insert(sizes.end(), {Shape{128, 256, 192}, Shape{200, 136, 264}, Shape{130, 70, 258}});
+  for (const Kind& kind : kinds) {
+    for (DType t : kind.dtypes) {
+      for (const Shape& size : sizes) {
+        std::int64_t m = size[0], n = size[1], k = size[2];
+        Tensor a = products::values({m, k}, 1, t), b = products::values({k, n}, 2, t);
+        std::vector<double> want = products::naive_matmul(a, b);
+        Tensor ga = products::on_gpu(a), gb = products::on_gpu(b);
+        Tensor at = products::on_gpu(a.t().contiguous()).t(), bt = products::on_gpu(b.t().contiguous()).t();
+        for (std::size_t tile = 0; tile < kind.tiles; ++tile) {
+          for (std::int64_t splits : {1, 2}) {
+            ForcedChoice forced({kind.tier, {tile, splits}});
+            std::string what = std::string(name(t)) + " " + str(size) + " tile " + std::to_string(tile) + " splits " +
+                               std::to_string(splits);
+            auto check = [&](const Tensor& x, const Tensor& y, const char* layout) {
+              products::expect_near(products::doubles(matmul(x, y, f32)), want, 2e-5, what + layout);
+            };
+            check(ga, gb, " NN");
+            check(ga, bt, " NT");
+            check(at, gb, " TN");
+            if (matrix_units) check(at, bt, " TT");
+          }
+        }
+      }
+    }
   }
 }
 
