@@ -17,11 +17,11 @@
 
 #include "attention.glsl"
 
-layout(constant_id = 3) const uint MASK_BATCH = 0;  // strides of the mask
-layout(constant_id = 4) const uint MASK_HEAD = 0;
-layout(constant_id = 5) const uint MASK_QUERY = 0;
-layout(constant_id = 6) const uint MASK_KEY = 0;
-layout(constant_id = 7) const uint ROWS_KNOWN = 0;
+layout(constant_id = 4) const uint MASK_BATCH = 0;  // strides of the mask
+layout(constant_id = 5) const uint MASK_HEAD = 0;
+layout(constant_id = 6) const uint MASK_QUERY = 0;
+layout(constant_id = 7) const uint MASK_KEY = 0;
+layout(constant_id = 8) const uint ROWS_KNOWN = 0;
 
 layout(push_constant, scalar) uniform Push {
   uvec2 q, k, v, mask, dy;

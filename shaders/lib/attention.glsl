@@ -21,6 +21,7 @@ layout(local_size_x = 128) in;
 layout(constant_id = 0) const uint DTYPE = 1;
 layout(constant_id = 1) const uint WIDTH = 1;  // elements of a row of q, k, v that may be loaded at once
 layout(constant_id = 2) const uint MASK_DTYPE = 99;
+layout(constant_id = 3) const uint UNROLLED = 16;  // steps of a sum: 4 ... 16
 const uint NO_MASK = 99;
 
 const uint THREADS = 128, TILE = 64;
@@ -97,11 +98,13 @@ void add_scores(inout vec4 tile[4][2], Rows x, uint x0, Rows y, uint y0) {
       load_columns(from_x, x, x0, d + DEPTH);
       load_columns(from_y, y, y0, d + DEPTH);
     }
-    [[unroll]] for (uint k = 0; k < DEPTH; ++k) {
-      vec4 a = weights[k * PITCH + ty()];
-      [[unroll]] for (uint h = 0; h < 2; ++h) {
-        vec4 b = weights[RIGHT + k * PITCH + h * 8 + tx()];
-        [[unroll]] for (uint r = 0; r < 4; ++r) tile[r][h] = fma(vec4(a[r]), b, tile[r][h]);
+    [[dont_unroll]] for (uint first = 0; first < DEPTH; first += UNROLLED) {
+      [[unroll]] for (uint k = first; k < first + UNROLLED; ++k) {
+        vec4 a = weights[k * PITCH + ty()];
+        [[unroll]] for (uint h = 0; h < 2; ++h) {
+          vec4 b = weights[RIGHT + k * PITCH + h * 8 + tx()];
+          [[unroll]] for (uint r = 0; r < 4; ++r) tile[r][h] = fma(vec4(a[r]), b, tile[r][h]);
+        }
       }
     }
   }
@@ -132,12 +135,14 @@ void add_weighted(inout vec4 sums[PARTS][4][2], vec4 next[LOADS], Rows z, uint z
     [[unroll]] for (uint i = 0; i < LOADS; ++i) chunk[i * THREADS + gl_LocalInvocationID.x] = next[i];
     barrier();
     if (first + KEYS < TILE) load_keys(next, z, z0 + first + KEYS, at);
-    [[unroll]] for (uint j = 0; j < KEYS; ++j) {
-      vec4 w = weights[(first + j) * PITCH + ty()];
-      [[unroll]] for (uint n = 0; n < PARTS; ++n) {
-        [[unroll]] for (uint h = 0; h < 2; ++h) {
-          vec4 value = chunk[j * 16 * PARTS + n * 16 + h * 8 + tx()];
-          [[unroll]] for (uint r = 0; r < 4; ++r) sums[n][r][h] = fma(vec4(w[r]), value, sums[n][r][h]);
+    [[dont_unroll]] for (uint j0 = 0; j0 < KEYS; j0 += UNROLLED / PARTS) {
+      [[unroll]] for (uint j = j0; j < j0 + UNROLLED / PARTS; ++j) {
+        vec4 w = weights[(first + j) * PITCH + ty()];
+        [[unroll]] for (uint n = 0; n < PARTS; ++n) {
+          [[unroll]] for (uint h = 0; h < 2; ++h) {
+            vec4 value = chunk[j * 16 * PARTS + n * 16 + h * 8 + tx()];
+            [[unroll]] for (uint r = 0; r < 4; ++r) sums[n][r][h] = fma(vec4(w[r]), value, sums[n][r][h]);
+          }
         }
       }
     }

@@ -68,6 +68,14 @@ std::array<std::uint32_t, 3> grid(std::int64_t rows, std::int64_t heads, std::in
 
 std::uint32_t mask_dtype(const Tensor& mask) { return mask.defined() ? vulkan::word(mask.dtype()) : kNoMask; }
 
+/// Steps of a sum that plain kernels unroll. A software rasterizer would compile for long what it hardly runs faster.
+std::uint32_t unrolled(Device device) {
+  for (const AdapterInfo& a : adapters()) {
+    if (a.device == device) return a.kind == "software" ? 4 : 16;
+  }
+  return 16;
+}
+
 const vulkan::Shader& by_size(std::int64_t size, const vulkan::Shader& to_64, const vulkan::Shader& above) {
   return size <= 64 ? to_64 : above;
 }
@@ -100,8 +108,9 @@ void forward(const OpCall& call, const Inputs& in, bool packed, std::span<Tensor
     return;
   }
   vulkan::launch(by_size(in.size, shaders::attention_64, shaders::attention_128), call,
-                 {vulkan::word(out[0].dtype()), width(in.size, {&in.q, &in.k, &in.v}), mask_dtype(in.mask)}, push,
-                 grid(in.queries, in.heads, in.batch), {&in.q, &in.k, &in.v, &in.mask}, {&out[0], &out[1]});
+                 {vulkan::word(out[0].dtype()), width(in.size, {&in.q, &in.k, &in.v}), mask_dtype(in.mask),
+                  unrolled(out[0].device())},
+                 push, grid(in.queries, in.heads, in.batch), {&in.q, &in.k, &in.v, &in.mask}, {&out[0], &out[1]});
 }
 
 /// Σ y · dy of each row, f32 [B, H, T].
@@ -147,7 +156,7 @@ struct Backward {
     std::array<std::uint32_t, 4> s = mask_strides();
     vulkan::launch(shader, call,
                    {vulkan::word(kept.y.dtype()), width(in.size, {&in.q, &in.k, &in.v, &kept.dy}), mask_dtype(in.mask),
-                    s[0], s[1], s[2], s[3], vulkan::word(rows.defined())},
+                    unrolled(kept.y.device()), s[0], s[1], s[2], s[3], vulkan::word(rows.defined())},
                    push, groups,
                    {&in.q, &in.k, &in.v, &in.mask, &kept.dy, rows.defined() ? &rows : &kept.y, &kept.logsumexp},
                    writes);
