@@ -89,9 +89,10 @@ uvec2 spot(uint i, uint k_neighbours) {
 // not stored.
 vec4 across(uvec2 address, uint line, uint width, uint full, uint x, uint end) {
   if (full != 0) return load_vector(address, line + x, 4, DTYPE, width);
-  if (width == 4) return load_vector(address, line + min(x, end - 4), 4, DTYPE, 4);
+  if (width == 4) return load_vector(address, line + min(x, (end - 1) / 4 * 4), 4, DTYPE, 4);
   if (width == 2) {
-    return vec4(load_pair(address, line + min(x, end - 2), DTYPE), load_pair(address, line + min(x + 2, end - 2), DTYPE));
+    return vec4(load_pair(address, line + min(x, (end - 1) / 2 * 2), DTYPE),
+                load_pair(address, line + min(x + 2, (end - 1) / 2 * 2), DTYPE));
   }
   vec4 r;
   [[unroll]] for (uint c = 0; c < 4; ++c) r[c] = load_float(address, line + min(x + c, end - 1), DTYPE);
@@ -103,7 +104,12 @@ vec4 fetch(bool tail, uvec2 address, uint offset, uint ld, uint k_neighbours, ui
            uint k_end) {
   if (k_neighbours != 0) {
     uint row = full != 0 ? x : min(x, end - 1), count = !tail ? 4 : k < k_end ? k_end - k : 0;
-    return load_vector(address, offset + row * ld + k, count, DTYPE, width);
+    vec4 r = load_vector(address, offset + row * ld + k, count, DTYPE, width);
+    // What lies behind the end of a row may be anything, and 0 times that as well.
+    if (tail && width > 1) {
+      [[unroll]] for (uint c = 1; c < 4; ++c) r[c] = c < count ? r[c] : 0.0;
+    }
+    return r;
   }
   if (tail && k >= k_end) return vec4(0.0);
   return across(address, offset + k * ld, width, full, x, end);
@@ -213,7 +219,7 @@ void main() {
       sum = crossed(sum);
       if (Y_WIDTH == 2 && (at & 2u) != 0) sum.xy = sum.zw;
       if (Y_WIDTH == 1) sum.x = sum[at & 3u];
-      if ((M_FULL != 0 || row < p.m) && (N_FULL != 0 || column < p.n)) finish(sum, first_row + row, column);
+      if ((M_FULL != 0 || row < p.m) && (N_FULL != 0 || column < p.n)) finish(sum, first_row + row, column, p.n);
     }
   }
 }

@@ -36,5 +36,5 @@ void main() {
     }
     [[unroll]] for (uint s = 0; s < 8; ++s) sum += parts[s];
   }
-  finish(sum, i / p.n, i % p.n);
+  finish_some(sum, i / p.n, i % p.n, Y_WIDTH);
 }

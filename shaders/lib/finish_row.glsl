@@ -1,22 +1,31 @@
 // The function of finish.glsl that needs the push constants: included behind them.
 
-// Stores Y_WIDTH results from `column` on of `row`, counted through the whole batch.
-void finish(vec4 t, uint row, uint column) {
+// Stores `width` results from `column` on of `row`, counted through the whole batch.
+void finish_some(vec4 t, uint row, uint column, uint width) {
   const uint activation = FINISH >> 6;
   if ((FINISH & FINISH_SCALE) != 0) t *= p.scale;
   if ((FINISH & FINISH_SCALE_BY) != 0) t *= BufferF32(p.scale_by).v[0];
-  if ((FINISH & FINISH_BIAS) != 0) t += load_vector(p.bias, column, Y_WIDTH, BIAS_DTYPE, Y_WIDTH);
+  if ((FINISH & FINISH_BIAS) != 0) t += load_vector(p.bias, column, width, BIAS_DTYPE, width);
   if ((FINISH & FINISH_PRE) != 0) {
-    store_vector(p.beside, row * p.ld_beside + column, Y_WIDTH, BESIDE_DTYPE, Y_WIDTH, t);
+    store_vector(p.beside, row * p.ld_beside + column, width, BESIDE_DTYPE, width, t);
   }
   if ((FINISH & FINISH_SLOPE) != 0) {
-    vec4 at = load_vector(p.beside, row * p.ld_beside + column, Y_WIDTH, BESIDE_DTYPE, Y_WIDTH);
-    [[unroll]] for (uint c = 0; c < Y_WIDTH; ++c) t[c] *= slope(at[c], activation);
+    vec4 at = load_vector(p.beside, row * p.ld_beside + column, width, BESIDE_DTYPE, width);
+    [[unroll]] for (uint c = 0; c < width; ++c) t[c] *= slope(at[c], activation);
   } else if (activation != 0) {
-    [[unroll]] for (uint c = 0; c < Y_WIDTH; ++c) t[c] = activated(t[c], activation);
+    [[unroll]] for (uint c = 0; c < width; ++c) t[c] = activated(t[c], activation);
   }
   if ((FINISH & FINISH_RESIDUAL) != 0) {
-    t += load_vector(p.residual, row * p.ld_residual + column, Y_WIDTH, RESIDUAL_DTYPE, Y_WIDTH);
+    t += load_vector(p.residual, row * p.ld_residual + column, width, RESIDUAL_DTYPE, width);
   }
-  store_vector(p.y, row * p.ldy + column, Y_WIDTH, Y_DTYPE, Y_WIDTH, t);
+  store_vector(p.y, row * p.ldy + column, width, Y_DTYPE, width, t);
+}
+
+// Stores Y_WIDTH results, but for those beyond the end of the row.
+void finish(vec4 t, uint row, uint column, uint columns) {
+  if (Y_WIDTH == 1 || column + Y_WIDTH <= columns) {
+    finish_some(t, row, column, Y_WIDTH);
+  } else {
+    for (uint c = 0; column + c < columns; ++c) finish_some(vec4(t[c]), row, column + c, 1);
+  }
 }

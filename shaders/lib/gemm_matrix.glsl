@@ -75,7 +75,7 @@ shared uvec4 pool[OPERANDS > OUT ? OPERANDS : OUT];
 #define B_MATRIX coopmat<ELEMENT, gl_ScopeSubgroup, FK, FN, gl_MatrixUseB>
 const uint DOWN = SUB_M / FM, ACROSS = SUB_N / FN;
 
-// Elements i ... i + 7, those from i + count on as 0.
+// Elements i ... i + 7, of which `count` are there; what comes for the others is anything that their words hold, or 0.
 uvec4 load_eight(uvec2 address, uint i, uint count, uint width) {
   if (width == 8) return count == 0 ? uvec4(0) : BufferQuads(address).v[i / 8];
   uvec4 r = uvec4(0);
@@ -99,7 +99,12 @@ uvec4 fetch(uvec2 address, uint offset, uint ld, uint k_neighbours, uint width, 
     if (k_neighbours != 0) x = min(x, rows - 1);
     else if (x >= rows) count = 0;
   }
-  return load_eight(address, offset + x * ld + y, count, width);
+  uvec4 r = load_eight(address, offset + x * ld + y, count, width);
+  if (k_neighbours != 0 && !columns_full && count < 8) {
+    // What lies behind the end of a row may be anything, and 0 times that as well.
+    [[unroll]] for (uint w = 0; w < 4; ++w) r[w] = 2 * w + 1 < count ? r[w] : 2 * w < count ? r[w] & 0xffffu : 0;
+  }
+  return r;
 }
 
 #define FETCH(k0)                                                                                                              \
@@ -195,7 +200,7 @@ void main() {
       vec4 sum = uintBitsToFloat(pool[mine + r * OUT_PITCH + c / 4]);
       if (Y_WIDTH == 2 && (at & 2u) != 0) sum.xy = sum.zw;
       if (Y_WIDTH == 1) sum.x = sum[at & 3u];
-      if ((M_FULL != 0 || row < p.m) && (N_FULL != 0 || column < p.n)) finish(sum, first_row + row, column);
+      if ((M_FULL != 0 || row < p.m) && (N_FULL != 0 || column < p.n)) finish(sum, first_row + row, column, p.n);
     }
   }
 }

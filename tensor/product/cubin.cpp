@@ -152,7 +152,7 @@ bool launch_matrices(const OpCall& call, const Problem& p, Layout layout) {
   q.finish = splits > 1 ? partial_sums(partial, p.n) : Finish(p);
   q.flags = kinds.flags, q.y_dtype = kinds.y, q.bias_dtype = kinds.bias;
   q.beside_dtype = kinds.beside, q.residual_dtype = kinds.residual;
-  q.width = vulkan::word(splits > 1 ? width(q.finish.y, f32, p.n, {}) : kinds.width);
+  q.width = vulkan::word(whole(splits > 1 ? width(q.finish.y, f32, {p.n}) : kinds.width, p.n));
   q.m = vulkan::word(p.m), q.n = vulkan::word(p.n);
   q.tiles_m = vulkan::word(ceil_div(p.m, kernel.rows)), q.tiles_n = vulkan::word(ceil_div(p.n, 128));
   q.matrices = vulkan::word(p.inner), q.splits = vulkan::word(splits);

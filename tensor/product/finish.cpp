@@ -21,10 +21,10 @@ const Rows& beside_of(const Problem& p) { return p.pre.address != 0 ? p.pre : p.
 
 }  // namespace
 
-std::int64_t width(std::uint64_t address, DType dtype, std::int64_t extent, std::initializer_list<std::int64_t> strides,
+std::int64_t width(std::uint64_t address, DType dtype, std::initializer_list<std::int64_t> strides,
                    std::int64_t widest) {
   for (std::int64_t w = widest; w > 1; w /= 2) {
-    bool fits = address % (static_cast<std::uint64_t>(w) * item_size(dtype)) == 0 && extent % w == 0;
+    bool fits = address % (static_cast<std::uint64_t>(w) * item_size(dtype)) == 0;
     for (std::int64_t s : strides) fits = fits && s % w == 0;
     if (fits) return w;
   }
@@ -54,9 +54,9 @@ FinishKinds::FinishKinds(const Problem& p)
       residual(vulkan::word(p.residual.dtype)),
       width(4) {
   for (const Rows& r : {p.y, beside_of(p), p.residual}) {
-    if (r.address != 0) width = std::min(width, product::width(r.address, r.dtype, p.n, {r.leading}));
+    if (r.address != 0) width = std::min(width, product::width(r.address, r.dtype, {r.leading}));
   }
-  if (p.bias != 0) width = std::min(width, product::width(p.bias, p.bias_dtype, p.n, {}));
+  if (p.bias != 0) width = std::min(width, product::width(p.bias, p.bias_dtype, {}));
 }
 
 Finish partial_sums(const Tensor& partial, std::int64_t n) {
@@ -69,6 +69,7 @@ Finish partial_sums(const Tensor& partial, std::int64_t n) {
 void reduce(const OpCall& call, const Problem& p, const Tensor& partial, std::int64_t splits) {
   std::int64_t results = p.m * p.n * p.matrices();
   FinishKinds kinds(p);
+  kinds.width = whole(kinds.width, p.n);  // results are counted on from row to row
   ReducePush push{partial.address(), Finish(p), vulkan::word(results), vulkan::word(p.n), vulkan::word(splits)};
   vulkan::launch(shaders::gemm_reduce, call,
                  {vulkan::word(kinds.width), kinds.flags, kinds.y, kinds.bias, kinds.beside, kinds.residual}, push,

@@ -28,10 +28,16 @@ struct FinishKinds {
   explicit FinishKinds(const Problem& p);
 };
 
-/// Elements that may be loaded at once, 4, 2 or 1, or more up to `widest`: all of `strides` must keep the alignment, and the extent must be made of whole
-/// ones.
-std::int64_t width(std::uint64_t address, DType dtype, std::int64_t extent, std::initializer_list<std::int64_t> strides,
+/// Elements that may be loaded at once, 4, 2 or 1, or more up to `widest`: all of `strides` must keep the alignment. The last of a row
+/// may reach beyond its end, where the row's padding is.
+std::int64_t width(std::uint64_t address, DType dtype, std::initializer_list<std::int64_t> strides,
                    std::int64_t widest = 4);
+
+/// Of that, what rows of n are made of to their end.
+inline std::int64_t whole(std::int64_t width, std::int64_t n) {
+  while (n % width != 0) width /= 2;
+  return width;
+}
 
 /// Where k is split: f32 sums [splits, matrices, m, n], to which reduce() does the rest.
 Finish partial_sums(const Tensor& partial, std::int64_t n);

@@ -29,16 +29,16 @@ void launch_kernel(const OpCall& call, const Problem& p, const Kernel& kernel, s
   push.inner = vulkan::word(p.inner), push.batch = vulkan::word(matrices), push.k_per_split = vulkan::word(k_per_split);
 
   bool a_along_k = !p.a.transposed, b_along_k = p.b.transposed;
-  auto width_of = [&](const Operand& x, std::int64_t extent) {
-    return vulkan::word(width(x.address, p.dtype, extent, {x.leading, x.strides[0], x.strides[1]}, kernel.widest));
+  auto width_of = [&](const Operand& x) {
+    return vulkan::word(width(x.address, p.dtype, {x.leading, x.strides[0], x.strides[1]}, kernel.widest));
   };
   FinishKinds kinds = split ? FinishKinds{} : FinishKinds(p);
-  std::int64_t y_width = split ? width(push.finish.y, f32, p.n, {}) : kinds.width;
+  std::int64_t y_width = split ? width(push.finish.y, f32, {p.n}) : kinds.width;
   std::vector<std::uint32_t> spec(kernel.first.begin(), kernel.first.end());
-  spec.insert(spec.end(), {vulkan::word(a_along_k), vulkan::word(b_along_k), width_of(p.a, a_along_k ? p.k : p.m),
-                           width_of(p.b, b_along_k ? p.k : p.n), vulkan::word(p.m % kernel.tile_m == 0),
-                           vulkan::word(p.n % kernel.tile_n == 0), vulkan::word(p.k % kernel.step == 0),
-                           vulkan::word(y_width), kinds.flags, kinds.y, kinds.bias, kinds.beside, kinds.residual});
+  spec.insert(spec.end(), {vulkan::word(a_along_k), vulkan::word(b_along_k), width_of(p.a), width_of(p.b),
+                           vulkan::word(p.m % kernel.tile_m == 0), vulkan::word(p.n % kernel.tile_n == 0),
+                           vulkan::word(p.k % kernel.step == 0), vulkan::word(y_width), kinds.flags, kinds.y,
+                           kinds.bias, kinds.beside, kinds.residual});
   spec.insert(spec.end(), kernel.last.begin(), kernel.last.end());
   std::vector<const Tensor*> reads(p.reads.begin(), split ? p.reads.begin() + 2 : p.reads.end());
   std::vector<const Tensor*> writes =

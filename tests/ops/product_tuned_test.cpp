@@ -1,3 +1,4 @@
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 
@@ -54,6 +55,13 @@ TEST(ProductTable, IsAskedByProductsAndForcedByTuning) {
   }
 }
 
+/// x on the device, in rows that end in NaN up to a multiple of eight elements.
+Tensor padded(const Tensor& x) {
+  std::int64_t columns = x.size(1), pad = (columns + 7) / 8 * 8 - columns;
+  Tensor rest = full({x.size(0), pad}, std::nan(""), {f32, kCPU}).to(x.dtype());
+  return products::on_gpu(cat({x.contiguous(), rest}, 1)).slice(1, 0, columns);
+}
+
 /// Every tile, whole and with edges on all sides, at every alignment, with k split and not.
 TEST(ProductTiles, AgreeInEveryLayout) {
   if (!products::with_vulkan()) GTEST_SKIP() << "ETNA_TEST_VULKAN is not 1";
@@ -87,6 +95,8 @@ TEST(ProductTiles, AgreeInEveryLayout) {
             check(ga, bt, " NT");
             check(at, gb, " TN");
             if (matrix_units) check(at, bt, " TT");
+            check(padded(a), padded(b.t()).t(), " NT, padded");
+            check(padded(a.t()).t(), padded(b), " TN, padded");
           }
         }
       }
