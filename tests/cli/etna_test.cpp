@@ -1,3 +1,8 @@
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,6 +31,21 @@ TEST(EtnaProgram, DoctorTellsDriverFeaturesAndLimitsAndChecksArithmetic) {
     for (const std::string& limit : a.limits) EXPECT_THAT(run.output, HasSubstr(limit));
   }
   EXPECT_THAT(run.output, HasSubstr("GFLOP/s"));
+}
+
+TEST(EtnaProgram, TuneKeepsATableForTheDevice) {
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / ("etna-tune-" + std::to_string(getpid()));
+  const std::string there = "ETNA_CACHE_DIR='" + folder.string() + "'";
+  Result run = etna("tune --quick --dtype f32 --device vulkan:0", there);
+  EXPECT_EQ(run.code, 0) << run.output;
+  EXPECT_THAT(run.output, HasSubstr("2 kept in " + folder.string()));
+  std::size_t tables = 0;
+  for (const auto& file : std::filesystem::directory_iterator(folder)) tables += file.path().extension() == ".txt";
+  EXPECT_EQ(tables, 1u);
+  std::filesystem::remove_all(folder);
+  EXPECT_EQ(etna("tune --device cpu", there).code, 3);
+  EXPECT_EQ(etna("tune --dtype i8", there).code, 2);
 }
 
 TEST(EtnaProgram, WithoutADriverThereIsStillTheCpu) {
