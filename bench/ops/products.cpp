@@ -37,6 +37,7 @@ Cases product_cases(const Workload& w) {
     for (const Layer& layer : layers) {
       const std::int64_t in = layer.in, out = layer.out;
       const bool bias = layer.bias;
+      const DType sums = item_size(t) == 2 ? f32 : t;
       const double flops = product_flops(rows, out, in), bytes = product_bytes(rows, out, in, t);
       cases.push_back({fmt::format("linear_{}/{}", layer.name, name(t)), bytes, flops, [=](Device d) {
                          Tensor b = bias ? normal({out}, d, t) : Tensor();
@@ -48,10 +49,11 @@ Cases product_cases(const Workload& w) {
           {fmt::format("linear_{}_dx/{}", layer.name, name(t)), bytes, flops, [=](Device d) {
              return untaped([dy = normal({rows, out}, d, t), weight = normal({out, in}, d, t)] { matmul(dy, weight); });
            }});
-      cases.push_back(
-          {fmt::format("linear_{}_dw/{}", layer.name, name(t)), bytes, flops, [=](Device d) {
-             return untaped([dy = normal({rows, out}, d, t), x = normal({rows, in}, d, t)] { matmul(dy.t(), x); });
-           }});
+      cases.push_back({fmt::format("linear_{}_dw/{}", layer.name, name(t)), bytes, flops, [=](Device d) {
+                         return untaped([dy = normal({rows, out}, d, t), x = normal({rows, in}, d, t), sums] {
+                           matmul(dy.t(), x, sums);  // as the gradient of a weight is made
+                         });
+                       }});
     }
     const std::int64_t side = w.model.dim <= 128 ? 1024 : 4096;
     cases.push_back(

@@ -21,19 +21,21 @@ const Variants kShaders[] = {{&shaders::gemm_coopmat_128x128_f16, &shaders::gemm
                              {&shaders::gemm_coopmat_128x64_f16, &shaders::gemm_coopmat_128x64_bf16},
                              {&shaders::gemm_coopmat_64x64_f16, &shaders::gemm_coopmat_64x64_bf16}};
 
-/// The shape of matrix that the kernels use: one whose sides divide a subgroup's part of the smallest tile, and are whole eights,
-/// as shared memory is read. Null where the device has none.
+/// The shape of matrix that the kernels use: the largest whose sides divide a subgroup's part of the smallest tile, and are whole
+/// eights, as shared memory is read; of 32, only where there is no smaller one. Null where the device has none.
 const vulkan::MatrixShape* shape_for(const vulkan::Capabilities& can, DType t) {
   vulkan::MatrixElement wanted = t == f16 ? vulkan::MatrixElement::f16 : vulkan::MatrixElement::bf16;
-  for (std::uint32_t most : {16, 32}) {
+  const vulkan::MatrixShape* best = nullptr;
+  for (std::uint32_t most : {16u, 32u}) {
     for (const vulkan::MatrixShape& s : can.matrix_shapes) {
       if (s.operands != wanted || s.sums != vulkan::MatrixElement::f32) continue;
       bool fits = true;
       for (std::uint32_t side : {s.m, s.n, s.k}) fits = fits && side % 8 == 0 && 32 % side == 0 && side <= most;
-      if (fits && (s.k >= 16 || most == 32)) return &s;
+      if (fits && (best == nullptr || s.m * s.n * s.k > best->m * best->n * best->k)) best = &s;
     }
+    if (best != nullptr) break;
   }
-  return nullptr;
+  return best;
 }
 
 /// Bytes of shared memory of the operands, at most: rows of k have the larger pads.
