@@ -13,9 +13,10 @@ struct Result {
   int code;
 };
 
-/// Runs the program. @param environment arguments of `env`
-inline Result etna(const std::string& arguments, const std::string& environment = "") {
-  std::string command = "env " + environment + " '" ETNA_PROGRAM "' " + arguments + " 2>&1";
+/// @param environment arguments of `env`
+inline Result run_program(const std::string& program, const std::string& arguments,
+                          const std::string& environment = "") {
+  std::string command = "env " + environment + " '" + program + "' " + arguments + " 2>&1";
   FILE* pipe = popen(command.c_str(), "r");
   std::string output;
   std::array<char, 4096> buffer;
@@ -23,5 +24,12 @@ inline Result etna(const std::string& arguments, const std::string& environment 
   int status = pclose(pipe);
   return {output, WIFEXITED(status) ? WEXITSTATUS(status) : -1};
 }
+
+#ifdef ETNA_PROGRAM
+/// Runs etna.
+inline Result etna(const std::string& arguments, const std::string& environment = "") {
+  return run_program(ETNA_PROGRAM, arguments, environment);
+}
+#endif
 
 }  // namespace etna
