@@ -8,9 +8,12 @@
 // For add_layer_norm and add_rms_norm the row is x + delta: written once as it is, rounded to its dtype, and then normalized as
 // rounded. So a residual stream takes up a part's result in the pass that reads it for the next part.
 //
+// A lane holds runs of four neighbours where everything is aligned so (VECTOR), and loads and stores them at once.
+//
 // variant: norm
 
-#include "dtype.glsl"
+#extension GL_EXT_control_flow_attributes : require
+#include "vectors.glsl"
 #include "lanes.glsl"
 
 layout(constant_id = 2) const uint RMS = 0;
@@ -21,6 +24,7 @@ layout(constant_id = 6) const uint B_DTYPE = 1;
 layout(constant_id = 7) const uint GIVEN = 3;  // 1: weight, 2: bias, 4: delta
 layout(constant_id = 8) const uint DELTA_DTYPE = 1;
 layout(constant_id = 9) const uint Y_DTYPE = 1;
+layout(constant_id = 10) const uint VECTOR = 0;  // HELD is then a multiple of four
 
 const uint ARRAY = HELD > 0 ? HELD : 1;
 const bool ADDS = (GIVEN & 4) != 0;
@@ -58,7 +62,25 @@ void main() {
   uint lane = this_lane(), row = workgroup_index() * SLOTS + this_slot();
   uint n = row < p.rows ? p.n : 0, delta_row = ADDS ? row % p.delta_rows : 0;
   float held[ARRAY];
-  if (HELD > 0) {
+  if (VECTOR != 0) {
+    vec4 x[ARRAY / 4 + 1], delta[ARRAY / 4 + 1];
+    [[unroll]] for (uint q = 0; q < HELD / 4; ++q) {
+      uint i = (q * LANES + lane) * 4;
+      if (i >= n) continue;
+      x[q] = load_vector(p.x, row * p.x_strides.x + i, 4, X_DTYPE, 4);
+      if (ADDS) delta[q] = load_vector(p.delta, delta_row * p.delta_strides.x + i, 4, DELTA_DTYPE, 4);
+    }
+    [[unroll]] for (uint q = 0; q < HELD / 4; ++q) {
+      uint i = (q * LANES + lane) * 4;
+      vec4 v = i < n ? x[q] : vec4(0.0);
+      if (ADDS && i < n) {
+        v += delta[q];
+        [[unroll]] for (uint c = 0; c < 4; ++c) v[c] = as_stored(v[c]);
+        store_vector(p.sum, row * p.n + i, 4, X_DTYPE, 4, v);
+      }
+      [[unroll]] for (uint c = 0; c < 4; ++c) held[q * 4 + c] = v[c];
+    }
+  } else if (HELD > 0) {
     for (uint k = 0; k < HELD; ++k) {
       uint i = k * LANES + lane;
       held[k] = i < n ? element(row, delta_row, i) : 0.0;
@@ -68,21 +90,42 @@ void main() {
   }
   uvec2 from = ADDS ? p.sum : p.x, strides = ADDS ? uvec2(p.n, 1) : p.x_strides;
   uint base = row * strides.x;
+// Each element of the row that this lane has, the k-th of them being element i.
+#define EACH(body)                                                          \
+  if (VECTOR != 0) {                                                        \
+    [[unroll]] for (uint k = 0; k < HELD; ++k) {                            \
+      uint i = (k / 4 * LANES + lane) * 4 + k % 4;                          \
+      if (i < n) body                                                       \
+    }                                                                       \
+  } else {                                                                  \
+    for (uint k = 0, i = lane; i < n; ++k, i += LANES) body                 \
+  }
 #define AT(k, i) (HELD > 0 ? held[k] : load_float(from, base + (i) * strides.y, X_DTYPE))
   float count = float(p.n), mean = 0.0;
   if (RMS == 0) {
     float total = 0.0;
-    for (uint k = 0, i = lane; i < n; ++k, i += LANES) total += AT(k, i);
+    EACH(total += AT(k, i);)
     mean = row_sum(vec2(total, 0.0)).x / count;
   }
   vec2 about = vec2(0.0);  // Σ d², Σ d
-  for (uint k = 0, i = lane; i < n; ++k, i += LANES) {
+  EACH({
     float d = AT(k, i) - mean;
     about += vec2(d * d, d);
-  }
+  })
   about = row_sum(about) / count;
   if (RMS != 0) about.y = 0.0;
   float scale = 1.0 / sqrt(about.x - about.y * about.y + p.eps);
+  if (VECTOR != 0) {
+    [[unroll]] for (uint q = 0; q < HELD / 4; ++q) {
+      uint i = (q * LANES + lane) * 4;
+      if (i >= n) continue;
+      vec4 y = ((vec4(held[q * 4], held[q * 4 + 1], held[q * 4 + 2], held[q * 4 + 3]) - mean) - about.y) * scale;
+      if ((GIVEN & 1) != 0) y *= load_vector(p.w, i, 4, W_DTYPE, 4);
+      if ((GIVEN & 2) != 0) y += load_vector(p.b, i, 4, B_DTYPE, 4);
+      store_vector(p.y, row * p.n + i, 4, Y_DTYPE, 4, y);
+    }
+    return;
+  }
   for (uint k = 0, i = lane; i < n; ++k, i += LANES) {
     float y = ((AT(k, i) - mean) - about.y) * scale;
     if ((GIVEN & 1) != 0) y *= load_float(p.w, i * p.w_stride, W_DTYPE);

@@ -9,10 +9,14 @@
 // the sums of its columns in registers, and leaves one line of partial sums; norm_lines adds those of both parameters in one
 // dispatch, which nothing but the parameters' gradients waits for. Rows too long for registers keep the running sums in their line.
 //
+// A lane holds runs of four neighbours where everything is aligned so (VECTOR), and loads and stores them at once. The next row's
+// are on their way while this one is joined across lanes three times, which is what a row waits for.
+//
 // variant: norm_backward
 // variant: norm_lines LINES
 
-#include "dtype.glsl"
+#extension GL_EXT_control_flow_attributes : require
+#include "vectors.glsl"
 
 #ifdef LINES
 // Eight columns a workgroup, whose lines 32 threads share: whole sectors of 32 bytes.
@@ -62,8 +66,9 @@ layout(constant_id = 7) const uint GIVEN = 1;  // 1: weight, 2: a gradient to ad
 layout(constant_id = 8) const uint WANTS = 3;  // 1: dweight, 2: dbias, 4: dx as ddelta, too
 layout(constant_id = 9) const uint MORE_DTYPE = 1;
 layout(constant_id = 10) const uint DELTA_DTYPE = 1;
+layout(constant_id = 11) const uint VECTOR = 0;  // HELD is then a multiple of four
 
-const uint ARRAY = HELD > 0 ? HELD : 1;
+const uint ARRAY = HELD > 0 ? HELD : 1, QUADS = (ARRAY + 3) / 4;
 const bool WEIGHT = (WANTS & 1) != 0, BIAS = (WANTS & 2) != 0;
 
 layout(push_constant, scalar) uniform Push {
@@ -95,18 +100,54 @@ float over_slots(float v, uint lane, uint slot) {
 void main() {
   uint lane = this_lane(), slot = this_slot(), group = workgroup_index();
   if (group >= p.groups) return;
-  float held_x[ARRAY], held_g[ARRAY], sum_weight[ARRAY], sum_bias[ARRAY];
+  float held_x[ARRAY], held_g[ARRAY], held_w[ARRAY], sum_weight[ARRAY], sum_bias[ARRAY];
+  vec4 next_x[QUADS], next_g[QUADS];
+#define INDEX(k) (VECTOR != 0 ? ((k) / 4 * LANES + lane) * 4 + (k) % 4 : (k) * LANES + lane)
+#define LOAD_NEXT(at_row)                                                                    \
+  [[unroll]] for (uint q = 0; q < HELD / 4; ++q) {                                           \
+    uint i = (q * LANES + lane) * 4;                                                         \
+    bool there = (at_row) < p.rows && i < p.n;                                               \
+    next_x[q] = next_g[q] = vec4(0.0);                                                       \
+    if (there) {                                                                             \
+      next_x[q] = load_vector(p.x, (at_row) * p.x_strides.x + i, 4, X_DTYPE, 4);             \
+      next_g[q] = load_vector(p.g, (at_row) * p.g_strides.x + i, 4, G_DTYPE, 4);             \
+    }                                                                                        \
+  }
+  if (VECTOR != 0) LOAD_NEXT(group * SLOTS + slot)
+  for (uint k = 0; k < HELD; ++k) {  // a lane has the same columns of every row
+    uint i = INDEX(k);
+    held_w[k] = (GIVEN & 1) != 0 && i < p.n ? load_float(p.w, i * p.w_stride, W_DTYPE) : 1.0;
+  }
   for (uint k = 0; k < ARRAY; ++k) sum_weight[k] = sum_bias[k] = 0.0;
   float count = float(p.n);
 
   for (uint first = group * SLOTS; first < p.rows; first += p.groups * SLOTS) {
     uint row = first + slot;
     uint n = row < p.rows ? p.n : 0, base_x = row * p.x_strides.x, base_g = row * p.g_strides.x;
+// Each element of the row that this lane has, the k-th of them being element i.
+#define EACH(body)                                                            \
+    if (VECTOR != 0) {                                                        \
+      [[unroll]] for (uint k = 0; k < HELD; ++k) {                            \
+        uint i = INDEX(k);                                                    \
+        if (i < n) body                                                       \
+      }                                                                       \
+    } else {                                                                  \
+      for (uint k = 0, i = lane; i < n; ++k, i += LANES) body                 \
+    }
 #define X(k, i) (HELD > 0 ? held_x[k] : load_float(p.x, base_x + (i) * p.x_strides.y, X_DTYPE))
 #define G(k, i) (HELD > 0 ? held_g[k] : load_float(p.g, base_g + (i) * p.g_strides.y, G_DTYPE))
 #define NORMED(k, i) (((X(k, i) - mean) - about.y) * scale)
-#define SCALED(k, i) (G(k, i) * ((GIVEN & 1) != 0 ? load_float(p.w, (i) * p.w_stride, W_DTYPE) : 1.0))
-    if (HELD > 0) {
+#define SCALED(k, i) (G(k, i) * (HELD > 0 ? held_w[k] : (GIVEN & 1) != 0 ? load_float(p.w, (i) * p.w_stride, W_DTYPE) : 1.0))
+    vec4 more[QUADS];
+    if (VECTOR != 0) {
+      [[unroll]] for (uint q = 0; q < HELD / 4; ++q) {
+        [[unroll]] for (uint c = 0; c < 4; ++c) held_x[q * 4 + c] = next_x[q][c], held_g[q * 4 + c] = next_g[q][c];
+        uint i = (q * LANES + lane) * 4;
+        more[q] = vec4(0.0);
+        if ((GIVEN & 2) != 0 && i < n) more[q] = load_vector(p.more, row * p.more_strides.x + i, 4, MORE_DTYPE, 4);
+      }
+      LOAD_NEXT(row + p.groups * SLOTS)
+    } else if (HELD > 0) {
       for (uint k = 0; k < HELD; ++k) {
         uint i = k * LANES + lane;
         held_x[k] = i < n ? load_float(p.x, base_x + i * p.x_strides.y, X_DTYPE) : 0.0;
@@ -116,25 +157,42 @@ void main() {
     float mean = 0.0;
     if (RMS == 0) {
       float total = 0.0;
-      for (uint k = 0, i = lane; i < n; ++k, i += LANES) total += X(k, i);
+      EACH(total += X(k, i);)
       mean = row_sum(vec2(total, 0.0)).x / count;
     }
     vec2 about = vec2(0.0);  // Σ d², Σ d: what rounding took from the mean
-    for (uint k = 0, i = lane; i < n; ++k, i += LANES) {
+    EACH({
       float d = X(k, i) - mean;
       about += vec2(d * d, d);
-    }
+    })
     about = row_sum(about) / count;
     if (RMS != 0) about.y = 0.0;
     float scale = 1.0 / sqrt(about.x - about.y * about.y + p.eps);
 
     vec2 along = vec2(0.0);  // Σ s · n, Σ s
-    for (uint k = 0, i = lane; i < n; ++k, i += LANES) {
+    EACH({
       float s = SCALED(k, i);
       along += vec2(s * NORMED(k, i), s);
-    }
+    })
     along = row_sum(along) / count;
     if (RMS != 0) along.y = 0.0;
+    if (VECTOR != 0) {
+      [[unroll]] for (uint q = 0; q < HELD / 4; ++q) {
+        uint i = (q * LANES + lane) * 4;
+        if (i >= n) continue;
+        vec4 dx;
+        [[unroll]] for (uint c = 0; c < 4; ++c) {
+          uint k = q * 4 + c;
+          float normed = NORMED(k, i + c), g = G(k, i + c);
+          dx[c] = (SCALED(k, i + c) - along.y - normed * along.x) * scale + more[q][c];
+          if (WEIGHT) sum_weight[k] += g * normed;
+          if (BIAS) sum_bias[k] += g;
+        }
+        store_vector(p.dx, row * p.n + i, 4, X_DTYPE, 4, dx);
+        if ((WANTS & 4) != 0) store_vector(p.ddelta, row * p.n + i, 4, DELTA_DTYPE, 4, dx);
+      }
+      continue;
+    }
     for (uint k = 0, i = lane; i < n; ++k, i += LANES) {
       float normed = NORMED(k, i), g = G(k, i);
       float dx = (SCALED(k, i) - along.y - normed * along.x) * scale;
@@ -155,7 +213,7 @@ void main() {
 
   if (HELD == 0) return;
   for (uint k = 0; k < HELD; ++k) {
-    uint i = k * LANES + lane;
+    uint i = INDEX(k);
     float total_weight = WEIGHT ? over_slots(sum_weight[k], lane, slot) : 0.0;
     float total_bias = BIAS ? over_slots(sum_bias[k], lane, slot) : 0.0;
     if (slot != 0 || i >= p.n) continue;

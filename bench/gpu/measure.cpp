@@ -39,8 +39,12 @@ double seconds_a_call(Device device, const std::function<void()>& call, const Ef
         for (int i = 0; i < calls; ++i) call();
       },
       {.device = device, .name = "benchmark"});
-  for (int i = 0; i < 3; ++i) program();
-  synchronize(device);
+  // A GPU that has idled, as while the host made the inputs, takes hundreds of milliseconds to raise its clocks.
+  const auto start = Clock::now();
+  do {
+    program();
+    synchronize(device);
+  } while (!effort.quick && std::chrono::duration<double>(Clock::now() - start).count() < effort.warm_up);
   const double one_replay = seconds_of(device, [&] { program(); });
   const int replays = effort.quick ? 1 : std::max(1, static_cast<int>(effort.seconds / one_replay));
   std::vector<double> runs;

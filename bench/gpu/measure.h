@@ -13,6 +13,7 @@ namespace bench {
 /// How long to measure.
 struct Effort {
   double seconds = 0.005;  ///< of GPU time between two waits
+  double warm_up = 0.3;    ///< seconds of the same before
   int repeats = 7;         ///< of which the median counts
   bool quick = false;      ///< small ceilings and single calls: shows that it works, its figures mean little
 };
@@ -31,7 +32,7 @@ struct Timing {
   double bytes = 0, flops = 0;  ///< a second
   double share = 0;             ///< of the ceiling: the time that bytes or flops take at it, over the time taken
   bool by_flops = false;        ///< which of the two bounds it
-  std::string error = {};            ///< instead of all that
+  std::string error = {};       ///< instead of all that
 };
 
 /// Median seconds a call of `call`, many recorded into one program and replayed, so that the host does not count.

@@ -44,6 +44,17 @@ std::uint32_t stride_of(const Tensor& w) { return w.defined() ? vulkan::word(w.s
 /// What stands for the dtype of a tensor that was left out, so that it makes no pipeline of its own.
 std::uint32_t dtype_of(const Tensor& w) { return vulkan::word(w.defined() ? w.dtype() : f32); }
 
+/// Whether a row's elements may be taken four at a time in all of these: aligned, dense, and whole fours.
+bool by_fours(std::int64_t length, const rows::Lanes& lanes, std::initializer_list<const rows::Strided*> strided,
+              std::initializer_list<const Tensor*> dense) {
+  auto aligned = [](const Tensor& x) { return x.address() % (4 * item_size(x.dtype())) == 0; };
+  bool fits = length % 4 == 0 && lanes.held % 4 == 0 && lanes.held > 0;
+  for (const rows::Strided* x : strided) fits = fits && aligned(x->x) && x->strides[2] == 1 && x->strides[0] % 4 == 0;
+  for (const Tensor* x : dense)
+    fits = fits && (!x->defined() || (aligned(*x) && (x->dim() != 1 || stride_of(*x) == 1)));
+  return fits;
+}
+
 /// Lines of partial sums and the gradient they add up to.
 struct Lines {
   Tensor partial, sum;
@@ -86,12 +97,12 @@ bool forward_vulkan(const OpCall& call, std::span<Tensor> out) {
                    vulkan::address_or_zero(sum),
                    vulkan::word(delta.rows),
                    {delta.strides[0], delta.strides[2]}};
-  vulkan::launch(
-      shaders::norm, call,
-      {vulkan::word(lanes.lanes), 0, vulkan::word(a.rms), vulkan::word(lanes.held), vulkan::word(x.x.dtype()),
-       dtype_of(w), dtype_of(b), (w.defined() ? 1u : 0u) | (b.defined() ? 2u : 0u) | (a.adds ? 4u : 0u),
-       vulkan::word(delta.x.dtype()), vulkan::word(y.dtype())},
-      push, vulkan::grid(lanes.groups(x.rows)), {&x.x, a.adds ? &delta.x : nullptr, &w, &b}, {&y, &sum});
+  vulkan::launch(shaders::norm, call,
+                 {vulkan::word(lanes.lanes), 0, vulkan::word(a.rms), vulkan::word(lanes.held),
+                  vulkan::word(x.x.dtype()), dtype_of(w), dtype_of(b),
+                  (w.defined() ? 1u : 0u) | (b.defined() ? 2u : 0u) | (a.adds ? 4u : 0u), vulkan::word(delta.x.dtype()),
+                  vulkan::word(y.dtype()), vulkan::word(by_fours(x.length, lanes, {&x, &delta}, {&w, &b, &y, &sum}))},
+                 push, vulkan::grid(lanes.groups(x.rows)), {&x.x, a.adds ? &delta.x : nullptr, &w, &b}, {&y, &sum});
   return true;
 }
 
@@ -139,7 +150,7 @@ bool backward_vulkan(const OpCall& call, std::span<Tensor> out) {
       {vulkan::word(lanes.lanes), 0, vulkan::word(a.rms), vulkan::word(lanes.held), vulkan::word(g.x.dtype()),
        vulkan::word(x.x.dtype()), dtype_of(w), (w.defined() ? 1u : 0u) | (given_more.defined() ? 2u : 0u),
        (a.wants_weight ? 1u : 0u) | (a.wants_bias ? 2u : 0u) | (a.wants_delta ? 4u : 0u), vulkan::word(more.x.dtype()),
-       dtype_of(ddelta)},
+       dtype_of(ddelta), vulkan::word(by_fours(x.length, lanes, {&g, &x, &more}, {&w, &out[0], &ddelta}))},
       push, vulkan::grid(groups), {&g.x, &x.x, &w, given_more.defined() ? &more.x : nullptr},
       {&out[0], &ddelta, &lines_weight, &lines_bias});
   if (sums) add_lines(call, {lines_weight, dweight}, {lines_bias, dbias});

@@ -31,4 +31,7 @@ struct Plan {
 void cpu(const OpCall& call, std::span<Tensor> out);
 bool vulkan(const OpCall& call, std::span<Tensor> out);
 
+/// Sums over the rows of a matrix, by shaders/column_sums.comp. False where x is none, or too small for it; nothing was recorded then.
+bool column_sums(const OpCall& call, const Tensor& x, const Plan& plan, Tensor& y);
+
 }  // namespace etna::reduce

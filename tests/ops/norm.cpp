@@ -1,3 +1,5 @@
+#include <tuple>
+
 #include <etna/tensor/autocast.h>
 #include <etna/tensor/ops.h>
 
@@ -36,6 +38,8 @@ std::vector<Sample> samples_in_norm() {
   added("many rows", {257, 19}, {257, 19});
   added("held", {11, 521}, {11, 521});
   added("long rows", {3, 4507}, {3, 4507});
+  added("by fours", {9, 64}, {9, 64});
+  added("by fours, repeated", {2, 5, 516}, {5, 516});
   added("no rows", {0, 5}, {0, 5});
   added("no columns", {3, 0}, {3, 0});
   added("plain", {5, 7}, {5, 7}, false, false);
@@ -55,6 +59,8 @@ std::vector<Sample> samples_in_norm() {
   sample("many rows", {257, 19});
   sample("held", {11, 521});
   sample("long rows", {3, 4507});
+  sample("by fours", {67, 12});
+  sample("by fours, eight a thread", {5, 516});
   sample("no rows", {0, 5});
   sample("no columns", {3, 0});
   all.push_back(Sample("layer_norm", "plain").in({5, 7}).none().none().calls(layer).covers({"layer_norm_backward"}));
@@ -71,14 +77,15 @@ std::vector<Sample> samples_in_norm() {
                     .gradients(Gradients::compared)
                     .covers({"layer_norm_backward"}));
   // Under autocast the sum stays f32, delta comes narrow and the norm is written so.
-  for (bool rows : {true, false}) {
-    all.push_back(Sample("add_layer_norm", rows ? "mixed" : "mixed, delta repeated")
-                      .in({3, 5, 37})
+  for (auto [name, rows, width] : {std::tuple("mixed", true, 37), std::tuple("mixed, delta repeated", false, 37),
+                                   std::tuple("mixed, by fours", true, 40)}) {
+    all.push_back(Sample("add_layer_norm", name)
+                      .in({3, 5, width})
                       .as(f32)
-                      .in(rows ? Shape{3, 5, 37} : Shape{5, 37})
-                      .in({37})
+                      .in(rows ? Shape{3, 5, width} : Shape{5, width})
+                      .in({width})
                       .as(f32)
-                      .in({37})
+                      .in({width})
                       .as(f32)
                       .calls([](const TensorList& in) {
                         auto mixed = autocast(in[1].dtype() == f64 ? f32 : in[1].dtype());

@@ -53,6 +53,21 @@ std::vector<Sample> samples_in_reduce() {
   add(all, "min", min, true);
   add(all, "logsumexp", logsumexp, false, -6, 6);
   add(all, "var", sample_var, false);
+  all.push_back(Sample("sum", "columns in pieces")
+                    .in({331, 133})
+                    .calls([](const TensorList& in) { return sum(in[0], {0}); })
+                    .gradients(Gradients::compared));
+  all.push_back(Sample("sum", "columns of a part")
+                    .in({3, 67, 40})
+                    .calls([](const TensorList& in) {
+                      return sum(in[0].slice(2, 1, 35), {0, 1});
+                    })
+                    .gradients(Gradients::compared));
+  all.push_back(
+      Sample("sum", "columns to f32")
+          .in({19, 52})
+          .calls([](const TensorList& in) { return sum(in[0], {0}, false, in[0].dtype() == f64 ? f64 : f32); })
+          .gradients(Gradients::none));
   all.push_back(Sample("var", "of a sample").in({5, 7}).calls([](const TensorList& in) { return var(in[0], {1}); }));
   all.push_back(Sample("var", "of one")
                     .in({5, 1})
