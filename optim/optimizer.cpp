@@ -61,7 +61,21 @@ std::vector<Tensor> Optimizer::gradients() const {
 
 Tensor Optimizer::grad_norm() const { return control_.defined() ? control_.select(0, 1) : Tensor(); }
 
-std::int64_t Optimizer::skipped() const { return control_.defined() ? control_.select(0, 2).item<std::int64_t>() : 0; }
+bool Optimizer::newcomers() const {
+  if (std::none_of(state_.begin(), state_.end(), [](const State& s) { return s.step > 0; })) return false;
+  std::size_t index = 0;
+  for (const ParamGroup& group : groups_) {
+    for (const Tensor& p : group.parameters) {
+      if (state_[index++].tensors.empty() && p.grad().defined()) return true;
+    }
+  }
+  return false;
+}
+
+std::int64_t Optimizer::skipped() const {
+  NotCaptured now;
+  return control_.defined() ? control_.select(0, 2).item<std::int64_t>() : 0;
+}
 
 Tensor Optimizer::control_over(const std::vector<Tensor>& gradients, const Tensor& loss_scale, bool scaled) {
   if (gradients.empty() || (max_grad_norm_ == 0 && !loss_scale.defined())) return {};
@@ -85,6 +99,7 @@ Tensor Optimizer::control_over(const std::vector<Tensor>& gradients, const Tenso
 void Optimizer::step(const Tensor& loss_scale, bool scaled) {
   profile::Scope phase("optimizer", profile::Category::phase);
   GradMode off(false);
+  const std::int64_t skipped_before = newcomers() ? skipped() : 0;
   const Tensor control = control_over(gradients(), loss_scale, scaled);
   struct Alike {
     std::vector<std::size_t> parameters;
@@ -100,8 +115,7 @@ void Optimizer::step(const Tensor& loss_scale, bool scaled) {
       if (!grad.defined()) continue;
       if (state.tensors.empty()) {
         NotCaptured now;  // a replay goes on from what is there
-        if (std::any_of(state_.begin(), state_.end(), [](const State& s) { return s.step > 0; }))
-          state.skipped = skipped();
+        state.skipped = skipped_before;
         for (std::size_t k = 0; k < names; ++k) state.tensors.push_back(zeros(p.shape(), {state_dtype(p), p.device()}));
       }
       Alike& alike = lists[{p.device(), state.step, state.skipped}];

@@ -74,6 +74,9 @@ class Optimizer {
   std::vector<Tensor> gradients() const;
   Tensor control_over(const std::vector<Tensor>& gradients, const Tensor& loss_scale, bool scaled);
   void count_steps(const std::vector<std::size_t>& parameters);
+  /// Some parameter gets its first gradient after others have made steps.
+  bool newcomers() const;
+  /// Steps that were not made so far; waits for the device where there may be any.
   std::int64_t skipped() const;
 
   std::vector<ParamGroup> groups_;
