@@ -78,7 +78,7 @@ std::int64_t Optimizer::skipped() const {
 }
 
 Tensor Optimizer::control_over(const std::vector<Tensor>& gradients, const Tensor& loss_scale, bool scaled) {
-  if (gradients.empty() || (max_grad_norm_ == 0 && !loss_scale.defined())) return {};
+  if (gradients.empty()) return {};
   Device device = gradients.front().device();
   for (const Tensor& g : gradients) {
     if (g.device() != device) {
@@ -100,7 +100,8 @@ void Optimizer::step(const Tensor& loss_scale, bool scaled) {
   profile::Scope phase("optimizer", profile::Category::phase);
   GradMode off(false);
   const std::int64_t skipped_before = newcomers() ? skipped() : 0;
-  const Tensor control = control_over(gradients(), loss_scale, scaled);
+  const bool looks = max_grad_norm_ > 0 || loss_scale.defined();
+  const Tensor control = looks ? control_over(gradients(), loss_scale, scaled) : Tensor();
   struct Alike {
     std::vector<std::size_t> parameters;
     std::vector<Tensor> list;

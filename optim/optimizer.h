@@ -66,6 +66,8 @@ class Optimizer {
   virtual void update(std::size_t group, std::size_t first, const std::vector<Tensor>& list) = 0;
   /// Steps asked of a parameter, the one under way among them, counted so that a control's `skipped` can be taken off.
   std::int64_t steps_of(std::size_t parameter) const { return state_[parameter].step + state_[parameter].skipped; }
+  /// The step under way is the first that was asked of a parameter.
+  bool first_step_of(std::size_t parameter) const { return state_[parameter].step == 1; }
 
  private:
   friend class GradScaler;

@@ -29,7 +29,7 @@ void SGD::update(std::size_t group, std::size_t first, const std::vector<Tensor>
                    .dampening = options_.dampening,
                    .weight_decay = groups()[group].weight_decay,
                    .nesterov = options_.nesterov,
-                   .first = steps_of(first) == 1};
+                   .first = first_step_of(first)};
   });
 }
 

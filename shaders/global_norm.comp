@@ -26,7 +26,6 @@ layout(constant_id = 3) const uint ORDER = 2;  // 1, 2, 0: largest magnitude
 layout(constant_id = 4) const uint LOSS_SCALE = 0;  // 1: there is one, 2: and gradients still hold it
 
 layout(push_constant, scalar) uniform Push {
-  Scalars scalars;
   Rows rows;
   uint count, pieces;
   Scalars partial, norm;

@@ -123,8 +123,7 @@ std::vector<std::uint32_t> norm_spec(const Table& table, std::uint32_t order) {
 
 PartialSums::PartialSums(const OpCall& call, TensorRows& rows, Device device, std::uint32_t order)
     : sums(empty({rows.pieces.count()}, {f32, device})), table(make_table(device, {}, rows.rows)) {
-  push = {.scalars = table.scalars,
-          .rows = table.rows,
+  push = {.rows = table.rows,
           .count = table.count,
           .pieces = static_cast<std::uint32_t>(rows.pieces.count()),
           .partial = sums.address()};

@@ -40,7 +40,7 @@ struct TensorRows {
 
 /// As the variants of shaders/global_norm.comp declare it.
 struct NormPush {
-  vulkan::Word64 scalars = {}, rows = {};
+  vulkan::Word64 rows = {};
   std::uint32_t count = 0, pieces = 0;
   vulkan::Word64 partial = {}, norm = {}, loss_scale = {};
   float max_norm = 0;

@@ -107,8 +107,7 @@ bool scale_vulkan(const OpCall& call, std::span<Tensor> out) {
   Device device = call.in[0].device();
   Tensor norm = call.in[0].to(f32);
   multi_tensor::Table table = multi_tensor::make_table(device, {}, rows.rows);
-  const NormPush push{.scalars = table.scalars,
-                      .rows = table.rows,
+  const NormPush push{.rows = table.rows,
                       .count = table.count,
                       .pieces = static_cast<std::uint32_t>(rows.pieces.count()),
                       .norm = norm.address(),
@@ -167,8 +166,7 @@ bool multiply_vulkan(const OpCall& call, std::span<Tensor> out) {
   Device device = call.in[0].device();
   Tensor factor = call.in[0].to(f32);
   multi_tensor::Table table = multi_tensor::make_table(device, {}, rows.rows);
-  const NormPush push{.scalars = table.scalars,
-                      .rows = table.rows,
+  const NormPush push{.rows = table.rows,
                       .count = table.count,
                       .pieces = static_cast<std::uint32_t>(rows.pieces.count()),
                       .norm = factor.address()};

@@ -133,8 +133,7 @@ bool unscale_vulkan(const OpCall& call, std::span<Tensor> out) {
   if (rows.rows.empty()) return true;
   Device device = call.in[0].device();
   multi_tensor::Table table = multi_tensor::make_table(device, {}, rows.rows);
-  const NormPush push{.scalars = table.scalars,
-                      .rows = table.rows,
+  const NormPush push{.rows = table.rows,
                       .count = table.count,
                       .pieces = static_cast<std::uint32_t>(rows.pieces.count()),
                       .loss_scale = call.in[0].address()};
