@@ -31,6 +31,9 @@ struct CaptureOptions {
   /// Where the step runs; arguments on the host are brought there. Left out: where the first call's ops ran.
   std::optional<Device> device = {};
   std::string name = "step";  ///< for messages and reports
+  /// On a GPU: commands run in the order in which they were recorded, each behind a barrier, so that their times add up. Else those
+  /// that do not touch each other's memory run side by side.
+  bool one_by_one = false;
 };
 
 /// What one recording holds, and what planning made of it.

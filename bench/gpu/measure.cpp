@@ -38,7 +38,7 @@ double seconds_a_call(Device device, const std::function<void()>& call, const Ef
       [&] {
         for (int i = 0; i < calls; ++i) call();
       },
-      {.device = device, .name = "benchmark"});
+      {.device = device, .name = "benchmark", .one_by_one = true});
   // A GPU that has idled, as while the host made the inputs, takes hundreds of milliseconds to raise its clocks.
   const auto start = Clock::now();
   do {

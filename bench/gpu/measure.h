@@ -35,7 +35,8 @@ struct Timing {
   std::string error = {};       ///< instead of all that
 };
 
-/// Median seconds a call of `call`, many recorded into one program and replayed, so that the host does not count.
+/// Median seconds a call of `call`, many recorded into one program and replayed, so that the host does not count. Each waits for the
+/// one before: calls that share the GPU would hide each other's beginnings and ends.
 /// @param spread where not null gets (largest - smallest) / median
 double seconds_a_call(etna::Device device, const std::function<void()>& call, const Effort& effort,
                       double* spread = nullptr);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
@@ -65,6 +66,7 @@ struct Recording::Parts {
   std::vector<Placeholder> placeholders;  ///< in order of address
   std::vector<Range> pins;
   std::size_t state_bytes = 0;
+  bool one_by_one = false;
 
   explicit Parts(Device d) : device(d), context(Context::of(d)) {}
 
@@ -86,7 +88,8 @@ struct Recording::Parts {
   void plan(std::vector<StoragePtr>& storages, RecordingFigures& figures);
 };
 
-Recording::Recording(Device device) : parts_(std::make_unique<Parts>(device)) {
+Recording::Recording(Device device, bool one_by_one) : parts_(std::make_unique<Parts>(device)) {
+  parts_->one_by_one = one_by_one;
   begin_placeholders();
   parts_->placeholders.emplace_back(take_addresses(kMaxStateBytes), kMaxStateBytes);
 }
@@ -286,7 +289,11 @@ std::unique_ptr<Executable> Recording::bake() {
   CommandList& list = parts.list;
   std::vector<Accesses> accesses;
   for (const Command& c : list.commands) accesses.push_back({list.reads(c), list.writes(c)});
-  std::vector<std::uint32_t> groups = group_commands(accesses);
+  std::vector<std::uint32_t> groups(accesses.size());
+  if (parts.one_by_one)
+    std::iota(groups.begin(), groups.end(), 0u);
+  else
+    groups = group_commands(accesses);
   RecordingFigures figures;
   Hazards hazards;
   for (std::size_t i = 0; i < list.commands.size(); ++i) {

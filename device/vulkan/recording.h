@@ -44,7 +44,8 @@ class Executable {
 /// below -600,000 as a number), so that two neighbouring words of push constants or tables that look like one are one.
 class Recording {
  public:
-  explicit Recording(Device device);
+  /// @param one_by_one each command is a group of its own
+  explicit Recording(Device device, bool one_by_one = false);
   ~Recording();
   Recording(const Recording&) = delete;
   Recording& operator=(const Recording&) = delete;

@@ -161,7 +161,8 @@ TensorList Captured::State::record(const Signature& signature, const TensorList&
     recording::copy_argument(x, inputs.back());
   }
   std::unique_ptr<recording::Session> session =
-      on.is_cpu() ? recording::make_cpu_session(options.name) : recording::make_vulkan_session(options.name, on);
+      on.is_cpu() ? recording::make_cpu_session(options.name)
+                  : recording::make_vulkan_session(options.name, on, options.one_by_one);
   std::unique_ptr<Program> program;
   ProgramReport report{.name = options.name, .device = on};
   report.barriers_eager = static_cast<std::int64_t>(barriers_eager);

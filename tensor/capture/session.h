@@ -91,7 +91,7 @@ class Session : public AllocationHook {
   std::unordered_map<const TensorImpl*, LeafGradient> gradients_;
 };
 
-std::unique_ptr<Session> make_vulkan_session(std::string name, Device device);
+std::unique_ptr<Session> make_vulkan_session(std::string name, Device device, bool one_by_one);
 std::unique_ptr<Session> make_cpu_session(std::string name);
 
 /// Makes a session current for a scope.

@@ -19,7 +19,8 @@ class VulkanReplay final : public Replay {
 
 class VulkanSession final : public Session {
  public:
-  VulkanSession(std::string name, Device device) : Session(std::move(name), device), recording_(device) {}
+  VulkanSession(std::string name, Device device, bool one_by_one)
+      : Session(std::move(name), device), recording_(device, one_by_one) {}
 
   void enter() override {
     Session::enter();
@@ -66,8 +67,8 @@ class VulkanSession final : public Session {
 
 }  // namespace
 
-std::unique_ptr<Session> make_vulkan_session(std::string name, Device device) {
-  return std::make_unique<VulkanSession>(std::move(name), device);
+std::unique_ptr<Session> make_vulkan_session(std::string name, Device device, bool one_by_one) {
+  return std::make_unique<VulkanSession>(std::move(name), device, one_by_one);
 }
 
 }  // namespace etna::recording

@@ -65,6 +65,16 @@ TEST_P(Capture, PutsIndependentCommandsBehindOneBarrier) {
   EXPECT_LT(step.report().barriers - 1, step.report().barriers_in_order);
 }
 
+TEST_P(Capture, RunsCommandsOneByOneWhereAskedTo) {
+  auto step = capture([](const Tensor& x) { return (x * 2.0 + 1.0) + (x * 3.0 + 1.0); },
+                      {.device = device(), .one_by_one = true});
+  Tensor x = full({3}, 1.0);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(step(x).to_vector<float>(), std::vector<float>(3, 7));
+  EXPECT_EQ(step.report().groups, step.report().commands);
+  if (device().is_cpu()) return;
+  EXPECT_EQ(step.report().barriers, step.report().commands);
+}
+
 TEST_P(Capture, LearnsItsDeviceFromACapturedFunctionWithin) {
   auto inner = capture([&](const Tensor& x) { return x * 2.0; });
   Tensor x = ones({3});
