@@ -35,37 +35,7 @@ layout(push_constant, scalar) uniform Push {
   uvec4 y_strides, a_strides, b_strides, c_strides;
 } p;
 
-#ifndef CAST_ONLY
-#if defined(T_FLOAT)
-#define ETNA_REAL(expression) return expression
-#else
-#define ETNA_REAL(expression) return T(0)
-#endif
-#if defined(T_I64)
-bool m_isnan(int64_t a) { return false; }
-bool m_isfinite(int64_t a) { return true; }
-int64_t m_max(int64_t a, int64_t b) { return a > b ? a : b; }
-int64_t m_min(int64_t a, int64_t b) { return a < b ? a : b; }
-int64_t m_sign(int64_t a) { return a > 0 ? 1 : a < 0 ? -1 : 0; }
-int64_t m_pow(int64_t a, int64_t b) {
-  if (b < 0) return a == 1 ? 1 : a == -1 ? ((b & 1) == 0 ? 1 : -1) : 0;
-  int64_t result = 1;
-  for (; b > 0; b >>= 1, a *= a) {
-    if ((b & 1) == 1) result *= a;
-  }
-  return result;
-}
-#endif
-#endif
-
-T compute(T a, T b, T c) {
-#ifndef CAST_ONLY
-  switch (OP) {
-#include "elementwise_cases.glsl"
-  }
-#endif
-  return a;
-}
+#include "elementwise.glsl"
 
 uint at(uvec4 index, uvec4 strides) {
   return index.x * strides.x + index.y * strides.y + index.z * strides.z + index.w * strides.w;

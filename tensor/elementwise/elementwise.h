@@ -2,6 +2,7 @@
 
 #include <span>
 
+#include <etna/tensor/layout.h>
 #include <etna/tensor/op.h>
 
 /// The machinery behind the rows of elementwise.def, and behind cast, copy and the in-place methods.
@@ -35,6 +36,11 @@ struct Evaluation {
 
 void cpu(const Evaluation& evaluation);
 bool vulkan(const Evaluation& evaluation);
+/// On a GPU, computed in f32 or i32, where an operand's neighbours in memory are not the result's, as in a transposed matrix: by
+/// shaders/elementwise_transposed.comp. False where that is not so; nothing was recorded then.
+/// @param operands y, a, b, c as in `layout` @param scalar the operand that is a number, as the kernel takes it
+bool transposed(const Evaluation& evaluation, const Layout& layout, const Tensor* const* operands,
+                std::uint64_t scalar);
 /// On y's device; falls back to the CPU, counted, where the GPU has no kernel for the dtypes.
 void run(const Evaluation& evaluation);
 

@@ -106,6 +106,8 @@ bool vulkan(const Evaluation& e) {
   vulkan::Word64* addresses[] = {&push.a, &push.b, &push.c};
   for (int k = 0; k < e.arity; ++k) *addresses[k] = vulkan::address_or_zero(e.operands[static_cast<std::size_t>(k)]);
   push.scalar = scalar_words(e.attributes.scalar, e.attributes.compute, shader);
+  const bool words = shader == &shaders::elementwise_float || shader == &shaders::elementwise_int;
+  if (words && transposed(e, layout, operands, push.scalar)) return true;
   launch(e, *shader, layout, 0, push, operands);
   return true;
 }

@@ -1,0 +1,88 @@
+#version 460
+#extension GL_GOOGLE_include_directive : require
+// Elementwise ops, casts and copies with an operand whose neighbours in memory are not the result's: a transposed matrix, say. Such
+// an operand is TURNED. Bytes-bound: each operand is read once, the result written once.
+//
+// A workgroup takes a tile of TILE x TILE. Turned operands are read with neighbouring threads along their own direction, 64 elements
+// being two to eight whole sectors, and change hands in shared memory; one line of the tile is a word longer than it need be, so that
+// neither side meets bank conflicts. All operands share that one tile in turn, which keeps it at 17 KiB. A thread has all of its
+// loads, TILE² / 256 of each operand, in flight before it uses the first: 16 of them hide the latency of memory where few workgroups
+// fit. Smaller tiles (32) are for matrices that would give too few workgroups.
+//
+// Lost: elementwise.comp's strided loads, where every element of a turned operand costs a sector of its own: 2.5 times the time.
+//
+// variant: elementwise_transposed_float T=float T_FLOAT
+// variant: elementwise_transposed_int T=int T_INT
+
+#extension GL_EXT_control_flow_attributes : require
+#include "dtype.glsl"
+#include "math.glsl"
+
+layout(local_size_x = 256) in;
+layout(constant_id = 0) const uint OP = 0;
+layout(constant_id = 1) const uint TURNED = 1;  // 1: a, 2: b, 4: c
+layout(constant_id = 2) const uint SCALAR = 0;  // 1, 2, 3: operand a, b, c is p.scalar
+layout(constant_id = 3) const uint OUT_DTYPE = 1;
+layout(constant_id = 4) const uint A_DTYPE = 1;
+layout(constant_id = 5) const uint B_DTYPE = 1;
+layout(constant_id = 6) const uint C_DTYPE = 1;
+layout(constant_id = 7) const uint ARITY = 1;
+layout(constant_id = 8) const uint TILE = 64;
+const uint LINES = 256 / TILE, HELD = TILE / LINES;  // lines that the threads cover at once; elements a thread
+
+layout(push_constant, scalar) uniform Push {
+  uvec2 y, a, b, c;
+  uvec2 scalar;
+  uint rows, columns;
+  uint groups;  // tiles in all
+  uint inner;   // size of the inner of the two dimensions around the matrices
+  uvec4 y_strides, a_strides, b_strides, c_strides;  // outer, inner, row, column
+} p;
+
+#include "elementwise.glsl"
+
+shared T tile[TILE * (TILE + 1)];
+
+uvec4 corner;      // outer, inner, row, column of the tile's first element
+uint fast, slow;   // this thread's place in a line, and its first line
+
+void load(out T held[HELD], uvec2 address, uvec4 strides, uint dtype, bool turned) {
+  [[unroll]] for (uint k = 0; k < HELD; ++k) {
+    uint line = slow + k * LINES;
+    uvec2 at = corner.zw + (turned ? uvec2(fast, line) : uvec2(line, fast));
+    bool there = at.x < p.rows && at.y < p.columns;
+    uint i = corner.x * strides.x + corner.y * strides.y + at.x * strides.z + at.y * strides.w;
+    held[k] = there ? load_value(address, i, dtype) : T(0);
+  }
+}
+
+void turn(inout T held[HELD]) {
+  barrier();
+  [[unroll]] for (uint k = 0; k < HELD; ++k) tile[(slow + k * LINES) * (TILE + 1) + fast] = held[k];
+  barrier();
+  [[unroll]] for (uint k = 0; k < HELD; ++k) held[k] = tile[fast * (TILE + 1) + slow + k * LINES];
+}
+
+void main() {
+  uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
+  if (group >= p.groups) return;
+  uint across = (p.columns + TILE - 1) / TILE, down = (p.rows + TILE - 1) / TILE;
+  uint matrix = group / (across * down), place = group % (across * down);
+  corner = uvec4(matrix / p.inner, matrix % p.inner, place / across * TILE, place % across * TILE);
+  fast = gl_LocalInvocationID.x % TILE;
+  slow = gl_LocalInvocationID.x / TILE;
+  const bool has_a = SCALAR != 1, has_b = ARITY >= 2 && SCALAR != 2, has_c = ARITY >= 3 && SCALAR != 3;
+  T a[HELD], b[HELD], c[HELD];
+  [[unroll]] for (uint k = 0; k < HELD; ++k) a[k] = b[k] = c[k] = immediate(p.scalar);
+  if (has_a) load(a, p.a, p.a_strides, A_DTYPE, (TURNED & 1) != 0);
+  if (has_b) load(b, p.b, p.b_strides, B_DTYPE, (TURNED & 2) != 0);
+  if (has_c) load(c, p.c, p.c_strides, C_DTYPE, (TURNED & 4) != 0);
+  if ((TURNED & 1) != 0) turn(a);
+  if ((TURNED & 2) != 0) turn(b);
+  if ((TURNED & 4) != 0) turn(c);
+  [[unroll]] for (uint k = 0; k < HELD; ++k) {
+    uvec2 at = corner.zw + uvec2(slow + k * LINES, fast);
+    uint i = corner.x * p.y_strides.x + corner.y * p.y_strides.y + at.x * p.y_strides.z + at.y * p.y_strides.w;
+    if (at.x < p.rows && at.y < p.columns) store_value(p.y, i, OUT_DTYPE, compute(a[k], b[k], c[k]));
+  }
+}
