@@ -255,8 +255,13 @@ bool dropout_vulkan(const OpCall& call, std::span<Tensor> out) {
   Tensor x = call.in[0].contiguous();
   Push push{y.address(), x.address(), a.stream.seed,           a.stream.offset, stream_address(call),
             0,           0,           vulkan::word(y.numel()), a.threshold,     static_cast<float>(a.scale)};
-  vulkan::launch(shaders::dropout, call, {vulkan::word(y.dtype()), 0}, push, vulkan::grid((y.numel() + 1023) / 1024),
-                 {&x}, {&y});
+  const std::uint64_t four = 4 * item_size(y.dtype());
+  const bool aligned = x.address() % four == 0 && y.address() % four == 0;
+  // Four blocks a thread hide more of the memory's latency, where that still leaves each compute unit eight workgroups.
+  const std::int64_t units = vulkan::capabilities(y.device()).compute_units;
+  const std::int64_t blocks = y.numel() >= 8 * units * 4096 ? 4 : 1, a_group = 1024 * blocks;
+  vulkan::launch(shaders::dropout, call, {vulkan::word(y.dtype()), aligned ? 4u : 1u, vulkan::word(blocks)}, push,
+                 vulkan::grid((y.numel() + a_group - 1) / a_group), {&x}, {&y});
   return true;
 }
 

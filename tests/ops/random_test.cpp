@@ -206,12 +206,15 @@ TEST(Dropout, TheGradientPassesWhereTheValueDid) {
 TEST(Dropout, TheGpuDropsTheSameElements) {
   if (!have_vulkan()) GTEST_SKIP() << "no GPU";
   for (DType t : {f32, f16, bf16}) {
-    manual_seed(8);
-    Tensor x = randn({1031}, {t});
-    Tensor y = dropout(x, 0.3);
-    manual_seed(8);
-    Tensor z = randn({1031}, {t, kVulkan});
-    EXPECT_EQ(bytes(dropout(z, 0.3)), bytes(y)) << name(t);
+    for (std::int64_t n : {1, 1031, 2048, 70001}) {
+      manual_seed(8);
+      Tensor x = randn({n}, {t});
+      Tensor y = dropout(x, 0.3), from_second = dropout(x.slice(0, 1, n), 0.3);
+      manual_seed(8);
+      Tensor z = randn({n}, {t, kVulkan});
+      EXPECT_EQ(bytes(dropout(z, 0.3)), bytes(y)) << n << " " << name(t);
+      EXPECT_EQ(bytes(dropout(z.slice(0, 1, n), 0.3)), bytes(from_second)) << n << " " << name(t) << ", unaligned";
+    }
   }
 }
 
