@@ -3,7 +3,11 @@
 // Reductions over any dimensions. Bytes-bound: each element is read once. The 256 threads of a workgroup form SLOTS outputs x
 // LANES threads that share an output's elements. Where reduced elements are neighbours in memory (rows) the lanes lie side by
 // side, where outputs are (columns) the slots do: either way neighbouring threads read neighbouring elements. Four loads are
-// in flight before their values are merged.
+// in flight before their values are merged, of four elements each where rows allow it (WIDTH 4). There a thread takes 16 elements or
+// more, so that joining the lanes costs little beside the reading.
+//
+// An element's place is found by division only where the reduced dimensions do not merge into one (WIDTH 0): two divisions an element
+// are more arithmetic than the time its bytes take leaves.
 //
 // Few outputs of many elements are cut into pieces, a workgroup each, whose states a second dispatch merges (FROM_STATES); the
 // cut depends on the shape and the device only, so the bits do not vary.
@@ -14,8 +18,12 @@
 // variant: reduce_int T=int T_INT
 // variant: reduce_i64 T=int64_t T_I64
 
+#extension GL_EXT_control_flow_attributes : require
 #include "dtype.glsl"
 #include "math.glsl"
+#ifdef T_FLOAT
+#include "vectors.glsl"
+#endif
 
 layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint KIND = 0;
@@ -25,6 +33,7 @@ layout(constant_id = 3) const uint LANES = 256;
 layout(constant_id = 4) const uint COLUMNS = 0;
 layout(constant_id = 5) const uint FROM_STATES = 0;
 layout(constant_id = 6) const uint TO_STATES = 0;
+layout(constant_id = 7) const uint WIDTH = 0;  // reduced elements lie 0: in two dimensions, 1: in one, 4: side by side, in whole fours
 const uint SLOTS = 256 / LANES;
 
 // The order of etna::reduce::Kind.
@@ -106,6 +115,20 @@ void take(inout State s, T x, uint i) {
 #endif
 }
 
+#ifdef T_FLOAT
+// Elements i ... i + 3.
+void take_four(inout State s, vec4 x, uint i) {
+  if (KIND == SUM || KIND == MEAN) {
+    s.a += (x.x + x.y) + (x.z + x.w);
+  } else if (KIND == LOGSUMEXP) {
+    raise(s, m_max(m_max(x.x, x.y), m_max(x.z, x.w)));
+    if (s.a != LOWEST) s.b += (exp(x.x - s.a) + exp(x.y - s.a)) + (exp(x.z - s.a) + exp(x.w - s.a));
+  } else {
+    [[unroll]] for (uint c = 0; c < 4; ++c) take(s, x[c], i + c);
+  }
+}
+#endif
+
 // Joins states of disjoint elements, in any order: of equals, the lower index wins.
 void merge(inout State s, State o) {
   if (KIND == SUM || KIND == MEAN) s.a += o.a;
@@ -145,6 +168,7 @@ void finish(uint output_index, State s) {
 }
 
 uint reduced_offset(uint i) {
+  if (WIDTH != 0) return i * p.reduced_strides.y;
   return i / p.reduced_inner * p.reduced_strides.x + i % p.reduced_inner * p.reduced_strides.y;
 }
 
@@ -167,7 +191,23 @@ void main() {
     } else {
       uint base = output_index / p.kept_inner * p.kept_strides.x + output_index % p.kept_inner * p.kept_strides.y;
       T shift = KIND == VAR && i < end ? load_value(p.x, base, X_DTYPE) : T(0);
-      for (; i + 3 * LANES < end; i += 4 * LANES) {
+#ifdef T_FLOAT
+      if (WIDTH == 4) {
+        const uint apart = 4 * LANES;
+        i = begin + 4 * lane;
+        for (; i < end; i += 4 * apart) {
+          vec4 x[4];
+          [[unroll]] for (uint k = 0; k < 4; ++k) {
+            uint count = i + k * apart < end ? 4 : 0;
+            x[k] = load_vector(p.x, base + i + k * apart, count, X_DTYPE, 4);
+          }
+          [[unroll]] for (uint k = 0; k < 4; ++k) {
+            if (i + k * apart < end) take_four(s, x[k] - shift, i + k * apart);
+          }
+        }
+      }
+#endif
+      for (; WIDTH != 4 && i + 3 * LANES < end; i += 4 * LANES) {
         T x0 = load_value(p.x, base + reduced_offset(i), X_DTYPE);
         T x1 = load_value(p.x, base + reduced_offset(i + LANES), X_DTYPE);
         T x2 = load_value(p.x, base + reduced_offset(i + 2 * LANES), X_DTYPE);
@@ -177,7 +217,7 @@ void main() {
         take(s, x2 - shift, i + 2 * LANES);
         take(s, x3 - shift, i + 3 * LANES);
       }
-      for (; i < end; i += LANES) take(s, load_value(p.x, base + reduced_offset(i), X_DTYPE) - shift, i);
+      for (; WIDTH != 4 && i < end; i += LANES) take(s, load_value(p.x, base + reduced_offset(i), X_DTYPE) - shift, i);
     }
   }
   if (LANES > 1) {

@@ -29,7 +29,15 @@ const vulkan::Shader* shader_for(Kind kind, DType t, const vulkan::Capabilities&
 
 /// Threads that share an output: few choices, since each makes a pipeline of its own. Eight columns side by side still read
 /// whole sectors of 32 bytes.
-std::int64_t lanes_for(std::int64_t outputs, std::int64_t length, bool columns, const vulkan::Capabilities& can) {
+std::int64_t lanes_for(std::int64_t outputs, std::int64_t length, bool columns, bool fours,
+                       const vulkan::Capabilities& can) {
+  if (fours && length > 32) {  // sixteen elements a thread, unless that leaves compute units idle
+    const std::int64_t lanes = length <= 256 ? 8 : length <= 1024 ? 32 : length <= 8192 ? 64 : kThreads;
+    return outputs * lanes >= 2 * kThreads * can.compute_units ? lanes
+           : length <= 256                                     ? 32
+           : length <= 1024                                    ? 64
+                                                               : kThreads;
+  }
   if (columns) return length < 8 ? 1 : outputs < std::int64_t{64} * can.compute_units && length >= 32 ? 32 : 8;
   return length <= 4 ? 1 : length <= 32 ? 8 : length <= 256 ? 32 : kThreads;
 }
@@ -39,18 +47,20 @@ struct Dispatcher {
   const vulkan::Shader& shader;
   Kind kind;
 
+  /// @param width as the kernel's WIDTH
   void operator()(const Tensor& x, const Tensor& y, Push push, std::int64_t lanes, bool columns, bool from_states,
-                  bool to_states) const {
+                  bool to_states, std::uint32_t width) const {
     std::int64_t slots = kThreads / lanes;
     std::int64_t groups = (push.outputs + slots - 1) / slots;
     push.x = x.address();
     push.y = y.address();
     push.groups = vulkan::word(groups);
     DType x_dtype = from_states ? f32 : x.dtype();
-    vulkan::launch(shader, call,
-                   {vulkan::word(static_cast<int>(kind)), vulkan::word(x_dtype), vulkan::word(y.dtype()),
-                    vulkan::word(lanes), vulkan::word(columns), vulkan::word(from_states), vulkan::word(to_states)},
-                   push, vulkan::grid(groups * push.pieces), {&x}, {&y});
+    vulkan::launch(
+        shader, call,
+        {vulkan::word(static_cast<int>(kind)), vulkan::word(x_dtype), vulkan::word(y.dtype()), vulkan::word(lanes),
+         vulkan::word(columns), vulkan::word(from_states), vulkan::word(to_states), width},
+        push, vulkan::grid(groups * push.pieces), {&x}, {&y});
   }
 };
 
@@ -66,6 +76,15 @@ void fill(Push& push, const Plan& plan) {
   push.reduced_inner = std::max(1u, inner(plan.reduced));
   strides(push.kept_strides, plan.kept_strides);
   strides(push.reduced_strides, plan.reduced_strides);
+}
+
+/// Whether an output's elements may be loaded four at a time: side by side, aligned, whole fours.
+bool by_fours(const Tensor& x, const Plan& plan) {
+  const bool floats = x.dtype() == f32 || x.dtype() == f16 || x.dtype() == bf16;
+  bool fits = floats && plan.reduced.rank() == 1 && plan.reduced_strides[0] == 1 && plan.length % 4 == 0 &&
+              x.address() % (4 * item_size(x.dtype())) == 0;
+  for (std::int64_t stride : plan.kept_strides) fits = fits && stride % 4 == 0;
+  return fits;
 }
 
 /// x with the reduced dimensions last, contiguous; `dims` becomes where they are then.
@@ -99,7 +118,9 @@ bool vulkan(const OpCall& call, std::span<Tensor> out) {
     plan = Plan(x, a.dims);
   }
   bool columns = plan.columns();
-  std::int64_t lanes = lanes_for(plan.outputs, plan.length, columns, can);
+  const bool fours = by_fours(x, plan);
+  const std::uint32_t width = fours ? 4 : plan.reduced.rank() <= 1 ? 1 : 0;
+  std::int64_t lanes = lanes_for(plan.outputs, plan.length, columns, fours, can);
   std::int64_t groups = (plan.outputs * lanes + kThreads - 1) / kThreads;
   // Enough workgroups to fill the device, but sixteen elements a thread at least; fewer than four pieces are not worth a barrier
   // and a second dispatch.
@@ -110,19 +131,20 @@ bool vulkan(const OpCall& call, std::span<Tensor> out) {
   Push push{};
   fill(push, plan);
   push.divisor = static_cast<float>(std::max<std::int64_t>(0, plan.length - (a.kind == Kind::var ? a.correction : 0)));
-  push.piece = vulkan::word((plan.length + pieces - 1) / pieces);
+  push.piece = vulkan::word(((plan.length + pieces - 1) / pieces + 3) / 4 * 4);
   push.pieces = vulkan::word(pieces);
   Dispatcher dispatch{call, *shader, a.kind};
   if (pieces == 1) {
-    dispatch(x, y, push, lanes, columns, false, false);
+    dispatch(x, y, push, lanes, columns, false, false, width);
     return true;
   }
   std::int64_t state_words = shader == &shaders::reduce_i64 ? 8 : 4;
   Tensor states = empty({pieces, plan.outputs, state_words}, {i32, x.device()});
-  dispatch(x, states, push, lanes, columns, false, true);
+  dispatch(x, states, push, lanes, columns, false, true, width);
   push.length = push.piece = vulkan::word(pieces);
   push.pieces = 1;
-  dispatch(states, y, push, lanes_for(plan.outputs, pieces, plan.outputs > 1, can), plan.outputs > 1, true, false);
+  dispatch(states, y, push, lanes_for(plan.outputs, pieces, plan.outputs > 1, false, can), plan.outputs > 1, true,
+           false, 0);
   return true;
 }
 

@@ -86,6 +86,11 @@ std::vector<Case> cases(DType t) {
     all.push_back({random_tensor({n, 9}, t), {0}});
     all.push_back({random_tensor({n, 3}, t).t(), {1}});
   }
+  for (std::int64_t n : {36, 260, 1028}) all.push_back({random_tensor({3, n}, t), {1}});  // whole fours
+  all.push_back({random_tensor({2, 8212}, t), {1}});
+  all.push_back({random_tensor({70, 64}, t), {1}});
+  all.push_back({random_tensor({5, 7, 44}, t).slice(2, 4, 44), {2}});
+  all.push_back({random_tensor({5, 44}, t).slice(1, 1, 41), {1}});  // fours, but not aligned
   all.push_back({random_tensor({1031, 31}, t), {0}});
   all.push_back({random_tensor({31, 1031}, t), {0}});
   all.push_back({random_tensor({3, 7, 31}, t), {0, 2}});
@@ -211,13 +216,15 @@ TEST(Reduce, ArgFindsTheFirstOfEquals) {
       expect_close(argmax(x, 0, true), {0, 0, 0}, 0);
       EXPECT_EQ(argmax(x).item<std::int64_t>(), 1);
       EXPECT_EQ(argmin(x.t()).item<std::int64_t>(), 1);
-      Tensor wide = random_tensor({7, 1031}, t, 3);
-      for (int dim : {0, 1}) {
-        std::vector<double> want;
-        for (const auto& g : groups(wide, {dim})) {
-          want.push_back(static_cast<double>(std::max_element(g.begin(), g.end()) - g.begin()));
+      for (std::int64_t n : {1031, 2052}) {
+        Tensor wide = random_tensor({7, n}, i32, 3).to(t);  // of 15 numbers: each occurs often
+        for (int dim : {0, 1}) {
+          std::vector<double> want;
+          for (const auto& g : groups(wide, {dim})) {
+            want.push_back(static_cast<double>(std::max_element(g.begin(), g.end()) - g.begin()));
+          }
+          expect_close(argmax(wide.to(device), dim), want, 0);
         }
-        expect_close(argmax(wide.to(device), dim), want, 0);
       }
     }
     std::vector<float> ties(70000, 0.5f);
