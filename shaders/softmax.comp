@@ -4,9 +4,14 @@
 // LANES x HELD elements live in registers; longer ones are read twice, the first time with a running maximum that rescales the
 // sum of exponentials (Milakov & Gimelshein 2018), the second time mostly from the cache. Short rows share a workgroup.
 //
+// Where everything is aligned so (VECTOR), a lane holds runs of four neighbours, and loads and stores them at once. The loads of a row
+// are all on their way before the first is used, so a lane that holds more of them (up to 32 elements, 64 lanes a row) keeps more
+// bytes in flight, and a workgroup of four rows joins their lanes for the price of one.
+//
 // variant: softmax
 
-#include "dtype.glsl"
+#extension GL_EXT_control_flow_attributes : require
+#include "vectors.glsl"
 #include "lanes.glsl"
 #include "math.glsl"
 
@@ -15,10 +20,11 @@ layout(constant_id = 3) const uint HELD = 4;  // elements a thread holds; 0: row
 layout(constant_id = 4) const uint A_DTYPE = 1;
 layout(constant_id = 5) const uint B_DTYPE = 1;
 layout(constant_id = 6) const uint Y_DTYPE = 1;
+layout(constant_id = 7) const uint VECTOR = 0;  // HELD is then a multiple of four
 
 const uint SOFTMAX = 0, LOG_SOFTMAX = 1, SOFTMAX_BACKWARD = 2, LOG_SOFTMAX_BACKWARD = 3;
 const bool BACKWARD = OP >= SOFTMAX_BACKWARD;
-const uint ARRAY = HELD > 0 ? HELD : 1;
+const uint ARRAY = HELD > 0 ? HELD : 1, QUADS = (ARRAY + 3) / 4;
 
 // a: x, or the gradient of y; b: y of the forward pass
 layout(push_constant, scalar) uniform Push {
@@ -54,7 +60,21 @@ void main() {
   float held[ARRAY], held_b[ARRAY];
   float lowest = uintBitsToFloat(0xff800000u);
 
-  if (HELD > 0) {
+// The k-th element that this lane holds.
+#define INDEX(k) (VECTOR != 0 ? ((k) / 4 * LANES + lane) * 4 + (k) % 4 : (k) * LANES + lane)
+  if (VECTOR != 0) {
+    vec4 a[QUADS], b[QUADS];
+    [[unroll]] for (uint q = 0; q < HELD / 4; ++q) {
+      uint i = INDEX(4 * q);
+      a[q] = vec4(BACKWARD ? 0.0 : lowest);
+      if (i < n) a[q] = load_vector(p.a, base_a + i, 4, A_DTYPE, 4);
+      if (BACKWARD) b[q] = load_vector(p.b, base_b + i, i < n ? 4 : 0, B_DTYPE, 4);
+    }
+    [[unroll]] for (uint k = 0; k < HELD; ++k) {
+      held[k] = a[k / 4][k % 4];
+      if (BACKWARD) held_b[k] = b[k / 4][k % 4];
+    }
+  } else if (HELD > 0) {
     for (uint k = 0; k < HELD; ++k) {
       uint i = k * LANES + lane;
       held[k] = i < n ? load_float(p.a, base_a + i * p.a_strides.z, A_DTYPE) : BACKWARD ? 0.0 : lowest;
@@ -65,7 +85,7 @@ void main() {
   if (BACKWARD) {
     float total = 0.0;
     if (HELD > 0) {
-      for (uint k = 0; k < HELD; ++k) total += term(held[k], held_b[k]);
+      [[unroll]] for (uint k = 0; k < HELD; ++k) total += term(held[k], held_b[k]);
     } else {
       for (uint i = lane; i < n; i += LANES) {
         float a = load_float(p.a, base_a + i * p.a_strides.z, A_DTYPE);
@@ -73,7 +93,14 @@ void main() {
       }
     }
     total = row_sum(vec2(total, 0.0)).x;
-    if (HELD > 0) {
+    if (VECTOR != 0) {
+      [[unroll]] for (uint q = 0; q < HELD / 4; ++q) {
+        uint i = INDEX(4 * q);
+        vec4 y;
+        [[unroll]] for (uint c = 0; c < 4; ++c) y[c] = gradient(held[4 * q + c], held_b[4 * q + c], total);
+        store_vector(p.y, base_y + i, i < n ? 4 : 0, Y_DTYPE, 4, y);
+      }
+    } else if (HELD > 0) {
       for (uint k = 0; k < HELD; ++k) {
         uint i = k * LANES + lane;
         if (i < n) store_float(p.y, base_y + i * p.y_strides.z, Y_DTYPE, gradient(held[k], held_b[k], total));
@@ -90,10 +117,10 @@ void main() {
 
   vec2 seen = vec2(lowest, 0.0);
   if (HELD > 0) {
-    for (uint k = 0; k < HELD; ++k) seen.x = m_max(seen.x, held[k]);
+    [[unroll]] for (uint k = 0; k < HELD; ++k) seen.x = m_max(seen.x, held[k]);
     seen.x = row_max(seen).x;
-    for (uint k = 0; k < HELD; ++k) {
-      if (k * LANES + lane >= n) continue;
+    [[unroll]] for (uint k = 0; k < HELD; ++k) {
+      if (INDEX(k) >= n) continue;
       float e = exp(held[k] - seen.x);
       if (OP == SOFTMAX) held[k] = e;
       seen.y += e;
@@ -119,7 +146,17 @@ void main() {
   }
 
   float scale = 1.0 / seen.y, log_sum = log(seen.y);
-  if (HELD > 0) {
+  if (VECTOR != 0) {
+    [[unroll]] for (uint q = 0; q < HELD / 4; ++q) {
+      uint i = INDEX(4 * q);
+      vec4 y;
+      [[unroll]] for (uint c = 0; c < 4; ++c) {
+        float x = held[4 * q + c];
+        y[c] = OP == SOFTMAX ? x * scale : (x - seen.x) - log_sum;
+      }
+      store_vector(p.y, base_y + i, i < n ? 4 : 0, Y_DTYPE, 4, y);
+    }
+  } else if (HELD > 0) {
     for (uint k = 0; k < HELD; ++k) {
       uint i = k * LANES + lane;
       if (i < n) store_float(p.y, base_y + i * p.y_strides.z, Y_DTYPE, OP == SOFTMAX ? held[k] * scale : (held[k] - seen.x) - log_sum);

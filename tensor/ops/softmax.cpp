@@ -104,6 +104,27 @@ struct Push {
 };
 static_assert(sizeof(Push) == 72);
 
+/// Whether the elements of every row may be taken four at a time: aligned, side by side, and whole fours.
+bool by_fours(std::initializer_list<const rows::Strided*> all) {
+  bool fits = true;
+  for (const rows::Strided* x : all) {
+    fits = fits && x->length % 4 == 0 && x->inner == 1 && x->strides[2] == 1 && x->strides[0] % 4 == 0 &&
+           x->x.address() % (4 * item_size(x->x.dtype())) == 0;
+  }
+  return fits;
+}
+
+/// Lanes for rows taken by fours: as few as will do, since what a lane holds more keeps more bytes on their way.
+/// @param most the elements a lane may hold
+rows::Lanes lanes_by_fours(std::int64_t length, std::int64_t most) {
+  using rows::Lanes;
+  for (Lanes choice :
+       {Lanes{8, 4}, Lanes{32, 4}, Lanes{64, 8}, Lanes{64, 16}, Lanes{64, 32}, Lanes{256, 8}, Lanes{256, 16}}) {
+    if (choice.held <= most && length <= choice.lanes * choice.held) return choice;
+  }
+  return {};
+}
+
 /// All four ops: in[0] is x or the gradient of y, in[1] the y of the forward pass.
 template <bool backward>
 bool vulkan(const OpCall& call, std::span<Tensor> out) {
@@ -113,7 +134,9 @@ bool vulkan(const OpCall& call, std::span<Tensor> out) {
   }
   if (out[0].numel() == 0) return true;
   rows::Strided a(call.in[0], attrs.dim), b(call.in.back(), attrs.dim), y(out[0], attrs.dim);
-  rows::Lanes lanes = rows::lanes_for(y.length, y.inner > 1, 16);
+  bool fours = by_fours({&a, &b, &y});
+  rows::Lanes lanes = fours ? lanes_by_fours(y.length, backward ? 16 : 32) : rows::lanes_for(y.length, y.inner > 1, 16);
+  if (lanes.held == 0) fours = false;
   Push push{a.x.address(),
             b.x.address(),
             y.x.address(),
@@ -126,11 +149,11 @@ bool vulkan(const OpCall& call, std::span<Tensor> out) {
   std::copy_n(a.strides, 3, push.a_strides);
   std::copy_n(b.strides, 3, push.b_strides);
   std::copy_n(y.strides, 3, push.y_strides);
-  vulkan::launch(
-      shaders::softmax, call,
-      {vulkan::word(lanes.lanes), vulkan::word(lanes.columns), vulkan::word((backward ? 2 : 0) + (attrs.log ? 1 : 0)),
-       vulkan::word(lanes.held), vulkan::word(a.x.dtype()), vulkan::word(b.x.dtype()), vulkan::word(y.x.dtype())},
-      push, vulkan::grid(lanes.groups(y.rows)), {&a.x, &b.x}, {&out[0]});
+  vulkan::launch(shaders::softmax, call,
+                 {vulkan::word(lanes.lanes), vulkan::word(lanes.columns),
+                  vulkan::word((backward ? 2 : 0) + (attrs.log ? 1 : 0)), vulkan::word(lanes.held),
+                  vulkan::word(a.x.dtype()), vulkan::word(b.x.dtype()), vulkan::word(y.x.dtype()), vulkan::word(fours)},
+                 push, vulkan::grid(lanes.groups(y.rows)), {&a.x, &b.x}, {&out[0]});
   return true;
 }
 

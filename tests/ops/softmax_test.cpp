@@ -26,6 +26,10 @@ std::vector<Case> cases(DType t) {
     all.push_back({random_tensor({n, 5}, t, 2, -8, 8), 0});
     all.push_back({random_tensor({2, n, 19}, t, 2, -8, 8), 1});
   }
+  for (std::int64_t n : {32, 100, 260, 600, 1028, 2052, 8212})  // whole fours
+    all.push_back({random_tensor({2, n}, t, 3, -8, 8), 1});
+  all.push_back({random_tensor({3, 5, 44}, t, 3, -8, 8).slice(2, 4, 44), 2});
+  all.push_back({random_tensor({5, 44}, t, 3, -8, 8).slice(1, 1, 41), 1});  // fours, but not aligned
   all.push_back({random_tensor({2, 5033}, t, 2, -8, 8), 1});
   all.push_back({random_tensor({}, t), 0});
   all.push_back({random_tensor({3, 0, 2}, t), 1});
