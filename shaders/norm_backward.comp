@@ -10,7 +10,9 @@
 // dispatch, which nothing but the parameters' gradients waits for. Rows too long for registers keep the running sums in their line.
 //
 // A lane holds runs of four neighbours where everything is aligned so (VECTOR), and loads and stores them at once. The next row's
-// are on their way while this one is joined across lanes three times, which is what a row waits for.
+// are on their way while this one is joined across lanes, twice: for the mean, and for all that is known once the mean is. There are
+// no more workgroups than run at once, two a multiprocessor where a lane holds eight elements: what it carries from row to row is
+// most of its registers, and what waits for a place would work alone at the end. Two keep enough bytes in flight.
 //
 // variant: norm_backward
 // variant: norm_lines LINES
@@ -19,39 +21,48 @@
 #include "vectors.glsl"
 
 #ifdef LINES
-// Eight columns a workgroup, whose lines 32 threads share: whole sectors of 32 bytes.
-const uint COLUMNS_A_GROUP = 8, LANES = 32;
+// Eight columns a workgroup, whole sectors of 32 bytes, whose lines 128 lanes share: each has its four or five in flight at once.
+const uint QUADS_A_GROUP = 2, LANES = 128, IN_FLIGHT = 4;
 
 layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint WEIGHT_DTYPE = 1;
 layout(constant_id = 1) const uint BIAS_DTYPE = 1;
+layout(constant_id = 2) const uint WIDTH = 1;  // elements that a load may take
 
 layout(push_constant, scalar) uniform Push {
   uvec2 partial_weight, partial_bias, weight, bias;  // workgroups of layer 0 add up the former, of layer 1 the latter
   uint lines, n;
 } p;
 
-shared float sums[256];
+shared vec4 sums[256];
 
 void main() {
-  uint thread = gl_LocalInvocationID.x, lane = thread / COLUMNS_A_GROUP;
+  uint thread = gl_LocalInvocationID.x, lane = thread / QUADS_A_GROUP;
   uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
-  uint column = group * COLUMNS_A_GROUP + thread % COLUMNS_A_GROUP;
+  uint column = (group * QUADS_A_GROUP + thread % QUADS_A_GROUP) * 4, count = column < p.n ? min(4, p.n - column) : 0;
   bool bias = gl_WorkGroupID.z != 0;
   uvec2 from = bias ? p.partial_bias : p.partial_weight;
-  float sum = 0.0;
-  if (column < p.n) {
-    for (uint i = lane; i < p.lines; i += LANES) sum += BufferF32(from).v[i * p.n + column];
+  vec4 sum = vec4(0.0);
+  for (uint first = lane; first < p.lines; first += IN_FLIGHT * LANES) {
+    vec4 line[IN_FLIGHT];
+    [[unroll]] for (uint k = 0; k < IN_FLIGHT; ++k) {
+      uint i = first + k * LANES;
+      line[k] = load_vector(from, i * p.n + column, i < p.lines ? count : 0, F32, WIDTH);
+    }
+    [[unroll]] for (uint k = 0; k < IN_FLIGHT; ++k) sum += line[k];
   }
   sums[thread] = sum;
   barrier();
   for (uint half_lanes = LANES / 2; half_lanes > 0; half_lanes /= 2) {
-    if (lane < half_lanes) sums[thread] += sums[thread + half_lanes * COLUMNS_A_GROUP];
+    if (lane < half_lanes) sums[thread] += sums[thread + half_lanes * QUADS_A_GROUP];
     barrier();
   }
-  if (lane != 0 || column >= p.n) return;
-  if (bias) store_float(p.bias, column, BIAS_DTYPE, sums[thread]);
-  else store_float(p.weight, column, WEIGHT_DTYPE, sums[thread]);
+  if (lane != 0) return;
+  sum = sums[thread];
+  for (uint c = 0; c < count; ++c) {
+    if (bias) store_float(p.bias, column + c, BIAS_DTYPE, sum[c]);
+    else store_float(p.weight, column + c, WEIGHT_DTYPE, sum[c]);
+  }
 }
 
 #else
@@ -85,13 +96,18 @@ layout(push_constant, scalar) uniform Push {
 vec2 join_sum(vec2 a, vec2 b) { return a + b; }
 ETNA_JOIN_LANES(row_sum, join_sum)
 
-// The sum over this workgroup's slots of what each holds for the same column, in every thread of slot 0.
-float over_slots(float v, uint lane, uint slot) {
+shared vec4 wide_values[256];
+shared vec4 wide_groups[16];
+vec4 join_sums(vec4 a, vec4 b) { return a + b; }
+ETNA_JOIN_LANES_OF(vec4, wide_values, wide_groups, row_sums, join_sums)
+
+// The sums over this workgroup's slots of what each holds for the same columns, in every thread of slot 0.
+vec4 over_slots(vec4 v, uint lane, uint slot) {
   if (SLOTS == 1) return v;
-  lane_values[gl_LocalInvocationID.x].x = v;
+  wide_values[gl_LocalInvocationID.x] = v;
   barrier();
   if (slot == 0) {
-    for (uint k = 1; k < SLOTS; ++k) v += lane_values[thread_of(k, lane)].x;
+    for (uint k = 1; k < SLOTS; ++k) v += wide_values[thread_of(k, lane)];
   }
   barrier();
   return v;
@@ -160,22 +176,17 @@ void main() {
       EACH(total += X(k, i);)
       mean = row_sum(vec2(total, 0.0)).x / count;
     }
-    vec2 about = vec2(0.0);  // Σ d², Σ d: what rounding took from the mean
+    // With d = x - mean: the means of d², d (what rounding took from the mean), s · d and s.
+    vec4 about = vec4(0.0);
     EACH({
       float d = X(k, i) - mean;
-      about += vec2(d * d, d);
-    })
-    about = row_sum(about) / count;
-    if (RMS != 0) about.y = 0.0;
-    float scale = 1.0 / sqrt(about.x - about.y * about.y + p.eps);
-
-    vec2 along = vec2(0.0);  // Σ s · n, Σ s
-    EACH({
       float s = SCALED(k, i);
-      along += vec2(s * NORMED(k, i), s);
+      about += vec4(d * d, d, s * d, s);
     })
-    along = row_sum(along) / count;
-    if (RMS != 0) along.y = 0.0;
+    about = row_sums(about) / count;
+    if (RMS != 0) about.yw = vec2(0.0);
+    float scale = 1.0 / sqrt(about.x - about.y * about.y + p.eps);
+    vec2 along = vec2((about.z - about.y * about.w) * scale, about.w);  // the means of s · n and s
     if (VECTOR != 0) {
       [[unroll]] for (uint q = 0; q < HELD / 4; ++q) {
         uint i = (q * LANES + lane) * 4;
@@ -212,13 +223,27 @@ void main() {
   }
 
   if (HELD == 0) return;
-  for (uint k = 0; k < HELD; ++k) {
-    uint i = INDEX(k);
-    float total_weight = WEIGHT ? over_slots(sum_weight[k], lane, slot) : 0.0;
-    float total_bias = BIAS ? over_slots(sum_bias[k], lane, slot) : 0.0;
-    if (slot != 0 || i >= p.n) continue;
-    if (WEIGHT) BufferF32(p.partial_weight).v[group * p.n + i] = total_weight;
-    if (BIAS) BufferF32(p.partial_bias).v[group * p.n + i] = total_bias;
+  [[unroll]] for (uint q = 0; q < HELD / 4; ++q) {
+    vec4 total_weight = vec4(0.0), total_bias = vec4(0.0);
+    [[unroll]] for (uint c = 0; c < 4; ++c) {
+      total_weight[c] = sum_weight[q * 4 + c];
+      total_bias[c] = sum_bias[q * 4 + c];
+    }
+    if (WEIGHT) total_weight = over_slots(total_weight, lane, slot);
+    if (BIAS) total_bias = over_slots(total_bias, lane, slot);
+    if (slot != 0) continue;
+    if (VECTOR != 0) {
+      uint i = (q * LANES + lane) * 4, count = i < p.n ? 4 : 0;
+      if (WEIGHT) store_vector(p.partial_weight, group * p.n + i, count, F32, 4, total_weight);
+      if (BIAS) store_vector(p.partial_bias, group * p.n + i, count, F32, 4, total_bias);
+    } else {
+      [[unroll]] for (uint c = 0; c < 4; ++c) {
+        uint i = (q * 4 + c) * LANES + lane;
+        if (i >= p.n) continue;
+        if (WEIGHT) BufferF32(p.partial_weight).v[group * p.n + i] = total_weight[c];
+        if (BIAS) BufferF32(p.partial_bias).v[group * p.n + i] = total_bias[c];
+      }
+    }
   }
 }
 #endif

@@ -21,30 +21,34 @@ uint thread_of(uint slot, uint lane) { return COLUMNS != 0 ? lane * SLOTS + slot
 shared vec2 lane_values[256];
 shared vec2 lane_groups[16];
 
-// vec2 NAME(vec2 v): join(join(v of lane 0, v of lane 1), ...), the same in every lane of the row.
-#define ETNA_JOIN_LANES(name, join)                                                          \
-  vec2 name(vec2 v) {                                                                        \
-    if (LANES == 1) return v;                                                                \
-    uint lane = this_lane(), slot = this_slot();                                             \
-    lane_values[gl_LocalInvocationID.x] = v;                                                 \
-    barrier();                                                                               \
-    vec2 all;                                                                                \
-    if (LANES <= 16) {                                                                       \
-      all = lane_values[thread_of(slot, 0)];                                                 \
-      for (uint k = 1; k < LANES; ++k) all = join(all, lane_values[thread_of(slot, k)]);     \
-      barrier();                                                                             \
-      return all;                                                                            \
-    }                                                                                        \
-    uint groups = LANES / 16;                                                                \
-    if (lane < groups) {                                                                     \
-      all = lane_values[thread_of(slot, lane)];                                              \
-      for (uint k = 1; k < 16; ++k) all = join(all, lane_values[thread_of(slot, lane + k * groups)]); \
-      lane_groups[slot * groups + lane] = all;                                               \
-    }                                                                                        \
-    barrier();                                                                               \
-    all = lane_groups[slot * groups];                                                        \
-    for (uint k = 1; k < groups; ++k) all = join(all, lane_groups[slot * groups + k]);       \
-    return all;                                                                              \
+// T NAME(T v): join(join(v of lane 0, v of lane 1), ...), the same in every lane of the row; `values` and `groups` are shared arrays of
+// 256 and of 16 T.
+#define ETNA_JOIN_LANES_OF(T, values, groups, name, join)                                           \
+  T name(T v) {                                                                                     \
+    if (LANES == 1) return v;                                                                       \
+    uint lane = this_lane(), slot = this_slot();                                                    \
+    values[gl_LocalInvocationID.x] = v;                                                             \
+    barrier();                                                                                      \
+    T all;                                                                                          \
+    if (LANES <= 16) {                                                                              \
+      all = values[thread_of(slot, 0)];                                                             \
+      for (uint k = 1; k < LANES; ++k) all = join(all, values[thread_of(slot, k)]);                 \
+      barrier();                                                                                    \
+      return all;                                                                                   \
+    }                                                                                               \
+    uint count = LANES / 16;                                                                        \
+    if (lane < count) {                                                                             \
+      all = values[thread_of(slot, lane)];                                                          \
+      for (uint k = 1; k < 16; ++k) all = join(all, values[thread_of(slot, lane + k * count)]);     \
+      groups[slot * count + lane] = all;                                                            \
+    }                                                                                               \
+    barrier();                                                                                      \
+    all = groups[slot * count];                                                                     \
+    for (uint k = 1; k < count; ++k) all = join(all, groups[slot * count + k]);                     \
+    return all;                                                                                     \
   }
+
+// vec2 NAME(vec2 v)
+#define ETNA_JOIN_LANES(name, join) ETNA_JOIN_LANES_OF(vec2, lane_values, lane_groups, name, join)
 
 #endif

@@ -55,6 +55,13 @@ bool by_fours(std::int64_t length, const rows::Lanes& lanes, std::initializer_li
   return fits;
 }
 
+/// Workgroups that go through `blocks` blocks of rows with sums in registers: as many as surely run at once, each with as many blocks as
+/// the next.
+std::int64_t even_groups(std::int64_t blocks, const rows::Lanes& lanes, std::int64_t units) {
+  const std::int64_t most = units * (lanes.held > 4 ? 2 : 4), turns = (blocks + most - 1) / most;
+  return (blocks + turns - 1) / turns;
+}
+
 /// Lines of partial sums and the gradient they add up to.
 struct Lines {
   Tensor partial, sum;
@@ -66,7 +73,8 @@ void add_lines(const OpCall& call, const Lines& weight, const Lines& bias) {
   std::int64_t n = first.sum.numel();
   auto groups = vulkan::grid((n + 7) / 8);
   groups[2] = &first == &second ? 1 : 2;
-  vulkan::launch(shaders::norm_lines, call, {vulkan::word(first.sum.dtype()), vulkan::word(second.sum.dtype())},
+  vulkan::launch(shaders::norm_lines, call,
+                 {vulkan::word(first.sum.dtype()), vulkan::word(second.sum.dtype()), n % 4 == 0 ? 4u : 1u},
                  LinesPush{first.partial.address(), second.partial.address(), first.sum.address(), second.sum.address(),
                            vulkan::word(first.partial.size(0)), vulkan::word(n)},
                  groups, {&first.partial, &second.partial}, {&first.sum, &second.sum});
@@ -125,7 +133,7 @@ bool backward_vulkan(const OpCall& call, std::span<Tensor> out) {
   rows::Lanes lanes = rows::lanes_for(x.length, false, 16);
   bool sums = a.wants_weight || a.wants_bias;
   std::int64_t groups = lanes.groups(x.rows);
-  if (sums) groups = std::min<std::int64_t>(groups, std::int64_t{4} * vulkan::capabilities(x.x.device()).compute_units);
+  if (sums) groups = even_groups(groups, lanes, vulkan::capabilities(x.x.device()).compute_units);
   Tensor lines_weight, lines_bias;
   if (a.wants_weight) lines_weight = empty({groups, x.length}, {f32, x.x.device()});
   if (a.wants_bias) lines_bias = empty({groups, x.length}, {f32, x.x.device()});
