@@ -10,6 +10,6 @@ Dropout::Dropout(double p) : p(p) {
   if (!(p >= 0 && p < 1)) throw Error(fmt::format("Dropout: the probability {} is not in [0, 1)", p));
 }
 
-Tensor Dropout::forward(const Tensor& x) const { return training() && p > 0 ? dropout(x, p) : x; }
+Tensor Dropout::forward(const Tensor& x) const { return active() ? dropout(x, p) : x; }
 
 }  // namespace etna::nn

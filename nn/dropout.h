@@ -11,6 +11,8 @@ class Dropout : public UnaryModule {
   /// @throws Error where p is not in [0, 1)
   explicit Dropout(double p = 0.5);
   Tensor forward(const Tensor& x) const override;
+  /// False: forward() hands x on.
+  bool active() const { return training() && p > 0; }
 
   double p;
 };

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <etna/nn/dropout.h>
+#include <etna/nn/layer_norm.h>
 #include <etna/nn/linear.h>
 
 namespace etna::nn {
@@ -11,6 +12,8 @@ class FeedForward : public UnaryModule {
   FeedForward(std::int64_t dim, std::int64_t hidden, double dropout = 0);
   /// @param x [..., dim] @return [..., dim]
   Tensor forward(const Tensor& x) const override;
+  /// residual + forward(x), and `norm` of that: one op where there is no dropout between.
+  AddedNorm forward(const Tensor& x, const Tensor& residual, const LayerNorm& norm) const;
 
   Linear up, down;
   Dropout dropout;

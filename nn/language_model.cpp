@@ -37,8 +37,13 @@ Tensor LanguageModel::hidden(const Tensor& tokens) const {
   }
   Residual x{wte(tokens), wpe.weight.slice(0, 0, tokens.size(1))};
   if (config.dropout > 0) x = {dropout(x.sum())};  // of the sum: the first norm comes too late for it
-  for (const TransformerBlock& block : blocks) x = block.forward(x);
-  return norm.forward(x).normed;
+  auto norm_before = [this](std::int64_t i) -> const LayerNorm& {
+    return i < config.layers ? blocks[static_cast<std::size_t>(i)].norm1 : norm;
+  };
+  AddedNorm stream = norm_before(0).forward(x);
+  for (std::int64_t i = 0; i < config.layers; ++i)
+    stream = blocks[static_cast<std::size_t>(i)].forward(stream, norm_before(i + 1));
+  return stream.normed;
 }
 
 Tensor LanguageModel::forward(const Tensor& tokens) const { return linear(hidden(tokens), wte.weight); }

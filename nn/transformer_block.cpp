@@ -16,8 +16,13 @@ Tensor TransformerBlock::forward(const Tensor& x) const { return forward(Residua
 
 Residual TransformerBlock::forward(const Residual& r) const {
   auto [x, normed1] = norm1.forward(r);
-  auto [y, normed2] = norm2.forward(Residual{x, attention(normed1)});
+  auto [y, normed2] = attention.forward(normed1, x, norm2);
   return {y, ffn(normed2)};
+}
+
+AddedNorm TransformerBlock::forward(const AddedNorm& x, const LayerNorm& next) const {
+  auto [y, normed] = attention.forward(x.normed, x.sum, norm2);
+  return ffn.forward(normed, y, next);
 }
 
 }  // namespace etna::nn

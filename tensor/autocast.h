@@ -11,6 +11,7 @@ namespace etna {
 /// While one lives, in its thread, f32 inputs of some ops are cast first:
 ///     linear, matmul, scaled_dot_product_attention, self_attention    compute in `dtype` with f32 sums
 ///     layer_norm, rms_norm and their sums with a residual             compute in f32, and are written as `dtype`
+///     linear_layer_norm, feed_forward_layer_norm                      both: products in `dtype`, the sum as it comes
 ///     softmax, log_softmax, logsumexp, sum, mean, prod, cumsum, var, exp, log, pow, losses    give f32 for f16 and bf16 inputs
 /// Everything else works in the dtypes that come. f64 is left alone. A parameter is cast once while the outermost guard lives, and
 /// its gradient has its own dtype. Put forward passes and the loss under it; backward() needs no guard, and heeds none.

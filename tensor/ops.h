@@ -121,6 +121,16 @@ AddedNorm add_layer_norm(const Tensor& x, const Tensor& delta, const Tensor& wei
                          double eps = 1e-5);
 AddedNorm add_rms_norm(const Tensor& x, const Tensor& delta, const Tensor& weight, double eps = 1e-6);
 
+/// How a part of a transformer ends: sum = residual + linear(x, weight, bias), and its layer_norm, which the next part reads. One kernel on a
+/// GPU where rows of the result are few and at most 256 long, so that a small model waits for fewer of them.
+/// @param residual of the result's shape @return both of the result's shape; under autocast the sum keeps the residual's dtype
+AddedNorm linear_layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& residual,
+                            const Tensor& norm_weight, const Tensor& norm_bias, double eps = 1e-5);
+/// The same with feed_forward(x, up, up_bias, down, down_bias, activation) in linear's place.
+AddedNorm feed_forward_layer_norm(const Tensor& x, const Tensor& up, const Tensor& up_bias, const Tensor& down,
+                                  const Tensor& down_bias, Activation activation, const Tensor& residual,
+                                  const Tensor& norm_weight, const Tensor& norm_bias, double eps = 1e-5);
+
 // ---- losses. Targets are class indices, i64 or i32.
 enum class Reduction { none, mean, sum };
 /// @param logits [N, C] @param target [N] @return [] or, unreduced, [N]; f32, of f64 logits f64. Rows whose target is ignore_index

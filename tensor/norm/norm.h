@@ -36,10 +36,20 @@ struct BackwardAttributes {
   DType weight_dtype = DType::f32, bias_dtype = DType::f32, delta_dtype = DType::f32;
 };
 
+/// What layer_norm_backward or rms_norm_backward gives, as `wanted` says. @param more a gradient of x from elsewhere, or none
+TensorList gradients(const Tensor& grad, const Tensor& x, const Tensor& weight, const Tensor& more,
+                     const BackwardAttributes& wanted);
+
 /// Rows that go into one partial sum of dweight and dbias, a function of the shape alone so that the bits do not vary.
 inline std::int64_t rows_of_piece(std::int64_t rows, std::int64_t at_least, std::int64_t most_pieces) {
   return std::max(at_least, (rows + most_pieces - 1) / most_pieces);
 }
+
+/// What a norm of x is written as: under autocast the dtype of the products which read it.
+DType out_dtype(const Tensor& x);
+
+/// Throws where a weight or bias of a norm is neither left out nor [D].
+void check_parameter(const OpCall& call, const Tensor& x, const Tensor& parameter, const char* what);
 
 void forward_cpu(const OpCall& call, std::span<Tensor> out);
 void backward_cpu(const OpCall& call, std::span<Tensor> out);

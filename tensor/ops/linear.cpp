@@ -4,6 +4,7 @@
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/product/gradients.h>
+#include <etna/tensor/product/layer.h>
 #include <etna/tensor/product/product.h>
 
 namespace etna {
@@ -16,18 +17,7 @@ struct Attributes {
 
 std::vector<OutputSpec> infer(const OpCall& call) {
   const Tensor &x = call.in[0], &weight = call.in[1], &bias = call.in[2];
-  for (const Tensor& t : call.in) {
-    if (!t.defined()) continue;
-    if (!is_floating(t.dtype())) {
-      throw DtypeError(fmt::format("linear: an input {} holds {}, all are f64, f32, f16 or bf16; call .to(f32) first",
-                                   str(t.shape()), name(t.dtype())));
-    }
-    bool may_be_wider = &t == &bias && promote(t.dtype(), x.dtype()) == t.dtype();
-    if (t.dtype() != x.dtype() && !may_be_wider) {
-      throw DtypeError(fmt::format("linear: x holds {}, another input {}; bring all to one dtype", name(x.dtype()),
-                                   name(t.dtype())));
-    }
-  }
+  product::check_dtypes(call, 1u << 2);
   if (weight.dim() != 2) {
     throw ShapeError(fmt::format("linear: the weight {} has {} dimensions, it must be [out, in]", str(weight.shape()),
                                  weight.dim()));

@@ -12,6 +12,7 @@ namespace {
 
 using norm::Attributes;
 using norm::BackwardAttributes;
+using norm::check_parameter;
 
 void check(const OpCall& call, const Tensor& x) {
   if (!is_floating(x.dtype())) {
@@ -20,16 +21,6 @@ void check(const OpCall& call, const Tensor& x) {
   }
   if (x.dim() == 0)
     throw ShapeError(fmt::format("{}: x has no dimension to normalize over; use x.reshape({{1}})", call.op.name));
-}
-
-void check_parameter(const OpCall& call, const Tensor& x, const Tensor& w, const char* what) {
-  if (!w.defined()) return;
-  if (!is_floating(w.dtype()))
-    throw DtypeError(fmt::format("{}: the {} is {}, it must be floating", call.op.name, what, name(w.dtype())));
-  if (w.dim() != 1 || w.shape()[0] != x.shape().back()) {
-    throw ShapeError(fmt::format("{}: the {} is {}, x is {}; the {} must be [{}], the size of x's last dimension",
-                                 call.op.name, what, str(w.shape()), str(x.shape()), what, x.shape().back()));
-  }
 }
 
 void check_delta(const OpCall& call, const Tensor& x, const Tensor& delta) {
@@ -143,8 +134,7 @@ TensorList vjp(const VjpCall& call) {
     if (b.wants_delta) b.delta_dtype = call.in[1].dtype();
     if (b.wants_weight) b.weight_dtype = call.in[weight].dtype();
     if (b.wants_bias) b.bias_dtype = call.in[bias].dtype();
-    TensorList found = apply(a.rms ? kRmsNormBackward : kLayerNormBackward,
-                             {grad, a.adds ? call.out[0] : call.in[0], call.in[weight], grad_sum}, Attrs::of(b));
+    TensorList found = norm::gradients(grad, a.adds ? call.out[0] : call.in[0], call.in[weight], grad_sum, b);
     grads[0] = found[0];
     if (b.wants_weight) grads[weight] = found[1];
     if (b.wants_bias) grads[bias] = found[b.wants_weight ? 2 : 1];
@@ -192,23 +182,37 @@ const OpDef kAddRmsNorm = {.name = "add_rms_norm",
                            .saved_inputs = 1u << 2,
                            .saved_outputs = 1u << 0};
 
-/// What a norm of x is written as: under autocast that of the products which read it.
-DType out_dtype(const Tensor& x) { return x.dtype() == f32 ? autocast_dtype() : x.dtype(); }
-
 AddedNorm added(const OpDef& op, TensorList in, Attributes a) {
   if (is_floating(in[0].dtype()) && is_floating(in[1].dtype())) in[0] = in[0].to(promote(in[0].dtype(), in[1].dtype()));
-  a.out = out_dtype(in[0]);
+  a.out = norm::out_dtype(in[0]);
   TensorList out = apply(op, in, Attrs::of(a));
   return {out[0], out[1]};
 }
 
 }  // namespace
 
+void norm::check_parameter(const OpCall& call, const Tensor& x, const Tensor& w, const char* what) {
+  if (!w.defined()) return;
+  if (!is_floating(w.dtype()))
+    throw DtypeError(fmt::format("{}: the {} is {}, it must be floating", call.op.name, what, name(w.dtype())));
+  if (w.dim() != 1 || w.shape()[0] != x.shape().back()) {
+    throw ShapeError(fmt::format("{}: the {} is {}, x is {}; the {} must be [{}], the size of x's last dimension",
+                                 call.op.name, what, str(w.shape()), str(x.shape()), what, x.shape().back()));
+  }
+}
+
+TensorList norm::gradients(const Tensor& grad, const Tensor& x, const Tensor& weight, const Tensor& more,
+                           const BackwardAttributes& wanted) {
+  return apply(wanted.rms ? kRmsNormBackward : kLayerNormBackward, {grad, x, weight, more}, Attrs::of(wanted));
+}
+
+DType norm::out_dtype(const Tensor& x) { return x.dtype() == f32 ? autocast_dtype() : x.dtype(); }
+
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
-  return apply1(kLayerNorm, {x, weight, bias}, Attrs::of(Attributes{eps, false, false, out_dtype(x)}));
+  return apply1(kLayerNorm, {x, weight, bias}, Attrs::of(Attributes{eps, false, false, norm::out_dtype(x)}));
 }
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
-  return apply1(kRmsNorm, {x, weight}, Attrs::of(Attributes{eps, true, false, out_dtype(x)}));
+  return apply1(kRmsNorm, {x, weight}, Attrs::of(Attributes{eps, true, false, norm::out_dtype(x)}));
 }
 AddedNorm add_layer_norm(const Tensor& x, const Tensor& delta, const Tensor& weight, const Tensor& bias, double eps) {
   return added(kAddLayerNorm, {x, delta, weight, bias}, {eps, false, true});

@@ -6,9 +6,7 @@
 // From tensors to problems: copies what no kernel can read or write where it lies, walks the batch dimensions beyond the two that
 // kernels know, and asks the launchers.
 namespace etna::product {
-namespace {
 
-/// Elements from row to row where those of all matrices of x are evenly spaced and whole; 0 otherwise.
 std::int64_t spacing(const Tensor& x) {
   std::int64_t n = x.size(-1), step = 0, rows = 1;
   if (n != 1 && x.strides()[x.dim() - 1] != 1) return 0;
@@ -20,6 +18,8 @@ std::int64_t spacing(const Tensor& x) {
   }
   return rows == 1 ? n : step < n ? 0 : step;
 }
+
+namespace {
 
 Rows rows_of(const Tensor& x) { return x.defined() ? Rows{x.address(), x.dtype(), spacing(x)} : Rows{}; }
 

@@ -1,0 +1,187 @@
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
+// What a transformer does between two parts, in one dispatch: s = residual + a · bᵀ + bias, and layer_norm (rms_norm) of s. f32 sums.
+// For few and short rows, as of a small model, where each dispatch that waits for another costs more than what it computes.
+//
+// A norm needs whole rows, so a workgroup owns ROWS of them, up to 256 columns. Eight: the fewer rows, the more multiprocessors
+// work; 1024 rows keep 128 of them busy. Each workgroup reads all of b, from L2, which bounds it together with the multiplications:
+// for many rows two dispatches are faster (tensor/product/normed.cpp decides).
+//
+// Each element of b is wanted by one thread only, so b goes from memory straight to registers, no barrier in the way. Threads are
+// GROUPS of four columns times SLICES of k; the slices of a group are neighbours, each takes four or eight steps of k where
+// the last one ended, so they read whole lines of b. A thread has all eight rows of its columns: 32 sums. The rows of a
+// are the same for all groups: they lie in shared memory, CHUNK steps of k at a time. At the end the slices' sums are added through
+// shared memory, in order, and 32 threads share a row as in norm.comp, moments in two passes over registers.
+//
+// As in add_layer_norm the sum is rounded to its dtype, stored, and normalized as stored; here the product is not rounded before.
+//
+// variant: gemm_norm
+
+#include "vectors.glsl"
+#include "units.glsl"
+#include "lanes.glsl"  // constants 0 and 1; 32 lanes a row
+
+layout(constant_id = 2) const uint RMS = 0;
+layout(constant_id = 3) const uint TILE_N = 128;  // 32, 64, 128 or 256, no less than n
+layout(constant_id = 4) const uint DTYPE = 1;     // of a and b
+layout(constant_id = 5) const uint A_WIDTH = 1;
+layout(constant_id = 6) const uint B_WIDTH = 1;  // up to 8
+layout(constant_id = 7) const uint K_FULL = 0;   // 1: k is a multiple of STEP
+layout(constant_id = 8) const uint GIVEN = 0;    // 1: bias, 2: weight of the norm, 4: its bias
+layout(constant_id = 9) const uint WIDTH = 1;    // elements that everything of n columns may be reached at
+layout(constant_id = 10) const uint BIAS_DTYPE = 1;
+layout(constant_id = 11) const uint SUM_DTYPE = 1;  // of the residual, too
+layout(constant_id = 12) const uint WEIGHT_DTYPE = 1;
+layout(constant_id = 13) const uint SHIFT_DTYPE = 1;
+layout(constant_id = 14) const uint Y_DTYPE = 1;
+
+layout(push_constant, scalar) uniform Push {
+  uvec2 a, b, bias, residual, sum, weight, shift, y;
+  uint m, n, k;
+  uint lda, ldb, ld_residual;
+  float eps;
+} p;
+
+const uint ROWS = 8, CHUNK = 512;
+const uint GROUPS = TILE_N / 4, SLICES = 256 / GROUPS, STEP = SLICES * 8;  // STEP divides CHUNK
+const uint PITCH = ROWS * GROUPS + 4;                 // vec4s from a slice's sums to the next one's; 4 against bank conflicts
+const uint A_VECTORS = ROWS * CHUNK / 4, SUM_VECTORS = SLICES / 2 * PITCH;
+const uint LOADS = A_VECTORS / 256;
+const uint PARTS = GROUPS > 32 ? GROUPS / 32 : 1;     // vec4s of a row that a lane has behind the product
+
+shared vec4 pool[A_VECTORS > SUM_VECTORS ? A_VECTORS : SUM_VECTORS];
+
+vec2 join_sum(vec2 a, vec2 b) { return a + b; }
+ETNA_JOIN_LANES(row_sum, join_sum)
+
+float as_stored(float v) {
+  if (SUM_DTYPE == F16) return half_to_float(float_to_half(v));
+  if (SUM_DTYPE == BF16) return bfloat16_to_float(float_to_bfloat16(v));
+  return v;
+}
+
+// The first of the four steps of k, from the start of a STEP on, that are a slice's first (h = 0) or second: such that the lines of b
+// are read in runs, of vec4s of f32, of eights of 16 bits.
+uint step_of(uint slice, uint h) { return DTYPE == F32 ? (h * SLICES + slice) * 4 : slice * 8 + h * 4; }
+
+// Where a row's vec4 of steps 4 q ... 4 q + 3 lies: those that neighbouring slices read at once are neighbours.
+uint place_of(uint q) {
+  if (DTYPE == F32) return q;
+  uint inside = q % (2 * SLICES);
+  return q - inside + (inside & 1u) * SLICES + inside / 2;
+}
+
+// Elements k ... k + 3 of a row that begins at `line`, 0 from the end of k on, whatever lies there.
+vec4 along_k(uvec2 address, uint line, uint k, uint width) {
+  if (K_FULL != 0) return load_vector(address, line + k, 4, DTYPE, width);
+  uint count = k < p.k ? min(4, p.k - k) : 0;
+  vec4 r = load_vector(address, line + k, count, DTYPE, width);
+  [[unroll]] for (uint c = 0; c < 4; ++c) r[c] = c < count ? r[c] : 0.0;
+  return r;
+}
+
+// b of this thread's columns in the STEP that begins at k0: next[2 j + h] is column j's. Past the last column that one is read again.
+#define FETCH(k0)                                                                                      \
+  [[unroll]] for (uint j = 0; j < 4; ++j) {                                                            \
+    uint line = min(group * 4 + j, p.n - 1) * p.ldb;                                                   \
+    if (B_WIDTH == 8 && K_FULL != 0) {                                                                 \
+      uvec4 words = BufferQuads(p.b).v[(line + (k0) + slice * 8) / 8];                                 \
+      next[2 * j] = vec4(widen_pair(words.x, DTYPE), widen_pair(words.y, DTYPE));                      \
+      next[2 * j + 1] = vec4(widen_pair(words.z, DTYPE), widen_pair(words.w, DTYPE));                  \
+    } else {                                                                                           \
+      [[unroll]] for (uint h = 0; h < 2; ++h)                                                          \
+        next[2 * j + h] = along_k(p.b, line, (k0) + step_of(slice, h), min(B_WIDTH, 4));               \
+    }                                                                                                  \
+  }
+
+void main() {
+  uint me = gl_LocalInvocationID.x, slice = me % SLICES, group = me / SLICES, row0 = workgroup_index() * ROWS;
+  if (row0 >= p.m) return;
+
+  vec4 sums[ROWS], next[8];
+  [[unroll]] for (uint r = 0; r < ROWS; ++r) sums[r] = vec4(0.0);
+  FETCH(0)
+  for (uint chunk = 0; chunk < p.k; chunk += CHUNK) {
+    uint steps = min((p.k - chunk + STEP - 1) / STEP, CHUNK / STEP), vectors = steps * STEP / 4;
+    vec4 rows[LOADS];
+    [[unroll]] for (uint i = 0; i < LOADS; ++i) {
+      uint v = i * 256 + me, row = min(row0 + v / vectors, p.m - 1);
+      if (v < ROWS * vectors) rows[i] = along_k(p.a, row * p.lda, chunk + v % vectors * 4, A_WIDTH);
+    }
+    if (chunk > 0) barrier();
+    [[unroll]] for (uint i = 0; i < LOADS; ++i) {
+      uint v = i * 256 + me;
+      if (v < ROWS * vectors) pool[v / vectors * (CHUNK / 4) + place_of(v % vectors)] = rows[i];
+    }
+    barrier();
+    for (uint s = 0; s < steps; ++s) {
+      vec4 b[8] = next;
+      uint k_next = chunk + (s + 1) * STEP;
+      if (k_next < p.k) {
+        FETCH(k_next)
+      }
+      [[unroll]] for (uint h = 0; h < 2; ++h) {
+        uint at = (2 * s + h) * SLICES + slice;
+        [[unroll]] for (uint r = 0; r < ROWS; ++r) {
+          vec4 a = pool[r * (CHUNK / 4) + at];
+          [[unroll]] for (uint c = 0; c < 4; ++c)
+            sums[r] = fma(vec4(a[c]), vec4(b[h][c], b[2 + h][c], b[4 + h][c], b[6 + h][c]), sums[r]);
+        }
+      }
+    }
+  }
+
+  // The upper half of the slices is added to the lower one, whose sums each lane then adds up for its part of a row.
+  uint mine = slice % (SLICES / 2) * PITCH + group;
+  barrier();
+  if (slice >= SLICES / 2) {
+    [[unroll]] for (uint r = 0; r < ROWS; ++r) pool[mine + r * GROUPS] = sums[r];
+  }
+  barrier();
+  if (slice < SLICES / 2) {
+    [[unroll]] for (uint r = 0; r < ROWS; ++r) pool[mine + r * GROUPS] += sums[r];
+  }
+  barrier();
+
+  uint lane = this_lane(), row = row0 + this_slot();
+  vec4 held[PARTS];
+  uint counts[PARTS];
+  float total = 0.0;
+  [[unroll]] for (uint i = 0; i < PARTS; ++i) {
+    uint vector = i * 32 + lane, column = vector * 4;
+    uint count = row < p.m && column < p.n ? min(4, p.n - column) : 0;
+    counts[i] = count, held[i] = vec4(0.0);
+    if (count == 0) continue;
+    vec4 t = vec4(0.0);
+    [[unroll]] for (uint s = 0; s < SLICES / 2; ++s) t += pool[s * PITCH + this_slot() * GROUPS + vector];
+    if ((GIVEN & 1) != 0) t += load_vector(p.bias, column, count, BIAS_DTYPE, WIDTH);
+    t += load_vector(p.residual, row * p.ld_residual + column, count, SUM_DTYPE, WIDTH);
+    [[unroll]] for (uint c = 0; c < 4; ++c) {
+      t[c] = c < count ? as_stored(t[c]) : 0.0;
+      total += t[c];
+    }
+    store_vector(p.sum, row * p.n + column, count, SUM_DTYPE, WIDTH, t);
+    held[i] = t;
+  }
+  float size = float(p.n), mean = 0.0;
+  if (RMS == 0) mean = row_sum(vec2(total, 0.0)).x / size;
+  vec2 about = vec2(0.0);  // Σ d², Σ d: the latter is what rounding took from the mean
+  [[unroll]] for (uint i = 0; i < PARTS; ++i) {
+    [[unroll]] for (uint c = 0; c < 4; ++c) {
+      float d = held[i][c] - mean;
+      if (c < counts[i]) about += vec2(d * d, d);
+    }
+  }
+  about = row_sum(about) / size;
+  if (RMS != 0) about.y = 0.0;
+  float scale = 1.0 / sqrt(about.x - about.y * about.y + p.eps);
+  [[unroll]] for (uint i = 0; i < PARTS; ++i) {
+    uint column = (i * 32 + lane) * 4;
+    if (counts[i] == 0) continue;
+    vec4 y = ((held[i] - mean) - about.y) * scale;
+    if ((GIVEN & 2) != 0) y *= load_vector(p.weight, column, counts[i], WEIGHT_DTYPE, WIDTH);
+    if ((GIVEN & 4) != 0) y += load_vector(p.shift, column, counts[i], SHIFT_DTYPE, WIDTH);
+    store_vector(p.y, row * p.n + column, counts[i], Y_DTYPE, WIDTH, y);
+  }
+}
