@@ -1,14 +1,11 @@
 #include <etna/device/vulkan/pipeline_cache.h>
 
-#include <unistd.h>
-
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include <etna/device/cache_file.h>
 #include <etna/device/cache_folder.h>
 
 namespace etna::vulkan {
@@ -16,18 +13,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Stands before the driver's own data. Drivers check their part badly or not at all, so the sum guards all of it.
-struct Header {
-  char magic[8] = {'E', 'T', 'N', 'A', 'P', 'C', '0', '1'};
-  std::uint64_t bytes = 0;
-  std::uint64_t sum = 0;
-};
-
-std::uint64_t fnv1a(const std::vector<char>& data) {
-  std::uint64_t sum = 14695981039346656037ull;
-  for (char c : data) sum = (sum ^ static_cast<unsigned char>(c)) * 1099511628211ull;
-  return sum;
-}
+/// Drivers check their own data badly or not at all: the file's sum guards all of it.
+constexpr CacheMagic kMagic = {'E', 'T', 'N', 'A', 'P', 'C', '0', '1'};
 
 std::string file_name(const VkPhysicalDeviceProperties& p) {
   std::string name = fmt::format("pipelines-{:04x}-{:04x}-", p.vendorID, p.deviceID);
@@ -36,13 +23,7 @@ std::string file_name(const VkPhysicalDeviceProperties& p) {
 }
 
 std::vector<char> read(const fs::path& file, const VkPhysicalDeviceProperties& p) {
-  std::ifstream in(file, std::ios::binary);
-  Header header, expected;
-  if (!in.read(reinterpret_cast<char*>(&header), sizeof header)) return {};
-  std::vector<char> data{std::istreambuf_iterator<char>(in), {}};
-  expected.bytes = data.size();
-  expected.sum = fnv1a(data);
-  if (std::memcmp(&header, &expected, sizeof header) != 0) return {};
+  std::vector<char> data = read_cache_file(file, kMagic);
   VkPipelineCacheHeaderVersionOne driver;
   if (data.size() < sizeof driver) return {};
   std::memcpy(&driver, data.data(), sizeof driver);
@@ -78,26 +59,7 @@ void PipelineCache::save(int least) {
   std::vector<char> data(size);
   if (device_.vk.vkGetPipelineCacheData(device_.handle, handle_, &size, data.data()) != VK_SUCCESS) return;
   data.resize(size);
-  Header header;
-  header.bytes = data.size();
-  header.sum = fnv1a(data);
-
-  std::error_code ignored;
-  fs::create_directories(file_.parent_path(), ignored);
-  fs::path temporary = file_;
-  temporary += fmt::format(".{}", ::getpid());
-  {
-    std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
-    out.write(reinterpret_cast<const char*>(&header), sizeof header);
-    out.write(data.data(), static_cast<std::streamsize>(data.size()));
-    if (!out.flush()) {
-      out.close();
-      fs::remove(temporary, ignored);
-      return;
-    }
-  }
-  fs::rename(temporary, file_, ignored);
-  if (ignored) fs::remove(temporary, ignored);
+  write_cache_file(file_, kMagic, data);
 }
 
 }  // namespace etna::vulkan
