@@ -33,7 +33,7 @@ class Blocks {
 
 struct Past {
   Range range;
-  std::uint32_t group;
+  std::uint32_t command;
   bool write;
 };
 
@@ -43,17 +43,16 @@ bool overlap(const Range& a, const Range& b) {
 
 }  // namespace
 
-std::vector<std::uint32_t> group_commands(std::span<const Accesses> commands, std::uint32_t reach) {
+std::vector<std::vector<std::uint32_t>> dependencies(std::span<const Accesses> commands) {
   Blocks blocks(commands);
   std::vector<std::vector<Past>> past(blocks.count());
-  std::vector<std::uint32_t> groups;
-  std::uint32_t last = 0;
+  std::vector<std::vector<std::uint32_t>> all;
   for (const Accesses& command : commands) {
-    std::uint32_t group = last > reach ? last - reach : 0;
+    std::vector<std::uint32_t> before;
     auto wait_for = [&](const Range& range, bool write) {
       if (range.bytes == 0) return;
       for (const Past& p : past[blocks.of(range)]) {
-        if ((write || p.write) && overlap(p.range, range)) group = std::max(group, p.group + 1);
+        if ((write || p.write) && overlap(p.range, range)) before.push_back(p.command);
       }
     };
     for (const Range& r : command.reads) wait_for(r, false);
@@ -67,10 +66,23 @@ std::vector<std::uint32_t> group_commands(std::span<const Accesses> commands, st
           return p.range.address >= range.address && p.range.address + p.range.bytes <= range.address + range.bytes;
         });
       }
-      list.push_back({range, group, write});
+      list.push_back({range, static_cast<std::uint32_t>(all.size()), write});
     };
     for (const Range& r : command.reads) note(r, false);
     for (const Range& r : command.writes) note(r, true);
+    std::sort(before.begin(), before.end());
+    before.erase(std::unique(before.begin(), before.end()), before.end());
+    all.push_back(std::move(before));
+  }
+  return all;
+}
+
+std::vector<std::uint32_t> group_commands(std::span<const Accesses> commands, std::uint32_t reach) {
+  std::vector<std::uint32_t> groups;
+  std::uint32_t last = 0;
+  for (const std::vector<std::uint32_t>& before : dependencies(commands)) {
+    std::uint32_t group = last > reach ? last - reach : 0;
+    for (std::uint32_t p : before) group = std::max(group, groups[p] + 1);
     groups.push_back(group);
     last = std::max(last, group);
   }
