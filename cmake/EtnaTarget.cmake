@@ -52,7 +52,7 @@ function(etna_library)
   target_compile_features(etna PUBLIC cxx_std_20)
   target_include_directories(etna PUBLIC $<BUILD_INTERFACE:${ETNA_INCLUDE_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_link_libraries(etna PRIVATE $<BUILD_INTERFACE:etna_options> TBB::tbb fmt::fmt spdlog::spdlog BLAS::BLAS
-    Threads::Threads ${CMAKE_DL_LIBS})
+    Threads::Threads ${CMAKE_DL_LIBS} ${ETNA_GLSLANG_LIBRARIES})
   set_target_properties(etna PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
 
   include(CMakePackageConfigHelpers)

@@ -53,7 +53,25 @@ layout(push_constant, scalar) uniform Push {
   uvec2 kept_strides, reduced_strides;  // outer, inner
   float divisor;
   uint pieces;
+#ifdef ETNA_PROLOGUE
+  ETNA_PROLOGUE_FIELDS
+#endif
 } p;
+
+// Elements of x: one, or four from i on where `count` is not 0. A generated kernel (device/vulkan/fusion/) computes them instead,
+// out of what it knows x to be made of.
+#ifdef ETNA_PROLOGUE
+#include "prologue.glsl"
+T load_x(uint i) { return T(prologue(i)); }
+#ifdef T_FLOAT
+vec4 load_four(uint i, uint count) { return count == 0 ? vec4(0.0) : prologue_four(i); }
+#endif
+#else
+T load_x(uint i) { return load_value(p.x, i, X_DTYPE); }
+#ifdef T_FLOAT
+vec4 load_four(uint i, uint count) { return load_vector(p.x, i, count, X_DTYPE, 4); }
+#endif
+#endif
 
 const bool ARG = KIND == ARGMAX || KIND == ARGMIN;
 const bool LARGEST = KIND == MAX || KIND == ARGMAX || KIND == LOGSUMEXP;
@@ -190,7 +208,7 @@ void main() {
       for (; i < end; i += LANES) merge(s, States(p.x).v[i * p.outputs + output_index]);
     } else {
       uint base = output_index / p.kept_inner * p.kept_strides.x + output_index % p.kept_inner * p.kept_strides.y;
-      T shift = KIND == VAR && i < end ? load_value(p.x, base, X_DTYPE) : T(0);
+      T shift = KIND == VAR && i < end ? load_x(base) : T(0);
 #ifdef T_FLOAT
       if (WIDTH == 4) {
         const uint apart = 4 * LANES;
@@ -199,7 +217,7 @@ void main() {
           vec4 x[4];
           [[unroll]] for (uint k = 0; k < 4; ++k) {
             uint count = i + k * apart < end ? 4 : 0;
-            x[k] = load_vector(p.x, base + i + k * apart, count, X_DTYPE, 4);
+            x[k] = load_four(base + i + k * apart, count);
           }
           [[unroll]] for (uint k = 0; k < 4; ++k) {
             if (i + k * apart < end) take_four(s, x[k] - shift, i + k * apart);
@@ -208,16 +226,16 @@ void main() {
       }
 #endif
       for (; WIDTH != 4 && i + 3 * LANES < end; i += 4 * LANES) {
-        T x0 = load_value(p.x, base + reduced_offset(i), X_DTYPE);
-        T x1 = load_value(p.x, base + reduced_offset(i + LANES), X_DTYPE);
-        T x2 = load_value(p.x, base + reduced_offset(i + 2 * LANES), X_DTYPE);
-        T x3 = load_value(p.x, base + reduced_offset(i + 3 * LANES), X_DTYPE);
+        T x0 = load_x(base + reduced_offset(i));
+        T x1 = load_x(base + reduced_offset(i + LANES));
+        T x2 = load_x(base + reduced_offset(i + 2 * LANES));
+        T x3 = load_x(base + reduced_offset(i + 3 * LANES));
         take(s, x0 - shift, i);
         take(s, x1 - shift, i + LANES);
         take(s, x2 - shift, i + 2 * LANES);
         take(s, x3 - shift, i + 3 * LANES);
       }
-      for (; WIDTH != 4 && i < end; i += LANES) take(s, load_value(p.x, base + reduced_offset(i), X_DTYPE) - shift, i);
+      for (; WIDTH != 4 && i < end; i += LANES) take(s, load_x(base + reduced_offset(i)) - shift, i);
     }
   }
   if (LANES > 1) {

@@ -41,6 +41,11 @@ struct ProgramReport {
   std::string name;
   Device device;
   std::int64_t commands = 0;           ///< dispatches, copies and fills; on the CPU calls of ops
+  std::int64_t fused_commands = 0;     ///< elementwise ops, and reductions of their results, that were joined ...
+  std::int64_t fused_kernels = 0;      ///< ... into so many; `commands` counts these
+  std::int64_t compiled_kernels = 0;   ///< of these, that were compiled; the others were known
+  double compile_ms = 0;               ///< what that took, a part of capture_ms
+  std::uint64_t fused_bytes = 0;       ///< that a replay does not read and write because of it
   std::int64_t groups = 0;             ///< commands of a group run side by side; on the CPU each is its own
   std::int64_t barriers_eager = 0;     ///< of the first, eager call; 0 where there was none, and on the CPU
   std::int64_t barriers_in_order = 0;  ///< of the commands as recorded, each result in memory of its own

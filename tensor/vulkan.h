@@ -48,7 +48,7 @@ inline std::uint32_t word(int n) { return static_cast<std::uint32_t>(n); }
 template <typename Push>
 void launch(const Shader& shader, const OpCall& call, std::span<const std::uint32_t> spec, const Push& push,
             std::array<std::uint32_t, 3> groups, std::span<const Tensor* const> reads,
-            std::span<const Tensor* const> writes) {
+            std::span<const Tensor* const> writes, const ReadThrough* through = nullptr) {
   Range in[8], out[8];
   std::size_t n_in = 0, n_out = 0;
   Device device;
@@ -58,15 +58,15 @@ void launch(const Shader& shader, const OpCall& call, std::span<const std::uint3
   for (const Tensor* y : writes) {
     if (y != nullptr && y->defined() && y->numel() > 0) out[n_out++] = range(*y), device = y->device();
   }
-  record(device, {shader, call.op.name, spec, bytes_of(push), groups, {in, n_in}, {out, n_out}});
+  record(device, {shader, call.op.name, spec, bytes_of(push), groups, {in, n_in}, {out, n_out}, nullptr, through});
 }
 template <typename Push>
 void launch(const Shader& shader, const OpCall& call, std::initializer_list<std::uint32_t> spec, const Push& push,
             std::array<std::uint32_t, 3> groups, std::initializer_list<const Tensor*> reads,
-            std::initializer_list<const Tensor*> writes) {
+            std::initializer_list<const Tensor*> writes, const ReadThrough* through = nullptr) {
   launch(shader, call, std::span<const std::uint32_t>(spec.begin(), spec.size()), push, groups,
          std::span<const Tensor* const>(reads.begin(), reads.size()),
-         std::span<const Tensor* const>(writes.begin(), writes.size()));
+         std::span<const Tensor* const>(writes.begin(), writes.size()), through);
 }
 
 /// What a kernel puts in its push constants for an input that was left out: no shader reads it.

@@ -26,6 +26,9 @@ struct Range {
   std::uint64_t bytes = 0;
 };
 
+struct Elementwise;
+struct ReadThrough;
+
 /// One dispatch. Spans need to live only until record() returns.
 struct Dispatch {
   const Shader& shader;
@@ -35,6 +38,8 @@ struct Dispatch {
   std::array<std::uint32_t, 3> groups = {1, 1, 1};  ///< at most 65535 each
   std::span<const Range> reads = {};
   std::span<const Range> writes = {};
+  const Elementwise* elementwise = nullptr;  ///< what it computes, where it is such (elementwise.h)
+  const ReadThrough* through = nullptr;      ///< what it reads, where a computed value may stand in for it
 };
 
 /// One kernel of a cubin: ready-made machine code for one generation of GPUs. `cubin` is empty where the build had no compiler for it.

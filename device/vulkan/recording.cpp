@@ -11,6 +11,8 @@
 #include <etna/device/error.h>
 #include <etna/device/memory_plan.h>
 #include <etna/device/vulkan/baked_commands.h>
+#include <etna/device/vulkan/fusion/fuse.h>
+#include <etna/device/vulkan/fusion/glsl.h>
 #include <etna/device/vulkan/schedule.h>
 
 namespace etna::vulkan {
@@ -63,6 +65,7 @@ struct Recording::Parts {
   Device device;
   Context& context;
   CommandList list;
+  std::vector<fusion::Meaning> meanings;  ///< of each command
   std::vector<Placeholder> placeholders;  ///< in order of address
   std::vector<Range> pins;
   std::size_t state_bytes = 0;
@@ -81,6 +84,9 @@ struct Recording::Parts {
   void add(Command command, std::string_view op, std::span<const Range> reads, std::span<const Range> writes);
   void push(Command& command, std::span<const std::byte> bytes);
   void require_known(const Command& command, const Range& range);
+  std::vector<Accesses> accesses() const;
+  Range make_constant(std::span<const std::byte> bytes);
+  void fuse(RecordingFigures& figures);
   void set_lifetimes();
   void relocate(std::span<std::byte> bytes);
   std::uint64_t relocated(std::uint64_t address);
@@ -140,6 +146,7 @@ void Recording::Parts::add(Command command, std::string_view op, std::span<const
   list.ranges.insert(list.ranges.end(), reads.begin(), reads.end());
   list.ranges.insert(list.ranges.end(), writes.begin(), writes.end());
   list.commands.push_back(command);
+  meanings.resize(list.commands.size());
 }
 
 void Recording::Parts::push(Command& command, std::span<const std::byte> bytes) {
@@ -154,6 +161,13 @@ void Recording::dispatch(const Dispatch& d, void* pipeline) {
   command.groups = d.groups;
   parts_->push(command, d.push);
   parts_->add(command, d.op, d.reads, d.writes);
+  if (d.elementwise != nullptr) {
+    parts_->meanings.back() = *d.elementwise;
+  } else if (d.through != nullptr) {
+    ReadThrough through = *d.through;
+    through.spec.assign(d.spec.begin(), d.spec.end());
+    parts_->meanings.back() = std::move(through);
+  }
 }
 
 void Recording::launch(const CubinDispatch& d, void* function) {
@@ -185,6 +199,34 @@ void Recording::constant(std::uint64_t to, std::span<const std::byte> bytes) {
   std::size_t offset = to - found->address;
   found->constant.resize(std::max(found->constant.size(), offset + bytes.size()));
   std::copy(bytes.begin(), bytes.end(), found->constant.begin() + static_cast<std::ptrdiff_t>(offset));
+}
+
+std::vector<Accesses> Recording::Parts::accesses() const {
+  std::vector<Accesses> all;
+  for (const Command& c : list.commands) all.push_back({list.reads(c), list.writes(c)});
+  return all;
+}
+
+Range Recording::Parts::make_constant(std::span<const std::byte> bytes) {
+  const std::uint64_t address = take_addresses(bytes.size());
+  placeholders.emplace_back(address, bytes.size());
+  placeholders.back().constant.assign(bytes.begin(), bytes.end());
+  return {address, bytes.size()};
+}
+
+void Recording::Parts::fuse(RecordingFigures& figures) {
+  std::vector<Range> dropped;
+  for (std::size_t i = 1; i < placeholders.size(); ++i) {
+    const Placeholder& p = placeholders[i];
+    if (p.storage.expired() && p.constant.empty()) dropped.push_back({p.address, p.bytes});
+  }
+  const fusion::Figures f = fusion::fuse(context, list, meanings, dropped,
+                                         [this](std::span<const std::byte> bytes) { return make_constant(bytes); });
+  figures.fused_commands = f.commands;
+  figures.fused_kernels = f.kernels;
+  figures.compiled_kernels = f.compiled;
+  figures.fused_bytes = f.bytes;
+  figures.compile_ms = f.compile_ms;
 }
 
 /// A range must lie in a storage somebody named: else the program could not keep it alive, nor move it.
@@ -287,19 +329,20 @@ void Recording::Parts::plan(std::vector<StoragePtr>& storages, RecordingFigures&
 std::unique_ptr<Executable> Recording::bake() {
   Parts& parts = *parts_;
   CommandList& list = parts.list;
-  std::vector<Accesses> accesses;
-  for (const Command& c : list.commands) accesses.push_back({list.reads(c), list.writes(c)});
-  std::vector<std::uint32_t> groups(accesses.size());
+  RecordingFigures figures;
+  Hazards hazards;
+  for (const Command& c : list.commands) {
+    if (hazards.access(c.stage(), list.reads(c), list.writes(c))) ++figures.barriers_in_order;
+  }
+  if (fusion::enabled()) parts.fuse(figures);
+  std::vector<std::uint32_t> groups(list.commands.size());
   if (parts.one_by_one)
     std::iota(groups.begin(), groups.end(), 0u);
   else
-    groups = group_commands(accesses);
-  RecordingFigures figures;
-  Hazards hazards;
+    groups = group_commands(parts.accesses());
   for (std::size_t i = 0; i < list.commands.size(); ++i) {
     Command& c = list.commands[i];
     c.group = groups[i];
-    if (hazards.access(c.stage(), accesses[i].reads, accesses[i].writes)) ++figures.barriers_in_order;
     ++(c.stage() == kCompute ? figures.dispatches : figures.transfers);
     figures.groups = std::max(figures.groups, c.group + 1);
   }

@@ -20,11 +20,16 @@ struct RecordingFigures {
   std::uint32_t groups = 0;             ///< commands of one group run side by side
   std::uint32_t barriers_in_order = 0;  ///< what the commands would need in the order they were recorded
   std::uint32_t barriers = 0;           ///< what they need in groups
-  std::size_t planned_bytes = 0;        ///< of what lives within a run only, in shared memory
-  std::size_t live_bytes = 0;           ///< the most of that alive at one time: the least a plan can reach
-  std::size_t naive_bytes = 0;          ///< of the same without sharing
-  std::size_t kept_bytes = 0;           ///< of what somebody still held when recording ended: outputs, gradients
-  std::size_t constant_bytes = 0;       ///< of tables of addresses, and of the step state
+  std::uint32_t fused_commands = 0;     ///< of those recorded, that were joined ...
+  std::uint32_t fused_kernels = 0;      ///< ... and what they became; `dispatches` counts these
+  std::uint32_t compiled_kernels = 0;   ///< of these, that were not known from before
+  std::uint64_t fused_bytes = 0;        ///< that a run does not read and write because of it
+  double compile_ms = 0;
+  std::size_t planned_bytes = 0;   ///< of what lives within a run only, in shared memory
+  std::size_t live_bytes = 0;      ///< the most of that alive at one time: the least a plan can reach
+  std::size_t naive_bytes = 0;     ///< of the same without sharing
+  std::size_t kept_bytes = 0;      ///< of what somebody still held when recording ended: outputs, gradients
+  std::size_t constant_bytes = 0;  ///< of tables of addresses, and of the step state
 };
 
 /// Commands baked into command buffers, with the memory they work in.

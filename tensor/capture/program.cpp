@@ -87,6 +87,10 @@ std::string ProgramReport::str() const {
         fmt::format("; barriers {}{} as recorded, {} in groups",
                     barriers_eager > 0 ? fmt::format("{} eager, ", barriers_eager) : "", barriers_in_order, barriers);
   }
+  if (fused_kernels > 0) {
+    text += fmt::format("\nfused: {} commands in {} kernels, {} no longer moved; {} compiled in {:.1f} ms",
+                        fused_commands, fused_kernels, readable(fused_bytes), compiled_kernels, compile_ms);
+  }
   text += fmt::format("\nmemory: {} planned ({} alive at most, {} without sharing), {} kept, {} inputs, {} constants",
                       readable(planned_bytes), readable(live_bytes), readable(naive_bytes), readable(kept_bytes),
                       readable(input_bytes), readable(constant_bytes));

@@ -45,6 +45,11 @@ class VulkanSession final : public Session {
     std::unique_ptr<vulkan::Executable> executable = recording_.bake();
     const vulkan::RecordingFigures& f = executable->figures();
     report.commands = f.dispatches + f.transfers;
+    report.fused_commands = f.fused_commands;
+    report.fused_kernels = f.fused_kernels;
+    report.compiled_kernels = f.compiled_kernels;
+    report.compile_ms = f.compile_ms;
+    report.fused_bytes = f.fused_bytes;
     report.groups = f.groups;
     report.barriers_in_order = f.barriers_in_order;
     report.barriers = f.barriers;

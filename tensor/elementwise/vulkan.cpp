@@ -1,7 +1,9 @@
 #include <bit>
 #include <cmath>
 
+#include <etna/device/vulkan/elementwise.h>
 #include <etna/shaders/shaders.h>
+#include <etna/tensor/capture.h>
 #include <etna/tensor/elementwise/elementwise.h>
 #include <etna/tensor/layout.h>
 #include <etna/tensor/vulkan.h>
@@ -36,6 +38,37 @@ std::uint64_t scalar_words(double value, DType compute, const vulkan::Shader* sh
   if (shader == &shaders::cast_f64) return std::bit_cast<std::uint64_t>(value);
   if (is_floating(compute)) return std::bit_cast<std::uint32_t>(static_cast<float>(value));
   return static_cast<std::uint64_t>(static_cast<std::int64_t>(value));
+}
+
+/// GLSL of each row, as shaders/elementwise.comp has it.
+constexpr const char* kExpressions[] = {
+#define ETNA_ELEMENTWISE(name, arity, result, saved, cpp, glsl, ...) #glsl,
+#include <etna/tensor/ops/elementwise.def>
+#undef ETNA_ELEMENTWISE
+    "a"};
+
+/// The dispatch in words, for a recording that may join it with others. False for what needs 64 bits.
+bool describe(const Evaluation& e, const Push& push, const Layout& layout, int first, const Tensor* const* operands,
+              vulkan::Elementwise& out) {
+  const DType compute = e.attributes.compute, result = e.y.dtype();
+  if (compute == f64 || result == f64 || (!is_floating(compute) && compute == i64) || result == i64) return false;
+  out.name = e.name;
+  out.expression = kExpressions[static_cast<int>(e.attributes.row)];
+  out.integers = !is_floating(compute);
+  out.arity = e.arity;
+  out.scalar_at = e.attributes.scalar_at;
+  out.scalar = static_cast<std::uint32_t>(push.scalar);
+  out.n = push.n;
+  const std::uint64_t addresses[] = {push.y, push.a, push.b, push.c};
+  std::array<std::uint32_t, 4> sizes = {1, push.sizes[0], push.sizes[1], push.sizes[2]};
+  if (layout.shape.rank() - first == 4) sizes[0] = vulkan::word(layout.shape[first]);
+  for (int k = 0; k < layout.operands; ++k) {
+    if (!operands[k]->defined()) continue;
+    if (operands[k]->dtype() == f64) return false;
+    out.operands[static_cast<std::size_t>(k)] = {addresses[k], vulkan::word(operands[k]->dtype()), sizes,
+                                                 push.strides[k]};
+  }
+  return true;
 }
 
 /// Dispatches over the last four dimensions, once for each index of those before them.
@@ -80,13 +113,16 @@ void launch(const Evaluation& e, const vulkan::Shader& shader, const Layout& lay
                           vulkan::word(dtypes[2]),
                           vulkan::word(dtypes[3]),
                           vulkan::word(e.arity)};
+  vulkan::Elementwise meaning;
+  const bool described = capturing() && describe(e, push, layout, first, operands, meaning);
   vulkan::record(e.y.device(), {shader,
                                 e.name,
                                 spec,
                                 vulkan::bytes_of(push),
                                 vulkan::grid((push.n + 1023) / 1024),
                                 {reads, n_reads},
-                                {&write, 1}});
+                                {&write, 1},
+                                described ? &meaning : nullptr});
 }
 
 }  // namespace

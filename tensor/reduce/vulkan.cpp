@@ -1,6 +1,8 @@
 #include <algorithm>
 
+#include <etna/device/vulkan/elementwise.h>
 #include <etna/shaders/shaders.h>
+#include <etna/tensor/capture.h>
 #include <etna/tensor/reduce/reduce.h>
 #include <etna/tensor/vulkan.h>
 
@@ -42,6 +44,11 @@ std::int64_t lanes_for(std::int64_t outputs, std::int64_t length, bool columns, 
   return length <= 4 ? 1 : length <= 32 ? 8 : length <= 256 ? 32 : kThreads;
 }
 
+const char* defines_of(const vulkan::Shader& shader) {
+  if (&shader == &shaders::reduce_float) return "#define T float\n#define T_FLOAT\n";
+  return &shader == &shaders::reduce_i64 ? "#define T int64_t\n#define T_I64\n" : "#define T int\n#define T_INT\n";
+}
+
 struct Dispatcher {
   const OpCall& call;
   const vulkan::Shader& shader;
@@ -56,11 +63,21 @@ struct Dispatcher {
     push.y = y.address();
     push.groups = vulkan::word(groups);
     DType x_dtype = from_states ? f32 : x.dtype();
+    vulkan::ReadThrough through;
+    if (capturing() && !from_states && x.is_contiguous()) {
+      const std::uint32_t n = vulkan::word(x.numel()), one = 1;
+      through = {call.op.name,
+                 "reduce.comp",
+                 defines_of(shader),
+                 {x.address(), vulkan::word(x_dtype), {&n, 1}, {&one, 1}},
+                 n,
+                 {}};
+    }
     vulkan::launch(
         shader, call,
         {vulkan::word(static_cast<int>(kind)), vulkan::word(x_dtype), vulkan::word(y.dtype()), vulkan::word(lanes),
          vulkan::word(columns), vulkan::word(from_states), vulkan::word(to_states), width},
-        push, vulkan::grid(groups * push.pieces), {&x}, {&y});
+        push, vulkan::grid(groups * push.pieces), {&x}, {&y}, through.n > 0 ? &through : nullptr);
   }
 };
 

@@ -1,0 +1,27 @@
+# The GLSL compiler as a library, for kernels that are made while a program runs (docs/capture.md). Where it is missing, captured
+# steps run their ops one by one; nothing else needs it. Sets ETNA_GLSLANG_LIBRARIES.
+option(ETNA_FUSION "Compile fused kernels at run time, where glslang is found" ON)
+set(ETNA_GLSLANG_LIBRARIES "")
+if(ETNA_FUSION)
+  # What its package names as dependencies; older ones leave finding them to us, newer ones may not need them.
+  find_package(SPIRV-Tools CONFIG QUIET)
+  find_package(SPIRV-Tools-opt CONFIG QUIET)
+  find_package(glslang CONFIG QUIET)
+  set(wanted glslang::glslang glslang::SPIRV glslang::glslang-default-resource-limits)
+  set(there ${glslang_FOUND})
+  foreach(target IN LISTS wanted)
+    if(TARGET ${target})
+      list(APPEND ETNA_GLSLANG_LIBRARIES ${target})
+    elseif(NOT target STREQUAL glslang::SPIRV)  # part of glslang itself, in some versions
+      set(there OFF)
+    endif()
+  endforeach()
+  if(NOT there)
+    set(ETNA_GLSLANG_LIBRARIES "")
+  endif()
+endif()
+if(ETNA_GLSLANG_LIBRARIES)
+  message(STATUS "Fusion: elementwise ops of captured steps are fused, by glslang ${glslang_VERSION}")
+else()
+  message(STATUS "Fusion: off, since no glslang library was found (Debian: glslang-dev, spirv-tools) or ETNA_FUSION is OFF")
+endif()
