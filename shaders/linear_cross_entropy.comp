@@ -2,13 +2,15 @@
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 // Softmax cross-entropy of a chunk of logits and its gradient, which replaces them: what stands between the products of
-// linear_cross_entropy. Bytes-bound: a row is read once into registers, sixteen bytes a load, and written once. Rows that do not
-// fit (HELD = 0) are read again, from the cache as a rule: a chunk is made no larger than that.
+// linear_cross_entropy. Bytes-bound: a row is read once into registers, sixteen bytes a load, and written once. One workgroup's row
+// fills a multiprocessor's registers, so arithmetic does not hide behind loads and is kept short: the largest of a row first, then
+// sums of exponentials below it, which need no rescaling; columns past the end become -infinity as they are loaded, and add nothing;
+// the target's column is mended in the one vector that holds it. Rows that do not fit (HELD = 0) are read again, from the cache
+// as a rule: a chunk is made no larger than that.
 //
-// A workgroup owns a row. Each thread takes the largest of its elements, then the sum of exponentials below it; pairs of both are
-// joined by a tree in shared memory, always in the same order. The columns between `classes` and `stride` are written 0, so that
-// products may read whole vectors. The gradient is multiplied by `factor`, a power of two that keeps small probabilities
-// from vanishing in f16; the products behind divide by it.
+// A workgroup owns a row. What its threads find is joined through shared memory in two steps, always in the same order. The columns
+// between `classes` and `stride` are written 0, so that products may read whole vectors. The gradient is multiplied by `factor`, a power
+// of two that keeps small probabilities from vanishing in f16; the products behind divide by it.
 //
 // COUNT finds the rows that count, and what the loss is divided by; TOTAL adds the rows' losses up. Both are one workgroup.
 // A target outside [0, classes) that is not ignore_index makes the loss and the gradient of its row NaN.
@@ -68,28 +70,67 @@ uint packed(float low, float high) {
   return DTYPE == F16 ? float_to_half(low) | float_to_half(high) << 16 : float_to_bfloat16(low) | float_to_bfloat16(high) << 16;
 }
 
-// Of some elements: the largest, the sum of exponentials below it, their sum. A NaN is in the sums, whatever max() makes of it.
-shared vec4 states[THREADS];
-
-float rescale(float m, float onto) { return m == onto ? 1.0 : exp(m - onto); }
-vec4 join(vec4 a, vec4 b) {
-  float onto = max(a.x, b.x);
-  return vec4(onto, a.y * rescale(a.x, onto) + b.y * rescale(b.x, onto), a.z + b.z, 0.0);
+// A vector of the row whose columns past the classes are -infinity.
+uvec4 ended(uvec4 vector, uint v) {
+  if (v * PER + PER <= p.classes) return vector;
+  [[unroll]] for (uint i = 0; i < PER; ++i) {
+    if (v * PER + i < p.classes) continue;
+    if (DTYPE == F32) vector[i & 3u] = 0xff800000u;
+    else vector[i / 2] = bitfieldInsert(vector[i / 2], DTYPE == F16 ? 0xfc00u : 0xff80u, int(i % 2 * 16), 16);
+  }
+  return vector;
 }
 
-// What vector `v` of the row adds; columns past the classes add nothing.
-vec4 grown(vec4 state, uvec4 vector, uint v) {
-  float x[8], onto = state.x;
+float largest(float most, uvec4 vector) {
+  [[unroll]] for (uint i = 0; i < PER; ++i) most = max(most, element(vector, i));
+  return most;
+}
+
+// Adds exponentials below `onto`, and the elements themselves where smoothing wants them. A NaN is in the sums, whatever max() made
+// of it.
+vec2 added(vec2 sums, uvec4 vector, uint v, float onto) {
   [[unroll]] for (uint i = 0; i < PER; ++i) {
-    bool there = v * PER + i < p.classes;
-    x[i] = there ? element(vector, i) : minus_infinity();
-    onto = max(onto, x[i]);
-    if (SMOOTHED != 0 && there) state.z += x[i];
+    float x = element(vector, i);
+    sums.x += exp(x - onto);
+    if (SMOOTHED != 0 && v * PER + i < p.classes) sums.y += x;
   }
-  state.y *= rescale(state.x, onto);
-  [[unroll]] for (uint i = 0; i < PER; ++i) state.y += x[i] == minus_infinity() ? 0.0 : exp(x[i] - onto);
-  state.x = onto;
-  return state;
+  return sums;
+}
+
+const uint GROUPS = 32;
+shared vec2 states[THREADS], groups[GROUPS];
+
+// Of all threads: what is largest (x) or the sums.
+vec2 joined(vec2 mine, bool sums) {
+  uint id = gl_LocalInvocationID.x;
+  states[id] = mine;
+  barrier();
+  if (id < GROUPS) {
+    [[unroll]] for (uint k = 1; k < THREADS / GROUPS; ++k) {
+      vec2 other = states[id + k * GROUPS];
+      mine = sums ? mine + other : max(mine, other);
+    }
+    groups[id] = mine;
+  }
+  barrier();
+  mine = groups[0];
+  [[unroll]] for (uint k = 1; k < GROUPS; ++k) mine = sums ? mine + groups[k] : max(mine, groups[k]);
+  return mine;
+}
+
+// What becomes of a vector: exp(x - logsumexp) · factor, less what the target's column and smoothing take away.
+uvec4 gradient(uvec4 vector, uint v, float logsumexp, float factor, uint target, float rest, float wanted) {
+  float g[8];
+  [[unroll]] for (uint i = 0; i < PER; ++i) g[i] = exp(element(vector, i) - logsumexp) * factor;
+  if (SMOOTHED != 0 || target / PER == v || v * PER + PER > p.classes) {
+    [[unroll]] for (uint i = 0; i < PER; ++i) {
+      uint column = v * PER + i;
+      g[i] = column < p.classes ? g[i] - (column == target ? wanted : rest) * factor : 0.0;
+    }
+  }
+  uvec4 to;
+  [[unroll]] for (uint i = 0; i < 4; ++i) to[i] = DTYPE == F32 ? floatBitsToUint(g[i]) : packed(g[2 * i], g[2 * i + 1]);
+  return to;
 }
 
 void main() {
@@ -97,34 +138,37 @@ void main() {
   if (row >= p.rows) return;
   uint vectors = p.stride / PER, base = row * vectors;
   uvec4 held[ARRAY];
-  vec4 state = vec4(minus_infinity(), 0.0, 0.0, 0.0);
+  float most = minus_infinity();
   if (HELD > 0) {
     [[unroll]] for (uint k = 0; k < HELD; ++k) {
-      uint v = k * THREADS + id;
-      if (v < vectors) held[k] = BufferVectors(p.logits).v[base + v];
+      uint v = min(k * THREADS + id, vectors - 1);
+      held[k] = BufferVectors(p.logits).v[base + v];
     }
     [[unroll]] for (uint k = 0; k < HELD; ++k) {
       uint v = k * THREADS + id;
-      if (v < vectors) state = grown(state, held[k], v);
+      held[k] = ended(held[k], v);
+      most = largest(most, held[k]);
     }
   } else {
-    for (uint v = id; v < vectors; v += THREADS) state = grown(state, BufferVectors(p.logits).v[base + v], v);
+    for (uint v = id; v < vectors; v += THREADS) most = largest(most, ended(BufferVectors(p.logits).v[base + v], v));
   }
-  states[id] = state;
-  barrier();
-  for (uint half_size = THREADS / 2; half_size > 0; half_size >>= 1) {
-    if (id < half_size) states[id] = join(states[id], states[id + half_size]);
-    barrier();
+  most = joined(vec2(most), false).x;
+  float onto = most == minus_infinity() ? 0.0 : most;
+  vec2 sums = vec2(0.0);
+  if (HELD > 0) {
+    [[unroll]] for (uint k = 0; k < HELD; ++k) sums = added(sums, held[k], k * THREADS + id, onto);
+  } else {
+    for (uint v = id; v < vectors; v += THREADS) sums = added(sums, ended(BufferVectors(p.logits).v[base + v], v), v, onto);
   }
-  state = states[0];
+  sums = joined(sums, true);
   uvec2 words = target_words(row);
   uint kind = kind_of(words);
-  float logsumexp = state.x + log(state.y);
+  float logsumexp = onto + log(sums.x);
   if (id == 0) {
     float loss = kind == IGNORED ? 0.0 : not_a_number();
     if (kind == COUNTED) {
       loss = logsumexp - load_float(p.logits, row * p.stride + words.x, DTYPE);
-      if (SMOOTHED != 0) loss = (1.0 - p.smoothing) * loss + p.smoothing * (logsumexp - state.z / float(p.classes));
+      if (SMOOTHED != 0) loss = (1.0 - p.smoothing) * loss + p.smoothing * (logsumexp - sums.y / float(p.classes));
     }
     BufferF32(p.losses).v[row] = loss;
   }
@@ -132,27 +176,16 @@ void main() {
   barrier();  // thread 0 has read the target's logit
   float factor = kind == WRONG ? not_a_number() : p.factor;
   float rest = p.smoothing / float(p.classes), wanted = rest + (1.0 - p.smoothing);
-#define WRITE(vector, v)                                                                                               \
-  {                                                                                                                    \
-    float g[8];                                                                                                        \
-    [[unroll]] for (uint i = 0; i < PER; ++i) {                                                                        \
-      uint column = (v) * PER + i;                                                                                     \
-      g[i] = (exp(element(vector, i) - logsumexp) - (column == words.x ? wanted : rest)) * factor;                     \
-      if (kind == IGNORED || column >= p.classes) g[i] = 0.0;                                                          \
-    }                                                                                                                  \
-    uvec4 to;                                                                                                          \
-    [[unroll]] for (uint i = 0; i < 4; ++i) to[i] = DTYPE == F32 ? floatBitsToUint(g[i]) : packed(g[2 * i], g[2 * i + 1]); \
-    BufferVectors(p.logits).v[base + (v)] = to;                                                                        \
-  }
   if (HELD > 0) {
     [[unroll]] for (uint k = 0; k < HELD; ++k) {
       uint v = k * THREADS + id;
-      if (v < vectors) WRITE(held[k], v)
+      uvec4 to = gradient(held[k], v, logsumexp, factor, words.x, rest, wanted);
+      if (v < vectors) BufferVectors(p.logits).v[base + v] = kind == IGNORED ? uvec4(0) : to;
     }
   } else {
     for (uint v = id; v < vectors; v += THREADS) {
-      uvec4 vector = BufferVectors(p.logits).v[base + v];
-      WRITE(vector, v)
+      uvec4 to = gradient(ended(BufferVectors(p.logits).v[base + v], v), v, logsumexp, factor, words.x, rest, wanted);
+      BufferVectors(p.logits).v[base + v] = kind == IGNORED ? uvec4(0) : to;
     }
   }
 }

@@ -5,6 +5,7 @@
 #include <cuda_fp16.h>
 
 #include <cstdint>
+#include <type_traits>
 
 namespace hopper {
 
@@ -24,7 +25,7 @@ struct Finish {
 
 struct FinishKinds {
   std::uint32_t flags, y, bias, beside, residual;
-  std::uint32_t width;  ///< elements that all of these can be reached at: 4, or anything
+  std::uint32_t width;  ///< elements that all of these can be reached at: 4, 2 or 1
 };
 
 __device__ __forceinline__ float error_function(float a) {
@@ -107,70 +108,117 @@ __device__ __forceinline__ std::uint32_t narrow(float x, float y, std::uint32_t 
   return reinterpret_cast<const std::uint32_t&>(pair);
 }
 
-/// Four neighbouring elements, of which `count` are there; at once where `wide`.
-__device__ __forceinline__ void load4(float (&v)[4], const void* from, std::size_t i, int count, bool wide, std::uint32_t dtype) {
-  if (wide && dtype == kF32) {
-    const float4 x = *reinterpret_cast<const float4*>(static_cast<const float*>(from) + i);
-    v[0] = x.x, v[1] = x.y, v[2] = x.z, v[3] = x.w;
-  } else if (wide) {
-    const uint2 x = *reinterpret_cast<const uint2*>(static_cast<const std::uint16_t*>(from) + i);
-    const float2 low = widen(x.x, dtype), high = widen(x.y, dtype);
-    v[0] = low.x, v[1] = low.y, v[2] = high.x, v[3] = high.y;
-  } else {
-#pragma unroll
-    for (int c = 0; c < 4; ++c) v[c] = c < count ? load(from, i + c, dtype) : 0.0f;
+/// Up to four results from `column` on, element by element where rows do not allow for more; `row` counts through the whole batch.
+__device__ __forceinline__ void finish_some(const Finish& f, const FinishKinds& kinds, float (&t)[4], std::size_t row,
+                                            std::uint32_t column, int count) {
+  const std::uint32_t activation = kinds.flags >> 6;
+#pragma unroll 1
+  for (int c = 0; c < count; ++c, ++column) {
+    float x = c == 0 ? t[0] : c == 1 ? t[1] : c == 2 ? t[2] : t[3];
+    if (kinds.flags & kScale) x *= f.scale;
+    if (kinds.flags & kScaleBy) x *= *f.scale_by;
+    if (kinds.flags & kBias) x += load(f.bias, column, kinds.bias);
+    if (kinds.flags & kPre) store(f.beside, row * f.ld_beside + column, kinds.beside, x);
+    if (kinds.flags & kSlope) {
+      x *= slope(load(f.beside, row * f.ld_beside + column, kinds.beside), activation);
+    } else {
+      x = activated(x, activation);
+    }
+    if (kinds.flags & kResidual) x += load(f.residual, row * f.ld_residual + column, kinds.residual);
+    store(f.y, row * f.ldy + column, kinds.y, x);
   }
 }
-__device__ __forceinline__ void store4(const float (&v)[4], void* to, std::size_t i, int count, bool wide, std::uint32_t dtype) {
-  if (wide && dtype == kF32) {
-    *reinterpret_cast<float4*>(static_cast<float*>(to) + i) = make_float4(v[0], v[1], v[2], v[3]);
-  } else if (wide) {
-    *reinterpret_cast<uint2*>(static_cast<std::uint16_t*>(to) + i) =
-        make_uint2(narrow(v[0], v[1], dtype), narrow(v[2], v[3], dtype));
-  } else {
+
+/// Four neighbours in each of N rows that lie `stride` apart, those of the first `rows`, WIDTH elements (4 or 2) at once. One decision
+/// on the dtype for all, so that all loads are on their way before the first is looked at.
+template <int WIDTH, int N>
+__device__ __forceinline__ void load_rows(float (&v)[N][4], const void* from, std::size_t first, std::size_t stride, int rows,
+                                          std::uint32_t dtype) {
+  using Floats = std::conditional_t<WIDTH == 4, float4, float2>;
+  using Pairs = std::conditional_t<WIDTH == 4, uint2, std::uint32_t>;
+  constexpr int kLoads = 4 / WIDTH;
+  if (dtype == kF32) {
 #pragma unroll
-    for (int c = 0; c < 4; ++c) {
-      if (c < count) store(to, i + c, dtype, v[c]);
+    for (int u = 0; u < N; ++u) {
+      const auto* x = reinterpret_cast<const Floats*>(static_cast<const float*>(from) + first + u * stride);
+#pragma unroll
+      for (int i = 0; i < kLoads; ++i) {
+        if (u < rows) reinterpret_cast<Floats*>(v[u])[i] = x[i];
+      }
+    }
+  } else {
+    union Quad {
+      Pairs loads[kLoads];
+      std::uint32_t pairs[2];
+    } quads[N];
+#pragma unroll
+    for (int u = 0; u < N; ++u) {
+      const auto* x = reinterpret_cast<const Pairs*>(static_cast<const std::uint16_t*>(from) + first + u * stride);
+#pragma unroll
+      for (int i = 0; i < kLoads; ++i) {
+        if (u < rows) quads[u].loads[i] = x[i];
+      }
+    }
+#pragma unroll
+    for (int u = 0; u < N; ++u) {
+      const float2 low = widen(quads[u].pairs[0], dtype), high = widen(quads[u].pairs[1], dtype);
+      v[u][0] = low.x, v[u][1] = low.y, v[u][2] = high.x, v[u][3] = high.y;
+    }
+  }
+}
+template <int WIDTH, int N>
+__device__ __forceinline__ void store_rows(const float (&v)[N][4], void* to, std::size_t first, std::size_t stride, int rows,
+                                           std::uint32_t dtype) {
+#pragma unroll
+  for (int u = 0; u < N; ++u) {
+    if (u >= rows) continue;
+    if (dtype == kF32) {
+      float* y = static_cast<float*>(to) + first + u * stride;
+      if constexpr (WIDTH == 4) {
+        *reinterpret_cast<float4*>(y) = make_float4(v[u][0], v[u][1], v[u][2], v[u][3]);
+      } else {
+        reinterpret_cast<float2*>(y)[0] = make_float2(v[u][0], v[u][1]);
+        reinterpret_cast<float2*>(y)[1] = make_float2(v[u][2], v[u][3]);
+      }
+    } else {
+      std::uint16_t* y = static_cast<std::uint16_t*>(to) + first + u * stride;
+      const uint2 pairs = make_uint2(narrow(v[u][0], v[u][1], dtype), narrow(v[u][2], v[u][3], dtype));
+      if constexpr (WIDTH == 4) {
+        *reinterpret_cast<uint2*>(y) = pairs;
+      } else {
+        reinterpret_cast<std::uint32_t*>(y)[0] = pairs.x;
+        reinterpret_cast<std::uint32_t*>(y)[1] = pairs.y;
+      }
     }
   }
 }
 
-/// Stores up to four results from `column` on; `row` counts through the whole batch.
-__device__ __forceinline__ void finish4(const Finish& f, const FinishKinds& kinds, float (&t)[4], std::size_t row,
-                                        std::uint32_t column, std::uint32_t n) {
-  const int count = static_cast<int>(n - column);
-  const bool wide = kinds.width == 4;  // rows then are made of whole fours
-  const std::uint32_t activation = kinds.flags >> 6;
-  float v[4];
-  if (kinds.flags & kScale) {
+/// What four neighbours in each of N rows, two rows apart, become, with what is known of it before a tile begins decided already:
+/// the instructions of one case then lie together. (With the choice made element by element the code of all activations was jumped
+/// through for each four results, and a tile took four times as long to store as its 512 steps of k to multiply.)
+template <int WIDTH, std::uint32_t ACTIVATION, bool SLOPE, bool BESIDES, int N>
+__device__ __forceinline__ void finish_rows(const Finish& f, const FinishKinds& kinds, float (&t)[N][4], const float (&bias)[4],
+                                            float scale, std::size_t row, std::uint32_t column, int rows) {
+  float at[N][4], residual[N][4];
+  const bool adds = BESIDES && (kinds.flags & kResidual) != 0;
+  if constexpr (SLOPE) load_rows<WIDTH>(at, f.beside, row * f.ld_beside + column, 2 * f.ld_beside, rows, kinds.beside);
+  if (adds) load_rows<WIDTH>(residual, f.residual, row * f.ld_residual + column, 2 * f.ld_residual, rows, kinds.residual);
 #pragma unroll
-    for (int c = 0; c < 4; ++c) t[c] *= f.scale;
+  for (int u = 0; u < N; ++u) {
+#pragma unroll
+    for (int c = 0; c < 4; ++c) t[u][c] = t[u][c] * scale + bias[c];
   }
-  if (kinds.flags & kScaleBy) {
-    const float by = *f.scale_by;
+  if (BESIDES && (kinds.flags & kPre)) store_rows<WIDTH>(t, f.beside, row * f.ld_beside + column, 2 * f.ld_beside, rows, kinds.beside);
 #pragma unroll
-    for (int c = 0; c < 4; ++c) t[c] *= by;
+  for (int u = 0; u < N; ++u) {
+#pragma unroll
+    for (int c = 0; c < 4; ++c) {
+      if constexpr (SLOPE) t[u][c] *= slope(at[u][c], ACTIVATION);
+      else t[u][c] = activated(t[u][c], ACTIVATION);
+      if (adds) t[u][c] += residual[u][c];
+    }
   }
-  if (kinds.flags & kBias) {
-    load4(v, f.bias, column, count, wide, kinds.bias);
-#pragma unroll
-    for (int c = 0; c < 4; ++c) t[c] += v[c];
-  }
-  if (kinds.flags & kPre) store4(t, f.beside, row * f.ld_beside + column, count, wide, kinds.beside);
-  if (kinds.flags & kSlope) {
-    load4(v, f.beside, row * f.ld_beside + column, count, wide, kinds.beside);
-#pragma unroll
-    for (int c = 0; c < 4; ++c) t[c] *= slope(v[c], activation);
-  } else if (activation != 0) {
-#pragma unroll
-    for (int c = 0; c < 4; ++c) t[c] = activated(t[c], activation);
-  }
-  if (kinds.flags & kResidual) {
-    load4(v, f.residual, row * f.ld_residual + column, count, wide, kinds.residual);
-#pragma unroll
-    for (int c = 0; c < 4; ++c) t[c] += v[c];
-  }
-  store4(t, f.y, row * f.ldy + column, count, wide, kinds.y);
+  store_rows<WIDTH>(t, f.y, row * f.ldy + column, 2 * f.ldy, rows, kinds.y);
 }
 
 }  // namespace hopper

@@ -92,11 +92,7 @@ struct Gemm16 {
       if (!TOGETHER && speaker) barrier_arrive(turns + group * 8);
       product_wait<0>();
       if (speaker) barrier_arrive(empty + (it - 1) % kStages * 8);
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const std::uint32_t row = t.row * kRows + (TOGETHER ? group * 128 : 0) + half * 64 + warp * 16;
-        finish_rows(p, d[half], scratch, row, t.column * kColumns, t);
-      }
+      finish_tile<4>(p, d, scratch, t.row * kRows + (TOGETHER ? group * 128 : 0) + warp * 16, t.column * kColumns, t);
     }
   }
 

@@ -166,9 +166,9 @@ struct Gemm32 {
     std::uint32_t it = 0;
     for (std::uint32_t i = blockIdx.x; i < tile_count(p); i += gridDim.x) {
       const Tile t = tile_at(p, i);
-      float d[64];
+      float d[1][64];
 #pragma unroll
-      for (int j = 0; j < 64; ++j) d[j] = 0;
+      for (int j = 0; j < 64; ++j) d[0][j] = 0;
       for (std::uint32_t s = 0; s < t.steps; ++s, ++it) {
         const std::uint32_t stage = it % kStages, planes = it % kPlaneStages;
         const char* a = memory + stage * kStageBytes;
@@ -203,7 +203,7 @@ struct Gemm32 {
         barrier_wait(at.planes_full + planes * 8, it / kPlaneStages & 1);
         plain = plain || at.plain[planes] != 0;
         if (plain) {
-          multiply_plainly(d, a, a + kBytes, row);
+          multiply_plainly(d[0], a, a + kBytes, row);
           sync_threads(2 + group, 128);
           if (speaker) barrier_arrive(at.empty + stage * 8), barrier_arrive(at.planes_empty + planes * 8);
           continue;
@@ -230,9 +230,9 @@ struct Gemm32 {
         product_wait<0>();
         if (speaker) barrier_arrive(at.planes_empty + planes * 8);
 #pragma unroll
-        for (int j = 0; j < 64; ++j) d[j] += sum[j];
+        for (int j = 0; j < 64; ++j) d[0][j] += sum[j];
       }
-      finish_rows(p, d, scratch, t.row * kTile + group * 64 + warp * 16, t.column * kTile, t);
+      finish_tile<2>(p, d, scratch, t.row * kTile + group * 64 + warp * 16, t.column * kTile, t);
     }
   }
 

@@ -46,32 +46,100 @@ __device__ __forceinline__ std::uint32_t tile_count(const Parameters& p) {
 
 constexpr int kScratchBytes = 16 * 64 * 4;  ///< of shared memory, a warp
 
-/// Stores a warp's 16 x 128 part of the result, whose accumulators are those of a warpgroup's product, through its scratch: so rows
-/// leave in whole lines, and what is read beside them comes in whole lines.
-__device__ __forceinline__ void finish_rows(const Parameters& p, const float* d, float* scratch, std::uint32_t row,
-                                            std::uint32_t column, const Tile& tile) {
+/// Brings 16 x 64 of the accumulators of a warpgroup's product, a warp's part, to the warp's scratch: so rows leave in whole lines, and
+/// what is read beside them comes in whole lines.
+__device__ __forceinline__ void stage(const float* d, float* scratch) {
   const std::uint32_t lane = threadIdx.x & 31;
-  const std::size_t above = (static_cast<std::size_t>(tile.split) * p.matrices + tile.matrix) * p.m;
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    __syncwarp();
+  for (int j = 0; j < 8; ++j) {
 #pragma unroll
-    for (int j = 0; j < 8; ++j) {
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        const std::uint32_t r = h * 8 + (lane >> 2), c = (j * 8 + (lane & 3) * 2) ^ (r & 3) * 8;
-        const float* pair = d + (half * 8 + j) * 4 + h * 2;
-        *reinterpret_cast<float2*>(scratch + r * 64 + c) = make_float2(pair[0], pair[1]);
-      }
+    for (int h = 0; h < 2; ++h) {
+      const std::uint32_t r = h * 8 + (lane >> 2), c = (j * 8 + (lane & 3) * 2) ^ (r & 3) * 8;
+      *reinterpret_cast<float2*>(scratch + r * 64 + c) = make_float2(d[j * 4 + h * 2], d[j * 4 + h * 2 + 1]);
     }
-    __syncwarp();
-#pragma unroll 2
-    for (std::uint32_t i = 0; i < 8; ++i) {
-      const std::uint32_t r = i * 2 + (lane >> 4), c = (lane & 15) * 4, at = column + half * 64 + c;
+  }
+}
+
+/// Stores the 16 x 64 results that lie in a warp's scratch, ROWS of a lane at a time.
+template <int ROWS, int WIDTH, std::uint32_t ACTIVATION, bool SLOPE, bool BESIDES>
+__device__ __forceinline__ void finish_block(const Parameters& p, const float* scratch, std::size_t above, std::uint32_t row,
+                                             std::uint32_t at) {
+  const std::uint32_t lane = threadIdx.x & 31, upper = lane >> 4, c = (lane & 15) * 4;
+  float bias[4] = {}, scale = p.finish.scale;
+  if (p.kinds.flags & kScaleBy) scale *= *p.finish.scale_by;
+  if (p.kinds.flags & kBias) {
+    float v[1][4];
+    load_rows<WIDTH>(v, p.finish.bias, at, 0, 1, p.kinds.bias);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) bias[i] = v[0][i];
+  }
+#pragma unroll 1
+  for (std::uint32_t i = 0; i < 16; i += 2 * ROWS) {
+    float t[ROWS][4];
+#pragma unroll
+    for (std::uint32_t u = 0; u < ROWS; ++u) {
+      const std::uint32_t r = i + u * 2 + upper;
       const float4 x = *reinterpret_cast<const float4*>(scratch + r * 64 + (c ^ (r & 3) * 8));
-      float t[4] = {x.x, x.y, x.z, x.w};
-      if (row + r < p.m && at < p.n) finish4(p.finish, p.kinds, t, above + row + r, at, p.n);
+      t[u][0] = x.x, t[u][1] = x.y, t[u][2] = x.z, t[u][3] = x.w;
     }
+    const int left = static_cast<int>(p.m) - static_cast<int>(row + i + upper);
+    finish_rows<WIDTH, ACTIVATION, SLOPE, BESIDES>(p.finish, p.kinds, t, bias, scale, above + row + i + upper, at, (left + 1) / 2);
+  }
+}
+
+__device__ __forceinline__ void finish_edge(const Parameters& p, const float* scratch, std::size_t above, std::uint32_t row,
+                                            std::uint32_t at) {
+  const std::uint32_t lane = threadIdx.x & 31, c = (lane & 15) * 4;
+#pragma unroll 1
+  for (std::uint32_t r = lane >> 4; r < 16 && row + r < p.m; r += 2) {
+    const float4 x = *reinterpret_cast<const float4*>(scratch + r * 64 + (c ^ (r & 3) * 8));
+    float t[4] = {x.x, x.y, x.z, x.w};
+    finish_some(p.finish, p.kinds, t, above + row + r, at, static_cast<int>(min(4u, p.n - at)));
+  }
+}
+
+/// Stores what lies in a warp's scratch, from `row` and `column` on.
+template <int ROWS>
+__device__ __forceinline__ void finish_staged(const Parameters& p, const float* scratch, const Tile& tile, std::uint32_t row,
+                                              std::uint32_t column) {
+  const std::size_t above = (static_cast<std::size_t>(tile.split) * p.matrices + tile.matrix) * p.m;
+  const std::uint32_t at = column + (threadIdx.x & 15) * 4, flags = p.kinds.flags, activation = flags >> 6;
+  if (at >= p.n) return;
+  const bool plain = (flags & (kPre | kSlope | kResidual)) == 0 && activation == 0;
+  if (at + 4 > p.n || !(p.kinds.width == 4 || (p.kinds.width == 2 && plain))) return finish_edge(p, scratch, above, row, at);
+  if (p.kinds.width == 2) return finish_block<ROWS / 2, 2, 0, false, false>(p, scratch, above, row, at);
+  if (plain) return finish_block<ROWS, 4, 0, false, false>(p, scratch, above, row, at);
+  if (flags & kSlope) {
+    switch (activation) {
+      case kRelu: return finish_block<ROWS, 4, kRelu, true, true>(p, scratch, above, row, at);
+      case kGelu: return finish_block<ROWS, 4, kGelu, true, true>(p, scratch, above, row, at);
+      case kGeluTanh: return finish_block<ROWS, 4, kGeluTanh, true, true>(p, scratch, above, row, at);
+      case kSilu: return finish_block<ROWS, 4, kSilu, true, true>(p, scratch, above, row, at);
+    }
+  }
+  switch (activation) {
+    case kRelu: return finish_block<ROWS, 4, kRelu, false, true>(p, scratch, above, row, at);
+    case kGelu: return finish_block<ROWS, 4, kGelu, false, true>(p, scratch, above, row, at);
+    case kGeluTanh: return finish_block<ROWS, 4, kGeluTanh, false, true>(p, scratch, above, row, at);
+    case kSilu: return finish_block<ROWS, 4, kSilu, false, true>(p, scratch, above, row, at);
+    default: return finish_block<ROWS, 4, 0, false, true>(p, scratch, above, row, at);
+  }
+}
+
+/// Stores a warp's part of BLOCKS products of 64 x 128, one below the other from `row` on: 16 rows of each. The code of the
+/// epilogue is there once, whatever part it serves, so that the instruction cache holds it; ROWS of a lane are as many as registers hold.
+template <int ROWS, int BLOCKS>
+__device__ __forceinline__ void finish_tile(const Parameters& p, const float (&d)[BLOCKS][64], float* scratch, std::uint32_t row,
+                                            std::uint32_t column, const Tile& tile) {
+#pragma unroll 1
+  for (std::uint32_t part = 0; part < BLOCKS * 2; ++part) {
+    __syncwarp();
+#pragma unroll
+    for (int i = 0; i < BLOCKS * 2; ++i) {
+      if (part == i) stage(d[i / 2] + i % 2 * 32, scratch);
+    }
+    __syncwarp();
+    finish_staged<ROWS>(p, scratch, tile, row + part / 2 * 64, column + part % 2 * 64);
   }
 }
 

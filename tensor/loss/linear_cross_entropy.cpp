@@ -15,6 +15,9 @@ struct Push {
   float smoothing, factor;
 };
 
+/// Vectors of sixteen bytes that a thread holds of a row: 80 registers.
+constexpr std::int64_t kMostHeld = 20;
+
 struct Chunk {
   std::int64_t begin, end;
   Tensor of(const Tensor& x) const { return x.slice(0, begin, end); }
@@ -138,7 +141,7 @@ bool vulkan(const OpCall& call, std::span<Tensor> out) {
     vulkan::launch(
         shader, call,
         {vulkan::word(t), vulkan::word(target.dtype()), vulkan::word(mean), vulkan::word(a.loss.label_smoothing != 0),
-         vulkan::word(a.wants_any()), vulkan::word(each <= 12 ? each : 0)},
+         vulkan::word(a.wants_any()), vulkan::word(each <= kMostHeld ? each : 0)},
         push, groups, reads, writes);
   };
   auto product = [&](const Tensor& l, const Tensor& r, const product::Epilogue& e, Tensor& y) {

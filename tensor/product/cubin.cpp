@@ -1,9 +1,11 @@
 #include <algorithm>
 
 #include <etna/shaders/cubins.h>
+#include <etna/tensor/product/cut.h>
 #include <etna/tensor/product/finish.h>
 #include <etna/tensor/product/problem.h>
 #include <etna/tensor/product/tensor_map.h>
+#include <etna/tensor/product/tier.h>
 #include <etna/tensor/vulkan.h>
 
 // Products by Hopper's warpgroup instructions: the kernels of shaders/sm90/.
@@ -57,15 +59,17 @@ Kernel kernel_of(DType dtype, Layout layout, bool large) {
 }
 
 /// A kernel, and the number of parts that k is cut into.
-struct Cut {
+struct Launch {
   Kernel kernel;
   std::int64_t splits = 1;
   double us = 0;
 };
 
 /// What should take the shortest on `units` multiprocessors: rounds of tiles, and for parts of k the sums written, read and added.
-Cut cut_of(const Problem& p, Layout layout, std::int64_t units) {
-  Cut best;
+Launch launch_of(const Problem& p, Layout layout, std::int64_t units) {
+  if (p.cut && p.cut->tile < (p.dtype == f32 ? 1u : 2u))
+    return {kernel_of(p.dtype, layout, p.cut->tile == 1), p.cut->splits};
+  Launch best;
   for (bool large : {false, true}) {
     if (large && p.dtype == f32) continue;
     const Kernel kernel = kernel_of(p.dtype, layout, large);
@@ -138,7 +142,7 @@ Operand padded(const OpCall& call, const Stored& x, Tensor& copy) {
 
 bool launch_matrices(const OpCall& call, const Problem& p, Layout layout) {
   const auto units = static_cast<std::int64_t>(vulkan::capabilities(p.device()).compute_units);
-  const auto [kernel, wanted_splits, us] = cut_of(p, layout, units);
+  const auto [kernel, wanted_splits, us] = launch_of(p, layout, units);
   const auto a = map_of(p.a, p.dtype, layout != kTN, p.m, p.k, p.inner, kernel.step, kernel.rows);
   const auto b = map_of(p.b, p.dtype, layout == kNT, p.n, p.k, p.inner, kernel.step, 128);
   if (!a || !b) return false;
@@ -152,7 +156,7 @@ bool launch_matrices(const OpCall& call, const Problem& p, Layout layout) {
   q.finish = splits > 1 ? partial_sums(partial, p.n) : Finish(p);
   q.flags = kinds.flags, q.y_dtype = kinds.y, q.bias_dtype = kinds.bias;
   q.beside_dtype = kinds.beside, q.residual_dtype = kinds.residual;
-  q.width = vulkan::word(whole(splits > 1 ? width(q.finish.y, f32, {p.n}) : kinds.width, p.n));
+  q.width = vulkan::word(splits > 1 ? width(q.finish.y, f32, {p.n}) : kinds.width);
   q.m = vulkan::word(p.m), q.n = vulkan::word(p.n);
   q.tiles_m = vulkan::word(ceil_div(p.m, kernel.rows)), q.tiles_n = vulkan::word(ceil_div(p.n, 128));
   q.matrices = vulkan::word(p.inner), q.splits = vulkan::word(splits);
@@ -185,6 +189,14 @@ bool launch_matrices(const OpCall& call, const Problem& p, Layout layout) {
   return true;
 }
 
+/// A launch begins later than a shader's, by some 3 us on an H200: what the descriptions of operands take to arrive. Below this many
+/// multiplications shaders are done first.
+bool too_small(const Problem& p) {
+  constexpr double least = 2.5e8;
+  const double multiplications = static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
+  return multiplications * static_cast<double>(p.matrices()) < least && !p.cut && asked_for() != Tier::cubin;
+}
+
 void advance(Operand& x, DType dtype) { x.address += static_cast<std::uint64_t>(x.strides[0]) * item_size(dtype); }
 void advance(Rows& x, std::int64_t rows) {
   if (x.address != 0) x.address += static_cast<std::uint64_t>(rows * x.leading) * item_size(x.dtype);
@@ -192,10 +204,17 @@ void advance(Rows& x, std::int64_t rows) {
 
 }  // namespace
 
+std::span<const Tile> cubin_tiles() {
+  static constexpr Tile tiles[] = {{128, 128, 1, 0, 0, 0},
+                                   {256, 128, 1, 0, 0, 0}};  // launch_of() estimates their times
+  return tiles;
+}
+
 bool launch_cubin(const OpCall& call, const Problem& p) {
   auto known = [](DType t) { return t == f32 || t == f16 || t == bf16; };
   if (!known(p.dtype) || !known(p.y.dtype) || (p.a.transposed && p.b.transposed)) return false;
   const Layout layout = p.a.transposed ? kTN : p.b.transposed ? kNT : kNN;
+  if (too_small(p)) return false;
   if (vulkan::capabilities(p.device()).cubin != 90 || choose(p.dtype, layout, false)->cubin.empty()) return false;
   if (static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.inner) > 4e9) return false;
   for (const Operand& x : {p.a, p.b}) {

@@ -39,10 +39,13 @@ std::optional<Tier> tier_in_environment() {
 std::span<const Launcher> launchers() {
   static const std::array<std::vector<Launcher>, 4> by_tier = {only(Tier::plain), only(Tier::coopmat),
                                                                only(Tier::coopmat2), only(Tier::cubin)};
+  if (std::optional<Tier> tier = asked_for()) return by_tier[static_cast<std::size_t>(*tier)];
+  return kLaunchers;
+}
+
+std::optional<Tier> asked_for() {
   static const std::optional<Tier> from_environment = tier_in_environment();
-  if (forced >= 0) return by_tier[static_cast<std::size_t>(forced)];
-  if (from_environment) return by_tier[static_cast<std::size_t>(*from_environment)];
-  return std::span(kLaunchers).subspan(1);  // machine code runs where it is asked for
+  return forced >= 0 ? static_cast<Tier>(forced) : from_environment;
 }
 
 ForcedTier::ForcedTier(Tier tier) : before_(forced) { forced = static_cast<int>(tier); }

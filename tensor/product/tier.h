@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 
 #include <etna/tensor/product/problem.h>
@@ -19,6 +20,9 @@ struct Launcher {
 /// tier that is asked before the plain one: plain, coopmat, coopmat2 or cubin.
 /// @throws Error where ETNA_GEMM holds another word
 std::span<const Launcher> launchers();
+
+/// The tier that ETNA_GEMM or a ForcedTier names.
+std::optional<Tier> asked_for();
 
 /// The same for a scope, whatever ETNA_GEMM says. For tests and tuning; for one thread.
 class ForcedTier {

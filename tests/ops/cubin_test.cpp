@@ -1,5 +1,6 @@
 #include <cstdio>
 #include <limits>
+#include <string_view>
 
 #include <gtest/gtest.h>
 
@@ -79,6 +80,25 @@ TEST_F(CubinProducts, TakeRowsOfAnyLength) {
   }
 }
 
+// Its logits lie in padded rows: whole fours but for the last two.
+TEST_F(CubinProducts, StoreTheLastOfAPaddedRow) {
+  for (DType t : {bf16, f32}) {
+    auto run = [&](Device device, DType dtype) {
+      ForcedTier forced(Tier::cubin);
+      Tensor x = values({264, 136}, 1, t).to(dtype).to(device).requires_grad_(),
+             w = values({1334, 136}, 2, t).to(dtype).to(device).requires_grad_();
+      Tensor target = (abs(values({264}, 3, f64)) * 1333.0).to(i64).to(device);
+      Tensor loss = linear_cross_entropy(x, w, target);
+      loss.backward();
+      return TensorList{loss.detach(), x.grad(), w.grad()};
+    };
+    TensorList got = run(kVulkan, t), want = run(kCPU, f64);
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      expect_near(doubles(got[i]), doubles(want[i]), 10 * tolerance(t), "tensor " + std::to_string(i));
+    }
+  }
+}
+
 TEST_F(CubinProducts, WalkBatches) {
   for (DType t : {bf16, f32}) {
     Tensor a = values({3, 2, 72, 40}, 1, t), b = values({3, 2, 40, 88}, 2, t), one = values({40, 88}, 3, t);
@@ -128,7 +148,7 @@ TEST_F(CubinProducts, GiveTheSameBitsAgainAndCaptured) {
   }
 }
 
-/// The largest and the mean square error, in units of Σ|a||b| · 2^-24.
+/// The largest and the root mean square error, in units of Σ|a||b| · 2^-24.
 struct Errors {
   double largest = 0, mean = 0;
 };
@@ -145,18 +165,38 @@ Errors errors(const Tensor& y, const Tensor& a, const Tensor& b) {
   return e;
 }
 
+/// f32 as plain as can be: one multiply-add after the other, each rounded to nearest.
+Tensor chain(const Tensor& a, const Tensor& b) {
+  const std::int64_t m = a.size(0), k = a.size(1), n = b.size(1);
+  Tensor y = zeros({m, n});
+  float* to = y.data<float>();
+  const float *x = a.data<float>(), *z = b.data<float>();
+  for (std::int64_t i = 0; i < m; ++i) {
+    for (std::int64_t l = 0; l < k; ++l) {
+      const double left = x[i * k + l];
+      for (std::int64_t j = 0; j < n; ++j) {
+        to[i * n + j] =
+            static_cast<float>(static_cast<double>(to[i * n + j]) + left * static_cast<double>(z[l * n + j]));
+      }
+    }
+  }
+  return y;
+}
+
 /// Values whose sizes spread over 2^±spread, of either sign or none.
 Tensor spread(Shape shape, std::uint64_t seed, double bits, bool positive, double scale = 1) {
   Tensor sizes = exp(values(shape, seed, f64) * (bits * 0.6931471805599453)) * scale;
   Tensor sign = values(shape, seed + 17, f64);
   return (positive ? sizes : sizes * sign).to(f32);
 }
+// From 256 terms on no further from the exact sum than a chain of f32 multiply-adds. A single step of 32 keeps the units' own, cut-off
+// sums: there up to two and a half times as far, which still is less than 2.5 units (docs/decisions/005-f32-by-bf16-parts.md).
 TEST_F(CubinProducts, AreAsExactAsF32) {
   struct Kind {
     const char* name;
     Tensor a, b;
   };
-  const std::int64_t m = 256, n = 256;
+  const std::int64_t m = 64, n = 256;
   for (std::int64_t k : {32, 256, 2048, 16384}) {
     auto cancelling = [&] {
       // Pairs that take each other away but for a thousandth.
@@ -174,12 +214,15 @@ TEST_F(CubinProducts, AreAsExactAsF32) {
           Kind{"denormal results", spread({m, k}, 1, 4, false, std::exp2(-70)),
                spread({k, n}, 3, 4, false, std::exp2(-60))}}) {
       Tensor a = on_gpu(kind.a), b = on_gpu(kind.b);
+      // GPUs may take denormals for 0, and the plain kernel does.
+      const bool denormal = std::string_view(kind.name).find("denormal") != std::string_view::npos;
       Errors exact = errors(by(Tier::cubin, a, b, f32), kind.a, kind.b),
-             plain = errors(by(Tier::plain, a, b, f32), kind.a, kind.b);
-      std::printf("k %6d %-20s cubin %9.3f %9.4f   plain %9.3f %9.4f\n", static_cast<int>(k), kind.name, exact.largest,
-                  exact.mean, plain.largest, plain.mean);
-      EXPECT_LE(exact.largest, plain.largest * 1.1 + 0.5) << kind.name << " " << k;
-      EXPECT_LE(exact.mean, plain.mean * (k <= 32 ? 1.3 : 1.0) + 0.05) << kind.name << " " << k;
+             f32s = errors(denormal ? by(Tier::plain, a, b, f32) : chain(kind.a, kind.b), kind.a, kind.b);
+      std::printf("k %6d %-20s cubin %9.3f %9.4f   f32 %9.3f %9.4f\n", static_cast<int>(k), kind.name, exact.largest,
+                  exact.mean, f32s.largest, f32s.mean);
+      const double wider = k < 256 ? 2.5 : 1;
+      EXPECT_LE(exact.largest, f32s.largest * (k < 256 ? 2 : 1.1) + 0.5) << kind.name << " " << k;
+      EXPECT_LE(exact.mean, f32s.mean * wider + 0.05) << kind.name << " " << k;
     }
   }
 }
@@ -192,8 +235,9 @@ TEST_F(CubinProducts, KeepInfinitiesNanAndTheHuge) {
   };
   set(a, 3, 40, inf), set(a, 70, 100, nan), set(a, 99, 200, 3e38f), set(a, 100, 7, 1e-42f), set(b, 150, 20, -inf);
   set(b, 200, 77, 2.0f), set(b, 7, 9, 3e38f);
+  // The denormal meets 3e38 in column 9 and counts: the reference is f64, not f32 that flushes it.
   std::vector<double> got = doubles(by(Tier::cubin, on_gpu(a), on_gpu(b), f32)),
-                      want = doubles(by(Tier::plain, on_gpu(a), on_gpu(b), f32));
+                      want = doubles(matmul(a.to(f64), b.to(f64)).to(f32));
   for (std::size_t i = 0; i < got.size(); ++i) {
     if (std::isnan(want[i])) {
       EXPECT_TRUE(std::isnan(got[i])) << i;
