@@ -27,10 +27,20 @@ std::uint64_t touched(std::span<const Range> reads, std::span<const Range> write
 
 }  // namespace
 
-bool barriers_everywhere() {
-  const char* value = std::getenv("ETNA_BARRIERS");
-  return value && std::strcmp(value, "all") == 0;
+namespace {
+
+std::atomic<bool>& everywhere() {
+  static std::atomic<bool> on = [] {
+    const char* value = std::getenv("ETNA_BARRIERS");
+    return value != nullptr && std::strcmp(value, "all") == 0;
+  }();
+  return on;
 }
+
+}  // namespace
+
+bool barriers_everywhere() { return everywhere(); }
+void set_barriers_everywhere(bool on) { everywhere() = on; }
 
 VkPipelineStageFlags stages_of(unsigned bits) {
   return (bits & kCompute ? VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT : 0) |
@@ -46,8 +56,7 @@ VkAccessFlags accesses_of(unsigned bits) {
 
 void injection::fail_next_submit(int vk_result) { injected_failure = vk_result; }
 
-Recorder::Recorder(LogicalDevice& device)
-    : device_(device), barrier_everywhere_(barriers_everywhere()), timestamps_(device) {
+Recorder::Recorder(LogicalDevice& device) : device_(device), timestamps_(device) {
   auto type = structure<VkSemaphoreTypeCreateInfo>(VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO);
   type.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
   auto semaphore = structure<VkSemaphoreCreateInfo>(VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO);
@@ -159,7 +168,7 @@ VkCommandBuffer Recorder::begin(std::string_view op) {
 void Recorder::order(Stage stage, std::span<const Range> reads, std::span<const Range> writes) {
   Barrier barrier = hazards_.access(stage, reads, writes);
   // Submission order reaches over batches, so a barrier here also waits for what earlier batches hold.
-  if (barrier && !barrier_everywhere_) {
+  if (barrier && !barriers_everywhere()) {
     pipeline_barrier(stages_of(barrier.before), writes_of(barrier.before), stages_of(barrier.behind),
                      accesses_of(barrier.behind));
     ++stats_.barriers;
@@ -167,7 +176,7 @@ void Recorder::order(Stage stage, std::span<const Range> reads, std::span<const 
 }
 
 void Recorder::done(std::uint64_t bytes) {
-  if (barrier_everywhere_) {
+  if (barriers_everywhere()) {
     pipeline_barrier(VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_ACCESS_MEMORY_WRITE_BIT, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT,
                      VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT);
     ++stats_.barriers;

@@ -14,9 +14,6 @@
 
 namespace etna::vulkan {
 
-/// True under ETNA_BARRIERS=all.
-bool barriers_everywhere();
-
 /// A barrier's flags, from Stage bits.
 VkPipelineStageFlags stages_of(unsigned bits);
 VkAccessFlags writes_of(unsigned bits);
@@ -93,7 +90,6 @@ class Recorder {
 
   LogicalDevice& device_;
   Hazards hazards_;
-  const bool barrier_everywhere_;  ///< ETNA_BARRIERS=all
   std::array<Slot, 8> slots_;
   std::size_t current_ = 0;
   bool recording_ = false;

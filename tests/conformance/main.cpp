@@ -13,7 +13,6 @@
 
 // test_conformance: one test an op.
 //   --table FILE   write the table of ops
-//   --bits FILE    write a hash of every result, to compare two runs
 //   --check-table FILE   only compare the table's list of ops with the ops there are
 namespace etna::conformance {
 namespace {
@@ -66,7 +65,6 @@ int run(int argc, char** argv) {
                           [op]() -> testing::Test* { return new OpTest(*op); });
   }
   int failed = RUN_ALL_TESTS();
-  if (std::string path = option(argc, argv, "--bits"); !path.empty()) report().write_bits(path);
   if (std::string path = option(argc, argv, "--table"); !path.empty()) {
     Device gpu = gpu_under_test();
     report().write_table(path, gpu.is_cpu() ? "none" : device_name(gpu));

@@ -62,12 +62,6 @@ OpReport& Report::of(const OpDef& op) {
   return r;
 }
 
-void Report::write_bits(const std::string& path) const {
-  std::ofstream out = open(path);
-  for (const auto& [what, hash] : bits_) out << fmt::format("{:016x} {}\n", hash, what);
-  if (!out.flush()) throw std::runtime_error("cannot write " + path);
-}
-
 void Report::write_table(const std::string& path, const std::string& gpu_name) const {
   std::ofstream out = open(path);
   out << kHead << "GPU: " << gpu_name << ". Written by `build/bin/test_conformance --table docs/ops.md`.\n\n";

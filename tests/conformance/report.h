@@ -25,15 +25,11 @@ struct OpReport {
 class Report {
  public:
   OpReport& of(const OpDef& op);
-  /// One line of the bits file.
-  void bits(const std::string& what, std::uint64_t hash) { bits_[what] = hash; }
 
-  void write_bits(const std::string& path) const;
   void write_table(const std::string& path, const std::string& gpu_name) const;
 
  private:
   std::map<std::string, OpReport> ops_;
-  std::map<std::string, std::uint64_t> bits_;
 };
 
 Report& report();

@@ -19,11 +19,6 @@ class VulkanRecorder : public VulkanTest {
  protected:
   static constexpr std::uint32_t kWords = 1024;
 
-  static bool barriers_everywhere() {
-    const char* value = std::getenv("ETNA_BARRIERS");
-    return value && std::strcmp(value, "all") == 0;
-  }
-
   /// Barriers that `work` costs, with nothing before it that it could clash with.
   template <typename F>
   static std::uint64_t barriers_of(F&& work) {
