@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include <etna/tensor/product/tier.h>
 
@@ -41,10 +42,13 @@ class Table {
   std::map<Class, Choice> choices_;
 };
 
-/// Where a device's table lies: in the cache folder, named after the device. Empty where no folder is known.
+/// What this version knows of a device by its name (`etna tune` on such a one, tensor/product/tables/); empty for others.
+Table shipped_table(std::string_view device);
+
+/// Where a device's own table lies: in the cache folder, named after the device. Empty where no folder is known.
 std::filesystem::path table_file(Device device);
 
-/// The choice for a problem: the one forced for this thread, else that of the device's table, read when first asked for.
+/// The choice for a problem: the one forced for this thread, else that of the device's own table or of the shipped one.
 std::optional<Choice> choice_for(const Problem& problem);
 
 /// Adds to the device's table, here and on disk. @throws FormatError where it cannot be written

@@ -20,6 +20,13 @@ Problem problem(std::int64_t m, std::int64_t n, std::int64_t k) {
   return p;
 }
 
+TEST(ProductTable, ShippedOnesAreWholeAndForKnownDevices) {
+  const Table table = shipped_table("NVIDIA H200");
+  EXPECT_GT(table.size(), 100u);
+  EXPECT_EQ(Table::parse(table.text()).size(), table.size());
+  EXPECT_EQ(shipped_table("NVIDIA H2").size(), 0u);
+}
+
 TEST(ProductTable, ComesBackFromItsText) {
   Table table;
   table.set(Class(problem(1024, 384, 128)), {Tier::coopmat, {2, 4}});
