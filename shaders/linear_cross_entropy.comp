@@ -67,7 +67,7 @@ float element(uvec4 v, uint i) {
   return DTYPE == F16 ? half_to_float(bits) : bfloat16_to_float(bits);
 }
 uint packed(float low, float high) {
-  return DTYPE == F16 ? float_to_half(low) | float_to_half(high) << 16 : float_to_bfloat16(low) | float_to_bfloat16(high) << 16;
+  return DTYPE == F16 ? floats_to_halves(vec2(low, high)) : float_to_bfloat16(low) | float_to_bfloat16(high) << 16;
 }
 
 // A vector of the row whose columns past the classes are -infinity.

@@ -237,6 +237,9 @@ Adapter inspect(VkPhysicalDevice handle) {
 
   a.features = wanted(has);
   a.info.driver = fmt::format("{} {}", p.v12.driverName, p.v12.driverInfo);
+  if (p.v12.shaderRoundingModeRTEFloat16) {
+    a.half_conversion = p.v12.shaderDenormPreserveFloat16 ? HalfConversion::rounded : HalfConversion::normal;
+  }
   a.max_allocation = p.v11.maxMemoryAllocationSize;
   if (a.v13 && p.v13.maxBufferSize) a.max_allocation = std::min<std::uint64_t>(a.max_allocation, p.v13.maxBufferSize);
   const VkPhysicalDeviceLimits& limits = a.properties.limits;

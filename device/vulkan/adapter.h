@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <etna/device/device.h>
+#include <etna/device/vulkan/half_conversion.h>
 #include <etna/device/vulkan/kernel.h>
 #include <etna/device/vulkan/vk.h>
 
@@ -45,6 +46,7 @@ struct Adapter {
   Features features;                    ///< those to enable
   bool v13 = false;                     ///< the device knows VkPhysicalDeviceVulkan13Features
   bool memory_budget = false;
+  HalfConversion half_conversion = HalfConversion::any;
 
   bool has_extension(const char* name) const;
 };

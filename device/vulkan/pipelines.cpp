@@ -77,15 +77,22 @@ void Pipelines::require_fit(const Shader& shader, std::span<const std::uint32_t>
 VkPipeline Pipelines::make(const Shader& shader, std::span<const std::uint32_t> spec, std::string_view op) {
   require_fit(shader, spec, op);
   auto module_info = structure<VkShaderModuleCreateInfo>(VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO);
-  module_info.codeSize = shader.words.size_bytes();
-  module_info.pCode = shader.words.data();
+  const std::vector<std::uint32_t> demands = demanding(device_.adapter.half_conversion, shader.words);
+  const std::span<const std::uint32_t> words = demands.empty() ? shader.words : demands;
+  module_info.codeSize = words.size_bytes();
+  module_info.pCode = words.data();
   VkShaderModule module = VK_NULL_HANDLE;
   check(device_.vk.vkCreateShaderModule(device_.handle, &module_info, nullptr, &module), "vkCreateShaderModule");
 
   std::vector<VkSpecializationMapEntry> entries;
   for (std::uint32_t i = 0; i < spec.size(); ++i) entries.push_back({i, i * 4, 4});
-  VkSpecializationInfo constants{static_cast<std::uint32_t>(entries.size()), entries.data(), spec.size_bytes(),
-                                 spec.data()};
+  std::vector<std::uint32_t> values(spec.begin(), spec.end());
+  if (!demands.empty()) {
+    entries.push_back({kHalfConversionId, static_cast<std::uint32_t>(values.size() * 4), 4});
+    values.push_back(static_cast<std::uint32_t>(device_.adapter.half_conversion));
+  }
+  VkSpecializationInfo constants{static_cast<std::uint32_t>(entries.size()), entries.data(), values.size() * 4,
+                                 values.data()};
   auto info = structure<VkComputePipelineCreateInfo>(VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO);
   info.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;
   info.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;

@@ -2,8 +2,9 @@
 // `T=float T_FLOAT`, `T=int T_INT`, `T=int64_t T_I64` or `T=double T_F64` in the variant's line. The
 // dtype is a specialization constant at every use, so the switches fold away.
 //
-// f16 is rounded by integer arithmetic when stored: SPIR-V leaves the rounding of a conversion to the device, and the same
-// bits are wanted everywhere. i64 is read as two words, so that indices and casts need no 64-bit arithmetic.
+// f16 is rounded to nearest even when stored, the same bits everywhere. SPIR-V leaves the rounding of a conversion to the device: its
+// own instruction is used where the device promised to round so (HALF_CONVERSION), for two elements at once; the rest, NaN among it,
+// is done in integers, a dozen operations an element. i64 is read as two words, so that indices and casts need no 64-bit arithmetic.
 #ifndef ETNA_DTYPE_GLSL
 #define ETNA_DTYPE_GLSL
 
@@ -20,9 +21,13 @@ ETNA_BUFFER(BufferI8, int8_t);
 ETNA_BUFFER(BufferU8, uint8_t);
 ETNA_BUFFER_ALIGNED(BufferWords, uvec2, 8);
 
+// What the device promises, set by the host (device/vulkan/half_conversion.h): 0: nothing, 1: normal results are rounded to nearest
+// even, 2: all are.
+layout(constant_id = 1000) const uint HALF_CONVERSION = 0;
+
 float half_to_float(uint bits) { return unpackHalf2x16(bits).x; }
 
-uint float_to_half(float value) {
+uint float_to_half_by_integers(float value) {
   uint u = floatBitsToUint(value), sign = (u >> 16) & 0x8000u, magnitude = u & 0x7fffffffu;
   if (magnitude > 0x7f800000u) return sign | 0x7e00u;
   if (magnitude >= 0x477ff000u) return sign | 0x7c00u;
@@ -36,6 +41,21 @@ uint float_to_half(float value) {
   }
   uint rounded = magnitude + 0xfffu + ((magnitude >> 13) & 1u);
   return sign | ((rounded - 0x38000000u) >> 13);
+}
+
+uint float_to_half(float value) {
+  uint magnitude = floatBitsToUint(value) & 0x7fffffffu;
+  bool there = HALF_CONVERSION == 2 || (HALF_CONVERSION == 1 && magnitude >= 0x38800000u);
+  if (there && magnitude < 0x477ff000u) return packHalf2x16(vec2(value, 0.0)) & 0xffffu;
+  return float_to_half_by_integers(value);
+}
+
+// Two of them in a word, the first in its lower half.
+uint floats_to_halves(vec2 values) {
+  uvec2 magnitudes = floatBitsToUint(values) & 0x7fffffffu;
+  bool there = HALF_CONVERSION == 2 || (HALF_CONVERSION == 1 && min(magnitudes.x, magnitudes.y) >= 0x38800000u);
+  if (there && max(magnitudes.x, magnitudes.y) < 0x477ff000u) return packHalf2x16(values);
+  return float_to_half_by_integers(values.x) | (float_to_half_by_integers(values.y) << 16);
 }
 
 float bfloat16_to_float(uint bits) { return uintBitsToFloat(bits << 16); }

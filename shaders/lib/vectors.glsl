@@ -14,7 +14,7 @@ vec2 widen_pair(uint bits, uint dtype) {
 }
 
 uint narrow_pair(vec2 values, uint dtype) {
-  return dtype == F16 ? float_to_half(values.x) | (float_to_half(values.y) << 16)
+  return dtype == F16 ? floats_to_halves(values)
                       : float_to_bfloat16(values.x) | (float_to_bfloat16(values.y) << 16);
 }
 
