@@ -32,7 +32,7 @@ struct CaptureOptions {
   std::optional<Device> device = {};
   std::string name = "step";  ///< for messages and reports
   /// On a GPU: commands run in the order in which they were recorded, each behind a barrier, so that their times add up. Else those
-  /// that do not touch each other's memory run side by side.
+  /// that do not touch each other's memory run side by side, and elementwise ones are joined.
   bool one_by_one = false;
 };
 

@@ -334,7 +334,7 @@ std::unique_ptr<Executable> Recording::bake() {
   for (const Command& c : list.commands) {
     if (hazards.access(c.stage(), list.reads(c), list.writes(c))) ++figures.barriers_in_order;
   }
-  if (fusion::enabled()) parts.fuse(figures);
+  if (fusion::enabled() && !parts.one_by_one) parts.fuse(figures);
   std::vector<std::uint32_t> groups(list.commands.size());
   if (parts.one_by_one)
     std::iota(groups.begin(), groups.end(), 0u);

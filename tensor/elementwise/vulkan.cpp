@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
@@ -71,6 +72,25 @@ bool describe(const Evaluation& e, const Push& push, const Layout& layout, int f
   return true;
 }
 
+/// Runs of four elements that a thread takes of a dispatch; 0 where operands do not come in fours: floats, aligned, each dense in the
+/// last dimension or repeating one element there.
+std::uint32_t runs_of(const Evaluation& e, const Push& push, const Tensor* const* operands, bool strided) {
+  const vulkan::Word64* addresses[] = {&push.y, &push.a, &push.b, &push.c};
+  if ((strided ? push.sizes[2] : push.n) % 4 != 0) return 0;
+  for (int k = 0; k <= e.arity; ++k) {
+    if (!operands[k]->defined()) continue;
+    const DType t = operands[k]->dtype();
+    if (t != f32 && t != f16 && t != bf16) return 0;
+    const std::uint32_t* strides = push.strides[k];
+    if (strided && k > 0 && strides[3] == 0) continue;
+    if (*addresses[k] % (4 * item_size(t)) != 0 || (strided && strides[3] != 1)) return 0;
+    if (strided && (strides[0] % 4 != 0 || strides[1] % 4 != 0 || strides[2] % 4 != 0)) return 0;
+  }
+  // As many as leave every compute unit its fill of workgroups.
+  const std::uint32_t units = vulkan::capabilities(e.y.device()).compute_units;
+  return push.n >= 8 * units * 4096 ? 4 : push.n >= 8 * units * 2048 ? 2 : 1;
+}
+
 /// Dispatches over the last four dimensions, once for each index of those before them.
 void launch(const Evaluation& e, const vulkan::Shader& shader, const Layout& layout, int first, Push push,
             const Tensor* const* operands) {
@@ -105,21 +125,25 @@ void launch(const Evaluation& e, const vulkan::Shader& shader, const Layout& lay
     if (k > 0) reads[n_reads++] = vulkan::range(*operands[k]);
   }
   vulkan::Range write = vulkan::range(*operands[0]);
+  const bool strided = !layout.all_contiguous();
+  const std::uint32_t runs = &shader == &shaders::elementwise_float ? runs_of(e, push, operands, strided) : 0;
+  const std::uint32_t a_group = 1024 * std::max(1u, runs);
   std::uint32_t spec[] = {static_cast<std::uint32_t>(e.attributes.row),
-                          vulkan::word(!layout.all_contiguous()),
+                          strided ? vulkan::word(rank - first) : 0,
                           vulkan::word(e.attributes.scalar_at),
                           vulkan::word(dtypes[0]),
                           vulkan::word(dtypes[1]),
                           vulkan::word(dtypes[2]),
                           vulkan::word(dtypes[3]),
-                          vulkan::word(e.arity)};
+                          vulkan::word(e.arity),
+                          runs};
   vulkan::Elementwise meaning;
   const bool described = capturing() && describe(e, push, layout, first, operands, meaning);
   vulkan::record(e.y.device(), {shader,
                                 e.name,
                                 spec,
                                 vulkan::bytes_of(push),
-                                vulkan::grid((push.n + 1023) / 1024),
+                                vulkan::grid((push.n + a_group - 1) / a_group),
                                 {reads, n_reads},
                                 {&write, 1},
                                 described ? &meaning : nullptr});
