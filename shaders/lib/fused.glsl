@@ -8,7 +8,8 @@
 ETNA_BUFFER_ALIGNED(BufferInts, ivec4, 16);
 
 // A value as it would come back from memory, had it been stored there.
-float as_f16(float x) { return half_to_float(float_to_half(x)); }
+// (f16 by way of bits that a compiler cannot know to come from a conversion: see opaque().)
+float as_f16(float x, uint unknown, uint use) { return half_to_float(float_to_half(x) ^ (unknown * use)); }
 float as_bf16(float x) { return bfloat16_to_float(float_to_bfloat16(x)); }
 int as_i8(int x) { return bitfieldExtract(x, 0, 8); }
 int as_u8(int x) { return x & 255; }

@@ -1,6 +1,6 @@
 #include "fusion.h"
 
-#include <etna/device/profiler.h>
+#include <map>
 
 namespace etna {
 namespace {
@@ -185,6 +185,21 @@ TEST_P(Fusion, ComputesWhatAReductionReads) {
   }
 }
 
+TEST_P(Fusion, TakesMoreNumbersThanPushConstantsHold) {
+  const TensorList others = {normal({20, 6}, f32, 2).t(), normal({6, 1}, f32, 3), normal({20}, f32, 4),
+                             normal({6, 25}, f32, 5).slice(1, 3, 23)};
+  Tensor x = normal({6, 50}).slice(1, 7, 27);
+  for (bool reduced : {false, true}) {
+    ProgramReport r = expect_same([&] {
+      Tensor t = x;
+      for (std::size_t i = 0; i < 12; ++i) t = (t + 0.1 * static_cast<double>(i)) * others[i % 4];
+      return TensorList{reduced ? sum(t, {1}) : t};
+    });
+    EXPECT_EQ(r.commands, 1);
+    EXPECT_GT(r.constant_bytes, 64u) << "a table of them";
+  }
+}
+
 TEST_P(Fusion, KeepsWhatAReductionSharesWithOthers) {
   Tensor x = normal({6, 50});
   expect_same([&] {
@@ -212,6 +227,20 @@ TEST_P(Fusion, FollowsAnActivationThroughBackward) {
 TEST_P(Fusion, TakesTensorsWithoutElements) {
   Tensor x = normal({0, 4});
   expect_same([&] { return TensorList{(x * 2.0 + 1.0).sum(), x * 2.0 + x}; });
+}
+
+TEST_P(Fusion, IsNamedInProfiles) {
+  Tensor x = normal({8, 8});
+  auto step = capture([&] { return (tanh(x * 2.0) + x).sum(); }, {.device = kVulkan});
+  profile::StepProfiler profiler({.skip = 2, .steps = 2, .what = {.timing = profile::Timing::dispatches}});
+  for (int i = 0; i < 4; ++i) {
+    profile::Scope scope = profiler.step();
+    step();
+  }
+  const profile::Summary summary = profile::summarize(profiler.take().value());
+  std::map<std::string, std::int64_t> calls;
+  for (const auto& op : summary.ops) calls[op.name] = op.all_calls();
+  EXPECT_EQ(calls["fused(mul, tanh, add, sum)"], 2) << testing::PrintToString(calls);
 }
 
 TEST_P(Fusion, TellsWhatItDid) {

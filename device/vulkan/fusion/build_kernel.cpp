@@ -19,7 +19,7 @@ class Builder {
   explicit Builder(std::uint32_t n) { kernel_.n = n; }
 
   bool add(const Elementwise& e) {
-    if (e.n != kernel_.n) return false;
+    if (e.n != kernel_.n || kernel_.through != nullptr) return false;
     Kernel::Step step{e.name, e.expression, e.integers, e.operands[0].dtype, {}};
     for (int k = 1; k <= e.arity; ++k) {
       auto operand = k == e.scalar_at ? scalar(e.scalar) : value(e.operands[static_cast<std::size_t>(k)], e.integers);

@@ -161,7 +161,7 @@ class Writer {
       case kF32:
         return integers ? fmt::format("float({})", r) : opaque(r);
       case kF16:
-        return fmt::format("as_f16(float({}))", r);
+        return fmt::format("as_f16(float({}), F.f_unknown, {})", r, ++opaque_);
       case kBF16:
         return fmt::format("as_bf16(float({}))", r);
       case kI8:

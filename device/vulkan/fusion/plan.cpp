@@ -27,10 +27,9 @@ class Planner {
   }
 
   Plan run() {
+    // In order, so that no unit reaches beyond the command that is looked at.
     for (std::uint32_t i = 0; i < commands_.size(); ++i) {
       if (const Elementwise* e = commands_[i].elementwise) join_producers(i, *e);
-    }
-    for (std::uint32_t i = 0; i < commands_.size(); ++i) {
       if (const ReadThrough* r = commands_[i].through) try_join(units_[i].members, producer(i, r->x));
     }
     Plan plan;
