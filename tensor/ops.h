@@ -96,6 +96,12 @@ Tensor feed_forward(const Tensor& x, const Tensor& up, const Tensor& up_bias, co
                     const Tensor& down_bias, Activation activation);
 /// (a · b) · activation'(at): what a product hands back through the activation of its operand. @param at [..., M, N]
 Tensor matmul_slope(const Tensor& a, const Tensor& b, const Tensor& at, Activation activation);
+/// Product of i8 with i32 sums, exact. @param a [..., M, K] @param b [..., K, N], K ≤ 131071 @return [..., M, N] i32; leading
+/// dimensions broadcast. Not differentiable.
+Tensor int8_matmul(const Tensor& a, const Tensor& b);
+/// (a · b) · row_scale · column_scale, in f32, rounded once to `out`: f32, f16 or bf16. What quantized layers compute.
+/// @param row_scale f32, [..., M] or one number, undefined: 1 @param column_scale f32, [N] or one number, undefined: 1
+Tensor int8_matmul(const Tensor& a, const Tensor& b, const Tensor& row_scale, const Tensor& column_scale, DType out);
 /// Attention (Vaswani et al. 2017). @param q [..., H, T, D] @param k, v [..., G, S, D] with G dividing H (grouped heads)
 /// @param mask undefined, bool (true: attend) or floating (added), broadcasting to [..., H, T, S]; not with causal
 /// @param scale 1/√D where left out. @return [..., H, T, D]; a row that may attend to nothing gives 0. D is at most 256.

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <etna/tensor/autocast.h>
+
 #include "case.h"
 
 /// The matrix products of a training step: each linear layer forward (x·Wᵀ + b), its two gradients (dy·W and dyᵀ·x), and a square
@@ -55,6 +57,20 @@ Cases product_cases(const Workload& w) {
                          });
                        }});
     }
+    // The same with what follows it in a transformer: the f32 residual stream, and the next part's norm.
+    for (const Layer& layer : {layers[1], layers[3]}) {
+      const std::int64_t in = layer.in, out = layer.out;
+      const double stream = static_cast<double>(rows * out) * 8, flops = product_flops(rows, out, in);
+      cases.push_back({fmt::format("linear_layer_norm_{}/{}", layer.name, name(t)),
+                       product_bytes(rows, out, in, t) + stream, flops, [=](Device d) {
+                         return untaped([x = normal({rows, in}, d, t), weight = normal({out, in}, d, t),
+                                         bias = normal({out}, d), residual = normal({rows, out}, d),
+                                         scale = ones({out}, {f32, d}), t] {
+                           auto mixed = autocast(t);
+                           linear_layer_norm(x, weight, bias, residual, scale, bias);
+                         });
+                       }});
+    }
     const std::int64_t side = w.model.dim <= 128 ? 1024 : 4096;
     cases.push_back(
         {fmt::format("matmul_{}/{}", side, name(t)), product_bytes(side, side, side, t),
@@ -62,6 +78,18 @@ Cases product_cases(const Workload& w) {
            return untaped([a = normal({side, side}, d, t), b = normal({side, side}, d, t)] { matmul(a, b); });
          }});
   }
+  // Whole numbers, as quantized layers multiply them: i32 sums, scaled to bf16.
+  auto whole = [](Shape shape, Device d) { return randint(-128, 128, shape, {i8, d}); };
+  auto int8_case = [&](std::string name, std::int64_t m, std::int64_t n, std::int64_t k) {
+    const double bytes = static_cast<double>(m * k + n * k + 2 * m * n);
+    cases.push_back({std::move(name), bytes, product_flops(m, n, k), [=](Device d) {
+                       return untaped([a = whole({m, k}, d), w = whole({n, k}, d), rows = ones({m}, {f32, d}),
+                                       columns = ones({n}, {f32, d})] { int8_matmul(a, w.t(), rows, columns, bf16); });
+                     }});
+  };
+  for (const Layer& layer : layers) int8_case(fmt::format("int8_{}/bf16", layer.name), rows, layer.out, layer.in);
+  const std::int64_t side = w.model.dim <= 128 ? 1024 : 4096;
+  int8_case(fmt::format("int8_matmul_{}/bf16", side), side, side, side);
   return cases;
 }
 

@@ -130,10 +130,12 @@ std::optional<MatrixElement> element(VkComponentTypeKHR type) {
   if (type == VK_COMPONENT_TYPE_FLOAT16_KHR) return MatrixElement::f16;
   if (type == VK_COMPONENT_TYPE_FLOAT32_KHR) return MatrixElement::f32;
   if (type == VK_COMPONENT_TYPE_BFLOAT16_KHR) return MatrixElement::bf16;
+  if (type == VK_COMPONENT_TYPE_SINT8_KHR) return MatrixElement::i8;
+  if (type == VK_COMPONENT_TYPE_SINT32_KHR) return MatrixElement::i32;
   return {};
 }
 
-/// Of the products that matrix units do, those of floating elements that shaders may use.
+/// Of the products that matrix units do, those of elements that shaders may use.
 std::vector<MatrixShape> matrix_shapes(const Adapter& adapter) {
   std::vector<MatrixShape> shapes;
   auto ask = reinterpret_cast<PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR>(
@@ -149,6 +151,7 @@ std::vector<MatrixShape> matrix_shapes(const Adapter& adapter) {
     if (p.scope != VK_SCOPE_SUBGROUP_KHR || p.saturatingAccumulation || !operands || !sums) continue;
     if (p.AType != p.BType || p.CType != p.ResultType) continue;
     if (operands == MatrixElement::bf16 && !adapter.features.bfloat16.shaderBFloat16CooperativeMatrix) continue;
+    if (operands == MatrixElement::i8 && !adapter.features.v12.shaderInt8) continue;
     shapes.push_back({p.MSize, p.NSize, p.KSize, *operands, *sums});
   }
   return shapes;
@@ -169,6 +172,7 @@ void describe(Adapter& adapter) {
   feature(can.subgroup_arithmetic, "subgroup_arithmetic");
   feature(adapter.features.v12.vulkanMemoryModel, "memory_model");
   feature(adapter.features.v13.subgroupSizeControl, "subgroup_size_control");
+  feature(can.packed_dot, "packed_dot");
   feature(can.cooperative_matrix, "cooperative_matrix");
   feature(can.cubin != 0, "cubin");
   feature(can.cooperative_matrix2, "cooperative_matrix2");
@@ -247,6 +251,7 @@ Adapter inspect(VkPhysicalDevice handle) {
       .float16 = a.features.v12.shaderFloat16 == VK_TRUE,
       .int64 = a.features.core.features.shaderInt64 == VK_TRUE,
       .float64 = a.features.core.features.shaderFloat64 == VK_TRUE,
+      .packed_dot = a.features.v13.shaderIntegerDotProduct == VK_TRUE,
       .cooperative_matrix = a.features.matrix.cooperativeMatrix && a.features.v12.vulkanMemoryModel,
       .cubin = cubin,
       .cooperative_matrix2 = a.features.matrix2.cooperativeMatrixReductions &&

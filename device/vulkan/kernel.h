@@ -77,7 +77,7 @@ void record_fill(Device device, Storage& to, std::size_t offset, std::size_t byt
 void record_update(Device device, Storage& to, std::size_t offset, std::span<const std::byte> bytes);
 
 /// Elements of matrices that matrix units multiply, or of their sums.
-enum class MatrixElement : std::uint8_t { f16, bf16, f32 };
+enum class MatrixElement : std::uint8_t { f16, bf16, f32, i8, i32 };
 
 /// A product that a subgroup's matrix units do at once: sums [m, n] += a [m, k] · b [k, n].
 struct MatrixShape {
@@ -91,10 +91,11 @@ struct Capabilities {
   bool float16 = false;  ///< arithmetic on f16 (storage of 8 and 16 bits is required of every device)
   bool int64 = false;
   bool float64 = false;
+  bool packed_dot = false;  ///< sums of four products of i8 that lie in words, in one instruction
   bool cooperative_matrix = false;
   std::uint32_t cubin = 0;           ///< the architecture whose machine code can be launched: 90 on Hopper; 0: none
   bool cooperative_matrix2 = false;  ///< NVIDIA's: reductions, conversions and functions of elements
-  std::vector<MatrixShape> matrix_shapes;  ///< those of KHR_cooperative_matrix; of bf16 where shaders may use it
+  std::vector<MatrixShape> matrix_shapes;  ///< those of KHR_cooperative_matrix; of bf16 and i8 where shaders may use it
   bool has(const MatrixShape& shape) const;
   bool subgroup_arithmetic = false;
   std::uint32_t subgroup_size = 32;

@@ -54,6 +54,7 @@ void Pipelines::require_fit(const Shader& shader, std::span<const std::uint32_t>
   require(needs.int64, has.core.features.shaderInt64, "int64");
   require(needs.int16, has.core.features.shaderInt16, "arithmetic on int16");
   require(needs.int8, has.v12.shaderInt8, "arithmetic on int8");
+  require(needs.packed_dot, has.v13.shaderIntegerDotProduct, "dot products of packed i8");
   require(needs.cooperative_matrix, has.matrix.cooperativeMatrix, "cooperative matrices");
   if (needs.shared_bytes > limits.maxComputeSharedMemorySize) {
     throw DeviceError(fmt::format(

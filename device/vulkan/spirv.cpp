@@ -143,6 +143,9 @@ class Reader {
       case 39:
         needs_.int8 = true;
         break;
+      case 6019:
+        needs_.packed_dot = true;
+        break;
       case 6022:
         needs_.cooperative_matrix = true;
         break;

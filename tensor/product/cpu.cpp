@@ -6,9 +6,7 @@
 #include <etna/tensor/product/product.h>
 
 namespace etna::product {
-namespace {
 
-/// Elements from the start to the index-th matrix of the batch.
 std::int64_t offset_of(std::int64_t index, const Shape& batch, const Strides& strides) {
   std::int64_t offset = 0;
   for (int d = batch.rank() - 1; d >= 0; --d) {
@@ -17,6 +15,8 @@ std::int64_t offset_of(std::int64_t index, const Shape& batch, const Strides& st
   }
   return offset;
 }
+
+namespace {
 
 /// Calls f(i) for each of the rows, from several threads.
 template <typename F>

@@ -28,6 +28,9 @@ Plan plan(const Tensor& a, const Tensor& b);
 /// @param y [..., M, N] of any floating dtype, contiguous or a view: where its rows are evenly spaced it is written in place
 void cpu(const Tensor& a, const Tensor& b, const Epilogue& epilogue, Tensor& y);
 
+/// Elements from the start to the index-th matrix of a batch.
+std::int64_t offset_of(std::int64_t index, const Shape& batch, const Strides& strides);
+
 /// Elements from row to row where those of all matrices of x are evenly spaced and whole; 0 otherwise.
 std::int64_t spacing(const Tensor& x);
 
