@@ -29,7 +29,8 @@ DType dtype_of(const std::string& name) {
 
 }  // namespace
 
-double seconds_a_call(Device device, const std::function<void()>& call, const Effort& effort, double* spread) {
+double seconds_a_call(Device device, const std::function<void()>& call, const Effort& effort, double* spread,
+                      bool one_by_one) {
   call();  // builds pipelines, fills the allocator's cache
   synchronize(device);
   const double once = seconds_of(device, call);
@@ -38,7 +39,7 @@ double seconds_a_call(Device device, const std::function<void()>& call, const Ef
       [&] {
         for (int i = 0; i < calls; ++i) call();
       },
-      {.device = device, .name = "benchmark", .one_by_one = true});
+      {.device = device, .name = "benchmark", .one_by_one = one_by_one});
   // A GPU that has idled, as while the host made the inputs, takes hundreds of milliseconds to raise its clocks.
   const auto start = Clock::now();
   do {
@@ -86,7 +87,7 @@ Ceilings measure_ceilings(Device device, const Effort& effort) {
 Timing time_case(const Case& what, Device device, const Ceilings& ceilings, const Effort& effort) {
   Timing t{.name = what.name};
   try {
-    t.seconds = seconds_a_call(device, what.prepare(device), effort, &t.spread);
+    t.seconds = seconds_a_call(device, what.prepare(device), effort, &t.spread, !what.captured);
     t.bytes = what.bytes / t.seconds;
     t.flops = what.flops / t.seconds;
     const double by_bytes = t.bytes / ceilings.bytes, by_flops = t.flops / ceilings.flops.at(dtype_of(what.name));

@@ -38,8 +38,9 @@ struct Timing {
 /// Median seconds a call of `call`, many recorded into one program and replayed, so that the host does not count. Each waits for the
 /// one before: calls that share the GPU would hide each other's beginnings and ends.
 /// @param spread where not null gets (largest - smallest) / median
+/// @param one_by_one each dispatch waits for the one before, and is what the op recorded
 double seconds_a_call(etna::Device device, const std::function<void()>& call, const Effort& effort,
-                      double* spread = nullptr);
+                      double* spread = nullptr, bool one_by_one = true);
 
 Ceilings measure_ceilings(etna::Device device, const Effort& effort);
 

@@ -18,6 +18,8 @@ struct Case {
   double flops = 0;
   /// Makes the inputs on a device and returns what is timed. Its calls may queue work; the timer synchronizes.
   std::function<std::function<void()>(etna::Device)> prepare;
+  /// Timed as a captured step runs it: ops joined, calls side by side. Else one dispatch after the other.
+  bool captured = false;
 };
 
 using Cases = std::vector<Case>;

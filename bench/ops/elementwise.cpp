@@ -22,6 +22,7 @@ Cases elementwise_cases(const Workload& w) {
        }});
   cases.push_back({"fused_chain_sum", 4 * n, 0,
                    [=](Device d) { return untaped([x = normal(shape, d)] { sum(square(x - 0.5), {1}); }); }});
+  for (Case& c : cases) c.captured = true;
   cases.push_back({"add", 12 * n, 0,
                    [=](Device d) { return untaped([a = normal(shape, d), b = normal(shape, d)] { add(a, b); }); }});
   cases.push_back({"add_row", 8 * n, 0,
