@@ -260,13 +260,19 @@ class Writer {
     return text;
   }
 
+  /// Each place's value is a value of its own: of one that is the same at all places (an expanded tensor's) NVIDIA's compiler adds up
+  /// several at once, and rounds otherwise.
   std::string prologue() const {
     const bool integers = results()[0].integers;
-    std::string text = fmt::format("{} prologue(uint i) {{\n{}  return y0;\n}}\n", type_name(integers), one());
+    const char* value = integers ? "y0" : "opaque(y0, F.f_unknown, i)";
+    std::string text = fmt::format("{} prologue(uint i) {{\n{}  return {};\n}}\n", type_name(integers), one(), value);
     // Reductions read fours of floats in whole fours only.
     if (!integers) {
-      text += fmt::format("vec4 prologue_four(uint i) {{\n{}  return y0;\n}}\n",
-                          k_.n % 4 == 0 ? neighbours() : "  vec4 y0 = vec4(0.0);\n");
+      text += fmt::format(
+          "vec4 prologue_four(uint i) {{\n{}  return vec4(opaque(y0.x, F.f_unknown, i), opaque(y0.y, F.f_unknown, i + "
+          "1), "
+          "opaque(y0.z, F.f_unknown, i + 2), opaque(y0.w, F.f_unknown, i + 3));\n}}\n",
+          k_.n % 4 == 0 ? neighbours() : "  vec4 y0 = vec4(0.0);\n");
     }
     return text;
   }
