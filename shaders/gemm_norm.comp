@@ -22,19 +22,18 @@
 #include "units.glsl"
 #include "lanes.glsl"  // constants 0 and 1; 32 lanes a row
 
-layout(constant_id = 2) const uint RMS = 0;
-layout(constant_id = 3) const uint TILE_N = 128;  // 32, 64, 128 or 256, no less than n
-layout(constant_id = 4) const uint DTYPE = 1;     // of a and b
-layout(constant_id = 5) const uint A_WIDTH = 1;
-layout(constant_id = 6) const uint B_WIDTH = 1;  // up to 8
-layout(constant_id = 7) const uint K_FULL = 0;   // 1: k is a multiple of STEP
-layout(constant_id = 8) const uint GIVEN = 0;    // 1: bias, 2: weight of the norm, 4: its bias
-layout(constant_id = 9) const uint WIDTH = 1;    // elements that everything of n columns may be reached at
-layout(constant_id = 10) const uint BIAS_DTYPE = 1;
-layout(constant_id = 11) const uint SUM_DTYPE = 1;  // of the residual, too
-layout(constant_id = 12) const uint WEIGHT_DTYPE = 1;
-layout(constant_id = 13) const uint SHIFT_DTYPE = 1;
-layout(constant_id = 14) const uint Y_DTYPE = 1;
+layout(constant_id = 2) const uint TILE_N = 128;  // 32, 64, 128 or 256, no less than n
+layout(constant_id = 3) const uint DTYPE = 1;     // of a and b
+layout(constant_id = 4) const uint A_WIDTH = 1;
+layout(constant_id = 5) const uint B_WIDTH = 1;  // up to 8
+layout(constant_id = 6) const uint K_FULL = 0;   // 1: k is a multiple of STEP
+layout(constant_id = 7) const uint GIVEN = 0;    // 1: bias, 2: weight of the norm, 4: its bias
+layout(constant_id = 8) const uint WIDTH = 1;    // elements that everything of n columns may be reached at
+layout(constant_id = 9) const uint BIAS_DTYPE = 1;
+layout(constant_id = 10) const uint SUM_DTYPE = 1;  // of the residual, too
+layout(constant_id = 11) const uint WEIGHT_DTYPE = 1;
+layout(constant_id = 12) const uint SHIFT_DTYPE = 1;
+layout(constant_id = 13) const uint Y_DTYPE = 1;
 
 layout(push_constant, scalar) uniform Push {
   uvec2 a, b, bias, residual, sum, weight, shift, y;
@@ -164,8 +163,7 @@ void main() {
     store_vector(p.sum, row * p.n + column, count, SUM_DTYPE, WIDTH, t);
     held[i] = t;
   }
-  float size = float(p.n), mean = 0.0;
-  if (RMS == 0) mean = row_sum(vec2(total, 0.0)).x / size;
+  float size = float(p.n), mean = row_sum(vec2(total, 0.0)).x / size;
   vec2 about = vec2(0.0);  // Σ d², Σ d: the latter is what rounding took from the mean
   [[unroll]] for (uint i = 0; i < PARTS; ++i) {
     [[unroll]] for (uint c = 0; c < 4; ++c) {
@@ -174,7 +172,6 @@ void main() {
     }
   }
   about = row_sum(about) / size;
-  if (RMS != 0) about.y = 0.0;
   float scale = 1.0 / sqrt(about.x - about.y * about.y + p.eps);
   [[unroll]] for (uint i = 0; i < PARTS; ++i) {
     uint column = (i * 32 + lane) * 4;

@@ -3,6 +3,7 @@
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/product/int8.h>
+#include <etna/tensor/product/product.h>
 
 namespace etna {
 namespace {
@@ -44,13 +45,7 @@ std::vector<OutputSpec> infer(const OpCall& call) {
     throw ShapeError(fmt::format("{}: sums of {} products may pass 2^31; k is at most {}; cut k and add in i64",
                                  call.op.name, a.size(-1), product::kLongestInt8));
   }
-  Shape a_batch = a.shape(), b_batch = b.shape();
-  for (int i = 0; i < 2; ++i) a_batch.erase(a_batch.rank() - 1), b_batch.erase(b_batch.rank() - 1);
-  Shape shape = broadcast(a_batch, b_batch, call.op.name);
-  if (shape.rank() > kMaxRank - 2) {
-    throw ShapeError(fmt::format("{}: a {} · b {} has more than {} dimensions", call.op.name, str(a.shape()),
-                                 str(b.shape()), kMaxRank));
-  }
+  Shape shape = product::batch_of(call, a, b);
   shape.push_back(a.size(-2));
   check_scale(call, call.in[kRowScale], "row", shape);
   check_scale(call, call.in[kColumnScale], "column", {b.size(-1)});

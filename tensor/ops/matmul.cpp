@@ -49,13 +49,7 @@ std::vector<OutputSpec> infer(const OpCall& call) {
                                      ? fmt::format("; did you mean b.transpose({}, {})?", b.dim() - 2, b.dim() - 1)
                                      : "; the last of a must equal the last but one of b"));
   }
-  Shape a_batch = a.shape(), b_batch = b.shape();
-  for (int i = 0; i < 2; ++i) a_batch.erase(a_batch.rank() - 1), b_batch.erase(b_batch.rank() - 1);
-  Shape shape = broadcast(a_batch, b_batch, call.op.name);
-  if (shape.rank() > kMaxRank - 2) {
-    throw ShapeError(fmt::format("{}: a {} · b {} has more than {} dimensions", call.op.name, str(a.shape()),
-                                 str(b.shape()), kMaxRank));
-  }
+  Shape shape = product::batch_of(call, a, b);
   shape.push_back(a.size(-2));
   shape.push_back(b.size(-1));
   return {{shape, attributes.widens ? f32 : a.dtype()}};

@@ -89,10 +89,10 @@ bool vulkan_normed(const OpCall& call, const Tensor& x, const Tensor& w, const N
   std::uint32_t given = (bias.defined() ? 1u : 0u) | (weight.defined() ? 2u : 0u) | (shift.defined() ? 4u : 0u);
   vulkan::launch(
       shaders::gemm_norm, call,
-      {32, 0, vulkan::word(n.rms), vulkan::word(s.tile_n), vulkan::word(x.dtype()),
-       vulkan::word(width(x.address(), x.dtype(), {lda})), vulkan::word(width(w.address(), w.dtype(), {ldb}, widest)),
-       vulkan::word(s.k % step == 0), given, vulkan::word(wide), dtype_of(bias), vulkan::word(sum.dtype()),
-       dtype_of(weight), dtype_of(shift), vulkan::word(y.dtype())},
+      {32, 0, vulkan::word(s.tile_n), vulkan::word(x.dtype()), vulkan::word(width(x.address(), x.dtype(), {lda})),
+       vulkan::word(width(w.address(), w.dtype(), {ldb}, widest)), vulkan::word(s.k % step == 0), given,
+       vulkan::word(wide), dtype_of(bias), vulkan::word(sum.dtype()), dtype_of(weight), dtype_of(shift),
+       vulkan::word(y.dtype())},
       push, vulkan::grid((s.m + kRows - 1) / kRows), {&x, &w, &bias, &residual, &weight, &shift}, {&sum, &y});
   return true;
 }

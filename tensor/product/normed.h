@@ -10,7 +10,6 @@ struct Normed {
   Tensor residual;       ///< [..., M, N]
   Tensor weight, shift;  ///< of the norm: [N] or undefined
   double eps = 0;
-  bool rms = false;
 };
 
 /// Elements of the longest rows that the kernel takes.

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <etna/tensor/layout.h>
 #include <etna/tensor/product/product.h>
 
@@ -54,6 +56,15 @@ Strides batch_strides(const Tensor& x, const Shape& batch) {
 }
 
 }  // namespace
+
+Shape batch_of(const OpCall& call, const Tensor& a, const Tensor& b) {
+  Shape batch = broadcast(without_matrix(a.shape()), without_matrix(b.shape()), call.op.name);
+  if (batch.rank() > kMaxRank - 2) {
+    throw ShapeError(fmt::format("{}: a {} · b {} has more than {} dimensions", call.op.name, str(a.shape()),
+                                 str(b.shape()), kMaxRank));
+  }
+  return batch;
+}
 
 Plan plan(const Tensor& a, const Tensor& b) {
   Plan p;

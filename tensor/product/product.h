@@ -21,6 +21,10 @@ struct Plan {
   Strides a_batch, b_batch;  ///< 0 where an operand is repeated
 };
 
+/// The batch dimensions of a · b: those of a [..., M, K] and b [..., K, N], broadcast.
+/// @throws ShapeError where they do not broadcast, or with the matrix's two are too many
+Shape batch_of(const OpCall& call, const Tensor& a, const Tensor& b);
+
 /// @param a [..., M, K] @param b [..., K, N], broadcasting, of one dtype
 Plan plan(const Tensor& a, const Tensor& b);
 

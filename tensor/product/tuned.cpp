@@ -24,7 +24,8 @@ int quarters(std::int64_t size) { return static_cast<int>(std::lround(4 * std::l
 struct Shipped {
   std::string_view device, text;
 };
-constexpr Shipped kShipped[] = {{"NVIDIA H200",
+constexpr Shipped kShipped[] = {{
+    "NVIDIA H200",
 #include <etna/tensor/product/tables/nvidia_h200.inc>
 }};
 
