@@ -223,6 +223,9 @@ TEST_F(CubinProducts, AreAsExactAsF32) {
       const double wider = k < 256 ? 2.5 : 1;
       EXPECT_LE(exact.largest, f32s.largest * (k < 256 ? 2 : 1.1) + 0.5) << kind.name << " " << k;
       EXPECT_LE(exact.mean, f32s.mean * wider + 0.05) << kind.name << " " << k;
+      if (denormal) continue;
+      EXPECT_LE(exact.largest, 9) << kind.name << " " << k << ": units do not grow with k";
+      EXPECT_LE(exact.mean, 2.5) << kind.name << " " << k << ": units do not grow with k";
     }
   }
 }
