@@ -1,18 +1,53 @@
 #include <etna/device/cpu/blas.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <string_view>
+#include <vector>
 
-#include <cblas.h>
+#include <fmt/format.h>
 
-// GCC 12 takes the undefined registers of its own AVX-512 intrinsics for uninitialized variables.
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#pragma GCC diagnostic ignored "-Wuninitialized"
+#include <etna/device/cpu/gemm/cut.h>
+#include <etna/device/cpu/gemm/libraries.h>
+#include <etna/device/cpu/parallel.h>
+#include <etna/device/error.h>
+
+#ifndef ETNA_PLAIN_THREADS
+#include <tbb/task_arena.h>
 #endif
-#include <Eigen/Core>
 
 namespace etna::cpu {
 namespace {
+
+template <typename T>
+OneThread<T> kernel_of(const Library& library) {
+  if constexpr (std::is_same_v<T, float>)
+    return library.f32;
+  else
+    return library.f64;
+}
+
+/// The first that has products of T, or that ETNA_BLAS names.
+template <typename T>
+const Library& choose() {
+  const char* named = std::getenv("ETNA_BLAS");
+  std::string_view name = named == nullptr ? "" : named;
+  if (!name.empty() && name != "onednn" && name != "openblas" && name != "eigen") {
+    throw DeviceError(fmt::format("ETNA_BLAS={}: must be onednn, openblas or eigen, or be unset", name));
+  }
+  if (name.empty() || name == "onednn") {
+    if (kernel_of<T>(onednn()) != nullptr) return onednn();
+  }
+  if (name != "eigen" && kernel_of<T>(openblas()) != nullptr) return openblas();
+  return eigen();
+}
+
+template <typename T>
+const Library& chosen() {
+  static const Library& library = choose<T>();
+  return library;
+}
 
 template <typename T>
 void scale(const Gemm& g, T beta, T* c) {
@@ -27,57 +62,92 @@ void scale(const Gemm& g, T beta, T* c) {
 }
 
 template <typename T>
-using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-template <typename T>
-using Map = Eigen::Map<T, Eigen::Unaligned, Eigen::OuterStride<>>;
-
-template <typename T>
-void eigen(const Gemm& g, T alpha, const T* a, const T* b, T beta, T* c) {
-  scale(g, beta, c);
-  if (g.m == 0 || g.n == 0 || g.k == 0) return;
-  Map<const Matrix<T>> ma(a, g.transpose_a ? g.k : g.m, g.transpose_a ? g.m : g.k, Eigen::OuterStride<>(g.lda));
-  Map<const Matrix<T>> mb(b, g.transpose_b ? g.n : g.k, g.transpose_b ? g.k : g.n, Eigen::OuterStride<>(g.ldb));
-  Map<Matrix<T>> mc(c, g.m, g.n, Eigen::OuterStride<>(g.ldc));
-  if (g.transpose_a && g.transpose_b)
-    mc.noalias() += alpha * ma.transpose() * mb.transpose();
-  else if (g.transpose_a)
-    mc.noalias() += alpha * ma.transpose() * mb;
-  else if (g.transpose_b)
-    mc.noalias() += alpha * ma * mb.transpose();
-  else
-    mc.noalias() += alpha * ma * mb;
+void one_thread(const Gemm& g, T alpha, const T* a, const T* b, T beta, T* c) {
+  if (g.m <= 0 || g.n <= 0) return;
+  if (g.k <= 0) return scale(g, beta, c);
+  kernel_of<T>(chosen<T>())(g, alpha, a, b, beta, c);
 }
 
-CBLAS_TRANSPOSE flag(bool transpose) { return transpose ? CblasTrans : CblasNoTrans; }
-blasint narrow(std::int64_t n) { return static_cast<blasint>(n); }
-blasint leading(std::int64_t ld, std::int64_t columns) { return narrow(std::max<std::int64_t>({ld, columns, 1})); }
+int workers() {
+#ifdef ETNA_PLAIN_THREADS
+  return 4;
+#else
+  return tbb::this_task_arena::max_concurrency();
+#endif
+}
 
-template <typename T, typename F>
-void blas(const Gemm& g, F function, T alpha, const T* a, const T* b, T beta, T* c) {
-  if (g.m == 0 || g.n == 0) return;
-  if (g.k == 0) {
-    scale(g, beta, c);
-    return;
+/// c += the sums of the further pieces of k, one after the other. @param partial [splits - 1, m, n]
+template <typename T>
+void add_partial(const Gemm& g, const Part& part, const T* partial, std::int64_t splits, T* c) {
+  for (std::int64_t i = part.row; i < part.row + part.rows; ++i) {
+    T* to = c + i * g.ldc + part.column;
+    for (std::int64_t s = 1; s < splits; ++s) {
+      const T* from = partial + ((s - 1) * g.m + i) * g.n + part.column;
+      for (std::int64_t j = 0; j < part.columns; ++j) to[j] += from[j];
+    }
   }
-  function(CblasRowMajor, flag(g.transpose_a), flag(g.transpose_b), narrow(g.m), narrow(g.n), narrow(g.k), alpha, a,
-           leading(g.lda, g.transpose_a ? g.m : g.k), b, leading(g.ldb, g.transpose_b ? g.k : g.n), beta, c,
-           leading(g.ldc, g.n));
+}
+
+template <typename T>
+void on_all_threads(const Gemm& g, T alpha, const T* a, const T* b, T beta, T* c, const Finish& finish) {
+  if (g.m <= 0 || g.n <= 0) return;
+  const Cut cut = choose_cut(g, workers());
+  const std::int64_t down = (g.m + cut.rows - 1) / cut.rows, across = (g.n + cut.columns - 1) / cut.columns;
+  auto part_of = [&](std::int64_t index) {
+    Part p;
+    p.row = index % down * cut.rows;
+    p.column = index / down * cut.columns;
+    p.rows = std::min(cut.rows, g.m - p.row);
+    p.columns = std::min(cut.columns, g.n - p.column);
+    return p;
+  };
+  std::unique_ptr<T[]> partial;
+  if (cut.splits > 1) partial.reset(new T[static_cast<std::size_t>((cut.splits - 1) * g.m * g.n)]);
+  const std::int64_t parts = down * across;
+  parallel_for(parts * cut.splits, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t task = begin; task < end; ++task) {
+      const Part p = part_of(task % parts);
+      const std::int64_t split = task / parts, k = split * cut.depth;
+      Gemm piece = g;
+      piece.m = p.rows;
+      piece.n = p.columns;
+      piece.k = std::min(cut.depth, g.k - k);
+      const T* from_a = g.transpose_a ? a + k * g.lda + p.row : a + p.row * g.lda + k;
+      const T* from_b = g.transpose_b ? b + p.column * g.ldb + k : b + k * g.ldb + p.column;
+      if (split == 0) {
+        one_thread(piece, alpha, from_a, from_b, beta, c + p.row * g.ldc + p.column);
+      } else {
+        piece.ldc = g.n;
+        one_thread(piece, alpha, from_a, from_b, T(0), partial.get() + ((split - 1) * g.m + p.row) * g.n + p.column);
+      }
+      if (cut.splits == 1 && finish) finish(p);
+    }
+  });
+  if (cut.splits == 1) return;
+  parallel_for(g.m, std::max<std::int64_t>(1, 16384 / g.n), [&](std::int64_t begin, std::int64_t end) {
+    const Part rows{begin, end - begin, 0, g.n};
+    add_partial(g, rows, partial.get(), cut.splits, c);
+    if (finish) finish(rows);
+  });
 }
 
 }  // namespace
 
-void gemm(const Gemm& g, float alpha, const float* a, const float* b, float beta, float* c) {
-  blas(g, cblas_sgemm, alpha, a, b, beta, c);
+void gemm(const Gemm& g, float alpha, const float* a, const float* b, float beta, float* c, const Finish& finish) {
+  on_all_threads(g, alpha, a, b, beta, c, finish);
 }
-void gemm(const Gemm& g, double alpha, const double* a, const double* b, double beta, double* c) {
-  blas(g, cblas_dgemm, alpha, a, b, beta, c);
+void gemm(const Gemm& g, double alpha, const double* a, const double* b, double beta, double* c, const Finish& finish) {
+  on_all_threads(g, alpha, a, b, beta, c, finish);
 }
 
 void gemm_one_thread(const Gemm& g, float alpha, const float* a, const float* b, float beta, float* c) {
-  eigen(g, alpha, a, b, beta, c);
+  one_thread(g, alpha, a, b, beta, c);
 }
 void gemm_one_thread(const Gemm& g, double alpha, const double* a, const double* b, double beta, double* c) {
-  eigen(g, alpha, a, b, beta, c);
+  one_thread(g, alpha, a, b, beta, c);
 }
+
+std::string f32_kernels() { return chosen<float>().name; }
+std::string f64_kernels() { return chosen<double>().name; }
 
 }  // namespace etna::cpu

@@ -1,8 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <string>
 
 /// Matrix products on the host, row-major.
+///
+/// A product is cut into parts of c (gemm/cut.h), each a task of oneTBB that calls a library on its own thread: oneDNN, else OpenBLAS,
+/// else Eigen (docs/decisions/008). There is one pool of threads: no library makes one of its own. The cut follows from the sizes and
+/// the number of threads alone, so a product has the same bits each time.
 namespace etna::cpu {
 
 /// c = alpha · op(a) · op(b) + beta · c, where op transposes if asked.
@@ -12,13 +18,26 @@ struct Gemm {
   std::int64_t lda = 0, ldb = 0, ldc = 0;  ///< elements from one stored row to the next
 };
 
-/// By the BLAS, on all threads. Must not be called from inside parallel_for(): the BLAS has threads of its own.
-/// With beta 0, c need not be initialized; k = 0 is allowed.
-void gemm(const Gemm& g, float alpha, const float* a, const float* b, float beta, float* c);
-void gemm(const Gemm& g, double alpha, const double* a, const double* b, double beta, double* c);
+/// A part of c: rows [row, row + rows), columns [column, column + columns).
+struct Part {
+  std::int64_t row = 0, rows = 0, column = 0, columns = 0;
+};
+
+/// What is done to a part of c when its sums are complete, by the thread that completed them: an epilogue, while the part is in cache.
+using Finish = std::function<void(const Part&)>;
+
+/// On all threads. With beta 0, c need not be initialized; k = 0 is allowed.
+/// @param finish called once for each of parts that together are c; may be empty
+void gemm(const Gemm& g, float alpha, const float* a, const float* b, float beta, float* c, const Finish& finish = {});
+void gemm(const Gemm& g, double alpha, const double* a, const double* b, double beta, double* c,
+          const Finish& finish = {});
 
 /// The same on the calling thread alone, for use inside parallel_for().
 void gemm_one_thread(const Gemm& g, float alpha, const float* a, const float* b, float beta, float* c);
 void gemm_one_thread(const Gemm& g, double alpha, const double* a, const double* b, double beta, double* c);
+
+/// Which library multiplies, and for which processor it does: "oneDNN 2.6.3 (AVX2)", "OpenBLAS 0.3.21 (Haswell)".
+std::string f32_kernels();
+std::string f64_kernels();
 
 }  // namespace etna::cpu

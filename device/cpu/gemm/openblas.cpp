@@ -1,0 +1,98 @@
+#include <etna/device/cpu/gemm/libraries.h>
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <optional>
+#include <sstream>
+
+// OpenBLAS chooses its code when it is loaded, and does not know processors younger than itself: 0.3.21 takes code without AVX for
+// some that have AVX-512, a ninth of their speed. OPENBLAS_CORETYPE, which it reads at that moment, corrects it; hence dlopen(), with
+// the type told by what the processor can, and with OPENBLAS_NUM_THREADS=1, so that it makes no threads.
+namespace etna::cpu {
+namespace {
+
+/// An environment variable for the time of this object, unless the user has set it.
+class Meanwhile {
+ public:
+  Meanwhile(const char* name, const char* value) : name_(name) {
+    if (value != nullptr && std::getenv(name) == nullptr) {
+      set_ = setenv(name, value, 0) == 0;
+    }
+  }
+  ~Meanwhile() {
+    if (set_) unsetenv(name_);
+  }
+  Meanwhile(const Meanwhile&) = delete;
+  Meanwhile& operator=(const Meanwhile&) = delete;
+
+ private:
+  const char* name_;
+  bool set_ = false;
+};
+
+/// The oldest type with all of the processor's vector instructions; null: leave the choice to the library.
+const char* core_type() {
+#if defined(__x86_64__) && defined(__GNUC__)
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512vl"))
+    return "SkylakeX";
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "Haswell";
+#endif
+  return nullptr;
+}
+
+// The C interface, as every BLAS has it.
+constexpr int kRowMajor = 101, kPlain = 111, kTransposed = 112;
+template <typename T>
+using Function = void (*)(int order, int transpose_a, int transpose_b, int m, int n, int k, T alpha, const T* a,
+                          int lda, const T* b, int ldb, T beta, T* c, int ldc);
+template <typename T>
+Function<T> function = nullptr;
+
+template <typename T>
+void multiply(const Gemm& g, T alpha, const T* a, const T* b, T beta, T* c) {
+  auto narrow = [](std::int64_t n) { return static_cast<int>(n); };
+  auto leading = [&](std::int64_t ld, std::int64_t columns) { return narrow(std::max(ld, columns)); };
+  function<T>(kRowMajor, g.transpose_a ? kTransposed : kPlain, g.transpose_b ? kTransposed : kPlain, narrow(g.m),
+              narrow(g.n), narrow(g.k), alpha, a, leading(g.lda, g.transpose_a ? g.m : g.k), b,
+              leading(g.ldb, g.transpose_b ? g.k : g.n), beta, c, leading(g.ldc, g.n));
+}
+
+/// "OpenBLAS 0.3.21 (SkylakeX)"
+std::string name(void* library) {
+  auto word = [&](const char* function_name) -> std::string {
+    auto* f = reinterpret_cast<char* (*)()>(dlsym(library, function_name));
+    return f == nullptr ? "" : f();
+  };
+  std::istringstream config(word("openblas_get_config"));  // "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ..."
+  std::string brand, version, core = word("openblas_get_corename");
+  config >> brand >> version;
+  std::string all = "OpenBLAS";
+  if (!version.empty()) all += " " + version;
+  return core.empty() ? all : all + " (" + core + ")";
+}
+
+Library load() {
+  constexpr const char* kFile = "libopenblas.so.0";
+  if (dlopen(kFile, RTLD_NOW | RTLD_NOLOAD) != nullptr) return {};
+  Meanwhile core("OPENBLAS_CORETYPE", core_type()), threads("OPENBLAS_NUM_THREADS", "1");
+  void* library = dlopen(kFile, RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return {};
+  auto set_threads = reinterpret_cast<void (*)(int)>(dlsym(library, "openblas_set_num_threads"));
+  function<float> = reinterpret_cast<Function<float>>(dlsym(library, "cblas_sgemm"));
+  function<double> = reinterpret_cast<Function<double>>(dlsym(library, "cblas_dgemm"));
+  if (set_threads == nullptr || function<float> == nullptr || function<double> == nullptr) return {};
+  set_threads(1);
+  return {multiply<float>, multiply<double>, name(library)};
+}
+
+}  // namespace
+
+const Library& openblas() {
+  static const Library library = load();
+  return library;
+}
+
+}  // namespace etna::cpu
