@@ -51,7 +51,7 @@ function(etna_library)
   add_library(etna::etna ALIAS etna)
   target_compile_features(etna PUBLIC cxx_std_20)
   target_include_directories(etna PUBLIC $<BUILD_INTERFACE:${ETNA_INCLUDE_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-  target_link_libraries(etna PRIVATE $<BUILD_INTERFACE:etna_options> TBB::tbb fmt::fmt spdlog::spdlog
+  target_link_libraries(etna PRIVATE $<BUILD_INTERFACE:etna_options> TBB::tbb fmt::fmt spdlog::spdlog hwy::hwy
     Threads::Threads ${CMAKE_DL_LIBS} ${ETNA_GLSLANG_LIBRARIES} $<$<BOOL:${ETNA_ONEDNN_FOUND}>:${ONEDNN_LIBRARY}>)
   set_target_properties(etna PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
 

@@ -57,55 +57,12 @@ void add_gradients(const Attributes& a, const Outputs& out, const Chunk& chunk, 
 
 }  // namespace
 
-std::int64_t rows_of_chunk(std::int64_t rows, std::int64_t row_bytes, Device device) {
+std::int64_t rows_of_chunk(std::int64_t rows, std::int64_t row_bytes) {
   // At least two chunks of a batch that is worth cutting, and rows enough for a product of decent height.
-  const std::int64_t most_bytes = device.is_cpu() ? std::int64_t{16} << 20 : std::int64_t{128} << 20;
-  const std::int64_t least = device.is_cpu() ? 64 : 256;
+  constexpr std::int64_t most_bytes = std::int64_t{128} << 20, least = 256;
   std::int64_t fitting = std::max(least, most_bytes / std::max<std::int64_t>(1, row_bytes) / least * least);
   std::int64_t halves = std::max(least, ((rows + 1) / 2 + least - 1) / least * least);
   return std::max<std::int64_t>(1, std::min(fitting, halves));
-}
-
-void cpu(const OpCall& call, std::span<Tensor> out) {
-  auto a = call.as<Attributes>();
-  Outputs to(a, out);
-  const Tensor x = call.in[0].contiguous(), &weight = call.in[1], &bias = call.in[2], target = call.in[3].contiguous();
-  const DType t = x.dtype(), sums = cross_entropy_rows::sum_dtype(t);
-  const std::int64_t rows = x.size(0), classes = weight.size(0);
-  const bool mean = a.loss.reduction == Reduction::mean;
-  cross_entropy_rows::Attributes summed = a.loss;
-  summed.reduction = Reduction::sum;
-  const Attrs attrs = Attrs::of(summed);
-
-  const auto row_bytes = classes * static_cast<std::int64_t>(item_size(t));
-  const std::vector<Chunk> all = chunks(rows, rows_of_chunk(rows, row_bytes, kCPU));
-  double counted = 0;
-  const Tensor counts = target.to(i64);
-  for (std::int64_t i = 0; i < rows; ++i) counted += counts.data<std::int64_t>()[i] != a.loss.ignore_index ? 1 : 0;
-  const double divisor = !mean ? 1 : counted > 0 ? 1 / counted : 0;
-  const float factor = stored_factor(t);
-  const Tensor gradient = full({}, factor, {sums, kCPU});
-  const Tensor room = empty({all.empty() ? 0 : all.front().end, classes}, {t, kCPU});
-  double loss = 0;
-  auto product = [](const Tensor& l, const Tensor& r, const product::Epilogue& e, Tensor& y) {
-    product::cpu(l, r, e, y);
-  };
-  for (const Chunk& chunk : all) {
-    Tensor logits = room.slice(0, 0, chunk.end - chunk.begin);
-    product::cpu(chunk.of(x), weight.t(), {.bias = bias}, logits);
-    Tensor forward[] = {empty({}, {sums, kCPU}), empty({logits.size(0)}, {sums, kCPU}), empty({1}, {sums, kCPU})};
-    const Tensor given[] = {logits, chunk.of(target), forward[1], forward[2], gradient};
-    cross_entropy_rows::cpu_forward({call.op, std::span(given).first(2), attrs}, forward);
-    loss += forward[0].item<double>();
-    if (!a.wants_any()) continue;
-    cross_entropy_rows::cpu_backward({call.op, given, attrs}, std::span(&logits, 1));
-    add_gradients(a, to, chunk, x, weight, logits, static_cast<float>(divisor / static_cast<double>(factor)), {},
-                  product);
-  }
-  // No row that counts: 0 / 0, as visible as it should be.
-  out[0].fill_(mean ? loss / counted : loss);
-  if (!all.empty()) return;
-  for (Tensor& gradient_of_none : out.subspan(1)) gradient_of_none.zero_();
 }
 
 bool vulkan(const OpCall& call, std::span<Tensor> out) {
@@ -117,7 +74,7 @@ bool vulkan(const OpCall& call, std::span<Tensor> out) {
   const std::int64_t rows = x.size(0), classes = weight.size(0), stride = padded(classes, t);
   const Device device = x.device();
   const auto vector_bytes = std::int64_t{16}, row_bytes = stride * static_cast<std::int64_t>(item_size(t));
-  const std::vector<Chunk> all = chunks(rows, rows_of_chunk(rows, row_bytes, device));
+  const std::vector<Chunk> all = chunks(rows, rows_of_chunk(rows, row_bytes));
 
   const Tensor losses = empty({rows}, {f32, device}), divisor = empty({2}, {f32, device});
   const Tensor room = empty({all.empty() ? 0 : all.front().end, stride}, {t, device});

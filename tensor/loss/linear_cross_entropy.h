@@ -27,8 +27,8 @@ struct Outputs {
   }
 };
 
-/// Rows whose logits are there at a time. @param row_bytes of logits
-std::int64_t rows_of_chunk(std::int64_t rows, std::int64_t row_bytes, Device device);
+/// Rows whose logits are there at a time on a GPU. @param row_bytes of logits
+std::int64_t rows_of_chunk(std::int64_t rows, std::int64_t row_bytes);
 
 /// What keeps f16 gradients of logits, probabilities over thousands of classes, from vanishing: they are stored times this.
 constexpr float stored_factor(DType t) { return t == DType::f16 ? 256.0f : 1.0f; }

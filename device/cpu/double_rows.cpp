@@ -1,0 +1,72 @@
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include <etna/device/cpu/math.h>
+#include <etna/device/cpu/vector_rows.h>
+
+// Rows of doubles: what f32 is checked against.
+namespace etna::cpu {
+namespace {
+
+template <typename F>
+void map(const double* x, double* y, std::int64_t n, const F& f) {
+  for (std::int64_t i = 0; i < n; ++i) y[i] = f(x[i]);
+}
+
+}  // namespace
+
+void curve(Curve f, const double* x, double* y, std::int64_t n) {
+  switch (f) {
+    case Curve::exp:
+      return map(x, y, n, [](double v) { return std::exp(v); });
+    case Curve::tanh:
+      return map(x, y, n, [](double v) { return std::tanh(v); });
+    case Curve::sigmoid:
+      return map(x, y, n, [](double v) { return m::sigmoid(v); });
+    case Curve::erf:
+      return map(x, y, n, [](double v) { return std::erf(v); });
+    case Curve::gelu:
+      return map(x, y, n, [](double v) { return m::gelu(v); });
+    case Curve::gelu_slope:
+      return map(x, y, n, [](double v) { return m::gelu_slope(v); });
+    case Curve::gelu_tanh:
+      return map(x, y, n, [](double v) { return m::gelu_tanh(v); });
+    case Curve::gelu_tanh_slope:
+      return map(x, y, n, [](double v) { return m::gelu_tanh_slope(v); });
+    case Curve::silu:
+      return map(x, y, n, [](double v) { return v * m::sigmoid(v); });
+    case Curve::silu_slope:
+      return map(x, y, n, [](double v) { return m::silu_backward(1.0, v); });
+  }
+}
+
+double largest(const double* x, std::int64_t n) {
+  double best = -std::numeric_limits<double>::infinity();
+  for (std::int64_t i = 0; i < n; ++i) {
+    if (x[i] > best || std::isnan(x[i])) best = x[i];
+    if (std::isnan(best)) break;
+  }
+  return best;
+}
+
+double sum(const double* x, std::int64_t n) { return std::accumulate(x, x + n, 0.0); }
+double dot(const double* a, const double* b, std::int64_t n) { return std::inner_product(a, a + n, b, 0.0); }
+double squares(const double* x, double center, std::int64_t n) {
+  return std::accumulate(x, x + n, 0.0, [=](double sum, double v) { return sum + (v - center) * (v - center); });
+}
+
+double exp_sum(const double* x, double shift, double* y, std::int64_t n) {
+  double sum = 0;
+  for (std::int64_t i = 0; i < n; ++i) sum += y[i] = std::exp(x[i] - shift);
+  return sum;
+}
+
+void scale(double* x, double factor, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) x[i] *= factor;
+}
+void add_scaled(double* y, const double* x, double factor, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) y[i] += x[i] * factor;
+}
+
+}  // namespace etna::cpu

@@ -1,0 +1,170 @@
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <etna/device/cpu/vector_rows.h>
+
+namespace etna::cpu {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+
+/// Numbers over [low, high], all different, and as many as no vector divides.
+std::vector<float> spread(float low, float high, std::size_t n = 100'003) {
+  std::vector<float> x(n);
+  for (std::size_t i = 0; i < n; ++i)
+    x[i] = low + (high - low) * (static_cast<float>(i) / static_cast<float>(std::max<std::size_t>(n - 1, 1)));
+  return x;
+}
+
+/// Units in the last place of `wanted` as a float, which is at least `floor`.
+double units(float got, double wanted, double floor) {
+  const int exponent = std::ilogb(std::max({std::abs(wanted), floor, 1.2e-38}));
+  return std::abs(static_cast<double>(got) - wanted) / std::ldexp(1.0, exponent - 23);
+}
+
+struct Claim {
+  const char* name;
+  Curve curve;
+  float low, high;
+  std::function<double(double)> exact;
+  double floor;  ///< errors are counted in units of numbers no smaller
+  double units = 4;
+};
+
+double phi(double x) { return std::erfc(-x / std::sqrt(2.0)) / 2; }
+double density(double x) { return std::exp(-x * x / 2) / std::sqrt(2 * std::acos(-1.0)); }
+double logistic(double x) { return 1 / (1 + std::exp(-x)); }
+double inside(double x) { return std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * x * x * x); }
+double inside_slope(double x) { return std::sqrt(2 / std::acos(-1.0)) * (1 + 3 * 0.044715 * x * x); }
+
+TEST(VectorRows, CurvesAreWithinTheirUnits) {
+  const Claim claims[] = {
+      {"exp", Curve::exp, -87, 88, [](double x) { return std::exp(x); }, 0},
+      {"tanh", Curve::tanh, -12, 12, [](double x) { return std::tanh(x); }, 0},
+      {"sigmoid", Curve::sigmoid, -80, 80, logistic, 0},
+      {"erf", Curve::erf, -5, 5, [](double x) { return std::erf(x); }, 0},
+      {"gelu", Curve::gelu, -12, 12, [](double x) { return x * phi(x); }, 1},
+      {"gelu_slope", Curve::gelu_slope, -12, 12, [](double x) { return phi(x) + x * density(x); }, 1},
+      {"gelu_tanh", Curve::gelu_tanh, -12, 12, [](double x) { return x / 2 * (1 + std::tanh(inside(x))); }, 1},
+      {"gelu_tanh_slope", Curve::gelu_tanh_slope, -12, 12,
+       [](double x) {
+         const double t = std::tanh(inside(x));
+         return (1 + t) / 2 + x / 2 * (1 - t * t) * inside_slope(x);
+       },
+       1},
+      {"silu", Curve::silu, -80, 80, [](double x) { return x * logistic(x); }, 0},
+      {"silu_slope", Curve::silu_slope, -80, 80, [](double x) { return logistic(x) * (1 + x * (1 - logistic(x))); }, 1},
+  };
+  for (const Claim& claim : claims) {
+    const std::vector<float> x = spread(claim.low, claim.high);
+    std::vector<float> y(x.size());
+    curve(claim.curve, x.data(), y.data(), static_cast<std::int64_t>(x.size()));
+    double worst = 0;
+    float at = 0;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const double error = units(y[i], claim.exact(static_cast<double>(x[i])), claim.floor);
+      if (error > worst) worst = error, at = x[i];
+    }
+    EXPECT_LE(worst, claim.units) << claim.name << " at " << at << " by " << vector_target();
+    RecordProperty(claim.name, std::to_string(worst));
+  }
+}
+
+TEST(VectorRows, CurvesKeepNaNAndReachTheirLimits) {
+  const std::vector<float> x = {kNaN, kInfinity, -kInfinity, 0, 200, -200};
+  for (Curve f : {Curve::exp, Curve::tanh, Curve::sigmoid, Curve::erf, Curve::gelu, Curve::gelu_slope, Curve::gelu_tanh,
+                  Curve::gelu_tanh_slope, Curve::silu, Curve::silu_slope}) {
+    std::vector<float> y(x.size());
+    curve(f, x.data(), y.data(), static_cast<std::int64_t>(x.size()));
+    EXPECT_TRUE(std::isnan(y[0])) << static_cast<int>(f);
+    for (std::size_t i = 3; i < x.size(); ++i) EXPECT_FALSE(std::isnan(y[i])) << static_cast<int>(f) << " of " << x[i];
+  }
+  std::vector<float> y(x.size());
+  curve(Curve::exp, x.data(), y.data(), 6);
+  EXPECT_EQ(y[1], kInfinity);
+  EXPECT_EQ(y[2], 0);
+  EXPECT_EQ(y[3], 1);
+  curve(Curve::tanh, x.data(), y.data(), 6);
+  EXPECT_EQ(y[1], 1);
+  EXPECT_EQ(y[2], -1);
+}
+
+TEST(VectorRows, ARowsEndIsTreatedLikeItsMiddle) {
+  for (std::size_t n = 0; n <= 70; ++n) {
+    const std::vector<float> x = spread(-3, 3, n);
+    std::vector<float> y(n + 1, 7.0f), e(n + 1, 7.0f);
+    curve(Curve::gelu, x.data(), y.data(), static_cast<std::int64_t>(n));
+    const double sum_e = exp_sum(x.data(), 1.0f, e.data(), static_cast<std::int64_t>(n));
+    double want_e = 0, want_sum = 0, want_squares = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+      EXPECT_NEAR(y[i], x[i] * phi(x[i]), 1e-6);
+      EXPECT_NEAR(e[i], std::exp(x[i] - 1.0), 1e-5);
+      want_e += std::exp(x[i] - 1.0);
+      want_sum += x[i];
+      want_squares += (x[i] - 0.5) * (x[i] - 0.5);
+    }
+    EXPECT_EQ(y[n], 7) << n;
+    EXPECT_EQ(e[n], 7) << n;
+    const auto count = static_cast<std::int64_t>(n);
+    EXPECT_NEAR(sum_e, want_e, 1e-6 * (1 + want_e)) << n;
+    EXPECT_NEAR(sum(x.data(), count), want_sum, 1e-12 * (1 + want_squares)) << n;
+    EXPECT_NEAR(squares(x.data(), 0.5, count), want_squares, 1e-12 * (1 + want_squares)) << n;
+    EXPECT_EQ(largest(x.data(), count), n == 0 ? -kInfinity : x.back()) << n;
+  }
+}
+
+TEST(VectorRows, TheLargestOfARowWithNaNIsNaN) {
+  for (std::size_t at : {0u, 7u, 8u, 15u, 31u, 36u}) {
+    std::vector<float> x = spread(-1, 1, 37);
+    x[at] = kNaN;
+    EXPECT_TRUE(std::isnan(largest(x.data(), 37))) << at;
+  }
+  const std::vector<float> x = {-kInfinity, kInfinity, -kInfinity};
+  EXPECT_EQ(largest(x.data(), 3), kInfinity);
+}
+
+TEST(VectorRows, SumsOfLongRowsKeepTheirDigits) {
+  const std::int64_t n = 1'000'003;
+  std::vector<float> x(static_cast<std::size_t>(n)), y(x.size());
+  double want = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    x[i] = -10.0f * static_cast<float>(i % 1013) / 1013.0f;
+    want += std::exp(static_cast<double>(x[i]));
+  }
+  EXPECT_NEAR(exp_sum(x.data(), 0.0f, y.data(), n) / want, 1, 2e-7);
+}
+
+/// Half a unit of bf16 above 1 and above its successor; NaN whose lower bits alone tell that it is one.
+TEST(VectorRows, BF16IsRoundedToNearestEvenAndKeepsNaN) {
+  std::vector<float> x = {1.00390625f,
+                          1.01171875f,
+                          1.00390637f,
+                          -1.01171875f,
+                          kInfinity,
+                          3.4e38f,
+                          0,
+                          -0.0f,
+                          std::bit_cast<float>(0x7f800001u)};
+  const std::vector<std::uint16_t> want = {0x3f80, 0x3f82, 0x3f81, 0xbf82, 0x7f80, 0x7f80, 0, 0x8000, 0x7fc0};
+  for (std::size_t n = 1; n <= 3 * want.size(); ++n) {
+    std::vector<float> row(n), back(n);
+    std::vector<std::uint16_t> bits(n);
+    for (std::size_t i = 0; i < n; ++i) row[i] = x[i % x.size()];
+    narrow_bf16(row.data(), bits.data(), static_cast<std::int64_t>(n));
+    widen_bf16(bits.data(), back.data(), static_cast<std::int64_t>(n));
+    for (std::size_t i = 0; i < n; ++i) {
+      EXPECT_EQ(bits[i], want[i % want.size()]) << i << " of " << n;
+      EXPECT_EQ(std::bit_cast<std::uint32_t>(back[i]), static_cast<std::uint32_t>(bits[i]) << 16);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace etna::cpu
