@@ -77,6 +77,11 @@ Cases product_cases(const Workload& w) {
          product_flops(side, side, side), [=](Device d) {
            return untaped([a = normal({side, side}, d, t), b = normal({side, side}, d, t)] { matmul(a, b); });
          }});
+    cases.push_back(
+        {fmt::format("matmul_{}_nt/{}", side, name(t)), product_bytes(side, side, side, t),
+         product_flops(side, side, side), [=](Device d) {
+           return untaped([a = normal({side, side}, d, t), b = normal({side, side}, d, t)] { matmul(a, b.t()); });
+         }});
   }
   // Whole numbers, as quantized layers multiply them: i32 sums, scaled to bf16.
   auto whole = [](Shape shape, Device d) { return randint(-128, 128, shape, {i8, d}); };

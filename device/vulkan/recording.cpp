@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstring>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -13,6 +14,7 @@
 #include <etna/device/vulkan/baked_commands.h>
 #include <etna/device/vulkan/fusion/fuse.h>
 #include <etna/device/vulkan/fusion/glsl.h>
+#include <etna/device/vulkan/relocation.h>
 #include <etna/device/vulkan/schedule.h>
 
 namespace etna::vulkan {
@@ -83,13 +85,13 @@ struct Recording::Parts {
 
   void add(Command command, std::string_view op, std::span<const Range> reads, std::span<const Range> writes);
   void push(Command& command, std::span<const std::byte> bytes);
+  bool is_pinned(const Range& range) const;
   void require_known(const Command& command, const Range& range);
   std::vector<Accesses> accesses() const;
   Range make_constant(std::span<const std::byte> bytes);
   void fuse(RecordingFigures& figures);
   void set_lifetimes();
-  void relocate(std::span<std::byte> bytes);
-  std::uint64_t relocated(std::uint64_t address);
+  std::optional<std::uint64_t> relocated(std::uint64_t address);
   StoragePtr give_memory(Placeholder& placeholder, std::vector<StoragePtr>& storages);
   void plan(std::vector<StoragePtr>& storages, RecordingFigures& figures);
 };
@@ -229,6 +231,15 @@ void Recording::Parts::fuse(RecordingFigures& figures) {
   figures.compile_ms = f.compile_ms;
 }
 
+/// Whether it lies in memory that was there before the recording, of a tensor that the step was given. `pins` are sorted.
+bool Recording::Parts::is_pinned(const Range& range) const {
+  auto next = std::upper_bound(pins.begin(), pins.end(), range.address,
+                               [](std::uint64_t at, const Range& r) { return at < r.address; });
+  if (next == pins.begin()) return false;
+  const Range& found = *std::prev(next);
+  return range.address + range.bytes <= found.address + found.bytes;
+}
+
 /// A range must lie in a storage somebody named: else the program could not keep it alive, nor move it.
 void Recording::Parts::require_known(const Command& command, const Range& range) {
   if (range.bytes == 0) return;
@@ -239,12 +250,7 @@ void Recording::Parts::require_known(const Command& command, const Range& range)
     }
     return;
   }
-  auto next = std::upper_bound(pins.begin(), pins.end(), range.address,
-                               [](std::uint64_t at, const Range& r) { return at < r.address; });
-  if (next != pins.begin()) {
-    const Range& found = *std::prev(next);
-    if (range.address + range.bytes <= found.address + found.bytes) return;
-  }
+  if (is_pinned(range)) return;
   throw CaptureError(
       fmt::format("{}: works on memory that belongs to none of the tensors it was given", command.op.data()));
 }
@@ -265,26 +271,12 @@ void Recording::Parts::set_lifetimes() {
   }
 }
 
-std::uint64_t Recording::Parts::relocated(std::uint64_t address) {
-  if (!is_placeholder(address)) return address;
+std::optional<std::uint64_t> Recording::Parts::relocated(std::uint64_t address) {
+  if (!is_placeholder(address)) return is_pinned({address, 0}) ? std::optional(address) : std::nullopt;
   Placeholder* found = find(address);
-  if (found == nullptr) {
-    throw CaptureError(
-        fmt::format("a kernel's arguments hold {:#x}, which no tensor of the captured step has", address));
-  }
+  if (found == nullptr) return {};
   if (found->real == 0) return 0;  // nothing touches it: of an empty tensor, or for another kernel of the same op
   return found->real + (address - found->address);
-}
-
-void Recording::Parts::relocate(std::span<std::byte> bytes) {
-  for (std::size_t at = 0; at + 8 <= bytes.size(); at += 4) {
-    std::uint64_t word;
-    std::memcpy(&word, bytes.data() + at, 8);
-    if (!is_placeholder(word)) continue;
-    word = relocated(word);
-    std::memcpy(bytes.data() + at, &word, 8);
-    at += 4;
-  }
 }
 
 /// Memory of its own.
@@ -359,11 +351,14 @@ std::unique_ptr<Executable> Recording::bake() {
     figures.constant_bytes += parts.state_bytes;
   }
   parts.plan(storages, figures);
-  for (const Command& c : list.commands) parts.relocate(std::span(list.pushes).subspan(c.push_begin, c.push_bytes));
-  for (Range& r : list.ranges) r.address = parts.relocated(r.address);
+  const Relocated relocated = [&parts](std::uint64_t address) { return parts.relocated(address); };
+  for (const Command& c : list.commands) {
+    relocate(std::span(list.pushes).subspan(c.push_begin, c.push_bytes), relocated);
+  }
+  for (Range& r : list.ranges) r.address = parts.relocated(r.address).value_or(r.address);
   for (Placeholder& p : parts.placeholders) {
     if (p.constant.empty()) continue;
-    parts.relocate(p.constant);
+    relocate(p.constant, relocated);
     for (std::size_t at = 0; at < p.constant.size(); at += 65536) {
       record_update(parts.device, *p.own, at,
                     std::span(p.constant).subspan(at, std::min<std::size_t>(65536, p.constant.size() - at)));

@@ -62,8 +62,8 @@ float bfloat16_to_float(uint bits) { return uintBitsToFloat(bits << 16); }
 
 uint float_to_bfloat16(float value) {
   uint u = floatBitsToUint(value);
-  if ((u & 0x7fffffffu) > 0x7f800000u) return (u >> 16) | 0x40u;
-  return (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
+  uint rounded = u + 0x7fffu + ((u >> 16) & 1u);
+  return ((u & 0x7fffffffu) > 0x7f800000u ? u | 0x400000u : rounded) >> 16;
 }
 
 // The two's complement of an i64 in words, so that small negative numbers do not meet 2^32 in f32.

@@ -55,6 +55,18 @@ bool by_fours(std::int64_t length, const rows::Lanes& lanes, std::initializer_li
   return fits;
 }
 
+/// By fours as few lanes as will do, since what a lane holds more keeps more bytes on their way: a row of 768 is 64 lanes of twelve,
+/// not 192 of four.
+rows::Lanes lanes_of(std::int64_t length) {
+  if (length % 4 == 0) {
+    for (std::int64_t lanes : {8, 32, 64, 128, 256}) {
+      const std::int64_t held = (length / 4 + lanes - 1) / lanes * 4;
+      if (held <= (lanes <= 32 ? 4 : 16)) return {lanes, held};
+    }
+  }
+  return rows::lanes_for(length, false, 16);
+}
+
 /// Workgroups that go through `blocks` blocks of rows with sums in registers: as many as surely run at once, each with as many blocks as
 /// the next.
 std::int64_t even_groups(std::int64_t blocks, const rows::Lanes& lanes, std::int64_t units) {
@@ -90,7 +102,7 @@ bool forward_vulkan(const OpCall& call, std::span<Tensor> out) {
   const Tensor &w = in.weight, &b = in.bias, sum = a.adds ? out[0] : Tensor();
   Tensor& y = out.back();
   rows::Strided x(in.x, in.x.dim() - 1), delta = a.adds ? rows::Strided(in.delta, in.delta.dim() - 1) : x;
-  rows::Lanes lanes = rows::lanes_for(x.length, false, 16);
+  rows::Lanes lanes = lanes_of(x.length);
   ForwardPush push{x.x.address(),
                    vulkan::address_or_zero(w),
                    vulkan::address_or_zero(b),
@@ -130,7 +142,7 @@ bool backward_vulkan(const OpCall& call, std::span<Tensor> out) {
   if (a.wants_weight) dweight = out[next++];
   if (a.wants_bias) dbias = out[next++];
   if (a.wants_delta) ddelta = out[next];
-  rows::Lanes lanes = rows::lanes_for(x.length, false, 16);
+  rows::Lanes lanes = lanes_of(x.length);
   bool sums = a.wants_weight || a.wants_bias;
   std::int64_t groups = lanes.groups(x.rows);
   if (sums) groups = even_groups(groups, lanes, vulkan::capabilities(x.x.device()).compute_units);

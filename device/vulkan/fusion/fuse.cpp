@@ -64,10 +64,10 @@ class Rewriter {
     if (kernel.through != nullptr) {
       push.assign(list_.pushes.begin() + last.push_begin, list_.pushes.begin() + last.push_begin + last.push_bytes);
       spec = kernel.through->spec;
-    } else {
-      command.groups = grid((kernel.n + 1023) / 1024);
     }
-    const KernelText text = kernel_text(kernel, push.size());
+    const KernelText text = kernel_text(kernel, push.size(), context_.logical.adapter.capabilities.compute_units);
+    if (kernel.through == nullptr)
+      command.groups = grid((kernel.n + text.elements_a_group - 1) / text.elements_a_group);
     command.pipeline = pipeline(text, spec);
     command.op = {};
     std::memcpy(command.op.data(), text.label.data(), std::min(text.label.size(), command.op.size() - 1));

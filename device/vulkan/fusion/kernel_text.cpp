@@ -9,8 +9,9 @@
 #include <etna/device/vulkan/fusion/sources.h>
 #include <etna/device/vulkan/pipelines.h>
 
-// A thread of a kernel of its own computes four elements: neighbours, loaded and stored at once, where n is a multiple of 4; else
-// 256 apart, as elementwise.comp does. A reduction's prologue computes one at a time, where the reduction would load it.
+// A thread of a kernel of its own computes runs of four neighbours, each loaded and stored at once, where n is a multiple of 4; it
+// loads all of its runs before it stores the first, which keeps more bytes on their way. Other n: four elements 256 apart, as
+// elementwise.comp does. A reduction's prologue computes one at a time, where the reduction would load it.
 namespace etna::vulkan::fusion {
 namespace {
 
@@ -52,17 +53,19 @@ class Writer {
  public:
   explicit Writer(const Kernel& kernel) : k_(kernel) {}
 
-  KernelText write(std::size_t pushed) {
+  KernelText write(std::size_t pushed, std::uint32_t units) {
     field("n", k_.n);
     field("unknown", 0);
     for (std::size_t i = 0; i < k_.scalars.size(); ++i) field(fmt::format("c{}", i), k_.scalars[i]);
     for (std::size_t i = 0; i < k_.loads.size(); ++i) walk(fmt::format("x{}", i), k_.loads[i].walk);
     for (std::size_t i = 0; i < k_.stores.size(); ++i) walk(fmt::format("y{}", i), k_.stores[i].walk);
     KernelText text;
+    const std::uint32_t held = k_.n % 4 == 0 ? runs(units) : 1;
+    text.elements_a_group = 1024 * held;
     text.in_table = pushed + 4 * words_.size() > Pipelines::kPushBytes;
     std::string computing = rows();
     computing += element();
-    computing += k_.through != nullptr ? prologue() : main();
+    computing += k_.through != nullptr ? prologue() : main(held);
     std::string declared = fields_, access = "#define F p\n";
     if (text.in_table) {
       declared = "uvec2 f_table;";
@@ -72,7 +75,8 @@ class Writer {
     }
     if (k_.through == nullptr) {
       text.source =
-          with_includes(fmt::format("#version 460\n#include \"fused.glsl\"\nlayout(local_size_x = 256) in;\n"
+          with_includes(fmt::format("#version 460\n#extension GL_EXT_control_flow_attributes : require\n#include "
+                                    "\"fused.glsl\"\nlayout(local_size_x = 256) in;\n"
                                     "layout(push_constant, scalar) uniform Push {{ {} }} p;\n{}{}{}",
                                     declared, access, functions_, computing));
     } else {
@@ -238,26 +242,44 @@ class Writer {
     return text + call("");
   }
 
-  std::string neighbours() const {
-    std::string text;
-    for (std::size_t i = 0; i < k_.loads.size(); ++i) {
-      const Kernel::Load& load = k_.loads[i];
-      const Four how = four(load.walk);
-      std::string value = fmt::format("{}({})", vector_name(load.integers), one_load(i, fmt::format("at_x{}(i)", i)));
-      if (how == Four::vector) {
-        value = load.integers ? fmt::format("load_ints(F.f_x{0}, at_x{0}(i), {1})", i, load.walk.dtype)
-                              : fmt::format("load_vector(F.f_x{0}, at_x{0}(i), 4, {1}, 4)", i, load.walk.dtype);
-      } else if (how != Four::one) {
-        value = fmt::format("{}({}, {}, {}, {})", vector_name(load.integers), one_load(i, place('x', i, 0, how)),
-                            one_load(i, place('x', i, 1, how)), one_load(i, place('x', i, 2, how)),
-                            one_load(i, place('x', i, 3, how)));
-      }
-      text += fmt::format("  {} x{} = {};\n", vector_name(load.integers), i, value);
+  /// Of load i, the elements i ... i + 3.
+  std::string four_loads(std::size_t i) const {
+    const Kernel::Load& load = k_.loads[i];
+    const Four how = four(load.walk);
+    if (how == Four::vector) {
+      return load.integers ? fmt::format("load_ints(F.f_x{0}, at_x{0}(i), {1})", i, load.walk.dtype)
+                           : fmt::format("load_vector(F.f_x{0}, at_x{0}(i), 4, {1}, 4)", i, load.walk.dtype);
     }
+    if (how == Four::one) {
+      return fmt::format("{}({})", vector_name(load.integers), one_load(i, fmt::format("at_x{}(i)", i)));
+    }
+    return fmt::format("{}({}, {}, {}, {})", vector_name(load.integers), one_load(i, place('x', i, 0, how)),
+                       one_load(i, place('x', i, 1, how)), one_load(i, place('x', i, 2, how)),
+                       one_load(i, place('x', i, 3, how)));
+  }
+
+  /// Declares y0 ... of four neighbours whose x0 ... are there, and computes them.
+  std::string four_results() const {
+    std::string text;
     const std::vector<Result> all = results();
     for (std::size_t i = 0; i < all.size(); ++i) text += fmt::format("  {} y{};\n", vector_name(all[i].integers), i);
     for (const char* component : {".x", ".y", ".z", ".w"}) text += call(component);
     return text;
+  }
+
+  std::string neighbours() const {
+    std::string text;
+    for (std::size_t i = 0; i < k_.loads.size(); ++i)
+      text += fmt::format("  {} x{} = {};\n", vector_name(k_.loads[i].integers), i, four_loads(i));
+    return text + four_results();
+  }
+
+  /// Runs of four that a thread takes: up to 64 bytes of what it loads, while every compute unit has its fill of workgroups.
+  std::uint32_t runs(std::uint32_t units) const {
+    std::uint32_t bytes = 0, runs = 1;
+    for (const Kernel::Load& load : k_.loads) bytes += 4 * load.walk.item_bytes();
+    while (runs < 4 && 2 * runs * bytes <= 64 && k_.n >= 2 * runs * 1024 * 8 * units) runs *= 2;
+    return runs;
   }
 
   /// Each place's value is a value of its own: of one that is the same at all places (an expanded tensor's) NVIDIA's compiler adds up
@@ -287,19 +309,35 @@ class Writer {
     return fmt::format("  element({});\n", arguments);
   }
 
-  std::string main() const {
-    std::string text = "void main() {\n  uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;\n";
-    if (k_.n % 4 == 0) {
-      text += "  uint i = (group * 256 + gl_LocalInvocationID.x) * 4;\n  if (i >= F.f_n) return;\n" + neighbours();
-      for (std::size_t i = 0; i < k_.stores.size(); ++i) text += four_stores(i);
-      return text + "}\n";
-    }
-    text +=
+  std::string main(std::uint32_t runs) const {
+    if (k_.n % 4 == 0) return main_by_fours(runs);
+    std::string text =
+        "void main() {\n  uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;\n"
         "  for (uint k = 0; k < 4; ++k) {\n  uint i = group * 1024 + k * 256 + gl_LocalInvocationID.x;\n"
         "  if (i >= F.f_n) return;\n" +
         one();
     for (std::size_t i = 0; i < k_.stores.size(); ++i) text += one_store(i, fmt::format("at_y{}(i)", i), "");
     return text + "  }\n}\n";
+  }
+
+  std::string main_by_fours(std::uint32_t runs) const {
+    std::string held, loads, taken;
+    for (std::size_t i = 0; i < k_.loads.size(); ++i) {
+      const char* type = vector_name(k_.loads[i].integers);
+      held += fmt::format("  {} held{}[{}];\n", type, i, runs);
+      loads += fmt::format("    held{}[k] = {};\n", i, four_loads(i));
+      taken += fmt::format("  {0} x{1} = held{1}[k];\n", type, i);
+    }
+    std::string stores;
+    for (std::size_t i = 0; i < k_.stores.size(); ++i) stores += four_stores(i);
+    const std::string each = fmt::format(
+        "  [[unroll]] for (uint k = 0; k < {0}; ++k) {{\n    uint i = ((group * {0} + k) * 256 + "
+        "gl_LocalInvocationID.x) * 4;\n    if (i >= F.f_n) continue;\n",
+        runs);
+    return fmt::format(
+        "void main() {{\n  uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + "
+        "gl_WorkGroupID.x;\n{0}{1}{2}  }}\n{1}{3}{4}{5}  }}\n}}\n",
+        held, each, loads, taken, four_results(), stores);
   }
 
   std::string four_stores(std::size_t i) const {
@@ -355,6 +393,8 @@ class Writer {
 
 }  // namespace
 
-KernelText kernel_text(const Kernel& kernel, std::size_t pushed) { return Writer(kernel).write(pushed); }
+KernelText kernel_text(const Kernel& kernel, std::size_t pushed, std::uint32_t units) {
+  return Writer(kernel).write(pushed, units);
+}
 
 }  // namespace etna::vulkan::fusion
