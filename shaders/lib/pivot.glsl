@@ -16,7 +16,7 @@ float row_pivot(uvec2 address, uint first, uint stride, uint n, uint dtype, uint
     return dot(v, vec4(0.25));
   }
   float sum = 0.0;
-  uint count = min(n, 4);
+  uint count = min(n, 8);
   for (uint i = 0; i < count; ++i) sum += load_float(address, first + i * stride, dtype);
   return sum / float(count);
 }
