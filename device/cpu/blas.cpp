@@ -20,9 +20,12 @@
 namespace etna::cpu {
 namespace {
 
-template <typename T>
-OneThread<T> kernel_of(const Library& library) {
-  if constexpr (std::is_same_v<T, float>)
+/// A library's product of S, with sums of T.
+template <typename S, typename T>
+OneThread<T, S> kernel_of(const Library& library) {
+  if constexpr (std::is_same_v<S, Bf16>)
+    return library.bf16;
+  else if constexpr (std::is_same_v<S, float>)
     return library.f32;
   else
     return library.f64;
@@ -37,9 +40,9 @@ const Library& choose() {
     throw DeviceError(fmt::format("ETNA_BLAS={}: must be onednn, openblas or eigen, or be unset", name));
   }
   if (name.empty() || name == "onednn") {
-    if (kernel_of<T>(onednn()) != nullptr) return onednn();
+    if (kernel_of<T, T>(onednn()) != nullptr) return onednn();
   }
-  if (name != "eigen" && kernel_of<T>(openblas()) != nullptr) return openblas();
+  if (name != "eigen" && kernel_of<T, T>(openblas()) != nullptr) return openblas();
   return eigen();
 }
 
@@ -61,11 +64,13 @@ void scale(const Gemm& g, T beta, T* c) {
   }
 }
 
-template <typename T>
-void one_thread(const Gemm& g, T alpha, const T* a, const T* b, T beta, T* c) {
+template <typename S, typename T>
+void one_thread(const Gemm& g, T alpha, const S* a, const S* b, T beta, T* c) {
   if (g.m <= 0 || g.n <= 0) return;
   if (g.k <= 0) return scale(g, beta, c);
-  kernel_of<T>(chosen<T>())(g, alpha, a, b, beta, c);
+  const Library& library = chosen<T>();
+  if (auto multiply = kernel_of<S, T>(library)) return multiply(g, alpha, a, b, beta, c);
+  if constexpr (std::is_same_v<S, Bf16>) multiply_widened(library.f32, g, alpha, a, b, beta, c);
 }
 
 int workers() {
@@ -88,8 +93,8 @@ void add_partial(const Gemm& g, const Part& part, const T* partial, std::int64_t
   }
 }
 
-template <typename T>
-void on_all_threads(const Gemm& g, T alpha, const T* a, const T* b, T beta, T* c, const Finish& finish) {
+template <typename S, typename T>
+void on_all_threads(const Gemm& g, T alpha, const S* a, const S* b, T beta, T* c, const Finish& finish) {
   if (g.m <= 0 || g.n <= 0) return;
   const Cut cut = choose_cut(g, workers());
   const std::int64_t down = (g.m + cut.rows - 1) / cut.rows, across = (g.n + cut.columns - 1) / cut.columns;
@@ -112,8 +117,8 @@ void on_all_threads(const Gemm& g, T alpha, const T* a, const T* b, T beta, T* c
       piece.m = p.rows;
       piece.n = p.columns;
       piece.k = std::min(cut.depth, g.k - k);
-      const T* from_a = g.transpose_a ? a + k * g.lda + p.row : a + p.row * g.lda + k;
-      const T* from_b = g.transpose_b ? b + p.column * g.ldb + k : b + k * g.ldb + p.column;
+      const S* from_a = g.transpose_a ? a + k * g.lda + p.row : a + p.row * g.lda + k;
+      const S* from_b = g.transpose_b ? b + p.column * g.ldb + k : b + k * g.ldb + p.column;
       if (split == 0) {
         one_thread(piece, alpha, from_a, from_b, beta, c + p.row * g.ldc + p.column);
       } else {
@@ -139,6 +144,9 @@ void gemm(const Gemm& g, float alpha, const float* a, const float* b, float beta
 void gemm(const Gemm& g, double alpha, const double* a, const double* b, double beta, double* c, const Finish& finish) {
   on_all_threads(g, alpha, a, b, beta, c, finish);
 }
+void gemm(const Gemm& g, float alpha, const Bf16* a, const Bf16* b, float beta, float* c, const Finish& finish) {
+  on_all_threads(g, alpha, a, b, beta, c, finish);
+}
 
 void gemm_one_thread(const Gemm& g, float alpha, const float* a, const float* b, float beta, float* c) {
   one_thread(g, alpha, a, b, beta, c);
@@ -146,8 +154,14 @@ void gemm_one_thread(const Gemm& g, float alpha, const float* a, const float* b,
 void gemm_one_thread(const Gemm& g, double alpha, const double* a, const double* b, double beta, double* c) {
   one_thread(g, alpha, a, b, beta, c);
 }
+void gemm_one_thread(const Gemm& g, float alpha, const Bf16* a, const Bf16* b, float beta, float* c) {
+  one_thread(g, alpha, a, b, beta, c);
+}
+
+bool multiplies_bf16() { return chosen<float>().bf16 != nullptr; }
 
 std::string f32_kernels() { return chosen<float>().name; }
 std::string f64_kernels() { return chosen<double>().name; }
+std::string bf16_kernels() { return f32_kernels() + (multiplies_bf16() ? "" : ", widened to f32"); }
 
 }  // namespace etna::cpu

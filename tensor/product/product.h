@@ -37,6 +37,8 @@ std::int64_t offset_of(std::int64_t index, const Shape& batch, const Strides& st
 
 /// Elements from row to row where those of all matrices of x are evenly spaced and whole; 0 otherwise.
 std::int64_t spacing(const Tensor& x);
+/// x, or a copy whose rows are evenly spaced.
+Tensor readable(const Tensor& x);
 
 /// False for dtypes that have no kernel.
 bool vulkan(const OpCall& call, const Tensor& a, const Tensor& b, const Epilogue& epilogue, Tensor& y);

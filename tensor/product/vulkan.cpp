@@ -19,12 +19,12 @@ std::int64_t spacing(const Tensor& x) {
   return rows == 1 ? n : step < n ? 0 : step;
 }
 
+Tensor readable(const Tensor& x) { return x.defined() && spacing(x) == 0 ? x.contiguous() : x; }
+
 namespace {
 
 Rows rows_of(const Tensor& x) { return x.defined() ? Rows{x.address(), x.dtype(), spacing(x)} : Rows{}; }
 
-/// What is read element by element beside the product, laid out as kernels want it.
-Tensor readable(const Tensor& x) { return x.defined() && spacing(x) == 0 ? x.contiguous() : x; }
 Tensor writable(const Tensor& x) { return x.defined() && spacing(x) == 0 ? empty_like(x) : x; }
 
 Operand operand(const Tensor& x, const Matrix& matrix, const Strides& batch) {

@@ -1,3 +1,4 @@
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -40,6 +41,14 @@ struct Case {
     a = fill(g.transpose_a ? g.k : g.m, g.lda);
     b = fill(g.transpose_b ? g.n : g.k, g.ldb);
     c = fill(g.m, g.ldc);
+    if (beta == T(0)) {
+      for (std::int64_t i = 0; i < g.m; ++i) std::fill_n(c.begin() + i * g.ldc, g.n, static_cast<T>(NAN));
+    }
+    expect();
+  }
+
+  /// From a, b and c as they are now.
+  void expect() {
     expected = c;
     for (std::int64_t i = 0; i < g.m; ++i) {
       for (std::int64_t j = 0; j < g.n; ++j) {
@@ -52,9 +61,6 @@ struct Case {
         double before = beta == T(0) ? 0 : static_cast<double>(beta) * static_cast<double>(y);
         y = static_cast<T>(static_cast<double>(alpha) * sum + before);
       }
-    }
-    if (beta == T(0)) {
-      for (std::int64_t i = 0; i < g.m; ++i) std::fill_n(c.begin() + i * g.ldc, g.n, static_cast<T>(NAN));
     }
   }
 
@@ -101,6 +107,39 @@ void check_library(OneThread<T> multiply) {
 TEST(Gemm, OnAllThreadsIsTheProduct) {
   check_all<float>([](const auto& x, float* c) { gemm(x.g, x.alpha, x.a.data(), x.b.data(), x.beta, c); });
   check_all<double>([](const auto& x, double* c) { gemm(x.g, x.alpha, x.a.data(), x.b.data(), x.beta, c); });
+}
+
+/// bf16 cuts the digits off; what is left is multiplied exactly.
+std::vector<Bf16> cut(std::vector<float>& x) {
+  std::vector<Bf16> bits;
+  for (float& v : x) {
+    bits.push_back(static_cast<Bf16>(std::bit_cast<std::uint32_t>(v) >> 16));
+    v = std::bit_cast<float>(static_cast<std::uint32_t>(bits.back()) << 16);
+  }
+  return bits;
+}
+
+/// @param multiply (g, alpha, a, b, beta, c), of bf16
+void check_bf16(const auto& multiply) {
+  for (const Gemm& g : kShapes) {
+    for (auto [alpha, beta] : {std::pair(1.0f, 0.0f), std::pair(0.5f, 1.0f), std::pair(1.0f, -2.0f)}) {
+      Case<float> x(g, alpha, beta);
+      const std::vector<Bf16> a = cut(x.a), b = cut(x.b);
+      x.expect();
+      multiply(g, alpha, a.data(), b.data(), beta, x.c.data());
+      x.check();
+    }
+  }
+}
+
+TEST(Gemm, OfBf16IsTheProductOfWhatItHolds) {
+  SCOPED_TRACE(bf16_kernels());
+  check_bf16([](auto&&... of) { gemm(of...); });
+  check_bf16([](auto&&... of) { gemm_one_thread(of...); });
+  check_bf16([](const Gemm& g, float alpha, const Bf16* a, const Bf16* b, float beta, float* c) {
+    if (g.k == 0) return gemm_one_thread(g, alpha, a, b, beta, c);
+    multiply_widened(eigen().f32, g, alpha, a, b, beta, c);
+  });
 }
 
 TEST(Gemm, OfEachLibraryIsTheProduct) {

@@ -44,7 +44,7 @@ std::string name() {
 }  // namespace
 
 const Library& eigen() {
-  static const Library library{multiply<float>, multiply<double>, name()};
+  static const Library library{.f32 = multiply<float>, .f64 = multiply<double>, .name = name()};
   return library;
 }
 

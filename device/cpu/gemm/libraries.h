@@ -7,15 +7,20 @@
 /// The libraries that multiply, each on the calling thread alone. m, n and k are above 0.
 namespace etna::cpu {
 
-template <typename T>
-using OneThread = void (*)(const Gemm& g, T alpha, const T* a, const T* b, T beta, T* c);
+template <typename T, typename S = T>
+using OneThread = void (*)(const Gemm& g, T alpha, const S* a, const S* b, T beta, T* c);
 
 /// A library's products; null where it has none, or is not there.
 struct Library {
   OneThread<float> f32 = nullptr;
   OneThread<double> f64 = nullptr;
-  std::string name;  ///< with version and instruction set
+  OneThread<float, Bf16> bf16 = nullptr;
+  std::string name = {};  ///< with version and instruction set
 };
+
+/// bf16 by f32: operands are widened, a piece of k at a time.
+void multiply_widened(OneThread<float> multiply, const Gemm& g, float alpha, const Bf16* a, const Bf16* b, float beta,
+                      float* c);
 
 /// Chooses its code by CPUID. Nothing where Etna was built without it.
 const Library& onednn();

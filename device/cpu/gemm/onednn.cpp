@@ -1,8 +1,6 @@
-#include <etna/device/cpu/gemm/libraries.h>
+#include <etna/device/cpu/gemm/onednn.h>
 
 #ifdef ETNA_HAS_ONEDNN
-
-#include <dlfcn.h>
 
 #include <algorithm>
 #include <cstring>
@@ -11,50 +9,16 @@
 #include <fmt/format.h>
 #include <oneapi/dnnl/dnnl.hpp>
 
-// oneDNN, one thread at a time.
+#include <etna/device/cpu/gemm/one_openmp_thread.h>
+
+// f32 by oneDNN, one thread at a time.
 //
-// - It asks OpenMP how many threads there are, at each call. That number belongs to the calling thread, and is 1 for the time of a call:
-//   no OpenMP pool is ever made. (Built on another runtime, it finds itself inside a task of that, or has no threads at all.)
-// - f32 is dnnl_sgemm, whose code does not depend on the sizes: nothing is compiled when a new shape appears.
+// - dnnl_sgemm, whose code does not depend on the sizes: nothing is compiled when a new shape appears.
 // - Its packing of a transposed a walks down columns. Where those are a multiple of 2 KiB apart, they share a few sets of the cache, and
 //   it falls to half: [1024, 4096]ᵀ · [1024, 128] 32 instead of 68 GFLOP/s on a core that has 89. Such an a is copied first, 512 × 512 at
 //   a time, to rows a little longer. Wide results pack it once and use it often: they are left alone.
 namespace etna::cpu {
 namespace {
-
-class OneOpenMpThread {
- public:
-  OneOpenMpThread() {
-    if (calls().get == nullptr) return;
-    before_ = calls().get();
-    if (before_ != 1) calls().set(1);
-  }
-  ~OneOpenMpThread() {
-    if (before_ > 1) calls().set(before_);
-  }
-  OneOpenMpThread(const OneOpenMpThread&) = delete;
-  OneOpenMpThread& operator=(const OneOpenMpThread&) = delete;
-
- private:
-  /// Of whichever OpenMP oneDNN was linked to, be it GCC's or Clang's.
-  struct Calls {
-    int (*get)();
-    void (*set)(int);
-  };
-  static const Calls& calls() {
-    static const Calls found = [] {
-      Calls c{};
-#if DNNL_CPU_THREADING_RUNTIME == DNNL_RUNTIME_OMP
-      c.get = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "omp_get_max_threads"));
-      c.set = reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"));
-      if (c.set == nullptr) c.get = nullptr;
-#endif
-      return c;
-    }();
-    return found;
-  }
-  int before_ = 1;
-};
 
 void call(const Gemm& g, float alpha, const float* a, const float* b, float beta, float* c) {
   OneOpenMpThread one;
@@ -117,7 +81,8 @@ std::string name() {
 }  // namespace
 
 const Library& onednn() {
-  static const Library library{multiply, nullptr, name()};
+  static const Library library{
+      .f32 = multiply, .bf16 = onednn_multiplies_bf16() ? onednn_bf16 : nullptr, .name = name()};
   return library;
 }
 

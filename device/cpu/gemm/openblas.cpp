@@ -85,7 +85,7 @@ Library load() {
   function<double> = reinterpret_cast<Function<double>>(dlsym(library, "cblas_dgemm"));
   if (set_threads == nullptr || function<float> == nullptr || function<double> == nullptr) return {};
   set_threads(1);
-  return {multiply<float>, multiply<double>, name(library)};
+  return {.f32 = multiply<float>, .f64 = multiply<double>, .name = name(library)};
 }
 
 }  // namespace
