@@ -56,7 +56,7 @@ BakedCommands::~BakedCommands() {
 void BakedCommands::run(std::span<const std::byte> state) {
   std::lock_guard lock(context_.mutex);
   if (!state.empty()) {
-    context_.recorder.update(context_.segments.find(state_->address(), state.size()), state.data());
+    context_.staging.upload(state.data(), context_.segments.find(state_->address(), state.size()));
   }
   if (context_.recorder.timestamps().active()) {
     run_timed();

@@ -58,7 +58,7 @@ Context::Context(const Adapter& adapter, Device device)
       allocator(device, segments),
       pipelines(logical),
       cubins(logical),
-      staging(logical, recorder),
+      staging(logical, recorder, pipelines),
       readback(logical, recorder) {}
 
 Context& Context::of(Device device) {

@@ -54,7 +54,7 @@ VkResult make_buffer(const LogicalDevice& device, BufferUse use, std::size_t byt
   auto info = structure<VkBufferCreateInfo>(VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO);
   info.size = bytes;
   info.usage = VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
-  if (use == BufferUse::device) {
+  if (use != BufferUse::download) {
     info.usage |= VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT;
   }
   VkResult result = vk.vkCreateBuffer(device.handle, &info, nullptr, &made.handle);
@@ -66,7 +66,7 @@ VkResult make_buffer(const LogicalDevice& device, BufferUse use, std::size_t byt
   auto flags = structure<VkMemoryAllocateFlagsInfo>(VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO);
   flags.flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT;
   auto allocation = structure<VkMemoryAllocateInfo>(VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO);
-  if (use == BufferUse::device) allocation.pNext = &flags;
+  if (use != BufferUse::download) allocation.pNext = &flags;
   allocation.allocationSize = needs.size;
   allocation.memoryTypeIndex = static_cast<std::uint32_t>(type);
   result =
@@ -81,7 +81,7 @@ VkResult make_buffer(const LogicalDevice& device, BufferUse use, std::size_t byt
     destroy_buffer(device, made);
     return result;
   }
-  if (use == BufferUse::device) {
+  if (use != BufferUse::download) {
     auto which = structure<VkBufferDeviceAddressInfo>(VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO);
     which.buffer = made.handle;
     made.address = vk.vkGetBufferDeviceAddress(device.handle, &which);

@@ -94,6 +94,11 @@ void Recorder::dispatch(const Dispatch& d, VkPipeline pipeline, VkPipelineLayout
   done(touched(d.reads, d.writes));
 }
 
+void Recorder::upload(const Dispatch& d, VkPipeline pipeline, VkPipelineLayout layout) {
+  dispatch(d, pipeline, layout);
+  --stats_.dispatches;
+}
+
 void Recorder::launch(const CubinDispatch& d, VkCuFunctionNVX function) {
   VkCommandBuffer commands = begin(d.op);
   order(kCompute, d.reads, d.writes);
@@ -105,7 +110,7 @@ void Recorder::launch(const CubinDispatch& d, VkCuFunctionNVX function) {
   done(touched(d.reads, d.writes));
 }
 
-// A mapped staging buffer has no device address: its range is empty, and the staging code keeps its pieces apart in
+// A staging buffer belongs to no tensor: its range is empty, and the staging code keeps its pieces apart in
 // time.
 void Recorder::copy(std::string_view op, const BufferSpan& from, const BufferSpan& to) {
   VkCommandBuffer commands = begin(op);

@@ -36,6 +36,8 @@ class Recorder {
   explicit Recorder(LogicalDevice& device);
 
   void dispatch(const Dispatch& dispatch, VkPipeline pipeline, VkPipelineLayout layout);
+  /// An upload that a kernel does: no dispatch of anybody's, as far as stats() tell.
+  void upload(const Dispatch& dispatch, VkPipeline pipeline, VkPipelineLayout layout);
   void launch(const CubinDispatch& dispatch, VkCuFunctionNVX function);
   void copy(std::string_view op, const BufferSpan& from, const BufferSpan& to);
   void fill(const BufferSpan& to, std::uint32_t word);

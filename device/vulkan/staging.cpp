@@ -7,6 +7,7 @@
 
 #include <etna/device/error.h>
 #include <etna/device/vulkan/recorder.h>
+#include <etna/shaders/shaders.h>
 
 namespace etna::vulkan {
 namespace {
@@ -38,13 +39,35 @@ std::size_t Staging::take(std::size_t bytes) {
   return begin % kRing;
 }
 
+/// From the ring to the device.
+void Staging::copy(std::size_t offset, BufferSpan to) {
+  const std::size_t bytes = to.range.bytes;
+  if (bytes > kSmall || bytes % 4 != 0 || to.range.address % 4 != 0) {
+    recorder_.copy("upload", {ring_.handle, offset, {}}, to);
+    return;
+  }
+  const std::uint64_t from = ring_.address + offset, target = to.range.address;
+  auto lower = [](std::uint64_t x) { return static_cast<std::uint32_t>(x); };
+  const std::uint32_t words = static_cast<std::uint32_t>(bytes / 4);
+  const std::uint32_t push[] = {lower(from), lower(from >> 32), lower(target), lower(target >> 32), words};
+  bool made = false;
+  VkPipeline pipeline = pipelines_.get(shaders::copy_words, {}, "upload", made);
+  if (made) recorder_.count_pipeline();
+  recorder_.upload({.shader = shaders::copy_words,
+                    .op = "upload",
+                    .push = std::as_bytes(std::span(push)),
+                    .groups = {(words + 255) / 256, 1, 1},
+                    .writes = {&to.range, 1}},
+                   pipeline, pipelines_.layout());
+}
+
 void Staging::upload(const std::byte* source, BufferSpan to) {
   make(ring_, BufferUse::upload, kRing);
   for (std::size_t at = 0; at < to.range.bytes; at += kPiece) {
     std::size_t bytes = std::min<std::size_t>(kPiece, to.range.bytes - at);
     std::size_t offset = take(bytes);
     std::memcpy(ring_.host + offset, source + at, bytes);
-    recorder_.copy("upload", {ring_.handle, offset, {}}, part(to, at, bytes));
+    copy(offset, part(to, at, bytes));
     in_use_.push_back({head_ - bytes, recorder_.mark()});
     unsubmitted_ += bytes;
     if (unsubmitted_ >= kPiece) {

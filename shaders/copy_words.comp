@@ -1,0 +1,23 @@
+#version 460
+#extension GL_GOOGLE_include_directive : require
+// Small uploads: words from mapped host memory to the device's. A copy command would do the same, but compute work in front of it and
+// behind it waits for another kind of work to begin and end; a dispatch takes its place among the others.
+//
+// variant: copy_words
+
+#extension GL_EXT_buffer_reference_uvec2 : require
+#include "buffers.glsl"
+
+ETNA_BUFFER(Words, uint);
+
+layout(local_size_x = 256) in;
+
+layout(push_constant, scalar) uniform Push {
+  uvec2 from, to;
+  uint n;
+} p;
+
+void main() {
+  uint i = gl_GlobalInvocationID.x;
+  if (i < p.n) Words(p.to).v[i] = Words(p.from).v[i];
+}
