@@ -58,7 +58,11 @@ double squares(const double* x, double center, std::int64_t n) {
 
 double exp_sum(const double* x, double shift, double* y, std::int64_t n) {
   double sum = 0;
-  for (std::int64_t i = 0; i < n; ++i) sum += y[i] = std::exp(x[i] - shift);
+  for (std::int64_t i = 0; i < n; ++i) {
+    const double e = std::exp(x[i] - shift);
+    sum += e;
+    if (y != nullptr) y[i] = e;
+  }
   return sum;
 }
 
@@ -67,6 +71,18 @@ void scale(double* x, double factor, std::int64_t n) {
 }
 void add_scaled(double* y, const double* x, double factor, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) y[i] += x[i] * factor;
+}
+
+void add_products(double* sums, const double* a, const double* b, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) sums[i] += b == nullptr ? a[i] : a[i] * b[i];
+}
+
+void normalize(const double* x, double mean, double scale, const double* weight, const double* bias, double* y,
+               std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) {
+    const double v = (x[i] - mean) * scale * (weight == nullptr ? 1 : weight[i]);
+    y[i] = bias == nullptr ? v : v + bias[i];
+  }
 }
 
 }  // namespace etna::cpu

@@ -27,7 +27,7 @@ double dot(const double* a, const double* b, std::int64_t n);
 double squares(const float* x, double center, std::int64_t n);
 double squares(const double* x, double center, std::int64_t n);
 
-/// y[i] = exp(x[i] - shift), of which it returns the sum; y may be x.
+/// y[i] = exp(x[i] - shift), of which it returns the sum; y may be x, or nullptr.
 double exp_sum(const float* x, float shift, float* y, std::int64_t n);
 double exp_sum(const double* x, double shift, double* y, std::int64_t n);
 
@@ -38,6 +38,17 @@ void scale(double* x, double factor, std::int64_t n);
 /// y[i] += x[i] · factor
 void add_scaled(float* y, const float* x, float factor, std::int64_t n);
 void add_scaled(double* y, const double* x, double factor, std::int64_t n);
+
+/// sums[i] += a[i] · b[i], or a[i] where b is nullptr: columns of a matrix added up row by row, exactly.
+void add_products(double* sums, const float* a, const float* b, std::int64_t n);
+void add_products(double* sums, const double* a, const double* b, std::int64_t n);
+
+/// y[i] = (x[i] - mean) · scale · weight[i] + bias[i], where weight and bias may be nullptr; y may be x. f32 takes the mean off in
+/// two parts, so that digits are not lost to one that is large beside the differences.
+void normalize(const float* x, double mean, double scale, const float* weight, const float* bias, float* y,
+               std::int64_t n);
+void normalize(const double* x, double mean, double scale, const double* weight, const double* bias, double* y,
+               std::int64_t n);
 
 /// Between f32 and the bits of bf16; narrowing rounds to nearest even.
 void widen_bf16(const std::uint16_t* x, float* y, std::int64_t n);

@@ -6,14 +6,18 @@
 #include <etna/device/cpu/blas.h>
 #include <etna/device/cpu/math.h>
 #include <etna/device/cpu/parallel.h>
+#include <etna/device/cpu/vector_rows.h>
 #include <etna/tensor/attention/attention.h>
 
 // A task is a head and a block of queries (forward), or a group of heads (backward, where several heads add to one dk and dv).
-// The scores of a block of 64 queries against all their keys are all that is ever held.
+// The scores of 64 queries against 512 keys are all that is ever held, and stay in the L2 cache whatever the sequence: forward
+// keeps each row's largest score and sum of exponentials and rescales what it has of the result when a larger one comes; backward
+// knows the logsumexp. Blocks of keys behind the last query of a causal block are never met.
 namespace etna::attention {
 namespace {
 
-constexpr std::int64_t kQueries = 64;
+constexpr std::int64_t kQueries = 64, kKeys = 512;
+constexpr std::int64_t kGap = 16;  ///< scores behind a row's, so that rows are not a power of two apart
 
 template <typename T>
 T* head(const Tensor& x, std::int64_t b, std::int64_t h) {
@@ -38,28 +42,30 @@ class Block {
   }
 
   const T* q() const { return head<T>(in_.q, batch_, head_) + first * in_.q.strides()[2]; }
-  const T* k() const { return head<T>(in_.k, batch_, group_); }
-  const T* v() const { return head<T>(in_.v, batch_, group_); }
+  /// From a key on.
+  const T* k(std::int64_t key) const { return head<T>(in_.k, batch_, group_) + key * in_.k.strides()[2]; }
+  const T* v(std::int64_t key) const { return head<T>(in_.v, batch_, group_) + key * in_.v.strides()[2]; }
   /// Position of the block's first row among all rows.
   std::int64_t row() const { return (batch_ * in_.heads + head_) * in_.queries + first; }
 
-  /// scores [rows, keys] = scale · q · kᵀ, masked.
-  void score(T* scores) const {
-    cpu::gemm_one_thread({false, true, rows, keys, in_.size, row_stride(in_.q), row_stride(in_.k), keys},
-                         static_cast<T>(attributes_.scale), q(), k(), T(0), scores);
+  /// scores [rows, n], rows n + kGap apart: scale · q · kᵀ, masked, of n keys from `key` on.
+  void score(std::int64_t key, std::int64_t n, T* scores) const {
+    cpu::gemm_one_thread({false, true, rows, n, in_.size, row_stride(in_.q), row_stride(in_.k), n + kGap},
+                         static_cast<T>(attributes_.scale), q(), k(key), T(0), scores);
     constexpr T minus_infinity = -std::numeric_limits<T>::infinity();
     for (std::int64_t i = 0; i < rows; ++i) {
-      T* row = scores + i * keys;
-      if (attributes_.causal) std::fill(row + std::min(keys, first + i + 1), row + keys, minus_infinity);
+      T* row = scores + i * (n + kGap);
+      if (attributes_.causal)
+        std::fill(row + std::clamp<std::int64_t>(first + i + 1 - key, 0, n), row + n, minus_infinity);
       if (!in_.mask.defined()) continue;
       const Strides& s = in_.mask.strides();
-      std::int64_t at = batch_ * s[0] + head_ * s[1] + (first + i) * s[2];
+      std::int64_t at = batch_ * s[0] + head_ * s[1] + (first + i) * s[2] + key * s[3];
       if (in_.mask.dtype() == boolean) {
         const bool* mask = in_.mask.data<bool>() + at;
-        for (std::int64_t j = 0; j < keys; ++j) row[j] = mask[j * s[3]] ? row[j] : minus_infinity;
+        for (std::int64_t j = 0; j < n; ++j) row[j] = mask[j * s[3]] ? row[j] : minus_infinity;
       } else {
         const T* mask = in_.mask.data<T>() + at;
-        for (std::int64_t j = 0; j < keys; ++j) row[j] += mask[j * s[3]];
+        for (std::int64_t j = 0; j < n; ++j) row[j] += mask[j * s[3]];
       }
     }
   }
@@ -70,53 +76,55 @@ class Block {
   std::int64_t batch_ = 0, head_ = 0, group_ = 0;
 };
 
-/// exp(row - logsumexp) in place; returns the logsumexp. A row of nothing but -inf becomes 0.
-template <typename T>
-T normalize(T* row, std::int64_t n) {
-  constexpr T infinity = std::numeric_limits<T>::infinity();
-  T largest = -infinity, nan = T(0);
-  for (std::int64_t j = 0; j < n; ++j) {
-    largest = row[j] > largest ? row[j] : largest;
-    nan = row[j] != row[j] ? row[j] : nan;
-  }
-  if (largest == -infinity && nan == T(0)) {
-    std::fill_n(row, n, T(0));
-    return -infinity;
-  }
-  for (std::int64_t j = 0; j < n; ++j) row[j] = m::exp(row[j] - largest);
-  double sum = 0;
-  for (std::int64_t begin = 0; begin < n; begin += 256) {
-    T lanes[16] = {};
-    std::int64_t end = std::min(begin + 256, n), j = begin;
-    for (; j + 16 <= end; j += 16) {
-      for (std::int64_t l = 0; l < 16; ++l) lanes[l] += row[j + l];
-    }
-    for (; j < end; ++j) lanes[0] += row[j];
-    for (T lane : lanes) sum += lane;
-  }
-  T inverse = static_cast<T>(1 / sum);
-  for (std::int64_t j = 0; j < n; ++j) row[j] *= inverse;
-  return largest + static_cast<T>(std::log(sum));
-}
-
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+/// A row's scores so far: Σ exp(score) is exp(largest) · sum. Nothing but -inf leaves a sum of 0.
+template <typename T>
+struct Seen {
+  T largest = -std::numeric_limits<T>::infinity();
+  double sum = 0;
+
+  /// Scores become exp(score - largest). @return what was summed before is to be multiplied by
+  T meet(T* scores, std::int64_t n) {
+    const T top = cpu::largest(scores, n), before = largest;
+    if (top > largest || top != top) largest = top;
+    const bool nothing = largest == -std::numeric_limits<T>::infinity();
+    const T shrink = before == largest ? T(1) : m::exp(before - largest);
+    sum = sum * static_cast<double>(shrink) + cpu::exp_sum(scores, nothing ? T(0) : largest, scores, n);
+    return shrink;
+  }
+  T logsumexp() const { return largest + static_cast<T>(std::log(sum)); }
+};
 
 /// @param out [B, H, T, D], rows anywhere
 template <typename T>
 void forward(const Inputs& in, const Attributes& attributes, const Tensor& out, T* lse) {
-  std::int64_t blocks = ceil_div(in.queries, kQueries);
+  const std::int64_t blocks = ceil_div(in.queries, kQueries), y_row = out.strides()[2];
   cpu::parallel_for(in.batch * in.heads * blocks, 1, [&](std::int64_t begin, std::int64_t end) {
-    std::vector<T> scores(static_cast<std::size_t>(kQueries * in.keys));
+    std::vector<T> scores(static_cast<std::size_t>(kQueries * (std::min(in.keys, kKeys) + kGap)));
     Block<T> block(in, attributes);
     for (std::int64_t task = begin; task < end; ++task) {
       block.select(task / blocks / in.heads, task / blocks % in.heads, task % blocks);
-      block.score(scores.data());
-      for (std::int64_t i = 0; i < block.rows; ++i)
-        lse[block.row() + i] = normalize(scores.data() + i * block.keys, block.keys);
-      T* y = head<T>(out, task / blocks / in.heads, task / blocks % in.heads) + block.first * out.strides()[2];
-      cpu::gemm_one_thread(
-          {false, false, block.rows, in.size, block.keys, block.keys, row_stride(in.v), row_stride(out)}, T(1),
-          scores.data(), block.v(), T(0), y);
+      T* y = head<T>(out, task / blocks / in.heads, task / blocks % in.heads) + block.first * y_row;
+      Seen<T> seen[kQueries];
+      for (std::int64_t key = 0; key < block.keys; key += kKeys) {
+        const std::int64_t n = std::min(kKeys, block.keys - key);
+        block.score(key, n, scores.data());
+        for (std::int64_t i = 0; i < block.rows; ++i) {
+          const T shrink = seen[i].meet(scores.data() + i * (n + kGap), n);
+          if (key > 0 && shrink != T(1)) cpu::scale(y + i * y_row, shrink, in.size);
+        }
+        cpu::gemm_one_thread({false, false, block.rows, in.size, n, n + kGap, row_stride(in.v), row_stride(out)}, T(1),
+                             scores.data(), block.v(key), key == 0 ? T(0) : T(1), y);
+      }
+      for (std::int64_t i = 0; i < block.rows; ++i) {
+        lse[block.row() + i] = seen[i].logsumexp();
+        T* row = y + i * y_row;
+        if (seen[i].sum == 0)
+          std::fill_n(row, in.size, T(0));
+        else
+          cpu::scale(row, static_cast<T>(1 / seen[i].sum), in.size);
+      }
     }
   });
 }
@@ -126,9 +134,22 @@ struct Gradients {
   Tensor q, k, v;
 };
 
+/// Rows of x from `row` on become 0.
 template <typename T>
-void clear(const Tensor& x, std::int64_t b, std::int64_t h) {
-  for (std::int64_t i = 0; i < x.size(2); ++i) std::fill_n(head<T>(x, b, h) + i * x.strides()[2], x.size(3), T(0));
+void clear_rows(T* row, std::int64_t rows, const Tensor& x) {
+  for (std::int64_t i = 0; i < rows; ++i) std::fill_n(row + i * x.strides()[2], x.size(3), T(0));
+}
+
+/// Of n keys: scores become weights p, and ds = dout · vᵀ the gradient of the scores.
+template <typename T>
+void turn_scores(T* p, T* ds, std::int64_t n, T logsumexp, T delta, T scale) {
+  if (logsumexp == -std::numeric_limits<T>::infinity()) {
+    std::fill_n(p, n, T(0));
+    std::fill_n(ds, n, T(0));
+    return;
+  }
+  cpu::exp_sum(p, logsumexp, p, n);
+  for (std::int64_t j = 0; j < n; ++j) ds[j] = p[j] * (ds[j] - delta) * scale;
 }
 
 template <typename T>
@@ -136,40 +157,40 @@ void backward(const Inputs& in, const Attributes& attributes, const Kept& kept, 
   std::int64_t blocks = ceil_div(in.queries, kQueries), d = in.size;
   std::int64_t per_group = in.groups == 0 ? 0 : in.heads_per_group();
   const T* lse = kept.logsumexp.data<T>();
-  std::int64_t dout_row = row_stride(kept.dy);
+  std::int64_t dout_row = row_stride(kept.dy), dk_row = g.k.strides()[2], dv_row = g.v.strides()[2];
   cpu::parallel_for(in.batch * in.groups, 1, [&](std::int64_t begin, std::int64_t end) {
-    std::vector<T> p(static_cast<std::size_t>(kQueries * in.keys)), ds(p.size());
+    std::vector<T> p(static_cast<std::size_t>(kQueries * (std::min(in.keys, kKeys) + kGap))), ds(p.size());
     Block<T> block(in, attributes);
     for (std::int64_t task = begin; task < end; ++task) {
       std::int64_t b = task / in.groups, group = task % in.groups;
-      clear<T>(g.k, b, group);
-      clear<T>(g.v, b, group);
+      clear_rows(head<T>(g.k, b, group), in.keys, g.k);
+      clear_rows(head<T>(g.v, b, group), in.keys, g.v);
       for (std::int64_t step = 0; step < per_group * blocks; ++step) {
         std::int64_t h = group * per_group + step / blocks;
         block.select(b, h, step % blocks);
-        std::int64_t rows = block.rows, keys = block.keys;
+        std::int64_t rows = block.rows;
         const T* dout = head<T>(kept.dy, b, h) + block.first * kept.dy.strides()[2];
         const T* out = head<T>(kept.y, b, h) + block.first * kept.y.strides()[2];
-        block.score(p.data());
-        cpu::gemm_one_thread({false, true, rows, keys, d, dout_row, row_stride(in.v), keys}, T(1), dout, block.v(),
-                             T(0), ds.data());
-        for (std::int64_t i = 0; i < rows; ++i) {
-          T *p_row = p.data() + i * keys, *ds_row = ds.data() + i * keys, row_lse = lse[block.row() + i];
-          const T *o = out + i * kept.y.strides()[2], *go = dout + i * kept.dy.strides()[2];
-          T delta = 0;
-          for (std::int64_t j = 0; j < d; ++j) delta += o[j] * go[j];
-          bool nothing = row_lse == -std::numeric_limits<T>::infinity();
-          for (std::int64_t j = 0; j < keys; ++j) {
-            p_row[j] = nothing ? T(0) : m::exp(p_row[j] - row_lse);
-            ds_row[j] = p_row[j] * (ds_row[j] - delta) * static_cast<T>(attributes.scale);
-          }
+        T* dq = head<T>(g.q, b, h) + block.first * g.q.strides()[2];
+        if (block.keys == 0) clear_rows(dq, rows, g.q);
+        T delta[kQueries];
+        for (std::int64_t i = 0; i < rows; ++i)
+          delta[i] = static_cast<T>(cpu::dot(out + i * kept.y.strides()[2], dout + i * kept.dy.strides()[2], d));
+        for (std::int64_t key = 0; key < block.keys; key += kKeys) {
+          const std::int64_t n = std::min(kKeys, block.keys - key), stride = n + kGap;
+          block.score(key, n, p.data());
+          cpu::gemm_one_thread({false, true, rows, n, d, dout_row, row_stride(in.v), stride}, T(1), dout, block.v(key),
+                               T(0), ds.data());
+          for (std::int64_t i = 0; i < rows; ++i)
+            turn_scores(p.data() + i * stride, ds.data() + i * stride, n, lse[block.row() + i], delta[i],
+                        static_cast<T>(attributes.scale));
+          cpu::gemm_one_thread({false, false, rows, d, n, stride, row_stride(in.k), row_stride(g.q)}, T(1), ds.data(),
+                               block.k(key), key == 0 ? T(0) : T(1), dq);
+          cpu::gemm_one_thread({true, false, n, d, rows, stride, row_stride(in.q), row_stride(g.k)}, T(1), ds.data(),
+                               block.q(), T(1), head<T>(g.k, b, group) + key * dk_row);
+          cpu::gemm_one_thread({true, false, n, d, rows, stride, dout_row, row_stride(g.v)}, T(1), p.data(), dout, T(1),
+                               head<T>(g.v, b, group) + key * dv_row);
         }
-        cpu::gemm_one_thread({false, false, rows, d, keys, keys, row_stride(in.k), row_stride(g.q)}, T(1), ds.data(),
-                             block.k(), T(0), head<T>(g.q, b, h) + block.first * g.q.strides()[2]);
-        cpu::gemm_one_thread({true, false, keys, d, rows, keys, row_stride(in.q), row_stride(g.k)}, T(1), ds.data(),
-                             block.q(), T(1), head<T>(g.k, b, group));
-        cpu::gemm_one_thread({true, false, keys, d, rows, keys, dout_row, row_stride(g.v)}, T(1), p.data(), dout, T(1),
-                             head<T>(g.v, b, group));
       }
     }
   });

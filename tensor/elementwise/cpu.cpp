@@ -2,8 +2,10 @@
 
 #include <etna/device/cpu/math.h>
 #include <etna/device/cpu/parallel.h>
+#include <etna/device/cpu/vector_rows.h>
 #include <etna/tensor/elementwise/elementwise.h>
 #include <etna/tensor/layout.h>
+#include <etna/tensor/rows/rows.h>
 
 // Works in chunks that fit the L1 cache: each operand is brought into a contiguous buffer of the compute type (or used where
 // it lies, if it is contiguous and of that type already), the row's loop runs over the buffers, the result is stored. So a row
@@ -13,15 +15,7 @@ namespace {
 
 constexpr std::int64_t kChunk = 1024;
 constexpr std::int64_t kGrain = 16 * kChunk;
-
-template <typename T, typename S>
-T convert(S value) {
-  if constexpr (std::is_same_v<S, Half> || std::is_same_v<S, BFloat16>) {
-    return static_cast<T>(static_cast<float>(value));
-  } else {
-    return static_cast<T>(value);
-  }
-}
+using rows::convert;
 
 template <typename S, typename T>
 S narrow(T value) {
@@ -70,6 +64,42 @@ void for_each_run(const Shape& shape, const Strides& strides, std::int64_t begin
 template <typename T>
 using Loop = void (*)(const T* a, const T* b, const T* c, T* y, std::int64_t n);
 
+/// Rows in f32 that are done by vectors chosen at run time: a curve of a, or, of the gradients, a times a curve of b.
+struct CurveRow {
+  Row row;
+  cpu::Curve curve;
+  bool gradient = false;
+};
+constexpr CurveRow kCurves[] = {{Row::exp_, cpu::Curve::exp},
+                                {Row::tanh_, cpu::Curve::tanh},
+                                {Row::sigmoid_, cpu::Curve::sigmoid},
+                                {Row::erf_, cpu::Curve::erf},
+                                {Row::silu_, cpu::Curve::silu},
+                                {Row::gelu_, cpu::Curve::gelu},
+                                {Row::gelu_tanh_, cpu::Curve::gelu_tanh},
+                                {Row::silu_backward_, cpu::Curve::silu_slope, true},
+                                {Row::gelu_backward_, cpu::Curve::gelu_slope, true},
+                                {Row::gelu_tanh_backward_, cpu::Curve::gelu_tanh_slope, true}};
+constexpr const CurveRow* curve_of(Row row) {
+  for (const CurveRow& c : kCurves) {
+    if (c.row == row) return &c;
+  }
+  return nullptr;
+}
+
+/// @param n at most kChunk; y may be an operand
+template <Row row>
+void curve_loop(const float* a, const float* b, const float*, float* y, std::int64_t n) {
+  constexpr CurveRow c = *curve_of(row);
+  if constexpr (c.gradient) {
+    alignas(64) float slope[kChunk];
+    cpu::curve(c.curve, b, slope, n);
+    for (std::int64_t i = 0; i < n; ++i) y[i] = a[i] * slope[i];
+  } else {
+    cpu::curve(c.curve, a, y, n);
+  }
+}
+
 #define ETNA_ELEMENTWISE(name, arity, result, saved, cpp, ...)                                                     \
   template <typename T>                                                                                            \
   void loop_##name([[maybe_unused]] const T* pa, [[maybe_unused]] const T* pb, [[maybe_unused]] const T* pc, T* y, \
@@ -90,10 +120,12 @@ void loop_identity(const T* a, const T*, const T*, T* y, std::int64_t n) {
 }
 
 enum class Result { same, real, truth };
-template <typename T, Result kind, typename F>
+template <typename T, Result kind, Row row, typename F>
 constexpr Loop<T> loop_if(F loop) {
   if constexpr (kind == Result::real && !std::is_floating_point_v<T>)
     return nullptr;
+  else if constexpr (std::is_same_v<T, float> && curve_of(row) != nullptr)
+    return &curve_loop<row>;
   else
     return loop();
 }
@@ -102,7 +134,7 @@ template <typename T>
 Loop<T> loop_of(Row row) {
   static const Loop<T> loops[] = {
 #define ETNA_ELEMENTWISE(name, arity, result, ...) \
-  loop_if<T, Result::result>([]<typename U = T>()->Loop<U> { return &loop_##name<U>; }),
+  loop_if<T, Result::result, Row::name##_>([]<typename U = T>()->Loop<U> { return &loop_##name<U>; }),
 #include <etna/tensor/ops/elementwise.def>
 #undef ETNA_ELEMENTWISE
       &loop_identity<T>};
@@ -118,7 +150,7 @@ const T* load(const Tensor& x, const Shape& shape, const Strides& strides, bool 
     const S* base = x.data<S>();
     if (contiguous) {
       if constexpr (std::is_same_v<S, T>) return base + begin;
-      for (std::int64_t i = 0; i < n; ++i) buffer[i] = convert<T>(base[begin + i]);
+      rows::convert_run(base + begin, buffer, n);
       return buffer;
     }
     for_each_run(shape, strides, begin, n, [&](std::int64_t at, std::int64_t offset, std::int64_t length) {
@@ -128,7 +160,7 @@ const T* load(const Tensor& x, const Shape& shape, const Strides& strides, bool 
       if (step == 0) {
         std::fill_n(to, length, convert<T>(*from));
       } else if (step == 1) {
-        for (std::int64_t i = 0; i < length; ++i) to[i] = convert<T>(from[i]);
+        rows::convert_run(from, to, length);
       } else {
         for (std::int64_t i = 0; i < length; ++i) to[i] = convert<T>(from[i * step]);
       }
@@ -145,6 +177,9 @@ void store(const Tensor& y, const Shape& shape, const Strides& strides, std::int
     S* base = y.data<S>();
     for_each_run(shape, strides, begin, n, [&](std::int64_t at, std::int64_t offset, std::int64_t length) {
       std::int64_t step = strides.empty() ? 0 : strides.back();
+      if constexpr (std::is_same_v<S, BFloat16> && std::is_same_v<T, float>) {
+        if (step == 1) return rows::convert_run(buffer + at, base + offset, length);
+      }
       for (std::int64_t i = 0; i < length; ++i) base[offset + i * step] = narrow<S>(buffer[at + i]);
     });
   });

@@ -1,24 +1,18 @@
 #include <algorithm>
-#include <limits>
+#include <cmath>
 
 #include <fmt/format.h>
 
 #include <etna/device/cpu/math.h>
 #include <etna/device/cpu/parallel.h>
+#include <etna/device/cpu/vector_rows.h>
 #include <etna/tensor/loss/cross_entropy.h>
+#include <etna/tensor/rows/rows.h>
 
 namespace etna::cross_entropy_rows {
 namespace {
 
 constexpr std::int64_t kGrainElements = 16384;
-
-template <typename T, typename S>
-T widen(S value) {
-  if constexpr (sizeof(S) == 2)
-    return static_cast<float>(value);
-  else
-    return static_cast<T>(value);
-}
 
 /// A row as the compute type, in place where it is that already.
 template <typename T, typename S>
@@ -26,43 +20,15 @@ const T* row_of(const S* from, std::int64_t n, std::vector<T>& buffer) {
   if constexpr (std::is_same_v<S, T>) {
     return from;
   } else {
-    for (std::int64_t i = 0; i < n; ++i) buffer[static_cast<std::size_t>(i)] = widen<T>(from[i]);
+    rows::convert_run(from, buffer.data(), n);
     return buffer.data();
   }
 }
 
-/// Sums in eight lanes of short runs, so that f32 keeps its digits over any number of classes.
-template <typename T, typename F>
-T blocked_sum(std::int64_t n, const F& f) {
-  constexpr std::int64_t kRun = 128, kLanes = 16;
-  T total = 0, carry = 0;
-  for (std::int64_t begin = 0; begin < n; begin += kRun) {
-    std::int64_t end = std::min(begin + kRun, n), i = begin;
-    T lanes[kLanes] = {};
-    for (; i + kLanes <= end; i += kLanes) {
-      for (std::int64_t j = 0; j < kLanes; ++j) lanes[j] += f(i + j);
-    }
-    for (; i < end; ++i) lanes[0] += f(i);
-    T run = 0;
-    for (T lane : lanes) run += lane;
-    T y = run - carry, sum = total + y;  // Kahan
-    carry = m::isfinite(sum) ? (sum - total) - y : T(0);
-    total = sum;
-  }
-  return total;
-}
-
 template <typename T>
 T log_sum_exp(const T* x, std::int64_t n) {
-  T largest = -std::numeric_limits<T>::infinity();
-  bool nan = false;
-  for (std::int64_t i = 0; i < n; ++i) {
-    largest = x[i] > largest ? x[i] : largest;
-    nan = nan || x[i] != x[i];
-  }
-  if (nan) return std::numeric_limits<T>::quiet_NaN();
-  if (!m::isfinite(largest)) return largest;
-  return largest + m::log(blocked_sum<T>(n, [&](std::int64_t i) { return m::exp(x[i] - largest); }));
+  const T largest = cpu::largest(x, n);
+  return m::isfinite(largest) ? largest + static_cast<T>(std::log(cpu::exp_sum(x, largest, nullptr, n))) : largest;
 }
 
 template <typename T, typename S>
@@ -88,8 +54,7 @@ void forward(const OpCall& call, std::span<Tensor> out) {
                         } else if (smoothing == T(0)) {
                           loss = lse[i] - row[target];
                         } else {
-                          T mean =
-                              blocked_sum<T>(classes, [&](std::int64_t j) { return row[j]; }) / static_cast<T>(classes);
+                          T mean = static_cast<T>(cpu::sum(row, classes) / static_cast<double>(classes));
                           loss = (T(1) - smoothing) * (lse[i] - row[target]) + smoothing * (lse[i] - mean);
                         }
                       }
@@ -122,6 +87,7 @@ void backward(const OpCall& call, std::span<Tensor> out) {
   T smoothing = static_cast<T>(attributes.label_smoothing), base = smoothing / static_cast<T>(classes);
   cpu::parallel_for(n, std::max<std::int64_t>(1, kGrainElements / std::max<std::int64_t>(1, classes)),
                     [&](std::int64_t first, std::int64_t last) {
+                      std::vector<T> buffer(std::is_same_v<S, T> ? 0 : static_cast<std::size_t>(classes));
                       for (std::int64_t i = first; i < last; ++i) {
                         const S* from = x + i * classes;
                         S* to = dx + i * classes;
@@ -131,10 +97,14 @@ void backward(const OpCall& call, std::span<Tensor> out) {
                           continue;
                         }
                         T factor = per_row ? g[i] : shared, row_lse = lse[i];
-                        const S wanted = from[target];  // `to` may be `from`
-                        for (std::int64_t j = 0; j < classes; ++j)
-                          to[j] = S((m::exp(widen<T>(from[j]) - row_lse) - base) * factor);
-                        to[target] = S((m::exp(widen<T>(wanted) - row_lse) - base - (T(1) - smoothing)) * factor);
+                        const T* row = row_of<T>(from, classes, buffer);
+                        T* p = buffer.data();
+                        if constexpr (std::is_same_v<S, T>) p = to;
+                        cpu::exp_sum(row, row_lse, p, classes);
+                        const T wanted = p[target] - base - (T(1) - smoothing);
+                        for (std::int64_t j = 0; j < classes; ++j) p[j] = (p[j] - base) * factor;
+                        p[target] = wanted * factor;
+                        if constexpr (!std::is_same_v<S, T>) rows::convert_run(p, to, classes);
                       }
                     });
 }

@@ -86,8 +86,12 @@ class Loss {
       if (smoothing_ != 0) sum_weight_rows();
     }
     largest_ = room(tiles_ * held);
-    logsumexp_ = room(held);
-    at_target_ = room(held);
+    x_at_ = x_.data<T>();
+    if (tile_room_.defined()) room_at_ = tile_room_.data<T>();
+    if (partial_.defined()) partial_at_ = partial_.data<T>();
+    largest_at_ = largest_.data<T>();
+    logsumexp_.resize(static_cast<std::size_t>(held));
+    at_target_.resize(static_cast<std::size_t>(held));
     seen_.resize(static_cast<std::size_t>(groups_ * held));
     losses_.resize(static_cast<std::size_t>(rows_));
     for (std::int64_t begin = 0; begin < rows_; begin += held) {
@@ -126,15 +130,11 @@ class Loss {
   Span columns(std::int64_t tile) const { return {tile * kColumns, std::min(classes_, (tile + 1) * kColumns)}; }
   /// Rows of a block, counted in the chunk.
   Span rows_of(std::int64_t block) const { return {block * kRows, std::min(chunk_.size(), (block + 1) * kRows)}; }
-  T* tile(std::int64_t block, std::int64_t t) const {
-    return tile_room_.data<T>() + (block * tiles_ + t) * kRows * stride_;
-  }
-  T* partial(std::int64_t group, std::int64_t i) const {
-    return partial_.data<T>() + (group * chunk_.size() + i) * width_;
-  }
-  T& largest(std::int64_t t, std::int64_t i) const { return largest_.data<T>()[t * chunk_.size() + i]; }
+  T* tile(std::int64_t block, std::int64_t t) const { return room_at_ + (block * tiles_ + t) * kRows * stride_; }
+  T* partial(std::int64_t group, std::int64_t i) const { return partial_at_ + (group * chunk_.size() + i) * width_; }
+  T& largest(std::int64_t t, std::int64_t i) const { return largest_at_[t * chunk_.size() + i]; }
   Seen& seen(std::int64_t group, std::int64_t i) { return seen_[static_cast<std::size_t>(group * chunk_.size() + i)]; }
-  const T* x(std::int64_t i) const { return x_.data<T>() + (chunk_.begin + i) * width_; }
+  const T* x(std::int64_t i) const { return x_at_ + (chunk_.begin + i) * width_; }
 
   /// Rows of the weight as T: where they lie, or in `buffer`.
   const T* weight(Span of, std::vector<T>& buffer) const {
@@ -182,7 +182,7 @@ class Loss {
       so_far.others *= static_cast<double>(shrink);
       if (a_.wants_x) cpu::scale(partial(group, i), shrink, width_);
     }
-    if (here) at_target_.data<T>()[i] = std::exchange(row[at], kLowest<T>);
+    if (here) at_target_[static_cast<std::size_t>(i)] = std::exchange(row[at], kLowest<T>);
     so_far.others += cpu::exp_sum(row, shift_of(now), row, in.size());
   }
 
@@ -204,15 +204,15 @@ class Loss {
       total += seen(g, i).total;
     }
     // A target that is all but certain: log and 1 - p by what the others have.
-    const auto logit = static_cast<double>(at_target_.data<T>()[i]);
+    const auto logit = static_cast<double>(at_target_[static_cast<std::size_t>(i)]);
     const double own = std::exp(logit - top), sum = others + own, lse = top + std::log(sum);
     const double missed = others < own ? std::log1p(others / own) : lse - logit;
     const double mean = total / static_cast<double>(classes_);
     losses_[static_cast<std::size_t>(row)] =
         smoothing_ == 0 ? missed : (1 - smoothing_) * missed + smoothing_ * (lse - mean);
-    logsumexp_.data<T>()[i] = static_cast<T>(lse);
+    logsumexp_[static_cast<std::size_t>(i)] = static_cast<T>(lse);
     const T coefficient = static_cast<T>((smoothing_ - others / sum) * divisor_);
-    at_target_.data<T>()[i] = coefficient;
+    at_target_[static_cast<std::size_t>(i)] = coefficient;
     if (!a_.wants_x) return;
     std::vector<T> dx(static_cast<std::size_t>(width_)), buffer;
     for (std::int64_t g = 0; g < groups_; ++g)
@@ -239,10 +239,10 @@ class Loss {
       const Span rows = rows_of(block);
       const T* e = tile(block, t);
       for (std::int64_t i = rows.begin; i < rows.end; ++i) {
-        const T factor =
-            ignored(chunk_.begin + i)
-                ? T(0)
-                : static_cast<T>(std::exp(static_cast<double>(largest(t, i)) - logsumexp_.data<T>()[i]) * divisor_);
+        const T factor = ignored(chunk_.begin + i) ? T(0)
+                                                   : static_cast<T>(std::exp(static_cast<double>(largest(t, i)) -
+                                                                             logsumexp_[static_cast<std::size_t>(i)]) *
+                                                                    divisor_);
         if (dbias != nullptr) cpu::add_scaled(dbias, e + (i - rows.begin) * stride_, factor, in.size());
         if (!a_.wants_weight) continue;
         T* to = scaled.data() + (i - rows.begin) * stride;
@@ -257,7 +257,7 @@ class Loss {
       for (std::int64_t i = rows.begin; i < rows.end; ++i) {
         const std::int64_t at = target(chunk_.begin + i) - in.begin;
         if (ignored(chunk_.begin + i) || at < 0 || at >= in.size()) continue;
-        const T coefficient = at_target_.data<T>()[i];
+        const T coefficient = at_target_[static_cast<std::size_t>(i)];
         if (dweight != nullptr) cpu::add_scaled(dweight + at * width_, x(i) + of.begin, coefficient, of.size());
         if (dbias != nullptr) dbias[at] += coefficient;
       }
@@ -315,7 +315,9 @@ class Loss {
   Tensor tile_room_;  ///< [blocks, tiles, rows, stride]
   Tensor partial_;    ///< [groups, rows, width]: e · weight
   Tensor largest_;    ///< [tiles, rows]: what a tile's exponentials are relative to
-  Tensor logsumexp_, at_target_;
+  const T* x_at_ = nullptr;
+  T *room_at_ = nullptr, *partial_at_ = nullptr, *largest_at_ = nullptr;
+  std::vector<T> logsumexp_, at_target_;
   std::vector<Seen> seen_;  ///< [groups, rows]
   std::vector<double> losses_, weight_sums_;
 };

@@ -6,6 +6,7 @@
 
 #include <etna/device/cpu/parallel.h>
 #include <etna/tensor/op.h>
+#include <etna/tensor/rows/rows.h>
 
 /// Many tensors walked as one, in pieces of equal size.
 namespace etna::multi_tensor {
@@ -60,8 +61,7 @@ S* load(const Tensor& x, std::int64_t begin, std::int64_t end, S* buffer) {
                      [](Half h) { return static_cast<float>(h); });
       return buffer;
     default:
-      std::transform(x.data<BFloat16>() + begin, x.data<BFloat16>() + end, buffer,
-                     [](BFloat16 h) { return static_cast<float>(h); });
+      rows::convert_run(x.data<BFloat16>() + begin, buffer, end - begin);
       return buffer;
   }
 }
@@ -83,8 +83,7 @@ void store(const Tensor& x, std::int64_t begin, std::int64_t end, const S* value
       std::transform(values, values + n, x.data<Half>() + begin, [](S v) { return Half(static_cast<float>(v)); });
       return;
     default:
-      std::transform(values, values + n, x.data<BFloat16>() + begin,
-                     [](S v) { return BFloat16(static_cast<float>(v)); });
+      rows::convert_run(values, x.data<BFloat16>() + begin, n);
   }
 }
 

@@ -1,11 +1,11 @@
 #include <cmath>
 
+#include <etna/device/cpu/vector_rows.h>
 #include <etna/tensor/norm/norm.h>
-#include <etna/tensor/rows/lanes.h>
 #include <etna/tensor/rows/rows.h>
 
-// Rows are short enough to stay in the cache, so mean and variance take two passes; both, and what follows from them, are
-// computed in double.
+// Rows are short enough to stay in the cache, so mean and variance take two passes, summed in double, as are the gradients of
+// weight and bias over rows; what becomes of an element is computed in f32 (f64: in double).
 namespace etna::norm {
 namespace {
 
@@ -18,50 +18,48 @@ template <typename T>
 Moments moments(const T* x, std::int64_t n, bool rms, double eps) {
   Moments m;
   auto count = static_cast<double>(n);
-  if (!rms) m.mean = rows::sum_of(n, [x](std::int64_t i) { return x[i]; }) / count;
-  double squares = rows::sum_of(n, [x, center = m.mean](std::int64_t i) {
-    double d = static_cast<double>(x[i]) - center;
-    return d * d;
-  });
-  m.scale = 1 / std::sqrt(squares / count + eps);
+  if (!rms) m.mean = cpu::sum(x, n) / count;
+  m.scale = 1 / std::sqrt(cpu::squares(x, m.mean, n) / count + eps);
   return m;
 }
 
-/// A weight or bias as doubles; `otherwise` where it was left out.
-std::vector<double> values(const Tensor& w, std::int64_t n, double otherwise) {
-  std::vector<double> out(static_cast<std::size_t>(n), otherwise);
-  if (w.defined() && n > 0) {
-    const double* at = rows::read(w, 0, w.strides()[0], n, out.data());
-    if (at != out.data()) std::copy(at, at + n, out.data());
-  }
+/// A weight or bias as T; nothing where it was left out.
+template <typename T>
+std::vector<T> values(const Tensor& w, std::int64_t n) {
+  if (!w.defined() || n == 0) return {};
+  std::vector<T> out(static_cast<std::size_t>(n));
+  const T* at = rows::read(w, 0, w.strides()[0], n, out.data());
+  if (at != out.data()) std::copy(at, at + n, out.data());
   return out;
+}
+template <typename T>
+const T* start(const std::vector<T>& values) {
+  return values.empty() ? nullptr : values.data();
 }
 
 /// What rows are normalized with.
+template <typename T>
 struct Normalizer {
   Attributes attributes;
   std::int64_t n;
-  std::vector<double> weight, bias;
+  std::vector<T> weight, bias;
 
   Normalizer(const OpCall& call, const Inputs& in)
       : attributes(call.as<Attributes>()),
         n(in.x.shape().back()),
-        weight(values(in.weight, n, 1)),
-        bias(values(in.bias, n, 0)) {}
+        weight(values<T>(in.weight, n)),
+        bias(values<T>(in.bias, n)) {}
 
-  template <typename T>
   void operator()(const T* from, T* to) const {
-    const double *w = weight.data(), *b = bias.data();
     Moments m = moments(from, n, attributes.rms, attributes.eps);
-    for (std::int64_t i = 0; i < n; ++i)
-      to[i] = static_cast<T>((static_cast<double>(from[i]) - m.mean) * m.scale * w[i] + b[i]);
+    cpu::normalize(from, m.mean, m.scale, start(weight), start(bias), to, n);
   }
 };
 
 template <typename T>
 void forward(const OpCall& call, Tensor& y) {
   Inputs in(call);
-  Normalizer normalize(call, in);
+  Normalizer<T> normalize(call, in);
   rows::along<T>(std::array{in.x}, y, in.x.dim() - 1,
                  [&](const auto& row, T* to, std::int64_t) { normalize(row[0], to); });
 }
@@ -71,7 +69,7 @@ template <typename T>
 void add_forward(const OpCall& call, Tensor& sum, Tensor& y) {
   if (y.numel() == 0) return;
   Inputs in(call);
-  Normalizer normalize(call, in);
+  Normalizer<T> normalize(call, in);
   std::int64_t n = normalize.n, count = y.numel() / n;
   rows::Rows rows_x(in.x, in.x.dim() - 1), rows_delta(in.delta, in.delta.dim() - 1);
   std::int64_t repeat = rows_delta.count();
@@ -95,40 +93,36 @@ void backward(const OpCall& call, std::span<Tensor> out) {
   const Tensor &grad = call.in[0], &x = call.in[1], &more = call.in[3];
   Tensor& dx = out[0];
   std::int64_t n = x.shape().back(), count = n == 0 ? 0 : x.numel() / n;
-  std::vector<double> weight = values(call.in[2], n, 1);
-  const double* w = weight.data();
+  const std::vector<T> weight = values<T>(call.in[2], n);
+  const T* w = start(weight);
   std::int64_t piece = rows_of_piece(count, 32, 64), pieces = (count + piece - 1) / piece;
   // dweight, then dbias, of each piece.
   std::vector<double> partial(static_cast<std::size_t>(2 * pieces * n));
   int last = x.dim() - 1;
   rows::Rows rows_g(grad, last), rows_x(x, last), rows_more(more.defined() ? more : x, last);
   cpu::parallel_for(pieces, 1, [&](std::int64_t begin, std::int64_t end) {
-    std::vector<T> buffers(static_cast<std::size_t>(4 * n));
-    T *buffer_g = buffers.data(), *buffer_x = buffer_g + n, *row_dx = buffer_x + n, *buffer_more = row_dx + n;
+    std::vector<T> buffers(static_cast<std::size_t>(6 * n));
+    T *buffer_g = buffers.data(), *buffer_x = buffer_g + n, *row_dx = buffer_x + n, *buffer_more = row_dx + n,
+      *normed = buffer_more + n, *scaled = normed + n;
     for (std::int64_t p = begin; p < end; ++p) {
       double *dw = partial.data() + 2 * p * n, *db = dw + n;
       for (std::int64_t r = p * piece; r < std::min(count, (p + 1) * piece); ++r) {
         const T* g = rows::read(grad, rows_g.offset(r), rows_g.step, n, buffer_g);
         const T* v = rows::read(x, rows_x.offset(r), rows_x.step, n, buffer_x);
         Moments m = moments(v, n, a.rms, a.eps);
-        auto normed = [=](std::int64_t i) { return (static_cast<double>(v[i]) - m.mean) * m.scale; };
-        auto scaled = [=](std::int64_t i) { return static_cast<double>(g[i]) * w[i]; };
-        double along = rows::sum_of(n, [=](std::int64_t i) { return scaled(i) * normed(i); }) / static_cast<double>(n);
-        double level = a.rms ? 0 : rows::sum_of(n, scaled) / static_cast<double>(n);
-        auto change = [=](std::int64_t i) { return (scaled(i) - level - normed(i) * along) * m.scale; };
+        cpu::normalize(v, m.mean, m.scale, nullptr, nullptr, normed, n);
+        for (std::int64_t i = 0; i < n; ++i) scaled[i] = w == nullptr ? g[i] : g[i] * w[i];
+        const T along = static_cast<T>(cpu::dot(scaled, normed, n) / static_cast<double>(n));
+        const T level = a.rms ? T(0) : static_cast<T>(cpu::sum(scaled, n) / static_cast<double>(n));
+        const T scale = static_cast<T>(m.scale);
+        for (std::int64_t i = 0; i < n; ++i) row_dx[i] = (scaled[i] - level - normed[i] * along) * scale;
         if (more.defined()) {
           const T* from = rows::read(more, rows_more.offset(r), rows_more.step, n, buffer_more);
-          for (std::int64_t i = 0; i < n; ++i) row_dx[i] = static_cast<T>(static_cast<double>(from[i]) + change(i));
-        } else {
-          for (std::int64_t i = 0; i < n; ++i) row_dx[i] = static_cast<T>(change(i));
+          for (std::int64_t i = 0; i < n; ++i) row_dx[i] += from[i];
         }
         rows::write(dx, r * n, 1, n, row_dx);
-        if (a.wants_weight) {
-          for (std::int64_t i = 0; i < n; ++i) dw[i] += static_cast<double>(g[i]) * normed(i);
-        }
-        if (a.wants_bias) {
-          for (std::int64_t i = 0; i < n; ++i) db[i] += static_cast<double>(g[i]);
-        }
+        if (a.wants_weight) cpu::add_products(dw, g, normed, n);
+        if (a.wants_bias) cpu::add_products(db, g, static_cast<const T*>(nullptr), n);
       }
     }
   });

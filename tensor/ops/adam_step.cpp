@@ -1,6 +1,7 @@
 #include <cmath>
 #include <cstring>
 
+#include <etna/device/cpu/vector_steps.h>
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/capture/session.h>
 #include <etna/tensor/multi_tensor.h>
@@ -33,6 +34,9 @@ void adam_cpu(const OpCall& call, std::span<Tensor>) {
     S factor = static_cast<S>(control.factor);
     S shrink = step.decoupled ? static_cast<S>(1 - step.lr * step.weight_decay) : S(1);
     S decay = step.decoupled ? S(0) : static_cast<S>(step.weight_decay);
+    if constexpr (std::is_same_v<S, float>) {
+      return cpu::adam({factor, decay, shrink, fresh1, beta2, fresh2, size, second_bias, eps}, x, g, first, second, n);
+    }
     for (std::int64_t i = 0; i < n; ++i) {
       S slope = g[i] * factor + decay * x[i];
       S m = first[i] + (slope - first[i]) * fresh1;

@@ -1,11 +1,10 @@
 #include <fmt/format.h>
 
-#include <etna/device/cpu/math.h>
+#include <etna/device/cpu/vector_rows.h>
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/autocast.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/rows/lanes.h>
 #include <etna/tensor/rows/rows.h>
 #include <etna/tensor/rows/vulkan.h>
 
@@ -38,13 +37,12 @@ void forward_cpu(const OpCall& call, std::span<Tensor> out) {
     using T = decltype(zero);
     rows::along<T>(std::array{call.in[0]}, out[0], a.dim, [&](const auto& in, T* y, std::int64_t n) {
       const T* x = in[0];
-      T largest = rows::max_of(x, n);
+      T largest = cpu::largest(x, n);
       if (a.log) {
-        T shift = static_cast<T>(std::log(rows::sum_of(n, [=](std::int64_t i) { return m::exp(x[i] - largest); })));
+        T shift = static_cast<T>(std::log(cpu::exp_sum(x, largest, nullptr, n)));
         for (std::int64_t i = 0; i < n; ++i) y[i] = (x[i] - largest) - shift;
       } else {
-        T scale = static_cast<T>(1 / rows::sum_of(n, [=](std::int64_t i) { return y[i] = m::exp(x[i] - largest); }));
-        for (std::int64_t i = 0; i < n; ++i) y[i] *= scale;
+        cpu::scale(y, static_cast<T>(1 / cpu::exp_sum(x, largest, y, n)), n);
       }
     });
   };
@@ -62,11 +60,11 @@ void backward_cpu(const OpCall& call, std::span<Tensor> out) {
     rows::along<T>(std::array{call.in[0], call.in[1]}, out[0], a.dim, [&](const auto& in, T* dx, std::int64_t n) {
       const T *g = in[0], *y = in[1];
       if (a.log) {
-        T total = static_cast<T>(rows::sum_of(n, [=](std::int64_t i) { return g[i]; }));
-        for (std::int64_t i = 0; i < n; ++i) dx[i] = g[i] - m::exp(y[i]) * total;
+        T total = static_cast<T>(cpu::sum(g, n));
+        cpu::curve(cpu::Curve::exp, y, dx, n);
+        for (std::int64_t i = 0; i < n; ++i) dx[i] = g[i] - dx[i] * total;
       } else {
-        T dot = static_cast<T>(
-            rows::sum_of(n, [=](std::int64_t i) { return static_cast<double>(g[i]) * static_cast<double>(y[i]); }));
+        T dot = static_cast<T>(cpu::dot(g, y, n));
         for (std::int64_t i = 0; i < n; ++i) dx[i] = y[i] * (g[i] - dot);
       }
     });

@@ -34,7 +34,12 @@ void reduce_columns(const Tensor& x, const Plan& plan, std::int64_t base, std::i
   T buffer[kColumns];
   for (std::int64_t i = begin; i < end; ++i) {
     const T* row = rows::read(x, base + rows::offset_of(plan.reduced, plan.reduced_strides, i), 1, n, buffer);
-    for (std::int64_t c = 0; c < n; ++c) states[c].add(row[c], i);
+    if constexpr (std::is_same_v<State, Sum<T>> && std::is_floating_point_v<T>) {
+      static_assert(sizeof(State) == sizeof(double));
+      cpu::add_products(&states->total, row, static_cast<const T*>(nullptr), n);
+    } else {
+      for (std::int64_t c = 0; c < n; ++c) states[c].add(row[c], i);
+    }
   }
 }
 

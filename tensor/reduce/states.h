@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include <etna/device/cpu/math.h>
+#include <etna/device/cpu/vector_rows.h>
 #include <etna/tensor/rows/lanes.h>
 
 /// What each reduction carries from element to element, computed in T (float, double or std::int64_t). A state takes a run of
@@ -21,7 +22,10 @@ template <typename T>
 struct Sum {
   Wide<T> total = 0;
   void take(const T* x, std::int64_t n, std::int64_t) {
-    total += rows::sum_of<Wide<T>>(n, [x](std::int64_t i) { return x[i]; });
+    if constexpr (std::is_floating_point_v<T>)
+      total += cpu::sum(x, n);
+    else
+      total += rows::sum_of<Wide<T>>(n, [x](std::int64_t i) { return x[i]; });
   }
   void add(T x, std::int64_t) { total += static_cast<Wide<T>>(x); }
   void merge(const Sum& later) { total += later.total; }
@@ -102,10 +106,8 @@ struct LogSumExp {
     }
   }
   void take(const T* x, std::int64_t n, std::int64_t) {
-    raise(rows::max_of(x, n));
-    if (largest == lowest<T>()) return;
-    T shift = largest;
-    sum += rows::sum_of(n, [x, shift](std::int64_t i) { return m::exp(x[i] - shift); });
+    raise(cpu::largest(x, n));
+    if (largest != lowest<T>()) sum += cpu::exp_sum(x, largest, nullptr, n);
   }
   void add(T x, std::int64_t) {
     raise(x);
@@ -128,12 +130,8 @@ struct Variance {
   void take(const T* x, std::int64_t n, std::int64_t) {
     Variance run;
     run.count = static_cast<double>(n);
-    run.mean = rows::sum_of(n, [x](std::int64_t i) { return x[i]; }) / run.count;
-    double center = run.mean;
-    run.squares = rows::sum_of(n, [x, center](std::int64_t i) {
-      double d = static_cast<double>(x[i]) - center;
-      return d * d;
-    });
+    run.mean = cpu::sum(x, n) / run.count;
+    run.squares = cpu::squares(x, run.mean, n);
     merge(run);
   }
   void add(T x, std::int64_t) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <etna/device/cpu/parallel.h>
+#include <etna/device/cpu/vector_rows.h>
 #include <etna/tensor/tensor.h>
 
 /// Rows of strided tensors for CPU kernels: brought into contiguous memory of the type they are computed in, worked on, and
@@ -23,6 +24,18 @@ T convert(S value) {
     return value != S(0);
   } else {
     return static_cast<T>(value);
+  }
+}
+
+/// n elements, one after the other.
+template <typename T, typename S>
+void convert_run(const S* from, T* to, std::int64_t n) {
+  if constexpr (std::is_same_v<S, BFloat16> && std::is_same_v<T, float>) {
+    cpu::widen_bf16(&from->bits, to, n);
+  } else if constexpr (std::is_same_v<S, float> && std::is_same_v<T, BFloat16>) {
+    cpu::narrow_bf16(from, &to->bits, n);
+  } else {
+    for (std::int64_t i = 0; i < n; ++i) to[i] = convert<T>(from[i]);
   }
 }
 
@@ -46,7 +59,7 @@ const T* read(const Tensor& x, std::int64_t offset, std::int64_t step, std::int6
     const S* from = x.data<S>() + offset;
     if (step == 1) {
       if constexpr (std::is_same_v<S, T>) return from;
-      for (std::int64_t i = 0; i < n; ++i) buffer[i] = convert<T>(from[i]);
+      convert_run(from, buffer, n);
     } else if (step == 0) {
       std::fill_n(buffer, n, convert<T>(*from));
     } else {
@@ -63,7 +76,7 @@ void write(Tensor& y, std::int64_t offset, std::int64_t step, std::int64_t n, co
     using S = decltype(zero);
     S* to = y.data<S>() + offset;
     if (step == 1) {
-      for (std::int64_t i = 0; i < n; ++i) to[i] = convert<S>(values[i]);
+      convert_run(values, to, n);
     } else {
       for (std::int64_t i = 0; i < n; ++i) to[i * step] = convert<S>(values[i]);
     }

@@ -141,6 +141,37 @@ TEST(VectorRows, SumsOfLongRowsKeepTheirDigits) {
   EXPECT_NEAR(exp_sum(x.data(), 0.0f, y.data(), n) / want, 1, 2e-7);
 }
 
+TEST(VectorRows, ALargeMeanTakesNoDigitsFromWhatIsNormalized) {
+  const double mean = 12345.678;
+  for (std::int64_t n : {1, 7, 8, 37}) {
+    std::vector<float> x(static_cast<std::size_t>(n)), weight(x.size()), bias(x.size()), y(x.size());
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      x[i] = static_cast<float>(mean) + 0.01f * static_cast<float>(i);
+      weight[i] = 1.0f + static_cast<float>(i), bias[i] = -0.5f * static_cast<float>(i);
+    }
+    normalize(x.data(), mean, 3.0, weight.data(), bias.data(), y.data(), n);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const double want = (static_cast<double>(x[i]) - mean) * 3.0 * weight[i] + bias[i];
+      EXPECT_NEAR(y[i], want, 1e-6 * (1 + std::abs(bias[i]))) << i << " of " << n;
+    }
+    normalize(x.data(), mean, 3.0, nullptr, nullptr, y.data(), n);
+    EXPECT_NEAR(y.back(), (static_cast<double>(x.back()) - mean) * 3.0, 1e-6);
+  }
+}
+
+TEST(VectorRows, ColumnsAreAddedUpExactly) {
+  for (std::int64_t n : {1, 3, 4, 29}) {
+    const std::vector<float> a = spread(0.1f, 3, static_cast<std::size_t>(n)), b = spread(-2, 2, a.size());
+    std::vector<double> sums(a.size(), 1e9), products = sums;
+    add_products(sums.data(), a.data(), nullptr, n);
+    add_products(products.data(), a.data(), b.data(), n);
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      EXPECT_EQ(sums[i], 1e9 + static_cast<double>(a[i]));
+      EXPECT_EQ(products[i], 1e9 + static_cast<double>(a[i]) * static_cast<double>(b[i]));
+    }
+  }
+}
+
 /// Half a unit of bf16 above 1 and above its successor; NaN whose lower bits alone tell that it is one.
 TEST(VectorRows, BF16IsRoundedToNearestEvenAndKeepsNaN) {
   std::vector<float> x = {1.00390625f,

@@ -148,6 +148,39 @@ TEST(Attention, ARowThatAttendsToNothingIsZero) {
   }
 }
 
+// Keys are met in blocks: scores that grow from block to block, a block that a row does not see, causal rows that end in each.
+TEST(Attention, LongSequencesGiveWhatWholeRowsOfScoresGive) {
+  const std::int64_t keys = 1100, size = 4;
+  const Tensor rising = arange(0, static_cast<double>(keys), 1, {f64}).unsqueeze(1) * 0.01;
+  const Tensor k = values({1, 2, keys, size}, 2) + rising, v = values({1, 2, keys, size}, 3);
+  Tensor hidden = ones({keys}, {boolean, kCPU});
+  hidden.slice(0, 0, 600).fill_(0);
+  const Case cases[] = {{values({1, 2, 5, size}, 1), k, v},
+                        {values({1, 2, 5, size}, 1), k, v, hidden},
+                        {values({1, 4, 1100, size}, 1), k, v, {}, true}};
+  for (const Case& c : cases) {
+    expect_near(doubles(c.run()), naive(c), 1e-12, "f64");
+    TensorList in = {c.q.clone().detach().requires_grad_(), c.k.clone().detach().requires_grad_(),
+                     c.v.clone().detach().requires_grad_()};
+    const Tensor g = values(c.q.shape(), 4);
+    Case{in[0], in[1], in[2], c.mask, c.causal}.run().backward(g);
+    const std::int64_t heads = c.q.size(1) / 2;
+    auto repeated = [&](const Tensor& x) {
+      return x.reshape({1, 2, 1, keys, size}).expand({1, 2, heads, keys, size}).reshape({1, 2 * heads, keys, size});
+    };
+    TensorList plain = {c.q.clone().detach().requires_grad_(), c.k.clone().detach().requires_grad_(),
+                        c.v.clone().detach().requires_grad_()};
+    Tensor scores = matmul(plain[0], repeated(plain[1]).transpose(-1, -2)) * 0.5;
+    if (c.mask.defined()) scores = where(c.mask, scores, kMinusInfinity);
+    if (c.causal) scores = where(tril(ones({c.q.size(2), keys}, {boolean, kCPU})), scores, kMinusInfinity);
+    matmul(softmax(scores, -1), repeated(plain[2])).backward(g);
+    for (std::size_t i = 0; i < in.size(); ++i)
+      expect_near(doubles(in[i].grad()), doubles(plain[i].grad()), 1e-11, "gradient " + std::to_string(i));
+    const Case narrow{c.q.to(f32), c.k.to(f32), c.v.to(f32), c.mask, c.causal};
+    expect_near(doubles(narrow.run()), naive(c), 1e-5, "f32");
+  }
+}
+
 TEST(Attention, KeepsNaNVisible) {
   for (Device d : {kCPU, kVulkan}) {
     if (d.is_vulkan() && !with_vulkan()) continue;
