@@ -53,13 +53,18 @@ T shift_of(T largest) {
   return largest == kLowest<T> ? T(0) : largest;
 }
 
-template <typename T>
+/// What products multiply: T, or the bits of bf16 where the processor takes them. The weights e, and x times its factors, are then
+/// rounded; sums, exponentials and the loss are f32 either way.
+template <typename T, typename M>
 class Loss {
+  static constexpr bool kRounds = !std::is_same_v<T, M>;
+
  public:
   Loss(const OpCall& call, std::span<Tensor> out)
       : a_(call.as<Attributes>()),
         out_(a_, out),
         x_(call.in[0].to(dtype_of<T>()).contiguous()),
+        multiplied_(kRounds ? call.in[0].contiguous() : x_),
         weight_(call.in[1].contiguous()),
         bias_(call.in[2].defined() ? call.in[2].to(dtype_of<T>()).contiguous() : Tensor()),
         rows_(x_.size(0)),
@@ -80,14 +85,16 @@ class Loss {
 
   void run() {
     const std::int64_t held = std::min(rows_, blocks_ * kRows);
-    if (a_.wants_weight || a_.wants_bias) tile_room_ = room(blocks_ * tiles_ * kRows * stride_);
+    if (a_.wants_weight || a_.wants_bias)
+      tile_room_ = empty({blocks_ * tiles_ * kRows * stride_}, {multiplied_.dtype(), kCPU});
     if (a_.wants_x) {
       partial_ = room(groups_ * held * width_);
       if (smoothing_ != 0) sum_weight_rows();
     }
     largest_ = room(tiles_ * held);
     x_at_ = x_.data<T>();
-    if (tile_room_.defined()) room_at_ = tile_room_.data<T>();
+    multiplied_at_ = raw(multiplied_);
+    if (tile_room_.defined()) room_at_ = raw(tile_room_);
     if (partial_.defined()) partial_at_ = partial_.data<T>();
     largest_at_ = largest_.data<T>();
     logsumexp_.resize(static_cast<std::size_t>(held));
@@ -123,6 +130,12 @@ class Loss {
   }
 
  private:
+  static M* raw(const Tensor& x) {
+    if constexpr (kRounds)
+      return &x.data<BFloat16>()->bits;
+    else
+      return x.data<M>();
+  }
   static Tensor room(std::int64_t elements) { return empty({elements}, {dtype_of<T>(), kCPU}); }
 
   std::int64_t target(std::int64_t row) const { return targets_[static_cast<std::size_t>(row)]; }
@@ -130,31 +143,49 @@ class Loss {
   Span columns(std::int64_t tile) const { return {tile * kColumns, std::min(classes_, (tile + 1) * kColumns)}; }
   /// Rows of a block, counted in the chunk.
   Span rows_of(std::int64_t block) const { return {block * kRows, std::min(chunk_.size(), (block + 1) * kRows)}; }
-  T* tile(std::int64_t block, std::int64_t t) const { return room_at_ + (block * tiles_ + t) * kRows * stride_; }
+  M* tile(std::int64_t block, std::int64_t t) const { return room_at_ + (block * tiles_ + t) * kRows * stride_; }
   T* partial(std::int64_t group, std::int64_t i) const { return partial_at_ + (group * chunk_.size() + i) * width_; }
   T& largest(std::int64_t t, std::int64_t i) const { return largest_at_[t * chunk_.size() + i]; }
   Seen& seen(std::int64_t group, std::int64_t i) { return seen_[static_cast<std::size_t>(group * chunk_.size() + i)]; }
   const T* x(std::int64_t i) const { return x_at_ + (chunk_.begin + i) * width_; }
+
+  const M* multiplied(std::int64_t i) const { return multiplied_at_ + (chunk_.begin + i) * width_; }
 
   /// Rows of the weight as T: where they lie, or in `buffer`.
   const T* weight(Span of, std::vector<T>& buffer) const {
     if (weight_.dtype() != dtype_of<T>()) buffer.resize(static_cast<std::size_t>(of.size() * width_));
     return rows::read<T>(weight_, of.begin * width_, 1, of.size() * width_, buffer.data());
   }
+  const M* multiplied_weight(Span of, std::vector<T>& buffer) const {
+    if constexpr (kRounds)
+      return raw(weight_) + of.begin * width_;
+    else
+      return weight(of, buffer);
+  }
 
   /// First walk: the logits of a block of rows for a group's classes, one tile after the other.
   void meet_classes(std::int64_t block, std::int64_t group) {
     const Span rows = rows_of(block), tiles = Span::part(tiles_, groups_, group);
-    std::vector<T> weight_buffer, tile_buffer(tile_room_.defined() ? 0 : static_cast<std::size_t>(kRows * stride_));
+    const auto size = static_cast<std::size_t>(kRows * stride_);
+    std::vector<T> weight_buffer, logits_buffer(kRounds || !tile_room_.defined() ? size : 0);
+    std::vector<M> rounded_buffer(kRounds && !tile_room_.defined() ? size : 0);
     for (std::int64_t i = rows.begin; i < rows.end; ++i) seen(group, i) = {};
     for (std::int64_t t = tiles.begin; t < tiles.end; ++t) {
       const Span in = columns(t);
-      T* e = tile_room_.defined() ? tile(block, t) : tile_buffer.data();
-      const T* w = weight(in, weight_buffer);
-      cpu::gemm_one_thread({false, true, rows.size(), in.size(), width_, width_, width_, stride_}, T(1), x(rows.begin),
-                           w, T(0), e);
-      for (std::int64_t i = rows.begin; i < rows.end; ++i)
-        meet_tile(e + (i - rows.begin) * stride_, t, i, group, t == tiles.begin);
+      const M* w = multiplied_weight(in, weight_buffer);
+      T* logits = logits_buffer.data();
+      M* e = tile_room_.defined() ? tile(block, t) : rounded_buffer.data();
+      if constexpr (!kRounds) {
+        if (tile_room_.defined()) logits = e;
+        e = logits;
+      }
+      cpu::gemm_one_thread({false, true, rows.size(), in.size(), width_, width_, width_, stride_}, T(1),
+                           multiplied(rows.begin), w, T(0), logits);
+      for (std::int64_t i = rows.begin; i < rows.end; ++i) {
+        T* row = logits + (i - rows.begin) * stride_;
+        meet_tile(row, t, i, group, t == tiles.begin);
+        if constexpr (kRounds) cpu::narrow_bf16(row, e + (i - rows.begin) * stride_, in.size());
+      }
       if (!a_.wants_x) continue;
       cpu::gemm_one_thread({false, false, rows.size(), width_, in.size(), stride_, width_, width_}, T(1), e, w,
                            t == tiles.begin ? T(0) : T(1), partial(group, rows.begin));
@@ -232,22 +263,27 @@ class Loss {
   void add_to_weight(std::int64_t t, Span of, bool bias_too) {
     const Span in = columns(t);
     const std::int64_t stride = of.size() + kGap;
-    std::vector<T> scaled(a_.wants_weight ? static_cast<std::size_t>(kRows * stride) : 0);
+    std::vector<T> row(static_cast<std::size_t>(std::max(of.size(), in.size())));
+    std::vector<M> scaled(a_.wants_weight ? static_cast<std::size_t>(kRows * stride) : 0);
     T* dbias = a_.wants_bias && bias_too ? out_.bias.data<T>() + in.begin : nullptr;
     if (dbias != nullptr && chunk_.begin == 0) std::fill_n(dbias, in.size(), T(0));
     for (std::int64_t block = 0; block < ceil_div(chunk_.size(), kRows); ++block) {
       const Span rows = rows_of(block);
-      const T* e = tile(block, t);
+      const M* e = tile(block, t);
       for (std::int64_t i = rows.begin; i < rows.end; ++i) {
         const T factor = ignored(chunk_.begin + i) ? T(0)
                                                    : static_cast<T>(std::exp(static_cast<double>(largest(t, i)) -
                                                                              logsumexp_[static_cast<std::size_t>(i)]) *
                                                                     divisor_);
-        if (dbias != nullptr) cpu::add_scaled(dbias, e + (i - rows.begin) * stride_, factor, in.size());
+        if (dbias != nullptr)
+          cpu::add_scaled(dbias, widened(e + (i - rows.begin) * stride_, in.size(), row), factor, in.size());
         if (!a_.wants_weight) continue;
-        T* to = scaled.data() + (i - rows.begin) * stride;
-        std::copy_n(x(i) + of.begin, of.size(), to);
-        cpu::scale(to, factor, of.size());
+        M* to = scaled.data() + (i - rows.begin) * stride;
+        T* product = row.data();
+        if constexpr (!kRounds) product = to;
+        std::copy_n(x(i) + of.begin, of.size(), product);
+        cpu::scale(product, factor, of.size());
+        if constexpr (kRounds) cpu::narrow_bf16(product, to, of.size());
       }
       T* dweight = a_.wants_weight ? out_.weight.data<T>() + in.begin * width_ + of.begin : nullptr;
       if (dweight != nullptr) {
@@ -261,6 +297,16 @@ class Loss {
         if (dweight != nullptr) cpu::add_scaled(dweight + at * width_, x(i) + of.begin, coefficient, of.size());
         if (dbias != nullptr) dbias[at] += coefficient;
       }
+    }
+  }
+
+  /// A tile's row as T: where it lies, or in `buffer`.
+  static const T* widened(const M* row, [[maybe_unused]] std::int64_t n, [[maybe_unused]] std::vector<T>& buffer) {
+    if constexpr (kRounds) {
+      cpu::widen_bf16(row, buffer.data(), n);
+      return buffer.data();
+    } else {
+      return row;
     }
   }
 
@@ -305,7 +351,7 @@ class Loss {
 
   Attributes a_;
   Outputs out_;
-  Tensor x_, weight_, bias_;
+  Tensor x_, multiplied_, weight_, bias_;  ///< x as T, and as it is multiplied
   std::int64_t rows_, width_, classes_;
   std::vector<std::int64_t> targets_;
   std::int64_t stride_;  ///< of a tile's rows
@@ -316,7 +362,9 @@ class Loss {
   Tensor partial_;    ///< [groups, rows, width]: e · weight
   Tensor largest_;    ///< [tiles, rows]: what a tile's exponentials are relative to
   const T* x_at_ = nullptr;
-  T *room_at_ = nullptr, *partial_at_ = nullptr, *largest_at_ = nullptr;
+  const M* multiplied_at_ = nullptr;
+  M* room_at_ = nullptr;
+  T *partial_at_ = nullptr, *largest_at_ = nullptr;
   std::vector<T> logsumexp_, at_target_;
   std::vector<Seen> seen_;  ///< [groups, rows]
   std::vector<double> losses_, weight_sums_;
@@ -325,10 +373,13 @@ class Loss {
 }  // namespace
 
 void cpu(const OpCall& call, std::span<Tensor> out) {
-  if (call.in[0].dtype() == f64)
-    Loss<double>(call, out).run();
+  const DType t = call.in[0].dtype();
+  if (t == f64)
+    Loss<double, double>(call, out).run();
+  else if (t == bf16 && cpu::multiplies_bf16())
+    Loss<float, cpu::Bf16>(call, out).run();
   else
-    Loss<float>(call, out).run();
+    Loss<float, float>(call, out).run();
 }
 
 }  // namespace etna::linear_cross_entropy_rows
