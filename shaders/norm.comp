@@ -1,22 +1,20 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 // layer_norm and rms_norm over the last dimension. Bytes-bound: a row is read once into registers (rows of up to 4096
-// elements; longer ones are read again, from the cache), and written once. Short rows share a workgroup. Mean and variance are
-// found about a pivot, in one join of a row's lanes, so that a mean far from 0 costs no digits (pivot.glsl); of longer rows about
-// their mean, which takes a pass more.
+// elements; longer ones are read again, from the cache), mean and variance take two passes over it, and it is written once.
+// Short rows share a workgroup. The second pass also finds what rounding took from the mean, so that a mean far from 0 costs
+// no digits.
 //
 // For add_layer_norm and add_rms_norm the row is x + delta: written once as it is, rounded to its dtype, and then normalized as
 // rounded. So a residual stream takes up a part's result in the pass that reads it for the next part.
 //
-// A lane holds runs of four neighbours where everything is aligned so (VECTOR), and loads and stores them at once. Weight and
-// bias are on their way, too, before the lanes are joined.
+// A lane holds runs of four neighbours where everything is aligned so (VECTOR), and loads and stores them at once.
 //
 // variant: norm
 
 #extension GL_EXT_control_flow_attributes : require
 #include "vectors.glsl"
 #include "lanes.glsl"
-#include "pivot.glsl"
 
 layout(constant_id = 2) const uint RMS = 0;
 layout(constant_id = 3) const uint HELD = 4;  // elements a thread holds; 0: rows are too long to be held
@@ -28,7 +26,7 @@ layout(constant_id = 8) const uint DELTA_DTYPE = 1;
 layout(constant_id = 9) const uint Y_DTYPE = 1;
 layout(constant_id = 10) const uint VECTOR = 0;  // HELD is then a multiple of four
 
-const uint ARRAY = HELD > 0 ? HELD : 1, QUADS = (ARRAY + 3) / 4;
+const uint ARRAY = HELD > 0 ? HELD : 1;
 const bool ADDS = (GIVEN & 4) != 0;
 
 layout(push_constant, scalar) uniform Push {
@@ -63,22 +61,14 @@ float element(uint row, uint delta_row, uint i) {
 void main() {
   uint lane = this_lane(), row = workgroup_index() * SLOTS + this_slot();
   uint n = row < p.rows ? p.n : 0, delta_row = ADDS ? row % p.delta_rows : 0;
-  float mean = 0.0;
-  if (RMS == 0 && HELD > 0 && n > 0) {
-    mean = row_pivot(p.x, row * p.x_strides.x, p.x_strides.y, n, X_DTYPE, VECTOR);
-    if (ADDS) mean += row_pivot(p.delta, delta_row * p.delta_strides.x, p.delta_strides.y, n, DELTA_DTYPE, VECTOR);
-  }
   float held[ARRAY];
-  vec4 weight[QUADS], bias[QUADS];
   if (VECTOR != 0) {
-    vec4 x[QUADS], delta[QUADS];
+    vec4 x[ARRAY / 4 + 1], delta[ARRAY / 4 + 1];
     [[unroll]] for (uint q = 0; q < HELD / 4; ++q) {
       uint i = (q * LANES + lane) * 4;
       if (i >= n) continue;
       x[q] = load_vector(p.x, row * p.x_strides.x + i, 4, X_DTYPE, 4);
       if (ADDS) delta[q] = load_vector(p.delta, delta_row * p.delta_strides.x + i, 4, DELTA_DTYPE, 4);
-      if ((GIVEN & 1) != 0) weight[q] = load_vector(p.w, i, 4, W_DTYPE, 4);
-      if ((GIVEN & 2) != 0) bias[q] = load_vector(p.b, i, 4, B_DTYPE, 4);
     }
     [[unroll]] for (uint q = 0; q < HELD / 4; ++q) {
       uint i = (q * LANES + lane) * 4;
@@ -111,8 +101,8 @@ void main() {
     for (uint k = 0, i = lane; i < n; ++k, i += LANES) body                 \
   }
 #define AT(k, i) (HELD > 0 ? held[k] : load_float(from, base + (i) * strides.y, X_DTYPE))
-  float count = float(p.n);
-  if (RMS == 0 && HELD == 0) {
+  float count = float(p.n), mean = 0.0;
+  if (RMS == 0) {
     float total = 0.0;
     EACH(total += AT(k, i);)
     mean = row_sum(vec2(total, 0.0)).x / count;
@@ -130,8 +120,8 @@ void main() {
       uint i = (q * LANES + lane) * 4;
       if (i >= n) continue;
       vec4 y = ((vec4(held[q * 4], held[q * 4 + 1], held[q * 4 + 2], held[q * 4 + 3]) - mean) - about.y) * scale;
-      if ((GIVEN & 1) != 0) y *= weight[q];
-      if ((GIVEN & 2) != 0) y += bias[q];
+      if ((GIVEN & 1) != 0) y *= load_vector(p.w, i, 4, W_DTYPE, 4);
+      if ((GIVEN & 2) != 0) y += load_vector(p.b, i, 4, B_DTYPE, 4);
       store_vector(p.y, row * p.n + i, 4, Y_DTYPE, 4, y);
     }
     return;

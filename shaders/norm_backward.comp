@@ -10,7 +10,7 @@
 // dispatch, which nothing but the parameters' gradients waits for. Rows too long for registers keep the running sums in their line.
 //
 // A lane holds runs of four neighbours where everything is aligned so (VECTOR), and loads and stores them at once. The next row's
-// are on their way while this one is joined across lanes, once, with moments about a pivot (pivot.glsl). There are
+// are on their way while this one is joined across lanes, twice: for the mean, and for all that is known once the mean is. There are
 // no more workgroups than run at once, two a multiprocessor where a lane holds eight elements: what it carries from row to row is
 // most of its registers, and what waits for a place would work alone at the end. Two keep enough bytes in flight.
 //
@@ -67,7 +67,6 @@ void main() {
 
 #else
 #include "lanes.glsl"
-#include "pivot.glsl"
 
 layout(constant_id = 2) const uint RMS = 0;
 layout(constant_id = 3) const uint HELD = 4;
@@ -119,11 +118,8 @@ void main() {
   if (group >= p.groups) return;
   float held_x[ARRAY], held_g[ARRAY], held_w[ARRAY], sum_weight[ARRAY], sum_bias[ARRAY];
   vec4 next_x[QUADS], next_g[QUADS];
-  float next_pivot = 0.0;
 #define INDEX(k) (VECTOR != 0 ? ((k) / 4 * LANES + lane) * 4 + (k) % 4 : (k) * LANES + lane)
 #define LOAD_NEXT(at_row)                                                                    \
-  if (RMS == 0 && (at_row) < p.rows)                                                         \
-    next_pivot = row_pivot(p.x, (at_row) * p.x_strides.x, p.x_strides.y, p.n, X_DTYPE, 1);   \
   [[unroll]] for (uint q = 0; q < HELD / 4; ++q) {                                           \
     uint i = (q * LANES + lane) * 4;                                                         \
     bool there = (at_row) < p.rows && i < p.n;                                               \
@@ -133,9 +129,7 @@ void main() {
       next_g[q] = load_vector(p.g, (at_row) * p.g_strides.x + i, 4, G_DTYPE, 4);             \
     }                                                                                        \
   }
-  if (VECTOR != 0) {
-    LOAD_NEXT(group * SLOTS + slot)
-  }
+  if (VECTOR != 0) LOAD_NEXT(group * SLOTS + slot)
   for (uint k = 0; k < HELD; ++k) {  // a lane has the same columns of every row
     uint i = INDEX(k);
     held_w[k] = (GIVEN & 1) != 0 && i < p.n ? load_float(p.w, i * p.w_stride, W_DTYPE) : 1.0;
@@ -160,10 +154,8 @@ void main() {
 #define G(k, i) (HELD > 0 ? held_g[k] : load_float(p.g, base_g + (i) * p.g_strides.y, G_DTYPE))
 #define NORMED(k, i) (((X(k, i) - mean) - about.y) * scale)
 #define SCALED(k, i) (G(k, i) * (HELD > 0 ? held_w[k] : (GIVEN & 1) != 0 ? load_float(p.w, (i) * p.w_stride, W_DTYPE) : 1.0))
-    float mean = 0.0;
     vec4 more[QUADS];
     if (VECTOR != 0) {
-      mean = next_pivot;
       [[unroll]] for (uint q = 0; q < HELD / 4; ++q) {
         [[unroll]] for (uint c = 0; c < 4; ++c) held_x[q * 4 + c] = next_x[q][c], held_g[q * 4 + c] = next_g[q][c];
         uint i = (q * LANES + lane) * 4;
@@ -177,14 +169,14 @@ void main() {
         held_x[k] = i < n ? load_float(p.x, base_x + i * p.x_strides.y, X_DTYPE) : 0.0;
         held_g[k] = i < n ? load_float(p.g, base_g + i * p.g_strides.y, G_DTYPE) : 0.0;
       }
-      if (RMS == 0 && n > 0) mean = row_pivot(p.x, base_x, p.x_strides.y, n, X_DTYPE, 0);
     }
-    if (RMS == 0 && HELD == 0) {
+    float mean = 0.0;
+    if (RMS == 0) {
       float total = 0.0;
       EACH(total += X(k, i);)
       mean = row_sum(vec2(total, 0.0)).x / count;
     }
-    // With d = x - mean (or the pivot): the means of d², d, s · d and s.
+    // With d = x - mean: the means of d², d (what rounding took from the mean), s · d and s.
     vec4 about = vec4(0.0);
     EACH({
       float d = X(k, i) - mean;
