@@ -10,6 +10,7 @@
 
 #include <etna/device/cpu/gemm/cut.h>
 #include <etna/device/cpu/gemm/libraries.h>
+#include <etna/device/cpu/gemm/thin.h>
 #include <etna/device/cpu/parallel.h>
 #include <etna/device/error.h>
 
@@ -68,6 +69,9 @@ template <typename S, typename T>
 void one_thread(const Gemm& g, T alpha, const S* a, const S* b, T beta, T* c) {
   if (g.m <= 0 || g.n <= 0) return;
   if (g.k <= 0) return scale(g, beta, c);
+  if constexpr (std::is_same_v<T, float>) {
+    if (is_thin(g)) return multiply_thin(g, alpha, a, b, beta, c, false, {});
+  }
   const Library& library = chosen<T>();
   if (auto multiply = kernel_of<S, T>(library)) return multiply(g, alpha, a, b, beta, c);
   if constexpr (std::is_same_v<S, Bf16>) multiply_widened(library.f32, g, alpha, a, b, beta, c);
@@ -96,6 +100,9 @@ void add_partial(const Gemm& g, const Part& part, const T* partial, std::int64_t
 template <typename S, typename T>
 void on_all_threads(const Gemm& g, T alpha, const S* a, const S* b, T beta, T* c, const Finish& finish) {
   if (g.m <= 0 || g.n <= 0) return;
+  if constexpr (std::is_same_v<T, float>) {
+    if (is_thin(g) && g.k > 0) return multiply_thin(g, alpha, a, b, beta, c, true, finish);
+  }
   const Cut cut = choose_cut(g, workers());
   const std::int64_t down = (g.m + cut.rows - 1) / cut.rows, across = (g.n + cut.columns - 1) / cut.columns;
   auto part_of = [&](std::int64_t index) {
@@ -159,6 +166,7 @@ void gemm_one_thread(const Gemm& g, float alpha, const Bf16* a, const Bf16* b, f
 }
 
 bool multiplies_bf16() { return chosen<float>().bf16 != nullptr; }
+bool multiplies_bf16(std::int64_t m, std::int64_t n) { return multiplies_bf16() || std::min(m, n) <= kThin; }
 
 std::string f32_kernels() { return chosen<float>().name; }
 std::string f64_kernels() { return chosen<double>().name; }

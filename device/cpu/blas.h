@@ -45,6 +45,8 @@ void gemm_one_thread(const Gemm& g, float alpha, const Bf16* a, const Bf16* b, f
 /// Whether the processor multiplies bf16 (AVX512_BF16, AMX), and a library knows how. Elsewhere gemm() widens its operands first,
 /// part by part: who has several products of one operand had better do that himself, once.
 bool multiplies_bf16();
+/// The same for products of a size: thin ones are bound by bytes, and read bf16 as it is on any processor.
+bool multiplies_bf16(std::int64_t m, std::int64_t n);
 
 /// Which library multiplies, and for which processor it does: "oneDNN 2.6.3 (AVX2)", "OpenBLAS 0.3.21 (Haswell)".
 std::string f32_kernels();

@@ -95,7 +95,8 @@ void compute(const Tensor& a, const Tensor& b, const Epilogue& given, Tensor& y)
 void cpu(const Tensor& a, const Tensor& b, const Epilogue& e, Tensor& y) {
   if (y.numel() == 0) return;
   if (a.dtype() == f64) return compute<double>(a, b, e, y);
-  if (a.dtype() == f32 || (a.dtype() == bf16 && cpu::multiplies_bf16())) return compute<float>(a, b, e, y);
+  if (a.dtype() == f32 || (a.dtype() == bf16 && cpu::multiplies_bf16(y.numel() / y.size(-1), y.size(-1))))
+    return compute<float>(a, b, e, y);
   compute<float>(a.to(f32), b.to(f32), e, y);
 }
 

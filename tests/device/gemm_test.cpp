@@ -77,10 +77,14 @@ struct Case {
 };
 
 const std::vector<Gemm> kShapes = {
-    dense(false, false, 1, 1, 1),     dense(false, true, 7, 13, 5, 3),     dense(true, false, 64, 31, 77, 1),
-    dense(true, true, 33, 65, 129),   dense(false, false, 1, 515, 300),    dense(true, false, 512, 40, 601),
-    dense(false, true, 300, 500, 64), dense(true, false, 24, 17, 3001, 2), dense(false, false, 257, 129, 511),
-    dense(true, false, 1024, 8, 530), dense(true, true, 1024, 96, 37),     dense(false, false, 5, 3, 0, 1),
+    dense(false, false, 1, 1, 1),       dense(false, true, 7, 13, 5, 3),     dense(true, false, 64, 31, 77, 1),
+    dense(true, true, 33, 65, 129),     dense(false, false, 1, 515, 300),    dense(true, false, 512, 40, 601),
+    dense(false, true, 300, 500, 64),   dense(true, false, 24, 17, 3001, 2), dense(false, false, 257, 129, 511),
+    dense(true, false, 1024, 8, 530),   dense(true, true, 1024, 96, 37),     dense(false, false, 5, 3, 0, 1),
+    dense(false, true, 2, 1031, 67, 1), dense(false, true, 3, 700, 33),      dense(false, true, 4, 64, 300, 5),
+    dense(true, true, 5, 129, 40),      dense(true, false, 6, 1100, 21),     dense(false, false, 7, 530, 10, 2),
+    dense(false, true, 8, 999, 128),    dense(false, false, 900, 8, 65),     dense(true, true, 700, 7, 64, 3),
+    dense(true, false, 1040, 1, 33),    dense(false, true, 600, 3, 70),      dense(true, true, 8, 8, 8),
 };
 
 template <typename T>

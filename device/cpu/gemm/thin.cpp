@@ -1,0 +1,250 @@
+// Products of up to eight rows with a large matrix, which a generated token is made of. Bytes-bound: the libraries pack their operands,
+// which is one pass more over a matrix that is used once (a row times 68 MB on one core: 12 GB/s here, 9 by oneDNN, 4 by OpenBLAS). Here the few
+// rows are packed, and the matrix streams by: where it lies along k, several of its rows at once are multiplied with all of the few; where
+// it lies across, some of its rows at once are added to a piece of the results that stays in L1.
+#include <etna/device/cpu/gemm/thin.h>
+
+#include <algorithm>
+#include <bit>
+#include <vector>
+
+#include <etna/device/cpu/parallel.h>
+
+// GCC 12 takes the undefined registers of its own AVX-512 intrinsics for uninitialized variables.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#endif
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE <etna/device/cpu/gemm/thin.cpp>
+#include <hwy/foreach_target.h>
+// Behind foreach_target.h.
+#include <hwy/highway.h>
+
+#ifndef ETNA_THIN_SIZES
+#define ETNA_THIN_SIZES
+namespace etna::cpu {
+
+/// y[i, j] = Σₖ x[i, k] · w[j, k] or w[k, j], for columns j of a range.
+template <typename S>
+struct Thin {
+  const float* x = nullptr;    ///< [rows, k], rows `x_leading` apart, 0 behind the last element up to there
+  std::int64_t x_leading = 0;  ///< a multiple of any vector
+  const S* w = nullptr;        ///< rows `leading` apart
+  std::int64_t leading = 0;
+  std::int64_t rows = 0, k = 0;
+  float* y = nullptr;
+  std::int64_t row_step = 0, column_step = 0;  ///< elements between results
+  float alpha = 1, beta = 0;
+
+  void store(std::int64_t i, std::int64_t j, float sum) const {
+    float& to = y[i * row_step + j * column_step];
+    to = beta == 0 ? alpha * sum : alpha * sum + beta * to;
+  }
+};
+
+inline constexpr std::int64_t kResults = 4096;  // of a piece: they stay in L1
+
+}  // namespace etna::cpu
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace etna::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+using D = hn::ScalableTag<float>;
+using V = hn::Vec<D>;
+
+HWY_INLINE V load(const float* x) { return hn::LoadU(D(), x); }
+HWY_INLINE V load(const Bf16* x) {
+  const hn::RebindToUnsigned<D> d32;
+  const hn::Rebind<std::uint16_t, D> d16;
+  return hn::BitCast(D(), hn::ShiftLeft<16>(hn::PromoteTo(d32, hn::LoadU(d16, x))));
+}
+/// n < Lanes() elements, 0 behind them.
+template <typename S>
+HWY_INLINE V load_part(const S* x, std::int64_t n) {
+  HWY_ALIGN S part[hn::MaxLanes(D())] = {};
+  std::copy_n(x, n, part);
+  return load(part);
+}
+
+/// Columns [j, j + Columns): so many rows of w.
+template <int Rows, int Columns, typename S>
+HWY_INLINE void dots(const Thin<S>& t, std::int64_t j) {
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(D()));
+  V sums[Rows][Columns];
+  for (auto& row : sums) {
+    for (V& s : row) s = hn::Zero(D());
+  }
+  const S* w = t.w + j * t.leading;
+  auto add = [&](std::int64_t k, auto&& loaded) HWY_ATTR {
+    V of[Columns];
+    for (int c = 0; c < Columns; ++c) {
+      of[c] = loaded(w + c * t.leading + k);
+    }
+    for (int r = 0; r < Rows; ++r) {
+      const V x = hn::LoadU(D(), t.x + r * t.x_leading + k);
+      for (int c = 0; c < Columns; ++c) sums[r][c] = hn::MulAdd(x, of[c], sums[r][c]);
+    }
+  };
+  std::int64_t k = 0;
+  for (; k + lanes <= t.k; k += lanes) add(k, [](const S* from) HWY_ATTR { return load(from); });
+  if (k < t.k) add(k, [&](const S* from) HWY_ATTR { return load_part(from, t.k - k); });
+  for (int r = 0; r < Rows; ++r) {
+    for (int c = 0; c < Columns; ++c) t.store(r, j + c, hn::GetLane(hn::SumOfLanes(D(), sums[r][c])));
+  }
+}
+
+template <int Rows, typename S>
+void along_rows(const Thin<S>& t, std::int64_t first, std::int64_t last) {
+  // Some eight sums at once, as many as are in flight. Lost: prefetching the next rows, which helps nothing and costs in the cache.
+  constexpr int kSums = sizeof(S) == 2 ? 4 : 8, kColumns = Rows > kSums / 2 ? 1 : kSums / (Rows == 3 ? 4 : Rows);
+  std::int64_t j = first;
+  for (; j + kColumns <= last; j += kColumns) dots<Rows, kColumns>(t, j);
+  for (; j < last; ++j) dots<Rows, 1>(t, j);
+}
+
+template <typename S>
+void along(const Thin<S>& t, std::int64_t first, std::int64_t last) {
+  switch (t.rows) {
+    case 1:
+      return along_rows<1>(t, first, last);
+    case 2:
+      return along_rows<2>(t, first, last);
+    case 3:
+      return along_rows<3>(t, first, last);
+    case 4:
+      return along_rows<4>(t, first, last);
+    case 5:
+      return along_rows<5>(t, first, last);
+    case 6:
+      return along_rows<6>(t, first, last);
+    case 7:
+      return along_rows<7>(t, first, last);
+    default:
+      return along_rows<8>(t, first, last);
+  }
+}
+
+/// sums[i, 0 .. n) += Σ x[i, k + q] · w[k + q, j + 0 .. n), q < Depth
+template <int Depth, typename S>
+HWY_INLINE void add_rows(const Thin<S>& t, std::int64_t k, std::int64_t j, std::int64_t n, float* sums) {
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(D()));
+  const S* w = t.w + k * t.leading + j;
+  for (std::int64_t i = 0; i < t.rows; ++i) {
+    V x[Depth];
+    for (int q = 0; q < Depth; ++q) x[q] = hn::Set(D(), t.x[i * t.x_leading + k + q]);
+    float* to = sums + i * (kResults / t.rows);
+    auto add = [&](std::int64_t c, auto&& loaded) HWY_ATTR {
+      V sum = hn::LoadU(D(), to + c);
+      for (int q = 0; q < Depth; ++q) sum = hn::MulAdd(x[q], loaded(w + q * t.leading + c), sum);
+      hn::StoreU(sum, D(), to + c);
+    };
+    std::int64_t c = 0;
+    for (; c + lanes <= n; c += lanes) add(c, [](const S* from) HWY_ATTR { return load(from); });
+    if (c < n) add(c, [&](const S* from) HWY_ATTR { return load_part(from, n - c); });
+  }
+}
+
+template <typename S>
+void across(const Thin<S>& t, std::int64_t first, std::int64_t last) {
+  constexpr int kDepth = sizeof(S) == 2 ? 4 : 8;  // bf16 takes registers for its conversion
+  HWY_ALIGN float sums[kResults];
+  const std::int64_t piece = kResults / t.rows;
+  for (std::int64_t j = first; j < last; j += piece) {
+    const std::int64_t n = std::min(piece, last - j);
+    std::fill_n(sums, kResults, 0.0f);
+    std::int64_t k = 0;
+    for (; k + kDepth <= t.k; k += kDepth) add_rows<kDepth>(t, k, j, n, sums);
+    for (; k < t.k; ++k) add_rows<1>(t, k, j, n, sums);
+    for (std::int64_t i = 0; i < t.rows; ++i) {
+      for (std::int64_t c = 0; c < n; ++c) t.store(i, j + c, sums[i * piece + c]);
+    }
+  }
+}
+
+void along_f32(const Thin<float>& t, std::int64_t first, std::int64_t last) { along(t, first, last); }
+void along_bf16(const Thin<Bf16>& t, std::int64_t first, std::int64_t last) { along(t, first, last); }
+void across_f32(const Thin<float>& t, std::int64_t first, std::int64_t last) { across(t, first, last); }
+void across_bf16(const Thin<Bf16>& t, std::int64_t first, std::int64_t last) { across(t, first, last); }
+
+}  // namespace etna::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace etna::cpu {
+namespace {
+
+HWY_EXPORT(along_f32);
+HWY_EXPORT(along_bf16);
+HWY_EXPORT(across_f32);
+HWY_EXPORT(across_bf16);
+
+void along(const Thin<float>& t, std::int64_t first, std::int64_t last) {
+  HWY_DYNAMIC_DISPATCH(along_f32)(t, first, last);
+}
+void along(const Thin<Bf16>& t, std::int64_t first, std::int64_t last) {
+  HWY_DYNAMIC_DISPATCH(along_bf16)(t, first, last);
+}
+void across(const Thin<float>& t, std::int64_t first, std::int64_t last) {
+  HWY_DYNAMIC_DISPATCH(across_f32)(t, first, last);
+}
+void across(const Thin<Bf16>& t, std::int64_t first, std::int64_t last) {
+  HWY_DYNAMIC_DISPATCH(across_bf16)(t, first, last);
+}
+
+float widened(float x) { return x; }
+float widened(Bf16 x) { return std::bit_cast<float>(static_cast<std::uint32_t>(x) << 16); }
+
+constexpr std::int64_t kTaskBytes = 128 << 10;  // of w: less is not worth a task
+constexpr std::int64_t kTaskColumns = 64;       // of a w that lies across: less would read it in crumbs
+constexpr std::int64_t kWidestVector = 64;      // floats
+
+}  // namespace
+
+template <typename S>
+void multiply_thin(const Gemm& g, float alpha, const S* a, const S* b, float beta, float* c, bool all_threads,
+                   const Finish& finish) {
+  // The few rows: of op(a), or, where the columns of c are few, those of op(b) transposed.
+  const bool few_rows = g.m <= kThin;
+  const S* few = few_rows ? a : b;
+  const std::int64_t few_leading = few_rows ? g.lda : g.ldb, columns = few_rows ? g.n : g.m;
+  const bool few_across = few_rows ? g.transpose_a : !g.transpose_b,
+             w_along = few_rows ? g.transpose_b : !g.transpose_a;
+  Thin<S> t;
+  t.rows = few_rows ? g.m : g.n;
+  t.k = g.k;
+  t.x_leading = (g.k + kWidestVector - 1) / kWidestVector * kWidestVector;
+  std::vector<float> packed(static_cast<std::size_t>(t.rows * t.x_leading));
+  for (std::int64_t i = 0; i < t.rows; ++i) {
+    for (std::int64_t k = 0; k < g.k; ++k) {
+      packed[static_cast<std::size_t>(i * t.x_leading + k)] =
+          widened(few_across ? few[k * few_leading + i] : few[i * few_leading + k]);
+    }
+  }
+  t.x = packed.data();
+  t.w = few_rows ? b : a;
+  t.leading = few_rows ? g.ldb : g.lda;
+  t.y = c;
+  t.row_step = few_rows ? g.ldc : 1;
+  t.column_step = few_rows ? 1 : g.ldc;
+  t.alpha = alpha;
+  t.beta = beta;
+  auto range = [&](std::int64_t first, std::int64_t last) {
+    w_along ? along(t, first, last) : across(t, first, last);
+    if (!finish) return;
+    finish(few_rows ? Part{0, g.m, first, last - first} : Part{first, last - first, 0, g.n});
+  };
+  if (!all_threads) return range(0, columns);
+  const std::int64_t bytes = g.k * static_cast<std::int64_t>(sizeof(S));
+  parallel_for(columns, std::max(w_along ? 8 : kTaskColumns, kTaskBytes / std::max<std::int64_t>(1, bytes)), range);
+}
+
+template void multiply_thin(const Gemm& g, float alpha, const float* a, const float* b, float beta, float* c,
+                            bool all_threads, const Finish& finish);
+template void multiply_thin(const Gemm& g, float alpha, const Bf16* a, const Bf16* b, float beta, float* c,
+                            bool all_threads, const Finish& finish);
+
+}  // namespace etna::cpu
+#endif
