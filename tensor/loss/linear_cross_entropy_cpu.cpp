@@ -27,7 +27,9 @@ namespace {
 constexpr std::int64_t kRows = 128, kColumns = 512;  ///< of a tile
 constexpr std::int64_t kGap = 16;                    ///< elements behind a row, against strides of powers of two
 constexpr std::int64_t kMostGroups = 32;             ///< tasks a row of tiles makes at most
-constexpr std::int64_t kChunkBytes = std::int64_t{24} << 20;  ///< of a chunk's tiles
+/// Of what a chunk holds: an L3 cache, or, if that is more, twice the weight, which each chunk reads twice and whose gradient it
+/// reads and writes.
+constexpr std::int64_t kChunkBytes = std::int64_t{24} << 20;
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -79,8 +81,10 @@ class Loss {
     counted_ = static_cast<double>(counted);
     const bool mean = a_.loss.reduction == Reduction::mean;
     divisor_ = !mean ? 1 : counted > 0 ? 1 / counted_ : 0;
-    const std::int64_t bytes = kRows * (tiles_ * stride_ + groups_ * width_) * static_cast<std::int64_t>(sizeof(T));
-    blocks_ = std::clamp<std::int64_t>(kChunkBytes / bytes, 1, std::max<std::int64_t>(1, ceil_div(rows_, kRows)));
+    const auto of_sum = static_cast<std::int64_t>(sizeof(T)), of_tile = static_cast<std::int64_t>(sizeof(M));
+    const std::int64_t bytes = kRows * (tiles_ * stride_ * of_tile + groups_ * width_ * of_sum);
+    const std::int64_t most = std::max(kChunkBytes, 2 * classes_ * width_ * of_sum);
+    blocks_ = std::clamp<std::int64_t>(most / bytes, 1, std::max<std::int64_t>(1, ceil_div(rows_, kRows)));
   }
 
   void run() {
@@ -105,7 +109,7 @@ class Loss {
       chunk_ = {begin, std::min(rows_, begin + held)};
       const std::int64_t blocks = ceil_div(chunk_.size(), kRows);
       cpu::parallel_for(blocks * groups_, 1, [&](std::int64_t first, std::int64_t last) {
-        for (std::int64_t task = first; task < last; ++task) meet_classes(task / groups_, task % groups_);
+        for (std::int64_t task = first; task < last; ++task) meet_classes(task % blocks, task / blocks);
       });
       cpu::parallel_for(chunk_.size(), 8, [&](std::int64_t first, std::int64_t last) {
         for (std::int64_t i = first; i < last; ++i) finish_row(i);
