@@ -7,6 +7,7 @@
 #include <fmt/core.h>
 
 #include <etna/autograd/autograd.h>
+#include <etna/device/vulkan/workgroup_matrix.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/product/tuned.h>
@@ -46,7 +47,7 @@ std::vector<Shape3> usual_shapes() {
   return shapes;
 }
 
-std::vector<Choice> candidates(const Shape3& s, DType dtype) {
+std::vector<Choice> candidates(const Shape3& s, DType dtype, bool workgroup_matrices) {
   std::vector<Choice> list;
   auto add = [&](Tier tier, std::span<const product::Tile> tiles) {
     for (std::size_t t = 0; t < tiles.size(); ++t) {
@@ -62,6 +63,9 @@ std::vector<Choice> candidates(const Shape3& s, DType dtype) {
     if (l.tier == Tier::plain && !half) add(l.tier, product::plain_tiles());
     if (l.tier == Tier::coopmat && half) add(l.tier, product::coopmat_tiles());
     if (l.tier == Tier::cubin) add(l.tier, product::cubin_tiles().first(half ? 2 : 1));
+  }
+  for (const product::Launcher& l : product::launchers_by_name()) {
+    if (l.tier == Tier::coopmat2 && half && workgroup_matrices) add(l.tier, product::coopmat2_tiles());
   }
   return list;
 }
@@ -107,7 +111,7 @@ Best tune_shape(Device device, DType dtype, const Shape3& s, double budget) {
   auto call = [&] { matmul(a, b, out); };
   Best best;
   best.untuned = seconds_of(device, call, budget);
-  for (const Choice& choice : candidates(s, dtype)) {
+  for (const Choice& choice : candidates(s, dtype, !vulkan::workgroup_matrices(device).empty())) {
     product::ForcedChoice forced(choice);
     double seconds = seconds_of(device, call, budget);
     if (seconds < best.seconds) best = {choice, seconds, best.untuned, forced.met()};

@@ -266,6 +266,7 @@ Adapter inspect(VkPhysicalDevice handle) {
       .compute_units = compute_units(a, p),
       .timestamp_period_ns = limits.timestampPeriod,
   };
+  a.workgroup_matrices = find_workgroup_matrices(a);
   describe(a);
 
   std::string missing = missing_features(has);

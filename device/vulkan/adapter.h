@@ -9,6 +9,7 @@
 #include <etna/device/vulkan/half_conversion.h>
 #include <etna/device/vulkan/kernel.h>
 #include <etna/device/vulkan/vk.h>
+#include <etna/device/vulkan/workgroup_matrix.h>
 
 namespace etna::vulkan {
 
@@ -38,6 +39,7 @@ struct Adapter {
   VkPhysicalDevice handle = VK_NULL_HANDLE;
   AdapterInfo info;
   Capabilities capabilities;
+  std::vector<WorkgroupMatrix> workgroup_matrices;
   VkPhysicalDeviceProperties properties{};
   VkPhysicalDeviceMemoryProperties memory{};
   std::uint32_t queue_family = 0;

@@ -35,6 +35,8 @@ double clocks(const Extent& extent, std::int64_t units, const Tile& tile, std::i
 /// The tiles of shaders/gemm.comp, and of shaders/lib/gemm_matrix.glsl, largest first.
 std::span<const Tile> plain_tiles();
 std::span<const Tile> coopmat_tiles();
+/// Those of shaders/gemm_coopmat2.comp.
+std::span<const Tile> coopmat2_tiles();
 /// Those of the Hopper tier; f32 has the first only.
 std::span<const Tile> cubin_tiles();
 

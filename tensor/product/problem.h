@@ -74,6 +74,7 @@ struct Problem {
 /// no kernel for the problem on this device, having recorded nothing.
 bool launch_cubin(const OpCall& call, const Problem& problem);
 bool launch_coopmat(const OpCall& call, const Problem& problem);
+bool launch_coopmat2(const OpCall& call, const Problem& problem);
 bool launch_plain(const OpCall& call, const Problem& problem);
 
 }  // namespace etna::product

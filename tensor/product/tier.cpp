@@ -13,12 +13,17 @@ namespace {
 
 constexpr Launcher kLaunchers[] = {
     {Tier::cubin, launch_cubin}, {Tier::coopmat, launch_coopmat}, {Tier::plain, launch_plain}};
+/// Asked only by name: of ETNA_GEMM, or of a table's choice.
+constexpr Launcher kByName[] = {{Tier::coopmat2, launch_coopmat2}};
 constexpr const char* kNames[] = {"plain", "coopmat", "coopmat2", "cubin"};
 
 thread_local int forced = -1;
 
 std::vector<Launcher> only(Tier tier) {
   std::vector<Launcher> list;
+  for (const Launcher& l : kByName) {
+    if (l.tier == tier) list.push_back(l);
+  }
   for (const Launcher& l : kLaunchers) {
     if (l.tier == tier || l.tier == Tier::plain) list.push_back(l);
   }
@@ -41,6 +46,11 @@ std::span<const Launcher> launchers() {
                                                                only(Tier::coopmat2), only(Tier::cubin)};
   if (std::optional<Tier> tier = asked_for()) return by_tier[static_cast<std::size_t>(*tier)];
   return kLaunchers;
+}
+
+std::span<const Launcher> launchers_by_name() {
+  if (std::optional<Tier> tier = asked_for(); tier && *tier != Tier::coopmat2) return {};
+  return kByName;
 }
 
 std::optional<Tier> asked_for() {

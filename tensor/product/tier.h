@@ -21,6 +21,9 @@ struct Launcher {
 /// @throws Error where ETNA_GEMM holds another word
 std::span<const Launcher> launchers();
 
+/// Those that are slower than others on the devices we know, and are asked where a table that was measured on another says so.
+std::span<const Launcher> launchers_by_name();
+
 /// The tier that ETNA_GEMM or a ForcedTier names.
 std::optional<Tier> asked_for();
 

@@ -41,8 +41,10 @@ void advance(Rows& rows, std::int64_t by) {
 bool launch(const OpCall& call, Problem problem) {
   if (std::optional<Choice> choice = choice_for(problem)) {
     problem.cut = choice->cut;
-    for (const Launcher& launcher : launchers()) {
-      if (launcher.tier == choice->tier && launcher.launch(call, problem)) return true;
+    for (std::span<const Launcher> list : {launchers(), launchers_by_name()}) {
+      for (const Launcher& launcher : list) {
+        if (launcher.tier == choice->tier && launcher.launch(call, problem)) return true;
+      }
     }
     problem.cut.reset();
   }

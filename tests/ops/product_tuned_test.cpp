@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <etna/device/vulkan/kernel.h>
+#include <etna/device/vulkan/workgroup_matrix.h>
 #include <etna/tensor/product/tuned.h>
 
 #include "ops/products.h"
@@ -80,6 +81,8 @@ TEST(ProductTiles, AgreeInEveryLayout) {
   };
   std::vector<Kind> kinds = {{Tier::plain, plain_tiles().size(), {f32}}};
   if (matrix_units) kinds.push_back({Tier::coopmat, coopmat_tiles().size(), {f16, bf16}});
+  if (!vulkan::workgroup_matrices(kVulkan).empty())
+    kinds.push_back({Tier::coopmat2, coopmat2_tiles().size(), {f16, bf16}});
   std::vector<Shape> sizes = {{131, 133, 137}};  // m, n, k
   if (matrix_units) sizes.insert(sizes.end(), {Shape{128, 256, 192}, Shape{200, 136, 264}, Shape{130, 70, 258}});
   for (const Kind& kind : kinds) {
