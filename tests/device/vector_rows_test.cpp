@@ -3,14 +3,33 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <hwy/targets.h>
 
 #include <etna/device/cpu/vector_rows.h>
 
 namespace etna::cpu {
 namespace {
+
+/// Every test by each instruction set that was compiled in and that the processor has.
+class VectorRows : public testing::TestWithParam<std::int64_t> {
+ protected:
+  void SetUp() override { allow(GetParam()); }
+  void TearDown() override { allow(0); }
+
+ private:
+  static void allow(std::int64_t targets) {
+    hwy::SetSupportedTargetsForTest(targets);
+    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  }
+};
+INSTANTIATE_TEST_SUITE_P(By, VectorRows, testing::ValuesIn(hwy::SupportedAndGeneratedTargets()),
+                         [](const auto& info) { return std::string(hwy::TargetName(info.param)); });
+
+TEST_P(VectorRows, RunOnTheInstructionsAskedFor) { EXPECT_STREQ(vector_target(), hwy::TargetName(GetParam())); }
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
@@ -44,7 +63,7 @@ double logistic(double x) { return 1 / (1 + std::exp(-x)); }
 double inside(double x) { return std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * x * x * x); }
 double inside_slope(double x) { return std::sqrt(2 / std::acos(-1.0)) * (1 + 3 * 0.044715 * x * x); }
 
-TEST(VectorRows, CurvesAreWithinTheirUnits) {
+TEST_P(VectorRows, CurvesAreWithinTheirUnits) {
   const Claim claims[] = {
       {"exp", Curve::exp, -87, 88, [](double x) { return std::exp(x); }, 0},
       {"tanh", Curve::tanh, -12, 12, [](double x) { return std::tanh(x); }, 0},
@@ -77,7 +96,7 @@ TEST(VectorRows, CurvesAreWithinTheirUnits) {
   }
 }
 
-TEST(VectorRows, CurvesKeepNaNAndReachTheirLimits) {
+TEST_P(VectorRows, CurvesKeepNaNAndReachTheirLimits) {
   const std::vector<float> x = {kNaN, kInfinity, -kInfinity, 0, 200, -200};
   for (Curve f : {Curve::exp, Curve::tanh, Curve::sigmoid, Curve::erf, Curve::gelu, Curve::gelu_slope, Curve::gelu_tanh,
                   Curve::gelu_tanh_slope, Curve::silu, Curve::silu_slope}) {
@@ -96,7 +115,7 @@ TEST(VectorRows, CurvesKeepNaNAndReachTheirLimits) {
   EXPECT_EQ(y[2], -1);
 }
 
-TEST(VectorRows, ARowsEndIsTreatedLikeItsMiddle) {
+TEST_P(VectorRows, ARowsEndIsTreatedLikeItsMiddle) {
   for (std::size_t n = 0; n <= 70; ++n) {
     const std::vector<float> x = spread(-3, 3, n);
     std::vector<float> y(n + 1, 7.0f), e(n + 1, 7.0f);
@@ -120,7 +139,7 @@ TEST(VectorRows, ARowsEndIsTreatedLikeItsMiddle) {
   }
 }
 
-TEST(VectorRows, TheLargestOfARowWithNaNIsNaN) {
+TEST_P(VectorRows, TheLargestOfARowWithNaNIsNaN) {
   for (std::size_t at : {0u, 7u, 8u, 15u, 31u, 36u}) {
     std::vector<float> x = spread(-1, 1, 37);
     x[at] = kNaN;
@@ -130,7 +149,7 @@ TEST(VectorRows, TheLargestOfARowWithNaNIsNaN) {
   EXPECT_EQ(largest(x.data(), 3), kInfinity);
 }
 
-TEST(VectorRows, SumsOfLongRowsKeepTheirDigits) {
+TEST_P(VectorRows, SumsOfLongRowsKeepTheirDigits) {
   const std::int64_t n = 1'000'003;
   std::vector<float> x(static_cast<std::size_t>(n)), y(x.size());
   double want = 0;
@@ -141,7 +160,7 @@ TEST(VectorRows, SumsOfLongRowsKeepTheirDigits) {
   EXPECT_NEAR(exp_sum(x.data(), 0.0f, y.data(), n) / want, 1, 2e-7);
 }
 
-TEST(VectorRows, ALargeMeanTakesNoDigitsFromWhatIsNormalized) {
+TEST_P(VectorRows, ALargeMeanTakesNoDigitsFromWhatIsNormalized) {
   const double mean = 12345.678;
   for (std::int64_t n : {1, 7, 8, 37}) {
     std::vector<float> x(static_cast<std::size_t>(n)), weight(x.size()), bias(x.size()), y(x.size());
@@ -159,7 +178,7 @@ TEST(VectorRows, ALargeMeanTakesNoDigitsFromWhatIsNormalized) {
   }
 }
 
-TEST(VectorRows, ColumnsAreAddedUpExactly) {
+TEST_P(VectorRows, ColumnsAreAddedUpExactly) {
   for (std::int64_t n : {1, 3, 4, 29}) {
     const std::vector<float> a = spread(0.1f, 3, static_cast<std::size_t>(n)), b = spread(-2, 2, a.size());
     std::vector<double> sums(a.size(), 1e9), products = sums;
@@ -173,7 +192,7 @@ TEST(VectorRows, ColumnsAreAddedUpExactly) {
 }
 
 /// Half a unit of bf16 above 1 and above its successor; NaN whose lower bits alone tell that it is one.
-TEST(VectorRows, BF16IsRoundedToNearestEvenAndKeepsNaN) {
+TEST_P(VectorRows, BF16IsRoundedToNearestEvenAndKeepsNaN) {
   std::vector<float> x = {1.00390625f,
                           1.01171875f,
                           1.00390637f,
