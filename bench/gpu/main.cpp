@@ -1,6 +1,3 @@
-#include <fstream>
-#include <regex>
-
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -31,75 +28,40 @@ void print(const bench::Timing& t) {
   std::fflush(stdout);
 }
 
-nlohmann::json json_of(const bench::Timing& t) {
-  if (!t.error.empty()) return {{"op", t.name}, {"error", t.error}};
-  return {{"op", t.name},
-          {"us", t.seconds * 1e6},
-          {"spread", t.spread},
-          {"gbs", t.bytes * 1e-9},
-          {"gflops", t.flops * 1e-9},
-          {"share", t.share},
-          {"bound", t.by_flops ? "flops" : "bytes"}};
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
   CLI::App app{
       "Times ops one by one on GPUs, in the sizes of a training step, against what the GPU reaches in the same run."};
-  std::vector<std::string> device_names, presets = {"tiny"};
-  std::string filter, json;
-  bench::Effort effort;
-  bench::add_device_option(app, device_names);
-  app.add_option("--preset", presets, "whose sizes, several by commas")
-      ->delimiter(',')
-      ->check(CLI::IsMember(bench::workload_names()))
-      ->capture_default_str();
-  app.add_option("--filter", filter, "only ops whose name this regular expression finds");
-  app.add_option("--repeats", effort.repeats, "of which the median counts")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  app.add_flag("--quick", effort.quick, "each once: shows that it works, the figures mean little");
-  app.add_option("--json", json, "also write the figures to this file");
+  bench::Wanted wanted;
+  bench::add_options(app, wanted);
 
   return bench::run_program(app, argc, argv, [&] {
-    std::regex wanted;
-    try {
-      wanted.assign(filter);
-    } catch (const std::regex_error&) {
-      throw CLI::ValidationError("--filter", "no regular expression: " + filter);
-    }
+    const bench::Cases cases = bench::chosen_cases(wanted);
     set_strict(true);  // an op that falls back must not pass for a kernel
     nlohmann::json devices = nlohmann::json::array();
-    for (Device device : bench::chosen_devices(device_names)) {
+    for (Device device : bench::chosen_devices(wanted.devices)) {
       if (device.is_cpu()) {
-        if (device_names.empty()) continue;  // named by nobody
-        throw DeviceError("bench_gpu times GPUs; bench_ops times the CPU as well");
+        if (wanted.devices.empty()) continue;  // named by nobody
+        throw DeviceError("bench_gpu times GPUs; bench_cpu times the CPU");
       }
-      const bench::Ceilings ceilings = bench::measure_ceilings(device, effort);
+      const bench::CeilingSizes sizes =
+          wanted.effort.quick ? bench::CeilingSizes{1 << 16, 64} : bench::CeilingSizes{1 << 28, 8192};
+      const bench::Ceilings ceilings = bench::measure_ceilings(device, wanted.effort, sizes, bench::seconds_on_gpu);
       fmt::print("{}: {}\n", device.str(), device_name(device));
       print(ceilings);
       nlohmann::json ops = nlohmann::json::array();
-      for (const std::string& preset : presets) {
-        for (bench::Case c : bench::all_cases(bench::find_workload(preset))) {
-          if (!std::regex_search(c.name, wanted)) continue;
-          c.name = fmt::format("{}/{}", preset, c.name);
-          const bench::Timing t = bench::time_case(c, device, ceilings, effort);
-          print(t);
-          ops.push_back(json_of(t));
-        }
+      for (const bench::Case& c : cases) {
+        const bench::Timing t = bench::time_case(c, device, ceilings, wanted.effort, bench::seconds_on_gpu);
+        print(t);
+        ops.push_back(bench::json_of(t));
       }
-      nlohmann::json products;
-      for (const auto& [t, flops] : ceilings.flops) products[std::string(name(t))] = flops * 1e-9;
       devices.push_back({{"device", device.str()},
                          {"device_name", device_name(device)},
-                         {"ceilings", {{"copy_gbs", ceilings.bytes * 1e-9}, {"product_gflops", products}}},
+                         {"ceilings", bench::json_of(ceilings)},
                          {"ops", ops}});
     }
     if (devices.empty()) throw DeviceError("no GPU; `etna devices` says what there is");
-    if (json.empty()) return;
-    std::ofstream out(json);
-    out << devices.dump(2) << '\n';
-    if (!out.flush()) throw Error(fmt::format("cannot write {}", json));
+    bench::write_json(wanted.json, devices);
   });
 }

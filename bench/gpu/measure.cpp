@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <chrono>
 
-#include <etna/autograd/autograd.h>
-#include <etna/device/memory.h>
 #include <etna/tensor/capture.h>
 
 namespace bench {
@@ -22,15 +20,10 @@ double seconds_of(Device device, const std::function<void()>& work) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-DType dtype_of(const std::string& name) {
-  if (name.ends_with("/bf16")) return bf16;
-  return name.ends_with("/f16") ? f16 : f32;
-}
-
 }  // namespace
 
-double seconds_a_call(Device device, const std::function<void()>& call, const Effort& effort, double* spread,
-                      bool one_by_one) {
+double seconds_on_gpu(Device device, const std::function<void()>& call, const Effort& effort, double* spread,
+                      bool captured) {
   call();  // builds pipelines, fills the allocator's cache
   synchronize(device);
   const double once = seconds_of(device, call);
@@ -39,7 +32,7 @@ double seconds_a_call(Device device, const std::function<void()>& call, const Ef
       [&] {
         for (int i = 0; i < calls; ++i) call();
       },
-      {.device = device, .name = "benchmark", .one_by_one = one_by_one});
+      {.device = device, .name = "benchmark", .one_by_one = !captured});
   // A GPU that has idled, as while the host made the inputs, takes hundreds of milliseconds to raise its clocks.
   const auto start = Clock::now();
   do {
@@ -60,46 +53,6 @@ double seconds_a_call(Device device, const std::function<void()>& call, const Ef
   const double median = runs[runs.size() / 2];
   if (spread != nullptr) *spread = (runs.back() - runs.front()) / median;
   return median;
-}
-
-Ceilings measure_ceilings(Device device, const Effort& effort) {
-  Ceilings ceilings;
-  NoGrad no_grad;
-  {
-    const std::int64_t elements = effort.quick ? 1 << 16 : 1 << 28;
-    const Tensor from = ones({elements}, {f32, device});
-    Tensor to = empty({elements}, {f32, device});
-    ceilings.bytes = 8 * static_cast<double>(elements) /
-                     seconds_a_call(
-                         device, [&] { to.copy_(from); }, effort);
-  }
-  const std::int64_t side = effort.quick ? 64 : 8192;
-  for (DType t : {f32, f16, bf16}) {
-    const Tensor a = normal({side, side}, device, t), b = normal({side, side}, device, t);
-    const double flops = 2 * static_cast<double>(side) * static_cast<double>(side) * static_cast<double>(side);
-    ceilings.flops[t] = flops / seconds_a_call(
-                                    device, [&] { matmul(a, b); }, effort);
-  }
-  empty_cache(device);
-  return ceilings;
-}
-
-Timing time_case(const Case& what, Device device, const Ceilings& ceilings, const Effort& effort) {
-  Timing t{.name = what.name};
-  try {
-    t.seconds = seconds_a_call(device, what.prepare(device), effort, &t.spread, !what.captured);
-    t.bytes = what.bytes / t.seconds;
-    t.flops = what.flops / t.seconds;
-    const double by_bytes = t.bytes / ceilings.bytes, by_flops = t.flops / ceilings.flops.at(dtype_of(what.name));
-    t.by_flops = by_flops > by_bytes;
-    t.share = std::max(by_bytes, by_flops);
-  } catch (const DeviceLost&) {
-    throw;
-  } catch (const std::exception& error) {
-    t.error = error.what();
-  }
-  empty_cache(device);
-  return t;
 }
 
 }  // namespace bench

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,13 @@
 #include "workload.h"
 
 namespace bench {
+
+/// c = op(a) · op(b) where op transposes if asked; op(a) is [m, k], op(b) is [k, n].
+struct Product {
+  std::int64_t m = 0, n = 0, k = 0;
+  bool transpose_a = false, transpose_b = false;
+  auto operator<=>(const Product&) const = default;
+};
 
 /// One thing to time. Bytes are those the op must touch at least (each input read once, each output written once), not what a
 /// kernel happens to move; flops count a multiply and an add as two.
@@ -20,6 +28,8 @@ struct Case {
   std::function<std::function<void()>(etna::Device)> prepare;
   /// Timed as a captured step runs it: ops joined, calls side by side. Else one dispatch after the other.
   bool captured = false;
+  /// What a plain matrix library would do of it, to be compared.
+  std::optional<Product> product = {};
 };
 
 using Cases = std::vector<Case>;

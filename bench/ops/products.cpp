@@ -47,15 +47,18 @@ Cases product_cases(const Workload& w) {
                            linear(x, weight, b);
                          });
                        }});
+      cases.back().product = Product{rows, out, in, false, true};
       cases.push_back(
           {fmt::format("linear_{}_dx/{}", layer.name, name(t)), bytes, flops, [=](Device d) {
              return untaped([dy = normal({rows, out}, d, t), weight = normal({out, in}, d, t)] { matmul(dy, weight); });
            }});
+      cases.back().product = Product{rows, in, out};
       cases.push_back({fmt::format("linear_{}_dw/{}", layer.name, name(t)), bytes, flops, [=](Device d) {
                          return untaped([dy = normal({rows, out}, d, t), x = normal({rows, in}, d, t), sums] {
                            matmul(dy.t(), x, sums);  // as the gradient of a weight is made
                          });
                        }});
+      cases.back().product = Product{out, in, rows, true, false};
     }
     // The same with what follows it in a transformer: the f32 residual stream, and the next part's norm.
     for (const Layer& layer : {layers[1], layers[3]}) {
@@ -77,11 +80,13 @@ Cases product_cases(const Workload& w) {
          product_flops(side, side, side), [=](Device d) {
            return untaped([a = normal({side, side}, d, t), b = normal({side, side}, d, t)] { matmul(a, b); });
          }});
+    cases.back().product = Product{side, side, side};
     cases.push_back(
         {fmt::format("matmul_{}_nt/{}", side, name(t)), product_bytes(side, side, side, t),
          product_flops(side, side, side), [=](Device d) {
            return untaped([a = normal({side, side}, d, t), b = normal({side, side}, d, t)] { matmul(a, b.t()); });
          }});
+    cases.back().product = Product{side, side, side, false, true};
   }
   // Whole numbers, as quantized layers multiply them: i32 sums, scaled to bf16.
   auto whole = [](Shape shape, Device d) { return randint(-128, 128, shape, {i8, d}); };

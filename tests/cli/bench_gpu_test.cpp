@@ -62,7 +62,7 @@ TEST(BenchGpu, SaysWhatIsWrong) {
   EXPECT_THAT(regex.output, HasSubstr("--filter"));
   Result cpu = run_program(ETNA_BENCH_GPU, "--device cpu");
   EXPECT_EQ(cpu.code, 3);
-  EXPECT_THAT(cpu.output, HasSubstr("bench_ops"));
+  EXPECT_THAT(cpu.output, HasSubstr("bench_cpu"));
 }
 
 }  // namespace
