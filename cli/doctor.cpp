@@ -19,8 +19,12 @@ int doctor() {
     if (!a.limits.empty()) fmt::print("  limits    {}\n", fmt::join(a.limits, ", "));
     if (a.rejected.empty()) {
       std::string line;
-      all_right = check_matmul(a.device, line) && all_right;
+      const bool right = check_matmul(a.device, line);
+      all_right = all_right && right;
       fmt::print("  matmul    {}\n", line);
+      if (a.device.is_cpu() && right) {
+        for (const std::string& kernels : product_kernels()) fmt::print("  products  {}\n", kernels);
+      }
     }
     fmt::print("  verdict   {}\n\n", verdict(a, chosen));
   }

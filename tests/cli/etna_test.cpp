@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <etna/device/cpu/blas.h>
 #include <etna/device/device.h>
 
 #include "etna_program.h"
@@ -31,6 +32,18 @@ TEST(EtnaProgram, DoctorTellsDriverFeaturesAndLimitsAndChecksArithmetic) {
     for (const std::string& limit : a.limits) EXPECT_THAT(run.output, HasSubstr(limit));
   }
   EXPECT_THAT(run.output, HasSubstr("GFLOP/s"));
+}
+
+TEST(EtnaProgram, DoctorSaysWhatMultipliesOnTheProcessor) {
+  Result own = etna("doctor", "-u ETNA_BLAS");
+  EXPECT_THAT(own.output, HasSubstr("products  f32  " + cpu::f32_kernels()));
+  EXPECT_THAT(own.output, HasSubstr("products  bf16 " + cpu::bf16_kernels()));
+  EXPECT_THAT(own.output, HasSubstr("products  f64  " + cpu::f64_kernels()));
+  Result named = etna("doctor", "ETNA_BLAS=eigen");
+  EXPECT_THAT(named.output, HasSubstr("products  f32  Eigen"));
+  Result wrong = etna("doctor", "ETNA_BLAS=mkl");
+  EXPECT_NE(wrong.code, 0);
+  EXPECT_THAT(wrong.output, HasSubstr("ETNA_BLAS=mkl: must be onednn, openblas or eigen, or be unset"));
 }
 
 TEST(EtnaProgram, TuneKeepsATableForTheDevice) {

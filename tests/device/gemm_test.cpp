@@ -84,6 +84,7 @@ const std::vector<Gemm> kShapes = {
     dense(false, true, 2, 1031, 67, 1), dense(false, true, 3, 700, 33),      dense(false, true, 4, 64, 300, 5),
     dense(true, true, 5, 129, 40),      dense(true, false, 6, 1100, 21),     dense(false, false, 7, 530, 10, 2),
     dense(false, true, 8, 999, 128),    dense(false, false, 900, 8, 65),     dense(true, true, 700, 7, 64, 3),
+    dense(true, false, 1024, 256, 520), dense(false, false, 96, 1152, 530),  dense(true, false, 640, 640, 70),
     dense(true, false, 1040, 1, 33),    dense(false, true, 600, 3, 70),      dense(true, true, 8, 8, 8),
 };
 
