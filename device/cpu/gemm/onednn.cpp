@@ -35,7 +35,8 @@ constexpr std::int64_t kCollide = 128;  // floats between rows, or a multiple: 5
 /// A block of an operand, its rows brought closer together.
 class Copy {
  public:
-  std::int64_t leading(std::int64_t columns) const { return (columns + kPad - 1) / kPad * kPad + kPad; }
+  /// An odd multiple of a cache line.
+  static std::int64_t leading(std::int64_t columns) { return (columns + kPad - 1) / kPad * kPad | kPad; }
   const float* of(const float* x, std::int64_t leading_x, std::int64_t rows, std::int64_t columns) {
     for (std::int64_t row = 0; row < rows; ++row) {
       std::memcpy(copy_.get() + row * leading(columns), x + row * leading_x,
