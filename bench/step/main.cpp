@@ -106,7 +106,7 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--steps", options.steps, "steps to time (default: 5 on the CPU, 50 on a GPU)")
       ->check(CLI::PositiveNumber);
-  app.add_option("--warm-up", options.warm_up, "steps before them (default: 1 on the CPU, 5 on a GPU)")
+  app.add_option("--warm-up", options.warm_up, "steps before them (default: 2 on the CPU, 5 on a GPU)")
       ->check(CLI::PositiveNumber);
   app.add_option("--span", options.span, "steps between two waits for the device (default: 1 on the CPU, 10 on a GPU)")
       ->check(CLI::PositiveNumber);

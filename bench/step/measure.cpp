@@ -73,7 +73,7 @@ void wake(Device device) {
 StepOptions with_defaults(StepOptions options, Device device) {
   const bool cpu = device.is_cpu();
   if (options.steps == 0) options.steps = cpu ? 5 : 50;
-  if (options.warm_up == 0) options.warm_up = cpu ? 1 : 5;
+  if (options.warm_up == 0) options.warm_up = cpu ? 2 : 5;  // the second of a captured step records
   if (options.span == 0) options.span = cpu ? 1 : 10;
   options.span = std::min(options.span, options.steps);
   return options;

@@ -18,7 +18,7 @@ namespace bench {
 
 struct StepOptions {
   std::int64_t steps = 0;    ///< timed; 0: 5 on the CPU, 50 on a GPU
-  std::int64_t warm_up = 0;  ///< before them; 0: 1 on the CPU, 5 on a GPU
+  std::int64_t warm_up = 0;  ///< before them; 0: 2 on the CPU, 5 on a GPU
   std::int64_t profile = 0;  ///< steps to profile behind those timed
   etna::profile::Timing timing = etna::profile::Timing::automatic;
   std::int64_t span = 0;              ///< steps between two waits for the device; 0: 1 on the CPU, 10 on a GPU

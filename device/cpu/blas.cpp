@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <memory>
 #include <string_view>
 #include <vector>
 
@@ -12,6 +11,7 @@
 #include <etna/device/cpu/gemm/libraries.h>
 #include <etna/device/cpu/gemm/thin.h>
 #include <etna/device/cpu/parallel.h>
+#include <etna/device/cpu/scratch.h>
 #include <etna/device/error.h>
 
 #ifndef ETNA_PLAIN_THREADS
@@ -113,8 +113,7 @@ void on_all_threads(const Gemm& g, T alpha, const S* a, const S* b, T beta, T* c
     p.columns = std::min(cut.columns, g.n - p.column);
     return p;
   };
-  std::unique_ptr<T[]> partial;
-  if (cut.splits > 1) partial.reset(new T[static_cast<std::size_t>((cut.splits - 1) * g.m * g.n)]);
+  Scratch<T> partial(static_cast<std::size_t>((cut.splits - 1) * g.m * g.n));
   const std::int64_t parts = down * across;
   parallel_for(parts * cut.splits, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t task = begin; task < end; ++task) {
@@ -130,7 +129,7 @@ void on_all_threads(const Gemm& g, T alpha, const S* a, const S* b, T beta, T* c
         one_thread(piece, alpha, from_a, from_b, beta, c + p.row * g.ldc + p.column);
       } else {
         piece.ldc = g.n;
-        one_thread(piece, alpha, from_a, from_b, T(0), partial.get() + ((split - 1) * g.m + p.row) * g.n + p.column);
+        one_thread(piece, alpha, from_a, from_b, T(0), partial.data() + ((split - 1) * g.m + p.row) * g.n + p.column);
       }
       if (cut.splits == 1 && finish) finish(p);
     }
@@ -138,7 +137,7 @@ void on_all_threads(const Gemm& g, T alpha, const S* a, const S* b, T beta, T* c
   if (cut.splits == 1) return;
   parallel_for(g.m, std::max<std::int64_t>(1, 16384 / g.n), [&](std::int64_t begin, std::int64_t end) {
     const Part rows{begin, end - begin, 0, g.n};
-    add_partial(g, rows, partial.get(), cut.splits, c);
+    add_partial(g, rows, partial.data(), cut.splits, c);
     if (finish) finish(rows);
   });
 }

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -10,18 +11,31 @@
 namespace etna::cpu {
 namespace {
 
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
+
+/// Large segments begin where a huge page does, so that all of one can lie in such pages: a page fault for 2 MiB instead of one for
+/// 4 KiB when a tensor is first touched, and fewer misses of the table of pages after that.
 class Mmap final : public SegmentSource {
  public:
   bool allocate(std::size_t bytes, Segment& out, std::string& why) override {
-    void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (at == MAP_FAILED) {
+    const std::size_t slack = bytes >= kHugePage ? kHugePage : 0;
+    void* mapped = mmap(nullptr, bytes + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapped == MAP_FAILED) {
       why = fmt::format("the system refused it ({})", std::strerror(errno));
       return false;
     }
+    auto* at = static_cast<std::byte*>(mapped);
+    if (slack > 0) {
+      const std::size_t before = (kHugePage - reinterpret_cast<std::uintptr_t>(at) % kHugePage) % kHugePage;
+      if (before > 0) munmap(at, before);
+      at += before;
+      // Sizes this large are multiples of 128 KiB, so that the end is a page's.
+      if (slack > before) munmap(at + bytes, slack - before);
 #ifdef MADV_HUGEPAGE
-    madvise(at, bytes, MADV_HUGEPAGE);  // fewer page faults the first time a large tensor is touched
+      madvise(at, bytes, MADV_HUGEPAGE);
 #endif
-    out = {at, static_cast<std::byte*>(at), reinterpret_cast<std::uint64_t>(at), bytes};
+    }
+    out = {at, at, reinterpret_cast<std::uint64_t>(at), bytes};
     return true;
   }
   void synchronize() override {}

@@ -6,6 +6,7 @@
 #include <etna/device/cpu/blas.h>
 #include <etna/device/cpu/math.h>
 #include <etna/device/cpu/parallel.h>
+#include <etna/device/cpu/scratch.h>
 #include <etna/device/cpu/vector_rows.h>
 #include <etna/tensor/attention/attention.h>
 
@@ -101,7 +102,7 @@ template <typename T>
 void forward(const Inputs& in, const Attributes& attributes, const Tensor& out, T* lse) {
   const std::int64_t blocks = ceil_div(in.queries, kQueries), y_row = out.strides()[2];
   cpu::parallel_for(in.batch * in.heads * blocks, 1, [&](std::int64_t begin, std::int64_t end) {
-    std::vector<T> scores(static_cast<std::size_t>(kQueries * (std::min(in.keys, kKeys) + kGap)));
+    cpu::Scratch<T> scores(static_cast<std::size_t>(kQueries * (std::min(in.keys, kKeys) + kGap)));
     Block<T> block(in, attributes);
     for (std::int64_t task = begin; task < end; ++task) {
       block.select(task / blocks / in.heads, task / blocks % in.heads, task % blocks);
@@ -159,7 +160,7 @@ void backward(const Inputs& in, const Attributes& attributes, const Kept& kept, 
   const T* lse = kept.logsumexp.data<T>();
   std::int64_t dout_row = row_stride(kept.dy), dk_row = g.k.strides()[2], dv_row = g.v.strides()[2];
   cpu::parallel_for(in.batch * in.groups, 1, [&](std::int64_t begin, std::int64_t end) {
-    std::vector<T> p(static_cast<std::size_t>(kQueries * (std::min(in.keys, kKeys) + kGap))), ds(p.size());
+    cpu::Scratch<T> p(static_cast<std::size_t>(kQueries * (std::min(in.keys, kKeys) + kGap))), ds(p.size());
     Block<T> block(in, attributes);
     for (std::int64_t task = begin; task < end; ++task) {
       std::int64_t b = task / in.groups, group = task % in.groups;

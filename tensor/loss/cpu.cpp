@@ -5,6 +5,7 @@
 
 #include <etna/device/cpu/math.h>
 #include <etna/device/cpu/parallel.h>
+#include <etna/device/cpu/scratch.h>
 #include <etna/device/cpu/vector_rows.h>
 #include <etna/tensor/loss/cross_entropy.h>
 #include <etna/tensor/rows/rows.h>
@@ -16,7 +17,7 @@ constexpr std::int64_t kGrainElements = 16384;
 
 /// A row as the compute type, in place where it is that already.
 template <typename T, typename S>
-const T* row_of(const S* from, std::int64_t n, std::vector<T>& buffer) {
+const T* row_of(const S* from, std::int64_t n, cpu::Scratch<T>& buffer) {
   if constexpr (std::is_same_v<S, T>) {
     return from;
   } else {
@@ -39,11 +40,11 @@ void forward(const OpCall& call, std::span<Tensor> out) {
   std::vector<std::int64_t> targets = checked_targets(call.in[1], classes, attributes.ignore_index);
   const S* x = logits.data<S>();
   T* lse = out[1].data<T>();
-  std::vector<T> losses(static_cast<std::size_t>(n));
+  cpu::Scratch<T> losses(static_cast<std::size_t>(n));
   T smoothing = static_cast<T>(attributes.label_smoothing);
   cpu::parallel_for(n, std::max<std::int64_t>(1, kGrainElements / std::max<std::int64_t>(1, classes)),
                     [&](std::int64_t first, std::int64_t last) {
-                      std::vector<T> buffer(std::is_same_v<S, T> ? 0 : static_cast<std::size_t>(classes));
+                      cpu::Scratch<T> buffer(std::is_same_v<S, T> ? 0 : static_cast<std::size_t>(classes));
                       for (std::int64_t i = first; i < last; ++i) {
                         const T* row = row_of<T>(x + i * classes, classes, buffer);
                         lse[i] = log_sum_exp(row, classes);
@@ -87,7 +88,7 @@ void backward(const OpCall& call, std::span<Tensor> out) {
   T smoothing = static_cast<T>(attributes.label_smoothing), base = smoothing / static_cast<T>(classes);
   cpu::parallel_for(n, std::max<std::int64_t>(1, kGrainElements / std::max<std::int64_t>(1, classes)),
                     [&](std::int64_t first, std::int64_t last) {
-                      std::vector<T> buffer(std::is_same_v<S, T> ? 0 : static_cast<std::size_t>(classes));
+                      cpu::Scratch<T> buffer(std::is_same_v<S, T> ? 0 : static_cast<std::size_t>(classes));
                       for (std::int64_t i = first; i < last; ++i) {
                         const S* from = x + i * classes;
                         S* to = dx + i * classes;

@@ -6,6 +6,7 @@
 #include <etna/device/cpu/blas.h>
 #include <etna/device/cpu/math.h>
 #include <etna/device/cpu/parallel.h>
+#include <etna/device/cpu/scratch.h>
 #include <etna/device/cpu/vector_rows.h>
 #include <etna/tensor/loss/linear_cross_entropy.h>
 #include <etna/tensor/rows/rows.h>
@@ -101,10 +102,10 @@ class Loss {
     if (tile_room_.defined()) room_at_ = raw(tile_room_);
     if (partial_.defined()) partial_at_ = partial_.data<T>();
     largest_at_ = largest_.data<T>();
-    logsumexp_.resize(static_cast<std::size_t>(held));
-    at_target_.resize(static_cast<std::size_t>(held));
+    logsumexp_.resize(static_cast<std::size_t>(held), T(0));
+    at_target_.resize(static_cast<std::size_t>(held), T(0));
     seen_.resize(static_cast<std::size_t>(groups_ * held));
-    losses_.resize(static_cast<std::size_t>(rows_));
+    losses_.resize(static_cast<std::size_t>(rows_), 0);
     for (std::int64_t begin = 0; begin < rows_; begin += held) {
       chunk_ = {begin, std::min(rows_, begin + held)};
       const std::int64_t blocks = ceil_div(chunk_.size(), kRows);
@@ -156,11 +157,11 @@ class Loss {
   const M* multiplied(std::int64_t i) const { return multiplied_at_ + (chunk_.begin + i) * width_; }
 
   /// Rows of the weight as T: where they lie, or in `buffer`.
-  const T* weight(Span of, std::vector<T>& buffer) const {
+  const T* weight(Span of, cpu::Scratch<T>& buffer) const {
     if (weight_.dtype() != dtype_of<T>()) buffer.resize(static_cast<std::size_t>(of.size() * width_));
     return rows::read<T>(weight_, of.begin * width_, 1, of.size() * width_, buffer.data());
   }
-  const M* multiplied_weight(Span of, std::vector<T>& buffer) const {
+  const M* multiplied_weight(Span of, cpu::Scratch<T>& buffer) const {
     if constexpr (kRounds)
       return raw(weight_) + of.begin * width_;
     else
@@ -171,8 +172,8 @@ class Loss {
   void meet_classes(std::int64_t block, std::int64_t group) {
     const Span rows = rows_of(block), tiles = Span::part(tiles_, groups_, group);
     const auto size = static_cast<std::size_t>(kRows * stride_);
-    std::vector<T> weight_buffer, logits_buffer(kRounds || !tile_room_.defined() ? size : 0);
-    std::vector<M> rounded_buffer(kRounds && !tile_room_.defined() ? size : 0);
+    cpu::Scratch<T> weight_buffer, logits_buffer(kRounds || !tile_room_.defined() ? size : 0);
+    cpu::Scratch<M> rounded_buffer(kRounds && !tile_room_.defined() ? size : 0);
     for (std::int64_t i = rows.begin; i < rows.end; ++i) seen(group, i) = {};
     for (std::int64_t t = tiles.begin; t < tiles.end; ++t) {
       const Span in = columns(t);
@@ -226,7 +227,7 @@ class Loss {
     const std::int64_t row = chunk_.begin + i;
     if (ignored(row)) {
       losses_[static_cast<std::size_t>(row)] = 0;
-      if (a_.wants_x) write_row(std::vector<T>(static_cast<std::size_t>(width_)), row);
+      if (a_.wants_x) write_row(cpu::Scratch<T>(static_cast<std::size_t>(width_), T(0)), row);
       return;
     }
     auto last_of = [&](std::int64_t group) {
@@ -249,7 +250,7 @@ class Loss {
     const T coefficient = static_cast<T>((smoothing_ - others / sum) * divisor_);
     at_target_[static_cast<std::size_t>(i)] = coefficient;
     if (!a_.wants_x) return;
-    std::vector<T> dx(static_cast<std::size_t>(width_)), buffer;
+    cpu::Scratch<T> dx(static_cast<std::size_t>(width_), T(0)), buffer;
     for (std::int64_t g = 0; g < groups_; ++g)
       cpu::add_scaled(dx.data(), partial(g, i), static_cast<T>(std::exp(last_of(g) - lse) * divisor_), width_);
     cpu::add_scaled(dx.data(), weight({target(row), target(row) + 1}, buffer), coefficient, width_);
@@ -259,7 +260,7 @@ class Loss {
     }
     write_row(dx, row);
   }
-  void write_row(const std::vector<T>& dx, std::int64_t row) {
+  void write_row(const cpu::Scratch<T>& dx, std::int64_t row) {
     rows::write(out_.x, row * width_, 1, width_, dx.data());
   }
 
@@ -267,8 +268,8 @@ class Loss {
   void add_to_weight(std::int64_t t, Span of, bool bias_too) {
     const Span in = columns(t);
     const std::int64_t stride = of.size() + kGap;
-    std::vector<T> row(static_cast<std::size_t>(std::max(of.size(), in.size())));
-    std::vector<M> scaled(a_.wants_weight ? static_cast<std::size_t>(kRows * stride) : 0);
+    cpu::Scratch<T> row(static_cast<std::size_t>(std::max(of.size(), in.size())));
+    cpu::Scratch<M> scaled(a_.wants_weight ? static_cast<std::size_t>(kRows * stride) : 0);
     T* dbias = a_.wants_bias && bias_too ? out_.bias.data<T>() + in.begin : nullptr;
     if (dbias != nullptr && chunk_.begin == 0) std::fill_n(dbias, in.size(), T(0));
     for (std::int64_t block = 0; block < ceil_div(chunk_.size(), kRows); ++block) {
@@ -305,7 +306,7 @@ class Loss {
   }
 
   /// A tile's row as T: where it lies, or in `buffer`.
-  static const T* widened(const M* row, [[maybe_unused]] std::int64_t n, [[maybe_unused]] std::vector<T>& buffer) {
+  static const T* widened(const M* row, [[maybe_unused]] std::int64_t n, [[maybe_unused]] cpu::Scratch<T>& buffer) {
     if constexpr (kRounds) {
       cpu::widen_bf16(row, buffer.data(), n);
       return buffer.data();
@@ -317,9 +318,9 @@ class Loss {
   /// Σ over classes of the weight's rows: what label smoothing takes from the gradient of each row of x.
   void sum_weight_rows() {
     const auto width = static_cast<std::size_t>(width_);
-    std::vector<double> sums(static_cast<std::size_t>(tiles_) * width);
+    cpu::Scratch<double> sums(static_cast<std::size_t>(tiles_) * width, 0);
     cpu::parallel_for(tiles_, 1, [&](std::int64_t first, std::int64_t last) {
-      std::vector<T> buffer;
+      cpu::Scratch<T> buffer;
       for (std::int64_t t = first; t < last; ++t) {
         const T* w = weight(columns(t), buffer);
         double* to = sums.data() + static_cast<std::size_t>(t) * width;
@@ -369,9 +370,9 @@ class Loss {
   const M* multiplied_at_ = nullptr;
   M* room_at_ = nullptr;
   T *partial_at_ = nullptr, *largest_at_ = nullptr;
-  std::vector<T> logsumexp_, at_target_;
-  std::vector<Seen> seen_;  ///< [groups, rows]
-  std::vector<double> losses_, weight_sums_;
+  cpu::Scratch<T> logsumexp_, at_target_;
+  cpu::Scratch<Seen> seen_;  ///< [groups, rows]
+  cpu::Scratch<double> losses_, weight_sums_;
 };
 
 }  // namespace

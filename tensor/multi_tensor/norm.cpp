@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <etna/device/cpu/scratch.h>
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/ops.h>
 
@@ -53,7 +54,7 @@ double norm_on_cpu(std::span<const Tensor> tensors, double order) {
     list.push_back(x.contiguous());
     pieces.add(x.numel());
   }
-  std::vector<double> partial(static_cast<std::size_t>(pieces.count()));
+  cpu::Scratch<double> partial(static_cast<std::size_t>(pieces.count()));
   pieces.parallel([&](std::int64_t piece, std::size_t k, std::int64_t begin, std::int64_t end) {
     auto typed = [&](auto zero) {
       using S = decltype(zero);

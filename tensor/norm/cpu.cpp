@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include <etna/device/cpu/scratch.h>
 #include <etna/device/cpu/vector_rows.h>
 #include <etna/tensor/norm/norm.h>
 #include <etna/tensor/rows/rows.h>
@@ -25,15 +26,15 @@ Moments moments(const T* x, std::int64_t n, bool rms, double eps) {
 
 /// A weight or bias as T; nothing where it was left out.
 template <typename T>
-std::vector<T> values(const Tensor& w, std::int64_t n) {
+cpu::Scratch<T> values(const Tensor& w, std::int64_t n) {
   if (!w.defined() || n == 0) return {};
-  std::vector<T> out(static_cast<std::size_t>(n));
+  cpu::Scratch<T> out(static_cast<std::size_t>(n));
   const T* at = rows::read(w, 0, w.strides()[0], n, out.data());
   if (at != out.data()) std::copy(at, at + n, out.data());
   return out;
 }
 template <typename T>
-const T* start(const std::vector<T>& values) {
+const T* start(const cpu::Scratch<T>& values) {
   return values.empty() ? nullptr : values.data();
 }
 
@@ -42,7 +43,7 @@ template <typename T>
 struct Normalizer {
   Attributes attributes;
   std::int64_t n;
-  std::vector<T> weight, bias;
+  cpu::Scratch<T> weight, bias;
 
   Normalizer(const OpCall& call, const Inputs& in)
       : attributes(call.as<Attributes>()),
@@ -74,7 +75,7 @@ void add_forward(const OpCall& call, Tensor& sum, Tensor& y) {
   rows::Rows rows_x(in.x, in.x.dim() - 1), rows_delta(in.delta, in.delta.dim() - 1);
   std::int64_t repeat = rows_delta.count();
   cpu::parallel_for(count, std::max<std::int64_t>(1, rows::kGrain / n), [&](std::int64_t begin, std::int64_t end) {
-    std::vector<T> buffers(static_cast<std::size_t>(3 * n));
+    cpu::Scratch<T> buffers(static_cast<std::size_t>(3 * n));
     T *buffer_x = buffers.data(), *buffer_delta = buffer_x + n, *row = buffer_delta + n;
     for (std::int64_t r = begin; r < end; ++r) {
       const T* x = rows::read(in.x, rows_x.offset(r), rows_x.step, n, buffer_x);
@@ -93,15 +94,15 @@ void backward(const OpCall& call, std::span<Tensor> out) {
   const Tensor &grad = call.in[0], &x = call.in[1], &more = call.in[3];
   Tensor& dx = out[0];
   std::int64_t n = x.shape().back(), count = n == 0 ? 0 : x.numel() / n;
-  const std::vector<T> weight = values<T>(call.in[2], n);
+  const cpu::Scratch<T> weight = values<T>(call.in[2], n);
   const T* w = start(weight);
   std::int64_t piece = rows_of_piece(count, 32, 64), pieces = (count + piece - 1) / piece;
   // dweight, then dbias, of each piece.
-  std::vector<double> partial(static_cast<std::size_t>(2 * pieces * n));
+  cpu::Scratch<double> partial(static_cast<std::size_t>(2 * pieces * n), 0);
   int last = x.dim() - 1;
   rows::Rows rows_g(grad, last), rows_x(x, last), rows_more(more.defined() ? more : x, last);
   cpu::parallel_for(pieces, 1, [&](std::int64_t begin, std::int64_t end) {
-    std::vector<T> buffers(static_cast<std::size_t>(6 * n));
+    cpu::Scratch<T> buffers(static_cast<std::size_t>(6 * n));
     T *buffer_g = buffers.data(), *buffer_x = buffer_g + n, *row_dx = buffer_x + n, *buffer_more = row_dx + n,
       *normed = buffer_more + n, *scaled = normed + n;
     for (std::int64_t p = begin; p < end; ++p) {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <etna/device/cpu/parallel.h>
+#include <etna/device/cpu/scratch.h>
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/indexing/rows.h>
 #include <etna/tensor/op.h>
@@ -115,7 +116,7 @@ void sum_rows(const Tensor& grad, std::span<const std::int64_t> begin, std::span
   T* out = y.data<T>();
   cpu::parallel_for(y.size(0), std::max<std::int64_t>(1, 16384 / std::max<std::int64_t>(width, 1)),
                     [&](std::int64_t first, std::int64_t last) {
-                      std::vector<double> sums(static_cast<std::size_t>(width));
+                      cpu::Scratch<double> sums(static_cast<std::size_t>(width));
                       for (std::int64_t v = first; v < last; ++v) {
                         auto chosen = order.subspan(static_cast<std::size_t>(begin[static_cast<std::size_t>(v)]),
                                                     static_cast<std::size_t>(begin[static_cast<std::size_t>(v) + 1] -
@@ -148,10 +149,10 @@ void cpu_sum(const OpCall& call, Tensor& y, bool adds) {
   std::int64_t table_rows = y.size(0);
   Tensor index = rows::checked_index(call.op.name, call.in[1], table_rows);
   std::span chosen(index.data<std::int64_t>(), static_cast<std::size_t>(index.numel()));
-  std::vector<std::int64_t> begin(static_cast<std::size_t>(table_rows) + 1), order(chosen.size());
+  cpu::Scratch<std::int64_t> begin(static_cast<std::size_t>(table_rows) + 1, 0), order(chosen.size());
   for (std::int64_t v : chosen) ++begin[static_cast<std::size_t>(v) + 1];
   std::partial_sum(begin.begin(), begin.end(), begin.begin());
-  std::vector<std::int64_t> next(begin.begin(), begin.end() - 1);
+  cpu::Scratch<std::int64_t> next(begin.begin(), begin.end() - 1);
   for (std::size_t i = 0; i < chosen.size(); ++i) {
     order[static_cast<std::size_t>(next[static_cast<std::size_t>(chosen[i])]++)] = static_cast<std::int64_t>(i);
   }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <etna/device/cpu/parallel.h>
+#include <etna/device/cpu/scratch.h>
 #include <etna/device/cpu/vector_rows.h>
 #include <etna/tensor/tensor.h>
 
@@ -131,7 +132,7 @@ void along(const std::array<Tensor, inputs>& in, Tensor& out, int dim, const Bod
   bool in_place = to.step == 1 && out.dtype() == dtype_of<T>();
   cpu::parallel_for(tiles, std::max<std::int64_t>(1, kGrain / std::max<std::int64_t>(1, n * tile)),
                     [&](std::int64_t begin, std::int64_t end) {
-                      std::vector<T> buffers(static_cast<std::size_t>((inputs + 1) * tile * n));
+                      cpu::Scratch<T> buffers(static_cast<std::size_t>((inputs + 1) * tile * n));
                       T* results = buffers.data() + static_cast<std::ptrdiff_t>(inputs) * tile * n;
                       for (std::int64_t t = begin; t < end; ++t) {
                         std::int64_t first = t * tile, taken = std::min(tile, count - first);

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstddef>
+#include <new>
+#include <utility>
+#include <vector>
+
+/// Memory that a kernel needs while it runs: rows as another type, a tile, partial sums.
+///
+/// It is taken from what its thread gave back before. malloc() returns large blocks to the system, which hands them out again as
+/// new pages, each a fault and 4 KiB of zeros; a training step that repeats itself should touch no new page.
+namespace etna::cpu {
+
+namespace scratch {
+/// At least `bytes`, aligned to 64. @throws std::bad_alloc
+void* take(std::size_t bytes);
+/// @param bytes as taken; on any thread
+void give_back(void* block, std::size_t bytes) noexcept;
+}  // namespace scratch
+
+/// Leaves elements without a value as they are: who wants zeros says so.
+template <typename T>
+struct ScratchAllocator {
+  using value_type = T;
+  ScratchAllocator() = default;
+  template <typename U>
+  ScratchAllocator(const ScratchAllocator<U>&) {}
+  T* allocate(std::size_t n) {
+    static_assert(alignof(T) <= 64);
+    if (n > ~std::size_t{0} / sizeof(T)) throw std::bad_alloc();
+    return static_cast<T*>(scratch::take(n * sizeof(T)));
+  }
+  void deallocate(T* block, std::size_t n) noexcept { scratch::give_back(block, n * sizeof(T)); }
+  template <typename U>
+  void construct(U* at) {
+    ::new (static_cast<void*>(at)) U;
+  }
+  template <typename U, typename... Arguments>
+  void construct(U* at, Arguments&&... arguments) {
+    ::new (static_cast<void*>(at)) U(std::forward<Arguments>(arguments)...);
+  }
+  bool operator==(const ScratchAllocator&) const = default;
+};
+
+/// Scratch<float> row(n): n floats of any value; row(n, 0): zeros.
+template <typename T>
+using Scratch = std::vector<T, ScratchAllocator<T>>;
+
+}  // namespace etna::cpu
