@@ -185,6 +185,24 @@ TEST(Gemm, FinishSeesEachElementOnceWithItsSumComplete) {
   }
 }
 
+TEST(Gemm, WhatIsNoNumberStaysInItsRow) {
+  for (std::int64_t rows = 2; rows <= 9; ++rows) {
+    for (bool transposed : {false, true}) {
+      const Gemm g = dense(false, transposed, rows, 4099, 9);
+      std::vector<float> a(static_cast<std::size_t>(g.m * g.k), 1), b(static_cast<std::size_t>(g.k * g.n), 1);
+      std::vector<float> c(static_cast<std::size_t>(g.m * g.n));
+      a[0] = NAN;
+      gemm(g, 1.0f, a.data(), b.data(), 0.0f, c.data());
+      for (std::int64_t j = 0; j < g.n; ++j) {
+        ASSERT_TRUE(std::isnan(c[static_cast<std::size_t>(j)])) << str(g) << ": column " << j;
+        for (std::int64_t i = 1; i < g.m; ++i) {
+          ASSERT_EQ(c[static_cast<std::size_t>(i * g.n + j)], 9) << str(g) << ": row " << i << ", column " << j;
+        }
+      }
+    }
+  }
+}
+
 TEST(Gemm, HasTheSameBitsEachTime) {
   for (std::size_t shape = 0; shape < kShapes.size(); ++shape) {
     const Case<float> x(shape, 1, 0);

@@ -44,7 +44,10 @@ struct Thin {
   }
 };
 
-inline constexpr std::int64_t kResults = 4096;  // of a piece: they stay in L1
+inline constexpr std::int64_t kWidestVector = 64;  // floats
+inline constexpr std::int64_t kResults = 4096;     // of a piece: they stay in L1
+/// Of one of `rows` rows: whole vectors, so that what is behind a row's end belongs to no other.
+constexpr std::int64_t piece_of(std::int64_t rows) { return kResults / rows / kWidestVector * kWidestVector; }
 
 }  // namespace etna::cpu
 #endif
@@ -135,7 +138,7 @@ HWY_INLINE void add_rows(const Thin<S>& t, std::int64_t k, std::int64_t j, std::
   for (std::int64_t i = 0; i < t.rows; ++i) {
     V x[Depth];
     for (int q = 0; q < Depth; ++q) x[q] = hn::Set(D(), t.x[i * t.x_leading + k + q]);
-    float* to = sums + i * (kResults / t.rows);
+    float* to = sums + i * piece_of(t.rows);
     auto add = [&](std::int64_t c, auto&& loaded) HWY_ATTR {
       V sum = hn::LoadU(D(), to + c);
       for (int q = 0; q < Depth; ++q) sum = hn::MulAdd(x[q], loaded(w + q * t.leading + c), sum);
@@ -151,7 +154,7 @@ template <typename S>
 void across(const Thin<S>& t, std::int64_t first, std::int64_t last) {
   constexpr int kDepth = sizeof(S) == 2 ? 4 : 8;  // bf16 takes registers for its conversion
   HWY_ALIGN float sums[kResults];
-  const std::int64_t piece = kResults / t.rows;
+  const std::int64_t piece = piece_of(t.rows);
   for (std::int64_t j = first; j < last; j += piece) {
     const std::int64_t n = std::min(piece, last - j);
     std::fill_n(sums, kResults, 0.0f);
@@ -199,7 +202,6 @@ float widened(Bf16 x) { return std::bit_cast<float>(static_cast<std::uint32_t>(x
 
 constexpr std::int64_t kTaskBytes = 128 << 10;  // of w: less is not worth a task
 constexpr std::int64_t kTaskColumns = 64;       // of a w that lies across: less would read it in crumbs
-constexpr std::int64_t kWidestVector = 64;      // floats
 
 }  // namespace
 
