@@ -1,7 +1,6 @@
 #pragma once
 
-#include <vector>
-
+#include <etna/device/cpu/scratch.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 
@@ -19,7 +18,7 @@ struct Attributes {
 constexpr DType sum_dtype(DType logits) { return logits == f64 ? f64 : f32; }
 
 /// Targets on the CPU as i64. @throws ShapeError naming the first that is neither a class nor ignore_index
-std::vector<std::int64_t> checked_targets(const Tensor& target, std::int64_t classes, std::int64_t ignore_index);
+cpu::Scratch<std::int64_t> checked_targets(const Tensor& target, std::int64_t classes, std::int64_t ignore_index);
 
 /// @param out loss ([N] or []), logsumexp [N], count [1] (rows that are not ignored)
 void cpu_forward(const OpCall& call, std::span<Tensor> out);

@@ -358,7 +358,7 @@ class Loss {
   Outputs out_;
   Tensor x_, multiplied_, weight_, bias_;  ///< x as T, and as it is multiplied
   std::int64_t rows_, width_, classes_;
-  std::vector<std::int64_t> targets_;
+  cpu::Scratch<std::int64_t> targets_;
   std::int64_t stride_;  ///< of a tile's rows
   std::int64_t tiles_, groups_, blocks_ = 1;
   double smoothing_, counted_ = 0, divisor_ = 1;

@@ -1,3 +1,4 @@
+#include <etna/device/cpu/scratch.h>
 #include <etna/tensor/reduce/reduce.h>
 #include <etna/tensor/reduce/states.h>
 #include <etna/tensor/rows/rows.h>
@@ -52,7 +53,7 @@ void run(const Tensor& x, const Plan& plan, Tensor& y, const Finish& finish) {
   std::int64_t blocks = (width + block - 1) / block * (plan.outputs / width);
   std::int64_t piece = columns ? kColumnPiece : kRowPiece;
   std::int64_t pieces = std::max<std::int64_t>(1, (plan.length + piece - 1) / piece);
-  std::vector<State> states(static_cast<std::size_t>(plan.outputs * pieces));  // piece by piece
+  cpu::Scratch<State> states(static_cast<std::size_t>(plan.outputs * pieces), State());  // piece by piece
   std::int64_t work = std::max<std::int64_t>(1, std::min(piece, plan.length) * block);
   cpu::parallel_for(blocks * pieces, std::max<std::int64_t>(1, rows::kGrain / work),
                     [&](std::int64_t first, std::int64_t last) {
