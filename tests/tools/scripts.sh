@@ -24,6 +24,22 @@ expect 2 "there is no command 'tset'" "$root/run" tset
 expect 2 "usage: tools/get-glslang" "$root/tools/get-glslang" --what
 expect 2 "usage: tools/format" "$root/tools/format" --what
 
+# A compiler is new enough where it knows all that the shaders ask for; else get-glslang goes for another, here in vain.
+mkdir -p tree/tools stubs
+cp "$root/tools/get-glslang" tree/tools/
+cat >stubs/glslangValidator <<'STUB'
+#!/bin/sh
+for file; do :; done
+for known in $KNOWN; do ! grep -q "$known" "$file" || exit 0; done
+exit 1
+STUB
+printf '#!/bin/sh\nexit 1\n' >stubs/apt-get
+chmod +x stubs/*
+matrices="GL_KHR_cooperative_matrix GL_NV_cooperative_matrix2"
+expect 0 "nothing to do" env PATH="$work/stubs:$PATH" KNOWN="$matrices GL_EXT_bfloat16" tree/tools/get-glslang
+expect 1 "get-glslang: " env PATH="$work/stubs:$PATH" KNOWN="$matrices" tree/tools/get-glslang
+expect 1 "get-glslang: " env PATH="$work/stubs:$PATH" KNOWN="$matrices GL_EXT_bfloat16" tree/tools/get-glslang --force
+
 get=$root/tools/get-wikitext2
 expect 0 "usage: tools/get-wikitext2" "$get" --help
 expect 2 "unknown option --what" "$get" --what
