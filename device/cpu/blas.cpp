@@ -14,10 +14,6 @@
 #include <etna/device/cpu/scratch.h>
 #include <etna/device/error.h>
 
-#ifndef ETNA_PLAIN_THREADS
-#include <tbb/task_arena.h>
-#endif
-
 namespace etna::cpu {
 namespace {
 
@@ -77,14 +73,6 @@ void one_thread(const Gemm& g, T alpha, const S* a, const S* b, T beta, T* c) {
   if constexpr (std::is_same_v<S, Bf16>) multiply_widened(library.f32, g, alpha, a, b, beta, c);
 }
 
-int workers() {
-#ifdef ETNA_PLAIN_THREADS
-  return 4;
-#else
-  return tbb::this_task_arena::max_concurrency();
-#endif
-}
-
 /// c += the sums of the further pieces of k, one after the other. @param partial [splits - 1, m, n]
 template <typename T>
 void add_partial(const Gemm& g, const Part& part, const T* partial, std::int64_t splits, T* c) {
@@ -115,24 +103,22 @@ void on_all_threads(const Gemm& g, T alpha, const S* a, const S* b, T beta, T* c
   };
   Scratch<T> partial(static_cast<std::size_t>((cut.splits - 1) * g.m * g.n));
   const std::int64_t parts = down * across;
-  parallel_for(parts * cut.splits, 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t task = begin; task < end; ++task) {
-      const Part p = part_of(task % parts);
-      const std::int64_t split = task / parts, k = split * cut.depth;
-      Gemm piece = g;
-      piece.m = p.rows;
-      piece.n = p.columns;
-      piece.k = std::min(cut.depth, g.k - k);
-      const S* from_a = g.transpose_a ? a + k * g.lda + p.row : a + p.row * g.lda + k;
-      const S* from_b = g.transpose_b ? b + p.column * g.ldb + k : b + k * g.ldb + p.column;
-      if (split == 0) {
-        one_thread(piece, alpha, from_a, from_b, beta, c + p.row * g.ldc + p.column);
-      } else {
-        piece.ldc = g.n;
-        one_thread(piece, alpha, from_a, from_b, T(0), partial.data() + ((split - 1) * g.m + p.row) * g.n + p.column);
-      }
-      if (cut.splits == 1 && finish) finish(p);
+  for_each_task(parts * cut.splits, [&](std::int64_t task) {
+    const Part p = part_of(task % parts);
+    const std::int64_t split = task / parts, k = split * cut.depth;
+    Gemm piece = g;
+    piece.m = p.rows;
+    piece.n = p.columns;
+    piece.k = std::min(cut.depth, g.k - k);
+    const S* from_a = g.transpose_a ? a + k * g.lda + p.row : a + p.row * g.lda + k;
+    const S* from_b = g.transpose_b ? b + p.column * g.ldb + k : b + k * g.ldb + p.column;
+    if (split == 0) {
+      one_thread(piece, alpha, from_a, from_b, beta, c + p.row * g.ldc + p.column);
+    } else {
+      piece.ldc = g.n;
+      one_thread(piece, alpha, from_a, from_b, T(0), partial.data() + ((split - 1) * g.m + p.row) * g.n + p.column);
     }
+    if (cut.splits == 1 && finish) finish(p);
   });
   if (cut.splits == 1) return;
   parallel_for(g.m, std::max<std::int64_t>(1, 16384 / g.n), [&](std::int64_t begin, std::int64_t end) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <atomic>
 #include <cstdint>
 
 #if defined(__has_feature)
@@ -12,16 +14,25 @@
 #endif
 
 #ifdef ETNA_PLAIN_THREADS
-#include <algorithm>
 #include <exception>
 #include <thread>
 #include <vector>
 #else
 #include <tbb/blocked_range.h>
 #include <tbb/parallel_for.h>
+#include <tbb/task_arena.h>
 #endif
 
 namespace etna::cpu {
+
+/// How many threads share a parallel_for().
+inline int workers() {
+#ifdef ETNA_PLAIN_THREADS
+  return 4;
+#else
+  return tbb::this_task_arena::max_concurrency();
+#endif
+}
 
 /// Calls body(begin, end) over [0, n) from several threads, in pieces of at least `grain`; from this thread alone where n is
 /// no more than that.
@@ -34,7 +45,7 @@ void parallel_for(std::int64_t n, std::int64_t grain, const Body& body) {
   }
 #ifdef ETNA_PLAIN_THREADS
   // ThreadSanitizer does not see how oneTBB, which was compiled without it, hands work over; it sees threads begin and end.
-  const std::int64_t pieces = std::clamp<std::int64_t>(n / grain, 1, 4);
+  const std::int64_t pieces = std::clamp<std::int64_t>(n / grain, 1, workers());
   std::vector<std::exception_ptr> failures(static_cast<std::size_t>(pieces));
   std::vector<std::thread> threads;
   for (std::int64_t p = 0; p < pieces; ++p) {
@@ -54,6 +65,16 @@ void parallel_for(std::int64_t n, std::int64_t grain, const Body& body) {
   tbb::parallel_for(tbb::blocked_range<std::int64_t>(0, n, static_cast<std::size_t>(grain)),
                     [&](const tbb::blocked_range<std::int64_t>& r) { body(r.begin(), r.end()); });
 #endif
+}
+
+/// Calls body(task) for each of [0, n) in order, each by the thread that is free first: for tasks that take long beside what it
+/// costs to fetch one, on cores that others may slow down. parallel_for() deals such tasks out beforehand, some of them in twos.
+template <typename Body>
+void for_each_task(std::int64_t n, const Body& body) {
+  std::atomic<std::int64_t> next{0};
+  parallel_for(std::min<std::int64_t>(n, workers()), 1, [&](std::int64_t, std::int64_t) {
+    for (std::int64_t task; (task = next.fetch_add(1, std::memory_order_relaxed)) < n;) body(task);
+  });
 }
 
 }  // namespace etna::cpu

@@ -108,6 +108,8 @@ class CpuSession final : public Session {
   }
 
   std::unique_ptr<Replay> finish(ProgramReport& report) override {
+    // The eager step left its memory in the cache; the plan is laid out anew.
+    empty_cache(kCPU);
     std::vector<StoragePtr> storages = place_all(report);
     std::vector<Call> calls;
     for (RecordedCall& r : calls_) {

@@ -31,6 +31,8 @@ constexpr std::int64_t kMostGroups = 32;             ///< tasks a row of tiles m
 /// Of what a chunk holds: an L3 cache, or, if that is more, twice the weight, which each chunk reads twice and whose gradient it
 /// reads and writes.
 constexpr std::int64_t kChunkBytes = std::int64_t{24} << 20;
+/// Of a chunk, in blocks of rows: how often a tile of the weight is used before it leaves the caches.
+constexpr std::int64_t kFewestBlocks = 4;
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -85,7 +87,7 @@ class Loss {
     const auto of_sum = static_cast<std::int64_t>(sizeof(T)), of_tile = static_cast<std::int64_t>(sizeof(M));
     const std::int64_t bytes = kRows * (tiles_ * stride_ * of_tile + groups_ * width_ * of_sum);
     const std::int64_t most = std::max(kChunkBytes, 2 * classes_ * width_ * of_sum);
-    blocks_ = std::clamp<std::int64_t>(most / bytes, 1, std::max<std::int64_t>(1, ceil_div(rows_, kRows)));
+    blocks_ = std::min(std::max(most / bytes, kFewestBlocks), std::max<std::int64_t>(1, ceil_div(rows_, kRows)));
   }
 
   void run() {
@@ -109,18 +111,15 @@ class Loss {
     for (std::int64_t begin = 0; begin < rows_; begin += held) {
       chunk_ = {begin, std::min(rows_, begin + held)};
       const std::int64_t blocks = ceil_div(chunk_.size(), kRows);
-      cpu::parallel_for(blocks * groups_, 1, [&](std::int64_t first, std::int64_t last) {
-        for (std::int64_t task = first; task < last; ++task) meet_classes(task % blocks, task / blocks);
-      });
+      cpu::for_each_task(blocks * groups_, [&](std::int64_t task) { meet_classes(task % blocks, task / blocks); });
       cpu::parallel_for(chunk_.size(), 8, [&](std::int64_t first, std::int64_t last) {
         for (std::int64_t i = first; i < last; ++i) finish_row(i);
       });
       if (!a_.wants_weight && !a_.wants_bias) continue;
       const std::int64_t slices =
           std::clamp<std::int64_t>(kMostGroups / tiles_ / 2, 1, std::max<std::int64_t>(1, width_ / 64));
-      cpu::parallel_for(tiles_ * slices, 1, [&](std::int64_t first, std::int64_t last) {
-        for (std::int64_t task = first; task < last; ++task)
-          add_to_weight(task / slices, Span::part(width_, slices, task % slices), task % slices == 0);
+      cpu::for_each_task(tiles_ * slices, [&](std::int64_t task) {
+        add_to_weight(task / slices, Span::part(width_, slices, task % slices), task % slices == 0);
       });
     }
     if (smoothing_ != 0) smooth_weight();

@@ -12,11 +12,12 @@ constexpr double kStore = 4;             // of an element of c
 constexpr double kTask = 50e3;           // a call: threads meet, the library allocates
 constexpr double kSum = 16;              // of an element of a partial sum: written, read, added
 constexpr double kMeet = 150e3;          // a second pass over c
-constexpr double kStraggler = 0.04;      // of the time, where each thread has one task: the last one decides
+constexpr double kStraggler = 0.027;     // of a task, for each thread beside the first: the slowest core decides
+constexpr double kWorstStraggler = 0.5;  // of a task
 constexpr double kWorthThreads = 400e3;  // less is done by one thread
 
 constexpr std::int64_t kShallowest = 256;       // a piece of k
-constexpr std::int64_t kMostPartial = 1 << 20;  // elements of partial sums
+constexpr std::int64_t kMostPartial = 4 << 20;  // elements of partial sums
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }
@@ -27,6 +28,7 @@ Cut choose_cut(const Gemm& g, int threads) {
   const auto m = static_cast<double>(g.m), n = static_cast<double>(g.n);
   Cut best{g.m, g.n, g.k, 1};
   if (threads <= 1 || m * n * static_cast<double>(g.k) < kWorthThreads) return best;
+  const double straggler = std::min(kWorstStraggler, kStraggler * (threads - 1));
   double least = -1;
   auto consider = [&](std::int64_t down, std::int64_t across, std::int64_t splits) {
     Cut cut{std::min(g.m, round_up(ceil_div(g.m, down), 8)), std::min(g.n, round_up(ceil_div(g.n, across), 16)),
@@ -36,7 +38,7 @@ Cut choose_cut(const Gemm& g, int threads) {
     const auto waves = static_cast<double>(ceil_div(tasks, threads)), rows = static_cast<double>(cut.rows),
                columns = static_cast<double>(cut.columns), depth = static_cast<double>(cut.depth);
     double task = rows * columns * (depth + kStore) + kPack * depth * (rows + columns) + kTask;
-    double time = waves * task * (1 + kStraggler / waves);
+    double time = (waves + straggler) * task;
     if (cut.splits > 1) time += kMeet + kSum * static_cast<double>(cut.splits) * m * n / threads;
     if (least >= 0 && time >= least) return;
     least = time;
@@ -44,7 +46,7 @@ Cut choose_cut(const Gemm& g, int threads) {
   };
   for (std::int64_t splits : {1, 2, 4, 8, 16}) {
     if (splits > 1 && (g.k / splits < kShallowest || (splits - 1) * g.m * g.n > kMostPartial)) break;
-    for (std::int64_t waves : {1, 2, 4}) {
+    for (std::int64_t waves : {1, 2, 4, 8}) {
       const std::int64_t parts = std::max<std::int64_t>(1, waves * threads / splits);
       for (std::int64_t down = 1; down <= std::min(parts, ceil_div(g.m, 8)); ++down) {
         consider(down, std::min(parts / down, ceil_div(g.n, 16)), splits);
