@@ -164,7 +164,7 @@ TEST(ChromeTrace, IsJsonWithEverythingOnOneAxis) {
   for (const auto& [id, ts] : starts) EXPECT_LE(ts, finishes.at(id));
   EXPECT_TRUE(named.count("a \"quoted\" loader"));
   EXPECT_TRUE(named.count("vulkan:0 A GPU"));
-  EXPECT_NO_THROW(nlohmann::json::parse(chrome_trace(Profile{})));
+  EXPECT_TRUE(nlohmann::json::accept(chrome_trace(Profile{})));
 }
 
 TEST(TracePicture, DrawsEveryLane) {
