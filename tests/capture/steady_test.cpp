@@ -73,13 +73,16 @@ TEST(Scratch, IsWhatItsThreadGaveBack) {
   GTEST_SKIP() << "blocks come and go, so that AddressSanitizer sees them";
 #endif
   const float* first = cpu::Scratch<float>(100000).data();
-  const long before = page_faults();
+  [[maybe_unused]] const long before = page_faults();
   for (int i = 0; i < 100; ++i) {
     cpu::Scratch<float> again(90000 + i, 1.0f);
     ASSERT_EQ(again.data(), first);
     ASSERT_EQ(reinterpret_cast<std::uintptr_t>(first) % 64, 0u);
   }
-  EXPECT_LT(page_faults() - before, 200);  // 100 blocks of 88 new pages otherwise
+#if !defined(__SANITIZE_THREAD__)
+  // 100 blocks of 88 new pages otherwise. ThreadSanitizer takes pages of its own, to remember accesses by.
+  EXPECT_LT(page_faults() - before, 200);
+#endif
   cpu::Scratch<float> one(100000), other(100000);
   EXPECT_NE(one.data(), other.data());
 }
