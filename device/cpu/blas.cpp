@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
 #include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include <etna/device/cpu/gemm/cut.h>
+#include <etna/device/cpu/gemm/flush_subnormals.h>
 #include <etna/device/cpu/gemm/libraries.h>
 #include <etna/device/cpu/gemm/thin.h>
 #include <etna/device/cpu/parallel.h>
@@ -65,7 +67,9 @@ template <typename S, typename T>
 void one_thread(const Gemm& g, T alpha, const S* a, const S* b, T beta, T* c) {
   if (g.m <= 0 || g.n <= 0) return;
   if (g.k <= 0) return scale(g, beta, c);
+  std::optional<FlushSubnormals> flush;
   if constexpr (std::is_same_v<T, float>) {
+    flush.emplace();
     if (is_thin(g)) return multiply_thin(g, alpha, a, b, beta, c, false, {});
   }
   const Library& library = chosen<T>();

@@ -125,17 +125,24 @@ HWY_INLINE double sum_of(std::size_t n, const Term& term) {
   return total;
 }
 
+/// 0 where exp(x) is below the smallest normal number: see gemm/flush_subnormals.h.
+HWY_INLINE V normal_exp(V x) {
+  const V least = constant(-87.33654f);
+  const auto below = hn::Lt(x, least);
+  return hn::IfThenZeroElse(below, exp(hn::IfThenElse(below, least, x)));
+}
+
 template <bool stores>
 HWY_INLINE double exp_sum_of(const float* x, float shift, float* y, std::size_t n) {
   const std::size_t lanes = hn::Lanes(D());
   const V by = constant(shift);
   return sum_of(n, [=](std::size_t i, std::size_t count) HWY_ATTR {
     if (count == lanes) {
-      const V e = exp(hn::Sub(hn::LoadU(D(), x + i), by));
+      const V e = normal_exp(hn::Sub(hn::LoadU(D(), x + i), by));
       if constexpr (stores) hn::StoreU(e, D(), y + i);
       return e;
     }
-    const V e = exp(hn::Sub(load_part(x + i, count, 0.0f), by));
+    const V e = normal_exp(hn::Sub(load_part(x + i, count, 0.0f), by));
     if constexpr (stores) store_part(e, y + i, count);
     return hn::IfThenElseZero(hn::FirstN(D(), count), e);
   });

@@ -27,7 +27,7 @@ double dot(const double* a, const double* b, std::int64_t n);
 double squares(const float* x, double center, std::int64_t n);
 double squares(const double* x, double center, std::int64_t n);
 
-/// y[i] = exp(x[i] - shift), of which it returns the sum; y may be x, or nullptr.
+/// y[i] = exp(x[i] - shift), of which it returns the sum; y may be x, or nullptr. Where f32 has no normal number so small it is 0.
 double exp_sum(const float* x, float shift, float* y, std::int64_t n);
 double exp_sum(const double* x, double shift, double* y, std::int64_t n);
 

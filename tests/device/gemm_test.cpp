@@ -216,6 +216,19 @@ TEST(Gemm, HasTheSameBitsEachTime) {
   }
 }
 
+TEST(Gemm, TakesSubnormalNumbersForZeroAndLeavesTheThreadAsItWas) {
+  const std::int64_t n = 24;  // not thin
+  std::vector<float> a(n * n, 1.0f), b(n * n, 1e-39f), c(n * n, 1.0f);
+  b[0] = 1.0f;
+  gemm(dense(false, false, n, n, n), 1.0f, a.data(), b.data(), 0.0f, c.data());
+#if defined(__SSE2__)
+  EXPECT_EQ(c[0], 1.0f);
+  EXPECT_EQ(c[1], 0.0f);
+#endif
+  volatile float tiny = 1e-39f;
+  EXPECT_NE(tiny * 0.5f, 0.0f) << "the caller's own numbers are still exact";
+}
+
 TEST(GemmCut, CoversTheProductAndFeedsTheThreads) {
   for (int threads : {1, 2, 3, 8, 16, 64}) {
     for (const Gemm& g : {dense(false, true, 1024, 512, 128), dense(true, false, 128, 128, 1024),

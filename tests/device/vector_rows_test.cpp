@@ -161,6 +161,18 @@ TEST_P(VectorRows, SumsOfLongRowsKeepTheirDigits) {
   EXPECT_NEAR(exp_sum(x.data(), 0.0f, y.data(), n) / want, 1, 2e-7);
 }
 
+TEST_P(VectorRows, ExponentialsAreNormalNumbersOrZero) {
+  const std::vector<float> x = {-87.0f, -87.4f, -95.0f, -1000.0f, -kInfinity, -86.0f,
+                                0.0f,   -87.3f, -88.0f, -104.0f,  -86.5f};
+  std::vector<float> y(x.size());
+  exp_sum(x.data(), 0.0f, y.data(), static_cast<std::int64_t>(x.size()));
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const bool normal = x[i] >= -87.33f;
+    EXPECT_EQ(std::isnormal(y[i]), normal) << x[i] << " gave " << y[i];
+    EXPECT_EQ(y[i] == 0.0f, !normal) << x[i] << " gave " << y[i];
+  }
+}
+
 TEST_P(VectorRows, ALargeMeanTakesNoDigitsFromWhatIsNormalized) {
   const double mean = 12345.678;
   for (std::int64_t n : {1, 7, 8, 37}) {
