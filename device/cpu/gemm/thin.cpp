@@ -109,7 +109,7 @@ template <int Rows, typename S>
 void along_rows(const Thin<S>& t, std::int64_t first, std::int64_t last) {
   // Some eight sums at once, as many as are in flight, of one row: several rows of w are several streams, which processors fetch ahead
   // at less than half the speed (eight of 2 KiB, on one core from memory: 12 GB/s; one: 28).
-  constexpr int kMost = static_cast<int>(kBlock / hn::MaxLanes(D()));
+  constexpr int kMost = std::max(1, static_cast<int>(kBlock / hn::MaxLanes(D())));
   constexpr int kAlong = std::min(kMost, Rows == 1 ? 8 : Rows == 2 ? 4 : Rows <= 4 ? 2 : 1);
   for (std::int64_t j = first; j < last; ++j) dots<Rows, kAlong>(t, j);
 }
