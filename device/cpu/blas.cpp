@@ -69,8 +69,8 @@ void one_thread(const Gemm& g, T alpha, const S* a, const S* b, T beta, T* c) {
   if (g.k <= 0) return scale(g, beta, c);
   std::optional<FlushSubnormals> flush;
   if constexpr (std::is_same_v<T, float>) {
-    flush.emplace();
     if (is_thin(g)) return multiply_thin(g, alpha, a, b, beta, c, false, {});
+    flush.emplace();
   }
   const Library& library = chosen<T>();
   if (auto multiply = kernel_of<S, T>(library)) return multiply(g, alpha, a, b, beta, c);

@@ -217,16 +217,20 @@ TEST(Gemm, HasTheSameBitsEachTime) {
 }
 
 TEST(Gemm, TakesSubnormalNumbersForZeroAndLeavesTheThreadAsItWas) {
-  const std::int64_t n = 24;  // not thin
-  std::vector<float> a(n * n, 1.0f), b(n * n, 1e-39f), c(n * n, 1.0f);
-  b[0] = 1.0f;
-  gemm(dense(false, false, n, n, n), 1.0f, a.data(), b.data(), 0.0f, c.data());
+  for (std::int64_t m : {24, 2}) {
+    for (bool transposed : {false, true}) {
+      const std::int64_t n = 24;
+      std::vector<float> a(static_cast<std::size_t>(m * n), 1.0f), b(n * n, 1e-39f), c(a.size(), 1.0f);
+      b[0] = 1.0f;
+      gemm(dense(false, transposed, m, n, n), 1.0f, a.data(), b.data(), 0.0f, c.data());
 #if defined(__SSE2__)
-  EXPECT_EQ(c[0], 1.0f);
-  EXPECT_EQ(c[1], 0.0f);
+      EXPECT_EQ(c[0], 1.0f);
+      EXPECT_EQ(c[1], 0.0f) << m << " rows";
 #endif
-  volatile float tiny = 1e-39f;
-  EXPECT_NE(tiny * 0.5f, 0.0f) << "the caller's own numbers are still exact";
+      volatile float tiny = 1e-39f;
+      EXPECT_NE(tiny * 0.5f, 0.0f) << "the caller's own numbers are still exact";
+    }
+  }
 }
 
 TEST(GemmCut, CoversTheProductAndFeedsTheThreads) {

@@ -8,6 +8,7 @@
 #include <bit>
 #include <vector>
 
+#include <etna/device/cpu/gemm/flush_subnormals.h>
 #include <etna/device/cpu/parallel.h>
 
 // GCC 12 takes the undefined registers of its own AVX-512 intrinsics for uninitialized variables.
@@ -239,7 +240,10 @@ void multiply_thin(const Gemm& g, float alpha, const S* a, const S* b, float bet
   t.alpha = alpha;
   t.beta = beta;
   auto range = [&](std::int64_t first, std::int64_t last) {
-    w_along ? along(t, first, last) : across(t, first, last);
+    {
+      FlushSubnormals flush;
+      w_along ? along(t, first, last) : across(t, first, last);
+    }
     if (!finish) return;
     finish(few_rows ? Part{0, g.m, first, last - first} : Part{first, last - first, 0, g.n});
   };
