@@ -17,7 +17,7 @@ constexpr double kWorstStraggler = 0.5;  // of a task
 constexpr double kWorthThreads = 400e3;  // less is done by one thread
 
 constexpr std::int64_t kShallowest = 256;       // a piece of k
-constexpr std::int64_t kMostPartial = 4 << 20;  // elements of partial sums
+constexpr std::int64_t kMostPartial = 3 << 20;  // elements of partial sums
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }
@@ -46,7 +46,7 @@ Cut choose_cut(const Gemm& g, int threads) {
   };
   for (std::int64_t splits : {1, 2, 4, 8, 16}) {
     if (splits > 1 && (g.k / splits < kShallowest || (splits - 1) * g.m * g.n > kMostPartial)) break;
-    for (std::int64_t waves : {1, 2, 4, 8}) {
+    for (std::int64_t waves : {1, 2, 4}) {
       const std::int64_t parts = std::max<std::int64_t>(1, waves * threads / splits);
       for (std::int64_t down = 1; down <= std::min(parts, ceil_div(g.m, 8)); ++down) {
         consider(down, std::min(parts / down, ceil_div(g.n, 16)), splits);

@@ -6,10 +6,10 @@
 
 #include <algorithm>
 #include <bit>
-#include <vector>
 
 #include <etna/device/cpu/gemm/flush_subnormals.h>
 #include <etna/device/cpu/parallel.h>
+#include <etna/device/cpu/scratch.h>
 
 // GCC 12 takes the undefined registers of its own AVX-512 intrinsics for uninitialized variables.
 #if defined(__GNUC__) && !defined(__clang__)
@@ -224,7 +224,7 @@ void multiply_thin(const Gemm& g, float alpha, const S* a, const S* b, float bet
   Thin<S> t;
   t.rows = few_rows ? g.m : g.n;
   t.k = g.k;
-  std::vector<float> packed(static_cast<std::size_t>(t.rows * ((g.k + kBlock - 1) / kBlock * kBlock)));
+  Scratch<float> packed(static_cast<std::size_t>(t.rows * ((g.k + kBlock - 1) / kBlock * kBlock)), 0.0f);
   for (std::int64_t i = 0; i < t.rows; ++i) {
     for (std::int64_t k = 0; k < g.k; ++k) {
       packed[static_cast<std::size_t>(t.x_at(t.rows, i, k))] =
