@@ -7,9 +7,9 @@
 
 #include <etna/autograd/autograd.h>
 #include <etna/autograd/node.h>
-#include <etna/device/profiler.h>
+#include <etna/device/profile/profiler.h>
 #include <etna/tensor/autocast.h>
-#include <etna/tensor/capture/session.h>
+#include <etna/tensor/graph/session.h>
 #include <etna/tensor/ops.h>
 
 namespace etna::autograd {

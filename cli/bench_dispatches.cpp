@@ -4,11 +4,12 @@
 
 #include <fmt/core.h>
 
-#include <etna/device/vulkan/kernel.h>
+#include <etna/device/kernel.h>
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/vulkan.h>
+#include <etna/device/vulkan/diagnostics.h>
 
 #include "bench.h"
 
@@ -38,7 +39,7 @@ void dispatch(const Tensor& cells, std::int64_t from, std::int64_t to) {
   push.factor = 1;
   const std::uint32_t spec[] = {kWords, 1};
   const vulkan::Range read{push.source, bytes}, write{push.target, bytes};
-  vulkan::record(cells.device(), {.shader = shaders::test_ranges,
+  gpu::record(cells.device(), {.shader = shaders::test_ranges,
                                   .op = "bench",
                                   .spec = spec,
                                   .push = vulkan::bytes_of(push),

@@ -4,7 +4,8 @@
 #include <new>
 #include <string_view>
 
-#include <etna/device/vulkan/kernel.h>
+#include <etna/device/kernel.h>
+#include <etna/device/vulkan/diagnostics.h>
 
 #include "bench.h"
 

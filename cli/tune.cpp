@@ -7,10 +7,10 @@
 #include <fmt/core.h>
 
 #include <etna/autograd/autograd.h>
-#include <etna/device/vulkan/workgroup_matrix.h>
+#include <etna/device/vulkan/api/workgroup_matrix.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/product/tuned.h>
+#include <etna/tensor/ops/matmul/gemm/tuned.h>
 
 namespace etna::cli {
 namespace {

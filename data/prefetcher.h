@@ -10,7 +10,7 @@
 #include <thread>
 #include <utility>
 
-#include <etna/device/profiler.h>
+#include <etna/device/profile/profiler.h>
 
 namespace etna::data {
 

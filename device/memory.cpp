@@ -5,7 +5,7 @@
 
 #include <etna/device/caching_allocator.h>
 #include <etna/device/cpu/memory.h>
-#include <etna/device/profiler.h>
+#include <etna/device/profile/profiler.h>
 #include <etna/device/transfers.h>
 #include <etna/device/vulkan/backend.h>
 

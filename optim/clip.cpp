@@ -1,6 +1,6 @@
 #include <etna/optim/clip.h>
 
-#include <etna/device/profiler.h>
+#include <etna/device/profile/profiler.h>
 #include <etna/tensor/multi_tensor.h>
 #include <etna/tensor/op.h>
 

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include <etna/device/profiler.h>
+#include <etna/device/profile/profiler.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/multi_tensor.h>
 #include <etna/tensor/op.h>

@@ -1,7 +1,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 // Random numbers and dropout by Philox4x32-10. A thread makes one block of four words: numbers of one word come four a thread, those
-// of two words (64 bits) two a thread. The same bits as tensor/ops/random.cpp, which the integers and `precise` see to.
+// of two words (64 bits) two a thread. The same bits as tensor/ops/random/random.cpp, which the integers and `precise` see to.
 //
 // Dropout is bytes-bound: one read, one write, no mask; the backward pass makes the same words again. A block serves four neighbours,
 // which are loaded and stored at once. A thread has BLOCKS of them, 1024 elements apart, all on their way while it makes the first

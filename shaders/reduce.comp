@@ -58,7 +58,7 @@ layout(push_constant, scalar) uniform Push {
 #endif
 } p;
 
-// Elements of x: one, or four from i on where `count` is not 0. A generated kernel (device/vulkan/fusion/) computes them instead,
+// Elements of x: one, or four from i on where `count` is not 0. A generated kernel (device/vulkan/graph/fusion/) computes them instead,
 // out of what it knows x to be made of.
 #ifdef ETNA_PROLOGUE
 #include "prologue.glsl"

@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
-#include <etna/tensor/capture/session.h>
-#include <etna/tensor/elementwise/elementwise.h>
+#include <etna/tensor/graph/session.h>
 #include <etna/tensor/op.h>
+#include <etna/tensor/ops/elementwise/elementwise.h>
 #include <etna/tensor/tensor.h>
 
 namespace etna {

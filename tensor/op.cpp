@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <etna/device/profiler.h>
+#include <etna/device/profile/profiler.h>
 #include <etna/device/transfers.h>
 #include <etna/tensor/autocast.h>
-#include <etna/tensor/capture/session.h>
+#include <etna/tensor/graph/session.h>
 
 namespace etna {
 namespace {
@@ -108,7 +108,7 @@ TensorList run(const OpCall& call, Device device) {
       } else {
         out = call.op.reference(call);
       }
-    } else if (call.op.vulkan == nullptr || !call.op.vulkan(call, out)) {
+    } else if (call.op.gpu == nullptr || !call.op.gpu(call, out)) {
       fall_back(call, device, out);
     }
     return out;

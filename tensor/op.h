@@ -36,7 +36,7 @@ class Attrs {
     return value;
   }
 
-  /// Not 0: they change from step to step, and this says who knows how (tensor/capture/host_steps.h). Copies keep it, so that a
+  /// Not 0: they change from step to step, and this says who knows how (tensor/graph/host_steps.h). Copies keep it, so that a
   /// gradient follows the op it belongs to.
   std::uint32_t source() const { return source_; }
   void set_source(std::uint32_t source) { source_ = source; }
@@ -90,7 +90,7 @@ struct OpDef {
   /// Writes every element of the outputs (contiguous, allocated). Inputs may be strided views.
   void (*cpu)(const OpCall&, std::span<Tensor> out) = nullptr;
   /// Records dispatches that do the same. False where it has no kernel for these dtypes on this device: the op then falls back.
-  bool (*vulkan)(const OpCall&, std::span<Tensor> out) = nullptr;
+  bool (*gpu)(const OpCall&, std::span<Tensor> out) = nullptr;
   /// The same composed of base ops: the oracle in tests, the fallback on a device without a kernel. Null for base ops.
   TensorList (*reference)(const OpCall&) = nullptr;
   /// Gradients of the inputs, by public ops only; undefined where not wanted. Null: differentiate the reference, or, where

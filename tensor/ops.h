@@ -13,7 +13,7 @@
 /// promotes dtypes as PyTorch does. f16 and bf16 are computed in f32 and rounded once.
 namespace etna {
 
-// ---- elementwise: rows of tensor/ops/elementwise.def
+// ---- elementwise: rows of tensor/ops/elementwise/elementwise.def
 #define ETNA_DECLARE_1(NAME) Tensor NAME(const Tensor& x);
 #define ETNA_DECLARE_2(NAME)                     \
   Tensor NAME(const Tensor& a, const Tensor& b); \
@@ -24,7 +24,7 @@ namespace etna {
   Tensor NAME(const Tensor& a, const Tensor& b, double c);        \
   Tensor NAME(const Tensor& a, double b, const Tensor& c);
 #define ETNA_ELEMENTWISE(NAME, ARITY, ...) ETNA_DECLARE_##ARITY(NAME)
-#include <etna/tensor/ops/elementwise.def>
+#include <etna/tensor/ops/elementwise/elementwise.def>
 #undef ETNA_ELEMENTWISE
 #undef ETNA_DECLARE_1
 #undef ETNA_DECLARE_2

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include <etna/tensor/capture/session.h>
+#include <etna/tensor/graph/session.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/tensor.h>
 

@@ -8,7 +8,7 @@
 
 #include <etna/device/transfers.h>
 #include <etna/device/vulkan/backend.h>
-#include <etna/tensor/capture/session.h>
+#include <etna/tensor/graph/session.h>
 
 namespace etna {
 namespace {

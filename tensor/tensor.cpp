@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include <etna/tensor/capture/session.h>
+#include <etna/tensor/graph/session.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 

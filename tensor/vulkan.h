@@ -6,14 +6,18 @@
 #include <span>
 #include <vector>
 
-#include <etna/device/vulkan/kernel.h>
+#include <etna/device/kernel.h>
 #include <etna/tensor/op.h>
+#include <etna/tensor/ops/kernel.h>
 
 /// Conveniences for the Vulkan side of ops.
 namespace etna::vulkan {
 
-/// The bytes from a tensor's first element to its last, whatever its strides.
-Range range(const Tensor& x);
+using gpu::grid;
+using gpu::range;
+using gpu::Shader;
+using gpu::PrologueFusion;
+using Range = MemoryRange;
 
 /// An address, or another 64-bit number, in a push-constant block: the shader's uvec2, which needs no more than 4-byte alignment.
 class Word64 {
@@ -36,9 +40,6 @@ std::span<const std::byte> bytes_of(const T& value) {
   return {reinterpret_cast<const std::byte*>(&value), sizeof(T)};
 }
 
-/// Workgroups for `count` along x, folded into y above 65535; the shader computes y * gl_NumWorkGroups.x + x and checks the end.
-std::array<std::uint32_t, 3> grid(std::int64_t count);
-
 inline std::uint32_t word(DType t) { return static_cast<std::uint32_t>(t); }
 inline std::uint32_t word(bool b) { return b ? 1u : 0u; }
 inline std::uint32_t word(std::int64_t n) { return static_cast<std::uint32_t>(n); }
@@ -48,7 +49,7 @@ inline std::uint32_t word(int n) { return static_cast<std::uint32_t>(n); }
 template <typename Push>
 void launch(const Shader& shader, const OpCall& call, std::span<const std::uint32_t> spec, const Push& push,
             std::array<std::uint32_t, 3> groups, std::span<const Tensor* const> reads,
-            std::span<const Tensor* const> writes, const ReadThrough* through = nullptr) {
+            std::span<const Tensor* const> writes, const PrologueFusion* through = nullptr) {
   Range in[8], out[8];
   std::size_t n_in = 0, n_out = 0;
   Device device;
@@ -58,12 +59,12 @@ void launch(const Shader& shader, const OpCall& call, std::span<const std::uint3
   for (const Tensor* y : writes) {
     if (y != nullptr && y->defined() && y->numel() > 0) out[n_out++] = range(*y), device = y->device();
   }
-  record(device, {shader, call.op.name, spec, bytes_of(push), groups, {in, n_in}, {out, n_out}, nullptr, through});
+  gpu::record(device, {shader, call.op.name, spec, bytes_of(push), groups, {in, n_in}, {out, n_out}, nullptr, through});
 }
 template <typename Push>
 void launch(const Shader& shader, const OpCall& call, std::initializer_list<std::uint32_t> spec, const Push& push,
             std::array<std::uint32_t, 3> groups, std::initializer_list<const Tensor*> reads,
-            std::initializer_list<const Tensor*> writes, const ReadThrough* through = nullptr) {
+            std::initializer_list<const Tensor*> writes, const PrologueFusion* through = nullptr) {
   launch(shader, call, std::span<const std::uint32_t>(spec.begin(), spec.size()), push, groups,
          std::span<const Tensor* const>(reads.begin(), reads.size()),
          std::span<const Tensor* const>(writes.begin(), writes.size()), through);

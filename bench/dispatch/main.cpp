@@ -3,8 +3,9 @@
 #include <fmt/format.h>
 
 #include <etna/autograd/autograd.h>
-#include <etna/device/vulkan/kernel.h>
+#include <etna/device/kernel.h>
 #include <etna/tensor/ops.h>
+#include <etna/device/vulkan/diagnostics.h>
 
 #include "devices.h"
 

@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include <etna/device/error.h>
-#include <etna/device/profile_report.h>
-#include <etna/device/trace_file.h>
+#include <etna/device/profile/report.h>
+#include <etna/device/profile/trace_file.h>
 
 #include "devices.h"
 #include "measure.h"

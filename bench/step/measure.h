@@ -6,11 +6,12 @@
 
 #include <etna/device/device.h>
 #include <etna/device/memory.h>
-#include <etna/device/profiler.h>
+#include <etna/device/profile/profiler.h>
 #include <etna/device/transfers.h>
-#include <etna/device/vulkan/kernel.h>
+#include <etna/device/kernel.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/dtype.h>
+#include <etna/device/vulkan/diagnostics.h>
 
 #include "workload.h"
 

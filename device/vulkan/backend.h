@@ -8,7 +8,7 @@
 
 #include <etna/device/caching_allocator.h>
 #include <etna/device/device.h>
-#include <etna/device/profiler.h>
+#include <etna/device/profile/profiler.h>
 
 /// What the rest of device/ asks of the Vulkan backend. Free of Vulkan's own headers. Every function that takes a
 /// Device throws DeviceError where that adapter does not exist or cannot be used; the logical device is made on first

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include <etna/device/profile_summary.h>
+#include <etna/device/profile/summary.h>
 
 namespace wikitext {
 

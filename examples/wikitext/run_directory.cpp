@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include <etna/data/text_file.h>
-#include <etna/tensor/safetensors.h>
+#include <etna/tensor/io/safetensors.h>
 
 namespace wikitext {
 

@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
-#include <etna/device/profile_report.h>
-#include <etna/device/trace_file.h>
+#include <etna/device/profile/report.h>
+#include <etna/device/profile/trace_file.h>
 #include <etna/etna.h>
 
 #include "commands.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include <etna/data/batches.h>
-#include <etna/device/step_profiler.h>
+#include <etna/device/profile/step_profiler.h>
 #include <etna/nn/language_model.h>
 #include <etna/tensor/capture.h>
 

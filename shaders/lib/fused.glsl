@@ -1,4 +1,4 @@
-// What generated kernels (device/vulkan/fusion/) are made of, beside the expressions of elementwise.def.
+// What generated kernels (device/vulkan/graph/fusion/) are made of, beside the expressions of elementwise.def.
 #ifndef ETNA_FUSED_GLSL
 #define ETNA_FUSED_GLSL
 

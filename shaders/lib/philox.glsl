@@ -1,5 +1,5 @@
-// Philox4x32-10 (Salmon et al. 2011), word for word what tensor/philox.h computes, and the standard normal made of one word, bit for
-// bit what tensor/ops/random.cpp makes.
+// Philox4x32-10 (Salmon et al. 2011), word for word what tensor/ops/random/philox.h computes, and the standard normal made of one word, bit for
+// bit what tensor/ops/random/random.cpp makes.
 #ifndef ETNA_PHILOX_GLSL
 #define ETNA_PHILOX_GLSL
 

@@ -1,5 +1,5 @@
 #pragma once
-// What is done to a product before it is stored (tensor/product/problem.h: Epilogue): the twin of shaders/lib/finish.glsl, with the
+// What is done to a product before it is stored (tensor/ops/matmul/gemm/problem.h: Epilogue): the twin of shaders/lib/finish.glsl, with the
 // same flags and formulas.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>

@@ -4,7 +4,7 @@
 
 namespace hopper {
 
-/// What the copy engine knows of a matrix in memory; the host encodes it (tensor/product/tensor_map.h).
+/// What the copy engine knows of a matrix in memory; the host encodes it (tensor/ops/matmul/gemm/tensor_map.h).
 struct alignas(64) TensorMap {
   std::uint64_t words[16];
 };

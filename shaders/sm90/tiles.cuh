@@ -1,5 +1,5 @@
 #pragma once
-// What the kernels of this folder share: their parameters (the host's side is tensor/product/cubin.cpp), the order in which a block
+// What the kernels of this folder share: their parameters (the host's side is tensor/ops/matmul/gemm/cubin.cpp), the order in which a block
 // takes tiles, and the way from accumulators to results.
 #include "finish.cuh"
 #include "hopper.cuh"

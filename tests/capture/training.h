@@ -7,8 +7,9 @@
 #include <gtest/gtest.h>
 
 #include <etna/device/vulkan/backend.h>
-#include <etna/device/vulkan/kernel.h>
+#include <etna/device/kernel.h>
 #include <etna/etna.h>
+#include <etna/device/vulkan/diagnostics.h>
 
 namespace etna {
 

@@ -9,7 +9,8 @@
 #include <conformance/report.h>
 #include <conformance/walk.h>
 #include <etna/device/device.h>
-#include <etna/device/vulkan/kernel.h>
+#include <etna/device/kernel.h>
+#include <etna/device/vulkan/diagnostics.h>
 
 // test_conformance: one test an op.
 //   --table FILE   write the table of ops

@@ -58,7 +58,7 @@ Report& report() {
 OpReport& Report::of(const OpDef& op) {
   OpReport& r = ops_[op.name];
   r.kind = op.direct != nullptr ? "view" : op.reference != nullptr ? "fused" : "base";
-  r.gpu_kernel = op.vulkan != nullptr || op.direct != nullptr;
+  r.gpu_kernel = op.gpu != nullptr || op.direct != nullptr;
   return r;
 }
 

@@ -15,9 +15,10 @@
 #include <conformance/report.h>
 #include <etna/autograd/autograd.h>
 #include <etna/device/transfers.h>
-#include <etna/device/vulkan/kernel.h>
+#include <etna/device/kernel.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/ops.h>
+#include <etna/device/vulkan/diagnostics.h>
 
 namespace etna::conformance {
 namespace {
@@ -224,7 +225,7 @@ class Case {
                                         [&](const Drawn& d) { return d.base.defined() && d.base.dtype() == t; });
     };
     if (involved(f64)) return true;
-    if (involved(i64) && !vulkan::capabilities(gpu).int64) return true;
+    if (involved(i64) && !gpu::capabilities(gpu).int64) return true;
     return std::any_of(sample_.no_kernel.begin(), sample_.no_kernel.end(), involved);
   }
 

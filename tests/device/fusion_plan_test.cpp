@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include <etna/device/vulkan/fusion/plan.h>
+#include <etna/device/vulkan/graph/fusion/plan.h>
 
 namespace etna::vulkan::fusion {
 namespace {
@@ -14,26 +14,26 @@ constexpr std::uint32_t kF32 = 1, kElements = 64;
 /// Commands over storages that are named by letters, all of 64 f32.
 class Program {
  public:
-  static Walk at(char storage, std::uint32_t stride = 1) {
+  static StridedView at(char storage, std::uint32_t stride = 1) {
     const std::uint32_t n = kElements;
     return {0x10000u * static_cast<std::uint32_t>(storage), kF32, {&n, 1}, {&stride, 1}};
   }
 
   /// result = row(operands...)
   void elementwise(char result, const std::string& operands) {
-    std::vector<Walk> walks;
+    std::vector<StridedView> walks;
     for (char o : operands) walks.push_back(at(o));
     elementwise(at(result), walks);
   }
-  void elementwise(const Walk& result, const std::vector<Walk>& operands) {
-    Elementwise& e = elementwise_.emplace_back();
+  void elementwise(const StridedView& result, const std::vector<StridedView>& operands) {
+    ElementwiseInfo& e = elementwise_.emplace_back();
     e.name = e.expression = "a";
     e.n = kElements;
     e.arity = static_cast<int>(operands.size());
     e.operands[0] = result;
     std::copy(operands.begin(), operands.end(), e.operands.begin() + 1);
     Touched& t = touched_.emplace_back();
-    for (const Walk& w : operands) t.reads.push_back(w.range());
+    for (const StridedView& w : operands) t.reads.push_back(w.range());
     t.writes.push_back(result.range());
     meanings_.push_back(&e);
   }
@@ -68,9 +68,9 @@ class Program {
   struct Touched {
     std::vector<Range> reads, writes;
   };
-  std::deque<Elementwise> elementwise_;
+  std::deque<ElementwiseInfo> elementwise_;
   std::deque<Touched> touched_;
-  std::vector<const Elementwise*> meanings_;
+  std::vector<const ElementwiseInfo*> meanings_;
 };
 
 TEST(FusionPlan, JoinsAReaderWithWhatItReads) {
@@ -179,12 +179,12 @@ TEST(FusionPlan, LongChainsAreCut) {
 
 TEST(FusionWalk, MergesWhatLiesBehindEachOther) {
   const std::uint32_t sizes[] = {2, 3, 1, 4}, rows[] = {12, 4, 7, 1}, turned[] = {1, 8, 7, 2}, one[] = {0, 0, 0, 0};
-  EXPECT_TRUE(Walk(256, kF32, sizes, rows).contiguous());
+  EXPECT_TRUE(StridedView(256, kF32, sizes, rows).contiguous());
   const std::uint32_t all[] = {24}, side_by_side[] = {1};
-  EXPECT_EQ(Walk(256, kF32, sizes, rows), Walk(256, kF32, all, side_by_side));
-  EXPECT_EQ(Walk(256, kF32, sizes, turned).rank, 2u);
-  EXPECT_EQ(Walk(256, kF32, sizes, turned).range().bytes, 4u * (1 + 11 * 2 + 1));
-  EXPECT_EQ(Walk(256, kF32, sizes, one).range().bytes, 4u);
+  EXPECT_EQ(StridedView(256, kF32, sizes, rows), StridedView(256, kF32, all, side_by_side));
+  EXPECT_EQ(StridedView(256, kF32, sizes, turned).rank, 2u);
+  EXPECT_EQ(StridedView(256, kF32, sizes, turned).range().bytes, 4u * (1 + 11 * 2 + 1));
+  EXPECT_EQ(StridedView(256, kF32, sizes, one).range().bytes, 4u);
 }
 
 }  // namespace

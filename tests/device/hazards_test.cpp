@@ -1,4 +1,4 @@
-#include <etna/device/vulkan/hazards.h>
+#include <etna/device/vulkan/commands/hazards.h>
 
 #include <random>
 #include <vector>

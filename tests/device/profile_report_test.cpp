@@ -10,12 +10,12 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include <etna/device/chrome_trace.h>
 #include <etna/device/error.h>
-#include <etna/device/gpu_lanes.h>
-#include <etna/device/profile_report.h>
-#include <etna/device/trace_file.h>
-#include <etna/device/trace_picture.h>
+#include <etna/device/profile/chrome_trace.h>
+#include <etna/device/profile/gpu_lanes.h>
+#include <etna/device/profile/report.h>
+#include <etna/device/profile/trace_file.h>
+#include <etna/device/profile/trace_picture.h>
 
 // Reports and traces of profiles written by hand, whose numbers are known.
 namespace etna::profile {

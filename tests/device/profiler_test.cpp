@@ -7,10 +7,10 @@
 #include <string>
 #include <thread>
 
-#include <etna/device/profiler.h>
-#include <etna/device/step_profiler.h>
+#include <etna/device/profile/profiler.h>
+#include <etna/device/profile/step_profiler.h>
 #include <etna/device/transfers.h>
-#include <etna/device/vulkan/injection.h>
+#include <etna/device/vulkan/api/injection.h>
 
 #include "vulkan_fixture.h"
 
@@ -260,7 +260,7 @@ TEST_F(GpuProfiler, ACopyBesideADispatchSharesItsGroup) {
   Session session({.timing = Timing::groups});
   for (std::uint32_t i = 0; i < 3; ++i) {
     dispatch({*x, 0, *y, 0, kWords, 1, i});
-    vulkan::record_fill(kVulkan, *z, 0, 64, i);
+    gpu::record_fill(kVulkan, *z, 0, 64, i);
   }
   Words filled = load(*z, 1);
   Profile seen = session.stop();

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <etna/device/error.h>
-#include <etna/device/vulkan/relocation.h>
+#include <etna/device/vulkan/graph/relocation.h>
 
 namespace {
 

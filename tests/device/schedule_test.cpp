@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include <etna/device/vulkan/schedule.h>
+#include <etna/device/vulkan/graph/schedule.h>
 
 namespace etna::vulkan {
 namespace {

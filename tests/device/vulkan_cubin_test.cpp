@@ -1,4 +1,4 @@
-#include <etna/device/vulkan/recording.h>
+#include <etna/device/vulkan/graph/recording.h>
 #include <etna/shaders/cubins.h>
 
 #include "vulkan_fixture.h"

@@ -13,8 +13,9 @@
 #include <etna/device/error.h>
 #include <etna/device/memory.h>
 #include <etna/device/vulkan/backend.h>
-#include <etna/device/vulkan/kernel.h>
+#include <etna/device/vulkan/api/types.h>
 #include <etna/shaders/shaders.h>
+#include <etna/device/vulkan/diagnostics.h>
 
 namespace etna::vulkan {
 

@@ -5,7 +5,7 @@
 #include <fstream>
 #include <numeric>
 
-#include <etna/device/vulkan/context.h>
+#include <etna/device/vulkan/commands/context.h>
 
 #include "vulkan_fixture.h"
 

@@ -3,7 +3,7 @@
 #include <random>
 #include <thread>
 
-#include <etna/device/vulkan/injection.h>
+#include <etna/device/vulkan/api/injection.h>
 
 #include "vulkan_fixture.h"
 

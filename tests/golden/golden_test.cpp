@@ -9,13 +9,13 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include <etna/device/vulkan/kernel.h>
+#include <etna/device/kernel.h>
 #include <etna/nn/language_model.h>
 #include <etna/optim/optim.h>
 #include <etna/tensor/autocast.h>
 #include <etna/tensor/capture.h>
+#include <etna/tensor/io/safetensors.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/safetensors.h>
 #include <nn/on_device.h>
 
 // Follows a training run that PyTorch computed in f64 (make_golden.py): the same initial weights and tokens, in f32.

@@ -9,8 +9,9 @@
 
 #include <etna/device/device.h>
 #include <etna/device/transfers.h>
-#include <etna/device/vulkan/kernel.h>
+#include <etna/device/kernel.h>
 #include <etna/tensor/tensor.h>
+#include <etna/device/vulkan/diagnostics.h>
 
 namespace etna {
 

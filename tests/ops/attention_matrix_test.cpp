@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include <etna/device/vulkan/kernel.h>
-#include <etna/tensor/attention/matrix.h>
+#include <etna/device/kernel.h>
+#include <etna/tensor/ops/attention/matrix.h>
 
 #include "ops/products.h"
 

@@ -5,11 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <etna/autograd/autograd.h>
-#include <etna/device/vulkan/kernel.h>
+#include <etna/device/kernel.h>
 #include <etna/shaders/cubins.h>
 #include <etna/tensor/capture.h>
-#include <etna/tensor/product/tensor_map.h>
-#include <etna/tensor/product/tier.h>
+#include <etna/tensor/ops/matmul/gemm/tensor_map.h>
+#include <etna/tensor/ops/matmul/gemm/tier.h>
 
 #include "ops/products.h"
 
@@ -23,7 +23,7 @@ using product::Tier;
 class CubinProducts : public testing::Test {
  protected:
   void SetUp() override {
-    bool here = with_vulkan() && vulkan::capabilities(kVulkan).cubin == 90 && !cubins::cubin_gemm_f32_nn.cubin.empty();
+    bool here = with_vulkan() && gpu::capabilities(kVulkan).cubin == 90 && !cubins::cubin_gemm_f32_nn.cubin.empty();
     if (!here) GTEST_SKIP() << "needs a Hopper GPU and a build with nvcc";
   }
 };

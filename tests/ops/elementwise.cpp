@@ -183,7 +183,7 @@ std::vector<Sample> samples_in_elementwise() {
     Row row{#op, Result::result, lo, hi};                                  \
     ETNA_ADD_##arity(op)                                                   \
   }
-#include <etna/tensor/ops/elementwise.def>
+#include <etna/tensor/ops/elementwise/elementwise.def>
 #undef ETNA_ELEMENTWISE
   cast_and_copy(all);
   return all;

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <etna/autograd/autograd.h>
-#include <etna/device/vulkan/kernel.h>
+#include <etna/device/kernel.h>
 
 #include "ops/products.h"
 

@@ -6,11 +6,11 @@
 
 #include <etna/autograd/autograd.h>
 #include <etna/device/transfers.h>
-#include <etna/device/vulkan/kernel.h>
-#include <etna/tensor/product/cut.h>
-#include <etna/tensor/product/gradients.h>
-#include <etna/tensor/product/product.h>
-#include <etna/tensor/product/tier.h>
+#include <etna/device/kernel.h>
+#include <etna/tensor/ops/matmul/gemm/cut.h>
+#include <etna/tensor/ops/matmul/gemm/gradients.h>
+#include <etna/tensor/ops/matmul/gemm/product.h>
+#include <etna/tensor/ops/matmul/gemm/tier.h>
 
 #include "ops/products.h"
 
@@ -221,7 +221,7 @@ TEST_F(MatmulOnGpu, EveryAlignmentOfEveryLayout) {
 }
 
 TEST_F(MatmulOnGpu, EveryTileAgrees) {
-  std::int64_t units = std::max<std::int64_t>(32, vulkan::capabilities(kVulkan).compute_units), k = 19;
+  std::int64_t units = std::max<std::int64_t>(32, gpu::capabilities(kVulkan).compute_units), k = 19;
   std::set<std::int64_t> met;
   product::ForcedTier plain(product::Tier::plain);
   for (std::int64_t side : {67, 301, 519, 1030}) {

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include <etna/tensor/product/cut.h>
+#include <etna/tensor/ops/matmul/gemm/cut.h>
 
 namespace etna::product {
 namespace {

@@ -4,9 +4,9 @@
 
 #include <gtest/gtest.h>
 
-#include <etna/device/vulkan/kernel.h>
-#include <etna/device/vulkan/workgroup_matrix.h>
-#include <etna/tensor/product/tuned.h>
+#include <etna/device/vulkan/api/workgroup_matrix.h>
+#include <etna/device/kernel.h>
+#include <etna/tensor/ops/matmul/gemm/tuned.h>
 
 #include "ops/products.h"
 
@@ -73,7 +73,7 @@ Tensor padded(const Tensor& x) {
 /// Every tile, whole and with edges on all sides, at every alignment, with k split and not.
 TEST(ProductTiles, AgreeInEveryLayout) {
   if (!products::with_vulkan()) GTEST_SKIP() << "ETNA_TEST_VULKAN is not 1";
-  const bool matrix_units = !vulkan::capabilities(kVulkan).matrix_shapes.empty();
+  const bool matrix_units = !gpu::capabilities(kVulkan).matrix_shapes.empty();
   struct Kind {
     Tier tier;
     std::size_t tiles;

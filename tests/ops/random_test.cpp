@@ -10,7 +10,7 @@
 #include <etna/autograd/autograd.h>
 #include <etna/device/transfers.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/philox.h>
+#include <etna/tensor/ops/random/philox.h>
 
 #include "ops/rows.h"
 

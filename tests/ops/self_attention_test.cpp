@@ -2,7 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <etna/autograd/autograd.h>
-#include <etna/device/vulkan/kernel.h>
+#include <etna/device/kernel.h>
+#include <etna/device/vulkan/diagnostics.h>
 
 #include "ops/products.h"
 

@@ -4,9 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <etna/device/transfers.h>
-#include <etna/device/vulkan/kernel.h>
+#include <etna/device/kernel.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/ops.h>
+#include <etna/device/vulkan/diagnostics.h>
 
 #include "ops/rows.h"
 

@@ -4,6 +4,7 @@
 #include <etna/optim/clip.h>
 #include <etna/tensor/multi_tensor.h>
 #include <etna/tensor/ops.h>
+#include <etna/device/vulkan/diagnostics.h>
 #include <nn/on_device.h>
 
 namespace etna {

@@ -8,8 +8,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <etna/tensor/io/safetensors.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/safetensors.h>
 
 #include "data/temporary_folder.h"
 

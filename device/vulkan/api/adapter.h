@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <etna/device/device.h>
+#include <etna/device/vulkan/api/half_conversion.h>
+#include <etna/device/vulkan/api/vk.h>
+#include <etna/device/vulkan/api/workgroup_matrix.h>
+#include <etna/device/vulkan/api/types.h>
+
+namespace etna::vulkan {
+
+/// Feature structures of a device, as found or as to be enabled.
+struct Features {
+  VkPhysicalDeviceFeatures2 core = structure<VkPhysicalDeviceFeatures2>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2);
+  VkPhysicalDeviceVulkan11Features v11 =
+      structure<VkPhysicalDeviceVulkan11Features>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES);
+  VkPhysicalDeviceVulkan12Features v12 =
+      structure<VkPhysicalDeviceVulkan12Features>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES);
+  VkPhysicalDeviceVulkan13Features v13 =
+      structure<VkPhysicalDeviceVulkan13Features>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES);
+  VkPhysicalDeviceCooperativeMatrixFeaturesKHR matrix = structure<VkPhysicalDeviceCooperativeMatrixFeaturesKHR>(
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR);
+
+  VkPhysicalDeviceShaderBfloat16FeaturesKHR bfloat16 = structure<VkPhysicalDeviceShaderBfloat16FeaturesKHR>(
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_BFLOAT16_FEATURES_KHR);
+  VkPhysicalDeviceCooperativeMatrix2FeaturesNV matrix2 = structure<VkPhysicalDeviceCooperativeMatrix2FeaturesNV>(
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_2_FEATURES_NV);
+
+  /// Links the structures that the device knows and gives the head of the chain.
+  VkPhysicalDeviceFeatures2* chain(bool with_v13, std::span<const std::string> extensions);
+};
+
+/// A physical device: what it is, what it can do, and whether Etna can use it.
+struct Adapter {
+  VkPhysicalDevice handle = VK_NULL_HANDLE;
+  AdapterInfo info;
+  Capabilities capabilities;
+  std::vector<WorkgroupMatrix> workgroup_matrices;
+  VkPhysicalDeviceProperties properties{};
+  VkPhysicalDeviceMemoryProperties memory{};
+  std::uint32_t queue_family = 0;
+  std::uint64_t max_allocation = 0;     ///< bytes of the largest buffer that one allocation can hold
+  std::vector<std::string> extensions;  ///< those to enable
+  Features features;                    ///< those to enable
+  bool v13 = false;                     ///< the device knows VkPhysicalDeviceVulkan13Features
+  bool memory_budget = false;
+  HalfConversion half_conversion = HalfConversion::any;
+
+  bool has_extension(const char* name) const;
+};
+
+/// All of them: usable before unusable, then discrete, integrated, virtual, software; otherwise in the driver's order.
+/// The position is the index of the Device.
+const std::vector<Adapter>& all_adapters();
+
+}  // namespace etna::vulkan

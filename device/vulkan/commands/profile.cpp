@@ -1,0 +1,60 @@
+#include <exception>
+#include <mutex>
+#include <utility>
+
+#include <etna/device/profile/profiler.h>
+#include <etna/device/vulkan/backend.h>
+#include <etna/device/vulkan/commands/context.h>
+
+/// The profiler's way to the devices in use.
+namespace etna::vulkan {
+namespace {
+
+/// Of the profile being taken, for devices first used while it is. Guarded by the profiler: written before any device begins.
+profile::Options options;
+
+/// Waits until the device is idle. What fails here fails again for whoever works on the device, and there it is told.
+void settle(Context& context) {
+  try {
+    if (context.logical.lost.empty()) context.recorder.finish();
+  } catch (const std::exception&) {
+    // As above.
+  }
+}
+
+}  // namespace
+
+void begin_profile(const profile::Options& asked) {
+  options = asked;
+  for (Context* context : Context::all()) {
+    std::lock_guard lock(context->mutex);
+    settle(*context);
+    context->recorder.timestamps().begin(options, context->recorder.stats());
+  }
+}
+
+void join_profile(Context& context) {
+  if (!profile::taking()) return;
+  std::lock_guard lock(context.mutex);
+  context.recorder.timestamps().begin(options, context.recorder.stats());
+}
+
+void finish_profile() {
+  for (Context* context : Context::all()) {
+    std::lock_guard lock(context->mutex);
+    settle(*context);
+  }
+}
+
+void take_profile(profile::Profile& profile) {
+  for (Context* context : Context::all()) {
+    std::lock_guard lock(context->mutex);
+    Timestamps& timestamps = context->recorder.timestamps();
+    if (!timestamps.begun()) continue;
+    settle(*context);
+    profile.gpus.push_back(timestamps.take(context->recorder.stats()));
+    profile.dropped += timestamps.dropped();
+  }
+}
+
+}  // namespace etna::vulkan

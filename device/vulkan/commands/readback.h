@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include <etna/device/vulkan/backend.h>
+#include <etna/device/vulkan/memory/memory.h>
+
+namespace etna::vulkan {
+
+/// Small reads that nobody waits for: each has a place in a mapped buffer, which the GPU writes behind the work queued so far.
+/// Callers hold the device's mutex.
+class Readback {
+ public:
+  static constexpr std::size_t kPlaceBytes = 64;
+
+  Readback(const LogicalDevice& device, Recorder& recorder) : device_(device), recorder_(recorder) {}
+
+  struct Place {
+    std::size_t index = 0;
+    std::uint64_t mark = 0;  ///< when the copy into it is done
+  };
+  Place start(const BufferSpan& from);
+  const std::byte* bytes(const Place& place) const;
+  /// To be used again, once its copy is done.
+  void give_back(const Place& place) { free_.push_back(place); }
+
+ private:
+  Place take();
+
+  const LogicalDevice& device_;
+  Recorder& recorder_;
+  std::vector<Buffer> buffers_;
+  std::vector<Place> free_;
+};
+
+}  // namespace etna::vulkan

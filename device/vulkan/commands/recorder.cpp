@@ -1,0 +1,330 @@
+#include <etna/device/vulkan/commands/recorder.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <etna/device/error.h>
+#include <etna/device/vulkan/api/injection.h>
+
+namespace etna::vulkan {
+namespace {
+
+constexpr std::size_t kBatchDispatches = 100;
+constexpr std::uint64_t kBatchBytes = std::uint64_t{256} << 20;
+std::atomic<int> injected_failure{0};
+
+std::uint64_t touched(std::span<const Range> reads, std::span<const Range> writes) {
+  std::uint64_t bytes = 0;
+  for (Range r : reads) bytes += r.bytes;
+  for (Range r : writes) bytes += r.bytes;
+  return bytes;
+}
+
+}  // namespace
+
+namespace {
+
+std::atomic<bool>& everywhere() {
+  static std::atomic<bool> on = [] {
+    const char* value = std::getenv("ETNA_BARRIERS");
+    return value != nullptr && std::strcmp(value, "all") == 0;
+  }();
+  return on;
+}
+
+}  // namespace
+
+bool barriers_everywhere() { return everywhere(); }
+void set_barriers_everywhere(bool on) { everywhere() = on; }
+
+VkPipelineStageFlags stages_of(unsigned bits) {
+  return (bits & kCompute ? VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT : 0) |
+         (bits & kTransfer ? VK_PIPELINE_STAGE_TRANSFER_BIT : 0);
+}
+VkAccessFlags writes_of(unsigned bits) {
+  return (bits & kCompute ? VK_ACCESS_SHADER_WRITE_BIT : 0) | (bits & kTransfer ? VK_ACCESS_TRANSFER_WRITE_BIT : 0);
+}
+VkAccessFlags accesses_of(unsigned bits) {
+  return (bits & kCompute ? VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT : 0) |
+         (bits & kTransfer ? VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT : 0);
+}
+
+void injection::fail_next_submit(int vk_result) { injected_failure = vk_result; }
+
+Recorder::Recorder(LogicalDevice& device) : device_(device), timestamps_(device) {
+  auto type = structure<VkSemaphoreTypeCreateInfo>(VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO);
+  type.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
+  auto semaphore = structure<VkSemaphoreCreateInfo>(VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO);
+  semaphore.pNext = &type;
+  check(device_.vk.vkCreateSemaphore(device_.handle, &semaphore, nullptr, &timeline_), "vkCreateSemaphore");
+  for (Slot& slot : slots_) {
+    auto pool = structure<VkCommandPoolCreateInfo>(VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO);
+    pool.flags = VK_COMMAND_POOL_CREATE_TRANSIENT_BIT;
+    pool.queueFamilyIndex = device_.adapter.queue_family;
+    check(device_.vk.vkCreateCommandPool(device_.handle, &pool, nullptr, &slot.pool), "vkCreateCommandPool");
+    auto info = structure<VkCommandBufferAllocateInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO);
+    info.commandPool = slot.pool;
+    info.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
+    info.commandBufferCount = 1;
+    check(device_.vk.vkAllocateCommandBuffers(device_.handle, &info, &slot.commands), "vkAllocateCommandBuffers");
+    slot.ops.reserve(4 * kBatchDispatches);
+  }
+}
+
+void Recorder::dispatch(const Dispatch& d, VkPipeline pipeline, VkPipelineLayout layout) {
+  VkCommandBuffer commands = begin(d.op);
+  order(kCompute, d.reads, d.writes);
+  if (bound_ != pipeline) {
+    device_.vk.vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
+    bound_ = pipeline;
+  }
+  if (!d.push.empty()) {
+    device_.vk.vkCmdPushConstants(commands, layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
+                                  static_cast<std::uint32_t>(d.push.size()), d.push.data());
+  }
+  open().timed.begin(commands, d.op);
+  device_.vk.vkCmdDispatch(commands, d.groups[0], d.groups[1], d.groups[2]);
+  open().timed.end(commands);
+  ++stats_.dispatches;
+  done(touched(d.reads, d.writes));
+}
+
+void Recorder::upload(const Dispatch& d, VkPipeline pipeline, VkPipelineLayout layout) {
+  dispatch(d, pipeline, layout);
+  --stats_.dispatches;
+}
+
+void Recorder::launch(const CubinDispatch& d, VkCuFunctionNVX function) {
+  VkCommandBuffer commands = begin(d.op);
+  order(kCompute, d.reads, d.writes);
+  bound_ = VK_NULL_HANDLE;  // no pipeline, as far as the extension says
+  open().timed.begin(commands, d.op);
+  vulkan::launch(device_.vk, commands, {function, d.groups, d.threads, d.shared_bytes}, d.parameters);
+  open().timed.end(commands);
+  ++stats_.dispatches;
+  done(touched(d.reads, d.writes));
+}
+
+// A staging buffer belongs to no tensor: its range is empty, and the staging code keeps its pieces apart in
+// time.
+void Recorder::copy(std::string_view op, const BufferSpan& from, const BufferSpan& to) {
+  VkCommandBuffer commands = begin(op);
+  order(kTransfer, {&from.range, 1}, {&to.range, 1});
+  std::uint64_t bytes = std::max(from.range.bytes, to.range.bytes);
+  VkBufferCopy region{from.offset, to.offset, bytes};
+  open().timed.begin(commands, op, kTransfer);
+  device_.vk.vkCmdCopyBuffer(commands, from.buffer, to.buffer, 1, &region);
+  open().timed.end(commands);
+  done(2 * bytes);
+}
+
+void Recorder::fill(const BufferSpan& to, std::uint32_t word) {
+  VkCommandBuffer commands = begin("fill");
+  order(kTransfer, {}, {&to.range, 1});
+  open().timed.begin(commands, "fill", kTransfer);
+  device_.vk.vkCmdFillBuffer(commands, to.buffer, to.offset, to.range.bytes, word);
+  open().timed.end(commands);
+  done(to.range.bytes);
+}
+
+void Recorder::update(const BufferSpan& to, const void* bytes) {
+  VkCommandBuffer commands = begin("update");
+  order(kTransfer, {}, {&to.range, 1});
+  open().timed.begin(commands, "update", kTransfer);
+  device_.vk.vkCmdUpdateBuffer(commands, to.buffer, to.offset, to.range.bytes, bytes);
+  open().timed.end(commands);
+  done(to.range.bytes);
+}
+
+void Recorder::make_host_visible() {
+  begin("download");
+  pipeline_barrier(VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT, VK_PIPELINE_STAGE_HOST_BIT,
+                   VK_ACCESS_HOST_READ_BIT);
+}
+
+VkCommandBuffer Recorder::begin(std::string_view op) {
+  device_.require_alive();
+  if (!recording_) {
+    std::size_t next = (current_ + 1) % slots_.size();
+    Slot& slot = slots_[next];
+    wait(slot.value);
+    if (VkResult r = device_.vk.vkResetCommandPool(device_.handle, slot.pool, 0)) fail(r, "vkResetCommandPool");
+    auto info = structure<VkCommandBufferBeginInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO);
+    info.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
+    if (VkResult r = device_.vk.vkBeginCommandBuffer(slot.commands, &info)) fail(r, "vkBeginCommandBuffer");
+    slot.ops.clear();
+    slot.timed.reset(timestamps_, slot.commands, kBatchDispatches + 1);
+    current_ = next;
+    recording_ = true;
+    bytes_ = 0;
+    bound_ = VK_NULL_HANDLE;
+  }
+  OpName name;
+  std::memcpy(name.text.data(), op.data(), std::min(op.size(), name.text.size() - 1));
+  open().ops.push_back(name);
+  return open().commands;
+}
+
+void Recorder::order(Stage stage, std::span<const Range> reads, std::span<const Range> writes) {
+  Barrier barrier = hazards_.access(stage, reads, writes);
+  // Submission order reaches over batches, so a barrier here also waits for what earlier batches hold. It stands where all commands
+  // have one behind them, too: those before the setting changed have none.
+  if (barrier) {
+    pipeline_barrier(stages_of(barrier.before), writes_of(barrier.before), stages_of(barrier.behind),
+                     accesses_of(barrier.behind));
+    ++stats_.barriers;
+  }
+}
+
+void Recorder::done(std::uint64_t bytes) {
+  if (barriers_everywhere()) {
+    pipeline_barrier(VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_ACCESS_MEMORY_WRITE_BIT, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT,
+                     VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT);
+    ++stats_.barriers;
+  }
+  bytes_ += bytes;
+  if (open().ops.size() >= kBatchDispatches || bytes_ >= kBatchBytes) flush();
+}
+
+void Recorder::pipeline_barrier(VkPipelineStageFlags before, VkAccessFlags written, VkPipelineStageFlags behind,
+                                VkAccessFlags touched) {
+  auto memory = structure<VkMemoryBarrier>(VK_STRUCTURE_TYPE_MEMORY_BARRIER);
+  memory.srcAccessMask = written;
+  memory.dstAccessMask = touched;
+  open().timed.barrier(open().commands);
+  device_.vk.vkCmdPipelineBarrier(open().commands, before, behind, 0, 1, &memory, 0, nullptr, 0, nullptr);
+}
+
+std::uint64_t Recorder::execute(std::span<const VkCommandBuffer> baked, std::uint64_t dispatches,
+                                std::uint64_t barriers) {
+  begin("captured step");
+  submit(baked);
+  hazards_.fence();
+  stats_.dispatches += dispatches;
+  stats_.barriers += barriers;
+  return submitted_;
+}
+
+void Recorder::submit(std::span<const VkCommandBuffer> behind) {
+  if (!recording_) return;
+  profile::Scope scope("submit");
+  // Whatever happens below, the next command opens a fresh batch.
+  recording_ = false;
+  Slot& slot = open();
+  slot.timed.finish(slot.commands);
+  if (VkResult r = device_.vk.vkEndCommandBuffer(slot.commands)) fail(r, "vkEndCommandBuffer");
+  std::uint64_t value = submitted_ + 1;
+  auto timeline = structure<VkTimelineSemaphoreSubmitInfo>(VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO);
+  timeline.signalSemaphoreValueCount = 1;
+  timeline.pSignalSemaphoreValues = &value;
+  auto submit = structure<VkSubmitInfo>(VK_STRUCTURE_TYPE_SUBMIT_INFO);
+  submit.pNext = &timeline;
+  submitting_.assign(1, slot.commands);
+  submitting_.insert(submitting_.end(), behind.begin(), behind.end());
+  submit.commandBufferCount = static_cast<std::uint32_t>(submitting_.size());
+  submit.pCommandBuffers = submitting_.data();
+  submit.signalSemaphoreCount = 1;
+  submit.pSignalSemaphores = &timeline_;
+  const std::int64_t called = slot.timed.recording() ? profile::detail::now_ns() : 0;
+  auto result = static_cast<VkResult>(injected_failure.exchange(0));
+  if (result == VK_SUCCESS) result = device_.vk.vkQueueSubmit(device_.queue, 1, &submit, VK_NULL_HANDLE);
+  if (result != VK_SUCCESS) fail(result, "vkQueueSubmit");
+  submitted_ = slot.value = value;
+  ++stats_.submits;
+  slot.timed.submitted(called);
+}
+
+void Recorder::finish() {
+  flush();
+  wait(submitted_);
+}
+
+void Recorder::wait(std::uint64_t mark) {
+  if (mark <= finished_) return;
+  device_.require_alive();
+  if (mark > submitted_) flush();
+  // A batch that failed to reach the GPU took its mark with it.
+  mark = std::min(mark, submitted_);
+  if (mark <= finished_) return;
+  profile::Scope scope("wait for the GPU", profile::Category::wait);
+  auto info = structure<VkSemaphoreWaitInfo>(VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO);
+  info.semaphoreCount = 1;
+  info.pSemaphores = &timeline_;
+  info.pValues = &mark;
+  if (VkResult r = device_.vk.vkWaitSemaphores(device_.handle, &info, UINT64_MAX)) fail(r, "vkWaitSemaphores");
+  if (finished_ == 0) leave_at_exit();
+  finished_ = mark;
+}
+
+bool Recorder::passed(std::uint64_t mark) {
+  if (mark > finished_ && mark <= submitted_) {
+    std::uint64_t value = 0;
+    if (VkResult r = device_.vk.vkGetSemaphoreCounterValue(device_.handle, timeline_, &value)) {
+      fail(r, "vkGetSemaphoreCounterValue");
+    }
+    if (value != 0 && finished_ == 0) leave_at_exit();
+    finished_ = std::max(finished_, value);
+  }
+  return mark <= finished_;
+}
+
+void Recorder::leave() {
+  recording_ = false;
+  if (submitted_ <= finished_) return;
+  constexpr std::uint64_t patience_ns = 5'000'000'000;
+  auto info = structure<VkSemaphoreWaitInfo>(VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO);
+  info.semaphoreCount = 1;
+  info.pSemaphores = &timeline_;
+  info.pValues = &submitted_;
+  device_.vk.vkWaitSemaphores(device_.handle, &info, patience_ns);
+}
+
+void Recorder::fail(VkResult result, const char* call) {
+  recording_ = false;
+  std::string ops = unfinished_ops();
+  std::string name = device_.device.str();
+  switch (result) {
+    case VK_ERROR_DEVICE_LOST:
+      device_.lost = fmt::format(
+          "{} ({}) was lost, everything on it is gone: {} failed, last submitted: {}; restart the program, and try "
+          "ETNA_VALIDATION=1 to find the cause",
+          name, device_.adapter.info.name, call, ops);
+      throw DeviceLost(device_.lost);
+    case VK_ERROR_OUT_OF_HOST_MEMORY:
+    case VK_ERROR_OUT_OF_DEVICE_MEMORY:
+      throw OutOfMemory(fmt::format("{}: {} ran out of {} memory; work that did not reach the GPU: {}", name, call,
+                                    result == VK_ERROR_OUT_OF_HOST_MEMORY ? "host" : "device", ops));
+    default:
+      throw DeviceError(fmt::format("{}: {} failed with {}; last submitted: {}", name, call, str(result), ops));
+  }
+}
+
+/// "matmul x12, softmax": the open batch and those in flight, in order, neighbours joined, the last sixteen.
+std::string Recorder::unfinished_ops() const {
+  std::vector<std::pair<std::string_view, int>> runs;
+  for (std::size_t i = 1; i <= slots_.size(); ++i) {
+    const Slot& slot = slots_[(current_ + i) % slots_.size()];
+    if (i < slots_.size() && slot.value <= finished_) continue;
+    for (const OpName& op : slot.ops) {
+      std::string_view name = op.text.data();
+      if (!runs.empty() && runs.back().first == name) {
+        ++runs.back().second;
+      } else {
+        runs.emplace_back(name, 1);
+      }
+    }
+  }
+  std::string text;
+  for (std::size_t i = runs.size() > 16 ? runs.size() - 16 : 0; i < runs.size(); ++i) {
+    text += (text.empty() ? "" : ", ") + std::string(runs[i].first);
+    if (runs[i].second > 1) text += fmt::format(" x{}", runs[i].second);
+  }
+  return text.empty() ? "nothing" : text;
+}
+
+}  // namespace etna::vulkan

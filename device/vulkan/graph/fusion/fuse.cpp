@@ -1,0 +1,148 @@
+#include <etna/device/vulkan/graph/fusion/fuse.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include <etna/device/error.h>
+#include <etna/device/log.h>
+#include <etna/device/transfers.h>
+#include <etna/device/vulkan/graph/fusion/glsl.h>
+#include <etna/device/vulkan/graph/fusion/kernel_text.h>
+#include <etna/device/vulkan/graph/fusion/plan.h>
+
+namespace etna::vulkan::fusion {
+namespace {
+
+std::uint64_t bytes_of(std::span<const Range> ranges) {
+  std::uint64_t bytes = 0;
+  for (const Range& r : ranges) bytes += r.bytes;
+  return bytes;
+}
+
+/// Workgroups along x, folded into y where there are many.
+std::array<std::uint32_t, 3> grid(std::uint32_t count) {
+  constexpr std::uint32_t limit = 65535;
+  const std::uint32_t rows = (count + limit - 1) / limit;
+  return {(count + rows - 1) / rows, rows, 1};
+}
+
+class Rewriter {
+ public:
+  Rewriter(Context& context, CommandList& list, const std::function<Range(std::span<const std::byte>)>& constant)
+      : context_(context), list_(list), constant_(constant) {}
+
+  Figures rewrite(const Plan& plan) {
+    std::vector<Command> commands;
+    for (const Plan::Unit& unit : plan.units) {
+      if (unit.members.size() == 1 || !join(unit, commands)) {
+        for (std::uint32_t member : unit.members) commands.push_back(list_.commands[member]);
+      }
+    }
+    list_.commands = std::move(commands);
+    return figures_;
+  }
+
+ private:
+  /// False where the kernel cannot be made; its commands then run one behind the other.
+  bool join(const Plan::Unit& unit, std::vector<Command>& commands) {
+    try {
+      commands.push_back(joined(unit));
+    } catch (const DeviceError& error) {
+      if (strict()) throw;
+      log().warn("{}; these ops are not fused", error.what());
+      return false;
+    }
+    return true;
+  }
+
+  Command joined(const Plan::Unit& unit) {
+    const Command& last = list_.commands[unit.members.back()];
+    const Kernel& kernel = unit.kernel;
+    Command command = last;
+    std::vector<std::byte> push;
+    std::vector<std::uint32_t> spec;
+    if (kernel.through != nullptr) {
+      push.assign(list_.pushes.begin() + last.push_begin, list_.pushes.begin() + last.push_begin + last.push_bytes);
+      spec = kernel.through->spec;
+    }
+    const KernelText text = kernel_text(kernel, push.size(), context_.logical.adapter.capabilities.compute_units);
+    if (kernel.through == nullptr)
+      command.groups = grid((kernel.n + text.elements_a_group - 1) / text.elements_a_group);
+    command.pipeline = pipeline(text, spec);
+    command.op = {};
+    std::memcpy(command.op.data(), text.label.data(), std::min(text.label.size(), command.op.size() - 1));
+    command.labels = list_.commands[unit.members.front()].labels;
+
+    std::vector<Range> reads, writes;
+    for (const Kernel::Load& load : kernel.loads) reads.push_back(load.walk.range());
+    for (const Kernel::Store& store : kernel.stores) writes.push_back(store.walk.range());
+    if (kernel.through != nullptr) {
+      std::span<const Range> own = list_.writes(last);
+      writes.assign(own.begin(), own.end());
+    }
+    count(unit, bytes_of(reads) + bytes_of(writes));
+    std::vector<std::uint32_t> words = text.words;
+    if (text.in_table) {
+      const Range table = constant_(std::as_bytes(std::span(words)));
+      reads.push_back(table);
+      words = {static_cast<std::uint32_t>(table.address), static_cast<std::uint32_t>(table.address >> 32)};
+    }
+    std::span<const std::byte> fields = std::as_bytes(std::span(words));
+    push.insert(push.end(), fields.begin(), fields.end());
+
+    command.push_begin = static_cast<std::uint32_t>(list_.pushes.size());
+    command.push_bytes = static_cast<std::uint32_t>(push.size());
+    list_.pushes.insert(list_.pushes.end(), push.begin(), push.end());
+    command.ranges_begin = static_cast<std::uint32_t>(list_.ranges.size());
+    command.reads = static_cast<std::uint32_t>(reads.size());
+    command.writes = static_cast<std::uint32_t>(writes.size());
+    list_.ranges.insert(list_.ranges.end(), reads.begin(), reads.end());
+    list_.ranges.insert(list_.ranges.end(), writes.begin(), writes.end());
+    return command;
+  }
+
+  VkPipeline pipeline(const KernelText& text, std::span<const std::uint32_t> spec) {
+    GlslFigures figures;
+    const Shader& shader = compile_glsl(text.source, figures);
+    figures_.compiled += figures.compiled;
+    figures_.compile_ms += figures.compile_ms;
+    std::lock_guard lock(context_.mutex);
+    bool made = false;
+    VkPipeline pipeline = context_.pipelines.get(shader, spec, text.label, made);
+    if (made) context_.recorder.count_pipeline();
+    return pipeline;
+  }
+
+  void count(const Plan::Unit& unit, std::uint64_t now) {
+    std::uint64_t before = 0;
+    for (std::uint32_t member : unit.members) {
+      const Command& c = list_.commands[member];
+      before += bytes_of(list_.reads(c)) + bytes_of(list_.writes(c));
+    }
+    figures_.commands += static_cast<std::uint32_t>(unit.members.size());
+    ++figures_.kernels;
+    figures_.bytes += before > now ? before - now : 0;
+  }
+
+  Context& context_;
+  CommandList& list_;
+  const std::function<Range(std::span<const std::byte>)>& constant_;
+  Figures figures_;
+};
+
+}  // namespace
+
+Figures fuse(Context& context, CommandList& list, std::span<const Meaning> meanings, std::span<const Range> dropped,
+             const std::function<Range(std::span<const std::byte>)>& constant) {
+  std::vector<Candidate> candidates;
+  for (std::size_t i = 0; i < list.commands.size(); ++i) {
+    const Command& c = list.commands[i];
+    candidates.push_back({{list.reads(c), list.writes(c)},
+                          std::get_if<ElementwiseInfo>(&meanings[i]),
+                          std::get_if<PrologueFusion>(&meanings[i])});
+  }
+  const Plan made = plan(candidates, dropped);
+  return Rewriter(context, list, constant).rewrite(made);
+}
+
+}  // namespace etna::vulkan::fusion

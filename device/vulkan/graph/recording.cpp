@@ -1,0 +1,371 @@
+#include <etna/device/vulkan/graph/recording.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <etna/device/error.h>
+#include <etna/device/memory_plan.h>
+#include <etna/device/vulkan/graph/baked_commands.h>
+#include <etna/device/vulkan/graph/fusion/fuse.h>
+#include <etna/device/vulkan/graph/fusion/glsl.h>
+#include <etna/device/vulkan/graph/relocation.h>
+#include <etna/device/vulkan/graph/schedule.h>
+
+namespace etna::vulkan {
+namespace {
+
+/// Placeholders share these upper 20 bits.
+constexpr std::uint64_t kBase = 0xFFF5'E000'0000'0000ull;
+constexpr std::uint64_t kSpan = std::uint64_t{1} << 44;
+constexpr std::size_t kAlign = 256;
+constexpr std::size_t kMaxStateBytes = 65536;
+/// Below what drivers give at once (4 GiB less something), and a size that the allocator does not round up.
+constexpr std::size_t kLargestChunk = std::size_t{7} << 29;
+
+thread_local Recording* current_recording = nullptr;
+
+/// Placeholders are handed out one behind the other over all recordings, so that what a failed one leaves behind is known to be
+/// stale. Half of the range is one recording's at least.
+std::atomic<std::uint64_t> next_placeholder{0};
+
+void begin_placeholders() {
+  if (next_placeholder > kSpan / 2) next_placeholder = 0;
+}
+
+std::uint64_t take_addresses(std::size_t bytes) {
+  // A gap behind each, so that an address one past the end is nobody else's.
+  const std::uint64_t run = (bytes + 2 * kAlign - 1) / kAlign * kAlign, at = next_placeholder.fetch_add(run);
+  if (at + run > kSpan) {
+    throw OutOfMemory(fmt::format("a captured step asks for more than {} TiB in all", (kSpan / 2) >> 40));
+  }
+  return kBase + at;
+}
+
+/// A storage made while recording.
+struct Placeholder {
+  Placeholder(std::uint64_t at, std::size_t size) : address(at), bytes(size) {}
+
+  std::uint64_t address;
+  std::size_t bytes;
+  std::weak_ptr<Storage> storage;
+  std::vector<std::byte> constant;  ///< its bytes, where they never change
+  bool used = false;
+  std::uint32_t first = 0, last = 0;  ///< groups
+  std::uint64_t real = 0;             ///< address, once it has memory
+  StoragePtr own;                     ///< that memory, where it is not shared
+};
+
+}  // namespace
+
+struct Recording::Parts {
+  Device device;
+  Context& context;
+  CommandList list;
+  std::vector<fusion::Meaning> meanings;  ///< of each command
+  std::vector<Placeholder> placeholders;  ///< in order of address
+  std::vector<Range> pins;
+  std::size_t state_bytes = 0;
+  bool one_by_one = false;
+
+  explicit Parts(Device d) : device(d), context(Context::of(d)) {}
+
+  Placeholder* find(std::uint64_t address) {
+    auto next = std::upper_bound(placeholders.begin(), placeholders.end(), address,
+                                 [](std::uint64_t at, const Placeholder& p) { return at < p.address; });
+    if (next == placeholders.begin()) return nullptr;
+    Placeholder& found = *std::prev(next);
+    return address <= found.address + found.bytes ? &found : nullptr;
+  }
+
+  void add(Command command, std::string_view op, std::span<const Range> reads, std::span<const Range> writes);
+  void push(Command& command, std::span<const std::byte> bytes);
+  bool is_pinned(const Range& range) const;
+  void require_known(const Command& command, const Range& range);
+  std::vector<Accesses> accesses() const;
+  Range make_constant(std::span<const std::byte> bytes);
+  void fuse(RecordingFigures& figures);
+  void set_lifetimes();
+  std::optional<std::uint64_t> relocated(std::uint64_t address);
+  StoragePtr give_memory(Placeholder& placeholder, std::vector<StoragePtr>& storages);
+  void plan(std::vector<StoragePtr>& storages, RecordingFigures& figures);
+};
+
+Recording::Recording(Device device, bool one_by_one) : parts_(std::make_unique<Parts>(device)) {
+  parts_->one_by_one = one_by_one;
+  begin_placeholders();
+  parts_->placeholders.emplace_back(take_addresses(kMaxStateBytes), kMaxStateBytes);
+}
+
+Recording::~Recording() {
+  if (current_recording == this) current_recording = nullptr;
+}
+
+Recording* Recording::current() { return current_recording; }
+Recording* Recording::set_current(Recording* recording) { return std::exchange(current_recording, recording); }
+Device Recording::device() const { return parts_->device; }
+bool Recording::is_placeholder(std::uint64_t address) { return address - kBase < kSpan; }
+
+StoragePtr Recording::allocate(std::size_t bytes) {
+  std::uint64_t address = take_addresses(bytes);
+  if (address <= parts_->placeholders.back().address) {
+    throw CaptureError("another thread began a capture just when stand-in addresses began anew; capture again");
+  }
+  auto storage = std::make_shared<Storage>(parts_->device, bytes, nullptr, address, nullptr);
+  parts_->placeholders.emplace_back(address, bytes);
+  parts_->placeholders.back().storage = storage;
+  return storage;
+}
+
+void Recording::pin(const StoragePtr& storage) {
+  if (!is_placeholder(storage->address())) parts_->pins.push_back({storage->address(), storage->bytes()});
+}
+
+std::size_t Recording::reserve_state(std::size_t bytes) {
+  std::size_t place = (parts_->state_bytes + 15) / 16 * 16;
+  if (place + bytes > kMaxStateBytes) {
+    throw CaptureError(fmt::format("a captured step wants {} bytes of numbers that change from run to run, {} fit",
+                                   place + bytes, kMaxStateBytes));
+  }
+  parts_->state_bytes = place + bytes;
+  return place;
+}
+std::uint64_t Recording::state_address(std::size_t place) const { return parts_->placeholders[0].address + place; }
+std::size_t Recording::state_bytes() const { return parts_->state_bytes; }
+
+void Recording::Parts::add(Command command, std::string_view op, std::span<const Range> reads,
+                           std::span<const Range> writes) {
+  std::memcpy(command.op.data(), op.data(), std::min(op.size(), command.op.size() - 1));
+  command.labels = profile::Labels::now();
+  command.ranges_begin = static_cast<std::uint32_t>(list.ranges.size());
+  command.reads = static_cast<std::uint32_t>(reads.size());
+  command.writes = static_cast<std::uint32_t>(writes.size());
+  list.ranges.insert(list.ranges.end(), reads.begin(), reads.end());
+  list.ranges.insert(list.ranges.end(), writes.begin(), writes.end());
+  list.commands.push_back(command);
+  meanings.resize(list.commands.size());
+}
+
+void Recording::Parts::push(Command& command, std::span<const std::byte> bytes) {
+  command.push_begin = static_cast<std::uint32_t>(list.pushes.size());
+  command.push_bytes = static_cast<std::uint32_t>(bytes.size());
+  list.pushes.insert(list.pushes.end(), bytes.begin(), bytes.end());
+}
+
+void Recording::dispatch(const Dispatch& d, void* pipeline) {
+  Command command;
+  command.pipeline = static_cast<VkPipeline>(pipeline);
+  command.groups = d.groups;
+  parts_->push(command, d.push);
+  parts_->add(command, d.op, d.reads, d.writes);
+  if (d.elementwise != nullptr) {
+    parts_->meanings.back() = *d.elementwise;
+  } else if (d.through != nullptr) {
+    PrologueFusion through = *d.through;
+    through.spec.assign(d.spec.begin(), d.spec.end());
+    parts_->meanings.back() = std::move(through);
+  }
+}
+
+void Recording::launch(const CubinDispatch& d, void* function) {
+  Command command;
+  command.kind = Command::Kind::cubin;
+  command.cubin = {static_cast<VkCuFunctionNVX>(function), d.groups, d.threads, d.shared_bytes};
+  parts_->push(command, d.parameters);
+  parts_->add(command, d.op, d.reads, d.writes);
+}
+
+void Recording::copy(std::uint64_t from, std::uint64_t to, std::size_t bytes) {
+  Command command;
+  command.kind = Command::Kind::copy;
+  const Range read{from, bytes}, write{to, bytes};
+  parts_->add(command, "copy", {&read, 1}, {&write, 1});
+}
+
+void Recording::fill(std::uint64_t to, std::size_t bytes, std::uint32_t word) {
+  Command command;
+  command.kind = Command::Kind::fill;
+  command.word = word;
+  const Range write{to, bytes};
+  parts_->add(command, "fill", {}, {&write, 1});
+}
+
+void Recording::constant(std::uint64_t to, std::span<const std::byte> bytes) {
+  Placeholder* found = parts_->find(to);
+  if (found == nullptr) throw CaptureError("bytes from the host go to a tensor that was there before the capture");
+  std::size_t offset = to - found->address;
+  found->constant.resize(std::max(found->constant.size(), offset + bytes.size()));
+  std::copy(bytes.begin(), bytes.end(), found->constant.begin() + static_cast<std::ptrdiff_t>(offset));
+}
+
+std::vector<Accesses> Recording::Parts::accesses() const {
+  std::vector<Accesses> all;
+  for (const Command& c : list.commands) all.push_back({list.reads(c), list.writes(c)});
+  return all;
+}
+
+Range Recording::Parts::make_constant(std::span<const std::byte> bytes) {
+  const std::uint64_t address = take_addresses(bytes.size());
+  placeholders.emplace_back(address, bytes.size());
+  placeholders.back().constant.assign(bytes.begin(), bytes.end());
+  return {address, bytes.size()};
+}
+
+void Recording::Parts::fuse(RecordingFigures& figures) {
+  std::vector<Range> dropped;
+  for (std::size_t i = 1; i < placeholders.size(); ++i) {
+    const Placeholder& p = placeholders[i];
+    if (p.storage.expired() && p.constant.empty()) dropped.push_back({p.address, p.bytes});
+  }
+  const fusion::Figures f = fusion::fuse(context, list, meanings, dropped,
+                                         [this](std::span<const std::byte> bytes) { return make_constant(bytes); });
+  figures.fused_commands = f.commands;
+  figures.fused_kernels = f.kernels;
+  figures.compiled_kernels = f.compiled;
+  figures.fused_bytes = f.bytes;
+  figures.compile_ms = f.compile_ms;
+}
+
+/// Whether it lies in memory that was there before the recording, of a tensor that the step was given. `pins` are sorted.
+bool Recording::Parts::is_pinned(const Range& range) const {
+  auto next = std::upper_bound(pins.begin(), pins.end(), range.address,
+                               [](std::uint64_t at, const Range& r) { return at < r.address; });
+  if (next == pins.begin()) return false;
+  const Range& found = *std::prev(next);
+  return range.address + range.bytes <= found.address + found.bytes;
+}
+
+/// A range must lie in a storage somebody named: else the program could not keep it alive, nor move it.
+void Recording::Parts::require_known(const Command& command, const Range& range) {
+  if (range.bytes == 0) return;
+  if (is_placeholder(range.address)) {
+    Placeholder* found = find(range.address);
+    if (found == nullptr) {
+      throw CaptureError(fmt::format("{}: works on a tensor from a capture that failed", command.op.data()));
+    }
+    return;
+  }
+  if (is_pinned(range)) return;
+  throw CaptureError(
+      fmt::format("{}: works on memory that belongs to none of the tensors it was given", command.op.data()));
+}
+
+void Recording::Parts::set_lifetimes() {
+  std::sort(pins.begin(), pins.end(), [](const Range& a, const Range& b) { return a.address < b.address; });
+  for (const Command& c : list.commands) {
+    for (std::uint32_t r = 0; r < c.reads + c.writes; ++r) {
+      const Range& range = list.ranges[c.ranges_begin + r];
+      require_known(c, range);
+      if (range.bytes == 0 || !is_placeholder(range.address)) continue;
+      Placeholder& p = *find(range.address);
+      if (!p.used) p.first = p.last = c.group;
+      p.used = true;
+      p.first = std::min(p.first, c.group);
+      p.last = std::max(p.last, c.group);
+    }
+  }
+}
+
+std::optional<std::uint64_t> Recording::Parts::relocated(std::uint64_t address) {
+  if (!is_placeholder(address)) return is_pinned({address, 0}) ? std::optional(address) : std::nullopt;
+  Placeholder* found = find(address);
+  if (found == nullptr) return {};
+  if (found->real == 0) return 0;  // nothing touches it: of an empty tensor, or for another kernel of the same op
+  return found->real + (address - found->address);
+}
+
+/// Memory of its own.
+StoragePtr Recording::Parts::give_memory(Placeholder& p, std::vector<StoragePtr>& storages) {
+  p.own = etna::allocate(device, p.bytes);
+  p.real = p.own->address();
+  storages.push_back(p.own);
+  return p.own;
+}
+
+void Recording::Parts::plan(std::vector<StoragePtr>& storages, RecordingFigures& figures) {
+  std::vector<Lifetime> lifetimes;
+  std::vector<Placeholder*> planned;
+  std::vector<std::pair<StoragePtr, StoragePtr>> kept;  // what is still held, and its memory
+  for (std::size_t i = 1; i < placeholders.size(); ++i) {
+    Placeholder& p = placeholders[i];
+    if (StoragePtr alive = p.storage.lock()) {
+      kept.emplace_back(alive, give_memory(p, storages));
+      figures.kept_bytes += p.bytes;
+    } else if (!p.constant.empty()) {
+      give_memory(p, storages);
+      figures.constant_bytes += p.bytes;
+    } else if (p.used) {
+      planned.push_back(&p);
+      lifetimes.push_back({p.bytes, p.first, p.last});
+    }
+  }
+  MemoryPlan plan = plan_memory(lifetimes, std::min(kLargestChunk, context.logical.adapter.max_allocation));
+  std::vector<StoragePtr> chunks;
+  for (std::size_t bytes : plan.chunks) chunks.push_back(etna::allocate(device, bytes));
+  for (std::size_t i = 0; i < planned.size(); ++i) {
+    planned[i]->real = chunks[plan.places[i].chunk]->address() + plan.places[i].offset;
+  }
+  storages.insert(storages.end(), chunks.begin(), chunks.end());
+  // Only now, when nothing can fail any more for want of memory.
+  for (auto& [storage, own] : kept) storage->rebind(own, 0);
+  figures.planned_bytes = plan.planned;
+  figures.live_bytes = plan.live;
+  figures.naive_bytes = plan.naive;
+}
+
+std::unique_ptr<Executable> Recording::bake() {
+  Parts& parts = *parts_;
+  CommandList& list = parts.list;
+  RecordingFigures figures;
+  Hazards hazards;
+  for (const Command& c : list.commands) {
+    if (hazards.access(c.stage(), list.reads(c), list.writes(c))) ++figures.barriers_in_order;
+  }
+  if (fusion::enabled() && !parts.one_by_one) parts.fuse(figures);
+  std::vector<std::uint32_t> groups(list.commands.size());
+  if (parts.one_by_one)
+    std::iota(groups.begin(), groups.end(), 0u);
+  else
+    groups = group_commands(parts.accesses());
+  for (std::size_t i = 0; i < list.commands.size(); ++i) {
+    Command& c = list.commands[i];
+    c.group = groups[i];
+    ++(c.stage() == kCompute ? figures.dispatches : figures.transfers);
+    figures.groups = std::max(figures.groups, c.group + 1);
+  }
+  figures.barriers = figures.groups;  // one between groups, and one before the first
+  parts.set_lifetimes();
+  std::stable_sort(list.commands.begin(), list.commands.end(),
+                   [](const Command& a, const Command& b) { return a.group < b.group; });
+
+  std::vector<StoragePtr> storages;
+  StoragePtr state;
+  if (parts.state_bytes > 0) {
+    parts.placeholders[0].bytes = parts.state_bytes;
+    state = parts.give_memory(parts.placeholders[0], storages);
+    figures.constant_bytes += parts.state_bytes;
+  }
+  parts.plan(storages, figures);
+  const Relocated relocated = [&parts](std::uint64_t address) { return parts.relocated(address); };
+  for (const Command& c : list.commands) {
+    relocate(std::span(list.pushes).subspan(c.push_begin, c.push_bytes), relocated);
+  }
+  for (Range& r : list.ranges) r.address = parts.relocated(r.address).value_or(r.address);
+  for (Placeholder& p : parts.placeholders) {
+    if (p.constant.empty()) continue;
+    relocate(p.constant, relocated);
+    for (std::size_t at = 0; at < p.constant.size(); at += 65536) {
+      record_update(parts.device, *p.own, at,
+                    std::span(p.constant).subspan(at, std::min<std::size_t>(65536, p.constant.size() - at)));
+    }
+  }
+  return std::make_unique<BakedCommands>(parts.context, std::move(list), std::move(storages), std::move(state),
+                                         figures);
+}
+
+}  // namespace etna::vulkan

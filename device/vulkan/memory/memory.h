@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include <etna/device/caching_allocator.h>
+#include <etna/device/vulkan/api/logical_device.h>
+
+namespace etna::vulkan {
+
+class Recorder;
+
+/// A buffer with memory of its own. The host address is null where the host cannot see it.
+struct Buffer {
+  VkBuffer handle = VK_NULL_HANDLE;
+  VkDeviceMemory memory = VK_NULL_HANDLE;
+  std::uint64_t address = 0;
+  std::size_t bytes = 0;
+  std::byte* host = nullptr;
+};
+
+/// Bytes within a buffer, as copy commands name them.
+struct BufferSpan {
+  VkBuffer buffer = VK_NULL_HANDLE;
+  std::uint64_t offset = 0;
+  Range range;  ///< the same bytes by device address
+};
+
+enum class BufferUse {
+  device,    ///< device-local, addressed by kernels
+  upload,    ///< mapped, written by the host in order
+  download,  ///< mapped and, where there is such memory, cached, for the host to read
+};
+
+/// @returns VK_SUCCESS, or the first failure with nothing left behind.
+VkResult make_buffer(const LogicalDevice& device, BufferUse use, std::size_t bytes, Buffer& out);
+void destroy_buffer(const LogicalDevice& device, const Buffer& buffer);
+
+/// Device-local memory for the caching allocator: one buffer and one allocation a segment, found again by address.
+class BufferSegments : public SegmentSource {
+ public:
+  BufferSegments(const LogicalDevice& device, Recorder& recorder, std::recursive_mutex& mutex)
+      : device_(device), recorder_(recorder), mutex_(mutex) {}
+
+  bool allocate(std::size_t bytes, Segment& out, std::string& why) override;
+  void synchronize() override;
+  void release(const Segment& segment) override;
+
+  /// @throws DeviceError where the bytes are not in one live segment.
+  BufferSpan find(std::uint64_t address, std::size_t bytes) const;
+
+ private:
+  std::string limits() const;
+
+  const LogicalDevice& device_;
+  Recorder& recorder_;
+  std::recursive_mutex& mutex_;
+  std::map<std::uint64_t, Buffer> by_address_;
+};
+
+}  // namespace etna::vulkan

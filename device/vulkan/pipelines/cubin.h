@@ -1,0 +1,39 @@
+#pragma once
+
+#include <string_view>
+#include <unordered_map>
+
+#include <etna/device/vulkan/api/logical_device.h>
+
+namespace etna::vulkan {
+
+/// The kernels of ready-made machine code that a device uses, loaded when first asked for (VK_NVX_binary_import). What a launch needs is
+/// recorded beside compute shaders, in the same command buffers and under the same barriers.
+class Cubins {
+ public:
+  explicit Cubins(const LogicalDevice& device) : device_(device) {}
+  Cubins(const Cubins&) = delete;
+  Cubins& operator=(const Cubins&) = delete;
+
+  /// Whether the device runs machine code of this architecture, 90 for sm_90a, from this build.
+  static std::uint32_t architecture(const VkPhysicalDeviceProperties& properties);
+
+  /// @throws DeviceError naming `op` where the device or the build cannot run it
+  VkCuFunctionNVX get(const CubinKernel& kernel, std::string_view op);
+
+ private:
+  const LogicalDevice& device_;
+  std::unordered_map<const std::byte*, VkCuModuleNVX> modules_;  ///< by their bytes
+  std::unordered_map<const CubinKernel*, VkCuFunctionNVX> functions_;
+};
+
+/// Where a kernel is launched from: its function, and the one structure it takes.
+struct CubinLaunch {
+  VkCuFunctionNVX function = VK_NULL_HANDLE;
+  std::array<std::uint32_t, 3> groups{};
+  std::uint32_t threads = 0, shared_bytes = 0;
+};
+void launch(const VolkDeviceTable& vk, VkCommandBuffer commands, const CubinLaunch& launch,
+            std::span<const std::byte> parameters);
+
+}  // namespace etna::vulkan

@@ -1,0 +1,124 @@
+#include <etna/device/vulkan/pipelines/pipelines.h>
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include <etna/device/error.h>
+#include <etna/device/vulkan/pipelines/spirv.h>
+
+namespace etna::vulkan {
+
+Pipelines::Pipelines(const LogicalDevice& device) : device_(device), cache_(device) {
+  VkPushConstantRange push{VK_SHADER_STAGE_COMPUTE_BIT, 0, kPushBytes};
+  auto info = structure<VkPipelineLayoutCreateInfo>(VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO);
+  info.pushConstantRangeCount = 1;
+  info.pPushConstantRanges = &push;
+  check(device_.vk.vkCreatePipelineLayout(device_.handle, &info, nullptr, &layout_), "vkCreatePipelineLayout");
+}
+
+VkPipeline Pipelines::get(const Shader& shader, std::span<const std::uint32_t> spec, std::string_view op, bool& made) {
+  std::vector<Variant>& variants = made_[shader.words.data()];
+  for (const Variant& v : variants) {
+    if (std::equal(v.spec.begin(), v.spec.end(), spec.begin(), spec.end())) {
+      made = false;
+      return v.pipeline;
+    }
+  }
+  VkPipeline pipeline = make(shader, spec, op);
+  variants.push_back({{spec.begin(), spec.end()}, pipeline});
+  made = true;
+  cache_.note_pipeline();
+  return pipeline;
+}
+
+/// What a driver would answer with a lost device, if at all, is an error here.
+void Pipelines::require_fit(const Shader& shader, std::span<const std::uint32_t> spec, std::string_view op) const {
+  if (shader.words.empty()) {
+    throw DeviceError(
+        fmt::format("{}: the kernel {} was left out of this build, since the GLSL compiler lacks an extension "
+                    "it needs; build with the one that tools/get-glslang brings",
+                    op, shader.name));
+  }
+  ShaderNeeds needs = shader_needs(shader.words, spec);
+  const Features& has = device_.adapter.features;
+  const VkPhysicalDeviceLimits& limits = device_.adapter.properties.limits;
+  auto require = [&](bool needed, VkBool32 there, const char* feature) {
+    if (needed && !there) {
+      throw DeviceError(fmt::format("{}: the kernel {} needs {}, which {} ({}) lacks", op, shader.name, feature,
+                                    device_.device.str(), device_.adapter.info.name));
+    }
+  };
+  require(needs.float16, has.v12.shaderFloat16, "arithmetic on float16");
+  require(needs.float64, has.core.features.shaderFloat64, "float64");
+  require(needs.int64, has.core.features.shaderInt64, "int64");
+  require(needs.int16, has.core.features.shaderInt16, "arithmetic on int16");
+  require(needs.int8, has.v12.shaderInt8, "arithmetic on int8");
+  require(needs.packed_dot, has.v13.shaderIntegerDotProduct, "dot products of packed i8");
+  require(needs.cooperative_matrix, has.matrix.cooperativeMatrix, "cooperative matrices");
+  if (needs.shared_bytes > limits.maxComputeSharedMemorySize) {
+    throw DeviceError(fmt::format(
+        "{}: the kernel {} asks for {} bytes of shared memory, {} ({}) has {}; use a smaller tile", op, shader.name,
+        needs.shared_bytes, device_.device.str(), device_.adapter.info.name, limits.maxComputeSharedMemorySize));
+  }
+  std::uint64_t invocations = 1;
+  bool fits = true;
+  for (int axis = 0; axis < 3; ++axis) {
+    invocations *= needs.local_size[axis];
+    fits = fits && needs.local_size[axis] > 0 && needs.local_size[axis] <= limits.maxComputeWorkGroupSize[axis];
+  }
+  if (!fits || invocations > limits.maxComputeWorkGroupInvocations) {
+    throw DeviceError(
+        fmt::format("{}: the kernel {} wants workgroups of {}x{}x{}, {} ({}) takes at most {} invocations", op,
+                    shader.name, needs.local_size[0], needs.local_size[1], needs.local_size[2], device_.device.str(),
+                    device_.adapter.info.name, limits.maxComputeWorkGroupInvocations));
+  }
+}
+
+VkPipeline Pipelines::make(const Shader& shader, std::span<const std::uint32_t> spec, std::string_view op) {
+  require_fit(shader, spec, op);
+  auto module_info = structure<VkShaderModuleCreateInfo>(VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO);
+  const std::vector<std::uint32_t> demands = demanding(device_.adapter.half_conversion, shader.words);
+  const std::span<const std::uint32_t> words = demands.empty() ? shader.words : demands;
+  module_info.codeSize = words.size_bytes();
+  module_info.pCode = words.data();
+  VkShaderModule module = VK_NULL_HANDLE;
+  check(device_.vk.vkCreateShaderModule(device_.handle, &module_info, nullptr, &module), "vkCreateShaderModule");
+
+  std::vector<VkSpecializationMapEntry> entries;
+  for (std::uint32_t i = 0; i < spec.size(); ++i) entries.push_back({i, i * 4, 4});
+  std::vector<std::uint32_t> values(spec.begin(), spec.end());
+  if (!demands.empty()) {
+    entries.push_back({kHalfConversionId, static_cast<std::uint32_t>(values.size() * 4), 4});
+    values.push_back(static_cast<std::uint32_t>(device_.adapter.half_conversion));
+  }
+  VkSpecializationInfo constants{static_cast<std::uint32_t>(entries.size()), entries.data(), values.size() * 4,
+                                 values.data()};
+  auto info = structure<VkComputePipelineCreateInfo>(VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO);
+  info.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;
+  info.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
+  info.stage.module = module;
+  info.stage.pName = "main";
+  info.stage.pSpecializationInfo = &constants;
+  // Kernels on matrix units count their subgroups: those must have the size that capabilities() told.
+  auto size = structure<VkPipelineShaderStageRequiredSubgroupSizeCreateInfo>(
+      VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO);
+  size.requiredSubgroupSize = device_.adapter.capabilities.subgroup_size;
+  const Features& has = device_.adapter.features;
+  if (shader_needs(shader.words, spec).cooperative_matrix && has.v13.subgroupSizeControl &&
+      has.v13.computeFullSubgroups) {
+    info.stage.pNext = &size;
+    info.stage.flags = VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
+  }
+  info.layout = layout_;
+  VkPipeline pipeline = VK_NULL_HANDLE;
+  VkResult result = device_.vk.vkCreateComputePipelines(device_.handle, cache_.handle(), 1, &info, nullptr, &pipeline);
+  device_.vk.vkDestroyShaderModule(device_.handle, module, nullptr);
+  if (result != VK_SUCCESS) {
+    throw DeviceError(
+        fmt::format("{}: {} cannot build the kernel {}: {}", op, device_.device.str(), shader.name, str(result)));
+  }
+  return pipeline;
+}
+
+}  // namespace etna::vulkan

@@ -1,0 +1,220 @@
+#include <etna/device/vulkan/pipelines/spirv.h>
+
+#include <unordered_map>
+#include <vector>
+
+namespace etna::vulkan {
+namespace {
+
+// Numbers of the SPIR-V specification, those that sizes depend on.
+enum Op : std::uint32_t {
+  OpExecutionMode = 16,
+  OpCapability = 17,
+  OpTypeBool = 20,
+  OpTypeInt = 21,
+  OpTypeFloat = 22,
+  OpTypeVector = 23,
+  OpTypeMatrix = 24,
+  OpTypeArray = 28,
+  OpTypeStruct = 30,
+  OpTypePointer = 32,
+  OpConstant = 43,
+  OpConstantComposite = 44,
+  OpSpecConstant = 50,
+  OpSpecConstantComposite = 51,
+  OpSpecConstantOp = 52,
+  OpVariable = 59,
+  OpDecorate = 71,
+  OpIAdd = 128,
+  OpISub = 130,
+  OpIMul = 132,
+  OpUDiv = 134,
+  OpSDiv = 135,
+  OpUMod = 137,
+  OpSelect = 169,
+  OpIEqual = 170,
+  OpINotEqual = 171,
+  OpUGreaterThan = 172,
+  OpUGreaterThanEqual = 174,
+  OpULessThan = 176,
+  OpULessThanEqual = 178,
+  OpShiftRightLogical = 194,
+  OpShiftLeftLogical = 196,
+  OpBitwiseOr = 197,
+  OpBitwiseAnd = 199,
+  OpExecutionModeId = 331,
+};
+constexpr std::uint32_t kSpecId = 1, kBuiltIn = 11, kBuiltInWorkgroupSize = 25, kLocalSize = 17, kLocalSizeId = 38,
+                        kStorageWorkgroup = 4;
+
+class Reader {
+ public:
+  explicit Reader(std::span<const std::uint32_t> spec) : spec_(spec) {}
+
+  void read(std::span<const std::uint32_t> words) {
+    // Five words of header, then instructions: length and opcode share their first word.
+    for (std::size_t at = 5; at < words.size();) {
+      std::uint32_t length = words[at] >> 16;
+      if (length == 0 || at + length > words.size()) break;
+      instruction(words[at] & 0xffffu, words.subspan(at + 1, length - 1));
+      at += length;
+    }
+    for (int axis = 0; axis < 3 && !local_ids_.empty(); ++axis) {
+      needs_.local_size[static_cast<std::size_t>(axis)] = value(local_ids_[static_cast<std::size_t>(axis)]);
+    }
+  }
+  ShaderNeeds needs() const { return needs_; }
+
+ private:
+  using Operands = std::span<const std::uint32_t>;
+
+  void instruction(std::uint32_t op, Operands w) {
+    switch (op) {
+      case OpCapability:
+        capability(w[0]);
+        break;
+      case OpExecutionMode:
+        if (w[1] == kLocalSize && w.size() >= 5) needs_.local_size = {w[2], w[3], w[4]};
+        break;
+      case OpExecutionModeId:
+        if (w[1] == kLocalSizeId && w.size() >= 5) local_ids_.assign(w.begin() + 2, w.begin() + 5);
+        break;
+      case OpDecorate:
+        if (w.size() >= 3 && w[1] == kSpecId) spec_ids_[w[0]] = w[2];
+        if (w.size() >= 3 && w[1] == kBuiltIn && w[2] == kBuiltInWorkgroupSize) workgroup_size_ = w[0];
+        break;
+      case OpTypeBool:
+        sizes_[w[0]] = 4;
+        break;
+      case OpTypeInt:
+      case OpTypeFloat:
+        sizes_[w[0]] = w[1] / 8;
+        break;
+      case OpTypeVector:
+      case OpTypeMatrix:
+        sizes_[w[0]] = sizes_[w[1]] * w[2];
+        break;
+      case OpTypeArray:
+        sizes_[w[0]] = sizes_[w[1]] * value(w[2]);
+        break;
+      case OpTypeStruct:
+        for (std::uint32_t member : w.subspan(1)) sizes_[w[0]] += sizes_[member];
+        break;
+      case OpTypePointer:
+        pointees_[w[0]] = w[2];
+        break;
+      case OpVariable:
+        if (w[2] == kStorageWorkgroup) needs_.shared_bytes += sizes_[pointees_[w[0]]];
+        break;
+      case OpConstant:
+        values_[w[1]] = w[2];
+        break;
+      case OpSpecConstant: {
+        auto id = spec_ids_.find(w[1]);
+        values_[w[1]] = id != spec_ids_.end() && id->second < spec_.size() ? spec_[id->second] : w[2];
+        break;
+      }
+      case OpConstantComposite:
+      case OpSpecConstantComposite:
+        if (w[1] == workgroup_size_ && w.size() >= 5) local_ids_.assign(w.begin() + 2, w.begin() + 5);
+        break;
+      case OpSpecConstantOp:
+        values_[w[1]] = compute(w[2], w.subspan(3));
+        break;
+      default:
+        break;
+    }
+  }
+
+  void capability(std::uint32_t number) {
+    switch (number) {
+      case 9:
+        needs_.float16 = true;
+        break;
+      case 10:
+        needs_.float64 = true;
+        break;
+      case 11:
+        needs_.int64 = true;
+        break;
+      case 22:
+        needs_.int16 = true;
+        break;
+      case 39:
+        needs_.int8 = true;
+        break;
+      case 6019:
+        needs_.packed_dot = true;
+        break;
+      case 6022:
+        needs_.cooperative_matrix = true;
+        break;
+      default:
+        break;
+    }
+  }
+
+  std::uint32_t value(std::uint32_t id) const {
+    auto found = values_.find(id);
+    return found == values_.end() ? 0 : found->second;
+  }
+
+  std::uint32_t compute(std::uint32_t op, Operands ids) const {
+    std::uint32_t a = value(ids[0]), b = ids.size() > 1 ? value(ids[1]) : 0;
+    switch (op) {
+      case OpIAdd:
+        return a + b;
+      case OpISub:
+        return a - b;
+      case OpIMul:
+        return a * b;
+      case OpUDiv:
+        return b ? a / b : 0;
+      case OpSDiv:
+        return b ? static_cast<std::uint32_t>(static_cast<std::int32_t>(a) / static_cast<std::int32_t>(b)) : 0;
+      case OpUMod:
+        return b ? a % b : 0;
+      case OpShiftRightLogical:
+        return b < 32 ? a >> b : 0;
+      case OpShiftLeftLogical:
+        return b < 32 ? a << b : 0;
+      case OpBitwiseOr:
+        return a | b;
+      case OpBitwiseAnd:
+        return a & b;
+      case OpIEqual:
+        return a == b;
+      case OpINotEqual:
+        return a != b;
+      case OpUGreaterThan:
+        return a > b;
+      case OpUGreaterThanEqual:
+        return a >= b;
+      case OpULessThan:
+        return a < b;
+      case OpULessThanEqual:
+        return a <= b;
+      case OpSelect:
+        return a ? b : value(ids[2]);
+      default:
+        return 0;
+    }
+  }
+
+  std::span<const std::uint32_t> spec_;
+  ShaderNeeds needs_;
+  std::uint32_t workgroup_size_ = 0;
+  std::vector<std::uint32_t> local_ids_;
+  std::unordered_map<std::uint32_t, std::uint32_t> spec_ids_, values_, pointees_;
+  std::unordered_map<std::uint32_t, std::uint64_t> sizes_;
+};
+
+}  // namespace
+
+ShaderNeeds shader_needs(std::span<const std::uint32_t> words, std::span<const std::uint32_t> spec) {
+  Reader reader(spec);
+  reader.read(words);
+  return reader.needs();
+}
+
+}  // namespace etna::vulkan

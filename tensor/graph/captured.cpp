@@ -1,0 +1,229 @@
+#include <etna/tensor/capture.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include <etna/device/log.h>
+#include <etna/device/profile/profiler.h>
+#include <etna/device/kernel.h>
+#include <etna/tensor/autocast.h>
+#include <etna/tensor/graph/program.h>
+#include <etna/tensor/graph/session.h>
+#include <etna/device/vulkan/diagnostics.h>
+
+namespace etna {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Recordings a captured function keeps, one for each combination of shapes it is called with.
+constexpr std::size_t kMostPrograms = 8;
+
+/// What two calls must share for one recording to serve both.
+struct Signature {
+  struct Argument {
+    Shape shape;
+    DType dtype;
+    bool operator==(const Argument&) const = default;
+  };
+  std::vector<Argument> arguments;
+  bool grad_mode = true;
+  DType precision = DType::f32;  ///< autocast's
+  bool operator==(const Signature&) const = default;
+};
+
+Signature signature_of(const TensorList& arguments) {
+  Signature s;
+  for (const Tensor& x : arguments) s.arguments.push_back({x.shape(), x.dtype()});
+  s.grad_mode = grad_enabled();
+  s.precision = autocast_dtype();
+  return s;
+}
+
+/// "argument 0 is [16, 64] i32 now, was [32, 64] i32"
+std::string difference(const Signature& before, const Signature& now) {
+  if (before.arguments.size() != now.arguments.size()) {
+    return fmt::format("{} arguments now, {} before", now.arguments.size(), before.arguments.size());
+  }
+  for (std::size_t i = 0; i < now.arguments.size(); ++i) {
+    const auto &a = before.arguments[i], &b = now.arguments[i];
+    if (!(a == b)) {
+      return fmt::format("argument {} is {} {} now, was {} {}", i, str(b.shape), name(b.dtype), str(a.shape),
+                         name(a.dtype));
+    }
+  }
+  if (before.precision != now.precision)
+    return fmt::format("autocast is {} now, was {}", name(now.precision), name(before.precision));
+  return fmt::format("grad mode is {} now", now.grad_mode ? "on" : "off");
+}
+
+bool enabled() {
+  const char* value = std::getenv("ETNA_CAPTURE");
+  return value == nullptr || std::strcmp(value, "0") != 0;
+}
+
+void require_plain(const std::string& name, const TensorList& arguments) {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (!arguments[i].defined()) throw CaptureError(fmt::format("capture '{}': argument {} is undefined", name, i));
+    if (arguments[i].requires_grad()) {
+      throw CaptureError(
+          fmt::format("capture '{}': argument {} {} requires grad; a step works on a copy of its arguments, so no "
+                      "gradient would reach it: use it inside the function instead",
+                      name, i, str(arguments[i].shape())));
+    }
+  }
+}
+
+TensorList off_the_tape(const TensorList& results) {
+  TensorList plain;
+  for (const Tensor& x : results) plain.push_back(x.defined() ? x.detach() : x);
+  return plain;
+}
+
+std::uint64_t barriers_of(Device device) { return device.is_vulkan() ? vulkan::recorder_stats(device).barriers : 0; }
+
+/// Gradients that a failed recording left behind have no values.
+void drop_gradients_without_bytes(recording::Session& session) {
+  for (auto& [impl, note] : session.gradients()) {
+    if (Tensor grad = note.leaf.grad(); grad.defined() && !grad.storage()->has_bytes()) note.leaf.set_grad({});
+  }
+}
+
+}  // namespace
+
+struct Captured::State {
+  CaptureOptions options;
+  bool warm = false;  ///< a call has run eagerly since the beginning, or since the device changed
+  Device device;      ///< of the first call's ops
+  std::uint64_t barriers_eager = 0;
+  struct Recorded {
+    Signature signature;
+    std::unique_ptr<Program> program;
+  };
+  std::vector<Recorded> programs;  ///< last used first
+  std::int64_t captures = 0, replays = 0;
+
+  void say(const std::string& text) const { log().warn("capture '{}': {}", options.name, text); }
+
+  TensorList run_eagerly(const TensorList& arguments, const Function& function);
+  TensorList record(const Signature& signature, const TensorList& arguments, const Function& function);
+};
+
+Captured::Captured(CaptureOptions options) : state_(std::make_unique<State>()) { state_->options = std::move(options); }
+Captured::~Captured() = default;
+Captured::Captured(Captured&&) noexcept = default;
+Captured& Captured::operator=(Captured&&) noexcept = default;
+
+bool Captured::captured() const { return !state_->programs.empty(); }
+std::int64_t Captured::captures() const { return state_->captures; }
+std::int64_t Captured::replays() const { return state_->replays; }
+
+const ProgramReport& Captured::report() const {
+  if (!captured()) {
+    throw CaptureError(
+        fmt::format("capture '{}': nothing is recorded yet; the second call records", state_->options.name));
+  }
+  return state_->programs.front().program->report();
+}
+
+void Captured::reset() {
+  state_->programs.clear();
+  state_->warm = false;
+}
+
+TensorList Captured::State::run_eagerly(const TensorList& arguments, const Function& function) {
+  TensorList in = arguments;
+  if (options.device) {
+    for (Tensor& x : in) x = x.to(*options.device);
+  }
+  Device seen = options.device.value_or(kCPU);
+  const std::uint64_t before = seen.is_vulkan() ? barriers_of(seen) : 0;
+  TensorList results;
+  {
+    recording::ObserveDevice observe(&seen);
+    results = off_the_tape(function(in));
+  }
+  device = seen;
+  if (options.device) barriers_eager = barriers_of(seen) - before;
+  return results;
+}
+
+TensorList Captured::State::record(const Signature& signature, const TensorList& arguments, const Function& function) {
+  profile::Scope scope("capture");
+  const auto start = Clock::now();
+  const Device on = options.device.value_or(device);
+  recording::observe(on);
+  TensorList inputs;
+  for (const Tensor& x : arguments) {
+    inputs.push_back(empty(x.shape(), {x.dtype(), on}));
+    recording::copy_argument(x, inputs.back());
+  }
+  std::unique_ptr<recording::Session> session =
+      on.is_cpu() ? recording::make_cpu_session(options.name)
+                  : recording::make_vulkan_session(options.name, on, options.one_by_one);
+  std::unique_ptr<Program> program;
+  ProgramReport report{.name = options.name, .device = on};
+  report.barriers_eager = static_cast<std::int64_t>(barriers_eager);
+  try {
+    TensorList results;
+    {
+      recording::Entered entered(*session);
+      results = off_the_tape(function(inputs));
+    }
+    program = std::make_unique<Program>(*session, std::move(inputs), std::move(results), std::move(report));
+    program->set_capture_ms(std::chrono::duration<double, std::milli>(Clock::now() - start).count());
+  } catch (...) {
+    drop_gradients_without_bytes(*session);
+    throw;
+  }
+  program->run_first();
+  ++captures;
+  TensorList results = program->outputs();
+  programs.insert(programs.begin(), Recorded{signature, std::move(program)});
+  if (programs.size() > kMostPrograms) {
+    say(fmt::format("more than {} combinations of shapes; the recording used longest ago goes", kMostPrograms));
+    programs.pop_back();
+  }
+  return results;
+}
+
+TensorList Captured::run(const TensorList& arguments, const Function& function) {
+  State& s = *state_;
+  require_plain(s.options.name, arguments);
+  // Within another captured step, or with capture off, this is an ordinary function.
+  if (capturing()) return function(arguments);
+  detail::FreshCasts fresh;
+  if (!enabled()) return s.run_eagerly(arguments, function);
+
+  const Signature signature = signature_of(arguments);
+  auto found = std::find_if(s.programs.begin(), s.programs.end(),
+                            [&](const State::Recorded& r) { return r.signature == signature; });
+  if (found != s.programs.end()) {
+    if (std::string why = found->program->stale(); !why.empty()) {
+      s.say(why + "; it is captured again");
+      s.programs.erase(found);
+      // On which device things are now shows in an eager call.
+      s.warm = s.options.device.has_value();
+    } else {
+      std::rotate(s.programs.begin(), found, found + 1);
+      ++s.replays;
+      Program& program = *s.programs.front().program;
+      recording::observe(program.report().device);
+      program.replay(arguments);
+      return program.outputs();
+    }
+  } else if (!s.programs.empty()) {
+    s.say(difference(s.programs.front().signature, signature) + "; it is captured again for that");
+  }
+  if (!s.warm) {
+    TensorList results = s.run_eagerly(arguments, function);
+    s.warm = true;
+    return results;
+  }
+  return s.record(signature, arguments, function);
+}
+
+}  // namespace etna

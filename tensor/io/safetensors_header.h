@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <etna/tensor/io/safetensors.h>
+
+/// The JSON header of a safetensors file, read into what can be trusted.
+namespace etna::safetensors {
+
+inline constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;
+
+struct Entry {
+  std::string name;
+  DType dtype = f32;
+  Shape shape;
+  std::uint64_t begin = 0, end = 0;  ///< bytes, from the end of the header
+};
+
+struct Header {
+  std::vector<Entry> entries;  ///< in order of `begin`: they lie side by side and fill the data
+  Metadata metadata;
+};
+
+/// @param data_bytes how many bytes follow the header
+/// @throws FormatError in words that go behind "FILE: "
+Header parse_header(std::string_view json, std::uint64_t data_bytes);
+
+/// The header's text, padded with spaces so that the data behind it is aligned to eight bytes.
+std::string format_header(const Header& header);
+
+}  // namespace etna::safetensors

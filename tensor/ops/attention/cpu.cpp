@@ -1,0 +1,286 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include <etna/device/cpu/blas.h>
+#include <etna/device/cpu/math.h>
+#include <etna/device/cpu/parallel.h>
+#include <etna/device/cpu/scratch.h>
+#include <etna/device/cpu/vector_rows.h>
+#include <etna/tensor/ops/attention/attention.h>
+
+// A task is a head and a block of queries (forward), or a group of heads (backward, where several heads add to one dk and dv).
+// The scores of 64 queries against 512 keys are all that is ever held, and stay in the L2 cache whatever the sequence: forward
+// keeps each row's largest score and sum of exponentials and rescales what it has of the result when a larger one comes; backward
+// knows the logsumexp. Blocks of keys behind the last query of a causal block are never met.
+namespace etna::attention {
+namespace {
+
+constexpr std::int64_t kQueries = 64, kKeys = 512;
+constexpr std::int64_t kGap = 16;  ///< scores behind a row's, so that rows are not a power of two apart
+
+template <typename T>
+T* head(const Tensor& x, std::int64_t b, std::int64_t h) {
+  return x.data<T>() + b * x.strides()[0] + h * x.strides()[1];
+}
+std::int64_t row_stride(const Tensor& x) { return std::max(x.strides()[2], x.size(3)); }
+
+/// One block of queries of one head.
+template <typename T>
+class Block {
+ public:
+  Block(const Inputs& in, const Attributes& attributes) : in_(in), attributes_(attributes) {}
+
+  std::int64_t first = 0, rows = 0;  ///< its queries
+  std::int64_t keys = 0;             ///< keys that any of them may attend to
+
+  void select(std::int64_t batch, std::int64_t head_index, std::int64_t block) {
+    batch_ = batch, head_ = head_index, group_ = head_index / in_.heads_per_group();
+    first = block * kQueries;
+    rows = std::min(kQueries, in_.queries - first);
+    keys = attributes_.causal ? std::min(in_.keys, first + rows) : in_.keys;
+  }
+
+  const T* q() const { return head<T>(in_.q, batch_, head_) + first * in_.q.strides()[2]; }
+  /// From a key on.
+  const T* k(std::int64_t key) const { return head<T>(in_.k, batch_, group_) + key * in_.k.strides()[2]; }
+  const T* v(std::int64_t key) const { return head<T>(in_.v, batch_, group_) + key * in_.v.strides()[2]; }
+  /// Position of the block's first row among all rows.
+  std::int64_t row() const { return (batch_ * in_.heads + head_) * in_.queries + first; }
+
+  /// scores [rows, n], rows n + kGap apart: scale · q · kᵀ, masked, of n keys from `key` on.
+  void score(std::int64_t key, std::int64_t n, T* scores) const {
+    cpu::gemm_one_thread({false, true, rows, n, in_.size, row_stride(in_.q), row_stride(in_.k), n + kGap},
+                         static_cast<T>(attributes_.scale), q(), k(key), T(0), scores);
+    constexpr T minus_infinity = -std::numeric_limits<T>::infinity();
+    for (std::int64_t i = 0; i < rows; ++i) {
+      T* row = scores + i * (n + kGap);
+      if (attributes_.causal)
+        std::fill(row + std::clamp<std::int64_t>(first + i + 1 - key, 0, n), row + n, minus_infinity);
+      if (!in_.mask.defined()) continue;
+      const Strides& s = in_.mask.strides();
+      std::int64_t at = batch_ * s[0] + head_ * s[1] + (first + i) * s[2] + key * s[3];
+      if (in_.mask.dtype() == boolean) {
+        const bool* mask = in_.mask.data<bool>() + at;
+        for (std::int64_t j = 0; j < n; ++j) row[j] = mask[j * s[3]] ? row[j] : minus_infinity;
+      } else {
+        const T* mask = in_.mask.data<T>() + at;
+        for (std::int64_t j = 0; j < n; ++j) row[j] += mask[j * s[3]];
+      }
+    }
+  }
+
+ private:
+  const Inputs& in_;
+  const Attributes& attributes_;
+  std::int64_t batch_ = 0, head_ = 0, group_ = 0;
+};
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+/// A row's scores so far: Σ exp(score) is exp(largest) · sum. Nothing but -inf leaves a sum of 0.
+template <typename T>
+struct Seen {
+  T largest = -std::numeric_limits<T>::infinity();
+  double sum = 0;
+
+  /// Scores become exp(score - largest). @return what was summed before is to be multiplied by
+  T meet(T* scores, std::int64_t n) {
+    const T top = cpu::largest(scores, n), before = largest;
+    if (top > largest || top != top) largest = top;
+    const bool nothing = largest == -std::numeric_limits<T>::infinity();
+    const T shrink = before == largest ? T(1) : m::exp(before - largest);
+    sum = sum * static_cast<double>(shrink) + cpu::exp_sum(scores, nothing ? T(0) : largest, scores, n);
+    return shrink;
+  }
+  T logsumexp() const { return largest + static_cast<T>(std::log(sum)); }
+};
+
+/// @param out [B, H, T, D], rows anywhere
+template <typename T>
+void forward(const Inputs& in, const Attributes& attributes, const Tensor& out, T* lse) {
+  const std::int64_t blocks = ceil_div(in.queries, kQueries), y_row = out.strides()[2];
+  cpu::parallel_for(in.batch * in.heads * blocks, 1, [&](std::int64_t begin, std::int64_t end) {
+    cpu::Scratch<T> scores(static_cast<std::size_t>(kQueries * (std::min(in.keys, kKeys) + kGap)));
+    Block<T> block(in, attributes);
+    for (std::int64_t task = begin; task < end; ++task) {
+      block.select(task / blocks / in.heads, task / blocks % in.heads, task % blocks);
+      T* y = head<T>(out, task / blocks / in.heads, task / blocks % in.heads) + block.first * y_row;
+      Seen<T> seen[kQueries];
+      for (std::int64_t key = 0; key < block.keys; key += kKeys) {
+        const std::int64_t n = std::min(kKeys, block.keys - key);
+        block.score(key, n, scores.data());
+        for (std::int64_t i = 0; i < block.rows; ++i) {
+          const T shrink = seen[i].meet(scores.data() + i * (n + kGap), n);
+          if (key > 0 && shrink != T(1)) cpu::scale(y + i * y_row, shrink, in.size);
+        }
+        cpu::gemm_one_thread({false, false, block.rows, in.size, n, n + kGap, row_stride(in.v), row_stride(out)}, T(1),
+                             scores.data(), block.v(key), key == 0 ? T(0) : T(1), y);
+      }
+      for (std::int64_t i = 0; i < block.rows; ++i) {
+        lse[block.row() + i] = seen[i].logsumexp();
+        T* row = y + i * y_row;
+        if (seen[i].sum == 0)
+          std::fill_n(row, in.size, T(0));
+        else
+          cpu::scale(row, static_cast<T>(1 / seen[i].sum), in.size);
+      }
+    }
+  });
+}
+
+/// [B, H, T, D] and twice [B, G, S, D], rows anywhere.
+struct Gradients {
+  Tensor q, k, v;
+};
+
+/// Rows of x from `row` on become 0.
+template <typename T>
+void clear_rows(T* row, std::int64_t rows, const Tensor& x) {
+  for (std::int64_t i = 0; i < rows; ++i) std::fill_n(row + i * x.strides()[2], x.size(3), T(0));
+}
+
+/// Of n keys: scores become weights p, and ds = dout · vᵀ the gradient of the scores.
+template <typename T>
+void turn_scores(T* p, T* ds, std::int64_t n, T logsumexp, T delta, T scale) {
+  if (logsumexp == -std::numeric_limits<T>::infinity()) {
+    std::fill_n(p, n, T(0));
+    std::fill_n(ds, n, T(0));
+    return;
+  }
+  cpu::exp_sum(p, logsumexp, p, n);
+  for (std::int64_t j = 0; j < n; ++j) ds[j] = p[j] * (ds[j] - delta) * scale;
+}
+
+template <typename T>
+void backward(const Inputs& in, const Attributes& attributes, const Kept& kept, const Gradients& g) {
+  std::int64_t blocks = ceil_div(in.queries, kQueries), d = in.size;
+  std::int64_t per_group = in.groups == 0 ? 0 : in.heads_per_group();
+  const T* lse = kept.logsumexp.data<T>();
+  std::int64_t dout_row = row_stride(kept.dy), dk_row = g.k.strides()[2], dv_row = g.v.strides()[2];
+  cpu::parallel_for(in.batch * in.groups, 1, [&](std::int64_t begin, std::int64_t end) {
+    cpu::Scratch<T> p(static_cast<std::size_t>(kQueries * (std::min(in.keys, kKeys) + kGap))), ds(p.size());
+    Block<T> block(in, attributes);
+    for (std::int64_t task = begin; task < end; ++task) {
+      std::int64_t b = task / in.groups, group = task % in.groups;
+      clear_rows(head<T>(g.k, b, group), in.keys, g.k);
+      clear_rows(head<T>(g.v, b, group), in.keys, g.v);
+      for (std::int64_t step = 0; step < per_group * blocks; ++step) {
+        std::int64_t h = group * per_group + step / blocks;
+        block.select(b, h, step % blocks);
+        std::int64_t rows = block.rows;
+        const T* dout = head<T>(kept.dy, b, h) + block.first * kept.dy.strides()[2];
+        const T* out = head<T>(kept.y, b, h) + block.first * kept.y.strides()[2];
+        T* dq = head<T>(g.q, b, h) + block.first * g.q.strides()[2];
+        if (block.keys == 0) clear_rows(dq, rows, g.q);
+        T delta[kQueries];
+        for (std::int64_t i = 0; i < rows; ++i)
+          delta[i] = static_cast<T>(cpu::dot(out + i * kept.y.strides()[2], dout + i * kept.dy.strides()[2], d));
+        for (std::int64_t key = 0; key < block.keys; key += kKeys) {
+          const std::int64_t n = std::min(kKeys, block.keys - key), stride = n + kGap;
+          block.score(key, n, p.data());
+          cpu::gemm_one_thread({false, true, rows, n, d, dout_row, row_stride(in.v), stride}, T(1), dout, block.v(key),
+                               T(0), ds.data());
+          for (std::int64_t i = 0; i < rows; ++i)
+            turn_scores(p.data() + i * stride, ds.data() + i * stride, n, lse[block.row() + i], delta[i],
+                        static_cast<T>(attributes.scale));
+          cpu::gemm_one_thread({false, false, rows, d, n, stride, row_stride(in.k), row_stride(g.q)}, T(1), ds.data(),
+                               block.k(key), key == 0 ? T(0) : T(1), dq);
+          cpu::gemm_one_thread({true, false, n, d, rows, stride, row_stride(in.q), row_stride(g.k)}, T(1), ds.data(),
+                               block.q(), T(1), head<T>(g.k, b, group) + key * dk_row);
+          cpu::gemm_one_thread({true, false, n, d, rows, stride, dout_row, row_stride(g.v)}, T(1), p.data(), dout, T(1),
+                               head<T>(g.v, b, group) + key * dv_row);
+        }
+      }
+    }
+  });
+}
+
+/// Rows apart by at least their length, as matrix products want them.
+Tensor apart(const Tensor& x) { return x.size(2) <= 1 || x.strides()[2] >= x.size(3) ? x : x.contiguous(); }
+
+/// The call's inputs with floating ones as T.
+template <typename T>
+Inputs wide_inputs(const OpCall& call) {
+  TensorList wide(call.in.begin(), call.in.end());
+  for (std::size_t i = 0; i < 4; ++i) {
+    if (wide[i].defined() && wide[i].dtype() != boolean) wide[i] = wide[i].to(dtype_of<T>());
+  }
+  Inputs in = inputs({call.op, wide, call.attrs});
+  in.q = apart(in.q), in.k = apart(in.k), in.v = apart(in.v);
+  return in;
+}
+
+template <typename T>
+Inputs wide_packed_inputs(const OpCall& call) {
+  Inputs in = packed_inputs(call.in[0].to(dtype_of<T>()), call.as<Attributes>());
+  in.q = apart(in.q), in.k = apart(in.k), in.v = apart(in.v);
+  return in;
+}
+
+/// An output as T: itself, or another that write_back() rounds into it.
+template <typename T>
+Tensor wide_output(const Tensor& out) {
+  return out.dtype() == dtype_of<T>() ? out : empty(out.shape(), {dtype_of<T>(), kCPU});
+}
+void write_back(const Tensor& wide, Tensor& out) {
+  if (wide.dtype() != out.dtype()) out.copy_(wide);
+}
+
+template <typename F>
+void with_type(DType t, const F& f) {
+  if (t == f64)
+    f(double{});
+  else
+    f(float{});
+}
+
+}  // namespace
+
+void cpu_forward(const OpCall& call, std::span<Tensor> out) {
+  if (out[1].numel() == 0) return;
+  with_type(call.in[0].dtype(), [&]<typename T>(T) {
+    Inputs in = wide_inputs<T>(call);
+    Tensor y = wide_output<T>(out[0]);
+    forward<T>(in, call.as<Attributes>(), merge_leading(y, in.batch), out[1].data<T>());
+    write_back(y, out[0]);
+  });
+}
+
+void cpu_self_forward(const OpCall& call, std::span<Tensor> out) {
+  if (out[1].numel() == 0) return;
+  with_type(call.in[0].dtype(), [&]<typename T>(T) {
+    Inputs in = wide_packed_inputs<T>(call);
+    Tensor y = wide_output<T>(out[0]);
+    forward<T>(in, call.as<Attributes>(), heads_of(y, in.batch, in.heads), out[1].data<T>());
+    write_back(y, out[0]);
+  });
+}
+
+void cpu_backward(const OpCall& call, std::span<Tensor> out) {
+  with_type(call.in[0].dtype(), [&]<typename T>(T) {
+    Inputs in = wide_inputs<T>(call);
+    auto merged = [&](const Tensor& x) { return apart(merge_leading(x.to(dtype_of<T>()), in.batch)); };
+    Kept kept{merged(call.in[4]), call.in[5].contiguous(), merged(call.in[6])};
+    Tensor q = wide_output<T>(out[0]), k = wide_output<T>(out[1]), v = wide_output<T>(out[2]);
+    backward<T>(in, call.as<Attributes>(), kept,
+                {merge_leading(q, in.batch), merge_leading(k, in.batch), merge_leading(v, in.batch)});
+    write_back(q, out[0]), write_back(k, out[1]), write_back(v, out[2]);
+  });
+}
+
+void cpu_self_backward(const OpCall& call, std::span<Tensor> out) {
+  if (out[0].numel() == 0) return;
+  with_type(call.in[0].dtype(), [&]<typename T>(T) {
+    Inputs in = wide_packed_inputs<T>(call);
+    auto heads = [&](const Tensor& x) { return apart(heads_of(x.to(dtype_of<T>()).contiguous(), in.batch, in.heads)); };
+    Kept kept{heads(call.in[1]), call.in[2].contiguous(), heads(call.in[3])};
+    Tensor all = wide_output<T>(out[0]);
+    Inputs gradients = packed_inputs(all, call.as<Attributes>());
+    backward<T>(in, call.as<Attributes>(), kept, {gradients.q, gradients.k, gradients.v});
+    write_back(all, out[0]);
+  });
+}
+
+}  // namespace etna::attention

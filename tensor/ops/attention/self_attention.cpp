@@ -1,0 +1,123 @@
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include <etna/tensor/autocast.h>
+#include <etna/tensor/op.h>
+#include <etna/tensor/ops.h>
+#include <etna/tensor/ops/attention/attention.h>
+
+// Attention of a sequence to itself, from one projection to one result: what scaled_dot_product_attention does between the views
+// that cut q, k and v out and the copies that put heads and gradients side by side.
+namespace etna {
+namespace {
+
+using attention::Attributes;
+
+constexpr const char* kName = "self_attention";
+
+std::vector<OutputSpec> infer(const OpCall& call) {
+  const Tensor& qkv = call.in[0];
+  auto [causal, scale, heads, groups] = call.as<Attributes>();
+  if (!is_floating(qkv.dtype()))
+    throw DtypeError(fmt::format("{}: qkv holds {}, it must be f64, f32, f16 or bf16", kName, name(qkv.dtype())));
+  if (heads < 1 || groups < 1 || heads % groups != 0) {
+    throw ShapeError(
+        fmt::format("{}: got {} heads and {} key and value heads; the former must be a multiple of the latter", kName,
+                    heads, groups));
+  }
+  std::int64_t all = heads + 2 * groups;
+  if (qkv.dim() < 2 || qkv.size(-1) % all != 0) {
+    throw ShapeError(
+        fmt::format("{}: got qkv {}; wanted [..., T, ({} + 2 · {}) · D]", kName, str(qkv.shape()), heads, groups));
+  }
+  std::int64_t size = qkv.size(-1) / all;
+  if (size > 256) throw ShapeError(fmt::format("{}: the head size is {}, at most 256 is taken", kName, size));
+  Shape result = qkv.shape(), rows = qkv.shape();
+  result.back() = heads * size;
+  rows[qkv.dim() - 2] = heads;
+  rows.back() = qkv.size(-2);
+  return {{result, qkv.dtype()}, {rows, attention::row_dtype(qkv.dtype())}};
+}
+
+std::vector<OutputSpec> infer_backward(const OpCall& call) { return {{call.in[0].shape(), call.in[0].dtype()}}; }
+
+/// x [..., T, n · D] as [..., n, T, D].
+Tensor cut_heads(const Tensor& x, std::int64_t n) {
+  Shape shape = x.shape();
+  shape.back() = n;
+  shape.push_back(x.size(-1) / n);
+  return x.reshape(shape).transpose(-2, -3);
+}
+/// Back.
+Tensor join_heads(const Tensor& x) {
+  Tensor rows = x.transpose(-2, -3);
+  Shape shape = rows.shape();
+  shape.erase(shape.rank() - 1);
+  shape.back() = x.size(-3) * x.size(-1);
+  return rows.reshape(shape);
+}
+
+/// q, k, v in the dtype of the sums.
+TensorList parts(const OpCall& call) {
+  auto attributes = call.as<Attributes>();
+  Tensor all =
+      cut_heads(call.in[0].to(attention::row_dtype(call.in[0].dtype())), attributes.heads + 2 * attributes.groups);
+  return all.split({attributes.heads, attributes.groups, attributes.groups}, -3);
+}
+
+TensorList reference(const OpCall& call) {
+  auto attributes = call.as<Attributes>();
+  TensorList p = parts(call);
+  return {join_heads(attention::composed(p[0], p[1], p[2], {}, attributes)).to(call.in[0].dtype()),
+          attention::composed_logsumexp(p[0], p[1], {}, attributes)};
+}
+
+/// Of qkv and the gradient alone, not of what forward saved, so that it can be differentiated.
+TensorList reference_backward(const OpCall& call) {
+  auto attributes = call.as<Attributes>();
+  TensorList p = parts(call);
+  Tensor dy = cut_heads(call.in[3].to(p[0].dtype()), attributes.heads);
+  TensorList grads = attention::composed_gradients(p[0], p[1], p[2], {}, dy, attributes);
+  return {join_heads(cat({grads[0], grads[1], grads[2]}, -3)).to(call.in[0].dtype())};
+}
+
+const OpDef kSelfAttentionBackward = {.name = "self_attention_backward",
+                                      .infer = infer_backward,
+                                      .cpu = attention::cpu_self_backward,
+                                      .gpu = attention::gpu_self_backward,
+                                      .reference = reference_backward};
+
+TensorList vjp(const VjpCall& call) {
+  if (!call.grad[0].defined()) return {{}};
+  return apply(kSelfAttentionBackward, {call.in[0], call.out[0], call.out[1], call.grad[0]}, call.attrs);
+}
+
+const OpDef kSelfAttention = {.name = kName,
+                              .infer = infer,
+                              .cpu = attention::cpu_self_forward,
+                              .gpu = attention::gpu_self_forward,
+                              .reference = reference,
+                              .vjp = vjp,
+                              .saved = Saved::both};
+
+}  // namespace
+
+Tensor self_attention(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, bool causal,
+                      std::optional<double> scale) {
+  std::int64_t groups = kv_heads == 0 ? heads : kv_heads, all = heads + 2 * groups;
+  double size = qkv.dim() > 0 && all > 0 ? static_cast<double>(qkv.size(-1)) / static_cast<double>(all) : 1;
+  return apply1(kSelfAttention, {detail::lowered(qkv)},
+                Attrs::of(Attributes{causal,
+                                     scale      ? *scale
+                                     : size > 0 ? 1 / std::sqrt(size)
+                                                : 1,
+                                     heads, groups}));
+}
+
+std::span<const OpDef* const> ops_in_self_attention() {
+  static const OpDef* const list[] = {&kSelfAttention, &kSelfAttentionBackward};
+  return list;
+}
+
+}  // namespace etna

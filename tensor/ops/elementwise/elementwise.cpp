@@ -1,0 +1,181 @@
+#include <array>
+
+#include <fmt/format.h>
+
+#include <etna/device/transfers.h>
+#include <etna/tensor/autocast.h>
+#include <etna/tensor/op.h>
+#include <etna/tensor/ops.h>
+#include <etna/tensor/ops/elementwise/elementwise.h>
+
+namespace etna {
+namespace elementwise {
+
+void run(const Evaluation& e) {
+  if (e.y.device().is_cpu()) {
+    cpu(e);
+    return;
+  }
+  if (on_gpu(e)) return;
+  detail::count_fallback(e.name,
+                         fmt::format("no kernel on {} for these dtypes, computed on the CPU", e.y.device().str()));
+  TensorList host;
+  for (const Tensor& x : e.operands) host.push_back(x.defined() ? x.to(kCPU) : x);
+  Tensor y = empty(e.y.shape(), {e.y.dtype(), kCPU});
+  cpu({e.name, e.attributes, e.arity, host, y});
+  Tensor(e.y).copy_(y);
+}
+
+}  // namespace elementwise
+
+namespace {
+
+using elementwise::Attributes;
+using elementwise::Row;
+
+enum class Result { same, real, truth };
+
+template <int arity>
+std::vector<OutputSpec> infer(const OpCall& call) {
+  Shape shape;
+  for (const Tensor& x : call.in) {
+    if (x.defined()) shape = broadcast(shape, x.shape(), call.op.name);
+  }
+  return {{shape, call.as<Attributes>().result}};
+}
+
+template <int arity>
+void cpu(const OpCall& call, std::span<Tensor> out) {
+  elementwise::cpu({call.op.name, call.as<Attributes>(), arity, call.in, out[0]});
+}
+template <int arity>
+bool on_gpu(const OpCall& call, std::span<Tensor> out) {
+  return elementwise::on_gpu({call.op.name, call.as<Attributes>(), arity, call.in, out[0]});
+}
+
+constexpr Saved kSavedNone = Saved::none, kSavedIn = Saved::inputs, kSavedOut = Saved::outputs;
+#define ETNA_SAVED_none kSavedNone
+#define ETNA_SAVED_in kSavedIn
+#define ETNA_SAVED_out kSavedOut
+
+const OpDef kRows[] = {
+#define ETNA_ELEMENTWISE(op_name, arity, result, keeps, ...) \
+  {.name = #op_name,                                         \
+   .infer = infer<arity>,                                    \
+   .cpu = cpu<arity>,                                        \
+   .gpu = on_gpu<arity>,                                  \
+   .vjp = elementwise::vjp,                                  \
+   .saved = ETNA_SAVED_##keeps},
+#include <etna/tensor/ops/elementwise/elementwise.def>
+#undef ETNA_ELEMENTWISE
+};
+
+TensorList cast_vjp(const VjpCall& call) { return {call.grad[0].to(call.in[0].dtype())}; }
+const OpDef kCast = {.name = "cast", .infer = infer<1>, .cpu = cpu<1>, .gpu = on_gpu<1>, .vjp = cast_vjp};
+TensorList copy_vjp(const VjpCall& call) { return {call.grad[0]}; }
+const OpDef kCopy = {.name = "copy", .infer = infer<1>, .cpu = cpu<1>, .gpu = on_gpu<1>, .vjp = copy_vjp};
+
+constexpr int category(DType t) { return is_floating(t) ? 2 : t == boolean ? 0 : 1; }
+
+/// PyTorch's rule: tensors with dimensions decide within their kind (bool < integer < floating); 0-d tensors, and numbers
+/// after them, only where they are of a higher kind. `skip`: an operand that takes no part (the condition of where).
+DType result_dtype(std::span<const Tensor> operands, int scalar_at, double scalar, bool skip_first) {
+  std::optional<DType> dimensioned, zero_d;
+  for (std::size_t k = skip_first ? 1 : 0; k < operands.size(); ++k) {
+    if (!operands[k].defined()) continue;
+    auto& slot = operands[k].dim() > 0 ? dimensioned : zero_d;
+    slot = slot ? promote(*slot, operands[k].dtype()) : operands[k].dtype();
+  }
+  DType t = dimensioned ? *dimensioned : zero_d ? *zero_d : f32;
+  if (dimensioned && zero_d && category(*zero_d) > category(t)) t = *zero_d;
+  if (scalar_at != 0 && !(skip_first && scalar_at == 1)) {
+    bool whole = scalar == static_cast<double>(static_cast<std::int64_t>(std::abs(scalar) < 9e18 ? scalar : 0.5));
+    DType of_scalar = dimensioned || zero_d ? (whole ? i64 : f32) : f32;
+    if (category(of_scalar) > category(t)) t = of_scalar;
+  }
+  return t;
+}
+
+/// What overflows, or loses its digits, in 16 bits.
+bool raised_by_autocast(Row row) {
+  return row == Row::exp_ || row == Row::log_ || row == Row::log1p_ || row == Row::pow_ || row == Row::reciprocal_ ||
+         row == Row::rsqrt_;
+}
+
+Tensor call_row(Row row, Result kind, std::initializer_list<Tensor> given, int scalar_at, double scalar) {
+  std::span<const Tensor> operands(given.begin(), given.size());
+  TensorList raised;
+  if (autocast_dtype() != f32 && raised_by_autocast(row)) {
+    for (const Tensor& x : operands) raised.push_back(detail::raised(x));
+    operands = raised;
+  }
+  DType t = result_dtype(operands, scalar_at, scalar, row == Row::where_);
+  if (kind == Result::real && !is_floating(t)) t = f32;
+  if (kind == Result::same && t == boolean && row != Row::where_) {
+    throw DtypeError(fmt::format(
+        "{}: arithmetic on bool tensors is not defined; cast them first, or use logical_and, logical_or, logical_not",
+        kRows[static_cast<int>(row)].name));
+  }
+  return apply(kRows[static_cast<int>(row)], operands,
+               Attrs::of(Attributes{row, scalar_at, scalar, kind == Result::truth ? boolean : t, t}))[0];
+}
+
+}  // namespace
+
+#define ETNA_DEFINE_1(name, kind) \
+  Tensor name(const Tensor& x) { return call_row(Row::name##_, Result::kind, {x}, 0, 0); }
+#define ETNA_DEFINE_2(name, kind)                                                                              \
+  Tensor name(const Tensor& a, const Tensor& b) { return call_row(Row::name##_, Result::kind, {a, b}, 0, 0); } \
+  Tensor name(const Tensor& a, double b) { return call_row(Row::name##_, Result::kind, {a, Tensor()}, 2, b); } \
+  Tensor name(double a, const Tensor& b) { return call_row(Row::name##_, Result::kind, {Tensor(), b}, 1, a); }
+#define ETNA_DEFINE_3(name, kind)                                        \
+  Tensor name(const Tensor& a, const Tensor& b, const Tensor& c) {       \
+    return call_row(Row::name##_, Result::kind, {a, b, c}, 0, 0);        \
+  }                                                                      \
+  Tensor name(const Tensor& a, const Tensor& b, double c) {              \
+    return call_row(Row::name##_, Result::kind, {a, b, Tensor()}, 3, c); \
+  }                                                                      \
+  Tensor name(const Tensor& a, double b, const Tensor& c) {              \
+    return call_row(Row::name##_, Result::kind, {a, Tensor(), c}, 2, b); \
+  }
+#define ETNA_ELEMENTWISE(name, arity, result, ...) ETNA_DEFINE_##arity(name, result)
+#include <etna/tensor/ops/elementwise/elementwise.def>
+#undef ETNA_ELEMENTWISE
+
+Tensor cast(const Tensor& x, DType dtype) {
+  // Between integers the value is kept in integers; anything with a float in it goes through the wider float.
+  DType compute = is_floating(x.dtype()) || is_floating(dtype) ? (x.dtype() == f64 || dtype == f64 ? f64 : f32)
+                                                               : promote(x.dtype(), dtype);
+  if (compute == f32 && (x.dtype() == i64 || dtype == i64) && x.device().is_cpu()) compute = f64;
+  return apply1(kCast, {x}, Attrs::of(Attributes{Row::identity, 0, 0, dtype, compute}));
+}
+
+Tensor copy(const Tensor& x) {
+  return apply1(kCopy, {x}, Attrs::of(Attributes{Row::identity, 0, 0, x.dtype(), x.dtype()}));
+}
+
+Tensor masked_fill(const Tensor& x, const Tensor& mask, double value) {
+  if (mask.dtype() != boolean)
+    throw DtypeError(fmt::format("masked_fill: the mask is {}, it must be bool", name(mask.dtype())));
+  return where(mask, value, x);
+}
+
+Tensor clamp(const Tensor& x, std::optional<double> lo, std::optional<double> hi) {
+  Tensor y = x;
+  if (lo) y = clamp_min(y, *lo);
+  if (hi) y = clamp_max(y, *hi);
+  return y;
+}
+
+std::span<const OpDef* const> ops_in_elementwise() {
+  static const auto list = [] {
+    std::vector<const OpDef*> ops;
+    for (const OpDef& row : kRows) ops.push_back(&row);
+    ops.push_back(&kCast);
+    ops.push_back(&kCopy);
+    return ops;
+  }();
+  return list;
+}
+
+}  // namespace etna

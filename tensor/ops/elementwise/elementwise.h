@@ -1,0 +1,50 @@
+#pragma once
+
+#include <span>
+
+#include <etna/tensor/layout.h>
+#include <etna/tensor/op.h>
+
+/// The machinery behind the rows of elementwise.def, and behind cast, copy and the in-place methods.
+namespace etna::elementwise {
+
+/// Rows in the table's order; the shader counts them the same way. `identity`, past the last, copies operand a.
+enum class Row : int {
+#define ETNA_ELEMENTWISE(name, ...) name##_,
+#include <etna/tensor/ops/elementwise/elementwise.def>
+#undef ETNA_ELEMENTWISE
+  identity
+};
+
+/// @param scalar_at 1, 2 or 3: that operand is `scalar` and its tensor undefined; 0: none.
+struct Attributes {
+  Row row = Row::identity;
+  int scalar_at = 0;
+  double scalar = 0;
+  DType result = DType::f32;   ///< dtype of the output
+  DType compute = DType::f32;  ///< dtype the row is evaluated in, before f16 and bf16 become f32
+};
+
+/// One evaluation: y[i] = row(a[i], b[i], c[i]) with broadcasting; y may be any view, and may be an operand itself.
+struct Evaluation {
+  const char* name;
+  Attributes attributes;
+  int arity;
+  std::span<const Tensor> operands;
+  const Tensor& y;
+};
+
+void cpu(const Evaluation& evaluation);
+bool on_gpu(const Evaluation& evaluation);
+/// On a GPU, computed in f32 or i32, where an operand's neighbours in memory are not the result's, as in a transposed matrix: by
+/// shaders/elementwise_transposed.comp. False where that is not so; nothing was recorded then.
+/// @param operands y, a, b, c as in `layout` @param scalar the operand that is a number, as the kernel takes it
+bool transposed(const Evaluation& evaluation, const Layout& layout, const Tensor* const* operands,
+                std::uint64_t scalar);
+/// On y's device; falls back to the CPU, counted, where the GPU has no kernel for the dtypes.
+void run(const Evaluation& evaluation);
+
+/// Gradients of the row's operands, reduced to their shapes.
+TensorList vjp(const VjpCall& call);
+
+}  // namespace etna::elementwise

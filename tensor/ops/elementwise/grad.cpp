@@ -1,0 +1,94 @@
+#include <cmath>
+
+#include <etna/tensor/ops.h>
+#include <etna/tensor/ops/elementwise/elementwise.h>
+
+// The last three columns of elementwise.def as functions. An operand is a Tensor or, where the call had a number there, a double.
+namespace etna::elementwise {
+namespace {
+
+#define ETNA_NO_GRAD Tensor()
+
+double log(double x) { return std::log(x); }
+
+/// Where many terms cancel, f16 and bf16 are taken apart in f32.
+Tensor in_f32(const Tensor& x) { return item_size(x.dtype()) == 2 ? x.to(f32) : x; }
+
+/// Second derivatives of silu and of gelu's tanh form.
+Tensor silu_second(const Tensor& a) {
+  Tensor x = in_f32(a), s = sigmoid(x);
+  return s * (1.0 - s) * (x * (1.0 - s * 2.0) + 2.0);
+}
+Tensor gelu_tanh_second(const Tensor& a) {
+  constexpr double k = 0.7978845608028654, cubic = 0.044715;
+  Tensor x = in_f32(a), squared = etna::square(x);
+  Tensor t = tanh((x + x * squared * cubic) * k);
+  Tensor slope = (squared * (3 * cubic) + 1.0) * k, rest = 1.0 - etna::square(t);
+  return rest * slope + x * 0.5 * (rest * x * (6 * cubic * k) - t * rest * etna::square(slope) * 2.0);
+}
+
+using etna::log;
+
+#define ETNA_ELEMENTWISE(name, arity, result, saved, cpp, glsl, lo, hi, da, db, dc)                             \
+  struct Grad_##name {                                                                                          \
+    template <typename A, typename B, typename C>                                                               \
+    static TensorList of([[maybe_unused]] const Tensor& g, [[maybe_unused]] const Tensor& y,                    \
+                         [[maybe_unused]] const A& a, [[maybe_unused]] const B& b, [[maybe_unused]] const C& c, \
+                         [[maybe_unused]] const std::vector<bool>& needs) {                                     \
+      TensorList out(arity);                                                                                    \
+      if constexpr (std::is_same_v<A, Tensor>) {                                                                \
+        if (needs[0]) out[0] = da;                                                                              \
+      }                                                                                                         \
+      if constexpr (arity > 1 && std::is_same_v<B, Tensor>) {                                                   \
+        if (needs[1]) out[1] = db;                                                                              \
+      }                                                                                                         \
+      if constexpr (arity > 2 && std::is_same_v<C, Tensor>) {                                                   \
+        if (needs[2]) out[2] = dc;                                                                              \
+      }                                                                                                         \
+      return out;                                                                                               \
+    }                                                                                                           \
+  };
+#include <etna/tensor/ops/elementwise/elementwise.def>
+#undef ETNA_ELEMENTWISE
+
+/// Turns the operand that was a number into one.
+template <typename Grad, int arity>
+TensorList call_grad(const VjpCall& v) {
+  auto attributes = v.as<Attributes>();
+  double s = attributes.scalar;
+  const Tensor& g = v.grad[0];
+  const Tensor& y = v.out[0];
+  Tensor none;
+  const Tensor& a = v.in[0];
+  const Tensor& b = arity > 1 ? v.in[1] : none;
+  const Tensor& c = arity > 2 ? v.in[2] : none;
+  if constexpr (arity == 2) {
+    if (attributes.scalar_at == 1) return Grad::of(g, y, s, b, c, v.needs);
+  }
+  if constexpr (arity > 1) {
+    if (attributes.scalar_at == 2) return Grad::of(g, y, a, s, c, v.needs);
+  }
+  if constexpr (arity > 2) {
+    if (attributes.scalar_at == 3) return Grad::of(g, y, a, b, s, v.needs);
+  }
+  return Grad::of(g, y, a, b, c, v.needs);
+}
+
+using Function = TensorList (*)(const VjpCall&);
+const Function kGrads[] = {
+#define ETNA_ELEMENTWISE(name, arity, ...) &call_grad<Grad_##name, arity>,
+#include <etna/tensor/ops/elementwise/elementwise.def>
+#undef ETNA_ELEMENTWISE
+};
+
+}  // namespace
+
+TensorList vjp(const VjpCall& call) {
+  TensorList gradients = kGrads[static_cast<int>(call.as<Attributes>().row)](call);
+  for (std::size_t k = 0; k < gradients.size(); ++k) {
+    if (gradients[k].defined()) gradients[k] = sum_to(gradients[k].to(call.in[k].dtype()), call.in[k].shape());
+  }
+  return gradients;
+}
+
+}  // namespace etna::elementwise

@@ -1,0 +1,270 @@
+#include <algorithm>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include <etna/device/cpu/parallel.h>
+#include <etna/device/cpu/scratch.h>
+#include <etna/shaders/shaders.h>
+#include <etna/tensor/op.h>
+#include <etna/tensor/ops.h>
+#include <etna/tensor/ops/indexing/rows.h>
+#include <etna/tensor/vulkan.h>
+
+// Rows of a table, and the table's gradient, alone or added to what is there: the gradients of equal indices are added in the order of their positions,
+// in an order that depends on the index alone, so that the bits never vary.
+namespace etna {
+namespace {
+
+struct BackwardAttrs {
+  std::int64_t rows;
+};
+
+std::vector<OutputSpec> infer(const OpCall& call) {
+  const Tensor &weight = call.in[0], &index = call.in[1];
+  if (weight.dim() != 2) {
+    throw ShapeError(fmt::format("embedding: the weight is {}, it must be [rows, width]", str(weight.shape())));
+  }
+  rows::check_index_dtype("embedding", index);
+  if (weight.size(0) == 0 && index.numel() > 0) {
+    throw ShapeError(fmt::format("embedding: the weight {} has no rows to choose from", str(weight.shape())));
+  }
+  Shape shape = index.shape();
+  shape.push_back(weight.size(1));
+  return {{shape, weight.dtype()}};
+}
+
+rows::Selection selection(const OpCall& call, const Tensor& y) {
+  return {call.in[0], call.in[1], y, 1, call.in[0].size(0), call.in[0].size(1)};
+}
+void cpu(const OpCall& call, std::span<Tensor> out) { rows::select_cpu(call, selection(call, out[0])); }
+bool on_gpu(const OpCall& call, std::span<Tensor> out) { return rows::select_gpu(call, selection(call, out[0])); }
+
+TensorList reference(const OpCall& call) {
+  const Tensor &weight = call.in[0], &index = call.in[1];
+  Shape shape = index.shape();
+  shape.push_back(weight.size(1));
+  return {index_select(weight, 0, index.reshape({index.numel()})).reshape(shape)};
+}
+
+TensorList vjp(const VjpCall& call) {
+  return {call.needs[0] ? embedding_backward(call.grad[0], call.in[1], call.in[0].size(0)) : Tensor(), Tensor()};
+}
+
+/// A table that serves as the output layer too has a gradient of all rows by now.
+bool vjp_into(const VjpCall& call, Tensor& sum) {
+  if (sum.dtype() != call.grad[0].dtype() || !sum.is_contiguous()) return false;
+  index_add_(sum, call.in[1], call.grad[0]);
+  return true;
+}
+
+const OpDef kEmbedding = {.name = "embedding",
+                          .infer = infer,
+                          .cpu = cpu,
+                          .gpu = on_gpu,
+                          .reference = reference,
+                          .vjp = vjp,
+                          .vjp_into = vjp_into,
+                          .saved = Saved::inputs};
+
+void check_gradient(const OpCall& call, const Tensor& grad, const Tensor& index, std::int64_t table_rows) {
+  rows::check_index_dtype(call.op.name, index);
+  if (!is_floating(grad.dtype())) {
+    throw DtypeError(fmt::format("{}: the gradient is {}, it must be floating", call.op.name, name(grad.dtype())));
+  }
+  Shape wanted = index.shape();
+  wanted.push_back(grad.dim() > 0 ? grad.size(-1) : 1);
+  if (grad.shape() != wanted || table_rows < 0 || (table_rows == 0 && index.numel() > 0)) {
+    throw ShapeError(
+        fmt::format("{}: a gradient {} does not belong to an index {} into {} rows; it must be the index's shape and a "
+                    "width",
+                    call.op.name, str(grad.shape()), str(index.shape()), table_rows));
+  }
+}
+
+std::vector<OutputSpec> infer_backward(const OpCall& call) {
+  const Tensor& grad = call.in[0];
+  std::int64_t table_rows = call.as<BackwardAttrs>().rows;
+  check_gradient(call, grad, call.in[1], table_rows);
+  return {{Shape{table_rows, grad.size(-1)}, grad.dtype()}};
+}
+
+std::vector<OutputSpec> infer_add(const OpCall& call) {
+  const Tensor &source = call.in[0], &table = call.in[2];
+  check_gradient(call, source, call.in[1], table.dim() > 0 ? table.size(0) : 0);
+  if (table.dim() != 2 || table.size(1) != source.size(-1) || table.dtype() != source.dtype() ||
+      !table.is_contiguous()) {
+    throw ShapeError(fmt::format("{}: the table is {} {}, it must be contiguous and [rows, {}] of {}", call.op.name,
+                                 name(table.dtype()), str(table.shape()), source.size(-1), name(source.dtype())));
+  }
+  return {{table.shape(), table.dtype(), 2}};
+}
+
+/// Adds up, for each row of the table, the gradients of the positions that chose it.
+/// @param adds to what the rows hold
+template <typename T>
+void sum_rows(const Tensor& grad, std::span<const std::int64_t> begin, std::span<const std::int64_t> order,
+              const Tensor& y, bool adds) {
+  auto wide = [](T value) {
+    if constexpr (sizeof(T) == 2)
+      return static_cast<double>(static_cast<float>(value));
+    else
+      return static_cast<double>(value);
+  };
+  std::int64_t width = y.size(1);
+  const T* g = grad.data<T>();
+  T* out = y.data<T>();
+  cpu::parallel_for(y.size(0), std::max<std::int64_t>(1, 16384 / std::max<std::int64_t>(width, 1)),
+                    [&](std::int64_t first, std::int64_t last) {
+                      cpu::Scratch<double> sums(static_cast<std::size_t>(width));
+                      for (std::int64_t v = first; v < last; ++v) {
+                        auto chosen = order.subspan(static_cast<std::size_t>(begin[static_cast<std::size_t>(v)]),
+                                                    static_cast<std::size_t>(begin[static_cast<std::size_t>(v) + 1] -
+                                                                             begin[static_cast<std::size_t>(v)]));
+                        T* row = out + v * width;
+                        if (adds && chosen.empty()) continue;
+                        if (!adds && chosen.size() == 1) {
+                          std::copy_n(g + chosen[0] * width, width, row);
+                          continue;
+                        }
+                        for (std::int64_t c = 0; c < width; ++c)
+                          sums[static_cast<std::size_t>(c)] = adds ? wide(row[c]) : 0.0;
+                        for (std::int64_t position : chosen) {
+                          const T* from = g + position * width;
+                          for (std::int64_t c = 0; c < width; ++c) sums[static_cast<std::size_t>(c)] += wide(from[c]);
+                        }
+                        for (std::int64_t c = 0; c < width; ++c) {
+                          if constexpr (sizeof(T) == 2)
+                            row[c] = T(static_cast<float>(sums[static_cast<std::size_t>(c)]));
+                          else
+                            row[c] = static_cast<T>(sums[static_cast<std::size_t>(c)]);
+                        }
+                      }
+                    });
+}
+
+/// Sorts positions by index with a stable counting sort, then sums each row by itself.
+void cpu_sum(const OpCall& call, Tensor& y, bool adds) {
+  Tensor grad = call.in[0].contiguous();
+  std::int64_t table_rows = y.size(0);
+  Tensor index = rows::checked_index(call.op.name, call.in[1], table_rows);
+  std::span chosen(index.data<std::int64_t>(), static_cast<std::size_t>(index.numel()));
+  cpu::Scratch<std::int64_t> begin(static_cast<std::size_t>(table_rows) + 1, 0), order(chosen.size());
+  for (std::int64_t v : chosen) ++begin[static_cast<std::size_t>(v) + 1];
+  std::partial_sum(begin.begin(), begin.end(), begin.begin());
+  cpu::Scratch<std::int64_t> next(begin.begin(), begin.end() - 1);
+  for (std::size_t i = 0; i < chosen.size(); ++i) {
+    order[static_cast<std::size_t>(next[static_cast<std::size_t>(chosen[i])]++)] = static_cast<std::int64_t>(i);
+  }
+  switch (grad.dtype()) {
+    case f64:
+      sum_rows<double>(grad, begin, order, y, adds);
+      break;
+    case f32:
+      sum_rows<float>(grad, begin, order, y, adds);
+      break;
+    case f16:
+      sum_rows<Half>(grad, begin, order, y, adds);
+      break;
+    default:
+      sum_rows<BFloat16>(grad, begin, order, y, adds);
+      break;
+  }
+}
+
+void cpu_backward(const OpCall& call, std::span<Tensor> out) { cpu_sum(call, out[0], false); }
+void cpu_add(const OpCall& call, std::span<Tensor> out) { cpu_sum(call, out[0], true); }
+
+struct RankPush {
+  vulkan::Word64 index, order, keys;
+  std::uint32_t count, limit;
+};
+struct SumPush {
+  vulkan::Word64 y, grad, partial, order, keys;
+  std::uint32_t count, width;
+};
+
+/// The steps are told in shaders/embedding.comp.
+bool gpu_sum(const OpCall& call, Tensor& y, bool adds) {
+  constexpr std::int64_t tokens_a_group = 32, segment = 32;
+  if (y.dtype() == f64) return false;
+  if (y.numel() == 0) return true;
+  if (!adds) y.zero_();
+  Tensor grad = call.in[0].contiguous(), index = call.in[1].contiguous();
+  std::int64_t count = index.numel(), width = y.size(1);
+  if (count == 0) return true;
+  std::int64_t segments = (count + segment - 1) / segment;
+  Device device = y.device();
+  Tensor order = empty({count}, {i32, device}), keys = empty({count}, {i32, device});
+  Tensor partial = empty({segments, 2, width}, {f32, device});
+  vulkan::launch(
+      shaders::embedding_rank, call, {256, vulkan::word(index.dtype())},
+      RankPush{index.address(), order.address(), keys.address(), vulkan::word(count), vulkan::word(y.size(0))},
+      vulkan::grid((count + tokens_a_group - 1) / tokens_a_group), {&index}, {&order, &keys});
+  SumPush push{y.address(),    grad.address(),      partial.address(),  order.address(),
+               keys.address(), vulkan::word(count), vulkan::word(width)};
+  std::uint32_t threads = width <= 256 ? 64 : 256;
+  auto grid = [&](std::int64_t groups) {
+    auto g = vulkan::grid(groups);
+    g[2] = (vulkan::word(width) + 4 * threads - 1) / (4 * threads);
+    return g;
+  };
+  std::uint32_t t = vulkan::word(y.dtype()), add = vulkan::word(adds);
+  vulkan::launch(shaders::embedding_sum, call, {threads, t, add}, push, grid(count), {&grad, &order, &keys},
+                 {&y, &partial});
+  if (segments > 1) {
+    vulkan::launch(shaders::embedding_merge, call, {threads, t, add}, push, grid(segments - 1), {&partial, &keys},
+                   {&y});
+  }
+  return true;
+}
+bool gpu_backward(const OpCall& call, std::span<Tensor> out) { return gpu_sum(call, out[0], false); }
+bool gpu_add(const OpCall& call, std::span<Tensor> out) { return gpu_sum(call, out[0], true); }
+
+TensorList reference_backward(const OpCall& call) {
+  const Tensor &grad = call.in[0], &index = call.in[1];
+  std::int64_t count = index.numel(), width = grad.size(-1);
+  Tensor table = zeros({call.as<BackwardAttrs>().rows, width}, {grad.dtype(), grad.device()});
+  return {scatter_add(table, 0, index.reshape({count, 1}).expand({count, width}), grad.reshape({count, width}))};
+}
+
+TensorList vjp_backward(const VjpCall& call) {
+  return {call.needs[0] ? embedding(call.grad[0], call.in[1]) : Tensor(), Tensor()};
+}
+
+const OpDef kEmbeddingBackward = {.name = "embedding_backward",
+                                  .infer = infer_backward,
+                                  .cpu = cpu_backward,
+                                  .gpu = gpu_backward,
+                                  .reference = reference_backward,
+                                  .vjp = vjp_backward,
+                                  .saved = Saved::inputs};
+
+TensorList reference_add(const OpCall& call) {
+  const Tensor &source = call.in[0], &index = call.in[1], &table = call.in[2];
+  std::int64_t count = index.numel(), width = table.size(1);
+  return {scatter_add(table, 0, index.reshape({count, 1}).expand({count, width}), source.reshape({count, width}))};
+}
+
+const OpDef kIndexAdd = {
+    .name = "index_add_", .infer = infer_add, .cpu = cpu_add, .gpu = gpu_add, .reference = reference_add};
+
+}  // namespace
+
+Tensor embedding(const Tensor& weight, const Tensor& index) { return apply1(kEmbedding, {weight, index}); }
+
+Tensor embedding_backward(const Tensor& grad, const Tensor& index, std::int64_t table_rows) {
+  return apply1(kEmbeddingBackward, {grad, index}, Attrs::of(BackwardAttrs{table_rows}));
+}
+
+void index_add_(const Tensor& table, const Tensor& index, const Tensor& source) {
+  GradMode off(false);
+  apply1(kIndexAdd, {source, index, table});
+}
+
+std::span<const OpDef* const> ops_in_embedding() {
+  static const OpDef* const list[] = {&kEmbedding, &kEmbeddingBackward, &kIndexAdd};
+  return list;
+}
+
+}  // namespace etna

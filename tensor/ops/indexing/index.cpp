@@ -1,0 +1,312 @@
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include <etna/device/cpu/parallel.h>
+#include <etna/shaders/shaders.h>
+#include <etna/tensor/op.h>
+#include <etna/tensor/ops.h>
+#include <etna/tensor/ops/indexing/rows.h>
+#include <etna/tensor/vulkan.h>
+
+// Choosing along one dimension, and adding back. On the CPU an index outside throws; on a GPU it is clamped.
+namespace etna {
+namespace {
+
+struct DimAttrs {
+  int dim;
+};
+
+std::int64_t product(const Shape& shape, int begin, int end) {
+  std::int64_t n = 1;
+  for (int d = begin; d < end; ++d) n *= shape[d];
+  return n;
+}
+
+// ---- index_select
+
+std::vector<OutputSpec> infer_select(const OpCall& call) {
+  const Tensor &x = call.in[0], &index = call.in[1];
+  int dim = call.as<DimAttrs>().dim;
+  rows::check_index_dtype("index_select", index);
+  if (index.dim() > 1)
+    throw ShapeError(fmt::format("index_select: the index is {}, it must be a list; use gather", str(index.shape())));
+  Shape shape = x.shape();
+  if (shape[dim] == 0 && index.numel() > 0) {
+    throw ShapeError(
+        fmt::format("index_select: dimension {} of {} is empty, there is nothing to choose from", dim, str(x.shape())));
+  }
+  shape[dim] = index.numel();
+  return {{shape, x.dtype()}};
+}
+
+rows::Selection selection(const OpCall& call, const Tensor& y) {
+  const Tensor& x = call.in[0];
+  int dim = call.as<DimAttrs>().dim;
+  return {x, call.in[1], y, product(x.shape(), 0, dim), x.shape()[dim], product(x.shape(), dim + 1, x.dim())};
+}
+void cpu_select(const OpCall& call, std::span<Tensor> out) { rows::select_cpu(call, selection(call, out[0])); }
+bool gpu_select(const OpCall& call, std::span<Tensor> out) {
+  return rows::select_gpu(call, selection(call, out[0]));
+}
+
+TensorList reference_select(const OpCall& call) {
+  int dim = call.as<DimAttrs>().dim;
+  Shape wanted = call.in[0].shape(), ones = Dims::filled(wanted.rank(), 1);
+  wanted[dim] = ones[dim] = call.in[1].numel();
+  return {gather(call.in[0], dim, call.in[1].reshape(ones).expand(wanted))};
+}
+
+/// The chosen dimension first, the rest as the width of a table's rows: then it is embedding's gradient.
+TensorList vjp_select(const VjpCall& call) {
+  if (!call.needs[0]) return {Tensor(), Tensor()};
+  int dim = call.as<DimAttrs>().dim;
+  Shape shape = call.in[0].shape();
+  Dims to_front{dim}, back;
+  for (int d = 0; d < shape.rank(); ++d) {
+    if (d != dim) to_front.push_back(d);
+    back.push_back(d == dim ? 0 : d < dim ? d + 1 : d);
+  }
+  Tensor g = call.grad[0].permute(to_front), index = call.in[1].reshape({call.in[1].numel()});
+  Shape front = g.shape();
+  g = embedding_backward(g.reshape({front[0], product(front, 1, front.rank())}), index, shape[dim]);
+  front[0] = shape[dim];
+  return {g.reshape(front).permute(back), Tensor()};
+}
+
+const OpDef kIndexSelect = {.name = "index_select",
+                            .infer = infer_select,
+                            .cpu = cpu_select,
+                            .gpu = gpu_select,
+                            .reference = reference_select,
+                            .vjp = vjp_select,
+                            .saved = Saved::inputs};
+
+// ---- gather and scatter_add
+
+void check_lines(const char* op, const Tensor& x, int dim, const Tensor& index) {
+  rows::check_index_dtype(op, index);
+  bool fits = index.dim() == x.dim();
+  for (int d = 0; fits && d < x.dim(); ++d) fits = d == dim || index.shape()[d] <= x.shape()[d];
+  if (!fits) {
+    throw ShapeError(fmt::format(
+        "{}: an index {} does not go with {}; it must have as many dimensions, none larger but dimension {}", op,
+        str(index.shape()), str(x.shape()), dim));
+  }
+  if (index.numel() > 0 && x.shape()[dim] == 0) {
+    throw ShapeError(
+        fmt::format("{}: dimension {} of {} is empty, there is nothing to choose from", op, dim, str(x.shape())));
+  }
+}
+
+std::vector<OutputSpec> infer_gather(const OpCall& call) {
+  check_lines("gather", call.in[0], call.as<DimAttrs>().dim, call.in[1]);
+  return {{call.in[1].shape(), call.in[0].dtype()}};
+}
+
+/// Offset in a tensor of `strides` of element i of `shape`, dimension `dim` left out.
+std::int64_t offset_of(std::int64_t i, const Shape& shape, const Strides& strides, int dim) {
+  std::int64_t offset = 0;
+  for (int d = shape.rank() - 1; d >= 0; --d) {
+    if (d != dim) offset += i % shape[d] * strides[d];
+    i /= shape[d];
+  }
+  return offset;
+}
+
+void cpu_gather(const OpCall& call, std::span<Tensor> out) {
+  const Tensor& x = call.in[0];
+  int dim = call.as<DimAttrs>().dim;
+  Tensor index = rows::checked_index("gather", call.in[1], x.shape()[dim]);
+  const std::int64_t* chosen = index.data<std::int64_t>();
+  visit(x.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const T* from = x.data<T>();
+    T* to = out[0].data<T>();
+    cpu::parallel_for(index.numel(), 4096, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        to[i] = from[offset_of(i, index.shape(), x.strides(), dim) + chosen[i] * x.strides()[dim]];
+      }
+    });
+  });
+}
+
+struct GatherPush {
+  vulkan::Word64 y, x, index;
+  std::uint32_t n, limit, sizes[8], strides[8];
+};
+
+bool gpu_gather(const OpCall& call, std::span<Tensor> out) {
+  if (out[0].numel() == 0) return true;
+  const Tensor& x = call.in[0];
+  Tensor index = call.in[1].contiguous();
+  int dim = call.as<DimAttrs>().dim;
+  GatherPush push{out[0].address(),
+                  x.address(),
+                  index.address(),
+                  vulkan::word(index.numel()),
+                  vulkan::word(x.shape()[dim]),
+                  {},
+                  {}};
+  for (int d = 0; d < x.dim(); ++d) {
+    push.sizes[d] = vulkan::word(index.shape()[d]);
+    push.strides[d] = vulkan::word(x.strides()[d]);
+  }
+  vulkan::launch(shaders::gather, call,
+                 {static_cast<std::uint32_t>(item_size(x.dtype())), vulkan::word(index.dtype()), vulkan::word(x.dim()),
+                  vulkan::word(dim)},
+                 push, vulkan::grid((push.n + 1023) / 1024), {&x, &index}, {&out[0]});
+  return true;
+}
+
+TensorList vjp_gather(const VjpCall& call) {
+  if (!call.needs[0]) return {Tensor(), Tensor()};
+  const Tensor& g = call.grad[0];
+  return {scatter_add(zeros(call.in[0].shape(), {g.dtype(), g.device()}), call.as<DimAttrs>().dim, call.in[1], g),
+          Tensor()};
+}
+
+const OpDef kGather = {.name = "gather",
+                       .infer = infer_gather,
+                       .cpu = cpu_gather,
+                       .gpu = gpu_gather,
+                       .vjp = vjp_gather,
+                       .saved = Saved::inputs};
+
+std::vector<OutputSpec> infer_scatter(const OpCall& call) {
+  const Tensor &x = call.in[0], &index = call.in[1], &source = call.in[2];
+  check_lines("scatter_add", x, call.as<DimAttrs>().dim, index);
+  if (source.shape() != index.shape()) {
+    throw ShapeError(fmt::format("scatter_add: the source is {}, smaller than the index {}", str(source.shape()),
+                                 str(index.shape())));
+  }
+  if (source.dtype() != x.dtype() || x.dtype() == boolean) {
+    throw DtypeError(fmt::format("scatter_add: {} is added to {}; both must be of one dtype that is not bool",
+                                 name(source.dtype()), name(x.dtype())));
+  }
+  return {{x.shape(), x.dtype()}};
+}
+
+/// Sums gather in a wider line, so that f32 loses nothing and f16 and bf16 are rounded once.
+void cpu_scatter(const OpCall& call, std::span<Tensor> out) {
+  int dim = call.as<DimAttrs>().dim;
+  out[0].copy_(call.in[0]);
+  Tensor index = rows::checked_index("scatter_add", call.in[1], out[0].shape()[dim]), source = call.in[2].contiguous();
+  if (index.numel() == 0) return;
+  std::int64_t length = index.shape()[dim], size = out[0].shape()[dim], step = out[0].strides()[dim];
+  std::int64_t index_step = index.strides()[dim], lines = index.numel() / length;
+  Shape others = index.shape();
+  others[dim] = 1;
+  Strides index_strides = contiguous_strides(index.shape()), out_strides = out[0].strides();
+  const std::int64_t* chosen = index.data<std::int64_t>();
+  visit(out[0].dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    using Narrow = std::conditional_t<sizeof(T) == 2, float, T>;
+    using Sum = std::conditional_t<std::is_integral_v<T>, std::uint64_t, double>;
+    const T* from = source.data<T>();
+    T* to = out[0].data<T>();
+    auto widen = [](T value) { return static_cast<Sum>(static_cast<Narrow>(value)); };
+    cpu::parallel_for(
+        lines, std::max<std::int64_t>(1, 16384 / (size + length)), [&](std::int64_t begin, std::int64_t end) {
+          std::vector<Sum> sums(length > 1 ? static_cast<std::size_t>(size) : 0);
+          for (std::int64_t l = begin; l < end; ++l) {
+            std::int64_t at = offset_of(l, others, index_strides, dim);
+            T* line = to + offset_of(l, others, out_strides, dim);
+            if (length == 1) {
+              T& element = line[chosen[at] * step];
+              element = T(static_cast<Narrow>(widen(element) + widen(from[at])));
+              continue;
+            }
+            for (std::int64_t i = 0; i < size; ++i) sums[static_cast<std::size_t>(i)] = widen(line[i * step]);
+            for (std::int64_t j = 0; j < length; ++j) {
+              sums[static_cast<std::size_t>(chosen[at + j * index_step])] += widen(from[at + j * index_step]);
+            }
+            for (std::int64_t i = 0; i < size; ++i)
+              line[i * step] = T(static_cast<Narrow>(sums[static_cast<std::size_t>(i)]));
+          }
+        });
+  });
+}
+
+struct ScatterPush {
+  vulkan::Word64 y, x, index, source;
+  std::uint32_t n, line, sizes[8], extents[8];
+};
+
+bool gpu_scatter(const OpCall& call, std::span<Tensor> out) {
+  Tensor& y = out[0];
+  bool needs_i64 = y.dtype() == i64;
+  if (y.dtype() == f64 || (needs_i64 && !gpu::capabilities(y.device()).int64)) return false;
+  if (y.numel() == 0) return true;
+  int dim = call.as<DimAttrs>().dim;
+  Tensor x = call.in[0].contiguous(), index = call.in[1].contiguous(), source = call.in[2].contiguous();
+  ScatterPush push{y.address(),
+                   x.address(),
+                   index.address(),
+                   source.address(),
+                   vulkan::word(y.numel()),
+                   vulkan::word(contiguous_strides(index.shape())[dim]),
+                   {},
+                   {}};
+  for (int d = 0; d < y.dim(); ++d) {
+    push.sizes[d] = vulkan::word(y.shape()[d]);
+    push.extents[d] = vulkan::word(index.shape()[d]);
+  }
+  const gpu::Shader& shader = is_floating(y.dtype()) ? shaders::scatter_add_float
+                                 : needs_i64            ? shaders::scatter_add_i64
+                                                        : shaders::scatter_add_int;
+  vulkan::launch(shader, call,
+                 {vulkan::word(y.dtype()), vulkan::word(index.dtype()), vulkan::word(y.dim()), vulkan::word(dim)}, push,
+                 vulkan::grid((push.n + 255) / 256), {&x, &index, &source}, {&y});
+  return true;
+}
+
+TensorList vjp_scatter(const VjpCall& call) {
+  const Tensor& g = call.grad[0];
+  return {call.needs[0] ? g : Tensor(), Tensor(),
+          call.needs[2] ? gather(g, call.as<DimAttrs>().dim, call.in[1]) : Tensor()};
+}
+
+const OpDef kScatterAdd = {.name = "scatter_add",
+                           .infer = infer_scatter,
+                           .cpu = cpu_scatter,
+                           .gpu = gpu_scatter,
+                           .vjp = vjp_scatter,
+                           .saved = Saved::inputs};
+
+/// A 0-d tensor is taken as a list of one.
+Tensor at_least_1d(const Tensor& x) { return x.dim() == 0 ? x.reshape({1}) : x; }
+
+}  // namespace
+
+Tensor index_select(const Tensor& x, std::int64_t dim, const Tensor& index) {
+  Tensor list = at_least_1d(x);
+  return apply1(kIndexSelect, {list, index}, Attrs::of(DimAttrs{wrap_dim(dim, list.dim(), "index_select")}));
+}
+
+Tensor gather(const Tensor& x, std::int64_t dim, const Tensor& index) {
+  Tensor lines = at_least_1d(x);
+  Tensor y = apply1(kGather, {lines, at_least_1d(index)}, Attrs::of(DimAttrs{wrap_dim(dim, lines.dim(), "gather")}));
+  return index.dim() == 0 ? y.reshape({}) : y;
+}
+
+Tensor scatter_add(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& source) {
+  Tensor lines = at_least_1d(x), places = at_least_1d(index), added = at_least_1d(source);
+  int at = wrap_dim(dim, lines.dim(), "scatter_add");
+  // What the index does not reach of the source takes no part.
+  if (added.dim() == places.dim()) {
+    for (int d = 0; d < added.dim(); ++d) {
+      if (added.shape()[d] > places.shape()[d]) added = added.slice(d, 0, places.shape()[d]);
+    }
+  }
+  Tensor y = apply1(kScatterAdd, {lines, places, added}, Attrs::of(DimAttrs{at}));
+  return x.dim() == 0 ? y.reshape({}) : y;
+}
+
+std::span<const OpDef* const> ops_in_index() {
+  static const OpDef* const list[] = {&kIndexSelect, &kGather, &kScatterAdd};
+  return list;
+}
+
+}  // namespace etna

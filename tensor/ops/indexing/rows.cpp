@@ -1,0 +1,76 @@
+#include <etna/tensor/ops/indexing/rows.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include <etna/device/cpu/parallel.h>
+#include <etna/shaders/shaders.h>
+#include <etna/tensor/vulkan.h>
+
+namespace etna::rows {
+
+std::uint32_t unit(std::initializer_list<std::uint64_t> divided) {
+  std::uint64_t bits = 16;
+  for (std::uint64_t value : divided) bits |= value;
+  return static_cast<std::uint32_t>(bits & (~bits + 1));
+}
+
+void check_index_dtype(const char* op, const Tensor& index) {
+  if (index.dtype() == i64 || index.dtype() == i32) return;
+  throw DtypeError(
+      fmt::format("{}: the index is {}, it must be i64 or i32; convert it with .to(i64)", op, name(index.dtype())));
+}
+
+Tensor checked_index(const char* op, const Tensor& index, std::int64_t limit) {
+  Tensor wide = index.to(i64).contiguous();
+  std::span values(wide.data<std::int64_t>(), static_cast<std::size_t>(wide.numel()));
+  auto outside = std::find_if(values.begin(), values.end(), [&](std::int64_t v) { return v < 0 || v >= limit; });
+  if (outside != values.end()) {
+    throw ShapeError(
+        fmt::format("{}: index {} at position {} is outside [0, {})", op, *outside, outside - values.begin(), limit));
+  }
+  return wide;
+}
+
+void select_cpu(const OpCall& call, const Selection& s) {
+  Tensor index = checked_index(call.op.name, s.index, s.size), x = s.x.contiguous();
+  const std::int64_t* chosen = index.data<std::int64_t>();
+  std::int64_t count = index.numel(), row = s.inner * static_cast<std::int64_t>(item_size(x.dtype()));
+  const auto* from = static_cast<const std::byte*>(x.raw_data());
+  auto* to = static_cast<std::byte*>(Tensor(s.y).raw_data());
+  std::int64_t grain = std::max<std::int64_t>(1, 65536 / std::max<std::int64_t>(row, 1));
+  cpu::parallel_for(s.outer * count, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t r = begin; r < end; ++r) {
+      std::memcpy(to + r * row, from + (r / count * s.size + chosen[r % count]) * row, static_cast<std::size_t>(row));
+    }
+  });
+}
+
+namespace {
+struct SelectPush {
+  vulkan::Word64 y, x, index;
+  std::uint32_t n, inner, count, size;
+};
+}  // namespace
+
+bool select_gpu(const OpCall& call, const Selection& s) {
+  if (s.y.numel() == 0) return true;
+  Tensor index = s.index.contiguous(), x = s.x.contiguous();
+  std::uint64_t row = static_cast<std::uint64_t>(s.inner) * item_size(x.dtype());
+  std::uint32_t bytes = unit({row, x.address(), s.y.address()});
+  auto inner = static_cast<std::uint32_t>(row / bytes);
+  SelectPush push{s.y.address(),
+                  x.address(),
+                  index.address(),
+                  static_cast<std::uint32_t>(s.outer * index.numel()) * inner,
+                  inner,
+                  vulkan::word(index.numel()),
+                  vulkan::word(s.size)};
+  vulkan::launch(shaders::index_select, call, {bytes, vulkan::word(index.dtype())}, push,
+                 vulkan::grid((push.n + 1023) / 1024), {&x, &index}, {&s.y});
+  return true;
+}
+
+}  // namespace etna::rows

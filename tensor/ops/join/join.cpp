@@ -1,0 +1,176 @@
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <etna/device/cpu/parallel.h>
+#include <etna/shaders/shaders.h>
+#include <etna/tensor/op.h>
+#include <etna/tensor/ops.h>
+#include <etna/tensor/ops/indexing/rows.h>
+#include <etna/tensor/vulkan.h>
+
+// Tensors side by side. The result is a matrix whose rows are the parts' rows one behind the other; they travel as
+// bytes.
+namespace etna {
+namespace {
+
+struct CatAttrs {
+  int dim;
+};
+
+std::vector<OutputSpec> infer(const OpCall& call) {
+  int dim = call.as<CatAttrs>().dim;
+  Shape shape = call.in[0].shape();
+  DType dtype = call.in[0].dtype();
+  for (std::size_t k = 1; k < call.in.size(); ++k) {
+    const Tensor& x = call.in[k];
+    Shape fitting = x.shape();
+    if (fitting.rank() == shape.rank()) fitting[dim] = shape[dim];
+    if (fitting != shape) {
+      throw ShapeError(fmt::format("cat: part {} is {}, it must be like the first, {}, but in dimension {}", k,
+                                   str(x.shape()), str(call.in[0].shape()), dim));
+    }
+    if (__builtin_add_overflow(shape[dim], x.shape()[dim], &shape[dim]))
+      throw ShapeError("cat: the parts together are too large");
+    dtype = promote(dtype, x.dtype());
+  }
+  return {{shape, dtype}};
+}
+
+/// The parts that hold anything, contiguous and in the result's dtype, and the bytes of one of their rows.
+struct Parts {
+  TensorList tensors;
+  std::vector<std::uint64_t> widths;
+  std::int64_t outer = 1;
+  std::uint64_t width = 0;  ///< of a row of the result
+};
+
+Parts parts_of(const OpCall& call, const Tensor& y) {
+  int dim = call.as<CatAttrs>().dim;
+  Parts parts;
+  std::uint64_t inner = item_size(y.dtype());
+  for (int d = 0; d < y.dim(); ++d) {
+    if (d < dim) parts.outer *= y.shape()[d];
+    if (d > dim) inner *= static_cast<std::uint64_t>(y.shape()[d]);
+  }
+  parts.width = inner * static_cast<std::uint64_t>(y.shape()[dim]);
+  for (const Tensor& x : call.in) {
+    if (x.numel() == 0) continue;
+    parts.tensors.push_back(x.to(y.dtype()).contiguous());
+    parts.widths.push_back(inner * static_cast<std::uint64_t>(x.shape()[dim]));
+  }
+  return parts;
+}
+
+void cpu(const OpCall& call, std::span<Tensor> out) {
+  if (out[0].numel() == 0) return;
+  Parts parts = parts_of(call, out[0]);
+  auto* to = static_cast<std::byte*>(out[0].raw_data());
+  for (std::size_t k = 0; k < parts.tensors.size(); ++k) {
+    const auto* from = static_cast<const std::byte*>(std::as_const(parts.tensors[k]).raw_data());
+    std::uint64_t width = parts.widths[k];
+    // A single long row is cut as well, into pages.
+    auto piece = static_cast<std::uint64_t>(parts.outer == 1 ? std::min<std::uint64_t>(width, 1 << 16) : width);
+    auto pieces = static_cast<std::int64_t>((width + piece - 1) / piece) * parts.outer;
+    std::int64_t grain = std::max<std::int64_t>(1, (1 << 16) / static_cast<std::int64_t>(piece));
+    cpu::parallel_for(pieces, grain, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        auto at = static_cast<std::uint64_t>(i);
+        if (parts.outer == 1)
+          std::memcpy(to + at * piece, from + at * piece, std::min(piece, width - at * piece));
+        else
+          std::memcpy(to + at * parts.width, from + at * width, width);
+      }
+    });
+    to += width;
+  }
+}
+
+struct Push {
+  vulkan::Word64 y, parts[8];
+  std::uint32_t ends[8];
+  std::uint32_t n, stride, begin;
+};
+
+bool on_gpu(const OpCall& call, std::span<Tensor> out) {
+  const Tensor& y = out[0];
+  if (y.numel() == 0) return true;
+  Parts parts = parts_of(call, y);
+  std::uint64_t begin = 0;
+  for (std::size_t first = 0; first < parts.tensors.size(); first += 8) {
+    std::size_t count = std::min<std::size_t>(8, parts.tensors.size() - first);
+    std::uint32_t unit = rows::unit({y.address(), begin, parts.width});
+    for (std::size_t k = first; k < first + count; ++k)
+      unit = rows::unit({unit, parts.widths[k], parts.tensors[k].address()});
+    Push push{};
+    push.y = y.address();
+    std::uint64_t end = 0;
+    vulkan::Range reads[8];
+    for (std::size_t k = 0; k < count; ++k) {
+      end += parts.widths[first + k];
+      push.parts[k] = parts.tensors[first + k].address();
+      push.ends[k] = static_cast<std::uint32_t>(end / unit);
+      reads[k] = vulkan::range(parts.tensors[first + k]);
+    }
+    auto rows = static_cast<std::uint64_t>(parts.outer);
+    push.n = static_cast<std::uint32_t>(end * rows / unit);
+    push.stride = static_cast<std::uint32_t>(parts.width / unit);
+    push.begin = static_cast<std::uint32_t>(begin / unit);
+    vulkan::Range write{y.address() + begin, (rows - 1) * parts.width + end};
+    std::uint32_t spec[] = {unit, static_cast<std::uint32_t>(count)};
+    gpu::record(y.device(), {shaders::cat,
+                                call.op.name,
+                                spec,
+                                vulkan::bytes_of(push),
+                                vulkan::grid((push.n + 1023) / 1024),
+                                {reads, count},
+                                {&write, 1}});
+    begin += end;
+  }
+  return true;
+}
+
+TensorList vjp(const VjpCall& call) {
+  int dim = call.as<CatAttrs>().dim;
+  TensorList grads(call.in.size());
+  std::int64_t begin = 0;
+  for (std::size_t k = 0; k < call.in.size(); ++k) {
+    std::int64_t end = begin + call.in[k].shape()[dim];
+    if (call.needs[k]) grads[k] = call.grad[0].slice(dim, begin, end).to(call.in[k].dtype());
+    begin = end;
+  }
+  return grads;
+}
+
+const OpDef kCat = {.name = "cat", .infer = infer, .cpu = cpu, .gpu = on_gpu, .vjp = vjp};
+
+}  // namespace
+
+Tensor cat(const std::vector<Tensor>& tensors, std::int64_t dim) {
+  if (tensors.empty()) throw ShapeError("cat: no tensors were given; it wants at least one");
+  if (tensors[0].dim() == 0) throw ShapeError("cat: a tensor without dimensions cannot be joined; use stack");
+  return apply(kCat, tensors, Attrs::of(CatAttrs{wrap_dim(dim, tensors[0].dim(), "cat")}))[0];
+}
+
+Tensor stack(const std::vector<Tensor>& tensors, std::int64_t dim) {
+  if (tensors.empty()) throw ShapeError("stack: no tensors were given; it wants at least one");
+  int at = wrap_dim(dim, tensors[0].dim() + 1, "stack");
+  TensorList wider;
+  for (std::size_t k = 0; k < tensors.size(); ++k) {
+    if (tensors[k].shape() != tensors[0].shape()) {
+      throw ShapeError(fmt::format("stack: part {} is {}, the first is {}; they must be alike", k,
+                                   str(tensors[k].shape()), str(tensors[0].shape())));
+    }
+    wider.push_back(tensors[k].unsqueeze(at));
+  }
+  return cat(wider, at);
+}
+
+std::span<const OpDef* const> ops_in_join() {
+  static const OpDef* const list[] = {&kCat};
+  return list;
+}
+
+}  // namespace etna

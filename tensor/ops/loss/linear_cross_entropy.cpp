@@ -1,0 +1,138 @@
+#include <fmt/format.h>
+
+#include <etna/tensor/autocast.h>
+#include <etna/tensor/multi_tensor.h>
+#include <etna/tensor/ops.h>
+#include <etna/tensor/ops/loss/linear_cross_entropy.h>
+#include <etna/tensor/ops/matmul/gemm/gradients.h>
+
+// A linear layer and the cross-entropy of what it gives. Forward finds the gradients, too, while it has a chunk of logits at hand;
+// backward multiplies them by the gradient of the loss, which is known by then.
+namespace etna {
+namespace {
+
+using linear_cross_entropy_rows::Attributes;
+enum Input { kX, kWeight, kBias, kTarget };
+
+/// f16 gradients of x would vanish before a loss scale reaches them.
+DType gradient_dtype(DType x) { return x == f16 ? f32 : x; }
+/// As those of linear: rounded where a leaf is narrower, not before.
+DType sum_dtype(DType t) { return t == f64 ? f64 : f32; }
+
+std::vector<OutputSpec> infer(const OpCall& call) {
+  const Tensor &x = call.in[kX], &weight = call.in[kWeight], &bias = call.in[kBias], &target = call.in[kTarget];
+  auto a = call.as<Attributes>();
+  for (const Tensor& t : {x, weight, bias}) {
+    if (!t.defined()) continue;
+    if (!is_floating(t.dtype())) {
+      throw DtypeError(fmt::format("linear_cross_entropy: an input {} holds {}; x, weight and bias are floating",
+                                   str(t.shape()), name(t.dtype())));
+    }
+  }
+  if (weight.dtype() != x.dtype() || (bias.defined() && promote(bias.dtype(), x.dtype()) != bias.dtype())) {
+    throw DtypeError(fmt::format("linear_cross_entropy: x holds {}, the weight {}{}; bring them to one dtype",
+                                 name(x.dtype()), name(weight.dtype()),
+                                 bias.defined() ? fmt::format(", the bias {}", name(bias.dtype())) : ""));
+  }
+  if (target.dtype() != i64 && target.dtype() != i32) {
+    throw DtypeError(fmt::format("linear_cross_entropy: the targets hold {}, they are class indices: i64 or i32",
+                                 name(target.dtype())));
+  }
+  if (x.dim() != 2 || target.dim() != 1 || x.size(0) != target.size(0)) {
+    throw ShapeError(fmt::format("linear_cross_entropy: got x {} and targets {}, wanted [N, E] and [N]{}",
+                                 str(x.shape()), str(target.shape()),
+                                 x.dim() > 2 ? "; flatten all but the last dimension first" : ""));
+  }
+  if (weight.dim() != 2 || weight.size(1) != x.size(1) || weight.size(0) == 0) {
+    throw ShapeError(fmt::format("linear_cross_entropy: x {} does not fit the weight {}, which is [classes, {}]",
+                                 str(x.shape()), str(weight.shape()), x.size(1)));
+  }
+  if (bias.defined() && bias.shape() != Shape{weight.size(0)}) {
+    throw ShapeError(fmt::format("linear_cross_entropy: the bias {} does not fit the weight {}; it must be [{}]",
+                                 str(bias.shape()), str(weight.shape()), weight.size(0)));
+  }
+  if (!(a.loss.label_smoothing >= 0 && a.loss.label_smoothing <= 1)) {
+    throw ShapeError(
+        fmt::format("linear_cross_entropy: label_smoothing is {}, it must lie in [0, 1]", a.loss.label_smoothing));
+  }
+  std::vector<OutputSpec> out = {{{}, sum_dtype(x.dtype())}};
+  if (a.wants_x) out.push_back({x.shape(), gradient_dtype(x.dtype())});
+  if (a.wants_weight) out.push_back({weight.shape(), sum_dtype(x.dtype())});
+  if (a.wants_bias) out.push_back({bias.shape(), sum_dtype(x.dtype())});
+  return out;
+}
+
+/// The loss, and its gradients as wanted for a gradient `g` of it; by ops that can be differentiated.
+TensorList composed(std::span<const Tensor> in, const Attributes& a, const Tensor& g, bool widens) {
+  Tensor x = in[kX], weight = in[kWeight], bias = in[kBias];
+  if (widens) {
+    DType t = sum_dtype(x.dtype());
+    x = x.to(t), weight = weight.to(t), bias = bias.defined() ? bias.to(t) : bias;
+  }
+  Tensor logits = linear(x, weight, bias.defined() ? bias.to(x.dtype()) : bias);
+  cross_entropy_rows::LossAndGradient found = cross_entropy_rows::loss_and_gradient(logits, in[kTarget], g, a.loss);
+  TensorList out = {found.loss};
+  if (a.wants_x) out.push_back(matmul(found.gradient, weight));
+  if (a.wants_weight) out.push_back(product::weight_gradient(found.gradient, x));
+  if (a.wants_bias) out.push_back(product::bias_gradient(found.gradient));
+  return out;
+}
+
+TensorList reference(const OpCall& call) {
+  const Tensor& x = call.in[kX];
+  TensorList out = composed(call.in, call.as<Attributes>(), ones({}, {sum_dtype(x.dtype()), x.device()}), true);
+  if (call.as<Attributes>().wants_x) out[1] = out[1].to(gradient_dtype(x.dtype()));
+  return out;
+}
+
+TensorList vjp(const VjpCall& call) {
+  auto a = call.as<Attributes>();
+  TensorList grads(4);
+  const Tensor& g = call.grad[0];
+  if (!g.defined()) return grads;
+  TensorList found;
+  if (grad_enabled()) {
+    found = composed(call.in, a, g, false);
+    found.erase(found.begin());
+  } else {
+    found.assign(call.out.begin() + 1, call.out.end());
+    // backward() of the loss itself: they are right as they are.
+    if (!detail::holds_ones(g)) found = multiply_all(found, g);
+  }
+  std::size_t next = 0;
+  if (a.wants_x) grads[kX] = found[next++].to(call.in[kX].dtype());
+  if (a.wants_weight) grads[kWeight] = found[next++];
+  if (a.wants_bias) grads[kBias] = found[next];
+  return grads;
+}
+
+const OpDef kLinearCrossEntropy = {.name = "linear_cross_entropy",
+                                   .infer = infer,
+                                   .cpu = linear_cross_entropy_rows::cpu,
+                                   .gpu = linear_cross_entropy_rows::on_gpu,
+                                   .reference = reference,
+                                   .vjp = vjp,
+                                   .saved = Saved::both,
+                                   .saved_outputs = ~1u};
+
+}  // namespace
+
+Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& target, const Tensor& bias,
+                            std::int64_t ignore_index, double label_smoothing, Reduction reduction) {
+  if (reduction == Reduction::none) {
+    return cross_entropy(linear(x, weight, bias), target, ignore_index, label_smoothing, reduction);
+  }
+  TensorList in = {x, weight, bias};
+  detail::bring_to_one_dtype(in, 1u << kBias);
+  auto wants = [](const Tensor& t) { return grad_enabled() && t.requires_grad(); };
+  const Attributes a{{ignore_index, label_smoothing, reduction}, wants(in[kX]), wants(in[kWeight]), wants(in[kBias])};
+  in.push_back(target);
+  return apply(kLinearCrossEntropy, in, Attrs::of(a))[0];
+}
+
+std::span<const OpDef* const> ops_in_linear_cross_entropy() {
+  static const OpDef* const list[] = {&kLinearCrossEntropy};
+  return list;
+}
+
+}  // namespace etna

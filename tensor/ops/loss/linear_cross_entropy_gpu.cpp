@@ -1,0 +1,126 @@
+#include <etna/tensor/ops/loss/linear_cross_entropy.h>
+
+#include <algorithm>
+
+#include <etna/shaders/shaders.h>
+#include <etna/tensor/ops/matmul/gemm/product.h>
+#include <etna/tensor/vulkan.h>
+
+namespace etna::linear_cross_entropy_rows {
+namespace {
+
+struct Push {
+  vulkan::Word64 logits, target, losses, divisor, loss, ignore_index;
+  std::uint32_t rows, classes, stride;
+  float smoothing, factor;
+};
+
+/// Vectors of sixteen bytes that a thread holds of a row: 80 registers.
+constexpr std::int64_t kMostHeld = 20;
+
+struct Chunk {
+  std::int64_t begin, end;
+  Tensor of(const Tensor& x) const { return x.slice(0, begin, end); }
+};
+
+std::vector<Chunk> chunks(std::int64_t rows, std::int64_t each) {
+  std::vector<Chunk> all;
+  for (std::int64_t begin = 0; begin < rows; begin += each) all.push_back({begin, std::min(rows, begin + each)});
+  return all;
+}
+
+std::int64_t padded(std::int64_t classes, DType t) {
+  auto per = static_cast<std::int64_t>(16 / item_size(t));
+  return (classes + per - 1) / per * per;
+}
+
+/// Adds what a chunk's gradient of the logits gives to the gradients that are wanted.
+/// @param product (a, b, epilogue, y) @param scale to multiply by, and on the device, where defined, `scale_by`
+void add_gradients(const Attributes& a, const Outputs& out, const Chunk& chunk, const Tensor& x, const Tensor& weight,
+                   const Tensor& dlogits, float scale, const Tensor& scale_by, const auto& product) {
+  auto into = [&](const Tensor& y) {
+    return product::Epilogue{.scale = scale, .scale_by = scale_by, .residual = chunk.begin > 0 ? y : Tensor()};
+  };
+  if (a.wants_x) {
+    Tensor y = chunk.of(out.x);
+    product(dlogits, weight, product::Epilogue{.scale = scale, .scale_by = scale_by}, y);
+  }
+  if (a.wants_weight) {
+    Tensor y = out.weight;
+    product(dlogits.t(), chunk.of(x), into(y), y);
+  }
+  if (a.wants_bias) {
+    Tensor y = out.bias.unsqueeze(0);
+    product(ones({1, dlogits.size(0)}, {dlogits.dtype(), dlogits.device()}), dlogits, into(y), y);
+  }
+}
+
+}  // namespace
+
+std::int64_t rows_of_chunk(std::int64_t rows, std::int64_t row_bytes) {
+  // At least two chunks of a batch that is worth cutting, and rows enough for a product of decent height.
+  constexpr std::int64_t most_bytes = std::int64_t{128} << 20, least = 256;
+  std::int64_t fitting = std::max(least, most_bytes / std::max<std::int64_t>(1, row_bytes) / least * least);
+  std::int64_t halves = std::max(least, ((rows + 1) / 2 + least - 1) / least * least);
+  return std::max<std::int64_t>(1, std::min(fitting, halves));
+}
+
+bool on_gpu(const OpCall& call, std::span<Tensor> out) {
+  const DType t = call.in[0].dtype();
+  if (t == f64) return false;
+  auto a = call.as<Attributes>();
+  Outputs to(a, out);
+  const Tensor x = call.in[0].contiguous(), &weight = call.in[1], &bias = call.in[2], target = call.in[3].contiguous();
+  const std::int64_t rows = x.size(0), classes = weight.size(0), stride = padded(classes, t);
+  const Device device = x.device();
+  const auto vector_bytes = std::int64_t{16}, row_bytes = stride * static_cast<std::int64_t>(item_size(t));
+  const std::vector<Chunk> all = chunks(rows, rows_of_chunk(rows, row_bytes));
+
+  const Tensor losses = empty({rows}, {f32, device}), divisor = empty({2}, {f32, device});
+  const Tensor room = empty({all.empty() ? 0 : all.front().end, stride}, {t, device});
+  const bool wide = gpu::capabilities(device).max_workgroup_size >= 512;
+  const std::int64_t threads = wide ? 512 : 256, each = (row_bytes / vector_bytes + threads - 1) / threads;
+  const bool mean = a.loss.reduction == Reduction::mean;
+  auto dispatch = [&](const gpu::Shader& shader, const Chunk& chunk, std::array<std::uint32_t, 3> groups,
+                      std::initializer_list<const Tensor*> reads, std::initializer_list<const Tensor*> writes) {
+    const std::uint64_t targets = static_cast<std::uint64_t>(chunk.begin) * item_size(target.dtype());
+    Push push{room.address(),
+              target.address() + targets,
+              losses.address() + static_cast<std::uint64_t>(chunk.begin) * sizeof(float),
+              divisor.address(),
+              to.loss.address(),
+              static_cast<std::uint64_t>(a.loss.ignore_index),
+              vulkan::word(chunk.end - chunk.begin),
+              vulkan::word(classes),
+              vulkan::word(stride),
+              static_cast<float>(a.loss.label_smoothing),
+              stored_factor(t)};
+    vulkan::launch(
+        shader, call,
+        {vulkan::word(t), vulkan::word(target.dtype()), vulkan::word(mean), vulkan::word(a.loss.label_smoothing != 0),
+         vulkan::word(a.wants_any()), vulkan::word(each <= kMostHeld ? each : 0)},
+        push, groups, reads, writes);
+  };
+  auto product = [&](const Tensor& l, const Tensor& r, const product::Epilogue& e, Tensor& y) {
+    product::on_gpu(call, l, r, e, y);
+  };
+
+  const Chunk whole{0, rows};
+  dispatch(shaders::linear_cross_entropy_count, whole, {1, 1, 1}, {&target}, {&divisor});
+  for (const Chunk& chunk : all) {
+    Tensor logits = room.slice(0, 0, chunk.end - chunk.begin).slice(1, 0, classes);
+    product(chunk.of(x), weight.t(), {.bias = bias}, logits);
+    const Tensor targets = chunk.of(target), chunk_losses = chunk.of(losses);
+    dispatch(wide ? shaders::linear_cross_entropy : shaders::linear_cross_entropy_narrow, chunk,
+             vulkan::grid(chunk.end - chunk.begin), {&room, &targets},
+             {&chunk_losses, a.wants_any() ? &room : nullptr});
+    add_gradients(a, to, chunk, x, weight, logits, 1 / stored_factor(t), divisor.select(0, 0), product);
+  }
+  dispatch(shaders::linear_cross_entropy_total, whole, {1, 1, 1}, {&losses, &divisor}, {&to.loss});
+  if (all.empty()) {
+    for (Tensor& gradient_of_none : out.subspan(1)) gradient_of_none.zero_();
+  }
+  return true;
+}
+
+}  // namespace etna::linear_cross_entropy_rows

@@ -1,0 +1,144 @@
+#include <fmt/format.h>
+
+#include <etna/tensor/autocast.h>
+#include <etna/tensor/ops/loss/cross_entropy.h>
+
+namespace etna {
+namespace {
+
+using cross_entropy_rows::Attributes;
+
+void check_rows(const char* op, const Tensor& x, const Tensor& target) {
+  if (!is_floating(x.dtype())) {
+    throw DtypeError(
+        fmt::format("{}: the first input holds {}, it must be f64, f32, f16 or bf16", op, name(x.dtype())));
+  }
+  if (target.dtype() != i64 && target.dtype() != i32) {
+    throw DtypeError(
+        fmt::format("{}: the targets hold {}, they are class indices: i64 or i32", op, name(target.dtype())));
+  }
+  if (x.dim() != 2 || target.dim() != 1 || x.size(0) != target.size(0)) {
+    throw ShapeError(fmt::format("{}: got {} and targets {}, wanted [N, C] and [N]{}", op, str(x.shape()),
+                                 str(target.shape()), x.dim() > 2 ? "; reshape to ({-1, C}) and ({-1}) first" : ""));
+  }
+}
+
+std::vector<OutputSpec> infer(const OpCall& call) {
+  const Tensor &logits = call.in[0], &target = call.in[1];
+  auto attributes = call.as<Attributes>();
+  check_rows("cross_entropy", logits, target);
+  if (!(attributes.label_smoothing >= 0 && attributes.label_smoothing <= 1)) {
+    throw ShapeError(
+        fmt::format("cross_entropy: label_smoothing is {}, it must lie in [0, 1]", attributes.label_smoothing));
+  }
+  DType sums = cross_entropy_rows::sum_dtype(logits.dtype());
+  Shape loss = attributes.reduction == Reduction::none ? target.shape() : Shape{};
+  return {{loss, sums}, {target.shape(), sums}, {{1}, sums}};
+}
+
+std::vector<OutputSpec> infer_backward(const OpCall& call) { return {{call.in[0].shape(), call.in[0].dtype()}}; }
+
+/// Per row and class: the distribution to learn, 0 in ignored rows, in the dtype of the sums.
+Tensor target_distribution(const Tensor& logits, const Tensor& target, const Attributes& attributes,
+                           const Tensor& counts) {
+  std::int64_t n = logits.size(0), classes = logits.size(1);
+  TensorOptions options{cross_entropy_rows::sum_dtype(logits.dtype()), logits.device()};
+  Tensor index = where(counts, target, 0.0).unsqueeze(1);
+  Tensor one_hot = scatter_add(zeros({n, classes}, options), 1, index, ones({n, 1}, options));
+  double smoothing = attributes.label_smoothing;
+  Tensor smoothed = one_hot * (1.0 - smoothing) + smoothing / static_cast<double>(classes);
+  return masked_fill(smoothed, logical_not(counts).unsqueeze(1), 0.0);
+}
+
+TensorList reference(const OpCall& call) {
+  const Tensor &logits = call.in[0], &target = call.in[1];
+  auto attributes = call.as<Attributes>();
+  DType sums = cross_entropy_rows::sum_dtype(logits.dtype());
+  Tensor x = logits.to(sums), counts = ne(target, static_cast<double>(attributes.ignore_index));
+  Tensor index = where(counts, target, 0.0).unsqueeze(1), log_probs = log_softmax(x, 1);
+  Tensor losses = -gather(log_probs, 1, index).squeeze(1);
+  if (attributes.label_smoothing != 0) {
+    losses = losses * (1.0 - attributes.label_smoothing) - mean(log_probs, {1}) * attributes.label_smoothing;
+  }
+  losses = masked_fill(losses, logical_not(counts), 0.0);
+  Tensor count = sum(counts.to(sums)).reshape({1});
+  Tensor loss = losses;
+  if (attributes.reduction == Reduction::sum) loss = sum(losses);
+  if (attributes.reduction == Reduction::mean) loss = sum(losses) / count.reshape({});
+  return {loss, logsumexp(x, {1}), count};
+}
+
+/// Depends on logits and gradient alone, not on what forward saved, so that it can be differentiated.
+TensorList reference_backward(const OpCall& call) {
+  const Tensor &logits = call.in[0], &target = call.in[1], &gradient = call.in[4];
+  auto attributes = call.as<Attributes>();
+  DType sums = cross_entropy_rows::sum_dtype(logits.dtype());
+  Tensor counts = ne(target, static_cast<double>(attributes.ignore_index)), row = counts.to(sums);
+  if (attributes.reduction == Reduction::mean) row = row / sum(row);
+  Tensor factor = (row * gradient.to(sums)).unsqueeze(1);
+  Tensor difference = softmax(logits.to(sums), 1) - target_distribution(logits, target, attributes, counts);
+  return {masked_fill(difference * factor, logical_not(counts).unsqueeze(1), 0.0).to(logits.dtype())};
+}
+
+const OpDef kCrossEntropyBackward = {.name = "cross_entropy_backward",
+                                     .infer = infer_backward,
+                                     .cpu = cross_entropy_rows::cpu_backward,
+                                     .gpu = cross_entropy_rows::gpu_backward,
+                                     .reference = reference_backward};
+
+TensorList vjp(const VjpCall& call) {
+  if (!call.grad[0].defined()) return {{}, {}};
+  return {apply1(kCrossEntropyBackward, {call.in[0], call.in[1], call.out[1], call.out[2], call.grad[0]}, call.attrs),
+          {}};
+}
+
+const OpDef kCrossEntropy = {.name = "cross_entropy",
+                             .infer = infer,
+                             .cpu = cross_entropy_rows::cpu_forward,
+                             .gpu = cross_entropy_rows::gpu_forward,
+                             .reference = reference,
+                             .vjp = vjp,
+                             .saved = Saved::both};
+
+Tensor reduce(const Tensor& losses, Reduction reduction) {
+  return reduction == Reduction::none ? losses : reduction == Reduction::sum ? sum(losses) : mean(losses);
+}
+
+}  // namespace
+
+Tensor cross_entropy(const Tensor& logits, const Tensor& target, std::int64_t ignore_index, double label_smoothing,
+                     Reduction reduction) {
+  return apply1(kCrossEntropy, {logits, target}, Attrs::of(Attributes{ignore_index, label_smoothing, reduction}));
+}
+
+Tensor nll_loss(const Tensor& log_probs, const Tensor& target, std::int64_t ignore_index, Reduction reduction) {
+  check_rows("nll_loss", log_probs, target);
+  Tensor counts = ne(target, static_cast<double>(ignore_index));
+  Tensor picked = gather(detail::raised(log_probs), 1, where(counts, target, 0.0).unsqueeze(1)).squeeze(1);
+  Tensor losses = masked_fill(-picked, logical_not(counts), 0.0);
+  if (reduction == Reduction::mean) return sum(losses) / sum(counts.to(losses.dtype()));
+  return reduce(losses, reduction);
+}
+
+Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction) {
+  if (x.shape() != target.shape()) {
+    throw ShapeError(
+        fmt::format("mse_loss: x {} and target {} differ in shape; expand one on purpose, if that is meant",
+                    str(x.shape()), str(target.shape())));
+  }
+  return reduce(square(detail::raised(x) - detail::raised(target)), reduction);
+}
+
+cross_entropy_rows::LossAndGradient cross_entropy_rows::loss_and_gradient(const Tensor& logits, const Tensor& target,
+                                                                          const Tensor& g, const Attributes& a) {
+  const Attrs attrs = Attrs::of(a);
+  TensorList found = apply(kCrossEntropy, {logits, target}, attrs);
+  return {found[0], apply1(kCrossEntropyBackward, {logits, target, found[1], found[2], g}, attrs)};
+}
+
+std::span<const OpDef* const> ops_in_loss() {
+  static const OpDef* const list[] = {&kCrossEntropy, &kCrossEntropyBackward};
+  return list;
+}
+
+}  // namespace etna

@@ -1,0 +1,74 @@
+#include <algorithm>
+
+#include <etna/shaders/shaders.h>
+#include <etna/tensor/ops/matmul/gemm/cut.h>
+#include <etna/tensor/ops/matmul/gemm/push.h>
+
+// Products of f16 and bf16 on matrix units, by KHR_cooperative_matrix: shaders/lib/gemm_matrix.glsl.
+namespace etna::product {
+namespace {
+
+/// What an H200 reaches of 1024 multiplications a clock and multiprocessor.
+constexpr Tile kTiles[] = {{128, 128, 2, 380, 610, 2600}, {128, 64, 3, 220, 430, 2200}, {64, 64, 4, 150, 390, 1900}};
+constexpr std::int64_t kStep = 64;
+
+struct Variants {
+  const gpu::Shader* f16;
+  const gpu::Shader* bf16;
+};
+/// In the order of kTiles.
+const Variants kShaders[] = {{&shaders::gemm_coopmat_128x128_f16, &shaders::gemm_coopmat_128x128_bf16},
+                             {&shaders::gemm_coopmat_128x64_f16, &shaders::gemm_coopmat_128x64_bf16},
+                             {&shaders::gemm_coopmat_64x64_f16, &shaders::gemm_coopmat_64x64_bf16}};
+
+/// The shape of matrix that the kernels use: the largest whose sides divide a subgroup's part of the smallest tile, and are whole
+/// eights, as shared memory is read; of 32, only where there is no smaller one. Null where the device has none.
+const gpu::MatrixShape* shape_for(const gpu::Capabilities& can, DType t) {
+  gpu::MatrixElement wanted = t == f16 ? gpu::MatrixElement::f16 : gpu::MatrixElement::bf16;
+  const gpu::MatrixShape* best = nullptr;
+  for (std::uint32_t most : {16u, 32u}) {
+    for (const gpu::MatrixShape& s : can.matrix_shapes) {
+      if (s.operands != wanted || s.sums != gpu::MatrixElement::f32) continue;
+      bool fits = true;
+      for (std::uint32_t side : {s.m, s.n, s.k}) fits = fits && side % 8 == 0 && 32 % side == 0 && side <= most;
+      if (fits && (best == nullptr || s.m * s.n * s.k > best->m * best->n * best->k)) best = &s;
+    }
+    if (best != nullptr) break;
+  }
+  return best;
+}
+
+/// Bytes of shared memory of the operands, at most: rows of k have the larger pads.
+std::int64_t shared_bytes(const Tile& tile) { return (tile.m + tile.n) * (kStep + 8) * 2; }
+
+}  // namespace
+
+std::span<const Tile> coopmat_tiles() { return kTiles; }
+
+bool launch_coopmat(const OpCall& call, const Problem& p) {
+  if (p.dtype != f16 && p.dtype != bf16) return false;
+  const gpu::Capabilities& can = gpu::capabilities(p.device());
+  const gpu::MatrixShape* shape = shape_for(can, p.dtype);
+  std::uint32_t threads = 4 * can.subgroup_size;
+  if (!can.cooperative_matrix || shape == nullptr || threads > can.max_workgroup_size) return false;
+  std::size_t fitting = 0;
+  while (fitting < std::size(kTiles) && shared_bytes(kTiles[fitting]) > can.shared_memory_bytes) ++fitting;
+  std::span<const Tile> tiles = coopmat_tiles().subspan(fitting);
+  if (tiles.empty()) return false;
+  Cut cut;
+  if (p.cut && p.cut->tile >= fitting && p.cut->tile < std::size(kTiles)) {
+    cut = *p.cut;
+  } else {
+    cut = choose_cut({p.m, p.n, p.k, p.matrices()}, can.compute_units, tiles);
+    cut.tile += fitting;
+  }
+  const Tile& tile = kTiles[cut.tile];
+  const Variants& variants = kShaders[cut.tile];
+  const gpu::Shader& shader = p.dtype == f16 ? *variants.f16 : *variants.bf16;
+  if (shader.words.empty()) return false;
+  const std::uint32_t first[] = {threads}, last[] = {shape->m, shape->n, shape->k};
+  launch_kernel(call, p, {shader, tile.m, tile.n, kStep, 8, first, last}, cut.splits);
+  return true;
+}
+
+}  // namespace etna::product

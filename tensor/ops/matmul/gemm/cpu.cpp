@@ -1,0 +1,103 @@
+#include <algorithm>
+
+#include <etna/device/cpu/blas.h>
+#include <etna/device/cpu/parallel.h>
+#include <etna/tensor/ops/matmul/gemm/cpu_epilogue.h>
+#include <etna/tensor/ops/matmul/gemm/product.h>
+
+namespace etna::product {
+
+std::int64_t offset_of(std::int64_t index, const Shape& batch, const Strides& strides) {
+  std::int64_t offset = 0;
+  for (int d = batch.rank() - 1; d >= 0; --d) {
+    offset += index % batch[d] * strides[d];
+    index /= batch[d];
+  }
+  return offset;
+}
+
+namespace {
+
+/// The type a library takes an element as: bf16 as its bits.
+const float* elements(const float* x) { return x; }
+const double* elements(const double* x) { return x; }
+const cpu::Bf16* elements(const BFloat16* x) { return reinterpret_cast<const cpu::Bf16*>(x); }
+
+/// c = alpha · a · b + beta · c, and the epilogue. S is what a and b hold. @param c rows `leading` apart, matrix behind matrix
+template <typename S, typename T>
+void multiply(const Plan& p, T alpha, T beta, T* c, std::int64_t leading, const PartEpilogue<T>& epilogue) {
+  const auto *a = elements(p.a.data<S>()), *b = elements(p.b.data<S>());
+  cpu::Gemm g{p.a_matrix.transposed, p.b_matrix.transposed, p.m,    p.n, p.k,
+              p.a_matrix.leading,    p.b_matrix.leading,    leading};
+  std::int64_t count = numel(p.batch), work = p.m * p.n * p.k;
+  auto on_matrix = [&](std::int64_t i, auto&& function) {
+    function(a + offset_of(i, p.batch, p.a_batch), b + offset_of(i, p.batch, p.b_batch), c + i * p.m * leading);
+  };
+  auto finish = [&](std::int64_t i, cpu::Part part) {
+    part.row += i * p.m;
+    epilogue(part);
+  };
+  const bool finishes = epilogue.needed();
+  // Many matrices, or small ones: a thread each. Few large ones: all threads on one after the other.
+  constexpr std::int64_t kMany = 16, kSmall = 64 * 64 * 64;
+  if (count > 1 && (count >= kMany || work <= kSmall)) {
+    std::int64_t grain = std::max<std::int64_t>(1, kSmall / std::max<std::int64_t>(1, work));
+    cpu::parallel_for(count, grain, [&](std::int64_t first, std::int64_t last) {
+      for (std::int64_t i = first; i < last; ++i) {
+        on_matrix(i, [&](auto* x, auto* w, auto* y) { cpu::gemm_one_thread(g, alpha, x, w, beta, y); });
+        if (finishes) finish(i, {0, p.m, 0, p.n});
+      }
+    });
+    return;
+  }
+  for (std::int64_t i = 0; i < count; ++i) {
+    cpu::Finish then;
+    if (finishes) then = [&finish, i](const cpu::Part& part) { finish(i, part); };
+    on_matrix(i, [&](auto* x, auto* w, auto* y) { cpu::gemm(g, alpha, x, w, beta, y, then); });
+  }
+}
+
+bool same_elements(const Tensor& x, const Tensor& y) {
+  return x.defined() && x.dtype() == y.dtype() && x.raw_data() == y.raw_data() && spacing(x) == spacing(y);
+}
+
+template <typename T>
+void compute(const Tensor& a, const Tensor& b, const Epilogue& given, Tensor& y) {
+  const DType t = dtype_of<T>();
+  Epilogue e = given;
+  if (e.pre.defined() && spacing(e.pre) == 0) e.pre = empty_like(e.pre);
+  const double scale = static_cast<double>(e.scale) * (e.scale_by.defined() ? e.scale_by.item<double>() : 1.0);
+  // Where y is T, sums are made in its place; what it holds may be added there, too.
+  const bool even = spacing(y) != 0, same = same_elements(e.residual, y);
+  const bool plain = e.activation == Activation::none && !e.derivative_at.defined() && !e.pre.defined();
+  const bool adds_up = same && plain && y.dtype() == t && even;
+  const bool in_place = y.dtype() == t && even && (!e.residual.defined() || adds_up);
+  Tensor sums = in_place ? y : empty(y.shape(), {t, kCPU});
+  const std::int64_t leading = spacing(sums);
+  PartEpilogue<T> epilogue(e, adds_up ? Tensor() : e.residual, sums.data<T>(), leading,
+                           in_place || !even ? Tensor() : y);
+  const T alpha = static_cast<T>(scale), beta = adds_up ? T(1) : T(0);
+  const Plan p = plan(a, b);
+  if constexpr (std::is_same_v<T, float>) {
+    if (a.dtype() == bf16)
+      multiply<BFloat16>(p, alpha, beta, sums.data<T>(), leading, epilogue);
+    else
+      multiply<T>(p, alpha, beta, sums.data<T>(), leading, epilogue);
+  } else {
+    multiply<T>(p, alpha, beta, sums.data<T>(), leading, epilogue);
+  }
+  if (!in_place && !even) y.copy_(sums);
+  if (e.pre.defined() && given.pre.raw_data() != e.pre.raw_data()) Tensor(given.pre).copy_(e.pre);
+}
+
+}  // namespace
+
+void cpu(const Tensor& a, const Tensor& b, const Epilogue& e, Tensor& y) {
+  if (y.numel() == 0) return;
+  if (a.dtype() == f64) return compute<double>(a, b, e, y);
+  if (a.dtype() == f32 || (a.dtype() == bf16 && cpu::multiplies_bf16(y.numel() / y.size(-1), y.size(-1))))
+    return compute<float>(a, b, e, y);
+  compute<float>(a.to(f32), b.to(f32), e, y);
+}
+
+}  // namespace etna::product

@@ -1,0 +1,56 @@
+#include <etna/tensor/ops/matmul/gemm/gradients.h>
+
+#include <algorithm>
+
+namespace etna::product {
+namespace {
+
+/// f16 and bf16 sums keep what f32 holds until a leaf rounds them.
+DType sum_dtype(DType t) { return item_size(t) == 2 ? f32 : t; }
+
+}  // namespace
+
+Tensor activate(const Tensor& x, Activation activation) {
+  switch (activation) {
+    case Activation::relu:
+      return relu(x);
+    case Activation::gelu:
+      return gelu(x);
+    case Activation::gelu_tanh:
+      return gelu_tanh(x);
+    case Activation::silu:
+      return silu(x);
+    default:
+      return x;
+  }
+}
+
+Tensor activation_backward(const Tensor& g, const Tensor& x, Activation activation) {
+  switch (activation) {
+    case Activation::relu:
+      return relu_backward(g, x);
+    case Activation::gelu:
+      return gelu_backward(g, x);
+    case Activation::gelu_tanh:
+      return gelu_tanh_backward(g, x);
+    case Activation::silu:
+      return silu_backward(g, x);
+    default:
+      return g;
+  }
+}
+
+Tensor weight_gradient(const Tensor& g, const Tensor& x) {
+  std::int64_t in = x.size(-1), out = g.size(-1), rows = out == 0 ? 0 : g.numel() / out;
+  DType t = sum_dtype(x.dtype());
+  if (rows == 0 || in == 0) return zeros({out, in}, {t, g.device()});
+  return matmul(g.reshape({rows, out}).t(), x.reshape({rows, in}), t);
+}
+
+Tensor bias_gradient(const Tensor& g) {
+  Dims rows;
+  for (int d = 0; d < g.dim() - 1; ++d) rows.push_back(d);
+  return rows.empty() ? g : sum(g, rows, false, sum_dtype(g.dtype()));
+}
+
+}  // namespace etna::product

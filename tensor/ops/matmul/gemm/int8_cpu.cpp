@@ -1,0 +1,76 @@
+#include <algorithm>
+
+#include <Eigen/Core>
+
+#include <etna/device/cpu/parallel.h>
+#include <etna/tensor/ops/matmul/gemm/int8.h>
+#include <etna/tensor/ops/matmul/gemm/product.h>
+
+// By Eigen's product of i32, a few rows a task. Operands are widened first: Eigen has no product of i8 that sums wider.
+namespace etna::product {
+namespace {
+
+using Sums = Eigen::Matrix<std::int32_t, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+using Stored = Eigen::Map<const Sums, 0, Eigen::OuterStride<>>;
+
+constexpr std::int64_t kRows = 32;  ///< a task
+
+/// acc = rows [first, first + acc.rows()) of a · b
+void multiply(const Plan& p, const std::int32_t* a, const std::int32_t* b, std::int64_t first, Sums& acc) {
+  std::int64_t count = acc.rows();
+  const Eigen::OuterStride<> lda(p.a_matrix.leading), ldb(p.b_matrix.leading);
+  auto by = [&](const auto& rows) {
+    if (p.b_matrix.transposed)
+      acc.noalias() = rows * Stored(b, p.n, p.k, ldb).transpose();
+    else
+      acc.noalias() = rows * Stored(b, p.k, p.n, ldb);
+  };
+  if (p.a_matrix.transposed)
+    by(Stored(a + first, p.k, count, lda).transpose());
+  else
+    by(Stored(a + first * p.a_matrix.leading, count, p.k, lda));
+}
+
+/// The index-th of scales that are one or many.
+float scale_at(const Tensor& scale, std::int64_t index) {
+  return !scale.defined() ? 1.0f : scale.data<float>()[scale.numel() == 1 ? 0 : index];
+}
+
+}  // namespace
+
+void int8_cpu(const Tensor& a, const Tensor& b, const Int8Scales& scales, Tensor& y) {
+  if (y.numel() == 0) return;
+  if (a.size(-1) == 0) {
+    y.zero_();
+    return;
+  }
+  Plan p = plan(a.to(i32), b.to(i32));
+  Tensor row = scales.row.defined() ? scales.row.contiguous() : Tensor();
+  Tensor column = scales.column.defined() ? scales.column.contiguous() : Tensor();
+  const bool scaled = row.defined() || column.defined() || y.dtype() != i32;
+  Tensor out = scaled ? empty(y.shape(), {f32, kCPU}) : y;
+  std::int64_t pieces = (p.m + kRows - 1) / kRows;
+  cpu::parallel_for(numel(p.batch) * pieces, 1, [&](std::int64_t begin, std::int64_t end) {
+    Sums acc;
+    for (std::int64_t task = begin; task < end; ++task) {
+      std::int64_t matrix = task / pieces, first = task % pieces * kRows, rows = std::min(kRows, p.m - first);
+      acc.resize(rows, p.n);
+      multiply(p, p.a.data<std::int32_t>() + offset_of(matrix, p.batch, p.a_batch),
+               p.b.data<std::int32_t>() + offset_of(matrix, p.batch, p.b_batch), first, acc);
+      for (std::int64_t i = 0; i < rows; ++i) {
+        std::int64_t at = matrix * p.m + first + i;
+        const std::int32_t* from = acc.data() + i * p.n;
+        if (!scaled) {
+          std::copy(from, from + p.n, out.data<std::int32_t>() + at * p.n);
+          continue;
+        }
+        float* to = out.data<float>() + at * p.n;
+        float by = scale_at(row, at);
+        for (std::int64_t j = 0; j < p.n; ++j) to[j] = static_cast<float>(from[j]) * by * scale_at(column, j);
+      }
+    }
+  });
+  if (scaled) y.copy_(out);
+}
+
+}  // namespace etna::product

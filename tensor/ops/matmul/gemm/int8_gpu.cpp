@@ -1,0 +1,124 @@
+#include <algorithm>
+
+#include <etna/shaders/shaders.h>
+#include <etna/tensor/ops/matmul/gemm/finish.h>
+#include <etna/tensor/ops/matmul/gemm/int8.h>
+#include <etna/tensor/ops/matmul/gemm/product.h>
+#include <etna/tensor/ops/matmul/gemm/tier.h>
+
+namespace etna::product {
+namespace {
+
+/// As shaders/gemm_int8.comp has it.
+struct Push {
+  vulkan::Word64 a, b, y, row_scale, column_scale;
+  std::uint32_t m, n, k, lda, ldb;
+  std::uint32_t a_strides[2], b_strides[2];
+  std::uint32_t inner, batch, row_step, column_step;
+};
+static_assert(sizeof(Push) == 92);
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+std::uint32_t step_of(const Tensor& scale) { return scale.defined() && scale.numel() > 1 ? 1 : 0; }
+Tensor dense(const Tensor& x) { return x.defined() ? x.contiguous() : x; }
+
+/// One before the last of the batch dimensions, or the last: 0 where there is none.
+std::uint32_t stride_at(const Strides& strides, int from_end) {
+  return strides.rank() >= from_end ? vulkan::word(strides[strides.rank() - from_end]) : 0;
+}
+
+/// A batch in at most two dimensions: more of them are copied into one.
+Plan plan_of(const Tensor& a, const Tensor& b) {
+  Plan p = plan(a, b);
+  if (p.batch.rank() <= 2) return p;
+  auto whole = [&](const Tensor& x, const Tensor& other) {
+    Shape x_batch = x.shape(), other_batch = other.shape();
+    for (Shape* s : {&x_batch, &other_batch}) s->erase(s->rank() - 1), s->erase(s->rank() - 1);
+    Shape shape = broadcast(x_batch, other_batch, "int8_matmul");
+    shape.push_back(x.size(-2)), shape.push_back(x.size(-1));
+    return x.expand(shape).contiguous();
+  };
+  return plan(whole(a, b), whole(b, a));
+}
+
+/// The shape of matrix that the kernel for matrix units uses: its sides divide a subgroup's 64 x 64 results, its k 128 steps in runs of
+/// 16. Null where the device has none.
+const gpu::MatrixShape* shape_for(const gpu::Capabilities& can) {
+  for (const gpu::MatrixShape& s : can.matrix_shapes) {
+    bool whole = s.operands == gpu::MatrixElement::i8 && s.sums == gpu::MatrixElement::i32;
+    if (whole && 64 % s.m == 0 && 64 % s.n == 0 && s.n % 4 == 0 && 128 % s.k == 0 && s.k % 16 == 0) return &s;
+  }
+  return nullptr;
+}
+
+/// Whether the tiers that are asked have the one of matrix units among them.
+bool asked_for_matrices() {
+  for (const Launcher& l : launchers()) {
+    if (l.tier == Tier::coopmat) return true;
+  }
+  return false;
+}
+
+/// Elements of an operand that may be loaded at once, wherever a row of any matrix begins.
+std::int64_t width_of(const Tensor& x, const Matrix& matrix, const Strides& batch, std::int64_t widest) {
+  std::int64_t w = width(x.address(), i8, {matrix.leading}, widest);
+  for (int d = 0; d < batch.rank(); ++d) w = std::min(w, width(0, i8, {batch[d]}, widest));
+  return w;
+}
+
+}  // namespace
+
+bool int8_gpu(const OpCall& call, const Tensor& a, const Tensor& b, const Int8Scales& scales, Tensor& y) {
+  if (y.dtype() == f64) return false;
+  if (y.numel() == 0) return true;
+  if (a.size(-1) == 0) {
+    y.zero_();
+    return true;
+  }
+  const Plan p = plan_of(a, b);
+  const Tensor row = dense(scales.row), column = dense(scales.column);
+  const std::int64_t matrices = numel(p.batch);
+  Push push{};
+  push.a = p.a.address(), push.b = p.b.address(), push.y = y.address();
+  push.row_scale = vulkan::address_or_zero(row), push.column_scale = vulkan::address_or_zero(column);
+  push.m = vulkan::word(p.m), push.n = vulkan::word(p.n), push.k = vulkan::word(p.k);
+  push.lda = vulkan::word(p.a_matrix.leading), push.ldb = vulkan::word(p.b_matrix.leading);
+  for (int i = 0; i < 2; ++i) {
+    push.a_strides[i] = stride_at(p.a_batch, 2 - i);
+    push.b_strides[i] = stride_at(p.b_batch, 2 - i);
+  }
+  push.inner = p.batch.rank() > 0 ? vulkan::word(p.batch.back()) : 1, push.batch = vulkan::word(matrices);
+  push.row_step = step_of(row), push.column_step = step_of(column);
+
+  const gpu::Capabilities& can = gpu::capabilities(y.device());
+  const std::uint32_t scaled = y.dtype() == i32 ? 0 : 4 | (row.defined() ? 1u : 0u) | (column.defined() ? 2u : 0u);
+  const std::uint32_t y_dtype = vulkan::word(y.dtype()), y_width = vulkan::word(width(y.address(), y.dtype(), {p.n}));
+  auto launch = [&](const gpu::Shader& shader, std::int64_t tile, std::initializer_list<std::uint32_t> spec) {
+    vulkan::launch(shader, call, spec, push, vulkan::grid(ceil_div(p.m, tile) * ceil_div(p.n, tile) * matrices),
+                   {&p.a, &p.b, &row, &column}, {&y});
+  };
+
+  const gpu::MatrixShape* shape = shape_for(can);
+  const std::uint32_t threads = 4 * can.subgroup_size;
+  const bool along_k = !p.a_matrix.transposed && p.b_matrix.transposed && p.k % 16 == 0 &&
+                       width_of(p.a, p.a_matrix, p.a_batch, 16) == 16 && width_of(p.b, p.b_matrix, p.b_batch, 16) == 16;
+  constexpr std::uint32_t matrix_shared = 2 * 128 * (128 + 16);
+  if (along_k && can.cooperative_matrix && shape != nullptr && asked_for_matrices() &&
+      !shaders::gemm_int8_coopmat.words.empty() && threads <= can.max_workgroup_size && 1024 % threads == 0 &&
+      matrix_shared <= can.shared_memory_bytes) {
+    launch(shaders::gemm_int8_coopmat, 128, {threads, shape->m, shape->n, shape->k, scaled, y_dtype, y_width});
+    return true;
+  }
+
+  // The larger tile multiplies more for what it reads; the smaller one is for products that would keep few workgroups.
+  const bool large = ceil_div(p.m, 128) * ceil_div(p.n, 128) * matrices >= std::max(32u, can.compute_units);
+  const gpu::Shader& shader = can.packed_dot ? (large ? shaders::gemm_int8_packed_128 : shaders::gemm_int8_packed_64)
+                                                : (large ? shaders::gemm_int8_128 : shaders::gemm_int8_64);
+  launch(shader, large ? 128 : 64,
+         {vulkan::word(!p.a_matrix.transposed), vulkan::word(p.b_matrix.transposed),
+          vulkan::word(width_of(p.a, p.a_matrix, p.a_batch, 4)), vulkan::word(width_of(p.b, p.b_matrix, p.b_batch, 4)),
+          scaled, y_dtype, y_width});
+  return true;
+}
+
+}  // namespace etna::product

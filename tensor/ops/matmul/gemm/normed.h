@@ -1,0 +1,23 @@
+#pragma once
+
+#include <etna/tensor/ops/matmul/gemm/problem.h>
+
+/// A product that ends in a residual stream, and the norm that the next part reads: s = residual + a · b + bias, y = norm(s).
+namespace etna::product {
+
+struct Normed {
+  Tensor bias;           ///< [N] or undefined
+  Tensor residual;       ///< [..., M, N]
+  Tensor weight, shift;  ///< of the norm: [N] or undefined
+  double eps = 0;
+};
+
+/// Elements of the longest rows that the kernel takes.
+inline constexpr std::int64_t kWidestNormed = 256;
+
+/// In one dispatch. False, having recorded nothing, where it has no kernel, or where a product and a norm in two dispatches should be
+/// faster.
+/// @param x [..., M, K] @param w [N, K], with b = wᵀ @param sum, y [..., M, N], contiguous; sum is of the residual's dtype
+bool gpu_normed(const OpCall& call, const Tensor& x, const Tensor& w, const Normed& n, Tensor& sum, Tensor& y);
+
+}  // namespace etna::product

@@ -1,0 +1,107 @@
+#include <fmt/format.h>
+
+#include <etna/tensor/layout.h>
+#include <etna/tensor/ops/matmul/gemm/product.h>
+
+namespace etna::product {
+namespace {
+
+/// Describes the last two dimensions of x; copies x where it lies in neither order.
+Matrix matrix_of(Tensor& x) {
+  for (;;) {
+    int last = x.dim() - 1;
+    std::int64_t rows = x.shape()[last - 1], columns = x.shape()[last];
+    std::int64_t row_stride = x.strides()[last - 1], column_stride = x.strides()[last];
+    if ((column_stride == 1 || columns == 1) && (row_stride >= columns || rows == 1)) {
+      return {false, rows == 1 ? columns : row_stride};
+    }
+    if ((row_stride == 1 || rows == 1) && (column_stride >= rows || columns == 1)) {
+      return {true, columns == 1 ? rows : column_stride};
+    }
+    x = x.clone();
+  }
+}
+
+Shape without_matrix(const Shape& shape) {
+  Shape batch = shape;
+  batch.erase(batch.rank() - 1);
+  batch.erase(batch.rank() - 1);
+  return batch;
+}
+
+/// True where the rows of all matrices of a lie evenly spaced, one matrix behind the other.
+bool rows_run_on(const Shape& batch, const Strides& strides, std::int64_t m, const Matrix& matrix) {
+  if (matrix.transposed) return false;
+  std::int64_t expected = m * matrix.leading;
+  for (int d = batch.rank() - 1; d >= 0; --d) {
+    if (batch[d] == 1) continue;
+    if (strides[d] != expected) return false;
+    expected *= batch[d];
+  }
+  return true;
+}
+
+bool repeated(const Shape& batch, const Strides& strides) {
+  for (int d = 0; d < batch.rank(); ++d) {
+    if (batch[d] != 1 && strides[d] != 0) return false;
+  }
+  return true;
+}
+
+Strides batch_strides(const Tensor& x, const Shape& batch) {
+  Shape whole = batch;
+  whole.push_back(x.shape()[x.dim() - 2]);
+  whole.push_back(x.shape()[x.dim() - 1]);
+  return without_matrix(broadcast_strides(x, whole));
+}
+
+}  // namespace
+
+Shape batch_of(const OpCall& call, const Tensor& a, const Tensor& b) {
+  Shape batch = broadcast(without_matrix(a.shape()), without_matrix(b.shape()), call.op.name);
+  if (batch.rank() > kMaxRank - 2) {
+    throw ShapeError(fmt::format("{}: a {} · b {} has more than {} dimensions", call.op.name, str(a.shape()),
+                                 str(b.shape()), kMaxRank));
+  }
+  return batch;
+}
+
+Plan plan(const Tensor& a, const Tensor& b) {
+  Plan p;
+  p.a = a;
+  p.b = b;
+  p.m = a.size(-2), p.k = a.size(-1), p.n = b.size(-1);
+  if (p.k > 0) {
+    p.a_matrix = matrix_of(p.a);
+    p.b_matrix = matrix_of(p.b);
+  }
+  Shape batch = broadcast(without_matrix(a.shape()), without_matrix(b.shape()), "matmul");
+  Strides a_strides = batch_strides(p.a, batch), b_strides = batch_strides(p.b, batch);
+  if (p.m == 1 && !p.a_matrix.transposed) {
+    // A single row is as far from its neighbour in the batch as that is; the innermost batch stride may serve.
+    int inner = batch.rank() - 1;
+    while (inner >= 0 && batch[inner] == 1) --inner;
+    if (inner >= 0 && a_strides[inner] >= p.k) p.a_matrix.leading = a_strides[inner];
+  }
+  if (repeated(batch, b_strides) && rows_run_on(batch, a_strides, p.m, p.a_matrix)) {
+    p.m *= numel(batch);
+    return p;
+  }
+  for (int d = 0; d < batch.rank(); ++d) {
+    if (batch[d] == 1) continue;
+    bool mergeable =
+        !p.batch.empty() && p.a_batch.back() == a_strides[d] * batch[d] && p.b_batch.back() == b_strides[d] * batch[d];
+    if (mergeable) {
+      p.batch.back() *= batch[d];
+      p.a_batch.back() = a_strides[d];
+      p.b_batch.back() = b_strides[d];
+    } else {
+      p.batch.push_back(batch[d]);
+      p.a_batch.push_back(a_strides[d]);
+      p.b_batch.push_back(b_strides[d]);
+    }
+  }
+  return p;
+}
+
+}  // namespace etna::product

@@ -1,0 +1,102 @@
+#include <fmt/format.h>
+
+#include <etna/tensor/autocast.h>
+#include <etna/tensor/op.h>
+#include <etna/tensor/ops.h>
+#include <etna/tensor/ops/matmul/gemm/gradients.h>
+#include <etna/tensor/ops/matmul/gemm/layer.h>
+#include <etna/tensor/ops/matmul/gemm/product.h>
+
+namespace etna {
+namespace {
+
+struct Attributes {
+  Activation activation = Activation::none;
+  bool keeps = false;  ///< a second output: what the activation was taken of, for the gradient
+};
+
+std::vector<OutputSpec> infer(const OpCall& call) {
+  const Tensor &x = call.in[0], &weight = call.in[1], &bias = call.in[2];
+  product::check_dtypes(call, 1u << 2);
+  if (weight.dim() != 2) {
+    throw ShapeError(fmt::format("linear: the weight {} has {} dimensions, it must be [out, in]", str(weight.shape()),
+                                 weight.dim()));
+  }
+  if (x.dim() == 0 || x.size(-1) != weight.size(1)) {
+    bool transposed_fits = x.dim() > 0 && x.size(-1) == weight.size(0);
+    throw ShapeError(fmt::format("linear: x {} does not fit the weight {}, which is [out, in]: the last sizes differ{}",
+                                 str(x.shape()), str(weight.shape()),
+                                 transposed_fits ? "; did you mean weight.t()?" : ""));
+  }
+  if (bias.defined() && (bias.dim() != 1 || bias.size(0) != weight.size(0))) {
+    throw ShapeError(fmt::format("linear: the bias {} does not fit the weight {}; it must be [{}]", str(bias.shape()),
+                                 str(weight.shape()), weight.size(0)));
+  }
+  Shape shape = x.shape();
+  shape.back() = weight.size(0);
+  return {call.as<Attributes>().keeps ? 2u : 1u, OutputSpec{shape, x.dtype()}};
+}
+
+void compute(const OpCall& call, std::span<Tensor> out, const auto& product) {
+  product::Epilogue e{.bias = call.in[2], .activation = call.as<Attributes>().activation};
+  if (out.size() > 1) e.pre = out[1];
+  product(product::as_rows(call.in[0]), call.in[1].t(), e, out[0]);
+}
+
+void cpu(const OpCall& call, std::span<Tensor> out) { compute(call, out, product::cpu); }
+bool on_gpu(const OpCall& call, std::span<Tensor> out) {
+  bool done = false;
+  compute(call, out, [&](auto&&... of) { done = product::on_gpu(call, of...); });
+  return done;
+}
+
+TensorList reference(const OpCall& call) {
+  auto a = call.as<Attributes>();
+  Tensor t = matmul(call.in[0], call.in[1].t());
+  if (call.in[2].defined()) t = t + call.in[2];
+  Tensor y = product::activate(t, a.activation);
+  return a.keeps ? TensorList{y, t} : TensorList{y};
+}
+
+TensorList vjp(const VjpCall& call) {
+  const Tensor &x = call.in[0], &weight = call.in[1];
+  auto a = call.as<Attributes>();
+  Tensor g = call.grad[0];
+  if (a.activation != Activation::none) {
+    // Where this gradient is differentiated in turn, one arrives for what the activation was taken of, too.
+    Tensor through = g.defined() ? product::activation_backward(g, call.out[1], a.activation) : g;
+    const Tensor& before = call.grad[1];
+    g = !before.defined() ? through : through.defined() ? through + before : before;
+  }
+  Tensor dx, dweight, dbias;
+  if (call.needs[0]) dx = matmul(g, weight);
+  if (call.needs[1]) dweight = product::weight_gradient(g, x);
+  if (call.needs[2]) dbias = product::bias_gradient(g);
+  return {dx, dweight, dbias};
+}
+
+const OpDef kLinear = {.name = "linear",
+                       .infer = infer,
+                       .cpu = cpu,
+                       .gpu = on_gpu,
+                       .reference = reference,
+                       .vjp = vjp,
+                       .saved = Saved::both,
+                       .saved_inputs = 1u << 0 | 1u << 1,
+                       .saved_outputs = 1u << 1};
+
+}  // namespace
+
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation) {
+  TensorList in = {x, weight, bias};
+  detail::bring_to_one_dtype(in, 1u << 2);
+  bool keeps = activation != Activation::none && grad_recorder().wants(in);
+  return apply(kLinear, in, Attrs::of(Attributes{activation, keeps}))[0];
+}
+
+std::span<const OpDef* const> ops_in_linear() {
+  static const OpDef* const list[] = {&kLinear};
+  return list;
+}
+
+}  // namespace etna

@@ -1,0 +1,225 @@
+#include <fmt/format.h>
+
+#include <etna/tensor/autocast.h>
+#include <etna/tensor/ops.h>
+#include <etna/tensor/ops/matmul/gemm/gradients.h>
+#include <etna/tensor/ops/matmul/gemm/layer.h>
+#include <etna/tensor/ops/matmul/gemm/normed.h>
+#include <etna/tensor/ops/matmul/gemm/product.h>
+#include <etna/tensor/ops/norm/norm.h>
+
+// How a part of a pre-norm transformer ends: its last product is added to the residual stream, whose norm the next part reads. On a GPU
+// one dispatch where rows are short and few (shaders/gemm_norm.comp), else the product and add_layer_norm's kernel. Backward is that
+// of add_layer_norm, from the stored sum, then that of the layers.
+namespace etna {
+namespace {
+
+struct Attributes {
+  double eps = 0;
+  DType out = DType::f32;  ///< of the norm
+  Activation activation = Activation::none;
+  bool keeps = false;  ///< feed_forward: two more outputs, the hidden values and what the activation was taken of
+};
+
+// Inputs: those of the layers, then these.
+enum End { kResidual, kWeight, kShift, kEndInputs };
+constexpr std::size_t kLayer = 3, kLayers = 5;  ///< of a linear layer, of two
+
+std::vector<OutputSpec> infer_of(const OpCall& call, std::size_t layers) {
+  const Tensor &x = call.in[0], &residual = call.in[layers + kResidual];
+  std::uint32_t biases = layers == kLayer ? 1u << 2 : 1u << 2 | 1u << 4;
+  product::check_dtypes(call, biases, 7u << layers);
+  if (x.dim() == 0) throw ShapeError(fmt::format("{}: x has no dimensions; it must be [..., in]", call.op.name));
+  Shape hidden = x.shape(), out = x.shape();
+  product::check_layer(call, layers == kLayer ? "linear" : "up", x.size(-1), call.in[1], call.in[2]);
+  if (layers == kLayers) {
+    hidden.back() = call.in[1].size(0);
+    product::check_layer(call, "down", hidden.back(), call.in[3], call.in[4]);
+  }
+  out.back() = call.in[layers - 2].size(0);
+  if (residual.shape() != out) {
+    throw ShapeError(fmt::format("{}: the residual is {}, the layer gives {}; both must have one shape", call.op.name,
+                                 str(residual.shape()), str(out)));
+  }
+  if (promote(residual.dtype(), x.dtype()) != residual.dtype()) {
+    throw DtypeError(fmt::format("{}: the residual is {}, the layer computes in {}; the residual must be no narrower",
+                                 call.op.name, name(residual.dtype()), name(x.dtype())));
+  }
+  norm::check_parameter(call, residual, call.in[layers + kWeight], "weight");
+  norm::check_parameter(call, residual, call.in[layers + kShift], "bias");
+  auto a = call.as<Attributes>();
+  std::vector<OutputSpec> specs = {{out, residual.dtype()}, {out, a.out}};
+  if (a.keeps) specs.insert(specs.end(), 2, OutputSpec{hidden, x.dtype()});
+  return specs;
+}
+std::vector<OutputSpec> infer(const OpCall& call) { return infer_of(call, kLayer); }
+std::vector<OutputSpec> infer_feed_forward(const OpCall& call) { return infer_of(call, kLayers); }
+
+/// The last layer as a product of its own, and the sum and its norm in one pass.
+/// @param product, normalize say whether they have a kernel
+bool end_in_two(const OpCall& call, const Tensor& h, std::span<Tensor> out, const auto& product,
+                const auto& normalize) {
+  auto a = call.as<Attributes>();
+  std::span<const Tensor> end = call.in.last(kEndInputs);
+  const Tensor &w = call.in[call.in.size() - kEndInputs - 2], &bias = call.in[call.in.size() - kEndInputs - 1];
+  Tensor delta = empty(out[0].shape(), {h.dtype(), h.device()});
+  if (!product(product::as_rows(h), w.t(), product::Epilogue{.bias = bias}, delta)) return false;
+  const Tensor in[] = {end[kResidual], delta, end[kWeight], end[kShift]};
+  Attrs attrs = Attrs::of(norm::Attributes{a.eps, false, true, a.out});
+  return normalize(OpCall{call.op, in, attrs}, out.first(2));
+}
+
+bool end_cpu(const OpCall& call, const Tensor& h, std::span<Tensor> out) {
+  return end_in_two(
+      call, h, out, [](auto&&... of) { return product::cpu(of...), true; },
+      [](auto&&... of) { return norm::forward_cpu(of...), true; });
+}
+
+bool end_gpu(const OpCall& call, const Tensor& h, std::span<Tensor> out) {
+  std::span<const Tensor> end = call.in.last(kEndInputs);
+  const std::size_t layer = call.in.size() - kEndInputs - 2;
+  product::Normed n{call.in[layer + 1], end[kResidual], end[kWeight], end[kShift], call.as<Attributes>().eps};
+  return product::gpu_normed(call, h, call.in[layer], n, out[0], out[1]) ||
+         end_in_two(
+             call, h, out, [&](auto&&... of) { return product::on_gpu(call, of...); }, norm::forward_gpu);
+}
+
+void cpu(const OpCall& call, std::span<Tensor> out) { end_cpu(call, call.in[0], out); }
+bool on_gpu(const OpCall& call, std::span<Tensor> out) { return end_gpu(call, call.in[0], out); }
+
+/// @param product, end say whether they have a kernel
+bool feed_forward(const OpCall& call, std::span<Tensor> out, const auto& product, const auto& end) {
+  const Tensor& x = call.in[0];
+  product::Epilogue first{.bias = call.in[2], .activation = call.as<Attributes>().activation};
+  Tensor hidden;
+  if (out.size() > 2) {
+    hidden = out[2];
+    first.pre = product::as_rows(out[3]);
+  } else {
+    Shape shape = x.shape();
+    shape.back() = call.in[1].size(0);
+    hidden = empty(shape, {x.dtype(), x.device()});
+  }
+  Tensor rows = product::as_rows(hidden);
+  return product(product::as_rows(x), call.in[1].t(), first, rows) && end(call, hidden, out);
+}
+void feed_forward_cpu(const OpCall& call, std::span<Tensor> out) {
+  feed_forward(
+      call, out, [](auto&&... of) { return product::cpu(of...), true; }, end_cpu);
+}
+bool feed_forward_gpu(const OpCall& call, std::span<Tensor> out) {
+  return feed_forward(
+      call, out, [&](auto&&... of) { return product::on_gpu(call, of...); }, end_gpu);
+}
+
+TensorList end_reference(const OpCall& call, const Tensor& delta) {
+  auto a = call.as<Attributes>();
+  std::span<const Tensor> end = call.in.last(kEndInputs);
+  AddedNorm y = add_layer_norm(end[kResidual], delta, end[kWeight], end[kShift], a.eps);
+  return {y.sum, y.normed.to(a.out)};
+}
+TensorList reference(const OpCall& call) { return end_reference(call, linear(call.in[0], call.in[1], call.in[2])); }
+TensorList feed_forward_reference(const OpCall& call) {
+  auto a = call.as<Attributes>();
+  Tensor before = linear(call.in[0], call.in[1], call.in[2]);
+  Tensor hidden = product::activate(before, a.activation);
+  TensorList out = end_reference(call, linear(hidden, call.in[3], call.in[4]));
+  if (a.keeps) out.insert(out.end(), {hidden, before});
+  return out;
+}
+
+/// Puts the gradients of the residual and of the norm's parameters into `grads`.
+/// @return that of what the layers gave, in their dtype; undefined where none arrived
+Tensor end_vjp(const VjpCall& call, TensorList& grads) {
+  const std::size_t end = call.in.size() - kEndInputs;
+  const Tensor &sum = call.out[0], &grad = call.grad[1];
+  DType t = call.in[0].dtype();
+  if (!grad.defined()) {
+    const Tensor& past = call.grad[0];
+    grads[end + kResidual] = past;
+    return past.defined() ? past.to(t) : past;
+  }
+  norm::BackwardAttributes wanted{.eps = call.as<Attributes>().eps,
+                                  .wants_weight = call.needs[end + kWeight],
+                                  .wants_bias = call.needs[end + kShift]};
+  wanted.wants_delta = t != sum.dtype();
+  wanted.delta_dtype = t;
+  if (wanted.wants_weight) wanted.weight_dtype = call.in[end + kWeight].dtype();
+  if (wanted.wants_bias) wanted.bias_dtype = call.in[end + kShift].dtype();
+  TensorList found = norm::gradients(grad, sum, call.in[end + kWeight], call.grad[0], wanted);
+  grads[end + kResidual] = found[0];
+  if (wanted.wants_weight) grads[end + kWeight] = found[1];
+  if (wanted.wants_bias) grads[end + kShift] = found[wanted.wants_weight ? 2 : 1];
+  return wanted.wants_delta ? found.back() : found[0];
+}
+
+TensorList vjp(const VjpCall& call) {
+  TensorList grads(call.in.size());
+  Tensor g = end_vjp(call, grads);
+  if (!g.defined()) return grads;
+  if (call.needs[0]) grads[0] = matmul(g, call.in[1]);
+  if (call.needs[1]) grads[1] = product::weight_gradient(g, call.in[0]);
+  if (call.needs[2]) grads[2] = product::bias_gradient(g);
+  return grads;
+}
+
+TensorList feed_forward_vjp(const VjpCall& call) {
+  TensorList grads(call.in.size());
+  Tensor g = end_vjp(call, grads);
+  TensorList of_layers = product::feed_forward_gradients(
+      {call.in[0], call.in[1], call.in[3], call.out[2], call.out[3], call.as<Attributes>().activation}, g, call.grad[2],
+      call.grad[3], call.needs);
+  std::copy(of_layers.begin(), of_layers.end(), grads.begin());
+  return grads;
+}
+
+const OpDef kLinearLayerNorm = {.name = "linear_layer_norm",
+                                .infer = infer,
+                                .cpu = cpu,
+                                .gpu = on_gpu,
+                                .reference = reference,
+                                .vjp = vjp,
+                                .saved = Saved::both,
+                                .saved_inputs = 1u << 0 | 1u << 1 | 1u << (kLayer + kWeight),
+                                .saved_outputs = 1u << 0};
+const OpDef kFeedForwardLayerNorm = {.name = "feed_forward_layer_norm",
+                                     .infer = infer_feed_forward,
+                                     .cpu = feed_forward_cpu,
+                                     .gpu = feed_forward_gpu,
+                                     .reference = feed_forward_reference,
+                                     .vjp = feed_forward_vjp,
+                                     .saved = Saved::both,
+                                     .saved_inputs = 1u << 0 | 1u << 1 | 1u << 3 | 1u << (kLayers + kWeight),
+                                     .saved_outputs = 1u << 0 | 1u << 2 | 1u << 3};
+
+AddedNorm run(const OpDef& op, TensorList layers, std::uint32_t biases, Tensor residual, const Tensor& weight,
+              const Tensor& bias, Attributes a) {
+  detail::bring_to_one_dtype(layers, biases);
+  if (is_floating(residual.dtype()) && is_floating(layers[0].dtype()))
+    residual = residual.to(promote(residual.dtype(), layers[0].dtype()));
+  a.out = norm::out_dtype(residual);
+  layers.insert(layers.end(), {residual, weight, bias});
+  a.keeps = &op == &kFeedForwardLayerNorm && grad_recorder().wants(layers);
+  TensorList out = apply(op, layers, Attrs::of(a));
+  return {out[0], out[1]};
+}
+
+}  // namespace
+
+AddedNorm linear_layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& residual,
+                            const Tensor& norm_weight, const Tensor& norm_bias, double eps) {
+  return run(kLinearLayerNorm, {x, weight, bias}, 1u << 2, residual, norm_weight, norm_bias, {.eps = eps});
+}
+AddedNorm feed_forward_layer_norm(const Tensor& x, const Tensor& up, const Tensor& up_bias, const Tensor& down,
+                                  const Tensor& down_bias, Activation activation, const Tensor& residual,
+                                  const Tensor& norm_weight, const Tensor& norm_bias, double eps) {
+  return run(kFeedForwardLayerNorm, {x, up, up_bias, down, down_bias}, 1u << 2 | 1u << 4, residual, norm_weight,
+             norm_bias, {.eps = eps, .activation = activation});
+}
+
+std::span<const OpDef* const> ops_in_linear_layer_norm() {
+  static const OpDef* const list[] = {&kLinearLayerNorm, &kFeedForwardLayerNorm};
+  return list;
+}
+
+}  // namespace etna

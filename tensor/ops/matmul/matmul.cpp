@@ -1,0 +1,175 @@
+#include <fmt/format.h>
+
+#include <etna/tensor/autocast.h>
+#include <etna/tensor/op.h>
+#include <etna/tensor/ops.h>
+#include <etna/tensor/ops/matmul/gemm/gradients.h>
+#include <etna/tensor/ops/matmul/gemm/product.h>
+
+namespace etna {
+namespace {
+
+/// Among others, which operands came with one dimension; they reach the op as a row or a column.
+struct Attributes {
+  bool a_vector = false, b_vector = false;
+  bool widens = false;  ///< f16 and bf16 give f32
+  Activation slope = Activation::none;
+};
+
+/// The shape the caller passed.
+std::string shape_in_words(const Tensor& x, bool vector) {
+  return vector ? fmt::format("[{}]", x.numel()) : str(x.shape());
+}
+
+void check_operand(const OpCall& call, const Tensor& x, const char* which) {
+  if (!is_floating(x.dtype())) {
+    throw DtypeError(fmt::format("{}: {} holds {}, matrices are f64, f32, f16 or bf16; call .to(f32) first",
+                                 call.op.name, which, name(x.dtype())));
+  }
+  if (x.dim() < 2) {
+    throw ShapeError(
+        fmt::format("{}: {} {} has no dimensions; multiply by a number with *", call.op.name, which, str(x.shape())));
+  }
+}
+
+std::vector<OutputSpec> infer(const OpCall& call) {
+  const Tensor &a = call.in[0], &b = call.in[1];
+  check_operand(call, a, "a");
+  check_operand(call, b, "b");
+  if (a.dtype() != b.dtype()) {
+    throw DtypeError(fmt::format("{}: a holds {}, b holds {}; bring both to one dtype", call.op.name, name(a.dtype()),
+                                 name(b.dtype())));
+  }
+  auto attributes = call.as<Attributes>();
+  if (a.size(-1) != b.size(-2)) {
+    bool transposed_fits = !attributes.b_vector && a.size(-1) == b.size(-1);
+    throw ShapeError(fmt::format("{}: inner sizes differ: a {} · b {}{}", call.op.name,
+                                 shape_in_words(a, attributes.a_vector), shape_in_words(b, attributes.b_vector),
+                                 transposed_fits
+                                     ? fmt::format("; did you mean b.transpose({}, {})?", b.dim() - 2, b.dim() - 1)
+                                     : "; the last of a must equal the last but one of b"));
+  }
+  Shape shape = product::batch_of(call, a, b);
+  shape.push_back(a.size(-2));
+  shape.push_back(b.size(-1));
+  return {{shape, attributes.widens ? f32 : a.dtype()}};
+}
+
+void cpu(const OpCall& call, std::span<Tensor> out) { product::cpu(call.in[0], call.in[1], {}, out[0]); }
+bool on_gpu(const OpCall& call, std::span<Tensor> out) {
+  return product::on_gpu(call, call.in[0], call.in[1], {}, out[0]);
+}
+
+bool one_matrix(const Tensor& x) {
+  for (int i = 0; i < x.dim() - 2; ++i) {
+    if (x.shape()[i] != 1) return false;
+  }
+  return true;
+}
+
+/// da = g · bᵀ, db = aᵀ · g, summed over what was broadcast. Where one matrix b served a whole batch, all rows of the batch are
+/// one long product, which needs no sum behind it.
+TensorList vjp(const VjpCall& call) {
+  const Tensor &a = call.in[0], &b = call.in[1];
+  Tensor g = call.grad[0].to(a.dtype());
+  Tensor da, db;
+  if (call.needs[0]) da = sum_to(matmul(g, b.t()), a.shape());
+  if (call.needs[1]) {
+    if (one_matrix(b) && g.dim() > 2 && g.numel() > 0) {
+      std::int64_t k = a.size(-1), n = g.size(-1), count = g.numel() / n;
+      Shape whole = g.shape();
+      whole[g.dim() - 1] = k;
+      Tensor x = a.shape() == whole ? a : a.expand(whole);
+      db = matmul(x.reshape({count, k}).t(), g.reshape({count, n})).reshape(b.shape());
+    } else {
+      db = sum_to(matmul(a.t(), g), b.shape());
+    }
+  }
+  return {da, db};
+}
+
+const OpDef kMatmul = {
+    .name = "matmul", .infer = infer, .cpu = cpu, .gpu = on_gpu, .vjp = vjp, .saved = Saved::inputs};
+
+std::vector<OutputSpec> infer_slope(const OpCall& call) {
+  std::vector<OutputSpec> specs = infer(call);
+  const Tensor& at = call.in[2];
+  if (at.shape() != specs[0].shape) {
+    throw ShapeError(
+        fmt::format("matmul_slope: the derivative is taken at {}, the product is {}; both must be of one shape",
+                    str(at.shape()), str(specs[0].shape)));
+  }
+  if (!is_floating(at.dtype())) {
+    throw DtypeError(fmt::format("matmul_slope: the derivative is taken at {}, it must be floating", name(at.dtype())));
+  }
+  return specs;
+}
+
+product::Epilogue slope_of(const OpCall& call) {
+  return {.activation = call.as<Attributes>().slope, .derivative_at = call.in[2]};
+}
+void slope_cpu(const OpCall& call, std::span<Tensor> out) {
+  product::cpu(call.in[0], call.in[1], slope_of(call), out[0]);
+}
+bool slope_gpu(const OpCall& call, std::span<Tensor> out) {
+  return product::on_gpu(call, call.in[0], call.in[1], slope_of(call), out[0]);
+}
+TensorList slope_reference(const OpCall& call) {
+  Tensor product = matmul(call.in[0], call.in[1]);
+  return {product::activation_backward(product, call.in[2], call.as<Attributes>().slope).to(product.dtype())};
+}
+
+const OpDef kMatmulSlope = {.name = "matmul_slope",
+                            .infer = infer_slope,
+                            .cpu = slope_cpu,
+                            .gpu = slope_gpu,
+                            .reference = slope_reference};
+
+/// Both operands in the dtype that holds either.
+void promote_both(Tensor& a, Tensor& b) {
+  if (!is_floating(a.dtype()) || !is_floating(b.dtype()) || a.dtype() == b.dtype()) return;
+  DType t = promote(a.dtype(), b.dtype());
+  a = a.to(t), b = b.to(t);
+}
+
+Tensor multiply(Tensor a, Tensor b, bool widens) {
+  a = detail::lowered(a), b = detail::lowered(b);
+  promote_both(a, b);
+  Attributes attributes{a.dim() == 1, b.dim() == 1, widens};
+  if (attributes.a_vector) a = a.unsqueeze(0);
+  if (attributes.b_vector) b = b.unsqueeze(1);
+  Tensor product = apply1(kMatmul, {a, b}, Attrs::of(attributes));
+  if (attributes.b_vector) product = product.squeeze(-1);
+  if (attributes.a_vector) product = product.squeeze(attributes.b_vector ? -1 : -2);
+  return product;
+}
+
+}  // namespace
+
+Tensor matmul(const Tensor& a, const Tensor& b) { return multiply(a, b, false); }
+
+Tensor matmul(const Tensor& a, const Tensor& b, DType out) {
+  Autocast as_given(f32);  // who names the result's dtype has chosen
+  DType t = is_floating(a.dtype()) && is_floating(b.dtype()) ? promote(a.dtype(), b.dtype()) : a.dtype();
+  bool widens = out == f32 && item_size(t) == 2;
+  if (!widens && out != t) {
+    throw DtypeError(fmt::format("matmul: {} and {} give {}, not {}; only f16 and bf16 may give another, f32",
+                                 name(a.dtype()), name(b.dtype()), name(t), name(out)));
+  }
+  return multiply(a, b, widens);
+}
+
+Tensor matmul_slope(const Tensor& a, const Tensor& b, const Tensor& at, Activation activation) {
+  Tensor x = a, y = b;
+  promote_both(x, y);
+  Attributes attributes;
+  attributes.slope = activation;
+  return apply1(kMatmulSlope, {x, y, at}, Attrs::of(attributes));
+}
+
+std::span<const OpDef* const> ops_in_matmul() {
+  static const OpDef* const list[] = {&kMatmul, &kMatmulSlope};
+  return list;
+}
+
+}  // namespace etna

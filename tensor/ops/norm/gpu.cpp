@@ -1,0 +1,180 @@
+#include <algorithm>
+
+#include <etna/shaders/shaders.h>
+#include <etna/tensor/ops/norm/norm.h>
+#include <etna/tensor/ops/rows/strided.h>
+
+namespace etna::norm {
+namespace {
+
+struct ForwardPush {
+  vulkan::Word64 x, w, b, y;
+  std::uint32_t rows, n;
+  std::uint32_t x_strides[2];
+  std::uint32_t w_stride, b_stride;
+  float eps;
+  vulkan::Word64 delta, sum;
+  std::uint32_t delta_rows;
+  std::uint32_t delta_strides[2];
+};
+static_assert(sizeof(ForwardPush) == 88);
+
+struct BackwardPush {
+  vulkan::Word64 g, x, w, dx;
+  vulkan::Word64 partial_weight, partial_bias;
+  std::uint32_t rows, n, groups;
+  std::uint32_t g_strides[2], x_strides[2];
+  std::uint32_t w_stride;
+  float eps;
+  vulkan::Word64 more;
+  std::uint32_t more_strides[2];
+  vulkan::Word64 ddelta;
+};
+static_assert(sizeof(BackwardPush) == 108);
+
+struct LinesPush {
+  vulkan::Word64 partial_weight, partial_bias, weight, bias;
+  std::uint32_t lines, n;
+};
+
+bool any_f64(std::span<const Tensor> tensors) {
+  return std::any_of(tensors.begin(), tensors.end(), [](const Tensor& x) { return x.defined() && x.dtype() == f64; });
+}
+std::uint32_t stride_of(const Tensor& w) { return w.defined() ? vulkan::word(w.strides()[0]) : 0; }
+/// What stands for the dtype of a tensor that was left out, so that it makes no pipeline of its own.
+std::uint32_t dtype_of(const Tensor& w) { return vulkan::word(w.defined() ? w.dtype() : f32); }
+
+/// Whether a row's elements may be taken four at a time in all of these: aligned, dense, and whole fours.
+bool by_fours(std::int64_t length, const rows::Lanes& lanes, std::initializer_list<const rows::Strided*> strided,
+              std::initializer_list<const Tensor*> dense) {
+  auto aligned = [](const Tensor& x) { return x.address() % (4 * item_size(x.dtype())) == 0; };
+  bool fits = length % 4 == 0 && lanes.held % 4 == 0 && lanes.held > 0;
+  for (const rows::Strided* x : strided) fits = fits && aligned(x->x) && x->strides[2] == 1 && x->strides[0] % 4 == 0;
+  for (const Tensor* x : dense)
+    fits = fits && (!x->defined() || (aligned(*x) && (x->dim() != 1 || stride_of(*x) == 1)));
+  return fits;
+}
+
+/// By fours as few lanes as will do, since what a lane holds more keeps more bytes on their way: a row of 768 is 64 lanes of twelve,
+/// not 192 of four.
+rows::Lanes lanes_of(std::int64_t length) {
+  if (length % 4 == 0) {
+    for (std::int64_t lanes : {8, 32, 64, 128, 256}) {
+      const std::int64_t held = (length / 4 + lanes - 1) / lanes * 4;
+      if (held <= (lanes <= 32 ? 4 : 16)) return {lanes, held};
+    }
+  }
+  return rows::lanes_for(length, false, 16);
+}
+
+/// Workgroups that go through `blocks` blocks of rows with sums in registers: as many as surely run at once, each with as many blocks as
+/// the next.
+std::int64_t even_groups(std::int64_t blocks, const rows::Lanes& lanes, std::int64_t units) {
+  const std::int64_t most = units * (lanes.held > 4 ? 2 : 4), turns = (blocks + most - 1) / most;
+  return (blocks + turns - 1) / turns;
+}
+
+/// Lines of partial sums and the gradient they add up to.
+struct Lines {
+  Tensor partial, sum;
+};
+
+/// Of both parameters in one dispatch; of one, where the other wants no gradient.
+void add_lines(const OpCall& call, const Lines& weight, const Lines& bias) {
+  const Lines &first = weight.sum.defined() ? weight : bias, &second = bias.sum.defined() ? bias : first;
+  std::int64_t n = first.sum.numel();
+  auto groups = vulkan::grid((n + 7) / 8);
+  groups[2] = &first == &second ? 1 : 2;
+  vulkan::launch(shaders::norm_lines, call,
+                 {vulkan::word(first.sum.dtype()), vulkan::word(second.sum.dtype()), n % 4 == 0 ? 4u : 1u},
+                 LinesPush{first.partial.address(), second.partial.address(), first.sum.address(), second.sum.address(),
+                           vulkan::word(first.partial.size(0)), vulkan::word(n)},
+                 groups, {&first.partial, &second.partial}, {&first.sum, &second.sum});
+}
+
+}  // namespace
+
+bool forward_gpu(const OpCall& call, std::span<Tensor> out) {
+  if (any_f64(call.in)) return false;
+  if (out[0].numel() == 0) return true;
+  auto a = call.as<Attributes>();
+  Inputs in(call);
+  const Tensor &w = in.weight, &b = in.bias, sum = a.adds ? out[0] : Tensor();
+  Tensor& y = out.back();
+  rows::Strided x(in.x, in.x.dim() - 1), delta = a.adds ? rows::Strided(in.delta, in.delta.dim() - 1) : x;
+  rows::Lanes lanes = lanes_of(x.length);
+  ForwardPush push{x.x.address(),
+                   vulkan::address_or_zero(w),
+                   vulkan::address_or_zero(b),
+                   y.address(),
+                   vulkan::word(x.rows),
+                   vulkan::word(x.length),
+                   {x.strides[0], x.strides[2]},
+                   stride_of(w),
+                   stride_of(b),
+                   static_cast<float>(a.eps),
+                   a.adds ? delta.x.address() : 0,
+                   vulkan::address_or_zero(sum),
+                   vulkan::word(delta.rows),
+                   {delta.strides[0], delta.strides[2]}};
+  vulkan::launch(shaders::norm, call,
+                 {vulkan::word(lanes.lanes), 0, vulkan::word(a.rms), vulkan::word(lanes.held),
+                  vulkan::word(x.x.dtype()), dtype_of(w), dtype_of(b),
+                  (w.defined() ? 1u : 0u) | (b.defined() ? 2u : 0u) | (a.adds ? 4u : 0u), vulkan::word(delta.x.dtype()),
+                  vulkan::word(y.dtype()), vulkan::word(by_fours(x.length, lanes, {&x, &delta}, {&w, &b, &y, &sum}))},
+                 push, vulkan::grid(lanes.groups(x.rows)), {&x.x, a.adds ? &delta.x : nullptr, &w, &b}, {&y, &sum});
+  return true;
+}
+
+bool backward_gpu(const OpCall& call, std::span<Tensor> out) {
+  if (any_f64(call.in) || any_f64(out)) return false;
+  auto a = call.as<BackwardAttributes>();
+  if (out[0].numel() == 0) {
+    for (Tensor& y : out) y.zero_();
+    return true;
+  }
+  int last = call.in[1].dim() - 1;
+  rows::Strided g(call.in[0], last), x(call.in[1], last);
+  const Tensor &w = call.in[2], &given_more = call.in[3];
+  rows::Strided more = given_more.defined() ? rows::Strided(given_more, last) : g;
+  Tensor dweight, dbias, ddelta;
+  std::size_t next = 1;
+  if (a.wants_weight) dweight = out[next++];
+  if (a.wants_bias) dbias = out[next++];
+  if (a.wants_delta) ddelta = out[next];
+  rows::Lanes lanes = lanes_of(x.length);
+  bool sums = a.wants_weight || a.wants_bias;
+  std::int64_t groups = lanes.groups(x.rows);
+  if (sums) groups = even_groups(groups, lanes, gpu::capabilities(x.x.device()).compute_units);
+  Tensor lines_weight, lines_bias;
+  if (a.wants_weight) lines_weight = empty({groups, x.length}, {f32, x.x.device()});
+  if (a.wants_bias) lines_bias = empty({groups, x.length}, {f32, x.x.device()});
+  BackwardPush push{g.x.address(),
+                    x.x.address(),
+                    vulkan::address_or_zero(w),
+                    out[0].address(),
+                    vulkan::address_or_zero(lines_weight),
+                    vulkan::address_or_zero(lines_bias),
+                    vulkan::word(x.rows),
+                    vulkan::word(x.length),
+                    vulkan::word(groups),
+                    {g.strides[0], g.strides[2]},
+                    {x.strides[0], x.strides[2]},
+                    stride_of(w),
+                    static_cast<float>(a.eps),
+                    more.x.address(),
+                    {more.strides[0], more.strides[2]},
+                    vulkan::address_or_zero(ddelta)};
+  vulkan::launch(
+      shaders::norm_backward, call,
+      {vulkan::word(lanes.lanes), 0, vulkan::word(a.rms), vulkan::word(lanes.held), vulkan::word(g.x.dtype()),
+       vulkan::word(x.x.dtype()), dtype_of(w), (w.defined() ? 1u : 0u) | (given_more.defined() ? 2u : 0u),
+       (a.wants_weight ? 1u : 0u) | (a.wants_bias ? 2u : 0u) | (a.wants_delta ? 4u : 0u), vulkan::word(more.x.dtype()),
+       dtype_of(ddelta), vulkan::word(by_fours(x.length, lanes, {&g, &x, &more}, {&w, &out[0], &ddelta}))},
+      push, vulkan::grid(groups), {&g.x, &x.x, &w, given_more.defined() ? &more.x : nullptr},
+      {&out[0], &ddelta, &lines_weight, &lines_bias});
+  if (sums) add_lines(call, {lines_weight, dweight}, {lines_bias, dbias});
+  return true;
+}
+
+}  // namespace etna::norm

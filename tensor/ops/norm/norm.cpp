@@ -1,0 +1,230 @@
+#include <fmt/format.h>
+
+#include <etna/tensor/autocast.h>
+#include <etna/tensor/ops.h>
+#include <etna/tensor/ops/norm/norm.h>
+
+// layer_norm and rms_norm over the last dimension, of x or of x + delta. Backward takes the row's moments again from what was
+// normalized, which it reads anyway, rather than keep them; the gradient of a sum that others use as well is added by the same
+// kernel, since it is the gradient of x and of delta alike. Kernels: tensor/ops/norm/cpu.cpp and shaders/norm.comp.
+namespace etna {
+namespace {
+
+using norm::Attributes;
+using norm::BackwardAttributes;
+using norm::check_parameter;
+
+void check(const OpCall& call, const Tensor& x) {
+  if (!is_floating(x.dtype())) {
+    throw DtypeError(fmt::format("{}: x is {} {}, it must be floating; convert it first, e.g. with .to(f32)",
+                                 call.op.name, name(x.dtype()), str(x.shape())));
+  }
+  if (x.dim() == 0)
+    throw ShapeError(fmt::format("{}: x has no dimension to normalize over; use x.reshape({{1}})", call.op.name));
+}
+
+void check_delta(const OpCall& call, const Tensor& x, const Tensor& delta) {
+  bool fits = delta.dim() > 0 && delta.dim() <= x.dim();
+  for (int d = 1; fits && d <= delta.dim(); ++d) fits = delta.shape()[delta.dim() - d] == x.shape()[x.dim() - d];
+  if (!fits) {
+    throw ShapeError(fmt::format("{}: delta is {}, x is {}; delta must have x's shape or that of its last dimensions",
+                                 call.op.name, str(delta.shape()), str(x.shape())));
+  }
+  if (!is_floating(delta.dtype()) || promote(x.dtype(), delta.dtype()) != x.dtype())
+    throw DtypeError(fmt::format("{}: x is {}, delta is {}; delta must be floating and no wider than x", call.op.name,
+                                 name(x.dtype()), name(delta.dtype())));
+}
+
+std::vector<OutputSpec> infer(const OpCall& call) {
+  auto a = call.as<Attributes>();
+  norm::Inputs in(call);
+  check(call, in.x);
+  if (a.adds) check_delta(call, in.x, in.delta);
+  check_parameter(call, in.x, in.weight, "weight");
+  check_parameter(call, in.x, in.bias, "bias");
+  std::vector<OutputSpec> specs;
+  if (a.adds) specs.push_back({in.x.shape(), in.x.dtype()});
+  specs.push_back({in.x.shape(), a.out});
+  return specs;
+}
+
+std::vector<OutputSpec> backward_infer(const OpCall& call) {
+  const Tensor& x = call.in[1];
+  auto a = call.as<BackwardAttributes>();
+  check(call, x);
+  check_parameter(call, x, call.in[2], "weight");
+  for (const Tensor& g : {call.in[0], call.in[3]}) {
+    if (g.defined() && g.shape() != x.shape())
+      throw ShapeError(fmt::format("{}: the gradient is {}, x is {}; they must have one shape", call.op.name,
+                                   str(g.shape()), str(x.shape())));
+  }
+  std::vector<OutputSpec> specs = {{x.shape(), x.dtype()}};
+  Shape row = {x.shape().back()};
+  if (a.wants_weight) specs.push_back({row, a.weight_dtype});
+  if (a.wants_bias) specs.push_back({row, a.bias_dtype});
+  if (a.wants_delta) specs.push_back({x.shape(), a.delta_dtype});
+  return specs;
+}
+
+DType compute_dtype(const Tensor& x) { return x.dtype() == f64 ? f64 : f32; }
+
+/// x normalized, and what it was divided by turned over.
+struct Normed {
+  Tensor value, scale;
+  Normed(const Tensor& x, bool rms, double eps) {
+    Tensor centered = rms ? x : x - mean(x, {-1}, true);
+    scale = rsqrt(mean(square(centered), {-1}, true) + eps);
+    value = centered * scale;
+  }
+};
+
+TensorList reference(const OpCall& call) {
+  auto a = call.as<Attributes>();
+  norm::Inputs in(call);
+  DType t = compute_dtype(in.x);
+  Tensor x = a.adds ? in.x + in.delta : in.x;
+  Tensor y = Normed(x.to(t), a.rms, a.eps).value;
+  if (in.weight.defined()) y = y * in.weight.to(t);
+  if (in.bias.defined()) y = y + in.bias.to(t);
+  y = y.to(a.out);
+  return a.adds ? TensorList{x, y} : TensorList{y};
+}
+
+TensorList backward_reference(const OpCall& call) {
+  auto a = call.as<BackwardAttributes>();
+  const Tensor &given_x = call.in[1], &weight = call.in[2];
+  DType t = compute_dtype(given_x);
+  Tensor g = call.in[0].to(t), x = given_x.to(t);
+  Normed normed(x, a.rms, a.eps);
+  Tensor scaled = weight.defined() ? g * weight.to(t) : g;
+  Tensor dx = scaled - normed.value * mean(scaled * normed.value, {-1}, true);
+  if (!a.rms) dx = dx - mean(scaled, {-1}, true);
+  dx = dx * normed.scale;
+  if (call.in[3].defined()) dx = dx + call.in[3].to(t);
+  TensorList out = {dx.to(given_x.dtype())};
+  Shape row = {x.shape().back()};
+  if (a.wants_weight) out.push_back(sum_to(g * normed.value, row).to(a.weight_dtype));
+  if (a.wants_bias) out.push_back(sum_to(g, row).to(a.bias_dtype));
+  if (a.wants_delta) out.push_back(dx.to(a.delta_dtype));
+  return out;
+}
+
+const OpDef kLayerNormBackward = {.name = "layer_norm_backward",
+                                  .infer = backward_infer,
+                                  .cpu = norm::backward_cpu,
+                                  .gpu = norm::backward_gpu,
+                                  .reference = backward_reference};
+const OpDef kRmsNormBackward = {.name = "rms_norm_backward",
+                                .infer = backward_infer,
+                                .cpu = norm::backward_cpu,
+                                .gpu = norm::backward_gpu,
+                                .reference = backward_reference};
+
+TensorList vjp(const VjpCall& call) {
+  auto a = call.as<Attributes>();
+  const std::size_t weight = a.adds ? 2 : 1, bias = weight + 1;
+  const Tensor& grad = call.grad.back();
+  const Tensor grad_sum = a.adds ? call.grad[0] : Tensor();
+  TensorList grads(call.in.size());
+  if (grad.defined()) {
+    BackwardAttributes b{a.eps, a.rms, call.needs[weight], !a.rms && call.needs[bias]};
+    // A narrow delta takes the sum's gradient narrow, too, unless it was repeated over rows and is summed up below.
+    b.wants_delta =
+        a.adds && call.needs[1] && call.in[1].dtype() != call.in[0].dtype() && call.in[1].shape() == call.in[0].shape();
+    if (b.wants_delta) b.delta_dtype = call.in[1].dtype();
+    if (b.wants_weight) b.weight_dtype = call.in[weight].dtype();
+    if (b.wants_bias) b.bias_dtype = call.in[bias].dtype();
+    TensorList found = norm::gradients(grad, a.adds ? call.out[0] : call.in[0], call.in[weight], grad_sum, b);
+    grads[0] = found[0];
+    if (b.wants_weight) grads[weight] = found[1];
+    if (b.wants_bias) grads[bias] = found[b.wants_weight ? 2 : 1];
+    if (b.wants_delta) grads[1] = found.back();
+  } else {
+    grads[0] = grad_sum;
+  }
+  if (a.adds && call.needs[1] && !grads[1].defined()) {
+    grads[1] = sum_to(grads[0], call.in[1].shape()).to(call.in[1].dtype());
+  }
+  return grads;
+}
+
+const OpDef kLayerNorm = {.name = "layer_norm",
+                          .infer = infer,
+                          .cpu = norm::forward_cpu,
+                          .gpu = norm::forward_gpu,
+                          .reference = reference,
+                          .vjp = vjp,
+                          .saved = Saved::inputs};
+const OpDef kRmsNorm = {.name = "rms_norm",
+                        .infer = infer,
+                        .cpu = norm::forward_cpu,
+                        .gpu = norm::forward_gpu,
+                        .reference = reference,
+                        .vjp = vjp,
+                        .saved = Saved::inputs};
+// Of x + delta backward needs the sum only, neither of the two.
+const OpDef kAddLayerNorm = {.name = "add_layer_norm",
+                             .infer = infer,
+                             .cpu = norm::forward_cpu,
+                             .gpu = norm::forward_gpu,
+                             .reference = reference,
+                             .vjp = vjp,
+                             .saved = Saved::both,
+                             .saved_inputs = 1u << 2,
+                             .saved_outputs = 1u << 0};
+const OpDef kAddRmsNorm = {.name = "add_rms_norm",
+                           .infer = infer,
+                           .cpu = norm::forward_cpu,
+                           .gpu = norm::forward_gpu,
+                           .reference = reference,
+                           .vjp = vjp,
+                           .saved = Saved::both,
+                           .saved_inputs = 1u << 2,
+                           .saved_outputs = 1u << 0};
+
+AddedNorm added(const OpDef& op, TensorList in, Attributes a) {
+  if (is_floating(in[0].dtype()) && is_floating(in[1].dtype())) in[0] = in[0].to(promote(in[0].dtype(), in[1].dtype()));
+  a.out = norm::out_dtype(in[0]);
+  TensorList out = apply(op, in, Attrs::of(a));
+  return {out[0], out[1]};
+}
+
+}  // namespace
+
+void norm::check_parameter(const OpCall& call, const Tensor& x, const Tensor& w, const char* what) {
+  if (!w.defined()) return;
+  if (!is_floating(w.dtype()))
+    throw DtypeError(fmt::format("{}: the {} is {}, it must be floating", call.op.name, what, name(w.dtype())));
+  if (w.dim() != 1 || w.shape()[0] != x.shape().back()) {
+    throw ShapeError(fmt::format("{}: the {} is {}, x is {}; the {} must be [{}], the size of x's last dimension",
+                                 call.op.name, what, str(w.shape()), str(x.shape()), what, x.shape().back()));
+  }
+}
+
+TensorList norm::gradients(const Tensor& grad, const Tensor& x, const Tensor& weight, const Tensor& more,
+                           const BackwardAttributes& wanted) {
+  return apply(wanted.rms ? kRmsNormBackward : kLayerNormBackward, {grad, x, weight, more}, Attrs::of(wanted));
+}
+
+DType norm::out_dtype(const Tensor& x) { return x.dtype() == f32 ? autocast_dtype() : x.dtype(); }
+
+Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
+  return apply1(kLayerNorm, {x, weight, bias}, Attrs::of(Attributes{eps, false, false, norm::out_dtype(x)}));
+}
+Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
+  return apply1(kRmsNorm, {x, weight}, Attrs::of(Attributes{eps, true, false, norm::out_dtype(x)}));
+}
+AddedNorm add_layer_norm(const Tensor& x, const Tensor& delta, const Tensor& weight, const Tensor& bias, double eps) {
+  return added(kAddLayerNorm, {x, delta, weight, bias}, {eps, false, true});
+}
+AddedNorm add_rms_norm(const Tensor& x, const Tensor& delta, const Tensor& weight, double eps) {
+  return added(kAddRmsNorm, {x, delta, weight}, {eps, true, true});
+}
+
+std::span<const OpDef* const> ops_in_norm() {
+  static const OpDef* const list[] = {&kLayerNorm,  &kRmsNorm,           &kAddLayerNorm,
+                                      &kAddRmsNorm, &kLayerNormBackward, &kRmsNormBackward};
+  return list;
+}
+
+}  // namespace etna

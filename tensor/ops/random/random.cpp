@@ -1,0 +1,328 @@
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <mutex>
+
+#include <fmt/format.h>
+
+#include <etna/device/cpu/parallel.h>
+#include <etna/shaders/shaders.h>
+#include <etna/tensor/graph/session.h>
+#include <etna/tensor/op.h>
+#include <etna/tensor/ops.h>
+#include <etna/tensor/ops/random/philox.h>
+#include <etna/tensor/vulkan.h>
+
+// Random numbers, and dropout. This file is compiled without contraction of products and sums: its floating point is
+// the same sequence of additions and products as in shaders/lib/philox.glsl, and gives the same bits.
+namespace etna {
+namespace {
+
+using philox::Stream;
+
+struct Generator {
+  std::mutex mutex;
+  Stream next;
+};
+Generator& generator() {
+  static Generator g;
+  return g;
+}
+Stream take_stream() {
+  std::lock_guard lock(generator().mutex);
+  Stream s = generator().next;
+  ++generator().next.offset;
+  return s;
+}
+
+/// v · 2^-32, v > 0, cut to 24 bits.
+float fraction(std::uint32_t v) {
+  int top = 31 - std::countl_zero(v);
+  std::uint32_t mantissa = v << (31 - top) >> 8;
+  return std::bit_cast<float>((static_cast<std::uint32_t>(top + 95) << 23) | (mantissa & 0x7fffffu));
+}
+
+/// The inverse of the normal distribution at one word: a bit of sign, 31 bits of the tail's probability t. With x = 1 -
+/// 2t and w = -ln(1 - x²), z = x · f(w), where f is smooth; f and ln(1+g)/g are minimax polynomials, fitted to 1e-8, on
+/// the pieces w < 5, < 11, < 22, which |z| ≤ 6.3 stays below.
+float standard_normal(std::uint32_t word) {
+  std::uint32_t v = ((word & 0x7fffffffu) << 1) | 1u;
+  float x = fraction(0u - v), tail = fraction(v);
+  float q = tail * (1.0f + x);  // 1 - x²
+  std::int32_t bits = std::bit_cast<std::int32_t>(q) - 0x3f3504f3;
+  float g = std::bit_cast<float>((bits & 0x7fffff) + 0x3f3504f3) - 1.0f, exponent = static_cast<float>(bits >> 23);
+  float l = 0.0872209668f;
+  for (float c :
+       {-0.143667385f, 0.149523199f, -0.165624127f, 0.199568301f, -0.250020742f, 0.333341867f, -0.499999881f, 1.0f})
+    l = l * g + c;
+  float high = exponent * 0.693359375f, low = exponent * -0.000212194442f;  // ln 2 in two parts
+  float w = -(high + (low + l * g));
+  static constexpr float kPieces[3][11] = {
+      {2.5f, -1.24323032e-08f, 3.28560219e-08f, 6.59263151e-07f, -4.89700506e-06f, -7.01922636e-06f, 0.000308785675f,
+       -0.00177164457f, -0.00590771716f, 0.34880203f, 2.12331343f},
+      {8.0f, 0.0f, 2.61281263e-09f, -3.31364944e-08f, 2.28834722e-07f, -6.67612824e-07f, -1.25999422e-05f,
+       0.000347240304f, -0.00714946119f, 0.249406874f, 3.76384258f},
+      {16.5f, 0.0f, -6.35135737e-12f, 2.06271125e-10f, -4.85502083e-09f, 1.14474446e-07f, -2.84069142e-06f,
+       7.78855319e-05f, -0.00263928296f, 0.175755724f, 5.51882172f}};
+  const float* piece = kPieces[w < 5.0f ? 0 : w < 11.0f ? 1 : 2];
+  float d = w - piece[0], z = piece[1];
+  for (int k = 2; k < 11; ++k) z = z * d + piece[k];
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(z * x) | (word & 0x80000000u));
+}
+
+/// Calls put(i, words of element i) for i in [0, n), W words an element.
+template <int W, typename Put>
+void each_element(Stream stream, std::int64_t n, const Put& put) {
+  constexpr std::int64_t tile = 4 * philox::kWide / W;
+  cpu::parallel_for((n + tile - 1) / tile, 256, [&](std::int64_t begin, std::int64_t end) {
+    std::uint32_t words[4 * philox::kWide];
+    for (std::int64_t t = begin; t < end; ++t) {
+      philox::blocks(stream, static_cast<std::uint64_t>(t) * philox::kWide, words);
+      std::int64_t count = std::min(tile, n - t * tile);
+      for (std::int64_t i = 0; i < count; ++i) put(t * tile + i, words + i * W);
+    }
+  });
+}
+
+__extension__ typedef unsigned __int128 Wide;
+std::uint64_t wide(const std::uint32_t* words) { return words[0] | static_cast<std::uint64_t>(words[1]) << 32; }
+
+enum class Kind : std::uint32_t { uniform, normal, integer };
+
+struct Push {
+  vulkan::Word64 y, x;
+  vulkan::Word64 seed, offset;
+  vulkan::Word64 stream;  ///< where the kernel finds seed and offset instead; 0: here
+  vulkan::Word64 low, range;
+  std::uint32_t n, threshold;
+  float scale;
+};
+
+struct Range {
+  std::int64_t low = 0;
+  std::uint64_t size = 0;
+};
+
+struct FillAttrs {
+  Stream stream;
+  Kind kind;
+  Range range;
+};
+
+/// The attributes of every op here begin with their stream.
+void write_stream(const Attrs& attrs, std::byte* to) {
+  auto stream = attrs.as<Stream>();
+  std::memcpy(to, &stream, sizeof(stream));
+}
+std::uint64_t stream_address(const OpCall& call) {
+  return recording::state_address(call, sizeof(Stream), write_stream);
+}
+
+bool fill_gpu(const OpCall& call, std::span<Tensor> out) {
+  auto [stream, kind, range] = call.as<FillAttrs>();
+  Tensor& y = out[0];
+  bool two_words = kind == Kind::integer || (kind == Kind::uniform && y.dtype() == f64);
+  Push push{y.address(),
+            0,
+            stream.seed,
+            stream.offset,
+            stream_address(call),
+            static_cast<std::uint64_t>(range.low),
+            range.size,
+            vulkan::word(y.numel()),
+            0,
+            0};
+  std::int64_t a_group = two_words ? 512 : 1024;
+  std::uint32_t spec[] = {vulkan::word(y.dtype()), static_cast<std::uint32_t>(kind)};
+  vulkan::Range write = vulkan::range(y);
+  gpu::record(y.device(), {shaders::random_fill,
+                              call.op.name,
+                              spec,
+                              vulkan::bytes_of(push),
+                              vulkan::grid((y.numel() + a_group - 1) / a_group),
+                              {},
+                              {&write, 1}});
+  return true;
+}
+
+void fill_cpu(const OpCall& call, std::span<Tensor> out) {
+  auto [stream, kind, range] = call.as<FillAttrs>();
+  Tensor& y = out[0];
+  visit(y.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    T* to = y.data<T>();
+    auto convert = [](auto value) {
+      if constexpr (sizeof(T) == 2)
+        return T(static_cast<float>(value));
+      else
+        return static_cast<T>(value);
+    };
+    if (kind == Kind::integer) {
+      const auto low = static_cast<std::uint64_t>(range.low), size = range.size;
+      each_element<2>(stream, y.numel(), [&](std::int64_t i, const std::uint32_t* words) {
+        auto picked = static_cast<std::uint64_t>(static_cast<Wide>(wide(words)) * size >> 64);
+        to[i] = convert(static_cast<std::int64_t>(low + picked));
+      });
+    } else if (kind == Kind::normal) {
+      each_element<1>(stream, y.numel(),
+                      [&](std::int64_t i, const std::uint32_t* words) { to[i] = convert(standard_normal(*words)); });
+    } else if (y.dtype() == f64) {
+      each_element<2>(stream, y.numel(), [&](std::int64_t i, const std::uint32_t* words) {
+        to[i] = convert(static_cast<double>(wide(words) >> 11) * 0x1p-53);
+      });
+    } else {
+      // As many bits as the type's significand holds, so that no rounding reaches 1.
+      int kept = y.dtype() == f16 ? 11 : y.dtype() == bf16 ? 8 : 24;
+      float scale = std::ldexp(1.0f, -kept);
+      each_element<1>(stream, y.numel(), [&](std::int64_t i, const std::uint32_t* words) {
+        to[i] = convert(static_cast<float>(*words >> (32 - kept)) * scale);
+      });
+    }
+  });
+}
+
+/// What the functions below run; not among all_ops(), since they take no tensors.
+const OpDef kRandom = {.name = "random", .cpu = fill_cpu, .gpu = fill_gpu};
+
+Tensor filled(const char* op, Kind kind, const Shape& shape, TensorOptions options, Range range = {}) {
+  if (kind == Kind::integer ? !is_integral(options.dtype) : !is_floating(options.dtype)) {
+    throw DtypeError(fmt::format("{}: {} was asked for; it makes {} numbers", op, name(options.dtype),
+                                 kind == Kind::integer ? "integer" : "floating"));
+  }
+  Tensor y = empty(shape, options);
+  if (y.numel() > std::int64_t{0x7fffffff})
+    throw ShapeError(fmt::format("{}: {} has more than 2^31 elements", op, str(shape)));
+  Attrs attrs = recording::each_step_attrs([kind, range] { return Attrs::of(FillAttrs{take_stream(), kind, range}); });
+  if (y.numel() == 0) return y;
+  const OpCall call{kRandom, {}, attrs};
+  if (options.device.is_cpu()) {
+    recording::run_cpu_kernel(call, std::span(&y, 1));
+  } else {
+    recording::observe(options.device);
+    fill_gpu(call, std::span(&y, 1));
+  }
+  return y;
+}
+
+struct DropoutAttrs {
+  Stream stream;
+  std::uint32_t threshold;  ///< words from here on keep their element
+  double scale;             ///< of what is kept; 0 keeps nothing
+};
+
+std::vector<OutputSpec> infer_dropout(const OpCall& call) {
+  const Tensor& x = call.in[0];
+  if (!is_floating(x.dtype()))
+    throw DtypeError(fmt::format("dropout: the input is {}, it must be floating", name(x.dtype())));
+  return {{x.shape(), x.dtype()}};
+}
+
+void dropout_cpu(const OpCall& call, std::span<Tensor> out) {
+  auto a = call.as<DropoutAttrs>();
+  Tensor x = call.in[0].contiguous();
+  auto run = [&](auto zero, auto scale) {
+    using T = decltype(zero);
+    using Compute = decltype(scale);
+    const T* from = x.data<T>();
+    T* to = out[0].data<T>();
+    each_element<1>(a.stream, x.numel(), [&](std::int64_t i, const std::uint32_t* words) {
+      bool keep = *words >= a.threshold && scale != 0;
+      to[i] = keep ? T(static_cast<Compute>(from[i]) * scale) : T(Compute(0));
+    });
+  };
+  switch (x.dtype()) {
+    case f64:
+      run(double{}, a.scale);
+      break;
+    case f32:
+      run(float{}, static_cast<float>(a.scale));
+      break;
+    case f16:
+      run(Half{}, static_cast<float>(a.scale));
+      break;
+    default:
+      run(BFloat16{}, static_cast<float>(a.scale));
+      break;
+  }
+}
+
+bool dropout_gpu(const OpCall& call, std::span<Tensor> out) {
+  auto a = call.as<DropoutAttrs>();
+  Tensor& y = out[0];
+  if (y.dtype() == f64) return false;
+  if (y.numel() == 0) return true;
+  Tensor x = call.in[0].contiguous();
+  Push push{y.address(), x.address(), a.stream.seed,           a.stream.offset, stream_address(call),
+            0,           0,           vulkan::word(y.numel()), a.threshold,     static_cast<float>(a.scale)};
+  const std::uint64_t four = 4 * item_size(y.dtype());
+  const bool aligned = x.address() % four == 0 && y.address() % four == 0;
+  // Four blocks a thread hide more of the memory's latency, where that still leaves each compute unit eight workgroups.
+  const std::int64_t units = gpu::capabilities(y.device()).compute_units;
+  const std::int64_t blocks = y.numel() >= 8 * units * 4096 ? 4 : 1, a_group = 1024 * blocks;
+  vulkan::launch(shaders::dropout, call, {vulkan::word(y.dtype()), aligned ? 4u : 1u, vulkan::word(blocks)}, push,
+                 vulkan::grid((y.numel() + a_group - 1) / a_group), {&x}, {&y});
+  return true;
+}
+
+TensorList dropout_vjp(const VjpCall& call) { return {apply1(call.op, {call.grad[0]}, call.attrs)}; }
+const OpDef kDropout = {
+    .name = "dropout", .infer = infer_dropout, .cpu = dropout_cpu, .gpu = dropout_gpu, .vjp = dropout_vjp};
+
+}  // namespace
+
+void manual_seed(std::uint64_t seed) {
+  std::lock_guard lock(generator().mutex);
+  generator().next = {seed, 0};
+}
+
+RandomState random_state() {
+  std::lock_guard lock(generator().mutex);
+  return {generator().next.seed, generator().next.offset};
+}
+void set_random_state(const RandomState& state) {
+  std::lock_guard lock(generator().mutex);
+  generator().next = {state.seed, state.offset};
+}
+
+std::uint64_t current_seed() {
+  std::lock_guard lock(generator().mutex);
+  return generator().next.seed;
+}
+
+Tensor rand(Shape shape, TensorOptions options) { return filled("rand", Kind::uniform, shape, options); }
+Tensor randn(Shape shape, TensorOptions options) { return filled("randn", Kind::normal, shape, options); }
+
+Tensor randint(std::int64_t low, std::int64_t high, Shape shape, TensorOptions options) {
+  if (low >= high) throw ShapeError(fmt::format("randint: [{}, {}) is empty; high must be above low", low, high));
+  if (is_integral(options.dtype)) {
+    auto [least, most] = visit(options.dtype, [](auto zero) -> std::pair<std::int64_t, std::int64_t> {
+      using T = decltype(zero);
+      if constexpr (std::is_integral_v<T>)
+        return {std::numeric_limits<T>::min(), std::numeric_limits<T>::max()};
+      else
+        return {0, 0};
+    });
+    if (low < least || high - 1 > most)
+      throw DtypeError(fmt::format("randint: {} does not hold all of [{}, {})", name(options.dtype), low, high));
+  }
+  return filled("randint", Kind::integer, shape, options,
+                {low, static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low)});
+}
+
+Tensor dropout(const Tensor& x, double p, bool training) {
+  if (!(p >= 0 && p <= 1)) throw ShapeError(fmt::format("dropout: p is {}, a probability lies in [0, 1]", p));
+  if (!training || p == 0) return x;
+  auto threshold = static_cast<std::uint32_t>(std::min(p * 0x1p32, 4294967295.0));
+  const double scale = p == 1 ? 0 : 1 / (1 - p);
+  return apply1(kDropout, {x}, recording::each_step_attrs([threshold, scale] {
+                  return Attrs::of(DropoutAttrs{take_stream(), threshold, scale});
+                }));
+}
+
+std::span<const OpDef* const> ops_in_random() {
+  static const OpDef* const list[] = {&kDropout};
+  return list;
+}
+
+}  // namespace etna

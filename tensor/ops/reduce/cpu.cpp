@@ -1,0 +1,128 @@
+#include <etna/device/cpu/scratch.h>
+#include <etna/tensor/ops/reduce/reduce.h>
+#include <etna/tensor/ops/reduce/states.h>
+#include <etna/tensor/ops/rows/rows.h>
+
+// Each output is the merge, in order, of the states of fixed pieces of its reduction, so that the bits do not depend on the
+// number of threads. Where outputs lie side by side in memory, a block of columns is carried along together.
+namespace etna::reduce {
+namespace {
+
+constexpr std::int64_t kRowPiece = 1 << 15;    ///< reduced elements of a piece, rows
+constexpr std::int64_t kColumnPiece = 1 << 9;  ///< the same for columns
+constexpr std::int64_t kColumns = 128;         ///< outputs carried along together
+constexpr std::int64_t kChunk = 1024;          ///< elements converted at a time
+
+/// States of elements [begin, end) of one output's reduction.
+template <typename State, typename T>
+void reduce_row(const Tensor& x, const Plan& plan, std::int64_t base, std::int64_t begin, std::int64_t end,
+                State& state) {
+  T buffer[kChunk];
+  std::int64_t inner = plan.reduced.empty() ? 1 : plan.reduced.back();
+  std::int64_t step = plan.reduced.empty() ? 0 : plan.reduced_strides.back();
+  for (std::int64_t i = begin; i < end;) {
+    std::int64_t n = std::min({end - i, inner - i % inner, kChunk});
+    std::int64_t offset = base + rows::offset_of(plan.reduced, plan.reduced_strides, i);
+    state.take(rows::read(x, offset, n == 1 ? 1 : step, n, buffer), n, i);
+    i += n;
+  }
+}
+
+/// The same for `n` neighbouring outputs.
+template <typename State, typename T>
+void reduce_columns(const Tensor& x, const Plan& plan, std::int64_t base, std::int64_t n, std::int64_t begin,
+                    std::int64_t end, State* states) {
+  T buffer[kColumns];
+  for (std::int64_t i = begin; i < end; ++i) {
+    const T* row = rows::read(x, base + rows::offset_of(plan.reduced, plan.reduced_strides, i), 1, n, buffer);
+    if constexpr (std::is_same_v<State, Sum<T>> && std::is_floating_point_v<T>) {
+      static_assert(sizeof(State) == sizeof(double));
+      cpu::add_products(&states->total, row, static_cast<const T*>(nullptr), n);
+    } else {
+      for (std::int64_t c = 0; c < n; ++c) states[c].add(row[c], i);
+    }
+  }
+}
+
+/// @param finish State → the result, as a type that holds it exactly
+template <typename State, typename T, typename Finish>
+void run(const Tensor& x, const Plan& plan, Tensor& y, const Finish& finish) {
+  bool columns = plan.columns();
+  std::int64_t width = columns ? plan.kept.back() : 1;  // outputs side by side
+  std::int64_t block = std::min(width, kColumns);       // of them, taken together
+  std::int64_t blocks = (width + block - 1) / block * (plan.outputs / width);
+  std::int64_t piece = columns ? kColumnPiece : kRowPiece;
+  std::int64_t pieces = std::max<std::int64_t>(1, (plan.length + piece - 1) / piece);
+  cpu::Scratch<State> states(static_cast<std::size_t>(plan.outputs * pieces), State());  // piece by piece
+  std::int64_t work = std::max<std::int64_t>(1, std::min(piece, plan.length) * block);
+  cpu::parallel_for(blocks * pieces, std::max<std::int64_t>(1, rows::kGrain / work),
+                    [&](std::int64_t first, std::int64_t last) {
+                      for (std::int64_t task = first; task < last; ++task) {
+                        std::int64_t b = task % blocks, p = task / blocks, per_row = (width + block - 1) / block;
+                        std::int64_t output = b / per_row * width + b % per_row * block;
+                        std::int64_t n = std::min(block, width - b % per_row * block);
+                        std::int64_t begin = p * piece, end = std::min(begin + piece, plan.length);
+                        std::int64_t base = rows::offset_of(plan.kept, plan.kept_strides, output);
+                        State* state = states.data() + p * plan.outputs + output;
+                        if (columns)
+                          reduce_columns<State, T>(x, plan, base, n, begin, end, state);
+                        else
+                          reduce_row<State, T>(x, plan, base, begin, end, *state);
+                      }
+                    });
+  visit(y.dtype(), [&](auto zero) {
+    using S = decltype(zero);
+    S* to = y.data<S>();
+    for (std::int64_t i = 0; i < plan.outputs; ++i) {
+      State& state = states[static_cast<std::size_t>(i)];
+      for (std::int64_t p = 1; p < pieces; ++p) state.merge(states[static_cast<std::size_t>(p * plan.outputs + i)]);
+      to[i] = rows::convert<S>(finish(state));
+    }
+  });
+}
+
+template <typename T>
+void run_kind(const Tensor& x, const Plan& plan, Tensor& y, const Attributes& a) {
+  auto n = static_cast<double>(plan.length);
+  auto signed_if_whole = [](auto total) {
+    if constexpr (std::is_integral_v<T>)
+      return static_cast<std::int64_t>(total);
+    else
+      return total;
+  };
+  switch (a.kind) {
+    case Kind::sum:
+      return run<Sum<T>, T>(x, plan, y, [&](const auto& s) { return signed_if_whole(s.total); });
+    case Kind::prod:
+      return run<Prod<T>, T>(x, plan, y, [&](const auto& s) { return signed_if_whole(s.total); });
+    case Kind::max:
+      return run<Extreme<T, true>, T>(x, plan, y, [](const auto& s) { return s.best; });
+    case Kind::min:
+      return run<Extreme<T, false>, T>(x, plan, y, [](const auto& s) { return s.best; });
+    case Kind::argmax:
+      return run<ArgExtreme<T, true>, T>(x, plan, y, [](const auto& s) { return s.at; });
+    case Kind::argmin:
+      return run<ArgExtreme<T, false>, T>(x, plan, y, [](const auto& s) { return s.at; });
+    default:
+      break;
+  }
+  if constexpr (std::is_floating_point_v<T>) {
+    if (a.kind == Kind::mean) run<Sum<T>, T>(x, plan, y, [n](const auto& s) { return s.total / n; });
+    if (a.kind == Kind::logsumexp) run<LogSumExp<T>, T>(x, plan, y, [](const auto& s) { return s.value(); });
+    if (a.kind == Kind::var) {
+      double divisor = std::max(0.0, n - a.correction);
+      run<Variance<T>, T>(x, plan, y, [divisor](const auto& s) { return s.squares / divisor; });
+    }
+  }
+}
+
+}  // namespace
+
+void cpu(const OpCall& call, std::span<Tensor> out) {
+  if (out[0].numel() == 0) return;
+  auto a = call.as<Attributes>();
+  Plan plan(call.in[0], a.dims);
+  rows::visit_compute(call.in[0].dtype(), [&](auto zero) { run_kind<decltype(zero)>(call.in[0], plan, out[0], a); });
+}
+
+}  // namespace etna::reduce

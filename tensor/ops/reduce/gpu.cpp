@@ -1,0 +1,168 @@
+#include <algorithm>
+
+#include <etna/device/fusion_info.h>
+#include <etna/shaders/shaders.h>
+#include <etna/tensor/capture.h>
+#include <etna/tensor/ops/reduce/reduce.h>
+#include <etna/tensor/vulkan.h>
+
+namespace etna::reduce {
+namespace {
+
+struct Push {
+  vulkan::Word64 x, y;
+  std::uint32_t outputs, length, piece, groups;
+  std::uint32_t kept_inner, reduced_inner;
+  std::uint32_t kept_strides[2], reduced_strides[2];
+  float divisor;
+  std::uint32_t pieces;
+};
+static_assert(sizeof(Push) == 64);
+
+constexpr std::int64_t kThreads = 256;
+
+const gpu::Shader* shader_for(Kind kind, DType t, const gpu::Capabilities& can) {
+  if (t == f64) return nullptr;
+  if (is_floating(t)) return &shaders::reduce_float;
+  bool totals = kind == Kind::sum || kind == Kind::prod;
+  if (totals || t == i64) return can.int64 ? &shaders::reduce_i64 : nullptr;
+  return &shaders::reduce_int;
+}
+
+/// Threads that share an output: few choices, since each makes a pipeline of its own. Eight columns side by side still read
+/// whole sectors of 32 bytes.
+std::int64_t lanes_for(std::int64_t outputs, std::int64_t length, bool columns, bool fours,
+                       const gpu::Capabilities& can) {
+  if (fours && length > 32) {  // sixteen elements a thread, unless that leaves compute units idle
+    const std::int64_t lanes = length <= 256 ? 8 : length <= 1024 ? 32 : length <= 8192 ? 64 : kThreads;
+    return outputs * lanes >= 2 * kThreads * can.compute_units ? lanes
+           : length <= 256                                     ? 32
+           : length <= 1024                                    ? 64
+                                                               : kThreads;
+  }
+  if (columns) return length < 8 ? 1 : outputs < std::int64_t{64} * can.compute_units && length >= 32 ? 32 : 8;
+  return length <= 4 ? 1 : length <= 32 ? 8 : length <= 256 ? 32 : kThreads;
+}
+
+const char* defines_of(const gpu::Shader& shader) {
+  if (&shader == &shaders::reduce_float) return "#define T float\n#define T_FLOAT\n";
+  return &shader == &shaders::reduce_i64 ? "#define T int64_t\n#define T_I64\n" : "#define T int\n#define T_INT\n";
+}
+
+struct Dispatcher {
+  const OpCall& call;
+  const gpu::Shader& shader;
+  Kind kind;
+
+  /// @param width as the kernel's WIDTH
+  void operator()(const Tensor& x, const Tensor& y, Push push, std::int64_t lanes, bool columns, bool from_states,
+                  bool to_states, std::uint32_t width) const {
+    std::int64_t slots = kThreads / lanes;
+    std::int64_t groups = (push.outputs + slots - 1) / slots;
+    push.x = x.address();
+    push.y = y.address();
+    push.groups = vulkan::word(groups);
+    DType x_dtype = from_states ? f32 : x.dtype();
+    gpu::PrologueFusion through;
+    if (capturing() && !from_states && x.is_contiguous()) {
+      const std::uint32_t n = vulkan::word(x.numel()), one = 1;
+      through = {call.op.name,
+                 "reduce.comp",
+                 defines_of(shader),
+                 {x.address(), vulkan::word(x_dtype), {&n, 1}, {&one, 1}},
+                 n,
+                 {}};
+    }
+    vulkan::launch(
+        shader, call,
+        {vulkan::word(static_cast<int>(kind)), vulkan::word(x_dtype), vulkan::word(y.dtype()), vulkan::word(lanes),
+         vulkan::word(columns), vulkan::word(from_states), vulkan::word(to_states), width},
+        push, vulkan::grid(groups * push.pieces), {&x}, {&y}, through.n > 0 ? &through : nullptr);
+  }
+};
+
+void fill(Push& push, const Plan& plan) {
+  auto inner = [](const Shape& shape) { return shape.empty() ? 1u : vulkan::word(shape.back()); };
+  auto strides = [](std::uint32_t(&to)[2], const Strides& from) {
+    if (from.rank() > 0) to[1] = vulkan::word(from.back());
+    if (from.rank() > 1) to[0] = vulkan::word(from[0]);
+  };
+  push.outputs = vulkan::word(plan.outputs);
+  push.length = vulkan::word(plan.length);
+  push.kept_inner = inner(plan.kept);
+  push.reduced_inner = std::max(1u, inner(plan.reduced));
+  strides(push.kept_strides, plan.kept_strides);
+  strides(push.reduced_strides, plan.reduced_strides);
+}
+
+/// Whether an output's elements may be loaded four at a time: side by side, aligned, whole fours.
+bool by_fours(const Tensor& x, const Plan& plan) {
+  const bool floats = x.dtype() == f32 || x.dtype() == f16 || x.dtype() == bf16;
+  bool fits = floats && plan.reduced.rank() == 1 && plan.reduced_strides[0] == 1 && plan.length % 4 == 0 &&
+              x.address() % (4 * item_size(x.dtype())) == 0;
+  for (std::int64_t stride : plan.kept_strides) fits = fits && stride % 4 == 0;
+  return fits;
+}
+
+/// x with the reduced dimensions last, contiguous; `dims` becomes where they are then.
+Tensor reduced_last(const Tensor& x, Dims& dims) {
+  Dims order, last;
+  for (int d = 0; d < x.dim(); ++d) {
+    if (!dims.contains(d)) order.push_back(d);
+  }
+  for (std::int64_t d : dims) {
+    last.push_back(order.rank());
+    order.push_back(d);
+  }
+  dims = last;
+  return x.permute(order).contiguous();
+}
+
+}  // namespace
+
+bool on_gpu(const OpCall& call, std::span<Tensor> out) {
+  auto a = call.as<Attributes>();
+  Tensor x = call.in[0];
+  Tensor& y = out[0];
+  const gpu::Capabilities& can = gpu::capabilities(x.device());
+  const gpu::Shader* shader = shader_for(a.kind, x.dtype(), can);
+  if (shader == nullptr) return false;
+  if (y.numel() == 0) return true;
+  Plan plan(x, a.dims);
+  if (a.kind == Kind::sum && column_sums(call, x, plan, y)) return true;
+  if (plan.kept.rank() > 2 || plan.reduced.rank() > 2) {
+    x = reduced_last(x, a.dims);
+    plan = Plan(x, a.dims);
+  }
+  bool columns = plan.columns();
+  const bool fours = by_fours(x, plan);
+  const std::uint32_t width = fours ? 4 : plan.reduced.rank() <= 1 ? 1 : 0;
+  std::int64_t lanes = lanes_for(plan.outputs, plan.length, columns, fours, can);
+  std::int64_t groups = (plan.outputs * lanes + kThreads - 1) / kThreads;
+  // Enough workgroups to fill the device, but sixteen elements a thread at least; fewer than four pieces are not worth a barrier
+  // and a second dispatch.
+  std::int64_t wanted = std::int64_t{8} * can.compute_units / groups, useful = plan.length / (lanes * 16);
+  if (useful < 4) useful = 1;
+  std::int64_t pieces = std::clamp<std::int64_t>(std::min(wanted, useful), 1, 1024);
+
+  Push push{};
+  fill(push, plan);
+  push.divisor = static_cast<float>(std::max<std::int64_t>(0, plan.length - (a.kind == Kind::var ? a.correction : 0)));
+  push.piece = vulkan::word(((plan.length + pieces - 1) / pieces + 3) / 4 * 4);
+  push.pieces = vulkan::word(pieces);
+  Dispatcher dispatch{call, *shader, a.kind};
+  if (pieces == 1) {
+    dispatch(x, y, push, lanes, columns, false, false, width);
+    return true;
+  }
+  std::int64_t state_words = shader == &shaders::reduce_i64 ? 8 : 4;
+  Tensor states = empty({pieces, plan.outputs, state_words}, {i32, x.device()});
+  dispatch(x, states, push, lanes, columns, false, true, width);
+  push.length = push.piece = vulkan::word(pieces);
+  push.pieces = 1;
+  dispatch(states, y, push, lanes_for(plan.outputs, pieces, plan.outputs > 1, false, can), plan.outputs > 1, true,
+           false, 0);
+  return true;
+}
+
+}  // namespace etna::reduce

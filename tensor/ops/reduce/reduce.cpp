@@ -1,0 +1,278 @@
+#include <etna/tensor/autocast.h>
+#include <etna/tensor/ops/reduce/reduce.h>
+
+#include <fmt/format.h>
+
+#include <etna/tensor/ops.h>
+
+// Reductions over any dimensions. Kernels: tensor/ops/reduce/cpu.cpp and shaders/reduce.comp.
+namespace etna {
+namespace {
+
+using reduce::Attributes;
+using reduce::Kind;
+
+Shape reduced_shape(const Shape& shape, const Dims& dims, bool keepdim) {
+  Shape out;
+  for (int d = 0; d < shape.rank(); ++d) {
+    if (!dims.contains(d))
+      out.push_back(shape[d]);
+    else if (keepdim)
+      out.push_back(1);
+  }
+  return out;
+}
+
+std::vector<OutputSpec> infer(const OpCall& call) {
+  const Tensor& x = call.in[0];
+  auto a = call.as<Attributes>();
+  bool orders = a.kind == Kind::max || a.kind == Kind::min || a.kind == Kind::argmax || a.kind == Kind::argmin;
+  bool real = a.kind == Kind::mean || a.kind == Kind::logsumexp || a.kind == Kind::var;
+  if (real && !is_floating(x.dtype())) {
+    throw DtypeError(fmt::format("{}: {} {} is not floating; convert it first, e.g. with .to(f32)", call.op.name,
+                                 name(x.dtype()), str(x.shape())));
+  }
+  std::int64_t length = 1;
+  for (std::int64_t d : a.dims) length *= x.shape()[static_cast<int>(d)];
+  Shape shape = reduced_shape(x.shape(), a.dims, a.keepdim);
+  if (orders && length == 0 && numel(shape) > 0) {
+    throw ShapeError(fmt::format("{}: dimensions {} of {} are empty, and nothing has no largest or smallest element",
+                                 call.op.name, str(a.dims), str(x.shape())));
+  }
+  if (length > std::int64_t{0x7fffffff}) {
+    throw ShapeError(fmt::format("{}: {} elements of {} go into one result, kernels index 2^31; reduce in two steps",
+                                 call.op.name, length, str(x.shape())));
+  }
+  DType t = x.dtype();
+  if (a.kind == Kind::argmax || a.kind == Kind::argmin) t = i64;
+  if ((a.kind == Kind::sum || a.kind == Kind::prod) && !is_floating(t)) t = i64;
+  if (a.widens) t = f32;
+  return {{shape, t}};
+}
+
+/// A reduced tensor with the reduced dimensions back as ones.
+Tensor keep(const Tensor& y, const VjpCall& call) {
+  return y.reshape(reduced_shape(call.in[0].shape(), call.as<Attributes>().dims, true));
+}
+double length_of(const VjpCall& call) {
+  double n = 1;
+  for (std::int64_t d : call.as<Attributes>().dims) n *= static_cast<double>(call.in[0].shape()[static_cast<int>(d)]);
+  return n;
+}
+/// The dtype to count in: f16 cannot tell 2049 from 2048.
+DType counting(const Tensor& x) { return x.dtype() == f64 ? f64 : f32; }
+
+/// sum, but of no dimensions at all it is x itself, where sum would take all.
+Tensor sum_keeping(const Tensor& x, const Dims& dims) { return dims.empty() ? x : sum(x, dims, true); }
+
+TensorList sum_vjp(const VjpCall& call) { return {keep(call.grad[0], call).expand(call.in[0].shape())}; }
+TensorList mean_vjp(const VjpCall& call) {
+  return {keep(call.grad[0] * (1.0 / length_of(call)), call).expand(call.in[0].shape())};
+}
+
+/// Equal extremes share the gradient; a NaN extreme equals nothing, so 0/0 shows it.
+TensorList extreme_vjp(const VjpCall& call) {
+  const Tensor& x = call.in[0];
+  Tensor hit = cast(eq(x, keep(call.out[0], call)), counting(x));
+  Tensor share = keep(call.grad[0], call) / sum_keeping(hit, call.as<Attributes>().dims);
+  return {(hit * share).to(x.dtype())};
+}
+
+/// x moved by k along the last dimension, to the right or to the left, ones coming in.
+Tensor moved_by(const Tensor& x, std::int64_t k, bool right) {
+  std::int64_t n = x.size(-1);
+  Shape edge = x.shape();
+  edge.back() = std::min(k, n);
+  Tensor in = ones(edge, {x.dtype(), x.device()});
+  if (k >= n) return in;
+  return right ? cat({in, x.slice(-1, 0, n - k)}, -1) : cat({x.slice(-1, k, n), in}, -1);
+}
+/// Products of all elements before (after) each along the last dimension, by doubling.
+Tensor products_beside(const Tensor& x, bool before) {
+  Tensor y = moved_by(x, 1, before);
+  for (std::int64_t k = 1; k < x.size(-1); k *= 2) y = y * moved_by(y, k, before);
+  return y;
+}
+
+/// Reduced dimensions of x moved behind the kept ones and made one.
+struct Moved {
+  Dims order;
+  Shape moved;
+  Moved(const Tensor& x, const Dims& dims) {
+    for (int d = 0; d < x.dim(); ++d) {
+      if (!dims.contains(d)) order.push_back(d);
+    }
+    for (std::int64_t d : dims) order.push_back(d);
+    for (std::int64_t d : order) moved.push_back(x.shape()[static_cast<int>(d)]);
+  }
+  Tensor back(const Tensor& x) const {
+    Dims inverse = order;
+    for (int i = 0; i < order.rank(); ++i) inverse[static_cast<int>(order[i])] = i;
+    return x.reshape(moved).permute(inverse);
+  }
+};
+
+/// Each element's gradient is the product of the others. Dividing the product of the nonzero ones is right for any number of
+/// zeros, but its own derivative is not; where that is wanted, products from both sides are taken.
+TensorList prod_vjp(const VjpCall& call) {
+  const Tensor& x = call.in[0];
+  auto dims = call.as<Attributes>().dims;
+  Tensor g = keep(call.grad[0], call);
+  if (dims.empty() || x.numel() == 0) return {g.expand(x.shape())};
+  if (grad_enabled()) {
+    Moved moved(x, dims);
+    auto n = static_cast<std::int64_t>(length_of(call));
+    Tensor rows = x.permute(moved.order).reshape({x.numel() / n, n});
+    Tensor others = products_beside(rows, true) * products_beside(rows, false);
+    return {g * moved.back(others)};
+  }
+  Tensor zero = eq(x, 0.0);
+  Tensor zeros_there = sum_keeping(cast(zero, counting(x)), dims);
+  Tensor nonzero = where(zero, 1.0, x);
+  Tensor product = prod(nonzero, dims, true);
+  Tensor at_zero = where(eq(zeros_there, 1.0), product, 0.0), elsewhere = where(eq(zeros_there, 0.0), product, 0.0);
+  return {g * where(zero, at_zero, elsewhere / nonzero)};
+}
+
+TensorList logsumexp_vjp(const VjpCall& call) {
+  return {keep(call.grad[0], call) * exp(call.in[0] - keep(call.out[0], call))};
+}
+
+TensorList var_vjp(const VjpCall& call) {
+  const Tensor& x = call.in[0];
+  auto a = call.as<Attributes>();
+  double divisor = std::max(0.0, length_of(call) - a.correction);
+  Tensor centered = a.dims.empty() ? zeros_like(x) : x - mean(x, a.dims, true);
+  return {keep(call.grad[0] * (2.0 / divisor), call) * centered};
+}
+
+TensorList mean_reference(const OpCall& call) {
+  auto a = call.as<Attributes>();
+  const Tensor& x = call.in[0];
+  double n = 1;
+  for (std::int64_t d : a.dims) n *= static_cast<double>(x.shape()[static_cast<int>(d)]);
+  Tensor total = sum_keeping(x.to(counting(x)), a.dims);
+  return {(total / n).to(x.dtype()).reshape(reduced_shape(x.shape(), a.dims, a.keepdim))};
+}
+TensorList logsumexp_reference(const OpCall& call) {
+  auto a = call.as<Attributes>();
+  Tensor x = call.in[0].to(counting(call.in[0]));
+  if (a.dims.empty()) return {call.in[0].clone()};
+  Tensor largest =
+      x.numel() == 0 ? zeros(reduced_shape(x.shape(), a.dims, true), {x.dtype(), x.device()}) : max(x, a.dims, true);
+  largest = where(isfinite(largest), largest, 0.0).detach();  // an infinite one would give inf - inf
+  Tensor y = log(sum(exp(x - largest), a.dims, true)) + largest;
+  return {y.to(call.in[0].dtype()).reshape(reduced_shape(x.shape(), a.dims, a.keepdim))};
+}
+TensorList var_reference(const OpCall& call) {
+  auto a = call.as<Attributes>();
+  Tensor x = call.in[0].to(counting(call.in[0]));
+  double n = 1;
+  for (std::int64_t d : a.dims) n *= static_cast<double>(x.shape()[static_cast<int>(d)]);
+  Tensor mean = sum_keeping(x, a.dims) / n;
+  Tensor y = sum_keeping(square(x - mean), a.dims) / std::max(0.0, n - a.correction);
+  return {y.to(call.in[0].dtype()).reshape(reduced_shape(x.shape(), a.dims, a.keepdim))};
+}
+
+const OpDef kSum = {.name = "sum", .infer = infer, .cpu = reduce::cpu, .gpu = reduce::on_gpu, .vjp = sum_vjp};
+const OpDef kMean = {.name = "mean",
+                     .infer = infer,
+                     .cpu = reduce::cpu,
+                     .gpu = reduce::on_gpu,
+                     .reference = mean_reference,
+                     .vjp = mean_vjp};
+const OpDef kProd = {.name = "prod",
+                     .infer = infer,
+                     .cpu = reduce::cpu,
+                     .gpu = reduce::on_gpu,
+                     .vjp = prod_vjp,
+                     .saved = Saved::inputs};
+const OpDef kMax = {.name = "max",
+                    .infer = infer,
+                    .cpu = reduce::cpu,
+                    .gpu = reduce::on_gpu,
+                    .vjp = extreme_vjp,
+                    .saved = Saved::both};
+const OpDef kMin = {.name = "min",
+                    .infer = infer,
+                    .cpu = reduce::cpu,
+                    .gpu = reduce::on_gpu,
+                    .vjp = extreme_vjp,
+                    .saved = Saved::both};
+const OpDef kArgmax = {.name = "argmax", .infer = infer, .cpu = reduce::cpu, .gpu = reduce::on_gpu};
+const OpDef kArgmin = {.name = "argmin", .infer = infer, .cpu = reduce::cpu, .gpu = reduce::on_gpu};
+const OpDef kLogsumexp = {.name = "logsumexp",
+                          .infer = infer,
+                          .cpu = reduce::cpu,
+                          .gpu = reduce::on_gpu,
+                          .reference = logsumexp_reference,
+                          .vjp = logsumexp_vjp,
+                          .saved = Saved::both};
+const OpDef kVar = {.name = "var",
+                    .infer = infer,
+                    .cpu = reduce::cpu,
+                    .gpu = reduce::on_gpu,
+                    .reference = var_reference,
+                    .vjp = var_vjp,
+                    .saved = Saved::inputs};
+
+Tensor call(const OpDef& op, Kind kind, const Tensor& x, const Dims& dims, bool keepdim, int correction = 0) {
+  return apply1(op, {x}, Attrs::of(Attributes{kind, wrap_dims(dims, x.dim(), op.name), keepdim, correction}));
+}
+Tensor call_arg(const OpDef& op, Kind kind, const Tensor& x, std::optional<std::int64_t> dim, bool keepdim) {
+  return call(op, kind, x, dim ? Dims{*dim} : Dims{}, keepdim);
+}
+
+}  // namespace
+
+Tensor sum(const Tensor& x, Dims dims, bool keepdim) { return call(kSum, Kind::sum, detail::raised(x), dims, keepdim); }
+Tensor sum(const Tensor& x, Dims dims, bool keepdim, DType out) {
+  bool widens = out == f32 && item_size(x.dtype()) == 2;
+  if (!widens && out != x.dtype()) {
+    throw DtypeError(fmt::format("sum: of {} sums are not {}; f16 and bf16 may give f32", name(x.dtype()), name(out)));
+  }
+  return apply1(kSum, {x}, Attrs::of(Attributes{Kind::sum, wrap_dims(dims, x.dim(), "sum"), keepdim, 0, widens}));
+}
+Tensor mean(const Tensor& x, Dims dims, bool keepdim) {
+  return call(kMean, Kind::mean, detail::raised(x), dims, keepdim);
+}
+Tensor max(const Tensor& x, Dims dims, bool keepdim) { return call(kMax, Kind::max, x, dims, keepdim); }
+Tensor min(const Tensor& x, Dims dims, bool keepdim) { return call(kMin, Kind::min, x, dims, keepdim); }
+Tensor prod(const Tensor& x, Dims dims, bool keepdim) {
+  return call(kProd, Kind::prod, detail::raised(x), dims, keepdim);
+}
+Tensor logsumexp(const Tensor& x, Dims dims, bool keepdim) {
+  return call(kLogsumexp, Kind::logsumexp, detail::raised(x), dims, keepdim);
+}
+Tensor var(const Tensor& x, Dims dims, bool keepdim, int correction) {
+  return call(kVar, Kind::var, detail::raised(x), dims, keepdim, correction);
+}
+Tensor argmax(const Tensor& x, std::optional<std::int64_t> dim, bool keepdim) {
+  return call_arg(kArgmax, Kind::argmax, x, dim, keepdim);
+}
+Tensor argmin(const Tensor& x, std::optional<std::int64_t> dim, bool keepdim) {
+  return call_arg(kArgmin, Kind::argmin, x, dim, keepdim);
+}
+
+Tensor sum_to(const Tensor& x, const Shape& shape) {
+  if (x.shape() == shape) return x;
+  int extra = x.dim() - shape.rank();
+  Dims repeated;
+  bool fits = extra >= 0;
+  for (int d = 0; fits && d < x.dim(); ++d) {
+    std::int64_t wanted = d < extra ? 1 : shape[d - extra];
+    fits = wanted == x.shape()[d] || wanted == 1;
+    if (d < extra || wanted != x.shape()[d]) repeated.push_back(d);
+  }
+  if (!fits)
+    throw ShapeError(fmt::format("sum_to: {} does not broadcast to {}, so {} cannot be summed to it", str(shape),
+                                 str(x.shape()), str(x.shape())));
+  return sum(x, repeated, true).reshape(shape);
+}
+
+std::span<const OpDef* const> ops_in_reduce() {
+  static const OpDef* const list[] = {&kSum, &kMean, &kMax, &kMin, &kProd, &kArgmax, &kArgmin, &kLogsumexp, &kVar};
+  return list;
+}
+
+}  // namespace etna
