@@ -9,8 +9,8 @@
 #include <etna/autograd/node.h>
 #include <etna/device/profile/profiler.h>
 #include <etna/tensor/autocast.h>
-#include <etna/tensor/graph/session.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/recording.h>
 
 namespace etna::autograd {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <etna/autograd/autograd.h>
 #include <etna/autograd/node.h>
-#include <etna/tensor/graph/session.h>
+#include <etna/tensor/recording.h>
 
 namespace etna {
 namespace autograd {

@@ -97,7 +97,7 @@ int bench(const BenchOptions& options) {
       bench_replays(sheet);
       bench_memory(sheet);
     }
-    bench_products(sheet);
+    bench_gemm(sheet);
     empty_cache(adapter.device);
     fmt::print("{}\n", table(sheet));
     std::fflush(stdout);

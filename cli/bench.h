@@ -67,7 +67,7 @@ void bench_dispatches(Sheet& sheet);  ///< GPU: recording, dispatching, submitti
 void bench_replays(Sheet& sheet);     ///< GPU: captured steps
 void bench_memory(Sheet& sheet);      ///< GPU: copies, transfers, allocation
 void bench_processor(Sheet& sheet);   ///< CPU: eager ops, copies, threads
-void bench_products(Sheet& sheet);    ///< both: GEMM
+void bench_gemm(Sheet& sheet);        ///< both: GEMM
 
 /// The middle of several; 0 of none.
 double median(std::vector<double> values);

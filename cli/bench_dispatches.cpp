@@ -5,11 +5,11 @@
 #include <fmt/core.h>
 
 #include <etna/device/kernel.h>
+#include <etna/device/vulkan/api/diagnostics.h>
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/vulkan.h>
-#include <etna/device/vulkan/diagnostics.h>
+#include <etna/tensor/ops/kernel.h>
 
 #include "bench.h"
 
@@ -28,23 +28,18 @@ Tensor cells(Device device, std::int64_t count) { return empty({count * kWords},
 
 /// The smallest of dispatches: one workgroup that reads a cell and writes another.
 void dispatch(const Tensor& cells, std::int64_t from, std::int64_t to) {
-  struct {
-    vulkan::Word64 source, target;
-    std::uint32_t count, factor, addend;
-  } push{};
   constexpr std::uint64_t bytes = kWords * 4;
-  push.source = cells.address() + static_cast<std::uint64_t>(from) * bytes;
-  push.target = cells.address() + static_cast<std::uint64_t>(to) * bytes;
-  push.count = kWords;
-  push.factor = 1;
-  const std::uint32_t spec[] = {kWords, 1};
-  const vulkan::Range read{push.source, bytes}, write{push.target, bytes};
-  gpu::record(cells.device(), {.shader = shaders::test_ranges,
-                                  .op = "bench",
-                                  .spec = spec,
-                                  .push = vulkan::bytes_of(push),
-                                  .reads = {&read, 1},
-                                  .writes = {&write, 1}});
+  auto cell = [&](std::int64_t i) {
+    const std::uint64_t address = cells.address() + static_cast<std::uint64_t>(i) * bytes;
+    return Pointer{address, {address, bytes}};
+  };
+  gpu::Kernel(shaders::test_ranges, "bench")
+      .on(cells.device())
+      .spec(kWords, 1)
+      .read(cell(from))
+      .write(cell(to))
+      .u32(kWords, 1, 0)
+      .dispatch(1);
 }
 
 /// Fewer than the recorder gathers before it submits, so that no submit is among them.
@@ -88,12 +83,12 @@ Measured submit_one(const Sheet& sheet) {
   std::vector<double> submits, others;
   for (int run = 0; run < (sheet.effort().quick ? 5 : 30); ++run) {
     synchronize(sheet.device());
-    const std::uint64_t before = vulkan::recorder_stats(sheet.device()).submits;
+    const std::uint64_t before = gpu::queue_stats(sheet.device()).submits;
     for (std::int64_t i = 0; i < kMost; ++i) {
       auto start = Clock::now();
       dispatch(x, i, kMost + i);
       const double took = microseconds_since(start);
-      const bool submitted = vulkan::recorder_stats(sheet.device()).submits > before;
+      const bool submitted = gpu::queue_stats(sheet.device()).submits > before;
       (submitted ? submits : others).push_back(took);
       if (submitted) break;
     }

@@ -5,8 +5,8 @@
 
 #include <fmt/core.h>
 
-#include <etna/device/memory.h>
 #include <etna/device/kernel.h>
+#include <etna/device/memory.h>
 #include <etna/tensor/tensor.h>
 
 #include "bench.h"

@@ -1,7 +1,7 @@
 #include <fmt/core.h>
 
+#include <etna/device/backend.h>
 #include <etna/device/error.h>
-#include <etna/device/vulkan/backend.h>
 
 #include "commands.h"
 
@@ -23,10 +23,8 @@ std::string verdict(const AdapterInfo& adapter, Device chosen) {
 void print_choice() {
   Device automatic = select_device("auto");
   fmt::print("auto takes {} ({})\n", automatic.str(), device_name(automatic));
-  if (!vulkan::why_no_adapters().empty()) {
-    fmt::print("no GPU: {}; install libvulkan1 and a driver (mesa-vulkan-drivers, or your GPU vendor's)\n",
-               vulkan::why_no_adapters());
-  }
+  Backend& vulkan = backend(DeviceType::vulkan);
+  if (vulkan.adapters().empty()) fmt::print("no GPU: {}; {}\n", vulkan.why_no_adapters(), vulkan.advice());
   // ETNA_DEVICE or the config file may say otherwise, or name what is not there.
   Device here = select_device();
   if (here != automatic)

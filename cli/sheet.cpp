@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include <etna/device/kernel.h>
-#include <etna/device/vulkan/diagnostics.h>
+#include <etna/device/vulkan/api/diagnostics.h>
 
 #include "bench.h"
 

@@ -7,7 +7,6 @@
 #include <fmt/core.h>
 
 #include <etna/autograd/autograd.h>
-#include <etna/device/vulkan/api/workgroup_matrix.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/matmul/gemm/tuned.h>
@@ -15,8 +14,8 @@
 namespace etna::cli {
 namespace {
 
-using product::Choice;
-using product::Tier;
+using gemm::KernelConfig;
+using gemm::KernelVariant;
 
 /// As a linear layer has them: x·Wᵀ, dy·W and dyᵀ·x.
 enum class Layout { forward, dx, dw };
@@ -47,30 +46,27 @@ std::vector<Shape3> usual_shapes() {
   return shapes;
 }
 
-std::vector<Choice> candidates(const Shape3& s, DType dtype, bool workgroup_matrices) {
-  std::vector<Choice> list;
-  auto add = [&](Tier tier, std::span<const product::Tile> tiles) {
+std::vector<KernelConfig> candidates(const Shape3& s, DType dtype) {
+  std::vector<KernelConfig> list;
+  auto add = [&](KernelVariant variant, std::span<const gemm::Tile> tiles) {
     for (std::size_t t = 0; t < tiles.size(); ++t) {
-      for (std::int64_t splits : {1, 2, 3, 4, 6, 8, 12, 16, 32}) {
-        bool useful = splits == 1 || (s.k / splits >= 64 && s.m * s.n * splits <= (std::int64_t{1} << 25));
+      for (std::int64_t split_k : {1, 2, 3, 4, 6, 8, 12, 16, 32}) {
+        bool useful = split_k == 1 || (s.k / split_k >= 64 && s.m * s.n * split_k <= (std::int64_t{1} << 25));
         std::int64_t groups = (s.m + tiles[t].m - 1) / tiles[t].m * ((s.n + tiles[t].n - 1) / tiles[t].n);
-        if (useful && groups * splits <= 4096 + groups) list.push_back({tier, {t, splits}});
+        if (useful && groups * split_k <= 4096 + groups) list.push_back({variant, {t, split_k}});
       }
     }
   };
   bool half = item_size(dtype) == 2;
-  for (const product::Launcher& l : product::launchers()) {
-    if (l.tier == Tier::plain && !half) add(l.tier, product::plain_tiles());
-    if (l.tier == Tier::coopmat && half) add(l.tier, product::coopmat_tiles());
-    if (l.tier == Tier::cubin) add(l.tier, product::cubin_tiles().first(half ? 2 : 1));
-  }
-  for (const product::Launcher& l : product::launchers_by_name()) {
-    if (l.tier == Tier::coopmat2 && half && workgroup_matrices) add(l.tier, product::coopmat2_tiles());
+  for (const gemm::Launcher& l : gemm::launchers()) {
+    if (l.variant == KernelVariant::plain && !half) add(l.variant, gemm::plain_tiles());
+    if (l.variant == KernelVariant::coopmat && half) add(l.variant, gemm::coopmat_tiles());
+    if (l.variant == KernelVariant::cubin) add(l.variant, gemm::cubin_tiles().first(half ? 2 : 1));
   }
   return list;
 }
 
-/// Seconds of one product, from replays of several, so that what the host does is not counted.
+/// Seconds of one gemm, from replays of several, so that what the host does is not counted.
 double seconds_of(Device device, const std::function<void()>& call, double budget) {
   constexpr int calls = 16;
   call();
@@ -94,9 +90,9 @@ double seconds_of(Device device, const std::function<void()>& call, double budge
 }
 
 struct Best {
-  Choice choice;
+  KernelConfig config;
   double seconds = 1e9, untuned = 0;
-  std::optional<product::Class> of;
+  std::optional<gemm::ShapeClass> of;
 };
 
 Best tune_shape(Device device, DType dtype, const Shape3& s, double budget) {
@@ -111,10 +107,10 @@ Best tune_shape(Device device, DType dtype, const Shape3& s, double budget) {
   auto call = [&] { matmul(a, b, out); };
   Best best;
   best.untuned = seconds_of(device, call, budget);
-  for (const Choice& choice : candidates(s, dtype, !vulkan::workgroup_matrices(device).empty())) {
-    product::ForcedChoice forced(choice);
+  for (const KernelConfig& config : candidates(s, dtype)) {
+    gemm::ForcedConfig forced(config);
     double seconds = seconds_of(device, call, budget);
-    if (seconds < best.seconds) best = {choice, seconds, best.untuned, forced.met()};
+    if (seconds < best.seconds) best = {config, seconds, best.untuned, forced.met()};
   }
   return best;
 }
@@ -123,29 +119,28 @@ Best tune_shape(Device device, DType dtype, const Shape3& s, double budget) {
 
 int tune(const TuneOptions& options) {
   Device device = select_device(options.device);
-  if (device.is_cpu()) throw DeviceError("tune: products are tuned on GPUs; name one, e.g. --device vulkan:0");
+  if (device.is_cpu()) throw DeviceError("tune: gemms are tuned on GPUs; name one, e.g. --device vulkan:0");
   fmt::print("{}: {}\n", device.str(), device_name(device));
   std::vector<Shape3> shapes = usual_shapes();
   if (options.quick) shapes = {{Layout::forward, 64, 48, 96}, {Layout::dw, 48, 32, 128}};
-  product::Table table;
+  gemm::TuningTable table;
   for (const std::string& name_of_dtype : options.dtypes) {
     DType dtype = name_of_dtype == "f16" ? f16 : name_of_dtype == "bf16" ? bf16 : f32;
     for (const Shape3& s : shapes) {
       Best best = tune_shape(device, dtype, s, options.quick ? 0 : 0.004);
       static constexpr const char* layouts[] = {"x·Wᵀ", "dy·W", "dyᵀ·x"};
-      static constexpr const char* tiers[] = {"plain", "coopmat", "coopmat2", "cubin"};
       double flops = 2 * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k);
       fmt::print(
-          "{:<5} {:<6} {:>6}x{:<6} k {:<6} {:>9.2f} us  {:>7.1f} TFLOP/s  {} tile {} splits {}  (before {:.2f} us)\n",
+          "{:<5} {:<6} {:>6}x{:<6} k {:<6} {:>9.2f} us  {:>7.1f} TFLOP/s  {} tile {} split_k {}  (before {:.2f} us)\n",
           name(dtype), layouts[static_cast<int>(s.layout)], s.m, s.n, s.k, best.seconds * 1e6,
-          flops / best.seconds * 1e-12, tiers[static_cast<int>(best.choice.tier)], best.choice.cut.tile,
-          best.choice.cut.splits, best.untuned * 1e6);
+          flops / best.seconds * 1e-12, gemm::name(best.config.variant), best.config.tiling.tile,
+          best.config.tiling.split_k, best.untuned * 1e6);
       std::fflush(stdout);
-      if (best.of) table.set(*best.of, best.choice);
+      if (best.of) table.set(*best.of, best.config);
     }
   }
-  product::remember(device, table);
-  fmt::print("{} kept in {}\n", table.size(), product::table_file(device).string());
+  gemm::remember(device, table);
+  fmt::print("{} kept in {}\n", table.size(), gemm::table_file(device).string());
   return 0;
 }
 

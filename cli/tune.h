@@ -11,7 +11,7 @@ struct TuneOptions {
   bool quick = false;
 };
 
-/// Times every way to cut the products of usual layers on a device and keeps the fastest for later runs.
+/// Times every tiling of the gemms of usual layers on a device and keeps the fastest for later runs.
 /// @throws DeviceError, FormatError where the table cannot be written
 int tune(const TuneOptions& options);
 

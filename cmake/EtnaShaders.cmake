@@ -3,6 +3,7 @@
 # A shader names its variants in comments at its top, one a line:
 #     // variant: softmax_f32            (no defines)
 #     // variant: elementwise_int CLASS=1 WIDE
+#     // variant: <rule>_step RULE_<rule>   (one for each optimizer's rule, ETNA_OPTIMIZER_RULES)
 #     // requires: GL_KHR_cooperative_matrix
 #     // target: vulkan1.3               (where 1.2, the default, is not enough; some extensions exist from SPIR-V 1.6 on)
 # Each variant becomes one custom command with a dependency file, and etna::shaders::<variant> (<etna/shaders.h>). A variant
@@ -64,6 +65,18 @@ function(etna_shaders)
     if(NOT variants)
       message(FATAL_ERROR "${shader} declares no '// variant:'")
     endif()
+    set(expanded "")
+    foreach(line IN LISTS variants)
+      if(line MATCHES "<rule>")
+        foreach(rule IN LISTS ETNA_OPTIMIZER_RULES)
+          string(REPLACE "<rule>" ${rule} of_rule "${line}")
+          list(APPEND expanded "${of_rule}")
+        endforeach()
+      else()
+        list(APPEND expanded "${line}")
+      endif()
+    endforeach()
+    set(variants "${expanded}")
     set(includes "")
     set(definitions "")
     set(headers "")
@@ -76,7 +89,7 @@ function(etna_shaders)
         list(TRANSFORM words PREPEND -D)
         set(header ${out}/${variant}.spv.h)
         add_custom_command(OUTPUT ${header}
-          COMMAND ${ETNA_GLSLANG} -V --target-env ${target} --quiet -I${CMAKE_CURRENT_SOURCE_DIR}/lib -I${out} ${words}
+          COMMAND ${ETNA_GLSLANG} -V --target-env ${target} --quiet -I${CMAKE_CURRENT_SOURCE_DIR}/lib -I${out} -I${PROJECT_SOURCE_DIR} ${words}
             --depfile ${header}.d --vn ${variant}_words -o ${header} ${shader}
           DEPENDS ${shader} ${ETNA_GENERATED_GLSL} DEPFILE ${header}.d VERBATIM COMMENT "GLSL ${variant}")
         list(APPEND headers ${header})

@@ -13,9 +13,28 @@ target_compile_options(etna_options INTERFACE -Wall -Wextra -Wpedantic $<$<BOOL:
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   target_compile_options(etna_options INTERFACE -fno-tree-slp-vectorize)
 endif()
+# -march=native means another thing on another processor. A definition says which, so that a build folder that travels, or a cache of
+# objects that several machines share, compiles anew.
 if(ETNA_NATIVE)
   target_compile_options(etna_options INTERFACE -march=native)
+  execute_process(COMMAND ${CMAKE_CXX_COMPILER} -march=native -dM -E -x c++ /dev/null OUTPUT_VARIABLE native ERROR_QUIET)
+  string(MD5 native "${native}")
+  string(SUBSTRING ${native} 0 8 native)
+  target_compile_definitions(etna_options INTERFACE ETNA_PROCESSOR=0x${native})
+  set(native "${native} ${CMAKE_CXX_COMPILER_VERSION}")
+  if(ETNA_CONFIGURED_FOR AND NOT ETNA_CONFIGURED_FOR STREQUAL native AND ETNA_CONFIGURED_FOR MATCHES " ${CMAKE_CXX_COMPILER_VERSION}$")
+    message(STATUS "This build folder was configured on another processor, for which -march=native means other instructions: "
+      "all of it is compiled anew")
+  endif()
+  set(ETNA_CONFIGURED_FOR "${native}" CACHE INTERNAL "What -march=native meant, and to which compiler")
 endif()
+
+# Highway, for whoever includes it. Version 1.0.3 (Debian 12) tests `HWY_BASELINE & HWY_AVX3_DL` where it means
+# `HWY_BASELINE_AVX3_DL`: built for a processor with AVX-512 VBMI2 and VNNI it leaves that target out and stops. With this it does not;
+# later versions do not look at it.
+add_library(etna_highway INTERFACE)
+target_link_libraries(etna_highway INTERFACE hwy::hwy)
+target_compile_definitions(etna_highway INTERFACE HWY_WANT_AVX3_DL)
 if(ETNA_SANITIZE)
   target_compile_options(etna_options INTERFACE -fsanitize=${ETNA_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
   target_link_options(etna_options INTERFACE -fsanitize=${ETNA_SANITIZE})
@@ -23,9 +42,13 @@ endif()
 target_include_directories(etna_options SYSTEM INTERFACE ${VOLK_INCLUDE_DIR} ${VULKAN_INCLUDE_DIR})
 target_include_directories(etna_options INTERFACE ${ETNA_INCLUDE_DIR})
 
-# etna_folder(NAME LIBRARIES...): objects of every .cpp below this folder.
+# etna_folder(NAME LIBRARIES... [EXCLUDE REGEX]): objects of every .cpp below this folder.
 function(etna_folder name)
+  cmake_parse_arguments(PARSE_ARGV 1 folder "" "EXCLUDE" "")
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp ${CMAKE_CURRENT_SOURCE_DIR}/*.c)
+  if(folder_EXCLUDE)
+    list(FILTER sources EXCLUDE REGEX ${folder_EXCLUDE})
+  endif()
   if(NOT EXISTS ${ETNA_INCLUDE_DIR}/etna/${name})
     file(CREATE_LINK ${CMAKE_CURRENT_SOURCE_DIR} ${ETNA_INCLUDE_DIR}/etna/${name} SYMBOLIC)
   endif()
@@ -34,7 +57,7 @@ function(etna_folder name)
   endif()
   add_library(etna_${name} OBJECT ${sources})
   target_link_libraries(etna_${name} PRIVATE etna_options Eigen3::Eigen TBB::tbb fmt::fmt spdlog::spdlog
-    nlohmann_json::nlohmann_json Threads::Threads ${ARGN})
+    nlohmann_json::nlohmann_json Threads::Threads ${folder_UNPARSED_ARGUMENTS})
   set_property(GLOBAL APPEND PROPERTY ETNA_FOLDERS etna_${name})
 endfunction()
 
@@ -53,6 +76,10 @@ function(etna_library)
   target_include_directories(etna PUBLIC $<BUILD_INTERFACE:${ETNA_INCLUDE_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_link_libraries(etna PRIVATE $<BUILD_INTERFACE:etna_options> TBB::tbb fmt::fmt spdlog::spdlog hwy::hwy
     Threads::Threads ${CMAKE_DL_LIBS} ${ETNA_GLSLANG_LIBRARIES} $<$<BOOL:${ETNA_ONEDNN_FOUND}>:${ONEDNN_LIBRARY}>)
+  # Nothing calls the constructor that looks at the processor, so a static library must be asked for it.
+  if(NOT BUILD_SHARED_LIBS AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    target_link_options(etna INTERFACE LINKER:--undefined=etna_check_processor)
+  endif()
   set_target_properties(etna PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
 
   include(CMakePackageConfigHelpers)
@@ -60,7 +87,7 @@ function(etna_library)
   install(EXPORT etnaTargets NAMESPACE etna:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/etna)
   foreach(folder device tensor autograd nn optim data)
     install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/etna
-      FILES_MATCHING PATTERN "*.h" PATTERN "elementwise.def")
+      FILES_MATCHING PATTERN "*.h" PATTERN "elementwise.def" PATTERN "rules.def")
   endforeach()
   install(FILES ${PROJECT_SOURCE_DIR}/etna.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/etna)
   configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/etnaConfig.cmake.in ${PROJECT_BINARY_DIR}/etnaConfig.cmake

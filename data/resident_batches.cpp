@@ -1,5 +1,7 @@
 #include <etna/data/resident_batches.h>
 
+#include <cstring>
+
 #include <fmt/format.h>
 
 #include <etna/device/error.h>
@@ -13,10 +15,13 @@ ResidentBatches::ResidentBatches(const StreamBatches& streams, Device device)
       tokens_(from_bytes(streams.ids().data(), {streams.batch(), streams.stream()}, i32, device)) {}
 
 Batch ResidentBatches::next() {
-  auto from = [position = position_](std::int64_t offset) {
-    return [position, offset] { return position->step * position->seq + offset; };
-  };
-  Batch batch{window(tokens_, from(0), position_->seq), window(tokens_, from(1), position_->seq), position_->step};
+  const Tensor starts = detail::each_step_tensor({2}, {i64, tokens_.device()}, [position = position_](std::byte* to) {
+    const std::int64_t first = position->step * position->seq, values[] = {first, first + 1};
+    std::memcpy(to, values, sizeof(values));
+  });
+  const std::int64_t seq = position_->seq;
+  Batch batch{dynamic_slice(tokens_, 1, starts.select(0, 0), seq), dynamic_slice(tokens_, 1, starts.select(0, 1), seq),
+              position_->step};
   each_step([position = position_] { position->step = (position->step + 1) % position->steps; });
   return batch;
 }

@@ -9,7 +9,7 @@
 namespace etna::data {
 
 /// The batches of StreamBatches, cut on the device from tokens that were brought there once. A captured step that takes its batch
-/// from here brings up nothing when it is replayed: where the batch begins is a number in the step's state.
+/// from here brings up nothing when it is replayed: where the batch begins is a number that the host writes before each replay.
 ///
 ///     data::ResidentBatches batches(streams, device);
 ///     auto step = capture([&] { auto [x, y, number] = batches.next(); return train_step(x, y); });

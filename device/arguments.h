@@ -53,6 +53,7 @@ class Arguments {
   void number(float n) { append(&n, sizeof(n)); }
   void number(std::uint64_t n) { append(&n, sizeof(n)); }
   void numbers(std::span<const std::uint32_t> n) { append(n.data(), n.size_bytes()); }
+  void bytes(std::span<const std::byte> numbers) { append(numbers.data(), numbers.size()); }
 
   /// Memory that the kernel reaches through a table rather than an address of its own.
   void reaches(const MemoryRange& range, Access access);
@@ -69,9 +70,7 @@ class Arguments {
 
  private:
   void add(const Pointer& p, Access access);
-  void append(const void* bytes, std::size_t count) {
-    bytes_.append({static_cast<const std::byte*>(bytes), count});
-  }
+  void append(const void* bytes, std::size_t count) { bytes_.append({static_cast<const std::byte*>(bytes), count}); }
 
   InlineVector<std::byte, 512> bytes_;
   InlineVector<Address, 12> addresses_;

@@ -25,6 +25,7 @@ constexpr std::size_t kAlign = 256;
 constexpr std::size_t kSmallLimit = std::size_t{1} << 20;
 constexpr std::size_t kSmallSegment = std::size_t{4} << 20;
 constexpr std::size_t kLargeSegment = std::size_t{64} << 20;
+constexpr std::size_t kMostBytes = std::size_t{1} << 62;
 
 std::size_t round_up(std::size_t n, std::size_t to) { return (n + to - 1) / to * to; }
 /// $ETNA_MEMORY_LIMIT in bytes, a cap a device: for sharing a machine, and for tests. Read each time; segments are rare.
@@ -101,6 +102,9 @@ bool CachingAllocator::grow(std::size_t bytes, std::string& why) {
 
 StoragePtr CachingAllocator::allocate(std::size_t wanted) {
   std::lock_guard lock(mutex_);
+  if (wanted > kMostBytes) {  // nothing below is rounded up past the end of the address space
+    throw OutOfMemory(fmt::format("{}: no room for {} bytes, more than any memory has", device_.str(), wanted));
+  }
   std::size_t bytes = rounded(wanted);
   Block* block = take(bytes);
   if (block) {

@@ -8,9 +8,10 @@
 
 namespace etna {
 
+/// A kind of device. Values above these are those of register_backend() (device/backend.h).
 enum class DeviceType : std::uint8_t { cpu, vulkan };
 
-/// Where a tensor lives: the host (`cpu`) or one Vulkan adapter (`vulkan:0`). A value; costs nothing to copy.
+/// Where a tensor lives: the host (`cpu`) or one adapter of another backend (`vulkan:0`). A value; costs nothing to copy.
 struct Device {
   DeviceType type = DeviceType::cpu;
   std::uint8_t index = 0;
@@ -18,7 +19,7 @@ struct Device {
   constexpr Device() = default;
   constexpr Device(DeviceType t, int i = 0) : type(t), index(static_cast<std::uint8_t>(i)) {}
 
-  /// Reads `cpu`, `vulkan` (= `vulkan:0`) or `vulkan:N`. Says nothing of whether it is there; select_device() does.
+  /// Reads `cpu`, or a backend's name with or without a number: `vulkan` (= `vulkan:0`), `vulkan:N`. Says nothing of whether it is there; select_device() does.
   /// @throws DeviceError for any other text.
   static Device parse(std::string_view text);
 

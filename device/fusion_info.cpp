@@ -3,7 +3,7 @@
 namespace etna::gpu {
 
 StridedView::StridedView(std::uint64_t at, std::uint32_t of, std::span<const std::uint32_t> all_sizes,
-           std::span<const std::uint32_t> all_strides)
+                         std::span<const std::uint32_t> all_strides)
     : address(at), dtype(of) {
   for (std::size_t d = 0; d < all_sizes.size(); ++d) {
     if (all_sizes[d] == 1) continue;

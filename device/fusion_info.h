@@ -23,7 +23,7 @@ struct StridedView {
   /// @param sizes, strides of at most four dimensions, outermost first
   StridedView() = default;
   StridedView(std::uint64_t address, std::uint32_t dtype, std::span<const std::uint32_t> sizes,
-       std::span<const std::uint32_t> strides);
+              std::span<const std::uint32_t> strides);
 
   bool contiguous() const { return rank == 0 || (rank == 1 && strides[0] == 1); }
   std::uint32_t count() const;  ///< elements of the iteration

@@ -28,13 +28,10 @@ struct Dispatch {
   const Shader& shader;
   std::string_view op;                              ///< for errors and the profiler
   std::span<const std::uint32_t> spec = {};         ///< specialization constants, constant_id 0, 1, 2 ... in order
-  std::span<const std::byte> push = {};             ///< at most 128 bytes
+  const Arguments& arguments;                       ///< in the order of the shader's push constants, at most 128 bytes
   std::array<std::uint32_t, 3> groups = {1, 1, 1};  ///< at most 65535 each
-  std::span<const MemoryRange> reads = {};
-  std::span<const MemoryRange> writes = {};
-  const ElementwiseInfo* elementwise = nullptr;  ///< what it computes, where it is such (elementwise.h)
-  const PrologueFusion* through = nullptr;      ///< what it reads, where a computed value may stand in for it
-  const Arguments* arguments = nullptr;      ///< instead of push, reads and writes
+  const ElementwiseInfo* elementwise = nullptr;     ///< what it computes, where it is such (fusion_info.h)
+  const PrologueFusion* through = nullptr;          ///< what it reads, where a computed value may stand in for it
 };
 
 /// One kernel of a cubin: ready-made machine code for one generation of GPUs. `cubin` is empty where the build had no compiler for it.
@@ -48,16 +45,16 @@ struct CubinKernel {
 struct CubinDispatch {
   const CubinKernel& kernel;
   std::string_view op;
-  std::span<const std::byte> parameters = {};  ///< words, no padding: addresses in it may be a recording's
+  const Arguments& arguments;  ///< the structure, without padding
   std::array<std::uint32_t, 3> groups = {1, 1, 1};
   std::uint32_t threads = 128;     ///< a group, in one dimension
   std::uint32_t shared_bytes = 0;  ///< beside what the kernel declares
-  std::span<const MemoryRange> reads = {};
-  std::span<const MemoryRange> writes = {};
-  const Arguments* arguments = nullptr;  ///< instead of parameters, reads and writes
 
   static constexpr std::size_t kMostParameters = 512;
 };
+
+/// Whether the device runs the GPU kernels of ops; without that the functions below throw.
+bool runs_kernels(Device device);
 
 /// Queues a dispatch behind everything queued before it on the device; a barrier goes between where ranges clash. While this
 /// thread captures a step (recording.h), this and what follows is kept for replay instead; an update is then a constant.
@@ -66,12 +63,12 @@ void record(Device device, const Dispatch& dispatch);
 void record(Device device, const CubinDispatch& dispatch);
 
 /// Queues a copy between two storages' addresses / a fill with a repeated 32-bit word / bytes carried in the command
-/// buffer itself (at most 64 KiB, a multiple of 4; for tables of addresses and scalars, not counted as a transfer).
+/// buffer itself (a multiple of 4; for tables and small numbers, not counted as a transfer).
 void record_copy(Device device, const Storage& from, std::size_t from_offset, Storage& to, std::size_t to_offset,
                  std::size_t bytes);
 void record_fill(Device device, Storage& to, std::size_t offset, std::size_t bytes, std::uint32_t word);
 void record_update(Device device, Storage& to, std::size_t offset, std::span<const std::byte> bytes);
-/// The same for a table that may hold addresses, of any size.
+/// The same for a table that holds addresses.
 void record_update(Device device, Storage& to, std::size_t offset, const Arguments& rows);
 
 /// Elements of matrices that matrix units multiply, or of their sums.
@@ -103,5 +100,12 @@ struct Capabilities {
   float timestamp_period_ns = 0;
 };
 const Capabilities& capabilities(Device device);
+
+/// Work in a device's queue, since the start. For tests and reports.
+struct QueueStats {
+  std::uint64_t dispatches = 0, barriers = 0, submits = 0, pipelines = 0;
+};
+/// Zeros where the device runs none of these kernels.
+QueueStats queue_stats(Device device);
 
 }  // namespace etna::gpu

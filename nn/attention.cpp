@@ -24,7 +24,9 @@ MultiHeadAttention::MultiHeadAttention(std::int64_t dim, std::int64_t heads, Att
     : heads(heads),
       kv_heads(checked_kv_heads(dim, heads, options.kv_heads)),
       causal(options.causal),
-      qkv(dim, dim + 2 * kv_heads * (dim / heads), options.bias),
+      qkv(dim,
+          checked_sum(dim, checked_product(2, kv_heads * (dim / heads), "MultiHeadAttention"), "MultiHeadAttention"),
+          options.bias),
       proj(dim, dim, options.bias),
       dropout(options.dropout) {
   register_module("qkv", qkv);

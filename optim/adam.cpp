@@ -23,16 +23,9 @@ Adam::Adam(std::vector<ParamGroup> groups, AdamOptions options, bool decoupled)
 
 std::vector<std::string> Adam::state_names() const { return {"exp_avg", "exp_avg_sq"}; }
 
-void Adam::update(std::size_t group, std::size_t first, const std::vector<Tensor>& list) {
-  adam_step_(list, [this, group, first] {
-    return AdamStep{.lr = groups()[group].lr,
-                    .beta1 = options_.beta1,
-                    .beta2 = options_.beta2,
-                    .eps = options_.eps,
-                    .weight_decay = groups()[group].weight_decay,
-                    .step = steps_of(first),
-                    .decoupled = decoupled_};
-  });
+void Adam::update(const std::vector<Tensor>& list, const StepNumbers& numbers, const Tensor& control) {
+  adam_step_(list, numbers,
+             {.beta1 = options_.beta1, .beta2 = options_.beta2, .eps = options_.eps, .decoupled = decoupled_}, control);
 }
 
 AdamW::AdamW(std::vector<Tensor> parameters, AdamWOptions options)

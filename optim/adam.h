@@ -25,7 +25,7 @@ class Adam : public Optimizer {
  protected:
   Adam(std::vector<ParamGroup> groups, AdamOptions options, bool decoupled);
   std::vector<std::string> state_names() const override;
-  void update(std::size_t group, std::size_t first, const std::vector<Tensor>& list) override;
+  void update(const std::vector<Tensor>& list, const StepNumbers& numbers, const Tensor& control) override;
 
  private:
   AdamOptions options_;
@@ -41,7 +41,8 @@ struct AdamWOptions {
   double max_grad_norm = 0;  ///< gradients are scaled down to this global norm in the pass that steps; 0: they are not
 };
 
-/// Adam with decoupled weight decay (Loshchilov & Hutter 2019): p ← p - lr · weight_decay · p before Adam's step, and g as it is.
+/// Adam with decoupled weight decay (Loshchilov & Hutter 2019): p ← p - lr · weight_decay · p before Adam's step, and g
+/// as it is.
 class AdamW : public Adam {
  public:
   explicit AdamW(std::vector<Tensor> parameters, AdamWOptions options = {});

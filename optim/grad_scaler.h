@@ -17,9 +17,10 @@ struct GradScalerOptions {
   bool enabled = true;                  ///< false: everything passes through, for f32 and bf16
 };
 
-/// Keeps f16 gradients from vanishing (Micikevicius et al. 2018): the loss is multiplied by a scale, gradients are divided by it
-/// in the optimizer's own pass, and a step whose gradients are not all finite is skipped and halves the scale. The scale and
-/// every decision live on the device; nothing waits for the host, and a captured step replays them.
+/// Keeps f16 gradients from vanishing (Micikevicius et al. 2018): the loss is multiplied by a scale, gradients are
+/// divided by it in the optimizer's own pass, and a step whose gradients are not all finite is skipped and halves the
+/// scale. The scale and every decision live on the device; nothing waits for the host, and a captured step replays
+/// them.
 ///     optim::GradScaler scaler;
 ///     scaler.scale(loss).backward();
 ///     scaler.step(optimizer);

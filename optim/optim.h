@@ -1,6 +1,7 @@
 #pragma once
 
 /// Everything in optim/.
+#include <etna/optim/adagrad.h>
 #include <etna/optim/adam.h>
 #include <etna/optim/clip.h>
 #include <etna/optim/grad_scaler.h>

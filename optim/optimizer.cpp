@@ -77,7 +77,7 @@ std::int64_t Optimizer::skipped() const {
   return control_.defined() ? control_.select(0, 2).item<std::int64_t>() : 0;
 }
 
-Tensor Optimizer::control_over(const std::vector<Tensor>& gradients, const Tensor& loss_scale, bool scaled) {
+Tensor Optimizer::control_from(const std::vector<Tensor>& gradients, const Tensor& loss_scale, bool scaled) {
   if (gradients.empty()) return {};
   Device device = gradients.front().device();
   for (const Tensor& g : gradients) {
@@ -100,8 +100,8 @@ void Optimizer::step(const Tensor& loss_scale, bool scaled) {
   profile::Scope phase("optimizer", profile::Category::phase);
   GradMode off(false);
   const std::int64_t skipped_before = newcomers() ? skipped() : 0;
-  const bool looks = max_grad_norm_ > 0 || loss_scale.defined();
-  const Tensor control = looks ? control_over(gradients(), loss_scale, scaled) : Tensor();
+  const bool controlled = max_grad_norm_ > 0 || loss_scale.defined();
+  const Tensor control = controlled ? control_from(gradients(), loss_scale, scaled) : Tensor();
   struct Alike {
     std::vector<std::size_t> parameters;
     std::vector<Tensor> list;
@@ -126,15 +126,19 @@ void Optimizer::step(const Tensor& loss_scale, bool scaled) {
       for (Tensor& x : state.tensors) alike.list.push_back(x = x.to(p.device(), state_dtype(p)));
     }
     for (auto& [key, alike] : lists) {
-      if (control.defined()) alike.list.push_back(control);
-      each_step([this, parameters = alike.parameters] { count_steps(parameters); });
-      update(g, alike.parameters.front(), alike.list);
+      // All of a list are alike, so the first of them says the count. A control counts skipped steps from the
+      // optimizer's first on.
+      const StepNumbers numbers =
+          each_step_numbers(alike.list, [this, g, controlled, parameters = std::move(alike.parameters)] {
+            for (std::size_t i : parameters) ++state_[i].step;
+            const State& first = state_[parameters.front()];
+            return StepValues{.lr = groups_[g].lr,
+                              .weight_decay = groups_[g].weight_decay,
+                              .step = first.step + (controlled ? first.skipped : 0)};
+          });
+      update(alike.list, numbers, control);
     }
   }
-}
-
-void Optimizer::count_steps(const std::vector<std::size_t>& parameters) {
-  for (std::size_t i : parameters) ++state_[i].step;
 }
 
 void Optimizer::zero_grad() {

@@ -7,10 +7,15 @@
 
 #include <etna/tensor/tensor.h>
 
+namespace etna {
+struct StepNumbers;
+}
+
 namespace etna::optim {
 
 /// Parameters that are stepped alike.
-///     optim::AdamW optimizer({{.parameters = matrices, .weight_decay = 0.1}, {.parameters = vectors, .weight_decay = 0}}, {.lr = 1e-3});
+///     optim::AdamW optimizer({{.parameters = matrices, .weight_decay = 0.1}, {.parameters = vectors, .weight_decay = 0}},
+///                            {.lr = 1e-3});
 struct ParamGroup {
   static constexpr double kDefault = -1;  ///< replaced by the optimizer's own setting when it is made
   std::vector<Tensor> parameters = {};
@@ -18,8 +23,8 @@ struct ParamGroup {
   double weight_decay = kDefault;
 };
 
-/// Changes parameters by their gradients. Parameters without a gradient are passed over. State lives on the parameter's device
-/// and follows it when the model moves.
+/// Changes parameters by their gradients. Parameters without a gradient are passed over. State lives on the parameter's
+/// device and follows it when the model moves.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -31,8 +36,9 @@ class Optimizer {
 
   /// One update of every parameter that has a gradient.
   void step();
-  /// The norm of the gradients of the last step, unscaled and before clipping, found on their device. Kept by optimizers that clip
-  /// or are stepped by a GradScaler; the next step overwrites it. @return 0-d f32; undefined where there is none
+  /// The norm of the gradients of the last step, unscaled and before clipping, found on their device. Kept by
+  /// optimizers that clip or are stepped by a GradScaler; the next step overwrites it. @return 0-d f32; undefined where
+  /// there is none
   Tensor grad_norm() const;
   /// Drops every gradient.
   void zero_grad();
@@ -61,21 +67,17 @@ class Optimizer {
 
   /// Names of the tensors kept of a parameter: "exp_avg" ...
   virtual std::vector<std::string> state_names() const = 0;
-  /// Steps parameters of one group and one device, all as often stepped as `first`, the first of them.
-  /// @param list parameter, gradient, state tensors, parameter, gradient, state tensors ... and the step's control, if any
-  virtual void update(std::size_t group, std::size_t first, const std::vector<Tensor>& list) = 0;
-  /// Steps asked of a parameter, the one under way among them, counted so that a control's `skipped` can be taken off.
-  std::int64_t steps_of(std::size_t parameter) const { return state_[parameter].step + state_[parameter].skipped; }
-  /// The step under way is the first that was asked of a parameter.
-  bool first_step_of(std::size_t parameter) const { return state_[parameter].step == 1; }
+  /// Steps parameters of one device, all as often stepped before. What changes from step to step is in `numbers`.
+  /// @param list parameter, gradient, state tensors, parameter, gradient, state tensors ... @param control the step's,
+  /// or undefined
+  virtual void update(const std::vector<Tensor>& list, const StepNumbers& numbers, const Tensor& control) = 0;
 
  private:
   friend class GradScaler;
   /// @param loss_scale [3] or undefined @param scaled gradients still hold it
   void step(const Tensor& loss_scale, bool scaled);
   std::vector<Tensor> gradients() const;
-  Tensor control_over(const std::vector<Tensor>& gradients, const Tensor& loss_scale, bool scaled);
-  void count_steps(const std::vector<std::size_t>& parameters);
+  Tensor control_from(const std::vector<Tensor>& gradients, const Tensor& loss_scale, bool scaled);
   /// Some parameter gets its first gradient after others have made steps.
   bool newcomers() const;
   /// Steps that were not made so far; waits for the device where there may be any.

@@ -22,15 +22,14 @@ std::vector<std::string> SGD::state_names() const {
   return options_.momentum != 0 ? std::vector<std::string>{"momentum_buffer"} : std::vector<std::string>{};
 }
 
-void SGD::update(std::size_t group, std::size_t first, const std::vector<Tensor>& list) {
-  sgd_step_(list, [this, group, first] {
-    return SGDStep{.lr = groups()[group].lr,
-                   .momentum = options_.momentum,
-                   .dampening = options_.dampening,
-                   .weight_decay = groups()[group].weight_decay,
-                   .nesterov = options_.nesterov,
-                   .first = first_step_of(first)};
-  });
+void SGD::update(const std::vector<Tensor>& list, const StepNumbers& numbers, const Tensor& control) {
+  if (options_.momentum == 0) {
+    sgd_step_(list, numbers, {}, control);
+    return;
+  }
+  momentum_step_(list, numbers,
+                 {.momentum = options_.momentum, .dampening = options_.dampening, .nesterov = options_.nesterov},
+                 control);
 }
 
 }  // namespace etna::optim

@@ -24,7 +24,7 @@ class SGD : public Optimizer {
 
  protected:
   std::vector<std::string> state_names() const override;
-  void update(std::size_t group, std::size_t first, const std::vector<Tensor>& list) override;
+  void update(const std::vector<Tensor>& list, const StepNumbers& numbers, const Tensor& control) override;
 
  private:
   SGDOptions options_;

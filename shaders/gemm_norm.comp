@@ -6,7 +6,7 @@
 //
 // A norm needs whole rows, so a workgroup owns ROWS of them, up to 256 columns. Eight: the fewer rows, the more multiprocessors
 // work; 1024 rows keep 128 of them busy. Each workgroup reads all of b, from L2, which bounds it together with the multiplications:
-// for many rows two dispatches are faster (tensor/ops/matmul/gemm/normed.cpp decides).
+// for many rows two dispatches are faster (tensor/ops/matmul/gemm/gemm_norm.cpp decides).
 //
 // Each element of b is wanted by one thread only, so b goes from memory straight to registers, no barrier in the way. Threads are
 // GROUPS of four columns times SLICES of k; the slices of a group are neighbours, each takes four or eight steps of k where

@@ -2,13 +2,14 @@
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 // The norm of many tensors as one vector, and their scaling down to a bound. Bytes-bound: every tensor is read once.
-// Deterministic: a workgroup sums a piece of 8192 elements, 32 a thread, then a tree in shared memory; one workgroup then sums
-// the pieces the same way. Scaling reads the norm on the device, first of all: where it does not exceed the bound nothing is touched.
+// Deterministic: a workgroup sums a chunk of 8192 elements, 32 a thread, then a tree in shared memory; one workgroup
+// then sums the chunks the same way. Scaling reads the norm on the device, first of all: where it does not exceed the
+// bound nothing is touched.
 //
-// global_norm_control ends an optimizer's look at its gradients: it finds what they are to be multiplied by, or that the step is
-// not to be made, and the step itself does so in its own pass (tensor/multi_tensor.h, StepControl).
+// global_norm_control is the total of an optimizer's gradients and what follows from it: the factor to multiply them
+// by, or that the step is skipped. The step reads that in its own pass (tensor/multi_tensor.h, StepControl).
 //
-// variant: global_norm_pieces PIECES
+// variant: global_norm_chunks CHUNKS
 // variant: global_norm_total TOTAL
 // variant: global_norm_control TOTAL CONTROL
 // variant: scale_to_norm SCALE
@@ -20,14 +21,14 @@
 
 layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint DTYPE = 1;
-layout(constant_id = 1) const uint PIECE = 8192;
+layout(constant_id = 1) const uint CHUNK = 8192;
 layout(constant_id = 2) const uint WIDTH = 1;  // 4 where every tensor is aligned to four of its elements
 layout(constant_id = 3) const uint ORDER = 2;  // 1, 2, 0: largest magnitude
 layout(constant_id = 4) const uint LOSS_SCALE = 0;  // 1: there is one, 2: and gradients still hold it
 
 layout(push_constant, scalar) uniform Push {
   Rows rows;
-  uint count, pieces;
+  uint count, chunks;
   Scalars partial, norm;
   Scalars loss_scale;
   float max_norm;
@@ -58,7 +59,7 @@ void reduce(float sum) {
 void main() {
 #ifdef TOTAL
   float sum = 0.0;
-  for (uint i = gl_LocalInvocationID.x; i < p.pieces; i += 256) sum = join(sum, p.partial.v[i]);
+  for (uint i = gl_LocalInvocationID.x; i < p.chunks; i += 256) sum = join(sum, p.partial.v[i]);
   reduce(sum);
   if (gl_LocalInvocationID.x != 0) return;
   float total = ORDER == 2 ? sqrt(sums[0]) : sums[0];
@@ -83,11 +84,11 @@ void main() {
   float factor = p.max_norm / (p.norm.v[0] + 1e-6);
   if (factor >= 1.0) return;
 #endif
-  uint piece = group_index();
-  if (piece >= p.pieces) return;
-  Row row = p.rows.v[find_row(p.rows, p.count, piece)];
+  uint chunk = group_index();
+  if (chunk >= p.chunks) return;
+  Row row = p.rows.v[find_row(p.rows, p.count, chunk)];
   uint dtype = DTYPE == MIXED ? row.dtype[0] : DTYPE;
-  uint begin = (piece - row.first_piece) * PIECE, end = min(begin + PIECE, row.elements);
+  uint begin = (chunk - row.first_chunk) * CHUNK, end = min(begin + CHUNK, row.elements);
   uint id = gl_LocalInvocationID.x, middle = vectors_end(begin, end, WIDTH);
 #ifdef SCALE
   for (uint i = begin + id * 4; i < middle; i += 1024) {
@@ -106,7 +107,7 @@ void main() {
     four.x = join(four.x, ORDER == 2 ? x * x : abs(x));
   }
   reduce(join(join(four.x, four.y), join(four.z, four.w)));
-  if (id == 0) p.partial.v[piece] = sums[0];
+  if (id == 0) p.partial.v[chunk] = sums[0];
 #endif
 #endif
 }

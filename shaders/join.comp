@@ -16,12 +16,11 @@ layout(constant_id = 0) const uint UNIT = 4;
 layout(constant_id = 1) const uint PARTS = 1;
 
 layout(push_constant, scalar) uniform Push {
-  uvec2 y;
+  uvec2 y;  // from this dispatch's first column on
   uvec2 parts[8];
   uint ends[8];  // where each part's columns end, counted from this dispatch's first
   uint n;        // units of these parts together
   uint stride;   // units in a row of the result
-  uint begin;    // this dispatch's first column in the result
 } p;
 
 void main() {
@@ -34,6 +33,6 @@ void main() {
     for (uint part = 1; part < PARTS; ++part) {
       if (column >= p.ends[part - 1]) source = p.parts[part], start = p.ends[part - 1], end = p.ends[part];
     }
-    copy_unit(p.y, row * p.stride + p.begin + column, source, row * (end - start) + column - start, UNIT);
+    copy_unit(p.y, row * p.stride + column, source, row * (end - start) + column - start, UNIT);
   }
 }

@@ -1,7 +1,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// The end of a step under loss scaling: one thread, so that no number has to come to the host. It waits for the optimizers'
-// look at their gradients and nothing waits for it before the next step's loss.
+// The end of a step under loss scaling: one thread, so that no number has to come to the host. It waits for the
+// optimizers' norms of their gradients, and nothing waits for it before the next step's loss.
 //
 // variant: loss_scale
 

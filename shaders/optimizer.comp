@@ -1,103 +1,110 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// One optimizer step over every parameter of a group. Bytes-bound: a parameter, its gradient and its state are read once, the
-// parameter and the state written once; the arithmetic hides behind that. One dispatch for all tensors, since most are
-// small (a bias, a norm) and would not fill the GPU by themselves: a workgroup takes a piece of 4096 elements and finds its
-// tensor in the table. Neighbouring threads touch neighbouring vectors of four elements, 16 elements a thread.
+// One optimizer step over every parameter of a group. Bytes-bound: a parameter, its gradient and its state are read
+// once, the parameter and the state written once; the arithmetic hides behind that. One dispatch for all tensors, since
+// most are small (a bias, a norm) and would not fill the GPU by themselves: a workgroup takes a chunk of 4096 elements
+// and finds its tensor in the table. Neighbouring threads touch neighbouring vectors of four elements, 16 elements a
+// thread.
 //
-// variant: sgd_step SGD
-// variant: adam_step ADAM
+// What a step does to an element is the rule's: tensor/ops/optimizer/<rule>.rule, for each row of rules.def there.
+//
+// variant: <rule>_step RULE_<rule>
 
 #include "multi_tensor.glsl"
 
 layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint PARAMETER_DTYPE = 1;
 layout(constant_id = 1) const uint GRADIENT_DTYPE = 1;
-layout(constant_id = 2) const uint PIECE = 4096;
+layout(constant_id = 2) const uint CHUNK = 4096;
 layout(constant_id = 3) const uint WIDTH = 1;  // 4 where every tensor is aligned to four of its elements
-layout(constant_id = 4) const uint CONTROLLED = 0;  // global_norm_control has said what becomes of the gradients
-#ifdef SGD
-layout(constant_id = 5) const uint MOMENTUM = 0;
-layout(constant_id = 6) const uint NESTEROV = 0;
-#else
-layout(constant_id = 5) const uint DECOUPLED = 0;
-#endif
+layout(constant_id = 4) const uint CONTROLLED = 0;  // there is a StepControl (tensor/multi_tensor.h)
 
+#define ETNA_STATE(index, name)
+#define ETNA_NUMBER(name, expression)
+#define ETNA_CONSTANT(name, expression) float name;
 layout(push_constant, scalar) uniform Push {
-  Scalars scalars;
   Rows rows;
-  uint count, pieces;
-  Scalars control;
+  uint count, chunks;
+  Scalars control, lr, weight_decay, step;
+#include "optimizer_rule.glsl"
 } p;
+#undef ETNA_NUMBER
 
-float factor = 1.0, skipped = 0.0;
+// Words of rules, on four elements at once.
+#define T vec4
+T mul_add(T a, T b, T c) { return a * b + c; }
+T mul_add(T a, float b, T c) { return a * b + c; }
+T neg_mul_add(float a, T b, T c) { return c - a * b; }
+T mul_sub(T a, float b, T c) { return a * b - c; }
+T div_add(T a, float b, float c) { return a / b + c; }
+T pick(bool condition, T a, T b) { return condition ? a : b; }
 
-// Read once: the stores in between could have changed them, for all a compiler knows.
-#ifdef SGD
-float lr, momentum, fresh, decay, kept;
-void read_scalars() {
-  lr = p.scalars.v[0], momentum = p.scalars.v[1], fresh = p.scalars.v[2], decay = p.scalars.v[3], kept = p.scalars.v[4];
-}
-#else
-float lr, beta2, fresh1, fresh2, eps, decay, step_size, correction2;
-
-// For x ≤ 0. Near 0 the difference would lose its digits: the series' first term left out is below 1e-9 of it.
+// 1 - eˣ for x ≤ 0, within 4e-7 of it. Near 0 the difference would lose its digits; from -1 on the series' first term
+// left out is below 4e-8 of it. Further down an error of exp() by five units in its last place costs 2.4e-7.
 float one_minus_exp(float x) {
-  return x > -0.03 ? -x * (1.0 + x * (0.5 + x * (1.0 / 6.0 + x * (1.0 / 24.0 + x / 120.0)))) : 1.0 - exp(x);
+  if (x < -1.0) return 1.0 - exp(max(x, -100.0));
+  float sum = 1.0 / 3628800.0;
+  sum = sum * x + 1.0 / 362880.0;
+  sum = sum * x + 1.0 / 40320.0;
+  sum = sum * x + 1.0 / 5040.0;
+  sum = sum * x + 1.0 / 720.0;
+  sum = sum * x + 1.0 / 120.0;
+  sum = sum * x + 1.0 / 24.0;
+  sum = sum * x + 1.0 / 6.0;
+  sum = sum * x + 0.5;
+  return -x * (sum * x + 1.0);
 }
+float one_minus_power(float beta, float log_beta, float exponent) { return one_minus_exp(exponent * log_beta); }
 
-void read_scalars() {
-  lr = p.scalars.v[0], beta2 = p.scalars.v[2], fresh1 = p.scalars.v[3], fresh2 = p.scalars.v[4], eps = p.scalars.v[5];
-  decay = p.scalars.v[6];
-  float correction1 = p.scalars.v[7];
-  correction2 = p.scalars.v[8];
-  if (CONTROLLED != 0 && skipped != 0.0) {
-    float made = p.scalars.v[9] - skipped;
-    correction1 = one_minus_exp(made * p.scalars.v[10]);
-    correction2 = sqrt(one_minus_exp(made * p.scalars.v[11]));
+// The numbers of a step. Read once: the stores in between could have changed them, for all a compiler knows.
+float factor = 1.0, lr, weight_decay;
+bool first;
+#define ETNA_NUMBER(name, expression) float name;
+#include "optimizer_rule.glsl"
+#undef ETNA_NUMBER
+#undef ETNA_CONSTANT
+
+void read_numbers() {
+  float step = p.step.v[0];
+  if (CONTROLLED != 0) {
+    factor = p.control.v[0];
+    step -= p.control.v[2];
   }
-  step_size = lr / correction1;
+  lr = p.lr.v[0], weight_decay = p.weight_decay.v[0], first = step == 1.0;
+#define ETNA_CONSTANT(name, expression) name = p.name;
+#define ETNA_NUMBER(name, expression) name = expression;
+#include "optimizer_rule.glsl"
+#undef ETNA_CONSTANT
+#undef ETNA_NUMBER
 }
-#endif
+#undef ETNA_STATE
+#define ETNA_CONSTANT(name, expression)
+#define ETNA_NUMBER(name, expression)
 
 // Elements i ... i + width - 1.
 void update(Row row, uint i, uint parameter_dtype, uint gradient_dtype, uint width) {
-  vec4 x = load_vector(row.address[0], i, width, parameter_dtype, width), g = load_vector(row.address[1], i, width, gradient_dtype, width);
-  if (CONTROLLED != 0) g *= factor;
-#ifdef SGD
-  g += decay * x;
-  if (MOMENTUM != 0) {
-    // At the first step nothing is kept and the buffer may hold anything.
-    vec4 b = kept == 0.0 ? g : momentum * load_vector(row.address[2], i, width, F32, width) + fresh * g;
-    store_vector(row.address[2], i, width, F32, width, b);
-    g = NESTEROV != 0 ? g + momentum * b : b;
-  }
-  x -= lr * g;
-#else
-  vec4 m = load_vector(row.address[2], i, width, F32, width), v = load_vector(row.address[3], i, width, F32, width);
-  if (DECOUPLED != 0) x *= 1.0 - lr * decay;
-  else g += decay * x;
-  m += (g - m) * fresh1;
-  v = beta2 * v + fresh2 * g * g;
-  store_vector(row.address[2], i, width, F32, width, m);
-  store_vector(row.address[3], i, width, F32, width, v);
-  x -= step_size * m / (sqrt(v) / correction2 + eps);
-#endif
+  T x = load_vector(row.address[0], i, width, parameter_dtype, width);
+  T gradient = load_vector(row.address[1], i, width, gradient_dtype, width);
+#define ETNA_STATE(index, name) T name = load_vector(row.address[2 + index], i, width, F32, width);
+#include "optimizer_rule.glsl"
+#undef ETNA_STATE
+#define ETNA_UPDATE
+#include "optimizer_rule.glsl"
+#undef ETNA_UPDATE
+#define ETNA_STATE(index, name) store_vector(row.address[2 + index], i, width, F32, width, name);
+#include "optimizer_rule.glsl"
   store_vector(row.address[0], i, width, parameter_dtype, width, x);
 }
 
 void main() {
-  uint piece = group_index(), id = gl_LocalInvocationID.x;
-  if (piece >= p.pieces) return;
-  if (CONTROLLED != 0) {
-    if (p.control.v[3] != 0.0) return;
-    factor = p.control.v[0], skipped = p.control.v[2];
-  }
-  Row row = p.rows.v[find_row(p.rows, p.count, piece)];
+  uint chunk = group_index(), id = gl_LocalInvocationID.x;
+  if (chunk >= p.chunks) return;
+  if (CONTROLLED != 0 && p.control.v[3] != 0.0) return;
+  Row row = p.rows.v[find_row(p.rows, p.count, chunk)];
   uint parameter_dtype = PARAMETER_DTYPE == MIXED ? row.dtype[0] : PARAMETER_DTYPE;
   uint gradient_dtype = GRADIENT_DTYPE == MIXED ? row.dtype[1] : GRADIENT_DTYPE;
-  uint begin = (piece - row.first_piece) * PIECE, end = min(begin + PIECE, row.elements), middle = vectors_end(begin, end, WIDTH);
-  read_scalars();
+  uint begin = (chunk - row.first_chunk) * CHUNK, end = min(begin + CHUNK, row.elements), middle = vectors_end(begin, end, WIDTH);
+  read_numbers();
   for (uint i = begin + id * 4; i < middle; i += 1024) update(row, i, parameter_dtype, gradient_dtype, 4);
   for (uint i = middle + id; i < end; i += 256) update(row, i, parameter_dtype, gradient_dtype, 1);
 }

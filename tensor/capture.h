@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -146,6 +147,17 @@ bool capturing();
 /// Runs `f` now and, where a step is being recorded, again at every replay before its commands, in the order in which such calls
 /// were made: counters, schedules, whatever the host does once a step.
 void each_step(std::function<void()> f);
+
+/// A 0-d tensor whose value the host computes once a step: now and, where a step is being recorded, before each replay, in the order
+/// of such calls. An ordinary input of ops: a learning rate, a step count, the start of a slice. All values of a step go to the
+/// device in one upload.
+///     Tensor lr = each_step([&] { return schedule(i++); }, {f32, device});
+Tensor each_step(std::function<double()> value, TensorOptions options);
+
+namespace detail {
+/// The same for several values at once. @param fill writes the bytes of a contiguous tensor
+Tensor each_step_tensor(const Shape& shape, TensorOptions options, std::function<void(std::byte*)> fill);
+}  // namespace detail
 
 /// What runs while one lives is not part of the step being recorded: it happens now, once.
 class NotCaptured {

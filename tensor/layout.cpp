@@ -26,6 +26,11 @@ Layout merge_layout(const Shape& shape, std::span<const Tensor* const> operands)
   }
   Layout out;
   out.operands = static_cast<int>(operands.size());
+  if (numel(shape) == 0) {  // sizes beside a 0 may have no product
+    out.shape = {0};
+    for (int k = 0; k < out.operands; ++k) out.strides[k] = {full[k].back()};
+    return out;
+  }
   for (int d = 0; d < shape.rank(); ++d) {
     if (shape[d] == 1) continue;
     bool mergeable = !out.shape.empty();

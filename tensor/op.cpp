@@ -5,13 +5,16 @@
 #include <etna/device/profile/profiler.h>
 #include <etna/device/transfers.h>
 #include <etna/tensor/autocast.h>
-#include <etna/tensor/graph/session.h>
+#include <etna/tensor/kernels.h>
+#include <etna/tensor/recording.h>
 
 namespace etna {
 namespace {
 
 thread_local bool grad_mode = true;
 thread_local const ApplyProbe* probe = nullptr;
+
+constexpr std::int64_t kMostElements = 0x7fffffff;  ///< that kernels index
 
 /// The device an op runs on: the first GPU among its inputs, else the CPU.
 Device device_of(const OpDef& op, std::span<const Tensor> inputs) {
@@ -49,15 +52,25 @@ TensorList allocate_outputs(const OpCall& call, Device device, const std::vector
       out.push_back(call.in[static_cast<std::size_t>(spec.alias)]);
       ++out.back().storage()->version;
     } else {
-      if (numel(spec.shape) > std::int64_t{0x7fffffff}) {
+      if (numel(spec.shape, call.op.name) > kMostElements) {
         throw ShapeError(
             fmt::format("{}: the result {} has more than 2^31 elements, which kernels do not index; split it",
                         call.op.name, str(spec.shape)));
       }
-      out.push_back(empty(spec.shape, {spec.dtype, device}));
+      out.push_back(detail::empty(call.op.name, spec.shape, {spec.dtype, device}));
     }
   }
   return out;
+}
+
+/// Outputs without elements of which some have no strides: kernels are spared products of their sizes.
+bool nothing_to_compute(const TensorList& out) {
+  bool strides = true;
+  for (const Tensor& y : out) {
+    if (y.numel() > 0) return false;
+    strides = strides && has_strides(y.shape());
+  }
+  return !strides;
 }
 
 /// The reference's outputs, written where the op's own would be.
@@ -78,7 +91,7 @@ void fall_back(const OpCall& call, Device device, TensorList& out) {
                          fmt::format("no kernel on {} for these dtypes, computed on the CPU", device.str()));
   TensorList host(call.in.begin(), call.in.end());
   for (Tensor& x : host) {
-    if (x.defined()) x = x.to(kCPU);
+    if (x.defined()) x = detail::host_copy(x);
   }
   TensorList host_out;
   for (const Tensor& y : out) host_out.push_back(empty(y.shape(), {y.dtype(), kCPU}));
@@ -87,7 +100,7 @@ void fall_back(const OpCall& call, Device device, TensorList& out) {
     if (specs[i].alias >= 0) host_out[i] = host[static_cast<std::size_t>(specs[i].alias)];
   }
   call.op.cpu({call.op, host, call.attrs}, host_out);
-  for (std::size_t i = 0; i < out.size(); ++i) out[i].copy_(host_out[i]);
+  for (std::size_t i = 0; i < out.size(); ++i) detail::write_back(host_out[i].contiguous(), out[i]);
 }
 
 TensorList run(const OpCall& call, Device device) {
@@ -97,9 +110,13 @@ TensorList run(const OpCall& call, Device device) {
   recording::Running running(call.op.name);
   if (probe != nullptr && probe->seen) probe->seen(call.op);
   if (call.op.direct != nullptr) return call.op.direct(call);
+  for (const Tensor& x : call.in) {
+    if (x.defined()) detail::check_countable(call.op.name, x);
+  }
   std::vector<OutputSpec> specs = call.op.infer(call);
   try {
     TensorList out = allocate_outputs(call, device, specs);
+    if (nothing_to_compute(out)) return out;
     if (probe != nullptr && probe->compose && call.op.reference != nullptr) {
       compose(call, out);
     } else if (device.is_cpu()) {
@@ -108,7 +125,7 @@ TensorList run(const OpCall& call, Device device) {
       } else {
         out = call.op.reference(call);
       }
-    } else if (call.op.gpu == nullptr || !call.op.gpu(call, out)) {
+    } else if (!run_kernel(call, device, out)) {
       fall_back(call, device, out);
     }
     return out;
@@ -121,6 +138,15 @@ TensorList run(const OpCall& call, Device device) {
 }
 
 }  // namespace
+
+void detail::check_countable(const char* op, const Tensor& x) {
+  const std::int64_t n = x.numel();
+  if (n <= kMostElements || !x.impl()->storage) return;
+  if (static_cast<std::uint64_t>(n) <= x.storage()->bytes() / item_size(x.dtype())) return;
+  throw ShapeError(fmt::format(
+      "{}: {} repeats its elements to more than 2^31, which kernels do not index; expand less, or use it in parts", op,
+      str(x.shape())));
+}
 
 bool grad_enabled() { return grad_mode; }
 void set_grad_enabled(bool on) { grad_mode = on; }

@@ -36,15 +36,9 @@ class Attrs {
     return value;
   }
 
-  /// Not 0: they change from step to step, and this says who knows how (tensor/graph/host_steps.h). Copies keep it, so that a
-  /// gradient follows the op it belongs to.
-  std::uint32_t source() const { return source_; }
-  void set_source(std::uint32_t source) { source_ = source; }
-
  private:
   static constexpr std::size_t kBytes = 192;
   alignas(8) std::array<std::byte, kBytes> bytes_{};
-  std::uint32_t source_ = 0;
 };
 
 /// One use of an op: what its functions get.
@@ -111,6 +105,12 @@ struct OpDef {
 TensorList apply(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs = {});
 Tensor apply1(const OpDef& op, std::initializer_list<Tensor> inputs, const Attrs& attrs = {});
 TensorList apply(const OpDef& op, std::initializer_list<Tensor> inputs, const Attrs& attrs = {});
+
+namespace detail {
+/// Kernels count in 31 bits, but for those of the CPU over what lies in memory. An expanded tensor may have any number of elements.
+/// @throws ShapeError naming `op` for one that repeats what it holds to more than 2^31.
+void check_countable(const char* op, const Tensor& x);
+}  // namespace detail
 
 /// Every definition, sorted by name. The build makes the list from the files of tensor/ops/: each exports
 /// `std::span<const OpDef* const> ops_in_<file>()`.

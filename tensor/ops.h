@@ -94,8 +94,8 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, Ac
 /// @param x [..., in] @param up [hidden, in] @param down [out, hidden] @param up_bias, down_bias [hidden], [out] or undefined
 Tensor feed_forward(const Tensor& x, const Tensor& up, const Tensor& up_bias, const Tensor& down,
                     const Tensor& down_bias, Activation activation);
-/// (a · b) · activation'(at): what a product hands back through the activation of its operand. @param at [..., M, N]
-Tensor matmul_slope(const Tensor& a, const Tensor& b, const Tensor& at, Activation activation);
+/// (a · b) · activation'(at): what a matmul hands back through the activation of its operand. @param at [..., M, N]
+Tensor matmul_derivative(const Tensor& a, const Tensor& b, const Tensor& at, Activation activation);
 /// Product of i8 with i32 sums, exact. @param a [..., M, K] @param b [..., K, N], K ≤ 131071 @return [..., M, N] i32; leading
 /// dimensions broadcast. Not differentiable.
 Tensor int8_matmul(const Tensor& a, const Tensor& b);
@@ -172,11 +172,14 @@ Tensor index_select(const Tensor& x, std::int64_t dim, const Tensor& index);
 Tensor gather(const Tensor& x, std::int64_t dim, const Tensor& index);
 /// A copy of x with out[index[i][j]][j] += source[i][j] for dim 0; equal indices add up in order, so the bits do not vary.
 Tensor scatter_add(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& source);
-/// Columns [start(), start() + length) of a matrix, copied bit for bit. `start` is asked now and again at every replay of a captured
-/// step, so that a step can walk through a tensor that stays where it is. Not differentiable.
-/// @param x [R, N], any dtype @return [R, length]
-/// @throws ShapeError for a length outside [1, N] or a start outside [0, N - length]; from a replay, too, before anything of it runs.
-Tensor window(const Tensor& x, const std::function<std::int64_t()>& start, std::int64_t length);
+/// Elements [start, start + length) of one dimension, copied bit for bit, where the start is a number on the device: a captured step
+/// reads it anew at every replay (each_step() makes one that the host sets).
+/// @param start 0-d, i64 or i32. Outside [0, size - length] it is an error on the CPU and is clamped on a GPU.
+/// @throws ShapeError for a length outside [0, size of the dimension]
+Tensor dynamic_slice(const Tensor& x, std::int64_t dim, const Tensor& start, std::int64_t length);
+/// A copy of x whose elements [start, start + update.size(dim)) of one dimension are those of `update`.
+/// @param update x's shape but for `dim`, x's dtype @param start as above
+Tensor dynamic_update_slice(const Tensor& x, const Tensor& update, std::int64_t dim, const Tensor& start);
 
 // ---- random: Philox4x32-10 (Salmon et al. 2011), the same bits on every device
 /// Sets the process's seed and its offset to 0.

@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
-#include <etna/tensor/graph/session.h>
 #include <etna/tensor/op.h>
+#include <etna/tensor/recording.h>
 #include <etna/tensor/tensor.h>
 
 // Tensors as PyTorch prints them: four digits behind the point, or scientific notation where the values span too much;

@@ -6,9 +6,9 @@
 
 #include <fmt/format.h>
 
+#include <etna/device/backend.h>
 #include <etna/device/transfers.h>
-#include <etna/device/vulkan/backend.h>
-#include <etna/tensor/graph/session.h>
+#include <etna/tensor/recording.h>
 
 namespace etna {
 namespace {
@@ -29,8 +29,8 @@ double value_of(const std::byte* bytes, DType dtype) {
 
 struct PendingValue::State {
   DType dtype = DType::f32;
-  std::array<std::byte, 8> bytes{};               ///< of one from the CPU
-  std::shared_ptr<vulkan::PendingBytes> pending;  ///< of one from a GPU
+  std::array<std::byte, 8> bytes{};       ///< of one from the CPU
+  std::shared_ptr<PendingBytes> pending;  ///< of one from a GPU
 };
 
 bool PendingValue::ready() const { return state_->pending == nullptr || state_->pending->ready(); }
@@ -53,7 +53,7 @@ PendingValue read_later(const Tensor& x) {
     std::memcpy(value.state_->bytes.data(), x.raw_data(), bytes);
   } else {
     detail::count_d2h(bytes);
-    value.state_->pending = vulkan::download_later(x.device(), x.address(), bytes);
+    value.state_->pending = backend(x.device()).download_later(x.device(), x.address(), bytes);
   }
   return value;
 }

@@ -39,16 +39,56 @@ void Dims::erase(int at) {
 
 bool Dims::contains(std::int64_t value) const { return std::find(begin(), end(), value) != end(); }
 
-std::int64_t numel(const Shape& shape) {
+std::int64_t checked_product(std::int64_t a, std::int64_t b, const char* op) {
+  std::int64_t product = 0;
+  if (__builtin_mul_overflow(a, b, &product)) {
+    throw ShapeError(fmt::format("{}: the product of the sizes {} and {} does not fit in 63 bits", op, a, b));
+  }
+  return product;
+}
+
+std::int64_t checked_sum(std::int64_t a, std::int64_t b, const char* op) {
+  std::int64_t sum = 0;
+  if (__builtin_add_overflow(a, b, &sum)) {
+    throw ShapeError(fmt::format("{}: the sum of the sizes {} and {} does not fit in 63 bits", op, a, b));
+  }
+  return sum;
+}
+
+std::int64_t numel(const Shape& shape, const char* op) {
   std::int64_t n = 1;
-  for (std::int64_t s : shape) n *= s;
-  return n;
+  bool fits = true;
+  for (std::int64_t s : shape) {
+    if (s < 0) throw ShapeError(fmt::format("{}: the size {} in {} is negative", op, s, str(shape)));
+    fits = !__builtin_mul_overflow(n, s, &n) && fits;
+  }
+  if (fits || shape.contains(0)) return fits ? n : 0;
+  throw ShapeError(fmt::format("{}: the number of elements of {} does not fit in 63 bits", op, str(shape)));
+}
+
+std::size_t byte_size(const Shape& shape, std::size_t item, const char* op) {
+  std::int64_t bytes = 0;
+  if (__builtin_mul_overflow(numel(shape, op), item, &bytes)) {
+    throw ShapeError(
+        fmt::format("{}: the number of bytes of {}, {} an element, does not fit in 63 bits", op, str(shape), item));
+  }
+  return static_cast<std::size_t>(bytes);
 }
 
 Strides contiguous_strides(const Shape& shape) {
   Strides strides = Dims::filled(shape.rank(), 1);
-  for (int i = shape.rank() - 2; i >= 0; --i) strides[i] = strides[i + 1] * std::max<std::int64_t>(shape[i + 1], 1);
+  for (int i = shape.rank() - 2; i >= 0; --i) {
+    if (__builtin_mul_overflow(strides[i + 1], std::max<std::int64_t>(shape[i + 1], 1), &strides[i])) strides[i] = 0;
+  }
   return strides;
+}
+
+bool has_strides(const Shape& shape) {
+  std::int64_t n = 1;
+  for (std::int64_t s : shape) {
+    if (__builtin_mul_overflow(n, std::max<std::int64_t>(s, 1), &n)) return false;
+  }
+  return true;
 }
 
 std::string str(const Dims& dims) { return fmt::format("[{}]", fmt::join(dims.begin(), dims.end(), ", ")); }

@@ -52,9 +52,18 @@ using Shape = Dims;
 /// Distance between neighbours along each dimension, in elements.
 using Strides = Dims;
 
-std::int64_t numel(const Shape& shape);
-/// Row-major strides.
+/// Sizes are multiplied and added here only. @throws ShapeError naming `op` where the result does not fit in 63 bits.
+std::int64_t checked_product(std::int64_t a, std::int64_t b, const char* op);
+std::int64_t checked_sum(std::int64_t a, std::int64_t b, const char* op);
+/// Elements of a shape; 0 where a size is 0, however large the others are.
+/// @throws ShapeError naming `op` where a size is negative or the number does not fit in 63 bits.
+std::int64_t numel(const Shape& shape, const char* op = "numel");
+/// Bytes of a shape's elements, `item` bytes each. @throws ShapeError as numel()
+std::size_t byte_size(const Shape& shape, std::size_t item, const char* op);
+/// Row-major strides. A shape without elements, of which one does not fit, has 0 there.
 Strides contiguous_strides(const Shape& shape);
+/// False for a shape whose sizes other than 0 have a product that does not fit: one without elements, for which no stride is right.
+bool has_strides(const Shape& shape);
 /// "[2, 3]"
 std::string str(const Dims& dims);
 

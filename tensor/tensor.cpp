@@ -5,9 +5,9 @@
 
 #include <fmt/format.h>
 
-#include <etna/tensor/graph/session.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/recording.h>
 
 namespace etna {
 
@@ -103,15 +103,14 @@ Tensor make_view(const StoragePtr& storage, Device device, DType dtype, Shape sh
   impl->offset = offset;
   impl->dtype = dtype;
   impl->device = device;
+  // Every tensor comes by here, so that of one with elements any product of sizes fits.
+  const bool nothing = numel(shape, "view") == 0;
   std::int64_t expected = 1;
   bool contiguous = true;
-  for (int i = shape.rank() - 1; i >= 0; --i) {
-    if (shape[i] == 0)
-      contiguous = true, i = 0;  // nothing to step over
-    else if (shape[i] != 1)
-      contiguous = contiguous && strides[i] == expected, expected *= shape[i];
+  for (int i = shape.rank() - 1; i >= 0 && !nothing; --i) {
+    if (shape[i] != 1) contiguous = contiguous && strides[i] == expected, expected *= shape[i];
   }
-  impl->contiguous = contiguous || numel(shape) == 0;
+  impl->contiguous = contiguous;
   return Tensor(std::move(impl));
 }
 
@@ -126,23 +125,26 @@ Tensor without_storage(const Tensor& x) {
 
 }  // namespace detail
 
-Tensor empty(Shape shape, TensorOptions options) {
-  for (std::int64_t s : shape) {
-    if (s < 0) throw ShapeError(fmt::format("empty: the size {} in {} is negative", s, str(shape)));
-  }
-  std::size_t bytes = static_cast<std::size_t>(numel(shape)) * item_size(options.dtype);
-  return detail::make_view(allocate(options.device, bytes), options.device, options.dtype, shape,
-                           contiguous_strides(shape), 0);
+namespace detail {
+Tensor empty(const char* op, const Shape& shape, TensorOptions options) {
+  std::size_t bytes = byte_size(shape, item_size(options.dtype), op);
+  return make_view(allocate(options.device, bytes), options.device, options.dtype, shape, contiguous_strides(shape), 0);
 }
+}  // namespace detail
 
-Tensor full(Shape shape, double value, TensorOptions options) {
-  Tensor x = empty(shape, options);
+namespace {
+Tensor filled(const char* op, const Shape& shape, double value, TensorOptions options) {
+  Tensor x = detail::empty(op, shape, options);
   x.fill_(value);
   return x;
 }
-Tensor zeros(Shape shape, TensorOptions options) { return full(shape, 0, options); }
+}  // namespace
+
+Tensor empty(Shape shape, TensorOptions options) { return detail::empty("empty", shape, options); }
+Tensor full(Shape shape, double value, TensorOptions options) { return filled("full", shape, value, options); }
+Tensor zeros(Shape shape, TensorOptions options) { return filled("zeros", shape, 0, options); }
 Tensor ones(Shape shape, TensorOptions options) {
-  Tensor x = full(shape, 1, options);
+  Tensor x = filled("ones", shape, 1, options);
   x.impl()->ones = true;
   return x;
 }
@@ -158,9 +160,14 @@ Tensor arange(double begin, double end, double step, TensorOptions options) {
   if (step == 0 || !std::isfinite(begin) || !std::isfinite(end) || !std::isfinite(step)) {
     throw ShapeError(fmt::format("arange: begin {}, end {}, step {} do not describe a finite range", begin, end, step));
   }
-  auto count = static_cast<std::int64_t>(std::max(0.0, std::ceil((end - begin) / step)));
+  const double steps = std::ceil((end - begin) / step);
+  if (!(steps < 0x1p63)) {
+    throw ShapeError(fmt::format("arange: begin {}, end {}, step {}: the number of elements does not fit in 63 bits",
+                                 begin, end, step));
+  }
+  auto count = static_cast<std::int64_t>(std::max(0.0, steps));
   NotCaptured now;  // the same at every step
-  Tensor x = empty({count}, {options.dtype, kCPU});
+  Tensor x = detail::empty("arange", {count}, {options.dtype, kCPU});
   visit(options.dtype, [&](auto zero) {
     using T = decltype(zero);
     T* p = x.data<T>();
@@ -177,14 +184,14 @@ Tensor arange(double begin, double end, double step, TensorOptions options) {
 
 Tensor from_bytes(const void* bytes, Shape shape, DType dtype, Device device) {
   recording::forbid("from_bytes", "values come from the host");
-  Tensor x = empty(shape, {dtype, device});
+  Tensor x = detail::empty("from_bytes", shape, {dtype, device});
   upload(bytes, *x.storage(), 0, static_cast<std::size_t>(x.numel()) * item_size(dtype));
   return x;
 }
 
 template <typename T>
 Tensor from_vector(const std::vector<T>& values, Shape shape, Device device) {
-  if (numel(shape) != static_cast<std::int64_t>(values.size())) {
+  if (numel(shape, "from_vector") != static_cast<std::int64_t>(values.size())) {
     throw ShapeError(fmt::format("from_vector: {} values do not fill the shape {} of {} elements", values.size(),
                                  str(shape), numel(shape)));
   }

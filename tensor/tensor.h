@@ -166,6 +166,8 @@ Tensor from_vector(const std::vector<T>& values, Device device = {}) {
 Tensor from_bytes(const void* bytes, Shape shape, DType dtype, Device device = {});
 
 namespace detail {
+/// etna::empty(), whose errors name `op`.
+Tensor empty(const char* op, const Shape& shape, TensorOptions options);
 /// A tensor over existing storage; computes `contiguous`.
 Tensor make_view(const StoragePtr& storage, Device device, DType dtype, Shape shape, Strides strides,
                  std::int64_t offset);

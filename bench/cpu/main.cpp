@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include <etna/device/cpu/blas.h>
+#include <etna/device/cpu/gemm/blas.h>
 #include <etna/device/error.h>
 #include <etna/device/transfers.h>
 
@@ -66,7 +66,7 @@ int main(int argc, char** argv) {
     nlohmann::json ops = nlohmann::json::array();
     for (const bench::Case& c : cases) {
       const bench::Timing t = bench::time_case(c, kCPU, ceilings, wanted.effort, bench::seconds_on_cpu);
-      const bench::PeerSeconds beside = c.product ? peers.of(*c.product) : bench::PeerSeconds{};
+      const bench::PeerSeconds beside = c.gemm ? peers.of(*c.gemm) : bench::PeerSeconds{};
       print(t, beside);
       nlohmann::json op = bench::json_of(t);
       for (const auto& [library, seconds] : beside) {

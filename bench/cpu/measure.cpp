@@ -70,7 +70,7 @@ Peers::Peers(const Effort& effort) : effort_(effort) {
   if (!unknown && std::filesystem::exists(program)) program_ = program.string();
 }
 
-const PeerSeconds& Peers::of(const Product& p) {
+const PeerSeconds& Peers::of(const GemmSizes& p) {
   auto [found, first] = known_.try_emplace(p);
   if (!first || program_.empty()) return found->second;
   std::istringstream lines(

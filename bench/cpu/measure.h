@@ -20,12 +20,12 @@ using PeerSeconds = std::map<std::string, double>;
 class Peers {
  public:
   explicit Peers(const Effort& effort);
-  const PeerSeconds& of(const Product& product);
+  const PeerSeconds& of(const GemmSizes& gemm);
 
  private:
   Effort effort_;
   std::string program_;  ///< empty where it was not built
-  std::map<Product, PeerSeconds> known_;
+  std::map<GemmSizes, PeerSeconds> known_;
 };
 
 }  // namespace bench

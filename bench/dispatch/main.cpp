@@ -4,8 +4,8 @@
 
 #include <etna/autograd/autograd.h>
 #include <etna/device/kernel.h>
+#include <etna/device/vulkan/api/diagnostics.h>
 #include <etna/tensor/ops.h>
-#include <etna/device/vulkan/diagnostics.h>
 
 #include "devices.h"
 
@@ -22,11 +22,11 @@ double us_since(Clock::time_point start) {
 
 struct Counters {
   std::uint64_t misses = 0;
-  vulkan::RecorderStats recorder;
+  gpu::QueueStats recorder;
 };
 
 Counters counters(Device device) {
-  return {memory_stats(device).misses, device.is_vulkan() ? vulkan::recorder_stats(device) : vulkan::RecorderStats{}};
+  return {memory_stats(device).misses, device.is_vulkan() ? gpu::queue_stats(device) : gpu::QueueStats{}};
 }
 
 /// Runs `work` (of `ops` ops) three times to warm up, then `repeats` times, and prints the fastest.

@@ -12,10 +12,10 @@
 namespace bench {
 
 /// c = op(a) · op(b) where op transposes if asked; op(a) is [m, k], op(b) is [k, n].
-struct Product {
+struct GemmSizes {
   std::int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false, transpose_b = false;
-  auto operator<=>(const Product&) const = default;
+  auto operator<=>(const GemmSizes&) const = default;
 };
 
 /// One thing to time. Bytes are those the op must touch at least (each input read once, each output written once), not what a
@@ -29,7 +29,7 @@ struct Case {
   /// Timed as a captured step runs it: ops joined, calls side by side. Else one dispatch after the other.
   bool captured = false;
   /// What a plain matrix library would do of it, to be compared.
-  std::optional<Product> product = {};
+  std::optional<GemmSizes> gemm = {};
 };
 
 using Cases = std::vector<Case>;
@@ -45,7 +45,7 @@ std::function<void()> backward_of(const etna::Tensor& y, std::vector<etna::Tenso
 // One file a topic; each lists its cases in the sizes of a workload.
 Cases elementwise_cases(const Workload& w);
 Cases row_cases(const Workload& w);
-Cases product_cases(const Workload& w);
+Cases gemm_cases(const Workload& w);
 Cases attention_cases(const Workload& w);
 Cases indexing_cases(const Workload& w);
 Cases loss_cases(const Workload& w);

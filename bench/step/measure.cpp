@@ -28,13 +28,12 @@ double ms_since(Clock::time_point start) {
 /// Counters now, to be subtracted from those later.
 struct Counters {
   Transfers transfers;
-  vulkan::RecorderStats recorder;
+  gpu::QueueStats recorder;
   std::uint64_t misses = 0;
 };
 
 Counters counters(Device device) {
-  return {transfers(), device.is_vulkan() ? vulkan::recorder_stats(device) : vulkan::RecorderStats{},
-          memory_stats(device).misses};
+  return {transfers(), device.is_vulkan() ? gpu::queue_stats(device) : gpu::QueueStats{}, memory_stats(device).misses};
 }
 
 void subtract(StepTimes& times, const Counters& before, const Counters& after) {

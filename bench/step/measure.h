@@ -5,13 +5,13 @@
 #include <vector>
 
 #include <etna/device/device.h>
+#include <etna/device/kernel.h>
 #include <etna/device/memory.h>
 #include <etna/device/profile/profiler.h>
 #include <etna/device/transfers.h>
-#include <etna/device/kernel.h>
+#include <etna/device/vulkan/api/diagnostics.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/dtype.h>
-#include <etna/device/vulkan/diagnostics.h>
 
 #include "workload.h"
 
@@ -39,7 +39,7 @@ struct StepTimes {
   std::uint64_t peak_device = 0, peak_host = 0;  ///< bytes, warm-up included
   std::uint64_t misses = 0;                      ///< allocations that went to the system
   etna::Transfers transfers;
-  etna::vulkan::RecorderStats recorder;
+  etna::gpu::QueueStats recorder;
   std::optional<etna::profile::Profile> profile;
   std::optional<etna::ProgramReport> program;  ///< of a captured step
 

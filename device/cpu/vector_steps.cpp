@@ -1,5 +1,7 @@
-// Bound by the memory's 28 bytes a parameter; vectors keep the root and the quotient from costing more.
+// Bound by memory (Adam's 28 bytes a parameter); vectors keep roots and quotients from costing more.
 #include <etna/device/cpu/vector_steps.h>
+
+#include <cmath>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE <etna/device/cpu/vector_steps.cpp>
@@ -10,40 +12,60 @@
 HWY_BEFORE_NAMESPACE();
 namespace etna::cpu::HWY_NAMESPACE {
 
-void adam(const AdamNumbers& a, float* x, const float* g, float* m, float* v, std::size_t n) {
-  const V factor = constant(a.factor), decay = constant(a.decay), shrink = constant(a.shrink);
-  const V fresh1 = constant(a.fresh1), beta2 = constant(a.beta2), fresh2 = constant(a.fresh2);
-  const V size = constant(a.size), per_second = constant(1 / a.second_bias), eps = constant(a.eps);
-  struct State {
-    V x, m, v;
-  };
-  auto step = [=](V old, V gradient, V first, V second) HWY_ATTR {
-    const V slope = hn::MulAdd(gradient, factor, hn::Mul(decay, old));
-    State next;
-    next.m = hn::MulAdd(hn::Sub(slope, first), fresh1, first);
-    next.v = hn::MulAdd(hn::Mul(fresh2, slope), slope, hn::Mul(beta2, second));
-    const V quotient = hn::Div(hn::Mul(size, next.m), hn::MulAdd(hn::Sqrt(next.v), per_second, eps));
-    next.x = hn::MulSub(old, shrink, quotient);
-    return next;
-  };
+/// A vector with operators, as rules are written in. A product and the sum it goes into are one operation only where a
+/// word says so.
+struct Floats {
+  V v;
+};
+HWY_INLINE Floats operator+(Floats a, Floats b) { return {hn::Add(a.v, b.v)}; }
+HWY_INLINE Floats operator-(Floats a, Floats b) { return {hn::Sub(a.v, b.v)}; }
+HWY_INLINE Floats operator*(Floats a, Floats b) { return {hn::Mul(a.v, b.v)}; }
+HWY_INLINE Floats operator/(Floats a, Floats b) { return {hn::Div(a.v, b.v)}; }
+HWY_INLINE Floats sqrt(Floats a) { return {hn::Sqrt(a.v)}; }
+HWY_INLINE Floats mul_add(Floats a, Floats b, Floats c) { return {hn::MulAdd(a.v, b.v, c.v)}; }
+HWY_INLINE Floats neg_mul_add(Floats a, Floats b, Floats c) { return {hn::NegMulAdd(a.v, b.v, c.v)}; }
+HWY_INLINE Floats mul_sub(Floats a, Floats b, Floats c) { return {hn::MulSub(a.v, b.v, c.v)}; }
+/// By 1 / b, which is the same for all elements and computed once.
+HWY_INLINE Floats div_add(Floats a, Floats b, Floats c) { return {hn::MulAdd(a.v, hn::Div(constant(1), b.v), c.v)}; }
+HWY_INLINE Floats pick(bool condition, Floats a, Floats b) { return condition ? a : b; }
+
+#include <etna/shaders/optimizer_rules.inc>
+
+template <template <typename> class Rule, std::size_t kStates>
+HWY_INLINE void step(const float* numbers, bool first, float* x, const float* gradient, float* const* given,
+                     std::size_t n) {
+  Rule<Floats> rule;
+  rule.each([&numbers](Floats& number) HWY_ATTR { number.v = constant(*numbers++); });
+  float* states[kStates + 1] = {};
+  for (std::size_t k = 0; k < kStates; ++k) states[k] = given[k];
   const D d;
   const std::size_t lanes = hn::Lanes(d);
+  Floats value, state[kStates + 1];
   std::size_t i = 0;
   for (; i + lanes <= n; i += lanes) {
-    const State next = step(hn::LoadU(d, x + i), hn::LoadU(d, g + i), hn::LoadU(d, m + i), hn::LoadU(d, v + i));
-    hn::StoreU(next.x, d, x + i);
-    hn::StoreU(next.m, d, m + i);
-    hn::StoreU(next.v, d, v + i);
+    value.v = hn::LoadU(d, x + i);
+    for (std::size_t k = 0; k < kStates; ++k) state[k].v = hn::LoadU(d, states[k] + i);
+    rule.update(value, Floats{hn::LoadU(d, gradient + i)}, state, first);
+    hn::StoreU(value.v, d, x + i);
+    for (std::size_t k = 0; k < kStates; ++k) hn::StoreU(state[k].v, d, states[k] + i);
   }
   if (i < n) {
     const std::size_t rest = n - i;
-    const State next = step(load_part(x + i, rest, 0), load_part(g + i, rest, 0), load_part(m + i, rest, 0),
-                            load_part(v + i, rest, 0));
-    store_part(next.x, x + i, rest);
-    store_part(next.m, m + i, rest);
-    store_part(next.v, v + i, rest);
+    value.v = load_part(x + i, rest, 0);
+    for (std::size_t k = 0; k < kStates; ++k) state[k].v = load_part(states[k] + i, rest, 0);
+    rule.update(value, Floats{load_part(gradient + i, rest, 0)}, state, first);
+    store_part(value.v, x + i, rest);
+    for (std::size_t k = 0; k < kStates; ++k) store_part(state[k].v, states[k] + i, rest);
   }
 }
+
+#define ETNA_OPTIMIZER(name, options, states)                                                          \
+  void name##_step(const float* numbers, bool first, float* x, const float* gradient, float* const* s, \
+                   std::size_t n) {                                                                    \
+    step<name##_rule, states>(numbers, first, x, gradient, s, n);                                      \
+  }
+#include <etna/tensor/ops/optimizer/rules.def>
+#undef ETNA_OPTIMIZER
 
 }  // namespace etna::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -51,10 +73,14 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace etna::cpu {
 
-HWY_EXPORT(adam);
-void adam(const AdamNumbers& numbers, float* x, const float* gradient, float* m, float* v, std::int64_t n) {
-  HWY_DYNAMIC_DISPATCH(adam)(numbers, x, gradient, m, v, static_cast<std::size_t>(n));
-}
+#define ETNA_OPTIMIZER(name, options, states)                                                          \
+  HWY_EXPORT(name##_step);                                                                             \
+  void name##_step(const float* numbers, bool first, float* x, const float* gradient, float* const* s, \
+                   std::int64_t n) {                                                                   \
+    HWY_DYNAMIC_DISPATCH(name##_step)(numbers, first, x, gradient, s, static_cast<std::size_t>(n));    \
+  }
+#include <etna/tensor/ops/optimizer/rules.def>
+#undef ETNA_OPTIMIZER
 
 }  // namespace etna::cpu
 #endif

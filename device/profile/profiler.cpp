@@ -13,9 +13,9 @@
 
 #include <fmt/format.h>
 
+#include <etna/device/backend.h>
 #include <etna/device/error.h>
 #include <etna/device/profile/span_log.h>
-#include <etna/device/vulkan/backend.h>
 
 namespace etna::profile {
 namespace {
@@ -101,7 +101,7 @@ void start(const Options& options) {
   }
   most_spans = options.max_spans;
   ++r.sessions;
-  vulkan::begin_profile(options);
+  for (Backend* b : backends()) b->begin_profile(options);
   r.transfers = transfers();
   r.begin = detail::now_ns();
   current_session = r.sessions;
@@ -115,12 +115,12 @@ Profile stop() {
   if (session == 0) throw Error("profile: none is being taken; call start() before stop()");
   Profile profile;
   // Waiting for the GPUs belongs to the profile: what was queued in it ends there.
-  vulkan::finish_profile();
+  for (Backend* b : backends()) b->finish_profile();
   profile.begin = r.begin;
   profile.end = detail::now_ns();
   current_session = 0;
   detail::active.fetch_sub(1);
-  vulkan::take_profile(profile);
+  for (Backend* b : backends()) b->take_profile(profile);
   profile.transfers = difference(transfers(), r.transfers);
   profile.memory.push_back({kCPU, memory_stats(kCPU)});
   for (const GpuProfile& gpu : profile.gpus) profile.memory.push_back({gpu.device, memory_stats(gpu.device)});

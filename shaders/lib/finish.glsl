@@ -1,4 +1,5 @@
-// What is done to a product before it is stored (tensor/ops/matmul/gemm/problem.h: Epilogue), four neighbouring results of a row at a time.
+// What is done to a · b before it is stored (tensor/ops/matmul/gemm/gemm_params.h: Epilogue), four neighbouring results of a
+// row at a time.
 // The shader declares specialization constants FINISH (flags), Y_WIDTH (elements that all of the tensors here may be reached at,
 // 4, 2 or 1), Y_DTYPE, BIAS_DTYPE, BESIDE_DTYPE and RESIDUAL_DTYPE, and puts FINISH_PUSH among its push constants, p.
 #ifndef ETNA_FINISH_GLSL

@@ -1,6 +1,6 @@
 #pragma once
-// What is done to a product before it is stored (tensor/ops/matmul/gemm/problem.h: Epilogue): the twin of shaders/lib/finish.glsl, with the
-// same flags and formulas.
+// What is done to a · b before it is stored (tensor/ops/matmul/gemm/gemm_params.h: Epilogue): the twin of
+// shaders/lib/finish.glsl, with the same flags and formulas.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 

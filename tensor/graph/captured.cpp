@@ -3,16 +3,17 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include <fmt/format.h>
 
+#include <etna/device/kernel.h>
 #include <etna/device/log.h>
 #include <etna/device/profile/profiler.h>
-#include <etna/device/kernel.h>
 #include <etna/tensor/autocast.h>
 #include <etna/tensor/graph/program.h>
-#include <etna/tensor/graph/session.h>
-#include <etna/device/vulkan/diagnostics.h>
+#include <etna/tensor/graph/sessions.h>
+#include <etna/tensor/recording.h>
 
 namespace etna {
 namespace {
@@ -83,7 +84,7 @@ TensorList off_the_tape(const TensorList& results) {
   return plain;
 }
 
-std::uint64_t barriers_of(Device device) { return device.is_vulkan() ? vulkan::recorder_stats(device).barriers : 0; }
+std::uint64_t barriers_of(Device device) { return gpu::queue_stats(device).barriers; }
 
 /// Gradients that a failed recording left behind have no values.
 void drop_gradients_without_bytes(recording::Session& session) {
@@ -98,6 +99,7 @@ struct Captured::State {
   CaptureOptions options;
   bool warm = false;  ///< a call has run eagerly since the beginning, or since the device changed
   Device device;      ///< of the first call's ops
+  bool told = false;  ///< that its backend records no graphs
   std::uint64_t barriers_eager = 0;
   struct Recorded {
     Signature signature;
@@ -140,7 +142,7 @@ TensorList Captured::State::run_eagerly(const TensorList& arguments, const Funct
     for (Tensor& x : in) x = x.to(*options.device);
   }
   Device seen = options.device.value_or(kCPU);
-  const std::uint64_t before = seen.is_vulkan() ? barriers_of(seen) : 0;
+  const std::uint64_t before = barriers_of(seen);
   TensorList results;
   {
     recording::ObserveDevice observe(&seen);
@@ -156,14 +158,18 @@ TensorList Captured::State::record(const Signature& signature, const TensorList&
   const auto start = Clock::now();
   const Device on = options.device.value_or(device);
   recording::observe(on);
+  std::unique_ptr<recording::Session> session = on.is_cpu()
+                                                    ? recording::make_cpu_session(options.name)
+                                                    : recording::make_gpu_session(options.name, on, options.one_by_one);
+  if (session == nullptr) {
+    if (!std::exchange(told, true)) say(fmt::format("{} records no graphs; every step runs eagerly", on.str()));
+    return run_eagerly(arguments, function);
+  }
   TensorList inputs;
   for (const Tensor& x : arguments) {
     inputs.push_back(empty(x.shape(), {x.dtype(), on}));
     recording::copy_argument(x, inputs.back());
   }
-  std::unique_ptr<recording::Session> session =
-      on.is_cpu() ? recording::make_cpu_session(options.name)
-                  : recording::make_vulkan_session(options.name, on, options.one_by_one);
   std::unique_ptr<Program> program;
   ProgramReport report{.name = options.name, .device = on};
   report.barriers_eager = static_cast<std::int64_t>(barriers_eager);

@@ -2,7 +2,8 @@
 
 #include <etna/device/memory_plan.h>
 #include <etna/device/profile/profiler.h>
-#include <etna/tensor/graph/session.h>
+#include <etna/tensor/graph/sessions.h>
+#include <etna/tensor/recording.h>
 
 /// Capture on the CPU: ops run as ever while they are recorded; afterwards their results move into planned memory, and a
 /// replay calls the same kernels on the same tensors.
@@ -65,7 +66,7 @@ class CpuReplay final : public Replay {
  public:
   explicit CpuReplay(std::vector<Call> calls) : calls_(std::move(calls)) {}
 
-  void run(HostSteps& host) override {
+  void run(HostSteps&) override {
     GradMode off(false);
     AllocationHook* before = set_allocation_hook(&workspace_);
     try {
@@ -74,7 +75,7 @@ class CpuReplay final : public Replay {
         Running running(call.op->name);
         profile::Scope phase(call.phase, profile::Category::phase);
         profile::Scope scope(call.op->name, profile::Category::op);
-        call.op->cpu({*call.op, call.in, host.now(call.attrs)}, call.out);
+        call.op->cpu({*call.op, call.in, call.attrs}, call.out);
       }
     } catch (...) {
       set_allocation_hook(before);
@@ -105,6 +106,18 @@ class CpuSession final : public Session {
     for (const Tensor& x : call.in) recorded.in.push_back(operand(x));
     for (const Tensor& x : out) recorded.out.push_back(operand(x));
     calls_.push_back(std::move(recorded));
+  }
+
+  Tensor numbers(const Shape& shape, DType dtype, std::function<void(std::byte*)> fill) override {
+    Tensor made;
+    {
+      NotCaptured outside;  // memory of its own, which no plan reuses
+      made = empty(shape, {dtype, kCPU});
+    }
+    StoragePtr storage = made.storage();
+    fill(storage->host());
+    host().add([storage, fill = std::move(fill)] { fill(storage->host()); });
+    return made;
   }
 
   std::unique_ptr<Replay> finish(ProgramReport& report) override {

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <etna/device/profile/profiler.h>
 #include <etna/device/kernel.h>
+#include <etna/device/profile/profiler.h>
 
 namespace etna {
 namespace {

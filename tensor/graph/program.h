@@ -5,7 +5,7 @@
 #include <vector>
 
 #include <etna/tensor/capture.h>
-#include <etna/tensor/graph/session.h>
+#include <etna/tensor/recording.h>
 
 namespace etna {
 

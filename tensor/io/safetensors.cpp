@@ -182,7 +182,7 @@ void save_safetensors(const fs::path& path, const NamedTensors& tensors, const M
   std::uint64_t at = 0;
   for (auto& [entry, tensor] : ordered) {
     entry.begin = at;
-    entry.end = at += static_cast<std::uint64_t>(tensor.numel()) * item_size(entry.dtype);
+    entry.end = at += byte_size(tensor.shape(), item_size(entry.dtype), "save_safetensors");
     header.entries.push_back(entry);
   }
   std::string text = safetensors::format_header(header);

@@ -7,11 +7,9 @@
 namespace etna::gpu {
 
 MemoryRange range(const Tensor& x) {
+  if (x.numel() == 0) return {x.address(), 0};
   std::int64_t last = 0;
-  for (int i = 0; i < x.dim(); ++i) {
-    if (x.shape()[i] == 0) return {x.address(), 0};
-    last += (x.shape()[i] - 1) * x.strides()[i];
-  }
+  for (int i = 0; i < x.dim(); ++i) last += (x.shape()[i] - 1) * x.strides()[i];
   return {x.address(), static_cast<std::uint64_t>(last + 1) * item_size(x.dtype())};
 }
 
@@ -45,10 +43,10 @@ void Kernel::dispatch(std::array<std::uint32_t, 3> groups) const {
   record(device_, {.shader = *shader_,
                    .op = op_,
                    .spec = spec_,
+                   .arguments = arguments_,
                    .groups = groups,
                    .elementwise = elementwise_,
-                   .through = through_,
-                   .arguments = &arguments_});
+                   .through = through_});
 }
 
 }  // namespace etna::gpu

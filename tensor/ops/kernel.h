@@ -51,8 +51,7 @@ class Kernel {
  public:
   Kernel(const Shader& shader, const OpCall& call) : Kernel(shader, call.op.name) {}
   Kernel(const Shader& shader, const char* op) : shader_(&shader), op_(op) {}
-  Kernel(const Kernel&) = delete;
-  Kernel& operator=(const Kernel&) = delete;
+  Kernel(Kernel&&) = default;
 
   /// Specialization constants, behind those given before.
   template <Word... T>

@@ -6,10 +6,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <etna/device/vulkan/backend.h>
 #include <etna/device/kernel.h>
+#include <etna/device/vulkan/api/adapters.h>
+#include <etna/device/vulkan/api/diagnostics.h>
 #include <etna/etna.h>
-#include <etna/device/vulkan/diagnostics.h>
 
 namespace etna {
 

@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <etna/device/cpu/blas.h>
+#include <etna/device/cpu/gemm/blas.h>
 #include <etna/device/device.h>
 
 #include "etna_program.h"

@@ -10,7 +10,7 @@
 #include <conformance/walk.h>
 #include <etna/device/device.h>
 #include <etna/device/kernel.h>
-#include <etna/device/vulkan/diagnostics.h>
+#include <etna/device/vulkan/api/diagnostics.h>
 
 // test_conformance: one test an op.
 //   --table FILE   write the table of ops

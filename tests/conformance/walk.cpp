@@ -14,11 +14,11 @@
 #include <conformance/inputs.h>
 #include <conformance/report.h>
 #include <etna/autograd/autograd.h>
-#include <etna/device/transfers.h>
 #include <etna/device/kernel.h>
+#include <etna/device/transfers.h>
+#include <etna/device/vulkan/api/diagnostics.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/ops.h>
-#include <etna/device/vulkan/diagnostics.h>
 
 namespace etna::conformance {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include <etna/device/vulkan/graph/schedule.h>
+#include <etna/device/vulkan/commands/schedule.h>
 
 namespace etna::vulkan {
 namespace {

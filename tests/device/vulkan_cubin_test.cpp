@@ -17,18 +17,15 @@ class VulkanCubin : public VulkanTest {
 
   /// The fixture's Affine, by the ready-made kernel.
   static void launch(std::uint64_t source, std::uint64_t target, std::uint32_t factor, std::uint32_t addend) {
-    struct {
-      std::uint64_t source, target;
-      std::uint32_t count, factor, addend, end;
-    } parameters{source, target, kWords, factor, addend, 0};
-    Range read{source, kWords * 4}, write{target, kWords * 4};
+    Arguments arguments;
+    arguments.read(words_at(source, kWords));
+    arguments.write(words_at(target, kWords));
+    for (std::uint32_t n : {kWords, factor, addend, 0u}) arguments.number(n);
     record(kVulkan, {.kernel = cubins::cubin_test_ranges,
                      .op = "affine",
-                     .parameters = std::as_bytes(std::span(&parameters, 1)),
+                     .arguments = arguments,
                      .groups = {8, 1, 1},
-                     .threads = 64,
-                     .reads = {&read, 1},
-                     .writes = {&write, 1}});
+                     .threads = 64});
   }
 };
 
@@ -65,16 +62,16 @@ TEST_F(VulkanCubin, IsReplayedWithPlannedAddresses) {
   std::unique_ptr<Executable> program;
   {
     Recording recording(kVulkan);
-    Recording::set_current(&recording);
+    recording.enter();
     {
       StoragePtr between = recording.allocate(kWords * 4), more = recording.allocate(kWords * 4);
       launch(x->address(), between->address(), 2, 1);
       launch(between->address(), more->address(), 1, 1);
       launch(more->address(), x->address(), 3, 0);
     }
-    Recording::set_current(nullptr);
+    recording.leave();
     recording.pin(x);
-    program = recording.bake();
+    program = recording.compile();
   }
   EXPECT_EQ(program->figures().dispatches, 3u);
   for (int run = 0; run < 3; ++run) program->run({});
@@ -84,9 +81,12 @@ TEST_F(VulkanCubin, IsReplayedWithPlannedAddresses) {
 }
 
 TEST_F(VulkanCubin, RefusesParametersThatAreNoWords) {
-  std::byte bytes[6] = {};
-  EXPECT_THAT(message_of<DeviceError>(
-                  [&] { record(kVulkan, {.kernel = cubins::cubin_test_ranges, .op = "affine", .parameters = bytes}); }),
+  const std::byte bytes[6] = {};
+  Arguments arguments;
+  arguments.bytes(bytes);
+  EXPECT_THAT(message_of<DeviceError>([&] {
+                record(kVulkan, {.kernel = cubins::cubin_test_ranges, .op = "affine", .arguments = arguments});
+              }),
               AllOf(HasSubstr("affine"), HasSubstr("6 bytes"), HasSubstr("512")));
 }
 

@@ -12,10 +12,10 @@
 #include <etna/device/device.h>
 #include <etna/device/error.h>
 #include <etna/device/memory.h>
-#include <etna/device/vulkan/backend.h>
+#include <etna/device/vulkan/api/adapters.h>
+#include <etna/device/vulkan/api/diagnostics.h>
 #include <etna/device/vulkan/api/types.h>
 #include <etna/shaders/shaders.h>
-#include <etna/device/vulkan/diagnostics.h>
 
 namespace etna::vulkan {
 
@@ -44,6 +44,8 @@ class VulkanTest : public testing::Test {
     return words;
   }
 
+  static Pointer words_at(std::uint64_t address, std::uint64_t count) { return {address, {address, count * 4}}; }
+
   /// target[i] = source[i] * factor + addend over `count` words, as one dispatch.
   struct Affine {
     const Storage& source;
@@ -54,19 +56,16 @@ class VulkanTest : public testing::Test {
     std::uint32_t groups = 4, local = 32, shared_words = 1;
   };
   static void dispatch(const Affine& a) {
-    struct {
-      std::uint64_t source, target;
-      std::uint32_t count, factor, addend;
-    } push{a.source.address() + a.source_at * 4, a.target.address() + a.target_at * 4, a.count, a.factor, a.addend};
     std::uint32_t spec[] = {a.local, a.shared_words};
-    Range read{push.source, a.count * 4ull}, write{push.target, a.count * 4ull};
+    Arguments arguments;
+    arguments.read(words_at(a.source.address() + a.source_at * 4, a.count));
+    arguments.write(words_at(a.target.address() + a.target_at * 4, a.count));
+    for (std::uint32_t n : {a.count, a.factor, a.addend}) arguments.number(n);
     record(kVulkan, {.shader = shaders::test_ranges,
                      .op = "affine",
                      .spec = spec,
-                     .push = std::as_bytes(std::span(&push, 1)).first(28),
-                     .groups = {a.groups, 1, 1},
-                     .reads = {&read, 1},
-                     .writes = {&write, 1}});
+                     .arguments = arguments,
+                     .groups = {a.groups, 1, 1}});
   }
 
   template <typename E, typename F>

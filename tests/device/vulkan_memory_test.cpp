@@ -5,6 +5,7 @@
 #include <fstream>
 #include <numeric>
 
+#include <etna/device/backend.h>
 #include <etna/device/vulkan/commands/context.h>
 
 #include "vulkan_fixture.h"
@@ -75,7 +76,7 @@ TEST_F(VulkanMemory, OutOfMemoryNamesTheLimit) {
 }
 
 TEST_F(VulkanMemory, AddressesOutsideItsAllocationsAreRefused) {
-  EXPECT_THROW(vulkan::upload(kVulkan, "abcd", 64, 4), DeviceError);
+  EXPECT_THROW(backend(kVulkan).upload(kVulkan, "abcd", 64, 4), DeviceError);
   StoragePtr host = allocate(kCPU, 64), storage = allocate(kVulkan, 64);
   EXPECT_THAT(message_of<DeviceError>([&] { record_copy(kVulkan, *host, 0, *storage, 0, 64); }),
               HasSubstr("the storage is on cpu"));

@@ -25,9 +25,9 @@ class VulkanRecorder : public VulkanTest {
     StoragePtr a = store(Words(kWords)), b = store(Words(kWords));
     dispatch({*a, 0, *b, 0, kWords, 1, 0});
     dispatch({*b, 0, *a, 0, kWords, 1, 0});
-    std::uint64_t before = recorder_stats(kVulkan).barriers;
+    std::uint64_t before = gpu::queue_stats(kVulkan).barriers;
     work();
-    return recorder_stats(kVulkan).barriers - before;
+    return gpu::queue_stats(kVulkan).barriers - before;
   }
 };
 
@@ -140,9 +140,9 @@ TEST_F(VulkanRecorder, GivesTheSameBitsWithABarrierBehindEveryDispatch) {
 TEST_F(VulkanRecorder, SubmitsByItselfAfterManyDispatches) {
   StoragePtr x = store(Words(kWords)), y = store(Words(kWords));
   etna::synchronize(kVulkan);
-  std::uint64_t before = recorder_stats(kVulkan).submits;
+  std::uint64_t before = gpu::queue_stats(kVulkan).submits;
   for (int i = 0; i < 250; ++i) dispatch({*x, 0, *y, 0, 64, 1, 1});
-  EXPECT_EQ(recorder_stats(kVulkan).submits - before, 2u);
+  EXPECT_EQ(gpu::queue_stats(kVulkan).submits - before, 2u);
 }
 
 TEST_F(VulkanRecorder, ThreadsShareADevice) {
@@ -191,12 +191,13 @@ TEST_F(VulkanRecorder, NamesTheOpThatAsksTooMuchAndGoesOn) {
                        .local = 1 << 16}),
               AllOf(HasSubstr("affine"), HasSubstr("workgroups of 65536x1x1")));
   Shader absent{"absent", {}};
-  EXPECT_THAT(message_of<DeviceError>([&] { record(kVulkan, {.shader = absent, .op = "matmul"}); }),
+  EXPECT_THAT(message_of<DeviceError>([&] { record(kVulkan, {.shader = absent, .op = "matmul", .arguments = {}}); }),
               AllOf(HasSubstr("matmul"), HasSubstr("left out of this build")));
-  std::vector<std::byte> push(132);
-  EXPECT_THAT(
-      message_of<DeviceError>([&] { record(kVulkan, {.shader = shaders::test_ranges, .op = "wide", .push = push}); }),
-      AllOf(HasSubstr("wide"), HasSubstr("132 bytes of push constants")));
+  Arguments wide;
+  wide.bytes(std::vector<std::byte>(132));
+  EXPECT_THAT(message_of<DeviceError>(
+                  [&] { record(kVulkan, {.shader = shaders::test_ranges, .op = "wide", .arguments = wide}); }),
+              AllOf(HasSubstr("wide"), HasSubstr("132 bytes of push constants")));
   EXPECT_THAT(message_of<DeviceError>([&] { record_fill(kVulkan, *y, 2, 4, 0); }), HasSubstr("multiples of 4"));
 
   dispatch({*x, 0, *y, 0, kWords, 2, 1});

@@ -8,10 +8,10 @@
 #include <gtest/gtest.h>
 
 #include <etna/device/device.h>
-#include <etna/device/transfers.h>
 #include <etna/device/kernel.h>
+#include <etna/device/transfers.h>
+#include <etna/device/vulkan/api/diagnostics.h>
 #include <etna/tensor/tensor.h>
-#include <etna/device/vulkan/diagnostics.h>
 
 namespace etna {
 

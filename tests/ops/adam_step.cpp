@@ -7,7 +7,7 @@ namespace {
 DType state_dtype(const Tensor& parameter) { return parameter.dtype() == f64 ? f64 : f32; }
 
 /// Two parameters, so that the second does not start where the first does. Second moments are never negative.
-/// @param control behind them, where not empty
+/// @param control as the last input, where not empty
 Sample sample(const char* name, Shape shape, AdamStep step, std::vector<double> control = {}) {
   Sample s("adam_step_", name);
   for (const Shape& each : {shape, Shape{5}}) s.in(each).dense().in(each).in(each).dense().in(each, 0.1, 2).dense();
@@ -20,8 +20,7 @@ Sample sample(const char* name, Shape shape, AdamStep step, std::vector<double> 
       list.push_back(part >= 2 ? in[i].to(state_dtype(in[i])).clone() : part == 0 ? in[i].clone() : in[i]);
       if (part != 1) out.push_back(list.back());
     }
-    if (controlled) list.push_back(in.back().to(f32));
-    adam_step_(list, step);
+    adam_step_(list, step, controlled ? in.back().to(f32) : Tensor());
     return out;
   });
   return s.gradients(Gradients::none);
@@ -37,6 +36,8 @@ std::vector<Sample> samples_in_adam_step() {
           sample("controlled", {4099}, {.lr = 0.1, .weight_decay = 0.2, .step = 9, .decoupled = true}, {0.25, 4, 0, 0}),
           sample("after skipped steps", {41}, {.lr = 0.1, .step = 9}, {0.25, 4, 3, 0}),
           sample("long after skipped steps", {41}, {.lr = 0.1, .step = 9000}, {1, 4, 3, 0}),
+          sample("moments without memory", {41}, {.lr = 0.1, .beta1 = 0, .beta2 = 0, .eps = 0.5, .step = 2}),
+          sample("long memory", {41}, {.lr = 0.1, .beta1 = 0.99, .beta2 = 0.99999, .eps = 0.5, .step = 2}),
           sample("skipped", {41}, {.lr = 0.1, .step = 9}, {0.25, 4, 3, 1}),
           sample("0-d", {}, {.lr = 0.1}),
           sample("no elements", {0, 3}, {.lr = 0.1})};

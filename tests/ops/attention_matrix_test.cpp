@@ -5,12 +5,12 @@
 #include <etna/device/kernel.h>
 #include <etna/tensor/ops/attention/matrix.h>
 
-#include "ops/products.h"
+#include "ops/numerics.h"
 
 namespace etna {
 namespace {
 
-using namespace products;
+using namespace numerics;
 using attention::ForcedTier;
 using attention::Tier;
 

@@ -4,12 +4,12 @@
 #include <etna/autograd/autograd.h>
 #include <etna/device/kernel.h>
 
-#include "ops/products.h"
+#include "ops/numerics.h"
 
 namespace etna {
 namespace {
 
-using namespace products;
+using namespace numerics;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 

@@ -2,15 +2,15 @@
 
 #include <etna/autograd/autograd.h>
 #include <etna/device/kernel.h>
+#include <etna/device/vulkan/api/diagnostics.h>
 #include <etna/tensor/autocast.h>
-#include <etna/device/vulkan/diagnostics.h>
 
-#include "ops/products.h"
+#include "ops/numerics.h"
 
 namespace etna {
 namespace {
 
-using namespace products;
+using namespace numerics;
 
 /// A linear layer's end in dtype t on a stream of dtype `stream`.
 struct End {
@@ -35,10 +35,10 @@ struct End {
 
 std::uint64_t dispatches_of(const std::function<void()>& work) {
   synchronize(kVulkan);
-  std::uint64_t before = vulkan::recorder_stats(kVulkan).dispatches;
+  std::uint64_t before = gpu::queue_stats(kVulkan).dispatches;
   work();
   synchronize(kVulkan);
-  return vulkan::recorder_stats(kVulkan).dispatches - before;
+  return gpu::queue_stats(kVulkan).dispatches - before;
 }
 
 TEST(LinearLayerNorm, AgreesWithTheCompositionInEveryTile) {

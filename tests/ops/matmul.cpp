@@ -11,11 +11,11 @@ std::vector<Sample> samples_in_matmul() {
     return Sample("matmul", name).in(a, -1, 1).in(b, -1, 1).calls(product);
   };
   auto slope = [](const char* name, Shape a, Shape b, Shape at, Activation activation) {
-    return Sample("matmul_slope", name)
+    return Sample("matmul_derivative", name)
         .in(a, -1, 1)
         .in(b, -1, 1)
         .in(at, -2, 2)
-        .calls([activation](const TensorList& in) { return matmul_slope(in[0], in[1], in[2], activation); });
+        .calls([activation](const TensorList& in) { return matmul_derivative(in[0], in[1], in[2], activation); });
   };
   auto wide = [](const TensorList& in) {
     return matmul(in[0], in[1], item_size(in[0].dtype()) == 2 ? f32 : in[0].dtype());

@@ -5,19 +5,19 @@
 #include <gtest/gtest.h>
 
 #include <etna/autograd/autograd.h>
-#include <etna/device/transfers.h>
 #include <etna/device/kernel.h>
-#include <etna/tensor/ops/matmul/gemm/cut.h>
+#include <etna/device/transfers.h>
+#include <etna/tensor/ops/matmul/gemm/gemm.h>
 #include <etna/tensor/ops/matmul/gemm/gradients.h>
-#include <etna/tensor/ops/matmul/gemm/product.h>
-#include <etna/tensor/ops/matmul/gemm/tier.h>
+#include <etna/tensor/ops/matmul/gemm/tiling.h>
+#include <etna/tensor/ops/matmul/gemm/variant.h>
 
-#include "ops/products.h"
+#include "ops/numerics.h"
 
 namespace etna {
 namespace {
 
-using namespace products;
+using namespace numerics;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
@@ -223,11 +223,10 @@ TEST_F(MatmulOnGpu, EveryAlignmentOfEveryLayout) {
 TEST_F(MatmulOnGpu, EveryTileAgrees) {
   std::int64_t units = std::max<std::int64_t>(32, gpu::capabilities(kVulkan).compute_units), k = 19;
   std::set<std::int64_t> met;
-  product::ForcedTier plain(product::Tier::plain);
+  gemm::ForcedVariant plain(gemm::KernelVariant::plain);
   for (std::int64_t side : {67, 301, 519, 1030}) {
     std::int64_t m = side, n = side + 1;
-    if (!met.insert(product::plain_tiles()[product::choose_cut({m, n, k}, units, product::plain_tiles()).tile].m)
-             .second)
+    if (!met.insert(gemm::plain_tiles()[gemm::choose_tiling({m, n, k}, units, gemm::plain_tiles()).tile].m).second)
       continue;
     Tensor a = values({m, k}, 1, f32), b = values({k, n}, 2, f32);
     std::vector<double> want = doubles(matmul(a, b));
@@ -261,15 +260,15 @@ TEST_F(MatmulOnGpu, GradientsOfHalvesAreRoundedOnce) {
 }
 
 /// What an epilogue gives, element by element, in f64.
-Tensor finished(const Tensor& product, const product::Epilogue& e) {
+Tensor finished(const Tensor& sums, const gemm::Epilogue& e) {
   auto wide = [](const Tensor& x) { return x.to(kCPU, f64); };
-  Tensor t = product * static_cast<double>(e.scale);
+  Tensor t = sums * static_cast<double>(e.scale);
   if (e.scale_by.defined()) t = t * wide(e.scale_by);
   if (e.bias.defined()) t = t + wide(e.bias);
   if (e.derivative_at.defined()) {
-    t = product::activation_backward(t, wide(e.derivative_at), e.activation);
+    t = gemm::activation_backward(t, wide(e.derivative_at), e.activation);
   } else {
-    t = product::activate(t, e.activation);
+    t = gemm::activate(t, e.activation);
   }
   return e.residual.defined() ? t + wide(e.residual) : t;
 }
@@ -281,22 +280,22 @@ TEST_F(MatmulOnGpu, EpiloguesDoAllTheySay) {
     for (Shape shape : {Shape{37, 29, 41}, Shape{5, 8, 2055}}) {
       std::int64_t m = shape[0], n = shape[1], k = shape[2];
       Tensor a = values({m, k}, 1, t), b = values({k, n}, 2, t), bias = values({n}, 3, bf16), at = values({m, n}, 4, t);
-      Tensor product = matmul(a.to(f64), b.to(f64));
+      Tensor sums = matmul(a.to(f64), b.to(f64));
       for (Activation activation : {Activation::none, t == f32 ? Activation::relu : Activation::silu}) {
         for (bool backward : {false, true}) {
-          product::Epilogue e{.scale = 0.5f, .scale_by = on_gpu(full({1}, 0.25)), .bias = on_gpu(bias)};
+          gemm::Epilogue e{.scale = 0.5f, .scale_by = on_gpu(full({1}, 0.25)), .bias = on_gpu(bias)};
           e.activation = activation;
           // y is columns of a wider matrix, and what is added to.
           Tensor whole = on_gpu(values({m, backward ? n + 3 : (n + 15) / 8 * 8}, 5, f32));
           Tensor y = whole.slice(1, backward ? 2 : 0, backward ? n + 2 : n), beside = whole.slice(1, n + 2, n + 3);
           e.residual = y;
           if (backward) e.derivative_at = on_gpu(at);
-          Tensor want = finished(product, e), outside = beside.to(kCPU);
-          if (!backward) e.pre = on_gpu(zeros({m, n}, {f32}));
-          ASSERT_TRUE(product::vulkan(call, on_gpu(a), on_gpu(b), e, y));
+          Tensor want = finished(sums, e), outside = beside.to(kCPU);
+          if (!backward) e.preactivation = on_gpu(zeros({m, n}, {f32}));
+          ASSERT_TRUE(gemm::on_gpu(call, on_gpu(a), on_gpu(b), e, y));
           expect_near(doubles(y), doubles(want), 1e-4);
           EXPECT_EQ(doubles(beside), doubles(outside));
-          if (!backward) expect_near(doubles(e.pre), doubles(product * 0.125 + bias.to(f64)), 1e-4);
+          if (!backward) expect_near(doubles(e.preactivation), doubles(sums * 0.125 + bias.to(f64)), 1e-4);
         }
       }
     }

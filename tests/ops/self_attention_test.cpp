@@ -3,14 +3,14 @@
 
 #include <etna/autograd/autograd.h>
 #include <etna/device/kernel.h>
-#include <etna/device/vulkan/diagnostics.h>
+#include <etna/device/vulkan/api/diagnostics.h>
 
-#include "ops/products.h"
+#include "ops/numerics.h"
 
 namespace etna {
 namespace {
 
-using namespace products;
+using namespace numerics;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
@@ -79,7 +79,7 @@ TEST(SelfAttention, TakesAnyViewAndAnyGradient) {
 TEST(SelfAttention, IsOneDispatchEachWay) {
   if (!with_vulkan()) GTEST_SKIP() << "ETNA_TEST_VULKAN is not 1";
   Tensor qkv = on_gpu(values({2, 7, 24}, 1, f32)).requires_grad_(), dy = on_gpu(values({2, 7, 8}, 2, f32));
-  auto dispatches = [] { return vulkan::recorder_stats(kVulkan).dispatches; };
+  auto dispatches = [] { return gpu::queue_stats(kVulkan).dispatches; };
   std::uint64_t before = dispatches();
   Tensor y = self_attention(qkv, 2);
   EXPECT_EQ(dispatches() - before, 1u);

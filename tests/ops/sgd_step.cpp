@@ -1,3 +1,5 @@
+#include <type_traits>
+
 #include <conformance/samples.h>
 #include <etna/tensor/multi_tensor.h>
 
@@ -6,14 +8,16 @@ namespace {
 
 DType state_dtype(const Tensor& parameter) { return parameter.dtype() == f64 ? f64 : f32; }
 
-/// Two parameters, so that the second does not start where the first does.
-Sample sample(const char* name, Shape shape, SGDStep step, std::vector<double> control = {}) {
-  Sample s("sgd_step_", name);
+/// Inputs of a step for two parameters, so that the second does not start where the first does, and what to call with
+/// them.
+template <typename Step>
+Sample sample(const char* op, const char* name, std::size_t width, Shape shape, Step step,
+              std::vector<double> control) {
+  Sample s(op, name);
   for (const Shape& each : {shape, Shape{5}}) {
     s.in(each).dense().in(each);
-    if (step.momentum != 0) s.in(each).dense();
+    if (width > 2) s.in(each).dense();
   }
-  std::size_t width = step.momentum != 0 ? 3 : 2;
   bool controlled = !control.empty();
   if (controlled) s.values({4}, std::move(control)).as(f32).dense().constant();
   s.calls([=](const TensorList& in) {
@@ -23,26 +27,40 @@ Sample sample(const char* name, Shape shape, SGDStep step, std::vector<double> c
       list.push_back(part == 2 ? in[i].to(state_dtype(in[i])).clone() : part == 0 ? in[i].clone() : in[i]);
       if (part != 1) out.push_back(list.back());
     }
-    if (controlled) list.push_back(in.back().to(f32));
-    sgd_step_(list, step);
+    Tensor given = controlled ? in.back().to(f32) : Tensor();
+    if constexpr (std::is_same_v<Step, SGDStep>)
+      sgd_step_(list, step, given);
+    else
+      momentum_step_(list, step, given);
     return out;
   });
   return s.gradients(Gradients::none);
 }
 
+Sample plain(const char* name, Shape shape, SGDStep step, std::vector<double> control = {}) {
+  return sample("sgd_step_", name, 2, shape, step, std::move(control));
+}
+Sample momentum(const char* name, Shape shape, MomentumStep step, std::vector<double> control = {}) {
+  return sample("momentum_step_", name, 3, shape, step, std::move(control));
+}
+
 }  // namespace
 
 std::vector<Sample> samples_in_sgd_step() {
-  return {sample("plain", {3, 37}, {.lr = 0.1}),
-          sample("weight decay", {4099}, {.lr = 0.1, .weight_decay = 0.2}),
-          sample("momentum", {4099}, {.lr = 0.1, .momentum = 0.9, .dampening = 0.1, .weight_decay = 0.2}),
-          sample("first", {31}, {.lr = 0.1, .momentum = 0.9, .dampening = 0.1, .first = true}),
-          sample("nesterov", {31, 2}, {.lr = 0.1, .momentum = 0.9, .nesterov = true}),
-          sample("controlled", {4099}, {.lr = 0.1, .weight_decay = 0.2}, {0.25, 4, 2, 0}),
-          sample("controlled momentum", {41}, {.lr = 0.1, .momentum = 0.9, .nesterov = true}, {0.25, 4, 2, 0}),
-          sample("skipped", {41}, {.lr = 0.1, .momentum = 0.9}, {0.25, 4, 2, 1}),
-          sample("0-d", {}, {.lr = 0.1, .momentum = 0.9}),
-          sample("no elements", {0, 3}, {.lr = 0.1, .momentum = 0.9})};
+  return {plain("plain", {3, 37}, {.lr = 0.1}),
+          plain("weight decay", {4099}, {.lr = 0.1, .weight_decay = 0.2}),
+          plain("controlled", {4099}, {.lr = 0.1, .weight_decay = 0.2}, {0.25, 4, 2, 0}),
+          plain("skipped", {41}, {.lr = 0.1}, {0.25, 4, 2, 1}),
+          plain("0-d", {}, {.lr = 0.1}),
+          plain("no elements", {0, 3}, {.lr = 0.1}),
+          momentum("momentum", {4099}, {.lr = 0.1, .dampening = 0.1, .weight_decay = 0.2, .step = 2}),
+          momentum("first", {31}, {.lr = 0.1, .dampening = 0.1}),
+          momentum("nesterov", {31, 2}, {.lr = 0.1, .nesterov = true, .step = 2}),
+          momentum("first after skipped ones", {41}, {.lr = 0.1, .dampening = 0.1, .step = 3}, {0.25, 4, 2, 0}),
+          momentum("controlled", {41}, {.lr = 0.1, .nesterov = true, .step = 9}, {0.25, 4, 2, 0}),
+          momentum("skipped", {41}, {.lr = 0.1, .step = 9}, {0.25, 4, 2, 1}),
+          momentum("0-d", {}, {.lr = 0.1, .step = 2}),
+          momentum("no elements", {0, 3}, {.lr = 0.1, .step = 2})};
 }
 
 }  // namespace etna::conformance

@@ -64,6 +64,24 @@ TEST_P(Optimizers, GoOnFromTheirStateDict) {
   EXPECT_EQ(one.layer.weight.to_vector<float>(), two.layer.weight.to_vector<float>());
 }
 
+TEST_P(Optimizers, FitALineByAdagrad) {
+  manual_seed(5);
+  Line line;
+  line.layer.to(device()), line.x = line.x.to(device());
+  Tensor wanted = (matmul(line.x, randn({5, 3}).to(device())) + 0.5).detach();
+  optim::Adagrad optimizer(line.layer.parameters(), {.lr = 0.5});
+  double first = 0, last = 0;
+  for (int i = 0; i < 200; ++i) {
+    line.layer.zero_grad();
+    Tensor loss = mean(square(line.layer(line.x) - wanted));
+    loss.backward();
+    optimizer.step();
+    last = loss.item<double>();
+    if (i == 0) first = last;
+  }
+  EXPECT_LT(last, 0.01 * first);
+}
+
 ETNA_ON_EVERY_DEVICE(Optimizers);
 
 TEST(Optimizer, RefusesAStateDictThatDoesNotFitAndKeepsItsOwn) {
@@ -92,6 +110,7 @@ TEST(Optimizer, SaysWhatIsWrongWithItsParameters) {
   EXPECT_THAT([&] { optim::SGD({x}, {.lr = -2}); }, ThrowsMessage<Error>(HasSubstr("negative")));
   EXPECT_THAT([&] { optim::SGD({x}, {.nesterov = true}); }, ThrowsMessage<Error>(HasSubstr("nesterov wants momentum")));
   EXPECT_THAT([&] { optim::AdamW({x}, {.beta1 = 1}); }, ThrowsMessage<Error>(HasSubstr("not in [0, 1)")));
+  EXPECT_THAT([&] { optim::Adagrad({x}, {.lr_decay = -1}); }, ThrowsMessage<Error>(HasSubstr("an lr_decay of -1")));
 }
 
 TEST(Optimizer, DropsGradientsOnZeroGrad) {

@@ -2,9 +2,11 @@
 #include <functional>
 #include <random>
 
+#include <etna/device/vulkan/api/diagnostics.h>
 #include <etna/optim/optim.h>
+#include <etna/tensor/multi_tensor.h>
+#include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
-#include <etna/device/vulkan/diagnostics.h>
 #include <nn/on_device.h>
 
 namespace etna {
@@ -28,12 +30,12 @@ Rule sgd_rule(double momentum, double dampening, bool nesterov) {
   return [=](Values& x, const Values& g, std::vector<Values>& state, int t, double lr, double decay) {
     state.resize(1, Values(x.size()));
     for (std::size_t i = 0; i < x.size(); ++i) {
-      double slope = g[i] + decay * x[i], &b = state[0][i];
+      double direction = g[i] + decay * x[i], &b = state[0][i];
       if (momentum != 0) {
-        b = t == 1 ? slope : momentum * b + (1 - dampening) * slope;
-        slope = nesterov ? slope + momentum * b : b;
+        b = t == 1 ? direction : momentum * b + (1 - dampening) * direction;
+        direction = nesterov ? direction + momentum * b : b;
       }
-      x[i] -= lr * slope;
+      x[i] -= lr * direction;
     }
   };
 }
@@ -42,15 +44,26 @@ Rule adam_rule(double beta1, double beta2, double eps, bool decoupled) {
   return [=](Values& x, const Values& g, std::vector<Values>& state, int t, double lr, double decay) {
     state.resize(2, Values(x.size()));
     for (std::size_t i = 0; i < x.size(); ++i) {
-      double slope = g[i], &m = state[0][i], &v = state[1][i];
+      double direction = g[i], &m = state[0][i], &v = state[1][i];
       if (decoupled)
         x[i] -= lr * decay * x[i];
       else
-        slope += decay * x[i];
-      m = beta1 * m + (1 - beta1) * slope;
-      v = beta2 * v + (1 - beta2) * slope * slope;
+        direction += decay * x[i];
+      m = beta1 * m + (1 - beta1) * direction;
+      v = beta2 * v + (1 - beta2) * direction * direction;
       double m_hat = m / (1 - std::pow(beta1, t)), v_hat = v / (1 - std::pow(beta2, t));
       x[i] -= lr * m_hat / (std::sqrt(v_hat) + eps);
+    }
+  };
+}
+
+Rule adagrad_rule(double lr_decay, double eps) {
+  return [=](Values& x, const Values& g, std::vector<Values>& state, int t, double lr, double decay) {
+    state.resize(1, Values(x.size()));
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      double direction = g[i] + decay * x[i], &sum = state[0][i];
+      sum += direction * direction;
+      x[i] -= lr / (1 + (t - 1) * lr_decay) * direction / (std::sqrt(sum) + eps);
     }
   };
 }
@@ -130,6 +143,52 @@ TEST_P(Steps, AdamWFollowsItsRecurrence) {
   }
 }
 
+TEST_P(Steps, AdagradFollowsItsRecurrence) {
+  for (DType t : dtypes()) {
+    follow<optim::Adagrad>(optim::AdagradOptions{.weight_decay = 0.1}, adagrad_rule(0, 1e-10), t);
+    follow<optim::Adagrad>(optim::AdagradOptions{.lr_decay = 0.5, .eps = 0.1}, adagrad_rule(0.5, 0.1), t);
+  }
+}
+
+// With moments of 1 and gradients of 1 a step is lr · √(1 - β₂ᵗ) / (1 - β₁ᵗ). Near t = 1 an f32 that subtracts powers
+// loses four digits.
+TEST_P(Steps, CorrectTheBiasOfMomentsAtAnyCount) {
+  GradMode off(false);
+  for (double beta2 : {0.95, 0.999, 0.99999}) {
+    for (std::int64_t t : {1, 2, 3, 5, 9, 12, 20, 60, 100, 300, 700, 1000, 1100, 10000, 100000}) {
+      Tensor x = zeros({5}, {f32, device()}), g = ones_like(x), m = ones_like(x), v = ones_like(x);
+      adam_step_(TensorList{x, g, m, v}, AdamStep{.lr = 1, .beta2 = beta2, .eps = 0, .step = t});
+      double first = 1 - std::pow(0.9, t), second = -std::expm1(static_cast<double>(t) * std::log(beta2));
+      expect_near(x, Values(5, -std::sqrt(second) / first), 0, 1.5e-6);
+    }
+  }
+}
+
+TEST_P(Steps, TakeTheFirstThatIsMadeForMomentumsFirst) {
+  GradMode off(false);
+  for (double skipped : {0.0, 2.0}) {
+    Tensor x = zeros({5}, {f32, device()}), g = ones_like(x), buffer = full({5}, NAN, {f32, device()});
+    Tensor control = from_vector(std::vector<float>{1, 1, static_cast<float>(skipped), 0}).to(device());
+    const auto step = static_cast<std::int64_t>(skipped) + 1;
+    momentum_step_(TensorList{x, g, buffer}, MomentumStep{.lr = 0.5, .dampening = 0.5, .step = step}, control);
+    expect_near(x, Values(5, -0.5), 0);
+    momentum_step_(TensorList{x, g, buffer}, MomentumStep{.lr = 0.5, .dampening = 0.5, .step = step + 1}, control);
+    expect_near(x, Values(5, -0.5 - 0.5 * 1.4), 1e-6);
+  }
+}
+
+TEST_P(Steps, SayWhatIsWrong) {
+  GradMode off(false);
+  Tensor x = zeros({5}, {f32, device()}), number = ones({}, {f32, device()});
+  StepNumbers numbers{number, number, number}, lacking{number, {}, number},
+      wide{ones({2}, {f32, device()}), number, number};
+  EXPECT_THROW(adam_step_(TensorList{x, x, x}, numbers, AdamStep{}), Error);
+  EXPECT_THROW(sgd_step_(TensorList{x, x}, lacking, SGDStep{}), ShapeError);
+  EXPECT_THROW(sgd_step_(TensorList{x, x}, wide, SGDStep{}), ShapeError);
+  EXPECT_THROW(sgd_step_(TensorList{x, x}, numbers, SGDStep{}, zeros({3}, {f32, device()})), ShapeError);
+  EXPECT_THROW(sgd_step_(TensorList{x, zeros({4}, {f32, device()})}, numbers, SGDStep{}), ShapeError);
+}
+
 TEST_P(Steps, AreOneDispatchAGroup) {
   if (device().is_cpu()) GTEST_SKIP() << "counts dispatches";
   std::vector<optim::ParamGroup> groups(2);
@@ -140,9 +199,9 @@ TEST_P(Steps, AreOneDispatchAGroup) {
   }
   optim::AdamW optimizer(groups, {});
   optimizer.step();  // makes the state
-  auto before = vulkan::recorder_stats(device()).dispatches;
+  auto before = gpu::queue_stats(device()).dispatches;
   optimizer.step();
-  EXPECT_EQ(vulkan::recorder_stats(device()).dispatches - before, 2u);
+  EXPECT_EQ(gpu::queue_stats(device()).dispatches - before, 2u);
 }
 
 TEST_P(Steps, CountAsWritesInPlace) {

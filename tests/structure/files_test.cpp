@@ -9,9 +9,9 @@
 namespace etna::structure {
 namespace {
 
-TEST(Files, StayBelowEightHundredLines) {
+TEST(Files, StayBelowFiveHundredLines) {
   for (const Source& source : sources({".h", ".cpp", ".c", ".comp", ".glsl", ".def"})) {
-    EXPECT_LE(source.lines.size(), 800u) << source.path << " holds more than one idea";
+    EXPECT_LE(source.lines.size(), 500u) << source.path << " holds more than one idea";
   }
 }
 

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include <etna/device/cpu/blas.h>
+#include <etna/device/cpu/gemm/blas.h>
 
 /// The libraries that multiply, each on the calling thread alone. m, n and k are above 0.
 namespace etna::cpu {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <etna/device/cpu/blas.h>
+#include <etna/device/cpu/gemm/blas.h>
 
 namespace etna::cpu {
 

@@ -7,12 +7,18 @@
 
 #include <fmt/format.h>
 
+#include <etna/device/vulkan/api/adapters.h>
 #include <etna/device/vulkan/api/instance.h>
-#include <etna/device/vulkan/backend.h>
-#include <etna/device/vulkan/pipelines/cubin.h>
 
 namespace etna::vulkan {
 namespace {
+
+/// That of the machine code which the device runs, 90 for sm_90a; 0: of none we make.
+std::uint32_t cubin_architecture(const VkPhysicalDeviceProperties& properties) {
+  // Vulkan does not tell the architecture; NVIDIA gave the ids 0x23xx to GH100, the chip of every Hopper card.
+  const bool hopper = properties.vendorID == 0x10DE && properties.deviceID >> 8 == 0x23;
+  return hopper ? 90 : 0;
+}
 
 constexpr std::uint32_t kNvidia = 0x10DE;
 
@@ -218,7 +224,7 @@ Adapter inspect(VkPhysicalDevice handle) {
   enable(VK_KHR_PORTABILITY_SUBSET_EXTENSION_NAME);
   a.memory_budget = enable(VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
   if (!enable(VK_EXT_CALIBRATED_TIMESTAMPS_EXTENSION_NAME)) enable("VK_KHR_calibrated_timestamps");
-  std::uint32_t cubin = Cubins::architecture(a.properties);
+  std::uint32_t cubin = cubin_architecture(a.properties);
   if (cubin != 0 && !enable(VK_NVX_BINARY_IMPORT_EXTENSION_NAME)) cubin = 0;
   enable(VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME);
   enable(VK_KHR_SHADER_BFLOAT16_EXTENSION_NAME);
@@ -266,7 +272,6 @@ Adapter inspect(VkPhysicalDevice handle) {
       .compute_units = compute_units(a, p),
       .timestamp_period_ns = limits.timestampPeriod,
   };
-  a.workgroup_matrices = find_workgroup_matrices(a);
   describe(a);
 
   std::string missing = missing_features(has);

@@ -7,9 +7,8 @@
 
 #include <etna/device/device.h>
 #include <etna/device/vulkan/api/half_conversion.h>
-#include <etna/device/vulkan/api/vk.h>
-#include <etna/device/vulkan/api/workgroup_matrix.h>
 #include <etna/device/vulkan/api/types.h>
+#include <etna/device/vulkan/api/vk.h>
 
 namespace etna::vulkan {
 
@@ -39,7 +38,6 @@ struct Adapter {
   VkPhysicalDevice handle = VK_NULL_HANDLE;
   AdapterInfo info;
   Capabilities capabilities;
-  std::vector<WorkgroupMatrix> workgroup_matrices;
   VkPhysicalDeviceProperties properties{};
   VkPhysicalDeviceMemoryProperties memory{};
   std::uint32_t queue_family = 0;

@@ -10,8 +10,8 @@
 #include <fmt/format.h>
 
 #include <etna/device/log.h>
+#include <etna/device/vulkan/api/diagnostics.h>
 #include <etna/device/vulkan/api/types.h>
-#include <etna/device/vulkan/diagnostics.h>
 
 namespace etna::vulkan {
 namespace {

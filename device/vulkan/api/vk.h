@@ -65,20 +65,6 @@ struct VkPhysicalDeviceCooperativeMatrix2FeaturesNV {
 };
 inline constexpr auto VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_2_FEATURES_NV =
     static_cast<VkStructureType>(1000593000);
-inline constexpr auto VK_SCOPE_WORKGROUP_KHR = static_cast<VkScopeKHR>(2);
-struct VkCooperativeMatrixFlexibleDimensionsPropertiesNV {
-  VkStructureType sType;
-  void* pNext;
-  std::uint32_t MGranularity, NGranularity, KGranularity;
-  VkComponentTypeKHR AType, BType, CType, ResultType;
-  VkBool32 saturatingAccumulation;
-  VkScopeKHR scope;
-  std::uint32_t workgroupInvocations;
-};
-inline constexpr auto VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_FLEXIBLE_DIMENSIONS_PROPERTIES_NV =
-    static_cast<VkStructureType>(1000593001);
-using PFN_vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV =
-    VkResult(VKAPI_PTR*)(VkPhysicalDevice, std::uint32_t*, VkCooperativeMatrixFlexibleDimensionsPropertiesNV*);
 #endif
 
 #ifndef VK_KHR_portability_subset

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include <etna/device/error.h>
-#include <etna/device/vulkan/backend.h>
+#include <etna/device/vulkan/api/adapters.h>
 
 namespace etna::vulkan {
 namespace {
@@ -54,7 +54,8 @@ Context* make(Device device) {
 Context::Context(const Adapter& adapter, Device device)
     : logical(adapter, device),
       recorder(logical),
-      segments(logical, recorder, mutex),
+      segments(
+          logical, [this] { recorder.finish(); }, mutex),
       allocator(device, segments),
       pipelines(logical),
       cubins(logical),

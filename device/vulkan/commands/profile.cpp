@@ -1,9 +1,10 @@
+#include <etna/device/vulkan/commands/profile.h>
+
 #include <exception>
 #include <mutex>
 #include <utility>
 
 #include <etna/device/profile/profiler.h>
-#include <etna/device/vulkan/backend.h>
 #include <etna/device/vulkan/commands/context.h>
 
 /// The profiler's way to the devices in use.

@@ -6,7 +6,8 @@
 #include <mutex>
 #include <vector>
 
-#include <etna/device/vulkan/backend.h>
+#include <etna/device/backend.h>
+#include <etna/device/vulkan/commands/recorder.h>
 #include <etna/device/vulkan/memory/memory.h>
 
 namespace etna::vulkan {
@@ -36,5 +37,8 @@ class Readback {
   std::vector<Buffer> buffers_;
   std::vector<Place> free_;
 };
+
+/// As Backend::download_later().
+std::shared_ptr<PendingBytes> download_later(Device device, std::uint64_t address, std::size_t bytes);
 
 }  // namespace etna::vulkan

@@ -78,20 +78,20 @@ Recorder::Recorder(LogicalDevice& device) : device_(device), timestamps_(device)
 
 void Recorder::dispatch(const Dispatch& d, VkPipeline pipeline, VkPipelineLayout layout) {
   VkCommandBuffer commands = begin(d.op);
-  order(kCompute, d.reads, d.writes);
+  order(kCompute, d.arguments.reads(), d.arguments.writes());
   if (bound_ != pipeline) {
     device_.vk.vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
     bound_ = pipeline;
   }
-  if (!d.push.empty()) {
+  if (const std::span<const std::byte> push = d.arguments.bytes(); !push.empty()) {
     device_.vk.vkCmdPushConstants(commands, layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
-                                  static_cast<std::uint32_t>(d.push.size()), d.push.data());
+                                  static_cast<std::uint32_t>(push.size()), push.data());
   }
   open().timed.begin(commands, d.op);
   device_.vk.vkCmdDispatch(commands, d.groups[0], d.groups[1], d.groups[2]);
   open().timed.end(commands);
   ++stats_.dispatches;
-  done(touched(d.reads, d.writes));
+  done(touched(d.arguments.reads(), d.arguments.writes()));
 }
 
 void Recorder::upload(const Dispatch& d, VkPipeline pipeline, VkPipelineLayout layout) {
@@ -101,13 +101,13 @@ void Recorder::upload(const Dispatch& d, VkPipeline pipeline, VkPipelineLayout l
 
 void Recorder::launch(const CubinDispatch& d, VkCuFunctionNVX function) {
   VkCommandBuffer commands = begin(d.op);
-  order(kCompute, d.reads, d.writes);
+  order(kCompute, d.arguments.reads(), d.arguments.writes());
   bound_ = VK_NULL_HANDLE;  // no pipeline, as far as the extension says
   open().timed.begin(commands, d.op);
-  vulkan::launch(device_.vk, commands, {function, d.groups, d.threads, d.shared_bytes}, d.parameters);
+  vulkan::launch(device_.vk, commands, {function, d.groups, d.threads, d.shared_bytes}, d.arguments.bytes());
   open().timed.end(commands);
   ++stats_.dispatches;
-  done(touched(d.reads, d.writes));
+  done(touched(d.arguments.reads(), d.arguments.writes()));
 }
 
 // A staging buffer belongs to no tensor: its range is empty, and the staging code keeps its pieces apart in

@@ -7,11 +7,11 @@
 #include <string_view>
 #include <vector>
 
+#include <etna/device/vulkan/api/diagnostics.h>
 #include <etna/device/vulkan/commands/hazards.h>
 #include <etna/device/vulkan/commands/timestamps.h>
 #include <etna/device/vulkan/memory/memory.h>
 #include <etna/device/vulkan/pipelines/cubin.h>
-#include <etna/device/vulkan/diagnostics.h>
 
 namespace etna::vulkan {
 
@@ -62,7 +62,7 @@ class Recorder {
   /// At the end of the process: waits for what was submitted, a few seconds at most, and drops the rest.
   void leave();
 
-  const RecorderStats& stats() const { return stats_; }
+  const QueueStats& stats() const { return stats_; }
   /// For the profiler, and for command buffers of others that it should see.
   Timestamps& timestamps() { return timestamps_; }
   void count_pipeline() { ++stats_.pipelines; }
@@ -101,7 +101,7 @@ class Recorder {
   std::vector<VkCommandBuffer> submitting_;
   VkSemaphore timeline_ = VK_NULL_HANDLE;
   std::uint64_t submitted_ = 0, finished_ = 0;
-  RecorderStats stats_;
+  QueueStats stats_;
   Timestamps timestamps_;
 };
 

@@ -46,19 +46,17 @@ void Staging::copy(std::size_t offset, BufferSpan to) {
     recorder_.copy("upload", {ring_.handle, offset, {}}, to);
     return;
   }
-  const std::uint64_t from = ring_.address + offset, target = to.range.address;
-  auto lower = [](std::uint64_t x) { return static_cast<std::uint32_t>(x); };
   const std::uint32_t words = static_cast<std::uint32_t>(bytes / 4);
-  const std::uint32_t push[] = {lower(from), lower(from >> 32), lower(target), lower(target >> 32), words};
+  Arguments arguments;
+  arguments.read({ring_.address + offset, {}});  // the ring belongs to no tensor
+  arguments.write({to.range.address, to.range});
+  arguments.number(words);
   bool made = false;
   VkPipeline pipeline = pipelines_.get(shaders::copy_words, {}, "upload", made);
   if (made) recorder_.count_pipeline();
-  recorder_.upload({.shader = shaders::copy_words,
-                    .op = "upload",
-                    .push = std::as_bytes(std::span(push)),
-                    .groups = {(words + 255) / 256, 1, 1},
-                    .writes = {&to.range, 1}},
-                   pipeline, pipelines_.layout());
+  recorder_.upload(
+      {.shader = shaders::copy_words, .op = "upload", .arguments = arguments, .groups = {(words + 255) / 256, 1, 1}},
+      pipeline, pipelines_.layout());
 }
 
 void Staging::upload(const std::byte* source, BufferSpan to) {

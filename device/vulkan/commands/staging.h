@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 
+#include <etna/device/vulkan/commands/recorder.h>
 #include <etna/device/vulkan/memory/memory.h>
 #include <etna/device/vulkan/pipelines/pipelines.h>
 

@@ -34,7 +34,7 @@ void Timestamps::untimed(const std::string& why) {
   if (gathered_.untimed.empty()) gathered_.untimed = why;
 }
 
-void Timestamps::begin(const profile::Options& options, const RecorderStats& stats) {
+void Timestamps::begin(const profile::Options& options, const QueueStats& stats) {
   gathered_ = {};
   gathered_.device = device_.device;
   gathered_.name = device_.adapter.info.name;
@@ -55,7 +55,7 @@ void Timestamps::begin(const profile::Options& options, const RecorderStats& sta
   }
 }
 
-profile::GpuProfile Timestamps::take(const RecorderStats& stats) {
+profile::GpuProfile Timestamps::take(const QueueStats& stats) {
   if (!device_.lost.empty()) untimed("it was lost; what was read before is here");
   for (TimedCommands* commands : commands_) {
     if (device_.lost.empty()) commands->collect();

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include <etna/device/profile/profiler.h>
+#include <etna/device/vulkan/api/diagnostics.h>
 #include <etna/device/vulkan/commands/gpu_clock.h>
 #include <etna/device/vulkan/commands/hazards.h>
-#include <etna/device/vulkan/diagnostics.h>
 
 namespace etna::vulkan {
 
@@ -26,11 +26,11 @@ class Timestamps {
   bool active() const { return active_; }
 
   /// Begins a profile. The queue is idle. Never throws: a device that cannot tell time is profiled without.
-  void begin(const profile::Options& options, const RecorderStats& stats);
+  void begin(const profile::Options& options, const QueueStats& stats);
   /// True from begin() to take(), with times or without.
   bool begun() const { return begun_; }
   /// Reads all that was submitted, which the GPU is done with, and ends the profile. Threads have their process-wide numbers.
-  profile::GpuProfile take(const RecorderStats& stats);
+  profile::GpuProfile take(const QueueStats& stats);
   std::uint64_t dropped() const { return dropped_; }
 
  private:
@@ -42,7 +42,7 @@ class Timestamps {
   ClockPair start_;
   std::vector<TimedCommands*> commands_;  ///< all that hold queries
   profile::GpuProfile gathered_;          ///< spans' and batches' GPU times are still ticks
-  RecorderStats before_;
+  QueueStats before_;
   std::uint64_t dropped_ = 0;
   bool active_ = false, begun_ = false, exact_ = false;
 };

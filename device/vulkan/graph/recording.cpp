@@ -4,27 +4,26 @@
 #include <atomic>
 #include <cstring>
 #include <numeric>
-#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include <etna/device/error.h>
 #include <etna/device/memory_plan.h>
-#include <etna/device/vulkan/graph/baked_commands.h>
+#include <etna/device/vulkan/commands/schedule.h>
+#include <etna/device/vulkan/graph/compiled_commands.h>
 #include <etna/device/vulkan/graph/fusion/fuse.h>
 #include <etna/device/vulkan/graph/fusion/glsl.h>
-#include <etna/device/vulkan/graph/relocation.h>
-#include <etna/device/vulkan/graph/schedule.h>
 
 namespace etna::vulkan {
 namespace {
 
-/// Placeholders share these upper 20 bits.
-constexpr std::uint64_t kBase = 0xFFF5'E000'0000'0000ull;
+/// Placeholder addresses begin here. Addresses of devices are canonical: their upper bits, above the 48 or 57 that are translated,
+/// are all alike, so that none has the highest two bits 01.
+constexpr std::uint64_t kBase = std::uint64_t{1} << 62;
 constexpr std::uint64_t kSpan = std::uint64_t{1} << 44;
 constexpr std::size_t kAlign = 256;
-constexpr std::size_t kMaxStateBytes = 65536;
+constexpr std::size_t kMaxNumberBytes = 65536;
 /// Below what drivers give at once (4 GiB less something), and a size that the allocator does not round up.
 constexpr std::size_t kLargestChunk = std::size_t{7} << 29;
 
@@ -39,9 +38,11 @@ void begin_placeholders() {
 }
 
 std::uint64_t take_addresses(std::size_t bytes) {
-  // A gap behind each, so that an address one past the end is nobody else's.
-  const std::uint64_t run = (bytes + 2 * kAlign - 1) / kAlign * kAlign, at = next_placeholder.fetch_add(run);
-  if (at + run > kSpan) {
+  // A gap behind each, so that an address one past the end is nobody else's. What is far too large leaves the counter, which all
+  // recordings share, where it is.
+  const bool fits = bytes <= kSpan / 2;
+  const std::uint64_t run = fits ? (bytes + 2 * kAlign - 1) / kAlign * kAlign : 0, at = next_placeholder.fetch_add(run);
+  if (!fits || at + run > kSpan) {
     throw OutOfMemory(fmt::format("a captured step asks for more than {} TiB in all", (kSpan / 2) >> 40));
   }
   return kBase + at;
@@ -54,7 +55,8 @@ struct Placeholder {
   std::uint64_t address;
   std::size_t bytes;
   std::weak_ptr<Storage> storage;
-  std::vector<std::byte> constant;  ///< its bytes, where they never change
+  std::vector<std::byte> constant;       ///< its bytes, where they never change
+  std::vector<std::uint32_t> addresses;  ///< offsets of addresses among them
   bool used = false;
   std::uint32_t first = 0, last = 0;  ///< groups
   std::uint64_t real = 0;             ///< address, once it has memory
@@ -67,10 +69,11 @@ struct Recording::Parts {
   Device device;
   Context& context;
   CommandList list;
-  std::vector<fusion::Meaning> meanings;  ///< of each command
+  std::vector<fusion::FusionInfo> infos;  ///< of each command
   std::vector<Placeholder> placeholders;  ///< in order of address
   std::vector<Range> pins;
-  std::size_t state_bytes = 0;
+  StoragePtr numbers;  ///< the first placeholder: what the host writes before each run
+  std::size_t number_bytes = 0;
   bool one_by_one = false;
 
   explicit Parts(Device d) : device(d), context(Context::of(d)) {}
@@ -84,22 +87,23 @@ struct Recording::Parts {
   }
 
   void add(Command command, std::string_view op, std::span<const Range> reads, std::span<const Range> writes);
-  void push(Command& command, std::span<const std::byte> bytes);
+  void push(Command& command, const Arguments& arguments);
   bool is_pinned(const Range& range) const;
   void require_known(const Command& command, const Range& range);
   std::vector<Accesses> accesses() const;
-  Range make_constant(std::span<const std::byte> bytes);
-  void fuse(RecordingFigures& figures);
+  Pointer make_constant(const Arguments& rows);
+  void relocate(std::span<std::byte> bytes, std::span<const std::uint32_t> addresses, const char* op);
+  void fuse(GraphFigures& figures);
   void set_lifetimes();
-  std::optional<std::uint64_t> relocated(std::uint64_t address);
+  std::uint64_t relocated(std::uint64_t address, const char* op);
   StoragePtr give_memory(Placeholder& placeholder, std::vector<StoragePtr>& storages);
-  void plan(std::vector<StoragePtr>& storages, RecordingFigures& figures);
+  void plan(std::vector<StoragePtr>& storages, GraphFigures& figures);
 };
 
-Recording::Recording(Device device, bool one_by_one) : parts_(std::make_unique<Parts>(device)) {
-  parts_->one_by_one = one_by_one;
+Recording::Recording(Device device, const GraphOptions& options) : parts_(std::make_unique<Parts>(device)) {
+  parts_->one_by_one = options.one_by_one;
   begin_placeholders();
-  parts_->placeholders.emplace_back(take_addresses(kMaxStateBytes), kMaxStateBytes);
+  parts_->numbers = allocate_placeholder(kMaxNumberBytes);
 }
 
 Recording::~Recording() {
@@ -107,14 +111,17 @@ Recording::~Recording() {
 }
 
 Recording* Recording::current() { return current_recording; }
-Recording* Recording::set_current(Recording* recording) { return std::exchange(current_recording, recording); }
+void Recording::enter() { current_recording = this; }
+void Recording::leave() { current_recording = nullptr; }
 Device Recording::device() const { return parts_->device; }
 bool Recording::is_placeholder(std::uint64_t address) { return address - kBase < kSpan; }
 
-StoragePtr Recording::allocate(std::size_t bytes) {
+StoragePtr Recording::allocate(std::size_t bytes) { return allocate_placeholder(bytes); }
+
+StoragePtr Recording::allocate_placeholder(std::size_t bytes) {
   std::uint64_t address = take_addresses(bytes);
-  if (address <= parts_->placeholders.back().address) {
-    throw CaptureError("another thread began a capture just when stand-in addresses began anew; capture again");
+  if (!parts_->placeholders.empty() && address <= parts_->placeholders.back().address) {
+    throw CaptureError("another thread began a capture just when placeholder addresses began anew; capture again");
   }
   auto storage = std::make_shared<Storage>(parts_->device, bytes, nullptr, address, nullptr);
   parts_->placeholders.emplace_back(address, bytes);
@@ -126,17 +133,16 @@ void Recording::pin(const StoragePtr& storage) {
   if (!is_placeholder(storage->address())) parts_->pins.push_back({storage->address(), storage->bytes()});
 }
 
-std::size_t Recording::reserve_state(std::size_t bytes) {
-  std::size_t place = (parts_->state_bytes + 15) / 16 * 16;
-  if (place + bytes > kMaxStateBytes) {
+std::size_t Recording::reserve_numbers(std::size_t bytes) {
+  std::size_t place = (parts_->number_bytes + 15) / 16 * 16;
+  if (place + bytes > kMaxNumberBytes) {
     throw CaptureError(fmt::format("a captured step wants {} bytes of numbers that change from run to run, {} fit",
-                                   place + bytes, kMaxStateBytes));
+                                   place + bytes, kMaxNumberBytes));
   }
-  parts_->state_bytes = place + bytes;
+  parts_->number_bytes = place + bytes;
   return place;
 }
-std::uint64_t Recording::state_address(std::size_t place) const { return parts_->placeholders[0].address + place; }
-std::size_t Recording::state_bytes() const { return parts_->state_bytes; }
+const StoragePtr& Recording::numbers() const { return parts_->numbers; }
 
 void Recording::Parts::add(Command command, std::string_view op, std::span<const Range> reads,
                            std::span<const Range> writes) {
@@ -148,27 +154,30 @@ void Recording::Parts::add(Command command, std::string_view op, std::span<const
   list.ranges.insert(list.ranges.end(), reads.begin(), reads.end());
   list.ranges.insert(list.ranges.end(), writes.begin(), writes.end());
   list.commands.push_back(command);
-  meanings.resize(list.commands.size());
+  infos.resize(list.commands.size());
 }
 
-void Recording::Parts::push(Command& command, std::span<const std::byte> bytes) {
+void Recording::Parts::push(Command& command, const Arguments& arguments) {
   command.push_begin = static_cast<std::uint32_t>(list.pushes.size());
-  command.push_bytes = static_cast<std::uint32_t>(bytes.size());
-  list.pushes.insert(list.pushes.end(), bytes.begin(), bytes.end());
+  command.push_bytes = static_cast<std::uint32_t>(arguments.bytes().size());
+  list.pushes.insert(list.pushes.end(), arguments.bytes().begin(), arguments.bytes().end());
+  command.addresses_begin = static_cast<std::uint32_t>(list.addresses.size());
+  command.addresses = static_cast<std::uint32_t>(arguments.addresses().size());
+  for (const Arguments::Address& a : arguments.addresses()) list.addresses.push_back(a.offset);
 }
 
 void Recording::dispatch(const Dispatch& d, void* pipeline) {
   Command command;
   command.pipeline = static_cast<VkPipeline>(pipeline);
   command.groups = d.groups;
-  parts_->push(command, d.push);
-  parts_->add(command, d.op, d.reads, d.writes);
+  parts_->push(command, d.arguments);
+  parts_->add(command, d.op, d.arguments.reads(), d.arguments.writes());
   if (d.elementwise != nullptr) {
-    parts_->meanings.back() = *d.elementwise;
+    parts_->infos.back() = *d.elementwise;
   } else if (d.through != nullptr) {
     PrologueFusion through = *d.through;
     through.spec.assign(d.spec.begin(), d.spec.end());
-    parts_->meanings.back() = std::move(through);
+    parts_->infos.back() = std::move(through);
   }
 }
 
@@ -176,8 +185,8 @@ void Recording::launch(const CubinDispatch& d, void* function) {
   Command command;
   command.kind = Command::Kind::cubin;
   command.cubin = {static_cast<VkCuFunctionNVX>(function), d.groups, d.threads, d.shared_bytes};
-  parts_->push(command, d.parameters);
-  parts_->add(command, d.op, d.reads, d.writes);
+  parts_->push(command, d.arguments);
+  parts_->add(command, d.op, d.arguments.reads(), d.arguments.writes());
 }
 
 void Recording::copy(std::uint64_t from, std::uint64_t to, std::size_t bytes) {
@@ -195,12 +204,17 @@ void Recording::fill(std::uint64_t to, std::size_t bytes, std::uint32_t word) {
   parts_->add(command, "fill", {}, {&write, 1});
 }
 
-void Recording::constant(std::uint64_t to, std::span<const std::byte> bytes) {
+void Recording::constant(std::uint64_t to, const Arguments& rows) {
   Placeholder* found = parts_->find(to);
   if (found == nullptr) throw CaptureError("bytes from the host go to a tensor that was there before the capture");
-  std::size_t offset = to - found->address;
-  found->constant.resize(std::max(found->constant.size(), offset + bytes.size()));
-  std::copy(bytes.begin(), bytes.end(), found->constant.begin() + static_cast<std::ptrdiff_t>(offset));
+  const std::size_t offset = to - found->address, end = offset + rows.bytes().size();
+  found->constant.resize(std::max(found->constant.size(), end));
+  std::copy(rows.bytes().begin(), rows.bytes().end(), found->constant.begin() + static_cast<std::ptrdiff_t>(offset));
+  // What was written before to the same place is gone, its addresses too.
+  std::erase_if(found->addresses, [&](std::uint32_t at) { return at + 8 > offset && at < end; });
+  for (const Arguments::Address& a : rows.addresses()) {
+    found->addresses.push_back(static_cast<std::uint32_t>(offset) + a.offset);
+  }
 }
 
 std::vector<Accesses> Recording::Parts::accesses() const {
@@ -209,21 +223,22 @@ std::vector<Accesses> Recording::Parts::accesses() const {
   return all;
 }
 
-Range Recording::Parts::make_constant(std::span<const std::byte> bytes) {
-  const std::uint64_t address = take_addresses(bytes.size());
-  placeholders.emplace_back(address, bytes.size());
-  placeholders.back().constant.assign(bytes.begin(), bytes.end());
-  return {address, bytes.size()};
+Pointer Recording::Parts::make_constant(const Arguments& rows) {
+  const std::uint64_t address = take_addresses(rows.bytes().size());
+  Placeholder& made = placeholders.emplace_back(address, rows.bytes().size());
+  made.constant.assign(rows.bytes().begin(), rows.bytes().end());
+  for (const Arguments::Address& a : rows.addresses()) made.addresses.push_back(a.offset);
+  return {address, {address, rows.bytes().size()}};
 }
 
-void Recording::Parts::fuse(RecordingFigures& figures) {
+void Recording::Parts::fuse(GraphFigures& figures) {
   std::vector<Range> dropped;
   for (std::size_t i = 1; i < placeholders.size(); ++i) {
     const Placeholder& p = placeholders[i];
     if (p.storage.expired() && p.constant.empty()) dropped.push_back({p.address, p.bytes});
   }
-  const fusion::Figures f = fusion::fuse(context, list, meanings, dropped,
-                                         [this](std::span<const std::byte> bytes) { return make_constant(bytes); });
+  const fusion::Figures f =
+      fusion::fuse(context, list, infos, dropped, [this](const Arguments& rows) { return make_constant(rows); });
   figures.fused_commands = f.commands;
   figures.fused_kernels = f.kernels;
   figures.compiled_kernels = f.compiled;
@@ -271,12 +286,21 @@ void Recording::Parts::set_lifetimes() {
   }
 }
 
-std::optional<std::uint64_t> Recording::Parts::relocated(std::uint64_t address) {
-  if (!is_placeholder(address)) return is_pinned({address, 0}) ? std::optional(address) : std::nullopt;
+std::uint64_t Recording::Parts::relocated(std::uint64_t address, const char* op) {
+  if (!is_placeholder(address)) return address;
   Placeholder* found = find(address);
-  if (found == nullptr) return {};
+  if (found == nullptr) throw CaptureError(fmt::format("{}: works on a tensor from a capture that failed", op));
   if (found->real == 0) return 0;  // nothing touches it: of an empty tensor, or for another kernel of the same op
   return found->real + (address - found->address);
+}
+
+void Recording::Parts::relocate(std::span<std::byte> bytes, std::span<const std::uint32_t> addresses, const char* op) {
+  for (std::uint32_t at : addresses) {
+    std::uint64_t address;
+    std::memcpy(&address, bytes.data() + at, sizeof(address));
+    address = relocated(address, op);
+    std::memcpy(bytes.data() + at, &address, sizeof(address));
+  }
 }
 
 /// Memory of its own.
@@ -287,7 +311,7 @@ StoragePtr Recording::Parts::give_memory(Placeholder& p, std::vector<StoragePtr>
   return p.own;
 }
 
-void Recording::Parts::plan(std::vector<StoragePtr>& storages, RecordingFigures& figures) {
+void Recording::Parts::plan(std::vector<StoragePtr>& storages, GraphFigures& figures) {
   std::vector<Lifetime> lifetimes;
   std::vector<Placeholder*> planned;
   std::vector<std::pair<StoragePtr, StoragePtr>> kept;  // what is still held, and its memory
@@ -318,10 +342,10 @@ void Recording::Parts::plan(std::vector<StoragePtr>& storages, RecordingFigures&
   figures.naive_bytes = plan.naive;
 }
 
-std::unique_ptr<Executable> Recording::bake() {
+std::unique_ptr<Executable> Recording::compile() {
   Parts& parts = *parts_;
   CommandList& list = parts.list;
-  RecordingFigures figures;
+  GraphFigures figures;
   Hazards hazards;
   for (const Command& c : list.commands) {
     if (hazards.access(c.stage(), list.reads(c), list.writes(c))) ++figures.barriers_in_order;
@@ -344,28 +368,33 @@ std::unique_ptr<Executable> Recording::bake() {
                    [](const Command& a, const Command& b) { return a.group < b.group; });
 
   std::vector<StoragePtr> storages;
-  StoragePtr state;
-  if (parts.state_bytes > 0) {
-    parts.placeholders[0].bytes = parts.state_bytes;
-    state = parts.give_memory(parts.placeholders[0], storages);
-    figures.constant_bytes += parts.state_bytes;
+  StoragePtr numbers;
+  if (parts.number_bytes > 0) {
+    parts.placeholders[0].bytes = parts.number_bytes;
+    numbers = parts.give_memory(parts.placeholders[0], storages);
+    figures.constant_bytes += parts.number_bytes;
   }
   parts.plan(storages, figures);
-  const Relocated relocated = [&parts](std::uint64_t address) { return parts.relocated(address); };
+  if (numbers) parts.numbers->rebind(numbers, 0);
   for (const Command& c : list.commands) {
-    relocate(std::span(list.pushes).subspan(c.push_begin, c.push_bytes), relocated);
+    parts.relocate(std::span(list.pushes).subspan(c.push_begin, c.push_bytes),
+                   std::span(list.addresses).subspan(c.addresses_begin, c.addresses), c.op.data());
   }
-  for (Range& r : list.ranges) r.address = parts.relocated(r.address).value_or(r.address);
-  for (Placeholder& p : parts.placeholders) {
-    if (p.constant.empty()) continue;
-    relocate(p.constant, relocated);
-    for (std::size_t at = 0; at < p.constant.size(); at += 65536) {
-      record_update(parts.device, *p.own, at,
-                    std::span(p.constant).subspan(at, std::min<std::size_t>(65536, p.constant.size() - at)));
+  for (const Command& c : list.commands) {
+    for (Range& r : std::span(list.ranges).subspan(c.ranges_begin, c.reads + c.writes)) {
+      r.address = parts.relocated(r.address, c.op.data());
     }
   }
-  return std::make_unique<BakedCommands>(parts.context, std::move(list), std::move(storages), std::move(state),
-                                         figures);
+  for (Placeholder& p : parts.placeholders) {
+    if (p.constant.empty()) continue;
+    parts.relocate(p.constant, p.addresses, "a table");
+    for (std::size_t at = 0; at < p.constant.size(); at += 65536) {
+      gpu::record_update(parts.device, *p.own, at,
+                         std::span(p.constant).subspan(at, std::min<std::size_t>(65536, p.constant.size() - at)));
+    }
+  }
+  return std::make_unique<CompiledCommands>(parts.context, std::move(list), std::move(storages), std::move(numbers),
+                                            figures);
 }
 
 }  // namespace etna::vulkan

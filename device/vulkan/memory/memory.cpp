@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <etna/device/error.h>
-#include <etna/device/vulkan/commands/recorder.h>
 
 namespace etna::vulkan {
 namespace {
@@ -108,6 +107,12 @@ bool BufferSegments::allocate(std::size_t bytes, Segment& out, std::string& why)
     why = fmt::format("{}; {}", str(result), limits());
     return false;
   }
+  // Captured steps tell their placeholders by addresses that are not canonical.
+  if (buffer.address >> 62 == 1) {
+    destroy_buffer(device_, buffer);
+    throw DeviceError(fmt::format("{}: the driver gave the address {:#x}, which is not canonical", device_.device.str(),
+                                  buffer.address));
+  }
   by_address_.emplace(buffer.address, buffer);
   out.handle = nullptr;
   out.host = nullptr;
@@ -119,7 +124,7 @@ bool BufferSegments::allocate(std::size_t bytes, Segment& out, std::string& why)
 void BufferSegments::synchronize() {
   std::lock_guard lock(mutex_);
   // A lost device touches nothing any more.
-  if (device_.lost.empty()) recorder_.finish();
+  if (device_.lost.empty()) finish_();
 }
 
 void BufferSegments::release(const Segment& segment) {

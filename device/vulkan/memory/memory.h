@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
@@ -10,8 +11,6 @@
 #include <etna/device/vulkan/api/logical_device.h>
 
 namespace etna::vulkan {
-
-class Recorder;
 
 /// A buffer with memory of its own. The host address is null where the host cannot see it.
 struct Buffer {
@@ -42,8 +41,9 @@ void destroy_buffer(const LogicalDevice& device, const Buffer& buffer);
 /// Device-local memory for the caching allocator: one buffer and one allocation a segment, found again by address.
 class BufferSegments : public SegmentSource {
  public:
-  BufferSegments(const LogicalDevice& device, Recorder& recorder, std::recursive_mutex& mutex)
-      : device_(device), recorder_(recorder), mutex_(mutex) {}
+  /// @param finish waits until the device has done all that was queued
+  BufferSegments(const LogicalDevice& device, std::function<void()> finish, std::recursive_mutex& mutex)
+      : device_(device), finish_(std::move(finish)), mutex_(mutex) {}
 
   bool allocate(std::size_t bytes, Segment& out, std::string& why) override;
   void synchronize() override;
@@ -56,7 +56,7 @@ class BufferSegments : public SegmentSource {
   std::string limits() const;
 
   const LogicalDevice& device_;
-  Recorder& recorder_;
+  std::function<void()> finish_;
   std::recursive_mutex& mutex_;
   std::map<std::uint64_t, Buffer> by_address_;
 };

@@ -8,12 +8,6 @@
 
 namespace etna::vulkan {
 
-std::uint32_t Cubins::architecture(const VkPhysicalDeviceProperties& properties) {
-  // Vulkan does not tell the architecture; NVIDIA gave the ids 0x23xx to GH100, the chip of every Hopper card.
-  const bool hopper = properties.vendorID == 0x10DE && properties.deviceID >> 8 == 0x23;
-  return hopper ? 90 : 0;
-}
-
 VkCuFunctionNVX Cubins::get(const CubinKernel& kernel, std::string_view op) {
   if (auto found = functions_.find(&kernel); found != functions_.end()) return found->second;
   const std::uint32_t runs = device_.adapter.capabilities.cubin;

@@ -15,9 +15,6 @@ class Cubins {
   Cubins(const Cubins&) = delete;
   Cubins& operator=(const Cubins&) = delete;
 
-  /// Whether the device runs machine code of this architecture, 90 for sm_90a, from this build.
-  static std::uint32_t architecture(const VkPhysicalDeviceProperties& properties);
-
   /// @throws DeviceError naming `op` where the device or the build cannot run it
   VkCuFunctionNVX get(const CubinKernel& kernel, std::string_view op);
 

@@ -3,7 +3,7 @@
 #include <limits>
 #include <vector>
 
-#include <etna/device/cpu/blas.h>
+#include <etna/device/cpu/gemm/blas.h>
 #include <etna/device/cpu/math.h>
 #include <etna/device/cpu/parallel.h>
 #include <etna/device/cpu/scratch.h>

@@ -34,11 +34,11 @@ std::optional<Tier> wanted_tier() {
 const gpu::Shader& shader_of(Pass pass, Tier tier, DType t) {
   using namespace shaders;
   static const gpu::Shader* const all[2][3][2] = {{{&attention_coopmat_f16, &attention_coopmat_bf16},
-                                                      {&attention_dq_coopmat_f16, &attention_dq_coopmat_bf16},
-                                                      {&attention_dkv_coopmat_f16, &attention_dkv_coopmat_bf16}},
-                                                     {{&attention_coopmat2_f16, &attention_coopmat2_bf16},
-                                                      {&attention_dq_coopmat2_f16, &attention_dq_coopmat2_bf16},
-                                                      {&attention_dkv_coopmat2_f16, &attention_dkv_coopmat2_bf16}}};
+                                                   {&attention_dq_coopmat_f16, &attention_dq_coopmat_bf16},
+                                                   {&attention_dkv_coopmat_f16, &attention_dkv_coopmat_bf16}},
+                                                  {{&attention_coopmat2_f16, &attention_coopmat2_bf16},
+                                                   {&attention_dq_coopmat2_f16, &attention_dq_coopmat2_bf16},
+                                                   {&attention_dkv_coopmat2_f16, &attention_dkv_coopmat2_bf16}}};
   return *all[tier == Tier::coopmat2][static_cast<int>(pass)][t == bf16];
 }
 
@@ -74,7 +74,7 @@ bool aligned(const Tensor& x) {
 std::uint32_t left_rows(const gpu::Capabilities& can, Tier tier, DType t) {
   if (!can.cooperative_matrix || (tier == Tier::coopmat2 && !can.cooperative_matrix2)) return 0;
   gpu::MatrixShape shape{16, 16, 16, t == bf16 ? gpu::MatrixElement::bf16 : gpu::MatrixElement::f16,
-                            gpu::MatrixElement::f32};
+                         gpu::MatrixElement::f32};
   if (can.has(shape)) return 16;
   shape.m = 8;
   return tier == Tier::coopmat && can.has(shape) ? 8 : 0;

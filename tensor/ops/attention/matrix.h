@@ -35,6 +35,7 @@ struct MatrixKernel {
 
   std::uint32_t tile() const { return subgroups * rows * m; }
   std::uint32_t threads() const { return subgroups * subgroup_size; }
+  std::array<std::uint32_t, 7> spec() const { return {threads(), subgroups, rows, blocks, columns, m, mask_dtype}; }
   std::uint32_t shared_bytes(Pass pass, Tier tier) const;
 };
 

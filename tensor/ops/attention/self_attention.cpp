@@ -16,6 +16,11 @@ using attention::Attributes;
 
 constexpr const char* kName = "self_attention";
 
+/// Of q, k and v.
+std::int64_t all_heads(std::int64_t heads, std::int64_t groups) {
+  return checked_sum(heads, checked_product(2, groups, kName), kName);
+}
+
 std::vector<OutputSpec> infer(const OpCall& call) {
   const Tensor& qkv = call.in[0];
   auto [causal, scale, heads, groups] = call.as<Attributes>();
@@ -26,7 +31,7 @@ std::vector<OutputSpec> infer(const OpCall& call) {
         fmt::format("{}: got {} heads and {} key and value heads; the former must be a multiple of the latter", kName,
                     heads, groups));
   }
-  std::int64_t all = heads + 2 * groups;
+  std::int64_t all = all_heads(heads, groups);
   if (qkv.dim() < 2 || qkv.size(-1) % all != 0) {
     throw ShapeError(
         fmt::format("{}: got qkv {}; wanted [..., T, ({} + 2 · {}) · D]", kName, str(qkv.shape()), heads, groups));
@@ -105,7 +110,7 @@ const OpDef kSelfAttention = {.name = kName,
 
 Tensor self_attention(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, bool causal,
                       std::optional<double> scale) {
-  std::int64_t groups = kv_heads == 0 ? heads : kv_heads, all = heads + 2 * groups;
+  std::int64_t groups = kv_heads == 0 ? heads : kv_heads, all = all_heads(heads, groups);
   double size = qkv.dim() > 0 && all > 0 ? static_cast<double>(qkv.size(-1)) / static_cast<double>(all) : 1;
   return apply1(kSelfAttention, {detail::lowered(qkv)},
                 Attrs::of(Attributes{causal,

@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <etna/device/kernel.h>
 #include <etna/device/transfers.h>
 #include <etna/tensor/autocast.h>
+#include <etna/tensor/kernels.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/elementwise/elementwise.h>
@@ -16,14 +18,14 @@ void run(const Evaluation& e) {
     cpu(e);
     return;
   }
-  if (on_gpu(e)) return;
-  detail::count_fallback(e.name,
-                         fmt::format("no kernel on {} for these dtypes, computed on the CPU", e.y.device().str()));
+  if (gpu::runs_kernels(e.y.device()) && on_gpu(e)) return;
+  etna::detail::count_fallback(
+      e.name, fmt::format("no kernel on {} for these dtypes, computed on the CPU", e.y.device().str()));
   TensorList host;
-  for (const Tensor& x : e.operands) host.push_back(x.defined() ? x.to(kCPU) : x);
+  for (const Tensor& x : e.operands) host.push_back(x.defined() ? etna::detail::host_copy(x) : x);
   Tensor y = empty(e.y.shape(), {e.y.dtype(), kCPU});
   cpu({e.name, e.attributes, e.arity, host, y});
-  Tensor(e.y).copy_(y);
+  etna::detail::write_back(y, e.y);
 }
 
 }  // namespace elementwise
@@ -63,7 +65,7 @@ const OpDef kRows[] = {
   {.name = #op_name,                                         \
    .infer = infer<arity>,                                    \
    .cpu = cpu<arity>,                                        \
-   .gpu = on_gpu<arity>,                                  \
+   .gpu = on_gpu<arity>,                                     \
    .vjp = elementwise::vjp,                                  \
    .saved = ETNA_SAVED_##keeps},
 #include <etna/tensor/ops/elementwise/elementwise.def>

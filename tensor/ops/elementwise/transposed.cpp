@@ -3,19 +3,10 @@
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/layout.h>
 #include <etna/tensor/ops/elementwise/elementwise.h>
-#include <etna/tensor/vulkan.h>
+#include <etna/tensor/ops/kernel.h>
 
 namespace etna::elementwise {
 namespace {
-
-/// What shaders/elementwise_transposed.comp takes.
-struct Push {
-  vulkan::Word64 y, a, b, c;
-  vulkan::Word64 scalar;
-  std::uint32_t rows, columns, groups, inner;
-  std::uint32_t strides[kMaxOperands][4];  ///< outer, inner, row, column
-};
-static_assert(sizeof(Push) == 120);
 
 constexpr std::int64_t kLeast = 16;  ///< rows and columns: of less a tile would be mostly empty
 
@@ -62,41 +53,20 @@ bool transposed(const Evaluation& e, const Layout& layout, const Tensor* const* 
   };
   const std::int64_t side = tiles(64) >= 4 * units ? 64 : 32;
 
-  Push push{};
-  vulkan::Word64* addresses[] = {&push.y, &push.a, &push.b, &push.c};
-  DType dtypes[kMaxOperands] = {};
-  vulkan::Range reads[3];
-  std::size_t n_reads = 0;
-  for (int k = 0; k < layout.operands; ++k) {
-    if (!operands[k]->defined()) continue;
-    *addresses[k] = operands[k]->address();
-    dtypes[k] = operands[k]->dtype();
-    if (k > 0) reads[n_reads++] = vulkan::range(*operands[k]);
-    for (int j = 0; j < 4; ++j) push.strides[k][j] = dims[j] < 0 ? 0 : vulkan::word(layout.strides[k][dims[j]]);
+  auto operand = [&](int k) { return k < layout.operands && operands[k]->defined() ? operands[k] : nullptr; };
+  gpu::Kernel kernel(
+      is_floating(e.attributes.compute) ? shaders::elementwise_transposed_float : shaders::elementwise_transposed_int,
+      e.name);
+  kernel.on(e.y.device()).spec(e.attributes.row, m.turned, e.attributes.scalar_at);
+  for (int k = 0; k < kMaxOperands; ++k) kernel.spec(operand(k) != nullptr ? operand(k)->dtype() : DType{});
+  kernel.spec(e.arity, side).write(e.y);
+  for (int k = 1; k < kMaxOperands; ++k) kernel.read(operand(k) != nullptr ? gpu::pointer(*operand(k)) : Pointer{});
+  kernel.u64(scalar).u32(size(2), size(3), tiles(side), size(1));
+  for (int k = 0; k < kMaxOperands; ++k) {
+    for (int d : dims)
+      kernel.u32(d < 0 || operand(k) == nullptr ? 0 : layout.strides[k][d]);  // outer, inner, row, column
   }
-  push.scalar = scalar;
-  push.rows = vulkan::word(size(2));
-  push.columns = vulkan::word(size(3));
-  push.groups = vulkan::word(tiles(side));
-  push.inner = vulkan::word(size(1));
-  const vulkan::Range write = vulkan::range(e.y);
-  const std::uint32_t spec[] = {static_cast<std::uint32_t>(e.attributes.row),
-                                m.turned,
-                                vulkan::word(e.attributes.scalar_at),
-                                vulkan::word(dtypes[0]),
-                                vulkan::word(dtypes[1]),
-                                vulkan::word(dtypes[2]),
-                                vulkan::word(dtypes[3]),
-                                vulkan::word(e.arity),
-                                vulkan::word(side)};
-  gpu::record(e.y.device(), {is_floating(e.attributes.compute) ? shaders::elementwise_transposed_float
-                                                                  : shaders::elementwise_transposed_int,
-                                e.name,
-                                spec,
-                                vulkan::bytes_of(push),
-                                vulkan::grid(tiles(side)),
-                                {reads, n_reads},
-                                {&write, 1}});
+  kernel.dispatch(gpu::grid(tiles(side)));
   return true;
 }
 

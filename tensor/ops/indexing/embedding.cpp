@@ -9,7 +9,7 @@
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/indexing/rows.h>
-#include <etna/tensor/vulkan.h>
+#include <etna/tensor/ops/kernel.h>
 
 // Rows of a table, and the table's gradient, alone or added to what is there: the gradients of equal indices are added in the order of their positions,
 // in an order that depends on the index alone, so that the bits never vary.
@@ -175,15 +175,6 @@ void cpu_sum(const OpCall& call, Tensor& y, bool adds) {
 void cpu_backward(const OpCall& call, std::span<Tensor> out) { cpu_sum(call, out[0], false); }
 void cpu_add(const OpCall& call, std::span<Tensor> out) { cpu_sum(call, out[0], true); }
 
-struct RankPush {
-  vulkan::Word64 index, order, keys;
-  std::uint32_t count, limit;
-};
-struct SumPush {
-  vulkan::Word64 y, grad, partial, order, keys;
-  std::uint32_t count, width;
-};
-
 /// The steps are told in shaders/embedding.comp.
 bool gpu_sum(const OpCall& call, Tensor& y, bool adds) {
   constexpr std::int64_t tokens_a_group = 32, segment = 32;
@@ -197,24 +188,37 @@ bool gpu_sum(const OpCall& call, Tensor& y, bool adds) {
   Device device = y.device();
   Tensor order = empty({count}, {i32, device}), keys = empty({count}, {i32, device});
   Tensor partial = empty({segments, 2, width}, {f32, device});
-  vulkan::launch(
-      shaders::embedding_rank, call, {256, vulkan::word(index.dtype())},
-      RankPush{index.address(), order.address(), keys.address(), vulkan::word(count), vulkan::word(y.size(0))},
-      vulkan::grid((count + tokens_a_group - 1) / tokens_a_group), {&index}, {&order, &keys});
-  SumPush push{y.address(),    grad.address(),      partial.address(),  order.address(),
-               keys.address(), vulkan::word(count), vulkan::word(width)};
-  std::uint32_t threads = width <= 256 ? 64 : 256;
+  gpu::Kernel(shaders::embedding_rank, call)
+      .spec(256, index.dtype())
+      .read(index)
+      .write(order)
+      .write(keys)
+      .u32(count, y.size(0))
+      .dispatch(gpu::grid(count, tokens_a_group));
+  const std::int64_t threads = width <= 256 ? 64 : 256;
   auto grid = [&](std::int64_t groups) {
-    auto g = vulkan::grid(groups);
-    g[2] = (vulkan::word(width) + 4 * threads - 1) / (4 * threads);
+    auto g = gpu::grid(groups);
+    g[2] = gpu::u32((width + 4 * threads - 1) / (4 * threads));
     return g;
   };
-  std::uint32_t t = vulkan::word(y.dtype()), add = vulkan::word(adds);
-  vulkan::launch(shaders::embedding_sum, call, {threads, t, add}, push, grid(count), {&grad, &order, &keys},
-                 {&y, &partial});
+  // Where it adds to what the rows hold, it reads them.
+  auto table = [&](gpu::Kernel& kernel) -> gpu::Kernel& { return adds ? kernel.read_write(y) : kernel.write(y); };
+  table(gpu::Kernel(shaders::embedding_sum, call).spec(threads, y.dtype(), adds))
+      .read(grad)
+      .write(partial)
+      .read(order)
+      .read(keys)
+      .u32(count, width)
+      .dispatch(grid(count));
   if (segments > 1) {
-    vulkan::launch(shaders::embedding_merge, call, {threads, t, add}, push, grid(segments - 1), {&partial, &keys},
-                   {&y});
+    const Tensor unused;
+    table(gpu::Kernel(shaders::embedding_merge, call).spec(threads, y.dtype(), adds))
+        .read(unused)
+        .read(partial)
+        .read(unused)
+        .read(keys)
+        .u32(count, width)
+        .dispatch(grid(segments - 1));
   }
   return true;
 }

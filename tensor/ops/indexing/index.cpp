@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -8,7 +9,7 @@
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/indexing/rows.h>
-#include <etna/tensor/vulkan.h>
+#include <etna/tensor/ops/kernel.h>
 
 // Choosing along one dimension, and adding back. On the CPU an index outside throws; on a GPU it is clamped.
 namespace etna {
@@ -19,9 +20,7 @@ struct DimAttrs {
 };
 
 std::int64_t product(const Shape& shape, int begin, int end) {
-  std::int64_t n = 1;
-  for (int d = begin; d < end; ++d) n *= shape[d];
-  return n;
+  return numel(Shape(std::span(shape.begin() + begin, shape.begin() + end)), "index_select");
 }
 
 // ---- index_select
@@ -47,9 +46,7 @@ rows::Selection selection(const OpCall& call, const Tensor& y) {
   return {x, call.in[1], y, product(x.shape(), 0, dim), x.shape()[dim], product(x.shape(), dim + 1, x.dim())};
 }
 void cpu_select(const OpCall& call, std::span<Tensor> out) { rows::select_cpu(call, selection(call, out[0])); }
-bool gpu_select(const OpCall& call, std::span<Tensor> out) {
-  return rows::select_gpu(call, selection(call, out[0]));
-}
+bool gpu_select(const OpCall& call, std::span<Tensor> out) { return rows::select_gpu(call, selection(call, out[0])); }
 
 TensorList reference_select(const OpCall& call) {
   int dim = call.as<DimAttrs>().dim;
@@ -132,31 +129,25 @@ void cpu_gather(const OpCall& call, std::span<Tensor> out) {
   });
 }
 
-struct GatherPush {
-  vulkan::Word64 y, x, index;
-  std::uint32_t n, limit, sizes[8], strides[8];
-};
-
 bool gpu_gather(const OpCall& call, std::span<Tensor> out) {
   if (out[0].numel() == 0) return true;
   const Tensor& x = call.in[0];
   Tensor index = call.in[1].contiguous();
   int dim = call.as<DimAttrs>().dim;
-  GatherPush push{out[0].address(),
-                  x.address(),
-                  index.address(),
-                  vulkan::word(index.numel()),
-                  vulkan::word(x.shape()[dim]),
-                  {},
-                  {}};
+  std::array<std::uint32_t, 8> sizes = {}, strides = {};
   for (int d = 0; d < x.dim(); ++d) {
-    push.sizes[d] = vulkan::word(index.shape()[d]);
-    push.strides[d] = vulkan::word(x.strides()[d]);
+    sizes[static_cast<std::size_t>(d)] = gpu::u32(index.shape()[d]);
+    strides[static_cast<std::size_t>(d)] = gpu::u32(x.strides()[d]);
   }
-  vulkan::launch(shaders::gather, call,
-                 {static_cast<std::uint32_t>(item_size(x.dtype())), vulkan::word(index.dtype()), vulkan::word(x.dim()),
-                  vulkan::word(dim)},
-                 push, vulkan::grid((push.n + 1023) / 1024), {&x, &index}, {&out[0]});
+  gpu::Kernel(shaders::gather, call)
+      .spec(item_size(x.dtype()), index.dtype(), x.dim(), dim)
+      .write(out[0])
+      .read(x)
+      .read(index)
+      .u32(index.numel(), x.shape()[dim])
+      .u32(sizes)
+      .u32(strides)
+      .dispatch(gpu::grid(index.numel(), 1024));
   return true;
 }
 
@@ -229,11 +220,6 @@ void cpu_scatter(const OpCall& call, std::span<Tensor> out) {
   });
 }
 
-struct ScatterPush {
-  vulkan::Word64 y, x, index, source;
-  std::uint32_t n, line, sizes[8], extents[8];
-};
-
 bool gpu_scatter(const OpCall& call, std::span<Tensor> out) {
   Tensor& y = out[0];
   bool needs_i64 = y.dtype() == i64;
@@ -241,24 +227,24 @@ bool gpu_scatter(const OpCall& call, std::span<Tensor> out) {
   if (y.numel() == 0) return true;
   int dim = call.as<DimAttrs>().dim;
   Tensor x = call.in[0].contiguous(), index = call.in[1].contiguous(), source = call.in[2].contiguous();
-  ScatterPush push{y.address(),
-                   x.address(),
-                   index.address(),
-                   source.address(),
-                   vulkan::word(y.numel()),
-                   vulkan::word(contiguous_strides(index.shape())[dim]),
-                   {},
-                   {}};
+  std::array<std::uint32_t, 8> sizes = {}, extents = {};
   for (int d = 0; d < y.dim(); ++d) {
-    push.sizes[d] = vulkan::word(y.shape()[d]);
-    push.extents[d] = vulkan::word(index.shape()[d]);
+    sizes[static_cast<std::size_t>(d)] = gpu::u32(y.shape()[d]);
+    extents[static_cast<std::size_t>(d)] = gpu::u32(index.shape()[d]);
   }
   const gpu::Shader& shader = is_floating(y.dtype()) ? shaders::scatter_add_float
-                                 : needs_i64            ? shaders::scatter_add_i64
-                                                        : shaders::scatter_add_int;
-  vulkan::launch(shader, call,
-                 {vulkan::word(y.dtype()), vulkan::word(index.dtype()), vulkan::word(y.dim()), vulkan::word(dim)}, push,
-                 vulkan::grid((push.n + 255) / 256), {&x, &index, &source}, {&y});
+                              : needs_i64            ? shaders::scatter_add_i64
+                                                     : shaders::scatter_add_int;
+  gpu::Kernel(shader, call)
+      .spec(y.dtype(), index.dtype(), y.dim(), dim)
+      .write(y)
+      .read(x)
+      .read(index)
+      .read(source)
+      .u32(y.numel(), contiguous_strides(index.shape())[dim])
+      .u32(sizes)
+      .u32(extents)
+      .dispatch(gpu::grid(y.numel(), 256));
   return true;
 }
 

@@ -7,7 +7,7 @@
 
 #include <etna/device/cpu/parallel.h>
 #include <etna/shaders/shaders.h>
-#include <etna/tensor/vulkan.h>
+#include <etna/tensor/ops/kernel.h>
 
 namespace etna::rows {
 
@@ -48,28 +48,19 @@ void select_cpu(const OpCall& call, const Selection& s) {
   });
 }
 
-namespace {
-struct SelectPush {
-  vulkan::Word64 y, x, index;
-  std::uint32_t n, inner, count, size;
-};
-}  // namespace
-
 bool select_gpu(const OpCall& call, const Selection& s) {
   if (s.y.numel() == 0) return true;
   Tensor index = s.index.contiguous(), x = s.x.contiguous();
   std::uint64_t row = static_cast<std::uint64_t>(s.inner) * item_size(x.dtype());
   std::uint32_t bytes = unit({row, x.address(), s.y.address()});
-  auto inner = static_cast<std::uint32_t>(row / bytes);
-  SelectPush push{s.y.address(),
-                  x.address(),
-                  index.address(),
-                  static_cast<std::uint32_t>(s.outer * index.numel()) * inner,
-                  inner,
-                  vulkan::word(index.numel()),
-                  vulkan::word(s.size)};
-  vulkan::launch(shaders::index_select, call, {bytes, vulkan::word(index.dtype())}, push,
-                 vulkan::grid((push.n + 1023) / 1024), {&x, &index}, {&s.y});
+  const std::int64_t inner = static_cast<std::int64_t>(row / bytes), n = s.outer * index.numel() * inner;
+  gpu::Kernel(shaders::index_select, call)
+      .spec(bytes, index.dtype())
+      .write(s.y)
+      .read(x)
+      .read(index)
+      .u32(n, inner, index.numel(), s.size)
+      .dispatch(gpu::grid(n, 1024));
   return true;
 }
 

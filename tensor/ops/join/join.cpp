@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <utility>
 
@@ -9,7 +10,7 @@
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/indexing/rows.h>
-#include <etna/tensor/vulkan.h>
+#include <etna/tensor/ops/kernel.h>
 
 // Tensors side by side. The result is a matrix whose rows are the parts' rows one behind the other; they travel as
 // bytes.
@@ -88,12 +89,6 @@ void cpu(const OpCall& call, std::span<Tensor> out) {
   }
 }
 
-struct Push {
-  vulkan::Word64 y, parts[8];
-  std::uint32_t ends[8];
-  std::uint32_t n, stride, begin;
-};
-
 bool on_gpu(const OpCall& call, std::span<Tensor> out) {
   const Tensor& y = out[0];
   if (y.numel() == 0) return true;
@@ -104,29 +99,20 @@ bool on_gpu(const OpCall& call, std::span<Tensor> out) {
     std::uint32_t unit = rows::unit({y.address(), begin, parts.width});
     for (std::size_t k = first; k < first + count; ++k)
       unit = rows::unit({unit, parts.widths[k], parts.tensors[k].address()});
-    Push push{};
-    push.y = y.address();
-    std::uint64_t end = 0;
-    vulkan::Range reads[8];
+    std::uint64_t end = 0;  // of a row of these parts
+    std::array<std::uint32_t, 8> ends = {};
     for (std::size_t k = 0; k < count; ++k) {
       end += parts.widths[first + k];
-      push.parts[k] = parts.tensors[first + k].address();
-      push.ends[k] = static_cast<std::uint32_t>(end / unit);
-      reads[k] = vulkan::range(parts.tensors[first + k]);
+      ends[k] = gpu::u32(static_cast<std::int64_t>(end / unit));
     }
-    auto rows = static_cast<std::uint64_t>(parts.outer);
-    push.n = static_cast<std::uint32_t>(end * rows / unit);
-    push.stride = static_cast<std::uint32_t>(parts.width / unit);
-    push.begin = static_cast<std::uint32_t>(begin / unit);
-    vulkan::Range write{y.address() + begin, (rows - 1) * parts.width + end};
-    std::uint32_t spec[] = {unit, static_cast<std::uint32_t>(count)};
-    gpu::record(y.device(), {shaders::cat,
-                                call.op.name,
-                                spec,
-                                vulkan::bytes_of(push),
-                                vulkan::grid((push.n + 1023) / 1024),
-                                {reads, count},
-                                {&write, 1}});
+    const auto rows = static_cast<std::uint64_t>(parts.outer);
+    const auto n = static_cast<std::int64_t>(end * rows / unit);
+    gpu::Kernel kernel(shaders::cat, call);
+    kernel.spec(unit, count).on(y.device());
+    const std::uint64_t to = y.address() + begin;
+    kernel.write(Pointer{to, {to, (rows - 1) * parts.width + end}});
+    for (std::size_t k = 0; k < ends.size(); ++k) kernel.read(k < count ? parts.tensors[first + k] : Tensor());
+    kernel.u32(ends).u32(n, parts.width / unit).dispatch(gpu::grid(n, 1024));
     begin += end;
   }
   return true;

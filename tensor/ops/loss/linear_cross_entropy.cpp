@@ -73,8 +73,8 @@ TensorList composed(std::span<const Tensor> in, const Attributes& a, const Tenso
   cross_entropy_rows::LossAndGradient found = cross_entropy_rows::loss_and_gradient(logits, in[kTarget], g, a.loss);
   TensorList out = {found.loss};
   if (a.wants_x) out.push_back(matmul(found.gradient, weight));
-  if (a.wants_weight) out.push_back(product::weight_gradient(found.gradient, x));
-  if (a.wants_bias) out.push_back(product::bias_gradient(found.gradient));
+  if (a.wants_weight) out.push_back(gemm::weight_gradient(found.gradient, x));
+  if (a.wants_bias) out.push_back(gemm::bias_gradient(found.gradient));
   return out;
 }
 

@@ -3,17 +3,11 @@
 #include <algorithm>
 
 #include <etna/shaders/shaders.h>
-#include <etna/tensor/ops/matmul/gemm/product.h>
-#include <etna/tensor/vulkan.h>
+#include <etna/tensor/ops/kernel.h>
+#include <etna/tensor/ops/matmul/gemm/gemm.h>
 
 namespace etna::linear_cross_entropy_rows {
 namespace {
-
-struct Push {
-  vulkan::Word64 logits, target, losses, divisor, loss, ignore_index;
-  std::uint32_t rows, classes, stride;
-  float smoothing, factor;
-};
 
 /// Vectors of sixteen bytes that a thread holds of a row: 80 registers.
 constexpr std::int64_t kMostHeld = 20;
@@ -39,11 +33,11 @@ std::int64_t padded(std::int64_t classes, DType t) {
 void add_gradients(const Attributes& a, const Outputs& out, const Chunk& chunk, const Tensor& x, const Tensor& weight,
                    const Tensor& dlogits, float scale, const Tensor& scale_by, const auto& product) {
   auto into = [&](const Tensor& y) {
-    return product::Epilogue{.scale = scale, .scale_by = scale_by, .residual = chunk.begin > 0 ? y : Tensor()};
+    return gemm::Epilogue{.scale = scale, .scale_by = scale_by, .residual = chunk.begin > 0 ? y : Tensor()};
   };
   if (a.wants_x) {
     Tensor y = chunk.of(out.x);
-    product(dlogits, weight, product::Epilogue{.scale = scale, .scale_by = scale_by}, y);
+    product(dlogits, weight, gemm::Epilogue{.scale = scale, .scale_by = scale_by}, y);
   }
   if (a.wants_weight) {
     Tensor y = out.weight;
@@ -81,42 +75,43 @@ bool on_gpu(const OpCall& call, std::span<Tensor> out) {
   const bool wide = gpu::capabilities(device).max_workgroup_size >= 512;
   const std::int64_t threads = wide ? 512 : 256, each = (row_bytes / vector_bytes + threads - 1) / threads;
   const bool mean = a.loss.reduction == Reduction::mean;
-  auto dispatch = [&](const gpu::Shader& shader, const Chunk& chunk, std::array<std::uint32_t, 3> groups,
-                      std::initializer_list<const Tensor*> reads, std::initializer_list<const Tensor*> writes) {
-    const std::uint64_t targets = static_cast<std::uint64_t>(chunk.begin) * item_size(target.dtype());
-    Push push{room.address(),
-              target.address() + targets,
-              losses.address() + static_cast<std::uint64_t>(chunk.begin) * sizeof(float),
-              divisor.address(),
-              to.loss.address(),
-              static_cast<std::uint64_t>(a.loss.ignore_index),
-              vulkan::word(chunk.end - chunk.begin),
-              vulkan::word(classes),
-              vulkan::word(stride),
-              static_cast<float>(a.loss.label_smoothing),
-              stored_factor(t)};
-    vulkan::launch(
-        shader, call,
-        {vulkan::word(t), vulkan::word(target.dtype()), vulkan::word(mean), vulkan::word(a.loss.label_smoothing != 0),
-         vulkan::word(a.wants_any()), vulkan::word(each <= kMostHeld ? each : 0)},
-        push, groups, reads, writes);
+  // The kernels share one list of arguments; `memory` states the addresses, null where a kernel does not use one.
+  auto dispatch = [&](const gpu::Shader& shader, std::int64_t count, std::array<std::uint32_t, 3> groups,
+                      const auto& memory) {
+    gpu::Kernel kernel(shader, call);
+    kernel.spec(t, target.dtype(), mean, a.loss.label_smoothing != 0, a.wants_any());
+    kernel.spec(each <= kMostHeld ? each : 0);
+    memory(kernel);
+    kernel.u64(static_cast<std::uint64_t>(a.loss.ignore_index))
+        .u32(count, classes, stride)
+        .f32(static_cast<float>(a.loss.label_smoothing))
+        .f32(stored_factor(t))
+        .dispatch(groups);
   };
-  auto product = [&](const Tensor& l, const Tensor& r, const product::Epilogue& e, Tensor& y) {
-    product::on_gpu(call, l, r, e, y);
+  const Tensor unused;
+  auto product = [&](const Tensor& l, const Tensor& r, const gemm::Epilogue& e, Tensor& y) {
+    gemm::on_gpu(call, l, r, e, y);
   };
 
-  const Chunk whole{0, rows};
-  dispatch(shaders::linear_cross_entropy_count, whole, {1, 1, 1}, {&target}, {&divisor});
+  dispatch(shaders::linear_cross_entropy_count, rows, {1, 1, 1},
+           [&](gpu::Kernel& kernel) { kernel.read(unused).read(target).read(unused).write(divisor).read(unused); });
   for (const Chunk& chunk : all) {
     Tensor logits = room.slice(0, 0, chunk.end - chunk.begin).slice(1, 0, classes);
     product(chunk.of(x), weight.t(), {.bias = bias}, logits);
-    const Tensor targets = chunk.of(target), chunk_losses = chunk.of(losses);
-    dispatch(wide ? shaders::linear_cross_entropy : shaders::linear_cross_entropy_narrow, chunk,
-             vulkan::grid(chunk.end - chunk.begin), {&room, &targets},
-             {&chunk_losses, a.wants_any() ? &room : nullptr});
+    const std::int64_t count = chunk.end - chunk.begin;
+    dispatch(wide ? shaders::linear_cross_entropy : shaders::linear_cross_entropy_narrow, count, gpu::grid(count),
+             [&](gpu::Kernel& kernel) {
+               if (a.wants_any()) {
+                 kernel.read_write(room);
+               } else {
+                 kernel.read(room);
+               }
+               kernel.read(chunk.of(target)).write(chunk.of(losses)).read(unused).read(unused);
+             });
     add_gradients(a, to, chunk, x, weight, logits, 1 / stored_factor(t), divisor.select(0, 0), product);
   }
-  dispatch(shaders::linear_cross_entropy_total, whole, {1, 1, 1}, {&losses, &divisor}, {&to.loss});
+  dispatch(shaders::linear_cross_entropy_total, rows, {1, 1, 1},
+           [&](gpu::Kernel& kernel) { kernel.read(unused).read(unused).read(losses).read(divisor).write(to.loss); });
   if (all.empty()) {
     for (Tensor& gradient_of_none : out.subspan(1)) gradient_of_none.zero_();
   }

@@ -1,12 +1,12 @@
 #include <etna/tensor/autocast.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/matmul/gemm/gemm.h>
 #include <etna/tensor/ops/matmul/gemm/gradients.h>
-#include <etna/tensor/ops/matmul/gemm/layer.h>
-#include <etna/tensor/ops/matmul/gemm/product.h>
+#include <etna/tensor/ops/matmul/gemm/linear_layer.h>
 
-// The two linear layers of a feed-forward block as one op: the activation runs where the first product ends, and its derivative
-// where the gradient's product with the second weight ends, so neither is a pass over memory of its own.
+// The two linear layers of a feed-forward block as one op: the activation runs in the epilogue of the first gemm, and
+// its derivative in that of the gradient's gemm with the second weight, so neither is a pass over memory of its own.
 namespace etna {
 namespace {
 
@@ -19,54 +19,53 @@ enum Input { kX, kUp, kUpBias, kDown, kDownBias };
 
 std::vector<OutputSpec> infer(const OpCall& call) {
   const Tensor &x = call.in[kX], &up = call.in[kUp], &down = call.in[kDown];
-  product::check_dtypes(call, 1u << kUpBias | 1u << kDownBias);
+  gemm::check_dtypes(call, 1u << kUpBias | 1u << kDownBias);
   if (x.dim() == 0) throw ShapeError("feed_forward: x has no dimensions; it must be [..., in]");
-  product::check_layer(call, "up", x.size(-1), up, call.in[kUpBias]);
-  product::check_layer(call, "down", up.size(0), down, call.in[kDownBias]);
+  gemm::check_linear_layer(call, "up", x.size(-1), up, call.in[kUpBias]);
+  gemm::check_linear_layer(call, "down", up.size(0), down, call.in[kDownBias]);
   Shape hidden = x.shape(), out = x.shape();
   hidden.back() = up.size(0), out.back() = down.size(0);
   if (!call.as<Attributes>().keeps) return {{out, x.dtype()}};
   return {{out, x.dtype()}, {hidden, x.dtype()}, {hidden, x.dtype()}};
 }
 
-/// @param product (a, b, epilogue, y), which says whether it has a kernel
-bool compute(const OpCall& call, std::span<Tensor> out, const auto& product) {
-  const Tensor x = product::as_rows(call.in[kX]);
-  product::Epilogue first{.bias = call.in[kUpBias], .activation = call.as<Attributes>().activation};
+/// @param gemm (a, b, epilogue, y), which says whether it has a kernel
+bool compute(const OpCall& call, std::span<Tensor> out, const auto& gemm) {
+  const Tensor x = gemm::as_rows(call.in[kX]);
+  gemm::Epilogue first{.bias = call.in[kUpBias], .activation = call.as<Attributes>().activation};
   Tensor hidden;
   if (out.size() > 1) {
-    hidden = product::as_rows(out[1]);
-    first.pre = product::as_rows(out[2]);
+    hidden = gemm::as_rows(out[1]);
+    first.preactivation = gemm::as_rows(out[2]);
   } else {
     Shape shape = x.shape();
     shape.back() = call.in[kUp].size(0);
     hidden = empty(shape, {x.dtype(), x.device()});
   }
-  Tensor y = product::as_rows(out[0]);
-  return product(x, call.in[kUp].t(), first, hidden) &&
-         product(hidden, call.in[kDown].t(), product::Epilogue{.bias = call.in[kDownBias]}, y);
+  Tensor y = gemm::as_rows(out[0]);
+  return gemm(x, call.in[kUp].t(), first, hidden) &&
+         gemm(hidden, call.in[kDown].t(), gemm::Epilogue{.bias = call.in[kDownBias]}, y);
 }
 
 void cpu(const OpCall& call, std::span<Tensor> out) {
-  compute(call, out, [](auto&&... of) { return product::cpu(of...), true; });
+  compute(call, out, [](auto&&... of) { return gemm::cpu(of...), true; });
 }
 bool on_gpu(const OpCall& call, std::span<Tensor> out) {
-  return compute(call, out, [&](auto&&... of) { return product::on_gpu(call, of...); });
+  return compute(call, out, [&](auto&&... of) { return gemm::on_gpu(call, of...); });
 }
 
 TensorList reference(const OpCall& call) {
   auto a = call.as<Attributes>();
-  Tensor before = linear(call.in[kX], call.in[kUp], call.in[kUpBias]);
-  Tensor hidden = product::activate(before, a.activation);
+  Tensor preactivation = linear(call.in[kX], call.in[kUp], call.in[kUpBias]);
+  Tensor hidden = gemm::activate(preactivation, a.activation);
   Tensor y = linear(hidden, call.in[kDown], call.in[kDownBias]);
-  return a.keeps ? TensorList{y, hidden, before} : TensorList{y};
+  return a.keeps ? TensorList{y, hidden, preactivation} : TensorList{y};
 }
 
 TensorList vjp(const VjpCall& call) {
   auto activation = call.as<Attributes>().activation;
-  return product::feed_forward_gradients(
-      {call.in[kX], call.in[kUp], call.in[kDown], call.out[1], call.out[2], activation}, call.grad[0], call.grad[1],
-      call.grad[2], call.needs);
+  return gemm::feed_forward_gradients({call.in[kX], call.in[kUp], call.in[kDown], call.out[1], call.out[2], activation},
+                                      call.grad[0], call.grad[1], call.grad[2], call.needs);
 }
 
 const OpDef kFeedForward = {.name = "feed_forward",

@@ -2,8 +2,8 @@
 
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/matmul/gemm/gemm.h>
 #include <etna/tensor/ops/matmul/gemm/int8.h>
-#include <etna/tensor/ops/matmul/gemm/product.h>
 
 namespace etna {
 namespace {
@@ -41,11 +41,11 @@ std::vector<OutputSpec> infer(const OpCall& call) {
     throw ShapeError(fmt::format("{}: inner sizes differ: a {} · b {}; the last of a must equal the last but one of b",
                                  call.op.name, str(a.shape()), str(b.shape())));
   }
-  if (a.size(-1) > product::kLongestInt8) {
-    throw ShapeError(fmt::format("{}: sums of {} products may pass 2^31; k is at most {}; cut k and add in i64",
-                                 call.op.name, a.size(-1), product::kLongestInt8));
+  if (a.size(-1) > gemm::kLongestInt8) {
+    throw ShapeError(fmt::format("{}: sums of {} products may pass 2^31; k is at most {}; split k and add in i64",
+                                 call.op.name, a.size(-1), gemm::kLongestInt8));
   }
-  Shape shape = product::batch_of(call, a, b);
+  Shape shape = gemm::batch_of(call, a, b);
   shape.push_back(a.size(-2));
   check_scale(call, call.in[kRowScale], "row", shape);
   check_scale(call, call.in[kColumnScale], "column", {b.size(-1)});
@@ -54,10 +54,10 @@ std::vector<OutputSpec> infer(const OpCall& call) {
 }
 
 void cpu(const OpCall& call, std::span<Tensor> out) {
-  product::int8_cpu(call.in[kA], call.in[kB], {call.in[kRowScale], call.in[kColumnScale]}, out[0]);
+  gemm::int8_cpu(call.in[kA], call.in[kB], {call.in[kRowScale], call.in[kColumnScale]}, out[0]);
 }
 bool on_gpu(const OpCall& call, std::span<Tensor> out) {
-  return product::int8_gpu(call, call.in[kA], call.in[kB], {call.in[kRowScale], call.in[kColumnScale]}, out[0]);
+  return gemm::int8_gpu(call, call.in[kA], call.in[kB], {call.in[kRowScale], call.in[kColumnScale]}, out[0]);
 }
 
 /// In f64, which holds every sum exactly.
@@ -91,7 +91,7 @@ Tensor int8_matmul(const Tensor& a, const Tensor& b) {
 Tensor int8_matmul(const Tensor& a, const Tensor& b, const Tensor& row_scale, const Tensor& column_scale, DType out) {
   if (out != f32 && out != f16 && out != bf16) {
     throw DtypeError(fmt::format(
-        "int8_matmul: scaled products are f32, f16 or bf16, not {}; without scales they are i32", name(out)));
+        "int8_matmul: scaled results are f32, f16 or bf16, not {}; without scales they are i32", name(out)));
   }
   return apply1(kInt8Matmul, {a, b, row_scale, column_scale}, Attrs::of(Attributes{out}));
 }

@@ -3,9 +3,9 @@
 #include <etna/tensor/autocast.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/matmul/gemm/gemm.h>
 #include <etna/tensor/ops/matmul/gemm/gradients.h>
-#include <etna/tensor/ops/matmul/gemm/layer.h>
-#include <etna/tensor/ops/matmul/gemm/product.h>
+#include <etna/tensor/ops/matmul/gemm/linear_layer.h>
 
 namespace etna {
 namespace {
@@ -17,7 +17,7 @@ struct Attributes {
 
 std::vector<OutputSpec> infer(const OpCall& call) {
   const Tensor &x = call.in[0], &weight = call.in[1], &bias = call.in[2];
-  product::check_dtypes(call, 1u << 2);
+  gemm::check_dtypes(call, 1u << 2);
   if (weight.dim() != 2) {
     throw ShapeError(fmt::format("linear: the weight {} has {} dimensions, it must be [out, in]", str(weight.shape()),
                                  weight.dim()));
@@ -37,16 +37,16 @@ std::vector<OutputSpec> infer(const OpCall& call) {
   return {call.as<Attributes>().keeps ? 2u : 1u, OutputSpec{shape, x.dtype()}};
 }
 
-void compute(const OpCall& call, std::span<Tensor> out, const auto& product) {
-  product::Epilogue e{.bias = call.in[2], .activation = call.as<Attributes>().activation};
-  if (out.size() > 1) e.pre = out[1];
-  product(product::as_rows(call.in[0]), call.in[1].t(), e, out[0]);
+void compute(const OpCall& call, std::span<Tensor> out, const auto& gemm) {
+  gemm::Epilogue e{.bias = call.in[2], .activation = call.as<Attributes>().activation};
+  if (out.size() > 1) e.preactivation = out[1];
+  gemm(gemm::as_rows(call.in[0]), call.in[1].t(), e, out[0]);
 }
 
-void cpu(const OpCall& call, std::span<Tensor> out) { compute(call, out, product::cpu); }
+void cpu(const OpCall& call, std::span<Tensor> out) { compute(call, out, gemm::cpu); }
 bool on_gpu(const OpCall& call, std::span<Tensor> out) {
   bool done = false;
-  compute(call, out, [&](auto&&... of) { done = product::on_gpu(call, of...); });
+  compute(call, out, [&](auto&&... of) { done = gemm::on_gpu(call, of...); });
   return done;
 }
 
@@ -54,7 +54,7 @@ TensorList reference(const OpCall& call) {
   auto a = call.as<Attributes>();
   Tensor t = matmul(call.in[0], call.in[1].t());
   if (call.in[2].defined()) t = t + call.in[2];
-  Tensor y = product::activate(t, a.activation);
+  Tensor y = gemm::activate(t, a.activation);
   return a.keeps ? TensorList{y, t} : TensorList{y};
 }
 
@@ -64,14 +64,14 @@ TensorList vjp(const VjpCall& call) {
   Tensor g = call.grad[0];
   if (a.activation != Activation::none) {
     // Where this gradient is differentiated in turn, one arrives for what the activation was taken of, too.
-    Tensor through = g.defined() ? product::activation_backward(g, call.out[1], a.activation) : g;
-    const Tensor& before = call.grad[1];
-    g = !before.defined() ? through : through.defined() ? through + before : before;
+    Tensor through = g.defined() ? gemm::activation_backward(g, call.out[1], a.activation) : g;
+    const Tensor& inner = call.grad[1];
+    g = !inner.defined() ? through : through.defined() ? through + inner : inner;
   }
   Tensor dx, dweight, dbias;
   if (call.needs[0]) dx = matmul(g, weight);
-  if (call.needs[1]) dweight = product::weight_gradient(g, x);
-  if (call.needs[2]) dbias = product::bias_gradient(g);
+  if (call.needs[1]) dweight = gemm::weight_gradient(g, x);
+  if (call.needs[2]) dbias = gemm::bias_gradient(g);
   return {dx, dweight, dbias};
 }
 

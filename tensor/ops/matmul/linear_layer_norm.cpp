@@ -2,15 +2,15 @@
 
 #include <etna/tensor/autocast.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/matmul/gemm/gemm.h>
+#include <etna/tensor/ops/matmul/gemm/gemm_norm.h>
 #include <etna/tensor/ops/matmul/gemm/gradients.h>
-#include <etna/tensor/ops/matmul/gemm/layer.h>
-#include <etna/tensor/ops/matmul/gemm/normed.h>
-#include <etna/tensor/ops/matmul/gemm/product.h>
+#include <etna/tensor/ops/matmul/gemm/linear_layer.h>
 #include <etna/tensor/ops/norm/norm.h>
 
-// How a part of a pre-norm transformer ends: its last product is added to the residual stream, whose norm the next part reads. On a GPU
-// one dispatch where rows are short and few (shaders/gemm_norm.comp), else the product and add_layer_norm's kernel. Backward is that
-// of add_layer_norm, from the stored sum, then that of the layers.
+// How a part of a pre-norm transformer ends: its last gemm is added to the residual stream, whose norm the next part
+// reads. On a GPU one dispatch where rows are short and few (shaders/gemm_norm.comp), else the gemm and
+// add_layer_norm's kernel. Backward is that of add_layer_norm, from the stored sum, then that of the layers.
 namespace etna {
 namespace {
 
@@ -28,13 +28,13 @@ constexpr std::size_t kLayer = 3, kLayers = 5;  ///< of a linear layer, of two
 std::vector<OutputSpec> infer_of(const OpCall& call, std::size_t layers) {
   const Tensor &x = call.in[0], &residual = call.in[layers + kResidual];
   std::uint32_t biases = layers == kLayer ? 1u << 2 : 1u << 2 | 1u << 4;
-  product::check_dtypes(call, biases, 7u << layers);
+  gemm::check_dtypes(call, biases, 7u << layers);
   if (x.dim() == 0) throw ShapeError(fmt::format("{}: x has no dimensions; it must be [..., in]", call.op.name));
   Shape hidden = x.shape(), out = x.shape();
-  product::check_layer(call, layers == kLayer ? "linear" : "up", x.size(-1), call.in[1], call.in[2]);
+  gemm::check_linear_layer(call, layers == kLayer ? "linear" : "up", x.size(-1), call.in[1], call.in[2]);
   if (layers == kLayers) {
     hidden.back() = call.in[1].size(0);
-    product::check_layer(call, "down", hidden.back(), call.in[3], call.in[4]);
+    gemm::check_linear_layer(call, "down", hidden.back(), call.in[3], call.in[4]);
   }
   out.back() = call.in[layers - 2].size(0);
   if (residual.shape() != out) {
@@ -55,15 +55,14 @@ std::vector<OutputSpec> infer_of(const OpCall& call, std::size_t layers) {
 std::vector<OutputSpec> infer(const OpCall& call) { return infer_of(call, kLayer); }
 std::vector<OutputSpec> infer_feed_forward(const OpCall& call) { return infer_of(call, kLayers); }
 
-/// The last layer as a product of its own, and the sum and its norm in one pass.
-/// @param product, normalize say whether they have a kernel
-bool end_in_two(const OpCall& call, const Tensor& h, std::span<Tensor> out, const auto& product,
-                const auto& normalize) {
+/// The last layer as a gemm of its own, and the sum and its norm in one pass.
+/// @param gemm, normalize say whether they have a kernel
+bool end_in_two(const OpCall& call, const Tensor& h, std::span<Tensor> out, const auto& gemm, const auto& normalize) {
   auto a = call.as<Attributes>();
   std::span<const Tensor> end = call.in.last(kEndInputs);
   const Tensor &w = call.in[call.in.size() - kEndInputs - 2], &bias = call.in[call.in.size() - kEndInputs - 1];
   Tensor delta = empty(out[0].shape(), {h.dtype(), h.device()});
-  if (!product(product::as_rows(h), w.t(), product::Epilogue{.bias = bias}, delta)) return false;
+  if (!gemm(gemm::as_rows(h), w.t(), gemm::Epilogue{.bias = bias}, delta)) return false;
   const Tensor in[] = {end[kResidual], delta, end[kWeight], end[kShift]};
   Attrs attrs = Attrs::of(norm::Attributes{a.eps, false, true, a.out});
   return normalize(OpCall{call.op, in, attrs}, out.first(2));
@@ -71,45 +70,45 @@ bool end_in_two(const OpCall& call, const Tensor& h, std::span<Tensor> out, cons
 
 bool end_cpu(const OpCall& call, const Tensor& h, std::span<Tensor> out) {
   return end_in_two(
-      call, h, out, [](auto&&... of) { return product::cpu(of...), true; },
+      call, h, out, [](auto&&... of) { return gemm::cpu(of...), true; },
       [](auto&&... of) { return norm::forward_cpu(of...), true; });
 }
 
 bool end_gpu(const OpCall& call, const Tensor& h, std::span<Tensor> out) {
   std::span<const Tensor> end = call.in.last(kEndInputs);
   const std::size_t layer = call.in.size() - kEndInputs - 2;
-  product::Normed n{call.in[layer + 1], end[kResidual], end[kWeight], end[kShift], call.as<Attributes>().eps};
-  return product::gpu_normed(call, h, call.in[layer], n, out[0], out[1]) ||
+  gemm::GemmNorm n{call.in[layer + 1], end[kResidual], end[kWeight], end[kShift], call.as<Attributes>().eps};
+  return gemm::gemm_norm_on_gpu(call, h, call.in[layer], n, out[0], out[1]) ||
          end_in_two(
-             call, h, out, [&](auto&&... of) { return product::on_gpu(call, of...); }, norm::forward_gpu);
+             call, h, out, [&](auto&&... of) { return gemm::on_gpu(call, of...); }, norm::forward_gpu);
 }
 
 void cpu(const OpCall& call, std::span<Tensor> out) { end_cpu(call, call.in[0], out); }
 bool on_gpu(const OpCall& call, std::span<Tensor> out) { return end_gpu(call, call.in[0], out); }
 
-/// @param product, end say whether they have a kernel
-bool feed_forward(const OpCall& call, std::span<Tensor> out, const auto& product, const auto& end) {
+/// @param gemm, end say whether they have a kernel
+bool feed_forward(const OpCall& call, std::span<Tensor> out, const auto& gemm, const auto& end) {
   const Tensor& x = call.in[0];
-  product::Epilogue first{.bias = call.in[2], .activation = call.as<Attributes>().activation};
+  gemm::Epilogue first{.bias = call.in[2], .activation = call.as<Attributes>().activation};
   Tensor hidden;
   if (out.size() > 2) {
     hidden = out[2];
-    first.pre = product::as_rows(out[3]);
+    first.preactivation = gemm::as_rows(out[3]);
   } else {
     Shape shape = x.shape();
     shape.back() = call.in[1].size(0);
     hidden = empty(shape, {x.dtype(), x.device()});
   }
-  Tensor rows = product::as_rows(hidden);
-  return product(product::as_rows(x), call.in[1].t(), first, rows) && end(call, hidden, out);
+  Tensor rows = gemm::as_rows(hidden);
+  return gemm(gemm::as_rows(x), call.in[1].t(), first, rows) && end(call, hidden, out);
 }
 void feed_forward_cpu(const OpCall& call, std::span<Tensor> out) {
   feed_forward(
-      call, out, [](auto&&... of) { return product::cpu(of...), true; }, end_cpu);
+      call, out, [](auto&&... of) { return gemm::cpu(of...), true; }, end_cpu);
 }
 bool feed_forward_gpu(const OpCall& call, std::span<Tensor> out) {
   return feed_forward(
-      call, out, [&](auto&&... of) { return product::on_gpu(call, of...); }, end_gpu);
+      call, out, [&](auto&&... of) { return gemm::on_gpu(call, of...); }, end_gpu);
 }
 
 TensorList end_reference(const OpCall& call, const Tensor& delta) {
@@ -121,10 +120,10 @@ TensorList end_reference(const OpCall& call, const Tensor& delta) {
 TensorList reference(const OpCall& call) { return end_reference(call, linear(call.in[0], call.in[1], call.in[2])); }
 TensorList feed_forward_reference(const OpCall& call) {
   auto a = call.as<Attributes>();
-  Tensor before = linear(call.in[0], call.in[1], call.in[2]);
-  Tensor hidden = product::activate(before, a.activation);
+  Tensor preactivation = linear(call.in[0], call.in[1], call.in[2]);
+  Tensor hidden = gemm::activate(preactivation, a.activation);
   TensorList out = end_reference(call, linear(hidden, call.in[3], call.in[4]));
-  if (a.keeps) out.insert(out.end(), {hidden, before});
+  if (a.keeps) out.insert(out.end(), {hidden, preactivation});
   return out;
 }
 
@@ -158,15 +157,15 @@ TensorList vjp(const VjpCall& call) {
   Tensor g = end_vjp(call, grads);
   if (!g.defined()) return grads;
   if (call.needs[0]) grads[0] = matmul(g, call.in[1]);
-  if (call.needs[1]) grads[1] = product::weight_gradient(g, call.in[0]);
-  if (call.needs[2]) grads[2] = product::bias_gradient(g);
+  if (call.needs[1]) grads[1] = gemm::weight_gradient(g, call.in[0]);
+  if (call.needs[2]) grads[2] = gemm::bias_gradient(g);
   return grads;
 }
 
 TensorList feed_forward_vjp(const VjpCall& call) {
   TensorList grads(call.in.size());
   Tensor g = end_vjp(call, grads);
-  TensorList of_layers = product::feed_forward_gradients(
+  TensorList of_layers = gemm::feed_forward_gradients(
       {call.in[0], call.in[1], call.in[3], call.out[2], call.out[3], call.as<Attributes>().activation}, g, call.grad[2],
       call.grad[3], call.needs);
   std::copy(of_layers.begin(), of_layers.end(), grads.begin());

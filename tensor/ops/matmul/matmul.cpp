@@ -3,8 +3,8 @@
 #include <etna/tensor/autocast.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/matmul/gemm/gemm.h>
 #include <etna/tensor/ops/matmul/gemm/gradients.h>
-#include <etna/tensor/ops/matmul/gemm/product.h>
 
 namespace etna {
 namespace {
@@ -13,7 +13,7 @@ namespace {
 struct Attributes {
   bool a_vector = false, b_vector = false;
   bool widens = false;  ///< f16 and bf16 give f32
-  Activation slope = Activation::none;
+  Activation derivative = Activation::none;
 };
 
 /// The shape the caller passed.
@@ -49,15 +49,15 @@ std::vector<OutputSpec> infer(const OpCall& call) {
                                      ? fmt::format("; did you mean b.transpose({}, {})?", b.dim() - 2, b.dim() - 1)
                                      : "; the last of a must equal the last but one of b"));
   }
-  Shape shape = product::batch_of(call, a, b);
+  Shape shape = gemm::batch_of(call, a, b);
   shape.push_back(a.size(-2));
   shape.push_back(b.size(-1));
   return {{shape, attributes.widens ? f32 : a.dtype()}};
 }
 
-void cpu(const OpCall& call, std::span<Tensor> out) { product::cpu(call.in[0], call.in[1], {}, out[0]); }
+void cpu(const OpCall& call, std::span<Tensor> out) { gemm::cpu(call.in[0], call.in[1], {}, out[0]); }
 bool on_gpu(const OpCall& call, std::span<Tensor> out) {
-  return product::on_gpu(call, call.in[0], call.in[1], {}, out[0]);
+  return gemm::on_gpu(call, call.in[0], call.in[1], {}, out[0]);
 }
 
 bool one_matrix(const Tensor& x) {
@@ -67,8 +67,8 @@ bool one_matrix(const Tensor& x) {
   return true;
 }
 
-/// da = g · bᵀ, db = aᵀ · g, summed over what was broadcast. Where one matrix b served a whole batch, all rows of the batch are
-/// one long product, which needs no sum behind it.
+/// da = g · bᵀ, db = aᵀ · g, summed over what was broadcast. Where one matrix b served a whole batch, all rows of the
+/// batch are one long gemm, which needs no sum behind it.
 TensorList vjp(const VjpCall& call) {
   const Tensor &a = call.in[0], &b = call.in[1];
   Tensor g = call.grad[0].to(a.dtype());
@@ -88,42 +88,42 @@ TensorList vjp(const VjpCall& call) {
   return {da, db};
 }
 
-const OpDef kMatmul = {
-    .name = "matmul", .infer = infer, .cpu = cpu, .gpu = on_gpu, .vjp = vjp, .saved = Saved::inputs};
+const OpDef kMatmul = {.name = "matmul", .infer = infer, .cpu = cpu, .gpu = on_gpu, .vjp = vjp, .saved = Saved::inputs};
 
-std::vector<OutputSpec> infer_slope(const OpCall& call) {
+std::vector<OutputSpec> infer_derivative(const OpCall& call) {
   std::vector<OutputSpec> specs = infer(call);
   const Tensor& at = call.in[2];
   if (at.shape() != specs[0].shape) {
     throw ShapeError(
-        fmt::format("matmul_slope: the derivative is taken at {}, the product is {}; both must be of one shape",
+        fmt::format("matmul_derivative: the derivative is taken at {}, a · b is {}; both must be of one shape",
                     str(at.shape()), str(specs[0].shape)));
   }
   if (!is_floating(at.dtype())) {
-    throw DtypeError(fmt::format("matmul_slope: the derivative is taken at {}, it must be floating", name(at.dtype())));
+    throw DtypeError(
+        fmt::format("matmul_derivative: the derivative is taken at {}, it must be floating", name(at.dtype())));
   }
   return specs;
 }
 
-product::Epilogue slope_of(const OpCall& call) {
-  return {.activation = call.as<Attributes>().slope, .derivative_at = call.in[2]};
+gemm::Epilogue derivative_of(const OpCall& call) {
+  return {.activation = call.as<Attributes>().derivative, .derivative_at = call.in[2]};
 }
-void slope_cpu(const OpCall& call, std::span<Tensor> out) {
-  product::cpu(call.in[0], call.in[1], slope_of(call), out[0]);
+void derivative_cpu(const OpCall& call, std::span<Tensor> out) {
+  gemm::cpu(call.in[0], call.in[1], derivative_of(call), out[0]);
 }
-bool slope_gpu(const OpCall& call, std::span<Tensor> out) {
-  return product::on_gpu(call, call.in[0], call.in[1], slope_of(call), out[0]);
+bool derivative_gpu(const OpCall& call, std::span<Tensor> out) {
+  return gemm::on_gpu(call, call.in[0], call.in[1], derivative_of(call), out[0]);
 }
-TensorList slope_reference(const OpCall& call) {
-  Tensor product = matmul(call.in[0], call.in[1]);
-  return {product::activation_backward(product, call.in[2], call.as<Attributes>().slope).to(product.dtype())};
+TensorList derivative_reference(const OpCall& call) {
+  Tensor y = matmul(call.in[0], call.in[1]);
+  return {gemm::activation_backward(y, call.in[2], call.as<Attributes>().derivative).to(y.dtype())};
 }
 
-const OpDef kMatmulSlope = {.name = "matmul_slope",
-                            .infer = infer_slope,
-                            .cpu = slope_cpu,
-                            .gpu = slope_gpu,
-                            .reference = slope_reference};
+const OpDef kMatmulDerivative = {.name = "matmul_derivative",
+                                 .infer = infer_derivative,
+                                 .cpu = derivative_cpu,
+                                 .gpu = derivative_gpu,
+                                 .reference = derivative_reference};
 
 /// Both operands in the dtype that holds either.
 void promote_both(Tensor& a, Tensor& b) {
@@ -138,10 +138,10 @@ Tensor multiply(Tensor a, Tensor b, bool widens) {
   Attributes attributes{a.dim() == 1, b.dim() == 1, widens};
   if (attributes.a_vector) a = a.unsqueeze(0);
   if (attributes.b_vector) b = b.unsqueeze(1);
-  Tensor product = apply1(kMatmul, {a, b}, Attrs::of(attributes));
-  if (attributes.b_vector) product = product.squeeze(-1);
-  if (attributes.a_vector) product = product.squeeze(attributes.b_vector ? -1 : -2);
-  return product;
+  Tensor y = apply1(kMatmul, {a, b}, Attrs::of(attributes));
+  if (attributes.b_vector) y = y.squeeze(-1);
+  if (attributes.a_vector) y = y.squeeze(attributes.b_vector ? -1 : -2);
+  return y;
 }
 
 }  // namespace
@@ -159,16 +159,16 @@ Tensor matmul(const Tensor& a, const Tensor& b, DType out) {
   return multiply(a, b, widens);
 }
 
-Tensor matmul_slope(const Tensor& a, const Tensor& b, const Tensor& at, Activation activation) {
+Tensor matmul_derivative(const Tensor& a, const Tensor& b, const Tensor& at, Activation activation) {
   Tensor x = a, y = b;
   promote_both(x, y);
   Attributes attributes;
-  attributes.slope = activation;
-  return apply1(kMatmulSlope, {x, y, at}, Attrs::of(attributes));
+  attributes.derivative = activation;
+  return apply1(kMatmulDerivative, {x, y, at}, Attrs::of(attributes));
 }
 
 std::span<const OpDef* const> ops_in_matmul() {
-  static const OpDef* const list[] = {&kMatmul, &kMatmulSlope};
+  static const OpDef* const list[] = {&kMatmul, &kMatmulDerivative};
   return list;
 }
 

@@ -7,42 +7,12 @@
 namespace etna::norm {
 namespace {
 
-struct ForwardPush {
-  vulkan::Word64 x, w, b, y;
-  std::uint32_t rows, n;
-  std::uint32_t x_strides[2];
-  std::uint32_t w_stride, b_stride;
-  float eps;
-  vulkan::Word64 delta, sum;
-  std::uint32_t delta_rows;
-  std::uint32_t delta_strides[2];
-};
-static_assert(sizeof(ForwardPush) == 88);
-
-struct BackwardPush {
-  vulkan::Word64 g, x, w, dx;
-  vulkan::Word64 partial_weight, partial_bias;
-  std::uint32_t rows, n, groups;
-  std::uint32_t g_strides[2], x_strides[2];
-  std::uint32_t w_stride;
-  float eps;
-  vulkan::Word64 more;
-  std::uint32_t more_strides[2];
-  vulkan::Word64 ddelta;
-};
-static_assert(sizeof(BackwardPush) == 108);
-
-struct LinesPush {
-  vulkan::Word64 partial_weight, partial_bias, weight, bias;
-  std::uint32_t lines, n;
-};
-
 bool any_f64(std::span<const Tensor> tensors) {
   return std::any_of(tensors.begin(), tensors.end(), [](const Tensor& x) { return x.defined() && x.dtype() == f64; });
 }
-std::uint32_t stride_of(const Tensor& w) { return w.defined() ? vulkan::word(w.strides()[0]) : 0; }
+std::int64_t stride_of(const Tensor& w) { return w.defined() ? w.strides()[0] : 0; }
 /// What stands for the dtype of a tensor that was left out, so that it makes no pipeline of its own.
-std::uint32_t dtype_of(const Tensor& w) { return vulkan::word(w.defined() ? w.dtype() : f32); }
+DType dtype_of(const Tensor& w) { return w.defined() ? w.dtype() : f32; }
 
 /// Whether a row's elements may be taken four at a time in all of these: aligned, dense, and whole fours.
 bool by_fours(std::int64_t length, const rows::Lanes& lanes, std::initializer_list<const rows::Strided*> strided,
@@ -83,13 +53,16 @@ struct Lines {
 void add_lines(const OpCall& call, const Lines& weight, const Lines& bias) {
   const Lines &first = weight.sum.defined() ? weight : bias, &second = bias.sum.defined() ? bias : first;
   std::int64_t n = first.sum.numel();
-  auto groups = vulkan::grid((n + 7) / 8);
+  auto groups = gpu::grid(n, 8);
   groups[2] = &first == &second ? 1 : 2;
-  vulkan::launch(shaders::norm_lines, call,
-                 {vulkan::word(first.sum.dtype()), vulkan::word(second.sum.dtype()), n % 4 == 0 ? 4u : 1u},
-                 LinesPush{first.partial.address(), second.partial.address(), first.sum.address(), second.sum.address(),
-                           vulkan::word(first.partial.size(0)), vulkan::word(n)},
-                 groups, {&first.partial, &second.partial}, {&first.sum, &second.sum});
+  gpu::Kernel(shaders::norm_lines, call)
+      .spec(first.sum.dtype(), second.sum.dtype(), n % 4 == 0 ? 4 : 1)
+      .read(first.partial)
+      .read(second.partial)
+      .write(first.sum)
+      .write(second.sum)
+      .u32(first.partial.size(0), n)
+      .dispatch(groups);
 }
 
 }  // namespace
@@ -103,26 +76,21 @@ bool forward_gpu(const OpCall& call, std::span<Tensor> out) {
   Tensor& y = out.back();
   rows::Strided x(in.x, in.x.dim() - 1), delta = a.adds ? rows::Strided(in.delta, in.delta.dim() - 1) : x;
   rows::Lanes lanes = lanes_of(x.length);
-  ForwardPush push{x.x.address(),
-                   vulkan::address_or_zero(w),
-                   vulkan::address_or_zero(b),
-                   y.address(),
-                   vulkan::word(x.rows),
-                   vulkan::word(x.length),
-                   {x.strides[0], x.strides[2]},
-                   stride_of(w),
-                   stride_of(b),
-                   static_cast<float>(a.eps),
-                   a.adds ? delta.x.address() : 0,
-                   vulkan::address_or_zero(sum),
-                   vulkan::word(delta.rows),
-                   {delta.strides[0], delta.strides[2]}};
-  vulkan::launch(shaders::norm, call,
-                 {vulkan::word(lanes.lanes), 0, vulkan::word(a.rms), vulkan::word(lanes.held),
-                  vulkan::word(x.x.dtype()), dtype_of(w), dtype_of(b),
-                  (w.defined() ? 1u : 0u) | (b.defined() ? 2u : 0u) | (a.adds ? 4u : 0u), vulkan::word(delta.x.dtype()),
-                  vulkan::word(y.dtype()), vulkan::word(by_fours(x.length, lanes, {&x, &delta}, {&w, &b, &y, &sum}))},
-                 push, vulkan::grid(lanes.groups(x.rows)), {&x.x, a.adds ? &delta.x : nullptr, &w, &b}, {&y, &sum});
+  gpu::Kernel(shaders::norm, call)
+      .spec(lanes.lanes, 0, a.rms, lanes.held, x.x.dtype(), dtype_of(w), dtype_of(b))
+      .spec((w.defined() ? 1 : 0) | (b.defined() ? 2 : 0) | (a.adds ? 4 : 0))
+      .spec(delta.x.dtype(), y.dtype(), by_fours(x.length, lanes, {&x, &delta}, {&w, &b, &y, &sum}))
+      .read(x.x)
+      .read(w)
+      .read(b)
+      .write(y)
+      .u32(x.rows, x.length)
+      .u32(x.strides[0], x.strides[2], stride_of(w), stride_of(b))
+      .f32(static_cast<float>(a.eps))
+      .read(a.adds ? delta.x : Tensor())
+      .write(sum)
+      .u32(delta.rows, delta.strides[0], delta.strides[2])
+      .dispatch(gpu::grid(lanes.groups(x.rows)));
   return true;
 }
 
@@ -149,30 +117,24 @@ bool backward_gpu(const OpCall& call, std::span<Tensor> out) {
   Tensor lines_weight, lines_bias;
   if (a.wants_weight) lines_weight = empty({groups, x.length}, {f32, x.x.device()});
   if (a.wants_bias) lines_bias = empty({groups, x.length}, {f32, x.x.device()});
-  BackwardPush push{g.x.address(),
-                    x.x.address(),
-                    vulkan::address_or_zero(w),
-                    out[0].address(),
-                    vulkan::address_or_zero(lines_weight),
-                    vulkan::address_or_zero(lines_bias),
-                    vulkan::word(x.rows),
-                    vulkan::word(x.length),
-                    vulkan::word(groups),
-                    {g.strides[0], g.strides[2]},
-                    {x.strides[0], x.strides[2]},
-                    stride_of(w),
-                    static_cast<float>(a.eps),
-                    more.x.address(),
-                    {more.strides[0], more.strides[2]},
-                    vulkan::address_or_zero(ddelta)};
-  vulkan::launch(
-      shaders::norm_backward, call,
-      {vulkan::word(lanes.lanes), 0, vulkan::word(a.rms), vulkan::word(lanes.held), vulkan::word(g.x.dtype()),
-       vulkan::word(x.x.dtype()), dtype_of(w), (w.defined() ? 1u : 0u) | (given_more.defined() ? 2u : 0u),
-       (a.wants_weight ? 1u : 0u) | (a.wants_bias ? 2u : 0u) | (a.wants_delta ? 4u : 0u), vulkan::word(more.x.dtype()),
-       dtype_of(ddelta), vulkan::word(by_fours(x.length, lanes, {&g, &x, &more}, {&w, &out[0], &ddelta}))},
-      push, vulkan::grid(groups), {&g.x, &x.x, &w, given_more.defined() ? &more.x : nullptr},
-      {&out[0], &ddelta, &lines_weight, &lines_bias});
+  gpu::Kernel(shaders::norm_backward, call)
+      .spec(lanes.lanes, 0, a.rms, lanes.held, g.x.dtype(), x.x.dtype(), dtype_of(w))
+      .spec((w.defined() ? 1 : 0) | (given_more.defined() ? 2 : 0))
+      .spec((a.wants_weight ? 1 : 0) | (a.wants_bias ? 2 : 0) | (a.wants_delta ? 4 : 0))
+      .spec(more.x.dtype(), dtype_of(ddelta), by_fours(x.length, lanes, {&g, &x, &more}, {&w, &out[0], &ddelta}))
+      .read(g.x)
+      .read(x.x)
+      .read(w)
+      .write(out[0])
+      .write(lines_weight)
+      .write(lines_bias)
+      .u32(x.rows, x.length, groups)
+      .u32(g.strides[0], g.strides[2], x.strides[0], x.strides[2], stride_of(w))
+      .f32(static_cast<float>(a.eps))
+      .read(more.x)
+      .u32(more.strides[0], more.strides[2])
+      .write(ddelta)
+      .dispatch(gpu::grid(groups));
   if (sums) add_lines(call, {lines_weight, dweight}, {lines_bias, dbias});
   return true;
 }

@@ -7,12 +7,15 @@
 #include <fmt/format.h>
 
 #include <etna/device/cpu/parallel.h>
+#include <etna/device/transfers.h>
 #include <etna/shaders/shaders.h>
-#include <etna/tensor/graph/session.h>
+#include <etna/tensor/capture.h>
+#include <etna/tensor/kernels.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/kernel.h>
 #include <etna/tensor/ops/random/philox.h>
-#include <etna/tensor/vulkan.h>
+#include <etna/tensor/recording.h>
 
 // Random numbers, and dropout. This file is compiled without contraction of products and sums: its floating point is
 // the same sequence of additions and products as in shaders/lib/philox.glsl, and gives the same bits.
@@ -90,16 +93,8 @@ std::uint64_t wide(const std::uint32_t* words) { return words[0] | static_cast<s
 
 enum class Kind : std::uint32_t { uniform, normal, integer };
 
-struct Push {
-  vulkan::Word64 y, x;
-  vulkan::Word64 seed, offset;
-  vulkan::Word64 stream;  ///< where the kernel finds seed and offset instead; 0: here
-  vulkan::Word64 low, range;
-  std::uint32_t n, threshold;
-  float scale;
-};
-
-struct Range {
+/// Integers [low, low + size).
+struct Interval {
   std::int64_t low = 0;
   std::uint64_t size = 0;
 };
@@ -107,47 +102,53 @@ struct Range {
 struct FillAttrs {
   Stream stream;
   Kind kind;
-  Range range;
+  Interval interval;
 };
 
-/// The attributes of every op here begin with their stream.
-void write_stream(const Attrs& attrs, std::byte* to) {
-  auto stream = attrs.as<Stream>();
-  std::memcpy(to, &stream, sizeof(stream));
+/// In a step that is being recorded: seed and offset of its numbers as an i64 [2] tensor, drawn anew at each replay. Elsewhere
+/// undefined, and the stream goes with the attributes.
+Tensor each_step_stream(Device device) {
+  if (!capturing()) return {};
+  return detail::each_step_tensor({2}, {i64, device}, [](std::byte* to) {
+    const Stream stream = take_stream();
+    std::memcpy(to, &stream, sizeof(stream));
+  });
 }
-std::uint64_t stream_address(const OpCall& call) {
-  return recording::state_address(call, sizeof(Stream), write_stream);
+static_assert(sizeof(Stream) == 16);
+
+/// @param given as each_step_stream() made it
+Stream stream_of(const Tensor& given, const Stream& otherwise) {
+  if (!given.defined()) return otherwise;
+  const auto* at = given.data<std::int64_t>();
+  return {static_cast<std::uint64_t>(at[0]), static_cast<std::uint64_t>(at[1])};
 }
 
+/// What both variants of shaders/random.comp take first.
+gpu::Kernel kernel(const gpu::Shader& shader, const OpCall& call, const Tensor& x, const Tensor& y,
+                   const Stream& stream, const Tensor& given) {
+  gpu::Kernel k(shader, call);
+  k.write(y).read(x).u64(stream.seed).u64(stream.offset).read(given);
+  return k;
+}
+
+/// in: the stream, or nothing
 bool fill_gpu(const OpCall& call, std::span<Tensor> out) {
-  auto [stream, kind, range] = call.as<FillAttrs>();
+  auto [stream, kind, interval] = call.as<FillAttrs>();
   Tensor& y = out[0];
-  bool two_words = kind == Kind::integer || (kind == Kind::uniform && y.dtype() == f64);
-  Push push{y.address(),
-            0,
-            stream.seed,
-            stream.offset,
-            stream_address(call),
-            static_cast<std::uint64_t>(range.low),
-            range.size,
-            vulkan::word(y.numel()),
-            0,
-            0};
-  std::int64_t a_group = two_words ? 512 : 1024;
-  std::uint32_t spec[] = {vulkan::word(y.dtype()), static_cast<std::uint32_t>(kind)};
-  vulkan::Range write = vulkan::range(y);
-  gpu::record(y.device(), {shaders::random_fill,
-                              call.op.name,
-                              spec,
-                              vulkan::bytes_of(push),
-                              vulkan::grid((y.numel() + a_group - 1) / a_group),
-                              {},
-                              {&write, 1}});
+  const bool two_words = kind == Kind::integer || (kind == Kind::uniform && y.dtype() == f64);
+  kernel(shaders::random_fill, call, {}, y, stream, call.in[0])
+      .spec(y.dtype(), kind)
+      .u64(static_cast<std::uint64_t>(interval.low))
+      .u64(interval.size)
+      .u32(y.numel(), 0)
+      .f32(0)
+      .dispatch(gpu::grid(y.numel(), two_words ? 512 : 1024));
   return true;
 }
 
 void fill_cpu(const OpCall& call, std::span<Tensor> out) {
-  auto [stream, kind, range] = call.as<FillAttrs>();
+  auto [constant, kind, interval] = call.as<FillAttrs>();
+  const Stream stream = stream_of(call.in[0], constant);
   Tensor& y = out[0];
   visit(y.dtype(), [&](auto zero) {
     using T = decltype(zero);
@@ -159,7 +160,7 @@ void fill_cpu(const OpCall& call, std::span<Tensor> out) {
         return static_cast<T>(value);
     };
     if (kind == Kind::integer) {
-      const auto low = static_cast<std::uint64_t>(range.low), size = range.size;
+      const auto low = static_cast<std::uint64_t>(interval.low), size = interval.size;
       each_element<2>(stream, y.numel(), [&](std::int64_t i, const std::uint32_t* words) {
         auto picked = static_cast<std::uint64_t>(static_cast<Wide>(wide(words)) * size >> 64);
         to[i] = convert(static_cast<std::int64_t>(low + picked));
@@ -185,23 +186,28 @@ void fill_cpu(const OpCall& call, std::span<Tensor> out) {
 /// What the functions below run; not among all_ops(), since they take no tensors.
 const OpDef kRandom = {.name = "random", .cpu = fill_cpu, .gpu = fill_gpu};
 
-Tensor filled(const char* op, Kind kind, const Shape& shape, TensorOptions options, Range range = {}) {
+Tensor filled(const char* op, Kind kind, const Shape& shape, TensorOptions options, Interval interval = {}) {
   if (kind == Kind::integer ? !is_integral(options.dtype) : !is_floating(options.dtype)) {
     throw DtypeError(fmt::format("{}: {} was asked for; it makes {} numbers", op, name(options.dtype),
                                  kind == Kind::integer ? "integer" : "floating"));
   }
-  Tensor y = empty(shape, options);
+  Tensor y = detail::empty(op, shape, options);
   if (y.numel() > std::int64_t{0x7fffffff})
     throw ShapeError(fmt::format("{}: {} has more than 2^31 elements", op, str(shape)));
-  Attrs attrs = recording::each_step_attrs([kind, range] { return Attrs::of(FillAttrs{take_stream(), kind, range}); });
+  const Tensor given = each_step_stream(options.device);
+  const Attrs attrs = Attrs::of(FillAttrs{given.defined() ? Stream() : take_stream(), kind, interval});
   if (y.numel() == 0) return y;
-  const OpCall call{kRandom, {}, attrs};
+  const OpCall call{kRandom, std::span(&given, 1), attrs};
   if (options.device.is_cpu()) {
     recording::run_cpu_kernel(call, std::span(&y, 1));
-  } else {
-    recording::observe(options.device);
-    fill_gpu(call, std::span(&y, 1));
+    return y;
   }
+  recording::observe(options.device);
+  if (run_kernel(call, options.device, std::span(&y, 1))) return y;
+  detail::count_fallback(op, fmt::format("no kernel on {}, computed on the CPU", options.device.str()));
+  Tensor host = empty(shape, {options.dtype, kCPU});
+  fill_cpu(call, std::span(&host, 1));
+  detail::write_back(host, y);
   return y;
 }
 
@@ -220,13 +226,14 @@ std::vector<OutputSpec> infer_dropout(const OpCall& call) {
 
 void dropout_cpu(const OpCall& call, std::span<Tensor> out) {
   auto a = call.as<DropoutAttrs>();
+  const Stream stream = stream_of(call.in[1], a.stream);
   Tensor x = call.in[0].contiguous();
   auto run = [&](auto zero, auto scale) {
     using T = decltype(zero);
     using Compute = decltype(scale);
     const T* from = x.data<T>();
     T* to = out[0].data<T>();
-    each_element<1>(a.stream, x.numel(), [&](std::int64_t i, const std::uint32_t* words) {
+    each_element<1>(stream, x.numel(), [&](std::int64_t i, const std::uint32_t* words) {
       bool keep = *words >= a.threshold && scale != 0;
       to[i] = keep ? T(static_cast<Compute>(from[i]) * scale) : T(Compute(0));
     });
@@ -253,21 +260,32 @@ bool dropout_gpu(const OpCall& call, std::span<Tensor> out) {
   if (y.dtype() == f64) return false;
   if (y.numel() == 0) return true;
   Tensor x = call.in[0].contiguous();
-  Push push{y.address(), x.address(), a.stream.seed,           a.stream.offset, stream_address(call),
-            0,           0,           vulkan::word(y.numel()), a.threshold,     static_cast<float>(a.scale)};
   const std::uint64_t four = 4 * item_size(y.dtype());
   const bool aligned = x.address() % four == 0 && y.address() % four == 0;
   // Four blocks a thread hide more of the memory's latency, where that still leaves each compute unit eight workgroups.
   const std::int64_t units = gpu::capabilities(y.device()).compute_units;
   const std::int64_t blocks = y.numel() >= 8 * units * 4096 ? 4 : 1, a_group = 1024 * blocks;
-  vulkan::launch(shaders::dropout, call, {vulkan::word(y.dtype()), aligned ? 4u : 1u, vulkan::word(blocks)}, push,
-                 vulkan::grid((y.numel() + a_group - 1) / a_group), {&x}, {&y});
+  kernel(shaders::dropout, call, x, y, a.stream, call.in[1])
+      .spec(y.dtype(), aligned ? 4 : 1, blocks)
+      .u64(0)
+      .u64(0)
+      .u32(y.numel(), a.threshold)
+      .f32(static_cast<float>(a.scale))
+      .dispatch(gpu::grid(y.numel(), a_group));
   return true;
 }
 
-TensorList dropout_vjp(const VjpCall& call) { return {apply1(call.op, {call.grad[0]}, call.attrs)}; }
-const OpDef kDropout = {
-    .name = "dropout", .infer = infer_dropout, .cpu = dropout_cpu, .gpu = dropout_gpu, .vjp = dropout_vjp};
+TensorList dropout_vjp(const VjpCall& call) {
+  return {apply1(call.op, {call.grad[0], call.in[1]}, call.attrs), Tensor()};
+}
+/// in: x, and the stream or nothing
+const OpDef kDropout = {.name = "dropout",
+                        .infer = infer_dropout,
+                        .cpu = dropout_cpu,
+                        .gpu = dropout_gpu,
+                        .vjp = dropout_vjp,
+                        .saved = Saved::inputs,
+                        .saved_inputs = 0b10};
 
 }  // namespace
 
@@ -315,9 +333,9 @@ Tensor dropout(const Tensor& x, double p, bool training) {
   if (!training || p == 0) return x;
   auto threshold = static_cast<std::uint32_t>(std::min(p * 0x1p32, 4294967295.0));
   const double scale = p == 1 ? 0 : 1 / (1 - p);
-  return apply1(kDropout, {x}, recording::each_step_attrs([threshold, scale] {
-                  return Attrs::of(DropoutAttrs{take_stream(), threshold, scale});
-                }));
+  const Tensor given = each_step_stream(x.device());
+  const Stream stream = given.defined() ? Stream() : take_stream();
+  return apply1(kDropout, {x, given}, Attrs::of(DropoutAttrs{stream, threshold, scale}));
 }
 
 std::span<const OpDef* const> ops_in_random() {

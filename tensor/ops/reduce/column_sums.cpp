@@ -1,19 +1,14 @@
 #include <algorithm>
 
 #include <etna/shaders/shaders.h>
+#include <etna/tensor/ops/kernel.h>
 #include <etna/tensor/ops/reduce/reduce.h>
-#include <etna/tensor/vulkan.h>
 
 namespace etna::reduce {
 namespace {
 
-struct Push {
-  vulkan::Word64 x, y;
-  std::uint32_t rows, columns, stride, piece, groups, pieces;
-};
-
 constexpr std::int64_t kColumns = 128;  ///< of a workgroup
-constexpr std::int64_t kRows = 64;      ///< of a piece, at least: eight a thread
+constexpr std::int64_t kRows = 64;      ///< of a chunk, at least: eight a thread
 
 /// Elements that every row allows to be loaded at once.
 std::uint32_t width(const Tensor& x, std::int64_t columns, std::int64_t stride) {
@@ -24,13 +19,14 @@ std::uint32_t width(const Tensor& x, std::int64_t columns, std::int64_t stride) 
 }
 
 void dispatch(const OpCall& call, const Tensor& x, const Tensor& y, std::int64_t rows, std::int64_t columns,
-              std::int64_t stride, std::int64_t pieces) {
+              std::int64_t stride, std::int64_t chunks) {
   const std::int64_t groups = (columns + kColumns - 1) / kColumns;
-  vulkan::launch(shaders::column_sums, call,
-                 {vulkan::word(x.dtype()), vulkan::word(y.dtype()), width(x, columns, stride)},
-                 Push{x.address(), y.address(), vulkan::word(rows), vulkan::word(columns), vulkan::word(stride),
-                      vulkan::word((rows + pieces - 1) / pieces), vulkan::word(groups), vulkan::word(pieces)},
-                 vulkan::grid(groups * pieces), {&x}, {&y});
+  gpu::Kernel(shaders::column_sums, call)
+      .spec(x.dtype(), y.dtype(), width(x, columns, stride))
+      .read(x)
+      .write(y)
+      .u32(rows, columns, stride, (rows + chunks - 1) / chunks, groups, chunks)
+      .dispatch(gpu::grid(groups * chunks));
 }
 
 }  // namespace
@@ -42,16 +38,16 @@ bool column_sums(const OpCall& call, const Tensor& x, const Plan& plan, Tensor& 
     return false;
   const std::int64_t units = gpu::capabilities(x.device()).compute_units;
   const std::int64_t groups = (plan.outputs + kColumns - 1) / kColumns;
-  std::int64_t pieces = std::clamp<std::int64_t>(4 * units / groups, 1, std::max<std::int64_t>(1, plan.length / kRows));
-  if (pieces < 4) pieces = 1;  // not worth a barrier and a second dispatch
+  std::int64_t chunks = std::clamp<std::int64_t>(4 * units / groups, 1, std::max<std::int64_t>(1, plan.length / kRows));
+  if (chunks < 4) chunks = 1;  // not worth a barrier and a second dispatch
   const std::int64_t stride = plan.reduced_strides[0];
-  if (pieces == 1) {
+  if (chunks == 1) {
     dispatch(call, x, y, plan.length, plan.outputs, stride, 1);
     return true;
   }
-  const Tensor partial = empty({pieces, plan.outputs}, {f32, x.device()});
-  dispatch(call, x, partial, plan.length, plan.outputs, stride, pieces);
-  dispatch(call, partial, y, pieces, plan.outputs, plan.outputs, 1);
+  const Tensor partial = empty({chunks, plan.outputs}, {f32, x.device()});
+  dispatch(call, x, partial, plan.length, plan.outputs, stride, chunks);
+  dispatch(call, partial, y, chunks, plan.outputs, plan.outputs, 1);
   return true;
 }
 

@@ -1,23 +1,23 @@
 #include <algorithm>
+#include <array>
 
 #include <etna/device/fusion_info.h>
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/capture.h>
+#include <etna/tensor/ops/kernel.h>
 #include <etna/tensor/ops/reduce/reduce.h>
-#include <etna/tensor/vulkan.h>
 
 namespace etna::reduce {
 namespace {
 
-struct Push {
-  vulkan::Word64 x, y;
-  std::uint32_t outputs, length, piece, groups;
-  std::uint32_t kept_inner, reduced_inner;
-  std::uint32_t kept_strides[2], reduced_strides[2];
-  float divisor;
-  std::uint32_t pieces;
+/// The numbers of a dispatch: the loops of a Plan, cut into chunks.
+struct Loops {
+  std::int64_t outputs, length;           ///< elements; those of an output
+  std::int64_t chunk_length, chunks = 1;  ///< elements of an output that a workgroup reduces; how many such chunks
+  std::int64_t kept_inner, reduced_inner;
+  std::array<std::uint32_t, 2> kept_strides, reduced_strides;  ///< outer, inner
+  float divisor = 1;
 };
-static_assert(sizeof(Push) == 64);
 
 constexpr std::int64_t kThreads = 256;
 
@@ -31,14 +31,14 @@ const gpu::Shader* shader_for(Kind kind, DType t, const gpu::Capabilities& can) 
 
 /// Threads that share an output: few choices, since each makes a pipeline of its own. Eight columns side by side still read
 /// whole sectors of 32 bytes.
-std::int64_t lanes_for(std::int64_t outputs, std::int64_t length, bool columns, bool fours,
-                       const gpu::Capabilities& can) {
+std::int64_t threads_for(std::int64_t outputs, std::int64_t length, bool columns, bool fours,
+                         const gpu::Capabilities& can) {
   if (fours && length > 32) {  // sixteen elements a thread, unless that leaves compute units idle
-    const std::int64_t lanes = length <= 256 ? 8 : length <= 1024 ? 32 : length <= 8192 ? 64 : kThreads;
-    return outputs * lanes >= 2 * kThreads * can.compute_units ? lanes
-           : length <= 256                                     ? 32
-           : length <= 1024                                    ? 64
-                                                               : kThreads;
+    const std::int64_t threads = length <= 256 ? 8 : length <= 1024 ? 32 : length <= 8192 ? 64 : kThreads;
+    return outputs * threads >= 2 * kThreads * can.compute_units ? threads
+           : length <= 256                                       ? 32
+           : length <= 1024                                      ? 64
+                                                                 : kThreads;
   }
   if (columns) return length < 8 ? 1 : outputs < std::int64_t{64} * can.compute_units && length >= 32 ? 32 : 8;
   return length <= 4 ? 1 : length <= 32 ? 8 : length <= 256 ? 32 : kThreads;
@@ -55,44 +55,43 @@ struct Dispatcher {
   Kind kind;
 
   /// @param width as the kernel's WIDTH
-  void operator()(const Tensor& x, const Tensor& y, Push push, std::int64_t lanes, bool columns, bool from_states,
-                  bool to_states, std::uint32_t width) const {
-    std::int64_t slots = kThreads / lanes;
-    std::int64_t groups = (push.outputs + slots - 1) / slots;
-    push.x = x.address();
-    push.y = y.address();
-    push.groups = vulkan::word(groups);
-    DType x_dtype = from_states ? f32 : x.dtype();
+  void operator()(const Tensor& x, const Tensor& y, const Loops& loops, std::int64_t threads, bool columns,
+                  bool from_states, bool to_states, std::uint32_t width) const {
+    const std::int64_t slots = kThreads / threads, groups = (loops.outputs + slots - 1) / slots;
+    const DType x_dtype = from_states ? f32 : x.dtype();
     gpu::PrologueFusion through;
     if (capturing() && !from_states && x.is_contiguous()) {
-      const std::uint32_t n = vulkan::word(x.numel()), one = 1;
-      through = {call.op.name,
-                 "reduce.comp",
-                 defines_of(shader),
-                 {x.address(), vulkan::word(x_dtype), {&n, 1}, {&one, 1}},
-                 n,
-                 {}};
+      const std::uint32_t n = gpu::u32(x.numel()), one = 1;
+      through = {
+          call.op.name, "reduce.comp", defines_of(shader), {x.address(), gpu::u32(x_dtype), {&n, 1}, {&one, 1}}, n, {}};
     }
-    vulkan::launch(
-        shader, call,
-        {vulkan::word(static_cast<int>(kind)), vulkan::word(x_dtype), vulkan::word(y.dtype()), vulkan::word(lanes),
-         vulkan::word(columns), vulkan::word(from_states), vulkan::word(to_states), width},
-        push, vulkan::grid(groups * push.pieces), {&x}, {&y}, through.n > 0 ? &through : nullptr);
+    gpu::Kernel(shader, call)
+        .spec(kind, x_dtype, y.dtype(), threads, columns, from_states, to_states, width)
+        .read(x)
+        .write(y)
+        .u32(loops.outputs, loops.length, loops.chunk_length, groups)
+        .u32(loops.kept_inner, loops.reduced_inner)
+        .u32(loops.kept_strides)
+        .u32(loops.reduced_strides)
+        .f32(loops.divisor)
+        .u32(loops.chunks)
+        .fusible(through.n > 0 ? &through : nullptr)
+        .dispatch(gpu::grid(groups * loops.chunks));
   }
 };
 
-void fill(Push& push, const Plan& plan) {
-  auto inner = [](const Shape& shape) { return shape.empty() ? 1u : vulkan::word(shape.back()); };
-  auto strides = [](std::uint32_t(&to)[2], const Strides& from) {
-    if (from.rank() > 0) to[1] = vulkan::word(from.back());
-    if (from.rank() > 1) to[0] = vulkan::word(from[0]);
+Loops loops_of(const Plan& plan) {
+  auto inner = [](const Shape& shape) { return shape.empty() ? 1 : shape.back(); };
+  auto strides = [](const Strides& from) {
+    return std::array{from.rank() > 1 ? gpu::u32(from[0]) : 0, from.rank() > 0 ? gpu::u32(from.back()) : 0};
   };
-  push.outputs = vulkan::word(plan.outputs);
-  push.length = vulkan::word(plan.length);
-  push.kept_inner = inner(plan.kept);
-  push.reduced_inner = std::max(1u, inner(plan.reduced));
-  strides(push.kept_strides, plan.kept_strides);
-  strides(push.reduced_strides, plan.reduced_strides);
+  return {.outputs = plan.outputs,
+          .length = plan.length,
+          .chunk_length = plan.length,
+          .kept_inner = inner(plan.kept),
+          .reduced_inner = std::max<std::int64_t>(1, inner(plan.reduced)),
+          .kept_strides = strides(plan.kept_strides),
+          .reduced_strides = strides(plan.reduced_strides)};
 }
 
 /// Whether an output's elements may be loaded four at a time: side by side, aligned, whole fours.
@@ -137,30 +136,29 @@ bool on_gpu(const OpCall& call, std::span<Tensor> out) {
   bool columns = plan.columns();
   const bool fours = by_fours(x, plan);
   const std::uint32_t width = fours ? 4 : plan.reduced.rank() <= 1 ? 1 : 0;
-  std::int64_t lanes = lanes_for(plan.outputs, plan.length, columns, fours, can);
-  std::int64_t groups = (plan.outputs * lanes + kThreads - 1) / kThreads;
-  // Enough workgroups to fill the device, but sixteen elements a thread at least; fewer than four pieces are not worth a barrier
-  // and a second dispatch.
-  std::int64_t wanted = std::int64_t{8} * can.compute_units / groups, useful = plan.length / (lanes * 16);
+  std::int64_t threads = threads_for(plan.outputs, plan.length, columns, fours, can);
+  std::int64_t groups = (plan.outputs * threads + kThreads - 1) / kThreads;
+  // Enough workgroups to fill the device, but sixteen elements a thread at least; fewer than four chunks are not
+  // worth a barrier and a second dispatch.
+  std::int64_t wanted = std::int64_t{8} * can.compute_units / groups, useful = plan.length / (threads * 16);
   if (useful < 4) useful = 1;
-  std::int64_t pieces = std::clamp<std::int64_t>(std::min(wanted, useful), 1, 1024);
+  std::int64_t chunks = std::clamp<std::int64_t>(std::min(wanted, useful), 1, 1024);
 
-  Push push{};
-  fill(push, plan);
-  push.divisor = static_cast<float>(std::max<std::int64_t>(0, plan.length - (a.kind == Kind::var ? a.correction : 0)));
-  push.piece = vulkan::word(((plan.length + pieces - 1) / pieces + 3) / 4 * 4);
-  push.pieces = vulkan::word(pieces);
+  Loops loops = loops_of(plan);
+  loops.divisor = static_cast<float>(std::max<std::int64_t>(0, plan.length - (a.kind == Kind::var ? a.correction : 0)));
+  loops.chunk_length = ((plan.length + chunks - 1) / chunks + 3) / 4 * 4;
+  loops.chunks = chunks;
   Dispatcher dispatch{call, *shader, a.kind};
-  if (pieces == 1) {
-    dispatch(x, y, push, lanes, columns, false, false, width);
+  if (chunks == 1) {
+    dispatch(x, y, loops, threads, columns, false, false, width);
     return true;
   }
   std::int64_t state_words = shader == &shaders::reduce_i64 ? 8 : 4;
-  Tensor states = empty({pieces, plan.outputs, state_words}, {i32, x.device()});
-  dispatch(x, states, push, lanes, columns, false, true, width);
-  push.length = push.piece = vulkan::word(pieces);
-  push.pieces = 1;
-  dispatch(states, y, push, lanes_for(plan.outputs, pieces, plan.outputs > 1, false, can), plan.outputs > 1, true,
+  Tensor states = empty({chunks, plan.outputs, state_words}, {i32, x.device()});
+  dispatch(x, states, loops, threads, columns, false, true, width);
+  loops.length = loops.chunk_length = chunks;
+  loops.chunks = 1;
+  dispatch(states, y, loops, threads_for(plan.outputs, chunks, plan.outputs > 1, false, can), plan.outputs > 1, true,
            false, 0);
   return true;
 }

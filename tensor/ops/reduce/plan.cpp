@@ -17,6 +17,15 @@ void append(Shape& shape, Strides& strides, std::int64_t size, std::int64_t stri
 }  // namespace
 
 Plan::Plan(const Tensor& x, const Dims& dims) {
+  if (x.numel() == 0) {  // outputs made of nothing: sizes beside a 0 may have no product
+    for (int d = 0; d < x.dim(); ++d) {
+      if (!dims.contains(d)) outputs *= x.shape()[d];
+    }
+    length = 0;
+    append(kept, kept_strides, outputs, 1);
+    append(reduced, reduced_strides, 0, 1);
+    return;
+  }
   for (int d = 0; d < x.dim(); ++d) {
     std::int64_t size = x.shape()[d], stride = x.strides()[d];
     if (dims.contains(d)) {

@@ -32,10 +32,11 @@ std::vector<OutputSpec> infer(const OpCall& call) {
     throw DtypeError(fmt::format("{}: {} {} is not floating; convert it first, e.g. with .to(f32)", call.op.name,
                                  name(x.dtype()), str(x.shape())));
   }
-  std::int64_t length = 1;
-  for (std::int64_t d : a.dims) length *= x.shape()[static_cast<int>(d)];
+  Shape taken;
+  for (std::int64_t d : a.dims) taken.push_back(x.shape()[static_cast<int>(d)]);
+  const std::int64_t length = numel(taken, call.op.name);
   Shape shape = reduced_shape(x.shape(), a.dims, a.keepdim);
-  if (orders && length == 0 && numel(shape) > 0) {
+  if (orders && length == 0 && numel(shape, call.op.name) > 0) {
     throw ShapeError(fmt::format("{}: dimensions {} of {} are empty, and nothing has no largest or smallest element",
                                  call.op.name, str(a.dims), str(x.shape())));
   }
@@ -181,24 +182,12 @@ const OpDef kMean = {.name = "mean",
                      .gpu = reduce::on_gpu,
                      .reference = mean_reference,
                      .vjp = mean_vjp};
-const OpDef kProd = {.name = "prod",
-                     .infer = infer,
-                     .cpu = reduce::cpu,
-                     .gpu = reduce::on_gpu,
-                     .vjp = prod_vjp,
-                     .saved = Saved::inputs};
-const OpDef kMax = {.name = "max",
-                    .infer = infer,
-                    .cpu = reduce::cpu,
-                    .gpu = reduce::on_gpu,
-                    .vjp = extreme_vjp,
-                    .saved = Saved::both};
-const OpDef kMin = {.name = "min",
-                    .infer = infer,
-                    .cpu = reduce::cpu,
-                    .gpu = reduce::on_gpu,
-                    .vjp = extreme_vjp,
-                    .saved = Saved::both};
+const OpDef kProd = {
+    .name = "prod", .infer = infer, .cpu = reduce::cpu, .gpu = reduce::on_gpu, .vjp = prod_vjp, .saved = Saved::inputs};
+const OpDef kMax = {
+    .name = "max", .infer = infer, .cpu = reduce::cpu, .gpu = reduce::on_gpu, .vjp = extreme_vjp, .saved = Saved::both};
+const OpDef kMin = {
+    .name = "min", .infer = infer, .cpu = reduce::cpu, .gpu = reduce::on_gpu, .vjp = extreme_vjp, .saved = Saved::both};
 const OpDef kArgmax = {.name = "argmax", .infer = infer, .cpu = reduce::cpu, .gpu = reduce::on_gpu};
 const OpDef kArgmin = {.name = "argmin", .infer = infer, .cpu = reduce::cpu, .gpu = reduce::on_gpu};
 const OpDef kLogsumexp = {.name = "logsumexp",

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <etna/tensor/vulkan.h>
+#include <etna/tensor/ops/kernel.h>
 
 /// Rows of strided tensors for GPU kernels built on shaders/lib/lanes.glsl.
 namespace etna::rows {
@@ -24,13 +24,13 @@ struct Strided {
  private:
   bool merge(int dim) {
     rows = inner = length = 1;
-    std::int64_t outer_stride = 0, inner_stride = 0, outer = 1;
+    std::int64_t outer_stride = 0, inner_stride = 0, stride_along = 0, outer = 1;
     bool merged = true;
     for (int d = 0; d < x.dim(); ++d) {
       std::int64_t size = x.shape()[d], stride = x.strides()[d];
       if (d == dim) {
         length = size;
-        strides[2] = vulkan::word(stride);
+        stride_along = stride;
       } else {
         std::int64_t &count = d < dim ? outer : inner, &apart = d < dim ? outer_stride : inner_stride;
         if (size != 1) {
@@ -40,10 +40,12 @@ struct Strided {
         count *= size;
       }
     }
-    strides[0] = vulkan::word(outer_stride);
-    strides[1] = vulkan::word(inner_stride);
     rows = outer * inner;
-    return merged;
+    if (!merged) return false;
+    strides[0] = gpu::u32(outer_stride);
+    strides[1] = gpu::u32(inner_stride);
+    strides[2] = gpu::u32(stride_along);
+    return true;
   }
 };
 

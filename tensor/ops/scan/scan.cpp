@@ -34,13 +34,6 @@ void cumsum_cpu(const OpCall& call, std::span<Tensor> out) {
   });
 }
 
-struct ScanPush {
-  vulkan::Word64 x, y;
-  std::uint32_t rows, n, inner;
-  std::uint32_t x_strides[3], y_strides[3];
-};
-static_assert(sizeof(ScanPush) == 52);
-
 bool cumsum_gpu(const OpCall& call, std::span<Tensor> out) {
   DType t = out[0].dtype();
   if (t == f64 || (t == i64 && !gpu::capabilities(out[0].device()).int64)) return false;
@@ -48,14 +41,14 @@ bool cumsum_gpu(const OpCall& call, std::span<Tensor> out) {
   auto a = call.as<ScanAttrs>();
   rows::Strided x(call.in[0], a.dim), y(out[0], a.dim);
   rows::Lanes lanes = y.inner > 1 ? rows::Lanes{1, 0, true} : y.length <= 64 ? rows::Lanes{32} : rows::Lanes{};
-  ScanPush push{
-      x.x.address(), out[0].address(), vulkan::word(y.rows), vulkan::word(y.length), vulkan::word(y.inner), {}, {}};
-  std::copy_n(x.strides, 3, push.x_strides);
-  std::copy_n(y.strides, 3, push.y_strides);
-  vulkan::launch(t == i64 ? shaders::scan_i64 : shaders::scan_float, call,
-                 {vulkan::word(lanes.lanes), vulkan::word(lanes.columns), vulkan::word(a.reverse),
-                  vulkan::word(x.x.dtype()), vulkan::word(t)},
-                 push, vulkan::grid(lanes.groups(y.rows)), {&x.x}, {&out[0]});
+  gpu::Kernel(t == i64 ? shaders::scan_i64 : shaders::scan_float, call)
+      .spec(lanes.lanes, lanes.columns, a.reverse, x.x.dtype(), t)
+      .read(x.x)
+      .write(out[0])
+      .u32(y.rows, y.length, y.inner)
+      .u32(x.strides)
+      .u32(y.strides)
+      .dispatch(gpu::grid(lanes.groups(y.rows)));
   return true;
 }
 
@@ -123,14 +116,6 @@ void triangle_cpu(const OpCall& call, std::span<Tensor> out) {
   });
 }
 
-struct TrianglePush {
-  vulkan::Word64 x, y;
-  std::uint32_t n, height, width;
-  std::uint32_t x_strides[3];
-  std::int32_t diagonal;
-};
-static_assert(sizeof(TrianglePush) == 44);
-
 bool triangle_gpu(const OpCall& call, std::span<Tensor> out) {
   if (out[0].numel() == 0) return true;
   auto a = call.as<TriangleAttrs>();
@@ -138,16 +123,13 @@ bool triangle_gpu(const OpCall& call, std::span<Tensor> out) {
   rows::Strided x(call.in[0], call.in[0].dim() - 2);
   std::int64_t height = x.length, width = x.inner;
   std::int64_t diagonal = std::clamp<std::int64_t>(a.diagonal, -height - width, height + width);
-  TrianglePush push{x.x.address(),
-                    out[0].address(),
-                    vulkan::word(out[0].numel()),
-                    vulkan::word(height),
-                    vulkan::word(width),
-                    {x.strides[0], x.strides[2], x.strides[1]},
-                    static_cast<std::int32_t>(diagonal)};
-  vulkan::launch(shaders::triangle, call,
-                 {vulkan::word(static_cast<int>(item_size(out[0].dtype()))), vulkan::word(a.upper)}, push,
-                 vulkan::grid((out[0].numel() + 1023) / 1024), {&x.x}, {&out[0]});
+  gpu::Kernel(shaders::triangle, call)
+      .spec(item_size(out[0].dtype()), a.upper)
+      .read(x.x)
+      .write(out[0])
+      .u32(out[0].numel(), height, width)
+      .u32(x.strides[0], x.strides[2], x.strides[1], diagonal)
+      .dispatch(gpu::grid(out[0].numel(), 1024));
   return true;
 }
 

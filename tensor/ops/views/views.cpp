@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
-#include <etna/tensor/graph/session.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/recording.h>
 
 // Views: the same storage with other sizes, strides and offset. Their gradients are views too, but for slices, whose gradient
 // is placed into zeros (slice_backward).
@@ -38,7 +38,7 @@ Tensor with_layout(const Tensor& x, const Shape& shape, const Strides& strides, 
 /// Strides that show x's elements in `shape`, or nothing where that takes a copy: every new dimension must lie within a run of
 /// old dimensions that are contiguous among themselves.
 std::optional<Strides> view_strides(const Tensor& x, const Shape& shape) {
-  if (x.is_contiguous()) return contiguous_strides(shape);
+  if (x.is_contiguous()) return contiguous_strides(shape);  // of x without elements, too
   Strides strides = Dims::filled(shape.rank(), 1);
   int to = shape.rank() - 1;
   std::int64_t run = 1, base = x.dim() > 0 ? x.strides().back() : 1, taken = 1;
@@ -98,8 +98,9 @@ const OpDef kExpand = {.name = "expand", .vjp = expand_vjp, .direct = expand_dir
 Tensor slice_view(const Tensor& x, const SliceAttrs& s) {
   Shape shape = x.shape();
   Strides strides = x.strides();
-  shape[s.dim] = (s.end - s.begin + s.step - 1) / s.step;
-  strides[s.dim] *= s.step;
+  shape[s.dim] = s.end > s.begin ? (s.end - s.begin - 1) / s.step + 1 : 0;
+  if (numel(shape) == 0) return with_layout(x, shape, contiguous_strides(shape), x.offset());
+  if (shape[s.dim] > 1) strides[s.dim] *= s.step;  // a step beyond the end may be any number
   return with_layout(x, shape, strides, x.offset() + s.begin * x.strides()[s.dim]);
 }
 TensorList slice_direct(const OpCall& call) { return {slice_view(call.in[0], call.as<SliceAttrs>())}; }
@@ -132,8 +133,9 @@ TensorList split_direct(const OpCall& call) {
   auto s = call.as<SplitAttrs>();
   TensorList parts;
   std::int64_t whole = x.shape()[s.dim];
-  for (std::int64_t begin = 0; begin < whole; begin += s.size) {
-    parts.push_back(slice_view(x, {s.dim, begin, std::min(begin + s.size, whole), 1}));
+  for (std::int64_t begin = 0, n; begin < whole; begin += n) {
+    n = std::min(s.size, whole - begin);
+    parts.push_back(slice_view(x, {s.dim, begin, begin + n, 1}));
   }
   return parts;
 }
@@ -150,7 +152,7 @@ TensorList to_device_direct(const OpCall& call) {
   recording::forbid("to", "a tensor moves to another device");
   Tensor x = call.in[0].contiguous();
   Device device = call.as<DeviceAttrs>().device;
-  std::size_t bytes = static_cast<std::size_t>(x.numel()) * item_size(x.dtype());
+  std::size_t bytes = byte_size(x.shape(), item_size(x.dtype()), "to");
   std::size_t offset = static_cast<std::size_t>(x.offset()) * item_size(x.dtype());
   Tensor y = empty(x.shape(), {x.dtype(), device});
   if (x.device().is_cpu()) {
@@ -170,17 +172,18 @@ const OpDef kToDevice = {.name = "to", .vjp = to_device_vjp, .direct = to_device
 /// Fills in a -1 and checks the count.
 Shape resolve(const Tensor& x, Shape shape, const char* op) {
   int unknown = -1;
-  std::int64_t known = 1;
+  Shape named;
   for (int i = 0; i < shape.rank(); ++i) {
     if (shape[i] == -1 && unknown < 0)
       unknown = i;
     else if (shape[i] < 0)
       throw ShapeError(fmt::format("{}: {} has a negative size; one size may be -1", op, str(shape)));
     else
-      known *= shape[i];
+      named.push_back(shape[i]);
   }
+  const std::int64_t known = numel(named, op);
   if (unknown >= 0 && known > 0 && x.numel() % known == 0) shape[unknown] = x.numel() / known;
-  if ((unknown >= 0 && shape[unknown] == -1) || numel(shape) != x.numel()) {
+  if ((unknown >= 0 && shape[unknown] == -1) || numel(shape, op) != x.numel()) {
     throw ShapeError(
         fmt::format("{}: {} with {} elements does not fill {}", op, str(x.shape()), x.numel(), str(shape)));
   }
@@ -269,6 +272,7 @@ Tensor Tensor::expand(Shape wanted) const {
     }
   }
   if (wanted == shape()) return *this;
+  etna::numel(wanted, "expand");  // no memory is needed, but every view's elements can be counted
   return apply1(kExpand, {*this}, Attrs::of(ShapeAttrs{wanted}));
 }
 
@@ -297,13 +301,12 @@ Tensor Tensor::flatten(std::int64_t first, std::int64_t last) const {
   if (dim() == 0) return reshape({1});
   int from = wrap_dim(first, dim(), "flatten"), to = wrap_dim(last, dim(), "flatten");
   if (from > to) throw ShapeError(fmt::format("flatten: first dimension {} is behind the last, {}", from, to));
-  Shape flat;
-  std::int64_t merged = 1;
+  Shape flat, merged;
   for (int i = 0; i < dim(); ++i) {
     if (i < from || i > to)
       flat.push_back(shape()[i]);
-    else if (merged *= shape()[i]; i == to)
-      flat.push_back(merged);
+    else if (merged.push_back(shape()[i]); i == to)
+      flat.push_back(etna::numel(merged, "flatten"));
   }
   return reshape(flat);
 }
@@ -321,7 +324,7 @@ std::vector<Tensor> Tensor::split(const std::vector<std::int64_t>& sizes, std::i
   std::int64_t begin = 0;
   std::vector<Tensor> parts;
   for (std::int64_t s : sizes) {
-    if (s < 0 || dim() == 0 || begin + s > shape()[at])
+    if (s < 0 || dim() == 0 || s > shape()[at] - begin)
       throw ShapeError(fmt::format("split: the parts do not fit dimension {} of {}", at, etna::str(shape())));
     parts.push_back(slice(at, begin, begin + s));
     begin += s;
@@ -336,7 +339,7 @@ std::vector<Tensor> Tensor::chunk(std::int64_t count, std::int64_t d) const {
   int at = wrap_dim(d, dim(), "chunk");
   if (count < 1 || dim() == 0)
     throw ShapeError(fmt::format("chunk: {} cannot be cut into {} chunks", etna::str(shape()), count));
-  return split(std::max<std::int64_t>(1, (shape()[at] + count - 1) / count), at);
+  return split(std::max<std::int64_t>(1, shape()[at] / count + (shape()[at] % count != 0)), at);
 }
 
 Tensor Tensor::to(Device d) const {

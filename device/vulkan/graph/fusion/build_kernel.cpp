@@ -29,11 +29,11 @@ class Builder {
     const StridedView& result = e.operands[0];
     // Another place may not have been loaded yet when this one is stored.
     for (const Kernel::Load& load : kernel_.loads) {
-      if (load.walk != result && overlap(load.walk.range(), result.range())) return false;
+      if (load.view != result && overlap(load.view.range(), result.range())) return false;
     }
     auto index = static_cast<std::uint32_t>(kernel_.steps.size());
     auto at = std::find_if(kernel_.stores.begin(), kernel_.stores.end(),
-                           [&](const Kernel::Store& s) { return s.walk == result; });
+                           [&](const Kernel::Store& s) { return s.view == result; });
     if (at != kernel_.stores.end()) {
       at->step = index;
     } else {
@@ -51,7 +51,7 @@ class Builder {
     if (at == nullptr || at->step + 1 != kernel_.steps.size()) return false;
     for (const Kernel::Load& load : kernel_.loads) {
       for (const Range& write : writes) {
-        if (overlap(load.walk.range(), write)) return false;
+        if (overlap(load.view.range(), write)) return false;
       }
     }
     read_.push_back(at->step);
@@ -62,8 +62,8 @@ class Builder {
   /// Leaves out what nobody else sees.
   std::optional<Kernel> finish(std::span<const std::uint32_t> members, const DroppedStorages& dropped) {
     std::erase_if(kernel_.stores, [&](const Kernel::Store& s) {
-      return std::find(read_.begin(), read_.end(), s.step) != read_.end() && !loads_from(s.walk) &&
-             dropped.private_to(s.walk, members);
+      return std::find(read_.begin(), read_.end(), s.step) != read_.end() && !loads_from(s.view) &&
+             dropped.private_to(s.view, members);
     });
     if (kernel_.through != nullptr && !kernel_.stores.empty()) return {};
     if (kernel_.steps.size() > kMostSteps || kernel_.loads.size() > kMostLoads || kernel_.stores.size() > kMostStores) {
@@ -73,18 +73,18 @@ class Builder {
   }
 
  private:
-  const Kernel::Store* find(const StridedView& walk) const {
+  const Kernel::Store* find(const StridedView& view) const {
     auto at = std::find_if(kernel_.stores.begin(), kernel_.stores.end(),
-                           [&](const Kernel::Store& s) { return s.walk == walk; });
+                           [&](const Kernel::Store& s) { return s.view == view; });
     return at == kernel_.stores.end() ? nullptr : &*at;
   }
-  bool overlaps_a_store(const StridedView& walk) const {
+  bool overlaps_a_store(const StridedView& view) const {
     return std::any_of(kernel_.stores.begin(), kernel_.stores.end(),
-                       [&](const Kernel::Store& s) { return overlap(s.walk.range(), walk.range()); });
+                       [&](const Kernel::Store& s) { return overlap(s.view.range(), view.range()); });
   }
-  bool loads_from(const StridedView& walk) const {
+  bool loads_from(const StridedView& view) const {
     return std::any_of(kernel_.loads.begin(), kernel_.loads.end(),
-                       [&](const Kernel::Load& l) { return overlap(l.walk.range(), walk.range()); });
+                       [&](const Kernel::Load& l) { return overlap(l.view.range(), view.range()); });
   }
 
   std::optional<Kernel::Operand> scalar(std::uint32_t bits) {
@@ -93,13 +93,13 @@ class Builder {
   }
 
   /// What a member reads: an earlier one's value at the same place, or memory that none of them has written.
-  std::optional<Kernel::Operand> value(const StridedView& walk, bool integers) {
-    if (const Kernel::Store* at = find(walk)) {
+  std::optional<Kernel::Operand> value(const StridedView& view, bool integers) {
+    if (const Kernel::Store* at = find(view)) {
       read_.push_back(at->step);
       return Kernel::Operand{Kernel::Operand::Kind::step, at->step};
     }
-    if (overlaps_a_store(walk)) return {};
-    const Kernel::Load load{walk, walk.dtype == kI64 ? integers : holds_integers(walk.dtype)};
+    if (overlaps_a_store(view)) return {};
+    const Kernel::Load load{view, view.dtype == kI64 ? integers : holds_integers(view.dtype)};
     auto at = std::find(kernel_.loads.begin(), kernel_.loads.end(), load);
     auto index = static_cast<std::uint32_t>(at - kernel_.loads.begin());
     if (at == kernel_.loads.end()) kernel_.loads.push_back(load);
@@ -136,8 +136,8 @@ std::size_t DroppedStorages::find(const Range& range) const {
                                                      : ranges_.size();
 }
 
-bool DroppedStorages::private_to(const StridedView& walk, std::span<const std::uint32_t> members) const {
-  const std::size_t at = find(walk.range());
+bool DroppedStorages::private_to(const StridedView& view, std::span<const std::uint32_t> members) const {
+  const std::size_t at = find(view.range());
   return at < ranges_.size() &&
          std::includes(members.begin(), members.end(), touched_by_[at].begin(), touched_by_[at].end());
 }

@@ -12,7 +12,7 @@ class DroppedStorages {
  public:
   DroppedStorages(std::span<const Candidate> commands, std::span<const Range> dropped);
   /// True where the walk lies in such a storage and no command but the members touches it. @param members sorted
-  bool private_to(const StridedView& walk, std::span<const std::uint32_t> members) const;
+  bool private_to(const StridedView& view, std::span<const std::uint32_t> members) const;
 
  private:
   std::size_t find(const Range& range) const;

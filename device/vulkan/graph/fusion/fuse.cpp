@@ -26,9 +26,18 @@ std::array<std::uint32_t, 3> grid(std::uint32_t count) {
   return {(count + rows - 1) / rows, rows, 1};
 }
 
+/// Elements [begin, begin + count) of a pool, once more at its end. @return where
+template <typename T>
+std::uint32_t copy_to_end(std::vector<T>& pool, std::size_t begin, std::size_t count) {
+  const std::size_t at = pool.size();
+  pool.resize(at + count);
+  std::copy_n(pool.begin() + static_cast<std::ptrdiff_t>(begin), count, pool.begin() + static_cast<std::ptrdiff_t>(at));
+  return static_cast<std::uint32_t>(at);
+}
+
 class Rewriter {
  public:
-  Rewriter(Context& context, CommandList& list, const std::function<Range(std::span<const std::byte>)>& constant)
+  Rewriter(Context& context, CommandList& list, const std::function<Pointer(const Arguments&)>& constant)
       : context_(context), list_(list), constant_(constant) {}
 
   Figures rewrite(const Plan& plan) {
@@ -59,13 +68,10 @@ class Rewriter {
     const Command& last = list_.commands[unit.members.back()];
     const Kernel& kernel = unit.kernel;
     Command command = last;
-    std::vector<std::byte> push;
     std::vector<std::uint32_t> spec;
-    if (kernel.through != nullptr) {
-      push.assign(list_.pushes.begin() + last.push_begin, list_.pushes.begin() + last.push_begin + last.push_bytes);
-      spec = kernel.through->spec;
-    }
-    const KernelText text = kernel_text(kernel, push.size(), context_.logical.adapter.capabilities.compute_units);
+    if (kernel.through != nullptr) spec = kernel.through->spec;
+    const std::size_t pushed = kernel.through != nullptr ? last.push_bytes : 0;
+    const KernelText text = kernel_text(kernel, pushed, context_.logical.adapter.capabilities.compute_units);
     if (kernel.through == nullptr)
       command.groups = grid((kernel.n + text.elements_a_group - 1) / text.elements_a_group);
     command.pipeline = pipeline(text, spec);
@@ -73,26 +79,32 @@ class Rewriter {
     std::memcpy(command.op.data(), text.label.data(), std::min(text.label.size(), command.op.size() - 1));
     command.labels = list_.commands[unit.members.front()].labels;
 
-    std::vector<Range> reads, writes;
-    for (const Kernel::Load& load : kernel.loads) reads.push_back(load.walk.range());
-    for (const Kernel::Store& store : kernel.stores) writes.push_back(store.walk.range());
-    if (kernel.through != nullptr) {
-      std::span<const Range> own = list_.writes(last);
-      writes.assign(own.begin(), own.end());
-    }
-    count(unit, bytes_of(reads) + bytes_of(writes));
-    std::vector<std::uint32_t> words = text.words;
+    Arguments arguments;
     if (text.in_table) {
-      const Range table = constant_(std::as_bytes(std::span(words)));
-      reads.push_back(table);
-      words = {static_cast<std::uint32_t>(table.address), static_cast<std::uint32_t>(table.address >> 32)};
+      arguments.table(constant_(text.arguments), text.arguments);
+    } else {
+      arguments = text.arguments;
     }
-    std::span<const std::byte> fields = std::as_bytes(std::span(words));
-    push.insert(push.end(), fields.begin(), fields.end());
-
-    command.push_begin = static_cast<std::uint32_t>(list_.pushes.size());
-    command.push_bytes = static_cast<std::uint32_t>(push.size());
-    list_.pushes.insert(list_.pushes.end(), push.begin(), push.end());
+    count(unit, bytes_of(text.arguments.reads()) + bytes_of(text.arguments.writes()));
+    std::vector<Range> reads(arguments.reads().begin(), arguments.reads().end());
+    std::vector<Range> writes(arguments.writes().begin(), arguments.writes().end());
+    if (kernel.through != nullptr) {
+      // Its own arguments stand before those of the prologue, which it now reads in place of x.
+      std::span<const Range> own = list_.writes(last);
+      writes.insert(writes.end(), own.begin(), own.end());
+      command.push_begin = copy_to_end(list_.pushes, last.push_begin, last.push_bytes);
+      command.addresses_begin = copy_to_end(list_.addresses, last.addresses_begin, last.addresses);
+    } else {
+      command.push_begin = static_cast<std::uint32_t>(list_.pushes.size());
+      command.addresses_begin = static_cast<std::uint32_t>(list_.addresses.size());
+      command.addresses = 0;
+    }
+    list_.pushes.insert(list_.pushes.end(), arguments.bytes().begin(), arguments.bytes().end());
+    command.push_bytes = static_cast<std::uint32_t>(pushed + arguments.bytes().size());
+    for (const Arguments::Address& a : arguments.addresses()) {
+      list_.addresses.push_back(static_cast<std::uint32_t>(pushed) + a.offset);
+    }
+    command.addresses += static_cast<std::uint32_t>(arguments.addresses().size());
     command.ranges_begin = static_cast<std::uint32_t>(list_.ranges.size());
     command.reads = static_cast<std::uint32_t>(reads.size());
     command.writes = static_cast<std::uint32_t>(writes.size());
@@ -126,20 +138,20 @@ class Rewriter {
 
   Context& context_;
   CommandList& list_;
-  const std::function<Range(std::span<const std::byte>)>& constant_;
+  const std::function<Pointer(const Arguments&)>& constant_;
   Figures figures_;
 };
 
 }  // namespace
 
-Figures fuse(Context& context, CommandList& list, std::span<const Meaning> meanings, std::span<const Range> dropped,
-             const std::function<Range(std::span<const std::byte>)>& constant) {
+Figures fuse(Context& context, CommandList& list, std::span<const FusionInfo> infos, std::span<const Range> dropped,
+             const std::function<Pointer(const Arguments&)>& constant) {
   std::vector<Candidate> candidates;
   for (std::size_t i = 0; i < list.commands.size(); ++i) {
     const Command& c = list.commands[i];
     candidates.push_back({{list.reads(c), list.writes(c)},
-                          std::get_if<ElementwiseInfo>(&meanings[i]),
-                          std::get_if<PrologueFusion>(&meanings[i])});
+                          std::get_if<ElementwiseInfo>(&infos[i]),
+                          std::get_if<PrologueFusion>(&infos[i])});
   }
   const Plan made = plan(candidates, dropped);
   return Rewriter(context, list, constant).rewrite(made);

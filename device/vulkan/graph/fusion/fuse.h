@@ -7,12 +7,13 @@
 #include <vector>
 
 #include <etna/device/fusion_info.h>
-#include <etna/device/vulkan/graph/baked_commands.h>
+#include <etna/device/vulkan/commands/command_list.h>
+#include <etna/device/vulkan/commands/context.h>
 
 namespace etna::vulkan::fusion {
 
 /// What a recorded command computes, where that is known.
-using Meaning = std::variant<std::monostate, ElementwiseInfo, PrologueFusion>;
+using FusionInfo = std::variant<std::monostate, ElementwiseInfo, PrologueFusion>;
 
 struct Figures {
   std::uint32_t commands = 0;  ///< that were joined
@@ -23,9 +24,9 @@ struct Figures {
 };
 
 /// Puts generated kernels in the place of elementwise commands and what they feed; the order of commands changes with it.
-/// @param meanings of each command @param dropped storages that nobody holds any more, in order of address
-/// @param constant keeps bytes that never change on the device, addresses among them, and says where
-Figures fuse(Context& context, CommandList& list, std::span<const Meaning> meanings, std::span<const Range> dropped,
-             const std::function<Range(std::span<const std::byte>)>& constant);
+/// @param infos of each command @param dropped storages that nobody holds any more, in order of address
+/// @param constant keeps a table that never changes on the device, and says where
+Figures fuse(Context& context, CommandList& list, std::span<const FusionInfo> infos, std::span<const Range> dropped,
+             const std::function<Pointer(const Arguments&)>& constant);
 
 }  // namespace etna::vulkan::fusion

@@ -57,12 +57,12 @@ class Writer {
     field("n", k_.n);
     field("unknown", 0);
     for (std::size_t i = 0; i < k_.scalars.size(); ++i) field(fmt::format("c{}", i), k_.scalars[i]);
-    for (std::size_t i = 0; i < k_.loads.size(); ++i) walk(fmt::format("x{}", i), k_.loads[i].walk);
-    for (std::size_t i = 0; i < k_.stores.size(); ++i) walk(fmt::format("y{}", i), k_.stores[i].walk);
+    for (std::size_t i = 0; i < k_.loads.size(); ++i) view(fmt::format("x{}", i), k_.loads[i].view, false);
+    for (std::size_t i = 0; i < k_.stores.size(); ++i) view(fmt::format("y{}", i), k_.stores[i].view, true);
     KernelText text;
     const std::uint32_t held = k_.n % 4 == 0 ? runs(units) : 1;
     text.elements_a_group = 1024 * held;
-    text.in_table = pushed + 4 * words_.size() > Pipelines::kPushBytes;
+    text.in_table = pushed + arguments_.bytes().size() > Pipelines::kPushBytes;
     std::string computing = rows();
     computing += element();
     computing += k_.through != nullptr ? prologue() : main(held);
@@ -86,7 +86,7 @@ class Writer {
                                     declared));
       text.source = with_includes(body, fmt::format("#include \"fused.glsl\"\n{}{}{}", access, functions_, computing));
     }
-    text.words = std::move(words_);
+    text.arguments = std::move(arguments_);
     text.label = label();
     return text;
   }
@@ -94,14 +94,14 @@ class Writer {
  private:
   void field(const std::string& name, std::uint32_t word) {
     fields_ += fmt::format("uint f_{}; ", name);
-    words_.push_back(word);
+    arguments_.number(word);
   }
 
   /// Its address, sizes and strides, and a function `at_<name>` from the place in the iteration to that in memory.
-  void walk(const std::string& name, const StridedView& w) {
+  void view(const std::string& name, const StridedView& w, bool written) {
     fields_ += fmt::format("uvec2 f_{}; ", name);
-    words_.push_back(static_cast<std::uint32_t>(w.address));
-    words_.push_back(static_cast<std::uint32_t>(w.address >> 32));
+    const Pointer at{w.address, w.range()};
+    written ? arguments_.write(at) : arguments_.read(at);
     if (w.contiguous()) {
       functions_ += fmt::format("uint at_{}(uint i) {{ return i; }}\n", name);
       return;
@@ -196,7 +196,7 @@ class Writer {
 
   std::string one_load(std::size_t i, const std::string& index) const {
     const Kernel::Load& load = k_.loads[i];
-    return fmt::format("load_{}(F.f_x{}, {}, {})", type_name(load.integers), i, index, load.walk.dtype);
+    return fmt::format("load_{}(F.f_x{}, {}, {})", type_name(load.integers), i, index, load.view.dtype);
   }
 
   /// What a kernel of its own stores, or the value that a reduction asks for.
@@ -207,7 +207,7 @@ class Writer {
   std::vector<Result> results() const {
     std::vector<Result> all;
     for (const Kernel::Store& s : k_.stores) {
-      const bool integers = !is_float(s.walk.dtype);
+      const bool integers = !is_float(s.view.dtype);
       all.push_back({integers, fmt::format("{}{}", integers ? "v" : "r", s.step)});
     }
     if (k_.through != nullptr)
@@ -245,10 +245,10 @@ class Writer {
   /// Of load i, the elements i ... i + 3.
   std::string four_loads(std::size_t i) const {
     const Kernel::Load& load = k_.loads[i];
-    const Four how = four(load.walk);
+    const Four how = four(load.view);
     if (how == Four::vector) {
-      return load.integers ? fmt::format("load_ints(F.f_x{0}, at_x{0}(i), {1})", i, load.walk.dtype)
-                           : fmt::format("load_vector(F.f_x{0}, at_x{0}(i), 4, {1}, 4)", i, load.walk.dtype);
+      return load.integers ? fmt::format("load_ints(F.f_x{0}, at_x{0}(i), {1})", i, load.view.dtype)
+                           : fmt::format("load_vector(F.f_x{0}, at_x{0}(i), 4, {1}, 4)", i, load.view.dtype);
     }
     if (how == Four::one) {
       return fmt::format("{}({})", vector_name(load.integers), one_load(i, fmt::format("at_x{}(i)", i)));
@@ -277,7 +277,7 @@ class Writer {
   /// Runs of four that a thread takes: up to 64 bytes of what it loads, while every compute unit has its fill of workgroups.
   std::uint32_t runs(std::uint32_t units) const {
     std::uint32_t bytes = 0, runs = 1;
-    for (const Kernel::Load& load : k_.loads) bytes += 4 * load.walk.item_bytes();
+    for (const Kernel::Load& load : k_.loads) bytes += 4 * load.view.item_bytes();
     while (runs < 4 && 2 * runs * bytes <= 64 && k_.n >= 2 * runs * 1024 * 8 * units) runs *= 2;
     return runs;
   }
@@ -341,7 +341,7 @@ class Writer {
   }
 
   std::string four_stores(std::size_t i) const {
-    const StridedView& w = k_.stores[i].walk;
+    const StridedView& w = k_.stores[i].view;
     const Four how = four(w);
     if (how == Four::vector) {
       return is_float(w.dtype) ? fmt::format("  store_vector(F.f_y{0}, at_y{0}(i), 4, {1}, 4, y{0});\n", i, w.dtype)
@@ -354,14 +354,14 @@ class Writer {
 
   /// Where the e-th of four neighbours lies.
   std::string place(char kind, std::size_t i, int e, Four how) const {
-    const StridedView& w = kind == 'x' ? k_.loads[i].walk : k_.stores[i].walk;
+    const StridedView& w = kind == 'x' ? k_.loads[i].view : k_.stores[i].view;
     if (how == Four::apart) return fmt::format("at_{}{}(i + {})", kind, i, e);
     if (w.strides[w.rank - 1] == 1) return fmt::format("at_{}{}(i) + {}", kind, i, e);
     return fmt::format("at_{0}{1}(i) + {2} * F.f_{0}{1}_{3}", kind, i, e, w.rank - 1);
   }
 
   std::string one_store(std::size_t i, const std::string& index, const std::string& component) const {
-    const std::uint32_t dtype = k_.stores[i].walk.dtype;
+    const std::uint32_t dtype = k_.stores[i].view.dtype;
     return fmt::format("  store_{}(F.f_y{}, {}, {}, y{}{});\n", type_name(!is_float(dtype)), i, index, dtype, i,
                        component);
   }
@@ -384,7 +384,7 @@ class Writer {
 
   const Kernel& k_;
   std::string fields_, functions_;
-  std::vector<std::uint32_t> words_;
+  Arguments arguments_;
   std::map<std::pair<std::uint32_t, std::array<std::uint32_t, 4>>, std::string> sizes_;
   std::map<std::pair<std::string, bool>, std::string> rows_;
   std::map<std::string, int> uses_;

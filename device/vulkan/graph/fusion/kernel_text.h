@@ -12,7 +12,7 @@ namespace etna::vulkan::fusion {
 /// share a text.
 struct KernelText {
   std::string source;
-  std::vector<std::uint32_t> words;  ///< those words, in the order the text declares them
+  Arguments arguments;    ///< those words, in the order the text declares them
   bool in_table = false;  ///< they are too many for push constants: these hold the address of a table with them
   std::string label;      ///< "fused(mul, tanh, add)"
   std::uint32_t elements_a_group = 1024;  ///< of a kernel of its own

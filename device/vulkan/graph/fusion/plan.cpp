@@ -43,11 +43,11 @@ class Planner {
  private:
   static constexpr std::uint32_t kNobody = ~0u;
 
-  /// The elementwise command whose result `reader` finds at this walk.
-  std::uint32_t producer(std::uint32_t reader, const StridedView& walk) const {
+  /// The elementwise command whose result `reader` finds at this view.
+  std::uint32_t producer(std::uint32_t reader, const StridedView& view) const {
     for (auto p = before_[reader].rbegin(); p != before_[reader].rend(); ++p) {
       const ElementwiseInfo* e = commands_[*p].elementwise;
-      if (e != nullptr && e->operands[0] == walk) return *p;
+      if (e != nullptr && e->operands[0] == view) return *p;
     }
     return kNobody;
   }

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include <etna/device/fusion_info.h>
-#include <etna/device/vulkan/graph/schedule.h>
+#include <etna/device/vulkan/commands/schedule.h>
 
 /// Which commands of a recorded program become one kernel. Pure bookkeeping: knows nothing of Vulkan.
 namespace etna::vulkan::fusion {
@@ -25,7 +25,7 @@ struct Kernel {
     friend bool operator==(const Operand&, const Operand&) = default;
   };
   struct Load {
-    StridedView walk;
+    StridedView view;
     bool integers = false;  ///< i64 is brought to int or to float, as its reader wants it
     friend bool operator==(const Load&, const Load&) = default;
   };
@@ -37,7 +37,7 @@ struct Kernel {
     std::array<Operand, 3> operands;
   };
   struct Store {
-    StridedView walk;
+    StridedView view;
     std::uint32_t step;
   };
 

@@ -1,11 +1,11 @@
 #include <algorithm>
 
 #include <etna/shaders/shaders.h>
-#include <etna/tensor/ops/matmul/gemm/cut.h>
-#include <etna/tensor/ops/matmul/gemm/push.h>
+#include <etna/tensor/ops/matmul/gemm/launch.h>
+#include <etna/tensor/ops/matmul/gemm/tiling.h>
 
-// Products of f16 and bf16 on matrix units, by KHR_cooperative_matrix: shaders/lib/gemm_matrix.glsl.
-namespace etna::product {
+// Gemms of f16 and bf16 on matrix units, by KHR_cooperative_matrix: shaders/lib/gemm_matrix.glsl.
+namespace etna::gemm {
 namespace {
 
 /// What an H200 reaches of 1024 multiplications a clock and multiprocessor.
@@ -21,8 +21,9 @@ const Variants kShaders[] = {{&shaders::gemm_coopmat_128x128_f16, &shaders::gemm
                              {&shaders::gemm_coopmat_128x64_f16, &shaders::gemm_coopmat_128x64_bf16},
                              {&shaders::gemm_coopmat_64x64_f16, &shaders::gemm_coopmat_64x64_bf16}};
 
-/// The shape of matrix that the kernels use: the largest whose sides divide a subgroup's part of the smallest tile, and are whole
-/// eights, as shared memory is read; of 32, only where there is no smaller one. Null where the device has none.
+/// The shape of matrix that the kernels use: the largest whose sides divide a subgroup's part of the smallest tile, and
+/// are whole eights, as shared memory is read; of 32, only where there is no smaller one. Null where the device has
+/// none.
 const gpu::MatrixShape* shape_for(const gpu::Capabilities& can, DType t) {
   gpu::MatrixElement wanted = t == f16 ? gpu::MatrixElement::f16 : gpu::MatrixElement::bf16;
   const gpu::MatrixShape* best = nullptr;
@@ -45,9 +46,9 @@ std::int64_t shared_bytes(const Tile& tile) { return (tile.m + tile.n) * (kStep 
 
 std::span<const Tile> coopmat_tiles() { return kTiles; }
 
-bool launch_coopmat(const OpCall& call, const Problem& p) {
+bool launch_coopmat(const OpCall& call, const GemmParams& p) {
   if (p.dtype != f16 && p.dtype != bf16) return false;
-  const gpu::Capabilities& can = gpu::capabilities(p.device());
+  const gpu::Capabilities& can = gpu::capabilities(p.device);
   const gpu::MatrixShape* shape = shape_for(can, p.dtype);
   std::uint32_t threads = 4 * can.subgroup_size;
   if (!can.cooperative_matrix || shape == nullptr || threads > can.max_workgroup_size) return false;
@@ -55,20 +56,20 @@ bool launch_coopmat(const OpCall& call, const Problem& p) {
   while (fitting < std::size(kTiles) && shared_bytes(kTiles[fitting]) > can.shared_memory_bytes) ++fitting;
   std::span<const Tile> tiles = coopmat_tiles().subspan(fitting);
   if (tiles.empty()) return false;
-  Cut cut;
-  if (p.cut && p.cut->tile >= fitting && p.cut->tile < std::size(kTiles)) {
-    cut = *p.cut;
+  Tiling tiling;
+  if (p.tiling && p.tiling->tile >= fitting && p.tiling->tile < std::size(kTiles)) {
+    tiling = *p.tiling;
   } else {
-    cut = choose_cut({p.m, p.n, p.k, p.matrices()}, can.compute_units, tiles);
-    cut.tile += fitting;
+    tiling = choose_tiling({p.m, p.n, p.k, p.matrices()}, can.compute_units, tiles);
+    tiling.tile += fitting;
   }
-  const Tile& tile = kTiles[cut.tile];
-  const Variants& variants = kShaders[cut.tile];
+  const Tile& tile = kTiles[tiling.tile];
+  const Variants& variants = kShaders[tiling.tile];
   const gpu::Shader& shader = p.dtype == f16 ? *variants.f16 : *variants.bf16;
   if (shader.words.empty()) return false;
   const std::uint32_t first[] = {threads}, last[] = {shape->m, shape->n, shape->k};
-  launch_kernel(call, p, {shader, tile.m, tile.n, kStep, 8, first, last}, cut.splits);
+  launch_tiled(call, p, {shader, tile.m, tile.n, kStep, 8, first, last}, tiling.split_k);
   return true;
 }
 
-}  // namespace etna::product
+}  // namespace etna::gemm

@@ -1,11 +1,11 @@
 #include <algorithm>
 
-#include <etna/device/cpu/blas.h>
+#include <etna/device/cpu/gemm/blas.h>
 #include <etna/device/cpu/parallel.h>
 #include <etna/tensor/ops/matmul/gemm/cpu_epilogue.h>
-#include <etna/tensor/ops/matmul/gemm/product.h>
+#include <etna/tensor/ops/matmul/gemm/gemm.h>
 
-namespace etna::product {
+namespace etna::gemm {
 
 std::int64_t offset_of(std::int64_t index, const Shape& batch, const Strides& strides) {
   std::int64_t offset = 0;
@@ -23,7 +23,8 @@ const float* elements(const float* x) { return x; }
 const double* elements(const double* x) { return x; }
 const cpu::Bf16* elements(const BFloat16* x) { return reinterpret_cast<const cpu::Bf16*>(x); }
 
-/// c = alpha · a · b + beta · c, and the epilogue. S is what a and b hold. @param c rows `leading` apart, matrix behind matrix
+/// c = alpha · a · b + beta · c, and the epilogue. S is what a and b hold. @param c rows `leading` apart, matrix behind
+/// matrix
 template <typename S, typename T>
 void multiply(const Plan& p, T alpha, T beta, T* c, std::int64_t leading, const PartEpilogue<T>& epilogue) {
   const auto *a = elements(p.a.data<S>()), *b = elements(p.b.data<S>());
@@ -65,11 +66,11 @@ template <typename T>
 void compute(const Tensor& a, const Tensor& b, const Epilogue& given, Tensor& y) {
   const DType t = dtype_of<T>();
   Epilogue e = given;
-  if (e.pre.defined() && spacing(e.pre) == 0) e.pre = empty_like(e.pre);
+  if (e.preactivation.defined() && spacing(e.preactivation) == 0) e.preactivation = empty_like(e.preactivation);
   const double scale = static_cast<double>(e.scale) * (e.scale_by.defined() ? e.scale_by.item<double>() : 1.0);
   // Where y is T, sums are made in its place; what it holds may be added there, too.
   const bool even = spacing(y) != 0, same = same_elements(e.residual, y);
-  const bool plain = e.activation == Activation::none && !e.derivative_at.defined() && !e.pre.defined();
+  const bool plain = e.activation == Activation::none && !e.derivative_at.defined() && !e.preactivation.defined();
   const bool adds_up = same && plain && y.dtype() == t && even;
   const bool in_place = y.dtype() == t && even && (!e.residual.defined() || adds_up);
   Tensor sums = in_place ? y : empty(y.shape(), {t, kCPU});
@@ -87,7 +88,8 @@ void compute(const Tensor& a, const Tensor& b, const Epilogue& given, Tensor& y)
     multiply<T>(p, alpha, beta, sums.data<T>(), leading, epilogue);
   }
   if (!in_place && !even) y.copy_(sums);
-  if (e.pre.defined() && given.pre.raw_data() != e.pre.raw_data()) Tensor(given.pre).copy_(e.pre);
+  if (e.preactivation.defined() && given.preactivation.raw_data() != e.preactivation.raw_data())
+    Tensor(given.preactivation).copy_(e.preactivation);
 }
 
 }  // namespace
@@ -100,4 +102,4 @@ void cpu(const Tensor& a, const Tensor& b, const Epilogue& e, Tensor& y) {
   compute<float>(a.to(f32), b.to(f32), e, y);
 }
 
-}  // namespace etna::product
+}  // namespace etna::gemm

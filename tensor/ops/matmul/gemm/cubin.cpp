@@ -1,29 +1,15 @@
 #include <algorithm>
 
 #include <etna/shaders/cubins.h>
-#include <etna/tensor/ops/matmul/gemm/cut.h>
-#include <etna/tensor/ops/matmul/gemm/finish.h>
-#include <etna/tensor/ops/matmul/gemm/problem.h>
+#include <etna/tensor/ops/matmul/gemm/epilogue.h>
+#include <etna/tensor/ops/matmul/gemm/gemm_params.h>
 #include <etna/tensor/ops/matmul/gemm/tensor_map.h>
-#include <etna/tensor/ops/matmul/gemm/tier.h>
-#include <etna/tensor/vulkan.h>
+#include <etna/tensor/ops/matmul/gemm/tiling.h>
+#include <etna/tensor/ops/matmul/gemm/variant.h>
 
-// Products by Hopper's warpgroup instructions: the kernels of shaders/sm90/.
-namespace etna::product {
+// Gemms by Hopper's warpgroup instructions: the kernels of shaders/sm90/.
+namespace etna::gemm {
 namespace {
-
-/// hopper::Parameters
-struct Parameters {
-  std::array<vulkan::Word64, 16> a, b;
-  Finish finish;
-  std::uint32_t flags, y_dtype, bias_dtype, beside_dtype, residual_dtype, width;
-  std::uint32_t m, n;
-  std::uint32_t tiles_m, tiles_n, matrices, splits;
-  std::uint32_t steps, steps_a_split;
-  std::uint32_t a_matrix, b_matrix;
-  std::uint32_t group, end;
-};
-static_assert(sizeof(Parameters) == 384 && sizeof(Parameters) <= gpu::CubinDispatch::kMostParameters);
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -40,11 +26,11 @@ enum Layout { kNN, kNT, kTN };
 const gpu::CubinKernel* choose(DType dtype, Layout layout, bool large) {
   using namespace cubins;
   static const gpu::CubinKernel* const bf16s[] = {&cubin_gemm_bf16_nn,     &cubin_gemm_bf16_nt,
-                                                     &cubin_gemm_bf16_tn,     &cubin_gemm_bf16_nn_256,
-                                                     &cubin_gemm_bf16_nt_256, &cubin_gemm_bf16_tn_256};
+                                                  &cubin_gemm_bf16_tn,     &cubin_gemm_bf16_nn_256,
+                                                  &cubin_gemm_bf16_nt_256, &cubin_gemm_bf16_tn_256};
   static const gpu::CubinKernel* const f16s[] = {&cubin_gemm_f16_nn,     &cubin_gemm_f16_nt,
-                                                    &cubin_gemm_f16_tn,     &cubin_gemm_f16_nn_256,
-                                                    &cubin_gemm_f16_nt_256, &cubin_gemm_f16_tn_256};
+                                                 &cubin_gemm_f16_tn,     &cubin_gemm_f16_nn_256,
+                                                 &cubin_gemm_f16_nt_256, &cubin_gemm_f16_tn_256};
   static const gpu::CubinKernel* const f32s[] = {&cubin_gemm_f32_nn, &cubin_gemm_f32_nt, &cubin_gemm_f32_tn};
   if (dtype == f32) return f32s[layout];
   return (dtype == f16 ? f16s : bf16s)[layout + (large ? 3 : 0)];
@@ -58,17 +44,18 @@ Kernel kernel_of(DType dtype, Layout layout, bool large) {
   return {cubin, 128, 64, 384, 6 * 32768 + scratch + 6 * 16 + 16, 0.43};
 }
 
-/// A kernel, and the number of parts that k is cut into.
+/// A kernel and its split of k.
 struct Launch {
   Kernel kernel;
-  std::int64_t splits = 1;
+  std::int64_t split_k = 1;
   double us = 0;
 };
 
-/// What should take the shortest on `units` multiprocessors: rounds of tiles, and for parts of k the sums written, read and added.
-Launch launch_of(const Problem& p, Layout layout, std::int64_t units) {
-  if (p.cut && p.cut->tile < (p.dtype == f32 ? 1u : 2u))
-    return {kernel_of(p.dtype, layout, p.cut->tile == 1), p.cut->splits};
+/// What should take the shortest on `units` multiprocessors: rounds of tiles, and with split k the partial sums
+/// written, read and added.
+Launch launch_of(const GemmParams& p, Layout layout, std::int64_t units) {
+  if (p.tiling && p.tiling->tile < (p.dtype == f32 ? 1u : 2u))
+    return {kernel_of(p.dtype, layout, p.tiling->tile == 1), p.tiling->split_k};
   Launch best;
   for (bool large : {false, true}) {
     if (large && p.dtype == f32) continue;
@@ -76,15 +63,15 @@ Launch launch_of(const Problem& p, Layout layout, std::int64_t units) {
     const std::int64_t tiles = ceil_div(p.m, kernel.rows) * ceil_div(p.n, 128) * p.matrices();
     const std::int64_t steps = ceil_div(p.k, kernel.step);
     const double results = static_cast<double>(p.m * p.n * p.matrices());
-    for (std::int64_t splits : {1, 2, 3, 4, 6, 8, 12, 16, 24, 32}) {
-      if (splits > 1 && (steps / splits < 4 || results * static_cast<double>(splits) > 1.3e8)) break;
-      const std::int64_t rounds = ceil_div(tiles * splits, units), each = ceil_div(steps, splits);
+    for (std::int64_t split_k : {1, 2, 3, 4, 6, 8, 12, 16, 24, 32}) {
+      if (split_k > 1 && (steps / split_k < 4 || results * static_cast<double>(split_k) > 1.3e8)) break;
+      const std::int64_t rounds = ceil_div(tiles * split_k, units), each = ceil_div(steps, split_k);
       constexpr double start_us = 1.5, second_pass_us = 4, bytes_a_us = 3.0e6;
       double us = start_us + static_cast<double>(rounds * each) * kernel.step_us;
       // Two warpgroups on one tile store it while nothing is multiplied.
       us += static_cast<double>(kernel.rows == 256 || p.dtype == f32 ? rounds : 1) * 1.0;
-      if (splits > 1) us += second_pass_us + results * 8 * static_cast<double>(splits) / bytes_a_us;
-      if (best.us == 0 || us < best.us) best = {kernel, splits, us};
+      if (split_k > 1) us += second_pass_us + results * 8 * static_cast<double>(split_k) / bytes_a_us;
+      if (best.us == 0 || us < best.us) best = {kernel, split_k, us};
     }
   }
   return best;
@@ -93,7 +80,7 @@ Launch launch_of(const Problem& p, Layout layout, std::int64_t units) {
 /// The operand as the copy engine sees it: along k, or with rows of k.
 auto map_of(const Operand& x, DType dtype, bool along_k, std::int64_t extent, std::int64_t k, std::int64_t matrices,
             std::int64_t step, std::int64_t tile) {
-  return tensor_map({.address = x.address,
+  return tensor_map({.at = x.at,
                      .dtype = dtype,
                      .columns = along_k ? k : extent,
                      .rows = along_k ? extent : k,
@@ -106,100 +93,74 @@ auto map_of(const Operand& x, DType dtype, bool along_k, std::int64_t extent, st
 /// A matrix as it is stored, of an operand.
 struct Stored {
   const Operand& operand;
-  const Tensor& tensor;
+  DType dtype;
   std::int64_t rows, columns;
   std::int64_t others;  ///< rows or columns of the other operand that meet each element
 
-  std::int64_t wide() const { return static_cast<std::int64_t>(16 / item_size(tensor.dtype())); }
-  bool aligned() const { return operand.address % 16 == 0 && operand.leading % wide() == 0; }
+  std::int64_t wide() const { return static_cast<std::int64_t>(16 / item_size(dtype)); }
+  bool aligned() const { return operand.at.address % 16 == 0 && operand.leading % wide() == 0; }
   /// Whether a copy would pay.
   bool worth_a_copy() const { return others >= 128 && rows * columns >= 1 << 16; }
 };
 
 /// The operand in a copy whose rows begin at multiples of 16 bytes, as the copy engine wants them.
-Operand padded(const OpCall& call, const Stored& x, Tensor& copy) {
+Operand padded(const OpCall& call, const Stored& x, Device device, Tensor& copy) {
   const std::int64_t leading = ceil_div(x.columns, x.wide()) * x.wide();
-  copy = empty({x.rows, leading}, {x.tensor.dtype(), x.tensor.device()});
-  struct {
-    vulkan::Word64 from, to;
-    std::uint32_t rows, columns, from_leading, to_leading;
-  } parameters{x.operand.address,
-               copy.address(),
-               vulkan::word(x.rows),
-               vulkan::word(x.columns),
-               vulkan::word(x.operand.leading),
-               vulkan::word(leading)};
-  const vulkan::Range read = vulkan::range(x.tensor), write = vulkan::range(copy);
-  gpu::record(copy.device(), {.kernel = x.wide() == 8 ? cubins::cubin_pad_rows_2 : cubins::cubin_pad_rows_4,
-                                 .op = call.op.name,
-                                 .parameters = std::as_bytes(std::span(&parameters, 1)),
-                                 .groups = {vulkan::word(std::min<std::int64_t>(x.rows, 4096)), 1, 1},
-                                 .threads = 256,
-                                 .reads = {&read, 1},
-                                 .writes = {&write, 1}});
-  return {.address = copy.address(), .transposed = x.operand.transposed, .leading = leading};
+  copy = empty({x.rows, leading}, {x.dtype, device});
+  Arguments arguments;
+  arguments.read(x.operand.at);
+  arguments.write(gpu::pointer(copy));
+  for (std::int64_t n : {x.rows, x.columns, x.operand.leading, leading}) arguments.number(gpu::u32(n));
+  gpu::record(device, {.kernel = x.wide() == 8 ? cubins::cubin_pad_rows_2 : cubins::cubin_pad_rows_4,
+                       .op = call.op.name,
+                       .arguments = arguments,
+                       .groups = {gpu::u32(std::min<std::int64_t>(x.rows, 4096)), 1, 1},
+                       .threads = 256});
+  return {.at = gpu::pointer(copy), .transposed = x.operand.transposed, .leading = leading};
 }
 
-bool launch_matrices(const OpCall& call, const Problem& p, Layout layout) {
-  const auto units = static_cast<std::int64_t>(gpu::capabilities(p.device()).compute_units);
-  const auto [kernel, wanted_splits, us] = launch_of(p, layout, units);
+bool launch_matrices(const OpCall& call, const GemmParams& p, Layout layout) {
+  const auto units = static_cast<std::int64_t>(gpu::capabilities(p.device).compute_units);
+  const auto [kernel, wanted_split_k, us] = launch_of(p, layout, units);
   const auto a = map_of(p.a, p.dtype, layout != kTN, p.m, p.k, p.inner, kernel.step, kernel.rows);
   const auto b = map_of(p.b, p.dtype, layout == kNT, p.n, p.k, p.inner, kernel.step, 128);
   if (!a || !b) return false;
 
-  Parameters q{};
-  q.a = *a, q.b = *b;
-  const std::int64_t steps = ceil_div(p.k, kernel.step), each = ceil_div(steps, wanted_splits),
-                     splits = ceil_div(steps, each);
-  Tensor partial = splits > 1 ? empty({splits * p.m * p.n * p.inner}, {f32, p.device()}) : Tensor();
-  const FinishKinds kinds = splits > 1 ? FinishKinds{} : FinishKinds(p);
-  q.finish = splits > 1 ? partial_sums(partial, p.n) : Finish(p);
-  q.flags = kinds.flags, q.y_dtype = kinds.y, q.bias_dtype = kinds.bias;
-  q.beside_dtype = kinds.beside, q.residual_dtype = kinds.residual;
-  q.width = vulkan::word(splits > 1 ? width(q.finish.y, f32, {p.n}) : kinds.width);
-  q.m = vulkan::word(p.m), q.n = vulkan::word(p.n);
-  q.tiles_m = vulkan::word(ceil_div(p.m, kernel.rows)), q.tiles_n = vulkan::word(ceil_div(p.n, 128));
-  q.matrices = vulkan::word(p.inner), q.splits = vulkan::word(splits);
-  q.steps = vulkan::word(steps), q.steps_a_split = vulkan::word(each);
-  q.a_matrix = vulkan::word(p.a.strides[1] != 0), q.b_matrix = vulkan::word(p.b.strides[1] != 0);
-  q.group = vulkan::word(2048 / kernel.rows);
+  const std::int64_t steps = ceil_div(p.k, kernel.step), steps_a_split = ceil_div(steps, wanted_split_k),
+                     split_k = ceil_div(steps, steps_a_split);
+  const bool split = split_k > 1;
+  const Tensor partial = split ? empty({split_k * p.m * p.n * p.inner}, {f32, p.device}) : Tensor();
+  const EpilogueSpec epilogue = split ? EpilogueSpec::partial_sums(partial, p.n) : EpilogueSpec(p);
+  const std::int64_t tiles_m = ceil_div(p.m, kernel.rows), tiles_n = ceil_div(p.n, 128);
 
-  vulkan::Range reads[6], writes[2];
-  std::size_t n_reads = 0, n_writes = 0;
-  for (std::size_t i = 0; i < (splits > 1 ? 2 : p.reads.size()); ++i) {
-    if (p.reads[i] != nullptr) reads[n_reads++] = vulkan::range(*p.reads[i]);
-  }
-  if (splits > 1) {
-    writes[n_writes++] = vulkan::range(partial);
-  } else {
-    for (const Tensor* y : p.writes) {
-      if (y != nullptr) writes[n_writes++] = vulkan::range(*y);
-    }
-  }
-  const std::int64_t tiles = static_cast<std::int64_t>(q.tiles_m) * q.tiles_n * p.inner * splits;
-  gpu::record(p.device(), {.kernel = *kernel.cubin,
-                              .op = call.op.name,
-                              .parameters = std::as_bytes(std::span(&q, 1)),
-                              .groups = {vulkan::word(std::min(tiles, units)), 1, 1},
-                              .threads = kernel.threads,
-                              .shared_bytes = kernel.shared_bytes,
-                              .reads = {reads, n_reads},
-                              .writes = {writes, n_writes}});
-  if (splits > 1) reduce(call, p, partial, splits);
+  // hopper::Parameters: the maps come first, since the copy engine wants them at multiples of 64 bytes.
+  Arguments arguments;
+  auto u32s = [&](auto... n) { (arguments.number(gpu::u32(n)), ...); };
+  arguments.append(*a);
+  arguments.append(*b);
+  arguments.append(split ? partial_sum_arguments(partial, p.n) : epilogue_arguments(p));
+  u32s(epilogue.flags, epilogue.y, epilogue.bias, epilogue.aux, epilogue.residual, epilogue.width);
+  u32s(p.m, p.n, tiles_m, tiles_n, p.inner, split_k, steps, steps_a_split);
+  u32s(p.a.strides[1] != 0, p.b.strides[1] != 0);
+  u32s(2048 / kernel.rows, 0);
+
+  gpu::record(p.device, {.kernel = *kernel.cubin,
+                         .op = call.op.name,
+                         .arguments = arguments,
+                         .groups = {gpu::u32(std::min(tiles_m * tiles_n * p.inner * split_k, units)), 1, 1},
+                         .threads = kernel.threads,
+                         .shared_bytes = kernel.shared_bytes});
+  if (split) reduce_split_k(call, p, partial, split_k);
   return true;
 }
 
-/// A launch begins later than a shader's, by some 3 us on an H200: what the descriptions of operands take to arrive. Below this many
-/// multiplications shaders are done first.
-bool too_small(const Problem& p) {
+/// A launch begins later than a shader's, by some 3 us on an H200: what the descriptions of operands take to arrive.
+/// Below this many multiplications shaders are done first.
+bool too_small(const GemmParams& p) {
   constexpr double least = 2.5e8;
   const double multiplications = static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
-  return multiplications * static_cast<double>(p.matrices()) < least && !p.cut && asked_for() != Tier::cubin;
-}
-
-void advance(Operand& x, DType dtype) { x.address += static_cast<std::uint64_t>(x.strides[0]) * item_size(dtype); }
-void advance(Rows& x, std::int64_t rows) {
-  if (x.address != 0) x.address += static_cast<std::uint64_t>(rows * x.leading) * item_size(x.dtype);
+  return multiplications * static_cast<double>(p.matrices()) < least && !p.tiling &&
+         requested_variant() != KernelVariant::cubin;
 }
 
 }  // namespace
@@ -210,37 +171,36 @@ std::span<const Tile> cubin_tiles() {
   return tiles;
 }
 
-bool launch_cubin(const OpCall& call, const Problem& p) {
+bool launch_cubin(const OpCall& call, const GemmParams& p) {
   auto known = [](DType t) { return t == f32 || t == f16 || t == bf16; };
   if (!known(p.dtype) || !known(p.y.dtype) || (p.a.transposed && p.b.transposed)) return false;
   const Layout layout = p.a.transposed ? kTN : p.b.transposed ? kNT : kNN;
   if (too_small(p)) return false;
-  if (gpu::capabilities(p.device()).cubin != 90 || choose(p.dtype, layout, false)->cubin.empty()) return false;
+  if (gpu::capabilities(p.device).cubin != 90 || choose(p.dtype, layout, false)->cubin.empty()) return false;
   if (static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.inner) > 4e9) return false;
   for (const Operand& x : {p.a, p.b}) {
     const auto bytes = static_cast<std::int64_t>(item_size(p.dtype));
     if (p.outer > 1 && x.strides[0] * bytes % 16 != 0) return false;
   }
-  Problem one = p;
+  GemmParams one = p;
   one.outer = 1;
-  Tensor a = *p.reads[0], b = *p.reads[1];
+  Tensor a, b;  // copies
   if (p.matrices() == 1) {
-    const Stored stored_a{p.a, *p.reads[0], p.a.transposed ? p.k : p.m, p.a.transposed ? p.m : p.k, p.n},
-        stored_b{p.b, *p.reads[1], p.b.transposed ? p.n : p.k, p.b.transposed ? p.k : p.n, p.m};
+    const Stored stored_a{p.a, p.dtype, p.a.transposed ? p.k : p.m, p.a.transposed ? p.m : p.k, p.n},
+        stored_b{p.b, p.dtype, p.b.transposed ? p.n : p.k, p.b.transposed ? p.k : p.n, p.m};
     for (const Stored* x : {&stored_a, &stored_b}) {
       if (!x->aligned() && !x->worth_a_copy()) return false;
     }
-    if (!stored_a.aligned()) one.a = padded(call, stored_a, a);
-    if (!stored_b.aligned()) one.b = padded(call, stored_b, b);
-    one.reads[0] = &a, one.reads[1] = &b;
+    if (!stored_a.aligned()) one.a = padded(call, stored_a, p.device, a);
+    if (!stored_b.aligned()) one.b = padded(call, stored_b, p.device, b);
   }
   for (std::int64_t i = 0; i < p.outer; ++i) {
     // The first says for all.
     if (!launch_matrices(call, one, layout)) return false;
-    advance(one.a, p.dtype), advance(one.b, p.dtype);
-    for (Rows* rows : {&one.y, &one.pre, &one.derivative_at, &one.residual}) advance(*rows, p.m * p.inner);
+    one.a.advance(one.a.strides[0], p.dtype), one.b.advance(one.b.strides[0], p.dtype);
+    for (Rows* rows : {&one.y, &one.preactivation, &one.derivative_at, &one.residual}) rows->advance(p.m * p.inner);
   }
   return true;
 }
 
-}  // namespace etna::product
+}  // namespace etna::gemm

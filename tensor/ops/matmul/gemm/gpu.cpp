@@ -1,11 +1,11 @@
-#include <etna/tensor/ops/matmul/gemm/product.h>
-#include <etna/tensor/ops/matmul/gemm/tier.h>
+#include <etna/tensor/ops/kernel.h>
+#include <etna/tensor/ops/matmul/gemm/gemm.h>
 #include <etna/tensor/ops/matmul/gemm/tuned.h>
-#include <etna/tensor/vulkan.h>
+#include <etna/tensor/ops/matmul/gemm/variant.h>
 
-// From tensors to problems: copies what no kernel can read or write where it lies, walks the batch dimensions beyond the two that
-// kernels know, and asks the launchers.
-namespace etna::product {
+// From tensors to GemmParams: copies what no kernel can read or write where it lies, walks the batch dimensions beyond
+// the two that kernels know, and asks the launchers.
+namespace etna::gemm {
 
 std::int64_t spacing(const Tensor& x) {
   std::int64_t n = x.size(-1), step = 0, rows = 1;
@@ -23,53 +23,46 @@ Tensor readable(const Tensor& x) { return x.defined() && spacing(x) == 0 ? x.con
 
 namespace {
 
-Rows rows_of(const Tensor& x) { return x.defined() ? Rows{x.address(), x.dtype(), spacing(x)} : Rows{}; }
+Rows rows_of(const Tensor& x) { return x.defined() ? Rows{gpu::pointer(x), x.dtype(), spacing(x)} : Rows{}; }
 
 Tensor writable(const Tensor& x) { return x.defined() && spacing(x) == 0 ? empty_like(x) : x; }
 
 Operand operand(const Tensor& x, const Matrix& matrix, const Strides& batch) {
-  Operand o{x.address(), matrix.transposed, matrix.leading};
+  Operand o{gpu::pointer(x), matrix.transposed, matrix.leading};
   for (int i = 0, first = batch.rank() - 2; i < 2; ++i)
     o.strides[static_cast<std::size_t>(i)] = first + i >= 0 ? batch[first + i] : 0;
   return o;
 }
 
-void advance(Rows& rows, std::int64_t by) {
-  if (rows.address != 0) rows.address += static_cast<std::uint64_t>(by * rows.leading) * item_size(rows.dtype);
-}
-
-bool launch(const OpCall& call, Problem problem) {
-  if (std::optional<Choice> choice = choice_for(problem)) {
-    problem.cut = choice->cut;
-    for (std::span<const Launcher> list : {launchers(), launchers_by_name()}) {
-      for (const Launcher& launcher : list) {
-        if (launcher.tier == choice->tier && launcher.launch(call, problem)) return true;
-      }
+bool launch(const OpCall& call, GemmParams params) {
+  if (std::optional<KernelConfig> config = config_for(params)) {
+    params.tiling = config->tiling;
+    for (const Launcher& launcher : launchers()) {
+      if (launcher.variant == config->variant && launcher.launch(call, params)) return true;
     }
-    problem.cut.reset();
+    params.tiling.reset();
   }
   for (const Launcher& launcher : launchers()) {
-    if (launcher.launch(call, problem)) return true;
+    if (launcher.launch(call, params)) return true;
   }
   return false;
 }
 
 /// Batch dimensions that strides keep from merging into two are walked here.
-bool launch_from(const OpCall& call, const Plan& plan, int dim, Problem problem) {
-  if (plan.batch.rank() - dim <= 2) return launch(call, problem);
-  std::int64_t below = problem.m;
+bool launch_from(const OpCall& call, const Plan& plan, int dim, GemmParams params) {
+  if (plan.batch.rank() - dim <= 2) return launch(call, params);
+  std::int64_t below = params.m;
   for (int d = dim + 1; d < plan.batch.rank(); ++d) below *= plan.batch[d];
-  auto item = static_cast<std::int64_t>(item_size(problem.dtype));
   for (std::int64_t i = 0; i < plan.batch[dim]; ++i) {
-    if (!launch_from(call, plan, dim + 1, problem)) return false;
-    problem.a.address += static_cast<std::uint64_t>(plan.a_batch[dim] * item);
-    problem.b.address += static_cast<std::uint64_t>(plan.b_batch[dim] * item);
-    for (Rows* rows : {&problem.y, &problem.pre, &problem.derivative_at, &problem.residual}) advance(*rows, below);
+    if (!launch_from(call, plan, dim + 1, params)) return false;
+    params.a.advance(plan.a_batch[dim], params.dtype);
+    params.b.advance(plan.b_batch[dim], params.dtype);
+    for (Rows* rows : {&params.y, &params.preactivation, &params.derivative_at, &params.residual}) rows->advance(below);
   }
   return true;
 }
 
-/// A product over no elements is 0, which the same sum over one zero gives.
+/// A sum over no elements is 0, which the same sum over one zero gives.
 Tensor one_zero(const Tensor& x, int dim) {
   Shape shape = x.shape();
   shape[x.dim() + dim] = 1;
@@ -79,39 +72,38 @@ Tensor one_zero(const Tensor& x, int dim) {
 }  // namespace
 
 bool on_gpu(const OpCall& call, const Tensor& a, const Tensor& b, const Epilogue& e, Tensor& y) {
-  for (const Tensor& x : {a, y, e.bias, e.pre, e.derivative_at, e.residual}) {
+  for (const Tensor& x : {a, y, e.bias, e.preactivation, e.derivative_at, e.residual}) {
     if (x.defined() && x.dtype() == f64) return false;
   }
   if (y.numel() == 0) return true;
   if (a.size(-1) == 0) return on_gpu(call, one_zero(a, -1), one_zero(b, -2), e, y);
   Plan p = plan(a, b);
   Tensor bias = e.bias.defined() ? e.bias.contiguous() : e.bias;
-  Tensor at = readable(e.derivative_at), residual = readable(e.residual), out = writable(y), pre = writable(e.pre);
+  Tensor at = readable(e.derivative_at), residual = readable(e.residual), out = writable(y),
+         pre = writable(e.preactivation);
   int rank = p.batch.rank();
-  Problem problem{.m = p.m,
-                  .n = p.n,
-                  .k = p.k,
-                  .outer = rank > 1 ? p.batch[rank - 2] : 1,
-                  .inner = rank > 0 ? p.batch[rank - 1] : 1,
-                  .dtype = p.a.dtype(),
-                  .a = operand(p.a, p.a_matrix, p.a_batch),
-                  .b = operand(p.b, p.b_matrix, p.b_batch),
-                  .y = rows_of(out),
-                  .pre = rows_of(pre),
-                  .derivative_at = rows_of(at),
-                  .residual = rows_of(residual),
-                  .bias = vulkan::address_or_zero(bias),
-                  .scale_by = vulkan::address_or_zero(e.scale_by),
-                  .bias_dtype = bias.defined() ? bias.dtype() : f32,
-                  .scale = e.scale,
-                  .activation = e.activation};
-  auto there = [](const Tensor& x) { return x.defined() ? &x : nullptr; };
-  problem.reads = {&p.a, &p.b, there(bias), there(at), there(residual), there(e.scale_by)};
-  problem.writes = {&out, there(pre)};
-  if (!launch_from(call, p, 0, problem)) return false;
+  GemmParams params{.device = y.device(),
+                    .m = p.m,
+                    .n = p.n,
+                    .k = p.k,
+                    .outer = rank > 1 ? p.batch[rank - 2] : 1,
+                    .inner = rank > 0 ? p.batch[rank - 1] : 1,
+                    .dtype = p.a.dtype(),
+                    .a = operand(p.a, p.a_matrix, p.a_batch),
+                    .b = operand(p.b, p.b_matrix, p.b_batch),
+                    .y = rows_of(out),
+                    .preactivation = rows_of(pre),
+                    .derivative_at = rows_of(at),
+                    .residual = rows_of(residual),
+                    .bias = gpu::pointer(bias),
+                    .scale_by = gpu::pointer(e.scale_by),
+                    .bias_dtype = bias.defined() ? bias.dtype() : f32,
+                    .scale = e.scale,
+                    .activation = e.activation};
+  if (!launch_from(call, p, 0, params)) return false;
   if (out.impl() != y.impl()) y.copy_(out);
-  if (pre.defined() && pre.impl() != e.pre.impl()) Tensor(e.pre).copy_(pre);
+  if (pre.defined() && pre.impl() != e.preactivation.impl()) Tensor(e.preactivation).copy_(pre);
   return true;
 }
 
-}  // namespace etna::product
+}  // namespace etna::gemm

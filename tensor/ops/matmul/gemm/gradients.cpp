@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace etna::product {
+namespace etna::gemm {
 namespace {
 
 /// f16 and bf16 sums keep what f32 holds until a leaf rounds them.
@@ -53,4 +53,4 @@ Tensor bias_gradient(const Tensor& g) {
   return rows.empty() ? g : sum(g, rows, false, sum_dtype(g.dtype()));
 }
 
-}  // namespace etna::product
+}  // namespace etna::gemm

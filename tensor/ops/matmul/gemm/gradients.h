@@ -3,7 +3,7 @@
 #include <etna/tensor/ops.h>
 
 /// What the gradients of linear and of feed_forward are made of, in public ops.
-namespace etna::product {
+namespace etna::gemm {
 
 Tensor activate(const Tensor& x, Activation activation);
 /// g · activation'(x)
@@ -14,7 +14,7 @@ Tensor weight_gradient(const Tensor& g, const Tensor& x);
 /// Σ over rows of g, likewise. @return [out]
 Tensor bias_gradient(const Tensor& g);
 
-/// A leading dimension for a vector: products take matrices.
+/// A leading dimension for a vector: gemms take matrices.
 inline Tensor as_rows(const Tensor& x) { return x.dim() == 1 ? x.unsqueeze(0) : x; }
 
-}  // namespace etna::product
+}  // namespace etna::gemm

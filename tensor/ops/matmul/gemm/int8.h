@@ -2,8 +2,8 @@
 
 #include <etna/tensor/op.h>
 
-/// Products of i8 matrices with i32 sums, which are exact.
-namespace etna::product {
+/// Matmuls of i8 matrices with i32 sums, which are exact.
+namespace etna::gemm {
 
 /// Products of two i8 reach 2^14, so this many of them stay below 2^31.
 inline constexpr std::int64_t kLongestInt8 = 131071;
@@ -19,4 +19,4 @@ void int8_cpu(const Tensor& a, const Tensor& b, const Int8Scales& scales, Tensor
 /// False for f64 results.
 bool int8_gpu(const OpCall& call, const Tensor& a, const Tensor& b, const Int8Scales& scales, Tensor& y);
 
-}  // namespace etna::product
+}  // namespace etna::gemm

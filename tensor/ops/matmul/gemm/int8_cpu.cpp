@@ -3,11 +3,11 @@
 #include <Eigen/Core>
 
 #include <etna/device/cpu/parallel.h>
+#include <etna/tensor/ops/matmul/gemm/gemm.h>
 #include <etna/tensor/ops/matmul/gemm/int8.h>
-#include <etna/tensor/ops/matmul/gemm/product.h>
 
-// By Eigen's product of i32, a few rows a task. Operands are widened first: Eigen has no product of i8 that sums wider.
-namespace etna::product {
+// By Eigen's gemm of i32, a few rows a task. Operands are widened first: Eigen has no gemm of i8 that sums wider.
+namespace etna::gemm {
 namespace {
 
 using Sums = Eigen::Matrix<std::int32_t, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
@@ -49,11 +49,11 @@ void int8_cpu(const Tensor& a, const Tensor& b, const Int8Scales& scales, Tensor
   Tensor column = scales.column.defined() ? scales.column.contiguous() : Tensor();
   const bool scaled = row.defined() || column.defined() || y.dtype() != i32;
   Tensor out = scaled ? empty(y.shape(), {f32, kCPU}) : y;
-  std::int64_t pieces = (p.m + kRows - 1) / kRows;
-  cpu::parallel_for(numel(p.batch) * pieces, 1, [&](std::int64_t begin, std::int64_t end) {
+  std::int64_t chunks = (p.m + kRows - 1) / kRows;
+  cpu::parallel_for(numel(p.batch) * chunks, 1, [&](std::int64_t begin, std::int64_t end) {
     Sums acc;
     for (std::int64_t task = begin; task < end; ++task) {
-      std::int64_t matrix = task / pieces, first = task % pieces * kRows, rows = std::min(kRows, p.m - first);
+      std::int64_t matrix = task / chunks, first = task % chunks * kRows, rows = std::min(kRows, p.m - first);
       acc.resize(rows, p.n);
       multiply(p, p.a.data<std::int32_t>() + offset_of(matrix, p.batch, p.a_batch),
                p.b.data<std::int32_t>() + offset_of(matrix, p.batch, p.b_batch), first, acc);
@@ -73,4 +73,4 @@ void int8_cpu(const Tensor& a, const Tensor& b, const Int8Scales& scales, Tensor
   if (scaled) y.copy_(out);
 }
 
-}  // namespace etna::product
+}  // namespace etna::gemm

@@ -1,30 +1,22 @@
 #include <algorithm>
 
 #include <etna/shaders/shaders.h>
-#include <etna/tensor/ops/matmul/gemm/finish.h>
+#include <etna/tensor/ops/matmul/gemm/epilogue.h>
+#include <etna/tensor/ops/matmul/gemm/gemm.h>
 #include <etna/tensor/ops/matmul/gemm/int8.h>
-#include <etna/tensor/ops/matmul/gemm/product.h>
-#include <etna/tensor/ops/matmul/gemm/tier.h>
+#include <etna/tensor/ops/matmul/gemm/variant.h>
 
-namespace etna::product {
+namespace etna::gemm {
 namespace {
 
-/// As shaders/gemm_int8.comp has it.
-struct Push {
-  vulkan::Word64 a, b, y, row_scale, column_scale;
-  std::uint32_t m, n, k, lda, ldb;
-  std::uint32_t a_strides[2], b_strides[2];
-  std::uint32_t inner, batch, row_step, column_step;
-};
-static_assert(sizeof(Push) == 92);
-
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+/// 0: one scale for all.
 std::uint32_t step_of(const Tensor& scale) { return scale.defined() && scale.numel() > 1 ? 1 : 0; }
 Tensor dense(const Tensor& x) { return x.defined() ? x.contiguous() : x; }
 
 /// One before the last of the batch dimensions, or the last: 0 where there is none.
-std::uint32_t stride_at(const Strides& strides, int from_end) {
-  return strides.rank() >= from_end ? vulkan::word(strides[strides.rank() - from_end]) : 0;
+std::int64_t stride_at(const Strides& strides, int from_end) {
+  return strides.rank() >= from_end ? strides[strides.rank() - from_end] : 0;
 }
 
 /// A batch in at most two dimensions: more of them are copied into one.
@@ -41,8 +33,8 @@ Plan plan_of(const Tensor& a, const Tensor& b) {
   return plan(whole(a, b), whole(b, a));
 }
 
-/// The shape of matrix that the kernel for matrix units uses: its sides divide a subgroup's 64 x 64 results, its k 128 steps in runs of
-/// 16. Null where the device has none.
+/// The shape of matrix that the kernel for matrix units uses: its sides divide a subgroup's 64 x 64 results, its k 128
+/// steps in runs of 16. Null where the device has none.
 const gpu::MatrixShape* shape_for(const gpu::Capabilities& can) {
   for (const gpu::MatrixShape& s : can.matrix_shapes) {
     bool whole = s.operands == gpu::MatrixElement::i8 && s.sums == gpu::MatrixElement::i32;
@@ -51,18 +43,18 @@ const gpu::MatrixShape* shape_for(const gpu::Capabilities& can) {
   return nullptr;
 }
 
-/// Whether the tiers that are asked have the one of matrix units among them.
+/// Whether the variant on matrix units is among those that are asked.
 bool asked_for_matrices() {
   for (const Launcher& l : launchers()) {
-    if (l.tier == Tier::coopmat) return true;
+    if (l.variant == KernelVariant::coopmat) return true;
   }
   return false;
 }
 
 /// Elements of an operand that may be loaded at once, wherever a row of any matrix begins.
 std::int64_t width_of(const Tensor& x, const Matrix& matrix, const Strides& batch, std::int64_t widest) {
-  std::int64_t w = width(x.address(), i8, {matrix.leading}, widest);
-  for (int d = 0; d < batch.rank(); ++d) w = std::min(w, width(0, i8, {batch[d]}, widest));
+  std::int64_t w = vector_width(x.address(), i8, {matrix.leading}, widest);
+  for (int d = 0; d < batch.rank(); ++d) w = std::min(w, vector_width(0, i8, {batch[d]}, widest));
   return w;
 }
 
@@ -78,24 +70,22 @@ bool int8_gpu(const OpCall& call, const Tensor& a, const Tensor& b, const Int8Sc
   const Plan p = plan_of(a, b);
   const Tensor row = dense(scales.row), column = dense(scales.column);
   const std::int64_t matrices = numel(p.batch);
-  Push push{};
-  push.a = p.a.address(), push.b = p.b.address(), push.y = y.address();
-  push.row_scale = vulkan::address_or_zero(row), push.column_scale = vulkan::address_or_zero(column);
-  push.m = vulkan::word(p.m), push.n = vulkan::word(p.n), push.k = vulkan::word(p.k);
-  push.lda = vulkan::word(p.a_matrix.leading), push.ldb = vulkan::word(p.b_matrix.leading);
-  for (int i = 0; i < 2; ++i) {
-    push.a_strides[i] = stride_at(p.a_batch, 2 - i);
-    push.b_strides[i] = stride_at(p.b_batch, 2 - i);
-  }
-  push.inner = p.batch.rank() > 0 ? vulkan::word(p.batch.back()) : 1, push.batch = vulkan::word(matrices);
-  push.row_step = step_of(row), push.column_step = step_of(column);
-
   const gpu::Capabilities& can = gpu::capabilities(y.device());
   const std::uint32_t scaled = y.dtype() == i32 ? 0 : 4 | (row.defined() ? 1u : 0u) | (column.defined() ? 2u : 0u);
-  const std::uint32_t y_dtype = vulkan::word(y.dtype()), y_width = vulkan::word(width(y.address(), y.dtype(), {p.n}));
+  const std::int64_t y_width = vector_width(y.address(), y.dtype(), {p.n});
   auto launch = [&](const gpu::Shader& shader, std::int64_t tile, std::initializer_list<std::uint32_t> spec) {
-    vulkan::launch(shader, call, spec, push, vulkan::grid(ceil_div(p.m, tile) * ceil_div(p.n, tile) * matrices),
-                   {&p.a, &p.b, &row, &column}, {&y});
+    gpu::Kernel(shader, call)
+        .spec(std::span(spec.begin(), spec.size()))
+        .spec(scaled, y.dtype(), y_width)
+        .read(p.a)
+        .read(p.b)
+        .write(y)
+        .read(row)
+        .read(column)
+        .u32(p.m, p.n, p.k, p.a_matrix.leading, p.b_matrix.leading)
+        .u32(stride_at(p.a_batch, 2), stride_at(p.a_batch, 1), stride_at(p.b_batch, 2), stride_at(p.b_batch, 1))
+        .u32(p.batch.rank() > 0 ? p.batch.back() : 1, matrices, step_of(row), step_of(column))
+        .dispatch(gpu::grid(ceil_div(p.m, tile) * ceil_div(p.n, tile) * matrices));
   };
 
   const gpu::MatrixShape* shape = shape_for(can);
@@ -106,19 +96,18 @@ bool int8_gpu(const OpCall& call, const Tensor& a, const Tensor& b, const Int8Sc
   if (along_k && can.cooperative_matrix && shape != nullptr && asked_for_matrices() &&
       !shaders::gemm_int8_coopmat.words.empty() && threads <= can.max_workgroup_size && 1024 % threads == 0 &&
       matrix_shared <= can.shared_memory_bytes) {
-    launch(shaders::gemm_int8_coopmat, 128, {threads, shape->m, shape->n, shape->k, scaled, y_dtype, y_width});
+    launch(shaders::gemm_int8_coopmat, 128, {threads, shape->m, shape->n, shape->k});
     return true;
   }
 
-  // The larger tile multiplies more for what it reads; the smaller one is for products that would keep few workgroups.
+  // The larger tile multiplies more for what it reads; the smaller one is for gemms that would keep few workgroups.
   const bool large = ceil_div(p.m, 128) * ceil_div(p.n, 128) * matrices >= std::max(32u, can.compute_units);
   const gpu::Shader& shader = can.packed_dot ? (large ? shaders::gemm_int8_packed_128 : shaders::gemm_int8_packed_64)
-                                                : (large ? shaders::gemm_int8_128 : shaders::gemm_int8_64);
+                                             : (large ? shaders::gemm_int8_128 : shaders::gemm_int8_64);
   launch(shader, large ? 128 : 64,
-         {vulkan::word(!p.a_matrix.transposed), vulkan::word(p.b_matrix.transposed),
-          vulkan::word(width_of(p.a, p.a_matrix, p.a_batch, 4)), vulkan::word(width_of(p.b, p.b_matrix, p.b_batch, 4)),
-          scaled, y_dtype, y_width});
+         {gpu::u32(!p.a_matrix.transposed), gpu::u32(p.b_matrix.transposed),
+          gpu::u32(width_of(p.a, p.a_matrix, p.a_batch, 4)), gpu::u32(width_of(p.b, p.b_matrix, p.b_batch, 4))});
   return true;
 }
 
-}  // namespace etna::product
+}  // namespace etna::gemm

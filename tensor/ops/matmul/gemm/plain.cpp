@@ -1,11 +1,11 @@
 #include <algorithm>
 
 #include <etna/shaders/shaders.h>
-#include <etna/tensor/ops/matmul/gemm/cut.h>
-#include <etna/tensor/ops/matmul/gemm/push.h>
+#include <etna/tensor/ops/matmul/gemm/launch.h>
+#include <etna/tensor/ops/matmul/gemm/tiling.h>
 
-// Products on a device's plain units: shaders/gemm.comp. Takes every problem of floating dtypes but f64.
-namespace etna::product {
+// Gemms on a device's plain units: shaders/gemm.comp. Takes every floating dtype but f64.
+namespace etna::gemm {
 namespace {
 
 /// In the order of plain_tiles().
@@ -14,16 +14,17 @@ constexpr std::int64_t kSteps[] = {8, 16, 32};
 
 }  // namespace
 
-bool launch_plain(const OpCall& call, const Problem& p) {
+bool launch_plain(const OpCall& call, const GemmParams& p) {
   if (!is_floating(p.dtype)) return false;
-  Cut cut = p.cut && p.cut->tile < plain_tiles().size()
-                ? *p.cut
-                : choose_cut({p.m, p.n, p.k, p.matrices()},
-                             std::max<std::int64_t>(32, gpu::capabilities(p.device()).compute_units), plain_tiles());
-  const Tile& tile = plain_tiles()[cut.tile];
-  const std::uint32_t first[] = {vulkan::word(p.dtype)};
-  launch_kernel(call, p, {*kShaders[cut.tile], tile.m, tile.n, kSteps[cut.tile], 4, first}, cut.splits);
+  Tiling tiling =
+      p.tiling && p.tiling->tile < plain_tiles().size()
+          ? *p.tiling
+          : choose_tiling({p.m, p.n, p.k, p.matrices()},
+                          std::max<std::int64_t>(32, gpu::capabilities(p.device).compute_units), plain_tiles());
+  const Tile& tile = plain_tiles()[tiling.tile];
+  const std::uint32_t first[] = {gpu::u32(p.dtype)};
+  launch_tiled(call, p, {*kShaders[tiling.tile], tile.m, tile.n, kSteps[tiling.tile], 4, first}, tiling.split_k);
   return true;
 }
 
-}  // namespace etna::product
+}  // namespace etna::gemm

@@ -1,9 +1,9 @@
 #include <fmt/format.h>
 
 #include <etna/tensor/layout.h>
-#include <etna/tensor/ops/matmul/gemm/product.h>
+#include <etna/tensor/ops/matmul/gemm/gemm.h>
 
-namespace etna::product {
+namespace etna::gemm {
 namespace {
 
 /// Describes the last two dimensions of x; copies x where it lies in neither order.
@@ -104,4 +104,4 @@ Plan plan(const Tensor& a, const Tensor& b) {
   return p;
 }
 
-}  // namespace etna::product
+}  // namespace etna::gemm

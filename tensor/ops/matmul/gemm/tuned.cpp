@@ -12,11 +12,11 @@
 
 #include <etna/device/cache_folder.h>
 
-namespace etna::product {
+namespace etna::gemm {
 namespace {
 
 /// Says how the tables of this version are to be read.
-constexpr const char* kHeader = "etna products 1";
+constexpr const char* kHeader = "etna gemm 2";
 
 int quarters(std::int64_t size) { return static_cast<int>(std::lround(4 * std::log2(static_cast<double>(size)))); }
 
@@ -36,26 +36,26 @@ std::string read(const std::filesystem::path& file) {
 
 /// The tables in use. One that is replaced is kept: another thread may be reading it.
 std::mutex tables_mutex;
-std::vector<std::vector<std::unique_ptr<const Table>>> tables;
+std::vector<std::vector<std::unique_ptr<const TuningTable>>> tables;
 
-const Table& table_of(Device device) {
+const TuningTable& table_of(Device device) {
   std::lock_guard lock(tables_mutex);
   auto index = static_cast<std::size_t>(device.index);
   if (index >= tables.size()) tables.resize(index + 1);
   if (tables[index].empty()) {
-    Table table = shipped_table(device_name(device));
-    if (std::filesystem::path file = table_file(device); !file.empty()) table.merge(Table::parse(read(file)));
-    tables[index].push_back(std::make_unique<Table>(std::move(table)));
+    TuningTable table = shipped_table(device_name(device));
+    if (std::filesystem::path file = table_file(device); !file.empty()) table.merge(TuningTable::parse(read(file)));
+    tables[index].push_back(std::make_unique<TuningTable>(std::move(table)));
   }
   return *tables[index].back();
 }
 
-thread_local const Choice* forced = nullptr;
-thread_local std::optional<Class> last;
+thread_local const KernelConfig* forced = nullptr;
+thread_local std::optional<ShapeClass> last;
 
 }  // namespace
 
-Class::Class(const Problem& p)
+ShapeClass::ShapeClass(const GemmParams& p)
     : dtype(p.dtype),
       a_transposed(p.a.transposed),
       b_transposed(p.b.transposed),
@@ -64,51 +64,52 @@ Class::Class(const Problem& p)
       k(quarters(p.k)),
       matrices(quarters(p.matrices())) {}
 
-const Choice* Table::find(const Class& which) const {
-  auto found = choices_.find(which);
-  return found == choices_.end() ? nullptr : &found->second;
+const KernelConfig* TuningTable::find(const ShapeClass& which) const {
+  auto found = configs_.find(which);
+  return found == configs_.end() ? nullptr : &found->second;
 }
 
-void Table::merge(const Table& more) {
-  for (const auto& [which, choice] : more.choices_) choices_[which] = choice;
+void TuningTable::merge(const TuningTable& more) {
+  for (const auto& [which, config] : more.configs_) configs_[which] = config;
 }
 
-Table Table::parse(const std::string& text) {
-  Table table;
+TuningTable TuningTable::parse(const std::string& text) {
+  TuningTable table;
   std::istringstream lines(text);
   std::string line;
   if (!std::getline(lines, line) || line != kHeader) return table;
   while (std::getline(lines, line)) {
     std::istringstream in(line);
-    Class c;
-    Choice choice;
-    int dtype = 0, tier = 0;
-    if (!(in >> dtype >> c.a_transposed >> c.b_transposed >> c.m >> c.n >> c.k >> c.matrices >> tier >>
-          choice.cut.tile >> choice.cut.splits)) {
+    ShapeClass c;
+    KernelConfig config;
+    int dtype = 0;
+    std::string variant;
+    if (!(in >> dtype >> c.a_transposed >> c.b_transposed >> c.m >> c.n >> c.k >> c.matrices >> variant >>
+          config.tiling.tile >> config.tiling.split_k)) {
       continue;
     }
-    bool sound = tier >= 0 && tier <= static_cast<int>(Tier::cubin) && choice.cut.splits >= 1 && dtype >= 0;
-    if (!sound) continue;
+    const std::optional<KernelVariant> known = variant_named(variant);
+    if (!known || config.tiling.split_k < 1 || dtype < 0) continue;
     c.dtype = static_cast<DType>(dtype);
-    choice.tier = static_cast<Tier>(tier);
-    table.set(c, choice);
+    config.variant = *known;
+    table.set(c, config);
   }
   return table;
 }
 
-std::string Table::text() const {
+std::string TuningTable::text() const {
   std::string text = fmt::format("{}\n", kHeader);
-  for (const auto& [c, choice] : choices_) {
+  for (const auto& [c, config] : configs_) {
     text +=
         fmt::format("{} {:d} {:d} {} {} {} {} {} {} {}\n", static_cast<int>(c.dtype), c.a_transposed, c.b_transposed,
-                    c.m, c.n, c.k, c.matrices, static_cast<int>(choice.tier), choice.cut.tile, choice.cut.splits);
+                    c.m, c.n, c.k, c.matrices, name(config.variant), config.tiling.tile, config.tiling.split_k);
   }
   return text;
 }
 
-Table shipped_table(std::string_view device) {
+TuningTable shipped_table(std::string_view device) {
   for (const Shipped& shipped : kShipped) {
-    if (shipped.device == device) return Table::parse(std::string(shipped.text));
+    if (shipped.device == device) return TuningTable::parse(std::string(shipped.text));
   }
   return {};
 }
@@ -121,26 +122,26 @@ std::filesystem::path table_file(Device device) {
     bool plain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
     if (!plain) c = '-';
   }
-  return folder / fmt::format("products-{}.txt", name);
+  return folder / fmt::format("gemm-{}.txt", name);
 }
 
-std::optional<Choice> choice_for(const Problem& problem) {
+std::optional<KernelConfig> config_for(const GemmParams& params) {
   if (forced != nullptr) {
-    last.emplace(problem);
+    last.emplace(params);
     return *forced;
   }
-  const Table& table = table_of(problem.device());
+  const TuningTable& table = table_of(params.device);
   if (table.size() == 0) return {};
-  const Choice* found = table.find(Class(problem));
+  const KernelConfig* found = table.find(ShapeClass(params));
   return found != nullptr ? std::optional(*found) : std::nullopt;
 }
 
-void remember(Device device, const Table& more) {
+void remember(Device device, const TuningTable& more) {
   std::filesystem::path file = table_file(device);
   if (file.empty()) throw FormatError("tune: no cache folder is known; set ETNA_CACHE_DIR");
-  Table all = Table::parse(read(file));
+  TuningTable all = TuningTable::parse(read(file));
   all.merge(more);
-  Table in_use = shipped_table(device_name(device));
+  TuningTable in_use = shipped_table(device_name(device));
   in_use.merge(all);
   std::error_code ignored;
   std::filesystem::create_directories(file.parent_path(), ignored);
@@ -149,16 +150,16 @@ void remember(Device device, const Table& more) {
   if (!out.flush()) throw FormatError(fmt::format("tune: cannot write {}", file.string()));
   table_of(device);
   std::lock_guard lock(tables_mutex);
-  tables[static_cast<std::size_t>(device.index)].push_back(std::make_unique<Table>(std::move(in_use)));
+  tables[static_cast<std::size_t>(device.index)].push_back(std::make_unique<TuningTable>(std::move(in_use)));
 }
 
-ForcedChoice::ForcedChoice(const Choice& choice) {
-  static thread_local Choice held;
-  held = choice;
+ForcedConfig::ForcedConfig(const KernelConfig& config) {
+  static thread_local KernelConfig held;
+  held = config;
   forced = &held;
   last.reset();
 }
-ForcedChoice::~ForcedChoice() { forced = nullptr; }
-const std::optional<Class>& ForcedChoice::met() const { return last; }
+ForcedConfig::~ForcedConfig() { forced = nullptr; }
+const std::optional<ShapeClass>& ForcedConfig::met() const { return last; }
 
-}  // namespace etna::product
+}  // namespace etna::gemm

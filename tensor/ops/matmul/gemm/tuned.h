@@ -6,64 +6,65 @@
 #include <string>
 #include <string_view>
 
-#include <etna/tensor/ops/matmul/gemm/tier.h>
+#include <etna/tensor/ops/matmul/gemm/variant.h>
 
-/// Which kernel was measured to be the fastest for a class of products: a table on disk that `etna tune` writes.
-namespace etna::product {
+/// Which kernel was measured to be the fastest for a class of gemms: a table on disk that `etna tune` writes.
+namespace etna::gemm {
 
-struct Choice {
-  Tier tier = Tier::plain;
-  Cut cut = {};
+struct KernelConfig {
+  KernelVariant variant = KernelVariant::plain;
+  Tiling tiling = {};
 };
 
-/// Products that one choice serves: of one dtype and layout, their sizes within some 10 % of each other.
-struct Class {
+/// Gemms that one config serves: of one dtype and layout, their sizes within some 10 % of each other.
+struct ShapeClass {
   DType dtype = DType::f32;
   bool a_transposed = false, b_transposed = false;
   int m = 0, n = 0, k = 0, matrices = 0;  ///< quarters of powers of two: 4 · log2, rounded
 
-  explicit Class(const Problem& p);
-  Class() = default;
-  friend auto operator<=>(const Class&, const Class&) = default;
+  explicit ShapeClass(const GemmParams& p);
+  ShapeClass() = default;
+  friend auto operator<=>(const ShapeClass&, const ShapeClass&) = default;
 };
 
-class Table {
+class TuningTable {
  public:
-  const Choice* find(const Class& which) const;
-  void set(const Class& which, const Choice& choice) { choices_[which] = choice; }
-  void merge(const Table& more);
-  std::size_t size() const { return choices_.size(); }
+  const KernelConfig* find(const ShapeClass& which) const;
+  void set(const ShapeClass& which, const KernelConfig& config) { configs_[which] = config; }
+  void merge(const TuningTable& more);
+  std::size_t size() const { return configs_.size(); }
 
   /// One line a class. A line that is not understood is left out: tables outlive versions.
-  static Table parse(const std::string& text);
+  static TuningTable parse(const std::string& text);
   std::string text() const;
 
  private:
-  std::map<Class, Choice> choices_;
+  std::map<ShapeClass, KernelConfig> configs_;
 };
 
-/// What this version knows of a device by its name (`etna tune` on such a one, tensor/ops/matmul/gemm/tables/); empty for others.
-Table shipped_table(std::string_view device);
+/// What this version knows of a device by its name (`etna tune` on such a one, tensor/ops/matmul/gemm/tables/); empty
+/// for others.
+TuningTable shipped_table(std::string_view device);
 
 /// Where a device's own table lies: in the cache folder, named after the device. Empty where no folder is known.
 std::filesystem::path table_file(Device device);
 
-/// The choice for a problem: the one forced for this thread, else that of the device's own table or of the shipped one.
-std::optional<Choice> choice_for(const Problem& problem);
+/// The config for a problem: the one forced for this thread, else that of the device's own table or of the shipped one.
+std::optional<KernelConfig> config_for(const GemmParams& params);
 
 /// Adds to the device's table, here and on disk. @throws FormatError where it cannot be written
-void remember(Device device, const Table& more);
+void remember(Device device, const TuningTable& more);
 
-/// All products of this thread by one choice, for a scope; those that it cannot do go to the plain kernel. For tuning. Keeps the last
-/// problem it met.
-class ForcedChoice {
+/// All gemms of this thread by one config, for a scope; those that it cannot do go to the plain kernel. For tuning.
+/// Keeps the last problem it met.
+class ForcedConfig {
  public:
-  explicit ForcedChoice(const Choice& choice);
-  ~ForcedChoice();
-  ForcedChoice(const ForcedChoice&) = delete;
-  ForcedChoice& operator=(const ForcedChoice&) = delete;
-  /// Of the last product, where there was one.
-  const std::optional<Class>& met() const;
+  explicit ForcedConfig(const KernelConfig& config);
+  ~ForcedConfig();
+  ForcedConfig(const ForcedConfig&) = delete;
+  ForcedConfig& operator=(const ForcedConfig&) = delete;
+  /// Of the last gemm, where there was one.
+  const std::optional<ShapeClass>& met() const;
 };
 
-}  // namespace etna::product
+}  // namespace etna::gemm

@@ -1,0 +1,67 @@
+#include <etna/device/memory.h>
+
+#include <cstring>
+#include <utility>
+
+#include <etna/device/backend.h>
+#include <etna/device/caching_allocator.h>
+#include <etna/device/profile/profiler.h>
+#include <etna/device/transfers.h>
+
+namespace etna {
+namespace {
+CachingAllocator& allocator(Device device) { return backend(device).allocator(device); }
+thread_local AllocationHook* hook = nullptr;
+}  // namespace
+
+Storage::~Storage() {
+  if (block_ != nullptr) allocator(device_).free(static_cast<CachingAllocator::Block*>(block_));
+}
+
+void Storage::rebind(std::shared_ptr<Storage> whole, std::size_t offset) {
+  if (block_ != nullptr) allocator(device_).free(static_cast<CachingAllocator::Block*>(block_));
+  block_ = nullptr;
+  host_ = whole->host() != nullptr ? whole->host() + offset : nullptr;
+  address_ = whole->address() + offset;
+  whole_ = std::move(whole);
+}
+
+AllocationHook* set_allocation_hook(AllocationHook* to) { return std::exchange(hook, to); }
+
+StoragePtr allocate(Device device, std::size_t bytes) {
+  if (hook != nullptr) {
+    if (StoragePtr made = hook->allocate(device, bytes)) return made;
+  }
+  return allocator(device).allocate(bytes);
+}
+MemoryStats memory_stats(Device device) { return allocator(device).stats(); }
+void reset_peak_memory(Device device) { allocator(device).reset_peak(); }
+void empty_cache(Device device) { allocator(device).empty_cache(); }
+
+void upload(const void* source, Storage& to, std::size_t offset, std::size_t bytes) {
+  if (bytes == 0) return;
+  if (to.device().is_cpu()) {
+    std::memcpy(to.host() + offset, source, bytes);
+    return;
+  }
+  profile::Scope scope("upload", profile::Category::transfer, bytes);
+  detail::count_h2d(bytes);
+  backend(to.device()).upload(to.device(), source, to.address() + offset, bytes);
+}
+
+void download(const Storage& from, std::size_t offset, void* target, std::size_t bytes) {
+  if (bytes == 0) return;
+  if (from.device().is_cpu()) {
+    std::memcpy(target, from.host() + offset, bytes);
+    return;
+  }
+  profile::Scope scope("download", profile::Category::transfer, bytes);
+  detail::count_d2h(bytes);
+  backend(from.device()).download(from.device(), from.address() + offset, target, bytes);
+}
+
+void synchronize(Device device) {
+  if (!device.is_cpu()) backend(device).synchronize(device);
+}
+
+}  // namespace etna

@@ -1,0 +1,177 @@
+#include <etna/device/vulkan/graph/compiled_commands.h>
+
+#include <algorithm>
+
+#include <etna/device/error.h>
+#include <etna/device/vulkan/api/diagnostics.h>
+
+namespace etna::vulkan {
+namespace {
+
+/// Of one command buffer. Drivers with a watchdog see submits of bounded length.
+constexpr std::size_t kCommandsABuffer = 256;
+
+}  // namespace
+
+CompiledCommands::CompiledCommands(Context& context, CommandList list, std::vector<StoragePtr> storages,
+                                   StoragePtr numbers, GraphFigures figures)
+    : context_(context),
+      list_(std::move(list)),
+      storages_(std::move(storages)),
+      numbers_(std::move(numbers)),
+      figures_(figures) {
+  std::lock_guard lock(context_.mutex);
+  context_.logical.require_alive();
+  const VolkDeviceTable& vk = context_.logical.vk;
+  VkDevice device = context_.logical.handle;
+  for (const Command& c : list_.commands) {
+    if (c.group >= stages_.size()) stages_.resize(c.group + 1, 0);
+    stages_[c.group] |= c.stage();
+  }
+  auto pool = structure<VkCommandPoolCreateInfo>(VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO);
+  pool.queueFamilyIndex = context_.logical.adapter.queue_family;
+  pool.flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT;
+  check(vk.vkCreateCommandPool(device, &pool, nullptr, &pool_), "vkCreateCommandPool");
+
+  try {
+    encode_all(plain_, nullptr);
+  } catch (...) {
+    vk.vkDestroyCommandPool(device, pool_, nullptr);
+    throw;
+  }
+}
+
+CompiledCommands::~CompiledCommands() {
+  std::lock_guard lock(context_.mutex);
+  try {
+    if (context_.logical.lost.empty()) {
+      context_.recorder.wait(plain_.last_run);
+      for (const Buffers& buffers : timed_) context_.recorder.wait(buffers.last_run);
+    }
+  } catch (const Error&) {
+    // Lost just now: nothing runs any more.
+  }
+  context_.logical.vk.vkDestroyCommandPool(context_.logical.handle, pool_, nullptr);
+}
+
+void CompiledCommands::run(std::span<const std::byte> numbers) {
+  std::lock_guard lock(context_.mutex);
+  if (!numbers.empty()) {
+    context_.staging.upload(numbers.data(), context_.segments.find(numbers_->address(), numbers.size()));
+  }
+  if (context_.recorder.timestamps().active()) {
+    run_timed();
+  } else {
+    plain_.last_run = context_.recorder.execute(plain_.commands, figures_.dispatches, figures_.barriers);
+  }
+}
+
+void CompiledCommands::run_timed() {
+  Buffers& buffers = timed_[turn_++ % timed_.size()];
+  context_.recorder.wait(buffers.last_run);
+  for (TimedCommands& timed : buffers.timed) timed.collect();
+  const std::uint32_t profile = profile::detail::session();
+  if (buffers.profile != profile) {
+    encode_all(buffers, &context_.recorder.timestamps());
+    buffers.profile = profile;
+  }
+  const std::int64_t now = profile::detail::now_ns();
+  buffers.last_run = context_.recorder.execute(buffers.commands, figures_.dispatches, figures_.barriers);
+  for (TimedCommands& timed : buffers.timed) timed.submitted(now);
+}
+
+/// The buffers, recorded anew; the device is done with them.
+void CompiledCommands::encode_all(Buffers& buffers, Timestamps* timestamps) {
+  const VolkDeviceTable& vk = context_.logical.vk;
+  const std::size_t count = (list_.commands.size() + kCommandsABuffer - 1) / kCommandsABuffer;
+  if (count == 0) return;
+  if (buffers.commands.empty()) {
+    auto info = structure<VkCommandBufferAllocateInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO);
+    info.commandPool = pool_;
+    info.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
+    info.commandBufferCount = static_cast<std::uint32_t>(count);
+    std::vector<VkCommandBuffer> made(count);
+    check(vk.vkAllocateCommandBuffers(context_.logical.handle, &info, made.data()), "vkAllocateCommandBuffers");
+    buffers.commands = std::move(made);
+    if (timestamps != nullptr) buffers.timed.resize(count);
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    VkCommandBuffer commands = buffers.commands[i];
+    const std::size_t first = i * kCommandsABuffer, last = std::min(first + kCommandsABuffer, list_.commands.size());
+    auto begin = structure<VkCommandBufferBeginInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO);
+    // A run may be queued while the one before is still at work; those with timestamps wait for each other.
+    if (timestamps == nullptr) begin.flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT;
+    check(vk.vkBeginCommandBuffer(commands, &begin), "vkBeginCommandBuffer");
+    TimedCommands* timed = timestamps != nullptr ? &buffers.timed[i] : nullptr;
+    if (timed != nullptr) timed->reset(*timestamps, commands, last - first);
+    encode(commands, first, last, timed);
+    check(vk.vkEndCommandBuffer(commands), "vkEndCommandBuffer");
+  }
+}
+
+void CompiledCommands::encode(VkCommandBuffer commands, std::size_t begin, std::size_t end, TimedCommands* timed) {
+  VkPipeline bound = VK_NULL_HANDLE;
+  if (begin == 0) barrier(commands, kCompute | kTransfer, kCompute | kTransfer);
+  const bool everywhere = barriers_everywhere();
+  for (std::size_t i = begin; i < end; ++i) {
+    const Command& c = list_.commands[i];
+    // Barriers chain: each waits for the group before, which waited for the one before that.
+    if (i > 0 && c.group != list_.commands[i - 1].group) {
+      if (timed != nullptr) timed->barrier(commands);
+      barrier(commands, stages_[c.group - 1], stages_[c.group]);
+    } else if (everywhere) {
+      if (timed != nullptr) timed->barrier(commands);
+      barrier(commands, kCompute | kTransfer, kCompute | kTransfer);
+    }
+    if (timed != nullptr) timed->begin(commands, c.op.data(), c.labels, c.stage());
+    encode(commands, c, bound);
+    if (timed != nullptr) timed->end(commands);
+  }
+  if (timed != nullptr) timed->finish(commands);
+  if (everywhere) barrier(commands, kCompute | kTransfer, kCompute | kTransfer);
+}
+
+void CompiledCommands::encode(VkCommandBuffer commands, const Command& c, VkPipeline& bound) {
+  const VolkDeviceTable& vk = context_.logical.vk;
+  switch (c.kind) {
+    case Command::Kind::dispatch:
+      if (bound != c.pipeline) {
+        vk.vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, c.pipeline);
+        bound = c.pipeline;
+      }
+      if (c.push_bytes > 0) {
+        vk.vkCmdPushConstants(commands, context_.pipelines.layout(), VK_SHADER_STAGE_COMPUTE_BIT, 0, c.push_bytes,
+                              list_.pushes.data() + c.push_begin);
+      }
+      vk.vkCmdDispatch(commands, c.groups[0], c.groups[1], c.groups[2]);
+      break;
+    case Command::Kind::cubin:
+      launch(vk, commands, c.cubin, std::span(list_.pushes).subspan(c.push_begin, c.push_bytes));
+      bound = VK_NULL_HANDLE;
+      break;
+    case Command::Kind::copy: {
+      const Range from = list_.reads(c)[0], to = list_.writes(c)[0];
+      BufferSpan source = context_.segments.find(from.address, from.bytes),
+                 target = context_.segments.find(to.address, to.bytes);
+      VkBufferCopy region{source.offset, target.offset, to.bytes};
+      vk.vkCmdCopyBuffer(commands, source.buffer, target.buffer, 1, &region);
+      break;
+    }
+    case Command::Kind::fill: {
+      const Range to = list_.writes(c)[0];
+      BufferSpan target = context_.segments.find(to.address, to.bytes);
+      vk.vkCmdFillBuffer(commands, target.buffer, target.offset, to.bytes, c.word);
+      break;
+    }
+  }
+}
+
+void CompiledCommands::barrier(VkCommandBuffer commands, unsigned before, unsigned behind) {
+  auto memory = structure<VkMemoryBarrier>(VK_STRUCTURE_TYPE_MEMORY_BARRIER);
+  memory.srcAccessMask = writes_of(before);
+  memory.dstAccessMask = accesses_of(behind);
+  context_.logical.vk.vkCmdPipelineBarrier(commands, stages_of(before), stages_of(behind), 0, 1, &memory, 0, nullptr, 0,
+                                           nullptr);
+}
+
+}  // namespace etna::vulkan

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <etna/optim/optimizer.h>
+
+namespace etna::optim {
+
+struct AdagradOptions {
+  double lr = 1e-2;
+  double lr_decay = 0;
+  double weight_decay = 0;
+  double eps = 1e-10;
+  double max_grad_norm = 0;  ///< gradients are scaled down to this global norm in the pass that steps; 0: they are not
+};
+
+/// Adagrad (Duchi et al. 2011), by PyTorch's formula:
+///     g ← g + weight_decay · p;   s ← s + g²
+///     p ← p - lr / (1 + (t - 1) · lr_decay) · g / (√s + eps)
+class Adagrad : public Optimizer {
+ public:
+  explicit Adagrad(std::vector<Tensor> parameters, AdagradOptions options = {});
+  /// @throws Error for a negative setting
+  Adagrad(std::vector<ParamGroup> groups, AdagradOptions options);
+
+ protected:
+  std::vector<std::string> state_names() const override;
+  void update(const std::vector<Tensor>& list, const StepNumbers& numbers, const Tensor& control) override;
+
+ private:
+  AdagradOptions options_;
+};
+
+}  // namespace etna::optim

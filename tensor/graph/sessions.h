@@ -1,0 +1,14 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include <etna/tensor/recording.h>
+
+namespace etna::recording {
+
+/// Null where the device's backend records no graphs.
+std::unique_ptr<Session> make_gpu_session(std::string name, Device device, bool one_by_one);
+std::unique_ptr<Session> make_cpu_session(std::string name);
+
+}  // namespace etna::recording

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <initializer_list>
+
+#include <etna/tensor/ops/kernel.h>
+#include <etna/tensor/ops/matmul/gemm/gemm_params.h>
+
+/// The GPU side of an epilogue: what shaders/lib/finish.glsl and shaders/sm90/finish.cuh read.
+namespace etna::gemm {
+
+/// The part of the arguments that says where results go and what is done to them (FINISH_PUSH).
+Arguments epilogue_arguments(const GemmParams& p);
+/// The same where k is split: f32 sums [split_k, matrices, m, n], to which reduce_split_k() does the rest.
+Arguments partial_sum_arguments(const Tensor& partial, std::int64_t n);
+
+/// What kernels are specialized to: the epilogue's flags and dtypes, and the vector width that suits the alignment and
+/// stride of all of its tensors.
+struct EpilogueSpec {
+  std::uint32_t flags = 0;
+  DType y = f32, bias = f32, aux = f32, residual = f32;
+  std::int64_t width = 1;
+
+  explicit EpilogueSpec(const GemmParams& p);
+  static EpilogueSpec partial_sums(const Tensor& partial, std::int64_t n);
+
+ private:
+  EpilogueSpec() = default;
+};
+
+/// Elements that may be loaded at once, 4, 2 or 1, or more up to `widest`: all of `strides` must keep the alignment.
+/// The last of a row may reach beyond its end, where the row's padding is.
+std::int64_t vector_width(std::uint64_t address, DType dtype, std::initializer_list<std::int64_t> strides,
+                          std::int64_t widest = 4);
+
+/// The widest vector up to `width` that divides n.
+inline std::int64_t dividing_width(std::int64_t width, std::int64_t n) {
+  while (n % width != 0) width /= 2;
+  return width;
+}
+
+/// Adds the partial sums in order and does the epilogue.
+void reduce_split_k(const OpCall& call, const GemmParams& p, const Tensor& partial, std::int64_t split_k);
+
+}  // namespace etna::gemm

@@ -1,0 +1,40 @@
+#include <etna/tensor/ops/matmul/gemm/launch.h>
+
+namespace etna::gemm {
+namespace {
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+}  // namespace
+
+void launch_tiled(const OpCall& call, const GemmParams& p, const TiledShader& kernel, std::int64_t split_k) {
+  const std::int64_t matrices = p.matrices();
+  const std::int64_t tiles = ceil_div(p.m, kernel.tile_m) * ceil_div(p.n, kernel.tile_n);
+  const std::int64_t k_per_split = ceil_div(ceil_div(p.k, split_k), kernel.step) * kernel.step;
+  split_k = ceil_div(p.k, k_per_split);
+  const bool split = split_k > 1;
+  const Tensor partial = split ? empty({split_k * p.m * p.n * matrices}, {f32, p.device}) : Tensor();
+
+  auto width_of = [&](const Operand& x) {
+    return vector_width(x.at.address, p.dtype, {x.leading, x.strides[0], x.strides[1]}, kernel.widest);
+  };
+  const bool a_along_k = !p.a.transposed, b_along_k = p.b.transposed;
+  const EpilogueSpec epilogue = split ? EpilogueSpec::partial_sums(partial, p.n) : EpilogueSpec(p);
+  gpu::Kernel(kernel.shader, call)
+      .spec(kernel.first)
+      .spec(a_along_k, b_along_k, width_of(p.a), width_of(p.b))
+      .spec(p.m % kernel.tile_m == 0, p.n % kernel.tile_n == 0, p.k % kernel.step == 0)
+      .spec(epilogue.width, epilogue.flags, epilogue.y, epilogue.bias, epilogue.aux, epilogue.residual)
+      .spec(kernel.last)
+      .on(p.device)
+      .read(p.a.at)
+      .read(p.b.at)
+      .arguments(split ? partial_sum_arguments(partial, p.n) : epilogue_arguments(p))
+      .u32(p.m, p.n, p.k, p.a.leading, p.b.leading)
+      .u32(p.a.strides[0], p.a.strides[1], p.b.strides[0], p.b.strides[1])
+      .u32(p.inner, matrices, k_per_split)
+      .dispatch(gpu::grid(tiles * matrices * split_k));
+  if (split) reduce_split_k(call, p, partial, split_k);
+}
+
+}  // namespace etna::gemm

@@ -1,0 +1,60 @@
+#include <algorithm>
+
+#include <etna/tensor/ops/matmul/gemm/tiling.h>
+
+namespace etna::gemm {
+namespace {
+
+/// A multiprocessor multiplies 128 pairs of f32 a clock at best; the parts of that and the clocks were fitted to 33
+/// gemms on an H200, each in up to twelve tilings. They meet the times within some 11 %, and for 32 of the 33 they name
+/// the tiling that was fastest; for 512 x 512 x 512 one that is 8 % slower.
+constexpr Tile kPlain[] = {{128, 128, 2, 0.62 * 128, 0.79 * 128, 1140},
+                           {64, 64, 2, 0.49 * 128, 0.605 * 128, 770},
+                           {32, 32, 4, 0.305 * 128, 0.37 * 128, 810}};
+
+constexpr double kBytesAClock = 13;   ///< of results, a multiprocessor
+constexpr double kResultBytes = 8.5;  ///< that writing a result costs, in bytes of scratch written and read
+constexpr double kSecondPass = 4100;  ///< clocks of a barrier and another dispatch
+constexpr std::int64_t kMostSplitK = 128, kShortest = 64, kMostPartials = std::int64_t{1} << 27;
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+}  // namespace
+
+std::span<const Tile> plain_tiles() { return kPlain; }
+
+double estimated_clocks(const Extent& e, std::int64_t units, const Tile& tile, std::int64_t split_k) {
+  std::int64_t groups = ceil_div(e.m, tile.m) * ceil_div(e.n, tile.n) * e.matrices * split_k;
+  double work = static_cast<double>(tile.m * tile.n) * static_cast<double>(ceil_div(e.k, split_k));
+  // The first workgroups spread over all multiprocessors; later ones come in twos or fours, where others have ended
+  // together.
+  std::int64_t waves = ceil_div(groups, units * tile.resident);
+  std::int64_t together = std::min(tile.resident, ceil_div(groups, units));
+  double others = static_cast<double>(together - 1) / static_cast<double>(std::max<std::int64_t>(1, tile.resident - 1));
+  double rate = tile.alone + (tile.shared - tile.alone) * others;
+  double time = static_cast<double>(waves) * (tile.start + static_cast<double>(together) * work / rate);
+  double results = static_cast<double>(e.m) * static_cast<double>(e.n) * static_cast<double>(e.matrices);
+  double bytes = split_k > 1 ? static_cast<double>(split_k) * 8 : kResultBytes;
+  return time + results * bytes / (kBytesAClock * static_cast<double>(units)) + (split_k > 1 ? kSecondPass : 0);
+}
+
+Tiling choose_tiling(const Extent& e, std::int64_t units, std::span<const Tile> tiles) {
+  Tiling best;
+  double least = -1;
+  for (std::size_t t = 0; t < tiles.size(); ++t) {
+    std::int64_t groups = ceil_div(e.m, tiles[t].m) * ceil_div(e.n, tiles[t].n) * e.matrices;
+    // Halves, quarters ... and what fills the multiprocessors once to four times.
+    std::int64_t counts[12] = {1, 2, 4, 8, 16, 32, 64, kMostSplitK};
+    for (std::int64_t fill = 1; fill <= 4; ++fill) counts[7 + fill] = std::min(fill * units / groups, kMostSplitK);
+    for (std::int64_t split_k : counts) {
+      bool allowed = split_k == 1 ||
+                     (split_k > 1 && e.k / split_k >= kShortest && e.m * e.n * e.matrices <= kMostPartials / split_k);
+      if (!allowed) continue;
+      double estimate = estimated_clocks(e, units, tiles[t], split_k);
+      if (least < 0 || estimate < least) best = {t, split_k}, least = estimate;
+    }
+  }
+  return best;
+}
+
+}  // namespace etna::gemm

@@ -1,0 +1,137 @@
+#include <array>
+#include <cmath>
+
+#include <etna/device/cpu/vector_steps.h>
+#include <etna/shaders/shaders.h>
+#include <etna/tensor/ops.h>
+#include <etna/tensor/ops/optimizer/step.h>
+#include <etna/tensor/ops/optimizer/table.h>
+
+// The ops that the table of rules makes.
+namespace etna {
+namespace {
+
+// Words of rules, for double and Tensor, without fused multiply-adds: tensor/CMakeLists.txt forbids contraction here,
+// so that the bits of f64 do not depend on the build.
+template <typename T>
+T mul_add(const T& a, const T& b, const T& c) {
+  return a * b + c;
+}
+template <typename T>
+T neg_mul_add(const T& a, const T& b, const T& c) {
+  return c - a * b;
+}
+template <typename T>
+T mul_sub(const T& a, const T& b, const T& c) {
+  return a * b - c;
+}
+template <typename T>
+T div_add(const T& a, const T& b, const T& c) {
+  return a / b + c;
+}
+double pick(bool condition, double a, double b) { return condition ? a : b; }
+Tensor pick(const Tensor& condition, const Tensor& a, const Tensor& b) { return where(condition, a, b); }
+double one_minus_power(double base, double, double exponent) { return 1 - std::pow(base, exponent); }
+Tensor one_minus_power(const Tensor& base, const Tensor&, const Tensor& exponent) { return 1.0 - pow(base, exponent); }
+
+/// A constant of the options beside numbers like `step`.
+double constant(double value, double) { return value; }
+Tensor constant(double value, const Tensor& step) { return scalar(value, {step.dtype(), step.device()}); }
+
+#include <etna/shaders/optimizer_rules.inc>
+
+/// What a rule's struct gives a StepRule.
+template <template <typename> class Rule, typename Options, std::size_t kStates>
+struct Functions {
+  static std::vector<float> constants(const Attrs& attrs) {
+    std::vector<float> all;
+    Rule<double>::constants(attrs.as<Options>(), [&](double value) { all.push_back(static_cast<float>(value)); });
+    return all;
+  }
+
+  template <typename T>
+  static std::vector<T> found(const Attrs& attrs, const T& factor, const T& lr, const T& weight_decay, const T& step) {
+    Rule<T> rule;
+    rule.factor = factor, rule.lr = lr, rule.weight_decay = weight_decay;
+    rule.find(attrs.as<Options>(), step);
+    std::vector<T> all;
+    rule.each([&](const T& number) { all.push_back(number); });
+    return all;
+  }
+  static std::vector<double> numbers(const Attrs& attrs, double factor, double lr, double weight_decay, double step) {
+    return found<double>(attrs, factor, lr, weight_decay, step);
+  }
+  static TensorList composed_numbers(const Attrs& attrs, const Tensor& factor, const StepNumbers& n) {
+    return found<Tensor>(attrs, factor, n.lr, n.weight_decay, n.step);
+  }
+
+  static void update(const double* numbers, bool first, double* x, const double* gradient, double* const* states,
+                     std::int64_t n) {
+    Rule<double> rule;
+    rule.each([&](double& number) { number = *numbers++; });
+    std::array<double*, kStates + 1> at = {};
+    std::copy_n(states, kStates, at.begin());
+    for (std::int64_t i = 0; i < n; ++i) {
+      double state[kStates + 1];
+      for (std::size_t k = 0; k < kStates; ++k) state[k] = at[k][i];
+      rule.update(x[i], gradient[i], state, first);
+      for (std::size_t k = 0; k < kStates; ++k) at[k][i] = state[k];
+    }
+  }
+
+  static void compose(const TensorList& numbers, const Tensor& first, Tensor& x, const Tensor& gradient,
+                      Tensor* states) {
+    Rule<Tensor> rule;
+    const Tensor* next = numbers.data();
+    rule.each([&](Tensor& number) { number = *next++; });
+    rule.update(x, gradient, states, first);
+  }
+};
+
+template <const multi_tensor::StepRule& rule>
+constexpr OpDef definition(const char* name) {
+  return {.name = name,
+          .infer = [](const OpCall& call) { return multi_tensor::infer_step(call, rule); },
+          .cpu = [](const OpCall& call, std::span<Tensor>) { multi_tensor::step_cpu(call, rule); },
+          .gpu = [](const OpCall& call, std::span<Tensor>) { return multi_tensor::step_gpu(call, rule); },
+          .reference = [](const OpCall& call) { return multi_tensor::step_reference(call, rule); }};
+}
+
+#define ETNA_OPTIMIZER(name, Options, states)                                                                     \
+  static_assert(2 + states <= multi_tensor::Rows::kMostEntries,                                                   \
+                #name " keeps more states than a row of the table holds");                                        \
+  using name##_functions = Functions<name##_rule, Options, states>;                                               \
+  constexpr multi_tensor::StepRule name##_step_rule = {                                                           \
+      states,           &shaders::name##_step,    name##_functions::constants,        name##_functions::numbers,  \
+      cpu::name##_step, name##_functions::update, name##_functions::composed_numbers, name##_functions::compose}; \
+  constexpr OpDef name##_op = definition<name##_step_rule>(#name "_step_");
+#include <etna/tensor/ops/optimizer/rules.def>
+#undef ETNA_OPTIMIZER
+
+}  // namespace
+
+#define ETNA_OPTIMIZER(name, Options, states)                                                         \
+  void name##_step_(std::span<const Tensor> list, const StepNumbers& numbers, const Options& options, \
+                    const Tensor& control) {                                                          \
+    GradMode off(false);                                                                              \
+    if (list.empty()) return;                                                                         \
+    apply(name##_op, multi_tensor::step_inputs(list, numbers, control), Attrs::of(options));          \
+  }                                                                                                   \
+  void name##_step_(std::span<const Tensor> list, const Options& step, const Tensor& control) {       \
+    if (list.empty()) return;                                                                         \
+    const StepValues values{step.lr, step.weight_decay, step.step};                                   \
+    name##_step_(list, each_step_numbers(list, [values] { return values; }), step, control);          \
+  }
+#include <etna/tensor/ops/optimizer/rules.def>
+#undef ETNA_OPTIMIZER
+
+std::span<const OpDef* const> ops_in_rules() {
+  static const OpDef* const list[] = {
+#define ETNA_OPTIMIZER(name, Options, states) &name##_op,
+#include <etna/tensor/ops/optimizer/rules.def>
+#undef ETNA_OPTIMIZER
+  };
+  return list;
+}
+
+}  // namespace etna

@@ -1,0 +1,116 @@
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <regex>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include <structure/source_tree.h>
+
+// Rooms are the folders below the storeys: what they include of each other has no cycles (docs/architecture.md).
+namespace etna::structure {
+namespace {
+
+using Graph = std::map<std::string, std::set<std::string>>;
+
+std::string room_of(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "" : path.substr(0, slash);
+}
+
+/// From each room to those whose headers it includes. Tables that both sides of an op are made from (.def) are nobody's.
+Graph includes_between_rooms(const std::vector<Source>& all) {
+  static const std::regex include(R"(^\s*#\s*include\s*<etna/([^>]+)>)");
+  Graph graph;
+  for (const Source& source : all) {
+    for (const std::string& line : source.lines) {
+      std::smatch match;
+      if (!std::regex_search(line, match, include)) continue;
+      const std::string target = match[1];
+      if (target.ends_with(".def") || target.starts_with("shaders/") || room_of(target).empty()) continue;
+      if (room_of(target) != room_of(source.path)) graph[room_of(source.path)].insert(room_of(target));
+    }
+  }
+  return graph;
+}
+
+/// "a -> b -> a", or empty.
+std::string cycle_in(const Graph& graph) {
+  std::map<std::string, int> state;  // 1: on the way, 2: done
+  std::vector<std::string> way;
+  std::string found;
+  std::function<void(const std::string&)> visit = [&](const std::string& room) {
+    if (!found.empty() || state[room] == 2) return;
+    way.push_back(room);
+    if (state[room] == 1) {
+      auto begin = std::find(way.begin(), way.end(), room);
+      for (auto at = begin; at != way.end(); ++at) found += (at == begin ? "" : " -> ") + *at;
+      return;
+    }
+    state[room] = 1;
+    if (auto next = graph.find(room); next != graph.end()) {
+      for (const std::string& target : next->second) visit(target);
+    }
+    state[room] = 2;
+    way.pop_back();
+  };
+  for (const auto& [room, targets] : graph) visit(room);
+  return found;
+}
+
+std::vector<Source> library() {
+  std::vector<Source> all = sources({".h", ".cpp", ".inc"});
+  std::erase_if(all, [](const Source& s) {
+    return s.folder() == "tests" || s.folder() == "tools" || s.folder() == "bench" || s.folder() == "cli" ||
+           s.folder() == "examples";
+  });
+  return all;
+}
+
+TEST(Rooms, IncludeEachOtherWithoutCycles) {
+  const Graph graph = includes_between_rooms(library());
+  EXPECT_GT(graph.size(), 25u) << "the tree was not read";
+  EXPECT_EQ(cycle_in(graph), "");
+}
+
+TEST(Rooms, CyclesAreFound) {
+  auto file = [](std::string path, std::string includes) {
+    return Source{std::move(path), {"#include <etna/" + includes + ">"}};
+  };
+  EXPECT_EQ(cycle_in(includes_between_rooms({file("a/x/1.h", "a/y/2.h"), file("a/y/2.h", "a/z/3.h")})), "");
+  EXPECT_EQ(cycle_in(includes_between_rooms({file("a/x/1.h", "a/y/2.h"), file("a/y/3.cpp", "a/x/4.h")})),
+            "a/x -> a/y -> a/x");
+  EXPECT_EQ(cycle_in(includes_between_rooms(
+                {file("a/1.h", "a/y/2.h"), file("a/y/2.h", "a/z/2.h"), file("a/z/2.h", "a/3.h")})),
+            "a -> a/y -> a/z -> a");
+}
+
+TEST(Rooms, OnlyTheVulkanBackendKnowsVulkan) {
+  static const std::regex include(R"(^\s*#\s*include\s*<(etna/device/vulkan/|vulkan/|volk))");
+  for (const Source& source : library()) {
+    if (source.path.starts_with("device/vulkan/") || source.path == "device/registry/backend.cpp") continue;
+    for (const std::string& line : source.lines) {
+      EXPECT_FALSE(std::regex_search(line, include))
+          << source.path << ": " << line << " (a build without Vulkan lacks it)";
+    }
+  }
+}
+
+/// Columns as an editor counts them: UTF-8's continuation bytes take none.
+std::size_t columns(const std::string& line) {
+  return static_cast<std::size_t>(
+      std::count_if(line.begin(), line.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+}
+
+TEST(Files, LinesEndAtColumn120) {
+  for (const Source& source : sources(
+           {".h", ".cpp", ".c", ".inc", ".def", ".rule", ".comp", ".glsl", ".cu", ".cuh", ".cmake", ".txt", ".sh"})) {
+    for (std::size_t i = 0; i < source.lines.size(); ++i) {
+      EXPECT_LE(columns(source.lines[i]), 120u) << source.path << ":" << i + 1;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace etna::structure
