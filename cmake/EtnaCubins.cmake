@@ -1,10 +1,13 @@
-# Compiles shaders/sm90/*.cu to machine code for Hopper GPUs and embeds it, where there is an nvcc; nothing of CUDA is needed at run time.
+# Compiles shaders/sm90/*.cu to machine code for Hopper GPUs and embeds it, where there is an nvcc; nothing of CUDA is
+# needed at run time.
 #
 # A file names its kernels in comments at its top, one a line:
 #     // kernel: gemm_bf16
-# Each becomes etna::cubins::<kernel> (<etna/shaders/cubins.h>), empty where there is no nvcc. -DETNA_NVCC=OFF leaves them out.
+# Each becomes etna::cubins::<kernel> (<etna/shaders/cubins.h>), empty where there is no nvcc. -DETNA_NVCC=OFF leaves
+# them out.
 if(NOT DEFINED ETNA_NVCC OR ETNA_NVCC MATCHES "NOTFOUND")
-  find_program(ETNA_NVCC nvcc HINTS $ENV{CUDA_HOME}/bin /usr/local/cuda/bin DOC "CUDA compiler for the Hopper kernels, or OFF")
+  find_program(ETNA_NVCC nvcc HINTS $ENV{CUDA_HOME}/bin /usr/local/cuda/bin
+    DOC "CUDA compiler for the Hopper kernels, or OFF")
 endif()
 set(ETNA_EMBED ${CMAKE_CURRENT_LIST_DIR}/EmbedBytes.cmake)
 
@@ -16,7 +19,8 @@ function(etna_probe_nvcc result)
     if(NOT DEFINED ${key})
       set(probe ${PROJECT_BINARY_DIR}/probe_sm_90a.cu)
       file(WRITE ${probe} "extern \"C\" __global__ void probe() { asm volatile(\"wgmma.fence.sync.aligned;\"); }\n")
-      execute_process(COMMAND ${ETNA_NVCC} ${ARGN} -o ${probe}.cubin ${probe} RESULT_VARIABLE failed OUTPUT_QUIET ERROR_QUIET)
+      execute_process(COMMAND ${ETNA_NVCC} ${ARGN} -o ${probe}.cubin ${probe}
+        RESULT_VARIABLE failed OUTPUT_QUIET ERROR_QUIET)
       if(failed)
         set(${key} OFF CACHE INTERNAL "")
       else()
@@ -28,7 +32,8 @@ function(etna_probe_nvcc result)
   set(${result} ${works} PARENT_SCOPE)
 endfunction()
 
-# etna_cubins(OBJECTS): sources with every kernel of sm90/, added to that object library, and the header that declares them.
+# etna_cubins(OBJECTS): sources with every kernel of sm90/, added to that object library, and the header that declares
+# them.
 function(etna_cubins objects)
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/sm90/*.cu)
   set(flags -cubin -std=c++17 -O3 -gencode=arch=compute_90a,code=sm_90a -ccbin ${CMAKE_CXX_COMPILER})
@@ -45,7 +50,8 @@ function(etna_cubins objects)
       string(REGEX REPLACE "^// kernel: *([^ ]+).*" "\\1" kernel "${line}")
       string(APPEND declarations "extern const gpu::CubinKernel ${kernel};\n")
       if(usable)
-        string(APPEND definitions "const gpu::CubinKernel ${kernel}{\"${kernel}\", std::as_bytes(std::span(${family}_cubin)), 90};\n")
+        string(APPEND definitions "const gpu::CubinKernel ${kernel}{\"${kernel}\", "
+          "std::as_bytes(std::span(${family}_cubin)), 90};\n")
       else()
         string(APPEND definitions "const gpu::CubinKernel ${kernel}{\"${kernel}\", {}, 90};\n")
       endif()
@@ -65,10 +71,12 @@ function(etna_cubins objects)
     target_sources(${objects} PRIVATE ${cpp})
   endforeach()
   file(CONFIGURE OUTPUT ${ETNA_INCLUDE_DIR}/etna/shaders/cubins.h @ONLY CONTENT
-"// Generated: one object a kernel of shaders/sm90/.\n#pragma once\n#include <etna/device/kernel.h>\nnamespace etna::cubins {\n${declarations}}\n")
+"// Generated: one object a kernel of shaders/sm90/.\n#pragma once\n#include <etna/device/kernel.h>\n\
+namespace etna::cubins {\n${declarations}}\n")
   if(usable)
     message(STATUS "Cubins: kernels for Hopper are built, by ${ETNA_NVCC}")
   else()
-    message(STATUS "Cubins: no nvcc that builds for sm_90a was found; Hopper GPUs run the portable kernels (-DETNA_NVCC=/path/to/nvcc)")
+    message(STATUS "Cubins: no nvcc that builds for sm_90a was found; "
+      "Hopper GPUs run the portable kernels (-DETNA_NVCC=/path/to/nvcc)")
   endif()
 endfunction()

@@ -1,5 +1,5 @@
-# The GLSL compiler as a library, for kernels that are made while a program runs (docs/capture.md). Where it is missing, captured
-# steps run their ops one by one; nothing else needs it. Sets ETNA_GLSLANG_LIBRARIES.
+# The GLSL compiler as a library, for kernels that are made while a program runs (docs/capture.md). Where it is missing,
+# captured steps run their ops one by one; nothing else needs it. Sets ETNA_GLSLANG_LIBRARIES.
 option(ETNA_FUSION "Compile fused kernels at run time, where glslang is found" ON)
 set(ETNA_GLSLANG_LIBRARIES "")
 set(why "ETNA_FUSION is OFF")

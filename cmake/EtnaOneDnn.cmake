@@ -1,5 +1,6 @@
-# oneDNN multiplies matrices on the CPU: it knows the processor it runs on, and bf16. Without it OpenBLAS does, which is loaded at run
-# time where it is installed, or else Eigen. The header and the library are enough: its CMake package also wants OpenCL.
+# oneDNN multiplies matrices on the CPU: it knows the processor it runs on, and bf16. Without it OpenBLAS does, which is
+# loaded at run time where it is installed, or else Eigen. The header and the library are enough: its CMake package also
+# wants OpenCL.
 set(ETNA_ONEDNN AUTO CACHE STRING "Multiply by oneDNN on the CPU: AUTO (where it is found), ON or OFF")
 set_property(CACHE ETNA_ONEDNN PROPERTY STRINGS AUTO ON OFF)
 set(ETNA_ONEDNN_FOUND OFF)
@@ -14,9 +15,11 @@ if(ETNA_ONEDNN)
     target_compile_definitions(etna_onednn INTERFACE ETNA_HAS_ONEDNN)
     message(STATUS "Products on the CPU: by oneDNN, ${ONEDNN_LIBRARY}")
   elseif(ETNA_ONEDNN STREQUAL "ON")
-    message(FATAL_ERROR "ETNA_ONEDNN is ON, but oneDNN is not here (Debian: libdnnl-dev); with AUTO, OpenBLAS or Eigen do its work")
+    message(FATAL_ERROR "ETNA_ONEDNN is ON, but oneDNN is not here (Debian: libdnnl-dev); "
+      "with AUTO, OpenBLAS or Eigen do its work")
   endif()
 endif()
 if(NOT ETNA_ONEDNN_FOUND)
-  message(STATUS "Products on the CPU: by OpenBLAS where it is installed, else by Eigen, since oneDNN is off or was not found")
+  message(STATUS "Products on the CPU: by OpenBLAS where it is installed, else by Eigen, "
+    "since oneDNN is off or was not found")
 endif()

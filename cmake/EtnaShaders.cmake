@@ -5,9 +5,9 @@
 #     // variant: elementwise_int CLASS=1 WIDE
 #     // variant: <rule>_step RULE_<rule>   (one for each optimizer's rule, ETNA_OPTIMIZER_RULES)
 #     // requires: GL_KHR_cooperative_matrix
-#     // target: vulkan1.3               (where 1.2, the default, is not enough; some extensions exist from SPIR-V 1.6 on)
-# Each variant becomes one custom command with a dependency file, and etna::shaders::<variant> (<etna/shaders.h>). A variant
-# that requires an extension the GLSL compiler lacks is embedded empty; one status line says so.
+#     // target: vulkan1.3               (default: vulkan1.2; some extensions need SPIR-V 1.6)
+# Each variant becomes one custom command with a dependency file, and etna::shaders::<variant> (<etna/shaders.h>). A
+# variant that requires an extension the GLSL compiler lacks is embedded empty; one status line says so.
 
 # What an earlier configuration found by itself is searched anew: tools/get-glslang may have brought a newer one since.
 if(ETNA_GLSLANG AND ETNA_GLSLANG STREQUAL "${ETNA_GLSLANG_FOUND}")
@@ -24,7 +24,8 @@ function(etna_probe_extension extension target result)
   string(MAKE_C_IDENTIFIER "ETNA_HAS_${extension}_${target}_${ETNA_GLSLANG}" key)
   if(NOT DEFINED ${key})
     set(probe ${PROJECT_BINARY_DIR}/probe_${extension}.comp)
-    file(WRITE ${probe} "#version 460\n#extension ${extension} : require\nlayout(local_size_x = 1) in;\nvoid main() {}\n")
+    file(WRITE ${probe} "#version 460\n#extension ${extension} : require\n"
+      "layout(local_size_x = 1) in;\nvoid main() {}\n")
     execute_process(COMMAND ${ETNA_GLSLANG} -V --target-env ${target} -o ${probe}.spv ${probe}
       RESULT_VARIABLE failed OUTPUT_QUIET ERROR_QUIET)
     if(failed)
@@ -89,7 +90,8 @@ function(etna_shaders)
         list(TRANSFORM words PREPEND -D)
         set(header ${out}/${variant}.spv.h)
         add_custom_command(OUTPUT ${header}
-          COMMAND ${ETNA_GLSLANG} -V --target-env ${target} --quiet -I${CMAKE_CURRENT_SOURCE_DIR}/lib -I${out} -I${PROJECT_SOURCE_DIR} ${words}
+          COMMAND ${ETNA_GLSLANG} -V --target-env ${target} --quiet
+            -I${CMAKE_CURRENT_SOURCE_DIR}/lib -I${out} -I${PROJECT_SOURCE_DIR} ${words}
             --depfile ${header}.d --vn ${variant}_words -o ${header} ${shader}
           DEPENDS ${shader} ${ETNA_GENERATED_GLSL} DEPFILE ${header}.d VERBATIM COMMENT "GLSL ${variant}")
         list(APPEND headers ${header})
@@ -106,11 +108,13 @@ function(etna_shaders)
     list(APPEND cpps ${cpp})
   endforeach()
   file(CONFIGURE OUTPUT ${ETNA_INCLUDE_DIR}/etna/shaders/shaders.h @ONLY CONTENT
-"// Generated: one object a shader variant.\n#pragma once\n#include <etna/device/kernel.h>\nnamespace etna::shaders {\n${declarations}}\n")
+"// Generated: one object a shader variant.\n#pragma once\n#include <etna/device/kernel.h>\n\
+namespace etna::shaders {\n${declarations}}\n")
   list(REMOVE_DUPLICATES lacking)
   if(lacking)
     list(JOIN lacking ", " lacking)
-    message(STATUS "Shaders: ${ETNA_GLSLANG} lacks ${lacking}; those kernels are left out (tools/get-glslang brings a newer one)")
+    message(STATUS "Shaders: ${ETNA_GLSLANG} lacks ${lacking}; those kernels are left out "
+      "(tools/get-glslang brings a newer one)")
   else()
     message(STATUS "Shaders: every variant is built, by ${ETNA_GLSLANG}")
   endif()

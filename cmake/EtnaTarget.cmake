@@ -1,6 +1,8 @@
-# Targets of the tree: etna_folder() makes one object library a folder, etna_library() joins them into libetna and installs it.
+# Targets of the tree: etna_folder() makes one object library a folder, etna_library() joins them into libetna and
+# installs it.
 
-# <etna/...> resolves in the tree through links to the source folders, so that sources and users write the same includes.
+# <etna/...> resolves in the tree through links to the source folders, so that sources and users write the same
+# includes.
 set(ETNA_INCLUDE_DIR ${PROJECT_BINARY_DIR}/include)
 file(MAKE_DIRECTORY ${ETNA_INCLUDE_DIR}/etna)
 
@@ -13,30 +15,34 @@ target_compile_options(etna_options INTERFACE -Wall -Wextra -Wpedantic $<$<BOOL:
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   target_compile_options(etna_options INTERFACE -fno-tree-slp-vectorize)
 endif()
-# -march=native means another thing on another processor. A definition says which, so that a build folder that travels, or a cache of
-# objects that several machines share, compiles anew.
+# -march=native means another thing on another processor. A definition says which, so that a build folder that travels,
+# or a cache of objects that several machines share, compiles anew.
 if(ETNA_NATIVE)
   target_compile_options(etna_options INTERFACE -march=native)
-  execute_process(COMMAND ${CMAKE_CXX_COMPILER} -march=native -dM -E -x c++ /dev/null OUTPUT_VARIABLE native ERROR_QUIET)
+  execute_process(COMMAND ${CMAKE_CXX_COMPILER} -march=native -dM -E -x c++ /dev/null
+    OUTPUT_VARIABLE native ERROR_QUIET)
   string(MD5 native "${native}")
   string(SUBSTRING ${native} 0 8 native)
   target_compile_definitions(etna_options INTERFACE ETNA_PROCESSOR=0x${native})
   set(native "${native} ${CMAKE_CXX_COMPILER_VERSION}")
-  if(ETNA_CONFIGURED_FOR AND NOT ETNA_CONFIGURED_FOR STREQUAL native AND ETNA_CONFIGURED_FOR MATCHES " ${CMAKE_CXX_COMPILER_VERSION}$")
-    message(STATUS "This build folder was configured on another processor, for which -march=native means other instructions: "
+  if(ETNA_CONFIGURED_FOR AND NOT ETNA_CONFIGURED_FOR STREQUAL native
+      AND ETNA_CONFIGURED_FOR MATCHES " ${CMAKE_CXX_COMPILER_VERSION}$")
+    message(STATUS "This build folder was configured on another processor, "
+      "for which -march=native means other instructions: "
       "all of it is compiled anew")
   endif()
   set(ETNA_CONFIGURED_FOR "${native}" CACHE INTERNAL "What -march=native meant, and to which compiler")
 endif()
 
 # Highway, for whoever includes it. Version 1.0.3 (Debian 12) tests `HWY_BASELINE & HWY_AVX3_DL` where it means
-# `HWY_BASELINE_AVX3_DL`: built for a processor with AVX-512 VBMI2 and VNNI it leaves that target out and stops. With this it does not;
-# later versions do not look at it.
+# `HWY_BASELINE_AVX3_DL`: built for a processor with AVX-512 VBMI2 and VNNI it leaves that target out and stops. With
+# this it does not; later versions do not look at it.
 add_library(etna_highway INTERFACE)
 target_link_libraries(etna_highway INTERFACE hwy::hwy)
 target_compile_definitions(etna_highway INTERFACE HWY_WANT_AVX3_DL)
 if(ETNA_SANITIZE)
-  target_compile_options(etna_options INTERFACE -fsanitize=${ETNA_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
+  target_compile_options(etna_options INTERFACE -fsanitize=${ETNA_SANITIZE}
+    -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
   target_link_options(etna_options INTERFACE -fsanitize=${ETNA_SANITIZE})
 endif()
 target_include_directories(etna_options SYSTEM INTERFACE ${VOLK_INCLUDE_DIR} ${VULKAN_INCLUDE_DIR})
@@ -73,7 +79,8 @@ function(etna_library)
   add_library(etna ${objects})
   add_library(etna::etna ALIAS etna)
   target_compile_features(etna PUBLIC cxx_std_20)
-  target_include_directories(etna PUBLIC $<BUILD_INTERFACE:${ETNA_INCLUDE_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  target_include_directories(etna PUBLIC $<BUILD_INTERFACE:${ETNA_INCLUDE_DIR}>
+    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_link_libraries(etna PRIVATE $<BUILD_INTERFACE:etna_options> TBB::tbb fmt::fmt spdlog::spdlog hwy::hwy
     Threads::Threads ${CMAKE_DL_LIBS} ${ETNA_GLSLANG_LIBRARIES} $<$<BOOL:${ETNA_ONEDNN_FOUND}>:${ONEDNN_LIBRARY}>)
   # Nothing calls the constructor that looks at the processor, so a static library must be asked for it.

@@ -17,8 +17,9 @@ struct MemoryRange {
   friend bool operator==(const MemoryRange&, const MemoryRange&) = default;
 };
 
-/// Memory as an argument: the address that the kernel gets, and the bytes that it may touch from there (a strided view's
-/// from its first to its last element). The address may lie within the range, as that of a later matrix of a batch does.
+/// Memory as an argument: the address that the kernel gets, and the bytes that it may touch from there (a strided
+/// view's from its first to its last element). The address may lie within the range, as that of a later matrix of a
+/// batch does.
 struct Pointer {
   std::uint64_t address = 0;  ///< 0: an optional argument that was left out
   MemoryRange range = {};
@@ -31,11 +32,12 @@ struct Pointer {
 
 enum class Access : std::uint8_t { read = 1, write = 2, read_write = 3 };
 
-/// A kernel's arguments in the order in which its shader declares them, without padding: addresses of 8 bytes and numbers of 4 or 8.
+/// A kernel's arguments in the order in which its shader declares them, without padding: addresses of 8 bytes and
+/// numbers of 4 or 8.
 ///
-/// From this one statement a backend takes all that it needs: the bytes to push, the ranges that order commands, and the
-/// places of addresses. A captured step gives memory to what it holds only at its end and then replaces those addresses; a
-/// backend that has no addresses binds the ranges and puts offsets in their place.
+/// From this one statement a backend takes all that it needs: the bytes to push, the ranges that order commands, and
+/// the places of addresses. A captured step gives memory to what it holds only at its end and then replaces those
+/// addresses; a backend that has no addresses binds the ranges and puts offsets in their place.
 class Arguments {
  public:
   struct Address {

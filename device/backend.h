@@ -31,7 +31,8 @@ class PendingBytes {
 
 namespace gpu {
 
-/// Runs the GPU kernels of ops: dispatches, and what goes with them in the same queue. All in order; barriers are its own affair.
+/// Runs the GPU kernels of ops: dispatches, and what goes with them in the same queue. All in order; barriers are its
+/// own affair.
 class Launcher {
  public:
   virtual ~Launcher() = default;
@@ -75,7 +76,8 @@ class Backend {
   /// ---- queue. Waits until the device is idle. @throws DeviceLost
   virtual void synchronize(Device) {}
 
-  /// ---- kernels. Null: it does not run the GPU kernels of ops; ops then use what register_kernel() was given for it, or fall back.
+  /// ---- kernels. Null: it does not run the GPU kernels of ops; ops then use what register_kernel() was given for it,
+  /// or fall back.
   virtual gpu::Launcher* launcher() { return nullptr; }
   /// Null: captured steps run eagerly there. Made for one recording in one thread.
   virtual std::unique_ptr<gpu::GraphRecorder> record_graph(Device device, const gpu::GraphOptions& options);
@@ -93,7 +95,8 @@ inline Backend& backend(Device device) { return backend(device.type); }
 /// All of them, in the order of DeviceType.
 std::span<Backend* const> backends();
 
-/// Adds a kind of device for the rest of the process. @throws DeviceError where the name is taken, or there are too many
+/// Adds a kind of device for the rest of the process. @throws DeviceError where the name is taken, or there are too
+/// many
 DeviceType register_backend(std::unique_ptr<Backend> backend);
 
 }  // namespace etna

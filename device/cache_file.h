@@ -8,7 +8,8 @@
 
 namespace etna {
 
-/// A file of the cache folder: whole and undamaged, or not there. Several processes may write it at once; the last one's is kept.
+/// A file of the cache folder: whole and undamaged, or not there. Several processes may write it at once; the last
+/// one's is kept.
 using CacheMagic = std::array<char, 8>;
 
 /// @return its bytes; empty where it is missing, cut short, damaged or of another kind

@@ -28,7 +28,8 @@ constexpr std::size_t kLargeSegment = std::size_t{64} << 20;
 constexpr std::size_t kMostBytes = std::size_t{1} << 62;
 
 std::size_t round_up(std::size_t n, std::size_t to) { return (n + to - 1) / to * to; }
-/// $ETNA_MEMORY_LIMIT in bytes, a cap a device: for sharing a machine, and for tests. Read each time; segments are rare.
+/// $ETNA_MEMORY_LIMIT in bytes, a cap a device: for sharing a machine, and for tests. Read each time; segments are
+/// rare.
 std::uint64_t memory_limit() {
   const char* text = std::getenv("ETNA_MEMORY_LIMIT");
   if (text == nullptr || *text == 0) return ~std::uint64_t{0};

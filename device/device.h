@@ -11,7 +11,8 @@ namespace etna {
 /// A kind of device. Values above these are those of register_backend() (device/backend.h).
 enum class DeviceType : std::uint8_t { cpu, vulkan };
 
-/// Where a tensor lives: the host (`cpu`) or one adapter of another backend (`vulkan:0`). A value; costs nothing to copy.
+/// Where a tensor lives: the host (`cpu`) or one adapter of another backend (`vulkan:0`). A value; costs nothing to
+/// copy.
 struct Device {
   DeviceType type = DeviceType::cpu;
   std::uint8_t index = 0;
@@ -19,7 +20,8 @@ struct Device {
   constexpr Device() = default;
   constexpr Device(DeviceType t, int i = 0) : type(t), index(static_cast<std::uint8_t>(i)) {}
 
-  /// Reads `cpu`, or a backend's name with or without a number: `vulkan` (= `vulkan:0`), `vulkan:N`. Says nothing of whether it is there; select_device() does.
+  /// Reads `cpu`, or a backend's name with or without a number: `vulkan` (= `vulkan:0`), `vulkan:N`. Says nothing of
+  /// whether it is there; select_device() does.
   /// @throws DeviceError for any other text.
   static Device parse(std::string_view text);
 
@@ -45,15 +47,18 @@ struct AdapterInfo {
   std::vector<std::string> limits;    ///< "shared memory 48 KiB", "subgroup 32" ...
 };
 
-/// Every adapter that was found, usable or not, Vulkan's first, the CPU last. Never throws for want of a loader or driver.
+/// Every adapter that was found, usable or not, Vulkan's first, the CPU last. Never throws for want of a loader or
+/// driver.
 std::vector<AdapterInfo> adapters();
 
-/// Chooses a device. `requested` beats $ETNA_DEVICE beats the config file (`device` in $XDG_CONFIG_HOME/etna/config.json)
-/// beats `auto`. `auto` takes a discrete GPU, then an integrated one, then the CPU; a software rasterizer only when named.
+/// Chooses a device. `requested` beats $ETNA_DEVICE beats the config file (`device` in
+/// $XDG_CONFIG_HOME/etna/config.json) beats `auto`. `auto` takes a discrete GPU, then an integrated one, then the CPU;
+/// a software rasterizer only when named.
 /// @throws DeviceError where a named device is not there, with what was found, why each was rejected and what to try.
 Device select_device(std::string_view requested = {});
 
-/// `device: requested=auto detected=[vulkan:0 NVIDIA H200, cpu] selected=vulkan:0`, the line programs print at the start.
+/// `device: requested=auto detected=[vulkan:0 NVIDIA H200, cpu] selected=vulkan:0`, the line programs print at the
+/// start.
 std::string device_line(std::string_view requested, Device selected);
 
 /// The name a person knows the device by: "NVIDIA H200", or the processor's model.
@@ -63,7 +68,8 @@ std::string device_name(Device device);
 /// @throws DeviceLost
 void synchronize(Device device);
 
-/// True under ETNA_STRICT=1 (or set_strict(true)): an op that would move a tensor or fall back to the CPU throws instead.
+/// True under ETNA_STRICT=1 (or set_strict(true)): an op that would move a tensor or fall back to the CPU throws
+/// instead.
 bool strict();
 void set_strict(bool on);
 

@@ -7,12 +7,12 @@
 
 #include <etna/device/kernel.h>
 
-/// What a dispatch computes, said in words that do not need its pipeline: a recording joins neighbouring commands with it
-/// (fusion/). Dtypes are the numbers of shaders/lib/dtype.glsl, which are etna::DType's.
+/// What a dispatch computes, said in words that do not need its pipeline: a recording joins neighbouring commands with
+/// it (fusion/). Dtypes are the numbers of shaders/lib/dtype.glsl, which are etna::DType's.
 namespace etna::gpu {
 
-/// Where operand i of an iteration lies: i taken apart by `sizes`, each index times its stride. Neighbouring dimensions are merged
-/// where that operand allows it, so that equal walks touch equal elements in equal order.
+/// Where operand i of an iteration lies: i taken apart by `sizes`, each index times its stride. Neighbouring dimensions
+/// are merged where that operand allows it, so that equal walks touch equal elements in equal order.
 struct StridedView {
   std::uint64_t address = 0;
   std::uint32_t dtype = 0;
@@ -44,8 +44,8 @@ struct ElementwiseInfo {
   std::array<StridedView, 4> operands;  ///< the result first
 };
 
-/// A dispatch that reads x element by element through load_x() of its shader's text, where a computed value may stand in for the
-/// bytes; `x` is contiguous, and the dispatch reads nothing else that is written.
+/// A dispatch that reads x element by element through load_x() of its shader's text, where a computed value may stand
+/// in for the bytes; `x` is contiguous, and the dispatch reads nothing else that is written.
 struct PrologueFusion {
   const char* name = "";     ///< of the op, for labels
   const char* source = "";   ///< "reduce.comp"

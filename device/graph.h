@@ -43,9 +43,9 @@ struct GraphOptions {
   bool one_by_one = false;  ///< each command is a group of its own
 };
 
-/// Takes the place of the device's queue in the thread where it is entered: work for the device gathers here and nothing runs;
-/// storages get placeholder addresses, which become those of planned memory at the end. Where addresses stand is stated with
-/// each command's arguments (device/arguments.h).
+/// Takes the place of the device's queue in the thread where it is entered: work for the device gathers here and
+/// nothing runs; storages get placeholder addresses, which become those of planned memory at the end. Where addresses
+/// stand is stated with each command's arguments (device/arguments.h).
 class GraphRecorder {
  public:
   virtual ~GraphRecorder() = default;

@@ -14,7 +14,8 @@
 /// What ops see of a GPU, whatever its backend: a shader, its specialization constants and its arguments.
 namespace etna::gpu {
 
-/// One compiled shader variant, embedded by the build. `words` is empty where the build's GLSL compiler lacks what it needs.
+/// One compiled shader variant, embedded by the build. `words` is empty where the build's GLSL compiler lacks what it
+/// needs.
 struct Shader {
   const char* name;
   std::span<const std::uint32_t> words;
@@ -34,7 +35,8 @@ struct Dispatch {
   const PrologueFusion* through = nullptr;          ///< what it reads, where a computed value may stand in for it
 };
 
-/// One kernel of a cubin: ready-made machine code for one generation of GPUs. `cubin` is empty where the build had no compiler for it.
+/// One kernel of a cubin: ready-made machine code for one generation of GPUs. `cubin` is empty where the build had no
+/// compiler for it.
 struct CubinKernel {
   const char* name;
   std::span<const std::byte> cubin;
@@ -56,8 +58,9 @@ struct CubinDispatch {
 /// Whether the device runs the GPU kernels of ops; without that the functions below throw.
 bool runs_kernels(Device device);
 
-/// Queues a dispatch behind everything queued before it on the device; a barrier goes between where ranges clash. While this
-/// thread captures a step (recording.h), this and what follows is kept for replay instead; an update is then a constant.
+/// Queues a dispatch behind everything queued before it on the device; a barrier goes between where ranges clash. While
+/// this thread captures a step (recording.h), this and what follows is kept for replay instead; an update is then a
+/// constant.
 /// @throws DeviceLost, DeviceError (pipeline cannot be built, shared memory over the limit ...)
 void record(Device device, const Dispatch& dispatch);
 void record(Device device, const CubinDispatch& dispatch);

@@ -75,8 +75,8 @@ class AllocationHook {
 /// Of this thread; null takes it off. @returns the one before
 AllocationHook* set_allocation_hook(AllocationHook* hook);
 
-/// Copies between host memory and a storage, counted in transfers(). On a GPU upload() queues (the bytes are staged before it
-/// returns); download() submits and waits. Offsets and sizes in bytes; the caller has checked the bounds.
+/// Copies between host memory and a storage, counted in transfers(). On a GPU upload() queues (the bytes are staged
+/// before it returns); download() submits and waits. Offsets and sizes in bytes; the caller has checked the bounds.
 void upload(const void* source, Storage& to, std::size_t offset, std::size_t bytes);
 void download(const Storage& from, std::size_t offset, void* target, std::size_t bytes);
 

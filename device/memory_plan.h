@@ -7,8 +7,8 @@
 
 namespace etna {
 
-/// A run of bytes and when it is needed: from time `first` to time `last`, both included. What is needed at one and the same
-/// time never shares bytes.
+/// A run of bytes and when it is needed: from time `first` to time `last`, both included. What is needed at one and the
+/// same time never shares bytes.
 struct Lifetime {
   std::size_t bytes = 0;
   std::uint32_t first = 0, last = 0;
@@ -28,8 +28,9 @@ struct MemoryPlan {
   std::size_t naive = 0;    ///< if nothing shared bytes
 };
 
-/// Greedy by size, as for neural networks' buffers (Pisarchyk & Lee 2020, "Efficient memory management for deep neural net
-/// inference"): the largest run first, each into the tightest gap among those it meets in time. Offsets are multiples of 256.
+/// Greedy by size, as for neural networks' buffers (Pisarchyk & Lee 2020, "Efficient memory management for deep neural
+/// net inference"): the largest run first, each into the tightest gap among those it meets in time. Offsets are
+/// multiples of 256.
 /// @param largest_chunk no chunk grows beyond, unless one run alone is larger
 MemoryPlan plan_memory(std::span<const Lifetime> lifetimes, std::size_t largest_chunk);
 

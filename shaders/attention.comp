@@ -1,8 +1,9 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// Attention, forward, without ever storing the scores (online softmax, Dao et al. 2022). Arithmetic-bound for long sequences. A
-// workgroup owns 64 queries of a head and walks over the keys, 64 at a time; causal blocks end at the diagonal, and the longest
-// come first. Eight threads share a row; each keeps its maximum, and the sum of its own weights.
+// Attention, forward, without ever storing the scores (online softmax, Dao et al. 2022). Arithmetic-bound for long
+// sequences. A workgroup owns 64 queries of a head and walks over the keys, 64 at a time; causal blocks end at the
+// diagonal, and the longest come first. Eight threads share a row; each keeps its maximum, and the sum of its own
+// weights.
 //
 // variant: attention_64 PARTS=1
 // variant: attention_128 PARTS=2
@@ -18,7 +19,8 @@ layout(push_constant, scalar) uniform Push {
   float scale;
 } p;
 
-// What the eight threads of a row bring together: in `chunk`, of row r from 2 r on. A barrier before reading it, and one before it is overwritten.
+// What the eight threads of a row bring together: in `chunk`, of row r from 2 r on. A barrier before reading it, and
+// one before it is overwritten.
 void bring(uint r, float value) { chunk[row_of(r) * 2 + tx() / 4][tx() % 4] = value; }
 
 void main() {
@@ -50,7 +52,8 @@ void main() {
       [[unroll]] for (uint r = 0; r < 4; ++r) {
         [[unroll]] for (uint h = 0; h < 2; ++h) {
           [[unroll]] for (uint c = 0; c < 4; ++c)
-            tile[r][h][c] = masked(tile[r][h][c], p.scale, p.mask, mask_base, mask_strides, query0 + row_of(r), key0 + column_of(h) + c, p.queries, p.keys);
+            tile[r][h][c] = masked(tile[r][h][c], p.scale, p.mask, mask_base, mask_strides, query0 + row_of(r),
+                                   key0 + column_of(h) + c, p.queries, p.keys);
         }
         vec4 top = max(tile[r][0], tile[r][1]);
         bring(r, max(max(top.x, top.y), max(top.z, top.w)));
@@ -83,9 +86,11 @@ void main() {
     barrier();
     [[unroll]] for (uint r = 0; r < 4; ++r) {
       vec4 parts = chunk[row_of(r) * 2] + chunk[row_of(r) * 2 + 1];
-      float all = (parts.x + parts.y) + (parts.z + parts.w), inverse = all == 0.0 ? 0.0 : 1.0 / all;  // nothing to attend to gives 0
+      // nothing to attend to gives 0
+      float all = (parts.x + parts.y) + (parts.z + parts.w), inverse = all == 0.0 ? 0.0 : 1.0 / all;
       uint query = query0 + row_of(r);
-      if (at == 0 && tx() == 0 && query < p.queries) BufferF32(p.logsumexp).v[row_base + query] = all == 0.0 ? minus_infinity() : largest[r] + log(all);
+      if (at == 0 && tx() == 0 && query < p.queries)
+        BufferF32(p.logsumexp).v[row_base + query] = all == 0.0 ? minus_infinity() : largest[r] + log(all);
       [[unroll]] for (uint n = 0; n < PARTS; ++n) {
         result[n][r][0] *= inverse;
         result[n][r][1] *= inverse;

@@ -1,12 +1,13 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// Gradients of attention, the weights computed again from each row's logsumexp. Arithmetic-bound for long sequences. No atomics:
-// a workgroup owns 64 queries of a head and walks over keys for dq; or it owns 64 keys of a group and walks over the queries of
-// each of its heads for dk and dv. Σ result · gradient of a query is read where attention_rows has found it; sequences of one tile
-// find it themselves, which saves that kernel and the barrier behind it (gpt2's shapes lose 11 % in f32 and 24 % in bf16 by it).
+// Gradients of attention, the weights computed again from each row's logsumexp. Arithmetic-bound for long sequences. No
+// atomics: a workgroup owns 64 queries of a head and walks over keys for dq; or it owns 64 keys of a group and walks
+// over the queries of each of its heads for dk and dv. Σ result · gradient of a query is read where attention_rows has
+// found it; sequences of one tile find it themselves, which saves that kernel and the barrier behind it (gpt2's shapes
+// lose 11 % in f32 and 24 % in bf16 by it).
 //
-// q, k and v that are parts of one packed tensor have gradients that are parts of one, whose bytes lie between one another: one
-// dispatch makes them all, its first workgroups along x those of keys.
+// q, k and v that are parts of one packed tensor have gradients that are parts of one, whose bytes lie between one
+// another: one dispatch makes them all, its first workgroups along x those of keys.
 //
 // variant: attention_dq_64 PARTS=1 DQ
 // variant: attention_dq_128 PARTS=2 DQ
@@ -45,8 +46,8 @@ Rows rows_of(uvec2 address, uint strides[3], uint b, uint head, uint count) {
 
 shared vec2 statistics[TILE];
 
-// For the queries from query0 on, logsumexp and Σ y · dy, into `statistics`; one that is not there weighs nothing. Where the sums are
-// not known, two threads a row add them.
+// For the queries from query0 on, logsumexp and Σ y · dy, into `statistics`; one that is not there weighs nothing.
+// Where the sums are not known, two threads a row add them.
 void find_statistics(Rows y, Rows dy, uint row_base, uint query0) {
   uint id = gl_LocalInvocationID.x, query = query0 + id / 2;
   barrier();
@@ -65,7 +66,8 @@ void find_statistics(Rows y, Rows dy, uint row_base, uint query0) {
 
 // The weight of a score; 0 where the row attends to nothing.
 float weight(float product, float logsumexp, uint b, uint head, uint query, uint key) {
-  float score = masked(product, p.scale, p.mask, b * MASK_BATCH + head * MASK_HEAD, uvec2(MASK_QUERY, MASK_KEY), query, key, p.queries, p.keys);
+  float score = masked(product, p.scale, p.mask, b * MASK_BATCH + head * MASK_HEAD, uvec2(MASK_QUERY, MASK_KEY), query,
+                       key, p.queries, p.keys);
   return score == minus_infinity() ? 0.0 : exp(score - logsumexp);
 }
 

@@ -1,7 +1,8 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// Σ result · gradient of each row of attention, which gradients of longer sequences need in every tile. Bytes-bound: both are read once. 16
-// threads a row, so that a head of 64 is one load a thread and neighbours read neighbouring bytes.
+// Σ result · gradient of each row of attention, which gradients of longer sequences need in every tile. Bytes-bound:
+// both are read once. 16 threads a row, so that a head of 64 is one load a thread and neighbours read neighbouring
+// bytes.
 //
 // variant: attention_rows
 
@@ -28,7 +29,8 @@ void main() {
     uint y = b * p.y_strides[0] + head * p.y_strides[1] + query * p.y_strides[2];
     uint dy = b * p.dy_strides[0] + head * p.dy_strides[1] + query * p.dy_strides[2];
     for (uint d = id % 16 * 4; d < p.size; d += 64) {
-      sum += dot(load_vector(p.y, y + d, p.size - d, DTYPE, WIDTH), load_vector(p.dy, dy + d, p.size - d, DTYPE, WIDTH));
+      sum += dot(load_vector(p.y, y + d, p.size - d, DTYPE, WIDTH),
+                 load_vector(p.dy, dy + d, p.size - d, DTYPE, WIDTH));
     }
   }
   parts[id] = sum;

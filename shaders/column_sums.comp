@@ -1,13 +1,15 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// Sums of the columns of a matrix: bias gradients. Bytes-bound: each element is read once, four neighbours a load, whatever the
-// dtype. 32 threads side by side take 128 columns of a row, 256 or 512 bytes in one run; eight such teams take every eighth row of
-// the workgroup's piece and are joined in order at its end. Each thread has four rows in flight.
+// Sums of the columns of a matrix: bias gradients. Bytes-bound: each element is read once, four neighbours a load,
+// whatever the dtype. 32 threads side by side take 128 columns of a row, 256 or 512 bytes in one run; eight such teams
+// take every eighth row of the workgroup's piece and are joined in order at its end. Each thread has four rows in
+// flight.
 //
-// Few columns of many rows are cut into pieces, whose sums a second dispatch of the same kernel adds up; the cut depends on
-// the shape and the device only, so the bits do not vary.
+// Few columns of many rows are cut into pieces, whose sums a second dispatch of the same kernel adds up; the cut
+// depends on the shape and the device only, so the bits do not vary.
 //
-// Lost: reduce_float's columns, 8 columns by 32 lanes a workgroup, which in 16 bits read half a sector a row: 5 times the time.
+// Lost: reduce_float's columns, 8 columns by 32 lanes a workgroup, which in 16 bits read half a sector a row: 5 times
+// the time.
 //
 // variant: column_sums
 
@@ -30,13 +32,16 @@ const uint ACROSS = 32, TEAMS = 8, IN_FLIGHT = 4;
 
 shared vec4 sums[256];
 
-vec4 load(uint row, uint column, uint count) { return load_vector(p.x, row * p.stride + column, count, X_DTYPE, WIDTH); }
+vec4 load(uint row, uint column, uint count) {
+  return load_vector(p.x, row * p.stride + column, count, X_DTYPE, WIDTH);
+}
 
 void main() {
   uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
   if (group >= p.groups * p.pieces) return;
   uint me = gl_LocalInvocationID.x, team = me / ACROSS, piece = group / p.groups;
-  uint column = (group % p.groups * ACROSS + me % ACROSS) * 4, count = column < p.columns ? min(4, p.columns - column) : 0;
+  uint column = (group % p.groups * ACROSS + me % ACROSS) * 4,
+       count = column < p.columns ? min(4, p.columns - column) : 0;
   uint row = piece * p.piece + team, end = min((piece + 1) * p.piece, p.rows);
   vec4 sum = vec4(0.0);
   if (count > 0) {

@@ -1,7 +1,8 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// Small uploads: words from mapped host memory to the device's. A copy command would do the same, but compute work in front of it and
-// behind it waits for another kind of work to begin and end; a dispatch takes its place among the others.
+// Small uploads: words from mapped host memory to the device's. A copy command would do the same, but compute work in
+// front of it and behind it waits for another kind of work to begin and end; a dispatch takes its place among the
+// others.
 //
 // variant: copy_words
 

@@ -1,13 +1,15 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
-// Softmax cross-entropy of class indices. Bytes-bound: forward reads the logits once, backward reads them and writes the gradient.
+// Softmax cross-entropy of class indices. Bytes-bound: forward reads the logits once, backward reads them and writes
+// the gradient.
 //
-// A workgroup of 256 owns one of PARTS parts of a row, so that a thousand rows are some four thousand workgroups and the last to
-// finish does not leave the others idle. A row may start at any element: its head up to the next 128 bytes and its tail go one
-// element a thread, what lies between four vectors a thread at a time. Forward keeps a running maximum and the sum of exponentials
-// below it, rescaled once for 16 elements. REDUCE joins the parts of each row and adds the rows' losses up, in one workgroup, always
-// in the same order. Backward walks the rows from last to first: forward read the last ones last, so that they lie in the cache.
+// A workgroup of 256 owns one of PARTS parts of a row, so that a thousand rows are some four thousand workgroups and
+// the last to finish does not leave the others idle. A row may start at any element: its head up to the next 128 bytes
+// and its tail go one element a thread, what lies between four vectors a thread at a time. Forward keeps a running
+// maximum and the sum of exponentials below it, rescaled once for 16 elements. REDUCE joins the parts of each row and
+// adds the rows' losses up, in one workgroup, always in the same order. Backward walks the rows from last to first:
+// forward read the last ones last, so that they lie in the cache.
 //
 // A target outside [0, classes) that is not ignore_index makes the loss and the gradient of its row NaN.
 //
@@ -55,8 +57,8 @@ uint kind_of(uvec2 words) {
   return words.y == 0 && words.x < p.classes ? COUNTED : WRONG;
 }
 
-// A row of `classes` elements from element `base` of `address` on. Vector v starts at element head + 4 v of the row; the `edges`
-// other elements are those of the head and of the tail. Vectors [begin, end) are this workgroup's.
+// A row of `classes` elements from element `base` of `address` on. Vector v starts at element head + 4 v of the row;
+// the `edges` other elements are those of the head and of the tail. Vectors [begin, end) are this workgroup's.
 struct Cut {
   uint head, edges, begin, end;
 };
@@ -74,8 +76,8 @@ uint edge(Cut c, uint id) { return id < c.head ? id : p.classes - c.edges + id; 
 
 // exp(m - onto), where both may be -inf.
 float rescale(float m, float onto) { return m == onto ? 1.0 : exp(m - onto); }
-// What is known of some elements of a row: their largest, the sum of exponentials below it, their sum, the target's logit.
-// A NaN among the logits is in the sums, whatever max() made of it.
+// What is known of some elements of a row: their largest, the sum of exponentials below it, their sum, the target's
+// logit. A NaN among the logits is in the sums, whatever max() made of it.
 vec4 join(vec4 a, vec4 b) {
   float onto = max(a.x, b.x);
   return vec4(onto, a.y * rescale(a.x, onto) + b.y * rescale(b.x, onto), a.z + b.z, a.w + b.w);
@@ -192,11 +194,13 @@ void main() {
   float factor = BufferF32(p.gradient).v[REDUCTION == 0 ? row : 0];
   if (REDUCTION == 1) factor /= BufferF32(p.count).v[0];
   if (kind != COUNTED) factor = kind == IGNORED ? 0.0 : not_a_number();
-  float logsumexp = BufferF32(p.logsumexp).v[row], rest = p.smoothing / float(p.classes), wanted = rest + (1.0 - p.smoothing);
+  float logsumexp = BufferF32(p.logsumexp).v[row],
+        rest = p.smoothing / float(p.classes), wanted = rest + (1.0 - p.smoothing);
   if (id < c.edges) {
     uint i = edge(c, id);
     float x = load_float(p.logits, from + i, DTYPE);
-    store_float(p.dlogits, to + i, DTYPE, kind == IGNORED ? 0.0 : (exp(x - logsumexp) - (i == words.x ? wanted : rest)) * factor);
+    store_float(p.dlogits, to + i, DTYPE,
+                kind == IGNORED ? 0.0 : (exp(x - logsumexp) - (i == words.x ? wanted : rest)) * factor);
   }
   for (uint first = c.begin + id; first < c.end; first += 256 * AT_ONCE) {
     vec4 x[AT_ONCE];

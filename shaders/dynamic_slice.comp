@@ -1,9 +1,10 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// A run of one dimension whose start is a number on the device. dynamic_slice: y[o, j, i] = x[o, start + j, i]. With UPDATE:
-// y = x but for y[o, start + j, i] = update[o, j, i]. Bytes-bound, each element being read and written once; what slices are mostly for
-// is a few thousand token ids, where the dispatch itself is what it costs, and a workgroup of 256 copies 256 units, so that as many
-// compute units as can take part. The start is clamped, so that the run lies within x.
+// A run of one dimension whose start is a number on the device. dynamic_slice: y[o, j, i] = x[o, start + j, i]. With
+// UPDATE: y = x but for y[o, start + j, i] = update[o, j, i]. Bytes-bound, each element being read and written once;
+// what slices are mostly for is a few thousand token ids, where the dispatch itself is what it costs, and a workgroup
+// of 256 copies 256 units, so that as many compute units as can take part. The start is clamped, so that the run lies
+// within x.
 //
 // variant: dynamic_slice
 // variant: dynamic_update_slice UPDATE

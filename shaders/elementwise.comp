@@ -1,15 +1,16 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// Every elementwise op, cast and strided copy. Bytes-bound: each operand is read once, the result written once. The op and
-// the dtypes are specialization constants, so one module a compute type serves all of elementwise.def; the switch folds away.
+// Every elementwise op, cast and strided copy. Bytes-bound: each operand is read once, the result written once. The op
+// and the dtypes are specialization constants, so one module a compute type serves all of elementwise.def; the switch
+// folds away.
 //
 // A workgroup of 256 covers 1024 elements, four a thread and 256 apart, so that neighbouring threads touch neighbouring
 // elements. Operands that are all contiguous skip the index arithmetic (STRIDED = 0); others come with at most four
 // dimensions, merged by the host, and only the divisions that so many take.
 //
-// Floats whose last dimension is dense, or repeats one element, are taken in runs of four (RUNS > 0): one place to find, one load of
-// each operand. A thread loads all of its runs before it stores the first, since the compiler cannot know that they do not overlap;
-// two or more keep enough bytes in flight even of 16-bit numbers.
+// Floats whose last dimension is dense, or repeats one element, are taken in runs of four (RUNS > 0): one place to
+// find, one load of each operand. A thread loads all of its runs before it stores the first, since the compiler cannot
+// know that they do not overlap; two or more keep enough bytes in flight even of 16-bit numbers.
 //
 // variant: elementwise_float T=float T_FLOAT
 // variant: elementwise_int T=int T_INT

@@ -1,15 +1,17 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// Elementwise ops, casts and copies with an operand whose neighbours in memory are not the result's: a transposed matrix, say. Such
-// an operand is TURNED. Bytes-bound: each operand is read once, the result written once.
+// Elementwise ops, casts and copies with an operand whose neighbours in memory are not the result's: a transposed
+// matrix, say. Such an operand is TURNED. Bytes-bound: each operand is read once, the result written once.
 //
-// A workgroup takes a tile of TILE x TILE. Turned operands are read with neighbouring threads along their own direction, 64 elements
-// being two to eight whole sectors, and change hands in shared memory; one line of the tile is a word longer than it need be, so that
-// neither side meets bank conflicts. All operands share that one tile in turn, which keeps it at 17 KiB. A thread has all of its
-// loads, TILE² / 256 of each operand, in flight before it uses the first: 16 of them hide the latency of memory where few workgroups
-// fit. Smaller tiles (32) are for matrices that would give too few workgroups.
+// A workgroup takes a tile of TILE x TILE. Turned operands are read with neighbouring threads along their own
+// direction, 64 elements being two to eight whole sectors, and change hands in shared memory; one line of the tile is a
+// word longer than it need be, so that neither side meets bank conflicts. All operands share that one tile in turn,
+// which keeps it at 17 KiB. A thread has all of its loads, TILE² / 256 of each operand, in flight before it uses the
+// first: 16 of them hide the latency of memory where few workgroups fit. Smaller tiles (32) are for matrices that would
+// give too few workgroups.
 //
-// Lost: elementwise.comp's strided loads, where every element of a turned operand costs a sector of its own: 2.5 times the time.
+// Lost: elementwise.comp's strided loads, where every element of a turned operand costs a sector of its own: 2.5 times
+// the time.
 //
 // variant: elementwise_transposed_float T=float T_FLOAT
 // variant: elementwise_transposed_int T=int T_INT

@@ -1,15 +1,16 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// The gradient of embedding, alone or added to a table that is there, without atomics and with one order of addition. Three steps, of which the last two are bytes-bound:
+// The gradient of embedding, alone or added to a table that is there, without atomics and with one order of addition.
+// Three steps, of which the last two are bytes-bound:
 //
-// embedding_rank sorts the tokens by the row they chose: a token's place is the number of tokens with a smaller row, or with its row
-// and an earlier position. All pairs are compared, from shared memory: 16384 tokens make 2.7e8 integer comparisons, less than the
-// passes of a radix sort and their barriers. 32 tokens a workgroup, eight slices of the others each, so that 1024 tokens already
-// make 8192 threads.
-// embedding_sum gives each place of the sorted list a workgroup; where a run of equal rows starts, or a multiple of 32, it adds up the
-// run as far as the next multiple of 32. Runs are cut so, that a frequent token is no chain of thousands of additions.
-// embedding_merge adds the pieces of the runs that were cut, of which `partial` holds two rows a piece: that of the run that came in,
-// that of the run that goes on.
+// embedding_rank sorts the tokens by the row they chose: a token's place is the number of tokens with a smaller row, or
+// with its row and an earlier position. All pairs are compared, from shared memory: 16384 tokens make 2.7e8 integer
+// comparisons, less than the passes of a radix sort and their barriers. 32 tokens a workgroup, eight slices of the
+// others each, so that 1024 tokens already make 8192 threads.
+// embedding_sum gives each place of the sorted list a workgroup; where a run of equal rows starts, or a multiple of 32,
+// it adds up the run as far as the next multiple of 32. Runs are cut so, that a frequent token is no chain of thousands
+// of additions. embedding_merge adds the pieces of the runs that were cut, of which `partial` holds two rows a piece:
+// that of the run that came in, that of the run that goes on.
 //
 // variant: embedding_rank RANK
 // variant: embedding_sum SUM
@@ -88,7 +89,8 @@ void main() {
   if (continued && place % SEGMENT != 0) return;
   if (gl_LocalInvocationID.x < SEGMENT) {
     uint other = place + gl_LocalInvocationID.x;
-    rows[gl_LocalInvocationID.x] = other < end && key_at(other) == key ? uint(BufferI32(p.order).v[other]) : 0xffffffffu;
+    rows[gl_LocalInvocationID.x] =
+        other < end && key_at(other) == key ? uint(BufferI32(p.order).v[other]) : 0xffffffffu;
   }
   barrier();
   uint length = 1;

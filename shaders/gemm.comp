@@ -1,32 +1,35 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
-// Matrix product y = a · b with an epilogue (lib/finish.glsl), f32 sums, over a batch. Arithmetic-bound when large, bound by latency when small.
+// Matrix product y = a · b with an epilogue (lib/finish.glsl), f32 sums, over a batch. Arithmetic-bound when large,
+// bound by latency when small.
 //
-// A workgroup owns a tile of TILE x TILE results, each thread RM x RN of them in registers: 16 x 8 in the large tile, so that six
-// vec4s read from shared memory serve 128 multiplications. Small tiles leave a thread fewer results; there SLICES teams of
-// threads share the tile, each takes a part of every step of k, and their sums are added in order at the end. The next STEP
-// steps of k travel to registers while the present ones are multiplied; with two BUFFERS of shared memory one barrier a step does.
+// A workgroup owns a tile of TILE x TILE results, each thread RM x RN of them in registers: 16 x 8 in the large tile,
+// so that six vec4s read from shared memory serve 128 multiplications. Small tiles leave a thread fewer results; there
+// SLICES teams of threads share the tile, each takes a part of every step of k, and their sums are added in order at
+// the end. The next STEP steps of k travel to registers while the present ones are multiplied; with two BUFFERS of
+// shared memory one barrier a step does.
 //
-// Both operands lie in shared memory with k outermost, as vec4s of rows (columns); the pad of one vec4 keeps the transposing
-// stores free of bank conflicts. Either operand may be stored with k or with its rows (columns) as neighbours. Results go through
-// shared memory too, so that a row leaves in long runs whatever its alignment.
+// Both operands lie in shared memory with k outermost, as vec4s of rows (columns); the pad of one vec4 keeps the
+// transposing stores free of bank conflicts. Either operand may be stored with k or with its rows (columns) as
+// neighbours. Results go through shared memory too, so that a row leaves in long runs whatever its alignment.
 //
-// `crossed` is for NVIDIA's register file: a vec4 starts at an even register, so a sum and the column that is added to it would be
-// read from the same bank; crossing each pair of columns puts them into two. Worth 2 to 6 %.
+// `crossed` is for NVIDIA's register file: a vec4 starts at an even register, so a sum and the column that is added to
+// it would be read from the same bank; crossing each pair of columns puts them into two. Worth 2 to 6 %.
 //
-// Tried on an H200, f32, TFLOP/s at 4096³ and 1024x128x33278, where 8 x 8 results a thread in one buffer, k unrolled by four and
-// stored straight from registers, gave 36.5 and 24.8:
+// Tried on an H200, f32, TFLOP/s at 4096³ and 1024x128x33278, where 8 x 8 results a thread in one buffer, k unrolled by
+// four and stored straight from registers, gave 36.5 and 24.8:
 //   16 x 8, as here               45.9  36.5      8 x 16                         43.6  34.9
 //   the same, not crossed         43.2  35.5      tiles of 256 x 128             44.2  34.4
 //   straight from registers       42.8  32.8      tiles of 128 x 256             45.8  35.6
 //   one buffer of 16 steps        45.6  35.9      shared memory never read       51.5
 //   8 x 8                         43.6  37.8      results never stored (8 x 8)   43.9  43.2
-// In small tiles more results a thread and more teams win over fewer, too: 1024x128x512 takes 8.3 µs in tiles of 64 and 10.5 with
-// one team, 1024x512x128 9.3 µs in tiles of 32 and 10.0 with two teams of 4 x 4 results a thread (the barrier before it, 2 µs, included).
+// In small tiles more results a thread and more teams win over fewer, too: 1024x128x512 takes 8.3 µs in tiles of 64 and
+// 10.5 with one team, 1024x512x128 9.3 µs in tiles of 32 and 10.0 with two teams of 4 x 4 results a thread (the barrier
+// before it, 2 µs, included).
 //
-// Where results are few and k is long, `splits` workgroups share a tile, each writes its sum to scratch (y is then f32 and
-// the epilogue empty) and gemm_reduce adds them in order.
+// Where results are few and k is long, `splits` workgroups share a tile, each writes its sum to scratch (y is then f32
+// and the epilogue empty) and gemm_reduce adds them in order.
 //
 // variant: gemm_128 TILE=128 RM=16 RN=8 SLICES=1 STEP=8 BUFFERS=2
 // variant: gemm_64 TILE=64 RM=8 RN=8 SLICES=2 STEP=16 BUFFERS=2
@@ -68,7 +71,8 @@ const uint PITCH = TILE / 4 + 1;                    // vec4s from one k to the n
 const uint OPERAND = STEP * PITCH;                  // vec4s of one operand in shared memory
 const uint LOADS = TILE * STEP / 4 / THREADS;       // vec4s a thread fetches of each
 const uint SHARE = STEP / SLICES;                   // steps of k a team takes of each STEP
-const uint PASS = 4 * SLICES > 2 * RN ? 4 * SLICES / RN : 2;  // rows a thread brings out at a time, so that all have work
+// rows a thread brings out at a time, so that all have work
+const uint PASS = 4 * SLICES > 2 * RN ? 4 * SLICES / RN : 2;
 const uint OUT_ROWS = TILE / RM * PASS;             // and a team
 const uint OUT = SLICES * OUT_ROWS * TILE / 4;      // vec4s of results in shared memory at a time
 const uint POOL = BUFFERS * 2 * OPERAND > OUT ? BUFFERS * 2 * OPERAND : OUT;
@@ -77,16 +81,16 @@ shared vec4 pool[POOL];
 
 vec4 crossed(vec4 v) { return v.yxwz; }
 
-// Where load `i` of this thread lies in a tile: x is the first row (column) and y the first step of k of its four elements.
-// With k as neighbours, threads go over 32 bytes of k, then rows; otherwise along the rows.
+// Where load `i` of this thread lies in a tile: x is the first row (column) and y the first step of k of its four
+// elements. With k as neighbours, threads go over 32 bytes of k, then rows; otherwise along the rows.
 uvec2 spot(uint i, uint k_neighbours) {
   uint v = i * THREADS + gl_LocalInvocationID.x;
   if (k_neighbours != 0) return uvec2((v >> 1) % TILE, ((v >> 1) / TILE * 2 + (v & 1u)) * 4);
   return uvec2(v % (TILE / 4) * 4, v / (TILE / 4));
 }
 
-// Four rows (columns) from x on. Past the end the last ones are read again, which costs less than asking; what comes of them is
-// not stored.
+// Four rows (columns) from x on. Past the end the last ones are read again, which costs less than asking; what comes of
+// them is not stored.
 vec4 across(uvec2 address, uint line, uint width, uint full, uint x, uint end) {
   if (full != 0) return load_vector(address, line + x, 4, DTYPE, width);
   if (width == 4) return load_vector(address, line + min(x, (end - 1) / 4 * 4), 4, DTYPE, 4);
@@ -100,8 +104,8 @@ vec4 across(uvec2 address, uint line, uint width, uint full, uint x, uint end) {
 }
 
 // Four elements of an operand; `tail` says that k may end among them, from where on they are 0.
-vec4 fetch(bool tail, uvec2 address, uint offset, uint ld, uint k_neighbours, uint width, uint full, uint x, uint end, uint k,
-           uint k_end) {
+vec4 fetch(bool tail, uvec2 address, uint offset, uint ld, uint k_neighbours, uint width, uint full, uint x, uint end,
+           uint k, uint k_end) {
   if (k_neighbours != 0) {
     uint row = full != 0 ? x : min(x, end - 1), count = !tail ? 4 : k < k_end ? k_end - k : 0;
     vec4 r = load_vector(address, offset + row * ld + k, count, DTYPE, width);
@@ -115,31 +119,33 @@ vec4 fetch(bool tail, uvec2 address, uint offset, uint ld, uint k_neighbours, ui
   return across(address, offset + k * ld, width, full, x, end);
 }
 
-#define FETCH(tail, k0)                                                                                                       \
-  [[unroll]] for (uint i = 0; i < LOADS; ++i) {                                                                               \
-    uvec2 at = spot(i, A_K_NEIGHBOURS), bt = spot(i, B_K_NEIGHBOURS);                                                         \
-    a_next[i] = fetch(tail, p.a, a_offset, p.lda, A_K_NEIGHBOURS, A_WIDTH, M_FULL, row0 + at.x, p.m, (k0) + at.y, k_end);     \
-    b_next[i] = fetch(tail, p.b, b_offset, p.ldb, B_K_NEIGHBOURS, B_WIDTH, N_FULL, column0 + bt.x, p.n, (k0) + bt.y, k_end);  \
+#define FETCH(tail, k0)                                                                                              \
+  [[unroll]] for (uint i = 0; i < LOADS; ++i) {                                                                      \
+    uvec2 at = spot(i, A_K_NEIGHBOURS), bt = spot(i, B_K_NEIGHBOURS);                                                \
+    a_next[i] = fetch(tail, p.a, a_offset, p.lda, A_K_NEIGHBOURS, A_WIDTH, M_FULL, row0 + at.x, p.m, (k0) + at.y,    \
+                      k_end);                                                                                        \
+    b_next[i] = fetch(tail, p.b, b_offset, p.ldb, B_K_NEIGHBOURS, B_WIDTH, N_FULL, column0 + bt.x, p.n, (k0) + bt.y, \
+                      k_end);                                                                                        \
   }
 
 // Puts what was fetched into shared memory from vec4 `to` on.
-#define PUT(next, to, k_neighbours)                                                                                      \
-  [[unroll]] for (uint i = 0; i < LOADS; ++i) {                                                                          \
-    uvec2 at = spot(i, k_neighbours);                                                                                    \
-    if (k_neighbours != 0) {                                                                                             \
-      [[unroll]] for (uint c = 0; c < 4; ++c) pool[(to) + (at.y + c) * PITCH + at.x / 4][at.x % 4] = next[i][c];         \
-    } else {                                                                                                             \
-      pool[(to) + at.y * PITCH + at.x / 4] = next[i];                                                                    \
-    }                                                                                                                    \
+#define PUT(next, to, k_neighbours)                                                                              \
+  [[unroll]] for (uint i = 0; i < LOADS; ++i) {                                                                  \
+    uvec2 at = spot(i, k_neighbours);                                                                            \
+    if (k_neighbours != 0) {                                                                                     \
+      [[unroll]] for (uint c = 0; c < 4; ++c) pool[(to) + (at.y + c) * PITCH + at.x / 4][at.x % 4] = next[i][c]; \
+    } else {                                                                                                     \
+      pool[(to) + at.y * PITCH + at.x / 4] = next[i];                                                            \
+    }                                                                                                            \
   }
 
 #define GET(a, b, k)                                                                             \
   [[unroll]] for (uint i = 0; i < A_PARTS; ++i) a[i] = pool[a_at + (k) * PITCH + i * 4];         \
   [[unroll]] for (uint j = 0; j < B_PARTS; ++j) b[j] = crossed(pool[b_at + (k) * PITCH + j * 8]);
 
-#define MULTIPLY(a, b)                                                                                                       \
-  [[unroll]] for (uint i = 0; i < RM; ++i) {                                                                                 \
-    [[unroll]] for (uint j = 0; j < B_PARTS; ++j) sums[i][j] = fma(vec4(a[i / 4][i % 4]), b[j], sums[i][j]);                 \
+#define MULTIPLY(a, b)                                                                                       \
+  [[unroll]] for (uint i = 0; i < RM; ++i) {                                                                 \
+    [[unroll]] for (uint j = 0; j < B_PARTS; ++j) sums[i][j] = fma(vec4(a[i / 4][i % 4]), b[j], sums[i][j]); \
   }
 
 void main() {
@@ -183,7 +189,8 @@ void main() {
       }
     }
     // What k + 1 needs is read while k is multiplied.
-    uint a_at = base + slice * SHARE * PITCH + row_vector, b_at = base + OPERAND + slice * SHARE * PITCH + column_vector;
+    uint a_at = base + slice * SHARE * PITCH + row_vector,
+         b_at = base + OPERAND + slice * SHARE * PITCH + column_vector;
     vec4 a_even[A_PARTS], b_even[B_PARTS], a_odd[A_PARTS], b_odd[B_PARTS];
     GET(a_even, b_even, 0)
     [[unroll]] for (uint k = 0; k < SHARE; k += 2) {

@@ -1,13 +1,14 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
-// Matrix product of i8 with i32 sums, exact, over a batch; stored as it is or scaled by row and by column. Arithmetic-bound when large.
+// Matrix product of i8 with i32 sums, exact, over a batch; stored as it is or scaled by row and by column.
+// Arithmetic-bound when large.
 //
-// A workgroup of 256 threads owns TILE x TILE results, each thread R x R of them: fours of rows and fours of columns. Shared memory holds
-// 64 steps of k of both operands as words of four steps, a uvec4 being four rows (columns): so two of them serve sixteen sums of four
-// products. An operand whose rows (columns) are neighbours in memory is turned over in registers, four by four bytes at a time. The
-// next 64 steps travel to registers meanwhile. PACKED kernels use the device's instruction for four products (SPIR-V's OpSDot),
-// the others take the words apart.
+// A workgroup of 256 threads owns TILE x TILE results, each thread R x R of them: fours of rows and fours of columns.
+// Shared memory holds 64 steps of k of both operands as words of four steps, a uvec4 being four rows (columns): so two
+// of them serve sixteen sums of four products. An operand whose rows (columns) are neighbours in memory is turned over
+// in registers, four by four bytes at a time. The next 64 steps travel to registers meanwhile. PACKED kernels use the
+// device's instruction for four products (SPIR-V's OpSDot), the others take the words apart.
 //
 // variant: gemm_int8_128 TILE=128 R=8
 // variant: gemm_int8_64 TILE=64 R=4
@@ -32,7 +33,8 @@ layout(constant_id = 3) const uint B_WIDTH = 1;
 #include "finish_int8.glsl"
 
 const uint STEP = 64, WORDS = STEP / 4, PITCH = TILE / 4 + 1;  // uvec4s from one word of k to the next
-const uint LOADS = TILE / 4 * WORDS / 256, PARTS = R / 4;      // blocks a thread fetches of each operand; its fours of rows
+// blocks a thread fetches of each operand; its fours of rows
+const uint LOADS = TILE / 4 * WORDS / 256, PARTS = R / 4;
 const uint B_AT = WORDS * PITCH;
 
 shared uvec4 pool[2 * WORDS * PITCH];
@@ -59,8 +61,8 @@ uvec4 turned(uvec4 w) {
                odd.x >> 16 | (odd.y & ~LOW));
 }
 
-// Steps k ... k + 3 of the rows (columns) from `line` on, a word each. Past the last of them that one is read again, or 0; what comes
-// of it is not stored.
+// Steps k ... k + 3 of the rows (columns) from `line` on, a word each. Past the last of them that one is read again, or
+// 0; what comes of it is not stored.
 uvec4 fetch(uvec2 address, uint offset, uint ld, uint k_neighbours, uint width, uint line, uint lines, uint k) {
   uvec4 words = uvec4(0);
   if (k_neighbours != 0) {

@@ -4,11 +4,13 @@
 #extension GL_KHR_cooperative_matrix : require
 #extension GL_KHR_memory_scope_semantics : require
 #extension GL_KHR_shader_subgroup_basic : require
-// Products of i8 with i32 sums on matrix units, exact. The plan is that of lib/gemm_matrix.glsl, whose header has the measurements it rests
-// on, byte for byte: 128 x 128 results a workgroup of four subgroups, 64 x 64 each; 128 steps of k in shared memory, rows 16 bytes
-// apart beyond what they need; the next 128 on their way to registers. Bound by the pipe of shared memory as that one is.
+// Products of i8 with i32 sums on matrix units, exact. The plan is that of lib/gemm_matrix.glsl, whose header has the
+// measurements it rests on, byte for byte: 128 x 128 results a workgroup of four subgroups, 64 x 64 each; 128 steps of
+// k in shared memory, rows 16 bytes apart beyond what they need; the next 128 on their way to registers. Bound by the
+// pipe of shared memory as that one is.
 //
-// Both operands have k along memory, in whole and aligned runs of 16: as a linear layer's have. gemm_int8.comp does all others.
+// Both operands have k along memory, in whole and aligned runs of 16: as a linear layer's have. gemm_int8.comp does all
+// others.
 //
 // requires: GL_KHR_cooperative_matrix
 // target: vulkan1.3
@@ -38,7 +40,8 @@ shared uvec4 pool[2 * B_AT > OUT ? 2 * B_AT : OUT];
 #define B_MATRIX coopmat<int8_t, gl_ScopeSubgroup, FK, FN, gl_MatrixUseB>
 const uint DOWN = SUB / FM, ACROSS = SUB / FN;
 
-// Sixteen steps of k of a row (column); past the last one that is read again, what comes of it is not stored. Past the end of k 0.
+// Sixteen steps of k of a row (column); past the last one that is read again, what comes of it is not stored. Past the
+// end of k 0.
 uvec4 fetch(uvec2 address, uint offset, uint ld, uint line, uint lines, uint k) {
   if (k >= p.k) return uvec4(0);
   return BufferQuads(address).v[(offset + min(line, lines - 1) * ld + k) / 16];
@@ -89,7 +92,8 @@ void main() {
         coopMatLoad(a[i], pool, (sub_row + i * FM) * PITCH + k / 16, PITCH, gl_CooperativeMatrixLayoutRowMajor);
       }
       [[unroll]] for (uint j = 0; j < ACROSS; ++j) {
-        coopMatLoad(b[j], pool, B_AT + (sub_column + j * FN) * PITCH + k / 16, PITCH, gl_CooperativeMatrixLayoutColumnMajor);
+        coopMatLoad(b[j], pool, B_AT + (sub_column + j * FN) * PITCH + k / 16, PITCH,
+                    gl_CooperativeMatrixLayoutColumnMajor);
       }
       [[unroll]] for (uint i = 0; i < DOWN; ++i) {
         [[unroll]] for (uint j = 0; j < ACROSS; ++j) {

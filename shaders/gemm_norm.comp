@@ -1,20 +1,24 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
-// What a transformer does between two parts, in one dispatch: s = residual + a · bᵀ + bias, and layer_norm (rms_norm) of s. f32 sums.
-// For few and short rows, as of a small model, where each dispatch that waits for another costs more than what it computes.
+// What a transformer does between two parts, in one dispatch: s = residual + a · bᵀ + bias, and layer_norm (rms_norm)
+// of s. f32 sums. For few and short rows, as of a small model, where each dispatch that waits for another costs more
+// than what it computes.
 //
-// A norm needs whole rows, so a workgroup owns ROWS of them, up to 256 columns. Eight: the fewer rows, the more multiprocessors
-// work; 1024 rows keep 128 of them busy. Each workgroup reads all of b, from L2, which bounds it together with the multiplications:
-// for many rows two dispatches are faster (tensor/ops/matmul/gemm/gemm_norm.cpp decides).
+// A norm needs whole rows, so a workgroup owns ROWS of them, up to 256 columns. Eight: the fewer rows, the more
+// multiprocessors work; 1024 rows keep 128 of them busy. Each workgroup reads all of b, from L2, which bounds it
+// together with the multiplications: for many rows two dispatches are faster (tensor/ops/matmul/gemm/gemm_norm.cpp
+// decides).
 //
-// Each element of b is wanted by one thread only, so b goes from memory straight to registers, no barrier in the way. Threads are
-// GROUPS of four columns times SLICES of k; the slices of a group are neighbours, each takes four or eight steps of k where
-// the last one ended, so they read whole lines of b. A thread has all eight rows of its columns: 32 sums. The rows of a
-// are the same for all groups: they lie in shared memory, CHUNK steps of k at a time. At the end the slices' sums are added through
-// shared memory, in order, and 32 threads share a row as in norm.comp, moments in two passes over registers.
+// Each element of b is wanted by one thread only, so b goes from memory straight to registers, no barrier in the way.
+// Threads are GROUPS of four columns times SLICES of k; the slices of a group are neighbours, each takes four or eight
+// steps of k where the last one ended, so they read whole lines of b. A thread has all eight rows of its columns: 32
+// sums. The rows of a are the same for all groups: they lie in shared memory, CHUNK steps of k at a time. At the end
+// the slices' sums are added through shared memory, in order, and 32 threads share a row as in norm.comp, moments in
+// two passes over registers.
 //
-// As in add_layer_norm the sum is rounded to its dtype, stored, and normalized as stored; here the product is not rounded before.
+// As in add_layer_norm the sum is rounded to its dtype, stored, and normalized as stored; here the product is not
+// rounded before.
 //
 // variant: gemm_norm
 
@@ -44,7 +48,8 @@ layout(push_constant, scalar) uniform Push {
 
 const uint ROWS = 8, CHUNK = 512;
 const uint GROUPS = TILE_N / 4, SLICES = 256 / GROUPS, STEP = SLICES * 8;  // STEP divides CHUNK
-const uint PITCH = ROWS * GROUPS + 4;                 // vec4s from a slice's sums to the next one's; 4 against bank conflicts
+// vec4s from a slice's sums to the next one's; 4 against bank conflicts
+const uint PITCH = ROWS * GROUPS + 4;
 const uint A_VECTORS = ROWS * CHUNK / 4, SUM_VECTORS = SLICES / 2 * PITCH;
 const uint LOADS = A_VECTORS / 256;
 const uint PARTS = GROUPS > 32 ? GROUPS / 32 : 1;     // vec4s of a row that a lane has behind the product
@@ -60,8 +65,8 @@ float as_stored(float v) {
   return v;
 }
 
-// The first of the four steps of k, from the start of a STEP on, that are a slice's first (h = 0) or second: such that the lines of b
-// are read in runs, of vec4s of f32, of eights of 16 bits.
+// The first of the four steps of k, from the start of a STEP on, that are a slice's first (h = 0) or second: such that
+// the lines of b are read in runs, of vec4s of f32, of eights of 16 bits.
 uint step_of(uint slice, uint h) { return DTYPE == F32 ? (h * SLICES + slice) * 4 : slice * 8 + h * 4; }
 
 // Where a row's vec4 of steps 4 q ... 4 q + 3 lies: those that neighbouring slices read at once are neighbours.
@@ -80,7 +85,8 @@ vec4 along_k(uvec2 address, uint line, uint k, uint width) {
   return r;
 }
 
-// b of this thread's columns in the STEP that begins at k0: next[2 j + h] is column j's. Past the last column that one is read again.
+// b of this thread's columns in the STEP that begins at k0: next[2 j + h] is column j's. Past the last column that one
+// is read again.
 #define FETCH(k0)                                                                                      \
   [[unroll]] for (uint j = 0; j < 4; ++j) {                                                            \
     uint line = min(group * 4 + j, p.n - 1) * p.ldb;                                                   \

@@ -94,7 +94,8 @@ void main() {
   for (uint i = begin + id * 4; i < middle; i += 1024) {
     store_vector(row.address[TO], i, 4, dtype, 4, load_vector(row.address[0], i, 4, dtype, 4) * factor);
   }
-  for (uint i = middle + id; i < end; i += 256) store_float(row.address[TO], i, dtype, load_float(row.address[0], i, dtype) * factor);
+  for (uint i = middle + id; i < end; i += 256)
+    store_float(row.address[TO], i, dtype, load_float(row.address[0], i, dtype) * factor);
 #else
   vec4 four = vec4(0.0);  // sums side by side
   for (uint i = begin + id * 4; i < middle; i += 1024) {

@@ -1,11 +1,11 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// Copies by index. Bytes-bound: each element written is read once, at an address that neighbours share as far as the index lets
-// them. Elements travel as bytes, so one kernel serves every dtype.
+// Copies by index. Bytes-bound: each element written is read once, at an address that neighbours share as far as the
+// index lets them. Elements travel as bytes, so one kernel serves every dtype.
 //
-// index_select moves rows of `inner` units of up to 16 bytes; gather moves single elements, walking up to eight dimensions with
-// the strides of x. A workgroup of 256 covers 1024 of them, 256 apart, so that neighbouring threads write neighbours. An index
-// outside is clamped.
+// index_select moves rows of `inner` units of up to 16 bytes; gather moves single elements, walking up to eight
+// dimensions with the strides of x. A workgroup of 256 covers 1024 of them, 256 apart, so that neighbouring threads
+// write neighbours. An index outside is clamped.
 //
 // variant: index_select
 // variant: gather GATHER

@@ -1,11 +1,11 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// cat: up to eight parts side by side in one dispatch. Bytes-bound: each byte is read once and written once, in units of up to 16
-// bytes, whatever the dtype. One dispatch a part would be simpler, but parts that interleave in the result would each wait for the
-// one before: their address ranges overlap, and a barrier costs more than the copy.
+// cat: up to eight parts side by side in one dispatch. Bytes-bound: each byte is read once and written once, in units
+// of up to 16 bytes, whatever the dtype. One dispatch a part would be simpler, but parts that interleave in the result
+// would each wait for the one before: their address ranges overlap, and a barrier costs more than the copy.
 //
-// The result is a matrix of `outer` rows; a row is the rows of the parts, one behind the other. A workgroup of 256 covers 1024 units,
-// 256 apart, so that neighbouring threads touch neighbours.
+// The result is a matrix of `outer` rows; a row is the rows of the parts, one behind the other. A workgroup of 256
+// covers 1024 units, 256 apart, so that neighbouring threads touch neighbours.
 //
 // variant: cat
 

@@ -2,18 +2,19 @@
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 // Softmax cross-entropy of a chunk of logits and its gradient, which replaces them: what stands between the products of
-// linear_cross_entropy. Bytes-bound: a row is read once into registers, sixteen bytes a load, and written once. One workgroup's row
-// fills a multiprocessor's registers, so arithmetic does not hide behind loads and is kept short: the largest of a row first, then
-// sums of exponentials below it, which need no rescaling; columns past the end become -infinity as they are loaded, and add nothing;
-// the target's column is mended in the one vector that holds it. Rows that do not fit (HELD = 0) are read again, from the cache
-// as a rule: a chunk is made no larger than that.
+// linear_cross_entropy. Bytes-bound: a row is read once into registers, sixteen bytes a load, and written once. One
+// workgroup's row fills a multiprocessor's registers, so arithmetic does not hide behind loads and is kept short: the
+// largest of a row first, then sums of exponentials below it, which need no rescaling; columns past the end become
+// -infinity as they are loaded, and add nothing; the target's column is mended in the one vector that holds it. Rows
+// that do not fit (HELD = 0) are read again, from the cache as a rule: a chunk is made no larger than that.
 //
-// A workgroup owns a row. What its threads find is joined through shared memory in two steps, always in the same order. The columns
-// between `classes` and `stride` are written 0, so that products may read whole vectors. The gradient is multiplied by `factor`, a power
-// of two that keeps small probabilities from vanishing in f16; the products behind divide by it.
+// A workgroup owns a row. What its threads find is joined through shared memory in two steps, always in the same order.
+// The columns between `classes` and `stride` are written 0, so that products may read whole vectors. The gradient is
+// multiplied by `factor`, a power of two that keeps small probabilities from vanishing in f16; the products behind
+// divide by it.
 //
-// COUNT finds the rows that count, and what the loss is divided by; TOTAL adds the rows' losses up. Both are one workgroup.
-// A target outside [0, classes) that is not ignore_index makes the loss and the gradient of its row NaN.
+// COUNT finds the rows that count, and what the loss is divided by; TOTAL adds the rows' losses up. Both are one
+// workgroup. A target outside [0, classes) that is not ignore_index makes the loss and the gradient of its row NaN.
 //
 // variant: linear_cross_entropy ROWS THREADS=512
 // variant: linear_cross_entropy_narrow ROWS THREADS=256
@@ -86,8 +87,8 @@ float largest(float most, uvec4 vector) {
   return most;
 }
 
-// Adds exponentials below `onto`, and the elements themselves where smoothing wants them. A NaN is in the sums, whatever max() made
-// of it.
+// Adds exponentials below `onto`, and the elements themselves where smoothing wants them. A NaN is in the sums,
+// whatever max() made of it.
 vec2 added(vec2 sums, uvec4 vector, uint v, float onto) {
   [[unroll]] for (uint i = 0; i < PER; ++i) {
     float x = element(vector, i);
@@ -158,7 +159,8 @@ void main() {
   if (HELD > 0) {
     [[unroll]] for (uint k = 0; k < HELD; ++k) sums = added(sums, held[k], k * THREADS + id, onto);
   } else {
-    for (uint v = id; v < vectors; v += THREADS) sums = added(sums, ended(BufferVectors(p.logits).v[base + v], v), v, onto);
+    for (uint v = id; v < vectors; v += THREADS)
+      sums = added(sums, ended(BufferVectors(p.logits).v[base + v], v), v, onto);
   }
   sums = joined(sums, true);
   uvec2 words = target_words(row);

@@ -1,12 +1,12 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 // layer_norm and rms_norm over the last dimension. Bytes-bound: a row is read once into registers (rows of up to 4096
-// elements; longer ones are read again, from the cache), mean and variance take two passes over it, and it is written once.
-// Short rows share a workgroup. The second pass also finds what rounding took from the mean, so that a mean far from 0 costs
-// no digits.
+// elements; longer ones are read again, from the cache), mean and variance take two passes over it, and it is written
+// once. Short rows share a workgroup. The second pass also finds what rounding took from the mean, so that a mean far
+// from 0 costs no digits.
 //
-// For add_layer_norm and add_rms_norm the row is x + delta: written once as it is, rounded to its dtype, and then normalized as
-// rounded. So a residual stream takes up a part's result in the pass that reads it for the next part.
+// For add_layer_norm and add_rms_norm the row is x + delta: written once as it is, rounded to its dtype, and then
+// normalized as rounded. So a residual stream takes up a part's result in the pass that reads it for the next part.
 //
 // A lane holds runs of four neighbours where everything is aligned so (VECTOR), and loads and stores them at once.
 //

@@ -1,18 +1,21 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// Gradients of layer_norm and rms_norm. Bytes-bound: x and the gradient are read once, dx is written once; the moments of a row
-// are taken again from x rather than kept from the forward pass. With n the normalized x and s = gradient · weight,
+// Gradients of layer_norm and rms_norm. Bytes-bound: x and the gradient are read once, dx is written once; the moments
+// of a row are taken again from x rather than kept from the forward pass. With n the normalized x and s = gradient ·
+// weight,
 //   dx = (s - mean(s) - n · mean(s · n)) / deviation     (rms_norm: without mean(s))
 // to which a gradient of x from elsewhere is added: that of a residual stream, which goes past the norm.
 //
-// For dweight = Σ gradient · n and dbias = Σ gradient over rows, each workgroup goes through every GROUPS-th block of rows with
-// the sums of its columns in registers, and leaves one line of partial sums; norm_lines adds those of both parameters in one
-// dispatch, which nothing but the parameters' gradients waits for. Rows too long for registers keep the running sums in their line.
+// For dweight = Σ gradient · n and dbias = Σ gradient over rows, each workgroup goes through every GROUPS-th block of
+// rows with the sums of its columns in registers, and leaves one line of partial sums; norm_lines adds those of both
+// parameters in one dispatch, which nothing but the parameters' gradients waits for. Rows too long for registers keep
+// the running sums in their line.
 //
-// A lane holds runs of four neighbours where everything is aligned so (VECTOR), and loads and stores them at once. The next row's
-// are on their way while this one is joined across lanes, twice: for the mean, and for all that is known once the mean is. There are
-// no more workgroups than run at once, two a multiprocessor where a lane holds eight elements: what it carries from row to row is
-// most of its registers, and what waits for a place would work alone at the end. Two keep enough bytes in flight.
+// A lane holds runs of four neighbours where everything is aligned so (VECTOR), and loads and stores them at once. The
+// next row's are on their way while this one is joined across lanes, twice: for the mean, and for all that is known
+// once the mean is. There are no more workgroups than run at once, two a multiprocessor where a lane holds eight
+// elements: what it carries from row to row is most of its registers, and what waits for a place would work alone at
+// the end. Two keep enough bytes in flight.
 //
 // variant: norm_backward
 // variant: norm_lines LINES
@@ -21,7 +24,8 @@
 #include "vectors.glsl"
 
 #ifdef LINES
-// Eight columns a workgroup, whole sectors of 32 bytes, whose lines 128 lanes share: each has its four or five in flight at once.
+// Eight columns a workgroup, whole sectors of 32 bytes, whose lines 128 lanes share: each has its four or five in
+// flight at once.
 const uint QUADS_A_GROUP = 2, LANES = 128, IN_FLIGHT = 4;
 
 layout(local_size_x = 256) in;
@@ -153,7 +157,8 @@ void main() {
 #define X(k, i) (HELD > 0 ? held_x[k] : load_float(p.x, base_x + (i) * p.x_strides.y, X_DTYPE))
 #define G(k, i) (HELD > 0 ? held_g[k] : load_float(p.g, base_g + (i) * p.g_strides.y, G_DTYPE))
 #define NORMED(k, i) (((X(k, i) - mean) - about.y) * scale)
-#define SCALED(k, i) (G(k, i) * (HELD > 0 ? held_w[k] : (GIVEN & 1) != 0 ? load_float(p.w, (i) * p.w_stride, W_DTYPE) : 1.0))
+#define SCALED(k, i) \
+  (G(k, i) * (HELD > 0 ? held_w[k] : (GIVEN & 1) != 0 ? load_float(p.w, (i) * p.w_stride, W_DTYPE) : 1.0))
     vec4 more[QUADS];
     if (VECTOR != 0) {
       [[unroll]] for (uint q = 0; q < HELD / 4; ++q) {

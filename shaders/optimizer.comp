@@ -103,7 +103,8 @@ void main() {
   Row row = p.rows.v[find_row(p.rows, p.count, chunk)];
   uint parameter_dtype = PARAMETER_DTYPE == MIXED ? row.dtype[0] : PARAMETER_DTYPE;
   uint gradient_dtype = GRADIENT_DTYPE == MIXED ? row.dtype[1] : GRADIENT_DTYPE;
-  uint begin = (chunk - row.first_chunk) * CHUNK, end = min(begin + CHUNK, row.elements), middle = vectors_end(begin, end, WIDTH);
+  uint begin = (chunk - row.first_chunk) * CHUNK, end = min(begin + CHUNK, row.elements),
+       middle = vectors_end(begin, end, WIDTH);
   read_numbers();
   for (uint i = begin + id * 4; i < middle; i += 1024) update(row, i, parameter_dtype, gradient_dtype, 4);
   for (uint i = middle + id; i < end; i += 256) update(row, i, parameter_dtype, gradient_dtype, 1);

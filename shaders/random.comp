@@ -1,13 +1,16 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// Random numbers and dropout by Philox4x32-10. A thread makes one block of four words: numbers of one word come four a thread, those
-// of two words (64 bits) two a thread. The same bits as tensor/ops/random/random.cpp, which the integers and `precise` see to.
+// Random numbers and dropout by Philox4x32-10. A thread makes one block of four words: numbers of one word come four a
+// thread, those of two words (64 bits) two a thread. The same bits as tensor/ops/random/random.cpp, which the integers
+// and `precise` see to.
 //
-// Dropout is bytes-bound: one read, one write, no mask; the backward pass makes the same words again. A block serves four neighbours,
-// which are loaded and stored at once. A thread has BLOCKS of them, 1024 elements apart, all on their way while it makes the first
-// block: ten rounds of multiplications take about as long as memory does to answer, and a third of the time that it takes to deliver.
+// Dropout is bytes-bound: one read, one write, no mask; the backward pass makes the same words again. A block serves
+// four neighbours, which are loaded and stored at once. A thread has BLOCKS of them, 1024 elements apart, all on their
+// way while it makes the first block: ten rounds of multiplications take about as long as memory does to answer, and a
+// third of the time that it takes to deliver.
 //
-// Lost: element by element, a load and a store for each word, with neighbouring threads four elements apart: 1.9 times the time.
+// Lost: element by element, a load and a store for each word, with neighbouring threads four elements apart: 1.9 times
+// the time.
 //
 // variant: random_fill
 // variant: dropout DROPOUT
@@ -43,7 +46,9 @@ uvec2 fraction53(uvec2 k) {
   if ((k.x | k.y) == 0) return uvec2(0);
   int top = k.y != 0 ? 32 + findMSB(k.y) : findMSB(k.x);
   uint shift = uint(52 - top);
-  uvec2 m = shift >= 32 ? uvec2(0, k.x << (shift - 32)) : shift == 0 ? k : uvec2(k.x << shift, (k.y << shift) | (k.x >> (32 - shift)));
+  uvec2 m = shift >= 32 ? uvec2(0, k.x << (shift - 32))
+            : shift == 0 ? k
+                         : uvec2(k.x << shift, (k.y << shift) | (k.x >> (32 - shift)));
   return uvec2(m.x, (m.y & 0xfffffu) | (uint(top - 53 + 1023) << 20));
 }
 

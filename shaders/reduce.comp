@@ -1,16 +1,16 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// Reductions over any dimensions. Bytes-bound: each element is read once. The 256 threads of a workgroup form SLOTS outputs x
-// LANES threads that share an output's elements. Where reduced elements are neighbours in memory (rows) the lanes lie side by
-// side, where outputs are (columns) the slots do: either way neighbouring threads read neighbouring elements. Four loads are
-// in flight before their values are merged, of four elements each where rows allow it (WIDTH 4). There a thread takes 16 elements or
-// more, so that joining the lanes costs little beside the reading.
+// Reductions over any dimensions. Bytes-bound: each element is read once. The 256 threads of a workgroup form SLOTS
+// outputs x LANES threads that share an output's elements. Where reduced elements are neighbours in memory (rows) the
+// lanes lie side by side, where outputs are (columns) the slots do: either way neighbouring threads read neighbouring
+// elements. Four loads are in flight before their values are merged, of four elements each where rows allow it (WIDTH
+// 4). There a thread takes 16 elements or more, so that joining the lanes costs little beside the reading.
 //
-// An element's place is found by division only where the reduced dimensions do not merge into one (WIDTH 0): two divisions an element
-// are more arithmetic than the time its bytes take leaves.
+// An element's place is found by division only where the reduced dimensions do not merge into one (WIDTH 0): two
+// divisions an element are more arithmetic than the time its bytes take leaves.
 //
-// Few outputs of many elements are cut into pieces, a workgroup each, whose states a second dispatch merges (FROM_STATES); the
-// cut depends on the shape and the device only, so the bits do not vary.
+// Few outputs of many elements are cut into pieces, a workgroup each, whose states a second dispatch merges
+// (FROM_STATES); the cut depends on the shape and the device only, so the bits do not vary.
 //
 // The variance of an output is taken of differences from its first element: a mean far from 0 costs no digits.
 //
@@ -33,7 +33,8 @@ layout(constant_id = 3) const uint LANES = 256;
 layout(constant_id = 4) const uint COLUMNS = 0;
 layout(constant_id = 5) const uint FROM_STATES = 0;
 layout(constant_id = 6) const uint TO_STATES = 0;
-layout(constant_id = 7) const uint WIDTH = 0;  // reduced elements lie 0: in two dimensions, 1: in one, 4: side by side, in whole fours
+// reduced elements lie 0: in two dimensions, 1: in one, 4: side by side, in whole fours
+layout(constant_id = 7) const uint WIDTH = 0;
 const uint SLOTS = 256 / LANES;
 
 // The order of etna::reduce::Kind.
@@ -58,8 +59,8 @@ layout(push_constant, scalar) uniform Push {
 #endif
 } p;
 
-// Elements of x: one, or four from i on where `count` is not 0. A generated kernel (device/vulkan/graph/fusion/) computes them instead,
-// out of what it knows x to be made of.
+// Elements of x: one, or four from i on where `count` is not 0. A generated kernel (device/vulkan/graph/fusion/)
+// computes them instead, out of what it knows x to be made of.
 #ifdef ETNA_PROLOGUE
 #include "prologue.glsl"
 T load_x(uint i) { return T(prologue(i)); }

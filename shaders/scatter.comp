@@ -1,10 +1,10 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// scatter_add: y = x, with source[..., j, ...] added at index[..., j, ...] along one dimension. A thread owns an element of y and looks
-// through its line of the index, adding what is meant for it in order: no atomics, one rounding, and no pass before it. The work is
-// (elements of y) · (length of the index line), which is right for what training does: picking one class a row, or as many as there
-// are. Neighbouring threads read the same or neighbouring indices. A thread a line would need n steps of read, add and write, one
-// behind the other.
+// scatter_add: y = x, with source[..., j, ...] added at index[..., j, ...] along one dimension. A thread owns an
+// element of y and looks through its line of the index, adding what is meant for it in order: no atomics, one rounding,
+// and no pass before it. The work is (elements of y) · (length of the index line), which is right for what training
+// does: picking one class a row, or as many as there are. Neighbouring threads read the same or neighbouring indices. A
+// thread a line would need n steps of read, add and write, one behind the other.
 //
 // variant: scatter_add_float T=float T_FLOAT
 // variant: scatter_add_int T=int T_INT

@@ -1,12 +1,13 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// softmax, log_softmax and their gradients along one dimension. Bytes-bound: one read of each input, one write. Rows of up to
-// LANES x HELD elements live in registers; longer ones are read twice, the first time with a running maximum that rescales the
-// sum of exponentials (Milakov & Gimelshein 2018), the second time mostly from the cache. Short rows share a workgroup.
+// softmax, log_softmax and their gradients along one dimension. Bytes-bound: one read of each input, one write. Rows of
+// up to LANES x HELD elements live in registers; longer ones are read twice, the first time with a running maximum that
+// rescales the sum of exponentials (Milakov & Gimelshein 2018), the second time mostly from the cache. Short rows share
+// a workgroup.
 //
-// Where everything is aligned so (VECTOR), a lane holds runs of four neighbours, and loads and stores them at once. The loads of a row
-// are all on their way before the first is used, so a lane that holds more of them (up to 32 elements, 64 lanes a row) keeps more
-// bytes in flight, and a workgroup of four rows joins their lanes for the price of one.
+// Where everything is aligned so (VECTOR), a lane holds runs of four neighbours, and loads and stores them at once. The
+// loads of a row are all on their way before the first is used, so a lane that holds more of them (up to 32 elements,
+// 64 lanes a row) keeps more bytes in flight, and a workgroup of four rows joins their lanes for the price of one.
 //
 // variant: softmax
 
@@ -159,7 +160,9 @@ void main() {
   } else if (HELD > 0) {
     for (uint k = 0; k < HELD; ++k) {
       uint i = k * LANES + lane;
-      if (i < n) store_float(p.y, base_y + i * p.y_strides.z, Y_DTYPE, OP == SOFTMAX ? held[k] * scale : (held[k] - seen.x) - log_sum);
+      if (i < n)
+        store_float(p.y, base_y + i * p.y_strides.z, Y_DTYPE,
+                    OP == SOFTMAX ? held[k] * scale : (held[k] - seen.x) - log_sum);
     }
   } else {
     for (uint i = lane; i < n; i += LANES) {

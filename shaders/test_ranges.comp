@@ -2,8 +2,8 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 
-// dst[i] = src[i] * factor + addend: what the recorder's test drives with overlapping ranges, in wrapping arithmetic so that
-// a wrong order shows as wrong bits. A thread takes every (workgroup count x size)-th element.
+// dst[i] = src[i] * factor + addend: what the recorder's test drives with overlapping ranges, in wrapping arithmetic so
+// that a wrong order shows as wrong bits. A thread takes every (workgroup count x size)-th element.
 #include "buffers.glsl"
 
 layout(local_size_x_id = 0) in;

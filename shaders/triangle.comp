@@ -1,7 +1,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// tril and triu: a copy with one side of a diagonal zeroed. Bytes-bound; elements are moved as words of their size, so every
-// dtype is served alike.
+// tril and triu: a copy with one side of a diagonal zeroed. Bytes-bound; elements are moved as words of their size, so
+// every dtype is served alike.
 //
 // variant: triangle
 

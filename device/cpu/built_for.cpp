@@ -1,6 +1,7 @@
 #include <etna/device/cpu/instruction_sets.h>
 
-// Compiled as everything else is, so that its predefined macros say what everything else may use. A number, and no code.
+// Compiled as everything else is, so that its predefined macros say what everything else may use. A number, and no
+// code.
 namespace etna::cpu {
 
 // A macro that is not defined stays its own name, which begins with an underscore.

@@ -4,8 +4,9 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
-// This runs before anything else, to say that the rest cannot. Its own instructions are every x86-64's (device/CMakeLists.txt), and it calls
-// no function template or inline function of a library: of those the linker keeps one copy, which may be another file's.
+// This runs before anything else, to say that the rest cannot. Its own instructions are every x86-64's
+// (device/CMakeLists.txt), and it calls no function template or inline function of a library: of those the linker keeps
+// one copy, which may be another file's.
 #if defined(__SSE3__)
 #error "instruction_sets.cpp must be compiled with -march=x86-64"
 #endif
@@ -87,7 +88,8 @@ std::size_t explain_missing(InstructionSets needed, InstructionSets present, cha
 }  // namespace etna::cpu
 
 #if defined(__x86_64__)
-/// Before the static initializers of the library and of programs that use it. A static library's link asks for it by its name.
+/// Before the static initializers of the library and of programs that use it. A static library's link asks for it by
+/// its name.
 extern "C" __attribute__((constructor(101), used, visibility("default"))) void etna_check_processor() {
   char text[2048];
   std::size_t length =

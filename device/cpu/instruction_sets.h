@@ -3,13 +3,13 @@
 #include <cstddef>
 #include <cstdint>
 
-/// What the compiler was allowed to use against what the processor has. A build tuned for one processor (ETNA_NATIVE=ON) that
-/// is copied to another would die of an illegal instruction somewhere; a constructor of the library says so first and ends the
-/// process with exit code 3.
+/// What the compiler was allowed to use against what the processor has. A build tuned for one processor
+/// (ETNA_NATIVE=ON) that is copied to another would die of an illegal instruction somewhere; a constructor of the
+/// library says so first and ends the process with exit code 3.
 namespace etna::cpu {
 
-/// Those a compiler uses by itself: X(name, predefined macro, CPUID leaf, subleaf, register (0 … 3: eax … edx), bit, bits of XCR0 by which
-/// the operating system says that it saves the registers).
+/// Those a compiler uses by itself: X(name, predefined macro, CPUID leaf, subleaf, register (0 … 3: eax … edx), bit,
+/// bits of XCR0 by which the operating system says that it saves the registers).
 #define ETNA_INSTRUCTION_SETS(X)                                       \
   X("SSE3", __SSE3__, 1, 0, 2, 0, 0)                                   \
   X("SSSE3", __SSSE3__, 1, 0, 2, 9, 0)                                 \
@@ -66,7 +66,8 @@ extern const InstructionSets kBuiltFor;
 /// What this processor has and the operating system keeps.
 InstructionSets instruction_sets();
 
-/// Those of `needed` that `present` lacks, in one sentence that ends with a line break, or nothing where none is missing.
+/// Those of `needed` that `present` lacks, in one sentence that ends with a line break, or nothing where none is
+/// missing.
 /// @param text receives it, cut to `room` bytes @returns its length
 std::size_t explain_missing(InstructionSets needed, InstructionSets present, char* text, std::size_t room);
 

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <cstdint>
 
-/// Scalar functions written so that the compiler turns loops over them into SIMD: no calls, no branches that matter. The f32
-/// forms are within a few units in the last place; f64 uses the C library.
+/// Scalar functions written so that the compiler turns loops over them into SIMD: no calls, no branches that matter.
+/// The f32 forms are within a few units in the last place; f64 uses the C library.
 namespace etna::m {
 
 inline double exp(double x) { return std::exp(x); }

@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
-/// Large segments begin where a huge page does, so that all of one can lie in such pages: a page fault for 2 MiB instead of one for
-/// 4 KiB when a tensor is first touched, and fewer misses of the table of pages after that.
+/// Large segments begin where a huge page does, so that all of one can lie in such pages: a page fault for 2 MiB
+/// instead of one for 4 KiB when a tensor is first touched, and fewer misses of the table of pages after that.
 class Mmap final : public SegmentSource {
  public:
   bool allocate(std::size_t bytes, Segment& out, std::string& why) override {

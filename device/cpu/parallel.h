@@ -34,8 +34,8 @@ inline int workers() {
 #endif
 }
 
-/// Calls body(begin, end) over [0, n) from several threads, in pieces of at least `grain`; from this thread alone where n is
-/// no more than that.
+/// Calls body(begin, end) over [0, n) from several threads, in pieces of at least `grain`; from this thread alone where
+/// n is no more than that.
 template <typename Body>
 void parallel_for(std::int64_t n, std::int64_t grain, const Body& body) {
   if (n <= 0) return;
@@ -44,7 +44,8 @@ void parallel_for(std::int64_t n, std::int64_t grain, const Body& body) {
     return;
   }
 #ifdef ETNA_PLAIN_THREADS
-  // ThreadSanitizer does not see how oneTBB, which was compiled without it, hands work over; it sees threads begin and end.
+  // ThreadSanitizer does not see how oneTBB, which was compiled without it, hands work over; it sees threads begin and
+  // end.
   const std::int64_t pieces = std::clamp<std::int64_t>(n / grain, 1, workers());
   std::vector<std::exception_ptr> failures(static_cast<std::size_t>(pieces));
   std::vector<std::thread> threads;
@@ -67,8 +68,9 @@ void parallel_for(std::int64_t n, std::int64_t grain, const Body& body) {
 #endif
 }
 
-/// Calls body(task) for each of [0, n) in order, each by the thread that is free first: for tasks that take long beside what it
-/// costs to fetch one, on cores that others may slow down. parallel_for() deals such tasks out beforehand, some of them in twos.
+/// Calls body(task) for each of [0, n) in order, each by the thread that is free first: for tasks that take long beside
+/// what it costs to fetch one, on cores that others may slow down. parallel_for() deals such tasks out beforehand, some
+/// of them in twos.
 template <typename Body>
 void for_each_task(std::int64_t n, const Body& body) {
   std::atomic<std::int64_t> next{0};

@@ -20,7 +20,8 @@ constexpr std::size_t kSmallest = 256;                    // bytes of a block
 constexpr std::size_t kMostKept = std::size_t{64} << 20;  // bytes a thread keeps
 constexpr int kClasses = std::bit_width(kMostKept);
 
-/// Sizes are powers of two, so that what a step asks for fits what the last one gave back, on whichever thread its tasks ran.
+/// Sizes are powers of two, so that what a step asks for fits what the last one gave back, on whichever thread its
+/// tasks ran.
 std::size_t rounded(std::size_t bytes) { return std::bit_ceil(bytes < kSmallest ? kSmallest : bytes); }
 
 void* from_system(std::size_t bytes) {

@@ -7,8 +7,8 @@
 
 /// Memory that a kernel needs while it runs: rows as another type, a tile, partial sums.
 ///
-/// It is taken from what its thread gave back before. malloc() returns large blocks to the system, which hands them out again as
-/// new pages, each a fault and 4 KiB of zeros; a training step that repeats itself should touch no new page.
+/// It is taken from what its thread gave back before. malloc() returns large blocks to the system, which hands them out
+/// again as new pages, each a fault and 4 KiB of zeros; a training step that repeats itself should touch no new page.
 namespace etna::cpu {
 
 namespace scratch {

@@ -1,5 +1,5 @@
-// Functions of one number, over rows that lie in the L1 or L2 cache: bound by operations a float, so one exponential serves a curve and
-// its slope, and two vectors are under way at a time.
+// Functions of one number, over rows that lie in the L1 or L2 cache: bound by operations a float, so one exponential
+// serves a curve and its slope, and two vectors are under way at a time.
 #include <etna/device/cpu/vector_rows.h>
 
 #undef HWY_TARGET_INCLUDE
@@ -33,8 +33,8 @@ HWY_INLINE V tanh(V x) {
   return hn::IfThenElse(hn::Eq(x, x), y, x);
 }
 
-/// What the normal distribution leaves beyond |x|, and its density without 1/√2π: exp(-x²/2) · u · Q(u), u = 1/(1 + 0.24 |x|), Q a
-/// minimax polynomial. One exponential for Φ and its derivative.
+/// What the normal distribution leaves beyond |x|, and its density without 1/√2π: exp(-x²/2) · u · Q(u), u = 1/(1 +
+/// 0.24 |x|), Q a minimax polynomial. One exponential for Φ and its derivative.
 struct Normal {
   V tail, bell;
   HWY_INLINE explicit Normal(V x) {

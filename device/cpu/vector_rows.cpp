@@ -1,6 +1,6 @@
-// Rows as a compiler's own vectorizer cannot do them in a portable build: Highway compiles this file once for each instruction
-// set and picks one at run time. Rows lie in the L1 or L2 cache when they come here, so what counts is operations a float: sums
-// run in four independent vectors, and exp leaves its sum behind.
+// Rows as a compiler's own vectorizer cannot do them in a portable build: Highway compiles this file once for each
+// instruction set and picks one at run time. Rows lie in the L1 or L2 cache when they come here, so what counts is
+// operations a float: sums run in four independent vectors, and exp leaves its sum behind.
 #include <etna/device/cpu/vector_rows.h>
 
 #include <bit>
@@ -100,8 +100,8 @@ float largest(const float* x, std::size_t n) {
   return hn::GetLane(hn::MaxOfLanes(D(), hn::Max(best[0], best[1])));
 }
 
-/// Σ of what Term makes of each vector: a float sum of at most 16 terms a lane, which joins a double one. So the error does not
-/// grow with the row, and doubles cost little.
+/// Σ of what Term makes of each vector: a float sum of at most 16 terms a lane, which joins a double one. So the error
+/// does not grow with the row, and doubles cost little.
 constexpr std::size_t kRun = 16;
 
 template <typename Term>

@@ -2,9 +2,9 @@
 
 #include <cstdint>
 
-/// What kernels do to a row of floats in memory, by the widest vectors the processor has: chosen when the program runs, so that a
-/// portable build loses nothing. The order of additions depends on the row's length and on the processor, on nothing else. Rows
-/// of doubles are there for checks; they are worked on by plain loops. NaN stays NaN in all of them.
+/// What kernels do to a row of floats in memory, by the widest vectors the processor has: chosen when the program runs,
+/// so that a portable build loses nothing. The order of additions depends on the row's length and on the processor, on
+/// nothing else. Rows of doubles are there for checks; they are worked on by plain loops. NaN stays NaN in all of them.
 namespace etna::cpu {
 
 /// Functions of one number. f32: at most 4 units in the last place off (gelu and its slopes, where they
@@ -27,7 +27,8 @@ double dot(const double* a, const double* b, std::int64_t n);
 double squares(const float* x, double center, std::int64_t n);
 double squares(const double* x, double center, std::int64_t n);
 
-/// y[i] = exp(x[i] - shift), of which it returns the sum; y may be x, or nullptr. Where f32 has no normal number so small it is 0.
+/// y[i] = exp(x[i] - shift), of which it returns the sum; y may be x, or nullptr. Where f32 has no normal number so
+/// small it is 0.
 double exp_sum(const float* x, float shift, float* y, std::int64_t n);
 double exp_sum(const double* x, double shift, double* y, std::int64_t n);
 
@@ -43,8 +44,8 @@ void add_scaled(double* y, const double* x, double factor, std::int64_t n);
 void add_products(double* sums, const float* a, const float* b, std::int64_t n);
 void add_products(double* sums, const double* a, const double* b, std::int64_t n);
 
-/// y[i] = (x[i] - mean) · scale · weight[i] + bias[i], where weight and bias may be nullptr; y may be x. f32 takes the mean off in
-/// two parts, so that digits are not lost to one that is large beside the differences.
+/// y[i] = (x[i] - mean) · scale · weight[i] + bias[i], where weight and bias may be nullptr; y may be x. f32 takes the
+/// mean off in two parts, so that digits are not lost to one that is large beside the differences.
 void normalize(const float* x, double mean, double scale, const float* weight, const float* bias, float* y,
                std::int64_t n);
 void normalize(const double* x, double mean, double scale, const double* weight, const double* bias, double* y,

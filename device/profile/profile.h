@@ -8,7 +8,8 @@
 #include <etna/device/memory.h>
 #include <etna/device/transfers.h>
 
-/// What the profiler gathered, as values. Taken by <etna/device/profile/profiler.h>; read by the report and the trace writers.
+/// What the profiler gathered, as values. Taken by <etna/device/profile/profiler.h>; read by the report and the trace
+/// writers.
 namespace etna::profile {
 
 /// What a host span is of.

@@ -33,8 +33,8 @@ struct Options {
 /// @throws Error where a profile is being taken already
 void start(const Options& options = {});
 
-/// Waits until the GPUs in use are idle and gives what was recorded. Scopes still open are left out. A GPU that was lost meanwhile
-/// keeps the times read before.
+/// Waits until the GPUs in use are idle and gives what was recorded. Scopes still open are left out. A GPU that was
+/// lost meanwhile keeps the times read before.
 /// @throws Error where none is being taken
 Profile stop();
 
@@ -59,8 +59,8 @@ namespace detail {
 inline constinit std::atomic<std::uint32_t> active{0};
 }  // namespace detail
 
-/// A span of the host's time, from here to the end of the block. Costs one load while nothing is recorded, some 0.1 µs else.
-/// Nothing is locked, and memory is taken once in a thousand spans of a thread.
+/// A span of the host's time, from here to the end of the block. Costs one load while nothing is recorded, some 0.1 µs
+/// else. Nothing is locked, and memory is taken once in a thousand spans of a thread.
 class Scope {
  public:
   /// @param name lives as long as the process, as literals do; null: no span
@@ -99,8 +99,8 @@ struct Labels {
   static Labels now();
 };
 
-/// While one lives, Labels::now() tells even where no profile is being taken: for work that is recorded once and profiled
-/// later.
+/// While one lives, Labels::now() tells even where no profile is being taken: for work that is recorded once and
+/// profiled later.
 class KeepLabels {
  public:
   KeepLabels() { detail::active.fetch_add(1); }

@@ -11,10 +11,11 @@
 
 namespace etna::profile {
 
-/// The spans of one thread, until stop() takes them. One thread appends, another may take at the same time; neither waits.
+/// The spans of one thread, until stop() takes them. One thread appends, another may take at the same time; neither
+/// waits.
 ///
-/// A list of chunks: the writer only ever touches the last, and leaves it for good once the next hangs on it. So the reader owns
-/// every chunk that has a next, and of the last one the spans below its count.
+/// A list of chunks: the writer only ever touches the last, and leaves it for good once the next hangs on it. So the
+/// reader owns every chunk that has a next, and of the last one the spans below its count.
 class SpanLog {
  public:
   struct Entry {
@@ -29,7 +30,8 @@ class SpanLog {
 
   /// By the owning thread. @return false, with nothing appended, once the session has `most` spans here
   bool append(const Entry& entry, std::size_t most);
-  /// By whoever reads, one at a time: appends the session's spans to `to` and forgets all older ones. @return spans dropped in it
+  /// By whoever reads, one at a time: appends the session's spans to `to` and forgets all older ones. @return spans
+  /// dropped in it
   std::uint64_t take(std::uint32_t session, std::vector<HostSpan>& to);
 
   const std::uint32_t number;

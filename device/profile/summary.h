@@ -41,7 +41,8 @@ struct Summary {
   };
   std::vector<Phase> phases;  ///< of the same time as `ops`
 
-  /// The GPU that did most, of Profile::gpus; -1 where there is none. What follows is of that GPU, zero where it told no times.
+  /// The GPU that did most, of Profile::gpus; -1 where there is none. What follows is of that GPU, zero where it told
+  /// no times.
   int gpu = -1;
   std::int64_t busy_ns = 0;  ///< something ran: the union of its spans
   std::int64_t gaps_ns = 0;  ///< idle between the spans of a batch, where each was timed by itself: barriers, launches

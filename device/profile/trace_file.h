@@ -11,8 +11,8 @@ namespace etna::profile {
 /// @throws FormatError where that fails
 void require_trace_writable(const std::string& path);
 
-/// A picture where `path` ends in .svg (<etna/device/profile/trace_picture.h>), else a Chrome trace (<etna/device/profile/chrome_trace.h>). The
-/// file is replaced whole or not at all.
+/// A picture where `path` ends in .svg (<etna/device/profile/trace_picture.h>), else a Chrome trace
+/// (<etna/device/profile/chrome_trace.h>). The file is replaced whole or not at all.
 /// @throws FormatError where it cannot be written
 void write_trace(const Profile& profile, const std::string& path);
 

@@ -1,10 +1,11 @@
-// What the plain attention kernels share: products of 64 x 64 by a workgroup of 128, thread (ty, tx) owning rows 4 ty ... 4 ty + 3 and columns
-// 4 tx ... 4 tx + 3 and those 32 further on, so that three vec4s from shared memory serve 32 multiplications. Operands lie there with what
-// is summed over outermost, weights too, and pass through in chunks, each loaded into registers while the one before is worked on. 22 KiB of
-// shared memory. Heads wider than 64 PARTS columns take several walks.
+// What the plain attention kernels share: products of 64 x 64 by a workgroup of 128, thread (ty, tx) owning rows 4 ty
+// ... 4 ty + 3 and columns 4 tx ... 4 tx + 3 and those 32 further on, so that three vec4s from shared memory serve 32
+// multiplications. Operands lie there with what is summed over outermost, weights too, and pass through in chunks, each
+// loaded into registers while the one before is worked on. 22 KiB of shared memory. Heads wider than 64 PARTS columns
+// take several walks.
 //
-// Tried on an H200, f32, causal, in µs: 16384 rows of 2048 columns in heads of 64, sequences of 1024 (then 8192 rows of 512, sequences of 256);
-// forward, dq, dk and dv:
+// Tried on an H200, f32, causal, in µs: 16384 rows of 2048 columns in heads of 64, sequences of 1024 (then 8192 rows of
+// 512, sequences of 256); forward, dq, dk and dv:
 //   as here                                                            2754 (141)   3715 (175)   4844 (225)
 //   steps of a sum unrolled by four only                               2997 (151)   3869 (183)   5253 (243)
 //   128 rows, a thread 8 x 8                                           3623 (194)   5068 (264)   7199 (372)
@@ -30,7 +31,8 @@ const uint DEPTH = 16;         // of the head size, in scores, at a time
 const uint KEYS = 16 / PARTS;  // rows of the right operand at a time, in weighted sums
 const uint LOADS = 2;          // vec4s of an operand's chunk a thread
 
-// A tile of weights or of their gradients: column c, rows 4 r ... at c * PITCH + r. While scores are made, their operands.
+// A tile of weights or of their gradients: column c, rows 4 r ... at c * PITCH + r. While scores are made, their
+// operands.
 shared vec4 weights[TILE * PITCH];
 shared vec4 chunk[KEYS * PARTS * 16];
 const uint RIGHT = DEPTH * PITCH;  // where the right operand begins
@@ -58,17 +60,20 @@ struct Rows {
   uint base, stride, count;
 };
 
-// One head of a tensor without gaps: [B, H, T, D], or [B, T, H, D] where it is part of a packed one of `width` heads in all.
+// One head of a tensor without gaps: [B, H, T, D], or [B, T, H, D] where it is part of a packed one of `width` heads in
+// all.
 Rows head_rows(uvec2 address, uint b, uint head, uint heads, uint count, bool in_packed, uint width) {
   return in_packed ? Rows(address, (b * count * width + head) * head_size, width * head_size, count)
                    : Rows(address, (b * heads + head) * count * head_size, head_size, count);
 }
 
 vec4 load_row(Rows m, uint row, uint at) {
-  return load_vector(m.address, m.base + row * m.stride + at, row < m.count && at < head_size ? head_size - at : 0, DTYPE, WIDTH);
+  return load_vector(m.address, m.base + row * m.stride + at, row < m.count && at < head_size ? head_size - at : 0,
+                     DTYPE, WIDTH);
 }
 
-// Where in a chunk of DEPTH columns a thread's i-th vector lies: neighbouring threads load 32 bytes of a row and store to 32 banks.
+// Where in a chunk of DEPTH columns a thread's i-th vector lies: neighbouring threads load 32 bytes of a row and store
+// to 32 banks.
 uvec2 place(uint i) {
   uint v = i * THREADS + gl_LocalInvocationID.x, pair = v >> 1;
   return uvec2(pair % TILE, (pair / TILE * 2 + (v & 1u)) * 4);  // row, column
@@ -127,8 +132,8 @@ void load_keys(out vec4 next[LOADS], Rows z, uint first, uint at) {
   }
 }
 
-// sums[n][r][h] += Σ_j weights[j][row_of(r)] · z[z0 + j], columns at + 64 n + column_of(h) ... of z. `next` holds load_keys(z, z0, at), for which
-// the caller found an early moment.
+// sums[n][r][h] += Σ_j weights[j][row_of(r)] · z[z0 + j], columns at + 64 n + column_of(h) ... of z. `next` holds
+// load_keys(z, z0, at), for which the caller found an early moment.
 void add_weighted(inout vec4 sums[PARTS][4][2], vec4 next[LOADS], Rows z, uint z0, uint at) {
   [[dont_unroll]] for (uint first = 0; first < TILE; first += KEYS) {
     barrier();
@@ -156,8 +161,8 @@ void clear(out vec4 sums[PARTS][4][2]) {
   [[unroll]] for (uint n = 0; n < PARTS; ++n) clear(sums[n]);
 }
 
-// Writes the rows from row0 and columns from `at` on, 64 columns at a time by way of `weights`, so that neighbouring threads write
-// neighbouring elements and the code that rounds is there once.
+// Writes the rows from row0 and columns from `at` on, 64 columns at a time by way of `weights`, so that neighbouring
+// threads write neighbouring elements and the code that rounds is there once.
 void store_rows(Rows m, uint row0, uint at, vec4 sums[PARTS][4][2]) {
   [[unroll]] for (uint n = 0; n < PARTS; ++n) {
     barrier();
@@ -177,7 +182,8 @@ void store_rows(Rows m, uint row0, uint at, vec4 sums[PARTS][4][2]) {
 }
 
 // The score as softmax sees it: scaled, -inf where query and key do not meet.
-float masked(float product, float scale, uvec2 mask, uint mask_base, uvec2 mask_strides, uint query, uint key, uint queries, uint keys) {
+float masked(float product, float scale, uvec2 mask, uint mask_base, uvec2 mask_strides, uint query, uint key,
+             uint queries, uint keys) {
   if (query >= queries || key >= keys || (causal && key > query)) return minus_infinity();
   float score = product * scale;
   if (MASK_DTYPE == NO_MASK) return score;

@@ -1,9 +1,11 @@
-// What the attention kernels on matrix units share. A workgroup owns SUBGROUPS * SPAN rows, a subgroup SPAN of them, and walks over tiles of
-// COLUMNS rows of two other matrices, which lie in shared memory while the next two travel to registers. Each 16 x 16 block of them that a
-// subgroup reads serves ROWS products, and what is multiplied from the left stays in registers.
+// What the attention kernels on matrix units share. A workgroup owns SUBGROUPS * SPAN rows, a subgroup SPAN of them,
+// and walks over tiles of COLUMNS rows of two other matrices, which lie in shared memory while the next two travel to
+// registers. Each 16 x 16 block of them that a subgroup reads serves ROWS products, and what is multiplied from the
+// left stays in registers.
 //
-// f16 or bf16 (BFLOAT) operands, f32 sums. Of KHR_cooperative_matrix alone nobody knows which lane holds which element: what must see rows
-// and columns goes through shared memory. COOPMAT2 (NV_cooperative_matrix2) turns sums into operands in registers.
+// f16 or bf16 (BFLOAT) operands, f32 sums. Of KHR_cooperative_matrix alone nobody knows which lane holds which element:
+// what must see rows and columns goes through shared memory. COOPMAT2 (NV_cooperative_matrix2) turns sums into operands
+// in registers.
 #ifndef ETNA_ATTENTION_MATRIX_GLSL
 #define ETNA_ATTENTION_MATRIX_GLSL
 
@@ -32,7 +34,8 @@ layout(constant_id = 6) const uint MASK_DTYPE = 99;
 const uint NO_MASK = 99;
 
 const uint SPAN = ROWS * M, TILE = SUBGROUPS * SPAN, STEPS = COLUMNS / 16, RESULTS = ROWS * BLOCKS;
-const uint VECTORS = BLOCKS * 2, PITCH = VECTORS + 1;  // uvec4s of a row, and from one to the next: odd, so that rows lie in different banks
+// uvec4s of a row, and from one to the next: odd, so that rows lie in different banks
+const uint VECTORS = BLOCKS * 2, PITCH = VECTORS + 1;
 const uint OPERAND = COLUMNS * PITCH;
 const uint LOADS = (COLUMNS * VECTORS + THREADS - 1) / THREADS;
 const uint OUT_PITCH = 17, OUT = M * OUT_PITCH;        // results on their way out: M rows of 64 f32
@@ -55,7 +58,8 @@ ETNA_BUFFER_ALIGNED(BufferVectors, uvec4, 16);
 
 // Two tiles; before and after the walk, operands and results of the subgroups.
 const uint POOL_TILES = 2 * OPERAND, POOL_FIRST = SUBGROUPS * M * PITCH, POOL_LAST = SUBGROUPS * OUT;
-const uint POOL_EDGE = POOL_FIRST > POOL_LAST ? POOL_FIRST : POOL_LAST, POOL = POOL_TILES > POOL_EDGE ? POOL_TILES : POOL_EDGE;
+const uint POOL_EDGE = POOL_FIRST > POOL_LAST ? POOL_FIRST : POOL_LAST,
+           POOL = POOL_TILES > POOL_EDGE ? POOL_TILES : POOL_EDGE;
 shared uvec4 pool[POOL];
 
 // From the push constants' `shape`.
@@ -81,7 +85,8 @@ Rows rows_of(uvec2 address, uint strides[3], uint b, uint head, uint count) {
   return Rows(address, b * strides[0] + head * strides[1], strides[2], count);
 }
 
-// One head of a tensor without gaps: [B, H, T, D], or [B, T, H, D] where it is part of a packed one of `width` heads in all.
+// One head of a tensor without gaps: [B, H, T, D], or [B, T, H, D] where it is part of a packed one of `width` heads in
+// all.
 Rows head_rows(uvec2 address, uint b, uint head, uint heads, uint count, bool in_packed, uint width) {
   return in_packed ? Rows(address, (b * count * width + head) * head_size, width * head_size, count)
                    : Rows(address, (b * heads + head) * count * head_size, head_size, count);
@@ -96,14 +101,16 @@ uvec4 load_vectors(Rows m, uint row, uint i) {
 void load_tile(out uvec4 next[LOADS], Rows m, uint row0) {
   [[unroll]] for (uint i = 0; i < LOADS; ++i) {
     uint at = i * THREADS + gl_LocalInvocationID.x;
-    if (COLUMNS * VECTORS % THREADS == 0 || at < COLUMNS * VECTORS) next[i] = load_vectors(m, row0 + at / VECTORS, at % VECTORS);
+    if (COLUMNS * VECTORS % THREADS == 0 || at < COLUMNS * VECTORS)
+      next[i] = load_vectors(m, row0 + at / VECTORS, at % VECTORS);
   }
 }
 
 void keep_tile(uvec4 next[LOADS], uint base) {
   [[unroll]] for (uint i = 0; i < LOADS; ++i) {
     uint at = i * THREADS + gl_LocalInvocationID.x;
-    if (COLUMNS * VECTORS % THREADS == 0 || at < COLUMNS * VECTORS) pool[base + at / VECTORS * PITCH + at % VECTORS] = next[i];
+    if (COLUMNS * VECTORS % THREADS == 0 || at < COLUMNS * VECTORS)
+      pool[base + at / VECTORS * PITCH + at % VECTORS] = next[i];
   }
 }
 
@@ -128,7 +135,8 @@ void load_left(out Left x[RESULTS], Rows m, uint row0) {
       pool[row * PITCH + at % VECTORS] = load_vectors(m, row0 + row / M * SPAN + r * M + row % M, at % VECTORS);
     }
     barrier();
-    [[unroll]] for (uint d = 0; d < BLOCKS; ++d) coopMatLoad(x[r * BLOCKS + d], pool, gl_SubgroupID * M * PITCH + d * 2, PITCH, ROW_MAJOR);
+    [[unroll]] for (uint d = 0; d < BLOCKS; ++d)
+      coopMatLoad(x[r * BLOCKS + d], pool, gl_SubgroupID * M * PITCH + d * 2, PITCH, ROW_MAJOR);
   }
 }
 
@@ -142,7 +150,8 @@ void meet() {
   subgroupBarrier();
 }
 
-// Writes a subgroup's rows from row0 on, times `factor`, rounded once; NaN into those before `broken`. Nobody may need the pool any more.
+// Writes a subgroup's rows from row0 on, times `factor`, rounded once; NaN into those before `broken`. Nobody may need
+// the pool any more.
 void store_rows(Sums x[RESULTS], float factor, uint broken, Rows m, uint row0) {
   uint base = gl_SubgroupID * OUT;
   [[unroll]] for (uint r = 0; r < ROWS; ++r) {
@@ -158,14 +167,15 @@ void store_rows(Sums x[RESULTS], float factor, uint broken, Rows m, uint row0) {
         float f = row < broken ? not_a_number() : factor;
         vec4 a = uintBitsToFloat(pool[from]) * f, b = uintBitsToFloat(pool[from + 1]) * f;
         BufferVectors(m.address).v[(m.base + row * m.stride + at) / 8] =
-            uvec4(narrow_pair(a.xy, DTYPE), narrow_pair(a.zw, DTYPE), narrow_pair(b.xy, DTYPE), narrow_pair(b.zw, DTYPE));
+            uvec4(narrow_pair(a.xy, DTYPE), narrow_pair(a.zw, DTYPE),
+                  narrow_pair(b.xy, DTYPE), narrow_pair(b.zw, DTYPE));
       }
     }
   }
 }
 
-// Two numbers as elements of an operand, to the nearest, ties away from 0 where it is bf16. NaN may become 0 there: kernels look for it
-// in what they keep of a row.
+// Two numbers as elements of an operand, to the nearest, ties away from 0 where it is bf16. NaN may become 0 there:
+// kernels look for it in what they keep of a row.
 uint operand_pair(vec2 x) {
 #ifdef BFLOAT
   uvec2 u = floatBitsToUint(x) + 0x8000u;
@@ -180,7 +190,8 @@ uint operand_pair(vec2 x) {
 Left operand(Sums x) {
 #ifdef BFLOAT
   coopmat<bfloat16_t, gl_ScopeSubgroup, M, 16, gl_MatrixUseAccumulator> y;
-  [[unroll]] for (int i = 0; i < x.length(); ++i) y[i] = uintBitsToBFloat16EXT(uint16_t((floatBitsToUint(x[i]) + 0x8000u) >> 16));
+  [[unroll]] for (int i = 0; i < x.length(); ++i)
+    y[i] = uintBitsToBFloat16EXT(uint16_t((floatBitsToUint(x[i]) + 0x8000u) >> 16));
   return Left(y);
 #else
   return Left(x);

@@ -30,9 +30,9 @@ float seen_by(float product, uint query, uint key) {
   return product * p.scale * LOG2E + m * LOG2E;
 }
 
-// Of the query `query` of a head whose rows begin at row_base: -logsumexp in units of log 2, so that a weight is 2^(score + this), and -Σ y · dy,
-// where the gradient of a weight begins. One that is not there, or attends to nothing, weighs nothing. A row that holds what is no number
-// shows it in one of them, and gets infinity for the first.
+// Of the query `query` of a head whose rows begin at row_base: -logsumexp in units of log 2, so that a weight is
+// 2^(score + this), and -Σ y · dy, where the gradient of a weight begins. One that is not there, or attends to nothing,
+// weighs nothing. A row that holds what is no number shows it in one of them, and gets infinity for the first.
 vec2 statistics_of(uint row_base, uint query) {
   if (query >= p.queries) return vec2(minus_infinity(), 0.0);
   float logsumexp = BufferF32(p.logsumexp).v[row_base + query], sum = BufferF32(p.rows).v[row_base + query];
@@ -90,7 +90,8 @@ Left operand(Sums x) {
   meet();
   for (uint i = gl_SubgroupInvocationID; i < M * 2; i += gl_SubgroupSize) {
     vec4 a = sums_of[from + i / 2 * SUMS_PITCH + i % 2 * 2], b = sums_of[from + i / 2 * SUMS_PITCH + i % 2 * 2 + 1];
-    operands_of[to + i / 2 * OPERAND_PITCH + i % 2] = uvec4(operand_pair(a.xy), operand_pair(a.zw), operand_pair(b.xy), operand_pair(b.zw));
+    operands_of[to + i / 2 * OPERAND_PITCH + i % 2] =
+        uvec4(operand_pair(a.xy), operand_pair(a.zw), operand_pair(b.xy), operand_pair(b.zw));
   }
   meet();
   Left y;
@@ -102,7 +103,8 @@ Left operand(Sums x) {
 #ifdef DQ
 void main() {
   unpack(p.shape);
-  uint first = (gl_NumWorkGroups.x - 1 - gl_WorkGroupID.x) * TILE, head = gl_WorkGroupID.y, heads = gl_NumWorkGroups.y, b = gl_WorkGroupID.z;
+  uint first = (gl_NumWorkGroups.x - 1 - gl_WorkGroupID.x) * TILE, head = gl_WorkGroupID.y,
+       heads = gl_NumWorkGroups.y, b = gl_WorkGroupID.z;
   uint kv_head = head / heads_per_group, query0 = first + gl_SubgroupID * SPAN;
   mask_base = b * MASK_BATCH + head * MASK_HEAD;
   Rows k = rows_of(p.k, p.kv_strides, b, kv_head, p.keys), v = rows_of(p.v, p.kv_strides, b, kv_head, p.keys);
@@ -156,7 +158,8 @@ void main() {
       }
       [[unroll]] for (uint d = 0; d < BLOCKS; ++d) {
         Right key = along(0, n, d);
-        [[unroll]] for (uint r = 0; r < ROWS; ++r) dq[r * BLOCKS + d] = coopMatMulAdd(dscore[r], key, dq[r * BLOCKS + d]);
+        [[unroll]] for (uint r = 0; r < ROWS; ++r)
+          dq[r * BLOCKS + d] = coopMatMulAdd(dscore[r], key, dq[r * BLOCKS + d]);
       }
     }
 
@@ -177,7 +180,8 @@ void main() {
     }
   }
   barrier();
-  store_rows(dq, p.scale, 0, head_rows(p.gradient, b, head, heads, p.queries, packed, heads + 2 * (heads / heads_per_group)), query0);
+  store_rows(dq, p.scale, 0,
+             head_rows(p.gradient, b, head, heads, p.queries, packed, heads + 2 * (heads / heads_per_group)), query0);
 }
 #else
 void main() {

@@ -45,7 +45,8 @@ void multiply(Left query[RESULTS], out Sums scores[SCORES]) {
   [[unroll]] for (uint n = 0; n < STEPS; ++n) {
     [[unroll]] for (uint d = 0; d < BLOCKS; ++d) {
       Right key = across(0, n, d);
-      [[unroll]] for (uint r = 0; r < ROWS; ++r) scores[r * STEPS + n] = coopMatMulAdd(query[r * BLOCKS + d], key, scores[r * STEPS + n]);
+      [[unroll]] for (uint r = 0; r < ROWS; ++r)
+        scores[r * STEPS + n] = coopMatMulAdd(query[r * BLOCKS + d], key, scores[r * STEPS + n]);
     }
   }
 }
@@ -85,12 +86,14 @@ void add_values(Sums scores[SCORES], inout Sums result[RESULTS]) {
   [[unroll]] for (uint n = 0; n < STEPS; ++n) {
     [[unroll]] for (uint d = 0; d < BLOCKS; ++d) {
       Right value = along(OPERAND, n, d);
-      [[unroll]] for (uint r = 0; r < ROWS; ++r) result[r * BLOCKS + d] = coopMatMulAdd(weights[r * STEPS + n], value, result[r * BLOCKS + d]);
+      [[unroll]] for (uint r = 0; r < ROWS; ++r)
+        result[r * BLOCKS + d] = coopMatMulAdd(weights[r * STEPS + n], value, result[r * BLOCKS + d]);
     }
   }
 }
 
-void walk(Left query[RESULTS], Rows k, Rows v, uvec4 next_k[LOADS], uvec4 next_v[LOADS], uint query0, uint end, inout Sums result[RESULTS]) {
+void walk(Left query[RESULTS], Rows k, Rows v, uvec4 next_k[LOADS], uvec4 next_v[LOADS], uint query0, uint end,
+          inout Sums result[RESULTS]) {
   barrier();
   keep_tile(next_k, 0);
   keep_tile(next_v, OPERAND);
@@ -175,7 +178,8 @@ void weigh_rows(uint first_row, uint query0, uint key0) {
     }
     [[unroll]] for (uint i = 0; i < HALF / 8; ++i)
       weights_of[gl_SubgroupID * WEIGHT + row * WEIGHT_PITCH + column / 8 + i] =
-          uvec4(operand_pair(s[2 * i].xy), operand_pair(s[2 * i].zw), operand_pair(s[2 * i + 1].xy), operand_pair(s[2 * i + 1].zw));
+          uvec4(operand_pair(s[2 * i].xy), operand_pair(s[2 * i].zw),
+                operand_pair(s[2 * i + 1].xy), operand_pair(s[2 * i + 1].zw));
     part += subgroupShuffleXor(part, 1);
     if (item % 2 == 0) {
       float factor = exp2(before - onto);
@@ -214,12 +218,14 @@ void add_values(Left query[RESULTS], uint query0, uint key0, inout Sums result[R
   [[unroll]] for (uint n = 0; n < STEPS; ++n) {
     [[unroll]] for (uint d = 0; d < BLOCKS; ++d) {
       Right value = along(OPERAND, n, d);
-      [[unroll]] for (uint r = 0; r < ROWS; ++r) result[r * BLOCKS + d] = coopMatMulAdd(weights[r * STEPS + n], value, result[r * BLOCKS + d]);
+      [[unroll]] for (uint r = 0; r < ROWS; ++r)
+        result[r * BLOCKS + d] = coopMatMulAdd(weights[r * STEPS + n], value, result[r * BLOCKS + d]);
     }
   }
 }
 
-void walk(Left query[RESULTS], Rows k, Rows v, uvec4 next_k[LOADS], uvec4 next_v[LOADS], uint query0, uint end, inout Sums result[RESULTS]) {
+void walk(Left query[RESULTS], Rows k, Rows v, uvec4 next_k[LOADS], uvec4 next_v[LOADS], uint query0, uint end,
+          inout Sums result[RESULTS]) {
   [[dont_unroll]] for (uint key0 = 0; key0 < end; key0 += COLUMNS) {
     barrier();
     keep_tile(next_k, 0);
@@ -237,7 +243,9 @@ void finish(inout Sums result[RESULTS], uint query0, uint row_base) {
   for (uint i = gl_SubgroupInvocationID; i < SPAN; i += gl_SubgroupSize) {
     uint at = gl_SubgroupID * SPAN + i;
     float sum = sums[at];
-    if (query0 + i < p.queries) BufferF32(p.logsumexp).v[row_base + query0 + i] = sum == 0.0 ? minus_infinity() : (largest[at] + log2(sum)) / LOG2E;
+    if (query0 + i < p.queries)
+      BufferF32(p.logsumexp).v[row_base + query0 + i] =
+          sum == 0.0 ? minus_infinity() : (largest[at] + log2(sum)) / LOG2E;
     factors[at] = sum == 0.0 ? 0.0 : 1.0 / sum;  // nothing to attend to gives 0
   }
   meet();
@@ -247,7 +255,8 @@ void finish(inout Sums result[RESULTS], uint query0, uint row_base) {
 
 void main() {
   unpack(p.shape);
-  uint first = (gl_NumWorkGroups.x - 1 - gl_WorkGroupID.x) * TILE, head = gl_WorkGroupID.y, heads = gl_NumWorkGroups.y, b = gl_WorkGroupID.z;
+  uint first = (gl_NumWorkGroups.x - 1 - gl_WorkGroupID.x) * TILE, head = gl_WorkGroupID.y,
+       heads = gl_NumWorkGroups.y, b = gl_WorkGroupID.z;
   uint kv_head = head / heads_per_group, query0 = first + gl_SubgroupID * SPAN;
   mask_base = b * p.mask_strides[0] + head * p.mask_strides[1];
   Rows k = rows_of(p.k, p.k_strides, b, kv_head, p.keys), v = rows_of(p.v, p.v_strides, b, kv_head, p.keys);

@@ -7,9 +7,9 @@
 //   ETNA_BUFFER_ALIGNED(Vec4s, vec4, 16)   wide loads, where the host has checked that the address is so aligned
 //   layout(push_constant, scalar) uniform Push { Floats x; Floats y; uint n; } p;      p.y.v[i] = p.x.v[i];
 //
-// In the push constants a buffer is eight bytes, aligned to eight: the host writes the address there. Elements are packed
-// as in C. 8- and 16-bit types may be loaded and stored on every device; arithmetic on them needs Capabilities::float16
-// and its like, so convert to float, int or uint first.
+// In the push constants a buffer is eight bytes, aligned to eight: the host writes the address there. Elements are
+// packed as in C. 8- and 16-bit types may be loaded and stored on every device; arithmetic on them needs
+// Capabilities::float16 and its like, so convert to float, int or uint first.
 #ifndef ETNA_BUFFERS_GLSL
 #define ETNA_BUFFERS_GLSL
 

@@ -2,9 +2,10 @@
 // `T=float T_FLOAT`, `T=int T_INT`, `T=int64_t T_I64` or `T=double T_F64` in the variant's line. The
 // dtype is a specialization constant at every use, so the switches fold away.
 //
-// f16 is rounded to nearest even when stored, the same bits everywhere. SPIR-V leaves the rounding of a conversion to the device: its
-// own instruction is used where the device promised to round so (HALF_CONVERSION), for two elements at once; the rest, NaN among it,
-// is done in integers, a dozen operations an element. i64 is read as two words, so that indices and casts need no 64-bit arithmetic.
+// f16 is rounded to nearest even when stored, the same bits everywhere. SPIR-V leaves the rounding of a conversion to
+// the device: its own instruction is used where the device promised to round so (HALF_CONVERSION), for two elements at
+// once; the rest, NaN among it, is done in integers, a dozen operations an element. i64 is read as two words, so that
+// indices and casts need no 64-bit arithmetic.
 #ifndef ETNA_DTYPE_GLSL
 #define ETNA_DTYPE_GLSL
 
@@ -21,8 +22,8 @@ ETNA_BUFFER(BufferI8, int8_t);
 ETNA_BUFFER(BufferU8, uint8_t);
 ETNA_BUFFER_ALIGNED(BufferWords, uvec2, 8);
 
-// What the device promises, set by the host (device/vulkan/api/half_conversion.h): 0: nothing, 1: normal results are rounded to nearest
-// even, 2: all are.
+// What the device promises, set by the host (device/vulkan/api/half_conversion.h): 0: nothing, 1: normal results are
+// rounded to nearest even, 2: all are.
 layout(constant_id = 1000) const uint HALF_CONVERSION = 0;
 
 float half_to_float(uint bits) { return unpackHalf2x16(bits).x; }

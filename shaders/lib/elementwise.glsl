@@ -1,5 +1,6 @@
-// One row of tensor/ops/elementwise/elementwise.def, chosen by the specialization constant OP, in the compute type T of this variant; anything
-// else hands on its first operand. Declare OP first, and include dtype.glsl and, but for CAST_ONLY, math.glsl.
+// One row of tensor/ops/elementwise/elementwise.def, chosen by the specialization constant OP, in the compute type T of
+// this variant; anything else hands on its first operand. Declare OP first, and include dtype.glsl and, but for
+// CAST_ONLY, math.glsl.
 #ifndef ETNA_ELEMENTWISE_GLSL
 #define ETNA_ELEMENTWISE_GLSL
 

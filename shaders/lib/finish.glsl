@@ -1,7 +1,8 @@
-// What is done to a · b before it is stored (tensor/ops/matmul/gemm/gemm_params.h: Epilogue), four neighbouring results of a
-// row at a time.
-// The shader declares specialization constants FINISH (flags), Y_WIDTH (elements that all of the tensors here may be reached at,
-// 4, 2 or 1), Y_DTYPE, BIAS_DTYPE, BESIDE_DTYPE and RESIDUAL_DTYPE, and puts FINISH_PUSH among its push constants, p.
+// What is done to a · b before it is stored (tensor/ops/matmul/gemm/gemm_params.h: Epilogue), four neighbouring results
+// of a row at a time.
+// The shader declares specialization constants FINISH (flags), Y_WIDTH (elements that all of the tensors here may be
+// reached at, 4, 2 or 1), Y_DTYPE, BIAS_DTYPE, BESIDE_DTYPE and RESIDUAL_DTYPE, and puts FINISH_PUSH among its push
+// constants, p.
 #ifndef ETNA_FINISH_GLSL
 #define ETNA_FINISH_GLSL
 
@@ -14,7 +15,8 @@
   uint ldy, ld_beside, ld_residual;          \
   float scale;
 
-const uint FINISH_BIAS = 1, FINISH_SCALE = 2, FINISH_SCALE_BY = 4, FINISH_PRE = 8, FINISH_SLOPE = 16, FINISH_RESIDUAL = 32;
+const uint FINISH_BIAS = 1, FINISH_SCALE = 2, FINISH_SCALE_BY = 4,
+           FINISH_PRE = 8, FINISH_SLOPE = 16, FINISH_RESIDUAL = 32;
 const uint RELU = 1, GELU = 2, GELU_TANH = 3, SILU = 4;  // the order of etna::Activation
 
 float activated(float x, uint activation) {

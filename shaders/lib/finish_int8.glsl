@@ -1,5 +1,5 @@
-// What products of i8 have in common (gemm_int8.comp, gemm_int8_coopmat.comp): their push constants, and how sums are stored.
-// Included behind vectors.glsl.
+// What products of i8 have in common (gemm_int8.comp, gemm_int8_coopmat.comp): their push constants, and how sums are
+// stored. Included behind vectors.glsl.
 
 layout(constant_id = 4) const uint SCALED = 0;  // not 0: the result is floating; bits 1: scaled by rows, 2: by columns
 layout(constant_id = 5) const uint Y_DTYPE = 5;

@@ -16,8 +16,8 @@ int as_u8(int x) { return x & 255; }
 int as_bool(int x) { return x != 0 ? 1 : 0; }
 int as_bool(float x) { return x != 0.0 ? 1 : 0; }
 
-// The same bits, which a compiler cannot know to be the same: what it computes from them it computes as from memory. `unknown` is
-// a number that is 0 when the kernel runs; each `use` of a value is a value of its own.
+// The same bits, which a compiler cannot know to be the same: what it computes from them it computes as from memory.
+// `unknown` is a number that is 0 when the kernel runs; each `use` of a value is a value of its own.
 float opaque(float x, uint unknown, uint use) { return uintBitsToFloat(floatBitsToUint(x) ^ (unknown * use)); }
 
 // Four neighbouring integers, i a multiple of 4 and the address aligned to four elements. i32, i8, u8 and bool only.
@@ -26,7 +26,8 @@ ivec4 load_ints(uvec2 address, uint i, uint dtype) {
   uint word = BufferPair(address).v[i / 4];
   if (dtype == I8) {
     int w = int(word);
-    return ivec4(bitfieldExtract(w, 0, 8), bitfieldExtract(w, 8, 8), bitfieldExtract(w, 16, 8), bitfieldExtract(w, 24, 8));
+    return ivec4(bitfieldExtract(w, 0, 8), bitfieldExtract(w, 8, 8),
+                 bitfieldExtract(w, 16, 8), bitfieldExtract(w, 24, 8));
   }
   return ivec4(word & 255u, (word >> 8) & 255u, (word >> 16) & 255u, word >> 24);
 }

@@ -1,23 +1,28 @@
-// Matrix product y = a · b with an epilogue on KHR_cooperative_matrix units: f16 or bf16 operands, f32 sums, over a batch.
+// Matrix product y = a · b with an epilogue on KHR_cooperative_matrix units: f16 or bf16 operands, f32 sums, over a
+// batch.
 //
-// A workgroup of four subgroups owns TILE_M x TILE_N results, each subgroup a quarter of them. 64 steps of k of both operands lie in
-// shared memory, the next 64 are on their way to registers meanwhile. A subgroup's 64 x 64 results read 8 KiB of shared memory for
-// 64 x 64 x 16 x 2 multiplications: with 64 x 32 the memory's pipe, which loads and stores share, would be as busy as the matrix units.
-// Each row in shared memory has eight elements more than it needs, so that matrices are read without bank conflicts.
+// A workgroup of four subgroups owns TILE_M x TILE_N results, each subgroup a quarter of them. 64 steps of k of both
+// operands lie in shared memory, the next 64 are on their way to registers meanwhile. A subgroup's 64 x 64 results read
+// 8 KiB of shared memory for 64 x 64 x 16 x 2 multiplications: with 64 x 32 the memory's pipe, which loads and stores
+// share, would be as busy as the matrix units. Each row in shared memory has eight elements more than it needs, so that
+// matrices are read without bank conflicts.
 //
-// Tried on an H200 at 4096³, f16 and bf16 alike, TFLOP/s, operands both along k (kernels of their own, before edges and epilogues):
-//   128x128, k 64, 64 x 64 a subgroup   316     tiles of 128x128, k 32               266    (272 loading two steps ahead)
+// Tried on an H200 at 4096³, f16 and bf16 alike, TFLOP/s, operands both along k (kernels of their own, before edges and
+// epilogues):
+//   128x128, k 64, 64 x 64 a subgroup   316     tiles of 128x128, k 32               266    (272 loading two steps
+// ahead)
 //   64 x 32 a subgroup, eight of them   247     the same, two buffers                263    (291 two steps ahead)
 //   tiles of 128x192, k 64              261     tiles of 128x256, k 32, eight        246    (272 three steps ahead)
 //   tiles of 128x96                     278     k 16, two buffers                    178
 //   loading two steps ahead             226     (registers spill)
 //   fragments of the next 16 steps read ahead, halves of the tile replaced while the other is multiplied: 202
 //   NV_cooperative_matrix2, best tile of eleven (128x128, k 64, 128 threads)         284
-//   of 128x128, k 32: nothing loaded from memory 366, nothing stored to shared memory either 456, no barriers either 527
-// For small products: tiles of 128x64 218, of 64x64 202.
+//   of 128x128, k 32: nothing loaded from memory 366, nothing stored to shared memory either 456, no barriers either
+// 527 For small products: tiles of 128x64 218, of 64x64 202.
 //
-// Operands are read in eights where their alignment allows it, else in pairs or one by one; what lies beyond an edge is 0. Results
-// pass through shared memory, so that rows leave in long runs and the epilogue sees rows and columns, which a matrix hides.
+// Operands are read in eights where their alignment allows it, else in pairs or one by one; what lies beyond an edge is
+// 0. Results pass through shared memory, so that rows leave in long runs and the epilogue sees rows and columns, which
+// a matrix hides.
 
 #extension GL_KHR_memory_scope_semantics : require
 #extension GL_KHR_shader_subgroup_basic : require
@@ -90,10 +95,10 @@ uvec4 load_eight(uvec2 address, uint i, uint count, uint width) {
   return r;
 }
 
-// Eight elements of an operand: `x` and `y` are its stored row and column. `rows` are as many as there are; where k runs along them,
-// more are not looked at.
-uvec4 fetch(uvec2 address, uint offset, uint ld, uint k_neighbours, uint width, bool rows_full, bool columns_full, uint x, uint y,
-            uint rows, uint columns) {
+// Eight elements of an operand: `x` and `y` are its stored row and column. `rows` are as many as there are; where k
+// runs along them, more are not looked at.
+uvec4 fetch(uvec2 address, uint offset, uint ld, uint k_neighbours, uint width, bool rows_full, bool columns_full,
+            uint x, uint y, uint rows, uint columns) {
   uint count = columns_full ? 8 : y < columns ? min(8, columns - y) : 0;
   if (!rows_full) {
     if (k_neighbours != 0) x = min(x, rows - 1);
@@ -107,18 +112,18 @@ uvec4 fetch(uvec2 address, uint offset, uint ld, uint k_neighbours, uint width, 
   return r;
 }
 
-#define FETCH(k0)                                                                                                              \
-  [[unroll]] for (uint i = 0; i < A_LOADS; ++i) {                                                                              \
-    uint v = i * THREADS + me, x = v / A_ROW, y = v % A_ROW * 8;                                                               \
-    a_next[i] = A_K_NEIGHBOURS != 0                                                                                            \
-                    ? fetch(p.a, a_offset, p.lda, 1, A_WIDTH, M_FULL != 0, K_FULL != 0, row0 + x, (k0) + y, p.m, k_end)        \
-                    : fetch(p.a, a_offset, p.lda, 0, A_WIDTH, K_FULL != 0, M_FULL != 0, (k0) + x, row0 + y, k_end, p.m);       \
-  }                                                                                                                            \
-  [[unroll]] for (uint i = 0; i < B_LOADS; ++i) {                                                                              \
-    uint v = i * THREADS + me, x = v / B_ROW, y = v % B_ROW * 8;                                                               \
-    b_next[i] = B_K_NEIGHBOURS != 0                                                                                            \
-                    ? fetch(p.b, b_offset, p.ldb, 1, B_WIDTH, N_FULL != 0, K_FULL != 0, column0 + x, (k0) + y, p.n, k_end)     \
-                    : fetch(p.b, b_offset, p.ldb, 0, B_WIDTH, K_FULL != 0, N_FULL != 0, (k0) + x, column0 + y, k_end, p.n);    \
+#define FETCH(k0)                                                                                               \
+  [[unroll]] for (uint i = 0; i < A_LOADS; ++i) {                                                               \
+    uint v = i * THREADS + me, x = v / A_ROW, y = v % A_ROW * 8;                                                \
+    a_next[i] = A_K_NEIGHBOURS != 0                                                                             \
+        ? fetch(p.a, a_offset, p.lda, 1, A_WIDTH, M_FULL != 0, K_FULL != 0, row0 + x, (k0) + y, p.m, k_end)     \
+        : fetch(p.a, a_offset, p.lda, 0, A_WIDTH, K_FULL != 0, M_FULL != 0, (k0) + x, row0 + y, k_end, p.m);    \
+  }                                                                                                             \
+  [[unroll]] for (uint i = 0; i < B_LOADS; ++i) {                                                               \
+    uint v = i * THREADS + me, x = v / B_ROW, y = v % B_ROW * 8;                                                \
+    b_next[i] = B_K_NEIGHBOURS != 0                                                                             \
+        ? fetch(p.b, b_offset, p.ldb, 1, B_WIDTH, N_FULL != 0, K_FULL != 0, column0 + x, (k0) + y, p.n, k_end)  \
+        : fetch(p.b, b_offset, p.ldb, 0, B_WIDTH, K_FULL != 0, N_FULL != 0, (k0) + x, column0 + y, k_end, p.n); \
   }
 
 #define PUT                                                                                                     \
@@ -162,7 +167,8 @@ void main() {
       B_MATRIX b[ACROSS];
       [[unroll]] for (uint i = 0; i < DOWN; ++i) {
         uint row = sub_row + i * FM;
-        if (A_K_NEIGHBOURS != 0) coopMatLoad(a[i], pool, row * A_PITCH + k / 8, A_PITCH, gl_CooperativeMatrixLayoutRowMajor);
+        if (A_K_NEIGHBOURS != 0)
+          coopMatLoad(a[i], pool, row * A_PITCH + k / 8, A_PITCH, gl_CooperativeMatrixLayoutRowMajor);
         else coopMatLoad(a[i], pool, k * A_PITCH + row / 8, A_PITCH, gl_CooperativeMatrixLayoutColumnMajor);
       }
       [[unroll]] for (uint j = 0; j < ACROSS; ++j) {

@@ -1,5 +1,5 @@
-// The functions that elementwise.def names with m_, in f32; what integers share has overloads. GLSL's own exp, log and sqrt are
-// accurate enough everywhere; tanh, sin and cos of some drivers are not, or overflow.
+// The functions that elementwise.def names with m_, in f32; what integers share has overloads. GLSL's own exp, log and
+// sqrt are accurate enough everywhere; tanh, sin and cos of some drivers are not, or overflow.
 #ifndef ETNA_MATH_GLSL
 #define ETNA_MATH_GLSL
 
@@ -97,8 +97,8 @@ float m_tanh(float a) {
 float m_sigmoid(float a) { return 1.0 / (1.0 + exp(-a)); }
 float m_softplus(float a) { return max(a, 0.0) + m_log1p(exp(-abs(a))) + (m_isnan(a) ? a : 0.0); }
 
-// The error function: its Maclaurin series below 1; above, Abramowitz & Stegun 7.1.26, whose absolute error of 1.5e-7 is two
-// units in the last place there.
+// The error function: its Maclaurin series below 1; above, Abramowitz & Stegun 7.1.26, whose absolute error of 1.5e-7
+// is two units in the last place there.
 float m_erf(float a) {
   float x = abs(a), s = a * a;
   if (x < 1.0) {

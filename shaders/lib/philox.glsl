@@ -1,5 +1,5 @@
-// Philox4x32-10 (Salmon et al. 2011), word for word what tensor/ops/random/philox.h computes, and the standard normal made of one word, bit for
-// bit what tensor/ops/random/random.cpp makes.
+// Philox4x32-10 (Salmon et al. 2011), word for word what tensor/ops/random/philox.h computes, and the standard normal
+// made of one word, bit for bit what tensor/ops/random/random.cpp makes.
 #ifndef ETNA_PHILOX_GLSL
 #define ETNA_PHILOX_GLSL
 
@@ -21,8 +21,8 @@ float fraction(uint v) {
   return uintBitsToFloat((uint(top + 95) << 23) | (mantissa & 0x7fffffu));
 }
 
-// The inverse of the normal distribution, from additions and products only: these are the f32 operations that Vulkan demands to be
-// correctly rounded, and `precise` keeps them apart. The constants are told in random.cpp.
+// The inverse of the normal distribution, from additions and products only: these are the f32 operations that Vulkan
+// demands to be correctly rounded, and `precise` keeps them apart. The constants are told in random.cpp.
 float standard_normal(uint word) {
   uint v = ((word & 0x7fffffffu) << 1) | 1u;  // twice the tail's probability, in 2^-32
   precise float x = fraction(0u - v), tail = fraction(v);

@@ -1,5 +1,5 @@
-// Four neighbouring elements at once. `width` says how wide a load the host found to be aligned: 4, 2 or 1 elements; it is a
-// specialization constant at every use, as is the dtype. f32, f16 and bf16 only.
+// Four neighbouring elements at once. `width` says how wide a load the host found to be aligned: 4, 2 or 1 elements; it
+// is a specialization constant at every use, as is the dtype. f32, f16 and bf16 only.
 #ifndef ETNA_VECTORS_GLSL
 #define ETNA_VECTORS_GLSL
 

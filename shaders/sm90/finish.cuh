@@ -51,7 +51,9 @@ __device__ __forceinline__ float error_function(float a) {
   return isnan(a) ? a : a < 0 ? -magnitude : magnitude;
 }
 __device__ __forceinline__ float sigmoid(float a) { return 1.0f / (1.0f + __expf(-a)); }
-__device__ __forceinline__ float gelu_inner(float a) { return tanhf(0.7978845608028654f * (a + 0.044715f * a * a * a)); }
+__device__ __forceinline__ float gelu_inner(float a) {
+  return tanhf(0.7978845608028654f * (a + 0.044715f * a * a * a));
+}
 
 __device__ __forceinline__ float activated(float x, std::uint32_t activation) {
   switch (activation) {
@@ -108,7 +110,8 @@ __device__ __forceinline__ std::uint32_t narrow(float x, float y, std::uint32_t 
   return reinterpret_cast<const std::uint32_t&>(pair);
 }
 
-/// Up to four results from `column` on, element by element where rows do not allow for more; `row` counts through the whole batch.
+/// Up to four results from `column` on, element by element where rows do not allow for more; `row` counts through the
+/// whole batch.
 __device__ __forceinline__ void finish_some(const Finish& f, const FinishKinds& kinds, float (&t)[4], std::size_t row,
                                             std::uint32_t column, int count) {
   const std::uint32_t activation = kinds.flags >> 6;
@@ -129,11 +132,11 @@ __device__ __forceinline__ void finish_some(const Finish& f, const FinishKinds& 
   }
 }
 
-/// Four neighbours in each of N rows that lie `stride` apart, those of the first `rows`, WIDTH elements (4 or 2) at once. One decision
-/// on the dtype for all, so that all loads are on their way before the first is looked at.
+/// Four neighbours in each of N rows that lie `stride` apart, those of the first `rows`, WIDTH elements (4 or 2) at
+/// once. One decision on the dtype for all, so that all loads are on their way before the first is looked at.
 template <int WIDTH, int N>
-__device__ __forceinline__ void load_rows(float (&v)[N][4], const void* from, std::size_t first, std::size_t stride, int rows,
-                                          std::uint32_t dtype) {
+__device__ __forceinline__ void load_rows(float (&v)[N][4], const void* from, std::size_t first, std::size_t stride,
+                                          int rows, std::uint32_t dtype) {
   using Floats = std::conditional_t<WIDTH == 4, float4, float2>;
   using Pairs = std::conditional_t<WIDTH == 4, uint2, std::uint32_t>;
   constexpr int kLoads = 4 / WIDTH;
@@ -167,8 +170,8 @@ __device__ __forceinline__ void load_rows(float (&v)[N][4], const void* from, st
   }
 }
 template <int WIDTH, int N>
-__device__ __forceinline__ void store_rows(const float (&v)[N][4], void* to, std::size_t first, std::size_t stride, int rows,
-                                           std::uint32_t dtype) {
+__device__ __forceinline__ void store_rows(const float (&v)[N][4], void* to, std::size_t first, std::size_t stride,
+                                           int rows, std::uint32_t dtype) {
 #pragma unroll
   for (int u = 0; u < N; ++u) {
     if (u >= rows) continue;
@@ -193,22 +196,26 @@ __device__ __forceinline__ void store_rows(const float (&v)[N][4], void* to, std
   }
 }
 
-/// What four neighbours in each of N rows, two rows apart, become, with what is known of it before a tile begins decided already:
-/// the instructions of one case then lie together. (With the choice made element by element the code of all activations was jumped
-/// through for each four results, and a tile took four times as long to store as its 512 steps of k to multiply.)
+/// What four neighbours in each of N rows, two rows apart, become, with what is known of it before a tile begins
+/// decided already: the instructions of one case then lie together. (With the choice made element by element the code
+/// of all activations was jumped through for each four results, and a tile took four times as long to store as its 512
+/// steps of k to multiply.)
 template <int WIDTH, std::uint32_t ACTIVATION, bool SLOPE, bool BESIDES, int N>
-__device__ __forceinline__ void finish_rows(const Finish& f, const FinishKinds& kinds, float (&t)[N][4], const float (&bias)[4],
-                                            float scale, std::size_t row, std::uint32_t column, int rows) {
+__device__ __forceinline__ void finish_rows(const Finish& f, const FinishKinds& kinds, float (&t)[N][4],
+                                            const float (&bias)[4], float scale, std::size_t row, std::uint32_t column,
+                                            int rows) {
   float at[N][4], residual[N][4];
   const bool adds = BESIDES && (kinds.flags & kResidual) != 0;
   if constexpr (SLOPE) load_rows<WIDTH>(at, f.beside, row * f.ld_beside + column, 2 * f.ld_beside, rows, kinds.beside);
-  if (adds) load_rows<WIDTH>(residual, f.residual, row * f.ld_residual + column, 2 * f.ld_residual, rows, kinds.residual);
+  if (adds)
+    load_rows<WIDTH>(residual, f.residual, row * f.ld_residual + column, 2 * f.ld_residual, rows, kinds.residual);
 #pragma unroll
   for (int u = 0; u < N; ++u) {
 #pragma unroll
     for (int c = 0; c < 4; ++c) t[u][c] = t[u][c] * scale + bias[c];
   }
-  if (BESIDES && (kinds.flags & kPre)) store_rows<WIDTH>(t, f.beside, row * f.ld_beside + column, 2 * f.ld_beside, rows, kinds.beside);
+  if (BESIDES && (kinds.flags & kPre))
+    store_rows<WIDTH>(t, f.beside, row * f.ld_beside + column, 2 * f.ld_beside, rows, kinds.beside);
 #pragma unroll
   for (int u = 0; u < N; ++u) {
 #pragma unroll

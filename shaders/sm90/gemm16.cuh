@@ -1,15 +1,17 @@
 #pragma once
-// y = epilogue(a · b) for f16 and bf16 on warpgroup products with f32 sums. A block stays on its multiprocessor and takes tile after
-// tile. One thread of the first warpgroup keeps the copy engine busy: boxes of 64 steps of k, through a ring of stages in shared
-// memory, also while the tile before is being stored. Two warpgroups multiply, 128 x 128 each:
+// y = epilogue(a · b) for f16 and bf16 on warpgroup products with f32 sums. A block stays on its multiprocessor and
+// takes tile after tile. One thread of the first warpgroup keeps the copy engine busy: boxes of 64 steps of k, through
+// a ring of stages in shared memory, also while the tile before is being stored. Two warpgroups multiply, 128 x 128
+// each:
 //   - TOGETHER they take a tile of 256 x 128: the fewest bytes from the L2 cache a product (what bounds large ones);
 //   - in turns they take tiles of 128 x 128: one stores while the other multiplies, which short k wants.
 //
-// On an H200 4096³ takes 215 µs: 639 TFLOP/s. An early form, TFLOP/s at 4096³ / 6144³ / 16384 x 3072 x 768, one run each: 256 x 128,
-// four stages 625 / 713 / 411; 128 x 128, six stages, both warpgroups on a tile 629 / 649 / 439. Lost: 128 x 256 635 / 673 / 403; 256 x 192,
-// three stages 640 / 738 / 415 (352 tiles leave a third of the third round idle at 4096³, and it spills); two to four blocks a
-// multiprocessor of 41 to 46 KiB, loading for themselves, 433-507 / 504-573 / 332-397; the same by cp.async, under CUDA, 243-480 (the L2
-// cache is asked for too many short pieces, the more so with steps of k below 64). A cluster (multicast) does not start through Vulkan.
+// On an H200 4096³ takes 215 µs: 639 TFLOP/s. An early form, TFLOP/s at 4096³ / 6144³ / 16384 x 3072 x 768, one run
+// each: 256 x 128, four stages 625 / 713 / 411; 128 x 128, six stages, both warpgroups on a tile 629 / 649 / 439. Lost:
+// 128 x 256 635 / 673 / 403; 256 x 192, three stages 640 / 738 / 415 (352 tiles leave a third of the third round idle
+// at 4096³, and it spills); two to four blocks a multiprocessor of 41 to 46 KiB, loading for themselves, 433-507 /
+// 504-573 / 332-397; the same by cp.async, under CUDA, 243-480 (the L2 cache is asked for too many short pieces, the
+// more so with steps of k below 64). A cluster (multicast) does not start through Vulkan.
 #include "tiles.cuh"
 
 namespace hopper {
@@ -57,8 +59,8 @@ struct Gemm16 {
     }
   }
 
-  static __device__ __forceinline__ void consume(const Parameters& p, char* memory, std::uint32_t shared, std::uint32_t full,
-                                                 std::uint32_t empty, std::uint32_t turns) {
+  static __device__ __forceinline__ void consume(const Parameters& p, char* memory, std::uint32_t shared,
+                                                 std::uint32_t full, std::uint32_t empty, std::uint32_t turns) {
     const int group = (threadIdx.x >> 7) - 1, warp = threadIdx.x >> 5 & 3;
     const bool speaker = (threadIdx.x & 127) == 0;
     float* scratch = reinterpret_cast<float*>(memory + kScratch) + (group * 4 + warp) * (kScratchBytes / 4);
@@ -73,7 +75,8 @@ struct Gemm16 {
       if (!TOGETHER && turn > 0) barrier_wait(turns + (1 - group) * 8, (turn - 1) >> 1 & 1);
       float d[2][64];
       for (std::uint32_t s = 0; s < t.steps; ++s, ++it) {
-        const std::uint32_t stage = it % kStages, a = shared + stage * kStageBytes + (TOGETHER ? group * 2 * kBlockBytes : 0),
+        const std::uint32_t stage = it % kStages,
+                            a = shared + stage * kStageBytes + (TOGETHER ? group * 2 * kBlockBytes : 0),
                             b = shared + stage * kStageBytes + kBytesA;
         barrier_wait(full + stage * 8, it / kStages & 1);
         product_fence();
@@ -81,8 +84,8 @@ struct Gemm16 {
         for (int k = 0; k < kStep / 16; ++k) {
 #pragma unroll
           for (int half = 0; half < 2; ++half) {
-            product<F16, !A_ALONG_K, !B_ALONG_K>(d[half], part<A_ALONG_K>(a + half * kBlockBytes, k), part<B_ALONG_K>(b, k),
-                                                 s > 0 || k > 0);
+            product<F16, !A_ALONG_K, !B_ALONG_K>(d[half], part<A_ALONG_K>(a + half * kBlockBytes, k),
+                                                 part<B_ALONG_K>(b, k), s > 0 || k > 0);
           }
         }
         product_commit();

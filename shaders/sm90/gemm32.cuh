@@ -1,17 +1,20 @@
 #pragma once
 // y = epilogue(a · b) for f32 by bf16 products, as close as f32's own units come or closer
-// (docs/decisions/005-f32-by-bf16-parts.md has errors and what was rejected). 89 TFLOP/s at 4096³ on an H200; plain units reach 46.
+// (docs/decisions/005-f32-by-bf16-parts.md has errors and what was rejected). 89 TFLOP/s at 4096³ on an H200; plain
+// units reach 46.
 //
-// A number is the sum of three bf16, exactly: high = bf16(x), middle = bf16(x - high), low = x - high - middle. Of the nine products of
-// parts six are taken; the others are below 2^-25 of the whole and of either sign. Sums over 32 steps of k are made by the matrix
-// units, small parts first, and then added to f32 sums that round to nearest: the units' own long sums are cut off, always toward 0.
-// The parts of what is tiny would be denormal, of what is huge infinite: where 32 steps of a tile hold any number outside
-// [2^-100, 2^60) but 0, plain f32 multiplies and adds make those 32 steps.
+// A number is the sum of three bf16, exactly: high = bf16(x), middle = bf16(x - high), low = x - high - middle. Of the
+// nine products of parts six are taken; the others are below 2^-25 of the whole and of either sign. Sums over 32 steps
+// of k are made by the matrix units, small parts first, and then added to f32 sums that round to nearest: the units'
+// own long sums are cut off, always toward 0. The parts of what is tiny would be denormal, of what is huge infinite:
+// where 32 steps of a tile hold any number outside [2^-100, 2^60) but 0, plain f32 multiplies and adds make those 32
+// steps.
 //
-// The bound is the matrix units: six products at bf16's rate would be a sixth of it. Against them stand shared memory (90 % as busy) and the
-// splitting. So b is split once a block, by a warpgroup of its own, and stored; a is split by the warpgroups that multiply, in the
-// registers they multiply from. All read f32 as the copy engine left it. k may be taken in any order within 32 steps, so each
-// thread takes those of its steps of a that lie together (or, with rows of k, four apart), and b is stored in that order.
+// The bound is the matrix units: six products at bf16's rate would be a sixth of it. Against them stand shared memory
+// (90 % as busy) and the splitting. So b is split once a block, by a warpgroup of its own, and stored; a is split by
+// the warpgroups that multiply, in the registers they multiply from. All read f32 as the copy engine left it. k may be
+// taken in any order within 32 steps, so each thread takes those of its steps of a that lie together (or, with rows of
+// k, four apart), and b is stored in that order.
 #include "tiles.cuh"
 
 namespace hopper {
@@ -21,7 +24,9 @@ struct Parts {
   std::uint32_t high, middle, low;
 };
 __device__ __forceinline__ Parts split(float x, float y) {
-  auto upper = [](std::uint32_t pair, bool second) { return __uint_as_float(second ? pair & 0xFFFF0000u : pair << 16); };
+  auto upper = [](std::uint32_t pair, bool second) {
+    return __uint_as_float(second ? pair & 0xFFFF0000u : pair << 16);
+  };
   Parts p;
   p.high = narrow(x, y, 0);
   x -= upper(p.high, false), y -= upper(p.high, true);
@@ -44,7 +49,8 @@ struct Gemm32 {
   static constexpr int kBytes = kTile * kStep * 4, kStageBytes = 2 * kBytes;      ///< f32, of one operand and of both
   static constexpr int kPlaneBytes = kTile * kStep * 2, kPlanesBytes = 3 * kPlaneBytes;  ///< of b
   static constexpr int kPlanes = kStages * kStageBytes, kScratch = kPlanes + kPlaneStages * kPlanesBytes;
-  static constexpr int kBarriers = kScratch + 8 * kScratchBytes, kSharedBytes = kBarriers + kStages * 16 + kPlaneStages * 24;
+  static constexpr int kBarriers = kScratch + 8 * kScratchBytes,
+                       kSharedBytes = kBarriers + kStages * 16 + kPlaneStages * 24;
   static_assert(kSharedBytes <= 232448 - 1024, "shared memory of a multiprocessor, less what is reserved");
 
   struct Barriers {
@@ -52,7 +58,8 @@ struct Gemm32 {
     volatile std::uint32_t* plain;  ///< of a stage of planes: b holds what has no parts
   };
 
-  /// Bytes from an operand's begin to element (i, k): rows of 32 k, or four blocks with rows of 32 i, in 128-byte swizzle.
+  /// Bytes from an operand's begin to element (i, k): rows of 32 k, or four blocks with rows of 32 i, in 128-byte
+  /// swizzle.
   template <bool ALONG_K>
   static __device__ __forceinline__ std::uint32_t place(std::uint32_t i, std::uint32_t k) {
     return ALONG_K ? i * 128 + ((k >> 2) ^ (i & 7)) * 16 + (k & 3) * 4
@@ -126,7 +133,8 @@ struct Gemm32 {
           *reinterpret_cast<uint4*>(piece) = make_uint4(parts[0].high, parts[1].high, parts[2].high, parts[3].high);
           *reinterpret_cast<uint4*>(piece + kPlaneBytes) =
               make_uint4(parts[0].middle, parts[1].middle, parts[2].middle, parts[3].middle);
-          *reinterpret_cast<uint4*>(piece + 2 * kPlaneBytes) = make_uint4(parts[0].low, parts[1].low, parts[2].low, parts[3].low);
+          *reinterpret_cast<uint4*>(piece + 2 * kPlaneBytes) =
+              make_uint4(parts[0].low, parts[1].low, parts[2].low, parts[3].low);
         }
         fence_async();
         any = any_of_threads(1, 128, any);
@@ -140,7 +148,8 @@ struct Gemm32 {
   }
 
   /// d += a · b over one stage as f32 does it.
-  static __device__ __forceinline__ void multiply_plainly(float (&d)[64], const char* a, const char* b, std::uint32_t row) {
+  static __device__ __forceinline__ void multiply_plainly(float (&d)[64], const char* a, const char* b,
+                                                          std::uint32_t row) {
     const std::uint32_t thread = threadIdx.x & 3;
 #pragma unroll 1
     for (std::uint32_t k = 0; k < kStep; ++k) {
@@ -158,7 +167,8 @@ struct Gemm32 {
     }
   }
 
-  static __device__ __forceinline__ void consume(const Parameters& p, char* memory, std::uint32_t shared, const Barriers& at) {
+  static __device__ __forceinline__ void consume(const Parameters& p, char* memory, std::uint32_t shared,
+                                                 const Barriers& at) {
     const std::uint32_t group = (threadIdx.x >> 7) - 2, warp = threadIdx.x >> 5 & 3, lane = threadIdx.x & 31;
     const std::uint32_t row = group * 64 + warp * 16 + (lane >> 2);
     const bool speaker = (threadIdx.x & 127) == 0;
@@ -193,7 +203,8 @@ struct Gemm32 {
         for (int k = 0; k < 2; ++k) {
 #pragma unroll
           for (int piece = 0; piece < 4; ++piece) {
-            const float first = x[piece & 1][k * 4 + (piece >> 1) * 2], second = x[piece & 1][k * 4 + (piece >> 1) * 2 + 1];
+            const float first = x[piece & 1][k * 4 + (piece >> 1) * 2],
+                        second = x[piece & 1][k * 4 + (piece >> 1) * 2 + 1];
             plain |= outside(first) || outside(second);
             const Parts parts = split(first, second);
             high[k][piece] = parts.high, middle[k][piece] = parts.middle, low[k][piece] = parts.low;

@@ -1,4 +1,6 @@
-// The f16 products of gemm16.cuh, by how a and b lie in memory: n is a matrix stored row by row, t one stored column by column.
+// The f16 products of gemm16.cuh, by how a and b lie in memory: n is a matrix stored row by row, t one stored column by
+// column.
+//
 // kernel: cubin_gemm_f16_nn
 // kernel: cubin_gemm_f16_nt
 // kernel: cubin_gemm_f16_tn

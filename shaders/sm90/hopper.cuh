@@ -1,5 +1,6 @@
 #pragma once
-// Hopper's own instructions: bulk tensor copies (PTX's cp.async.bulk.tensor), the barriers they complete on, and warpgroup products.
+// Hopper's own instructions: bulk tensor copies (PTX's cp.async.bulk.tensor), the barriers they complete on, and
+// warpgroup products.
 #include <cstdint>
 
 namespace hopper {
@@ -13,7 +14,8 @@ __device__ __forceinline__ std::uint32_t shared_address(const void* p) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(p));
 }
 
-/// Barriers count arrivals and the bytes of copies; a phase ends when both are there. Waiting names the parity of the phase.
+/// Barriers count arrivals and the bytes of copies; a phase ends when both are there. Waiting names the parity of the
+/// phase.
 __device__ __forceinline__ void barrier_init(std::uint32_t barrier, int arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
 }
@@ -29,16 +31,18 @@ __device__ __forceinline__ void barrier_arrive(std::uint32_t barrier) {
 }
 __device__ __forceinline__ void barrier_wait(std::uint32_t barrier, std::uint32_t parity) {
   asm volatile(
-      "{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again; }" ::"r"(barrier),
-      "r"(parity)
+      "{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again; }"
+      ::"r"(barrier), "r"(parity)
       : "memory");
 }
 
-/// One box of a matrix of a batch to shared memory; x counts elements along the rows. What lies outside the matrix comes as 0.
-__device__ __forceinline__ void copy_box(std::uint32_t to, const TensorMap& map, int x, int y, int z, std::uint32_t barrier) {
+/// One box of a matrix of a batch to shared memory; x counts elements along the rows. What lies outside the matrix
+/// comes as 0.
+__device__ __forceinline__ void copy_box(std::uint32_t to, const TensorMap& map, int x, int y, int z,
+                                         std::uint32_t barrier) {
   asm volatile(
-      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];" ::"r"(to),
-      "l"(&map), "r"(x), "r"(y), "r"(z), "r"(barrier)
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];"
+      ::"r"(to), "l"(&map), "r"(x), "r"(y), "r"(z), "r"(barrier)
       : "memory");
 }
 
@@ -73,16 +77,17 @@ __device__ __forceinline__ void product_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
 }
 
-/// Where an operand lies in shared memory, in 128-byte or 64-byte swizzle. `stride`: bytes from 8 rows to the next 8 (rows of k where
-/// `leading` is given: bytes from 64 elements across k to the next 64).
+/// Where an operand lies in shared memory, in 128-byte or 64-byte swizzle. `stride`: bytes from 8 rows to the next 8
+/// (rows of k where `leading` is given: bytes from 64 elements across k to the next 64).
 template <int SWIZZLE>
-__device__ __forceinline__ std::uint64_t operand(std::uint32_t address, std::uint32_t stride, std::uint32_t leading = 16) {
+__device__ __forceinline__ std::uint64_t operand(std::uint32_t address, std::uint32_t stride,
+                                                 std::uint32_t leading = 16) {
   return static_cast<std::uint64_t>((address & 0x3FFFF) >> 4) | static_cast<std::uint64_t>(leading >> 4) << 16 |
          static_cast<std::uint64_t>(stride >> 4) << 32 | (SWIZZLE == 128 ? 1ull : 2ull) << 62;
 }
 
-/// d[64 x 128] (+)= a[64 x 16] b[16 x 128] of a warpgroup, in f32, both from shared memory. ACROSS: stored with rows of k.
-/// Without `add`, d is written.
+/// d[64 x 128] (+)= a[64 x 16] b[16 x 128] of a warpgroup, in f32, both from shared memory. ACROSS: stored with rows of
+/// k. Without `add`, d is written.
 template <bool F16, bool A_ACROSS, bool B_ACROSS>
 __device__ __forceinline__ void product(float* d, std::uint64_t a, std::uint64_t b, bool add) {
   const int scale = add;
@@ -92,7 +97,8 @@ __device__ __forceinline__ void product(float* d, std::uint64_t a, std::uint64_t
       "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
       "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
       "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-      "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, " "%64, %65, p, 1, 1, %67, %68; }"
+      "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
+      "%64, %65, p, 1, 1, %67, %68; }"
       :
       "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]),
       "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]),
@@ -109,7 +115,8 @@ __device__ __forceinline__ void product(float* d, std::uint64_t a, std::uint64_t
       "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
       "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
       "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-      "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, " "%64, %65, p, 1, 1, %67, %68; }"
+      "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
+      "%64, %65, p, 1, 1, %67, %68; }"
       :
       "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]),
       "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]),
@@ -131,7 +138,8 @@ __device__ __forceinline__ void product(float* d, const std::uint32_t (&a)[4], s
       "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
       "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
       "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-      "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, " "{%64, %65, %66, %67}, %68, p, 1, 1, 0; }"
+      "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
+      "{%64, %65, %66, %67}, %68, p, 1, 1, 0; }"
       :
       "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]),
       "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]),

@@ -1,6 +1,6 @@
-// Copies rows to where they begin at multiples of 16 bytes, as the copy engine wants them: the gradient of 50257 logits a token is read by two
-// products, each hundreds of times, and would else be left to slower kernels. Bytes-bound: each thread stores 16 bytes; its loads are as
-// wide as an element, and what neighbours load lies in the same lines.
+// Copies rows to where they begin at multiples of 16 bytes, as the copy engine wants them: the gradient of 50257 logits
+// a token is read by two products, each hundreds of times, and would else be left to slower kernels. Bytes-bound: each
+// thread stores 16 bytes; its loads are as wide as an element, and what neighbours load lies in the same lines.
 // kernel: cubin_pad_rows_2
 // kernel: cubin_pad_rows_4
 #include <cstdint>
@@ -28,5 +28,9 @@ __device__ __forceinline__ void pad_rows(const Parameters& p) {
   }
 }
 
-extern "C" __global__ void __launch_bounds__(256) cubin_pad_rows_2(const __grid_constant__ Parameters p) { pad_rows<std::uint16_t>(p); }
-extern "C" __global__ void __launch_bounds__(256) cubin_pad_rows_4(const __grid_constant__ Parameters p) { pad_rows<std::uint32_t>(p); }
+extern "C" __global__ void __launch_bounds__(256) cubin_pad_rows_2(const __grid_constant__ Parameters p) {
+  pad_rows<std::uint16_t>(p);
+}
+extern "C" __global__ void __launch_bounds__(256) cubin_pad_rows_4(const __grid_constant__ Parameters p) {
+  pad_rows<std::uint32_t>(p);
+}

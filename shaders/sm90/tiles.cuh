@@ -1,6 +1,6 @@
 #pragma once
-// What the kernels of this folder share: their parameters (the host's side is tensor/ops/matmul/gemm/cubin.cpp), the order in which a block
-// takes tiles, and the way from accumulators to results.
+// What the kernels of this folder share: their parameters (the host's side is tensor/ops/matmul/gemm/cubin.cpp), the
+// order in which a block takes tiles, and the way from accumulators to results.
 #include "finish.cuh"
 #include "hopper.cuh"
 
@@ -46,8 +46,8 @@ __device__ __forceinline__ std::uint32_t tile_count(const Parameters& p) {
 
 constexpr int kScratchBytes = 16 * 64 * 4;  ///< of shared memory, a warp
 
-/// Brings 16 x 64 of the accumulators of a warpgroup's product, a warp's part, to the warp's scratch: so rows leave in whole lines, and
-/// what is read beside them comes in whole lines.
+/// Brings 16 x 64 of the accumulators of a warpgroup's product, a warp's part, to the warp's scratch: so rows leave in
+/// whole lines, and what is read beside them comes in whole lines.
 __device__ __forceinline__ void stage(const float* d, float* scratch) {
   const std::uint32_t lane = threadIdx.x & 31;
 #pragma unroll
@@ -62,8 +62,8 @@ __device__ __forceinline__ void stage(const float* d, float* scratch) {
 
 /// Stores the 16 x 64 results that lie in a warp's scratch, ROWS of a lane at a time.
 template <int ROWS, int WIDTH, std::uint32_t ACTIVATION, bool SLOPE, bool BESIDES>
-__device__ __forceinline__ void finish_block(const Parameters& p, const float* scratch, std::size_t above, std::uint32_t row,
-                                             std::uint32_t at) {
+__device__ __forceinline__ void finish_block(const Parameters& p, const float* scratch, std::size_t above,
+                                             std::uint32_t row, std::uint32_t at) {
   const std::uint32_t lane = threadIdx.x & 31, upper = lane >> 4, c = (lane & 15) * 4;
   float bias[4] = {}, scale = p.finish.scale;
   if (p.kinds.flags & kScaleBy) scale *= *p.finish.scale_by;
@@ -83,12 +83,13 @@ __device__ __forceinline__ void finish_block(const Parameters& p, const float* s
       t[u][0] = x.x, t[u][1] = x.y, t[u][2] = x.z, t[u][3] = x.w;
     }
     const int left = static_cast<int>(p.m) - static_cast<int>(row + i + upper);
-    finish_rows<WIDTH, ACTIVATION, SLOPE, BESIDES>(p.finish, p.kinds, t, bias, scale, above + row + i + upper, at, (left + 1) / 2);
+    finish_rows<WIDTH, ACTIVATION, SLOPE, BESIDES>(p.finish, p.kinds, t, bias, scale, above + row + i + upper, at,
+                                                   (left + 1) / 2);
   }
 }
 
-__device__ __forceinline__ void finish_edge(const Parameters& p, const float* scratch, std::size_t above, std::uint32_t row,
-                                            std::uint32_t at) {
+__device__ __forceinline__ void finish_edge(const Parameters& p, const float* scratch, std::size_t above,
+                                            std::uint32_t row, std::uint32_t at) {
   const std::uint32_t lane = threadIdx.x & 31, c = (lane & 15) * 4;
 #pragma unroll 1
   for (std::uint32_t r = lane >> 4; r < 16 && row + r < p.m; r += 2) {
@@ -100,13 +101,14 @@ __device__ __forceinline__ void finish_edge(const Parameters& p, const float* sc
 
 /// Stores what lies in a warp's scratch, from `row` and `column` on.
 template <int ROWS>
-__device__ __forceinline__ void finish_staged(const Parameters& p, const float* scratch, const Tile& tile, std::uint32_t row,
-                                              std::uint32_t column) {
+__device__ __forceinline__ void finish_staged(const Parameters& p, const float* scratch, const Tile& tile,
+                                              std::uint32_t row, std::uint32_t column) {
   const std::size_t above = (static_cast<std::size_t>(tile.split) * p.matrices + tile.matrix) * p.m;
   const std::uint32_t at = column + (threadIdx.x & 15) * 4, flags = p.kinds.flags, activation = flags >> 6;
   if (at >= p.n) return;
   const bool plain = (flags & (kPre | kSlope | kResidual)) == 0 && activation == 0;
-  if (at + 4 > p.n || !(p.kinds.width == 4 || (p.kinds.width == 2 && plain))) return finish_edge(p, scratch, above, row, at);
+  if (at + 4 > p.n || !(p.kinds.width == 4 || (p.kinds.width == 2 && plain)))
+    return finish_edge(p, scratch, above, row, at);
   if (p.kinds.width == 2) return finish_block<ROWS / 2, 2, 0, false, false>(p, scratch, above, row, at);
   if (plain) return finish_block<ROWS, 4, 0, false, false>(p, scratch, above, row, at);
   if (flags & kSlope) {
@@ -126,11 +128,12 @@ __device__ __forceinline__ void finish_staged(const Parameters& p, const float* 
   }
 }
 
-/// Stores a warp's part of BLOCKS products of 64 x 128, one below the other from `row` on: 16 rows of each. The code of the
-/// epilogue is there once, whatever part it serves, so that the instruction cache holds it; ROWS of a lane are as many as registers hold.
+/// Stores a warp's part of BLOCKS products of 64 x 128, one below the other from `row` on: 16 rows of each. The code of
+/// the epilogue is there once, whatever part it serves, so that the instruction cache holds it; ROWS of a lane are as
+/// many as registers hold.
 template <int ROWS, int BLOCKS>
-__device__ __forceinline__ void finish_tile(const Parameters& p, const float (&d)[BLOCKS][64], float* scratch, std::uint32_t row,
-                                            std::uint32_t column, const Tile& tile) {
+__device__ __forceinline__ void finish_tile(const Parameters& p, const float (&d)[BLOCKS][64], float* scratch,
+                                            std::uint32_t row, std::uint32_t column, const Tile& tile) {
 #pragma unroll 1
   for (std::uint32_t part = 0; part < BLOCKS * 2; ++part) {
     __syncwarp();

@@ -6,9 +6,9 @@
 
 /// Matrix products on the host, row-major.
 ///
-/// A product is cut into parts of c (gemm/cut.h), each a task of oneTBB that calls a library on its own thread: oneDNN, else OpenBLAS,
-/// else Eigen (docs/decisions/008). There is one pool of threads: no library makes one of its own. The cut follows from the sizes and
-/// the number of threads alone, so a product has the same bits each time.
+/// A product is cut into parts of c (gemm/cut.h), each a task of oneTBB that calls a library on its own thread: oneDNN,
+/// else OpenBLAS, else Eigen (docs/decisions/008). There is one pool of threads: no library makes one of its own. The
+/// cut follows from the sizes and the number of threads alone, so a product has the same bits each time.
 namespace etna::cpu {
 
 /// c = alpha · op(a) · op(b) + beta · c, where op transposes if asked.
@@ -23,7 +23,8 @@ struct Part {
   std::int64_t row = 0, rows = 0, column = 0, columns = 0;
 };
 
-/// What is done to a part of c when its sums are complete, by the thread that completed them: an epilogue, while the part is in cache.
+/// What is done to a part of c when its sums are complete, by the thread that completed them: an epilogue, while the
+/// part is in cache.
 using Finish = std::function<void(const Part&)>;
 
 /// The bits of a bf16.
@@ -42,8 +43,8 @@ void gemm_one_thread(const Gemm& g, float alpha, const float* a, const float* b,
 void gemm_one_thread(const Gemm& g, double alpha, const double* a, const double* b, double beta, double* c);
 void gemm_one_thread(const Gemm& g, float alpha, const Bf16* a, const Bf16* b, float beta, float* c);
 
-/// Whether the processor multiplies bf16 (AVX512_BF16, AMX), and a library knows how. Elsewhere gemm() widens its operands first,
-/// part by part: who has several products of one operand had better do that himself, once.
+/// Whether the processor multiplies bf16 (AVX512_BF16, AMX), and a library knows how. Elsewhere gemm() widens its
+/// operands first, part by part: who has several products of one operand had better do that himself, once.
 bool multiplies_bf16();
 /// The same for products of a size: thin ones are bound by bytes, and read bf16 as it is on any processor.
 bool multiplies_bf16(std::int64_t m, std::int64_t n);

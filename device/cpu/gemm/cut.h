@@ -12,8 +12,8 @@ struct Cut {
   bool operator==(const Cut&) const = default;
 };
 
-/// Chosen by a model of what a task costs: its multiplications, and the packing of its operands, which each task does anew.
-/// Tasks that are few and large pack little; k is split only where m and n give too few.
+/// Chosen by a model of what a task costs: its multiplications, and the packing of its operands, which each task does
+/// anew. Tasks that are few and large pack little; k is split only where m and n give too few.
 /// @param threads at least 1
 Cut choose_cut(const Gemm& g, int threads);
 

@@ -6,9 +6,9 @@
 
 namespace etna::cpu {
 
-/// While it lives, f32 numbers below 1.2e-38 count as 0 on this thread, operands and results alike. Intel's processors leave their fast
-/// path for each instruction that meets one, and exponentials far below a row's largest make many of them; a GPU's products may take
-/// them for 0 as well. Processors of ARM have no such path.
+/// While it lives, f32 numbers below 1.2e-38 count as 0 on this thread, operands and results alike. Intel's processors
+/// leave their fast path for each instruction that meets one, and exponentials far below a row's largest make many of
+/// them; a GPU's products may take them for 0 as well. Processors of ARM have no such path.
 class FlushSubnormals {
  public:
 #if defined(__SSE2__)

@@ -24,8 +24,8 @@ void multiply_widened(OneThread<float> multiply, const Gemm& g, float alpha, con
 
 /// Chooses its code by CPUID. Nothing where Etna was built without it.
 const Library& onednn();
-/// Loaded when first asked for. Nothing where it is not installed, or where the process had loaded it before: its threads and its choice of
-/// code are then somebody else's.
+/// Loaded when first asked for. Nothing where it is not installed, or where the process had loaded it before: its
+/// threads and its choice of code are then somebody else's.
 const Library& openblas();
 /// Always there, for the instruction set Etna was compiled for.
 const Library& eigen();

@@ -6,9 +6,9 @@
 
 namespace etna::cpu {
 
-/// oneDNN asks OpenMP how many threads there are, at each call. That number belongs to the calling thread, and is 1 for the time of this
-/// object: no OpenMP pool is ever made. Where oneDNN was built on another runtime it does nothing: a call finds itself inside a task
-/// of oneTBB, or has no threads at all.
+/// oneDNN asks OpenMP how many threads there are, at each call. That number belongs to the calling thread, and is 1 for
+/// the time of this object: no OpenMP pool is ever made. Where oneDNN was built on another runtime it does nothing: a
+/// call finds itself inside a task of oneTBB, or has no threads at all.
 class OneOpenMpThread {
  public:
   OneOpenMpThread() {

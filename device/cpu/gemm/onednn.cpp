@@ -14,11 +14,16 @@
 // f32 by oneDNN, one thread at a time.
 //
 // - dnnl_sgemm, whose code does not depend on the sizes: nothing is compiled when a new shape appears.
-// - It walks down the rows of an operand whose rows lie along k: a transposed a, a b as it is. Where those are a multiple of 512 bytes
-//   apart, as they are with most widths of a model, few sets of the cache hold them all, and it falls to half: of 89 GFLOP/s that a core
-//   with AVX2 has, [512, 1024] · [1024, 512] got 36, [4096, 1024]ᵀ · [4096, 512] 31. Such an operand is copied first, 512 x 512 at a time, to rows that are
-//   closer together: 75 to 79. Where m and n are 1024 and more it packs by itself, and well. Its code for AVX-512 minds only a transposed a
-//   whose rows all meet in one set (rows of 2048, 16 cores: 1343 GFLOP/s with copies, 922 without); other copies cost a step of small 6 %.
+// - It walks down the rows of an operand whose rows lie along k: a transposed a, a b as it is. Where those are a
+// multiple of 512 bytes
+//   apart, as they are with most widths of a model, few sets of the cache hold them all, and it falls to half: of 89
+// GFLOP/s that a core
+//   with AVX2 has, [512, 1024] · [1024, 512] got 36, [4096, 1024]ᵀ · [4096, 512] 31. Such an operand is copied first,
+// 512 x 512 at a time, to rows that are
+//   closer together: 75 to 79. Where m and n are 1024 and more it packs by itself, and well. Its code for AVX-512 minds
+// only a transposed a
+//   whose rows all meet in one set (rows of 2048, 16 cores: 1343 GFLOP/s with copies, 922 without); other copies cost a
+// step of small 6 %.
 namespace etna::cpu {
 namespace {
 

@@ -16,8 +16,8 @@
 
 #include <etna/device/cpu/gemm/one_openmp_thread.h>
 
-// bf16 by oneDNN's matmul, whose code is made for the sizes: it is kept, by them. A task's cut has at most four sizes (edges included),
-// and the same ones come with every step. scratch memory is the thread's own, and stays.
+// bf16 by oneDNN's matmul, whose code is made for the sizes: it is kept, by them. A task's cut has at most four sizes
+// (edges included), and the same ones come with every step. scratch memory is the thread's own, and stays.
 namespace etna::cpu {
 namespace {
 

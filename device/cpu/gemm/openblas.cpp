@@ -7,9 +7,10 @@
 #include <optional>
 #include <sstream>
 
-// OpenBLAS chooses its code when it is loaded, and does not know processors younger than itself: 0.3.21 takes code without AVX for
-// some that have AVX-512, a ninth of their speed. OPENBLAS_CORETYPE, which it reads at that moment, corrects it; hence dlopen(), with
-// the type told by what the processor can, and with OPENBLAS_NUM_THREADS=1, so that it makes no threads.
+// OpenBLAS chooses its code when it is loaded, and does not know processors younger than itself: 0.3.21 takes code
+// without AVX for some that have AVX-512, a ninth of their speed. OPENBLAS_CORETYPE, which it reads at that moment,
+// corrects it; hence dlopen(), with the type told by what the processor can, and with OPENBLAS_NUM_THREADS=1, so that
+// it makes no threads.
 namespace etna::cpu {
 namespace {
 

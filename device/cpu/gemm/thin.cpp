@@ -1,7 +1,8 @@
-// Products of up to eight rows with a large matrix, which a generated token is made of. Bytes-bound: the libraries pack their operands,
-// which is one pass more over a matrix that is used once (a row times 68 MB on one core: 12 GB/s here, 9 by oneDNN, 4 by OpenBLAS). Here the few
-// rows are packed, and the matrix streams by: where it lies along k, several of its rows at once are multiplied with all of the few; where
-// it lies across, some of its rows at once are added to a piece of the results that stays in L1.
+// Products of up to eight rows with a large matrix, which a generated token is made of. Bytes-bound: the libraries pack
+// their operands, which is one pass more over a matrix that is used once (a row times 68 MB on one core: 12 GB/s here,
+// 9 by oneDNN, 4 by OpenBLAS). Here the few rows are packed, and the matrix streams by: where it lies along k, several
+// of its rows at once are multiplied with all of the few; where it lies across, some of its rows at once are added to a
+// piece of the results that stays in L1.
 #include <etna/device/cpu/gemm/thin.h>
 
 #include <algorithm>
@@ -29,8 +30,8 @@ namespace etna::cpu {
 
 inline constexpr std::int64_t kBlock = 64;      // floats: a multiple of any vector
 inline constexpr std::int64_t kResults = 4096;  // of a piece: they stay in L1
-/// Of one of `rows` rows: whole vectors, so that what is behind a row's end belongs to no other. Several rows read a piece of w
-/// again, which has to stay in L1 with them.
+/// Of one of `rows` rows: whole vectors, so that what is behind a row's end belongs to no other. Several rows read a
+/// piece of w again, which has to stay in L1 with them.
 constexpr std::int64_t piece_of(std::int64_t rows) { return rows == 1 ? kResults : rows == 2 ? 512 : 256; }
 
 /// y[i, j] = Σₖ x[i, k] · w[j, k] or w[k, j], for columns j of a range.
@@ -108,8 +109,8 @@ HWY_INLINE void dots(const Thin<S>& t, std::int64_t j) {
 
 template <int Rows, typename S>
 void along_rows(const Thin<S>& t, std::int64_t first, std::int64_t last) {
-  // Some eight sums at once, as many as are in flight, of one row: several rows of w are several streams, which processors fetch ahead
-  // at less than half the speed (eight of 2 KiB, on one core from memory: 12 GB/s; one: 28).
+  // Some eight sums at once, as many as are in flight, of one row: several rows of w are several streams, which
+  // processors fetch ahead at less than half the speed (eight of 2 KiB, on one core from memory: 12 GB/s; one: 28).
   constexpr int kMost = std::max(1, static_cast<int>(kBlock / hn::MaxLanes(D())));
   constexpr int kAlong = std::min(kMost, Rows == 1 ? 8 : Rows == 2 ? 4 : Rows <= 4 ? 2 : 1);
   for (std::int64_t j = first; j < last; ++j) dots<Rows, kAlong>(t, j);

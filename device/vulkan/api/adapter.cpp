@@ -66,9 +66,9 @@ std::set<std::string> extensions_of(VkPhysicalDevice device) {
   return names;
 }
 
-/// One queue that computes. NVIDIA's graphics queues leave kernels 48 KiB of shared memory a multiprocessor, its compute queues all of it:
-/// on an H200 a workgroup of 33 KiB shares its multiprocessor with three others there, and a product takes half the time. Elsewhere the
-/// family that also draws is the one drivers serve best.
+/// One queue that computes. NVIDIA's graphics queues leave kernels 48 KiB of shared memory a multiprocessor, its
+/// compute queues all of it: on an H200 a workgroup of 33 KiB shares its multiprocessor with three others there, and a
+/// product takes half the time. Elsewhere the family that also draws is the one drivers serve best.
 bool find_queue(VkPhysicalDevice device, std::uint32_t vendor, std::uint32_t& family) {
   std::uint32_t count = 0;
   vkGetPhysicalDeviceQueueFamilyProperties(device, &count, nullptr);

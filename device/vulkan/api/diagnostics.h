@@ -11,8 +11,8 @@ namespace etna::vulkan {
 std::uint64_t validation_messages();
 bool validation_enabled();
 
-/// Whether a barrier stands behind every dispatch: ETNA_BARRIERS=all, or what was set since. To look for a barrier that is missing: the
-/// same bits must come out. Programs keep what held when they were baked.
+/// Whether a barrier stands behind every dispatch: ETNA_BARRIERS=all, or what was set since. To look for a barrier that
+/// is missing: the same bits must come out. Programs keep what held when they were baked.
 bool barriers_everywhere();
 void set_barriers_everywhere(bool on);
 

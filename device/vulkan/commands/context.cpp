@@ -15,8 +15,8 @@ namespace {
 std::array<std::atomic<Context*>, 256> contexts{};
 std::mutex making;
 
-/// Drivers tear down their threads after this; work still running then has crashed or hung more than one of them. What was
-/// never submitted is dropped: nobody can ask for its results any more.
+/// Drivers tear down their threads after this; work still running then has crashed or hung more than one of them. What
+/// was never submitted is dropped: nobody can ask for its results any more.
 void leave() {
   for (auto& slot : contexts) {
     Context* context = slot.load();
@@ -85,8 +85,9 @@ std::vector<Context*> Context::all() {
   return made;
 }
 
-// Handlers run in the reverse of the order in which they were registered, and ours must run before the driver's. Some of a driver's
-// appear only with its first work (a compiler's, in a software rasterizer), so Recorder registers once more after that.
+// Handlers run in the reverse of the order in which they were registered, and ours must run before the driver's. Some
+// of a driver's appear only with its first work (a compiler's, in a software rasterizer), so Recorder registers once
+// more after that.
 void leave_at_exit() { static_cast<void>(std::atexit(leave)); }
 
 }  // namespace etna::vulkan

@@ -21,10 +21,12 @@ class ClockLine {
   /// @param valid_bits of a timestamp, 1 to 64: it wraps around there
   ClockLine(const ClockPair& start, double ns_per_tick, std::uint32_t valid_bits);
 
-  /// A later moment, to correct drift. Without effect where it is so near that its error would weigh more than the drift.
+  /// A later moment, to correct drift. Without effect where it is so near that its error would weigh more than the
+  /// drift.
   void correct(const ClockPair& later);
 
-  /// Nanoseconds of steady_clock. @param near_ns a host time within half a turn of the counter (34 s at 36 bits of 1 ns)
+  /// Nanoseconds of steady_clock. @param near_ns a host time within half a turn of the counter (34 s at 36 bits of 1
+  /// ns)
   std::int64_t host_ns(std::uint64_t ticks, std::int64_t near_ns) const;
   double ns_per_tick() const { return slope_; }
 
@@ -37,8 +39,8 @@ class ClockLine {
   std::uint32_t valid_bits_ = 64;
 };
 
-/// Reads both clocks of a device: by VK_EXT/KHR_calibrated_timestamps where there, else from a submit that the host times.
-/// The queue must be ours for the call, and idle for a good reading.
+/// Reads both clocks of a device: by VK_EXT/KHR_calibrated_timestamps where there, else from a submit that the host
+/// times. The queue must be ours for the call, and idle for a good reading.
 class GpuClock {
  public:
   /// @param calibrated false: read by submits even where the extension is there

@@ -11,7 +11,8 @@
 namespace etna::vulkan {
 namespace {
 
-/// Of the profile being taken, for devices first used while it is. Guarded by the profiler: written before any device begins.
+/// Of the profile being taken, for devices first used while it is. Guarded by the profiler: written before any device
+/// begins.
 profile::Options options;
 
 /// Waits until the device is idle. What fails here fails again for whoever works on the device, and there it is told.

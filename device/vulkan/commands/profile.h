@@ -2,7 +2,8 @@
 
 #include <etna/device/profile/profiler.h>
 
-/// The profiler's way to the devices in use: its calls, in this order; none throws. begin and finish wait until they are idle.
+/// The profiler's way to the devices in use: its calls, in this order; none throws. begin and finish wait until they
+/// are idle.
 namespace etna::vulkan {
 
 void begin_profile(const profile::Options& options);

@@ -12,8 +12,8 @@
 
 namespace etna::vulkan {
 
-/// Small reads that nobody waits for: each has a place in a mapped buffer, which the GPU writes behind the work queued so far.
-/// Callers hold the device's mutex.
+/// Small reads that nobody waits for: each has a place in a mapped buffer, which the GPU writes behind the work queued
+/// so far. Callers hold the device's mutex.
 class Readback {
  public:
   static constexpr std::size_t kPlaceBytes = 64;

@@ -172,8 +172,8 @@ VkCommandBuffer Recorder::begin(std::string_view op) {
 
 void Recorder::order(Stage stage, std::span<const Range> reads, std::span<const Range> writes) {
   Barrier barrier = hazards_.access(stage, reads, writes);
-  // Submission order reaches over batches, so a barrier here also waits for what earlier batches hold. It stands where all commands
-  // have one behind them, too: those before the setting changed have none.
+  // Submission order reaches over batches, so a barrier here also waits for what earlier batches hold. It stands where
+  // all commands have one behind them, too: those before the setting changed have none.
   if (barrier) {
     pipeline_barrier(stages_of(barrier.before), writes_of(barrier.before), stages_of(barrier.behind),
                      accesses_of(barrier.behind));

@@ -48,8 +48,9 @@ class Recorder {
 
   /// Submits what is recorded.
   void flush() { submit({}); }
-  /// Submits what is recorded, and behind it command buffers recorded elsewhere, which begin with a barrier of their own; what comes
-  /// next waits for them. They may be run again while they are still at work. @returns the mark of their end
+  /// Submits what is recorded, and behind it command buffers recorded elsewhere, which begin with a barrier of their
+  /// own; what comes next waits for them. They may be run again while they are still at work. @returns the mark of
+  /// their end
   std::uint64_t execute(std::span<const VkCommandBuffer> baked, std::uint64_t dispatches, std::uint64_t barriers);
   /// Submits what is recorded and waits for all of it.
   void finish();

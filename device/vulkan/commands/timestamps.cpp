@@ -163,8 +163,9 @@ void TimedCommands::write_end(VkCommandBuffer commands) {
   }
 }
 
-/// The first group begins with the buffer's first timestamp, each other one with a timestamp of its own, which waits for nothing:
-/// the GPU's front end comes to it when it has launched the group, and it launches the group when the one before is done.
+/// The first group begins with the buffer's first timestamp, each other one with a timestamp of its own, which waits
+/// for nothing: the GPU's front end comes to it when it has launched the group, and it launches the group when the one
+/// before is done.
 void TimedCommands::mark_group(VkCommandBuffer commands) {
   if (exact_ || std::exchange(marked_, true) || group_ == 0) return;
   write(commands, VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT);

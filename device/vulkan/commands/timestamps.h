@@ -22,14 +22,16 @@ class Timestamps {
  public:
   explicit Timestamps(const LogicalDevice& device) : device_(device) {}
 
-  /// True while a profile is being taken of this device, with times. Command buffers recorded now should carry timestamps.
+  /// True while a profile is being taken of this device, with times. Command buffers recorded now should carry
+  /// timestamps.
   bool active() const { return active_; }
 
   /// Begins a profile. The queue is idle. Never throws: a device that cannot tell time is profiled without.
   void begin(const profile::Options& options, const QueueStats& stats);
   /// True from begin() to take(), with times or without.
   bool begun() const { return begun_; }
-  /// Reads all that was submitted, which the GPU is done with, and ends the profile. Threads have their process-wide numbers.
+  /// Reads all that was submitted, which the GPU is done with, and ends the profile. Threads have their process-wide
+  /// numbers.
   profile::GpuProfile take(const QueueStats& stats);
   std::uint64_t dropped() const { return dropped_; }
 
@@ -49,10 +51,11 @@ class Timestamps {
 
 /// The timestamps in one command buffer. It does nothing where no profile was being taken at reset().
 ///
-/// Work between two barriers is a group, timed together: from the moment its first dispatch was launched, which is when the
-/// group before was done, to the same moment of the next group. One timestamp a group, written while the group runs, costs an
-/// NVIDIA H200 0.05 µs. One at the begin and one at the end of every dispatch cost 2 µs, since the GPU drains for each; that is
-/// what Timing::dispatches asks for. (One for each dispatch of a group, without waiting: 0.8 µs, since they no longer overlap.)
+/// Work between two barriers is a group, timed together: from the moment its first dispatch was launched, which is when
+/// the group before was done, to the same moment of the next group. One timestamp a group, written while the group
+/// runs, costs an NVIDIA H200 0.05 µs. One at the begin and one at the end of every dispatch cost 2 µs, since the GPU
+/// drains for each; that is what Timing::dispatches asks for. (One for each dispatch of a group, without waiting: 0.8
+/// µs, since they no longer overlap.)
 ///
 /// A buffer that is recorded for one submit, again and again (the recorder's batches):
 ///     begin the buffer; timed.reset(timestamps, commands, 128);
@@ -62,12 +65,13 @@ class Timestamps {
 ///     vkQueueSubmit(...); timed.submitted(when);
 /// and reset() comes only when the GPU is done with that submit: it reads the results first.
 ///
-/// A buffer that is recorded once and submitted many times keeps its timestamps and resets the queries itself, so the results
-/// must be read between two submits. Record such a buffer beside the plain one when `timestamps.active()` first says so, and
-/// submit it in the plain one's place as long as it does:
+/// A buffer that is recorded once and submitted many times keeps its timestamps and resets the queries itself, so the
+/// results must be read between two submits. Record such a buffer beside the plain one when `timestamps.active()` first
+/// says so, and submit it in the plain one's place as long as it does:
 ///     each time:  recorder.wait(mark of its last submit); timed.collect(); vkQueueSubmit(...); timed.submitted(when);
-/// Waiting for the submit before last, of two or three such buffers used in turn, leaves the GPU busy meanwhile. Its labels are
-/// those of the moment when the work was first recorded (a KeepLabels lets Labels::now() tell them without a profile).
+/// Waiting for the submit before last, of two or three such buffers used in turn, leaves the GPU busy meanwhile. Its
+/// labels are those of the moment when the work was first recorded (a KeepLabels lets Labels::now() tell them without a
+/// profile).
 class TimedCommands {
  public:
   TimedCommands() = default;
@@ -76,8 +80,8 @@ class TimedCommands {
   TimedCommands(const TimedCommands&) = delete;
   TimedCommands& operator=(const TimedCommands&) = delete;
 
-  /// Forgets what was recorded and records the reset of the queries, for up to `spans` pieces of work (more are counted and not
-  /// told apart). Collects first.
+  /// Forgets what was recorded and records the reset of the queries, for up to `spans` pieces of work (more are counted
+  /// and not told apart). Collects first.
   void reset(Timestamps& timestamps, VkCommandBuffer commands, std::size_t spans);
   bool recording() const { return recording_; }
 

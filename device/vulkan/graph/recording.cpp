@@ -18,8 +18,8 @@
 namespace etna::vulkan {
 namespace {
 
-/// Placeholder addresses begin here. Addresses of devices are canonical: their upper bits, above the 48 or 57 that are translated,
-/// are all alike, so that none has the highest two bits 01.
+/// Placeholder addresses begin here. Addresses of devices are canonical: their upper bits, above the 48 or 57 that are
+/// translated, are all alike, so that none has the highest two bits 01.
 constexpr std::uint64_t kBase = std::uint64_t{1} << 62;
 constexpr std::uint64_t kSpan = std::uint64_t{1} << 44;
 constexpr std::size_t kAlign = 256;
@@ -29,8 +29,8 @@ constexpr std::size_t kLargestChunk = std::size_t{7} << 29;
 
 thread_local Recording* current_recording = nullptr;
 
-/// Placeholders are handed out one behind the other over all recordings, so that what a failed one leaves behind is known to be
-/// stale. Half of the range is one recording's at least.
+/// Placeholders are handed out one behind the other over all recordings, so that what a failed one leaves behind is
+/// known to be stale. Half of the range is one recording's at least.
 std::atomic<std::uint64_t> next_placeholder{0};
 
 void begin_placeholders() {
@@ -38,8 +38,8 @@ void begin_placeholders() {
 }
 
 std::uint64_t take_addresses(std::size_t bytes) {
-  // A gap behind each, so that an address one past the end is nobody else's. What is far too large leaves the counter, which all
-  // recordings share, where it is.
+  // A gap behind each, so that an address one past the end is nobody else's. What is far too large leaves the counter,
+  // which all recordings share, where it is.
   const bool fits = bytes <= kSpan / 2;
   const std::uint64_t run = fits ? (bytes + 2 * kAlign - 1) / kAlign * kAlign : 0, at = next_placeholder.fetch_add(run);
   if (!fits || at + run > kSpan) {
@@ -246,7 +246,8 @@ void Recording::Parts::fuse(GraphFigures& figures) {
   figures.compile_ms = f.compile_ms;
 }
 
-/// Whether it lies in memory that was there before the recording, of a tensor that the step was given. `pins` are sorted.
+/// Whether it lies in memory that was there before the recording, of a tensor that the step was given. `pins` are
+/// sorted.
 bool Recording::Parts::is_pinned(const Range& range) const {
   auto next = std::upper_bound(pins.begin(), pins.end(), range.address,
                                [](std::uint64_t at, const Range& r) { return at < r.address; });

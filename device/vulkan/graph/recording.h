@@ -36,7 +36,8 @@ class Recording final : public GraphRecorder {
   void launch(const CubinDispatch& dispatch, void* function);
   void copy(std::uint64_t from, std::uint64_t to, std::size_t bytes);
   void fill(std::uint64_t to, std::size_t bytes, std::uint32_t word);
-  /// Bytes that never change: they are written once, when the graph is compiled. @throws CaptureError for a storage from before
+  /// Bytes that never change: they are written once, when the graph is compiled. @throws CaptureError for a storage
+  /// from before
   void constant(std::uint64_t to, const Arguments& rows);
 
   std::unique_ptr<Executable> compile() override;

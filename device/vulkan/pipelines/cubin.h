@@ -7,8 +7,8 @@
 
 namespace etna::vulkan {
 
-/// The kernels of ready-made machine code that a device uses, loaded when first asked for (VK_NVX_binary_import). What a launch needs is
-/// recorded beside compute shaders, in the same command buffers and under the same barriers.
+/// The kernels of ready-made machine code that a device uses, loaded when first asked for (VK_NVX_binary_import). What
+/// a launch needs is recorded beside compute shaders, in the same command buffers and under the same barriers.
 class Cubins {
  public:
   explicit Cubins(const LogicalDevice& device) : device_(device) {}

@@ -20,8 +20,8 @@ class DroppedStorages {
   std::vector<std::vector<std::uint32_t>> touched_by_;
 };
 
-/// The kernel that does what the members do one behind the other, the last of them perhaps a reduction; nothing where one of them
-/// touches at another place what another wrote, or there is too much of something.
+/// The kernel that does what the members do one behind the other, the last of them perhaps a reduction; nothing where
+/// one of them touches at another place what another wrote, or there is too much of something.
 std::optional<Kernel> build_kernel(std::span<const Candidate> commands, std::span<const std::uint32_t> members,
                                    const DroppedStorages& dropped);
 

@@ -23,7 +23,8 @@ struct Figures {
   double compile_ms = 0;
 };
 
-/// Puts generated kernels in the place of elementwise commands and what they feed; the order of commands changes with it.
+/// Puts generated kernels in the place of elementwise commands and what they feed; the order of commands changes with
+/// it.
 /// @param infos of each command @param dropped storages that nobody holds any more, in order of address
 /// @param constant keeps a table that never changes on the device, and says where
 Figures fuse(Context& context, CommandList& list, std::span<const FusionInfo> infos, std::span<const Range> dropped,

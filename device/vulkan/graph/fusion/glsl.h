@@ -24,8 +24,8 @@ struct GlslFigures {
 /// @throws DeviceError with glslang's words where the text is wrong
 std::vector<std::uint32_t> spirv_of(const std::string& text, GlslFigures& figures);
 
-/// The SPIR-V of a compute shader, includes expanded. Each text is taken from spirv_of() once in a process; what this returns lives as
-/// long as the process.
+/// The SPIR-V of a compute shader, includes expanded. Each text is taken from spirv_of() once in a process; what this
+/// returns lives as long as the process.
 /// @throws what that throws
 const Shader& compile_glsl(const std::string& text, GlslFigures& figures);
 

@@ -9,9 +9,10 @@
 #include <etna/device/vulkan/graph/fusion/sources.h>
 #include <etna/device/vulkan/pipelines/pipelines.h>
 
-// A thread of a kernel of its own computes runs of four neighbours, each loaded and stored at once, where n is a multiple of 4; it
-// loads all of its runs before it stores the first, which keeps more bytes on their way. Other n: four elements 256 apart, as
-// elementwise.comp does. A reduction's prologue computes one at a time, where the reduction would load it.
+// A thread of a kernel of its own computes runs of four neighbours, each loaded and stored at once, where n is a
+// multiple of 4; it loads all of its runs before it stores the first, which keeps more bytes on their way. Other n:
+// four elements 256 apart, as elementwise.comp does. A reduction's prologue computes one at a time, where the reduction
+// would load it.
 namespace etna::vulkan::fusion {
 namespace {
 
@@ -274,7 +275,8 @@ class Writer {
     return text + four_results();
   }
 
-  /// Runs of four that a thread takes: up to 64 bytes of what it loads, while every compute unit has its fill of workgroups.
+  /// Runs of four that a thread takes: up to 64 bytes of what it loads, while every compute unit has its fill of
+  /// workgroups.
   std::uint32_t runs(std::uint32_t units) const {
     std::uint32_t bytes = 0, runs = 1;
     for (const Kernel::Load& load : k_.loads) bytes += 4 * load.view.item_bytes();
@@ -282,8 +284,8 @@ class Writer {
     return runs;
   }
 
-  /// Each place's value is a value of its own: of one that is the same at all places (an expanded tensor's) NVIDIA's compiler adds up
-  /// several at once, and rounds otherwise.
+  /// Each place's value is a value of its own: of one that is the same at all places (an expanded tensor's) NVIDIA's
+  /// compiler adds up several at once, and rounds otherwise.
   std::string prologue() const {
     const bool integers = results()[0].integers;
     const char* value = integers ? "y0" : "opaque(y0, F.f_unknown, i)";

@@ -8,8 +8,8 @@
 
 namespace etna::vulkan::fusion {
 
-/// A kernel as GLSL. Addresses, sizes, strides and scalars are words that it reads when it runs, so that kernels of one structure
-/// share a text.
+/// A kernel as GLSL. Addresses, sizes, strides and scalars are words that it reads when it runs, so that kernels of one
+/// structure share a text.
 struct KernelText {
   std::string source;
   Arguments arguments;    ///< those words, in the order the text declares them

@@ -76,8 +76,8 @@ class Planner {
     units_[home] = {std::move(both), std::move(*kernel)};
   }
 
-  /// True where something outside must run behind one member and before another. Commands of another unit count as one, so that no
-  /// two units ever wait for each other.
+  /// True where something outside must run behind one member and before another. Commands of another unit count as one,
+  /// so that no two units ever wait for each other.
   bool leaves_and_comes_back(const Members& members) const {
     const std::uint32_t last = members.back();
     std::vector<bool> seen(last + 1, false);

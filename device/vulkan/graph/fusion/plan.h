@@ -60,10 +60,10 @@ struct Plan {
 
 inline constexpr std::size_t kMostSteps = 24, kMostLoads = 10, kMostStores = 6;
 
-/// Joins elementwise commands with those whose results they read at the same place, as long as every other command still sees
-/// what it saw; then reductions with what computes all they read.
-/// @param dropped storages that nobody holds once the program is recorded, in order of address: a value that lives in one and that
-/// only its own kernel reads is not stored
+/// Joins elementwise commands with those whose results they read at the same place, as long as every other command
+/// still sees what it saw; then reductions with what computes all they read.
+/// @param dropped storages that nobody holds once the program is recorded, in order of address: a value that lives in
+/// one and that only its own kernel reads is not stored
 Plan plan(std::span<const Candidate> commands, std::span<const Range> dropped);
 
 }  // namespace etna::vulkan::fusion
