@@ -7,7 +7,7 @@
 
 #include <etna/device/inline_vector.h>
 
-/// What a kernel gets, stated once: the bytes it sees, which of them are addresses, and the memory it touches.
+/// A kernel's arguments, stated once: the bytes it receives, which of them are addresses, and the memory it touches.
 namespace etna {
 
 /// Device addresses [address, address + bytes).
@@ -17,27 +17,27 @@ struct MemoryRange {
   friend bool operator==(const MemoryRange&, const MemoryRange&) = default;
 };
 
-/// Memory as an argument: the address that the kernel gets, and the bytes that it may touch from there (a strided
-/// view's from its first to its last element). The address may lie within the range, as that of a later matrix of a
-/// batch does.
+/// Memory as an argument: the address passed to the kernel, and the range of bytes the kernel may touch. For a strided
+/// view the range runs from its first to its last element. The address may lie inside the range, as for a later matrix
+/// of a batch.
 struct Pointer {
-  std::uint64_t address = 0;  ///< 0: an optional argument that was left out
+  std::uint64_t address = 0;  ///< 0: an optional argument that was omitted
   MemoryRange range = {};
 
   explicit operator bool() const { return address != 0; }
-  /// The same memory from another place of it on.
+  /// The same range with the address advanced by `bytes`.
   Pointer operator+(std::uint64_t bytes) const { return {address + bytes, range}; }
   Pointer& operator+=(std::uint64_t bytes) { return *this = *this + bytes; }
 };
 
 enum class Access : std::uint8_t { read = 1, write = 2, read_write = 3 };
 
-/// A kernel's arguments in the order in which its shader declares them, without padding: addresses of 8 bytes and
-/// numbers of 4 or 8.
+/// A kernel's arguments in the order in which its shader declares them, without padding: addresses of 8 bytes, numbers
+/// of 4 or 8.
 ///
-/// From this one statement a backend takes all that it needs: the bytes to push, the ranges that order commands, and
-/// the places of addresses. A captured step gives memory to what it holds only at its end and then replaces those
-/// addresses; a backend that has no addresses binds the ranges and puts offsets in their place.
+/// A backend derives everything else from this list: the bytes to push, the ranges that order commands, and the
+/// positions of addresses. A captured step assigns memory only when recording ends, and then replaces those addresses.
+/// A backend without buffer addresses binds the ranges and puts offsets in their place.
 class Arguments {
  public:
   struct Address {
@@ -57,11 +57,12 @@ class Arguments {
   void numbers(std::span<const std::uint32_t> n) { append(n.data(), n.size_bytes()); }
   void bytes(std::span<const std::byte> numbers) { append(numbers.data(), numbers.size()); }
 
-  /// Memory that the kernel reaches through a table rather than an address of its own.
+  /// Memory that the kernel reaches through a table instead of an address in its arguments.
   void reaches(const MemoryRange& range, Access access);
-  /// Memory that holds `rows`: an argument itself, and all that rows reach.
+  /// The memory that holds the table `rows`: the table is an argument itself, and the kernel reaches all that its rows
+  /// reach.
   void table(const Pointer& at, const Arguments& rows);
-  /// All of `other` behind what is here.
+  /// Appends all of `other`.
   void append(const Arguments& other);
 
   std::span<const std::byte> bytes() const { return bytes_; }

@@ -11,7 +11,7 @@
 #include <etna/device/device.h>
 #include <etna/device/kernel.h>
 
-/// What a kind of device is to the rest of the library. The CPU and Vulkan are two; register_backend() adds others
+/// The interface of a kind of device. The CPU and Vulkan implement it; register_backend() adds others
 /// (docs/adding-a-backend.md).
 namespace etna {
 
@@ -20,19 +20,18 @@ struct Options;
 struct Profile;
 }  // namespace profile
 
-/// A few bytes on their way to the host.
+/// A few bytes in flight to the host.
 class PendingBytes {
  public:
   virtual ~PendingBytes() = default;
   virtual bool ready() = 0;
-  /// Waits where they are not there yet. @throws DeviceLost
+  /// Waits until the bytes have arrived. @throws DeviceLost
   virtual const std::byte* get() = 0;
 };
 
 namespace gpu {
 
-/// Runs the GPU kernels of ops: dispatches, and what goes with them in the same queue. All in order; barriers are its
-/// own affair.
+/// Queues the GPU kernels of ops, and copies and fills, in order. It inserts the barriers itself.
 class Launcher {
  public:
   virtual ~Launcher() = default;
@@ -53,46 +52,47 @@ class Backend {
  public:
   virtual ~Backend() = default;
 
-  /// As devices are named by: "vulkan" in "vulkan:0".
+  /// The name in device strings: "vulkan" in "vulkan:0".
   virtual const char* name() const = 0;
 
-  /// Its rows of etna::adapters(), best kind first, usable or not.
+  /// This backend's rows of etna::adapters(), best kind first, usable or not.
   virtual const std::vector<AdapterInfo>& adapters() = 0;
-  /// Why there are none: "no Vulkan loader (libvulkan.so.1) was found"; and what to do about it: "install libvulkan1".
+  /// Why adapters() is empty ("no Vulkan loader (libvulkan.so.1) was found"), and what to do about it ("install
+  /// libvulkan1").
   virtual std::string why_no_adapters() { return {}; }
   virtual std::string advice() { return {}; }
 
-  /// ---- memory. A device that is not there throws DeviceError.
+  /// ---- memory. A missing device throws DeviceError.
   virtual CachingAllocator& allocator(Device device) = 0;
   /// `source` may be reused on return.
   virtual void upload(Device device, const void* source, std::uint64_t address, std::size_t bytes) = 0;
   virtual void download(Device device, std::uint64_t address, void* target, std::size_t bytes) = 0;
-  /// Between two storages of the device. @param bytes above 0
+  /// Between two storages of the device. @param bytes greater than 0
   virtual void copy(Device device, const Storage& from, std::size_t from_offset, Storage& to, std::size_t to_offset,
                     std::size_t bytes) = 0;
-  /// A copy of at most 64 bytes behind everything queued so far, which is not waited for.
+  /// Queues a copy of at most 64 bytes after everything queued so far, and does not wait for it.
   virtual std::shared_ptr<PendingBytes> download_later(Device device, std::uint64_t address, std::size_t bytes);
 
   /// ---- queue. Waits until the device is idle. @throws DeviceLost
   virtual void synchronize(Device) {}
 
-  /// ---- kernels. Null: it does not run the GPU kernels of ops; ops then use what register_kernel() was given for it,
+  /// ---- kernels. Null: the backend cannot run the GPU kernels of ops. Ops then use what register_kernel() was given,
   /// or fall back.
   virtual gpu::Launcher* launcher() { return nullptr; }
-  /// Null: captured steps run eagerly there. Made for one recording in one thread.
+  /// Null: captured steps run eagerly. A recorder serves one recording in one thread.
   virtual std::unique_ptr<gpu::GraphRecorder> record_graph(Device device, const gpu::GraphOptions& options);
 
-  /// ---- profiles, in this order; none throws. begin and finish wait until the devices in use are idle.
+  /// ---- profiles, called in this order; none throws. begin and finish wait until the devices in use are idle.
   virtual void begin_profile(const profile::Options&) {}
   virtual void finish_profile() {}
   /// Adds a GpuProfile for each device in use.
   virtual void take_profile(profile::Profile&) {}
 };
 
-/// @throws DeviceError where nothing was registered as that
+/// @throws DeviceError where no backend is registered for that type
 Backend& backend(DeviceType type);
 inline Backend& backend(Device device) { return backend(device.type); }
-/// All of them, in the order of DeviceType.
+/// All backends, in the order of DeviceType.
 std::span<Backend* const> backends();
 
 /// Adds a kind of device for the rest of the process. @throws DeviceError where the name is taken, or there are too

@@ -8,14 +8,14 @@
 
 namespace etna {
 
-/// A file of the cache folder: whole and undamaged, or not there. Several processes may write it at once; the last
-/// one's is kept.
+/// A file of the cache folder. It is either complete and undamaged, or treated as missing. Several processes may write
+/// it at once; the last one wins.
 using CacheMagic = std::array<char, 8>;
 
-/// @return its bytes; empty where it is missing, cut short, damaged or of another kind
+/// @return the file's bytes; empty where it is missing, truncated, damaged or of another kind
 std::vector<char> read_cache_file(const std::filesystem::path& file, const CacheMagic& magic);
 
-/// Written beside its place and moved there. That a folder is full or read-only is no error.
+/// Writes a temporary file next to `file` and renames it. A full or read-only folder is not an error.
 void write_cache_file(const std::filesystem::path& file, const CacheMagic& magic, std::span<const char> bytes);
 
 /// FNV-1a, 64 bits.

@@ -4,8 +4,8 @@
 
 namespace etna {
 
-/// Where what was found out about a device is kept from run to run: $ETNA_CACHE_DIR, $XDG_CACHE_HOME/etna or
-/// ~/.cache/etna; empty where none of them is known.
+/// The folder that keeps what was measured or built for a device between runs: $ETNA_CACHE_DIR, $XDG_CACHE_HOME/etna or
+/// ~/.cache/etna. Empty where none of them is known.
 std::filesystem::path cache_folder();
 
 }  // namespace etna

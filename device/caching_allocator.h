@@ -12,11 +12,11 @@
 
 namespace etna {
 
-/// A large run of memory from the system, cut into blocks by CachingAllocator.
+/// A large range of memory from the system, divided into blocks by CachingAllocator.
 struct Segment {
-  void* handle = nullptr;     ///< the source's own (Vulkan: buffer and memory)
-  std::byte* host = nullptr;  ///< where the host can touch it, else null
-  std::uint64_t address = 0;  ///< what kernels see
+  void* handle = nullptr;     ///< owned by the source (Vulkan: buffer and memory)
+  std::byte* host = nullptr;  ///< null where the host cannot access it
+  std::uint64_t address = 0;  ///< the address that kernels get
   std::size_t bytes = 0;
 };
 
@@ -24,16 +24,16 @@ struct Segment {
 class SegmentSource {
  public:
   virtual ~SegmentSource() = default;
-  /// @returns false where the system has no more; `why` then names the limit ("heap 0 has 2.0 GiB").
+  /// @returns false where the system has no more memory; `why` then names the limit ("heap 0 has 2.0 GiB").
   virtual bool allocate(std::size_t bytes, Segment& out, std::string& why) = 0;
-  /// Called before segments are released and before a retry: work that may still touch them must finish.
+  /// Called before segments are released and before a retry. Waits for all work that may still touch them.
   virtual void synchronize() = 0;
   virtual void release(const Segment& segment) = 0;
 };
 
-/// Best fit within large segments, splitting and merging neighbours; sizes are rounded to 256 bytes (small) or to an
-/// eighth of their power of two (large), so that a training step's sizes repeat and the second step hits the cache.
-/// Small (≤ 1 MiB) and large requests use separate segments, so that small ones do not pin large holes.
+/// Best fit within large segments; splits blocks and merges free neighbours. Sizes are rounded to 256 bytes (small) or
+/// to an eighth of their power of two (large), so the sizes of a training step repeat and the second step hits the
+/// cache. Small (≤ 1 MiB) and large requests use separate segments, so that small blocks do not fragment large ones.
 class CachingAllocator {
  public:
   struct Block;

@@ -8,11 +8,10 @@
 
 namespace etna {
 
-/// A kind of device. Values above these are those of register_backend() (device/backend.h).
+/// A kind of device. register_backend() (device/backend.h) hands out further values.
 enum class DeviceType : std::uint8_t { cpu, vulkan };
 
-/// Where a tensor lives: the host (`cpu`) or one adapter of another backend (`vulkan:0`). A value; costs nothing to
-/// copy.
+/// Where a tensor lives: the host (`cpu`) or one adapter of another backend (`vulkan:0`). A small value type.
 struct Device {
   DeviceType type = DeviceType::cpu;
   std::uint8_t index = 0;
@@ -20,8 +19,8 @@ struct Device {
   constexpr Device() = default;
   constexpr Device(DeviceType t, int i = 0) : type(t), index(static_cast<std::uint8_t>(i)) {}
 
-  /// Reads `cpu`, or a backend's name with or without a number: `vulkan` (= `vulkan:0`), `vulkan:N`. Says nothing of
-  /// whether it is there; select_device() does.
+  /// Parses `cpu`, or a backend's name with or without a number: `vulkan` (= `vulkan:0`), `vulkan:N`. Does not check
+  /// that the device exists; select_device() does.
   /// @throws DeviceError for any other text.
   static Device parse(std::string_view text);
 
@@ -35,33 +34,32 @@ struct Device {
 inline constexpr Device kCPU{};
 inline constexpr Device kVulkan{DeviceType::vulkan, 0};
 
-/// One row of what select_device() chose from.
+/// One candidate of select_device().
 struct AdapterInfo {
   Device device;
   std::string name;                   ///< "NVIDIA H200"
   std::string kind;                   ///< discrete, integrated, virtual, software, cpu
   std::string driver;                 ///< driver name and version, empty for the CPU
   std::uint64_t memory_bytes = 0;     ///< largest device-local heap; host memory for the CPU
-  std::string rejected;               ///< why it cannot be used; empty where it can
+  std::string rejected;               ///< why it cannot be used; empty if usable
   std::vector<std::string> features;  ///< what kernels may use: float16, int8, int64, float64, cooperative_matrix ...
   std::vector<std::string> limits;    ///< "shared memory 48 KiB", "subgroup 32" ...
 };
 
-/// Every adapter that was found, usable or not, Vulkan's first, the CPU last. Never throws for want of a loader or
-/// driver.
+/// Every adapter found, usable or not: Vulkan's first, the CPU last. A missing loader or driver is not an error.
 std::vector<AdapterInfo> adapters();
 
-/// Chooses a device. `requested` beats $ETNA_DEVICE beats the config file (`device` in
-/// $XDG_CONFIG_HOME/etna/config.json) beats `auto`. `auto` takes a discrete GPU, then an integrated one, then the CPU;
-/// a software rasterizer only when named.
-/// @throws DeviceError where a named device is not there, with what was found, why each was rejected and what to try.
+/// Chooses a device. `requested` takes precedence over $ETNA_DEVICE, then the config file (`device` in
+/// $XDG_CONFIG_HOME/etna/config.json), then `auto`. `auto` prefers a discrete GPU, then an integrated one, then the
+/// CPU; a software rasterizer only when named.
+/// @throws DeviceError where a named device is missing: what was found, why each candidate was rejected, what to try.
 Device select_device(std::string_view requested = {});
 
-/// `device: requested=auto detected=[vulkan:0 NVIDIA H200, cpu] selected=vulkan:0`, the line programs print at the
-/// start.
+/// `device: requested=auto detected=[vulkan:0 NVIDIA H200, cpu] selected=vulkan:0`, the line that programs print at
+/// startup.
 std::string device_line(std::string_view requested, Device selected);
 
-/// The name a person knows the device by: "NVIDIA H200", or the processor's model.
+/// The device's product name: "NVIDIA H200", or the processor's model.
 std::string device_name(Device device);
 
 /// Waits until everything queued on the device has finished. Does nothing on the CPU.

@@ -3,8 +3,8 @@
 #include <stdexcept>
 #include <string>
 
-/// The exceptions Etna throws. Every message is one sentence for the person who reads it: what was asked, what was
-/// found, what to try.
+/// The exceptions that Etna throws. Every message is one sentence for the user: what was asked, what was found, what to
+/// try.
 namespace etna {
 
 struct Error : std::runtime_error {
@@ -16,7 +16,7 @@ struct ShapeError : Error {
   using Error::Error;
 };
 
-/// A dtype an op does not take, or a mix it will not promote.
+/// A dtype an op does not take, or a combination that it does not promote.
 struct DtypeError : Error {
   using Error::Error;
 };
@@ -26,12 +26,12 @@ struct DeviceError : Error {
   using Error::Error;
 };
 
-/// The GPU stopped answering. Everything on it is gone; the process may go on using other devices.
+/// The GPU stopped responding. Its memory is lost; the process may continue on other devices.
 struct DeviceLost : DeviceError {
   using DeviceError::DeviceError;
 };
 
-/// An allocation that did not fit, after cached memory was given back.
+/// An allocation failed even after cached memory was released.
 struct OutOfMemory : Error {
   using Error::Error;
 };
@@ -41,12 +41,13 @@ struct FormatError : Error {
   using Error::Error;
 };
 
-/// Something that a captured step cannot replay: a value read on the host, a tensor moved, memory taken elsewhere.
+/// Something that a captured step cannot replay: a value read on the host, a tensor moved to another device, memory
+/// allocated outside the capture.
 struct CaptureError : Error {
   using Error::Error;
 };
 
-/// Autograd used where it cannot work: no gradient recorded, freed graph, saved tensor modified in place.
+/// Autograd used where it cannot work: no gradient recorded, a freed graph, a saved tensor modified in place.
 struct GradError : Error {
   using Error::Error;
 };

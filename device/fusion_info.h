@@ -7,16 +7,16 @@
 
 #include <etna/device/kernel.h>
 
-/// What a dispatch computes, said in words that do not need its pipeline: a recording joins neighbouring commands with
-/// it (fusion/). Dtypes are the numbers of shaders/lib/dtype.glsl, which are etna::DType's.
+/// What a dispatch computes, independent of its pipeline. A recording uses it to fuse neighbouring commands (fusion/).
+/// Dtypes are numbered as in shaders/lib/dtype.glsl, which matches etna::DType.
 namespace etna::gpu {
 
-/// Where operand i of an iteration lies: i taken apart by `sizes`, each index times its stride. Neighbouring dimensions
-/// are merged where that operand allows it, so that equal walks touch equal elements in equal order.
+/// The address of operand i of an iteration: i is decomposed by `sizes`, and each index is multiplied by its stride.
+/// Neighbouring dimensions are merged where that operand allows it, so equal views visit equal elements in equal order.
 struct StridedView {
   std::uint64_t address = 0;
   std::uint32_t dtype = 0;
-  std::uint32_t rank = 0;                   ///< 0: one element, whatever i
+  std::uint32_t rank = 0;                   ///< 0: one element for every i
   std::array<std::uint32_t, 4> sizes = {};  ///< outermost first
   std::array<std::uint32_t, 4> strides = {};
 
@@ -32,27 +32,27 @@ struct StridedView {
   friend bool operator==(const StridedView&, const StridedView&) = default;
 };
 
-/// y[i] = expression(a[i], b[i], c[i]) for i below n.
+/// y[i] = expression(a[i], b[i], c[i]) for i < n.
 struct ElementwiseInfo {
-  const char* name = "";        ///< of the op, for labels
-  const char* expression = "";  ///< GLSL, of a, b, c of type T; a literal
-  bool integers = false;        ///< T is int; else float
+  const char* name = "";        ///< the op's name, for labels
+  const char* expression = "";  ///< GLSL in a, b, c of type T; a string literal
+  bool integers = false;        ///< T is int, otherwise float
   int arity = 1;
-  int scalar_at = 0;  ///< 1, 2, 3: that operand is `scalar`, the bits of a T; 0: none
+  int scalar_at = 0;  ///< 1, 2, 3: that operand is `scalar`, the bits of a T; 0: no operand
   std::uint32_t scalar = 0;
   std::uint32_t n = 0;
   std::array<StridedView, 4> operands;  ///< the result first
 };
 
-/// A dispatch that reads x element by element through load_x() of its shader's text, where a computed value may stand
-/// in for the bytes; `x` is contiguous, and the dispatch reads nothing else that is written.
+/// A dispatch that reads each element of x through load_x() of its shader source, so that fusion can replace the load
+/// by a computed value. `x` is contiguous. The dispatch reads nothing else that a command writes.
 struct PrologueFusion {
-  const char* name = "";     ///< of the op, for labels
+  const char* name = "";     ///< the op's name, for labels
   const char* source = "";   ///< "reduce.comp"
-  const char* defines = "";  ///< of the variant, as lines of GLSL
+  const char* defines = "";  ///< the variant's defines, as lines of GLSL
   StridedView x;
   std::uint32_t n = 0;              ///< elements of x
-  std::vector<std::uint32_t> spec;  ///< the dispatch's own
+  std::vector<std::uint32_t> spec;  ///< the dispatch's specialization constants
 };
 
 }  // namespace etna::gpu

@@ -9,7 +9,7 @@
 
 namespace etna {
 
-/// A growing list whose first N elements lie in the object itself: building a short one allocates nothing.
+/// A growing list that stores its first N elements in the object: a short list allocates nothing.
 template <typename T, std::size_t N>
 class InlineVector {
   static_assert(std::is_trivially_copyable_v<T>);
@@ -43,7 +43,7 @@ class InlineVector {
 
  private:
   std::array<T, N> inline_;
-  std::vector<T> heap_;  ///< all elements, once they are more than N
+  std::vector<T> heap_;  ///< all elements, once there are more than N
   std::size_t size_ = 0;
 };
 

@@ -4,8 +4,8 @@
 
 namespace etna {
 
-/// Warnings of the library: to standard error, so that programs may print data; level by $ETNA_LOG (warn, info, off
-/// ...).
+/// The library's warnings go to standard error, so that programs may print data. $ETNA_LOG sets the level (warn, info,
+/// off ...).
 spdlog::logger& log();
 
 }  // namespace etna

@@ -8,7 +8,7 @@
 
 namespace etna {
 
-/// What a device's caching allocator holds. All figures in bytes, but for the counts.
+/// What a device's caching allocator holds. Bytes, except for the two counts.
 struct MemoryStats {
   std::uint64_t in_use = 0;  ///< bytes in live storages, as rounded by the allocator
   std::uint64_t cached = 0;  ///< bytes held from the system and not in use
@@ -24,11 +24,11 @@ void reset_peak_memory(Device device);
 /// Gives cached memory back to the system.
 void empty_cache(Device device);
 
-/// A run of bytes on one device, owned by shared_ptr and given back to the device's cache when the last owner goes.
-/// Freed bytes are reused in stream order: work already queued on them finishes first.
+/// A range of bytes on one device. shared_ptr owns it; the last owner returns it to the device's cache. Freed bytes are
+/// reused in stream order: work already queued on them finishes first.
 class Storage {
  public:
-  /// @param block the allocator's own handle; null for a storage that gets its bytes by rebind()
+  /// @param block the allocator's handle; null for a storage that gets its bytes by rebind()
   Storage(Device device, std::size_t bytes, std::byte* host, std::uint64_t address, void* block)
       : device_(device), bytes_(bytes), host_(host), address_(address), block_(block) {}
   ~Storage();
@@ -42,12 +42,13 @@ class Storage {
   /// Buffer device address on a GPU (what kernels get), the host pointer's value on the CPU.
   std::uint64_t address() const { return address_; }
 
-  /// Moves to bytes of another storage, which it keeps alive. What it held is lost, a block of its own goes back.
+  /// Makes this storage refer to bytes of another storage, which it keeps alive. Its content is lost, and its block is
+  /// freed.
   void rebind(std::shared_ptr<Storage> whole, std::size_t offset);
-  /// False for one made while capturing whose capture failed: it has an address, and nothing behind it.
+  /// False for a storage of a failed capture: it has an address, but no memory.
   bool has_bytes() const { return block_ != nullptr || whole_ != nullptr; }
 
-  /// Counts writes in place; autograd compares it to catch a saved tensor that was modified.
+  /// Counts in-place writes. Autograd compares it to detect that a saved tensor was modified.
   std::uint32_t version = 0;
 
  private:
@@ -56,7 +57,7 @@ class Storage {
   std::byte* host_;
   std::uint64_t address_;
   void* block_;
-  std::shared_ptr<Storage> whole_;  ///< where the bytes lie, if not in a block of its own
+  std::shared_ptr<Storage> whole_;  ///< the storage that holds the bytes, if they are not in block_
 };
 
 using StoragePtr = std::shared_ptr<Storage>;
@@ -65,18 +66,20 @@ using StoragePtr = std::shared_ptr<Storage>;
 /// @throws OutOfMemory with the size asked, what is in use and the limit that was hit.
 StoragePtr allocate(Device device, std::size_t bytes);
 
-/// Stands before the caching allocators in one thread: how a captured step gets memory that is planned later.
+/// Intercepts allocations of one thread before they reach the caching allocators. A captured step uses it to get
+/// storages whose memory is planned later.
 class AllocationHook {
  public:
   virtual ~AllocationHook() = default;
-  /// Null leaves the request to the allocator.
+  /// @returns null to leave the request to the allocator
   virtual StoragePtr allocate(Device device, std::size_t bytes) = 0;
 };
-/// Of this thread; null takes it off. @returns the one before
+/// Sets this thread's hook; null removes it. @returns the previous one
 AllocationHook* set_allocation_hook(AllocationHook* hook);
 
-/// Copies between host memory and a storage, counted in transfers(). On a GPU upload() queues (the bytes are staged
-/// before it returns); download() submits and waits. Offsets and sizes in bytes; the caller has checked the bounds.
+/// Copies between host memory and a storage, counted in transfers(). On a GPU, upload() stages the bytes before it
+/// returns and queues the copy; download() submits and waits. Offsets and sizes are in bytes; the caller has checked
+/// the bounds.
 void upload(const void* source, Storage& to, std::size_t offset, std::size_t bytes);
 void download(const Storage& from, std::size_t offset, void* target, std::size_t bytes);
 

@@ -6,7 +6,7 @@
 
 namespace etna::cpu {
 
-/// The host. Its kernels are ops' own `cpu` functions, run at once by the thread that asks.
+/// The host. Its kernels are the `cpu` functions of ops; they run at once in the calling thread.
 std::unique_ptr<Backend> make_backend();
 
 }  // namespace etna::cpu

@@ -3,12 +3,12 @@
 #include <cstddef>
 #include <cstdint>
 
-/// What the compiler was allowed to use against what the processor has. A build tuned for one processor
-/// (ETNA_NATIVE=ON) that is copied to another would die of an illegal instruction somewhere; a constructor of the
-/// library says so first and ends the process with exit code 3.
+/// Compares the instruction sets the compiler may use with those of the processor. A build tuned for one processor
+/// (ETNA_NATIVE=ON) would die of an illegal instruction on another. A constructor of the library checks first, reports
+/// what is missing and exits with code 3.
 namespace etna::cpu {
 
-/// Those a compiler uses by itself: X(name, predefined macro, CPUID leaf, subleaf, register (0 … 3: eax … edx), bit,
+/// The sets a compiler uses by itself: X(name, predefined macro, CPUID leaf, subleaf, register (0 … 3: eax … edx), bit,
 /// bits of XCR0 by which the operating system says that it saves the registers).
 #define ETNA_INSTRUCTION_SETS(X)                                       \
   X("SSE3", __SSE3__, 1, 0, 2, 0, 0)                                   \
@@ -57,18 +57,18 @@ namespace etna::cpu {
   X("AMX-FP16", __AMX_FP16__, 7, 1, 0, 21, 0x60000)                    \
   X("APX", __APX_F__, 7, 1, 3, 21, 0x80000)
 
-/// One bit for each line above, from the lowest on.
+/// One bit per line above, starting with the lowest.
 using InstructionSets = std::uint64_t;
 
-/// What the compiler was allowed to use; 0 for other processors than x86-64.
+/// The sets the compiler may use; 0 except on x86-64.
 extern const InstructionSets kBuiltFor;
 
-/// What this processor has and the operating system keeps.
+/// The sets that this processor has and the operating system supports.
 InstructionSets instruction_sets();
 
-/// Those of `needed` that `present` lacks, in one sentence that ends with a line break, or nothing where none is
+/// Names the sets in `needed` that `present` lacks, in one sentence that ends with a line break; empty where none is
 /// missing.
-/// @param text receives it, cut to `room` bytes @returns its length
+/// @param text receives the sentence, truncated to `room` bytes @returns its length
 std::size_t explain_missing(InstructionSets needed, InstructionSets present, char* text, std::size_t room);
 
 }  // namespace etna::cpu

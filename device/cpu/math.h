@@ -4,12 +4,12 @@
 #include <cmath>
 #include <cstdint>
 
-/// Scalar functions written so that the compiler turns loops over them into SIMD: no calls, no branches that matter.
-/// The f32 forms are within a few units in the last place; f64 uses the C library.
+/// Scalar functions that the compiler can vectorize in a loop: no calls, no costly branches. The f32 forms are within a
+/// few units in the last place; f64 uses the C library.
 namespace etna::m {
 
 inline double exp(double x) { return std::exp(x); }
-/// 2^k · e^r with r in ±ln2/2, e^r by a polynomial of degree 6 (Taylor with a last coefficient fitted).
+/// 2^k · e^r with r in ±ln2/2; e^r is a polynomial of degree 6 (Taylor with a fitted last coefficient).
 inline float exp(float x) {
   float clamped = x < -104.0f ? -104.0f : x > 89.0f ? 89.0f : x;
   float k = std::nearbyint(clamped * 1.44269504f);
@@ -21,7 +21,7 @@ inline float exp(float x) {
   p = p * r + 1.6666665459e-1f;
   p = p * r + 5.0000001201e-1f;
   float e = p * r * r + r + 1.0f;
-  // Two factors, so that 2^k reaches both infinity and the subnormals.
+  // 2^k as two factors, so that both infinity and the subnormals are reached.
   int whole = static_cast<int>(k), half = whole >> 1;
   float first = std::bit_cast<float>((half + 127) << 23), second = std::bit_cast<float>((whole - half + 127) << 23);
   float y = e * first * second;
@@ -50,7 +50,7 @@ T erf(T x) {
 }
 
 inline double tanh(double x) { return std::tanh(x); }
-/// Series below 0.35, where (1 - e)/(1 + e) loses digits; saturated above 9.
+/// Taylor series below 0.35, where (1 - e)/(1 + e) loses digits; saturates above 9.
 inline float tanh(float x) {
   float a = x < 0 ? -x : x, s = x * x;
   float series =
@@ -97,7 +97,7 @@ template <typename T>
 T abs(T x) {
   return x < T(0) ? -x : x == T(0) ? T(0) : x;
 }
-/// NaN gives NaN, as everywhere here.
+/// NaN gives NaN.
 template <typename T>
 T sign(T x) {
   return x > T(0) ? T(1) : x < T(0) ? T(-1) : x == T(0) ? T(0) : x;
@@ -117,7 +117,7 @@ bool isfinite(T x) {
 
 inline double pow(double a, double b) { return std::pow(a, b); }
 inline float pow(float a, float b) { return b == 2.0f ? a * a : std::pow(a, b); }
-/// By squaring; a negative exponent gives 0 but for 1 and -1. Wraps around.
+/// By squaring. A negative exponent gives 0, except for bases 1 and -1. Wraps around on overflow.
 inline std::int64_t pow(std::int64_t a, std::int64_t b) {
   if (b < 0) return a == 1 ? 1 : a == -1 ? ((b & 1) == 0 ? 1 : -1) : 0;
   std::uint64_t result = 1, base = static_cast<std::uint64_t>(a);

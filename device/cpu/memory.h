@@ -4,7 +4,7 @@
 
 namespace etna::cpu {
 
-/// The host's caching allocator over mmap; lives to the end of the process.
+/// The host's caching allocator over mmap; never destroyed.
 CachingAllocator& allocator();
 
 }  // namespace etna::cpu

@@ -25,7 +25,7 @@
 
 namespace etna::cpu {
 
-/// How many threads share a parallel_for().
+/// The number of threads that share a parallel_for().
 inline int workers() {
 #ifdef ETNA_PLAIN_THREADS
   return 4;
@@ -34,8 +34,8 @@ inline int workers() {
 #endif
 }
 
-/// Calls body(begin, end) over [0, n) from several threads, in pieces of at least `grain`; from this thread alone where
-/// n is no more than that.
+/// Calls body(begin, end) on chunks of [0, n) from several threads. A chunk has at least `grain` elements; if n ≤
+/// grain, the calling thread does all of it.
 template <typename Body>
 void parallel_for(std::int64_t n, std::int64_t grain, const Body& body) {
   if (n <= 0) return;
@@ -44,8 +44,8 @@ void parallel_for(std::int64_t n, std::int64_t grain, const Body& body) {
     return;
   }
 #ifdef ETNA_PLAIN_THREADS
-  // ThreadSanitizer does not see how oneTBB, which was compiled without it, hands work over; it sees threads begin and
-  // end.
+  // ThreadSanitizer does not see how oneTBB, which was compiled without it, hands over work. It does see plain threads
+  // start and end.
   const std::int64_t pieces = std::clamp<std::int64_t>(n / grain, 1, workers());
   std::vector<std::exception_ptr> failures(static_cast<std::size_t>(pieces));
   std::vector<std::thread> threads;
@@ -68,9 +68,9 @@ void parallel_for(std::int64_t n, std::int64_t grain, const Body& body) {
 #endif
 }
 
-/// Calls body(task) for each of [0, n) in order, each by the thread that is free first: for tasks that take long beside
-/// what it costs to fetch one, on cores that others may slow down. parallel_for() deals such tasks out beforehand, some
-/// of them in twos.
+/// Calls body(task) for each of [0, n), in order; each task goes to the first free thread. For tasks that take much
+/// longer than fetching one, on cores that other processes may slow down. parallel_for() would assign such tasks
+/// beforehand, some of them in pairs.
 template <typename Body>
 void for_each_task(std::int64_t n, const Body& body) {
   std::atomic<std::int64_t> next{0};

@@ -5,20 +5,21 @@
 #include <utility>
 #include <vector>
 
-/// Memory that a kernel needs while it runs: rows as another type, a tile, partial sums.
+/// Memory that a kernel needs while it runs: rows in another type, a tile, partial sums.
 ///
-/// It is taken from what its thread gave back before. malloc() returns large blocks to the system, which hands them out
-/// again as new pages, each a fault and 4 KiB of zeros; a training step that repeats itself should touch no new page.
+/// It is reused from what its thread returned before. malloc() gives large blocks back to the system; the next malloc()
+/// then gets fresh pages, and each costs a fault and 4 KiB of zeros. A repeated training step should touch no fresh
+/// page.
 namespace etna::cpu {
 
 namespace scratch {
 /// At least `bytes`, aligned to 64. @throws std::bad_alloc
 void* take(std::size_t bytes);
-/// @param bytes as taken; on any thread
+/// @param bytes the size given to take(); may be called on any thread
 void give_back(void* block, std::size_t bytes) noexcept;
 }  // namespace scratch
 
-/// Leaves elements without a value as they are: who wants zeros says so.
+/// Leaves elements uninitialized unless a value is given.
 template <typename T>
 struct ScratchAllocator {
   using value_type = T;
@@ -42,7 +43,7 @@ struct ScratchAllocator {
   bool operator==(const ScratchAllocator&) const = default;
 };
 
-/// Scratch<float> row(n): n floats of any value; row(n, 0): zeros.
+/// Scratch<float> row(n): n uninitialized floats; row(n, 0): zeros.
 template <typename T>
 using Scratch = std::vector<T, ScratchAllocator<T>>;
 

@@ -2,11 +2,11 @@
 
 #include <cstdint>
 
-/// Optimizers' steps over flat memory, by vectors chosen at run time.
+/// Optimizer steps over flat memory, with vectors chosen at run time.
 namespace etna::cpu {
 
-/// One pass: reads and writes each array once, which bounds it.
-/// @param numbers those of the rule, in the order of its each() @param first whether the states hold nothing yet
+/// One pass. Bytes-bound: each array is read and written once.
+/// @param numbers those of the rule, in the order of its each() @param first true where the states hold nothing yet
 using VectorStep = void(const float* numbers, bool first, float* x, const float* gradient, float* const* states,
                         std::int64_t n);
 

@@ -6,9 +6,9 @@
 
 namespace etna::profile {
 
-/// The profile as Trace Event JSON, for ui.perfetto.dev or chrome://tracing: a process with the host's threads, one for
-/// each GPU, times in microseconds from the profile's begin, and an arrow from where the host recorded a dispatch to
-/// where it ran.
+/// The profile as Trace Event JSON, for ui.perfetto.dev or chrome://tracing. One process holds the host's threads, and
+/// each GPU is a process. Times are microseconds since the profile began. An arrow connects the host's recording of a
+/// dispatch with its run.
 std::string chrome_trace(const Profile& profile);
 
 }  // namespace etna::profile

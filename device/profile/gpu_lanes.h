@@ -6,7 +6,7 @@
 
 namespace etna::profile {
 
-/// Lanes for a drawing, so that spans that run at the same time lie below each other: one number for each of gpu.spans.
+/// Assigns a lane to each of gpu.spans for drawing: spans that overlap in time get different lanes.
 std::vector<int> gpu_lanes(const GpuProfile& gpu);
 
 }  // namespace etna::profile

@@ -16,32 +16,32 @@
 ///     profile::write_chrome_trace(seen, "trace.json");    // <etna/device/profile/chrome_trace.h>
 namespace etna::profile {
 
-/// Where a GPU's timestamps go.
+/// How GPU timestamps are placed.
 enum class Timing : std::uint8_t {
-  automatic,   ///< groups; dispatches on a software rasterizer, which has no front end that runs ahead
-  groups,      ///< one for the dispatches between two barriers: under 1 % of a step's time
-  dispatches,  ///< a pair around each: exact, but the GPU drains every time, and nothing runs at once
+  automatic,   ///< groups; on a software rasterizer dispatches, since it has no front end that runs ahead
+  groups,      ///< one per group of dispatches between two barriers: under 1 % of a step's time
+  dispatches,  ///< a pair around each dispatch: exact, but the GPU drains every time, and nothing overlaps
 };
 
 struct Options {
   bool gpu = true;  ///< timestamps on the GPUs
   Timing timing = Timing::automatic;
-  std::size_t max_spans = std::size_t{1} << 22;  ///< of a thread, and of a GPU; what comes after is counted and dropped
+  std::size_t max_spans = std::size_t{1} << 22;  ///< per thread and per GPU; later spans are counted and dropped
 };
 
-/// Begins to record, in the whole process. Waits until the GPUs in use are idle.
-/// @throws Error where a profile is being taken already
+/// Starts recording in the whole process. Waits until the GPUs in use are idle.
+/// @throws Error if a profile is already being taken
 void start(const Options& options = {});
 
-/// Waits until the GPUs in use are idle and gives what was recorded. Scopes still open are left out. A GPU that was
-/// lost meanwhile keeps the times read before.
-/// @throws Error where none is being taken
+/// Waits until the GPUs in use are idle and returns what was recorded, without scopes that are still open. A GPU lost
+/// in the meantime keeps the times read before.
+/// @throws Error if no profile is being taken
 Profile stop();
 
 /// True between start() and stop().
 bool taking();
 
-/// Takes a profile while it lives; one that was not stopped is thrown away.
+/// Takes a profile while it lives; discards it unless stop() is called.
 class Session {
  public:
   explicit Session(const Options& options = {}) { start(options); }
@@ -55,19 +55,20 @@ class Session {
 };
 
 namespace detail {
-/// Who needs scopes to be kept: a profile being taken, and every living KeepLabels. Zero: scopes do nothing.
+/// The number of users that need scopes: a profile being taken, and every living KeepLabels. At zero, scopes do
+/// nothing.
 inline constinit std::atomic<std::uint32_t> active{0};
 }  // namespace detail
 
-/// A span of the host's time, from here to the end of the block. Costs one load while nothing is recorded, some 0.1 µs
-/// else. Nothing is locked, and memory is taken once in a thousand spans of a thread.
+/// A span of host time, from here to the end of the block. Costs one load while nothing is recorded, otherwise about
+/// 0.1 µs. It takes no lock, and allocates once per thousand spans of a thread.
 class Scope {
  public:
-  /// @param name lives as long as the process, as literals do; null: no span
+  /// @param name must live as long as the process, as literals do; null: no span
   explicit Scope(const char* name, Category category = Category::host, std::uint64_t bytes = 0) {
     if (detail::active.load(std::memory_order_relaxed) != 0 && name != nullptr) open(name, category, bytes);
   }
-  /// @param name is copied, once for each text
+  /// @param name is copied, once per distinct text
   explicit Scope(const std::string& name, Category category = Category::host, std::uint64_t bytes = 0) {
     if (detail::active.load(std::memory_order_relaxed) != 0) open(kept(name), category, bytes);
   }
@@ -91,15 +92,15 @@ class Scope {
   const Scope* outer_ = nullptr;
 };
 
-/// What the scopes around a piece of work call it.
+/// Names that the enclosing scopes give to a piece of work.
 struct Labels {
   const char* node = nullptr;   ///< innermost Category::autograd
   const char* phase = nullptr;  ///< innermost Category::phase
-  /// Of the calling thread now; all null where neither a profile is taken nor a KeepLabels lives.
+  /// Labels of the calling thread now; all null unless a profile is being taken or a KeepLabels lives.
   static Labels now();
 };
 
-/// While one lives, Labels::now() tells even where no profile is being taken: for work that is recorded once and
+/// While one lives, Labels::now() works even where no profile is being taken: for work that is recorded once and
 /// profiled later.
 class KeepLabels {
  public:
@@ -109,17 +110,17 @@ class KeepLabels {
   KeepLabels& operator=(const KeepLabels&) = delete;
 };
 
-/// What traces call the calling thread; at first "main" for the one that loaded the library, "thread N" for others.
+/// The calling thread's name in traces. Default: "main" for the thread that loaded the library, "thread N" for others.
 void name_thread(std::string name);
 
 namespace detail {
-/// Number of the profile being taken, from 1 on; 0 where none is.
+/// Number of the profile being taken, counted from 1; 0 where none is.
 std::uint32_t session();
 std::size_t max_spans();
 std::int64_t now_ns();
-/// A number for the calling thread, as HostSpan has it until stop() counts threads anew.
+/// The calling thread's number, as in HostSpan until stop() renumbers threads.
 std::uint32_t thread_number();
-/// The same text, kept for as long as the process lives. Cheap for texts the thread had lately.
+/// A copy of the text that lives as long as the process. Cheap for texts that the thread used recently.
 const char* kept(std::string_view text);
 }  // namespace detail
 

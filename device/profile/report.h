@@ -6,8 +6,8 @@
 
 namespace etna::profile {
 
-/// The profile as a table to read: times a step (in all where there were no steps), ops by their time, what the GPU did
-/// besides, what crossed the bus, memory. docs/profiling.md says what each number means.
+/// The profile as a readable table: times per step (totals where there were no steps), ops by time, what else the GPU
+/// did, transfers, memory. docs/profiling.md explains each number.
 std::string report(const Profile& profile);
 
 }  // namespace etna::profile

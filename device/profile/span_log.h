@@ -11,11 +11,10 @@
 
 namespace etna::profile {
 
-/// The spans of one thread, until stop() takes them. One thread appends, another may take at the same time; neither
-/// waits.
+/// The spans of one thread, until stop() takes them. One thread appends while another may take; neither waits.
 ///
-/// A list of chunks: the writer only ever touches the last, and leaves it for good once the next hangs on it. So the
-/// reader owns every chunk that has a next, and of the last one the spans below its count.
+/// A linked list of chunks. The writer touches only the last chunk, and never again once a next one is linked. So the
+/// reader owns every chunk that has a next, and in the last chunk the spans below its count.
 class SpanLog {
  public:
   struct Entry {
@@ -28,15 +27,15 @@ class SpanLog {
   SpanLog(const SpanLog&) = delete;
   SpanLog& operator=(const SpanLog&) = delete;
 
-  /// By the owning thread. @return false, with nothing appended, once the session has `most` spans here
+  /// Called by the owning thread. @return false, with nothing appended, once the session has `most` spans here
   bool append(const Entry& entry, std::size_t most);
-  /// By whoever reads, one at a time: appends the session's spans to `to` and forgets all older ones. @return spans
-  /// dropped in it
+  /// Called by one reader at a time: appends the session's spans to `to` and discards all older ones. @return the
+  /// number of spans dropped in the session
   std::uint64_t take(std::uint32_t session, std::vector<HostSpan>& to);
 
   const std::uint32_t number;
   std::string name;                ///< guarded by the profiler's registry
-  std::atomic<bool> ended{false};  ///< the thread is gone
+  std::atomic<bool> ended{false};  ///< the thread has exited
 
  private:
   static constexpr std::size_t kChunk = 1024;
@@ -46,10 +45,10 @@ class SpanLog {
     std::atomic<Chunk*> next{nullptr};
   };
 
-  Chunk* first_ = nullptr;  ///< the reader's
-  std::size_t taken_ = 0;   ///< of first_
+  Chunk* first_ = nullptr;  ///< owned by the reader
+  std::size_t taken_ = 0;   ///< entries of first_ already taken
   std::atomic<Chunk*> head_{nullptr};
-  Chunk* last_ = nullptr;  ///< the writer's, as is what follows
+  Chunk* last_ = nullptr;  ///< owned by the writer, like the members below
   std::uint32_t session_ = 0;
   std::size_t in_session_ = 0;
   std::atomic<std::uint64_t> dropped_{0};

@@ -6,8 +6,8 @@
 
 namespace etna::profile {
 
-/// Two steps from the middle of the profile as an SVG drawing: what the host did, the tape's nodes, submits and waits,
-/// and below them the GPU. Without steps: all of it.
+/// Two steps from the middle of the profile as an SVG: the host's spans, the tape's nodes, submits and waits, and the
+/// GPU below them. Without steps: the whole profile.
 std::string trace_picture(const Profile& profile);
 
 }  // namespace etna::profile

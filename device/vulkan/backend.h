@@ -6,7 +6,7 @@
 
 namespace etna::vulkan {
 
-/// Every Vulkan adapter. Logical devices are made on first use.
+/// All Vulkan adapters. Logical devices are created on first use.
 std::unique_ptr<Backend> make_backend();
 
 }  // namespace etna::vulkan

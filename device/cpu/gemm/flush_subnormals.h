@@ -6,9 +6,9 @@
 
 namespace etna::cpu {
 
-/// While it lives, f32 numbers below 1.2e-38 count as 0 on this thread, operands and results alike. Intel's processors
-/// leave their fast path for each instruction that meets one, and exponentials far below a row's largest make many of
-/// them; a GPU's products may take them for 0 as well. Processors of ARM have no such path.
+/// While it lives, f32 subnormals (below 1.2e-38) count as 0 on this thread, as operands and as results. An instruction
+/// that meets one leaves the fast path on Intel processors, and exponentials far below a row's largest produce many. A
+/// GPU may flush them in a gemm as well. ARM processors have no such slow path.
 class FlushSubnormals {
  public:
 #if defined(__SSE2__)
@@ -22,7 +22,7 @@ class FlushSubnormals {
 
  private:
 #if defined(__SSE2__)
-  static constexpr unsigned kResults = 0x8000, kOperands = 0x0040;  // of MXCSR
+  static constexpr unsigned kResults = 0x8000, kOperands = 0x0040;  // bits of MXCSR
   unsigned before_;
 #endif
 };

@@ -4,13 +4,13 @@
 
 #include <etna/device/cpu/gemm/blas.h>
 
-/// The libraries that multiply, each on the calling thread alone. m, n and k are above 0.
+/// The gemm libraries, each called on one thread. m, n and k are greater than 0.
 namespace etna::cpu {
 
 template <typename T, typename S = T>
 using OneThread = void (*)(const Gemm& g, T alpha, const S* a, const S* b, T beta, T* c);
 
-/// A library's products; null where it has none, or is not there.
+/// A library's gemm functions; null where it has none, or is not available.
 struct Library {
   OneThread<float> f32 = nullptr;
   OneThread<double> f64 = nullptr;
@@ -18,16 +18,16 @@ struct Library {
   std::string name = {};  ///< with version and instruction set
 };
 
-/// bf16 by f32: operands are widened, a piece of k at a time.
+/// bf16 by an f32 gemm: operands are widened in chunks of k.
 void multiply_widened(OneThread<float> multiply, const Gemm& g, float alpha, const Bf16* a, const Bf16* b, float beta,
                       float* c);
 
-/// Chooses its code by CPUID. Nothing where Etna was built without it.
+/// Selects its code by CPUID. Empty where Etna was built without it.
 const Library& onednn();
-/// Loaded when first asked for. Nothing where it is not installed, or where the process had loaded it before: its
-/// threads and its choice of code are then somebody else's.
+/// Loaded on first use. Empty where it is not installed, or where the process had already loaded it: somebody else then
+/// controls its threads and its code selection.
 const Library& openblas();
-/// Always there, for the instruction set Etna was compiled for.
+/// Always available, for the instruction set that Etna was compiled for.
 const Library& eigen();
 
 }  // namespace etna::cpu

@@ -6,9 +6,9 @@
 
 namespace etna::cpu {
 
-/// oneDNN asks OpenMP how many threads there are, at each call. That number belongs to the calling thread, and is 1 for
-/// the time of this object: no OpenMP pool is ever made. Where oneDNN was built on another runtime it does nothing: a
-/// call finds itself inside a task of oneTBB, or has no threads at all.
+/// oneDNN asks OpenMP for the number of threads at each call. The number is per calling thread; while this object lives
+/// it is 1, so no OpenMP pool starts. Where oneDNN uses another runtime this object does nothing: a oneTBB build
+/// already runs inside a task, and a sequential build has no threads.
 class OneOpenMpThread {
  public:
   OneOpenMpThread() {
@@ -23,7 +23,7 @@ class OneOpenMpThread {
   OneOpenMpThread& operator=(const OneOpenMpThread&) = delete;
 
  private:
-  /// Of whichever OpenMP oneDNN was linked to, be it GCC's or Clang's.
+  /// The OpenMP runtime that oneDNN was linked to, GCC's or Clang's.
   struct Calls {
     int (*get)();
     void (*set)(int);

@@ -12,7 +12,7 @@
 
 namespace etna::vulkan {
 
-/// Feature structures of a device, as found or as to be enabled.
+/// Feature structures of a device, as reported or to be enabled.
 struct Features {
   VkPhysicalDeviceFeatures2 core = structure<VkPhysicalDeviceFeatures2>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2);
   VkPhysicalDeviceVulkan11Features v11 =
@@ -29,11 +29,11 @@ struct Features {
   VkPhysicalDeviceCooperativeMatrix2FeaturesNV matrix2 = structure<VkPhysicalDeviceCooperativeMatrix2FeaturesNV>(
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_2_FEATURES_NV);
 
-  /// Links the structures that the device knows and gives the head of the chain.
+  /// Links the structures that the device supports and returns the head of the chain.
   VkPhysicalDeviceFeatures2* chain(bool with_v13, std::span<const std::string> extensions);
 };
 
-/// A physical device: what it is, what it can do, and whether Etna can use it.
+/// A physical device: its properties, its features, and whether Etna can use it.
 struct Adapter {
   VkPhysicalDevice handle = VK_NULL_HANDLE;
   AdapterInfo info;
@@ -42,17 +42,17 @@ struct Adapter {
   VkPhysicalDeviceMemoryProperties memory{};
   std::uint32_t queue_family = 0;
   std::uint64_t max_allocation = 0;     ///< bytes of the largest buffer that one allocation can hold
-  std::vector<std::string> extensions;  ///< those to enable
-  Features features;                    ///< those to enable
-  bool v13 = false;                     ///< the device knows VkPhysicalDeviceVulkan13Features
+  std::vector<std::string> extensions;  ///< to be enabled
+  Features features;                    ///< to be enabled
+  bool v13 = false;                     ///< the device supports VkPhysicalDeviceVulkan13Features
   bool memory_budget = false;
   HalfConversion half_conversion = HalfConversion::any;
 
   bool has_extension(const char* name) const;
 };
 
-/// All of them: usable before unusable, then discrete, integrated, virtual, software; otherwise in the driver's order.
-/// The position is the index of the Device.
+/// All adapters: usable before unusable, then discrete, integrated, virtual, software; then in the driver's order. The
+/// position is the Device's index.
 const std::vector<Adapter>& all_adapters();
 
 }  // namespace etna::vulkan

@@ -4,15 +4,15 @@
 
 #include <etna/device/device.h>
 
-/// What tests and reports ask of the Vulkan backend.
+/// Queries and switches of the Vulkan backend for tests and reports.
 namespace etna::vulkan {
 
 /// Validation messages (core and synchronization) seen so far; the layers are on under ETNA_VALIDATION=1.
 std::uint64_t validation_messages();
 bool validation_enabled();
 
-/// Whether a barrier stands behind every dispatch: ETNA_BARRIERS=all, or what was set since. To look for a barrier that
-/// is missing: the same bits must come out. Programs keep what held when they were baked.
+/// Whether a barrier follows every dispatch: ETNA_BARRIERS=all, or the last set_barriers_everywhere(). Used to find
+/// missing barriers: results must be the same bits. Compiled recordings keep the setting they were compiled with.
 bool barriers_everywhere();
 void set_barriers_everywhere(bool on);
 

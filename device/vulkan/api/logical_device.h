@@ -6,7 +6,7 @@
 
 namespace etna::vulkan {
 
-/// A VkDevice with its one queue and its functions. Never destroyed: see instance().
+/// A VkDevice with its queue and its functions. Never destroyed: see instance().
 struct LogicalDevice {
   LogicalDevice(const Adapter& adapter, Device device);
   LogicalDevice(const LogicalDevice&) = delete;
@@ -18,9 +18,9 @@ struct LogicalDevice {
   VkQueue queue = VK_NULL_HANDLE;
   VolkDeviceTable vk{};
 
-  /// Why the device is gone; empty while it lives.
+  /// Why the device was lost; empty while it is alive.
   std::string lost;
-  /// @throws DeviceLost once the device was lost.
+  /// @throws DeviceLost if the device was lost.
   void require_alive() const;
 };
 

@@ -2,7 +2,7 @@
 
 #include <etna/device/kernel.h>
 
-/// What ops describe work with (device/kernel.h), by the short names of this backend.
+/// Brings the types of device/kernel.h into this backend's namespace.
 namespace etna::vulkan {
 using namespace gpu;
 using Range = MemoryRange;

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-/// Vulkan, with what the oldest headers we build against (1.3.239) do not have yet.
+/// Vulkan, plus declarations that the oldest supported headers (1.3.239) lack.
 
 #ifndef VK_KHR_cooperative_matrix
 #define VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME "VK_KHR_cooperative_matrix"
@@ -73,7 +73,7 @@ inline constexpr auto VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_2_FEA
 
 namespace etna::vulkan {
 
-/// A zeroed Vulkan structure that says its type.
+/// A zeroed Vulkan structure with its sType set.
 template <typename T>
 T structure(VkStructureType type) {
   T made{};

@@ -11,7 +11,7 @@
 
 namespace etna::vulkan {
 
-/// One command of a program. Push constants (a cubin's parameters) and ranges lie in the program's pools.
+/// One command of a program. Its push constants (a cubin's parameters) and ranges are stored in the program's pools.
 struct Command {
   enum class Kind : std::uint8_t { dispatch, cubin, copy, fill };
   Kind kind = Kind::dispatch;
@@ -20,9 +20,9 @@ struct Command {
   std::array<std::uint32_t, 3> groups{};
   CubinLaunch cubin;
   std::uint32_t push_begin = 0, push_bytes = 0;
-  std::uint32_t addresses_begin = 0, addresses = 0;       ///< offsets of addresses in its push
-  std::uint32_t ranges_begin = 0, reads = 0, writes = 0;  ///< reads first
-  std::uint32_t word = 0;                                 ///< of a fill
+  std::uint32_t addresses_begin = 0, addresses = 0;       ///< offsets of addresses in its push constants
+  std::uint32_t ranges_begin = 0, reads = 0, writes = 0;  ///< reads come first
+  std::uint32_t word = 0;                                 ///< the fill's value
   std::uint32_t group = 0;
   profile::Labels labels;
 

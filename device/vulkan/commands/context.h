@@ -13,14 +13,14 @@
 
 namespace etna::vulkan {
 
-/// All that belongs to one device in use. Made on first use and never destroyed: storages in static objects may outlive
-/// any order we could choose. At exit the GPU is waited for and the pipeline cache saved.
+/// All state of one device in use. Created on first use and never destroyed: storages in static objects may outlive any
+/// order we could choose. At exit, the process waits for the GPU and saves the pipeline cache.
 struct Context {
   Context(const Adapter& adapter, Device device);
 
-  /// @throws DeviceError where there is no such adapter or it cannot be used.
+  /// @throws DeviceError where the adapter does not exist or cannot be used.
   static Context& of(Device device);
-  /// Those made so far.
+  /// All contexts created so far.
   static std::vector<Context*> all();
 
   std::recursive_mutex mutex;
@@ -34,7 +34,7 @@ struct Context {
   Readback readback;
 };
 
-/// Lets a device that was just made into the profile being taken, if any.
+/// Adds a device that was just created to the profile being taken, if any.
 void join_profile(Context& context);
 
 }  // namespace etna::vulkan

@@ -9,29 +9,28 @@ namespace etna::vulkan {
 
 /// The same moment on both clocks.
 struct ClockPair {
-  std::uint64_t ticks = 0;    ///< of the GPU, as a timestamp gives them
-  std::int64_t host_ns = 0;   ///< of std::chrono::steady_clock
-  std::int64_t error_ns = 0;  ///< the true host time is this close
+  std::uint64_t ticks = 0;    ///< GPU timestamp
+  std::int64_t host_ns = 0;   ///< std::chrono::steady_clock
+  std::int64_t error_ns = 0;  ///< bound on the error of host_ns
 };
 
-/// Brings timestamps to host time by a line through one or two moments known on both clocks.
+/// Converts timestamps to host time by a line through one or two moments known on both clocks.
 class ClockLine {
  public:
   ClockLine() = default;
   /// @param valid_bits of a timestamp, 1 to 64: it wraps around there
   ClockLine(const ClockPair& start, double ns_per_tick, std::uint32_t valid_bits);
 
-  /// A later moment, to correct drift. Without effect where it is so near that its error would weigh more than the
-  /// drift.
+  /// Adds a later moment, to correct drift. Ignored where it is so close that its error would outweigh the drift.
   void correct(const ClockPair& later);
 
-  /// Nanoseconds of steady_clock. @param near_ns a host time within half a turn of the counter (34 s at 36 bits of 1
+  /// Nanoseconds of steady_clock. @param near_ns a host time within half a period of the counter (34 s at 36 bits of 1
   /// ns)
   std::int64_t host_ns(std::uint64_t ticks, std::int64_t near_ns) const;
   double ns_per_tick() const { return slope_; }
 
  private:
-  /// Ticks since start_, unwrapped to be nearest to a host time.
+  /// Ticks since start_, unwrapped to the value nearest to a host time.
   double since_start(std::uint64_t ticks, std::int64_t near_ns) const;
 
   ClockPair start_;
@@ -39,20 +38,20 @@ class ClockLine {
   std::uint32_t valid_bits_ = 64;
 };
 
-/// Reads both clocks of a device: by VK_EXT/KHR_calibrated_timestamps where there, else from a submit that the host
-/// times. The queue must be ours for the call, and idle for a good reading.
+/// Reads both clocks of a device: by VK_EXT/KHR_calibrated_timestamps if available, otherwise by a submit that the host
+/// times. The caller must own the queue during the call; an idle queue gives a good reading.
 class GpuClock {
  public:
-  /// @param calibrated false: read by submits even where the extension is there
+  /// @param calibrated false: use submits even where the extension is available
   explicit GpuClock(const LogicalDevice& device, bool calibrated = true);
   ~GpuClock();
   GpuClock(const GpuClock&) = delete;
   GpuClock& operator=(const GpuClock&) = delete;
 
-  /// Of the queue's timestamps; 0 where it has none.
+  /// Valid bits of the queue's timestamps; 0 where it has none.
   std::uint32_t valid_bits() const { return valid_bits_; }
   double ns_per_tick() const { return device_.adapter.properties.limits.timestampPeriod; }
-  /// How read() reads: "calibrated timestamps" or "a timed submit".
+  /// The method of read(): "calibrated timestamps" or "a timed submit".
   const char* method() const { return calibrated_ != nullptr ? "calibrated timestamps" : "a timed submit"; }
   /// @throws DeviceError or OutOfMemory where a call fails
   ClockPair read();

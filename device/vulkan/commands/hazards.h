@@ -7,11 +7,11 @@
 
 #include <etna/device/vulkan/api/types.h>
 
-/// When a barrier must stand between two commands. Pure bookkeeping: knows nothing of Vulkan.
+/// Decides when a barrier is needed between two commands. Pure bookkeeping, independent of Vulkan.
 namespace etna::vulkan {
 
-/// Disjoint byte ranges in order of address; touching ones are joined. Past its capacity, neighbours are joined over
-/// the gap between them: the set then covers more than was put in, which can only cost a barrier too many.
+/// Disjoint byte ranges in order of address; adjacent ones are merged. Beyond its capacity the set merges neighbours
+/// across the gap between them: it then covers more than was added, which can only cost an unneeded barrier.
 class RangeSet {
  public:
   explicit RangeSet(std::size_t capacity = 128) : capacity_(capacity) {}
@@ -31,22 +31,22 @@ class RangeSet {
   std::vector<Span> spans_;
 };
 
-/// What does the work: a compute shader or the transfer stage. Bits, since a barrier can wait for both.
+/// The pipeline stage that does the work: compute shader or transfer. Bits, since a barrier can wait for both.
 enum Stage : unsigned { kCompute = 1, kTransfer = 2 };
 
-/// The stages before and behind a barrier; none where no barrier is needed.
+/// The stages before and after a barrier; zero where no barrier is needed.
 struct Barrier {
   unsigned before = 0, behind = 0;
   explicit operator bool() const { return before != 0; }
 };
 
-/// The accesses since the last barrier, kept once for each stage that may come next: a compute→compute barrier says
-/// nothing to a copy that follows it, so the copy must still see what was written before that barrier.
+/// The accesses since the last barrier, kept separately for each stage that may come next. A compute→compute barrier
+/// does not cover a copy that follows it, so the copy must still see what was written before that barrier.
 class Hazards {
  public:
-  /// The barrier that must stand before this access, if any; then notes the access.
+  /// Returns the barrier that must precede this access, if any, then notes the access.
   Barrier access(Stage stage, std::span<const Range> reads, std::span<const Range> writes);
-  /// What comes next must wait for everything: commands went to the device that were not told of here.
+  /// The next access must wait for everything: commands went to the device that were not reported here.
   void fence() { fenced_ = true; }
 
  private:

@@ -12,8 +12,8 @@
 
 namespace etna::vulkan {
 
-/// Small reads that nobody waits for: each has a place in a mapped buffer, which the GPU writes behind the work queued
-/// so far. Callers hold the device's mutex.
+/// Small asynchronous reads: each has a slot in a mapped buffer, which the GPU writes after the work queued so far.
+/// Callers hold the device's mutex.
 class Readback {
  public:
   static constexpr std::size_t kPlaceBytes = 64;
@@ -26,7 +26,7 @@ class Readback {
   };
   Place start(const BufferSpan& from);
   const std::byte* bytes(const Place& place) const;
-  /// To be used again, once its copy is done.
+  /// Frees the slot for reuse, once its copy is done.
   void give_back(const Place& place) { free_.push_back(place); }
 
  private:
@@ -38,7 +38,7 @@ class Readback {
   std::vector<Place> free_;
 };
 
-/// As Backend::download_later().
+/// Implements Backend::download_later().
 std::shared_ptr<PendingBytes> download_later(Device device, std::uint64_t address, std::size_t bytes);
 
 }  // namespace etna::vulkan

@@ -20,15 +20,14 @@ VkPipelineStageFlags stages_of(unsigned bits);
 VkAccessFlags writes_of(unsigned bits);
 VkAccessFlags accesses_of(unsigned bits);
 
-/// Has devices in use left in order when the process ends (context.cpp). May be called again.
+/// Registers an exit handler that shuts down the devices in use (context.cpp). May be called again.
 void leave_at_exit();
 
-/// The only code that records commands and emits barriers. Work is queued in order; it reaches the GPU when about a
-/// hundred dispatches or 256 MiB of touched bytes have gathered, or when somebody waits.
+/// The only code that records commands and emits barriers. Work is queued in order. It is submitted once about a
+/// hundred dispatches or 256 MiB of touched bytes have accumulated, or when somebody waits.
 ///
-/// Why batches: a submit costs 4 to 11 µs where a dispatch takes 0.2, and why not larger ones: the GPU should start
-/// while the host still records. Why ranges: on an NVIDIA H200 a dispatch behind a barrier costs 2.1 µs, without one
-/// 0.17.
+/// Why batches: a submit costs 4 to 11 µs, a dispatch 0.2. Why no larger ones: the GPU should start while the host
+/// still records. Why ranges: on an NVIDIA H200 a dispatch after a barrier costs 2.1 µs, without one 0.17.
 ///
 /// A failure drops the commands of the open batch and leaves the recorder ready for the next one; a lost device stays
 /// lost. Not thread-safe: callers hold the device's mutex.
@@ -37,43 +36,42 @@ class Recorder {
   explicit Recorder(LogicalDevice& device);
 
   void dispatch(const Dispatch& dispatch, VkPipeline pipeline, VkPipelineLayout layout);
-  /// An upload that a kernel does: no dispatch of anybody's, as far as stats() tell.
+  /// An upload done by a kernel; stats() does not count it as a dispatch.
   void upload(const Dispatch& dispatch, VkPipeline pipeline, VkPipelineLayout layout);
   void launch(const CubinDispatch& dispatch, VkCuFunctionNVX function);
   void copy(std::string_view op, const BufferSpan& from, const BufferSpan& to);
   void fill(const BufferSpan& to, std::uint32_t word);
   void update(const BufferSpan& to, const void* bytes);
-  /// Makes what was copied to a mapped buffer visible to the host once the batch is done.
+  /// Makes bytes copied to a mapped buffer visible to the host once the batch is done.
   void make_host_visible();
 
-  /// Submits what is recorded.
+  /// Submits the open batch.
   void flush() { submit({}); }
-  /// Submits what is recorded, and behind it command buffers recorded elsewhere, which begin with a barrier of their
-  /// own; what comes next waits for them. They may be run again while they are still at work. @returns the mark of
-  /// their end
+  /// Submits the open batch, followed by command buffers recorded elsewhere, which begin with their own barrier. Later
+  /// commands wait for them. They may be resubmitted while they are still running. @returns the mark of their end
   std::uint64_t execute(std::span<const VkCommandBuffer> baked, std::uint64_t dispatches, std::uint64_t barriers);
-  /// Submits what is recorded and waits for all of it.
+  /// Submits the open batch and waits for all submitted work.
   void finish();
-  /// The point in time when all that is recorded now is done; for wait().
+  /// The mark at which everything recorded so far is done; for wait().
   std::uint64_t mark() const { return recording_ ? submitted_ + 1 : submitted_; }
   void wait(std::uint64_t mark);
-  /// Whether that point has passed; never waits.
+  /// Whether that mark has been reached; never waits.
   bool passed(std::uint64_t mark);
 
-  /// At the end of the process: waits for what was submitted, a few seconds at most, and drops the rest.
+  /// At process exit: waits for submitted work, a few seconds at most, and drops the rest.
   void leave();
 
   const QueueStats& stats() const { return stats_; }
-  /// For the profiler, and for command buffers of others that it should see.
+  /// For the profiler, and for command buffers recorded elsewhere that it should see.
   Timestamps& timestamps() { return timestamps_; }
   void count_pipeline() { ++stats_.pipelines; }
 
  private:
-  /// Names of ops, kept for the words of DeviceLost; cut to fit, so that recording never allocates.
+  /// Names of ops, kept for the message of DeviceLost; truncated, so that recording never allocates.
   struct OpName {
     std::array<char, 32> text{};
   };
-  /// One batch's command buffer; reused once the GPU is done with it.
+  /// One batch's command buffer; reused once the GPU has finished it.
   struct Slot {
     VkCommandPool pool = VK_NULL_HANDLE;
     VkCommandBuffer commands = VK_NULL_HANDLE;

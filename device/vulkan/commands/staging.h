@@ -10,8 +10,8 @@
 
 namespace etna::vulkan {
 
-/// Carries bytes between the host and device memory through mapped buffers, made on first use. Uploads go round a ring
-/// and wait only where it is full of copies that the GPU has not done yet.
+/// Copies bytes between host and device memory through mapped buffers, created on first use. Uploads use a ring buffer
+/// and wait only when it is full of copies that the GPU has not done yet.
 class Staging {
  public:
   Staging(const LogicalDevice& device, Recorder& recorder, Pipelines& pipelines)
@@ -21,9 +21,10 @@ class Staging {
   void download(BufferSpan from, std::byte* target);
 
   static constexpr std::size_t kRing = std::size_t{32} << 20;
-  static constexpr std::size_t kPiece = kRing / 4;  ///< larger copies go in pieces, the GPU working behind the host
+  /// larger copies are chunked, so that the GPU works while the host fills the next chunk
+  static constexpr std::size_t kPiece = kRing / 4;
   static constexpr std::size_t kSmall =
-      65536;  ///< a kernel copies up to here, so that a step waits for compute work alone
+      65536;  ///< up to this size a kernel copies, so that a step waits for compute work only
 
  private:
   struct InUse {
@@ -37,7 +38,7 @@ class Staging {
   Recorder& recorder_;
   Pipelines& pipelines_;
   Buffer ring_, down_;
-  std::uint64_t head_ = 0;    ///< bytes ever taken; its place in the ring is head_ % kRing
+  std::uint64_t head_ = 0;    ///< bytes ever allocated; the position in the ring is head_ % kRing
   std::deque<InUse> in_use_;  ///< oldest first
   std::size_t unsubmitted_ = 0;
 };

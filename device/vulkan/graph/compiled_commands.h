@@ -11,10 +11,10 @@
 
 namespace etna::vulkan {
 
-/// A recording's command buffers, and the memory that was planned for it.
+/// A recording's command buffers, and the memory planned for it.
 class CompiledCommands final : public Executable {
  public:
-  /// @param storages kept alive as long as this
+  /// @param storages kept alive as long as this object
   /// @param numbers the block that run() writes; may be null
   CompiledCommands(Context& context, CommandList list, std::vector<StoragePtr> storages, StoragePtr numbers,
                    GraphFigures figures);
@@ -24,11 +24,11 @@ class CompiledCommands final : public Executable {
   const GraphFigures& figures() const override { return figures_; }
 
  private:
-  /// The commands in buffers, some hundred in each; with timestamps, where those are given.
+  /// The commands, a few hundred per buffer; with timestamps, if requested.
   struct Buffers {
     std::vector<VkCommandBuffer> commands;
-    std::deque<TimedCommands> timed;  ///< of each
-    std::uint32_t profile = 0;        ///< that the timestamps are for
+    std::deque<TimedCommands> timed;  ///< one per buffer
+    std::uint32_t profile = 0;        ///< the profile that the timestamps belong to
     std::uint64_t last_run = 0;       ///< the recorder's mark
   };
   void encode_all(Buffers& buffers, Timestamps* timestamps);
@@ -42,7 +42,7 @@ class CompiledCommands final : public Executable {
   std::vector<StoragePtr> storages_;
   StoragePtr numbers_;
   GraphFigures figures_;
-  std::vector<unsigned> stages_;  ///< of each group
+  std::vector<unsigned> stages_;  ///< per group
   VkCommandPool pool_ = VK_NULL_HANDLE;
   Buffers plain_;
   std::array<Buffers, 3>

@@ -9,10 +9,10 @@
 #include <etna/device/graph.h>
 #include <etna/device/vulkan/api/types.h>
 
-/// Recording commands once to submit them many times. Free of Vulkan's own headers.
+/// Records commands once to submit them many times. Does not include Vulkan's headers.
 namespace etna::vulkan {
 
-/// Commands of a step, gathered in place of the recorder (device/graph.h).
+/// Commands of a step, collected instead of going to the recorder (device/graph.h).
 class Recording final : public GraphRecorder {
  public:
   explicit Recording(Device device, const GraphOptions& options = {});
@@ -20,7 +20,7 @@ class Recording final : public GraphRecorder {
   Recording(const Recording&) = delete;
   Recording& operator=(const Recording&) = delete;
 
-  /// That of this thread, or null.
+  /// This thread's recording, or null.
   static Recording* current();
   void enter() override;
   void leave() override;
@@ -36,13 +36,13 @@ class Recording final : public GraphRecorder {
   void launch(const CubinDispatch& dispatch, void* function);
   void copy(std::uint64_t from, std::uint64_t to, std::size_t bytes);
   void fill(std::uint64_t to, std::size_t bytes, std::uint32_t word);
-  /// Bytes that never change: they are written once, when the graph is compiled. @throws CaptureError for a storage
-  /// from before
+  /// Bytes that never change: written once, when the graph is compiled. @throws CaptureError for a storage from before
+  /// the recording
   void constant(std::uint64_t to, const Arguments& rows);
 
   std::unique_ptr<Executable> compile() override;
 
-  /// True for an address handed out by a recording and never given memory.
+  /// True for an address that a recording assigned and that never got memory.
   static bool is_placeholder(std::uint64_t address);
 
  private:

@@ -12,7 +12,7 @@
 
 namespace etna::vulkan {
 
-/// A buffer with memory of its own. The host address is null where the host cannot see it.
+/// A buffer with its own memory. The host address is null where the host cannot access it.
 struct Buffer {
   VkBuffer handle = VK_NULL_HANDLE;
   VkDeviceMemory memory = VK_NULL_HANDLE;
@@ -30,18 +30,18 @@ struct BufferSpan {
 
 enum class BufferUse {
   device,    ///< device-local, addressed by kernels
-  upload,    ///< mapped, written by the host in order
-  download,  ///< mapped and, where there is such memory, cached, for the host to read
+  upload,    ///< mapped; the host writes it sequentially
+  download,  ///< mapped and, where available, cached: for the host to read
 };
 
-/// @returns VK_SUCCESS, or the first failure with nothing left behind.
+/// @returns VK_SUCCESS, or the first failure with everything cleaned up.
 VkResult make_buffer(const LogicalDevice& device, BufferUse use, std::size_t bytes, Buffer& out);
 void destroy_buffer(const LogicalDevice& device, const Buffer& buffer);
 
-/// Device-local memory for the caching allocator: one buffer and one allocation a segment, found again by address.
+/// Device-local memory for the caching allocator: one buffer and one allocation per segment, looked up by address.
 class BufferSegments : public SegmentSource {
  public:
-  /// @param finish waits until the device has done all that was queued
+  /// @param finish waits until the device has done everything queued
   BufferSegments(const LogicalDevice& device, std::function<void()> finish, std::recursive_mutex& mutex)
       : device_(device), finish_(std::move(finish)), mutex_(mutex) {}
 

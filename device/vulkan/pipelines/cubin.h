@@ -7,8 +7,8 @@
 
 namespace etna::vulkan {
 
-/// The kernels of ready-made machine code that a device uses, loaded when first asked for (VK_NVX_binary_import). What
-/// a launch needs is recorded beside compute shaders, in the same command buffers and under the same barriers.
+/// The machine-code kernels that a device uses, loaded on first use (VK_NVX_binary_import). Launches are recorded like
+/// compute dispatches, in the same command buffers and under the same barriers.
 class Cubins {
  public:
   explicit Cubins(const LogicalDevice& device) : device_(device) {}
@@ -24,7 +24,7 @@ class Cubins {
   std::unordered_map<const CubinKernel*, VkCuFunctionNVX> functions_;
 };
 
-/// Where a kernel is launched from: its function, and the one structure it takes.
+/// What a launch needs: the kernel's function, and the one struct it takes.
 struct CubinLaunch {
   VkCuFunctionNVX function = VK_NULL_HANDLE;
   std::array<std::uint32_t, 3> groups{};

@@ -6,20 +6,20 @@
 
 namespace etna::vulkan {
 
-/// What the driver learned building pipelines, kept on disk from run to run: a pipeline costs 20 to 90 ms without it.
-/// Lives in $ETNA_CACHE_DIR, $XDG_CACHE_HOME/etna or ~/.cache/etna. A file that is damaged or of another driver is not
-/// used, and one that cannot be written is not missed.
+/// The driver's pipeline cache, kept on disk between runs: without it a pipeline costs 20 to 90 ms. Lives in
+/// $ETNA_CACHE_DIR, $XDG_CACHE_HOME/etna or ~/.cache/etna. A file that is damaged or from another driver is ignored;
+/// failing to write one is not an error.
 class PipelineCache {
  public:
   explicit PipelineCache(const LogicalDevice& device);
 
   VkPipelineCache handle() const { return handle_; }
   void note_pipeline() { ++unsaved_; }
-  /// Writes the file anew where at least `least` pipelines were made since the last time.
+  /// Rewrites the file if at least `least` pipelines were built since the last save.
   void save(int least = 1);
-  /// Empty where no folder is known.
+  /// Empty where no cache folder is known.
   const std::filesystem::path& file() const { return file_; }
-  /// True where the file was there and fit.
+  /// True where the file existed and matched.
   bool loaded() const { return loaded_; }
 
  private:

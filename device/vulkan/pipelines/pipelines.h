@@ -11,8 +11,8 @@
 
 namespace etna::vulkan {
 
-/// Compute pipelines by shader and specialization constants, made on first use. All share one layout: 128 bytes of push
-/// constants and no descriptors.
+/// Compute pipelines by shader and specialization constants, created on first use. All share one layout: 128 bytes of
+/// push constants and no descriptors.
 class Pipelines {
  public:
   explicit Pipelines(const LogicalDevice& device);
@@ -35,7 +35,7 @@ class Pipelines {
   const LogicalDevice& device_;
   PipelineCache cache_;
   VkPipelineLayout layout_ = VK_NULL_HANDLE;
-  /// By the address of the shader's words; a shader has few variants, so they are searched in a row.
+  /// Keyed by the address of the shader's words. A shader has few variants, so a linear search is enough.
   std::unordered_map<const std::uint32_t*, std::vector<Variant>> made_;
 };
 

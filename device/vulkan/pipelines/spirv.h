@@ -6,7 +6,7 @@
 
 namespace etna::vulkan {
 
-/// What a compute shader asks of the device it runs on, under given specialization constants.
+/// What a compute shader requires of its device, under given specialization constants.
 struct ShaderNeeds {
   bool float16 = false, float64 = false, int64 = false, int16 = false, int8 = false, packed_dot = false,
        cooperative_matrix = false;
@@ -14,7 +14,7 @@ struct ShaderNeeds {
   std::array<std::uint32_t, 3> local_size = {1, 1, 1};
 };
 
-/// Reads it from the SPIR-V. Drivers do not check it: too much shared memory is a lost device on some.
+/// Reads the requirements from the SPIR-V. Drivers do not check them: on some, too much shared memory loses the device.
 ShaderNeeds shader_needs(std::span<const std::uint32_t> words, std::span<const std::uint32_t> spec);
 
 }  // namespace etna::vulkan

@@ -7,11 +7,11 @@
 
 namespace etna::vulkan::fusion {
 
-/// Who touches the storages that are dropped.
+/// Which commands access the dropped storages.
 class DroppedStorages {
  public:
   DroppedStorages(std::span<const Candidate> commands, std::span<const Range> dropped);
-  /// True where the walk lies in such a storage and no command but the members touches it. @param members sorted
+  /// True where the view is in such a storage and no command but the members accesses it. @param members sorted
   bool private_to(const StridedView& view, std::span<const std::uint32_t> members) const;
 
  private:
@@ -20,8 +20,8 @@ class DroppedStorages {
   std::vector<std::vector<std::uint32_t>> touched_by_;
 };
 
-/// The kernel that does what the members do one behind the other, the last of them perhaps a reduction; nothing where
-/// one of them touches at another place what another wrote, or there is too much of something.
+/// A kernel that does what the members do one after another; the last may be a reduction. Empty where a member accesses
+/// what another wrote at another position, or a limit is exceeded.
 std::optional<Kernel> build_kernel(std::span<const Candidate> commands, std::span<const std::uint32_t> members,
                                    const DroppedStorages& dropped);
 

@@ -12,21 +12,20 @@
 
 namespace etna::vulkan::fusion {
 
-/// What a recorded command computes, where that is known.
+/// What a recorded command computes, where known.
 using FusionInfo = std::variant<std::monostate, ElementwiseInfo, PrologueFusion>;
 
 struct Figures {
-  std::uint32_t commands = 0;  ///< that were joined
-  std::uint32_t kernels = 0;   ///< that they became
-  std::uint64_t bytes = 0;     ///< that these do not read and write any more
-  std::uint32_t compiled = 0;  ///< shaders, by glslang; the others were known
+  std::uint32_t commands = 0;  ///< fused
+  std::uint32_t kernels = 0;   ///< they became
+  std::uint64_t bytes = 0;     ///< reads and writes saved
+  std::uint32_t compiled = 0;  ///< shaders compiled by glslang; the others were cached
   double compile_ms = 0;
 };
 
-/// Puts generated kernels in the place of elementwise commands and what they feed; the order of commands changes with
-/// it.
-/// @param infos of each command @param dropped storages that nobody holds any more, in order of address
-/// @param constant keeps a table that never changes on the device, and says where
+/// Replaces elementwise commands and their consumers by generated kernels, and reorders commands accordingly.
+/// @param infos one per command @param dropped storages that nobody refers to any more, in order of address
+/// @param constant stores a constant table on the device and returns its address
 Figures fuse(Context& context, CommandList& list, std::span<const FusionInfo> infos, std::span<const Range> dropped,
              const std::function<Pointer(const Arguments&)>& constant);
 

@@ -8,20 +8,20 @@
 
 namespace etna::vulkan::fusion {
 
-/// A kernel as GLSL. Addresses, sizes, strides and scalars are words that it reads when it runs, so that kernels of one
-/// structure share a text.
+/// A kernel as GLSL. Addresses, sizes, strides and scalars are u32 values that the kernel reads at run time, so kernels
+/// of the same structure share a text.
 struct KernelText {
   std::string source;
-  Arguments arguments;    ///< those words, in the order the text declares them
-  bool in_table = false;  ///< they are too many for push constants: these hold the address of a table with them
-  std::string label;      ///< "fused(mul, tanh, add)"
-  std::uint32_t elements_a_group = 1024;  ///< of a kernel of its own
+  Arguments arguments;                    ///< those values, in the order the text declares them
+  bool in_table = false;                  ///< they exceed the push constants, which hold the address of a table instead
+  std::string label;                      ///< "fused(mul, tanh, add)"
+  std::uint32_t elements_a_group = 1024;  ///< of an elementwise kernel
 };
 
-/// Of labels, the terminating 0 included.
+/// Size of a label, including the terminating 0.
 inline constexpr std::size_t kLabelBytes = 32;
 
-/// @param pushed bytes of push constants that the reduction's own take up
+/// @param pushed bytes of push constants that the reduction itself uses
 /// @param units compute units of the device
 KernelText kernel_text(const Kernel& kernel, std::size_t pushed, std::uint32_t units);
 

@@ -7,7 +7,7 @@
 #include <etna/device/fusion_info.h>
 #include <etna/device/vulkan/commands/schedule.h>
 
-/// Which commands of a recorded program become one kernel. Pure bookkeeping: knows nothing of Vulkan.
+/// Decides which commands of a recorded program become one kernel. Pure bookkeeping, independent of Vulkan.
 namespace etna::vulkan::fusion {
 
 /// A command as fusion sees it; both pointers null: any other work.
@@ -17,23 +17,23 @@ struct Candidate {
   const PrologueFusion* through = nullptr;
 };
 
-/// What one kernel computes at each place of an iteration: it loads, goes through the steps in order, and stores.
+/// What one kernel computes at each position of an iteration: it loads, runs the steps in order, and stores.
 struct Kernel {
   struct Operand {
     enum class Kind : std::uint8_t { none, load, step, scalar } kind = Kind::none;
-    std::uint32_t index = 0;  ///< among loads, steps or scalars
+    std::uint32_t index = 0;  ///< into loads, steps or scalars
     friend bool operator==(const Operand&, const Operand&) = default;
   };
   struct Load {
     StridedView view;
-    bool integers = false;  ///< i64 is brought to int or to float, as its reader wants it
+    bool integers = false;  ///< i64 is converted to int or to float, as its reader needs it
     friend bool operator==(const Load&, const Load&) = default;
   };
   struct Step {
     const char* name;
     const char* expression;
     bool integers;
-    std::uint32_t dtype;  ///< that its value is rounded to, as if it were stored
+    std::uint32_t dtype;  ///< the dtype to which its value is rounded, as if it were stored
     std::array<Operand, 3> operands;
   };
   struct Store {
@@ -44,26 +44,26 @@ struct Kernel {
   std::vector<Load> loads;
   std::vector<std::uint32_t> scalars;
   std::vector<Step> steps;
-  std::vector<Store> stores;  ///< none where `through` reads the last step's value
+  std::vector<Store> stores;  ///< empty where `through` reads the last step's value
   const PrologueFusion* through = nullptr;
   std::uint32_t n = 0;
 };
 
-/// Commands [0, n) of a program in a new order, those of one kernel in one unit.
+/// Commands [0, n) of a program in a new order; the commands of one kernel form one unit.
 struct Plan {
   struct Unit {
-    std::vector<std::uint32_t> members;  ///< in the order recorded
-    Kernel kernel;                       ///< where there are several
+    std::vector<std::uint32_t> members;  ///< in recorded order
+    Kernel kernel;                       ///< if there are several members
   };
   std::vector<Unit> units;
 };
 
 inline constexpr std::size_t kMostSteps = 24, kMostLoads = 10, kMostStores = 6;
 
-/// Joins elementwise commands with those whose results they read at the same place, as long as every other command
-/// still sees what it saw; then reductions with what computes all they read.
-/// @param dropped storages that nobody holds once the program is recorded, in order of address: a value that lives in
-/// one and that only its own kernel reads is not stored
+/// Fuses elementwise commands with those whose results they read at the same position, as long as every other command
+/// still sees the same memory; then reductions with the commands that compute all they read.
+/// @param dropped storages that nobody refers to after recording, in order of address: a value in one of them that only
+/// its own kernel reads is not stored
 Plan plan(std::span<const Candidate> commands, std::span<const Range> dropped);
 
 }  // namespace etna::vulkan::fusion

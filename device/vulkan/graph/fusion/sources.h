@@ -6,7 +6,7 @@
 namespace etna::vulkan::fusion {
 
 /// The text with every `#include "name"` replaced by that file of shaders/, once each, and `#include "prologue.glsl"`
-/// by `prologue`, where that is not empty. A text that is the name of an embedded file ("reduce.comp") stands for it.
+/// by `prologue`, if not empty. A text that is the name of an embedded file ("reduce.comp") stands for that file.
 /// @throws DeviceError for a file that is not embedded
 std::string with_includes(std::string_view text, std::string_view prologue = {});
 
