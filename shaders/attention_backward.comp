@@ -1,13 +1,13 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// Gradients of attention, the weights computed again from each row's logsumexp. Arithmetic-bound for long sequences. No
-// atomics: a workgroup owns 64 queries of a head and walks over keys for dq; or it owns 64 keys of a group and walks
-// over the queries of each of its heads for dk and dv. Σ result · gradient of a query is read where attention_rows has
-// found it; sequences of one tile find it themselves, which saves that kernel and the barrier behind it (gpt2's shapes
-// lose 11 % in f32 and 24 % in bf16 by it).
+// Gradients of attention; the weights are recomputed from each row's logsumexp. Arithmetic-bound for long sequences. No
+// atomics: for dq a workgroup owns 64 queries of a head and iterates over the keys; for dk and dv it owns 64 keys of a
+// group and iterates over the queries of each of the group's heads. attention_rows computes Σ result · gradient of each
+// query. Sequences of one tile compute it here, which saves that kernel and the barrier after it (worth 11 % in f32 and
+// 24 % in bf16 at gpt2's shapes).
 //
-// q, k and v that are parts of one packed tensor have gradients that are parts of one, whose bytes lie between one
-// another: one dispatch makes them all, its first workgroups along x those of keys.
+// If q, k and v are slices of one packed tensor, their gradients are slices of one too, with interleaved bytes. One
+// dispatch then computes all of them; the first workgroups along x do the keys.
 //
 // variant: attention_dq_64 PARTS=1 DQ
 // variant: attention_dq_128 PARTS=2 DQ
@@ -26,11 +26,11 @@ layout(constant_id = 8) const uint ROWS_KNOWN = 0;
 
 layout(push_constant, scalar) uniform Push {
   uvec2 q, k, v, mask, dy;
-  uvec2 y, logsumexp;  // of forward, without gaps; where ROWS_KNOWN, y is Σ y · dy of each row
-  uvec2 gradient, dv;  // dq, or dk and dv, or the packed one
+  uvec2 y, logsumexp;  // of the forward pass, contiguous; if ROWS_KNOWN, y is Σ y · dy of each row
+  uvec2 gradient, dv;  // dq, or dk and dv, or the packed gradient
   uint q_strides[3], kv_strides[3], dy_strides[3];  // of batch, head and row
   uint queries, keys;
-  uint shape;  // heads a group, head size << 16, causal << 31
+  uint shape;  // heads per group, head size << 16, causal << 31
   float scale;
 } p;
 
@@ -46,8 +46,8 @@ Rows rows_of(uvec2 address, uint strides[3], uint b, uint head, uint count) {
 
 shared vec2 statistics[TILE];
 
-// For the queries from query0 on, logsumexp and Σ y · dy, into `statistics`; one that is not there weighs nothing.
-// Where the sums are not known, two threads a row add them.
+// Puts logsumexp and Σ y · dy of the queries from query0 on into `statistics`. A query past the end gets weight 0. If
+// the sums are not known, two threads per row compute them.
 void find_statistics(Rows y, Rows dy, uint row_base, uint query0) {
   uint id = gl_LocalInvocationID.x, query = query0 + id / 2;
   barrier();
@@ -64,7 +64,7 @@ void find_statistics(Rows y, Rows dy, uint row_base, uint query0) {
   statistics[id] = vec2(there ? BufferF32(p.logsumexp).v[row] : minus_infinity(), sum);
 }
 
-// The weight of a score; 0 where the row attends to nothing.
+// The weight of a score; 0 if the row attends to nothing.
 float weight(float product, float logsumexp, uint b, uint head, uint query, uint key) {
   float score = masked(product, p.scale, p.mask, b * MASK_BATCH + head * MASK_HEAD, uvec2(MASK_QUERY, MASK_KEY), query,
                        key, p.queries, p.keys);
@@ -117,7 +117,7 @@ void keys_of_a_group(uint key0, uint kv_head, uint groups, uint b) {
       uint head = kv_head * heads_per_group + i, row_base = (b * heads + head) * p.queries;
       Rows q = rows_of(p.q, p.q_strides, b, head, p.queries), dy = rows_of(p.dy, p.dy_strides, b, head, p.queries);
       Rows y = head_rows(p.y, b, head, heads, p.queries, PARTS_OF_ONE, heads);
-      // Rows of these tiles are keys, columns queries.
+      // In these tiles rows are keys and columns are queries.
       [[dont_unroll]] for (uint query0 = causal ? key0 : 0; query0 < p.queries; query0 += TILE) {
         vec4 tile[4][2], dtile[4][2], next[LOADS];
         find_statistics(y, dy, row_base, query0);
@@ -159,7 +159,7 @@ void main() {
   unpack(p.shape);
   uint x = gl_WorkGroupID.x, y = gl_WorkGroupID.y, b = gl_WorkGroupID.z, last = gl_NumWorkGroups.x - 1;
 #ifdef PACKED
-  // As many queries as keys. A row of workgroups a head: those beyond the groups have no keys.
+  // There are as many queries as keys. A row of workgroups per head; heads beyond the number of groups have no keys.
   uint tiles = gl_NumWorkGroups.x / 2, groups = gl_NumWorkGroups.y / heads_per_group;
   if (x >= tiles) queries_of_a_head((last - x) * TILE, y, gl_NumWorkGroups.y, b);
   else if (y < groups) keys_of_a_group(x * TILE, y, groups, b);

@@ -1,9 +1,10 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// Attention and its gradients on matrix units of subgroups, by KHR_cooperative_matrix alone, which any vendor may have.
-// Scores go through shared memory for the softmax and come back as operands; a row's factor comes back as a matrix that
-// has it in every column. On an H200, bf16, heads of 64, sequences of 1024 (4096): forward 65 (83), gradients 81 (110)
-// and 85 (103) TFLOP/s, where NVIDIA's own extension (attention_coopmat2.comp) gives two to three times as much.
+// Attention and its gradients on matrix units, with KHR_cooperative_matrix alone, which is available from several
+// vendors. Scores go through shared memory for the softmax and come back as operands. The factor of a row comes back as
+// a matrix that has it in every column. On an H200, bf16, head size 64, sequence length 1024 (4096): forward 65 (83),
+// gradients 81 (110) and 85 (103) TFLOP/s. NVIDIA's own extension (attention_coopmat2.comp) is two to three times as
+// fast.
 //
 // requires: GL_KHR_cooperative_matrix
 // requires: GL_EXT_bfloat16

@@ -1,8 +1,8 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// Σ result · gradient of each row of attention, which gradients of longer sequences need in every tile. Bytes-bound:
-// both are read once. 16 threads a row, so that a head of 64 is one load a thread and neighbours read neighbouring
-// bytes.
+// Σ result · gradient of each attention row; the gradients of longer sequences need it in every tile. Bytes-bound: both
+// inputs are read once. 16 threads per row: a head of 64 is one load per thread, and neighbouring threads read
+// neighbouring bytes.
 //
 // variant: attention_rows
 
@@ -16,7 +16,7 @@ layout(constant_id = 1) const uint WIDTH = 1;
 layout(push_constant, scalar) uniform Push {
   uvec2 y, dy, rows;                  // rows: [B, H, T], f32
   uint y_strides[3], dy_strides[3];   // of batch, head and row
-  uint queries, heads, size, count;   // count: rows in all
+  uint queries, heads, size, count;   // count: total number of rows
 } p;
 
 shared float parts[256];

@@ -1,14 +1,13 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// Sums of the columns of a matrix: bias gradients. Bytes-bound: each element is read once, four neighbours a load,
-// whatever the dtype. 32 threads side by side take 128 columns of a row, 256 or 512 bytes in one run; eight such teams
-// take every eighth row of the workgroup's piece and are joined in order at its end. Each thread has four rows in
-// flight.
+// Sums of the columns of a matrix: bias gradients. Bytes-bound: each element is read once, four neighbours per load, in
+// every dtype. A team of 32 threads reads 128 columns of a row, 256 or 512 contiguous bytes. Eight teams take every
+// eighth row of the workgroup's chunk, and are reduced in order at the end. Each thread has four rows in flight.
 //
-// Few columns of many rows are cut into pieces, whose sums a second dispatch of the same kernel adds up; the cut
-// depends on the shape and the device only, so the bits do not vary.
+// If there are few columns and many rows, the rows are split into chunks, and a second dispatch of the same kernel adds
+// the chunks' sums. The split depends only on the shape and the device, so the bits do not vary.
 //
-// Lost: reduce_float's columns, 8 columns by 32 lanes a workgroup, which in 16 bits read half a sector a row: 5 times
+// Lost: reduce_float's columns, 8 columns by 32 lanes per workgroup. In 16 bits it reads half a sector per row: 5 times
 // the time.
 //
 // variant: column_sums
@@ -18,13 +17,13 @@
 layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint X_DTYPE = 1;
 layout(constant_id = 1) const uint Y_DTYPE = 1;
-layout(constant_id = 2) const uint WIDTH = 1;  // elements that a load may take
+layout(constant_id = 2) const uint WIDTH = 1;  // elements per load
 
 layout(push_constant, scalar) uniform Push {
   uvec2 x, y;     // y: [pieces, columns]
   uint rows, columns, stride;
-  uint piece;     // rows
-  uint groups;    // of columns
+  uint piece;     // rows per chunk
+  uint groups;    // workgroups across the columns
   uint pieces;
 } p;
 

@@ -1,8 +1,8 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// Small uploads: words from mapped host memory to the device's. A copy command would do the same, but compute work in
-// front of it and behind it waits for another kind of work to begin and end; a dispatch takes its place among the
-// others.
+// Small uploads: copies u32 values from mapped host memory to device memory. A copy command would do the same, but
+// compute work before and after it would wait for the switch between transfer and compute. A dispatch is compute work
+// like the rest.
 //
 // variant: copy_words
 

@@ -1,15 +1,15 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
-// Softmax cross-entropy of class indices. Bytes-bound: forward reads the logits once, backward reads them and writes
+// Softmax cross-entropy of class indices. Bytes-bound: forward reads the logits once; backward reads them and writes
 // the gradient.
 //
-// A workgroup of 256 owns one of PARTS parts of a row, so that a thousand rows are some four thousand workgroups and
-// the last to finish does not leave the others idle. A row may start at any element: its head up to the next 128 bytes
-// and its tail go one element a thread, what lies between four vectors a thread at a time. Forward keeps a running
-// maximum and the sum of exponentials below it, rescaled once for 16 elements. REDUCE joins the parts of each row and
-// adds the rows' losses up, in one workgroup, always in the same order. Backward walks the rows from last to first:
-// forward read the last ones last, so that they lie in the cache.
+// A workgroup of 256 owns one of PARTS chunks of a row, so a thousand rows make about four thousand workgroups, and a
+// partial last wave is short. A row may start at any element: its head, up to the next multiple of 128 bytes, and its
+// tail take one element per thread, the rest four vectors per thread at a time. Forward keeps a running maximum and the
+// sum of exponentials relative to it, rescaled once per 16 elements. REDUCE combines the chunks of each row and adds
+// the losses of the rows, in one workgroup, always in the same order. Backward processes the rows from last to first:
+// forward read the last ones last, so they are in the cache.
 //
 // A target outside [0, classes) that is not ignore_index makes the loss and the gradient of its row NaN.
 //
@@ -23,19 +23,19 @@
 layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint DTYPE = 1;
 layout(constant_id = 1) const uint TARGET_DTYPE = 4;
-layout(constant_id = 2) const uint REDUCTION = 1;  // none, mean, sum
+layout(constant_id = 2) const uint REDUCTION = 1;  // 0: none, 1: mean, 2: sum
 layout(constant_id = 3) const uint SMOOTHED = 0;
-layout(constant_id = 4) const uint WIDTH = 1;  // 4 where vectors of a row are aligned behind its head
+layout(constant_id = 4) const uint WIDTH = 1;  // 4 if the vectors after a row's head are aligned
 layout(constant_id = 5) const uint PARTS = 1;
 
 layout(push_constant, scalar) uniform Push {
   uvec2 logits, target;
-  uvec2 losses;        // [rows]: of each row; its NaN or not
+  uvec2 losses;        // [rows]: loss of each row; may be NaN
   uvec2 logsumexp;     // [rows]
   uvec2 loss, count;   // [], [1]
   uvec2 gradient;      // of the loss: [rows] or []
   uvec2 dlogits;
-  uvec2 states;        // [PARTS, rows, 4]: of each part, where there are several
+  uvec2 states;        // [PARTS, rows, 4]: state of each chunk, if there are several
   uvec2 ignore_index;  // low and high word
   uint rows, classes;
   uint stride;         // between rows of logits
@@ -45,7 +45,7 @@ layout(push_constant, scalar) uniform Push {
 float not_a_number() { return uintBitsToFloat(0x7fc00000u); }
 float minus_infinity() { return -uintBitsToFloat(0x7f800000u); }
 const uint IGNORED = 0, COUNTED = 1, WRONG = 2;
-const uint AT_ONCE = 4;  // vectors a thread
+const uint AT_ONCE = 4;  // vectors per thread
 
 uvec2 target_words(uint row) {
   if (TARGET_DTYPE == I64) return BufferWords(p.target).v[row];
@@ -57,8 +57,8 @@ uint kind_of(uvec2 words) {
   return words.y == 0 && words.x < p.classes ? COUNTED : WRONG;
 }
 
-// A row of `classes` elements from element `base` of `address` on. Vector v starts at element head + 4 v of the row;
-// the `edges` other elements are those of the head and of the tail. Vectors [begin, end) are this workgroup's.
+// A row of `classes` elements that starts at element `base` of `address`. Vector v starts at element head + 4 v of the
+// row; the `edges` other elements are the head and the tail. Vectors [begin, end) belong to this workgroup.
 struct Cut {
   uint head, edges, begin, end;
 };
@@ -71,13 +71,13 @@ Cut cut(uvec2 address, uint base, uint part) {
   c.end = min(c.begin + each, vectors);
   return c;
 }
-// The element of a row that a thread below `edges` takes. Part 0 has them all.
+// The element that thread id < `edges` takes. Chunk 0 does all edges.
 uint edge(Cut c, uint id) { return id < c.head ? id : p.classes - c.edges + id; }
 
 // exp(m - onto), where both may be -inf.
 float rescale(float m, float onto) { return m == onto ? 1.0 : exp(m - onto); }
-// What is known of some elements of a row: their largest, the sum of exponentials below it, their sum, the target's
-// logit. A NaN among the logits is in the sums, whatever max() made of it.
+// The state of some elements of a row: maximum, sum of exponentials relative to it, sum of logits, the target's logit.
+// A NaN logit survives in the sums even if max() dropped it.
 vec4 join(vec4 a, vec4 b) {
   float onto = max(a.x, b.x);
   return vec4(onto, a.y * rescale(a.x, onto) + b.y * rescale(b.x, onto), a.z + b.z, a.w + b.w);

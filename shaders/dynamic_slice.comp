@@ -1,10 +1,9 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// A run of one dimension whose start is a number on the device. dynamic_slice: y[o, j, i] = x[o, start + j, i]. With
-// UPDATE: y = x but for y[o, start + j, i] = update[o, j, i]. Bytes-bound, each element being read and written once;
-// what slices are mostly for is a few thousand token ids, where the dispatch itself is what it costs, and a workgroup
-// of 256 copies 256 units, so that as many compute units as can take part. The start is clamped, so that the run lies
-// within x.
+// A slice of one dimension whose start is read from device memory. dynamic_slice: y[o, j, i] = x[o, start + j, i]. With
+// UPDATE: y = x except y[o, start + j, i] = update[o, j, i]. Bytes-bound: each element is read and written once.
+// Typical slices are a few thousand token ids, where the dispatch itself is the cost; a workgroup of 256 copies 256
+// units, so that as many compute units as possible take part. The start is clamped so that the slice stays within x.
 //
 // variant: dynamic_slice
 // variant: dynamic_update_slice UPDATE
@@ -13,13 +12,13 @@
 
 layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint UNIT = 4;       // bytes copied at once
-layout(constant_id = 1) const uint START_I64 = 0;  // the start is an i64, else an i32
+layout(constant_id = 1) const uint START_I64 = 0;  // 1: the start is an i64, 0: an i32
 
 layout(push_constant, scalar) uniform Push {
   uvec2 y, x, update;
   uvec2 start;
   uint n;                     // units of y
-  uint count, inner;          // elements of the run; units behind the dimension
+  uint count, inner;          // elements of the slice; units after the dimension
   uint last;                  // the largest start
   uint outer_stride, inner_stride, stride;  // of x, in units
 } p;

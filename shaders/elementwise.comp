@@ -1,16 +1,16 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// Every elementwise op, cast and strided copy. Bytes-bound: each operand is read once, the result written once. The op
-// and the dtypes are specialization constants, so one module a compute type serves all of elementwise.def; the switch
-// folds away.
+// Every elementwise op, cast and strided copy. Bytes-bound: each operand is read once, the result is written once. The
+// op and the dtypes are specialization constants, so one module per compute type serves all of elementwise.def; the
+// compiler removes the switch.
 //
-// A workgroup of 256 covers 1024 elements, four a thread and 256 apart, so that neighbouring threads touch neighbouring
-// elements. Operands that are all contiguous skip the index arithmetic (STRIDED = 0); others come with at most four
-// dimensions, merged by the host, and only the divisions that so many take.
+// A workgroup of 256 covers 1024 elements: four per thread, 256 apart, so that neighbouring threads access neighbouring
+// elements. If all operands are contiguous, the index arithmetic is skipped (STRIDED = 0). Others have at most four
+// dimensions, merged by the host, and only the divisions these need.
 //
-// Floats whose last dimension is dense, or repeats one element, are taken in runs of four (RUNS > 0): one place to
-// find, one load of each operand. A thread loads all of its runs before it stores the first, since the compiler cannot
-// know that they do not overlap; two or more keep enough bytes in flight even of 16-bit numbers.
+// Float operands whose last dimension is dense or broadcast are read four elements at a time (RUNS > 0): one index
+// computation and one load per operand. A thread loads all of its runs before it stores the first, since the compiler
+// cannot know that they do not overlap. Two or more runs keep enough bytes in flight even for 16-bit dtypes.
 //
 // variant: elementwise_float T=float T_FLOAT
 // variant: elementwise_int T=int T_INT
@@ -28,14 +28,14 @@
 
 layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint OP = 0;
-layout(constant_id = 1) const uint STRIDED = 0;  // dimensions; 0: all are contiguous
+layout(constant_id = 1) const uint STRIDED = 0;  // number of dimensions; 0: all operands are contiguous
 layout(constant_id = 2) const uint SCALAR = 0;  // 1, 2, 3: operand a, b, c is p.scalar
 layout(constant_id = 3) const uint OUT_DTYPE = 1;
 layout(constant_id = 4) const uint A_DTYPE = 1;
 layout(constant_id = 5) const uint B_DTYPE = 1;
 layout(constant_id = 6) const uint C_DTYPE = 1;
 layout(constant_id = 7) const uint ARITY = 1;
-layout(constant_id = 8) const uint RUNS = 0;  // of four elements a thread; 0: element by element
+layout(constant_id = 8) const uint RUNS = 0;  // runs of four elements per thread; 0: element by element
 
 layout(push_constant, scalar) uniform Push {
   uvec2 y, a, b, c;
@@ -60,7 +60,7 @@ uvec4 index_of(uint i) {
 }
 
 #ifdef T_FLOAT
-// Of the elements i ... i + 3, in their order, what an operand has there.
+// The values of an operand at elements i ... i + 3, in order.
 vec4 load_run(uint i, uvec2 address, uvec4 strides, uint dtype) {
   if (STRIDED == 0) return load_vector(address, i, 4, dtype, 4);
   uint from = at(index_of(i), strides);

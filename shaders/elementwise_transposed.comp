@@ -1,17 +1,17 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// Elementwise ops, casts and copies with an operand whose neighbours in memory are not the result's: a transposed
-// matrix, say. Such an operand is TURNED. Bytes-bound: each operand is read once, the result written once.
+// Elementwise ops, casts and copies with an operand whose contiguous dimension is not the result's, such as a
+// transposed matrix. Such an operand is TURNED. Bytes-bound: each operand is read once, the result is written once.
 //
-// A workgroup takes a tile of TILE x TILE. Turned operands are read with neighbouring threads along their own
-// direction, 64 elements being two to eight whole sectors, and change hands in shared memory; one line of the tile is a
-// word longer than it need be, so that neither side meets bank conflicts. All operands share that one tile in turn,
-// which keeps it at 17 KiB. A thread has all of its loads, TILE² / 256 of each operand, in flight before it uses the
-// first: 16 of them hide the latency of memory where few workgroups fit. Smaller tiles (32) are for matrices that would
+// A workgroup owns a tile of TILE x TILE. Turned operands are read with neighbouring threads along the operand's
+// contiguous dimension, 64 elements being two to eight whole sectors, and are transposed through shared memory. A line
+// of the tile is padded by one u32, so that neither side has bank conflicts. All operands use the same tile one after
+// another, which keeps it at 17 KiB. A thread has all of its loads, TILE² / 256 per operand, in flight before it uses
+// the first: 16 loads hide the memory latency where few workgroups fit. Smaller tiles (32) are for matrices that would
 // give too few workgroups.
 //
-// Lost: elementwise.comp's strided loads, where every element of a turned operand costs a sector of its own: 2.5 times
-// the time.
+// Lost: elementwise.comp's strided loads, where every element of a turned operand costs a whole sector: 2.5 times the
+// time.
 //
 // variant: elementwise_transposed_float T=float T_FLOAT
 // variant: elementwise_transposed_int T=int T_INT
@@ -30,14 +30,14 @@ layout(constant_id = 5) const uint B_DTYPE = 1;
 layout(constant_id = 6) const uint C_DTYPE = 1;
 layout(constant_id = 7) const uint ARITY = 1;
 layout(constant_id = 8) const uint TILE = 64;
-const uint LINES = 256 / TILE, HELD = TILE / LINES;  // lines that the threads cover at once; elements a thread
+const uint LINES = 256 / TILE, HELD = TILE / LINES;  // lines covered by all threads at once; elements per thread
 
 layout(push_constant, scalar) uniform Push {
   uvec2 y, a, b, c;
   uvec2 scalar;
   uint rows, columns;
-  uint groups;  // tiles in all
-  uint inner;   // size of the inner of the two dimensions around the matrices
+  uint groups;  // total number of tiles
+  uint inner;   // size of the inner of the two batch dimensions
   uvec4 y_strides, a_strides, b_strides, c_strides;  // outer, inner, row, column
 } p;
 
@@ -46,7 +46,7 @@ layout(push_constant, scalar) uniform Push {
 shared T tile[TILE * (TILE + 1)];
 
 uvec4 corner;      // outer, inner, row, column of the tile's first element
-uint fast, slow;   // this thread's place in a line, and its first line
+uint fast, slow;   // this thread's position in a line, and its first line
 
 void load(out T held[HELD], uvec2 address, uvec4 strides, uint dtype, bool turned) {
   [[unroll]] for (uint k = 0; k < HELD; ++k) {

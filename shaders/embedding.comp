@@ -1,16 +1,16 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// The gradient of embedding, alone or added to a table that is there, without atomics and with one order of addition.
-// Three steps, of which the last two are bytes-bound:
+// The gradient of embedding, alone or added to an existing table, without atomics and with a fixed order of addition.
+// Three kernels; the last two are bytes-bound:
 //
-// embedding_rank sorts the tokens by the row they chose: a token's place is the number of tokens with a smaller row, or
-// with its row and an earlier position. All pairs are compared, from shared memory: 16384 tokens make 2.7e8 integer
-// comparisons, less than the passes of a radix sort and their barriers. 32 tokens a workgroup, eight slices of the
-// others each, so that 1024 tokens already make 8192 threads.
-// embedding_sum gives each place of the sorted list a workgroup; where a run of equal rows starts, or a multiple of 32,
-// it adds up the run as far as the next multiple of 32. Runs are cut so, that a frequent token is no chain of thousands
-// of additions. embedding_merge adds the pieces of the runs that were cut, of which `partial` holds two rows a piece:
-// that of the run that came in, that of the run that goes on.
+// embedding_rank sorts the tokens by the row they select: a token's position is the number of tokens with a smaller
+// row, or with the same row and an earlier position. It compares all pairs, from shared memory: 16384 tokens make 2.7e8
+// integer comparisons, which take less time than the passes of a radix sort and their barriers. A workgroup ranks 32
+// tokens against eight slices of the others, so that 1024 tokens already make 8192 threads. embedding_sum has one
+// workgroup per position of the sorted list. Where a run of equal rows starts, or at a multiple of 32, it adds up the
+// run as far as the next multiple of 32. This split keeps a frequent token from becoming a chain of thousands of
+// additions. embedding_merge adds the chunks of the runs that were split. `partial` holds two rows per chunk: that of
+// the run that continues from the previous chunk, and that of the run that continues into the next.
 //
 // variant: embedding_rank RANK
 // variant: embedding_sum SUM
@@ -19,7 +19,7 @@
 #include "dtype.glsl"
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 1) const uint DTYPE = 1;  // of the index in RANK, of the gradient elsewhere
+layout(constant_id = 1) const uint DTYPE = 1;  // of the index in RANK, otherwise of the gradient
 
 const uint SEGMENT = 32;
 uint group_index() { return gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x; }
@@ -47,7 +47,7 @@ void main() {
     for (uint j = 0; j < TILE / SLICES / 4; ++j) {
       uint quad = slice * (TILE / SLICES / 4) + j, first = base + 4 * quad;
       uvec4 other = tile[quad];
-      // Equal keys count where they stand earlier: other < key + 1 there, other < key elsewhere.
+      // Equal keys count if they come earlier: other < key + 1 for those, other < key for the rest.
       uvec4 bound = uvec4(key) + uvec4(lessThan(uvec4(first, first + 1, first + 2, first + 3), uvec4(token)));
       uvec4 smaller = uvec4(lessThan(other, bound));
       before += smaller.x + smaller.y + smaller.z + smaller.w;
@@ -75,7 +75,7 @@ layout(push_constant, scalar) uniform Push {
 
 uint key_at(uint place) { return uint(BufferI32(p.keys).v[place]); }
 void give(uint at, float sum) { store_float(p.y, at, DTYPE, ADDS != 0 ? load_float(p.y, at, DTYPE) + sum : sum); }
-// The run at the start of a segment came in from the one before.
+// True if the run at the start of a segment continues from the previous segment.
 bool comes_in(uint segment) { return segment > 0 && key_at(segment * SEGMENT) == key_at(segment * SEGMENT - 1); }
 
 #ifdef SUM

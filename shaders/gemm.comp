@@ -1,35 +1,36 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
-// Matrix product y = a · b with an epilogue (lib/finish.glsl), f32 sums, over a batch. Arithmetic-bound when large,
-// bound by latency when small.
+// Matrix multiplication y = a · b with an epilogue (lib/finish.glsl), f32 sums, over a batch. Arithmetic-bound when
+// large, latency-bound when small.
 //
-// A workgroup owns a tile of TILE x TILE results, each thread RM x RN of them in registers: 16 x 8 in the large tile,
-// so that six vec4s read from shared memory serve 128 multiplications. Small tiles leave a thread fewer results; there
-// SLICES teams of threads share the tile, each takes a part of every step of k, and their sums are added in order at
-// the end. The next STEP steps of k travel to registers while the present ones are multiplied; with two BUFFERS of
-// shared memory one barrier a step does.
+// A workgroup owns a tile of TILE x TILE results; each thread has RM x RN of them in registers. The large tile uses 16
+// x 8, so six vec4s read from shared memory serve 128 multiplications. Small tiles leave a thread fewer results. There
+// SLICES teams of threads share the tile: each takes a part of every step of k, and their sums are added in order at
+// the end. The next STEP steps of k are loaded to registers while the current ones are multiplied. With two BUFFERS of
+// shared memory one barrier per step is enough.
 //
-// Both operands lie in shared memory with k outermost, as vec4s of rows (columns); the pad of one vec4 keeps the
-// transposing stores free of bank conflicts. Either operand may be stored with k or with its rows (columns) as
-// neighbours. Results go through shared memory too, so that a row leaves in long runs whatever its alignment.
+// Both operands are stored in shared memory with k outermost, as vec4s of rows (columns). A padding of one vec4 keeps
+// the transposing stores free of bank conflicts. Either operand may have k or its rows (columns) contiguous in memory.
+// Results also go through shared memory, so that rows are written in long runs whatever their alignment.
 //
-// `crossed` is for NVIDIA's register file: a vec4 starts at an even register, so a sum and the column that is added to
-// it would be read from the same bank; crossing each pair of columns puts them into two. Worth 2 to 6 %.
+// `crossed` works around NVIDIA's register banks: a vec4 starts at an even register, so a sum and the column that is
+// added to it would be read from the same bank. Crossing each pair of columns puts them in different banks. Worth 2 to
+// 6 %.
 //
-// Tried on an H200, f32, TFLOP/s at 4096³ and 1024x128x33278, where 8 x 8 results a thread in one buffer, k unrolled by
-// four and stored straight from registers, gave 36.5 and 24.8:
+// Tried on an H200, f32, TFLOP/s at 4096³ and 1024x128x33278. The baseline, 8 x 8 results per thread in one buffer, k
+// unrolled by four and stored straight from registers, gave 36.5 and 24.8:
 //   16 x 8, as here               45.9  36.5      8 x 16                         43.6  34.9
 //   the same, not crossed         43.2  35.5      tiles of 256 x 128             44.2  34.4
 //   straight from registers       42.8  32.8      tiles of 128 x 256             45.8  35.6
 //   one buffer of 16 steps        45.6  35.9      shared memory never read       51.5
 //   8 x 8                         43.6  37.8      results never stored (8 x 8)   43.9  43.2
-// In small tiles more results a thread and more teams win over fewer, too: 1024x128x512 takes 8.3 µs in tiles of 64 and
-// 10.5 with one team, 1024x512x128 9.3 µs in tiles of 32 and 10.0 with two teams of 4 x 4 results a thread (the barrier
-// before it, 2 µs, included).
+// Small tiles also gain from more results per thread and more teams: 1024x128x512 takes 8.3 µs in tiles of 64, and 10.5
+// with one team; 1024x512x128 takes 9.3 µs in tiles of 32, and 10.0 with two teams of 4 x 4 results per thread
+// (including the barrier before it, 2 µs).
 //
-// Where results are few and k is long, `splits` workgroups share a tile, each writes its sum to scratch (y is then f32
-// and the epilogue empty) and gemm_reduce adds them in order.
+// Split-K, for few results and a long k: `splits` workgroups share a tile, each writes its sum to scratch (y is then
+// f32 and the epilogue empty), and gemm_reduce adds them in order.
 //
 // variant: gemm_128 TILE=128 RM=16 RN=8 SLICES=1 STEP=8 BUFFERS=2
 // variant: gemm_64 TILE=64 RM=8 RN=8 SLICES=2 STEP=16 BUFFERS=2
@@ -40,11 +41,11 @@
 const uint TEAM = (TILE / RM) * (TILE / RN), THREADS = TEAM * SLICES;
 layout(local_size_x = (TILE / RM) * (TILE / RN) * SLICES) in;
 layout(constant_id = 0) const uint DTYPE = 1;
-layout(constant_id = 1) const uint A_K_NEIGHBOURS = 1;  // 1: consecutive k of a row of a lie side by side
+layout(constant_id = 1) const uint A_K_NEIGHBOURS = 1;  // 1: consecutive k of a row of a are contiguous
 layout(constant_id = 2) const uint B_K_NEIGHBOURS = 0;
 layout(constant_id = 3) const uint A_WIDTH = 1;
 layout(constant_id = 4) const uint B_WIDTH = 1;
-layout(constant_id = 5) const uint M_FULL = 0;  // 1: m is a multiple of TILE, and so on; nothing need be checked
+layout(constant_id = 5) const uint M_FULL = 0;  // 1: m is a multiple of TILE, and so on; no bounds checks
 layout(constant_id = 6) const uint N_FULL = 0;
 layout(constant_id = 7) const uint K_FULL = 0;
 layout(constant_id = 8) const uint Y_WIDTH = 1;
@@ -60,37 +61,37 @@ layout(push_constant, scalar) uniform Push {
   uint m, n, k;
   uint lda, ldb;
   uint a_strides[2], b_strides[2];  // of the outer and inner batch dimension
-  uint inner, batch;                // sizes: of the inner batch dimension, of both together
+  uint inner, batch;                // sizes: of the inner batch dimension, of both combined
   uint k_per_split;                 // a multiple of STEP
 } p;
 
 #include "finish_row.glsl"
 
-const uint A_PARTS = RM / 4, B_PARTS = RN / 4;      // groups of four rows and of four columns a thread owns
+const uint A_PARTS = RM / 4, B_PARTS = RN / 4;      // groups of four rows and of four columns per thread
 const uint PITCH = TILE / 4 + 1;                    // vec4s from one k to the next
 const uint OPERAND = STEP * PITCH;                  // vec4s of one operand in shared memory
-const uint LOADS = TILE * STEP / 4 / THREADS;       // vec4s a thread fetches of each
-const uint SHARE = STEP / SLICES;                   // steps of k a team takes of each STEP
-// rows a thread brings out at a time, so that all have work
+const uint LOADS = TILE * STEP / 4 / THREADS;       // vec4s a thread fetches of each operand
+const uint SHARE = STEP / SLICES;                   // steps of k that a team takes of each STEP
+// rows that a thread writes to shared memory per pass, so that all threads have work
 const uint PASS = 4 * SLICES > 2 * RN ? 4 * SLICES / RN : 2;
-const uint OUT_ROWS = TILE / RM * PASS;             // and a team
-const uint OUT = SLICES * OUT_ROWS * TILE / 4;      // vec4s of results in shared memory at a time
+const uint OUT_ROWS = TILE / RM * PASS;             // rows per team
+const uint OUT = SLICES * OUT_ROWS * TILE / 4;      // vec4s of results in shared memory per pass
 const uint POOL = BUFFERS * 2 * OPERAND > OUT ? BUFFERS * 2 * OPERAND : OUT;
 
 shared vec4 pool[POOL];
 
 vec4 crossed(vec4 v) { return v.yxwz; }
 
-// Where load `i` of this thread lies in a tile: x is the first row (column) and y the first step of k of its four
-// elements. With k as neighbours, threads go over 32 bytes of k, then rows; otherwise along the rows.
+// Position of load `i` of this thread in a tile: x is the first row (column) and y the first step of k of its four
+// elements. If k is contiguous, threads cover 32 bytes of k, then rows; otherwise they go along the rows.
 uvec2 spot(uint i, uint k_neighbours) {
   uint v = i * THREADS + gl_LocalInvocationID.x;
   if (k_neighbours != 0) return uvec2((v >> 1) % TILE, ((v >> 1) / TILE * 2 + (v & 1u)) * 4);
   return uvec2(v % (TILE / 4) * 4, v / (TILE / 4));
 }
 
-// Four rows (columns) from x on. Past the end the last ones are read again, which costs less than asking; what comes of
-// them is not stored.
+// Four rows (columns) from x on. Past the end the last ones are read again, which is cheaper than a branch; their
+// results are not stored.
 vec4 across(uvec2 address, uint line, uint width, uint full, uint x, uint end) {
   if (full != 0) return load_vector(address, line + x, 4, DTYPE, width);
   if (width == 4) return load_vector(address, line + min(x, (end - 1) / 4 * 4), 4, DTYPE, 4);
@@ -103,13 +104,13 @@ vec4 across(uvec2 address, uint line, uint width, uint full, uint x, uint end) {
   return r;
 }
 
-// Four elements of an operand; `tail` says that k may end among them, from where on they are 0.
+// Four elements of an operand. `tail`: k may end among them; elements past the end are 0.
 vec4 fetch(bool tail, uvec2 address, uint offset, uint ld, uint k_neighbours, uint width, uint full, uint x, uint end,
            uint k, uint k_end) {
   if (k_neighbours != 0) {
     uint row = full != 0 ? x : min(x, end - 1), count = !tail ? 4 : k < k_end ? k_end - k : 0;
     vec4 r = load_vector(address, offset + row * ld + k, count, DTYPE, width);
-    // What lies behind the end of a row may be anything, and 0 times that as well.
+    // Memory past the end of a row may hold NaN, and 0 · NaN is NaN, so it is replaced by 0.
     if (tail && width > 1) {
       [[unroll]] for (uint c = 1; c < 4; ++c) r[c] = c < count ? r[c] : 0.0;
     }
@@ -128,7 +129,7 @@ vec4 fetch(bool tail, uvec2 address, uint offset, uint ld, uint k_neighbours, ui
                       k_end);                                                                                        \
   }
 
-// Puts what was fetched into shared memory from vec4 `to` on.
+// Stores the fetched elements into shared memory, starting at vec4 `to`.
 #define PUT(next, to, k_neighbours)                                                                              \
   [[unroll]] for (uint i = 0; i < LOADS; ++i) {                                                                  \
     uvec2 at = spot(i, k_neighbours);                                                                            \
@@ -154,7 +155,7 @@ void main() {
   if (group >= tiles * p.batch * ((p.k + p.k_per_split - 1) / p.k_per_split)) return;
   uint tile = group % tiles, matrix = group / tiles % p.batch, split = group / tiles / p.batch;
 
-  // Eight rows of tiles at a time, so that the tiles at work together share what they read.
+  // Tiles are ordered in bands of eight rows, so that tiles in flight share operands in the cache.
   uint band = tile / (8 * tiles_n), first = band * 8, height = min(8, tiles_m - first), inside = tile - first * tiles_n;
   uint row0 = (first + inside % height) * TILE, column0 = inside / height * TILE;
 
@@ -188,7 +189,7 @@ void main() {
         FETCH(true, k0 + STEP)
       }
     }
-    // What k + 1 needs is read while k is multiplied.
+    // Reads the operands of k + 1 while k is multiplied.
     uint a_at = base + slice * SHARE * PITCH + row_vector,
          b_at = base + OPERAND + slice * SHARE * PITCH + column_vector;
     vec4 a_even[A_PARTS], b_even[B_PARTS], a_odd[A_PARTS], b_odd[B_PARTS];
@@ -209,7 +210,7 @@ void main() {
     barrier();
   }
 
-  // Each pass brings PASS rows of every thread to shared memory; then all threads go along the rows of the tile.
+  // Each pass moves PASS rows of every thread to shared memory; then all threads go along the rows of the tile.
   uint first_row = (split * p.batch + matrix) * p.m;
   [[unroll]] for (uint pass = 0; pass < RM / PASS; ++pass) {
     barrier();

@@ -2,7 +2,7 @@
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_KHR_cooperative_matrix : require
-// Products of f16 matrices: lib/gemm_matrix.glsl.
+// Matrix multiplication of f16: lib/gemm_matrix.glsl.
 //
 // requires: GL_KHR_cooperative_matrix
 // target: vulkan1.3

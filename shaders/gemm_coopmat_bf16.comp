@@ -3,7 +3,7 @@
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_KHR_cooperative_matrix : require
 #extension GL_EXT_bfloat16 : require
-// Products of bf16 matrices: lib/gemm_matrix.glsl.
+// Matrix multiplication of bf16: lib/gemm_matrix.glsl.
 //
 // requires: GL_KHR_cooperative_matrix
 // requires: GL_EXT_bfloat16

@@ -1,14 +1,14 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
-// Matrix product of i8 with i32 sums, exact, over a batch; stored as it is or scaled by row and by column.
+// Matrix multiplication of i8 with i32 sums, exact, over a batch; stored as is, or scaled by row and by column.
 // Arithmetic-bound when large.
 //
-// A workgroup of 256 threads owns TILE x TILE results, each thread R x R of them: fours of rows and fours of columns.
-// Shared memory holds 64 steps of k of both operands as words of four steps, a uvec4 being four rows (columns): so two
-// of them serve sixteen sums of four products. An operand whose rows (columns) are neighbours in memory is turned over
-// in registers, four by four bytes at a time. The next 64 steps travel to registers meanwhile. PACKED kernels use the
-// device's instruction for four products (SPIR-V's OpSDot), the others take the words apart.
+// A workgroup of 256 threads owns TILE x TILE results, each thread R x R of them in groups of four rows and four
+// columns. Shared memory holds 64 steps of k of both operands as u32s of four steps; a uvec4 is four rows (columns), so
+// two uvec4s serve sixteen sums of four products. An operand whose rows (columns) are contiguous in memory is
+// transposed in registers, four by four bytes at a time. The next 64 steps are loaded to registers meanwhile. PACKED
+// kernels use the device's instruction for four products (SPIR-V's OpSDot); the others unpack the u32s.
 //
 // variant: gemm_int8_128 TILE=128 R=8
 // variant: gemm_int8_64 TILE=64 R=4
@@ -17,7 +17,7 @@
 
 #ifdef PACKED
 #extension GL_EXT_spirv_intrinsics : require
-// OpSDot of two words of four i8; `format` is SPIR-V's PackedVectorFormat4x8Bit, 0.
+// OpSDot of two u32s of four i8; `format` is SPIR-V's PackedVectorFormat4x8Bit, 0.
 spirv_instruction(extensions = ["SPV_KHR_integer_dot_product"], capabilities = [6018, 6019], id = 4450)
 int packed_dot(int a, int b, spirv_literal int format);
 #endif
@@ -25,21 +25,21 @@ int packed_dot(int a, int b, spirv_literal int format);
 #include "vectors.glsl"
 
 layout(local_size_x = 256) in;
-layout(constant_id = 0) const uint A_K_NEIGHBOURS = 1;  // 1: consecutive k of a row of a lie side by side
+layout(constant_id = 0) const uint A_K_NEIGHBOURS = 1;  // 1: consecutive k of a row of a are contiguous
 layout(constant_id = 1) const uint B_K_NEIGHBOURS = 0;
-layout(constant_id = 2) const uint A_WIDTH = 1;  // 4: whole words may be loaded
+layout(constant_id = 2) const uint A_WIDTH = 1;  // 4: whole u32s may be loaded
 layout(constant_id = 3) const uint B_WIDTH = 1;
 
 #include "finish_int8.glsl"
 
-const uint STEP = 64, WORDS = STEP / 4, PITCH = TILE / 4 + 1;  // uvec4s from one word of k to the next
-// blocks a thread fetches of each operand; its fours of rows
+const uint STEP = 64, WORDS = STEP / 4, PITCH = TILE / 4 + 1;  // uvec4s from one u32 of k to the next
+// blocks that a thread fetches of each operand; its groups of four rows
 const uint LOADS = TILE / 4 * WORDS / 256, PARTS = R / 4;
 const uint B_AT = WORDS * PITCH;
 
 shared uvec4 pool[2 * WORDS * PITCH];
 
-// Bytes i ... i + 3, those from i + count on as 0.
+// Bytes i ... i + 3; those past the first `count` are 0.
 uint load_word(uvec2 address, uint i, uint count, uint width) {
   if (width == 4) {
     if (count == 0) return 0;
@@ -53,7 +53,7 @@ uint load_word(uvec2 address, uint i, uint count, uint width) {
   return word;
 }
 
-// Byte c of word r becomes byte r of word c.
+// Transposes 4 x 4 bytes: byte c of word r becomes byte r of word c.
 uvec4 turned(uvec4 w) {
   const uint EVEN = 0x00ff00ffu, LOW = 0xffffu;
   uvec2 even = (w.xz & EVEN) | (w.yw & EVEN) << 8, odd = (w.xz >> 8 & EVEN) | (w.yw & ~EVEN);
@@ -61,8 +61,8 @@ uvec4 turned(uvec4 w) {
                odd.x >> 16 | (odd.y & ~LOW));
 }
 
-// Steps k ... k + 3 of the rows (columns) from `line` on, a word each. Past the last of them that one is read again, or
-// 0; what comes of it is not stored.
+// Steps k ... k + 3 of four rows (columns) from `line` on, a u32 each. Past the end the last row is read again, or 0;
+// its results are not stored.
 uvec4 fetch(uvec2 address, uint offset, uint ld, uint k_neighbours, uint width, uint line, uint lines, uint k) {
   uvec4 words = uvec4(0);
   if (k_neighbours != 0) {
@@ -78,7 +78,8 @@ uvec4 fetch(uvec2 address, uint offset, uint ld, uint k_neighbours, uint width, 
   return turned(words);
 }
 
-// Where block i of this thread lies: x in fours of rows (columns), y in fours of k; threads go along memory.
+// Position of block i of this thread: x in groups of four rows (columns), y in groups of four k. Threads go along
+// memory.
 uvec2 spot(uint i, uint k_neighbours) {
   uint v = i * 256 + gl_LocalInvocationID.x;
   return k_neighbours != 0 ? uvec2(v / WORDS, v % WORDS) : uvec2(v % (TILE / 4), v / (TILE / 4));
@@ -114,7 +115,7 @@ void main() {
   if (group >= tiles * p.batch) return;
   uint tile = group % tiles, matrix = group / tiles;
 
-  // Eight rows of tiles at a time, so that the tiles at work together share what they read.
+  // Tiles are ordered in bands of eight rows, so that tiles in flight share operands in the cache.
   uint band = tile / (8 * tiles_n), first = band * 8, height = min(8, tiles_m - first), inside = tile - first * tiles_n;
   uint row0 = (first + inside % height) * TILE, column0 = inside / height * TILE;
   uint a_offset = matrix / p.inner * p.a_strides[0] + matrix % p.inner * p.a_strides[1];

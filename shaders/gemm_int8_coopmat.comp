@@ -4,12 +4,12 @@
 #extension GL_KHR_cooperative_matrix : require
 #extension GL_KHR_memory_scope_semantics : require
 #extension GL_KHR_shader_subgroup_basic : require
-// Products of i8 with i32 sums on matrix units, exact. The plan is that of lib/gemm_matrix.glsl, whose header has the
-// measurements it rests on, byte for byte: 128 x 128 results a workgroup of four subgroups, 64 x 64 each; 128 steps of
-// k in shared memory, rows 16 bytes apart beyond what they need; the next 128 on their way to registers. Bound by the
-// pipe of shared memory as that one is.
+// Matrix multiplication of i8 with i32 sums on matrix units, exact. The tiling is that of lib/gemm_matrix.glsl byte for
+// byte, and its header has the measurements behind it: 128 x 128 results per workgroup of four subgroups, 64 x 64 each;
+// 128 steps of k in shared memory, rows padded by 16 bytes; the next 128 steps in flight to registers. Bound by the
+// shared-memory pipe, as that one is.
 //
-// Both operands have k along memory, in whole and aligned runs of 16: as a linear layer's have. gemm_int8.comp does all
+// Both operands must have k contiguous, in whole, aligned runs of 16, as in a linear layer. gemm_int8.comp handles all
 // others.
 //
 // requires: GL_KHR_cooperative_matrix
@@ -28,7 +28,7 @@ layout(constant_id = 3) const uint FK = 32;
 #include "finish_int8.glsl"
 
 const uint TILE = 128, SUB = 64, STEP = 128;
-const uint ROW = STEP / 16, PITCH = ROW + 1;  // in runs of 16 elements: a row, and from row to row
+const uint ROW = STEP / 16, PITCH = ROW + 1;  // in runs of 16 elements: a row, and the distance between rows
 const uint LOADS = TILE * ROW / THREADS, B_AT = TILE * PITCH;
 const uint OUT_PITCH = SUB / 4 + 1;  // of a subgroup's FM rows of results
 const uint OUT = 4 * FM * OUT_PITCH;
@@ -40,8 +40,8 @@ shared uvec4 pool[2 * B_AT > OUT ? 2 * B_AT : OUT];
 #define B_MATRIX coopmat<int8_t, gl_ScopeSubgroup, FK, FN, gl_MatrixUseB>
 const uint DOWN = SUB / FM, ACROSS = SUB / FN;
 
-// Sixteen steps of k of a row (column); past the last one that is read again, what comes of it is not stored. Past the
-// end of k 0.
+// Sixteen steps of k of a row (column). Past the last row that one is read again, and its results are not stored. Past
+// the end of k: 0.
 uvec4 fetch(uvec2 address, uint offset, uint ld, uint line, uint lines, uint k) {
   if (k >= p.k) return uvec4(0);
   return BufferQuads(address).v[(offset + min(line, lines - 1) * ld + k) / 16];
@@ -67,7 +67,7 @@ void main() {
   if (group >= tiles * p.batch) return;
   uint tile = group % tiles, matrix = group / tiles;
 
-  // Eight rows of tiles at a time, so that the tiles at work together share what they read.
+  // Tiles are ordered in bands of eight rows, so that tiles in flight share operands in the cache.
   uint band = tile / (8 * tiles_n), first = band * 8, height = min(8, tiles_m - first), inside = tile - first * tiles_n;
   uint row0 = (first + inside % height) * TILE, column0 = inside / height * TILE;
   uint sub_row = gl_SubgroupID % 2 * SUB, sub_column = gl_SubgroupID / 2 * SUB;
@@ -107,7 +107,7 @@ void main() {
     barrier();
   }
 
-  // Each subgroup brings FM of its rows to shared memory at a time and goes along them.
+  // Each subgroup moves FM of its rows to shared memory at a time, then goes along them.
   const uint LANES = THREADS / 4;
   uint mine = gl_SubgroupID * FM * OUT_PITCH;
   [[unroll]] for (uint i = 0; i < DOWN; ++i) {

@@ -1,40 +1,40 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
-// What a transformer does between two parts, in one dispatch: s = residual + a · bᵀ + bias, and layer_norm (rms_norm)
-// of s. f32 sums. For few and short rows, as of a small model, where each dispatch that waits for another costs more
-// than what it computes.
+// What a transformer does between two sublayers, in one dispatch: s = residual + a · bᵀ + bias, and layer_norm
+// (rms_norm) of s. f32 sums. For few and short rows, as in a small model, where a dependent dispatch costs more than
+// its arithmetic.
 //
-// A norm needs whole rows, so a workgroup owns ROWS of them, up to 256 columns. Eight: the fewer rows, the more
-// multiprocessors work; 1024 rows keep 128 of them busy. Each workgroup reads all of b, from L2, which bounds it
-// together with the multiplications: for many rows two dispatches are faster (tensor/ops/matmul/gemm/gemm_norm.cpp
+// A norm needs whole rows, so a workgroup owns ROWS of them, up to 256 columns. Eight rows: fewer rows per workgroup
+// keep more multiprocessors busy, and 1024 rows occupy 128. Each workgroup reads all of b from L2, which bounds it
+// together with the multiplications. For many rows two dispatches are faster (tensor/ops/matmul/gemm/gemm_norm.cpp
 // decides).
 //
-// Each element of b is wanted by one thread only, so b goes from memory straight to registers, no barrier in the way.
-// Threads are GROUPS of four columns times SLICES of k; the slices of a group are neighbours, each takes four or eight
-// steps of k where the last one ended, so they read whole lines of b. A thread has all eight rows of its columns: 32
-// sums. The rows of a are the same for all groups: they lie in shared memory, CHUNK steps of k at a time. At the end
-// the slices' sums are added through shared memory, in order, and 32 threads share a row as in norm.comp, moments in
-// two passes over registers.
+// Each element of b is needed by one thread only, so b goes from memory straight to registers, without a barrier.
+// Threads form GROUPS of four columns times SLICES of k. The slices of a group are neighbours, and each takes the next
+// four or eight steps of k, so together they read whole lines of b. A thread has all eight rows of its columns: 32
+// sums. The rows of a are the same for all groups, so they are in shared memory, CHUNK steps of k at a time. At the end
+// the slices' sums are added through shared memory, in order. Then 32 threads share a row as in norm.comp, with the
+// moments in two passes over registers.
 //
-// As in add_layer_norm the sum is rounded to its dtype, stored, and normalized as stored; here the product is not
-// rounded before.
+// As in add_layer_norm the sum is rounded to its dtype, stored, and normalized as stored. Here the matrix product is
+// not rounded before the addition.
 //
 // variant: gemm_norm
 
 #include "vectors.glsl"
 #include "units.glsl"
-#include "lanes.glsl"  // constants 0 and 1; 32 lanes a row
+#include "lanes.glsl"  // constants 0 and 1; 32 threads per row
 
-layout(constant_id = 2) const uint TILE_N = 128;  // 32, 64, 128 or 256, no less than n
+layout(constant_id = 2) const uint TILE_N = 128;  // 32, 64, 128 or 256; at least n
 layout(constant_id = 3) const uint DTYPE = 1;     // of a and b
 layout(constant_id = 4) const uint A_WIDTH = 1;
 layout(constant_id = 5) const uint B_WIDTH = 1;  // up to 8
 layout(constant_id = 6) const uint K_FULL = 0;   // 1: k is a multiple of STEP
 layout(constant_id = 7) const uint GIVEN = 0;    // 1: bias, 2: weight of the norm, 4: its bias
-layout(constant_id = 8) const uint WIDTH = 1;    // elements that everything of n columns may be reached at
+layout(constant_id = 8) const uint WIDTH = 1;    // elements per load or store of everything with n columns
 layout(constant_id = 9) const uint BIAS_DTYPE = 1;
-layout(constant_id = 10) const uint SUM_DTYPE = 1;  // of the residual, too
+layout(constant_id = 10) const uint SUM_DTYPE = 1;  // also of the residual
 layout(constant_id = 11) const uint WEIGHT_DTYPE = 1;
 layout(constant_id = 12) const uint SHIFT_DTYPE = 1;
 layout(constant_id = 13) const uint Y_DTYPE = 1;
@@ -48,11 +48,11 @@ layout(push_constant, scalar) uniform Push {
 
 const uint ROWS = 8, CHUNK = 512;
 const uint GROUPS = TILE_N / 4, SLICES = 256 / GROUPS, STEP = SLICES * 8;  // STEP divides CHUNK
-// vec4s from a slice's sums to the next one's; 4 against bank conflicts
+// vec4s from one slice's sums to the next; 4 of padding against bank conflicts
 const uint PITCH = ROWS * GROUPS + 4;
 const uint A_VECTORS = ROWS * CHUNK / 4, SUM_VECTORS = SLICES / 2 * PITCH;
 const uint LOADS = A_VECTORS / 256;
-const uint PARTS = GROUPS > 32 ? GROUPS / 32 : 1;     // vec4s of a row that a lane has behind the product
+const uint PARTS = GROUPS > 32 ? GROUPS / 32 : 1;     // vec4s of a row per thread after the multiplication
 
 shared vec4 pool[A_VECTORS > SUM_VECTORS ? A_VECTORS : SUM_VECTORS];
 
@@ -65,18 +65,19 @@ float as_stored(float v) {
   return v;
 }
 
-// The first of the four steps of k, from the start of a STEP on, that are a slice's first (h = 0) or second: such that
-// the lines of b are read in runs, of vec4s of f32, of eights of 16 bits.
+// A slice's first (h = 0) or second group of four steps of k, relative to the start of a STEP. Chosen so that lines of
+// b are read in runs: of vec4s of f32, of eight 16-bit elements.
 uint step_of(uint slice, uint h) { return DTYPE == F32 ? (h * SLICES + slice) * 4 : slice * 8 + h * 4; }
 
-// Where a row's vec4 of steps 4 q ... 4 q + 3 lies: those that neighbouring slices read at once are neighbours.
+// Position of a row's vec4 of steps 4 q ... 4 q + 3: vec4s that neighbouring slices read at the same time are
+// neighbours.
 uint place_of(uint q) {
   if (DTYPE == F32) return q;
   uint inside = q % (2 * SLICES);
   return q - inside + (inside & 1u) * SLICES + inside / 2;
 }
 
-// Elements k ... k + 3 of a row that begins at `line`, 0 from the end of k on, whatever lies there.
+// Elements k ... k + 3 of a row that begins at `line`; 0 past the end of k, whatever memory holds there.
 vec4 along_k(uvec2 address, uint line, uint k, uint width) {
   if (K_FULL != 0) return load_vector(address, line + k, 4, DTYPE, width);
   uint count = k < p.k ? min(4, p.k - k) : 0;
@@ -85,7 +86,7 @@ vec4 along_k(uvec2 address, uint line, uint k, uint width) {
   return r;
 }
 
-// b of this thread's columns in the STEP that begins at k0: next[2 j + h] is column j's. Past the last column that one
+// b for this thread's columns in the STEP that begins at k0: next[2 j + h] is column j. Past the last column that one
 // is read again.
 #define FETCH(k0)                                                                                      \
   [[unroll]] for (uint j = 0; j < 4; ++j) {                                                            \
@@ -137,7 +138,7 @@ void main() {
     }
   }
 
-  // The upper half of the slices is added to the lower one, whose sums each lane then adds up for its part of a row.
+  // The upper half of the slices is added to the lower half, whose sums each thread then adds for its part of a row.
   uint mine = slice % (SLICES / 2) * PITCH + group;
   barrier();
   if (slice >= SLICES / 2) {
@@ -170,7 +171,7 @@ void main() {
     held[i] = t;
   }
   float size = float(p.n), mean = row_sum(vec2(total, 0.0)).x / size;
-  vec2 about = vec2(0.0);  // Σ d², Σ d: the latter is what rounding took from the mean
+  vec2 about = vec2(0.0);  // Σ d², Σ d: Σ d is the rounding error of the mean
   [[unroll]] for (uint i = 0; i < PARTS; ++i) {
     [[unroll]] for (uint c = 0; c < 4; ++c) {
       float d = held[i][c] - mean;

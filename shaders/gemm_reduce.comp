@@ -1,8 +1,8 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
-// Adds the partial sums of a product whose k was split, in order, and does the epilogue. Bytes-bound; Y_WIDTH results a
-// thread, which has eight loads on their way at a time: with one it would wait for memory once a split.
+// Adds the partial sums of a split-K gemm, in order, and applies the epilogue. Bytes-bound. Y_WIDTH results per thread,
+// with eight loads in flight: with one in flight it would wait for memory once per split.
 //
 // variant: gemm_reduce
 

@@ -1,13 +1,14 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
-// The norm of many tensors as one vector, and their scaling down to a bound. Bytes-bound: every tensor is read once.
-// Deterministic: a workgroup sums a chunk of 8192 elements, 32 a thread, then a tree in shared memory; one workgroup
-// then sums the chunks the same way. Scaling reads the norm on the device, first of all: where it does not exceed the
-// bound nothing is touched.
+// The norm of many tensors taken as one vector, and scaling them down to a bound. Bytes-bound: every tensor is read
+// once. Deterministic: a workgroup sums a chunk of 8192 elements, 32 per thread, then by a tree in shared memory; one
+// workgroup then sums the chunks the same way. Scaling reads the norm on the device first: if it does not exceed the
+// bound, nothing else is read or written.
 //
-// global_norm_control is the total of an optimizer's gradients and what follows from it: the factor to multiply them
-// by, or that the step is skipped. The step reads that in its own pass (tensor/multi_tensor.h, StepControl).
+// global_norm_control reduces the norms of an optimizer's gradients to one and derives from it the factor for the
+// gradients, or that the step is skipped. The step reads that result in its own pass (tensor/multi_tensor.h,
+// StepControl).
 //
 // variant: global_norm_chunks CHUNKS
 // variant: global_norm_total TOTAL
@@ -22,9 +23,9 @@
 layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint DTYPE = 1;
 layout(constant_id = 1) const uint CHUNK = 8192;
-layout(constant_id = 2) const uint WIDTH = 1;  // 4 where every tensor is aligned to four of its elements
-layout(constant_id = 3) const uint ORDER = 2;  // 1, 2, 0: largest magnitude
-layout(constant_id = 4) const uint LOSS_SCALE = 0;  // 1: there is one, 2: and gradients still hold it
+layout(constant_id = 2) const uint WIDTH = 1;  // 4 if every tensor is aligned to four elements
+layout(constant_id = 3) const uint ORDER = 2;  // 1, 2, 0: largest absolute value
+layout(constant_id = 4) const uint LOSS_SCALE = 0;  // 1: there is a loss scale, 2: gradients still include it
 
 layout(push_constant, scalar) uniform Push {
   Rows rows;
@@ -97,7 +98,7 @@ void main() {
   for (uint i = middle + id; i < end; i += 256)
     store_float(row.address[TO], i, dtype, load_float(row.address[0], i, dtype) * factor);
 #else
-  vec4 four = vec4(0.0);  // sums side by side
+  vec4 four = vec4(0.0);  // partial sums
   for (uint i = begin + id * 4; i < middle; i += 1024) {
     vec4 x = load_vector(row.address[0], i, 4, dtype, 4);
     x = ORDER == 2 ? x * x : abs(x);

@@ -1,11 +1,11 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// Copies by index. Bytes-bound: each element written is read once, at an address that neighbours share as far as the
-// index lets them. Elements travel as bytes, so one kernel serves every dtype.
+// Copies by index. Bytes-bound: each written element is read once; how far neighbouring threads share addresses depends
+// on the index. Elements are moved as bytes, so one kernel serves every dtype.
 //
-// index_select moves rows of `inner` units of up to 16 bytes; gather moves single elements, walking up to eight
-// dimensions with the strides of x. A workgroup of 256 covers 1024 of them, 256 apart, so that neighbouring threads
-// write neighbours. An index outside is clamped.
+// index_select moves rows of `inner` units of up to 16 bytes. gather moves single elements over up to eight dimensions
+// with the strides of x. A workgroup of 256 covers 1024 units, 256 apart, so that neighbouring threads write
+// neighbours. An index out of range is clamped.
 //
 // variant: index_select
 // variant: gather GATHER
@@ -39,9 +39,9 @@ void move(uint i) {
 layout(push_constant, scalar) uniform Push {
   uvec2 y, x, index;
   uint n;
-  uint inner;  // units a row
-  uint count;  // of indices
-  uint limit;  // rows to choose from
+  uint inner;  // units per row
+  uint count;  // number of indices
+  uint limit;  // number of rows in x
 } p;
 
 void move(uint i) {

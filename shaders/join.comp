@@ -1,11 +1,12 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// cat: up to eight parts side by side in one dispatch. Bytes-bound: each byte is read once and written once, in units
-// of up to 16 bytes, whatever the dtype. One dispatch a part would be simpler, but parts that interleave in the result
-// would each wait for the one before: their address ranges overlap, and a barrier costs more than the copy.
+// cat: concatenates up to eight parts in one dispatch. Bytes-bound: each byte is read once and written once, in units
+// of up to 16 bytes, whatever the dtype. One dispatch per part would be simpler. But parts that interleave in the
+// result have overlapping address ranges, so each dispatch would wait for the previous one, and a barrier costs more
+// than the copy.
 //
-// The result is a matrix of `outer` rows; a row is the rows of the parts, one behind the other. A workgroup of 256
-// covers 1024 units, 256 apart, so that neighbouring threads touch neighbours.
+// The result is a matrix of `outer` rows; a row is the parts' rows one after another. A workgroup of 256 covers 1024
+// units, 256 apart, so that neighbouring threads access neighbours.
 //
 // variant: cat
 
@@ -16,11 +17,11 @@ layout(constant_id = 0) const uint UNIT = 4;
 layout(constant_id = 1) const uint PARTS = 1;
 
 layout(push_constant, scalar) uniform Push {
-  uvec2 y;  // from this dispatch's first column on
+  uvec2 y;  // starts at this dispatch's first column
   uvec2 parts[8];
-  uint ends[8];  // where each part's columns end, counted from this dispatch's first
-  uint n;        // units of these parts together
-  uint stride;   // units in a row of the result
+  uint ends[8];  // where each part's columns end, relative to this dispatch's first
+  uint n;        // total units of these parts
+  uint stride;   // units per row of the result
 } p;
 
 void main() {

@@ -1,20 +1,20 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
-// Softmax cross-entropy of a chunk of logits and its gradient, which replaces them: what stands between the products of
-// linear_cross_entropy. Bytes-bound: a row is read once into registers, sixteen bytes a load, and written once. One
-// workgroup's row fills a multiprocessor's registers, so arithmetic does not hide behind loads and is kept short: the
-// largest of a row first, then sums of exponentials below it, which need no rescaling; columns past the end become
-// -infinity as they are loaded, and add nothing; the target's column is mended in the one vector that holds it. Rows
-// that do not fit (HELD = 0) are read again, from the cache as a rule: a chunk is made no larger than that.
+// Softmax cross-entropy of a chunk of logits, and its gradient, which overwrites them: the step between the gemms of
+// linear_cross_entropy. Bytes-bound: a row is read once into registers, 16 bytes per load, and written once. One
+// workgroup's row fills a multiprocessor's registers, so arithmetic does not hide behind loads and is kept short. The
+// maximum of a row comes first, then the sums of exponentials relative to it, which need no rescaling. Columns past the
+// end become -infinity when loaded, and add nothing. The target's column is corrected in the one vector that holds it.
+// Rows that do not fit (HELD = 0) are read again, usually from the cache: chunks are sized for that.
 //
-// A workgroup owns a row. What its threads find is joined through shared memory in two steps, always in the same order.
-// The columns between `classes` and `stride` are written 0, so that products may read whole vectors. The gradient is
-// multiplied by `factor`, a power of two that keeps small probabilities from vanishing in f16; the products behind
-// divide by it.
+// A workgroup owns a row. Its threads are reduced through shared memory in two steps, always in the same order. The
+// columns between `classes` and `stride` are set to 0, so that gemms may read whole vectors. The gradient is multiplied
+// by `factor`, a power of two that keeps small probabilities from underflowing in f16; the gemms that follow divide by
+// it.
 //
-// COUNT finds the rows that count, and what the loss is divided by; TOTAL adds the rows' losses up. Both are one
-// workgroup. A target outside [0, classes) that is not ignore_index makes the loss and the gradient of its row NaN.
+// COUNT finds the number of rows that count, and the divisor of the loss; TOTAL adds the losses of the rows. Both are
+// one workgroup. A target outside [0, classes) that is not ignore_index makes the loss and the gradient of its row NaN.
 //
 // variant: linear_cross_entropy ROWS THREADS=512
 // variant: linear_cross_entropy_narrow ROWS THREADS=256
@@ -29,13 +29,13 @@ layout(constant_id = 0) const uint DTYPE = 1;
 layout(constant_id = 1) const uint TARGET_DTYPE = 4;
 layout(constant_id = 2) const uint MEAN = 1;
 layout(constant_id = 3) const uint SMOOTHED = 0;
-layout(constant_id = 4) const uint GRADIENT = 1;  // 0: the loss alone is wanted, logits stay
-layout(constant_id = 5) const uint HELD = 1;      // vectors a thread holds
+layout(constant_id = 4) const uint GRADIENT = 1;  // 0: only the loss is computed, logits stay
+layout(constant_id = 5) const uint HELD = 1;      // vectors per thread
 
 layout(push_constant, scalar) uniform Push {
-  uvec2 logits, target;  // of the chunk; COUNT and TOTAL: of all rows
+  uvec2 logits, target;  // of the chunk; for COUNT and TOTAL of all rows
   uvec2 losses;          // [rows]
-  uvec2 divisor;         // [2]: 1/count (sums: 1), or 0 where no row counts; count
+  uvec2 divisor;         // [2]: 1/count (for sums: 1), or 0 if no row counts; count
   uvec2 loss;            // []
   uvec2 ignore_index;    // low and high word
   uint rows, classes, stride;
@@ -71,7 +71,7 @@ uint packed(float low, float high) {
   return DTYPE == F16 ? floats_to_halves(vec2(low, high)) : float_to_bfloat16(low) | float_to_bfloat16(high) << 16;
 }
 
-// A vector of the row whose columns past the classes are -infinity.
+// A vector of the row with the columns past the classes set to -infinity.
 uvec4 ended(uvec4 vector, uint v) {
   if (v * PER + PER <= p.classes) return vector;
   [[unroll]] for (uint i = 0; i < PER; ++i) {
@@ -87,8 +87,8 @@ float largest(float most, uvec4 vector) {
   return most;
 }
 
-// Adds exponentials below `onto`, and the elements themselves where smoothing wants them. A NaN is in the sums,
-// whatever max() made of it.
+// Adds exponentials relative to `onto`, and the elements themselves if smoothing needs them. A NaN reaches the sums
+// even if max() dropped it.
 vec2 added(vec2 sums, uvec4 vector, uint v, float onto) {
   [[unroll]] for (uint i = 0; i < PER; ++i) {
     float x = element(vector, i);
@@ -101,7 +101,7 @@ vec2 added(vec2 sums, uvec4 vector, uint v, float onto) {
 const uint GROUPS = 32;
 shared vec2 states[THREADS], groups[GROUPS];
 
-// Of all threads: what is largest (x) or the sums.
+// Reduces over all threads: the maximum (in x) or the sums.
 vec2 joined(vec2 mine, bool sums) {
   uint id = gl_LocalInvocationID.x;
   states[id] = mine;
@@ -119,7 +119,7 @@ vec2 joined(vec2 mine, bool sums) {
   return mine;
 }
 
-// What becomes of a vector: exp(x - logsumexp) · factor, less what the target's column and smoothing take away.
+// The gradient of a vector: exp(x - logsumexp) · factor, minus the target's and smoothing's share.
 uvec4 gradient(uvec4 vector, uint v, float logsumexp, float factor, uint target, float rest, float wanted) {
   float g[8];
   [[unroll]] for (uint i = 0; i < PER; ++i) g[i] = exp(element(vector, i) - logsumexp) * factor;

@@ -1,7 +1,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// The end of a step under loss scaling: one thread, so that no number has to come to the host. It waits for the
-// optimizers' norms of their gradients, and nothing waits for it before the next step's loss.
+// The end of a step under loss scaling: one thread, so that no number has to go to the host. It waits for the
+// optimizers' gradient norms, and nothing waits for it before the next step's loss.
 //
 // variant: loss_scale
 
@@ -11,7 +11,7 @@ layout(local_size_x = 1) in;
 ETNA_BUFFER(Scalars, float);
 
 layout(push_constant, scalar) uniform Push {
-  Scalars state;  // the scale, steps in a row without a gradient that is not finite, whether there was one in this step
+  Scalars state;  // the scale, consecutive steps with finite gradients, whether this step had a non-finite one
   float growth, backoff, interval;
 } p;
 

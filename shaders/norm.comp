@@ -2,13 +2,13 @@
 #extension GL_GOOGLE_include_directive : require
 // layer_norm and rms_norm over the last dimension. Bytes-bound: a row is read once into registers (rows of up to 4096
 // elements; longer ones are read again, from the cache), mean and variance take two passes over it, and it is written
-// once. Short rows share a workgroup. The second pass also finds what rounding took from the mean, so that a mean far
-// from 0 costs no digits.
+// once. Short rows share a workgroup. The second pass also finds the rounding error of the mean, so a mean far from 0
+// costs no digits.
 //
-// For add_layer_norm and add_rms_norm the row is x + delta: written once as it is, rounded to its dtype, and then
-// normalized as rounded. So a residual stream takes up a part's result in the pass that reads it for the next part.
+// For add_layer_norm and add_rms_norm the row is x + delta: written once, rounded to its dtype, and then normalized as
+// rounded. A residual stream thus adds a sublayer's result in the pass that reads it for the next sublayer.
 //
-// A lane holds runs of four neighbours where everything is aligned so (VECTOR), and loads and stores them at once.
+// If everything is aligned (VECTOR), a thread has runs of four neighbours, and loads and stores each run at once.
 //
 // variant: norm
 
@@ -17,7 +17,7 @@
 #include "lanes.glsl"
 
 layout(constant_id = 2) const uint RMS = 0;
-layout(constant_id = 3) const uint HELD = 4;  // elements a thread holds; 0: rows are too long to be held
+layout(constant_id = 3) const uint HELD = 4;  // elements per thread; 0: rows are too long for registers
 layout(constant_id = 4) const uint X_DTYPE = 1;
 layout(constant_id = 5) const uint W_DTYPE = 1;
 layout(constant_id = 6) const uint B_DTYPE = 1;
@@ -36,7 +36,7 @@ layout(push_constant, scalar) uniform Push {
   uint w_stride, b_stride;
   float eps;
   uvec2 delta, sum;
-  uint delta_rows;  // the rows of x take them in turn
+  uint delta_rows;  // rows of x use these rows in turn
   uvec2 delta_strides;
 } p;
 
@@ -49,7 +49,7 @@ float as_stored(float v) {
   return v;
 }
 
-// Element i of a row of x, or of the sum, which it writes.
+// Element i of a row of x, or of the sum, which it also writes.
 float element(uint row, uint delta_row, uint i) {
   float v = load_float(p.x, row * p.x_strides.x + i * p.x_strides.y, X_DTYPE);
   if (!ADDS) return v;
@@ -86,11 +86,11 @@ void main() {
       held[k] = i < n ? element(row, delta_row, i) : 0.0;
     }
   } else if (ADDS) {
-    for (uint i = lane; i < n; i += LANES) element(row, delta_row, i);  // each thread reads again what it wrote itself
+    for (uint i = lane; i < n; i += LANES) element(row, delta_row, i);  // each thread rereads what it wrote itself
   }
   uvec2 from = ADDS ? p.sum : p.x, strides = ADDS ? uvec2(p.n, 1) : p.x_strides;
   uint base = row * strides.x;
-// Each element of the row that this lane has, the k-th of them being element i.
+// Runs body for each element of the row that this lane has; the k-th is element i.
 #define EACH(body)                                                          \
   if (VECTOR != 0) {                                                        \
     [[unroll]] for (uint k = 0; k < HELD; ++k) {                            \

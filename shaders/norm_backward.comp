@@ -1,21 +1,21 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 // Gradients of layer_norm and rms_norm. Bytes-bound: x and the gradient are read once, dx is written once; the moments
-// of a row are taken again from x rather than kept from the forward pass. With n the normalized x and s = gradient ·
+// of a row are recomputed from x instead of being saved by the forward pass. With n the normalized x and s = gradient ·
 // weight,
 //   dx = (s - mean(s) - n · mean(s · n)) / deviation     (rms_norm: without mean(s))
-// to which a gradient of x from elsewhere is added: that of a residual stream, which goes past the norm.
+// plus an optional second gradient of x: that of a residual stream, which bypasses the norm.
 //
-// For dweight = Σ gradient · n and dbias = Σ gradient over rows, each workgroup goes through every GROUPS-th block of
-// rows with the sums of its columns in registers, and leaves one line of partial sums; norm_lines adds those of both
-// parameters in one dispatch, which nothing but the parameters' gradients waits for. Rows too long for registers keep
-// the running sums in their line.
+// For dweight = Σ gradient · n and dbias = Σ gradient over rows, each workgroup processes every GROUPS-th block of rows
+// with the sums of its columns in registers, and writes one line of partial sums. norm_lines adds the lines of both
+// parameters in one dispatch; only the parameters' gradients wait for it. Rows too long for registers keep the running
+// sums in their line.
 //
-// A lane holds runs of four neighbours where everything is aligned so (VECTOR), and loads and stores them at once. The
-// next row's are on their way while this one is joined across lanes, twice: for the mean, and for all that is known
-// once the mean is. There are no more workgroups than run at once, two a multiprocessor where a lane holds eight
-// elements: what it carries from row to row is most of its registers, and what waits for a place would work alone at
-// the end. Two keep enough bytes in flight.
+// If everything is aligned (VECTOR), a thread has runs of four neighbours, and loads and stores each run at once. The
+// next row's loads are in flight while this row is reduced across lanes, twice: for the mean, and for everything that
+// depends on the mean. Launch one wave: a partial second wave leaves multiprocessors idle. That is two workgroups per
+// multiprocessor at eight elements per thread, since the sums carried from row to row take most of the registers. Two
+// keep enough bytes in flight.
 //
 // variant: norm_backward
 // variant: norm_lines LINES
@@ -24,17 +24,17 @@
 #include "vectors.glsl"
 
 #ifdef LINES
-// Eight columns a workgroup, whole sectors of 32 bytes, whose lines 128 lanes share: each has its four or five in
-// flight at once.
+// Eight columns per workgroup, whole sectors of 32 bytes. 128 lanes share the lines: each has four or five in flight at
+// once.
 const uint QUADS_A_GROUP = 2, LANES = 128, IN_FLIGHT = 4;
 
 layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint WEIGHT_DTYPE = 1;
 layout(constant_id = 1) const uint BIAS_DTYPE = 1;
-layout(constant_id = 2) const uint WIDTH = 1;  // elements that a load may take
+layout(constant_id = 2) const uint WIDTH = 1;  // elements per load
 
 layout(push_constant, scalar) uniform Push {
-  uvec2 partial_weight, partial_bias, weight, bias;  // workgroups of layer 0 add up the former, of layer 1 the latter
+  uvec2 partial_weight, partial_bias, weight, bias;  // workgroups of layer 0 add the former, of layer 1 the latter
   uint lines, n;
 } p;
 
@@ -105,7 +105,7 @@ shared vec4 wide_groups[16];
 vec4 join_sums(vec4 a, vec4 b) { return a + b; }
 ETNA_JOIN_LANES_OF(vec4, wide_values, wide_groups, row_sums, join_sums)
 
-// The sums over this workgroup's slots of what each holds for the same columns, in every thread of slot 0.
+// Sums `v` over the workgroup's slots, which have the same columns; the result is valid in every thread of slot 0.
 vec4 over_slots(vec4 v, uint lane, uint slot) {
   if (SLOTS == 1) return v;
   wide_values[gl_LocalInvocationID.x] = v;
@@ -134,7 +134,7 @@ void main() {
     }                                                                                        \
   }
   if (VECTOR != 0) LOAD_NEXT(group * SLOTS + slot)
-  for (uint k = 0; k < HELD; ++k) {  // a lane has the same columns of every row
+  for (uint k = 0; k < HELD; ++k) {  // a lane has the same columns in every row
     uint i = INDEX(k);
     held_w[k] = (GIVEN & 1) != 0 && i < p.n ? load_float(p.w, i * p.w_stride, W_DTYPE) : 1.0;
   }
@@ -144,7 +144,7 @@ void main() {
   for (uint first = group * SLOTS; first < p.rows; first += p.groups * SLOTS) {
     uint row = first + slot;
     uint n = row < p.rows ? p.n : 0, base_x = row * p.x_strides.x, base_g = row * p.g_strides.x;
-// Each element of the row that this lane has, the k-th of them being element i.
+// Runs body for each element of the row that this lane has; the k-th is element i.
 #define EACH(body)                                                            \
     if (VECTOR != 0) {                                                        \
       [[unroll]] for (uint k = 0; k < HELD; ++k) {                            \
@@ -181,7 +181,7 @@ void main() {
       EACH(total += X(k, i);)
       mean = row_sum(vec2(total, 0.0)).x / count;
     }
-    // With d = x - mean: the means of d², d (what rounding took from the mean), s · d and s.
+    // With d = x - mean: the means of d², d (the rounding error of the mean), s · d and s.
     vec4 about = vec4(0.0);
     EACH({
       float d = X(k, i) - mean;

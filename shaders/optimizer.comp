@@ -1,12 +1,12 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 // One optimizer step over every parameter of a group. Bytes-bound: a parameter, its gradient and its state are read
-// once, the parameter and the state written once; the arithmetic hides behind that. One dispatch for all tensors, since
-// most are small (a bias, a norm) and would not fill the GPU by themselves: a workgroup takes a chunk of 4096 elements
-// and finds its tensor in the table. Neighbouring threads touch neighbouring vectors of four elements, 16 elements a
-// thread.
+// once, the parameter and the state are written once; the arithmetic hides behind that. One dispatch serves all
+// tensors, since most are small (a bias, a norm) and would not fill the GPU alone: a workgroup takes a chunk of 4096
+// elements and finds its tensor in the table. Neighbouring threads access neighbouring vectors of four elements, 16
+// elements per thread.
 //
-// What a step does to an element is the rule's: tensor/ops/optimizer/<rule>.rule, for each row of rules.def there.
+// The arithmetic per element is the rule's: tensor/ops/optimizer/<rule>.rule, for each row of rules.def there.
 //
 // variant: <rule>_step RULE_<rule>
 
@@ -16,8 +16,8 @@ layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint PARAMETER_DTYPE = 1;
 layout(constant_id = 1) const uint GRADIENT_DTYPE = 1;
 layout(constant_id = 2) const uint CHUNK = 4096;
-layout(constant_id = 3) const uint WIDTH = 1;  // 4 where every tensor is aligned to four of its elements
-layout(constant_id = 4) const uint CONTROLLED = 0;  // there is a StepControl (tensor/multi_tensor.h)
+layout(constant_id = 3) const uint WIDTH = 1;  // 4 if every tensor is aligned to four elements
+layout(constant_id = 4) const uint CONTROLLED = 0;  // 1: there is a StepControl (tensor/multi_tensor.h)
 
 #define ETNA_STATE(index, name)
 #define ETNA_NUMBER(name, expression)
@@ -30,7 +30,7 @@ layout(push_constant, scalar) uniform Push {
 } p;
 #undef ETNA_NUMBER
 
-// Words of rules, on four elements at once.
+// The vocabulary of rules, on four elements at once.
 #define T vec4
 T mul_add(T a, T b, T c) { return a * b + c; }
 T mul_add(T a, float b, T c) { return a * b + c; }
@@ -39,8 +39,8 @@ T mul_sub(T a, float b, T c) { return a * b - c; }
 T div_add(T a, float b, float c) { return a / b + c; }
 T pick(bool condition, T a, T b) { return condition ? a : b; }
 
-// 1 - eˣ for x ≤ 0, within 4e-7 of it. Near 0 the difference would lose its digits; from -1 on the series' first term
-// left out is below 4e-8 of it. Further down an error of exp() by five units in its last place costs 2.4e-7.
+// 1 - eˣ for x ≤ 0, within 4e-7. Near 0 the difference would lose its digits. From -1 on, the first omitted term of the
+// series is below 4e-8 of the result. Below -1, an error of exp() by five units in the last place costs 2.4e-7.
 float one_minus_exp(float x) {
   if (x < -1.0) return 1.0 - exp(max(x, -100.0));
   float sum = 1.0 / 3628800.0;
@@ -56,7 +56,7 @@ float one_minus_exp(float x) {
 }
 float one_minus_power(float beta, float log_beta, float exponent) { return one_minus_exp(exponent * log_beta); }
 
-// The numbers of a step. Read once: the stores in between could have changed them, for all a compiler knows.
+// The numbers of a step. Read once: the compiler must assume that stores in between change them.
 float factor = 1.0, lr, weight_decay;
 bool first;
 #define ETNA_NUMBER(name, expression) float name;

@@ -1,15 +1,14 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// Random numbers and dropout by Philox4x32-10. A thread makes one block of four words: numbers of one word come four a
-// thread, those of two words (64 bits) two a thread. The same bits as tensor/ops/random/random.cpp, which the integers
-// and `precise` see to.
+// Random numbers and dropout by Philox4x32-10. A thread makes one block of four u32s: four numbers of one u32 each, or
+// two numbers of two (64 bits). Integer arithmetic and `precise` give the same bits as tensor/ops/random/random.cpp.
 //
-// Dropout is bytes-bound: one read, one write, no mask; the backward pass makes the same words again. A block serves
-// four neighbours, which are loaded and stored at once. A thread has BLOCKS of them, 1024 elements apart, all on their
-// way while it makes the first block: ten rounds of multiplications take about as long as memory does to answer, and a
-// third of the time that it takes to deliver.
+// Dropout is bytes-bound: one read, one write, no mask; the backward pass generates the same numbers again. A block
+// serves four neighbours, which are loaded and stored at once. A thread has BLOCKS of them, 1024 elements apart, all in
+// flight while it computes the first block: ten rounds of multiplications take about as long as the memory latency, and
+// a third of the transfer time.
 //
-// Lost: element by element, a load and a store for each word, with neighbouring threads four elements apart: 1.9 times
+// Lost: element by element, one load and one store per u32, with neighbouring threads four elements apart: 1.9 times
 // the time.
 //
 // variant: random_fill
@@ -22,8 +21,8 @@
 layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint DTYPE = 1;
 #ifdef DROPOUT
-layout(constant_id = 1) const uint WIDTH = 1;   // elements that a load may take
-layout(constant_id = 2) const uint BLOCKS = 1;  // of a thread
+layout(constant_id = 1) const uint WIDTH = 1;   // elements per load
+layout(constant_id = 2) const uint BLOCKS = 1;  // blocks per thread
 #else
 layout(constant_id = 1) const uint KIND = 0;
 #endif
@@ -31,17 +30,17 @@ layout(constant_id = 1) const uint KIND = 0;
 layout(push_constant, scalar) uniform Push {
   uvec2 y, x;
   uvec2 seed, offset;
-  uvec2 stream;      // where seed and offset are, in a step that is replayed; 0: above
+  uvec2 stream;      // address of seed and offset, in a step that is replayed; 0: use those above
   uvec2 low, range;  // integers in [low, low + range)
   uint n;
-  uint threshold;    // dropout keeps words of at least this
-  float scale;       // of what is kept; 0 keeps nothing
+  uint threshold;    // dropout keeps elements whose u32 is at least this
+  float scale;       // of kept elements; 0 keeps nothing
 } p;
 
 #ifndef DROPOUT
 const uint UNIFORM = 0, NORMAL = 1, INTEGER = 2;
 
-// k · 2^-53 as the words of an f64, k < 2^53.
+// k · 2^-53 as the u32s of an f64, k < 2^53.
 uvec2 fraction53(uvec2 k) {
   if ((k.x | k.y) == 0) return uvec2(0);
   int top = k.y != 0 ? 32 + findMSB(k.y) : findMSB(k.x);
@@ -52,14 +51,14 @@ uvec2 fraction53(uvec2 k) {
   return uvec2(m.x, (m.y & 0xfffffu) | (uint(top - 53 + 1023) << 20));
 }
 
-// An f32, normal or zero, as the words of the same f64.
+// An f32, normal or zero, as the u32s of the same f64.
 uvec2 widened(float value) {
   uint u = floatBitsToUint(value), magnitude = u & 0x7fffffffu;
   if (magnitude == 0) return uvec2(0, u);
   return uvec2(magnitude << 29, (u & 0x80000000u) | ((magnitude >> 3) + (896u << 20)));
 }
 
-// The upper 64 bits of a product of 64 bits by 64.
+// The upper 64 bits of a 64 x 64 bit product.
 uvec2 multiply_high(uvec2 a, uvec2 b) {
   uint h0, l0, h1, l1, h2, l2, h3, l3, carry1, carry2, carry3;
   umulExtended(a.x, b.x, h0, l0);

@@ -1,18 +1,18 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 // Reductions over any dimensions. Bytes-bound: each element is read once. The 256 threads of a workgroup form SLOTS
-// outputs x LANES threads that share an output's elements. Where reduced elements are neighbours in memory (rows) the
-// lanes lie side by side, where outputs are (columns) the slots do: either way neighbouring threads read neighbouring
+// outputs x LANES threads per output. If reduced elements are contiguous in memory (rows), the lanes of an output are
+// neighbouring threads; if outputs are (columns), the slots are. Either way neighbouring threads read neighbouring
 // elements. Four loads are in flight before their values are merged, of four elements each where rows allow it (WIDTH
-// 4). There a thread takes 16 elements or more, so that joining the lanes costs little beside the reading.
+// 4). There a thread takes at least 16 elements, so that reducing the lanes costs little compared with the loads.
 //
-// An element's place is found by division only where the reduced dimensions do not merge into one (WIDTH 0): two
-// divisions an element are more arithmetic than the time its bytes take leaves.
+// Divisions per element are needed only if the reduced dimensions do not merge into one (WIDTH 0): two divisions per
+// element take longer than its bytes.
 //
-// Few outputs of many elements are cut into pieces, a workgroup each, whose states a second dispatch merges
-// (FROM_STATES); the cut depends on the shape and the device only, so the bits do not vary.
+// Few outputs of many elements are split into chunks, one workgroup each, and a second dispatch merges their states
+// (FROM_STATES). The split depends only on the shape and the device, so the bits do not vary.
 //
-// The variance of an output is taken of differences from its first element: a mean far from 0 costs no digits.
+// The variance of an output is computed from differences to its first element: a mean far from 0 costs no digits.
 //
 // variant: reduce_float T=float T_FLOAT
 // variant: reduce_int T=int T_INT
@@ -33,7 +33,7 @@ layout(constant_id = 3) const uint LANES = 256;
 layout(constant_id = 4) const uint COLUMNS = 0;
 layout(constant_id = 5) const uint FROM_STATES = 0;
 layout(constant_id = 6) const uint TO_STATES = 0;
-// reduced elements lie 0: in two dimensions, 1: in one, 4: side by side, in whole fours
+// 0: the reduced elements are in two dimensions, 1: in one, 4: contiguous, in whole groups of four
 layout(constant_id = 7) const uint WIDTH = 0;
 const uint SLOTS = 256 / LANES;
 
@@ -49,7 +49,7 @@ ETNA_BUFFER_ALIGNED(States, State, 8);
 
 layout(push_constant, scalar) uniform Push {
   uvec2 x, y;
-  uint outputs, count, piece, groups;  // elements an output, elements a piece, workgroups a piece
+  uint outputs, count, piece, groups;  // elements per output, elements per chunk, workgroups per chunk
   uint kept_inner, reduced_inner;       // sizes of the inner dimensions
   uvec2 kept_strides, reduced_strides;  // outer, inner
   float divisor;
@@ -59,8 +59,8 @@ layout(push_constant, scalar) uniform Push {
 #endif
 } p;
 
-// Elements of x: one, or four from i on where `count` is not 0. A generated kernel (device/vulkan/graph/fusion/)
-// computes them instead, out of what it knows x to be made of.
+// Elements of x: one, or four from i on if `count` is nonzero. A generated kernel (device/vulkan/graph/fusion/)
+// computes them instead, from the inputs of x.
 #ifdef ETNA_PROLOGUE
 #include "prologue.glsl"
 T load_x(uint i) { return T(prologue(i)); }
@@ -104,7 +104,7 @@ State initial() {
 bool beats(T x, T best) { return (LARGEST ? x > best : x < best) || (is_nan(x) && !is_nan(best)); }
 
 #ifdef T_FLOAT
-// Σ exp(x - largest) follows the largest; it stays 0 while nothing but -inf was seen.
+// Rescales Σ exp(x - largest) to a larger maximum; it stays 0 while only -inf was seen.
 void raise(inout State s, T largest) {
   if (!beats(largest, s.a)) return;
   s.b = s.b > 0.0 ? s.b * exp(s.a - largest) : 0.0;
@@ -148,7 +148,7 @@ void take_four(inout State s, vec4 x, uint i) {
 }
 #endif
 
-// Joins states of disjoint elements, in any order: of equals, the lower index wins.
+// Merges states of disjoint elements, in any order: among equals the lower index wins.
 void merge(inout State s, State o) {
   if (KIND == SUM || KIND == MEAN) s.a += o.a;
   if (KIND == PROD) s.a *= o.a;

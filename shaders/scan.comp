@@ -1,7 +1,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 // Cumulative sums along one dimension. A row's lanes take LANES elements at a time, scan them by doubling in shared
-// memory, and carry the last sum on. Bytes-bound in principle, in practice held back by the barriers of long rows; such
+// memory, and carry the last sum on. Bytes-bound in principle; in practice the barriers of long rows limit it. Such
 // rows are rare.
 //
 // variant: scan_float T=float T_FLOAT

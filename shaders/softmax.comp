@@ -1,13 +1,13 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 // softmax, log_softmax and their gradients along one dimension. Bytes-bound: one read of each input, one write. Rows of
-// up to LANES x HELD elements live in registers; longer ones are read twice, the first time with a running maximum that
-// rescales the sum of exponentials (Milakov & Gimelshein 2018), the second time mostly from the cache. Short rows share
-// a workgroup.
+// up to LANES x HELD elements are kept in registers. Longer ones are read twice: first with a running maximum that
+// rescales the sum of exponentials (Milakov & Gimelshein 2018), then mostly from the cache. Short rows share a
+// workgroup.
 //
-// Where everything is aligned so (VECTOR), a lane holds runs of four neighbours, and loads and stores them at once. The
-// loads of a row are all on their way before the first is used, so a lane that holds more of them (up to 32 elements,
-// 64 lanes a row) keeps more bytes in flight, and a workgroup of four rows joins their lanes for the price of one.
+// If everything is aligned (VECTOR), a thread has runs of four neighbours, and loads and stores each run at once. All
+// loads of a row are in flight before the first is used, so a thread with more of them (up to 32 elements, 64 lanes per
+// row) keeps more bytes in flight, and a workgroup of four rows reduces their lanes for the price of one.
 //
 // variant: softmax
 
@@ -17,7 +17,7 @@
 #include "math.glsl"
 
 layout(constant_id = 2) const uint OP = 0;
-layout(constant_id = 3) const uint HELD = 4;  // elements a thread holds; 0: rows are too long to be held
+layout(constant_id = 3) const uint HELD = 4;  // elements per thread; 0: rows are too long for registers
 layout(constant_id = 4) const uint A_DTYPE = 1;
 layout(constant_id = 5) const uint B_DTYPE = 1;
 layout(constant_id = 6) const uint Y_DTYPE = 1;
@@ -30,11 +30,11 @@ const uint ARRAY = HELD > 0 ? HELD : 1, QUADS = (ARRAY + 3) / 4;
 // a: x, or the gradient of y; b: y of the forward pass
 layout(push_constant, scalar) uniform Push {
   uvec2 a, b, y;
-  uint rows, n, inner;  // rows are counted over the dimensions before (outer) and behind (inner) the one worked along
+  uint rows, n, inner;  // rows are counted over the dimensions before (outer) and after (inner) the reduced one
   uvec3 a_strides, b_strides, y_strides;  // outer, inner, along
 } p;
 
-// Σ exp, relative to the largest: x is the largest, y the sum, 0 while nothing but -inf was seen.
+// Σ exp relative to the maximum: x is the maximum, y the sum, 0 while only -inf was seen.
 vec2 join_exponentials(vec2 a, vec2 b) {
   float largest = m_max(a.x, b.x);
   float sum = 0.0;
@@ -61,7 +61,7 @@ void main() {
   float held[ARRAY], held_b[ARRAY];
   float lowest = uintBitsToFloat(0xff800000u);
 
-// The k-th element that this lane holds.
+// The k-th element that this lane has.
 #define INDEX(k) (VECTOR != 0 ? ((k) / 4 * LANES + lane) * 4 + (k) % 4 : (k) * LANES + lane)
   if (VECTOR != 0) {
     vec4 a[QUADS], b[QUADS];

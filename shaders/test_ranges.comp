@@ -2,12 +2,12 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 
-// dst[i] = src[i] * factor + addend: what the recorder's test drives with overlapping ranges, in wrapping arithmetic so
-// that a wrong order shows as wrong bits. A thread takes every (workgroup count x size)-th element.
+// dst[i] = src[i] * factor + addend. The recorder's test runs it on overlapping ranges, in wrapping arithmetic, so that
+// a wrong order shows as wrong bits. A thread takes every (workgroup count x size)-th element.
 #include "buffers.glsl"
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 1) const uint kShared = 1;  // words of shared memory to ask for, to meet the limit
+layout(constant_id = 1) const uint kShared = 1;  // u32s of shared memory to request, to reach the limit
 
 ETNA_BUFFER(Words, uint);
 layout(push_constant, scalar) uniform Push {

@@ -1,14 +1,14 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// tril and triu: a copy with one side of a diagonal zeroed. Bytes-bound; elements are moved as words of their size, so
-// every dtype is served alike.
+// tril and triu: a copy with one side of a diagonal zeroed. Bytes-bound. Elements are moved as raw bytes, so one kernel
+// serves every dtype.
 //
 // variant: triangle
 
 #include "dtype.glsl"
 
 layout(local_size_x = 256) in;
-layout(constant_id = 0) const uint SIZE = 4;  // bytes of an element
+layout(constant_id = 0) const uint SIZE = 4;  // bytes per element
 layout(constant_id = 1) const uint UPPER = 0;
 
 layout(push_constant, scalar) uniform Push {

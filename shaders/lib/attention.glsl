@@ -1,16 +1,16 @@
-// What the plain attention kernels share: products of 64 x 64 by a workgroup of 128, thread (ty, tx) owning rows 4 ty
-// ... 4 ty + 3 and columns 4 tx ... 4 tx + 3 and those 32 further on, so that three vec4s from shared memory serve 32
-// multiplications. Operands lie there with what is summed over outermost, weights too, and pass through in chunks, each
-// loaded into registers while the one before is worked on. 22 KiB of shared memory. Heads wider than 64 PARTS columns
-// take several walks.
+// Shared by the plain attention kernels: products of 64 x 64 by a workgroup of 128. Thread (ty, tx) owns rows 4 ty ...
+// 4 ty + 3, and columns 4 tx ... 4 tx + 3 and those 32 further on, so three vec4s from shared memory serve 32
+// multiplications. Operands, weights included, are in shared memory with the summed dimension outermost. They pass
+// through in chunks, each loaded into registers while the previous one is used. 22 KiB of shared memory. Heads wider
+// than 64 PARTS columns take several passes.
 //
 // Tried on an H200, f32, causal, in µs: 16384 rows of 2048 columns in heads of 64, sequences of 1024 (then 8192 rows of
 // 512, sequences of 256); forward, dq, dk and dv:
 //   as here                                                            2754 (141)   3715 (175)   4844 (225)
 //   steps of a sum unrolled by four only                               2997 (151)   3869 (183)   5253 (243)
 //   128 rows, a thread 8 x 8                                           3623 (194)   5068 (264)   7199 (372)
-//   256 threads, 4 x 4 each, softmax by way of shared memory           4267 (193)   6126 (273)   7642 (335)
-// Crossing columns as gemm.comp does changes nothing.
+//   256 threads, 4 x 4 each, softmax through shared memory             4267 (193)   6126 (273)   7642 (335)
+// Crossing columns as in gemm.comp changes nothing.
 #ifndef ETNA_ATTENTION_GLSL
 #define ETNA_ATTENTION_GLSL
 
@@ -20,22 +20,22 @@
 
 layout(local_size_x = 128) in;
 layout(constant_id = 0) const uint DTYPE = 1;
-layout(constant_id = 1) const uint WIDTH = 1;  // elements of a row of q, k, v that may be loaded at once
+layout(constant_id = 1) const uint WIDTH = 1;  // elements per load of a row of q, k, v
 layout(constant_id = 2) const uint MASK_DTYPE = 99;
 layout(constant_id = 3) const uint UNROLLED = 16;  // steps of a sum: 4 ... 16
 const uint NO_MASK = 99;
 
 const uint THREADS = 128, TILE = 64;
 const uint PITCH = TILE / 4 + 1;  // vec4s
-const uint DEPTH = 16;         // of the head size, in scores, at a time
-const uint KEYS = 16 / PARTS;  // rows of the right operand at a time, in weighted sums
-const uint LOADS = 2;          // vec4s of an operand's chunk a thread
+const uint DEPTH = 16;         // chunk of the head size, in scores
+const uint KEYS = 16 / PARTS;  // chunk of the right operand's rows, in weighted sums
+const uint LOADS = 2;          // vec4s of an operand's chunk per thread
 
-// A tile of weights or of their gradients: column c, rows 4 r ... at c * PITCH + r. While scores are made, their
-// operands.
+// A tile of weights or of their gradients: column c, rows 4 r ... at c * PITCH + r. While scores are computed, it holds
+// their operands.
 shared vec4 weights[TILE * PITCH];
 shared vec4 chunk[KEYS * PARTS * 16];
-const uint RIGHT = DEPTH * PITCH;  // where the right operand begins
+const uint RIGHT = DEPTH * PITCH;  // offset of the right operand
 
 // From the push constants' `shape`.
 uint head_size, heads_per_group;
@@ -50,18 +50,18 @@ void unpack(uint shape) {
 float minus_infinity() { return -uintBitsToFloat(0x7f800000u); }
 uint ty() { return gl_LocalInvocationID.x >> 3; }
 uint tx() { return gl_LocalInvocationID.x & 7u; }
-// A thread's r-th row and, of each 64, h-th group of four columns.
+// A thread's r-th row, and its h-th group of four columns of each 64.
 uint row_of(uint r) { return ty() * 4 + r; }
 uint column_of(uint h) { return h * 32 + tx() * 4; }
 
-// Rows of a matrix: `count` of them, `stride` elements apart from `base` on.
+// Rows of a matrix: `count` rows, `stride` elements apart, the first at `base`.
 struct Rows {
   uvec2 address;
   uint base, stride, count;
 };
 
-// One head of a tensor without gaps: [B, H, T, D], or [B, T, H, D] where it is part of a packed one of `width` heads in
-// all.
+// One head of a contiguous tensor [B, H, T, D], or of a slice of a packed one: [B, T, H, D] with `width` heads in
+// total.
 Rows head_rows(uvec2 address, uint b, uint head, uint heads, uint count, bool in_packed, uint width) {
   return in_packed ? Rows(address, (b * count * width + head) * head_size, width * head_size, count)
                    : Rows(address, (b * heads + head) * count * head_size, head_size, count);
@@ -72,7 +72,7 @@ vec4 load_row(Rows m, uint row, uint at) {
                      DTYPE, WIDTH);
 }
 
-// Where in a chunk of DEPTH columns a thread's i-th vector lies: neighbouring threads load 32 bytes of a row and store
+// Position of a thread's i-th vector in a chunk of DEPTH columns: neighbouring threads load 32 bytes of a row and store
 // to 32 banks.
 uvec2 place(uint i) {
   uint v = i * THREADS + gl_LocalInvocationID.x, pair = v >> 1;
@@ -89,7 +89,8 @@ void keep_columns(vec4 values[LOADS], uint base) {
   }
 }
 
-// tile[r][h] += x[x0 + row_of(r)] · y[y0 + column_of(h) ...], over the head size. Takes `weights`, and leaves it free.
+// tile[r][h] += x[x0 + row_of(r)] · y[y0 + column_of(h) ...], over the head size. Uses `weights` as scratch; it is free
+// on return.
 void add_scores(inout vec4 tile[4][2], Rows x, uint x0, Rows y, uint y0) {
   vec4 from_x[LOADS], from_y[LOADS];
   load_columns(from_x, x, x0, 0);
@@ -116,7 +117,8 @@ void add_scores(inout vec4 tile[4][2], Rows x, uint x0, Rows y, uint y0) {
   barrier();
 }
 
-// Puts a tile into `weights`. The caller has seen to it that nobody reads the one before; add_weighted() waits for all.
+// Stores a tile into `weights`. The caller must ensure that nobody still reads the previous one; add_weighted() has the
+// barrier that follows.
 void keep_tile(vec4 tile[4][2]) {
   [[unroll]] for (uint h = 0; h < 2; ++h) {
     [[unroll]] for (uint c = 0; c < 4; ++c)
@@ -124,7 +126,7 @@ void keep_tile(vec4 tile[4][2]) {
   }
 }
 
-// A thread's part of the KEYS rows of z from `first` on, columns from `at` on.
+// A thread's part of KEYS rows of z starting at `first`, columns starting at `at`.
 void load_keys(out vec4 next[LOADS], Rows z, uint first, uint at) {
   [[unroll]] for (uint i = 0; i < LOADS; ++i) {
     uint v = i * THREADS + gl_LocalInvocationID.x;
@@ -133,7 +135,7 @@ void load_keys(out vec4 next[LOADS], Rows z, uint first, uint at) {
 }
 
 // sums[n][r][h] += Σ_j weights[j][row_of(r)] · z[z0 + j], columns at + 64 n + column_of(h) ... of z. `next` holds
-// load_keys(z, z0, at), for which the caller found an early moment.
+// load_keys(z, z0, at), which the caller has issued early.
 void add_weighted(inout vec4 sums[PARTS][4][2], vec4 next[LOADS], Rows z, uint z0, uint at) {
   [[dont_unroll]] for (uint first = 0; first < TILE; first += KEYS) {
     barrier();
@@ -161,8 +163,8 @@ void clear(out vec4 sums[PARTS][4][2]) {
   [[unroll]] for (uint n = 0; n < PARTS; ++n) clear(sums[n]);
 }
 
-// Writes the rows from row0 and columns from `at` on, 64 columns at a time by way of `weights`, so that neighbouring
-// threads write neighbouring elements and the code that rounds is there once.
+// Writes rows from row0 and columns from `at` on, 64 columns at a time through `weights`, so that neighbouring threads
+// write neighbouring elements and the rounding code is compiled once.
 void store_rows(Rows m, uint row0, uint at, vec4 sums[PARTS][4][2]) {
   [[unroll]] for (uint n = 0; n < PARTS; ++n) {
     barrier();
@@ -181,7 +183,7 @@ void store_rows(Rows m, uint row0, uint at, vec4 sums[PARTS][4][2]) {
   }
 }
 
-// The score as softmax sees it: scaled, -inf where query and key do not meet.
+// The score as input of the softmax: scaled, -inf where the query does not attend to the key.
 float masked(float product, float scale, uvec2 mask, uint mask_base, uvec2 mask_strides, uint query, uint key,
              uint queries, uint keys) {
   if (query >= queries || key >= keys || (causal && key > query)) return minus_infinity();

@@ -1,11 +1,10 @@
-// What the attention kernels on matrix units share. A workgroup owns SUBGROUPS * SPAN rows, a subgroup SPAN of them,
-// and walks over tiles of COLUMNS rows of two other matrices, which lie in shared memory while the next two travel to
-// registers. Each 16 x 16 block of them that a subgroup reads serves ROWS products, and what is multiplied from the
-// left stays in registers.
+// Shared by the attention kernels on matrix units. A workgroup owns SUBGROUPS * SPAN rows, a subgroup SPAN of them. It
+// iterates over tiles of COLUMNS rows of two other matrices, which are in shared memory while the next two tiles are
+// loaded to registers. Each 16 x 16 block that a subgroup reads serves ROWS products; left operands stay in registers.
 //
-// f16 or bf16 (BFLOAT) operands, f32 sums. Of KHR_cooperative_matrix alone nobody knows which lane holds which element:
-// what must see rows and columns goes through shared memory. COOPMAT2 (NV_cooperative_matrix2) turns sums into operands
-// in registers.
+// f16 or bf16 (BFLOAT) operands, f32 sums. KHR_cooperative_matrix does not say which thread holds which element, so
+// whatever depends on rows and columns goes through shared memory. COOPMAT2 (NV_cooperative_matrix2) converts sums into
+// operands in registers.
 #ifndef ETNA_ATTENTION_MATRIX_GLSL
 #define ETNA_ATTENTION_MATRIX_GLSL
 
@@ -26,19 +25,19 @@
 layout(local_size_x_id = 0) in;
 layout(constant_id = 0) const uint THREADS = 128;
 layout(constant_id = 1) const uint SUBGROUPS = 4;
-layout(constant_id = 2) const uint ROWS = 1;      // blocks of M rows a subgroup owns
+layout(constant_id = 2) const uint ROWS = 1;      // blocks of M rows per subgroup
 layout(constant_id = 3) const uint BLOCKS = 4;    // blocks of 16 columns that cover the head
-layout(constant_id = 4) const uint COLUMNS = 64;  // rows of the tiles that a workgroup walks over
+layout(constant_id = 4) const uint COLUMNS = 64;  // rows of a tile of the other matrices
 layout(constant_id = 5) const uint M = 16;        // rows of a left operand: 16, or 8 on some devices
 layout(constant_id = 6) const uint MASK_DTYPE = 99;
 const uint NO_MASK = 99;
 
 const uint SPAN = ROWS * M, TILE = SUBGROUPS * SPAN, STEPS = COLUMNS / 16, RESULTS = ROWS * BLOCKS;
-// uvec4s of a row, and from one to the next: odd, so that rows lie in different banks
+// uvec4s per row, and from one row to the next: odd, so that rows fall in different banks
 const uint VECTORS = BLOCKS * 2, PITCH = VECTORS + 1;
 const uint OPERAND = COLUMNS * PITCH;
 const uint LOADS = (COLUMNS * VECTORS + THREADS - 1) / THREADS;
-const uint OUT_PITCH = 17, OUT = M * OUT_PITCH;        // results on their way out: M rows of 64 f32
+const uint OUT_PITCH = 17, OUT = M * OUT_PITCH;        // results to be written: M rows of 64 f32
 const float LOG2E = 1.4426950408889634;
 
 #ifdef BFLOAT
@@ -56,7 +55,7 @@ const uint DTYPE = F16;
 
 ETNA_BUFFER_ALIGNED(BufferVectors, uvec4, 16);
 
-// Two tiles; before and after the walk, operands and results of the subgroups.
+// Two tiles; before and after the loop, operands and results of the subgroups.
 const uint POOL_TILES = 2 * OPERAND, POOL_FIRST = SUBGROUPS * M * PITCH, POOL_LAST = SUBGROUPS * OUT;
 const uint POOL_EDGE = POOL_FIRST > POOL_LAST ? POOL_FIRST : POOL_LAST,
            POOL = POOL_TILES > POOL_EDGE ? POOL_TILES : POOL_EDGE;
@@ -75,7 +74,7 @@ void unpack(uint shape) {
 float minus_infinity() { return -uintBitsToFloat(0x7f800000u); }
 float not_a_number() { return uintBitsToFloat(0x7fc00000u); }
 
-// Rows of a matrix: `count` of them, `stride` elements apart from `base` on. All begin at a multiple of 16 bytes.
+// Rows of a matrix: `count` rows, `stride` elements apart, the first at `base`. All begin at a multiple of 16 bytes.
 struct Rows {
   uvec2 address;
   uint base, stride, count;
@@ -85,19 +84,19 @@ Rows rows_of(uvec2 address, uint strides[3], uint b, uint head, uint count) {
   return Rows(address, b * strides[0] + head * strides[1], strides[2], count);
 }
 
-// One head of a tensor without gaps: [B, H, T, D], or [B, T, H, D] where it is part of a packed one of `width` heads in
-// all.
+// One head of a contiguous tensor [B, H, T, D], or of a slice of a packed one: [B, T, H, D] with `width` heads in
+// total.
 Rows head_rows(uvec2 address, uint b, uint head, uint heads, uint count, bool in_packed, uint width) {
   return in_packed ? Rows(address, (b * count * width + head) * head_size, width * head_size, count)
                    : Rows(address, (b * heads + head) * count * head_size, head_size, count);
 }
 
-// Eight elements of a row; 0 where there are none, so that products with them are 0 too.
+// Eight elements of a row; 0 past the end, so that products with them are 0 too.
 uvec4 load_vectors(Rows m, uint row, uint i) {
   return row < m.count && i * 8 < head_size ? BufferVectors(m.address).v[(m.base + row * m.stride) / 8 + i] : uvec4(0);
 }
 
-// A thread's part of the tile from row0 on.
+// A thread's part of the tile that starts at row0.
 void load_tile(out uvec4 next[LOADS], Rows m, uint row0) {
   [[unroll]] for (uint i = 0; i < LOADS; ++i) {
     uint at = i * THREADS + gl_LocalInvocationID.x;
@@ -114,7 +113,8 @@ void keep_tile(uvec4 next[LOADS], uint base) {
   }
 }
 
-// Block `d` of 16 columns of rows 16 n ... of a kept tile, transposed (a row is a column of the product) or as it is.
+// Block `d` of 16 columns of rows 16 n ... of a stored tile, transposed (a row becomes a column of the product) or as
+// it is.
 Right across(uint base, uint n, uint d) {
   Right x;
   coopMatLoad(x, pool, base + n * 16 * PITCH + d * 2, PITCH, COLUMN_MAJOR);
@@ -126,7 +126,7 @@ Right along(uint base, uint n, uint d) {
   return x;
 }
 
-// This subgroup's rows of the workgroup's tile from row0 on.
+// This subgroup's rows of the workgroup's tile that starts at row0.
 void load_left(out Left x[RESULTS], Rows m, uint row0) {
   [[unroll]] for (uint r = 0; r < ROWS; ++r) {
     barrier();
@@ -144,14 +144,14 @@ void clear(out Sums x[RESULTS]) {
   [[unroll]] for (uint i = 0; i < RESULTS; ++i) x[i] = Sums(0.0);
 }
 
-// Between lanes of a subgroup that write and read shared memory.
+// Orders shared-memory accesses between the threads of a subgroup.
 void meet() {
   subgroupMemoryBarrierShared();
   subgroupBarrier();
 }
 
-// Writes a subgroup's rows from row0 on, times `factor`, rounded once; NaN into those before `broken`. Nobody may need
-// the pool any more.
+// Writes a subgroup's rows from row0 on, times `factor`, rounded once; rows before `broken` become NaN. Overwrites the
+// pool: nobody may need its content any more.
 void store_rows(Sums x[RESULTS], float factor, uint broken, Rows m, uint row0) {
   uint base = gl_SubgroupID * OUT;
   [[unroll]] for (uint r = 0; r < ROWS; ++r) {
@@ -174,8 +174,8 @@ void store_rows(Sums x[RESULTS], float factor, uint broken, Rows m, uint row0) {
   }
 }
 
-// Two numbers as elements of an operand, to the nearest, ties away from 0 where it is bf16. NaN may become 0 there:
-// kernels look for it in what they keep of a row.
+// Two numbers as elements of an operand, rounded to nearest, in bf16 with ties away from 0. NaN may become 0 in bf16:
+// kernels detect NaN in their row statistics instead.
 uint operand_pair(vec2 x) {
 #ifdef BFLOAT
   uvec2 u = floatBitsToUint(x) + 0x8000u;
@@ -186,7 +186,7 @@ uint operand_pair(vec2 x) {
 }
 
 #ifdef COOPMAT2
-// Sums as an operand, without leaving registers. Drivers may cut bf16 off (NVIDIA's does), so that is rounded here.
+// Sums as an operand, without leaving registers. Drivers may truncate to bf16 (NVIDIA's does), so bf16 is rounded here.
 Left operand(Sums x) {
 #ifdef BFLOAT
   coopmat<bfloat16_t, gl_ScopeSubgroup, M, 16, gl_MatrixUseAccumulator> y;

@@ -9,18 +9,18 @@ layout(constant_id = 10) const uint MASK_KEY = 0;
 
 layout(push_constant, scalar) uniform Push {
   uvec2 q, k, v, mask, dy;
-  uvec2 rows, logsumexp;  // of each row: Σ y · dy, and what forward left
-  uvec2 gradient, dv;     // dq, or dk and dv, or in place of these the packed one
+  uvec2 rows, logsumexp;  // per row: Σ y · dy, and logsumexp of the forward pass
+  uvec2 gradient, dv;     // dq, or dk and dv, or the packed gradient
   uint q_strides[3], kv_strides[3], dy_strides[3];  // of batch, head and row
   uint queries, keys;
-  uint shape;  // heads a group, head size << 16, gradients packed as [B, T, H + 2 G, D] << 30, causal << 31
+  uint shape;  // heads per group, head size << 16, gradients packed as [B, T, H + 2 G, D] << 30, causal << 31
   float scale;
 } p;
 
 uint mask_base;
 float unit() { return MASK_DTYPE == NO_MASK ? p.scale * LOG2E : 1.0; }
 
-// A score in units of log 2 where there is a mask, else still to be multiplied by `unit()`.
+// A score in units of log 2 if there is a mask; otherwise it must still be multiplied by `unit()`.
 float seen_by(float product, uint query, uint key) {
   if (key >= p.keys || (causal && key > query)) return minus_infinity();
   if (MASK_DTYPE == NO_MASK) return product;
@@ -30,9 +30,9 @@ float seen_by(float product, uint query, uint key) {
   return product * p.scale * LOG2E + m * LOG2E;
 }
 
-// Of the query `query` of a head whose rows begin at row_base: -logsumexp in units of log 2, so that a weight is
-// 2^(score + this), and -Σ y · dy, where the gradient of a weight begins. One that is not there, or attends to nothing,
-// weighs nothing. A row that holds what is no number shows it in one of them, and gets infinity for the first.
+// For query `query` of a head whose rows begin at row_base: -logsumexp in units of log 2, so that a weight is 2^(score
+// + this), and -Σ y · dy, the initial value of a weight's gradient. A query past the end, or one that attends to
+// nothing, gets weight 0. A row that contains NaN shows it in one of the two, and gets infinity for the first.
 vec2 statistics_of(uint row_base, uint query) {
   if (query >= p.queries) return vec2(minus_infinity(), 0.0);
   float logsumexp = BufferF32(p.logsumexp).v[row_base + query], sum = BufferF32(p.rows).v[row_base + query];
@@ -45,7 +45,7 @@ bool is_broken(float norm) { return norm == -minus_infinity(); }
 shared float norms[TILE], deltas[TILE];
 #else
 shared float norms[COLUMNS], deltas[COLUMNS];
-shared uint broken;  // keys before this one are attended to by a broken query
+shared uint broken;  // keys before this one are attended to by a query with NaN
 #endif
 
 #ifdef COOPMAT2

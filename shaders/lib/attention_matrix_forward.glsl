@@ -6,17 +6,18 @@ layout(push_constant, scalar) uniform Push {
   uint q_strides[3], k_strides[3], v_strides[3];  // of batch, head and row
   uint mask_strides[4];
   uint queries, keys;
-  uint shape;  // heads a group, head size << 16, result packed as [B, T, H, D] << 30, causal << 31
+  uint shape;  // heads per group, head size << 16, result packed as [B, T, H, D] << 30, causal << 31
   float scale;
 } p;
 
 const uint SCORES = ROWS * STEPS;
-// Before the first score: lower than any, but what is subtracted from it stays a number.
+// The initial maximum: lower than any score, but finite, so that differences stay finite.
 const float NOTHING = -1e30;
 
 uint mask_base;
 
-// A score as softmax sees it, in units of log 2 where there is a mask, else still to be multiplied by `unit()`.
+// A score as input of the softmax: in units of log 2 if there is a mask; otherwise it must still be multiplied by
+// `unit()`.
 float unit() { return MASK_DTYPE == NO_MASK ? p.scale * LOG2E : 1.0; }
 float seen(const in uint row, const in uint column, const in float product, const in uint query0, const in uint key0) {
   uint query = query0 + row, key = key0 + column;
@@ -32,7 +33,7 @@ float seen(const in uint row, const in uint column, const in float product, cons
 float larger(const in float a, const in float b) { return max(a, b); }
 float added(const in float a, const in float b) { return a + b; }
 
-Sums largest[ROWS], sums[ROWS];  // of each row, in every column; of `sums` each column has its part
+Sums largest[ROWS], sums[ROWS];  // per row, repeated in every column; each column of `sums` has its part of the sum
 void begin() {
   [[unroll]] for (uint r = 0; r < ROWS; ++r) {
     largest[r] = Sums(NOTHING);
@@ -126,7 +127,7 @@ void finish(inout Sums result[RESULTS], uint query0, uint row_base) {
     Sums sum;
     coopMatReduceNV(sum, sums[r], gl_CooperativeMatrixReduceRowNV, added);
     [[unroll]] for (int i = 0; i < sum.length(); ++i) {
-      float factor = sum[i] == 0.0 ? 0.0 : 1.0 / sum[i];  // nothing to attend to gives 0
+      float factor = sum[i] == 0.0 ? 0.0 : 1.0 / sum[i];  // a row with no key to attend to gives 0
       [[unroll]] for (uint d = 0; d < BLOCKS; ++d) result[r * BLOCKS + d][i] *= factor;
       sum[i] = sum[i] == 0.0 ? minus_infinity() : (largest[r][i] + log2(sum[i])) / LOG2E;
     }
@@ -153,7 +154,7 @@ void begin() {
   }
 }
 
-// Weights of M rows of scores in shared memory, two lanes a row.
+// Computes the weights of M rows of scores in shared memory, two threads per row.
 void weigh_rows(uint first_row, uint query0, uint key0) {
   const uint HALF = COLUMNS / 2;
   float c = unit();
@@ -190,7 +191,8 @@ void weigh_rows(uint first_row, uint query0, uint key0) {
   }
 }
 
-// Each row times its factor: a matrix whose columns are all the factors has them where the result has its elements.
+// Multiplies each row by its factor: a matrix with the factors in every column has them at the positions of the
+// result's elements.
 void scale_rows(inout Sums result[RESULTS], uint r) {
   Sums factor;
   coopMatLoad(factor, factors, gl_SubgroupID * SPAN + r * M, 0, COLUMN_MAJOR);
@@ -246,7 +248,7 @@ void finish(inout Sums result[RESULTS], uint query0, uint row_base) {
     if (query0 + i < p.queries)
       BufferF32(p.logsumexp).v[row_base + query0 + i] =
           sum == 0.0 ? minus_infinity() : (largest[at] + log2(sum)) / LOG2E;
-    factors[at] = sum == 0.0 ? 0.0 : 1.0 / sum;  // nothing to attend to gives 0
+    factors[at] = sum == 0.0 ? 0.0 : 1.0 / sum;  // a row with no key to attend to gives 0
   }
   meet();
   [[unroll]] for (uint r = 0; r < ROWS; ++r) scale_rows(result, r);

@@ -1,15 +1,15 @@
-// Buffers behind device addresses. Shaders declare buffers through these macros only, so that a variant that binds
-// buffers instead of addressing them stays possible.
+// Buffers accessed by device address. Shaders declare buffers only through these macros, so that a variant that binds
+// buffers instead remains possible.
 //
 //   #extension GL_GOOGLE_include_directive : require
 //   #include "buffers.glsl"
 //   ETNA_BUFFER(Floats, float)             a scalar type (or a macro that names one); its elements are b.v[i]
-//   ETNA_BUFFER_ALIGNED(Vec4s, vec4, 16)   wide loads, where the host has checked that the address is so aligned
+//   ETNA_BUFFER_ALIGNED(Vec4s, vec4, 16)   wide loads, if the host has checked that the address is so aligned
 //   layout(push_constant, scalar) uniform Push { Floats x; Floats y; uint n; } p;      p.y.v[i] = p.x.v[i];
 //
-// In the push constants a buffer is eight bytes, aligned to eight: the host writes the address there. Elements are
-// packed as in C. 8- and 16-bit types may be loaded and stored on every device; arithmetic on them needs
-// Capabilities::float16 and its like, so convert to float, int or uint first.
+// In the push constants a buffer takes eight bytes, aligned to eight, which hold its address. Elements are packed as in
+// C. Every device loads and stores 8- and 16-bit types; arithmetic on them needs Capabilities::float16 and the like, so
+// convert to float, int or uint first.
 #ifndef ETNA_BUFFERS_GLSL
 #define ETNA_BUFFERS_GLSL
 

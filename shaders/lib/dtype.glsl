@@ -1,11 +1,11 @@
-// Loads and stores of any dtype as the compute type T of this variant, T being chosen by
-// `T=float T_FLOAT`, `T=int T_INT`, `T=int64_t T_I64` or `T=double T_F64` in the variant's line. The
-// dtype is a specialization constant at every use, so the switches fold away.
+// Loads and stores of any dtype as the compute type T of this variant. `T=float T_FLOAT`, `T=int T_INT`, `T=int64_t
+// T_I64` or `T=double T_F64` in the variant's line chooses T. The dtype is a specialization constant at every use, so
+// the compiler removes the switches.
 //
-// f16 is rounded to nearest even when stored, the same bits everywhere. SPIR-V leaves the rounding of a conversion to
-// the device: its own instruction is used where the device promised to round so (HALF_CONVERSION), for two elements at
-// once; the rest, NaN among it, is done in integers, a dozen operations an element. i64 is read as two words, so that
-// indices and casts need no 64-bit arithmetic.
+// Stores to f16 round to nearest even, with the same bits on every device. SPIR-V leaves the rounding of a conversion
+// to the device. The device's instruction is used, for two elements at once, where the device guarantees that rounding
+// (HALF_CONVERSION); other cases, NaN included, take about a dozen integer operations per element. i64 is read as two
+// u32s, so that indices and casts need no 64-bit arithmetic.
 #ifndef ETNA_DTYPE_GLSL
 #define ETNA_DTYPE_GLSL
 
@@ -22,7 +22,7 @@ ETNA_BUFFER(BufferI8, int8_t);
 ETNA_BUFFER(BufferU8, uint8_t);
 ETNA_BUFFER_ALIGNED(BufferWords, uvec2, 8);
 
-// What the device promises, set by the host (device/vulkan/api/half_conversion.h): 0: nothing, 1: normal results are
+// What the device guarantees, set by the host (device/vulkan/api/half_conversion.h): 0: nothing, 1: normal results are
 // rounded to nearest even, 2: all are.
 layout(constant_id = 1000) const uint HALF_CONVERSION = 0;
 
@@ -33,7 +33,7 @@ uint float_to_half_by_integers(float value) {
   if (magnitude > 0x7f800000u) return sign | 0x7e00u;
   if (magnitude >= 0x477ff000u) return sign | 0x7c00u;
   if (magnitude < 0x38800000u) {
-    // Subnormal: the implicit one made explicit and shifted into place, rounding to nearest even.
+    // Subnormal: makes the implicit one explicit and shifts it into place, rounding to nearest even.
     uint exponent = magnitude >> 23;
     if (exponent < 102u) return sign;
     uint mantissa = (magnitude & 0x7fffffu) | 0x800000u, shift = 126u - exponent;
@@ -51,7 +51,7 @@ uint float_to_half(float value) {
   return float_to_half_by_integers(value);
 }
 
-// Two of them in a word, the first in its lower half.
+// Two f16 in a u32, the first in the lower half.
 uint floats_to_halves(vec2 values) {
   uvec2 magnitudes = floatBitsToUint(values) & 0x7fffffffu;
   bool there = HALF_CONVERSION == 2 || (HALF_CONVERSION == 1 && min(magnitudes.x, magnitudes.y) >= 0x38800000u);
@@ -67,7 +67,7 @@ uint float_to_bfloat16(float value) {
   return ((u & 0x7fffffffu) > 0x7f800000u ? u | 0x400000u : rounded) >> 16;
 }
 
-// The two's complement of an i64 in words, so that small negative numbers do not meet 2^32 in f32.
+// Two's complement of an i64 in two u32s, so that small negative numbers are not added to 2^32 in f32.
 uvec2 negated(uvec2 w) { return uvec2(0u - w.x, ~w.y + (w.x == 0u ? 1u : 0u)); }
 
 float load_float(uvec2 address, uint i, uint dtype) {

@@ -1,5 +1,5 @@
-// One row of tensor/ops/elementwise/elementwise.def, chosen by the specialization constant OP, in the compute type T of
-// this variant; anything else hands on its first operand. Declare OP first, and include dtype.glsl and, but for
+// One row of tensor/ops/elementwise/elementwise.def in the compute type T of this variant. The specialization constant
+// OP chooses the row; any other value returns the first operand. Declare OP first; include dtype.glsl and, unless
 // CAST_ONLY, math.glsl.
 #ifndef ETNA_ELEMENTWISE_GLSL
 #define ETNA_ELEMENTWISE_GLSL

@@ -1,15 +1,14 @@
-// What is done to a · b before it is stored (tensor/ops/matmul/gemm/gemm_params.h: Epilogue), four neighbouring results
-// of a row at a time.
-// The shader declares specialization constants FINISH (flags), Y_WIDTH (elements that all of the tensors here may be
-// reached at, 4, 2 or 1), Y_DTYPE, BIAS_DTYPE, BESIDE_DTYPE and RESIDUAL_DTYPE, and puts FINISH_PUSH among its push
-// constants, p.
+// The epilogue of a · b (tensor/ops/matmul/gemm/gemm_params.h: Epilogue), applied to four neighbouring results of a row
+// at a time. The shader declares specialization constants FINISH (flags), Y_WIDTH (elements per load or store that suit
+// all tensors here: 4, 2 or 1), Y_DTYPE, BIAS_DTYPE, BESIDE_DTYPE and RESIDUAL_DTYPE, and puts FINISH_PUSH among its
+// push constants, p.
 #ifndef ETNA_FINISH_GLSL
 #define ETNA_FINISH_GLSL
 
 #include "math.glsl"
 #include "vectors.glsl"
 
-// beside: where the product goes before its activation, or where the activation's derivative is taken.
+// beside (aux): where the preactivation is written, or where the activation's derivative is evaluated.
 #define FINISH_PUSH                          \
   uvec2 y, bias, beside, residual, scale_by; \
   uint ldy, ld_beside, ld_residual;          \

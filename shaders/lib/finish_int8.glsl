@@ -1,7 +1,8 @@
-// What products of i8 have in common (gemm_int8.comp, gemm_int8_coopmat.comp): their push constants, and how sums are
-// stored. Included behind vectors.glsl.
+// Shared by the i8 gemms (gemm_int8.comp, gemm_int8_coopmat.comp): their push constants, and how sums are stored.
+// Include after vectors.glsl.
 
-layout(constant_id = 4) const uint SCALED = 0;  // not 0: the result is floating; bits 1: scaled by rows, 2: by columns
+// nonzero: the result is floating; bit 1: scaled by rows, bit 2: by columns
+layout(constant_id = 4) const uint SCALED = 0;
 layout(constant_id = 5) const uint Y_DTYPE = 5;
 layout(constant_id = 6) const uint Y_WIDTH = 1;  // 4: four results may be stored at once
 
@@ -10,13 +11,13 @@ layout(push_constant, scalar) uniform Push {
   uint m, n, k;
   uint lda, ldb;
   uint a_strides[2], b_strides[2];  // of the outer and inner batch dimension
-  uint inner, batch;                // sizes: of the inner batch dimension, of both together
+  uint inner, batch;                // sizes: of the inner batch dimension, of both combined
   uint row_step, column_step;       // 0: one scale for all
 } p;
 
 ETNA_BUFFER_ALIGNED(BufferInts, ivec4, 16);
 
-// Stores the sums of up to four neighbouring columns of a row, counted through the batch.
+// Stores the sums of up to four neighbouring columns of a row; rows are counted through the batch.
 void finish(ivec4 sums, uint row, uint column) {
   uint at = row * p.n + column, count = min(4, p.n - column);
   if (SCALED == 0) {

@@ -1,6 +1,6 @@
-// The function of finish.glsl that needs the push constants: included behind them.
+// The functions of finish.glsl that need the push constants: include after them.
 
-// Stores `width` results from `column` on of `row`, counted through the whole batch.
+// Stores `width` results from `column` on of `row`, which is counted through the whole batch.
 void finish_some(vec4 t, uint row, uint column, uint width) {
   const uint activation = FINISH >> 6;
   if ((FINISH & FINISH_SCALE) != 0) t *= p.scale;
@@ -21,7 +21,7 @@ void finish_some(vec4 t, uint row, uint column, uint width) {
   store_vector(p.y, row * p.ldy + column, width, Y_DTYPE, width, t);
 }
 
-// Stores Y_WIDTH results, but for those beyond the end of the row.
+// Stores Y_WIDTH results, except those past the end of the row.
 void finish(vec4 t, uint row, uint column, uint columns) {
   if (Y_WIDTH == 1 || column + Y_WIDTH <= columns) {
     finish_some(t, row, column, Y_WIDTH);

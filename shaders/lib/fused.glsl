@@ -1,4 +1,5 @@
-// What generated kernels (device/vulkan/graph/fusion/) are made of, beside the expressions of elementwise.def.
+// Building blocks of generated kernels (device/vulkan/graph/fusion/), in addition to the expressions of
+// elementwise.def.
 #ifndef ETNA_FUSED_GLSL
 #define ETNA_FUSED_GLSL
 
@@ -7,8 +8,8 @@
 
 ETNA_BUFFER_ALIGNED(BufferInts, ivec4, 16);
 
-// A value as it would come back from memory, had it been stored there.
-// (f16 by way of bits that a compiler cannot know to come from a conversion: see opaque().)
+// A value as it would be read back from memory after a store. (f16 goes through bits that the compiler cannot recognize
+// as a conversion: see opaque().)
 float as_f16(float x, uint unknown, uint use) { return half_to_float(float_to_half(x) ^ (unknown * use)); }
 float as_bf16(float x) { return bfloat16_to_float(float_to_bfloat16(x)); }
 int as_i8(int x) { return bitfieldExtract(x, 0, 8); }
@@ -16,11 +17,12 @@ int as_u8(int x) { return x & 255; }
 int as_bool(int x) { return x != 0 ? 1 : 0; }
 int as_bool(float x) { return x != 0.0 ? 1 : 0; }
 
-// The same bits, which a compiler cannot know to be the same: what it computes from them it computes as from memory.
-// `unknown` is a number that is 0 when the kernel runs; each `use` of a value is a value of its own.
+// The same bits, opaque to the compiler, so that what follows is computed as from memory. `unknown` is a number that is
+// 0 at run time; each `use` makes a distinct value.
 float opaque(float x, uint unknown, uint use) { return uintBitsToFloat(floatBitsToUint(x) ^ (unknown * use)); }
 
-// Four neighbouring integers, i a multiple of 4 and the address aligned to four elements. i32, i8, u8 and bool only.
+// Four neighbouring integers; i is a multiple of 4 and the address is aligned to four elements. i32, i8, u8 and bool
+// only.
 ivec4 load_ints(uvec2 address, uint i, uint dtype) {
   if (dtype == I32) return BufferInts(address).v[i / 4];
   uint word = BufferPair(address).v[i / 4];

@@ -1,28 +1,28 @@
-// Matrix product y = a · b with an epilogue on KHR_cooperative_matrix units: f16 or bf16 operands, f32 sums, over a
-// batch.
+// Matrix multiplication y = a · b with an epilogue on KHR_cooperative_matrix units: f16 or bf16 operands, f32 sums,
+// over a batch.
 //
-// A workgroup of four subgroups owns TILE_M x TILE_N results, each subgroup a quarter of them. 64 steps of k of both
-// operands lie in shared memory, the next 64 are on their way to registers meanwhile. A subgroup's 64 x 64 results read
-// 8 KiB of shared memory for 64 x 64 x 16 x 2 multiplications: with 64 x 32 the memory's pipe, which loads and stores
-// share, would be as busy as the matrix units. Each row in shared memory has eight elements more than it needs, so that
-// matrices are read without bank conflicts.
+// A workgroup of four subgroups owns TILE_M x TILE_N results, each subgroup a quarter of them. Shared memory holds 64
+// steps of k of both operands while the next 64 are loaded to registers. A subgroup with 64 x 64 results reads 8 KiB of
+// shared memory per 64 x 64 x 16 x 2 multiplications. With 64 x 32 the shared-memory pipe, which serves loads and
+// stores, would be as busy as the matrix units. Each row in shared memory is padded by eight elements, so that matrices
+// are read without bank conflicts.
 //
-// Tried on an H200 at 4096³, f16 and bf16 alike, TFLOP/s, operands both along k (kernels of their own, before edges and
-// epilogues):
-//   128x128, k 64, 64 x 64 a subgroup   316     tiles of 128x128, k 32               266    (272 loading two steps
-// ahead)
-//   64 x 32 a subgroup, eight of them   247     the same, two buffers                263    (291 two steps ahead)
-//   tiles of 128x192, k 64              261     tiles of 128x256, k 32, eight        246    (272 three steps ahead)
-//   tiles of 128x96                     278     k 16, two buffers                    178
+// Tried on an H200 at 4096³, f16 and bf16 alike, TFLOP/s, both operands contiguous in k (stand-alone kernels without
+// edges and epilogues):
+//   128x128, k 64, 64 x 64 a subgroup   316     tiles of 128x128, k 32           266 (272 loading two steps ahead)
+//   64 x 32 a subgroup, eight of them   247     the same, two buffers            263 (291 two steps ahead)
+//   tiles of 128x192, k 64              261     tiles of 128x256, k 32, eight    246 (272 three steps ahead)
+//   tiles of 128x96                     278     k 16, two buffers                178
 //   loading two steps ahead             226     (registers spill)
-//   fragments of the next 16 steps read ahead, halves of the tile replaced while the other is multiplied: 202
-//   NV_cooperative_matrix2, best tile of eleven (128x128, k 64, 128 threads)         284
-//   of 128x128, k 32: nothing loaded from memory 366, nothing stored to shared memory either 456, no barriers either
-// 527 For small products: tiles of 128x64 218, of 64x64 202.
+//   fragments of the next 16 steps read ahead, half of the tile replaced while the other half is multiplied: 202
+//   NV_cooperative_matrix2, best of eleven tiles (128x128, k 64, 128 threads): 284
+//   limits, at 128x128, k 32: without loads from memory 366, also without stores to shared memory 456, also without
+//   barriers 527
+// For small gemms: tiles of 128x64 218, of 64x64 202.
 //
-// Operands are read in eights where their alignment allows it, else in pairs or one by one; what lies beyond an edge is
-// 0. Results pass through shared memory, so that rows leave in long runs and the epilogue sees rows and columns, which
-// a matrix hides.
+// Operands are read eight elements at a time if their alignment allows it, otherwise two or one; elements past an edge
+// are 0. Results pass through shared memory, so that rows are written in long runs and the epilogue sees rows and
+// columns, which a cooperative matrix hides.
 
 #extension GL_KHR_memory_scope_semantics : require
 #extension GL_KHR_shader_subgroup_basic : require
@@ -35,11 +35,11 @@ const uint SUB_M = TILE_M / 2, SUB_N = TILE_N / 2;
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 0) const uint THREADS = 128;      // four subgroups
-layout(constant_id = 1) const uint A_K_NEIGHBOURS = 1;  // 1: consecutive k of a row of a lie side by side
+layout(constant_id = 1) const uint A_K_NEIGHBOURS = 1;  // 1: consecutive k of a row of a are contiguous
 layout(constant_id = 2) const uint B_K_NEIGHBOURS = 0;
 layout(constant_id = 3) const uint A_WIDTH = 1;
 layout(constant_id = 4) const uint B_WIDTH = 1;
-layout(constant_id = 5) const uint M_FULL = 0;  // 1: m is a multiple of TILE_M, and so on; nothing need be checked
+layout(constant_id = 5) const uint M_FULL = 0;  // 1: m is a multiple of TILE_M, and so on; no bounds checks
 layout(constant_id = 6) const uint N_FULL = 0;
 layout(constant_id = 7) const uint K_FULL = 0;
 layout(constant_id = 8) const uint Y_WIDTH = 1;
@@ -58,13 +58,14 @@ layout(push_constant, scalar) uniform Push {
   uint m, n, k;
   uint lda, ldb;
   uint a_strides[2], b_strides[2];  // of the outer and inner batch dimension
-  uint inner, batch;                // sizes: of the inner batch dimension, of both together
+  uint inner, batch;                // sizes: of the inner batch dimension, of both combined
   uint k_per_split;                 // a multiple of STEP
 } p;
 
 #include "finish_row.glsl"
 
-// In eights of elements: a stored row of each operand, how many rows, and from row to row in shared memory.
+// In units of eight elements: the length of a stored row of each operand, the number of rows, and the distance between
+// rows in shared memory.
 const uint A_ROW = A_K_NEIGHBOURS != 0 ? STEP / 8 : TILE_M / 8, A_ROWS = A_K_NEIGHBOURS != 0 ? TILE_M : STEP;
 const uint B_ROW = B_K_NEIGHBOURS != 0 ? STEP / 8 : TILE_N / 8, B_ROWS = B_K_NEIGHBOURS != 0 ? TILE_N : STEP;
 const uint A_PITCH = A_ROW + 1, B_PITCH = B_ROW + 1;
@@ -80,7 +81,7 @@ shared uvec4 pool[OPERANDS > OUT ? OPERANDS : OUT];
 #define B_MATRIX coopmat<ELEMENT, gl_ScopeSubgroup, FK, FN, gl_MatrixUseB>
 const uint DOWN = SUB_M / FM, ACROSS = SUB_N / FN;
 
-// Elements i ... i + 7, of which `count` are there; what comes for the others is anything that their words hold, or 0.
+// Elements i ... i + 7, of which `count` are valid; the others are whatever their u32s hold, or 0.
 uvec4 load_eight(uvec2 address, uint i, uint count, uint width) {
   if (width == 8) return count == 0 ? uvec4(0) : BufferQuads(address).v[i / 8];
   uvec4 r = uvec4(0);
@@ -95,8 +96,8 @@ uvec4 load_eight(uvec2 address, uint i, uint count, uint width) {
   return r;
 }
 
-// Eight elements of an operand: `x` and `y` are its stored row and column. `rows` are as many as there are; where k
-// runs along them, more are not looked at.
+// Eight elements of an operand; `x` and `y` are their stored row and column. `rows` is the number of rows; if k runs
+// along the rows, rows past it are clamped.
 uvec4 fetch(uvec2 address, uint offset, uint ld, uint k_neighbours, uint width, bool rows_full, bool columns_full,
             uint x, uint y, uint rows, uint columns) {
   uint count = columns_full ? 8 : y < columns ? min(8, columns - y) : 0;
@@ -106,7 +107,7 @@ uvec4 fetch(uvec2 address, uint offset, uint ld, uint k_neighbours, uint width, 
   }
   uvec4 r = load_eight(address, offset + x * ld + y, count, width);
   if (k_neighbours != 0 && !columns_full && count < 8) {
-    // What lies behind the end of a row may be anything, and 0 times that as well.
+    // Memory past the end of a row may hold NaN, and 0 · NaN is NaN, so it is replaced by 0.
     [[unroll]] for (uint w = 0; w < 4; ++w) r[w] = 2 * w + 1 < count ? r[w] : 2 * w < count ? r[w] & 0xffffu : 0;
   }
   return r;
@@ -142,7 +143,7 @@ void main() {
   if (group >= tiles * p.batch * ((p.k + p.k_per_split - 1) / p.k_per_split)) return;
   uint tile = group % tiles, matrix = group / tiles % p.batch, split = group / tiles / p.batch;
 
-  // Eight rows of tiles at a time, so that the tiles at work together share what they read.
+  // Tiles are ordered in bands of eight rows, so that tiles in flight share operands in the cache.
   uint band = tile / (8 * tiles_n), first = band * 8, height = min(8, tiles_m - first), inside = tile - first * tiles_n;
   uint row0 = (first + inside % height) * TILE_M, column0 = inside / height * TILE_N;
   uint sub_row = gl_SubgroupID % 2 * SUB_M, sub_column = gl_SubgroupID / 2 * SUB_N;
@@ -191,7 +192,7 @@ void main() {
     barrier();
   }
 
-  // Each subgroup brings FM of its rows to shared memory at a time and goes along them.
+  // Each subgroup moves FM of its rows to shared memory at a time, then goes along them.
   const uint LANES = THREADS / 4;
   uint first_row = (split * p.batch + matrix) * p.m, mine = gl_SubgroupID * FM * OUT_PITCH;
   [[unroll]] for (uint i = 0; i < DOWN; ++i) {

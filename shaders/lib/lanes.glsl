@@ -1,11 +1,11 @@
-// A workgroup of 256 threads as SLOTS rows x LANES threads that share a row. Where a row's elements are neighbours in
-// memory the lanes lie side by side, where neighbouring rows are (COLUMNS) the slots do.
+// A workgroup of 256 threads as SLOTS rows x LANES threads per row. If a row's elements are contiguous in memory, the
+// lanes of a row are neighbouring threads; if neighbouring rows are (COLUMNS), the slots are.
 //
-// A row's lanes are joined through shared memory in two steps, sixteen values a thread in each: two barriers, the same
-// order of additions on every device, no assumption about subgroups. All threads of the workgroup must call a joining
+// A row's lanes are reduced through shared memory in two steps of sixteen values per thread: two barriers, the same
+// order of additions on every device, no assumption about subgroups. All threads of the workgroup must call a reducing
 // function.
 //
-// The shader specializes constants 0 and 1 with LANES and COLUMNS; its own start at 2.
+// The shader specializes constants 0 and 1 with LANES and COLUMNS; its own constants start at 2.
 #ifndef ETNA_LANES_GLSL
 #define ETNA_LANES_GLSL
 
@@ -22,8 +22,8 @@ uint thread_of(uint slot, uint lane) { return COLUMNS != 0 ? lane * SLOTS + slot
 shared vec2 lane_values[256];
 shared vec2 lane_groups[16];
 
-// T NAME(T v): join(join(v of lane 0, v of lane 1), ...), the same in every lane of the row; `values` and `groups` are
-// shared arrays of 256 and of 16 T.
+// Defines T NAME(T v): join(join(v of lane 0, v of lane 1), ...), the same in every lane of the row. `values` and
+// `groups` are shared arrays of 256 and of 16 T.
 #define ETNA_JOIN_LANES_OF(T, values, groups, name, join)                                           \
   T name(T v) {                                                                                     \
     if (LANES == 1) return v;                                                                       \
@@ -49,7 +49,7 @@ shared vec2 lane_groups[16];
     return all;                                                                                     \
   }
 
-// vec2 NAME(vec2 v)
+// Defines vec2 NAME(vec2 v).
 #define ETNA_JOIN_LANES(name, join) ETNA_JOIN_LANES_OF(vec2, lane_values, lane_groups, name, join)
 
 #endif

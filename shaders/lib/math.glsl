@@ -1,5 +1,5 @@
-// The functions that elementwise.def names with m_, in f32; what integers share has overloads. GLSL's own exp, log and
-// sqrt are accurate enough everywhere; tanh, sin and cos of some drivers are not, or overflow.
+// The f32 functions that elementwise.def names with m_; those that apply to integers have overloads. GLSL's exp, log
+// and sqrt are accurate enough everywhere; tanh, sin and cos of some drivers are inaccurate or overflow.
 #ifndef ETNA_MATH_GLSL
 #define ETNA_MATH_GLSL
 
@@ -15,7 +15,7 @@ bool m_isfinite(int a) { return true; }
 int m_max(int a, int b) { return max(a, b); }
 int m_min(int a, int b) { return min(a, b); }
 int m_sign(int a) { return sign(a); }
-// Integer power by squaring; a negative exponent gives 0 but for 1 and -1.
+// Integer power by squaring. A negative exponent gives 0, except for bases 1 and -1.
 int m_pow(int a, int b) {
   if (b < 0) return a == 1 ? 1 : a == -1 ? ((b & 1) == 0 ? 1 : -1) : 0;
   int result = 1;
@@ -34,7 +34,7 @@ float m_pow(float a, float b) {
   return floor(b * 0.5) * 2.0 == b ? magnitude : -magnitude;
 }
 
-// log(1 + a) without losing a small a: the rounding of 1 + a is divided out (Kahan).
+// log(1 + a) without losing a small a: divides out the rounding error of 1 + a (Kahan).
 float m_log1p(float a) {
   precise float u = 1.0 + a;
   precise float d = u - 1.0;
@@ -43,13 +43,13 @@ float m_log1p(float a) {
   return log(u) * (a / d);
 }
 
-// Reduced to [-π, π] in two parts of 2π, so that larger angles keep their digits.
+// Reduced to [-π, π]; 2π is subtracted in two parts, so that larger angles keep their digits.
 float m_reduced(float a) {
   precise float turns = round(a * 0.15915494309189535);
   precise float r = a - turns * 6.28125;
   return r - turns * 1.9353071795864769e-3;
 }
-// Taylor about 0 to x^15 on [-π/2, π/2] after folding; error below 1e-7.
+// Taylor series about 0 to x^15 on [-π/2, π/2] after folding; error below 1e-7.
 float m_sin(float a) {
   float r = m_reduced(a);
   const float pi = 3.14159265358979;
@@ -83,7 +83,7 @@ float m_cos(float a) {
   return m_isfinite(a) ? sign * (1.0 + s * p) : uintBitsToFloat(0x7fc00000u);
 }
 
-// By its series below 0.35, where the quotient loses digits; saturated above 9.
+// Taylor series below 0.35, where the quotient loses digits; saturates above 9.
 float m_tanh(float a) {
   if (abs(a) < 0.35) {
     float s = a * a;

@@ -1,5 +1,5 @@
-// Many tensors in one dispatch: a table of rows, cut into chunks of which each workgroup takes one. Numbers that change
-// from step to step lie in device memory, so that a recorded dispatch stays true.
+// Many tensors in one dispatch: a table of rows, divided into chunks, one per workgroup. Numbers that change from step
+// to step are in device memory, so that a recorded dispatch can be replayed.
 #ifndef ETNA_MULTI_TENSOR_GLSL
 #define ETNA_MULTI_TENSOR_GLSL
 
@@ -13,12 +13,12 @@ struct Row {
 ETNA_BUFFER_ALIGNED(Rows, Row, 8);
 ETNA_BUFFER(Scalars, float);
 
-const uint MIXED = 255;  // in place of a dtype: each row says its own
+const uint MIXED = 255;  // instead of a dtype: each row has its own
 
 uint group_index() { return gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x; }
 
-// The row that a chunk belongs to, every row having at least one chunk. All threads of a workgroup of 256 look at once,
-// so that it takes as long as one load.
+// The row that a chunk belongs to; every row has at least one chunk. All threads of a workgroup of 256 search in
+// parallel, so that it takes the latency of one load.
 shared uint found_row;
 uint find_row(Rows rows, uint count, uint chunk) {
   for (uint r = gl_LocalInvocationID.x; r < count; r += 256) {
@@ -28,8 +28,8 @@ uint find_row(Rows rows, uint count, uint chunk) {
   return found_row;
 }
 
-// Where the vectors of a chunk end, `width` being 4 where the host found every row aligned so; what is left goes
-// element by element.
+// The end of a chunk's vectors. `width` is 4 if the host found every row aligned; the rest is processed element by
+// element.
 uint vectors_end(uint begin, uint end, uint width) { return width == 4 ? begin + (end - begin) / 4 * 4 : begin; }
 
 #endif

@@ -1,5 +1,5 @@
-// Philox4x32-10 (Salmon et al. 2011), word for word what tensor/ops/random/philox.h computes, and the standard normal
-// made of one word, bit for bit what tensor/ops/random/random.cpp makes.
+// Philox4x32-10 (Salmon et al. 2011), the same u32s as tensor/ops/random/philox.h, and the standard normal made of one
+// u32, the same bits as tensor/ops/random/random.cpp.
 #ifndef ETNA_PHILOX_GLSL
 #define ETNA_PHILOX_GLSL
 
@@ -14,17 +14,18 @@ uvec4 philox(uvec4 c, uvec2 key) {
   return c;
 }
 
-// v · 2^-32 as f32, v > 0, cut to 24 bits by integer operations: conversions may round as they like.
+// v · 2^-32 as f32, v > 0, truncated to 24 bits by integer operations, so that the rounding of conversions does not
+// matter.
 float fraction(uint v) {
   int top = findMSB(v);
   uint mantissa = v << uint(31 - top) >> 8;
   return uintBitsToFloat((uint(top + 95) << 23) | (mantissa & 0x7fffffu));
 }
 
-// The inverse of the normal distribution, from additions and products only: these are the f32 operations that Vulkan
-// demands to be correctly rounded, and `precise` keeps them apart. The constants are told in random.cpp.
+// The inverse of the normal distribution, by additions and multiplications only: Vulkan requires these f32 operations
+// to be correctly rounded, and `precise` keeps them from being fused. random.cpp explains the constants.
 float standard_normal(uint word) {
-  uint v = ((word & 0x7fffffffu) << 1) | 1u;  // twice the tail's probability, in 2^-32
+  uint v = ((word & 0x7fffffffu) << 1) | 1u;  // twice the tail probability, in 2^-32
   precise float x = fraction(0u - v), tail = fraction(v);
   precise float q = tail * (1.0 + x);
   int bits = floatBitsToInt(q) - 0x3f3504f3;

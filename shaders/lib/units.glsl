@@ -1,4 +1,4 @@
-// Copies of 1, 2, 4, 8 or 16 bytes, for kernels that move elements without looking at them. UNIT is a specialization
+// Copies of 1, 2, 4, 8 or 16 bytes, for kernels that move elements without interpreting them. UNIT is a specialization
 // constant.
 #ifndef ETNA_UNITS_GLSL
 #define ETNA_UNITS_GLSL

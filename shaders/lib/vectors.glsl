@@ -1,5 +1,5 @@
-// Four neighbouring elements at once. `width` says how wide a load the host found to be aligned: 4, 2 or 1 elements; it
-// is a specialization constant at every use, as is the dtype. f32, f16 and bf16 only.
+// Four neighbouring elements at once. `width` is the load width that the host found to be aligned: 4, 2 or 1 elements.
+// Like the dtype, it is a specialization constant at every use. f32, f16 and bf16 only.
 #ifndef ETNA_VECTORS_GLSL
 #define ETNA_VECTORS_GLSL
 
@@ -27,7 +27,7 @@ void store_pair(uvec2 address, uint i, uint dtype, vec2 values) {
   else BufferPair(address).v[i / 2] = narrow_pair(values, dtype);
 }
 
-// Elements i ... i + 3, those from i + count on as 0.
+// Elements i ... i + 3; those past the first `count` are 0.
 vec4 load_vector(uvec2 address, uint i, uint count, uint dtype, uint width) {
   vec4 r = vec4(0.0);
   if (width == 4) {
