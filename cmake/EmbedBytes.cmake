@@ -3,6 +3,6 @@ file(READ ${FROM} hex HEX)
 string(LENGTH "${hex}" digits)
 math(EXPR missing "(16 - ${digits} % 16) % 16")
 string(REPEAT "0" ${missing} zeros)
-# Words are little-endian, as are all hosts that have the GPUs.
+# The values are little-endian, as are all hosts that have these GPUs.
 string(REGEX REPLACE "(..)(..)(..)(..)(..)(..)(..)(..)" "0x\\8\\7\\6\\5\\4\\3\\2\\1,\n" words "${hex}${zeros}")
 file(WRITE ${TO} "alignas(64) constexpr unsigned long ${NAME}[] = {\n${words}};\n")

@@ -1,5 +1,5 @@
-# cmake -DTO=file.cpp -DFILES=a|b|c -P EmbedTexts.cmake: the files as etna::shaders::sources(), comments at line
-# beginnings left out.
+# cmake -DTO=file.cpp -DFILES=a|b|c -P EmbedTexts.cmake: the files as etna::shaders::sources(), without comments that
+# begin a line.
 string(REPLACE "|" ";" files "${FILES}")
 set(entries "")
 foreach(file IN LISTS files)

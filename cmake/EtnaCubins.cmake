@@ -1,17 +1,17 @@
-# Compiles shaders/sm90/*.cu to machine code for Hopper GPUs and embeds it, where there is an nvcc; nothing of CUDA is
-# needed at run time.
+# Compiles shaders/sm90/*.cu to machine code for Hopper GPUs and embeds it, if there is an nvcc. CUDA is not needed at
+# run time.
 #
-# A file names its kernels in comments at its top, one a line:
+# A file names its kernels in comments at its top, one per line:
 #     // kernel: gemm_bf16
-# Each becomes etna::cubins::<kernel> (<etna/shaders/cubins.h>), empty where there is no nvcc. -DETNA_NVCC=OFF leaves
-# them out.
+# Each becomes etna::cubins::<kernel> (<etna/shaders/cubins.h>), empty if there is no nvcc. -DETNA_NVCC=OFF leaves them
+# out.
 if(NOT DEFINED ETNA_NVCC OR ETNA_NVCC MATCHES "NOTFOUND")
   find_program(ETNA_NVCC nvcc HINTS $ENV{CUDA_HOME}/bin /usr/local/cuda/bin
     DOC "CUDA compiler for the Hopper kernels, or OFF")
 endif()
 set(ETNA_EMBED ${CMAKE_CURRENT_LIST_DIR}/EmbedBytes.cmake)
 
-# Does it know the architecture, and does a host compiler serve it? Cached by compiler path.
+# Does nvcc support the architecture, and does a host compiler work with it? Cached by compiler path.
 function(etna_probe_nvcc result)
   set(works OFF)
   if(ETNA_NVCC)
@@ -32,8 +32,8 @@ function(etna_probe_nvcc result)
   set(${result} ${works} PARENT_SCOPE)
 endfunction()
 
-# etna_cubins(OBJECTS): sources with every kernel of sm90/, added to that object library, and the header that declares
-# them.
+# etna_cubins(OBJECTS): adds sources with every kernel of sm90/ to that object library, and writes the header that
+# declares them.
 function(etna_cubins objects)
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/sm90/*.cu)
   set(flags -cubin -std=c++17 -O3 -gencode=arch=compute_90a,code=sm_90a -ccbin ${CMAKE_CXX_COMPILER})

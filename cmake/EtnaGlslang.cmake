@@ -1,11 +1,11 @@
-# The GLSL compiler as a library, for kernels that are made while a program runs (docs/capture.md). Where it is missing,
-# captured steps run their ops one by one; nothing else needs it. Sets ETNA_GLSLANG_LIBRARIES.
+# The GLSL compiler as a library, for kernels that are generated at run time (docs/capture.md). Without it, captured
+# steps run their ops one by one; nothing else needs it. Sets ETNA_GLSLANG_LIBRARIES.
 option(ETNA_FUSION "Compile fused kernels at run time, where glslang is found" ON)
 set(ETNA_GLSLANG_LIBRARIES "")
 set(why "ETNA_FUSION is OFF")
 if(ETNA_FUSION)
   set(why "no glslang library was found (Debian and Ubuntu: glslang-dev, spirv-tools)")
-  # Older packages of glslang leave finding what they need to us; in newer ones all but two of its libraries are one.
+  # Older glslang packages do not find their dependencies; newer ones merge all but two of their libraries.
   find_package(SPIRV-Tools CONFIG QUIET)
   find_package(SPIRV-Tools-opt CONFIG QUIET)
   find_package(glslang CONFIG QUIET)
@@ -14,7 +14,7 @@ if(ETNA_FUSION)
     if(TARGET glslang::SPIRV)
       list(PREPEND ETNA_GLSLANG_LIBRARIES glslang::SPIRV)
     endif()
-    # A package may be there whole and yet not link.
+    # A package may be complete and still not link.
     include(CheckCXXSourceCompiles)
     set(CMAKE_REQUIRED_LIBRARIES ${ETNA_GLSLANG_LIBRARIES} Threads::Threads)
     check_cxx_source_compiles("

@@ -1,6 +1,6 @@
-# oneDNN multiplies matrices on the CPU: it knows the processor it runs on, and bf16. Without it OpenBLAS does, which is
-# loaded at run time where it is installed, or else Eigen. The header and the library are enough: its CMake package also
-# wants OpenCL.
+# oneDNN does matrix multiplication on the CPU: it adapts to the processor at run time, and supports bf16. Without it,
+# OpenBLAS is loaded at run time if installed, otherwise Eigen is used. Only the header and the library are searched:
+# oneDNN's CMake package also requires OpenCL.
 set(ETNA_ONEDNN AUTO CACHE STRING "Multiply by oneDNN on the CPU: AUTO (where it is found), ON or OFF")
 set_property(CACHE ETNA_ONEDNN PROPERTY STRINGS AUTO ON OFF)
 set(ETNA_ONEDNN_FOUND OFF)

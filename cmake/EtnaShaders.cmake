@@ -1,6 +1,6 @@
 # Compiles shaders/*.comp to SPIR-V and embeds them.
 #
-# A shader names its variants in comments at its top, one a line:
+# A shader names its variants in comments at its top, one per line:
 #     // variant: softmax_f32            (no defines)
 #     // variant: elementwise_int CLASS=1 WIDE
 #     // variant: <rule>_step RULE_<rule>   (one for each optimizer's rule, ETNA_OPTIMIZER_RULES)
@@ -9,7 +9,7 @@
 # Each variant becomes one custom command with a dependency file, and etna::shaders::<variant> (<etna/shaders.h>). A
 # variant that requires an extension the GLSL compiler lacks is embedded empty; one status line says so.
 
-# What an earlier configuration found by itself is searched anew: tools/get-glslang may have brought a newer one since.
+# A compiler found by an earlier configuration is searched for again: tools/get-glslang may have installed a newer one.
 if(ETNA_GLSLANG AND ETNA_GLSLANG STREQUAL "${ETNA_GLSLANG_FOUND}")
   unset(ETNA_GLSLANG CACHE)
 endif()
@@ -19,7 +19,7 @@ if(NOT ETNA_GLSLANG)
   set(ETNA_GLSLANG_FOUND ${ETNA_GLSLANG} CACHE INTERNAL "")
 endif()
 
-# Does the compiler know this extension, for this target? Cached by compiler path.
+# Does the compiler support this extension for this target? Cached by compiler path.
 function(etna_probe_extension extension target result)
   string(MAKE_C_IDENTIFIER "ETNA_HAS_${extension}_${target}_${ETNA_GLSLANG}" key)
   if(NOT DEFINED ${key})

@@ -1,7 +1,7 @@
-# Targets of the tree: etna_folder() makes one object library a folder, etna_library() joins them into libetna and
+# Targets of the tree: etna_folder() makes one object library per folder; etna_library() links them into libetna and
 # installs it.
 
-# <etna/...> resolves in the tree through links to the source folders, so that sources and users write the same
+# In the tree, <etna/...> resolves through links to the source folders, so that sources and users write the same
 # includes.
 set(ETNA_INCLUDE_DIR ${PROJECT_BINARY_DIR}/include)
 file(MAKE_DIRECTORY ${ETNA_INCLUDE_DIR}/etna)
@@ -10,13 +10,13 @@ add_library(etna_options INTERFACE)
 target_compile_features(etna_options INTERFACE cxx_std_20)
 target_compile_options(etna_options INTERFACE -Wall -Wextra -Wpedantic $<$<BOOL:${ETNA_WERROR}>:-Werror>
   $<$<CXX_COMPILER_ID:GNU>:-fno-math-errno -fno-trapping-math> $<$<CXX_COMPILER_ID:Clang>:-fno-math-errno>)
-# GCC 12 turns std::vector<double>{1, 1, 0, 0} into four ones where AVX-512 is on (seen with 12.2 at -O2): its
-# straight-line vectorizer stays off. Loops are vectorized as before.
+# With AVX-512, GCC 12 turns std::vector<double>{1, 1, 0, 0} into four ones (seen with 12.2 at -O2), so its
+# straight-line vectorizer is off. Loops are vectorized as before.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   target_compile_options(etna_options INTERFACE -fno-tree-slp-vectorize)
 endif()
-# -march=native means another thing on another processor. A definition says which, so that a build folder that travels,
-# or a cache of objects that several machines share, compiles anew.
+# -march=native has another meaning on another processor. A definition records which, so that a build folder that is
+# moved, or an object cache that several machines share, is compiled anew.
 if(ETNA_NATIVE)
   target_compile_options(etna_options INTERFACE -march=native)
   execute_process(COMMAND ${CMAKE_CXX_COMPILER} -march=native -dM -E -x c++ /dev/null
@@ -34,9 +34,9 @@ if(ETNA_NATIVE)
   set(ETNA_CONFIGURED_FOR "${native}" CACHE INTERNAL "What -march=native meant, and to which compiler")
 endif()
 
-# Highway, for whoever includes it. Version 1.0.3 (Debian 12) tests `HWY_BASELINE & HWY_AVX3_DL` where it means
-# `HWY_BASELINE_AVX3_DL`: built for a processor with AVX-512 VBMI2 and VNNI it leaves that target out and stops. With
-# this it does not; later versions do not look at it.
+# Highway, for targets that include it. Version 1.0.3 (Debian 12) tests `HWY_BASELINE & HWY_AVX3_DL` where it means
+# `HWY_BASELINE_AVX3_DL`: on a processor with AVX-512 VBMI2 and VNNI it disables that target and stops with an error.
+# This definition avoids that; later versions ignore it.
 add_library(etna_highway INTERFACE)
 target_link_libraries(etna_highway INTERFACE hwy::hwy)
 target_compile_definitions(etna_highway INTERFACE HWY_WANT_AVX3_DL)
@@ -83,7 +83,7 @@ function(etna_library)
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_link_libraries(etna PRIVATE $<BUILD_INTERFACE:etna_options> TBB::tbb fmt::fmt spdlog::spdlog hwy::hwy
     Threads::Threads ${CMAKE_DL_LIBS} ${ETNA_GLSLANG_LIBRARIES} $<$<BOOL:${ETNA_ONEDNN_FOUND}>:${ONEDNN_LIBRARY}>)
-  # Nothing calls the constructor that looks at the processor, so a static library must be asked for it.
+  # Nothing calls the constructor that checks the processor, so a static library must be told to link it.
   if(NOT BUILD_SHARED_LIBS AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     target_link_options(etna INTERFACE LINKER:--undefined=etna_check_processor)
   endif()

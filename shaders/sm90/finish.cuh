@@ -1,6 +1,6 @@
 #pragma once
-// What is done to a · b before it is stored (tensor/ops/matmul/gemm/gemm_params.h: Epilogue): the twin of
-// shaders/lib/finish.glsl, with the same flags and formulas.
+// The epilogue of a · b (tensor/ops/matmul/gemm/gemm_params.h: Epilogue): the counterpart of shaders/lib/finish.glsl,
+// with the same flags and formulas.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -9,14 +9,14 @@
 
 namespace hopper {
 
-constexpr std::uint32_t kF32 = 1, kF16 = 2;  // the order of etna::DType; otherwise bf16
+constexpr std::uint32_t kF32 = 1, kF16 = 2;  // in the order of etna::DType; any other value: bf16
 constexpr std::uint32_t kBias = 1, kScale = 2, kScaleBy = 4, kPre = 8, kSlope = 16, kResidual = 32;
-constexpr std::uint32_t kRelu = 1, kGelu = 2, kGeluTanh = 3, kSilu = 4;  // the order of etna::Activation
+constexpr std::uint32_t kRelu = 1, kGelu = 2, kGeluTanh = 3, kSilu = 4;  // in the order of etna::Activation
 
 struct Finish {
   void* y;
   const void* bias;
-  void* beside;  ///< `pre` or `derivative_at`
+  void* beside;  ///< aux: `pre` or `derivative_at`
   const void* residual;
   const float* scale_by;
   std::uint32_t ldy, ld_beside, ld_residual;
@@ -25,7 +25,7 @@ struct Finish {
 
 struct FinishKinds {
   std::uint32_t flags, y, bias, beside, residual;
-  std::uint32_t width;  ///< elements that all of these can be reached at: 4, 2 or 1
+  std::uint32_t width;  ///< elements per load or store that suit all of these: 4, 2 or 1
 };
 
 __device__ __forceinline__ float error_function(float a) {
@@ -110,7 +110,7 @@ __device__ __forceinline__ std::uint32_t narrow(float x, float y, std::uint32_t 
   return reinterpret_cast<const std::uint32_t&>(pair);
 }
 
-/// Up to four results from `column` on, element by element where rows do not allow for more; `row` counts through the
+/// Up to four results from `column` on, element by element if the rows do not allow more; `row` is counted through the
 /// whole batch.
 __device__ __forceinline__ void finish_some(const Finish& f, const FinishKinds& kinds, float (&t)[4], std::size_t row,
                                             std::uint32_t column, int count) {
@@ -132,8 +132,8 @@ __device__ __forceinline__ void finish_some(const Finish& f, const FinishKinds& 
   }
 }
 
-/// Four neighbours in each of N rows that lie `stride` apart, those of the first `rows`, WIDTH elements (4 or 2) at
-/// once. One decision on the dtype for all, so that all loads are on their way before the first is looked at.
+/// Four neighbours in each of N rows, `stride` apart; only the first `rows` rows exist. Loads WIDTH elements (4 or 2)
+/// at once. One branch on the dtype serves all rows, so that all loads are in flight before the first result is used.
 template <int WIDTH, int N>
 __device__ __forceinline__ void load_rows(float (&v)[N][4], const void* from, std::size_t first, std::size_t stride,
                                           int rows, std::uint32_t dtype) {
@@ -196,10 +196,10 @@ __device__ __forceinline__ void store_rows(const float (&v)[N][4], void* to, std
   }
 }
 
-/// What four neighbours in each of N rows, two rows apart, become, with what is known of it before a tile begins
-/// decided already: the instructions of one case then lie together. (With the choice made element by element the code
-/// of all activations was jumped through for each four results, and a tile took four times as long to store as its 512
-/// steps of k to multiply.)
+/// The epilogue for four neighbours in each of N rows, two rows apart. Everything known before a tile begins is a
+/// template parameter, so the instructions of one case are contiguous. (With the choice made per element, execution
+/// jumped through the code of all activations for every four results, and storing a tile took four times as long as its
+/// 512 steps of k.)
 template <int WIDTH, std::uint32_t ACTIVATION, bool SLOPE, bool BESIDES, int N>
 __device__ __forceinline__ void finish_rows(const Finish& f, const FinishKinds& kinds, float (&t)[N][4],
                                             const float (&bias)[4], float scale, std::size_t row, std::uint32_t column,

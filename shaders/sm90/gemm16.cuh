@@ -1,17 +1,24 @@
 #pragma once
-// y = epilogue(a · b) for f16 and bf16 on warpgroup products with f32 sums. A block stays on its multiprocessor and
-// takes tile after tile. One thread of the first warpgroup keeps the copy engine busy: boxes of 64 steps of k, through
-// a ring of stages in shared memory, also while the tile before is being stored. Two warpgroups multiply, 128 x 128
-// each:
-//   - TOGETHER they take a tile of 256 x 128: the fewest bytes from the L2 cache a product (what bounds large ones);
-//   - in turns they take tiles of 128 x 128: one stores while the other multiplies, which short k wants.
+// y = epilogue(a · b) for f16 and bf16 on warpgroup matrix units, f32 sums. Persistent: a block stays on its
+// multiprocessor and takes tile after tile. One thread of the first warpgroup keeps the copy engine busy: boxes of 64
+// steps of k, through a ring of stages in shared memory, also while the previous tile is being stored. Two warpgroups
+// multiply, 128 x 128 each:
+//   - TOGETHER: both work on a tile of 256 x 128, with the fewest bytes from the L2 cache per product (which bounds
+//   large gemms);
+//   - in turns: each takes tiles of 128 x 128; one stores while the other multiplies, which suits short k.
 //
-// On an H200 4096³ takes 215 µs: 639 TFLOP/s. An early form, TFLOP/s at 4096³ / 6144³ / 16384 x 3072 x 768, one run
-// each: 256 x 128, four stages 625 / 713 / 411; 128 x 128, six stages, both warpgroups on a tile 629 / 649 / 439. Lost:
-// 128 x 256 635 / 673 / 403; 256 x 192, three stages 640 / 738 / 415 (352 tiles leave a third of the third round idle
-// at 4096³, and it spills); two to four blocks a multiprocessor of 41 to 46 KiB, loading for themselves, 433-507 /
-// 504-573 / 332-397; the same by cp.async, under CUDA, 243-480 (the L2 cache is asked for too many short pieces, the
-// more so with steps of k below 64). A cluster (multicast) does not start through Vulkan.
+// On an H200 4096³ takes 215 µs: 639 TFLOP/s. An early version, TFLOP/s at 4096³ / 6144³ / 16384 x 3072 x 768, one run
+// each:
+//   256 x 128, four stages                                                        625 / 713 / 411
+//   128 x 128, six stages, both warpgroups on a tile                              629 / 649 / 439
+// Lost:
+//   128 x 256                                                                     635 / 673 / 403
+//   256 x 192, three stages                                                       640 / 738 / 415
+//     (at 4096³ its 352 tiles leave a third of the third wave idle, and it spills)
+//   two to four blocks a multiprocessor of 41 to 46 KiB, each doing its own loads 433-507 / 504-573 / 332-397
+//   the same by cp.async, under CUDA                                              243-480
+//     (too many short requests to the L2 cache, more so with steps of k below 64)
+// A cluster (multicast) does not start through Vulkan.
 #include "tiles.cuh"
 
 namespace hopper {
@@ -25,7 +32,7 @@ struct Gemm16 {
   static constexpr int kSharedBytes = kBarriers + kStages * 16 + 16;
   static_assert(kSharedBytes <= 232448 - 1024, "shared memory of a multiprocessor, less what is reserved");
 
-  /// The box of `count` rows or columns from `from` on.
+  /// Copies the box of `count` rows or columns that starts at `from`.
   template <bool ALONG_K, int COUNT>
   static __device__ __forceinline__ void fetch(std::uint32_t to, const TensorMap& map, int from, int k, int matrix,
                                                std::uint32_t barrier) {
@@ -37,7 +44,7 @@ struct Gemm16 {
     }
   }
 
-  /// The operand of one product: 64 rows of a, or all columns of b, and 16 of k.
+  /// The operand of one instruction: 64 rows of a, or all columns of b, and 16 of k.
   template <bool ALONG_K>
   static __device__ __forceinline__ std::uint64_t part(std::uint32_t block, int k16) {
     return ALONG_K ? operand<128>(block + k16 * 32, 1024) : operand<128>(block + k16 * 2048, 1024, kBlockBytes);
@@ -71,7 +78,8 @@ struct Gemm16 {
         it += t.steps;
         continue;
       }
-      // A phase of a stage can only be told from the one before: the other warpgroup must have seen all of its own.
+      // A wait can only tell a stage's phase from the previous one, so the other warpgroup must have seen all of its
+      // own.
       if (!TOGETHER && turn > 0) barrier_wait(turns + (1 - group) * 8, (turn - 1) >> 1 & 1);
       float d[2][64];
       for (std::uint32_t s = 0; s < t.steps; ++s, ++it) {

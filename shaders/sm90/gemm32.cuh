@@ -1,20 +1,20 @@
 #pragma once
-// y = epilogue(a · b) for f32 by bf16 products, as close as f32's own units come or closer
-// (docs/decisions/005-f32-by-bf16-parts.md has errors and what was rejected). 89 TFLOP/s at 4096³ on an H200; plain
+// y = epilogue(a · b) for f32 by bf16 products, at least as accurate as the f32 units
+// (docs/decisions/005-f32-by-bf16-parts.md has errors and what was rejected). 89 TFLOP/s at 4096³ on an H200; plain f32
 // units reach 46.
 //
-// A number is the sum of three bf16, exactly: high = bf16(x), middle = bf16(x - high), low = x - high - middle. Of the
-// nine products of parts six are taken; the others are below 2^-25 of the whole and of either sign. Sums over 32 steps
-// of k are made by the matrix units, small parts first, and then added to f32 sums that round to nearest: the units'
-// own long sums are cut off, always toward 0. The parts of what is tiny would be denormal, of what is huge infinite:
-// where 32 steps of a tile hold any number outside [2^-100, 2^60) but 0, plain f32 multiplies and adds make those 32
-// steps.
+// A number is exactly the sum of three bf16: high = bf16(x), middle = bf16(x - high), low = x - high - middle. Six of
+// the nine products of parts are computed; the others are below 2^-25 of the whole and of either sign. The matrix units
+// sum 32 steps of k, small parts first. These sums are then added to f32 sums that round to nearest, because the units
+// truncate long sums, always toward 0. The parts of tiny numbers would be subnormal, those of huge ones infinite: if 32
+// steps of a tile hold any number outside [2^-100, 2^60) other than 0, plain f32 multiplications and additions do those
+// 32 steps.
 //
-// The bound is the matrix units: six products at bf16's rate would be a sixth of it. Against them stand shared memory
-// (90 % as busy) and the splitting. So b is split once a block, by a warpgroup of its own, and stored; a is split by
-// the warpgroups that multiply, in the registers they multiply from. All read f32 as the copy engine left it. k may be
-// taken in any order within 32 steps, so each thread takes those of its steps of a that lie together (or, with rows of
-// k, four apart), and b is stored in that order.
+// The matrix units set the bound: six products at bf16's rate give a sixth of it. Shared memory (90 % as busy) and the
+// splitting compete with them. So a warpgroup of its own splits b, once per block, and stores the parts. The warpgroups
+// that multiply split a, in the registers they multiply from. All read f32 as the copy engine wrote it. The order of k
+// within 32 steps is free, so each thread takes the steps of a that are contiguous (or, with rows of k, four apart),
+// and b is stored in that order.
 #include "tiles.cuh"
 
 namespace hopper {
@@ -36,7 +36,7 @@ __device__ __forceinline__ Parts split(float x, float y) {
   return p;
 }
 
-/// True for what has no three parts: denormals, the nearly so, the huge, infinities and NaN.
+/// True for numbers that do not split into three parts: subnormal or nearly so, huge, infinite, NaN.
 __device__ __forceinline__ bool outside(float x) {
   constexpr std::uint32_t least = (127u - 100u) << 23, end = (127u + 60u) << 23;
   const std::uint32_t bits = __float_as_uint(x) & 0x7FFFFFFFu;
@@ -55,17 +55,16 @@ struct Gemm32 {
 
   struct Barriers {
     std::uint32_t full, empty, planes_full, planes_empty;
-    volatile std::uint32_t* plain;  ///< of a stage of planes: b holds what has no parts
+    volatile std::uint32_t* plain;  ///< per stage of planes: b holds a number that does not split
   };
 
-  /// Bytes from an operand's begin to element (i, k): rows of 32 k, or four blocks with rows of 32 i, in 128-byte
-  /// swizzle.
+  /// Byte offset of element (i, k) in an operand: rows of 32 k, or four blocks with rows of 32 i, in 128-byte swizzle.
   template <bool ALONG_K>
   static __device__ __forceinline__ std::uint32_t place(std::uint32_t i, std::uint32_t k) {
     return ALONG_K ? i * 128 + ((k >> 2) ^ (i & 7)) * 16 + (k & 3) * 4
                    : (i >> 5) * 4096 + k * 128 + (((i & 31) >> 2) ^ (k & 7)) * 16 + (i & 3) * 4;
   }
-  /// Which step of k is a thread's j-th, of the four threads that share rows of a.
+  /// The step of k that is a thread's j-th, for the four threads that share rows of a.
   static __device__ __forceinline__ constexpr std::uint32_t step_of(std::uint32_t thread, std::uint32_t j) {
     return A_ALONG_K ? thread * 8 + j : thread + j * 4;
   }
@@ -96,7 +95,7 @@ struct Gemm32 {
     }
   }
 
-  /// Splits b: each of 128 threads a column.
+  /// Splits b: 128 threads, one column each.
   static __device__ __forceinline__ void convert(const Parameters& p, char* memory, const Barriers& at) {
     const std::uint32_t n = threadIdx.x & 127;
     std::uint32_t it = 0;
@@ -147,7 +146,7 @@ struct Gemm32 {
     }
   }
 
-  /// d += a · b over one stage as f32 does it.
+  /// d += a · b over one stage in plain f32.
   static __device__ __forceinline__ void multiply_plainly(float (&d)[64], const char* a, const char* b,
                                                           std::uint32_t row) {
     const std::uint32_t thread = threadIdx.x & 3;
@@ -198,7 +197,7 @@ struct Gemm32 {
           }
         }
         bool plain = false;
-        std::uint32_t high[2][4], middle[2][4], low[2][4];  // by 16 steps, as the products take them
+        std::uint32_t high[2][4], middle[2][4], low[2][4];  // per 16 steps, in the order of the matrix instruction
 #pragma unroll
         for (int k = 0; k < 2; ++k) {
 #pragma unroll

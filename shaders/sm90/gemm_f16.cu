@@ -1,5 +1,4 @@
-// The f16 products of gemm16.cuh, by how a and b lie in memory: n is a matrix stored row by row, t one stored column by
-// column.
+// The f16 gemms of gemm16.cuh, by the layout of a and b: n is stored row by row, t column by column.
 //
 // kernel: cubin_gemm_f16_nn
 // kernel: cubin_gemm_f16_nt

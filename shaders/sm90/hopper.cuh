@@ -1,11 +1,11 @@
 #pragma once
-// Hopper's own instructions: bulk tensor copies (PTX's cp.async.bulk.tensor), the barriers they complete on, and
-// warpgroup products.
+// Hopper-only instructions: bulk tensor copies (PTX's cp.async.bulk.tensor), the barriers that track them, and
+// warpgroup matrix multiplications.
 #include <cstdint>
 
 namespace hopper {
 
-/// What the copy engine knows of a matrix in memory; the host encodes it (tensor/ops/matmul/gemm/tensor_map.h).
+/// The copy engine's description of a matrix in memory; the host encodes it (tensor/ops/matmul/gemm/tensor_map.h).
 struct alignas(64) TensorMap {
   std::uint64_t words[16];
 };
@@ -14,8 +14,8 @@ __device__ __forceinline__ std::uint32_t shared_address(const void* p) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(p));
 }
 
-/// Barriers count arrivals and the bytes of copies; a phase ends when both are there. Waiting names the parity of the
-/// phase.
+/// A barrier counts arrivals and the bytes of copies; a phase ends when both are complete. A wait names the parity of
+/// the phase.
 __device__ __forceinline__ void barrier_init(std::uint32_t barrier, int arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
 }
@@ -36,8 +36,8 @@ __device__ __forceinline__ void barrier_wait(std::uint32_t barrier, std::uint32_
       : "memory");
 }
 
-/// One box of a matrix of a batch to shared memory; x counts elements along the rows. What lies outside the matrix
-/// comes as 0.
+/// Copies one box of a matrix of a batch to shared memory; x counts elements along the rows. Elements outside the
+/// matrix are 0.
 __device__ __forceinline__ void copy_box(std::uint32_t to, const TensorMap& map, int x, int y, int z,
                                          std::uint32_t barrier) {
   asm volatile(
@@ -48,7 +48,7 @@ __device__ __forceinline__ void copy_box(std::uint32_t to, const TensorMap& map,
 
 __device__ __forceinline__ void fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-/// Among `count` threads, by one of the 16 barriers of a block.
+/// Synchronizes `count` threads, by one of the 16 barriers of a block.
 __device__ __forceinline__ void sync_threads(int barrier, int count) {
   asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(count) : "memory");
 }
@@ -77,7 +77,7 @@ __device__ __forceinline__ void product_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
 }
 
-/// Where an operand lies in shared memory, in 128-byte or 64-byte swizzle. `stride`: bytes from 8 rows to the next 8
+/// Descriptor of an operand in shared memory, in 128-byte or 64-byte swizzle. `stride`: bytes from 8 rows to the next 8
 /// (rows of k where `leading` is given: bytes from 64 elements across k to the next 64).
 template <int SWIZZLE>
 __device__ __forceinline__ std::uint64_t operand(std::uint32_t address, std::uint32_t stride,
@@ -86,8 +86,8 @@ __device__ __forceinline__ std::uint64_t operand(std::uint32_t address, std::uin
          static_cast<std::uint64_t>(stride >> 4) << 32 | (SWIZZLE == 128 ? 1ull : 2ull) << 62;
 }
 
-/// d[64 x 128] (+)= a[64 x 16] b[16 x 128] of a warpgroup, in f32, both from shared memory. ACROSS: stored with rows of
-/// k. Without `add`, d is written.
+/// d[64 x 128] (+)= a[64 x 16] b[16 x 128] by a warpgroup, in f32, both operands from shared memory. ACROSS: stored
+/// with rows of k. Without `add`, d is overwritten.
 template <bool F16, bool A_ACROSS, bool B_ACROSS>
 __device__ __forceinline__ void product(float* d, std::uint64_t a, std::uint64_t b, bool add) {
   const int scale = add;
@@ -130,7 +130,7 @@ __device__ __forceinline__ void product(float* d, std::uint64_t a, std::uint64_t
   }
 }
 
-/// The same in bf16 with a from registers, b along k.
+/// The same in bf16 with a from registers; b is stored along k.
 __device__ __forceinline__ void product(float* d, const std::uint32_t (&a)[4], std::uint64_t b, bool add) {
   const int scale = add;
   asm volatile(

@@ -1,6 +1,7 @@
-// Copies rows to where they begin at multiples of 16 bytes, as the copy engine wants them: the gradient of 50257 logits
-// a token is read by two products, each hundreds of times, and would else be left to slower kernels. Bytes-bound: each
-// thread stores 16 bytes; its loads are as wide as an element, and what neighbours load lies in the same lines.
+// Copies rows to addresses that are multiples of 16 bytes, as the copy engine requires. The gradient of 50257 logits
+// per token is read by two gemms, hundreds of times each; without the copy, slower kernels would have to do them.
+// Bytes-bound: each thread stores 16 bytes. Its loads are as wide as an element, and neighbouring threads load from the
+// same cache lines.
 // kernel: cubin_pad_rows_2
 // kernel: cubin_pad_rows_4
 #include <cstdint>
@@ -9,7 +10,7 @@ struct Parameters {
   const void* from;
   void* to;
   std::uint32_t rows, columns;
-  std::uint32_t from_leading, to_leading;  ///< elements; of `to` whole 16 bytes
+  std::uint32_t from_leading, to_leading;  ///< in elements; rows of `to` are whole multiples of 16 bytes
 };
 
 template <typename Item>

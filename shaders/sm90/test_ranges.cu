@@ -1,4 +1,4 @@
-// target[i] = source[i] * factor + addend, the twin of test_ranges.comp for tests of the recorder.
+// target[i] = source[i] * factor + addend: the counterpart of test_ranges.comp for the recorder's tests.
 // kernel: cubin_test_ranges
 #include <cstdint>
 

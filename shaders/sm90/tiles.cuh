@@ -1,6 +1,6 @@
 #pragma once
-// What the kernels of this folder share: their parameters (the host's side is tensor/ops/matmul/gemm/cubin.cpp), the
-// order in which a block takes tiles, and the way from accumulators to results.
+// Shared by the kernels of this folder: their parameters (the host's side is tensor/ops/matmul/gemm/cubin.cpp), the
+// order in which blocks take tiles, and the path from accumulators to results.
 #include "finish.cuh"
 #include "hopper.cuh"
 
@@ -13,8 +13,8 @@ struct Parameters {
   std::uint32_t m, n;
   std::uint32_t tiles_m, tiles_n, matrices, splits;
   std::uint32_t steps, steps_a_split;              ///< of k
-  std::uint32_t a_matrix, b_matrix;                ///< 0 where one matrix serves the whole batch, else 1
-  std::uint32_t group;                             ///< rows of tiles that are walked down before the next column
+  std::uint32_t a_matrix, b_matrix;                ///< 0 if one matrix serves the whole batch, else 1
+  std::uint32_t group;  ///< rows of tiles per band; a band is traversed column by column
   std::uint32_t end;
 };
 
@@ -24,7 +24,7 @@ struct Tile {
   std::uint32_t matrix, split, first, steps;
 };
 
-/// Tiles are numbered so that those at work at one time share rows of a and columns of b in the L2 cache.
+/// Tiles are ordered so that those in flight share rows of a and columns of b in the L2 cache.
 __device__ __forceinline__ Tile tile_at(const Parameters& p, std::uint32_t i) {
   Tile t;
   const std::uint32_t a_matrix = p.tiles_m * p.tiles_n, whole = i / a_matrix;
@@ -44,10 +44,10 @@ __device__ __forceinline__ std::uint32_t tile_count(const Parameters& p) {
   return p.tiles_m * p.tiles_n * p.matrices * p.splits;
 }
 
-constexpr int kScratchBytes = 16 * 64 * 4;  ///< of shared memory, a warp
+constexpr int kScratchBytes = 16 * 64 * 4;  ///< shared memory per warp
 
-/// Brings 16 x 64 of the accumulators of a warpgroup's product, a warp's part, to the warp's scratch: so rows leave in
-/// whole lines, and what is read beside them comes in whole lines.
+/// Moves a warp's 16 x 64 accumulators to the warp's scratch, so that rows are stored, and the epilogue's operands
+/// loaded, in whole lines.
 __device__ __forceinline__ void stage(const float* d, float* scratch) {
   const std::uint32_t lane = threadIdx.x & 31;
 #pragma unroll
@@ -60,7 +60,7 @@ __device__ __forceinline__ void stage(const float* d, float* scratch) {
   }
 }
 
-/// Stores the 16 x 64 results that lie in a warp's scratch, ROWS of a lane at a time.
+/// Stores the 16 x 64 results in a warp's scratch, ROWS per lane at a time.
 template <int ROWS, int WIDTH, std::uint32_t ACTIVATION, bool SLOPE, bool BESIDES>
 __device__ __forceinline__ void finish_block(const Parameters& p, const float* scratch, std::size_t above,
                                              std::uint32_t row, std::uint32_t at) {
@@ -99,7 +99,7 @@ __device__ __forceinline__ void finish_edge(const Parameters& p, const float* sc
   }
 }
 
-/// Stores what lies in a warp's scratch, from `row` and `column` on.
+/// Stores the content of a warp's scratch, from `row` and `column` on.
 template <int ROWS>
 __device__ __forceinline__ void finish_staged(const Parameters& p, const float* scratch, const Tile& tile,
                                               std::uint32_t row, std::uint32_t column) {
@@ -128,9 +128,8 @@ __device__ __forceinline__ void finish_staged(const Parameters& p, const float* 
   }
 }
 
-/// Stores a warp's part of BLOCKS products of 64 x 128, one below the other from `row` on: 16 rows of each. The code of
-/// the epilogue is there once, whatever part it serves, so that the instruction cache holds it; ROWS of a lane are as
-/// many as registers hold.
+/// Stores a warp's part of BLOCKS products of 64 x 128, stacked from `row` on: 16 rows of each. The epilogue's code
+/// exists once for all parts, so that it fits the instruction cache; ROWS per lane is as many as the registers hold.
 template <int ROWS, int BLOCKS>
 __device__ __forceinline__ void finish_tile(const Parameters& p, const float (&d)[BLOCKS][64], float* scratch,
                                             std::uint32_t row, std::uint32_t column, const Tile& tile) {
