@@ -3,7 +3,7 @@
 namespace etna {
 
 void Arguments::add(const Pointer& p, Access access) {
-  // An optional argument that was left out is a zero that no shader follows.
+  // An optional argument that was omitted is a zero that no shader dereferences.
   if (p) addresses_.push_back({static_cast<std::uint32_t>(bytes_.size()), access, p.range});
   number(p.address);
   reaches(p.range, access);

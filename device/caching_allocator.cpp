@@ -10,7 +10,7 @@
 
 namespace etna {
 
-/// A run of bytes in a segment. Neighbours are linked so that free ones can merge; the first block owns the segment.
+/// A range of bytes in a segment. Neighbours are linked so that free ones can merge; the first block owns the segment.
 struct CachingAllocator::Block {
   CachingAllocator* owner;
   Segment segment;
@@ -28,8 +28,8 @@ constexpr std::size_t kLargeSegment = std::size_t{64} << 20;
 constexpr std::size_t kMostBytes = std::size_t{1} << 62;
 
 std::size_t round_up(std::size_t n, std::size_t to) { return (n + to - 1) / to * to; }
-/// $ETNA_MEMORY_LIMIT in bytes, a cap a device: for sharing a machine, and for tests. Read each time; segments are
-/// rare.
+/// $ETNA_MEMORY_LIMIT in bytes, a cap per device: for sharing a machine, and for tests. Read each time; new segments
+/// are rare.
 std::uint64_t memory_limit() {
   const char* text = std::getenv("ETNA_MEMORY_LIMIT");
   if (text == nullptr || *text == 0) return ~std::uint64_t{0};
@@ -77,7 +77,8 @@ CachingAllocator::Block* CachingAllocator::take(std::size_t bytes) {
 
 bool CachingAllocator::grow(std::size_t bytes, std::string& why) {
   bool small = bytes <= kSmallLimit;
-  // Large requests share segments of 64 MiB up to half of one; above, a segment of their own size.
+  // Large requests share segments of 64 MiB if they take at most half of one; larger ones get a segment of their own
+  // size.
   std::size_t size = small                        ? kSmallSegment
                      : bytes <= kLargeSegment / 2 ? kLargeSegment
                                                   : round_up(bytes, std::size_t{2} << 20);
@@ -103,7 +104,7 @@ bool CachingAllocator::grow(std::size_t bytes, std::string& why) {
 
 StoragePtr CachingAllocator::allocate(std::size_t wanted) {
   std::lock_guard lock(mutex_);
-  if (wanted > kMostBytes) {  // nothing below is rounded up past the end of the address space
+  if (wanted > kMostBytes) {  // so that the rounding below cannot overflow
     throw OutOfMemory(fmt::format("{}: no room for {} bytes, more than any memory has", device_.str(), wanted));
   }
   std::size_t bytes = rounded(wanted);

@@ -7,7 +7,7 @@
 namespace etna {
 
 spdlog::logger& log() {
-  // Never destroyed: a destructor of a static object may still want to warn.
+  // Never destroyed: destructors of static objects may still warn.
   static auto* logger = [] {
     auto* made = new spdlog::logger("etna", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
     made->set_pattern("%^%l%$: %v");

@@ -13,14 +13,15 @@ constexpr std::size_t kNowhere = std::numeric_limits<std::size_t>::max();
 
 std::size_t aligned(std::size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
 
-/// What lies in one chunk, in order of offset.
+/// A block placed in a chunk; kept in order of offset.
 struct Placed {
   std::size_t offset, bytes;
   std::uint32_t first, last;
 };
 using Chunk = std::vector<Placed>;
 
-/// The tightest gap of at least `bytes` among what is there at the same time, below `limit`; kNowhere without one.
+/// The tightest gap of at least `bytes` between the blocks alive at the same time, below `limit`; kNowhere if there is
+/// none.
 std::size_t find_gap(const Chunk& chunk, const Lifetime& wanted, std::size_t bytes, std::size_t limit) {
   std::size_t best = kNowhere, best_size = kNowhere, end = 0;
   for (const Placed& p : chunk) {

@@ -1,10 +1,10 @@
 #include <etna/device/cpu/instruction_sets.h>
 
-// Compiled as everything else is, so that its predefined macros say what everything else may use. A number, and no
-// code.
+// Compiled with the same flags as everything else, so its predefined macros tell which instructions the rest may use.
+// Contains a constant only, no code.
 namespace etna::cpu {
 
-// A macro that is not defined stays its own name, which begins with an underscore.
+// A macro that is not defined expands to its own name, which begins with an underscore.
 #define ETNA_TEXT_OF(macro) #macro
 #define ETNA_TAKE(name, macro, ...)                             \
   sets |= InstructionSets{ETNA_TEXT_OF(macro)[0] != '_'} << at; \

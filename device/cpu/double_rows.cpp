@@ -5,7 +5,7 @@
 #include <etna/device/cpu/math.h>
 #include <etna/device/cpu/vector_rows.h>
 
-// Rows of doubles: what f32 is checked against.
+// Rows of doubles: the reference for f32.
 namespace etna::cpu {
 namespace {
 

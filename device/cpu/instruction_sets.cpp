@@ -4,9 +4,9 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
-// This runs before anything else, to say that the rest cannot. Its own instructions are every x86-64's
-// (device/CMakeLists.txt), and it calls no function template or inline function of a library: of those the linker keeps
-// one copy, which may be another file's.
+// This runs before everything else and reports that the rest cannot run. It is compiled for every x86-64
+// (device/CMakeLists.txt), and calls no function template or inline function of a library: the linker keeps one copy of
+// those, which may come from a file compiled for more.
 #if defined(__SSE3__)
 #error "instruction_sets.cpp must be compiled with -march=x86-64"
 #endif
@@ -42,7 +42,7 @@ InstructionSets instruction_sets() {
 #if defined(__x86_64__)
   unsigned a = 0, b = 0, c = 0, d = 0;
   std::uint64_t kept = 0;
-  constexpr unsigned kXgetbv = 1u << 27;  // the system has turned it on
+  constexpr unsigned kXgetbv = 1u << 27;  // the operating system enabled XGETBV
   if (__get_cpuid(1, &a, &b, &c, &d) != 0 && (c & kXgetbv) != 0) {
     asm volatile("xgetbv" : "=a"(a), "=d"(d) : "c"(0));
     kept = a | static_cast<std::uint64_t>(d) << 32;
@@ -50,7 +50,7 @@ InstructionSets instruction_sets() {
   InstructionSets bit = 1;
   for (const Row& row : kRows) {
     unsigned registers[4] = {};
-    // A processor answers for subleaves that it does not have with those that it has, or with rubbish.
+    // For subleaves that do not exist, a processor repeats existing ones or returns garbage.
     bool known = __get_cpuid_count(row.leaf, 0, &registers[0], &registers[1], &registers[2], &registers[3]) != 0;
     if (known && row.subleaf > 0) {
       known = registers[0] >= row.subleaf;
@@ -88,8 +88,8 @@ std::size_t explain_missing(InstructionSets needed, InstructionSets present, cha
 }  // namespace etna::cpu
 
 #if defined(__x86_64__)
-/// Before the static initializers of the library and of programs that use it. A static library's link asks for it by
-/// its name.
+/// Runs before the static initializers of the library and of programs that use it. Linking a static library requests it
+/// by name.
 extern "C" __attribute__((constructor(101), used, visibility("default"))) void etna_check_processor() {
   char text[2048];
   std::size_t length =

@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
-/// Large segments begin where a huge page does, so that all of one can lie in such pages: a page fault for 2 MiB
-/// instead of one for 4 KiB when a tensor is first touched, and fewer misses of the table of pages after that.
+/// Large segments begin at a huge-page boundary, so that huge pages can cover them entirely: one page fault per 2 MiB
+/// instead of per 4 KiB when a tensor is first touched, and fewer TLB misses after that.
 class Mmap final : public SegmentSource {
  public:
   bool allocate(std::size_t bytes, Segment& out, std::string& why) override {
@@ -29,7 +29,7 @@ class Mmap final : public SegmentSource {
       const std::size_t before = (kHugePage - reinterpret_cast<std::uintptr_t>(at) % kHugePage) % kHugePage;
       if (before > 0) munmap(at, before);
       at += before;
-      // Sizes this large are multiples of 128 KiB, so that the end is a page's.
+      // Sizes this large are multiples of 128 KiB, so the end is a page boundary.
       if (slack > before) munmap(at + bytes, slack - before);
 #ifdef MADV_HUGEPAGE
       madvise(at, bytes, MADV_HUGEPAGE);
@@ -45,7 +45,7 @@ class Mmap final : public SegmentSource {
 }  // namespace
 
 CachingAllocator& allocator() {
-  // Never destroyed: tensors in static objects may be freed after it would be.
+  // Never destroyed: destructors of static objects may still free tensors.
   static auto* source = new Mmap;
   static auto* instance = new CachingAllocator(kCPU, *source);
   return *instance;

@@ -11,7 +11,7 @@
 namespace etna::cpu {
 namespace {
 
-/// The value of the first line of /proc/cpuinfo that begins with one of these keys.
+/// The value of the first line of /proc/cpuinfo that begins with one of the keys.
 std::string cpuinfo(std::initializer_list<const char*> keys) {
   std::ifstream in("/proc/cpuinfo");
   for (std::string line; std::getline(in, line);) {

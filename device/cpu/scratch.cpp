@@ -16,12 +16,12 @@
 namespace etna::cpu::scratch {
 namespace {
 
-constexpr std::size_t kSmallest = 256;                    // bytes of a block
-constexpr std::size_t kMostKept = std::size_t{64} << 20;  // bytes a thread keeps
+constexpr std::size_t kSmallest = 256;                    // bytes per block
+constexpr std::size_t kMostKept = std::size_t{64} << 20;  // bytes that a thread keeps
 constexpr int kClasses = std::bit_width(kMostKept);
 
-/// Sizes are powers of two, so that what a step asks for fits what the last one gave back, on whichever thread its
-/// tasks ran.
+/// Sizes are powers of two, so that a step's requests fit the blocks that the previous step returned, whichever thread
+/// its tasks ran on.
 std::size_t rounded(std::size_t bytes) { return std::bit_ceil(bytes < kSmallest ? kSmallest : bytes); }
 
 void* from_system(std::size_t bytes) {
@@ -33,12 +33,12 @@ void* from_system(std::size_t bytes) {
 
 #ifndef ETNA_PLAIN_SCRATCH
 
-/// A block that nobody uses holds the next one of its size.
+/// A free block stores the pointer to the next free one of its size.
 struct Free {
   Free* next;
 };
 
-/// What outlives a thread's Kept, in objects destroyed later, goes to the system.
+/// Blocks released by objects that are destroyed after the thread's Kept go to the system.
 thread_local bool ended = false;
 
 struct Kept {
@@ -61,7 +61,7 @@ std::size_t class_of(std::size_t size) { return static_cast<std::size_t>(std::bi
 
 }  // namespace
 
-// AddressSanitizer is to see each block come and go.
+// AddressSanitizer should see every allocation and release.
 #ifdef ETNA_PLAIN_SCRATCH
 
 void* take(std::size_t bytes) { return from_system(bytes); }

@@ -1,17 +1,17 @@
-// Functions of one number, over rows that lie in the L1 or L2 cache: bound by operations a float, so one exponential
-// serves a curve and its slope, and two vectors are under way at a time.
+// Unary functions over rows in the L1 or L2 cache. Bound by operations per float, so a function and its derivative
+// share one exponential, and two vectors are processed at a time.
 #include <etna/device/cpu/vector_rows.h>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE <etna/device/cpu/vector_curves.cpp>
 #include <hwy/foreach_target.h>
-// Behind foreach_target.h.
+// Must come after foreach_target.h.
 #include <etna/device/cpu/vector_math.inc>
 
 HWY_BEFORE_NAMESPACE();
 namespace etna::cpu::HWY_NAMESPACE {
 
-/// 1/(1 + e⁻ˣ) and what it lacks of 1, neither by a subtraction.
+/// 1/(1 + e⁻ˣ) and its complement to 1, both computed without a subtraction.
 struct Logistic {
   V value, rest;
   HWY_INLINE explicit Logistic(V x) {
@@ -33,8 +33,8 @@ HWY_INLINE V tanh(V x) {
   return hn::IfThenElse(hn::Eq(x, x), y, x);
 }
 
-/// What the normal distribution leaves beyond |x|, and its density without 1/√2π: exp(-x²/2) · u · Q(u), u = 1/(1 +
-/// 0.24 |x|), Q a minimax polynomial. One exponential for Φ and its derivative.
+/// The normal distribution's tail beyond |x|, and its density without 1/√2π: exp(-x²/2) · u · Q(u), u = 1/(1 + 0.24
+/// |x|), Q a minimax polynomial. Φ and its derivative share one exponential.
 struct Normal {
   V tail, bell;
   HWY_INLINE explicit Normal(V x) {
@@ -51,7 +51,7 @@ struct Normal {
   }
 };
 
-/// (1 + tanh(√(2/π) · (x + 0.044715 x³))) / 2 is logistic of twice the inside.
+/// (1 + tanh(√(2/π) · (x + 0.044715 x³))) / 2 is the logistic function of twice tanh's argument.
 HWY_INLINE V twice_inside(V x) {
   return hn::Mul(hn::Mul(x, constant(1.5957691216f)), hn::MulAdd(hn::Mul(x, x), constant(0.044715f), constant(1.0f)));
 }
@@ -67,7 +67,7 @@ struct Tanh {
 struct Sigmoid {
   static HWY_INLINE V of(V x) { return Logistic(x).value; }
 };
-/// 1 - 2 · tail(√2 |x|); below 0.8 a series that keeps its digits.
+/// 1 - 2 · tail(√2 |x|); below 0.8 a series, which keeps its digits.
 struct Erf {
   static HWY_INLINE V of(V x) {
     const V a = hn::Abs(x), s = hn::Mul(x, x);

@@ -1,6 +1,6 @@
-// Rows as a compiler's own vectorizer cannot do them in a portable build: Highway compiles this file once for each
-// instruction set and picks one at run time. Rows lie in the L1 or L2 cache when they come here, so what counts is
-// operations a float: sums run in four independent vectors, and exp leaves its sum behind.
+// Vector code that a compiler's vectorizer cannot produce in a portable build: Highway compiles this file once per
+// instruction set and picks one at run time. Rows are in the L1 or L2 cache here, so operations per float are the
+// bound: sums use four independent vectors, and exp also returns its sum.
 #include <etna/device/cpu/vector_rows.h>
 
 #include <bit>
@@ -10,13 +10,13 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE <etna/device/cpu/vector_rows.cpp>
 #include <hwy/foreach_target.h>
-// Behind foreach_target.h.
+// Must come after foreach_target.h.
 #include <etna/device/cpu/vector_math.inc>
 
 HWY_BEFORE_NAMESPACE();
 namespace etna::cpu::HWY_NAMESPACE {
 
-// Sums in double, where every digit of a float stays.
+// Sums in double, which keep every digit of a float.
 #if HWY_HAVE_FLOAT64
 using Wide = hn::ScalableTag<double>;
 using W = hn::Vec<Wide>;
@@ -100,8 +100,8 @@ float largest(const float* x, std::size_t n) {
   return hn::GetLane(hn::MaxOfLanes(D(), hn::Max(best[0], best[1])));
 }
 
-/// Σ of what Term makes of each vector: a float sum of at most 16 terms a lane, which joins a double one. So the error
-/// does not grow with the row, and doubles cost little.
+/// Σ of Term over all vectors: a float sum of at most 16 terms per lane, then added to a double one. The error does not
+/// grow with the row, and doubles cost little.
 constexpr std::size_t kRun = 16;
 
 template <typename Term>
@@ -167,7 +167,7 @@ void add_scaled(float* y, const float* x, float factor, std::size_t n) {
   if (i < n) store_part(hn::MulAdd(load_part(x + i, n - i, 0), by, load_part(y + i, n - i, 0)), y + i, n - i);
 }
 
-/// What a weight or bias that was left out stands for, or its elements.
+/// The elements of a weight or bias, or the default for one that was omitted.
 HWY_INLINE V load_or(const float* x, std::size_t i, std::size_t count, float otherwise) {
   if (x == nullptr) return constant(otherwise);
   return count == hn::Lanes(D()) ? hn::LoadU(D(), x + i) : load_part(x + i, count, otherwise);

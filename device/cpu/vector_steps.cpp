@@ -1,4 +1,4 @@
-// Bound by memory (Adam's 28 bytes a parameter); vectors keep roots and quotients from costing more.
+// Bytes-bound (Adam: 28 bytes per parameter); vectors keep square roots and divisions from costing more.
 #include <etna/device/cpu/vector_steps.h>
 
 #include <cmath>
@@ -6,14 +6,14 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE <etna/device/cpu/vector_steps.cpp>
 #include <hwy/foreach_target.h>
-// Behind foreach_target.h.
+// Must come after foreach_target.h.
 #include <etna/device/cpu/vector_math.inc>
 
 HWY_BEFORE_NAMESPACE();
 namespace etna::cpu::HWY_NAMESPACE {
 
-/// A vector with operators, as rules are written in. A product and the sum it goes into are one operation only where a
-/// word says so.
+/// A vector with the operators that rules use. A multiplication and an addition are fused only where a word of the rule
+/// says so.
 struct Floats {
   V v;
 };
@@ -25,7 +25,7 @@ HWY_INLINE Floats sqrt(Floats a) { return {hn::Sqrt(a.v)}; }
 HWY_INLINE Floats mul_add(Floats a, Floats b, Floats c) { return {hn::MulAdd(a.v, b.v, c.v)}; }
 HWY_INLINE Floats neg_mul_add(Floats a, Floats b, Floats c) { return {hn::NegMulAdd(a.v, b.v, c.v)}; }
 HWY_INLINE Floats mul_sub(Floats a, Floats b, Floats c) { return {hn::MulSub(a.v, b.v, c.v)}; }
-/// By 1 / b, which is the same for all elements and computed once.
+/// Multiplies by 1 / b, which is the same for all elements and computed once.
 HWY_INLINE Floats div_add(Floats a, Floats b, Floats c) { return {hn::MulAdd(a.v, hn::Div(constant(1), b.v), c.v)}; }
 HWY_INLINE Floats pick(bool condition, Floats a, Floats b) { return condition ? a : b; }
 

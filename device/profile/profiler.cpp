@@ -20,10 +20,10 @@
 namespace etna::profile {
 namespace {
 
-/// Threads and the profile being taken. Never destroyed: threads may end after static objects do.
+/// Threads and the profile being taken. Never destroyed: threads may end after static objects are destroyed.
 struct Registry {
-  std::mutex control;  ///< held by start() and stop() from end to end; before any device's mutex
-  std::mutex mutex;    ///< of what follows, held for moments; may be taken under a device's mutex
+  std::mutex control;  ///< held by start() and stop() throughout; taken before any device's mutex
+  std::mutex mutex;    ///< guards the members below; held briefly; may be taken under a device's mutex
   std::vector<std::shared_ptr<SpanLog>> logs;
   std::uint32_t threads = 0;
   std::unordered_set<std::string> texts;
@@ -40,7 +40,7 @@ Registry& registry() {
 std::atomic<std::uint32_t> current_session{0};
 std::atomic<std::size_t> most_spans{0};
 
-/// What a thread needs to record: made at its first span, told at its end.
+/// A thread's recording state: created at its first span, marked as ended when the thread exits.
 struct ThreadState {
   std::shared_ptr<SpanLog> log;
   const Scope* innermost = nullptr;
@@ -60,11 +60,11 @@ ThreadState& state() {
   return made;
 }
 
-// So that the thread that starts the program, and no worker, is number 0.
+// Makes the thread that starts the program number 0, not a worker.
 [[maybe_unused]] const std::uint32_t main_thread = state().log->number;
 
 Transfers difference(const Transfers& after, const Transfers& before) {
-  // Where somebody called reset_transfers() meanwhile, what there is since then is all that is known.
+  // After a reset_transfers() in between, only the count since then is known.
   auto since = [](std::uint64_t now, std::uint64_t then) { return now >= then ? now - then : now; };
   return {.h2d_bytes = since(after.h2d_bytes, before.h2d_bytes),
           .h2d_calls = since(after.h2d_calls, before.h2d_calls),
@@ -74,7 +74,7 @@ Transfers difference(const Transfers& after, const Transfers& before) {
           .fallbacks = since(after.fallbacks, before.fallbacks)};
 }
 
-/// Replaces threads' numbers by positions among those that have something to show.
+/// Replaces thread numbers by positions among the threads that recorded something.
 void number_threads(Profile& profile, const std::map<std::uint32_t, std::string>& names) {
   std::map<std::uint32_t, std::uint32_t> positions;
   auto position = [&](std::uint32_t number) {
@@ -114,7 +114,7 @@ Profile stop() {
   std::uint32_t session = current_session;
   if (session == 0) throw Error("profile: none is being taken; call start() before stop()");
   Profile profile;
-  // Waiting for the GPUs belongs to the profile: what was queued in it ends there.
+  // Waiting for the GPUs is part of the profile: work queued during the profile ends there.
   for (Backend* b : backends()) b->finish_profile();
   profile.begin = r.begin;
   profile.end = detail::now_ns();
@@ -149,7 +149,7 @@ Session::~Session() {
   try {
     profile::stop();
   } catch (const std::exception&) {
-    // Somebody else stopped it; there is nothing left to throw away.
+    // Somebody else stopped it; there is nothing left to discard.
   }
 }
 

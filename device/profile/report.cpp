@@ -33,7 +33,7 @@ class Writer {
     fmt::format_to(std::back_inserter(text_), format, std::forward<T>(values)...);
     text_ += '\n';
   }
-  /// Milliseconds a step.
+  /// Milliseconds per step.
   double ms(std::int64_t ns) const { return static_cast<double>(ns) * 1e-6 / steps_; }
   double a_step(std::uint64_t count) const { return static_cast<double>(count) / steps_; }
   static double percent(std::int64_t part, std::int64_t whole) {

@@ -36,7 +36,7 @@ bool SpanLog::append(const Entry& entry, std::size_t most) {
 std::uint64_t SpanLog::take(std::uint32_t session, std::vector<HostSpan>& to) {
   if (first_ == nullptr) first_ = head_.load(std::memory_order_acquire);
   while (first_ != nullptr) {
-    // Before the count: a chunk that has a next is full.
+    // Read `next` before `count`: a chunk that has a next is full.
     Chunk* next = first_->next.load(std::memory_order_acquire);
     std::size_t count = first_->count.load(std::memory_order_acquire);
     for (; taken_ < count; ++taken_) {

@@ -14,7 +14,7 @@ struct Interval {
 };
 using Intervals = std::vector<Interval>;
 
-/// Sorted and apart, within [begin, end].
+/// Sorted and disjoint, within [begin, end].
 Intervals joined(Intervals list, std::int64_t begin, std::int64_t end) {
   for (Interval& i : list) i = {std::max(i.begin, begin), std::min(i.end, end)};
   std::erase_if(list, [](const Interval& i) { return i.begin >= i.end; });
@@ -38,7 +38,7 @@ std::int64_t length(const Intervals& list) {
 
 bool is_transfer(std::string_view name) { return name == "upload" || name == "download"; }
 
-/// The phase a span is told under; the forward pass is what has none.
+/// The phase that a span counts towards; spans without one are the forward pass.
 std::string phase_of(const char* name, const char* phase) {
   if (phase != nullptr) return phase;
   return is_transfer(name) ? "transfer" : "forward";
@@ -48,7 +48,7 @@ Part part_of(const std::string& phase) {
   return phase == "forward" ? Part::forward : phase == "backward" ? Part::backward : Part::rest;
 }
 
-/// Gathers times by op and by phase.
+/// Accumulates times by op and by phase.
 class Table {
  public:
   void add(const char* name, const char* phase, std::int64_t ns) {
@@ -82,9 +82,9 @@ class Table {
   std::int64_t product_ = 0, attention_ = 0;
 };
 
-/// Ops that the host ran: the outermost of those nested in each other.
+/// Ops that the host ran: the outermost of nested ones.
 void add_host_ops(const Profile& profile, Table& table) {
-  std::vector<const HostSpan*> open;  // around the span at hand, outermost first
+  std::vector<const HostSpan*> open;  // enclosing the current span, outermost first
   for (const HostSpan& span : profile.host) {
     while (!open.empty() && (open.back()->thread != span.thread || open.back()->end <= span.begin)) open.pop_back();
     bool nested = false;
@@ -122,7 +122,7 @@ void add_gpu(const Profile& profile, Summary& s) {
   const std::int64_t in_batches = span_of(batches), in_queue = span_of(queued);
   s.gaps_ns = std::max<std::int64_t>(0, in_batches - s.busy_ns);
   s.latency_ns = std::max<std::int64_t>(0, in_queue - in_batches);
-  // Neither queued nor waited for: what the host took for itself.
+  // Neither queued nor waited for: the host's own time.
   queued.insert(queued.end(), waits.begin(), waits.end());
   s.host_bound_ns = profile.wall_ns() - span_of(queued);
   s.waking_ns = profile.wall_ns() - in_queue - s.host_bound_ns;

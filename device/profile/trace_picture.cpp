@@ -88,14 +88,14 @@ class Picture {
   }
   void next_row() { y_ += kRow; }
 
-  /// A bar, with its name where that fits; bars that would cover each other's pixel are drawn once.
+  /// Draws a bar, with its name if it fits. Bars that would cover the same pixel are drawn once.
   void bar(const char* name, const Kind& kind, std::int64_t from, std::int64_t to) {
     if (to <= begin_ || from >= end_) return;
     const double a = x(from), b = std::max(x(to), a + 0.25);
     if (b - last_ < 0.25) return;
     last_ = b;
     used_[kind.name] = kind.color;
-    const double gap = b - a > 3 ? 0.5 : 0;  // so that neighbours are told apart
+    const double gap = b - a > 3 ? 0.5 : 0;  // separates neighbours
     put("<rect x=\"{:.2f}\" y=\"{:.0f}\" width=\"{:.2f}\" height=\"{:.0f}\" fill=\"{}\"/>", a, y_, b - a - gap,
         kRow - 4, kind.color);
     const auto fits = static_cast<std::size_t>(std::max(0.0, (b - a - 6) / 6.2));
@@ -108,7 +108,7 @@ class Picture {
   template <typename F>
   void host_row(const char* label, F&& kind_of) {
     row(label);
-    std::int64_t free_from = 0;  // inner spans of the same row lie under their outer one
+    std::int64_t free_from = 0;  // inner spans of the same row are drawn below their outer one
     for (const HostSpan& span : profile_.host) {
       const Kind* kind = span.thread == thread_ ? kind_of(span) : nullptr;
       if (kind == nullptr || span.begin < free_from) continue;
@@ -181,7 +181,7 @@ class Picture {
   std::int64_t begin_ = 0, end_ = 1;
   std::uint32_t thread_ = 0;
   double y_ = kTop;
-  double last_ = -1;  ///< where the row's last bar ended
+  double last_ = -1;  ///< end of the row's last bar
   std::map<std::string, std::string> used_;
   std::string body_;
 };

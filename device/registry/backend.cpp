@@ -17,7 +17,7 @@
 namespace etna {
 namespace {
 
-/// Read at once: for backends whose memory the host may wait for.
+/// Bytes read immediately: for backends whose memory the host may wait for.
 class ReadBytes final : public PendingBytes {
  public:
   ReadBytes(Backend& backend, Device device, std::uint64_t address, std::size_t bytes) {
@@ -31,7 +31,7 @@ class ReadBytes final : public PendingBytes {
 };
 
 #ifndef ETNA_HAS_VULKAN
-/// In Vulkan's place in a build without it.
+/// Stands in for Vulkan in a build without it.
 class NoVulkan final : public Backend {
  public:
   const char* name() const override { return "vulkan"; }

@@ -22,7 +22,7 @@ std::filesystem::path config_file() {
   return home && *home ? std::filesystem::path(home) / ".config" / "etna" / "config.json" : std::filesystem::path();
 }
 
-/// The config file's `device`, where there is such a file and it names one.
+/// The config file's `device`, if the file exists and names one.
 std::optional<std::string> configured_device() {
   std::filesystem::path file = config_file();
   std::ifstream in(file);
@@ -43,7 +43,7 @@ std::optional<std::string> configured_device() {
 
 struct Request {
   std::string text;
-  std::string source;  ///< "ETNA_DEVICE", or the config file; empty where the caller asked
+  std::string source;  ///< "ETNA_DEVICE", or the config file; empty if the caller asked
 };
 
 Request resolve(std::string_view requested) {
@@ -53,7 +53,7 @@ Request resolve(std::string_view requested) {
   return {"auto", ""};
 }
 
-/// All backends but the host's, in order.
+/// All backends except the host's, in order.
 std::vector<Backend*> accelerators() { return {backends().begin() + 1, backends().end()}; }
 
 Device choose_automatically() {
@@ -67,7 +67,7 @@ Device choose_automatically() {
   return kCPU;
 }
 
-/// What was found and what to try, behind "vulkan:1 was asked for, but ".
+/// What was found and what to try; continues the sentence "vulkan:1 was asked for, but ".
 std::string absence(Device wanted) {
   Backend& of = backend(wanted);
   const auto& found = of.adapters();

@@ -54,7 +54,7 @@ BufferSpan span_of(Context& context, const char* op, const Storage& storage, std
   return context.segments.find(storage.address() + offset, bytes);
 }
 
-/// This thread's recording, where there is one. @throws CaptureError where it is for another device
+/// This thread's recording, if any. @throws CaptureError if it is for another device
 Recording* recording_for(Device device, std::string_view op) {
   Recording* recording = Recording::current();
   if (recording != nullptr && recording->device() != device) {
@@ -64,7 +64,7 @@ Recording* recording_for(Device device, std::string_view op) {
   return recording;
 }
 
-/// A tensor that a failed capture left behind has no bytes.
+/// Throws for a tensor that a failed capture left behind: it has no bytes.
 void require_memory(std::string_view op, const Arguments& arguments) {
   for (std::span<const Range> ranges : {arguments.reads(), arguments.writes()}) {
     for (const Range& r : ranges) {
@@ -75,7 +75,7 @@ void require_memory(std::string_view op, const Arguments& arguments) {
   }
 }
 
-/// The one copy would happen now, the replays' never.
+/// Throws while recording: the copy would happen once, now, and never in a replay.
 void forbid_while_recording(const char* what) {
   if (const Recording* recording = Recording::current()) {
     throw CaptureError(fmt::format("{}: bytes cross between host and device while a step is captured on {}", what,

@@ -4,7 +4,7 @@
 // steps of k, through a ring of stages in shared memory, also while the previous tile is being stored. Two warpgroups
 // multiply, 128 x 128 each:
 //   - TOGETHER: both work on a tile of 256 x 128, with the fewest bytes from the L2 cache per product (which bounds
-//   large gemms);
+//     large gemms);
 //   - in turns: each takes tiles of 128 x 128; one stores while the other multiplies, which suits short k.
 //
 // On an H200 4096³ takes 215 µs: 639 TFLOP/s. An early version, TFLOP/s at 4096³ / 6144³ / 16384 x 3072 x 768, one run

@@ -19,7 +19,7 @@
 namespace etna::cpu {
 namespace {
 
-/// A library's product of S, with sums of T.
+/// The library's gemm for operands S and sums T.
 template <typename S, typename T>
 OneThread<T, S> kernel_of(const Library& library) {
   if constexpr (std::is_same_v<S, Bf16>)
@@ -30,7 +30,7 @@ OneThread<T, S> kernel_of(const Library& library) {
     return library.f64;
 }
 
-/// The first that has products of T, or that ETNA_BLAS names.
+/// The first library with a gemm for T, or the one that ETNA_BLAS names.
 template <typename T>
 const Library& choose() {
   const char* named = std::getenv("ETNA_BLAS");
@@ -77,7 +77,7 @@ void one_thread(const Gemm& g, T alpha, const S* a, const S* b, T beta, T* c) {
   if constexpr (std::is_same_v<S, Bf16>) multiply_widened(library.f32, g, alpha, a, b, beta, c);
 }
 
-/// c += the sums of the further pieces of k, one after the other. @param partial [splits - 1, m, n]
+/// c += the partial sums of split-K, in order. @param partial [splits - 1, m, n]
 template <typename T>
 void add_partial(const Gemm& g, const Part& part, const T* partial, std::int64_t splits, T* c) {
   for (std::int64_t i = part.row; i < part.row + part.rows; ++i) {

@@ -6,17 +6,17 @@
 namespace etna::cpu {
 namespace {
 
-// In multiply-adds of f32, of which a core with AVX2 does some 35 in a nanosecond.
-constexpr double kPack = 16;             // of an element of an operand
-constexpr double kStore = 4;             // of an element of c
-constexpr double kTask = 50e3;           // a call: threads meet, the library allocates
-constexpr double kSum = 16;              // of an element of a partial sum: written, read, added
+// Costs in multiply-adds of f32; a core with AVX2 does about 35 per nanosecond.
+constexpr double kPack = 16;             // per element of an operand
+constexpr double kStore = 4;             // per element of c
+constexpr double kTask = 50e3;           // per call: threads synchronize, the library allocates
+constexpr double kSum = 16;              // per element of a partial sum: written, read, added
 constexpr double kMeet = 150e3;          // a second pass over c
-constexpr double kStraggler = 0.027;     // of a task, for each thread beside the first: the slowest core decides
+constexpr double kStraggler = 0.027;     // of a task, for each further thread: the slowest core decides
 constexpr double kWorstStraggler = 0.5;  // of a task
-constexpr double kWorthThreads = 400e3;  // less is done by one thread
+constexpr double kWorthThreads = 400e3;  // smaller gemms run on one thread
 
-constexpr std::int64_t kShallowest = 256;       // a piece of k
+constexpr std::int64_t kShallowest = 256;       // chunk of k
 constexpr std::int64_t kMostPartial = 3 << 20;  // elements of partial sums
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }

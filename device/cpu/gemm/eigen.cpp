@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-// GCC 12 takes the undefined registers of its own AVX-512 intrinsics for uninitialized variables.
+// GCC 12 mistakes the undefined registers of its own AVX-512 intrinsics for uninitialized variables.
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #pragma GCC diagnostic ignored "-Wuninitialized"

@@ -13,17 +13,19 @@
 
 // f32 by oneDNN, one thread at a time.
 //
-// - dnnl_sgemm, whose code does not depend on the sizes: nothing is compiled when a new shape appears.
-// - It walks down the rows of an operand whose rows lie along k: a transposed a, a b as it is. Where those are a
-// multiple of 512 bytes
-//   apart, as they are with most widths of a model, few sets of the cache hold them all, and it falls to half: of 89
-// GFLOP/s that a core
-//   with AVX2 has, [512, 1024] · [1024, 512] got 36, [4096, 1024]ᵀ · [4096, 512] 31. Such an operand is copied first,
-// 512 x 512 at a time, to rows that are
-//   closer together: 75 to 79. Where m and n are 1024 and more it packs by itself, and well. Its code for AVX-512 minds
-// only a transposed a
-//   whose rows all meet in one set (rows of 2048, 16 cores: 1343 GFLOP/s with copies, 922 without); other copies cost a
-// step of small 6 %.
+// - Uses dnnl_sgemm, whose code does not depend on the sizes: a new shape needs no compilation.
+// - dnnl_sgemm reads an operand stored with one row per step of k (a transposed a, a plain b) by going down its rows.
+// If
+//   the rows are a multiple of 512 bytes apart, as with most model widths, they share few cache sets, and the speed
+// drops
+//   to half: of the 89 GFLOP/s of a core with AVX2, [512, 1024] · [1024, 512] got 36, [4096, 1024]ᵀ · [4096, 512] 31.
+// Such
+//   an operand is copied first, 512 x 512 at a time, to rows that are closer together: 75 to 79. With m and n of 1024
+// or
+//   more, dnnl_sgemm packs by itself, and well. Its AVX-512 code only suffers from a transposed a whose rows all fall
+// in
+//   one set (rows of 2048, 16 cores: 1343 GFLOP/s with copies, 922 without); other copies would make a step of a small
+//   model 6 % slower.
 namespace etna::cpu {
 namespace {
 
@@ -36,11 +38,11 @@ void call(const Gemm& g, float alpha, const float* a, const float* b, float beta
 }
 
 constexpr std::int64_t kBlock = 512, kPad = 16;
-// Floats between rows, or a multiple.
+// Row strides in floats that collide, as do their multiples.
 constexpr std::int64_t kCollide = 128;        // 512 bytes: few sets of the L1 cache
-constexpr std::int64_t kCollideFully = 1024;  // 4 KiB: one
+constexpr std::int64_t kCollideFully = 1024;  // 4 KiB: one set
 
-/// A block of an operand, its rows brought closer together.
+/// A copy of a block of an operand with its rows closer together.
 class Copy {
  public:
   /// An odd multiple of a cache line.

@@ -16,8 +16,8 @@
 
 #include <etna/device/cpu/gemm/one_openmp_thread.h>
 
-// bf16 by oneDNN's matmul, whose code is made for the sizes: it is kept, by them. A task's cut has at most four sizes
-// (edges included), and the same ones come with every step. scratch memory is the thread's own, and stays.
+// bf16 by oneDNN's matmul primitives, which are compiled per size and cached by size. The tiling gives tasks of at most
+// four sizes (edges included), and every step has the same ones. Each thread keeps its own scratch memory.
 namespace etna::cpu {
 namespace {
 
@@ -25,7 +25,7 @@ using Desc = dnnl::memory::desc;
 using Type = dnnl::memory::data_type;
 
 const dnnl::engine& engine() {
-  // Never destroyed: products may be asked for by static objects that are.
+  // Never destroyed: destructors of static objects may still multiply.
   static const auto* instance = new dnnl::engine(dnnl::engine::kind::cpu, 0);
   return *instance;
 }
@@ -35,7 +35,7 @@ Desc matrix(std::int64_t rows, std::int64_t columns, Type type, bool transposed,
   return {{rows, columns}, type, transposed ? dnnl::memory::dims{1, leading} : dnnl::memory::dims{leading, 1}};
 }
 
-/// A product of given sizes, made ready; c = a · b, or c += a · b.
+/// A compiled primitive for given sizes: c = a · b, or c += a · b.
 class Ready {
  public:
   Ready(const Gemm& g, bool adds)
@@ -55,18 +55,18 @@ class Ready {
 #else
     dnnl::matmul::primitive_desc found(dnnl::matmul::desc(a_, b_, c_), attributes, engine(), true);
 #endif
-    // The reference implementation takes what no other does; widened, it is faster by far.
+    // The reference implementation takes what no other does; widening to f32 is much faster.
     if (!found || std::string_view(found.impl_info_str()).starts_with("ref")) return;
     scratch_ = found.scratchpad_desc();
     matmul_ = dnnl::matmul(found);
   }
 
-  /// False where there is no code for these sizes that would be worth it.
+  /// False if there is no worthwhile implementation for these sizes.
   bool run(const Bf16* a, const Bf16* b, float* c) const {
     if (!matmul_) return false;
     OneOpenMpThread one;
     thread_local dnnl::stream stream(engine());
-    thread_local std::vector<float> scratch;  // of floats for their alignment; what it holds does not matter
+    thread_local std::vector<float> scratch;  // floats, for their alignment; the content does not matter
     constexpr std::size_t kLine = 64;
     std::size_t bytes = scratch_.get_size() + kLine;
     if (scratch.size() * sizeof(float) < bytes) scratch.resize(bytes / sizeof(float) + 1);
@@ -75,7 +75,7 @@ class Ready {
     start = std::align(kLine, scratch_.get_size(), start, room);
     auto at = [](const Desc& desc, const void* where) {
       return dnnl::memory(desc, engine(),
-                          const_cast<void*>(where));  // oneDNN has one type for what it reads and writes
+                          const_cast<void*>(where));  // oneDNN uses the same type for input and output
     };
     matmul_.execute(stream, {{DNNL_ARG_SRC, at(a_, a)},
                              {DNNL_ARG_WEIGHTS, at(b_, b)},
@@ -90,7 +90,7 @@ class Ready {
   dnnl::matmul matmul_;
 };
 
-/// The products seen so far. Sizes that never come again are forgotten with the others, when there are many.
+/// The cached primitives. When there are many, all are dropped, including sizes that will not recur.
 std::shared_ptr<const Ready> ready(const Gemm& g, bool adds) {
   using Key = std::array<std::int64_t, 9>;
   constexpr std::size_t kMost = 1024;
@@ -123,7 +123,7 @@ bool onednn_multiplies_bf16() {
 }
 
 void onednn_bf16(const Gemm& g, float alpha, const Bf16* a, const Bf16* b, float beta, float* c) {
-  // The primitive knows neither factor; c is scaled by them around it.
+  // The primitive does not support alpha or beta; c is scaled before and after it.
   if (alpha == 0) {
     for (std::int64_t i = 0; i < g.m && beta == 0; ++i) std::fill_n(c + i * g.ldc, g.n, 0.0f);
     return scale(g, beta, c);

@@ -7,14 +7,14 @@
 #include <optional>
 #include <sstream>
 
-// OpenBLAS chooses its code when it is loaded, and does not know processors younger than itself: 0.3.21 takes code
-// without AVX for some that have AVX-512, a ninth of their speed. OPENBLAS_CORETYPE, which it reads at that moment,
-// corrects it; hence dlopen(), with the type told by what the processor can, and with OPENBLAS_NUM_THREADS=1, so that
-// it makes no threads.
+// OpenBLAS selects its code when it is loaded, and does not know processors newer than itself: on some with AVX-512,
+// 0.3.21 selects code without AVX, at a ninth of the speed. OPENBLAS_CORETYPE, which it reads while loading, overrides
+// the choice. Hence dlopen(), with the core type derived from the processor's features, and with
+// OPENBLAS_NUM_THREADS=1, so that it starts no threads.
 namespace etna::cpu {
 namespace {
 
-/// An environment variable for the time of this object, unless the user has set it.
+/// Sets an environment variable while it lives, unless the user has set it.
 class Meanwhile {
  public:
   Meanwhile(const char* name, const char* value) : name_(name) {
@@ -33,7 +33,7 @@ class Meanwhile {
   bool set_ = false;
 };
 
-/// The oldest type with all of the processor's vector instructions; null: leave the choice to the library.
+/// The oldest core type with all of the processor's vector instructions; null: leave the choice to the library.
 const char* core_type() {
 #if defined(__x86_64__) && defined(__GNUC__)
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
@@ -44,7 +44,7 @@ const char* core_type() {
   return nullptr;
 }
 
-// The C interface, as every BLAS has it.
+// The C interface common to every BLAS.
 constexpr int kRowMajor = 101, kPlain = 111, kTransposed = 112;
 template <typename T>
 using Function = void (*)(int order, int transpose_a, int transpose_b, int m, int n, int k, T alpha, const T* a,

@@ -1,8 +1,8 @@
-// Products of up to eight rows with a large matrix, which a generated token is made of. Bytes-bound: the libraries pack
-// their operands, which is one pass more over a matrix that is used once (a row times 68 MB on one core: 12 GB/s here,
-// 9 by oneDNN, 4 by OpenBLAS). Here the few rows are packed, and the matrix streams by: where it lies along k, several
-// of its rows at once are multiplied with all of the few; where it lies across, some of its rows at once are added to a
-// piece of the results that stays in L1.
+// Skinny gemms: up to eight rows times a large matrix, as in generating a token. Bytes-bound. The libraries pack their
+// operands, which costs one more pass over a matrix that is used once (a row times 68 MB on one core: 12 GB/s here, 9
+// by oneDNN, 4 by OpenBLAS). Here only the few rows are packed, and the matrix is streamed. If its rows run along k,
+// each is multiplied with all of the few rows; if they run across k, several at once are added to a chunk of the
+// results that stays in L1.
 #include <etna/device/cpu/gemm/thin.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 #include <etna/device/cpu/parallel.h>
 #include <etna/device/cpu/scratch.h>
 
-// GCC 12 takes the undefined registers of its own AVX-512 intrinsics for uninitialized variables.
+// GCC 12 mistakes the undefined registers of its own AVX-512 intrinsics for uninitialized variables.
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #pragma GCC diagnostic ignored "-Wuninitialized"
@@ -21,28 +21,28 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE <etna/device/cpu/gemm/thin.cpp>
 #include <hwy/foreach_target.h>
-// Behind foreach_target.h.
+// Must come after foreach_target.h.
 #include <hwy/highway.h>
 
 #ifndef ETNA_THIN_SIZES
 #define ETNA_THIN_SIZES
 namespace etna::cpu {
 
-inline constexpr std::int64_t kBlock = 64;      // floats: a multiple of any vector
-inline constexpr std::int64_t kResults = 4096;  // of a piece: they stay in L1
-/// Of one of `rows` rows: whole vectors, so that what is behind a row's end belongs to no other. Several rows read a
-/// piece of w again, which has to stay in L1 with them.
+inline constexpr std::int64_t kBlock = 64;      // floats: a multiple of any vector's length
+inline constexpr std::int64_t kResults = 4096;  // per chunk: they stay in L1
+/// Chunk size for one of `rows` rows: whole vectors, so that padding after a row's end belongs to no other row. Several
+/// rows reread a chunk of w, which has to stay in L1 together with them.
 constexpr std::int64_t piece_of(std::int64_t rows) { return rows == 1 ? kResults : rows == 2 ? 512 : 256; }
 
 /// y[i, j] = Σₖ x[i, k] · w[j, k] or w[k, j], for columns j of a range.
 template <typename S>
 struct Thin {
-  const float* x = nullptr;  ///< [k / kBlock, rows, kBlock], 0 behind the last element
-  const S* w = nullptr;      ///< rows `leading` apart
+  const float* x = nullptr;  ///< [k / kBlock, rows, kBlock], zero-padded
+  const S* w = nullptr;      ///< rows are `leading` apart
   std::int64_t leading = 0;
   std::int64_t rows = 0, k = 0;
   float* y = nullptr;
-  std::int64_t row_step = 0, column_step = 0;  ///< elements between results
+  std::int64_t row_step = 0, column_step = 0;  ///< in elements, between results
   float alpha = 1, beta = 0;
 
   static std::int64_t x_at(std::int64_t rows, std::int64_t i, std::int64_t k) {
@@ -69,7 +69,7 @@ HWY_INLINE V load(const Bf16* x) {
   const hn::Rebind<std::uint16_t, D> d16;
   return hn::BitCast(D(), hn::ShiftLeft<16>(hn::PromoteTo(d32, hn::LoadU(d16, x))));
 }
-/// n < Lanes() elements, 0 behind them.
+/// Loads n < Lanes() elements, zero-padded.
 template <typename S>
 HWY_INLINE V load_part(const S* x, std::int64_t n) {
   HWY_ALIGN S part[hn::MaxLanes(D())] = {};
@@ -109,8 +109,9 @@ HWY_INLINE void dots(const Thin<S>& t, std::int64_t j) {
 
 template <int Rows, typename S>
 void along_rows(const Thin<S>& t, std::int64_t first, std::int64_t last) {
-  // Some eight sums at once, as many as are in flight, of one row: several rows of w are several streams, which
-  // processors fetch ahead at less than half the speed (eight of 2 KiB, on one core from memory: 12 GB/s; one: 28).
+  // About eight sums at once, as many as fit in flight. With several rows of w there would be several memory streams,
+  // which processors prefetch at less than half the speed (eight of 2 KiB, on one core from memory: 12 GB/s; one: 28),
+  // so one row is read at a time.
   constexpr int kMost = std::max(1, static_cast<int>(kBlock / hn::MaxLanes(D())));
   constexpr int kAlong = std::min(kMost, Rows == 1 ? 8 : Rows == 2 ? 4 : Rows <= 4 ? 2 : 1);
   for (std::int64_t j = first; j < last; ++j) dots<Rows, kAlong>(t, j);
@@ -160,7 +161,7 @@ HWY_INLINE void add_rows(const Thin<S>& t, std::int64_t k, std::int64_t j, std::
 
 template <typename S>
 void across(const Thin<S>& t, std::int64_t first, std::int64_t last) {
-  constexpr int kDepth = sizeof(S) == 2 ? 4 : 8;  // bf16 takes registers for its conversion
+  constexpr int kDepth = sizeof(S) == 2 ? 4 : 8;  // bf16 needs registers for its conversion
   HWY_ALIGN float sums[kResults];
   const std::int64_t piece = piece_of(t.rows);
   for (std::int64_t j = first; j < last; j += piece) {
@@ -208,15 +209,15 @@ void across(const Thin<Bf16>& t, std::int64_t first, std::int64_t last) {
 float widened(float x) { return x; }
 float widened(Bf16 x) { return std::bit_cast<float>(static_cast<std::uint32_t>(x) << 16); }
 
-constexpr std::int64_t kTaskBytes = 128 << 10;  // of w: less is not worth a task
-constexpr std::int64_t kTaskColumns = 64;       // of a w that lies across: less would read it in crumbs
+constexpr std::int64_t kTaskBytes = 128 << 10;  // of w: a smaller task is not worthwhile
+constexpr std::int64_t kTaskColumns = 64;       // of a w whose rows run across k: fewer would make reads too short
 
 }  // namespace
 
 template <typename S>
 void multiply_thin(const Gemm& g, float alpha, const S* a, const S* b, float beta, float* c, bool all_threads,
                    const Finish& finish) {
-  // The few rows: of op(a), or, where the columns of c are few, those of op(b) transposed.
+  // The few rows: those of op(a), or, if c has few columns, those of op(b) transposed.
   const bool few_rows = g.m <= kThin;
   const S* few = few_rows ? a : b;
   const std::int64_t few_leading = few_rows ? g.lda : g.ldb, columns = few_rows ? g.n : g.m;

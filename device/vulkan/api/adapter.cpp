@@ -13,9 +13,9 @@
 namespace etna::vulkan {
 namespace {
 
-/// That of the machine code which the device runs, 90 for sm_90a; 0: of none we make.
+/// The architecture of machine code that the device runs: 90 for sm_90a; 0: none that we build.
 std::uint32_t cubin_architecture(const VkPhysicalDeviceProperties& properties) {
-  // Vulkan does not tell the architecture; NVIDIA gave the ids 0x23xx to GH100, the chip of every Hopper card.
+  // Vulkan does not report the architecture. NVIDIA gave the ids 0x23xx to GH100, the chip of every Hopper card.
   const bool hopper = properties.vendorID == 0x10DE && properties.deviceID >> 8 == 0x23;
   return hopper ? 90 : 0;
 }
@@ -66,9 +66,9 @@ std::set<std::string> extensions_of(VkPhysicalDevice device) {
   return names;
 }
 
-/// One queue that computes. NVIDIA's graphics queues leave kernels 48 KiB of shared memory a multiprocessor, its
-/// compute queues all of it: on an H200 a workgroup of 33 KiB shares its multiprocessor with three others there, and a
-/// product takes half the time. Elsewhere the family that also draws is the one drivers serve best.
+/// Finds one compute queue. NVIDIA's graphics queues leave kernels 48 KiB of shared memory per multiprocessor, its
+/// compute queues all of it: on an H200 a workgroup of 33 KiB then shares its multiprocessor with three others, and a
+/// gemm takes half the time. On other vendors the graphics and compute family is the best supported one.
 bool find_queue(VkPhysicalDevice device, std::uint32_t vendor, std::uint32_t& family) {
   std::uint32_t count = 0;
   vkGetPhysicalDeviceQueueFamilyProperties(device, &count, nullptr);
@@ -96,7 +96,7 @@ std::string missing_features(const Features& has) {
   return missing;
 }
 
-/// What to enable of what is there: all that kernels may use, and nothing that costs speed (robust access).
+/// The features to enable: all that kernels may use, and none that cost speed (robust access).
 Features wanted(const Features& has) {
   Features f;
   f.core.features.shaderInt64 = has.core.features.shaderInt64;
@@ -123,7 +123,7 @@ Features wanted(const Features& has) {
   return f;
 }
 
-/// Multiprocessors or compute units, from the vendor where it tells, else a guess by kind.
+/// Multiprocessors or compute units, as reported by the vendor, otherwise a guess by kind.
 std::uint32_t compute_units(const Adapter& adapter, const Properties& p) {
   if (p.nvidia.shaderSMCount) return p.nvidia.shaderSMCount;
   std::uint32_t amd = p.amd.shaderEngineCount * p.amd.shaderArraysPerEngineCount * p.amd.computeUnitsPerShaderArray;
@@ -141,7 +141,7 @@ std::optional<MatrixElement> element(VkComponentTypeKHR type) {
   return {};
 }
 
-/// Of the products that matrix units do, those of elements that shaders may use.
+/// The shapes of cooperative matrices whose element types shaders may use.
 std::vector<MatrixShape> matrix_shapes(const Adapter& adapter) {
   std::vector<MatrixShape> shapes;
   auto ask = reinterpret_cast<PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR>(

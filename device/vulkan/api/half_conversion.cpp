@@ -5,7 +5,7 @@
 namespace etna::vulkan {
 namespace {
 
-// Numbers of the SPIR-V specification. Both demands are part of it since version 1.4.
+// Constants of the SPIR-V specification. Both execution modes are core since version 1.4.
 enum Op : std::uint32_t { OpEntryPoint = 15, OpExecutionMode = 16, OpCapability = 17, OpDecorate = 71 };
 constexpr std::uint32_t kSpecId = 1, kVersion14 = 0x10400, kBits = 16;
 
@@ -21,7 +21,7 @@ std::vector<std::uint32_t> demanding(HalfConversion promised, std::span<const st
   std::size_t capabilities_end = 5, entries_end = 0;
   std::uint32_t entry = 0;
   bool converts = false;
-  // Five words of header, then instructions: length and opcode share their first word.
+  // Five u32s of header, then instructions: length and opcode share an instruction's first u32.
   for (std::size_t at = 5; at < words.size();) {
     const std::uint32_t length = words[at] >> 16, op = words[at] & 0xffffu;
     if (length == 0 || at + length > words.size()) return {};

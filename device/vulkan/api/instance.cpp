@@ -70,7 +70,7 @@ Instance make_instance() {
     info.flags |= VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR;
   }
 
-  // Type VALIDATION carries core and synchronization messages; GENERAL is the loader's talk about other drivers.
+  // Type VALIDATION covers core and synchronization messages; GENERAL is the loader's talk about other drivers.
   auto messenger =
       structure<VkDebugUtilsMessengerCreateInfoEXT>(VK_STRUCTURE_TYPE_DEBUG_UTILS_MESSENGER_CREATE_INFO_EXT);
   messenger.messageSeverity =

@@ -1,2 +1,2 @@
-// The loader of Vulkan's functions: nothing links against libvulkan, which is opened at run time where it exists.
+// Loads Vulkan's functions: nothing links against libvulkan, which is opened at run time if it exists.
 #include <volk.c>

@@ -15,8 +15,8 @@ namespace {
 std::array<std::atomic<Context*>, 256> contexts{};
 std::mutex making;
 
-/// Drivers tear down their threads after this; work still running then has crashed or hung more than one of them. What
-/// was never submitted is dropped: nobody can ask for its results any more.
+/// Drivers shut down their threads after this; with work still running, more than one of them has crashed or hung. Work
+/// that was never submitted is dropped: nobody can ask for its results any more.
 void leave() {
   for (auto& slot : contexts) {
     Context* context = slot.load();
@@ -27,7 +27,7 @@ void leave() {
       context->recorder.leave();
       context->pipelines.cache().save();
     } catch (const std::exception&) {
-      // Nobody is left to tell.
+      // At exit there is nobody to report to.
     }
   }
 }
@@ -85,9 +85,8 @@ std::vector<Context*> Context::all() {
   return made;
 }
 
-// Handlers run in the reverse of the order in which they were registered, and ours must run before the driver's. Some
-// of a driver's appear only with its first work (a compiler's, in a software rasterizer), so Recorder registers once
-// more after that.
+// Exit handlers run in reverse order of registration, and ours must run before the driver's. A driver may register some
+// only with its first work (a compiler's, in a software rasterizer), so Recorder registers again after that.
 void leave_at_exit() { static_cast<void>(std::atexit(leave)); }
 
 }  // namespace etna::vulkan

@@ -10,7 +10,7 @@
 namespace etna::vulkan {
 namespace {
 
-constexpr int kTries = 5;  // of which the best counts: a host thread may be put aside between two clock reads
+constexpr int kTries = 5;  // the best one counts: the host thread may be preempted between two clock reads
 
 std::uint32_t valid_bits_of(const Adapter& adapter) {
   std::uint32_t count = 0;
@@ -20,7 +20,7 @@ std::uint32_t valid_bits_of(const Adapter& adapter) {
   return adapter.queue_family < count ? families[adapter.queue_family].timestampValidBits : 0;
 }
 
-/// Null where the device cannot read its clock and CLOCK_MONOTONIC, which is steady_clock's, at once.
+/// Null if the device cannot read its clock and CLOCK_MONOTONIC (steady_clock's) together.
 PFN_vkGetCalibratedTimestampsEXT find_calibrated(const LogicalDevice& device) {
   for (const char* suffix : {"EXT", "KHR"}) {
     std::string of = suffix;
@@ -60,7 +60,8 @@ std::int64_t ClockLine::host_ns(std::uint64_t ticks, std::int64_t near_ns) const
 void ClockLine::correct(const ClockPair& later) {
   const double ticks = since_start(later.ticks, later.host_ns);
   const auto ns = static_cast<double>(later.host_ns - start_.host_ns);
-  // Quartz drifts by some 50 millionths: over less than this the two readings' errors would tilt the line by more.
+  // Quartz clocks drift by about 50 parts per million. Over a shorter time than this, the errors of the two readings
+  // would tilt the line more than the drift.
   constexpr double drift = 50e-6;
   if (ticks <= 0 || ns * drift < static_cast<double>(start_.error_ns + later.error_ns)) return;
   slope_ = ns / ticks;

@@ -7,7 +7,8 @@ namespace etna::vulkan {
 void RangeSet::insert(Range range) {
   if (range.bytes == 0) return;
   Span span{range.address, range.address + range.bytes};
-  // The first span that ends at or behind our begin; all up to the first that begins behind our end are joined with us.
+  // The first span that ends at or after our begin. It and all up to the first that begins after our end are merged
+  // with ours.
   auto first = std::lower_bound(spans_.begin(), spans_.end(), span.begin,
                                 [](const Span& s, std::uint64_t begin) { return s.end < begin; });
   auto last = first;

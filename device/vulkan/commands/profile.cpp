@@ -7,20 +7,20 @@
 #include <etna/device/profile/profiler.h>
 #include <etna/device/vulkan/commands/context.h>
 
-/// The profiler's way to the devices in use.
+/// Profiles the devices in use.
 namespace etna::vulkan {
 namespace {
 
-/// Of the profile being taken, for devices first used while it is. Guarded by the profiler: written before any device
+/// Of the profile being taken, for devices first used during it. Guarded by the profiler: written before any device
 /// begins.
 profile::Options options;
 
-/// Waits until the device is idle. What fails here fails again for whoever works on the device, and there it is told.
+/// Waits until the device is idle. Errors are ignored here: whoever uses the device next gets the same error.
 void settle(Context& context) {
   try {
     if (context.logical.lost.empty()) context.recorder.finish();
   } catch (const std::exception&) {
-    // As above.
+    // See above.
   }
 }
 

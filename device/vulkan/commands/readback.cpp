@@ -10,9 +10,9 @@
 namespace etna::vulkan {
 namespace {
 
-constexpr std::size_t kPlaces = 64;  ///< of a buffer
+constexpr std::size_t kPlaces = 64;  ///< per buffer
 
-/// One read; gives its place back when nobody wants it any more.
+/// One read; returns its slot when nobody refers to it any more.
 class Read final : public PendingBytes {
  public:
   Read(Context& context, Readback::Place place) : context_(context), place_(place) {}

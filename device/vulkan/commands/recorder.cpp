@@ -102,7 +102,7 @@ void Recorder::upload(const Dispatch& d, VkPipeline pipeline, VkPipelineLayout l
 void Recorder::launch(const CubinDispatch& d, VkCuFunctionNVX function) {
   VkCommandBuffer commands = begin(d.op);
   order(kCompute, d.arguments.reads(), d.arguments.writes());
-  bound_ = VK_NULL_HANDLE;  // no pipeline, as far as the extension says
+  bound_ = VK_NULL_HANDLE;  // the extension leaves the bound pipeline undefined
   open().timed.begin(commands, d.op);
   vulkan::launch(device_.vk, commands, {function, d.groups, d.threads, d.shared_bytes}, d.arguments.bytes());
   open().timed.end(commands);
@@ -110,8 +110,7 @@ void Recorder::launch(const CubinDispatch& d, VkCuFunctionNVX function) {
   done(touched(d.arguments.reads(), d.arguments.writes()));
 }
 
-// A staging buffer belongs to no tensor: its range is empty, and the staging code keeps its pieces apart in
-// time.
+// A staging buffer belongs to no tensor: its range is empty, and the staging code orders accesses to its chunks itself.
 void Recorder::copy(std::string_view op, const BufferSpan& from, const BufferSpan& to) {
   VkCommandBuffer commands = begin(op);
   order(kTransfer, {&from.range, 1}, {&to.range, 1});
@@ -172,8 +171,8 @@ VkCommandBuffer Recorder::begin(std::string_view op) {
 
 void Recorder::order(Stage stage, std::span<const Range> reads, std::span<const Range> writes) {
   Barrier barrier = hazards_.access(stage, reads, writes);
-  // Submission order reaches over batches, so a barrier here also waits for what earlier batches hold. It stands where
-  // all commands have one behind them, too: those before the setting changed have none.
+  // Submission order spans batches, so a barrier here also waits for earlier batches. It is also needed when barriers
+  // after every command are switched on: commands before that have none.
   if (barrier) {
     pipeline_barrier(stages_of(barrier.before), writes_of(barrier.before), stages_of(barrier.behind),
                      accesses_of(barrier.behind));
@@ -213,7 +212,7 @@ std::uint64_t Recorder::execute(std::span<const VkCommandBuffer> baked, std::uin
 void Recorder::submit(std::span<const VkCommandBuffer> behind) {
   if (!recording_) return;
   profile::Scope scope("submit");
-  // Whatever happens below, the next command opens a fresh batch.
+  // Whatever happens below, the next command opens a new batch.
   recording_ = false;
   Slot& slot = open();
   slot.timed.finish(slot.commands);
@@ -248,7 +247,7 @@ void Recorder::wait(std::uint64_t mark) {
   if (mark <= finished_) return;
   device_.require_alive();
   if (mark > submitted_) flush();
-  // A batch that failed to reach the GPU took its mark with it.
+  // The mark of a batch that failed to reach the GPU never comes.
   mark = std::min(mark, submitted_);
   if (mark <= finished_) return;
   profile::Scope scope("wait for the GPU", profile::Category::wait);
@@ -304,7 +303,7 @@ void Recorder::fail(VkResult result, const char* call) {
   }
 }
 
-/// "matmul x12, softmax": the open batch and those in flight, in order, neighbours joined, the last sixteen.
+/// "matmul x12, softmax": the open batch and those in flight, in order, repeats counted, the last sixteen.
 std::string Recorder::unfinished_ops() const {
   std::vector<std::pair<std::string_view, int>> runs;
   for (std::size_t i = 1; i <= slots_.size(); ++i) {

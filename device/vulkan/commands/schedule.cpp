@@ -5,7 +5,7 @@
 namespace etna::vulkan {
 namespace {
 
-/// Runs of memory that no access crosses, so that clashes are looked for within one of them only.
+/// Ranges of memory that no access crosses, so that conflicts need to be searched within one of them only.
 class Blocks {
  public:
   explicit Blocks(std::span<const Accesses> commands) {
@@ -60,7 +60,7 @@ std::vector<std::vector<std::uint32_t>> dependencies(std::span<const Accesses> c
     auto note = [&](const Range& range, bool write) {
       if (range.bytes == 0) return;
       std::vector<Past>& list = past[blocks.of(range)];
-      // What a write covers whole need not be waited for any more: whoever comes next waits for the write.
+      // Accesses that a write covers completely need no dependency any more: later commands wait for the write.
       if (write) {
         std::erase_if(list, [&](const Past& p) {
           return p.range.address >= range.address && p.range.address + p.range.bytes <= range.address + range.bytes;

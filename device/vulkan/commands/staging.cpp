@@ -26,7 +26,7 @@ void Staging::make(Buffer& buffer, BufferUse use, std::size_t bytes) {
   }
 }
 
-/// A run of the ring, never over its end; waits for the copies that still read it. @returns its offset.
+/// Allocates contiguous bytes of the ring; waits for copies that still read them. @returns their offset.
 std::size_t Staging::take(std::size_t bytes) {
   std::uint64_t begin = (head_ + 15) / 16 * 16;
   if (begin % kRing + bytes > kRing) begin = (begin / kRing + 1) * kRing;
@@ -39,7 +39,7 @@ std::size_t Staging::take(std::size_t bytes) {
   return begin % kRing;
 }
 
-/// From the ring to the device.
+/// Copies from the ring to the device.
 void Staging::copy(std::size_t offset, BufferSpan to) {
   const std::size_t bytes = to.range.bytes;
   if (bytes > kSmall || bytes % 4 != 0 || to.range.address % 4 != 0) {

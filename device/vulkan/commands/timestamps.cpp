@@ -10,7 +10,7 @@
 namespace etna::vulkan {
 namespace {
 
-/// Batches were read as their buffers came free, which is not the order in which they ran.
+/// Batches were read when their buffers became free, which is not the order in which they ran.
 void order_by_submit(profile::GpuProfile& gpu) {
   std::vector<std::uint32_t> order(gpu.batches.size()), place(gpu.batches.size());
   std::iota(order.begin(), order.end(), 0u);
@@ -70,7 +70,7 @@ profile::GpuProfile Timestamps::take(const QueueStats& stats) {
       try {
         line.correct(clock_->read());
       } catch (const std::exception&) {
-        // The line through the first reading alone stands.
+        // Keeps the line through the first reading alone.
       }
     }
     order_by_submit(gathered_);
@@ -141,7 +141,7 @@ void TimedCommands::write_begin(VkCommandBuffer commands, std::string_view op, c
     return;
   }
   if (exact_ || pieces_.empty()) write(commands, VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT);
-  // A copy behind dispatches may hold the front end up until they are done, and what it comes to later with it.
+  // A copy after dispatches may stall the front end until they are done, and delay everything after it.
   copies_ = stage == kTransfer;
   if (copies_ && pieces_.size() > group_) mark_group(commands);
   pieces_.push_back({.name = profile::detail::kept(op),
@@ -163,9 +163,9 @@ void TimedCommands::write_end(VkCommandBuffer commands) {
   }
 }
 
-/// The first group begins with the buffer's first timestamp, each other one with a timestamp of its own, which waits
-/// for nothing: the GPU's front end comes to it when it has launched the group, and it launches the group when the one
-/// before is done.
+/// The first group begins with the buffer's first timestamp, every other one with its own. That timestamp waits for
+/// nothing: the GPU's front end reaches it when it has launched the group, and it launches the group when the previous
+/// one is done.
 void TimedCommands::mark_group(VkCommandBuffer commands) {
   if (exact_ || std::exchange(marked_, true) || group_ == 0) return;
   write(commands, VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT);

@@ -8,7 +8,7 @@
 namespace etna::vulkan {
 namespace {
 
-/// Of one command buffer. Drivers with a watchdog see submits of bounded length.
+/// Commands per command buffer. Bounds the length of a submit, for drivers with a watchdog.
 constexpr std::size_t kCommandsABuffer = 256;
 
 }  // namespace
@@ -49,7 +49,7 @@ CompiledCommands::~CompiledCommands() {
       for (const Buffers& buffers : timed_) context_.recorder.wait(buffers.last_run);
     }
   } catch (const Error&) {
-    // Lost just now: nothing runs any more.
+    // The device was lost just now: nothing runs any more.
   }
   context_.logical.vk.vkDestroyCommandPool(context_.logical.handle, pool_, nullptr);
 }
@@ -80,7 +80,7 @@ void CompiledCommands::run_timed() {
   for (TimedCommands& timed : buffers.timed) timed.submitted(now);
 }
 
-/// The buffers, recorded anew; the device is done with them.
+/// Records the buffers anew; the device has finished with them.
 void CompiledCommands::encode_all(Buffers& buffers, Timestamps* timestamps) {
   const VolkDeviceTable& vk = context_.logical.vk;
   const std::size_t count = (list_.commands.size() + kCommandsABuffer - 1) / kCommandsABuffer;
@@ -99,7 +99,7 @@ void CompiledCommands::encode_all(Buffers& buffers, Timestamps* timestamps) {
     VkCommandBuffer commands = buffers.commands[i];
     const std::size_t first = i * kCommandsABuffer, last = std::min(first + kCommandsABuffer, list_.commands.size());
     auto begin = structure<VkCommandBufferBeginInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO);
-    // A run may be queued while the one before is still at work; those with timestamps wait for each other.
+    // A run may be queued while the previous one is still running; buffers with timestamps wait for each other.
     if (timestamps == nullptr) begin.flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT;
     check(vk.vkBeginCommandBuffer(commands, &begin), "vkBeginCommandBuffer");
     TimedCommands* timed = timestamps != nullptr ? &buffers.timed[i] : nullptr;
@@ -115,7 +115,7 @@ void CompiledCommands::encode(VkCommandBuffer commands, std::size_t begin, std::
   const bool everywhere = barriers_everywhere();
   for (std::size_t i = begin; i < end; ++i) {
     const Command& c = list_.commands[i];
-    // Barriers chain: each waits for the group before, which waited for the one before that.
+    // Barriers chain: each waits for the previous group, which waited for the one before it.
     if (i > 0 && c.group != list_.commands[i - 1].group) {
       if (timed != nullptr) timed->barrier(commands);
       barrier(commands, stages_[c.group - 1], stages_[c.group]);

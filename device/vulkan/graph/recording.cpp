@@ -18,19 +18,19 @@
 namespace etna::vulkan {
 namespace {
 
-/// Placeholder addresses begin here. Addresses of devices are canonical: their upper bits, above the 48 or 57 that are
-/// translated, are all alike, so that none has the highest two bits 01.
+/// Placeholder addresses begin here. Device addresses are canonical: their upper bits, above the 48 or 57 that are
+/// translated, are all equal, so none has 01 as its highest two bits.
 constexpr std::uint64_t kBase = std::uint64_t{1} << 62;
 constexpr std::uint64_t kSpan = std::uint64_t{1} << 44;
 constexpr std::size_t kAlign = 256;
 constexpr std::size_t kMaxNumberBytes = 65536;
-/// Below what drivers give at once (4 GiB less something), and a size that the allocator does not round up.
+/// Below what drivers allocate at once (slightly less than 4 GiB), and a size that the allocator does not round up.
 constexpr std::size_t kLargestChunk = std::size_t{7} << 29;
 
 thread_local Recording* current_recording = nullptr;
 
-/// Placeholders are handed out one behind the other over all recordings, so that what a failed one leaves behind is
-/// known to be stale. Half of the range is one recording's at least.
+/// Placeholder addresses increase over all recordings, so that those of a failed recording are recognized as stale.
+/// Each recording has at least half of the range.
 std::atomic<std::uint64_t> next_placeholder{0};
 
 void begin_placeholders() {
@@ -38,8 +38,8 @@ void begin_placeholders() {
 }
 
 std::uint64_t take_addresses(std::size_t bytes) {
-  // A gap behind each, so that an address one past the end is nobody else's. What is far too large leaves the counter,
-  // which all recordings share, where it is.
+  // A gap follows each placeholder, so that an address one past its end belongs to no other. A request that is far too
+  // large leaves the counter unchanged, since all recordings share it.
   const bool fits = bytes <= kSpan / 2;
   const std::uint64_t run = fits ? (bytes + 2 * kAlign - 1) / kAlign * kAlign : 0, at = next_placeholder.fetch_add(run);
   if (!fits || at + run > kSpan) {
@@ -48,19 +48,19 @@ std::uint64_t take_addresses(std::size_t bytes) {
   return kBase + at;
 }
 
-/// A storage made while recording.
+/// A storage created while recording.
 struct Placeholder {
   Placeholder(std::uint64_t at, std::size_t size) : address(at), bytes(size) {}
 
   std::uint64_t address;
   std::size_t bytes;
   std::weak_ptr<Storage> storage;
-  std::vector<std::byte> constant;       ///< its bytes, where they never change
-  std::vector<std::uint32_t> addresses;  ///< offsets of addresses among them
+  std::vector<std::byte> constant;       ///< its bytes, if they never change
+  std::vector<std::uint32_t> addresses;  ///< offsets of addresses in `constant`
   bool used = false;
-  std::uint32_t first = 0, last = 0;  ///< groups
-  std::uint64_t real = 0;             ///< address, once it has memory
-  StoragePtr own;                     ///< that memory, where it is not shared
+  std::uint32_t first = 0, last = 0;  ///< first and last group that uses it
+  std::uint64_t real = 0;             ///< its address, once it has memory
+  StoragePtr own;                     ///< that memory, if not shared
 };
 
 }  // namespace
@@ -69,10 +69,10 @@ struct Recording::Parts {
   Device device;
   Context& context;
   CommandList list;
-  std::vector<fusion::FusionInfo> infos;  ///< of each command
+  std::vector<fusion::FusionInfo> infos;  ///< one per command
   std::vector<Placeholder> placeholders;  ///< in order of address
   std::vector<Range> pins;
-  StoragePtr numbers;  ///< the first placeholder: what the host writes before each run
+  StoragePtr numbers;  ///< the first placeholder: the block that the host writes before each run
   std::size_t number_bytes = 0;
   bool one_by_one = false;
 
@@ -210,7 +210,7 @@ void Recording::constant(std::uint64_t to, const Arguments& rows) {
   const std::size_t offset = to - found->address, end = offset + rows.bytes().size();
   found->constant.resize(std::max(found->constant.size(), end));
   std::copy(rows.bytes().begin(), rows.bytes().end(), found->constant.begin() + static_cast<std::ptrdiff_t>(offset));
-  // What was written before to the same place is gone, its addresses too.
+  // Overwrites earlier content of the same range, including its addresses.
   std::erase_if(found->addresses, [&](std::uint32_t at) { return at + 8 > offset && at < end; });
   for (const Arguments::Address& a : rows.addresses()) {
     found->addresses.push_back(static_cast<std::uint32_t>(offset) + a.offset);
@@ -246,8 +246,7 @@ void Recording::Parts::fuse(GraphFigures& figures) {
   figures.compile_ms = f.compile_ms;
 }
 
-/// Whether it lies in memory that was there before the recording, of a tensor that the step was given. `pins` are
-/// sorted.
+/// Whether the range is in memory from before the recording, of a tensor that the step was given. `pins` are sorted.
 bool Recording::Parts::is_pinned(const Range& range) const {
   auto next = std::upper_bound(pins.begin(), pins.end(), range.address,
                                [](std::uint64_t at, const Range& r) { return at < r.address; });
@@ -256,7 +255,7 @@ bool Recording::Parts::is_pinned(const Range& range) const {
   return range.address + range.bytes <= found.address + found.bytes;
 }
 
-/// A range must lie in a storage somebody named: else the program could not keep it alive, nor move it.
+/// Every range must be in a known storage: otherwise the program could neither keep it alive nor relocate it.
 void Recording::Parts::require_known(const Command& command, const Range& range) {
   if (range.bytes == 0) return;
   if (is_placeholder(range.address)) {
@@ -291,7 +290,7 @@ std::uint64_t Recording::Parts::relocated(std::uint64_t address, const char* op)
   if (!is_placeholder(address)) return address;
   Placeholder* found = find(address);
   if (found == nullptr) throw CaptureError(fmt::format("{}: works on a tensor from a capture that failed", op));
-  if (found->real == 0) return 0;  // nothing touches it: of an empty tensor, or for another kernel of the same op
+  if (found->real == 0) return 0;  // nothing uses it: an empty tensor's, or meant for another kernel of the same op
   return found->real + (address - found->address);
 }
 
@@ -304,7 +303,7 @@ void Recording::Parts::relocate(std::span<std::byte> bytes, std::span<const std:
   }
 }
 
-/// Memory of its own.
+/// Allocates memory for this placeholder alone.
 StoragePtr Recording::Parts::give_memory(Placeholder& p, std::vector<StoragePtr>& storages) {
   p.own = etna::allocate(device, p.bytes);
   p.real = p.own->address();
@@ -315,7 +314,7 @@ StoragePtr Recording::Parts::give_memory(Placeholder& p, std::vector<StoragePtr>
 void Recording::Parts::plan(std::vector<StoragePtr>& storages, GraphFigures& figures) {
   std::vector<Lifetime> lifetimes;
   std::vector<Placeholder*> planned;
-  std::vector<std::pair<StoragePtr, StoragePtr>> kept;  // what is still held, and its memory
+  std::vector<std::pair<StoragePtr, StoragePtr>> kept;  // storages still referenced, and their memory
   for (std::size_t i = 1; i < placeholders.size(); ++i) {
     Placeholder& p = placeholders[i];
     if (StoragePtr alive = p.storage.lock()) {
@@ -336,7 +335,7 @@ void Recording::Parts::plan(std::vector<StoragePtr>& storages, GraphFigures& fig
     planned[i]->real = chunks[plan.places[i].chunk]->address() + plan.places[i].offset;
   }
   storages.insert(storages.end(), chunks.begin(), chunks.end());
-  // Only now, when nothing can fail any more for want of memory.
+  // Only now, when no allocation can fail any more.
   for (auto& [storage, own] : kept) storage->rebind(own, 0);
   figures.planned_bytes = plan.planned;
   figures.live_bytes = plan.live;

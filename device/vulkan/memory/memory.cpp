@@ -33,7 +33,7 @@ int memory_type(const Adapter& adapter, std::uint32_t allowed, BufferUse use) {
           VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
       if ((flags & mapped) != mapped) continue;
       bool cached = flags & VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
-      // A small window into the GPU's own memory is better left to others; reads that are not cached crawl.
+      // Leaves the small host-visible window of the GPU's own memory to others. Uncached reads are very slow.
       score += (local ? 0 : 1) + (cached == (use == BufferUse::download) ? 2 : 0);
     }
     if (score > best_score) {
@@ -107,7 +107,7 @@ bool BufferSegments::allocate(std::size_t bytes, Segment& out, std::string& why)
     why = fmt::format("{}; {}", str(result), limits());
     return false;
   }
-  // Captured steps tell their placeholders by addresses that are not canonical.
+  // Captured steps recognize placeholders by non-canonical addresses, so a buffer may not have one.
   if (buffer.address >> 62 == 1) {
     destroy_buffer(device_, buffer);
     throw DeviceError(fmt::format("{}: the driver gave the address {:#x}, which is not canonical", device_.device.str(),
@@ -123,7 +123,7 @@ bool BufferSegments::allocate(std::size_t bytes, Segment& out, std::string& why)
 
 void BufferSegments::synchronize() {
   std::lock_guard lock(mutex_);
-  // A lost device touches nothing any more.
+  // A lost device accesses nothing any more.
   if (device_.lost.empty()) finish_();
 }
 

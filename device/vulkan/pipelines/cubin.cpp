@@ -39,7 +39,7 @@ VkCuFunctionNVX Cubins::get(const CubinKernel& kernel, std::string_view op) {
 
 void launch(const VolkDeviceTable& vk, VkCommandBuffer commands, const CubinLaunch& launch,
             std::span<const std::byte> parameters) {
-  // As aligned as a kernel's parameter may ask to be (a tensor map: 64 bytes).
+  // Aligned as strictly as a kernel's parameter may require (a tensor map: 64 bytes).
   alignas(64) std::array<std::byte, CubinDispatch::kMostParameters> copy;
   std::memcpy(copy.data(), parameters.data(), parameters.size());
   const void* parameter = copy.data();

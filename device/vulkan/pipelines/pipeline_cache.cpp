@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Drivers check their own data badly or not at all: the file's sum guards all of it.
+/// Drivers check their own data poorly or not at all, so the file's checksum covers all of it.
 constexpr CacheMagic kMagic = {'E', 'T', 'N', 'A', 'P', 'C', '0', '1'};
 
 std::string file_name(const VkPhysicalDeviceProperties& p) {

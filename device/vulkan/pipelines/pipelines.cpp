@@ -32,7 +32,7 @@ VkPipeline Pipelines::get(const Shader& shader, std::span<const std::uint32_t> s
   return pipeline;
 }
 
-/// What a driver would answer with a lost device, if at all, is an error here.
+/// Reports as an error what a driver would answer with a lost device, if at all.
 void Pipelines::require_fit(const Shader& shader, std::span<const std::uint32_t> spec, std::string_view op) const {
   if (shader.words.empty()) {
     throw DeviceError(
@@ -100,7 +100,7 @@ VkPipeline Pipelines::make(const Shader& shader, std::span<const std::uint32_t> 
   info.stage.module = module;
   info.stage.pName = "main";
   info.stage.pSpecializationInfo = &constants;
-  // Kernels on matrix units count their subgroups: those must have the size that capabilities() told.
+  // Kernels on matrix units count their subgroups, which must have the size that capabilities() reported.
   auto size = structure<VkPipelineShaderStageRequiredSubgroupSizeCreateInfo>(
       VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO);
   size.requiredSubgroupSize = device_.adapter.capabilities.subgroup_size;

@@ -6,7 +6,7 @@
 namespace etna::vulkan {
 namespace {
 
-// Numbers of the SPIR-V specification, those that sizes depend on.
+// The constants of the SPIR-V specification on which sizes depend.
 enum Op : std::uint32_t {
   OpExecutionMode = 16,
   OpCapability = 17,
@@ -52,7 +52,7 @@ class Reader {
   explicit Reader(std::span<const std::uint32_t> spec) : spec_(spec) {}
 
   void read(std::span<const std::uint32_t> words) {
-    // Five words of header, then instructions: length and opcode share their first word.
+    // Five u32s of header, then instructions: length and opcode share an instruction's first u32.
     for (std::size_t at = 5; at < words.size();) {
       std::uint32_t length = words[at] >> 16;
       if (length == 0 || at + length > words.size()) break;

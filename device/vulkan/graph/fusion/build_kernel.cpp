@@ -11,7 +11,7 @@ bool overlap(const Range& a, const Range& b) {
   return a.address < b.address + b.bytes && b.address < a.address + a.bytes;
 }
 
-/// Integers of all sizes, bool among them.
+/// Integers of all sizes, including bool.
 bool holds_integers(std::uint32_t dtype) { return dtype >= kI32; }
 
 class Builder {
@@ -27,7 +27,7 @@ class Builder {
       step.operands[static_cast<std::size_t>(k - 1)] = *operand;
     }
     const StridedView& result = e.operands[0];
-    // Another place may not have been loaded yet when this one is stored.
+    // When this element is stored, another element of an overlapping view may not have been loaded yet.
     for (const Kernel::Load& load : kernel_.loads) {
       if (load.view != result && overlap(load.view.range(), result.range())) return false;
     }
@@ -46,7 +46,7 @@ class Builder {
 
   bool add(const PrologueFusion& reduction, std::span<const Range> writes) {
     if (reduction.n != kernel_.n || !reduction.x.contiguous() || kernel_.steps.empty()) return false;
-    // Its value is the last step's: others would be computed for nobody.
+    // The reduction reads the last step's value; any other step after it would be computed for nobody.
     const Kernel::Store* at = find(reduction.x);
     if (at == nullptr || at->step + 1 != kernel_.steps.size()) return false;
     for (const Kernel::Load& load : kernel_.loads) {
@@ -59,7 +59,7 @@ class Builder {
     return true;
   }
 
-  /// Leaves out what nobody else sees.
+  /// Drops the stores that nobody else reads.
   std::optional<Kernel> finish(std::span<const std::uint32_t> members, const DroppedStorages& dropped) {
     std::erase_if(kernel_.stores, [&](const Kernel::Store& s) {
       return std::find(read_.begin(), read_.end(), s.step) != read_.end() && !loads_from(s.view) &&
@@ -92,7 +92,7 @@ class Builder {
     return Kernel::Operand{Kernel::Operand::Kind::scalar, static_cast<std::uint32_t>(kernel_.scalars.size() - 1)};
   }
 
-  /// What a member reads: an earlier one's value at the same place, or memory that none of them has written.
+  /// What a member reads: an earlier member's value at the same position, or memory that none of them has written.
   std::optional<Kernel::Operand> value(const StridedView& view, bool integers) {
     if (const Kernel::Store* at = find(view)) {
       read_.push_back(at->step);
@@ -125,7 +125,7 @@ DroppedStorages::DroppedStorages(std::span<const Candidate> commands, std::span<
   }
 }
 
-/// The storage that the range begins in; ranges_.size() where it is none of them.
+/// The storage that the range begins in; ranges_.size() if it is in none.
 std::size_t DroppedStorages::find(const Range& range) const {
   if (range.bytes == 0) return ranges_.size();
   auto next = std::upper_bound(ranges_.begin(), ranges_.end(), range.address,

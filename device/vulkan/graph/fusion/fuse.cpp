@@ -19,14 +19,14 @@ std::uint64_t bytes_of(std::span<const Range> ranges) {
   return bytes;
 }
 
-/// Workgroups along x, folded into y where there are many.
+/// Workgroups along x, folded into y where there are too many.
 std::array<std::uint32_t, 3> grid(std::uint32_t count) {
   constexpr std::uint32_t limit = 65535;
   const std::uint32_t rows = (count + limit - 1) / limit;
   return {(count + rows - 1) / rows, rows, 1};
 }
 
-/// Elements [begin, begin + count) of a pool, once more at its end. @return where
+/// Appends elements [begin, begin + count) of a pool to its end. @return their position
 template <typename T>
 std::uint32_t copy_to_end(std::vector<T>& pool, std::size_t begin, std::size_t count) {
   const std::size_t at = pool.size();
@@ -52,7 +52,7 @@ class Rewriter {
   }
 
  private:
-  /// False where the kernel cannot be made; its commands then run one behind the other.
+  /// False if the kernel cannot be made; its commands then run one after another.
   bool join(const Plan::Unit& unit, std::vector<Command>& commands) {
     try {
       commands.push_back(joined(unit));
@@ -89,7 +89,7 @@ class Rewriter {
     std::vector<Range> reads(arguments.reads().begin(), arguments.reads().end());
     std::vector<Range> writes(arguments.writes().begin(), arguments.writes().end());
     if (kernel.through != nullptr) {
-      // Its own arguments stand before those of the prologue, which it now reads in place of x.
+      // Its own arguments come before those of the prologue, which it now reads instead of x.
       std::span<const Range> own = list_.writes(last);
       writes.insert(writes.end(), own.begin(), own.end());
       command.push_begin = copy_to_end(list_.pushes, last.push_begin, last.push_bytes);

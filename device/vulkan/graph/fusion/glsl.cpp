@@ -26,7 +26,7 @@ namespace {
 using Words = std::vector<std::uint32_t>;
 
 #ifdef ETNA_HAS_GLSLANG
-/// Through the C interface, which stays the same from glslang 12 to 15.
+/// Uses the C interface, which is the same from glslang 12 to 15.
 Words compile(const std::string& text) {
   static const bool started = glslang_initialize_process() != 0;
   if (!started) throw DeviceError("glslang does not start");
@@ -65,7 +65,7 @@ Words compile(const std::string&) { throw DeviceError("this build has no glslang
 
 constexpr CacheMagic kMagic = {'E', 'T', 'N', 'A', 'S', 'V', '0', '1'};
 
-/// A file holds the text it was made from before the SPIR-V: that two texts have one sum does no harm.
+/// A file stores the text before the SPIR-V, so a hash collision of two texts is harmless.
 std::vector<char> key_of(const std::string& text) {
   std::string key = fmt::format("{}\n{}", glsl_compiler(), text);
   key.resize((key.size() + 3) / 4 * 4, '\n');
@@ -131,7 +131,8 @@ std::vector<std::uint32_t> spirv_of(const std::string& text, GlslFigures& figure
 
 const Shader& compile_glsl(const std::string& text, GlslFigures& figures) {
   static std::mutex mutex;
-  // Never freed: pipelines made from them are kept by the address of the words, until after static objects are gone.
+  // Never freed: pipelines made from them are keyed by the address of the words, even after static objects are
+  // destroyed.
   static auto& all = *new std::unordered_map<std::string, std::unique_ptr<Compiled>>();
   std::lock_guard lock(mutex);
   std::unique_ptr<Compiled>& entry = all[text];

@@ -9,10 +9,10 @@
 #include <etna/device/vulkan/graph/fusion/sources.h>
 #include <etna/device/vulkan/pipelines/pipelines.h>
 
-// A thread of a kernel of its own computes runs of four neighbours, each loaded and stored at once, where n is a
-// multiple of 4; it loads all of its runs before it stores the first, which keeps more bytes on their way. Other n:
-// four elements 256 apart, as elementwise.comp does. A reduction's prologue computes one at a time, where the reduction
-// would load it.
+// An elementwise kernel whose n is a multiple of 4 computes runs of four neighbours per thread, each loaded and stored
+// at once. A thread loads all of its runs before it stores the first, which keeps more bytes in flight. For other n a
+// thread takes four elements 256 apart, as elementwise.comp does. A reduction's prologue computes one element at a
+// time, where the reduction would load it.
 namespace etna::vulkan::fusion {
 namespace {
 
@@ -22,7 +22,7 @@ bool is_float(std::uint32_t dtype) { return dtype <= kBF16; }
 const char* type_name(bool integers) { return integers ? "int" : "float"; }
 const char* vector_name(bool integers) { return integers ? "ivec4" : "vec4"; }
 
-/// How four neighbouring elements of an iteration lie in memory.
+/// How four neighbouring elements of an iteration are laid out in memory.
 enum class Four { vector, one, spaced, apart };
 
 Four four(const StridedView& w) {
@@ -35,7 +35,7 @@ Four four(const StridedView& w) {
   return aligned ? Four::vector : Four::spaced;
 }
 
-/// `T(0)` as `float(0)`.
+/// Replaces the type: `T(0)` becomes `float(0)`.
 std::string with_type(std::string_view expression, const char* type) {
   std::string text;
   for (std::size_t i = 0; i < expression.size(); ++i) {
@@ -82,7 +82,7 @@ class Writer {
                                     declared, access, functions_, computing));
     } else {
       std::string body = with_includes(k_.through->source);
-      const std::size_t line = body.find('\n') + 1;  // behind #version
+      const std::size_t line = body.find('\n') + 1;  // after #version
       body.insert(line, fmt::format("{}#define ETNA_PROLOGUE\n#define ETNA_PROLOGUE_FIELDS {}\n", k_.through->defines,
                                     declared));
       text.source = with_includes(body, fmt::format("#include \"fused.glsl\"\n{}{}{}", access, functions_, computing));
@@ -98,7 +98,8 @@ class Writer {
     arguments_.number(word);
   }
 
-  /// Its address, sizes and strides, and a function `at_<name>` from the place in the iteration to that in memory.
+  /// Declares the view's address, sizes and strides, and a function `at_<name>` from a position in the iteration to one
+  /// in memory.
   void view(const std::string& name, const StridedView& w, bool written) {
     fields_ += fmt::format("uvec2 f_{}; ", name);
     const Pointer at{w.address, w.range()};
@@ -123,14 +124,14 @@ class Writer {
     functions_ += fmt::format("uint at_{}(uint i) {{ uint e = 0; {}return e; }}\n", name, body);
   }
 
-  /// The name of these sizes, which several walks may share, and with them the divisions.
+  /// The name of these sizes. Several views may share it, and with it the divisions.
   std::string sizes_of(const StridedView& w) {
     auto [at, added] = sizes_.try_emplace({w.rank, w.sizes}, fmt::format("d{}", sizes_.size()));
     for (std::uint32_t d = 1; added && d < w.rank; ++d) field(fmt::format("{}_{}", at->second, d), w.sizes[d]);
     return at->second;
   }
 
-  /// One function an expression.
+  /// One function per expression.
   std::string rows() {
     std::string text;
     for (const Kernel::Step& step : k_.steps) {
@@ -144,7 +145,7 @@ class Writer {
     return text;
   }
 
-  /// Of each step `r`, as computed, and `v`, as it would come back from memory.
+  /// For each step `r`, the computed value, and `v`, the value as read back from memory.
   std::string steps() {
     std::string text;
     for (std::size_t i = 0; i < k_.steps.size(); ++i) {
@@ -189,7 +190,8 @@ class Writer {
     std::string value = fmt::format("{}{}", of_load ? 'x' : 'v', o.index);
     const bool holds_integers = of_load ? k_.loads[o.index].integers : !is_float(k_.steps[o.index].dtype);
     if (holds_integers != integers) return fmt::format("{}({})", type, value);
-    // Two rows that see the same value would be computed together, perhaps otherwise than each by itself.
+    // The compiler might compute two rows that use the same value together, with results that differ from separate
+    // computation.
     return !integers && ++uses_[value] > 1 ? opaque(value) : value;
   }
 
@@ -200,7 +202,7 @@ class Writer {
     return fmt::format("load_{}(F.f_x{}, {}, {})", type_name(load.integers), i, index, load.view.dtype);
   }
 
-  /// What a kernel of its own stores, or the value that a reduction asks for.
+  /// What an elementwise kernel stores, or the value that a reduction asks for.
   struct Result {
     bool integers;
     std::string value;
@@ -216,7 +218,7 @@ class Writer {
     return all;
   }
 
-  /// All steps for one place, from what was loaded to what is asked for.
+  /// All steps for one position, from the loaded values to the results.
   std::string element() {
     std::string parameters, assignments;
     auto parameter = [&](const std::string& p) { parameters += (parameters.empty() ? "" : ", ") + p; };
@@ -243,7 +245,7 @@ class Writer {
     return text + call("");
   }
 
-  /// Of load i, the elements i ... i + 3.
+  /// Elements i ... i + 3 of load i.
   std::string four_loads(std::size_t i) const {
     const Kernel::Load& load = k_.loads[i];
     const Four how = four(load.view);
@@ -259,7 +261,7 @@ class Writer {
                        one_load(i, place('x', i, 3, how)));
   }
 
-  /// Declares y0 ... of four neighbours whose x0 ... are there, and computes them.
+  /// Declares y0 ... of four neighbours whose x0 ... are given, and computes them.
   std::string four_results() const {
     std::string text;
     const std::vector<Result> all = results();
@@ -275,8 +277,7 @@ class Writer {
     return text + four_results();
   }
 
-  /// Runs of four that a thread takes: up to 64 bytes of what it loads, while every compute unit has its fill of
-  /// workgroups.
+  /// Runs of four per thread: up to 64 bytes of loads, as long as every compute unit has enough workgroups.
   std::uint32_t runs(std::uint32_t units) const {
     std::uint32_t bytes = 0, runs = 1;
     for (const Kernel::Load& load : k_.loads) bytes += 4 * load.view.item_bytes();
@@ -284,13 +285,13 @@ class Writer {
     return runs;
   }
 
-  /// Each place's value is a value of its own: of one that is the same at all places (an expanded tensor's) NVIDIA's
-  /// compiler adds up several at once, and rounds otherwise.
+  /// Makes the value of each position opaque: if it is the same at all positions (an expanded tensor's), NVIDIA's
+  /// compiler adds several at once, and rounds differently.
   std::string prologue() const {
     const bool integers = results()[0].integers;
     const char* value = integers ? "y0" : "opaque(y0, F.f_unknown, i)";
     std::string text = fmt::format("{} prologue(uint i) {{\n{}  return {};\n}}\n", type_name(integers), one(), value);
-    // Reductions read fours of floats in whole fours only.
+    // Reductions load four floats at a time only in whole groups of four.
     if (!integers) {
       text += fmt::format(
           "vec4 prologue_four(uint i) {{\n{}  return vec4(opaque(y0.x, F.f_unknown, i), opaque(y0.y, F.f_unknown, i + "
@@ -354,7 +355,7 @@ class Writer {
     return text;
   }
 
-  /// Where the e-th of four neighbours lies.
+  /// Position of the e-th of four neighbours.
   std::string place(char kind, std::size_t i, int e, Four how) const {
     const StridedView& w = kind == 'x' ? k_.loads[i].view : k_.stores[i].view;
     if (how == Four::apart) return fmt::format("at_{}{}(i + {})", kind, i, e);

@@ -7,7 +7,7 @@
 namespace etna::vulkan::fusion {
 namespace {
 
-/// Commands further apart than this stay apart: looking for what lies between them takes time.
+/// Commands further apart are not fused: searching the commands between them takes time.
 constexpr std::uint32_t kReach = 1000;
 
 using Members = std::vector<std::uint32_t>;
@@ -27,14 +27,14 @@ class Planner {
   }
 
   Plan run() {
-    // In order, so that no unit reaches beyond the command that is looked at.
+    // In order, so that no unit extends beyond the current command.
     for (std::uint32_t i = 0; i < commands_.size(); ++i) {
       if (const ElementwiseInfo* e = commands_[i].elementwise) join_producers(i, *e);
       if (const PrologueFusion* r = commands_[i].through) try_join(units_[i].members, producer(i, r->x));
     }
     Plan plan;
     for (std::uint32_t i = 0; i < commands_.size(); ++i) {
-      // As late as possible: what others read of a unit they draw forward themselves.
+      // As late as possible; units that others read are emitted earlier on demand.
       if (i == units_[unit_[i]].members.back()) emit(unit_[i], plan);
     }
     return plan;
@@ -43,7 +43,7 @@ class Planner {
  private:
   static constexpr std::uint32_t kNobody = ~0u;
 
-  /// The elementwise command whose result `reader` finds at this view.
+  /// The elementwise command whose result `reader` reads through this view.
   std::uint32_t producer(std::uint32_t reader, const StridedView& view) const {
     for (auto p = before_[reader].rbegin(); p != before_[reader].rend(); ++p) {
       const ElementwiseInfo* e = commands_[*p].elementwise;
@@ -58,7 +58,7 @@ class Planner {
       if (k == e.scalar_at) continue;
       if (std::uint32_t p = producer(i, e.operands[static_cast<std::size_t>(k)]); p != kNobody) producers.push_back(p);
     }
-    // The nearest first: should the whole be too large, those apart are worth least.
+    // The nearest first: if the whole becomes too large, distant ones are worth least.
     std::sort(producers.rbegin(), producers.rend());
     for (std::uint32_t p : producers) try_join(units_[unit_[i]].members, p);
   }
@@ -76,8 +76,8 @@ class Planner {
     units_[home] = {std::move(both), std::move(*kernel)};
   }
 
-  /// True where something outside must run behind one member and before another. Commands of another unit count as one,
-  /// so that no two units ever wait for each other.
+  /// True if a command outside must run after one member and before another. Commands of another unit count as one, so
+  /// that no two units ever wait for each other.
   bool leaves_and_comes_back(const Members& members) const {
     const std::uint32_t last = members.back();
     std::vector<bool> seen(last + 1, false);
@@ -116,8 +116,8 @@ class Planner {
 
   std::span<const Candidate> commands_;
   DroppedStorages dropped_;
-  std::vector<std::uint32_t> unit_;  ///< of each command: its first member
-  std::vector<Plan::Unit> units_;    ///< by first member
+  std::vector<std::uint32_t> unit_;  ///< per command: its first member
+  std::vector<Plan::Unit> units_;    ///< keyed by first member
   std::vector<std::vector<std::uint32_t>> before_, followers_;
   std::vector<bool> emitted_;
 };

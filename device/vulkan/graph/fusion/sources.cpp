@@ -19,7 +19,7 @@ std::string_view embedded(std::string_view name) {
   return {};
 }
 
-/// Files guard themselves against being included twice; leaving them out then keeps the text short.
+/// Files have include guards; including each once keeps the text short.
 void append(std::string_view text, std::string_view prologue, std::set<std::string_view>& seen, std::string& out) {
   while (!text.empty()) {
     const std::size_t end = text.find('\n');
