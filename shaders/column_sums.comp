@@ -20,7 +20,7 @@ layout(constant_id = 1) const uint Y_DTYPE = 1;
 layout(constant_id = 2) const uint WIDTH = 1;  // elements per load
 
 layout(push_constant, scalar) uniform Push {
-  uvec2 x, y;     // y: [pieces, columns]
+  uvec2 x, y;     // y: [chunks, columns]
   uint rows, columns, stride;
   uint piece;     // rows per chunk
   uint groups;    // workgroups across the columns
