@@ -105,8 +105,8 @@ struct Later {
 }  // namespace
 
 Node::~Node() {
-  // A long tape is a long chain of owners; taking it apart here, link by link, keeps the stack flat. Every node that a saved
-  // input leads to is also behind an edge, so clearing the inputs lets go of none that the chain does not hold.
+  // A long tape is a long chain of owners; taking it apart here, link by link, keeps the stack flat. Every node that a
+  // saved input leads to is also behind an edge, so clearing the inputs lets go of none that the chain does not hold.
   std::vector<std::shared_ptr<Node>> chain;
   auto take_apart = [&chain](Node& node) {
     for (Edge& edge : node.edges) {
@@ -278,7 +278,8 @@ TensorList run_backward(std::span<const Tensor> roots, std::span<const Tensor> r
     if (!targets.empty()) continue;
     recording::note_gradient(leaf.leaf, recording::Touch::read);
     if (!meta.grad.defined()) {
-      // A gradient handed on unchanged may be shared with another leaf; .grad() must be the leaf's own to be scaled in place.
+      // A gradient handed on unchanged may be shared with another leaf; .grad() must be the leaf's own to be scaled in
+      // place.
       bool shared = !leaf.owned && is_shared(leaf.grad);
       meta.grad = create_graph || !shared ? leaf.grad : leaf.grad.clone();
       if (!create_graph) meta.grad = meta.grad.contiguous();

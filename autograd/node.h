@@ -56,14 +56,16 @@ struct Node {
 };
 
 /// Gradients of a node's inputs.
-/// @param gathered null, or what others gave input 0 so far, which may be written: an op may add its own to that instead
+/// @param gathered null, or what others gave input 0 so far, which may be written: an op may add its own to that
+/// instead
 TensorList run_node(const std::shared_ptr<Node>& node, std::span<const Tensor> grads, bool create_graph,
                     Tensor* gathered = nullptr);
 
 /// The edge that leads to where a tensor's gradient belongs.
 Edge edge_to(const Tensor& tensor);
 
-/// Walks the tape from `roots` down. Where `targets` is empty gradients gather in the leaves' .grad(); else in the result.
+/// Walks the tape from `roots` down. Where `targets` is empty gradients gather in the leaves' .grad(); else in the
+/// result.
 TensorList run_backward(std::span<const Tensor> roots, std::span<const Tensor> root_grads,
                         std::span<const Tensor> targets, bool retain_graph, bool create_graph);
 

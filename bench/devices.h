@@ -13,8 +13,8 @@ namespace bench {
 /// Adds --device NAME[,NAME...].
 void add_device_option(CLI::App& app, std::vector<std::string>& names);
 
-/// The devices named; where none is, what ETNA_DEVICE, the config file or `auto` chooses, and the CPU. Prints the line that
-/// says so on standard error. @throws etna::DeviceError
+/// The devices named; where none is, what ETNA_DEVICE, the config file or `auto` chooses, and the CPU. Prints the line
+/// that says so on standard error. @throws etna::DeviceError
 std::vector<etna::Device> chosen_devices(const std::vector<std::string>& names);
 
 /// A software rasterizer: timed with few calls at a time, as one may take seconds.

@@ -51,8 +51,9 @@ class Sheet {
   const std::vector<Figure>& figures() const { return figures_; }
   bool failed() const { return failed_; }
 
-  /// Adds a line; `measure` gives its value. What does not fit in memory or is LeftOut becomes a line that says so, as does any other
-  /// error of Etna's, which also makes the sheet failed(). @throws DeviceLost, after which nothing can be measured
+  /// Adds a line; `measure` gives its value. What does not fit in memory or is LeftOut becomes a line that says so, as
+  /// does any other error of Etna's, which also makes the sheet failed(). @throws DeviceLost, after which nothing can
+  /// be measured
   void add(Figure figure, const std::function<Measured()>& measure);
 
  private:
@@ -72,8 +73,8 @@ void bench_gemm(Sheet& sheet);        ///< both: GEMM
 /// The middle of several; 0 of none.
 double median(std::vector<double> values);
 
-/// Seconds a call of `work`, which may queue instead of waiting: the median of `effort.repeats` runs, each of so many calls that
-/// they take about `effort.seconds` and the one wait at their end does not show.
+/// Seconds a call of `work`, which may queue instead of waiting: the median of `effort.repeats` runs, each of so many
+/// calls that they take about `effort.seconds` and the one wait at their end does not show.
 double seconds_a_call(Device device, const Effort& effort, const std::function<void()>& work);
 
 /// A block of aligned lines.

@@ -29,8 +29,8 @@ int bench(const BenchOptions& options);
 /// @returns false where they differ or the device fails; `line` says how it went.
 bool check_matmul(Device device, std::string& line);
 
-/// A line each for f32, bf16 and f64 on the CPU: which library multiplies, for which instructions, and what it reaches in a tenth of a
-/// second with 1024 × 1024 matrices. @throws DeviceError where ETNA_BLAS names none
+/// A line each for f32, bf16 and f64 on the CPU: which library multiplies, for which instructions, and what it reaches
+/// in a tenth of a second with 1024 × 1024 matrices. @throws DeviceError where ETNA_BLAS names none
 std::vector<std::string> product_kernels();
 
 /// "139.8 GiB"

@@ -22,7 +22,8 @@ class StreamBatches {
   std::int64_t seq() const { return seq_; }
   /// Tokens of a stream, n.
   std::int64_t stream() const { return stream_; }
-  /// The streams' tokens, one stream behind the other: [batch, n]. What is left over at the corpus' end is not among them.
+  /// The streams' tokens, one stream behind the other: [batch, n]. What is left over at the corpus' end is not among
+  /// them.
   std::span<const std::int32_t> ids() const { return ids_.first(static_cast<std::size_t>(batch_ * stream_)); }
   /// Steps an epoch: (n - 1) / seq.
   std::int64_t steps() const { return (stream_ - 1) / seq_; }

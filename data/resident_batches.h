@@ -8,8 +8,9 @@
 
 namespace etna::data {
 
-/// The batches of StreamBatches, cut on the device from tokens that were brought there once. A captured step that takes its batch
-/// from here brings up nothing when it is replayed: where the batch begins is a number that the host writes before each replay.
+/// The batches of StreamBatches, cut on the device from tokens that were brought there once. A captured step that takes
+/// its batch from here brings up nothing when it is replayed: where the batch begins is a number that the host writes
+/// before each replay.
 ///
 ///     data::ResidentBatches batches(streams, device);
 ///     auto step = capture([&] { auto [x, y, number] = batches.next(); return train_step(x, y); });
@@ -19,8 +20,8 @@ class ResidentBatches {
   /// Uploads i32 [batch, n], four bytes a token; the ids may go afterwards.
   ResidentBatches(const StreamBatches& streams, Device device);
 
-  /// The batch of step(), on the device, and counts on; behind the last step comes the first. Within a captured step each replay
-  /// does the same, only Batch::step stays that of the recording.
+  /// The batch of step(), on the device, and counts on; behind the last step comes the first. Within a captured step
+  /// each replay does the same, only Batch::step stays that of the recording.
   Batch next();
 
   /// The step within the epoch that next(), or a replay with it, gives next.

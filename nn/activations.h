@@ -2,7 +2,8 @@
 
 #include <etna/nn/module.h>
 
-/// Activations as modules, for Sequential. As functions they are gelu(), gelu_tanh(), relu() and silu() of <etna/tensor/ops.h>.
+/// Activations as modules, for Sequential. As functions they are gelu(), gelu_tanh(), relu() and silu() of
+/// <etna/tensor/ops.h>.
 namespace etna::nn {
 
 /// max(x, 0)

@@ -13,7 +13,8 @@ struct AttentionOptions {
   bool causal = true;         ///< a position attends to itself and those before it
 };
 
-/// Self-attention (Vaswani et al. 2017): proj(concat over heads of softmax(q·kᵀ/√(dim/heads)) · v), with [q | k | v] = qkv(x).
+/// Self-attention (Vaswani et al. 2017): proj(concat over heads of softmax(q·kᵀ/√(dim/heads)) · v), with [q | k | v] =
+/// qkv(x).
 class MultiHeadAttention : public UnaryModule {
  public:
   /// @throws ShapeError where heads does not divide dim, or kv_heads does not divide heads

@@ -4,8 +4,8 @@
 
 namespace etna::nn {
 
-/// While training, zeroes each element with probability p and scales the rest by 1/(1-p) (Srivastava et al. 2014); else hands x
-/// on.
+/// While training, zeroes each element with probability p and scales the rest by 1/(1-p) (Srivastava et al. 2014); else
+/// hands x on.
 class Dropout : public UnaryModule {
  public:
   /// @throws Error where p is not in [0, 1)

@@ -18,8 +18,9 @@ struct LanguageModelConfig {
   double dropout = 0;
 };
 
-/// A decoder in the manner of GPT-2 (Radford et al. 2019): embeddings of tokens and positions, pre-norm blocks, a last norm,
-/// and a head that shares the token embedding. Matrices start normal with deviation 0.02, biases at 0, norms at 1.
+/// A decoder in the manner of GPT-2 (Radford et al. 2019): embeddings of tokens and positions, pre-norm blocks, a last
+/// norm, and a head that shares the token embedding. Matrices start normal with deviation 0.02, biases at 0, norms at
+/// 1.
 class LanguageModel : public UnaryModule {
  public:
   explicit LanguageModel(const LanguageModelConfig& config);

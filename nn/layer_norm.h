@@ -5,8 +5,8 @@
 
 namespace etna::nn {
 
-/// y = (x - mean(x)) / √(var(x) + eps) · weight + bias, over the last dimension (Ba et al. 2016). weight [dim] starts at 1,
-/// bias [dim] at 0.
+/// y = (x - mean(x)) / √(var(x) + eps) · weight + bias, over the last dimension (Ba et al. 2016). weight [dim] starts
+/// at 1, bias [dim] at 0.
 class LayerNorm : public UnaryModule {
  public:
   explicit LayerNorm(std::int64_t dim, double eps = 1e-5);

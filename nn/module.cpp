@@ -13,7 +13,8 @@ std::string joined(const std::string& prefix, const std::string& name) {
   return prefix.empty() ? name : name.empty() ? prefix : prefix + "." + name;
 }
 
-/// Gives the tensor behind every handle other storage, device and dtype, so that whoever holds a handle sees the change.
+/// Gives the tensor behind every handle other storage, device and dtype, so that whoever holds a handle sees the
+/// change.
 void replace(Tensor& x, const Tensor& with) {
   TensorImpl& impl = *x.impl();
   Tensor grad = x.grad();

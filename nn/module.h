@@ -18,8 +18,8 @@ struct NamedTensor {
 /// Names of parameters and buffers with their values; what checkpoints hold.
 using StateDict = std::map<std::string, Tensor>;
 
-/// What holds parameters. A module keeps its parameters, buffers and parts as members and registers each in its constructor;
-/// the registry points to those members, so a module stays where it was made.
+/// What holds parameters. A module keeps its parameters, buffers and parts as members and registers each in its
+/// constructor; the registry points to those members, so a module stays where it was made.
 ///     struct Net : nn::Module {
 ///       nn::Linear hidden{784, 100}, out{100, 10};
 ///       Net() { register_module("hidden", hidden), register_module("out", out); }
@@ -44,8 +44,8 @@ class Module {
   /// @throws ShapeError, Error listing every name that does not fit
   void load_state_dict(const StateDict& state, bool strict = true);
 
-  /// Moves or converts (floating tensors only) every parameter and buffer, and gradients with them. Handles to the parameters,
-  /// an optimizer's too, follow.
+  /// Moves or converts (floating tensors only) every parameter and buffer, and gradients with them. Handles to the
+  /// parameters, an optimizer's too, follow.
   void to(Device device);
   void to(DType dtype);
 

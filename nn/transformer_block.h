@@ -16,8 +16,8 @@ class TransformerBlock : public UnaryModule {
   Tensor forward(const Tensor& x) const override;
   /// The same of a stream, leaving what ffn gives pending for the norm that follows.
   Residual forward(const Residual& r) const;
-  /// A block in a row of them. @param x the stream and norm1 of it @return the stream behind the block, and `next` of it: each part ends
-  /// with the norm that the next one begins with, in one op
+  /// A block in a row of them. @param x the stream and norm1 of it @return the stream behind the block, and `next` of
+  /// it: each part ends with the norm that the next one begins with, in one op
   AddedNorm forward(const AddedNorm& x, const LayerNorm& next) const;
 
   LayerNorm norm1;

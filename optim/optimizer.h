@@ -14,7 +14,8 @@ struct StepNumbers;
 namespace etna::optim {
 
 /// Parameters that are stepped alike.
-///     optim::AdamW optimizer({{.parameters = matrices, .weight_decay = 0.1}, {.parameters = vectors, .weight_decay = 0}},
+///     optim::AdamW optimizer({{.parameters = matrices, .weight_decay = 0.1},
+///                             {.parameters = vectors, .weight_decay = 0}},
 ///                            {.lr = 1e-3});
 struct ParamGroup {
   static constexpr double kDefault = -1;  ///< replaced by the optimizer's own setting when it is made

@@ -32,8 +32,8 @@ struct CaptureOptions {
   /// Where the step runs; arguments on the host are brought there. Left out: where the first call's ops ran.
   std::optional<Device> device = {};
   std::string name = "step";  ///< for messages and reports
-  /// On a GPU: commands run in the order in which they were recorded, each behind a barrier, so that their times add up. Else those
-  /// that do not touch each other's memory run side by side, and elementwise ones are joined.
+  /// On a GPU: commands run in the order in which they were recorded, each behind a barrier, so that their times add
+  /// up. Else those that do not touch each other's memory run side by side, and elementwise ones are joined.
   bool one_by_one = false;
 };
 
@@ -97,8 +97,8 @@ class CapturedFunction : public Captured {
  public:
   CapturedFunction(F function, CaptureOptions options) : Captured(std::move(options)), function_(std::move(function)) {}
 
-  /// One real step: the first call runs eagerly, the second records and runs, later ones replay. Results are the same tensors
-  /// at each replay, overwritten by the next: clone() what must stay.
+  /// One real step: the first call runs eagerly, the second records and runs, later ones replay. Results are the same
+  /// tensors at each replay, overwritten by the next: clone() what must stay.
   /// @param arguments tensors that do not require grad; their values are copied in
   /// @throws what the function throws; CaptureError where the step does something that cannot be replayed
   template <typename... Tensors>
@@ -134,8 +134,8 @@ class CapturedFunction : public Captured {
   F function_;
 };
 
-/// @param function of any number of `const Tensor&`, returning nothing, a Tensor or a std::vector<Tensor>. It and what it refers to
-/// must live as long as the result. Under ETNA_CAPTURE=0 every call runs eagerly.
+/// @param function of any number of `const Tensor&`, returning nothing, a Tensor or a std::vector<Tensor>. It and what
+/// it refers to must live as long as the result. Under ETNA_CAPTURE=0 every call runs eagerly.
 template <typename F>
 CapturedFunction<F> capture(F function, CaptureOptions options = {}) {
   return {std::move(function), std::move(options)};
@@ -144,13 +144,13 @@ CapturedFunction<F> capture(F function, CaptureOptions options = {}) {
 /// True while a step is recorded in this thread.
 bool capturing();
 
-/// Runs `f` now and, where a step is being recorded, again at every replay before its commands, in the order in which such calls
-/// were made: counters, schedules, whatever the host does once a step.
+/// Runs `f` now and, where a step is being recorded, again at every replay before its commands, in the order in which
+/// such calls were made: counters, schedules, whatever the host does once a step.
 void each_step(std::function<void()> f);
 
-/// A 0-d tensor whose value the host computes once a step: now and, where a step is being recorded, before each replay, in the order
-/// of such calls. An ordinary input of ops: a learning rate, a step count, the start of a slice. All values of a step go to the
-/// device in one upload.
+/// A 0-d tensor whose value the host computes once a step: now and, where a step is being recorded, before each replay,
+/// in the order of such calls. An ordinary input of ops: a learning rate, a step count, the start of a slice. All
+/// values of a step go to the device in one upload.
 ///     Tensor lr = each_step([&] { return schedule(i++); }, {f32, device});
 Tensor each_step(std::function<double()> value, TensorOptions options);
 

@@ -46,8 +46,8 @@ std::string_view name(DType t);
 /// "f32" → DType::f32, and so on. @throws DtypeError listing the names
 DType dtype_named(std::string_view name);
 
-/// PyTorch's promotion: the smallest type both convert to without loss of kind (i64 + f16 → f16, u8 + i8 → i32 as there is
-/// no i16, f16 + bf16 → f32).
+/// PyTorch's promotion: the smallest type both convert to without loss of kind (i64 + f16 → f16, u8 + i8 → i32 as there
+/// is no i16, f16 + bf16 → f32).
 DType promote(DType a, DType b);
 
 /// C++ type → DType.

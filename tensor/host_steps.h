@@ -7,8 +7,8 @@
 
 namespace etna::recording {
 
-/// What the host does before each replay, in the order recorded: callbacks, and the numbers that it writes into the step's own
-/// block, which goes to the device in one upload.
+/// What the host does before each replay, in the order recorded: callbacks, and the numbers that it writes into the
+/// step's own block, which goes to the device in one upload.
 class HostSteps {
  public:
   void add(std::function<void()> f) { steps_.push_back(std::move(f)); }

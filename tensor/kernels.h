@@ -11,8 +11,8 @@ using KernelFunction = bool (*)(const OpCall&, std::span<Tensor> out);
 /// Gives a backend a kernel of its own for an op, before the op first runs there. @throws Error where it has one
 void register_kernel(DeviceType backend, std::string_view op, KernelFunction kernel);
 
-/// Runs the op's kernel on a device other than the CPU: the one registered for its backend, else, where the backend runs GPU
-/// kernels, the op's own. False where there is none for this call.
+/// Runs the op's kernel on a device other than the CPU: the one registered for its backend, else, where the backend
+/// runs GPU kernels, the op's own. False where there is none for this call.
 bool run_kernel(const OpCall& call, Device device, std::span<Tensor> out);
 
 namespace detail {

@@ -12,8 +12,8 @@ Strides broadcast_strides(const Tensor& x, const Shape& shape);
 
 inline constexpr int kMaxOperands = 4;
 
-/// Dimensions of an iteration with neighbours merged wherever every operand allows it. Dimensions of size 1 are gone; an
-/// empty shape iterates once.
+/// Dimensions of an iteration with neighbours merged wherever every operand allows it. Dimensions of size 1 are gone;
+/// an empty shape iterates once.
 struct Layout {
   Shape shape;
   Strides strides[kMaxOperands];  ///< of each operand, in elements

@@ -83,15 +83,16 @@ struct OpDef {
   std::vector<OutputSpec> (*infer)(const OpCall&) = nullptr;
   /// Writes every element of the outputs (contiguous, allocated). Inputs may be strided views.
   void (*cpu)(const OpCall&, std::span<Tensor> out) = nullptr;
-  /// Records dispatches that do the same. False where it has no kernel for these dtypes on this device: the op then falls back.
+  /// Records dispatches that do the same. False where it has no kernel for these dtypes on this device: the op then
+  /// falls back.
   bool (*gpu)(const OpCall&, std::span<Tensor> out) = nullptr;
   /// The same composed of base ops: the oracle in tests, the fallback on a device without a kernel. Null for base ops.
   TensorList (*reference)(const OpCall&) = nullptr;
-  /// Gradients of the inputs, by public ops only; undefined where not wanted. Null: differentiate the reference, or, where
-  /// there is none either, not differentiable.
+  /// Gradients of the inputs, by public ops only; undefined where not wanted. Null: differentiate the reference, or,
+  /// where there is none either, not differentiable.
   TensorList (*vjp)(const VjpCall&) = nullptr;
-  /// Instead of vjp, where input 0 alone wants a gradient and has gathered some already: adds its gradient to `sum`, in place.
-  /// False where it cannot. For gradients that are mostly zeros.
+  /// Instead of vjp, where input 0 alone wants a gradient and has gathered some already: adds its gradient to `sum`, in
+  /// place. False where it cannot. For gradients that are mostly zeros.
   bool (*vjp_into)(const VjpCall&, Tensor& sum) = nullptr;
   Saved saved = Saved::none;
   /// Of the inputs and outputs that `saved` names, those that backward does need: bit i for the i-th.
@@ -107,7 +108,8 @@ Tensor apply1(const OpDef& op, std::initializer_list<Tensor> inputs, const Attrs
 TensorList apply(const OpDef& op, std::initializer_list<Tensor> inputs, const Attrs& attrs = {});
 
 namespace detail {
-/// Kernels count in 31 bits, but for those of the CPU over what lies in memory. An expanded tensor may have any number of elements.
+/// Kernels count in 31 bits, but for those of the CPU over what lies in memory. An expanded tensor may have any number
+/// of elements.
 /// @throws ShapeError naming `op` for one that repeats what it holds to more than 2^31.
 void check_countable(const char* op, const Tensor& x);
 }  // namespace detail
@@ -116,8 +118,8 @@ void check_countable(const char* op, const Tensor& x);
 /// `std::span<const OpDef* const> ops_in_<file>()`.
 std::span<const OpDef* const> all_ops();
 
-/// What a test hangs on apply() in its thread: `seen` is told of every op that runs; under `compose` ops that have a reference
-/// run that instead of their kernels.
+/// What a test hangs on apply() in its thread: `seen` is told of every op that runs; under `compose` ops that have a
+/// reference run that instead of their kernels.
 struct ApplyProbe {
   std::function<void(const OpDef&)> seen;
   bool compose = false;

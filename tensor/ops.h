@@ -9,8 +9,8 @@
 
 #include <etna/tensor/tensor.h>
 
-/// The public ops. Each is differentiable where that makes sense, broadcasts as NumPy does where several tensors meet, and
-/// promotes dtypes as PyTorch does. f16 and bf16 are computed in f32 and rounded once.
+/// The public ops. Each is differentiable where that makes sense, broadcasts as NumPy does where several tensors meet,
+/// and promotes dtypes as PyTorch does. f16 and bf16 are computed in f32 and rounded once.
 namespace etna {
 
 // ---- elementwise: rows of tensor/ops/elementwise/elementwise.def
@@ -80,36 +80,40 @@ Tensor tril(const Tensor& x, std::int64_t diagonal = 0);
 Tensor triu(const Tensor& x, std::int64_t diagonal = 0);
 
 // ---- products
-/// Matrix product. @param a [..., M, K] @param b [..., K, N] @return [..., M, N]; leading dimensions broadcast; a 1-d operand
-/// is a row (a) or column (b) that is dropped from the result. f16/bf16 accumulate in f32.
+/// Matrix product. @param a [..., M, K] @param b [..., K, N] @return [..., M, N]; leading dimensions broadcast; a 1-d
+/// operand is a row (a) or column (b) that is dropped from the result. f16/bf16 accumulate in f32.
 Tensor matmul(const Tensor& a, const Tensor& b);
 /// The same with a result of another dtype: f32 of f16 or bf16 operands, whose sums are then not rounded.
 Tensor matmul(const Tensor& a, const Tensor& b, DType out);
 /// What may follow a product within its kernel: the elementwise ops of these names.
 enum class Activation { none, relu, gelu, gelu_tanh, silu };
-/// activation(x · weightᵀ + bias). @param x [..., in] @param weight [out, in] @param bias [out] or undefined @return [..., out]
-/// The gradients of weight and bias are f32 for f16 and bf16, and rounded once, where a leaf gathers them.
+/// activation(x · weightᵀ + bias). @param x [..., in] @param weight [out, in] @param bias [out] or undefined @return
+/// [..., out] The gradients of weight and bias are f32 for f16 and bf16, and rounded once, where a leaf gathers them.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, Activation activation = Activation::none);
-/// linear(linear(x, up, up_bias, activation), down, down_bias), with the activation and its derivative inside the products' kernels.
-/// @param x [..., in] @param up [hidden, in] @param down [out, hidden] @param up_bias, down_bias [hidden], [out] or undefined
+/// linear(linear(x, up, up_bias, activation), down, down_bias), with the activation and its derivative inside the
+/// products' kernels.
+/// @param x [..., in] @param up [hidden, in] @param down [out, hidden] @param up_bias, down_bias [hidden], [out] or
+/// undefined
 Tensor feed_forward(const Tensor& x, const Tensor& up, const Tensor& up_bias, const Tensor& down,
                     const Tensor& down_bias, Activation activation);
 /// (a · b) · activation'(at): what a matmul hands back through the activation of its operand. @param at [..., M, N]
 Tensor matmul_derivative(const Tensor& a, const Tensor& b, const Tensor& at, Activation activation);
-/// Product of i8 with i32 sums, exact. @param a [..., M, K] @param b [..., K, N], K ≤ 131071 @return [..., M, N] i32; leading
-/// dimensions broadcast. Not differentiable.
+/// Product of i8 with i32 sums, exact. @param a [..., M, K] @param b [..., K, N], K ≤ 131071 @return [..., M, N] i32;
+/// leading dimensions broadcast. Not differentiable.
 Tensor int8_matmul(const Tensor& a, const Tensor& b);
 /// (a · b) · row_scale · column_scale, in f32, rounded once to `out`: f32, f16 or bf16. What quantized layers compute.
 /// @param row_scale f32, [..., M] or one number, undefined: 1 @param column_scale f32, [N] or one number, undefined: 1
 Tensor int8_matmul(const Tensor& a, const Tensor& b, const Tensor& row_scale, const Tensor& column_scale, DType out);
-/// Attention (Vaswani et al. 2017). @param q [..., H, T, D] @param k, v [..., G, S, D] with G dividing H (grouped heads)
+/// Attention (Vaswani et al. 2017). @param q [..., H, T, D] @param k, v [..., G, S, D] with G dividing H (grouped
+/// heads)
 /// @param mask undefined, bool (true: attend) or floating (added), broadcasting to [..., H, T, S]; not with causal
-/// @param scale 1/√D where left out. @return [..., H, T, D]; a row that may attend to nothing gives 0. D is at most 256.
-/// causal: query i attends to keys 0 ... i, also where T ≠ S.
+/// @param scale 1/√D where left out. @return [..., H, T, D]; a row that may attend to nothing gives 0. D is at most
+/// 256. causal: query i attends to keys 0 ... i, also where T ≠ S.
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask = {},
                                     bool causal = false, std::optional<double> scale = {});
-/// Attention of a sequence to itself, from one projection and in place of copies. @param qkv [..., T, (H + 2 G) · D], the H heads of q
-/// side by side, then the G of k, then those of v @param kv_heads G, 0: as many as heads @return [..., T, H · D], heads side by side
+/// Attention of a sequence to itself, from one projection and in place of copies. @param qkv [..., T, (H + 2 G) · D],
+/// the H heads of q side by side, then the G of k, then those of v @param kv_heads G, 0: as many as heads @return [...,
+/// T, H · D], heads side by side
 Tensor self_attention(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads = 0, bool causal = false,
                       std::optional<double> scale = {});
 
@@ -121,15 +125,18 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps = 1e-6);
 struct AddedNorm {
   Tensor sum, normed;
 };
-/// x + delta and its norm in one pass each way: a residual stream takes up a part's result where the next part's norm reads it.
+/// x + delta and its norm in one pass each way: a residual stream takes up a part's result where the next part's norm
+/// reads it.
 /// @param delta of x's shape, or of the shape of its last dimensions, which is repeated
 AddedNorm add_layer_norm(const Tensor& x, const Tensor& delta, const Tensor& weight, const Tensor& bias,
                          double eps = 1e-5);
 AddedNorm add_rms_norm(const Tensor& x, const Tensor& delta, const Tensor& weight, double eps = 1e-6);
 
-/// How a part of a transformer ends: sum = residual + linear(x, weight, bias), and its layer_norm, which the next part reads. One kernel on a
-/// GPU where rows of the result are few and at most 256 long, so that a small model waits for fewer of them.
-/// @param residual of the result's shape @return both of the result's shape; under autocast the sum keeps the residual's dtype
+/// How a part of a transformer ends: sum = residual + linear(x, weight, bias), and its layer_norm, which the next part
+/// reads. One kernel on a GPU where rows of the result are few and at most 256 long, so that a small model waits for
+/// fewer of them.
+/// @param residual of the result's shape @return both of the result's shape; under autocast the sum keeps the
+/// residual's dtype
 AddedNorm linear_layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& residual,
                             const Tensor& norm_weight, const Tensor& norm_bias, double eps = 1e-5);
 /// The same with feed_forward(x, up, up_bias, down, down_bias, activation) in linear's place.
@@ -139,14 +146,15 @@ AddedNorm feed_forward_layer_norm(const Tensor& x, const Tensor& up, const Tenso
 
 // ---- losses. Targets are class indices, i64 or i32.
 enum class Reduction { none, mean, sum };
-/// @param logits [N, C] @param target [N] @return [] or, unreduced, [N]; f32, of f64 logits f64. Rows whose target is ignore_index
-/// count neither in the sum nor in the mean; the mean of no rows is NaN. Another target outside [0, C) throws ShapeError on the
-/// CPU; on a GPU it makes the loss and the gradient of its row NaN.
+/// @param logits [N, C] @param target [N] @return [] or, unreduced, [N]; f32, of f64 logits f64. Rows whose target is
+/// ignore_index count neither in the sum nor in the mean; the mean of no rows is NaN. Another target outside [0, C)
+/// throws ShapeError on the CPU; on a GPU it makes the loss and the gradient of its row NaN.
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, std::int64_t ignore_index = -100,
                      double label_smoothing = 0, Reduction reduction = Reduction::mean);
-/// cross_entropy(linear(x, weight, bias), target) without ever storing the logits whole: they are made a chunk of rows at a time,
-/// and where gradients are wanted each chunk becomes its own gradient in place.
-/// @param x [N, E] @param weight [C, E] @param bias [C] or undefined @return [], f32; of f64 f64. Unreduced it is the composition.
+/// cross_entropy(linear(x, weight, bias), target) without ever storing the logits whole: they are made a chunk of rows
+/// at a time, and where gradients are wanted each chunk becomes its own gradient in place.
+/// @param x [N, E] @param weight [C, E] @param bias [C] or undefined @return [], f32; of f64 f64. Unreduced it is the
+/// composition.
 Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& target, const Tensor& bias = {},
                             std::int64_t ignore_index = -100, double label_smoothing = 0,
                             Reduction reduction = Reduction::mean);
@@ -156,8 +164,8 @@ Tensor nll_loss(const Tensor& log_probs, const Tensor& target, std::int64_t igno
 Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction = Reduction::mean);
 
 // ---- indexing and joining
-/// Rows of a table. @param weight [V, D] @param index [...] i64 or i32 in [0, V) @return [..., D]. On the CPU an index outside
-/// throws ShapeError; on a GPU it reads row 0 ... V-1 clamped.
+/// Rows of a table. @param weight [V, D] @param index [...] i64 or i32 in [0, V) @return [..., D]. On the CPU an index
+/// outside throws ShapeError; on a GPU it reads row 0 ... V-1 clamped.
 Tensor embedding(const Tensor& weight, const Tensor& index);
 /// Its gradient: rows of `grad` [..., D] added up where `index` [...] put them, in order. @return [rows, D]
 Tensor embedding_backward(const Tensor& grad, const Tensor& index, std::int64_t rows);
@@ -170,10 +178,11 @@ Tensor stack(const std::vector<Tensor>& tensors, std::int64_t dim = 0);
 Tensor index_select(const Tensor& x, std::int64_t dim, const Tensor& index);
 /// out[i][j] = x[index[i][j]][j] for dim 0. @param index of x's rank, no larger than x outside `dim`
 Tensor gather(const Tensor& x, std::int64_t dim, const Tensor& index);
-/// A copy of x with out[index[i][j]][j] += source[i][j] for dim 0; equal indices add up in order, so the bits do not vary.
+/// A copy of x with out[index[i][j]][j] += source[i][j] for dim 0; equal indices add up in order, so the bits do not
+/// vary.
 Tensor scatter_add(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& source);
-/// Elements [start, start + length) of one dimension, copied bit for bit, where the start is a number on the device: a captured step
-/// reads it anew at every replay (each_step() makes one that the host sets).
+/// Elements [start, start + length) of one dimension, copied bit for bit, where the start is a number on the device: a
+/// captured step reads it anew at every replay (each_step() makes one that the host sets).
 /// @param start 0-d, i64 or i32. Outside [0, size - length] it is an error on the CPU and is clamped on a GPU.
 /// @throws ShapeError for a length outside [0, size of the dimension]
 Tensor dynamic_slice(const Tensor& x, std::int64_t dim, const Tensor& start, std::int64_t length);

@@ -100,8 +100,8 @@ class Entered {
   Entered& operator=(const Entered&) = delete;
 };
 
-/// The name of what runs in this thread, for messages: an op's, or a method's; `empty` in none, since only that takes memory
-/// there. Scopes nest.
+/// The name of what runs in this thread, for messages: an op's, or a method's; `empty` in none, since only that takes
+/// memory there. Scopes nest.
 class Running {
  public:
   explicit Running(const char* name) : before_(std::exchange(name_, name)) {}
@@ -118,7 +118,8 @@ class Running {
 /// @throws CaptureError naming `what` while a step is recorded: it would happen once, and never again at a replay.
 void forbid(const char* what, const char* why);
 
-/// Runs a CPU kernel, `call.op.cpu`, and tells of it where a step is being recorded: of the kernel, not of the ops it is made of.
+/// Runs a CPU kernel, `call.op.cpu`, and tells of it where a step is being recorded: of the kernel, not of the ops it
+/// is made of.
 void run_cpu_kernel(const OpCall& call, std::span<Tensor> out);
 
 /// Autograd is about to read or replace a leaf's gradient.

@@ -62,7 +62,8 @@ std::int64_t numel(const Shape& shape, const char* op = "numel");
 std::size_t byte_size(const Shape& shape, std::size_t item, const char* op);
 /// Row-major strides. A shape without elements, of which one does not fit, has 0 there.
 Strides contiguous_strides(const Shape& shape);
-/// False for a shape whose sizes other than 0 have a product that does not fit: one without elements, for which no stride is right.
+/// False for a shape whose sizes other than 0 have a product that does not fit: one without elements, for which no
+/// stride is right.
 bool has_strides(const Shape& shape);
 /// "[2, 3]"
 std::string str(const Dims& dims);

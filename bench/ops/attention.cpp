@@ -2,8 +2,8 @@
 
 #include "case.h"
 
-/// Causal attention of one layer. A causal row looks at half the keys on average, so half the products count: forward two of
-/// them, backward five (the scores once more, and four gradients).
+/// Causal attention of one layer. A causal row looks at half the keys on average, so half the products count: forward
+/// two of them, backward five (the scores once more, and four gradients).
 namespace bench {
 
 using namespace etna;

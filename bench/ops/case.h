@@ -18,8 +18,8 @@ struct GemmSizes {
   auto operator<=>(const GemmSizes&) const = default;
 };
 
-/// One thing to time. Bytes are those the op must touch at least (each input read once, each output written once), not what a
-/// kernel happens to move; flops count a multiply and an add as two.
+/// One thing to time. Bytes are those the op must touch at least (each input read once, each output written once), not
+/// what a kernel happens to move; flops count a multiply and an add as two.
 struct Case {
   std::string name;
   double bytes = 0;

@@ -12,7 +12,8 @@ Cases elementwise_cases(const Workload& w) {
   const auto n = static_cast<double>(w.rows() * w.model.ffn);
   const std::int64_t width = w.model.ffn;
   Cases cases;
-  // As an activation of one's own: bytes of the one kernel that a captured step makes of it. ETNA_FUSE=0: of its four ops.
+  // As an activation of one's own: bytes of the one kernel that a captured step makes of it. ETNA_FUSE=0: of its four
+  // ops.
   cases.push_back({"fused_chain", 12 * n, 0, [=](Device d) {
                      return untaped([x = normal(shape, d), b = normal(shape, d)] { add(x * sigmoid(x * 1.702), b); });
                    }});

@@ -2,7 +2,8 @@
 
 #include "case.h"
 
-/// Reductions, softmax and norms. Rows are those of the hidden layer, [rows, ffn], or of the residual stream, [rows, dim].
+/// Reductions, softmax and norms. Rows are those of the hidden layer, [rows, ffn], or of the residual stream, [rows,
+/// dim].
 namespace bench {
 
 using namespace etna;

@@ -1,6 +1,6 @@
-// One f32 product by Eigen and by OpenBLAS, each called as a program that links it would: `peer_products M N K [--transpose-a]
-// [--transpose-b]` prints a line for each, "NAME\tSECONDS". bench_cpu asks it, in a process of its own: there the libraries have their own
-// threads and their own choice of code, which in the library are Etna's to make.
+// One f32 product by Eigen and by OpenBLAS, each called as a program that links it would: `peer_products M N K
+// [--transpose-a] [--transpose-b]` prints a line for each, "NAME\tSECONDS". bench_cpu asks it, in a process of its own:
+// there the libraries have their own threads and their own choice of code, which in the library are Etna's to make.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -57,7 +57,8 @@ Matrix normal(std::int64_t rows, std::int64_t columns) {
   return Matrix::NullaryExpr(rows, columns, [&] { return values(generator); });
 }
 
-/// One thread, or all of them, whichever is faster: its threads wait in loops, which on a busy machine costs more than they bring.
+/// One thread, or all of them, whichever is faster: its threads wait in loops, which on a busy machine costs more than
+/// they bring.
 void eigen(const Options& o, const Matrix& a, const Matrix& b, Matrix& c) {
   auto product = [&] {
     if (o.transpose_a && o.transpose_b)

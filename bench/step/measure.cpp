@@ -56,8 +56,8 @@ double median(std::vector<double> values) {
   return n == 0 ? 0 : (values[(n - 1) / 2] + values[n / 2]) / 2;
 }
 
-/// Half a second of work of another kind: a GPU that idled while the host made the model or recorded the step takes hundreds of
-/// milliseconds to raise its clocks, and more steps would change the loss that is reported.
+/// Half a second of work of another kind: a GPU that idled while the host made the model or recorded the step takes
+/// hundreds of milliseconds to raise its clocks, and more steps would change the loss that is reported.
 void wake(Device device) {
   NoGrad no_grad;
   const Tensor a = ones({1024, 1024}, {f32, device});

@@ -46,7 +46,8 @@ struct StepTimes {
   double median_ms() const;
 };
 
-/// Trains the workload's model on random tokens: forward, backward, clipping to norm 1, AdamW; each step uploads its batch.
+/// Trains the workload's model on random tokens: forward, backward, clipping to norm 1, AdamW; each step uploads its
+/// batch.
 StepTimes time_steps(const Workload& workload, etna::Device device, StepOptions options);
 
 }  // namespace bench

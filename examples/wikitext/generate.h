@@ -15,7 +15,8 @@ struct Sampling {
   std::uint64_t seed = 1;
 };
 
-/// Goes on after the prompt (an empty one starts a line), a word at a time, each seeing at most the model's `seq` words before it.
+/// Goes on after the prompt (an empty one starts a line), a word at a time, each seeing at most the model's `seq` words
+/// before it.
 std::string generate(etna::nn::LanguageModel& model, const etna::data::Vocabulary& vocabulary,
                      const std::string& prompt, const Sampling& sampling, etna::Device device);
 

@@ -28,8 +28,8 @@ struct Run {
   std::string amdahl;
 };
 
-/// Which steps of a run are profiled: some behind those in which the step is recorded. They take under 1 % longer, and a median
-/// does not see them.
+/// Which steps of a run are profiled: some behind those in which the step is recorded. They take under 1 % longer, and
+/// a median does not see them.
 profile::StepProfiler::Options profiled(std::int64_t steps) {
   constexpr std::int64_t warm_up = 3;
   return {.skip = warm_up, .steps = std::clamp<std::int64_t>((steps - warm_up) / 2, 0, 20)};

@@ -33,8 +33,8 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-/// Reads the loss now and then, and keeps the times between. A loss is asked for at its step and taken at the next look: by
-/// then it is there, and the GPU never runs dry for a number.
+/// Reads the loss now and then, and keeps the times between. A loss is asked for at its step and taken at the next
+/// look: by then it is there, and the GPU never runs dry for a number.
 class Meter {
  public:
   Meter(History& history, const Progress& progress, std::int64_t total)

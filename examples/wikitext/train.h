@@ -43,8 +43,8 @@ struct History {
   double tokens_per_second() const { return seconds > 0 ? static_cast<double>(tokens) / seconds : 0; }
 };
 
-/// Called once the loss of a look has arrived, some steps later: that step and the steps in total, the loss there, seconds since
-/// the start.
+/// Called once the loss of a look has arrived, some steps later: that step and the steps in total, the loss there,
+/// seconds since the start.
 using Progress = std::function<void(std::int64_t step, std::int64_t steps, double loss, double seconds)>;
 
 /// The loss became NaN or infinite.

@@ -5,8 +5,8 @@
 #include <etna/tensor/graph/sessions.h>
 #include <etna/tensor/recording.h>
 
-/// Capture on the CPU: ops run as ever while they are recorded; afterwards their results move into planned memory, and a
-/// replay calls the same kernels on the same tensors.
+/// Capture on the CPU: ops run as ever while they are recorded; afterwards their results move into planned memory, and
+/// a replay calls the same kernels on the same tensors.
 namespace etna::recording {
 namespace {
 

@@ -4,7 +4,8 @@
 #include <etna/tensor/graph/sessions.h>
 #include <etna/tensor/recording.h>
 
-/// Capture on a GPU: ops launch their kernels as ever, but into the backend's recorder; none runs until the graph is compiled.
+/// Capture on a GPU: ops launch their kernels as ever, but into the backend's recorder; none runs until the graph is
+/// compiled.
 namespace etna::recording {
 namespace {
 

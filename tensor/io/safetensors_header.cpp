@@ -26,8 +26,8 @@ DType dtype_of_name(const std::string& tensor, const std::string& text) {
   return static_cast<DType>(found - kDTypeNames.begin());
 }
 
-/// Takes the header as a stream of events, so that nothing but what belongs there is ever held: objects in an object, with lists of
-/// whole numbers in them.
+/// Takes the header as a stream of events, so that nothing but what belongs there is ever held: objects in an object,
+/// with lists of whole numbers in them.
 class Reader : public nlohmann::json_sax<nlohmann::json> {
  public:
   Header take() { return std::move(header_); }

@@ -19,7 +19,8 @@ MemoryRange range(const Tensor& x);
 /// A tensor as an argument; null for an undefined one.
 Pointer pointer(const Tensor& x);
 
-/// Workgroups for `count` along x, folded into y above 65535; the shader computes y * gl_NumWorkGroups.x + x and checks the end.
+/// Workgroups for `count` along x, folded into y above 65535; the shader computes y * gl_NumWorkGroups.x + x and checks
+/// the end.
 std::array<std::uint32_t, 3> grid(std::int64_t count);
 /// Workgroups of `size` that cover `count` elements.
 std::array<std::uint32_t, 3> grid(std::int64_t count, std::int64_t size);
@@ -46,7 +47,8 @@ struct Table {
 Table make_table(Device device, const Arguments& rows);
 
 /// One dispatch: what the shader declares, in its order.
-///     Kernel(shaders::softmax, call).spec(dtype, threads_per_row).read(x).write(y).u32(rows, n, inner).dispatch(grid(rows));
+///     Kernel(shaders::softmax, call)
+///         .spec(dtype, threads_per_row).read(x).write(y).u32(rows, n, inner).dispatch(grid(rows));
 class Kernel {
  public:
   Kernel(const Shader& shader, const OpCall& call) : Kernel(shader, call.op.name) {}

@@ -18,8 +18,8 @@
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/elementwise/elementwise.h>
 
-// A third backend in one file, as docs/adding-a-backend.md builds it: memory that only it may touch, and a dozen kernels. All else
-// falls back, to references made of ops that it has, or to the CPU.
+// A third backend in one file, as docs/adding-a-backend.md builds it: memory that only it may touch, and a dozen
+// kernels. All else falls back, to references made of ops that it has, or to the CPU.
 namespace etna {
 namespace {
 

@@ -61,7 +61,8 @@ TEST_P(Capture, PutsIndependentCommandsBehindOneBarrier) {
   Tensor x = full({3}, 1.0);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(step(x).to_vector<float>(), std::vector<float>(3, 7));
   if (device().is_cpu()) return;
-  // In order both chains would alternate with barriers; side by side they share them. One more stands before the first command.
+  // In order both chains would alternate with barriers; side by side they share them. One more stands before the first
+  // command.
   EXPECT_LT(step.report().barriers - 1, step.report().barriers_in_order);
 }
 

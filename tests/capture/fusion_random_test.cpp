@@ -9,8 +9,8 @@ namespace {
 using RandomFusion = Fused;
 INSTANTIATE_TEST_SUITE_P(, RandomFusion, testing::Values(kVulkan), device_test_name);
 
-/// A program of elementwise ops on views of a few tensors, some in place, with a product or a sum in between; drawn from a seed, so
-/// that it is the same at each call.
+/// A program of elementwise ops on views of a few tensors, some in place, with a product or a sum in between; drawn
+/// from a seed, so that it is the same at each call.
 class RandomProgram {
  public:
   explicit RandomProgram(std::uint32_t seed) : seed_(seed) {}

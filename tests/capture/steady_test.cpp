@@ -15,7 +15,8 @@ long page_faults() {
   return used.ru_minflt;
 }
 
-/// Large enough that its parts run on all threads, and that what kernels need for themselves is more than malloc() keeps.
+/// Large enough that its parts run on all threads, and that what kernels need for themselves is more than malloc()
+/// keeps.
 struct Step {
   nn::LanguageModel model{
       (manual_seed(1),
@@ -49,8 +50,8 @@ TEST_P(SteadyStep, TakesNothingFromTheSystem) {
   EXPECT_EQ(memory_stats(kCPU).misses, misses);
 }
 
-/// Which thread runs a task is chance, and a thread's first task of a kind touches pages: so not from a given step on, but soon,
-/// ten steps one after the other touch none.
+/// Which thread runs a task is chance, and a thread's first task of a kind touches pages: so not from a given step on,
+/// but soon, ten steps one after the other touch none.
 TEST_P(SteadyStep, TouchesNoNewPage) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "a sanitizer has memory of its own";

@@ -41,10 +41,11 @@ std::string others(const Errors& errors) {
 
 constexpr const char* kHead = R"(# Ops
 
-Every op there is, with the largest error the conformance walk saw on its samples: the difference to the values of the composed
-reference in f64, divided by the larger of the wanted value and the root mean square of the wanted values. f16 and bf16 are
-computed in f32 and rounded once, so their best figures are 5e-4 and 4e-3. Whole numbers and bool are exact; their dtypes are named.
-`—`: no kernel, or nothing to measure. Differences: gradients of first and second order agree with central differences in f64.
+Every op there is, with the largest error the conformance walk saw on its samples: the difference to the values of the
+composed reference in f64, divided by the larger of the wanted value and the root mean square of the wanted values. f16
+and bf16 are computed in f32 and rounded once, so their best figures are 5e-4 and 4e-3. Whole numbers and bool are
+exact; their dtypes are named. `—`: no kernel, or nothing to measure. Differences: gradients of first and second order
+agree with central differences in f64.
 
 )";
 

@@ -35,8 +35,8 @@ class Strict {
   bool before_;
 };
 
-/// Puts a barrier behind every dispatch, and leaves captured steps unfused, for a scope: what reads too early, or was fused to something
-/// else, then gives other bits.
+/// Puts a barrier behind every dispatch, and leaves captured steps unfused, for a scope: what reads too early, or was
+/// fused to something else, then gives other bits.
 class OneByOne {
  public:
   OneByOne() : before_(vulkan::barriers_everywhere()) {

@@ -2,8 +2,8 @@
 #include <etna/shaders/shaders.h>
 #include <gtest/gtest.h>
 
-// What pipelines add to a shader's SPIR-V where a device promises how it rounds to f16. That the bits are right then is tested where
-// tensors are: tests/ops/half_test.cpp.
+// What pipelines add to a shader's SPIR-V where a device promises how it rounds to f16. That the bits are right then is
+// tested where tensors are: tests/ops/half_test.cpp.
 namespace etna::vulkan {
 namespace {
 

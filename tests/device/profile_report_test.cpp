@@ -31,7 +31,8 @@ HostSpan host(const char* name, Category category, std::int64_t begin_ms, std::i
   return {.name = name, .category = category, .thread = 0, .begin = begin_ms * kMs, .end = end_ms * kMs, .bytes = 0};
 }
 
-/// Ten milliseconds, one step. The host queues until 4 and waits from 4 to 7; the GPU runs 3 to 5 and 5 to 6, then 8 to 9.
+/// Ten milliseconds, one step. The host queues until 4 and waits from 4 to 7; the GPU runs 3 to 5 and 5 to 6, then 8 to
+/// 9.
 Profile on_gpu() {
   Profile p;
   p.begin = 0;

@@ -68,7 +68,8 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const std::string& name, const 
 
 class Golden : public OnDevice {
  protected:
-  /// In f32 gradients are clipped by clip_grad_norm_, in mixed precision in the optimizer's step, under a loss scale for f16.
+  /// In f32 gradients are clipped by clip_grad_norm_, in mixed precision in the optimizer's step, under a loss scale
+  /// for f16.
   void follow(const std::string& name, DType precision = f32) {
     nlohmann::json expected = nlohmann::json::parse(std::ifstream(kFolder + "expected.json"));
     const nlohmann::json& c = expected.at("config");

@@ -148,7 +148,8 @@ TEST(Attention, ARowThatAttendsToNothingIsZero) {
   }
 }
 
-// Keys are met in blocks: scores that grow from block to block, a block that a row does not see, causal rows that end in each.
+// Keys are met in blocks: scores that grow from block to block, a block that a row does not see, causal rows that end
+// in each.
 TEST(Attention, LongSequencesGiveWhatWholeRowsOfScoresGive) {
   const std::int64_t keys = 1100, size = 4;
   const Tensor rising = arange(0, static_cast<double>(keys), 1, {f64}).unsqueeze(1) * 0.01;

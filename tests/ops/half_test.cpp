@@ -9,7 +9,8 @@ namespace {
 
 using namespace testing;
 
-/// Around every f16: itself, the middle to the next one, and the f32 numbers beside that middle; both signs, and what lies beyond.
+/// Around every f16: itself, the middle to the next one, and the f32 numbers beside that middle; both signs, and what
+/// lies beyond.
 std::vector<float> numbers_around_halves() {
   std::vector<float> all;
   for (std::uint32_t h = 0; h < 0x7c00; ++h) {

@@ -15,7 +15,8 @@
 #include <etna/autograd/autograd.h>
 #include <etna/tensor/ops.h>
 
-/// What the tests of reductions, softmax, norms and scans share: random tensors and comparison against values in double.
+/// What the tests of reductions, softmax, norms and scans share: random tensors and comparison against values in
+/// double.
 namespace etna::testing {
 
 inline constexpr double kInf = std::numeric_limits<double>::infinity();

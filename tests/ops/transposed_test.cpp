@@ -2,7 +2,8 @@
 
 #include "rows.h"
 
-// Elementwise ops whose operands' neighbours in memory are not the result's: on a GPU, shaders/elementwise_transposed.comp.
+// Elementwise ops whose operands' neighbours in memory are not the result's: on a GPU,
+// shaders/elementwise_transposed.comp.
 namespace etna {
 namespace {
 

@@ -9,7 +9,8 @@
 namespace etna::structure {
 namespace {
 
-/// Lower may not include higher; of two folders on one storey neither includes the other. Programs stand on top, beside each other.
+/// Lower may not include higher; of two folders on one storey neither includes the other. Programs stand on top, beside
+/// each other.
 const std::map<std::string, int> kStoreys = {
     {"shaders", 0}, {"device", 1}, {"tensor", 2}, {"autograd", 3}, {"nn", 4},       {"optim", 4}, {"data", 5},
     {"serve", 5},   {"etna.h", 6}, {"cli", 7},    {"bench", 7},    {"examples", 7}, {"tests", 7}};

@@ -57,7 +57,8 @@ std::set<std::string> with_intrinsics() {
   return found;
 }
 
-/// The build's command for a source without the source, its output and the processor; the compiler (not what stands before it) first.
+/// The build's command for a source without the source, its output and the processor; the compiler (not what stands
+/// before it) first.
 std::string flags_of(const std::string& command, const std::string& file) {
   std::istringstream words(command);
   std::string kept;
@@ -92,7 +93,8 @@ TEST(Processors, AllCompileWhatIncludesHighwayOrIntrinsics) {
   const std::set<std::string> files = with_intrinsics();
   ASSERT_GE(files.size(), 4u) << "the tree was not read";
 
-  // Highway's choice of targets, with each source's flags. Processors of one choice are compiled for once: all would take minutes.
+  // Highway's choice of targets, with each source's flags. Processors of one choice are compiled for once: all would
+  // take minutes.
   std::map<std::string, std::string> kinds;
   std::string alike, unknown, list;
   for (const std::string name : kProcessors) {

@@ -19,7 +19,8 @@ std::string room_of(const std::string& path) {
   return slash == std::string::npos ? "" : path.substr(0, slash);
 }
 
-/// From each room to those whose headers it includes. Tables that both sides of an op are made from (.def) are nobody's.
+/// From each room to those whose headers it includes. Tables that both sides of an op are made from (.def) are
+/// nobody's.
 Graph includes_between_rooms(const std::vector<Source>& all) {
   static const std::regex include(R"(^\s*#\s*include\s*<etna/([^>]+)>)");
   Graph graph;

@@ -60,7 +60,8 @@ if command -v python3 >/dev/null; then
   expect 1 "holds no wiki.train.tokens" "$get" --url "file://$work/other.zip" target
   for split in train valid test; do echo "a b" >other/wikitext-2/wiki.$split.tokens; done
   zip_of "$work/wrong.zip" other
-  expect 1 "wiki.train.tokens from file://$work/wrong.zip has the wrong SHA-256 sum" "$get" --url "file://$work/wrong.zip" target
+  expect 1 "wiki.train.tokens from file://$work/wrong.zip has the wrong SHA-256 sum" \
+    "$get" --url "file://$work/wrong.zip" target
   if [[ -n ${ETNA_DATA:-} && -f ${ETNA_DATA:-}/wiki.train.tokens ]]; then
     mkdir -p real/wikitext-2
     cp "$ETNA_DATA"/wiki.*.tokens real/wikitext-2/

@@ -2,7 +2,8 @@
 
 #include <etna/tensor/op.h>
 
-/// Scaled dot-product attention and its gradient: what the ops scaled_dot_product_attention, self_attention and their gradients run.
+/// Scaled dot-product attention and its gradient: what the ops scaled_dot_product_attention, self_attention and their
+/// gradients run.
 namespace etna::attention {
 
 struct Attributes {
@@ -44,7 +45,8 @@ bool gpu_forward(const OpCall& call, std::span<Tensor> out);
 void cpu_backward(const OpCall& call, std::span<Tensor> out);
 bool gpu_backward(const OpCall& call, std::span<Tensor> out);
 
-/// Input qkv. @param out the result [..., T, H · D], logsumexp [..., H, T]. The heads are read and written where they lie.
+/// Input qkv. @param out the result [..., T, H · D], logsumexp [..., H, T]. The heads are read and written where they
+/// lie.
 void cpu_self_forward(const OpCall& call, std::span<Tensor> out);
 bool gpu_self_forward(const OpCall& call, std::span<Tensor> out);
 

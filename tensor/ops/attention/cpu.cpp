@@ -10,10 +10,11 @@
 #include <etna/device/cpu/vector_rows.h>
 #include <etna/tensor/ops/attention/attention.h>
 
-// A task is a head and a block of queries (forward), or a group of heads (backward, where several heads add to one dk and dv).
-// The scores of 64 queries against 512 keys are all that is ever held, and stay in the L2 cache whatever the sequence: forward
-// keeps each row's largest score and sum of exponentials and rescales what it has of the result when a larger one comes; backward
-// knows the logsumexp. Blocks of keys behind the last query of a causal block are never met.
+// A task is a head and a block of queries (forward), or a group of heads (backward, where several heads add to one dk
+// and dv). The scores of 64 queries against 512 keys are all that is ever held, and stay in the L2 cache whatever the
+// sequence: forward keeps each row's largest score and sum of exponentials and rescales what it has of the result when
+// a larger one comes; backward knows the logsumexp. Blocks of keys behind the last query of a causal block are never
+// met.
 namespace etna::attention {
 namespace {
 

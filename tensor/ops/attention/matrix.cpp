@@ -46,7 +46,8 @@ struct Tiles {
   std::uint32_t subgroups, rows, columns;
 };
 
-/// Measured on an H200; docs/attention.md has the table. What limits tiles is registers: a subgroup keeps its operands and sums there.
+/// Measured on an H200; docs/attention.md has the table. What limits tiles is registers: a subgroup keeps its operands
+/// and sums there.
 Tiles tiles(Pass pass, Tier tier, std::int64_t size, std::int64_t keys) {
   if (size > 128) return {4, 1, 16};
   if (size > 64) return pass == Pass::forward && tier == Tier::coopmat2 ? Tiles{8, 1, 64} : Tiles{4, 1, 32};

@@ -27,8 +27,8 @@ class ForcedTier {
 
 enum class Pass { forward, dq, dkv };
 
-/// A kernel of shaders/attention_coopmat*.comp with its specialization constants but those of the mask's strides. A workgroup owns
-/// `tile` rows: of queries, in Pass::dkv of keys.
+/// A kernel of shaders/attention_coopmat*.comp with its specialization constants but those of the mask's strides. A
+/// workgroup owns `tile` rows: of queries, in Pass::dkv of keys.
 struct MatrixKernel {
   const gpu::Shader* shader;
   std::uint32_t subgroup_size, subgroups, rows, blocks, columns, m, mask_dtype;
@@ -39,8 +39,8 @@ struct MatrixKernel {
   std::uint32_t shared_bytes(Pass pass, Tier tier) const;
 };
 
-/// The best one that device, build and ETNA_ATTENTION allow. None for f32, whose sums matrix units would not keep, and where rows do not
-/// begin at multiples of 16 bytes: the plain kernels take all.
+/// The best one that device, build and ETNA_ATTENTION allow. None for f32, whose sums matrix units would not keep, and
+/// where rows do not begin at multiples of 16 bytes: the plain kernels take all.
 /// @param operands what the kernel reads, [B, H, T, D]
 /// @throws Error where ETNA_ATTENTION holds another word
 std::optional<MatrixKernel> matrix_kernel(Pass pass, const Inputs& in, double scale, std::uint32_t mask_dtype,

@@ -7,8 +7,8 @@
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/attention/attention.h>
 
-// Attention of a sequence to itself, from one projection to one result: what scaled_dot_product_attention does between the views
-// that cut q, k and v out and the copies that put heads and gradients side by side.
+// Attention of a sequence to itself, from one projection to one result: what scaled_dot_product_attention does between
+// the views that cut q, k and v out and the copies that put heads and gradients side by side.
 namespace etna {
 namespace {
 

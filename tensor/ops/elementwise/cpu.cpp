@@ -7,9 +7,10 @@
 #include <etna/tensor/ops/elementwise/elementwise.h>
 #include <etna/tensor/ops/rows/rows.h>
 
-// Works in chunks that fit the L1 cache: each operand is brought into a contiguous buffer of the compute type (or used where
-// it lies, if it is contiguous and of that type already), the row's loop runs over the buffers, the result is stored. So a row
-// is compiled three times (f32, f64, i64) whatever the dtypes and strides, and its loop always vectorizes.
+// Works in chunks that fit the L1 cache: each operand is brought into a contiguous buffer of the compute type (or used
+// where it lies, if it is contiguous and of that type already), the row's loop runs over the buffers, the result is
+// stored. So a row is compiled three times (f32, f64, i64) whatever the dtypes and strides, and its loop always
+// vectorizes.
 namespace etna::elementwise {
 namespace {
 

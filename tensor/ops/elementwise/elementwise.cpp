@@ -79,8 +79,9 @@ const OpDef kCopy = {.name = "copy", .infer = infer<1>, .cpu = cpu<1>, .gpu = on
 
 constexpr int category(DType t) { return is_floating(t) ? 2 : t == boolean ? 0 : 1; }
 
-/// PyTorch's rule: tensors with dimensions decide within their kind (bool < integer < floating); 0-d tensors, and numbers
-/// after them, only where they are of a higher kind. `skip`: an operand that takes no part (the condition of where).
+/// PyTorch's rule: tensors with dimensions decide within their kind (bool < integer < floating); 0-d tensors, and
+/// numbers after them, only where they are of a higher kind. `skip`: an operand that takes no part (the condition of
+/// where).
 DType result_dtype(std::span<const Tensor> operands, int scalar_at, double scalar, bool skip_first) {
   std::optional<DType> dimensioned, zero_d;
   for (std::size_t k = skip_first ? 1 : 0; k < operands.size(); ++k) {

@@ -36,8 +36,8 @@ struct Evaluation {
 
 void cpu(const Evaluation& evaluation);
 bool on_gpu(const Evaluation& evaluation);
-/// On a GPU, computed in f32 or i32, where an operand's neighbours in memory are not the result's, as in a transposed matrix: by
-/// shaders/elementwise_transposed.comp. False where that is not so; nothing was recorded then.
+/// On a GPU, computed in f32 or i32, where an operand's neighbours in memory are not the result's, as in a transposed
+/// matrix: by shaders/elementwise_transposed.comp. False where that is not so; nothing was recorded then.
 /// @param operands y, a, b, c as in `layout` @param scalar the operand that is a number, as the kernel takes it
 bool transposed(const Evaluation& evaluation, const Layout& layout, const Tensor* const* operands,
                 std::uint64_t scalar);

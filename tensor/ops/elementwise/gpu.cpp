@@ -21,7 +21,8 @@ struct Iteration {
   std::uint32_t strides[kMaxOperands][4] = {};  ///< of each operand
 };
 
-/// The variant for these dtypes, or null. f32 loads and stores everything but f64; i64 is needed only where it is computed in.
+/// The variant for these dtypes, or null. f32 loads and stores everything but f64; i64 is needed only where it is
+/// computed in.
 const gpu::Shader* shader_for(const Evaluation& e) {
   const gpu::Capabilities& can = gpu::capabilities(e.y.device());
   DType compute = e.attributes.compute;
@@ -68,8 +69,8 @@ bool describe(const Evaluation& e, const Iteration& it, const Tensor* const* ope
   return true;
 }
 
-/// Runs of four elements that a thread takes of a dispatch; 0 where operands do not come in fours: floats, aligned, each dense in the
-/// last dimension or repeating one element there.
+/// Runs of four elements that a thread takes of a dispatch; 0 where operands do not come in fours: floats, aligned,
+/// each dense in the last dimension or repeating one element there.
 std::uint32_t runs_of(const Evaluation& e, const Iteration& it, const Tensor* const* operands, bool strided) {
   if ((strided ? it.sizes[3] : it.n) % 4 != 0) return 0;
   for (int k = 0; k <= e.arity; ++k) {

@@ -3,7 +3,8 @@
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/elementwise/elementwise.h>
 
-// The last three columns of elementwise.def as functions. An operand is a Tensor or, where the call had a number there, a double.
+// The last three columns of elementwise.def as functions. An operand is a Tensor or, where the call had a number there,
+// a double.
 namespace etna::elementwise {
 namespace {
 

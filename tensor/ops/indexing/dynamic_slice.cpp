@@ -12,8 +12,8 @@
 #include <etna/tensor/ops/kernel.h>
 #include <etna/tensor/ops/rows/strided.h>
 
-// Slices whose start is a number on the device: a captured step may begin elsewhere at every replay. Elements travel as bytes. A start
-// outside throws on the CPU; on a GPU, which the host does not wait for, it is clamped.
+// Slices whose start is a number on the device: a captured step may begin elsewhere at every replay. Elements travel as
+// bytes. A start outside throws on the CPU; on a GPU, which the host does not wait for, it is clamped.
 namespace etna {
 namespace {
 

@@ -11,8 +11,8 @@
 #include <etna/tensor/ops/indexing/rows.h>
 #include <etna/tensor/ops/kernel.h>
 
-// Rows of a table, and the table's gradient, alone or added to what is there: the gradients of equal indices are added in the order of their positions,
-// in an order that depends on the index alone, so that the bits never vary.
+// Rows of a table, and the table's gradient, alone or added to what is there: the gradients of equal indices are added
+// in the order of their positions, in an order that depends on the index alone, so that the bits never vary.
 namespace etna {
 namespace {
 

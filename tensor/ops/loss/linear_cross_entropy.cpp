@@ -6,8 +6,8 @@
 #include <etna/tensor/ops/loss/linear_cross_entropy.h>
 #include <etna/tensor/ops/matmul/gemm/gradients.h>
 
-// A linear layer and the cross-entropy of what it gives. Forward finds the gradients, too, while it has a chunk of logits at hand;
-// backward multiplies them by the gradient of the loss, which is known by then.
+// A linear layer and the cross-entropy of what it gives. Forward finds the gradients, too, while it has a chunk of
+// logits at hand; backward multiplies them by the gradient of the loss, which is known by then.
 namespace etna {
 namespace {
 

@@ -2,8 +2,8 @@
 
 #include <etna/tensor/ops/loss/cross_entropy.h>
 
-/// The loss of a linear layer's logits, which are made a chunk of rows at a time and never stored whole; where gradients are
-/// wanted they are found on the way, so that a chunk's logits become its gradient in place.
+/// The loss of a linear layer's logits, which are made a chunk of rows at a time and never stored whole; where
+/// gradients are wanted they are found on the way, so that a chunk's logits become its gradient in place.
 namespace etna::linear_cross_entropy_rows {
 
 /// in: x [N, E], weight [C, E], bias [C] or none, target [N]
@@ -30,7 +30,8 @@ struct Outputs {
 /// Rows whose logits are there at a time on a GPU. @param row_bytes of logits
 std::int64_t rows_of_chunk(std::int64_t rows, std::int64_t row_bytes);
 
-/// What keeps f16 gradients of logits, probabilities over thousands of classes, from vanishing: they are stored times this.
+/// What keeps f16 gradients of logits, probabilities over thousands of classes, from vanishing: they are stored times
+/// this.
 constexpr float stored_factor(DType t) { return t == DType::f16 ? 256.0f : 1.0f; }
 
 void cpu(const OpCall& call, std::span<Tensor> out);

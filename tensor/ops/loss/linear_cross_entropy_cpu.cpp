@@ -11,25 +11,28 @@
 #include <etna/tensor/ops/loss/linear_cross_entropy.h>
 #include <etna/tensor/ops/rows/rows.h>
 
-// Bound by three matrix products; what lies between them has to stay in the cache. A chunk of rows is cut into tiles of 128 rows
-// and 512 classes, which with their part of the weight fit a core's L2. While a tile is there its logits become exponentials e
-// against the largest logit so far, as in an online softmax, and e · weight joins the rows' gradient, which is rescaled when a
-// larger logit comes. When all classes were seen, a factor a row turns e into probabilities: it goes to the rows of x, not to
-// the tiles, so that the second and last walk over the tiles is the product eᵀ · (factor · x) alone.
+// Bound by three matrix products; what lies between them has to stay in the cache. A chunk of rows is cut into tiles of
+// 128 rows and 512 classes, which with their part of the weight fit a core's L2. While a tile is there its logits
+// become exponentials e against the largest logit so far, as in an online softmax, and e · weight joins the rows'
+// gradient, which is rescaled when a larger logit comes. When all classes were seen, a factor a row turns e into
+// probabilities: it goes to the rows of x, not to the tiles, so that the second and last walk over the tiles is the
+// product eᵀ · (factor · x) alone.
 //
-// The target is left out of the tile and the sum: its coefficient p - 1 is what the others have, negated, without cancellation.
+// The target is left out of the tile and the sum: its coefficient p - 1 is what the others have, negated, without
+// cancellation.
 //
-// Tasks, their order of additions and who writes what follow from sizes alone; so do the bits. Lost: the logits of 64 whole rows
-// by one product on all threads, a pass for the softmax, one for the gradient, and two products more (three times as long:
-// 8 MiB a pass, and a product as thin as the chunk); strides that are powers of two (a third of the speed of eᵀ · x).
+// Tasks, their order of additions and who writes what follow from sizes alone; so do the bits. Lost: the logits of 64
+// whole rows by one product on all threads, a pass for the softmax, one for the gradient, and two products more (three
+// times as long: 8 MiB a pass, and a product as thin as the chunk); strides that are powers of two (a third of the
+// speed of eᵀ · x).
 namespace etna::linear_cross_entropy_rows {
 namespace {
 
 constexpr std::int64_t kRows = 128, kColumns = 512;  ///< of a tile
 constexpr std::int64_t kGap = 16;                    ///< elements behind a row, against strides of powers of two
 constexpr std::int64_t kMostGroups = 32;             ///< tasks a row of tiles makes at most
-/// Of what a chunk holds: an L3 cache, or, if that is more, twice the weight, which each chunk reads twice and whose gradient it
-/// reads and writes.
+/// Of what a chunk holds: an L3 cache, or, if that is more, twice the weight, which each chunk reads twice and whose
+/// gradient it reads and writes.
 constexpr std::int64_t kChunkBytes = std::int64_t{24} << 20;
 /// Of a chunk, in blocks of rows: how often a tile of the weight is used before it leaves the caches.
 constexpr std::int64_t kFewestBlocks = 4;
@@ -43,8 +46,8 @@ struct Span {
   static Span part(std::int64_t n, std::int64_t parts, std::int64_t i) { return {n * i / parts, n * (i + 1) / parts}; }
 };
 
-/// A row's logits as seen so far: sums of the exponentials but the target's, over exp(largest), and for label smoothing of all
-/// logits themselves.
+/// A row's logits as seen so far: sums of the exponentials but the target's, over exp(largest), and for label smoothing
+/// of all logits themselves.
 struct Seen {
   double others = 0, total = 0;
 };
@@ -58,8 +61,8 @@ T shift_of(T largest) {
   return largest == kLowest<T> ? T(0) : largest;
 }
 
-/// What products multiply: T, or the bits of bf16 where the processor takes them. The weights e, and x times its factors, are then
-/// rounded; sums, exponentials and the loss are f32 either way.
+/// What products multiply: T, or the bits of bf16 where the processor takes them. The weights e, and x times its
+/// factors, are then rounded; sums, exponentials and the loss are f32 either way.
 template <typename T, typename M>
 class Loss {
   static constexpr bool kRounds = !std::is_same_v<T, M>;
@@ -263,7 +266,8 @@ class Loss {
     rows::write(out_.x, row * width_, 1, width_, dx.data());
   }
 
-  /// Second walk: a tile's classes get what all rows of the chunk give them, in columns [of.begin, of.end) of the weight.
+  /// Second walk: a tile's classes get what all rows of the chunk give them, in columns [of.begin, of.end) of the
+  /// weight.
   void add_to_weight(std::int64_t t, Span of, bool bias_too) {
     const Span in = columns(t);
     const std::int64_t stride = of.size() + kGap;

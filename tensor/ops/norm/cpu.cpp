@@ -5,8 +5,8 @@
 #include <etna/tensor/ops/norm/norm.h>
 #include <etna/tensor/ops/rows/rows.h>
 
-// Rows are short enough to stay in the cache, so mean and variance take two passes, summed in double, as are the gradients of
-// weight and bias over rows; what becomes of an element is computed in f32 (f64: in double).
+// Rows are short enough to stay in the cache, so mean and variance take two passes, summed in double, as are the
+// gradients of weight and bias over rows; what becomes of an element is computed in f32 (f64: in double).
 namespace etna::norm {
 namespace {
 

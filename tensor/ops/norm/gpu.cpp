@@ -25,8 +25,8 @@ bool by_fours(std::int64_t length, const rows::Lanes& lanes, std::initializer_li
   return fits;
 }
 
-/// By fours as few lanes as will do, since what a lane holds more keeps more bytes on their way: a row of 768 is 64 lanes of twelve,
-/// not 192 of four.
+/// By fours as few lanes as will do, since what a lane holds more keeps more bytes on their way: a row of 768 is 64
+/// lanes of twelve, not 192 of four.
 rows::Lanes lanes_of(std::int64_t length) {
   if (length % 4 == 0) {
     for (std::int64_t lanes : {8, 32, 64, 128, 256}) {
@@ -37,8 +37,8 @@ rows::Lanes lanes_of(std::int64_t length) {
   return rows::lanes_for(length, false, 16);
 }
 
-/// Workgroups that go through `blocks` blocks of rows with sums in registers: as many as surely run at once, each with as many blocks as
-/// the next.
+/// Workgroups that go through `blocks` blocks of rows with sums in registers: as many as surely run at once, each with
+/// as many blocks as the next.
 std::int64_t even_groups(std::int64_t blocks, const rows::Lanes& lanes, std::int64_t units) {
   const std::int64_t most = units * (lanes.held > 4 ? 2 : 4), turns = (blocks + most - 1) / most;
   return (blocks + turns - 1) / turns;

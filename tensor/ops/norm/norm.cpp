@@ -4,9 +4,10 @@
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/norm/norm.h>
 
-// layer_norm and rms_norm over the last dimension, of x or of x + delta. Backward takes the row's moments again from what was
-// normalized, which it reads anyway, rather than keep them; the gradient of a sum that others use as well is added by the same
-// kernel, since it is the gradient of x and of delta alike. Kernels: tensor/ops/norm/cpu.cpp and shaders/norm.comp.
+// layer_norm and rms_norm over the last dimension, of x or of x + delta. Backward takes the row's moments again from
+// what was normalized, which it reads anyway, rather than keep them; the gradient of a sum that others use as well is
+// added by the same kernel, since it is the gradient of x and of delta alike. Kernels: tensor/ops/norm/cpu.cpp and
+// shaders/norm.comp.
 namespace etna {
 namespace {
 

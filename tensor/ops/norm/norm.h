@@ -2,12 +2,12 @@
 
 #include <etna/tensor/op.h>
 
-/// The machinery behind layer_norm and rms_norm over the last dimension, D elements a row, and behind add_layer_norm and
-/// add_rms_norm, which normalize a sum and hand that on too.
+/// The machinery behind layer_norm and rms_norm over the last dimension, D elements a row, and behind add_layer_norm
+/// and add_rms_norm, which normalize a sum and hand that on too.
 namespace etna::norm {
 
-/// in: x, where it adds delta, weight or none, and for layer_norm bias or none; out: where it adds the sum, of x's dtype, then the
-/// norm, of dtype `out`
+/// in: x, where it adds delta, weight or none, and for layer_norm bias or none; out: where it adds the sum, of x's
+/// dtype, then the norm, of dtype `out`
 struct Attributes {
   double eps = 0;
   bool rms = false, adds = false;
@@ -36,7 +36,8 @@ struct BackwardAttributes {
   DType weight_dtype = DType::f32, bias_dtype = DType::f32, delta_dtype = DType::f32;
 };
 
-/// What layer_norm_backward or rms_norm_backward gives, as `wanted` says. @param more a gradient of x from elsewhere, or none
+/// What layer_norm_backward or rms_norm_backward gives, as `wanted` says. @param more a gradient of x from elsewhere,
+/// or none
 TensorList gradients(const Tensor& grad, const Tensor& x, const Tensor& weight, const Tensor& more,
                      const BackwardAttributes& wanted);
 

@@ -105,8 +105,8 @@ struct FillAttrs {
   Interval interval;
 };
 
-/// In a step that is being recorded: seed and offset of its numbers as an i64 [2] tensor, drawn anew at each replay. Elsewhere
-/// undefined, and the stream goes with the attributes.
+/// In a step that is being recorded: seed and offset of its numbers as an i64 [2] tensor, drawn anew at each replay.
+/// Elsewhere undefined, and the stream goes with the attributes.
 Tensor each_step_stream(Device device) {
   if (!capturing()) return {};
   return detail::each_step_tensor({2}, {i64, device}, [](std::byte* to) {

@@ -3,8 +3,8 @@
 #include <etna/tensor/ops/reduce/states.h>
 #include <etna/tensor/ops/rows/rows.h>
 
-// Each output is the merge, in order, of the states of fixed pieces of its reduction, so that the bits do not depend on the
-// number of threads. Where outputs lie side by side in memory, a block of columns is carried along together.
+// Each output is the merge, in order, of the states of fixed pieces of its reduction, so that the bits do not depend on
+// the number of threads. Where outputs lie side by side in memory, a block of columns is carried along together.
 namespace etna::reduce {
 namespace {
 

@@ -29,8 +29,8 @@ const gpu::Shader* shader_for(Kind kind, DType t, const gpu::Capabilities& can) 
   return &shaders::reduce_int;
 }
 
-/// Threads that share an output: few choices, since each makes a pipeline of its own. Eight columns side by side still read
-/// whole sectors of 32 bytes.
+/// Threads that share an output: few choices, since each makes a pipeline of its own. Eight columns side by side still
+/// read whole sectors of 32 bytes.
 std::int64_t threads_for(std::int64_t outputs, std::int64_t length, bool columns, bool fours,
                          const gpu::Capabilities& can) {
   if (fours && length > 32) {  // sixteen elements a thread, unless that leaves compute units idle

@@ -113,8 +113,8 @@ struct Moved {
   }
 };
 
-/// Each element's gradient is the product of the others. Dividing the product of the nonzero ones is right for any number of
-/// zeros, but its own derivative is not; where that is wanted, products from both sides are taken.
+/// Each element's gradient is the product of the others. Dividing the product of the nonzero ones is right for any
+/// number of zeros, but its own derivative is not; where that is wanted, products from both sides are taken.
 TensorList prod_vjp(const VjpCall& call) {
   const Tensor& x = call.in[0];
   auto dims = call.as<Attributes>().dims;

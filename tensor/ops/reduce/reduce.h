@@ -16,8 +16,8 @@ struct Attributes {
   bool widens = false;  ///< sum: f16 and bf16 give f32
 };
 
-/// A reduction as two nested iterations over x: kept elements in the order of the output, and for each the reduced ones in
-/// row-major order. Neighbouring dimensions are merged where x's strides allow it.
+/// A reduction as two nested iterations over x: kept elements in the order of the output, and for each the reduced ones
+/// in row-major order. Neighbouring dimensions are merged where x's strides allow it.
 struct Plan {
   Shape kept, reduced;
   Strides kept_strides, reduced_strides;
@@ -31,7 +31,8 @@ struct Plan {
 void cpu(const OpCall& call, std::span<Tensor> out);
 bool on_gpu(const OpCall& call, std::span<Tensor> out);
 
-/// Sums over the rows of a matrix, by shaders/column_sums.comp. False where x is none, or too small for it; nothing was recorded then.
+/// Sums over the rows of a matrix, by shaders/column_sums.comp. False where x is none, or too small for it; nothing was
+/// recorded then.
 bool column_sums(const OpCall& call, const Tensor& x, const Plan& plan, Tensor& y);
 
 }  // namespace etna::reduce

@@ -9,9 +9,9 @@
 #include <etna/device/cpu/vector_rows.h>
 #include <etna/tensor/ops/rows/lanes.h>
 
-/// What each reduction carries from element to element, computed in T (float, double or std::int64_t). A state takes a run of
-/// elements at once (`take`, vectorized), or one element (`add`: one of many columns), and joins what another state has seen of
-/// later elements (`merge`).
+/// What each reduction carries from element to element, computed in T (float, double or std::int64_t). A state takes a
+/// run of elements at once (`take`, vectorized), or one element (`add`: one of many columns), and joins what another
+/// state has seen of later elements (`merge`).
 namespace etna::reduce {
 
 /// Sums of floats are carried in double, of integers in unsigned 64 bits, where they wrap around.

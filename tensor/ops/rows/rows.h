@@ -11,8 +11,8 @@
 #include <etna/device/cpu/vector_rows.h>
 #include <etna/tensor/tensor.h>
 
-/// Rows of strided tensors for CPU kernels: brought into contiguous memory of the type they are computed in, worked on, and
-/// stored back.
+/// Rows of strided tensors for CPU kernels: brought into contiguous memory of the type they are computed in, worked on,
+/// and stored back.
 namespace etna::rows {
 
 template <typename T, typename S>
@@ -52,7 +52,8 @@ void visit_compute(DType t, F&& f) {
     f(std::int64_t{});
 }
 
-/// n elements of x, `step` apart from element `offset` on (counted from x's first), as T: where they lie, or in `buffer`.
+/// n elements of x, `step` apart from element `offset` on (counted from x's first), as T: where they lie, or in
+/// `buffer`.
 template <typename T>
 const T* read(const Tensor& x, std::int64_t offset, std::int64_t step, std::int64_t n, T* buffer) {
   return visit(x.dtype(), [&](auto zero) -> const T* {
@@ -116,8 +117,9 @@ inline constexpr std::int64_t kTile = 16;
 /// Elements a thread takes at least.
 inline constexpr std::int64_t kGrain = 1 << 14;
 
-/// Calls body(std::array<const T*, inputs>, T* y, n) for every row along `dim` of inputs of one shape; what it leaves in y
-/// becomes that row of `out`, which is contiguous. y may hold the last input's storage only if body reads before it writes.
+/// Calls body(std::array<const T*, inputs>, T* y, n) for every row along `dim` of inputs of one shape; what it leaves
+/// in y becomes that row of `out`, which is contiguous. y may hold the last input's storage only if body reads before
+/// it writes.
 template <typename T, std::size_t inputs, typename Body>
 void along(const std::array<Tensor, inputs>& in, Tensor& out, int dim, const Body& body) {
   if (out.numel() == 0) return;

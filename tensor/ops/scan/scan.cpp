@@ -119,7 +119,8 @@ void triangle_cpu(const OpCall& call, std::span<Tensor> out) {
 bool triangle_gpu(const OpCall& call, std::span<Tensor> out) {
   if (out[0].numel() == 0) return true;
   auto a = call.as<TriangleAttrs>();
-  // As rows along the last dimension but one, so that matrices are counted by the outer stride and columns by the inner.
+  // As rows along the last dimension but one, so that matrices are counted by the outer stride and columns by the
+  // inner.
   rows::Strided x(call.in[0], call.in[0].dim() - 2);
   std::int64_t height = x.length, width = x.inner;
   std::int64_t diagonal = std::clamp<std::int64_t>(a.diagonal, -height - width, height + width);

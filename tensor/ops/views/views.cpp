@@ -4,8 +4,8 @@
 #include <etna/tensor/ops.h>
 #include <etna/tensor/recording.h>
 
-// Views: the same storage with other sizes, strides and offset. Their gradients are views too, but for slices, whose gradient
-// is placed into zeros (slice_backward).
+// Views: the same storage with other sizes, strides and offset. Their gradients are views too, but for slices, whose
+// gradient is placed into zeros (slice_backward).
 namespace etna {
 namespace {
 
@@ -35,8 +35,8 @@ Tensor with_layout(const Tensor& x, const Shape& shape, const Strides& strides, 
   return detail::make_view(x.storage(), x.device(), x.dtype(), shape, strides, offset);
 }
 
-/// Strides that show x's elements in `shape`, or nothing where that takes a copy: every new dimension must lie within a run of
-/// old dimensions that are contiguous among themselves.
+/// Strides that show x's elements in `shape`, or nothing where that takes a copy: every new dimension must lie within a
+/// run of old dimensions that are contiguous among themselves.
 std::optional<Strides> view_strides(const Tensor& x, const Shape& shape) {
   if (x.is_contiguous()) return contiguous_strides(shape);  // of x without elements, too
   Strides strides = Dims::filled(shape.rank(), 1);
