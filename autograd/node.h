@@ -7,26 +7,27 @@
 
 #include <etna/tensor/op.h>
 
-/// The tape: one node a recorded op, linked from each output to the nodes its inputs came from.
+/// The tape: one node per recorded op. A node's edges lead to the nodes that produced its inputs.
 namespace etna::autograd {
 
 struct Node;
 
 using Hook = std::function<Tensor(const Tensor&)>;
 
-/// Hangs on every tensor that requires grad: leaves collect `grad`, results point to the node that made them.
+/// Attached to every tensor that requires grad: leaves accumulate `grad`, results point to the node that made them.
 struct Meta final : AutogradMeta {
   std::shared_ptr<Node> node;  ///< null for a leaf
   int output = 0;              ///< which of the node's outputs this tensor is
   Tensor grad;                 ///< leaves only
-  std::vector<Hook> hooks;     ///< leaves only; those of results are the node's, which outlives their handles
+  /// leaves only; a result's hooks belong to its node, which outlives the result's handles
+  std::vector<Hook> hooks;
 };
 
 Meta& meta_of(const Tensor& tensor);
-/// Null where the tensor carries none yet.
+/// Null if the tensor has none yet.
 Meta* find_meta(const Tensor& tensor);
 
-/// Where a gradient flows on to: a node's output, or a leaf.
+/// Where a gradient goes next: a node's output, or a leaf.
 struct Edge {
   std::shared_ptr<Node> node;
   int output = 0;
@@ -34,14 +35,14 @@ struct Edge {
   bool wanted() const { return node != nullptr || leaf.defined(); }
 };
 
-/// A saved tensor and the version its storage had.
+/// A saved tensor, and its storage's version at that time.
 struct SavedTensor {
   Tensor tensor;
   std::uint32_t version = 0;
 };
 
 struct Node {
-  std::uint64_t sequence = 0;  ///< order of recording; backward runs from high to low
+  std::uint64_t sequence = 0;  ///< order of recording; backward runs from the highest down
   std::string name;
   const OpDef* op = nullptr;  ///< null for a custom function
   Attrs attrs;
@@ -49,23 +50,22 @@ struct Node {
   std::function<TensorList(const TensorList&)> custom;
   std::vector<Edge> edges;
   std::vector<bool> needs;
-  std::vector<std::vector<Hook>> hooks;  ///< of each output
+  std::vector<std::vector<Hook>> hooks;  ///< one list per output
   bool freed = false;
 
   ~Node();
 };
 
 /// Gradients of a node's inputs.
-/// @param gathered null, or what others gave input 0 so far, which may be written: an op may add its own to that
-/// instead
+/// @param gathered null, or the gradient accumulated for input 0 so far. The op may add to it in place.
 TensorList run_node(const std::shared_ptr<Node>& node, std::span<const Tensor> grads, bool create_graph,
                     Tensor* gathered = nullptr);
 
-/// The edge that leads to where a tensor's gradient belongs.
+/// The edge along which a tensor's gradient flows.
 Edge edge_to(const Tensor& tensor);
 
-/// Walks the tape from `roots` down. Where `targets` is empty gradients gather in the leaves' .grad(); else in the
-/// result.
+/// Walks the tape down from `roots`. If `targets` is empty, gradients accumulate in the leaves' .grad(), otherwise in
+/// the result.
 TensorList run_backward(std::span<const Tensor> roots, std::span<const Tensor> root_grads,
                         std::span<const Tensor> targets, bool retain_graph, bool create_graph);
 

@@ -11,21 +11,21 @@
 namespace etna::data {
 
 /// Cuts a corpus into `batch` contiguous streams of n = len / batch tokens. Step i reads tokens [i·seq, i·seq + seq] of
-/// every stream: x all but the last, y all but the first. No shuffling; a stream goes on where the step before ended.
-/// Refers to the ids.
+/// every stream: x is all but the last, y all but the first. No shuffling: each stream continues where the previous
+/// step ended. Keeps a reference to the ids.
 class StreamBatches {
  public:
-  /// @throws ShapeError where batch or seq is below 1; FormatError for a corpus too short for one step.
+  /// @throws ShapeError if batch or seq is below 1; FormatError for a corpus too short for one step
   StreamBatches(std::span<const std::int32_t> ids, std::int64_t batch, std::int64_t seq);
 
   std::int64_t batch() const { return batch_; }
   std::int64_t seq() const { return seq_; }
-  /// Tokens of a stream, n.
+  /// Tokens per stream, n.
   std::int64_t stream() const { return stream_; }
-  /// The streams' tokens, one stream behind the other: [batch, n]. What is left over at the corpus' end is not among
-  /// them.
+  /// The tokens of all streams, one stream after the other: [batch, n]. Excludes the remainder at the end of the
+  /// corpus.
   std::span<const std::int32_t> ids() const { return ids_.first(static_cast<std::size_t>(batch_ * stream_)); }
-  /// Steps an epoch: (n - 1) / seq.
+  /// Steps per epoch: (n - 1) / seq.
   std::int64_t steps() const { return (stream_ - 1) / seq_; }
   std::int64_t tokens_per_step() const { return batch_ * seq_; }
 
@@ -48,7 +48,7 @@ struct Batch {
 /// The batch of one step, on the CPU.
 Batch make_batch(const StreamBatches& streams, std::int64_t step);
 
-/// One epoch of batches on the CPU, prepared ahead by a thread:
+/// The batches of one epoch, on the CPU, prepared ahead of time by a thread:
 ///
 ///     for (const Batch& batch : BatchLoader(streams)) { auto [x, y, step] = batch.to(device); … }
 ///
@@ -57,7 +57,7 @@ class BatchLoader {
  public:
   explicit BatchLoader(const StreamBatches& streams, std::int64_t first_step = 0, std::size_t depth = 4);
 
-  /// Nothing after the last step.
+  /// Empty after the last step.
   std::optional<Batch> next() { return prefetcher_.next(); }
 
   struct End {};

@@ -10,25 +10,25 @@
 
 namespace etna::data {
 
-/// A text as word ids, in three parts. Words are split at white space; `<eos>` stands behind every line; ids count
+/// A text as word ids, in three splits. Words are split at white space, and `<eos>` ends every line. Ids number the
 /// words in the order in which train, valid and test first use them.
 struct Corpus {
   Vocabulary vocab;
   std::vector<std::int32_t> train, valid, test;
-  std::string source;  ///< where it came from, for people
+  std::string source;  ///< its origin, for people
 };
 
 /// Reads a folder in WikiText's layout: wiki.train.tokens, wiki.valid.tokens, wiki.test.tokens, or train.txt,
 /// valid.txt, test.txt. WikiText-2 gives 2,088,628 / 217,646 / 245,569 tokens and 33,278 words.
-/// @throws FormatError where the folder or a file is missing, empty, cut off, or not UTF-8 text.
+/// @throws FormatError if the folder or a file is missing, empty, truncated, or not UTF-8 text.
 Corpus read_wikitext(const std::filesystem::path& folder);
 
-/// Reads any UTF-8 text file: of its lines the first 90 % are for training, the next 5 % for validation, the rest for
-/// the test.
+/// Reads any UTF-8 text file. The first 90 % of its lines are for training, the next 5 % for validation, the rest for
+/// testing.
 /// @throws FormatError for a file that is missing, empty, binary, not UTF-8, or shorter than 20 lines.
 Corpus read_text(const std::filesystem::path& file);
 
-/// The same split of text in memory; `name` stands in messages.
+/// The same split of a text in memory; messages call it `name`.
 Corpus split_text(std::string_view text, const std::string& name);
 
 }  // namespace etna::data

@@ -8,12 +8,13 @@
 
 namespace etna::data {
 
-/// The corpus that needs no file: WikiText's markup around articles on invented towns, rivers, composers, ships, birds
-/// and buildings, written by a grammar. About 120,000 / 8,000 / 8,000 tokens. A seed gives the same text on every
+/// A generated corpus that needs no file: a grammar writes WikiText's markup around articles on invented towns, rivers,
+/// composers, ships, birds and buildings. About 120,000 / 8,000 / 8,000 tokens. A seed gives the same text on every
 /// machine.
 Corpus demo_corpus(std::uint64_t seed = 1);
 
-/// Articles in WikiText's markup until they hold at least `tokens` tokens. Source of demo_corpus(), for other sizes.
+/// Generates articles in WikiText's markup until they have at least `tokens` tokens. demo_corpus() uses it; call it for
+/// other sizes.
 std::string demo_text(std::uint64_t seed, std::size_t tokens);
 
 }  // namespace etna::data

@@ -5,10 +5,9 @@
 
 /// The tables behind the embedded corpus: words, and articles written as templates.
 ///
-/// In a template `{a|b|c}` is a choice, `~list` a fresh draw from a list, and `$list` a draw that the whole article
-/// then keeps
-/// (`$list2` is a second one, different from the first). Entries of a list are templates themselves. Set by the
-/// article: $he $He $his $His $him, and the years $year < $year2 < $year3.
+/// In a template `{a|b|c}` is a choice. `~list` draws from a list each time; `$list` draws once for the whole article
+/// (`$list2` is a second such draw, different from the first). Entries of a list are templates themselves. The article
+/// sets $he $He $his $His $him, and the years $year < $year2 < $year3.
 namespace etna::data::demo {
 
 struct List {
@@ -16,7 +15,7 @@ struct List {
   std::span<const std::string_view> entries;
 };
 
-/// A paragraph takes `least` sentences or more of its pool, in the order of the pool.
+/// A paragraph takes at least `least` sentences of its pool, in the order of the pool.
 struct Section {
   std::string_view title;  ///< empty for the lead
   std::size_t least;

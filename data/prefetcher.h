@@ -14,15 +14,15 @@
 
 namespace etna::data {
 
-/// Runs `produce` in a thread of its own, at most `depth` items ahead of whoever calls next(). One thread consumes.
+/// Runs `produce` in its own thread, at most `depth` items ahead of next(). Only one thread may consume.
 template <typename T>
 class Prefetcher {
  public:
-  /// @param produce gives the next item, or nothing at the end; what it throws comes out of next().
+  /// @param produce returns the next item, or nothing at the end; next() rethrows its exceptions
   explicit Prefetcher(std::function<std::optional<T>()> produce, std::size_t depth = 2)
       : produce_(std::move(produce)), depth_(depth == 0 ? 1 : depth), thread_([this] { run(); }) {}
 
-  /// Does not wait for items that nobody took, only for the one being produced.
+  /// Waits for the item in production only, not for items that nobody took.
   ~Prefetcher() {
     {
       const std::lock_guard lock(mutex_);
@@ -34,8 +34,8 @@ class Prefetcher {
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
 
-  /// Items in the order they were produced, then nothing, for good. An exception comes once, behind the items before
-  /// it.
+  /// Items in the order they were produced, then nothing from then on. An exception is thrown once, after the items
+  /// before it.
   std::optional<T> next() {
     std::unique_lock lock(mutex_);
     ready_.wait(lock, [this] { return !items_.empty() || done_; });
@@ -87,7 +87,7 @@ class Prefetcher {
   std::deque<T> items_;
   std::exception_ptr failure_;
   bool stop_ = false, done_ = false;
-  std::thread thread_;  // last: it starts when everything it uses is there
+  std::thread thread_;  // last, so that it starts after everything it uses exists
 };
 
 }  // namespace etna::data

@@ -6,12 +6,13 @@
 
 namespace etna::data {
 
-/// A whole file of UTF-8 text.
-/// @throws FormatError for a file that is missing, unreadable or a folder, that holds NUL bytes, or that is not UTF-8;
-/// `advice` ends the message ("; tools/get-wikitext2 fetches it").
+/// Reads a whole file of UTF-8 text.
+/// @throws FormatError for a file that is missing, unreadable or a folder, that contains NUL bytes, or that is not
+/// UTF-8; `advice` ends the message ("; tools/get-wikitext2 fetches it").
 std::string read_text_file(const std::filesystem::path& file, std::string_view advice = {});
 
-/// Offset of the first byte that is not part of well-formed UTF-8 (no overlong forms, no surrogates), else npos.
+/// Offset of the first byte that is not part of well-formed UTF-8 (no overlong forms, no surrogates); npos if there is
+/// none.
 std::size_t find_invalid_utf8(std::string_view text);
 
 }  // namespace etna::data

@@ -13,15 +13,15 @@ namespace etna::data {
 inline constexpr std::string_view kEndOfLine = "<eos>";
 inline constexpr std::string_view kUnknown = "<unk>";
 
-/// Words and their ids: 0, 1, 2 … in the order in which the words were first added. A value; copies are independent.
+/// Words and their ids: 0, 1, 2 … in the order in which the words were first added. Has value semantics.
 class Vocabulary {
  public:
-  /// The word's id, a fresh one where the word was unknown.
-  /// @throws FormatError where ids would no longer fit i32.
+  /// The word's id; an unknown word gets the next one.
+  /// @throws FormatError if ids no longer fit i32.
   std::int32_t add(std::string_view word);
 
   std::optional<std::int32_t> find(std::string_view word) const;
-  /// The word's id, else that of `<unk>`. @throws FormatError where the vocabulary has neither.
+  /// The word's id, or that of `<unk>`. @throws FormatError if the vocabulary has neither.
   std::int32_t id(std::string_view word) const;
   /// Valid until the next add(). @throws FormatError for an id outside [0, size).
   std::string_view word(std::int32_t id) const;
@@ -29,10 +29,10 @@ class Vocabulary {
   std::size_t size() const { return ends_.size(); }
   bool empty() const { return ends_.empty(); }
 
-  /// One word a line, the line number being the id. A failed save leaves an older file as it was.
-  /// @throws FormatError where the file cannot be written, or for words that hold white space, which a line cannot.
+  /// One word per line; the line number is the id. A failed save leaves an existing file unchanged.
+  /// @throws FormatError if the file cannot be written, or for words with white space, which would break a line.
   void save(const std::filesystem::path& file) const;
-  /// @throws FormatError for a file that is missing, empty, cut off, not UTF-8, or that names a word twice.
+  /// @throws FormatError for a file that is missing, empty, truncated or not UTF-8, or that has a word twice.
   static Vocabulary load(const std::filesystem::path& file);
 
   friend bool operator==(const Vocabulary& a, const Vocabulary& b) { return a.ends_ == b.ends_ && a.text_ == b.text_; }
@@ -42,8 +42,8 @@ class Vocabulary {
   std::size_t slot_of(std::string_view word) const;
   void grow();
 
-  std::string text_;                 ///< all words, one behind the other
-  std::vector<std::size_t> ends_;    ///< where each word ends in text_
+  std::string text_;                 ///< all words, concatenated
+  std::vector<std::size_t> ends_;    ///< end of each word in text_
   std::vector<std::int32_t> slots_;  ///< open addressing by hash; -1 is free
 };
 

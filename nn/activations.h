@@ -2,7 +2,7 @@
 
 #include <etna/nn/module.h>
 
-/// Activations as modules, for Sequential. As functions they are gelu(), gelu_tanh(), relu() and silu() of
+/// Activations as modules, for Sequential. The function forms are gelu(), gelu_tanh(), relu() and silu() in
 /// <etna/tensor/ops.h>.
 namespace etna::nn {
 
@@ -12,7 +12,7 @@ class ReLU : public UnaryModule {
   Tensor forward(const Tensor& x) const override;
 };
 
-/// x · Φ(x), Φ the normal distribution (Hendrycks & Gimpel 2016), or with `tanh` its approximation
+/// x · Φ(x), where Φ is the normal distribution function (Hendrycks & Gimpel 2016). With `tanh`, the approximation
 /// x/2 · (1 + tanh(√(2/π) · (x + 0.044715 x³))).
 class GELU : public UnaryModule {
  public:

@@ -9,19 +9,19 @@ namespace etna::nn {
 struct AttentionOptions {
   std::int64_t kv_heads = 0;  ///< keys and values shared by groups of heads (Ainslie et al. 2023); 0: as many as heads
   bool bias = true;           ///< in both projections
-  double dropout = 0;         ///< of the result, behind the output projection
-  bool causal = true;         ///< a position attends to itself and those before it
+  double dropout = 0;         ///< of the result, after the output projection
+  bool causal = true;         ///< a position attends to itself and the positions before it
 };
 
-/// Self-attention (Vaswani et al. 2017): proj(concat over heads of softmax(q·kᵀ/√(dim/heads)) · v), with [q | k | v] =
+/// Self-attention (Vaswani et al. 2017): proj(concat over heads of softmax(q·kᵀ/√(dim/heads)) · v), where [q | k | v] =
 /// qkv(x).
 class MultiHeadAttention : public UnaryModule {
  public:
-  /// @throws ShapeError where heads does not divide dim, or kv_heads does not divide heads
+  /// @throws ShapeError unless heads divides dim and kv_heads divides heads
   MultiHeadAttention(std::int64_t dim, std::int64_t heads, AttentionOptions options = {});
   /// @param x [..., T, dim] @return [..., T, dim]
   Tensor forward(const Tensor& x) const override;
-  /// residual + forward(x), and `norm` of that: one op with the output projection where there is no dropout between.
+  /// residual + forward(x), and `norm` of that. Without dropout, one op together with the output projection.
   AddedNorm forward(const Tensor& x, const Tensor& residual, const LayerNorm& norm) const;
 
   const std::int64_t heads, kv_heads;
@@ -31,7 +31,7 @@ class MultiHeadAttention : public UnaryModule {
   Dropout dropout;
 
  private:
-  /// What the output projection gets.
+  /// The input of the output projection.
   Tensor attend(const Tensor& x) const;
 };
 

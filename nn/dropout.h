@@ -4,14 +4,14 @@
 
 namespace etna::nn {
 
-/// While training, zeroes each element with probability p and scales the rest by 1/(1-p) (Srivastava et al. 2014); else
-/// hands x on.
+/// While training, zeroes each element with probability p and scales the rest by 1/(1-p) (Srivastava et al. 2014).
+/// Otherwise returns x.
 class Dropout : public UnaryModule {
  public:
-  /// @throws Error where p is not in [0, 1)
+  /// @throws Error if p is not in [0, 1)
   explicit Dropout(double p = 0.5);
   Tensor forward(const Tensor& x) const override;
-  /// False: forward() hands x on.
+  /// False: forward() returns x.
   bool active() const { return training() && p > 0; }
 
   double p;

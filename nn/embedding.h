@@ -4,7 +4,7 @@
 
 namespace etna::nn {
 
-/// Rows of a table: y[i] = weight[index[i]]. weight [count, dim] starts standard normal.
+/// Rows of a table: y[i] = weight[index[i]]. weight [count, dim] is initialized standard normal.
 class Embedding : public UnaryModule {
  public:
   Embedding(std::int64_t count, std::int64_t dim);

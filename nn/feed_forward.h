@@ -6,13 +6,13 @@
 
 namespace etna::nn {
 
-/// y = down(gelu_tanh(up(x))), with dropout of the result.
+/// y = down(gelu_tanh(up(x))), followed by dropout.
 class FeedForward : public UnaryModule {
  public:
   FeedForward(std::int64_t dim, std::int64_t hidden, double dropout = 0);
   /// @param x [..., dim] @return [..., dim]
   Tensor forward(const Tensor& x) const override;
-  /// residual + forward(x), and `norm` of that: one op where there is no dropout between.
+  /// residual + forward(x), and `norm` of that; one op if there is no dropout.
   AddedNorm forward(const Tensor& x, const Tensor& residual, const LayerNorm& norm) const;
 
   Linear up, down;

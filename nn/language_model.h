@@ -12,23 +12,22 @@ struct LanguageModelConfig {
   std::int64_t layers = 2;
   std::int64_t heads = 4;
   std::int64_t dim = 128;
-  std::int64_t ffn = 512;  ///< hidden size of the feed-forward parts
-  std::int64_t seq = 64;   ///< longest sequence: learned positions
+  std::int64_t ffn = 512;  ///< hidden size of the feed-forward layers
+  std::int64_t seq = 64;   ///< longest sequence: number of learned positions
   std::int64_t vocab = 0;
   double dropout = 0;
 };
 
-/// A decoder in the manner of GPT-2 (Radford et al. 2019): embeddings of tokens and positions, pre-norm blocks, a last
-/// norm, and a head that shares the token embedding. Matrices start normal with deviation 0.02, biases at 0, norms at
-/// 1.
+/// A decoder like GPT-2 (Radford et al. 2019): token and position embeddings, pre-norm blocks, a final norm, and a head
+/// that shares the token embedding. Matrices start normal with standard deviation 0.02, biases at 0, norms at 1.
 class LanguageModel : public UnaryModule {
  public:
   explicit LanguageModel(const LanguageModelConfig& config);
   /// @param tokens [B, T] i64 or i32, T ≤ config.seq @return logits [B, T, vocab]
   Tensor forward(const Tensor& tokens) const override;
-  /// Mean cross-entropy. @param targets [B, T], -100 where a position does not count @return 0-d
+  /// Mean cross-entropy. @param targets [B, T], -100 at positions to ignore @return 0-d
   Tensor loss(const Tensor& tokens, const Tensor& targets) const;
-  /// What the head makes logits of. @return [B, T, dim]
+  /// The head's input. @return [B, T, dim]
   Tensor hidden(const Tensor& tokens) const;
 
   const LanguageModelConfig config;

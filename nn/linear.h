@@ -5,14 +5,14 @@
 namespace etna::nn {
 
 /// y = x · weightᵀ + bias.
-/// weight [out, in] and bias [out] start uniform in ±1/√in (He et al. 2015, with PyTorch's gain).
+/// weight [out, in] and bias [out] are initialized uniform in ±1/√in (He et al. 2015, with PyTorch's gain).
 class Linear : public UnaryModule {
  public:
   Linear(std::int64_t in, std::int64_t out, bool bias = true);
   /// @param x [..., in] @return [..., out]
   Tensor forward(const Tensor& x) const override;
 
-  Tensor weight, bias;  ///< bias is undefined where left out
+  Tensor weight, bias;  ///< bias is undefined if left out
 };
 
 }  // namespace etna::nn

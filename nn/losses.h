@@ -3,7 +3,7 @@
 #include <etna/nn/module.h>
 #include <etna/tensor/ops.h>
 
-/// Losses as modules that keep their settings. As functions they are cross_entropy(), nll_loss() and mse_loss().
+/// Losses as modules that store their settings. The function forms are cross_entropy(), nll_loss() and mse_loss().
 namespace etna::nn {
 
 /// -log softmax(logits)[target], averaged. Rows whose target is ignore_index count neither in the sum nor in the mean.
@@ -12,7 +12,7 @@ class CrossEntropyLoss : public Module {
   explicit CrossEntropyLoss(std::int64_t ignore_index = -100, double label_smoothing = 0,
                             Reduction reduction = Reduction::mean)
       : ignore_index(ignore_index), label_smoothing(label_smoothing), reduction(reduction) {}
-  /// @param logits [..., C] @param target [...] i64 or i32 @return 0-d, or [...] where reduction is none
+  /// @param logits [..., C] @param target [...] i64 or i32 @return 0-d, or [...] if reduction is none
   Tensor forward(const Tensor& logits, const Tensor& target) const;
   Tensor operator()(const Tensor& logits, const Tensor& target) const { return forward(logits, target); }
 
@@ -26,7 +26,7 @@ class NLLLoss : public Module {
  public:
   explicit NLLLoss(std::int64_t ignore_index = -100, Reduction reduction = Reduction::mean)
       : ignore_index(ignore_index), reduction(reduction) {}
-  /// @param log_probs [..., C] @param target [...] i64 or i32 @return 0-d, or [...] where reduction is none
+  /// @param log_probs [..., C] @param target [...] i64 or i32 @return 0-d, or [...] if reduction is none
   Tensor forward(const Tensor& log_probs, const Tensor& target) const;
   Tensor operator()(const Tensor& log_probs, const Tensor& target) const { return forward(log_probs, target); }
 

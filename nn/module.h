@@ -15,11 +15,11 @@ struct NamedTensor {
   Tensor tensor;
 };
 
-/// Names of parameters and buffers with their values; what checkpoints hold.
+/// Names of parameters and buffers with their values; the contents of a checkpoint.
 using StateDict = std::map<std::string, Tensor>;
 
-/// What holds parameters. A module keeps its parameters, buffers and parts as members and registers each in its
-/// constructor; the registry points to those members, so a module stays where it was made.
+/// The base of everything with parameters. A module has its parameters, buffers and submodules as members and registers
+/// each in its constructor. The registry points to those members, so a module cannot be copied or moved.
 ///     struct Net : nn::Module {
 ///       nn::Linear hidden{784, 100}, out{100, 10};
 ///       Net() { register_module("hidden", hidden), register_module("out", out); }
@@ -31,37 +31,37 @@ class Module {
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
 
-  /// Depth first in order of registration, as "blocks.0.norm1.weight"; a tensor that two modules share appears once.
+  /// Depth first in registration order, named "blocks.0.norm1.weight". A tensor shared by two modules appears once.
   std::vector<NamedTensor> named_parameters() const;
   std::vector<NamedTensor> named_buffers() const;
   std::vector<Tensor> parameters() const;
-  std::int64_t num_parameters() const;  ///< elements of all parameters
+  std::int64_t num_parameters() const;  ///< number of elements in all parameters
 
-  /// Parameters and buffers, detached; they share storage with the module's own.
+  /// Parameters and buffers, detached; they share storage with the module.
   StateDict state_dict() const;
-  /// Copies values in place, converting dtype and device; nothing is copied where anything is wrong.
-  /// @param strict also refuse names that are missing or not known
+  /// Copies values in place, converting dtype and device. If anything is wrong, nothing is copied.
+  /// @param strict also refuse missing and unknown names
   /// @throws ShapeError, Error listing every name that does not fit
   void load_state_dict(const StateDict& state, bool strict = true);
 
-  /// Moves or converts (floating tensors only) every parameter and buffer, and gradients with them. Handles to the
-  /// parameters, an optimizer's too, follow.
+  /// Moves or converts (floating tensors only) every parameter and buffer, with their gradients. Other handles to the
+  /// parameters, an optimizer's for example, see the change.
   void to(Device device);
   void to(DType dtype);
 
   void train(bool on = true);
   void eval() { train(false); }
   bool training() const { return training_; }
-  /// Drops every gradient.
+  /// Drops all gradients.
   void zero_grad();
 
  protected:
   Module() = default;
 
-  /// Makes `member` require grad and part of parameters(). An undefined member (a bias left out) is passed over.
+  /// Makes `member` require grad and adds it to parameters(). Skips an undefined member (a bias that was left out).
   void register_parameter(std::string name, Tensor& member);
   void register_buffer(std::string name, Tensor& member);
-  /// An empty name: the part's parameters appear as this module's own.
+  /// With an empty name, the submodule's parameters appear as this module's own.
   void register_module(std::string name, Module& member);
 
  private:
@@ -74,7 +74,7 @@ class Module {
   bool training_ = true;
 };
 
-/// A module from one tensor to one tensor: what Sequential chains.
+/// A module from one tensor to one tensor; Sequential chains these.
 class UnaryModule : public Module {
  public:
   virtual Tensor forward(const Tensor& x) const = 0;

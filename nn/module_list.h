@@ -9,7 +9,7 @@
 
 namespace etna::nn {
 
-/// Modules of one type (or a common base), named by their position.
+/// Modules of one type (or a common base), named by position.
 ///     for (const TransformerBlock& block : blocks) x = block.forward(x);
 template <typename M>
 class ModuleList : public Module {

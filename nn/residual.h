@@ -4,11 +4,11 @@
 
 namespace etna::nn {
 
-/// A residual stream x and the result of a part that is still to be added to it: the norm that follows does so in the
-/// pass that reads the stream anyway (add_layer_norm, add_rms_norm).
+/// A residual stream x and a sublayer's result that is not yet added to it. The norm that follows adds it in the pass
+/// that reads the stream anyway (add_layer_norm, add_rms_norm).
 struct Residual {
   Tensor x;
-  Tensor delta = {};  ///< of x's shape, or of the shape of its last dimensions; undefined: nothing is pending
+  Tensor delta = {};  ///< x's shape, or the shape of its last dimensions; undefined: nothing to add
 
   Tensor sum() const { return delta.defined() ? x + delta : x; }
 };

@@ -11,7 +11,7 @@ class RMSNorm : public UnaryModule {
   explicit RMSNorm(std::int64_t dim, double eps = 1e-6);
   /// @param x [..., dim] @return [..., dim]
   Tensor forward(const Tensor& x) const override;
-  /// The stream with what was pending, and the norm of that. Both are [..., dim].
+  /// The residual sum r.x + r.delta, and its norm. Both are [..., dim].
   AddedNorm forward(const Residual& r) const;
 
   Tensor weight;

@@ -8,7 +8,7 @@
 
 namespace etna::nn {
 
-/// Modules one behind the other, named by their position.
+/// Modules applied one after the other, named by position.
 ///     nn::Sequential net;
 ///     net.add<nn::Linear>(784, 100).add<nn::ReLU>().add<nn::Linear>(100, 10);
 class Sequential : public UnaryModule {

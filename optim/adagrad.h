@@ -9,7 +9,7 @@ struct AdagradOptions {
   double lr_decay = 0;
   double weight_decay = 0;
   double eps = 1e-10;
-  double max_grad_norm = 0;  ///< gradients are scaled down to this global norm in the pass that steps; 0: they are not
+  double max_grad_norm = 0;  ///< clips gradients to this global norm in the pass that steps; 0: no clipping
 };
 
 /// Adagrad (Duchi et al. 2011), by PyTorch's formula:

@@ -10,16 +10,16 @@ struct AdamOptions {
   double beta2 = 0.999;
   double eps = 1e-8;
   double weight_decay = 0;
-  double max_grad_norm = 0;  ///< gradients are scaled down to this global norm in the pass that steps; 0: they are not
+  double max_grad_norm = 0;  ///< clips gradients to this global norm in the pass that steps; 0: no clipping
 };
 
-/// Adam (Kingma & Ba 2015), weight decay added to the gradient:
+/// Adam (Kingma & Ba 2015), with weight decay added to the gradient:
 ///     g ← g + weight_decay · p;   m ← β₁m + (1 - β₁)g;   v ← β₂v + (1 - β₂)g²
 ///     p ← p - lr · m/(1 - β₁ᵗ) / (√(v/(1 - β₂ᵗ)) + eps)
 class Adam : public Optimizer {
  public:
   explicit Adam(std::vector<Tensor> parameters, AdamOptions options = {});
-  /// @throws Error for a setting outside its range
+  /// @throws Error for a setting out of range
   Adam(std::vector<ParamGroup> groups, AdamOptions options);
 
  protected:
@@ -38,15 +38,15 @@ struct AdamWOptions {
   double beta2 = 0.999;
   double eps = 1e-8;
   double weight_decay = 0.01;
-  double max_grad_norm = 0;  ///< gradients are scaled down to this global norm in the pass that steps; 0: they are not
+  double max_grad_norm = 0;  ///< clips gradients to this global norm in the pass that steps; 0: no clipping
 };
 
 /// Adam with decoupled weight decay (Loshchilov & Hutter 2019): p ← p - lr · weight_decay · p before Adam's step, and g
-/// as it is.
+/// without weight decay.
 class AdamW : public Adam {
  public:
   explicit AdamW(std::vector<Tensor> parameters, AdamWOptions options = {});
-  /// @throws Error for a setting outside its range
+  /// @throws Error for a setting out of range
   AdamW(std::vector<ParamGroup> groups, AdamWOptions options);
 };
 

@@ -6,11 +6,11 @@
 
 namespace etna::optim {
 
-/// Scales all gradients by min(1, max_norm / (norm + 1e-6)), where norm is that of all of them as one vector (Pascanu
-/// et al. 2013). Nothing is read back: the norm stays on the gradients' device. A NaN or infinity among the gradients
-/// shows in the norm.
+/// Scales all gradients by min(1, max_norm / (norm + 1e-6)), where norm is the norm of all gradients taken as one
+/// vector (Pascanu et al. 2013). The norm stays on the gradients' device; nothing is read back. A NaN or infinity in a
+/// gradient shows in the norm.
 /// @param norm_type 2, 1 or infinity (largest magnitude)
-/// @return the norm before scaling, 0-d; 0 where no parameter has a gradient
+/// @return the norm before scaling, 0-d; 0 if no parameter has a gradient
 Tensor clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm, double norm_type = 2);
 
 }  // namespace etna::optim

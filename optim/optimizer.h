@@ -13,19 +13,19 @@ struct StepNumbers;
 
 namespace etna::optim {
 
-/// Parameters that are stepped alike.
+/// Parameters that share their settings.
 ///     optim::AdamW optimizer({{.parameters = matrices, .weight_decay = 0.1},
 ///                             {.parameters = vectors, .weight_decay = 0}},
 ///                            {.lr = 1e-3});
 struct ParamGroup {
-  static constexpr double kDefault = -1;  ///< replaced by the optimizer's own setting when it is made
+  static constexpr double kDefault = -1;  ///< stands for the optimizer's own setting
   std::vector<Tensor> parameters = {};
   double lr = kDefault;
   double weight_decay = kDefault;
 };
 
-/// Changes parameters by their gradients. Parameters without a gradient are passed over. State lives on the parameter's
-/// device and follows it when the model moves.
+/// Updates parameters by their gradients. Parameters without a gradient are skipped. State is on the parameter's device
+/// and follows it when the model moves.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -35,53 +35,53 @@ class Optimizer {
   std::vector<ParamGroup>& groups() { return groups_; }
   const std::vector<ParamGroup>& groups() const { return groups_; }
 
-  /// One update of every parameter that has a gradient.
+  /// Updates every parameter that has a gradient.
   void step();
-  /// The norm of the gradients of the last step, unscaled and before clipping, found on their device. Kept by
-  /// optimizers that clip or are stepped by a GradScaler; the next step overwrites it. @return 0-d f32; undefined where
-  /// there is none
+  /// The norm of the last step's gradients, unscaled and before clipping, on their device. Only optimizers that clip,
+  /// or that a GradScaler steps, compute it. The next step overwrites it. @return 0-d f32, or undefined if there is
+  /// none
   Tensor grad_norm() const;
-  /// Drops every gradient.
+  /// Drops all gradients.
   void zero_grad();
-  /// Of every group.
+  /// Sets it for every group.
   void set_lr(double lr);
-  /// Of the first group.
+  /// The learning rate of the first group.
   double lr() const { return groups_.front().lr; }
 
   /// Step counts and moments as "3.step", "3.exp_avg" (3: the parameter's position over all groups), and "group.0.lr",
-  /// "group.0.weight_decay". Tensors share storage with the optimizer's own; numbers are f64 on the CPU.
+  /// "group.0.weight_decay". Tensors share storage with the optimizer; numbers are f64 on the CPU.
   std::map<std::string, Tensor> state_dict() const;
-  /// Copies values; nothing is changed where anything is wrong. @throws Error listing every name that does not fit
+  /// Copies values. If anything is wrong, nothing changes. @throws Error listing every name that does not fit
   void load_state_dict(const std::map<std::string, Tensor>& state);
 
  protected:
-  /// What is kept of one parameter. Tensors are made at its first step.
+  /// The state of one parameter. Its tensors are allocated at the first step.
   struct State {
-    std::int64_t step = 0;        ///< that were asked for
-    std::int64_t skipped = 0;     ///< by the optimizer, before this parameter's first step
-    std::vector<Tensor> tensors;  ///< one for each of state_names(), f32, or f64 for f64 parameters
+    std::int64_t step = 0;        ///< steps asked for
+    std::int64_t skipped = 0;     ///< steps the optimizer skipped before this parameter's first step
+    std::vector<Tensor> tensors;  ///< one for each of state_names(); f32, or f64 for f64 parameters
   };
 
-  /// @param max_grad_norm what gradients are scaled down to, as one vector, in the pass that steps; 0: no bound
-  /// @throws Error where there is no parameter, one appears twice, or one does not require grad; for a negative setting
+  /// @param max_grad_norm clips the gradients, as one vector, to this norm in the pass that steps; 0: no bound
+  /// @throws Error if there is no parameter, if one appears twice or does not require grad, or for a negative setting
   Optimizer(std::vector<ParamGroup> groups, double lr, double weight_decay, double max_grad_norm);
 
-  /// Names of the tensors kept of a parameter: "exp_avg" ...
+  /// Names of the state tensors of a parameter: "exp_avg" ...
   virtual std::vector<std::string> state_names() const = 0;
-  /// Steps parameters of one device, all as often stepped before. What changes from step to step is in `numbers`.
-  /// @param list parameter, gradient, state tensors, parameter, gradient, state tensors ... @param control the step's,
-  /// or undefined
+  /// Steps parameters of one device that have made equally many steps. `numbers` holds what changes from step to step.
+  /// @param list parameter, gradient, state tensors; then the same for the next parameter
+  /// @param control the control of this step, or undefined
   virtual void update(const std::vector<Tensor>& list, const StepNumbers& numbers, const Tensor& control) = 0;
 
  private:
   friend class GradScaler;
-  /// @param loss_scale [3] or undefined @param scaled gradients still hold it
+  /// @param loss_scale [3] or undefined @param scaled the gradients still contain it
   void step(const Tensor& loss_scale, bool scaled);
   std::vector<Tensor> gradients() const;
   Tensor control_from(const std::vector<Tensor>& gradients, const Tensor& loss_scale, bool scaled);
-  /// Some parameter gets its first gradient after others have made steps.
+  /// True if some parameter gets its first gradient after others have made steps.
   bool newcomers() const;
-  /// Steps that were not made so far; waits for the device where there may be any.
+  /// Number of steps skipped so far; waits for the device if there may be any.
   std::int64_t skipped() const;
 
   std::vector<ParamGroup> groups_;

@@ -9,13 +9,13 @@
 
 namespace etna::optim {
 
-/// What to multiply a learning rate by at step i = 0, 1, 2 ...; composed by * and then().
+/// The factor of a learning rate at step i = 0, 1, 2 ... Combine schedules with * and then().
 class Schedule {
  public:
   Schedule(std::function<double(std::int64_t step)> factor) : factor_(std::move(factor)) {}
   double operator()(std::int64_t step) const { return factor_(step); }
 
-  /// From step `at` on, `next`, counted from there.
+  /// `next` takes over from step `at` on, and counts from there.
   Schedule then(std::int64_t at, Schedule next) const;
   friend Schedule operator*(Schedule a, Schedule b);
 
@@ -36,16 +36,16 @@ Schedule step_decay(std::int64_t every, double factor = 0.1);
 /// linear_warmup(warmup) * cosine(total, floor)
 Schedule warmup_cosine(std::int64_t warmup, std::int64_t total, double floor = 0);
 
-/// Sets each group's learning rate to what it was when the scheduler was made, times the schedule.
+/// Sets each group's learning rate to its value at the scheduler's construction times the schedule.
 ///     optim::Scheduler scheduler(optimizer, optim::warmup_cosine(100, total, 0.1));
 ///     for (...) { ...; optimizer.step(); scheduler.step(); }
 class Scheduler {
  public:
   /// Sets the rates of step 0. The optimizer must outlive the scheduler.
   Scheduler(Optimizer& optimizer, Schedule schedule);
-  /// Sets the rates of the next step; within a captured step at every replay.
+  /// Sets the rates of the next step; inside a captured step, at every replay.
   void step();
-  /// Sets the rates of that step: where a run goes on.
+  /// Sets the rates of the given step, to resume a run.
   void set_step(std::int64_t step);
   std::int64_t current_step() const { return step_; }
 

@@ -14,7 +14,7 @@ inline constexpr DType f64 = DType::f64, f32 = DType::f32, f16 = DType::f16, bf1
                        i32 = DType::i32, i8 = DType::i8, u8 = DType::u8, boolean = DType::boolean;
 inline constexpr DType kAllDTypes[] = {f64, f32, f16, bf16, i64, i32, i8, u8, boolean};
 
-/// IEEE 754 binary16, stored; arithmetic is done in f32. Conversion rounds to nearest even.
+/// IEEE 754 binary16, for storage; arithmetic is done in f32. Conversion rounds to nearest even.
 struct Half {
   std::uint16_t bits = 0;
   Half() = default;
@@ -46,8 +46,8 @@ std::string_view name(DType t);
 /// "f32" → DType::f32, and so on. @throws DtypeError listing the names
 DType dtype_named(std::string_view name);
 
-/// PyTorch's promotion: the smallest type both convert to without loss of kind (i64 + f16 → f16, u8 + i8 → i32 as there
-/// is no i16, f16 + bf16 → f32).
+/// PyTorch's promotion: the smallest type of the right kind that both convert to (i64 + f16 → f16; u8 + i8 → i32, as
+/// there is no i16; f16 + bf16 → f32).
 DType promote(DType a, DType b);
 
 /// C++ type → DType.
@@ -90,7 +90,7 @@ constexpr DType dtype_of<bool>() {
   return boolean;
 }
 
-/// Calls f with a value of the C++ type behind a dtype: visit(t, [&](auto zero) { using T = decltype(zero); ... }).
+/// Calls f with a value of the dtype's C++ type: visit(t, [&](auto zero) { using T = decltype(zero); ... }).
 template <typename F>
 decltype(auto) visit(DType t, F&& f) {
   switch (t) {

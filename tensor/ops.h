@@ -9,8 +9,8 @@
 
 #include <etna/tensor/tensor.h>
 
-/// The public ops. Each is differentiable where that makes sense, broadcasts as NumPy does where several tensors meet,
-/// and promotes dtypes as PyTorch does. f16 and bf16 are computed in f32 and rounded once.
+/// The public ops. Each is differentiable where that makes sense. Ops of several tensors broadcast as NumPy does and
+/// promote dtypes as PyTorch does. f16 and bf16 are computed in f32 and rounded once.
 namespace etna {
 
 // ---- elementwise: rows of tensor/ops/elementwise/elementwise.def
@@ -47,7 +47,7 @@ ETNA_OPERATOR(>, gt)
 ETNA_OPERATOR(>=, ge)
 #undef ETNA_OPERATOR
 
-/// The values as another dtype: rounds to nearest even among floats, truncates toward zero to integers, ≠ 0 to bool.
+/// Converts to another dtype: rounds to nearest even among floats, truncates toward zero to integers, ≠ 0 to bool.
 Tensor cast(const Tensor& x, DType dtype);
 /// A contiguous copy.
 Tensor copy(const Tensor& x);
@@ -68,52 +68,58 @@ Tensor var(const Tensor& x, Dims dims = {}, bool keepdim = false, int correction
 Tensor argmax(const Tensor& x, std::optional<std::int64_t> dim = {},
               bool keepdim = false);  ///< i64; the first of equals; NaN wins
 Tensor argmin(const Tensor& x, std::optional<std::int64_t> dim = {}, bool keepdim = false);
-/// Sums what broadcasting `shape` to x's shape had repeated; the gradient of broadcasting.
+/// Sums over the dimensions along which broadcasting `shape` to x's shape repeats elements: the gradient of
+/// broadcasting.
 Tensor sum_to(const Tensor& x, const Shape& shape);
 
 // ---- along one dimension
 Tensor softmax(const Tensor& x, std::int64_t dim);
 Tensor log_softmax(const Tensor& x, std::int64_t dim);
 Tensor cumsum(const Tensor& x, std::int64_t dim, bool reverse = false);
-/// The part of the last two dimensions on and below (above) the k-th diagonal; the rest 0.
+/// Keeps the last two dimensions on and below (triu: above) the k-th diagonal; sets the rest to 0.
 Tensor tril(const Tensor& x, std::int64_t diagonal = 0);
 Tensor triu(const Tensor& x, std::int64_t diagonal = 0);
 
-// ---- products
-/// Matrix product. @param a [..., M, K] @param b [..., K, N] @return [..., M, N]; leading dimensions broadcast; a 1-d
-/// operand is a row (a) or column (b) that is dropped from the result. f16/bf16 accumulate in f32.
+// ---- matrix products
+/// Matrix product. Leading dimensions broadcast. A 1-d a is a row, a 1-d b a column; that dimension is dropped from the
+/// result. f16 and bf16 accumulate in f32.
+/// @param a [..., M, K] @param b [..., K, N] @return [..., M, N]
 Tensor matmul(const Tensor& a, const Tensor& b);
-/// The same with a result of another dtype: f32 of f16 or bf16 operands, whose sums are then not rounded.
+/// The same with another result dtype: f32 for f16 or bf16 operands, so that the sums are not rounded.
 Tensor matmul(const Tensor& a, const Tensor& b, DType out);
-/// What may follow a product within its kernel: the elementwise ops of these names.
+/// Activations that a matmul kernel can apply in its epilogue: the elementwise ops of these names.
 enum class Activation { none, relu, gelu, gelu_tanh, silu };
-/// activation(x · weightᵀ + bias). @param x [..., in] @param weight [out, in] @param bias [out] or undefined @return
-/// [..., out] The gradients of weight and bias are f32 for f16 and bf16, and rounded once, where a leaf gathers them.
+/// activation(x · weightᵀ + bias). For f16 and bf16 the gradients of weight and bias are f32; they are rounded once,
+/// when a leaf accumulates them.
+/// @param x [..., in] @param weight [out, in] @param bias [out] or undefined @return [..., out]
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, Activation activation = Activation::none);
-/// linear(linear(x, up, up_bias, activation), down, down_bias), with the activation and its derivative inside the
-/// products' kernels.
-/// @param x [..., in] @param up [hidden, in] @param down [out, hidden] @param up_bias, down_bias [hidden], [out] or
-/// undefined
+/// linear(linear(x, up, up_bias, activation), down, down_bias). The matmul kernels also compute the activation and its
+/// derivative.
+/// @param x [..., in] @param up [hidden, in] @param down [out, hidden]
+/// @param up_bias, down_bias [hidden], [out] or undefined
 Tensor feed_forward(const Tensor& x, const Tensor& up, const Tensor& up_bias, const Tensor& down,
                     const Tensor& down_bias, Activation activation);
-/// (a · b) · activation'(at): what a matmul hands back through the activation of its operand. @param at [..., M, N]
+/// (a · b) · activation'(at): the gradient of a matmul, passed back through the activation. @param at [..., M, N]
 Tensor matmul_derivative(const Tensor& a, const Tensor& b, const Tensor& at, Activation activation);
-/// Product of i8 with i32 sums, exact. @param a [..., M, K] @param b [..., K, N], K ≤ 131071 @return [..., M, N] i32;
-/// leading dimensions broadcast. Not differentiable.
+/// Matrix product of i8 operands with exact i32 sums. Leading dimensions broadcast. Not differentiable.
+/// @param a [..., M, K] @param b [..., K, N], K ≤ 131071 @return [..., M, N] i32
 Tensor int8_matmul(const Tensor& a, const Tensor& b);
-/// (a · b) · row_scale · column_scale, in f32, rounded once to `out`: f32, f16 or bf16. What quantized layers compute.
-/// @param row_scale f32, [..., M] or one number, undefined: 1 @param column_scale f32, [N] or one number, undefined: 1
+/// (a · b) · row_scale · column_scale, computed in f32 and rounded once to `out`: f32, f16 or bf16. For quantized
+/// layers.
+/// @param row_scale f32, [..., M] or one number; undefined: 1
+/// @param column_scale f32, [N] or one number; undefined: 1
 Tensor int8_matmul(const Tensor& a, const Tensor& b, const Tensor& row_scale, const Tensor& column_scale, DType out);
-/// Attention (Vaswani et al. 2017). @param q [..., H, T, D] @param k, v [..., G, S, D] with G dividing H (grouped
-/// heads)
+/// Attention (Vaswani et al. 2017). D is at most 256. causal: query i attends to keys 0 ... i, also where T ≠ S.
+/// @param q [..., H, T, D] @param k, v [..., G, S, D] with G dividing H (grouped heads)
 /// @param mask undefined, bool (true: attend) or floating (added), broadcasting to [..., H, T, S]; not with causal
-/// @param scale 1/√D where left out. @return [..., H, T, D]; a row that may attend to nothing gives 0. D is at most
-/// 256. causal: query i attends to keys 0 ... i, also where T ≠ S.
+/// @param scale 1/√D by default
+/// @return [..., H, T, D]; a row that may attend to nothing is 0
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask = {},
                                     bool causal = false, std::optional<double> scale = {});
-/// Attention of a sequence to itself, from one projection and in place of copies. @param qkv [..., T, (H + 2 G) · D],
-/// the H heads of q side by side, then the G of k, then those of v @param kv_heads G, 0: as many as heads @return [...,
-/// T, H · D], heads side by side
+/// Self-attention on the result of one fused projection. Reads q, k and v in place instead of copying them.
+/// @param qkv [..., T, (H + 2 G) · D]: the H heads of q side by side, then the G heads of k, then those of v
+/// @param kv_heads G; 0: as many as heads
+/// @return [..., T, H · D], heads side by side
 Tensor self_attention(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads = 0, bool causal = false,
                       std::optional<double> scale = {});
 
@@ -125,36 +131,36 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps = 1e-6);
 struct AddedNorm {
   Tensor sum, normed;
 };
-/// x + delta and its norm in one pass each way: a residual stream takes up a part's result where the next part's norm
-/// reads it.
-/// @param delta of x's shape, or of the shape of its last dimensions, which is repeated
+/// x + delta and its norm, in one pass forward and one pass backward: the kernel of the norm also adds to the residual
+/// stream.
+/// @param delta of x's shape, or of the shape of its last dimensions; the latter is repeated
 AddedNorm add_layer_norm(const Tensor& x, const Tensor& delta, const Tensor& weight, const Tensor& bias,
                          double eps = 1e-5);
 AddedNorm add_rms_norm(const Tensor& x, const Tensor& delta, const Tensor& weight, double eps = 1e-6);
 
-/// How a part of a transformer ends: sum = residual + linear(x, weight, bias), and its layer_norm, which the next part
-/// reads. One kernel on a GPU where rows of the result are few and at most 256 long, so that a small model waits for
-/// fewer of them.
-/// @param residual of the result's shape @return both of the result's shape; under autocast the sum keeps the
-/// residual's dtype
+/// The end of a transformer sublayer: sum = residual + linear(x, weight, bias), and the layer_norm of that sum, which
+/// the next sublayer reads. On a GPU this is one kernel if the result has few rows of at most 256 elements: a small
+/// model then waits for fewer kernels.
+/// @param residual of the result's shape
+/// @return both of the result's shape; under autocast the sum keeps the residual's dtype
 AddedNorm linear_layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& residual,
                             const Tensor& norm_weight, const Tensor& norm_bias, double eps = 1e-5);
-/// The same with feed_forward(x, up, up_bias, down, down_bias, activation) in linear's place.
+/// The same with feed_forward(x, up, up_bias, down, down_bias, activation) instead of linear.
 AddedNorm feed_forward_layer_norm(const Tensor& x, const Tensor& up, const Tensor& up_bias, const Tensor& down,
                                   const Tensor& down_bias, Activation activation, const Tensor& residual,
                                   const Tensor& norm_weight, const Tensor& norm_bias, double eps = 1e-5);
 
 // ---- losses. Targets are class indices, i64 or i32.
 enum class Reduction { none, mean, sum };
-/// @param logits [N, C] @param target [N] @return [] or, unreduced, [N]; f32, of f64 logits f64. Rows whose target is
-/// ignore_index count neither in the sum nor in the mean; the mean of no rows is NaN. Another target outside [0, C)
-/// throws ShapeError on the CPU; on a GPU it makes the loss and the gradient of its row NaN.
+/// Rows whose target is ignore_index count neither in the sum nor in the mean; the mean of no rows is NaN. Any other
+/// target outside [0, C) throws ShapeError on the CPU; on a GPU it makes that row's loss and gradient NaN.
+/// @param logits [N, C] @param target [N] @return [] or, unreduced, [N]; f32, or f64 for f64 logits
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, std::int64_t ignore_index = -100,
                      double label_smoothing = 0, Reduction reduction = Reduction::mean);
-/// cross_entropy(linear(x, weight, bias), target) without ever storing the logits whole: they are made a chunk of rows
-/// at a time, and where gradients are wanted each chunk becomes its own gradient in place.
-/// @param x [N, E] @param weight [C, E] @param bias [C] or undefined @return [], f32; of f64 f64. Unreduced it is the
+/// cross_entropy(linear(x, weight, bias), target) without storing all logits at once. They are computed one chunk of
+/// rows at a time; if gradients are wanted, each chunk is overwritten with its own gradient. Unreduced, this is the
 /// composition.
+/// @param x [N, E] @param weight [C, E] @param bias [C] or undefined @return [], f32, or f64 for f64
 Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& target, const Tensor& bias = {},
                             std::int64_t ignore_index = -100, double label_smoothing = 0,
                             Reduction reduction = Reduction::mean);
@@ -164,13 +170,13 @@ Tensor nll_loss(const Tensor& log_probs, const Tensor& target, std::int64_t igno
 Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction = Reduction::mean);
 
 // ---- indexing and joining
-/// Rows of a table. @param weight [V, D] @param index [...] i64 or i32 in [0, V) @return [..., D]. On the CPU an index
-/// outside throws ShapeError; on a GPU it reads row 0 ... V-1 clamped.
+/// Rows of a table. An index out of range throws ShapeError on the CPU; on a GPU it is clamped to 0 ... V-1.
+/// @param weight [V, D] @param index [...] i64 or i32 in [0, V) @return [..., D]
 Tensor embedding(const Tensor& weight, const Tensor& index);
-/// Its gradient: rows of `grad` [..., D] added up where `index` [...] put them, in order. @return [rows, D]
+/// The gradient of embedding: adds row i of `grad` [..., D] to row index[i] of the result, in order. @return [rows, D]
 Tensor embedding_backward(const Tensor& grad, const Tensor& index, std::int64_t rows);
-/// The same added to what is there: table[index[i]] += source[i]. In place, contiguous, and not recorded.
-/// @param table [rows, D] @param source [..., D] of its dtype
+/// Adds to an existing table: table[index[i]] += source[i]. In place and not recorded; the table is contiguous.
+/// @param table [rows, D] @param source [..., D] of the table's dtype
 void index_add_(const Tensor& table, const Tensor& index, const Tensor& source);
 Tensor cat(const std::vector<Tensor>& tensors, std::int64_t dim = 0);
 Tensor stack(const std::vector<Tensor>& tensors, std::int64_t dim = 0);
@@ -178,23 +184,23 @@ Tensor stack(const std::vector<Tensor>& tensors, std::int64_t dim = 0);
 Tensor index_select(const Tensor& x, std::int64_t dim, const Tensor& index);
 /// out[i][j] = x[index[i][j]][j] for dim 0. @param index of x's rank, no larger than x outside `dim`
 Tensor gather(const Tensor& x, std::int64_t dim, const Tensor& index);
-/// A copy of x with out[index[i][j]][j] += source[i][j] for dim 0; equal indices add up in order, so the bits do not
+/// A copy of x with out[index[i][j]][j] += source[i][j] for dim 0. Equal indices add up in order, so the bits do not
 /// vary.
 Tensor scatter_add(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& source);
-/// Elements [start, start + length) of one dimension, copied bit for bit, where the start is a number on the device: a
-/// captured step reads it anew at every replay (each_step() makes one that the host sets).
+/// Elements [start, start + length) of one dimension, copied bit for bit. The start is a number on the device, so a
+/// captured step reads it again at every replay (each_step() makes one that the host sets).
 /// @param start 0-d, i64 or i32. Outside [0, size - length] it is an error on the CPU and is clamped on a GPU.
-/// @throws ShapeError for a length outside [0, size of the dimension]
+/// @throws ShapeError if the length is outside [0, size of the dimension]
 Tensor dynamic_slice(const Tensor& x, std::int64_t dim, const Tensor& start, std::int64_t length);
-/// A copy of x whose elements [start, start + update.size(dim)) of one dimension are those of `update`.
-/// @param update x's shape but for `dim`, x's dtype @param start as above
+/// A copy of x in which `update` replaces the elements [start, start + update.size(dim)) of one dimension.
+/// @param update x's shape except in `dim`, x's dtype @param start as above
 Tensor dynamic_update_slice(const Tensor& x, const Tensor& update, std::int64_t dim, const Tensor& start);
 
 // ---- random: Philox4x32-10 (Salmon et al. 2011), the same bits on every device
 /// Sets the process's seed and its offset to 0.
 void manual_seed(std::uint64_t seed);
 std::uint64_t current_seed();
-/// Where the process's random numbers stand: what checkpoints keep, and what recomputation goes back to.
+/// The state of the process's random number generator. Checkpoints store it, and recomputation restores it.
 struct RandomState {
   std::uint64_t seed = 0, offset = 0;
 };

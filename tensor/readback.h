@@ -6,15 +6,15 @@
 
 namespace etna {
 
-/// A number on its way to the host. Where it comes from a GPU, nobody waits for it until get() is called too early.
+/// A number on its way from a GPU to the host. Only a get() that comes too early waits.
 class PendingValue {
  public:
   PendingValue() = default;
-  /// False for one that was default-made.
+  /// False if default-constructed.
   bool defined() const { return state_ != nullptr; }
-  /// True where get() would not wait. What was queued must reach the GPU first: with the next step, or a synchronize().
+  /// True if get() would not wait. Queued work must reach the GPU first, with the next step or a synchronize().
   bool ready() const;
-  /// The value; waits where it is not there yet. May be called again. @throws DeviceLost
+  /// The value; waits until it has arrived. May be called again. @throws DeviceLost
   double get() const;
 
  private:
@@ -23,8 +23,8 @@ class PendingValue {
   std::shared_ptr<State> state_;
 };
 
-/// Asks for the only element of a tensor, as it is once everything queued so far has run. Counted as a transfer.
-/// @throws ShapeError where there is not exactly one element
+/// Reads the only element of a tensor, as it is once everything queued so far has run. Counted as a transfer.
+/// @throws ShapeError unless there is exactly one element
 PendingValue read_later(const Tensor& x);
 
 }  // namespace etna

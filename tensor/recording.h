@@ -12,40 +12,40 @@
 #include <etna/tensor/host_steps.h>
 #include <etna/tensor/op.h>
 
-/// What the library itself does while a step is recorded. For users: <etna/tensor/capture.h>.
+/// What the library itself calls while a step is recorded. Users include <etna/tensor/capture.h>.
 namespace etna::recording {
 
-/// A storage that was there before the recording, which the program keeps alive.
+/// A storage that existed before the recording; the program keeps it alive.
 struct External {
   StoragePtr storage;
-  std::uint32_t version = 0;  ///< at first; later: how far each replay moves it
-  bool shared = false;        ///< somebody else held it, too, when recording ended
+  std::uint32_t version = 0;  ///< at first the version itself, later how far each replay advances it
+  bool shared = false;        ///< something else also held it when recording ended
 };
 
-/// A leaf whose gradient the step read or wrote.
+/// A leaf whose gradient the step reads or writes.
 struct LeafGradient {
   Tensor leaf;
-  bool read_first = false;  ///< the step depends on what was there at its beginning
-  StoragePtr before;        ///< what was: storage of the gradient, null without one
-  Tensor after;             ///< what the step leaves; undefined: no gradient
+  bool read_first = false;  ///< the step depends on the value at its beginning
+  StoragePtr before;        ///< storage of the gradient at the beginning, null without one
+  Tensor after;             ///< the gradient at the end; undefined: none
 };
 enum class Touch { read, write };
 
-/// What can be run again: the device's half of a program.
+/// The device's half of a program: what each replay runs.
 class Replay {
  public:
   virtual ~Replay() = default;
   virtual void run(HostSteps& host) = 0;
-  /// For the step that recording was: where ops run while they are recorded, it is done.
+  /// Completes the step during which it was recorded. Does nothing where ops already ran while they were recorded.
   virtual void run_first(HostSteps& host) { run(host); }
 };
 
-/// A recording under way in one thread.
+/// A recording in progress in one thread.
 class Session : public AllocationHook {
  public:
   Session(std::string name, Device device) : name_(std::move(name)), device_(device) {}
 
-  /// That of this thread; null where there is none, or a NotCaptured lives.
+  /// The session of this thread; null if there is none, or while a NotCaptured lives.
   static Session* current();
 
   Device device() const { return device_; }
@@ -54,20 +54,20 @@ class Session : public AllocationHook {
   std::unordered_map<const Storage*, External>& externals() { return externals_; }
   std::unordered_map<const TensorImpl*, LeafGradient>& gradients() { return gradients_; }
 
-  /// An op or method is about to use these: all must be on the device. @throws CaptureError
+  /// An op or method is about to use these tensors: all must be on the session's device. @throws CaptureError
   void touch(const char* op, std::span<const Tensor> tensors);
   void touch(const char* op, const Tensor& tensor) { touch(op, std::span(&tensor, 1)); }
 
-  /// Gives storages made while recording their place. @throws CaptureError for another device than ours
+  /// Allocates storages made while recording. @throws CaptureError for a device other than the session's
   StoragePtr allocate(Device device, std::size_t bytes) final;
 
-  /// Makes this the thread's, or takes it off.
+  /// Makes this session the thread's current one; leave() undoes it.
   virtual void enter() { set_allocation_hook(this); }
   virtual void leave() { set_allocation_hook(nullptr); }
 
-  /// The CPU ran an op: these are its final operands.
+  /// Called after the CPU ran an op, with its final operands.
   virtual void ran(const OpCall& call, std::span<const Tensor> out);
-  /// While a kernel runs, what it does inside is its own affair.
+  /// Brackets a kernel: ops called inside it are not recorded.
   virtual void kernel_begins() {}
   virtual void kernel_ends() {}
   virtual bool in_kernel() const { return false; }
@@ -75,7 +75,7 @@ class Session : public AllocationHook {
   /// A contiguous tensor on the device whose bytes `fill` writes now and before each replay.
   virtual Tensor numbers(const Shape& shape, DType dtype, std::function<void(std::byte*)> fill) = 0;
 
-  /// Plans and bakes. @param report gets its figures
+  /// Plans and compiles the program. @param report receives the figures
   virtual std::unique_ptr<Replay> finish(ProgramReport& report) = 0;
 
  protected:
@@ -91,7 +91,7 @@ class Session : public AllocationHook {
   std::unordered_map<const TensorImpl*, LeafGradient> gradients_;
 };
 
-/// Makes a session current for a scope.
+/// Makes a session current in its scope.
 class Entered {
  public:
   explicit Entered(Session& session);
@@ -100,8 +100,8 @@ class Entered {
   Entered& operator=(const Entered&) = delete;
 };
 
-/// The name of what runs in this thread, for messages: an op's, or a method's; `empty` in none, since only that takes
-/// memory there. Scopes nest.
+/// The name of the op or method that runs in this thread, for messages. Outside any it is `empty`, the only function
+/// that allocates there. Scopes nest.
 class Running {
  public:
   explicit Running(const char* name) : before_(std::exchange(name_, name)) {}
@@ -115,17 +115,16 @@ class Running {
   const char* before_;
 };
 
-/// @throws CaptureError naming `what` while a step is recorded: it would happen once, and never again at a replay.
+/// @throws CaptureError naming `what` while a step is recorded: it would happen once and not at replays.
 void forbid(const char* what, const char* why);
 
-/// Runs a CPU kernel, `call.op.cpu`, and tells of it where a step is being recorded: of the kernel, not of the ops it
-/// is made of.
+/// Runs a CPU kernel, `call.op.cpu`. A recording notes the kernel, not the ops it calls.
 void run_cpu_kernel(const OpCall& call, std::span<Tensor> out);
 
-/// Autograd is about to read or replace a leaf's gradient.
+/// Called before autograd reads or replaces a leaf's gradient.
 void note_gradient(const Tensor& leaf, Touch touch);
 
-/// While one lives, *device becomes the first GPU that an op of this thread runs on.
+/// While one lives, *device is set to the first GPU on which this thread runs an op.
 class ObserveDevice {
  public:
   explicit ObserveDevice(Device* device);

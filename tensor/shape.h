@@ -12,7 +12,7 @@ namespace etna {
 
 inline constexpr int kMaxRank = 8;
 
-/// Up to eight numbers kept inline: sizes, strides, or a list of dimensions.
+/// Up to eight numbers stored inline: sizes, strides, or a list of dimensions.
 class Dims {
  public:
   constexpr Dims() = default;
@@ -52,18 +52,19 @@ using Shape = Dims;
 /// Distance between neighbours along each dimension, in elements.
 using Strides = Dims;
 
-/// Sizes are multiplied and added here only. @throws ShapeError naming `op` where the result does not fit in 63 bits.
+/// The only functions that multiply and add sizes. @throws ShapeError naming `op` if the result does not fit in 63
+/// bits.
 std::int64_t checked_product(std::int64_t a, std::int64_t b, const char* op);
 std::int64_t checked_sum(std::int64_t a, std::int64_t b, const char* op);
-/// Elements of a shape; 0 where a size is 0, however large the others are.
-/// @throws ShapeError naming `op` where a size is negative or the number does not fit in 63 bits.
+/// Number of elements of a shape; 0 if any size is 0, however large the others are.
+/// @throws ShapeError naming `op` if a size is negative or the number does not fit in 63 bits.
 std::int64_t numel(const Shape& shape, const char* op = "numel");
 /// Bytes of a shape's elements, `item` bytes each. @throws ShapeError as numel()
 std::size_t byte_size(const Shape& shape, std::size_t item, const char* op);
-/// Row-major strides. A shape without elements, of which one does not fit, has 0 there.
+/// Row-major strides. In a shape without elements, a stride that does not fit is 0.
 Strides contiguous_strides(const Shape& shape);
-/// False for a shape whose sizes other than 0 have a product that does not fit: one without elements, for which no
-/// stride is right.
+/// False if the product of the nonzero sizes does not fit. Such a shape has no elements, and no strides are right for
+/// it.
 bool has_strides(const Shape& shape);
 /// "[2, 3]"
 std::string str(const Dims& dims);
@@ -71,9 +72,9 @@ std::string str(const Dims& dims);
 /// NumPy broadcasting of two shapes. @throws ShapeError naming `op`.
 Shape broadcast(const Shape& a, const Shape& b, const char* op);
 
-/// Brings a dimension in [-rank, rank) into [0, rank). @throws ShapeError naming `op`.
+/// Maps a dimension from [-rank, rank) to [0, rank). @throws ShapeError naming `op`.
 int wrap_dim(std::int64_t dim, int rank, const char* op);
-/// Wraps each, refuses repeats, sorts; an empty list means all dimensions.
+/// Wraps each dimension, refuses repeats, and sorts; an empty list means all dimensions.
 Dims wrap_dims(const Dims& dims, int rank, const char* op);
 
 }  // namespace etna

@@ -19,8 +19,8 @@ namespace etna {
 struct TensorImpl;
 class AutogradMeta;
 
-/// An n-dimensional array on one device: a shared handle to storage with sizes, strides and a dtype. Copying copies the
-/// handle. Views share storage. Values change only through methods that end in `_`.
+/// An n-dimensional array on one device: a shared handle to storage, with sizes, strides and a dtype. Copying a Tensor
+/// copies the handle. Views share storage. Only methods that end in `_` change values.
 class Tensor {
  public:
   Tensor() = default;
@@ -37,28 +37,28 @@ class Tensor {
   DType dtype() const;
   Device device() const;
   bool is_contiguous() const;
-  std::string str() const;  ///< printed as PyTorch prints it
+  std::string str() const;  ///< printed the way PyTorch prints it
 
-  // ---- where its bytes are
+  // ---- memory
   const StoragePtr& storage() const;
   std::int64_t offset() const;  ///< of its first element in the storage, in elements
   /// Device address of the first element. Only for kernels.
   std::uint64_t address() const;
-  /// Host pointer to the first element; the tensor must be on the CPU and hold T. Elements are `strides()` apart.
+  /// Host pointer to the first element. The tensor must be on the CPU and hold T. Elements are `strides()` apart.
   /// @throws DtypeError, DeviceError
   template <typename T>
   T* data() const;
   const void* raw_data() const;
   void* raw_data();
 
-  /// The only element, as T; from a GPU this waits. @throws ShapeError where there is not exactly one.
+  /// The only element, as T; waits for a GPU. @throws ShapeError unless there is exactly one.
   template <typename T = float>
   T item() const;
-  /// All elements in row-major order, converted to T; from a GPU this waits.
+  /// All elements in row-major order, converted to T; waits for a GPU.
   template <typename T>
   std::vector<T> to_vector() const;
 
-  // ---- elsewhere, otherwise
+  // ---- copies on another device, in another dtype or layout
   Tensor to(Device device) const;
   Tensor to(DType dtype) const;
   Tensor to(Device device, DType dtype) const;
@@ -83,7 +83,7 @@ class Tensor {
   std::vector<Tensor> split(const std::vector<std::int64_t>& sizes, std::int64_t dim = 0) const;
   std::vector<Tensor> chunk(std::int64_t count, std::int64_t dim = 0) const;
 
-  // ---- in place (not recorded; refused on a tensor that requires grad while grad mode is on)
+  // ---- in place (not recorded; throws if the tensor requires grad while grad mode is on)
   Tensor& copy_(const Tensor& source);  ///< broadcasts, converts dtype and device
   Tensor& fill_(double value);
   Tensor& zero_() { return fill_(0); }
@@ -101,14 +101,14 @@ class Tensor {
   bool requires_grad() const;
   Tensor& requires_grad_(bool on = true);
   bool is_leaf() const;
-  /// What backward() accumulated; undefined before.
+  /// The gradient that backward() accumulated; undefined before backward().
   Tensor grad() const;
   void set_grad(const Tensor& grad);
   /// Differentiates a scalar (or any tensor, with `grad` of its shape) with respect to every leaf that requires grad.
   void backward(const Tensor& grad = {}, bool retain_graph = false, bool create_graph = false) const;
-  /// The same values, cut from the tape; shares storage.
+  /// The same values, detached from the tape; shares storage.
   Tensor detach() const;
-  /// Calls `hook` with the gradient once it is complete; what it returns, where defined, replaces it.
+  /// Calls `hook` with the complete gradient. If the hook returns a defined tensor, that tensor replaces the gradient.
   void register_hook(std::function<Tensor(const Tensor&)> hook) const;
 
   TensorImpl* impl() const { return impl_.get(); }
@@ -118,14 +118,14 @@ class Tensor {
   std::shared_ptr<TensorImpl> impl_;
 };
 
-/// What autograd/ hangs on a tensor; tensor/ only carries it.
+/// The per-tensor data of autograd/; tensor/ only stores the pointer.
 class AutogradMeta {
  public:
   virtual ~AutogradMeta() = default;
 };
 
 struct TensorImpl {
-  StoragePtr storage;  ///< null for a tensor that only says shape and dtype
+  StoragePtr storage;  ///< null for a tensor that carries shape and dtype only
   Shape shape;
   Strides strides;
   std::int64_t offset = 0;
@@ -133,7 +133,7 @@ struct TensorImpl {
   Device device;
   bool contiguous = true;
   bool requires_grad = false;
-  bool ones = false;  ///< ones() made it
+  bool ones = false;  ///< created by ones()
   std::unique_ptr<AutogradMeta> autograd;
 };
 
@@ -153,9 +153,9 @@ Tensor empty_like(const Tensor& x);
 Tensor zeros_like(const Tensor& x);
 Tensor ones_like(const Tensor& x);
 Tensor scalar(double value, TensorOptions options = {});
-/// begin, begin + step, ... below end.
+/// begin, begin + step, ... up to but not including end.
 Tensor arange(double begin, double end, double step = 1, TensorOptions options = {DType::i64});
-/// Copies `values`, which must have as many elements as the shape. @throws ShapeError
+/// Copies `values`; their count must equal the shape's number of elements. @throws ShapeError
 template <typename T>
 Tensor from_vector(const std::vector<T>& values, Shape shape, Device device = {});
 template <typename T>
@@ -166,14 +166,14 @@ Tensor from_vector(const std::vector<T>& values, Device device = {}) {
 Tensor from_bytes(const void* bytes, Shape shape, DType dtype, Device device = {});
 
 namespace detail {
-/// etna::empty(), whose errors name `op`.
+/// etna::empty() with errors that name `op`.
 Tensor empty(const char* op, const Shape& shape, TensorOptions options);
 /// A tensor over existing storage; computes `contiguous`.
 Tensor make_view(const StoragePtr& storage, Device device, DType dtype, Shape shape, Strides strides,
                  std::int64_t offset);
-/// The same values under another handle, off the tape.
+/// A second handle to the same values, off the tape.
 Tensor alias(const Tensor& x);
-/// True where every element is known to be 1, as ones() made it and nobody has written since.
+/// True if every element is known to be 1: ones() made the tensor and nothing has written to it since.
 bool holds_ones(const Tensor& x);
 /// Shape, dtype and device without storage: what autograd keeps of an input whose values it does not need.
 Tensor without_storage(const Tensor& x);

@@ -9,20 +9,20 @@
 
 namespace etna {
 
-/// A recorded step: what the host does, what the device runs, and the tensors that go in and come out.
+/// A recorded step: the host's work, the device's work, and the input and output tensors.
 class Program {
  public:
   /// Ends the recording.
-  /// @param inputs what the function was called with @param outputs what it returned, off the tape
-  /// @throws OutOfMemory where the plan does not fit
+  /// @param inputs the function's arguments @param outputs its results, detached
+  /// @throws OutOfMemory if the plan does not fit
   Program(recording::Session& session, TensorList inputs, TensorList outputs, ProgramReport report);
 
-  /// Why it would not do what the function does now; empty where it would.
+  /// Why a replay would no longer do what the function does; empty if it would.
   std::string stale() const;
 
-  /// Runs what was recorded, for the step that recording was itself: the host has done its part.
+  /// Runs the program for the recorded step itself; the host's work is already done.
   void run_first();
-  /// One step. @param arguments as those it was recorded with, in shape, dtype and number
+  /// Runs one step. @param arguments of the same number, shapes and dtypes as at recording
   void replay(const TensorList& arguments);
 
   const TensorList& outputs() const { return outputs_; }
@@ -39,7 +39,7 @@ class Program {
 };
 
 namespace recording {
-/// Copies an argument's values into a program's input; counted as a transfer where they cross the bus.
+/// Copies an argument's values into a program's input; counted as a transfer if they cross the bus.
 void copy_argument(const Tensor& argument, const Tensor& input);
 }  // namespace recording
 

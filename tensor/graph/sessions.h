@@ -7,7 +7,7 @@
 
 namespace etna::recording {
 
-/// Null where the device's backend records no graphs.
+/// Null if the device's backend does not record graphs.
 std::unique_ptr<Session> make_gpu_session(std::string name, Device device, bool one_by_one);
 std::unique_ptr<Session> make_cpu_session(std::string name);
 

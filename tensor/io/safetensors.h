@@ -8,26 +8,24 @@
 
 #include <etna/tensor/tensor.h>
 
-/// The safetensors file format: a JSON header that names tensors, then their bytes. Little-endian, row-major, nothing
-/// executable.
+/// The safetensors file format: a JSON header that names the tensors, followed by their bytes. Little-endian,
+/// row-major, nothing executable.
 namespace etna {
 
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 using Metadata = std::map<std::string, std::string>;
 
-/// Writes a file that appears whole or not at all: it is written beside `path`, flushed to disk, then renamed over it.
-/// Tensors may be on any device and any views.
-/// @throws FormatError for a name given twice, and where the file cannot be written, which leaves what was at `path` as
-/// it was
+/// Writes the file atomically: writes beside `path`, flushes to disk, then renames over it. Tensors may be on any
+/// device and may be views.
+/// @throws FormatError for a repeated name, or if the file cannot be written; what was at `path` is then unchanged
 void save_safetensors(const std::filesystem::path& path, const NamedTensors& tensors, const Metadata& metadata = {});
 void save_safetensors(const std::filesystem::path& path, const std::map<std::string, Tensor>& tensors,
                       const Metadata& metadata = {});
 
-/// All tensors of a file. Nothing is believed before it is checked: no size in the header makes anything be read out of
-/// bounds.
-/// @throws FormatError for a file that cannot be read or is damaged, naming the file and what is wrong
+/// Loads all tensors of a file. Every header field is checked before use, so no size in it causes a read out of bounds.
+/// @throws FormatError for a file that cannot be read or is damaged, naming the file and the fault
 std::map<std::string, Tensor> load_safetensors(const std::filesystem::path& path, Device device = {});
-/// What a file says of itself; reads the header only.
+/// The file's metadata; reads the header only.
 Metadata load_safetensors_metadata(const std::filesystem::path& path);
 
 }  // namespace etna

@@ -8,7 +8,7 @@
 
 #include <etna/tensor/io/safetensors.h>
 
-/// The JSON header of a safetensors file, read into what can be trusted.
+/// The JSON header of a safetensors file, parsed and validated.
 namespace etna::safetensors {
 
 inline constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;
@@ -17,19 +17,19 @@ struct Entry {
   std::string name;
   DType dtype = f32;
   Shape shape;
-  std::uint64_t begin = 0, end = 0;  ///< bytes, from the end of the header
+  std::uint64_t begin = 0, end = 0;  ///< in bytes from the end of the header
 };
 
 struct Header {
-  std::vector<Entry> entries;  ///< in order of `begin`: they lie side by side and fill the data
+  std::vector<Entry> entries;  ///< in order of `begin`: contiguous, and together all of the data
   Metadata metadata;
 };
 
-/// @param data_bytes how many bytes follow the header
-/// @throws FormatError in words that go behind "FILE: "
+/// @param data_bytes number of bytes after the header
+/// @throws FormatError with text that fits after "FILE: "
 Header parse_header(std::string_view json, std::uint64_t data_bytes);
 
-/// The header's text, padded with spaces so that the data behind it is aligned to eight bytes.
+/// The header's text, padded with spaces so that the data after it is aligned to eight bytes.
 std::string format_header(const Header& header);
 
 }  // namespace etna::safetensors
