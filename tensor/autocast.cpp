@@ -10,11 +10,11 @@
 namespace etna {
 namespace {
 
-/// A parameter's cast, good while nobody writes to the parameter.
+/// The cast of a parameter, valid until someone writes to the parameter.
 struct Cast {
   Tensor parameter, cast;
   std::uint32_t version = 0;
-  bool recorded = false;  ///< made with grad mode on, so that a gradient finds its way back
+  bool recorded = false;  ///< made with grad mode on, so that gradients pass through it
 };
 using Casts = std::unordered_map<const TensorImpl*, Cast>;
 
@@ -75,7 +75,7 @@ void bring_to_one_dtype(std::vector<Tensor>& inputs, std::uint32_t biases) {
     t = seen++ == 0 ? inputs[i].dtype() : promote(t, inputs[i].dtype());
   }
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    // A bias may be wider than the products, not narrower.
+    // A bias may be wider than the matrix product, not narrower.
     if (inputs[i].defined() && (!keeps(i) || promote(t, inputs[i].dtype()) == t)) inputs[i] = inputs[i].to(t);
   }
 }

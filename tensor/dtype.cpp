@@ -16,7 +16,7 @@ Half::Half(float value) {
   } else if (magnitude >= 0x477ff000u) {
     bits = static_cast<std::uint16_t>(sign | 0x7c00u);  // at or above 65520: infinity
   } else if (magnitude < 0x38800000u) {
-    // Subnormal: adding 0.5 lines the result up with the mantissa's low bits and rounds to nearest even.
+    // Subnormal: adding 0.5 aligns the value with the mantissa's low bits and rounds to nearest even.
     float shifted = std::bit_cast<float>(magnitude) + 0.5f;
     bits = static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(shifted) - 0x3f000000u));
   } else {

@@ -30,7 +30,7 @@ KernelFunction find(DeviceType backend, std::string_view op) {
   return found != of.kernels.end() ? found->second : nullptr;
 }
 
-/// Bytes from x's first element to its last.
+/// Bytes from x's first element through its last.
 std::size_t span_of(const Tensor& x) {
   std::int64_t last = 0;
   for (int d = 0; d < x.dim(); ++d) last += (x.shape()[d] - 1) * x.strides()[d];
@@ -70,7 +70,7 @@ void write_back(const Tensor& host, const Tensor& y) {
     upload(host.raw_data(), *y.storage(), offset, static_cast<std::size_t>(y.numel()) * item_size(y.dtype()));
     return;
   }
-  // What lies between y's elements is somebody else's and stays.
+  // The bytes between y's elements belong to other tensors and must not change.
   Tensor around = host_copy(y);
   around.copy_(host);
   upload(around.storage()->host(), *y.storage(), offset, span_of(y));

@@ -26,7 +26,7 @@ Layout merge_layout(const Shape& shape, std::span<const Tensor* const> operands)
   }
   Layout out;
   out.operands = static_cast<int>(operands.size());
-  if (numel(shape) == 0) {  // sizes beside a 0 may have no product
+  if (numel(shape) == 0) {  // the product of the other sizes may overflow
     out.shape = {0};
     for (int k = 0; k < out.operands; ++k) out.strides[k] = {full[k].back()};
     return out;

@@ -14,7 +14,7 @@ namespace {
 thread_local bool grad_mode = true;
 thread_local const ApplyProbe* probe = nullptr;
 
-constexpr std::int64_t kMostElements = 0x7fffffff;  ///< that kernels index
+constexpr std::int64_t kMostElements = 0x7fffffff;  ///< the most that kernels can index
 
 /// The device an op runs on: the first GPU among its inputs, else the CPU.
 Device device_of(const OpDef& op, std::span<const Tensor> inputs) {
@@ -30,7 +30,8 @@ Device device_of(const OpDef& op, std::span<const Tensor> inputs) {
   return device;
 }
 
-/// Copies host inputs to the op's device, counted. Returns true where `moved` now holds the inputs to use.
+/// Copies host inputs to the op's device and counts the transfers. Returns true if the op must use `moved` instead of
+/// its inputs.
 bool move_inputs(const OpDef& op, std::span<const Tensor> inputs, Device device, TensorList& moved) {
   bool any = false;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -63,7 +64,7 @@ TensorList allocate_outputs(const OpCall& call, Device device, const std::vector
   return out;
 }
 
-/// Outputs without elements of which some have no strides: kernels are spared products of their sizes.
+/// True if no output has elements and one has no valid strides: kernels must not compute products of its sizes.
 bool nothing_to_compute(const TensorList& out) {
   bool strides = true;
   for (const Tensor& y : out) {
@@ -73,13 +74,13 @@ bool nothing_to_compute(const TensorList& out) {
   return !strides;
 }
 
-/// The reference's outputs, written where the op's own would be.
+/// Runs the reference and writes its results to the op's outputs.
 void compose(const OpCall& call, TensorList& out) {
   TensorList composed = call.op.reference(call);
   for (std::size_t i = 0; i < out.size(); ++i) out[i].copy_(composed[i]);
 }
 
-/// No kernel: compose it, or take the inputs to the CPU and the outputs back.
+/// Without a kernel: runs the reference, or computes on the CPU and copies the outputs back.
 void fall_back(const OpCall& call, Device device, TensorList& out) {
   if (call.op.reference != nullptr) {
     detail::count_fallback(call.op.name,
@@ -104,7 +105,7 @@ void fall_back(const OpCall& call, Device device, TensorList& out) {
 }
 
 TensorList run(const OpCall& call, Device device) {
-  // What a kernel, a fallback or a reference does inside is no step of its own, and computes in the dtypes it is given.
+  // Ops called inside a kernel, a fallback or a reference are neither recorded on the tape nor autocast.
   GradMode off(false);
   Autocast as_given(f32);
   recording::Running running(call.op.name);

@@ -8,17 +8,17 @@
 #include <etna/tensor/recording.h>
 #include <etna/tensor/tensor.h>
 
-// Tensors as PyTorch prints them: four digits behind the point, or scientific notation where the values span too much;
-// columns of one width; three elements at each end where there are more than a thousand.
+// Prints tensors as PyTorch does: four digits after the point, or scientific notation if the values span too wide a
+// range; columns of equal width; above a thousand elements, only three at each end of a dimension.
 namespace etna {
 namespace {
 
-constexpr std::int64_t kThreshold = 1000;  ///< elements printed in full
-constexpr std::int64_t kEdge = 3;          ///< elements kept at either end of a longer dimension
+constexpr std::int64_t kThreshold = 1000;  ///< up to this many elements are printed in full
+constexpr std::int64_t kEdge = 3;          ///< elements shown at either end of a longer dimension
 constexpr std::size_t kLineWidth = 80;
 constexpr std::string_view kPrefix = "tensor(";
 
-/// What is printed of a tensor, on the host: where it is long, the two ends of each dimension, one behind the other.
+/// The printed elements of a tensor, on the host. For a long tensor, the two ends of each dimension, concatenated.
 struct Excerpt {
   explicit Excerpt(const Tensor& x) : dtype(x.dtype()), shape(x.shape()), kept(x.shape()) {
     Dims cut;
@@ -49,10 +49,10 @@ struct Excerpt {
   DType dtype;
   Shape shape, kept;
   std::vector<double> values;
-  std::vector<std::int64_t> integers;  ///< instead of values, where the dtype is no float
+  std::vector<std::int64_t> integers;  ///< used instead of values if the dtype is not floating
 };
 
-/// How all elements of an excerpt are written.
+/// The common number format of an excerpt's elements.
 class Format {
  public:
   explicit Format(const Excerpt& excerpt) : excerpt_(excerpt) {
@@ -88,7 +88,7 @@ class Format {
   std::size_t width_ = 1;
 };
 
-/// The innermost dimension: as many elements a line as fit.
+/// Prints the innermost dimension, with as many elements per line as fit.
 std::string row(const Excerpt& excerpt, const Format& format, std::size_t first, std::size_t indent) {
   int dim = excerpt.shape.rank() - 1;
   std::vector<std::string> cells;
@@ -108,7 +108,7 @@ std::string row(const Excerpt& excerpt, const Format& format, std::size_t first,
   return text + "]";
 }
 
-/// Dimension `dim` and those within it, of the part that starts at element `first` of the excerpt.
+/// Prints dimension `dim` and those within it, starting at element `first` of the excerpt.
 std::string block(const Excerpt& excerpt, const Format& format, int dim, std::size_t first, std::size_t indent) {
   int inner = excerpt.shape.rank() - 1 - dim;
   if (inner < 0) return format.padded(first);

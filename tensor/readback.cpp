@@ -29,8 +29,8 @@ double value_of(const std::byte* bytes, DType dtype) {
 
 struct PendingValue::State {
   DType dtype = DType::f32;
-  std::array<std::byte, 8> bytes{};       ///< of one from the CPU
-  std::shared_ptr<PendingBytes> pending;  ///< of one from a GPU
+  std::array<std::byte, 8> bytes{};       ///< value of a CPU tensor
+  std::shared_ptr<PendingBytes> pending;  ///< value of a GPU tensor
 };
 
 bool PendingValue::ready() const { return state_->pending == nullptr || state_->pending->ready(); }

@@ -83,7 +83,7 @@ void run_cpu_kernel(const OpCall& call, std::span<Tensor> out) {
 void note_gradient(const Tensor& leaf, Touch touch) {
   Session* session = current_session;
   if (session == nullptr || session->gradients().contains(leaf.impl())) return;
-  LeafGradient& note = session->gradients()[leaf.impl()];  // first, since grad() comes here again
+  LeafGradient& note = session->gradients()[leaf.impl()];  // create the note first: grad() calls this function again
   note.leaf = leaf;
   note.read_first = touch == Touch::read;
   if (!note.read_first) return;
@@ -93,7 +93,7 @@ void note_gradient(const Tensor& leaf, Touch touch) {
 ObserveDevice::ObserveDevice(Device* device) : device_(device), outer_(std::exchange(observed_device, device)) {}
 ObserveDevice::~ObserveDevice() {
   observed_device = outer_;
-  observe(*device_);  // what ran inside ran for who looks on outside, too
+  observe(*device_);  // outer observers see it too
 }
 void observe(Device device) {
   if (observed_device != nullptr && observed_device->is_cpu()) *observed_device = device;

@@ -103,7 +103,7 @@ Tensor make_view(const StoragePtr& storage, Device device, DType dtype, Shape sh
   impl->offset = offset;
   impl->dtype = dtype;
   impl->device = device;
-  // Every tensor comes by here, so that of one with elements any product of sizes fits.
+  // Every view passes here, so this checks that the product of sizes fits for any tensor that has elements.
   const bool nothing = numel(shape, "view") == 0;
   std::int64_t expected = 1;
   bool contiguous = true;
@@ -149,7 +149,7 @@ Tensor ones(Shape shape, TensorOptions options) {
   return x;
 }
 bool detail::holds_ones(const Tensor& x) {
-  return x.impl()->ones && x.storage()->version == 1;  // that of the fill
+  return x.impl()->ones && x.storage()->version == 1;  // version 1: after the fill, and no write since
 }
 Tensor empty_like(const Tensor& x) { return empty(x.shape(), {x.dtype(), x.device()}); }
 Tensor zeros_like(const Tensor& x) { return zeros(x.shape(), {x.dtype(), x.device()}); }
@@ -166,7 +166,7 @@ Tensor arange(double begin, double end, double step, TensorOptions options) {
                                  begin, end, step));
   }
   auto count = static_cast<std::int64_t>(std::max(0.0, steps));
-  NotCaptured now;  // the same at every step
+  NotCaptured now;  // the value is the same at every step
   Tensor x = detail::empty("arange", {count}, {options.dtype, kCPU});
   visit(options.dtype, [&](auto zero) {
     using T = decltype(zero);

@@ -20,10 +20,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Recordings a captured function keeps, one for each combination of shapes it is called with.
+/// Maximum number of recordings per captured function; there is one for each combination of argument shapes.
 constexpr std::size_t kMostPrograms = 8;
 
-/// What two calls must share for one recording to serve both.
+/// What two calls must share to use the same recording.
 struct Signature {
   struct Argument {
     Shape shape;
@@ -86,7 +86,7 @@ TensorList off_the_tape(const TensorList& results) {
 
 std::uint64_t barriers_of(Device device) { return gpu::queue_stats(device).barriers; }
 
-/// Gradients that a failed recording left behind have no values.
+/// Drops gradients left by a failed recording: they have no values.
 void drop_gradients_without_bytes(recording::Session& session) {
   for (auto& [impl, note] : session.gradients()) {
     if (Tensor grad = note.leaf.grad(); grad.defined() && !grad.storage()->has_bytes()) note.leaf.set_grad({});
@@ -97,15 +97,15 @@ void drop_gradients_without_bytes(recording::Session& session) {
 
 struct Captured::State {
   CaptureOptions options;
-  bool warm = false;  ///< a call has run eagerly since the beginning, or since the device changed
-  Device device;      ///< of the first call's ops
-  bool told = false;  ///< that its backend records no graphs
+  bool warm = false;  ///< a call has run eagerly since the start, or since the device changed
+  Device device;      ///< the device of the first call's ops
+  bool told = false;  ///< has reported that the backend records no graphs
   std::uint64_t barriers_eager = 0;
   struct Recorded {
     Signature signature;
     std::unique_ptr<Program> program;
   };
-  std::vector<Recorded> programs;  ///< last used first
+  std::vector<Recorded> programs;  ///< most recently used first
   std::int64_t captures = 0, replays = 0;
 
   void say(const std::string& text) const { log().warn("capture '{}': {}", options.name, text); }
@@ -199,7 +199,7 @@ TensorList Captured::State::record(const Signature& signature, const TensorList&
 TensorList Captured::run(const TensorList& arguments, const Function& function) {
   State& s = *state_;
   require_plain(s.options.name, arguments);
-  // Within another captured step, or with capture off, this is an ordinary function.
+  // Inside another captured step, or with capture off, this is an ordinary function.
   if (capturing()) return function(arguments);
   detail::FreshCasts fresh;
   if (!enabled()) return s.run_eagerly(arguments, function);
@@ -211,7 +211,7 @@ TensorList Captured::run(const TensorList& arguments, const Function& function) 
     if (std::string why = found->program->stale(); !why.empty()) {
       s.say(why + "; it is captured again");
       s.programs.erase(found);
-      // On which device things are now shows in an eager call.
+      // Only an eager call shows which device the tensors are on now.
       s.warm = s.options.device.has_value();
     } else {
       std::rotate(s.programs.begin(), found, found + 1);

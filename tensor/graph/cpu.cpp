@@ -5,15 +5,15 @@
 #include <etna/tensor/graph/sessions.h>
 #include <etna/tensor/recording.h>
 
-/// Capture on the CPU: ops run as ever while they are recorded; afterwards their results move into planned memory, and
+/// Capture on the CPU. Ops run as usual while they are recorded. Afterwards their results move into planned memory, and
 /// a replay calls the same kernels on the same tensors.
 namespace etna::recording {
 namespace {
 
-/// What is known of a tensor while recording: a handle would keep its storage alive and hide when it died.
+/// A description of a tensor while recording. A handle would keep the storage alive and hide when it died.
 struct Operand {
   std::size_t storage = 0;  ///< number, or kOutside
-  Tensor outside;           ///< over a storage from before the recording
+  Tensor outside;           ///< a view of a storage from before the recording
   Shape shape;
   Strides strides;
   std::int64_t offset = 0;
@@ -26,14 +26,14 @@ struct RecordedCall {
   const OpDef* op;
   Attrs attrs;
   std::vector<Operand> in, out;
-  std::vector<std::size_t> workspace;  ///< storages that the kernel took for itself, in order
+  std::vector<std::size_t> workspace;  ///< storages that the kernel allocated itself, in order
   const char* phase = nullptr;         ///< for the profiler
 };
 
 struct Made {
   std::weak_ptr<Storage> storage;
   std::size_t bytes;
-  std::uint32_t first, last;  ///< calls
+  std::uint32_t first, last;  ///< indices of calls
 };
 
 /// A call ready to run.
@@ -45,7 +45,7 @@ struct Call {
   const char* phase;
 };
 
-/// Gives a kernel the memory that was planned for what it takes for itself.
+/// Gives a kernel the planned memory for its own allocations.
 class Workspace final : public AllocationHook {
  public:
   void begin(const std::vector<StoragePtr>& storages) {
@@ -111,7 +111,7 @@ class CpuSession final : public Session {
   Tensor numbers(const Shape& shape, DType dtype, std::function<void(std::byte*)> fill) override {
     Tensor made;
     {
-      NotCaptured outside;  // memory of its own, which no plan reuses
+      NotCaptured outside;  // outside any plan, which would reuse the memory
       made = empty(shape, {dtype, kCPU});
     }
     StoragePtr storage = made.storage();
@@ -121,7 +121,7 @@ class CpuSession final : public Session {
   }
 
   std::unique_ptr<Replay> finish(ProgramReport& report) override {
-    // The eager step left its memory in the cache; the plan is laid out anew.
+    // The eager step left its memory in the cache; the plan allocates its own.
     empty_cache(kCPU);
     std::vector<StoragePtr> storages = place_all(report);
     std::vector<Call> calls;
@@ -155,7 +155,8 @@ class CpuSession final : public Session {
     return storage;
   }
 
-  /// Its number, where it was made while recording. An address may be another storage's by now.
+  /// The storage's number, if it was made while recording. An address alone is not enough: it may be another storage's
+  /// by now.
   std::size_t number(const Storage& storage) const {
     auto found = numbers_.find(&storage);
     if (found == numbers_.end() || made_[found->second].storage.lock().get() != &storage) return kOutside;
@@ -173,7 +174,7 @@ class CpuSession final : public Session {
     o.dtype = x.dtype();
     o.storage = number(*x.storage());
     if (o.storage == kOutside) {
-      // Not an owner: the program keeps what it works on, and looks whether anybody else does.
+      // Not an owner: the program holds the storages it uses, and its use counts must show whether anyone else does.
       o.outside =
           detail::make_view(StoragePtr(StoragePtr(), x.storage().get()), kCPU, o.dtype, o.shape, o.strides, o.offset);
     } else {
@@ -188,7 +189,8 @@ class CpuSession final : public Session {
     return detail::make_view(storages[o.storage], kCPU, o.dtype, o.shape, o.strides, o.offset);
   }
 
-  /// Memory for everything made while recording: what somebody still holds keeps its own, the rest is planned.
+  /// Allocates memory for everything made while recording: storages that are still held keep their own, the rest is
+  /// planned.
   std::vector<StoragePtr> place_all(ProgramReport& report) {
     std::vector<StoragePtr> storages(made_.size());
     std::vector<Lifetime> lifetimes;
@@ -219,7 +221,7 @@ class CpuSession final : public Session {
   std::vector<RecordedCall> calls_;
   std::vector<Made> made_;
   std::unordered_map<const Storage*, std::size_t> numbers_;
-  std::vector<std::size_t> workspace_;  ///< taken by the kernel that runs now
+  std::vector<std::size_t> workspace_;  ///< allocated by the running kernel
   int depth_ = 0;
   profile::KeepLabels labels_;  // replays may be profiled later
 };

@@ -4,8 +4,8 @@
 #include <etna/tensor/graph/sessions.h>
 #include <etna/tensor/recording.h>
 
-/// Capture on a GPU: ops launch their kernels as ever, but into the backend's recorder; none runs until the graph is
-/// compiled.
+/// Capture on a GPU. Ops launch their kernels as usual, but into the backend's recorder. None of them runs until the
+/// graph is compiled.
 namespace etna::recording {
 namespace {
 
@@ -42,7 +42,7 @@ class GpuSession final : public Session {
 
   std::unique_ptr<Replay> finish(ProgramReport& report) override {
     for (const auto& [key, external] : externals()) recorder_->pin(external.storage);
-    // The eager step left its memory in the cache; the plan is laid out anew.
+    // The eager step left its memory in the cache; the plan allocates its own.
     empty_cache(device());
     std::unique_ptr<gpu::Executable> executable = recorder_->compile();
     const gpu::GraphFigures& f = executable->figures();

@@ -20,7 +20,7 @@ std::string readable(std::uint64_t bytes) {
 namespace recording {
 
 void copy_argument(const Tensor& argument, const Tensor& input) {
-  if (argument.storage() == input.storage()) return;  // an input itself, given back
+  if (argument.storage() == input.storage()) return;  // the input itself, passed back
   Tensor x = argument.contiguous();
   const std::size_t offset = static_cast<std::size_t>(x.offset()) * item_size(x.dtype());
   if (x.device().is_cpu()) {
@@ -48,7 +48,7 @@ Program::Program(recording::Session& session, TensorList inputs, TensorList outp
     externals_.push_back(external);
   }
   session.externals().clear();
-  // Nothing else of the program holds them: a count of one says that its user has let go.
+  // Nothing else in the program holds these storages, so a use count of one means that the user has released it.
   for (recording::External& external : externals_) external.shared = external.storage.use_count() > 1;
 }
 

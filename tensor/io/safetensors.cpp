@@ -38,14 +38,14 @@ class File {
   File(const File&) = delete;
   File& operator=(const File&) = delete;
   int get() const { return descriptor_; }
-  /// Says whether the file was closed without an error: some file systems report a full disk only here.
+  /// True if the file closed without an error: some file systems report a full disk only here.
   bool close() { return ::close(std::exchange(descriptor_, -1)) == 0; }
 
  private:
   int descriptor_;
 };
 
-/// A file in memory, read only.
+/// A read-only memory mapping of a file.
 class Mapping {
  public:
   explicit Mapping(const fs::path& path) {
@@ -78,7 +78,7 @@ class Mapping {
   std::size_t size_ = 0;
 };
 
-/// Reads the header; `data` is where the tensors' bytes begin.
+/// Reads the header and sets `data` to the first byte of the tensors.
 Header read_header(const fs::path& path, const Mapping& file, const std::byte*& data) {
   auto refuse = [&](const std::string& what) { return FormatError(fmt::format("{}: {}", path.string(), what)); };
   if (file.size() == 0) throw refuse("is empty, not a safetensors file");
@@ -103,14 +103,14 @@ Header read_header(const fs::path& path, const Mapping& file, const std::byte*& 
 Tensor read_tensor(const Entry& entry, const std::byte* data, Device device) {
   const std::byte* bytes = data + entry.begin;
   if (entry.dtype != boolean) return from_bytes(bytes, entry.shape, entry.dtype, device);
-  // Any byte may stand in the file; a bool in memory is 0 or 1.
+  // The file may contain any byte; a bool in memory must be 0 or 1.
   std::vector<std::uint8_t> truth(static_cast<std::size_t>(entry.end - entry.begin));
   std::transform(bytes, bytes + truth.size(), truth.begin(),
                  [](std::byte b) { return b != std::byte{0} ? std::uint8_t{1} : std::uint8_t{0}; });
   return from_bytes(truth.data(), entry.shape, boolean, device);
 }
 
-/// Where the bytes go until all of them are there.
+/// Receives the bytes until the file is complete.
 class TemporaryFile {
  public:
   explicit TemporaryFile(fs::path target) : target_(std::move(target)), file_(create()) {
@@ -131,7 +131,7 @@ class TemporaryFile {
     }
   }
 
-  /// Puts the file in the target's place; the directory is flushed too, so that the new name survives a loss of power.
+  /// Renames the file to the target and flushes the directory, so that the new name survives a power loss.
   void finish() {
     struct stat old {};
     if (::stat(target_.c_str(), &old) == 0 && ::fchmod(file_.get(), old.st_mode & 07777) != 0) fail();
@@ -144,7 +144,8 @@ class TemporaryFile {
   }
 
  private:
-  /// Beside the target, so that the rename stays within one file system; with the permissions a plain open() gives.
+  /// Created beside the target, so that the rename stays within one file system, and with the permissions of a plain
+  /// open().
   int create() {
     for (int attempt = 0;; ++attempt) {
       name_ = fmt::format("{}.{}-{}.tmp", target_.string(), ::getpid(), attempt);
@@ -175,7 +176,7 @@ void save_safetensors(const fs::path& path, const NamedTensors& tensors, const M
     }
     ordered.push_back({{name, tensor.dtype(), tensor.shape(), 0, 0}, tensor});
   }
-  // Wide elements first: then every tensor is aligned to its own.
+  // Widest elements first, so that every tensor is aligned to its element size.
   std::stable_sort(ordered.begin(), ordered.end(),
                    [](const auto& a, const auto& b) { return item_size(a.first.dtype) > item_size(b.first.dtype); });
   Header header{{}, metadata};
@@ -187,7 +188,7 @@ void save_safetensors(const fs::path& path, const NamedTensors& tensors, const M
   }
   std::string text = safetensors::format_header(header);
   std::uint64_t length = text.size();
-  // A link is followed: what it points to is replaced, not the link.
+  // Follows a symbolic link: replaces what it points to, not the link.
   std::error_code missing;
   fs::path target = fs::is_symlink(path, missing) ? fs::weakly_canonical(path, missing) : path;
   TemporaryFile file(target.empty() ? path : target);

@@ -26,8 +26,8 @@ DType dtype_of_name(const std::string& tensor, const std::string& text) {
   return static_cast<DType>(found - kDTypeNames.begin());
 }
 
-/// Takes the header as a stream of events, so that nothing but what belongs there is ever held: objects in an object,
-/// with lists of whole numbers in them.
+/// Parses the header as a stream of events and stores only what a header may contain: objects in one object, with lists
+/// of integers in them.
 class Reader : public nlohmann::json_sax<nlohmann::json> {
  public:
   Header take() { return std::move(header_); }
@@ -125,7 +125,7 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
     std::int64_t bytes = static_cast<std::int64_t>(item_size(*dtype_)), product = bytes;
     bool empty = false;
     for (std::uint64_t size : *shape_) {
-      // Empty dimensions count as one: strides are products of the others.
+      // A size of 0 counts as one: strides are products of the other sizes.
       empty = empty || size == 0;
       if (size > INT64_MAX ||
           __builtin_mul_overflow(product, std::max<std::int64_t>(1, static_cast<std::int64_t>(size)), &product)) {

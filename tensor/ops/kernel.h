@@ -11,22 +11,22 @@
 #include <etna/device/kernel.h>
 #include <etna/tensor/op.h>
 
-/// The GPU side of ops: one builder that states a kernel's arguments.
+/// The GPU side of ops: a builder for the arguments of a kernel.
 namespace etna::gpu {
 
-/// The bytes from a tensor's first element to its last, whatever its strides.
+/// The bytes from a tensor's first element through its last, whatever its strides.
 MemoryRange range(const Tensor& x);
-/// A tensor as an argument; null for an undefined one.
+/// A tensor as a kernel argument; null if undefined.
 Pointer pointer(const Tensor& x);
 
 /// Workgroups for `count` along x, folded into y above 65535; the shader computes y * gl_NumWorkGroups.x + x and checks
 /// the end.
 std::array<std::uint32_t, 3> grid(std::int64_t count);
-/// Workgroups of `size` that cover `count` elements.
+/// Workgroups of `size` elements that cover `count` elements.
 std::array<std::uint32_t, 3> grid(std::int64_t count, std::int64_t size);
 
-/// A number as a u32, as specialization constants and arguments hold it; negative ones as two's complement.
-/// @throws ShapeError where it does not fit
+/// A number as a u32 for specialization constants and arguments; negative numbers as two's complement.
+/// @throws ShapeError if it does not fit
 std::uint32_t u32(std::int64_t n);
 inline std::uint32_t u32(DType t) { return static_cast<std::uint32_t>(t); }
 template <typename T>
@@ -34,19 +34,19 @@ requires(std::is_enum_v<T> && !std::same_as<T, DType>) std::uint32_t u32(T value
   return static_cast<std::uint32_t>(value);
 }
 
-/// What a specialization constant or a number among the arguments may be made of.
+/// Types that a specialization constant or a 32-bit argument may have.
 template <typename T>
 concept Word = std::integral<T> || std::is_enum_v<T>;
 
-/// Memory for a table that kernels read: its rows' bytes, whose addresses move with a captured step.
+/// Memory for a table that kernels read: the bytes of its rows. A captured step relocates the addresses in it.
 struct Table {
   Tensor storage;
   Pointer rows;
 };
-/// Queues the rows' bytes; they travel in the command buffer, so this is no transfer.
+/// Queues an upload of the rows' bytes. They travel in the command buffer, so this does not count as a transfer.
 Table make_table(Device device, const Arguments& rows);
 
-/// One dispatch: what the shader declares, in its order.
+/// One dispatch. The arguments must appear in the order in which the shader declares them.
 ///     Kernel(shaders::softmax, call)
 ///         .spec(dtype, threads_per_row).read(x).write(y).u32(rows, n, inner).dispatch(grid(rows));
 class Kernel {
@@ -55,7 +55,7 @@ class Kernel {
   Kernel(const Shader& shader, const char* op) : shader_(&shader), op_(op) {}
   Kernel(Kernel&&) = default;
 
-  /// Specialization constants, behind those given before.
+  /// Appends specialization constants.
   template <Word... T>
   Kernel& spec(T... values) {
     (spec_.push_back(gpu::u32(values)), ...);
@@ -66,20 +66,20 @@ class Kernel {
     return *this;
   }
 
-  /// Addresses. An undefined tensor is a null address.
+  /// Addresses. An undefined tensor becomes a null address.
   Kernel& read(const Tensor& x) { return on(x), read(pointer(x)); }
   Kernel& write(const Tensor& y) { return on(y), write(pointer(y)); }
   Kernel& read_write(const Tensor& y) { return on(y), read_write(pointer(y)); }
   Kernel& read(const Pointer& p) { return arguments_.read(p), *this; }
   Kernel& write(const Pointer& p) { return arguments_.write(p), *this; }
   Kernel& read_write(const Pointer& p) { return arguments_.read_write(p), *this; }
-  /// The address of a table, and all that its rows reach.
+  /// The address of a table, and all memory that its rows point to.
   Kernel& table(const Table& table, const Arguments& rows) {
     return on(table.storage), arguments_.table(table.rows, rows), *this;
   }
   Kernel& arguments(const Arguments& all) { return arguments_.append(all), *this; }
 
-  /// Numbers of 32 bits. @throws ShapeError where one does not fit
+  /// 32-bit numbers. @throws ShapeError if one does not fit
   template <Word... T>
   Kernel& u32(T... values) {
     (arguments_.number(gpu::u32(values)), ...);
@@ -87,12 +87,12 @@ class Kernel {
   }
   Kernel& u32(std::span<const std::uint32_t> values) { return arguments_.numbers(values), *this; }
   Kernel& f32(float value) { return arguments_.number(value), *this; }
-  /// A number of 64 bits, which the shader takes as a uvec2.
+  /// A 64-bit number; the shader reads it as a uvec2.
   Kernel& u64(std::uint64_t value) { return arguments_.number(value), *this; }
 
-  /// Where the op's arguments do not say on which device it runs.
+  /// Sets the device, if the op's arguments do not determine it.
   Kernel& on(Device device) { return device_ = device, *this; }
-  /// What it computes, for a captured step that may fuse it with others. Must live until dispatch().
+  /// Describes the computation, so that a captured step can fuse it. Must live until dispatch().
   Kernel& fusible(const ElementwiseInfo* meaning) { return elementwise_ = meaning, *this; }
   Kernel& fusible(const PrologueFusion* meaning) { return through_ = meaning, *this; }
 

@@ -84,7 +84,7 @@ TensorList reference(const OpCall& call) {
           attention::composed_logsumexp(q, k, call.in[3], attributes)};
 }
 
-/// Of q, k, v, mask and the gradient alone, not of what forward saved, so that it can be differentiated.
+/// Uses q, k, v, mask and the gradient only, not what forward saved, so that it can be differentiated.
 TensorList reference_backward(const OpCall& call) {
   DType t = call.in[0].dtype(), rows = attention::row_dtype(t);
   TensorList grads = attention::composed_gradients(call.in[0].to(rows), call.in[1].to(rows), call.in[2].to(rows),

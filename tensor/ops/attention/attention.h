@@ -2,37 +2,37 @@
 
 #include <etna/tensor/op.h>
 
-/// Scaled dot-product attention and its gradient: what the ops scaled_dot_product_attention, self_attention and their
-/// gradients run.
+/// Scaled dot-product attention and its gradient: the implementation of the ops scaled_dot_product_attention and
+/// self_attention and of their gradients.
 namespace etna::attention {
 
 struct Attributes {
   bool causal = false;  ///< query i attends to keys 0 ... i
   double scale = 1;
-  std::int64_t heads = 0, groups = 0;  ///< of self_attention: those of q, those of k and v
+  std::int64_t heads = 0, groups = 0;  ///< for self_attention: heads of q, heads of k and v
 };
 
-/// Statistics of a row are f32, of f64 inputs f64.
+/// Row statistics are f32, or f64 for f64 inputs.
 constexpr DType row_dtype(DType t) { return t == f64 ? f64 : f32; }
 
-/// q, k, v with their leading dimensions merged into one: [B, H, T, D], [B, G, S, D]; the last stride is 1. The mask as
-/// [B, H, T, S] with stride 0 along what it repeats. Views where strides allow.
+/// q, k, v with their leading dimensions merged into one: [B, H, T, D], [B, G, S, D]; the last stride is 1. The mask is
+/// [B, H, T, S] with stride 0 along repeated dimensions. Views if strides allow.
 struct Inputs {
   Tensor q, k, v, mask;
   std::int64_t batch = 0, heads = 0, groups = 0, queries = 0, keys = 0, size = 0;
 
   std::int64_t heads_per_group() const { return heads / groups; }
 };
-/// Of a call that begins with q, k, v, mask.
+/// From a call whose first inputs are q, k, v, mask.
 Inputs inputs(const OpCall& call);
-/// Of qkv [..., T, (H + 2 G) · D], whose last dimension holds the heads of q, then those of k, then those of v.
+/// From qkv [..., T, (H + 2 G) · D]: the last dimension holds the heads of q, then those of k, then those of v.
 Inputs packed_inputs(const Tensor& qkv, const Attributes& attributes);
-/// x [..., A, B, C] as [batch, A, B, C], its last stride 1.
+/// x [..., A, B, C] as [batch, A, B, C] with last stride 1.
 Tensor merge_leading(const Tensor& x, std::int64_t batch);
-/// x [..., T, n · D] as [batch, n, T, D]: a view where x is contiguous, as the heads of outputs are.
+/// x [..., T, n · D] as [batch, n, T, D]: a view if x is contiguous, as results are.
 Tensor heads_of(const Tensor& x, std::int64_t batch, std::int64_t n);
 
-/// What forward left and backward wants: the result and its gradient, [B, H, T, D], logsumexp [B, H, T] without gaps.
+/// What backward needs from forward: the result and its gradient, [B, H, T, D], and logsumexp, dense [B, H, T].
 struct Kept {
   Tensor y, logsumexp, dy;
 };
@@ -45,8 +45,8 @@ bool gpu_forward(const OpCall& call, std::span<Tensor> out);
 void cpu_backward(const OpCall& call, std::span<Tensor> out);
 bool gpu_backward(const OpCall& call, std::span<Tensor> out);
 
-/// Input qkv. @param out the result [..., T, H · D], logsumexp [..., H, T]. The heads are read and written where they
-/// lie.
+/// Input qkv. Reads and writes the heads in place.
+/// @param out the result [..., T, H · D], logsumexp [..., H, T]
 void cpu_self_forward(const OpCall& call, std::span<Tensor> out);
 bool gpu_self_forward(const OpCall& call, std::span<Tensor> out);
 
@@ -54,11 +54,11 @@ bool gpu_self_forward(const OpCall& call, std::span<Tensor> out);
 void cpu_self_backward(const OpCall& call, std::span<Tensor> out);
 bool gpu_self_backward(const OpCall& call, std::span<Tensor> out);
 
-/// Attention composed of base ops, rows that attend to nothing giving 0.
+/// Attention composed of base ops. Rows that attend to nothing give 0.
 Tensor composed(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask, const Attributes& attributes);
 /// logsumexp of each row's scores.
 Tensor composed_logsumexp(const Tensor& q, const Tensor& k, const Tensor& mask, const Attributes& attributes);
-/// dq, dk, dv and, where it is floating, dmask, composed of base ops of the inputs and the result's gradient.
+/// dq, dk, dv and, if it is floating, dmask; composed of base ops from the inputs and the result's gradient.
 TensorList composed_gradients(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
                               const Tensor& gradient, const Attributes& attributes);
 

@@ -8,7 +8,7 @@ namespace {
 
 constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
 
-/// [..., G, S, D] → [..., H, S, D], each group repeated for its heads.
+/// [..., G, S, D] → [..., H, S, D]: repeats each group for its heads.
 Tensor repeat_groups(const Tensor& x, std::int64_t heads) {
   std::int64_t groups = x.size(-3);
   if (groups == heads) return x;
@@ -38,7 +38,7 @@ Tensor scores(const Tensor& q, const Tensor& k, const Tensor& mask, const Attrib
   return mask.dtype() == boolean ? masked_fill(s, logical_not(mask), kMinusInfinity) : s + mask.to(s.dtype());
 }
 
-/// Softmax along keys; 0 where a row has no key to attend to.
+/// Softmax over keys; 0 in rows without a key to attend to.
 Tensor weights(const Tensor& s) {
   if (s.size(-1) == 0) return s;
   Tensor nothing = eq(max(s, {-1}, true), kMinusInfinity);

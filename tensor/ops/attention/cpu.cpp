@@ -10,16 +10,16 @@
 #include <etna/device/cpu/vector_rows.h>
 #include <etna/tensor/ops/attention/attention.h>
 
-// A task is a head and a block of queries (forward), or a group of heads (backward, where several heads add to one dk
-// and dv). The scores of 64 queries against 512 keys are all that is ever held, and stay in the L2 cache whatever the
-// sequence: forward keeps each row's largest score and sum of exponentials and rescales what it has of the result when
-// a larger one comes; backward knows the logsumexp. Blocks of keys behind the last query of a causal block are never
-// met.
+// A task is one head and one block of queries (forward), or one group of heads (backward: all heads of a group add to
+// the same dk and dv). Only the scores of 64 queries against 512 keys are in memory at once; they stay in the L2 cache
+// for any sequence length. Forward is an online softmax: it keeps each row's largest score and sum of exponentials, and
+// rescales the partial result when a larger score arrives. Backward reads the logsumexp. Causal blocks skip the key
+// blocks after their last query.
 namespace etna::attention {
 namespace {
 
 constexpr std::int64_t kQueries = 64, kKeys = 512;
-constexpr std::int64_t kGap = 16;  ///< scores behind a row's, so that rows are not a power of two apart
+constexpr std::int64_t kGap = 16;  ///< padding after a row of scores, so that rows are not a power of two apart
 
 template <typename T>
 T* head(const Tensor& x, std::int64_t b, std::int64_t h) {
@@ -34,7 +34,7 @@ class Block {
   Block(const Inputs& in, const Attributes& attributes) : in_(in), attributes_(attributes) {}
 
   std::int64_t first = 0, rows = 0;  ///< its queries
-  std::int64_t keys = 0;             ///< keys that any of them may attend to
+  std::int64_t keys = 0;             ///< upper bound of the keys that any of them may attend to
 
   void select(std::int64_t batch, std::int64_t head_index, std::int64_t block) {
     batch_ = batch, head_ = head_index, group_ = head_index / in_.heads_per_group();
@@ -44,13 +44,13 @@ class Block {
   }
 
   const T* q() const { return head<T>(in_.q, batch_, head_) + first * in_.q.strides()[2]; }
-  /// From a key on.
+  /// Starting at a given key.
   const T* k(std::int64_t key) const { return head<T>(in_.k, batch_, group_) + key * in_.k.strides()[2]; }
   const T* v(std::int64_t key) const { return head<T>(in_.v, batch_, group_) + key * in_.v.strides()[2]; }
-  /// Position of the block's first row among all rows.
+  /// Index of the block's first row among all rows.
   std::int64_t row() const { return (batch_ * in_.heads + head_) * in_.queries + first; }
 
-  /// scores [rows, n], rows n + kGap apart: scale · q · kᵀ, masked, of n keys from `key` on.
+  /// Computes scores [rows, n], rows n + kGap apart: scale · q · kᵀ with the mask, for n keys starting at `key`.
   void score(std::int64_t key, std::int64_t n, T* scores) const {
     cpu::gemm_one_thread({false, true, rows, n, in_.size, row_stride(in_.q), row_stride(in_.k), n + kGap},
                          static_cast<T>(attributes_.scale), q(), k(key), T(0), scores);
@@ -80,13 +80,13 @@ class Block {
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-/// A row's scores so far: Σ exp(score) is exp(largest) · sum. Nothing but -inf leaves a sum of 0.
+/// State of a row's online softmax: Σ exp(score) = exp(largest) · sum. The sum is 0 if all scores are -inf.
 template <typename T>
 struct Seen {
   T largest = -std::numeric_limits<T>::infinity();
   double sum = 0;
 
-  /// Scores become exp(score - largest). @return what was summed before is to be multiplied by
+  /// Replaces the scores by exp(score - largest). @return the factor for everything summed before
   T meet(T* scores, std::int64_t n) {
     const T top = cpu::largest(scores, n), before = largest;
     if (top > largest || top != top) largest = top;
@@ -98,7 +98,7 @@ struct Seen {
   T logsumexp() const { return largest + static_cast<T>(std::log(sum)); }
 };
 
-/// @param out [B, H, T, D], rows anywhere
+/// @param out [B, H, T, D], with any row stride
 template <typename T>
 void forward(const Inputs& in, const Attributes& attributes, const Tensor& out, T* lse) {
   const std::int64_t blocks = ceil_div(in.queries, kQueries), y_row = out.strides()[2];
@@ -131,18 +131,18 @@ void forward(const Inputs& in, const Attributes& attributes, const Tensor& out, 
   });
 }
 
-/// [B, H, T, D] and twice [B, G, S, D], rows anywhere.
+/// [B, H, T, D] and twice [B, G, S, D], with any row stride.
 struct Gradients {
   Tensor q, k, v;
 };
 
-/// Rows of x from `row` on become 0.
+/// Sets rows of x to 0, starting at `row`.
 template <typename T>
 void clear_rows(T* row, std::int64_t rows, const Tensor& x) {
   for (std::int64_t i = 0; i < rows; ++i) std::fill_n(row + i * x.strides()[2], x.size(3), T(0));
 }
 
-/// Of n keys: scores become weights p, and ds = dout · vᵀ the gradient of the scores.
+/// For n keys: turns scores into weights p, and computes ds, the gradient of the scores, from dout · vᵀ.
 template <typename T>
 void turn_scores(T* p, T* ds, std::int64_t n, T logsumexp, T delta, T scale) {
   if (logsumexp == -std::numeric_limits<T>::infinity()) {
@@ -198,10 +198,10 @@ void backward(const Inputs& in, const Attributes& attributes, const Kept& kept, 
   });
 }
 
-/// Rows apart by at least their length, as matrix products want them.
+/// x with rows at least their length apart, as the gemm requires.
 Tensor apart(const Tensor& x) { return x.size(2) <= 1 || x.strides()[2] >= x.size(3) ? x : x.contiguous(); }
 
-/// The call's inputs with floating ones as T.
+/// The call's inputs, with floating ones converted to T.
 template <typename T>
 Inputs wide_inputs(const OpCall& call) {
   TensorList wide(call.in.begin(), call.in.end());
@@ -220,7 +220,7 @@ Inputs wide_packed_inputs(const OpCall& call) {
   return in;
 }
 
-/// An output as T: itself, or another that write_back() rounds into it.
+/// An output as T: the output itself, or a buffer that write_back() rounds into it.
 template <typename T>
 Tensor wide_output(const Tensor& out) {
   return out.dtype() == dtype_of<T>() ? out : empty(out.shape(), {dtype_of<T>(), kCPU});

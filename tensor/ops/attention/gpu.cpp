@@ -6,11 +6,11 @@
 namespace etna::attention {
 namespace {
 
-/// Queries and keys a workgroup handles at a time, as in shaders/lib/attention.glsl.
+/// Queries and keys per workgroup, as in shaders/lib/attention.glsl.
 constexpr std::int64_t kTile = 64;
 constexpr std::uint32_t kNoMask = 99;
 
-/// Of batch, head and row.
+/// Strides of batch, head and row.
 std::array<std::uint32_t, 3> strides_of(const Tensor& x) {
   return {gpu::u32(x.strides()[0]), gpu::u32(x.strides()[1]), gpu::u32(x.strides()[2])};
 }
@@ -22,7 +22,7 @@ std::array<std::uint32_t, 4> mask_strides(const Tensor& mask) {
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-/// Elements of a row that may be loaded at once, from every operand: 4 or 1.
+/// Elements of a row that can be loaded at once from every operand: 4 or 1.
 std::uint32_t width(std::int64_t size, std::initializer_list<const Tensor*> operands) {
   bool fits = size % 4 == 0;
   for (const Tensor* x : operands) {
@@ -32,12 +32,12 @@ std::uint32_t width(std::int64_t size, std::initializer_list<const Tensor*> oper
   return fits ? 4 : 1;
 }
 
-/// What the kernels unpack: the head size is at most 256.
+/// Packs the sizes as the kernels unpack them: the head size is at most 256.
 std::uint32_t shape_word(const Inputs& in, bool causal, bool packed = false) {
   return gpu::u32(in.heads_per_group()) | gpu::u32(in.size) << 16 | gpu::u32(packed) << 30 | gpu::u32(causal) << 31;
 }
 
-/// A workgroup a block of rows, head and batch; false beyond what a grid holds.
+/// One workgroup per block of rows, head and batch. False if that exceeds the grid limits.
 bool fits_grid(const Inputs& in) { return in.heads <= 65535 && in.batch <= 65535; }
 std::array<std::uint32_t, 3> grid(std::int64_t rows, std::int64_t heads, std::int64_t batch,
                                   std::int64_t tile = kTile) {
@@ -46,7 +46,8 @@ std::array<std::uint32_t, 3> grid(std::int64_t rows, std::int64_t heads, std::in
 
 std::uint32_t mask_dtype(const Tensor& mask) { return mask.defined() ? gpu::u32(mask.dtype()) : kNoMask; }
 
-/// Steps of a sum that plain kernels unroll. A software rasterizer would compile for long what it hardly runs faster.
+/// Steps of a sum that plain kernels unroll. On a software rasterizer unrolling costs long compile times for little
+/// speed.
 std::uint32_t unrolled(Device device) {
   for (const AdapterInfo& a : adapters()) {
     if (a.device == device) return a.kind == "software" ? 4 : 16;
@@ -58,14 +59,14 @@ const gpu::Shader& by_size(std::int64_t size, const gpu::Shader& to_64, const gp
   return size <= 64 ? to_64 : above;
 }
 
-/// inputs() with a mask that kernels read.
+/// inputs() with a mask in a dtype that kernels read.
 Inputs device_inputs(const OpCall& call) {
   Inputs in = inputs(call);
   if (in.mask.defined() && in.mask.dtype() == f64) in.mask = in.mask.to(f32);
   return in;
 }
 
-/// @param packed the result's heads lie side by side
+/// @param packed the result's heads are adjacent in memory
 void forward(const OpCall& call, const Inputs& in, bool packed, std::span<Tensor> out) {
   auto attributes = call.as<Attributes>();
   auto dispatch = [&](gpu::Kernel& kernel, std::array<std::uint32_t, 3> groups) {
@@ -85,7 +86,7 @@ void forward(const OpCall& call, const Inputs& in, bool packed, std::span<Tensor
            grid(in.queries, in.heads, in.batch));
 }
 
-/// Σ y · dy of each row, f32 [B, H, T].
+/// Σ y · dy per row, f32 [B, H, T].
 Tensor sum_rows(const OpCall& call, const Inputs& in, const Tensor& y, const Tensor& dy) {
   std::int64_t count = in.batch * in.heads * in.queries;
   Tensor rows = empty({in.batch, in.heads, in.queries}, {f32, y.device()});
@@ -101,7 +102,7 @@ Tensor sum_rows(const OpCall& call, const Inputs& in, const Tensor& y, const Ten
   return rows;
 }
 
-/// The gradients' kernels, but for what they write.
+/// The arguments that both gradient kernels share: all but their outputs.
 struct Backward {
   Backward(const OpCall& call, const Inputs& in, const Kept& kept) : call(call), in(in), kept(kept) {
     auto attributes = call.as<Attributes>();
@@ -109,11 +110,11 @@ struct Backward {
       return matrix_kernel(pass, in, attributes.scale, mask_dtype(in.mask), {&in.q, &in.k, &in.v, &kept.dy});
     };
     dq = matrix(Pass::dq), dkv = matrix(Pass::dkv);
-    // Plain kernels that meet a query in one tile only find its sum themselves.
+    // Plain kernels that handle each query in only one tile compute its sum themselves.
     if ((dq && dkv) || in.queries > kTile || in.keys > kTile) rows = sum_rows(call, in, kept.y, kept.dy);
   }
 
-  /// @param gradient, dv what the kernel writes: dq, dk and dv, or the packed one and none
+  /// @param gradient, dv the outputs: dq, or dk and dv, or the packed gradient and none
   void launch(const gpu::Shader& shader, std::array<std::uint32_t, 3> groups, const Tensor& gradient,
               const Tensor& dv = {}) const {
     dispatch(gpu::Kernel(shader, call)
@@ -124,7 +125,7 @@ struct Backward {
              groups, false, gradient, dv);
   }
 
-  /// Both kernels on matrix units, where they fit. q_gradient without the others packs all three.
+  /// Runs both kernels on matrix units, if they fit. q_gradient alone receives all three gradients packed.
   bool on_matrix_units(const Tensor& q_gradient, const Tensor& k_gradient = {}, const Tensor& v_gradient = {}) const {
     if (!dq || !dkv) return false;
     const bool packed = !k_gradient.defined();
@@ -153,7 +154,7 @@ struct Backward {
   const Inputs& in;
   const Kept& kept;
   std::optional<MatrixKernel> dq, dkv;
-  Tensor rows;  ///< where the kernels do not sum them
+  Tensor rows;  ///< undefined if the kernels compute the sums themselves
 };
 
 }  // namespace
@@ -184,7 +185,8 @@ bool gpu_backward(const OpCall& call, std::span<Tensor> out) {
   }
   Inputs in = device_inputs(call);
   if (!fits_grid(in)) return false;
-  if (in.k.strides() != in.v.strides()) in.k = in.k.contiguous(), in.v = in.v.contiguous();  // kernels know one set
+  // kernels take one set of strides for both
+  if (in.k.strides() != in.v.strides()) in.k = in.k.contiguous(), in.v = in.v.contiguous();
   Kept kept{merge_leading(call.in[4].contiguous(), in.batch), call.in[5].contiguous(),
             merge_leading(call.in[6].to(in.q.dtype()), in.batch)};
   Backward run(call, in, kept);
@@ -206,7 +208,7 @@ bool gpu_self_backward(const OpCall& call, std::span<Tensor> out) {
   Backward run(call, in, kept);
   if (run.on_matrix_units(out[0])) return true;
   auto groups = grid(in.queries, in.heads, in.batch);
-  groups[0] *= 2;  // tiles of keys, then as many of queries
+  groups[0] *= 2;  // tiles of keys, followed by as many tiles of queries
   run.launch(by_size(in.size, shaders::attention_dqkv_64, shaders::attention_dqkv_128), groups, out[0]);
   return true;
 }

@@ -25,7 +25,7 @@ std::optional<Tier> tier_in_environment() {
   throw Error(fmt::format("ETNA_ATTENTION is '{}'; it may be auto, plain, coopmat or coopmat2", value));
 }
 
-/// Only this tier, and the plain one where it does not fit; none: whichever is there.
+/// Allow only this tier, and the plain one if it does not fit; none: any available tier.
 std::optional<Tier> wanted_tier() {
   static const std::optional<Tier> from_environment = tier_in_environment();
   return forced >= 0 ? static_cast<Tier>(forced) : from_environment;
@@ -46,8 +46,8 @@ struct Tiles {
   std::uint32_t subgroups, rows, columns;
 };
 
-/// Measured on an H200; docs/attention.md has the table. What limits tiles is registers: a subgroup keeps its operands
-/// and sums there.
+/// Measured on an H200; docs/attention.md has the table. Registers limit the tile size: a subgroup keeps its operands
+/// and sums in them.
 Tiles tiles(Pass pass, Tier tier, std::int64_t size, std::int64_t keys) {
   if (size > 128) return {4, 1, 16};
   if (size > 64) return pass == Pass::forward && tier == Tier::coopmat2 ? Tiles{8, 1, 64} : Tiles{4, 1, 32};
@@ -62,7 +62,7 @@ Tiles tiles(Pass pass, Tier tier, std::int64_t size, std::int64_t keys) {
   }
 }
 
-/// Rows of 16-byte vectors from a 16-byte address on.
+/// True if rows consist of 16-byte vectors and start at 16-byte addresses.
 bool aligned(const Tensor& x) {
   if (x.address() % 16 != 0) return false;
   for (int d = 0; d < 3; ++d) {
@@ -71,7 +71,7 @@ bool aligned(const Tensor& x) {
   return true;
 }
 
-/// Rows of a left operand, 0 where the device multiplies no such matrices.
+/// Rows of the left operand's matrix; 0 if the device does not support such matrices.
 std::uint32_t left_rows(const gpu::Capabilities& can, Tier tier, DType t) {
   if (!can.cooperative_matrix || (tier == Tier::coopmat2 && !can.cooperative_matrix2)) return 0;
   gpu::MatrixShape shape{16, 16, 16, t == bf16 ? gpu::MatrixElement::bf16 : gpu::MatrixElement::f16,
@@ -86,7 +86,7 @@ std::uint32_t left_rows(const gpu::Capabilities& can, Tier tier, DType t) {
 std::uint32_t MatrixKernel::shared_bytes(Pass pass, Tier tier) const {
   std::uint32_t pitch = 2 * blocks + 1,
                 vectors = std::max({2 * columns * pitch, subgroups * m * pitch, subgroups * m * 17});
-  std::uint32_t scratch = 0;  // bytes
+  std::uint32_t scratch = 0;  // in bytes
   if (pass != Pass::forward) scratch += 8 * (pass == Pass::dq ? tile() : columns);
   if (tier == Tier::coopmat && pass == Pass::forward)
     scratch += subgroups * m * (columns / 4 + 1 + columns / 8 + 1) * 16 + 12 * tile();
@@ -107,7 +107,7 @@ std::optional<MatrixKernel> matrix_kernel(Pass pass, const Inputs& in, double sc
     std::uint32_t m = left_rows(can, tier, t);
     if (m == 0 || shader.words.empty()) continue;
     Tiles chosen = tiles(pass, tier, in.size, in.keys);
-    // Tiles no longer than the sequence.
+    // The tile need not be longer than the sequence.
     if ((pass == Pass::dkv ? in.keys : in.queries) <= chosen.subgroups * m) chosen.rows = 1;
     auto blocks = static_cast<std::uint32_t>((in.size + 15) / 16);
     MatrixKernel kernel{&shader, can.subgroup_size, chosen.subgroups, chosen.rows, blocks, chosen.columns,

@@ -7,13 +7,13 @@
 #include <etna/device/kernel.h>
 #include <etna/tensor/ops/attention/attention.h>
 
-/// Attention on matrix units: which kernel, in which tiles.
+/// Attention on matrix units: the choice of kernel and tile sizes.
 namespace etna::attention {
 
-/// From the one that runs everywhere to the most special.
+/// From the most portable to the most specialized.
 enum class Tier { plain, coopmat, coopmat2 };
 
-/// The same kernels as under ETNA_ATTENTION=plain|coopmat|coopmat2, for a scope. For tests; for one thread.
+/// Forces a tier in this scope, like ETNA_ATTENTION=plain|coopmat|coopmat2. For tests; affects one thread.
 class ForcedTier {
  public:
   explicit ForcedTier(Tier tier);
@@ -27,8 +27,8 @@ class ForcedTier {
 
 enum class Pass { forward, dq, dkv };
 
-/// A kernel of shaders/attention_coopmat*.comp with its specialization constants but those of the mask's strides. A
-/// workgroup owns `tile` rows: of queries, in Pass::dkv of keys.
+/// A kernel of shaders/attention_coopmat*.comp with its specialization constants, except the mask's strides. A
+/// workgroup owns `tile` rows: queries, or keys in Pass::dkv.
 struct MatrixKernel {
   const gpu::Shader* shader;
   std::uint32_t subgroup_size, subgroups, rows, blocks, columns, m, mask_dtype;
@@ -39,10 +39,10 @@ struct MatrixKernel {
   std::uint32_t shared_bytes(Pass pass, Tier tier) const;
 };
 
-/// The best one that device, build and ETNA_ATTENTION allow. None for f32, whose sums matrix units would not keep, and
-/// where rows do not begin at multiples of 16 bytes: the plain kernels take all.
-/// @param operands what the kernel reads, [B, H, T, D]
-/// @throws Error where ETNA_ATTENTION holds another word
+/// The best kernel that device, build and ETNA_ATTENTION allow. None for f32, as matrix units would round its sums, or
+/// if rows do not start at multiples of 16 bytes: the plain kernels handle those.
+/// @param operands the tensors the kernel reads, [B, H, T, D]
+/// @throws Error if ETNA_ATTENTION has an unknown value
 std::optional<MatrixKernel> matrix_kernel(Pass pass, const Inputs& in, double scale, std::uint32_t mask_dtype,
                                           std::initializer_list<const Tensor*> operands);
 

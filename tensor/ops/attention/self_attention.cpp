@@ -7,8 +7,8 @@
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/attention/attention.h>
 
-// Attention of a sequence to itself, from one projection to one result: what scaled_dot_product_attention does between
-// the views that cut q, k and v out and the copies that put heads and gradients side by side.
+// Self-attention from one fused projection to one result. Replaces scaled_dot_product_attention together with the views
+// that slice q, k and v and the copies that concatenate heads and gradients.
 namespace etna {
 namespace {
 
@@ -16,7 +16,7 @@ using attention::Attributes;
 
 constexpr const char* kName = "self_attention";
 
-/// Of q, k and v.
+/// Number of heads in q, k and v together.
 std::int64_t all_heads(std::int64_t heads, std::int64_t groups) {
   return checked_sum(heads, checked_product(2, groups, kName), kName);
 }
@@ -54,7 +54,7 @@ Tensor cut_heads(const Tensor& x, std::int64_t n) {
   shape.push_back(x.size(-1) / n);
   return x.reshape(shape).transpose(-2, -3);
 }
-/// Back.
+/// The inverse of cut_heads().
 Tensor join_heads(const Tensor& x) {
   Tensor rows = x.transpose(-2, -3);
   Shape shape = rows.shape();
@@ -63,7 +63,7 @@ Tensor join_heads(const Tensor& x) {
   return rows.reshape(shape);
 }
 
-/// q, k, v in the dtype of the sums.
+/// q, k, v in the accumulation dtype.
 TensorList parts(const OpCall& call) {
   auto attributes = call.as<Attributes>();
   Tensor all =
@@ -78,7 +78,7 @@ TensorList reference(const OpCall& call) {
           attention::composed_logsumexp(p[0], p[1], {}, attributes)};
 }
 
-/// Of qkv and the gradient alone, not of what forward saved, so that it can be differentiated.
+/// Uses qkv and the gradient only, not what forward saved, so that it can be differentiated.
 TensorList reference_backward(const OpCall& call) {
   auto attributes = call.as<Attributes>();
   TensorList p = parts(call);

@@ -7,9 +7,9 @@
 #include <etna/tensor/ops/elementwise/elementwise.h>
 #include <etna/tensor/ops/rows/rows.h>
 
-// Works in chunks that fit the L1 cache: each operand is brought into a contiguous buffer of the compute type (or used
-// where it lies, if it is contiguous and of that type already), the row's loop runs over the buffers, the result is
-// stored. So a row is compiled three times (f32, f64, i64) whatever the dtypes and strides, and its loop always
+// Works in chunks that fit the L1 cache. Each operand is copied into a contiguous buffer of the compute type, or used
+// in place if it is contiguous and of that type already. The row's loop runs over the buffers, then the result is
+// stored. A row is therefore compiled only three times (f32, f64, i64) for all dtypes and strides, and its loop always
 // vectorizes.
 namespace etna::elementwise {
 namespace {
@@ -25,13 +25,13 @@ S narrow(T value) {
   } else if constexpr (std::is_same_v<S, bool>) {
     return value != T(0);
   } else if constexpr (std::is_integral_v<S> && std::is_floating_point_v<T>) {
-    return static_cast<S>(static_cast<std::int64_t>(value));  // narrow integers wrap, as they do on the GPU
+    return static_cast<S>(static_cast<std::int64_t>(value));  // narrow integers wrap, as on the GPU
   } else {
     return static_cast<S>(value);
   }
 }
 
-/// Calls run(position in the chunk, offset in the operand, length) for each run along the last dimension that makes up
+/// Calls run(position in the chunk, offset in the operand, length) for each run along the last dimension within
 /// elements [begin, begin + count) of the iteration.
 template <typename Run>
 void for_each_run(const Shape& shape, const Strides& strides, std::int64_t begin, std::int64_t count, const Run& run) {
@@ -65,7 +65,7 @@ void for_each_run(const Shape& shape, const Strides& strides, std::int64_t begin
 template <typename T>
 using Loop = void (*)(const T* a, const T* b, const T* c, T* y, std::int64_t n);
 
-/// Rows in f32 that are done by vectors chosen at run time: a curve of a, or, of the gradients, a times a curve of b.
+/// f32 rows computed with vectors chosen at run time: a function of a, or, for gradients, a times a function of b.
 struct CurveRow {
   Row row;
   cpu::Curve curve;
@@ -88,7 +88,7 @@ constexpr const CurveRow* curve_of(Row row) {
   return nullptr;
 }
 
-/// @param n at most kChunk; y may be an operand
+/// @param n at most kChunk; y may alias an operand
 template <Row row>
 void curve_loop(const float* a, const float* b, const float*, float* y, std::int64_t n) {
   constexpr CurveRow c = *curve_of(row);
@@ -142,7 +142,7 @@ Loop<T> loop_of(Row row) {
   return loops[static_cast<int>(row)];
 }
 
-/// Brings one operand's elements of a chunk into `buffer`, or returns where they already lie.
+/// Copies one operand's elements of a chunk into `buffer`, or returns a pointer to them in place.
 template <typename T>
 const T* load(const Tensor& x, const Shape& shape, const Strides& strides, bool contiguous, std::int64_t begin,
               std::int64_t n, T* buffer) {

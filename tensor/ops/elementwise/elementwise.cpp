@@ -79,9 +79,8 @@ const OpDef kCopy = {.name = "copy", .infer = infer<1>, .cpu = cpu<1>, .gpu = on
 
 constexpr int category(DType t) { return is_floating(t) ? 2 : t == boolean ? 0 : 1; }
 
-/// PyTorch's rule: tensors with dimensions decide within their kind (bool < integer < floating); 0-d tensors, and
-/// numbers after them, only where they are of a higher kind. `skip`: an operand that takes no part (the condition of
-/// where).
+/// PyTorch's promotion rule. Tensors with dimensions decide within their kind (bool < integer < floating). 0-d tensors,
+/// and then numbers, count only if their kind is higher. `skip`: an operand to ignore (the condition of where).
 DType result_dtype(std::span<const Tensor> operands, int scalar_at, double scalar, bool skip_first) {
   std::optional<DType> dimensioned, zero_d;
   for (std::size_t k = skip_first ? 1 : 0; k < operands.size(); ++k) {
@@ -99,7 +98,7 @@ DType result_dtype(std::span<const Tensor> operands, int scalar_at, double scala
   return t;
 }
 
-/// What overflows, or loses its digits, in 16 bits.
+/// True for rows whose results overflow or lose their digits in 16 bits.
 bool raised_by_autocast(Row row) {
   return row == Row::exp_ || row == Row::log_ || row == Row::log1p_ || row == Row::pow_ || row == Row::reciprocal_ ||
          row == Row::rsqrt_;
@@ -146,7 +145,7 @@ Tensor call_row(Row row, Result kind, std::initializer_list<Tensor> given, int s
 #undef ETNA_ELEMENTWISE
 
 Tensor cast(const Tensor& x, DType dtype) {
-  // Between integers the value is kept in integers; anything with a float in it goes through the wider float.
+  // Conversions between integers stay in integers; any conversion with a float goes through the wider float.
   DType compute = is_floating(x.dtype()) || is_floating(dtype) ? (x.dtype() == f64 || dtype == f64 ? f64 : f32)
                                                                : promote(x.dtype(), dtype);
   if (compute == f32 && (x.dtype() == i64 || dtype == i64) && x.device().is_cpu()) compute = f64;

@@ -5,10 +5,11 @@
 #include <etna/tensor/layout.h>
 #include <etna/tensor/op.h>
 
-/// The machinery behind the rows of elementwise.def, and behind cast, copy and the in-place methods.
+/// The implementation of the rows of elementwise.def, and of cast, copy and the in-place methods.
 namespace etna::elementwise {
 
-/// Rows in the table's order; the shader counts them the same way. `identity`, past the last, copies operand a.
+/// The rows in the table's order; the shader numbers them the same way. `identity`, after the last row, copies operand
+/// a.
 enum class Row : int {
 #define ETNA_ELEMENTWISE(name, ...) name##_,
 #include <etna/tensor/ops/elementwise/elementwise.def>
@@ -22,7 +23,7 @@ struct Attributes {
   int scalar_at = 0;
   double scalar = 0;
   DType result = DType::f32;   ///< dtype of the output
-  DType compute = DType::f32;  ///< dtype the row is evaluated in, before f16 and bf16 become f32
+  DType compute = DType::f32;  ///< dtype of the computation, before f16 and bf16 become f32
 };
 
 /// One evaluation: y[i] = row(a[i], b[i], c[i]) with broadcasting; y may be any view, and may be an operand itself.
@@ -36,15 +37,16 @@ struct Evaluation {
 
 void cpu(const Evaluation& evaluation);
 bool on_gpu(const Evaluation& evaluation);
-/// On a GPU, computed in f32 or i32, where an operand's neighbours in memory are not the result's, as in a transposed
-/// matrix: by shaders/elementwise_transposed.comp. False where that is not so; nothing was recorded then.
+/// For operands whose neighbours in memory are not neighbours in the result, such as a transposed matrix: runs
+/// shaders/elementwise_transposed.comp, for computations in f32 or i32 on a GPU. Returns false, having recorded
+/// nothing, if it does not apply.
 /// @param operands y, a, b, c as in `layout` @param scalar the operand that is a number, as the kernel takes it
 bool transposed(const Evaluation& evaluation, const Layout& layout, const Tensor* const* operands,
                 std::uint64_t scalar);
-/// On y's device; falls back to the CPU, counted, where the GPU has no kernel for the dtypes.
+/// Runs on y's device. Falls back to the CPU, counted, if the GPU has no kernel for the dtypes.
 void run(const Evaluation& evaluation);
 
-/// Gradients of the row's operands, reduced to their shapes.
+/// Gradients of the row's operands, summed to their shapes.
 TensorList vjp(const VjpCall& call);
 
 }  // namespace etna::elementwise

@@ -12,17 +12,17 @@
 namespace etna::elementwise {
 namespace {
 
-/// One dispatch over at most four dimensions: what shaders/elementwise.comp takes.
+/// One dispatch over at most four dimensions: the arguments of shaders/elementwise.comp.
 struct Iteration {
-  Pointer operands[kMaxOperands];  ///< y, a, b, c; null where there is none, or a number in its place
+  Pointer operands[kMaxOperands];  ///< y, a, b, c; null for an absent operand or a number
   std::uint64_t scalar = 0;
   std::uint32_t n = 0;
-  std::uint32_t sizes[4] = {};                  ///< outermost first, 1 where there is no such dimension
-  std::uint32_t strides[kMaxOperands][4] = {};  ///< of each operand
+  std::uint32_t sizes[4] = {};                  ///< outermost first; 1 for absent dimensions
+  std::uint32_t strides[kMaxOperands][4] = {};  ///< per operand
 };
 
-/// The variant for these dtypes, or null. f32 loads and stores everything but f64; i64 is needed only where it is
-/// computed in.
+/// The variant for these dtypes, or null. The f32 variant loads and stores every dtype except f64; i64 is needed only
+/// to compute in it.
 const gpu::Shader* shader_for(const Evaluation& e) {
   const gpu::Capabilities& can = gpu::capabilities(e.y.device());
   DType compute = e.attributes.compute;
@@ -42,14 +42,14 @@ std::uint64_t scalar_words(double value, DType compute, const gpu::Shader* shade
   return static_cast<std::uint64_t>(static_cast<std::int64_t>(value));
 }
 
-/// GLSL of each row, as shaders/elementwise.comp has it.
+/// The GLSL expression of each row, for shaders/elementwise.comp.
 constexpr const char* kExpressions[] = {
 #define ETNA_ELEMENTWISE(name, arity, result, saved, cpp, glsl, ...) #glsl,
 #include <etna/tensor/ops/elementwise/elementwise.def>
 #undef ETNA_ELEMENTWISE
     "a"};
 
-/// What the dispatch computes, for a captured step that may fuse it with others. False for what needs 64 bits.
+/// Describes the computation, so that a captured step can fuse it. Returns false for computations in 64 bits.
 bool describe(const Evaluation& e, const Iteration& it, const Tensor* const* operands, gpu::ElementwiseInfo& out) {
   const DType compute = e.attributes.compute, result = e.y.dtype();
   if (compute == f64 || result == f64 || (!is_floating(compute) && compute == i64) || result == i64) return false;
@@ -69,8 +69,8 @@ bool describe(const Evaluation& e, const Iteration& it, const Tensor* const* ope
   return true;
 }
 
-/// Runs of four elements that a thread takes of a dispatch; 0 where operands do not come in fours: floats, aligned,
-/// each dense in the last dimension or repeating one element there.
+/// The number of four-element runs per thread; 0 if the operands do not come in fours. They must be floats, aligned,
+/// and either dense in the last dimension or repeating one element there.
 std::uint32_t runs_of(const Evaluation& e, const Iteration& it, const Tensor* const* operands, bool strided) {
   if ((strided ? it.sizes[3] : it.n) % 4 != 0) return 0;
   for (int k = 0; k <= e.arity; ++k) {
@@ -82,7 +82,7 @@ std::uint32_t runs_of(const Evaluation& e, const Iteration& it, const Tensor* co
     if (it.operands[k].address % (4 * item_size(t)) != 0 || (strided && strides[3] != 1)) return 0;
     if (strided && (strides[0] % 4 != 0 || strides[1] % 4 != 0 || strides[2] % 4 != 0)) return 0;
   }
-  // As many as leave every compute unit its fill of workgroups.
+  // As many runs as leave every compute unit fully occupied.
   const std::uint32_t units = gpu::capabilities(e.y.device()).compute_units;
   return it.n >= 8 * units * 4096 ? 4 : it.n >= 8 * units * 2048 ? 2 : 1;
 }
@@ -104,7 +104,7 @@ void dispatch(const Evaluation& e, const gpu::Shader& shader, const Iteration& i
   kernel.fusible(described ? &info : nullptr).dispatch(gpu::grid(it.n, 1024 * std::max(1u, runs)));
 }
 
-/// Dispatches over the last four dimensions, once for each index of those before them.
+/// Dispatches over the last four dimensions, once for each index of the dimensions before them.
 void iterate(const Evaluation& e, const gpu::Shader& shader, const Layout& layout, int first, Iteration it,
              const Tensor* const* operands) {
   const int rank = layout.shape.rank();
@@ -140,7 +140,7 @@ bool on_gpu(const Evaluation& e) {
   for (int k = 0; k < e.arity; ++k) operands[k + 1] = &e.operands[static_cast<std::size_t>(k)];
   Layout layout =
       merge_layout(e.y.shape(), std::span<const Tensor* const>(operands, static_cast<std::size_t>(e.arity + 1)));
-  // A number that stands for a whole operand is contiguous however the others are walked.
+  // A number takes the result's strides: it counts as contiguous if the result is.
   if (e.attributes.scalar_at != 0) layout.strides[e.attributes.scalar_at] = layout.strides[0];
   Iteration it;
   for (int k = 0; k <= e.arity; ++k) it.operands[k] = gpu::pointer(*operands[k]);

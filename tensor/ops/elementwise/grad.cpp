@@ -3,8 +3,8 @@
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/elementwise/elementwise.h>
 
-// The last three columns of elementwise.def as functions. An operand is a Tensor or, where the call had a number there,
-// a double.
+// The last three columns of elementwise.def as functions. An operand is a Tensor, or a double if the call had a number
+// there.
 namespace etna::elementwise {
 namespace {
 
@@ -12,7 +12,7 @@ namespace {
 
 double log(double x) { return std::log(x); }
 
-/// Where many terms cancel, f16 and bf16 are taken apart in f32.
+/// Converts f16 and bf16 to f32, for formulas in which many terms cancel.
 Tensor in_f32(const Tensor& x) { return item_size(x.dtype()) == 2 ? x.to(f32) : x; }
 
 /// Second derivatives of silu and of gelu's tanh form.
@@ -52,7 +52,7 @@ using etna::log;
 #include <etna/tensor/ops/elementwise/elementwise.def>
 #undef ETNA_ELEMENTWISE
 
-/// Turns the operand that was a number into one.
+/// Passes the operand that was a number as a double.
 template <typename Grad, int arity>
 TensorList call_grad(const VjpCall& v) {
   auto attributes = v.as<Attributes>();

@@ -24,7 +24,7 @@ void check_fits(const Tensor& to, const Tensor& from, const char* method) {
   }
 }
 
-/// x may be both result and operand; an operand that overlaps x at other strides is copied first.
+/// x may be both result and operand. An operand that overlaps x with other strides is copied first.
 Tensor apart(const Tensor& x, const Tensor& other) {
   bool shared = x.storage() == other.storage() &&
                 !(x.offset() == other.offset() && x.strides() == other.strides() && x.shape() == other.shape());
@@ -40,7 +40,7 @@ void write_cpu(const OpCall& call, std::span<Tensor> out) {
   auto a = call.as<WriteAttrs>();
   elementwise::run({call.op.name, a.attributes, a.arity, call.in, out[0]});
 }
-/// What a step that is recorded on the CPU calls again. Not among all_ops(): these are methods.
+/// Op definitions for steps recorded on the CPU. Not in all_ops(): these are methods.
 const OpDef kCopy = {.name = "copy_", .cpu = write_cpu}, kFill = {.name = "fill_", .cpu = write_cpu},
             kAdd = {.name = "add_", .cpu = write_cpu}, kMul = {.name = "mul_", .cpu = write_cpu};
 

@@ -8,10 +8,10 @@
 namespace etna::elementwise {
 namespace {
 
-constexpr std::int64_t kLeast = 16;  ///< rows and columns: of less a tile would be mostly empty
+constexpr std::int64_t kLeast = 16;  ///< fewest rows and columns: with fewer, a tile would be mostly empty
 
-/// The matrices of an iteration: `column` is the dimension in which the result's elements are neighbours, `row` that in
-/// which those of the operands in `turned` (1: a, 2: b, 4: c) are.
+/// The matrices of an iteration. `column` is the dimension in which the result is contiguous, `row` the one in which
+/// the operands in `turned` (1: a, 2: b, 4: c) are contiguous.
 struct Matrices {
   int row = -1, column = -1;
   std::uint32_t turned = 0;

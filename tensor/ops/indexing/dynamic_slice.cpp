@@ -12,8 +12,8 @@
 #include <etna/tensor/ops/kernel.h>
 #include <etna/tensor/ops/rows/strided.h>
 
-// Slices whose start is a number on the device: a captured step may begin elsewhere at every replay. Elements travel as
-// bytes. A start outside throws on the CPU; on a GPU, which the host does not wait for, it is clamped.
+// Slices whose start is a number on the device: every replay of a captured step may start elsewhere. Elements are
+// copied as bytes. A start out of range throws on the CPU. On a GPU it is clamped, since the host does not wait for it.
 namespace etna {
 namespace {
 
@@ -35,7 +35,7 @@ void check(const char* op, const Tensor& x, const Tensor& start, std::int64_t di
   }
 }
 
-/// On the CPU. @param most the largest start
+/// Reads the start on the CPU. @param most the largest valid start
 std::int64_t read_start(const OpCall& call, const Tensor& start, std::int64_t most) {
   const std::int64_t at = start.dtype() == i64 ? *start.data<std::int64_t>() : *start.data<std::int32_t>();
   if (at < 0 || at > most) {
@@ -45,7 +45,7 @@ std::int64_t read_start(const OpCall& call, const Tensor& start, std::int64_t mo
   return at;
 }
 
-/// Where a run of x's dimension lies: bytes, merged into [outer, dimension, inner].
+/// The memory of a run of x's dimension: bytes, merged into [outer, dimension, inner].
 struct Run {
   rows::Strided x;
   std::int64_t item, outer;
@@ -57,7 +57,8 @@ struct Run {
     return static_cast<const std::byte*>(std::as_const(x.x).raw_data()) +
            (o * x.strides[0] + j * x.strides[2] + i * x.strides[1]) * item;
   }
-  /// Elements [first, first + length) of the dimension to a contiguous [outer, size, inner], from its element `to` on.
+  /// Copies elements [first, first + length) of the dimension into a contiguous [outer, size, inner], from its element
+  /// `to` on.
   void copy(std::int64_t first, std::int64_t length, std::byte* target, std::int64_t size, std::int64_t to) const {
     const std::int64_t row = x.inner * item, runs = outer * length;
     const bool whole = x.strides[1] == 1 || x.inner == 1, dense = whole && x.strides[2] == x.inner;
@@ -77,7 +78,7 @@ struct Run {
   }
 };
 
-/// A dispatch of shaders/dynamic_slice.comp. @param update undefined for a slice
+/// Dispatches shaders/dynamic_slice.comp. @param update undefined for a slice
 void dispatch(const gpu::Shader& shader, const OpCall& call, const Tensor& y, const Tensor& update, const Tensor& start,
               int dim, std::int64_t length) {
   const rows::Strided x(call.in[0], dim);
@@ -124,7 +125,7 @@ bool slice_gpu(const OpCall& call, std::span<Tensor> out) {
   return true;
 }
 
-/// start, start + 1, ... as a list of `length`, on its device.
+/// start, start + 1, ... as a tensor of `length` elements on start's device.
 Tensor run_from(const Tensor& start, std::int64_t length) {
   return arange(0, static_cast<double>(length), 1, {i64, start.device()}) + start.to(i64);
 }

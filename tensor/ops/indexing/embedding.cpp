@@ -11,8 +11,8 @@
 #include <etna/tensor/ops/indexing/rows.h>
 #include <etna/tensor/ops/kernel.h>
 
-// Rows of a table, and the table's gradient, alone or added to what is there: the gradients of equal indices are added
-// in the order of their positions, in an order that depends on the index alone, so that the bits never vary.
+// Rows of a table, and the table's gradient, alone or added to existing values. The gradients of equal indices are
+// added in order of position. That order depends on the index alone, so the bits never vary.
 namespace etna {
 namespace {
 
@@ -51,7 +51,7 @@ TensorList vjp(const VjpCall& call) {
   return {call.needs[0] ? embedding_backward(call.grad[0], call.in[1], call.in[0].size(0)) : Tensor(), Tensor()};
 }
 
-/// A table that serves as the output layer too has a gradient of all rows by now.
+/// A table that is also the output layer already has a gradient of all rows here.
 bool vjp_into(const VjpCall& call, Tensor& sum) {
   if (sum.dtype() != call.grad[0].dtype() || !sum.is_contiguous()) return false;
   index_add_(sum, call.in[1], call.grad[0]);
@@ -100,8 +100,8 @@ std::vector<OutputSpec> infer_add(const OpCall& call) {
   return {{table.shape(), table.dtype(), 2}};
 }
 
-/// Adds up, for each row of the table, the gradients of the positions that chose it.
-/// @param adds to what the rows hold
+/// Sums, for each row of the table, the gradients of the positions that selected it.
+/// @param adds adds to the rows' existing values
 template <typename T>
 void sum_rows(const Tensor& grad, std::span<const std::int64_t> begin, std::span<const std::int64_t> order,
               const Tensor& y, bool adds) {
@@ -143,7 +143,7 @@ void sum_rows(const Tensor& grad, std::span<const std::int64_t> begin, std::span
                     });
 }
 
-/// Sorts positions by index with a stable counting sort, then sums each row by itself.
+/// Sorts positions by index with a stable counting sort, then sums each row separately.
 void cpu_sum(const OpCall& call, Tensor& y, bool adds) {
   Tensor grad = call.in[0].contiguous();
   std::int64_t table_rows = y.size(0);
@@ -175,7 +175,7 @@ void cpu_sum(const OpCall& call, Tensor& y, bool adds) {
 void cpu_backward(const OpCall& call, std::span<Tensor> out) { cpu_sum(call, out[0], false); }
 void cpu_add(const OpCall& call, std::span<Tensor> out) { cpu_sum(call, out[0], true); }
 
-/// The steps are told in shaders/embedding.comp.
+/// The steps are explained in shaders/embedding.comp.
 bool gpu_sum(const OpCall& call, Tensor& y, bool adds) {
   constexpr std::int64_t tokens_a_group = 32, segment = 32;
   if (y.dtype() == f64) return false;
@@ -201,7 +201,7 @@ bool gpu_sum(const OpCall& call, Tensor& y, bool adds) {
     g[2] = gpu::u32((width + 4 * threads - 1) / (4 * threads));
     return g;
   };
-  // Where it adds to what the rows hold, it reads them.
+  // When adding to existing values, the kernel also reads the rows.
   auto table = [&](gpu::Kernel& kernel) -> gpu::Kernel& { return adds ? kernel.read_write(y) : kernel.write(y); };
   table(gpu::Kernel(shaders::embedding_sum, call).spec(threads, y.dtype(), adds))
       .read(grad)

@@ -11,7 +11,7 @@
 #include <etna/tensor/ops/indexing/rows.h>
 #include <etna/tensor/ops/kernel.h>
 
-// Choosing along one dimension, and adding back. On the CPU an index outside throws; on a GPU it is clamped.
+// Selecting along one dimension, and adding back. An index out of range throws on the CPU; on a GPU it is clamped.
 namespace etna {
 namespace {
 
@@ -55,7 +55,7 @@ TensorList reference_select(const OpCall& call) {
   return {gather(call.in[0], dim, call.in[1].reshape(ones).expand(wanted))};
 }
 
-/// The chosen dimension first, the rest as the width of a table's rows: then it is embedding's gradient.
+/// Moves the selected dimension first and treats the rest as a table's row: the gradient is then embedding's.
 TensorList vjp_select(const VjpCall& call) {
   if (!call.needs[0]) return {Tensor(), Tensor()};
   int dim = call.as<DimAttrs>().dim;
@@ -102,7 +102,7 @@ std::vector<OutputSpec> infer_gather(const OpCall& call) {
   return {{call.in[1].shape(), call.in[0].dtype()}};
 }
 
-/// Offset in a tensor of `strides` of element i of `shape`, dimension `dim` left out.
+/// Offset of element i of `shape` in a tensor with `strides`, ignoring dimension `dim`.
 std::int64_t offset_of(std::int64_t i, const Shape& shape, const Strides& strides, int dim) {
   std::int64_t offset = 0;
   for (int d = shape.rank() - 1; d >= 0; --d) {
@@ -179,7 +179,7 @@ std::vector<OutputSpec> infer_scatter(const OpCall& call) {
   return {{x.shape(), x.dtype()}};
 }
 
-/// Sums gather in a wider line, so that f32 loses nothing and f16 and bf16 are rounded once.
+/// Accumulates in a wider buffer, so that f32 loses nothing and f16 and bf16 are rounded once.
 void cpu_scatter(const OpCall& call, std::span<Tensor> out) {
   int dim = call.as<DimAttrs>().dim;
   out[0].copy_(call.in[0]);
@@ -261,7 +261,7 @@ const OpDef kScatterAdd = {.name = "scatter_add",
                            .vjp = vjp_scatter,
                            .saved = Saved::inputs};
 
-/// A 0-d tensor is taken as a list of one.
+/// Treats a 0-d tensor as a list of one element.
 Tensor at_least_1d(const Tensor& x) { return x.dim() == 0 ? x.reshape({1}) : x; }
 
 }  // namespace
@@ -280,7 +280,7 @@ Tensor gather(const Tensor& x, std::int64_t dim, const Tensor& index) {
 Tensor scatter_add(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& source) {
   Tensor lines = at_least_1d(x), places = at_least_1d(index), added = at_least_1d(source);
   int at = wrap_dim(dim, lines.dim(), "scatter_add");
-  // What the index does not reach of the source takes no part.
+  // Elements of the source that the index does not cover are ignored.
   if (added.dim() == places.dim()) {
     for (int d = 0; d < added.dim(); ++d) {
       if (added.shape()[d] > places.shape()[d]) added = added.slice(d, 0, places.shape()[d]);

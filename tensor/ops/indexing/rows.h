@@ -6,17 +6,17 @@
 
 #include <etna/tensor/op.h>
 
-/// What the ops that copy by index share: nothing is computed, so elements travel as bytes and every dtype is served.
+/// Shared by the ops that copy by index. Nothing is computed, so elements are copied as bytes, for every dtype.
 namespace etna::rows {
 
-/// Bytes a thread moves at once: the largest of 16, 8, 4, 2 and 1 that divides all of these sizes and addresses.
+/// Bytes that a thread copies at once: the largest of 16, 8, 4, 2 and 1 that divides all of these sizes and addresses.
 std::uint32_t unit(std::initializer_list<std::uint64_t> divided);
 
-/// @throws DtypeError where an index is neither i64 nor i32.
+/// @throws DtypeError if an index is neither i64 nor i32.
 void check_index_dtype(const char* op, const Tensor& index);
 
-/// A contiguous i64 copy of an index on the CPU, every value checked to lie in [0, limit).
-/// @throws ShapeError naming the first that does not.
+/// A contiguous i64 copy of an index on the CPU, with every value checked to be in [0, limit).
+/// @throws ShapeError naming the first value that is not.
 Tensor checked_index(const char* op, const Tensor& index, std::int64_t limit);
 
 /// y[o, k, :] = x[o, index[k], :], where x is [outer, size, inner] and y is contiguous.

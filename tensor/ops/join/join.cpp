@@ -12,7 +12,7 @@
 #include <etna/tensor/ops/indexing/rows.h>
 #include <etna/tensor/ops/kernel.h>
 
-// Tensors side by side. The result is a matrix whose rows are the parts' rows one behind the other; they travel as
+// Concatenation. The result is a matrix whose rows are the parts' rows, one after the other. Elements are copied as
 // bytes.
 namespace etna {
 namespace {
@@ -40,12 +40,12 @@ std::vector<OutputSpec> infer(const OpCall& call) {
   return {{shape, dtype}};
 }
 
-/// The parts that hold anything, contiguous and in the result's dtype, and the bytes of one of their rows.
+/// The nonempty parts, contiguous and in the result's dtype, and the bytes of one row of each.
 struct Parts {
   TensorList tensors;
   std::vector<std::uint64_t> widths;
   std::int64_t outer = 1;
-  std::uint64_t width = 0;  ///< of a row of the result
+  std::uint64_t width = 0;  ///< bytes of a row of the result
 };
 
 Parts parts_of(const OpCall& call, const Tensor& y) {
@@ -72,7 +72,7 @@ void cpu(const OpCall& call, std::span<Tensor> out) {
   for (std::size_t k = 0; k < parts.tensors.size(); ++k) {
     const auto* from = static_cast<const std::byte*>(std::as_const(parts.tensors[k]).raw_data());
     std::uint64_t width = parts.widths[k];
-    // A single long row is cut as well, into pages.
+    // A single long row is split into pages as well.
     auto piece = static_cast<std::uint64_t>(parts.outer == 1 ? std::min<std::uint64_t>(width, 1 << 16) : width);
     auto pieces = static_cast<std::int64_t>((width + piece - 1) / piece) * parts.outer;
     std::int64_t grain = std::max<std::int64_t>(1, (1 << 16) / static_cast<std::int64_t>(piece));
@@ -99,7 +99,7 @@ bool on_gpu(const OpCall& call, std::span<Tensor> out) {
     std::uint32_t unit = rows::unit({y.address(), begin, parts.width});
     for (std::size_t k = first; k < first + count; ++k)
       unit = rows::unit({unit, parts.widths[k], parts.tensors[k].address()});
-    std::uint64_t end = 0;  // of a row of these parts
+    std::uint64_t end = 0;  // bytes of a row of these parts
     std::array<std::uint32_t, 8> ends = {};
     for (std::size_t k = 0; k < count; ++k) {
       end += parts.widths[first + k];
