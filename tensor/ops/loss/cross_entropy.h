@@ -4,8 +4,8 @@
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 
-/// Softmax cross-entropy of class indices, row by row, and its gradient: what the ops cross_entropy and
-/// cross_entropy_backward run.
+/// Softmax cross-entropy of class indices, row by row, and its gradient: the implementation of the ops cross_entropy
+/// and cross_entropy_backward.
 namespace etna::cross_entropy_rows {
 
 struct Attributes {
@@ -14,10 +14,10 @@ struct Attributes {
   Reduction reduction = Reduction::mean;
 };
 
-/// Sums over classes are f32, of f64 logits f64; so are loss, logsumexp and count.
+/// dtype of sums over classes, loss, logsumexp and count: f32, or f64 for f64 logits.
 constexpr DType sum_dtype(DType logits) { return logits == f64 ? f64 : f32; }
 
-/// Targets on the CPU as i64. @throws ShapeError naming the first that is neither a class nor ignore_index
+/// Targets on the CPU as i64. @throws ShapeError naming the first target that is neither a class nor ignore_index
 cpu::Scratch<std::int64_t> checked_targets(const Tensor& target, std::int64_t classes, std::int64_t ignore_index);
 
 /// @param out loss ([N] or []), logsumexp [N], count [1] (rows that are not ignored)
@@ -28,7 +28,7 @@ bool gpu_forward(const OpCall& call, std::span<Tensor> out);
 void cpu_backward(const OpCall& call, std::span<Tensor> out);
 bool gpu_backward(const OpCall& call, std::span<Tensor> out);
 
-/// By ops that can be differentiated. @param g gradient of the loss
+/// Composed of differentiable ops. @param g gradient of the loss
 struct LossAndGradient {
   Tensor loss, gradient;
 };

@@ -7,7 +7,7 @@
 namespace etna::cross_entropy_rows {
 namespace {
 
-/// Chunks of a row, a workgroup each, so that there are thousands of them and each still has thousands of elements.
+/// Chunks per row, one workgroup each: enough for thousands of workgroups, each with thousands of elements.
 std::int64_t chunks_of(const Tensor& logits) {
   constexpr std::int64_t kGroups = 4096, kElements = 4096;
   std::int64_t rows = std::max<std::int64_t>(1, logits.size(0));
@@ -15,21 +15,22 @@ std::int64_t chunks_of(const Tensor& logits) {
                                   std::clamp<std::int64_t>(logits.size(1) / kElements, 1, 16));
 }
 
-/// Vectors of four behind a row's head are aligned in all of these at once: their rows start alike.
+/// True if vectors of four after a row's unaligned head are aligned in all of these tensors at once: their rows have
+/// equal alignment.
 bool aligned(const Tensor& logits, const Tensor* dlogits = nullptr) {
   std::uint64_t bytes = 4 * item_size(logits.dtype());
   if (logits.address() % bytes != 0) return false;
   return dlogits == nullptr || (dlogits->address() % bytes == 0 && (logits.strides()[0] - logits.size(1)) % 4 == 0);
 }
 
-/// Rows of which each is contiguous.
+/// Logits with contiguous rows.
 Tensor rows_of(const Tensor& logits) {
   bool usable = (logits.size(1) == 1 || logits.strides()[1] == 1) && logits.strides()[0] >= 0;
   return usable ? logits : logits.contiguous();
 }
 
-/// The kernels share one list of arguments; what a kernel does not use is null in it.
-/// @param memory states the addresses, in the shader's order
+/// Launches a kernel. All kernels share one argument list; arguments that a kernel does not use are null.
+/// @param memory adds the addresses, in the shader's order
 void launch(const gpu::Shader& shader, const OpCall& call, const Tensor& logits, bool vectors, std::int64_t chunks,
             std::array<std::uint32_t, 3> groups, const auto& memory) {
   auto a = call.as<Attributes>();
@@ -54,7 +55,7 @@ bool gpu_forward(const OpCall& call, std::span<Tensor> out) {
   const Tensor unused, &loss = per_row ? unused : out[0];
   const std::int64_t chunks = chunks_of(logits);
   Tensor states = chunks > 1 && rows > 0 ? empty({chunks, rows, 4}, {f32, device}) : Tensor();
-  // The first kernel finishes rows of one chunk; the second combines the chunks of others.
+  // The first kernel finishes rows that are one chunk; the second combines the chunks of longer rows.
   const bool vectors = aligned(logits), whole = chunks == 1;
   if (rows > 0) {
     launch(shaders::cross_entropy, call, logits, vectors, chunks, gpu::grid(rows * chunks), [&](gpu::Kernel& kernel) {

@@ -6,17 +6,17 @@
 #include <etna/tensor/ops/loss/linear_cross_entropy.h>
 #include <etna/tensor/ops/matmul/gemm/gradients.h>
 
-// A linear layer and the cross-entropy of what it gives. Forward finds the gradients, too, while it has a chunk of
-// logits at hand; backward multiplies them by the gradient of the loss, which is known by then.
+// A linear layer and the cross-entropy of its result. Forward also computes the gradients while a chunk of logits is in
+// memory. Backward multiplies them by the gradient of the loss, which is known only then.
 namespace etna {
 namespace {
 
 using linear_cross_entropy_rows::Attributes;
 enum Input { kX, kWeight, kBias, kTarget };
 
-/// f16 gradients of x would vanish before a loss scale reaches them.
+/// In f16 the gradients of x would underflow before a loss scale reaches them.
 DType gradient_dtype(DType x) { return x == f16 ? f32 : x; }
-/// As those of linear: rounded where a leaf is narrower, not before.
+/// As in linear: rounded only when a narrower leaf accumulates them.
 DType sum_dtype(DType t) { return t == f64 ? f64 : f32; }
 
 std::vector<OutputSpec> infer(const OpCall& call) {
@@ -62,7 +62,7 @@ std::vector<OutputSpec> infer(const OpCall& call) {
   return out;
 }
 
-/// The loss, and its gradients as wanted for a gradient `g` of it; by ops that can be differentiated.
+/// The loss, and the wanted gradients for a gradient `g` of the loss; composed of differentiable ops.
 TensorList composed(std::span<const Tensor> in, const Attributes& a, const Tensor& g, bool widens) {
   Tensor x = in[kX], weight = in[kWeight], bias = in[kBias];
   if (widens) {
@@ -96,7 +96,7 @@ TensorList vjp(const VjpCall& call) {
     found.erase(found.begin());
   } else {
     found.assign(call.out.begin() + 1, call.out.end());
-    // backward() of the loss itself: they are right as they are.
+    // If g is known to be ones (backward() of the loss itself), the gradients need no scaling.
     if (!detail::holds_ones(g)) found = multiply_all(found, g);
   }
   std::size_t next = 0;

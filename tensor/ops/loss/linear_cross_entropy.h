@@ -2,12 +2,12 @@
 
 #include <etna/tensor/ops/loss/cross_entropy.h>
 
-/// The loss of a linear layer's logits, which are made a chunk of rows at a time and never stored whole; where
-/// gradients are wanted they are found on the way, so that a chunk's logits become its gradient in place.
+/// The loss of a linear layer's logits, which are computed one chunk of rows at a time and never all stored. If
+/// gradients are wanted, they are computed in the same pass: a chunk's logits are overwritten with their gradient.
 namespace etna::linear_cross_entropy_rows {
 
 /// in: x [N, E], weight [C, E], bias [C] or none, target [N]
-/// out: loss [], then as wanted the gradients for a gradient of one of the loss: of x [N, E], weight [C, E], bias [C]
+/// out: loss [], then as wanted the gradients of x [N, E], weight [C, E], bias [C], for a loss gradient of 1
 struct Attributes {
   cross_entropy_rows::Attributes loss;  ///< reduction: mean or sum
   bool wants_x = false, wants_weight = false, wants_bias = false;
@@ -15,7 +15,7 @@ struct Attributes {
   bool wants_any() const { return wants_x || wants_weight || wants_bias; }
 };
 
-/// The outputs by name; undefined where not wanted.
+/// The outputs by name; undefined if not wanted.
 struct Outputs {
   Tensor loss, x, weight, bias;
 
@@ -27,11 +27,11 @@ struct Outputs {
   }
 };
 
-/// Rows whose logits are there at a time on a GPU. @param row_bytes of logits
+/// Rows of logits in memory at a time on a GPU. @param row_bytes bytes of a row of logits
 std::int64_t rows_of_chunk(std::int64_t rows, std::int64_t row_bytes);
 
-/// What keeps f16 gradients of logits, probabilities over thousands of classes, from vanishing: they are stored times
-/// this.
+/// Factor of stored gradients of the logits. f16 gradients are probabilities over thousands of classes and would
+/// underflow without it.
 constexpr float stored_factor(DType t) { return t == DType::f16 ? 256.0f : 1.0f; }
 
 void cpu(const OpCall& call, std::span<Tensor> out);

@@ -11,30 +11,30 @@
 #include <etna/tensor/ops/loss/linear_cross_entropy.h>
 #include <etna/tensor/ops/rows/rows.h>
 
-// Bound by three matrix products; what lies between them has to stay in the cache. A chunk of rows is cut into tiles of
-// 128 rows and 512 classes, which with their part of the weight fit a core's L2. While a tile is there its logits
-// become exponentials e against the largest logit so far, as in an online softmax, and e · weight joins the rows'
-// gradient, which is rescaled when a larger logit comes. When all classes were seen, a factor a row turns e into
-// probabilities: it goes to the rows of x, not to the tiles, so that the second and last walk over the tiles is the
-// product eᵀ · (factor · x) alone.
+// Bound by three gemms; the data between them must stay in the cache. A chunk of rows is divided into tiles of 128 rows
+// and 512 classes. A tile and its part of the weight fit a core's L2. While a tile is in the cache, its logits become
+// exponentials e relative to the largest logit so far, as in an online softmax, and e · weight is added to the rows'
+// gradient, which is rescaled when a larger logit arrives. After all classes, one factor per row turns e into
+// probabilities. It is applied to the rows of x, not to the tiles, so the second and last pass over the tiles is only
+// the gemm eᵀ · (factor · x).
 //
-// The target is left out of the tile and the sum: its coefficient p - 1 is what the others have, negated, without
-// cancellation.
+// The target is left out of the tile and of the sum: its coefficient p - 1 is the negated sum of the other
+// probabilities, which avoids cancellation.
 //
-// Tasks, their order of additions and who writes what follow from sizes alone; so do the bits. Lost: the logits of 64
-// whole rows by one product on all threads, a pass for the softmax, one for the gradient, and two products more (three
-// times as long: 8 MiB a pass, and a product as thin as the chunk); strides that are powers of two (a third of the
-// speed of eᵀ · x).
+// Tasks, their order of additions and their outputs depend on sizes alone, and so do the bits. Lost: one gemm on all
+// threads for the logits of 64 whole rows, a pass for the softmax, one for the gradient, and two more gemms (three
+// times as long: 8 MiB per pass, and a gemm as skinny as the chunk); strides that are powers of two (eᵀ · x at a third
+// of the speed).
 namespace etna::linear_cross_entropy_rows {
 namespace {
 
-constexpr std::int64_t kRows = 128, kColumns = 512;  ///< of a tile
-constexpr std::int64_t kGap = 16;                    ///< elements behind a row, against strides of powers of two
-constexpr std::int64_t kMostGroups = 32;             ///< tasks a row of tiles makes at most
-/// Of what a chunk holds: an L3 cache, or, if that is more, twice the weight, which each chunk reads twice and whose
-/// gradient it reads and writes.
+constexpr std::int64_t kRows = 128, kColumns = 512;  ///< size of a tile
+constexpr std::int64_t kGap = 16;                    ///< padding after a row, to avoid strides that are powers of two
+constexpr std::int64_t kMostGroups = 32;             ///< most tasks per row of tiles
+/// Bytes of a chunk: about an L3 cache. A chunk holds twice the bytes of the weight if that is more, since each chunk
+/// reads the weight twice and reads and writes its gradient.
 constexpr std::int64_t kChunkBytes = std::int64_t{24} << 20;
-/// Of a chunk, in blocks of rows: how often a tile of the weight is used before it leaves the caches.
+/// Fewest blocks of rows per chunk: how often a tile of the weight is used before it leaves the caches.
 constexpr std::int64_t kFewestBlocks = 4;
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
@@ -42,12 +42,12 @@ std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; 
 struct Span {
   std::int64_t begin = 0, end = 0;
   std::int64_t size() const { return end - begin; }
-  /// The i-th of `parts` pieces of [0, n).
+  /// The i-th of `parts` equal parts of [0, n).
   static Span part(std::int64_t n, std::int64_t parts, std::int64_t i) { return {n * i / parts, n * (i + 1) / parts}; }
 };
 
-/// A row's logits as seen so far: sums of the exponentials but the target's, over exp(largest), and for label smoothing
-/// of all logits themselves.
+/// What a row has accumulated so far: the sum of the exponentials except the target's, relative to exp(largest), and
+/// for label smoothing the sum of all logits.
 struct Seen {
   double others = 0, total = 0;
 };
@@ -55,14 +55,14 @@ struct Seen {
 template <typename T>
 constexpr T kLowest = -std::numeric_limits<T>::infinity();
 
-/// To be subtracted before exp: a row of nothing but -inf gives zeros.
+/// The value to subtract before exp; a row of only -inf then gives zeros.
 template <typename T>
 T shift_of(T largest) {
   return largest == kLowest<T> ? T(0) : largest;
 }
 
-/// What products multiply: T, or the bits of bf16 where the processor takes them. The weights e, and x times its
-/// factors, are then rounded; sums, exponentials and the loss are f32 either way.
+/// M is the type of the gemm operands: T, or the bits of bf16 on processors that multiply it. The exponentials e, and x
+/// times its factors, are then rounded to bf16. Sums, exponentials and the loss are f32 either way.
 template <typename T, typename M>
 class Loss {
   static constexpr bool kRounds = !std::is_same_v<T, M>;
@@ -128,7 +128,7 @@ class Loss {
     if (smoothing_ != 0) smooth_weight();
     double loss = 0;
     for (double value : losses_) loss += value;
-    // No row that counts: 0 / 0, as visible as it should be.
+    // If no row counts, the mean is 0 / 0: NaN shows it.
     out_.loss.fill_(a_.loss.reduction == Reduction::mean ? loss / counted_ : loss);
     if (rows_ > 0) return;
     for (Tensor* t : {&out_.x, &out_.weight, &out_.bias}) {
@@ -148,7 +148,7 @@ class Loss {
   std::int64_t target(std::int64_t row) const { return targets_[static_cast<std::size_t>(row)]; }
   bool ignored(std::int64_t row) const { return target(row) == a_.loss.ignore_index; }
   Span columns(std::int64_t tile) const { return {tile * kColumns, std::min(classes_, (tile + 1) * kColumns)}; }
-  /// Rows of a block, counted in the chunk.
+  /// Rows of a block, relative to the chunk.
   Span rows_of(std::int64_t block) const { return {block * kRows, std::min(chunk_.size(), (block + 1) * kRows)}; }
   M* tile(std::int64_t block, std::int64_t t) const { return room_at_ + (block * tiles_ + t) * kRows * stride_; }
   T* partial(std::int64_t group, std::int64_t i) const { return partial_at_ + (group * chunk_.size() + i) * width_; }
@@ -158,7 +158,7 @@ class Loss {
 
   const M* multiplied(std::int64_t i) const { return multiplied_at_ + (chunk_.begin + i) * width_; }
 
-  /// Rows of the weight as T: where they lie, or in `buffer`.
+  /// Rows of the weight as T: in place, or converted into `buffer`.
   const T* weight(Span of, cpu::Scratch<T>& buffer) const {
     if (weight_.dtype() != dtype_of<T>()) buffer.resize(static_cast<std::size_t>(of.size() * width_));
     return rows::read<T>(weight_, of.begin * width_, 1, of.size() * width_, buffer.data());
@@ -170,7 +170,7 @@ class Loss {
       return weight(of, buffer);
   }
 
-  /// First walk: the logits of a block of rows for a group's classes, one tile after the other.
+  /// First pass: the logits of a block of rows for a group's classes, one tile at a time.
   void meet_classes(std::int64_t block, std::int64_t group) {
     const Span rows = rows_of(block), tiles = Span::part(tiles_, groups_, group);
     const auto size = static_cast<std::size_t>(kRows * stride_);
@@ -199,7 +199,7 @@ class Loss {
     }
   }
 
-  /// Logits of a row and a tile become exponentials, but the target's, which becomes 0.
+  /// Turns the logits of one row in one tile into exponentials; the target's becomes 0.
   void meet_tile(T* row, std::int64_t t, std::int64_t i, std::int64_t group, bool first) {
     const Span in = columns(t);
     T& now = largest(t, i);
@@ -224,7 +224,7 @@ class Loss {
     so_far.others += cpu::exp_sum(row, shift_of(now), row, in.size());
   }
 
-  /// Between the walks: what the groups saw of a row is joined. Leaves the coefficient of its target in at_target_.
+  /// Between the passes: combines the groups' states of a row. Leaves the coefficient of its target in at_target_.
   void finish_row(std::int64_t i) {
     const std::int64_t row = chunk_.begin + i;
     if (ignored(row)) {
@@ -241,7 +241,7 @@ class Loss {
       others += seen(g, i).others * std::exp(last_of(g) - top);
       total += seen(g, i).total;
     }
-    // A target that is all but certain: log and 1 - p by what the others have.
+    // If the target is nearly certain, computes log p and 1 - p from the other classes.
     const auto logit = static_cast<double>(at_target_[static_cast<std::size_t>(i)]);
     const double own = std::exp(logit - top), sum = others + own, lse = top + std::log(sum);
     const double missed = others < own ? std::log1p(others / own) : lse - logit;
@@ -266,7 +266,7 @@ class Loss {
     rows::write(out_.x, row * width_, 1, width_, dx.data());
   }
 
-  /// Second walk: a tile's classes get what all rows of the chunk give them, in columns [of.begin, of.end) of the
+  /// Second pass: adds what all rows of the chunk contribute to a tile's classes, in columns [of.begin, of.end) of the
   /// weight.
   void add_to_weight(std::int64_t t, Span of, bool bias_too) {
     const Span in = columns(t);
@@ -308,7 +308,7 @@ class Loss {
     }
   }
 
-  /// A tile's row as T: where it lies, or in `buffer`.
+  /// A tile's row as T: in place, or converted into `buffer`.
   static const T* widened(const M* row, [[maybe_unused]] std::int64_t n, [[maybe_unused]] cpu::Scratch<T>& buffer) {
     if constexpr (kRounds) {
       cpu::widen_bf16(row, buffer.data(), n);
@@ -318,7 +318,7 @@ class Loss {
     }
   }
 
-  /// Σ over classes of the weight's rows: what label smoothing takes from the gradient of each row of x.
+  /// Σ over classes of the weight's rows: label smoothing subtracts it from the gradient of each row of x.
   void sum_weight_rows() {
     const auto width = static_cast<std::size_t>(width_);
     cpu::Scratch<double> sums(static_cast<std::size_t>(tiles_) * width, 0);
@@ -337,7 +337,7 @@ class Loss {
     for (std::size_t i = 0; i < sums.size(); ++i) weight_sums_[i % width] += sums[i];
   }
 
-  /// The part of label smoothing that is the same for all classes.
+  /// Adds the part of label smoothing that is equal for all classes.
   void smooth_weight() {
     const double base = smoothing_ / static_cast<double>(classes_) * divisor_;
     std::vector<double> x_sums(static_cast<std::size_t>(width_));
@@ -359,16 +359,16 @@ class Loss {
 
   Attributes a_;
   Outputs out_;
-  Tensor x_, multiplied_, weight_, bias_;  ///< x as T, and as it is multiplied
+  Tensor x_, multiplied_, weight_, bias_;  ///< x as T, and x in the gemm's operand type
   std::int64_t rows_, width_, classes_;
   cpu::Scratch<std::int64_t> targets_;
-  std::int64_t stride_;  ///< of a tile's rows
+  std::int64_t stride_;  ///< of the rows of a tile
   std::int64_t tiles_, groups_, blocks_ = 1;
   double smoothing_, counted_ = 0, divisor_ = 1;
   Span chunk_;
   Tensor tile_room_;  ///< [blocks, tiles, rows, stride]
   Tensor partial_;    ///< [groups, rows, width]: e · weight
-  Tensor largest_;    ///< [tiles, rows]: what a tile's exponentials are relative to
+  Tensor largest_;    ///< [tiles, rows]: the logit that a tile's exponentials are relative to
   const T* x_at_ = nullptr;
   const M* multiplied_at_ = nullptr;
   M* room_at_ = nullptr;

@@ -9,7 +9,7 @@
 namespace etna::linear_cross_entropy_rows {
 namespace {
 
-/// Vectors of sixteen bytes that a thread holds of a row: 80 registers.
+/// Most 16-byte vectors of a row that a thread holds: 80 registers.
 constexpr std::int64_t kMostHeld = 20;
 
 struct Chunk {
@@ -28,8 +28,9 @@ std::int64_t padded(std::int64_t classes, DType t) {
   return (classes + per - 1) / per * per;
 }
 
-/// Adds what a chunk's gradient of the logits gives to the gradients that are wanted.
-/// @param product (a, b, epilogue, y) @param scale to multiply by, and on the device, where defined, `scale_by`
+/// Adds a chunk's contribution, computed from its gradient of the logits, to the wanted gradients.
+/// @param product gemm (a, b, epilogue, y) @param scale factor @param scale_by a further factor on the device, or
+/// undefined
 void add_gradients(const Attributes& a, const Outputs& out, const Chunk& chunk, const Tensor& x, const Tensor& weight,
                    const Tensor& dlogits, float scale, const Tensor& scale_by, const auto& product) {
   auto into = [&](const Tensor& y) {
@@ -52,7 +53,7 @@ void add_gradients(const Attributes& a, const Outputs& out, const Chunk& chunk, 
 }  // namespace
 
 std::int64_t rows_of_chunk(std::int64_t rows, std::int64_t row_bytes) {
-  // At least two chunks of a batch that is worth cutting, and rows enough for a product of decent height.
+  // At least two chunks for a batch that is worth splitting, each with enough rows for an efficient gemm.
   constexpr std::int64_t most_bytes = std::int64_t{128} << 20, least = 256;
   std::int64_t fitting = std::max(least, most_bytes / std::max<std::int64_t>(1, row_bytes) / least * least);
   std::int64_t halves = std::max(least, ((rows + 1) / 2 + least - 1) / least * least);
@@ -75,7 +76,7 @@ bool on_gpu(const OpCall& call, std::span<Tensor> out) {
   const bool wide = gpu::capabilities(device).max_workgroup_size >= 512;
   const std::int64_t threads = wide ? 512 : 256, each = (row_bytes / vector_bytes + threads - 1) / threads;
   const bool mean = a.loss.reduction == Reduction::mean;
-  // The kernels share one list of arguments; `memory` states the addresses, null where a kernel does not use one.
+  // All kernels share one argument list; `memory` adds the addresses, null where a kernel does not use one.
   auto dispatch = [&](const gpu::Shader& shader, std::int64_t count, std::array<std::uint32_t, 3> groups,
                       const auto& memory) {
     gpu::Kernel kernel(shader, call);

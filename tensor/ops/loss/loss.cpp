@@ -38,7 +38,7 @@ std::vector<OutputSpec> infer(const OpCall& call) {
 
 std::vector<OutputSpec> infer_backward(const OpCall& call) { return {{call.in[0].shape(), call.in[0].dtype()}}; }
 
-/// Per row and class: the distribution to learn, 0 in ignored rows, in the dtype of the sums.
+/// The target distribution per row and class, 0 in ignored rows, in the dtype of the sums.
 Tensor target_distribution(const Tensor& logits, const Tensor& target, const Attributes& attributes,
                            const Tensor& counts) {
   std::int64_t n = logits.size(0), classes = logits.size(1);
@@ -68,7 +68,7 @@ TensorList reference(const OpCall& call) {
   return {loss, logsumexp(x, {1}), count};
 }
 
-/// Depends on logits and gradient alone, not on what forward saved, so that it can be differentiated.
+/// Uses logits and gradient only, not what forward saved, so that it can be differentiated.
 TensorList reference_backward(const OpCall& call) {
   const Tensor &logits = call.in[0], &target = call.in[1], &gradient = call.in[4];
   auto attributes = call.as<Attributes>();

@@ -5,14 +5,15 @@
 #include <etna/tensor/ops/matmul/gemm/gradients.h>
 #include <etna/tensor/ops/matmul/gemm/linear_layer.h>
 
-// The two linear layers of a feed-forward block as one op: the activation runs in the epilogue of the first gemm, and
-// its derivative in that of the gradient's gemm with the second weight, so neither is a pass over memory of its own.
+// The two linear layers of a feed-forward block as one op. The activation runs in the epilogue of the first gemm. Its
+// derivative runs in the epilogue of the gemm of the gradient with the second weight. Neither needs its own pass over
+// memory.
 namespace etna {
 namespace {
 
 struct Attributes {
   Activation activation = Activation::none;
-  bool keeps = false;  ///< two more outputs, for the gradient: the hidden values and what the activation was taken of
+  bool keeps = false;  ///< two more outputs, for the gradient: the hidden values and the preactivation
 };
 
 enum Input { kX, kUp, kUpBias, kDown, kDownBias };
@@ -29,7 +30,7 @@ std::vector<OutputSpec> infer(const OpCall& call) {
   return {{out, x.dtype()}, {hidden, x.dtype()}, {hidden, x.dtype()}};
 }
 
-/// @param gemm (a, b, epilogue, y), which says whether it has a kernel
+/// @param gemm (a, b, epilogue, y), returns whether it has a kernel
 bool compute(const OpCall& call, std::span<Tensor> out, const auto& gemm) {
   const Tensor x = gemm::as_rows(call.in[kX]);
   gemm::Epilogue first{.bias = call.in[kUpBias], .activation = call.as<Attributes>().activation};

@@ -60,7 +60,7 @@ bool on_gpu(const OpCall& call, std::span<Tensor> out) {
   return gemm::int8_gpu(call, call.in[kA], call.in[kB], {call.in[kRowScale], call.in[kColumnScale]}, out[0]);
 }
 
-/// In f64, which holds every sum exactly.
+/// Computes in f64, which represents every sum exactly.
 TensorList reference(const OpCall& call) {
   Tensor y = matmul(call.in[kA].to(f64), call.in[kB].to(f64));
   auto row_wise = [](const Tensor& scale) { return scale.numel() == 1 ? scale.reshape({}) : scale.unsqueeze(-1); };

@@ -12,7 +12,7 @@ namespace {
 
 struct Attributes {
   Activation activation = Activation::none;
-  bool keeps = false;  ///< a second output: what the activation was taken of, for the gradient
+  bool keeps = false;  ///< a second output, for the gradient: the preactivation
 };
 
 std::vector<OutputSpec> infer(const OpCall& call) {
@@ -63,7 +63,7 @@ TensorList vjp(const VjpCall& call) {
   auto a = call.as<Attributes>();
   Tensor g = call.grad[0];
   if (a.activation != Activation::none) {
-    // Where this gradient is differentiated in turn, one arrives for what the activation was taken of, too.
+    // If this gradient is differentiated in turn, a gradient of the preactivation arrives too.
     Tensor through = g.defined() ? gemm::activation_backward(g, call.out[1], a.activation) : g;
     const Tensor& inner = call.grad[1];
     g = !inner.defined() ? through : through.defined() ? through + inner : inner;

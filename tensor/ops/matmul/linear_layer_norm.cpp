@@ -8,22 +8,22 @@
 #include <etna/tensor/ops/matmul/gemm/linear_layer.h>
 #include <etna/tensor/ops/norm/norm.h>
 
-// How a part of a pre-norm transformer ends: its last gemm is added to the residual stream, whose norm the next part
-// reads. On a GPU one dispatch where rows are short and few (shaders/gemm_norm.comp), else the gemm and
-// add_layer_norm's kernel. Backward is that of add_layer_norm, from the stored sum, then that of the layers.
+// The end of a sublayer of a pre-norm transformer: its last gemm is added to the residual stream, whose norm the next
+// sublayer reads. On a GPU this is one dispatch if rows are short and few (shaders/gemm_norm.comp), otherwise the gemm
+// and add_layer_norm's kernel. Backward runs add_layer_norm's from the stored sum, then that of the layers.
 namespace etna {
 namespace {
 
 struct Attributes {
   double eps = 0;
-  DType out = DType::f32;  ///< of the norm
+  DType out = DType::f32;  ///< dtype of the norm
   Activation activation = Activation::none;
-  bool keeps = false;  ///< feed_forward: two more outputs, the hidden values and what the activation was taken of
+  bool keeps = false;  ///< feed_forward: two more outputs, the hidden values and the preactivation
 };
 
-// Inputs: those of the layers, then these.
+// Inputs: those of the layers, followed by these.
 enum End { kResidual, kWeight, kShift, kEndInputs };
-constexpr std::size_t kLayer = 3, kLayers = 5;  ///< of a linear layer, of two
+constexpr std::size_t kLayer = 3, kLayers = 5;  ///< inputs of one linear layer, of two
 
 std::vector<OutputSpec> infer_of(const OpCall& call, std::size_t layers) {
   const Tensor &x = call.in[0], &residual = call.in[layers + kResidual];
@@ -55,8 +55,8 @@ std::vector<OutputSpec> infer_of(const OpCall& call, std::size_t layers) {
 std::vector<OutputSpec> infer(const OpCall& call) { return infer_of(call, kLayer); }
 std::vector<OutputSpec> infer_feed_forward(const OpCall& call) { return infer_of(call, kLayers); }
 
-/// The last layer as a gemm of its own, and the sum and its norm in one pass.
-/// @param gemm, normalize say whether they have a kernel
+/// Runs the last layer as a separate gemm, then the sum and its norm in one pass.
+/// @param gemm, normalize return whether they have a kernel
 bool end_in_two(const OpCall& call, const Tensor& h, std::span<Tensor> out, const auto& gemm, const auto& normalize) {
   auto a = call.as<Attributes>();
   std::span<const Tensor> end = call.in.last(kEndInputs);
@@ -86,7 +86,7 @@ bool end_gpu(const OpCall& call, const Tensor& h, std::span<Tensor> out) {
 void cpu(const OpCall& call, std::span<Tensor> out) { end_cpu(call, call.in[0], out); }
 bool on_gpu(const OpCall& call, std::span<Tensor> out) { return end_gpu(call, call.in[0], out); }
 
-/// @param gemm, end say whether they have a kernel
+/// @param gemm, end return whether they have a kernel
 bool feed_forward(const OpCall& call, std::span<Tensor> out, const auto& gemm, const auto& end) {
   const Tensor& x = call.in[0];
   gemm::Epilogue first{.bias = call.in[2], .activation = call.as<Attributes>().activation};
@@ -127,8 +127,8 @@ TensorList feed_forward_reference(const OpCall& call) {
   return out;
 }
 
-/// Puts the gradients of the residual and of the norm's parameters into `grads`.
-/// @return that of what the layers gave, in their dtype; undefined where none arrived
+/// Writes the gradients of the residual and of the norm's parameters to `grads`.
+/// @return the gradient of the layers' result, in its dtype; undefined if none arrived
 Tensor end_vjp(const VjpCall& call, TensorList& grads) {
   const std::size_t end = call.in.size() - kEndInputs;
   const Tensor &sum = call.out[0], &grad = call.grad[1];

@@ -9,10 +9,10 @@
 namespace etna {
 namespace {
 
-/// Among others, which operands came with one dimension; they reach the op as a row or a column.
+/// Attributes of matmul; they record which operands had one dimension and reach the op as a row or a column.
 struct Attributes {
   bool a_vector = false, b_vector = false;
-  bool widens = false;  ///< f16 and bf16 give f32
+  bool widens = false;  ///< f16 and bf16 operands give f32
   Activation derivative = Activation::none;
 };
 
@@ -67,8 +67,8 @@ bool one_matrix(const Tensor& x) {
   return true;
 }
 
-/// da = g · bᵀ, db = aᵀ · g, summed over what was broadcast. Where one matrix b served a whole batch, all rows of the
-/// batch are one long gemm, which needs no sum behind it.
+/// da = g · bᵀ, db = aᵀ · g, summed over broadcast dimensions. If one matrix b served a whole batch, all rows of the
+/// batch form one long gemm, which needs no sum afterwards.
 TensorList vjp(const VjpCall& call) {
   const Tensor &a = call.in[0], &b = call.in[1];
   Tensor g = call.grad[0].to(a.dtype());
@@ -125,7 +125,7 @@ const OpDef kMatmulDerivative = {.name = "matmul_derivative",
                                  .gpu = derivative_gpu,
                                  .reference = derivative_reference};
 
-/// Both operands in the dtype that holds either.
+/// Promotes both operands to their common dtype.
 void promote_both(Tensor& a, Tensor& b) {
   if (!is_floating(a.dtype()) || !is_floating(b.dtype()) || a.dtype() == b.dtype()) return;
   DType t = promote(a.dtype(), b.dtype());
@@ -149,7 +149,7 @@ Tensor multiply(Tensor a, Tensor b, bool widens) {
 Tensor matmul(const Tensor& a, const Tensor& b) { return multiply(a, b, false); }
 
 Tensor matmul(const Tensor& a, const Tensor& b, DType out) {
-  Autocast as_given(f32);  // who names the result's dtype has chosen
+  Autocast as_given(f32);  // a caller who names the result's dtype has chosen the dtypes
   DType t = is_floating(a.dtype()) && is_floating(b.dtype()) ? promote(a.dtype(), b.dtype()) : a.dtype();
   bool widens = out == f32 && item_size(t) == 2;
   if (!widens && out != t) {

@@ -4,11 +4,11 @@
 #include <etna/tensor/ops/matmul/gemm/launch.h>
 #include <etna/tensor/ops/matmul/gemm/tiling.h>
 
-// Gemms of f16 and bf16 on matrix units, by KHR_cooperative_matrix: shaders/lib/gemm_matrix.glsl.
+// Gemms of f16 and bf16 on matrix units with KHR_cooperative_matrix: shaders/lib/gemm_matrix.glsl.
 namespace etna::gemm {
 namespace {
 
-/// What an H200 reaches of 1024 multiplications a clock and multiprocessor.
+/// Rates on an H200, whose peak is 1024 multiplications per clock and multiprocessor.
 constexpr Tile kTiles[] = {{128, 128, 2, 380, 610, 2600}, {128, 64, 3, 220, 430, 2200}, {64, 64, 4, 150, 390, 1900}};
 constexpr std::int64_t kStep = 64;
 
@@ -21,8 +21,8 @@ const Variants kShaders[] = {{&shaders::gemm_coopmat_128x128_f16, &shaders::gemm
                              {&shaders::gemm_coopmat_128x64_f16, &shaders::gemm_coopmat_128x64_bf16},
                              {&shaders::gemm_coopmat_64x64_f16, &shaders::gemm_coopmat_64x64_bf16}};
 
-/// The shape of matrix that the kernels use: the largest whose sides divide a subgroup's part of the smallest tile, and
-/// are whole eights, as shared memory is read; of 32, only where there is no smaller one. Null where the device has
+/// The matrix shape that the kernels use: the largest whose sides divide a subgroup's part of the smallest tile and are
+/// multiples of eight, as shared memory is read; sides of 32 only if there is no smaller shape. Null if the device has
 /// none.
 const gpu::MatrixShape* shape_for(const gpu::Capabilities& can, DType t) {
   gpu::MatrixElement wanted = t == f16 ? gpu::MatrixElement::f16 : gpu::MatrixElement::bf16;
@@ -39,7 +39,7 @@ const gpu::MatrixShape* shape_for(const gpu::Capabilities& can, DType t) {
   return best;
 }
 
-/// Bytes of shared memory of the operands, at most: rows of k have the larger pads.
+/// Upper bound of the shared memory for the operands, in bytes: rows of k have the larger padding.
 std::int64_t shared_bytes(const Tile& tile) { return (tile.m + tile.n) * (kStep + 8) * 2; }
 
 }  // namespace

@@ -18,13 +18,13 @@ std::int64_t offset_of(std::int64_t index, const Shape& batch, const Strides& st
 
 namespace {
 
-/// The type a library takes an element as: bf16 as its bits.
+/// The element type that a library takes: bf16 as its bits.
 const float* elements(const float* x) { return x; }
 const double* elements(const double* x) { return x; }
 const cpu::Bf16* elements(const BFloat16* x) { return reinterpret_cast<const cpu::Bf16*>(x); }
 
-/// c = alpha · a · b + beta · c, and the epilogue. S is what a and b hold. @param c rows `leading` apart, matrix behind
-/// matrix
+/// c = alpha · a · b + beta · c, then the epilogue. S is the element type of a and b.
+/// @param c rows `leading` apart, matrices one after the other
 template <typename S, typename T>
 void multiply(const Plan& p, T alpha, T beta, T* c, std::int64_t leading, const PartEpilogue<T>& epilogue) {
   const auto *a = elements(p.a.data<S>()), *b = elements(p.b.data<S>());
@@ -39,7 +39,7 @@ void multiply(const Plan& p, T alpha, T beta, T* c, std::int64_t leading, const 
     epilogue(part);
   };
   const bool finishes = epilogue.needed();
-  // Many matrices, or small ones: a thread each. Few large ones: all threads on one after the other.
+  // Many or small matrices: one thread each. Few large ones: all threads on one after the other.
   constexpr std::int64_t kMany = 16, kSmall = 64 * 64 * 64;
   if (count > 1 && (count >= kMany || work <= kSmall)) {
     std::int64_t grain = std::max<std::int64_t>(1, kSmall / std::max<std::int64_t>(1, work));
@@ -68,7 +68,7 @@ void compute(const Tensor& a, const Tensor& b, const Epilogue& given, Tensor& y)
   Epilogue e = given;
   if (e.preactivation.defined() && spacing(e.preactivation) == 0) e.preactivation = empty_like(e.preactivation);
   const double scale = static_cast<double>(e.scale) * (e.scale_by.defined() ? e.scale_by.item<double>() : 1.0);
-  // Where y is T, sums are made in its place; what it holds may be added there, too.
+  // If y is T, the sums are computed in place, and y's contents may be added there too.
   const bool even = spacing(y) != 0, same = same_elements(e.residual, y);
   const bool plain = e.activation == Activation::none && !e.derivative_at.defined() && !e.preactivation.defined();
   const bool adds_up = same && plain && y.dtype() == t && even;

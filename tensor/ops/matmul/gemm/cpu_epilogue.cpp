@@ -10,7 +10,7 @@
 namespace etna::gemm {
 namespace {
 
-constexpr std::int64_t kChunk = 512;  // floats of a row at a time: two buffers of them stay in L1
+constexpr std::int64_t kChunk = 512;  // floats of a row at a time: two such buffers stay in L1
 
 template <typename T>
 void activate(Activation activation, T* x, std::int64_t n) {

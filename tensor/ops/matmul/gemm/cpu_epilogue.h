@@ -5,25 +5,24 @@
 
 namespace etna::gemm {
 
-/// An epilogue on the CPU, done to a part of the sums by the thread that made them. All of it is in T, float or double,
-/// in rows of vectors a chunk at a time, and rounded once for each tensor written.
+/// A gemm's epilogue on the CPU, applied to part of the sums by the thread that computed them. Computes in T, float or
+/// double, with vectors over one chunk of a row at a time, and rounds once for each tensor written.
 template <typename T>
 class PartEpilogue {
  public:
-  /// @param sums scale · (a·b), rows `leading` apart, n to a row; they are overwritten
-  /// @param y where results go; undefined where they stay in `sums`. Its rows, and those of e.preactivation, are evenly
-  /// spaced.
-  /// @param residual e.residual, or undefined where the sums have it in them
+  /// @param sums scale · (a·b), n per row, rows `leading` apart; overwritten
+  /// @param y the result; undefined if it stays in `sums`. The rows of y and of e.preactivation are evenly spaced.
+  /// @param residual e.residual, or undefined if the sums include it already
   PartEpilogue(const Epilogue& e, const Tensor& residual, T* sums, std::int64_t leading, const Tensor& y);
 
-  /// False where a part is left as it is.
+  /// False if the epilogue leaves the sums unchanged.
   bool needed() const;
   void operator()(const cpu::Part& part) const;
 
  private:
   void chunk(std::int64_t row, std::int64_t column, std::int64_t n) const;
 
-  /// A matrix as large as the result.
+  /// A matrix of the result's size.
   struct Aux {
     Tensor x;
     std::int64_t leading = 0;  ///< elements from row to row

@@ -7,18 +7,18 @@
 #include <etna/tensor/ops/matmul/gemm/tiling.h>
 #include <etna/tensor/ops/matmul/gemm/variant.h>
 
-// Gemms by Hopper's warpgroup instructions: the kernels of shaders/sm90/.
+// Gemms with Hopper's warpgroup instructions: the kernels of shaders/sm90/.
 namespace etna::gemm {
 namespace {
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-/// What a kernel does with a tile, as shaders/sm90/gemm16.cuh and gemm32.cuh lay it out.
+/// A kernel's tile and resources, as in shaders/sm90/gemm16.cuh and gemm32.cuh.
 struct Kernel {
   const gpu::CubinKernel* cubin;
-  std::int64_t rows, step;  ///< of a tile; columns are 128
+  std::int64_t rows, step;  ///< of a tile, which has 128 columns
   std::uint32_t threads, shared_bytes;
-  double step_us;  ///< that a step of k takes
+  double step_us;  ///< estimated time of one step of k
 };
 
 enum Layout { kNN, kNT, kTN };
@@ -44,15 +44,15 @@ Kernel kernel_of(DType dtype, Layout layout, bool large) {
   return {cubin, 128, 64, 384, 6 * 32768 + scratch + 6 * 16 + 16, 0.43};
 }
 
-/// A kernel and its split of k.
+/// A kernel and its split-K.
 struct Launch {
   Kernel kernel;
   std::int64_t split_k = 1;
   double us = 0;
 };
 
-/// What should take the shortest on `units` multiprocessors: rounds of tiles, and with split k the partial sums
-/// written, read and added.
+/// The launch estimated to be fastest on `units` multiprocessors: waves of tiles and, with split-K, writing, reading
+/// and adding the partial sums.
 Launch launch_of(const GemmParams& p, Layout layout, std::int64_t units) {
   if (p.tiling && p.tiling->tile < (p.dtype == f32 ? 1u : 2u))
     return {kernel_of(p.dtype, layout, p.tiling->tile == 1), p.tiling->split_k};
@@ -68,7 +68,7 @@ Launch launch_of(const GemmParams& p, Layout layout, std::int64_t units) {
       const std::int64_t rounds = ceil_div(tiles * split_k, units), each = ceil_div(steps, split_k);
       constexpr double start_us = 1.5, second_pass_us = 4, bytes_a_us = 3.0e6;
       double us = start_us + static_cast<double>(rounds * each) * kernel.step_us;
-      // Two warpgroups on one tile store it while nothing is multiplied.
+      // When two warpgroups share a tile, nothing is multiplied while it is stored.
       us += static_cast<double>(kernel.rows == 256 || p.dtype == f32 ? rounds : 1) * 1.0;
       if (split_k > 1) us += second_pass_us + results * 8 * static_cast<double>(split_k) / bytes_a_us;
       if (best.us == 0 || us < best.us) best = {kernel, split_k, us};
@@ -77,7 +77,7 @@ Launch launch_of(const GemmParams& p, Layout layout, std::int64_t units) {
   return best;
 }
 
-/// The operand as the copy engine sees it: along k, or with rows of k.
+/// The operand as the copy engine addresses it: along k, or with rows of k.
 auto map_of(const Operand& x, DType dtype, bool along_k, std::int64_t extent, std::int64_t k, std::int64_t matrices,
             std::int64_t step, std::int64_t tile) {
   return tensor_map({.at = x.at,
@@ -90,20 +90,20 @@ auto map_of(const Operand& x, DType dtype, bool along_k, std::int64_t extent, st
                      .box_rows = along_k ? tile : step});
 }
 
-/// A matrix as it is stored, of an operand.
+/// An operand's matrix as stored.
 struct Stored {
   const Operand& operand;
   DType dtype;
   std::int64_t rows, columns;
-  std::int64_t others;  ///< rows or columns of the other operand that meet each element
+  std::int64_t others;  ///< rows or columns of the other operand that each element is multiplied with
 
   std::int64_t wide() const { return static_cast<std::int64_t>(16 / item_size(dtype)); }
   bool aligned() const { return operand.at.address % 16 == 0 && operand.leading % wide() == 0; }
-  /// Whether a copy would pay.
+  /// True if a copy pays off.
   bool worth_a_copy() const { return others >= 128 && rows * columns >= 1 << 16; }
 };
 
-/// The operand in a copy whose rows begin at multiples of 16 bytes, as the copy engine wants them.
+/// A copy of the operand with rows that start at multiples of 16 bytes, as the copy engine requires.
 Operand padded(const OpCall& call, const Stored& x, Device device, Tensor& copy) {
   const std::int64_t leading = ceil_div(x.columns, x.wide()) * x.wide();
   copy = empty({x.rows, leading}, {x.dtype, device});
@@ -133,7 +133,7 @@ bool launch_matrices(const OpCall& call, const GemmParams& p, Layout layout) {
   const EpilogueSpec epilogue = split ? EpilogueSpec::partial_sums(partial, p.n) : EpilogueSpec(p);
   const std::int64_t tiles_m = ceil_div(p.m, kernel.rows), tiles_n = ceil_div(p.n, 128);
 
-  // hopper::Parameters: the maps come first, since the copy engine wants them at multiples of 64 bytes.
+  // hopper::Parameters: the tensor maps come first, since the copy engine requires them at multiples of 64 bytes.
   Arguments arguments;
   auto u32s = [&](auto... n) { (arguments.number(gpu::u32(n)), ...); };
   arguments.append(*a);
@@ -154,8 +154,8 @@ bool launch_matrices(const OpCall& call, const GemmParams& p, Layout layout) {
   return true;
 }
 
-/// A launch begins later than a shader's, by some 3 us on an H200: what the descriptions of operands take to arrive.
-/// Below this many multiplications shaders are done first.
+/// A cubin starts about 3 us later than a shader on an H200, the time to load the tensor maps. Below this many
+/// multiplications shaders finish first.
 bool too_small(const GemmParams& p) {
   constexpr double least = 2.5e8;
   const double multiplications = static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
@@ -195,7 +195,7 @@ bool launch_cubin(const OpCall& call, const GemmParams& p) {
     if (!stored_b.aligned()) one.b = padded(call, stored_b, p.device, b);
   }
   for (std::int64_t i = 0; i < p.outer; ++i) {
-    // The first says for all.
+    // The first launch decides for all.
     if (!launch_matrices(call, one, layout)) return false;
     one.a.advance(one.a.strides[0], p.dtype), one.b.advance(one.b.strides[0], p.dtype);
     for (Rows* rows : {&one.y, &one.preactivation, &one.derivative_at, &one.residual}) rows->advance(p.m * p.inner);

@@ -72,7 +72,7 @@ EpilogueSpec EpilogueSpec::partial_sums(const Tensor& partial, std::int64_t n) {
 void reduce_split_k(const OpCall& call, const GemmParams& p, const Tensor& partial, std::int64_t split_k) {
   const std::int64_t results = p.m * p.n * p.matrices();
   const EpilogueSpec spec(p);
-  const std::int64_t width = dividing_width(spec.width, p.n);  // results are counted on from row to row
+  const std::int64_t width = dividing_width(spec.width, p.n);  // results are indexed across rows
   gpu::Kernel(shaders::gemm_reduce, call)
       .spec(width, spec.flags, spec.y, spec.bias, spec.aux, spec.residual)
       .read(partial)

@@ -5,16 +5,16 @@
 #include <etna/tensor/ops/kernel.h>
 #include <etna/tensor/ops/matmul/gemm/gemm_params.h>
 
-/// The GPU side of an epilogue: what shaders/lib/finish.glsl and shaders/sm90/finish.cuh read.
+/// The GPU side of an epilogue: the arguments of shaders/lib/finish.glsl and shaders/sm90/finish.cuh.
 namespace etna::gemm {
 
-/// The part of the arguments that says where results go and what is done to them (FINISH_PUSH).
+/// The part of the arguments that describes the outputs and the epilogue (FINISH_PUSH).
 Arguments epilogue_arguments(const GemmParams& p);
-/// The same where k is split: f32 sums [split_k, matrices, m, n], to which reduce_split_k() does the rest.
+/// The same with split-K: f32 sums [split_k, matrices, m, n]; reduce_split_k() applies the epilogue to them.
 Arguments partial_sum_arguments(const Tensor& partial, std::int64_t n);
 
-/// What kernels are specialized to: the epilogue's flags and dtypes, and the vector width that suits the alignment and
-/// stride of all of its tensors.
+/// Specialization constants of an epilogue: its flags and dtypes, and the vector width that suits the alignment and
+/// stride of all its tensors.
 struct EpilogueSpec {
   std::uint32_t flags = 0;
   DType y = f32, bias = f32, aux = f32, residual = f32;
@@ -27,8 +27,8 @@ struct EpilogueSpec {
   EpilogueSpec() = default;
 };
 
-/// Elements that may be loaded at once, 4, 2 or 1, or more up to `widest`: all of `strides` must keep the alignment.
-/// The last of a row may reach beyond its end, where the row's padding is.
+/// Elements that can be loaded at once: 4, 2 or 1, or more up to `widest`. All of `strides` must keep the alignment.
+/// The last vector of a row may extend past its end, into the padding.
 std::int64_t vector_width(std::uint64_t address, DType dtype, std::initializer_list<std::int64_t> strides,
                           std::int64_t widest = 4);
 
@@ -38,7 +38,7 @@ inline std::int64_t dividing_width(std::int64_t width, std::int64_t n) {
   return width;
 }
 
-/// Adds the partial sums in order and does the epilogue.
+/// Adds the partial sums in order and applies the epilogue.
 void reduce_split_k(const OpCall& call, const GemmParams& p, const Tensor& partial, std::int64_t split_k);
 
 }  // namespace etna::gemm

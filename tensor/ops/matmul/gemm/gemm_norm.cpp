@@ -17,15 +17,15 @@ struct Sizes {
   std::int64_t m, n, k, tile_n;
 };
 
-/// By the model of tiling.cpp: whether one dispatch should be done before a gemm, a barrier and a norm are. What a step
-/// of k takes is on paper: 60 % of the multiplications there could be, or reading w, of which all multiprocessors
-/// together get some 24 bytes a clock each from L2.
+/// True if the fused dispatch should finish before a gemm, a barrier and a norm, by the model of tiling.cpp. The time
+/// of a step of k is calculated, not measured: 60 % of the peak multiplications, or reading w from L2 at about 24 bytes
+/// per clock and multiprocessor when all of them read.
 bool pays(const Sizes& s, Device device, DType dtype) {
   const gpu::Capabilities& can = gpu::capabilities(device);
   std::int64_t units = std::max<std::int64_t>(32, can.compute_units);
   constexpr double start = 900, rate = 0.6 * 128, l2_bytes = 24;
   constexpr double norm_start = 4100, norm_bytes = 14,
-                   memory_bytes = 13;  // a dispatch and a barrier; a result; a clock
+                   memory_bytes = 13;  // a dispatch and a barrier; bytes per result; bytes per clock
   std::int64_t waves = ((s.m + kRows - 1) / kRows + units - 1) / units;
   double step = std::max(static_cast<double>(kRows * s.tile_n) / rate,
                          static_cast<double>(s.n) * static_cast<double>(item_size(dtype)) / l2_bytes);
@@ -38,7 +38,7 @@ bool pays(const Sizes& s, Device device, DType dtype) {
 }
 
 Tensor dense(const Tensor& x) { return x.defined() ? x.contiguous() : x; }
-/// What stands for the dtype of a tensor that was left out, so that it makes no pipeline of its own.
+/// The dtype, or a placeholder for an absent tensor, so that absence does not create another pipeline.
 DType dtype_of(const Tensor& x) { return x.defined() ? x.dtype() : f32; }
 
 }  // namespace

@@ -9,44 +9,45 @@
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/matmul/gemm/tiling.h>
 
-/// What every launcher of a gemm on a GPU gets: the plain kernel, those for matrix units, and ready-made machine code.
+/// The arguments of every GPU gemm launcher: the plain kernel, the matrix-unit kernels and the precompiled machine
+/// code.
 namespace etna::gemm {
 
-/// What is done to a · b before it is stored:
+/// The epilogue of a · b before it is stored:
 ///     t = scale · scale_by · (a · b) + bias;   preactivation ← t
 ///     y ← act(t) + residual;   with derivative_at   y ← t · act'(derivative_at) + residual
-/// All of it in f32 (f64 where the operands are f64), rounded once for each tensor written.
+/// Computed in f32 (f64 for f64 operands) and rounded once for each tensor written.
 struct Epilogue {
   float scale = 1;
-  Tensor scale_by = {};  ///< one f32 on the device, multiplied in without a host read: a loss scale, 1/count
+  Tensor scale_by = {};  ///< one f32 factor on the device, so that the host need not read it: a loss scale, 1/count
   Tensor bias = {};      ///< [N]
   Activation activation = Activation::none;
-  Tensor preactivation = {};  ///< [..., M, N], written where defined: t before the activation
-  /// [..., M, N], where defined: t is multiplied by activation'(this); not together with `preactivation`
+  Tensor preactivation = {};  ///< [..., M, N], if defined receives t, before the activation
+  /// [..., M, N]; if defined, t is multiplied by activation'(this). Excludes `preactivation`.
   Tensor derivative_at = {};
   Tensor residual = {};  ///< [..., M, N], added last; may be y itself (y += ...), for gradients that accumulate
 
-  /// a · b is stored as it is, but for the dtype.
+  /// True if a · b is stored unchanged except for its dtype.
   bool empty() const {
     return scale == 1 && !scale_by.defined() && !bias.defined() && activation == Activation::none &&
            !preactivation.defined() && !derivative_at.defined() && !residual.defined();
   }
 };
 
-/// A matrix operand in memory: rows one behind the other, or, transposed, columns.
+/// A matrix operand in memory: rows one after the other, or, transposed, columns.
 struct Operand {
   Pointer at;
   bool transposed = false;
   std::int64_t leading = 1;  ///< elements from one stored row (or column) to the next
-  /// Elements between matrices, of the outer and inner batch dimension; 0: repeated.
+  /// Elements between matrices along the outer and inner batch dimension; 0: repeated.
   std::array<std::int64_t, 2> strides = {};
 
   void advance(std::int64_t elements, DType dtype) { at += static_cast<std::uint64_t>(elements) * item_size(dtype); }
 };
 
-/// A matrix as large as the result. Its last dimension has stride 1, and the matrices of a batch lie m rows apart.
+/// A matrix of the result's size. Its last dimension has stride 1, and the matrices of a batch are m rows apart.
 struct Rows {
-  Pointer at;  ///< null: there is none
+  Pointer at;  ///< null: absent
   DType dtype = DType::f32;
   std::int64_t leading = 0;  ///< elements from row to row
 
@@ -68,16 +69,16 @@ struct GemmParams {
   float scale = 1;
   Activation activation = Activation::none;
 
-  /// The autotuned tiling of this kernel, where there is one; else the kernel chooses.
+  /// The autotuned tiling of this kernel; without one the kernel chooses.
   std::optional<Tiling> tiling = {};
 
   std::int64_t matrices() const { return outer * inner; }
-  /// The matrix that the epilogue may have beside y and the residual.
+  /// The epilogue's matrix besides y and the residual, if any.
   const Rows& aux() const { return preactivation.at ? preactivation : derivative_at; }
 };
 
-/// The launchers, in the order in which on_gpu() asks them. Each records dispatches and says true, or says false where
-/// it has no kernel for it on this device, having recorded nothing.
+/// The launchers, in the order in which on_gpu() tries them. Each records its dispatches and returns true. If it has no
+/// kernel for the gemm on this device, it records nothing and returns false.
 bool launch_cubin(const OpCall& call, const GemmParams& params);
 bool launch_coopmat(const OpCall& call, const GemmParams& params);
 bool launch_plain(const OpCall& call, const GemmParams& params);

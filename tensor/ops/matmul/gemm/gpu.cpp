@@ -3,8 +3,8 @@
 #include <etna/tensor/ops/matmul/gemm/tuned.h>
 #include <etna/tensor/ops/matmul/gemm/variant.h>
 
-// From tensors to GemmParams: copies what no kernel can read or write where it lies, walks the batch dimensions beyond
-// the two that kernels know, and asks the launchers.
+// Converts tensors to GemmParams: copies operands whose layout no kernel can read or write, iterates over batch
+// dimensions beyond the two that kernels support, and tries the launchers.
 namespace etna::gemm {
 
 std::int64_t spacing(const Tensor& x) {
@@ -48,7 +48,7 @@ bool launch(const OpCall& call, GemmParams params) {
   return false;
 }
 
-/// Batch dimensions that strides keep from merging into two are walked here.
+/// Iterates over the batch dimensions whose strides do not merge into two.
 bool launch_from(const OpCall& call, const Plan& plan, int dim, GemmParams params) {
   if (plan.batch.rank() - dim <= 2) return launch(call, params);
   std::int64_t below = params.m;
@@ -62,7 +62,7 @@ bool launch_from(const OpCall& call, const Plan& plan, int dim, GemmParams param
   return true;
 }
 
-/// A sum over no elements is 0, which the same sum over one zero gives.
+/// Replaces an empty k by a single zero: a sum over no elements is 0 too.
 Tensor one_zero(const Tensor& x, int dim) {
   Shape shape = x.shape();
   shape[x.dim() + dim] = 1;

@@ -5,7 +5,7 @@
 namespace etna::gemm {
 namespace {
 
-/// f16 and bf16 sums keep what f32 holds until a leaf rounds them.
+/// Sums of f16 and bf16 stay f32 until a leaf rounds them.
 DType sum_dtype(DType t) { return item_size(t) == 2 ? f32 : t; }
 
 }  // namespace

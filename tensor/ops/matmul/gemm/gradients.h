@@ -2,19 +2,19 @@
 
 #include <etna/tensor/ops.h>
 
-/// What the gradients of linear and of feed_forward are made of, in public ops.
+/// The building blocks of the gradients of linear and feed_forward, in public ops.
 namespace etna::gemm {
 
 Tensor activate(const Tensor& x, Activation activation);
 /// g · activation'(x)
 Tensor activation_backward(const Tensor& g, const Tensor& x, Activation activation);
 
-/// Σ over rows of gᵀ · x, in f32 for f16 and bf16. @param g [..., out] @param x [..., in] @return [out, in]
+/// Σ over rows of gᵀ · x; f32 for f16 and bf16. @param g [..., out] @param x [..., in] @return [out, in]
 Tensor weight_gradient(const Tensor& g, const Tensor& x);
 /// Σ over rows of g, likewise. @return [out]
 Tensor bias_gradient(const Tensor& g);
 
-/// A leading dimension for a vector: gemms take matrices.
+/// Adds a leading dimension to a vector: gemms take matrices.
 inline Tensor as_rows(const Tensor& x) { return x.dim() == 1 ? x.unsqueeze(0) : x; }
 
 }  // namespace etna::gemm

@@ -6,14 +6,14 @@
 #include <etna/tensor/ops/matmul/gemm/gemm.h>
 #include <etna/tensor/ops/matmul/gemm/int8.h>
 
-// By Eigen's gemm of i32, a few rows a task. Operands are widened first: Eigen has no gemm of i8 that sums wider.
+// Uses Eigen's i32 gemm, a few rows per task. Operands are widened first: Eigen has no i8 gemm with wider sums.
 namespace etna::gemm {
 namespace {
 
 using Sums = Eigen::Matrix<std::int32_t, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 using Stored = Eigen::Map<const Sums, 0, Eigen::OuterStride<>>;
 
-constexpr std::int64_t kRows = 32;  ///< a task
+constexpr std::int64_t kRows = 32;  ///< per task
 
 /// acc = rows [first, first + acc.rows()) of a · b
 void multiply(const Plan& p, const std::int32_t* a, const std::int32_t* b, std::int64_t first, Sums& acc) {
@@ -31,7 +31,7 @@ void multiply(const Plan& p, const std::int32_t* a, const std::int32_t* b, std::
     by(Stored(a + first * p.a_matrix.leading, count, p.k, lda));
 }
 
-/// The index-th of scales that are one or many.
+/// The index-th scale; there may be one for all.
 float scale_at(const Tensor& scale, std::int64_t index) {
   return !scale.defined() ? 1.0f : scale.data<float>()[scale.numel() == 1 ? 0 : index];
 }

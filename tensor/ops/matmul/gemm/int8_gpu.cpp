@@ -10,16 +10,16 @@ namespace etna::gemm {
 namespace {
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-/// 0: one scale for all.
+/// The index step of a scale; 0: one scale for all.
 std::uint32_t step_of(const Tensor& scale) { return scale.defined() && scale.numel() > 1 ? 1 : 0; }
 Tensor dense(const Tensor& x) { return x.defined() ? x.contiguous() : x; }
 
-/// One before the last of the batch dimensions, or the last: 0 where there is none.
+/// The stride of a batch dimension counted from the end (1: the last); 0 if there is none.
 std::int64_t stride_at(const Strides& strides, int from_end) {
   return strides.rank() >= from_end ? strides[strides.rank() - from_end] : 0;
 }
 
-/// A batch in at most two dimensions: more of them are copied into one.
+/// A plan with at most two batch dimensions: operands with more are copied.
 Plan plan_of(const Tensor& a, const Tensor& b) {
   Plan p = plan(a, b);
   if (p.batch.rank() <= 2) return p;
@@ -33,8 +33,8 @@ Plan plan_of(const Tensor& a, const Tensor& b) {
   return plan(whole(a, b), whole(b, a));
 }
 
-/// The shape of matrix that the kernel for matrix units uses: its sides divide a subgroup's 64 x 64 results, its k 128
-/// steps in runs of 16. Null where the device has none.
+/// The matrix shape of the matrix-unit kernel: its sides divide a subgroup's 64 x 64 results, and its k divides the 128
+/// steps in runs of 16. Null if the device has none.
 const gpu::MatrixShape* shape_for(const gpu::Capabilities& can) {
   for (const gpu::MatrixShape& s : can.matrix_shapes) {
     bool whole = s.operands == gpu::MatrixElement::i8 && s.sums == gpu::MatrixElement::i32;
@@ -43,7 +43,7 @@ const gpu::MatrixShape* shape_for(const gpu::Capabilities& can) {
   return nullptr;
 }
 
-/// Whether the variant on matrix units is among those that are asked.
+/// True if the matrix-unit variant is among those to try.
 bool asked_for_matrices() {
   for (const Launcher& l : launchers()) {
     if (l.variant == KernelVariant::coopmat) return true;
@@ -51,7 +51,7 @@ bool asked_for_matrices() {
   return false;
 }
 
-/// Elements of an operand that may be loaded at once, wherever a row of any matrix begins.
+/// Elements of an operand that can be loaded at once from the start of any row of any matrix.
 std::int64_t width_of(const Tensor& x, const Matrix& matrix, const Strides& batch, std::int64_t widest) {
   std::int64_t w = vector_width(x.address(), i8, {matrix.leading}, widest);
   for (int d = 0; d < batch.rank(); ++d) w = std::min(w, vector_width(0, i8, {batch[d]}, widest));
@@ -100,7 +100,8 @@ bool int8_gpu(const OpCall& call, const Tensor& a, const Tensor& b, const Int8Sc
     return true;
   }
 
-  // The larger tile multiplies more for what it reads; the smaller one is for gemms that would keep few workgroups.
+  // The larger tile multiplies more per byte read. The smaller one is for gemms that would otherwise have too few
+  // workgroups.
   const bool large = ceil_div(p.m, 128) * ceil_div(p.n, 128) * matrices >= std::max(32u, can.compute_units);
   const gpu::Shader& shader = can.packed_dot ? (large ? shaders::gemm_int8_packed_128 : shaders::gemm_int8_packed_64)
                                              : (large ? shaders::gemm_int8_128 : shaders::gemm_int8_64);

@@ -4,7 +4,7 @@
 #include <etna/tensor/ops/matmul/gemm/launch.h>
 #include <etna/tensor/ops/matmul/gemm/tiling.h>
 
-// Gemms on a device's plain units: shaders/gemm.comp. Takes every floating dtype but f64.
+// Gemms without matrix units: shaders/gemm.comp. Supports every floating dtype except f64.
 namespace etna::gemm {
 namespace {
 

@@ -6,7 +6,7 @@
 namespace etna::gemm {
 namespace {
 
-/// Describes the last two dimensions of x; copies x where it lies in neither order.
+/// Describes the last two dimensions of x; copies x if it is neither row-major nor column-major.
 Matrix matrix_of(Tensor& x) {
   for (;;) {
     int last = x.dim() - 1;
@@ -29,7 +29,7 @@ Shape without_matrix(const Shape& shape) {
   return batch;
 }
 
-/// True where the rows of all matrices of a lie evenly spaced, one matrix behind the other.
+/// True if the rows of all matrices of a are evenly spaced, one matrix after the other.
 bool rows_run_on(const Shape& batch, const Strides& strides, std::int64_t m, const Matrix& matrix) {
   if (matrix.transposed) return false;
   std::int64_t expected = m * matrix.leading;
@@ -78,7 +78,7 @@ Plan plan(const Tensor& a, const Tensor& b) {
   Shape batch = broadcast(without_matrix(a.shape()), without_matrix(b.shape()), "matmul");
   Strides a_strides = batch_strides(p.a, batch), b_strides = batch_strides(p.b, batch);
   if (p.m == 1 && !p.a_matrix.transposed) {
-    // A single row is as far from its neighbour in the batch as that is; the innermost batch stride may serve.
+    // With a single row per matrix, the row stride is free: the innermost batch stride may serve.
     int inner = batch.rank() - 1;
     while (inner >= 0 && batch[inner] == 1) --inner;
     if (inner >= 0 && a_strides[inner] >= p.k) p.a_matrix.leading = a_strides[inner];

@@ -5,8 +5,8 @@
 namespace etna::gemm {
 namespace {
 
-// The second word: from the fifth bit on the number of dimensions less one, then the kind of element, the swizzle, and
-// how much the L2 cache reads at once; in its upper half the distance of rows.
+// Fields of the second word: from bit 4 on the number of dimensions minus one, then the element type, the swizzle, and
+// the L2 read size; the upper half is the row stride.
 constexpr std::uint64_t kThreeDimensions = 2 << 4, k16Bits = 0x500, k32Bits = 0x380, kSwizzle128 = 0x6000,
                         kReadAhead128 = 0x40000;
 constexpr std::uint64_t kBoxBytes = 128, kSwizzledRows = 8;
@@ -21,7 +21,7 @@ std::optional<Arguments> tensor_map(const TiledMatrix& x) {
   if (row_bytes <= 0 || row_bytes >= most || matrix_bytes <= 0 || matrix_bytes >= most) return {};
   auto less_one = [](std::int64_t n) { return static_cast<std::uint64_t>(n - 1); };
   auto sixteenths = [](std::int64_t bytes) { return static_cast<std::uint64_t>(bytes / 16); };
-  std::array<std::uint64_t, 16> words{};  // the first is the address
+  std::array<std::uint64_t, 16> words{};  // the first word is the address
   words[1] =
       sixteenths(row_bytes) << 32 | kReadAhead128 | kSwizzle128 | (item == 2 ? k16Bits : k32Bits) | kThreeDimensions;
   words[2] = sixteenths(matrix_bytes);

@@ -5,16 +5,16 @@
 namespace etna::gemm {
 namespace {
 
-/// A multiprocessor multiplies 128 pairs of f32 a clock at best; the parts of that and the clocks were fitted to 33
-/// gemms on an H200, each in up to twelve tilings. They meet the times within some 11 %, and for 32 of the 33 they name
-/// the tiling that was fastest; for 512 x 512 x 512 one that is 8 % slower.
+/// The peak is 128 f32 multiplications per clock and multiprocessor. The fractions of it and the clocks were fitted to
+/// 33 gemms on an H200, each in up to twelve tilings. The model's times are within about 11 %. For 32 of the 33 gemms
+/// it picks the fastest tiling; for 512 x 512 x 512 it picks one that is 8 % slower.
 constexpr Tile kPlain[] = {{128, 128, 2, 0.62 * 128, 0.79 * 128, 1140},
                            {64, 64, 2, 0.49 * 128, 0.605 * 128, 770},
                            {32, 32, 4, 0.305 * 128, 0.37 * 128, 810}};
 
-constexpr double kBytesAClock = 13;   ///< of results, a multiprocessor
-constexpr double kResultBytes = 8.5;  ///< that writing a result costs, in bytes of scratch written and read
-constexpr double kSecondPass = 4100;  ///< clocks of a barrier and another dispatch
+constexpr double kBytesAClock = 13;   ///< result bytes per clock and multiprocessor
+constexpr double kResultBytes = 8.5;  ///< cost of writing a result, in bytes of scratch written and read
+constexpr double kSecondPass = 4100;  ///< clocks of a barrier and a second dispatch
 constexpr std::int64_t kMostSplitK = 128, kShortest = 64, kMostPartials = std::int64_t{1} << 27;
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
@@ -26,7 +26,7 @@ std::span<const Tile> plain_tiles() { return kPlain; }
 double estimated_clocks(const Extent& e, std::int64_t units, const Tile& tile, std::int64_t split_k) {
   std::int64_t groups = ceil_div(e.m, tile.m) * ceil_div(e.n, tile.n) * e.matrices * split_k;
   double work = static_cast<double>(tile.m * tile.n) * static_cast<double>(ceil_div(e.k, split_k));
-  // The first workgroups spread over all multiprocessors; later ones come in twos or fours, where others have ended
+  // The first workgroups spread over all multiprocessors. Later ones start in twos or fours, where others ended
   // together.
   std::int64_t waves = ceil_div(groups, units * tile.resident);
   std::int64_t together = std::min(tile.resident, ceil_div(groups, units));
@@ -43,7 +43,7 @@ Tiling choose_tiling(const Extent& e, std::int64_t units, std::span<const Tile> 
   double least = -1;
   for (std::size_t t = 0; t < tiles.size(); ++t) {
     std::int64_t groups = ceil_div(e.m, tiles[t].m) * ceil_div(e.n, tiles[t].n) * e.matrices;
-    // Halves, quarters ... and what fills the multiprocessors once to four times.
+    // Split-K of 2, 4 ..., and the counts that fill the multiprocessors once to four times.
     std::int64_t counts[12] = {1, 2, 4, 8, 16, 32, 64, kMostSplitK};
     for (std::int64_t fill = 1; fill <= 4; ++fill) counts[7 + fill] = std::min(fill * units / groups, kMostSplitK);
     for (std::int64_t split_k : counts) {

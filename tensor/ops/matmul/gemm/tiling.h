@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <span>
 
-/// How the work of a gemm is tiled on a GPU, and whether k is split.
+/// How a gemm is tiled on a GPU, and whether k is split.
 namespace etna::gemm {
 
 /// Sizes of the gemms of a batch.
@@ -11,31 +11,31 @@ struct Extent {
   std::int64_t m = 0, n = 0, k = 0, matrices = 1;
 };
 
-/// What a multiprocessor does with workgroups of a tile size, as fitted to measurements.
+/// The speed of a multiprocessor with workgroups of a tile size, fitted to measurements.
 struct Tile {
   std::int64_t m, n;
-  std::int64_t resident;  ///< workgroups that gain from running at once
-  double alone, shared;   ///< multiplications a clock that one reaches, and that many reach together
-  double start;           ///< clocks that pass before the first multiplication and after the last
+  std::int64_t resident;  ///< number of workgroups that gain from running at once
+  double alone, shared;   ///< multiplications per clock of one workgroup, and of that many together
+  double start;           ///< clocks before the first multiplication and after the last
 };
 
-/// Which of some tiles, and how many workgroups share one, each with its part of k.
+/// The index of a tile, and the number of workgroups that share a tile, each with a part of k.
 struct Tiling {
   std::size_t tile = 0;
   std::int64_t split_k = 1;
 };
 
-/// The tiling that should take the shortest on a device of `units` multiprocessors. The same extents give the same
-/// tiling, and so the same sums.
+/// The tiling estimated to be fastest on a device of `units` multiprocessors. Depends on its arguments only, so the
+/// same extents always give the same tiling and the same sums.
 Tiling choose_tiling(const Extent& extent, std::int64_t units, std::span<const Tile> tiles);
 
-/// Clocks that a tiling should take.
+/// Estimated clocks of a tiling.
 double estimated_clocks(const Extent& extent, std::int64_t units, const Tile& tile, std::int64_t split_k);
 
 /// The tiles of shaders/gemm.comp, and of shaders/lib/gemm_matrix.glsl, largest first.
 std::span<const Tile> plain_tiles();
 std::span<const Tile> coopmat_tiles();
-/// Those of the Hopper variant; f32 has the first only.
+/// The tiles of the Hopper variant; f32 supports the first only.
 std::span<const Tile> cubin_tiles();
 
 }  // namespace etna::gemm

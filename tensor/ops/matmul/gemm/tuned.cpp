@@ -15,12 +15,12 @@
 namespace etna::gemm {
 namespace {
 
-/// Says how the tables of this version are to be read.
+/// Names the format of the tables.
 constexpr const char* kHeader = "etna gemm 2";
 
 int quarters(std::int64_t size) { return static_cast<int>(std::lround(4 * std::log2(static_cast<double>(size)))); }
 
-/// What `etna tune` found on GPUs that were at hand.
+/// Results of `etna tune` that ship with the library.
 struct Shipped {
   std::string_view device, text;
 };
@@ -34,7 +34,7 @@ std::string read(const std::filesystem::path& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-/// The tables in use. One that is replaced is kept: another thread may be reading it.
+/// The tables in use. A replaced table is kept, as another thread may be reading it.
 std::mutex tables_mutex;
 std::vector<std::vector<std::unique_ptr<const TuningTable>>> tables;
 

@@ -8,7 +8,7 @@
 
 #include <etna/tensor/ops/matmul/gemm/variant.h>
 
-/// Which kernel was measured to be the fastest for a class of gemms: a table on disk that `etna tune` writes.
+/// The fastest measured kernel for a class of gemms: a table on disk that `etna tune` writes.
 namespace etna::gemm {
 
 struct KernelConfig {
@@ -16,11 +16,11 @@ struct KernelConfig {
   Tiling tiling = {};
 };
 
-/// Gemms that one config serves: of one dtype and layout, their sizes within some 10 % of each other.
+/// A class of gemms that share one configuration: same dtype and layout, sizes within about 10 % of each other.
 struct ShapeClass {
   DType dtype = DType::f32;
   bool a_transposed = false, b_transposed = false;
-  int m = 0, n = 0, k = 0, matrices = 0;  ///< quarters of powers of two: 4 · log2, rounded
+  int m = 0, n = 0, k = 0, matrices = 0;  ///< 4 · log2, rounded: quarters of powers of two
 
   explicit ShapeClass(const GemmParams& p);
   ShapeClass() = default;
@@ -34,7 +34,7 @@ class TuningTable {
   void merge(const TuningTable& more);
   std::size_t size() const { return configs_.size(); }
 
-  /// One line a class. A line that is not understood is left out: tables outlive versions.
+  /// One line per class. Lines that it does not understand are skipped: tables outlive versions.
   static TuningTable parse(const std::string& text);
   std::string text() const;
 
@@ -42,28 +42,29 @@ class TuningTable {
   std::map<ShapeClass, KernelConfig> configs_;
 };
 
-/// What this version knows of a device by its name (`etna tune` on such a one, tensor/ops/matmul/gemm/tables/); empty
-/// for others.
+/// The table shipped for a device name (from `etna tune` on such a device, tensor/ops/matmul/gemm/tables/); empty for
+/// other devices.
 TuningTable shipped_table(std::string_view device);
 
-/// Where a device's own table lies: in the cache folder, named after the device. Empty where no folder is known.
+/// The file of a device's own table: in the cache folder, named after the device. Empty if no folder is known.
 std::filesystem::path table_file(Device device);
 
-/// The config for a problem: the one forced for this thread, else that of the device's own table or of the shipped one.
+/// The configuration for a gemm: the one forced in this thread, else from the device's own table, else from the shipped
+/// one.
 std::optional<KernelConfig> config_for(const GemmParams& params);
 
-/// Adds to the device's table, here and on disk. @throws FormatError where it cannot be written
+/// Adds to the device's table, in memory and on disk. @throws FormatError if it cannot be written
 void remember(Device device, const TuningTable& more);
 
-/// All gemms of this thread by one config, for a scope; those that it cannot do go to the plain kernel. For tuning.
-/// Keeps the last problem it met.
+/// Forces one configuration for all gemms of this thread in a scope; gemms that it does not support use the plain
+/// kernel. For tuning. Remembers the class of the last gemm.
 class ForcedConfig {
  public:
   explicit ForcedConfig(const KernelConfig& config);
   ~ForcedConfig();
   ForcedConfig(const ForcedConfig&) = delete;
   ForcedConfig& operator=(const ForcedConfig&) = delete;
-  /// Of the last gemm, where there was one.
+  /// The class of the last gemm, if there was one.
   const std::optional<ShapeClass>& met() const;
 };
 

@@ -6,10 +6,10 @@
 
 #include <etna/tensor/ops/matmul/gemm/gemm_params.h>
 
-/// Which kernels a gemm on a GPU may run on.
+/// The choice among the kernels of a gemm on a GPU.
 namespace etna::gemm {
 
-/// From the one that runs everywhere to the most special.
+/// From the most portable to the most specialized.
 enum class KernelVariant { plain, coopmat, cubin };
 
 /// As ETNA_GEMM and tables spell it: "coopmat".
@@ -21,15 +21,15 @@ struct Launcher {
   bool (*launch)(const OpCall&, const GemmParams&);
 };
 
-/// In the order in which they are asked: the fastest first, the plain one last, since it takes everything. ETNA_GEMM
-/// names the one variant that is asked before the plain one: plain, coopmat or cubin.
-/// @throws Error where ETNA_GEMM holds another word
+/// The launchers in the order in which they are tried: the fastest first, the plain one last, since it supports
+/// everything. ETNA_GEMM names the only variant to try before the plain one: plain, coopmat or cubin.
+/// @throws Error if ETNA_GEMM has an unknown value
 std::span<const Launcher> launchers();
 
-/// The variant that ETNA_GEMM or a ForcedVariant names.
+/// The variant named by ETNA_GEMM or by a ForcedVariant.
 std::optional<KernelVariant> requested_variant();
 
-/// The same for a scope, whatever ETNA_GEMM says. For tests and tuning; for one thread.
+/// Overrides ETNA_GEMM in a scope. For tests and tuning; affects one thread.
 class ForcedVariant {
  public:
   explicit ForcedVariant(KernelVariant variant);
