@@ -5,12 +5,12 @@
 #include <etna/tensor/ops/norm/norm.h>
 #include <etna/tensor/ops/rows/rows.h>
 
-// Rows are short enough to stay in the cache, so mean and variance take two passes, summed in double, as are the
-// gradients of weight and bias over rows; what becomes of an element is computed in f32 (f64: in double).
+// Rows are short enough to stay in the cache, so mean and variance take two passes. They are summed in double, as are
+// the gradients of weight and bias over rows. Elements are computed in f32 (in double for f64).
 namespace etna::norm {
 namespace {
 
-/// What a row is shifted and scaled by.
+/// The mean that is subtracted from a row and the factor it is multiplied by.
 struct Moments {
   double mean = 0, scale = 1;
 };
@@ -24,7 +24,7 @@ Moments moments(const T* x, std::int64_t n, bool rms, double eps) {
   return m;
 }
 
-/// A weight or bias as T; nothing where it was left out.
+/// A weight or bias as T; empty if it was left out.
 template <typename T>
 cpu::Scratch<T> values(const Tensor& w, std::int64_t n) {
   if (!w.defined() || n == 0) return {};
@@ -38,7 +38,7 @@ const T* start(const cpu::Scratch<T>& values) {
   return values.empty() ? nullptr : values.data();
 }
 
-/// What rows are normalized with.
+/// The parameters of the normalization.
 template <typename T>
 struct Normalizer {
   Attributes attributes;
@@ -65,7 +65,7 @@ void forward(const OpCall& call, Tensor& y) {
                  [&](const auto& row, T* to, std::int64_t) { normalize(row[0], to); });
 }
 
-/// The row that is normalized is the sum as it was stored, which is what backward gets.
+/// Normalizes the sum as it was stored, since that is what backward reads.
 template <typename T>
 void add_forward(const OpCall& call, Tensor& sum, Tensor& y) {
   if (y.numel() == 0) return;
@@ -97,7 +97,7 @@ void backward(const OpCall& call, std::span<Tensor> out) {
   const cpu::Scratch<T> weight = values<T>(call.in[2], n);
   const T* w = start(weight);
   std::int64_t piece = rows_of_piece(count, 32, 64), pieces = (count + piece - 1) / piece;
-  // dweight, then dbias, of each piece.
+  // dweight, then dbias, for each part of the rows.
   cpu::Scratch<double> partial(static_cast<std::size_t>(2 * pieces * n), 0);
   int last = x.dim() - 1;
   rows::Rows rows_g(grad, last), rows_x(x, last), rows_more(more.defined() ? more : x, last);

@@ -11,10 +11,10 @@ bool any_f64(std::span<const Tensor> tensors) {
   return std::any_of(tensors.begin(), tensors.end(), [](const Tensor& x) { return x.defined() && x.dtype() == f64; });
 }
 std::int64_t stride_of(const Tensor& w) { return w.defined() ? w.strides()[0] : 0; }
-/// What stands for the dtype of a tensor that was left out, so that it makes no pipeline of its own.
+/// The dtype, or a placeholder for an absent tensor, so that absence does not create another pipeline.
 DType dtype_of(const Tensor& w) { return w.defined() ? w.dtype() : f32; }
 
-/// Whether a row's elements may be taken four at a time in all of these: aligned, dense, and whole fours.
+/// True if a row's elements can be loaded four at a time from all of these: aligned, dense, a multiple of four.
 bool by_fours(std::int64_t length, const rows::Lanes& lanes, std::initializer_list<const rows::Strided*> strided,
               std::initializer_list<const Tensor*> dense) {
   auto aligned = [](const Tensor& x) { return x.address() % (4 * item_size(x.dtype())) == 0; };
@@ -25,8 +25,8 @@ bool by_fours(std::int64_t length, const rows::Lanes& lanes, std::initializer_li
   return fits;
 }
 
-/// By fours as few lanes as will do, since what a lane holds more keeps more bytes on their way: a row of 768 is 64
-/// lanes of twelve, not 192 of four.
+/// With vectors of four, uses as few lanes as possible: more elements per lane keep more bytes in flight. A row of 768
+/// takes 64 lanes of twelve, not 192 of four.
 rows::Lanes lanes_of(std::int64_t length) {
   if (length % 4 == 0) {
     for (std::int64_t lanes : {8, 32, 64, 128, 256}) {
@@ -37,19 +37,19 @@ rows::Lanes lanes_of(std::int64_t length) {
   return rows::lanes_for(length, false, 16);
 }
 
-/// Workgroups that go through `blocks` blocks of rows with sums in registers: as many as surely run at once, each with
-/// as many blocks as the next.
+/// Workgroups for `blocks` blocks of rows, with sums in registers: as many as certainly run at once, each with about
+/// equally many blocks.
 std::int64_t even_groups(std::int64_t blocks, const rows::Lanes& lanes, std::int64_t units) {
   const std::int64_t most = units * (lanes.held > 4 ? 2 : 4), turns = (blocks + most - 1) / most;
   return (blocks + turns - 1) / turns;
 }
 
-/// Lines of partial sums and the gradient they add up to.
+/// Lines of partial sums and the gradient that is their sum.
 struct Lines {
   Tensor partial, sum;
 };
 
-/// Of both parameters in one dispatch; of one, where the other wants no gradient.
+/// Sums the lines of both parameters in one dispatch, or of one if the other needs no gradient.
 void add_lines(const OpCall& call, const Lines& weight, const Lines& bias) {
   const Lines &first = weight.sum.defined() ? weight : bias, &second = bias.sum.defined() ? bias : first;
   std::int64_t n = first.sum.numel();

@@ -4,10 +4,9 @@
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/norm/norm.h>
 
-// layer_norm and rms_norm over the last dimension, of x or of x + delta. Backward takes the row's moments again from
-// what was normalized, which it reads anyway, rather than keep them; the gradient of a sum that others use as well is
-// added by the same kernel, since it is the gradient of x and of delta alike. Kernels: tensor/ops/norm/cpu.cpp and
-// shaders/norm.comp.
+// layer_norm and rms_norm over the last dimension, of x or of x + delta. Backward recomputes the row's moments instead
+// of storing them, since it reads the normalized tensor anyway. If others use the sum too, the same kernel adds their
+// gradient: it is the gradient of x and of delta alike. Kernels: tensor/ops/norm/cpu.cpp and shaders/norm.comp.
 namespace etna {
 namespace {
 
@@ -69,7 +68,7 @@ std::vector<OutputSpec> backward_infer(const OpCall& call) {
 
 DType compute_dtype(const Tensor& x) { return x.dtype() == f64 ? f64 : f32; }
 
-/// x normalized, and what it was divided by turned over.
+/// x normalized, and the reciprocal of its divisor.
 struct Normed {
   Tensor value, scale;
   Normed(const Tensor& x, bool rms, double eps) {
@@ -129,7 +128,8 @@ TensorList vjp(const VjpCall& call) {
   TensorList grads(call.in.size());
   if (grad.defined()) {
     BackwardAttributes b{a.eps, a.rms, call.needs[weight], !a.rms && call.needs[bias]};
-    // A narrow delta takes the sum's gradient narrow, too, unless it was repeated over rows and is summed up below.
+    // A narrow delta gets the sum's gradient in its own dtype, unless it was repeated over rows: then the gradient is
+    // summed below.
     b.wants_delta =
         a.adds && call.needs[1] && call.in[1].dtype() != call.in[0].dtype() && call.in[1].shape() == call.in[0].shape();
     if (b.wants_delta) b.delta_dtype = call.in[1].dtype();
@@ -163,7 +163,7 @@ const OpDef kRmsNorm = {.name = "rms_norm",
                         .reference = reference,
                         .vjp = vjp,
                         .saved = Saved::inputs};
-// Of x + delta backward needs the sum only, neither of the two.
+// For x + delta, backward needs the sum only, not x or delta.
 const OpDef kAddLayerNorm = {.name = "add_layer_norm",
                              .infer = infer,
                              .cpu = norm::forward_cpu,

@@ -8,13 +8,13 @@
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops/rows/rows.h>
 
-/// Many tensors as one list of chunks of equal size.
+/// Many tensors as one list of equally sized chunks.
 namespace etna::multi_tensor {
 
-/// Elements of an optimizer's chunk: a workgroup's, and a thread's unit on the CPU.
+/// Elements of an optimizer's chunk: the work of a workgroup, or the unit of a thread on the CPU.
 inline constexpr std::int64_t kChunk = 4096;
 
-/// How tensors are divided: a chunk lies in one tensor, each tensor starts a chunk.
+/// The division of tensors into chunks: a chunk is within one tensor, and every tensor starts a chunk.
 class Chunks {
  public:
   explicit Chunks(std::int64_t size) : size_(size) {}
@@ -25,7 +25,7 @@ class Chunks {
   }
   std::int64_t count() const { return count_; }
 
-  /// Calls body(chunk, tensor, begin, end) for every chunk, from several threads.
+  /// Calls body(chunk, tensor, begin, end) for every chunk, on several threads.
   template <typename Body>
   void parallel(const Body& body) const {
     cpu::parallel_for(count_, 4, [&](std::int64_t begin, std::int64_t end) {
@@ -43,7 +43,7 @@ class Chunks {
   std::vector<std::int64_t> elements_, first_;
 };
 
-/// Elements [begin, end) of a contiguous floating tensor on the CPU as S (float or double): where they lie, or in
+/// Elements [begin, end) of a contiguous floating tensor on the CPU as S (float or double): in place, or converted into
 /// `buffer`.
 template <typename S>
 S* load(const Tensor& x, std::int64_t begin, std::int64_t end, S* buffer) {
@@ -66,7 +66,7 @@ S* load(const Tensor& x, std::int64_t begin, std::int64_t end, S* buffer) {
   }
 }
 
-/// Puts values back where load() took them from, rounded.
+/// Writes values back, rounded, to where load() read them.
 template <typename S>
 void store(const Tensor& x, std::int64_t begin, std::int64_t end, const S* values) {
   std::int64_t n = end - begin;

@@ -77,7 +77,7 @@ std::vector<OutputSpec> scale_infer(const OpCall& call) {
   return out;
 }
 
-/// As a tensor, on the norm's device.
+/// The scale factor as a tensor on the norm's device.
 Tensor scale_factor(const OpCall& call, DType dtype) {
   return clamp(call.as<ScaleAttrs>().max_norm / (call.in[0].to(dtype) + kNormEps), {}, 1.0);
 }
@@ -95,7 +95,7 @@ bool scale_gpu(const OpCall& call, std::span<Tensor> out) {
     if (x.is_contiguous())
       dense.push_back(x);
     else
-      x.mul_(scale_factor(call, f32));  // the transposed view that a gradient may be
+      x.mul_(scale_factor(call, f32));  // also handles a gradient that is a transposed view
   }
   Rows rows = rows_of(dense, Access::read_write);
   if (rows.empty()) return true;

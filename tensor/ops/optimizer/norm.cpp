@@ -12,12 +12,12 @@
 namespace etna::multi_tensor {
 namespace {
 
-/// NaN wins.
+/// The larger number; NaN if either is NaN.
 double larger(double a, double b) { return a >= b || std::isnan(a) ? a : b; }
 
 double add(double a, double b) { return a + b; }
 
-/// Folds n values into several sums side by side, so that the loop is no chain of additions; then joins those.
+/// Folds n values into several independent sums, so that the loop is not one chain of additions; then combines them.
 template <typename S, typename Fold, typename Join>
 double gather(const S* x, std::int64_t n, Fold fold, Join join) {
   constexpr std::int64_t kLanes = 16;
@@ -83,7 +83,7 @@ Tensor composed_norm(std::span<const Tensor> tensors, double order) {
   DType t = widest(tensors);
   Tensor total = zeros({}, {t, tensors[0].device()});
   for (const Tensor& x : tensors) {
-    if (order == HUGE_VAL && x.numel() == 0) continue;  // max() of nothing is an error
+    if (order == HUGE_VAL && x.numel() == 0) continue;  // max() of no elements is an error
     Tensor wide = x.to(t);
     if (order == HUGE_VAL)
       total = maximum(total, max(abs(wide)));

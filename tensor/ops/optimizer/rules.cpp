@@ -7,12 +7,12 @@
 #include <etna/tensor/ops/optimizer/step.h>
 #include <etna/tensor/ops/optimizer/table.h>
 
-// The ops that the table of rules makes.
+// The ops generated from the table of rules.
 namespace etna {
 namespace {
 
-// Words of rules, for double and Tensor, without fused multiply-adds: tensor/CMakeLists.txt forbids contraction here,
-// so that the bits of f64 do not depend on the build.
+// The vocabulary of rules, for double and Tensor, without fused multiply-adds: tensor/CMakeLists.txt disables
+// contraction here, so that the bits of f64 do not depend on the build.
 template <typename T>
 T mul_add(const T& a, const T& b, const T& c) {
   return a * b + c;
@@ -34,13 +34,13 @@ Tensor pick(const Tensor& condition, const Tensor& a, const Tensor& b) { return 
 double one_minus_power(double base, double, double exponent) { return 1 - std::pow(base, exponent); }
 Tensor one_minus_power(const Tensor& base, const Tensor&, const Tensor& exponent) { return 1.0 - pow(base, exponent); }
 
-/// A constant of the options beside numbers like `step`.
+/// A constant of the options, in the type and device of numbers like `step`.
 double constant(double value, double) { return value; }
 Tensor constant(double value, const Tensor& step) { return scalar(value, {step.dtype(), step.device()}); }
 
 #include <etna/shaders/optimizer_rules.inc>
 
-/// What a rule's struct gives a StepRule.
+/// The functions of a StepRule, derived from a rule's struct.
 template <template <typename> class Rule, typename Options, std::size_t kStates>
 struct Functions {
   static std::vector<float> constants(const Attrs& attrs) {

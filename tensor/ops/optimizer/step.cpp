@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kLr = 0, kWeightDecay = 1, kStep = 2, kControl = 3, kList = 4;
 
-/// Tensors in the list for each parameter.
+/// Tensors in the list per parameter.
 std::size_t width_of(const StepRule& rule) { return 2 + rule.states; }
 
 StepControl read_control(const OpCall& call) {
@@ -44,7 +44,8 @@ void check_numbers(const OpCall& call) {
   }
 }
 
-/// Calls update(S* x, const S* g, S* const* states, n) for a chunk at a time; S is float, or double for f64 parameters.
+/// Calls update(S* x, const S* g, S* const* states, n) for one chunk at a time; S is float, or double for f64
+/// parameters.
 template <typename Update>
 void for_each_chunk(const OpCall& call, std::size_t width, const Update& update) {
   const std::span<const Tensor> list = call.in.subspan(kList);

@@ -42,7 +42,7 @@ std::vector<OutputSpec> control_infer(const OpCall& call) {
   return out;
 }
 
-/// What shaders/global_norm.comp does at its end. @param scale [3] or null
+/// The same as the end of shaders/global_norm.comp. @param scale [3] or null
 void decide(float total, const ControlAttrs& a, float* control, float* scale) {
   float inverse = scale != nullptr && a.scaled ? 1 / scale[0] : 1, norm = total * inverse;
   auto bound = static_cast<float>(a.max_norm);

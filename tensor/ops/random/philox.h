@@ -4,14 +4,14 @@
 #include <cstdint>
 
 /// Philox4x32-10 (Salmon et al. 2011): a block cipher used as a counter-based generator. Block b of a stream is a pure
-/// function of (seed, offset, b), so any element can be made again anywhere, by any thread, on any device.
-/// shaders/lib/philox.glsl is the same.
+/// function of (seed, offset, b), so any thread on any device can compute any element again. shaders/lib/philox.glsl is
+/// identical.
 namespace etna::philox {
 
 using Counter = std::array<std::uint32_t, 4>;
 using Key = std::array<std::uint32_t, 2>;
 
-/// One stream of blocks: each call of a random op takes the next offset of the process's generator.
+/// A stream of blocks. Each call of a random op takes the next offset of the process's generator.
 struct Stream {
   std::uint64_t seed = 0, offset = 0;
 };
@@ -30,14 +30,14 @@ constexpr Counter block(Counter c, Key key) {
   return c;
 }
 
-/// Block `index` of a stream: the index is the counter's lower half, the offset its upper half.
+/// Block `index` of a stream: the index is the lower half of the counter, the offset its upper half.
 constexpr Counter block(Stream s, std::uint64_t index) {
   return block({static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32),
                 static_cast<std::uint32_t>(s.offset), static_cast<std::uint32_t>(s.offset >> 32)},
                {static_cast<std::uint32_t>(s.seed), static_cast<std::uint32_t>(s.seed >> 32)});
 }
 
-/// Sixteen blocks from `first` on, the words of each together; in loops over the blocks, so that they run side by side.
+/// Sixteen blocks starting at `first`, grouped by word. The loops run over the blocks, so that they vectorize.
 inline constexpr int kWide = 16;
 inline void blocks(Stream s, std::uint64_t first, std::uint32_t (&words)[4 * kWide]) {
   std::uint32_t c[4][kWide];

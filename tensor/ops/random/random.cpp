@@ -17,8 +17,8 @@
 #include <etna/tensor/ops/random/philox.h>
 #include <etna/tensor/recording.h>
 
-// Random numbers, and dropout. This file is compiled without contraction of products and sums: its floating point is
-// the same sequence of additions and products as in shaders/lib/philox.glsl, and gives the same bits.
+// Random numbers, and dropout. This file is compiled without contraction into fused multiply-adds: it performs the same
+// sequence of additions and multiplications as shaders/lib/philox.glsl, and gives the same bits.
 namespace etna {
 namespace {
 
@@ -39,16 +39,16 @@ Stream take_stream() {
   return s;
 }
 
-/// v · 2^-32, v > 0, cut to 24 bits.
+/// v · 2^-32 for v > 0, truncated to 24 bits.
 float fraction(std::uint32_t v) {
   int top = 31 - std::countl_zero(v);
   std::uint32_t mantissa = v << (31 - top) >> 8;
   return std::bit_cast<float>((static_cast<std::uint32_t>(top + 95) << 23) | (mantissa & 0x7fffffu));
 }
 
-/// The inverse of the normal distribution at one word: a bit of sign, 31 bits of the tail's probability t. With x = 1 -
-/// 2t and w = -ln(1 - x²), z = x · f(w), where f is smooth; f and ln(1+g)/g are minimax polynomials, fitted to 1e-8, on
-/// the pieces w < 5, < 11, < 22, which |z| ≤ 6.3 stays below.
+/// The inverse of the normal distribution at one word: a sign bit and 31 bits of the tail's probability t. With x = 1 -
+/// 2t and w = -ln(1 - x²), z = x · f(w), where f is smooth. f and ln(1+g)/g are minimax polynomials, fitted to 1e-8, on
+/// the intervals w < 5, < 11, < 22; |z| ≤ 6.3 stays below 22.
 float standard_normal(std::uint32_t word) {
   std::uint32_t v = ((word & 0x7fffffffu) << 1) | 1u;
   float x = fraction(0u - v), tail = fraction(v);
@@ -59,7 +59,7 @@ float standard_normal(std::uint32_t word) {
   for (float c :
        {-0.143667385f, 0.149523199f, -0.165624127f, 0.199568301f, -0.250020742f, 0.333341867f, -0.499999881f, 1.0f})
     l = l * g + c;
-  float high = exponent * 0.693359375f, low = exponent * -0.000212194442f;  // ln 2 in two parts
+  float high = exponent * 0.693359375f, low = exponent * -0.000212194442f;  // ln 2 as a sum of two numbers
   float w = -(high + (low + l * g));
   static constexpr float kPieces[3][11] = {
       {2.5f, -1.24323032e-08f, 3.28560219e-08f, 6.59263151e-07f, -4.89700506e-06f, -7.01922636e-06f, 0.000308785675f,
@@ -74,7 +74,7 @@ float standard_normal(std::uint32_t word) {
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(z * x) | (word & 0x80000000u));
 }
 
-/// Calls put(i, words of element i) for i in [0, n), W words an element.
+/// Calls put(i, words of element i) for i in [0, n), with W words per element.
 template <int W, typename Put>
 void each_element(Stream stream, std::int64_t n, const Put& put) {
   constexpr std::int64_t tile = 4 * philox::kWide / W;
@@ -105,8 +105,8 @@ struct FillAttrs {
   Interval interval;
 };
 
-/// In a step that is being recorded: seed and offset of its numbers as an i64 [2] tensor, drawn anew at each replay.
-/// Elsewhere undefined, and the stream goes with the attributes.
+/// While a step is recorded: seed and offset of its numbers as an i64 [2] tensor, drawn again at each replay. Otherwise
+/// undefined, and the attributes hold the stream.
 Tensor each_step_stream(Device device) {
   if (!capturing()) return {};
   return detail::each_step_tensor({2}, {i64, device}, [](std::byte* to) {
@@ -116,14 +116,14 @@ Tensor each_step_stream(Device device) {
 }
 static_assert(sizeof(Stream) == 16);
 
-/// @param given as each_step_stream() made it
+/// @param given from each_step_stream()
 Stream stream_of(const Tensor& given, const Stream& otherwise) {
   if (!given.defined()) return otherwise;
   const auto* at = given.data<std::int64_t>();
   return {static_cast<std::uint64_t>(at[0]), static_cast<std::uint64_t>(at[1])};
 }
 
-/// What both variants of shaders/random.comp take first.
+/// The leading arguments of both variants of shaders/random.comp.
 gpu::Kernel kernel(const gpu::Shader& shader, const OpCall& call, const Tensor& x, const Tensor& y,
                    const Stream& stream, const Tensor& given) {
   gpu::Kernel k(shader, call);
@@ -131,7 +131,7 @@ gpu::Kernel kernel(const gpu::Shader& shader, const OpCall& call, const Tensor& 
   return k;
 }
 
-/// in: the stream, or nothing
+/// in: the stream, or undefined
 bool fill_gpu(const OpCall& call, std::span<Tensor> out) {
   auto [stream, kind, interval] = call.as<FillAttrs>();
   Tensor& y = out[0];
@@ -173,7 +173,7 @@ void fill_cpu(const OpCall& call, std::span<Tensor> out) {
         to[i] = convert(static_cast<double>(wide(words) >> 11) * 0x1p-53);
       });
     } else {
-      // As many bits as the type's significand holds, so that no rounding reaches 1.
+      // Keeps only as many bits as the type's significand holds, so that rounding never reaches 1.
       int kept = y.dtype() == f16 ? 11 : y.dtype() == bf16 ? 8 : 24;
       float scale = std::ldexp(1.0f, -kept);
       each_element<1>(stream, y.numel(), [&](std::int64_t i, const std::uint32_t* words) {
@@ -183,7 +183,7 @@ void fill_cpu(const OpCall& call, std::span<Tensor> out) {
   });
 }
 
-/// What the functions below run; not among all_ops(), since they take no tensors.
+/// The op behind the functions below; not in all_ops(), since they take no tensors.
 const OpDef kRandom = {.name = "random", .cpu = fill_cpu, .gpu = fill_gpu};
 
 Tensor filled(const char* op, Kind kind, const Shape& shape, TensorOptions options, Interval interval = {}) {
@@ -213,8 +213,8 @@ Tensor filled(const char* op, Kind kind, const Shape& shape, TensorOptions optio
 
 struct DropoutAttrs {
   Stream stream;
-  std::uint32_t threshold;  ///< words from here on keep their element
-  double scale;             ///< of what is kept; 0 keeps nothing
+  std::uint32_t threshold;  ///< elements whose word is at least this are kept
+  double scale;             ///< factor of the elements kept; 0 keeps nothing
 };
 
 std::vector<OutputSpec> infer_dropout(const OpCall& call) {
@@ -262,7 +262,7 @@ bool dropout_gpu(const OpCall& call, std::span<Tensor> out) {
   Tensor x = call.in[0].contiguous();
   const std::uint64_t four = 4 * item_size(y.dtype());
   const bool aligned = x.address() % four == 0 && y.address() % four == 0;
-  // Four blocks a thread hide more of the memory's latency, where that still leaves each compute unit eight workgroups.
+  // Four blocks per thread hide more memory latency, if that still leaves eight workgroups for each compute unit.
   const std::int64_t units = gpu::capabilities(y.device()).compute_units;
   const std::int64_t blocks = y.numel() >= 8 * units * 4096 ? 4 : 1, a_group = 1024 * blocks;
   kernel(shaders::dropout, call, x, y, a.stream, call.in[1])
@@ -278,7 +278,7 @@ bool dropout_gpu(const OpCall& call, std::span<Tensor> out) {
 TensorList dropout_vjp(const VjpCall& call) {
   return {apply1(call.op, {call.grad[0], call.in[1]}, call.attrs), Tensor()};
 }
-/// in: x, and the stream or nothing
+/// in: x, and the stream or undefined
 const OpDef kDropout = {.name = "dropout",
                         .infer = infer_dropout,
                         .cpu = dropout_cpu,

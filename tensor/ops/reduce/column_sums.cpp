@@ -7,10 +7,10 @@
 namespace etna::reduce {
 namespace {
 
-constexpr std::int64_t kColumns = 128;  ///< of a workgroup
-constexpr std::int64_t kRows = 64;      ///< of a chunk, at least: eight a thread
+constexpr std::int64_t kColumns = 128;  ///< per workgroup
+constexpr std::int64_t kRows = 64;      ///< per chunk, at least: eight per thread
 
-/// Elements that every row allows to be loaded at once.
+/// Elements that can be loaded at once from every row.
 std::uint32_t width(const Tensor& x, std::int64_t columns, std::int64_t stride) {
   for (std::uint32_t w : {4u, 2u}) {
     if (x.address() % (w * item_size(x.dtype())) == 0 && columns % w == 0 && stride % w == 0) return w;
@@ -39,7 +39,7 @@ bool column_sums(const OpCall& call, const Tensor& x, const Plan& plan, Tensor& 
   const std::int64_t units = gpu::capabilities(x.device()).compute_units;
   const std::int64_t groups = (plan.outputs + kColumns - 1) / kColumns;
   std::int64_t chunks = std::clamp<std::int64_t>(4 * units / groups, 1, std::max<std::int64_t>(1, plan.length / kRows));
-  if (chunks < 4) chunks = 1;  // not worth a barrier and a second dispatch
+  if (chunks < 4) chunks = 1;  // fewer are not worth a barrier and a second dispatch
   const std::int64_t stride = plan.reduced_strides[0];
   if (chunks == 1) {
     dispatch(call, x, y, plan.length, plan.outputs, stride, 1);

@@ -3,17 +3,17 @@
 #include <etna/tensor/ops/reduce/states.h>
 #include <etna/tensor/ops/rows/rows.h>
 
-// Each output is the merge, in order, of the states of fixed pieces of its reduction, so that the bits do not depend on
-// the number of threads. Where outputs lie side by side in memory, a block of columns is carried along together.
+// Each output combines, in order, the states of fixed parts of its reduction, so that the bits do not depend on the
+// number of threads. If outputs are adjacent in memory, a block of columns is reduced together.
 namespace etna::reduce {
 namespace {
 
-constexpr std::int64_t kRowPiece = 1 << 15;    ///< reduced elements of a piece, rows
+constexpr std::int64_t kRowPiece = 1 << 15;    ///< reduced elements per part, for rows
 constexpr std::int64_t kColumnPiece = 1 << 9;  ///< the same for columns
-constexpr std::int64_t kColumns = 128;         ///< outputs carried along together
+constexpr std::int64_t kColumns = 128;         ///< outputs reduced together
 constexpr std::int64_t kChunk = 1024;          ///< elements converted at a time
 
-/// States of elements [begin, end) of one output's reduction.
+/// The state of elements [begin, end) of one output's reduction.
 template <typename State, typename T>
 void reduce_row(const Tensor& x, const Plan& plan, std::int64_t base, std::int64_t begin, std::int64_t end,
                 State& state) {
@@ -44,16 +44,16 @@ void reduce_columns(const Tensor& x, const Plan& plan, std::int64_t base, std::i
   }
 }
 
-/// @param finish State → the result, as a type that holds it exactly
+/// @param finish converts a State to the result, in a type that holds it exactly
 template <typename State, typename T, typename Finish>
 void run(const Tensor& x, const Plan& plan, Tensor& y, const Finish& finish) {
   bool columns = plan.columns();
-  std::int64_t width = columns ? plan.kept.back() : 1;  // outputs side by side
-  std::int64_t block = std::min(width, kColumns);       // of them, taken together
+  std::int64_t width = columns ? plan.kept.back() : 1;  // adjacent outputs
+  std::int64_t block = std::min(width, kColumns);       // outputs reduced together
   std::int64_t blocks = (width + block - 1) / block * (plan.outputs / width);
   std::int64_t piece = columns ? kColumnPiece : kRowPiece;
   std::int64_t pieces = std::max<std::int64_t>(1, (plan.length + piece - 1) / piece);
-  cpu::Scratch<State> states(static_cast<std::size_t>(plan.outputs * pieces), State());  // piece by piece
+  cpu::Scratch<State> states(static_cast<std::size_t>(plan.outputs * pieces), State());  // one part after the other
   std::int64_t work = std::max<std::int64_t>(1, std::min(piece, plan.length) * block);
   cpu::parallel_for(blocks * pieces, std::max<std::int64_t>(1, rows::kGrain / work),
                     [&](std::int64_t first, std::int64_t last) {

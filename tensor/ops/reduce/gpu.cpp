@@ -10,10 +10,10 @@
 namespace etna::reduce {
 namespace {
 
-/// The numbers of a dispatch: the loops of a Plan, cut into chunks.
+/// The numbers of a dispatch: the loops of a Plan, divided into chunks.
 struct Loops {
-  std::int64_t outputs, length;           ///< elements; those of an output
-  std::int64_t chunk_length, chunks = 1;  ///< elements of an output that a workgroup reduces; how many such chunks
+  std::int64_t outputs, length;           ///< number of outputs; reduced elements per output
+  std::int64_t chunk_length, chunks = 1;  ///< elements that a workgroup reduces; chunks per output
   std::int64_t kept_inner, reduced_inner;
   std::array<std::uint32_t, 2> kept_strides, reduced_strides;  ///< outer, inner
   float divisor = 1;
@@ -29,11 +29,11 @@ const gpu::Shader* shader_for(Kind kind, DType t, const gpu::Capabilities& can) 
   return &shaders::reduce_int;
 }
 
-/// Threads that share an output: few choices, since each makes a pipeline of its own. Eight columns side by side still
-/// read whole sectors of 32 bytes.
+/// Threads per output. Few choices, since each needs its own pipeline. Eight adjacent columns still read whole sectors
+/// of 32 bytes.
 std::int64_t threads_for(std::int64_t outputs, std::int64_t length, bool columns, bool fours,
                          const gpu::Capabilities& can) {
-  if (fours && length > 32) {  // sixteen elements a thread, unless that leaves compute units idle
+  if (fours && length > 32) {  // sixteen elements per thread, unless that leaves compute units idle
     const std::int64_t threads = length <= 256 ? 8 : length <= 1024 ? 32 : length <= 8192 ? 64 : kThreads;
     return outputs * threads >= 2 * kThreads * can.compute_units ? threads
            : length <= 256                                       ? 32
@@ -54,7 +54,7 @@ struct Dispatcher {
   const gpu::Shader& shader;
   Kind kind;
 
-  /// @param width as the kernel's WIDTH
+  /// @param width the kernel's WIDTH
   void operator()(const Tensor& x, const Tensor& y, const Loops& loops, std::int64_t threads, bool columns,
                   bool from_states, bool to_states, std::uint32_t width) const {
     const std::int64_t slots = kThreads / threads, groups = (loops.outputs + slots - 1) / slots;
@@ -94,7 +94,7 @@ Loops loops_of(const Plan& plan) {
           .reduced_strides = strides(plan.reduced_strides)};
 }
 
-/// Whether an output's elements may be loaded four at a time: side by side, aligned, whole fours.
+/// True if an output's elements can be loaded four at a time: adjacent, aligned, a multiple of four.
 bool by_fours(const Tensor& x, const Plan& plan) {
   const bool floats = x.dtype() == f32 || x.dtype() == f16 || x.dtype() == bf16;
   bool fits = floats && plan.reduced.rank() == 1 && plan.reduced_strides[0] == 1 && plan.length % 4 == 0 &&
@@ -103,7 +103,7 @@ bool by_fours(const Tensor& x, const Plan& plan) {
   return fits;
 }
 
-/// x with the reduced dimensions last, contiguous; `dims` becomes where they are then.
+/// x with the reduced dimensions moved last, contiguous; `dims` is set to their new positions.
 Tensor reduced_last(const Tensor& x, Dims& dims) {
   Dims order, last;
   for (int d = 0; d < x.dim(); ++d) {
@@ -138,7 +138,7 @@ bool on_gpu(const OpCall& call, std::span<Tensor> out) {
   const std::uint32_t width = fours ? 4 : plan.reduced.rank() <= 1 ? 1 : 0;
   std::int64_t threads = threads_for(plan.outputs, plan.length, columns, fours, can);
   std::int64_t groups = (plan.outputs * threads + kThreads - 1) / kThreads;
-  // Enough workgroups to fill the device, but sixteen elements a thread at least; fewer than four chunks are not
+  // Enough workgroups to fill the device, but at least sixteen elements per thread. Fewer than four chunks are not
   // worth a barrier and a second dispatch.
   std::int64_t wanted = std::int64_t{8} * can.compute_units / groups, useful = plan.length / (threads * 16);
   if (useful < 4) useful = 1;

@@ -17,7 +17,7 @@ void append(Shape& shape, Strides& strides, std::int64_t size, std::int64_t stri
 }  // namespace
 
 Plan::Plan(const Tensor& x, const Dims& dims) {
-  if (x.numel() == 0) {  // outputs made of nothing: sizes beside a 0 may have no product
+  if (x.numel() == 0) {  // outputs of empty reductions: the product of the other sizes may overflow
     for (int d = 0; d < x.dim(); ++d) {
       if (!dims.contains(d)) outputs *= x.shape()[d];
     }

@@ -51,7 +51,7 @@ std::vector<OutputSpec> infer(const OpCall& call) {
   return {{shape, t}};
 }
 
-/// A reduced tensor with the reduced dimensions back as ones.
+/// Restores the reduced dimensions of a result with size 1.
 Tensor keep(const Tensor& y, const VjpCall& call) {
   return y.reshape(reduced_shape(call.in[0].shape(), call.as<Attributes>().dims, true));
 }
@@ -60,10 +60,10 @@ double length_of(const VjpCall& call) {
   for (std::int64_t d : call.as<Attributes>().dims) n *= static_cast<double>(call.in[0].shape()[static_cast<int>(d)]);
   return n;
 }
-/// The dtype to count in: f16 cannot tell 2049 from 2048.
+/// The dtype for counts: f16 cannot distinguish 2049 from 2048.
 DType counting(const Tensor& x) { return x.dtype() == f64 ? f64 : f32; }
 
-/// sum, but of no dimensions at all it is x itself, where sum would take all.
+/// sum, except that empty dims give x itself, while sum() would reduce all.
 Tensor sum_keeping(const Tensor& x, const Dims& dims) { return dims.empty() ? x : sum(x, dims, true); }
 
 TensorList sum_vjp(const VjpCall& call) { return {keep(call.grad[0], call).expand(call.in[0].shape())}; }
@@ -71,7 +71,7 @@ TensorList mean_vjp(const VjpCall& call) {
   return {keep(call.grad[0] * (1.0 / length_of(call)), call).expand(call.in[0].shape())};
 }
 
-/// Equal extremes share the gradient; a NaN extreme equals nothing, so 0/0 shows it.
+/// Equal extremes share the gradient. A NaN extreme equals nothing, so the gradient is 0/0 and shows it.
 TensorList extreme_vjp(const VjpCall& call) {
   const Tensor& x = call.in[0];
   Tensor hit = cast(eq(x, keep(call.out[0], call)), counting(x));
@@ -79,7 +79,7 @@ TensorList extreme_vjp(const VjpCall& call) {
   return {(hit * share).to(x.dtype())};
 }
 
-/// x moved by k along the last dimension, to the right or to the left, ones coming in.
+/// Shifts x by k along the last dimension, to the right or to the left, and fills with ones.
 Tensor moved_by(const Tensor& x, std::int64_t k, bool right) {
   std::int64_t n = x.size(-1);
   Shape edge = x.shape();
@@ -88,14 +88,14 @@ Tensor moved_by(const Tensor& x, std::int64_t k, bool right) {
   if (k >= n) return in;
   return right ? cat({in, x.slice(-1, 0, n - k)}, -1) : cat({x.slice(-1, k, n), in}, -1);
 }
-/// Products of all elements before (after) each along the last dimension, by doubling.
+/// For each element along the last dimension, the product of all elements before (after) it, by doubling.
 Tensor products_beside(const Tensor& x, bool before) {
   Tensor y = moved_by(x, 1, before);
   for (std::int64_t k = 1; k < x.size(-1); k *= 2) y = y * moved_by(y, k, before);
   return y;
 }
 
-/// Reduced dimensions of x moved behind the kept ones and made one.
+/// Moves the reduced dimensions of x after the kept ones and merges them.
 struct Moved {
   Dims order;
   Shape moved;
@@ -113,8 +113,9 @@ struct Moved {
   }
 };
 
-/// Each element's gradient is the product of the others. Dividing the product of the nonzero ones is right for any
-/// number of zeros, but its own derivative is not; where that is wanted, products from both sides are taken.
+/// The gradient of each element is the product of the others. Dividing the product of the nonzero elements is right for
+/// any number of zeros, but its own derivative is not. If that is needed, the gradient multiplies the products from
+/// both sides.
 TensorList prod_vjp(const VjpCall& call) {
   const Tensor& x = call.in[0];
   auto dims = call.as<Attributes>().dims;
@@ -161,7 +162,7 @@ TensorList logsumexp_reference(const OpCall& call) {
   if (a.dims.empty()) return {call.in[0].clone()};
   Tensor largest =
       x.numel() == 0 ? zeros(reduced_shape(x.shape(), a.dims, true), {x.dtype(), x.device()}) : max(x, a.dims, true);
-  largest = where(isfinite(largest), largest, 0.0).detach();  // an infinite one would give inf - inf
+  largest = where(isfinite(largest), largest, 0.0).detach();  // an infinite maximum would give inf - inf
   Tensor y = log(sum(exp(x - largest), a.dims, true)) + largest;
   return {y.to(call.in[0].dtype()).reshape(reduced_shape(x.shape(), a.dims, a.keepdim))};
 }

@@ -2,7 +2,7 @@
 
 #include <etna/tensor/op.h>
 
-/// The machinery behind sum, mean, max and the other reductions.
+/// The implementation of sum, mean, max and the other reductions.
 namespace etna::reduce {
 
 /// Shared with shaders/reduce.comp.
@@ -10,29 +10,29 @@ enum class Kind : int { sum, mean, prod, max, min, argmax, argmin, logsumexp, va
 
 struct Attributes {
   Kind kind = Kind::sum;
-  Dims dims;  ///< reduced ones, sorted, none twice
+  Dims dims;  ///< the reduced dimensions, sorted and distinct
   bool keepdim = false;
   int correction = 0;   ///< var divides by n - correction
   bool widens = false;  ///< sum: f16 and bf16 give f32
 };
 
-/// A reduction as two nested iterations over x: kept elements in the order of the output, and for each the reduced ones
-/// in row-major order. Neighbouring dimensions are merged where x's strides allow it.
+/// A reduction as two nested iterations over x: over kept elements in the order of the output, and for each over the
+/// reduced elements in row-major order. Adjacent dimensions are merged if x's strides allow it.
 struct Plan {
   Shape kept, reduced;
   Strides kept_strides, reduced_strides;
   std::int64_t outputs = 1, length = 1;  ///< elements of the two iterations
 
   Plan(const Tensor& x, const Dims& dims);
-  /// Neighbouring outputs lie side by side in x and neighbouring reduced elements do not: columns are summed, not rows.
+  /// True if neighbouring outputs are adjacent in x and neighbouring reduced elements are not: sums columns, not rows.
   bool columns() const;
 };
 
 void cpu(const OpCall& call, std::span<Tensor> out);
 bool on_gpu(const OpCall& call, std::span<Tensor> out);
 
-/// Sums over the rows of a matrix, by shaders/column_sums.comp. False where x is none, or too small for it; nothing was
-/// recorded then.
+/// Sums over the rows of a matrix with shaders/column_sums.comp. Returns false, having recorded nothing, if x is not a
+/// matrix or is too small.
 bool column_sums(const OpCall& call, const Tensor& x, const Plan& plan, Tensor& y);
 
 }  // namespace etna::reduce

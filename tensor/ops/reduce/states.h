@@ -9,12 +9,12 @@
 #include <etna/device/cpu/vector_rows.h>
 #include <etna/tensor/ops/rows/lanes.h>
 
-/// What each reduction carries from element to element, computed in T (float, double or std::int64_t). A state takes a
-/// run of elements at once (`take`, vectorized), or one element (`add`: one of many columns), and joins what another
-/// state has seen of later elements (`merge`).
+/// The state of each reduction, computed in T (float, double or std::int64_t). A state accepts a run of elements
+/// (`take`, vectorized) or a single element (`add`, for one of many columns), and combines with the state of later
+/// elements (`merge`).
 namespace etna::reduce {
 
-/// Sums of floats are carried in double, of integers in unsigned 64 bits, where they wrap around.
+/// Float sums accumulate in double, integer sums in unsigned 64 bits, where they wrap around.
 template <typename T>
 using Wide = std::conditional_t<std::is_floating_point_v<T>, double, std::uint64_t>;
 
@@ -56,7 +56,7 @@ constexpr T highest() {
     return std::numeric_limits<T>::max();
 }
 
-/// True where `x` takes the place of `best`: it is beyond it, or the first NaN.
+/// True if `x` replaces `best`: it is beyond it, or it is the first NaN.
 template <bool largest, typename T>
 bool beats(T x, T best) {
   return (largest ? x > best : x < best) || (x != x && best == best);
@@ -94,7 +94,7 @@ struct ArgExtreme {
   }
 };
 
-/// log Σ exp(x) as largest + log(sum), sum = Σ exp(x - largest); sum stays 0 while nothing but -inf was seen.
+/// log Σ exp(x) as largest + log(sum), with sum = Σ exp(x - largest). sum stays 0 while all elements are -inf.
 template <typename T>
 struct LogSumExp {
   T largest = lowest<T>();
@@ -117,13 +117,13 @@ struct LogSumExp {
     raise(later.largest);
     if (later.sum > 0) sum += later.sum * static_cast<double>(m::exp(later.largest - largest));
   }
-  /// An infinite or NaN largest is the result.
+  /// If largest is infinite or NaN, it is the result.
   double value() const {
     return std::isfinite(largest) ? static_cast<double>(largest) + std::log(sum) : static_cast<double>(largest);
   }
 };
 
-/// Mean and Σ (x - mean)², joined as Chan, Golub & LeVeque (1983) do.
+/// Mean and Σ (x - mean)², combined as in Chan, Golub & LeVeque (1983).
 template <typename T>
 struct Variance {
   double mean = 0, squares = 0, count = 0;

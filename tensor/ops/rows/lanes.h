@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-/// Reductions of a contiguous run in independent lanes, so that they vectorize though float addition does not
-/// associate. The order of additions depends on n only.
+/// Reductions of a contiguous run in independent lanes, so that they vectorize although float addition is not
+/// associative. The order of additions depends on n only.
 namespace etna::rows {
 
 inline constexpr int kLanes = 16;

@@ -11,8 +11,8 @@
 #include <etna/device/cpu/vector_rows.h>
 #include <etna/tensor/tensor.h>
 
-/// Rows of strided tensors for CPU kernels: brought into contiguous memory of the type they are computed in, worked on,
-/// and stored back.
+/// Rows of strided tensors for CPU kernels: copies a row to contiguous memory of the compute type, runs the kernel, and
+/// stores the result.
 namespace etna::rows {
 
 template <typename T, typename S>
@@ -28,7 +28,7 @@ T convert(S value) {
   }
 }
 
-/// n elements, one after the other.
+/// Converts n consecutive elements.
 template <typename T, typename S>
 void convert_run(const S* from, T* to, std::int64_t n) {
   if constexpr (std::is_same_v<S, BFloat16> && std::is_same_v<T, float>) {
@@ -40,8 +40,8 @@ void convert_run(const S* from, T* to, std::int64_t n) {
   }
 }
 
-/// Calls f with a zero of the type a dtype is computed in: double for f64, float for the other floats, std::int64_t for
-/// integers and bool.
+/// Calls f with a zero of a dtype's compute type: double for f64, float for the other floats, std::int64_t for integers
+/// and bool.
 template <typename F>
 void visit_compute(DType t, F&& f) {
   if (t == f64)
@@ -52,8 +52,8 @@ void visit_compute(DType t, F&& f) {
     f(std::int64_t{});
 }
 
-/// n elements of x, `step` apart from element `offset` on (counted from x's first), as T: where they lie, or in
-/// `buffer`.
+/// n elements of x as T, starting at element `offset` (relative to x's first) and `step` apart: in place, or converted
+/// into `buffer`.
 template <typename T>
 const T* read(const Tensor& x, std::int64_t offset, std::int64_t step, std::int64_t n, T* buffer) {
   return visit(x.dtype(), [&](auto zero) -> const T* {
@@ -71,7 +71,7 @@ const T* read(const Tensor& x, std::int64_t offset, std::int64_t step, std::int6
   });
 }
 
-/// Stores n values `step` apart from element `offset` of y on.
+/// Stores n values in y, starting at element `offset` and `step` apart.
 template <typename T>
 void write(Tensor& y, std::int64_t offset, std::int64_t step, std::int64_t n, const T* values) {
   visit(y.dtype(), [&](auto zero) {
@@ -85,7 +85,7 @@ void write(Tensor& y, std::int64_t offset, std::int64_t step, std::int64_t n, co
   });
 }
 
-/// Elements of the iteration over `shape` before `index`, as an offset by `strides`.
+/// Offset of element `index` of an iteration over `shape`, for `strides`.
 inline std::int64_t offset_of(const Shape& shape, const Strides& strides, std::int64_t index) {
   std::int64_t offset = 0;
   for (int d = shape.rank() - 1; d >= 0; --d) {
@@ -112,13 +112,13 @@ struct Rows {
   std::int64_t offset(std::int64_t row) const { return offset_of(others, strides, row); }
 };
 
-/// Rows that do not lie contiguous are taken this many at a time: neighbours share cache lines.
+/// Noncontiguous rows are processed this many at a time: neighbours share cache lines.
 inline constexpr std::int64_t kTile = 16;
-/// Elements a thread takes at least.
+/// Fewest elements per thread.
 inline constexpr std::int64_t kGrain = 1 << 14;
 
-/// Calls body(std::array<const T*, inputs>, T* y, n) for every row along `dim` of inputs of one shape; what it leaves
-/// in y becomes that row of `out`, which is contiguous. y may hold the last input's storage only if body reads before
+/// Calls body(std::array<const T*, inputs>, T* y, n) for every row along `dim` of inputs of one shape. What body writes
+/// to y becomes that row of `out`, which is contiguous. y may alias the last input's storage only if body reads before
 /// it writes.
 template <typename T, std::size_t inputs, typename Body>
 void along(const std::array<Tensor, inputs>& in, Tensor& out, int dim, const Body& body) {

@@ -7,13 +7,13 @@ namespace etna::rows {
 
 inline constexpr std::int64_t kThreads = 256;
 
-/// A tensor's rows along one dimension, counted over the dimensions before it (outer) and behind it (inner).
+/// A tensor's rows along one dimension, indexed by the dimensions before it (outer) and after it (inner).
 struct Strided {
   Tensor x;
   std::int64_t rows = 1, length = 1, inner = 1;
   std::uint32_t strides[3] = {};  ///< outer, inner, along
 
-  /// Copies x where the dimensions before or behind do not merge into one.
+  /// Copies x if the dimensions before, or those after, do not merge into one.
   Strided(const Tensor& given, int dim) : x(given) {
     if (!merge(dim)) {
       x = given.contiguous();
@@ -49,17 +49,17 @@ struct Strided {
   }
 };
 
-/// How a workgroup is laid over rows: few choices, since each makes a pipeline of its own.
+/// How a workgroup's threads map to rows. Few choices, since each needs its own pipeline.
 struct Lanes {
-  std::int64_t lanes = kThreads;  ///< threads a row
-  std::int64_t held = 0;          ///< elements a thread holds in registers; 0: rows are longer than that
-  bool columns = false;           ///< neighbouring threads take neighbouring rows
+  std::int64_t lanes = kThreads;  ///< threads per row
+  std::int64_t held = 0;          ///< elements per thread, in registers; 0: rows are longer than that
+  bool columns = false;           ///< neighbouring threads work on neighbouring rows
 
   std::int64_t slots() const { return kThreads / lanes; }
   std::int64_t groups(std::int64_t rows) const { return (rows + slots() - 1) / slots(); }
 };
 
-/// @param most the elements a thread may hold
+/// @param most maximum elements per thread
 inline Lanes lanes_for(std::int64_t length, bool columns, std::int64_t most) {
   if (columns) return {8, length <= 64 && most >= 8 ? 8 : 0, true};
   for (Lanes choice : {Lanes{8, 4}, Lanes{32, 4}, Lanes{64, 8}, Lanes{256, 4}, Lanes{256, 16}}) {

@@ -7,7 +7,7 @@
 #include <etna/tensor/ops/rows/rows.h>
 #include <etna/tensor/ops/rows/strided.h>
 
-// cumsum along a dimension, and the triangles of the last two.
+// cumsum along a dimension, and tril and triu of the last two.
 namespace etna {
 namespace {
 
@@ -106,7 +106,7 @@ void triangle_cpu(const OpCall& call, std::span<Tensor> out) {
           for (std::int64_t r = begin; r < end; ++r) {
             const T* row = from + rows.offset(r);
             T* y = to + r * n;
-            // tril keeps columns up to row + diagonal, triu those from there on.
+            // tril keeps columns up to row + diagonal, triu keeps columns from there on.
             std::int64_t edge = std::clamp<std::int64_t>(
                 r % height + std::clamp<std::int64_t>(a.diagonal, -height - n, height + n) + (a.upper ? 0 : 1), 0, n);
             for (std::int64_t i = 0; i < edge; ++i) y[i] = a.upper ? T{} : row[i * rows.step];
@@ -119,8 +119,8 @@ void triangle_cpu(const OpCall& call, std::span<Tensor> out) {
 bool triangle_gpu(const OpCall& call, std::span<Tensor> out) {
   if (out[0].numel() == 0) return true;
   auto a = call.as<TriangleAttrs>();
-  // As rows along the last dimension but one, so that matrices are counted by the outer stride and columns by the
-  // inner.
+  // Rows along the second-to-last dimension, so that the outer stride steps through matrices and the inner stride
+  // through columns.
   rows::Strided x(call.in[0], call.in[0].dim() - 2);
   std::int64_t height = x.length, width = x.inner;
   std::int64_t diagonal = std::clamp<std::int64_t>(a.diagonal, -height - width, height + width);

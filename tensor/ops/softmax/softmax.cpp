@@ -8,7 +8,7 @@
 #include <etna/tensor/ops/rows/rows.h>
 #include <etna/tensor/ops/rows/strided.h>
 
-// softmax and log_softmax along any dimension. A NaN, a +inf, or a row of -inf alone gives a row of NaN.
+// softmax and log_softmax along any dimension. A row with a NaN or +inf, or with only -inf, gives a row of NaN.
 namespace etna {
 namespace {
 
@@ -95,7 +95,7 @@ TensorList backward_reference(const OpCall& call) {
   return {dx.to(call.in[1].dtype())};
 }
 
-/// Whether the elements of every row may be taken four at a time: aligned, side by side, and whole fours.
+/// True if the elements of every row can be loaded four at a time: aligned, adjacent, a multiple of four.
 bool by_fours(std::initializer_list<const rows::Strided*> all) {
   bool fits = true;
   for (const rows::Strided* x : all) {
@@ -105,8 +105,8 @@ bool by_fours(std::initializer_list<const rows::Strided*> all) {
   return fits;
 }
 
-/// Lanes for rows taken by fours: as few as will do, since what a lane holds more keeps more bytes on their way.
-/// @param most the elements a lane may hold
+/// Lanes for rows loaded by fours: as few as possible, since more elements per lane keep more bytes in flight.
+/// @param most maximum elements per lane
 rows::Lanes lanes_by_fours(std::int64_t length, std::int64_t most) {
   using rows::Lanes;
   for (Lanes choice :
@@ -116,7 +116,7 @@ rows::Lanes lanes_by_fours(std::int64_t length, std::int64_t most) {
   return {};
 }
 
-/// All four ops: in[0] is x or the gradient of y, in[1] the y of the forward pass.
+/// Runs all four ops: in[0] is x or the gradient of y, in[1] the y of the forward pass.
 template <bool backward>
 bool on_gpu(const OpCall& call, std::span<Tensor> out) {
   auto attrs = call.as<SoftmaxAttrs>();

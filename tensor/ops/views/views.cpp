@@ -4,8 +4,8 @@
 #include <etna/tensor/ops.h>
 #include <etna/tensor/recording.h>
 
-// Views: the same storage with other sizes, strides and offset. Their gradients are views too, but for slices, whose
-// gradient is placed into zeros (slice_backward).
+// Views: the same storage with other sizes, strides and offset. Their gradients are views too, except for slices, whose
+// gradient is copied into zeros (slice_backward).
 namespace etna {
 namespace {
 
@@ -21,7 +21,7 @@ struct SliceAttrs {
 };
 struct SplitAttrs {
   int dim;
-  std::int64_t size;  ///< of every part but the last
+  std::int64_t size;  ///< of every part except the last
 };
 struct SliceBackwardAttrs {
   Shape shape;
@@ -35,10 +35,10 @@ Tensor with_layout(const Tensor& x, const Shape& shape, const Strides& strides, 
   return detail::make_view(x.storage(), x.device(), x.dtype(), shape, strides, offset);
 }
 
-/// Strides that show x's elements in `shape`, or nothing where that takes a copy: every new dimension must lie within a
-/// run of old dimensions that are contiguous among themselves.
+/// The strides that view x's elements as `shape`; empty if that needs a copy. Every new dimension must be within a run
+/// of old dimensions that are contiguous with each other.
 std::optional<Strides> view_strides(const Tensor& x, const Shape& shape) {
-  if (x.is_contiguous()) return contiguous_strides(shape);  // of x without elements, too
+  if (x.is_contiguous()) return contiguous_strides(shape);  // also for x without elements
   Strides strides = Dims::filled(shape.rank(), 1);
   int to = shape.rank() - 1;
   std::int64_t run = 1, base = x.dim() > 0 ? x.strides().back() : 1, taken = 1;
@@ -106,12 +106,12 @@ Tensor slice_view(const Tensor& x, const SliceAttrs& s) {
 TensorList slice_direct(const OpCall& call) { return {slice_view(call.in[0], call.as<SliceAttrs>())}; }
 Tensor slice_backward(const Tensor& g, const Shape& shape, const SliceAttrs& slice);
 TensorList slice_vjp(const VjpCall& call) {
-  if (call.grad[0].shape() == call.in[0].shape()) return {call.grad[0]};  // all was taken
+  if (call.grad[0].shape() == call.in[0].shape()) return {call.grad[0]};  // the slice was all of x
   return {slice_backward(call.grad[0], call.in[0].shape(), call.as<SliceAttrs>())};
 }
 const OpDef kSlice = {.name = "slice", .vjp = slice_vjp, .direct = slice_direct};
 
-/// g placed where the slice was taken, in zeros of the whole shape.
+/// Zeros of the whole shape with g copied to the slice's place.
 TensorList slice_backward_direct(const OpCall& call) {
   const Tensor& g = call.in[0];
   auto a = call.as<SliceBackwardAttrs>();
@@ -169,7 +169,7 @@ TensorList to_device_direct(const OpCall& call) {
 TensorList to_device_vjp(const VjpCall& call) { return {call.grad[0].to(call.in[0].device())}; }
 const OpDef kToDevice = {.name = "to", .vjp = to_device_vjp, .direct = to_device_direct};
 
-/// Fills in a -1 and checks the count.
+/// Replaces a -1 and checks the number of elements.
 Shape resolve(const Tensor& x, Shape shape, const char* op) {
   int unknown = -1;
   Shape named;
@@ -272,7 +272,7 @@ Tensor Tensor::expand(Shape wanted) const {
     }
   }
   if (wanted == shape()) return *this;
-  etna::numel(wanted, "expand");  // no memory is needed, but every view's elements can be counted
+  etna::numel(wanted, "expand");  // needs no memory, but the number of elements of every view must fit
   return apply1(kExpand, {*this}, Attrs::of(ShapeAttrs{wanted}));
 }
 

@@ -34,7 +34,7 @@ Plan plan_of(const Tensor& a, const Tensor& b) {
 }
 
 /// The matrix shape of the matrix-unit kernel: its sides divide a subgroup's 64 x 64 results, and its k divides the 128
-/// steps in runs of 16. Null if the device has none.
+/// of a step and is a multiple of 16. Null if the device has none.
 const gpu::MatrixShape* shape_for(const gpu::Capabilities& can) {
   for (const gpu::MatrixShape& s : can.matrix_shapes) {
     bool whole = s.operands == gpu::MatrixElement::i8 && s.sums == gpu::MatrixElement::i32;
