@@ -17,7 +17,7 @@ namespace {
 
 thread_local bool anomaly_mode = false;
 
-/// Gradients on their way to a node's outputs. A gradient that is ours alone is added to in place.
+/// Gradients accumulated for a node's outputs. A gradient that nothing else refers to is added to in place.
 struct Pending {
   TensorList grads;
   std::vector<bool> owned;
@@ -48,7 +48,7 @@ void check_finite(const Node& node, const TensorList& grads) {
   }
 }
 
-/// The saved values, unless they were overwritten since.
+/// The saved values. @throws GradError if they were overwritten since
 Tensor unpack(const Node& node, const SavedTensor& saved) {
   if (saved.tensor.defined() && saved.tensor.impl()->storage && saved.version != saved.tensor.storage()->version) {
     throw GradError(
@@ -58,15 +58,15 @@ Tensor unpack(const Node& node, const SavedTensor& saved) {
   return saved.tensor;
 }
 
-/// Differentiates an op without a rule through its reference.
+/// Differentiates an op without vjp through its reference.
 TensorList through_reference(const Node& node, const TensorList& in, std::span<const Tensor> grads, bool create_graph) {
   GradMode on(true);
   TensorList leaves = in;
   TensorList wanted;
   for (std::size_t i = 0; i < leaves.size(); ++i) {
     if (!node.needs[i]) continue;
-    // Each input becomes a variable of its own: one that occurs twice, or that another depends on, must not collect the
-    // other's share, which reaches it along the edges of this node.
+    // Each input becomes a separate variable. An input that occurs twice, or that another depends on, must not also
+    // collect the other's gradient: that arrives along this node's edges.
     if (create_graph) {
       leaves[i] = custom(
           {in[i]}, [](const TensorList& x) { return x; }, [](const TensorList& g) { return g; }, "identity")[0];
@@ -105,8 +105,8 @@ struct Later {
 }  // namespace
 
 Node::~Node() {
-  // A long tape is a long chain of owners; taking it apart here, link by link, keeps the stack flat. Every node that a
-  // saved input leads to is also behind an edge, so clearing the inputs lets go of none that the chain does not hold.
+  // A long tape is a long chain of owners. Releasing it here link by link keeps the stack flat. Every node reachable
+  // through a saved input is also reachable through an edge, so clearing the inputs releases no node outside the chain.
   std::vector<std::shared_ptr<Node>> chain;
   auto take_apart = [&chain](Node& node) {
     for (Edge& edge : node.edges) {
@@ -149,7 +149,7 @@ TensorList run_node(const std::shared_ptr<Node>& shared, std::span<const Tensor>
   for (std::size_t i = 0; i < node.out.size(); ++i) {
     Tensor y = unpack(node, node.out[i]);
     if (create_graph && y.impl()->storage) {
-      y = detail::alias(y);  // saved without its place on the tape, which a second derivative needs
+      y = detail::alias(y);  // saved without its link to the tape, which a second derivative needs
       y.impl()->requires_grad = true;
       Meta& meta = meta_of(y);
       meta.node = shared;
@@ -170,7 +170,7 @@ TensorList run_backward(std::span<const Tensor> roots, std::span<const Tensor> r
   Autocast as_recorded(f32);
   std::unordered_map<Node*, Pending> pending;
   std::priority_queue<std::shared_ptr<Node>, std::vector<std::shared_ptr<Node>>, Later> queue;
-  // Where a gradient is caught instead of stored: targets, by leaf or by (node, output).
+  // Where gradients are captured instead of accumulated: the targets, by leaf or by (node, output).
   std::unordered_map<TensorImpl*, std::vector<std::size_t>> leaf_targets;
   std::map<std::pair<Node*, int>, std::vector<std::size_t>> node_targets;
   TensorList caught(targets.size());
@@ -181,7 +181,7 @@ TensorList run_backward(std::span<const Tensor> roots, std::span<const Tensor> r
     else if (targets[i].defined())
       leaf_targets[targets[i].impl()].push_back(i);
   }
-  // Nodes recorded before every target cannot lead to one.
+  // Nodes recorded before every target cannot lead to a target.
   std::uint64_t lowest = targets.empty() || !leaf_targets.empty() ? 0 : ~std::uint64_t{0};
   for (const auto& [at, indices] : node_targets) lowest = std::min(lowest, at.first->sequence);
   struct LeafGrad {
@@ -212,7 +212,8 @@ TensorList run_backward(std::span<const Tensor> roots, std::span<const Tensor> r
     p.owned[k] = owned;
   };
 
-  // What the leaf that is a node's only input to want a gradient has so far, where nobody else sees it.
+  // The gradient accumulated so far by the leaf that is the node's only input to need one; null if anything else refers
+  // to that gradient.
   auto gathered_by = [&](const Node& node) -> Tensor* {
     bool alone = !node.edges.empty() && node.edges[0].leaf.defined() &&
                  std::count(node.needs.begin(), node.needs.end(), true) == 1;
@@ -269,7 +270,7 @@ TensorList run_backward(std::span<const Tensor> roots, std::span<const Tensor> r
 
   for (LeafGrad& leaf : leaves) {
     Meta& meta = meta_of(leaf.leaf);
-    // Products give the gradients of 16-bit weights in f32: what gathers here is rounded once.
+    // Gemms give the gradients of 16-bit weights in f32; the accumulated sum is rounded once, here.
     if (DType t = leaf.leaf.dtype(); leaf.grad.dtype() != t) leaf.grad = leaf.grad.to(t), leaf.owned = true;
     apply_hooks(meta.hooks, leaf.grad);
     if (auto found = leaf_targets.find(leaf.leaf.impl()); found != leaf_targets.end()) {
@@ -278,8 +279,8 @@ TensorList run_backward(std::span<const Tensor> roots, std::span<const Tensor> r
     if (!targets.empty()) continue;
     recording::note_gradient(leaf.leaf, recording::Touch::read);
     if (!meta.grad.defined()) {
-      // A gradient handed on unchanged may be shared with another leaf; .grad() must be the leaf's own to be scaled in
-      // place.
+      // A gradient passed on unchanged may be shared with another leaf. A leaf must own its .grad(), so that it can be
+      // scaled in place.
       bool shared = !leaf.owned && is_shared(leaf.grad);
       meta.grad = create_graph || !shared ? leaf.grad : leaf.grad.clone();
       if (!create_graph) meta.grad = meta.grad.contiguous();

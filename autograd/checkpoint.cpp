@@ -7,7 +7,7 @@
 namespace etna::autograd {
 
 TensorList checkpoint(const std::function<TensorList(const TensorList&)>& f, const TensorList& inputs) {
-  // Kept where each replay of a captured step can renew it.
+  // Shared, so that each replay of a captured step can update it.
   auto before = std::make_shared<RandomState>();
   each_step([before] { *before = random_state(); });
   auto backward = [f, inputs, before, precision = autocast_dtype()](const TensorList& grads) {
@@ -37,7 +37,7 @@ TensorList checkpoint(const std::function<TensorList(const TensorList&)>& f, con
     }
     TensorList result(leaves.size());
     if (roots.empty()) return result;
-    // Into the leaves: those of `leaves` are handed on below, parameters keep theirs.
+    // Accumulates in the leaves: the gradients of `leaves` are returned below, parameters keep theirs.
     run_backward(roots, seeds, {}, false, false);
     for (std::size_t i = 0; i < leaves.size(); ++i) {
       if (leaves[i].requires_grad()) result[i] = leaves[i].grad();

@@ -8,7 +8,7 @@
 namespace etna::autograd {
 namespace {
 
-/// Σ over outputs of Σ output · weight, a scalar whose gradient mixes every element differently.
+/// Σ over outputs of Σ output · weight: a scalar whose gradient weights every element differently.
 Tensor weighted_sum(const TensorList& outputs) {
   Tensor total;
   for (const Tensor& y : outputs) {
@@ -24,7 +24,7 @@ Tensor weighted_sum(const TensorList& outputs) {
 
 using Function = std::function<TensorList(const TensorList&)>;
 
-/// @param constant_allowed where nothing is recorded the gradient counts as 0, and differences must agree
+/// @param constant_allowed an output that is not recorded counts as gradient 0, and the differences must agree
 std::string check_first(const Function& f, const TensorList& inputs, const GradcheckOptions& options,
                         bool constant_allowed) {
   TensorList leaves;
@@ -77,7 +77,7 @@ std::string gradcheck(const Function& f, const TensorList& inputs, GradcheckOpti
   if (!first.empty() || !options.second_order) return first;
   auto gradient_of = [&](const TensorList& in) {
     GradMode on(true);
-    // Where the check of this function only wants values, the derivative in it still needs leaves that are recorded.
+    // Even if this check of the function wants values only, the derivative inside it needs recorded leaves.
     TensorList recorded = in, roots;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       if (!inputs[i].defined() || !inputs[i].requires_grad()) continue;

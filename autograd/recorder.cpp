@@ -32,7 +32,7 @@ class Recorder final : public GradRecorder {
     node->name = op.name;
     node->op = &op;
     node->attrs = attrs;
-    // Without a rule of its own an op is differentiated through its reference, which needs the inputs.
+    // An op without vjp is differentiated through its reference, which needs the inputs.
     auto saved = static_cast<unsigned>(op.vjp != nullptr ? op.saved : Saved::inputs);
     std::uint32_t in = (saved & 1u) == 0 ? 0 : op.vjp != nullptr ? op.saved_inputs : ~0u;
     for (std::size_t i = 0; i < inputs.size(); ++i)
@@ -41,7 +41,7 @@ class Recorder final : public GradRecorder {
       node->edges.push_back(edge_to(x));
       node->needs.push_back(node->edges.back().wanted());
     }
-    // A saved output is kept without its link to this node, else the two would own each other.
+    // A saved output is stored without its link to this node; otherwise the two would own each other.
     std::uint32_t out = (saved & 2u) == 0 ? 0 : op.saved_outputs;
     for (std::size_t i = 0; i < outputs.size(); ++i)
       node->out.push_back(has(out, i) ? saved_values(detail::alias(outputs[i])) : saved_shape(outputs[i]));
@@ -61,7 +61,7 @@ class Recorder final : public GradRecorder {
   }
 
  private:
-  /// Of many inputs (cat), the last bit speaks for those beyond it.
+  /// With more inputs than bits (cat), the last bit stands for all further ones.
   static bool has(std::uint32_t mask, std::size_t i) { return (mask >> std::min<std::size_t>(i, 31) & 1u) != 0; }
   static SavedTensor saved_shape(const Tensor& x) { return {detail::without_storage(x), 0}; }
   static SavedTensor saved_values(const Tensor& x) { return {x, x.defined() ? x.storage()->version : 0}; }

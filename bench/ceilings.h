@@ -13,53 +13,54 @@
 
 #include "ops/case.h"
 
-/// Ops against what their device reaches in the same run: bench_gpu and bench_cpu.
+/// Compares ops with what their device reaches in the same run: bench_gpu and bench_cpu.
 namespace bench {
 
 /// How long to measure.
 struct Effort {
-  double seconds = 0.005;  ///< of work between two looks at the clock
-  double warm_up = 0.3;    ///< seconds of the same before
-  int repeats = 7;         ///< of which the median counts
-  bool quick = false;      ///< small ceilings and single calls: shows that it works, its figures mean little
+  double seconds = 0.005;  ///< of work between two reads of the clock
+  double warm_up = 0.3;    ///< seconds of the same work before measuring
+  int repeats = 7;         ///< the result is their median
+  bool quick = false;      ///< small ceilings and single calls: shows that everything works; the figures mean little
 };
 
-/// What a device reached in this run: no op can be expected to do better, but for what lies in its caches.
+/// What a device reached in this run. No op should do better, except on data in its caches.
 struct Ceilings {
-  double bytes = 0;                     ///< a second, read and written, of a copy far larger than the caches
-  std::map<etna::DType, double> flops;  ///< a second, of a large square product, by the dtype of its operands
+  double bytes = 0;                     ///< read and written per second by a copy far larger than the caches
+  std::map<etna::DType, double> flops;  ///< per second, of a large square gemm, by operand dtype
 };
 
-/// How large the copy and the products are that make the ceilings.
+/// The sizes of the copy and of the gemms that measure the ceilings.
 struct CeilingSizes {
   std::int64_t copied = 0;  ///< f32 elements
-  std::int64_t side = 0;    ///< of the square product
+  std::int64_t side = 0;    ///< of the square gemm
 };
 
 /// One op's result.
 struct Timing {
   std::string name;
-  double seconds = 0;           ///< a call
+  double seconds = 0;           ///< per call
   double spread = 0;            ///< (largest - smallest) / median over the repeats
-  double bytes = 0, flops = 0;  ///< a second
-  double share = 0;             ///< of the ceiling: the time that bytes or flops take at it, over the time taken
-  bool by_flops = false;        ///< which of the two bounds it
-  std::string error = {};       ///< instead of all that
+  double bytes = 0, flops = 0;  ///< per second
+  /// of the ceiling: the time that the bytes or flops take at the ceiling, over the measured time
+  double share = 0;
+  bool by_flops = false;   ///< true: flops are the bound, false: bytes
+  std::string error = {};  ///< if set, there are no figures
 };
 
-/// Median seconds a call of something.
-/// @param spread where not null gets (largest - smallest) / median
-/// @param captured time it as a captured step runs it (Case::captured)
+/// Median seconds per call.
+/// @param spread if not null, receives (largest - smallest) / median
+/// @param captured time the call as a captured step runs it (Case::captured)
 using Timer = std::function<double(etna::Device, const std::function<void()>& call, const Effort&, double* spread,
                                    bool captured)>;
 
 Ceilings measure_ceilings(etna::Device device, const Effort& effort, const CeilingSizes& sizes, const Timer& timer);
 
-/// @param what its name ends in "/bf16" or "/f16" where it computes in that
+/// @param what a name ending in "/bf16" or "/f16" gives the compute dtype
 Timing time_case(const Case& what, etna::Device device, const Ceilings& ceilings, const Effort& effort,
                  const Timer& timer);
 
-/// What was asked for on the command line.
+/// The command line's choices.
 struct Wanted {
   std::vector<std::string> devices, presets = {"tiny"};
   std::string filter, json;
@@ -69,13 +70,13 @@ struct Wanted {
 /// Adds --device, --preset, --filter, --repeats, --quick and --json.
 void add_options(CLI::App& app, Wanted& wanted);
 
-/// The cases of the presets whose name the filter finds, named "preset/op".
-/// @throws CLI::ValidationError where the filter is no regular expression or finds nothing
+/// The cases of the chosen presets whose names match the filter, named "preset/op".
+/// @throws CLI::ValidationError if the filter is not a regular expression or matches nothing
 Cases chosen_cases(const Wanted& wanted);
 
 nlohmann::json json_of(const Timing& t);
 nlohmann::json json_of(const Ceilings& ceilings);
-/// @param file nothing is written where it is empty. @throws etna::Error where it cannot be
+/// @param file if empty, nothing is written @throws etna::Error if it cannot be written
 void write_json(const std::string& file, const nlohmann::json& what);
 
 }  // namespace bench

@@ -13,11 +13,11 @@ namespace bench {
 /// Adds --device NAME[,NAME...].
 void add_device_option(CLI::App& app, std::vector<std::string>& names);
 
-/// The devices named; where none is, what ETNA_DEVICE, the config file or `auto` chooses, and the CPU. Prints the line
-/// that says so on standard error. @throws etna::DeviceError
+/// The named devices. Without names, the CPU and the device that ETNA_DEVICE, the config file or `auto` chooses. Prints
+/// that choice to standard error. @throws etna::DeviceError
 std::vector<etna::Device> chosen_devices(const std::vector<std::string>& names);
 
-/// A software rasterizer: timed with few calls at a time, as one may take seconds.
+/// A software rasterizer: timed with few calls at a time, as one call may take seconds.
 bool is_software(etna::Device device);
 
 /// Parses the arguments, then runs `body`. Exit codes: 1 any failure, 2 wrong usage, 3 device, 5 memory.

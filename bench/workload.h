@@ -9,15 +9,15 @@
 
 namespace bench {
 
-/// The sizes of one training step of a language model; the presets of examples/wikitext with WikiText-2's vocabulary.
+/// The sizes of one training step of a language model: the presets of examples/wikitext with WikiText-2's vocabulary.
 struct Workload {
   std::string name;
   etna::nn::LanguageModelConfig model;
   std::int64_t batch = 16;
-  std::int64_t rows() const { return batch * model.seq; }  ///< tokens a step
+  std::int64_t rows() const { return batch * model.seq; }  ///< tokens per step
 };
 
-/// @param name tiny, small or gpt2. @throws etna::Error for any other
+/// @param name tiny, small or gpt2 @throws etna::Error for any other name
 Workload find_workload(std::string_view name);
 std::vector<std::string> workload_names();
 

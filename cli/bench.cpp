@@ -15,7 +15,7 @@
 namespace etna::cli {
 namespace {
 
-/// Those named; where none is, all that can be used, but for software rasterizers, which take long and tell little.
+/// The named devices. Without names, all usable ones except software rasterizers, which take long and tell little.
 std::vector<AdapterInfo> chosen(const std::vector<std::string>& names) {
   const std::vector<AdapterInfo> all = adapters();
   std::vector<AdapterInfo> some;
@@ -40,10 +40,11 @@ std::vector<AdapterInfo> chosen(const std::vector<std::string>& names) {
   return some;
 }
 
-/// Written beside and renamed at the end, so that a file from before stays whole until there is another.
+/// Writes beside the file and renames at the end, so that an existing file stays whole until there is a complete
+/// replacement.
 class JsonFile {
  public:
-  /// @throws FormatError where it could not be written; empty: none is wanted
+  /// @param path empty: write nothing @throws FormatError if the file could not be written
   explicit JsonFile(const std::string& path) : path_(path) {
     if (path.empty()) return;
     if (std::error_code ignored; std::filesystem::is_directory(path, ignored)) fail("it is a directory");
@@ -83,7 +84,7 @@ class JsonFile {
 int bench(const BenchOptions& options) {
   const std::vector<AdapterInfo> devices = chosen(options.devices);
   JsonFile file(options.json);
-  // Strict: a product that quietly fell back to the CPU would say nothing about the device.
+  // Strict: a matrix product that silently fell back to the CPU would say nothing about the device.
   set_strict(true);
   const Effort effort = options.quick ? Effort{.quick = true, .seconds = 0.002, .repeats = 3} : Effort{};
   std::vector<Sheet> sheets;

@@ -22,11 +22,11 @@ double microseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
 }
 
-constexpr std::uint32_t kWords = 32;  ///< of a cell: as little as a dispatch can sensibly do
+constexpr std::uint32_t kWords = 32;  ///< size of a cell: about the least that a dispatch can sensibly do
 
 Tensor cells(Device device, std::int64_t count) { return empty({count * kWords}, {i32, device}); }
 
-/// The smallest of dispatches: one workgroup that reads a cell and writes another.
+/// The smallest possible dispatch: one workgroup that reads a cell and writes another.
 void dispatch(const Tensor& cells, std::int64_t from, std::int64_t to) {
   constexpr std::uint64_t bytes = kWords * 4;
   auto cell = [&](std::int64_t i) {
@@ -42,7 +42,7 @@ void dispatch(const Tensor& cells, std::int64_t from, std::int64_t to) {
       .dispatch(1);
 }
 
-/// Fewer than the recorder gathers before it submits, so that no submit is among them.
+/// Records fewer dispatches than the recorder collects before it submits, so that the measurement includes no submit.
 Measured record_one(const Sheet& sheet) {
   constexpr std::int64_t kCount = 64;
   const Tensor x = cells(sheet.device(), 2 * kCount + 2);
@@ -57,7 +57,8 @@ Measured record_one(const Sheet& sheet) {
   return {median(std::move(runs))};
 }
 
-/// Replayed, so that the host does not record while the GPU works: it needs longer for a dispatch than the GPU may.
+/// Replayed, so that the host does not record while the GPU works: recording a dispatch may take longer than running
+/// it.
 Measured dispatch_one(const Sheet& sheet, bool chained) {
   const std::int64_t count = sheet.effort().quick ? 100 : 1000;
   auto program = capture(
@@ -76,7 +77,7 @@ Measured dispatch_one(const Sheet& sheet, bool chained) {
           fmt::format("{} of them behind {} barrier{}", count, barriers, barriers == 1 ? "" : "s")};
 }
 
-/// The recorder submits when enough has gathered: the call in which it does takes that much longer than the others.
+/// The recorder submits when it has collected enough. The call that submits takes longer than the others by that much.
 Measured submit_one(const Sheet& sheet) {
   constexpr std::int64_t kMost = 4096;
   const Tensor x = cells(sheet.device(), 2 * kMost);
@@ -129,7 +130,7 @@ Measured replay_call(const Sheet& sheet) {
   std::vector<double> calls;
   for (int run = 0; run < (sheet.effort().quick ? 3 : 30); ++run) {
     synchronize(sheet.device());
-    // Few at a time: a queue that is full would make the host wait for the GPU.
+    // Few at a time: with a full queue the host would wait for the GPU.
     for (int i = 0; i < 4; ++i) {
       auto start = Clock::now();
       adds();

@@ -10,17 +10,17 @@
 namespace etna::cli {
 namespace {
 
-/// A gemm that takes longer is not waited for.
+/// The longest gemm to run, in seconds; where one would take longer, a smaller one runs instead.
 constexpr double kLongest = 1.0;
 
 double operations(std::int64_t n) { return 2 * std::pow(static_cast<double>(n), 3); }
 
-/// Square gemms of one dtype, smaller ones first.
+/// Square gemms of one dtype, smallest first.
 class SquareGemms {
  public:
   SquareGemms(const Sheet& sheet, DType dtype) : sheet_(sheet), dtype_(dtype) {}
 
-  /// Operations a second at n, or below it where that would take too long.
+  /// Operations per second at size n, or at a smaller size if n would take too long.
   Measured measure(std::int64_t n) {
     if (speed_ == 0) time(sheet_.effort().quick ? 32 : 256, {.seconds = 0, .repeats = 1});
     std::int64_t size = n;

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kMiB = std::size_t{1} << 20;
 
-/// Far beyond any cache, and an eighth of the memory at most.
+/// Far larger than any cache, and at most an eighth of the memory.
 std::size_t copied_bytes(const Sheet& sheet) {
   if (sheet.effort().quick) return 4 * kMiB;
   if (sheet.software()) return 64 * kMiB;
@@ -72,7 +72,7 @@ Measured allocate_from_system(const Sheet& sheet) {
     auto start = Clock::now();
     StoragePtr made = allocate(sheet.device(), bytes);
     const double ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-    // Still no miss where a larger free block lies beside something in use.
+    // There may still be no miss, if a larger free block exists.
     if (memory_stats(sheet.device()).misses > misses) runs.push_back(ms);
   }
   empty_cache(sheet.device());

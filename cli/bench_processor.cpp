@@ -18,7 +18,7 @@ Measured eager_add(const Sheet& sheet) {
   return {seconds * 1e6, "256 elements"};
 }
 
-/// The processor's time over the clock's, during products.
+/// CPU time over wall-clock time during matrix products.
 Measured threads_at_work(const Sheet& sheet) {
   const std::int64_t n = sheet.effort().quick ? 256 : 2048;
   const Tensor a = randn({n, n}), b = randn({n, n});
@@ -28,7 +28,7 @@ Measured threads_at_work(const Sheet& sheet) {
     auto start = std::chrono::steady_clock::now();
     const std::clock_t busy = std::clock();
     std::chrono::duration<double> passed{};
-    // std::clock() may tick coarsely.
+    // std::clock() may have a coarse resolution.
     while (passed.count() < 0.05) {
       matmul(a, b);
       passed = std::chrono::steady_clock::now() - start;

@@ -9,7 +9,7 @@
 namespace etna::cli {
 namespace {
 
-/// Four digits, or as many as it has before the point.
+/// Formats with four digits, or with as many as there are before the point.
 std::string readable(double value) {
   if (value >= 1000) return fmt::format("{:.0f}", value);
   if (value >= 100) return fmt::format("{:.1f}", value);

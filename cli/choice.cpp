@@ -25,7 +25,7 @@ void print_choice() {
   fmt::print("auto takes {} ({})\n", automatic.str(), device_name(automatic));
   Backend& vulkan = backend(DeviceType::vulkan);
   if (vulkan.adapters().empty()) fmt::print("no GPU: {}; {}\n", vulkan.why_no_adapters(), vulkan.advice());
-  // ETNA_DEVICE or the config file may say otherwise, or name what is not there.
+  // ETNA_DEVICE or the config file may choose another device, or name a missing one.
   Device here = select_device();
   if (here != automatic)
     fmt::print("without --device, {} is taken here (ETNA_DEVICE or the config file)\n", here.str());

@@ -12,8 +12,8 @@
 namespace etna::cli {
 namespace {
 
-/// GFLOP/s of square products on all threads: the best of those that a tenth of a second has room for, since this is
-/// what the processor can do, and not how busy it is.
+/// GFLOP/s of square gemms on all threads: the best of those that fit in a tenth of a second. The best, because it
+/// should show what the processor can do, not how busy it is.
 double gflops(DType dtype, std::int64_t size) {
   using Clock = std::chrono::steady_clock;
   const Tensor a = full({size, size}, 0.5, {dtype, kCPU}), b = full({size, size}, 0.25, {dtype, kCPU});

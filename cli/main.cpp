@@ -8,7 +8,7 @@
 #include "commands.h"
 #include "tune.h"
 
-/// Exit codes: 0 fine, 1 any other failure, 2 wrong usage, 3 a device that is missing, lost or wrong, 5 out of memory.
+/// Exit codes: 0 success, 1 any other failure, 2 wrong usage, 3 a missing, lost or faulty device, 5 out of memory.
 int main(int argc, char** argv) {
   CLI::App app{"What Etna can run on."};
   app.require_subcommand(1);

@@ -23,7 +23,8 @@ std::vector<float> normal(std::size_t count, unsigned seed) {
   return values;
 }
 
-/// The largest error of an m·k·n product on the device, relative to the largest element; prime sizes, sums in f64.
+/// The largest error of an m·k·n matrix product on the device, relative to the largest element. The sizes are prime,
+/// the expected sums f64.
 double largest_error(Device device) {
   constexpr std::int64_t m = 131, k = 257, n = 67;
   std::vector<float> a = normal(m * k, 1), b = normal(k * n, 2);
@@ -34,7 +35,7 @@ double largest_error(Device device) {
       double exact = 0;
       for (std::size_t l = 0; l < k; ++l) exact += double{a[i * k + l]} * double{b[l * n + j]};
       double difference = std::abs(exact - double{c[i * n + j]});
-      // NaN compares false with everything; it must not pass for exact.
+      // NaN compares false with everything, but must not count as exact.
       error = std::isnan(difference) ? INFINITY : std::max(error, difference);
       largest = std::max(largest, std::abs(exact));
     }
@@ -42,7 +43,7 @@ double largest_error(Device device) {
   return error / largest;
 }
 
-/// GFLOP/s at the largest size, up to 4096, whose product takes no more than a fifth of a second.
+/// GFLOP/s at the largest size, up to 4096, whose matrix product takes at most a fifth of a second.
 double speed(Device device, std::int64_t& size) {
   using Clock = std::chrono::steady_clock;
   auto seconds_of = [&](const Tensor& x, int repeats) {
@@ -64,9 +65,9 @@ double speed(Device device, std::int64_t& size) {
 }  // namespace
 
 bool check_matmul(Device device, std::string& line) {
-  // f32 sums of 257 products differ by some 1e-6 with their order; a wrong kernel is off by far more.
+  // f32 sums of 257 products vary by about 1e-6 with their order; the error of a wrong kernel is far larger.
   constexpr double allowed = 1e-5;
-  // Strict: a product that quietly fell back to the CPU would say nothing about the device.
+  // Strict: a matrix product that silently fell back to the CPU would say nothing about the device.
   bool was_strict = strict();
   set_strict(true);
   bool right = false;

@@ -68,7 +68,7 @@ double seconds_a_call(Device device, const Effort& effort, const std::function<v
   seconds_of(1);
   std::int64_t calls = 1;
   double seconds = seconds_of(calls);
-  // A short run is mostly its wait, so that the count it suggests is too small: several rounds.
+  // A short run consists mostly of its wait, so the call count it suggests is too small: repeat a few times.
   while (seconds < effort.seconds / 2 && calls < 1'000'000) {
     calls *= std::clamp<std::int64_t>(static_cast<std::int64_t>(effort.seconds / seconds), 2, 10);
     seconds = seconds_of(calls);

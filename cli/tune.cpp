@@ -17,7 +17,7 @@ namespace {
 using gemm::KernelConfig;
 using gemm::KernelVariant;
 
-/// As a linear layer has them: x·Wᵀ, dy·W and dyᵀ·x.
+/// The three gemms of a linear layer: x·Wᵀ, dy·W and dyᵀ·x.
 enum class Layout { forward, dx, dw };
 
 struct Shape3 {
@@ -25,7 +25,7 @@ struct Shape3 {
   std::int64_t m, n, k;
 };
 
-/// The layers of transformers of a few usual sizes: forward and both gradients.
+/// The layers of transformers of a few common sizes: forward and both gradients.
 std::vector<Shape3> usual_shapes() {
   std::vector<Shape3> shapes;
   auto layer = [&](std::int64_t rows, std::int64_t in, std::int64_t out) {
@@ -39,7 +39,7 @@ std::vector<Shape3> usual_shapes() {
     layer(rows, dim, 4 * dim);
     layer(rows, 4 * dim, dim);
   }
-  // Heads, by the chunks of linear_cross_entropy; its rows of logits are padded to whole vectors.
+  // Output heads, in the chunks of linear_cross_entropy, which pads its rows of logits to whole vectors.
   for (auto [rows, dim, classes] : {std::tuple{512, 128, 33280}, {1792, 512, 33280}, {1280, 768, 50264}}) {
     layer(rows, dim, classes);
   }
@@ -66,7 +66,7 @@ std::vector<KernelConfig> candidates(const Shape3& s, DType dtype) {
   return list;
 }
 
-/// Seconds of one gemm, from replays of several, so that what the host does is not counted.
+/// Seconds per gemm, from replays of several gemms, so that host time does not count.
 double seconds_of(Device device, const std::function<void()>& call, double budget) {
   constexpr int calls = 16;
   call();

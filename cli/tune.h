@@ -6,13 +6,13 @@
 namespace etna::cli {
 
 struct TuneOptions {
-  std::string device;  ///< as select_device() takes it
+  std::string device;  ///< in the form select_device() takes
   std::vector<std::string> dtypes = {"bf16", "f32"};
   bool quick = false;
 };
 
-/// Times every tiling of the gemms of usual layers on a device and keeps the fastest for later runs.
-/// @throws DeviceError, FormatError where the table cannot be written
+/// Times every tiling on the gemms of common layers and stores the fastest for later runs.
+/// @throws DeviceError, FormatError if the table cannot be written
 int tune(const TuneOptions& options);
 
 }  // namespace etna::cli

@@ -14,7 +14,7 @@ StreamBatches::StreamBatches(std::span<const std::int32_t> ids, std::int64_t bat
     throw ShapeError(fmt::format("batches: batch {} and sequence length {} must both be at least 1", batch, seq));
   const auto tokens = static_cast<std::int64_t>(ids.size());
   stream_ = tokens / batch;
-  // Compared without adding, so that no sequence length overflows.
+  // Compares without adding, so that no sequence length overflows.
   if (stream_ - 1 < seq)
     throw FormatError(
         fmt::format("batches: {} tokens give {} streams of {}, and one step of sequence length {} needs {} "

@@ -18,7 +18,8 @@ namespace fs = std::filesystem;
 constexpr std::string_view kFetch = "; tools/get-wikitext2 DIR fetches WikiText-2 whole";
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
-/// Tokens of English prose take about five bytes each, and one vector that grows by doubling copies most of them twice.
+/// English prose has about five bytes per token. Without a reserve, a vector that grows by doubling copies most tokens
+/// twice.
 void reserve_for(std::string_view text, std::vector<std::int32_t>& ids) { ids.reserve(text.size() / 4); }
 
 fs::path split_file(const fs::path& folder, const char* split) {
@@ -43,7 +44,7 @@ std::vector<std::int32_t> read_split(const fs::path& folder, const char* split, 
   return ids;
 }
 
-/// Where each line of the text begins, and the end of the text.
+/// The start of each line of the text, and the end of the text.
 std::vector<std::size_t> line_starts(std::string_view text) {
   std::vector<std::size_t> starts{0};
   for (std::size_t at = 0; (at = text.find_first_of("\r\n", at)) != std::string_view::npos;) {
@@ -72,7 +73,7 @@ Corpus read_wikitext(const fs::path& folder) {
 }
 
 Corpus split_text(std::string_view text, const std::string& name) {
-  constexpr std::size_t kLeastLines = 20;  // fewer leave a part of 5 % empty
+  constexpr std::size_t kLeastLines = 20;  // with fewer, a split of 5 % would be empty
   if (text.substr(0, kByteOrderMark.size()) == kByteOrderMark) text.remove_prefix(kByteOrderMark.size());
   if (text.empty()) throw FormatError(fmt::format("{}: is empty; give a text of at least {} lines", name, kLeastLines));
   const std::vector<std::size_t> starts = line_starts(text);

@@ -11,25 +11,25 @@ bool one_of(std::string_view word, const std::string_view (&list)[N]) {
   return std::find(std::begin(list), std::end(list), word) != std::end(list);
 }
 
-/// Written behind a word without a space.
+/// Written without a space before it.
 bool joins_left(std::string_view word) {
   static constexpr std::string_view marks[] = {",", ".", ";", ":", "!", "?", ")", "]", "%", "'s", "n't", "'"};
   return one_of(word, marks);
 }
-/// Written before a word without a space.
+/// Written without a space after it.
 bool joins_right(std::string_view word) {
   static constexpr std::string_view marks[] = {"(", "[", "$", "£", "#"};
   return one_of(word, marks);
 }
 
-/// "@-@", "@,@", "@.@": the mark stood inside a word of the original text.
+/// "@-@", "@,@", "@.@": the mark was inside a word of the original text.
 bool is_escaped(std::string_view word) { return word.size() == 3 && word.front() == '@' && word.back() == '@'; }
 
 }  // namespace
 
 std::string decode(std::span<const std::int32_t> ids, const Vocabulary& vocab) {
   std::string text;
-  bool join = true, quoted = false;  // at the start of a line nothing is joined to, and no quotation is open
+  bool join = true, quoted = false;  // at the start of a line: no word to join, no open quotation
   for (const std::int32_t id : ids) {
     const std::string_view word = vocab.word(id);
     if (word == kEndOfLine) {

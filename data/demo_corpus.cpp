@@ -15,7 +15,7 @@
 namespace etna::data {
 namespace {
 
-/// SplitMix64 (Steele, Lea & Flood 2014): 64-bit arithmetic only, so that every machine draws the same.
+/// SplitMix64 (Steele, Lea & Flood 2014). Uses 64-bit integer arithmetic only, so every machine draws the same numbers.
 class Random {
  public:
   explicit Random(std::uint64_t seed) : state_(seed) {}
@@ -25,14 +25,14 @@ class Random {
     z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
     return z ^ (z >> 31);
   }
-  /// In [0, n); n is small, so that the bias of the remainder does not matter.
+  /// In [0, n). n is small, so the bias of the remainder does not matter.
   std::size_t below(std::size_t n) { return static_cast<std::size_t>(next() % n); }
 
  private:
   std::uint64_t state_;
 };
 
-/// Writes one article: expands templates and remembers what it has said.
+/// Writes one article: expands templates and remembers the `$` draws.
 class Writer {
  public:
   explicit Writer(Random& random) : random_(random) {
@@ -58,7 +58,7 @@ class Writer {
   }
 
  private:
-  /// The first sentence of a lead always stands; the others keep the order of the pool.
+  /// The first sentence of a lead is always included; the others keep the order of the pool.
   std::vector<std::string_view> choose(const demo::Section& section) {
     const std::size_t total = section.sentences.size();
     std::size_t wanted = section.least + random_.below(total - section.least + 1);
@@ -73,7 +73,7 @@ class Writer {
     return chosen;
   }
 
-  /// Expanded, with a capital letter in front.
+  /// Expands the text and capitalizes its first letter.
   std::string opening(std::string_view text) {
     std::string out = expand(text);
     out[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(out[0])));
@@ -129,7 +129,7 @@ class Writer {
   std::map<std::string, std::string> facts_;
 };
 
-/// Tokens of the text: words and, for each line, `<eos>`.
+/// Number of tokens of the text: words, and `<eos>` for each line.
 std::size_t count_tokens(std::string_view text) {
   std::size_t count = 0;
   for (std::size_t i = 0; i < text.size(); ++i)

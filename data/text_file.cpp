@@ -14,8 +14,7 @@
 namespace etna::data {
 namespace {
 
-/// Length of the well-formed sequence at the start of `s`, which is not ASCII; 0 where there is none (Unicode 15, table
-/// 3-7).
+/// Length of the well-formed non-ASCII sequence at the start of `s`; 0 if there is none (Unicode 15, table 3-7).
 std::size_t sequence_length(std::string_view s) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned>(static_cast<unsigned char>(s[i])); };
   const unsigned lead = byte(0);
@@ -70,7 +69,7 @@ std::string read_text_file(const std::filesystem::path& file, std::string_view a
   const auto bytes = std::filesystem::file_size(file, none);
   std::string text;
   std::size_t filled = 0;
-  // A pipe has no size, and a file may grow: read until there is no more.
+  // A pipe has no size, and a file may grow, so read until the end.
   text.resize(none ? 65536 : bytes + 1);
   while (const std::size_t got = std::fread(text.data() + filled, 1, text.size() - filled, in.get())) {
     filled += got;

@@ -7,7 +7,7 @@ namespace {
 
 enum Kind : unsigned char { in_word, space, newline, maybe_space };
 
-/// What a byte says of the character it starts; maybe_space leads a sequence that white_space_at() looks at.
+/// The kind of character that a byte starts. maybe_space: white_space_at() must look at the whole sequence.
 constexpr std::array<Kind, 256> kinds = [] {
   std::array<Kind, 256> k{};
   for (int c : {0x09, 0x0B, 0x0C, 0x1C, 0x1D, 0x1E, 0x1F, 0x20}) k[static_cast<std::size_t>(c)] = space;
@@ -18,8 +18,7 @@ constexpr std::array<Kind, 256> kinds = [] {
 
 Kind kind(char c) { return kinds[static_cast<unsigned char>(c)]; }
 
-/// Calls word(text) and line() in the order in which words and line ends stand; returns whether words follow the last
-/// line end.
+/// Calls word(text) and line() for words and line ends in order. Returns true if words follow the last line end.
 template <typename Word, typename Line>
 bool scan(std::string_view text, Word&& word, Line&& line) {
   std::size_t begin = 0, at = 0;
@@ -35,7 +34,7 @@ bool scan(std::string_view text, Word&& word, Line&& line) {
       continue;
     }
     const std::size_t width = white_space_at(text, at);
-    if (width == 0) {  // another character of the block that holds white space
+    if (width == 0) {  // another character from the same block as some white space
       ++at;
       open = true;
       continue;

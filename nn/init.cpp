@@ -14,7 +14,7 @@ struct Fans {
   double in, out;
 };
 
-/// Inputs and outputs of one unit of a weight [out, in, ...]; what follows (a kernel's sizes) counts for both.
+/// Inputs and outputs of one unit of a weight [out, in, ...]; further sizes (of a kernel) multiply both.
 Fans fans(const Tensor& x, const char* name) {
   if (x.dim() < 2) {
     throw ShapeError(

@@ -36,7 +36,7 @@ Tensor LanguageModel::hidden(const Tensor& tokens) const {
         fmt::format("LanguageModel: tokens {} must be [B, T] with T at most {}", str(tokens.shape()), config.seq));
   }
   Residual x{wte(tokens), wpe.weight.slice(0, 0, tokens.size(1))};
-  if (config.dropout > 0) x = {dropout(x.sum())};  // of the sum: the first norm comes too late for it
+  if (config.dropout > 0) x = {dropout(x.sum())};  // dropout acts on the sum, so the first norm cannot do the addition
   auto norm_before = [this](std::int64_t i) -> const LayerNorm& {
     return i < config.layers ? blocks[static_cast<std::size_t>(i)].norm1 : norm;
   };

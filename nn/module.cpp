@@ -13,7 +13,7 @@ std::string joined(const std::string& prefix, const std::string& name) {
   return prefix.empty() ? name : name.empty() ? prefix : prefix + "." + name;
 }
 
-/// Gives the tensor behind every handle other storage, device and dtype, so that whoever holds a handle sees the
+/// Replaces storage, device and dtype of the tensor behind all handles, so that every holder of a handle sees the
 /// change.
 void replace(Tensor& x, const Tensor& with) {
   TensorImpl& impl = *x.impl();

@@ -24,7 +24,7 @@ GradScaler::GradScaler(GradScalerOptions options) : options_(options), scale_(op
 
 const Tensor& GradScaler::state_on(Device device) {
   if (!state_.defined()) {
-    NotCaptured now;  // a replay goes on from what is there
+    NotCaptured now;  // replays continue from the current state
     GradMode off(false);
     state_ = zeros({3}, {f32, device});
     state_.select(0, 0).fill_(scale_);

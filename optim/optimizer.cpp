@@ -108,14 +108,14 @@ void Optimizer::step(const Tensor& loss_scale, bool scaled) {
   };
   std::size_t index = 0, names = state_names().size();
   for (std::size_t g = 0; g < groups_.size(); ++g) {
-    // One list for each device and step count: parameters that were once passed over are behind the others.
+    // One list for each device and step count: parameters that were skipped before have made fewer steps.
     std::map<std::tuple<Device, std::int64_t, std::int64_t>, Alike> lists;
     for (const Tensor& p : groups_[g].parameters) {
       State& state = state_[index++];
       Tensor grad = p.grad();
       if (!grad.defined()) continue;
       if (state.tensors.empty()) {
-        NotCaptured now;  // a replay goes on from what is there
+        NotCaptured now;  // replays continue from the current state
         state.skipped = skipped_before;
         for (std::size_t k = 0; k < names; ++k) state.tensors.push_back(zeros(p.shape(), {state_dtype(p), p.device()}));
       }
@@ -126,8 +126,8 @@ void Optimizer::step(const Tensor& loss_scale, bool scaled) {
       for (Tensor& x : state.tensors) alike.list.push_back(x = x.to(p.device(), state_dtype(p)));
     }
     for (auto& [key, alike] : lists) {
-      // All of a list are alike, so the first of them says the count. A control counts skipped steps from the
-      // optimizer's first on.
+      // All parameters of a list have the same counts, so the first gives them. A control counts skipped steps from the
+      // optimizer's first step on.
       const StepNumbers numbers =
           each_step_numbers(alike.list, [this, g, controlled, parameters = std::move(alike.parameters)] {
             for (std::size_t i : parameters) ++state_[i].step;
@@ -174,7 +174,7 @@ void Optimizer::load_state_dict(const std::map<std::string, Tensor>& state) {
   std::vector<State> loaded(state_.size());
   std::string wrong;
   std::size_t used = 0;
-  /// The entry, where it is there and of the right shape.
+  /// The entry, if it exists and has the right shape.
   auto take = [&](const std::string& name, const Shape& shape) -> const Tensor* {
     auto found = state.find(name);
     if (found == state.end()) {

@@ -13,7 +13,7 @@
 namespace etna::optim {
 namespace {
 
-/// How much of `total` steps is done, in [0, 1].
+/// The fraction of `total` steps that is done, in [0, 1].
 double share(std::int64_t step, std::int64_t total) {
   return std::clamp(static_cast<double>(step) / static_cast<double>(total), 0.0, 1.0);
 }

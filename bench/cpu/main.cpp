@@ -31,7 +31,7 @@ void print(const bench::Timing& t, const bench::PeerSeconds& peers) {
   fmt::print("{:<42} {:>12.2f} {:>7.1f}% {:>8.2f} {:>9} {:>6.0f}% {}", t.name, t.seconds * 1e6, t.spread * 100,
              t.bytes * 1e-9, t.flops > 0 ? fmt::format("{:.1f}", t.flops * 1e-9) : "", t.share * 100,
              t.by_flops ? "flops" : "bytes");
-  // "Eigen 3.4.0 (AVX, 2 threads)" in full stands below the table.
+  // The full name, such as "Eigen 3.4.0 (AVX, 2 threads)", is printed below the table.
   for (const auto& [library, seconds] : peers) {
     fmt::print("  {} {:.2f}", library.substr(0, library.find(' ')), seconds / t.seconds);
   }
@@ -55,7 +55,7 @@ int main(int argc, char** argv) {
     for (const std::string& name : wanted.devices) {
       if (name != "cpu") throw DeviceError(fmt::format("bench_cpu times the CPU; bench_gpu times '{}'", name));
     }
-    set_strict(true);  // an op that falls back must not pass for a kernel
+    set_strict(true);  // an op that falls back must not count as a kernel
     const bench::CeilingSizes sizes =
         wanted.effort.quick ? bench::CeilingSizes{1 << 16, 64} : bench::CeilingSizes{1 << 27, 4096};
     const bench::Ceilings ceilings = bench::measure_ceilings(kCPU, wanted.effort, sizes, bench::seconds_on_cpu);

@@ -20,7 +20,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Seconds that the repeats of one op may take together; what is slower is repeated less often.
+/// Most seconds for all repeats of one op; slower ops are repeated less often.
 constexpr double kPatience = 8;
 
 double seconds_of(const std::function<void()>& call, int calls) {
@@ -44,7 +44,7 @@ double seconds_on_cpu(Device device, const std::function<void()>& call, const Ef
                       bool captured) {
   auto program = capture([&] { call(); }, {.device = device, .name = "benchmark"});
   const std::function<void()> once_more = captured ? std::function<void()>([&] { program(); }) : call;
-  once_more();  // fills the allocator's cache
+  once_more();  // warms up the allocator's cache
   if (captured) once_more();
   double once = seconds_of(once_more, 1);
   if (!effort.quick) {

@@ -7,16 +7,16 @@
 
 namespace bench {
 
-/// Median seconds a call of `call`, op by op: what it costs the host to find its kernel and memory is part of it.
-/// @param spread where not null gets (largest - smallest) / median
+/// Median seconds per call of `call`, run op by op: includes the host's cost of finding the kernel and memory.
+/// @param spread if not null, receives (largest - smallest) / median
 /// @param captured record the call and time replays
 double seconds_on_cpu(etna::Device device, const std::function<void()>& call, const Effort& effort, double* spread,
                       bool captured);
 
-/// Seconds of the same product by other libraries, called plainly, by their names; empty where they could not be asked.
+/// Seconds of the same gemm in other libraries, called directly, by library name; empty if they could not be run.
 using PeerSeconds = std::map<std::string, double>;
 
-/// Asks peer_products, the program beside this one (bench/peers/products.cpp), once for each product.
+/// Runs peer_products, the program beside this one (bench/peers/products.cpp), once for each gemm.
 class Peers {
  public:
   explicit Peers(const Effort& effort);
@@ -24,7 +24,7 @@ class Peers {
 
  private:
   Effort effort_;
-  std::string program_;  ///< empty where it was not built
+  std::string program_;  ///< empty if it was not built
   std::map<GemmSizes, PeerSeconds> known_;
 };
 

@@ -9,7 +9,7 @@
 
 #include "devices.h"
 
-/// What an eager op costs before its arithmetic: shape inference, allocation, recording.
+/// Measures what an eager op costs besides its arithmetic: shape inference, allocation, recording.
 using namespace etna;
 
 namespace {
@@ -29,7 +29,7 @@ Counters counters(Device device) {
   return {memory_stats(device).misses, device.is_vulkan() ? gpu::queue_stats(device) : gpu::QueueStats{}};
 }
 
-/// Runs `work` (of `ops` ops) three times to warm up, then `repeats` times, and prints the fastest.
+/// Runs `work` (of `ops` ops) three times to warm up, then `repeats` times, and prints the fastest run.
 void measure(const char* name, Device device, std::int64_t ops, std::int64_t repeats,
              const std::function<void()>& work) {
   for (int i = 0; i < 3; ++i) work();
@@ -62,7 +62,7 @@ void measure_all(Device device, std::int64_t ops, std::int64_t elements, std::in
   });
   measure("independent", device, ops, repeats, [&] {
     NoGrad no_grad;
-    std::vector<Tensor> kept;  // a result that is dropped gives its memory to the next, which then must wait
+    std::vector<Tensor> kept;  // keeps results alive: the next op would reuse a freed result's memory and have to wait
     for (std::int64_t i = 0; i < ops; ++i) kept.push_back(add(a, b));
   });
   const Tensor x = zeros({elements}, {f32, device}).requires_grad_();

@@ -38,11 +38,11 @@ int main(int argc, char** argv) {
 
   return bench::run_program(app, argc, argv, [&] {
     const bench::Cases cases = bench::chosen_cases(wanted);
-    set_strict(true);  // an op that falls back must not pass for a kernel
+    set_strict(true);  // an op that falls back must not count as a kernel
     nlohmann::json devices = nlohmann::json::array();
     for (Device device : bench::chosen_devices(wanted.devices)) {
       if (device.is_cpu()) {
-        if (wanted.devices.empty()) continue;  // named by nobody
+        if (wanted.devices.empty()) continue;  // not named explicitly
         throw DeviceError("bench_gpu times GPUs; bench_cpu times the CPU");
       }
       const bench::CeilingSizes sizes =

@@ -24,7 +24,7 @@ double seconds_of(Device device, const std::function<void()>& work) {
 
 double seconds_on_gpu(Device device, const std::function<void()>& call, const Effort& effort, double* spread,
                       bool captured) {
-  call();  // builds pipelines, fills the allocator's cache
+  call();  // builds pipelines, warms up the allocator's cache
   synchronize(device);
   const double once = seconds_of(device, call);
   const int calls = effort.quick ? 1 : static_cast<int>(std::clamp(effort.seconds / once, 1.0, 64.0));
@@ -33,7 +33,8 @@ double seconds_on_gpu(Device device, const std::function<void()>& call, const Ef
         for (int i = 0; i < calls; ++i) call();
       },
       {.device = device, .name = "benchmark", .one_by_one = !captured});
-  // A GPU that has idled, as while the host made the inputs, takes hundreds of milliseconds to raise its clocks.
+  // A GPU that was idle, for example while the host made the inputs, takes hundreds of milliseconds to raise its
+  // clocks.
   const auto start = Clock::now();
   do {
     program();

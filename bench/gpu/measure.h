@@ -4,11 +4,11 @@
 
 namespace bench {
 
-/// Median seconds a call of `call`, many recorded into one program and replayed, so that the host does not count. Each
-/// waits for the one before: calls that share the GPU would hide each other's beginnings and ends.
-/// @param spread where not null gets (largest - smallest) / median
-/// @param captured calls and their dispatches are ordered and joined as in a step; else each dispatch waits for the one
-/// before, and is what the op recorded
+/// Median seconds per call of `call`. Many calls are recorded into one program and replayed, so that host time does not
+/// count. Each call waits for the previous one: overlapping calls would hide each other's starts and ends.
+/// @param spread if not null, receives (largest - smallest) / median
+/// @param captured order and fuse the dispatches as in a captured step; otherwise run them as recorded, each waiting
+/// for the previous one
 double seconds_on_gpu(etna::Device device, const std::function<void()>& call, const Effort& effort, double* spread,
                       bool captured);
 

@@ -2,8 +2,8 @@
 
 #include "case.h"
 
-/// Causal attention of one layer. A causal row looks at half the keys on average, so half the products count: forward
-/// two of them, backward five (the scores once more, and four gradients).
+/// Causal attention of one layer. A causal row attends to half the keys on average, so half the work of each gemm
+/// counts: two gemms forward, five backward (the scores again, and four gradients).
 namespace bench {
 
 using namespace etna;
@@ -11,7 +11,7 @@ using namespace etna;
 namespace {
 
 void add(Cases& cases, const std::string& name, DType t, Shape shape) {
-  const double product = static_cast<double>(numel(shape) * shape[2]);  // 2 T² D of each head, halved
+  const double product = static_cast<double>(numel(shape) * shape[2]);  // 2 T² D per head, halved
   const auto bytes = static_cast<double>(item_size(t)) * static_cast<double>(numel(shape));
   cases.push_back({fmt::format("attention{}/{}", name, etna::name(t)), 4 * bytes, 2 * product, [=](Device d) {
                      return untaped([q = normal(shape, d, t), k = normal(shape, d, t), v = normal(shape, d, t)] {
@@ -31,7 +31,7 @@ Cases attention_cases(const Workload& w) {
   Cases cases;
   for (DType t : {f32, bf16}) add(cases, "", t, {w.batch, w.model.heads, w.model.seq, w.model.dim / w.model.heads});
   if (w.model.seq < 1024) return cases;
-  // How speed grows with length, over 16384 rows of 2048 columns.
+  // Speed as a function of length, for 16384 rows of 2048 columns.
   for (std::int64_t size : {64, 128}) {
     for (std::int64_t length : {1024, 4096, 8192})
       add(cases, fmt::format("_{}x{}", length, size), bf16, {16384 / length, 2048 / size, length, size});

@@ -11,24 +11,24 @@
 
 namespace bench {
 
-/// c = op(a) · op(b) where op transposes if asked; op(a) is [m, k], op(b) is [k, n].
+/// c = op(a) · op(b), where op transposes if asked; op(a) is [m, k], op(b) is [k, n].
 struct GemmSizes {
   std::int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false, transpose_b = false;
   auto operator<=>(const GemmSizes&) const = default;
 };
 
-/// One thing to time. Bytes are those the op must touch at least (each input read once, each output written once), not
-/// what a kernel happens to move; flops count a multiply and an add as two.
+/// One thing to time. `bytes` is the least that the op must touch (each input read once, each output written once), not
+/// what a kernel actually moves. `flops` counts a multiply and an add as two.
 struct Case {
   std::string name;
   double bytes = 0;
   double flops = 0;
-  /// Makes the inputs on a device and returns what is timed. Its calls may queue work; the timer synchronizes.
+  /// Makes the inputs on a device and returns the call to time. The call may queue work; the timer synchronizes.
   std::function<std::function<void()>(etna::Device)> prepare;
-  /// Timed as a captured step runs it: ops joined, calls side by side. Else one dispatch after the other.
+  /// Timed as in a captured step: ops fused, calls concurrent. Otherwise one dispatch after the other.
   bool captured = false;
-  /// What a plain matrix library would do of it, to be compared.
+  /// The equivalent plain gemm, for comparison with other libraries.
   std::optional<GemmSizes> gemm = {};
 };
 
@@ -37,12 +37,12 @@ using Cases = std::vector<Case>;
 /// Standard normal, from a fixed seed.
 etna::Tensor normal(etna::Shape shape, etna::Device device, etna::DType dtype = etna::f32);
 
-/// Times f() with no tape.
+/// A call of f() without recording on the tape.
 std::function<void()> untaped(std::function<void()> f);
-/// Times the backward pass alone: the gradient of y, made of ones, with respect to `inputs`.
+/// Times the backward pass alone: the gradient of y, with a gradient of ones, with respect to `inputs`.
 std::function<void()> backward_of(const etna::Tensor& y, std::vector<etna::Tensor> inputs);
 
-// One file a topic; each lists its cases in the sizes of a workload.
+// One file per topic; each lists its cases in the sizes of a workload.
 Cases elementwise_cases(const Workload& w);
 Cases row_cases(const Workload& w);
 Cases gemm_cases(const Workload& w);

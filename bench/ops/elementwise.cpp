@@ -2,7 +2,7 @@
 
 #include "case.h"
 
-/// Elementwise ops over the hidden layer of the feed-forward part: [rows, ffn].
+/// Elementwise ops on the hidden layer of the feed-forward block: [rows, ffn].
 namespace bench {
 
 using namespace etna;
@@ -12,8 +12,8 @@ Cases elementwise_cases(const Workload& w) {
   const auto n = static_cast<double>(w.rows() * w.model.ffn);
   const std::int64_t width = w.model.ffn;
   Cases cases;
-  // As an activation of one's own: bytes of the one kernel that a captured step makes of it. ETNA_FUSE=0: of its four
-  // ops.
+  // Like a user-defined activation. The bytes are those of the one kernel into which a captured step fuses it; with
+  // ETNA_FUSE=0 it is four ops.
   cases.push_back({"fused_chain", 12 * n, 0, [=](Device d) {
                      return untaped([x = normal(shape, d), b = normal(shape, d)] { add(x * sigmoid(x * 1.702), b); });
                    }});

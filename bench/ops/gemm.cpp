@@ -4,8 +4,8 @@
 
 #include "case.h"
 
-/// The gemms of a training step: each linear layer forward (x·Wᵀ + b), its two gradients (dy·W and dyᵀ·x), and a square
-/// one for the peak.
+/// The gemms of a training step: each linear layer's forward (x·Wᵀ + b) and two gradients (dy·W and dyᵀ·x), and a
+/// square gemm for the peak.
 namespace bench {
 
 using namespace etna;
@@ -55,12 +55,12 @@ Cases gemm_cases(const Workload& w) {
       cases.back().gemm = GemmSizes{rows, in, out};
       cases.push_back({fmt::format("linear_{}_dw/{}", layer.name, name(t)), bytes, flops, [=](Device d) {
                          return untaped([dy = normal({rows, out}, d, t), x = normal({rows, in}, d, t), sums] {
-                           matmul(dy.t(), x, sums);  // as the gradient of a weight is made
+                           matmul(dy.t(), x, sums);  // the way a weight's gradient is computed
                          });
                        }});
       cases.back().gemm = GemmSizes{out, in, rows, true, false};
     }
-    // The same with what follows it in a transformer: the f32 residual stream, and the next part's norm.
+    // The same followed by what a transformer adds: the f32 residual stream and the next sublayer's norm.
     for (const Layer& layer : {layers[1], layers[3]}) {
       const std::int64_t in = layer.in, out = layer.out;
       const double stream = static_cast<double>(rows * out) * 8, flops = gemm_flops(rows, out, in);
@@ -88,7 +88,7 @@ Cases gemm_cases(const Workload& w) {
          }});
     cases.back().gemm = GemmSizes{side, side, side, false, true};
   }
-  // Whole numbers, as quantized layers multiply them: i32 sums, scaled to bf16.
+  // i8 as quantized layers multiply it: i32 sums, scaled to bf16.
   auto whole = [](Shape shape, Device d) { return randint(-128, 128, shape, {i8, d}); };
   auto int8_case = [&](std::string name, std::int64_t m, std::int64_t n, std::int64_t k) {
     const double bytes = static_cast<double>(m * k + n * k + 2 * m * n);

@@ -22,7 +22,7 @@ Cases loss_cases(const Workload& w) {
                      Tensor x = normal({rows, vocab}, d).requires_grad_();
                      return backward_of(cross_entropy(x, targets(d)), {x});
                    }});
-  // The head's product and the loss as one: forward with its gradients makes three products.
+  // The head's gemm and the loss as one op: forward including gradients runs three gemms.
   for (DType t : {f32, bf16}) {
     const double product = 2 * n * static_cast<double>(w.model.dim);
     const auto bytes = static_cast<double>(item_size(t)) * static_cast<double>((rows + vocab) * w.model.dim);

@@ -8,13 +8,13 @@ using namespace etna;
 
 namespace {
 
-/// Calls queued between two waits: enough on a GPU that the wait does not count.
+/// Calls queued between two waits: on a GPU enough that the wait does not count.
 std::int64_t calls_a_wait(Device device) { return device.is_cpu() || bench::is_software(device) ? 1 : 32; }
 
 void time_case(benchmark::State& state, const bench::Case& what, Device device, std::int64_t batch) {
   try {
     std::function<void()> call = what.prepare(device);
-    call();  // builds pipelines, fills the allocator's cache
+    call();  // builds pipelines, warms up the allocator's cache
     synchronize(device);
     while (state.KeepRunningBatch(batch)) {
       for (std::int64_t i = 0; i < batch; ++i) call();
@@ -36,7 +36,7 @@ void time_case(benchmark::State& state, const bench::Case& what, Device device, 
 }  // namespace
 
 int main(int argc, char** argv) {
-  // Takes its own options (--benchmark_filter ...) out of the arguments; --help is left to CLI11.
+  // Separates Google Benchmark's options (--benchmark_filter ...) from ours; --help is left to CLI11.
   std::vector<char*> ours, theirs = {argv[0]};
   for (int i = 0; i < argc; ++i) {
     (std::string_view(argv[i]).starts_with("--benchmark_") ? theirs : ours).push_back(argv[i]);
@@ -58,7 +58,7 @@ int main(int argc, char** argv) {
     int count = static_cast<int>(theirs.size());
     theirs.push_back(nullptr);
     benchmark::Initialize(&count, theirs.data());
-    set_strict(true);  // an op that falls back must not pass for a kernel
+    set_strict(true);  // an op that falls back must not count as a kernel
     for (Device device : bench::chosen_devices(device_names)) {
       benchmark::AddCustomContext(device.str(), device_name(device));
       const std::int64_t batch = calls_a_wait(device);

@@ -6,8 +6,8 @@
 
 #include "case.h"
 
-/// One step over all parameters of the model. AdamW reads parameter, gradient and two moments and writes three of them;
-/// clipping reads the gradients twice and writes them once.
+/// One step over all parameters of the model. AdamW reads parameter, gradient and two moments and writes all but the
+/// gradient; clipping reads the gradients twice and writes them once.
 namespace bench {
 
 using namespace etna;
@@ -42,7 +42,7 @@ Cases optimizer_cases(const Workload& w) {
                      return [optimizer] { optimizer->step(); };
                    }});
   cases.push_back({"clip_grad_norm_", 12 * n, 0, [=](Device d) {
-                     // A little less each time, so that there is always something to scale.
+                     // Decreases each time, so that there is always something to scale.
                      return [parameters = parameters_with_gradients(w.model, d), norm = 1.0]() mutable {
                        optim::clip_grad_norm_(parameters, norm *= 0.99999);
                      };

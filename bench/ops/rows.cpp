@@ -34,7 +34,7 @@ Cases row_cases(const Workload& w) {
                        layer_norm(x, weight, bias);
                      });
                    }});
-  // A residual stream in f32 that takes a narrow delta: reads 6 bytes an element, writes 6.
+  // An f32 residual stream that adds a narrow delta: reads 6 bytes per element, writes 6.
   cases.push_back({"add_layer_norm/bf16", 12 * s, 0, [=](Device d) {
                      Tensor x = normal(stream, d), delta = normal(stream, d, bf16), weight = normal({dim}, d);
                      return untaped([=, bias = normal({dim}, d)] {

@@ -1,6 +1,6 @@
-// One f32 product by Eigen and by OpenBLAS, each called as a program that links it would: `peer_products M N K
-// [--transpose-a] [--transpose-b]` prints a line for each, "NAME\tSECONDS". bench_cpu asks it, in a process of its own:
-// there the libraries have their own threads and their own choice of code, which in the library are Etna's to make.
+// Times one f32 gemm in Eigen and in OpenBLAS, each called as a program that links it would call it. `peer_products M N
+// K [--transpose-a] [--transpose-b]` prints one line for each library, "NAME\tSECONDS". bench_cpu runs it as a separate
+// process: there the libraries choose their own threads and code, while inside the library Etna makes these choices.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
-// GCC 12 takes the undefined registers of its own AVX-512 intrinsics for uninitialized variables.
+// GCC 12 mistakes the undefined registers of its own AVX-512 intrinsics for uninitialized variables.
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #pragma GCC diagnostic ignored "-Wuninitialized"
@@ -31,7 +31,7 @@ using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMa
 struct Options {
   std::int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false, transpose_b = false;
-  double seconds = 0.2;  ///< a repeat
+  double seconds = 0.2;  ///< per repeat
   int repeats = 3;
 };
 
@@ -57,8 +57,8 @@ Matrix normal(std::int64_t rows, std::int64_t columns) {
   return Matrix::NullaryExpr(rows, columns, [&] { return values(generator); });
 }
 
-/// One thread, or all of them, whichever is faster: its threads wait in loops, which on a busy machine costs more than
-/// they bring.
+/// Uses one thread or all threads, whichever is faster: Eigen's threads wait in busy loops, which on a busy machine
+/// cost more than the threads gain.
 void eigen(const Options& o, const Matrix& a, const Matrix& b, Matrix& c) {
   auto product = [&] {
     if (o.transpose_a && o.transpose_b)

@@ -25,7 +25,7 @@ double ms_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-/// Counters now, to be subtracted from those later.
+/// A snapshot of the counters, to be subtracted from a later one.
 struct Counters {
   Transfers transfers;
   gpu::QueueStats recorder;
@@ -56,8 +56,8 @@ double median(std::vector<double> values) {
   return n == 0 ? 0 : (values[(n - 1) / 2] + values[n / 2]) / 2;
 }
 
-/// Half a second of work of another kind: a GPU that idled while the host made the model or recorded the step takes
-/// hundreds of milliseconds to raise its clocks, and more steps would change the loss that is reported.
+/// Runs half a second of unrelated work. A GPU that was idle while the host made the model or recorded the step takes
+/// hundreds of milliseconds to raise its clocks; more training steps would change the reported loss.
 void wake(Device device) {
   NoGrad no_grad;
   const Tensor a = ones({1024, 1024}, {f32, device});
@@ -72,7 +72,7 @@ void wake(Device device) {
 StepOptions with_defaults(StepOptions options, Device device) {
   const bool cpu = device.is_cpu();
   if (options.steps == 0) options.steps = cpu ? 5 : 50;
-  if (options.warm_up == 0) options.warm_up = cpu ? 2 : 5;  // the second of a captured step records
+  if (options.warm_up == 0) options.warm_up = cpu ? 2 : 5;  // the second step of a captured run records
   if (options.span == 0) options.span = cpu ? 1 : 10;
   options.span = std::min(options.span, options.steps);
   return options;

@@ -10,9 +10,9 @@
 namespace wikitext {
 namespace {
 
-constexpr std::size_t kNamed = 4;  ///< ops told by name, besides the products
+constexpr std::size_t kNamed = 4;  ///< number of ops listed by name besides the matrix products
 
-/// An op and its gradient as one: "layer_norm_backward" is layer_norm's.
+/// Groups an op with its gradient: "layer_norm_backward" belongs to layer_norm.
 std::string family(std::string name) {
   constexpr std::string_view kBackward = "_backward";
   if (name.ends_with(kBackward)) name.resize(name.size() - kBackward.size());

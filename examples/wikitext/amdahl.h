@@ -6,8 +6,8 @@
 
 namespace wikitext {
 
-/// Where a step's time lies, and what a device could gain that did nothing but the matrix products, and those in no
-/// time (Amdahl 1967). Empty where the profile holds no steps.
+/// Where a step's time goes, and the speedup from a device that did only the matrix products, and those in no time
+/// (Amdahl 1967). Empty if the profile has no steps.
 ///     matrix products 65.5 %, cross_entropy 10.7 %, layer_norm 4.9 %, other ops 15.4 %, idle 3.5 %; without the
 ///     products a step would still take 0.54 ms: no more than 2.9 x is to be had there
 std::string amdahl_line(const etna::profile::Summary& summary);

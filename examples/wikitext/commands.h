@@ -6,10 +6,10 @@
 
 #include "generate.h"
 
-/// The subcommands; each returns the process's exit code and throws Etna's errors.
+/// The subcommands. Each returns the process's exit code and throws Etna's errors.
 namespace wikitext {
 
-/// Where text comes from: a WikiText folder, any text file, or the embedded corpus.
+/// The source of the text: a WikiText folder, any text file, or the embedded corpus.
 struct DataOptions {
   std::string data;  ///< --data, else $ETNA_DATA
   std::string text;  ///< --text

@@ -6,7 +6,8 @@
 
 namespace wikitext {
 
-/// --text beats --data beats $ETNA_DATA beats the embedded corpus; says on standard output which it took.
+/// Loads the corpus from the first of --text, --data, $ETNA_DATA and the embedded corpus. Prints the choice to standard
+/// output.
 etna::data::Corpus find_corpus(const DataOptions& options);
 
 }  // namespace wikitext

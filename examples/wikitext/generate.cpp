@@ -12,7 +12,7 @@ namespace {
 
 using namespace etna;
 
-/// splitmix64 (Steele et al. 2014), as a number in [0, 1).
+/// splitmix64 (Steele et al. 2014), scaled to [0, 1).
 double next_uniform(std::uint64_t& state) {
   std::uint64_t z = state += 0x9e3779b97f4a7c15u;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;

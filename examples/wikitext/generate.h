@@ -10,12 +10,12 @@ namespace wikitext {
 
 struct Sampling {
   std::int64_t words = 60;
-  double temperature = 0.8;  ///< 0: always the likeliest word
-  std::int64_t top_k = 40;   ///< words drawn from; 0: all
+  double temperature = 0.8;  ///< 0: always the most probable word
+  std::int64_t top_k = 40;   ///< number of candidate words; 0: all
   std::uint64_t seed = 1;
 };
 
-/// Goes on after the prompt (an empty one starts a line), a word at a time, each seeing at most the model's `seq` words
+/// Continues the prompt (an empty one starts a line) word by word. Each word depends on at most the model's `seq` words
 /// before it.
 std::string generate(etna::nn::LanguageModel& model, const etna::data::Vocabulary& vocabulary,
                      const std::string& prompt, const Sampling& sampling, etna::Device device);

@@ -13,7 +13,7 @@
 
 namespace {
 
-/// What went wrong, by exit code; README and --help list them.
+/// Exit codes by kind of failure; README and --help list them.
 enum Exit { kOther = 1, kUsage = 2, kDevice = 3, kData = 4, kMemory = 5, kNonFinite = 6 };
 
 int failed(Exit code, const char* what) {

@@ -9,11 +9,11 @@
 
 namespace wikitext {
 
-/// One run as JSON: what was trained where, how fast, how well, in how much memory, and what crossed the bus.
+/// One run as JSON: model, device, speed, quality, memory and transfers.
 nlohmann::json report(const History& history, const std::string& preset, const etna::nn::LanguageModel& model,
                       etna::Device device, const etna::Transfers& training_transfers);
 
-/// Seconds an epoch: the median of those measured, else steps an epoch × the median step.
+/// Seconds per epoch: the median of the measured epochs, or else steps per epoch × the median step.
 double epoch_seconds(const History& history);
 
 /// 12,345,678

@@ -20,7 +20,7 @@ using namespace etna;
 
 namespace {
 
-/// One device, in both modes.
+/// The two runs of one device, one per mode.
 struct Run {
   Device device;
   History eager, captured;
@@ -28,8 +28,8 @@ struct Run {
   std::string amdahl;
 };
 
-/// Which steps of a run are profiled: some behind those in which the step is recorded. They take under 1 % longer, and
-/// a median does not see them.
+/// Which steps of a run are profiled: some after the step is recorded. Profiled steps take under 1 % longer, which does
+/// not move a median.
 profile::StepProfiler::Options profiled(std::int64_t steps) {
   constexpr std::int64_t warm_up = 3;
   return {.skip = warm_up, .steps = std::clamp<std::int64_t>((steps - warm_up) / 2, 0, 20)};
@@ -63,7 +63,7 @@ History train_on(Device device, bool captured, const CompareOptions& options, co
   return history;
 }
 
-/// Largest |a - b| / |a| over the losses both looked at.
+/// Largest |a - b| / |a| over the losses that both runs read.
 double largest_difference(const History& a, const History& b) {
   double worst = 0;
   for (std::size_t i = 0; i < std::min(a.loss.size(), b.loss.size()); ++i) {

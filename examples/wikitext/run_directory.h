@@ -11,10 +11,10 @@
 
 #include "train.h"
 
-/// What a run leaves behind: model.safetensors, config.json, vocabulary.txt, summary.json, metrics.csv.
+/// The files of a run: model.safetensors, config.json, vocabulary.txt, summary.json, metrics.csv.
 namespace wikitext {
 
-/// Weights, words and sizes that belong together.
+/// The weights, vocabulary and sizes of one model.
 struct Checkpoint {
   std::unique_ptr<etna::nn::LanguageModel> model;
   etna::data::Vocabulary vocabulary;
@@ -22,20 +22,20 @@ struct Checkpoint {
   std::int64_t batch = 16;
 };
 
-/// Makes the folder and tries to write there, so that a wrong --out is known before the training and not after it.
-/// @throws FormatError where that fails
+/// Creates the folder and a test file in it, so that a wrong --out fails before the training and not after it.
+/// @throws FormatError if that fails
 void require_writable(const std::filesystem::path& folder);
 
-/// Each file is replaced whole or not at all. @throws FormatError where one cannot be written
+/// Replaces each file atomically. @throws FormatError if one cannot be written
 void save_checkpoint(const std::filesystem::path& folder, const etna::nn::LanguageModel& model,
                      const etna::data::Vocabulary& vocabulary, const std::string& preset, std::int64_t batch);
 
-/// @throws FormatError for files that are missing, damaged, or do not fit each other
+/// @throws FormatError for files that are missing, damaged or inconsistent
 Checkpoint load_checkpoint(const std::filesystem::path& folder, etna::Device device);
 
 void save_metrics(const std::filesystem::path& file, const History& history);
 
-/// @throws FormatError where it cannot be written; an older file is then left as it was
+/// @throws FormatError if it cannot be written; an existing file is then unchanged
 void save_text(const std::filesystem::path& file, const std::string& text);
 
 }  // namespace wikitext

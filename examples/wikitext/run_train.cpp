@@ -22,7 +22,7 @@ using namespace etna;
 namespace {
 
 void print_progress(std::int64_t step, std::int64_t steps, double loss, double seconds) {
-  // Every tenth of the run, and the first steps, where a beginner wants to see something move.
+  // Logs about every twentieth of the run, and the first steps, so that a beginner sees progress.
   if (step > 20 && step != steps && step % std::max<std::int64_t>(10, steps / 200 * 10) != 0) return;
   double left = seconds / static_cast<double>(step) * static_cast<double>(steps - step);
   fmt::print("step {:>6}/{}  loss {:7.4f}  perplexity {:9.1f}  {:6.1f} s, {:.0f} s left\n", step, steps, loss,
@@ -30,7 +30,7 @@ void print_progress(std::int64_t step, std::int64_t steps, double loss, double s
   std::fflush(stdout);
 }
 
-/// After the training: the report, and the trace where one was asked for.
+/// After the training: prints the report, and writes the trace if one was asked for.
 void tell_profile(profile::StepProfiler& profiler, const TrainOptions& options) {
   if (!options.profile) return;
   std::optional<profile::Profile> seen = profiler.take();

@@ -33,8 +33,8 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-/// Reads the loss now and then, and keeps the times between. A loss is asked for at its step and taken at the next
-/// look: by then it is there, and the GPU never runs dry for a number.
+/// Reads the loss from time to time and measures the time between reads. A loss is requested at its step and taken at
+/// the next read. It has arrived by then, so the GPU never idles for it.
 class Meter {
  public:
   Meter(History& history, const Progress& progress, std::int64_t total)
@@ -46,7 +46,7 @@ class Meter {
     loss_ = read_later(loss);
   }
 
-  /// Takes what is still on its way.
+  /// Takes the loss that is still pending.
   void take() {
     if (!loss_.defined()) return;
     const std::int64_t step = asked_;
@@ -54,7 +54,7 @@ class Meter {
     loss_ = {};
     double now = seconds_since(start_);
     auto span = static_cast<double>(step - last_step_);
-    if (last_step_ == 1) spans_.clear();  // the first step also warmed up
+    if (last_step_ == 1) spans_.clear();  // the first step includes warm-up
     spans_.push_back((now - last_seconds_) / span * 1e3);
     last_step_ = step;
     last_seconds_ = now;
@@ -100,7 +100,7 @@ History train(nn::LanguageModel& model, std::span<const std::int32_t> ids, const
   Tensor epoch_loss = zeros({}, {f32, device});
   std::optional<data::ResidentBatches> resident;
   if (recipe.resident) resident.emplace(streams, device);
-  // Takes x and y, or nothing where they are cut on the device.
+  // Takes x and y, or nothing if batches are sliced on the device.
   auto train_step = [&](const auto&... uploaded) {
     data::Batch batch = resident ? resident->next() : data::Batch{uploaded...};
     Tensor loss;

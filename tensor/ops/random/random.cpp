@@ -48,7 +48,7 @@ float fraction(std::uint32_t v) {
 
 /// The inverse of the normal distribution at one word: a sign bit and 31 bits of the tail's probability t. With x = 1 -
 /// 2t and w = -ln(1 - x²), z = x · f(w), where f is smooth. f and ln(1+g)/g are minimax polynomials, fitted to 1e-8, on
-/// the intervals w < 5, < 11, < 22; |z| ≤ 6.3 stays below 22.
+/// the intervals w < 5, < 11, < 22; w stays below 22, since |z| ≤ 6.3.
 float standard_normal(std::uint32_t word) {
   std::uint32_t v = ((word & 0x7fffffffu) << 1) | 1u;
   float x = fraction(0u - v), tail = fraction(v);
