@@ -6,7 +6,7 @@
 #include <etna/autograd/autograd.h>
 #include <etna/tensor/ops.h>
 
-// What users hang on the tape: hooks, functions of their own, the search for NaN.
+// What users attach to the tape: hooks, custom functions, anomaly detection.
 namespace {
 
 using namespace etna;
@@ -48,7 +48,7 @@ TEST(Hook, NeedsATensorThatGetsAGradient) {
               ThrowsMessage<GradError>(HasSubstr("does not require grad")));
 }
 
-/// x³ with a rule of its own.
+/// x³ as a custom function.
 Tensor cube(const Tensor& x) {
   return autograd::custom(
       {x}, [](const TensorList& in) { return TensorList{in[0] * in[0] * in[0]}; },

@@ -101,7 +101,7 @@ TEST(Tape, KeepsAGradientOnTheTapeUnderCreateGraph) {
   Tensor found = autograd::grad(std::span(&total, 1), std::span(&x, 1))[0];
   EXPECT_NEAR(values(found)[0], 2 * std::exp(4.0), 1e-9);
   EXPECT_NEAR(values(found)[1], 2 * std::exp(6.0), 1e-9);
-  x.set_grad({});  // else the leaf and its gradient would keep each other
+  x.set_grad({});  // otherwise the leaf and its gradient would keep each other alive
 }
 
 TEST(Tape, FindsGradientsOfResultsAndOfWhatIsAskedForTwice) {
@@ -183,7 +183,7 @@ TEST(Tape, RefusesASavedTensorThatWasOverwritten) {
   }
   EXPECT_THAT([&] { z.backward(); }, ThrowsMessage<GradError>(HasSubstr("'exp' saved was modified in place")));
 
-  // An op that saves nothing does not mind.
+  // An op that saves nothing is not affected.
   Tensor w = sum(x + 1.0);
   {
     NoGrad off;
@@ -235,7 +235,7 @@ TEST(Tape, GoesThroughAHundredThousandOpsWithoutDeepRecursion) {
   y.backward({}, true);
   EXPECT_THAT(values(x.grad()), ElementsAre(1));
   y = {};
-  kept = {};  // takes the graph apart
+  kept = {};  // releases the graph
 
   Tensor product = x;
   for (int i = 0; i < 100000; ++i) product = product * x;  // saves its inputs
@@ -277,7 +277,7 @@ TEST(Tape, FlowsThroughViews) {
   EXPECT_THAT(values(x.grad()), ElementsAre(3, 3, 3, 5, 2, 2, 2, 4, 2, 2, 2, 4));
 }
 
-/// a·b + a²·b, differentiated through its reference, which has no rule of its own.
+/// a·b + a²·b without vjp: differentiated through its reference.
 std::vector<OutputSpec> infer_blend(const OpCall& call) { return {{call.in[0].shape(), call.in[0].dtype()}}; }
 TensorList reference_blend(const OpCall& call) {
   return {call.in[0] * call.in[1] + call.in[0] * call.in[0] * call.in[1]};

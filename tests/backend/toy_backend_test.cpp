@@ -18,8 +18,8 @@
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/elementwise/elementwise.h>
 
-// A third backend in one file, as docs/adding-a-backend.md builds it: memory that only it may touch, and a dozen
-// kernels. All else falls back, to references made of ops that it has, or to the CPU.
+// A third backend in one file, built as docs/adding-a-backend.md describes: memory that only it may access, and a dozen
+// kernels. All other ops fall back, to references made of ops that it has, or to the CPU.
 namespace etna {
 namespace {
 
@@ -27,7 +27,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-/// Device memory: host memory that storages do not show to the host.
+/// Device memory: host memory whose storages hide their host pointer.
 class ToyMemory final : public SegmentSource {
  public:
   bool allocate(std::size_t bytes, Segment& out, std::string& why) override {
@@ -76,7 +76,7 @@ std::map<std::string, int>& runs() {
   return counts;
 }
 
-/// Elementwise rows over dense f32 tensors of one shape, or a number in place of one.
+/// Elementwise rows over dense f32 tensors of one shape; one operand may be a number.
 template <typename F>
 bool elementwise_kernel(const OpCall& call, std::span<Tensor> out, F f) {
   const auto a = call.as<elementwise::Attributes>();
@@ -146,7 +146,7 @@ class Strict {
   bool before_;
 };
 
-/// What a classifier of two layers holds after some steps; its losses go to `losses`.
+/// Trains a two-layer classifier for some steps and returns its parameters; its losses go to `losses`.
 std::vector<float> train(Device device, std::vector<float>& losses) {
   manual_seed(3);
   nn::Linear first(5, 16), second(16, 3);

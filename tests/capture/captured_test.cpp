@@ -23,7 +23,7 @@ class Capture : public OnDevice {
     return "nothing of the expected type was thrown";
   }
 
-  /// Runs `f` until it records; what that throws.
+  /// Runs `f` until it records, and returns the message of what that throws.
   template <typename F>
   std::string recording_of(F&& f) {
     Tensor x = ones({4});
@@ -32,7 +32,7 @@ class Capture : public OnDevice {
     return message_of<CaptureError>([&] { step(x); });
   }
 
-  /// A capture works: eager, recorded, replayed.
+  /// Checks that a capture works: eager, recorded, replayed.
   void expect_usable() {
     auto step = capture([](const Tensor& x) { return exp(x) + x; }, {.device = device()});
     for (float value : {0.0f, 0.0f, 0.0f, 1.0f}) {
@@ -61,8 +61,8 @@ TEST_P(Capture, PutsIndependentCommandsBehindOneBarrier) {
   Tensor x = full({3}, 1.0);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(step(x).to_vector<float>(), std::vector<float>(3, 7));
   if (device().is_cpu()) return;
-  // In order both chains would alternate with barriers; side by side they share them. One more stands before the first
-  // command.
+  // In recorded order both chains would alternate with barriers; running concurrently they share them. One more barrier
+  // comes before the first command.
   EXPECT_LT(step.report().barriers - 1, step.report().barriers_in_order);
 }
 
@@ -103,7 +103,7 @@ TEST_P(Capture, TakesNoArgumentsAndReturnsNothing) {
   for (int i = 0; i < 5; ++i) step();
   EXPECT_EQ(counter.to_vector<float>(), (std::vector<float>{6, 6}));
   EXPECT_EQ(step.replays(), 3);
-  EXPECT_EQ(step.report().device, device());  // seen in the eager call
+  EXPECT_EQ(step.report().device, device());  // learned from the eager call
 }
 
 TEST_P(Capture, ReturnsSeveralTensors) {
@@ -156,7 +156,7 @@ TEST_P(Capture, OneForTrainingAndOneForEvaluationStandSideBySide) {
   for (std::int64_t i = 0; i < 5; ++i) {
     auto [x, y] = Training::batch(i);
     const auto seed = static_cast<std::uint64_t>(i);
-    manual_seed(seed);  // for the masks of both
+    manual_seed(seed);  // the same masks in both
     plain.step(x.to(device()), y.to(device()));
     manual_seed(seed);
     train(x, y);
@@ -188,7 +188,7 @@ TEST_P(Capture, GradientsThatGatherOverCallsGatherOverReplays) {
   auto step = capture([&](const Tensor& x) { (w * x).sum().backward(); }, {.device = device()});
   for (int i = 0; i < 5; ++i) step(etna::ones({3}));
   EXPECT_EQ(w.grad().to_vector<float>(), std::vector<float>(3, 5.0f));
-  // Dropped between two calls, it must not be added to what is gone.
+  // Dropped between two calls, a gradient must not be added to the old one.
   w.set_grad({});
   step(etna::ones({3}));
   EXPECT_EQ(w.grad().to_vector<float>(), std::vector<float>(3, 1.0f));
@@ -203,7 +203,7 @@ TEST_P(Capture, DropsWhatWasReplacedAndRecordsAgain) {
   NoGrad off;
   for (int i = 0; i < 3; ++i) step(x);
   EXPECT_EQ(step.captures(), 1);
-  layer.to(bf16);  // other storage behind the same handles
+  layer.to(bf16);  // replaces the storage behind the same handles
   layer.to(f32);
   layer.weight.fill_(1);
   layer.bias.fill_(0);
@@ -351,7 +351,7 @@ TEST_P(Capture, AFailingOpLeavesEverythingUsable) {
   EXPECT_THAT(message_of<ShapeError>([&] { step(ones({4})); }), HasSubstr("matmul"));
   EXPECT_FALSE(capturing());
   EXPECT_FALSE(step.captured());
-  // A gradient recorded on the way never came to be on a GPU; it must not be taken for one.
+  // A gradient recorded before the failure never existed on a GPU; it must not be taken for a real one.
   if (!device().is_cpu()) {
     EXPECT_FALSE(w.grad().defined());
   }
@@ -377,7 +377,7 @@ TEST_P(Capture, ATensorOfAFailedCaptureSaysSo) {
 }
 
 TEST_P(Capture, AnExhaustedHeapLeavesEverythingUsable) {
-  constexpr std::int64_t kElements = 9 << 20;  // each result has an allocation of its own
+  constexpr std::int64_t kElements = 9 << 20;  // each result gets its own allocation
   Tensor w = full({kElements}, 1.0, {f32, device()}).requires_grad_();
   auto step = capture(
       [&](const Tensor& x) {
@@ -416,7 +416,7 @@ TEST_P(Capture, ALostDeviceLeavesTheNextCaptureUsable) {
   EXPECT_THROW(another(etna::ones({3})), DeviceLost);
   vulkan::injection::revive(device());
   EXPECT_EQ(step(etna::ones({3})).sum().item(), 6.0f);
-  // Lost when the recording is run for the first time.
+  // The device is lost when the recording runs for the first time.
   auto late = capture([](const Tensor& x) { return x + 5.0; }, {.device = device()});
   late(etna::ones({3}));
   synchronize(device());

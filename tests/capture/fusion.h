@@ -28,7 +28,7 @@ class Environment {
   bool had_ = false;
 };
 
-/// What is fused gives the bits of what is not.
+/// Fused commands give the same bits as unfused ones.
 class Fused : public OnDevice {
  protected:
   using Step = std::function<TensorList()>;
@@ -49,7 +49,7 @@ class Fused : public OnDevice {
     return {bytes, bytes + static_cast<std::size_t>(y.numel()) * item_size(y.dtype())};
   }
 
-  /// Calls `f` eagerly, then captured with fusion off and on, three times each. @return the report of the fused one
+  /// Calls `f` eagerly, then captured with fusion off and on, three times each. @return the report of the fused run
   static ProgramReport expect_same(const Step& f) {
     std::vector<std::vector<std::uint8_t>> wanted;
     for (const Tensor& y : f()) wanted.push_back(bits(y));

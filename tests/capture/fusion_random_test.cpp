@@ -9,8 +9,8 @@ namespace {
 using RandomFusion = Fused;
 INSTANTIATE_TEST_SUITE_P(, RandomFusion, testing::Values(kVulkan), device_test_name);
 
-/// A program of elementwise ops on views of a few tensors, some in place, with a product or a sum in between; drawn
-/// from a seed, so that it is the same at each call.
+/// A program of elementwise ops on views of a few tensors, some in place, with a matmul or a sum in between. It is
+/// drawn from a seed, so it is the same at each call.
 class RandomProgram {
  public:
   explicit RandomProgram(std::uint32_t seed) : seed_(seed) {}
@@ -95,7 +95,7 @@ class RandomProgram {
     }
   }
 
-  /// Of full size, whatever was broadcast.
+  /// Expands to full size whatever was broadcast.
   void keep(const Tensor& x) { live_.push_back(x.shape() == Shape{columns_, columns_} ? x : x + base(0)); }
   template <typename F>
   void write(const F& f) {

@@ -63,7 +63,7 @@ TEST_P(Fusion, RoundsEachResultToItsDtype) {
 }
 
 TEST_P(Fusion, KeepsMultiplyAndAddApart) {
-  // x * y + z with one rounding has other bits than with two, in most elements.
+  // x * y + z rounded once differs from x * y + z rounded twice in the bits of most elements.
   Tensor x = normal({64, 64}), y = normal({64, 64}, f32, 2), z = normal({64, 64}, f32, 3);
   ProgramReport r = expect_same([&] {
     Tensor p = x * y;
@@ -129,9 +129,9 @@ TEST_P(Fusion, MovesNothingOverAWriteBetween) {
     Tensor state = x.clone();
     Tensor before = state * 2.0;        // reads state
     Tensor product = matmul(state, w);  // reads state
-    state.add_(product);                // writes it, behind both
+    state.add_(product);                // writes it, after both
     Tensor after = state * 2.0;
-    Tensor turned = state.slice(1, 0, 4).t() + 1.0;  // other places of it
+    Tensor turned = state.slice(1, 0, 4).t() + 1.0;  // reads other elements of it
     state.mul_(0.5);
     return TensorList{before + after, state * before, turned, product};
   });
@@ -219,7 +219,7 @@ TEST_P(Fusion, FollowsAnActivationThroughBackward) {
     results.push_back(y.detach());
     return results;
   });
-  // Forward and backward of the activation lie between products, nothing else between them.
+  // The activation's forward and backward are adjacent, between matrix products.
   EXPECT_EQ(r.fused_kernels, 1);
   EXPECT_EQ(r.commands, 4);
 }

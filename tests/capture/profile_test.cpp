@@ -5,7 +5,7 @@
 
 #include "training.h"
 
-// Steps that are recorded once and replayed are seen by the profiler as eager ones are.
+// The profiler sees recorded and replayed steps as it sees eager ones.
 namespace etna {
 namespace {
 

@@ -5,7 +5,7 @@ namespace {
 
 constexpr std::int64_t kSteps = 20;
 
-/// Training steps that take their batches from a corpus on the device.
+/// Training steps that slice their batches from a corpus on the device.
 class ResidentTraining : public OnDevice {
  protected:
   /// Eight steps an epoch, so that 20 wrap twice.

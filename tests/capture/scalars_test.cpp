@@ -11,7 +11,7 @@ ETNA_ON_BOTH_DEVICES(CapturedScalars);
 
 std::int32_t wrapped(std::int64_t n) { return static_cast<std::int32_t>(static_cast<std::uint32_t>(n)); }
 
-/// Adds `numbers` to 0 one after the other in one captured step, each an op's own scalar argument.
+/// Adds `numbers` to 0 one by one in a captured step; each is a scalar argument of its op.
 void expect_sum(Device device, const std::vector<std::int32_t>& numbers, bool one_by_one) {
   auto step = capture(
       [&](const Tensor& x) {
@@ -29,7 +29,7 @@ void expect_sum(Device device, const std::vector<std::int32_t>& numbers, bool on
 }
 
 TEST_P(CapturedScalars, NumbersThatLookLikeAddressesAreNumbers) {
-  // Halves of addresses, of placeholders (from 2^62 on), and of NaNs.
+  // Numbers that are also halves of addresses, of placeholders (from 2^62 on), and of NaNs.
   for (std::int64_t n :
        {std::int64_t{-660000}, std::int64_t{0x40000000}, std::int64_t{0x4000'0001}, std::int64_t{0x7f00},
         std::int64_t{0x7fff'ffff}, -std::int64_t{0x7fff'ffff}, std::int64_t{-1}, std::int64_t{0}}) {
@@ -37,7 +37,7 @@ TEST_P(CapturedScalars, NumbersThatLookLikeAddressesAreNumbers) {
   }
 }
 
-// 100,000 random numbers of 32 bits, fused and each in a dispatch of its own.
+// 100,000 random 32-bit numbers, fused, and in separate dispatches.
 TEST_P(CapturedScalars, AreAnyNumbersOf32Bits) {
   std::mt19937 random(11);
   constexpr int kSteps = 100, kEach = 1000;

@@ -5,7 +5,7 @@
 
 #include "training.h"
 
-/// A captured step that repeats itself takes no memory from the system.
+/// A captured step that repeats allocates no memory from the system.
 namespace etna {
 namespace {
 
@@ -15,8 +15,7 @@ long page_faults() {
   return used.ru_minflt;
 }
 
-/// Large enough that its parts run on all threads, and that what kernels need for themselves is more than malloc()
-/// keeps.
+/// Large enough to run on all threads, and for kernels to need more scratch memory than malloc() caches.
 struct Step {
   nn::LanguageModel model{
       (manual_seed(1),
@@ -50,8 +49,8 @@ TEST_P(SteadyStep, TakesNothingFromTheSystem) {
   EXPECT_EQ(memory_stats(kCPU).misses, misses);
 }
 
-/// Which thread runs a task is chance, and a thread's first task of a kind touches pages: so not from a given step on,
-/// but soon, ten steps one after the other touch none.
+/// Which thread runs a task is chance, and a thread's first task of a kind touches pages. So there is no fixed step
+/// from which no page is touched, but soon ten consecutive steps touch none.
 TEST_P(SteadyStep, TouchesNoNewPage) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "a sanitizer has memory of its own";
@@ -81,7 +80,7 @@ TEST(Scratch, IsWhatItsThreadGaveBack) {
     ASSERT_EQ(reinterpret_cast<std::uintptr_t>(first) % 64, 0u);
   }
 #if !defined(__SANITIZE_THREAD__)
-  // 100 blocks of 88 new pages otherwise. ThreadSanitizer takes pages of its own, to remember accesses by.
+  // Otherwise 100 blocks of 88 new pages. ThreadSanitizer also touches pages, to track accesses.
   EXPECT_LT(page_faults() - before, 200);
 #endif
   cpu::Scratch<float> one(100000), other(100000);
@@ -95,7 +94,7 @@ TEST(Scratch, HoldsZerosWhereTheyAreAskedFor) {
 
 TEST(Memory, LargeSegmentsBeginWhereHugePagesDo) {
   empty_cache(kCPU);
-  const Tensor x = empty({std::int64_t{40} << 20}, {f32, kCPU});  // more than a shared segment's half: one of its own
+  const Tensor x = empty({std::int64_t{40} << 20}, {f32, kCPU});  // more than half a shared segment, so it gets its own
   EXPECT_EQ(x.address() % (std::uint64_t{2} << 20), 0u);
 }
 

@@ -6,7 +6,7 @@
 namespace etna {
 namespace {
 
-/// A model that draws no random numbers once it is made: those are the process's, not a thread's.
+/// A model that draws no random numbers after construction: the generator belongs to the process, not to a thread.
 struct Lonely {
   std::unique_ptr<nn::LanguageModel> model;
   std::unique_ptr<optim::AdamW> optimizer;

@@ -35,7 +35,7 @@ inline std::string device_test_name(const testing::TestParamInfo<Device>& info) 
 }
 #define ETNA_ON_BOTH_DEVICES(suite) INSTANTIATE_TEST_SUITE_P(, suite, testing::Values(kCPU, kVulkan), device_test_name)
 
-/// A small language model with everything a step can hold: dropout, AdamW in two groups, clipping, a schedule.
+/// A small language model with everything a step may contain: dropout, AdamW in two groups, clipping, a schedule.
 struct Training {
   static constexpr std::int64_t kBatch = 3, kSeq = 7, kVocab = 37;
 
@@ -73,7 +73,7 @@ struct Training {
     return loss;
   }
 
-  /// Tokens of one step, on the host; the same for the same number.
+  /// Tokens of one step, on the host; a number always gives the same tokens.
   static std::pair<Tensor, Tensor> batch(std::int64_t number, std::int64_t rows = kBatch) {
     std::vector<std::int32_t> x, y;
     for (std::int64_t i = 0; i < rows * kSeq; ++i) {
@@ -84,7 +84,7 @@ struct Training {
   }
 };
 
-/// The very bits of all tensors, one behind the other.
+/// The values of all tensors, concatenated, for a bitwise comparison.
 inline std::vector<float> values_of(const std::vector<Tensor>& tensors) {
   std::vector<float> all;
   for (const Tensor& x : tensors) {

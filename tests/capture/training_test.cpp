@@ -8,7 +8,7 @@ constexpr std::int64_t kSteps = 20;
 class CapturedTraining : public OnDevice {};
 ETNA_ON_BOTH_DEVICES(CapturedTraining);
 
-/// Losses of 20 steps and the parameters behind them.
+/// Losses of 20 steps and the parameters after them.
 struct Course {
   std::vector<float> losses, parameters;
 };
@@ -48,7 +48,7 @@ TEST_P(CapturedTraining, GivesTheBitsOfEagerTrainingInMixedPrecision) {
   for (DType precision : {f16, bf16}) {
     auto course = [&](bool captured) {
       Training t(device());
-      // So large that steps are skipped at first, in recorded ones as well.
+      // A scale so large that steps are skipped at first, recorded ones too.
       optim::GradScaler scaler({.init_scale = 0x1p125, .growth_interval = 4, .enabled = precision == f16});
       auto train = [&](const Tensor& x, const Tensor& y) {
         Tensor loss;
@@ -151,7 +151,7 @@ TEST_P(CapturedTraining, PlansLessMemoryThanTheResultsTogether) {
   EXPECT_EQ(r.input_bytes, 2 * Training::kBatch * Training::kSeq * sizeof(std::int32_t));
   EXPECT_THAT(r.str(), testing::HasSubstr("planned"));
   if (device().is_cpu()) return;
-  EXPECT_LT(r.barriers - 1, r.barriers_in_order);  // which leaves out the one before the first command
+  EXPECT_LT(r.barriers - 1, r.barriers_in_order);  // barriers_in_order excludes the barrier before the first command
   EXPECT_LT(r.barriers_in_order, r.commands);
   EXPECT_GT(r.state_bytes, 0u);
 }
@@ -189,7 +189,7 @@ TEST_P(CapturedTraining, ParametersMayBeSavedLoadedAndPrintedBetweenReplays) {
   t.model.train();
   const float replayed = step(x, y).item();
   EXPECT_EQ(step.captures(), 1);
-  EXPECT_NEAR(replayed, loaded, 1.0f);  // the same weights, with dropout
+  EXPECT_NEAR(replayed, loaded, 1.0f);  // the weights are the same; the dropout masks are not
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ using nlohmann::json;
 using testing::HasSubstr;
 using testing::Not;
 
-/// A folder of this process's own, gone with it.
+/// A temporary folder for this process, removed afterwards.
 class DoctorBench : public testing::Test {
  protected:
   void SetUp() override { std::filesystem::create_directories(folder_); }
@@ -57,7 +57,7 @@ void expect_keys(const json& device, const std::set<std::string>& wanted) {
   EXPECT_EQ(keys, wanted);
 }
 
-/// Every figure of the file is in the table, with its unit, and above zero in both.
+/// Checks that every figure in the file is in the table with its unit, and above zero in both.
 void expect_told(const json& device, const std::string& output) {
   EXPECT_THAT(output, HasSubstr(device["device"].get<std::string>() + ": " + device["device_name"].get<std::string>()));
   for (const auto& [key, figure] : device["figures"].items()) {
@@ -82,7 +82,7 @@ TEST_F(DoctorBench, MeasuresAGpu) {
                        "download_gbs", "read_us", "allocate_ms", "gemm_f32_64_tflops", "gemm_f32_96_tflops",
                        "gemm_f16_64_tflops", "gemm_f16_96_tflops", "gemm_bf16_64_tflops", "gemm_bf16_96_tflops"});
   expect_told(device, run.output);
-  // What tells the two dispatch figures apart, whatever they are on this device.
+  // This distinguishes the two dispatch figures, whatever their values on this device.
   EXPECT_THAT(line_of(run.output, "dispatch, no barrier"), HasSubstr("behind 1 barrier"));
   EXPECT_THAT(line_of(run.output, "dispatch behind a barrier"), HasSubstr("behind 100 barriers"));
 }

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t kFewForFirst = 256, kFewForSecond = 64;
 
-/// Σ outputs · seeds, by hand.
+/// Σ outputs · seeds, without the ops under test.
 double weighted(const Sample& sample, const TensorList& outputs) {
   double total = 0;
   for (std::size_t i = 0; i < outputs.size(); ++i) {

@@ -64,7 +64,7 @@ std::vector<double> draw_values(const Input& input, DType dtype, std::uint64_t s
   return values;
 }
 
-/// What lies between the elements of a sliced input: nothing that may be read.
+/// The value between the elements of a sliced input; no op may read it.
 double poison(DType dtype) {
   return is_floating(dtype) ? std::numeric_limits<double>::quiet_NaN() : dtype == boolean ? 1.0 : 101.0;
 }
@@ -92,7 +92,7 @@ bool changes(const Input& input, Variant variant) {
   return first_wide(input.shape) >= 0;
 }
 
-/// Calls f(row-major index) for every element, with the element's position by `strides`.
+/// Calls f(row-major index) for every element, with the element's offset by `strides`.
 template <typename F>
 void each(const Shape& shape, const Strides& strides, const F& f) {
   std::int64_t count = numel(shape);
@@ -118,7 +118,7 @@ Tensor view(const Tensor& base, const Shape& shape, Variant variant) {
   }
 }
 
-/// Memory in which view() finds `values`; for `expanded` the values become what is seen.
+/// Memory in which view() finds `values`; for `expanded` the values are updated to what the view shows.
 Tensor lay_out(std::vector<double>& values, const Shape& shape, DType dtype, Variant variant) {
   Shape whole = shape;
   Strides strides = contiguous_strides(shape);

@@ -12,9 +12,9 @@
 #include <etna/device/kernel.h>
 #include <etna/device/vulkan/api/diagnostics.h>
 
-// test_conformance: one test an op.
+// test_conformance: one test per op.
 //   --table FILE   write the table of ops
-//   --check-table FILE   only compare the table's list of ops with the ops there are
+//   --check-table FILE   only compare the table's list of ops with the existing ops
 namespace etna::conformance {
 namespace {
 

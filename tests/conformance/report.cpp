@@ -30,7 +30,7 @@ std::string cell(const Errors& errors, DType t) {
   return at == errors.end() ? "—" : figure(at->second);
 }
 
-/// Whole numbers and bool are exact or fail, so their dtypes are only named.
+/// Whole numbers and bool are exact or fail, so the report only names their dtypes.
 std::string others(const Errors& errors) {
   std::string list;
   for (const auto& [t, error] : errors) {

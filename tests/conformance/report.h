@@ -8,15 +8,15 @@
 
 #include <etna/tensor/op.h>
 
-/// What the walk has measured, and the files it writes.
+/// The walk's measurements, and the files it writes.
 namespace etna::conformance {
 
-/// Largest errors by dtype; empty where nothing ran.
+/// Largest error per dtype; empty if nothing ran.
 using Errors = std::map<DType, double>;
 
 struct OpReport {
   std::string kind;     ///< "base", "fused", "view"
-  std::string through;  ///< the op whose samples exercise it, where it has none of its own
+  std::string through;  ///< the op whose samples exercise it, if it has no samples itself
   Errors cpu, gpu, cpu_gradient, gpu_gradient;
   std::string differences;  ///< "1st", "1st, 2nd" or empty
   bool gpu_kernel = false;
@@ -34,7 +34,8 @@ class Report {
 
 Report& report();
 
-/// Where the table at `path` does not list exactly the ops there are: what is missing or too much, one a line.
+/// How the table at `path` differs from the list of existing ops: missing and extra ops, one per line; empty if it
+/// matches.
 std::vector<std::string> check_table(const std::string& path);
 
 }  // namespace etna::conformance

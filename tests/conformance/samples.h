@@ -9,7 +9,7 @@
 #include <etna/tensor/op.h>
 #include <etna/tensor/tensor.h>
 
-/// What the conformance walk feeds to the ops.
+/// The inputs that the conformance walk gives to the ops.
 ///
 /// tests/ops/<file>.cpp holds samples; the build finds the function that is named after the file:
 ///
@@ -19,21 +19,21 @@
 ///       return {
 ///           Sample("softmax", "rows").in({3, 37}).calls(rows),
 ///           Sample("softmax", "no rows").in({0, 5}).calls(rows),
-///           Sample("cross_entropy", "ignored rows").in({5, 7}).index({5}, 0,
-///           7).covers({"cross_entropy_backward"}).calls(...),
+///           Sample("cross_entropy", "ignored rows").in({5, 7}).index({5}, 0, 7)
+///               .covers({"cross_entropy_backward"}).calls(...),
 ///       };
 ///     }
 ///     }
 ///
-/// (tests/ops/<file>_test.cpp holds further claims about the same ops as plain gtest cases.) The walk draws the inputs,
-/// the same from run to run; calls on the CPU in f64, in every dtype and on the GPU; compares with the f64 values of
-/// the composed reference; checks gradients (first and second order) by differences; and repeats everything with
-/// strided, offset and expanded inputs. A sample says only what the op wants.
+/// (tests/ops/<file>_test.cpp has further claims about the same ops as plain gtest cases.) The walk draws the same
+/// inputs in every run. It calls the op on the CPU in f64, in every dtype, and on the GPU; compares with the f64 values
+/// of the composed reference; checks gradients (first and second order) with differences; and repeats everything with
+/// strided, offset and expanded inputs. A sample states only what the op needs.
 ///
-/// Give every op a plain sample, a prime-sized one larger than a workgroup, one without elements, a 0-d one where it
-/// takes that, and one for each flag. Shapes small: gradients of up to 256 elements are checked one by one. Callables
-/// must not keep state; an op that writes into its inputs gets clones of them; an op that draws numbers is seeded
-/// inside the callable. Outputs of the callable are compared all.
+/// Give every op a plain sample, a prime-sized one larger than a workgroup, one without elements, a 0-d one if it
+/// accepts that, and one for each flag. Keep shapes small: gradients of up to 256 elements are checked one by one.
+/// Callables must not keep state. An op that writes to its inputs gets clones of them; an op that draws numbers is
+/// seeded inside the callable. All outputs of the callable are compared.
 namespace etna::conformance {
 
 inline const std::vector<DType> kFloats = {f64, f32, f16, bf16};
@@ -44,8 +44,8 @@ struct Input {
   Kind kind = Kind::values;
   Shape shape = {};
   double lo = -2, hi = 2;
-  DType dtype = i64;   ///< of index inputs, and of values where `fixed`
-  bool fixed = false;  ///< keeps `dtype` whatever the walk runs in
+  DType dtype = i64;   ///< of index inputs, and of values if `fixed`
+  bool fixed = false;  ///< keeps `dtype` whatever dtype the walk runs in
   bool differentiable = true;
   bool whole = false;                ///< whole numbers, so that equal elements occur
   bool distinct = false;             ///< no two elements equal
@@ -54,11 +54,11 @@ struct Input {
   std::vector<double> explicit_values = {};
 };
 
-/// `compared`: between dtypes and devices, but not with differences, which the op gives no hold.
+/// `compared`: between dtypes and devices, but not with differences, which are meaningless for the op.
 enum class Gradients { none, compared, first, second };
 
 struct Sample {
-  /// @param op the OpDef's name; the walk checks that the callable applies it @param name unique among the op's samples
+  /// @param op the OpDef's name; the walk checks that the callable runs it @param name unique among the op's samples
   Sample(std::string op, std::string name) : op(std::move(op)), name(std::move(name)) {}
 
   // ---- inputs, in the order in which the callable gets them
@@ -89,7 +89,7 @@ struct Sample {
         {.kind = Input::Kind::mask, .shape = shape, .dtype = boolean, .fixed = true, .differentiable = false});
     return *this;
   }
-  /// An optional input that is left out.
+  /// An absent optional input.
   Sample& none() {
     inputs.push_back({.kind = Input::Kind::none, .differentiable = false});
     return *this;
@@ -115,23 +115,23 @@ struct Sample {
     }
     return *this;
   }
-  /// The dtypes it runs in; without this all floating ones.
+  /// The dtypes to run in; by default all floating ones.
   Sample& in_dtypes(std::vector<DType> list) { return dtypes = std::move(list), *this; }
   /// i64, i32, i8 and u8 too (and bool). Whole numbers are then drawn from [lo, hi].
   Sample& and_integers() { return dtypes.insert(dtypes.end(), kIntegers.begin(), kIntegers.end()), *this; }
   Sample& and_bool() { return dtypes.push_back(boolean), *this; }
-  /// Other ops that its gradient runs and that have no samples of their own; the walk checks that it does.
+  /// Other ops that the sample's gradient runs and that have no samples themselves; the walk checks that it runs them.
   Sample& covers(std::vector<std::string> ops) { return covered = std::move(ops), *this; }
-  /// `first` where second derivatives vanish, do not exist or are not offered; `none` where it is not differentiable.
+  /// `first` if second derivatives vanish, do not exist or are not supported; `none` if it is not differentiable.
   Sample& gradients(Gradients g) { return checked = g, *this; }
-  /// Multiplies the bounds: where the op amplifies the rounding of its inputs or of what it keeps between steps.
+  /// Multiplies the bounds, for an op that amplifies the rounding of its inputs or of what it stores between steps.
   Sample& looser(double times) { return slack = times, *this; }
-  /// The same for f16 and bf16 only: where the gradient subtracts close numbers that were rounded when saved.
+  /// The same for f16 and bf16 only, for a gradient that subtracts close numbers that were rounded when saved.
   Sample& looser_halves(double times) { return half_slack = times, *this; }
-  /// Dtypes that the GPU has no kernel for, by design (f64 need not be named): there the walk wants the error of strict
-  /// mode.
+  /// Dtypes without a GPU kernel by design (f64 need not be listed): the walk expects the error of strict mode for
+  /// them.
   Sample& without_kernel(std::vector<DType> list) { return no_kernel = std::move(list), *this; }
-  /// Copying between devices is what the op is for.
+  /// The op's purpose is to copy between devices.
   Sample& moves_data() { return transfers = true, *this; }
 
   std::string op, name;

@@ -35,8 +35,8 @@ class Strict {
   bool before_;
 };
 
-/// Puts a barrier behind every dispatch, and leaves captured steps unfused, for a scope: what reads too early, or was
-/// fused to something else, then gives other bits.
+/// In its scope, puts a barrier after every dispatch and leaves captured steps unfused. A command that reads too early,
+/// or was fused wrongly, then gives different bits.
 class OneByOne {
  public:
   OneByOne() : before_(vulkan::barriers_everywhere()) {
@@ -56,7 +56,7 @@ class OneByOne {
   std::optional<std::string> fuse_;
 };
 
-/// Watches which ops run, in this thread, for a scope.
+/// Records which ops run in this thread, in its scope.
 class Watch {
  public:
   explicit Watch(std::set<std::string>* seen, bool compose = false) {
@@ -73,7 +73,7 @@ class Watch {
 };
 
 struct Outcome {
-  TensorList outputs, gradients;  ///< a gradient for each differentiable input, undefined where none arrived
+  TensorList outputs, gradients;  ///< one gradient per differentiable input, undefined if none arrived
 };
 
 TensorList inputs_on(const std::vector<Drawn>& drawn, Device device, bool grad) {
@@ -95,7 +95,7 @@ TensorList gradients_of(const TensorList& in, const TensorList& outputs, const T
   return autograd::grad(roots, leaves, root_seeds);
 }
 
-/// One sample in one dtype and layout: what it gives on the CPU, what it should give, what it gives on the GPU.
+/// One sample in one dtype and layout: its result on the CPU, the expected result, and its result on the GPU.
 class Case {
  public:
   Case(const OpDef& op, const Sample& sample, DType dtype, Variant variant)
@@ -104,7 +104,7 @@ class Case {
             std::any_of(drawn_.begin(), drawn_.end(), [](const Drawn& d) { return d.differentiable(); });
   }
 
-  /// @param seen gathers the ops that ran
+  /// @param seen collects the ops that ran
   void run(std::set<std::string>& seen, Device gpu) {
     on_cpu(seen);
     exactly();
@@ -142,7 +142,8 @@ class Case {
     }
   }
 
-  /// The same values in f64: outputs composed of base ops, gradients by the rules that differences have vouched for.
+  /// The expected values in f64: outputs composed of base ops, gradients by the rules that the differences have
+  /// confirmed.
   void exactly() {
     TensorList in;
     for (const Drawn& d : drawn_) in.push_back(d.exact(grad_));
@@ -174,7 +175,7 @@ class Case {
     try {
       strictly(gpu);
     } catch (const DeviceError& error) {
-      // On a device without such a kernel the op falls back where that is allowed, with the same result.
+      // On a device without such a kernel the op falls back if that is allowed, with the same result.
       if (variant_ != Variant::contiguous) return;
       Strict off(false);
       TensorList in = inputs_on(drawn_, gpu, false);
@@ -183,10 +184,10 @@ class Case {
       judge(fallen, gpu, false);
       return;
     }
-    judge(strictly(gpu), gpu);  // it has one after all: a view, or a device that can
+    judge(strictly(gpu), gpu);  // it has one after all: a view, or a device with a kernel
   }
 
-  /// Recorded, then replayed: the bits of the eager run each time.
+  /// Records and replays: every replay must give the bits of the eager run.
   void replayed(Device device, const Outcome& eager) {
     const auto& dtypes = sample_.dtypes;
     const bool has_f32 = std::find(dtypes.begin(), dtypes.end(), f32) != dtypes.end();
@@ -214,7 +215,7 @@ class Case {
             << where(device) << ": " << (i < eager.outputs.size() ? "output " : "gradient ")
             << (i < eager.outputs.size() ? i : i - eager.outputs.size()) << " has other bits when " << call;
       }
-      // A sample that draws numbers seeds the generator first, which a replay does not repeat.
+      // A sample that draws numbers seeds the generator first; a replay does not repeat that.
       manual_seed(random_state().seed);
     }
   }
@@ -229,7 +230,7 @@ class Case {
     return std::any_of(sample_.no_kernel.begin(), sample_.no_kernel.end(), involved);
   }
 
-  /// Forward and backward on the GPU, with nothing crossing over between.
+  /// Forward and backward on the GPU, with no transfer in between.
   Outcome strictly(Device gpu) {
     Strict on(true);
     TensorList in = inputs_on(drawn_, gpu, grad_), seeds;
@@ -262,7 +263,7 @@ class Case {
       double bound = value_bound(dtype_, y.dtype()) * slack();
       EXPECT_LE(c.error, bound) << where(device) << " output " << i << " " << str(y.shape()) << ", " << c.worst;
     }
-    // A gradient may vanish altogether where terms of the others' size cancel.
+    // A gradient may vanish entirely if terms of the others' size cancel.
     double smallest = 1e-3;
     for (const std::vector<double>& wanted : wanted_gradients_) smallest = std::max(smallest, 0.3 * typical(wanted));
     for (std::size_t i = 0, k = 0; i < drawn_.size() && !outcome.gradients.empty(); ++i) {

@@ -6,8 +6,8 @@
 
 namespace etna::conformance {
 
-/// Where the walk's GPU half runs: $ETNA_DEVICE, or vulkan:0; the CPU where there is no GPU to walk on.
-/// @throws DeviceError where a GPU is named, or ETNA_TEST_VULKAN=1 wants one, and none is there
+/// The device of the walk's GPU half: $ETNA_DEVICE, or vulkan:0; the CPU if there is no GPU.
+/// @throws DeviceError if a GPU is named, or ETNA_TEST_VULKAN=1 requires one, and there is none
 Device gpu_under_test();
 
 /// Every claim about one op, as gtest failures.

@@ -67,7 +67,7 @@ TEST(DemoCorpus, HardlyHoldsWordsThatTrainingNeverSees) {
   EXPECT_LE(unseen, 8);
 }
 
-// A table of word pairs alone gets below half of ln(vocabulary); a transformer that trains has no excuse.
+// A table of word pairs alone reaches less than half of ln(vocabulary), so a transformer that trains must too.
 TEST(DemoCorpus, IsEasyToPredict) {
   const Corpus corpus = demo_corpus();
   std::map<std::pair<int, int>, double> pairs;

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-/// A folder of its own for one test; goes with the object.
+/// A temporary folder for one test, removed with the object.
 class TemporaryFolder {
  public:
   TemporaryFolder() {

@@ -32,7 +32,7 @@ TEST(Words, ReadEveryKindOfLineEnd) {
   EXPECT_THAT(tokens("a\r\nb\rc\n\rd"), ElementsAre("a", "<eos>", "b", "<eos>", "c", "<eos>", "<eos>", "d", "<eos>"));
 }
 
-// The characters for which Python's str.isspace() holds, line ends aside: they part words, not lines.
+// The characters for which Python's str.isspace() holds, except line ends: they separate words, not lines.
 TEST(Words, PartAtUnicodeWhiteSpace) {
   for (const char* space : {"\t",     "\v",     "\f",     "\x1C",   "\x1D",   "\x1E",   "\x1F",   " ",      "\u0085",
                             "\u00A0", "\u1680", "\u2000", "\u2001", "\u2002", "\u2003", "\u2004", "\u2005", "\u2006",

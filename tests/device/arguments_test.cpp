@@ -75,8 +75,8 @@ TEST(Arguments, AppendedOnesKeepTheirPlaces) {
   EXPECT_EQ(front.bytes().size(), 12u);
 }
 
-/// What a backend without buffer addresses makes of the same list: bindings, and one block of words in which each
-/// address became the offset from its binding's beginning.
+/// The same list for a backend without buffer addresses: bindings, and one block of words in which each address is
+/// replaced by the offset from its binding's start.
 TEST(Arguments, BecomeBindingsAndABlockOfWords) {
   Arguments a;
   a.read({kX + 16, {kX, 64}});

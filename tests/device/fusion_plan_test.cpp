@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint32_t kF32 = 1, kElements = 64;
 
-/// Commands over storages that are named by letters, all of 64 f32.
+/// Commands over storages named by letters, each of 64 f32.
 class Program {
  public:
   static StridedView at(char storage, std::uint32_t stride = 1) {
@@ -54,7 +54,7 @@ class Program {
     return fusion::plan(commands, ranges);
   }
 
-  /// "01 2": commands 0 and 1 are one kernel, 2 comes behind
+  /// "01 2": commands 0 and 1 form one kernel, 2 follows it
   std::string order(const std::string& dropped = "") const {
     std::string text;
     for (const Plan::Unit& unit : plan(dropped).units) {
@@ -103,7 +103,7 @@ TEST(FusionPlan, NothingOutsideComesBetween) {
 TEST(FusionPlan, OthersMoveWhereTheyAreFree) {
   Program p;
   p.elementwise('b', "a");
-  p.other('x', "b");  // must come behind the kernel
+  p.other('x', "b");  // must follow the kernel
   p.other('y', "z");
   p.elementwise('c', "b");
   EXPECT_EQ(p.order(), "03 1 2");

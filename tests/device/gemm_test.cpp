@@ -23,7 +23,8 @@ Gemm dense(bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n, s
   return {transpose_a, transpose_b, m, n, k, (transpose_a ? m : k) + gap, (transpose_b ? k : n) + gap, n + gap};
 }
 
-/// The operands of a product and its sums. They hold what bf16 can hold, so that all dtypes have the same.
+/// The operands of a gemm and their exact sums. All values are representable in bf16, so that all dtypes have the same
+/// ones.
 struct Operands {
   std::vector<float> a, b, c;
   std::vector<Bf16> a_bits, b_bits;
@@ -65,13 +66,13 @@ const std::vector<Gemm> kShapes = {
     dense(true, false, 1040, 1, 33),    dense(false, true, 600, 3, 70),      dense(true, true, 8, 8, 8),
 };
 
-/// Made once a shape.
+/// Created once per shape.
 const Operands& operands_of(std::size_t shape) {
   static const std::vector<Operands> all(kShapes.begin(), kShapes.end());
   return all[shape];
 }
 
-/// A product in T, with what it should be.
+/// A gemm in T with its expected result.
 template <typename T>
 struct Case {
   Gemm g;
@@ -99,7 +100,7 @@ struct Case {
     }
   }
 
-  /// Holds c against what it should be, elements between rows included.
+  /// Compares c with the expected result, including the elements between rows.
   void check() const {
     const double bound = (4 + std::sqrt(static_cast<double>(g.k))) * (sizeof(T) == 4 ? 1e-6 : 1e-14);
     double worst = 0;
@@ -107,7 +108,7 @@ struct Case {
     for (std::size_t i = 0; i < c.size(); ++i) {
       const double error = std::abs(static_cast<double>(c[i]) - static_cast<double>(expected[i]));
       if (error <= worst) continue;
-      worst = error;  // NaN is kept, too
+      worst = error;  // keeps NaN too
       where = i;
       if (std::isnan(error)) break;
     }
@@ -115,7 +116,7 @@ struct Case {
   }
 };
 
-/// @param multiply (case), into its c
+/// @param multiply (case), writes its c
 template <typename T>
 void check_all(const auto& multiply) {
   for (std::size_t shape = 0; shape < kShapes.size(); ++shape) {
@@ -140,7 +141,7 @@ TEST(Gemm, OnAllThreadsIsTheProduct) {
   check_all<double>([](auto& x) { gemm(x.g, x.alpha, x.a.data(), x.b.data(), x.beta, x.c.data()); });
 }
 
-/// @param multiply (g, alpha, a, b, beta, c), of bf16
+/// @param multiply (g, alpha, a, b, beta, c), for bf16
 void check_bf16(const auto& multiply) {
   check_all<float>(
       [&](auto& x) { multiply(x.g, x.alpha, x.operands.a_bits.data(), x.operands.b_bits.data(), x.beta, x.c.data()); });

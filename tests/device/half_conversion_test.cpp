@@ -2,8 +2,8 @@
 #include <etna/shaders/shaders.h>
 #include <gtest/gtest.h>
 
-// What pipelines add to a shader's SPIR-V where a device promises how it rounds to f16. That the bits are right then is
-// tested where tensors are: tests/ops/half_test.cpp.
+// What pipelines add to a shader's SPIR-V if a device guarantees its rounding to f16. tests/ops/half_test.cpp checks on
+// tensors that the bits are then right.
 namespace etna::vulkan {
 namespace {
 
@@ -26,7 +26,7 @@ TEST(HalfConversion, IsDemandedAsPromised) {
   const Words normal = demanding(HalfConversion::normal, plain), rounded = demanding(HalfConversion::rounded, plain);
   EXPECT_EQ(instructions(normal).size(), instructions(plain).size() + 2);
   EXPECT_EQ(instructions(rounded).size(), instructions(plain).size() + 4);
-  // SPIR-V wants capabilities first, and execution modes right behind the entry point.
+  // SPIR-V requires capabilities first, and execution modes right after the entry point.
   int modes = 0, capabilities = 0;
   std::uint32_t before = 0;
   for (const Words& w : instructions(rounded)) {

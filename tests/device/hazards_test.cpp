@@ -78,7 +78,7 @@ TEST(Hazards, TransfersWidenTheBarrier) {
 TEST(Hazards, ACopyStillSeesWritesFromBeforeAComputeBarrier) {
   Hazards h;
   EXPECT_FALSE(write(h, {0, 100}));
-  EXPECT_TRUE(read(h, {0, 100}));  // compute → compute: says nothing to copies
+  EXPECT_TRUE(read(h, {0, 100}));  // compute → compute: does not cover copies
   Barrier barrier = read(h, {0, 100}, kTransfer);
   EXPECT_EQ(barrier.before & kCompute, unsigned{kCompute});
   EXPECT_EQ(barrier.behind & kTransfer, unsigned{kTransfer});

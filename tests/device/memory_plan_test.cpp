@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t kUnlimited = ~std::size_t{0};
 
-/// No two runs that are needed at one time share a byte, and each lies in its chunk.
+/// Checks that no two lifetimes in use at the same time share a byte, and that each is inside its chunk.
 void expect_sound(const std::vector<Lifetime>& list, const MemoryPlan& plan) {
   ASSERT_EQ(plan.places.size(), list.size());
   for (std::size_t i = 0; i < list.size(); ++i) {
@@ -37,7 +37,7 @@ TEST(MemoryPlan, SharesMemoryBetweenWhatIsNotNeededTogether) {
 }
 
 TEST(MemoryPlan, NeededAtOneTimeMeansApart) {
-  // The second begins at the moment the first is last needed.
+  // The second begins when the first is last needed.
   std::vector<Lifetime> list = {{256, 0, 4}, {256, 4, 8}};
   MemoryPlan plan = plan_memory(list, kUnlimited);
   expect_sound(list, plan);
@@ -56,7 +56,7 @@ TEST(MemoryPlan, KeepsChunksBelowTheLimit) {
   MemoryPlan plan = plan_memory(list, 4096);
   expect_sound(list, plan);
   EXPECT_EQ(plan.chunks, (std::vector<std::size_t>{4096, 4096}));
-  // One that is larger alone has a chunk of its own.
+  // One that alone is larger gets its own chunk.
   list.push_back({10000, 0, 0});
   plan = plan_memory(list, 4096);
   expect_sound(list, plan);

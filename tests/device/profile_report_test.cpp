@@ -17,7 +17,7 @@
 #include <etna/device/profile/trace_file.h>
 #include <etna/device/profile/trace_picture.h>
 
-// Reports and traces of profiles written by hand, whose numbers are known.
+// Reports and traces of handwritten profiles with known numbers.
 namespace etna::profile {
 namespace {
 

@@ -212,7 +212,7 @@ TEST_F(GpuProfiler, SpansLieBehindTheirSubmitAndWithinTheProfile) {
     EXPECT_EQ(seen.threads.at(span.thread), "main");
     sum += span.end - span.begin;
   }
-  // Every dispatch waits for the one before, so none overlap.
+  // Every dispatch waits for the previous one, so none overlap.
   EXPECT_LE(sum, seen.wall_ns());
   EXPECT_EQ(g.spans[0].name, std::string("affine"));
   EXPECT_EQ(g.spans[0].phase, std::string("backward"));
@@ -228,8 +228,8 @@ TEST_F(GpuProfiler, GroupsBetweenBarriersAreTimedTogether) {
   StoragePtr x = store(Words(kWords, 3)), y = store(Words(kWords)), z = store(Words(kWords));
   Session session({.timing = Timing::groups});
   for (std::uint32_t i = 0; i < 150; ++i) {
-    dispatch({*x, 0, *y, 0, kWords, 1, i});  // behind a barrier
-    dispatch({*x, 0, *z, 0, kWords, 1, i});  // beside the one before
+    dispatch({*x, 0, *y, 0, kWords, 1, i});  // after a barrier
+    dispatch({*x, 0, *z, 0, kWords, 1, i});  // concurrent with the previous one
   }
   Profile seen = session.stop();
   const GpuProfile& g = gpu(seen);

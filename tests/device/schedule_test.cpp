@@ -36,7 +36,7 @@ TEST(Schedule, PartsOfOneTensorAreIndependent) {
 }
 
 TEST(Schedule, BranchesRunSideBySide) {
-  // Two chains from one start, recorded one behind the other.
+  // Two chains from one start, recorded one after the other.
   EXPECT_EQ(groups_of({{{}, {a}}, {{a}, {b}}, {{b}, {b}}, {{a}, {c}}, {{c}, {c}}, {{b, c}, {d}}}),
             (std::vector<std::uint32_t>{0, 1, 2, 1, 2, 3}));
 }
@@ -66,7 +66,7 @@ TEST(Schedule, OrdersWhatClashesAndLosesNoSerialResult) {
       commands.push_back({{range(), range()}, {range()}});
     }
     std::vector<std::uint32_t> groups = groups_of(commands, 1 + random() % 20);
-    // Each command writes a number made of its own and of all it reads.
+    // Each command writes a number computed from its own and from all it reads.
     auto run = [&](const std::vector<std::size_t>& order) {
       std::vector<std::uint64_t> memory(words, 1);
       for (std::size_t i : order) {
@@ -82,7 +82,7 @@ TEST(Schedule, OrdersWhatClashesAndLosesNoSerialResult) {
     };
     std::vector<std::size_t> serial(commands.size()), grouped;
     for (std::size_t i = 0; i < serial.size(); ++i) serial[i] = i;
-    // Within a group in any order: here, backwards.
+    // Within a group in any order: here in reverse.
     const std::uint32_t last = *std::max_element(groups.begin(), groups.end());
     for (std::uint32_t g = 0; g <= last; ++g) {
       for (std::size_t i = commands.size(); i-- > 0;) {

@@ -17,7 +17,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// An environment variable, put back at the end of the scope.
+/// Sets an environment variable and restores it at the end of the scope.
 class Variable {
  public:
   Variable(const char* name, const char* value) : name_(name) {
@@ -31,7 +31,7 @@ class Variable {
   std::optional<std::string> old_;
 };
 
-/// Every test chooses in an environment that says nothing, with a config folder of its own.
+/// Every test selects in an empty environment with its own config folder.
 class SelectDevice : public testing::Test {
  protected:
   void configure(const std::string& text) {

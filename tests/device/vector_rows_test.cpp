@@ -15,7 +15,7 @@
 namespace etna::cpu {
 namespace {
 
-/// Every test by each instruction set that was compiled in and that the processor has.
+/// Runs every test with each instruction set that was compiled in and that the processor supports.
 class VectorRows : public testing::TestWithParam<std::int64_t> {
  protected:
   void SetUp() override { allow(GetParam()); }
@@ -35,7 +35,7 @@ TEST_P(VectorRows, RunOnTheInstructionsAskedFor) { EXPECT_STREQ(vector_target(),
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
-/// Numbers over [low, high], all different, and as many as no vector divides.
+/// Distinct numbers over [low, high]; their count is not a multiple of any vector length.
 std::vector<float> spread(float low, float high, std::size_t n = 100'003) {
   std::vector<float> x(n);
   for (std::size_t i = 0; i < n; ++i)
@@ -43,7 +43,7 @@ std::vector<float> spread(float low, float high, std::size_t n = 100'003) {
   return x;
 }
 
-/// Units in the last place of `wanted` as a float, which is at least `floor`.
+/// The error in units in the last place of `wanted` as a float, or of `floor` if that is larger.
 double units(float got, double wanted, double floor) {
   const int exponent = std::ilogb(std::max({std::abs(wanted), floor, 1.2e-38}));
   return std::abs(static_cast<double>(got) - wanted) / std::ldexp(1.0, exponent - 23);
@@ -54,7 +54,7 @@ struct Claim {
   Curve curve;
   float low, high;
   std::function<double(double)> exact;
-  double floor;  ///< errors are counted in units of numbers no smaller
+  double floor;  ///< errors are relative to numbers at least this large
   double units = 4;
 };
 
@@ -204,7 +204,7 @@ TEST_P(VectorRows, ColumnsAreAddedUpExactly) {
   }
 }
 
-/// Half a unit of bf16 above 1 and above its successor; NaN whose lower bits alone tell that it is one.
+/// Half a unit of bf16 above 1 and above its successor; a NaN that only its lower bits identify as one.
 TEST_P(VectorRows, BF16IsRoundedToNearestEvenAndKeepsNaN) {
   std::vector<float> x = {1.00390625f,
                           1.01171875f,

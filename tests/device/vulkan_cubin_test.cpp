@@ -15,7 +15,7 @@ class VulkanCubin : public VulkanTest {
 
   static bool here() { return capabilities(kVulkan).cubin == 90 && !cubins::cubin_test_ranges.cubin.empty(); }
 
-  /// The fixture's Affine, by the ready-made kernel.
+  /// The fixture's Affine with the precompiled kernel.
   static void launch(std::uint64_t source, std::uint64_t target, std::uint32_t factor, std::uint32_t addend) {
     Arguments arguments;
     arguments.read(words_at(source, kWords));

@@ -19,8 +19,8 @@
 
 namespace etna::vulkan {
 
-/// Runs on vulkan:0. Without one it fails where ETNA_TEST_VULKAN=1 says that there must be one, else it is skipped. No
-/// test may leave a validation message.
+/// Runs on vulkan:0. Without such a device the test fails if ETNA_TEST_VULKAN=1 requires one, and is skipped otherwise.
+/// No test may leave a validation message.
 class VulkanTest : public testing::Test {
  protected:
   void SetUp() override {

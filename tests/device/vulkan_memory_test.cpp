@@ -87,7 +87,7 @@ TEST_F(VulkanMemory, UnknownAdaptersAreAnError) {
   EXPECT_THROW(capabilities(kCPU), DeviceError);
 }
 
-/// A cache of its own in an empty folder.
+/// Each test has its own cache in an empty folder.
 class VulkanPipelineCache : public VulkanTest {
  protected:
   VulkanPipelineCache() { ::setenv("ETNA_CACHE_DIR", folder_.c_str(), 1); }

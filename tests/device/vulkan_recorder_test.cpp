@@ -19,7 +19,7 @@ class VulkanRecorder : public VulkanTest {
  protected:
   static constexpr std::uint32_t kWords = 1024;
 
-  /// Barriers that `work` costs, with nothing before it that it could clash with.
+  /// Number of barriers that `work` needs, with nothing before it that could conflict.
   template <typename F>
   static std::uint64_t barriers_of(F&& work) {
     StoragePtr a = store(Words(kWords)), b = store(Words(kWords));
@@ -84,12 +84,12 @@ TEST_F(VulkanRecorder, GivesTheBitsOfSerialExecution) {
   StoragePtr gpu[2] = {store(host[0]), store(host[1])};
 
   for (std::uint32_t step = 0; step < steps; ++step) {
-    // Mostly short ranges, so that many are independent and hazards are real when they come.
+    // Mostly short ranges, so that many are independent and real hazards still occur.
     std::uint32_t count = 1 + below(below(8) == 0 ? words / 2 : 512);
     std::uint32_t from = below(words - count), to = below(words - count);
     std::uint32_t a = below(2), b = below(2);
     std::uint32_t distance = from > to ? from - to : to - from;
-    if (a == b && distance < count) to = from;  // in place, or apart: anything else has no serial meaning
+    if (a == b && distance < count) to = from;  // in place, or disjoint: a partial overlap has no defined serial result
     auto s = host[a].begin() + from, t = host[b].begin() + to;
     switch (below(16)) {
       case 0:
@@ -113,7 +113,7 @@ TEST_F(VulkanRecorder, GivesTheBitsOfSerialExecution) {
         std::generate(bytes.begin(), bytes.end(), [&] { return static_cast<std::uint32_t>(random()); });
         etna::upload(bytes.data(), *gpu[b], to * 4, count * 4);
         std::copy_n(bytes.begin(), count, t);
-        std::fill(bytes.begin(), bytes.end(), 0u);  // the source is ours again
+        std::fill(bytes.begin(), bytes.end(), 0u);  // the host may write the source again
         break;
       }
       case 4:

@@ -15,7 +15,7 @@
 
 #include <etna/data/demo_corpus.h>
 
-// The example as a person runs it: what it prints, what it leaves behind, and how it ends when something is wrong.
+// Runs the example as a person does: its output, its files, and how it ends on errors.
 namespace {
 
 namespace fs = std::filesystem;
@@ -39,7 +39,7 @@ Outcome wikitext(const std::string& arguments, const std::string& environment = 
   return outcome;
 }
 
-/// The one line that says what went wrong.
+/// The line with the error message.
 std::string error_line(const Outcome& outcome) {
   std::istringstream lines(outcome.text);
   std::string found;
@@ -128,7 +128,7 @@ TEST_F(Wikitext, ASeedGivesTheSameLosses) {
 }
 
 TEST_F(Wikitext, ComparesTheCpuWithTheGpu) {
-  // A small model and batch: a software rasterizer stands in for the GPU here.
+  // A small model and batch, since a software rasterizer may act as the GPU here.
   constexpr int kSteps = 5, kBatch = 2;
   Outcome compared = wikitext(
       "compare --devices cpu,vulkan:0 --preset demo --batch 2 --steps 5 --json " + at("compare.json"), "ETNA_STRICT=1");
@@ -142,7 +142,7 @@ TEST_F(Wikitext, ComparesTheCpuWithTheGpu) {
   for (int gpu : {2, 3}) {
     EXPECT_LT(runs[gpu]["loss_difference"].get<double>(), 1e-3);
     EXPECT_TRUE(runs[gpu]["epoch_extrapolated"].get<bool>());
-    // Each step brings up its tokens and targets, each look takes down one loss.
+    // Each step uploads its tokens and targets; each read of the loss downloads one number.
     EXPECT_EQ(runs[gpu]["transfers"]["h2d_bytes"], kSteps * 2 * kBatch * 64 * 4);
     EXPECT_EQ(runs[gpu]["transfers"]["d2h_bytes"], kSteps * 4);
   }
@@ -177,7 +177,7 @@ TEST_F(Wikitext, AResidentCorpusGivesTheSameLossesAndIsUploadedOnce) {
 }
 
 TEST_F(Wikitext, ProfilesStepsOnEveryDevice) {
-  // On the GPU's side the smallest steps there are: a software rasterizer stands in for it here.
+  // The smallest possible steps on the GPU, since a software rasterizer may act as the GPU here.
   for (const char* device : {"cpu", "vulkan:0"}) {
     SCOPED_TRACE(device);
     Outcome run =
@@ -305,7 +305,7 @@ TEST_F(Wikitext, ANonFiniteLossEndsWith6) {
 TEST_F(Wikitext, AFullDiskKeepsTheOldCheckpoint) {
   train_into("run");
   std::string before = read(at("run/model.safetensors"));
-  // A limit on file sizes stands in for the full disk: writes past 64 KiB fail.
+  // A limit on file sizes simulates a full disk: writes past 64 KiB fail.
   std::string command = "trap '' XFSZ; ulimit -f 64; exec env -u ETNA_STRICT " ETNA_BINARY_DIR
                         "/bin/wikitext train --device cpu --preset demo --steps 1 --seed 9 --no-eval --out " +
                         at("run");

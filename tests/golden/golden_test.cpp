@@ -30,7 +30,7 @@ struct Bounds {
   double gradient_norm;   ///< relative
   double weights;         ///< relative, by the norm of each tensor
 };
-/// Mixed precision has to follow the run, not to repeat it; weights are left to the losses of the steps behind them.
+/// Mixed precision must follow the run, not repeat it. Its weights are checked only through the losses of later steps.
 Bounds bounds_of(DType precision, Device device) {
   if (precision == f16) return {1e-2, 3e-3, 1e-2, 1};
   if (precision == bf16) return {3e-2, 1e-2, 5e-2, 1};
@@ -68,8 +68,8 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const std::string& name, const 
 
 class Golden : public OnDevice {
  protected:
-  /// In f32 gradients are clipped by clip_grad_norm_, in mixed precision in the optimizer's step, under a loss scale
-  /// for f16.
+  /// In f32, clip_grad_norm_ clips the gradients. In mixed precision the optimizer's step does, with a loss scale for
+  /// f16.
   void follow(const std::string& name, DType precision = f32) {
     nlohmann::json expected = nlohmann::json::parse(std::ifstream(kFolder + "expected.json"));
     const nlohmann::json& c = expected.at("config");
@@ -101,7 +101,7 @@ class Golden : public OnDevice {
                worst_gradient);
     optimizer->zero_grad();
 
-    // The first step runs op by op, the second is recorded, the others are replays.
+    // The first step runs op by op, the second is recorded, the others are replayed.
     auto step = capture([&](const Tensor& batch) {
       Tensor loss = loss_of(batch);
       scaler.scale(loss).backward();

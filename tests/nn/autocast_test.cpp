@@ -22,7 +22,7 @@ TEST_P(AutocastOn, ComputesProductsInItsDtype) {
     EXPECT_EQ(matmul(x, w.t()).dtype(), t);
     EXPECT_EQ(self_attention(qkv, 2).dtype(), t);
     EXPECT_EQ(scaled_dot_product_attention(x.unsqueeze(0), x.unsqueeze(0), x.unsqueeze(0)).dtype(), t);
-    const Tensor wide = x.to(kCPU, f64);  // f64 computes there only
+    const Tensor wide = x.to(kCPU, f64);  // f64 is computed on the CPU only
     EXPECT_EQ(matmul(wide, wide.t()).dtype(), f64);
     {
       auto off = autocast(f32);
@@ -75,7 +75,7 @@ TEST_P(AutocastOn, CastsAParameterOnceAndAgainWhenItChanged) {
     return casts;
   };
   set_apply_probe(&probe);
-  const int fresh = casts_of(before), kept = casts_of(before);  // a kernel on the CPU may cast by itself
+  const int fresh = casts_of(before), kept = casts_of(before);  // CPU kernels may cast too, so the difference counts
   {
     GradMode off(false);
     w.mul_(2);
@@ -114,7 +114,7 @@ TEST_P(AutocastOn, IsPartOfWhatACapturedStepWasRecordedFor) {
     EXPECT_EQ(step(x).dtype(), bf16);
   }
   EXPECT_EQ(step.captures(), 2);
-  // A recording casts anew at every replay, whatever the guard around it has kept.
+  // A recording casts again at every replay, whatever the guard around it has cached.
   auto mixed = autocast(bf16);
   Tensor before = step(x).clone();
   {

@@ -50,7 +50,7 @@ TEST_P(Layers, AreTheOpsTheyAreMadeOf) {
   EXPECT_EQ(GELU(true)(x).to_vector<float>(), gelu_tanh(x).to_vector<float>());
 }
 
-/// Attention head by head, keys and values shared by groups.
+/// Attention head by head; groups of heads share keys and values.
 Tensor attention_by_hand(const MultiHeadAttention& m, const Tensor& x) {
   std::int64_t dim = x.size(-1), size = dim / m.heads, t = x.size(-2);
   Tensor all = m.qkv(x);

@@ -18,7 +18,7 @@ std::vector<std::string> names(const std::vector<NamedTensor>& list) {
   return out;
 }
 
-/// A parameter of its own, a buffer, two parts, and a tensor that both parts hold.
+/// A module with a parameter, a buffer, two submodules, and a tensor shared by both.
 struct Net : Module {
   Tensor scale = ones({2}), count = zeros({}, {i64});
   Linear first{3, 2}, second{3, 2, false};

@@ -15,8 +15,8 @@
 
 namespace etna {
 
-/// A test that runs on the CPU and on vulkan:0. Without a GPU it fails where ETNA_TEST_VULKAN=1 says that there must be
-/// one, else the GPU's half is skipped. No test may leave a validation message.
+/// A test that runs on the CPU and on vulkan:0. Without a GPU, the GPU half fails if ETNA_TEST_VULKAN=1 requires one,
+/// and is skipped otherwise. No test may leave a validation message.
 class OnDevice : public testing::TestWithParam<Device> {
  protected:
   void SetUp() override {

@@ -4,8 +4,8 @@
 namespace etna::conformance {
 namespace {
 
-/// Two parameters, so that the second does not start where the first does. Sums of squares are never negative.
-/// @param control as the last input, where not empty
+/// Two parameters, so that the second starts in the middle of the list. Sums of squares are never negative.
+/// @param control the last input, unless empty
 Sample sample(const char* name, Shape shape, AdagradStep step, std::vector<double> control = {}) {
   Sample s("adagrad_step_", name);
   for (const Shape& each : {shape, Shape{5}}) s.in(each).dense().in(each).in(each, 0.1, 2).dense();

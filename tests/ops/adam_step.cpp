@@ -6,8 +6,8 @@ namespace {
 
 DType state_dtype(const Tensor& parameter) { return parameter.dtype() == f64 ? f64 : f32; }
 
-/// Two parameters, so that the second does not start where the first does. Second moments are never negative.
-/// @param control as the last input, where not empty
+/// Two parameters, so that the second starts in the middle of the list. Second moments are never negative.
+/// @param control the last input, unless empty
 Sample sample(const char* name, Shape shape, AdamStep step, std::vector<double> control = {}) {
   Sample s("adam_step_", name);
   for (const Shape& each : {shape, Shape{5}}) s.in(each).dense().in(each).in(each).dense().in(each, 0.1, 2).dense();

@@ -15,7 +15,7 @@ std::vector<Sample> samples_in_attention() {
     made.in(q);
     for (int i = 0; i < 2; ++i) {
       made.in(kv);
-      // An expanded view would repeat keys or values here, and gradients that cancel leave nothing but rounding.
+      // An expanded view would repeat keys or values here: the gradients would cancel and leave only rounding errors.
       if (kv[0] == 1) made.dense();
     }
     return made.calls(attend(causal)).covers({"attention_backward"});

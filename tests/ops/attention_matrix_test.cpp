@@ -37,12 +37,12 @@ std::vector<Case> cases() {
   all.push_back({"bool mask", {2, 2, 70, 64}, {2, 2, 90, 64}, false, gt(values({2, 1, 70, 90}, 4), 0.4)});
   all.push_back({"floating mask", {2, 2, 70, 64}, {2, 2, 90, 64}, false, values({2, 1, 90}, 4, f32) * 3.0});
   Tensor nothing = ones({130, 130}, {boolean});
-  nothing.slice(0, 3, 70).fill_(0);  // a whole tile, and part of two
+  nothing.slice(0, 3, 70).fill_(0);  // a whole tile, and parts of two
   all.push_back({"rows that attend to nothing", {1, 2, 130, 64}, {1, 2, 130, 64}, false, nothing});
   return all;
 }
 
-/// The result and the gradients of q, k, v, of inputs rounded to `t` and computed in `as`.
+/// The result and the gradients of q, k, v, for inputs rounded to `t` and computed in `as`.
 TensorList results(const Case& c, DType t, DType as, Device d) {
   TensorList in;
   for (std::uint64_t i = 1; i <= 3; ++i)
@@ -52,7 +52,7 @@ TensorList results(const Case& c, DType t, DType as, Device d) {
   return {y, in[0].grad(), in[1].grad(), in[2].grad()};
 }
 
-/// |a - b| / |b|, and what is not a number is far away.
+/// |a - b| / |b|; infinite if a value is NaN.
 double distance(const std::vector<double>& a, const std::vector<double>& b) {
   double off = 0, size = 0;
   for (std::size_t i = 0; i < b.size(); ++i) off += (a[i] - b[i]) * (a[i] - b[i]), size += b[i] * b[i];
@@ -60,7 +60,7 @@ double distance(const std::vector<double>& a, const std::vector<double>& b) {
   return std::isnan(relative) ? std::numeric_limits<double>::infinity() : relative;
 }
 
-/// Weights and what they are made of are rounded to the inputs' dtype once each.
+/// Softmax weights and their inputs are rounded to the inputs' dtype once each.
 double bound(DType t) { return t == bf16 ? 5e-3 : 7e-4; }
 
 class AttentionOnMatrixUnits : public testing::TestWithParam<std::tuple<Tier, DType>> {
@@ -102,7 +102,7 @@ TEST_P(AttentionOnMatrixUnits, TakesHeadsWhereTheyLie) {
 }
 
 TEST_P(AttentionOnMatrixUnits, TakesScoresFarFromZero) {
-  // Later keys score ever higher, so that every tile rescales what came before; and some scores are far below.
+  // Later keys have ever larger scores, so that every tile rescales the previous sums; some scores are far smaller.
   Tensor q = ones({1, 1, 200, 64}), k = ones({1, 1, 200, 64}), v = values({1, 1, 200, 64}, 3);
   for (std::int64_t i = 0; i < 200; ++i) k.slice(2, i, i + 1).fill_(static_cast<double>(i) - 150);
   auto run = [&](DType as, Device d) {

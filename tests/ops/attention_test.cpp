@@ -24,7 +24,7 @@ struct Case {
   Tensor run() const { return scaled_dot_product_attention(q, k, v, mask, causal, scale); }
 };
 
-/// By loops, in f64. Leading dimensions are merged.
+/// Attention with loops, in f64. Leading dimensions are merged.
 std::vector<double> naive(const Case& c) {
   std::int64_t heads = c.q.size(-3), groups = c.k.size(-3), t = c.q.size(-2), s = c.k.size(-2), d = c.q.size(-1);
   std::int64_t batch = c.q.numel() / std::max<std::int64_t>(1, heads * t * d);
@@ -148,8 +148,8 @@ TEST(Attention, ARowThatAttendsToNothingIsZero) {
   }
 }
 
-// Keys are met in blocks: scores that grow from block to block, a block that a row does not see, causal rows that end
-// in each.
+// Keys are processed in blocks: scores that grow from block to block, a block that a row does not attend to, causal
+// rows that end in each block.
 TEST(Attention, LongSequencesGiveWhatWholeRowsOfScoresGive) {
   const std::int64_t keys = 1100, size = 4;
   const Tensor rising = arange(0, static_cast<double>(keys), 1, {f64}).unsqueeze(1) * 0.01;
@@ -244,7 +244,7 @@ TEST_F(AttentionOnGpu, AgreesWithTheCpu) {
     int index = 0;
     for (const Case& c : cases(t)) {
       if (t != f32 && index % 3 != 1 && ++index)
-        continue;  // every kernel in f32, some in the others: pipelines are slow to build
+        continue;  // every kernel in f32, only some in the other dtypes: pipelines are slow to build
       TensorList host = results(c),
                  device = results({on_gpu(c.q), on_gpu(c.k), on_gpu(c.v), on_gpu(c.mask), c.causal, c.scale});
       for (std::size_t i = 0; i < host.size(); ++i) {

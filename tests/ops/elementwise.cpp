@@ -4,7 +4,7 @@
 #include <conformance/samples.h>
 #include <etna/tensor/ops.h>
 
-// Samples of every row of the elementwise table, drawn from the domains it names; of cast and of copy.
+// Samples of every row of the elementwise table, drawn from the row's domain, and of cast and copy.
 namespace etna::conformance {
 namespace {
 
@@ -15,10 +15,10 @@ struct Row {
   Result result;
   double lo, hi;
 
-  /// A number for a scalar operand, inside the domain and away from where draws are likely.
+  /// A number for a scalar operand: inside the domain, and unlikely to equal a drawn value.
   double number() const { return lo + 0.6180339887 * (hi - lo); }
   bool differentiable() const { return result != Result::truth; }
-  /// Rows whose gradient steps where an operand is 0, or where it equals the number.
+  /// Points where the row's gradient jumps: where an operand is 0 or equals the number.
   std::vector<double> corners() const {
     return lo < 0 ? std::vector<double>{0.0, number()} : std::vector<double>{number()};
   }
@@ -102,7 +102,7 @@ void binary(std::vector<Sample>& all, const Row& row, F f) {
                     .gradients(Gradients::none));
   bool logic = row.name.starts_with("logical") || row.name == "eq" || row.name == "ne";
   if (logic) all.push_back(row.sample("bool").mask({3, 5}).mask({5}).calls(call).in_dtypes({boolean}));
-  // Rows that choose one operand show the other's NaN or not by the order of comparison; the two that must show it:
+  // Rows that select one operand may hide the other's NaN, depending on the comparison. These two must show it:
   if (row.name == "minimum" || row.name == "maximum" || row.name == "add" || row.name == "mul") {
     all.push_back(row.sample("NaN stays visible")
                       .values({5}, {kNaN, 1, kNaN, kInfinity, 2})
@@ -148,7 +148,7 @@ void cast_and_copy(std::vector<Sample>& all) {
   for (DType to : kAllDTypes) {
     auto call = [to](const TensorList& in) { return cast(in[0], to); };
     double lo = to == u8 ? 0 : -100;
-    // In f64 differences see no slope through a coarser dtype.
+    // In f64, differences through a coarser dtype give no derivative.
     all.push_back(Sample("cast", "to " + std::string(etna::name(to)))
                       .in({5, 7}, lo, 100)
                       .calls(call)

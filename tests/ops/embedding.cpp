@@ -30,7 +30,7 @@ std::vector<Sample> samples_in_embedding() {
       of_table("no tokens").in({5, 3}).index({0, 4}, 0, 5).calls(rows),
       of_table("no width").in({5, 0}).index({4}, 0, 5).calls(rows),
       of_table("prime").in({101, 67}).index({131}, 0, 101).calls(rows),
-      // Runs that end inside a segment of 32, at its end, and beyond it.
+      // Runs that end inside a segment of 32, at its end, and after it.
       of_gradient("repeated rows").in({70, 3}).index({70}, 0, 2).calls(table(2)),
       of_gradient("a single row").in({97, 2}).index({97}, 0, 1).calls(table(3)),
       of_gradient("unused rows").in({2, 3, 5}).index({2, 3}, 1, 9, i32).calls(table(13)),

@@ -15,7 +15,7 @@ std::vector<Sample> samples_in_feed_forward() {
         .in({out}, -1, 1)
         .calls([activation](const TensorList& t) { return feed_forward(t[0], t[1], t[2], t[3], t[4], activation); });
   };
-  // Sizes alike, and few dtypes where another sample has all: each new combination is a dozen pipelines.
+  // Equal sizes, and few dtypes where another sample has all of them: each new combination builds a dozen pipelines.
   return {
       sample("gelu_tanh", {3, 5}, 7, 4, Activation::gelu_tanh),
       sample("gelu", {2, 3, 5}, 7, 4, Activation::gelu).in_dtypes({f64, f32}),

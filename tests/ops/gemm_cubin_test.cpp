@@ -83,7 +83,7 @@ TEST_F(GemmCubin, TakeRowsOfAnyLength) {
   }
 }
 
-// Its logits lie in padded rows: whole fours but for the last two.
+// Its logits are in padded rows: a multiple of four except for the last two.
 TEST_F(GemmCubin, StoreTheLastOfAPaddedRow) {
   for (DType t : {bf16, f32}) {
     auto run = [&](Device device, DType dtype) {
@@ -139,7 +139,7 @@ TEST_F(GemmCubin, GiveTheSameBitsAgainAndCaptured) {
   for (DType t : {bf16, f32}) {
     Tensor a = on_gpu(values({520, 4096}, 1, t)), b = on_gpu(values({4096, 136}, 2, t));
     auto gram = [&](const Tensor& x) {
-      Tensor half = by(KernelVariant::cubin, x, b, t);  // k in parts
+      Tensor half = by(KernelVariant::cubin, x, b, t);  // k is split
       return by(KernelVariant::cubin, half.t(), half, DType::f32);
     };
     const std::vector<double> first = doubles(gram(a));
@@ -168,7 +168,7 @@ Errors errors(const Tensor& y, const Tensor& a, const Tensor& b) {
   return e;
 }
 
-/// f32 as plain as can be: one multiply-add after the other, each rounded to nearest.
+/// Plain f32: one multiply-add after the other, each rounded to nearest.
 Tensor chain(const Tensor& a, const Tensor& b) {
   const std::int64_t m = a.size(0), k = a.size(1), n = b.size(1);
   Tensor y = zeros({m, n});
@@ -186,15 +186,15 @@ Tensor chain(const Tensor& a, const Tensor& b) {
   return y;
 }
 
-/// Values whose sizes spread over 2^±spread, of either sign or none.
+/// Magnitudes spread over 2^±bits; positive, or multiplied by random numbers in [-1, 1).
 Tensor spread(Shape shape, std::uint64_t seed, double bits, bool positive, double scale = 1) {
   Tensor sizes = exp(values(shape, seed, f64) * (bits * 0.6931471805599453)) * scale;
   Tensor sign = values(shape, seed + 17, f64);
   return (positive ? sizes : sizes * sign).to(f32);
 }
-// From 256 terms on no further from the exact sum than a chain of f32 multiply-adds. A single step of 32 keeps the
-// units' own, cut-off sums: there up to two and a half times as far, which still is less than 2.5 units
-// (docs/decisions/005-f32-by-bf16-parts.md).
+// From 256 terms on, the error is no larger than that of a chain of f32 multiply-adds. A single step of 32 keeps the
+// matrix units' truncated sums: the error is then up to two and a half times as large, which is still less than 2.5
+// units (docs/decisions/005-f32-by-bf16-parts.md).
 TEST_F(GemmCubin, AreAsExactAsF32) {
   struct Kind {
     const char* name;
@@ -203,7 +203,7 @@ TEST_F(GemmCubin, AreAsExactAsF32) {
   const std::int64_t m = 64, n = 256;
   for (std::int64_t k : {32, 256, 2048, 16384}) {
     auto cancelling = [&] {
-      // Pairs that take each other away but for a thousandth.
+      // Pairs that cancel except for a thousandth.
       Tensor x = values({m, k / 2}, 5, f64), y = (x * -1.0) + values({m, k / 2}, 6, f64) * 1e-3;
       Tensor z = values({k / 2, n}, 7, f64);
       return Kind{"cancelling", cat({x, y}, 1).to(f32), cat({z, z}, 0).to(f32)};
@@ -218,7 +218,7 @@ TEST_F(GemmCubin, AreAsExactAsF32) {
           Kind{"denormal results", spread({m, k}, 1, 4, false, std::exp2(-70)),
                spread({k, n}, 3, 4, false, std::exp2(-60))}}) {
       Tensor a = on_gpu(kind.a), b = on_gpu(kind.b);
-      // GPUs may take denormals for 0, and the plain kernel does.
+      // GPUs may treat denormals as 0, and the plain kernel does.
       const bool denormal = std::string_view(kind.name).find("denormal") != std::string_view::npos;
       Errors exact = errors(by(KernelVariant::cubin, a, b, f32), kind.a, kind.b),
              f32s = errors(denormal ? by(KernelVariant::plain, a, b, f32) : chain(kind.a, kind.b), kind.a, kind.b);
@@ -242,7 +242,7 @@ TEST_F(GemmCubin, KeepInfinitiesNanAndTheHuge) {
   };
   set(a, 3, 40, inf), set(a, 70, 100, nan), set(a, 99, 200, 3e38f), set(a, 100, 7, 1e-42f), set(b, 150, 20, -inf);
   set(b, 200, 77, 2.0f), set(b, 7, 9, 3e38f);
-  // The denormal meets 3e38 in column 9 and counts: the reference is f64, not f32 that flushes it.
+  // In column 9 the denormal is multiplied by 3e38 and counts: the reference is f64, not an f32 that flushes it.
   std::vector<double> got = doubles(by(KernelVariant::cubin, on_gpu(a), on_gpu(b), f32)),
                       want = doubles(matmul(a.to(f64), b.to(f64)).to(f32));
   for (std::size_t i = 0; i < got.size(); ++i) {

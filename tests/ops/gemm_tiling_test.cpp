@@ -11,7 +11,7 @@ void expect_tiling(const Extent& e, std::int64_t tile, std::int64_t split_k) {
   EXPECT_EQ(tiling.split_k, split_k) << e.m << "x" << e.k << "x" << e.n;
 }
 
-/// Gemms of the training step of a small language model, and the tiling that was fastest of those tried on an H200.
+/// Gemms of the training step of a small language model, and the fastest tiling of those tried on an H200.
 TEST(GemmTiling, TakesWhatWasFastest) {
   expect_tiling({1024, 33278, 128}, 128, 1);
   expect_tiling({1024, 128, 33278}, 128, 33);

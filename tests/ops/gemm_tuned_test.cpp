@@ -62,14 +62,14 @@ TEST(TuningTable, IsAskedByGemmsAndForcedByTuning) {
   }
 }
 
-/// x on the device, in rows that end in NaN up to a multiple of eight elements.
+/// x on the device, with rows padded with NaN to a multiple of eight elements.
 Tensor padded(const Tensor& x) {
   std::int64_t columns = x.size(1), pad = (columns + 7) / 8 * 8 - columns;
   Tensor rest = full({x.size(0), pad}, std::nan(""), {f32, kCPU}).to(x.dtype());
   return numerics::on_gpu(cat({x.contiguous(), rest}, 1)).slice(1, 0, columns);
 }
 
-/// Every tile, whole and with edges on all sides, at every alignment, with k split and not.
+/// Every tile, whole and with partial tiles on all sides, at every alignment, with and without split-K.
 TEST(GemmTiles, AgreeInEveryLayout) {
   if (!numerics::with_vulkan()) GTEST_SKIP() << "ETNA_TEST_VULKAN is not 1";
   const bool matrix_units = !gpu::capabilities(kVulkan).matrix_shapes.empty();

@@ -3,14 +3,14 @@
 
 #include "rows.h"
 
-// How numbers become f16: to nearest even, the same bits on every device, whatever its own conversions do.
+// Conversion to f16: to nearest even, with the same bits on every device, whatever its own conversions do.
 namespace etna {
 namespace {
 
 using namespace testing;
 
-/// Around every f16: itself, the middle to the next one, and the f32 numbers beside that middle; both signs, and what
-/// lies beyond.
+/// For every f16: the number itself, the midpoint to the next one, and the f32 numbers next to that midpoint; both
+/// signs, and values out of range.
 std::vector<float> numbers_around_halves() {
   std::vector<float> all;
   for (std::uint32_t h = 0; h < 0x7c00; ++h) {
@@ -28,13 +28,13 @@ std::vector<float> numbers_around_halves() {
   return all;
 }
 
-/// Their bits as f16, found by comparing distances in double.
+/// The nearest f16's bits, found by comparing distances in double.
 std::uint16_t nearest_half(float value) {
   const std::uint32_t sign = std::bit_cast<std::uint32_t>(value) >> 31 << 15;
   if (std::isnan(value)) return static_cast<std::uint16_t>(sign | 0x7e00);
   const double x = std::abs(static_cast<double>(value));
   if (x >= 65520) return static_cast<std::uint16_t>(sign | 0x7c00);
-  // A power of two below, at least that of the smallest normal number, and steps of 2^-10 of it.
+  // The power of two at or below x, at least that of the smallest normal number; f16 numbers are 2^-10 of it apart.
   const double power = std::max(std::exp2(std::floor(std::log2(std::max(x, 1e-8)))), 0x1p-14);
   const double steps = x / (power * 0x1p-10), below = std::floor(steps), part = steps - below;
   const double kept = below + (part > 0.5 || (part == 0.5 && std::fmod(below, 2) == 1) ? 1 : 0);
@@ -55,7 +55,7 @@ TEST(Half, IsRoundedToNearestEvenEverywhere) {
   const Tensor x = from_vector(numbers);
   for (Device device : devices()) {
     const Tensor there = x.to(device);
-    // One by one, since what begins at the second element is not aligned, and in pairs.
+    // One by one, since a view that starts at the second element is not aligned, and in pairs.
     const Tensor one_by_one = there.slice(0, 1, x.numel()).to(f16), pairs = there.to(f16);
     const std::vector<std::uint16_t> got = halves_of(pairs), alone = halves_of(one_by_one);
     for (std::size_t i = 0; i < numbers.size(); ++i) {

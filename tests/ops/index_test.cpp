@@ -18,7 +18,7 @@ using ::testing::ThrowsMessage;
 
 bool have_vulkan() { return testing::devices().size() > 1; }
 
-/// Indices in [0, limit), the first ones far more often: as words are.
+/// Indices in [0, limit); small ones are far more frequent, as words are.
 Tensor skewed_index(Shape shape, std::int64_t limit, DType dtype = i64, unsigned seed = 1) {
   std::mt19937 bits(seed);
   std::vector<std::int64_t> values(static_cast<std::size_t>(numel(shape)));

@@ -13,7 +13,7 @@ std::vector<Sample> samples_in_int8_matmul() {
         .in_dtypes({f32})
         .gradients(Gradients::none);
   };
-  // The result is of the walk's dtype, the scales are f32.
+  // The result has the walk's dtype; the scales are f32.
   auto scaled = [](const char* name, Shape a, Shape b, Shape row, Shape column) {
     return Sample("int8_matmul", name)
         .index(a, -128, 128, i8)

@@ -4,7 +4,7 @@
 namespace etna::conformance {
 namespace {
 
-/// Probabilities that are rounded in 16 bits before they are summed over rows.
+/// The probabilities are rounded to 16 bits before they are summed over rows.
 constexpr double kRounding = 4;
 
 Sample sample(const char* name, Shape x, std::int64_t classes, double lowest, std::int64_t ignored, double smoothing,

@@ -33,7 +33,7 @@ Tensor targets(std::int64_t rows, std::int64_t classes) {
   return (abs(values({rows}, 5)) * static_cast<double>(classes - 1)).to(i64);
 }
 
-// Rows that a workgroup's registers hold to their last vector, and one that is read again.
+// Rows that fill a workgroup's registers to the last vector, and one that is read a second time.
 TEST_F(LinearCrossEntropyOnGpu, TakesRowsOfAnyLength) {
   struct Case {
     DType dtype;
@@ -68,7 +68,7 @@ TEST_F(LinearCrossEntropyOnGpu, AWrongTargetAndNaNAreSeenInTheirRowsAlone) {
   }
 }
 
-// More classes than a tile has and more tiles than groups, more rows than a chunk: every seam of the walk.
+// More classes than a tile, more tiles than groups, more rows than a chunk: covers every boundary.
 TEST(LinearCrossEntropyOnCpu, TilesGroupsAndChunksGiveWhatWholeRowsGive) {
   struct Case {
     std::int64_t rows, width, classes;
@@ -96,7 +96,7 @@ TEST(LinearCrossEntropyOnCpu, TilesGroupsAndChunksGiveWhatWholeRowsGive) {
   }
 }
 
-// p - 1 of a target that is all but certain: as the difference of two sums it would have no digit left.
+// p - 1 of a nearly certain target: computed as a difference of two sums it would have no correct digit.
 TEST(LinearCrossEntropyOnCpu, TheGradientOfACertainTargetKeepsItsDigits) {
   const Tensor x = full({1, 1}, 1.0, {f32}), weight = from_vector(std::vector<float>{17, 0}).reshape({2, 1});
   const TensorList found = run(x, weight, from_vector(std::vector<std::int64_t>{0}), f32, kCPU);

@@ -10,7 +10,7 @@ TensorList both(const AddedNorm& y) { return {y.sum, y.normed}; }
 
 TensorList end_of_linear(const TensorList& t) { return both(linear_layer_norm(t[0], t[1], t[2], t[3], t[4], t[5])); }
 
-/// What is left out is not in the sample's inputs.
+/// Absent inputs are left out of the sample.
 Sample layer(const char* name, Shape x, std::int64_t out, bool bias = true, bool weight = true, bool shift = true) {
   Shape y = x;
   y.back() = out;
@@ -20,7 +20,8 @@ Sample layer(const char* name, Shape x, std::int64_t out, bool bias = true, bool
   s.in(y);
   weight ? s.in({out}) : s.none();
   shift ? s.in({out}) : s.none();
-  return s.calls(end_of_linear).covers({"layer_norm_backward"}).looser_halves(3);  // sums are rounded, then their norm
+  // the sums are rounded, then their norm
+  return s.calls(end_of_linear).covers({"layer_norm_backward"}).looser_halves(3);
 }
 
 Sample layers(const char* name, Shape x, std::int64_t hidden, std::int64_t out, Activation activation) {
@@ -42,7 +43,7 @@ Sample layers(const char* name, Shape x, std::int64_t hidden, std::int64_t out, 
       .looser_halves(3);
 }
 
-/// Under autocast the stream and the norm's parameters stay f32, the products and the norm are narrow.
+/// Under autocast the stream and the norm's parameters stay f32; the matrix products and the norm are narrow.
 Sample mixed(const char* name, Shape x, std::int64_t out) {
   return Sample("linear_layer_norm", name)
       .in(x, -1, 1)

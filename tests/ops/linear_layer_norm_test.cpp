@@ -12,7 +12,7 @@ namespace {
 
 using namespace numerics;
 
-/// A linear layer's end in dtype t on a stream of dtype `stream`.
+/// The end of a sublayer in dtype t on a stream of dtype `stream`.
 struct End {
   Tensor x, w, bias, residual, weight, shift;
 
@@ -87,7 +87,7 @@ TEST(LinearLayerNorm, TakesStridedRowsAndPaddedOnes) {
   if (!with_vulkan()) GTEST_SKIP();
   for (DType t : {f32, bf16}) {
     End end(12, 40, 36, t, f32);
-    // What lies beside the views is NaN, so that reading it shows.
+    // The memory beside the views is NaN, so that reading it shows.
     auto padded = [](const Tensor& x, std::int64_t by) {
       Tensor wide = full({x.size(0), x.size(1) + by}, NAN, {x.dtype()});
       wide.slice(1, 0, x.size(1)).copy_(x);

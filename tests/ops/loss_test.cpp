@@ -187,8 +187,8 @@ TEST_F(CrossEntropyOnGpu, AgreesWithTheCpu) {
 }
 
 TEST_F(CrossEntropyOnGpu, TakesRowsThatStartAnywhere) {
-  // Some 9000 classes are several workgroups a row. Rows of a slice are as far apart as those of the whole: beside a
-  // gradient whose rows lie closely they start differently.
+  // About 9000 classes take several workgroups per row. A slice has the row stride of the whole tensor, so its rows are
+  // aligned differently from those of a dense gradient.
   for (DType t : {f32, bf16}) {
     for (auto [all, from, to] : {std::array{8999, 0, 8999}, {9002, 0, 9002}, {9003, 1, 9001}, {9004, 4, 9000}}) {
       Tensor whole = (values({5, all}, 1) * 8.0).to(t), target = targets(5, to - from);

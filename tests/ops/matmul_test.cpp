@@ -21,7 +21,7 @@ using namespace numerics;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-/// Pairs that cover ranks, broadcasting, transposed, strided and expanded operands.
+/// Pairs of operands for all ranks: broadcast, transposed, strided and expanded.
 std::vector<std::pair<Tensor, Tensor>> operands(DType t) {
   auto v = [&](Shape shape, std::uint64_t seed) { return values(shape, seed, t); };
   return {
@@ -181,7 +181,7 @@ TEST_F(MatmulOnGpu, AgreesWithTheCpu) {
     int index = 0;
     for (auto& [a, b] : operands(t)) {
       std::string what = std::string(name(t)) + " case " + std::to_string(index++);
-      // Views are made on the device, so that its kernel meets their strides.
+      // Views are created on the device, so that its kernel gets their strides.
       Tensor y = matmul(on_gpu(a), on_gpu(b));
       expect_near(doubles(y), naive_matmul(a, b), tolerance(t), what);
     }
@@ -239,7 +239,7 @@ TEST_F(MatmulOnGpu, EveryTileAgrees) {
 }
 
 TEST_F(MatmulOnGpu, GradientsOfHalvesAreRoundedOnce) {
-  // 4097 ones: f16 and bf16 that rounded on the way would lose the last one.
+  // 4097 ones: f16 and bf16 would lose the last one if they rounded intermediate sums.
   for (Device d : {kCPU, kVulkan}) {
     Tensor x = ones({4097, 2}, {bf16, d}), weight = ones({3, 2}, {bf16, d});
     Tensor dy = ones({4097, 3}, {bf16, d});
@@ -248,7 +248,7 @@ TEST_F(MatmulOnGpu, GradientsOfHalvesAreRoundedOnce) {
     EXPECT_EQ(doubles(wide), std::vector<double>(6, 4097.0));
     EXPECT_EQ(sum(dy, {0}, false, f32).dtype(), f32);
     EXPECT_EQ(doubles(sum(dy, {0}, false, f32)), std::vector<double>(3, 4097.0));
-    // Two uses of a weight: their gradients meet in f32, the leaf holds bf16.
+    // Two uses of a weight: their gradients are added in f32, and the leaf holds bf16.
     weight.requires_grad_();
     Tensor y = cat({linear(x, weight), linear(x.slice(0, 0, 7), weight)}, 0);
     y.backward(ones({4104, 3}, {bf16, d}));
@@ -259,7 +259,7 @@ TEST_F(MatmulOnGpu, GradientsOfHalvesAreRoundedOnce) {
   EXPECT_THROW(sum(ones({2}), {}, false, f16), DtypeError);
 }
 
-/// What an epilogue gives, element by element, in f64.
+/// The expected result of an epilogue, element by element, in f64.
 Tensor finished(const Tensor& sums, const gemm::Epilogue& e) {
   auto wide = [](const Tensor& x) { return x.to(kCPU, f64); };
   Tensor t = sums * static_cast<double>(e.scale);
@@ -276,7 +276,7 @@ Tensor finished(const Tensor& sums, const gemm::Epilogue& e) {
 TEST_F(MatmulOnGpu, EpiloguesDoAllTheySay) {
   const OpCall call{*all_ops()[0], {}, {}};
   for (DType t : {f32, bf16}) {
-    // One kernel, and one whose k is split and reduced.
+    // One kernel, and one with k split and reduced.
     for (Shape shape : {Shape{37, 29, 41}, Shape{5, 8, 2055}}) {
       std::int64_t m = shape[0], n = shape[1], k = shape[2];
       Tensor a = values({m, k}, 1, t), b = values({k, n}, 2, t), bias = values({n}, 3, bf16), at = values({m, n}, 4, t);
@@ -285,7 +285,7 @@ TEST_F(MatmulOnGpu, EpiloguesDoAllTheySay) {
         for (bool backward : {false, true}) {
           gemm::Epilogue e{.scale = 0.5f, .scale_by = on_gpu(full({1}, 0.25)), .bias = on_gpu(bias)};
           e.activation = activation;
-          // y is columns of a wider matrix, and what is added to.
+          // y is a column range of a wider matrix, and also the residual.
           Tensor whole = on_gpu(values({m, backward ? n + 3 : (n + 15) / 8 * 8}, 5, f32));
           Tensor y = whole.slice(1, backward ? 2 : 0, backward ? n + 2 : n), beside = whole.slice(1, n + 2, n + 3);
           e.residual = y;

@@ -76,7 +76,7 @@ std::vector<Sample> samples_in_norm() {
                     .in_dtypes({f32, f16, bf16})
                     .gradients(Gradients::compared)
                     .covers({"layer_norm_backward"}));
-  // Under autocast the sum stays f32, delta comes narrow and the norm is written so.
+  // Under autocast the sum stays f32; delta is narrow, and so is the norm.
   for (auto [name, rows, width] : {std::tuple("mixed", true, 37), std::tuple("mixed, delta repeated", false, 37),
                                    std::tuple("mixed, by fours", true, 40)}) {
     all.push_back(Sample("add_layer_norm", name)

@@ -11,7 +11,7 @@
 #include <etna/device/device.h>
 #include <etna/tensor/ops.h>
 
-/// Values, references and tolerances that the tests of gemms, attention and losses share.
+/// Values, references and tolerances shared by the tests of gemms, attention and losses.
 namespace etna::numerics {
 
 /// Values in [-1, 1) that depend on the seed only.
@@ -28,7 +28,7 @@ inline Tensor values(Shape shape, std::uint64_t seed, DType dtype = f64) {
 /// Row-major values in f64, wherever and however x is stored.
 inline std::vector<double> doubles(const Tensor& x) { return x.to_vector<double>(); }
 
-/// Σ over the last dimension of a and the last but one of b, by loops; batch dimensions broadcast.
+/// Σ over the last dimension of a and the second-to-last of b, with loops; batch dimensions broadcast.
 inline std::vector<double> naive_matmul(const Tensor& a, const Tensor& b) {
   Shape a_batch = a.shape(), b_batch = b.shape();
   for (int i = 0; i < 2; ++i) a_batch.erase(a_batch.rank() - 1), b_batch.erase(b_batch.rank() - 1);
@@ -60,12 +60,12 @@ inline void expect_near(const std::vector<double>& got, const std::vector<double
   }
 }
 
-/// What a value may be off by after rounding to `dtype`, relative to 1 + its size, with sums of a few hundred terms.
+/// Allowed error of a value rounded to `dtype`, relative to 1 + its magnitude, for sums of a few hundred terms.
 inline double tolerance(DType dtype) {
   return dtype == f64 ? 1e-12 : dtype == f32 ? 3e-6 : dtype == f16 ? 2e-3 : 1.6e-2;
 }
 
-/// True where the tests run with a Vulkan device (CTest sets this).
+/// True if the tests run with a Vulkan device (CTest sets this).
 inline bool with_vulkan() {
   const char* on = std::getenv("ETNA_TEST_VULKAN");
   return on != nullptr && std::string(on) == "1";

@@ -35,7 +35,7 @@ double mean_of(const std::vector<double>& v, int power = 1) {
   return s / static_cast<double>(v.size());
 }
 
-// Salmon et al. give these answers with their Random123 distribution (kat_vectors, philox 4x32 10).
+// The answers that Salmon et al. publish with their Random123 distribution (kat_vectors, philox 4x32 10).
 TEST(Philox, GivesTheKnownAnswers) {
   using philox::Counter, philox::Key;
   EXPECT_EQ(philox::block(Counter{}, Key{}), (Counter{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
@@ -80,7 +80,7 @@ TEST(Random, UniformNumbersAreUniformAndBelowOne) {
   for (DType t : {f64, f32, f16, bf16}) {
     manual_seed(1);
     std::vector<double> v = rand({200000}, {t}).to_vector<double>();
-    double half_step = t == f16 ? 0x1p-12 : t == bf16 ? 0x1p-9 : 0;  // numbers are cut, not rounded
+    double half_step = t == f16 ? 0x1p-12 : t == bf16 ? 0x1p-9 : 0;  // numbers are truncated, not rounded
     EXPECT_NEAR(mean_of(v) + half_step, 0.5, 0.003) << name(t);
     EXPECT_NEAR(mean_of(v, 2) - mean_of(v) * mean_of(v), 1 / 12.0, 0.001) << name(t);
     EXPECT_GE(*std::min_element(v.begin(), v.end()), 0) << name(t);
@@ -100,7 +100,7 @@ TEST(Random, NormalNumbersHaveTheNormalMomentsAndTails) {
     auto beyond = static_cast<double>(std::count_if(v.begin(), v.end(), [&](double x) { return std::abs(x) > edge; }));
     EXPECT_NEAR(beyond, expected, 5 * std::sqrt(expected) + 1) << edge;
   }
-  // The distribution function maps them to uniform numbers: no bin of a hundred is far off.
+  // The distribution function maps them to uniform numbers: none of a hundred bins is far off.
   std::vector<int> bins(100);
   for (double x : v) ++bins[static_cast<std::size_t>(std::min(99.0, 50 * std::erfc(-x / std::sqrt(2.0))))];
   for (int count : bins) EXPECT_NEAR(count, 10000, 500);

@@ -11,7 +11,7 @@ namespace {
 
 using Reduce = Tensor (*)(const Tensor&, Dims, bool);
 
-/// Rows, columns, both, all; long enough to be split; of nothing.
+/// Rows, columns, both, all; long enough to be split; empty.
 void add(std::vector<Sample>& all, const char* op, Reduce reduce, bool integers, double lo = -2, double hi = 2) {
   std::string_view name = op;
   bool extreme = name == "max" || name == "min", product = name == "prod";
@@ -19,8 +19,8 @@ void add(std::vector<Sample>& all, const char* op, Reduce reduce, bool integers,
     Sample s(op, what);
     s.in(shape, lo, hi).calls([=](const TensorList& in) { return reduce(in[0], dims, keepdim); });
     if (extreme) s.distinct();
-    if (name == "var") s.looser(4);  // of equal elements, what rounding leaves of x - mean is all there is
-    // Products of halves overflow i8 in the oracle's eyes only where there are many of them.
+    if (name == "var") s.looser(4);  // the rounding errors of x - mean are all there is for equal elements
+    // Products of integers overflow i8 only if there are many of them.
     if (integers && !(product && numel(shape) > 8)) s.and_integers().and_bool();
     all.push_back(s);
   };

@@ -13,7 +13,7 @@ struct Reduction {
   const char* name;
   std::function<Tensor(const Tensor&, const Dims&, bool)> run;
   Fold fold;
-  double tolerance = 1;  ///< in units of the dtype, of what the fold adds up
+  double tolerance = 1;  ///< in units of the dtype, relative to what the fold adds up
 };
 
 double fold_sum(const std::vector<double>& v) {
@@ -77,7 +77,7 @@ struct Case {
   Dims dims;
 };
 
-/// Rows, columns, both, neither; contiguous, transposed, sliced, expanded; sizes that fit no tile.
+/// Rows, columns, both, neither; contiguous, transposed, sliced, expanded; sizes that are no multiple of a tile.
 std::vector<Case> cases(DType t) {
   std::vector<Case> all;
   for (std::int64_t n : {1, 3, 7, 31, 257, 1031}) {
@@ -86,11 +86,11 @@ std::vector<Case> cases(DType t) {
     all.push_back({random_tensor({n, 9}, t), {0}});
     all.push_back({random_tensor({n, 3}, t).t(), {1}});
   }
-  for (std::int64_t n : {36, 260, 1028}) all.push_back({random_tensor({3, n}, t), {1}});  // whole fours
+  for (std::int64_t n : {36, 260, 1028}) all.push_back({random_tensor({3, n}, t), {1}});  // multiples of four
   all.push_back({random_tensor({2, 8212}, t), {1}});
   all.push_back({random_tensor({70, 64}, t), {1}});
   all.push_back({random_tensor({5, 7, 44}, t).slice(2, 4, 44), {2}});
-  all.push_back({random_tensor({5, 44}, t).slice(1, 1, 41), {1}});  // fours, but not aligned
+  all.push_back({random_tensor({5, 44}, t).slice(1, 1, 41), {1}});  // a multiple of four, but not aligned
   all.push_back({random_tensor({1031, 31}, t), {0}});
   all.push_back({random_tensor({31, 1031}, t), {0}});
   all.push_back({random_tensor({3, 7, 31}, t), {0, 2}});
@@ -125,7 +125,7 @@ TEST(Reduce, AgreesWithLoopsOverStridesAndDtypes) {
   for (Device device : devices()) {
     for (DType t : floats(device)) {
       for (const Reduction& r : reductions()) {
-        // The product of 1031 numbers leaves the range of f16.
+        // The product of 1031 numbers exceeds the range of f16.
         bool product = r.name == std::string_view("prod");
         for (const Case& c : cases(t))
           check(r, product ? Case{cast(exp(c.x.to(f64) * 0.02), t), c.dims} : c, t, device);

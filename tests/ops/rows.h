@@ -15,8 +15,7 @@
 #include <etna/autograd/autograd.h>
 #include <etna/tensor/ops.h>
 
-/// What the tests of reductions, softmax, norms and scans share: random tensors and comparison against values in
-/// double.
+/// Shared by the tests of reductions, softmax, norms and scans: random tensors, and comparison with values in double.
 namespace etna::testing {
 
 inline constexpr double kInf = std::numeric_limits<double>::infinity();
@@ -67,7 +66,7 @@ inline std::vector<double> map_rows(const Tensor& x, int dim,
   return (x.dim() == 0 ? mapped : mapped.transpose(dim, -1)).to_vector<double>();
 }
 
-/// The CPU, and the GPU where there is one.
+/// The CPU, and the GPU if there is one.
 inline std::vector<Device> devices() {
   std::vector<Device> all = {kCPU};
   for (const AdapterInfo& adapter : adapters()) {
@@ -80,7 +79,7 @@ inline std::vector<Device> devices() {
 
 inline bool have_vulkan() { return devices().size() > 1; }
 
-/// x on a device with its strides, which .to(device) would make contiguous.
+/// x on a device with its strides; .to(device) would make it contiguous.
 inline Tensor placed(const Tensor& x, Device device) {
   if (device.is_cpu() || x.numel() == 0) return x.to(device);
   auto count = static_cast<std::int64_t>(x.storage()->bytes() / item_size(x.dtype()));

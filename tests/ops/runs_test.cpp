@@ -2,8 +2,8 @@
 
 #include "rows.h"
 
-// Elementwise ops over operands that come in runs of four, or nearly: aligned or not, dense, cut, repeated. Sums and
-// products of two numbers are the same bits on every device.
+// Elementwise ops over operands that come in runs of four, or nearly: aligned or not, dense, sliced, repeated. Sums and
+// products of two numbers have the same bits on every device.
 namespace etna {
 namespace {
 

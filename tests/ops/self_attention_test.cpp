@@ -23,7 +23,7 @@ struct Case {
 const Case kCases[] = {{2, 2, 7, 3, false},   {4, 2, 5, 4, true},    {3, 1, 70, 10, true},
                        {1, 1, 131, 64, true}, {2, 1, 67, 66, false}, {1, 1, 65, 256, true}};
 
-/// Result and gradient, by views that cut the heads out.
+/// Result and gradient, with views that slice the heads out.
 TensorList composed(const Case& c, const Tensor& qkv, const Tensor& dy) {
   Tensor x = detail::alias(qkv.detach()).requires_grad_();
   auto parts = x.reshape({2, c.rows, c.heads + 2 * c.kv_heads, c.size}).split({c.heads, c.kv_heads, c.kv_heads}, -2);

@@ -8,7 +8,7 @@ namespace {
 
 DType state_dtype(const Tensor& parameter) { return parameter.dtype() == f64 ? f64 : f32; }
 
-/// Inputs of a step for two parameters, so that the second does not start where the first does, and what to call with
+/// Inputs of a step for two parameters, so that the second starts in the middle of the list, and the call to make with
 /// them.
 template <typename Step>
 Sample sample(const char* op, const char* name, std::size_t width, Shape shape, Step step,

@@ -26,10 +26,10 @@ std::vector<Case> cases(DType t) {
     all.push_back({random_tensor({n, 5}, t, 2, -8, 8), 0});
     all.push_back({random_tensor({2, n, 19}, t, 2, -8, 8), 1});
   }
-  for (std::int64_t n : {32, 100, 260, 600, 1028, 2052, 8212})  // whole fours
+  for (std::int64_t n : {32, 100, 260, 600, 1028, 2052, 8212})  // multiples of four
     all.push_back({random_tensor({2, n}, t, 3, -8, 8), 1});
   all.push_back({random_tensor({3, 5, 44}, t, 3, -8, 8).slice(2, 4, 44), 2});
-  all.push_back({random_tensor({5, 44}, t, 3, -8, 8).slice(1, 1, 41), 1});  // fours, but not aligned
+  all.push_back({random_tensor({5, 44}, t, 3, -8, 8).slice(1, 1, 41), 1});  // a multiple of four, but not aligned
   all.push_back({random_tensor({2, 5033}, t, 2, -8, 8), 1});
   all.push_back({random_tensor({}, t), 0});
   all.push_back({random_tensor({3, 0, 2}, t), 1});
@@ -77,7 +77,7 @@ TEST(Softmax, OfMinusInfinityAloneIsNaNAndAmongOthersZero) {
     Tensor x = from_vector<float>({inf, inf, inf, 0}, {2, 2}, device);
     expect_close(softmax(x, 1), {kNaN, kNaN, 0, 1}, 0);
     expect_close(log_softmax(x, 1), {kNaN, kNaN, -kInf, 0}, 0);
-    // Long enough that it is read twice, with nothing but -inf in most lanes.
+    // Long enough to be read twice, with only -inf in most lanes.
     std::vector<float> values(12000, inf);
     std::vector<double> want(12000, 0), want_log(12000, -kInf);
     values[5000] = values[100] = 3;

@@ -4,10 +4,10 @@
 namespace etna::conformance {
 namespace {
 
-/// The walk asks for f64 to have something exact; these are f32 whatever they come with.
+/// The walk passes f64 to have exact values; the state is f32 whatever it passes.
 Tensor state_of(const Tensor& x) { return x.to(f32).clone(); }
 
-/// control: what an earlier step left, `skipped` counted on from there.
+/// control: the state after an earlier step; `skipped` counts on from there.
 Sample control(const char* name, Shape shape, double max_norm, bool with_scale, bool scaled) {
   Sample s("control_step_", name);
   s.values({4}, {1, 0, 3, 0}).as(f32).dense().constant();
@@ -38,7 +38,7 @@ Sample unscale(const char* name, Shape shape) {
 Sample update(const char* name, std::vector<double> state) {
   Sample s("update_loss_scale_", name);
   s.values({3}, std::move(state)).as(f32).dense().constant();
-  s.in({0});  // for the walk, which wants an input without elements of every op
+  s.in({0});  // the walk requires an input without elements for every op
   return s
       .calls([](const TensorList& in) {
         Tensor scale = state_of(in[0]);

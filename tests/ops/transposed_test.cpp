@@ -2,7 +2,7 @@
 
 #include "rows.h"
 
-// Elementwise ops whose operands' neighbours in memory are not the result's: on a GPU,
+// Elementwise ops whose operands' neighbours in memory are not neighbours in the result; on a GPU,
 // shaders/elementwise_transposed.comp.
 namespace etna {
 namespace {
@@ -16,7 +16,7 @@ std::vector<std::uint8_t> bytes(const Tensor& x) {
   return out;
 }
 
-/// The values of x, laid out so that dimensions i and j have changed places in memory.
+/// The values of x, with dimensions i and j swapped in memory.
 Tensor turned(const Tensor& x, int i, int j) { return x.transpose(i, j).contiguous().transpose(i, j); }
 
 const DType kDtypes[] = {f32, f16, bf16, i32, i8, boolean, i64};

@@ -1,7 +1,7 @@
 #include <conformance/samples.h>
 #include <etna/tensor/ops.h>
 
-// Samples of the views: they compute nothing, so what they show must be exact, and so must their gradients.
+// Samples of the views. They compute nothing, so values and gradients must be exact.
 namespace etna::conformance {
 namespace {
 

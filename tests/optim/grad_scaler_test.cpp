@@ -12,7 +12,7 @@
 namespace etna {
 namespace {
 
-/// Parameters that get gradients by hand.
+/// Parameters whose gradients are set by hand.
 struct Parameters {
   Tensor a, b;
 

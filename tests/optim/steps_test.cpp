@@ -14,7 +14,7 @@ namespace {
 
 using Values = std::vector<double>;
 
-/// What the dtype keeps of a number.
+/// A number rounded to the dtype.
 double rounded(double x, DType t) {
   if (t == f64) return x;
   if (t == f16) return static_cast<float>(Half(static_cast<float>(x)));
@@ -22,7 +22,7 @@ double rounded(double x, DType t) {
   return static_cast<float>(x);
 }
 
-/// One parameter's step by hand: x, gradient, and whatever `state` the rule keeps; t counts from 1.
+/// One parameter's step computed by hand: x, gradient, and the rule's `state`; t counts from 1.
 using Rule =
     std::function<void(Values& x, const Values& g, std::vector<Values>& state, int t, double lr, double decay)>;
 
@@ -82,7 +82,7 @@ class Steps : public OnDevice {
     return from_vector(v, shape).to(t).to(device());
   }
 
-  /// Two groups with their own rate and decay, five steps; one parameter has no gradient at the second step.
+  /// Two groups with different rates and decays, five steps; one parameter has no gradient at the second step.
   template <typename Optimizer, typename Options>
   void follow(Options options, const Rule& rule, DType dtype) {
     const std::vector<Shape> shapes = {{3, 7}, {1}, {4099}, {0}, {2, 5000}, {}};
@@ -101,7 +101,7 @@ class Steps : public OnDevice {
         if (step == 2 && i == 2) continue;
         Values g = draw(numel(shapes[i]), dtype);
         Tensor grad = tensor(g, shapes[i], dtype);
-        if (i == 0) grad = grad.t().contiguous().t();  // as a transposed product leaves it
+        if (i == 0) grad = grad.t().contiguous().t();  // the layout of a transposed gemm's result
         groups[i % 2].parameters[i / 2].set_grad(grad);
         rule(x[i], g, state[i], ++steps[i], optimizer.groups()[i % 2].lr, optimizer.groups()[i % 2].weight_decay);
         for (double& v : x[i]) v = rounded(v, dtype);
@@ -150,7 +150,7 @@ TEST_P(Steps, AdagradFollowsItsRecurrence) {
   }
 }
 
-// With moments of 1 and gradients of 1 a step is lr · √(1 - β₂ᵗ) / (1 - β₁ᵗ). Near t = 1 an f32 that subtracts powers
+// With moments of 1 and gradients of 1 a step is lr · √(1 - β₂ᵗ) / (1 - β₁ᵗ). Near t = 1, f32 subtraction of powers
 // loses four digits.
 TEST_P(Steps, CorrectTheBiasOfMomentsAtAnyCount) {
   GradMode off(false);
@@ -198,7 +198,7 @@ TEST_P(Steps, AreOneDispatchAGroup) {
     groups[static_cast<std::size_t>(i % 2)].parameters.push_back(x);
   }
   optim::AdamW optimizer(groups, {});
-  optimizer.step();  // makes the state
+  optimizer.step();  // allocates the state
   auto before = gpu::queue_stats(device()).dispatches;
   optimizer.step();
   EXPECT_EQ(gpu::queue_stats(device()).dispatches - before, 2u);

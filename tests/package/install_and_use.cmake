@@ -13,7 +13,7 @@ endfunction()
 
 run("install" ${CMAKE_COMMAND} --install ${BUILD} --prefix ${prefix})
 
-# Nothing of the tree may be needed: no header points into it, no file of the package names it.
+# The package must not need the source tree: no header points into it, no file of the package names it.
 file(GLOB_RECURSE configs ${prefix}/*.cmake)
 get_filename_component(tree ${SOURCE}/../../.. ABSOLUTE)
 foreach(config IN LISTS configs)

@@ -61,8 +61,7 @@ std::string compile(const std::string& options, const std::vector<std::string>& 
   return pclose(pipe) == 0 ? "" : said + "\n" + command;
 }
 
-/// Headers that a user's program includes, by way of etna.h or one by one: no third-party header may be needed for
-/// them.
+/// Headers that a user's program includes, through etna.h or directly: they must not need third-party headers.
 bool is_public(const Source& source) {
   if (source.path == "etna.h") return true;
   constexpr const char* kInternal[] = {"device/cpu/", "device/vulkan/", "device/log.h", "device/caching_allocator.h"};

@@ -5,20 +5,20 @@
 
 #include <structure/source_tree.h>
 
-// The house of docs/architecture.md: dependencies go down only.
+// The layers of docs/architecture.md: dependencies go down only.
 namespace etna::structure {
 namespace {
 
-/// Lower may not include higher; of two folders on one storey neither includes the other. Programs stand on top, beside
-/// each other.
+/// Lower layers may not include higher ones. Of two folders on one layer neither includes the other. Programs are on
+/// top and independent of each other.
 const std::map<std::string, int> kStoreys = {
     {"shaders", 0}, {"device", 1}, {"tensor", 2}, {"autograd", 3}, {"nn", 4},       {"optim", 4}, {"data", 5},
     {"serve", 5},   {"etna.h", 6}, {"cli", 7},    {"bench", 7},    {"examples", 7}, {"tests", 7}};
 
-/// What stands on no storey: the generated list of shader variants, and tables that both sides of an op are made from.
+/// Files without a layer: the generated list of shader variants, and the tables that both sides of an op are made from.
 bool is_neutral(const std::string& target) { return target == "shaders/shaders.h" || target.ends_with(".def"); }
 
-/// The path, relative to the root, of the tree's file behind an #include; empty for others.
+/// The path of an included file of the tree, relative to the root; empty for other files.
 std::string target_of(const Source& from, const std::string& line) {
   static const std::regex include(R"(^\s*#\s*include\s*([<"])([^>"]+)[>"])");
   std::smatch match;

@@ -10,11 +10,11 @@
 
 #include <structure/source_tree.h>
 
-// What includes Highway or intrinsics compiles for every processor, not only for the one that the tests run on.
+// Sources that use Highway or intrinsics must compile for every processor, not only for the one that runs the tests.
 namespace etna::structure {
 namespace {
 
-/// What a command prints, and whether it succeeded.
+/// A command's output, and whether it succeeded.
 std::pair<std::string, bool> output_of(const std::string& command) {
   std::string said;
   std::FILE* pipe = popen((command + " 2>&1").c_str(), "r");
@@ -24,7 +24,7 @@ std::pair<std::string, bool> output_of(const std::string& command) {
   return {said, pclose(pipe) == 0};
 }
 
-/// What stands between <> or "" in an #include, else nothing.
+/// The path between <> or "" in an #include, or empty.
 std::string included(const std::string& line) {
   std::size_t at = line.find_first_not_of(" \t");
   if (at == std::string::npos || line[at] != '#') return "";
@@ -34,7 +34,7 @@ std::string included(const std::string& line) {
   return begin != std::string::npos && end > begin ? line.substr(begin + 1, end - begin - 1) : "";
 }
 
-/// Paths of all sources that include Highway or intrinsics, themselves or by way of the tree's headers.
+/// Paths of all sources that include Highway or intrinsics, directly or through the tree's headers.
 std::set<std::string> with_intrinsics() {
   const std::vector<Source> all = sources({".h", ".cpp", ".inc"});
   std::set<std::string> found;
@@ -57,8 +57,8 @@ std::set<std::string> with_intrinsics() {
   return found;
 }
 
-/// The build's command for a source without the source, its output and the processor; the compiler (not what stands
-/// before it) first.
+/// The build's command for a source without the source, its output and the processor. It starts with the compiler,
+/// without launchers before it.
 std::string flags_of(const std::string& command, const std::string& file) {
   std::istringstream words(command);
   std::string kept;
@@ -93,8 +93,8 @@ TEST(Processors, AllCompileWhatIncludesHighwayOrIntrinsics) {
   const std::set<std::string> files = with_intrinsics();
   ASSERT_GE(files.size(), 4u) << "the tree was not read";
 
-  // Highway's choice of targets, with each source's flags. Processors of one choice are compiled for once: all would
-  // take minutes.
+  // Highway's choice of targets, with each source's flags. Processors with the same choice are compiled for once: all
+  // would take minutes.
   std::map<std::string, std::string> kinds;
   std::string alike, unknown, list;
   for (const std::string name : kProcessors) {

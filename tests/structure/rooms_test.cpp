@@ -8,7 +8,7 @@
 
 #include <structure/source_tree.h>
 
-// Rooms are the folders below the storeys: what they include of each other has no cycles (docs/architecture.md).
+// Rooms are the folders below the layers. Their includes of each other have no cycles (docs/architecture.md).
 namespace etna::structure {
 namespace {
 
@@ -19,8 +19,8 @@ std::string room_of(const std::string& path) {
   return slash == std::string::npos ? "" : path.substr(0, slash);
 }
 
-/// From each room to those whose headers it includes. Tables that both sides of an op are made from (.def) are
-/// nobody's.
+/// A map from each room to the rooms whose headers it includes. Tables that both sides of an op are made from (.def)
+/// belong to no room.
 Graph includes_between_rooms(const std::vector<Source>& all) {
   static const std::regex include(R"(^\s*#\s*include\s*<etna/([^>]+)>)");
   Graph graph;
@@ -98,7 +98,7 @@ TEST(Rooms, OnlyTheVulkanBackendKnowsVulkan) {
   }
 }
 
-/// Columns as an editor counts them: UTF-8's continuation bytes take none.
+/// Columns as an editor counts them: UTF-8 continuation bytes do not count.
 std::size_t columns(const std::string& line) {
   return static_cast<std::size_t>(
       std::count_if(line.begin(), line.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));

@@ -7,7 +7,7 @@
 
 namespace etna::structure {
 
-/// A source file of the tree: where it is, and its lines.
+/// A source file of the tree: its path and its lines.
 struct Source {
   std::string path;  ///< relative to the root, with '/'
   std::vector<std::string> lines;
@@ -18,7 +18,7 @@ struct Source {
 inline constexpr const char* kFolders[] = {"shaders", "device", "tensor", "autograd", "nn",    "optim", "data",
                                            "serve",   "cli",    "bench",  "examples", "tests", "tools"};
 
-/// Every file below the folders of the tree (and etna.h) with one of these endings.
+/// Every file in the folders of the tree (and etna.h) with one of these extensions.
 inline std::vector<Source> sources(const std::vector<std::string>& endings) {
   namespace fs = std::filesystem;
   const fs::path root = ETNA_SOURCE_DIR;

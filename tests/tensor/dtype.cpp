@@ -35,7 +35,7 @@ TEST(DType, EveryBFloat16SurvivesTheWayThroughFloat) {
   }
 }
 
-/// The nearest of a 16-bit type's values, ties to even bits, found by looking at the neighbours.
+/// The nearest value of a 16-bit type, ties to even bits, found by comparing neighbours.
 template <typename T>
 std::uint16_t nearest(float value, std::uint16_t below) {
   T lower, upper;
@@ -75,7 +75,7 @@ TEST(DType, LargeFloatsBecomeInfiniteHalves) {
   EXPECT_EQ(static_cast<float>(BFloat16(std::numeric_limits<float>::max())), INFINITY);
 }
 
-// torch.promote_types over these dtypes; it has i16 for u8 with i8, where Etna takes i32.
+// torch.promote_types over these dtypes. It has i16 for u8 with i8, while Etna takes i32.
 TEST(DType, PromotesAsPyTorchDoes) {
   const DType order[] = {f64, f32, f16, bf16, i64, i32, i8, u8, boolean};
   const DType table[9][9] = {

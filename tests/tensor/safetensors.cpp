@@ -24,7 +24,7 @@ std::string slurp(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-/// A file of this header and so many bytes of data.
+/// A file with this header and this many bytes of data.
 std::string file_of(std::string_view header, std::size_t data_bytes) {
   std::uint64_t length = header.size();
   std::string bytes(reinterpret_cast<const char*>(&length), sizeof length);
@@ -187,7 +187,7 @@ TEST(Safetensors, NoDamageCrashes) {
   int loaded = 0, refused = 0;
   for (int round = 0; round < 5000; ++round) {
     std::string bytes = valid;
-    // Mostly in the header, where the danger is.
+    // Mostly in the header, where damage is dangerous.
     std::size_t reach = bits() % 4 == 0 ? bytes.size() : std::min<std::size_t>(bytes.size(), 220);
     for (unsigned flips = 1 + bits() % 3; flips > 0; --flips) {
       char& byte = bytes[bits() % reach];

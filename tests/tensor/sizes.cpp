@@ -11,7 +11,7 @@
 
 #include <nn/on_device.h>
 
-// Sizes whose products do not fit, or fit and are larger than any memory.
+// Sizes whose products overflow, or fit but exceed any memory.
 namespace etna {
 namespace {
 

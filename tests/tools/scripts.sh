@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Claims about ./run and tools/: what they refuse, with which words and exit codes. Usage: scripts.sh REPOSITORY
+# Checks of ./run and tools/: what they refuse, with which messages and exit codes. Usage: scripts.sh REPOSITORY
 set -euo pipefail
 root=$1
 work=$(mktemp -d)
@@ -24,7 +24,7 @@ expect 2 "there is no command 'tset'" "$root/run" tset
 expect 2 "usage: tools/get-glslang" "$root/tools/get-glslang" --what
 expect 2 "usage: tools/format" "$root/tools/format" --what
 
-# A compiler is new enough where it knows all that the shaders ask for; else get-glslang goes for another, here in vain.
+# A compiler is new enough if it supports everything the shaders need; else get-glslang looks for another, here in vain.
 mkdir -p tree/tools stubs
 cp "$root/tools/get-glslang" tree/tools/
 cat >stubs/glslangValidator <<'STUB'

@@ -2,7 +2,7 @@
 
 #include <etna/device/cpu/instruction_sets.h>
 
-// A program whose build may use instructions that no processor has: it ends before any of this.
+// A program whose build may use instructions that no processor has. It must exit before it runs any of them.
 namespace etna::cpu {
 constinit const InstructionSets kBuiltFor = InstructionSets{1} << 63;
 }
