@@ -65,8 +65,8 @@ Tensor min(const Tensor& x, Dims dims = {}, bool keepdim = false);
 Tensor prod(const Tensor& x, Dims dims = {}, bool keepdim = false);
 Tensor logsumexp(const Tensor& x, Dims dims = {}, bool keepdim = false);
 Tensor var(const Tensor& x, Dims dims = {}, bool keepdim = false, int correction = 1);
-Tensor argmax(const Tensor& x, std::optional<std::int64_t> dim = {},
-              bool keepdim = false);  ///< i64; the first of equals; NaN wins
+/// Index of the largest element, i64: the first of equal ones; NaN wins. Over all elements without `dim`.
+Tensor argmax(const Tensor& x, std::optional<std::int64_t> dim = {}, bool keepdim = false);
 Tensor argmin(const Tensor& x, std::optional<std::int64_t> dim = {}, bool keepdim = false);
 /// Sums over the dimensions along which broadcasting `shape` to x's shape repeats elements: the gradient of
 /// broadcasting.
