@@ -156,14 +156,14 @@ class VulkanBackend final : public Backend, public Launcher {
     std::lock_guard lock(context.mutex);
     context.logical.require_alive();
     bool made = false;
-    VkPipeline pipeline = context.pipelines.get(d.shader, d.spec, d.op, made);
+    Pipeline& pipeline = context.pipelines.get(d.shader, d.spec, d.op, made);
     if (made) context.recorder.count_pipeline();
     if (Recording* recording = recording_for(device, d.op)) {
       recording->dispatch(d, pipeline);
       return;
     }
     require_memory(d.op, d.arguments);
-    context.recorder.dispatch(d, pipeline, context.pipelines.layout());
+    context.recorder.dispatch(d, pipeline);
   }
 
   void dispatch(Device device, const CubinDispatch& d) override {
@@ -204,7 +204,7 @@ class VulkanBackend final : public Backend, public Launcher {
     std::lock_guard lock(context.mutex);
     for (std::size_t at = 0; at < bytes.size(); at += kMaxUpdateBytes) {
       const std::span<const std::byte> part = bytes.subspan(at, std::min(kMaxUpdateBytes, bytes.size() - at));
-      context.recorder.update(span_of(context, "update", to, offset + at, part.size()), part.data());
+      context.recorder.update(span_of(context, "update", to, offset + at, part.size()), part);
     }
   }
 

@@ -25,6 +25,7 @@ void leave() {
     if (!lock) continue;
     try {
       context->recorder.leave();
+      context->pipelines.leave();
       context->pipelines.cache().save();
     } catch (const std::exception&) {
       // At exit there is nobody to report to.
@@ -53,11 +54,11 @@ Context* make(Device device) {
 
 Context::Context(const Adapter& adapter, Device device)
     : logical(adapter, device),
-      recorder(logical),
+      pipelines(logical),
+      recorder(logical, pipelines),
       segments(
           logical, [this] { recorder.finish(); }, mutex),
       allocator(device, segments),
-      pipelines(logical),
       cubins(logical),
       staging(logical, recorder, pipelines),
       readback(logical, recorder) {}

@@ -25,10 +25,10 @@ struct Context {
 
   std::recursive_mutex mutex;
   LogicalDevice logical;
+  Pipelines pipelines;
   Recorder recorder;
   BufferSegments segments;
   CachingAllocator allocator;
-  Pipelines pipelines;
   Cubins cubins;
   Staging staging;
   Readback readback;

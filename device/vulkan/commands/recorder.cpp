@@ -56,7 +56,8 @@ VkAccessFlags accesses_of(unsigned bits) {
 
 void injection::fail_next_submit(int vk_result) { injected_failure = vk_result; }
 
-Recorder::Recorder(LogicalDevice& device) : device_(device), timestamps_(device) {
+Recorder::Recorder(LogicalDevice& device, const Pipelines& pipelines)
+    : device_(device), pipelines_(pipelines), timestamps_(device) {
   auto type = structure<VkSemaphoreTypeCreateInfo>(VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO);
   type.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
   auto semaphore = structure<VkSemaphoreCreateInfo>(VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO);
@@ -71,123 +72,121 @@ Recorder::Recorder(LogicalDevice& device) : device_(device), timestamps_(device)
     info.commandPool = slot.pool;
     info.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
     info.commandBufferCount = 1;
-    check(device_.vk.vkAllocateCommandBuffers(device_.handle, &info, &slot.commands), "vkAllocateCommandBuffers");
-    slot.ops.reserve(4 * kBatchDispatches);
+    check(device_.vk.vkAllocateCommandBuffers(device_.handle, &info, &slot.buffer), "vkAllocateCommandBuffers");
+    slot.list.commands.reserve(4 * kBatchDispatches);
   }
 }
 
-void Recorder::dispatch(const Dispatch& d, VkPipeline pipeline, VkPipelineLayout layout) {
-  VkCommandBuffer commands = begin(d.op);
-  order(kCompute, d.arguments.reads(), d.arguments.writes());
-  if (bound_ != pipeline) {
-    device_.vk.vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
-    bound_ = pipeline;
-  }
-  if (const std::span<const std::byte> push = d.arguments.bytes(); !push.empty()) {
-    device_.vk.vkCmdPushConstants(commands, layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
-                                  static_cast<std::uint32_t>(push.size()), push.data());
-  }
-  open().timed.begin(commands, d.op);
-  device_.vk.vkCmdDispatch(commands, d.groups[0], d.groups[1], d.groups[2]);
-  open().timed.end(commands);
-  ++stats_.dispatches;
-  done(touched(d.arguments.reads(), d.arguments.writes()));
-}
-
-void Recorder::upload(const Dispatch& d, VkPipeline pipeline, VkPipelineLayout layout) {
-  dispatch(d, pipeline, layout);
-  --stats_.dispatches;
-}
-
-void Recorder::launch(const CubinDispatch& d, VkCuFunctionNVX function) {
-  VkCommandBuffer commands = begin(d.op);
-  order(kCompute, d.arguments.reads(), d.arguments.writes());
-  bound_ = VK_NULL_HANDLE;  // the extension leaves the bound pipeline undefined
-  open().timed.begin(commands, d.op);
-  vulkan::launch(device_.vk, commands, {function, d.groups, d.threads, d.shared_bytes}, d.arguments.bytes());
-  open().timed.end(commands);
-  ++stats_.dispatches;
-  done(touched(d.arguments.reads(), d.arguments.writes()));
-}
-
-// A staging buffer belongs to no tensor: its range is empty, and the staging code orders accesses to its chunks itself.
-void Recorder::copy(std::string_view op, const BufferSpan& from, const BufferSpan& to) {
-  VkCommandBuffer commands = begin(op);
-  order(kTransfer, {&from.range, 1}, {&to.range, 1});
-  std::uint64_t bytes = std::max(from.range.bytes, to.range.bytes);
-  VkBufferCopy region{from.offset, to.offset, bytes};
-  open().timed.begin(commands, op, kTransfer);
-  device_.vk.vkCmdCopyBuffer(commands, from.buffer, to.buffer, 1, &region);
-  open().timed.end(commands);
-  done(2 * bytes);
-}
-
-void Recorder::fill(const BufferSpan& to, std::uint32_t word) {
-  VkCommandBuffer commands = begin("fill");
-  order(kTransfer, {}, {&to.range, 1});
-  open().timed.begin(commands, "fill", kTransfer);
-  device_.vk.vkCmdFillBuffer(commands, to.buffer, to.offset, to.range.bytes, word);
-  open().timed.end(commands);
-  done(to.range.bytes);
-}
-
-void Recorder::update(const BufferSpan& to, const void* bytes) {
-  VkCommandBuffer commands = begin("update");
-  order(kTransfer, {}, {&to.range, 1});
-  open().timed.begin(commands, "update", kTransfer);
-  device_.vk.vkCmdUpdateBuffer(commands, to.buffer, to.offset, to.range.bytes, bytes);
-  open().timed.end(commands);
-  done(to.range.bytes);
-}
-
-void Recorder::make_host_visible() {
-  begin("download");
-  pipeline_barrier(VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT, VK_PIPELINE_STAGE_HOST_BIT,
-                   VK_ACCESS_HOST_READ_BIT);
-}
-
-VkCommandBuffer Recorder::begin(std::string_view op) {
+/// The next command of the open batch; add() completes it.
+Command& Recorder::begin(Command::Kind kind, std::string_view op) {
   device_.require_alive();
   if (!recording_) {
     std::size_t next = (current_ + 1) % slots_.size();
     Slot& slot = slots_[next];
     wait(slot.value);
-    if (VkResult r = device_.vk.vkResetCommandPool(device_.handle, slot.pool, 0)) fail(r, "vkResetCommandPool");
-    auto info = structure<VkCommandBufferBeginInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO);
-    info.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
-    if (VkResult r = device_.vk.vkBeginCommandBuffer(slot.commands, &info)) fail(r, "vkBeginCommandBuffer");
-    slot.ops.clear();
-    slot.timed.reset(timestamps_, slot.commands, kBatchDispatches + 1);
+    slot.list.clear();
+    slot.order.clear();
     current_ = next;
     recording_ = true;
     bytes_ = 0;
-    bound_ = VK_NULL_HANDLE;
   }
-  OpName name;
-  std::memcpy(name.text.data(), op.data(), std::min(op.size(), name.text.size() - 1));
-  open().ops.push_back(name);
-  return open().commands;
+  Command& command = open().list.commands.emplace_back();
+  command.kind = kind;
+  std::memcpy(command.op.data(), op.data(), std::min(op.size(), command.op.size() - 1));
+  if (timestamps_.active()) command.labels = profile::Labels::now();
+  open().order.emplace_back();
+  return command;
 }
 
-void Recorder::order(Stage stage, std::span<const Range> reads, std::span<const Range> writes) {
-  Barrier barrier = hazards_.access(stage, reads, writes);
-  // Submission order spans batches, so a barrier here also waits for earlier batches. It is also needed when barriers
-  // after every command are switched on: commands before that have none.
-  if (barrier) {
-    pipeline_barrier(stages_of(barrier.before), writes_of(barrier.before), stages_of(barrier.behind),
-                     accesses_of(barrier.behind));
-    ++stats_.barriers;
-  }
+/// Orders the newest command, and submits where the batch is full.
+void Recorder::add(std::span<const Range> reads, std::span<const Range> writes) {
+  // Submission order reaches over batches, so a barrier here also waits for what earlier batches hold. It stands where all commands
+  // have one behind them, too: those before the setting changed have none.
+  Slot& slot = open();
+  Order& order = slot.order.back();
+  order.before = hazards_.access(slot.list.commands.back().stage(), reads, writes);
+  order.behind = barriers_everywhere();
+  if (order.before) ++stats_.barriers;
+  if (order.behind) ++stats_.barriers;
+  bytes_ += touched(reads, writes);
+  if (slot.list.commands.size() >= kBatchDispatches || bytes_ >= kBatchBytes) flush();
 }
 
-void Recorder::done(std::uint64_t bytes) {
-  if (barriers_everywhere()) {
-    pipeline_barrier(VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_ACCESS_MEMORY_WRITE_BIT, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT,
-                     VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT);
-    ++stats_.barriers;
+void Recorder::dispatch(const Dispatch& d, Pipeline& pipeline) {
+  Command& command = begin(Command::Kind::dispatch, d.op);
+  command.pipeline = &pipeline;
+  command.groups = d.groups;
+  open().list.push(command, d.arguments.bytes());
+  ++stats_.dispatches;
+  add(d.arguments.reads(), d.arguments.writes());
+}
+
+void Recorder::upload(const Dispatch& d, Pipeline& pipeline) {
+  dispatch(d, pipeline);
+  --stats_.dispatches;
+}
+
+void Recorder::launch(const CubinDispatch& d, VkCuFunctionNVX function) {
+  Command& command = begin(Command::Kind::cubin, d.op);
+  command.cubin = {function, d.groups, d.threads, d.shared_bytes};
+  open().list.push(command, d.arguments.bytes());
+  ++stats_.dispatches;
+  add(d.arguments.reads(), d.arguments.writes());
+}
+
+// A staging buffer belongs to no tensor: its range is empty, and the staging code keeps its pieces apart in time.
+void Recorder::copy(std::string_view op, const BufferSpan& from, const BufferSpan& to) {
+  Command& command = begin(Command::Kind::copy, op);
+  command.source = from;
+  command.target = to;
+  add({&from.range, 1}, {&to.range, 1});
+}
+
+void Recorder::fill(const BufferSpan& to, std::uint32_t word) {
+  Command& command = begin(Command::Kind::fill, "fill");
+  command.target = to;
+  command.word = word;
+  add({}, {&to.range, 1});
+}
+
+void Recorder::update(const BufferSpan& to, std::span<const std::byte> bytes) {
+  Command& command = begin(Command::Kind::update, "update");
+  command.target = to;
+  open().list.push(command, bytes);
+  add({}, {&to.range, 1});
+}
+
+void Recorder::make_host_visible() { begin(Command::Kind::make_host_visible, "download"); }
+
+/// The open batch into its command buffer.
+void Recorder::encode_open() {
+  Slot& slot = open();
+  if (VkResult r = device_.vk.vkResetCommandPool(device_.handle, slot.pool, 0)) fail(r, "vkResetCommandPool");
+  auto info = structure<VkCommandBufferBeginInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO);
+  info.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
+  if (VkResult r = device_.vk.vkBeginCommandBuffer(slot.buffer, &info)) fail(r, "vkBeginCommandBuffer");
+  slot.timed.reset(timestamps_, slot.buffer, kBatchDispatches + 1);
+  VkPipeline bound = VK_NULL_HANDLE;
+  for (std::size_t i = 0; i < slot.list.commands.size(); ++i) {
+    const Command& c = slot.list.commands[i];
+    if (const Barrier& b = slot.order[i].before) {
+      pipeline_barrier(stages_of(b.before), writes_of(b.before), stages_of(b.behind), accesses_of(b.behind));
+    }
+    if (c.kind == Command::Kind::make_host_visible || c.kind == Command::Kind::mark) {
+      if (c.kind == Command::Kind::make_host_visible) slot.timed.barrier(slot.buffer);
+      encode(device_.vk, slot.buffer, pipelines_.layout(), slot.list, c, bound);
+      continue;
+    }
+    slot.timed.begin(slot.buffer, c.op.data(), c.labels, c.stage());
+    encode(device_.vk, slot.buffer, pipelines_.layout(), slot.list, c, bound);
+    slot.timed.end(slot.buffer);
+    if (slot.order[i].behind) {
+      pipeline_barrier(VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_ACCESS_MEMORY_WRITE_BIT,
+                       VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT);
+    }
   }
-  bytes_ += bytes;
-  if (open().ops.size() >= kBatchDispatches || bytes_ >= kBatchBytes) flush();
+  slot.timed.finish(slot.buffer);
+  if (VkResult r = device_.vk.vkEndCommandBuffer(slot.buffer)) fail(r, "vkEndCommandBuffer");
 }
 
 void Recorder::pipeline_barrier(VkPipelineStageFlags before, VkAccessFlags written, VkPipelineStageFlags behind,
@@ -195,13 +194,13 @@ void Recorder::pipeline_barrier(VkPipelineStageFlags before, VkAccessFlags writt
   auto memory = structure<VkMemoryBarrier>(VK_STRUCTURE_TYPE_MEMORY_BARRIER);
   memory.srcAccessMask = written;
   memory.dstAccessMask = touched;
-  open().timed.barrier(open().commands);
-  device_.vk.vkCmdPipelineBarrier(open().commands, before, behind, 0, 1, &memory, 0, nullptr, 0, nullptr);
+  open().timed.barrier(open().buffer);
+  device_.vk.vkCmdPipelineBarrier(open().buffer, before, behind, 0, 1, &memory, 0, nullptr, 0, nullptr);
 }
 
 std::uint64_t Recorder::execute(std::span<const VkCommandBuffer> baked, std::uint64_t dispatches,
                                 std::uint64_t barriers) {
-  begin("captured step");
+  begin(Command::Kind::mark, "captured step");
   submit(baked);
   hazards_.fence();
   stats_.dispatches += dispatches;
@@ -215,15 +214,14 @@ void Recorder::submit(std::span<const VkCommandBuffer> behind) {
   // Whatever happens below, the next command opens a new batch.
   recording_ = false;
   Slot& slot = open();
-  slot.timed.finish(slot.commands);
-  if (VkResult r = device_.vk.vkEndCommandBuffer(slot.commands)) fail(r, "vkEndCommandBuffer");
+  encode_open();
   std::uint64_t value = submitted_ + 1;
   auto timeline = structure<VkTimelineSemaphoreSubmitInfo>(VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO);
   timeline.signalSemaphoreValueCount = 1;
   timeline.pSignalSemaphoreValues = &value;
   auto submit = structure<VkSubmitInfo>(VK_STRUCTURE_TYPE_SUBMIT_INFO);
   submit.pNext = &timeline;
-  submitting_.assign(1, slot.commands);
+  submitting_.assign(1, slot.buffer);
   submitting_.insert(submitting_.end(), behind.begin(), behind.end());
   submit.commandBufferCount = static_cast<std::uint32_t>(submitting_.size());
   submit.pCommandBuffers = submitting_.data();
@@ -309,8 +307,8 @@ std::string Recorder::unfinished_ops() const {
   for (std::size_t i = 1; i <= slots_.size(); ++i) {
     const Slot& slot = slots_[(current_ + i) % slots_.size()];
     if (i < slots_.size() && slot.value <= finished_) continue;
-    for (const OpName& op : slot.ops) {
-      std::string_view name = op.text.data();
+    for (const Command& c : slot.list.commands) {
+      std::string_view name = c.op.data();
       if (!runs.empty() && runs.back().first == name) {
         ++runs.back().second;
       } else {

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include <etna/device/vulkan/api/diagnostics.h>
+#include <etna/device/vulkan/commands/command_list.h>
 #include <etna/device/vulkan/commands/hazards.h>
 #include <etna/device/vulkan/commands/timestamps.h>
 #include <etna/device/vulkan/memory/memory.h>
-#include <etna/device/vulkan/pipelines/cubin.h>
 
 namespace etna::vulkan {
 
@@ -33,16 +33,17 @@ void leave_at_exit();
 /// lost. Not thread-safe: callers hold the device's mutex.
 class Recorder {
  public:
-  explicit Recorder(LogicalDevice& device);
+  /// @param pipelines whose layout all pipelines have
+  Recorder(LogicalDevice& device, const Pipelines& pipelines);
 
-  void dispatch(const Dispatch& dispatch, VkPipeline pipeline, VkPipelineLayout layout);
-  /// An upload done by a kernel; stats() does not count it as a dispatch.
-  void upload(const Dispatch& dispatch, VkPipeline pipeline, VkPipelineLayout layout);
+  void dispatch(const Dispatch& dispatch, Pipeline& pipeline);
+  /// An upload that a kernel does: no dispatch of anybody's, as far as stats() tell.
+  void upload(const Dispatch& dispatch, Pipeline& pipeline);
   void launch(const CubinDispatch& dispatch, VkCuFunctionNVX function);
   void copy(std::string_view op, const BufferSpan& from, const BufferSpan& to);
   void fill(const BufferSpan& to, std::uint32_t word);
-  void update(const BufferSpan& to, const void* bytes);
-  /// Makes bytes copied to a mapped buffer visible to the host once the batch is done.
+  void update(const BufferSpan& to, std::span<const std::byte> bytes);
+  /// Makes what was copied to a mapped buffer visible to the host once the batch is done.
   void make_host_visible();
 
   /// Submits the open batch.
@@ -67,23 +68,26 @@ class Recorder {
   void count_pipeline() { ++stats_.pipelines; }
 
  private:
-  /// Names of ops, kept for the message of DeviceLost; truncated, so that recording never allocates.
-  struct OpName {
-    std::array<char, 32> text{};
+  /// The barrier before a command, where one is needed, and whether one stands behind it (barriers_everywhere()).
+  struct Order {
+    Barrier before;
+    bool behind = false;
   };
-  /// One batch's command buffer; reused once the GPU has finished it.
+  /// One batch: its commands, kept until it is submitted, so that pipelines are built side by side meanwhile; and the command
+  /// buffer that they are then encoded into, reused once the GPU is done with it.
   struct Slot {
     VkCommandPool pool = VK_NULL_HANDLE;
-    VkCommandBuffer commands = VK_NULL_HANDLE;
+    VkCommandBuffer buffer = VK_NULL_HANDLE;
     std::uint64_t value = 0;
-    std::vector<OpName> ops;
+    CommandList list;
+    std::vector<Order> order;  ///< of each command
     TimedCommands timed;
   };
 
-  VkCommandBuffer begin(std::string_view op);
+  Command& begin(Command::Kind kind, std::string_view op);
+  void add(std::span<const Range> reads, std::span<const Range> writes);
+  void encode_open();
   void submit(std::span<const VkCommandBuffer> behind);
-  void order(Stage stage, std::span<const Range> reads, std::span<const Range> writes);
-  void done(std::uint64_t bytes);
   void pipeline_barrier(VkPipelineStageFlags before, VkAccessFlags written, VkPipelineStageFlags behind,
                         VkAccessFlags touched);
   [[noreturn]] void fail(VkResult result, const char* call);
@@ -91,12 +95,12 @@ class Recorder {
   Slot& open() { return slots_[current_]; }
 
   LogicalDevice& device_;
+  const Pipelines& pipelines_;
   Hazards hazards_;
   std::array<Slot, 8> slots_;
   std::size_t current_ = 0;
   bool recording_ = false;
   std::uint64_t bytes_ = 0;  ///< touched by the open batch
-  VkPipeline bound_ = VK_NULL_HANDLE;
   std::vector<VkCommandBuffer> submitting_;
   VkSemaphore timeline_ = VK_NULL_HANDLE;
   std::uint64_t submitted_ = 0, finished_ = 0;

@@ -52,11 +52,11 @@ void Staging::copy(std::size_t offset, BufferSpan to) {
   arguments.write({to.range.address, to.range});
   arguments.number(words);
   bool made = false;
-  VkPipeline pipeline = pipelines_.get(shaders::copy_words, {}, "upload", made);
+  Pipeline& pipeline = pipelines_.get(shaders::copy_words, {}, "upload", made);
   if (made) recorder_.count_pipeline();
   recorder_.upload(
       {.shader = shaders::copy_words, .op = "upload", .arguments = arguments, .groups = {(words + 255) / 256, 1, 1}},
-      pipeline, pipelines_.layout());
+      pipeline);
 }
 
 void Staging::upload(const std::byte* source, BufferSpan to) {

@@ -24,7 +24,11 @@ CompiledCommands::CompiledCommands(Context& context, CommandList list, std::vect
   context_.logical.require_alive();
   const VolkDeviceTable& vk = context_.logical.vk;
   VkDevice device = context_.logical.handle;
-  for (const Command& c : list_.commands) {
+  for (Command& c : list_.commands) {
+    if (c.stage() == kTransfer) {
+      if (c.reads > 0) c.source = buffer_of(list_.reads(c)[0]);
+      c.target = buffer_of(list_.writes(c)[0]);
+    }
     if (c.group >= stages_.size()) stages_.resize(c.group + 1, 0);
     stages_[c.group] |= c.stage();
   }
@@ -39,6 +43,10 @@ CompiledCommands::CompiledCommands(Context& context, CommandList list, std::vect
     vk.vkDestroyCommandPool(device, pool_, nullptr);
     throw;
   }
+}
+
+BufferSpan CompiledCommands::buffer_of(const Range& range) const {
+  return context_.segments.find(range.address, range.bytes);
 }
 
 CompiledCommands::~CompiledCommands() {
@@ -124,46 +132,11 @@ void CompiledCommands::encode(VkCommandBuffer commands, std::size_t begin, std::
       barrier(commands, kCompute | kTransfer, kCompute | kTransfer);
     }
     if (timed != nullptr) timed->begin(commands, c.op.data(), c.labels, c.stage());
-    encode(commands, c, bound);
+    vulkan::encode(context_.logical.vk, commands, context_.pipelines.layout(), list_, c, bound);
     if (timed != nullptr) timed->end(commands);
   }
   if (timed != nullptr) timed->finish(commands);
   if (everywhere) barrier(commands, kCompute | kTransfer, kCompute | kTransfer);
-}
-
-void CompiledCommands::encode(VkCommandBuffer commands, const Command& c, VkPipeline& bound) {
-  const VolkDeviceTable& vk = context_.logical.vk;
-  switch (c.kind) {
-    case Command::Kind::dispatch:
-      if (bound != c.pipeline) {
-        vk.vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, c.pipeline);
-        bound = c.pipeline;
-      }
-      if (c.push_bytes > 0) {
-        vk.vkCmdPushConstants(commands, context_.pipelines.layout(), VK_SHADER_STAGE_COMPUTE_BIT, 0, c.push_bytes,
-                              list_.pushes.data() + c.push_begin);
-      }
-      vk.vkCmdDispatch(commands, c.groups[0], c.groups[1], c.groups[2]);
-      break;
-    case Command::Kind::cubin:
-      launch(vk, commands, c.cubin, std::span(list_.pushes).subspan(c.push_begin, c.push_bytes));
-      bound = VK_NULL_HANDLE;
-      break;
-    case Command::Kind::copy: {
-      const Range from = list_.reads(c)[0], to = list_.writes(c)[0];
-      BufferSpan source = context_.segments.find(from.address, from.bytes),
-                 target = context_.segments.find(to.address, to.bytes);
-      VkBufferCopy region{source.offset, target.offset, to.bytes};
-      vk.vkCmdCopyBuffer(commands, source.buffer, target.buffer, 1, &region);
-      break;
-    }
-    case Command::Kind::fill: {
-      const Range to = list_.writes(c)[0];
-      BufferSpan target = context_.segments.find(to.address, to.bytes);
-      vk.vkCmdFillBuffer(commands, target.buffer, target.offset, to.bytes, c.word);
-      break;
-    }
-  }
 }
 
 void CompiledCommands::barrier(VkCommandBuffer commands, unsigned before, unsigned behind) {

@@ -33,7 +33,7 @@ class CompiledCommands final : public Executable {
   };
   void encode_all(Buffers& buffers, Timestamps* timestamps);
   void encode(VkCommandBuffer commands, std::size_t begin, std::size_t end, TimedCommands* timed);
-  void encode(VkCommandBuffer commands, const Command& command, VkPipeline& bound);
+  BufferSpan buffer_of(const Range& range) const;
   void barrier(VkCommandBuffer commands, unsigned before, unsigned behind);
   void run_timed();
 

@@ -158,17 +158,15 @@ void Recording::Parts::add(Command command, std::string_view op, std::span<const
 }
 
 void Recording::Parts::push(Command& command, const Arguments& arguments) {
-  command.push_begin = static_cast<std::uint32_t>(list.pushes.size());
-  command.push_bytes = static_cast<std::uint32_t>(arguments.bytes().size());
-  list.pushes.insert(list.pushes.end(), arguments.bytes().begin(), arguments.bytes().end());
+  list.push(command, arguments.bytes());
   command.addresses_begin = static_cast<std::uint32_t>(list.addresses.size());
   command.addresses = static_cast<std::uint32_t>(arguments.addresses().size());
   for (const Arguments::Address& a : arguments.addresses()) list.addresses.push_back(a.offset);
 }
 
-void Recording::dispatch(const Dispatch& d, void* pipeline) {
+void Recording::dispatch(const Dispatch& d, Pipeline& pipeline) {
   Command command;
-  command.pipeline = static_cast<VkPipeline>(pipeline);
+  command.pipeline = &pipeline;
   command.groups = d.groups;
   parts_->push(command, d.arguments);
   parts_->add(command, d.op, d.arguments.reads(), d.arguments.writes());

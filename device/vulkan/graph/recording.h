@@ -12,7 +12,9 @@
 /// Records commands once to submit them many times. Does not include Vulkan's headers.
 namespace etna::vulkan {
 
-/// Commands of a step, collected instead of going to the recorder (device/graph.h).
+class Pipeline;
+
+/// Commands of a step, gathered in place of the recorder (device/graph.h).
 class Recording final : public GraphRecorder {
  public:
   explicit Recording(Device device, const GraphOptions& options = {});
@@ -32,7 +34,7 @@ class Recording final : public GraphRecorder {
   std::size_t reserve_numbers(std::size_t bytes) override;
   const StoragePtr& numbers() const override;
 
-  void dispatch(const Dispatch& dispatch, void* pipeline);
+  void dispatch(const Dispatch& dispatch, Pipeline& pipeline);
   void launch(const CubinDispatch& dispatch, void* function);
   void copy(std::uint64_t from, std::uint64_t to, std::size_t bytes);
   void fill(std::uint64_t to, std::size_t bytes, std::uint32_t word);

@@ -1,6 +1,12 @@
 #include <etna/device/vulkan/pipelines/pipelines.h>
 
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -17,16 +23,87 @@ Pipelines::Pipelines(const LogicalDevice& device) : device_(device), cache_(devi
   check(device_.vk.vkCreatePipelineLayout(device_.handle, &info, nullptr, &layout_), "vkCreatePipelineLayout");
 }
 
-VkPipeline Pipelines::get(const Shader& shader, std::span<const std::uint32_t> spec, std::string_view op, bool& made) {
+VkPipeline Pipeline::get() {
+  if (handle_ != VK_NULL_HANDLE) return handle_;
+  build();
+  return handle_ = result_.get();
+}
+
+void Pipeline::build() {
+  if (begun_.exchange(true)) return;
+  try {
+    made_.set_value(build_());
+  } catch (...) {
+    made_.set_exception(std::current_exception());
+  }
+}
+
+/// Threads that build pipelines, started for the first and ended when there was none for a while.
+class Pipelines::Builders {
+ public:
+  ~Builders() {
+    std::unique_lock lock(mutex_);
+    ending_ = true;
+    wake_.notify_all();
+    ended_.wait(lock, [this] { return threads_ == 0; });
+  }
+
+  void add(Pipeline& pipeline) {
+    std::lock_guard lock(mutex_);
+    waiting_.push_back(&pipeline);
+    // The thread that records builds, too, when it submits.
+    const unsigned most = std::clamp(std::thread::hardware_concurrency(), 2u, kMostThreads + 1) - 1;
+    if (idle_ == 0 && threads_ < most) {
+      std::thread([this] { work(); }).detach();
+      ++threads_;
+    }
+    wake_.notify_one();
+  }
+
+ private:
+  static constexpr unsigned kMostThreads = 16;
+
+  void work() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      ++idle_;
+      const bool woken = wake_.wait_for(lock, std::chrono::seconds(1), [this] { return ending_ || !waiting_.empty(); });
+      --idle_;
+      if (!woken || ending_) break;
+      Pipeline* next = waiting_.front();
+      waiting_.pop_front();
+      lock.unlock();
+      next->build();
+      lock.lock();
+    }
+    if (--threads_ == 0) ended_.notify_all();
+  }
+
+  std::mutex mutex_;
+  std::condition_variable wake_, ended_;
+  std::deque<Pipeline*> waiting_;
+  unsigned threads_ = 0, idle_ = 0;
+  bool ending_ = false;
+};
+
+Pipelines::~Pipelines() = default;
+
+void Pipelines::leave() { builders_.reset(); }
+
+Pipeline& Pipelines::get(const Shader& shader, std::span<const std::uint32_t> spec, std::string_view op, bool& made) {
   std::vector<Variant>& variants = made_[shader.words.data()];
   for (const Variant& v : variants) {
     if (std::equal(v.spec.begin(), v.spec.end(), spec.begin(), spec.end())) {
       made = false;
-      return v.pipeline;
+      return *v.pipeline;
     }
   }
-  VkPipeline pipeline = make(shader, spec, op);
-  variants.push_back({{spec.begin(), spec.end()}, pipeline});
+  require_fit(shader, spec, op);
+  std::vector<std::uint32_t> constants(spec.begin(), spec.end());
+  auto build = [this, shader, constants, op = std::string(op)] { return make(shader, constants, op); };
+  Pipeline& pipeline = *variants.emplace_back(Variant{constants, std::make_unique<Pipeline>(build)}).pipeline;
+  if (builders_ == nullptr) builders_ = std::make_unique<Builders>();
+  builders_->add(pipeline);
   made = true;
   cache_.note_pipeline();
   return pipeline;
@@ -75,8 +152,7 @@ void Pipelines::require_fit(const Shader& shader, std::span<const std::uint32_t>
   }
 }
 
-VkPipeline Pipelines::make(const Shader& shader, std::span<const std::uint32_t> spec, std::string_view op) {
-  require_fit(shader, spec, op);
+VkPipeline Pipelines::make(const Shader& shader, std::span<const std::uint32_t> spec, const std::string& op) const {
   auto module_info = structure<VkShaderModuleCreateInfo>(VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO);
   const std::vector<std::uint32_t> demands = demanding(device_.adapter.half_conversion, shader.words);
   const std::span<const std::uint32_t> words = demands.empty() ? shader.words : demands;

@@ -74,7 +74,7 @@ class Rewriter {
     const KernelText text = kernel_text(kernel, pushed, context_.logical.adapter.capabilities.compute_units);
     if (kernel.through == nullptr)
       command.groups = grid((kernel.n + text.elements_a_group - 1) / text.elements_a_group);
-    command.pipeline = pipeline(text, spec);
+    command.pipeline = &pipeline(text, spec);
     command.op = {};
     std::memcpy(command.op.data(), text.label.data(), std::min(text.label.size(), command.op.size() - 1));
     command.labels = list_.commands[unit.members.front()].labels;
@@ -113,14 +113,14 @@ class Rewriter {
     return command;
   }
 
-  VkPipeline pipeline(const KernelText& text, std::span<const std::uint32_t> spec) {
+  Pipeline& pipeline(const KernelText& text, std::span<const std::uint32_t> spec) {
     GlslFigures figures;
     const Shader& shader = compile_glsl(text.source, figures);
     figures_.compiled += figures.compiled;
     figures_.compile_ms += figures.compile_ms;
     std::lock_guard lock(context_.mutex);
     bool made = false;
-    VkPipeline pipeline = context_.pipelines.get(shader, spec, text.label, made);
+    Pipeline& pipeline = context_.pipelines.get(shader, spec, text.label, made);
     if (made) context_.recorder.count_pipeline();
     return pipeline;
   }
