@@ -11,6 +11,7 @@
 #include <etna/device/device.h>
 #include <etna/device/kernel.h>
 #include <etna/device/vulkan/api/diagnostics.h>
+#include <runner/run_tests.h>
 
 // test_conformance: one test per op.
 //   --table FILE   write the table of ops
@@ -45,6 +46,13 @@ TEST(Samples, NameOpsThatExistAndDifferInName) {
   }
 }
 
+/// Tells how many comparisons of each kind were made.
+class Counts : public testing::EmptyTestEventListener {
+  void OnTestProgramEnd(const testing::UnitTest&) override {
+    for (const auto& [kind, count] : report().checks()) report_count(kind.c_str(), count);
+  }
+};
+
 /// The value of `--name FILE`, or empty.
 std::string option(int argc, char** argv, const char* name) {
   for (int i = 1; i + 1 < argc; ++i) {
@@ -65,7 +73,8 @@ int run(int argc, char** argv) {
     testing::RegisterTest("Conformance", op->name, nullptr, nullptr, __FILE__, __LINE__,
                           [op]() -> testing::Test* { return new OpTest(*op); });
   }
-  int failed = RUN_ALL_TESTS();
+  testing::UnitTest::GetInstance()->listeners().Append(new Counts);
+  int failed = run_all_tests();
   if (std::string path = option(argc, argv, "--table"); !path.empty()) {
     Device gpu = gpu_under_test();
     report().write_table(path, gpu.is_cpu() ? "none" : device_name(gpu));

@@ -26,10 +26,15 @@ class Report {
  public:
   OpReport& of(const OpDef& op);
 
+  /// Counts a comparison, by a few words: "GPU outputs".
+  void count(const std::string& kind) { ++checks_[kind]; }
+  const std::map<std::string, long long>& checks() const { return checks_; }
+
   void write_table(const std::string& path, const std::string& gpu_name) const;
 
  private:
   std::map<std::string, OpReport> ops_;
+  std::map<std::string, long long> checks_;
 };
 
 Report& report();

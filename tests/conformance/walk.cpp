@@ -137,8 +137,9 @@ class Case {
     }
     if (grad_) cpu_.gradients = gradients_of(in, cpu_.outputs, seeds_);
     for (std::size_t i = 0; i < in.size(); ++i) {
-      if (in[i].defined() && hash(in[i]) != hash(drawn_[i].on(kCPU, false)))
-        throw Error(fmt::format("input {} was changed", i));
+      if (!in[i].defined()) continue;
+      report().count("inputs unchanged");
+      if (hash(in[i]) != hash(drawn_[i].on(kCPU, false))) throw Error(fmt::format("input {} was changed", i));
     }
   }
 
@@ -166,10 +167,11 @@ class Case {
       judge(first, gpu);
       replayed(gpu, first);
       OneByOne barriers;
+      count(gpu, "eager runs, one by one");
       if (digest(strictly(gpu)) != digest(first)) {
         ADD_FAILURE() << where(gpu) << ": other bits with a barrier behind every dispatch";
       }
-      replayed(gpu, first);
+      replayed(gpu, first, true);
       return;
     }
     try {
@@ -188,7 +190,7 @@ class Case {
   }
 
   /// Records and replays: every replay must give the bits of the eager run.
-  void replayed(Device device, const Outcome& eager) {
+  void replayed(Device device, const Outcome& eager, bool one_by_one = false) {
     const auto& dtypes = sample_.dtypes;
     const bool has_f32 = std::find(dtypes.begin(), dtypes.end(), f32) != dtypes.end();
     if (sample_.transfers || dtype_ != (has_f32 ? f32 : dtypes.front())) return;
@@ -211,6 +213,7 @@ class Case {
       ASSERT_EQ(got.size(), wanted.size()) << where(device);
       for (std::size_t i = 0; i < got.size(); ++i) {
         if (!got[i].defined() && !wanted[i].defined()) continue;
+        count(device, one_by_one ? "captured results, one by one" : "captured results");
         EXPECT_EQ(hash(got[i].to(kCPU)), hash(wanted[i].detach().to(kCPU)))
             << where(device) << ": " << (i < eager.outputs.size() ? "output " : "gradient ")
             << (i < eager.outputs.size() ? i : i - eager.outputs.size()) << " has other bits when " << call;
@@ -259,6 +262,7 @@ class Case {
       ASSERT_EQ(y.dtype(), cpu_.outputs[i].dtype()) << where(device) << " output " << i;
       ASSERT_EQ(y.shape(), cpu_.outputs[i].shape()) << where(device) << " output " << i;
       Comparison c = compare(y.detach().to(kCPU), wanted_[i]);
+      count(device, "outputs");
       if (measured) keep(device.is_cpu() ? row.cpu : row.gpu, c.error);
       double bound = value_bound(dtype_, y.dtype()) * slack();
       EXPECT_LE(c.error, bound) << where(device) << " output " << i << " " << str(y.shape()) << ", " << c.worst;
@@ -276,10 +280,15 @@ class Case {
       ASSERT_EQ(g.dtype(), drawn_[i].base.dtype()) << where(device) << " gradient of input " << i;
       ASSERT_EQ(g.shape(), drawn_[i].input->shape) << where(device) << " gradient of input " << i;
       Comparison c = compare(g, wanted, smallest);
+      count(device, "gradients");
       if (measured) keep(device.is_cpu() ? row.cpu_gradient : row.gpu_gradient, c.error);
       EXPECT_LE(c.error, gradient_bound(dtype_) * slack())
           << where(device) << " gradient of input " << i << ", " << c.worst;
     }
+  }
+
+  static void count(Device device, const char* what) {
+    report().count(std::string(device.is_cpu() ? "CPU " : "GPU ") + what);
   }
 
   void keep(Errors& errors, double error) const {
@@ -330,6 +339,7 @@ void walk_sample(const OpDef& op, const Sample& sample, Device gpu) {
   }
   if (sample.checked >= Gradients::first) {
     std::string order = check_differences(sample);
+    if (!order.empty()) report().count("differences of " + order + " order");
     if (order.size() > report().of(op).differences.size()) report().of(op).differences = order;
   }
 }

@@ -90,13 +90,17 @@ TEST_F(VulkanMemory, UnknownAdaptersAreAnError) {
 /// Each test has its own cache in an empty folder.
 class VulkanPipelineCache : public VulkanTest {
  protected:
-  VulkanPipelineCache() { ::setenv("ETNA_CACHE_DIR", folder_.c_str(), 1); }
+  VulkanPipelineCache() {
+    if (const char* before = std::getenv("ETNA_CACHE_DIR")) before_ = before;
+    ::setenv("ETNA_CACHE_DIR", folder_.c_str(), 1);
+  }
   ~VulkanPipelineCache() override {
-    ::unsetenv("ETNA_CACHE_DIR");
+    ::setenv("ETNA_CACHE_DIR", before_.c_str(), 1);
     fs::remove_all(folder_);
   }
   static PipelineCache open() { return PipelineCache(Context::of(kVulkan).logical); }
 
+  std::string before_;
   fs::path folder_ = fs::path(::testing::TempDir()) / ("etna_cache_" + std::to_string(::getpid()));
 };
 

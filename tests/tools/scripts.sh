@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Checks of ./run and tools/: what they refuse, with which messages and exit codes. Usage: scripts.sh REPOSITORY
+# Checks of ./run and tools/ (what they refuse, with which messages and exit codes) and of test programs that are asked
+# for nothing. Usage: scripts.sh REPOSITORY TEST_PROGRAM
 set -euo pipefail
-root=$1
+root=$1 program=$2
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
@@ -39,6 +40,25 @@ matrices="GL_KHR_cooperative_matrix GL_NV_cooperative_matrix2"
 expect 0 "nothing to do" env PATH="$work/stubs:$PATH" KNOWN="$matrices GL_EXT_bfloat16" tree/tools/get-glslang
 expect 1 "get-glslang: " env PATH="$work/stubs:$PATH" KNOWN="$matrices" tree/tools/get-glslang
 expect 1 "get-glslang: " env PATH="$work/stubs:$PATH" KNOWN="$matrices GL_EXT_bfloat16" tree/tools/get-glslang --force
+
+# What the processes of a run of ctest recorded has to be all tests, each once.
+mkdir -p ran
+printf '#!/bin/sh\nprintf "Suite.\\n  A  # GetParam() = 1\\n  B\\n  DISABLED_C\\n"\n' >test_stub
+chmod +x test_stub
+echo "$work/test_stub=stub.0,stub.1" >programs.txt
+every=$root/tests/runner/every_test.sh
+expect 0 "2 tests in 2 processes" "$every" count programs.txt
+echo "Suite.A" >ran/stub.0
+expect 1 "stub.1 did not run to its end" "$every" ran ran programs.txt
+printf '# GPU outputs: 3\n' >ran/stub.1
+expect 1 "test_stub: did not run: Suite.B" "$every" ran ran programs.txt
+printf 'Suite.A\nSuite.B\n# GPU outputs: 3\n' >ran/stub.1
+expect 1 "test_stub: ran more than once: Suite.A" "$every" ran ran programs.txt
+printf 'Suite.B\n# GPU outputs: 3\n' >ran/stub.1
+printf '# GPU outputs: 4\n' >>ran/stub.0
+expect 0 "7 GPU outputs" "$every" ran ran programs.txt
+expect 1 "no test was chosen: --gtest_filter=Nothing" "$program" --gtest_filter=Nothing
+expect 1 "no test was chosen" env GTEST_TOTAL_SHARDS=1000 GTEST_SHARD_INDEX=999 "$program"
 
 get=$root/tools/get-wikitext2
 expect 0 "usage: tools/get-wikitext2" "$get" --help
