@@ -1,4 +1,5 @@
-# etna_tests(TARGET NAME name [SHARDS n] [COST seconds] [LABELS label...] [ALONE name=filter...])
+# etna_tests(TARGET NAME name [SHARDS n] [COST seconds] [ENVIRONMENT variable=value...] [LABELS label...]
+#            [ALONE name=filter...])
 #
 # The tests of a GoogleTest program as a few processes, since most tests take less time than a process takes to make its Vulkan
 # device: ctest sees NAME.0, NAME.1 ..., each a shard, and NAME.<name> for tests that need a process of their own (ALONE, with
@@ -13,13 +14,13 @@ file(MAKE_DIRECTORY ${ETNA_TESTS_RAN})
 if(ETNA_SANITIZE)
   set(ETNA_TEST_TIMEOUT 5400)
 else()
-  set(ETNA_TEST_TIMEOUT 900)
+  set(ETNA_TEST_TIMEOUT 1800)
 endif()
 
 # Appends a process to `lines`, and its name to `processes`, of the caller.
 function(etna_test_process target name cost shard shards filter)
   # `env` sets the environment, since a list in a property does not survive the scripts between here and ctest.
-  set(command env ${ETNA_TEST_ENVIRONMENT} ETNA_TESTS_RAN=${ETNA_TESTS_RAN}/${name} GTEST_TOTAL_SHARDS=${shards}
+  set(command env ${ETNA_TEST_ENVIRONMENT} ${arg_ENVIRONMENT} ETNA_TESTS_RAN=${ETNA_TESTS_RAN}/${name} GTEST_TOTAL_SHARDS=${shards}
     GTEST_SHARD_INDEX=${shard} $<TARGET_FILE:${target}> --gtest_filter=${filter})
   list(JOIN command "]=] [=[" command)
   string(APPEND lines "  add_test([=[${name}]=] [=[${command}]=])\n"
@@ -29,7 +30,7 @@ function(etna_test_process target name cost shard shards filter)
 endfunction()
 
 function(etna_tests target)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "NAME;SHARDS;COST" "LABELS;ALONE")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "NAME;SHARDS;COST" "ENVIRONMENT;LABELS;ALONE")
   if(NOT arg_SHARDS)
     set(arg_SHARDS 1)
   endif()
@@ -54,7 +55,7 @@ function(etna_tests target)
     etna_test_process(${target} ${arg_NAME}.${shard} ${arg_COST} ${shard} ${arg_SHARDS} ${rest})
   endforeach()
 
-  set_target_properties(${target} PROPERTIES CROSSCOMPILING_EMULATOR "env;${ETNA_TEST_ENVIRONMENT}")
+  set_target_properties(${target} PROPERTIES CROSSCOMPILING_EMULATOR "env;${ETNA_TEST_ENVIRONMENT};${arg_ENVIRONMENT}")
   gtest_discover_tests(${target} DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 600 LABELS "${arg_LABELS}")
   get_property(files DIRECTORY PROPERTY TEST_INCLUDE_FILES)
   list(POP_BACK files each)
