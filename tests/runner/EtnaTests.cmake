@@ -1,12 +1,13 @@
 # etna_tests(TARGET NAME name [SHARDS n] [COST seconds] [ENVIRONMENT variable=value...] [LABELS label...]
 #            [ALONE name=filter...])
 #
-# The tests of a GoogleTest program as a few processes, since most tests take less time than a process takes to make its Vulkan
-# device: ctest sees NAME.0, NAME.1 ..., each a shard, and NAME.<name> for tests that need a process of their own (ALONE, with
-# GoogleTest's filter). With ETNA_TEST_EACH in its environment ctest sees each test by its own name, in a process of its own.
+# The tests of a GoogleTest program as a few processes, since most tests take less time than a process takes to make its
+# Vulkan device: ctest sees NAME.0, NAME.1 ..., each a shard, and NAME.<name> for tests that need a process of their own
+# (ALONE, with GoogleTest's filter). With ETNA_TEST_EACH in its environment ctest sees each test by its own name, in a
+# process of its own.
 #
-# COST: about how many seconds a shard takes, so that long ones start first. SHARDS had better be odd: GoogleTest deals tests out in
-# turn, and those that run on the CPU and on the GPU alternate.
+# COST: about how many seconds a shard takes, so that long ones start first. SHARDS had better be odd: GoogleTest deals
+# tests out in turn, and those that run on the CPU and on the GPU alternate.
 include(GoogleTest)
 
 set(ETNA_TESTS_RAN ${PROJECT_BINARY_DIR}/tests/ran)

@@ -66,7 +66,7 @@ bool is_public(const Source& source) {
   if (source.path == "etna.h") return true;
   constexpr const char* kInternal[] = {"device/cpu/", "device/vulkan/", "device/log.h", "device/caching_allocator.h"};
   for (const char* prefix : kInternal) {
-    if (source.path.starts_with(prefix)) return source.path == "device/vulkan/commands/kernel.h";
+    if (source.path.starts_with(prefix)) return source.path == "device/kernel.h";
   }
   for (const char* folder : {"device", "tensor", "autograd", "nn", "optim", "data", "serve"}) {
     if (source.folder() == folder) return true;

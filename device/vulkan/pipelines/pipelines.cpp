@@ -12,6 +12,7 @@
 
 #include <etna/device/error.h>
 #include <etna/device/vulkan/pipelines/spirv.h>
+#include <etna/device/vulkan/pipelines/taken_branches.h>
 
 namespace etna::vulkan {
 
@@ -153,20 +154,28 @@ void Pipelines::require_fit(const Shader& shader, std::span<const std::uint32_t>
 }
 
 VkPipeline Pipelines::make(const Shader& shader, std::span<const std::uint32_t> spec, const std::string& op) const {
-  auto module_info = structure<VkShaderModuleCreateInfo>(VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO);
   const std::vector<std::uint32_t> demands = demanding(device_.adapter.half_conversion, shader.words);
-  const std::span<const std::uint32_t> words = demands.empty() ? shader.words : demands;
+  std::vector<SpecializationValue> given;
+  for (std::uint32_t i = 0; i < spec.size(); ++i) given.push_back({i, spec[i]});
+  if (!demands.empty()) {
+    given.push_back({kHalfConversionId, static_cast<std::uint32_t>(device_.adapter.half_conversion)});
+  }
+  std::span<const std::uint32_t> words = demands.empty() ? shader.words : demands;
+  // Software rasterizers compile what they are given as it is: without the branches not taken that takes a sixth of the
+  // time. Drivers of GPUs do this themselves.
+  std::vector<std::uint32_t> taken;
+  if (device_.adapter.info.kind == "software") words = taken = taken_branches(words, given);
+  auto module_info = structure<VkShaderModuleCreateInfo>(VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO);
   module_info.codeSize = words.size_bytes();
   module_info.pCode = words.data();
   VkShaderModule module = VK_NULL_HANDLE;
   check(device_.vk.vkCreateShaderModule(device_.handle, &module_info, nullptr, &module), "vkCreateShaderModule");
 
   std::vector<VkSpecializationMapEntry> entries;
-  for (std::uint32_t i = 0; i < spec.size(); ++i) entries.push_back({i, i * 4, 4});
-  std::vector<std::uint32_t> values(spec.begin(), spec.end());
-  if (!demands.empty()) {
-    entries.push_back({kHalfConversionId, static_cast<std::uint32_t>(values.size() * 4), 4});
-    values.push_back(static_cast<std::uint32_t>(device_.adapter.half_conversion));
+  std::vector<std::uint32_t> values;
+  for (const SpecializationValue& g : given) {
+    entries.push_back({g.id, static_cast<std::uint32_t>(values.size() * sizeof g.value), sizeof g.value});
+    values.push_back(g.value);
   }
   VkSpecializationInfo constants{static_cast<std::uint32_t>(entries.size()), entries.data(), values.size() * 4,
                                  values.data()};
