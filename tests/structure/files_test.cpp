@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <structure/public_headers.h>
 #include <structure/source_tree.h>
 
 namespace etna::structure {
@@ -61,28 +62,19 @@ std::string compile(const std::string& options, const std::vector<std::string>& 
   return pclose(pipe) == 0 ? "" : said + "\n" + command;
 }
 
-/// Headers that a user's program includes, through etna.h or directly: they must not need third-party headers.
-bool is_public(const Source& source) {
-  if (source.path == "etna.h") return true;
-  constexpr const char* kInternal[] = {"device/cpu/", "device/vulkan/", "device/log.h", "device/caching_allocator.h"};
-  for (const char* prefix : kInternal) {
-    if (source.path.starts_with(prefix)) return source.path == "device/kernel.h";
-  }
-  for (const char* folder : {"device", "tensor", "autograd", "nn", "optim", "data", "serve"}) {
-    if (source.folder() == folder) return true;
-  }
-  return false;
-}
-
 TEST(Files, PublicHeadersCompileAloneWithTheStandardLibraryOnly) {
   std::vector<std::string> headers;
   for (const Source& source : sources({".h"})) {
-    if (is_public(source)) headers.push_back(source.path);
+    if (is_public(source.path)) headers.push_back(source.path);
     for (const std::string& line : source.lines) {
-      if (!is_public(source) || !line.starts_with("#include <")) continue;
+      if (!is_public(source.path) || !line.starts_with("#include <")) continue;
       bool ours = line.starts_with("#include <etna/"),
            standard = line.find('/') == std::string::npos && line.find(".h>") == std::string::npos;
       EXPECT_TRUE(ours || standard) << source.path << ": " << line;
+      if (!ours || line.find(".def>") != std::string::npos) continue;
+      const std::size_t begin = line.find("<etna/") + 6;
+      const std::string target = line.substr(begin, line.find('>') - begin);
+      EXPECT_TRUE(is_public(target)) << source.path << " is installed and includes " << target << ", which is not";
     }
   }
   ASSERT_GT(headers.size(), 20u);
