@@ -30,7 +30,7 @@ layout(constant_id = 5) const uint B_DTYPE = 1;
 layout(constant_id = 6) const uint C_DTYPE = 1;
 layout(constant_id = 7) const uint ARITY = 1;
 layout(constant_id = 8) const uint TILE = 64;
-const uint LINES = 256 / TILE, HELD = TILE / LINES;  // lines covered by all threads at once; elements per thread
+const uint LINES = 256 / TILE, ELEMENTS_PER_THREAD = TILE / LINES;  // lines covered by all threads at once; elements per thread
 
 layout(push_constant, scalar) uniform Push {
   uvec2 y, a, b, c;
@@ -48,8 +48,8 @@ shared T tile[TILE * (TILE + 1)];
 uvec4 corner;      // outer, inner, row, column of the tile's first element
 uint fast, slow;   // this thread's position in a line, and its first line
 
-void load(out T held[HELD], uvec2 address, uvec4 strides, uint dtype, bool turned) {
-  [[unroll]] for (uint k = 0; k < HELD; ++k) {
+void load(out T held[ELEMENTS_PER_THREAD], uvec2 address, uvec4 strides, uint dtype, bool turned) {
+  [[unroll]] for (uint k = 0; k < ELEMENTS_PER_THREAD; ++k) {
     uint line = slow + k * LINES;
     uvec2 at = corner.zw + (turned ? uvec2(fast, line) : uvec2(line, fast));
     bool there = at.x < p.rows && at.y < p.columns;
@@ -58,11 +58,11 @@ void load(out T held[HELD], uvec2 address, uvec4 strides, uint dtype, bool turne
   }
 }
 
-void turn(inout T held[HELD]) {
+void turn(inout T held[ELEMENTS_PER_THREAD]) {
   barrier();
-  [[unroll]] for (uint k = 0; k < HELD; ++k) tile[(slow + k * LINES) * (TILE + 1) + fast] = held[k];
+  [[unroll]] for (uint k = 0; k < ELEMENTS_PER_THREAD; ++k) tile[(slow + k * LINES) * (TILE + 1) + fast] = held[k];
   barrier();
-  [[unroll]] for (uint k = 0; k < HELD; ++k) held[k] = tile[fast * (TILE + 1) + slow + k * LINES];
+  [[unroll]] for (uint k = 0; k < ELEMENTS_PER_THREAD; ++k) held[k] = tile[fast * (TILE + 1) + slow + k * LINES];
 }
 
 void main() {
@@ -74,15 +74,15 @@ void main() {
   fast = gl_LocalInvocationID.x % TILE;
   slow = gl_LocalInvocationID.x / TILE;
   const bool has_a = SCALAR != 1, has_b = ARITY >= 2 && SCALAR != 2, has_c = ARITY >= 3 && SCALAR != 3;
-  T a[HELD], b[HELD], c[HELD];
-  [[unroll]] for (uint k = 0; k < HELD; ++k) a[k] = b[k] = c[k] = immediate(p.scalar);
+  T a[ELEMENTS_PER_THREAD], b[ELEMENTS_PER_THREAD], c[ELEMENTS_PER_THREAD];
+  [[unroll]] for (uint k = 0; k < ELEMENTS_PER_THREAD; ++k) a[k] = b[k] = c[k] = immediate(p.scalar);
   if (has_a) load(a, p.a, p.a_strides, A_DTYPE, (TURNED & 1) != 0);
   if (has_b) load(b, p.b, p.b_strides, B_DTYPE, (TURNED & 2) != 0);
   if (has_c) load(c, p.c, p.c_strides, C_DTYPE, (TURNED & 4) != 0);
   if ((TURNED & 1) != 0) turn(a);
   if ((TURNED & 2) != 0) turn(b);
   if ((TURNED & 4) != 0) turn(c);
-  [[unroll]] for (uint k = 0; k < HELD; ++k) {
+  [[unroll]] for (uint k = 0; k < ELEMENTS_PER_THREAD; ++k) {
     uvec2 at = corner.zw + uvec2(slow + k * LINES, fast);
     uint i = corner.x * p.y_strides.x + corner.y * p.y_strides.y + at.x * p.y_strides.z + at.y * p.y_strides.w;
     if (at.x < p.rows && at.y < p.columns) store_value(p.y, i, OUT_DTYPE, compute(a[k], b[k], c[k]));

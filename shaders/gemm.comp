@@ -52,7 +52,7 @@ layout(constant_id = 8) const uint Y_WIDTH = 1;
 layout(constant_id = 9) const uint FINISH = 0;
 layout(constant_id = 10) const uint Y_DTYPE = 1;
 layout(constant_id = 11) const uint BIAS_DTYPE = 1;
-layout(constant_id = 12) const uint BESIDE_DTYPE = 1;
+layout(constant_id = 12) const uint AUX_DTYPE = 1;
 layout(constant_id = 13) const uint RESIDUAL_DTYPE = 1;
 
 layout(push_constant, scalar) uniform Push {

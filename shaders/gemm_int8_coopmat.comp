@@ -108,7 +108,7 @@ void main() {
   }
 
   // Each subgroup moves FM of its rows to shared memory at a time, then goes along them.
-  const uint LANES = THREADS / 4;
+  const uint THREADS_PER_ROW = THREADS / 4;
   uint mine = gl_SubgroupID * FM * OUT_PITCH;
   [[unroll]] for (uint i = 0; i < DOWN; ++i) {
     barrier();
@@ -116,8 +116,8 @@ void main() {
       coopMatStore(sums[i * ACROSS + j], pool, mine + j * FN / 4, OUT_PITCH, gl_CooperativeMatrixLayoutRowMajor);
     }
     barrier();
-    [[unroll]] for (uint t = 0; t < FM * SUB / 4 / LANES; ++t) {
-      uint at = (t * LANES + gl_SubgroupInvocationID) * 4, r = at / SUB, c = at % SUB;
+    [[unroll]] for (uint t = 0; t < FM * SUB / 4 / THREADS_PER_ROW; ++t) {
+      uint at = (t * THREADS_PER_ROW + gl_SubgroupInvocationID) * 4, r = at / SUB, c = at % SUB;
       uint row = row0 + sub_row + i * FM + r, column = column0 + sub_column + c;
       if (row < p.m && column < p.n) finish(ivec4(pool[mine + r * OUT_PITCH + c / 4]), matrix * p.m + row, column);
     }

@@ -13,7 +13,7 @@ layout(constant_id = 0) const uint Y_WIDTH = 1;
 layout(constant_id = 1) const uint FINISH = 0;
 layout(constant_id = 2) const uint Y_DTYPE = 1;
 layout(constant_id = 3) const uint BIAS_DTYPE = 1;
-layout(constant_id = 4) const uint BESIDE_DTYPE = 1;
+layout(constant_id = 4) const uint AUX_DTYPE = 1;
 layout(constant_id = 5) const uint RESIDUAL_DTYPE = 1;
 
 layout(push_constant, scalar) uniform Push {

@@ -6,7 +6,7 @@
 // workgroup's row fills a multiprocessor's registers, so arithmetic does not hide behind loads and is kept short. The
 // maximum of a row comes first, then the sums of exponentials relative to it, which need no rescaling. Columns past the
 // end become -infinity when loaded, and add nothing. The target's column is corrected in the one vector that holds it.
-// Rows that do not fit (HELD = 0) are read again, usually from the cache: chunks are sized for that.
+// Rows that do not fit (ELEMENTS_PER_THREAD = 0) are read again, usually from the cache: chunks are sized for that.
 //
 // A workgroup owns a row. Its threads are reduced through shared memory in two steps, always in the same order. The
 // columns between `classes` and `stride` are set to 0, so that gemms may read whole vectors. The gradient is multiplied
@@ -30,7 +30,7 @@ layout(constant_id = 1) const uint TARGET_DTYPE = 4;
 layout(constant_id = 2) const uint MEAN = 1;
 layout(constant_id = 3) const uint SMOOTHED = 0;
 layout(constant_id = 4) const uint GRADIENT = 1;  // 0: only the loss is computed, logits stay
-layout(constant_id = 5) const uint HELD = 1;      // vectors per thread
+layout(constant_id = 5) const uint ELEMENTS_PER_THREAD = 1;      // vectors per thread
 
 layout(push_constant, scalar) uniform Push {
   uvec2 logits, target;  // of the chunk; for COUNT and TOTAL of all rows
@@ -60,7 +60,7 @@ uint kind_of(uvec2 words) {
 
 #ifdef ROWS
 const uint PER = DTYPE == F32 ? 4 : 8;  // elements of a vector
-const uint ARRAY = HELD > 0 ? HELD : 1;
+const uint ARRAY = ELEMENTS_PER_THREAD > 0 ? ELEMENTS_PER_THREAD : 1;
 
 float element(uvec4 v, uint i) {
   if (DTYPE == F32) return uintBitsToFloat(v[i & 3u]);
@@ -140,12 +140,12 @@ void main() {
   uint vectors = p.stride / PER, base = row * vectors;
   uvec4 held[ARRAY];
   float most = minus_infinity();
-  if (HELD > 0) {
-    [[unroll]] for (uint k = 0; k < HELD; ++k) {
+  if (ELEMENTS_PER_THREAD > 0) {
+    [[unroll]] for (uint k = 0; k < ELEMENTS_PER_THREAD; ++k) {
       uint v = min(k * THREADS + id, vectors - 1);
       held[k] = BufferVectors(p.logits).v[base + v];
     }
-    [[unroll]] for (uint k = 0; k < HELD; ++k) {
+    [[unroll]] for (uint k = 0; k < ELEMENTS_PER_THREAD; ++k) {
       uint v = k * THREADS + id;
       held[k] = ended(held[k], v);
       most = largest(most, held[k]);
@@ -156,8 +156,8 @@ void main() {
   most = joined(vec2(most), false).x;
   float onto = most == minus_infinity() ? 0.0 : most;
   vec2 sums = vec2(0.0);
-  if (HELD > 0) {
-    [[unroll]] for (uint k = 0; k < HELD; ++k) sums = added(sums, held[k], k * THREADS + id, onto);
+  if (ELEMENTS_PER_THREAD > 0) {
+    [[unroll]] for (uint k = 0; k < ELEMENTS_PER_THREAD; ++k) sums = added(sums, held[k], k * THREADS + id, onto);
   } else {
     for (uint v = id; v < vectors; v += THREADS)
       sums = added(sums, ended(BufferVectors(p.logits).v[base + v], v), v, onto);
@@ -178,8 +178,8 @@ void main() {
   barrier();  // thread 0 has read the target's logit
   float factor = kind == WRONG ? not_a_number() : p.factor;
   float rest = p.smoothing / float(p.classes), wanted = rest + (1.0 - p.smoothing);
-  if (HELD > 0) {
-    [[unroll]] for (uint k = 0; k < HELD; ++k) {
+  if (ELEMENTS_PER_THREAD > 0) {
+    [[unroll]] for (uint k = 0; k < ELEMENTS_PER_THREAD; ++k) {
       uint v = k * THREADS + id;
       uvec4 to = gradient(held[k], v, logsumexp, factor, words.x, rest, wanted);
       if (v < vectors) BufferVectors(p.logits).v[base + v] = kind == IGNORED ? uvec4(0) : to;

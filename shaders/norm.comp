@@ -17,16 +17,16 @@
 #include "lanes.glsl"
 
 layout(constant_id = 2) const uint RMS = 0;
-layout(constant_id = 3) const uint HELD = 4;  // elements per thread; 0: rows are too long for registers
+layout(constant_id = 3) const uint ELEMENTS_PER_THREAD = 4;  // elements per thread; 0: rows are too long for registers
 layout(constant_id = 4) const uint X_DTYPE = 1;
 layout(constant_id = 5) const uint W_DTYPE = 1;
 layout(constant_id = 6) const uint B_DTYPE = 1;
 layout(constant_id = 7) const uint GIVEN = 3;  // 1: weight, 2: bias, 4: delta
 layout(constant_id = 8) const uint DELTA_DTYPE = 1;
 layout(constant_id = 9) const uint Y_DTYPE = 1;
-layout(constant_id = 10) const uint VECTOR = 0;  // HELD is then a multiple of four
+layout(constant_id = 10) const uint VECTOR = 0;  // ELEMENTS_PER_THREAD is then a multiple of four
 
-const uint ARRAY = HELD > 0 ? HELD : 1;
+const uint ARRAY = ELEMENTS_PER_THREAD > 0 ? ELEMENTS_PER_THREAD : 1;
 const bool ADDS = (GIVEN & 4) != 0;
 
 layout(push_constant, scalar) uniform Push {
@@ -64,14 +64,14 @@ void main() {
   float held[ARRAY];
   if (VECTOR != 0) {
     vec4 x[ARRAY / 4 + 1], delta[ARRAY / 4 + 1];
-    [[unroll]] for (uint q = 0; q < HELD / 4; ++q) {
-      uint i = (q * LANES + lane) * 4;
+    [[unroll]] for (uint q = 0; q < ELEMENTS_PER_THREAD / 4; ++q) {
+      uint i = (q * THREADS_PER_ROW + lane) * 4;
       if (i >= n) continue;
       x[q] = load_vector(p.x, row * p.x_strides.x + i, 4, X_DTYPE, 4);
       if (ADDS) delta[q] = load_vector(p.delta, delta_row * p.delta_strides.x + i, 4, DELTA_DTYPE, 4);
     }
-    [[unroll]] for (uint q = 0; q < HELD / 4; ++q) {
-      uint i = (q * LANES + lane) * 4;
+    [[unroll]] for (uint q = 0; q < ELEMENTS_PER_THREAD / 4; ++q) {
+      uint i = (q * THREADS_PER_ROW + lane) * 4;
       vec4 v = i < n ? x[q] : vec4(0.0);
       if (ADDS && i < n) {
         v += delta[q];
@@ -80,27 +80,27 @@ void main() {
       }
       [[unroll]] for (uint c = 0; c < 4; ++c) held[q * 4 + c] = v[c];
     }
-  } else if (HELD > 0) {
-    for (uint k = 0; k < HELD; ++k) {
-      uint i = k * LANES + lane;
+  } else if (ELEMENTS_PER_THREAD > 0) {
+    for (uint k = 0; k < ELEMENTS_PER_THREAD; ++k) {
+      uint i = k * THREADS_PER_ROW + lane;
       held[k] = i < n ? element(row, delta_row, i) : 0.0;
     }
   } else if (ADDS) {
-    for (uint i = lane; i < n; i += LANES) element(row, delta_row, i);  // each thread rereads what it wrote itself
+    for (uint i = lane; i < n; i += THREADS_PER_ROW) element(row, delta_row, i);  // each thread rereads what it wrote itself
   }
   uvec2 from = ADDS ? p.sum : p.x, strides = ADDS ? uvec2(p.n, 1) : p.x_strides;
   uint base = row * strides.x;
 // Runs body for each element of the row that this lane has; the k-th is element i.
 #define EACH(body)                                                          \
   if (VECTOR != 0) {                                                        \
-    [[unroll]] for (uint k = 0; k < HELD; ++k) {                            \
-      uint i = (k / 4 * LANES + lane) * 4 + k % 4;                          \
+    [[unroll]] for (uint k = 0; k < ELEMENTS_PER_THREAD; ++k) {                            \
+      uint i = (k / 4 * THREADS_PER_ROW + lane) * 4 + k % 4;                          \
       if (i < n) body                                                       \
     }                                                                       \
   } else {                                                                  \
-    for (uint k = 0, i = lane; i < n; ++k, i += LANES) body                 \
+    for (uint k = 0, i = lane; i < n; ++k, i += THREADS_PER_ROW) body                 \
   }
-#define AT(k, i) (HELD > 0 ? held[k] : load_float(from, base + (i) * strides.y, X_DTYPE))
+#define AT(k, i) (ELEMENTS_PER_THREAD > 0 ? held[k] : load_float(from, base + (i) * strides.y, X_DTYPE))
   float count = float(p.n), mean = 0.0;
   if (RMS == 0) {
     float total = 0.0;
@@ -116,8 +116,8 @@ void main() {
   if (RMS != 0) about.y = 0.0;
   float scale = 1.0 / sqrt(about.x - about.y * about.y + p.eps);
   if (VECTOR != 0) {
-    [[unroll]] for (uint q = 0; q < HELD / 4; ++q) {
-      uint i = (q * LANES + lane) * 4;
+    [[unroll]] for (uint q = 0; q < ELEMENTS_PER_THREAD / 4; ++q) {
+      uint i = (q * THREADS_PER_ROW + lane) * 4;
       if (i >= n) continue;
       vec4 y = ((vec4(held[q * 4], held[q * 4 + 1], held[q * 4 + 2], held[q * 4 + 3]) - mean) - about.y) * scale;
       if ((GIVEN & 1) != 0) y *= load_vector(p.w, i, 4, W_DTYPE, 4);
@@ -126,7 +126,7 @@ void main() {
     }
     return;
   }
-  for (uint k = 0, i = lane; i < n; ++k, i += LANES) {
+  for (uint k = 0, i = lane; i < n; ++k, i += THREADS_PER_ROW) {
     float y = ((AT(k, i) - mean) - about.y) * scale;
     if ((GIVEN & 1) != 0) y *= load_float(p.w, i * p.w_stride, W_DTYPE);
     if ((GIVEN & 2) != 0) y += load_float(p.b, i * p.b_stride, B_DTYPE);

@@ -26,7 +26,7 @@
 #ifdef LINES
 // Eight columns per workgroup, whole sectors of 32 bytes. 128 lanes share the lines: each has four or five in flight at
 // once.
-const uint QUADS_A_GROUP = 2, LANES = 128, IN_FLIGHT = 4;
+const uint QUADS_A_GROUP = 2, THREADS_PER_ROW = 128, IN_FLIGHT = 4;
 
 layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint WEIGHT_DTYPE = 1;
@@ -47,17 +47,17 @@ void main() {
   bool bias = gl_WorkGroupID.z != 0;
   uvec2 from = bias ? p.partial_bias : p.partial_weight;
   vec4 sum = vec4(0.0);
-  for (uint first = lane; first < p.lines; first += IN_FLIGHT * LANES) {
+  for (uint first = lane; first < p.lines; first += IN_FLIGHT * THREADS_PER_ROW) {
     vec4 line[IN_FLIGHT];
     [[unroll]] for (uint k = 0; k < IN_FLIGHT; ++k) {
-      uint i = first + k * LANES;
+      uint i = first + k * THREADS_PER_ROW;
       line[k] = load_vector(from, i * p.n + column, i < p.lines ? count : 0, F32, WIDTH);
     }
     [[unroll]] for (uint k = 0; k < IN_FLIGHT; ++k) sum += line[k];
   }
   sums[thread] = sum;
   barrier();
-  for (uint half_lanes = LANES / 2; half_lanes > 0; half_lanes /= 2) {
+  for (uint half_lanes = THREADS_PER_ROW / 2; half_lanes > 0; half_lanes /= 2) {
     if (lane < half_lanes) sums[thread] += sums[thread + half_lanes * QUADS_A_GROUP];
     barrier();
   }
@@ -73,7 +73,7 @@ void main() {
 #include "lanes.glsl"
 
 layout(constant_id = 2) const uint RMS = 0;
-layout(constant_id = 3) const uint HELD = 4;
+layout(constant_id = 3) const uint ELEMENTS_PER_THREAD = 4;
 layout(constant_id = 4) const uint G_DTYPE = 1;
 layout(constant_id = 5) const uint X_DTYPE = 1;
 layout(constant_id = 6) const uint W_DTYPE = 1;
@@ -81,9 +81,9 @@ layout(constant_id = 7) const uint GIVEN = 1;  // 1: weight, 2: a gradient to ad
 layout(constant_id = 8) const uint WANTS = 3;  // 1: dweight, 2: dbias, 4: dx as ddelta, too
 layout(constant_id = 9) const uint MORE_DTYPE = 1;
 layout(constant_id = 10) const uint DELTA_DTYPE = 1;
-layout(constant_id = 11) const uint VECTOR = 0;  // HELD is then a multiple of four
+layout(constant_id = 11) const uint VECTOR = 0;  // ELEMENTS_PER_THREAD is then a multiple of four
 
-const uint ARRAY = HELD > 0 ? HELD : 1, QUADS = (ARRAY + 3) / 4;
+const uint ARRAY = ELEMENTS_PER_THREAD > 0 ? ELEMENTS_PER_THREAD : 1, QUADS = (ARRAY + 3) / 4;
 const bool WEIGHT = (WANTS & 1) != 0, BIAS = (WANTS & 2) != 0;
 
 layout(push_constant, scalar) uniform Push {
@@ -122,10 +122,10 @@ void main() {
   if (group >= p.groups) return;
   float held_x[ARRAY], held_g[ARRAY], held_w[ARRAY], sum_weight[ARRAY], sum_bias[ARRAY];
   vec4 next_x[QUADS], next_g[QUADS];
-#define INDEX(k) (VECTOR != 0 ? ((k) / 4 * LANES + lane) * 4 + (k) % 4 : (k) * LANES + lane)
+#define INDEX(k) (VECTOR != 0 ? ((k) / 4 * THREADS_PER_ROW + lane) * 4 + (k) % 4 : (k) * THREADS_PER_ROW + lane)
 #define LOAD_NEXT(at_row)                                                                    \
-  [[unroll]] for (uint q = 0; q < HELD / 4; ++q) {                                           \
-    uint i = (q * LANES + lane) * 4;                                                         \
+  [[unroll]] for (uint q = 0; q < ELEMENTS_PER_THREAD / 4; ++q) {                                           \
+    uint i = (q * THREADS_PER_ROW + lane) * 4;                                                         \
     bool there = (at_row) < p.rows && i < p.n;                                               \
     next_x[q] = next_g[q] = vec4(0.0);                                                       \
     if (there) {                                                                             \
@@ -134,7 +134,7 @@ void main() {
     }                                                                                        \
   }
   if (VECTOR != 0) LOAD_NEXT(group * SLOTS + slot)
-  for (uint k = 0; k < HELD; ++k) {  // a lane has the same columns in every row
+  for (uint k = 0; k < ELEMENTS_PER_THREAD; ++k) {  // a lane has the same columns in every row
     uint i = INDEX(k);
     held_w[k] = (GIVEN & 1) != 0 && i < p.n ? load_float(p.w, i * p.w_stride, W_DTYPE) : 1.0;
   }
@@ -147,30 +147,30 @@ void main() {
 // Runs body for each element of the row that this lane has; the k-th is element i.
 #define EACH(body)                                                            \
     if (VECTOR != 0) {                                                        \
-      [[unroll]] for (uint k = 0; k < HELD; ++k) {                            \
+      [[unroll]] for (uint k = 0; k < ELEMENTS_PER_THREAD; ++k) {                            \
         uint i = INDEX(k);                                                    \
         if (i < n) body                                                       \
       }                                                                       \
     } else {                                                                  \
-      for (uint k = 0, i = lane; i < n; ++k, i += LANES) body                 \
+      for (uint k = 0, i = lane; i < n; ++k, i += THREADS_PER_ROW) body                 \
     }
-#define X(k, i) (HELD > 0 ? held_x[k] : load_float(p.x, base_x + (i) * p.x_strides.y, X_DTYPE))
-#define G(k, i) (HELD > 0 ? held_g[k] : load_float(p.g, base_g + (i) * p.g_strides.y, G_DTYPE))
+#define X(k, i) (ELEMENTS_PER_THREAD > 0 ? held_x[k] : load_float(p.x, base_x + (i) * p.x_strides.y, X_DTYPE))
+#define G(k, i) (ELEMENTS_PER_THREAD > 0 ? held_g[k] : load_float(p.g, base_g + (i) * p.g_strides.y, G_DTYPE))
 #define NORMED(k, i) (((X(k, i) - mean) - about.y) * scale)
 #define SCALED(k, i) \
-  (G(k, i) * (HELD > 0 ? held_w[k] : (GIVEN & 1) != 0 ? load_float(p.w, (i) * p.w_stride, W_DTYPE) : 1.0))
+  (G(k, i) * (ELEMENTS_PER_THREAD > 0 ? held_w[k] : (GIVEN & 1) != 0 ? load_float(p.w, (i) * p.w_stride, W_DTYPE) : 1.0))
     vec4 more[QUADS];
     if (VECTOR != 0) {
-      [[unroll]] for (uint q = 0; q < HELD / 4; ++q) {
+      [[unroll]] for (uint q = 0; q < ELEMENTS_PER_THREAD / 4; ++q) {
         [[unroll]] for (uint c = 0; c < 4; ++c) held_x[q * 4 + c] = next_x[q][c], held_g[q * 4 + c] = next_g[q][c];
-        uint i = (q * LANES + lane) * 4;
+        uint i = (q * THREADS_PER_ROW + lane) * 4;
         more[q] = vec4(0.0);
         if ((GIVEN & 2) != 0 && i < n) more[q] = load_vector(p.more, row * p.more_strides.x + i, 4, MORE_DTYPE, 4);
       }
       LOAD_NEXT(row + p.groups * SLOTS)
-    } else if (HELD > 0) {
-      for (uint k = 0; k < HELD; ++k) {
-        uint i = k * LANES + lane;
+    } else if (ELEMENTS_PER_THREAD > 0) {
+      for (uint k = 0; k < ELEMENTS_PER_THREAD; ++k) {
+        uint i = k * THREADS_PER_ROW + lane;
         held_x[k] = i < n ? load_float(p.x, base_x + i * p.x_strides.y, X_DTYPE) : 0.0;
         held_g[k] = i < n ? load_float(p.g, base_g + i * p.g_strides.y, G_DTYPE) : 0.0;
       }
@@ -193,8 +193,8 @@ void main() {
     float scale = 1.0 / sqrt(about.x - about.y * about.y + p.eps);
     vec2 along = vec2((about.z - about.y * about.w) * scale, about.w);  // the means of s · n and s
     if (VECTOR != 0) {
-      [[unroll]] for (uint q = 0; q < HELD / 4; ++q) {
-        uint i = (q * LANES + lane) * 4;
+      [[unroll]] for (uint q = 0; q < ELEMENTS_PER_THREAD / 4; ++q) {
+        uint i = (q * THREADS_PER_ROW + lane) * 4;
         if (i >= n) continue;
         vec4 dx;
         [[unroll]] for (uint c = 0; c < 4; ++c) {
@@ -209,13 +209,13 @@ void main() {
       }
       continue;
     }
-    for (uint k = 0, i = lane; i < n; ++k, i += LANES) {
+    for (uint k = 0, i = lane; i < n; ++k, i += THREADS_PER_ROW) {
       float normed = NORMED(k, i), g = G(k, i);
       float dx = (SCALED(k, i) - along.y - normed * along.x) * scale;
       if ((GIVEN & 2) != 0) dx += load_float(p.more, row * p.more_strides.x + i * p.more_strides.y, MORE_DTYPE);
       store_float(p.dx, row * p.n + i, X_DTYPE, dx);
       if ((WANTS & 4) != 0) store_float(p.ddelta, row * p.n + i, DELTA_DTYPE, dx);
-      if (HELD > 0) {
+      if (ELEMENTS_PER_THREAD > 0) {
         if (WEIGHT) sum_weight[k] += g * normed;
         if (BIAS) sum_bias[k] += g;
       } else {
@@ -227,8 +227,8 @@ void main() {
     }
   }
 
-  if (HELD == 0) return;
-  [[unroll]] for (uint q = 0; q < HELD / 4; ++q) {
+  if (ELEMENTS_PER_THREAD == 0) return;
+  [[unroll]] for (uint q = 0; q < ELEMENTS_PER_THREAD / 4; ++q) {
     vec4 total_weight = vec4(0.0), total_bias = vec4(0.0);
     [[unroll]] for (uint c = 0; c < 4; ++c) {
       total_weight[c] = sum_weight[q * 4 + c];
@@ -238,12 +238,12 @@ void main() {
     if (BIAS) total_bias = over_slots(total_bias, lane, slot);
     if (slot != 0) continue;
     if (VECTOR != 0) {
-      uint i = (q * LANES + lane) * 4, count = i < p.n ? 4 : 0;
+      uint i = (q * THREADS_PER_ROW + lane) * 4, count = i < p.n ? 4 : 0;
       if (WEIGHT) store_vector(p.partial_weight, group * p.n + i, count, F32, 4, total_weight);
       if (BIAS) store_vector(p.partial_bias, group * p.n + i, count, F32, 4, total_bias);
     } else {
       [[unroll]] for (uint c = 0; c < 4; ++c) {
-        uint i = (q * 4 + c) * LANES + lane;
+        uint i = (q * 4 + c) * THREADS_PER_ROW + lane;
         if (i >= p.n) continue;
         if (WEIGHT) BufferF32(p.partial_weight).v[group * p.n + i] = total_weight[c];
         if (BIAS) BufferF32(p.partial_bias).v[group * p.n + i] = total_bias[c];

@@ -1,7 +1,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 // Reductions over any dimensions. Bytes-bound: each element is read once. The 256 threads of a workgroup form SLOTS
-// outputs x LANES threads per output. If reduced elements are contiguous in memory (rows), the lanes of an output are
+// outputs x THREADS_PER_ROW threads per output. If reduced elements are contiguous in memory (rows), the lanes of an output are
 // neighbouring threads; if outputs are (columns), the slots are. Either way neighbouring threads read neighbouring
 // elements. Four loads are in flight before their values are merged, of four elements each where rows allow it (WIDTH
 // 4). There a thread takes at least 16 elements, so that reducing the lanes costs little compared with the loads.
@@ -29,13 +29,13 @@ layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint KIND = 0;
 layout(constant_id = 1) const uint X_DTYPE = 1;
 layout(constant_id = 2) const uint Y_DTYPE = 1;
-layout(constant_id = 3) const uint LANES = 256;
+layout(constant_id = 3) const uint THREADS_PER_ROW = 256;
 layout(constant_id = 4) const uint COLUMNS = 0;
 layout(constant_id = 5) const uint FROM_STATES = 0;
 layout(constant_id = 6) const uint TO_STATES = 0;
 // 0: the reduced elements are in two dimensions, 1: in one, 4: contiguous, in whole groups of four
 layout(constant_id = 7) const uint WIDTH = 0;
-const uint SLOTS = 256 / LANES;
+const uint SLOTS = 256 / THREADS_PER_ROW;
 
 // The order of etna::reduce::Kind.
 const uint SUM = 0, MEAN = 1, PROD = 2, MAX = 3, MIN = 4, ARGMAX = 5, ARGMIN = 6, LOGSUMEXP = 7, VAR = 8;
@@ -198,7 +198,7 @@ void main() {
   uint piece = group / p.groups;
   if (piece >= p.pieces) return;
   uint t = gl_LocalInvocationID.x;
-  uint lane = COLUMNS != 0 ? t / SLOTS : t % LANES, slot = COLUMNS != 0 ? t % SLOTS : t / LANES;
+  uint lane = COLUMNS != 0 ? t / SLOTS : t % THREADS_PER_ROW, slot = COLUMNS != 0 ? t % SLOTS : t / THREADS_PER_ROW;
   uint output_index = group % p.groups * SLOTS + slot;
   bool there = output_index < p.outputs;
 
@@ -206,13 +206,13 @@ void main() {
   if (there) {
     uint begin = piece * p.piece, end = min(begin + p.piece, p.count), i = begin + lane;
     if (FROM_STATES != 0) {
-      for (; i < end; i += LANES) merge(s, States(p.x).v[i * p.outputs + output_index]);
+      for (; i < end; i += THREADS_PER_ROW) merge(s, States(p.x).v[i * p.outputs + output_index]);
     } else {
       uint base = output_index / p.kept_inner * p.kept_strides.x + output_index % p.kept_inner * p.kept_strides.y;
       T shift = KIND == VAR && i < end ? load_x(base) : T(0);
 #ifdef T_FLOAT
       if (WIDTH == 4) {
-        const uint apart = 4 * LANES;
+        const uint apart = 4 * THREADS_PER_ROW;
         i = begin + 4 * lane;
         for (; i < end; i += 4 * apart) {
           vec4 x[4];
@@ -226,24 +226,24 @@ void main() {
         }
       }
 #endif
-      for (; WIDTH != 4 && i + 3 * LANES < end; i += 4 * LANES) {
+      for (; WIDTH != 4 && i + 3 * THREADS_PER_ROW < end; i += 4 * THREADS_PER_ROW) {
         T x0 = load_x(base + reduced_offset(i));
-        T x1 = load_x(base + reduced_offset(i + LANES));
-        T x2 = load_x(base + reduced_offset(i + 2 * LANES));
-        T x3 = load_x(base + reduced_offset(i + 3 * LANES));
+        T x1 = load_x(base + reduced_offset(i + THREADS_PER_ROW));
+        T x2 = load_x(base + reduced_offset(i + 2 * THREADS_PER_ROW));
+        T x3 = load_x(base + reduced_offset(i + 3 * THREADS_PER_ROW));
         take(s, x0 - shift, i);
-        take(s, x1 - shift, i + LANES);
-        take(s, x2 - shift, i + 2 * LANES);
-        take(s, x3 - shift, i + 3 * LANES);
+        take(s, x1 - shift, i + THREADS_PER_ROW);
+        take(s, x2 - shift, i + 2 * THREADS_PER_ROW);
+        take(s, x3 - shift, i + 3 * THREADS_PER_ROW);
       }
-      for (; WIDTH != 4 && i < end; i += LANES) take(s, load_x(base + reduced_offset(i)) - shift, i);
+      for (; WIDTH != 4 && i < end; i += THREADS_PER_ROW) take(s, load_x(base + reduced_offset(i)) - shift, i);
     }
   }
-  if (LANES > 1) {
+  if (THREADS_PER_ROW > 1) {
     states[t] = s;
     barrier();
     uint apart = COLUMNS != 0 ? SLOTS : 1;
-    for (uint half_lanes = LANES / 2; half_lanes > 0; half_lanes /= 2) {
+    for (uint half_lanes = THREADS_PER_ROW / 2; half_lanes > 0; half_lanes /= 2) {
       if (lane < half_lanes) {
         merge(s, states[t + half_lanes * apart]);
         states[t] = s;

@@ -1,6 +1,6 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// Cumulative sums along one dimension. A row's lanes take LANES elements at a time, scan them by doubling in shared
+// Cumulative sums along one dimension. A row's lanes take THREADS_PER_ROW elements at a time, scan them by doubling in shared
 // memory, and carry the last sum on. Bytes-bound in principle; in practice the barriers of long rows limit it. Such
 // rows are rare.
 //
@@ -29,15 +29,15 @@ void main() {
   uint outer = row / p.inner, inner = row % p.inner;
   uint base_x = outer * p.x_strides.x + inner * p.x_strides.y, base_y = outer * p.y_strides.x + inner * p.y_strides.y;
   T carried = T(0);
-  for (uint first = 0; first < p.n; first += LANES) {
+  for (uint first = 0; first < p.n; first += THREADS_PER_ROW) {
     uint i = first + lane;
     bool inside = there && i < p.n;
     uint at = REVERSE != 0 ? p.n - 1 - i : i;
     T sum = inside ? load_value(p.x, base_x + at * p.x_strides.z, X_DTYPE) : T(0);
-    if (LANES > 1) {
+    if (THREADS_PER_ROW > 1) {
       sums[t] = sum;
       barrier();
-      for (uint apart = 1; apart < LANES; apart *= 2) {
+      for (uint apart = 1; apart < THREADS_PER_ROW; apart *= 2) {
         if (lane >= apart) sum += sums[thread_of(slot, lane - apart)];
         barrier();
         sums[t] = sum;
@@ -45,8 +45,8 @@ void main() {
       }
     }
     if (inside) store_value(p.y, base_y + at * p.y_strides.z, Y_DTYPE, carried + sum);
-    if (LANES > 1) {
-      carried += sums[thread_of(slot, LANES - 1)];
+    if (THREADS_PER_ROW > 1) {
+      carried += sums[thread_of(slot, THREADS_PER_ROW - 1)];
       barrier();
     } else {
       carried += sum;

@@ -1,7 +1,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 // softmax, log_softmax and their gradients along one dimension. Bytes-bound: one read of each input, one write. Rows of
-// up to LANES x HELD elements are kept in registers. Longer ones are read twice: first with a running maximum that
+// up to THREADS_PER_ROW x ELEMENTS_PER_THREAD elements are kept in registers. Longer ones are read twice: first with a running maximum that
 // rescales the sum of exponentials (Milakov & Gimelshein 2018), then mostly from the cache. Short rows share a
 // workgroup.
 //
@@ -17,15 +17,15 @@
 #include "math.glsl"
 
 layout(constant_id = 2) const uint OP = 0;
-layout(constant_id = 3) const uint HELD = 4;  // elements per thread; 0: rows are too long for registers
+layout(constant_id = 3) const uint ELEMENTS_PER_THREAD = 4;  // elements per thread; 0: rows are too long for registers
 layout(constant_id = 4) const uint A_DTYPE = 1;
 layout(constant_id = 5) const uint B_DTYPE = 1;
 layout(constant_id = 6) const uint Y_DTYPE = 1;
-layout(constant_id = 7) const uint VECTOR = 0;  // HELD is then a multiple of four
+layout(constant_id = 7) const uint VECTOR = 0;  // ELEMENTS_PER_THREAD is then a multiple of four
 
 const uint SOFTMAX = 0, LOG_SOFTMAX = 1, SOFTMAX_BACKWARD = 2, LOG_SOFTMAX_BACKWARD = 3;
 const bool BACKWARD = OP >= SOFTMAX_BACKWARD;
-const uint ARRAY = HELD > 0 ? HELD : 1, QUADS = (ARRAY + 3) / 4;
+const uint ARRAY = ELEMENTS_PER_THREAD > 0 ? ELEMENTS_PER_THREAD : 1, QUADS = (ARRAY + 3) / 4;
 
 // a: x, or the gradient of y; b: y of the forward pass
 layout(push_constant, scalar) uniform Push {
@@ -62,22 +62,22 @@ void main() {
   float lowest = uintBitsToFloat(0xff800000u);
 
 // The k-th element that this lane has.
-#define INDEX(k) (VECTOR != 0 ? ((k) / 4 * LANES + lane) * 4 + (k) % 4 : (k) * LANES + lane)
+#define INDEX(k) (VECTOR != 0 ? ((k) / 4 * THREADS_PER_ROW + lane) * 4 + (k) % 4 : (k) * THREADS_PER_ROW + lane)
   if (VECTOR != 0) {
     vec4 a[QUADS], b[QUADS];
-    [[unroll]] for (uint q = 0; q < HELD / 4; ++q) {
+    [[unroll]] for (uint q = 0; q < ELEMENTS_PER_THREAD / 4; ++q) {
       uint i = INDEX(4 * q);
       a[q] = vec4(BACKWARD ? 0.0 : lowest);
       if (i < n) a[q] = load_vector(p.a, base_a + i, 4, A_DTYPE, 4);
       if (BACKWARD) b[q] = load_vector(p.b, base_b + i, i < n ? 4 : 0, B_DTYPE, 4);
     }
-    [[unroll]] for (uint k = 0; k < HELD; ++k) {
+    [[unroll]] for (uint k = 0; k < ELEMENTS_PER_THREAD; ++k) {
       held[k] = a[k / 4][k % 4];
       if (BACKWARD) held_b[k] = b[k / 4][k % 4];
     }
-  } else if (HELD > 0) {
-    for (uint k = 0; k < HELD; ++k) {
-      uint i = k * LANES + lane;
+  } else if (ELEMENTS_PER_THREAD > 0) {
+    for (uint k = 0; k < ELEMENTS_PER_THREAD; ++k) {
+      uint i = k * THREADS_PER_ROW + lane;
       held[k] = i < n ? load_float(p.a, base_a + i * p.a_strides.z, A_DTYPE) : BACKWARD ? 0.0 : lowest;
       if (BACKWARD) held_b[k] = i < n ? load_float(p.b, base_b + i * p.b_strides.z, B_DTYPE) : 0.0;
     }
@@ -85,29 +85,29 @@ void main() {
 
   if (BACKWARD) {
     float total = 0.0;
-    if (HELD > 0) {
-      [[unroll]] for (uint k = 0; k < HELD; ++k) total += term(held[k], held_b[k]);
+    if (ELEMENTS_PER_THREAD > 0) {
+      [[unroll]] for (uint k = 0; k < ELEMENTS_PER_THREAD; ++k) total += term(held[k], held_b[k]);
     } else {
-      for (uint i = lane; i < n; i += LANES) {
+      for (uint i = lane; i < n; i += THREADS_PER_ROW) {
         float a = load_float(p.a, base_a + i * p.a_strides.z, A_DTYPE);
         total += OP == SOFTMAX_BACKWARD ? a * load_float(p.b, base_b + i * p.b_strides.z, B_DTYPE) : a;
       }
     }
     total = row_sum(vec2(total, 0.0)).x;
     if (VECTOR != 0) {
-      [[unroll]] for (uint q = 0; q < HELD / 4; ++q) {
+      [[unroll]] for (uint q = 0; q < ELEMENTS_PER_THREAD / 4; ++q) {
         uint i = INDEX(4 * q);
         vec4 y;
         [[unroll]] for (uint c = 0; c < 4; ++c) y[c] = gradient(held[4 * q + c], held_b[4 * q + c], total);
         store_vector(p.y, base_y + i, i < n ? 4 : 0, Y_DTYPE, 4, y);
       }
-    } else if (HELD > 0) {
-      for (uint k = 0; k < HELD; ++k) {
-        uint i = k * LANES + lane;
+    } else if (ELEMENTS_PER_THREAD > 0) {
+      for (uint k = 0; k < ELEMENTS_PER_THREAD; ++k) {
+        uint i = k * THREADS_PER_ROW + lane;
         if (i < n) store_float(p.y, base_y + i * p.y_strides.z, Y_DTYPE, gradient(held[k], held_b[k], total));
       }
     } else {
-      for (uint i = lane; i < n; i += LANES) {
+      for (uint i = lane; i < n; i += THREADS_PER_ROW) {
         float a = load_float(p.a, base_a + i * p.a_strides.z, A_DTYPE);
         float b = load_float(p.b, base_b + i * p.b_strides.z, B_DTYPE);
         store_float(p.y, base_y + i * p.y_strides.z, Y_DTYPE, gradient(a, b, total));
@@ -117,10 +117,10 @@ void main() {
   }
 
   vec2 seen = vec2(lowest, 0.0);
-  if (HELD > 0) {
-    [[unroll]] for (uint k = 0; k < HELD; ++k) seen.x = m_max(seen.x, held[k]);
+  if (ELEMENTS_PER_THREAD > 0) {
+    [[unroll]] for (uint k = 0; k < ELEMENTS_PER_THREAD; ++k) seen.x = m_max(seen.x, held[k]);
     seen.x = row_max(seen).x;
-    [[unroll]] for (uint k = 0; k < HELD; ++k) {
+    [[unroll]] for (uint k = 0; k < ELEMENTS_PER_THREAD; ++k) {
       if (INDEX(k) >= n) continue;
       float e = exp(held[k] - seen.x);
       if (OP == SOFTMAX) held[k] = e;
@@ -128,18 +128,18 @@ void main() {
     }
     seen.y = row_sum(vec2(seen.y, 0.0)).x;
   } else {
-    for (uint first = lane; first < n; first += 4 * LANES) {
+    for (uint first = lane; first < n; first += 4 * THREADS_PER_ROW) {
       float x[4];
       float largest = seen.x;
       for (uint k = 0; k < 4; ++k) {
-        uint i = first + k * LANES;
+        uint i = first + k * THREADS_PER_ROW;
         x[k] = i < n ? load_float(p.a, base_a + i * p.a_strides.z, A_DTYPE) : lowest;
         largest = m_max(largest, x[k]);
       }
       if (largest == lowest) continue;
       float sum = seen.y != 0.0 ? seen.y * exp(seen.x - largest) : 0.0;
       for (uint k = 0; k < 4; ++k) {
-        if (first + k * LANES < n) sum += exp(x[k] - largest);
+        if (first + k * THREADS_PER_ROW < n) sum += exp(x[k] - largest);
       }
       seen = vec2(largest, sum);
     }
@@ -148,7 +148,7 @@ void main() {
 
   float scale = 1.0 / seen.y, log_sum = log(seen.y);
   if (VECTOR != 0) {
-    [[unroll]] for (uint q = 0; q < HELD / 4; ++q) {
+    [[unroll]] for (uint q = 0; q < ELEMENTS_PER_THREAD / 4; ++q) {
       uint i = INDEX(4 * q);
       vec4 y;
       [[unroll]] for (uint c = 0; c < 4; ++c) {
@@ -157,15 +157,15 @@ void main() {
       }
       store_vector(p.y, base_y + i, i < n ? 4 : 0, Y_DTYPE, 4, y);
     }
-  } else if (HELD > 0) {
-    for (uint k = 0; k < HELD; ++k) {
-      uint i = k * LANES + lane;
+  } else if (ELEMENTS_PER_THREAD > 0) {
+    for (uint k = 0; k < ELEMENTS_PER_THREAD; ++k) {
+      uint i = k * THREADS_PER_ROW + lane;
       if (i < n)
         store_float(p.y, base_y + i * p.y_strides.z, Y_DTYPE,
                     OP == SOFTMAX ? held[k] * scale : (held[k] - seen.x) - log_sum);
     }
   } else {
-    for (uint i = lane; i < n; i += LANES) {
+    for (uint i = lane; i < n; i += THREADS_PER_ROW) {
       float x = load_float(p.a, base_a + i * p.a_strides.z, A_DTYPE) - seen.x;
       store_float(p.y, base_y + i * p.y_strides.z, Y_DTYPE, OP == SOFTMAX ? exp(x) * scale : x - log_sum);
     }

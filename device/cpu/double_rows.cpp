@@ -16,27 +16,27 @@ void map(const double* x, double* y, std::int64_t n, const F& f) {
 
 }  // namespace
 
-void curve(Curve f, const double* x, double* y, std::int64_t n) {
+void unary(UnaryOp f, const double* x, double* y, std::int64_t n) {
   switch (f) {
-    case Curve::exp:
+    case UnaryOp::exp:
       return map(x, y, n, [](double v) { return std::exp(v); });
-    case Curve::tanh:
+    case UnaryOp::tanh:
       return map(x, y, n, [](double v) { return std::tanh(v); });
-    case Curve::sigmoid:
+    case UnaryOp::sigmoid:
       return map(x, y, n, [](double v) { return m::sigmoid(v); });
-    case Curve::erf:
+    case UnaryOp::erf:
       return map(x, y, n, [](double v) { return std::erf(v); });
-    case Curve::gelu:
+    case UnaryOp::gelu:
       return map(x, y, n, [](double v) { return m::gelu(v); });
-    case Curve::gelu_slope:
-      return map(x, y, n, [](double v) { return m::gelu_slope(v); });
-    case Curve::gelu_tanh:
+    case UnaryOp::gelu_derivative:
+      return map(x, y, n, [](double v) { return m::gelu_derivative(v); });
+    case UnaryOp::gelu_tanh:
       return map(x, y, n, [](double v) { return m::gelu_tanh(v); });
-    case Curve::gelu_tanh_slope:
-      return map(x, y, n, [](double v) { return m::gelu_tanh_slope(v); });
-    case Curve::silu:
+    case UnaryOp::gelu_tanh_derivative:
+      return map(x, y, n, [](double v) { return m::gelu_tanh_derivative(v); });
+    case UnaryOp::silu:
       return map(x, y, n, [](double v) { return v * m::sigmoid(v); });
-    case Curve::silu_slope:
+    case UnaryOp::silu_derivative:
       return map(x, y, n, [](double v) { return m::silu_backward(1.0, v); });
   }
 }

@@ -9,11 +9,22 @@ namespace etna::cpu {
 
 /// Unary functions. f32: within 4 units in the last place (gelu and its derivatives, where they approach 0: 4 units in
 /// the last place of 1).
-enum class Curve { exp, tanh, sigmoid, erf, gelu, gelu_slope, gelu_tanh, gelu_tanh_slope, silu, silu_slope };
+enum class UnaryOp {
+  exp,
+  tanh,
+  sigmoid,
+  erf,
+  gelu,
+  gelu_derivative,
+  gelu_tanh,
+  gelu_tanh_derivative,
+  silu,
+  silu_derivative
+};
 
 /// y[i] = f(x[i]); y may be x.
-void curve(Curve f, const float* x, float* y, std::int64_t n);
-void curve(Curve f, const double* x, double* y, std::int64_t n);
+void unary(UnaryOp f, const float* x, float* y, std::int64_t n);
+void unary(UnaryOp f, const double* x, double* y, std::int64_t n);
 
 /// The maximum; NaN if any element is NaN, -inf for n = 0.
 float largest(const float* x, std::int64_t n);

@@ -145,7 +145,7 @@ void clear(out Sums x[RESULTS]) {
 }
 
 // Orders shared-memory accesses between the threads of a subgroup.
-void meet() {
+void synchronize() {
   subgroupMemoryBarrierShared();
   subgroupBarrier();
 }
@@ -156,10 +156,10 @@ void store_rows(Sums x[RESULTS], float factor, uint broken, Rows m, uint row0) {
   uint base = gl_SubgroupID * OUT;
   [[unroll]] for (uint r = 0; r < ROWS; ++r) {
     [[unroll]] for (uint d0 = 0; d0 < BLOCKS; d0 += 4) {
-      meet();
+      synchronize();
       [[unroll]] for (uint d = d0; d < (d0 + 4 < BLOCKS ? d0 + 4 : BLOCKS); ++d)
         coopMatStore(x[r * BLOCKS + d], pool, base + (d - d0) * 4, OUT_PITCH, ROW_MAJOR);
-      meet();
+      synchronize();
       for (uint i = gl_SubgroupInvocationID; i < M * 8; i += gl_SubgroupSize) {
         uint row = row0 + r * M + i / 8, at = d0 * 16 + i % 8 * 8;
         if (row >= m.count || at >= head_size) continue;

@@ -64,9 +64,9 @@ shared uvec4 operands_of[SUBGROUPS * M * OPERAND_PITCH];
 
 void see(inout Sums score, uint row0, uint column0) {
   uint base = gl_SubgroupID * M * SUMS_PITCH;
-  meet();
+  synchronize();
   coopMatStore(score, sums_of, base, SUMS_PITCH, ROW_MAJOR);
-  meet();
+  synchronize();
   for (uint i = gl_SubgroupInvocationID; i < M * 4; i += gl_SubgroupSize) {
     uint row = row0 + i / 4, column = column0 + i % 4 * 4, at = base + i / 4 * SUMS_PITCH + i % 4;
     vec4 s = sums_of[at];
@@ -79,21 +79,21 @@ void see(inout Sums score, uint row0, uint column0) {
     }
     sums_of[at] = s;
   }
-  meet();
+  synchronize();
   coopMatLoad(score, sums_of, base, SUMS_PITCH, ROW_MAJOR);
 }
 
 Left operand(Sums x) {
   uint from = gl_SubgroupID * M * SUMS_PITCH, to = gl_SubgroupID * M * OPERAND_PITCH;
-  meet();
+  synchronize();
   coopMatStore(x, sums_of, from, SUMS_PITCH, ROW_MAJOR);
-  meet();
+  synchronize();
   for (uint i = gl_SubgroupInvocationID; i < M * 2; i += gl_SubgroupSize) {
     vec4 a = sums_of[from + i / 2 * SUMS_PITCH + i % 2 * 2], b = sums_of[from + i / 2 * SUMS_PITCH + i % 2 * 2 + 1];
     operands_of[to + i / 2 * OPERAND_PITCH + i % 2] =
         uvec4(operand_pair(a.xy), operand_pair(a.zw), operand_pair(b.xy), operand_pair(b.zw));
   }
-  meet();
+  synchronize();
   Left y;
   coopMatLoad(y, operands_of, to, OPERAND_PITCH, ROW_MAJOR);
   return y;

@@ -131,9 +131,9 @@ void finish(inout Sums result[RESULTS], uint query0, uint row_base) {
       [[unroll]] for (uint d = 0; d < BLOCKS; ++d) result[r * BLOCKS + d][i] *= factor;
       sum[i] = sum[i] == 0.0 ? minus_infinity() : (largest[r][i] + log2(sum[i])) / LOG2E;
     }
-    meet();
+    synchronize();
     coopMatStore(sum, pool, base, OUT_PITCH, ROW_MAJOR);
-    meet();
+    synchronize();
     for (uint i = gl_SubgroupInvocationID; i < M; i += gl_SubgroupSize) {
       uint query = query0 + r * M + i;
       if (query < p.queries) BufferF32(p.logsumexp).v[row_base + query] = uintBitsToFloat(pool[base + i * OUT_PITCH].x);
@@ -209,13 +209,13 @@ void add_values(Left query[RESULTS], uint query0, uint key0, inout Sums result[R
       [[unroll]] for (uint d = 0; d < BLOCKS; ++d) score = coopMatMulAdd(query[r * BLOCKS + d], across(0, n, d), score);
       coopMatStore(score, scores_of, gl_SubgroupID * SCORE + n * 4, SCORE_PITCH, ROW_MAJOR);
     }
-    meet();
+    synchronize();
     weigh_rows(gl_SubgroupID * SPAN + r * M, query0 + r * M, key0);
-    meet();
+    synchronize();
     scale_rows(result, r);
     [[unroll]] for (uint n = 0; n < STEPS; ++n)
       coopMatLoad(weights[r * STEPS + n], weights_of, gl_SubgroupID * WEIGHT + n * 2, WEIGHT_PITCH, ROW_MAJOR);
-    meet();
+    synchronize();
   }
   [[unroll]] for (uint n = 0; n < STEPS; ++n) {
     [[unroll]] for (uint d = 0; d < BLOCKS; ++d) {
@@ -250,7 +250,7 @@ void finish(inout Sums result[RESULTS], uint query0, uint row_base) {
           sum == 0.0 ? minus_infinity() : (largest[at] + log2(sum)) / LOG2E;
     factors[at] = sum == 0.0 ? 0.0 : 1.0 / sum;  // a row with no key to attend to gives 0
   }
-  meet();
+  synchronize();
   [[unroll]] for (uint r = 0; r < ROWS; ++r) scale_rows(result, r);
 }
 #endif

@@ -1,6 +1,6 @@
 // The epilogue of a · b (tensor/ops/matmul/gemm/gemm_params.h: Epilogue), applied to four neighbouring results of a row
 // at a time. The shader declares specialization constants FINISH (flags), Y_WIDTH (elements per load or store that suit
-// all tensors here: 4, 2 or 1), Y_DTYPE, BIAS_DTYPE, BESIDE_DTYPE and RESIDUAL_DTYPE, and puts FINISH_PUSH among its
+// all tensors here: 4, 2 or 1), Y_DTYPE, BIAS_DTYPE, AUX_DTYPE and RESIDUAL_DTYPE, and puts FINISH_PUSH among its
 // push constants, p.
 #ifndef ETNA_FINISH_GLSL
 #define ETNA_FINISH_GLSL
@@ -8,14 +8,14 @@
 #include "math.glsl"
 #include "vectors.glsl"
 
-// beside (aux): where the preactivation is written, or where the activation's derivative is evaluated.
+// aux: where the preactivation is written, or where the activation's derivative is evaluated.
 #define FINISH_PUSH                          \
-  uvec2 y, bias, beside, residual, scale_by; \
-  uint ldy, ld_beside, ld_residual;          \
+  uvec2 y, bias, aux, residual, scale_by; \
+  uint ldy, ld_aux, ld_residual;          \
   float scale;
 
 const uint FINISH_BIAS = 1, FINISH_SCALE = 2, FINISH_SCALE_BY = 4,
-           FINISH_PRE = 8, FINISH_SLOPE = 16, FINISH_RESIDUAL = 32;
+           FINISH_PREACTIVATION = 8, FINISH_DERIVATIVE = 16, FINISH_RESIDUAL = 32;
 const uint RELU = 1, GELU = 2, GELU_TANH = 3, SILU = 4;  // the order of etna::Activation
 
 float activated(float x, uint activation) {
@@ -28,11 +28,11 @@ float activated(float x, uint activation) {
   }
 }
 
-float slope(float x, uint activation) {
+float activation_derivative(float x, uint activation) {
   switch (activation) {
     case RELU: return x > 0.0 ? 1.0 : 0.0;
-    case GELU: return m_gelu_slope(x);
-    case GELU_TANH: return m_gelu_tanh_slope(x);
+    case GELU: return m_gelu_derivative(x);
+    case GELU_TANH: return m_gelu_tanh_derivative(x);
     case SILU: return m_silu_backward(1.0, x);
     default: return 1.0;
   }

@@ -6,12 +6,12 @@ void finish_some(vec4 t, uint row, uint column, uint width) {
   if ((FINISH & FINISH_SCALE) != 0) t *= p.scale;
   if ((FINISH & FINISH_SCALE_BY) != 0) t *= BufferF32(p.scale_by).v[0];
   if ((FINISH & FINISH_BIAS) != 0) t += load_vector(p.bias, column, width, BIAS_DTYPE, width);
-  if ((FINISH & FINISH_PRE) != 0) {
-    store_vector(p.beside, row * p.ld_beside + column, width, BESIDE_DTYPE, width, t);
+  if ((FINISH & FINISH_PREACTIVATION) != 0) {
+    store_vector(p.aux, row * p.ld_aux + column, width, AUX_DTYPE, width, t);
   }
-  if ((FINISH & FINISH_SLOPE) != 0) {
-    vec4 at = load_vector(p.beside, row * p.ld_beside + column, width, BESIDE_DTYPE, width);
-    [[unroll]] for (uint c = 0; c < width; ++c) t[c] *= slope(at[c], activation);
+  if ((FINISH & FINISH_DERIVATIVE) != 0) {
+    vec4 at = load_vector(p.aux, row * p.ld_aux + column, width, AUX_DTYPE, width);
+    [[unroll]] for (uint c = 0; c < width; ++c) t[c] *= activation_derivative(at[c], activation);
   } else if (activation != 0) {
     [[unroll]] for (uint c = 0; c < width; ++c) t[c] = activated(t[c], activation);
   }

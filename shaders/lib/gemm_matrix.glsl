@@ -46,7 +46,7 @@ layout(constant_id = 8) const uint Y_WIDTH = 1;
 layout(constant_id = 9) const uint FINISH = 0;
 layout(constant_id = 10) const uint Y_DTYPE = 1;
 layout(constant_id = 11) const uint BIAS_DTYPE = 1;
-layout(constant_id = 12) const uint BESIDE_DTYPE = 1;
+layout(constant_id = 12) const uint AUX_DTYPE = 1;
 layout(constant_id = 13) const uint RESIDUAL_DTYPE = 1;
 layout(constant_id = 14) const uint FM = 16;  // the shape of a matrix: FM x FK times FK x FN
 layout(constant_id = 15) const uint FN = 16;
@@ -193,7 +193,7 @@ void main() {
   }
 
   // Each subgroup moves FM of its rows to shared memory at a time, then goes along them.
-  const uint LANES = THREADS / 4;
+  const uint THREADS_PER_ROW = THREADS / 4;
   uint first_row = (split * p.batch + matrix) * p.m, mine = gl_SubgroupID * FM * OUT_PITCH;
   [[unroll]] for (uint i = 0; i < DOWN; ++i) {
     barrier();
@@ -201,8 +201,8 @@ void main() {
       coopMatStore(sums[i * ACROSS + j], pool, mine + j * FN / 4, OUT_PITCH, gl_CooperativeMatrixLayoutRowMajor);
     }
     barrier();
-    [[unroll]] for (uint t = 0; t < FM * SUB_N / Y_WIDTH / LANES; ++t) {
-      uint at = (t * LANES + gl_SubgroupInvocationID) * Y_WIDTH, r = at / SUB_N, c = at % SUB_N;
+    [[unroll]] for (uint t = 0; t < FM * SUB_N / Y_WIDTH / THREADS_PER_ROW; ++t) {
+      uint at = (t * THREADS_PER_ROW + gl_SubgroupInvocationID) * Y_WIDTH, r = at / SUB_N, c = at % SUB_N;
       uint row = row0 + sub_row + i * FM + r, column = column0 + sub_column + c;
       vec4 sum = uintBitsToFloat(pool[mine + r * OUT_PITCH + c / 4]);
       if (Y_WIDTH == 2 && (at & 2u) != 0) sum.xy = sum.zw;

@@ -1,23 +1,23 @@
-// A workgroup of 256 threads as SLOTS rows x LANES threads per row. If a row's elements are contiguous in memory, the
+// A workgroup of 256 threads as SLOTS rows x THREADS_PER_ROW threads per row. If a row's elements are contiguous in memory, the
 // lanes of a row are neighbouring threads; if neighbouring rows are (COLUMNS), the slots are.
 //
 // A row's lanes are reduced through shared memory in two steps of sixteen values per thread: two barriers, the same
 // order of additions on every device, no assumption about subgroups. All threads of the workgroup must call a reducing
 // function.
 //
-// The shader specializes constants 0 and 1 with LANES and COLUMNS; its own constants start at 2.
+// The shader specializes constants 0 and 1 with THREADS_PER_ROW and COLUMNS; its own constants start at 2.
 #ifndef ETNA_LANES_GLSL
 #define ETNA_LANES_GLSL
 
 layout(local_size_x = 256) in;
-layout(constant_id = 0) const uint LANES = 256;
+layout(constant_id = 0) const uint THREADS_PER_ROW = 256;
 layout(constant_id = 1) const uint COLUMNS = 0;
-const uint SLOTS = 256 / LANES;
+const uint SLOTS = 256 / THREADS_PER_ROW;
 
 uint workgroup_index() { return gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x; }
-uint this_lane() { return COLUMNS != 0 ? gl_LocalInvocationID.x / SLOTS : gl_LocalInvocationID.x % LANES; }
-uint this_slot() { return COLUMNS != 0 ? gl_LocalInvocationID.x % SLOTS : gl_LocalInvocationID.x / LANES; }
-uint thread_of(uint slot, uint lane) { return COLUMNS != 0 ? lane * SLOTS + slot : slot * LANES + lane; }
+uint this_lane() { return COLUMNS != 0 ? gl_LocalInvocationID.x / SLOTS : gl_LocalInvocationID.x % THREADS_PER_ROW; }
+uint this_slot() { return COLUMNS != 0 ? gl_LocalInvocationID.x % SLOTS : gl_LocalInvocationID.x / THREADS_PER_ROW; }
+uint thread_of(uint slot, uint lane) { return COLUMNS != 0 ? lane * SLOTS + slot : slot * THREADS_PER_ROW + lane; }
 
 shared vec2 lane_values[256];
 shared vec2 lane_groups[16];
@@ -26,18 +26,18 @@ shared vec2 lane_groups[16];
 // `groups` are shared arrays of 256 and of 16 T.
 #define ETNA_JOIN_LANES_OF(T, values, groups, name, join)                                           \
   T name(T v) {                                                                                     \
-    if (LANES == 1) return v;                                                                       \
+    if (THREADS_PER_ROW == 1) return v;                                                                       \
     uint lane = this_lane(), slot = this_slot();                                                    \
     values[gl_LocalInvocationID.x] = v;                                                             \
     barrier();                                                                                      \
     T all;                                                                                          \
-    if (LANES <= 16) {                                                                              \
+    if (THREADS_PER_ROW <= 16) {                                                                              \
       all = values[thread_of(slot, 0)];                                                             \
-      for (uint k = 1; k < LANES; ++k) all = join(all, values[thread_of(slot, k)]);                 \
+      for (uint k = 1; k < THREADS_PER_ROW; ++k) all = join(all, values[thread_of(slot, k)]);                 \
       barrier();                                                                                    \
       return all;                                                                                   \
     }                                                                                               \
-    uint count = LANES / 16;                                                                        \
+    uint count = THREADS_PER_ROW / 16;                                                                        \
     if (lane < count) {                                                                             \
       all = values[thread_of(slot, lane)];                                                          \
       for (uint k = 1; k < 16; ++k) all = join(all, values[thread_of(slot, lane + k * count)]);     \

@@ -122,11 +122,11 @@ float m_erf(float a) {
 }
 
 float m_gelu(float a) { return 0.5 * a * (1.0 + m_erf(a * 0.7071067811865476)); }
-float m_gelu_slope(float a) {
+float m_gelu_derivative(float a) {
   return 0.5 * (1.0 + m_erf(a * 0.7071067811865476)) + a * exp(-0.5 * a * a) * 0.3989422804014327;
 }
 float m_gelu_tanh(float a) { return 0.5 * a * (1.0 + m_tanh(0.7978845608028654 * (a + 0.044715 * a * a * a))); }
-float m_gelu_tanh_slope(float a) {
+float m_gelu_tanh_derivative(float a) {
   float t = m_tanh(0.7978845608028654 * (a + 0.044715 * a * a * a));
   return 0.5 * (1.0 + t) + 0.5 * a * (1.0 - t * t) * 0.7978845608028654 * (1.0 + 0.134145 * a * a);
 }

@@ -10,21 +10,21 @@
 namespace hopper {
 
 constexpr std::uint32_t kF32 = 1, kF16 = 2;  // in the order of etna::DType; any other value: bf16
-constexpr std::uint32_t kBias = 1, kScale = 2, kScaleBy = 4, kPre = 8, kSlope = 16, kResidual = 32;
+constexpr std::uint32_t kBias = 1, kScale = 2, kScaleBy = 4, kPreactivation = 8, kDerivative = 16, kResidual = 32;
 constexpr std::uint32_t kRelu = 1, kGelu = 2, kGeluTanh = 3, kSilu = 4;  // in the order of etna::Activation
 
 struct Finish {
   void* y;
   const void* bias;
-  void* beside;  ///< aux: `pre` or `derivative_at`
+  void* aux;  ///< aux: `pre` or `derivative_at`
   const void* residual;
   const float* scale_by;
-  std::uint32_t ldy, ld_beside, ld_residual;
+  std::uint32_t ldy, ld_aux, ld_residual;
   float scale;
 };
 
 struct FinishKinds {
-  std::uint32_t flags, y, bias, beside, residual;
+  std::uint32_t flags, y, bias, aux, residual;
   std::uint32_t width;  ///< elements per load or store that suit all of these: 4, 2 or 1
 };
 
@@ -65,7 +65,7 @@ __device__ __forceinline__ float activated(float x, std::uint32_t activation) {
   }
 }
 
-__device__ __forceinline__ float slope(float x, std::uint32_t activation) {
+__device__ __forceinline__ float activation_derivative(float x, std::uint32_t activation) {
   switch (activation) {
     case kRelu: return x > 0 ? 1.0f : 0.0f;
     case kGelu:
@@ -121,9 +121,9 @@ __device__ __forceinline__ void finish_some(const Finish& f, const FinishKinds& 
     if (kinds.flags & kScale) x *= f.scale;
     if (kinds.flags & kScaleBy) x *= *f.scale_by;
     if (kinds.flags & kBias) x += load(f.bias, column, kinds.bias);
-    if (kinds.flags & kPre) store(f.beside, row * f.ld_beside + column, kinds.beside, x);
-    if (kinds.flags & kSlope) {
-      x *= slope(load(f.beside, row * f.ld_beside + column, kinds.beside), activation);
+    if (kinds.flags & kPreactivation) store(f.aux, row * f.ld_aux + column, kinds.aux, x);
+    if (kinds.flags & kDerivative) {
+      x *= activation_derivative(load(f.aux, row * f.ld_aux + column, kinds.aux), activation);
     } else {
       x = activated(x, activation);
     }
@@ -200,13 +200,13 @@ __device__ __forceinline__ void store_rows(const float (&v)[N][4], void* to, std
 /// template parameter, so the instructions of one case are contiguous. (With the choice made per element, execution
 /// jumped through the code of all activations for every four results, and storing a tile took four times as long as its
 /// 512 steps of k.)
-template <int WIDTH, std::uint32_t ACTIVATION, bool SLOPE, bool BESIDES, int N>
+template <int WIDTH, std::uint32_t ACTIVATION, bool DERIVATIVE, bool HAS_AUX, int N>
 __device__ __forceinline__ void finish_rows(const Finish& f, const FinishKinds& kinds, float (&t)[N][4],
                                             const float (&bias)[4], float scale, std::size_t row, std::uint32_t column,
                                             int rows) {
   float at[N][4], residual[N][4];
-  const bool adds = BESIDES && (kinds.flags & kResidual) != 0;
-  if constexpr (SLOPE) load_rows<WIDTH>(at, f.beside, row * f.ld_beside + column, 2 * f.ld_beside, rows, kinds.beside);
+  const bool adds = HAS_AUX && (kinds.flags & kResidual) != 0;
+  if constexpr (DERIVATIVE) load_rows<WIDTH>(at, f.aux, row * f.ld_aux + column, 2 * f.ld_aux, rows, kinds.aux);
   if (adds)
     load_rows<WIDTH>(residual, f.residual, row * f.ld_residual + column, 2 * f.ld_residual, rows, kinds.residual);
 #pragma unroll
@@ -214,13 +214,13 @@ __device__ __forceinline__ void finish_rows(const Finish& f, const FinishKinds& 
 #pragma unroll
     for (int c = 0; c < 4; ++c) t[u][c] = t[u][c] * scale + bias[c];
   }
-  if (BESIDES && (kinds.flags & kPre))
-    store_rows<WIDTH>(t, f.beside, row * f.ld_beside + column, 2 * f.ld_beside, rows, kinds.beside);
+  if (HAS_AUX && (kinds.flags & kPreactivation))
+    store_rows<WIDTH>(t, f.aux, row * f.ld_aux + column, 2 * f.ld_aux, rows, kinds.aux);
 #pragma unroll
   for (int u = 0; u < N; ++u) {
 #pragma unroll
     for (int c = 0; c < 4; ++c) {
-      if constexpr (SLOPE) t[u][c] *= slope(at[u][c], ACTIVATION);
+      if constexpr (DERIVATIVE) t[u][c] *= activation_derivative(at[u][c], ACTIVATION);
       else t[u][c] = activated(t[u][c], ACTIVATION);
       if (adds) t[u][c] += residual[u][c];
     }

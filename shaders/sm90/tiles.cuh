@@ -61,7 +61,7 @@ __device__ __forceinline__ void stage(const float* d, float* scratch) {
 }
 
 /// Stores the 16 x 64 results in a warp's scratch, ROWS per lane at a time.
-template <int ROWS, int WIDTH, std::uint32_t ACTIVATION, bool SLOPE, bool BESIDES>
+template <int ROWS, int WIDTH, std::uint32_t ACTIVATION, bool DERIVATIVE, bool HAS_AUX>
 __device__ __forceinline__ void finish_block(const Parameters& p, const float* scratch, std::size_t above,
                                              std::uint32_t row, std::uint32_t at) {
   const std::uint32_t lane = threadIdx.x & 31, upper = lane >> 4, c = (lane & 15) * 4;
@@ -83,7 +83,7 @@ __device__ __forceinline__ void finish_block(const Parameters& p, const float* s
       t[u][0] = x.x, t[u][1] = x.y, t[u][2] = x.z, t[u][3] = x.w;
     }
     const int left = static_cast<int>(p.m) - static_cast<int>(row + i + upper);
-    finish_rows<WIDTH, ACTIVATION, SLOPE, BESIDES>(p.finish, p.kinds, t, bias, scale, above + row + i + upper, at,
+    finish_rows<WIDTH, ACTIVATION, DERIVATIVE, HAS_AUX>(p.finish, p.kinds, t, bias, scale, above + row + i + upper, at,
                                                    (left + 1) / 2);
   }
 }
@@ -106,12 +106,12 @@ __device__ __forceinline__ void finish_staged(const Parameters& p, const float* 
   const std::size_t above = (static_cast<std::size_t>(tile.split) * p.matrices + tile.matrix) * p.m;
   const std::uint32_t at = column + (threadIdx.x & 15) * 4, flags = p.kinds.flags, activation = flags >> 6;
   if (at >= p.n) return;
-  const bool plain = (flags & (kPre | kSlope | kResidual)) == 0 && activation == 0;
+  const bool plain = (flags & (kPreactivation | kDerivative | kResidual)) == 0 && activation == 0;
   if (at + 4 > p.n || !(p.kinds.width == 4 || (p.kinds.width == 2 && plain)))
     return finish_edge(p, scratch, above, row, at);
   if (p.kinds.width == 2) return finish_block<ROWS / 2, 2, 0, false, false>(p, scratch, above, row, at);
   if (plain) return finish_block<ROWS, 4, 0, false, false>(p, scratch, above, row, at);
-  if (flags & kSlope) {
+  if (flags & kDerivative) {
     switch (activation) {
       case kRelu: return finish_block<ROWS, 4, kRelu, true, true>(p, scratch, above, row, at);
       case kGelu: return finish_block<ROWS, 4, kGelu, true, true>(p, scratch, above, row, at);

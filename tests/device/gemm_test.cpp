@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <etna/device/cpu/gemm/cut.h>
 #include <etna/device/cpu/gemm/libraries.h>
+#include <etna/device/cpu/gemm/tiling.h>
 
 namespace etna::cpu {
 namespace {
@@ -234,29 +234,30 @@ TEST(Gemm, TakesSubnormalNumbersForZeroAndLeavesTheThreadAsItWas) {
   }
 }
 
-TEST(GemmCut, CoversTheProductAndFeedsTheThreads) {
+TEST(GemmTiling, CoversTheProductAndFeedsTheThreads) {
   for (int threads : {1, 2, 3, 8, 16, 64}) {
     for (const Gemm& g : {dense(false, true, 1024, 512, 128), dense(true, false, 128, 128, 1024),
                           dense(false, true, 1024, 33278, 128), dense(false, false, 1024, 128, 33278),
                           dense(true, false, 2048, 512, 4096), dense(false, false, 1, 33278, 512)}) {
-      const Cut cut = choose_cut(g, threads);
-      SCOPED_TRACE(fmt::format("{} by {} threads: {} x {} x {} in {}", str(g), threads, cut.rows, cut.columns,
-                               cut.depth, cut.splits));
-      ASSERT_GT(cut.rows, 0);
-      ASSERT_GT(cut.columns, 0);
-      ASSERT_GT(cut.depth, 0);
-      EXPECT_GE(cut.depth * cut.splits, g.k);
-      EXPECT_LT(cut.depth * (cut.splits - 1), g.k) << "the last piece of k is empty";
-      std::int64_t tasks = (g.m + cut.rows - 1) / cut.rows * ((g.n + cut.columns - 1) / cut.columns) * cut.splits;
+      const Tiling tiling = choose_tiling(g, threads);
+      SCOPED_TRACE(fmt::format("{} by {} threads: {} x {} x {} in {}", str(g), threads, tiling.rows, tiling.columns,
+                               tiling.depth, tiling.splits));
+      ASSERT_GT(tiling.rows, 0);
+      ASSERT_GT(tiling.columns, 0);
+      ASSERT_GT(tiling.depth, 0);
+      EXPECT_GE(tiling.depth * tiling.splits, g.k);
+      EXPECT_LT(tiling.depth * (tiling.splits - 1), g.k) << "the last piece of k is empty";
+      std::int64_t tasks =
+          (g.m + tiling.rows - 1) / tiling.rows * ((g.n + tiling.columns - 1) / tiling.columns) * tiling.splits;
       EXPECT_EQ(tasks == 1, threads == 1);
       EXPECT_LE(tasks, 4 * threads);
     }
   }
 }
 
-TEST(GemmCut, SplitsALongSumOfFewResultsOnly) {
-  EXPECT_GT(choose_cut(dense(true, false, 64, 64, 65536), 16).splits, 1);
-  EXPECT_EQ(choose_cut(dense(false, false, 2048, 2048, 65536), 16).splits, 1);
+TEST(GemmTiling, SplitsALongSumOfFewResultsOnly) {
+  EXPECT_GT(choose_tiling(dense(true, false, 64, 64, 65536), 16).splits, 1);
+  EXPECT_EQ(choose_tiling(dense(false, false, 2048, 2048, 65536), 16).splits, 1);
 }
 
 }  // namespace

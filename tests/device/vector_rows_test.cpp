@@ -51,7 +51,7 @@ double units(float got, double wanted, double floor) {
 
 struct Claim {
   const char* name;
-  Curve curve;
+  UnaryOp op;
   float low, high;
   std::function<double(double)> exact;
   double floor;  ///< errors are relative to numbers at least this large
@@ -64,28 +64,29 @@ double logistic(double x) { return 1 / (1 + std::exp(-x)); }
 double inside(double x) { return std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * x * x * x); }
 double inside_slope(double x) { return std::sqrt(2 / std::acos(-1.0)) * (1 + 3 * 0.044715 * x * x); }
 
-TEST_P(VectorRows, CurvesAreWithinTheirUnits) {
+TEST_P(VectorRows, UnaryOpsAreWithinTheirUnits) {
   const Claim claims[] = {
-      {"exp", Curve::exp, -87, 88, [](double x) { return std::exp(x); }, 0},
-      {"tanh", Curve::tanh, -12, 12, [](double x) { return std::tanh(x); }, 0},
-      {"sigmoid", Curve::sigmoid, -80, 80, logistic, 0},
-      {"erf", Curve::erf, -5, 5, [](double x) { return std::erf(x); }, 0},
-      {"gelu", Curve::gelu, -12, 12, [](double x) { return x * phi(x); }, 1},
-      {"gelu_slope", Curve::gelu_slope, -12, 12, [](double x) { return phi(x) + x * density(x); }, 1},
-      {"gelu_tanh", Curve::gelu_tanh, -12, 12, [](double x) { return x / 2 * (1 + std::tanh(inside(x))); }, 1},
-      {"gelu_tanh_slope", Curve::gelu_tanh_slope, -12, 12,
+      {"exp", UnaryOp::exp, -87, 88, [](double x) { return std::exp(x); }, 0},
+      {"tanh", UnaryOp::tanh, -12, 12, [](double x) { return std::tanh(x); }, 0},
+      {"sigmoid", UnaryOp::sigmoid, -80, 80, logistic, 0},
+      {"erf", UnaryOp::erf, -5, 5, [](double x) { return std::erf(x); }, 0},
+      {"gelu", UnaryOp::gelu, -12, 12, [](double x) { return x * phi(x); }, 1},
+      {"gelu_derivative", UnaryOp::gelu_derivative, -12, 12, [](double x) { return phi(x) + x * density(x); }, 1},
+      {"gelu_tanh", UnaryOp::gelu_tanh, -12, 12, [](double x) { return x / 2 * (1 + std::tanh(inside(x))); }, 1},
+      {"gelu_tanh_derivative", UnaryOp::gelu_tanh_derivative, -12, 12,
        [](double x) {
          const double t = std::tanh(inside(x));
          return (1 + t) / 2 + x / 2 * (1 - t * t) * inside_slope(x);
        },
        1},
-      {"silu", Curve::silu, -80, 80, [](double x) { return x * logistic(x); }, 0},
-      {"silu_slope", Curve::silu_slope, -80, 80, [](double x) { return logistic(x) * (1 + x * (1 - logistic(x))); }, 1},
+      {"silu", UnaryOp::silu, -80, 80, [](double x) { return x * logistic(x); }, 0},
+      {"silu_derivative", UnaryOp::silu_derivative, -80, 80,
+       [](double x) { return logistic(x) * (1 + x * (1 - logistic(x))); }, 1},
   };
   for (const Claim& claim : claims) {
     const std::vector<float> x = spread(claim.low, claim.high);
     std::vector<float> y(x.size());
-    curve(claim.curve, x.data(), y.data(), static_cast<std::int64_t>(x.size()));
+    unary(claim.curve, x.data(), y.data(), static_cast<std::int64_t>(x.size()));
     double worst = 0;
     float at = 0;
     for (std::size_t i = 0; i < x.size(); ++i) {
@@ -97,21 +98,22 @@ TEST_P(VectorRows, CurvesAreWithinTheirUnits) {
   }
 }
 
-TEST_P(VectorRows, CurvesKeepNaNAndReachTheirLimits) {
+TEST_P(VectorRows, UnaryOpsKeepNaNAndReachTheirLimits) {
   const std::vector<float> x = {kNaN, kInfinity, -kInfinity, 0, 200, -200};
-  for (Curve f : {Curve::exp, Curve::tanh, Curve::sigmoid, Curve::erf, Curve::gelu, Curve::gelu_slope, Curve::gelu_tanh,
-                  Curve::gelu_tanh_slope, Curve::silu, Curve::silu_slope}) {
+  for (UnaryOp f :
+       {UnaryOp::exp, UnaryOp::tanh, UnaryOp::sigmoid, UnaryOp::erf, UnaryOp::gelu, UnaryOp::gelu_derivative,
+        UnaryOp::gelu_tanh, UnaryOp::gelu_tanh_derivative, UnaryOp::silu, UnaryOp::silu_derivative}) {
     std::vector<float> y(x.size());
-    curve(f, x.data(), y.data(), static_cast<std::int64_t>(x.size()));
+    unary(f, x.data(), y.data(), static_cast<std::int64_t>(x.size()));
     EXPECT_TRUE(std::isnan(y[0])) << static_cast<int>(f);
     for (std::size_t i = 3; i < x.size(); ++i) EXPECT_FALSE(std::isnan(y[i])) << static_cast<int>(f) << " of " << x[i];
   }
   std::vector<float> y(x.size());
-  curve(Curve::exp, x.data(), y.data(), 6);
+  unary(UnaryOp::exp, x.data(), y.data(), 6);
   EXPECT_EQ(y[1], kInfinity);
   EXPECT_EQ(y[2], 0);
   EXPECT_EQ(y[3], 1);
-  curve(Curve::tanh, x.data(), y.data(), 6);
+  unary(UnaryOp::tanh, x.data(), y.data(), 6);
   EXPECT_EQ(y[1], 1);
   EXPECT_EQ(y[2], -1);
 }
@@ -120,7 +122,7 @@ TEST_P(VectorRows, ARowsEndIsTreatedLikeItsMiddle) {
   for (std::size_t n = 0; n <= 70; ++n) {
     const std::vector<float> x = spread(-3, 3, n);
     std::vector<float> y(n + 1, 7.0f), e(n + 1, 7.0f);
-    curve(Curve::gelu, x.data(), y.data(), static_cast<std::int64_t>(n));
+    unary(UnaryOp::gelu, x.data(), y.data(), static_cast<std::int64_t>(n));
     const double sum_e = exp_sum(x.data(), 1.0f, e.data(), static_cast<std::int64_t>(n));
     double want_e = 0, want_sum = 0, want_squares = 0;
     for (std::size_t i = 0; i < n; ++i) {

@@ -8,10 +8,10 @@
 
 #include <fmt/format.h>
 
-#include <etna/device/cpu/gemm/cut.h>
 #include <etna/device/cpu/gemm/flush_subnormals.h>
 #include <etna/device/cpu/gemm/libraries.h>
-#include <etna/device/cpu/gemm/thin.h>
+#include <etna/device/cpu/gemm/skinny.h>
+#include <etna/device/cpu/gemm/tiling.h>
 #include <etna/device/cpu/parallel.h>
 #include <etna/device/cpu/scratch.h>
 #include <etna/device/error.h>
@@ -69,7 +69,7 @@ void one_thread(const Gemm& g, T alpha, const S* a, const S* b, T beta, T* c) {
   if (g.k <= 0) return scale(g, beta, c);
   std::optional<FlushSubnormals> flush;
   if constexpr (std::is_same_v<T, float>) {
-    if (is_thin(g)) return multiply_thin(g, alpha, a, b, beta, c, false, {});
+    if (is_skinny(g)) return multiply_skinny(g, alpha, a, b, beta, c, false, {});
     flush.emplace();
   }
   const Library& library = chosen<T>();
@@ -93,27 +93,27 @@ template <typename S, typename T>
 void on_all_threads(const Gemm& g, T alpha, const S* a, const S* b, T beta, T* c, const Finish& finish) {
   if (g.m <= 0 || g.n <= 0) return;
   if constexpr (std::is_same_v<T, float>) {
-    if (is_thin(g) && g.k > 0) return multiply_thin(g, alpha, a, b, beta, c, true, finish);
+    if (is_skinny(g) && g.k > 0) return multiply_skinny(g, alpha, a, b, beta, c, true, finish);
   }
-  const Cut cut = choose_cut(g, workers());
-  const std::int64_t down = (g.m + cut.rows - 1) / cut.rows, across = (g.n + cut.columns - 1) / cut.columns;
+  const Tiling tiling = choose_tiling(g, workers());
+  const std::int64_t down = (g.m + tiling.rows - 1) / tiling.rows, across = (g.n + tiling.columns - 1) / tiling.columns;
   auto part_of = [&](std::int64_t index) {
     Part p;
-    p.row = index % down * cut.rows;
-    p.column = index / down * cut.columns;
-    p.rows = std::min(cut.rows, g.m - p.row);
-    p.columns = std::min(cut.columns, g.n - p.column);
+    p.row = index % down * tiling.rows;
+    p.column = index / down * tiling.columns;
+    p.rows = std::min(tiling.rows, g.m - p.row);
+    p.columns = std::min(tiling.columns, g.n - p.column);
     return p;
   };
-  Scratch<T> partial(static_cast<std::size_t>((cut.splits - 1) * g.m * g.n));
+  Scratch<T> partial(static_cast<std::size_t>((tiling.splits - 1) * g.m * g.n));
   const std::int64_t parts = down * across;
-  for_each_task(parts * cut.splits, [&](std::int64_t task) {
+  for_each_task(parts * tiling.splits, [&](std::int64_t task) {
     const Part p = part_of(task % parts);
-    const std::int64_t split = task / parts, k = split * cut.depth;
+    const std::int64_t split = task / parts, k = split * tiling.depth;
     Gemm piece = g;
     piece.m = p.rows;
     piece.n = p.columns;
-    piece.k = std::min(cut.depth, g.k - k);
+    piece.k = std::min(tiling.depth, g.k - k);
     const S* from_a = g.transpose_a ? a + k * g.lda + p.row : a + p.row * g.lda + k;
     const S* from_b = g.transpose_b ? b + p.column * g.ldb + k : b + k * g.ldb + p.column;
     if (split == 0) {
@@ -122,12 +122,12 @@ void on_all_threads(const Gemm& g, T alpha, const S* a, const S* b, T beta, T* c
       piece.ldc = g.n;
       one_thread(piece, alpha, from_a, from_b, T(0), partial.data() + ((split - 1) * g.m + p.row) * g.n + p.column);
     }
-    if (cut.splits == 1 && finish) finish(p);
+    if (tiling.splits == 1 && finish) finish(p);
   });
-  if (cut.splits == 1) return;
+  if (tiling.splits == 1) return;
   parallel_for(g.m, std::max<std::int64_t>(1, 16384 / g.n), [&](std::int64_t begin, std::int64_t end) {
     const Part rows{begin, end - begin, 0, g.n};
-    add_partial(g, rows, partial.data(), cut.splits, c);
+    add_partial(g, rows, partial.data(), tiling.splits, c);
     if (finish) finish(rows);
   });
 }
@@ -155,7 +155,7 @@ void gemm_one_thread(const Gemm& g, float alpha, const Bf16* a, const Bf16* b, f
 }
 
 bool multiplies_bf16() { return chosen<float>().bf16 != nullptr; }
-bool multiplies_bf16(std::int64_t m, std::int64_t n) { return multiplies_bf16() || std::min(m, n) <= kThin; }
+bool multiplies_bf16(std::int64_t m, std::int64_t n) { return multiplies_bf16() || std::min(m, n) <= kMostSkinnyRows; }
 
 std::string f32_kernels() { return chosen<float>().name; }
 std::string f64_kernels() { return chosen<double>().name; }

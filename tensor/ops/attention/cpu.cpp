@@ -82,12 +82,12 @@ std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; 
 
 /// State of a row's online softmax: Σ exp(score) = exp(largest) · sum. The sum is 0 if all scores are -inf.
 template <typename T>
-struct Seen {
+struct SoftmaxState {
   T largest = -std::numeric_limits<T>::infinity();
   double sum = 0;
 
   /// Replaces the scores by exp(score - largest). @return the factor for everything summed before
-  T meet(T* scores, std::int64_t n) {
+  T update(T* scores, std::int64_t n) {
     const T top = cpu::largest(scores, n), before = largest;
     if (top > largest || top != top) largest = top;
     const bool nothing = largest == -std::numeric_limits<T>::infinity();
@@ -108,24 +108,24 @@ void forward(const Inputs& in, const Attributes& attributes, const Tensor& out, 
     for (std::int64_t task = begin; task < end; ++task) {
       block.select(task / blocks / in.heads, task / blocks % in.heads, task % blocks);
       T* y = head<T>(out, task / blocks / in.heads, task / blocks % in.heads) + block.first * y_row;
-      Seen<T> seen[kQueries];
+      SoftmaxState<T> state[kQueries];
       for (std::int64_t key = 0; key < block.keys; key += kKeys) {
         const std::int64_t n = std::min(kKeys, block.keys - key);
         block.score(key, n, scores.data());
         for (std::int64_t i = 0; i < block.rows; ++i) {
-          const T shrink = seen[i].meet(scores.data() + i * (n + kGap), n);
+          const T shrink = state[i].update(scores.data() + i * (n + kGap), n);
           if (key > 0 && shrink != T(1)) cpu::scale(y + i * y_row, shrink, in.size);
         }
         cpu::gemm_one_thread({false, false, block.rows, in.size, n, n + kGap, row_stride(in.v), row_stride(out)}, T(1),
                              scores.data(), block.v(key), key == 0 ? T(0) : T(1), y);
       }
       for (std::int64_t i = 0; i < block.rows; ++i) {
-        lse[block.row() + i] = seen[i].logsumexp();
+        lse[block.row() + i] = state[i].logsumexp();
         T* row = y + i * y_row;
-        if (seen[i].sum == 0)
+        if (state[i].sum == 0)
           std::fill_n(row, in.size, T(0));
         else
-          cpu::scale(row, static_cast<T>(1 / seen[i].sum), in.size);
+          cpu::scale(row, static_cast<T>(1 / state[i].sum), in.size);
       }
     }
   });

@@ -66,23 +66,23 @@ template <typename T>
 using Loop = void (*)(const T* a, const T* b, const T* c, T* y, std::int64_t n);
 
 /// f32 rows computed with vectors chosen at run time: a function of a, or, for gradients, a times a function of b.
-struct CurveRow {
+struct UnaryRow {
   Row row;
-  cpu::Curve curve;
+  cpu::UnaryOp op;
   bool gradient = false;
 };
-constexpr CurveRow kCurves[] = {{Row::exp_, cpu::Curve::exp},
-                                {Row::tanh_, cpu::Curve::tanh},
-                                {Row::sigmoid_, cpu::Curve::sigmoid},
-                                {Row::erf_, cpu::Curve::erf},
-                                {Row::silu_, cpu::Curve::silu},
-                                {Row::gelu_, cpu::Curve::gelu},
-                                {Row::gelu_tanh_, cpu::Curve::gelu_tanh},
-                                {Row::silu_backward_, cpu::Curve::silu_slope, true},
-                                {Row::gelu_backward_, cpu::Curve::gelu_slope, true},
-                                {Row::gelu_tanh_backward_, cpu::Curve::gelu_tanh_slope, true}};
-constexpr const CurveRow* curve_of(Row row) {
-  for (const CurveRow& c : kCurves) {
+constexpr UnaryRow kUnaryRows[] = {{Row::exp_, cpu::UnaryOp::exp},
+                                   {Row::tanh_, cpu::UnaryOp::tanh},
+                                   {Row::sigmoid_, cpu::UnaryOp::sigmoid},
+                                   {Row::erf_, cpu::UnaryOp::erf},
+                                   {Row::silu_, cpu::UnaryOp::silu},
+                                   {Row::gelu_, cpu::UnaryOp::gelu},
+                                   {Row::gelu_tanh_, cpu::UnaryOp::gelu_tanh},
+                                   {Row::silu_backward_, cpu::UnaryOp::silu_derivative, true},
+                                   {Row::gelu_backward_, cpu::UnaryOp::gelu_derivative, true},
+                                   {Row::gelu_tanh_backward_, cpu::UnaryOp::gelu_tanh_derivative, true}};
+constexpr const UnaryRow* curve_of(Row row) {
+  for (const UnaryRow& c : kUnaryRows) {
     if (c.row == row) return &c;
   }
   return nullptr;
@@ -91,13 +91,13 @@ constexpr const CurveRow* curve_of(Row row) {
 /// @param n at most kChunk; y may alias an operand
 template <Row row>
 void curve_loop(const float* a, const float* b, const float*, float* y, std::int64_t n) {
-  constexpr CurveRow c = *curve_of(row);
+  constexpr UnaryRow c = *curve_of(row);
   if constexpr (c.gradient) {
-    alignas(64) float slope[kChunk];
-    cpu::curve(c.curve, b, slope, n);
-    for (std::int64_t i = 0; i < n; ++i) y[i] = a[i] * slope[i];
+    alignas(64) float derivative[kChunk];
+    cpu::unary(c.op, b, derivative, n);
+    for (std::int64_t i = 0; i < n; ++i) y[i] = a[i] * derivative[i];
   } else {
-    cpu::curve(c.curve, a, y, n);
+    cpu::unary(c.op, a, y, n);
   }
 }
 

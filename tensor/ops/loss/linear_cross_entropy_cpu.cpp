@@ -48,7 +48,7 @@ struct Span {
 
 /// What a row has accumulated so far: the sum of the exponentials except the target's, relative to exp(largest), and
 /// for label smoothing the sum of all logits.
-struct Seen {
+struct SoftmaxState {
   double others = 0, total = 0;
 };
 
@@ -109,12 +109,12 @@ class Loss {
     largest_at_ = largest_.data<T>();
     logsumexp_.resize(static_cast<std::size_t>(held), T(0));
     at_target_.resize(static_cast<std::size_t>(held), T(0));
-    seen_.resize(static_cast<std::size_t>(groups_ * held));
+    states_.resize(static_cast<std::size_t>(groups_ * held));
     losses_.resize(static_cast<std::size_t>(rows_), 0);
     for (std::int64_t begin = 0; begin < rows_; begin += held) {
       chunk_ = {begin, std::min(rows_, begin + held)};
       const std::int64_t blocks = ceil_div(chunk_.size(), kRows);
-      cpu::for_each_task(blocks * groups_, [&](std::int64_t task) { meet_classes(task % blocks, task / blocks); });
+      cpu::for_each_task(blocks * groups_, [&](std::int64_t task) { update_states(task % blocks, task / blocks); });
       cpu::parallel_for(chunk_.size(), 8, [&](std::int64_t first, std::int64_t last) {
         for (std::int64_t i = first; i < last; ++i) finish_row(i);
       });
@@ -153,7 +153,9 @@ class Loss {
   M* tile(std::int64_t block, std::int64_t t) const { return room_at_ + (block * tiles_ + t) * kRows * stride_; }
   T* partial(std::int64_t group, std::int64_t i) const { return partial_at_ + (group * chunk_.size() + i) * width_; }
   T& largest(std::int64_t t, std::int64_t i) const { return largest_at_[t * chunk_.size() + i]; }
-  Seen& seen(std::int64_t group, std::int64_t i) { return seen_[static_cast<std::size_t>(group * chunk_.size() + i)]; }
+  SoftmaxState& state(std::int64_t group, std::int64_t i) {
+    return states_[static_cast<std::size_t>(group * chunk_.size() + i)];
+  }
   const T* x(std::int64_t i) const { return x_at_ + (chunk_.begin + i) * width_; }
 
   const M* multiplied(std::int64_t i) const { return multiplied_at_ + (chunk_.begin + i) * width_; }
@@ -171,12 +173,12 @@ class Loss {
   }
 
   /// First pass: the logits of a block of rows for a group's classes, one tile at a time.
-  void meet_classes(std::int64_t block, std::int64_t group) {
+  void update_states(std::int64_t block, std::int64_t group) {
     const Span rows = rows_of(block), tiles = Span::part(tiles_, groups_, group);
     const auto size = static_cast<std::size_t>(kRows * stride_);
     cpu::Scratch<T> weight_buffer, logits_buffer(kRounds || !tile_room_.defined() ? size : 0);
     cpu::Scratch<M> rounded_buffer(kRounds && !tile_room_.defined() ? size : 0);
-    for (std::int64_t i = rows.begin; i < rows.end; ++i) seen(group, i) = {};
+    for (std::int64_t i = rows.begin; i < rows.end; ++i) state(group, i) = {};
     for (std::int64_t t = tiles.begin; t < tiles.end; ++t) {
       const Span in = columns(t);
       const M* w = multiplied_weight(in, weight_buffer);
@@ -209,7 +211,7 @@ class Loss {
       return;
     }
     if (bias_.defined()) cpu::add_scaled(row, bias_.data<T>() + in.begin, T(1), in.size());
-    Seen& so_far = seen(group, i);
+    SoftmaxState& so_far = state(group, i);
     if (smoothing_ != 0) so_far.total += cpu::sum(row, in.size());
     const std::int64_t at = target(chunk_.begin + i) - in.begin;
     const bool here = at >= 0 && at < in.size();
@@ -238,8 +240,8 @@ class Loss {
     double top = last_of(0), others = 0, total = 0;
     for (std::int64_t g = 1; g < groups_; ++g) top = m::maximum(top, last_of(g));
     for (std::int64_t g = 0; g < groups_; ++g) {
-      others += seen(g, i).others * std::exp(last_of(g) - top);
-      total += seen(g, i).total;
+      others += state(g, i).others * std::exp(last_of(g) - top);
+      total += state(g, i).total;
     }
     // If the target is nearly certain, computes log p and 1 - p from the other classes.
     const auto logit = static_cast<double>(at_target_[static_cast<std::size_t>(i)]);
@@ -374,7 +376,7 @@ class Loss {
   M* room_at_ = nullptr;
   T *partial_at_ = nullptr, *largest_at_ = nullptr;
   cpu::Scratch<T> logsumexp_, at_target_;
-  cpu::Scratch<Seen> seen_;  ///< [groups, rows]
+  cpu::Scratch<SoftmaxState> states_;  ///< [groups, rows]
   cpu::Scratch<double> losses_, weight_sums_;
 };
 

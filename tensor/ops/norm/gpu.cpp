@@ -15,10 +15,10 @@ std::int64_t stride_of(const Tensor& w) { return w.defined() ? w.strides()[0] : 
 DType dtype_of(const Tensor& w) { return w.defined() ? w.dtype() : f32; }
 
 /// True if a row's elements can be loaded four at a time from all of these: aligned, dense, a multiple of four.
-bool by_fours(std::int64_t length, const rows::Lanes& lanes, std::initializer_list<const rows::Strided*> strided,
+bool by_fours(std::int64_t length, const rows::RowTiling& tiling, std::initializer_list<const rows::Strided*> strided,
               std::initializer_list<const Tensor*> dense) {
   auto aligned = [](const Tensor& x) { return x.address() % (4 * item_size(x.dtype())) == 0; };
-  bool fits = length % 4 == 0 && lanes.held % 4 == 0 && lanes.held > 0;
+  bool fits = length % 4 == 0 && tiling.elements_per_thread % 4 == 0 && tiling.elements_per_thread > 0;
   for (const rows::Strided* x : strided) fits = fits && aligned(x->x) && x->strides[2] == 1 && x->strides[0] % 4 == 0;
   for (const Tensor* x : dense)
     fits = fits && (!x->defined() || (aligned(*x) && (x->dim() != 1 || stride_of(*x) == 1)));
@@ -27,20 +27,20 @@ bool by_fours(std::int64_t length, const rows::Lanes& lanes, std::initializer_li
 
 /// With vectors of four, uses as few lanes as possible: more elements per lane keep more bytes in flight. A row of 768
 /// takes 64 lanes of twelve, not 192 of four.
-rows::Lanes lanes_of(std::int64_t length) {
+rows::RowTiling tiling_of(std::int64_t length) {
   if (length % 4 == 0) {
     for (std::int64_t lanes : {8, 32, 64, 128, 256}) {
       const std::int64_t held = (length / 4 + lanes - 1) / lanes * 4;
       if (held <= (lanes <= 32 ? 4 : 16)) return {lanes, held};
     }
   }
-  return rows::lanes_for(length, false, 16);
+  return rows::tiling_for(length, false, 16);
 }
 
 /// Workgroups for `blocks` blocks of rows, with sums in registers: as many as certainly run at once, each with about
 /// equally many blocks.
-std::int64_t even_groups(std::int64_t blocks, const rows::Lanes& lanes, std::int64_t units) {
-  const std::int64_t most = units * (lanes.held > 4 ? 2 : 4), turns = (blocks + most - 1) / most;
+std::int64_t even_groups(std::int64_t blocks, const rows::RowTiling& tiling, std::int64_t units) {
+  const std::int64_t most = units * (tiling.elements_per_thread > 4 ? 2 : 4), turns = (blocks + most - 1) / most;
   return (blocks + turns - 1) / turns;
 }
 
@@ -75,11 +75,11 @@ bool forward_gpu(const OpCall& call, std::span<Tensor> out) {
   const Tensor &w = in.weight, &b = in.bias, sum = a.adds ? out[0] : Tensor();
   Tensor& y = out.back();
   rows::Strided x(in.x, in.x.dim() - 1), delta = a.adds ? rows::Strided(in.delta, in.delta.dim() - 1) : x;
-  rows::Lanes lanes = lanes_of(x.length);
+  rows::RowTiling tiling = tiling_of(x.length);
   gpu::Kernel(shaders::norm, call)
-      .spec(lanes.lanes, 0, a.rms, lanes.held, x.x.dtype(), dtype_of(w), dtype_of(b))
+      .spec(tiling.threads_per_row, 0, a.rms, tiling.elements_per_thread, x.x.dtype(), dtype_of(w), dtype_of(b))
       .spec((w.defined() ? 1 : 0) | (b.defined() ? 2 : 0) | (a.adds ? 4 : 0))
-      .spec(delta.x.dtype(), y.dtype(), by_fours(x.length, lanes, {&x, &delta}, {&w, &b, &y, &sum}))
+      .spec(delta.x.dtype(), y.dtype(), by_fours(x.length, tiling, {&x, &delta}, {&w, &b, &y, &sum}))
       .read(x.x)
       .read(w)
       .read(b)
@@ -90,7 +90,7 @@ bool forward_gpu(const OpCall& call, std::span<Tensor> out) {
       .read(a.adds ? delta.x : Tensor())
       .write(sum)
       .u32(delta.rows, delta.strides[0], delta.strides[2])
-      .dispatch(gpu::grid(lanes.groups(x.rows)));
+      .dispatch(gpu::grid(tiling.groups(x.rows)));
   return true;
 }
 
@@ -110,18 +110,18 @@ bool backward_gpu(const OpCall& call, std::span<Tensor> out) {
   if (a.wants_weight) dweight = out[next++];
   if (a.wants_bias) dbias = out[next++];
   if (a.wants_delta) ddelta = out[next];
-  rows::Lanes lanes = lanes_of(x.length);
+  rows::RowTiling tiling = tiling_of(x.length);
   bool sums = a.wants_weight || a.wants_bias;
-  std::int64_t groups = lanes.groups(x.rows);
-  if (sums) groups = even_groups(groups, lanes, gpu::capabilities(x.x.device()).compute_units);
+  std::int64_t groups = tiling.groups(x.rows);
+  if (sums) groups = even_groups(groups, tiling, gpu::capabilities(x.x.device()).compute_units);
   Tensor lines_weight, lines_bias;
   if (a.wants_weight) lines_weight = empty({groups, x.length}, {f32, x.x.device()});
   if (a.wants_bias) lines_bias = empty({groups, x.length}, {f32, x.x.device()});
   gpu::Kernel(shaders::norm_backward, call)
-      .spec(lanes.lanes, 0, a.rms, lanes.held, g.x.dtype(), x.x.dtype(), dtype_of(w))
+      .spec(tiling.threads_per_row, 0, a.rms, tiling.elements_per_thread, g.x.dtype(), x.x.dtype(), dtype_of(w))
       .spec((w.defined() ? 1 : 0) | (given_more.defined() ? 2 : 0))
       .spec((a.wants_weight ? 1 : 0) | (a.wants_bias ? 2 : 0) | (a.wants_delta ? 4 : 0))
-      .spec(more.x.dtype(), dtype_of(ddelta), by_fours(x.length, lanes, {&g, &x, &more}, {&w, &out[0], &ddelta}))
+      .spec(more.x.dtype(), dtype_of(ddelta), by_fours(x.length, tiling, {&g, &x, &more}, {&w, &out[0], &ddelta}))
       .read(g.x)
       .read(x.x)
       .read(w)

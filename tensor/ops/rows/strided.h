@@ -50,20 +50,22 @@ struct Strided {
 };
 
 /// How a workgroup's threads map to rows. Few choices, since each needs its own pipeline.
-struct Lanes {
-  std::int64_t lanes = kThreads;  ///< threads per row
-  std::int64_t held = 0;          ///< elements per thread, in registers; 0: rows are longer than that
-  bool columns = false;           ///< neighbouring threads work on neighbouring rows
+struct RowTiling {
+  std::int64_t threads_per_row = kThreads;  ///< threads per row
+  std::int64_t elements_per_thread = 0;     ///< elements per thread, in registers; 0: rows are longer than that
+  bool columns = false;                     ///< neighbouring threads work on neighbouring rows
 
-  std::int64_t slots() const { return kThreads / lanes; }
+  std::int64_t slots() const { return kThreads / threads_per_row; }
   std::int64_t groups(std::int64_t rows) const { return (rows + slots() - 1) / slots(); }
 };
 
 /// @param most maximum elements per thread
-inline Lanes lanes_for(std::int64_t length, bool columns, std::int64_t most) {
+inline RowTiling tiling_for(std::int64_t length, bool columns, std::int64_t most) {
   if (columns) return {8, length <= 64 && most >= 8 ? 8 : 0, true};
-  for (Lanes choice : {Lanes{8, 4}, Lanes{32, 4}, Lanes{64, 8}, Lanes{256, 4}, Lanes{256, 16}}) {
-    if (choice.held <= most && length <= choice.lanes * choice.held) return choice;
+  for (RowTiling choice :
+       {RowTiling{8, 4}, RowTiling{32, 4}, RowTiling{64, 8}, RowTiling{256, 4}, RowTiling{256, 16}}) {
+    if (choice.elements_per_thread <= most && length <= choice.threads_per_row * choice.elements_per_thread)
+      return choice;
   }
   return {};
 }

@@ -40,15 +40,17 @@ bool cumsum_gpu(const OpCall& call, std::span<Tensor> out) {
   if (out[0].numel() == 0) return true;
   auto a = call.as<ScanAttrs>();
   rows::Strided x(call.in[0], a.dim), y(out[0], a.dim);
-  rows::Lanes lanes = y.inner > 1 ? rows::Lanes{1, 0, true} : y.length <= 64 ? rows::Lanes{32} : rows::Lanes{};
+  rows::RowTiling tiling = y.inner > 1      ? rows::RowTiling{1, 0, true}
+                           : y.length <= 64 ? rows::RowTiling{32}
+                                            : rows::RowTiling{};
   gpu::Kernel(t == i64 ? shaders::scan_i64 : shaders::scan_float, call)
-      .spec(lanes.lanes, lanes.columns, a.reverse, x.x.dtype(), t)
+      .spec(tiling.threads_per_row, tiling.columns, a.reverse, x.x.dtype(), t)
       .read(x.x)
       .write(out[0])
       .u32(y.rows, y.length, y.inner)
       .u32(x.strides)
       .u32(y.strides)
-      .dispatch(gpu::grid(lanes.groups(y.rows)));
+      .dispatch(gpu::grid(tiling.groups(y.rows)));
   return true;
 }
 

@@ -61,7 +61,7 @@ void backward_cpu(const OpCall& call, std::span<Tensor> out) {
       const T *g = in[0], *y = in[1];
       if (a.log) {
         T total = static_cast<T>(cpu::sum(g, n));
-        cpu::curve(cpu::Curve::exp, y, dx, n);
+        cpu::unary(cpu::UnaryOp::exp, y, dx, n);
         for (std::int64_t i = 0; i < n; ++i) dx[i] = g[i] - dx[i] * total;
       } else {
         T dot = static_cast<T>(cpu::dot(g, y, n));
@@ -107,11 +107,12 @@ bool by_fours(std::initializer_list<const rows::Strided*> all) {
 
 /// Lanes for rows loaded by fours: as few as possible, since more elements per lane keep more bytes in flight.
 /// @param most maximum elements per lane
-rows::Lanes lanes_by_fours(std::int64_t length, std::int64_t most) {
-  using rows::Lanes;
-  for (Lanes choice :
-       {Lanes{8, 4}, Lanes{32, 4}, Lanes{64, 8}, Lanes{64, 16}, Lanes{64, 32}, Lanes{256, 8}, Lanes{256, 16}}) {
-    if (choice.held <= most && length <= choice.lanes * choice.held) return choice;
+rows::RowTiling tiling_by_fours(std::int64_t length, std::int64_t most) {
+  using rows::RowTiling;
+  for (RowTiling choice : {RowTiling{8, 4}, RowTiling{32, 4}, RowTiling{64, 8}, RowTiling{64, 16}, RowTiling{64, 32},
+                           RowTiling{256, 8}, RowTiling{256, 16}}) {
+    if (choice.elements_per_thread <= most && length <= choice.threads_per_row * choice.elements_per_thread)
+      return choice;
   }
   return {};
 }
@@ -126,10 +127,12 @@ bool on_gpu(const OpCall& call, std::span<Tensor> out) {
   if (out[0].numel() == 0) return true;
   rows::Strided a(call.in[0], attrs.dim), b(call.in.back(), attrs.dim), y(out[0], attrs.dim);
   bool fours = by_fours({&a, &b, &y});
-  rows::Lanes lanes = fours ? lanes_by_fours(y.length, backward ? 16 : 32) : rows::lanes_for(y.length, y.inner > 1, 16);
-  if (lanes.held == 0) fours = false;
+  rows::RowTiling tiling =
+      fours ? tiling_by_fours(y.length, backward ? 16 : 32) : rows::tiling_for(y.length, y.inner > 1, 16);
+  if (tiling.elements_per_thread == 0) fours = false;
   gpu::Kernel(shaders::softmax, call)
-      .spec(lanes.lanes, lanes.columns, (backward ? 2 : 0) + (attrs.log ? 1 : 0), lanes.held)
+      .spec(tiling.threads_per_row, tiling.columns, (backward ? 2 : 0) + (attrs.log ? 1 : 0),
+            tiling.elements_per_thread)
       .spec(a.x.dtype(), b.x.dtype(), y.x.dtype(), fours)
       .read(a.x)
       .read(b.x)
@@ -138,7 +141,7 @@ bool on_gpu(const OpCall& call, std::span<Tensor> out) {
       .u32(a.strides)
       .u32(b.strides)
       .u32(y.strides)
-      .dispatch(gpu::grid(lanes.groups(y.rows)));
+      .dispatch(gpu::grid(tiling.groups(y.rows)));
   return true;
 }
 

@@ -21,11 +21,11 @@ void activate(Activation activation, T* x, std::int64_t n) {
       for (std::int64_t i = 0; i < n; ++i) x[i] = m::maximum(x[i], T(0));
       return;
     case Activation::gelu:
-      return cpu::curve(cpu::Curve::gelu, x, x, n);
+      return cpu::unary(cpu::UnaryOp::gelu, x, x, n);
     case Activation::gelu_tanh:
-      return cpu::curve(cpu::Curve::gelu_tanh, x, x, n);
+      return cpu::unary(cpu::UnaryOp::gelu_tanh, x, x, n);
     case Activation::silu:
-      return cpu::curve(cpu::Curve::silu, x, x, n);
+      return cpu::unary(cpu::UnaryOp::silu, x, x, n);
   }
 }
 
@@ -40,13 +40,13 @@ void multiply_by_derivative(Activation activation, const T* at, T* x, std::int64
       for (std::int64_t i = 0; i < n; ++i) x[i] *= at[i] > T(0) ? T(1) : T(0);
       return;
     case Activation::gelu:
-      cpu::curve(cpu::Curve::gelu_slope, at, derivative, n);
+      cpu::unary(cpu::UnaryOp::gelu_derivative, at, derivative, n);
       break;
     case Activation::gelu_tanh:
-      cpu::curve(cpu::Curve::gelu_tanh_slope, at, derivative, n);
+      cpu::unary(cpu::UnaryOp::gelu_tanh_derivative, at, derivative, n);
       break;
     case Activation::silu:
-      cpu::curve(cpu::Curve::silu_slope, at, derivative, n);
+      cpu::unary(cpu::UnaryOp::silu_derivative, at, derivative, n);
       break;
   }
   for (std::int64_t i = 0; i < n; ++i) x[i] *= derivative[i];

@@ -1,4 +1,4 @@
-#include <etna/device/cpu/gemm/cut.h>
+#include <etna/device/cpu/gemm/tiling.h>
 
 #include <algorithm>
 #include <initializer_list>
@@ -24,25 +24,25 @@ std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * 
 
 }  // namespace
 
-Cut choose_cut(const Gemm& g, int threads) {
+Tiling choose_tiling(const Gemm& g, int threads) {
   const auto m = static_cast<double>(g.m), n = static_cast<double>(g.n);
-  Cut best{g.m, g.n, g.k, 1};
+  Tiling best{g.m, g.n, g.k, 1};
   if (threads <= 1 || m * n * static_cast<double>(g.k) < kWorthThreads) return best;
   const double straggler = std::min(kWorstStraggler, kStraggler * (threads - 1));
   double least = -1;
   auto consider = [&](std::int64_t down, std::int64_t across, std::int64_t splits) {
-    Cut cut{std::min(g.m, round_up(ceil_div(g.m, down), 8)), std::min(g.n, round_up(ceil_div(g.n, across), 16)),
-            std::min(g.k, round_up(ceil_div(g.k, splits), 64)), 1};
-    cut.splits = ceil_div(g.k, cut.depth);
-    std::int64_t tasks = ceil_div(g.m, cut.rows) * ceil_div(g.n, cut.columns) * cut.splits;
-    const auto waves = static_cast<double>(ceil_div(tasks, threads)), rows = static_cast<double>(cut.rows),
-               columns = static_cast<double>(cut.columns), depth = static_cast<double>(cut.depth);
+    Tiling tiling{std::min(g.m, round_up(ceil_div(g.m, down), 8)), std::min(g.n, round_up(ceil_div(g.n, across), 16)),
+                  std::min(g.k, round_up(ceil_div(g.k, splits), 64)), 1};
+    tiling.splits = ceil_div(g.k, tiling.depth);
+    std::int64_t tasks = ceil_div(g.m, tiling.rows) * ceil_div(g.n, tiling.columns) * tiling.splits;
+    const auto waves = static_cast<double>(ceil_div(tasks, threads)), rows = static_cast<double>(tiling.rows),
+               columns = static_cast<double>(tiling.columns), depth = static_cast<double>(tiling.depth);
     double task = rows * columns * (depth + kStore) + kPack * depth * (rows + columns) + kTask;
     double time = (waves + straggler) * task;
-    if (cut.splits > 1) time += kMeet + kSum * static_cast<double>(cut.splits) * m * n / threads;
+    if (tiling.splits > 1) time += kMeet + kSum * static_cast<double>(tiling.splits) * m * n / threads;
     if (least >= 0 && time >= least) return;
     least = time;
-    best = cut;
+    best = tiling;
   };
   for (std::int64_t splits : {1, 2, 4, 8, 16}) {
     if (splits > 1 && (g.k / splits < kShallowest || (splits - 1) * g.m * g.n > kMostPartial)) break;

@@ -3,7 +3,7 @@
 // by oneDNN, 4 by OpenBLAS). Here only the few rows are packed, and the matrix is streamed. If its rows run along k,
 // each is multiplied with all of the few rows; if they run across k, several at once are added to a chunk of the
 // results that stays in L1.
-#include <etna/device/cpu/gemm/thin.h>
+#include <etna/device/cpu/gemm/skinny.h>
 
 #include <algorithm>
 #include <bit>
@@ -19,7 +19,7 @@
 #endif
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE <etna/device/cpu/gemm/thin.cpp>
+#define HWY_TARGET_INCLUDE <etna/device/cpu/gemm/skinny.cpp>
 #include <hwy/foreach_target.h>
 // Must come after foreach_target.h.
 #include <hwy/highway.h>
@@ -36,7 +36,7 @@ constexpr std::int64_t piece_of(std::int64_t rows) { return rows == 1 ? kResults
 
 /// y[i, j] = Σₖ x[i, k] · w[j, k] or w[k, j], for columns j of a range.
 template <typename S>
-struct Thin {
+struct Skinny {
   const float* x = nullptr;  ///< [k / kBlock, rows, kBlock], zero-padded
   const S* w = nullptr;      ///< rows are `leading` apart
   std::int64_t leading = 0;
@@ -79,7 +79,7 @@ HWY_INLINE V load_part(const S* x, std::int64_t n) {
 
 /// Column j: a row of w, `Along` vectors at once.
 template <int Rows, int Along, typename S>
-HWY_INLINE void dots(const Thin<S>& t, std::int64_t j) {
+HWY_INLINE void dots(const Skinny<S>& t, std::int64_t j) {
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(D()));
   V sums[Rows][Along];
   HWY_UNROLL(8) for (auto& row : sums) { HWY_UNROLL(8) for (V& s : row) s = hn::Zero(D()); }
@@ -108,7 +108,7 @@ HWY_INLINE void dots(const Thin<S>& t, std::int64_t j) {
 }
 
 template <int Rows, typename S>
-void along_rows(const Thin<S>& t, std::int64_t first, std::int64_t last) {
+void along_rows(const Skinny<S>& t, std::int64_t first, std::int64_t last) {
   // About eight sums at once, as many as fit in flight. With several rows of w there would be several memory streams,
   // which processors prefetch at less than half the speed (eight of 2 KiB, on one core from memory: 12 GB/s; one: 28),
   // so one row is read at a time.
@@ -118,7 +118,7 @@ void along_rows(const Thin<S>& t, std::int64_t first, std::int64_t last) {
 }
 
 template <typename S>
-void along(const Thin<S>& t, std::int64_t first, std::int64_t last) {
+void along(const Skinny<S>& t, std::int64_t first, std::int64_t last) {
   switch (t.rows) {
     case 1:
       return along_rows<1>(t, first, last);
@@ -141,7 +141,7 @@ void along(const Thin<S>& t, std::int64_t first, std::int64_t last) {
 
 /// sums[i, 0 .. n) += Σ x[i, k + q] · w[k + q, j + 0 .. n), q < Depth
 template <int Depth, typename S>
-HWY_INLINE void add_rows(const Thin<S>& t, std::int64_t k, std::int64_t j, std::int64_t n, float* sums) {
+HWY_INLINE void add_rows(const Skinny<S>& t, std::int64_t k, std::int64_t j, std::int64_t n, float* sums) {
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(D()));
   const S* w = t.w + k * t.leading + j;
   for (std::int64_t i = 0; i < t.rows; ++i) {
@@ -160,7 +160,7 @@ HWY_INLINE void add_rows(const Thin<S>& t, std::int64_t k, std::int64_t j, std::
 }
 
 template <typename S>
-void across(const Thin<S>& t, std::int64_t first, std::int64_t last) {
+void across(const Skinny<S>& t, std::int64_t first, std::int64_t last) {
   constexpr int kDepth = sizeof(S) == 2 ? 4 : 8;  // bf16 needs registers for its conversion
   HWY_ALIGN float sums[kResults];
   const std::int64_t piece = piece_of(t.rows);
@@ -176,10 +176,10 @@ void across(const Thin<S>& t, std::int64_t first, std::int64_t last) {
   }
 }
 
-void along_f32(const Thin<float>& t, std::int64_t first, std::int64_t last) { along(t, first, last); }
-void along_bf16(const Thin<Bf16>& t, std::int64_t first, std::int64_t last) { along(t, first, last); }
-void across_f32(const Thin<float>& t, std::int64_t first, std::int64_t last) { across(t, first, last); }
-void across_bf16(const Thin<Bf16>& t, std::int64_t first, std::int64_t last) { across(t, first, last); }
+void along_f32(const Skinny<float>& t, std::int64_t first, std::int64_t last) { along(t, first, last); }
+void along_bf16(const Skinny<Bf16>& t, std::int64_t first, std::int64_t last) { along(t, first, last); }
+void across_f32(const Skinny<float>& t, std::int64_t first, std::int64_t last) { across(t, first, last); }
+void across_bf16(const Skinny<Bf16>& t, std::int64_t first, std::int64_t last) { across(t, first, last); }
 
 }  // namespace etna::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -193,16 +193,16 @@ HWY_EXPORT(along_bf16);
 HWY_EXPORT(across_f32);
 HWY_EXPORT(across_bf16);
 
-void along(const Thin<float>& t, std::int64_t first, std::int64_t last) {
+void along(const Skinny<float>& t, std::int64_t first, std::int64_t last) {
   HWY_DYNAMIC_DISPATCH(along_f32)(t, first, last);
 }
-void along(const Thin<Bf16>& t, std::int64_t first, std::int64_t last) {
+void along(const Skinny<Bf16>& t, std::int64_t first, std::int64_t last) {
   HWY_DYNAMIC_DISPATCH(along_bf16)(t, first, last);
 }
-void across(const Thin<float>& t, std::int64_t first, std::int64_t last) {
+void across(const Skinny<float>& t, std::int64_t first, std::int64_t last) {
   HWY_DYNAMIC_DISPATCH(across_f32)(t, first, last);
 }
-void across(const Thin<Bf16>& t, std::int64_t first, std::int64_t last) {
+void across(const Skinny<Bf16>& t, std::int64_t first, std::int64_t last) {
   HWY_DYNAMIC_DISPATCH(across_bf16)(t, first, last);
 }
 
@@ -215,15 +215,15 @@ constexpr std::int64_t kTaskColumns = 64;       // of a w whose rows run across 
 }  // namespace
 
 template <typename S>
-void multiply_thin(const Gemm& g, float alpha, const S* a, const S* b, float beta, float* c, bool all_threads,
-                   const Finish& finish) {
+void multiply_skinny(const Gemm& g, float alpha, const S* a, const S* b, float beta, float* c, bool all_threads,
+                     const Finish& finish) {
   // The few rows: those of op(a), or, if c has few columns, those of op(b) transposed.
-  const bool few_rows = g.m <= kThin;
+  const bool few_rows = g.m <= kMostSkinnyRows;
   const S* few = few_rows ? a : b;
   const std::int64_t few_leading = few_rows ? g.lda : g.ldb, columns = few_rows ? g.n : g.m;
   const bool few_across = few_rows ? g.transpose_a : !g.transpose_b,
              w_along = few_rows ? g.transpose_b : !g.transpose_a;
-  Thin<S> t;
+  Skinny<S> t;
   t.rows = few_rows ? g.m : g.n;
   t.k = g.k;
   Scratch<float> packed(static_cast<std::size_t>(t.rows * ((g.k + kBlock - 1) / kBlock * kBlock)), 0.0f);
@@ -254,10 +254,10 @@ void multiply_thin(const Gemm& g, float alpha, const S* a, const S* b, float bet
   parallel_for(columns, std::max(w_along ? 8 : kTaskColumns, kTaskBytes / std::max<std::int64_t>(1, bytes)), range);
 }
 
-template void multiply_thin(const Gemm& g, float alpha, const float* a, const float* b, float beta, float* c,
-                            bool all_threads, const Finish& finish);
-template void multiply_thin(const Gemm& g, float alpha, const Bf16* a, const Bf16* b, float beta, float* c,
-                            bool all_threads, const Finish& finish);
+template void multiply_skinny(const Gemm& g, float alpha, const float* a, const float* b, float beta, float* c,
+                              bool all_threads, const Finish& finish);
+template void multiply_skinny(const Gemm& g, float alpha, const Bf16* a, const Bf16* b, float beta, float* c,
+                              bool all_threads, const Finish& finish);
 
 }  // namespace etna::cpu
 #endif

@@ -3,7 +3,7 @@
 #include <etna/device/cpu/vector_rows.h>
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE <etna/device/cpu/vector_curves.cpp>
+#define HWY_TARGET_INCLUDE <etna/device/cpu/vector_unary.cpp>
 #include <hwy/foreach_target.h>
 // Must come after foreach_target.h.
 #include <etna/device/cpu/vector_math.inc>
@@ -80,7 +80,7 @@ struct Erf {
 struct Gelu {
   static HWY_INLINE V of(V x) { return hn::Mul(x, Normal(x).below(x)); }
 };
-struct GeluSlope {
+struct GeluDerivative {
   static HWY_INLINE V of(V x) {
     const Normal normal(x);
     return hn::MulAdd(hn::Mul(x, constant(kDensity)), normal.bell, normal.below(x));
@@ -89,7 +89,7 @@ struct GeluSlope {
 struct GeluTanh {
   static HWY_INLINE V of(V x) { return hn::Mul(x, Logistic(twice_inside(x)).value); }
 };
-struct GeluTanhSlope {
+struct GeluTanhDerivative {
   static HWY_INLINE V of(V x) {
     const Logistic l(twice_inside(x));
     const V inside = hn::MulAdd(hn::Mul(x, x), constant(0.134145f), constant(1.0f));
@@ -100,7 +100,7 @@ struct GeluTanhSlope {
 struct Silu {
   static HWY_INLINE V of(V x) { return hn::Mul(x, Logistic(x).value); }
 };
-struct SiluSlope {
+struct SiluDerivative {
   static HWY_INLINE V of(V x) {
     const Logistic l(x);
     return hn::Mul(l.value, hn::MulAdd(x, l.rest, constant(1.0f)));
@@ -120,28 +120,28 @@ HWY_INLINE void map(const float* x, float* y, std::size_t n) {
   if (i < n) store_part(Function::of(load_part(x + i, n - i, 0.0f)), y + i, n - i);
 }
 
-void curve(Curve f, const float* x, float* y, std::size_t n) {
+void unary(UnaryOp f, const float* x, float* y, std::size_t n) {
   switch (f) {
-    case Curve::exp:
+    case UnaryOp::exp:
       return map<Exp>(x, y, n);
-    case Curve::tanh:
+    case UnaryOp::tanh:
       return map<Tanh>(x, y, n);
-    case Curve::sigmoid:
+    case UnaryOp::sigmoid:
       return map<Sigmoid>(x, y, n);
-    case Curve::erf:
+    case UnaryOp::erf:
       return map<Erf>(x, y, n);
-    case Curve::gelu:
+    case UnaryOp::gelu:
       return map<Gelu>(x, y, n);
-    case Curve::gelu_slope:
-      return map<GeluSlope>(x, y, n);
-    case Curve::gelu_tanh:
+    case UnaryOp::gelu_derivative:
+      return map<GeluDerivative>(x, y, n);
+    case UnaryOp::gelu_tanh:
       return map<GeluTanh>(x, y, n);
-    case Curve::gelu_tanh_slope:
-      return map<GeluTanhSlope>(x, y, n);
-    case Curve::silu:
+    case UnaryOp::gelu_tanh_derivative:
+      return map<GeluTanhDerivative>(x, y, n);
+    case UnaryOp::silu:
       return map<Silu>(x, y, n);
-    case Curve::silu_slope:
-      return map<SiluSlope>(x, y, n);
+    case UnaryOp::silu_derivative:
+      return map<SiluDerivative>(x, y, n);
   }
 }
 
@@ -151,9 +151,9 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace etna::cpu {
 
-HWY_EXPORT(curve);
-void curve(Curve f, const float* x, float* y, std::int64_t n) {
-  HWY_DYNAMIC_DISPATCH(curve)(f, x, y, static_cast<std::size_t>(n));
+HWY_EXPORT(unary);
+void unary(UnaryOp f, const float* x, float* y, std::int64_t n) {
+  HWY_DYNAMIC_DISPATCH(unary)(f, x, y, static_cast<std::size_t>(n));
 }
 
 }  // namespace etna::cpu
