@@ -60,4 +60,9 @@ DType promote(DType a, DType b) {
   return i32;  // i32 with anything smaller, and i8 with u8
 }
 
+void detail::refuse_dtype(DType t) {
+  throw DtypeError(
+      fmt::format("{} is the number of no dtype; the tensor's description is damaged", static_cast<int>(t)));
+}
+
 }  // namespace etna

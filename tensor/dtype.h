@@ -90,6 +90,11 @@ constexpr DType dtype_of<bool>() {
   return boolean;
 }
 
+namespace detail {
+/// @throws DtypeError for a value that is none of DType's
+[[noreturn]] void refuse_dtype(DType t);
+}  // namespace detail
+
 /// Calls f with a value of the dtype's C++ type: visit(t, [&](auto zero) { using T = decltype(zero); ... }).
 template <typename F>
 decltype(auto) visit(DType t, F&& f) {
@@ -110,9 +115,10 @@ decltype(auto) visit(DType t, F&& f) {
       return f(std::int8_t{});
     case DType::u8:
       return f(std::uint8_t{});
-    default:
+    case DType::boolean:
       return f(bool{});
   }
+  detail::refuse_dtype(t);
 }
 
 }  // namespace etna

@@ -47,7 +47,13 @@ class ToyBackend final : public Backend {
  public:
   const char* name() const override { return "toy"; }
   const std::vector<AdapterInfo>& adapters() override {
-    static const std::vector<AdapterInfo> one = {{.device = Device::parse("toy"), .name = "Toy", .kind = "software"}};
+    static const std::vector<AdapterInfo> one = [] {
+      AdapterInfo info;
+      info.device = Device::parse("toy");
+      info.name = "Toy";
+      info.kind = "software";
+      return std::vector{info};
+    }();
     return one;
   }
   CachingAllocator& allocator(Device device) override {

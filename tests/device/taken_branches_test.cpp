@@ -18,7 +18,7 @@ int count(const Words& words, std::uint32_t op) {
   return found;
 }
 
-Words module_of(const Shader& shader) { return {shader.words.begin(), shader.words.end()}; }
+Words module_of(const gpu::Shader& shader) { return {shader.words.begin(), shader.words.end()}; }
 
 std::uint32_t instruction(std::uint32_t op, std::uint32_t length) { return length << 16 | op; }
 

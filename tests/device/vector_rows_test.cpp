@@ -86,7 +86,7 @@ TEST_P(VectorRows, UnaryOpsAreWithinTheirUnits) {
   for (const Claim& claim : claims) {
     const std::vector<float> x = spread(claim.low, claim.high);
     std::vector<float> y(x.size());
-    unary(claim.curve, x.data(), y.data(), static_cast<std::int64_t>(x.size()));
+    unary(claim.op, x.data(), y.data(), static_cast<std::int64_t>(x.size()));
     double worst = 0;
     float at = 0;
     for (std::size_t i = 0; i < x.size(); ++i) {

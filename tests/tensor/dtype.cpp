@@ -147,5 +147,10 @@ TEST(DType, IsFoundByName) {
   EXPECT_THROW(dtype_named(""), DtypeError);
 }
 
+TEST(DType, AnUnknownOneIsRefused) {
+  EXPECT_THROW(visit(static_cast<DType>(9), [](auto) {}), DtypeError);
+  EXPECT_THROW(visit(static_cast<DType>(255), [](auto) {}), DtypeError);
+}
+
 }  // namespace
 }  // namespace etna

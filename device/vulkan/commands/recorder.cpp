@@ -15,6 +15,7 @@ namespace etna::vulkan {
 namespace {
 
 constexpr std::size_t kBatchDispatches = 100;
+constexpr std::size_t kLargestBatch = 1000;
 constexpr std::uint64_t kBatchBytes = std::uint64_t{256} << 20;
 std::atomic<int> injected_failure{0};
 
@@ -109,7 +110,10 @@ void Recorder::add(std::span<const Range> reads, std::span<const Range> writes) 
   if (order.before) ++stats_.barriers;
   if (order.behind) ++stats_.barriers;
   bytes_ += touched(reads, writes);
-  if (slot.list.commands.size() >= kBatchDispatches || bytes_ >= kBatchBytes) flush();
+  const std::size_t commands = slot.list.commands.size();
+  if (commands < kBatchDispatches && bytes_ < kBatchBytes) return;
+  // A submit waits for the pipelines of its batch; recording goes on, so that those of a whole step are built side by side.
+  if (!pipelines_.building() || commands >= kLargestBatch) flush();
 }
 
 void Recorder::dispatch(const Dispatch& d, Pipeline& pipeline) {

@@ -42,6 +42,7 @@ void Pipeline::build() {
 /// Threads that build pipelines, started for the first and ended when there was none for a while.
 class Pipelines::Builders {
  public:
+  explicit Builders(std::atomic<int>& unbuilt) : unbuilt_(unbuilt) {}
   ~Builders() {
     std::unique_lock lock(mutex_);
     ending_ = true;
@@ -52,6 +53,7 @@ class Pipelines::Builders {
   void add(Pipeline& pipeline) {
     std::lock_guard lock(mutex_);
     waiting_.push_back(&pipeline);
+    ++unbuilt_;
     // The thread that records builds, too, when it submits.
     const unsigned most = std::clamp(std::thread::hardware_concurrency(), 2u, kMostThreads + 1) - 1;
     if (idle_ == 0 && threads_ < most) {
@@ -75,6 +77,7 @@ class Pipelines::Builders {
       waiting_.pop_front();
       lock.unlock();
       next->build();
+      --unbuilt_;
       lock.lock();
     }
     if (--threads_ == 0) ended_.notify_all();
@@ -83,13 +86,17 @@ class Pipelines::Builders {
   std::mutex mutex_;
   std::condition_variable wake_, ended_;
   std::deque<Pipeline*> waiting_;
+  std::atomic<int>& unbuilt_;
   unsigned threads_ = 0, idle_ = 0;
   bool ending_ = false;
 };
 
 Pipelines::~Pipelines() = default;
 
-void Pipelines::leave() { builders_.reset(); }
+void Pipelines::leave() {
+  builders_.reset();
+  unbuilt_ = 0;
+}
 
 Pipeline& Pipelines::get(const Shader& shader, std::span<const std::uint32_t> spec, std::string_view op, bool& made) {
   std::vector<Variant>& variants = made_[shader.words.data()];
@@ -103,7 +110,7 @@ Pipeline& Pipelines::get(const Shader& shader, std::span<const std::uint32_t> sp
   std::vector<std::uint32_t> constants(spec.begin(), spec.end());
   auto build = [this, shader, constants, op = std::string(op)] { return make(shader, constants, op); };
   Pipeline& pipeline = *variants.emplace_back(Variant{constants, std::make_unique<Pipeline>(build)}).pipeline;
-  if (builders_ == nullptr) builders_ = std::make_unique<Builders>();
+  if (builders_ == nullptr) builders_ = std::make_unique<Builders>(unbuilt_);
   builders_->add(pipeline);
   made = true;
   cache_.note_pipeline();

@@ -42,6 +42,8 @@ class Pipelines {
 
   /// Lives as long as this. @throws DeviceError naming `op` where the shader asks for more than the device has.
   Pipeline& get(const Shader& shader, std::span<const std::uint32_t> spec, std::string_view op, bool& made);
+  /// True while threads build: work that is recorded meanwhile had better wait for all of them at once.
+  bool building() const { return unbuilt_.load(std::memory_order_relaxed) > 0; }
   /// Ends the threads that build, once they are done with what they have begun.
   void leave();
   VkPipelineLayout layout() const { return layout_; }
@@ -63,6 +65,7 @@ class Pipelines {
   VkPipelineLayout layout_ = VK_NULL_HANDLE;
   /// Keyed by the address of the shader's words. A shader has few variants, so a linear search is enough.
   std::unordered_map<const std::uint32_t*, std::vector<Variant>> made_;
+  std::atomic<int> unbuilt_{0};
   std::unique_ptr<Builders> builders_;
 };
 
