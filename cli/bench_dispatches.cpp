@@ -5,7 +5,6 @@
 #include <fmt/core.h>
 
 #include <etna/device/kernel.h>
-#include <etna/device/vulkan/api/diagnostics.h>
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/ops.h>

@@ -5,7 +5,6 @@
 #include <string_view>
 
 #include <etna/device/kernel.h>
-#include <etna/device/vulkan/api/diagnostics.h>
 
 #include "bench.h"
 
@@ -19,7 +18,9 @@ std::vector<std::string> conditions_of(const AdapterInfo& adapter, const Effort&
   if (effort.quick) conditions.push_back("--quick: small sizes and counts, the figures mean little");
   if (adapter.device.is_cpu()) return conditions;
   if (adapter.kind == "software") conditions.push_back("a software rasterizer: says nothing of a GPU");
-  if (vulkan::validation_enabled()) conditions.push_back("ETNA_VALIDATION=1: every call is checked, and slower");
+  if (const char* validation = std::getenv("ETNA_VALIDATION"); validation && std::string_view(validation) == "1") {
+    conditions.push_back("ETNA_VALIDATION=1: every call is checked, and slower");
+  }
   if (const char* barriers = std::getenv("ETNA_BARRIERS"); barriers && std::string_view(barriers) == "all") {
     conditions.push_back("ETNA_BARRIERS=all: a barrier behind every dispatch");
   }

@@ -45,7 +45,6 @@ if(ETNA_SANITIZE)
     -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
   target_link_options(etna_options INTERFACE -fsanitize=${ETNA_SANITIZE})
 endif()
-target_include_directories(etna_options SYSTEM INTERFACE ${VOLK_INCLUDE_DIR} ${VULKAN_INCLUDE_DIR})
 target_include_directories(etna_options INTERFACE ${ETNA_INCLUDE_DIR})
 
 # etna_folder(NAME LIBRARIES... [EXCLUDE REGEX]): objects of every .cpp below this folder.

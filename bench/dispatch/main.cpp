@@ -4,7 +4,6 @@
 
 #include <etna/autograd/autograd.h>
 #include <etna/device/kernel.h>
-#include <etna/device/vulkan/api/diagnostics.h>
 #include <etna/tensor/ops.h>
 
 #include "devices.h"

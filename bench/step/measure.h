@@ -9,7 +9,6 @@
 #include <etna/device/memory.h>
 #include <etna/device/profile/profiler.h>
 #include <etna/device/transfers.h>
-#include <etna/device/vulkan/api/diagnostics.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/dtype.h>
 
