@@ -30,7 +30,8 @@ layout(constant_id = 5) const uint B_DTYPE = 1;
 layout(constant_id = 6) const uint C_DTYPE = 1;
 layout(constant_id = 7) const uint ARITY = 1;
 layout(constant_id = 8) const uint TILE = 64;
-const uint LINES = 256 / TILE, ELEMENTS_PER_THREAD = TILE / LINES;  // lines covered by all threads at once; elements per thread
+// lines covered by all threads at once; elements per thread
+const uint LINES = 256 / TILE, ELEMENTS_PER_THREAD = TILE / LINES;
 
 layout(push_constant, scalar) uniform Push {
   uvec2 y, a, b, c;

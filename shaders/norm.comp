@@ -86,7 +86,8 @@ void main() {
       held[k] = i < n ? element(row, delta_row, i) : 0.0;
     }
   } else if (ADDS) {
-    for (uint i = lane; i < n; i += THREADS_PER_ROW) element(row, delta_row, i);  // each thread rereads what it wrote itself
+    // each thread rereads what it wrote itself
+    for (uint i = lane; i < n; i += THREADS_PER_ROW) element(row, delta_row, i);
   }
   uvec2 from = ADDS ? p.sum : p.x, strides = ADDS ? uvec2(p.n, 1) : p.x_strides;
   uint base = row * strides.x;

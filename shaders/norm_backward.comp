@@ -158,7 +158,9 @@ void main() {
 #define G(k, i) (ELEMENTS_PER_THREAD > 0 ? held_g[k] : load_float(p.g, base_g + (i) * p.g_strides.y, G_DTYPE))
 #define NORMED(k, i) (((X(k, i) - mean) - about.y) * scale)
 #define SCALED(k, i) \
-  (G(k, i) * (ELEMENTS_PER_THREAD > 0 ? held_w[k] : (GIVEN & 1) != 0 ? load_float(p.w, (i) * p.w_stride, W_DTYPE) : 1.0))
+  (G(k, i) * (ELEMENTS_PER_THREAD > 0 ? held_w[k]                                       \
+              : (GIVEN & 1) != 0      ? load_float(p.w, (i) * p.w_stride, W_DTYPE)      \
+                                      : 1.0))
     vec4 more[QUADS];
     if (VECTOR != 0) {
       [[unroll]] for (uint q = 0; q < ELEMENTS_PER_THREAD / 4; ++q) {

@@ -1,10 +1,11 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 // Reductions over any dimensions. Bytes-bound: each element is read once. The 256 threads of a workgroup form SLOTS
-// outputs x THREADS_PER_ROW threads per output. If reduced elements are contiguous in memory (rows), the lanes of an output are
-// neighbouring threads; if outputs are (columns), the slots are. Either way neighbouring threads read neighbouring
-// elements. Four loads are in flight before their values are merged, of four elements each where rows allow it (WIDTH
-// 4). There a thread takes at least 16 elements, so that reducing the lanes costs little compared with the loads.
+// outputs x THREADS_PER_ROW threads per output. If reduced elements are contiguous in memory (rows), the lanes of an
+// output are neighbouring threads; if outputs are (columns), the slots are. Either way neighbouring threads read
+// neighbouring elements. Four loads are in flight before their values are merged, of four elements each where rows
+// allow it (WIDTH 4). There a thread takes at least 16 elements, so that reducing the lanes costs little compared with
+// the loads.
 //
 // Divisions per element are needed only if the reduced dimensions do not merge into one (WIDTH 0): two divisions per
 // element take longer than its bytes.

@@ -1,9 +1,9 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 // softmax, log_softmax and their gradients along one dimension. Bytes-bound: one read of each input, one write. Rows of
-// up to THREADS_PER_ROW x ELEMENTS_PER_THREAD elements are kept in registers. Longer ones are read twice: first with a running maximum that
-// rescales the sum of exponentials (Milakov & Gimelshein 2018), then mostly from the cache. Short rows share a
-// workgroup.
+// up to THREADS_PER_ROW x ELEMENTS_PER_THREAD elements are kept in registers. Longer ones are read twice: first with a
+// running maximum that rescales the sum of exponentials (Milakov & Gimelshein 2018), then mostly from the cache. Short
+// rows share a workgroup.
 //
 // If everything is aligned (VECTOR), a thread has runs of four neighbours, and loads and stores each run at once. All
 // loads of a row are in flight before the first is used, so a thread with more of them (up to 32 elements, 64 lanes per

@@ -1,5 +1,5 @@
-// A workgroup of 256 threads as SLOTS rows x THREADS_PER_ROW threads per row. If a row's elements are contiguous in memory, the
-// lanes of a row are neighbouring threads; if neighbouring rows are (COLUMNS), the slots are.
+// A workgroup of 256 threads as SLOTS rows x THREADS_PER_ROW threads per row. If a row's elements are contiguous in
+// memory, the lanes of a row are neighbouring threads; if neighbouring rows are (COLUMNS), the slots are.
 //
 // A row's lanes are reduced through shared memory in two steps of sixteen values per thread: two barriers, the same
 // order of additions on every device, no assumption about subgroups. All threads of the workgroup must call a reducing

@@ -21,11 +21,12 @@ endif()
 # Appends a process to `lines`, and its name to `processes`, of the caller.
 function(etna_test_process target name cost shard shards filter)
   # `env` sets the environment, since a list in a property does not survive the scripts between here and ctest.
-  set(command env ${ETNA_TEST_ENVIRONMENT} ${arg_ENVIRONMENT} ETNA_TESTS_RAN=${ETNA_TESTS_RAN}/${name} GTEST_TOTAL_SHARDS=${shards}
-    GTEST_SHARD_INDEX=${shard} $<TARGET_FILE:${target}> --gtest_filter=${filter})
+  set(command env ${ETNA_TEST_ENVIRONMENT} ${arg_ENVIRONMENT} ETNA_TESTS_RAN=${ETNA_TESTS_RAN}/${name}
+    GTEST_TOTAL_SHARDS=${shards} GTEST_SHARD_INDEX=${shard} $<TARGET_FILE:${target}> --gtest_filter=${filter})
   list(JOIN command "]=] [=[" command)
   string(APPEND lines "  add_test([=[${name}]=] [=[${command}]=])\n"
-    "  set_tests_properties([=[${name}]=] PROPERTIES TIMEOUT ${ETNA_TEST_TIMEOUT} COST ${cost} LABELS [=[${arg_LABELS}]=])\n")
+    "  set_tests_properties([=[${name}]=] PROPERTIES TIMEOUT ${ETNA_TEST_TIMEOUT} COST ${cost}"
+    " LABELS [=[${arg_LABELS}]=])\n")
   set(lines "${lines}" PARENT_SCOPE)
   set(processes ${processes} ${name} PARENT_SCOPE)
 endfunction()
@@ -80,7 +81,8 @@ function(etna_every_test)
   set(file ${CMAKE_CURRENT_BINARY_DIR}/every_test.cmake)
   file(GENERATE OUTPUT ${file} CONTENT
     "if(NOT DEFINED ENV{ETNA_TEST_EACH})
-  add_test(tests.every_test_ran_once [=[${PROJECT_SOURCE_DIR}/tests/runner/every_test.sh]=] ran [=[${ETNA_TESTS_RAN}]=] [=[${list}]=])
+  add_test(tests.every_test_ran_once [=[${PROJECT_SOURCE_DIR}/tests/runner/every_test.sh]=] ran
+    [=[${ETNA_TESTS_RAN}]=] [=[${list}]=])
   set_tests_properties(tests.every_test_ran_once PROPERTIES DEPENDS [=[${processes}]=])
 endif()\n")
   set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${file})

@@ -28,10 +28,16 @@ while IFS='=' read -r program list; do
     fi
   done
   sort "$work/ran" >"$work/sorted"
-  while IFS= read -r line; do complain "${program##*/}: did not run: $line"; done < <(comm -23 "$work/wanted" "$work/sorted")
-  while IFS= read -r line; do complain "${program##*/}: ran more than once: $line"; done < <(comm -13 "$work/wanted" "$work/sorted")
+  while IFS= read -r line; do
+    complain "${program##*/}: did not run: $line"
+  done < <(comm -23 "$work/wanted" "$work/sorted")
+  while IFS= read -r line; do
+    complain "${program##*/}: ran more than once: $line"
+  done < <(comm -13 "$work/wanted" "$work/sorted")
 done <"$programs"
 echo "$tests tests in $processes processes"
-awk -F': ' '{sum[$1] += $2; all += $2} END {for (name in sum) print sum[name], substr(name, 3); if (all) print all, "comparisons in all"}' \
-  "$work/counts" | sort -rn
+awk -F': ' '
+  {sum[$1] += $2; all += $2}
+  END {for (name in sum) print sum[name], substr(name, 3); if (all) print all, "comparisons in all"}
+' "$work/counts" | sort -rn
 exit $failed

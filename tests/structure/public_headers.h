@@ -6,8 +6,8 @@
 
 namespace etna::structure {
 
-/// Headers that are installed: for users' programs, by way of etna.h or one by one. cmake/EtnaTarget.cmake leaves out the
-/// same others.
+/// Headers that are installed: for users' programs, by way of etna.h or one by one. cmake/EtnaTarget.cmake leaves out
+/// the same others.
 inline bool is_public(const std::string& path) {
   if (path == "etna.h") return true;
   for (const char* internal :

@@ -87,6 +87,7 @@ Command& Recorder::begin(Command::Kind kind, std::string_view op) {
     wait(slot.value);
     slot.list.clear();
     slot.order.clear();
+    slot.by.clear();
     current_ = next;
     recording_ = true;
     bytes_ = 0;
@@ -94,15 +95,18 @@ Command& Recorder::begin(Command::Kind kind, std::string_view op) {
   Command& command = open().list.commands.emplace_back();
   command.kind = kind;
   std::memcpy(command.op.data(), op.data(), std::min(op.size(), command.op.size() - 1));
-  if (timestamps_.active()) command.labels = profile::Labels::now();
+  if (timestamps_.active()) {
+    open().by.resize(open().list.commands.size());
+    open().by.back() = {profile::Labels::now()};
+  }
   open().order.emplace_back();
   return command;
 }
 
 /// Orders the newest command, and submits where the batch is full.
 void Recorder::add(std::span<const Range> reads, std::span<const Range> writes) {
-  // Submission order reaches over batches, so a barrier here also waits for what earlier batches hold. It stands where all commands
-  // have one behind them, too: those before the setting changed have none.
+  // Submission order reaches over batches, so a barrier here also waits for what earlier batches hold. It stands where
+  // all commands have one behind them, too: those before the setting changed have none.
   Slot& slot = open();
   Order& order = slot.order.back();
   order.before = hazards_.access(slot.list.commands.back().stage(), reads, writes);
@@ -112,7 +116,8 @@ void Recorder::add(std::span<const Range> reads, std::span<const Range> writes) 
   bytes_ += touched(reads, writes);
   const std::size_t commands = slot.list.commands.size();
   if (commands < kBatchDispatches && bytes_ < kBatchBytes) return;
-  // A submit waits for the pipelines of its batch; recording goes on, so that those of a whole step are built side by side.
+  // A submit waits for the pipelines of its batch; recording goes on, so that those of a whole step are built side by
+  // side.
   if (!pipelines_.building() || commands >= kLargestBatch) flush();
 }
 
@@ -181,7 +186,11 @@ void Recorder::encode_open() {
       encode(device_.vk, slot.buffer, pipelines_.layout(), slot.list, c, bound);
       continue;
     }
-    slot.timed.begin(slot.buffer, c.op.data(), c.labels, c.stage());
+    if (i < slot.by.size()) {
+      slot.timed.begin(slot.buffer, c.op.data(), slot.by[i], c.stage());
+    } else {
+      slot.timed.begin(slot.buffer, c.op.data(), c.stage());
+    }
     encode(device_.vk, slot.buffer, pipelines_.layout(), slot.list, c, bound);
     slot.timed.end(slot.buffer);
     if (slot.order[i].behind) {

@@ -73,14 +73,15 @@ class Recorder {
     Barrier before;
     bool behind = false;
   };
-  /// One batch: its commands, kept until it is submitted, so that pipelines are built side by side meanwhile; and the command
-  /// buffer that they are then encoded into, reused once the GPU is done with it.
+  /// One batch: its commands, kept until it is submitted, so that pipelines are built side by side meanwhile; and the
+  /// command buffer that they are then encoded into, reused once the GPU is done with it.
   struct Slot {
     VkCommandPool pool = VK_NULL_HANDLE;
     VkCommandBuffer buffer = VK_NULL_HANDLE;
     std::uint64_t value = 0;
     CommandList list;
-    std::vector<Order> order;  ///< of each command
+    std::vector<Order> order;    ///< of each command
+    std::vector<RecordedBy> by;  ///< of each command, while a profile is taken
     TimedCommands timed;
   };
 

@@ -134,8 +134,7 @@ void TimedCommands::write(VkCommandBuffer commands, VkPipelineStageFlagBits stag
   timestamps_->device_.vk.vkCmdWriteTimestamp(commands, stage, pool_, queries_++);
 }
 
-void TimedCommands::write_begin(VkCommandBuffer commands, std::string_view op, const profile::Labels& labels,
-                                Stage stage) {
+void TimedCommands::write_begin(VkCommandBuffer commands, std::string_view op, const RecordedBy& by, Stage stage) {
   if (pieces_.size() == room_) {
     ++timestamps_->dropped_;
     return;
@@ -145,9 +144,9 @@ void TimedCommands::write_begin(VkCommandBuffer commands, std::string_view op, c
   copies_ = stage == kTransfer;
   if (copies_ && pieces_.size() > group_) mark_group(commands);
   pieces_.push_back({.name = profile::detail::kept(op),
-                     .labels = labels,
-                     .recorded = profile::detail::now_ns(),
-                     .thread = profile::detail::thread_number(),
+                     .labels = by.labels,
+                     .recorded = by.at,
+                     .thread = by.thread,
                      .begin = queries_ - 1,
                      .end = queries_,
                      .at_once = 1});

@@ -48,6 +48,13 @@ class Timestamps {
   bool active_ = false, begun_ = false, exact_ = false;
 };
 
+/// Who recorded a piece of work, and when.
+struct RecordedBy {
+  profile::Labels labels;
+  std::int64_t at = profile::detail::now_ns();
+  std::uint32_t thread = profile::detail::thread_number();
+};
+
 /// The timestamps in one command buffer. Does nothing if no profile was being taken at reset().
 ///
 /// Work between two barriers is a group and timed together: from the launch of its first dispatch, which is when the
@@ -89,10 +96,14 @@ class TimedCommands {
   }
   /// Call around each piece of work.
   void begin(VkCommandBuffer commands, std::string_view op, Stage stage = kCompute) {
-    if (recording_) write_begin(commands, op, profile::Labels::now(), stage);
+    if (recording_) write_begin(commands, op, {profile::Labels::now()}, stage);
   }
   void begin(VkCommandBuffer commands, std::string_view op, const profile::Labels& labels, Stage stage = kCompute) {
-    if (recording_) write_begin(commands, op, labels, stage);
+    if (recording_) write_begin(commands, op, {labels}, stage);
+  }
+  /// For work that was recorded earlier, perhaps by another thread.
+  void begin(VkCommandBuffer commands, std::string_view op, const RecordedBy& by, Stage stage) {
+    if (recording_) write_begin(commands, op, by, stage);
   }
   void end(VkCommandBuffer commands) {
     if (recording_) write_end(commands);
@@ -119,7 +130,7 @@ class TimedCommands {
     std::uint32_t begin, end;  ///< query indices
     std::uint32_t at_once;
   };
-  void write_begin(VkCommandBuffer commands, std::string_view op, const profile::Labels& labels, Stage stage);
+  void write_begin(VkCommandBuffer commands, std::string_view op, const RecordedBy& by, Stage stage);
   void write_end(VkCommandBuffer commands);
   void mark_group(VkCommandBuffer commands);
   void close_group(VkCommandBuffer commands);

@@ -33,8 +33,8 @@ class Pipeline {
   VkPipeline handle_ = VK_NULL_HANDLE;  ///< of the thread that records, once it asked
 };
 
-/// Compute pipelines by shader and specialization constants, begun on first use and built by several threads at once: who
-/// records work needs them when it submits. All share one layout: 128 bytes of push constants and no descriptors.
+/// Compute pipelines by shader and specialization constants, begun on first use and built by several threads at once:
+/// who records work needs them when it submits. All share one layout: 128 bytes of push constants and no descriptors.
 class Pipelines {
  public:
   explicit Pipelines(const LogicalDevice& device);
