@@ -9,6 +9,19 @@ Strides broadcast_strides(const Tensor& x, const Shape& shape) {
   return out;
 }
 
+void Layout::append(std::int64_t size, std::span<const std::int64_t> along) {
+  if (size == 1) return;
+  bool continues = !shape.empty();
+  for (std::size_t k = 0; continues && k < along.size(); ++k) continues = strides[k].back() == along[k] * size;
+  if (continues) {
+    shape.back() *= size;
+    for (std::size_t k = 0; k < along.size(); ++k) strides[k].back() = along[k];
+  } else {
+    shape.push_back(size);
+    for (std::size_t k = 0; k < along.size(); ++k) strides[k].push_back(along[k]);
+  }
+}
+
 bool Layout::contiguous(int operand) const { return shape.empty() || (shape.rank() == 1 && strides[operand][0] == 1); }
 
 bool Layout::all_contiguous() const {
@@ -32,16 +45,9 @@ Layout merge_layout(const Shape& shape, std::span<const Tensor* const> operands)
     return out;
   }
   for (int d = 0; d < shape.rank(); ++d) {
-    if (shape[d] == 1) continue;
-    bool mergeable = !out.shape.empty();
-    for (int k = 0; mergeable && k < out.operands; ++k) mergeable = out.strides[k].back() == full[k][d] * shape[d];
-    if (mergeable) {
-      out.shape.back() *= shape[d];
-      for (int k = 0; k < out.operands; ++k) out.strides[k].back() = full[k][d];
-    } else {
-      out.shape.push_back(shape[d]);
-      for (int k = 0; k < out.operands; ++k) out.strides[k].push_back(full[k][d]);
-    }
+    std::int64_t along[kMaxOperands] = {};
+    for (std::size_t k = 0; k < operands.size(); ++k) along[k] = full[k][d];
+    out.append(shape[d], std::span(along).first(operands.size()));
   }
   return out;
 }

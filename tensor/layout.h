@@ -19,6 +19,9 @@ struct Layout {
   Strides strides[kMaxOperands];  ///< per operand, in elements
   int operands = 0;
 
+  /// Adds a dimension inside the others. @param along each operand's stride in it
+  void append(std::int64_t size, std::span<const std::int64_t> along);
+
   bool contiguous(int operand) const;
   bool all_contiguous() const;
 };

@@ -1,20 +1,7 @@
+#include <etna/tensor/layout.h>
 #include <etna/tensor/ops/reduce/reduce.h>
 
 namespace etna::reduce {
-namespace {
-
-void append(Shape& shape, Strides& strides, std::int64_t size, std::int64_t stride) {
-  if (size == 1) return;
-  if (!shape.empty() && strides.back() == stride * size) {
-    shape.back() *= size;
-    strides.back() = stride;
-  } else {
-    shape.push_back(size);
-    strides.push_back(stride);
-  }
-}
-
-}  // namespace
 
 Plan::Plan(const Tensor& x, const Dims& dims) {
   if (x.numel() == 0) {  // outputs of empty reductions: the product of the other sizes may overflow
@@ -22,20 +9,18 @@ Plan::Plan(const Tensor& x, const Dims& dims) {
       if (!dims.contains(d)) outputs *= x.shape()[d];
     }
     length = 0;
-    append(kept, kept_strides, outputs, 1);
-    append(reduced, reduced_strides, 0, 1);
+    if (outputs != 1) kept = {outputs}, kept_strides = {1};
+    reduced = {0}, reduced_strides = {1};
     return;
   }
+  Layout outside, inside;
   for (int d = 0; d < x.dim(); ++d) {
-    std::int64_t size = x.shape()[d], stride = x.strides()[d];
-    if (dims.contains(d)) {
-      length *= size;
-      append(reduced, reduced_strides, size, stride);
-    } else {
-      outputs *= size;
-      append(kept, kept_strides, size, stride);
-    }
+    const std::int64_t size = x.shape()[d], stride = x.strides()[d];
+    (dims.contains(d) ? length : outputs) *= size;
+    (dims.contains(d) ? inside : outside).append(size, {&stride, 1});
   }
+  kept = outside.shape, kept_strides = outside.strides[0];
+  reduced = inside.shape, reduced_strides = inside.strides[0];
 }
 
 bool Plan::columns() const {

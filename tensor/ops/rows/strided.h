@@ -1,5 +1,6 @@
 #pragma once
 
+#include <etna/tensor/layout.h>
 #include <etna/tensor/ops/kernel.h>
 
 /// Rows of strided tensors for GPU kernels built on shaders/lib/lanes.glsl.
@@ -23,27 +24,23 @@ struct Strided {
 
  private:
   bool merge(int dim) {
-    rows = inner = length = 1;
-    std::int64_t outer_stride = 0, inner_stride = 0, stride_along = 0, outer = 1;
-    bool merged = true;
+    length = 1;
+    std::int64_t stride_along = 0;
+    Layout before, after;
     for (int d = 0; d < x.dim(); ++d) {
-      std::int64_t size = x.shape()[d], stride = x.strides()[d];
+      const std::int64_t size = x.shape()[d], stride = x.strides()[d];
       if (d == dim) {
         length = size;
         stride_along = stride;
       } else {
-        std::int64_t &count = d < dim ? outer : inner, &apart = d < dim ? outer_stride : inner_stride;
-        if (size != 1) {
-          merged = merged && (count == 1 || apart == stride * size);
-          apart = stride;
-        }
-        count *= size;
+        (d < dim ? before : after).append(size, {&stride, 1});
       }
     }
-    rows = outer * inner;
-    if (!merged) return false;
-    strides[0] = gpu::u32(outer_stride);
-    strides[1] = gpu::u32(inner_stride);
+    inner = numel(after.shape);
+    rows = numel(before.shape) * inner;
+    if (before.shape.rank() > 1 || after.shape.rank() > 1) return false;
+    strides[0] = before.shape.empty() ? 0 : gpu::u32(before.strides[0][0]);
+    strides[1] = after.shape.empty() ? 0 : gpu::u32(after.strides[0][0]);
     strides[2] = gpu::u32(stride_along);
     return true;
   }

@@ -1,3 +1,5 @@
+#include <array>
+
 #include <fmt/format.h>
 
 #include <etna/tensor/layout.h>
@@ -87,20 +89,9 @@ Plan plan(const Tensor& a, const Tensor& b) {
     p.m *= numel(batch);
     return p;
   }
-  for (int d = 0; d < batch.rank(); ++d) {
-    if (batch[d] == 1) continue;
-    bool mergeable =
-        !p.batch.empty() && p.a_batch.back() == a_strides[d] * batch[d] && p.b_batch.back() == b_strides[d] * batch[d];
-    if (mergeable) {
-      p.batch.back() *= batch[d];
-      p.a_batch.back() = a_strides[d];
-      p.b_batch.back() = b_strides[d];
-    } else {
-      p.batch.push_back(batch[d]);
-      p.a_batch.push_back(a_strides[d]);
-      p.b_batch.push_back(b_strides[d]);
-    }
-  }
+  Layout merged;
+  for (int d = 0; d < batch.rank(); ++d) merged.append(batch[d], std::array{a_strides[d], b_strides[d]});
+  p.batch = merged.shape, p.a_batch = merged.strides[0], p.b_batch = merged.strides[1];
   return p;
 }
 
