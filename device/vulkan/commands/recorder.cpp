@@ -118,7 +118,8 @@ void Recorder::add(std::span<const Range> reads, std::span<const Range> writes) 
   if (commands < kBatchDispatches && bytes_ < kBatchBytes) return;
   // A submit waits for the pipelines of its batch; recording goes on, so that those of a whole step are built side by
   // side.
-  if (!pipelines_.building() || commands >= kLargestBatch) flush();
+  // A profile has timestamps for batches of the usual size.
+  if (!pipelines_.building() || timestamps_.active() || commands >= kLargestBatch) flush();
 }
 
 void Recorder::dispatch(const Dispatch& d, Pipeline& pipeline) {
