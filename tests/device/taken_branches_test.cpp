@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <etna/device/vulkan/pipelines/spirv_ops.h>
 #include <etna/device/vulkan/pipelines/taken_branches.h>
 #include <etna/shaders/shaders.h>
 
@@ -94,6 +95,19 @@ TEST(TakenBranches, LeaveOneOpOfTheElementwiseKernel) {
   EXPECT_LT(one.size(), all.size() * 2 / 3);
   EXPECT_LT(count(one, 54), count(all, 54));
   EXPECT_EQ(taken_branches(one, {}).size(), one.size()) << "the second time there is nothing left to do";
+}
+
+TEST(SpirvOps, ComputeWhatTheSpecificationDefines) {
+  const std::uint32_t lowest = 0x80000000u, minus_one = ~0u, minus_seven = static_cast<std::uint32_t>(-7);
+  EXPECT_EQ(spirv::compute(spirv::OpSDiv, minus_seven, 2, 0), static_cast<std::uint32_t>(-3));
+  EXPECT_EQ(spirv::compute(spirv::OpSDiv, 5, minus_one, 0), static_cast<std::uint32_t>(-5));
+  EXPECT_EQ(spirv::compute(spirv::OpSDiv, lowest, minus_one, 0), lowest) << "no trap of the host's division";
+  EXPECT_EQ(spirv::compute(spirv::OpUDiv, minus_one, 2, 0), 0x7fffffffu);
+  EXPECT_EQ(spirv::compute(spirv::OpSelect, 0, 1, 2), 2u);
+  for (auto op : {spirv::OpUDiv, spirv::OpSDiv, spirv::OpUMod}) EXPECT_FALSE(spirv::compute(op, 1, 0, 0).has_value());
+  for (auto op : {spirv::OpShiftLeftLogical, spirv::OpShiftRightLogical}) {
+    EXPECT_FALSE(spirv::compute(op, 1, 32, 0).has_value());
+  }
 }
 
 }  // namespace

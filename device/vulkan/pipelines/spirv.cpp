@@ -1,50 +1,15 @@
 #include <etna/device/vulkan/pipelines/spirv.h>
 
+#include <etna/device/vulkan/pipelines/spirv_ops.h>
+
 #include <unordered_map>
 #include <vector>
 
 namespace etna::vulkan {
 namespace {
 
-// The constants of the SPIR-V specification on which sizes depend.
-enum Op : std::uint32_t {
-  OpExecutionMode = 16,
-  OpCapability = 17,
-  OpTypeBool = 20,
-  OpTypeInt = 21,
-  OpTypeFloat = 22,
-  OpTypeVector = 23,
-  OpTypeMatrix = 24,
-  OpTypeArray = 28,
-  OpTypeStruct = 30,
-  OpTypePointer = 32,
-  OpConstant = 43,
-  OpConstantComposite = 44,
-  OpSpecConstant = 50,
-  OpSpecConstantComposite = 51,
-  OpSpecConstantOp = 52,
-  OpVariable = 59,
-  OpDecorate = 71,
-  OpIAdd = 128,
-  OpISub = 130,
-  OpIMul = 132,
-  OpUDiv = 134,
-  OpSDiv = 135,
-  OpUMod = 137,
-  OpSelect = 169,
-  OpIEqual = 170,
-  OpINotEqual = 171,
-  OpUGreaterThan = 172,
-  OpUGreaterThanEqual = 174,
-  OpULessThan = 176,
-  OpULessThanEqual = 178,
-  OpShiftRightLogical = 194,
-  OpShiftLeftLogical = 196,
-  OpBitwiseOr = 197,
-  OpBitwiseAnd = 199,
-  OpExecutionModeId = 331,
-};
-constexpr std::uint32_t kSpecId = 1, kBuiltIn = 11, kBuiltInWorkgroupSize = 25, kLocalSize = 17, kLocalSizeId = 38,
+using namespace spirv;
+constexpr std::uint32_t kBuiltIn = 11, kBuiltInWorkgroupSize = 25, kLocalSize = 17, kLocalSizeId = 38,
                         kStorageWorkgroup = 4;
 
 class Reader {
@@ -160,45 +125,8 @@ class Reader {
   }
 
   std::uint32_t compute(std::uint32_t op, Operands ids) const {
-    std::uint32_t a = value(ids[0]), b = ids.size() > 1 ? value(ids[1]) : 0;
-    switch (op) {
-      case OpIAdd:
-        return a + b;
-      case OpISub:
-        return a - b;
-      case OpIMul:
-        return a * b;
-      case OpUDiv:
-        return b ? a / b : 0;
-      case OpSDiv:
-        return b ? static_cast<std::uint32_t>(static_cast<std::int32_t>(a) / static_cast<std::int32_t>(b)) : 0;
-      case OpUMod:
-        return b ? a % b : 0;
-      case OpShiftRightLogical:
-        return b < 32 ? a >> b : 0;
-      case OpShiftLeftLogical:
-        return b < 32 ? a << b : 0;
-      case OpBitwiseOr:
-        return a | b;
-      case OpBitwiseAnd:
-        return a & b;
-      case OpIEqual:
-        return a == b;
-      case OpINotEqual:
-        return a != b;
-      case OpUGreaterThan:
-        return a > b;
-      case OpUGreaterThanEqual:
-        return a >= b;
-      case OpULessThan:
-        return a < b;
-      case OpULessThanEqual:
-        return a <= b;
-      case OpSelect:
-        return a ? b : value(ids[2]);
-      default:
-        return 0;
-    }
+    auto operand = [&](std::size_t i) { return i < ids.size() ? value(ids[i]) : 0; };
+    return spirv::compute(op, operand(0), operand(1), operand(2)).value_or(0);
   }
 
   std::span<const std::uint32_t> spec_;

@@ -1,5 +1,7 @@
 #include <etna/device/vulkan/pipelines/taken_branches.h>
 
+#include <etna/device/vulkan/pipelines/spirv_ops.h>
+
 #include <algorithm>
 #include <optional>
 #include <unordered_map>
@@ -9,60 +11,7 @@
 namespace etna::vulkan {
 namespace {
 
-// Numbers of the SPIR-V specification.
-enum Op : std::uint32_t {
-  OpUndef = 1,
-  OpName = 5,
-  OpMemberName = 6,
-  OpEntryPoint = 15,
-  OpTypeBool = 20,
-  OpTypeInt = 21,
-  OpConstantTrue = 41,
-  OpConstantFalse = 42,
-  OpConstant = 43,
-  OpSpecConstantTrue = 48,
-  OpSpecConstantFalse = 49,
-  OpSpecConstant = 50,
-  OpSpecConstantOp = 52,
-  OpFunction = 54,
-  OpFunctionEnd = 56,
-  OpFunctionCall = 57,
-  OpDecorate = 71,
-  OpIAdd = 128,
-  OpISub = 130,
-  OpIMul = 132,
-  OpUDiv = 134,
-  OpUMod = 137,
-  OpLogicalEqual = 164,
-  OpLogicalNotEqual = 165,
-  OpLogicalOr = 166,
-  OpLogicalAnd = 167,
-  OpLogicalNot = 168,
-  OpSelect = 169,
-  OpIEqual = 170,
-  OpINotEqual = 171,
-  OpUGreaterThan = 172,
-  OpSGreaterThan = 173,
-  OpUGreaterThanEqual = 174,
-  OpSGreaterThanEqual = 175,
-  OpULessThan = 176,
-  OpSLessThan = 177,
-  OpULessThanEqual = 178,
-  OpSLessThanEqual = 179,
-  OpShiftRightLogical = 194,
-  OpShiftLeftLogical = 196,
-  OpBitwiseOr = 197,
-  OpBitwiseAnd = 199,
-  OpPhi = 245,
-  OpLoopMerge = 246,
-  OpSelectionMerge = 247,
-  OpLabel = 248,
-  OpBranch = 249,
-  OpBranchConditional = 250,
-  OpSwitch = 251,
-  OpUnreachable = 255,
-};
-constexpr std::uint32_t kSpecId = 1;
+using namespace spirv;
 
 using Words = std::vector<std::uint32_t>;
 
@@ -87,65 +36,6 @@ struct Function {
   std::unordered_map<std::uint32_t, std::size_t> by_label;
   bool called = false;
 };
-
-/// What the operands give; nothing for operations that do not decide branches.
-std::optional<std::uint32_t> compute(std::uint32_t op, std::uint32_t a, std::uint32_t b, std::uint32_t c) {
-  const auto sa = static_cast<std::int32_t>(a), sb = static_cast<std::int32_t>(b);
-  switch (op) {
-    case OpIAdd:
-      return a + b;
-    case OpISub:
-      return a - b;
-    case OpIMul:
-      return a * b;
-    case OpUDiv:
-      return b != 0 ? std::optional(a / b) : std::nullopt;
-    case OpUMod:
-      return b != 0 ? std::optional(a % b) : std::nullopt;
-    case OpShiftRightLogical:
-      return b < 32 ? std::optional(a >> b) : std::nullopt;
-    case OpShiftLeftLogical:
-      return b < 32 ? std::optional(a << b) : std::nullopt;
-    case OpBitwiseOr:
-      return a | b;
-    case OpBitwiseAnd:
-      return a & b;
-    case OpLogicalEqual:
-      return a == b;
-    case OpLogicalNotEqual:
-      return a != b;
-    case OpLogicalOr:
-      return a | b;
-    case OpLogicalAnd:
-      return a & b;
-    case OpLogicalNot:
-      return a ^ 1u;
-    case OpSelect:
-      return a != 0 ? b : c;
-    case OpIEqual:
-      return a == b;
-    case OpINotEqual:
-      return a != b;
-    case OpUGreaterThan:
-      return a > b;
-    case OpSGreaterThan:
-      return sa > sb;
-    case OpUGreaterThanEqual:
-      return a >= b;
-    case OpSGreaterThanEqual:
-      return sa >= sb;
-    case OpULessThan:
-      return a < b;
-    case OpSLessThan:
-      return sa < sb;
-    case OpULessThanEqual:
-      return a <= b;
-    case OpSLessThanEqual:
-      return sa <= sb;
-    default:
-      return std::nullopt;
-  }
-}
 
 /// The id an instruction of a function defines; 0: none.
 std::uint32_t result_of(const Instruction& i) {
