@@ -2,11 +2,13 @@
 #include <map>
 #include <queue>
 #include <unordered_map>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include <etna/autograd/autograd.h>
 #include <etna/autograd/node.h>
+#include <etna/device/pending.h>
 #include <etna/device/profile/profiler.h>
 #include <etna/tensor/autocast.h>
 #include <etna/tensor/ops.h>
@@ -35,7 +37,10 @@ void accumulate(Tensor& into, bool& owned, const Tensor& grad, bool create_graph
   }
 }
 
-bool is_shared(const Tensor& grad) { return grad.impl_ptr().use_count() > 1 || grad.storage().use_count() > 1; }
+bool is_shared(const Tensor& grad) {
+  finish_pending();  // calls held back refer to their tensors
+  return grad.impl_ptr().use_count() > 1 || grad.storage().use_count() > 1;
+}
 
 void check_finite(const Node& node, const TensorList& grads) {
   for (std::size_t i = 0; i < grads.size(); ++i) {
@@ -258,7 +263,7 @@ TensorList run_backward(std::span<const Tensor> roots, std::span<const Tensor> r
         throw GradError(fmt::format("backward: '{}' gave its input {} a gradient {}, the input is {}", node->name, i,
                                     str(grads[i].shape()), str(node->in[i].tensor.shape())));
       }
-      send(node->edges[i], grads[i]);
+      send(node->edges[i], std::exchange(grads[i], {}));
     }
     if (!retain_graph && !create_graph) {
       node->in.clear();

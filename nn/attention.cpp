@@ -34,18 +34,11 @@ MultiHeadAttention::MultiHeadAttention(std::int64_t dim, std::int64_t heads, Att
   register_module("dropout", dropout);
 }
 
-Tensor MultiHeadAttention::attend(const Tensor& x) const {
+Tensor MultiHeadAttention::forward(const Tensor& x) const {
   if (x.dim() < 2) {
     throw ShapeError(fmt::format("MultiHeadAttention: x {} must be [..., T, {}]", str(x.shape()), proj.weight.size(0)));
   }
-  return self_attention(qkv(x), heads, kv_heads, causal);
-}
-
-Tensor MultiHeadAttention::forward(const Tensor& x) const { return dropout(proj(attend(x))); }
-
-AddedNorm MultiHeadAttention::forward(const Tensor& x, const Tensor& residual, const LayerNorm& norm) const {
-  if (dropout.active()) return norm.forward(Residual{residual, forward(x)});
-  return linear_layer_norm(attend(x), proj.weight, proj.bias, residual, norm.weight, norm.bias, norm.eps);
+  return dropout(proj(self_attention(qkv(x), heads, kv_heads, causal)));
 }
 
 }  // namespace etna::nn

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <etna/nn/dropout.h>
-#include <etna/nn/layer_norm.h>
 #include <etna/nn/linear.h>
 
 namespace etna::nn {
@@ -21,18 +20,12 @@ class MultiHeadAttention : public UnaryModule {
   MultiHeadAttention(std::int64_t dim, std::int64_t heads, AttentionOptions options = {});
   /// @param x [..., T, dim] @return [..., T, dim]
   Tensor forward(const Tensor& x) const override;
-  /// residual + forward(x), and `norm` of that. Without dropout, one op together with the output projection.
-  AddedNorm forward(const Tensor& x, const Tensor& residual, const LayerNorm& norm) const;
 
   const std::int64_t heads, kv_heads;
   const bool causal;
   Linear qkv;   ///< dim → dim + 2 · kv_heads · dim/heads
   Linear proj;  ///< dim → dim
   Dropout dropout;
-
- private:
-  /// The input of the output projection.
-  Tensor attend(const Tensor& x) const;
 };
 
 }  // namespace etna::nn

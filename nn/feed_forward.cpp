@@ -15,10 +15,4 @@ Tensor FeedForward::forward(const Tensor& x) const {
   return dropout(feed_forward(x, up.weight, up.bias, down.weight, down.bias, Activation::gelu_tanh));
 }
 
-AddedNorm FeedForward::forward(const Tensor& x, const Tensor& residual, const LayerNorm& norm) const {
-  if (dropout.active()) return norm.forward(Residual{residual, forward(x)});
-  return feed_forward_layer_norm(x, up.weight, up.bias, down.weight, down.bias, Activation::gelu_tanh, residual,
-                                 norm.weight, norm.bias, norm.eps);
-}
-
 }  // namespace etna::nn

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <etna/nn/dropout.h>
-#include <etna/nn/layer_norm.h>
 #include <etna/nn/linear.h>
 
 namespace etna::nn {
@@ -12,8 +11,6 @@ class FeedForward : public UnaryModule {
   FeedForward(std::int64_t dim, std::int64_t hidden, double dropout = 0);
   /// @param x [..., dim] @return [..., dim]
   Tensor forward(const Tensor& x) const override;
-  /// residual + forward(x), and `norm` of that; one op if there is no dropout.
-  AddedNorm forward(const Tensor& x, const Tensor& residual, const LayerNorm& norm) const;
 
   Linear up, down;
   Dropout dropout;

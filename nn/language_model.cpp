@@ -35,15 +35,9 @@ Tensor LanguageModel::hidden(const Tensor& tokens) const {
     throw ShapeError(
         fmt::format("LanguageModel: tokens {} must be [B, T] with T at most {}", str(tokens.shape()), config.seq));
   }
-  Residual x{wte(tokens), wpe.weight.slice(0, 0, tokens.size(1))};
-  if (config.dropout > 0) x = {dropout(x.sum())};  // dropout acts on the sum, so the first norm cannot do the addition
-  auto norm_before = [this](std::int64_t i) -> const LayerNorm& {
-    return i < config.layers ? blocks[static_cast<std::size_t>(i)].norm1 : norm;
-  };
-  AddedNorm stream = norm_before(0).forward(x);
-  for (std::int64_t i = 0; i < config.layers; ++i)
-    stream = blocks[static_cast<std::size_t>(i)].forward(stream, norm_before(i + 1));
-  return stream.normed;
+  Tensor x = dropout(wte(tokens) + wpe.weight.slice(0, 0, tokens.size(1)));
+  for (const TransformerBlock& block : blocks) x = block(x);
+  return norm(x);
 }
 
 Tensor LanguageModel::forward(const Tensor& tokens) const { return linear(hidden(tokens), wte.weight); }

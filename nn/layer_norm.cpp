@@ -11,8 +11,4 @@ LayerNorm::LayerNorm(std::int64_t dim, double eps) : weight(ones({dim})), bias(z
 
 Tensor LayerNorm::forward(const Tensor& x) const { return layer_norm(x, weight, bias, eps); }
 
-AddedNorm LayerNorm::forward(const Residual& r) const {
-  return r.delta.defined() ? add_layer_norm(r.x, r.delta, weight, bias, eps) : AddedNorm{r.x, forward(r.x)};
-}
-
 }  // namespace etna::nn

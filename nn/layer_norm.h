@@ -1,7 +1,6 @@
 #pragma once
 
 #include <etna/nn/module.h>
-#include <etna/nn/residual.h>
 
 namespace etna::nn {
 
@@ -12,8 +11,6 @@ class LayerNorm : public UnaryModule {
   explicit LayerNorm(std::int64_t dim, double eps = 1e-5);
   /// @param x [..., dim] @return [..., dim]
   Tensor forward(const Tensor& x) const override;
-  /// The residual sum r.x + r.delta, and its norm. Both are [..., dim].
-  AddedNorm forward(const Residual& r) const;
 
   Tensor weight, bias;
   double eps;

@@ -13,7 +13,6 @@
 #include <etna/nn/losses.h>
 #include <etna/nn/module.h>
 #include <etna/nn/module_list.h>
-#include <etna/nn/residual.h>
 #include <etna/nn/rms_norm.h>
 #include <etna/nn/sequential.h>
 #include <etna/nn/transformer_block.h>

@@ -8,8 +8,4 @@ RMSNorm::RMSNorm(std::int64_t dim, double eps) : weight(ones({dim})), eps(eps) {
 
 Tensor RMSNorm::forward(const Tensor& x) const { return rms_norm(x, weight, eps); }
 
-AddedNorm RMSNorm::forward(const Residual& r) const {
-  return r.delta.defined() ? add_rms_norm(r.x, r.delta, weight, eps) : AddedNorm{r.x, forward(r.x)};
-}
-
 }  // namespace etna::nn

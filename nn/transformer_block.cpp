@@ -12,17 +12,9 @@ TransformerBlock::TransformerBlock(std::int64_t dim, std::int64_t heads, std::in
   register_module("", ffn);
 }
 
-Tensor TransformerBlock::forward(const Tensor& x) const { return forward(Residual{x}).sum(); }
-
-Residual TransformerBlock::forward(const Residual& r) const {
-  auto [x, normed1] = norm1.forward(r);
-  auto [y, normed2] = attention.forward(normed1, x, norm2);
-  return {y, ffn(normed2)};
-}
-
-AddedNorm TransformerBlock::forward(const AddedNorm& x, const LayerNorm& next) const {
-  auto [y, normed] = attention.forward(x.normed, x.sum, norm2);
-  return ffn.forward(normed, y, next);
+Tensor TransformerBlock::forward(const Tensor& x) const {
+  Tensor y = x + attention(norm1(x));
+  return y + ffn(norm2(y));
 }
 
 }  // namespace etna::nn

@@ -14,11 +14,6 @@ class TransformerBlock : public UnaryModule {
   TransformerBlock(std::int64_t dim, std::int64_t heads, std::int64_t hidden, AttentionOptions options = {});
   /// @param x [..., T, dim] @return [..., T, dim]
   Tensor forward(const Tensor& x) const override;
-  /// The same on a residual stream; leaves the result of ffn for the following norm to add.
-  Residual forward(const Residual& r) const;
-  /// A block in a chain of blocks: each sublayer ends with the norm that begins the next one, fused into one op.
-  /// @param x the stream and norm1 of it @return the stream after the block and `next` of it
-  AddedNorm forward(const AddedNorm& x, const LayerNorm& next) const;
 
   LayerNorm norm1;
   MultiHeadAttention attention;

@@ -16,6 +16,14 @@ void register_kernel(DeviceType backend, std::string_view op, KernelFunction ker
 bool run_kernel(const OpCall& call, Device device, std::span<Tensor> out);
 
 namespace detail {
+/// Computes the outputs of a call, which are allocated: runs its kernel, or falls back. Ops called inside are neither
+/// recorded on the tape, nor autocast, nor fused.
+void compute(const OpCall& call, Device device, TensorList& out);
+/// The same without a fallback: returns false if there is no kernel.
+bool compute_by_kernel(const OpCall& call, Device device, TensorList& out);
+/// True while this thread is inside one of these.
+bool computing();
+
 /// A CPU tensor with x's values, shape and strides; needs no kernel on x's device. Counted as a transfer.
 Tensor host_copy(const Tensor& x);
 /// Writes a contiguous CPU tensor of y's shape and dtype into y, strided or not, using transfers only.

@@ -5,6 +5,7 @@
 #include <etna/device/profile/profiler.h>
 #include <etna/device/transfers.h>
 #include <etna/tensor/autocast.h>
+#include <etna/tensor/fusion.h>
 #include <etna/tensor/kernels.h>
 #include <etna/tensor/recording.h>
 
@@ -104,41 +105,79 @@ void fall_back(const OpCall& call, Device device, TensorList& out) {
   for (std::size_t i = 0; i < out.size(); ++i) detail::write_back(host_out[i].contiguous(), out[i]);
 }
 
-TensorList run(const OpCall& call, Device device) {
-  // Ops called inside a kernel, a fallback or a reference are neither recorded on the tape nor autocast.
-  GradMode off(false);
-  Autocast as_given(f32);
-  recording::Running running(call.op.name);
-  if (probe != nullptr && probe->seen) probe->seen(call.op);
-  if (call.op.direct != nullptr) return call.op.direct(call);
-  for (const Tensor& x : call.in) {
-    if (x.defined()) detail::check_countable(call.op.name, x);
-  }
-  std::vector<OutputSpec> specs = call.op.infer(call);
+/// Inside a kernel, a fallback or a reference.
+class Computing {
+ public:
+  explicit Computing(const char* op) : running_(op), off_(false), as_given_(f32) { ++depth; }
+  ~Computing() { --depth; }
+  Computing(const Computing&) = delete;
+  Computing& operator=(const Computing&) = delete;
+
+  static thread_local int depth;
+
+ private:
+  recording::Running running_;
+  GradMode off_;
+  Autocast as_given_;
+};
+thread_local int Computing::depth = 0;
+
+/// Runs f; an OutOfMemory in it names the op.
+auto naming(const char* op, auto&& f) {
   try {
-    TensorList out = allocate_outputs(call, device, specs);
-    if (nothing_to_compute(out)) return out;
-    if (probe != nullptr && probe->compose && call.op.reference != nullptr) {
-      compose(call, out);
-    } else if (device.is_cpu()) {
-      if (call.op.cpu != nullptr) {
-        recording::run_cpu_kernel(call, out);
-      } else {
-        out = call.op.reference(call);
-      }
-    } else if (!run_kernel(call, device, out)) {
-      fall_back(call, device, out);
-    }
-    return out;
+    return f();
   } catch (const OutOfMemory& error) {
     std::string_view what = error.what();
-    std::string prefix = fmt::format("{}: ", call.op.name);
+    std::string prefix = fmt::format("{}: ", op);
     if (what.starts_with(prefix)) throw;
     throw OutOfMemory(prefix + std::string(what));
   }
 }
 
+TensorList run(const OpCall& call, Device device) {
+  recording::Running running(call.op.name);
+  if (probe != nullptr && probe->seen) probe->seen(call.op);
+  if (call.op.direct != nullptr) {
+    // Not Computing: a copy to another device must first wait for the calls held back.
+    GradMode off(false);
+    Autocast as_given(f32);
+    return call.op.direct(call);
+  }
+  for (const Tensor& x : call.in) {
+    if (x.defined()) detail::check_countable(call.op.name, x);
+  }
+  std::vector<OutputSpec> specs = call.op.infer(call);
+  TensorList out = naming(call.op.name, [&] { return allocate_outputs(call, device, specs); });
+  if (nothing_to_compute(out) || fusion::hold_back(call, device, out)) return out;
+  detail::compute(call, device, out);
+  return out;
+}
+
 }  // namespace
+
+bool detail::computing() { return Computing::depth > 0; }
+
+bool detail::compute_by_kernel(const OpCall& call, Device device, TensorList& out) {
+  Computing computing(call.op.name);
+  return naming(call.op.name, [&] {
+    if (!device.is_cpu()) return run_kernel(call, device, out);
+    if (call.op.cpu != nullptr) recording::run_cpu_kernel(call, out);
+    return call.op.cpu != nullptr;
+  });
+}
+
+void detail::compute(const OpCall& call, Device device, TensorList& out) {
+  Computing computing(call.op.name);
+  naming(call.op.name, [&] {
+    if (probe != nullptr && probe->compose && call.op.reference != nullptr) {
+      compose(call, out);
+    } else if (device.is_cpu() && call.op.cpu == nullptr) {
+      out = call.op.reference(call);
+    } else if (!compute_by_kernel(call, device, out)) {
+      fall_back(call, device, out);
+    }
+  });
+}
 
 void detail::check_countable(const char* op, const Tensor& x) {
   const std::int64_t n = x.numel();

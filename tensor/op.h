@@ -15,6 +15,7 @@ namespace etna {
 
 using TensorList = std::vector<Tensor>;
 struct OpDef;
+struct FusionPattern;
 
 /// An op's non-tensor arguments (dims, flags, factors): any trivially copyable struct of at most 192 bytes, stored
 /// inline.
@@ -100,6 +101,20 @@ struct OpDef {
   std::uint32_t saved_inputs = ~0u, saved_outputs = ~0u;
   /// Replaces infer and the kernels: makes the outputs itself (views of in[0], copies to another device).
   TensorList (*direct)(const OpCall&) = nullptr;
+  /// Consecutive calls of other ops that one call of this op can replace (tensor/fusion.h).
+  std::span<const FusionPattern> replaces = {};
+};
+
+namespace fusion {
+struct Call;
+}
+
+/// Consecutive calls, each of which reads the first output of the one before, that a fused op computes at once.
+struct FusionPattern {
+  /// Names of the ops in order; '|' separates alternatives, null ends the list.
+  std::array<const char*, 3> ops = {};
+  /// Writes the call that replaces `calls`. Its outputs are among theirs. Returns false if these calls do not fit.
+  bool (*fuse)(std::span<const fusion::Call> calls, fusion::Call& fused) = nullptr;
 };
 
 /// Runs an op: moves inputs to one device, infers, allocates, runs the kernel (or falls back), and tells autograd.

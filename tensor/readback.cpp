@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <etna/device/backend.h>
+#include <etna/device/pending.h>
 #include <etna/device/transfers.h>
 #include <etna/tensor/recording.h>
 
@@ -52,6 +53,7 @@ PendingValue read_later(const Tensor& x) {
   if (x.device().is_cpu()) {
     std::memcpy(value.state_->bytes.data(), x.raw_data(), bytes);
   } else {
+    finish_pending();
     detail::count_d2h(bytes);
     value.state_->pending = backend(x.device()).download_later(x.device(), x.address(), bytes);
   }

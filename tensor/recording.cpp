@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include <etna/device/kernel.h>
+#include <etna/device/pending.h>
+#include <etna/tensor/fusion.h>
 
 namespace etna {
 namespace recording {
@@ -54,6 +56,7 @@ Entered::Entered(Session& session) {
 Entered::~Entered() {
   if (current_session != nullptr) current_session->leave();
   current_session = nullptr;
+  fusion::drop_recorded();
 }
 
 void forbid(const char* what, const char* why) {
@@ -69,6 +72,7 @@ void run_cpu_kernel(const OpCall& call, std::span<Tensor> out) {
     call.op.cpu(call, out);
     return;
   }
+  finish_pending();
   session->kernel_begins();
   try {
     call.op.cpu(call, out);
@@ -162,6 +166,7 @@ Tensor each_step(std::function<double()> value, TensorOptions options) {
 }
 
 NotCaptured::NotCaptured() : session_(current_session) {
+  finish_pending();
   if (current_session != nullptr) current_session->leave();
   current_session = nullptr;
 }

@@ -15,6 +15,7 @@
 
 #include <etna/device/backend.h>
 #include <etna/device/error.h>
+#include <etna/device/pending.h>
 #include <etna/device/profile/span_log.h>
 
 namespace etna::profile {
@@ -55,6 +56,8 @@ struct ThreadState {
   ~ThreadState() { log->ended = true; }
 };
 
+thread_local const Labels* given_labels = nullptr;
+
 ThreadState& state() {
   thread_local ThreadState made;
   return made;
@@ -92,6 +95,7 @@ void number_threads(Profile& profile, const std::map<std::uint32_t, std::string>
 }  // namespace
 
 void start(const Options& options) {
+  finish_pending();
   Registry& r = registry();
   std::lock_guard control(r.control);
   if (current_session != 0) throw Error("profile: a profile is being taken already; stop() it before the next start()");
@@ -109,6 +113,7 @@ void start(const Options& options) {
 }
 
 Profile stop() {
+  finish_pending();
   Registry& r = registry();
   std::lock_guard control(r.control);
   std::uint32_t session = current_session;
@@ -184,12 +189,16 @@ const char* Scope::kept(std::string_view name) { return detail::kept(name); }
 Labels Labels::now() {
   Labels labels;
   if (detail::active.load(std::memory_order_relaxed) == 0) return labels;
+  if (given_labels != nullptr) return *given_labels;
   for (const Scope* s = state().innermost; s != nullptr; s = s->outer_) {
     if (s->category_ == Category::autograd && labels.node == nullptr) labels.node = s->name_;
     if (s->category_ == Category::phase && labels.phase == nullptr) labels.phase = s->name_;
   }
   return labels;
 }
+
+WithLabels::WithLabels(const Labels& labels) : before_(std::exchange(given_labels, &labels)) {}
+WithLabels::~WithLabels() { given_labels = before_; }
 
 void name_thread(std::string name) {
   SpanLog& log = *state().log;

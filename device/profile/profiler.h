@@ -100,6 +100,18 @@ struct Labels {
   static Labels now();
 };
 
+/// While one lives, Labels::now() of this thread returns these: for work that is done later than it was asked for.
+class WithLabels {
+ public:
+  explicit WithLabels(const Labels& labels);
+  ~WithLabels();
+  WithLabels(const WithLabels&) = delete;
+  WithLabels& operator=(const WithLabels&) = delete;
+
+ private:
+  const Labels* before_;
+};
+
 /// While one lives, Labels::now() works even where no profile is being taken: for work that is recorded once and
 /// profiled later.
 class KeepLabels {

@@ -10,6 +10,7 @@
 #include <etna/device/cpu/backend.h>
 #include <etna/device/error.h>
 #include <etna/device/graph.h>
+#include <etna/device/pending.h>
 #ifdef ETNA_HAS_VULKAN
 #include <etna/device/vulkan/backend.h>
 #endif
@@ -122,21 +123,28 @@ Launcher& launcher(Device device) {
   throw DeviceError(fmt::format("{}: runs none of the GPU kernels of ops", device.str()));
 }
 
+/// The launcher, after everything asked for before is queued.
+Launcher& queue(Device device) {
+  finish_pending();
+  return launcher(device);
+}
+
 }  // namespace
 
 bool runs_kernels(Device device) { return backend(device).launcher() != nullptr; }
 const Capabilities& capabilities(Device device) { return launcher(device).capabilities(device); }
-void record(Device device, const Dispatch& dispatch) { launcher(device).dispatch(device, dispatch); }
-void record(Device device, const CubinDispatch& dispatch) { launcher(device).dispatch(device, dispatch); }
+void record(Device device, const Dispatch& dispatch) { queue(device).dispatch(device, dispatch); }
+void record(Device device, const CubinDispatch& dispatch) { queue(device).dispatch(device, dispatch); }
 void record_copy(Device device, const Storage& from, std::size_t from_offset, Storage& to, std::size_t to_offset,
                  std::size_t bytes) {
+  finish_pending();
   if (bytes > 0) backend(device).copy(device, from, from_offset, to, to_offset, bytes);
 }
 void record_fill(Device device, Storage& to, std::size_t offset, std::size_t bytes, std::uint32_t word) {
-  launcher(device).fill(device, to, offset, bytes, word);
+  queue(device).fill(device, to, offset, bytes, word);
 }
 void record_update(Device device, Storage& to, std::size_t offset, const Arguments& rows) {
-  launcher(device).update(device, to, offset, rows);
+  queue(device).update(device, to, offset, rows);
 }
 void record_update(Device device, Storage& to, std::size_t offset, std::span<const std::byte> bytes) {
   Arguments numbers;
@@ -144,6 +152,7 @@ void record_update(Device device, Storage& to, std::size_t offset, std::span<con
   record_update(device, to, offset, numbers);
 }
 QueueStats queue_stats(Device device) {
+  finish_pending();
   Launcher* found = backend(device).launcher();
   return found != nullptr ? found->stats(device) : QueueStats{};
 }

@@ -5,6 +5,7 @@
 
 #include <etna/device/backend.h>
 #include <etna/device/caching_allocator.h>
+#include <etna/device/pending.h>
 #include <etna/device/profile/profiler.h>
 #include <etna/device/transfers.h>
 
@@ -34,9 +35,18 @@ StoragePtr allocate(Device device, std::size_t bytes) {
   }
   return allocator(device).allocate(bytes);
 }
-MemoryStats memory_stats(Device device) { return allocator(device).stats(); }
-void reset_peak_memory(Device device) { allocator(device).reset_peak(); }
-void empty_cache(Device device) { allocator(device).empty_cache(); }
+MemoryStats memory_stats(Device device) {
+  finish_pending();
+  return allocator(device).stats();
+}
+void reset_peak_memory(Device device) {
+  finish_pending();
+  allocator(device).reset_peak();
+}
+void empty_cache(Device device) {
+  finish_pending();
+  allocator(device).empty_cache();
+}
 
 void upload(const void* source, Storage& to, std::size_t offset, std::size_t bytes) {
   if (bytes == 0) return;
@@ -44,6 +54,7 @@ void upload(const void* source, Storage& to, std::size_t offset, std::size_t byt
     std::memcpy(to.host() + offset, source, bytes);
     return;
   }
+  finish_pending();
   profile::Scope scope("upload", profile::Category::transfer, bytes);
   detail::count_h2d(bytes);
   backend(to.device()).upload(to.device(), source, to.address() + offset, bytes);
@@ -55,12 +66,14 @@ void download(const Storage& from, std::size_t offset, void* target, std::size_t
     std::memcpy(target, from.host() + offset, bytes);
     return;
   }
+  finish_pending();
   profile::Scope scope("download", profile::Category::transfer, bytes);
   detail::count_d2h(bytes);
   backend(from.device()).download(from.device(), from.address() + offset, target, bytes);
 }
 
 void synchronize(Device device) {
+  finish_pending();
   if (!device.is_cpu()) backend(device).synchronize(device);
 }
 

@@ -9,6 +9,7 @@
 
 #include <etna/device/kernel.h>
 #include <etna/device/log.h>
+#include <etna/device/pending.h>
 #include <etna/device/profile/profiler.h>
 #include <etna/tensor/autocast.h>
 #include <etna/tensor/graph/program.h>
@@ -178,6 +179,7 @@ TensorList Captured::State::record(const Signature& signature, const TensorList&
     {
       recording::Entered entered(*session);
       results = off_the_tape(function(inputs));
+      finish_pending();
     }
     program = std::make_unique<Program>(*session, std::move(inputs), std::move(results), std::move(report));
     program->set_capture_ms(std::chrono::duration<double, std::milli>(Clock::now() - start).count());
@@ -201,6 +203,7 @@ TensorList Captured::run(const TensorList& arguments, const Function& function) 
   require_plain(s.options.name, arguments);
   // Inside another captured step, or with capture off, this is an ordinary function.
   if (capturing()) return function(arguments);
+  finish_pending();
   detail::FreshCasts fresh;
   if (!enabled()) return s.run_eagerly(arguments, function);
 

@@ -11,10 +11,7 @@
 namespace etna {
 namespace {
 
-struct Attributes {
-  Activation activation = Activation::none;
-  bool keeps = false;  ///< two more outputs, for the gradient: the hidden values and the preactivation
-};
+using Attributes = gemm::FeedForwardAttributes;
 
 enum Input { kX, kUp, kUpBias, kDown, kDownBias };
 

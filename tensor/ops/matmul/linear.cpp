@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <etna/tensor/autocast.h>
+#include <etna/tensor/fusion.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/matmul/gemm/gemm.h>
@@ -10,10 +11,7 @@
 namespace etna {
 namespace {
 
-struct Attributes {
-  Activation activation = Activation::none;
-  bool keeps = false;  ///< a second output, for the gradient: the preactivation
-};
+using Attributes = gemm::LinearAttributes;
 
 std::vector<OutputSpec> infer(const OpCall& call) {
   const Tensor &x = call.in[0], &weight = call.in[1], &bias = call.in[2];
@@ -69,11 +67,30 @@ TensorList vjp(const VjpCall& call) {
     g = !inner.defined() ? through : through.defined() ? through + inner : inner;
   }
   Tensor dx, dweight, dbias;
-  if (call.needs[0]) dx = matmul(g, weight);
   if (call.needs[1]) dweight = gemm::weight_gradient(g, x);
   if (call.needs[2]) dbias = gemm::bias_gradient(g);
+  // Last, so that it can be fused with what comes next: the derivative of an activation.
+  if (call.needs[0]) dx = matmul(g, weight);
   return {dx, dweight, dbias};
 }
+
+/// Replaces a linear layer and the activation of its result. If backward or the program still needs the layer's result,
+/// it is written, too.
+bool fuse_activation(fusion::Calls calls, fusion::Call& fused) {
+  const fusion::Call &layer = calls[0], &activation = calls[1];
+  const Tensor& x = layer.out[0];
+  if (layer.attrs.as<Attributes>().activation != Activation::none || activation.out[0].dtype() != x.dtype() ||
+      fusion::rounds_when_stored(x)) {
+    return false;
+  }
+  fused.in = layer.in;
+  fused.out = {activation.out[0]};
+  const bool keeps = !fusion::dead(calls, 0);
+  if (keeps) fused.out.push_back(x);
+  fused.attrs = Attrs::of(Attributes{gemm::activation_of(*activation.op), keeps});
+  return true;
+}
+constexpr FusionPattern kThenActivation[] = {{{"linear", "relu|gelu|gelu_tanh|silu"}, fuse_activation}};
 
 const OpDef kLinear = {.name = "linear",
                        .infer = infer,
@@ -83,7 +100,8 @@ const OpDef kLinear = {.name = "linear",
                        .vjp = vjp,
                        .saved = Saved::both,
                        .saved_inputs = 1u << 0 | 1u << 1,
-                       .saved_outputs = 1u << 1};
+                       .saved_outputs = 1u << 1,
+                       .replaces = kThenActivation};
 
 }  // namespace
 

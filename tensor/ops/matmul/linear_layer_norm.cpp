@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <etna/tensor/autocast.h>
+#include <etna/tensor/fusion.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/matmul/gemm/gemm.h>
 #include <etna/tensor/ops/matmul/gemm/gemm_norm.h>
@@ -172,6 +173,33 @@ TensorList feed_forward_vjp(const VjpCall& call) {
   return grads;
 }
 
+/// Replaces the layers, the sum of their result and a residual stream, and the norm of that sum.
+bool fuse(fusion::Calls calls, const Attributes& layers, fusion::Call& fused) {
+  const fusion::Call &first = calls[0], &add = calls[1], &norm = calls[2];
+  const Tensor residual = fusion::added_to(calls, 1), sum = add.out[0];
+  if (!residual.defined() || residual.shape() != first.out[0].shape() || residual.dtype() != sum.dtype() ||
+      !norm::reads_only_first(norm, sum) || !fusion::dead(calls, 0)) {
+    return false;
+  }
+  auto of_norm = norm.attrs.as<norm::Attributes>();
+  fused.in = first.in;
+  fused.in.insert(fused.in.end(), {residual, norm.in[1], norm.in[2]});
+  fused.attrs = Attrs::of(
+      Attributes{.eps = of_norm.eps, .out = of_norm.out, .activation = layers.activation, .keeps = layers.keeps});
+  fused.out = {sum, norm.out[0]};
+  fused.out.insert(fused.out.end(), first.out.begin() + 1, first.out.end());
+  return true;
+}
+bool fuse_linear(fusion::Calls calls, fusion::Call& fused) {
+  return calls[0].attrs.as<gemm::LinearAttributes>().activation == Activation::none && fuse(calls, {}, fused);
+}
+bool fuse_feed_forward(fusion::Calls calls, fusion::Call& fused) {
+  auto a = calls[0].attrs.as<gemm::FeedForwardAttributes>();
+  return fuse(calls, {.activation = a.activation, .keeps = a.keeps}, fused);
+}
+constexpr FusionPattern kEndOfLinear[] = {{{"linear", "add", "layer_norm"}, fuse_linear}},
+                        kEndOfFeedForward[] = {{{"feed_forward", "add", "layer_norm"}, fuse_feed_forward}};
+
 const OpDef kLinearLayerNorm = {.name = "linear_layer_norm",
                                 .infer = infer,
                                 .cpu = cpu,
@@ -180,7 +208,8 @@ const OpDef kLinearLayerNorm = {.name = "linear_layer_norm",
                                 .vjp = vjp,
                                 .saved = Saved::both,
                                 .saved_inputs = 1u << 0 | 1u << 1 | 1u << (kLayer + kWeight),
-                                .saved_outputs = 1u << 0};
+                                .saved_outputs = 1u << 0,
+                                .replaces = kEndOfLinear};
 const OpDef kFeedForwardLayerNorm = {.name = "feed_forward_layer_norm",
                                      .infer = infer_feed_forward,
                                      .cpu = feed_forward_cpu,
@@ -189,7 +218,8 @@ const OpDef kFeedForwardLayerNorm = {.name = "feed_forward_layer_norm",
                                      .vjp = feed_forward_vjp,
                                      .saved = Saved::both,
                                      .saved_inputs = 1u << 0 | 1u << 1 | 1u << 3 | 1u << (kLayers + kWeight),
-                                     .saved_outputs = 1u << 0 | 1u << 2 | 1u << 3};
+                                     .saved_outputs = 1u << 0 | 1u << 2 | 1u << 3,
+                                     .replaces = kEndOfFeedForward};
 
 AddedNorm run(const OpDef& op, TensorList layers, std::uint32_t biases, Tensor residual, const Tensor& weight,
               const Tensor& bias, Attributes a) {

@@ -1,10 +1,12 @@
 #include <fmt/format.h>
 
 #include <etna/tensor/autocast.h>
+#include <etna/tensor/fusion.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/matmul/gemm/gemm.h>
 #include <etna/tensor/ops/matmul/gemm/gradients.h>
+#include <etna/tensor/ops/matmul/gemm/linear_layer.h>
 
 namespace etna {
 namespace {
@@ -119,11 +121,31 @@ TensorList derivative_reference(const OpCall& call) {
   return {gemm::activation_backward(y, call.in[2], call.as<Attributes>().derivative).to(y.dtype())};
 }
 
+/// Replaces a gemm and the gradient of the activation before it. Not for relu and silu: where the gradient is infinite,
+/// their ops select or cancel, and the epilogue multiplies.
+bool fuse_derivative(fusion::Calls calls, fusion::Call& fused) {
+  const fusion::Call &gemm = calls[0], &backward = calls[1];
+  const Tensor &g = gemm.out[0], &at = backward.in[1];
+  auto a = gemm.attrs.as<Attributes>();
+  if (a.a_vector || a.b_vector || a.widens || !at.defined() || backward.in[0].impl() != g.impl() ||
+      at.shape() != g.shape() || backward.out[0].dtype() != g.dtype() || fusion::rounds_when_stored(g) ||
+      !fusion::dead(calls, 0)) {
+    return false;
+  }
+  a.derivative = gemm::activation_of(*backward.op);
+  fused.in = {gemm.in[0], gemm.in[1], at};
+  fused.out = {backward.out[0]};
+  fused.attrs = Attrs::of(a);
+  return true;
+}
+constexpr FusionPattern kThenDerivative[] = {{{"matmul", "gelu_backward|gelu_tanh_backward"}, fuse_derivative}};
+
 const OpDef kMatmulDerivative = {.name = "matmul_derivative",
                                  .infer = infer_derivative,
                                  .cpu = derivative_cpu,
                                  .gpu = derivative_gpu,
-                                 .reference = derivative_reference};
+                                 .reference = derivative_reference,
+                                 .replaces = kThenDerivative};
 
 /// Promotes both operands to their common dtype.
 void promote_both(Tensor& a, Tensor& b) {

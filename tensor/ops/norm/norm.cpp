@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <etna/tensor/autocast.h>
+#include <etna/tensor/fusion.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/norm/norm.h>
 
@@ -23,14 +24,23 @@ void check(const OpCall& call, const Tensor& x) {
     throw ShapeError(fmt::format("{}: x has no dimension to normalize over; use x.reshape({{1}})", call.op.name));
 }
 
-void check_delta(const OpCall& call, const Tensor& x, const Tensor& delta) {
+/// True if delta has x's shape, or that of its last dimensions.
+bool repeats_to(const Tensor& delta, const Tensor& x) {
   bool fits = delta.dim() > 0 && delta.dim() <= x.dim();
   for (int d = 1; fits && d <= delta.dim(); ++d) fits = delta.shape()[delta.dim() - d] == x.shape()[x.dim() - d];
-  if (!fits) {
+  return fits;
+}
+
+bool no_wider(const Tensor& delta, const Tensor& x) {
+  return is_floating(delta.dtype()) && promote(x.dtype(), delta.dtype()) == x.dtype();
+}
+
+void check_delta(const OpCall& call, const Tensor& x, const Tensor& delta) {
+  if (!repeats_to(delta, x)) {
     throw ShapeError(fmt::format("{}: delta is {}, x is {}; delta must have x's shape or that of its last dimensions",
                                  call.op.name, str(delta.shape()), str(x.shape())));
   }
-  if (!is_floating(delta.dtype()) || promote(x.dtype(), delta.dtype()) != x.dtype())
+  if (!no_wider(delta, x))
     throw DtypeError(fmt::format("{}: x is {}, delta is {}; delta must be floating and no wider than x", call.op.name,
                                  name(x.dtype()), name(delta.dtype())));
 }
@@ -65,6 +75,65 @@ std::vector<OutputSpec> backward_infer(const OpCall& call) {
   if (a.wants_delta) specs.push_back({x.shape(), a.delta_dtype});
   return specs;
 }
+
+/// Replaces `s = x + delta` and the norm of s.
+bool fuse_add(fusion::Calls calls, fusion::Call& fused) {
+  const fusion::Call &add = calls[0], &norm = calls[1];
+  const Tensor& sum = add.out[0];
+  auto a = norm.attrs.as<Attributes>();
+  if (!add.in[0].defined() || !add.in[1].defined() || !norm::reads_only_first(norm, sum)) return false;
+  auto is_stream = [&](const Tensor& x) { return x.shape() == sum.shape() && x.dtype() == sum.dtype(); };
+  const std::size_t x = is_stream(add.in[0]) ? 0 : 1;
+  if (!is_stream(add.in[x]) || !repeats_to(add.in[1 - x], sum) || !no_wider(add.in[1 - x], sum)) return false;
+  a.adds = true;
+  fused.in = {add.in[x], add.in[1 - x]};
+  fused.in.insert(fused.in.end(), norm.in.begin() + 1, norm.in.end());
+  fused.attrs = Attrs::of(a);
+  fused.out = {sum, norm.out[0]};
+  return true;
+}
+constexpr FusionPattern kAddThenLayerNorm[] = {{{"add", "layer_norm"}, fuse_add}},
+                        kAddThenRmsNorm[] = {{{"add", "rms_norm"}, fuse_add}};
+
+/// Replaces a norm's gradient dx, `dx + more` for the gradient that arrives past the norm, and a cast of the result to
+/// the dtype of the residual stream's other summand.
+bool fuse_backward(fusion::Calls calls, fusion::Call& fused) {
+  const fusion::Call &norm = calls[0], &last = calls.back();
+  auto b = norm.attrs.as<BackwardAttributes>();
+  const Tensor& dx = norm.out[0];
+  fused.in = norm.in;
+  fused.out = norm.out;
+  if (b.wants_delta) return false;
+  if (std::string_view(calls[1].op->name) == "add") {
+    const Tensor more = fusion::added_to(calls, 1), sum = calls[1].out[0];
+    if (!more.defined() || norm.in[3].defined() || more.shape() != dx.shape() || sum.dtype() != dx.dtype() ||
+        fusion::rounds_when_stored(dx)) {
+      return false;
+    }
+    for (const Tensor& y : norm.out) {
+      if (more.storage() == y.storage()) return false;
+    }
+    fused.out.clear();
+    if (!fusion::dead(calls, 0)) return false;
+    fused.in[3] = more;
+    fused.out.assign(norm.out.begin(), norm.out.end());
+    fused.out[0] = sum;
+  }
+  if (std::string_view(last.op->name) == "cast") {
+    if (!is_floating(last.out[0].dtype())) return false;
+    b.wants_delta = true;
+    b.delta_dtype = last.out[0].dtype();
+    fused.out.push_back(last.out[0]);
+  }
+  fused.attrs = Attrs::of(b);
+  return true;
+}
+constexpr FusionPattern kLayerNormBackwardThen[] = {{{"layer_norm_backward", "add", "cast"}, fuse_backward},
+                                                    {{"layer_norm_backward", "add"}, fuse_backward},
+                                                    {{"layer_norm_backward", "cast"}, fuse_backward}},
+                        kRmsNormBackwardThen[] = {{{"rms_norm_backward", "add", "cast"}, fuse_backward},
+                                                  {{"rms_norm_backward", "add"}, fuse_backward},
+                                                  {{"rms_norm_backward", "cast"}, fuse_backward}};
 
 DType compute_dtype(const Tensor& x) { return x.dtype() == f64 ? f64 : f32; }
 
@@ -113,12 +182,14 @@ const OpDef kLayerNormBackward = {.name = "layer_norm_backward",
                                   .infer = backward_infer,
                                   .cpu = norm::backward_cpu,
                                   .gpu = norm::backward_gpu,
-                                  .reference = backward_reference};
+                                  .reference = backward_reference,
+                                  .replaces = kLayerNormBackwardThen};
 const OpDef kRmsNormBackward = {.name = "rms_norm_backward",
                                 .infer = backward_infer,
                                 .cpu = norm::backward_cpu,
                                 .gpu = norm::backward_gpu,
-                                .reference = backward_reference};
+                                .reference = backward_reference,
+                                .replaces = kRmsNormBackwardThen};
 
 TensorList vjp(const VjpCall& call) {
   auto a = call.as<Attributes>();
@@ -172,7 +243,8 @@ const OpDef kAddLayerNorm = {.name = "add_layer_norm",
                              .vjp = vjp,
                              .saved = Saved::both,
                              .saved_inputs = 1u << 2,
-                             .saved_outputs = 1u << 0};
+                             .saved_outputs = 1u << 0,
+                             .replaces = kAddThenLayerNorm};
 const OpDef kAddRmsNorm = {.name = "add_rms_norm",
                            .infer = infer,
                            .cpu = norm::forward_cpu,
@@ -181,7 +253,8 @@ const OpDef kAddRmsNorm = {.name = "add_rms_norm",
                            .vjp = vjp,
                            .saved = Saved::both,
                            .saved_inputs = 1u << 2,
-                           .saved_outputs = 1u << 0};
+                           .saved_outputs = 1u << 0,
+                           .replaces = kAddThenRmsNorm};
 
 AddedNorm added(const OpDef& op, TensorList in, Attributes a) {
   if (is_floating(in[0].dtype()) && is_floating(in[1].dtype())) in[0] = in[0].to(promote(in[0].dtype(), in[1].dtype()));
@@ -191,6 +264,12 @@ AddedNorm added(const OpDef& op, TensorList in, Attributes a) {
 }
 
 }  // namespace
+
+bool norm::reads_only_first(const fusion::Call& norm, const Tensor& x) {
+  if (norm.in[0].impl() != x.impl()) return false;
+  return std::none_of(norm.in.begin() + 1, norm.in.end(),
+                      [&](const Tensor& w) { return w.defined() && w.storage() == x.storage(); });
+}
 
 void norm::check_parameter(const OpCall& call, const Tensor& x, const Tensor& w, const char* what) {
   if (!w.defined()) return;

@@ -52,6 +52,9 @@ DType out_dtype(const Tensor& x);
 /// Throws unless a norm's weight or bias is undefined or [D].
 void check_parameter(const OpCall& call, const Tensor& x, const Tensor& parameter, const char* what);
 
+/// Whether a call of a norm, not run yet, normalizes x and reads it nowhere else.
+bool reads_only_first(const fusion::Call& norm, const Tensor& x);
+
 void forward_cpu(const OpCall& call, std::span<Tensor> out);
 void backward_cpu(const OpCall& call, std::span<Tensor> out);
 bool forward_gpu(const OpCall& call, std::span<Tensor> out);

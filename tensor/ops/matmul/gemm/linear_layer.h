@@ -8,6 +8,20 @@
 /// Shared by the ops made of linear layers: checks, and the gradient of two layers with an activation between them.
 namespace etna::gemm {
 
+/// The attributes of linear.
+struct LinearAttributes {
+  Activation activation = Activation::none;
+  bool keeps = false;  ///< a second output, for the gradient: the preactivation
+};
+/// The attributes of feed_forward.
+struct FeedForwardAttributes {
+  Activation activation = Activation::none;
+  bool keeps = false;  ///< two more outputs, for the gradient: the hidden values and the preactivation
+};
+
+/// The activation that an elementwise op computes, "gelu", or whose gradient it computes, "gelu_backward".
+Activation activation_of(const OpDef& op);
+
 /// @param wider bit i: input i may be wider than x, which is input 0 @param others bit i: input i is not checked
 /// @throws DtypeError if an input is not floating or not of x's dtype
 void check_dtypes(const OpCall& call, std::uint32_t wider, std::uint32_t others = 0);
