@@ -48,6 +48,11 @@ class Recorder final : public GradRecorder {
     attach(node, outputs);
   }
 
+  const OpDef* made_by(const Tensor& x) const override {
+    const Meta* meta = x.defined() ? find_meta(x) : nullptr;
+    return meta != nullptr && meta->node ? meta->node->op : nullptr;
+  }
+
   static void attach(const std::shared_ptr<Node>& node, std::span<Tensor> outputs) {
     node->sequence = next_sequence++;
     node->hooks.resize(outputs.size());

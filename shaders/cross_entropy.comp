@@ -78,7 +78,7 @@ uint edge(Cut c, uint id) { return id < c.head ? id : p.classes - c.edges + id; 
 float rescale(float m, float onto) { return m == onto ? 1.0 : exp(m - onto); }
 // The state of some elements of a row: maximum, sum of exponentials relative to it, sum of logits, the target's logit.
 // A NaN logit survives in the sums even if max() dropped it.
-vec4 join(vec4 a, vec4 b) {
+vec4 combine(vec4 a, vec4 b) {
   float onto = max(a.x, b.x);
   return vec4(onto, a.y * rescale(a.x, onto) + b.y * rescale(b.x, onto), a.z + b.z, a.w + b.w);
 }
@@ -129,7 +129,7 @@ void main() {
   states[id] = state;
   barrier();
   for (uint half_size = 128; half_size > 0; half_size >>= 1) {
-    if (id < half_size) states[id] = join(states[id], states[id + half_size]);
+    if (id < half_size) states[id] = combine(states[id], states[id + half_size]);
     barrier();
   }
   if (id != 0) return;
@@ -157,7 +157,7 @@ void main() {
     float loss = 0.0;
     if (PARTS > 1) {
       vec4 state = BufferVec4(p.states).v[row];
-      for (uint part = 1; part < PARTS; ++part) state = join(state, BufferVec4(p.states).v[part * p.rows + row]);
+      for (uint part = 1; part < PARTS; ++part) state = combine(state, BufferVec4(p.states).v[part * p.rows + row]);
       loss = finish(row, state, kind);
     } else if (REDUCTION != 0) {
       loss = BufferF32(p.losses).v[row];

@@ -1,7 +1,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
-// Matrix multiplication y = a · b with an epilogue (lib/finish.glsl), f32 sums, over a batch. Arithmetic-bound when
+// Matrix multiplication y = a · b with an epilogue (lib/epilogue.glsl), f32 sums, over a batch. Arithmetic-bound when
 // large, latency-bound when small.
 //
 // A workgroup owns a tile of TILE x TILE results; each thread has RM x RN of them in registers. The large tile uses 16
@@ -36,7 +36,7 @@
 // variant: gemm_64 TILE=64 RM=8 RN=8 SLICES=2 STEP=16 BUFFERS=2
 // variant: gemm_32 TILE=32 RM=8 RN=4 SLICES=4 STEP=32 BUFFERS=2
 
-#include "finish.glsl"
+#include "epilogue.glsl"
 
 const uint TEAM = (TILE / RM) * (TILE / RN), THREADS = TEAM * SLICES;
 layout(local_size_x = (TILE / RM) * (TILE / RN) * SLICES) in;
@@ -49,7 +49,7 @@ layout(constant_id = 5) const uint M_FULL = 0;  // 1: m is a multiple of TILE, a
 layout(constant_id = 6) const uint N_FULL = 0;
 layout(constant_id = 7) const uint K_FULL = 0;
 layout(constant_id = 8) const uint Y_WIDTH = 1;
-layout(constant_id = 9) const uint FINISH = 0;
+layout(constant_id = 9) const uint EPILOGUE = 0;
 layout(constant_id = 10) const uint Y_DTYPE = 1;
 layout(constant_id = 11) const uint BIAS_DTYPE = 1;
 layout(constant_id = 12) const uint AUX_DTYPE = 1;
@@ -57,7 +57,7 @@ layout(constant_id = 13) const uint RESIDUAL_DTYPE = 1;
 
 layout(push_constant, scalar) uniform Push {
   uvec2 a, b;
-  FINISH_PUSH
+  EPILOGUE_PUSH
   uint m, n, k;
   uint lda, ldb;
   uint a_strides[2], b_strides[2];  // of the outer and inner batch dimension
@@ -65,7 +65,7 @@ layout(push_constant, scalar) uniform Push {
   uint k_per_split;                 // a multiple of STEP
 } p;
 
-#include "finish_row.glsl"
+#include "epilogue_row.glsl"
 
 const uint A_PARTS = RM / 4, B_PARTS = RN / 4;      // groups of four rows and of four columns per thread
 const uint PITCH = TILE / 4 + 1;                    // vec4s from one k to the next
@@ -227,7 +227,8 @@ void main() {
       sum = crossed(sum);
       if (Y_WIDTH == 2 && (at & 2u) != 0) sum.xy = sum.zw;
       if (Y_WIDTH == 1) sum.x = sum[at & 3u];
-      if ((M_FULL != 0 || row < p.m) && (N_FULL != 0 || column < p.n)) finish(sum, first_row + row, column, p.n);
+      bool inside = (M_FULL != 0 || row < p.m) && (N_FULL != 0 || column < p.n);
+      if (inside) apply_epilogue(sum, first_row + row, column, p.n);
     }
   }
 }

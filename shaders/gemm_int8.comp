@@ -30,7 +30,7 @@ layout(constant_id = 1) const uint B_K_NEIGHBOURS = 0;
 layout(constant_id = 2) const uint A_WIDTH = 1;  // 4: whole u32s may be loaded
 layout(constant_id = 3) const uint B_WIDTH = 1;
 
-#include "finish_int8.glsl"
+#include "epilogue_int8.glsl"
 
 const uint STEP = 64, WORDS = STEP / 4, PITCH = TILE / 4 + 1;  // uvec4s from one u32 of k to the next
 // blocks that a thread fetches of each operand; its groups of four rows
@@ -155,7 +155,7 @@ void main() {
     uint row = row0 + (i / 4 * 16 + down) * 4 + i % 4;
     [[unroll]] for (uint j = 0; j < PARTS; ++j) {
       uint column = column0 + (j * 16 + across) * 4;
-      if (row < p.m && column < p.n) finish(sums[i][j], matrix * p.m + row, column);
+      if (row < p.m && column < p.n) apply_epilogue(sums[i][j], matrix * p.m + row, column);
     }
   }
 }

@@ -25,7 +25,7 @@ layout(constant_id = 1) const uint FM = 16;        // the shape of a matrix: FM 
 layout(constant_id = 2) const uint FN = 16;
 layout(constant_id = 3) const uint FK = 32;
 
-#include "finish_int8.glsl"
+#include "epilogue_int8.glsl"
 
 const uint TILE = 128, SUB = 64, STEP = 128;
 const uint ROW = STEP / 16, PITCH = ROW + 1;  // in runs of 16 elements: a row, and the distance between rows
@@ -119,7 +119,8 @@ void main() {
     [[unroll]] for (uint t = 0; t < FM * SUB / 4 / THREADS_PER_ROW; ++t) {
       uint at = (t * THREADS_PER_ROW + gl_SubgroupInvocationID) * 4, r = at / SUB, c = at % SUB;
       uint row = row0 + sub_row + i * FM + r, column = column0 + sub_column + c;
-      if (row < p.m && column < p.n) finish(ivec4(pool[mine + r * OUT_PITCH + c / 4]), matrix * p.m + row, column);
+      if (row >= p.m || column >= p.n) continue;
+      apply_epilogue(ivec4(pool[mine + r * OUT_PITCH + c / 4]), matrix * p.m + row, column);
     }
   }
 }

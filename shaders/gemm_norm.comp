@@ -56,8 +56,8 @@ const uint PARTS = GROUPS > 32 ? GROUPS / 32 : 1;     // vec4s of a row per thre
 
 shared vec4 pool[A_VECTORS > SUM_VECTORS ? A_VECTORS : SUM_VECTORS];
 
-vec2 join_sum(vec2 a, vec2 b) { return a + b; }
-ETNA_JOIN_LANES(row_sum, join_sum)
+vec2 combine_sum(vec2 a, vec2 b) { return a + b; }
+ETNA_REDUCE_LANES(row_sum, combine_sum)
 
 float as_stored(float v) {
   if (SUM_DTYPE == F16) return half_to_float(float_to_half(v));

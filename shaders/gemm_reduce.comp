@@ -6,11 +6,11 @@
 //
 // variant: gemm_reduce
 
-#include "finish.glsl"
+#include "epilogue.glsl"
 
 layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint Y_WIDTH = 1;
-layout(constant_id = 1) const uint FINISH = 0;
+layout(constant_id = 1) const uint EPILOGUE = 0;
 layout(constant_id = 2) const uint Y_DTYPE = 1;
 layout(constant_id = 3) const uint BIAS_DTYPE = 1;
 layout(constant_id = 4) const uint AUX_DTYPE = 1;
@@ -18,11 +18,11 @@ layout(constant_id = 5) const uint RESIDUAL_DTYPE = 1;
 
 layout(push_constant, scalar) uniform Push {
   uvec2 partial;
-  FINISH_PUSH
+  EPILOGUE_PUSH
   uint count, n, splits;
 } p;
 
-#include "finish_row.glsl"
+#include "epilogue_row.glsl"
 
 void main() {
   uint i = ((gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * 256 + gl_LocalInvocationID.x) * Y_WIDTH;
@@ -36,5 +36,5 @@ void main() {
     }
     [[unroll]] for (uint s = 0; s < 8; ++s) sum += parts[s];
   }
-  finish_some(sum, i / p.n, i % p.n, Y_WIDTH);
+  apply_epilogue_to_some(sum, i / p.n, i % p.n, Y_WIDTH);
 }

@@ -44,14 +44,14 @@ const uint TO = 0;
 #ifndef SCALE
 shared float sums[256];
 
-float join(float a, float b) { return ORDER != 0 ? a + b : m_max(a, b); }
+float combine(float a, float b) { return ORDER != 0 ? a + b : m_max(a, b); }
 
 void reduce(float sum) {
   uint thread = gl_LocalInvocationID.x;
   sums[thread] = sum;
   barrier();
   for (uint half_ = 128; half_ > 0; half_ /= 2) {
-    if (thread < half_) sums[thread] = join(sums[thread], sums[thread + half_]);
+    if (thread < half_) sums[thread] = combine(sums[thread], sums[thread + half_]);
     barrier();
   }
 }
@@ -60,7 +60,7 @@ void reduce(float sum) {
 void main() {
 #ifdef TOTAL
   float sum = 0.0;
-  for (uint i = gl_LocalInvocationID.x; i < p.chunks; i += 256) sum = join(sum, p.partial.v[i]);
+  for (uint i = gl_LocalInvocationID.x; i < p.chunks; i += 256) sum = combine(sum, p.partial.v[i]);
   reduce(sum);
   if (gl_LocalInvocationID.x != 0) return;
   float total = ORDER == 2 ? sqrt(sums[0]) : sums[0];
@@ -102,13 +102,13 @@ void main() {
   for (uint i = begin + id * 4; i < middle; i += 1024) {
     vec4 x = load_vector(row.address[0], i, 4, dtype, 4);
     x = ORDER == 2 ? x * x : abs(x);
-    [[unroll]] for (uint k = 0; k < 4; ++k) four[k] = join(four[k], x[k]);
+    [[unroll]] for (uint k = 0; k < 4; ++k) four[k] = combine(four[k], x[k]);
   }
   for (uint i = middle + id; i < end; i += 256) {
     float x = load_float(row.address[0], i, dtype);
-    four.x = join(four.x, ORDER == 2 ? x * x : abs(x));
+    four.x = combine(four.x, ORDER == 2 ? x * x : abs(x));
   }
-  reduce(join(join(four.x, four.y), join(four.z, four.w)));
+  reduce(combine(combine(four.x, four.y), combine(four.z, four.w)));
   if (id == 0) p.partial.v[chunk] = sums[0];
 #endif
 #endif

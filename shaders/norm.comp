@@ -40,8 +40,8 @@ layout(push_constant, scalar) uniform Push {
   uvec2 delta_strides;
 } p;
 
-vec2 join_sum(vec2 a, vec2 b) { return a + b; }
-ETNA_JOIN_LANES(row_sum, join_sum)
+vec2 combine_sum(vec2 a, vec2 b) { return a + b; }
+ETNA_REDUCE_LANES(row_sum, combine_sum)
 
 float as_stored(float v) {
   if (X_DTYPE == F16) return half_to_float(float_to_half(v));
@@ -92,14 +92,14 @@ void main() {
   uvec2 from = ADDS ? p.sum : p.x, strides = ADDS ? uvec2(p.n, 1) : p.x_strides;
   uint base = row * strides.x;
 // Runs body for each element of the row that this lane has; the k-th is element i.
-#define EACH(body)                                                          \
-  if (VECTOR != 0) {                                                        \
-    [[unroll]] for (uint k = 0; k < ELEMENTS_PER_THREAD; ++k) {                            \
-      uint i = (k / 4 * THREADS_PER_ROW + lane) * 4 + k % 4;                          \
-      if (i < n) body                                                       \
-    }                                                                       \
-  } else {                                                                  \
-    for (uint k = 0, i = lane; i < n; ++k, i += THREADS_PER_ROW) body                 \
+#define EACH(body)                                                    \
+  if (VECTOR != 0) {                                                  \
+    [[unroll]] for (uint k = 0; k < ELEMENTS_PER_THREAD; ++k) {       \
+      uint i = (k / 4 * THREADS_PER_ROW + lane) * 4 + k % 4;          \
+      if (i < n) body                                                 \
+    }                                                                 \
+  } else {                                                            \
+    for (uint k = 0, i = lane; i < n; ++k, i += THREADS_PER_ROW) body \
   }
 #define AT(k, i) (ELEMENTS_PER_THREAD > 0 ? held[k] : load_float(from, base + (i) * strides.y, X_DTYPE))
   float count = float(p.n), mean = 0.0;

@@ -97,13 +97,13 @@ layout(push_constant, scalar) uniform Push {
   uvec2 ddelta;
 } p;
 
-vec2 join_sum(vec2 a, vec2 b) { return a + b; }
-ETNA_JOIN_LANES(row_sum, join_sum)
+vec2 combine_sum(vec2 a, vec2 b) { return a + b; }
+ETNA_REDUCE_LANES(row_sum, combine_sum)
 
 shared vec4 wide_values[256];
 shared vec4 wide_groups[16];
-vec4 join_sums(vec4 a, vec4 b) { return a + b; }
-ETNA_JOIN_LANES_OF(vec4, wide_values, wide_groups, row_sums, join_sums)
+vec4 combine_sums(vec4 a, vec4 b) { return a + b; }
+ETNA_REDUCE_LANES_OF(vec4, wide_values, wide_groups, row_sums, combine_sums)
 
 // Sums `v` over the workgroup's slots, which have the same columns; the result is valid in every thread of slot 0.
 vec4 over_slots(vec4 v, uint lane, uint slot) {
@@ -123,15 +123,15 @@ void main() {
   float held_x[ARRAY], held_g[ARRAY], held_w[ARRAY], sum_weight[ARRAY], sum_bias[ARRAY];
   vec4 next_x[QUADS], next_g[QUADS];
 #define INDEX(k) (VECTOR != 0 ? ((k) / 4 * THREADS_PER_ROW + lane) * 4 + (k) % 4 : (k) * THREADS_PER_ROW + lane)
-#define LOAD_NEXT(at_row)                                                                    \
-  [[unroll]] for (uint q = 0; q < ELEMENTS_PER_THREAD / 4; ++q) {                                           \
-    uint i = (q * THREADS_PER_ROW + lane) * 4;                                                         \
-    bool there = (at_row) < p.rows && i < p.n;                                               \
-    next_x[q] = next_g[q] = vec4(0.0);                                                       \
-    if (there) {                                                                             \
-      next_x[q] = load_vector(p.x, (at_row) * p.x_strides.x + i, 4, X_DTYPE, 4);             \
-      next_g[q] = load_vector(p.g, (at_row) * p.g_strides.x + i, 4, G_DTYPE, 4);             \
-    }                                                                                        \
+#define LOAD_NEXT(at_row)                                                        \
+  [[unroll]] for (uint q = 0; q < ELEMENTS_PER_THREAD / 4; ++q) {                \
+    uint i = (q * THREADS_PER_ROW + lane) * 4;                                   \
+    bool there = (at_row) < p.rows && i < p.n;                                   \
+    next_x[q] = next_g[q] = vec4(0.0);                                           \
+    if (there) {                                                                 \
+      next_x[q] = load_vector(p.x, (at_row) * p.x_strides.x + i, 4, X_DTYPE, 4); \
+      next_g[q] = load_vector(p.g, (at_row) * p.g_strides.x + i, 4, G_DTYPE, 4); \
+    }                                                                            \
   }
   if (VECTOR != 0) LOAD_NEXT(group * SLOTS + slot)
   for (uint k = 0; k < ELEMENTS_PER_THREAD; ++k) {  // a lane has the same columns in every row
@@ -145,21 +145,21 @@ void main() {
     uint row = first + slot;
     uint n = row < p.rows ? p.n : 0, base_x = row * p.x_strides.x, base_g = row * p.g_strides.x;
 // Runs body for each element of the row that this lane has; the k-th is element i.
-#define EACH(body)                                                            \
-    if (VECTOR != 0) {                                                        \
-      [[unroll]] for (uint k = 0; k < ELEMENTS_PER_THREAD; ++k) {                            \
-        uint i = INDEX(k);                                                    \
-        if (i < n) body                                                       \
-      }                                                                       \
-    } else {                                                                  \
-      for (uint k = 0, i = lane; i < n; ++k, i += THREADS_PER_ROW) body                 \
+#define EACH(body)                                                      \
+    if (VECTOR != 0) {                                                  \
+      [[unroll]] for (uint k = 0; k < ELEMENTS_PER_THREAD; ++k) {       \
+        uint i = INDEX(k);                                              \
+        if (i < n) body                                                 \
+      }                                                                 \
+    } else {                                                            \
+      for (uint k = 0, i = lane; i < n; ++k, i += THREADS_PER_ROW) body \
     }
 #define X(k, i) (ELEMENTS_PER_THREAD > 0 ? held_x[k] : load_float(p.x, base_x + (i) * p.x_strides.y, X_DTYPE))
 #define G(k, i) (ELEMENTS_PER_THREAD > 0 ? held_g[k] : load_float(p.g, base_g + (i) * p.g_strides.y, G_DTYPE))
 #define NORMED(k, i) (((X(k, i) - mean) - about.y) * scale)
-#define SCALED(k, i) \
-  (G(k, i) * (ELEMENTS_PER_THREAD > 0 ? held_w[k]                                       \
-              : (GIVEN & 1) != 0      ? load_float(p.w, (i) * p.w_stride, W_DTYPE)      \
+#define SCALED(k, i)                                                               \
+  (G(k, i) * (ELEMENTS_PER_THREAD > 0 ? held_w[k]                                  \
+              : (GIVEN & 1) != 0      ? load_float(p.w, (i) * p.w_stride, W_DTYPE) \
                                       : 1.0))
     vec4 more[QUADS];
     if (VECTOR != 0) {

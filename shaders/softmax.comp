@@ -35,18 +35,18 @@ layout(push_constant, scalar) uniform Push {
 } p;
 
 // Σ exp relative to the maximum: x is the maximum, y the sum, 0 while only -inf was seen.
-vec2 join_exponentials(vec2 a, vec2 b) {
+vec2 combine_exponentials(vec2 a, vec2 b) {
   float largest = m_max(a.x, b.x);
   float sum = 0.0;
   if (a.y != 0.0) sum += a.y * exp(a.x - largest);
   if (b.y != 0.0) sum += b.y * exp(b.x - largest);
   return vec2(largest, sum);
 }
-vec2 join_max(vec2 a, vec2 b) { return vec2(m_max(a.x, b.x), 0.0); }
-vec2 join_sum(vec2 a, vec2 b) { return a + b; }
-ETNA_JOIN_LANES(row_exponentials, join_exponentials)
-ETNA_JOIN_LANES(row_max, join_max)
-ETNA_JOIN_LANES(row_sum, join_sum)
+vec2 combine_max(vec2 a, vec2 b) { return vec2(m_max(a.x, b.x), 0.0); }
+vec2 combine_sum(vec2 a, vec2 b) { return a + b; }
+ETNA_REDUCE_LANES(row_exponentials, combine_exponentials)
+ETNA_REDUCE_LANES(row_max, combine_max)
+ETNA_REDUCE_LANES(row_sum, combine_sum)
 
 uint base_of(uvec3 strides, uint row) { return row / p.inner * strides.x + row % p.inner * strides.y; }
 

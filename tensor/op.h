@@ -151,6 +151,8 @@ class GradRecorder {
   virtual bool wants(std::span<const Tensor> inputs) const = 0;
   virtual void record(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs,
                       std::span<Tensor> outputs) = 0;
+  /// The recorded op that made x; null for leaves and where nothing was recorded.
+  virtual const OpDef* made_by(const Tensor& x) const = 0;
 };
 GradRecorder& grad_recorder();
 

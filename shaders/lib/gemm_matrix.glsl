@@ -27,7 +27,7 @@
 #extension GL_KHR_memory_scope_semantics : require
 #extension GL_KHR_shader_subgroup_basic : require
 
-#include "finish.glsl"
+#include "epilogue.glsl"
 #include "units.glsl"
 
 const uint STEP = 64;
@@ -43,7 +43,7 @@ layout(constant_id = 5) const uint M_FULL = 0;  // 1: m is a multiple of TILE_M,
 layout(constant_id = 6) const uint N_FULL = 0;
 layout(constant_id = 7) const uint K_FULL = 0;
 layout(constant_id = 8) const uint Y_WIDTH = 1;
-layout(constant_id = 9) const uint FINISH = 0;
+layout(constant_id = 9) const uint EPILOGUE = 0;
 layout(constant_id = 10) const uint Y_DTYPE = 1;
 layout(constant_id = 11) const uint BIAS_DTYPE = 1;
 layout(constant_id = 12) const uint AUX_DTYPE = 1;
@@ -54,7 +54,7 @@ layout(constant_id = 16) const uint FK = 16;
 
 layout(push_constant, scalar) uniform Push {
   uvec2 a, b;
-  FINISH_PUSH
+  EPILOGUE_PUSH
   uint m, n, k;
   uint lda, ldb;
   uint a_strides[2], b_strides[2];  // of the outer and inner batch dimension
@@ -62,7 +62,7 @@ layout(push_constant, scalar) uniform Push {
   uint k_per_split;                 // a multiple of STEP
 } p;
 
-#include "finish_row.glsl"
+#include "epilogue_row.glsl"
 
 // In units of eight elements: the length of a stored row of each operand, the number of rows, and the distance between
 // rows in shared memory.
@@ -207,7 +207,8 @@ void main() {
       vec4 sum = uintBitsToFloat(pool[mine + r * OUT_PITCH + c / 4]);
       if (Y_WIDTH == 2 && (at & 2u) != 0) sum.xy = sum.zw;
       if (Y_WIDTH == 1) sum.x = sum[at & 3u];
-      if ((M_FULL != 0 || row < p.m) && (N_FULL != 0 || column < p.n)) finish(sum, first_row + row, column, p.n);
+      bool inside = (M_FULL != 0 || row < p.m) && (N_FULL != 0 || column < p.n);
+      if (inside) apply_epilogue(sum, first_row + row, column, p.n);
     }
   }
 }

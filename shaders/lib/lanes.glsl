@@ -22,34 +22,34 @@ uint thread_of(uint slot, uint lane) { return COLUMNS != 0 ? lane * SLOTS + slot
 shared vec2 lane_values[256];
 shared vec2 lane_groups[16];
 
-// Defines T NAME(T v): join(join(v of lane 0, v of lane 1), ...), the same in every lane of the row. `values` and
+// Defines T NAME(T v): combine(combine(v of lane 0, v of lane 1), ...), the same in every lane of the row. `values` and
 // `groups` are shared arrays of 256 and of 16 T.
-#define ETNA_JOIN_LANES_OF(T, values, groups, name, join)                                           \
-  T name(T v) {                                                                                     \
-    if (THREADS_PER_ROW == 1) return v;                                                                       \
-    uint lane = this_lane(), slot = this_slot();                                                    \
-    values[gl_LocalInvocationID.x] = v;                                                             \
-    barrier();                                                                                      \
-    T all;                                                                                          \
-    if (THREADS_PER_ROW <= 16) {                                                                              \
-      all = values[thread_of(slot, 0)];                                                             \
-      for (uint k = 1; k < THREADS_PER_ROW; ++k) all = join(all, values[thread_of(slot, k)]);                 \
-      barrier();                                                                                    \
-      return all;                                                                                   \
-    }                                                                                               \
-    uint count = THREADS_PER_ROW / 16;                                                                        \
-    if (lane < count) {                                                                             \
-      all = values[thread_of(slot, lane)];                                                          \
-      for (uint k = 1; k < 16; ++k) all = join(all, values[thread_of(slot, lane + k * count)]);     \
-      groups[slot * count + lane] = all;                                                            \
-    }                                                                                               \
-    barrier();                                                                                      \
-    all = groups[slot * count];                                                                     \
-    for (uint k = 1; k < count; ++k) all = join(all, groups[slot * count + k]);                     \
-    return all;                                                                                     \
+#define ETNA_REDUCE_LANES_OF(T, values, groups, name, combine)                                     \
+  T name(T v) {                                                                                    \
+    if (THREADS_PER_ROW == 1) return v;                                                            \
+    uint lane = this_lane(), slot = this_slot();                                                   \
+    values[gl_LocalInvocationID.x] = v;                                                            \
+    barrier();                                                                                     \
+    T all;                                                                                         \
+    if (THREADS_PER_ROW <= 16) {                                                                   \
+      all = values[thread_of(slot, 0)];                                                            \
+      for (uint k = 1; k < THREADS_PER_ROW; ++k) all = combine(all, values[thread_of(slot, k)]);   \
+      barrier();                                                                                   \
+      return all;                                                                                  \
+    }                                                                                              \
+    uint count = THREADS_PER_ROW / 16;                                                             \
+    if (lane < count) {                                                                            \
+      all = values[thread_of(slot, lane)];                                                         \
+      for (uint k = 1; k < 16; ++k) all = combine(all, values[thread_of(slot, lane + k * count)]); \
+      groups[slot * count + lane] = all;                                                           \
+    }                                                                                              \
+    barrier();                                                                                     \
+    all = groups[slot * count];                                                                    \
+    for (uint k = 1; k < count; ++k) all = combine(all, groups[slot * count + k]);                 \
+    return all;                                                                                    \
   }
 
 // Defines vec2 NAME(vec2 v).
-#define ETNA_JOIN_LANES(name, join) ETNA_JOIN_LANES_OF(vec2, lane_values, lane_groups, name, join)
+#define ETNA_REDUCE_LANES(name, combine) ETNA_REDUCE_LANES_OF(vec2, lane_values, lane_groups, name, combine)
 
 #endif

@@ -103,7 +103,7 @@ struct Gemm16 {
       if (!TOGETHER && speaker) barrier_arrive(turns + group * 8);
       product_wait<0>();
       if (speaker) barrier_arrive(empty + (it - 1) % kStages * 8);
-      finish_tile<4>(p, d, scratch, t.row * kRows + (TOGETHER ? group * 128 : 0) + warp * 16, t.column * kColumns, t);
+      epilogue_tile<4>(p, d, scratch, t.row * kRows + (TOGETHER ? group * 128 : 0) + warp * 16, t.column * kColumns, t);
     }
   }
 

@@ -242,7 +242,7 @@ struct Gemm32 {
 #pragma unroll
         for (int j = 0; j < 64; ++j) d[0][j] += sum[j];
       }
-      finish_tile<2>(p, d, scratch, t.row * kTile + group * 64 + warp * 16, t.column * kTile, t);
+      epilogue_tile<2>(p, d, scratch, t.row * kTile + group * 64 + warp * 16, t.column * kTile, t);
     }
   }
 

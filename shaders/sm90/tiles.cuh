@@ -1,20 +1,20 @@
 #pragma once
 // Shared by the kernels of this folder: their parameters (the host's side is tensor/ops/matmul/gemm/cubin.cpp), the
 // order in which blocks take tiles, and the path from accumulators to results.
-#include "finish.cuh"
+#include "epilogue.cuh"
 #include "hopper.cuh"
 
 namespace hopper {
 
 struct Parameters {
   TensorMap a, b;
-  Finish finish;
-  FinishKinds kinds;
+  Epilogue epilogue;
+  EpilogueKinds kinds;
   std::uint32_t m, n;
   std::uint32_t tiles_m, tiles_n, matrices, splits;
-  std::uint32_t steps, steps_a_split;              ///< of k
-  std::uint32_t a_matrix, b_matrix;                ///< 0 if one matrix serves the whole batch, else 1
-  std::uint32_t group;  ///< rows of tiles per band; a band is traversed column by column
+  std::uint32_t steps, steps_a_split;  ///< of k
+  std::uint32_t a_matrix, b_matrix;    ///< 0 if one matrix serves the whole batch, else 1
+  std::uint32_t group;                 ///< rows of tiles per band; a band is traversed column by column
   std::uint32_t end;
 };
 
@@ -62,14 +62,14 @@ __device__ __forceinline__ void stage(const float* d, float* scratch) {
 
 /// Stores the 16 x 64 results in a warp's scratch, ROWS per lane at a time.
 template <int ROWS, int WIDTH, std::uint32_t ACTIVATION, bool DERIVATIVE, bool HAS_AUX>
-__device__ __forceinline__ void finish_block(const Parameters& p, const float* scratch, std::size_t above,
-                                             std::uint32_t row, std::uint32_t at) {
+__device__ __forceinline__ void epilogue_block(const Parameters& p, const float* scratch, std::size_t above,
+                                               std::uint32_t row, std::uint32_t at) {
   const std::uint32_t lane = threadIdx.x & 31, upper = lane >> 4, c = (lane & 15) * 4;
-  float bias[4] = {}, scale = p.finish.scale;
-  if (p.kinds.flags & kScaleBy) scale *= *p.finish.scale_by;
+  float bias[4] = {}, scale = p.epilogue.scale;
+  if (p.kinds.flags & kScaleBy) scale *= *p.epilogue.scale_by;
   if (p.kinds.flags & kBias) {
     float v[1][4];
-    load_rows<WIDTH>(v, p.finish.bias, at, 0, 1, p.kinds.bias);
+    load_rows<WIDTH>(v, p.epilogue.bias, at, 0, 1, p.kinds.bias);
 #pragma unroll
     for (int i = 0; i < 4; ++i) bias[i] = v[0][i];
   }
@@ -83,56 +83,65 @@ __device__ __forceinline__ void finish_block(const Parameters& p, const float* s
       t[u][0] = x.x, t[u][1] = x.y, t[u][2] = x.z, t[u][3] = x.w;
     }
     const int left = static_cast<int>(p.m) - static_cast<int>(row + i + upper);
-    finish_rows<WIDTH, ACTIVATION, DERIVATIVE, HAS_AUX>(p.finish, p.kinds, t, bias, scale, above + row + i + upper, at,
-                                                   (left + 1) / 2);
+    epilogue_rows<WIDTH, ACTIVATION, DERIVATIVE, HAS_AUX>(p.epilogue, p.kinds, t, bias, scale, above + row + i + upper,
+                                                          at, (left + 1) / 2);
   }
 }
 
-__device__ __forceinline__ void finish_edge(const Parameters& p, const float* scratch, std::size_t above,
-                                            std::uint32_t row, std::uint32_t at) {
+__device__ __forceinline__ void epilogue_edge(const Parameters& p, const float* scratch, std::size_t above,
+                                              std::uint32_t row, std::uint32_t at) {
   const std::uint32_t lane = threadIdx.x & 31, c = (lane & 15) * 4;
 #pragma unroll 1
   for (std::uint32_t r = lane >> 4; r < 16 && row + r < p.m; r += 2) {
     const float4 x = *reinterpret_cast<const float4*>(scratch + r * 64 + (c ^ (r & 3) * 8));
     float t[4] = {x.x, x.y, x.z, x.w};
-    finish_some(p.finish, p.kinds, t, above + row + r, at, static_cast<int>(min(4u, p.n - at)));
+    apply_epilogue_to_some(p.epilogue, p.kinds, t, above + row + r, at, static_cast<int>(min(4u, p.n - at)));
   }
 }
 
 /// Stores the content of a warp's scratch, from `row` and `column` on.
 template <int ROWS>
-__device__ __forceinline__ void finish_staged(const Parameters& p, const float* scratch, const Tile& tile,
-                                              std::uint32_t row, std::uint32_t column) {
+__device__ __forceinline__ void epilogue_staged(const Parameters& p, const float* scratch, const Tile& tile,
+                                                std::uint32_t row, std::uint32_t column) {
   const std::size_t above = (static_cast<std::size_t>(tile.split) * p.matrices + tile.matrix) * p.m;
   const std::uint32_t at = column + (threadIdx.x & 15) * 4, flags = p.kinds.flags, activation = flags >> 6;
   if (at >= p.n) return;
   const bool plain = (flags & (kPreactivation | kDerivative | kResidual)) == 0 && activation == 0;
   if (at + 4 > p.n || !(p.kinds.width == 4 || (p.kinds.width == 2 && plain)))
-    return finish_edge(p, scratch, above, row, at);
-  if (p.kinds.width == 2) return finish_block<ROWS / 2, 2, 0, false, false>(p, scratch, above, row, at);
-  if (plain) return finish_block<ROWS, 4, 0, false, false>(p, scratch, above, row, at);
+    return epilogue_edge(p, scratch, above, row, at);
+  if (p.kinds.width == 2) return epilogue_block<ROWS / 2, 2, 0, false, false>(p, scratch, above, row, at);
+  if (plain) return epilogue_block<ROWS, 4, 0, false, false>(p, scratch, above, row, at);
   if (flags & kDerivative) {
     switch (activation) {
-      case kRelu: return finish_block<ROWS, 4, kRelu, true, true>(p, scratch, above, row, at);
-      case kGelu: return finish_block<ROWS, 4, kGelu, true, true>(p, scratch, above, row, at);
-      case kGeluTanh: return finish_block<ROWS, 4, kGeluTanh, true, true>(p, scratch, above, row, at);
-      case kSilu: return finish_block<ROWS, 4, kSilu, true, true>(p, scratch, above, row, at);
+      case kRelu:
+        return epilogue_block<ROWS, 4, kRelu, true, true>(p, scratch, above, row, at);
+      case kGelu:
+        return epilogue_block<ROWS, 4, kGelu, true, true>(p, scratch, above, row, at);
+      case kGeluTanh:
+        return epilogue_block<ROWS, 4, kGeluTanh, true, true>(p, scratch, above, row, at);
+      case kSilu:
+        return epilogue_block<ROWS, 4, kSilu, true, true>(p, scratch, above, row, at);
     }
   }
   switch (activation) {
-    case kRelu: return finish_block<ROWS, 4, kRelu, false, true>(p, scratch, above, row, at);
-    case kGelu: return finish_block<ROWS, 4, kGelu, false, true>(p, scratch, above, row, at);
-    case kGeluTanh: return finish_block<ROWS, 4, kGeluTanh, false, true>(p, scratch, above, row, at);
-    case kSilu: return finish_block<ROWS, 4, kSilu, false, true>(p, scratch, above, row, at);
-    default: return finish_block<ROWS, 4, 0, false, true>(p, scratch, above, row, at);
+    case kRelu:
+      return epilogue_block<ROWS, 4, kRelu, false, true>(p, scratch, above, row, at);
+    case kGelu:
+      return epilogue_block<ROWS, 4, kGelu, false, true>(p, scratch, above, row, at);
+    case kGeluTanh:
+      return epilogue_block<ROWS, 4, kGeluTanh, false, true>(p, scratch, above, row, at);
+    case kSilu:
+      return epilogue_block<ROWS, 4, kSilu, false, true>(p, scratch, above, row, at);
+    default:
+      return epilogue_block<ROWS, 4, 0, false, true>(p, scratch, above, row, at);
   }
 }
 
 /// Stores a warp's part of BLOCKS products of 64 x 128, stacked from `row` on: 16 rows of each. The epilogue's code
 /// exists once for all parts, so that it fits the instruction cache; ROWS per lane is as many as the registers hold.
 template <int ROWS, int BLOCKS>
-__device__ __forceinline__ void finish_tile(const Parameters& p, const float (&d)[BLOCKS][64], float* scratch,
-                                            std::uint32_t row, std::uint32_t column, const Tile& tile) {
+__device__ __forceinline__ void epilogue_tile(const Parameters& p, const float (&d)[BLOCKS][64], float* scratch,
+                                              std::uint32_t row, std::uint32_t column, const Tile& tile) {
 #pragma unroll 1
   for (std::uint32_t part = 0; part < BLOCKS * 2; ++part) {
     __syncwarp();
@@ -141,7 +150,7 @@ __device__ __forceinline__ void finish_tile(const Parameters& p, const float (&d
       if (part == i) stage(d[i / 2] + i % 2 * 32, scratch);
     }
     __syncwarp();
-    finish_staged<ROWS>(p, scratch, tile, row + part / 2 * 64, column + part % 2 * 64);
+    epilogue_staged<ROWS>(p, scratch, tile, row + part / 2 * 64, column + part % 2 * 64);
   }
 }
 

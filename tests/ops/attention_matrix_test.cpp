@@ -11,8 +11,8 @@ namespace etna {
 namespace {
 
 using namespace numerics;
-using attention::ForcedTier;
-using attention::Tier;
+using attention::ForcedVariant;
+using attention::KernelVariant;
 
 struct Case {
   std::string name;
@@ -63,7 +63,7 @@ double distance(const std::vector<double>& a, const std::vector<double>& b) {
 /// Softmax weights and their inputs are rounded to the inputs' dtype once each.
 double bound(DType t) { return t == bf16 ? 5e-3 : 7e-4; }
 
-class AttentionOnMatrixUnits : public testing::TestWithParam<std::tuple<Tier, DType>> {
+class AttentionOnMatrixUnits : public testing::TestWithParam<std::tuple<KernelVariant, DType>> {
  protected:
   void SetUp() override {
     if (!with_vulkan()) GTEST_SKIP() << "ETNA_TEST_VULKAN is not 1";
@@ -74,7 +74,7 @@ class AttentionOnMatrixUnits : public testing::TestWithParam<std::tuple<Tier, DT
       GTEST_SKIP() << "the device or the build has no such matrix units";
   }
   DType dtype() const { return std::get<1>(GetParam()); }
-  ForcedTier tier_{std::get<0>(GetParam())};
+  ForcedVariant tier_{std::get<0>(GetParam())};
 };
 
 TEST_P(AttentionOnMatrixUnits, AgreesWithF64) {
@@ -136,11 +136,13 @@ TEST_P(AttentionOnMatrixUnits, KeepsWhatIsNoNumberVisible) {
   EXPECT_FALSE(std::isfinite(dk[5]));
 }
 
-INSTANTIATE_TEST_SUITE_P(Tiers, AttentionOnMatrixUnits,
-                         testing::Combine(testing::Values(Tier::coopmat, Tier::coopmat2), testing::Values(f16, bf16)),
+INSTANTIATE_TEST_SUITE_P(Variants, AttentionOnMatrixUnits,
+                         testing::Combine(testing::Values(KernelVariant::coopmat, KernelVariant::coopmat2),
+                                          testing::Values(f16, bf16)),
                          [](const auto& info) {
-                           std::string tier = std::get<0>(info.param) == Tier::coopmat ? "coopmat_" : "coopmat2_";
-                           return tier + std::string(name(std::get<1>(info.param)));
+                           std::string variant =
+                               std::get<0>(info.param) == KernelVariant::coopmat ? "coopmat_" : "coopmat2_";
+                           return variant + std::string(name(std::get<1>(info.param)));
                          });
 
 }  // namespace

@@ -16,22 +16,22 @@ constexpr const char* kNames[] = {"plain", "coopmat", "coopmat2"};
 
 thread_local int forced = -1;
 
-std::optional<Tier> tier_in_environment() {
+std::optional<KernelVariant> variant_in_environment() {
   const char* value = std::getenv("ETNA_ATTENTION");
   if (value == nullptr || *value == 0 || std::string(value) == "auto") return {};
   for (int i = 0; i < 3; ++i) {
-    if (std::string(value) == kNames[i]) return static_cast<Tier>(i);
+    if (std::string(value) == kNames[i]) return static_cast<KernelVariant>(i);
   }
   throw Error(fmt::format("ETNA_ATTENTION is '{}'; it may be auto, plain, coopmat or coopmat2", value));
 }
 
-/// Allow only this tier, and the plain one if it does not fit; none: any available tier.
-std::optional<Tier> wanted_tier() {
-  static const std::optional<Tier> from_environment = tier_in_environment();
-  return forced >= 0 ? static_cast<Tier>(forced) : from_environment;
+/// Allow only this variant, and the plain one if it does not fit; none: any available variant.
+std::optional<KernelVariant> wanted_variant() {
+  static const std::optional<KernelVariant> from_environment = variant_in_environment();
+  return forced >= 0 ? static_cast<KernelVariant>(forced) : from_environment;
 }
 
-const gpu::Shader& shader_of(Pass pass, Tier tier, DType t) {
+const gpu::Shader& shader_of(Pass pass, KernelVariant variant, DType t) {
   using namespace shaders;
   static const gpu::Shader* const all[2][3][2] = {{{&attention_coopmat_f16, &attention_coopmat_bf16},
                                                    {&attention_dq_coopmat_f16, &attention_dq_coopmat_bf16},
@@ -39,7 +39,7 @@ const gpu::Shader& shader_of(Pass pass, Tier tier, DType t) {
                                                   {{&attention_coopmat2_f16, &attention_coopmat2_bf16},
                                                    {&attention_dq_coopmat2_f16, &attention_dq_coopmat2_bf16},
                                                    {&attention_dkv_coopmat2_f16, &attention_dkv_coopmat2_bf16}}};
-  return *all[tier == Tier::coopmat2][static_cast<int>(pass)][t == bf16];
+  return *all[variant == KernelVariant::coopmat2][static_cast<int>(pass)][t == bf16];
 }
 
 struct Tiles {
@@ -48,17 +48,17 @@ struct Tiles {
 
 /// Measured on an H200; docs/attention.md has the table. Registers limit the tile size: a subgroup keeps its operands
 /// and sums in them.
-Tiles tiles(Pass pass, Tier tier, std::int64_t size, std::int64_t keys) {
+Tiles tiles(Pass pass, KernelVariant variant, std::int64_t size, std::int64_t keys) {
   if (size > 128) return {4, 1, 16};
-  if (size > 64) return pass == Pass::forward && tier == Tier::coopmat2 ? Tiles{8, 1, 64} : Tiles{4, 1, 32};
+  if (size > 64) return pass == Pass::forward && variant == KernelVariant::coopmat2 ? Tiles{8, 1, 64} : Tiles{4, 1, 32};
   switch (pass) {
     case Pass::forward:
-      if (tier == Tier::coopmat || size <= 32) return {4, 2, 64};
+      if (variant == KernelVariant::coopmat || size <= 32) return {4, 2, 64};
       return keys < 1024 ? Tiles{4, 1, 64} : Tiles{8, 1, 128};
     case Pass::dq:
-      return {4, 2, tier == Tier::coopmat2 && size <= 32 ? 64u : 32u};
+      return {4, 2, variant == KernelVariant::coopmat2 && size <= 32 ? 64u : 32u};
     default:
-      return {4, tier == Tier::coopmat2 ? 2u : 1u, 64};
+      return {4, variant == KernelVariant::coopmat2 ? 2u : 1u, 64};
   }
 }
 
@@ -72,25 +72,25 @@ bool aligned(const Tensor& x) {
 }
 
 /// Rows of the left operand's matrix; 0 if the device does not support such matrices.
-std::uint32_t left_rows(const gpu::Capabilities& can, Tier tier, DType t) {
-  if (!can.cooperative_matrix || (tier == Tier::coopmat2 && !can.cooperative_matrix2)) return 0;
+std::uint32_t left_rows(const gpu::Capabilities& can, KernelVariant variant, DType t) {
+  if (!can.cooperative_matrix || (variant == KernelVariant::coopmat2 && !can.cooperative_matrix2)) return 0;
   gpu::MatrixShape shape{16, 16, 16, t == bf16 ? gpu::MatrixElement::bf16 : gpu::MatrixElement::f16,
                          gpu::MatrixElement::f32};
   if (can.has(shape)) return 16;
   shape.m = 8;
-  return tier == Tier::coopmat && can.has(shape) ? 8 : 0;
+  return variant == KernelVariant::coopmat && can.has(shape) ? 8 : 0;
 }
 
 }  // namespace
 
-std::uint32_t MatrixKernel::shared_bytes(Pass pass, Tier tier) const {
+std::uint32_t MatrixKernel::shared_bytes(Pass pass, KernelVariant variant) const {
   std::uint32_t pitch = 2 * blocks + 1,
                 vectors = std::max({2 * columns * pitch, subgroups * m * pitch, subgroups * m * 17});
   std::uint32_t scratch = 0;  // in bytes
   if (pass != Pass::forward) scratch += 8 * (pass == Pass::dq ? tile() : columns);
-  if (tier == Tier::coopmat && pass == Pass::forward)
+  if (variant == KernelVariant::coopmat && pass == Pass::forward)
     scratch += subgroups * m * (columns / 4 + 1 + columns / 8 + 1) * 16 + 12 * tile();
-  if (tier == Tier::coopmat && pass != Pass::forward) scratch += subgroups * m * 8 * 16;
+  if (variant == KernelVariant::coopmat && pass != Pass::forward) scratch += subgroups * m * 8 * 16;
   return vectors * 16 + scratch;
 }
 
@@ -100,25 +100,25 @@ std::optional<MatrixKernel> matrix_kernel(Pass pass, const Inputs& in, double sc
   if ((t != f16 && t != bf16) || in.size % 8 != 0 || !(scale > 0) || !std::isfinite(scale)) return {};
   if (!std::all_of(operands.begin(), operands.end(), [](const Tensor* x) { return aligned(*x); })) return {};
   const gpu::Capabilities& can = gpu::capabilities(in.q.device());
-  std::optional<Tier> wanted = wanted_tier();
-  for (Tier tier : {Tier::coopmat2, Tier::coopmat}) {
-    if (wanted && *wanted != tier) continue;
-    const gpu::Shader& shader = shader_of(pass, tier, t);
-    std::uint32_t m = left_rows(can, tier, t);
+  std::optional<KernelVariant> wanted = wanted_variant();
+  for (KernelVariant variant : {KernelVariant::coopmat2, KernelVariant::coopmat}) {
+    if (wanted && *wanted != variant) continue;
+    const gpu::Shader& shader = shader_of(pass, variant, t);
+    std::uint32_t m = left_rows(can, variant, t);
     if (m == 0 || shader.words.empty()) continue;
-    Tiles chosen = tiles(pass, tier, in.size, in.keys);
+    Tiles chosen = tiles(pass, variant, in.size, in.keys);
     // The tile need not be longer than the sequence.
     if ((pass == Pass::dkv ? in.keys : in.queries) <= chosen.subgroups * m) chosen.rows = 1;
     auto blocks = static_cast<std::uint32_t>((in.size + 15) / 16);
     MatrixKernel kernel{&shader, can.subgroup_size, chosen.subgroups, chosen.rows, blocks, chosen.columns,
                         m,       mask_dtype};
-    if (kernel.shared_bytes(pass, tier) <= can.shared_memory_bytes && kernel.threads() <= can.max_workgroup_size)
+    if (kernel.shared_bytes(pass, variant) <= can.shared_memory_bytes && kernel.threads() <= can.max_workgroup_size)
       return kernel;
   }
   return {};
 }
 
-ForcedTier::ForcedTier(Tier tier) : before_(forced) { forced = static_cast<int>(tier); }
-ForcedTier::~ForcedTier() { forced = before_; }
+ForcedVariant::ForcedVariant(KernelVariant variant) : before_(forced) { forced = static_cast<int>(variant); }
+ForcedVariant::~ForcedVariant() { forced = before_; }
 
 }  // namespace etna::attention

@@ -11,15 +11,15 @@
 namespace etna::attention {
 
 /// From the most portable to the most specialized.
-enum class Tier { plain, coopmat, coopmat2 };
+enum class KernelVariant { plain, coopmat, coopmat2 };
 
-/// Forces a tier in this scope, like ETNA_ATTENTION=plain|coopmat|coopmat2. For tests; affects one thread.
-class ForcedTier {
+/// Forces a variant in this scope, like ETNA_ATTENTION=plain|coopmat|coopmat2. For tests; affects one thread.
+class ForcedVariant {
  public:
-  explicit ForcedTier(Tier tier);
-  ~ForcedTier();
-  ForcedTier(const ForcedTier&) = delete;
-  ForcedTier& operator=(const ForcedTier&) = delete;
+  explicit ForcedVariant(KernelVariant variant);
+  ~ForcedVariant();
+  ForcedVariant(const ForcedVariant&) = delete;
+  ForcedVariant& operator=(const ForcedVariant&) = delete;
 
  private:
   int before_;
@@ -36,7 +36,7 @@ struct MatrixKernel {
   std::uint32_t tile() const { return subgroups * rows * m; }
   std::uint32_t threads() const { return subgroups * subgroup_size; }
   std::array<std::uint32_t, 7> spec() const { return {threads(), subgroups, rows, blocks, columns, m, mask_dtype}; }
-  std::uint32_t shared_bytes(Pass pass, Tier tier) const;
+  std::uint32_t shared_bytes(Pass pass, KernelVariant variant) const;
 };
 
 /// The best kernel that device, build and ETNA_ATTENTION allow. None for f32, as matrix units would round its sums, or

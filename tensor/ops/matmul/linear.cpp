@@ -67,10 +67,15 @@ TensorList vjp(const VjpCall& call) {
     g = !inner.defined() ? through : through.defined() ? through + inner : inner;
   }
   Tensor dx, dweight, dbias;
+  // If gelu made x, dx comes last: gelu's gradient is next, and runs in its epilogue. Otherwise it comes first, and needs
+  // no barrier of its own.
+  const OpDef* maker = grad_recorder().made_by(x);
+  const Activation of_x = maker != nullptr ? gemm::activation_of(*maker) : Activation::none;
+  const bool last = of_x == Activation::gelu || of_x == Activation::gelu_tanh;
+  if (call.needs[0] && !last) dx = matmul(g, weight);
   if (call.needs[1]) dweight = gemm::weight_gradient(g, x);
   if (call.needs[2]) dbias = gemm::bias_gradient(g);
-  // Last, so that it can be fused with what comes next: the derivative of an activation.
-  if (call.needs[0]) dx = matmul(g, weight);
+  if (call.needs[0] && last) dx = matmul(g, weight);
   return {dx, dweight, dbias};
 }
 

@@ -7,7 +7,7 @@
 namespace etna::gemm {
 namespace {
 
-// The flags of shaders/lib/finish.glsl.
+// The flags of shaders/lib/epilogue.glsl.
 constexpr std::uint32_t kBias = 1, kScale = 2, kScaleBy = 4, kPreactivation = 8, kDerivative = 16, kResidual = 32,
                         kActivation = 64;
 

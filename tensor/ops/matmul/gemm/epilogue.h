@@ -5,10 +5,10 @@
 #include <etna/tensor/ops/kernel.h>
 #include <etna/tensor/ops/matmul/gemm/gemm_params.h>
 
-/// The GPU side of an epilogue: the arguments of shaders/lib/finish.glsl and shaders/sm90/finish.cuh.
+/// The GPU side of an epilogue: the arguments of shaders/lib/epilogue.glsl and shaders/sm90/epilogue.cuh.
 namespace etna::gemm {
 
-/// The part of the arguments that describes the outputs and the epilogue (FINISH_PUSH).
+/// The part of the arguments that describes the outputs and the epilogue (EPILOGUE_PUSH).
 Arguments epilogue_arguments(const GemmParams& p);
 /// The same with split-K: f32 sums [split_k, matrices, m, n]; reduce_split_k() applies the epilogue to them.
 Arguments partial_sum_arguments(const Tensor& partial, std::int64_t n);

@@ -1,5 +1,5 @@
 #pragma once
-// The epilogue of a · b (tensor/ops/matmul/gemm/gemm_params.h: Epilogue): the counterpart of shaders/lib/finish.glsl,
+// The epilogue of a · b (tensor/ops/matmul/gemm/gemm_params.h: Epilogue): the counterpart of shaders/lib/epilogue.glsl,
 // with the same flags and formulas.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -13,7 +13,7 @@ constexpr std::uint32_t kF32 = 1, kF16 = 2;  // in the order of etna::DType; any
 constexpr std::uint32_t kBias = 1, kScale = 2, kScaleBy = 4, kPreactivation = 8, kDerivative = 16, kResidual = 32;
 constexpr std::uint32_t kRelu = 1, kGelu = 2, kGeluTanh = 3, kSilu = 4;  // in the order of etna::Activation
 
-struct Finish {
+struct Epilogue {
   void* y;
   const void* bias;
   void* aux;  ///< aux: `pre` or `derivative_at`
@@ -23,7 +23,7 @@ struct Finish {
   float scale;
 };
 
-struct FinishKinds {
+struct EpilogueKinds {
   std::uint32_t flags, y, bias, aux, residual;
   std::uint32_t width;  ///< elements per load or store that suit all of these: 4, 2 or 1
 };
@@ -57,17 +57,23 @@ __device__ __forceinline__ float gelu_inner(float a) {
 
 __device__ __forceinline__ float activated(float x, std::uint32_t activation) {
   switch (activation) {
-    case kRelu: return isnan(x) || x > 0 ? x : 0.0f;
-    case kGelu: return 0.5f * x * (1.0f + error_function(x * 0.7071067811865476f));
-    case kGeluTanh: return 0.5f * x * (1.0f + gelu_inner(x));
-    case kSilu: return x * sigmoid(x);
-    default: return x;
+    case kRelu:
+      return isnan(x) || x > 0 ? x : 0.0f;
+    case kGelu:
+      return 0.5f * x * (1.0f + error_function(x * 0.7071067811865476f));
+    case kGeluTanh:
+      return 0.5f * x * (1.0f + gelu_inner(x));
+    case kSilu:
+      return x * sigmoid(x);
+    default:
+      return x;
   }
 }
 
 __device__ __forceinline__ float activation_derivative(float x, std::uint32_t activation) {
   switch (activation) {
-    case kRelu: return x > 0 ? 1.0f : 0.0f;
+    case kRelu:
+      return x > 0 ? 1.0f : 0.0f;
     case kGelu:
       return 0.5f * (1.0f + error_function(x * 0.7071067811865476f)) + x * __expf(-0.5f * x * x) * 0.3989422804014327f;
     case kGeluTanh: {
@@ -78,7 +84,8 @@ __device__ __forceinline__ float activation_derivative(float x, std::uint32_t ac
       const float s = sigmoid(x);
       return s * (1.0f + x * (1.0f - s));
     }
-    default: return 1.0f;
+    default:
+      return 1.0f;
   }
 }
 
@@ -112,8 +119,8 @@ __device__ __forceinline__ std::uint32_t narrow(float x, float y, std::uint32_t 
 
 /// Up to four results from `column` on, element by element if the rows do not allow more; `row` is counted through the
 /// whole batch.
-__device__ __forceinline__ void finish_some(const Finish& f, const FinishKinds& kinds, float (&t)[4], std::size_t row,
-                                            std::uint32_t column, int count) {
+__device__ __forceinline__ void apply_epilogue_to_some(const Epilogue& f, const EpilogueKinds& kinds, float (&t)[4],
+                                                       std::size_t row, std::uint32_t column, int count) {
   const std::uint32_t activation = kinds.flags >> 6;
 #pragma unroll 1
   for (int c = 0; c < count; ++c, ++column) {
@@ -201,9 +208,9 @@ __device__ __forceinline__ void store_rows(const float (&v)[N][4], void* to, std
 /// jumped through the code of all activations for every four results, and storing a tile took four times as long as its
 /// 512 steps of k.)
 template <int WIDTH, std::uint32_t ACTIVATION, bool DERIVATIVE, bool HAS_AUX, int N>
-__device__ __forceinline__ void finish_rows(const Finish& f, const FinishKinds& kinds, float (&t)[N][4],
-                                            const float (&bias)[4], float scale, std::size_t row, std::uint32_t column,
-                                            int rows) {
+__device__ __forceinline__ void epilogue_rows(const Epilogue& f, const EpilogueKinds& kinds, float (&t)[N][4],
+                                              const float (&bias)[4], float scale, std::size_t row,
+                                              std::uint32_t column, int rows) {
   float at[N][4], residual[N][4];
   const bool adds = HAS_AUX && (kinds.flags & kResidual) != 0;
   if constexpr (DERIVATIVE) load_rows<WIDTH>(at, f.aux, row * f.ld_aux + column, 2 * f.ld_aux, rows, kinds.aux);
@@ -220,8 +227,10 @@ __device__ __forceinline__ void finish_rows(const Finish& f, const FinishKinds& 
   for (int u = 0; u < N; ++u) {
 #pragma unroll
     for (int c = 0; c < 4; ++c) {
-      if constexpr (DERIVATIVE) t[u][c] *= activation_derivative(at[u][c], ACTIVATION);
-      else t[u][c] = activated(t[u][c], ACTIVATION);
+      if constexpr (DERIVATIVE)
+        t[u][c] *= activation_derivative(at[u][c], ACTIVATION);
+      else
+        t[u][c] = activated(t[u][c], ACTIVATION);
       if (adds) t[u][c] += residual[u][c];
     }
   }

@@ -1,21 +1,21 @@
 // The epilogue of a · b (tensor/ops/matmul/gemm/gemm_params.h: Epilogue), applied to four neighbouring results of a row
-// at a time. The shader declares specialization constants FINISH (flags), Y_WIDTH (elements per load or store that suit
-// all tensors here: 4, 2 or 1), Y_DTYPE, BIAS_DTYPE, AUX_DTYPE and RESIDUAL_DTYPE, and puts FINISH_PUSH among its
-// push constants, p.
-#ifndef ETNA_FINISH_GLSL
-#define ETNA_FINISH_GLSL
+// at a time. The shader declares specialization constants EPILOGUE (flags), Y_WIDTH (elements per load or store that
+// suit all tensors here: 4, 2 or 1), Y_DTYPE, BIAS_DTYPE, AUX_DTYPE and RESIDUAL_DTYPE, and puts EPILOGUE_PUSH among
+// its push constants, p.
+#ifndef ETNA_EPILOGUE_GLSL
+#define ETNA_EPILOGUE_GLSL
 
 #include "math.glsl"
 #include "vectors.glsl"
 
 // aux: where the preactivation is written, or where the activation's derivative is evaluated.
-#define FINISH_PUSH                          \
+#define EPILOGUE_PUSH                     \
   uvec2 y, bias, aux, residual, scale_by; \
   uint ldy, ld_aux, ld_residual;          \
   float scale;
 
-const uint FINISH_BIAS = 1, FINISH_SCALE = 2, FINISH_SCALE_BY = 4,
-           FINISH_PREACTIVATION = 8, FINISH_DERIVATIVE = 16, FINISH_RESIDUAL = 32;
+const uint EPILOGUE_BIAS = 1, EPILOGUE_SCALE = 2, EPILOGUE_SCALE_BY = 4,
+           EPILOGUE_PREACTIVATION = 8, EPILOGUE_DERIVATIVE = 16, EPILOGUE_RESIDUAL = 32;
 const uint RELU = 1, GELU = 2, GELU_TANH = 3, SILU = 4;  // the order of etna::Activation
 
 float activated(float x, uint activation) {

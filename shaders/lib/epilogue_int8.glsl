@@ -18,7 +18,7 @@ layout(push_constant, scalar) uniform Push {
 ETNA_BUFFER_ALIGNED(BufferInts, ivec4, 16);
 
 // Stores the sums of up to four neighbouring columns of a row; rows are counted through the batch.
-void finish(ivec4 sums, uint row, uint column) {
+void apply_epilogue(ivec4 sums, uint row, uint column) {
   uint at = row * p.n + column, count = min(4, p.n - column);
   if (SCALED == 0) {
     if (Y_WIDTH == 4 && count == 4) {
