@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include <etna/device/memory_plan.h>
+#include <etna/device/graph/memory_plan.h>
 #include <etna/device/profile/profiler.h>
 #include <etna/tensor/graph/sessions.h>
 #include <etna/tensor/recording.h>
@@ -9,6 +9,10 @@
 /// a replay calls the same kernels on the same tensors.
 namespace etna::recording {
 namespace {
+
+using graph::Lifetime;
+using graph::MemoryPlan;
+using graph::plan_memory;
 
 /// A description of a tensor while recording. A handle would keep the storage alive and hide when it died.
 struct Operand {

@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
+#include <etna/device/graph/hazards.h>
 #include <etna/device/profile/profiler.h>
-#include <etna/device/vulkan/commands/hazards.h>
 #include <etna/device/vulkan/memory/memory.h>
 #include <etna/device/vulkan/pipelines/cubin.h>
 #include <etna/device/vulkan/pipelines/pipelines.h>

@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
+#include <etna/device/graph/hazards.h>
 #include <etna/device/vulkan/api/diagnostics.h>
 #include <etna/device/vulkan/commands/command_list.h>
-#include <etna/device/vulkan/commands/hazards.h>
 #include <etna/device/vulkan/commands/timestamps.h>
 #include <etna/device/vulkan/memory/memory.h>
 

@@ -9,14 +9,20 @@
 #include <fmt/format.h>
 
 #include <etna/device/error.h>
-#include <etna/device/memory_plan.h>
-#include <etna/device/vulkan/commands/schedule.h>
+#include <etna/device/graph/memory_plan.h>
+#include <etna/device/graph/schedule.h>
 #include <etna/device/vulkan/graph/compiled_commands.h>
 #include <etna/device/vulkan/graph/fusion/fuse.h>
 #include <etna/device/vulkan/graph/fusion/glsl.h>
 
 namespace etna::vulkan {
 namespace {
+
+using graph::Accesses;
+using graph::group_commands;
+using graph::Lifetime;
+using graph::MemoryPlan;
+using graph::plan_memory;
 
 /// Placeholder addresses begin here. Device addresses are canonical: their upper bits, above the 48 or 57 that are
 /// translated, are all equal, so none has 01 as its highest two bits.

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <array>
 
-#include <etna/device/fusion_info.h>
+#include <etna/device/graph/fusion_info.h>
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/ops/kernel.h>

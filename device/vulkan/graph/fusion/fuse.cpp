@@ -8,10 +8,13 @@
 #include <etna/device/transfers.h>
 #include <etna/device/vulkan/graph/fusion/glsl.h>
 #include <etna/device/vulkan/graph/fusion/kernel_text.h>
-#include <etna/device/vulkan/graph/fusion/plan.h>
+#include <etna/device/graph/fusion/plan.h>
 
 namespace etna::vulkan::fusion {
 namespace {
+
+using graph::fusion::Candidate;
+using graph::fusion::Plan;
 
 std::uint64_t bytes_of(std::span<const Range> ranges) {
   std::uint64_t bytes = 0;

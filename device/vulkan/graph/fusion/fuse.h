@@ -6,7 +6,7 @@
 #include <variant>
 #include <vector>
 
-#include <etna/device/fusion_info.h>
+#include <etna/device/graph/fusion_info.h>
 #include <etna/device/vulkan/commands/command_list.h>
 #include <etna/device/vulkan/commands/context.h>
 

@@ -4,9 +4,11 @@
 #include <string>
 #include <vector>
 
-#include <etna/device/vulkan/graph/fusion/plan.h>
+#include <etna/device/graph/fusion/plan.h>
 
 namespace etna::vulkan::fusion {
+
+using graph::fusion::Kernel;
 
 /// A kernel as GLSL. Addresses, sizes, strides and scalars are u32 values that the kernel reads at run time, so kernels
 /// of the same structure share a text.
