@@ -98,7 +98,7 @@ function(etna_library)
       REGEX "/device/(cpu|vulkan|registry)$" EXCLUDE
       REGEX "/device/(cache_file|cache_folder|log)\\.h$" EXCLUDE
       REGEX "/tensor/(graph|ops/.*\\.h)$" EXCLUDE
-      REGEX "/tensor/(host_steps|layout|recording)\\.h$" EXCLUDE
+      REGEX "/tensor/(layout|recording)\\.h$" EXCLUDE
       REGEX "/autograd/node\\.h$" EXCLUDE)
   endforeach()
   install(FILES ${PROJECT_SOURCE_DIR}/etna.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/etna)

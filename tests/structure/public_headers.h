@@ -10,9 +10,9 @@ namespace etna::structure {
 /// the same others.
 inline bool is_public(const std::string& path) {
   if (path == "etna.h") return true;
-  for (const char* internal : {"device/cpu/", "device/vulkan/", "device/registry/", "device/cache_file.h",
-                               "device/cache_folder.h", "device/log.h", "tensor/graph/", "tensor/ops/",
-                               "tensor/host_steps.h", "tensor/layout.h", "tensor/recording.h", "autograd/node.h"}) {
+  for (const char* internal :
+       {"device/cpu/", "device/vulkan/", "device/registry/", "device/cache_file.h", "device/cache_folder.h",
+        "device/log.h", "tensor/graph/", "tensor/ops/", "tensor/layout.h", "tensor/recording.h", "autograd/node.h"}) {
     if (path.starts_with(internal)) return false;
   }
   for (const char* folder : {"device/", "tensor/", "autograd/", "nn/", "optim/", "data/", "serve/"}) {

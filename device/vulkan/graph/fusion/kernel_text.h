@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include <etna/device/graph/fusion/plan.h>
+#include <etna/device/graph/fusion_plan.h>
 
 namespace etna::vulkan::fusion {
 
@@ -16,12 +16,8 @@ struct KernelText {
   std::string source;
   Arguments arguments;                    ///< those values, in the order the text declares them
   bool in_table = false;                  ///< they exceed the push constants, which hold the address of a table instead
-  std::string label;                      ///< "fused(mul, tanh, add)"
   std::uint32_t elements_a_group = 1024;  ///< of an elementwise kernel
 };
-
-/// Size of a label, including the terminating 0.
-inline constexpr std::size_t kLabelBytes = 32;
 
 /// @param pushed bytes of push constants that the reduction itself uses
 /// @param units compute units of the device

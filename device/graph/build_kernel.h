@@ -3,7 +3,7 @@
 #include <optional>
 #include <span>
 
-#include <etna/device/graph/fusion/plan.h>
+#include <etna/device/graph/fusion_plan.h>
 
 namespace etna::graph::fusion {
 

@@ -1,4 +1,4 @@
-#include <etna/device/graph/fusion/build_kernel.h>
+#include <etna/device/graph/build_kernel.h>
 
 #include <algorithm>
 

@@ -1,8 +1,8 @@
-#include <etna/device/graph/fusion/plan.h>
+#include <etna/device/graph/fusion_plan.h>
 
 #include <algorithm>
 
-#include <etna/device/graph/fusion/build_kernel.h>
+#include <etna/device/graph/build_kernel.h>
 
 namespace etna::graph::fusion {
 namespace {
