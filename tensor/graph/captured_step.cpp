@@ -94,16 +94,17 @@ void CapturedStep::record(const TensorList& arguments, const Function& function,
 }
 
 void CapturedStep::compile() {
-  for (auto& [impl, note] : gradients_) note.after = note.leaf.grad();
+  for (LeafGradient& note : gradients_) note.after = note.leaf.grad();
   for (const Tensor& x : inputs_) report_.input_bytes += bytes_of(x);
-  for (const auto& [key, external] : externals_) graph_.storages().pin(external.storage);
+  for (const External& external : externals_) graph_.storages().pin(external.storage);
   // The eager step left its memory in the cache; the plan allocates its own.
   empty_cache(device());
   executable_ = backend(device()).compile(graph_);
   fill_in(report_, graph_.figures());
   report_.state_bytes = numbers_.size();
+  noted_ = {};
   // Nothing else in the step holds these storages, so a use count of one means that the user has released it.
-  for (auto& [key, external] : externals_) {
+  for (External& external : externals_) {
     external.version = external.storage->version - external.version;
     external.shared = external.storage.use_count() > 1;
   }
@@ -111,7 +112,7 @@ void CapturedStep::compile() {
 
 /// Drops gradients left by a failed recording: they have no values.
 void CapturedStep::drop_gradients_without_bytes() {
-  for (auto& [impl, note] : gradients_) {
+  for (LeafGradient& note : gradients_) {
     if (Tensor grad = note.leaf.grad(); grad.defined() && !grad.storage()->has_bytes()) note.leaf.set_grad({});
   }
 }
@@ -127,8 +128,7 @@ void CapturedStep::touch(const char* op, std::span<const Tensor> tensors) {
     }
     const StoragePtr& storage = x.impl()->storage;
     if (graph_.storages().made(*storage)) continue;
-    auto [at, added] = externals_.try_emplace(storage.get());
-    if (added) at->second = {storage, storage->version, false};
+    if (noted_.insert(storage.get()).second) externals_.push_back({storage, storage->version, false});
   }
 }
 
@@ -145,12 +145,12 @@ StoragePtr CapturedStep::allocate(Device on, std::size_t bytes) {
 }
 
 void CapturedStep::note_gradient(const Tensor& leaf, recording::Touch touch) {
-  if (gradients_.contains(leaf.impl())) return;
-  LeafGradient& note = gradients_[leaf.impl()];  // create the note first: grad() calls this function again
-  note.leaf = leaf;
-  note.read_first = touch == recording::Touch::read;
-  if (!note.read_first) return;
-  if (Tensor grad = leaf.grad(); grad.defined()) note.before = grad.storage();
+  if (!noted_.insert(leaf.impl()).second) return;  // at first: grad() calls this function again
+  LeafGradient note{.leaf = leaf, .read_first = touch == recording::Touch::read, .before = {}, .after = {}};
+  if (note.read_first) {
+    if (Tensor grad = leaf.grad(); grad.defined()) note.before = grad.storage();
+  }
+  gradients_.push_back(std::move(note));
 }
 
 Tensor CapturedStep::numbers(const Shape& shape, DType dtype, std::function<void(std::byte*)> fill) {
@@ -193,10 +193,10 @@ void CapturedStep::ran(const OpCall& call, std::span<const Tensor> out) {
 }
 
 std::string CapturedStep::stale() const {
-  for (const auto& [key, e] : externals_) {
+  for (const External& e : externals_) {
     if (e.shared && e.storage.use_count() == 1) return "a tensor it works on was replaced, or moved to another device";
   }
-  for (const auto& [key, g] : gradients_) {
+  for (const LeafGradient& g : gradients_) {
     if (!g.read_first) continue;
     Tensor now = g.leaf.grad();
     if ((now.defined() ? now.storage().get() : nullptr) != g.before.get()) {
@@ -211,8 +211,8 @@ void CapturedStep::replay(const TensorList& arguments) {
   for (const auto& step : host_steps_) step();
   for (std::size_t i = 0; i < inputs_.size(); ++i) copy_argument(arguments[i], inputs_[i]);
   executable_->run(numbers_);
-  for (auto& [key, e] : externals_) e.storage->version += e.version;
-  for (auto& [key, g] : gradients_) {
+  for (const External& e : externals_) e.storage->version += e.version;
+  for (LeafGradient& g : gradients_) {
     if (g.leaf.grad().impl() != g.after.impl()) g.leaf.set_grad(g.after);
   }
 }

@@ -6,7 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include <etna/device/graph/graph.h>
@@ -88,8 +88,9 @@ class CapturedStep final : public AllocationHook {
   Graph graph_;
   std::unique_ptr<Executable> executable_;
   TensorList inputs_, outputs_;
-  std::unordered_map<const Storage*, External> externals_;
-  std::unordered_map<const TensorImpl*, LeafGradient> gradients_;
+  std::vector<External> externals_;
+  std::vector<LeafGradient> gradients_;
+  std::unordered_set<const void*> noted_;  ///< while recording: what is in those two already
   std::vector<std::function<void()>> host_steps_;
   std::vector<std::byte> numbers_;  ///< the block that goes to the device in one upload, in whole words
   ProgramReport report_;
