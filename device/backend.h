@@ -56,7 +56,7 @@ class Executable;
 /// How a captured step is recorded on a backend's devices (graph/graph.h).
 enum class GraphForm : std::uint8_t {
   none,      ///< not at all: captured steps run eagerly
-  calls,     ///< ops run while they are recorded, and a run calls the same kernels again
+  calls,     ///< the CPU's: ops run while they are recorded, and a run calls the same kernels again
   commands,  ///< dispatches, copies and fills are gathered, and nothing runs before the graph is compiled
 };
 
