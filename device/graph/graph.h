@@ -51,9 +51,9 @@ struct GraphTarget {
 /// Typed commands in order, with the ranges of memory that each reads and writes; the storages made meanwhile; tables
 /// that never change, and the block of numbers that the host writes before each run.
 ///
-/// Recording: storages come from allocate(). In the form of commands, nothing runs: what the thread that entered the
-/// graph records for its device (device/kernel.h) becomes a command. In the form of calls, ops run as they are
-/// recorded, and call() notes them. Then Backend::compile() plans the graph and makes an Executable of it.
+/// Recording: storages come from storages().allocate(). In the form of commands, nothing runs: what the thread that
+/// entered the graph records for its device (device/kernel.h) becomes a command. In the form of calls, ops run as they
+/// are recorded, and call() notes them. Then Backend::compile() plans the graph and makes an Executable of it.
 class Graph {
  public:
   /// The form is what the device's backend states (Backend::graph_form()).

@@ -85,8 +85,6 @@ class CapturedStep final : public AllocationHook {
   void drop_gradients_without_bytes();
 
   std::string name_;
-  Graph graph_;
-  std::unique_ptr<Executable> executable_;
   TensorList inputs_, outputs_;
   std::vector<External> externals_;
   std::vector<LeafGradient> gradients_;
@@ -94,6 +92,8 @@ class CapturedStep final : public AllocationHook {
   std::vector<std::function<void()>> host_steps_;
   std::vector<std::byte> numbers_;  ///< the block that goes to the device in one upload, in whole words
   ProgramReport report_;
+  Graph graph_;
+  std::unique_ptr<Executable> executable_;  ///< waits for its last run where it ends, before what it uses
 
   int kernels_ = 0;                              ///< of the CPU that run now, one in another
   std::vector<StoragePtr> workspace_;            ///< proxies of what the running kernel allocated
