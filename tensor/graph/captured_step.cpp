@@ -210,7 +210,10 @@ void CapturedStep::replay(const TensorList& arguments) {
   profile::Scope scope("replay");
   for (const auto& step : host_steps_) step();
   for (std::size_t i = 0; i < inputs_.size(); ++i) copy_argument(arguments[i], inputs_[i]);
-  executable_->run(numbers_);
+  {
+    GradMode off(false);
+    executable_->run(numbers_);
+  }
   for (const External& e : externals_) e.storage->version += e.version;
   for (LeafGradient& g : gradients_) {
     if (g.leaf.grad().impl() != g.after.impl()) g.leaf.set_grad(g.after);

@@ -1,5 +1,7 @@
 #include <etna/tensor/graph/recorded_call.h>
 
+#include <optional>
+
 #include <etna/device/profile/profiler.h>
 #include <etna/tensor/recording.h>
 
@@ -29,8 +31,8 @@ class Workspace final : public AllocationHook {
 }  // namespace
 
 void RecordedCall::operator()() {
-  GradMode off(false);
-  Workspace memory(workspace);
+  std::optional<Workspace> memory;
+  if (!workspace.empty()) memory.emplace(workspace);
   recording::Running running(op->name);
   profile::Scope in_phase(phase, profile::Category::phase);
   profile::Scope scope(op->name, profile::Category::op);

@@ -15,6 +15,7 @@ struct RecordedCall {
   std::vector<StoragePtr> workspace;  ///< planned memory for what the kernel allocates itself, in order
   const char* phase;                  ///< for the profiler
 
+  /// Grad mode is off.
   void operator()();
 };
 
