@@ -96,9 +96,9 @@ function(etna_library)
     install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/etna
       FILES_MATCHING PATTERN "*.h" PATTERN "elementwise.def" PATTERN "rules.def"
       REGEX "/device/(cpu|vulkan|registry)$" EXCLUDE
-      REGEX "/device/(cache_file|cache_folder|fusion_info|log|memory_plan)\\.h$" EXCLUDE
+      REGEX "/device/(cache_file|cache_folder|log)\\.h$" EXCLUDE
       REGEX "/tensor/(graph|ops/.*\\.h)$" EXCLUDE
-      REGEX "/tensor/(host_steps|layout|recording)\\.h$" EXCLUDE
+      REGEX "/tensor/(layout|recording)\\.h$" EXCLUDE
       REGEX "/autograd/node\\.h$" EXCLUDE)
   endforeach()
   install(FILES ${PROJECT_SOURCE_DIR}/etna.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/etna)

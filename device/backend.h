@@ -41,12 +41,24 @@ class Launcher {
   virtual void fill(Device device, Storage& to, std::size_t offset, std::size_t bytes, std::uint32_t word) = 0;
   virtual void update(Device device, Storage& to, std::size_t offset, const Arguments& rows) = 0;
   virtual QueueStats stats(Device device) = 0;
+
+  /// A graph records this launch: checks it, and begins to build what it needs, so that compile() need not wait.
+  /// @throws as dispatch() would
+  virtual void prepare(Device, const Dispatch&) {}
+  virtual void prepare(Device, const CubinDispatch&) {}
 };
 
-class GraphRecorder;
-struct GraphOptions;
-
 }  // namespace gpu
+
+class Graph;
+class Executable;
+
+/// How a captured step is recorded on a backend's devices (graph/graph.h).
+enum class GraphForm : std::uint8_t {
+  none,      ///< not at all: captured steps run eagerly
+  calls,     ///< the CPU's: ops run while they are recorded, and a run calls the same kernels again
+  commands,  ///< dispatches, copies and fills are gathered, and nothing runs before the graph is compiled
+};
 
 class Backend {
  public:
@@ -79,8 +91,12 @@ class Backend {
   /// ---- kernels. Null: the backend cannot run the GPU kernels of ops. Ops then use what register_kernel() was given,
   /// or fall back.
   virtual gpu::Launcher* launcher() { return nullptr; }
-  /// Null: captured steps run eagerly. A recorder serves one recording in one thread.
-  virtual std::unique_ptr<gpu::GraphRecorder> record_graph(Device device, const gpu::GraphOptions& options);
+
+  /// ---- captured steps
+  virtual GraphForm graph_form() const { return GraphForm::none; }
+  /// Plans a graph of this backend and makes it executable. The graph must outlive the result.
+  /// @throws OutOfMemory, CaptureError
+  virtual std::unique_ptr<Executable> compile(Graph& graph);
 
   /// ---- profiles, called in this order; none throws. begin and finish wait until the devices in use are idle.
   virtual void begin_profile(const profile::Options&) {}

@@ -31,7 +31,7 @@ struct Dispatch {
   std::span<const std::uint32_t> spec = {};         ///< specialization constants, constant_id 0, 1, 2 ... in order
   const Arguments& arguments;                       ///< in the order of the shader's push constants, at most 128 bytes
   std::array<std::uint32_t, 3> groups = {1, 1, 1};  ///< at most 65535 each
-  const ElementwiseInfo* elementwise = nullptr;     ///< what it computes, if elementwise (fusion_info.h)
+  const ElementwiseInfo* elementwise = nullptr;     ///< what it computes, if elementwise (graph/fusion_info.h)
   const PrologueFusion* through = nullptr;  ///< what it reads, if fusion may replace that read by a computed value
 };
 
@@ -59,7 +59,7 @@ struct CubinDispatch {
 bool runs_kernels(Device device);
 
 /// Queues a dispatch after everything queued before it on the device; a barrier goes between where ranges conflict.
-/// While this thread captures a step (recording.h), this function and those below record for replay instead, and an
+/// While this thread records a graph (graph/graph.h), this function and those below record for replay instead, and an
 /// update becomes a constant.
 /// @throws DeviceLost, DeviceError (pipeline cannot be built, shared memory over the limit ...)
 void record(Device device, const Dispatch& dispatch);

@@ -63,8 +63,6 @@ struct ProgramReport {
   std::string str() const;  ///< a few lines for people
 };
 
-class Program;
-
 /// The part of a captured function that does not depend on its type. Not thread-safe.
 class Captured {
  public:
@@ -159,6 +157,8 @@ namespace detail {
 Tensor each_step_tensor(const Shape& shape, TensorOptions options, std::function<void(std::byte*)> fill);
 }  // namespace detail
 
+class CapturedStep;
+
 /// While one lives, this thread's work is not part of the step being recorded: it happens once, now.
 class NotCaptured {
  public:
@@ -168,7 +168,7 @@ class NotCaptured {
   NotCaptured& operator=(const NotCaptured&) = delete;
 
  private:
-  void* session_;
+  CapturedStep* step_;
 };
 
 }  // namespace etna

@@ -9,8 +9,8 @@
 
 #include <etna/device/kernel.h>
 #include <etna/device/pending.h>
+#include <etna/tensor/capture.h>
 #include <etna/tensor/kernels.h>
-#include <etna/tensor/recording.h>
 
 namespace etna::fusion {
 namespace {
@@ -98,7 +98,7 @@ Eager& eager() {
 
 void run_pending() {
   if (running || detail::computing()) return;
-  if (recording::Session::current() != nullptr) {
+  if (capturing()) {
     recorded.run();
   } else {
     std::lock_guard lock(eager().mutex);
@@ -202,7 +202,7 @@ void drop_recorded() { recorded.drop(); }
 
 bool hold_back(const OpCall& call, Device device, const TensorList& out) {
   if (detail::computing()) return false;
-  const bool records = recording::Session::current() != nullptr;
+  const bool records = capturing();
   const bool waits = enabled && (device.is_cpu() ? records && call.op.cpu != nullptr : gpu::runs_kernels(device));
   if (!waits) {
     finish_pending();

@@ -196,8 +196,8 @@ TensorList apply(const OpDef& op, std::span<const Tensor> inputs, const Attrs& a
   profile::Scope scope(op.name, profile::Category::op);
   Device device = device_of(op, inputs);
   TensorList moved;
-  if (recording::Session* session = recording::Session::current()) {
-    session->touch(op.name, inputs);
+  if (capturing()) {
+    recording::touch(op.name, inputs);
   } else if (!device.is_cpu()) {
     recording::observe(device);
     if (move_inputs(op, inputs, device, moved)) inputs = moved;

@@ -6,9 +6,22 @@
 
 #include <etna/device/cpu/memory.h>
 #include <etna/device/cpu/processor.h>
+#include <etna/device/graph/graph.h>
 
 namespace etna::cpu {
 namespace {
+
+/// A graph's calls, one after another. Each splits its own work over the threads.
+class Calls final : public Executable {
+ public:
+  explicit Calls(const Graph& graph) : graph_(graph) {}
+  void run(std::span<const std::byte>) override {
+    for (const graph::Command& c : graph_.list().commands) std::get<graph::Call>(c.work).run();
+  }
+
+ private:
+  const Graph& graph_;
+};
 
 class CpuBackend final : public Backend {
  public:
@@ -38,6 +51,12 @@ class CpuBackend final : public Backend {
   void copy(Device, const Storage& from, std::size_t from_offset, Storage& to, std::size_t to_offset,
             std::size_t bytes) override {
     std::memmove(to.host() + to_offset, from.host() + from_offset, bytes);
+  }
+
+  GraphForm graph_form() const override { return GraphForm::calls; }
+  std::unique_ptr<Executable> compile(Graph& graph) override {
+    graph.plan();
+    return std::make_unique<Calls>(graph);
   }
 };
 

@@ -9,7 +9,7 @@
 
 #include <etna/device/cpu/backend.h>
 #include <etna/device/error.h>
-#include <etna/device/graph.h>
+#include <etna/device/graph/graph.h>
 #include <etna/device/pending.h>
 #ifdef ETNA_HAS_VULKAN
 #include <etna/device/vulkan/backend.h>
@@ -84,7 +84,9 @@ std::shared_ptr<PendingBytes> Backend::download_later(Device device, std::uint64
   return std::make_shared<ReadBytes>(*this, device, address, bytes);
 }
 
-std::unique_ptr<gpu::GraphRecorder> Backend::record_graph(Device, const gpu::GraphOptions&) { return nullptr; }
+std::unique_ptr<Executable> Backend::compile(Graph& graph) {
+  throw DeviceError(fmt::format("{}: compiles no graphs", graph.device().str()));
+}
 
 Backend& backend(DeviceType type) {
   Registry& r = registry();
@@ -123,28 +125,79 @@ Launcher& launcher(Device device) {
   throw DeviceError(fmt::format("{}: runs none of the GPU kernels of ops", device.str()));
 }
 
-/// The launcher, after everything asked for before is queued.
-Launcher& queue(Device device) {
+/// The graph that takes this thread's commands, if any. @throws CaptureError if it is for another device
+Graph* graph_for(Device device, std::string_view op) {
+  Graph* graph = Graph::current();
+  if (graph != nullptr && graph->device() != device) {
+    throw CaptureError(
+        fmt::format("{}: works on {} while a step is captured on {}", op, device.str(), graph->device().str()));
+  }
+  return graph;
+}
+
+/// Throws for a tensor that a failed capture left behind: it has no bytes.
+void require_memory(std::string_view op, const Arguments& arguments) {
+  for (std::span<const MemoryRange> ranges : {arguments.reads(), arguments.writes()}) {
+    for (const MemoryRange& r : ranges) {
+      if (graph::is_placeholder(r.address)) {
+        throw CaptureError(fmt::format("{}: a tensor made in a capture that failed has no values; make it again", op));
+      }
+    }
+  }
+}
+
+void require_words(const char* op, std::size_t offset, std::size_t bytes) {
+  if (offset % 4 != 0 || bytes % 4 != 0) {
+    throw DeviceError(fmt::format("{}: offset {} and size {} must be multiples of 4 bytes", op, offset, bytes));
+  }
+}
+
+template <typename AnyDispatch>
+void record_any(Device device, const AnyDispatch& dispatch) {
   finish_pending();
-  return launcher(device);
+  if (Graph* graph = graph_for(device, dispatch.op)) {
+    launcher(device).prepare(device, dispatch);
+    graph->dispatch(dispatch);
+  } else {
+    require_memory(dispatch.op, dispatch.arguments);
+    launcher(device).dispatch(device, dispatch);
+  }
 }
 
 }  // namespace
 
 bool runs_kernels(Device device) { return backend(device).launcher() != nullptr; }
 const Capabilities& capabilities(Device device) { return launcher(device).capabilities(device); }
-void record(Device device, const Dispatch& dispatch) { queue(device).dispatch(device, dispatch); }
-void record(Device device, const CubinDispatch& dispatch) { queue(device).dispatch(device, dispatch); }
+void record(Device device, const Dispatch& dispatch) { record_any(device, dispatch); }
+void record(Device device, const CubinDispatch& dispatch) { record_any(device, dispatch); }
 void record_copy(Device device, const Storage& from, std::size_t from_offset, Storage& to, std::size_t to_offset,
                  std::size_t bytes) {
+  if (bytes == 0) return;
   finish_pending();
-  if (bytes > 0) backend(device).copy(device, from, from_offset, to, to_offset, bytes);
+  if (Graph* graph = graph_for(device, "copy")) {
+    graph->copy(from.address() + from_offset, to.address() + to_offset, bytes);
+  } else {
+    backend(device).copy(device, from, from_offset, to, to_offset, bytes);
+  }
 }
 void record_fill(Device device, Storage& to, std::size_t offset, std::size_t bytes, std::uint32_t word) {
-  queue(device).fill(device, to, offset, bytes, word);
+  require_words("fill", offset, bytes);
+  if (bytes == 0) return;
+  finish_pending();
+  if (Graph* graph = graph_for(device, "fill")) {
+    graph->fill(to.address() + offset, bytes, word);
+  } else {
+    launcher(device).fill(device, to, offset, bytes, word);
+  }
 }
 void record_update(Device device, Storage& to, std::size_t offset, const Arguments& rows) {
-  queue(device).update(device, to, offset, rows);
+  require_words("update", offset, rows.bytes().size());
+  finish_pending();
+  if (Graph* graph = graph_for(device, "update")) {
+    graph->storages().set_constant(to.address() + offset, rows);
+  } else {
+    launcher(device).update(device, to, offset, rows);
+  }
 }
 void record_update(Device device, Storage& to, std::size_t offset, std::span<const std::byte> bytes) {
   Arguments numbers;

@@ -3,8 +3,12 @@
 #include <cstring>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include <etna/device/backend.h>
 #include <etna/device/caching_allocator.h>
+#include <etna/device/error.h>
+#include <etna/device/graph/graph.h>
 #include <etna/device/pending.h>
 #include <etna/device/profile/profiler.h>
 #include <etna/device/transfers.h>
@@ -13,6 +17,15 @@ namespace etna {
 namespace {
 CachingAllocator& allocator(Device device) { return backend(device).allocator(device); }
 thread_local AllocationHook* hook = nullptr;
+
+/// Throws while commands are recorded: the copy would happen once, now, and never in a replay.
+void forbid_while_recording(const char* what) {
+  if (const Graph* graph = Graph::current()) {
+    throw CaptureError(fmt::format("{}: bytes cross between host and device while a step is captured on {}", what,
+                                   graph->device().str()));
+  }
+}
+
 }  // namespace
 
 Storage::~Storage() {
@@ -55,6 +68,7 @@ void upload(const void* source, Storage& to, std::size_t offset, std::size_t byt
     return;
   }
   finish_pending();
+  forbid_while_recording("upload");
   profile::Scope scope("upload", profile::Category::transfer, bytes);
   detail::count_h2d(bytes);
   backend(to.device()).upload(to.device(), source, to.address() + offset, bytes);
@@ -67,6 +81,7 @@ void download(const Storage& from, std::size_t offset, void* target, std::size_t
     return;
   }
   finish_pending();
+  forbid_while_recording("download");
   profile::Scope scope("download", profile::Category::transfer, bytes);
   detail::count_d2h(bytes);
   backend(from.device()).download(from.device(), from.address() + offset, target, bytes);

@@ -9,7 +9,7 @@
 #include <etna/device/vulkan/api/injection.h>
 #include <etna/device/vulkan/commands/context.h>
 #include <etna/device/vulkan/commands/profile.h>
-#include <etna/device/vulkan/graph/recording.h>
+#include <etna/device/vulkan/graph/compiled_commands.h>
 
 namespace etna::vulkan {
 namespace {
@@ -46,47 +46,14 @@ void require_recordable(const CubinDispatch& d) {
   }
 }
 
+bool empty(const std::array<std::uint32_t, 3>& groups) { return groups[0] == 0 || groups[1] == 0 || groups[2] == 0; }
+
 BufferSpan span_of(Context& context, const char* op, const Storage& storage, std::size_t offset, std::size_t bytes) {
   if (storage.device() != context.logical.device) {
     throw DeviceError(
         fmt::format("{}: the storage is on {}, not on {}", op, storage.device().str(), context.logical.device.str()));
   }
   return context.segments.find(storage.address() + offset, bytes);
-}
-
-/// This thread's recording, if any. @throws CaptureError if it is for another device
-Recording* recording_for(Device device, std::string_view op) {
-  Recording* recording = Recording::current();
-  if (recording != nullptr && recording->device() != device) {
-    throw CaptureError(
-        fmt::format("{}: works on {} while a step is captured on {}", op, device.str(), recording->device().str()));
-  }
-  return recording;
-}
-
-/// Throws for a tensor that a failed capture left behind: it has no bytes.
-void require_memory(std::string_view op, const Arguments& arguments) {
-  for (std::span<const Range> ranges : {arguments.reads(), arguments.writes()}) {
-    for (const Range& r : ranges) {
-      if (Recording::is_placeholder(r.address)) {
-        throw CaptureError(fmt::format("{}: a tensor made in a capture that failed has no values; make it again", op));
-      }
-    }
-  }
-}
-
-/// Throws while recording: the copy would happen once, now, and never in a replay.
-void forbid_while_recording(const char* what) {
-  if (const Recording* recording = Recording::current()) {
-    throw CaptureError(fmt::format("{}: bytes cross between host and device while a step is captured on {}", what,
-                                   recording->device().str()));
-  }
-}
-
-void require_words(const char* op, std::size_t offset, std::size_t bytes) {
-  if (offset % 4 != 0 || bytes % 4 != 0) {
-    throw DeviceError(fmt::format("{}: offset {} and size {} must be multiples of 4 bytes", op, offset, bytes));
-  }
 }
 
 class VulkanBackend final : public Backend, public Launcher {
@@ -104,7 +71,6 @@ class VulkanBackend final : public Backend, public Launcher {
 
   void upload(Device device, const void* source, std::uint64_t address, std::size_t bytes) override {
     if (bytes == 0) return;
-    forbid_while_recording("upload");
     Context& context = Context::of(device);
     std::lock_guard lock(context.mutex);
     context.staging.upload(static_cast<const std::byte*>(source), context.segments.find(address, bytes));
@@ -112,7 +78,6 @@ class VulkanBackend final : public Backend, public Launcher {
 
   void download(Device device, std::uint64_t address, void* target, std::size_t bytes) override {
     if (bytes == 0) return;
-    forbid_while_recording("download");
     Context& context = Context::of(device);
     std::lock_guard lock(context.mutex);
     context.staging.download(context.segments.find(address, bytes), static_cast<std::byte*>(target));
@@ -124,10 +89,6 @@ class VulkanBackend final : public Backend, public Launcher {
 
   void copy(Device device, const Storage& from, std::size_t from_offset, Storage& to, std::size_t to_offset,
             std::size_t bytes) override {
-    if (Recording* recording = recording_for(device, "copy")) {
-      recording->copy(from.address() + from_offset, to.address() + to_offset, bytes);
-      return;
-    }
     Context& context = Context::of(device);
     std::lock_guard lock(context.mutex);
     context.recorder.copy("copy", span_of(context, "copy", from, from_offset, bytes),
@@ -143,51 +104,46 @@ class VulkanBackend final : public Backend, public Launcher {
   }
 
   Launcher* launcher() override { return this; }
-  std::unique_ptr<GraphRecorder> record_graph(Device device, const GraphOptions& options) override {
-    return std::make_unique<Recording>(device, options);
-  }
+  GraphForm graph_form() const override { return GraphForm::commands; }
+  std::unique_ptr<Executable> compile(Graph& graph) override { return vulkan::compile(graph); }
 
   const Capabilities& capabilities(Device device) override { return Context::of(device).logical.adapter.capabilities; }
 
   void dispatch(Device device, const Dispatch& d) override {
     require_recordable(d);
-    if (d.groups[0] == 0 || d.groups[1] == 0 || d.groups[2] == 0) return;
+    if (empty(d.groups)) return;
     Context& context = Context::of(device);
     std::lock_guard lock(context.mutex);
-    context.logical.require_alive();
-    bool made = false;
-    Pipeline& pipeline = context.pipelines.get(d.shader, d.spec, d.op, made);
-    if (made) context.recorder.count_pipeline();
-    if (Recording* recording = recording_for(device, d.op)) {
-      recording->dispatch(d, pipeline);
-      return;
-    }
-    require_memory(d.op, d.arguments);
-    context.recorder.dispatch(d, pipeline);
+    context.recorder.dispatch(d, context.pipeline(d.shader, d.spec, d.op));
   }
 
   void dispatch(Device device, const CubinDispatch& d) override {
     require_recordable(d);
-    if (d.groups[0] == 0 || d.groups[1] == 0 || d.groups[2] == 0) return;
+    if (empty(d.groups)) return;
     Context& context = Context::of(device);
     std::lock_guard lock(context.mutex);
     context.logical.require_alive();
-    VkCuFunctionNVX function = context.cubins.get(d.kernel, d.op);
-    if (Recording* recording = recording_for(device, d.op)) {
-      recording->launch(d, function);
-      return;
-    }
-    require_memory(d.op, d.arguments);
-    context.recorder.launch(d, function);
+    context.recorder.launch(d, context.cubins.get(d.kernel, d.op));
+  }
+
+  void prepare(Device device, const Dispatch& d) override {
+    require_recordable(d);
+    if (empty(d.groups)) return;
+    Context& context = Context::of(device);
+    std::lock_guard lock(context.mutex);
+    context.pipeline(d.shader, d.spec, d.op);
+  }
+
+  void prepare(Device device, const CubinDispatch& d) override {
+    require_recordable(d);
+    if (empty(d.groups)) return;
+    Context& context = Context::of(device);
+    std::lock_guard lock(context.mutex);
+    context.logical.require_alive();
+    context.cubins.get(d.kernel, d.op);
   }
 
   void fill(Device device, Storage& to, std::size_t offset, std::size_t bytes, std::uint32_t word) override {
-    require_words("fill", offset, bytes);
-    if (bytes == 0) return;
-    if (Recording* recording = recording_for(device, "fill")) {
-      recording->fill(to.address() + offset, bytes, word);
-      return;
-    }
     Context& context = Context::of(device);
     std::lock_guard lock(context.mutex);
     context.recorder.fill(span_of(context, "fill", to, offset, bytes), word);
@@ -195,11 +151,6 @@ class VulkanBackend final : public Backend, public Launcher {
 
   void update(Device device, Storage& to, std::size_t offset, const Arguments& rows) override {
     const std::span<const std::byte> bytes = rows.bytes();
-    require_words("update", offset, bytes.size());
-    if (Recording* recording = recording_for(device, "update")) {
-      recording->constant(to.address() + offset, rows);
-      return;
-    }
     Context& context = Context::of(device);
     std::lock_guard lock(context.mutex);
     for (std::size_t at = 0; at < bytes.size(); at += kMaxUpdateBytes) {

@@ -1,28 +1,25 @@
 #include <etna/tensor/capture.h>
 
-#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include <etna/device/backend.h>
 #include <etna/device/kernel.h>
 #include <etna/device/log.h>
 #include <etna/device/pending.h>
 #include <etna/device/profile/profiler.h>
 #include <etna/tensor/autocast.h>
-#include <etna/tensor/graph/program.h>
-#include <etna/tensor/graph/sessions.h>
+#include <etna/tensor/graph/captured_step.h>
 #include <etna/tensor/recording.h>
 
 namespace etna {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 /// Maximum number of recordings per captured function; there is one for each combination of argument shapes.
-constexpr std::size_t kMostPrograms = 8;
+constexpr std::size_t kMostSteps = 8;
 
 /// What two calls must share to use the same recording.
 struct Signature {
@@ -87,13 +84,6 @@ TensorList off_the_tape(const TensorList& results) {
 
 std::uint64_t barriers_of(Device device) { return gpu::queue_stats(device).barriers; }
 
-/// Drops gradients left by a failed recording: they have no values.
-void drop_gradients_without_bytes(recording::Session& session) {
-  for (auto& [impl, note] : session.gradients()) {
-    if (Tensor grad = note.leaf.grad(); grad.defined() && !grad.storage()->has_bytes()) note.leaf.set_grad({});
-  }
-}
-
 }  // namespace
 
 struct Captured::State {
@@ -104,9 +94,9 @@ struct Captured::State {
   std::uint64_t barriers_eager = 0;
   struct Recorded {
     Signature signature;
-    std::unique_ptr<Program> program;
+    std::unique_ptr<CapturedStep> step;
   };
-  std::vector<Recorded> programs;  ///< most recently used first
+  std::vector<Recorded> steps;  ///< most recently used first
   std::int64_t captures = 0, replays = 0;
 
   void say(const std::string& text) const { log().warn("capture '{}': {}", options.name, text); }
@@ -120,7 +110,7 @@ Captured::~Captured() = default;
 Captured::Captured(Captured&&) noexcept = default;
 Captured& Captured::operator=(Captured&&) noexcept = default;
 
-bool Captured::captured() const { return !state_->programs.empty(); }
+bool Captured::captured() const { return !state_->steps.empty(); }
 std::int64_t Captured::captures() const { return state_->captures; }
 std::int64_t Captured::replays() const { return state_->replays; }
 
@@ -129,11 +119,11 @@ const ProgramReport& Captured::report() const {
     throw CaptureError(
         fmt::format("capture '{}': nothing is recorded yet; the second call records", state_->options.name));
   }
-  return state_->programs.front().program->report();
+  return state_->steps.front().step->report();
 }
 
 void Captured::reset() {
-  state_->programs.clear();
+  state_->steps.clear();
   state_->warm = false;
 }
 
@@ -156,44 +146,27 @@ TensorList Captured::State::run_eagerly(const TensorList& arguments, const Funct
 
 TensorList Captured::State::record(const Signature& signature, const TensorList& arguments, const Function& function) {
   profile::Scope scope("capture");
-  const auto start = Clock::now();
   const Device on = options.device.value_or(device);
   recording::observe(on);
-  std::unique_ptr<recording::Session> session = on.is_cpu()
-                                                    ? recording::make_cpu_session(options.name)
-                                                    : recording::make_gpu_session(options.name, on, options.one_by_one);
-  if (session == nullptr) {
+  if (backend(on).graph_form() == GraphForm::none) {
     if (!std::exchange(told, true)) say(fmt::format("{} records no graphs; every step runs eagerly", on.str()));
     return run_eagerly(arguments, function);
   }
-  TensorList inputs;
-  for (const Tensor& x : arguments) {
-    inputs.push_back(empty(x.shape(), {x.dtype(), on}));
-    recording::copy_argument(x, inputs.back());
-  }
-  std::unique_ptr<Program> program;
-  ProgramReport report{.name = options.name, .device = on};
-  report.barriers_eager = static_cast<std::int64_t>(barriers_eager);
-  try {
-    TensorList results;
-    {
-      recording::Entered entered(*session);
-      results = off_the_tape(function(inputs));
-      finish_pending();
-    }
-    program = std::make_unique<Program>(*session, std::move(inputs), std::move(results), std::move(report));
-    program->set_capture_ms(std::chrono::duration<double, std::milli>(Clock::now() - start).count());
-  } catch (...) {
-    drop_gradients_without_bytes(*session);
-    throw;
-  }
-  program->run_first();
+  auto step = std::make_unique<CapturedStep>(options.name, on, GraphOptions{.one_by_one = options.one_by_one});
+  step->record(
+      arguments,
+      [&](const TensorList& inputs) {
+        TensorList results = off_the_tape(function(inputs));
+        finish_pending();
+        return results;
+      },
+      static_cast<std::int64_t>(barriers_eager));
   ++captures;
-  TensorList results = program->outputs();
-  programs.insert(programs.begin(), Recorded{signature, std::move(program)});
-  if (programs.size() > kMostPrograms) {
-    say(fmt::format("more than {} combinations of shapes; the recording used longest ago goes", kMostPrograms));
-    programs.pop_back();
+  TensorList results = step->outputs();
+  steps.insert(steps.begin(), Recorded{signature, std::move(step)});
+  if (steps.size() > kMostSteps) {
+    say(fmt::format("more than {} combinations of shapes; the recording used longest ago goes", kMostSteps));
+    steps.pop_back();
   }
   return results;
 }
@@ -208,24 +181,24 @@ TensorList Captured::run(const TensorList& arguments, const Function& function) 
   if (!enabled()) return s.run_eagerly(arguments, function);
 
   const Signature signature = signature_of(arguments);
-  auto found = std::find_if(s.programs.begin(), s.programs.end(),
-                            [&](const State::Recorded& r) { return r.signature == signature; });
-  if (found != s.programs.end()) {
-    if (std::string why = found->program->stale(); !why.empty()) {
+  auto found =
+      std::find_if(s.steps.begin(), s.steps.end(), [&](const State::Recorded& r) { return r.signature == signature; });
+  if (found != s.steps.end()) {
+    if (std::string why = found->step->stale(); !why.empty()) {
       s.say(why + "; it is captured again");
-      s.programs.erase(found);
+      s.steps.erase(found);
       // Only an eager call shows which device the tensors are on now.
       s.warm = s.options.device.has_value();
     } else {
-      std::rotate(s.programs.begin(), found, found + 1);
+      std::rotate(s.steps.begin(), found, found + 1);
       ++s.replays;
-      Program& program = *s.programs.front().program;
-      recording::observe(program.report().device);
-      program.replay(arguments);
-      return program.outputs();
+      CapturedStep& step = *s.steps.front().step;
+      recording::observe(step.device());
+      step.replay(arguments);
+      return step.outputs();
     }
-  } else if (!s.programs.empty()) {
-    s.say(difference(s.programs.front().signature, signature) + "; it is captured again for that");
+  } else if (!s.steps.empty()) {
+    s.say(difference(s.steps.front().signature, signature) + "; it is captured again for that");
   }
   if (!s.warm) {
     TensorList results = s.run_eagerly(arguments, function);

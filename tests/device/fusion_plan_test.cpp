@@ -4,15 +4,15 @@
 
 #include <gtest/gtest.h>
 
-#include <etna/device/vulkan/graph/fusion/plan.h>
+#include <etna/device/graph/fusion_plan.h>
 
-namespace etna::vulkan::fusion {
+namespace etna::graph::fusion {
 namespace {
 
 constexpr std::uint32_t kF32 = 1, kElements = 64;
 
 /// Commands over storages named by letters, each of 64 f32.
-class Program {
+class Recorded {
  public:
   static StridedView at(char storage, std::uint32_t stride = 1) {
     const std::uint32_t n = kElements;
@@ -49,7 +49,7 @@ class Program {
     for (std::size_t i = 0; i < touched_.size(); ++i) {
       commands.push_back({{touched_[i].reads, touched_[i].writes}, meanings_[i], nullptr});
     }
-    std::vector<Range> ranges;
+    std::vector<MemoryRange> ranges;
     for (char d : dropped) ranges.push_back(at(d).range());
     return fusion::plan(commands, ranges);
   }
@@ -66,7 +66,7 @@ class Program {
 
  private:
   struct Touched {
-    std::vector<Range> reads, writes;
+    std::vector<MemoryRange> reads, writes;
   };
   std::deque<ElementwiseInfo> elementwise_;
   std::deque<Touched> touched_;
@@ -74,7 +74,7 @@ class Program {
 };
 
 TEST(FusionPlan, JoinsAReaderWithWhatItReads) {
-  Program p;
+  Recorded p;
   p.elementwise('b', "a");
   p.elementwise('c', "b");
   p.elementwise('d', "a");  // shares an operand only
@@ -82,7 +82,7 @@ TEST(FusionPlan, JoinsAReaderWithWhatItReads) {
 }
 
 TEST(FusionPlan, StoresWhatIsNotDroppedOrReadByOthers) {
-  Program p;
+  Recorded p;
   p.elementwise('b', "a");
   p.elementwise('c', "b");
   p.elementwise('d', "c");
@@ -93,7 +93,7 @@ TEST(FusionPlan, StoresWhatIsNotDroppedOrReadByOthers) {
 }
 
 TEST(FusionPlan, NothingOutsideComesBetween) {
-  Program p;
+  Recorded p;
   p.elementwise('b', "a");
   p.other('c', "b");
   p.elementwise('d', "bc");
@@ -101,7 +101,7 @@ TEST(FusionPlan, NothingOutsideComesBetween) {
 }
 
 TEST(FusionPlan, OthersMoveWhereTheyAreFree) {
-  Program p;
+  Recorded p;
   p.elementwise('b', "a");
   p.other('x', "b");  // must follow the kernel
   p.other('y', "z");
@@ -110,12 +110,12 @@ TEST(FusionPlan, OthersMoveWhereTheyAreFree) {
 }
 
 TEST(FusionPlan, AWriteBetweenKeepsItsPlace) {
-  Program p;
+  Recorded p;
   p.elementwise('b', "a");
   p.other('a', "x");  // overwrites what 0 reads
   p.elementwise('c', "ba");
   EXPECT_EQ(p.order(), "0 1 2");
-  Program q;
+  Recorded q;
   q.elementwise('b', "a");
   q.other('a', "x");
   q.elementwise('c', "b");
@@ -124,7 +124,7 @@ TEST(FusionPlan, AWriteBetweenKeepsItsPlace) {
 
 TEST(FusionPlan, TwoKernelsNeverWaitForEachOther) {
   // 0 and 3 would be one kernel, 1 and 2 another; 1 reads 0, and 3 reads 2.
-  Program p;
+  Recorded p;
   p.elementwise('b', "a");
   p.other('t', "b");
   p.elementwise('c', "t");
@@ -144,7 +144,7 @@ TEST(FusionPlan, TwoKernelsNeverWaitForEachOther) {
 }
 
 TEST(FusionPlan, ReadsInPlaceResultsInOrder) {
-  Program p;
+  Recorded p;
   p.elementwise('b', "a");
   p.elementwise('b', "bc");  // in place
   p.elementwise('d', "b");
@@ -157,18 +157,18 @@ TEST(FusionPlan, ReadsInPlaceResultsInOrder) {
 }
 
 TEST(FusionPlan, OtherPlacesOfAResultAreNotForwarded) {
-  Program p;
-  p.elementwise(Program::at('b'), {Program::at('a')});
-  p.elementwise(Program::at('c'), {Program::at('b', 0)});
+  Recorded p;
+  p.elementwise(Recorded::at('b'), {Recorded::at('a')});
+  p.elementwise(Recorded::at('c'), {Recorded::at('b', 0)});
   EXPECT_EQ(p.order(), "0 1");
-  Program q;
-  q.elementwise(Program::at('b'), {Program::at('a', 0), Program::at('c')});
-  q.elementwise(Program::at('a'), {Program::at('b')});  // another thread may still load a's first element
+  Recorded q;
+  q.elementwise(Recorded::at('b'), {Recorded::at('a', 0), Recorded::at('c')});
+  q.elementwise(Recorded::at('a'), {Recorded::at('b')});  // another thread may still load a's first element
   EXPECT_EQ(q.order(), "0 1");
 }
 
 TEST(FusionPlan, LongChainsAreCut) {
-  Program p;
+  Recorded p;
   p.elementwise('b', "a");
   for (std::size_t i = 1; i < 3 * kMostSteps; ++i) p.elementwise(i % 2 != 0 ? 'c' : 'b', i % 2 != 0 ? "b" : "c");
   const Plan plan = p.plan("bc");
@@ -188,4 +188,4 @@ TEST(FusionWalk, MergesWhatLiesBehindEachOther) {
 }
 
 }  // namespace
-}  // namespace etna::vulkan::fusion
+}  // namespace etna::graph::fusion

@@ -1,15 +1,15 @@
-#include <etna/device/vulkan/commands/hazards.h>
+#include <etna/device/graph/hazards.h>
 
 #include <random>
 #include <vector>
 
 #include <gtest/gtest.h>
 
-namespace etna::vulkan {
+namespace etna::graph {
 namespace {
 
-Barrier read(Hazards& h, Range r, Stage stage = kCompute) { return h.access(stage, {&r, 1}, {}); }
-Barrier write(Hazards& h, Range r, Stage stage = kCompute) { return h.access(stage, {}, {&r, 1}); }
+Barrier read(Hazards& h, MemoryRange r, Stage stage = kCompute) { return h.access(stage, {&r, 1}, {}); }
+Barrier write(Hazards& h, MemoryRange r, Stage stage = kCompute) { return h.access(stage, {}, {&r, 1}); }
 
 TEST(RangeSet, JoinsTouchingRangesAndFindsOverlaps) {
   RangeSet set;
@@ -31,7 +31,7 @@ TEST(RangeSet, AgreesWithABitmapAndOverCapacityOnlyCoversMore) {
     RangeSet set(capacity);
     std::vector<bool> bits(4096);
     for (int i = 0; i < 400; ++i) {
-      Range r{random() % 4000, random() % 24};
+      MemoryRange r{random() % 4000, random() % 24};
       bool expected = false;
       for (std::uint64_t b = r.address; b < r.address + r.bytes; ++b) expected = expected || bits[b];
       if (capacity > 100) {
@@ -85,4 +85,4 @@ TEST(Hazards, ACopyStillSeesWritesFromBeforeAComputeBarrier) {
 }
 
 }  // namespace
-}  // namespace etna::vulkan
+}  // namespace etna::graph

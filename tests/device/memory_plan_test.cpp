@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include <etna/device/memory_plan.h>
+#include <etna/device/graph/memory_plan.h>
 
-namespace etna {
+namespace etna::graph {
 namespace {
 
 constexpr std::size_t kUnlimited = ~std::size_t{0};
@@ -89,4 +89,4 @@ TEST(MemoryPlan, IsSoundAndTightForRandomLifetimes) {
 }
 
 }  // namespace
-}  // namespace etna
+}  // namespace etna::graph

@@ -3,13 +3,13 @@
 
 #include <gtest/gtest.h>
 
-#include <etna/device/vulkan/commands/schedule.h>
+#include <etna/device/graph/schedule.h>
 
-namespace etna::vulkan {
+namespace etna::graph {
 namespace {
 
 struct Touches {
-  std::vector<Range> reads, writes;
+  std::vector<MemoryRange> reads, writes;
 };
 
 std::vector<std::uint32_t> groups_of(const std::vector<Touches>& commands, std::uint32_t reach = 1000) {
@@ -18,7 +18,7 @@ std::vector<std::uint32_t> groups_of(const std::vector<Touches>& commands, std::
   return group_commands(accesses, reach);
 }
 
-constexpr Range a{1000, 100}, b{2000, 100}, c{3000, 100}, d{4000, 100};
+constexpr MemoryRange a{1000, 100}, b{2000, 100}, c{3000, 100}, d{4000, 100};
 
 TEST(Schedule, IndependentCommandsShareAGroup) {
   EXPECT_EQ(groups_of({{{a}, {b}}, {{a}, {c}}, {{a}, {d}}}), (std::vector<std::uint32_t>{0, 0, 0}));
@@ -61,7 +61,7 @@ TEST(Schedule, OrdersWhatClashesAndLosesNoSerialResult) {
     for (int i = 0; i < 60; ++i) {
       auto range = [&] {
         const std::uint64_t from = random() % words;
-        return Range{from, 1 + random() % std::min<std::uint64_t>(8, words - from)};
+        return MemoryRange{from, 1 + random() % std::min<std::uint64_t>(8, words - from)};
       };
       commands.push_back({{range(), range()}, {range()}});
     }
@@ -71,10 +71,10 @@ TEST(Schedule, OrdersWhatClashesAndLosesNoSerialResult) {
       std::vector<std::uint64_t> memory(words, 1);
       for (std::size_t i : order) {
         std::uint64_t sum = i + 1;
-        for (const Range& r : commands[i].reads) {
+        for (const MemoryRange& r : commands[i].reads) {
           for (std::uint64_t w = r.address; w < r.address + r.bytes; ++w) sum = sum * 31 + memory[w];
         }
-        for (const Range& r : commands[i].writes) {
+        for (const MemoryRange& r : commands[i].writes) {
           for (std::uint64_t w = r.address; w < r.address + r.bytes; ++w) memory[w] = sum;
         }
       }
@@ -94,4 +94,4 @@ TEST(Schedule, OrdersWhatClashesAndLosesNoSerialResult) {
 }
 
 }  // namespace
-}  // namespace etna::vulkan
+}  // namespace etna::graph

@@ -1,4 +1,5 @@
-#include <etna/device/vulkan/graph/recording.h>
+#include <etna/device/backend.h>
+#include <etna/device/graph/graph.h>
 #include <etna/shaders/cubins.h>
 
 #include "vulkan_fixture.h"
@@ -59,21 +60,18 @@ TEST_F(VulkanCubin, RunsInOrderWithShadersAndCopies) {
 TEST_F(VulkanCubin, IsReplayedWithPlannedAddresses) {
   if (!here()) GTEST_SKIP() << "needs a Hopper GPU and a build with nvcc";
   StoragePtr x = store(Words(kWords, 1));
-  std::unique_ptr<Executable> program;
+  Graph graph(kVulkan);
+  graph.enter();
   {
-    Recording recording(kVulkan);
-    recording.enter();
-    {
-      StoragePtr between = recording.allocate(kWords * 4), more = recording.allocate(kWords * 4);
-      launch(x->address(), between->address(), 2, 1);
-      launch(between->address(), more->address(), 1, 1);
-      launch(more->address(), x->address(), 3, 0);
-    }
-    recording.leave();
-    recording.pin(x);
-    program = recording.compile();
+    StoragePtr between = graph.storages().allocate(kWords * 4), more = graph.storages().allocate(kWords * 4);
+    launch(x->address(), between->address(), 2, 1);
+    launch(between->address(), more->address(), 1, 1);
+    launch(more->address(), x->address(), 3, 0);
   }
-  EXPECT_EQ(program->figures().dispatches, 3u);
+  graph.leave();
+  graph.storages().pin(x);
+  std::unique_ptr<Executable> program = backend(kVulkan).compile(graph);
+  EXPECT_EQ(graph.figures().dispatches, 3u);
   for (int run = 0; run < 3; ++run) program->run({});
   std::uint32_t expected = 1;
   for (int run = 0; run < 3; ++run) expected = (2 * expected + 2) * 3;

@@ -12,8 +12,7 @@ inline bool is_public(const std::string& path) {
   if (path == "etna.h") return true;
   for (const char* internal :
        {"device/cpu/", "device/vulkan/", "device/registry/", "device/cache_file.h", "device/cache_folder.h",
-        "device/fusion_info.h", "device/log.h", "device/memory_plan.h", "tensor/graph/", "tensor/ops/",
-        "tensor/host_steps.h", "tensor/layout.h", "tensor/recording.h", "autograd/node.h"}) {
+        "device/log.h", "tensor/graph/", "tensor/ops/", "tensor/layout.h", "tensor/recording.h", "autograd/node.h"}) {
     if (path.starts_with(internal)) return false;
   }
   for (const char* folder : {"device/", "tensor/", "autograd/", "nn/", "optim/", "data/", "serve/"}) {

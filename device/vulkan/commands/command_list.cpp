@@ -4,9 +4,9 @@
 
 namespace etna::vulkan {
 
-void encode(const VolkDeviceTable& vk, VkCommandBuffer commands, VkPipelineLayout layout, const CommandList& list,
-            const Command& c, VkPipeline& bound) {
-  const std::span<const std::byte> push = std::span(list.pushes).subspan(c.push_begin, c.push_bytes);
+void encode(const VolkDeviceTable& vk, VkCommandBuffer commands, VkPipelineLayout layout,
+            std::span<const std::byte> pushes, const Command& c, VkPipeline& bound) {
+  const std::span<const std::byte> push = pushes.subspan(c.push_begin, c.push_bytes);
   switch (c.kind) {
     case Command::Kind::dispatch: {
       const VkPipeline pipeline = c.pipeline->get();

@@ -63,6 +63,14 @@ Context::Context(const Adapter& adapter, Device device)
       staging(logical, recorder, pipelines),
       readback(logical, recorder) {}
 
+Pipeline& Context::pipeline(const Shader& shader, std::span<const std::uint32_t> spec, std::string_view op) {
+  logical.require_alive();
+  bool made = false;
+  Pipeline& found = pipelines.get(shader, spec, op, made);
+  if (made) recorder.count_pipeline();
+  return found;
+}
+
 Context& Context::of(Device device) {
   std::atomic<Context*>& slot = contexts[device.index];
   Context* context = slot.load(std::memory_order_acquire);

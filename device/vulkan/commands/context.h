@@ -23,6 +23,10 @@ struct Context {
   /// All contexts created so far.
   static std::vector<Context*> all();
 
+  /// A pipeline, which begins to be built where it is not there. Callers hold the mutex.
+  /// @throws DeviceLost, DeviceError
+  Pipeline& pipeline(const Shader& shader, std::span<const std::uint32_t> spec, std::string_view op);
+
   std::recursive_mutex mutex;
   LogicalDevice logical;
   Pipelines pipelines;

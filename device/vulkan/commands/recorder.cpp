@@ -184,7 +184,7 @@ void Recorder::encode_open() {
     }
     if (c.kind == Command::Kind::make_host_visible || c.kind == Command::Kind::mark) {
       if (c.kind == Command::Kind::make_host_visible) slot.timed.barrier(slot.buffer);
-      encode(device_.vk, slot.buffer, pipelines_.layout(), slot.list, c, bound);
+      encode(device_.vk, slot.buffer, pipelines_.layout(), slot.list.pushes, c, bound);
       continue;
     }
     if (i < slot.by.size()) {
@@ -192,7 +192,7 @@ void Recorder::encode_open() {
     } else {
       slot.timed.begin(slot.buffer, c.op.data(), c.stage());
     }
-    encode(device_.vk, slot.buffer, pipelines_.layout(), slot.list, c, bound);
+    encode(device_.vk, slot.buffer, pipelines_.layout(), slot.list.pushes, c, bound);
     slot.timed.end(slot.buffer);
     if (slot.order[i].behind) {
       pipeline_barrier(VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_ACCESS_MEMORY_WRITE_BIT,
@@ -212,10 +212,10 @@ void Recorder::pipeline_barrier(VkPipelineStageFlags before, VkAccessFlags writt
   device_.vk.vkCmdPipelineBarrier(open().buffer, before, behind, 0, 1, &memory, 0, nullptr, 0, nullptr);
 }
 
-std::uint64_t Recorder::execute(std::span<const VkCommandBuffer> baked, std::uint64_t dispatches,
+std::uint64_t Recorder::execute(std::span<const VkCommandBuffer> compiled, std::uint64_t dispatches,
                                 std::uint64_t barriers) {
   begin(Command::Kind::mark, "captured step");
-  submit(baked);
+  submit(compiled);
   hazards_.fence();
   stats_.dispatches += dispatches;
   stats_.barriers += barriers;

@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
+#include <etna/device/graph/hazards.h>
 #include <etna/device/vulkan/api/diagnostics.h>
 #include <etna/device/vulkan/commands/command_list.h>
-#include <etna/device/vulkan/commands/hazards.h>
 #include <etna/device/vulkan/commands/timestamps.h>
 #include <etna/device/vulkan/memory/memory.h>
 
@@ -50,7 +50,7 @@ class Recorder {
   void flush() { submit({}); }
   /// Submits the open batch, followed by command buffers recorded elsewhere, which begin with their own barrier. Later
   /// commands wait for them. They may be resubmitted while they are still running. @returns the mark of their end
-  std::uint64_t execute(std::span<const VkCommandBuffer> baked, std::uint64_t dispatches, std::uint64_t barriers);
+  std::uint64_t execute(std::span<const VkCommandBuffer> compiled, std::uint64_t dispatches, std::uint64_t barriers);
   /// Submits the open batch and waits for all submitted work.
   void finish();
   /// The mark at which everything recorded so far is done; for wait().

@@ -8,10 +8,10 @@
 #include <string_view>
 #include <vector>
 
+#include <etna/device/graph/hazards.h>
 #include <etna/device/profile/profiler.h>
 #include <etna/device/vulkan/api/diagnostics.h>
 #include <etna/device/vulkan/commands/gpu_clock.h>
-#include <etna/device/vulkan/commands/hazards.h>
 
 namespace etna::vulkan {
 

@@ -4,31 +4,35 @@
 
 #include <etna/device/error.h>
 #include <etna/device/vulkan/api/diagnostics.h>
+#include <etna/device/vulkan/graph/fusion/glsl.h>
+#include <etna/device/vulkan/graph/fusion/glsl_writer.h>
 
 namespace etna::vulkan {
 namespace {
 
 /// Commands per command buffer. Bounds the length of a submit, for drivers with a watchdog.
 constexpr std::size_t kCommandsABuffer = 256;
+/// Below what drivers allocate at once (slightly less than 4 GiB), and a size that the allocator does not round up.
+constexpr std::size_t kLargestChunk = std::size_t{7} << 29;
 
 }  // namespace
 
-CompiledCommands::CompiledCommands(Context& context, CommandList list, std::vector<StoragePtr> storages,
-                                   StoragePtr numbers, GraphFigures figures)
-    : context_(context),
-      list_(std::move(list)),
-      storages_(std::move(storages)),
-      numbers_(std::move(numbers)),
-      figures_(figures) {
+std::unique_ptr<Executable> compile(Graph& graph) {
+  Context& context = Context::of(graph.device());
+  fusion::GlslWriter kernels(context);
+  graph.plan({.largest_chunk = std::min<std::size_t>(kLargestChunk, context.logical.adapter.max_allocation),
+              .kernels = fusion::enabled() ? &kernels : nullptr});
+  return std::make_unique<CompiledCommands>(context, graph);
+}
+
+CompiledCommands::CompiledCommands(Context& context, const Graph& graph) : context_(context), graph_(graph) {
   std::lock_guard lock(context_.mutex);
   context_.logical.require_alive();
   const VolkDeviceTable& vk = context_.logical.vk;
   VkDevice device = context_.logical.handle;
-  for (Command& c : list_.commands) {
-    if (c.stage() == kTransfer) {
-      if (c.reads > 0) c.source = buffer_of(list_.reads(c)[0]);
-      c.target = buffer_of(list_.writes(c)[0]);
-    }
+  commands_.reserve(graph.list().commands.size());
+  for (const graph::Command& c : graph.list().commands) {
+    commands_.push_back(resolved(c));
     if (c.group >= stages_.size()) stages_.resize(c.group + 1, 0);
     stages_[c.group] |= c.stage();
   }
@@ -43,6 +47,32 @@ CompiledCommands::CompiledCommands(Context& context, CommandList list, std::vect
     vk.vkDestroyCommandPool(device, pool_, nullptr);
     throw;
   }
+}
+
+/// The command with its pipeline, which recording has begun to build, or with the buffers of its ranges.
+Command CompiledCommands::resolved(const graph::Command& c) const {
+  const graph::CommandList& list = graph_.list();
+  Command made;
+  made.op = c.op;
+  made.push_begin = c.arguments.begin;
+  made.push_bytes = c.arguments.count;
+  if (const auto* dispatch = std::get_if<graph::Dispatch>(&c.work)) {
+    made.pipeline = &context_.pipeline(dispatch->shader, list.spec(*dispatch), c.op.data());
+    made.groups = dispatch->groups;
+  } else if (const auto* launch = std::get_if<graph::CubinLaunch>(&c.work)) {
+    made.kind = Command::Kind::cubin;
+    made.cubin = {context_.cubins.get(*launch->kernel, c.op.data()), launch->groups, launch->threads,
+                  launch->shared_bytes};
+  } else if (const auto* fill = std::get_if<graph::Fill>(&c.work)) {
+    made.kind = Command::Kind::fill;
+    made.word = fill->word;
+    made.target = buffer_of(list.writes(c)[0]);
+  } else {
+    made.kind = Command::Kind::copy;
+    made.source = buffer_of(list.reads(c)[0]);
+    made.target = buffer_of(list.writes(c)[0]);
+  }
+  return made;
 }
 
 BufferSpan CompiledCommands::buffer_of(const Range& range) const {
@@ -65,12 +95,13 @@ CompiledCommands::~CompiledCommands() {
 void CompiledCommands::run(std::span<const std::byte> numbers) {
   std::lock_guard lock(context_.mutex);
   if (!numbers.empty()) {
-    context_.staging.upload(numbers.data(), context_.segments.find(numbers_->address(), numbers.size()));
+    context_.staging.upload(numbers.data(), context_.segments.find(graph_.numbers()->address(), numbers.size()));
   }
   if (context_.recorder.timestamps().active()) {
     run_timed();
   } else {
-    plain_.last_run = context_.recorder.execute(plain_.commands, figures_.dispatches, figures_.barriers);
+    plain_.last_run =
+        context_.recorder.execute(plain_.commands, graph_.figures().dispatches, graph_.figures().barriers);
   }
 }
 
@@ -84,14 +115,15 @@ void CompiledCommands::run_timed() {
     buffers.profile = profile;
   }
   const std::int64_t now = profile::detail::now_ns();
-  buffers.last_run = context_.recorder.execute(buffers.commands, figures_.dispatches, figures_.barriers);
+  buffers.last_run =
+      context_.recorder.execute(buffers.commands, graph_.figures().dispatches, graph_.figures().barriers);
   for (TimedCommands& timed : buffers.timed) timed.submitted(now);
 }
 
 /// Records the buffers anew; the device has finished with them.
 void CompiledCommands::encode_all(Buffers& buffers, Timestamps* timestamps) {
   const VolkDeviceTable& vk = context_.logical.vk;
-  const std::size_t count = (list_.commands.size() + kCommandsABuffer - 1) / kCommandsABuffer;
+  const std::size_t count = (commands_.size() + kCommandsABuffer - 1) / kCommandsABuffer;
   if (count == 0) return;
   if (buffers.commands.empty()) {
     auto info = structure<VkCommandBufferAllocateInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO);
@@ -105,7 +137,7 @@ void CompiledCommands::encode_all(Buffers& buffers, Timestamps* timestamps) {
   }
   for (std::size_t i = 0; i < count; ++i) {
     VkCommandBuffer commands = buffers.commands[i];
-    const std::size_t first = i * kCommandsABuffer, last = std::min(first + kCommandsABuffer, list_.commands.size());
+    const std::size_t first = i * kCommandsABuffer, last = std::min(first + kCommandsABuffer, commands_.size());
     auto begin = structure<VkCommandBufferBeginInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO);
     // A run may be queued while the previous one is still running; buffers with timestamps wait for each other.
     if (timestamps == nullptr) begin.flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT;
@@ -122,9 +154,9 @@ void CompiledCommands::encode(VkCommandBuffer commands, std::size_t begin, std::
   if (begin == 0) barrier(commands, kCompute | kTransfer, kCompute | kTransfer);
   const bool everywhere = barriers_everywhere();
   for (std::size_t i = begin; i < end; ++i) {
-    const Command& c = list_.commands[i];
+    const graph::Command& c = graph_.list().commands[i];
     // Barriers chain: each waits for the previous group, which waited for the one before it.
-    if (i > 0 && c.group != list_.commands[i - 1].group) {
+    if (i > 0 && c.group != graph_.list().commands[i - 1].group) {
       if (timed != nullptr) timed->barrier(commands);
       barrier(commands, stages_[c.group - 1], stages_[c.group]);
     } else if (everywhere) {
@@ -132,7 +164,8 @@ void CompiledCommands::encode(VkCommandBuffer commands, std::size_t begin, std::
       barrier(commands, kCompute | kTransfer, kCompute | kTransfer);
     }
     if (timed != nullptr) timed->begin(commands, c.op.data(), c.labels, c.stage());
-    vulkan::encode(context_.logical.vk, commands, context_.pipelines.layout(), list_, c, bound);
+    vulkan::encode(context_.logical.vk, commands, context_.pipelines.layout(), graph_.list().bytes, commands_[i],
+                   bound);
     if (timed != nullptr) timed->end(commands);
   }
   if (timed != nullptr) timed->finish(commands);

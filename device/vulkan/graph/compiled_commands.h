@@ -2,26 +2,24 @@
 
 #include <array>
 #include <deque>
+#include <memory>
 #include <vector>
 
+#include <etna/device/graph/graph.h>
 #include <etna/device/vulkan/commands/command_list.h>
 #include <etna/device/vulkan/commands/context.h>
 #include <etna/device/vulkan/commands/timestamps.h>
-#include <etna/device/vulkan/graph/recording.h>
 
 namespace etna::vulkan {
 
-/// A recording's command buffers, and the memory planned for it.
+/// A graph's command buffers.
 class CompiledCommands final : public Executable {
  public:
-  /// @param storages kept alive as long as this object
-  /// @param numbers the block that run() writes; may be null
-  CompiledCommands(Context& context, CommandList list, std::vector<StoragePtr> storages, StoragePtr numbers,
-                   GraphFigures figures);
+  /// @param graph planned, and alive as long as this object
+  CompiledCommands(Context& context, const Graph& graph);
   ~CompiledCommands() override;
 
   void run(std::span<const std::byte> numbers) override;
-  const GraphFigures& figures() const override { return figures_; }
 
  private:
   /// The commands, a few hundred per buffer; with timestamps, if requested.
@@ -31,6 +29,7 @@ class CompiledCommands final : public Executable {
     std::uint32_t profile = 0;        ///< the profile that the timestamps belong to
     std::uint64_t last_run = 0;       ///< the recorder's mark
   };
+  Command resolved(const graph::Command& command) const;
   void encode_all(Buffers& buffers, Timestamps* timestamps);
   void encode(VkCommandBuffer commands, std::size_t begin, std::size_t end, TimedCommands* timed);
   BufferSpan buffer_of(const Range& range) const;
@@ -38,16 +37,17 @@ class CompiledCommands final : public Executable {
   void run_timed();
 
   Context& context_;
-  CommandList list_;
-  std::vector<StoragePtr> storages_;
-  StoragePtr numbers_;
-  GraphFigures figures_;
-  std::vector<unsigned> stages_;  ///< per group
+  const Graph& graph_;
+  std::vector<Command> commands_;  ///< the graph's, with this device's objects
+  std::vector<unsigned> stages_;   ///< per group
   VkCommandPool pool_ = VK_NULL_HANDLE;
   Buffers plain_;
   std::array<Buffers, 3>
       timed_;  ///< used in turn while a profile is taken: results are read before a buffer runs again
   std::size_t turn_ = 0;
 };
+
+/// Plans the graph and compiles it.
+std::unique_ptr<Executable> compile(Graph& graph);
 
 }  // namespace etna::vulkan

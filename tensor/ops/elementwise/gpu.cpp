@@ -2,7 +2,7 @@
 #include <bit>
 #include <cmath>
 
-#include <etna/device/fusion_info.h>
+#include <etna/device/graph/fusion_info.h>
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/layout.h>

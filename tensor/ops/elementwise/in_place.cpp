@@ -55,9 +55,9 @@ void write(const OpDef& op, Tensor& x, Row row, int arity, int scalar_at, double
                     str(x.shape())));
   }
   recording::Running running(op.name);
-  if (recording::Session* session = recording::Session::current()) {
-    session->touch(op.name, x);
-    session->touch(op.name, in);
+  if (capturing()) {
+    recording::touch(op.name, x);
+    recording::touch(op.name, in);
   } else {
     recording::observe(x.device());
   }

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <array>
 
-#include <etna/device/fusion_info.h>
+#include <etna/device/graph/fusion_info.h>
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/ops/kernel.h>
@@ -63,7 +63,7 @@ struct Dispatcher {
     if (capturing() && !from_states && x.is_contiguous()) {
       const std::uint32_t n = gpu::u32(x.numel()), one = 1;
       through = {
-          call.op.name, "reduce.comp", defines_of(shader), {x.address(), gpu::u32(x_dtype), {&n, 1}, {&one, 1}}, n, {}};
+          call.op.name, "reduce.comp", defines_of(shader), {x.address(), gpu::u32(x_dtype), {&n, 1}, {&one, 1}}, n};
     }
     gpu::Kernel(shader, call)
         .spec(kind, x_dtype, y.dtype(), threads, columns, from_states, to_states, width)

@@ -88,7 +88,6 @@ class Writer {
       text.source = with_includes(body, fmt::format("#include \"fused.glsl\"\n{}{}{}", access, functions_, computing));
     }
     text.arguments = std::move(arguments_);
-    text.label = label();
     return text;
   }
 
@@ -367,22 +366,6 @@ class Writer {
     const std::uint32_t dtype = k_.stores[i].view.dtype;
     return fmt::format("  store_{}(F.f_y{}, {}, {}, y{}{});\n", type_name(!is_float(dtype)), i, index, dtype, i,
                        component);
-  }
-
-  /// The ops' names, as many as fit.
-  std::string label() const {
-    std::vector<std::string> names;
-    for (const Kernel::Step& step : k_.steps) names.emplace_back(step.name);
-    if (k_.through != nullptr) names.emplace_back(k_.through->name);
-    std::string text = "fused(";
-    for (std::size_t i = 0; i < names.size(); ++i) {
-      const std::size_t left = names.size() - i;
-      const std::string rest = fmt::format("+{})", left);
-      const std::size_t behind = left > 1 ? 2 + rest.size() : 1;
-      if (text.size() + names[i].size() + behind + 1 > kLabelBytes) return text + rest;
-      text += names[i] + (left > 1 ? ", " : ")");
-    }
-    return text;
   }
 
   const Kernel& k_;

@@ -4,9 +4,11 @@
 #include <string>
 #include <vector>
 
-#include <etna/device/vulkan/graph/fusion/plan.h>
+#include <etna/device/graph/fusion_plan.h>
 
 namespace etna::vulkan::fusion {
+
+using graph::fusion::Kernel;
 
 /// A kernel as GLSL. Addresses, sizes, strides and scalars are u32 values that the kernel reads at run time, so kernels
 /// of the same structure share a text.
@@ -14,12 +16,8 @@ struct KernelText {
   std::string source;
   Arguments arguments;                    ///< those values, in the order the text declares them
   bool in_table = false;                  ///< they exceed the push constants, which hold the address of a table instead
-  std::string label;                      ///< "fused(mul, tanh, add)"
   std::uint32_t elements_a_group = 1024;  ///< of an elementwise kernel
 };
-
-/// Size of a label, including the terminating 0.
-inline constexpr std::size_t kLabelBytes = 32;
 
 /// @param pushed bytes of push constants that the reduction itself uses
 /// @param units compute units of the device

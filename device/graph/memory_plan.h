@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-namespace etna {
+namespace etna::graph {
 
 /// A block of bytes and the time it is needed: from `first` to `last`, both included. Blocks needed at the same time
 /// never share bytes.
@@ -34,4 +34,4 @@ struct MemoryPlan {
 /// @param largest_chunk limit for the size of a chunk, exceeded only by a single block that is larger
 MemoryPlan plan_memory(std::span<const Lifetime> lifetimes, std::size_t largest_chunk);
 
-}  // namespace etna
+}  // namespace etna::graph

@@ -1,29 +1,29 @@
-#include <etna/device/vulkan/commands/schedule.h>
+#include <etna/device/graph/schedule.h>
 
 #include <algorithm>
 
-namespace etna::vulkan {
+namespace etna::graph {
 namespace {
 
 /// Ranges of memory that no access crosses, so that conflicts need to be searched within one of them only.
 class Blocks {
  public:
   explicit Blocks(std::span<const Accesses> commands) {
-    std::vector<Range> all;
+    std::vector<MemoryRange> all;
     for (const Accesses& c : commands) {
       all.insert(all.end(), c.reads.begin(), c.reads.end());
       all.insert(all.end(), c.writes.begin(), c.writes.end());
     }
-    std::erase_if(all, [](const Range& r) { return r.bytes == 0; });
-    std::sort(all.begin(), all.end(), [](const Range& a, const Range& b) { return a.address < b.address; });
+    std::erase_if(all, [](const MemoryRange& r) { return r.bytes == 0; });
+    std::sort(all.begin(), all.end(), [](const MemoryRange& a, const MemoryRange& b) { return a.address < b.address; });
     std::uint64_t end = 0;
-    for (const Range& r : all) {
+    for (const MemoryRange& r : all) {
       if (begins_.empty() || r.address >= end) begins_.push_back(r.address);
       end = std::max(end, r.address + r.bytes);
     }
   }
   std::size_t count() const { return begins_.size(); }
-  std::size_t of(const Range& r) const {
+  std::size_t of(const MemoryRange& r) const {
     return static_cast<std::size_t>(std::upper_bound(begins_.begin(), begins_.end(), r.address) - begins_.begin()) - 1;
   }
 
@@ -32,12 +32,12 @@ class Blocks {
 };
 
 struct Past {
-  Range range;
+  MemoryRange range;
   std::uint32_t command;
   bool write;
 };
 
-bool overlap(const Range& a, const Range& b) {
+bool overlap(const MemoryRange& a, const MemoryRange& b) {
   return a.address < b.address + b.bytes && b.address < a.address + a.bytes;
 }
 
@@ -49,15 +49,15 @@ std::vector<std::vector<std::uint32_t>> dependencies(std::span<const Accesses> c
   std::vector<std::vector<std::uint32_t>> all;
   for (const Accesses& command : commands) {
     std::vector<std::uint32_t> before;
-    auto wait_for = [&](const Range& range, bool write) {
+    auto wait_for = [&](const MemoryRange& range, bool write) {
       if (range.bytes == 0) return;
       for (const Past& p : past[blocks.of(range)]) {
         if ((write || p.write) && overlap(p.range, range)) before.push_back(p.command);
       }
     };
-    for (const Range& r : command.reads) wait_for(r, false);
-    for (const Range& r : command.writes) wait_for(r, true);
-    auto note = [&](const Range& range, bool write) {
+    for (const MemoryRange& r : command.reads) wait_for(r, false);
+    for (const MemoryRange& r : command.writes) wait_for(r, true);
+    auto note = [&](const MemoryRange& range, bool write) {
       if (range.bytes == 0) return;
       std::vector<Past>& list = past[blocks.of(range)];
       // Accesses that a write covers completely need no dependency any more: later commands wait for the write.
@@ -68,8 +68,8 @@ std::vector<std::vector<std::uint32_t>> dependencies(std::span<const Accesses> c
       }
       list.push_back({range, static_cast<std::uint32_t>(all.size()), write});
     };
-    for (const Range& r : command.reads) note(r, false);
-    for (const Range& r : command.writes) note(r, true);
+    for (const MemoryRange& r : command.reads) note(r, false);
+    for (const MemoryRange& r : command.writes) note(r, true);
     std::sort(before.begin(), before.end());
     before.erase(std::unique(before.begin(), before.end()), before.end());
     all.push_back(std::move(before));
@@ -89,4 +89,4 @@ std::vector<std::uint32_t> group_commands(std::span<const Accesses> commands, st
   return groups;
 }
 
-}  // namespace etna::vulkan
+}  // namespace etna::graph

@@ -1,4 +1,4 @@
-#include <etna/device/fusion_info.h>
+#include <etna/device/graph/fusion_info.h>
 
 namespace etna::gpu {
 

@@ -4,14 +4,14 @@
 #include <span>
 #include <vector>
 
-#include <etna/device/vulkan/api/types.h>
+#include <etna/device/arguments.h>
 
-/// Decides which commands of a recorded program may run concurrently. Pure bookkeeping, independent of Vulkan.
-namespace etna::vulkan {
+/// Decides which commands of a graph may run concurrently. Pure bookkeeping, the same for every backend.
+namespace etna::graph {
 
 /// The memory that one command accesses.
 struct Accesses {
-  std::span<const Range> reads, writes;
+  std::span<const MemoryRange> reads, writes;
 };
 
 /// For each command, the earlier ones it conflicts with. Transitively reduced: a dependency implied by others is left
@@ -25,4 +25,4 @@ std::vector<std::vector<std::uint32_t>> dependencies(std::span<const Accesses> c
 /// @return the group of each command
 std::vector<std::uint32_t> group_commands(std::span<const Accesses> commands, std::uint32_t reach = 8);
 
-}  // namespace etna::vulkan
+}  // namespace etna::graph

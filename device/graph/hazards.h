@@ -5,19 +5,19 @@
 #include <span>
 #include <vector>
 
-#include <etna/device/vulkan/api/types.h>
+#include <etna/device/arguments.h>
 
-/// Decides when a barrier is needed between two commands. Pure bookkeeping, independent of Vulkan.
-namespace etna::vulkan {
+/// Decides when a barrier is needed between two commands. Pure bookkeeping, the same for every backend.
+namespace etna::graph {
 
 /// Disjoint byte ranges in order of address; adjacent ones are merged. Beyond its capacity the set merges neighbours
 /// across the gap between them: it then covers more than was added, which can only cost an unneeded barrier.
 class RangeSet {
  public:
   explicit RangeSet(std::size_t capacity = 128) : capacity_(capacity) {}
-  void insert(Range range);
-  bool overlaps(Range range) const;
-  bool overlaps_any(std::span<const Range> ranges) const;
+  void insert(MemoryRange range);
+  bool overlaps(MemoryRange range) const;
+  bool overlaps_any(std::span<const MemoryRange> ranges) const;
   void clear() { spans_.clear(); }
   std::size_t size() const { return spans_.size(); }
 
@@ -45,7 +45,7 @@ struct Barrier {
 class Hazards {
  public:
   /// Returns the barrier that must precede this access, if any, then notes the access.
-  Barrier access(Stage stage, std::span<const Range> reads, std::span<const Range> writes);
+  Barrier access(Stage stage, std::span<const MemoryRange> reads, std::span<const MemoryRange> writes);
   /// The next access must wait for everything: commands went to the device that were not reported here.
   void fence() { fenced_ = true; }
 
@@ -53,12 +53,12 @@ class Hazards {
   struct Since {
     RangeSet reads, writes;
     unsigned stages = 0;
-    void add(Stage stage, std::span<const Range> r, std::span<const Range> w);
-    bool clashes(std::span<const Range> r, std::span<const Range> w) const;
+    void add(Stage stage, std::span<const MemoryRange> r, std::span<const MemoryRange> w);
+    bool clashes(std::span<const MemoryRange> r, std::span<const MemoryRange> w) const;
     void clear();
   };
   Since compute_, transfer_;
   bool fenced_ = false;
 };
 
-}  // namespace etna::vulkan
+}  // namespace etna::graph

@@ -4,11 +4,15 @@
 #include <span>
 #include <vector>
 
-#include <etna/device/fusion_info.h>
-#include <etna/device/vulkan/commands/schedule.h>
+#include <etna/device/graph/fusion_info.h>
+#include <etna/device/graph/schedule.h>
 
-/// Decides which commands of a recorded program become one kernel. Pure bookkeeping, independent of Vulkan.
-namespace etna::vulkan::fusion {
+/// Decides which commands of a graph become one kernel. Pure bookkeeping, the same for every backend.
+namespace etna::graph::fusion {
+
+using gpu::ElementwiseInfo;
+using gpu::PrologueFusion;
+using gpu::StridedView;
 
 /// A command as fusion sees it; both pointers null: any other work.
 struct Candidate {
@@ -49,7 +53,7 @@ struct Kernel {
   std::uint32_t n = 0;
 };
 
-/// Commands [0, n) of a program in a new order; the commands of one kernel form one unit.
+/// Commands [0, n) of a graph in a new order; the commands of one kernel form one unit.
 struct Plan {
   struct Unit {
     std::vector<std::uint32_t> members;  ///< in recorded order
@@ -64,6 +68,6 @@ inline constexpr std::size_t kMostSteps = 24, kMostLoads = 10, kMostStores = 6;
 /// still sees the same memory; then reductions with the commands that compute all they read.
 /// @param dropped storages that nobody refers to after recording, in order of address: a value in one of them that only
 /// its own kernel reads is not stored
-Plan plan(std::span<const Candidate> commands, std::span<const Range> dropped);
+Plan plan(std::span<const Candidate> commands, std::span<const MemoryRange> dropped);
 
-}  // namespace etna::vulkan::fusion
+}  // namespace etna::graph::fusion

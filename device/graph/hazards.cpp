@@ -1,10 +1,10 @@
-#include <etna/device/vulkan/commands/hazards.h>
+#include <etna/device/graph/hazards.h>
 
 #include <algorithm>
 
-namespace etna::vulkan {
+namespace etna::graph {
 
-void RangeSet::insert(Range range) {
+void RangeSet::insert(MemoryRange range) {
   if (range.bytes == 0) return;
   Span span{range.address, range.address + range.bytes};
   // The first span that ends at or after our begin. It and all up to the first that begins after our end are merged
@@ -35,24 +35,24 @@ void RangeSet::halve() {
   spans_.resize(kept);
 }
 
-bool RangeSet::overlaps(Range range) const {
+bool RangeSet::overlaps(MemoryRange range) const {
   if (range.bytes == 0) return false;
   auto found = std::upper_bound(spans_.begin(), spans_.end(), range.address,
                                 [](std::uint64_t begin, const Span& s) { return begin < s.end; });
   return found != spans_.end() && found->begin < range.address + range.bytes;
 }
 
-bool RangeSet::overlaps_any(std::span<const Range> ranges) const {
-  return std::any_of(ranges.begin(), ranges.end(), [this](Range r) { return overlaps(r); });
+bool RangeSet::overlaps_any(std::span<const MemoryRange> ranges) const {
+  return std::any_of(ranges.begin(), ranges.end(), [this](MemoryRange r) { return overlaps(r); });
 }
 
-void Hazards::Since::add(Stage stage, std::span<const Range> r, std::span<const Range> w) {
-  for (Range range : r) reads.insert(range);
-  for (Range range : w) writes.insert(range);
+void Hazards::Since::add(Stage stage, std::span<const MemoryRange> r, std::span<const MemoryRange> w) {
+  for (MemoryRange range : r) reads.insert(range);
+  for (MemoryRange range : w) writes.insert(range);
   stages |= stage;
 }
 
-bool Hazards::Since::clashes(std::span<const Range> r, std::span<const Range> w) const {
+bool Hazards::Since::clashes(std::span<const MemoryRange> r, std::span<const MemoryRange> w) const {
   return writes.overlaps_any(r) || writes.overlaps_any(w) || reads.overlaps_any(w);
 }
 
@@ -62,7 +62,7 @@ void Hazards::Since::clear() {
   stages = 0;
 }
 
-Barrier Hazards::access(Stage stage, std::span<const Range> reads, std::span<const Range> writes) {
+Barrier Hazards::access(Stage stage, std::span<const MemoryRange> reads, std::span<const MemoryRange> writes) {
   Barrier barrier;
   const Since& since = stage == kCompute ? compute_ : transfer_;
   if (fenced_) {
@@ -85,4 +85,4 @@ Barrier Hazards::access(Stage stage, std::span<const Range> reads, std::span<con
   return barrier;
 }
 
-}  // namespace etna::vulkan
+}  // namespace etna::graph

@@ -3,11 +3,10 @@
 #include <array>
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include <etna/device/kernel.h>
 
-/// What a dispatch computes, independent of its pipeline. A recording uses it to fuse neighbouring commands (fusion/).
+/// What a dispatch computes, independent of its shader. A graph uses it to fuse commands (fuse.h).
 /// Dtypes are numbered as in shaders/lib/dtype.glsl, which matches etna::DType.
 namespace etna::gpu {
 
@@ -51,8 +50,7 @@ struct PrologueFusion {
   const char* source = "";   ///< "reduce.comp"
   const char* defines = "";  ///< the variant's defines, as lines of GLSL
   StridedView x;
-  std::uint32_t n = 0;              ///< elements of x
-  std::vector<std::uint32_t> spec;  ///< the dispatch's specialization constants
+  std::uint32_t n = 0;  ///< elements of x
 };
 
 }  // namespace etna::gpu

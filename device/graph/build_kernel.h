@@ -3,20 +3,20 @@
 #include <optional>
 #include <span>
 
-#include <etna/device/vulkan/graph/fusion/plan.h>
+#include <etna/device/graph/fusion_plan.h>
 
-namespace etna::vulkan::fusion {
+namespace etna::graph::fusion {
 
 /// Which commands access the dropped storages.
 class DroppedStorages {
  public:
-  DroppedStorages(std::span<const Candidate> commands, std::span<const Range> dropped);
+  DroppedStorages(std::span<const Candidate> commands, std::span<const MemoryRange> dropped);
   /// True where the view is in such a storage and no command but the members accesses it. @param members sorted
   bool private_to(const StridedView& view, std::span<const std::uint32_t> members) const;
 
  private:
-  std::size_t find(const Range& range) const;
-  std::vector<Range> ranges_;
+  std::size_t find(const MemoryRange& range) const;
+  std::vector<MemoryRange> ranges_;
   std::vector<std::vector<std::uint32_t>> touched_by_;
 };
 
@@ -25,4 +25,4 @@ class DroppedStorages {
 std::optional<Kernel> build_kernel(std::span<const Candidate> commands, std::span<const std::uint32_t> members,
                                    const DroppedStorages& dropped);
 
-}  // namespace etna::vulkan::fusion
+}  // namespace etna::graph::fusion

@@ -1,11 +1,11 @@
-#include <etna/device/memory_plan.h>
+#include <etna/device/graph/memory_plan.h>
 
 #include <algorithm>
 #include <limits>
 #include <map>
 #include <numeric>
 
-namespace etna {
+namespace etna::graph {
 namespace {
 
 constexpr std::size_t kAlign = 256;
@@ -83,4 +83,4 @@ MemoryPlan plan_memory(std::span<const Lifetime> lifetimes, std::size_t largest_
   return plan;
 }
 
-}  // namespace etna
+}  // namespace etna::graph

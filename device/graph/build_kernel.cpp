@@ -1,13 +1,13 @@
-#include <etna/device/vulkan/graph/fusion/build_kernel.h>
+#include <etna/device/graph/build_kernel.h>
 
 #include <algorithm>
 
-namespace etna::vulkan::fusion {
+namespace etna::graph::fusion {
 namespace {
 
 constexpr std::uint32_t kI64 = 4, kI32 = 5;
 
-bool overlap(const Range& a, const Range& b) {
+bool overlap(const MemoryRange& a, const MemoryRange& b) {
   return a.address < b.address + b.bytes && b.address < a.address + a.bytes;
 }
 
@@ -44,13 +44,13 @@ class Builder {
     return true;
   }
 
-  bool add(const PrologueFusion& reduction, std::span<const Range> writes) {
+  bool add(const PrologueFusion& reduction, std::span<const MemoryRange> writes) {
     if (reduction.n != kernel_.n || !reduction.x.contiguous() || kernel_.steps.empty()) return false;
     // The reduction reads the last step's value; any other step after it would be computed for nobody.
     const Kernel::Store* at = find(reduction.x);
     if (at == nullptr || at->step + 1 != kernel_.steps.size()) return false;
     for (const Kernel::Load& load : kernel_.loads) {
-      for (const Range& write : writes) {
+      for (const MemoryRange& write : writes) {
         if (overlap(load.view.range(), write)) return false;
       }
     }
@@ -112,11 +112,11 @@ class Builder {
 
 }  // namespace
 
-DroppedStorages::DroppedStorages(std::span<const Candidate> commands, std::span<const Range> dropped)
+DroppedStorages::DroppedStorages(std::span<const Candidate> commands, std::span<const MemoryRange> dropped)
     : ranges_(dropped.begin(), dropped.end()), touched_by_(dropped.size()) {
   for (std::uint32_t i = 0; i < commands.size(); ++i) {
-    for (std::span<const Range> ranges : {commands[i].accesses.reads, commands[i].accesses.writes}) {
-      for (const Range& range : ranges) {
+    for (std::span<const MemoryRange> ranges : {commands[i].accesses.reads, commands[i].accesses.writes}) {
+      for (const MemoryRange& range : ranges) {
         const std::size_t at = find(range);
         if (at < ranges_.size() && (touched_by_[at].empty() || touched_by_[at].back() != i))
           touched_by_[at].push_back(i);
@@ -126,10 +126,10 @@ DroppedStorages::DroppedStorages(std::span<const Candidate> commands, std::span<
 }
 
 /// The storage that the range begins in; ranges_.size() if it is in none.
-std::size_t DroppedStorages::find(const Range& range) const {
+std::size_t DroppedStorages::find(const MemoryRange& range) const {
   if (range.bytes == 0) return ranges_.size();
   auto next = std::upper_bound(ranges_.begin(), ranges_.end(), range.address,
-                               [](std::uint64_t at, const Range& r) { return at < r.address; });
+                               [](std::uint64_t at, const MemoryRange& r) { return at < r.address; });
   if (next == ranges_.begin()) return ranges_.size();
   --next;
   return range.address < next->address + next->bytes ? static_cast<std::size_t>(next - ranges_.begin())
@@ -153,4 +153,4 @@ std::optional<Kernel> build_kernel(std::span<const Candidate> commands, std::spa
   return builder.finish(members, dropped);
 }
 
-}  // namespace etna::vulkan::fusion
+}  // namespace etna::graph::fusion

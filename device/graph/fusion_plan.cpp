@@ -1,10 +1,10 @@
-#include <etna/device/vulkan/graph/fusion/plan.h>
+#include <etna/device/graph/fusion_plan.h>
 
 #include <algorithm>
 
-#include <etna/device/vulkan/graph/fusion/build_kernel.h>
+#include <etna/device/graph/build_kernel.h>
 
-namespace etna::vulkan::fusion {
+namespace etna::graph::fusion {
 namespace {
 
 /// Commands further apart are not fused: searching the commands between them takes time.
@@ -14,7 +14,7 @@ using Members = std::vector<std::uint32_t>;
 
 class Planner {
  public:
-  Planner(std::span<const Candidate> commands, std::span<const Range> dropped)
+  Planner(std::span<const Candidate> commands, std::span<const MemoryRange> dropped)
       : commands_(commands), dropped_(commands, dropped), unit_(commands.size()), followers_(commands.size()) {
     std::vector<Accesses> accesses;
     for (const Candidate& c : commands) accesses.push_back(c.accesses);
@@ -124,8 +124,8 @@ class Planner {
 
 }  // namespace
 
-Plan plan(std::span<const Candidate> commands, std::span<const Range> dropped) {
+Plan plan(std::span<const Candidate> commands, std::span<const MemoryRange> dropped) {
   return Planner(commands, dropped).run();
 }
 
-}  // namespace etna::vulkan::fusion
+}  // namespace etna::graph::fusion
