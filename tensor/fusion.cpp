@@ -106,6 +106,11 @@ void run_pending() {
   }
 }
 
+/// GPUs have no kernels for f64 (decision 002). Such a call falls back, and says so when it is made.
+bool any_f64(std::span<const Tensor> tensors) {
+  return std::any_of(tensors.begin(), tensors.end(), [](const Tensor& x) { return x.defined() && x.dtype() == f64; });
+}
+
 /// Runs one call in the place of several. Returns false if its op has no kernel for this call.
 bool run_fused(const Call& call) {
   TensorList out = call.out;
@@ -198,19 +203,21 @@ void Window::push(const OpCall& call, const TensorList& out) {
   calls_.push_back({&call.op, TensorList(call.in.begin(), call.in.end()), out, call.attrs, profile::Labels::now()});
 }
 
+bool running_held_back() { return running; }
+
 void drop_recorded() { recorded.drop(); }
 
 bool hold_back(const OpCall& call, Device device, const TensorList& out) {
   if (detail::computing()) return false;
+  // Most ops begin no pattern, and usually nothing waits.
+  if (etna::detail::pending_work.load(std::memory_order_acquire) == 0 && !begins_any(call.op)) return false;
   const bool records = capturing();
-  const bool waits = enabled && (device.is_cpu() ? records && call.op.cpu != nullptr : gpu::runs_kernels(device));
-  if (!waits) {
+  const bool kernels = device.is_cpu() ? records && call.op.cpu != nullptr : gpu::runs_kernels(device);
+  if (!enabled || !kernels || (!device.is_cpu() && (any_f64(call.in) || any_f64(out)))) {
     finish_pending();
     return false;
   }
   if (records) return recorded.hold_back(call, out);
-  // Most ops begin no pattern, and usually nothing waits.
-  if (etna::detail::pending_work.load(std::memory_order_acquire) == 0 && !begins_any(call.op)) return false;
   std::lock_guard lock(eager().mutex);
   return eager().window.hold_back(call, out);
 }

@@ -33,8 +33,8 @@ bool dead(Calls calls, std::size_t i, int reads = 1);
 /// fused, and a 16-bit value is rounded when it is stored.
 bool rounds_when_stored(const Tensor& x);
 
-/// The operand that calls[i], an `add`, adds to the first output of calls[i - 1]; undefined if it adds a number, or that
-/// output to itself.
+/// The operand that calls[i], an `add`, adds to the first output of calls[i - 1]; undefined if it adds a number, or
+/// that output to itself.
 Tensor added_to(Calls calls, std::size_t i);
 
 /// Turns fusion on or off for this thread's scope. ETNA_FUSE_OPS=0 turns it off for the process.
@@ -52,6 +52,9 @@ class Fusion {
 /// Keeps the call back if it begins or continues a pattern on this device; first runs those held back that it does not
 /// continue. Returns false if the caller must run it now.
 bool hold_back(const OpCall& call, Device device, const TensorList& out);
+
+/// True while this thread runs calls that were held back.
+bool running_held_back();
 
 /// Forgets what this thread's recording holds back, after it failed.
 void drop_recorded();

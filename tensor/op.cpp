@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <etna/device/pending.h>
 #include <etna/device/profile/profiler.h>
 #include <etna/device/transfers.h>
 #include <etna/tensor/autocast.h>
@@ -148,7 +149,12 @@ TensorList run(const OpCall& call, Device device) {
   }
   std::vector<OutputSpec> specs = call.op.infer(call);
   TensorList out = naming(call.op.name, [&] { return allocate_outputs(call, device, specs); });
-  if (nothing_to_compute(out) || fusion::hold_back(call, device, out)) return out;
+  if (nothing_to_compute(out)) return out;
+  if (probe != nullptr && probe->compose) {
+    finish_pending();
+  } else if (fusion::hold_back(call, device, out)) {
+    return out;
+  }
   detail::compute(call, device, out);
   return out;
 }
@@ -169,7 +175,7 @@ bool detail::compute_by_kernel(const OpCall& call, Device device, TensorList& ou
 void detail::compute(const OpCall& call, Device device, TensorList& out) {
   Computing computing(call.op.name);
   naming(call.op.name, [&] {
-    if (probe != nullptr && probe->compose && call.op.reference != nullptr) {
+    if (probe != nullptr && probe->compose && call.op.reference != nullptr && !fusion::running_held_back()) {
       compose(call, out);
     } else if (device.is_cpu() && call.op.cpu == nullptr) {
       out = call.op.reference(call);

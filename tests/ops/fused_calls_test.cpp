@@ -2,11 +2,13 @@
 #include <random>
 #include <thread>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <etna/device/kernel.h>
 #include <etna/etna.h>
 #include <etna/tensor/fusion.h>
+#include <etna/tensor/ops/matmul/gemm/tuned.h>
 #include <nn/on_device.h>
 
 namespace etna {
@@ -229,6 +231,34 @@ TEST_P(FusedCalls, ResultsGoFromThreadToThread) {
   }
   for (std::thread& t : threads) t.join();
   EXPECT_EQ(wrong, std::vector<int>(4, 0));
+}
+
+TEST_P(FusedCalls, ASettingOfAScopeHoldsForTheCallsMadeInIt) {
+  NoGrad off;
+  Tensor x = draw({4, 32}), w = draw({16, 32}), y;
+  std::vector<std::string> seen;
+  ApplyProbe probe{[&](const OpDef& op) { seen.push_back(op.name); }, true};
+  set_apply_probe(&probe);
+  y = linear(x, w);
+  set_apply_probe(nullptr);
+  EXPECT_THAT(seen, testing::Contains(std::string("matmul"))) << "the layer was composed";
+  if (device().is_cpu()) return;
+  gemm::ForcedConfig forced({gemm::KernelVariant::plain, {1, 2}});
+  y = linear(x, w);
+  EXPECT_TRUE(forced.met().has_value());
+}
+
+TEST_P(FusedCalls, AnOpWithoutAKernelFallsBackWhenItIsCalled) {
+  NoGrad off;
+  if (device().is_cpu()) GTEST_SKIP() << "the CPU has all kernels";
+  Tensor x = draw({2, 8}, f64);
+  if (strict()) {
+    EXPECT_THROW(x + x, DeviceError);
+  } else {
+    const std::uint64_t before = transfers().fallbacks;
+    Tensor y = x + x;
+    EXPECT_EQ(transfers().fallbacks, before + 1);
+  }
 }
 
 TEST_P(FusedCalls, MemoryIsFreeWhenTheTensorsAre) {

@@ -67,8 +67,8 @@ TensorList vjp(const VjpCall& call) {
     g = !inner.defined() ? through : through.defined() ? through + inner : inner;
   }
   Tensor dx, dweight, dbias;
-  // If gelu made x, dx comes last: gelu's gradient is next, and runs in its epilogue. Otherwise it comes first, and needs
-  // no barrier of its own.
+  // If gelu made x, dx comes last: gelu's gradient is next, and runs in its epilogue. Otherwise it comes first, and
+  // needs no barrier of its own.
   const OpDef* maker = grad_recorder().made_by(x);
   const Activation of_x = maker != nullptr ? gemm::activation_of(*maker) : Activation::none;
   const bool last = of_x == Activation::gelu || of_x == Activation::gelu_tanh;

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include <etna/device/cache_folder.h>
+#include <etna/device/pending.h>
 
 namespace etna::gemm {
 namespace {
@@ -155,11 +156,20 @@ void remember(Device device, const TuningTable& more) {
 
 ForcedConfig::ForcedConfig(const KernelConfig& config) {
   static thread_local KernelConfig held;
+  finish_pending();
   held = config;
   forced = &held;
   last.reset();
 }
-ForcedConfig::~ForcedConfig() { forced = nullptr; }
-const std::optional<ShapeClass>& ForcedConfig::met() const { return last; }
+ForcedConfig::~ForcedConfig() noexcept(false) {
+  struct Restore {
+    ~Restore() { forced = nullptr; }
+  } restore;
+  finish_pending();
+}
+const std::optional<ShapeClass>& ForcedConfig::met() const {
+  finish_pending();
+  return last;
+}
 
 }  // namespace etna::gemm

@@ -61,7 +61,7 @@ void remember(Device device, const TuningTable& more);
 class ForcedConfig {
  public:
   explicit ForcedConfig(const KernelConfig& config);
-  ~ForcedConfig();
+  ~ForcedConfig() noexcept(false);
   ForcedConfig(const ForcedConfig&) = delete;
   ForcedConfig& operator=(const ForcedConfig&) = delete;
   /// The class of the last gemm, if there was one.

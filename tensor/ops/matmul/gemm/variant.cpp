@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include <etna/device/pending.h>
+
 namespace etna::gemm {
 namespace {
 
@@ -65,7 +67,17 @@ std::optional<KernelVariant> requested_variant() {
   return forced >= 0 ? static_cast<KernelVariant>(forced) : from_environment;
 }
 
-ForcedVariant::ForcedVariant(KernelVariant variant) : before_(forced) { forced = static_cast<int>(variant); }
-ForcedVariant::~ForcedVariant() { forced = before_; }
+// Calls held back were made under the variant of before, or of this scope.
+ForcedVariant::ForcedVariant(KernelVariant variant) : before_(forced) {
+  finish_pending();
+  forced = static_cast<int>(variant);
+}
+ForcedVariant::~ForcedVariant() noexcept(false) {
+  struct Restore {
+    int before;
+    ~Restore() { forced = before; }
+  } restore{before_};
+  finish_pending();
+}
 
 }  // namespace etna::gemm

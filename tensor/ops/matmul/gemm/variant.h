@@ -33,7 +33,7 @@ std::optional<KernelVariant> requested_variant();
 class ForcedVariant {
  public:
   explicit ForcedVariant(KernelVariant variant);
-  ~ForcedVariant();
+  ~ForcedVariant() noexcept(false);
   ForcedVariant(const ForcedVariant&) = delete;
   ForcedVariant& operator=(const ForcedVariant&) = delete;
 
