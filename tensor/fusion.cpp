@@ -86,9 +86,10 @@ thread_local bool enabled = enabled_in_process();
 thread_local Window recorded;       ///< of this thread's recording
 thread_local bool running = false;  ///< this thread runs held back calls
 
-/// All threads that do not record share one window: a tensor may go from thread to thread.
+/// All threads that do not record share one window: a tensor may go from thread to thread. The last reference to a
+/// tensor may end here, and what it owns (a custom function of the tape) may call ops: hence recursive.
 struct Eager {
-  std::mutex mutex;
+  std::recursive_mutex mutex;
   Window window;
 };
 Eager& eager() {
@@ -162,8 +163,9 @@ Fusion::~Fusion() { enabled = before_; }
 Window::~Window() { drop(); }
 
 void Window::drop() {
-  if (!calls_.empty()) etna::detail::pending_work.fetch_sub(1);
-  calls_.clear();
+  if (calls_.empty()) return;
+  etna::detail::pending_work.fetch_sub(1);
+  const std::vector<Call> dropped = std::exchange(calls_, {});
 }
 
 void Window::run() {
