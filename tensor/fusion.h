@@ -25,9 +25,9 @@ struct Call {
 /// The calls at the beginning of a pattern; each reads the first output of the one before it.
 using Calls = std::span<const Call>;
 
-/// True if nothing can read the first output of calls[i] except calls[i + 1]: a fused op need not write it.
-/// @param reads how often calls[i + 1] reads it
-bool dead(Calls calls, std::size_t i, int reads = 1);
+/// True if nothing can read the first output of calls[i] except one operand of calls[i + 1]: a fused op need not write
+/// it. A copy of the tensor, as in a Call under construction, counts as a reader.
+bool dead(Calls calls, std::size_t i);
 
 /// True if computing this value without storing it could change the bits of an eager step: those of the CPU are not
 /// fused, and a 16-bit value is rounded when it is stored.

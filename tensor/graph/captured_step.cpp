@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <etna/device/pending.h>
 #include <etna/tensor/fusion.h>
 #include <etna/tensor/graph/recorded_call.h>
 #include <etna/tensor/ops/kernel.h>
@@ -93,7 +94,7 @@ void CapturedStep::record(const TensorList& arguments, const Function& function,
   }
   report_.capture_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
   // Calls have run already, and with them the step.
-  if (graph_.form() == GraphForm::commands) executable_->run(numbers_);
+  if (graph_.form() == GraphForm::commands) run();
   labels_.reset();
 }
 
@@ -210,14 +211,17 @@ std::string CapturedStep::stale() const {
   return {};
 }
 
+void CapturedStep::run() {
+  finish_pending();  // a host callback may have asked for a call that reads what the step is about to change
+  GradMode off(false);
+  executable_->run(numbers_);
+}
+
 void CapturedStep::replay(const TensorList& arguments) {
   profile::Scope scope("replay");
   for (const auto& step : host_steps_) step();
   for (std::size_t i = 0; i < inputs_.size(); ++i) copy_argument(arguments[i], inputs_[i]);
-  {
-    GradMode off(false);
-    executable_->run(numbers_);
-  }
+  run();
   for (const External& e : externals_) e.storage->version += e.version;
   for (LeafGradient& g : gradients_) {
     if (g.leaf.grad().impl() != g.after.impl()) g.leaf.set_grad(g.after);

@@ -82,6 +82,7 @@ class CapturedStep final : public AllocationHook {
 
   Tensor on_proxy(const Tensor& x) const;
   void compile();
+  void run();
   void drop_gradients_without_bytes();
 
   std::string name_;

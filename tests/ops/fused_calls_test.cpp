@@ -269,6 +269,21 @@ TEST_P(FusedCalls, MemoryIsFreeWhenTheTensorsAre) {
   EXPECT_EQ(memory_stats(device()).in_use, before);
 }
 
+TEST_P(FusedCalls, ACallOfAHostCallbackReadsWhatTheStepHasNotChangedYet) {
+  NoGrad off;
+  Tensor x = ones({8}, {f32, device()}), zero = zeros({8}, {f32, device()}), before;
+  auto step = capture(
+      [&] {
+        each_step([&] { before = x + zero; });
+        x.mul_(2);
+      },
+      {.device = device()});
+  for (float value : {1.0f, 2.0f, 4.0f, 8.0f}) {
+    step();
+    EXPECT_EQ(before.to_vector<float>(), std::vector<float>(8, value));
+  }
+}
+
 TEST_P(FusedCalls, AFailedRecordingForgetsWhatItHeldBack) {
   NoGrad off;
   Tensor x = draw({2, 8}), w = ones({8}, {f32, device()});

@@ -101,24 +101,21 @@ bool fuse_backward(fusion::Calls calls, fusion::Call& fused) {
   const fusion::Call &norm = calls[0], &last = calls.back();
   auto b = norm.attrs.as<BackwardAttributes>();
   const Tensor& dx = norm.out[0];
-  fused.in = norm.in;
-  fused.out = norm.out;
   if (b.wants_delta) return false;
+  Tensor more, sum;
   if (std::string_view(calls[1].op->name) == "add") {
-    const Tensor more = fusion::added_to(calls, 1), sum = calls[1].out[0];
-    if (!more.defined() || norm.in[3].defined() || more.shape() != dx.shape() || sum.dtype() != dx.dtype() ||
-        fusion::rounds_when_stored(dx)) {
+    more = fusion::added_to(calls, 1), sum = calls[1].out[0];
+    if (!more.defined() || !is_floating(more.dtype()) || norm.in[3].defined() || more.shape() != dx.shape() ||
+        sum.dtype() != dx.dtype() || fusion::rounds_when_stored(dx) || !fusion::dead(calls, 0)) {
       return false;
     }
     for (const Tensor& y : norm.out) {
       if (more.storage() == y.storage()) return false;
     }
-    fused.out.clear();
-    if (!fusion::dead(calls, 0)) return false;
-    fused.in[3] = more;
-    fused.out.assign(norm.out.begin(), norm.out.end());
-    fused.out[0] = sum;
   }
+  fused.in = norm.in;
+  fused.out = norm.out;
+  if (more.defined()) fused.in[3] = more, fused.out[0] = sum;
   if (std::string_view(last.op->name) == "cast") {
     if (!is_floating(last.out[0].dtype())) return false;
     b.wants_delta = true;
