@@ -72,7 +72,11 @@ TEST(Scratch, IsWhatItsThreadGaveBack) {
 #if defined(__SANITIZE_ADDRESS__)
   GTEST_SKIP() << "blocks come and go, so that AddressSanitizer sees them";
 #endif
-  const float* first = cpu::Scratch<float>(100000).data();
+  const float* first = nullptr;
+  {
+    cpu::Scratch<float> scratch(100000);
+    first = scratch.data();
+  }
   [[maybe_unused]] const long before = page_faults();
   for (int i = 0; i < 100; ++i) {
     cpu::Scratch<float> again(90000 + i, 1.0f);

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <etna/device/vulkan/pipelines/spirv.h>
 #include <etna/device/vulkan/pipelines/spirv_ops.h>
 #include <etna/device/vulkan/pipelines/taken_branches.h>
 #include <etna/shaders/shaders.h>
@@ -95,6 +96,23 @@ TEST(TakenBranches, LeaveOneOpOfTheElementwiseKernel) {
   EXPECT_LT(one.size(), all.size() * 2 / 3);
   EXPECT_LT(count(one, 54), count(all, 54));
   EXPECT_EQ(taken_branches(one, {}).size(), one.size()) << "the second time there is nothing left to do";
+}
+
+TEST(RolledLoops, MarksEveryLoop) {
+  const Words all = module_of(shaders::gemm_32), rolled = rolled_loops(all);
+  const auto marked = [](const Words& words) {
+    int found = 0;
+    for (std::size_t at = 5; at < words.size(); at += words[at] >> 16) {
+      found += (words[at] & 0xffffu) == spirv::OpLoopMerge && words[at + 3] == 2;
+    }
+    return found;
+  };
+  EXPECT_GT(count(all, spirv::OpLoopMerge), 10);
+  EXPECT_LT(marked(all), count(all, spirv::OpLoopMerge));
+  EXPECT_EQ(marked(rolled), count(all, spirv::OpLoopMerge));
+  EXPECT_EQ(rolled.size(), all.size());
+  EXPECT_EQ(rolled_loops({}), Words());
+  EXPECT_EQ(rolled_loops(Words{1, 2, 3, 4, 5, 0, 246}), (Words{1, 2, 3, 4, 5, 0, 246})) << "no length";
 }
 
 TEST(SpirvOps, ComputeWhatTheSpecificationDefines) {

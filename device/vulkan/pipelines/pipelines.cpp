@@ -171,7 +171,13 @@ VkPipeline Pipelines::make(const Shader& shader, std::span<const std::uint32_t> 
   // Software rasterizers compile what they are given as it is: without the branches not taken that takes a sixth of the
   // time. Drivers of GPUs do this themselves.
   std::vector<std::uint32_t> taken;
-  if (device_.adapter.info.kind == "software") words = taken = taken_branches(words, given);
+  // Matrix products also keep their loops: unrolled, they make LLVM's share four times as long. Attention does not:
+  // Mesa turns arrays that a loop indexes into chains of branches.
+  if (device_.adapter.info.kind == "software") {
+    taken = taken_branches(words, given);
+    if (std::string_view(shader.name).starts_with("gemm")) taken = rolled_loops(taken);
+    words = taken;
+  }
   auto module_info = structure<VkShaderModuleCreateInfo>(VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO);
   module_info.codeSize = words.size_bytes();
   module_info.pCode = words.data();

@@ -145,4 +145,16 @@ ShaderNeeds shader_needs(std::span<const std::uint32_t> words, std::span<const s
   return reader.needs();
 }
 
+std::vector<std::uint32_t> rolled_loops(std::span<const std::uint32_t> words) {
+  constexpr std::uint32_t kUnroll = 1, kDontUnroll = 2;
+  std::vector<std::uint32_t> out(words.begin(), words.end());
+  for (std::size_t at = 5; at < out.size();) {
+    const std::uint32_t length = out[at] >> 16;
+    if (length == 0 || at + length > out.size()) break;
+    if ((out[at] & 0xffffu) == spirv::OpLoopMerge) out[at + 3] = (out[at + 3] & ~kUnroll) | kDontUnroll;
+    at += length;
+  }
+  return out;
+}
+
 }  // namespace etna::vulkan

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace etna::vulkan {
 
@@ -16,5 +17,8 @@ struct ShaderNeeds {
 
 /// Reads the requirements from the SPIR-V. Drivers do not check them: on some, too much shared memory loses the device.
 ShaderNeeds shader_needs(std::span<const std::uint32_t> words, std::span<const std::uint32_t> spec);
+
+/// The module with every loop marked DontUnroll, whatever the shader asked for.
+std::vector<std::uint32_t> rolled_loops(std::span<const std::uint32_t> words);
 
 }  // namespace etna::vulkan

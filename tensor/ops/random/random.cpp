@@ -147,8 +147,10 @@ bool fill_gpu(const OpCall& call, std::span<Tensor> out) {
 }
 
 void fill_cpu(const OpCall& call, std::span<Tensor> out) {
-  auto [constant, kind, interval] = call.as<FillAttrs>();
-  const Stream stream = stream_of(call.in[0], constant);
+  const auto& attrs = call.as<FillAttrs>();
+  const Kind kind = attrs.kind;
+  const Interval interval = attrs.interval;
+  const Stream stream = stream_of(call.in[0], attrs.stream);
   Tensor& y = out[0];
   visit(y.dtype(), [&](auto zero) {
     using T = decltype(zero);
