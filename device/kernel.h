@@ -102,6 +102,8 @@ struct Capabilities {
   std::uint32_t max_workgroup_size = 1024;  ///< invocations
   std::uint32_t compute_units = 1;  ///< estimated where the driver does not tell; used to choose how far to split work
   float timestamp_period_ns = 0;
+  /// How often the loops of one invocation, all together, go round before the driver silently ends them; 0: forever.
+  std::uint32_t most_iterations = 0;
 };
 const Capabilities& capabilities(Device device);
 

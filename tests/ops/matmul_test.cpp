@@ -10,6 +10,7 @@
 #include <etna/tensor/ops/matmul/gemm/gemm.h>
 #include <etna/tensor/ops/matmul/gemm/gradients.h>
 #include <etna/tensor/ops/matmul/gemm/tiling.h>
+#include <etna/tensor/ops/matmul/gemm/tuned.h>
 #include <etna/tensor/ops/matmul/gemm/variant.h>
 
 #include "ops/numerics.h"
@@ -206,6 +207,16 @@ TEST_F(MatmulOnGpu, LongSumsAreSplitAndStayTheSame) {
     Tensor first = matmul(on_gpu(x).t(), on_gpu(y));
     expect_near(doubles(first), naive_matmul(x.t(), y), 5 * tolerance(t));
     EXPECT_EQ(doubles(first), doubles(matmul(on_gpu(x).t(), on_gpu(y))));
+  }
+}
+
+// llvmpipe silently ends the loops of an invocation after 65,535 iterations.
+TEST_F(MatmulOnGpu, VeryLongSumsAreWholeInEveryTile) {
+  const std::int64_t k = 1200001;
+  const Tensor a = ones({1, k}, {f32, kVulkan}), b = ones({k, 2}, {f32, kVulkan});
+  for (std::size_t tile : {0u, 1u, 2u}) {
+    gemm::ForcedConfig whole({gemm::KernelVariant::plain, {tile, 1}});
+    EXPECT_EQ(doubles(matmul(a, b)), std::vector<double>(2, static_cast<double>(k))) << "tile " << tile;
   }
 }
 

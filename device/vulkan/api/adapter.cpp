@@ -271,6 +271,7 @@ Adapter inspect(VkPhysicalDevice handle) {
       .max_workgroup_size = limits.maxComputeWorkGroupInvocations,
       .compute_units = compute_units(a, p),
       .timestamp_period_ns = limits.timestampPeriod,
+      .most_iterations = p.v12.driverID == VK_DRIVER_ID_MESA_LLVMPIPE ? 65535u : 0u,
   };
   describe(a);
 

@@ -145,13 +145,26 @@ ShaderNeeds shader_needs(std::span<const std::uint32_t> words, std::span<const s
   return reader.needs();
 }
 
-std::vector<std::uint32_t> rolled_loops(std::span<const std::uint32_t> words) {
+std::vector<std::uint32_t> rolled_loops(std::span<const std::uint32_t> words, int inner) {
   constexpr std::uint32_t kUnroll = 1, kDontUnroll = 2;
+  struct Loop {
+    std::size_t at;
+    std::uint32_t end;
+    int inner = 0;
+  };
   std::vector<std::uint32_t> out(words.begin(), words.end());
+  std::vector<Loop> open;
   for (std::size_t at = 5; at < out.size();) {
-    const std::uint32_t length = out[at] >> 16;
+    const std::uint32_t length = out[at] >> 16, op = out[at] & 0xffffu;
     if (length == 0 || at + length > out.size()) break;
-    if ((out[at] & 0xffffu) == spirv::OpLoopMerge) out[at + 3] = (out[at + 3] & ~kUnroll) | kDontUnroll;
+    if (op == spirv::OpLabel && !open.empty() && out[at + 1] == open.back().end) {
+      std::uint32_t& control = out[open.back().at + 3];
+      if (open.back().inner >= inner) control = (control & ~kUnroll) | kDontUnroll;
+      open.pop_back();
+    } else if (op == spirv::OpLoopMerge) {
+      for (Loop& loop : open) ++loop.inner;
+      open.push_back({at, out[at + 1]});
+    }
     at += length;
   }
   return out;

@@ -18,7 +18,7 @@ struct ShaderNeeds {
 /// Reads the requirements from the SPIR-V. Drivers do not check them: on some, too much shared memory loses the device.
 ShaderNeeds shader_needs(std::span<const std::uint32_t> words, std::span<const std::uint32_t> spec);
 
-/// The module with every loop marked DontUnroll, whatever the shader asked for.
-std::vector<std::uint32_t> rolled_loops(std::span<const std::uint32_t> words);
+/// The module with every loop that contains at least `inner` others marked DontUnroll, whatever the shader asked for.
+std::vector<std::uint32_t> rolled_loops(std::span<const std::uint32_t> words, int inner);
 
 }  // namespace etna::vulkan

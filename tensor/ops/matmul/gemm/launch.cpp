@@ -1,5 +1,7 @@
 #include <etna/tensor/ops/matmul/gemm/launch.h>
 
+#include <algorithm>
+
 namespace etna::gemm {
 namespace {
 
@@ -10,6 +12,10 @@ std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; 
 void launch_tiled(const OpCall& call, const GemmParams& p, const TiledShader& kernel, std::int64_t split_k) {
   const std::int64_t matrices = p.matrices();
   const std::int64_t tiles = ceil_div(p.m, kernel.tile_m) * ceil_div(p.n, kernel.tile_n);
+  // Less than one iteration for each k.
+  if (const std::uint32_t most = gpu::capabilities(p.device).most_iterations; most != 0) {
+    split_k = std::max(split_k, ceil_div(p.k, most));
+  }
   const std::int64_t k_per_split = ceil_div(ceil_div(p.k, split_k), kernel.step) * kernel.step;
   split_k = ceil_div(p.k, k_per_split);
   const bool split = split_k > 1;
