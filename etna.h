@@ -16,6 +16,7 @@
 #include <etna/tensor/autocast.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/io/safetensors.h>
+#include <etna/tensor/literal.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/readback.h>
 #include <etna/tensor/tensor.h>

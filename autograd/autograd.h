@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,9 +14,11 @@
 namespace etna {
 
 /// While one lives, nothing in this thread is recorded.
+///     NoGrad off;
 class NoGrad : public GradMode {
  public:
-  NoGrad() : GradMode(false) {}
+  /// `NoGrad();` ends at once, so the compiler warns of it.
+  [[nodiscard]] NoGrad() : GradMode(false) {}
 };
 
 namespace autograd {
@@ -28,10 +31,51 @@ namespace autograd {
 TensorList grad(std::span<const Tensor> outputs, std::span<const Tensor> inputs,
                 std::span<const Tensor> grad_outputs = {}, bool retain_graph = false, bool create_graph = false);
 
+struct Node;
+
+/// What a user-defined op keeps for its backward.
+class Context {
+ public:
+  /// In forward: keeps tensors. Inputs and outputs of the op come back linked to the tape, so that its backward can be
+  /// differentiated again. Later calls add to earlier ones.
+  void save_for_backward(const TensorList& tensors);
+  /// In backward: what was saved, in order. @throws GradError if a tensor was modified in place since
+  TensorList saved_tensors() const;
+  /// Which inputs need a gradient; backward may leave the others undefined.
+  const std::vector<bool>& needs_input_grad() const { return needs_; }
+
+ private:
+  friend TensorList custom(const TensorList&, const std::function<TensorList(Context&, const TensorList&)>&,
+                           std::function<TensorList(const Context&, const TensorList&)>, std::string);
+  struct Saved {
+    Tensor tensor;
+    std::uint32_t version = 0;
+    int output = -1;  ///< which output of the op it is
+  };
+
+  std::string name_;
+  std::vector<Saved> saved_;
+  std::vector<bool> needs_;
+  std::weak_ptr<Node> node_;  ///< owns this
+};
+
 /// A user-defined op. `forward` computes without being recorded. `backward` gets the gradient of each output and
-/// returns one for each input (undefined: none); it captures whatever else it needs.
-///     Tensor y = custom({x}, [](const TensorList& in) { return TensorList{...}; },
-///                       [x = x.detach()](const TensorList& grad) { return TensorList{grad[0] * ...}; })[0];
+/// returns one for each input (undefined: none).
+///     Tensor y = custom(
+///         {x},
+///         [](Context& context, const TensorList& in) {
+///           context.save_for_backward(in);
+///           return TensorList{in[0] * in[0] * in[0]};
+///         },
+///         [](const Context& context, const TensorList& grad) {
+///           const Tensor x = context.saved_tensors()[0];
+///           return TensorList{grad[0] * x * x * 3.0};
+///         })[0];
+TensorList custom(const TensorList& inputs, const std::function<TensorList(Context&, const TensorList&)>& forward,
+                  std::function<TensorList(const Context&, const TensorList& grad)> backward,
+                  std::string name = "custom");
+/// For ops whose backward needs no tensors of forward. A backward that captures a detached tensor cannot be
+/// differentiated with respect to it: save it in a Context.
 TensorList custom(const TensorList& inputs, const std::function<TensorList(const TensorList&)>& forward,
                   std::function<TensorList(const TensorList& grad)> backward, std::string name = "custom");
 

@@ -2,6 +2,7 @@
 #include <map>
 #include <queue>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -64,12 +65,13 @@ Tensor unpack(const Node& node, const SavedTensor& saved) {
 }
 
 /// Differentiates an op without vjp through its reference.
-TensorList through_reference(const Node& node, const TensorList& in, std::span<const Tensor> grads, bool create_graph) {
+TensorList through_reference(const Node& node, const TensorList& in, std::span<const Tensor> grads,
+                             const std::vector<bool>& needs, bool create_graph) {
   GradMode on(true);
   TensorList leaves = in;
   TensorList wanted;
   for (std::size_t i = 0; i < leaves.size(); ++i) {
-    if (!node.needs[i]) continue;
+    if (!needs[i]) continue;
     // Each input becomes a separate variable. An input that occurs twice, or that another depends on, must not also
     // collect the other's gradient: that arrives along this node's edges.
     if (create_graph) {
@@ -90,16 +92,84 @@ TensorList through_reference(const Node& node, const TensorList& in, std::span<c
   if (roots.empty()) return result;
   TensorList found = grad(roots, wanted, seeds, false, create_graph);
   for (std::size_t i = 0, k = 0; i < in.size(); ++i) {
-    if (node.needs[i]) result[i] = found[k++];
+    if (needs[i]) result[i] = found[k++];
   }
   return result;
 }
 
 void apply_hooks(const std::vector<Hook>& hooks, Tensor& grad) {
   for (const Hook& hook : hooks) {
-    if (Tensor replaced = hook(grad); replaced.defined()) grad = replaced;
+    Tensor replaced = hook(grad);
+    if (!replaced.defined()) continue;
+    if (replaced.shape() != grad.shape() || replaced.dtype() != grad.dtype() || replaced.device() != grad.device()) {
+      throw GradError(fmt::format("backward: a hook replaced a gradient {} of {} on {} by one {} of {} on {}",
+                                  str(grad.shape()), name(grad.dtype()), grad.device().str(), str(replaced.shape()),
+                                  name(replaced.dtype()), replaced.device().str()));
+    }
+    grad = replaced;
   }
 }
+
+/// Where gradients are caught instead of accumulated, and which nodes lead there.
+class Targets {
+ public:
+  Targets(std::span<const Tensor> roots, std::span<const Tensor> targets) : any_(!targets.empty()) {
+    for (std::size_t i = 0; i < targets.size(); ++i) {
+      const Edge edge = edge_to(targets[i]);
+      if (edge.node)
+        nodes_[{edge.node.get(), edge.output}].push_back(i);
+      else if (targets[i].defined())
+        leaves_[targets[i].impl()].push_back(i);
+    }
+    if (any_) follow(roots);
+  }
+
+  /// True if a gradient along this edge reaches a target, or if there are no targets: then every leaf is one.
+  bool reached_by(const Edge& edge) const {
+    if (!any_) return edge.wanted();
+    if (edge.leaf.defined()) return leaves_.contains(edge.leaf.impl());
+    return edge.node != nullptr && (leading_.contains(edge.node.get()) || at(edge.node.get(), edge.output) != nullptr);
+  }
+  /// The inputs of a node whose gradients reach a target.
+  std::vector<bool> needs(const Node& node) const {
+    std::vector<bool> needs = node.needs;
+    for (std::size_t i = 0; any_ && i < needs.size(); ++i) needs[i] = needs[i] && reached_by(node.edges[i]);
+    return needs;
+  }
+  /// Which targets an output, or a leaf, is; null: none.
+  const std::vector<std::size_t>* at(Node* node, int output) const {
+    const auto found = nodes_.find({node, output});
+    return found == nodes_.end() ? nullptr : &found->second;
+  }
+  const std::vector<std::size_t>* at(const Tensor& leaf) const {
+    const auto found = leaves_.find(leaf.impl());
+    return found == leaves_.end() ? nullptr : &found->second;
+  }
+
+ private:
+  /// An edge leads to a node recorded earlier, so in the order of recording a node's edges are decided before it.
+  void follow(std::span<const Tensor> roots) {
+    std::unordered_set<Node*> met;
+    std::vector<Node*> order;
+    const auto meet = [&](const Edge& edge) {
+      if (edge.node && met.insert(edge.node.get()).second) order.push_back(edge.node.get());
+    };
+    for (const Tensor& root : roots) meet(edge_to(root));
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      for (const Edge& edge : order[i]->edges) meet(edge);
+    }
+    std::sort(order.begin(), order.end(), [](const Node* a, const Node* b) { return a->sequence < b->sequence; });
+    for (Node* node : order) {
+      if (std::any_of(node->edges.begin(), node->edges.end(), [this](const Edge& e) { return reached_by(e); }))
+        leading_.insert(node);
+    }
+  }
+
+  bool any_;
+  std::unordered_map<TensorImpl*, std::vector<std::size_t>> leaves_;
+  std::map<std::pair<Node*, int>, std::vector<std::size_t>> nodes_;
+  std::unordered_set<Node*> leading_;
+};
 
 struct Later {
   bool operator()(const std::shared_ptr<Node>& a, const std::shared_ptr<Node>& b) const {
@@ -128,8 +198,8 @@ Node::~Node() {
   }
 }
 
-TensorList run_node(const std::shared_ptr<Node>& shared, std::span<const Tensor> grads, bool create_graph,
-                    Tensor* gathered) {
+TensorList run_node(const std::shared_ptr<Node>& shared, std::span<const Tensor> grads, const std::vector<bool>& needs,
+                    bool create_graph, Tensor* gathered) {
   Node& node = *shared;
   if (node.freed) {
     throw GradError(
@@ -153,17 +223,10 @@ TensorList run_node(const std::shared_ptr<Node>& shared, std::span<const Tensor>
   for (const SavedTensor& s : node.in) in.push_back(unpack(node, s));
   for (std::size_t i = 0; i < node.out.size(); ++i) {
     Tensor y = unpack(node, node.out[i]);
-    if (create_graph && y.impl()->storage) {
-      y = detail::alias(y);  // saved without its link to the tape, which a second derivative needs
-      y.impl()->requires_grad = true;
-      Meta& meta = meta_of(y);
-      meta.node = shared;
-      meta.output = static_cast<int>(i);
-    }
-    out.push_back(y);
+    out.push_back(create_graph && y.impl()->storage ? linked(y, shared, static_cast<int>(i)) : y);
   }
-  if (node.op->vjp == nullptr) return through_reference(node, in, grads, create_graph);
-  const VjpCall call{*node.op, in, out, grads, node.attrs, node.needs};
+  if (node.op->vjp == nullptr) return through_reference(node, in, grads, needs, create_graph);
+  const VjpCall call{*node.op, in, out, grads, node.attrs, needs};
   if (gathered != nullptr && node.op->vjp_into != nullptr && node.op->vjp_into(call, *gathered))
     return TensorList(in.size());
   return node.op->vjp(call);
@@ -175,20 +238,8 @@ TensorList run_backward(std::span<const Tensor> roots, std::span<const Tensor> r
   Autocast as_recorded(f32);
   std::unordered_map<Node*, Pending> pending;
   std::priority_queue<std::shared_ptr<Node>, std::vector<std::shared_ptr<Node>>, Later> queue;
-  // Where gradients are captured instead of accumulated: the targets, by leaf or by (node, output).
-  std::unordered_map<TensorImpl*, std::vector<std::size_t>> leaf_targets;
-  std::map<std::pair<Node*, int>, std::vector<std::size_t>> node_targets;
+  const Targets wanted(roots, targets);
   TensorList caught(targets.size());
-  for (std::size_t i = 0; i < targets.size(); ++i) {
-    Edge edge = edge_to(targets[i]);
-    if (edge.node)
-      node_targets[{edge.node.get(), edge.output}].push_back(i);
-    else if (targets[i].defined())
-      leaf_targets[targets[i].impl()].push_back(i);
-  }
-  // Nodes recorded before every target cannot lead to a target.
-  std::uint64_t lowest = targets.empty() || !leaf_targets.empty() ? 0 : ~std::uint64_t{0};
-  for (const auto& [at, indices] : node_targets) lowest = std::min(lowest, at.first->sequence);
   struct LeafGrad {
     Tensor leaf, grad;
     bool owned = false;
@@ -219,9 +270,9 @@ TensorList run_backward(std::span<const Tensor> roots, std::span<const Tensor> r
 
   // The gradient accumulated so far by the leaf that is the node's only input to need one; null if anything else refers
   // to that gradient.
-  auto gathered_by = [&](const Node& node) -> Tensor* {
-    bool alone = !node.edges.empty() && node.edges[0].leaf.defined() &&
-                 std::count(node.needs.begin(), node.needs.end(), true) == 1;
+  auto gathered_by = [&](const Node& node, const std::vector<bool>& needs) -> Tensor* {
+    bool alone = !node.edges.empty() && node.edges[0].leaf.defined() && needs[0] &&
+                 std::count(needs.begin(), needs.end(), true) == 1;
     if (!alone || create_graph || anomaly_mode) return nullptr;
     auto found = leaf_index.find(node.edges[0].leaf.impl());
     if (found == leaf_index.end()) return nullptr;
@@ -235,7 +286,7 @@ TensorList run_backward(std::span<const Tensor> roots, std::span<const Tensor> r
     Edge edge = edge_to(roots[i]);
     if (!edge.wanted()) continue;
     any = true;
-    send(edge, root_grads[i]);
+    if (wanted.reached_by(edge)) send(edge, root_grads[i]);
   }
   if (!any)
     throw GradError(
@@ -250,15 +301,16 @@ TensorList run_backward(std::span<const Tensor> roots, std::span<const Tensor> r
     for (std::size_t i = 0; i < arrived.grads.size(); ++i) {
       if (!arrived.grads[i].defined()) continue;
       apply_hooks(node->hooks[i], arrived.grads[i]);
-      if (auto found = node_targets.find({node.get(), static_cast<int>(i)}); found != node_targets.end()) {
-        for (std::size_t t : found->second) caught[t] = arrived.grads[i];
+      if (const auto* found = wanted.at(node.get(), static_cast<int>(i))) {
+        for (std::size_t t : *found) caught[t] = arrived.grads[i];
       }
     }
-    if (node->sequence <= lowest) continue;
-    TensorList grads = run_node(node, arrived.grads, create_graph, gathered_by(*node));
+    const std::vector<bool> needs = wanted.needs(*node);
+    if (std::count(needs.begin(), needs.end(), true) == 0) continue;
+    TensorList grads = run_node(node, arrived.grads, needs, create_graph, gathered_by(*node, needs));
     if (anomaly_mode) check_finite(*node, grads);
     for (std::size_t i = 0; i < grads.size(); ++i) {
-      if (!node->needs[i] || !grads[i].defined()) continue;
+      if (!needs[i] || !grads[i].defined()) continue;
       if (grads[i].shape() != node->in[i].tensor.shape()) {
         throw GradError(fmt::format("backward: '{}' gave its input {} a gradient {}, the input is {}", node->name, i,
                                     str(grads[i].shape()), str(node->in[i].tensor.shape())));
@@ -278,8 +330,8 @@ TensorList run_backward(std::span<const Tensor> roots, std::span<const Tensor> r
     // Gemms give the gradients of 16-bit weights in f32; the accumulated sum is rounded once, here.
     if (DType t = leaf.leaf.dtype(); leaf.grad.dtype() != t) leaf.grad = leaf.grad.to(t), leaf.owned = true;
     apply_hooks(meta.hooks, leaf.grad);
-    if (auto found = leaf_targets.find(leaf.leaf.impl()); found != leaf_targets.end()) {
-      for (std::size_t t : found->second) caught[t] = leaf.grad;
+    if (const auto* found = wanted.at(leaf.leaf)) {
+      for (std::size_t t : *found) caught[t] = leaf.grad;
     }
     if (!targets.empty()) continue;
     recording::note_gradient(leaf.leaf, recording::Touch::read);

@@ -48,7 +48,7 @@ std::string check_first(const Function& f, const TensorList& inputs, const Gradc
     NoGrad off;
     TensorList moved = leaves;
     moved[input] = leaves[input].detach().clone();
-    moved[input].data<double>()[element] += shift;
+    moved[input].mutable_data<double>()[element] += shift;
     return weighted_sum(f(moved)).item<double>();
   };
   for (std::size_t k = 0; k < wanted.size(); ++k) {

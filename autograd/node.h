@@ -56,10 +56,13 @@ struct Node {
   ~Node();
 };
 
-/// Gradients of a node's inputs.
+/// A saved output as it was when it was recorded: linked to its node, which a second derivative needs.
+Tensor linked(const Tensor& output, const std::shared_ptr<Node>& node, int index);
+
+/// Gradients of a node's inputs, of those at least that `needs` names.
 /// @param gathered null, or the gradient accumulated for input 0 so far. The op may add to it in place.
-TensorList run_node(const std::shared_ptr<Node>& node, std::span<const Tensor> grads, bool create_graph,
-                    Tensor* gathered = nullptr);
+TensorList run_node(const std::shared_ptr<Node>& node, std::span<const Tensor> grads, const std::vector<bool>& needs,
+                    bool create_graph, Tensor* gathered = nullptr);
 
 /// The edge along which a tensor's gradient flows.
 Edge edge_to(const Tensor& tensor);

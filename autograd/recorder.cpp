@@ -89,16 +89,26 @@ Edge edge_to(const Tensor& x) {
   return {nullptr, 0, x};
 }
 
-TensorList custom(const TensorList& inputs, const std::function<TensorList(const TensorList&)>& forward,
-                  std::function<TensorList(const TensorList&)> backward, std::string name) {
-  TensorList outputs;
-  {
-    NoGrad off;
-    TensorList plain;
-    for (const Tensor& x : inputs) plain.push_back(x.defined() ? x.detach() : x);
-    outputs = forward(plain);
-  }
-  if (!grad_recorder().wants(inputs)) return outputs;
+Tensor linked(const Tensor& output, const std::shared_ptr<Node>& node, int index) {
+  Tensor y = detail::alias(output);
+  y.impl()->requires_grad = true;
+  Meta& meta = meta_of(y);
+  meta.node = node;
+  meta.output = index;
+  return y;
+}
+
+namespace {
+
+TensorList detached(const TensorList& inputs) {
+  TensorList plain;
+  for (const Tensor& x : inputs) plain.push_back(x.defined() ? detail::alias(x) : x);
+  return plain;
+}
+
+/// Records `outputs` as made from `inputs` by a function that autograd does not know.
+std::shared_ptr<Node> record_custom(const TensorList& inputs, TensorList& outputs,
+                                    std::function<TensorList(const TensorList&)> backward, std::string name) {
   auto node = std::make_shared<Node>();
   node->name = std::move(name);
   node->custom = std::move(backward);
@@ -112,7 +122,69 @@ TensorList custom(const TensorList& inputs, const std::function<TensorList(const
     node->out.push_back({detail::without_storage(y), 0});
   }
   Recorder::attach(node, outputs);
+  return node;
+}
+
+}  // namespace
+
+TensorList custom(const TensorList& inputs, const std::function<TensorList(const TensorList&)>& forward,
+                  std::function<TensorList(const TensorList&)> backward, std::string name) {
+  TensorList outputs;
+  {
+    NoGrad off;
+    outputs = forward(detached(inputs));
+  }
+  if (grad_recorder().wants(inputs)) record_custom(inputs, outputs, std::move(backward), std::move(name));
   return outputs;
+}
+
+TensorList custom(const TensorList& inputs, const std::function<TensorList(Context&, const TensorList&)>& forward,
+                  std::function<TensorList(const Context&, const TensorList&)> backward, std::string name) {
+  auto context = std::make_shared<Context>();
+  context->name_ = name;
+  for (const Tensor& x : inputs) context->needs_.push_back(edge_to(x).wanted());
+  const TensorList plain = detached(inputs);
+  TensorList outputs;
+  {
+    NoGrad off;
+    outputs = forward(*context, plain);
+  }
+  if (!grad_recorder().wants(inputs)) return outputs;
+  for (Context::Saved& saved : context->saved_) {
+    for (std::size_t i = 0; i < plain.size(); ++i) {
+      if (saved.tensor.impl_ptr() == plain[i].impl_ptr()) saved.tensor = inputs[i];
+    }
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      if (saved.tensor.impl_ptr() == outputs[i].impl_ptr()) saved.output = static_cast<int>(i);
+    }
+    // Without its link: the node owns the context, and an output its node.
+    if (saved.output >= 0) saved.tensor = detail::alias(saved.tensor);
+  }
+  context->node_ = record_custom(
+      inputs, outputs,
+      [context, backward = std::move(backward)](const TensorList& grad) { return backward(*context, grad); },
+      std::move(name));
+  return outputs;
+}
+
+void Context::save_for_backward(const TensorList& tensors) {
+  for (const Tensor& x : tensors) saved_.push_back({x, x.defined() ? x.storage()->version : 0, -1});
+}
+
+TensorList Context::saved_tensors() const {
+  TensorList list;
+  for (const Saved& saved : saved_) {
+    if (saved.tensor.defined() && saved.tensor.storage()->version != saved.version) {
+      throw GradError(
+          fmt::format("backward: a tensor {} that '{}' saved was modified in place afterwards; clone() it "
+                      "before",
+                      str(saved.tensor.shape()), name_));
+    }
+    const std::shared_ptr<Node> node = node_.lock();
+    const bool link = saved.output >= 0 && node != nullptr && grad_enabled();
+    list.push_back(link ? linked(saved.tensor, node, saved.output) : saved.tensor);
+  }
+  return list;
 }
 
 }  // namespace autograd

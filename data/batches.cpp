@@ -33,8 +33,8 @@ void StreamBatches::fill(std::int64_t step, std::int32_t* x, std::int32_t* y) co
 
 Batch make_batch(const StreamBatches& streams, std::int64_t step) {
   const Shape shape{streams.batch(), streams.seq()};
-  Batch batch{empty(shape, {.dtype = i32}), empty(shape, {.dtype = i32}), step};
-  streams.fill(step, batch.x.data<std::int32_t>(), batch.y.data<std::int32_t>());
+  Batch batch{empty(shape, i32), empty(shape, i32), step};
+  streams.fill(step, batch.x.mutable_data<std::int32_t>(), batch.y.mutable_data<std::int32_t>());
   return batch;
 }
 

@@ -50,6 +50,8 @@ class Storage {
 
   /// Counts in-place writes. Autograd compares it to detect that a saved tensor was modified.
   std::uint32_t version = 0;
+  /// A host pointer for writing was handed out, so that the content may change without being counted.
+  bool exposed = false;
 
  private:
   Device device_;

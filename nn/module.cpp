@@ -1,8 +1,10 @@
 #include <etna/nn/module.h>
 
+#include <algorithm>
 #include <unordered_set>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <etna/tensor/op.h>
 
@@ -39,10 +41,25 @@ void Module::each_tensor(const std::string& prefix, bool parameters, const Visit
 std::vector<NamedTensor> Module::named(bool parameters) const {
   std::vector<NamedTensor> list;
   std::unordered_set<const TensorImpl*> seen;
+  std::unordered_set<std::string> names;
   each_tensor("", parameters, [&](const std::string& name, const Tensor& x) {
-    if (x.defined() && seen.insert(x.impl()).second) list.push_back({name, x});
+    if (!x.defined() || !seen.insert(x.impl()).second) return;
+    // Submodules with an empty name share one set of names.
+    if (!names.insert(name).second) throw Error(fmt::format("module: two tensors have the name '{}'", name));
+    list.push_back({name, x});
   });
   return list;
+}
+
+void Module::require_free(const std::string& name, const char* what) const {
+  if (name.find('.') != std::string::npos) {
+    throw Error(fmt::format("{}: the name '{}' holds a dot, which separates the names of modules", what, name));
+  }
+  const auto named = [&](const auto& entry) { return entry.first == name; };
+  if (std::any_of(parameters_.begin(), parameters_.end(), named) ||
+      std::any_of(buffers_.begin(), buffers_.end(), named) || std::any_of(modules_.begin(), modules_.end(), named)) {
+    throw Error(fmt::format("{}: the module has something named '{}' already", what, name));
+  }
 }
 
 std::vector<NamedTensor> Module::named_parameters() const { return named(true); }
@@ -68,30 +85,35 @@ StateDict Module::state_dict() const {
   return state;
 }
 
-void Module::load_state_dict(const StateDict& state, bool strict) {
+IncompatibleKeys Module::load_state_dict(const StateDict& state, bool strict) {
   StateDict mine = state_dict();
-  std::string missing, unexpected, misshapen;
+  IncompatibleKeys left;
+  std::string misshapen;
   for (const auto& [name, to] : mine) {
     auto found = state.find(name);
     if (found == state.end()) {
-      missing += " " + name;
+      left.missing_keys.push_back(name);
     } else if (found->second.shape() != to.shape()) {
       misshapen += fmt::format(" {} {} (wanted {})", name, str(found->second.shape()), str(to.shape()));
     }
   }
   for (const auto& [name, from] : state) {
-    if (!mine.contains(name)) unexpected += " " + name;
+    if (!mine.contains(name)) left.unexpected_keys.push_back(name);
   }
   if (!misshapen.empty()) throw ShapeError("load_state_dict: shapes differ:" + misshapen);
-  if (strict && !(missing.empty() && unexpected.empty())) {
-    throw Error(
-        fmt::format("load_state_dict: the names differ; missing:{}; not known:{}; pass strict = false to load the rest",
-                    missing.empty() ? " none" : missing, unexpected.empty() ? " none" : unexpected));
+  if (strict && !(left.missing_keys.empty() && left.unexpected_keys.empty())) {
+    const auto listed = [](const std::vector<std::string>& names) {
+      return names.empty() ? "none" : fmt::format("{}", fmt::join(names, " "));
+    };
+    throw Error(fmt::format(
+        "load_state_dict: the names differ; missing: {}; not known: {}; pass strict = false to load the rest",
+        listed(left.missing_keys), listed(left.unexpected_keys)));
   }
   GradMode off(false);
   for (auto& [name, to] : mine) {
     if (auto found = state.find(name); found != state.end()) to.copy_(found->second);
   }
+  return left;
 }
 
 void Module::to(Device device) {
@@ -123,14 +145,21 @@ void Module::zero_grad() {
 }
 
 void Module::register_parameter(std::string name, Tensor& member) {
+  if (name.empty()) throw Error("register_parameter: the name is empty");
+  require_free(name, "register_parameter");
   if (!member.defined()) return;
   member.requires_grad_();
   parameters_.emplace_back(std::move(name), &member);
 }
 
-void Module::register_buffer(std::string name, Tensor& member) { buffers_.emplace_back(std::move(name), &member); }
+void Module::register_buffer(std::string name, Tensor& member) {
+  if (name.empty()) throw Error("register_buffer: the name is empty");
+  require_free(name, "register_buffer");
+  buffers_.emplace_back(std::move(name), &member);
+}
 
 void Module::register_module(std::string name, Module& member) {
+  if (!name.empty()) require_free(name, "register_module");
   modules_.emplace_back(std::move(name), &member);
   if (!training_) member.train(false);
 }

@@ -18,8 +18,16 @@ struct NamedTensor {
 /// Names of parameters and buffers with their values; the contents of a checkpoint.
 using StateDict = std::map<std::string, Tensor>;
 
+/// The names in which a module and a StateDict differ.
+struct IncompatibleKeys {
+  std::vector<std::string> missing_keys;     ///< of the module, not in the dictionary: left as they were
+  std::vector<std::string> unexpected_keys;  ///< of the dictionary, not in the module: not used
+};
+
 /// The base of everything with parameters. A module has its parameters, buffers and submodules as members and registers
-/// each in its constructor. The registry points to those members, so a module cannot be copied or moved.
+/// each in its constructor. The registry points to those members, so a module cannot be copied or moved. A member that
+/// is not registered is not found: C++ does not let a base class see its members, so nothing can warn of it; compare
+/// num_parameters() with what you expect.
 ///     struct Net : nn::Module {
 ///       nn::Linear hidden{784, 100}, out{100, 10};
 ///       Net() { register_module("hidden", hidden), register_module("out", out); }
@@ -41,8 +49,9 @@ class Module {
   StateDict state_dict() const;
   /// Copies values in place, converting dtype and device. If anything is wrong, nothing is copied.
   /// @param strict also refuse missing and unknown names
+  /// @return the names that were left out; none if strict
   /// @throws ShapeError, Error listing every name that does not fit
-  void load_state_dict(const StateDict& state, bool strict = true);
+  IncompatibleKeys load_state_dict(const StateDict& state, bool strict = true);
 
   /// Moves or converts (floating tensors only) every parameter and buffer, with their gradients. Other handles to the
   /// parameters, an optimizer's for example, see the change.
@@ -59,6 +68,7 @@ class Module {
   Module() = default;
 
   /// Makes `member` require grad and adds it to parameters(). Skips an undefined member (a bias that was left out).
+  /// Here and below: @throws Error if the name is taken, holds a dot, or is empty (a module's may be)
   void register_parameter(std::string name, Tensor& member);
   void register_buffer(std::string name, Tensor& member);
   /// With an empty name, the submodule's parameters appear as this module's own.
@@ -68,6 +78,7 @@ class Module {
   template <typename Visit>
   void each_tensor(const std::string& prefix, bool parameters, const Visit& visit) const;
   std::vector<NamedTensor> named(bool parameters) const;
+  void require_free(const std::string& name, const char* what) const;
 
   std::vector<std::pair<std::string, Tensor*>> parameters_, buffers_;
   std::vector<std::pair<std::string, Module*>> modules_;

@@ -16,35 +16,66 @@ namespace {
 
 DType state_dtype(const Tensor& parameter) { return parameter.dtype() == f64 ? f64 : f32; }
 
+void require_settings(double lr, double weight_decay) {
+  if (!(lr >= 0) || !(weight_decay >= 0)) {
+    throw Error(fmt::format("optimizer: a learning rate of {} and a weight decay of {}; neither may be negative", lr,
+                            weight_decay));
+  }
+}
+
 }  // namespace
 
 Optimizer::Optimizer(std::vector<ParamGroup> groups, double lr, double weight_decay, double max_grad_norm)
-    : groups_(std::move(groups)), max_grad_norm_(max_grad_norm) {
+    : lr_(lr), weight_decay_(weight_decay), max_grad_norm_(max_grad_norm) {
   if (!(max_grad_norm >= 0))
     throw Error(fmt::format("optimizer: a max_grad_norm of {}; it may not be negative", max_grad_norm));
+  for (ParamGroup& group : groups) add_param_group(std::move(group));
+  if (state_.empty())
+    throw Error(
+        "optimizer: no parameters were given, or none of them requires grad; pass what parameters() gives, or call "
+        "requires_grad_()");
+}
+
+void Optimizer::add_param_group(ParamGroup group) {
+  if (group.lr == ParamGroup::kDefault) group.lr = lr_;
+  if (group.weight_decay == ParamGroup::kDefault) group.weight_decay = weight_decay_;
+  require_settings(group.lr, group.weight_decay);
   std::unordered_set<const TensorImpl*> seen;
-  std::size_t count = 0;
-  for (ParamGroup& group : groups_) {
-    if (group.lr == ParamGroup::kDefault) group.lr = lr;
-    if (group.weight_decay == ParamGroup::kDefault) group.weight_decay = weight_decay;
-    if (!(group.lr >= 0) || !(group.weight_decay >= 0)) {
-      throw Error(fmt::format("optimizer: a learning rate of {} and a weight decay of {}; neither may be negative",
-                              group.lr, group.weight_decay));
-    }
-    for (const Tensor& p : group.parameters) {
-      if (!p.requires_grad() || !p.is_leaf()) {
-        throw Error(
-            fmt::format("optimizer: parameter {} {} is no leaf that requires grad; pass what parameters() gives, or "
-                        "call requires_grad_()",
-                        count, p.defined() ? str(p.shape()) : "(undefined)"));
-      }
-      if (!seen.insert(p.impl()).second)
-        throw Error(fmt::format("optimizer: parameter {} {} was given before", count, str(p.shape())));
-      ++count;
-    }
+  for (const ParamGroup& g : groups_) {
+    for (const Tensor& p : g.parameters) seen.insert(p.impl());
   }
-  if (count == 0) throw Error("optimizer: no parameters were given");
-  state_.resize(count);
+  std::size_t position = state_.size();
+  for (const Tensor& p : group.parameters) {
+    if (!p.defined() || !p.is_leaf()) {
+      throw Error(fmt::format("optimizer: parameter {} {} is no leaf; pass what parameters() gives", position,
+                              p.defined() ? str(p.shape()) : "(undefined)"));
+    }
+    if (!seen.insert(p.impl()).second)
+      throw Error(fmt::format("optimizer: parameter {} {} was given before", position, str(p.shape())));
+    ++position;
+  }
+  std::erase_if(group.parameters, [](const Tensor& p) { return !p.requires_grad(); });
+  state_.resize(state_.size() + group.parameters.size());
+  groups_.push_back(std::move(group));
+}
+
+ParamGroup& Optimizer::group(std::size_t index) {
+  if (index >= groups_.size()) {
+    throw Error(fmt::format("optimizer: there is no group {}; there are {}", index, groups_.size()));
+  }
+  return groups_[index];
+}
+
+void Optimizer::set_lr(std::size_t index, double lr) {
+  ParamGroup& g = group(index);
+  require_settings(lr, g.weight_decay);
+  g.lr = lr;
+}
+
+void Optimizer::set_weight_decay(std::size_t index, double weight_decay) {
+  ParamGroup& g = group(index);
+  require_settings(g.lr, weight_decay);
+  g.weight_decay = weight_decay;
 }
 
 void Optimizer::step() { step({}, false); }

@@ -32,8 +32,13 @@ class Optimizer {
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  std::vector<ParamGroup>& groups() { return groups_; }
   const std::vector<ParamGroup>& groups() const { return groups_; }
+  /// Settings of one group. @throws Error for a group that is not there or a negative setting
+  void set_lr(std::size_t group, double lr);
+  void set_weight_decay(std::size_t group, double weight_decay);
+  /// Adds parameters, a layer that is unfrozen later for example; they begin without state.
+  /// @throws Error as the constructor, and then nothing changes
+  void add_param_group(ParamGroup group);
 
   /// Updates every parameter that has a gradient.
   void step();
@@ -63,7 +68,8 @@ class Optimizer {
   };
 
   /// @param max_grad_norm clips the gradients, as one vector, to this norm in the pass that steps; 0: no bound
-  /// @throws Error if there is no parameter, if one appears twice or does not require grad, or for a negative setting
+  /// Parameters that do not require grad (frozen ones) are left out.
+  /// @throws Error if none remains, if one appears twice or is no leaf, or for a negative setting
   Optimizer(std::vector<ParamGroup> groups, double lr, double weight_decay, double max_grad_norm);
 
   /// Names of the state tensors of a parameter: "exp_avg" ...
@@ -84,8 +90,11 @@ class Optimizer {
   /// Number of steps skipped so far; waits for the device if there may be any.
   std::int64_t skipped() const;
 
+  ParamGroup& group(std::size_t index);
+
   std::vector<ParamGroup> groups_;
   std::vector<State> state_;
+  double lr_, weight_decay_;  ///< of groups that give none
   double max_grad_norm_;
   Tensor control_;  ///< StepControl, on the gradients' device
 };

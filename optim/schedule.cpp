@@ -75,7 +75,7 @@ void Scheduler::step() {
 void Scheduler::set_step(std::int64_t step) {
   step_ = step;
   double factor = schedule_(step);
-  for (std::size_t i = 0; i < initial_.size(); ++i) optimizer_.groups()[i].lr = initial_[i] * factor;
+  for (std::size_t i = 0; i < initial_.size(); ++i) optimizer_.set_lr(i, initial_[i] * factor);
 }
 
 }  // namespace etna::optim

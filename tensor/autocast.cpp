@@ -56,7 +56,7 @@ Tensor lowered(const Tensor& x) {
   if (!x.requires_grad() || !x.is_leaf()) return x.to(current);
   Cast& kept = kept_casts()[x.impl()];
   bool good = kept.cast.defined() && kept.cast.dtype() == current && kept.version == x.storage()->version &&
-              kept.cast.device() == x.device() && kept.recorded == grad_enabled();
+              !x.storage()->exposed && kept.cast.device() == x.device() && kept.recorded == grad_enabled();
   if (!good) kept = {x, x.to(current), x.storage()->version, grad_enabled()};
   return kept.cast;
 }

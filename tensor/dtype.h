@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <type_traits>
 
 namespace etna {
 
@@ -91,6 +92,12 @@ constexpr DType dtype_of<bool>() {
 }
 
 namespace detail {
+/// True for the C++ types of elements.
+template <typename T>
+inline constexpr bool kIsElement =
+    std::is_same_v<T, double> || std::is_same_v<T, float> || std::is_same_v<T, Half> || std::is_same_v<T, BFloat16> ||
+    std::is_same_v<T, std::int64_t> || std::is_same_v<T, std::int32_t> || std::is_same_v<T, std::int8_t> ||
+    std::is_same_v<T, std::uint8_t> || std::is_same_v<T, bool>;
 /// @throws DtypeError for a value that is none of DType's
 [[noreturn]] void refuse_dtype(DType t);
 }  // namespace detail

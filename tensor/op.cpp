@@ -1,5 +1,7 @@
 #include <etna/tensor/op.h>
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include <etna/device/pending.h>
@@ -76,6 +78,19 @@ bool nothing_to_compute(const TensorList& out) {
   return !strides;
 }
 
+/// The op's infer(); an undefined operand that it needs is named.
+std::vector<OutputSpec> infer(const OpCall& call) {
+  try {
+    return call.op.infer(call);
+  } catch (const UndefinedTensor& error) {
+    const auto used = std::find_if(call.in.begin(), call.in.end(), [&](const Tensor& x) { return &x == error.used; });
+    const auto first = std::find_if(call.in.begin(), call.in.end(), [](const Tensor& x) { return !x.defined(); });
+    const auto operand = used != call.in.end() ? used : first;
+    if (operand == call.in.end()) throw;
+    throw UndefinedTensor(call.op.name, static_cast<std::size_t>(operand - call.in.begin()) + 1);
+  }
+}
+
 /// Runs the reference and writes its results to the op's outputs.
 void compose(const OpCall& call, TensorList& out) {
   TensorList composed = call.op.reference(call);
@@ -147,7 +162,7 @@ TensorList run(const OpCall& call, Device device) {
   for (const Tensor& x : call.in) {
     if (x.defined()) detail::check_countable(call.op.name, x);
   }
-  std::vector<OutputSpec> specs = call.op.infer(call);
+  std::vector<OutputSpec> specs = infer(call);
   TensorList out = naming(call.op.name, [&] { return allocate_outputs(call, device, specs); });
   if (nothing_to_compute(out)) return out;
   if (probe != nullptr && probe->compose) {

@@ -124,6 +124,12 @@ Tensor apply1(const OpDef& op, std::initializer_list<Tensor> inputs, const Attrs
 TensorList apply(const OpDef& op, std::initializer_list<Tensor> inputs, const Attrs& attrs = {});
 
 namespace detail {
+/// For functions that look at their operands before they apply an op. @throws UndefinedTensor naming `op`
+template <typename... Operands>
+void require_defined(const char* op, const Operands&... operands) {
+  std::size_t position = 0;
+  ((++position, operands.defined() ? void() : throw UndefinedTensor(op, position)), ...);
+}
 /// Kernels index with 31 bits, except CPU kernels over elements that exist in memory. An expanded tensor may claim any
 /// number of elements.
 /// @throws ShapeError naming `op` if repeated elements bring the tensor above 2^31.

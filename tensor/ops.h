@@ -46,6 +46,11 @@ ETNA_OPERATOR(<=, le)
 ETNA_OPERATOR(>, gt)
 ETNA_OPERATOR(>=, ge)
 #undef ETNA_OPERATOR
+/// Logic on masks. @throws DtypeError unless both are bool
+Tensor operator&(const Tensor& a, const Tensor& b);
+Tensor operator|(const Tensor& a, const Tensor& b);
+Tensor operator^(const Tensor& a, const Tensor& b);
+Tensor operator~(const Tensor& mask);
 
 /// Converts to another dtype: rounds to nearest even among floats, truncates toward zero to integers, ≠ 0 to bool.
 Tensor cast(const Tensor& x, DType dtype);

@@ -1,6 +1,7 @@
 #include <etna/tensor/shape.h>
 
 #include <algorithm>
+#include <ostream>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -132,5 +133,7 @@ Dims wrap_dims(const Dims& dims, int rank, const char* op) {
   if (rank == 0) return {};
   return out;
 }
+
+std::ostream& operator<<(std::ostream& out, const Dims& dims) { return out << str(dims); }
 
 }  // namespace etna

@@ -4,8 +4,10 @@
 #include <array>
 #include <cstdint>
 #include <initializer_list>
+#include <iosfwd>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace etna {
@@ -17,6 +19,10 @@ class Dims {
  public:
   constexpr Dims() = default;
   Dims(std::initializer_list<std::int64_t> values) : Dims(std::span(values.begin(), values.size())) {}
+  /// One number: `zeros(5)`, `sum(x, 1)`.
+  template <typename T>
+  requires(std::is_integral_v<T> && !std::is_same_v<T, bool>) Dims(T value)
+      : Dims({static_cast<std::int64_t>(value)}) {}
   Dims(const std::vector<std::int64_t>& values) : Dims(std::span(values)) {}
   /// @throws ShapeError for more than kMaxRank values.
   explicit Dims(std::span<const std::int64_t> values);
@@ -68,6 +74,7 @@ Strides contiguous_strides(const Shape& shape);
 bool has_strides(const Shape& shape);
 /// "[2, 3]"
 std::string str(const Dims& dims);
+std::ostream& operator<<(std::ostream& out, const Dims& dims);
 
 /// NumPy broadcasting of two shapes. @throws ShapeError naming `op`.
 Shape broadcast(const Shape& a, const Shape& b, const char* op);

@@ -11,8 +11,14 @@
 
 namespace etna {
 
+UndefinedTensor::UndefinedTensor(const Tensor* t)
+    : Error("an undefined tensor was used; it was never given a value (a missing gradient?)"), used(t) {}
+UndefinedTensor::UndefinedTensor(const char* op, std::size_t operand)
+    : Error(fmt::format("{}: operand {} is an undefined tensor; it was never given a value (a missing gradient?)", op,
+                        operand)) {}
+
 const Shape& Tensor::shape() const {
-  if (!impl_) throw Error("an undefined tensor was used; it was never given a value (a missing gradient?)");
+  if (!impl_) throw UndefinedTensor(this);
   return impl_->shape;
 }
 const Strides& Tensor::strides() const { return shape(), impl_->strides; }
@@ -30,20 +36,24 @@ std::uint64_t Tensor::address() const {
   return storage()->address() + static_cast<std::uint64_t>(impl_->offset) * item_size(impl_->dtype);
 }
 
-void* Tensor::raw_data() {
+const void* Tensor::raw_data() const {
   if (!device().is_cpu())
     throw DeviceError(fmt::format("data: the tensor is on {}; call .to(kCPU) first", device().str()));
   recording::forbid("data", "values are touched on the host");
   return storage()->host() + static_cast<std::size_t>(impl_->offset) * item_size(impl_->dtype);
 }
-const void* Tensor::raw_data() const { return const_cast<Tensor*>(this)->raw_data(); }
+
+void Tensor::before_host_write() {
+  ++storage()->version;
+  storage()->exposed = true;
+}
 
 template <typename T>
-T* Tensor::data() const {
+T* Tensor::host() const {
   if (dtype() != dtype_of<T>()) {
     throw DtypeError(fmt::format("data: the tensor holds {}, {} was asked for", name(dtype()), name(dtype_of<T>())));
   }
-  return static_cast<T*>(const_cast<Tensor*>(this)->raw_data());
+  return static_cast<T*>(const_cast<void*>(raw_data()));
 }
 
 template <typename T>
@@ -54,8 +64,12 @@ std::vector<T> Tensor::to_vector() const {
   return std::vector<T>(begin, begin + host.numel());
 }
 
+void Tensor::does_not_fit(std::int64_t value) {
+  throw Error(fmt::format("item: {} does not fit in the type that was asked for", value));
+}
+
 template <typename T>
-T Tensor::item() const {
+T Tensor::element() const {
   if (numel() != 1)
     throw ShapeError(
         fmt::format("item: the tensor has {} elements {}, item() wants exactly one", numel(), etna::str(shape())));
@@ -64,9 +78,9 @@ T Tensor::item() const {
   return *host.data<T>();
 }
 
-#define ETNA_INSTANTIATE(T)            \
-  template T* Tensor::data<T>() const; \
-  template T Tensor::item<T>() const;  \
+#define ETNA_INSTANTIATE(T)              \
+  template T* Tensor::host<T>() const;   \
+  template T Tensor::element<T>() const; \
   template Tensor from_vector<T>(const std::vector<T>&, Shape, Device);
 ETNA_INSTANTIATE(double)
 ETNA_INSTANTIATE(float)
@@ -84,13 +98,13 @@ template std::vector<std::int64_t> Tensor::to_vector<std::int64_t>() const;
 template std::vector<std::int32_t> Tensor::to_vector<std::int32_t>() const;
 template std::vector<std::uint8_t> Tensor::to_vector<std::uint8_t>() const;
 
-Tensor Tensor::to(DType t) const { return t == dtype() ? *this : cast(*this, t); }
+Tensor Tensor::to(DType t) const {
+  detail::require_defined("to", *this);
+  return t == dtype() ? *this : cast(*this, t);
+}
 Tensor Tensor::to(Device d, DType t) const { return d.is_cpu() ? to(d).to(t) : to(t).to(d); }
 Tensor Tensor::contiguous() const { return is_contiguous() ? *this : clone(); }
 Tensor Tensor::clone() const { return copy(*this); }
-Tensor Tensor::sum(Dims dims, bool keepdim) const { return etna::sum(*this, dims, keepdim); }
-Tensor Tensor::mean(Dims dims, bool keepdim) const { return etna::mean(*this, dims, keepdim); }
-Tensor Tensor::matmul(const Tensor& other) const { return etna::matmul(*this, other); }
 
 namespace detail {
 
@@ -156,30 +170,64 @@ Tensor zeros_like(const Tensor& x) { return zeros(x.shape(), {x.dtype(), x.devic
 Tensor ones_like(const Tensor& x) { return ones(x.shape(), {x.dtype(), x.device()}); }
 Tensor scalar(double value, TensorOptions options) { return full({}, value, options); }
 
-Tensor arange(double begin, double end, double step, TensorOptions options) {
+namespace {
+
+/// Fills a range of `count` numbers on the host. A step that is being recorded gets a copy at every replay, since the
+/// caller may change it in place.
+template <typename Number>
+Tensor range(Number begin, Number step, std::int64_t count, TensorOptions options) {
+  Tensor x;
+  {
+    NotCaptured now;
+    x = detail::empty("arange", {count}, {options.dtype, kCPU});
+    visit(options.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      T* p = x.host<T>();
+      for (std::int64_t i = 0; i < count; ++i) {
+        const Number value = begin + static_cast<Number>(i) * step;
+        if constexpr (sizeof(T) == 2)
+          p[i] = T(static_cast<float>(value));
+        else
+          p[i] = static_cast<T>(value);
+      }
+    });
+    x = x.to(options.device);
+  }
+  return capturing() ? copy(x) : x;
+}
+
+}  // namespace
+
+Tensor detail::arange(std::int64_t begin, std::int64_t end, std::int64_t step, TensorOptions options) {
+  if (step == 0)
+    throw ShapeError(fmt::format("arange: begin {}, end {}, step 0: a step of 0 ends nowhere", begin, end));
+  const bool some = step > 0 ? begin < end : begin > end;
+  // In 64 bits without a sign: the distance of any two numbers fits.
+  const auto low = static_cast<std::uint64_t>(begin), high = static_cast<std::uint64_t>(end);
+  const std::uint64_t distance = !some ? 0 : step > 0 ? high - low : low - high;
+  const std::uint64_t stride = step > 0 ? static_cast<std::uint64_t>(step) : 0 - static_cast<std::uint64_t>(step);
+  const std::uint64_t count = distance / stride + (distance % stride != 0 ? 1 : 0);
+  if (!std::in_range<std::int64_t>(count)) {
+    throw ShapeError(fmt::format("arange: begin {}, end {}, step {}: the number of elements does not fit in 63 bits",
+                                 begin, end, step));
+  }
+  return range(begin, step, static_cast<std::int64_t>(count), options);
+}
+
+Tensor detail::arange(double begin, double end, double step, TensorOptions options) {
   if (step == 0 || !std::isfinite(begin) || !std::isfinite(end) || !std::isfinite(step)) {
     throw ShapeError(fmt::format("arange: begin {}, end {}, step {} do not describe a finite range", begin, end, step));
+  }
+  if (!is_floating(options.dtype) && (begin != std::trunc(begin) || step != std::trunc(step))) {
+    throw DtypeError(fmt::format("arange: {} cannot hold the numbers from {} in steps of {}; ask for f32",
+                                 name(options.dtype), begin, step));
   }
   const double steps = std::ceil((end - begin) / step);
   if (!(steps < 0x1p63)) {
     throw ShapeError(fmt::format("arange: begin {}, end {}, step {}: the number of elements does not fit in 63 bits",
                                  begin, end, step));
   }
-  auto count = static_cast<std::int64_t>(std::max(0.0, steps));
-  NotCaptured now;  // the value is the same at every step
-  Tensor x = detail::empty("arange", {count}, {options.dtype, kCPU});
-  visit(options.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    T* p = x.data<T>();
-    for (std::int64_t i = 0; i < count; ++i) {
-      double value = begin + static_cast<double>(i) * step;
-      if constexpr (sizeof(T) == 2)
-        p[i] = T(static_cast<float>(value));
-      else
-        p[i] = static_cast<T>(value);
-    }
-  });
-  return x.to(options.device);
+  return range(begin, step, static_cast<std::int64_t>(std::max(0.0, steps)), options);
 }
 
 Tensor from_bytes(const void* bytes, Shape shape, DType dtype, Device device) {

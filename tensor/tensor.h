@@ -6,6 +6,9 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <etna/device/device.h>
@@ -16,15 +19,40 @@
 
 namespace etna {
 
+class Tensor;
 struct TensorImpl;
 class AutogradMeta;
 
+/// An undefined tensor was used where values or a shape are needed.
+struct UndefinedTensor : Error {
+  explicit UndefinedTensor(const Tensor* used);
+  UndefinedTensor(const char* op, std::size_t operand);
+  const Tensor* used = nullptr;  ///< where it was when it was used
+};
+
+namespace detail {
+/// The element type that item<T>() reads before it converts to T, where no dtype holds T itself.
+template <typename T>
+using ItemType = std::conditional_t<kIsElement<T>, T, std::conditional_t<std::is_integral_v<T>, std::int64_t, double>>;
+}  // namespace detail
+
 /// An n-dimensional array on one device: a shared handle to storage, with sizes, strides and a dtype. Copying a Tensor
-/// copies the handle. Views share storage. Only methods that end in `_` change values.
+/// copies the handle. Views share storage. Only methods that end in `_`, `+=` and its family, and assignment to a view
+/// that an expression makes (`x[0] = y`) change values.
 class Tensor {
  public:
   Tensor() = default;
   explicit Tensor(std::shared_ptr<TensorImpl> impl) : impl_(std::move(impl)) {}
+  Tensor(const Tensor&) = default;
+  Tensor(Tensor&&) noexcept = default;
+  ~Tensor() = default;
+  /// A named tensor becomes another handle to `other`.
+  Tensor& operator=(const Tensor& other) & = default;
+  Tensor& operator=(Tensor&& other) & noexcept = default;
+  /// `x[0] = y`, `x.slice(1, 0, 2) = y`, `x[0] = 3.0`: writes into the elements, as copy_() and fill_() do.
+  Tensor& operator=(const Tensor& other) && { return copy_(other); }
+  Tensor& operator=(Tensor&& other) && { return copy_(other); }
+  Tensor& operator=(double value) && { return fill_(value); }
 
   bool defined() const { return impl_ != nullptr; }
 
@@ -44,22 +72,46 @@ class Tensor {
   std::int64_t offset() const;  ///< of its first element in the storage, in elements
   /// Device address of the first element. Only for kernels.
   std::uint64_t address() const;
-  /// Host pointer to the first element. The tensor must be on the CPU and hold T. Elements are `strides()` apart.
-  /// @throws DtypeError, DeviceError
+  /// Host pointer to the first element, for reading. The tensor must be on the CPU and hold T. Elements are `strides()`
+  /// apart. @throws DtypeError, DeviceError
   template <typename T>
-  T* data() const;
+  const T* data() const {
+    return host<T>();
+  }
+  /// The same for writing. Counts as a change of the tensor at the time of the call, so that backward() refuses to use
+  /// values that it saved before.
+  template <typename T>
+  T* mutable_data() {
+    before_host_write();
+    return host<T>();
+  }
   const void* raw_data() const;
-  void* raw_data();
+  void* mutable_raw_data() {
+    before_host_write();
+    return const_cast<void*>(raw_data());
+  }
+  /// Host pointers to the first element for writes that are counted elsewhere. Only for kernels.
+  template <typename T>
+  T* host() const;
+  void* raw_host() const { return const_cast<void*>(raw_data()); }
 
-  /// The only element, as T; waits for a GPU. @throws ShapeError unless there is exactly one.
+  /// The only element, as T (any arithmetic type); waits for a GPU.
+  /// @throws ShapeError unless there is exactly one; Error if T cannot hold an integer
   template <typename T = float>
-  T item() const;
+  T item() const {
+    const auto value = element<detail::ItemType<T>>();
+    if constexpr (!std::is_same_v<T, detail::ItemType<T>> && std::is_integral_v<T>) {
+      if (!std::in_range<T>(value)) does_not_fit(value);
+    }
+    return static_cast<T>(value);
+  }
   /// All elements in row-major order, converted to T; waits for a GPU.
   template <typename T>
   std::vector<T> to_vector() const;
 
   // ---- copies on another device, in another dtype or layout
   Tensor to(Device device) const;
+  Tensor to(std::string_view device) const { return to(Device::parse(device)); }  ///< "cpu", "vulkan:0"
   Tensor to(DType dtype) const;
   Tensor to(Device device, DType dtype) const;
   Tensor contiguous() const;
@@ -83,19 +135,66 @@ class Tensor {
   std::vector<Tensor> split(const std::vector<std::int64_t>& sizes, std::int64_t dim = 0) const;
   std::vector<Tensor> chunk(std::int64_t count, std::int64_t dim = 0) const;
 
-  // ---- in place (not recorded; throws if the tensor requires grad while grad mode is on)
+  // ---- in place: not recorded, so a tensor here, or an operand, that requires grad while grad mode is on is a
+  // GradError. So is a value that the tensor's dtype cannot hold (DtypeError), and a tensor that expand() repeats.
   Tensor& copy_(const Tensor& source);  ///< broadcasts, converts dtype and device
   Tensor& fill_(double value);
   Tensor& zero_() { return fill_(0); }
-  Tensor& add_(const Tensor& other, double alpha = 1);
-  Tensor& sub_(const Tensor& other, double alpha = 1) { return add_(other, -alpha); }
+  Tensor& add_(const Tensor& other, double alpha = 1);  ///< + alpha · other
+  Tensor& add_(double value);
+  Tensor& sub_(const Tensor& other, double alpha = 1);
+  Tensor& sub_(double value);
   Tensor& mul_(const Tensor& other);
   Tensor& mul_(double value);
+  Tensor& div_(const Tensor& other);  ///< floating tensors only
+  Tensor& div_(double value);
+  /// `x += y` is x.add_(y). Where gradients have to flow (`total += loss`) it is `x = x + y`: recorded, and this handle
+  /// alone changes. A leaf that requires grad stays a GradError while grad mode is on.
+#define ETNA_IN_PLACE(SYMBOL, METHOD)                                      \
+  Tensor& operator SYMBOL(const Tensor& other)&;                           \
+  Tensor& operator SYMBOL(double value)&;                                  \
+  Tensor& operator SYMBOL(const Tensor& other)&& { return METHOD(other); } \
+  Tensor& operator SYMBOL(double value)&& { return METHOD(value); }
+  ETNA_IN_PLACE(+=, add_)
+  ETNA_IN_PLACE(-=, sub_)
+  ETNA_IN_PLACE(*=, mul_)
+  ETNA_IN_PLACE(/=, div_)
+#undef ETNA_IN_PLACE
 
-  // ---- arithmetic as methods: the free functions of <etna/tensor/ops.h>
+  // ---- the free functions of <etna/tensor/ops.h> as methods
+#define ETNA_METHOD_1(NAME) Tensor NAME() const;
+#define ETNA_METHOD_2(NAME)               \
+  Tensor NAME(const Tensor& other) const; \
+  Tensor NAME(double other) const;
+#define ETNA_METHOD_3(NAME)
+#define ETNA_ELEMENTWISE(NAME, ARITY, ...) ETNA_METHOD_##ARITY(NAME)
+#include <etna/tensor/ops/elementwise/elementwise.def>
+#undef ETNA_ELEMENTWISE
+#undef ETNA_METHOD_1
+#undef ETNA_METHOD_2
+#undef ETNA_METHOD_3
+  Tensor where(const Tensor& condition, const Tensor& other) const;  ///< condition ? this : other
+  Tensor where(const Tensor& condition, double other) const;
+  Tensor masked_fill(const Tensor& mask, double value) const;
+  Tensor clamp(std::optional<double> lo, std::optional<double> hi = {}) const;
   Tensor sum(Dims dims = {}, bool keepdim = false) const;
   Tensor mean(Dims dims = {}, bool keepdim = false) const;
+  Tensor max(Dims dims = {}, bool keepdim = false) const;
+  Tensor min(Dims dims = {}, bool keepdim = false) const;
+  Tensor prod(Dims dims = {}, bool keepdim = false) const;
+  Tensor logsumexp(Dims dims = {}, bool keepdim = false) const;
+  Tensor var(Dims dims = {}, bool keepdim = false, int correction = 1) const;
+  Tensor argmax(std::optional<std::int64_t> dim = {}, bool keepdim = false) const;
+  Tensor argmin(std::optional<std::int64_t> dim = {}, bool keepdim = false) const;
+  Tensor softmax(std::int64_t dim) const;
+  Tensor log_softmax(std::int64_t dim) const;
+  Tensor cumsum(std::int64_t dim, bool reverse = false) const;
+  Tensor tril(std::int64_t diagonal = 0) const;
+  Tensor triu(std::int64_t diagonal = 0) const;
   Tensor matmul(const Tensor& other) const;
+  Tensor index_select(std::int64_t dim, const Tensor& index) const;
+  Tensor gather(std::int64_t dim, const Tensor& index) const;
+  Tensor scatter_add(std::int64_t dim, const Tensor& index, const Tensor& source) const;
 
   // ---- autograd (implemented in autograd/)
   bool requires_grad() const;
@@ -115,6 +214,11 @@ class Tensor {
   const std::shared_ptr<TensorImpl>& impl_ptr() const { return impl_; }
 
  private:
+  template <typename T>
+  T element() const;
+  [[noreturn]] static void does_not_fit(std::int64_t value);
+  void before_host_write();
+
   std::shared_ptr<TensorImpl> impl_;
 };
 
@@ -140,7 +244,12 @@ struct TensorImpl {
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
 
 // ---- creation. Defaults: f32, on the CPU.
+/// `zeros({2}, f64)`, `zeros({2}, device)` or `zeros({2}, {f64, device})`.
 struct TensorOptions {
+  constexpr TensorOptions() = default;
+  constexpr TensorOptions(DType t, Device d = {}) : dtype(t), device(d) {}
+  constexpr TensorOptions(Device d) : device(d) {}
+
   DType dtype = DType::f32;
   Device device = {};
 };
@@ -153,8 +262,16 @@ Tensor empty_like(const Tensor& x);
 Tensor zeros_like(const Tensor& x);
 Tensor ones_like(const Tensor& x);
 Tensor scalar(double value, TensorOptions options = {});
-/// begin, begin + step, ... up to but not including end.
-Tensor arange(double begin, double end, double step = 1, TensorOptions options = {DType::i64});
+/// begin, begin + step, ... up to but not including end: i64, or f32 where an argument is a floating number.
+/// @throws DtypeError if an integer dtype is asked for numbers that are not whole
+template <typename B, typename E, typename S = int>
+requires(std::is_arithmetic_v<B>&& std::is_arithmetic_v<E>&& std::is_arithmetic_v<S>) Tensor
+    arange(B begin, E end, S step = 1,
+           TensorOptions options = {std::is_integral_v<B> && std::is_integral_v<E> && std::is_integral_v<S> ? i64
+                                                                                                            : f32});
+/// 0, 1, ... up to but not including end.
+template <typename E>
+requires(std::is_arithmetic_v<E>) Tensor arange(E end, TensorOptions options = {std::is_integral_v<E> ? i64 : f32});
 /// Copies `values`; their count must equal the shape's number of elements. @throws ShapeError
 template <typename T>
 Tensor from_vector(const std::vector<T>& values, Shape shape, Device device = {});
@@ -162,10 +279,21 @@ template <typename T>
 Tensor from_vector(const std::vector<T>& values, Device device = {}) {
   return from_vector(values, Shape{static_cast<std::int64_t>(values.size())}, device);
 }
+template <typename T>
+Tensor from_vector(std::initializer_list<T> values, Shape shape, Device device = {}) {
+  return from_vector(std::vector<T>(values), shape, device);
+}
+template <typename T>
+Tensor from_vector(std::initializer_list<T> values, Device device = {}) {
+  return from_vector(std::vector<T>(values), device);
+}
 /// Copies numel(shape) elements of `dtype` from host memory.
 Tensor from_bytes(const void* bytes, Shape shape, DType dtype, Device device = {});
 
 namespace detail {
+/// Integers stay exact to 63 bits.
+Tensor arange(std::int64_t begin, std::int64_t end, std::int64_t step, TensorOptions options);
+Tensor arange(double begin, double end, double step, TensorOptions options);
 /// etna::empty() with errors that name `op`.
 Tensor empty(const char* op, const Shape& shape, TensorOptions options);
 /// A tensor over existing storage; computes `contiguous`.
@@ -178,5 +306,15 @@ bool holds_ones(const Tensor& x);
 /// Shape, dtype and device without storage: what autograd keeps of an input whose values it does not need.
 Tensor without_storage(const Tensor& x);
 }  // namespace detail
+
+template <typename B, typename E, typename S>
+requires(std::is_arithmetic_v<B>&& std::is_arithmetic_v<E>&& std::is_arithmetic_v<S>) Tensor
+    arange(B begin, E end, S step, TensorOptions options) {
+  using Number =
+      std::conditional_t<std::is_integral_v<B> && std::is_integral_v<E> && std::is_integral_v<S>, std::int64_t, double>;
+  return detail::arange(static_cast<Number>(begin), static_cast<Number>(end), static_cast<Number>(step), options);
+}
+template <typename E>
+requires(std::is_arithmetic_v<E>) Tensor arange(E end, TensorOptions options) { return arange(E{0}, end, 1, options); }
 
 }  // namespace etna

@@ -197,7 +197,7 @@ void save_safetensors(const fs::path& path, const NamedTensors& tensors, const M
   GradMode off(false);
   for (const auto& [entry, tensor] : ordered) {
     Tensor host = tensor.contiguous().to(kCPU);
-    if (host.numel() > 0) file.write(std::as_const(host).raw_data(), static_cast<std::size_t>(entry.end - entry.begin));
+    if (host.numel() > 0) file.write(host.raw_data(), static_cast<std::size_t>(entry.end - entry.begin));
   }
   file.finish();
 }

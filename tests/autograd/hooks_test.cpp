@@ -1,4 +1,6 @@
+#include <array>
 #include <limits>
+#include <memory>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -29,6 +31,93 @@ TEST(Hook, SeesAndReplacesTheWholeGradientOfALeaf) {
   sum(x * 2.0 + x * 3.0).backward();
   EXPECT_EQ(calls, 1);
   EXPECT_THAT(values(x.grad()), ElementsAre(10, 10));
+}
+
+TEST(Hook, MayNotChangeWhatAGradientIs) {
+  for (auto change : {+[](const Tensor& g) { return g.sum(); }, +[](const Tensor& g) { return g.to(f32); }}) {
+    Tensor x = leaf({1, 2}), y = x * 2.0;
+    y.register_hook(change);
+    EXPECT_THAT([&] { sum(y).backward(); },
+                ThrowsMessage<GradError>(HasSubstr("a hook replaced a gradient [2] of f64")));
+    Tensor z = leaf({1, 2});
+    z.register_hook(change);
+    EXPECT_THROW(sum(z).backward(), GradError);
+  }
+}
+
+TEST(Grad, ComputesOnlyWhatItsInputsNeed) {
+  Tensor x = leaf({1, 2}), w = leaf({3, 4}), unused = leaf({5, 6});
+  int of_others = 0, of_x = 0;
+  const auto count = [&](int& calls) { return [&calls](const Tensor&) { return ++calls, Tensor(); }; };
+  w.register_hook(count(of_others));
+  unused.register_hook(count(of_others));
+  x.register_hook(count(of_x));
+  Tensor side = autograd::custom(
+      {unused}, [](const TensorList& in) { return TensorList{in[0] * 1.0}; },
+      [&](const TensorList& g) { return ++of_others, TensorList{g[0]}; })[0];
+  Tensor inner = x * w, y = sum(inner * 2.0 + side);
+  EXPECT_THAT(values(autograd::grad(std::array{y}, std::array{x})[0]), ElementsAre(6, 8));
+  EXPECT_EQ(of_others, 0);
+  EXPECT_EQ(of_x, 1);
+  EXPECT_FALSE(w.grad().defined() || x.grad().defined());
+
+  Tensor a = x * w, b = sum(a * a);
+  const TensorList both = autograd::grad(std::array{b}, std::array{a, w, unused});
+  EXPECT_THAT(values(both[0]), ElementsAre(6, 16)) << "a result is a target, too";
+  EXPECT_THAT(values(both[1]), ElementsAre(6, 32));
+  EXPECT_FALSE(both[2].defined());
+}
+
+Tensor cubed(const Tensor& x) {
+  return autograd::custom(
+      {x},
+      [](autograd::Context& context, const TensorList& in) {
+        context.save_for_backward(in);
+        return TensorList{in[0] * in[0] * in[0]};
+      },
+      [](const autograd::Context& context, const TensorList& grad) {
+        const Tensor x = context.saved_tensors()[0];
+        return TensorList{grad[0] * x * x * 3.0};
+      })[0];
+}
+
+TEST(Custom, WhatAContextSavesHasSecondDerivatives) {
+  Tensor x = leaf({1, 2});
+  EXPECT_EQ(autograd::gradcheck([](const TensorList& in) { return TensorList{cubed(in[0] * 2.0)}; }, {x},
+                                {.second_order = true}),
+            "");
+  // Of an output: exp is its own derivative.
+  const auto exponential = [](const TensorList& in) {
+    return autograd::custom(
+        in,
+        [](autograd::Context& context, const TensorList& in) {
+          TensorList y = {exp(in[0])};
+          context.save_for_backward(y);
+          return y;
+        },
+        [](const autograd::Context& context, const TensorList& grad) {
+          EXPECT_EQ(context.needs_input_grad(), std::vector<bool>{true});
+          return TensorList{grad[0] * context.saved_tensors()[0]};
+        });
+  };
+  EXPECT_EQ(autograd::gradcheck(exponential, {x}, {.second_order = true}), "");
+}
+
+TEST(Custom, AContextNoticesWritesAndLetsItsTensorsGo) {
+  Tensor x = leaf({1, 2});
+  Tensor h = x * 1.0, y = cubed(h).sum();
+  {
+    NoGrad off;
+    h.detach().fill_(7);
+  }
+  EXPECT_THAT([&] { y.backward(); }, ThrowsMessage<GradError>(HasSubstr("'custom' saved was modified in place")));
+  std::weak_ptr<Storage> saved;
+  {
+    Tensor big = zeros({100}, f64).requires_grad_();
+    saved = big.storage();
+    Tensor z = cubed(big);
+  }
+  EXPECT_TRUE(saved.expired());
 }
 
 TEST(Hook, OfAResultWorksAfterItsHandleIsGone) {

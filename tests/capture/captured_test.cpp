@@ -441,5 +441,17 @@ TEST_P(Capture, CanBeTurnedOff) {
   EXPECT_FALSE(step.captured());
 }
 
+TEST_P(Capture, ARangeIsNewAtEveryReplay) {
+  auto step = capture(
+      [this] {
+        Tensor x = arange(0, 4, 1, {i64, device()});
+        x.add_(x);
+        return x;
+      },
+      {.device = device()});
+  const std::vector<std::int64_t> wanted = {0, 2, 4, 6};
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(step().to_vector<std::int64_t>(), wanted) << i;
+}
+
 }  // namespace
 }  // namespace etna

@@ -48,8 +48,8 @@ void along_a_direction(const Sample& sample, const std::vector<Drawn>& drawn) {
     for (std::size_t e = 0; e < direction.size(); ++e) {
       analytic += slope[e] * direction[e];
       size += std::abs(slope[e] * direction[e]);
-      up[i].data<double>()[e] += step * direction[e];
-      down[i].data<double>()[e] -= step * direction[e];
+      up[i].mutable_data<double>()[e] += step * direction[e];
+      down[i].mutable_data<double>()[e] -= step * direction[e];
     }
   }
   NoGrad off;

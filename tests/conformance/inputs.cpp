@@ -182,7 +182,7 @@ Tensor make(const std::vector<double>& values, const Shape& shape, DType dtype) 
   return visit(dtype, [&](auto zero) {
     using T = decltype(zero);
     Tensor x = empty(shape, {dtype, kCPU});
-    T* p = x.data<T>();
+    T* p = x.mutable_data<T>();
     for (std::size_t i = 0; i < values.size(); ++i) {
       if constexpr (sizeof(T) == 2)
         p[i] = T(static_cast<float>(values[i]));

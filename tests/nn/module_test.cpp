@@ -74,11 +74,36 @@ TEST(Module, ListsEveryNameThatDoesNotFitAndCopiesNothing) {
   state["extra"] = zeros({1});
   EXPECT_THAT([&] { net.load_state_dict(state); }, ThrowsMessage<Error>(AllOf(HasSubstr("scale"), HasSubstr("extra"))));
   EXPECT_EQ(net.first.bias.to_vector<float>(), kept);
-  net.load_state_dict(state, false);
+  const IncompatibleKeys left = net.load_state_dict(state, false);
+  EXPECT_THAT(left.missing_keys, ElementsAre("scale"));
+  EXPECT_THAT(left.unexpected_keys, ElementsAre("extra"));
   EXPECT_EQ(net.first.bias.to_vector<float>(), std::vector<float>({9, 9}));
   state["first.weight"] = zeros({3, 3});
   EXPECT_THAT([&] { net.load_state_dict(state, false); },
               ThrowsMessage<ShapeError>(HasSubstr("first.weight [3, 3] (wanted [2, 3])")));
+}
+
+TEST(Module, RefusesANameTwice) {
+  struct Twice : Module {
+    Linear a{2, 2}, b{2, 2};
+    Tensor p = ones({2});
+    void register_all(const std::string& first, const std::string& second) {
+      register_module(first, a), register_module(second, b);
+    }
+    void register_as(const std::string& name) { register_parameter(name, p); }
+    void buffer_as(const std::string& name) { register_buffer(name, p); }
+  };
+  Twice t;
+  EXPECT_THAT([&] { t.register_all("a", "a"); },
+              ThrowsMessage<Error>(HasSubstr("register_module: the module has something named 'a' already")));
+  EXPECT_THAT([&] { t.register_as("a"); }, ThrowsMessage<Error>(HasSubstr("named 'a' already")));
+  EXPECT_THAT([&] { t.buffer_as("a"); }, ThrowsMessage<Error>(HasSubstr("named 'a' already")));
+  EXPECT_THAT([&] { t.register_as("a.b"); }, ThrowsMessage<Error>(HasSubstr("'a.b' holds a dot")));
+  EXPECT_THAT([&] { t.register_as(""); }, ThrowsMessage<Error>(HasSubstr("the name is empty")));
+  EXPECT_EQ(t.parameters().size(), 2u) << "what was refused is not there";
+  Twice unnamed;
+  unnamed.register_all("", "");
+  EXPECT_THAT([&] { unnamed.parameters(); }, ThrowsMessage<Error>(HasSubstr("two tensors have the name 'weight'")));
 }
 
 TEST(Module, TrainsAndEvaluatesWithAllItsParts) {

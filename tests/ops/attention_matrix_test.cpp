@@ -120,7 +120,7 @@ TEST_P(AttentionOnMatrixUnits, TwoRunsGiveTheSameBits) {
 TEST_P(AttentionOnMatrixUnits, KeepsWhatIsNoNumberVisible) {
   TensorList in;
   for (std::uint64_t i = 1; i <= 3; ++i) in.push_back(values({1, 1, 100, 64}, i, f32));
-  in[0].data<float>()[70 * 64 + 3] = std::numeric_limits<float>::quiet_NaN();
+  in[0].mutable_data<float>()[70 * 64 + 3] = std::numeric_limits<float>::quiet_NaN();
   for (Tensor& x : in) x = x.to(dtype()).to(kVulkan).requires_grad_();
   Tensor y = scaled_dot_product_attention(in[0], in[1], in[2], {}, true);
   std::vector<double> out = doubles(y);

@@ -186,7 +186,7 @@ TEST(Attention, KeepsNaNVisible) {
   for (Device d : {kCPU, kVulkan}) {
     if (d.is_vulkan() && !with_vulkan()) continue;
     Tensor q = zeros({1, 2, 3}), k = values({1, 4, 3}, 1, f32);
-    q.data<float>()[4] = std::numeric_limits<float>::quiet_NaN();
+    q.mutable_data<float>()[4] = std::numeric_limits<float>::quiet_NaN();
     std::vector<double> y = doubles(scaled_dot_product_attention(q.to(d), k.to(d), k.to(d)));
     for (std::size_t i = 0; i < 6; ++i) EXPECT_EQ(std::isnan(y[i]), i >= 3);
   }

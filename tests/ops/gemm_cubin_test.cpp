@@ -172,7 +172,7 @@ Errors errors(const Tensor& y, const Tensor& a, const Tensor& b) {
 Tensor chain(const Tensor& a, const Tensor& b) {
   const std::int64_t m = a.size(0), k = a.size(1), n = b.size(1);
   Tensor y = zeros({m, n});
-  float* to = y.data<float>();
+  float* to = y.mutable_data<float>();
   const float *x = a.data<float>(), *z = b.data<float>();
   for (std::int64_t i = 0; i < m; ++i) {
     for (std::int64_t l = 0; l < k; ++l) {
@@ -238,7 +238,7 @@ TEST_F(GemmCubin, KeepInfinitiesNanAndTheHuge) {
   const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
   Tensor a = values({136, 264}, 1, f32), b = values({264, 136}, 2, f32);
   auto set = [](Tensor& x, std::int64_t row, std::int64_t column, float value) {
-    x.data<float>()[row * x.size(1) + column] = value;
+    x.mutable_data<float>()[row * x.size(1) + column] = value;
   };
   set(a, 3, 40, inf), set(a, 70, 100, nan), set(a, 99, 200, 3e38f), set(a, 100, 7, 1e-42f), set(b, 150, 20, -inf);
   set(b, 200, 77, 2.0f), set(b, 7, 9, 3e38f);

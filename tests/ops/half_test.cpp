@@ -46,7 +46,7 @@ std::uint16_t nearest_half(float value) {
 std::vector<std::uint16_t> halves_of(const Tensor& x) {
   const Tensor host = x.to(kCPU).contiguous();
   std::vector<std::uint16_t> out(static_cast<std::size_t>(host.numel()));
-  std::memcpy(out.data(), std::as_const(host).raw_data(), out.size() * 2);
+  std::memcpy(out.data(), host.raw_data(), out.size() * 2);
   return out;
 }
 

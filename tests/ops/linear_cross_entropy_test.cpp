@@ -55,7 +55,7 @@ TEST_F(LinearCrossEntropyOnGpu, TakesRowsOfAnyLength) {
 
 TEST_F(LinearCrossEntropyOnGpu, AWrongTargetAndNaNAreSeenInTheirRowsAlone) {
   Tensor x = values({4, 8}, 1, f32), weight = values({1001, 8}, 2, f32);
-  x.data<float>()[2 * 8 + 3] = std::numeric_limits<float>::quiet_NaN();
+  x.mutable_data<float>()[2 * 8 + 3] = std::numeric_limits<float>::quiet_NaN();
   Tensor target = from_vector(std::vector<std::int64_t>{1, 1001, 5, -100});
   const TensorList found = run(x, weight, target, f32, kVulkan);
   EXPECT_TRUE(std::isnan(found[0].item()));
@@ -106,7 +106,7 @@ TEST(LinearCrossEntropyOnCpu, TheGradientOfACertainTargetKeepsItsDigits) {
 
 TEST(LinearCrossEntropyOnCpu, NaNIsSeenInItsRowAndIgnoredRowsHaveNoGradient) {
   Tensor x = values({4, 8}, 1, f32), weight = values({1001, 8}, 2, f32);
-  x.data<float>()[1 * 8 + 3] = std::numeric_limits<float>::quiet_NaN();
+  x.mutable_data<float>()[1 * 8 + 3] = std::numeric_limits<float>::quiet_NaN();
   const TensorList found = run(x, weight, from_vector(std::vector<std::int64_t>{1, 7, 5, -100}), f32, kCPU);
   EXPECT_TRUE(std::isnan(found[0].item()));
   const std::vector<double> dx = doubles(found[1]);
@@ -123,7 +123,7 @@ TEST(LinearCrossEntropyOnCpu, ClassesThatAreImpossibleTakeNoPart) {
   const Tensor x = values({3, 4}, 1, f32);
   Tensor weight = values({1100, 4}, 2, f32).detach().requires_grad_();
   Tensor bias = zeros({1100}, {f32});
-  for (std::int64_t c = 0; c < 600; ++c) bias.data<float>()[c] = static_cast<float>(never);  // a tile and more
+  for (std::int64_t c = 0; c < 600; ++c) bias.mutable_data<float>()[c] = static_cast<float>(never);  // a tile and more
   const Tensor target = from_vector(std::vector<std::int64_t>{700, 1099, 600});
   const Tensor loss = linear_cross_entropy(x, weight, target, bias);
   const Tensor want = linear_cross_entropy(x, weight.slice(0, 600, 1100), target - 600, {});

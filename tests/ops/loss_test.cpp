@@ -93,7 +93,7 @@ TEST(CrossEntropy, AllIgnoredIsNaNInTheMeanAndZeroInTheSum) {
 
 TEST(CrossEntropy, KeepsNaNVisible) {
   Tensor logits = zeros({2, 5});
-  logits.data<float>()[7] = std::numeric_limits<float>::quiet_NaN();
+  logits.mutable_data<float>()[7] = std::numeric_limits<float>::quiet_NaN();
   std::vector<double> losses = doubles(cross_entropy(logits, targets(2, 5), -100, 0, Reduction::none));
   EXPECT_FALSE(std::isnan(losses[0]));
   EXPECT_TRUE(std::isnan(losses[1]));
@@ -101,7 +101,7 @@ TEST(CrossEntropy, KeepsNaNVisible) {
 
 TEST(CrossEntropy, TakesMaskedLogits) {
   Tensor logits = zeros({1, 4});
-  logits.data<float>()[3] = -std::numeric_limits<float>::infinity();
+  logits.mutable_data<float>()[3] = -std::numeric_limits<float>::infinity();
   Tensor leaf = logits.requires_grad_();
   Tensor loss = cross_entropy(leaf, from_vector(std::vector<std::int64_t>{0}));
   EXPECT_NEAR(loss.item(), std::log(3.0), 1e-6);
@@ -231,7 +231,7 @@ TEST_F(CrossEntropyOnGpu, KeepsNaNAndInfinityVisible) {
   for (float odd : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     for (std::int64_t classes : {300, 9001}) {
       Tensor logits = zeros({2, classes});
-      logits.data<float>()[classes + 200] = odd;
+      logits.mutable_data<float>()[classes + 200] = odd;
       std::vector<double> losses =
           doubles(cross_entropy(on_gpu(logits), on_gpu(targets(2, classes)), -100, 0, Reduction::none));
       EXPECT_NEAR(losses[0], std::log(static_cast<double>(classes)), 1e-5);
@@ -239,7 +239,7 @@ TEST_F(CrossEntropyOnGpu, KeepsNaNAndInfinityVisible) {
     }
   }
   Tensor masked = full({1, 300}, -std::numeric_limits<double>::infinity());
-  masked.data<float>()[9] = 1;
+  masked.mutable_data<float>()[9] = 1;
   EXPECT_EQ(cross_entropy(on_gpu(masked), on_gpu(targets(1, 300))).item(), std::numeric_limits<float>::infinity());
 }
 

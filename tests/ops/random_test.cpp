@@ -25,7 +25,7 @@ bool have_vulkan() { return testing::devices().size() > 1; }
 std::vector<std::uint8_t> bytes(const Tensor& x) {
   Tensor host = x.detach().to(kCPU).contiguous();
   std::vector<std::uint8_t> out(static_cast<std::size_t>(host.numel()) * item_size(host.dtype()));
-  if (!out.empty()) std::memcpy(out.data(), std::as_const(host).raw_data(), out.size());
+  if (!out.empty()) std::memcpy(out.data(), host.raw_data(), out.size());
   return out;
 }
 

@@ -64,6 +64,42 @@ TEST_P(Optimizers, GoOnFromTheirStateDict) {
   EXPECT_EQ(one.layer.weight.to_vector<float>(), two.layer.weight.to_vector<float>());
 }
 
+TEST_P(Optimizers, LeaveFrozenParametersOut) {
+  Line line;
+  line.layer.to(device()), line.x = line.x.to(device());
+  line.layer.weight.requires_grad_(false);
+  const std::vector<float> weight = line.layer.weight.to_vector<float>(), bias = line.layer.bias.to_vector<float>();
+  optim::SGD optimizer(line.layer.parameters(), {.lr = 0.1});
+  ASSERT_EQ(optimizer.groups()[0].parameters.size(), 1u);
+  line.backward(1), optimizer.step();
+  EXPECT_EQ(line.layer.weight.to_vector<float>(), weight);
+  EXPECT_NE(line.layer.bias.to_vector<float>(), bias);
+  line.layer.bias.requires_grad_(false);
+  EXPECT_THAT([&] { optim::SGD none(line.layer.parameters()); },
+              testing::ThrowsMessage<Error>(testing::HasSubstr("none of them requires grad")));
+}
+
+TEST_P(Optimizers, TakeAGroupLater) {
+  Line line;
+  line.layer.to(device()), line.x = line.x.to(device());
+  optim::AdamW optimizer({line.layer.weight}, {.lr = 0.1, .weight_decay = 0.3});
+  line.backward(1), optimizer.step();
+  optimizer.add_param_group({.parameters = {line.layer.bias}, .lr = 0.01});
+  ASSERT_EQ(optimizer.groups().size(), 2u);
+  EXPECT_EQ(optimizer.groups()[1].weight_decay, 0.3) << "the optimizer's own";
+  const std::vector<float> bias = line.layer.bias.to_vector<float>();
+  line.backward(2), optimizer.step();
+  EXPECT_NE(line.layer.bias.to_vector<float>(), bias);
+  EXPECT_EQ(optimizer.state_dict().at("1.step").item<int>(), 1);
+  EXPECT_EQ(optimizer.state_dict().at("0.step").item<int>(), 2);
+  optimizer.set_lr(1, 0.5);
+  EXPECT_EQ(optimizer.groups()[1].lr, 0.5);
+  EXPECT_THROW(optimizer.add_param_group({.parameters = {line.layer.bias}}), Error);
+  EXPECT_THROW(optimizer.set_lr(2, 0.5), Error);
+  EXPECT_THROW(optimizer.set_weight_decay(0, -1), Error);
+  EXPECT_EQ(optimizer.groups().size(), 2u);
+}
+
 TEST_P(Optimizers, FitALineByAdagrad) {
   manual_seed(5);
   Line line;

@@ -33,7 +33,7 @@ std::string file_of(std::string_view header, std::size_t data_bytes) {
 
 std::vector<std::byte> raw(const Tensor& x) {
   Tensor host = x.contiguous();
-  const auto* begin = static_cast<const std::byte*>(std::as_const(host).raw_data());
+  const auto* begin = static_cast<const std::byte*>(host.raw_data());
   return {begin, begin + static_cast<std::size_t>(host.numel()) * item_size(host.dtype())};
 }
 

@@ -128,6 +128,7 @@ const OpDef kAttention = {.name = kName,
 
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask, bool causal,
                                     std::optional<double> scale) {
+  detail::require_defined("scaled_dot_product_attention", q, k, v);
   Tensor a = detail::lowered(q), b = detail::lowered(k), c = detail::lowered(v);
   if (is_floating(a.dtype()) && is_floating(b.dtype()) && is_floating(c.dtype())) {
     DType t = promote(promote(a.dtype(), b.dtype()), c.dtype());

@@ -23,7 +23,7 @@ constexpr std::int64_t kGap = 16;  ///< padding after a row of scores, so that r
 
 template <typename T>
 T* head(const Tensor& x, std::int64_t b, std::int64_t h) {
-  return x.data<T>() + b * x.strides()[0] + h * x.strides()[1];
+  return x.host<T>() + b * x.strides()[0] + h * x.strides()[1];
 }
 std::int64_t row_stride(const Tensor& x) { return std::max(x.strides()[2], x.size(3)); }
 
@@ -63,10 +63,10 @@ class Block {
       const Strides& s = in_.mask.strides();
       std::int64_t at = batch_ * s[0] + head_ * s[1] + (first + i) * s[2] + key * s[3];
       if (in_.mask.dtype() == boolean) {
-        const bool* mask = in_.mask.data<bool>() + at;
+        const bool* mask = in_.mask.host<bool>() + at;
         for (std::int64_t j = 0; j < n; ++j) row[j] = mask[j * s[3]] ? row[j] : minus_infinity;
       } else {
-        const T* mask = in_.mask.data<T>() + at;
+        const T* mask = in_.mask.host<T>() + at;
         for (std::int64_t j = 0; j < n; ++j) row[j] += mask[j * s[3]];
       }
     }
@@ -158,7 +158,7 @@ template <typename T>
 void backward(const Inputs& in, const Attributes& attributes, const Kept& kept, const Gradients& g) {
   std::int64_t blocks = ceil_div(in.queries, kQueries), d = in.size;
   std::int64_t per_group = in.groups == 0 ? 0 : in.heads_per_group();
-  const T* lse = kept.logsumexp.data<T>();
+  const T* lse = kept.logsumexp.host<T>();
   std::int64_t dout_row = row_stride(kept.dy), dk_row = g.k.strides()[2], dv_row = g.v.strides()[2];
   cpu::parallel_for(in.batch * in.groups, 1, [&](std::int64_t begin, std::int64_t end) {
     cpu::Scratch<T> p(static_cast<std::size_t>(kQueries * (std::min(in.keys, kKeys) + kGap))), ds(p.size());
@@ -244,7 +244,7 @@ void cpu_forward(const OpCall& call, std::span<Tensor> out) {
   with_type(call.in[0].dtype(), [&]<typename T>(T) {
     Inputs in = wide_inputs<T>(call);
     Tensor y = wide_output<T>(out[0]);
-    forward<T>(in, call.as<Attributes>(), merge_leading(y, in.batch), out[1].data<T>());
+    forward<T>(in, call.as<Attributes>(), merge_leading(y, in.batch), out[1].host<T>());
     write_back(y, out[0]);
   });
 }
@@ -254,7 +254,7 @@ void cpu_self_forward(const OpCall& call, std::span<Tensor> out) {
   with_type(call.in[0].dtype(), [&]<typename T>(T) {
     Inputs in = wide_packed_inputs<T>(call);
     Tensor y = wide_output<T>(out[0]);
-    forward<T>(in, call.as<Attributes>(), heads_of(y, in.batch, in.heads), out[1].data<T>());
+    forward<T>(in, call.as<Attributes>(), heads_of(y, in.batch, in.heads), out[1].host<T>());
     write_back(y, out[0]);
   });
 }

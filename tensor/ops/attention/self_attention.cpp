@@ -110,6 +110,7 @@ const OpDef kSelfAttention = {.name = kName,
 
 Tensor self_attention(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, bool causal,
                       std::optional<double> scale) {
+  detail::require_defined("self_attention", qkv);
   std::int64_t groups = kv_heads == 0 ? heads : kv_heads, all = all_heads(heads, groups);
   double size = qkv.dim() > 0 && all > 0 ? static_cast<double>(qkv.size(-1)) / static_cast<double>(all) : 1;
   return apply1(kSelfAttention, {detail::lowered(qkv)},

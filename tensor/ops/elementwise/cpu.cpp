@@ -148,7 +148,7 @@ const T* load(const Tensor& x, const Shape& shape, const Strides& strides, bool 
               std::int64_t n, T* buffer) {
   return visit(x.dtype(), [&](auto zero) -> const T* {
     using S = decltype(zero);
-    const S* base = x.data<S>();
+    const S* base = x.host<S>();
     if (contiguous) {
       if constexpr (std::is_same_v<S, T>) return base + begin;
       rows::convert_run(base + begin, buffer, n);
@@ -175,7 +175,7 @@ void store(const Tensor& y, const Shape& shape, const Strides& strides, std::int
            const T* buffer) {
   visit(y.dtype(), [&](auto zero) {
     using S = decltype(zero);
-    S* base = y.data<S>();
+    S* base = y.host<S>();
     for_each_run(shape, strides, begin, n, [&](std::int64_t at, std::int64_t offset, std::int64_t length) {
       std::int64_t step = strides.empty() ? 0 : strides.back();
       if constexpr (std::is_same_v<S, BFloat16> && std::is_same_v<T, float>) {
@@ -206,7 +206,7 @@ void evaluate(const Evaluation& e) {
                                             : load<T>(*operands[k], layout.shape, layout.strides[k],
                                                       layout.contiguous(k), begin, n, buffers[k]);
       }
-      T* out = in_place ? static_cast<T*>(const_cast<Tensor&>(e.y).raw_data()) + begin : buffers[0];
+      T* out = in_place ? static_cast<T*>(e.y.raw_host()) + begin : buffers[0];
       loop(in[1], in[2], in[3], out, n);
       if (!in_place) store<T>(e.y, layout.shape, layout.strides[0], begin, n, out);
     }

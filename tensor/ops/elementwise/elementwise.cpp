@@ -111,12 +111,22 @@ Tensor call_row(Row row, Result kind, std::initializer_list<Tensor> given, int s
     for (const Tensor& x : operands) raised.push_back(detail::raised(x));
     operands = raised;
   }
+  const char* op = kRows[static_cast<int>(row)].name;
+  for (std::size_t k = 0; k < operands.size(); ++k) {
+    if (!operands[k].defined() && static_cast<int>(k) != scalar_at - 1) {
+      throw UndefinedTensor(op, k + 1);
+    }
+  }
+  if (row == Row::where_ && operands[0].dtype() != boolean) {
+    throw DtypeError(fmt::format("where: the condition holds {}, it must be bool; compare first: where(x > 0, ...)",
+                                 name(operands[0].dtype())));
+  }
   DType t = result_dtype(operands, scalar_at, scalar, row == Row::where_);
   if (kind == Result::real && !is_floating(t)) t = f32;
   if (kind == Result::same && t == boolean && row != Row::where_) {
     throw DtypeError(fmt::format(
         "{}: arithmetic on bool tensors is not defined; cast them first, or use logical_and, logical_or, logical_not",
-        kRows[static_cast<int>(row)].name));
+        op));
   }
   return apply(kRows[static_cast<int>(row)], operands,
                Attrs::of(Attributes{row, scalar_at, scalar, kind == Result::truth ? boolean : t, t}))[0];
@@ -144,6 +154,20 @@ Tensor call_row(Row row, Result kind, std::initializer_list<Tensor> given, int s
 #include <etna/tensor/ops/elementwise/elementwise.def>
 #undef ETNA_ELEMENTWISE
 
+namespace {
+void require_masks(const char* symbol, const Tensor& a, const Tensor& b) {
+  if (a.dtype() != boolean || b.dtype() != boolean) {
+    throw DtypeError(fmt::format("{}: takes bool tensors, not {} and {}; compare first: (x > 0) & (y > 0)", symbol,
+                                 name(a.dtype()), name(b.dtype())));
+  }
+}
+}  // namespace
+
+Tensor operator&(const Tensor& a, const Tensor& b) { return require_masks("&", a, b), logical_and(a, b); }
+Tensor operator|(const Tensor& a, const Tensor& b) { return require_masks("|", a, b), logical_or(a, b); }
+Tensor operator^(const Tensor& a, const Tensor& b) { return require_masks("^", a, b), logical_xor(a, b); }
+Tensor operator~(const Tensor& mask) { return require_masks("~", mask, mask), logical_not(mask); }
+
 Tensor cast(const Tensor& x, DType dtype) {
   // Conversions between integers stay in integers; any conversion with a float goes through the wider float.
   DType compute = is_floating(x.dtype()) || is_floating(dtype) ? (x.dtype() == f64 || dtype == f64 ? f64 : f32)
@@ -157,12 +181,14 @@ Tensor copy(const Tensor& x) {
 }
 
 Tensor masked_fill(const Tensor& x, const Tensor& mask, double value) {
+  detail::require_defined("masked_fill", x, mask);
   if (mask.dtype() != boolean)
     throw DtypeError(fmt::format("masked_fill: the mask is {}, it must be bool", name(mask.dtype())));
   return where(mask, value, x);
 }
 
 Tensor clamp(const Tensor& x, std::optional<double> lo, std::optional<double> hi) {
+  detail::require_defined("clamp", x);
   Tensor y = x;
   if (lo) y = clamp_min(y, *lo);
   if (hi) y = clamp_max(y, *hi);

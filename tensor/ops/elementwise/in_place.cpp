@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include <fmt/format.h>
 
 #include <etna/tensor/op.h>
@@ -16,12 +18,44 @@ void check_writable(const Tensor& x, const char* method) {
     throw GradError(fmt::format(
         "{}: the tensor requires grad and grad mode is on; write under NoGrad, or on a detached tensor", method));
   }
+  for (int i = 0; i < x.dim() && x.numel() > 0; ++i) {
+    if (x.shape()[i] > 1 && x.strides()[i] == 0) {
+      throw ShapeError(fmt::format(
+          "{}: the tensor {} repeats its elements along dimension {}, as expand() makes it; clone() it and write there",
+          method, str(x.shape()), i));
+    }
+  }
 }
 
-void check_fits(const Tensor& to, const Tensor& from, const char* method) {
-  if (broadcast(to.shape(), from.shape(), method) != to.shape()) {
-    throw ShapeError(fmt::format("{}: {} does not broadcast to {}", method, str(from.shape()), str(to.shape())));
+/// Checks what is to be written into x.
+void check_operand(const Tensor& x, const Tensor& other, const char* method) {
+  if (!other.defined()) throw UndefinedTensor(method, 1);
+  if (broadcast(x.shape(), other.shape(), method) != x.shape()) {
+    throw ShapeError(fmt::format("{}: {} does not broadcast to {}", method, str(other.shape()), str(x.shape())));
   }
+  if (other.requires_grad() && grad_enabled()) {
+    throw GradError(fmt::format(
+        "{}: the operand requires grad, and a write in place is not recorded; use an op that returns a new tensor, or "
+        "detach() the operand",
+        method));
+  }
+}
+
+int kind(DType t) { return is_floating(t) ? 2 : t == boolean ? 0 : 1; }
+
+/// A result of another kind than x's must not be cut down in silence: 0.5 added to an integer.
+void check_kind(const Tensor& x, DType other, const char* method) {
+  if (kind(other) > kind(x.dtype())) {
+    throw DtypeError(fmt::format("{}: the result would be {}, which a tensor of {} cannot hold; convert it first",
+                                 method, name(promote(x.dtype(), other)), name(x.dtype())));
+  }
+}
+void check_number(const Tensor& x, double value, const char* method) {
+  if (!is_floating(x.dtype()) && (value != std::trunc(value) || !std::isfinite(value))) {
+    throw DtypeError(fmt::format("{}: a tensor of {} cannot hold results of the number {}; convert it first", method,
+                                 name(x.dtype()), value));
+  }
+  if (x.dtype() == boolean) check_kind(x, i64, method);
 }
 
 /// x may be both result and operand. An operand that overlaps x with other strides is copied first.
@@ -42,7 +76,8 @@ void write_cpu(const OpCall& call, std::span<Tensor> out) {
 }
 /// Op definitions for steps recorded on the CPU. Not in all_ops(): these are methods.
 const OpDef kCopy = {.name = "copy_", .cpu = write_cpu}, kFill = {.name = "fill_", .cpu = write_cpu},
-            kAdd = {.name = "add_", .cpu = write_cpu}, kMul = {.name = "mul_", .cpu = write_cpu};
+            kAdd = {.name = "add_", .cpu = write_cpu}, kMul = {.name = "mul_", .cpu = write_cpu},
+            kDiv = {.name = "div_", .cpu = write_cpu};
 
 void write(const OpDef& op, Tensor& x, Row row, int arity, int scalar_at, double scalar,
            std::initializer_list<Tensor> operands) {
@@ -73,7 +108,7 @@ void write(const OpDef& op, Tensor& x, Row row, int arity, int scalar_at, double
 
 Tensor& Tensor::copy_(const Tensor& source) {
   check_writable(*this, "copy_");
-  check_fits(*this, source, "copy_");
+  check_operand(*this, source, "copy_");
   GradMode off(false);
   Tensor from = source.to(device()).to(dtype());
   write(kCopy, *this, Row::identity, 1, 0, 0, {apart(*this, from)});
@@ -86,26 +121,61 @@ Tensor& Tensor::fill_(double value) {
   return *this;
 }
 
-Tensor& Tensor::add_(const Tensor& other, double alpha) {
-  check_writable(*this, "add_");
-  check_fits(*this, other, "add_");
-  if (alpha == 1)
-    write(kAdd, *this, Row::add_, 2, 0, 0, {*this, apart(*this, other)});
+namespace {
+
+Tensor& add(Tensor& x, const Tensor& other, double alpha, double sign, const char* method) {
+  check_writable(x, method);
+  check_operand(x, other, method);
+  check_kind(x, other.dtype(), method);
+  check_number(x, alpha, method);
+  if (alpha * sign == 1)
+    write(kAdd, x, Row::add_, 2, 0, 0, {x, apart(x, other)});
   else
-    write(kAdd, *this, Row::add_scaled_, 3, 3, alpha, {*this, apart(*this, other), Tensor()});
-  return *this;
+    write(kAdd, x, Row::add_scaled_, 3, 3, alpha * sign, {x, apart(x, other), Tensor()});
+  return x;
 }
+
+Tensor& add(Tensor& x, double value, double sign, const char* method) {
+  check_writable(x, method);
+  check_number(x, value, method);
+  write(kAdd, x, Row::add_, 2, 2, value * sign, {x, Tensor()});
+  return x;
+}
+
+}  // namespace
+
+Tensor& Tensor::add_(const Tensor& other, double alpha) { return etna::add(*this, other, alpha, 1, "add_"); }
+Tensor& Tensor::add_(double value) { return etna::add(*this, value, 1, "add_"); }
+Tensor& Tensor::sub_(const Tensor& other, double alpha) { return etna::add(*this, other, alpha, -1, "sub_"); }
+Tensor& Tensor::sub_(double value) { return etna::add(*this, value, -1, "sub_"); }
 
 Tensor& Tensor::mul_(const Tensor& other) {
   check_writable(*this, "mul_");
-  check_fits(*this, other, "mul_");
+  check_operand(*this, other, "mul_");
+  check_kind(*this, other.dtype(), "mul_");
   write(kMul, *this, Row::mul_, 2, 0, 0, {*this, apart(*this, other)});
   return *this;
 }
 
 Tensor& Tensor::mul_(double value) {
   check_writable(*this, "mul_");
+  check_number(*this, value, "mul_");
   write(kMul, *this, Row::mul_, 2, 2, value, {*this, Tensor()});
+  return *this;
+}
+
+Tensor& Tensor::div_(const Tensor& other) {
+  check_writable(*this, "div_");
+  check_operand(*this, other, "div_");
+  check_kind(*this, f32, "div_");
+  write(kDiv, *this, Row::div_, 2, 0, 0, {*this, apart(*this, other)});
+  return *this;
+}
+
+Tensor& Tensor::div_(double value) {
+  check_writable(*this, "div_");
+  check_kind(*this, f32, "div_");
+  write(kDiv, *this, Row::div_, 2, 2, value, {*this, Tensor()});
   return *this;
 }
 

@@ -37,7 +37,7 @@ void check(const char* op, const Tensor& x, const Tensor& start, std::int64_t di
 
 /// Reads the start on the CPU. @param most the largest valid start
 std::int64_t read_start(const OpCall& call, const Tensor& start, std::int64_t most) {
-  const std::int64_t at = start.dtype() == i64 ? *start.data<std::int64_t>() : *start.data<std::int32_t>();
+  const std::int64_t at = start.dtype() == i64 ? *start.host<std::int64_t>() : *start.host<std::int32_t>();
   if (at < 0 || at > most) {
     throw ShapeError(fmt::format("{}: a run from {} on does not lie within {}; the start must be in [0, {}]",
                                  call.op.name, at, str(call.in[0].shape()), most));
@@ -54,7 +54,7 @@ struct Run {
       : x(given, dim), item(static_cast<std::int64_t>(item_size(given.dtype()))), outer(x.rows / x.inner) {}
 
   const std::byte* at(std::int64_t o, std::int64_t j, std::int64_t i) const {
-    return static_cast<const std::byte*>(std::as_const(x.x).raw_data()) +
+    return static_cast<const std::byte*>(x.x.raw_data()) +
            (o * x.strides[0] + j * x.strides[2] + i * x.strides[1]) * item;
   }
   /// Copies elements [first, first + length) of the dimension into a contiguous [outer, size, inner], from its element
@@ -116,7 +116,7 @@ void slice_cpu(const OpCall& call, std::span<Tensor> out) {
   const auto [dim, length] = call.as<SliceAttrs>();
   const std::int64_t start = read_start(call, call.in[1], call.in[0].shape()[dim] - length);
   if (out[0].numel() == 0) return;
-  Run(call.in[0], dim).copy(start, length, static_cast<std::byte*>(out[0].raw_data()), length, 0);
+  Run(call.in[0], dim).copy(start, length, static_cast<std::byte*>(out[0].raw_host()), length, 0);
 }
 
 bool slice_gpu(const OpCall& call, std::span<Tensor> out) {
@@ -176,7 +176,7 @@ void update_cpu(const OpCall& call, std::span<Tensor> out) {
   const auto [dim, length] = call.as<SliceAttrs>();
   const std::int64_t size = call.in[0].shape()[dim], start = read_start(call, call.in[2], size - length);
   if (out[0].numel() == 0) return;
-  auto* to = static_cast<std::byte*>(out[0].raw_data());
+  auto* to = static_cast<std::byte*>(out[0].raw_host());
   Run(call.in[0], dim).copy(0, size, to, size, 0);
   if (length > 0) Run(call.in[1], dim).copy(0, length, to, size, start);
 }
@@ -223,11 +223,13 @@ const OpDef kUpdateSlice = {.name = "dynamic_update_slice",
 }  // namespace
 
 Tensor dynamic_slice(const Tensor& x, std::int64_t dim, const Tensor& start, std::int64_t length) {
+  detail::require_defined("dynamic_slice", x, start);
   if (x.dim() == 0) throw ShapeError("dynamic_slice: x is 0-d, it has no dimension to take a run of");
   return apply1(kSlice, {x, start}, Attrs::of(SliceAttrs{wrap_dim(dim, x.dim(), "dynamic_slice"), length}));
 }
 
 Tensor dynamic_update_slice(const Tensor& x, const Tensor& update, std::int64_t dim, const Tensor& start) {
+  detail::require_defined("dynamic_update_slice", x, update, start);
   if (x.dim() == 0 || update.dim() != x.dim()) {
     throw ShapeError(fmt::format("dynamic_update_slice: an update {} does not go into {}; both need as many dimensions",
                                  str(update.shape()), str(x.shape())));

@@ -112,8 +112,8 @@ void sum_rows(const Tensor& grad, std::span<const std::int64_t> begin, std::span
       return static_cast<double>(value);
   };
   std::int64_t width = y.size(1);
-  const T* g = grad.data<T>();
-  T* out = y.data<T>();
+  const T* g = grad.host<T>();
+  T* out = y.host<T>();
   cpu::parallel_for(y.size(0), std::max<std::int64_t>(1, 16384 / std::max<std::int64_t>(width, 1)),
                     [&](std::int64_t first, std::int64_t last) {
                       cpu::Scratch<double> sums(static_cast<std::size_t>(width));
@@ -148,7 +148,7 @@ void cpu_sum(const OpCall& call, Tensor& y, bool adds) {
   Tensor grad = call.in[0].contiguous();
   std::int64_t table_rows = y.size(0);
   Tensor index = rows::checked_index(call.op.name, call.in[1], table_rows);
-  std::span chosen(index.data<std::int64_t>(), static_cast<std::size_t>(index.numel()));
+  std::span chosen(index.host<std::int64_t>(), static_cast<std::size_t>(index.numel()));
   cpu::Scratch<std::int64_t> begin(static_cast<std::size_t>(table_rows) + 1, 0), order(chosen.size());
   for (std::int64_t v : chosen) ++begin[static_cast<std::size_t>(v) + 1];
   std::partial_sum(begin.begin(), begin.end(), begin.begin());
@@ -258,6 +258,7 @@ const OpDef kIndexAdd = {
 Tensor embedding(const Tensor& weight, const Tensor& index) { return apply1(kEmbedding, {weight, index}); }
 
 Tensor embedding_backward(const Tensor& grad, const Tensor& index, std::int64_t table_rows) {
+  detail::require_defined("embedding_backward", grad, index);
   return apply1(kEmbeddingBackward, {grad, index}, Attrs::of(BackwardAttrs{table_rows}));
 }
 

@@ -116,11 +116,11 @@ void cpu_gather(const OpCall& call, std::span<Tensor> out) {
   const Tensor& x = call.in[0];
   int dim = call.as<DimAttrs>().dim;
   Tensor index = rows::checked_index("gather", call.in[1], x.shape()[dim]);
-  const std::int64_t* chosen = index.data<std::int64_t>();
+  const std::int64_t* chosen = index.host<std::int64_t>();
   visit(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    const T* from = x.data<T>();
-    T* to = out[0].data<T>();
+    const T* from = x.host<T>();
+    T* to = out[0].host<T>();
     cpu::parallel_for(index.numel(), 4096, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
         to[i] = from[offset_of(i, index.shape(), x.strides(), dim) + chosen[i] * x.strides()[dim]];
@@ -190,13 +190,13 @@ void cpu_scatter(const OpCall& call, std::span<Tensor> out) {
   Shape others = index.shape();
   others[dim] = 1;
   Strides index_strides = contiguous_strides(index.shape()), out_strides = out[0].strides();
-  const std::int64_t* chosen = index.data<std::int64_t>();
+  const std::int64_t* chosen = index.host<std::int64_t>();
   visit(out[0].dtype(), [&](auto zero) {
     using T = decltype(zero);
     using Narrow = std::conditional_t<sizeof(T) == 2, float, T>;
     using Sum = std::conditional_t<std::is_integral_v<T>, std::uint64_t, double>;
-    const T* from = source.data<T>();
-    T* to = out[0].data<T>();
+    const T* from = source.host<T>();
+    T* to = out[0].host<T>();
     auto widen = [](T value) { return static_cast<Sum>(static_cast<Narrow>(value)); };
     cpu::parallel_for(
         lines, std::max<std::int64_t>(1, 16384 / (size + length)), [&](std::int64_t begin, std::int64_t end) {
@@ -267,17 +267,20 @@ Tensor at_least_1d(const Tensor& x) { return x.dim() == 0 ? x.reshape({1}) : x; 
 }  // namespace
 
 Tensor index_select(const Tensor& x, std::int64_t dim, const Tensor& index) {
+  detail::require_defined("index_select", x, index);
   Tensor list = at_least_1d(x);
   return apply1(kIndexSelect, {list, index}, Attrs::of(DimAttrs{wrap_dim(dim, list.dim(), "index_select")}));
 }
 
 Tensor gather(const Tensor& x, std::int64_t dim, const Tensor& index) {
+  detail::require_defined("gather", x, index);
   Tensor lines = at_least_1d(x);
   Tensor y = apply1(kGather, {lines, at_least_1d(index)}, Attrs::of(DimAttrs{wrap_dim(dim, lines.dim(), "gather")}));
   return index.dim() == 0 ? y.reshape({}) : y;
 }
 
 Tensor scatter_add(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& source) {
+  detail::require_defined("scatter_add", x, index, source);
   Tensor lines = at_least_1d(x), places = at_least_1d(index), added = at_least_1d(source);
   int at = wrap_dim(dim, lines.dim(), "scatter_add");
   // Elements of the source that the index does not cover are ignored.

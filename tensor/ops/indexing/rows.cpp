@@ -25,7 +25,7 @@ void check_index_dtype(const char* op, const Tensor& index) {
 
 Tensor checked_index(const char* op, const Tensor& index, std::int64_t limit) {
   Tensor wide = index.to(i64).contiguous();
-  std::span values(wide.data<std::int64_t>(), static_cast<std::size_t>(wide.numel()));
+  std::span values(wide.host<std::int64_t>(), static_cast<std::size_t>(wide.numel()));
   auto outside = std::find_if(values.begin(), values.end(), [&](std::int64_t v) { return v < 0 || v >= limit; });
   if (outside != values.end()) {
     throw ShapeError(
@@ -36,10 +36,10 @@ Tensor checked_index(const char* op, const Tensor& index, std::int64_t limit) {
 
 void select_cpu(const OpCall& call, const Selection& s) {
   Tensor index = checked_index(call.op.name, s.index, s.size), x = s.x.contiguous();
-  const std::int64_t* chosen = index.data<std::int64_t>();
+  const std::int64_t* chosen = index.host<std::int64_t>();
   std::int64_t count = index.numel(), row = s.inner * static_cast<std::int64_t>(item_size(x.dtype()));
   const auto* from = static_cast<const std::byte*>(x.raw_data());
-  auto* to = static_cast<std::byte*>(Tensor(s.y).raw_data());
+  auto* to = static_cast<std::byte*>(s.y.raw_host());
   std::int64_t grain = std::max<std::int64_t>(1, 65536 / std::max<std::int64_t>(row, 1));
   cpu::parallel_for(s.outer * count, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t r = begin; r < end; ++r) {

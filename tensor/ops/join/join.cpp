@@ -68,9 +68,9 @@ Parts parts_of(const OpCall& call, const Tensor& y) {
 void cpu(const OpCall& call, std::span<Tensor> out) {
   if (out[0].numel() == 0) return;
   Parts parts = parts_of(call, out[0]);
-  auto* to = static_cast<std::byte*>(out[0].raw_data());
+  auto* to = static_cast<std::byte*>(out[0].raw_host());
   for (std::size_t k = 0; k < parts.tensors.size(); ++k) {
-    const auto* from = static_cast<const std::byte*>(std::as_const(parts.tensors[k]).raw_data());
+    const auto* from = static_cast<const std::byte*>(parts.tensors[k].raw_data());
     std::uint64_t width = parts.widths[k];
     // A single long row is split into pages as well.
     auto piece = static_cast<std::uint64_t>(parts.outer == 1 ? std::min<std::uint64_t>(width, 1 << 16) : width);
@@ -142,6 +142,9 @@ Tensor cat(const std::vector<Tensor>& tensors, std::int64_t dim) {
 
 Tensor stack(const std::vector<Tensor>& tensors, std::int64_t dim) {
   if (tensors.empty()) throw ShapeError("stack: no tensors were given; it wants at least one");
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (!tensors[i].defined()) throw UndefinedTensor("stack", i + 1);
+  }
   int at = wrap_dim(dim, tensors[0].dim() + 1, "stack");
   TensorList wider;
   for (std::size_t k = 0; k < tensors.size(); ++k) {

@@ -38,8 +38,8 @@ void forward(const OpCall& call, std::span<Tensor> out) {
   Tensor logits = call.in[0].contiguous();
   std::int64_t n = logits.size(0), classes = logits.size(1);
   cpu::Scratch<std::int64_t> targets = checked_targets(call.in[1], classes, attributes.ignore_index);
-  const S* x = logits.data<S>();
-  T* lse = out[1].data<T>();
+  const S* x = logits.host<S>();
+  T* lse = out[1].host<T>();
   cpu::Scratch<T> losses(static_cast<std::size_t>(n));
   T smoothing = static_cast<T>(attributes.label_smoothing);
   cpu::parallel_for(n, std::max<std::int64_t>(1, kGrainElements / std::max<std::int64_t>(1, classes)),
@@ -61,8 +61,8 @@ void forward(const OpCall& call, std::span<Tensor> out) {
                       }
                     });
   auto counted = n - std::count(targets.begin(), targets.end(), attributes.ignore_index);
-  *out[2].data<T>() = static_cast<T>(counted);
-  T* loss = out[0].data<T>();
+  *out[2].host<T>() = static_cast<T>(counted);
+  T* loss = out[0].host<T>();
   if (attributes.reduction == Reduction::none) {
     std::copy(losses.begin(), losses.end(), loss);
     return;
@@ -80,11 +80,11 @@ void backward(const OpCall& call, std::span<Tensor> out) {
   std::int64_t n = logits.size(0), classes = logits.size(1);
   cpu::Scratch<std::int64_t> targets = checked_targets(call.in[1], classes, attributes.ignore_index);
   Tensor lse_in = call.in[2].contiguous();
-  const S* x = logits.data<S>();
-  const T *lse = lse_in.data<T>(), *g = gradient.data<T>();
-  S* dx = out[0].data<S>();
+  const S* x = logits.host<S>();
+  const T *lse = lse_in.host<T>(), *g = gradient.host<T>();
+  S* dx = out[0].host<S>();
   bool per_row = attributes.reduction == Reduction::none;
-  T shared = per_row ? T(0) : attributes.reduction == Reduction::mean ? *g / *call.in[3].data<T>() : *g;
+  T shared = per_row ? T(0) : attributes.reduction == Reduction::mean ? *g / *call.in[3].host<T>() : *g;
   T smoothing = static_cast<T>(attributes.label_smoothing), base = smoothing / static_cast<T>(classes);
   cpu::parallel_for(n, std::max<std::int64_t>(1, kGrainElements / std::max<std::int64_t>(1, classes)),
                     [&](std::int64_t first, std::int64_t last) {
@@ -126,7 +126,7 @@ void with_types(DType logits, const F& f) {
 
 cpu::Scratch<std::int64_t> checked_targets(const Tensor& given, std::int64_t classes, std::int64_t ignore_index) {
   Tensor target = given.to(i64).contiguous();
-  const std::int64_t* t = target.data<std::int64_t>();
+  const std::int64_t* t = target.host<std::int64_t>();
   cpu::Scratch<std::int64_t> targets(t, t + target.numel());
   for (std::size_t i = 0; i < targets.size(); ++i) {
     if (targets[i] == ignore_index || (targets[i] >= 0 && targets[i] < classes)) continue;

@@ -119,6 +119,7 @@ const OpDef kLinearCrossEntropy = {.name = "linear_cross_entropy",
 
 Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& target, const Tensor& bias,
                             std::int64_t ignore_index, double label_smoothing, Reduction reduction) {
+  detail::require_defined("linear_cross_entropy", x, weight, target);
   if (reduction == Reduction::none) {
     return cross_entropy(linear(x, weight, bias), target, ignore_index, label_smoothing, reduction);
   }

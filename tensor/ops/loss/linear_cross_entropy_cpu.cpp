@@ -102,11 +102,11 @@ class Loss {
       if (smoothing_ != 0) sum_weight_rows();
     }
     largest_ = room(tiles_ * held);
-    x_at_ = x_.data<T>();
+    x_at_ = x_.host<T>();
     multiplied_at_ = raw(multiplied_);
     if (tile_room_.defined()) room_at_ = raw(tile_room_);
-    if (partial_.defined()) partial_at_ = partial_.data<T>();
-    largest_at_ = largest_.data<T>();
+    if (partial_.defined()) partial_at_ = partial_.host<T>();
+    largest_at_ = largest_.host<T>();
     logsumexp_.resize(static_cast<std::size_t>(held), T(0));
     at_target_.resize(static_cast<std::size_t>(held), T(0));
     states_.resize(static_cast<std::size_t>(groups_ * held));
@@ -139,9 +139,9 @@ class Loss {
  private:
   static M* raw(const Tensor& x) {
     if constexpr (kRounds)
-      return &x.data<BFloat16>()->bits;
+      return &x.host<BFloat16>()->bits;
     else
-      return x.data<M>();
+      return x.host<M>();
   }
   static Tensor room(std::int64_t elements) { return empty({elements}, {dtype_of<T>(), kCPU}); }
 
@@ -210,7 +210,7 @@ class Loss {
       now = kLowest<T>;
       return;
     }
-    if (bias_.defined()) cpu::add_scaled(row, bias_.data<T>() + in.begin, T(1), in.size());
+    if (bias_.defined()) cpu::add_scaled(row, bias_.host<T>() + in.begin, T(1), in.size());
     SoftmaxState& so_far = state(group, i);
     if (smoothing_ != 0) so_far.total += cpu::sum(row, in.size());
     const std::int64_t at = target(chunk_.begin + i) - in.begin;
@@ -275,7 +275,7 @@ class Loss {
     const std::int64_t stride = of.size() + kGap;
     cpu::Scratch<T> row(static_cast<std::size_t>(std::max(of.size(), in.size())));
     cpu::Scratch<M> scaled(a_.wants_weight ? static_cast<std::size_t>(kRows * stride) : 0);
-    T* dbias = a_.wants_bias && bias_too ? out_.bias.data<T>() + in.begin : nullptr;
+    T* dbias = a_.wants_bias && bias_too ? out_.bias.host<T>() + in.begin : nullptr;
     if (dbias != nullptr && chunk_.begin == 0) std::fill_n(dbias, in.size(), T(0));
     for (std::int64_t block = 0; block < ceil_div(chunk_.size(), kRows); ++block) {
       const Span rows = rows_of(block);
@@ -295,7 +295,7 @@ class Loss {
         cpu::scale(product, factor, of.size());
         if constexpr (kRounds) cpu::narrow_bf16(product, to, of.size());
       }
-      T* dweight = a_.wants_weight ? out_.weight.data<T>() + in.begin * width_ + of.begin : nullptr;
+      T* dweight = a_.wants_weight ? out_.weight.host<T>() + in.begin * width_ + of.begin : nullptr;
       if (dweight != nullptr) {
         cpu::gemm_one_thread({true, false, in.size(), of.size(), rows.size(), stride_, stride, width_}, T(1), e,
                              scaled.data(), chunk_.begin + block == 0 ? T(0) : T(1), dweight);
@@ -345,7 +345,7 @@ class Loss {
     std::vector<double> x_sums(static_cast<std::size_t>(width_));
     for (std::int64_t i = 0; i < rows_; ++i) {
       for (std::size_t j = 0; j < x_sums.size() && !ignored(i); ++j)
-        x_sums[j] += static_cast<double>(x_.data<T>()[static_cast<std::size_t>(i * width_) + j]);
+        x_sums[j] += static_cast<double>(x_.host<T>()[static_cast<std::size_t>(i * width_) + j]);
     }
     std::vector<T> change(x_sums.size());
     for (std::size_t j = 0; j < change.size(); ++j) change[j] = static_cast<T>(base * x_sums[j]);
@@ -353,8 +353,8 @@ class Loss {
                       [&](std::int64_t first, std::int64_t last) {
                         for (std::int64_t c = first; c < last; ++c) {
                           if (a_.wants_weight)
-                            cpu::add_scaled(out_.weight.data<T>() + c * width_, change.data(), T(-1), width_);
-                          if (a_.wants_bias) out_.bias.data<T>()[c] -= static_cast<T>(base * counted_);
+                            cpu::add_scaled(out_.weight.host<T>() + c * width_, change.data(), T(-1), width_);
+                          if (a_.wants_bias) out_.bias.host<T>()[c] -= static_cast<T>(base * counted_);
                         }
                       });
   }

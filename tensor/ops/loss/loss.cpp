@@ -108,10 +108,12 @@ Tensor reduce(const Tensor& losses, Reduction reduction) {
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, std::int64_t ignore_index, double label_smoothing,
                      Reduction reduction) {
+  detail::require_defined("cross_entropy", logits, target);
   return apply1(kCrossEntropy, {logits, target}, Attrs::of(Attributes{ignore_index, label_smoothing, reduction}));
 }
 
 Tensor nll_loss(const Tensor& log_probs, const Tensor& target, std::int64_t ignore_index, Reduction reduction) {
+  detail::require_defined("nll_loss", log_probs, target);
   check_rows("nll_loss", log_probs, target);
   Tensor counts = ne(target, static_cast<double>(ignore_index));
   Tensor picked = gather(detail::raised(log_probs), 1, where(counts, target, 0.0).unsqueeze(1)).squeeze(1);
@@ -121,6 +123,7 @@ Tensor nll_loss(const Tensor& log_probs, const Tensor& target, std::int64_t igno
 }
 
 Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction) {
+  detail::require_defined("mse_loss", x, target);
   if (x.shape() != target.shape()) {
     throw ShapeError(
         fmt::format("mse_loss: x {} and target {} differ in shape; expand one on purpose, if that is meant",

@@ -85,10 +85,12 @@ const OpDef kInt8Matmul = {
 }  // namespace
 
 Tensor int8_matmul(const Tensor& a, const Tensor& b) {
+  detail::require_defined("int8_matmul", a, b);
   return apply1(kInt8Matmul, {a, b, Tensor(), Tensor()}, Attrs::of(Attributes{}));
 }
 
 Tensor int8_matmul(const Tensor& a, const Tensor& b, const Tensor& row_scale, const Tensor& column_scale, DType out) {
+  detail::require_defined("int8_matmul", a, b);
   if (out != f32 && out != f16 && out != bf16) {
     throw DtypeError(fmt::format(
         "int8_matmul: scaled results are f32, f16 or bf16, not {}; without scales they are i32", name(out)));

@@ -168,9 +168,13 @@ Tensor multiply(Tensor a, Tensor b, bool widens) {
 
 }  // namespace
 
-Tensor matmul(const Tensor& a, const Tensor& b) { return multiply(a, b, false); }
+Tensor matmul(const Tensor& a, const Tensor& b) {
+  detail::require_defined("matmul", a, b);
+  return multiply(a, b, false);
+}
 
 Tensor matmul(const Tensor& a, const Tensor& b, DType out) {
+  detail::require_defined("matmul", a, b);
   Autocast as_given(f32);  // a caller who names the result's dtype has chosen the dtypes
   DType t = is_floating(a.dtype()) && is_floating(b.dtype()) ? promote(a.dtype(), b.dtype()) : a.dtype();
   bool widens = out == f32 && item_size(t) == 2;

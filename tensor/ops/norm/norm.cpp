@@ -286,15 +286,19 @@ TensorList norm::gradients(const Tensor& grad, const Tensor& x, const Tensor& we
 DType norm::out_dtype(const Tensor& x) { return x.dtype() == f32 ? autocast_dtype() : x.dtype(); }
 
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
+  detail::require_defined("layer_norm", x);
   return apply1(kLayerNorm, {x, weight, bias}, Attrs::of(Attributes{eps, false, false, norm::out_dtype(x)}));
 }
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
+  detail::require_defined("rms_norm", x);
   return apply1(kRmsNorm, {x, weight}, Attrs::of(Attributes{eps, true, false, norm::out_dtype(x)}));
 }
 AddedNorm add_layer_norm(const Tensor& x, const Tensor& delta, const Tensor& weight, const Tensor& bias, double eps) {
+  detail::require_defined("add_layer_norm", x, delta);
   return added(kAddLayerNorm, {x, delta, weight, bias}, {eps, false, true});
 }
 AddedNorm add_rms_norm(const Tensor& x, const Tensor& delta, const Tensor& weight, double eps) {
+  detail::require_defined("add_rms_norm", x, delta);
   return added(kAddRmsNorm, {x, delta, weight}, {eps, true, true});
 }
 

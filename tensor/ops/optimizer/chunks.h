@@ -50,18 +50,18 @@ S* load(const Tensor& x, std::int64_t begin, std::int64_t end, S* buffer) {
   switch (x.dtype()) {
     case DType::f64:
     case DType::f32:
-      if (x.dtype() == dtype_of<S>()) return x.data<S>() + begin;
+      if (x.dtype() == dtype_of<S>()) return x.host<S>() + begin;
       if (x.dtype() == f64)
-        std::copy(x.data<double>() + begin, x.data<double>() + end, buffer);
+        std::copy(x.host<double>() + begin, x.host<double>() + end, buffer);
       else
-        std::copy(x.data<float>() + begin, x.data<float>() + end, buffer);
+        std::copy(x.host<float>() + begin, x.host<float>() + end, buffer);
       return buffer;
     case DType::f16:
-      std::transform(x.data<Half>() + begin, x.data<Half>() + end, buffer,
+      std::transform(x.host<Half>() + begin, x.host<Half>() + end, buffer,
                      [](Half h) { return static_cast<float>(h); });
       return buffer;
     default:
-      rows::convert_run(x.data<BFloat16>() + begin, buffer, end - begin);
+      rows::convert_run(x.host<BFloat16>() + begin, buffer, end - begin);
       return buffer;
   }
 }
@@ -75,15 +75,15 @@ void store(const Tensor& x, std::int64_t begin, std::int64_t end, const S* value
     case DType::f32:
       if (x.dtype() == dtype_of<S>()) return;
       if (x.dtype() == f64)
-        std::copy_n(values, n, x.data<double>() + begin);
+        std::copy_n(values, n, x.host<double>() + begin);
       else
-        std::transform(values, values + n, x.data<float>() + begin, [](S v) { return static_cast<float>(v); });
+        std::transform(values, values + n, x.host<float>() + begin, [](S v) { return static_cast<float>(v); });
       return;
     case DType::f16:
-      std::transform(values, values + n, x.data<Half>() + begin, [](S v) { return Half(static_cast<float>(v)); });
+      std::transform(values, values + n, x.host<Half>() + begin, [](S v) { return Half(static_cast<float>(v)); });
       return;
     default:
-      rows::convert_run(values, x.data<BFloat16>() + begin, n);
+      rows::convert_run(values, x.host<BFloat16>() + begin, n);
   }
 }
 

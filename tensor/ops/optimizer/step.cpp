@@ -22,7 +22,7 @@ std::size_t width_of(const StepRule& rule) { return 2 + rule.states; }
 StepControl read_control(const OpCall& call) {
   StepControl control;
   if (const Tensor& given = call.in[kControl]; given.defined()) {
-    const auto* at = given.data<float>();
+    const auto* at = given.host<float>();
     control = {at[0], at[1], at[2], at[3]};
   }
   return control;
@@ -63,7 +63,7 @@ void for_each_chunk(const OpCall& call, std::size_t width, const Update& update)
       S* x = load(tensors[0], begin, end, x_buffer);
       const S* g = load(gradients[k], begin, end, g_buffer);
       S* states[Rows::kMostEntries] = {};
-      for (std::size_t i = 2; i < width; ++i) states[i - 2] = tensors[i].data<S>() + begin;
+      for (std::size_t i = 2; i < width; ++i) states[i - 2] = tensors[i].host<S>() + begin;
       update(x, g, states, end - begin);
       store(tensors[0], begin, end, x);
     };

@@ -57,7 +57,7 @@ void decide(float total, const ControlAttrs& a, float* control, float* scale) {
 
 void control_cpu(const OpCall& call, std::span<Tensor> out) {
   auto total = static_cast<float>(multi_tensor::norm_on_cpu(call.in.subspan(2), 2));
-  decide(total, call.as<ControlAttrs>(), out[0].data<float>(), out.size() > 1 ? out[1].data<float>() : nullptr);
+  decide(total, call.as<ControlAttrs>(), out[0].host<float>(), out.size() > 1 ? out[1].host<float>() : nullptr);
 }
 
 bool control_gpu(const OpCall& call, std::span<Tensor> out) {
@@ -111,7 +111,7 @@ std::vector<OutputSpec> unscale_infer(const OpCall& call) {
 }
 
 void unscale_cpu(const OpCall& call, std::span<Tensor> out) {
-  double factor = 1 / static_cast<double>(*call.in[0].data<float>());
+  double factor = 1 / static_cast<double>(*call.in[0].host<float>());
   for (Tensor& x : out) x.mul_(factor);
 }
 
@@ -158,7 +158,7 @@ std::vector<OutputSpec> update_infer(const OpCall& call) {
 
 void update_cpu(const OpCall& call, std::span<Tensor> out) {
   auto u = call.as<LossScaleUpdate>();
-  float *state = out[0].data<float>(), good = state[1] + 1;
+  float *state = out[0].host<float>(), good = state[1] + 1;
   if (state[2] != 0) {
     state[0] *= static_cast<float>(u.backoff), good = 0;
   } else if (good >= static_cast<float>(u.interval)) {

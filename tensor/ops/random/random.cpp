@@ -119,7 +119,7 @@ static_assert(sizeof(Stream) == 16);
 /// @param given from each_step_stream()
 Stream stream_of(const Tensor& given, const Stream& otherwise) {
   if (!given.defined()) return otherwise;
-  const auto* at = given.data<std::int64_t>();
+  const auto* at = given.host<std::int64_t>();
   return {static_cast<std::uint64_t>(at[0]), static_cast<std::uint64_t>(at[1])};
 }
 
@@ -154,7 +154,7 @@ void fill_cpu(const OpCall& call, std::span<Tensor> out) {
   Tensor& y = out[0];
   visit(y.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    T* to = y.data<T>();
+    T* to = y.host<T>();
     auto convert = [](auto value) {
       if constexpr (sizeof(T) == 2)
         return T(static_cast<float>(value));
@@ -233,8 +233,8 @@ void dropout_cpu(const OpCall& call, std::span<Tensor> out) {
   auto run = [&](auto zero, auto scale) {
     using T = decltype(zero);
     using Compute = decltype(scale);
-    const T* from = x.data<T>();
-    T* to = out[0].data<T>();
+    const T* from = x.host<T>();
+    T* to = out[0].host<T>();
     each_element<1>(stream, x.numel(), [&](std::int64_t i, const std::uint32_t* words) {
       bool keep = *words >= a.threshold && scale != 0;
       to[i] = keep ? T(static_cast<Compute>(from[i]) * scale) : T(Compute(0));
@@ -331,6 +331,7 @@ Tensor randint(std::int64_t low, std::int64_t high, Shape shape, TensorOptions o
 }
 
 Tensor dropout(const Tensor& x, double p, bool training) {
+  detail::require_defined("dropout", x);
   if (!(p >= 0 && p <= 1)) throw ShapeError(fmt::format("dropout: p is {}, a probability lies in [0, 1]", p));
   if (!training || p == 0) return x;
   auto threshold = static_cast<std::uint32_t>(std::min(p * 0x1p32, 4294967295.0));

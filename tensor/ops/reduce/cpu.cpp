@@ -72,7 +72,7 @@ void run(const Tensor& x, const Plan& plan, Tensor& y, const Finish& finish) {
                     });
   visit(y.dtype(), [&](auto zero) {
     using S = decltype(zero);
-    S* to = y.data<S>();
+    S* to = y.host<S>();
     for (std::int64_t i = 0; i < plan.outputs; ++i) {
       State& state = states[static_cast<std::size_t>(i)];
       for (std::int64_t p = 1; p < pieces; ++p) state.merge(states[static_cast<std::size_t>(p * plan.outputs + i)]);

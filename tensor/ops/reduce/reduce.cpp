@@ -207,9 +207,11 @@ const OpDef kVar = {.name = "var",
                     .saved = Saved::inputs};
 
 Tensor call(const OpDef& op, Kind kind, const Tensor& x, const Dims& dims, bool keepdim, int correction = 0) {
+  detail::require_defined(op.name, x);
   return apply1(op, {x}, Attrs::of(Attributes{kind, wrap_dims(dims, x.dim(), op.name), keepdim, correction}));
 }
 Tensor call_arg(const OpDef& op, Kind kind, const Tensor& x, std::optional<std::int64_t> dim, bool keepdim) {
+  detail::require_defined(op.name, x);
   return call(op, kind, x, dim ? Dims{*dim} : Dims{}, keepdim);
 }
 
@@ -217,6 +219,7 @@ Tensor call_arg(const OpDef& op, Kind kind, const Tensor& x, std::optional<std::
 
 Tensor sum(const Tensor& x, Dims dims, bool keepdim) { return call(kSum, Kind::sum, detail::raised(x), dims, keepdim); }
 Tensor sum(const Tensor& x, Dims dims, bool keepdim, DType out) {
+  detail::require_defined("sum", x);
   bool widens = out == f32 && item_size(x.dtype()) == 2;
   if (!widens && out != x.dtype()) {
     throw DtypeError(fmt::format("sum: of {} sums are not {}; f16 and bf16 may give f32", name(x.dtype()), name(out)));
@@ -245,6 +248,7 @@ Tensor argmin(const Tensor& x, std::optional<std::int64_t> dim, bool keepdim) {
 }
 
 Tensor sum_to(const Tensor& x, const Shape& shape) {
+  detail::require_defined("sum_to", x);
   if (x.shape() == shape) return x;
   int extra = x.dim() - shape.rank();
   Dims repeated;

@@ -58,7 +58,7 @@ template <typename T>
 const T* read(const Tensor& x, std::int64_t offset, std::int64_t step, std::int64_t n, T* buffer) {
   return visit(x.dtype(), [&](auto zero) -> const T* {
     using S = decltype(zero);
-    const S* from = x.data<S>() + offset;
+    const S* from = x.host<S>() + offset;
     if (step == 1) {
       if constexpr (std::is_same_v<S, T>) return from;
       convert_run(from, buffer, n);
@@ -76,7 +76,7 @@ template <typename T>
 void write(Tensor& y, std::int64_t offset, std::int64_t step, std::int64_t n, const T* values) {
   visit(y.dtype(), [&](auto zero) {
     using S = decltype(zero);
-    S* to = y.data<S>() + offset;
+    S* to = y.host<S>() + offset;
     if (step == 1) {
       convert_run(values, to, n);
     } else {
@@ -149,7 +149,7 @@ void along(const std::array<Tensor, inputs>& in, Tensor& out, int dim, const Bod
                             continue;
                           }
                           visit(in[k].dtype(), [&](auto zero) {
-                            const auto* x = in[k].template data<decltype(zero)>();
+                            const auto* x = in[k].template host<decltype(zero)>();
                             for (std::int64_t i = 0; i < n; ++i) {
                               for (std::int64_t r = 0; r < taken; ++r)
                                 buffer[r * n + i] = convert<T>(x[offsets[r] + i * from[k].step]);
@@ -164,14 +164,14 @@ void along(const std::array<Tensor, inputs>& in, Tensor& out, int dim, const Bod
                           for (std::size_t k = 0; k < inputs; ++k) row[k] = lies[k][r];
                           T* y = results + r * n;
                           if constexpr (!std::is_same_v<T, bool>) {
-                            if (in_place) y = out.data<T>() + offsets[r];
+                            if (in_place) y = out.host<T>() + offsets[r];
                           }
                           body(row, y, n);
                         }
                         if (in_place) continue;
                         visit(out.dtype(), [&](auto zero) {
                           using S = decltype(zero);
-                          S* y = out.data<S>();
+                          S* y = out.host<S>();
                           for (std::int64_t i = 0; i < n; ++i) {
                             for (std::int64_t r = 0; r < taken; ++r)
                               y[offsets[r] + i * to.step] = convert<S>(results[r * n + i]);

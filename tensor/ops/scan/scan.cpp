@@ -101,8 +101,8 @@ void triangle_cpu(const OpCall& call, std::span<Tensor> out) {
   rows::Rows rows(x, x.dim() - 1);
   visit(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    const T* from = x.data<T>();
-    T* to = out[0].data<T>();
+    const T* from = x.host<T>();
+    T* to = out[0].host<T>();
     cpu::parallel_for(
         rows.count(), std::max<std::int64_t>(1, rows::kGrain / n), [&](std::int64_t begin, std::int64_t end) {
           for (std::int64_t r = begin; r < end; ++r) {
@@ -166,12 +166,15 @@ const OpDef kTriu = {.name = "triu",
 }  // namespace
 
 Tensor cumsum(const Tensor& x, std::int64_t dim, bool reverse) {
+  detail::require_defined("cumsum", x);
   return apply1(kCumsum, {detail::raised(x)}, Attrs::of(ScanAttrs{wrap_dim(dim, x.dim(), "cumsum"), reverse}));
 }
 Tensor tril(const Tensor& x, std::int64_t diagonal) {
+  detail::require_defined("tril", x);
   return apply1(kTril, {x}, Attrs::of(TriangleAttrs{diagonal, false}));
 }
 Tensor triu(const Tensor& x, std::int64_t diagonal) {
+  detail::require_defined("triu", x);
   return apply1(kTriu, {x}, Attrs::of(TriangleAttrs{diagonal, true}));
 }
 

@@ -179,9 +179,11 @@ const OpDef kLogSoftmax = {.name = "log_softmax",
 }  // namespace
 
 Tensor softmax(const Tensor& x, std::int64_t dim) {
+  detail::require_defined("softmax", x);
   return apply1(kSoftmax, {detail::raised(x)}, Attrs::of(SoftmaxAttrs{wrap_dim(dim, x.dim(), "softmax"), false}));
 }
 Tensor log_softmax(const Tensor& x, std::int64_t dim) {
+  detail::require_defined("log_softmax", x);
   return apply1(kLogSoftmax, {detail::raised(x)}, Attrs::of(SoftmaxAttrs{wrap_dim(dim, x.dim(), "log_softmax"), true}));
 }
 

@@ -193,6 +193,7 @@ Shape resolve(const Tensor& x, Shape shape, const char* op) {
 }  // namespace
 
 Tensor Tensor::reshape(Shape wanted) const {
+  detail::require_defined("reshape", *this);
   wanted = resolve(*this, wanted, "reshape");
   if (wanted == shape()) return *this;
   Tensor x = view_strides(*this, wanted) ? *this : clone();
@@ -200,6 +201,7 @@ Tensor Tensor::reshape(Shape wanted) const {
 }
 
 Tensor Tensor::view(Shape wanted) const {
+  detail::require_defined("view", *this);
   wanted = resolve(*this, wanted, "view");
   if (!view_strides(*this, wanted)) {
     throw ShapeError(fmt::format("view: strides {} of {} do not allow {} without a copy; use reshape",
@@ -209,6 +211,7 @@ Tensor Tensor::view(Shape wanted) const {
 }
 
 Tensor Tensor::permute(Dims order) const {
+  detail::require_defined("permute", *this);
   if (order.rank() != dim()) {
     throw ShapeError(fmt::format("permute: {} names {} dimensions, the tensor {} has {}", etna::str(order),
                                  order.rank(), etna::str(shape()), dim()));
@@ -224,6 +227,7 @@ Tensor Tensor::permute(Dims order) const {
 }
 
 Tensor Tensor::transpose(std::int64_t a, std::int64_t b) const {
+  detail::require_defined("transpose", *this);
   Dims order;
   for (int i = 0; i < dim(); ++i) order.push_back(i);
   int x = wrap_dim(a, dim(), "transpose"), y = wrap_dim(b, dim(), "transpose");
@@ -233,11 +237,13 @@ Tensor Tensor::transpose(std::int64_t a, std::int64_t b) const {
 }
 
 Tensor Tensor::t() const {
+  detail::require_defined("t", *this);
   if (dim() < 2) throw ShapeError(fmt::format("t: {} has no two dimensions to swap", etna::str(shape())));
   return transpose(-2, -1);
 }
 
 Tensor Tensor::slice(std::int64_t d, std::int64_t begin, std::int64_t end, std::int64_t step) const {
+  detail::require_defined("slice", *this);
   if (dim() == 0) throw ShapeError("slice: a tensor without dimensions has no slices");
   int at = wrap_dim(d, dim(), "slice");
   std::int64_t n = shape()[at];
@@ -250,6 +256,7 @@ Tensor Tensor::slice(std::int64_t d, std::int64_t begin, std::int64_t end, std::
 }
 
 Tensor Tensor::select(std::int64_t d, std::int64_t index) const {
+  detail::require_defined("select", *this);
   if (dim() == 0) throw ShapeError("select: a tensor without dimensions has nothing to select");
   int at = wrap_dim(d, dim(), "select");
   std::int64_t n = shape()[at];
@@ -260,6 +267,7 @@ Tensor Tensor::select(std::int64_t d, std::int64_t index) const {
 }
 
 Tensor Tensor::expand(Shape wanted) const {
+  detail::require_defined("expand", *this);
   int shift = wanted.rank() - dim();
   if (shift < 0)
     throw ShapeError(fmt::format("expand: {} has fewer dimensions than {}", etna::str(wanted), etna::str(shape())));
@@ -277,6 +285,7 @@ Tensor Tensor::expand(Shape wanted) const {
 }
 
 Tensor Tensor::squeeze() const {
+  detail::require_defined("squeeze", *this);
   Shape kept;
   for (std::int64_t s : shape()) {
     if (s != 1) kept.push_back(s);
@@ -284,6 +293,7 @@ Tensor Tensor::squeeze() const {
   return reshape(kept);
 }
 Tensor Tensor::squeeze(std::int64_t d) const {
+  detail::require_defined("squeeze", *this);
   int at = wrap_dim(d, dim(), "squeeze");
   if (dim() == 0 || shape()[at] != 1) return *this;
   Shape kept = shape();
@@ -291,6 +301,7 @@ Tensor Tensor::squeeze(std::int64_t d) const {
   return reshape(kept);
 }
 Tensor Tensor::unsqueeze(std::int64_t d) const {
+  detail::require_defined("unsqueeze", *this);
   int at = wrap_dim(d, dim() + 1, "unsqueeze");
   Shape wider = shape();
   wider.insert(at, 1);
@@ -298,6 +309,7 @@ Tensor Tensor::unsqueeze(std::int64_t d) const {
 }
 
 Tensor Tensor::flatten(std::int64_t first, std::int64_t last) const {
+  detail::require_defined("flatten", *this);
   if (dim() == 0) return reshape({1});
   int from = wrap_dim(first, dim(), "flatten"), to = wrap_dim(last, dim(), "flatten");
   if (from > to) throw ShapeError(fmt::format("flatten: first dimension {} is behind the last, {}", from, to));
@@ -312,6 +324,7 @@ Tensor Tensor::flatten(std::int64_t first, std::int64_t last) const {
 }
 
 std::vector<Tensor> Tensor::split(std::int64_t part, std::int64_t d) const {
+  detail::require_defined("split", *this);
   int at = wrap_dim(d, dim(), "split");
   if (dim() == 0 || part < 1)
     throw ShapeError(fmt::format("split: {} cannot be split into parts of {}", etna::str(shape()), part));
@@ -320,6 +333,7 @@ std::vector<Tensor> Tensor::split(std::int64_t part, std::int64_t d) const {
 }
 
 std::vector<Tensor> Tensor::split(const std::vector<std::int64_t>& sizes, std::int64_t d) const {
+  detail::require_defined("split", *this);
   int at = wrap_dim(d, dim(), "split");
   std::int64_t begin = 0;
   std::vector<Tensor> parts;
@@ -336,6 +350,7 @@ std::vector<Tensor> Tensor::split(const std::vector<std::int64_t>& sizes, std::i
 }
 
 std::vector<Tensor> Tensor::chunk(std::int64_t count, std::int64_t d) const {
+  detail::require_defined("chunk", *this);
   int at = wrap_dim(d, dim(), "chunk");
   if (count < 1 || dim() == 0)
     throw ShapeError(fmt::format("chunk: {} cannot be cut into {} chunks", etna::str(shape()), count));
@@ -343,6 +358,7 @@ std::vector<Tensor> Tensor::chunk(std::int64_t count, std::int64_t d) const {
 }
 
 Tensor Tensor::to(Device d) const {
+  detail::require_defined("to", *this);
   return d == device() ? *this : apply1(kToDevice, {*this}, Attrs::of(DeviceAttrs{d}));
 }
 

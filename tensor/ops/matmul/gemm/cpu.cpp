@@ -27,7 +27,7 @@ const cpu::Bf16* elements(const BFloat16* x) { return reinterpret_cast<const cpu
 /// @param c rows `leading` apart, matrices one after the other
 template <typename S, typename T>
 void multiply(const Plan& p, T alpha, T beta, T* c, std::int64_t leading, const PartEpilogue<T>& epilogue) {
-  const auto *a = elements(p.a.data<S>()), *b = elements(p.b.data<S>());
+  const auto *a = elements(p.a.host<S>()), *b = elements(p.b.host<S>());
   cpu::Gemm g{p.a_matrix.transposed, p.b_matrix.transposed, p.m,    p.n, p.k,
               p.a_matrix.leading,    p.b_matrix.leading,    leading};
   std::int64_t count = numel(p.batch), work = p.m * p.n * p.k;
@@ -75,17 +75,17 @@ void compute(const Tensor& a, const Tensor& b, const Epilogue& given, Tensor& y)
   const bool in_place = y.dtype() == t && even && (!e.residual.defined() || adds_up);
   Tensor sums = in_place ? y : empty(y.shape(), {t, kCPU});
   const std::int64_t leading = spacing(sums);
-  PartEpilogue<T> epilogue(e, adds_up ? Tensor() : e.residual, sums.data<T>(), leading,
+  PartEpilogue<T> epilogue(e, adds_up ? Tensor() : e.residual, sums.host<T>(), leading,
                            in_place || !even ? Tensor() : y);
   const T alpha = static_cast<T>(scale), beta = adds_up ? T(1) : T(0);
   const Plan p = plan(a, b);
   if constexpr (std::is_same_v<T, float>) {
     if (a.dtype() == bf16)
-      multiply<BFloat16>(p, alpha, beta, sums.data<T>(), leading, epilogue);
+      multiply<BFloat16>(p, alpha, beta, sums.host<T>(), leading, epilogue);
     else
-      multiply<T>(p, alpha, beta, sums.data<T>(), leading, epilogue);
+      multiply<T>(p, alpha, beta, sums.host<T>(), leading, epilogue);
   } else {
-    multiply<T>(p, alpha, beta, sums.data<T>(), leading, epilogue);
+    multiply<T>(p, alpha, beta, sums.host<T>(), leading, epilogue);
   }
   if (!in_place && !even) y.copy_(sums);
   if (e.preactivation.defined() && given.preactivation.raw_data() != e.preactivation.raw_data())

@@ -64,7 +64,7 @@ const T* PartEpilogue<T>::read(const Aux& from, std::int64_t row, std::int64_t c
   const std::int64_t at = row * from.leading + column;
   if constexpr (std::is_same_v<T, float>) {
     if (from.x.dtype() == bf16) {
-      cpu::widen_bf16(&from.x.template data<BFloat16>()[at].bits, buffer, n);
+      cpu::widen_bf16(&from.x.template host<BFloat16>()[at].bits, buffer, n);
       return buffer;
     }
   }
@@ -75,7 +75,7 @@ template <typename T>
 void PartEpilogue<T>::write(const Aux& to, std::int64_t row, std::int64_t column, std::int64_t n, const T* values) {
   const std::int64_t at = row * to.leading + column;
   if constexpr (std::is_same_v<T, float>) {
-    if (to.x.dtype() == bf16) return cpu::narrow_bf16(values, &to.x.template data<BFloat16>()[at].bits, n);
+    if (to.x.dtype() == bf16) return cpu::narrow_bf16(values, &to.x.template host<BFloat16>()[at].bits, n);
   }
   Tensor x = to.x;
   rows::write(x, at, 1, n, values);
@@ -112,7 +112,7 @@ void PartEpilogue<T>::chunk(std::int64_t row, std::int64_t column, std::int64_t 
   T buffer[kChunk];
   T* x = sums_ + row * leading_ + column;
   if (bias_.defined()) {
-    const T* bias = bias_.data<T>() + column;
+    const T* bias = bias_.host<T>() + column;
     for (std::int64_t i = 0; i < n; ++i) x[i] += bias[i];
   }
   if (preactivation_.x.defined()) write(preactivation_, row, column, n, x);

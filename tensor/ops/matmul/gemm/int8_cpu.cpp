@@ -33,7 +33,7 @@ void multiply(const Plan& p, const std::int32_t* a, const std::int32_t* b, std::
 
 /// The index-th scale; there may be one for all.
 float scale_at(const Tensor& scale, std::int64_t index) {
-  return !scale.defined() ? 1.0f : scale.data<float>()[scale.numel() == 1 ? 0 : index];
+  return !scale.defined() ? 1.0f : scale.host<float>()[scale.numel() == 1 ? 0 : index];
 }
 
 }  // namespace
@@ -55,16 +55,16 @@ void int8_cpu(const Tensor& a, const Tensor& b, const Int8Scales& scales, Tensor
     for (std::int64_t task = begin; task < end; ++task) {
       std::int64_t matrix = task / chunks, first = task % chunks * kRows, rows = std::min(kRows, p.m - first);
       acc.resize(rows, p.n);
-      multiply(p, p.a.data<std::int32_t>() + offset_of(matrix, p.batch, p.a_batch),
-               p.b.data<std::int32_t>() + offset_of(matrix, p.batch, p.b_batch), first, acc);
+      multiply(p, p.a.host<std::int32_t>() + offset_of(matrix, p.batch, p.a_batch),
+               p.b.host<std::int32_t>() + offset_of(matrix, p.batch, p.b_batch), first, acc);
       for (std::int64_t i = 0; i < rows; ++i) {
         std::int64_t at = matrix * p.m + first + i;
         const std::int32_t* from = acc.data() + i * p.n;
         if (!scaled) {
-          std::copy(from, from + p.n, out.data<std::int32_t>() + at * p.n);
+          std::copy(from, from + p.n, out.host<std::int32_t>() + at * p.n);
           continue;
         }
-        float* to = out.data<float>() + at * p.n;
+        float* to = out.host<float>() + at * p.n;
         float by = scale_at(row, at);
         for (std::int64_t j = 0; j < p.n; ++j) to[j] = static_cast<float>(from[j]) * by * scale_at(column, j);
       }

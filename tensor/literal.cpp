@@ -1,0 +1,107 @@
+#include <etna/tensor/literal.h>
+
+#include <cmath>
+#include <optional>
+
+#include <fmt/format.h>
+
+namespace etna {
+namespace {
+
+/// The numbers of nested lists in order, and their shape.
+class Flattened {
+ public:
+  explicit Flattened(const Literal& values) {
+    for (const Literal* at = &values; at->is_list(); at = &at->items().front()) {
+      shape_.push_back(static_cast<std::int64_t>(at->items().size()));
+      if (at->items().empty()) break;
+    }
+    collect(values, 0);
+  }
+
+  const Shape& shape() const { return shape_; }
+  const std::vector<const Literal*>& numbers() const { return numbers_; }
+  DType dtype() const {
+    if (numbers_.empty()) return f32;
+    DType all = boolean;
+    for (const Literal* n : numbers_) all = promote(all, n->dtype());
+    return all;
+  }
+
+ private:
+  void collect(const Literal& at, int depth) {
+    if (!at.is_list()) {
+      if (depth != shape_.rank()) refuse(depth, "a number", "a list");
+      numbers_.push_back(&at);
+      return;
+    }
+    const auto size = static_cast<std::int64_t>(at.items().size());
+    if (depth == shape_.rank()) refuse(depth, "a list", "a number");
+    if (size != shape_[depth]) {
+      refuse(depth, fmt::format("a list of {}", size), fmt::format("a list of {}", shape_[depth]));
+    }
+    for (const Literal& item : at.items()) collect(item, depth + 1);
+  }
+
+  [[noreturn]] static void refuse(int depth, const std::string& got, const std::string& first) {
+    throw ShapeError(
+        fmt::format("tensor: {} at depth {}, where the first one is {}; all must be alike", got, depth, first));
+  }
+
+  Shape shape_;
+  std::vector<const Literal*> numbers_;
+};
+
+template <typename T>
+T converted(const Literal& number) {
+  if constexpr (sizeof(T) == 2) {
+    return T(static_cast<float>(number.number()));
+  } else if constexpr (std::is_floating_point_v<T>) {
+    return static_cast<T>(number.number());
+  } else if constexpr (std::is_same_v<T, bool>) {
+    return number.number() != 0;
+  } else {
+    const bool floating = number.dtype() == f32;
+    const double value = number.number();
+    const bool whole = !floating || (value == std::trunc(value) && std::abs(value) < 0x1p63);
+    if (!whole || !std::in_range<T>(number.integer())) {
+      throw DtypeError(fmt::format("tensor: {} cannot hold {}", name(dtype_of<T>()), value));
+    }
+    return static_cast<T>(number.integer());
+  }
+}
+
+Tensor filled(const Flattened& values, DType dtype, Device device) {
+  Tensor x = empty(values.shape(), dtype);
+  visit(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    T* to = x.host<T>();
+    for (const Literal* number : values.numbers()) *to++ = converted<T>(*number);
+  });
+  return x.to(device);
+}
+
+}  // namespace
+
+DType Literal::dtype() const {
+  return std::holds_alternative<double>(value_) ? f32 : std::holds_alternative<bool>(value_) ? boolean : i64;
+}
+
+double Literal::number() const {
+  if (const double* d = std::get_if<double>(&value_)) return *d;
+  return static_cast<double>(integer());
+}
+
+std::int64_t Literal::integer() const {
+  if (const bool* b = std::get_if<bool>(&value_)) return *b ? 1 : 0;
+  if (const double* d = std::get_if<double>(&value_)) return static_cast<std::int64_t>(*d);
+  return std::get<std::int64_t>(value_);
+}
+
+Tensor tensor(const Literal& values, Device device) {
+  const Flattened flat(values);
+  return filled(flat, flat.dtype(), device);
+}
+Tensor tensor(const Literal& values, DType dtype, Device device) { return filled(Flattened(values), dtype, device); }
+
+}  // namespace etna

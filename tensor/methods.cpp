@@ -1,0 +1,84 @@
+#include <array>
+
+#include <etna/tensor/op.h>
+#include <etna/tensor/ops.h>
+
+// Methods of Tensor that are the free functions of ops.h.
+namespace etna {
+
+#define ETNA_METHOD_1(NAME) \
+  Tensor Tensor::NAME() const { return etna::NAME(*this); }
+#define ETNA_METHOD_2(NAME)                                                           \
+  Tensor Tensor::NAME(const Tensor& other) const { return etna::NAME(*this, other); } \
+  Tensor Tensor::NAME(double other) const { return etna::NAME(*this, other); }
+#define ETNA_METHOD_3(NAME)
+#define ETNA_ELEMENTWISE(NAME, ARITY, ...) ETNA_METHOD_##ARITY(NAME)
+#include <etna/tensor/ops/elementwise/elementwise.def>
+#undef ETNA_ELEMENTWISE
+#undef ETNA_METHOD_1
+#undef ETNA_METHOD_2
+#undef ETNA_METHOD_3
+
+Tensor Tensor::where(const Tensor& condition, const Tensor& other) const {
+  return etna::where(condition, *this, other);
+}
+Tensor Tensor::where(const Tensor& condition, double other) const { return etna::where(condition, *this, other); }
+Tensor Tensor::masked_fill(const Tensor& mask, double value) const { return etna::masked_fill(*this, mask, value); }
+Tensor Tensor::clamp(std::optional<double> lo, std::optional<double> hi) const { return etna::clamp(*this, lo, hi); }
+Tensor Tensor::sum(Dims dims, bool keepdim) const { return etna::sum(*this, dims, keepdim); }
+Tensor Tensor::mean(Dims dims, bool keepdim) const { return etna::mean(*this, dims, keepdim); }
+Tensor Tensor::max(Dims dims, bool keepdim) const { return etna::max(*this, dims, keepdim); }
+Tensor Tensor::min(Dims dims, bool keepdim) const { return etna::min(*this, dims, keepdim); }
+Tensor Tensor::prod(Dims dims, bool keepdim) const { return etna::prod(*this, dims, keepdim); }
+Tensor Tensor::logsumexp(Dims dims, bool keepdim) const { return etna::logsumexp(*this, dims, keepdim); }
+Tensor Tensor::var(Dims dims, bool keepdim, int correction) const {
+  return etna::var(*this, dims, keepdim, correction);
+}
+Tensor Tensor::argmax(std::optional<std::int64_t> dim, bool keepdim) const { return etna::argmax(*this, dim, keepdim); }
+Tensor Tensor::argmin(std::optional<std::int64_t> dim, bool keepdim) const { return etna::argmin(*this, dim, keepdim); }
+Tensor Tensor::softmax(std::int64_t dim) const { return etna::softmax(*this, dim); }
+Tensor Tensor::log_softmax(std::int64_t dim) const { return etna::log_softmax(*this, dim); }
+Tensor Tensor::cumsum(std::int64_t dim, bool reverse) const { return etna::cumsum(*this, dim, reverse); }
+Tensor Tensor::tril(std::int64_t diagonal) const { return etna::tril(*this, diagonal); }
+Tensor Tensor::triu(std::int64_t diagonal) const { return etna::triu(*this, diagonal); }
+Tensor Tensor::matmul(const Tensor& other) const { return etna::matmul(*this, other); }
+Tensor Tensor::index_select(std::int64_t dim, const Tensor& index) const {
+  return etna::index_select(*this, dim, index);
+}
+Tensor Tensor::gather(std::int64_t dim, const Tensor& index) const { return etna::gather(*this, dim, index); }
+Tensor Tensor::scatter_add(std::int64_t dim, const Tensor& index, const Tensor& source) const {
+  return etna::scatter_add(*this, dim, index, source);
+}
+
+namespace {
+
+/// True where `x += other` has to be recorded, and can be: a leaf is left to the method in place, which refuses it.
+bool recorded(const Tensor& x, const Tensor& other) {
+  return grad_recorder().wants(std::array{x, other}) && !(x.requires_grad() && x.is_leaf());
+}
+
+/// The result of an operator in its first operand's shape and dtype.
+Tensor fitted(const char* op, const Tensor& x, const Tensor& result) {
+  if (result.shape() != x.shape()) {
+    throw ShapeError(std::string(op) + ": the result " + str(result.shape()) + " does not fit into a tensor " +
+                     str(x.shape()));
+  }
+  return result.to(x.dtype());
+}
+
+}  // namespace
+
+#define ETNA_IN_PLACE(SYMBOL, METHOD, NAME)                                                      \
+  Tensor& Tensor::operator SYMBOL(const Tensor& other)& {                                        \
+    return recorded(*this, other) ? *this = fitted(#SYMBOL, *this, NAME(other)) : METHOD(other); \
+  }                                                                                              \
+  Tensor& Tensor::operator SYMBOL(double value)& {                                               \
+    return recorded(*this, {}) ? *this = fitted(#SYMBOL, *this, NAME(value)) : METHOD(value);    \
+  }
+ETNA_IN_PLACE(+=, add_, add)
+ETNA_IN_PLACE(-=, sub_, sub)
+ETNA_IN_PLACE(*=, mul_, mul)
+ETNA_IN_PLACE(/=, div_, div)
+#undef ETNA_IN_PLACE
+
+}  // namespace etna
