@@ -25,7 +25,7 @@ class PendingBytes {
  public:
   virtual ~PendingBytes() = default;
   virtual bool ready() = 0;
-  /// Waits until the bytes have arrived. @throws DeviceLost
+  /// Waits until the bytes have arrived. @throws DeviceLost, IndexError
   virtual const std::byte* get() = 0;
 };
 
@@ -41,6 +41,9 @@ class Launcher {
   virtual void fill(Device device, Storage& to, std::size_t offset, std::size_t bytes, std::uint32_t word) = 0;
   virtual void update(Device device, Storage& to, std::size_t offset, const Arguments& rows) = 0;
   virtual QueueStats stats(Device device) = 0;
+  /// Where kernels of this op report wrong indices: 16 bytes that stay valid, without a range. The backend reads them
+  /// whenever it has waited for the device.
+  virtual Pointer index_faults(Device, std::string_view) { return {}; }
 
   /// A graph records this launch: checks it, and begins to build what it needs, so that compile() need not wait.
   /// @throws as dispatch() would
@@ -85,7 +88,7 @@ class Backend {
   /// Queues a copy of at most 64 bytes after everything queued so far, and does not wait for it.
   virtual std::shared_ptr<PendingBytes> download_later(Device device, std::uint64_t address, std::size_t bytes);
 
-  /// ---- queue. Waits until the device is idle. @throws DeviceLost
+  /// ---- queue. Waits until the device is idle. @throws DeviceLost, IndexError
   virtual void synchronize(Device) {}
 
   /// ---- kernels. Null: the backend cannot run the GPU kernels of ops. Ops then use what register_kernel() was given,

@@ -16,6 +16,12 @@ struct ShapeError : Error {
   using Error::Error;
 };
 
+/// An index outside the dimension that it selects from. The CPU throws it at the call. A GPU finds it while a kernel
+/// runs, so the next call that waits for the device throws it.
+struct IndexError : ShapeError {
+  using ShapeError::ShapeError;
+};
+
 /// A dtype an op does not take, or a combination that it does not promote.
 struct DtypeError : Error {
   using Error::Error;

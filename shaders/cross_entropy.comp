@@ -11,12 +11,14 @@
 // the losses of the rows, in one workgroup, always in the same order. Backward processes the rows from last to first:
 // forward read the last ones last, so they are in the cache.
 //
-// A target outside [0, classes) that is not ignore_index makes the loss and the gradient of its row NaN.
+// A target outside [0, classes) that is not ignore_index makes the loss and the gradient of its row NaN; forward
+// reports it.
 //
 // variant: cross_entropy FORWARD
 // variant: cross_entropy_reduce REDUCE
 // variant: cross_entropy_backward BACKWARD
 
+#include "index.glsl"
 #include "math.glsl"
 #include "vectors.glsl"
 
@@ -36,6 +38,7 @@ layout(push_constant, scalar) uniform Push {
   uvec2 gradient;      // of the loss: [rows] or []
   uvec2 dlogits;
   uvec2 states;        // [PARTS, rows, 4]: state of each chunk, if there are several
+  uvec2 faults;
   uvec2 ignore_index;  // low and high word
   uint rows, classes;
   uint stride;         // between rows of logits
@@ -47,14 +50,10 @@ float minus_infinity() { return -uintBitsToFloat(0x7f800000u); }
 const uint IGNORED = 0, COUNTED = 1, WRONG = 2;
 const uint AT_ONCE = 4;  // vectors per thread
 
-uvec2 target_words(uint row) {
-  if (TARGET_DTYPE == I64) return BufferWords(p.target).v[row];
-  uint low = uint(load_int(p.target, row, TARGET_DTYPE));
-  return uvec2(low, int(low) < 0 ? 0xffffffffu : 0u);
-}
+uvec2 target_words(uint row) { return load_index_words(p.target, row, TARGET_DTYPE); }
 uint kind_of(uvec2 words) {
   if (words == p.ignore_index) return IGNORED;
-  return words.y == 0 && words.x < p.classes ? COUNTED : WRONG;
+  return index_inside(words, p.classes) ? COUNTED : WRONG;
 }
 
 // A row of `classes` elements that starts at element `base` of `address`. Vector v starts at element head + 4 v of the
@@ -137,6 +136,7 @@ void main() {
   if (part == 0) {
     uvec2 words = target_words(row);
     uint kind = kind_of(words);
+    if (kind == WRONG) report_index(p.faults, row, words, p.classes);
     if (kind == COUNTED) state.w = load_float(p.logits, base + words.x, DTYPE);
     if (PARTS == 1) finish(row, state, kind);
   }

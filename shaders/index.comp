@@ -5,11 +5,12 @@
 //
 // index_select moves rows of `inner` units of up to 16 bytes. gather moves single elements over up to eight dimensions
 // with the strides of x. A workgroup of 256 covers 1024 units, 256 apart, so that neighbouring threads write
-// neighbours. An index out of range is clamped.
+// neighbours.
 //
 // variant: index_select
 // variant: gather GATHER
 
+#include "index.glsl"
 #include "units.glsl"
 
 layout(local_size_x = 256) in;
@@ -20,7 +21,7 @@ layout(constant_id = 1) const uint INDEX_DTYPE = 4;
 layout(constant_id = 2) const uint RANK = 1;
 layout(constant_id = 3) const uint DIM = 0;
 layout(push_constant, scalar) uniform Push {
-  uvec2 y, x, index;
+  uvec2 y, x, index, faults;
   uint n;
   uint limit;       // size of x along DIM
   uint sizes[8];    // of the index
@@ -28,7 +29,7 @@ layout(push_constant, scalar) uniform Push {
 } p;
 
 void move(uint i) {
-  uint rest = i, from = load_index(p.index, i, INDEX_DTYPE, p.limit) * p.strides[DIM];
+  uint rest = i, from = load_index(p.index, i, INDEX_DTYPE, p.limit, p.faults) * p.strides[DIM];
   for (int d = int(RANK) - 1; d >= 0; --d) {
     if (d != int(DIM)) from += rest % p.sizes[d] * p.strides[d];
     rest /= p.sizes[d];
@@ -37,7 +38,7 @@ void move(uint i) {
 }
 #else
 layout(push_constant, scalar) uniform Push {
-  uvec2 y, x, index;
+  uvec2 y, x, index, faults;
   uint n;
   uint inner;  // units per row
   uint count;  // number of indices
@@ -46,7 +47,7 @@ layout(push_constant, scalar) uniform Push {
 
 void move(uint i) {
   uint row = i / p.inner;
-  uint chosen = load_index(p.index, row % p.count, INDEX_DTYPE, p.limit);
+  uint chosen = load_index(p.index, row % p.count, INDEX_DTYPE, p.limit, p.faults);
   copy_unit(p.y, i, p.x, (row / p.count * p.limit + chosen) * p.inner + i % p.inner, UNIT);
 }
 #endif

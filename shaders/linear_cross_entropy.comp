@@ -14,14 +14,15 @@
 // it.
 //
 // COUNT finds the number of rows that count, and the divisor of the loss; TOTAL adds the losses of the rows. Both are
-// one workgroup. A target outside [0, classes) that is not ignore_index makes the loss and the gradient of its row NaN.
+// one workgroup. A target outside [0, classes) that is not ignore_index makes the loss and the gradient of its row
+// NaN, and ROWS reports it.
 //
 // variant: linear_cross_entropy ROWS THREADS=512
 // variant: linear_cross_entropy_narrow ROWS THREADS=256
 // variant: linear_cross_entropy_count COUNT THREADS=256
 // variant: linear_cross_entropy_total TOTAL THREADS=256
 
-#include "dtype.glsl"
+#include "index.glsl"
 #include "math.glsl"
 
 layout(local_size_x = THREADS) in;
@@ -37,8 +38,10 @@ layout(push_constant, scalar) uniform Push {
   uvec2 losses;          // [rows]
   uvec2 divisor;         // [2]: 1/count (for sums: 1), or 0 if no row counts; count
   uvec2 loss;            // []
+  uvec2 faults;
   uvec2 ignore_index;    // low and high word
   uint rows, classes, stride;
+  uint first_row;        // of the chunk
   float smoothing, factor;
 } p;
 
@@ -48,14 +51,10 @@ const uint IGNORED = 0, COUNTED = 1, WRONG = 2;
 float not_a_number() { return uintBitsToFloat(0x7fc00000u); }
 float minus_infinity() { return -uintBitsToFloat(0x7f800000u); }
 
-uvec2 target_words(uint row) {
-  if (TARGET_DTYPE == I64) return BufferWords(p.target).v[row];
-  uint low = uint(load_int(p.target, row, TARGET_DTYPE));
-  return uvec2(low, int(low) < 0 ? 0xffffffffu : 0u);
-}
+uvec2 target_words(uint row) { return load_index_words(p.target, row, TARGET_DTYPE); }
 uint kind_of(uvec2 words) {
   if (words == p.ignore_index) return IGNORED;
-  return words.y == 0 && words.x < p.classes ? COUNTED : WRONG;
+  return index_inside(words, p.classes) ? COUNTED : WRONG;
 }
 
 #ifdef ROWS
@@ -167,6 +166,7 @@ void main() {
   uint kind = kind_of(words);
   float logsumexp = onto + log(sums.x);
   if (id == 0) {
+    if (kind == WRONG) report_index(p.faults, p.first_row + row, words, p.classes);
     float loss = kind == IGNORED ? 0.0 : not_a_number();
     if (kind == COUNTED) {
       loss = logsumexp - load_float(p.logits, row * p.stride + words.x, DTYPE);

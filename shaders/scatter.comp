@@ -10,7 +10,7 @@
 // variant: scatter_add_int T=int T_INT
 // variant: scatter_add_i64 T=int64_t T_I64
 
-#include "dtype.glsl"
+#include "index.glsl"
 
 layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint DTYPE = 1;
@@ -19,7 +19,7 @@ layout(constant_id = 2) const uint RANK = 1;
 layout(constant_id = 3) const uint DIM = 0;
 
 layout(push_constant, scalar) uniform Push {
-  uvec2 y, x, index, source;
+  uvec2 y, x, index, source, faults;
   uint n;
   uint line;         // distance between neighbours along DIM in index and source
   uint sizes[8];     // of y
@@ -46,7 +46,7 @@ void main() {
   if (covered) {
     for (uint j = 0; j < p.extents[DIM]; ++j) {
       uint at = start + j * p.line;
-      if (load_index(p.index, at, INDEX_DTYPE, p.sizes[DIM]) == own) sum += load_value(p.source, at, DTYPE);
+      if (load_index(p.index, at, INDEX_DTYPE, p.sizes[DIM], p.faults) == own) sum += load_value(p.source, at, DTYPE);
     }
   }
   store_value(p.y, i, DTYPE, sum);

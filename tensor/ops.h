@@ -158,7 +158,8 @@ AddedNorm feed_forward_layer_norm(const Tensor& x, const Tensor& up, const Tenso
 // ---- losses. Targets are class indices, i64 or i32.
 enum class Reduction { none, mean, sum };
 /// Rows whose target is ignore_index count neither in the sum nor in the mean; the mean of no rows is NaN. Any other
-/// target outside [0, C) throws ShapeError on the CPU; on a GPU it makes that row's loss and gradient NaN.
+/// target outside [0, C) is an IndexError, thrown as described under indexing; on a GPU the row's loss and gradient are
+/// NaN until then.
 /// @param logits [N, C] @param target [N] @return [] or, unreduced, [N]; f32, or f64 for f64 logits
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, std::int64_t ignore_index = -100,
                      double label_smoothing = 0, Reduction reduction = Reduction::mean);
@@ -175,7 +176,12 @@ Tensor nll_loss(const Tensor& log_probs, const Tensor& target, std::int64_t igno
 Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction = Reduction::mean);
 
 // ---- indexing and joining
-/// Rows of a table. An index out of range throws ShapeError on the CPU; on a GPU it is clamped to 0 ... V-1.
+// An index outside its dimension, or negative, is an IndexError that names the op, the index and the dimension's size.
+// The CPU throws it at the call. On a GPU the op continues with the nearest valid index, and the next call that waits
+// for the device throws: item(), to(kCPU), to_vector(), read_later().get(), synchronize(). A captured step reports it
+// again at each replay. The device stays usable.
+
+/// Rows of a table.
 /// @param weight [V, D] @param index [...] i64 or i32 in [0, V) @return [..., D]
 Tensor embedding(const Tensor& weight, const Tensor& index);
 /// The gradient of embedding: adds row i of `grad` [..., D] to row index[i] of the result, in order. @return [rows, D]

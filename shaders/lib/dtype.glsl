@@ -128,11 +128,6 @@ void store_int(uvec2 address, uint i, uint dtype, int value) {
   }
 }
 
-// A class index in [0, limit), read from i32 or i64 and clamped, so that a wrong one cannot read out of bounds.
-uint load_index(uvec2 address, uint i, uint dtype, uint limit) {
-  return uint(clamp(load_int(address, i, dtype), 0, int(limit) - 1));
-}
-
 #ifdef T
 #if defined(T_FLOAT)
 T load_value(uvec2 address, uint i, uint dtype) { return load_float(address, i, dtype); }

@@ -27,6 +27,7 @@ int m_pow(int a, int b) {
 
 float m_pow(float a, float b) {
   if (b == 0.0 || a == 1.0) return 1.0;
+  if (m_isnan(b)) return b;
   if (a == 0.0) return b > 0.0 ? 0.0 : 1.0 / abs(a);
   if (a > 0.0) return b == 1.0 ? a : b == 2.0 ? a * a : exp2(b * log2(a));
   if (b != floor(b)) return uintBitsToFloat(0x7fc00000u);
@@ -43,44 +44,87 @@ float m_log1p(float a) {
   return log(u) * (a / d);
 }
 
-// Reduced to [-π, π]; 2π is subtracted in two parts, so that larger angles keep their digits.
-float m_reduced(float a) {
-  precise float turns = round(a * 0.15915494309189535);
-  precise float r = a - turns * 6.28125;
-  return r - turns * 1.9353071795864769e-3;
+// 32 bits before the binary point of 2/π, and 224 behind it.
+const uint kTwoOverPi[8] = uint[8](0u, 0xa2f9836eu, 0x4e441529u, 0xfc2757d1u, 0xf534ddc0u, 0xdb629599u, 0x3c439041u,
+                                   0xfe5163abu);
+
+// An angle less the nearest multiple of π/2: x in [-π/4, π/4], in two parts, and the multiple modulo 4.
+struct ReducedAngle {
+  float x, rest;
+  uint quadrant;
+};
+
+// For 2^8 <= |a| (Payne & Hanek 1983). |a| = m · 2^e with an integer m < 2^24. Multiplies m by the 96 bits of 2/π whose
+// product with 2^e counts modulo 4; bits above them add whole turns, and those below less than 2^-70. No f32 is closer
+// than 2^-31 to a multiple of π/2, so 32 significant bits remain.
+ReducedAngle m_reduced_large(float a) {
+  uint bits = floatBitsToUint(a), m = (bits & 0x7fffffu) | 0x800000u;
+  uint from = (min(bits >> 23 & 0xffu, 254u) - 150u) + 30u, word = from >> 5, shift = from & 31u;
+  uint p[3];
+  for (uint i = 0; i < 3; ++i) {
+    uint high = kTwoOverPi[word + i], low = kTwoOverPi[word + i + 1];
+    p[i] = shift == 0 ? high : high << shift | low >> (32u - shift);
+  }
+  uint high1, low1, high2, low2, carry;
+  umulExtended(m, p[1], high1, low1);
+  umulExtended(m, p[2], high2, low2);
+  uint middle = uaddCarry(low1, high2, carry), top = m * p[0] + high1 + carry;
+  // top:middle:low2 are |a| · 2/π modulo 4 in units of 2^-94.
+  ReducedAngle r;
+  r.quadrant = top >> 30;
+  uint high = top << 2 | middle >> 30, low = middle << 2 | low2 >> 30;
+  bool above = (high & 0x80000000u) != 0u;
+  if (above) {
+    ++r.quadrant;
+    high = ~high;
+    low = ~low;
+  }
+  uint zeros = 31u - uint(findMSB(high | 1u));
+  uint fraction = zeros == 0 ? high : high << zeros | low >> (32u - zeros);
+  uint angle, unused;
+  umulExtended(fraction, 0xc90fdaa2u, angle, unused);  // π/2 in units of 2^-31
+  float unit = uintBitsToFloat((96u - zeros) << 23);
+  if (above != (a < 0.0)) unit = -unit;
+  r.x = float(angle & 0xffffff00u) * unit;
+  r.rest = float(angle & 0xffu) * unit;
+  if (a < 0.0) r.quadrant = 0u - r.quadrant;
+  return r;
 }
-// Taylor series about 0 to x^15 on [-π/2, π/2] after folding; error below 1e-7.
+
+// Below 2^8, π/2 is split into 16, 16 and 24 bits, so that a multiple of the first two is exact.
+ReducedAngle m_reduced(float a) {
+  if (abs(a) >= 256.0) return m_reduced_large(a);
+  precise float n = round(a * 0.63661977);
+  precise float first = a - n * 1.570770263671875;
+  precise float second = n * 2.6063062250614166e-5;
+  precise float x = first - second;
+  precise float rest = ((first - x) - second) - n * 6.0771006e-11;
+  return ReducedAngle(x, rest, uint(int(n)));
+}
+
+// Near-minimax polynomials on [-π/4, π/4]; the error stays below 2 units in the last place for every f32. GLSL promises
+// only 2^-11 for its own sin and cos, and that in [-π, π].
+float m_sin_or_cos(ReducedAngle r) {
+  float s = r.x * r.x;
+  if ((r.quadrant & 1u) == 0u) {
+    float p = ((2.7246861e-6 * s - 1.9840062e-4) * s + 8.3333319e-3) * s - 1.6666667e-1;
+    float y = r.x + (r.rest + r.x * s * p);
+    return (r.quadrant & 2u) == 0u ? y : -y;
+  }
+  float q = (2.4545413e-5 * s - 1.3888291e-3) * s + 4.1666664e-2;
+  float y = 1.0 - (0.5 * s - (s * s * q - r.x * r.rest));
+  return (r.quadrant & 2u) == 0u ? y : -y;
+}
 float m_sin(float a) {
-  float r = m_reduced(a);
-  const float pi = 3.14159265358979;
-  if (r > pi * 0.5) r = pi - r;
-  if (r < -pi * 0.5) r = -pi - r;
-  float s = r * r;
-  float p = 1.6059044e-10;
-  p = p * s - 2.5052108e-8;
-  p = p * s + 2.7557319e-6;
-  p = p * s - 1.9841270e-4;
-  p = p * s + 8.3333333e-3;
-  p = p * s - 1.6666667e-1;
-  return m_isfinite(a) ? r + r * s * p : uintBitsToFloat(0x7fc00000u);
+  if (!m_isfinite(a)) return uintBitsToFloat(0x7fc00000u);
+  if (abs(a) < 0.000244140625) return a;
+  return m_sin_or_cos(m_reduced(a));
 }
 float m_cos(float a) {
-  float r = m_reduced(a);
-  const float pi = 3.14159265358979;
-  float sign = 1.0;
-  if (abs(r) > pi * 0.5) {
-    r = pi - abs(r);
-    sign = -1.0;
-  }
-  float s = r * r;
-  float p = -1.1470746e-11;
-  p = p * s + 2.0876757e-9;
-  p = p * s - 2.7557319e-7;
-  p = p * s + 2.4801587e-5;
-  p = p * s - 1.3888889e-3;
-  p = p * s + 4.1666667e-2;
-  p = p * s - 0.5;
-  return m_isfinite(a) ? sign * (1.0 + s * p) : uintBitsToFloat(0x7fc00000u);
+  if (!m_isfinite(a)) return uintBitsToFloat(0x7fc00000u);
+  ReducedAngle r = m_reduced(a);
+  ++r.quadrant;
+  return m_sin_or_cos(r);
 }
 
 // Taylor series below 0.35, where the quotient loses digits; saturates above 9.

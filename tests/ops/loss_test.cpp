@@ -205,11 +205,12 @@ TEST_F(CrossEntropyOnGpu, TakesRowsThatStartAnywhere) {
   }
 }
 
-TEST_F(CrossEntropyOnGpu, AWrongTargetIsNaNInItsRowAlone) {
+TEST_F(CrossEntropyOnGpu, AWrongTargetIsReportedAndNaNInItsRowAlone) {
   Tensor x = on_gpu(values({4, 9}, 1, f32));
   for (DType index : {i64, i32}) {
     Tensor target = from_vector(std::vector<std::int64_t>{1, 9, -1, -100}).to(index).to(kVulkan);
     Tensor losses = cross_entropy(x, target, -100, 0, Reduction::none);
+    EXPECT_THROW(synchronize(kVulkan), IndexError);
     std::vector<double> found = doubles(losses);
     EXPECT_FALSE(std::isnan(found[0]));
     EXPECT_TRUE(std::isnan(found[1]));
@@ -217,7 +218,9 @@ TEST_F(CrossEntropyOnGpu, AWrongTargetIsNaNInItsRowAlone) {
     EXPECT_EQ(found[3], 0);
   }
   Tensor beyond = from_vector(std::vector<std::int64_t>{1, (std::int64_t{1} << 32) + 1, 2, 3}).to(kVulkan);
-  EXPECT_TRUE(std::isnan(doubles(cross_entropy(x, beyond, -100, 0, Reduction::none))[1]));
+  const Tensor losses = cross_entropy(x, beyond, -100, 0, Reduction::none);
+  EXPECT_THROW(synchronize(kVulkan), IndexError);
+  EXPECT_TRUE(std::isnan(doubles(losses)[1]));
 }
 
 TEST_F(CrossEntropyOnGpu, AllIgnoredIsNaNInTheMeanAndZeroInTheSum) {

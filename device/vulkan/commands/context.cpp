@@ -55,7 +55,8 @@ Context* make(Device device) {
 Context::Context(const Adapter& adapter, Device device)
     : logical(adapter, device),
       pipelines(logical),
-      recorder(logical, pipelines),
+      index_faults(logical),
+      recorder(logical, pipelines, index_faults),
       segments(
           logical, [this] { recorder.finish(); }, mutex),
       allocator(device, segments),

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include <etna/device/vulkan/api/logical_device.h>
+#include <etna/device/vulkan/commands/index_faults.h>
 #include <etna/device/vulkan/commands/readback.h>
 #include <etna/device/vulkan/commands/recorder.h>
 #include <etna/device/vulkan/commands/staging.h>
@@ -30,6 +31,7 @@ struct Context {
   std::recursive_mutex mutex;
   LogicalDevice logical;
   Pipelines pipelines;
+  IndexFaults index_faults;
   Recorder recorder;
   BufferSegments segments;
   CachingAllocator allocator;

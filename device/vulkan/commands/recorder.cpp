@@ -57,8 +57,16 @@ VkAccessFlags accesses_of(unsigned bits) {
 
 void injection::fail_next_submit(int vk_result) { injected_failure = vk_result; }
 
-Recorder::Recorder(LogicalDevice& device, const Pipelines& pipelines)
-    : device_(device), pipelines_(pipelines), timestamps_(device) {
+void expose_kernel_writes(const VolkDeviceTable& vk, VkCommandBuffer commands) {
+  auto memory = structure<VkMemoryBarrier>(VK_STRUCTURE_TYPE_MEMORY_BARRIER);
+  memory.srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT;
+  memory.dstAccessMask = VK_ACCESS_HOST_READ_BIT;
+  vk.vkCmdPipelineBarrier(commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &memory, 0,
+                          nullptr, 0, nullptr);
+}
+
+Recorder::Recorder(LogicalDevice& device, const Pipelines& pipelines, const IndexFaults& faults)
+    : device_(device), pipelines_(pipelines), faults_(faults), timestamps_(device) {
   auto type = structure<VkSemaphoreTypeCreateInfo>(VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO);
   type.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
   auto semaphore = structure<VkSemaphoreCreateInfo>(VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO);
@@ -200,6 +208,7 @@ void Recorder::encode_open() {
     }
   }
   slot.timed.finish(slot.buffer);
+  if (faults_.in_use()) expose_kernel_writes(device_.vk, slot.buffer);
   if (VkResult r = device_.vk.vkEndCommandBuffer(slot.buffer)) fail(r, "vkEndCommandBuffer");
 }
 

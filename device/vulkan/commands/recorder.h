@@ -10,6 +10,7 @@
 #include <etna/device/graph/hazards.h>
 #include <etna/device/vulkan/api/diagnostics.h>
 #include <etna/device/vulkan/commands/command_list.h>
+#include <etna/device/vulkan/commands/index_faults.h>
 #include <etna/device/vulkan/commands/timestamps.h>
 #include <etna/device/vulkan/memory/memory.h>
 
@@ -19,6 +20,9 @@ namespace etna::vulkan {
 VkPipelineStageFlags stages_of(unsigned bits);
 VkAccessFlags writes_of(unsigned bits);
 VkAccessFlags accesses_of(unsigned bits);
+
+/// Makes what kernels wrote to mapped memory visible to the host once the command buffer is done.
+void expose_kernel_writes(const VolkDeviceTable& vk, VkCommandBuffer commands);
 
 /// Registers an exit handler that shuts down the devices in use (context.cpp). May be called again.
 void leave_at_exit();
@@ -34,7 +38,7 @@ void leave_at_exit();
 class Recorder {
  public:
   /// @param pipelines whose layout all pipelines have
-  Recorder(LogicalDevice& device, const Pipelines& pipelines);
+  Recorder(LogicalDevice& device, const Pipelines& pipelines, const IndexFaults& faults);
 
   void dispatch(const Dispatch& dispatch, Pipeline& pipeline);
   /// An upload that a kernel does: no dispatch of anybody's, as far as stats() tell.
@@ -97,6 +101,7 @@ class Recorder {
 
   LogicalDevice& device_;
   const Pipelines& pipelines_;
+  const IndexFaults& faults_;
   Hazards hazards_;
   std::array<Slot, 8> slots_;
   std::size_t current_ = 0;

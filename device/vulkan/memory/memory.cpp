@@ -34,7 +34,7 @@ int memory_type(const Adapter& adapter, std::uint32_t allowed, BufferUse use) {
       if ((flags & mapped) != mapped) continue;
       bool cached = flags & VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
       // Leaves the small host-visible window of the GPU's own memory to others. Uncached reads are very slow.
-      score += (local ? 0 : 1) + (cached == (use == BufferUse::download) ? 2 : 0);
+      score += (local ? 0 : 1) + (cached == (use != BufferUse::upload) ? 2 : 0);
     }
     if (score > best_score) {
       best = static_cast<int>(i);

@@ -32,6 +32,7 @@ enum class BufferUse {
   device,    ///< device-local, addressed by kernels
   upload,    ///< mapped; the host writes it sequentially
   download,  ///< mapped and, where available, cached: for the host to read
+  report,    ///< the same, addressed by kernels
 };
 
 /// @returns VK_SUCCESS, or the first failure with everything cleaned up.

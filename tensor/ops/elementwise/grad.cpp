@@ -1,4 +1,5 @@
 #include <cmath>
+#include <limits>
 
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/elementwise/elementwise.h>
@@ -29,6 +30,26 @@ Tensor gelu_tanh_second(const Tensor& a) {
 }
 
 using etna::log;
+
+/// g b a^(b-1), and 0 for b = 0, whatever a is. Where a^-1 is not finite, the power is computed of 1 instead and then
+/// dropped, so that its own gradient stays finite.
+Tensor pow_base_gradient(const Tensor& g, const Tensor& a, const Tensor& b) {
+  const Tensor dropped = logical_and(eq(b, 0.0), logical_not(isfinite(reciprocal(a))));
+  return where(dropped, 0.0, g * b * pow(where(dropped, 1.0, a), b - 1.0));
+}
+Tensor pow_base_gradient(const Tensor& g, const Tensor& a, double b) {
+  return b == 0 ? zeros_like(g) : g * b * pow(a, b - 1.0);
+}
+
+/// g a^b log(a), and 0 for a = 0 and b >= 0, where the power is 0 or 1 for all such b.
+Tensor pow_exponent_gradient(const Tensor& g, const Tensor& a, const Tensor& b) {
+  const Tensor base = where(logical_and(eq(a, 0.0), ge(b, 0.0)), 1.0, a);
+  return g * pow(base, b) * log(base);
+}
+Tensor pow_exponent_gradient(const Tensor& g, double a, const Tensor& b) {
+  if (a != 0) return g * pow(a, b) * log(a);
+  return g * where(ge(b, 0.0), 0.0, where(isnan(b), b, -std::numeric_limits<double>::infinity()));
+}
 
 #define ETNA_ELEMENTWISE(name, arity, result, saved, cpp, glsl, lo, hi, da, db, dc)                             \
   struct Grad_##name {                                                                                          \

@@ -193,6 +193,7 @@ bool gpu_sum(const OpCall& call, Tensor& y, bool adds) {
       .read(index)
       .write(order)
       .write(keys)
+      .index_faults()
       .u32(count, y.size(0))
       .dispatch(gpu::grid(count, tokens_a_group));
   const std::int64_t threads = width <= 256 ? 64 : 256;

@@ -11,7 +11,8 @@
 #include <etna/tensor/ops/indexing/rows.h>
 #include <etna/tensor/ops/kernel.h>
 
-// Selecting along one dimension, and adding back. An index out of range throws on the CPU; on a GPU it is clamped.
+// Selecting along one dimension, and adding back. An index outside throws IndexError: on the CPU at
+// the call, on a GPU at the next wait for the device.
 namespace etna {
 namespace {
 
@@ -144,6 +145,7 @@ bool gpu_gather(const OpCall& call, std::span<Tensor> out) {
       .write(out[0])
       .read(x)
       .read(index)
+      .index_faults()
       .u32(index.numel(), x.shape()[dim])
       .u32(sizes)
       .u32(strides)
@@ -241,6 +243,7 @@ bool gpu_scatter(const OpCall& call, std::span<Tensor> out) {
       .read(x)
       .read(index)
       .read(source)
+      .index_faults()
       .u32(y.numel(), contiguous_strides(index.shape())[dim])
       .u32(sizes)
       .u32(extents)

@@ -28,7 +28,7 @@ Tensor checked_index(const char* op, const Tensor& index, std::int64_t limit) {
   std::span values(wide.host<std::int64_t>(), static_cast<std::size_t>(wide.numel()));
   auto outside = std::find_if(values.begin(), values.end(), [&](std::int64_t v) { return v < 0 || v >= limit; });
   if (outside != values.end()) {
-    throw ShapeError(
+    throw IndexError(
         fmt::format("{}: index {} at position {} is outside [0, {})", op, *outside, outside - values.begin(), limit));
   }
   return wide;
@@ -59,6 +59,7 @@ bool select_gpu(const OpCall& call, const Selection& s) {
       .write(s.y)
       .read(x)
       .read(index)
+      .index_faults()
       .u32(n, inner, index.numel(), s.size)
       .dispatch(gpu::grid(n, 1024));
   return true;

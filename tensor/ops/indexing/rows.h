@@ -16,7 +16,7 @@ std::uint32_t unit(std::initializer_list<std::uint64_t> divided);
 void check_index_dtype(const char* op, const Tensor& index);
 
 /// A contiguous i64 copy of an index on the CPU, with every value checked to be in [0, limit).
-/// @throws ShapeError naming the first value that is not.
+/// @throws IndexError naming the first value that is not.
 Tensor checked_index(const char* op, const Tensor& index, std::int64_t limit);
 
 /// y[o, k, :] = x[o, index[k], :], where x is [outer, size, inner] and y is contiguous.

@@ -37,7 +37,7 @@ void forward(const OpCall& call, std::span<Tensor> out) {
   auto attributes = call.as<Attributes>();
   Tensor logits = call.in[0].contiguous();
   std::int64_t n = logits.size(0), classes = logits.size(1);
-  cpu::Scratch<std::int64_t> targets = checked_targets(call.in[1], classes, attributes.ignore_index);
+  cpu::Scratch<std::int64_t> targets = checked_targets(call.op.name, call.in[1], classes, attributes.ignore_index);
   const S* x = logits.host<S>();
   T* lse = out[1].host<T>();
   cpu::Scratch<T> losses(static_cast<std::size_t>(n));
@@ -78,7 +78,7 @@ void backward(const OpCall& call, std::span<Tensor> out) {
   auto attributes = call.as<Attributes>();
   Tensor logits = call.in[0].contiguous(), gradient = call.in[4].to(dtype_of<T>()).contiguous();
   std::int64_t n = logits.size(0), classes = logits.size(1);
-  cpu::Scratch<std::int64_t> targets = checked_targets(call.in[1], classes, attributes.ignore_index);
+  cpu::Scratch<std::int64_t> targets = checked_targets(call.op.name, call.in[1], classes, attributes.ignore_index);
   Tensor lse_in = call.in[2].contiguous();
   const S* x = logits.host<S>();
   const T *lse = lse_in.host<T>(), *g = gradient.host<T>();
@@ -124,13 +124,14 @@ void with_types(DType logits, const F& f) {
 
 }  // namespace
 
-cpu::Scratch<std::int64_t> checked_targets(const Tensor& given, std::int64_t classes, std::int64_t ignore_index) {
+cpu::Scratch<std::int64_t> checked_targets(const char* op, const Tensor& given, std::int64_t classes,
+                                           std::int64_t ignore_index) {
   Tensor target = given.to(i64).contiguous();
   const std::int64_t* t = target.host<std::int64_t>();
   cpu::Scratch<std::int64_t> targets(t, t + target.numel());
   for (std::size_t i = 0; i < targets.size(); ++i) {
     if (targets[i] == ignore_index || (targets[i] >= 0 && targets[i] < classes)) continue;
-    throw ShapeError(fmt::format("cross_entropy: target {} in row {} is outside [0, {}); only ignore_index = {} may be",
+    throw IndexError(fmt::format("{}: target {} in row {} is outside [0, {}); only ignore_index = {} may be", op,
                                  targets[i], i, classes, ignore_index));
   }
   return targets;

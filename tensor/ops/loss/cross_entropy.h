@@ -17,8 +17,9 @@ struct Attributes {
 /// dtype of sums over classes, loss, logsumexp and count: f32, or f64 for f64 logits.
 constexpr DType sum_dtype(DType logits) { return logits == f64 ? f64 : f32; }
 
-/// Targets on the CPU as i64. @throws ShapeError naming the first target that is neither a class nor ignore_index
-cpu::Scratch<std::int64_t> checked_targets(const Tensor& target, std::int64_t classes, std::int64_t ignore_index);
+/// Targets on the CPU as i64. @throws IndexError naming the first target that is neither a class nor ignore_index
+cpu::Scratch<std::int64_t> checked_targets(const char* op, const Tensor& target, std::int64_t classes,
+                                           std::int64_t ignore_index);
 
 /// @param out loss ([N] or []), logsumexp [N], count [1] (rows that are not ignored)
 void cpu_forward(const OpCall& call, std::span<Tensor> out);

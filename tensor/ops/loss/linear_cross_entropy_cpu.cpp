@@ -78,7 +78,7 @@ class Loss {
         rows_(x_.size(0)),
         width_(x_.size(1)),
         classes_(weight_.size(0)),
-        targets_(cross_entropy_rows::checked_targets(call.in[3], classes_, a_.loss.ignore_index)),
+        targets_(cross_entropy_rows::checked_targets(call.op.name, call.in[3], classes_, a_.loss.ignore_index)),
         stride_((std::min(classes_, kColumns) + kGap - 1) / kGap * kGap + kGap),
         tiles_(ceil_div(classes_, kColumns)),
         groups_(std::min(tiles_, kMostGroups)),

@@ -77,14 +77,15 @@ bool on_gpu(const OpCall& call, std::span<Tensor> out) {
   const std::int64_t threads = wide ? 512 : 256, each = (row_bytes / vector_bytes + threads - 1) / threads;
   const bool mean = a.loss.reduction == Reduction::mean;
   // All kernels share one argument list; `memory` adds the addresses, null where a kernel does not use one.
-  auto dispatch = [&](const gpu::Shader& shader, std::int64_t count, std::array<std::uint32_t, 3> groups,
-                      const auto& memory) {
+  auto dispatch = [&](const gpu::Shader& shader, std::int64_t first, std::int64_t count,
+                      std::array<std::uint32_t, 3> groups, const auto& memory) {
     gpu::Kernel kernel(shader, call);
     kernel.spec(t, target.dtype(), mean, a.loss.label_smoothing != 0, a.wants_any());
     kernel.spec(each <= kMostHeld ? each : 0);
     memory(kernel);
-    kernel.u64(static_cast<std::uint64_t>(a.loss.ignore_index))
-        .u32(count, classes, stride)
+    kernel.index_faults()
+        .u64(static_cast<std::uint64_t>(a.loss.ignore_index))
+        .u32(count, classes, stride, first)
         .f32(static_cast<float>(a.loss.label_smoothing))
         .f32(stored_factor(t))
         .dispatch(groups);
@@ -94,14 +95,14 @@ bool on_gpu(const OpCall& call, std::span<Tensor> out) {
     gemm::on_gpu(call, l, r, e, y);
   };
 
-  dispatch(shaders::linear_cross_entropy_count, rows, {1, 1, 1},
+  dispatch(shaders::linear_cross_entropy_count, 0, rows, {1, 1, 1},
            [&](gpu::Kernel& kernel) { kernel.read(unused).read(target).read(unused).write(divisor).read(unused); });
   for (const Chunk& chunk : all) {
     Tensor logits = room.slice(0, 0, chunk.end - chunk.begin).slice(1, 0, classes);
     product(chunk.of(x), weight.t(), {.bias = bias}, logits);
     const std::int64_t count = chunk.end - chunk.begin;
-    dispatch(wide ? shaders::linear_cross_entropy : shaders::linear_cross_entropy_narrow, count, gpu::grid(count),
-             [&](gpu::Kernel& kernel) {
+    dispatch(wide ? shaders::linear_cross_entropy : shaders::linear_cross_entropy_narrow, chunk.begin, count,
+             gpu::grid(count), [&](gpu::Kernel& kernel) {
                if (a.wants_any()) {
                  kernel.read_write(room);
                } else {
@@ -111,7 +112,7 @@ bool on_gpu(const OpCall& call, std::span<Tensor> out) {
              });
     add_gradients(a, to, chunk, x, weight, logits, 1 / stored_factor(t), divisor.select(0, 0), product);
   }
-  dispatch(shaders::linear_cross_entropy_total, rows, {1, 1, 1},
+  dispatch(shaders::linear_cross_entropy_total, 0, rows, {1, 1, 1},
            [&](gpu::Kernel& kernel) { kernel.read(unused).read(unused).read(losses).read(divisor).write(to.loss); });
   if (all.empty()) {
     for (Tensor& gradient_of_none : out.subspan(1)) gradient_of_none.zero_();

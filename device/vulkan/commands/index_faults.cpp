@@ -1,0 +1,56 @@
+#include <etna/device/vulkan/commands/index_faults.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include <etna/device/error.h>
+
+namespace etna::vulkan {
+namespace {
+
+constexpr std::size_t kMostOps = 256;
+
+/// As index.glsl writes it.
+struct Report {
+  std::uint32_t position;  ///< plus one; 0: no report
+  std::uint32_t low, high;
+  std::uint32_t limit;
+};
+
+}  // namespace
+
+std::uint64_t IndexFaults::address(std::string_view op) {
+  auto found = std::find(ops_.begin(), ops_.end(), op);
+  if (found == ops_.end()) {
+    if (ops_.size() == kMostOps) throw DeviceError(fmt::format("{}: more than {} ops take indices", op, kMostOps));
+    if (!buffer_.handle) {
+      if (VkResult result = make_buffer(device_, BufferUse::report, kMostOps * sizeof(Report), buffer_)) {
+        throw OutOfMemory(fmt::format("{}: no host memory that the GPU can see for reports of wrong indices ({})",
+                                      device_.device.str(), str(result)));
+      }
+      std::memset(buffer_.host, 0, kMostOps * sizeof(Report));
+    }
+    ops_.emplace_back(op);
+    found = ops_.end() - 1;
+  }
+  return buffer_.address + static_cast<std::uint64_t>(found - ops_.begin()) * sizeof(Report);
+}
+
+void IndexFaults::check() {
+  std::string message;
+  for (std::size_t i = 0; i < ops_.size(); ++i) {
+    auto* report = reinterpret_cast<volatile Report*>(buffer_.host) + i;
+    if (report->position == 0) continue;
+    if (message.empty()) {
+      const auto index = static_cast<std::int64_t>(std::uint64_t{report->high} << 32 | report->low);
+      message = fmt::format("{}: index {} at position {} is outside [0, {}); found by a kernel that ran on {} earlier",
+                            ops_[i], index, report->position - 1, std::uint32_t{report->limit}, device_.device.str());
+    }
+    report->position = 0;
+  }
+  if (!message.empty()) throw IndexError(message);
+}
+
+}  // namespace etna::vulkan
