@@ -12,7 +12,8 @@ class CrossEntropyLoss : public Module {
   explicit CrossEntropyLoss(std::int64_t ignore_index = -100, double label_smoothing = 0,
                             Reduction reduction = Reduction::mean)
       : ignore_index(ignore_index), label_smoothing(label_smoothing), reduction(reduction) {}
-  /// @param logits [..., C] @param target [...] i64 or i32 @return 0-d, or [...] if reduction is none
+  /// Layouts as of cross_entropy(): the classes are dimension 1.
+  /// @param logits [N, C, ...] @param target [N, ...] i64 or i32 @return 0-d, or [N, ...] if reduction is none
   Tensor forward(const Tensor& logits, const Tensor& target) const;
   Tensor operator()(const Tensor& logits, const Tensor& target) const { return forward(logits, target); }
 
@@ -26,7 +27,7 @@ class NLLLoss : public Module {
  public:
   explicit NLLLoss(std::int64_t ignore_index = -100, Reduction reduction = Reduction::mean)
       : ignore_index(ignore_index), reduction(reduction) {}
-  /// @param log_probs [..., C] @param target [...] i64 or i32 @return 0-d, or [...] if reduction is none
+  /// @param log_probs [N, C, ...] @param target [N, ...] i64 or i32 @return 0-d, or [N, ...] if reduction is none
   Tensor forward(const Tensor& log_probs, const Tensor& target) const;
   Tensor operator()(const Tensor& log_probs, const Tensor& target) const { return forward(log_probs, target); }
 

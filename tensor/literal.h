@@ -33,8 +33,8 @@ class Literal {
   std::variant<std::int64_t, double, bool, std::vector<Literal>> value_;
 };
 
-/// A tensor of the values of nested lists: `tensor(3)`, `tensor({1., 2.})`, `tensor({{1, 2}, {3, 4}}, device)`. f32 if a
-/// number is floating, else i64, else bool.
+/// A tensor of the values of nested lists: `tensor(3)`, `tensor({1., 2.})`, `tensor({{1, 2}, {3, 4}}, device)`. f32 if
+/// a number is floating, else i64, else bool.
 /// @throws ShapeError where lists beside each other differ in length or depth
 Tensor tensor(const Literal& values, Device device = {});
 /// The same in another dtype. @throws DtypeError for a number that is not whole in an integer dtype

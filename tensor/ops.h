@@ -160,7 +160,8 @@ enum class Reduction { none, mean, sum };
 /// Rows whose target is ignore_index count neither in the sum nor in the mean; the mean of no rows is NaN. Any other
 /// target outside [0, C) is an IndexError, thrown as described under indexing; on a GPU the row's loss and gradient are
 /// NaN until then.
-/// @param logits [N, C] @param target [N] @return [] or, unreduced, [N]; f32, or f64 for f64 logits
+/// @param logits [N, C], [N, C, d...] or [C] @param target [N], [N, d...] or []
+/// @return [] or, unreduced, of target's shape; f32, or f64 for f64 logits
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, std::int64_t ignore_index = -100,
                      double label_smoothing = 0, Reduction reduction = Reduction::mean);
 /// cross_entropy(linear(x, weight, bias), target) without storing all logits at once. They are computed one chunk of
@@ -170,7 +171,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, std::int64_t ig
 Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& target, const Tensor& bias = {},
                             std::int64_t ignore_index = -100, double label_smoothing = 0,
                             Reduction reduction = Reduction::mean);
-/// @param log_probs [N, C] @param target [N]
+/// @param log_probs, target as for cross_entropy()
 Tensor nll_loss(const Tensor& log_probs, const Tensor& target, std::int64_t ignore_index = -100,
                 Reduction reduction = Reduction::mean);
 Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction = Reduction::mean);

@@ -110,21 +110,34 @@ TEST_P(Layers, SequentialChains) {
   expect_near(net(x), last(relu(first(x))), 1e-6);
 }
 
-TEST_P(Layers, LossesFlattenWhatLeadsTheClasses) {
-  Tensor logits = draw({2, 3, 5}), target = from_vector<std::int64_t>({0, 4, -100, 2, 2, 1}, {2, 3}, device());
-  Tensor rows = log_softmax(logits.reshape({6, 5}), -1);
-  std::vector<double> all;
-  double total = 0;
-  for (std::int64_t i : {0, 1, 2, 3, 4, 5}) {
-    std::int64_t t = target.reshape({6})[i].item<std::int64_t>();
-    all.push_back(t < 0 ? 0 : -rows[i][t].item<double>());
-    total += all.back();
+TEST_P(Layers, LossesTakeTheClassesInDimensionOne) {
+  for (std::int64_t classes : {5, 3}) {  // 3: as many as the dimension behind them
+    Tensor logits = draw({2, classes, 3}),
+           target = from_vector<std::int64_t>({0, classes - 1, -100, 2, 2, 1}, {2, 3}, device());
+    Tensor rows = log_softmax(logits.permute({0, 2, 1}).reshape({6, classes}), -1);
+    std::vector<double> all;
+    double total = 0;
+    for (std::int64_t i : {0, 1, 2, 3, 4, 5}) {
+      std::int64_t t = target.reshape({6})[i].item<std::int64_t>();
+      all.push_back(t < 0 ? 0 : -rows[i][t].item<double>());
+      total += all.back();
+    }
+    expect_near(CrossEntropyLoss(-100, 0, Reduction::none)(logits, target), all, 1e-6);
+    EXPECT_EQ(CrossEntropyLoss(-100, 0, Reduction::none)(logits, target).shape(), Shape({2, 3}));
+    EXPECT_NEAR(CrossEntropyLoss()(logits, target).item<double>(), total / 5, 1e-6);
+    const Tensor log_probs = rows.reshape({2, 3, classes}).permute({0, 2, 1});
+    EXPECT_NEAR(NLLLoss(-100, Reduction::sum)(log_probs, target).item<double>(), total, 1e-5);
+    EXPECT_EQ(NLLLoss(-100, Reduction::none)(log_probs, target).shape(), Shape({2, 3}));
+    EXPECT_NEAR(cross_entropy(logits[0].t()[0], target[0][0]).item<double>(), all[0], 1e-6) << "one row of classes";
+
+    Tensor leaf = logits.detach().clone().requires_grad_();
+    cross_entropy(leaf, target).backward();
+    Tensor flat = logits.permute({0, 2, 1}).reshape({6, classes}).requires_grad_();
+    cross_entropy(flat, target.reshape({6})).backward();
+    expect_near(leaf.grad(), flat.grad().reshape({2, 3, classes}).permute({0, 2, 1}), 1e-7);
   }
-  expect_near(CrossEntropyLoss(-100, 0, Reduction::none)(logits, target), all, 1e-6);
-  EXPECT_EQ(CrossEntropyLoss(-100, 0, Reduction::none)(logits, target).shape(), Shape({2, 3}));
-  EXPECT_NEAR(CrossEntropyLoss()(logits, target).item<double>(), total / 5, 1e-6);
-  EXPECT_NEAR(NLLLoss(-100, Reduction::sum)(rows.reshape({2, 3, 5}), target).item<double>(), total, 1e-5);
-  EXPECT_NEAR(MSELoss()(logits, logits + 2.0).item<double>(), 4, 1e-5);
+  Tensor x = draw({2, 3});
+  EXPECT_NEAR(MSELoss()(x, x + 2.0).item<double>(), 4, 1e-5);
 }
 
 ETNA_ON_EVERY_DEVICE(Layers);

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include <etna/tensor/autocast.h>
@@ -18,9 +20,36 @@ void check_rows(const char* op, const Tensor& x, const Tensor& target) {
         fmt::format("{}: the targets hold {}, they are class indices: i64 or i32", op, name(target.dtype())));
   }
   if (x.dim() != 2 || target.dim() != 1 || x.size(0) != target.size(0)) {
-    throw ShapeError(fmt::format("{}: got {} and targets {}, wanted [N, C] and [N]{}", op, str(x.shape()),
-                                 str(target.shape()), x.dim() > 2 ? "; reshape to ({-1, C}) and ({-1}) first" : ""));
+    throw ShapeError(
+        fmt::format("{}: got {} and targets {}, wanted [N, C] and [N]", op, str(x.shape()), str(target.shape())));
   }
+}
+
+/// Classes in the last of two dimensions, from [N, C], [N, C, d...] or [C].
+struct ClassRows {
+  Tensor x;       ///< [rows, C]
+  Tensor target;  ///< [rows]
+};
+
+ClassRows class_rows(const char* op, const Tensor& x, const Tensor& target) {
+  if (x.dim() == 2) return {x, target};
+  Shape wanted;
+  for (int i = 0; i < x.dim(); ++i) {
+    if (i != 1 && x.dim() > 1) wanted.push_back(x.shape()[i]);
+  }
+  if (x.dim() == 0 || target.shape() != wanted) {
+    // The layout of a transformer's logits.
+    const bool last =
+        x.dim() == target.dim() + 1 && std::equal(target.shape().begin(), target.shape().end(), x.shape().begin());
+    throw ShapeError(fmt::format(
+        "{}: got {} and targets {}, wanted [N, C, ...] and [N, ...]{}", op, str(x.shape()), str(target.shape()),
+        last ? "; with the classes in the last dimension, reshape to {-1, C} and {-1} first" : ""));
+  }
+  if (x.dim() == 1) return {x.unsqueeze(0), target.reshape({1})};
+  Dims classes_last = {0};
+  for (int i = 2; i < x.dim(); ++i) classes_last.push_back(i);
+  classes_last.push_back(1);
+  return {x.permute(classes_last).reshape({target.numel(), x.size(1)}), target.reshape({target.numel()})};
 }
 
 std::vector<OutputSpec> infer(const OpCall& call) {
@@ -109,17 +138,22 @@ Tensor reduce(const Tensor& losses, Reduction reduction) {
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, std::int64_t ignore_index, double label_smoothing,
                      Reduction reduction) {
   detail::require_defined("cross_entropy", logits, target);
-  return apply1(kCrossEntropy, {logits, target}, Attrs::of(Attributes{ignore_index, label_smoothing, reduction}));
+  const ClassRows rows = class_rows("cross_entropy", logits, target);
+  const Tensor loss =
+      apply1(kCrossEntropy, {rows.x, rows.target}, Attrs::of(Attributes{ignore_index, label_smoothing, reduction}));
+  return reduction == Reduction::none && logits.dim() != 2 ? loss.reshape(target.shape()) : loss;
 }
 
 Tensor nll_loss(const Tensor& log_probs, const Tensor& target, std::int64_t ignore_index, Reduction reduction) {
   detail::require_defined("nll_loss", log_probs, target);
-  check_rows("nll_loss", log_probs, target);
-  Tensor counts = ne(target, static_cast<double>(ignore_index));
-  Tensor picked = gather(detail::raised(log_probs), 1, where(counts, target, 0.0).unsqueeze(1)).squeeze(1);
+  const ClassRows rows = class_rows("nll_loss", log_probs, target);
+  check_rows("nll_loss", rows.x, rows.target);
+  Tensor counts = ne(rows.target, static_cast<double>(ignore_index));
+  Tensor picked = gather(detail::raised(rows.x), 1, where(counts, rows.target, 0.0).unsqueeze(1)).squeeze(1);
   Tensor losses = masked_fill(-picked, logical_not(counts), 0.0);
   if (reduction == Reduction::mean) return sum(losses) / sum(counts.to(losses.dtype()));
-  return reduce(losses, reduction);
+  if (reduction == Reduction::sum) return sum(losses);
+  return log_probs.dim() != 2 ? losses.reshape(target.shape()) : losses;
 }
 
 Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction) {
