@@ -47,6 +47,16 @@ if(ETNA_SANITIZE)
 endif()
 target_include_directories(etna_options INTERFACE ${ETNA_INCLUDE_DIR})
 
+# The INSTALL_RPATH of a program that is installed: libetna's place relative to it, so that a prefix may be moved.
+# Dependencies outside the system's folders are found by their paths.
+file(RELATIVE_PATH ETNA_PROGRAM_RPATH /prefix/${CMAKE_INSTALL_BINDIR} /prefix/${CMAKE_INSTALL_LIBDIR})
+if(APPLE)
+  string(PREPEND ETNA_PROGRAM_RPATH @loader_path/)
+else()
+  string(PREPEND ETNA_PROGRAM_RPATH $ORIGIN/)
+endif()
+set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
+
 # etna_folder(NAME LIBRARIES... [EXCLUDE REGEX]): objects of every .cpp below this folder.
 function(etna_folder name)
   cmake_parse_arguments(PARSE_ARGV 1 folder "" "EXCLUDE" "")

@@ -25,6 +25,37 @@ expect 2 "there is no command 'tset'" "$root/run" tset
 expect 2 "usage: tools/get-glslang" "$root/tools/get-glslang" --what
 expect 2 "usage: tools/format" "$root/tools/format" --what
 
+# A block of README.md is what its command printed; --check compares all but figures.
+figures=tree/tools/readme-figures
+mkdir -p tree/tools tree/build/bin
+cp "$root/tools/readme-figures" tree/tools/
+cat >tree/build/bin/etna <<'STUB'
+#!/bin/sh
+case $1 in
+  devices) echo "vulkan:0  A GPU  ${KIND:-discrete}" ;;
+  doctor) printf '  round trip  %s us\n  other  1 us\n%s' "$US" "${MORE:+  copy by kernel  2 GB/s
+}" ;;
+esac
+STUB
+chmod +x tree/build/bin/etna
+printf 'before\n<!-- figures: doctor -->\n<!-- end -->\nafter\n' >tree/README.md
+expect 0 "doctor" "$figures" --list
+expect 2 "usage: tools/readme-figures" "$figures" --what
+expect 1 "no block 'docter'; there are: doctor" "$figures" docter
+expect 1 "doctor needs a GPU as vulkan:0" env KIND=software "$figures" doctor
+expect 0 "doctor: left as it is" env KIND=software "$figures"
+expect 0 "doctor: written" env US=4.5 "$figures"
+expect 0 "on an A GPU, 20" grep A tree/README.md
+[[ $(sed -n '5,7p;$p' tree/README.md) == '```
+  round trip  4.5 us
+```
+after' ]] || { echo "FAILED: tools/readme-figures wrote"; cat tree/README.md; failed=1; }
+expect 0 "its form is up to date" env US=31.25 "$figures" --check
+expect 1 "out of date: doctor" env US=31.25 MORE=1 "$figures" --check
+sed -i '/<!-- end/d' tree/README.md
+expect 1 "markers do not come in pairs" "$figures" --list
+expect 0 "program" "$root/tools/readme-figures" --list
+
 # A compiler is new enough if it supports everything the shaders need; else get-glslang looks for another, here in vain.
 mkdir -p tree/tools stubs
 cp "$root/tools/get-glslang" tree/tools/
