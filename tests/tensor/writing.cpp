@@ -1,3 +1,4 @@
+#include <cmath>
 #include <type_traits>
 
 #include <gmock/gmock.h>
@@ -91,6 +92,10 @@ TEST_P(Writing, InPlaceRefusesWhatWouldBeLost) {
   EXPECT_THAT([&] { i.mul_(1.5); }, ThrowsMessage<DtypeError>(HasSubstr("mul_")));
   EXPECT_THAT([&] { i.sub_(i, 0.5); }, ThrowsMessage<DtypeError>(HasSubstr("sub_")));
   EXPECT_THAT([&] { i /= 2; }, ThrowsMessage<DtypeError>(HasSubstr("div_")));
+  for (double never : {1e30, -0x1p63, std::nan(""), HUGE_VAL}) {
+    EXPECT_THROW(i += never, DtypeError) << never;
+    EXPECT_THROW(i *= never, DtypeError) << never;
+  }
   EXPECT_THROW(mask.add_(i), DtypeError);
   EXPECT_THROW(mask += 1, DtypeError);
   EXPECT_THAT(values(i), ElementsAre(1, 1));

@@ -51,7 +51,9 @@ void check_kind(const Tensor& x, DType other, const char* method) {
   }
 }
 void check_number(const Tensor& x, double value, const char* method) {
-  if (!is_floating(x.dtype()) && (value != std::trunc(value) || !std::isfinite(value))) {
+  // Kernels convert the number to 64 bits; NaN and infinities fail the comparisons, too.
+  const bool whole = value == std::trunc(value) && std::abs(value) < 0x1p63;
+  if (!is_floating(x.dtype()) && !whole) {
     throw DtypeError(fmt::format("{}: a tensor of {} cannot hold results of the number {}; convert it first", method,
                                  name(x.dtype()), value));
   }
