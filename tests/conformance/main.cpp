@@ -32,9 +32,28 @@ class OpTest : public testing::Test {
   const OpDef& op_;
 };
 
+/// The functions composed of ops, as definitions without kernels.
+const std::vector<OpDef>& composed_ops() {
+  static const std::set<std::string> names = [] {
+    std::set<std::string> found;
+    for (const Sample& sample : all_samples()) {
+      if (sample.is_composed) found.insert(sample.op);
+    }
+    return found;
+  }();
+  static const std::vector<OpDef> ops = [] {
+    std::vector<OpDef> all;
+    for (const std::string& name : names) all.push_back({.name = name.c_str()});
+    return all;
+  }();
+  return ops;
+}
+
 TEST(Samples, NameOpsThatExistAndDifferInName) {
   std::set<std::string> ops, seen;
   for (const OpDef* op : all_ops()) EXPECT_TRUE(ops.insert(op->name).second) << "two ops are named " << op->name;
+  for (const OpDef& op : composed_ops())
+    EXPECT_TRUE(ops.insert(op.name).second) << op.name << " has an OpDef; its samples are not composed()";
   for (const Sample& sample : all_samples()) {
     EXPECT_TRUE(ops.contains(sample.op)) << "the sample '" << sample.name << "' is for " << sample.op
                                          << ", which is no op";
@@ -65,14 +84,16 @@ int run(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   spdlog::set_level(spdlog::level::err);
   if (std::string path = option(argc, argv, "--check-table"); !path.empty()) {
-    auto wrong = check_table(path);
+    auto wrong = check_table(path, composed_ops());
     for (const std::string& line : wrong) std::fprintf(stderr, "%s; write it with --table\n", line.c_str());
     return wrong.empty() ? 0 : 1;
   }
-  for (const OpDef* op : all_ops()) {
+  auto add = [](const OpDef* op) {
     testing::RegisterTest("Conformance", op->name, nullptr, nullptr, __FILE__, __LINE__,
                           [op]() -> testing::Test* { return new OpTest(*op); });
-  }
+  };
+  for (const OpDef* op : all_ops()) add(op);
+  for (const OpDef& op : composed_ops()) add(&op);
   testing::UnitTest::GetInstance()->listeners().Append(new Counts);
   int failed = run_all_tests();
   if (std::string path = option(argc, argv, "--table"); !path.empty()) {

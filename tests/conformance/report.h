@@ -41,6 +41,7 @@ Report& report();
 
 /// How the table at `path` differs from the list of existing ops: missing and extra ops, one per line; empty if it
 /// matches.
-std::vector<std::string> check_table(const std::string& path);
+/// @param composed the functions without an OpDef
+std::vector<std::string> check_table(const std::string& path, const std::vector<OpDef>& composed);
 
 }  // namespace etna::conformance

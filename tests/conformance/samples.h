@@ -58,7 +58,8 @@ struct Input {
 enum class Gradients { none, compared, first, second };
 
 struct Sample {
-  /// @param op the OpDef's name; the walk checks that the callable runs it @param name unique among the op's samples
+  /// @param op the OpDef's name; the walk checks that the callable runs it. With composed(): the public function's name
+  /// @param name unique among the op's samples
   Sample(std::string op, std::string name) : op(std::move(op)), name(std::move(name)) {}
 
   // ---- inputs, in the order in which the callable gets them
@@ -105,6 +106,9 @@ struct Sample {
   Sample& away_from(std::vector<double> points) { return inputs.back().avoided = std::move(points), *this; }
 
   // ---- about the sample
+  /// For a public function that has no OpDef, because it is composed of ops: the walk makes the same comparisons, but
+  /// its oracle is the function itself in f64. Values are then a claim of a test beside it (tests/ops/<file>_test.cpp).
+  Sample& composed() { return is_composed = true, *this; }
   /// Takes the inputs, returns a Tensor or a TensorList.
   template <typename F>
   Sample& calls(F f) {
@@ -142,7 +146,7 @@ struct Sample {
   std::vector<std::string> covered;
   Gradients checked = Gradients::second;
   double slack = 1, half_slack = 1;
-  bool transfers = false;
+  bool transfers = false, is_composed = false;
 };
 
 /// The samples of every file in tests/ops/.
