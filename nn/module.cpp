@@ -164,4 +164,10 @@ void Module::register_module(std::string name, Module& member) {
   if (!training_) member.train(false);
 }
 
+std::int64_t checked_size(const char* module, const char* argument, std::int64_t size, std::int64_t least) {
+  if (size < least)
+    throw ShapeError(fmt::format("{}: {} is {}; it must be at least {}", module, argument, size, least));
+  return size;
+}
+
 }  // namespace etna::nn

@@ -189,6 +189,7 @@ Tensor masked_fill(const Tensor& x, const Tensor& mask, double value) {
 
 Tensor clamp(const Tensor& x, std::optional<double> lo, std::optional<double> hi) {
   detail::require_defined("clamp", x);
+  if (!lo && !hi) throw Error("clamp: neither a lower nor an upper bound was given; it takes one of them or both");
   Tensor y = x;
   if (lo) y = clamp_min(y, *lo);
   if (hi) y = clamp_max(y, *hi);
