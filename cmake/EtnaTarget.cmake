@@ -107,14 +107,17 @@ function(etna_library)
       FILES_MATCHING PATTERN "*.h" PATTERN "elementwise.def" PATTERN "rules.def"
       REGEX "/device/(cpu|vulkan|registry)$" EXCLUDE
       REGEX "/device/(cache_file|cache_folder|log)\\.h$" EXCLUDE
-      REGEX "/tensor/(graph|ops/.*\\.h)$" EXCLUDE
+      REGEX "/tensor/(graph|ops/.*/.*\\.h)$" EXCLUDE
       REGEX "/tensor/(layout|recording)\\.h$" EXCLUDE
       REGEX "/autograd/node\\.h$" EXCLUDE)
   endforeach()
   install(FILES ${PROJECT_SOURCE_DIR}/etna.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/etna)
   configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/etnaConfig.cmake.in ${PROJECT_BINARY_DIR}/etnaConfig.cmake
-    INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/etna)
+    INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/etna PATH_VARS CMAKE_INSTALL_DATADIR)
   write_basic_package_version_file(${PROJECT_BINARY_DIR}/etnaConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+  # Shaders of programs include Etna's.
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/shaders/lib/ DESTINATION ${CMAKE_INSTALL_DATADIR}/etna/shaders)
   install(FILES ${PROJECT_BINARY_DIR}/etnaConfig.cmake ${PROJECT_BINARY_DIR}/etnaConfigVersion.cmake
+    ${PROJECT_SOURCE_DIR}/cmake/EtnaTargetShaders.cmake
     DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/etna)
 endfunction()

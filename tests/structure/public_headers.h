@@ -9,7 +9,7 @@ namespace etna::structure {
 /// Headers that are installed: for users' programs, by way of etna.h or one by one. cmake/EtnaTarget.cmake leaves out
 /// the same others.
 inline bool is_public(const std::string& path) {
-  if (path == "etna.h") return true;
+  if (path == "etna.h" || path == "tensor/ops/kernel.h") return true;
   for (const char* internal :
        {"device/cpu/", "device/vulkan/", "device/registry/", "device/cache_file.h", "device/cache_folder.h",
         "device/log.h", "tensor/graph/", "tensor/ops/", "tensor/layout.h", "tensor/recording.h", "autograd/node.h"}) {
