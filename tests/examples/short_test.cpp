@@ -28,7 +28,8 @@ TEST_P(Examples, KeepTheirClaim) {
 INSTANTIATE_TEST_SUITE_P(Short, Examples,
                          testing::Values(Run{"linear", "linear"}, Run{"custom_op_cpu", "custom_op cpu"},
                                          Run{"custom_op_vulkan", "custom_op vulkan:0"},
-                                         Run{"gpu_demo", "gpu_demo vulkan:0 64"}),
+                                         Run{"gpu_demo", "gpu_demo vulkan:0 64"}, Run{"diffusion", "diffusion cpu"},
+                                         Run{"dqn", "dqn cpu"}, Run{"vae", "vae cpu"}),
                          [](const testing::TestParamInfo<Run>& info) { return info.param.name; });
 
 }  // namespace
