@@ -55,6 +55,18 @@ def moments(g, s, b1, b2):
     return s["m"], s["v"]
 
 
+def nadam(lr, b1, b2, momentum_decay, decay):
+    """PyTorch 2's. (1.13 multiplies the product for the next step by mu twice.)"""
+    def rule(p, g, s, t):
+        g = g + decay * p
+        m, v = moments(g, s, b1, b2)
+        now, after = (b1 * (1 - 0.5 * 0.96 ** (i * momentum_decay)) for i in (t, t + 1))
+        s["product"] = s.get("product", 1) * now
+        root = (v / (1 - b2 ** t)).sqrt() + 1e-8
+        return p - lr * ((1 - now) / (1 - s["product"]) * g + after / (1 - s["product"] * after) * m) / root
+    return rule
+
+
 def lion(lr, b1, b2, decay):
     def rule(p, g, s, t):
         m = s.get("m", torch.zeros_like(g))
@@ -125,8 +137,8 @@ cases = {
     "rmsprop centered momentum": torch_optimizer(o.RMSprop, lr=0.01, alpha=0.9, eps=1e-2, centered=True, momentum=0.5),
     "adadelta": torch_optimizer(o.Adadelta, lr=1.0, weight_decay=0.1),
     "adamax": torch_optimizer(o.Adamax, lr=0.05, weight_decay=0.1),
-    "nadam": torch_optimizer(o.NAdam, lr=0.05, weight_decay=0.1),
-    "nadam fast decay": torch_optimizer(o.NAdam, lr=0.05, momentum_decay=0.5),
+    "nadam": own(nadam(0.05, 0.9, 0.999, 4e-3, 0.1)),
+    "nadam fast decay": own(nadam(0.05, 0.9, 0.999, 0.5, 0.0)),
     "radam": torch_optimizer(o.RAdam, lr=0.05, weight_decay=0.1),
     "radam short": torch_optimizer(o.RAdam, lr=0.05, betas=(0.8, 0.9)),
     "asgd": torch_optimizer(o.ASGD, lr=0.1, lambd=1e-2, t0=20, weight_decay=0.1),

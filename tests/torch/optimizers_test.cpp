@@ -95,7 +95,8 @@ void follow(const nlohmann::json& all, const std::string& name, Device device, D
 TEST(TorchOptimizers, FollowPyTorchInF64) {
   const nlohmann::json all = figures::load("optimizers");
   ASSERT_EQ(all["cases"].size(), cases().size());
-  for (const auto& [name, unused] : cases()) follow(all, name, kCPU, f64, false, 1e-11);
+  // PyTorch keeps the rate of ASGD in f32.
+  for (const auto& [name, unused] : cases()) follow(all, name, kCPU, f64, false, name == "asgd" ? 1e-6 : 1e-11);
 }
 
 TEST(TorchOptimizers, FollowPyTorchInF32) {

@@ -19,15 +19,15 @@ Tensor cosine_similarity(const Tensor& x1, const Tensor& x2, std::int64_t dim, d
     throw ShapeError(
         fmt::format("{}: there is no dimension {} of {} and {}", op, dim, str(x1.shape()), str(x2.shape())));
   }
-  const std::int64_t along = dim < 0 ? dim : dim - rank;  // counted from the end: the inputs broadcast there
-  const auto total = [&](const Tensor& x) {
-    // An input of fewer dimensions is repeated along `along`, whose length the product has.
-    return x.dim() < -along ? x : sum(x, {along});
+  // From the end: the inputs broadcast there.
+  const Dims along = {dim < 0 ? dim : dim - rank};
+  const Tensor product = a * b;
+  // Norms are at least eps; as in PyTorch, the gradient ignores that bound.
+  const auto norm = [&](const Tensor& x) {
+    const Tensor root = losses::root(sum(square(x.expand(product.shape())), along)), fixed = detail::alias(root);
+    return root + (clamp(fixed, eps, {}) - fixed);
   };
-  const Tensor product = a * b, ab = sum(product, {along});
-  const Tensor aa = total(square(a).expand(product.shape())), bb = total(square(b).expand(product.shape()));
-  const Tensor cosine = ab * rsqrt(clamp(aa, eps * eps, {})) * rsqrt(clamp(bb, eps * eps, {}));
-  return cosine.to(result_dtype(x1));
+  return (sum(product, along) / (norm(a) * norm(b))).to(result_dtype(x1));
 }
 
 Tensor pairwise_distance(const Tensor& x1, const Tensor& x2, double p, double eps, bool keepdim) {
