@@ -29,6 +29,6 @@ void ComposedStep::write(Tensor to, const Tensor& value) const {
   to.copy_(skip_.defined() ? where(skip_, to, value.to(to.dtype())) : value);
 }
 
-Tensor norm(const Tensor& x) { return sqrt(sum(square(x))); }
+Tensor l2_norm(const Tensor& x) { return sqrt(sum(square(x))); }
 
 }  // namespace etna::optim

@@ -26,6 +26,6 @@ class ComposedStep {
 };
 
 /// The square root of the sum of squares. @return 0-d
-Tensor norm(const Tensor& x);
+Tensor l2_norm(const Tensor& x);
 
 }  // namespace etna::optim

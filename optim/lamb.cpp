@@ -29,7 +29,7 @@ void LAMB::update(const std::vector<Tensor>& list, const StepNumbers& numbers, c
     const Tensor second = v + (square(g) - v) * (1 - options_.beta2);
     const Tensor root = sqrt(second / step.one_minus_power(options_.beta2)) + options_.eps;
     const Tensor u = first / step.one_minus_power(options_.beta1) / root + step.x * step.weight_decay;
-    const Tensor x_norm = norm(step.x), u_norm = norm(u);
+    const Tensor x_norm = l2_norm(step.x), u_norm = l2_norm(u);
     const Tensor both = logical_and(x_norm > 0.0, u_norm > 0.0);
     const Tensor trust = where(both, x_norm / u_norm, ones_like(x_norm));
     step.write(list[i], step.x - u * (step.lr * trust));

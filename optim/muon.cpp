@@ -22,7 +22,7 @@ void require_matrix(const Tensor& p) {
 Tensor orthogonal(const Tensor& x, const MuonOptions& o) {
   const bool tall = x.size(0) > x.size(1);
   Tensor u = tall ? x.t() : x;
-  u = u / clamp(norm(u), o.eps, {});
+  u = u / clamp(l2_norm(u), o.eps, {});
   for (int i = 0; i < o.ns_steps; ++i) {
     const Tensor s = matmul(u, u.t());
     u = u * o.ns_a + matmul(s * o.ns_b + matmul(s, s) * o.ns_c, u);
