@@ -61,7 +61,10 @@ Tensor sequence_losses(const Tensor& log_probs, const Tensor& targets, const Ten
   const Tensor last = (target_lengths * 2.0).unsqueeze(1);
   const Tensor on_blank = gather(forward, 1, last);
   const Tensor on_label = where(last > 0.0, gather(forward, 1, clamp(last - 1.0, 0.0, {})), kImpossible);
-  return -logsumexp(cat({on_blank, on_label}, 1), {1});
+  const Tensor losses = -logsumexp(cat({on_blank, on_label}, 1), {1});
+  // Without a step in time only the empty target is possible, and certain.
+  const Tensor certain = (target_lengths == 0.0).to(losses.dtype());
+  return where(input_lengths == 0.0, (1.0 - certain) * -kImpossible, losses);
 }
 
 }  // namespace
