@@ -109,6 +109,7 @@ function(etna_library)
       REGEX "/device/(cpu|vulkan|registry)$" EXCLUDE
       REGEX "/device/(cache_file|cache_folder|log)\\.h$" EXCLUDE
       REGEX "/tensor/(graph|ops/.*\\.h)$" EXCLUDE
+      REGEX "/data/codecs$" EXCLUDE
       REGEX "/tensor/(layout|recording)\\.h$" EXCLUDE
       REGEX "/autograd/node\\.h$" EXCLUDE)
   endforeach()

@@ -31,15 +31,15 @@ std::shared_ptr<const BatchSampler> batch_sampler(const DataLoaderOptions& optio
 }
 
 void rethrow_at(std::int64_t index, DataLoaderState state) {
-  const std::string where = index < 0 ? fmt::format("batch {} of epoch {}", state.batch, state.epoch)
-                                      : fmt::format("sample {} (in batch {} of epoch {})", index, state.batch, state.epoch);
+  const std::string where = index < 0
+                                ? fmt::format("batch {} of epoch {}", state.batch, state.epoch)
+                                : fmt::format("sample {} (in batch {} of epoch {})", index, state.batch, state.epoch);
   std::string what = "an exception of unknown type";
   try {
     throw;
   } catch (const std::exception& error) {
     what = error.what();
-  } catch (...) {
-  }
+  } catch (...) {}
   std::throw_with_nested(SampleError(index, fmt::format("data loader: {}: {}", where, what)));
 }
 

@@ -23,12 +23,12 @@ namespace etna::data {
 struct DataLoaderOptions {
   std::int64_t batch_size = 1;
   bool shuffle = false;
-  std::uint64_t seed = 0;            ///< of the shuffle and of the samples' random numbers
-  int num_workers = 0;               ///< threads; 0: batches are made in the caller's thread, when it asks
-  bool drop_last = false;            ///< leave out a last batch that is smaller
-  std::int64_t prefetch_factor = 2;  ///< batches made ahead, for each worker
-  Device device = {};                ///< batches arrive there; the next one is uploaded while a step runs
-  std::shared_ptr<const Sampler> sampler = {};             ///< instead of shuffle
+  std::uint64_t seed = 0;                       ///< of the shuffle and of the samples' random numbers
+  int num_workers = 0;                          ///< threads; 0: batches are made in the caller's thread, when it asks
+  bool drop_last = false;                       ///< leave out a last batch that is smaller
+  std::int64_t prefetch_factor = 2;             ///< batches made ahead, for each worker
+  Device device = {};                           ///< batches arrive there; the next one is uploaded while a step runs
+  std::shared_ptr<const Sampler> sampler = {};  ///< instead of shuffle
   std::shared_ptr<const BatchSampler> batch_sampler = {};  ///< instead of batch_size, shuffle, sampler and drop_last
 };
 
@@ -79,7 +79,8 @@ class DataLoader {
   /// @param dataset by value or as a shared pointer @param collate makes a batch of samples; left out, collate()
   /// @throws Error for options out of range or in contradiction
   template <typename D>
-  requires std::same_as<ItemOf<D>, Item> explicit DataLoader(D dataset, DataLoaderOptions options = {})
+  requires std::same_as<ItemOf<D>, Item>
+  explicit DataLoader(D dataset, DataLoaderOptions options = {})
       : DataLoader(share(std::move(dataset)), std::move(options), Collate(), 0) {
     static_assert(std::same_as<Item, Batch>);
   }

@@ -22,9 +22,9 @@ std::int64_t common_size(const std::vector<Tensor>& tensors) {
     if (!tensor.defined() || tensor.dim() == 0)
       throw ShapeError("TensorDataset: a tensor is undefined or a number; the first dimension counts the samples");
     if (tensor.size(0) != tensors.front().size(0)) {
-      throw ShapeError(fmt::format("TensorDataset: the first dimension counts the samples, but it is {} in {} and {} in {}",
-                                   tensors.front().size(0), str(tensors.front().shape()), tensor.size(0),
-                                   str(tensor.shape())));
+      throw ShapeError(
+          fmt::format("TensorDataset: the first dimension counts the samples, but it is {} in {} and {} in {}",
+                      tensors.front().size(0), str(tensors.front().shape()), tensor.size(0), str(tensor.shape())));
     }
     if (tensor.device() != tensors.front().device())
       throw DeviceError(fmt::format("TensorDataset: tensors are on {} and {}; move them to one device",

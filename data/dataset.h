@@ -177,7 +177,7 @@ class ConcatDataset : public Dataset<Item> {
 template <typename Item>
 explicit ConcatDataset(std::vector<DatasetPtr<Item>>) -> ConcatDataset<Item>;
 template <typename D, typename... More>
-requires(sizeof...(More) > 0) explicit ConcatDataset(D, More...) -> ConcatDataset<ItemOf<D>>;
+requires(sizeof...(More) > 0) explicit ConcatDataset(D, More...)->ConcatDataset<ItemOf<D>>;
 
 /// A dataset with a function applied to each sample. The function takes the item, or the item and the random numbers of
 /// this sample in this epoch: augmentation then does not depend on workers or on the order of loading.

@@ -84,7 +84,9 @@ void write_idx(const std::filesystem::path& path, const Tensor& tensor) {
   const Tensor host = tensor.contiguous().to(kCPU);
   std::string header = {0, 0, static_cast<char>(encoding->code), static_cast<char>(host.dim())};
   for (const std::int64_t size : host.shape()) {
-    if (size > UINT32_MAX) throw ShapeError(fmt::format("write_idx: the size {} of shape {} does not fit in 32 bits", size, str(host.shape())));
+    if (size > UINT32_MAX)
+      throw ShapeError(
+          fmt::format("write_idx: the size {} of shape {} does not fit in 32 bits", size, str(host.shape())));
     for (const int shift : {24, 16, 8, 0}) header += static_cast<char>(size >> shift & 0xff);
   }
   const std::size_t count = static_cast<std::size_t>(host.numel());

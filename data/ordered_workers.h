@@ -27,7 +27,11 @@ class OrderedWorkers {
   using Produce = std::function<T(std::int64_t item, const std::atomic<bool>& stopped)>;
 
   OrderedWorkers(Produce produce, std::int64_t first, std::int64_t end, int threads, std::int64_t depth)
-      : produce_(std::move(produce)), end_(end), depth_(std::max<std::int64_t>(depth, 1)), claimed_(first), wanted_(first) {
+      : produce_(std::move(produce)),
+        end_(end),
+        depth_(std::max<std::int64_t>(depth, 1)),
+        claimed_(first),
+        wanted_(first) {
     const std::int64_t useful = std::min<std::int64_t>(threads, end - first);
     try {
       for (std::int64_t i = 0; i < useful; ++i) threads_.emplace_back([this] { run(); });

@@ -101,8 +101,8 @@ WeightedRandomSampler::WeightedRandomSampler(std::vector<double> weights, std::i
   double total = 0;
   for (std::size_t i = 0; i < weights_.size(); ++i) {
     if (!(weights_[i] >= 0) || !std::isfinite(weights_[i]))
-      throw Error(fmt::format("WeightedRandomSampler: weight {} is {}; weights are finite and not negative", i,
-                              weights_[i]));
+      throw Error(
+          fmt::format("WeightedRandomSampler: weight {} is {}; weights are finite and not negative", i, weights_[i]));
     total += weights_[i];
   }
   const auto positive = std::count_if(weights_.begin(), weights_.end(), [](double w) { return w > 0; });
@@ -132,7 +132,8 @@ DistributedSampler::DistributedSampler(std::int64_t n, std::int64_t replicas, st
                                        DistributedSamplerOptions options)
     : n_(checked_size("DistributedSampler", n)), replicas_(replicas), rank_(rank), options_(options) {
   if (replicas < 1 || rank < 0 || rank >= replicas)
-    throw Error(fmt::format("DistributedSampler: rank {} of {} processes; it must be in [0, processes)", rank, replicas));
+    throw Error(
+        fmt::format("DistributedSampler: rank {} of {} processes; it must be in [0, processes)", rank, replicas));
   share_ = n / replicas + (n % replicas != 0 && !options.drop_last ? 1 : 0);
 }
 

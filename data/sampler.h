@@ -35,7 +35,8 @@ class RandomSampler : public Sampler {
  public:
   /// @param replacement draw each index independently @param num_samples indices per epoch; 0: n. Without replacement,
   /// one shuffle after the other
-  explicit RandomSampler(std::int64_t n, std::uint64_t seed = 0, bool replacement = false, std::int64_t num_samples = 0);
+  explicit RandomSampler(std::int64_t n, std::uint64_t seed = 0, bool replacement = false,
+                         std::int64_t num_samples = 0);
   std::int64_t size() const override { return num_samples_; }
   std::vector<std::int64_t> indices(std::uint64_t epoch) const override;
 

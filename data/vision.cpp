@@ -85,8 +85,8 @@ Cifar10::Cifar10(const fs::path& folder, bool train)
                       1, 0))) {}
 
 Cifar100::Cifar100(const fs::path& folder, bool train, bool coarse)
-    : TensorDataset(dataset_of(
-          read_cifars(folder, "cifar-100-binary", {train ? "train.bin" : "test.bin"}, 2, coarse ? 0 : 1))) {}
+    : TensorDataset(
+          dataset_of(read_cifars(folder, "cifar-100-binary", {train ? "train.bin" : "test.bin"}, 2, coarse ? 0 : 1))) {}
 
 Example read_cifar(const fs::path& path, int labels, int label) {
   if (labels < 1 || label < 0 || label >= labels)
@@ -95,9 +95,10 @@ Example read_cifar(const fs::path& path, int labels, int label) {
   const io::MappedFile file(path, "a file of CIFAR's binary version");
   const std::size_t record = kPicture + static_cast<std::size_t>(labels), count = file.size() / record;
   if (count == 0 || file.size() % record != 0) {
-    throw FormatError(fmt::format("{}: is {} bytes long, not a whole number of pictures of {}; it is cut short or not "
-                                  "of CIFAR's binary version",
-                                  path.string(), file.size(), record));
+    throw FormatError(
+        fmt::format("{}: is {} bytes long, not a whole number of pictures of {}; it is cut short or not "
+                    "of CIFAR's binary version",
+                    path.string(), file.size(), record));
   }
   std::vector<std::uint8_t> pictures(count * kPicture);
   std::vector<std::int64_t> targets(count);
