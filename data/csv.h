@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -38,6 +39,9 @@ class Csv {
   /// number skipped. @throws FormatError naming line and column for a field that is no number of this dtype
   Tensor tensor(std::string_view column, DType dtype = f32, Device device = {}) const;
   Tensor tensor(const std::vector<std::string>& columns, DType dtype = f32, Device device = {}) const;
+  Tensor tensor(std::initializer_list<const char*> columns, DType dtype = f32, Device device = {}) const {
+    return tensor(std::vector<std::string>(columns.begin(), columns.end()), dtype, device);
+  }
   /// All columns.
   Tensor tensor(DType dtype = f32, Device device = {}) const { return tensor(columns_, dtype, device); }
   /// [rows] i64: which of `names` each field is; without names, of the sorted distinct fields.

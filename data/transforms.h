@@ -14,7 +14,7 @@
 /// Functions of one picture [C, H, W] on the CPU, as torchvision has them. What is random draws from the numbers of its
 /// sample (see Dataset::sample), so workers do not change results.
 ///
-///     auto augment = transforms::compose({transforms::random_crop(32, 4), transforms::random_horizontal_flip(),
+///     auto augment = transforms::compose({transforms::random_crop(32, {.padding = 4}), transforms::random_horizontal_flip(),
 ///                                         transforms::to_float(), transforms::normalize({0.5}, {0.25})});
 ///     data::DataLoader loader(transforms::on_data(data::Cifar10(folder), augment), {.batch_size = 128, .shuffle = true});
 namespace etna::data::transforms {
@@ -58,9 +58,7 @@ struct CropOptions {
 };
 /// A window of height x width at a random place.
 Transform random_crop(std::int64_t height, std::int64_t width, CropOptions options = {});
-inline Transform random_crop(std::int64_t size, std::int64_t padding = 0) {
-  return random_crop(size, size, {.padding = padding});
-}
+inline Transform random_crop(std::int64_t size, CropOptions options = {}) { return random_crop(size, size, options); }
 /// The window in the middle; a smaller picture is padded with 0.
 Transform center_crop(std::int64_t height, std::int64_t width);
 inline Transform center_crop(std::int64_t size) { return center_crop(size, size); }
