@@ -19,8 +19,8 @@ struct CsvOptions {
   std::optional<double> missing = {};  ///< the number of an empty field; without it, such a field is an error
 };
 
-/// A table of text: records of fields as RFC 4180 has them. Quoted fields may hold delimiters and line breaks; lines end
-/// in LF or CRLF; empty lines are left out; a byte order mark is skipped.
+/// A table of text: records of fields as RFC 4180 has them. Quoted fields may hold delimiters and line breaks; lines
+/// end in LF or CRLF; empty lines are left out; a byte order mark is skipped.
 class Csv {
  public:
   /// @param name for errors @throws FormatError naming the line for a record with more or fewer fields than the first,

@@ -20,8 +20,8 @@ Tensor read_image(const std::filesystem::path& path, ImageMode mode = ImageMode:
 /// The same from memory. @throws FormatError with text that fits after "FILE: "
 Tensor decode_image(std::span<const std::byte> bytes, ImageMode mode = ImageMode::unchanged);
 
-/// Writes u8 [C, H, W] or [H, W], atomically. @throws DtypeError, ShapeError for another tensor; FormatError if the file
-/// cannot be written
+/// Writes u8 [C, H, W] or [H, W], atomically. @throws DtypeError, ShapeError for another tensor; FormatError if the
+/// file cannot be written
 void write_png(const std::filesystem::path& path, const Tensor& image);
 
 }  // namespace etna::data

@@ -14,9 +14,10 @@
 /// Functions of one picture [C, H, W] on the CPU, as torchvision has them. What is random draws from the numbers of its
 /// sample (see Dataset::sample), so workers do not change results.
 ///
-///     auto augment = transforms::compose({transforms::random_crop(32, {.padding = 4}), transforms::random_horizontal_flip(),
+///     auto augment = transforms::compose({transforms::random_crop(32, {.padding = 4}),
+///                                         transforms::random_horizontal_flip(),
 ///                                         transforms::to_float(), transforms::normalize({0.5}, {0.25})});
-///     data::DataLoader loader(transforms::on_data(data::Cifar10(folder), augment), {.batch_size = 128, .shuffle = true});
+///     data::DataLoader loader(transforms::on_data(data::Cifar10(folder), augment), {.batch_size = 128});
 namespace etna::data::transforms {
 
 /// Takes a picture, or a picture and random numbers.
@@ -67,8 +68,8 @@ Transform random_horizontal_flip(double p = 0.5);
 Transform random_vertical_flip(double p = 0.5);
 
 enum class Interpolation { nearest, bilinear };
-/// Scales to height x width, as torch.nn.functional.interpolate() with align_corners = False does, without antialiasing.
-/// Bilinear takes f32 and u8 (rounded to the nearest, halves to even).
+/// Scales to height x width, as torch.nn.functional.interpolate() with align_corners = False does, without
+/// antialiasing. Bilinear takes f32 and u8 (rounded to the nearest, halves to even).
 Transform resize(std::int64_t height, std::int64_t width, Interpolation interpolation = Interpolation::bilinear);
 
 /// The dataset of Examples with `transform` applied to the data of each.

@@ -25,8 +25,8 @@ class FashionMnist : public TensorDataset {
   explicit FashionMnist(const std::filesystem::path& folder = default_folder(), bool train = true);
 };
 
-/// Small photographs (Krizhevsky 2009): 50,000 and 10,000 pictures u8 [3, 32, 32], ten classes. Reads the binary version,
-/// data_batch_1.bin ... test_batch.bin, in the folder or in cifar-10-batches-bin below it.
+/// Small photographs (Krizhevsky 2009): 50,000 and 10,000 pictures u8 [3, 32, 32], ten classes. Reads the binary
+/// version, data_batch_1.bin ... test_batch.bin, in the folder or in cifar-10-batches-bin below it.
 class Cifar10 : public TensorDataset {
  public:
   explicit Cifar10(const std::filesystem::path& folder, bool train = true);

@@ -17,9 +17,9 @@
 ///     Tensor z = from_eigen(a * a.transpose());
 ///
 /// A map refers to the tensor's memory and does not keep it alive. A mutable map counts as one change of the tensor, at
-/// the time of the call: make it, write, drop it. T is the dtype's C++ type; Eigen::half and Eigen::bfloat16 are f16 and
-/// bf16. Here and below: @throws DeviceError for a tensor on a GPU, DtypeError unless it holds T, ShapeError for another
-/// rank, or where the elements are not laid out as the map needs them.
+/// the time of the call: make it, write, drop it. T is the dtype's C++ type; Eigen::half and Eigen::bfloat16 are f16
+/// and bf16. Here and below: @throws DeviceError for a tensor on a GPU, DtypeError unless it holds T, ShapeError for
+/// another rank, or where the elements are not laid out as the map needs them.
 namespace etna {
 
 template <typename T>

@@ -9,9 +9,9 @@
 
 #include <etna/tensor/tensor.h>
 
-/// PyTorch's files (.pt, .pth: torch.save since 1.6), read without executing anything: the pickle in them is interpreted
-/// by a machine that knows tensors, parameters, dictionaries, lists, tuples, strings, numbers, bool and None, and
-/// refuses every other name. Needs libzip.
+/// PyTorch's files (.pt, .pth: torch.save since 1.6), read without executing anything: the pickle in them is
+/// interpreted by a machine that knows tensors, parameters, dictionaries, lists, tuples, strings, numbers, bool and
+/// None, and refuses every other name. Needs libzip.
 namespace etna {
 
 /// What torch.save() was given.
