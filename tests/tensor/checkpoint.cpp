@@ -16,7 +16,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-struct Run {
+struct Training {
   nn::Linear model{3, 2};
   optim::AdamW optimizer{model.parameters(), {.lr = 0.01}};
   data::DataLoader<data::Example> loader{data::TensorDataset(arange(36.0).reshape({12, 3}), arange(12)),
@@ -25,7 +25,7 @@ struct Run {
   double best = 1e9;
   Tensor average = zeros({2});
 
-  explicit Run(std::uint64_t seed) {
+  explicit Training(std::uint64_t seed) {
     manual_seed(seed);
     model.load_state_dict({{"weight", randn({2, 3})}, {"bias", randn({2})}});
   }
@@ -58,7 +58,7 @@ struct Run {
 
 TEST(Checkpoint, ARunGoesOnInTheMiddleOfAnEpochBitForBit) {
   const TemporaryFolder folder;
-  Run through(1), first(1), second(2);
+  Training through(1), first(1), second(2);
   through.train(15);
   first.train(9);
   save(folder / "run", first.items(), {{"commit", "abc"}});
@@ -72,7 +72,7 @@ TEST(Checkpoint, ARunGoesOnInTheMiddleOfAnEpochBitForBit) {
 
 TEST(Checkpoint, IsASafetensorsFileWithPrefixedNames) {
   const TemporaryFolder folder;
-  Run run(1);
+  Training run(1);
   run.train(1);
   save(folder / "run", {{"model", run.model}, {"optimizer", run.optimizer}});
   const auto tensors = load_safetensors(folder / "run");
@@ -85,7 +85,7 @@ TEST(Checkpoint, IsASafetensorsFileWithPrefixedNames) {
 
 TEST(Checkpoint, ObjectsWithoutNamesAreNumbered) {
   const TemporaryFolder folder;
-  Run run(1), other(2);
+  Training run(1), other(2);
   save(folder / "run", {run.model, run.optimizer});
   load(folder / "run", {other.model, other.optimizer});
   EXPECT_EQ(other.model.state_dict().at("bias").to_vector<float>(),
@@ -94,7 +94,7 @@ TEST(Checkpoint, ObjectsWithoutNamesAreNumbered) {
 
 TEST(Checkpoint, SaysWhatDoesNotFit) {
   const TemporaryFolder folder;
-  Run run(1);
+  Training run(1);
   std::int64_t count = 3;
   save(folder / "run", {{"model", run.model}, {"count", count}});
   nn::Linear other(4, 2);
@@ -112,7 +112,7 @@ TEST(Checkpoint, SaysWhatDoesNotFit) {
       },
       ThrowsMessage<FormatError>(HasSubstr("given twice")));
   EXPECT_FALSE(std::filesystem::exists(folder / "x"));
-  save_safetensors(folder / "plain", {{"model.weight", ones({1})}});
+  save_safetensors(folder / "plain", NamedTensors{{"model.weight", ones({1})}});
   EXPECT_THAT(
       [&] {
         load(folder / "plain", {{"count", count}});
@@ -122,7 +122,7 @@ TEST(Checkpoint, SaysWhatDoesNotFit) {
 
 TEST(Checkpoint, SurvivesDamage) {
   const TemporaryFolder folder;
-  Run run(1);
+  Training run(1);
   run.train(1);
   save(folder / "run", run.items());
   expect_safe_on_damage(
