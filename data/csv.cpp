@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <set>
 #include <type_traits>
 #include <utility>
@@ -172,9 +173,15 @@ std::vector<T> Csv::numbers(const std::vector<std::string>& names) const {
       const std::string_view text = trimmed(fields_[row * columns_.size() + at]);
       T value{};
       if (text.empty() && options_.missing) {
-        value = static_cast<T>(*options_.missing);
-        if (std::is_integral_v<T> && static_cast<double>(value) != *options_.missing)
-          throw FormatError(where(row, at) + ": is empty, and the number for that is not whole");
+        const double missing = *options_.missing;
+        if constexpr (std::is_integral_v<T>) {
+          constexpr double kFirst = static_cast<double>(std::numeric_limits<T>::min());
+          constexpr double kEnd = -2 * static_cast<double>(std::numeric_limits<std::make_signed_t<T>>::min());
+          const double end = std::is_signed_v<T> ? kEnd / 2 : kEnd;
+          if (!(missing >= kFirst && missing < end) || missing != std::trunc(missing))
+            throw FormatError(where(row, at) + ": is empty, and the number for that does not fit this dtype");
+        }
+        value = static_cast<T>(missing);
       } else if (!parse(text, value)) {
         throw FormatError(fmt::format("{}: '{}' is no number of this dtype{}", where(row, at), text.substr(0, 40),
                                       text.empty() ? "; CsvOptions::missing gives empty fields one" : ""));

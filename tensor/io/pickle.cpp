@@ -52,8 +52,10 @@ std::string Machine::line() {
   return text;
 }
 
-// Every object costs the file at least a byte, so a file bounds the memory it takes.
 Object* Machine::make(Kind kind) {
+  // An object takes a hundred times the byte that asks for it; files of tensors have some thousands.
+  constexpr std::size_t kMostObjects = 20'000'000;
+  if (objects_.size() == kMostObjects) refuse(fmt::format("has more than {} values", kMostObjects));
   objects_.emplace_back().kind = kind;
   return &objects_.back();
 }

@@ -54,8 +54,11 @@ TEST(Csv, QuotesLineEndsAndBlankLines) {
 TEST(Csv, EmptyFieldsNeedANumber) {
   const Csv table("a,b\n1,\n,2\n", {.missing = NAN});
   EXPECT_TRUE(std::isnan(table.tensor("b").to_vector<float>()[0]));
-  EXPECT_THAT([&] { table.tensor("b", i64); }, ThrowsMessage<FormatError>(HasSubstr("not whole")));
+  EXPECT_THAT([&] { table.tensor("b", i64); }, ThrowsMessage<FormatError>(HasSubstr("does not fit this dtype")));
   EXPECT_EQ(Csv("a\n1\n\"\"\n", {.missing = -1}).tensor("a", i64).to_vector<int>(), std::vector<int>({1, -1}));
+  EXPECT_EQ(Csv("a\n\"\"\n", {.missing = 255}).tensor("a", u8).item<int>(), 255);
+  EXPECT_THROW(Csv("a\n\"\"\n", {.missing = 256}).tensor("a", u8), FormatError);
+  EXPECT_THROW(Csv("a\n\"\"\n", {.missing = 0x1p63}).tensor("a", i64), FormatError);
   EXPECT_THAT([] { Csv("a,b\n1,\n").tensor("b"); }, ThrowsMessage<FormatError>(HasSubstr("CsvOptions::missing")));
 }
 

@@ -210,6 +210,8 @@ TEST_P(DataLoaderOn, BatchesArriveThere) {
 
 TEST_P(DataLoaderOn, ADatasetThereIsNeverMoved) {
   const auto there = share(TensorDataset(arange(12.0).reshape({6, 2}).to(device()), arange(6).to(device())));
+  DataLoader bytes(TensorDataset(zeros({6, 1, 2, 2}, {u8, device()}), arange(6).to(device())), {.batch_size = 4});
+  for (auto [x, y] : bytes) EXPECT_EQ(x.dtype(), u8);
   DataLoader loader(there, {.batch_size = 4, .shuffle = true, .device = device()});
   const Transfers before = transfers();
   std::int64_t count = 0;
