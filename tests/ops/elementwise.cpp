@@ -55,19 +55,32 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN(), kInfinity = st
 /// A shape that spreads over several workgroups, with an odd end.
 const Shape kPrime = {1031};
 
+/// Rows of integers: the walk's oracle computes in the same dtype, since f64 has no bits to combine.
+template <typename F>
+void bits(std::vector<Sample>& all, const Row& row, int arity, F f) {
+  auto add = [&](const std::string& what, const Shape& shape, DType t) {
+    Sample s = row.sample("");
+    s.name = what;
+    for (int k = 0; k < arity; ++k) s.index(shape, row.lo, row.hi, t);
+    all.push_back(s.calls(f).in_dtypes({t}));
+  };
+  for (DType t : kIntegers) add("of " + std::string(etna::name(t)), {4, 9}, t);
+  add("nothing", {3, 0}, i32);
+  if (arity == 1 || row.name.ends_with("shift")) return;  // ~ of a mask is logical_not
+  Sample masks = row.sample("bool");
+  for (int k = 0; k < arity; ++k) masks.mask({3, 5});
+  all.push_back(masks.calls(f).in_dtypes({boolean}));
+}
+
 template <typename F>
 void unary(std::vector<Sample>& all, const Row& row, F f) {
   auto call = [f](const TensorList& in) { return f(in[0]); };
+  if (row.result == Result::bits) return bits(all, row, 1, call);
   auto add = [&](const char* what, const Shape& shape) -> Sample& {
     return all.emplace_back(row.sample(what).in(shape, row.lo, row.hi).away_from(row.corners()).calls(call));
   };
-  if (row.result != Result::bits) {
-    add("a matrix", {5, 7}).in_dtypes(row.floats());
-    add("nothing", {3, 0}).in_dtypes(row.floats());
-  } else {
-    add("nothing", {3, 0}).in_dtypes({i32});
-    all.push_back(row.sample("bool").mask({3, 5}).calls(call).in_dtypes({boolean}));
-  }
+  add("a matrix", {5, 7}).in_dtypes(row.floats());
+  add("nothing", {3, 0}).in_dtypes(row.floats());
   if (row.in_every_way()) {
     add("one number", {});
     add("prime", kPrime);
@@ -78,7 +91,6 @@ void unary(std::vector<Sample>& all, const Row& row, F f) {
                     .calls(call)
                     .in_dtypes(row.integers())
                     .gradients(Gradients::none));
-  if (row.result == Result::bits) return;
   if (row.result == Result::truth) {
     all.push_back(row.sample("equal, infinite, NaN")
                       .values({8}, {0, 1, -1, kNaN, kInfinity, -kInfinity, 2, 0.5})
@@ -97,6 +109,7 @@ void unary(std::vector<Sample>& all, const Row& row, F f) {
 template <typename F>
 void binary(std::vector<Sample>& all, const Row& row, F f) {
   auto call = [f](const TensorList& in) { return f(in[0], in[1]); };
+  if (row.result == Result::bits) return bits(all, row, 2, call);
   auto add = [&](const char* what, const Shape& a, const Shape& b) -> Sample& {
     return all.emplace_back(row.sample(what)
                                 .in(a, row.lo, row.hi)
@@ -105,31 +118,26 @@ void binary(std::vector<Sample>& all, const Row& row, F f) {
                                 .away_from(row.corners())
                                 .calls(call));
   };
-  if (row.result != Result::bits) {
-    add("two matrices", {5, 7}, {5, 7}).in_dtypes(row.floats());
-    add("nothing", {0, 3}, {3}).in_dtypes(row.floats());
-  } else {
-    add("nothing", {0, 3}, {3}).in_dtypes({i32});
-  }
+  add("two matrices", {5, 7}, {5, 7}).in_dtypes(row.floats());
+  add("nothing", {0, 3}, {3}).in_dtypes(row.floats());
   if (row.in_every_way()) {
     add("row and column", {3, 1, 5}, {4, 1});
     add("a matrix and one number", {3, 5}, {});
     add("prime", kPrime, kPrime);
     add("six dimensions", {2, 1, 3, 1, 2, 2}, {1, 3, 1, 2, 2, 1});
   }
-  const bool bits = row.result == Result::bits;
-  const double number = bits ? 3 : row.number();
+  const double number = row.number();
   all.push_back(row.sample("number on the right")
                     .in({3, 7}, row.lo, row.hi)
                     .away_from(row.corners())
                     .calls([f, number](const TensorList& in) { return f(in[0], number); })
-                    .in_dtypes(bits ? kIntegers : row.floats()));
+                    .in_dtypes(row.floats()));
   all.push_back(row.sample("number on the left")
                     .in({3, 7}, row.lo, row.hi)
                     .away_from(row.corners())
                     .calls([f, number](const TensorList& in) { return f(number, in[0]); })
-                    .in_dtypes(bits ? kIntegers : row.floats()));
-  if (row.in_every_way() || row.result == Result::same || bits) {
+                    .in_dtypes(row.floats()));
+  if (row.in_every_way() || row.result == Result::same) {
     all.push_back(row.sample("whole numbers")
                       .in({4, 9}, row.lo, row.hi)
                       .in({9}, row.lo, row.hi)
@@ -142,8 +150,7 @@ void binary(std::vector<Sample>& all, const Row& row, F f) {
     all.push_back(equal_ones);
   else
     all.push_back(equal_ones.in_dtypes(row.integers()));
-  bool logic =
-      row.name.starts_with("logical") || row.name == "eq" || row.name == "ne" || (bits && !row.name.ends_with("shift"));
+  bool logic = row.name.starts_with("logical") || row.name == "eq" || row.name == "ne";
   if (logic) all.push_back(row.sample("bool").mask({3, 5}).mask({5}).calls(call).in_dtypes({boolean}));
   // Rows that select one operand may hide the other's NaN, depending on the comparison. These two must show it:
   if (row.name == "minimum" || row.name == "maximum" || row.name == "add" || row.name == "mul") {
