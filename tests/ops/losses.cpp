@@ -2,6 +2,7 @@
 
 #include <conformance/samples.h>
 #include <etna/tensor/losses.h>
+#include <etna/tensor/ops.h>
 
 namespace etna::conformance {
 namespace {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <etna/tensor/losses.h>
+#include <etna/tensor/ops.h>
 
 /// What the composed losses share.
 namespace etna::losses {
