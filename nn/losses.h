@@ -4,6 +4,7 @@
 
 #include <etna/nn/module.h>
 #include <etna/tensor/losses.h>
+#include <etna/tensor/ops.h>
 
 /// Losses as modules that store their settings. The function forms are those of <etna/tensor/ops.h> and
 /// <etna/tensor/losses.h>; those with a margin are in <etna/nn/margin_losses.h>.

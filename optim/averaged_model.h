@@ -34,6 +34,9 @@ class AveragedModel {
     check();
   }
 
+  AveragedModel(const AveragedModel&) = delete;  // captured steps refer to it
+  AveragedModel& operator=(const AveragedModel&) = delete;
+
   /// Takes the model's weights into the average.
   void update();
   /// The first call keeps the model's weights aside and copies the average into the model; the second call copies them

@@ -2,6 +2,7 @@
 
 #include <conformance/samples.h>
 #include <etna/tensor/losses.h>
+#include <etna/tensor/ops.h>
 
 namespace etna::conformance {
 namespace {
@@ -47,8 +48,6 @@ std::vector<Sample> samples_in_losses() {
   add(all, "l1_loss", [](const Tensor& x, const Tensor& t) { return l1_loss(x, t, kSum); });
   add(all, "smooth_l1_loss", [](const Tensor& x, const Tensor& t) { return smooth_l1_loss(x, t, kSum); });
   add(all, "huber_loss", [](const Tensor& x, const Tensor& t) { return huber_loss(x, t, kSum); });
-  add(all, "hinge_embedding_loss",
-      [](const Tensor& x, const Tensor& t) { return hinge_embedding_loss(x, t, 1, kSum); });
   add(all, "multilabel_soft_margin_loss",
       [](const Tensor& x, const Tensor& t) { return multilabel_soft_margin_loss(x, t, {}, kSum); });
   add(all, "gaussian_nll_loss",
@@ -69,6 +68,14 @@ std::vector<Sample> samples_in_losses() {
                       .composed()
                       .calls([](const TensorList& in) { return nll_loss(in[0], in[1], in[2], 3, kSum); })
                       .gradients(checked));
+    all.push_back(Sample("hinge_embedding_loss", name)
+                      .in({rows, 7})
+                      .mask({rows, 7})
+                      .composed()
+                      .calls([](const TensorList& in) {
+                        return hinge_embedding_loss(in[0], where(in[1], ones_like(in[0]), -1.0), 9, kSum);
+                      })
+                      .gradients(Gradients::first));
     all.push_back(Sample("multi_margin_loss", name)
                       .in({rows, 7}, -4, 4)
                       .index({rows}, 0, 7)

@@ -33,12 +33,11 @@ Sample sample(const char* op, const char* name, StepFunction<Step> function, std
   return s.gradients(Gradients::none);
 }
 
-/// A step in the middle of training, one that a control changes, and a parameter without elements.
+/// A step in the middle of training after skipped ones, the first step, and a parameter without elements.
 template <typename Step>
 void add(std::vector<Sample>& all, const char* op, StepFunction<Step> function, std::size_t states, Step step) {
-  step.step = 7;
-  all.push_back(sample<Step>(op, "later", function, states, {3, 37}, step));
-  all.push_back(sample<Step>(op, "controlled", function, states, {41}, step, {0.25, 4, 3, 0}));
+  step.step = 12;
+  all.push_back(sample<Step>(op, "controlled", function, states, {3, 37}, step, {0.25, 4, 3, 0}));
   step.step = 1;
   all.push_back(sample<Step>(op, "first", function, states, {4099}, step));
   all.push_back(sample<Step>(op, "no elements", function, states, {0, 3}, step));

@@ -7,6 +7,7 @@
 #include <etna/autograd/autograd.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/losses.h>
+#include <etna/tensor/ops.h>
 #include <torch/figures.h>
 
 namespace etna {

@@ -22,12 +22,12 @@ Tensor cosine_similarity(const Tensor& x1, const Tensor& x2, std::int64_t dim, d
   // From the end: the inputs broadcast there.
   const Dims along = {dim < 0 ? dim : dim - rank};
   const Tensor product = a * b;
-  // Norms are at least eps; as in PyTorch, the gradient ignores that bound.
-  const auto norm = [&](const Tensor& x) {
-    const Tensor root = losses::root(sum(square(x.expand(product.shape())), along)), fixed = detail::alias(root);
-    return root + (clamp(fixed, eps, {}) - fixed);
+  // One over a norm of at least eps; as in PyTorch, the gradient ignores that bound.
+  const auto inverse = [&](const Tensor& x) {
+    const Tensor total = sum(square(x.expand(product.shape())), along), fixed = detail::alias(total);
+    return rsqrt(total + (clamp(fixed, eps * eps, {}) - fixed));
   };
-  return (sum(product, along) / (norm(a) * norm(b))).to(result_dtype(x1));
+  return (sum(product, along) * inverse(a) * inverse(b)).to(result_dtype(x1));
 }
 
 Tensor pairwise_distance(const Tensor& x1, const Tensor& x2, double p, double eps, bool keepdim) {

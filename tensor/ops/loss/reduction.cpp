@@ -52,12 +52,6 @@ void require_classes(const char* op, const Tensor& target) {
   }
 }
 
-// A root has no derivative at 0; there this takes another number, and masked_fill() passes no gradient.
-Tensor root(const Tensor& x) {
-  const Tensor nothing = x == 0.0;
-  return masked_fill(sqrt(masked_fill(x, nothing, 1.0)), nothing, 0.0);
-}
-
 Tensor norm_of_last(const char* op, const Tensor& x, double p, bool keepdim) {
   if (!(p >= 0)) throw Error(fmt::format("{}: there is no norm of order {}; p is at least 0", op, p));
   if (x.dim() == 0) throw ShapeError(fmt::format("{}: the inputs are 0-d; they need a last dimension", op));
@@ -66,9 +60,9 @@ Tensor norm_of_last(const char* op, const Tensor& x, double p, bool keepdim) {
   if (p == 1) return sum(abs(x), last, keepdim);
   if (std::isinf(p)) return max(abs(x), last, keepdim);
   const Tensor powers = p == 2 ? square(x) : pow(abs(x), p), total = sum(powers, last, keepdim);
-  if (p == 2) return root(total);
-  const Tensor nothing = total == 0.0;
-  return masked_fill(pow(masked_fill(total, nothing, 1.0), 1 / p), nothing, 0.0);
+  // A root has no derivative at 0; there this takes another number, and masked_fill() passes no gradient.
+  const Tensor nothing = total == 0.0, safe = masked_fill(total, nothing, 1.0);
+  return masked_fill(p == 2 ? sqrt(safe) : pow(safe, 1 / p), nothing, 0.0);
 }
 
 }  // namespace etna::losses

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <etna/tensor/losses.h>
+#include <etna/tensor/ops.h>
 
 /// What the composed losses share.
 namespace etna::losses {
@@ -18,8 +19,6 @@ Tensor weighted(const char* op, const Tensor& losses, const Tensor& weight);
 /// @throws DtypeError unless i64 or i32
 void require_classes(const char* op, const Tensor& target);
 
-/// The square root of what is not negative. Its gradient at 0 is 0.
-Tensor root(const Tensor& x);
 /// The p-norm over the last dimension. The gradient of a norm of 0 is 0.
 Tensor norm_of_last(const char* op, const Tensor& x, double p, bool keepdim);
 
