@@ -15,7 +15,10 @@
 #include <etna/optim/optim.h>
 #include <etna/tensor/autocast.h>
 #include <etna/tensor/capture.h>
+#include <etna/tensor/io/checkpoint.h>
+#include <etna/tensor/io/npy.h>
 #include <etna/tensor/io/safetensors.h>
+#include <etna/tensor/io/torch_file.h>
 #include <etna/tensor/literal.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/readback.h>
