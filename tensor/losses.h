@@ -33,7 +33,8 @@ Tensor binary_cross_entropy(const Tensor& x, const Tensor& target, const Tensor&
 Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& target, const Tensor& weight = {},
                                         Reduction reduction = Reduction::mean, const Tensor& pos_weight = {});
 /// Focal loss of sigmoid(x) (Lin et al. 2017), as torchvision's: binary_cross_entropy_with_logits · (1 - pₜ)^gamma ·
-/// αₜ, where pₜ is the target's probability and αₜ is alpha for target 1, 1 - alpha for 0. @param alpha negative: αₜ is 1
+/// αₜ, where pₜ is the target's probability and αₜ is alpha for target 1, 1 - alpha for 0.
+/// @param alpha negative: αₜ is 1
 Tensor sigmoid_focal_loss(const Tensor& x, const Tensor& target, double alpha = 0.25, double gamma = 2,
                           Reduction reduction = Reduction::none);
 /// 1 - (2 Σ x·target + smooth) / (Σ x + Σ target + smooth), sums over all but the first dimension (Milletari et al.
