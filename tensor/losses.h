@@ -1,16 +1,16 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
-#include <etna/tensor/ops.h>
+#include <etna/tensor/reduction.h>
+#include <etna/tensor/tensor.h>
 
-/// Losses and distances besides those of ops.h, with PyTorch's names, defaults and order of arguments. All are composed
-/// of ops, so they run on every device, in captured steps, and can be differentiated twice. f16 and bf16 are computed in
-/// f32 and rounded once; under autocast the result stays f32. Unless stated otherwise, inputs broadcast nowhere: x and
-/// target have one shape, and the loss is 0-d, or of x's shape if the reduction is none. Weights are undefined or
-/// broadcast to the loss. Values of targets are not checked.
+/// Losses and distances besides those of <etna/tensor/ops.h>, which includes them, with PyTorch's names, defaults and
+/// order of arguments. All are composed of ops, so they run on every device, in captured steps, and can be
+/// differentiated twice. f16 and bf16 are computed in f32 and rounded once; under autocast the result stays f32. Unless
+/// stated otherwise, inputs broadcast nowhere: x and target have one shape, and the loss is 0-d, or of x's shape if the
+/// reduction is none. Weights are undefined or broadcast to the loss. Values of targets are not checked.
 namespace etna {
 
 // ---- of classes
@@ -32,11 +32,13 @@ Tensor binary_cross_entropy(const Tensor& x, const Tensor& target, const Tensor&
 /// The same of sigmoid(x), exact for large logits. @param pos_weight multiplies the first term; broadcasts
 Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& target, const Tensor& weight = {},
                                         Reduction reduction = Reduction::mean, const Tensor& pos_weight = {});
-/// Focal loss of sigmoid(x) (Lin et al. 2017), as torchvision's: binary_cross_entropy_with_logits · (1 - pₜ)^gamma · αₜ,
-/// where pₜ is the target's probability and αₜ is alpha for target 1, 1 - alpha for 0. @param alpha negative: αₜ is 1
+/// Focal loss of sigmoid(x) (Lin et al. 2017), as torchvision's: binary_cross_entropy_with_logits · (1 - pₜ)^gamma ·
+/// αₜ, where pₜ is the target's probability and αₜ is alpha for target 1, 1 - alpha for 0.
+/// @param alpha negative: αₜ is 1
 Tensor sigmoid_focal_loss(const Tensor& x, const Tensor& target, double alpha = 0.25, double gamma = 2,
                           Reduction reduction = Reduction::none);
-/// 1 - (2 Σ x·target + smooth) / (Σ x + Σ target + smooth), sums over all but the first dimension (Milletari et al. 2016).
+/// 1 - (2 Σ x·target + smooth) / (Σ x + Σ target + smooth), sums over all but the first dimension (Milletari et al.
+/// 2016).
 /// @param x probabilities [N, ...] @return [] or [N]
 Tensor dice_loss(const Tensor& x, const Tensor& target, double smooth = 1, Reduction reduction = Reduction::mean);
 /// batchmean divides the sum by size(0): the mathematical definition.
@@ -49,8 +51,8 @@ Tensor kl_div(const Tensor& x, const Tensor& target, KLReduction reduction = KLR
 /// The gradient is that of log_probs themselves; PyTorch's assumes log_softmax before them, after which both agree.
 /// @param log_probs [T, N, C] or [T, C] @param targets [N, S] or [S], labels other than blank, i64 or i32
 /// @param input_lengths, target_lengths [N] or [], i64 or i32, at most T and S; may change between replays
-/// @param zero_infinity losses of impossible alignments and their gradients are 0. Else such a loss is infinite, and its
-/// gradient is 0 all the same.
+/// @param zero_infinity losses of impossible alignments and their gradients are 0. Else such a loss is infinite, and
+/// its gradient is 0 all the same.
 /// @return [] or [N] (unreduced, [] for one sequence)
 Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, const Tensor& input_lengths,
                 const Tensor& target_lengths, std::int64_t blank = 0, Reduction reduction = Reduction::mean,

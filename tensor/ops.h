@@ -7,6 +7,7 @@
 #include <tuple>
 #include <vector>
 
+#include <etna/tensor/reduction.h>
 #include <etna/tensor/tensor.h>
 
 /// The public ops. Each is differentiable where that makes sense. Ops of several tensors broadcast as NumPy does and
@@ -173,7 +174,6 @@ AddedNorm feed_forward_layer_norm(const Tensor& x, const Tensor& up, const Tenso
                                   const Tensor& norm_weight, const Tensor& norm_bias, double eps = 1e-5);
 
 // ---- losses. Targets are class indices, i64 or i32.
-enum class Reduction { none, mean, sum };
 /// Rows whose target is ignore_index count neither in the sum nor in the mean; the mean of no rows is NaN. Any other
 /// target outside [0, C) is an IndexError, thrown as described under indexing; on a GPU the row's loss and gradient are
 /// NaN until then.
@@ -244,4 +244,5 @@ Tensor dropout(const Tensor& x, double p, bool training = true);
 }  // namespace etna
 
 #include <etna/tensor/activations.h>
+#include <etna/tensor/losses.h>
 #include <etna/tensor/reductions.h>
