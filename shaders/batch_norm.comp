@@ -197,7 +197,8 @@ void main() {
   }
   float factor = COUNTS == 2 ? 1.0 / (float(batches.y) * 4294967296.0 + float(batches.x)) : p.momentum;
   for (uint c = gl_LocalInvocationID.x; c < p.channels; c += 256) {
-    float mean = load_float(p.running_mean, c, MEAN_DTYPE), variance = load_float(p.running_variance, c, VARIANCE_DTYPE);
+    float mean = load_float(p.running_mean, c, MEAN_DTYPE);
+    float variance = load_float(p.running_variance, c, VARIANCE_DTYPE);
     mean += (BufferF32(p.mean).v[c] - mean) * factor;
     variance += (BufferF32(p.variance).v[c] * p.unbiased - variance) * factor;
     store_float(p.running_mean, c, MEAN_DTYPE, mean);

@@ -2,8 +2,8 @@
 #extension GL_GOOGLE_include_directive : require
 // Maxima of windows over up to three spatial dimensions, with their places, and the way back. x is
 // [outer, from..., inner], y [outer, to..., inner]. Bytes-bound: windows overlap in the cache, and neighbouring threads
-// read neighbouring or nearby elements. The way back gathers: a thread owns an element of x, walks over the windows that
-// contain it, and adds the values of those whose index says that element. There are no atomics and the bits do not
+// read neighbouring or nearby elements. The way back gathers: a thread owns an element of x, walks over the windows
+// that contain it, and adds the values of those whose index says that element. There are no atomics and the bits do not
 // vary. The index is a plane's flat position in 32 bits.
 //
 // A NaN wins, and of equal maxima the first one.

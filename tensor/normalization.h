@@ -11,9 +11,9 @@ namespace etna {
 
 /// What a layer remembers of the batches it has seen. Updated in place on the device, also in captured steps.
 struct RunningStatistics {
-  Tensor mean, var;                       ///< [C]; undefined: not kept
-  Tensor num_batches_tracked = {};        ///< i64, []; undefined: not counted
-  std::optional<double> momentum = 0.1;   ///< weight of the new batch; none: the average of all batches so far
+  Tensor mean, var;                      ///< [C]; undefined: not kept
+  Tensor num_batches_tracked = {};       ///< i64, []; undefined: not counted
+  std::optional<double> momentum = 0.1;  ///< weight of the new batch; none: the average of all batches so far
 };
 
 /// Batch normalization (Ioffe & Szegedy 2015). Training normalizes by the batch's own mean and variance and updates the

@@ -57,9 +57,9 @@ Tensor atleast_2d(const Tensor& x);
 Tensor atleast_3d(const Tensor& x);
 
 // ---- joining
-Tensor hstack(const std::vector<Tensor>& tensors);  ///< along dimension 1; lists along dimension 0
-Tensor vstack(const std::vector<Tensor>& tensors);  ///< along dimension 0, after atleast_2d()
-Tensor dstack(const std::vector<Tensor>& tensors);  ///< along dimension 2, after atleast_3d()
+Tensor hstack(const std::vector<Tensor>& tensors);        ///< along dimension 1; lists along dimension 0
+Tensor vstack(const std::vector<Tensor>& tensors);        ///< along dimension 0, after atleast_2d()
+Tensor dstack(const std::vector<Tensor>& tensors);        ///< along dimension 2, after atleast_3d()
 Tensor column_stack(const std::vector<Tensor>& tensors);  ///< along dimension 1, lists as columns
 
 // ---- grids and codes

@@ -26,10 +26,12 @@ struct InterpolateOptions {
   std::vector<double> scale_factor = {};  ///< one number, or one for each spatial dimension; or
   Dims size = {};                         ///< the same for sizes
   Interpolation mode = Interpolation::nearest;
-  bool align_corners = false;             ///< the corners' middles stay corners; linear and cubic modes
-  bool recompute_scale_factor = false;    ///< scale by the ratio of the sizes, which are rounded
+  bool align_corners = false;           ///< the corners' middles stay corners; linear and cubic modes
+  bool recompute_scale_factor = false;  ///< scale by the ratio of the sizes, which are rounded
 };
-/// Resizes the spatial dimensions. @param x [N, C, spatial...], floating @return [N, C, size...]
+/// Resizes the spatial dimensions: `interpolate(x, {56, 56}, Interpolation::bilinear)`,
+/// `interpolate(x, InterpolateOptions{.scale_factor = {2.0}})`.
+/// @param x [N, C, spatial...], floating @return [N, C, size...]
 Tensor interpolate(const Tensor& x, Dims size, Interpolation mode = Interpolation::nearest, bool align_corners = false);
 Tensor interpolate(const Tensor& x, const InterpolateOptions& options);
 
@@ -41,7 +43,8 @@ enum class GridPadding { zeros, border, reflection };
 Tensor grid_sample(const Tensor& x, const Tensor& grid, GridSampleMode mode = GridSampleMode::bilinear,
                    GridPadding padding_mode = GridPadding::zeros, bool align_corners = false);
 /// The grid of an affine map of the image, for grid_sample().
-/// @param theta [N, 2, 3] or [N, 3, 4] @param size [N, C, H, W] or [N, C, D, H, W] @return [N, H, W, 2] or [N, D, H, W, 3]
+/// @param theta [N, 2, 3] or [N, 3, 4] @param size [N, C, H, W] or [N, C, D, H, W]
+/// @return [N, H, W, 2] or [N, D, H, W, 3]
 Tensor affine_grid(const Tensor& theta, const Dims& size, bool align_corners = false);
 
 /// [..., C·r², H, W] → [..., C, H·r, W·r] (Shi et al. 2016), and back.

@@ -48,9 +48,28 @@ std::vector<Sample> samples_in_batch_norm() {
           .constant()
           .index({}, 1, 5)
           .looser_halves(4)
+          .gradients(Gradients::none)
           .calls(update),
-      Sample("batch_norm_update", "no channels").in({4, 0}).in({0}).constant().in({0}).constant().index({}, 1, 5).calls(update),
-      Sample("group_norm", "two groups").in({2, 4, 3}).in({4}).in({4}).looser(2).looser_halves(4).composed().calls(groups),
+      Sample("batch_norm_update", "no channels")
+          .in({4, 0})
+          .in({0})
+          .constant()
+          .in({0})
+          .constant()
+          .index({}, 1, 5)
+          .gradients(Gradients::none)
+          .calls(update),
+      Sample("group_norm", "two groups")
+          .in({2, 4, 3})
+          .in({4})
+          .in({4})
+          .looser(2)
+          .looser_halves(4)
+          .composed()
+          .calls(groups),
+      Sample("group_norm", "no examples").in({0, 4, 3}).in({4}).in({4}).composed().calls(groups),
+      Sample("instance_norm", "no examples").in({0, 2, 5}).in({2}).composed().calls(instances),
+      Sample("local_response_norm", "no examples").in({0, 2, 5}).composed().calls(responses),
       Sample("instance_norm", "weighted").in({2, 2, 5}).in({2}).looser_halves(6).composed().calls(instances),
       Sample("local_response_norm", "three channels").in({2, 5, 3}).composed().looser_halves(4).calls(responses),
   };

@@ -18,6 +18,10 @@ std::vector<Sample> samples_in_flip() {
     all.push_back(Sample(op, "plain").in(shape).in_dtypes({f32, i32}).composed().calls([=](const TensorList& in) {
       return f(in[0]);
     }));
+    shape[1] = 0;
+    all.push_back(Sample(op, "nothing").in(shape).in_dtypes({f32}).composed().calls([=](const TensorList& in) {
+      return f(in[0]);
+    }));
   };
   composed("roll", {3, 4}, [](const Tensor& x) { return roll(x, {1, -2}, {0, 1}); });
   composed("rot90", {3, 4}, [](const Tensor& x) { return rot90(x, 3); });

@@ -17,6 +17,8 @@ std::vector<Sample> samples_in_resample() {
       Sample("resample", "adaptive").in({2, 5, 3}).calls(adaptive),
       Sample("resample", "no images").in({0, 5, 3}).calls(adaptive),
       Sample("adaptive_avg_pool2d", "to one element").in({2, 3, 5}).composed().calls(whole),
+      Sample("adaptive_avg_pool2d", "no images").in({0, 3, 5}).composed().calls(whole),
+      Sample("lp_pool1d", "no lists").in({0, 7}).composed().calls(lp),
       Sample("lp_pool1d", "cubes").in({2, 7}, 0.5, 2).looser_halves(4).composed().calls(lp),
   };
   using enum Interpolation;
@@ -37,8 +39,9 @@ std::vector<Sample> samples_in_resample() {
   mode("replicate", PadMode::replicate);
   mode("circular", PadMode::circular);
   auto constant = [](const TensorList& in) { return pad(in[0], {1, -1, -2, 3}, PadMode::constant, 2); };
+  auto constant_nothing = [](const TensorList& in) { return pad(in[0], {1, 2}, PadMode::constant, 2); };
   all.push_back(Sample("pad_constant", "and cropped").in({3, 4}).and_integers().and_bool().calls(constant));
-  all.push_back(Sample("pad_constant", "nothing").in({0, 4}).calls(constant));
+  all.push_back(Sample("pad_constant", "nothing").in({2, 0}).calls(constant_nothing));
   return all;
 }
 

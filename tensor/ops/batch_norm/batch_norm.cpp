@@ -114,9 +114,9 @@ TensorList vjp(const VjpCall& call) {
   BackwardAttributes b{a.eps, a.training, call.needs[1], call.needs[2]};
   if (b.wants_weight) b.weight_dtype = call.in[1].dtype();
   if (b.wants_bias) b.bias_dtype = call.in[2].dtype();
-  const TensorList out =
-      apply(kBatchNormBackward,
-            {call.grad[0], call.in[0], call.in[1], detail::alias(call.out[1]), detail::alias(call.out[2])}, Attrs::of(b));
+  const TensorList out = apply(
+      kBatchNormBackward,
+      {call.grad[0], call.in[0], call.in[1], detail::alias(call.out[1]), detail::alias(call.out[2])}, Attrs::of(b));
   std::size_t next = 1;
   grads[0] = out[0];
   if (b.wants_weight) grads[1] = out[next++];
@@ -160,13 +160,14 @@ const OpDef kUpdate = {.name = "batch_norm_update",
 
 }  // namespace
 
-channel_norm::Normalized channel_norm::normalize(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
+channel_norm::Normalized channel_norm::normalize(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                                                 double eps) {
   const TensorList out = apply(kBatchNorm, {x, weight, bias, Tensor(), Tensor()}, Attrs::of(Attributes{eps, true}));
   return {out[0], out[1].detach(), out[2].detach()};
 }
 
 Tensor channel_norm::normalize_by(const Tensor& x, const Tensor& mean, const Tensor& variance, const Tensor& weight,
-                                const Tensor& bias, double eps) {
+                                  const Tensor& bias, double eps) {
   return apply1(kBatchNorm, {x, weight, bias, mean.detach(), variance.detach()}, Attrs::of(Attributes{eps, false}));
 }
 

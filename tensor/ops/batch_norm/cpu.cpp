@@ -156,7 +156,8 @@ template <typename T>
 std::vector<double> gradient_sums(const Tensor& g, const Tensor& x, const std::vector<double>& mean) {
   const Extents e(x);
   const std::int64_t width = e.b > 1 ? e.b : e.c, piece = e.piece(e.a, width), pieces = (e.a + piece - 1) / piece;
-  std::vector<double> partial(static_cast<std::size_t>(2 * pieces * e.c), 0), sums(static_cast<std::size_t>(2 * e.c), 0);
+  std::vector<double> partial(static_cast<std::size_t>(2 * pieces * e.c), 0),
+      sums(static_cast<std::size_t>(2 * e.c), 0);
   const std::int64_t per_piece = e.b > 1 ? e.c : 1;
   cpu::parallel_for(pieces * per_piece, 1, [&](auto begin, auto end) {
     cpu::Scratch<T> buffers(static_cast<std::size_t>(3 * width));
@@ -168,8 +169,7 @@ std::vector<double> gradient_sums(const Tensor& g, const Tensor& x, const std::v
         const std::int64_t at = (a * per_piece + c) * width;
         const T *grad = rows::read(g, at, 1, width, buffer_g), *row = rows::read(x, at, 1, width, buffer_x);
         for (std::int64_t i = 0; i < width; ++i) {
-          apart[i] =
-              static_cast<T>(static_cast<double>(row[i]) - mean[static_cast<std::size_t>(e.b > 1 ? c : i)]);
+          apart[i] = static_cast<T>(static_cast<double>(row[i]) - mean[static_cast<std::size_t>(e.b > 1 ? c : i)]);
         }
         if (e.b > 1) {
           total[c] += cpu::sum(grad, width);

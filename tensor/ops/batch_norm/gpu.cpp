@@ -30,7 +30,8 @@ void sums(const OpCall& call, const Tensor& x, const Tensor& g, const Tensor& me
   const std::int64_t groups = (channels + slots - 1) / slots, width = by_fours(run, {&x, &g}) ? 4 : 1;
   // Enough workgroups for the device, each with at least 64 elements per thread.
   const std::int64_t units = gpu::capabilities(x.device()).compute_units;
-  std::int64_t chunks = std::clamp<std::int64_t>(8 * units / groups, 1, std::max<std::int64_t>(1, count / (64 * threads)));
+  std::int64_t chunks =
+      std::clamp<std::int64_t>(8 * units / groups, 1, std::max<std::int64_t>(1, count / (64 * threads)));
   if (chunks < 3) chunks = 1;  // not worth a barrier and a second dispatch
   std::int64_t chunk = (count + chunks - 1) / chunks;
   chunk = (chunk + 3) / 4 * 4;
@@ -130,7 +131,10 @@ bool update_gpu(const OpCall& call, std::span<Tensor> out) {
   const Tensor &mean = out[0], &variance = out[1], &batches = call.in[4];
   if (!mean.is_contiguous() || !variance.is_contiguous()) return false;
   gpu::Kernel kernel(shaders::batch_norm_update, call);
-  kernel.spec(256, 0, 0, f32, f32, mean.dtype(), variance.dtype(), !batches.defined() ? 0 : a.cumulative ? 2 : 1)
+  kernel.spec(256, 0, 0, f32, f32, mean.dtype(), variance.dtype(),
+              !batches.defined() ? 0
+              : a.cumulative     ? 2
+                                 : 1)
       .read_write(mean)
       .read_write(variance)
       .read(call.in[2].contiguous())

@@ -16,8 +16,7 @@ struct Channels {
   Tensor folded;
 
   Channels(const char* op, const Tensor& x) : shape(x.shape()) {
-    if (x.dim() < 2)
-      throw ShapeError(fmt::format("{}: x is {}; it must be [N, C] or [N, C, ...]", op, str(x.shape())));
+    if (x.dim() < 2) throw ShapeError(fmt::format("{}: x is {}; it must be [N, C] or [N, C, ...]", op, str(x.shape())));
     Shape rest;
     for (int d = 2; d < x.dim(); ++d) rest.push_back(shape[d]);
     const std::int64_t n = shape[0], c = shape[1], length = numel(rest, op);
@@ -41,15 +40,15 @@ struct Channels {
 
 void check_floating(const char* op, const Tensor& x) {
   if (!is_floating(x.dtype())) {
-    throw DtypeError(fmt::format("{}: x is {}, it must be floating; convert it first, e.g. with .to(f32)", op,
-                                 name(x.dtype())));
+    throw DtypeError(
+        fmt::format("{}: x is {}, it must be floating; convert it first, e.g. with .to(f32)", op, name(x.dtype())));
   }
 }
 
 void check_several(const char* op, const Tensor& x, std::int64_t count) {
   if (count == 1 && x.numel() > 0) {
-    throw ShapeError(fmt::format("{}: {} has one value for each variance, which is then 0; more are needed to train", op,
-                                 str(x.shape())));
+    throw ShapeError(fmt::format("{}: {} has one value for each variance, which is then 0; more are needed to train",
+                                 op, str(x.shape())));
   }
 }
 
@@ -65,8 +64,7 @@ Tensor batch_norm_tracked(const Tensor& x, const RunningStatistics& running, con
   if (!training) {
     if (!running.mean.defined())
       throw ShapeError("batch_norm: without training it needs a running mean and variance; pass them, or train");
-    return channels.unfold(
-        channel_norm::normalize_by(channels.folded, running.mean, running.var, weight, bias, eps));
+    return channels.unfold(channel_norm::normalize_by(channels.folded, running.mean, running.var, weight, bias, eps));
   }
   const std::int64_t count = channels.folded.shape()[0] * channels.folded.shape()[2];
   check_several("batch_norm", x, count);
@@ -115,15 +113,17 @@ Tensor group_norm(const Tensor& x, std::int64_t num_groups, const Tensor& weight
   const Shape& s = channels.folded.shape();
   const std::int64_t n = s[0], c = s[1], length = s[2];
   if (num_groups < 1 || c % num_groups != 0)
-    throw ShapeError(fmt::format("group_norm: {} channels of {} do not form {} equal groups", c, str(x.shape()), num_groups));
+    throw ShapeError(
+        fmt::format("group_norm: {} channels of {} do not form {} equal groups", c, str(x.shape()), num_groups));
   for (const Tensor& w : {weight, bias}) {
     if (w.defined() && w.shape() != Shape{c}) {
-      throw ShapeError(fmt::format("group_norm: weight or bias is {}, x has {} channels; it must be [{}]",
-                                   str(w.shape()), c, c));
+      throw ShapeError(
+          fmt::format("group_norm: weight or bias is {}, x has {} channels; it must be [{}]", str(w.shape()), c, c));
     }
   }
   check_several("group_norm", x, c / num_groups * length);
-  Tensor y = channel_norm::normalize(channels.folded.reshape({1, n * num_groups, c / num_groups * length}), {}, {}, eps).y;
+  Tensor y =
+      channel_norm::normalize(channels.folded.reshape({1, n * num_groups, c / num_groups * length}), {}, {}, eps).y;
   y = y.reshape({n, c, length});
   const auto along = [&](const Tensor& w) { return w.to(y.dtype()).reshape({1, c, 1}); };
   if (weight.defined() && bias.defined())

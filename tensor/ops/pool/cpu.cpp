@@ -75,7 +75,8 @@ void forward(const Windows& windows, const Tensor& x, Tensor& y, Tensor& indices
               if (at >= w.end) continue;
               const auto index = static_cast<std::int32_t>(line * ww.from + at);
               const T* values = row + at * inner;
-              for (std::int64_t c = 0; c < inner; ++c) take(values[c], index, best[o * inner + c], where[o * inner + c]);
+              for (std::int64_t c = 0; c < inner; ++c)
+                take(values[c], index, best[o * inner + c], where[o * inner + c]);
             }
           }
         }
@@ -83,6 +84,17 @@ void forward(const Windows& windows, const Tensor& x, Tensor& y, Tensor& indices
       rows::write(y, r * n_to, 1, n_to, best);
     }
   });
+}
+
+/// True if element i of a plane is in window o.
+bool inside(const Windows& windows, std::int64_t o, std::int64_t i) {
+  for (int d = 2; d >= 0; --d) {
+    const Window& w = windows.axes[d];
+    const std::int64_t from_start = i % w.from - (o % w.to * w.stride - w.padding);
+    if (from_start < 0 || from_start >= w.kernel) return false;
+    i /= w.from, o /= w.to;
+  }
+  return true;
 }
 
 /// One task a plane, in the order of the windows: no two tasks write one element.
@@ -108,7 +120,7 @@ void back(const Windows& windows, const Tensor& g, const Tensor& indices, Tensor
                           const T* values = rows::read(g, at, 1, width, buffer);
                           for (std::int64_t c = 0; c < width; ++c) {
                             const std::int64_t i = where[at + c];
-                            if (i < 0 || i >= most) continue;
+                            if (i < 0 || i >= most || (windows.unpool && !inside(windows, o, i))) continue;
                             T& sum = sums[i * width + c];
                             sum = windows.unpool ? values[c] : sum + values[c];
                           }

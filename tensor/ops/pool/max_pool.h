@@ -22,7 +22,8 @@ struct MaxPooled {
   Tensor values, indices;  ///< indices: i32, in the flattened D·H·W
 };
 MaxPooled max_pool(const Tensor& x, const Windows& windows);
-/// The values at their indices, 0 elsewhere. @param values, indices [outer, to..., inner] @return [outer, from..., inner]
+/// The values at their indices, 0 elsewhere.
+/// @param values, indices [outer, to..., inner] @return [outer, from..., inner]
 Tensor max_pool_back(const Tensor& values, const Tensor& indices, const Windows& windows);
 
 void max_pool_cpu(const OpCall& call, std::span<Tensor> out);

@@ -50,11 +50,13 @@ struct Pooling {
         ceil_mode(ceil) {
     for (int i = 0; i < dims; ++i) {
       if (2 * padding[i] > kernel[i]) {
-        throw ShapeError(fmt::format("{}: padding {} exceeds half of kernel_size {}; windows could lie outside the input",
-                                     op, str(padding), str(kernel)));
+        throw ShapeError(
+            fmt::format("{}: padding {} exceeds half of kernel_size {}; windows could lie outside the input", op,
+                        str(padding), str(kernel)));
       }
       if (checked_product(kernel[i], dilation[i], op) > kLargest)
-        throw ShapeError(fmt::format("{}: kernel_size {} times dilation {} exceeds 2^30", op, str(kernel), str(dilation)));
+        throw ShapeError(
+            fmt::format("{}: kernel_size {} times dilation {} exceeds 2^30", op, str(kernel), str(dilation)));
     }
   }
 
@@ -69,17 +71,14 @@ struct Pooling {
       if (ceil_mode && (to - 1) * stride[i] >= from + padding[i]) --to;
       if (from < 1 || to < 1 || from > kLargest) {
         throw ShapeError(fmt::format(
-            "{}: windows of {} (dilation {}) do not fit into {} elements with padding {}; the result would be empty", op,
-            kernel[i], dilation[i], from, padding[i]));
+            "{}: windows of {} (dilation {}) do not fit into {} elements with padding {}; the result would be empty",
+            op, kernel[i], dilation[i], from, padding[i]));
       }
       // A step beyond the padded input means the same as any other that long.
       const auto longest = static_cast<std::int32_t>(from + 2 * padding[i] + 1);
-      all.axes[d] = {static_cast<std::int32_t>(from),
-                     static_cast<std::int32_t>(to),
-                     static_cast<std::int32_t>(kernel[i]),
-                     std::min(static_cast<std::int32_t>(stride[i]), longest),
-                     static_cast<std::int32_t>(padding[i]),
-                     std::min(static_cast<std::int32_t>(dilation[i]), longest)};
+      all.axes[d] = {static_cast<std::int32_t>(from),       static_cast<std::int32_t>(to),
+                     static_cast<std::int32_t>(kernel[i]),  std::min(static_cast<std::int32_t>(stride[i]), longest),
+                     static_cast<std::int32_t>(padding[i]), std::min(static_cast<std::int32_t>(dilation[i]), longest)};
     }
     return all;
   }
@@ -93,8 +92,8 @@ Windows adaptive_windows(const char* op, const Planes& planes, const Dims& outpu
     const int d = 3 - spatial + i;
     const std::int64_t from = planes.sizes()[static_cast<std::size_t>(d)], to = wanted[i] == -1 ? from : wanted[i];
     if (from < 1 || from > kLargest)
-      throw ShapeError(fmt::format("{}: the input has {} elements along a spatial dimension, at least 1 is needed", op,
-                                   from));
+      throw ShapeError(
+          fmt::format("{}: the input has {} elements along a spatial dimension, at least 1 is needed", op, from));
     all.axes[d] = {static_cast<std::int32_t>(from), static_cast<std::int32_t>(to)};
   }
   return all;
@@ -208,28 +207,28 @@ Tensor lp_pool(const char* op, const Tensor& x, int spatial, double p, const Dim
 
 }  // namespace
 
-#define ETNA_POOLING(DIMS)                                                                                            \
-  Tensor max_pool##DIMS##d(const Tensor& x, Dims kernel_size, Dims stride, Dims padding, Dims dilation, bool ceil) {  \
-    return max_pool("max_pool" #DIMS "d", x, DIMS, kernel_size, {stride, padding, dilation, ceil}, false).values;     \
-  }                                                                                                                   \
-  MaxPooled max_pool##DIMS##d_with_indices(const Tensor& x, Dims kernel_size, const MaxPoolOptions& options) {        \
-    return max_pool("max_pool" #DIMS "d", x, DIMS, kernel_size, options, true);                                       \
-  }                                                                                                                   \
-  Tensor max_unpool##DIMS##d(const Tensor& x, const Tensor& indices, Dims kernel_size, Dims stride, Dims padding,     \
-                             Dims output_size) {                                                                      \
-    return max_unpool("max_unpool" #DIMS "d", x, indices, DIMS, kernel_size, stride, padding, output_size);           \
-  }                                                                                                                   \
-  Tensor adaptive_avg_pool##DIMS##d(const Tensor& x, Dims output_size) {                                              \
-    return adaptive_avg_pool("adaptive_avg_pool" #DIMS "d", x, DIMS, output_size);                                    \
-  }                                                                                                                   \
-  Tensor adaptive_max_pool##DIMS##d(const Tensor& x, Dims output_size) {                                              \
-    return adaptive_max_pool("adaptive_max_pool" #DIMS "d", x, DIMS, output_size, false).values;                      \
-  }                                                                                                                   \
-  MaxPooled adaptive_max_pool##DIMS##d_with_indices(const Tensor& x, Dims output_size) {                              \
-    return adaptive_max_pool("adaptive_max_pool" #DIMS "d", x, DIMS, output_size, true);                              \
-  }                                                                                                                   \
-  Tensor lp_pool##DIMS##d(const Tensor& x, double norm_type, Dims kernel_size, Dims stride, bool ceil_mode) {         \
-    return lp_pool("lp_pool" #DIMS "d", x, DIMS, norm_type, kernel_size, stride, ceil_mode);                          \
+#define ETNA_POOLING(DIMS)                                                                                           \
+  Tensor max_pool##DIMS##d(const Tensor& x, Dims kernel_size, Dims stride, Dims padding, Dims dilation, bool ceil) { \
+    return max_pool("max_pool" #DIMS "d", x, DIMS, kernel_size, {stride, padding, dilation, ceil}, false).values;    \
+  }                                                                                                                  \
+  MaxPooled max_pool##DIMS##d_with_indices(const Tensor& x, Dims kernel_size, const MaxPoolOptions& options) {       \
+    return max_pool("max_pool" #DIMS "d", x, DIMS, kernel_size, options, true);                                      \
+  }                                                                                                                  \
+  Tensor max_unpool##DIMS##d(const Tensor& x, const Tensor& indices, Dims kernel_size, Dims stride, Dims padding,    \
+                             Dims output_size) {                                                                     \
+    return max_unpool("max_unpool" #DIMS "d", x, indices, DIMS, kernel_size, stride, padding, output_size);          \
+  }                                                                                                                  \
+  Tensor adaptive_avg_pool##DIMS##d(const Tensor& x, Dims output_size) {                                             \
+    return adaptive_avg_pool("adaptive_avg_pool" #DIMS "d", x, DIMS, output_size);                                   \
+  }                                                                                                                  \
+  Tensor adaptive_max_pool##DIMS##d(const Tensor& x, Dims output_size) {                                             \
+    return adaptive_max_pool("adaptive_max_pool" #DIMS "d", x, DIMS, output_size, false).values;                     \
+  }                                                                                                                  \
+  MaxPooled adaptive_max_pool##DIMS##d_with_indices(const Tensor& x, Dims output_size) {                             \
+    return adaptive_max_pool("adaptive_max_pool" #DIMS "d", x, DIMS, output_size, true);                             \
+  }                                                                                                                  \
+  Tensor lp_pool##DIMS##d(const Tensor& x, double norm_type, Dims kernel_size, Dims stride, bool ceil_mode) {        \
+    return lp_pool("lp_pool" #DIMS "d", x, DIMS, norm_type, kernel_size, stride, ceil_mode);                         \
   }
 ETNA_POOLING(1)
 ETNA_POOLING(2)

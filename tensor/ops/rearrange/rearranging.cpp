@@ -41,7 +41,8 @@ Tensor roll(const Tensor& x, Dims shifts, Dims dims) {
 Tensor rot90(const Tensor& x, std::int64_t k, Dims dims) {
   detail::require_defined("rot90", x);
   if (dims.rank() != 2 || x.dim() < 2)
-    throw ShapeError(fmt::format("rot90: {} does not turn in dimensions {}; two are needed", str(x.shape()), str(dims)));
+    throw ShapeError(
+        fmt::format("rot90: {} does not turn in dimensions {}; two are needed", str(x.shape()), str(dims)));
   const int a = wrap_dim(dims[0], x.dim(), "rot90"), b = wrap_dim(dims[1], x.dim(), "rot90");
   if (a == b) throw ShapeError(fmt::format("rot90: dimension {} is named twice", a));
   switch ((k % 4 + 4) % 4) {

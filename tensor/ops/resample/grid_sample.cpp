@@ -10,9 +10,7 @@ namespace etna {
 namespace {
 
 /// 0, 1, ... n - 1, made on the device: nothing is uploaded.
-Tensor counted(std::int64_t n, DType dtype, Device device) {
-  return cumsum(ones({n}, {dtype, device}), 0) - 1.0;
-}
+Tensor counted(std::int64_t n, DType dtype, Device device) { return cumsum(ones({n}, {dtype, device}), 0) - 1.0; }
 
 /// The largest whole number that is not above x. Numbers beyond ±10^9 and NaN become -10^9: they lie outside any image.
 Tensor floor_of(const Tensor& x) {
@@ -46,8 +44,8 @@ Tensor pixels(const Tensor& at, std::int64_t size, GridPadding padding, bool ali
 }
 
 struct Image {
-  Tensor rows;         ///< [N·H·W, C]
-  Tensor first;        ///< [N, 1, 1]: the first row of each image
+  Tensor rows;   ///< [N·H·W, C]
+  Tensor first;  ///< [N, 1, 1]: the first row of each image
   std::int64_t height, width;
 
   /// The pixels at whole positions [N, H', W'], times a weight; 0 outside. @return [N, H', W', C]
@@ -105,9 +103,10 @@ Tensor affine_grid(const Tensor& theta, const Dims& size, bool align_corners) {
   const bool fits = (spatial == 2 || spatial == 3) && theta.dim() == 3 && is_floating(theta.dtype()) &&
                     theta.shape() == Shape({size[0], spatial, spatial + 1});
   if (!fits) {
-    throw ShapeError(fmt::format(
-        "affine_grid: theta is {}, the size is {}; they must be [N, 2, 3] and [N, C, H, W], or [N, 3, 4] and five sizes",
-        str(theta.shape()), str(size)));
+    throw ShapeError(
+        fmt::format("affine_grid: theta is {}, the size is {}; they must be [N, 2, 3] and [N, C, H, W], or [N, 3, 4] "
+                    "and five sizes",
+                    str(theta.shape()), str(size)));
   }
   Shape whole;
   for (int d = 0; d < spatial; ++d) whole.push_back(size[d + 2]);
@@ -147,7 +146,8 @@ Tensor pixel_shuffle(const Tensor& x, std::int64_t r) {
 Tensor pixel_unshuffle(const Tensor& x, std::int64_t r) {
   detail::require_defined("pixel_unshuffle", x);
   if (x.dim() < 3 || r < 1 || x.size(-2) % r != 0 || x.size(-1) % r != 0) {
-    throw ShapeError(fmt::format("pixel_unshuffle: {} is not [..., C, H·r, W·r] for a factor r of {}", str(x.shape()), r));
+    throw ShapeError(
+        fmt::format("pixel_unshuffle: {} is not [..., C, H·r, W·r] for a factor r of {}", str(x.shape()), r));
   }
   const std::int64_t c = x.size(-3), h = x.size(-2) / r, w = x.size(-1) / r;
   Shape front;

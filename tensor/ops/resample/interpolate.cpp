@@ -30,18 +30,19 @@ Kind kind_of(Interpolation mode) {
 
 /// The only number of spatial dimensions of a mode; 0: any.
 int dimensions_of(Interpolation mode) {
-  return mode == Interpolation::linear                                          ? 1
-         : mode == Interpolation::bilinear || mode == Interpolation::bicubic    ? 2
-         : mode == Interpolation::trilinear                                     ? 3
-                                                                                : 0;
+  return mode == Interpolation::linear                                       ? 1
+         : mode == Interpolation::bilinear || mode == Interpolation::bicubic ? 2
+         : mode == Interpolation::trilinear                                  ? 3
+                                                                             : 0;
 }
 
 void check(const Tensor& x, const InterpolateOptions& o, int spatial) {
   if (spatial < 1 || spatial > 3 || (dimensions_of(o.mode) != 0 && dimensions_of(o.mode) != spatial)) {
-    throw ShapeError(fmt::format(
-        "interpolate: {} does not go with the mode; linear takes [N, C, L], bilinear and bicubic [N, C, H, W], trilinear "
-        "[N, C, D, H, W], the others all of these",
-        str(x.shape())));
+    throw ShapeError(
+        fmt::format("interpolate: {} does not go with the mode; linear takes [N, C, L], bilinear and bicubic [N, C, H, "
+                    "W], trilinear "
+                    "[N, C, D, H, W], the others all of these",
+                    str(x.shape())));
   }
   if (o.size.empty() == o.scale_factor.empty())
     throw ShapeError("interpolate: pass either a size or a scale_factor, and not both");
@@ -77,8 +78,9 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& o) {
       to = o.size[o.size.rank() == 1 ? 0 : i];
     }
     if (from < 1 || from > kLargest || to < 1 || to > kLargest) {
-      throw ShapeError(fmt::format("interpolate: dimension {} of {} cannot become {} elements; sizes are from 1 to 2^30",
-                                   i + 2, str(x.shape()), to));
+      throw ShapeError(
+          fmt::format("interpolate: dimension {} of {} cannot become {} elements; sizes are from 1 to 2^30", i + 2,
+                      str(x.shape()), to));
     }
     sizes.push_back(to);
     Axis& axis = map.axes[3 - spatial + i];
@@ -87,8 +89,8 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& o) {
     if (o.align_corners)
       axis.scale = to > 1 ? static_cast<double>(from - 1) / static_cast<double>(to - 1) : 0;
     else
-      axis.scale = factor > 0 && !o.recompute_scale_factor ? 1 / factor
-                                                           : static_cast<double>(from) / static_cast<double>(to);
+      axis.scale =
+          factor > 0 && !o.recompute_scale_factor ? 1 / factor : static_cast<double>(from) / static_cast<double>(to);
   }
   if (o.mode == Interpolation::area) {
     return spatial == 1   ? adaptive_avg_pool1d(x, sizes)

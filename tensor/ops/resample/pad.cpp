@@ -17,14 +17,16 @@ TensorList pad_direct(const OpCall& call) {
   Tensor x = call.in[0];
   const auto a = call.as<PadAttrs>();
   Shape shape = x.shape();
-  for (int d = 0; d < x.dim(); ++d) shape[d] = checked_sum(shape[d], checked_sum(a.before[d], a.after[d], "pad"), "pad");
+  for (int d = 0; d < x.dim(); ++d)
+    shape[d] = checked_sum(shape[d], checked_sum(a.before[d], a.after[d], "pad"), "pad");
   Tensor y = full(shape, a.value, {x.dtype(), x.device()}), place = y;
   for (int d = 0; d < x.dim(); ++d) {
     const std::int64_t begin = std::max<std::int64_t>(0, -a.before[d]);
     const std::int64_t end = x.shape()[d] - std::max<std::int64_t>(0, -a.after[d]);
     if (begin >= end) return {y};
     x = x.slice(d, begin, end);
-    place = place.slice(d, std::max<std::int64_t>(0, a.before[d]), std::max<std::int64_t>(0, a.before[d]) + end - begin);
+    place =
+        place.slice(d, std::max<std::int64_t>(0, a.before[d]), std::max<std::int64_t>(0, a.before[d]) + end - begin);
   }
   place.copy_(x);
   return {y};

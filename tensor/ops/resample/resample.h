@@ -29,9 +29,9 @@ enum class Divisor : std::uint32_t { elements, with_padding, none };
 
 /// One dimension of a map.
 struct Axis {
-  std::int32_t from = 1, to = 1;                    ///< sizes of the input and of the result
-  std::int32_t kernel = 1, stride = 1, padding = 0; ///< of windows; of paddings, elements before the first
-  double scale = 1;                                 ///< elements of the input per element of the result
+  std::int32_t from = 1, to = 1;                     ///< sizes of the input and of the result
+  std::int32_t kernel = 1, stride = 1, padding = 0;  ///< of windows; of paddings, elements before the first
+  double scale = 1;                                  ///< elements of the input per element of the result
 };
 
 struct Map {

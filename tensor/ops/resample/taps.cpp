@@ -21,9 +21,8 @@ void each_tap(const Map& map, const Axis& a, std::int64_t o, const Tap& tap) {
     case Kind::window: {
       const std::int64_t start = o * a.stride - a.padding, stop = start + a.kernel;
       const std::int64_t begin = std::max<std::int64_t>(start, 0), end = std::min<std::int64_t>(stop, a.from);
-      const std::int64_t counted = map.divisor == Divisor::with_padding
-                                       ? std::min<std::int64_t>(stop, a.from + a.padding) - start
-                                       : end - begin;
+      const std::int64_t counted =
+          map.divisor == Divisor::with_padding ? std::min<std::int64_t>(stop, a.from + a.padding) - start : end - begin;
       const double weight = map.divisor == Divisor::none ? 1 : 1 / static_cast<double>(counted);
       for (std::int64_t i = begin; i < end; ++i) tap(i, weight);
       break;
