@@ -21,8 +21,6 @@ layout(constant_id = 2) const uint BACKWARD = 0;
 layout(constant_id = 3) const uint X_DTYPE = 1;
 layout(constant_id = 4) const uint G_DTYPE = 1;
 
-float rstd_of(float variance, float eps) { return 1.0 / sqrt(variance + eps); }
-
 #ifdef SUMS
 layout(constant_id = 5) const uint WIDTH = 1;  // 4: runs are whole aligned groups of four
 layout(constant_id = 6) const uint FROM_STATES = 0;
@@ -132,7 +130,7 @@ void main() {
 #endif
 
 #ifdef APPLY
-// Which elements a thread takes: 4: four of one run, 1: single ones.
+// Which elements a thread takes: 4: four of one run, or of four channels, 1: single ones.
 layout(constant_id = 5) const uint WIDTH = 1;
 layout(constant_id = 6) const uint HAS = 0;  // 1: weight, 2: bias (forward), or training (backward)
 layout(constant_id = 7) const uint WEIGHT_DTYPE = 1;
@@ -145,16 +143,23 @@ layout(push_constant, scalar) uniform Push {
   float eps, inverse_count;
 } p;
 
+// A number of four elements' channels: of one channel, or with COLUMNS of four.
+vec4 of_channels(uvec2 address, uint channel, uint dtype) {
+  if (WIDTH == 4 && COLUMNS != 0) return load_vector(address, channel, 4, dtype, 4);
+  return vec4(load_float(address, channel, dtype));
+}
+
 vec4 computed(vec4 x, vec4 g, uint channel) {
-  float mean = BufferF32(p.mean).v[channel], rstd = rstd_of(BufferF32(p.variance).v[channel], p.eps), scale = rstd;
-  if ((HAS & 1) != 0) scale *= load_float(p.weight, channel, WEIGHT_DTYPE);
+  vec4 mean = of_channels(p.mean, channel, F32), rstd = 1.0 / sqrt(of_channels(p.variance, channel, F32) + p.eps);
+  vec4 scale = rstd;
+  if ((HAS & 1) != 0) scale *= of_channels(p.weight, channel, WEIGHT_DTYPE);
   if (BACKWARD == 0) {
-    float bias = (HAS & 2) != 0 ? load_float(p.bias, channel, BIAS_DTYPE) : 0.0;
+    vec4 bias = (HAS & 2) != 0 ? of_channels(p.bias, channel, BIAS_DTYPE) : vec4(0.0);
     return (x - mean) * scale + bias;
   }
   if ((HAS & 2) == 0) return g * scale;
-  float level = BufferF32(p.sums).v[channel] * p.inverse_count;
-  float along = BufferF32(p.sums).v[p.channels + channel] * p.inverse_count * rstd * rstd;
+  vec4 level = of_channels(p.sums, channel, F32) * p.inverse_count;
+  vec4 along = of_channels(p.sums, p.channels + channel, F32) * p.inverse_count * rstd * rstd;
   return (g - level - (x - mean) * along) * scale;
 }
 

@@ -108,10 +108,13 @@ Reads readers_of(Axis a, int i) {
   } else if (KIND == REFLECT || KIND == CIRCULAR) {
     return Reads(3, i, 1.0);
   } else if (a.scale > 0.0) {
-    // source() rises with the position; two elements and one result are more than rounding can take away.
-    float offset = ALIGN_CORNERS != 0 ? 0.0 : 0.5, reach = KIND == CUBIC ? 3.0 : 2.0;
-    if (i > 0) begin = int(max(0.0, floor((float(i) - reach) / a.scale - offset) - 1.0));
-    if (i < a.from - 1) end = int(min(float(end), ceil((float(i) + reach) / a.scale + offset) + 1.0));
+    // Results between the positions `low` and `high` of the input; what lies beyond its edges reads the edge. Rounding
+    // to whole results outward takes in more than the division can lose.
+    bool whole = KIND == NEAREST || KIND == NEAREST_EXACT;
+    float offset = KIND == NEAREST || ALIGN_CORNERS != 0 ? 0.0 : 0.5, added = whole ? 0.0 : offset;
+    float low = float(i) - (whole ? 0.0 : KIND == CUBIC ? 2.0 : 1.0), high = float(i) + (KIND == CUBIC ? 2.0 : 1.0);
+    if (i > 0) begin = int(clamp(floor((low + added) / a.scale - offset), 0.0, float(a.to)));
+    if (i < a.from - 1) end = int(clamp(ceil((high + added) / a.scale - offset), -1.0, float(end)));
   }
   begin = max(begin, 0);
   end = min(end, a.to - 1);

@@ -8,11 +8,12 @@ torch.manual_seed(2)
 
 
 def draw(*shape):
-    return torch.randn(*shape, dtype=torch.float64).float().double()
+    """Of few digits, so that the file holds the very numbers."""
+    return torch.round(torch.randn(*shape, dtype=torch.float64) * 1e4) / 1e4
 
 
 x1, x2, x3 = draw(2, 2, 9), draw(2, 4, 4, 5), draw(1, 2, 4, 3, 5)
-grid = (torch.rand(2, 3, 4, 2, dtype=torch.float64) * 3 - 1.5).float().double()
+grid = torch.round(torch.rand(2, 3, 4, 2, dtype=torch.float64) * 3e4 - 1.5e4) / 1e4
 theta2, theta3 = draw(2, 2, 3), draw(1, 3, 4)
 weight, bias = draw(4), draw(4)
 tied = torch.tensor([[1.0, 3, 3, float("nan"), 2, 2, float("-inf"), float("-inf"), 0]], dtype=torch.float64)

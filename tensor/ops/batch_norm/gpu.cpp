@@ -59,10 +59,12 @@ void sums(const OpCall& call, const Tensor& x, const Tensor& g, const Tensor& me
 void elements(const OpCall& call, const Tensor& x, const Tensor& y, const Tensor& g, const Tensor& mean,
               const Tensor& variance, const Tensor& weight, const Tensor& bias, const Tensor& sums, double eps) {
   const std::int64_t channels = x.shape()[1], run = x.shape()[2], count = x.shape()[0] * run;
-  const bool backward = g.defined(), fours = by_fours(run, {&x, &g, &y});
+  const bool backward = g.defined(), columns = run == 1;
+  const bool fours =
+      columns ? by_fours(channels, {&x, &g, &y, &mean, &variance, &weight, &bias, &sums}) : by_fours(run, {&x, &g, &y});
   const bool second = backward ? sums.defined() : bias.defined();
   gpu::Kernel(shaders::batch_norm_apply, call)
-      .spec(256, 0, backward, x.dtype(), dtype_of(g), fours ? 4 : 1)
+      .spec(256, columns && fours, backward, x.dtype(), dtype_of(g), fours ? 4 : 1)
       .spec((weight.defined() ? 1 : 0) | (second ? 2 : 0), dtype_of(weight), dtype_of(bias), y.dtype())
       .read(x)
       .write(y)

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include <etna/tensor/ops.h>
@@ -98,14 +100,16 @@ Tensor pad(const Tensor& x, const std::vector<std::int64_t>& pads, PadMode mode,
   }
   if (mode == PadMode::circular && !is_floating(x.dtype())) return wrapped(x, a);
   if (padded == 0) return x;
-  const resample::Planes planes("pad", x, padded);
+  // All spatial dimensions of [N, C, ...], so that channels that lie last stay there.
+  const int spatial = std::max(padded, std::min(3, x.dim() - 2));
+  const resample::Planes planes("pad", x, spatial);
   resample::Map map;
   map.kind = mode == PadMode::reflect     ? resample::Kind::reflect
              : mode == PadMode::replicate ? resample::Kind::replicate
                                           : resample::Kind::circular;
-  for (int d = 0; d < padded; ++d) {
-    const int of = x.dim() - padded + d;
-    resample::Axis& axis = map.axes[3 - padded + d];
+  for (int d = 0; d < spatial; ++d) {
+    const int of = x.dim() - spatial + d;
+    resample::Axis& axis = map.axes[3 - spatial + d];
     axis.from = static_cast<std::int32_t>(x.shape()[of]);
     axis.to = static_cast<std::int32_t>(x.shape()[of] + a.before[of] + a.after[of]);
     axis.padding = static_cast<std::int32_t>(a.before[of]);

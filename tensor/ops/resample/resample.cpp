@@ -1,5 +1,6 @@
 #include <etna/tensor/ops/resample/resample.h>
 
+#include <algorithm>
 #include <limits>
 
 #include <fmt/format.h>
@@ -56,8 +57,11 @@ std::int64_t most_taps(const Map& map, const Axis& a) {
     case Kind::reflect:
     case Kind::circular:
       return 3;
-    default:
-      return map.transposed ? 4 * to : 4;
+    default:  // four results for each element on either side, and the rounding; each weighs at most four elements
+      return !map.transposed
+                 ? 4
+                 : 5 * (a.scale * static_cast<double>(to) > 8 ? std::min(to, 5 + static_cast<std::int64_t>(4 / a.scale))
+                                                              : to);
   }
 }
 
