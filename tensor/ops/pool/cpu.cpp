@@ -6,8 +6,8 @@
 #include <etna/tensor/ops/pool/max_pool.h>
 #include <etna/tensor/ops/rows/rows.h>
 
-// Both passes go through the elements of the windows one place of the kernel at a time, for a whole row of windows, so
-// that the inner loop is a comparison over many windows or channels.
+// Where channels are adjacent, the inner loops run over them. Otherwise a row of windows first takes the maxima of whole
+// columns, over adjacent elements, and then combines the columns of each window.
 namespace etna::pool {
 namespace {
 
@@ -25,7 +25,16 @@ Span span_of(const Window& w, bool adaptive, std::int64_t o) {
 
 template <typename T>
 void take(T value, std::int32_t at, T& best, std::int32_t& where) {
-  const bool larger = value > best || value != value;
+  const bool larger = (value > best) | (value != value);
+  best = larger ? value : best;
+  where = larger ? at : where;
+}
+
+/// Elements of one window in any order, with the result of take() in the order of their places.
+template <typename T>
+void take_unordered(T value, std::int32_t at, T& best, std::int32_t& where) {
+  const bool nan = value != value, before = at < where;
+  const bool larger = value > best || (value == best && before) || (nan && (best == best || !before));
   best = larger ? value : best;
   where = larger ? at : where;
 }
@@ -39,8 +48,11 @@ void forward(const Windows& windows, const Tensor& x, Tensor& y, Tensor& indices
   std::vector<Span> columns;
   for (std::int64_t o = 0; o < ww.to; ++o) columns.push_back(span_of(ww, windows.adaptive, o));
   cpu::parallel_for(rows, std::max<std::int64_t>(1, rows::kGrain / (4 * n_from)), [&](auto begin, auto end) {
-    cpu::Scratch<T> buffers(static_cast<std::size_t>(n_from + n_to));
-    T *buffer = buffers.data(), *best = buffer + n_from;
+    cpu::Scratch<T> buffers(static_cast<std::size_t>(2 * n_from + n_to));
+    T *buffer = buffers.data(), *best = buffer + n_from, *column_best = best + n_to;
+    const std::int64_t column_count = inner == 1 ? ww.from : 0;
+    cpu::Scratch<std::int32_t> places_of_columns(static_cast<std::size_t>(column_count));
+    std::int32_t* column_where = places_of_columns.data();
     for (std::int64_t r = begin; r < end; ++r) {
       const Span d = span_of(wd, windows.adaptive, r / wh.to % wd.to), h = span_of(wh, windows.adaptive, r % wh.to);
       const std::int64_t outer = r / (wh.to * wd.to);
@@ -51,24 +63,23 @@ void forward(const Windows& windows, const Tensor& x, Tensor& y, Tensor& indices
                                                      columns[static_cast<std::size_t>(o)].begin);
         std::fill_n(where + o * inner, inner, first);
       }
+      // A column without a larger element than -∞ says the place of its first one.
+      for (std::int64_t w = 0; w < column_count; ++w) {
+        column_best[w] = -std::numeric_limits<T>::infinity();
+        column_where[w] = static_cast<std::int32_t>((d.begin * wh.from + h.begin) * ww.from + w);
+      }
       for (std::int64_t i = d.begin; i < d.end; i += d.step) {
         for (std::int64_t j = h.begin; j < h.end; j += h.step) {
           const std::int64_t line = i * wh.from + j;
           const T* row = rows::read(x, (outer * wd.from * wh.from + line) * n_from, 1, n_from, buffer);
+          if (inner == 1) {
+            const auto start = static_cast<std::int32_t>(line * ww.from);
+            const auto width = static_cast<std::int32_t>(ww.from);
+            for (std::int32_t w = 0; w < width; ++w) take(row[w], start + w, column_best[w], column_where[w]);
+            continue;
+          }
           const std::int64_t places = windows.adaptive ? (ww.from + ww.to - 1) / ww.to + 1 : ww.kernel;
           for (std::int64_t k = 0; k < places; ++k) {
-            if (!windows.adaptive && inner == 1) {
-              // The windows for which this place of the kernel lies inside the row.
-              const std::int64_t shift = k * ww.dilation - ww.padding;
-              const std::int64_t from = shift >= 0 ? 0 : (-shift + ww.stride - 1) / ww.stride;
-              const std::int64_t to =
-                  shift >= ww.from ? 0 : std::min<std::int64_t>(ww.to, (ww.from - 1 - shift) / ww.stride + 1);
-              for (std::int64_t o = from; o < to; ++o) {
-                const std::int64_t at = o * ww.stride + shift;
-                take(row[at], static_cast<std::int32_t>(line * ww.from + at), best[o], where[o]);
-              }
-              continue;
-            }
             for (std::int64_t o = 0; o < ww.to; ++o) {
               const Span& w = columns[static_cast<std::size_t>(o)];
               const std::int64_t at = w.begin + k * w.step;
@@ -80,6 +91,11 @@ void forward(const Windows& windows, const Tensor& x, Tensor& y, Tensor& indices
             }
           }
         }
+      }
+      for (std::int64_t o = 0; o < ww.to && inner == 1; ++o) {
+        const Span& w = columns[static_cast<std::size_t>(o)];
+        for (std::int64_t at = w.begin; at < w.end; at += w.step)
+          take_unordered(column_best[at], column_where[at], best[o], where[o]);
       }
       rows::write(y, r * n_to, 1, n_to, best);
     }
@@ -109,15 +125,16 @@ void back(const Windows& windows, const Tensor& g, const Tensor& indices, Tensor
   const std::int64_t block = std::min<std::int64_t>(inner, 64), blocks = (inner + block - 1) / block;
   cpu::parallel_for(y.shape()[0] * blocks, std::max<std::int64_t>(1, rows::kGrain / (plane / blocks)),
                     [&](auto begin, auto end) {
-                      cpu::Scratch<T> buffers(static_cast<std::size_t>(most * block + block));
+                      cpu::Scratch<T> buffers(static_cast<std::size_t>(most * block + std::max(block, pooled)));
                       T *sums = buffers.data(), *buffer = sums + most * block;
                       for (std::int64_t t = begin; t < end; ++t) {
                         const std::int64_t outer = t / blocks, first = t % blocks * block;
                         const std::int64_t width = std::min(block, inner - first);
                         std::fill_n(sums, most * width, T(0));
+                        const T* plane_values = inner == 1 ? rows::read(g, outer * pooled, 1, pooled, buffer) : nullptr;
                         for (std::int64_t o = 0; o < pooled; ++o) {
                           const std::int64_t at = (outer * pooled + o) * inner + first;
-                          const T* values = rows::read(g, at, 1, width, buffer);
+                          const T* values = inner == 1 ? plane_values + o : rows::read(g, at, 1, width, buffer);
                           for (std::int64_t c = 0; c < width; ++c) {
                             const std::int64_t i = where[at + c];
                             if (i < 0 || i >= most || (windows.unpool && !inside(windows, o, i))) continue;
