@@ -3,6 +3,7 @@
 /// Everything in nn/.
 #include <etna/nn/activations.h>
 #include <etna/nn/attention.h>
+#include <etna/nn/batch_norm.h>
 #include <etna/nn/dropout.h>
 #include <etna/nn/embedding.h>
 #include <etna/nn/feed_forward.h>
@@ -14,6 +15,8 @@
 #include <etna/nn/margin_losses.h>
 #include <etna/nn/module.h>
 #include <etna/nn/module_list.h>
+#include <etna/nn/pooling.h>
+#include <etna/nn/resampling.h>
 #include <etna/nn/rms_norm.h>
 #include <etna/nn/sequential.h>
 #include <etna/nn/transformer_block.h>

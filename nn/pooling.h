@@ -1,0 +1,80 @@
+#pragma once
+
+#include <optional>
+
+#include <etna/nn/module.h>
+#include <etna/tensor/pooling.h>
+
+/// The pooling functions of <etna/tensor/pooling.h> as modules, with the same arguments.
+namespace etna::nn {
+
+#define ETNA_POOLING_MODULES(N)                                                                           \
+  class MaxPool##N : public UnaryModule {                                                                 \
+   public:                                                                                                \
+    explicit MaxPool##N(Dims kernel_size, Dims stride = {}, Dims padding = 0, Dims dilation = 1,          \
+                        bool ceil_mode = false)                                                           \
+        : kernel_size(kernel_size), options{stride, padding, dilation, ceil_mode} {}                      \
+    Tensor forward(const Tensor& x) const override;                                                       \
+    MaxPooled forward_with_indices(const Tensor& x) const;                                                \
+                                                                                                          \
+    Dims kernel_size;                                                                                     \
+    MaxPoolOptions options;                                                                               \
+  };                                                                                                      \
+  class MaxUnpool##N : public Module {                                                                    \
+   public:                                                                                                \
+    explicit MaxUnpool##N(Dims kernel_size, Dims stride = {}, Dims padding = 0)                           \
+        : kernel_size(kernel_size), stride(stride), padding(padding) {}                                   \
+    Tensor forward(const Tensor& x, const Tensor& indices, Dims output_size = {}) const;                  \
+    Tensor operator()(const Tensor& x, const Tensor& indices, Dims output_size = {}) const {              \
+      return forward(x, indices, output_size);                                                            \
+    }                                                                                                     \
+                                                                                                          \
+    Dims kernel_size, stride, padding;                                                                    \
+  };                                                                                                      \
+  class AvgPool##N : public UnaryModule {                                                                 \
+   public:                                                                                                \
+    explicit AvgPool##N(Dims kernel_size, Dims stride = {}, Dims padding = 0, bool ceil_mode = false,     \
+                        bool count_include_pad = true, std::optional<std::int64_t> divisor_override = {}) \
+        : kernel_size(kernel_size),                                                                       \
+          stride(stride),                                                                                 \
+          padding(padding),                                                                               \
+          ceil_mode(ceil_mode),                                                                           \
+          count_include_pad(count_include_pad),                                                           \
+          divisor_override(divisor_override) {}                                                           \
+    Tensor forward(const Tensor& x) const override;                                                       \
+                                                                                                          \
+    Dims kernel_size, stride, padding;                                                                    \
+    bool ceil_mode, count_include_pad;                                                                    \
+    std::optional<std::int64_t> divisor_override; /* not in one dimension */                              \
+  };                                                                                                      \
+  class AdaptiveAvgPool##N : public UnaryModule {                                                         \
+   public:                                                                                                \
+    explicit AdaptiveAvgPool##N(Dims output_size) : output_size(output_size) {}                           \
+    Tensor forward(const Tensor& x) const override;                                                       \
+                                                                                                          \
+    Dims output_size;                                                                                     \
+  };                                                                                                      \
+  class AdaptiveMaxPool##N : public UnaryModule {                                                         \
+   public:                                                                                                \
+    explicit AdaptiveMaxPool##N(Dims output_size) : output_size(output_size) {}                           \
+    Tensor forward(const Tensor& x) const override;                                                       \
+    MaxPooled forward_with_indices(const Tensor& x) const;                                                \
+                                                                                                          \
+    Dims output_size;                                                                                     \
+  };                                                                                                      \
+  class LPPool##N : public UnaryModule {                                                                  \
+   public:                                                                                                \
+    LPPool##N(double norm_type, Dims kernel_size, Dims stride = {}, bool ceil_mode = false)               \
+        : norm_type(norm_type), kernel_size(kernel_size), stride(stride), ceil_mode(ceil_mode) {}         \
+    Tensor forward(const Tensor& x) const override;                                                       \
+                                                                                                          \
+    double norm_type;                                                                                     \
+    Dims kernel_size, stride;                                                                             \
+    bool ceil_mode;                                                                                       \
+  };
+ETNA_POOLING_MODULES(1d)
+ETNA_POOLING_MODULES(2d)
+ETNA_POOLING_MODULES(3d)
+#undef ETNA_POOLING_MODULES
+
+}  // namespace etna::nn

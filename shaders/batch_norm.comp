@@ -1,0 +1,213 @@
+#version 460
+#extension GL_GOOGLE_include_directive : require
+// Normalization by the statistics of channels. x is [A, C, B]; a channel is A·B elements in A runs of B. Bytes-bound:
+// forward reads x twice and writes once, backward reads both tensors twice and writes once.
+//
+// SUMS reduces channels, a chunk of each per workgroup; a second dispatch merges the chunks' states (FROM_STATES) if
+// there are several. Forward, a state is (count, mean, Σ (x - mean)²). Up to sixteen elements are in registers at once:
+// their own mean and squares are exact, and are merged as in Chan, Golub & LeVeque (1983), so that neither a large mean
+// nor many elements cost digits. Backward, a state is (Σ g, Σ g (x - mean)). Where channels are adjacent in memory
+// (B = 1), COLUMNS makes neighbouring threads take neighbouring channels.
+// APPLY normalizes, or computes dx, element by element. UPDATE moves the running statistics.
+//
+// variant: batch_norm_sums SUMS
+// variant: batch_norm_apply APPLY
+// variant: batch_norm_update UPDATE
+
+#include "lanes.glsl"
+#include "vectors.glsl"
+
+layout(constant_id = 2) const uint BACKWARD = 0;
+layout(constant_id = 3) const uint X_DTYPE = 1;
+layout(constant_id = 4) const uint G_DTYPE = 1;
+
+#ifdef SUMS
+layout(constant_id = 5) const uint WIDTH = 1;  // 4: runs are whole aligned groups of four
+layout(constant_id = 6) const uint FROM_STATES = 0;
+layout(constant_id = 7) const uint TO_STATES = 0;
+
+ETNA_BUFFER_ALIGNED(States, vec4, 16);
+
+layout(push_constant, scalar) uniform Push {
+  uvec2 x, g;         // FROM_STATES: x holds states [chunks, C]
+  uvec2 mean;         // read backward, otherwise written
+  uvec2 second;       // variance, or Σ g and Σ g (x - mean) as [2, C]
+  uvec2 states;       // TO_STATES: [chunks, C]
+  uint channels, run, count;       // C, B, and A·B or the number of chunks
+  uint chunk, groups, chunks;      // elements per chunk, workgroups per chunk
+} p;
+
+vec4 merge(vec4 a, vec4 b) {
+  if (BACKWARD != 0) return a + b;
+  float both = a.x + b.x;
+  if (both == 0.0) return a;
+  if (a.x == 0.0) return b;
+  float d = b.y - a.y;
+  return vec4(both, a.y + d * (b.x / both), a.z + b.z + d * d * (a.x * b.x / both), 0.0);
+}
+
+shared vec4 state_values[256];
+shared vec4 state_groups[16];
+ETNA_REDUCE_LANES_OF(vec4, state_values, state_groups, merge_lanes, merge)
+
+uint address_of(uint channel, uint i) { return (i / p.run * p.channels + channel) * p.run + i % p.run; }
+
+// Four elements of one run, or four apart by the number of lanes; those past the end are 0.
+vec4 load_four(uvec2 address, uint dtype, uint channel, uint i, uint end, out vec4 there) {
+  if (WIDTH == 4) {
+    there = vec4(i < end ? 1.0 : 0.0);
+    return load_vector(address, i < end ? address_of(channel, i) : 0, i < end ? 4 : 0, dtype, 4);
+  }
+  vec4 v = vec4(0.0);
+  there = vec4(0.0);
+  for (uint k = 0; k < 4; ++k) {
+    uint at = i + k * THREADS_PER_ROW;
+    if (at >= end) break;
+    v[k] = load_float(address, address_of(channel, at), dtype);
+    there[k] = 1.0;
+  }
+  return v;
+}
+
+vec4 state_of(uint channel, uint begin, uint end, uint lane) {
+  vec4 s = vec4(0.0);
+  const uint four = 4 * THREADS_PER_ROW, vectors = 4;
+  float mean = BACKWARD != 0 ? BufferF32(p.mean).v[channel] : 0.0;
+  for (uint first = begin + lane * WIDTH; first < end; first += vectors * four) {
+    vec4 x[4], there[4], g[4];
+    for (uint k = 0; k < vectors; ++k) {
+      x[k] = load_four(p.x, X_DTYPE, channel, first + k * four, end, there[k]);
+      if (BACKWARD != 0) g[k] = load_four(p.g, G_DTYPE, channel, first + k * four, end, there[k]);
+    }
+    if (BACKWARD != 0) {
+      float sum = 0.0, products = 0.0;
+      for (uint k = 0; k < vectors; ++k) {
+        sum += dot(g[k], vec4(1.0));
+        products += dot(g[k], (x[k] - mean) * there[k]);
+      }
+      s += vec4(sum, products, 0.0, 0.0);
+      continue;
+    }
+    float count = 0.0, sum = 0.0, squares = 0.0;
+    for (uint k = 0; k < vectors; ++k) {
+      count += dot(there[k], vec4(1.0));
+      sum += dot(x[k], vec4(1.0));
+    }
+    float own = sum / count;
+    for (uint k = 0; k < vectors; ++k) {
+      vec4 d = (x[k] - own) * there[k];
+      squares += dot(d, d);
+    }
+    s = merge(s, vec4(count, own, squares, 0.0));
+  }
+  return s;
+}
+
+void main() {
+  uint group = workgroup_index(), chunk = group / p.groups;
+  if (chunk >= p.chunks) return;
+  uint lane = this_lane(), channel = group % p.groups * SLOTS + this_slot();
+  bool there = channel < p.channels;
+  uint begin = chunk * p.chunk, end = min(begin + p.chunk, p.count);
+  vec4 s = vec4(0.0);
+  if (there && FROM_STATES != 0) {
+    for (uint i = begin + lane; i < end; i += THREADS_PER_ROW) s = merge(s, States(p.x).v[i * p.channels + channel]);
+  } else if (there) {
+    s = state_of(channel, begin, end, lane);
+  }
+  s = merge_lanes(s);
+  if (!there || lane != 0) return;
+  if (TO_STATES != 0) {
+    States(p.states).v[chunk * p.channels + channel] = s;
+  } else if (BACKWARD != 0) {
+    BufferF32(p.second).v[channel] = s.x;
+    BufferF32(p.second).v[p.channels + channel] = s.y;
+  } else {
+    BufferF32(p.mean).v[channel] = s.y;
+    BufferF32(p.second).v[channel] = s.z / s.x;
+  }
+}
+#endif
+
+#ifdef APPLY
+// Which elements a thread takes: 4: four of one run, or of four channels, 1: single ones.
+layout(constant_id = 5) const uint WIDTH = 1;
+layout(constant_id = 6) const uint HAS = 0;  // 1: weight, 2: bias (forward), or training (backward)
+layout(constant_id = 7) const uint WEIGHT_DTYPE = 1;
+layout(constant_id = 8) const uint BIAS_DTYPE = 1;
+layout(constant_id = 9) const uint Y_DTYPE = 1;
+
+layout(push_constant, scalar) uniform Push {
+  uvec2 x, y, g, mean, variance, weight, bias, sums;
+  uint n, channels, run;
+  float eps, inverse_count;
+} p;
+
+// A number of four elements' channels: of one channel, or with COLUMNS of four.
+vec4 of_channels(uvec2 address, uint channel, uint dtype) {
+  if (WIDTH == 4 && COLUMNS != 0) return load_vector(address, channel, 4, dtype, 4);
+  return vec4(load_float(address, channel, dtype));
+}
+
+vec4 computed(vec4 x, vec4 g, uint channel) {
+  vec4 mean = of_channels(p.mean, channel, F32), rstd = 1.0 / sqrt(of_channels(p.variance, channel, F32) + p.eps);
+  vec4 scale = rstd;
+  if ((HAS & 1) != 0) scale *= of_channels(p.weight, channel, WEIGHT_DTYPE);
+  if (BACKWARD == 0) {
+    vec4 bias = (HAS & 2) != 0 ? of_channels(p.bias, channel, BIAS_DTYPE) : vec4(0.0);
+    return (x - mean) * scale + bias;
+  }
+  if ((HAS & 2) == 0) return g * scale;
+  vec4 level = of_channels(p.sums, channel, F32) * p.inverse_count;
+  vec4 along = of_channels(p.sums, p.channels + channel, F32) * p.inverse_count * rstd * rstd;
+  return (g - level - (x - mean) * along) * scale;
+}
+
+void main() {
+  if (WIDTH == 4) {
+    uint i = (workgroup_index() * 256 + gl_LocalInvocationID.x) * 4;
+    if (i >= p.n) return;
+    vec4 x = load_vector(p.x, i, 4, X_DTYPE, 4), g = BACKWARD != 0 ? load_vector(p.g, i, 4, G_DTYPE, 4) : vec4(0.0);
+    store_vector(p.y, i, 4, Y_DTYPE, 4, computed(x, g, i / p.run % p.channels));
+    return;
+  }
+  for (uint k = 0; k < 4; ++k) {
+    uint i = workgroup_index() * 1024 + k * 256 + gl_LocalInvocationID.x;
+    if (i >= p.n) return;
+    vec4 x = vec4(load_float(p.x, i, X_DTYPE)), g = vec4(BACKWARD != 0 ? load_float(p.g, i, G_DTYPE) : 0.0);
+    store_float(p.y, i, Y_DTYPE, computed(x, g, i / p.run % p.channels).x);
+  }
+}
+#endif
+
+#ifdef UPDATE
+layout(constant_id = 5) const uint MEAN_DTYPE = 1;
+layout(constant_id = 6) const uint VARIANCE_DTYPE = 1;
+layout(constant_id = 7) const uint COUNTS = 0;  // 1: counts batches, 2: and their number gives the factor
+
+layout(push_constant, scalar) uniform Push {
+  uvec2 running_mean, running_variance, mean, variance, batches;
+  uint channels;
+  float momentum, unbiased;
+} p;
+
+// One workgroup, so that the number of batches is read before it is written.
+void main() {
+  uvec2 batches = uvec2(0);
+  if (COUNTS != 0) {
+    batches = BufferWords(p.batches).v[0];
+    if (++batches.x == 0) ++batches.y;
+    barrier();
+    if (gl_LocalInvocationID.x == 0) BufferWords(p.batches).v[0] = batches;
+  }
+  float factor = COUNTS == 2 ? 1.0 / (float(batches.y) * 4294967296.0 + float(batches.x)) : p.momentum;
+  for (uint c = gl_LocalInvocationID.x; c < p.channels; c += 256) {
+    float mean = load_float(p.running_mean, c, MEAN_DTYPE);
+    float variance = load_float(p.running_variance, c, VARIANCE_DTYPE);
+    mean += (BufferF32(p.mean).v[c] - mean) * factor;
+    variance += (BufferF32(p.variance).v[c] * p.unbiased - variance) * factor;
+    store_float(p.running_mean, c, MEAN_DTYPE, mean);
+    store_float(p.running_variance, c, VARIANCE_DTYPE, variance);
+  }
+}
+#endif

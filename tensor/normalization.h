@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include <etna/tensor/tensor.h>
+
+/// Normalization by statistics of channels. Results have x's dtype; statistics are f32 (f64 for f64), computed without
+/// loss for a mean far from 0 and for any number of elements. Norms over the last dimension are in <etna/tensor/ops.h>.
+namespace etna {
+
+/// What a layer remembers of the batches it has seen. Updated in place on the device, also in captured steps.
+struct RunningStatistics {
+  Tensor mean, var;                      ///< [C]; undefined: not kept
+  Tensor num_batches_tracked = {};       ///< i64, []; undefined: not counted
+  std::optional<double> momentum = 0.1;  ///< weight of the new batch; none: the average of all batches so far
+};
+
+/// Batch normalization (Ioffe & Szegedy 2015). Training normalizes by the batch's own mean and variance and updates the
+/// running ones (with the unbiased variance); otherwise it normalizes by the running ones.
+/// @param x [N, C, ...], floating @param weight, bias [C] or undefined @return x's shape; channels last stay so
+/// @throws ShapeError if training has one value per channel, or the running statistics are missing without training
+Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight = {},
+                  const Tensor& bias = {}, bool training = false, double momentum = 0.1, double eps = 1e-5);
+/// The same, also counting batches and averaging over all of them.
+Tensor batch_norm_tracked(const Tensor& x, const RunningStatistics& running, const Tensor& weight, const Tensor& bias,
+                          bool training, double eps = 1e-5);
+
+/// Each channel of each example by its own statistics (Ulyanov et al. 2016). Without use_input_stats, by the running
+/// ones. @param x [N, C, ...]
+Tensor instance_norm(const Tensor& x, const Tensor& running_mean = {}, const Tensor& running_var = {},
+                     const Tensor& weight = {}, const Tensor& bias = {}, bool use_input_stats = true,
+                     double momentum = 0.1, double eps = 1e-5);
+
+/// Each example's channels in groups (Wu & He 2018). @param x [N, C, ...], C a multiple of num_groups
+/// @param weight, bias [C] or undefined
+Tensor group_norm(const Tensor& x, std::int64_t num_groups, const Tensor& weight = {}, const Tensor& bias = {},
+                  double eps = 1e-5);
+
+/// x / (k + alpha · mean of the squares of `size` neighbouring channels)^beta (Krizhevsky et al. 2012).
+/// @param x [N, C, ...]
+Tensor local_response_norm(const Tensor& x, std::int64_t size, double alpha = 1e-4, double beta = 0.75, double k = 1);
+
+}  // namespace etna

@@ -1,0 +1,148 @@
+#include <etna/tensor/ops/pool/max_pool.h>
+
+#include <limits>
+
+#include <fmt/format.h>
+
+#include <etna/shaders/shaders.h>
+#include <etna/tensor/ops.h>
+#include <etna/tensor/ops/kernel.h>
+
+// The forward pass also returns where each maximum lies. The gradient needs neither x nor the maxima: an element sums
+// over the windows that contain it and point to it. That is a gather, so the bits do not vary.
+namespace etna {
+namespace {
+
+using pool::Window;
+using pool::Windows;
+
+std::vector<OutputSpec> infer(const OpCall& call) {
+  const Tensor& x = call.in[0];
+  const auto windows = call.as<Windows>();
+  if (!is_floating(x.dtype())) {
+    throw DtypeError(fmt::format("max_pool: the input is {}, it must be floating; convert it first, e.g. with .to(f32)",
+                                 name(x.dtype())));
+  }
+  Shape shape = x.shape();
+  bool fits = x.dim() == 5;
+  std::int64_t plane = 1;
+  for (int d = 0; fits && d < 3; ++d) {
+    fits = shape[d + 1] == windows.axes[d].from;
+    plane = checked_product(plane, shape[d + 1], "max_pool");
+    shape[d + 1] = windows.axes[d].to;
+  }
+  if (!fits || plane > std::numeric_limits<std::int32_t>::max())
+    throw ShapeError(fmt::format("max_pool: {} does not go with these windows", str(x.shape())));
+  return {{shape, x.dtype()}, {shape, i32}};
+}
+
+std::vector<OutputSpec> infer_back(const OpCall& call) {
+  const Tensor &g = call.in[0], &indices = call.in[1];
+  const auto windows = call.as<Windows>();
+  Shape shape = g.shape();
+  bool fits = g.dim() == 5 && g.shape() == indices.shape() && indices.dtype() == i32;
+  for (int d = 0; fits && d < 3; ++d) {
+    fits = shape[d + 1] == windows.axes[d].to;
+    shape[d + 1] = windows.axes[d].from;
+  }
+  if (!fits) {
+    throw ShapeError(fmt::format("{}: values {} do not go with indices {} and these windows", call.op.name,
+                                 str(g.shape()), str(indices.shape())));
+  }
+  if (!is_floating(g.dtype())) {
+    throw DtypeError(fmt::format("{}: the values are {}, they must be floating", call.op.name, name(g.dtype())));
+  }
+  return {{shape, g.dtype()}};
+}
+
+/// False if a thread would go round its loops more often than the device allows, or positions overflow.
+bool countable(const Windows& windows, Device device, bool back) {
+  std::int64_t steps = 1;
+  for (const Window& w : windows.axes) {
+    if (windows.adaptive && (w.from + 1ll) * (w.to + 1ll) > std::numeric_limits<std::int32_t>::max()) return false;
+    steps *= windows.adaptive ? (back ? w.to / w.from : w.from / w.to) + 2
+             : back           ? (w.kernel - 1ll) * w.dilation / w.stride + 1
+                              : w.kernel;
+  }
+  const std::uint32_t most = gpu::capabilities(device).most_iterations;
+  return most == 0 || steps <= most;
+}
+
+gpu::Kernel& windows_of(gpu::Kernel& kernel, const Windows& windows) {
+  for (const Window& w : windows.axes) kernel.u32(w.from, w.to, w.kernel, w.stride, w.padding, w.dilation);
+  return kernel;
+}
+
+bool forward_gpu(const OpCall& call, std::span<Tensor> out) {
+  const auto windows = call.as<Windows>();
+  const Tensor &y = out[0], x = call.in[0];
+  if (y.dtype() == f64 || !countable(windows, y.device(), false)) return false;
+  if (y.numel() == 0) return true;
+  gpu::Kernel kernel(shaders::max_pool, call);
+  kernel.spec(y.dtype(), windows.adaptive).read(x.contiguous()).write(y).write(out[1]).u32(y.numel(), y.shape()[4]);
+  windows_of(kernel, windows).dispatch(gpu::grid(y.numel(), 256));
+  return true;
+}
+
+bool back_gpu(const OpCall& call, std::span<Tensor> out) {
+  const auto windows = call.as<Windows>();
+  Tensor& y = out[0];
+  if (y.dtype() == f64 || !countable(windows, y.device(), true)) return false;
+  if (y.numel() == 0) return true;
+  if (call.in[0].numel() == 0) return y.zero_(), true;
+  gpu::Kernel kernel(shaders::max_pool_back, call);
+  kernel.spec(y.dtype(), windows.adaptive, windows.unpool)
+      .read(call.in[0].contiguous())
+      .write(y)
+      .read(call.in[1].contiguous())
+      .u32(y.numel(), y.shape()[4]);
+  windows_of(kernel, windows).dispatch(gpu::grid(y.numel(), 256));
+  return true;
+}
+
+/// The elements of g at the indices: the derivative of max_pool_back.
+Tensor taken_at(const Tensor& g, const Tensor& indices) {
+  const Shape &s = g.shape(), &to = indices.shape();
+  const Tensor flat = g.reshape({s[0], s[1] * s[2] * s[3], s[4]});
+  return gather(flat, 1, indices.reshape({to[0], to[1] * to[2] * to[3], to[4]})).reshape(to);
+}
+
+TensorList vjp(const VjpCall& call) {
+  if (!call.grad[0].defined()) return {Tensor()};
+  return {pool::max_pool_back(call.grad[0], detail::alias(call.out[1]), call.as<Windows>())};
+}
+TensorList vjp_back(const VjpCall& call) {
+  return {call.needs[0] ? taken_at(call.grad[0], call.in[1]) : Tensor(), Tensor()};
+}
+
+const OpDef kMaxPool = {.name = "max_pool",
+                        .infer = infer,
+                        .cpu = pool::max_pool_cpu,
+                        .gpu = forward_gpu,
+                        .vjp = vjp,
+                        .saved = Saved::outputs,
+                        .saved_outputs = 0b10};
+const OpDef kMaxPoolBackward = {.name = "max_pool_backward",
+                                .infer = infer_back,
+                                .cpu = pool::max_pool_back_cpu,
+                                .gpu = back_gpu,
+                                .vjp = vjp_back,
+                                .saved = Saved::inputs,
+                                .saved_inputs = 0b10};
+
+}  // namespace
+
+pool::MaxPooled pool::max_pool(const Tensor& x, const Windows& windows) {
+  TensorList out = apply(kMaxPool, {x}, Attrs::of(windows));
+  return {out[0], out[1].detach()};
+}
+Tensor pool::max_pool_back(const Tensor& values, const Tensor& indices, const Windows& windows) {
+  return apply1(kMaxPoolBackward, {values, indices}, Attrs::of(windows));
+}
+
+std::span<const OpDef* const> ops_in_max_pool() {
+  static const OpDef* const list[] = {&kMaxPool, &kMaxPoolBackward};
+  return list;
+}
+
+}  // namespace etna

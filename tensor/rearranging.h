@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include <etna/tensor/tensor.h>
+
+/// Functions that move, repeat and regroup elements. They work for every dtype; the floating ones are differentiable.
+namespace etna {
+
+// ---- order
+/// Reversed along the given dimensions. A copy.
+Tensor flip(const Tensor& x, Dims dims);
+Tensor fliplr(const Tensor& x);  ///< along dimension 1
+Tensor flipud(const Tensor& x);  ///< along dimension 0
+/// Shifts elements along dimensions; those pushed over an end come back at the other. Without dims, in the flattened
+/// order. @throws ShapeError unless there is a dimension for each shift
+Tensor roll(const Tensor& x, Dims shifts, Dims dims = {});
+/// Turns by k · 90° in the plane of two dimensions, from the first toward the second.
+Tensor rot90(const Tensor& x, std::int64_t k = 1, Dims dims = {0, 1});
+Tensor swapaxes(const Tensor& x, std::int64_t a, std::int64_t b);  ///< x.transpose(a, b); also named swapdims
+Tensor swapdims(const Tensor& x, std::int64_t a, std::int64_t b);
+/// A view whose dimensions `source` are at `destination`; the others keep their order.
+Tensor movedim(const Tensor& x, Dims source, Dims destination);
+Tensor moveaxis(const Tensor& x, Dims source, Dims destination);
+
+// ---- diagonals
+/// A view of the diagonal of two dimensions, which becomes the last dimension. @param offset > 0: above the main one
+Tensor diagonal(const Tensor& x, std::int64_t offset = 0, std::int64_t dim1 = 0, std::int64_t dim2 = 1);
+/// Zeros with the last dimension of x on a diagonal of two dimensions of the result.
+Tensor diag_embed(const Tensor& x, std::int64_t offset = 0, std::int64_t dim1 = -2, std::int64_t dim2 = -1);
+/// A matrix with x [N] on a diagonal, or a copy of a diagonal of x [N, M].
+Tensor diag(const Tensor& x, std::int64_t diagonal = 0);
+
+// ---- repetition
+/// The whole of x, repeats[d] times along each dimension. More repeats than dimensions add leading ones.
+Tensor repeat(const Tensor& x, Dims repeats);
+/// The same; fewer numbers than dimensions apply to the last ones.
+Tensor tile(const Tensor& x, Dims repeats);
+/// Each element `repeats` times, one after another. Without a dimension, of the flattened tensor.
+Tensor repeat_interleave(const Tensor& x, std::int64_t repeats);
+Tensor repeat_interleave(const Tensor& x, std::int64_t repeats, std::int64_t dim);
+/// Element i repeats[i] times. The counts are read on the host, so a step that is being captured cannot do this.
+/// @param repeats i64 or i32, [n] @throws ShapeError for a negative count, CaptureError while capturing
+Tensor repeat_interleave(const Tensor& x, const Tensor& repeats, std::int64_t dim);
+Tensor repeat_interleave(const Tensor& x, const Tensor& repeats);
+
+// ---- parts
+Tensor narrow(const Tensor& x, std::int64_t dim, std::int64_t start, std::int64_t length);  ///< a view
+/// Views without the dimension, one for each of its positions.
+std::vector<Tensor> unbind(const Tensor& x, std::int64_t dim = 0);
+/// Splits one dimension; one size may be -1.
+Tensor unflatten(const Tensor& x, std::int64_t dim, Dims sizes);
+Tensor atleast_1d(const Tensor& x);
+Tensor atleast_2d(const Tensor& x);
+Tensor atleast_3d(const Tensor& x);
+
+// ---- joining
+Tensor hstack(const std::vector<Tensor>& tensors);        ///< along dimension 1; lists along dimension 0
+Tensor vstack(const std::vector<Tensor>& tensors);        ///< along dimension 0, after atleast_2d()
+Tensor dstack(const std::vector<Tensor>& tensors);        ///< along dimension 2, after atleast_3d()
+Tensor column_stack(const std::vector<Tensor>& tensors);  ///< along dimension 1, lists as columns
+
+// ---- grids and codes
+/// Coordinates of a grid, one tensor for each list. @param tensors [n] or [] @param indexing "ij", or "xy", which swaps
+/// the first two dimensions of the results
+std::vector<Tensor> meshgrid(const std::vector<Tensor>& tensors, std::string_view indexing = "ij");
+/// Every combination of one element of each list. @param tensors [n] @return [product of the sizes, number of lists]
+Tensor cartesian_prod(const std::vector<Tensor>& tensors);
+/// 1 at each index and 0 elsewhere, i64. Without num_classes the largest index is read on the host, so a step that is
+/// being captured must pass it. @param index i64 or i32 @return [..., num_classes]
+/// @throws IndexError for an index outside [0, num_classes), as described under indexing in <etna/tensor/ops.h>
+Tensor one_hot(const Tensor& index, std::int64_t num_classes = -1);
+
+}  // namespace etna
