@@ -417,7 +417,7 @@ TorchValue Machine::value_of(const Object& object, int depth) {
       value.kind = To::dict;
       for (std::size_t i = 0; i + 1 < object.items.size(); i += 2) {
         TorchValue key = value_of(*object.items[i], depth + 1);
-        value.entries.emplace_back(std::move(key), value_of(*object.items[i + 1], depth + 1));
+        value.entries.push_back({std::move(key), value_of(*object.items[i + 1], depth + 1)});
       }
       return value;
     case Kind::global:

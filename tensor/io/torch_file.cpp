@@ -112,8 +112,8 @@ const TorchValue& TorchValue::at(const std::string& key) const {
   std::string keys;
   // The last of equal keys counts, as in Python.
   for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
-    if (entry->first.kind == Kind::string && entry->first.string == key) return entry->second;
-    keys = key_of(entry->first) + " " + keys;
+    if (entry->key.kind == Kind::string && entry->key.string == key) return entry->value;
+    keys = key_of(entry->key) + " " + keys;
   }
   throw FormatError(fmt::format("there is no '{}' in the dictionary; its keys are {}", key, keys));
 }

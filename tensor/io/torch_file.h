@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <etna/tensor/tensor.h>
@@ -17,6 +16,7 @@ namespace etna {
 /// What torch.save() was given.
 struct TorchValue {
   enum class Kind { none, boolean, integer, number, string, tensor, list, tuple, dict };
+  struct Entry;
 
   Kind kind = Kind::none;
   bool boolean = false;
@@ -24,14 +24,18 @@ struct TorchValue {
   double number = 0;
   std::string string;
   Tensor tensor;
-  std::vector<TorchValue> items;                           ///< of a list or tuple (torch.Size too)
-  std::vector<std::pair<TorchValue, TorchValue>> entries;  ///< of a dict or OrderedDict, in order
+  std::vector<TorchValue> items;  ///< of a list or tuple (torch.Size too)
+  std::vector<Entry> entries;     ///< of a dict or OrderedDict, in order
 
   /// The value under a key. @throws FormatError if this is no dict, or listing the keys if it has no such one
   const TorchValue& at(const std::string& key) const;
   /// The tensors below, with keys and positions joined by dots: {"model": {"0.weight": w}} gives "model.0.weight".
   /// Other values are left out. @throws FormatError if two get the same name
   std::map<std::string, Tensor> tensors() const;
+};
+
+struct TorchValue::Entry {
+  TorchValue key, value;
 };
 
 /// Reads a whole file. Tensors that shared a storage share it again; views keep their strides.
