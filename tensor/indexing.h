@@ -164,8 +164,8 @@ Tensor put(const Tensor& x, const Tensor& index, const Tensor& source, bool accu
 Tensor& scatter_(Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& source);
 Tensor& scatter_(Tensor& x, std::int64_t dim, const Tensor& index, double value);
 Tensor& scatter_add_(Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& source);
-Tensor& scatter_reduce_(Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& source,
-                        std::string_view reduce, bool include_self = true);
+Tensor& scatter_reduce_(Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& source, std::string_view reduce,
+                        bool include_self = true);
 Tensor& index_add_(Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& source, double alpha = 1);
 Tensor& index_copy_(Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& source);
 Tensor& index_fill_(Tensor& x, std::int64_t dim, const Tensor& index, double value);

@@ -71,8 +71,8 @@ bool is_behind(Pair a, Pair b) {
     ETNA_EXCHANGE(4, 5, down) ETNA_EXCHANGE(6, 7, down) \
   }
 
-// Sorts each run of `length` pairs, a power of two of at least 8, among the first `count`, a multiple of it. All threads
-// of the workgroup call it after a barrier; it ends with one.
+// Sorts each run of `length` pairs, a power of two of at least 8, among the first `count`, a multiple of it. All
+// threads of the workgroup call it after a barrier; it ends with one.
 void sort_pairs(uint length, uint count) {
   Pair p[8];
   for (uint g = gl_LocalInvocationID.x; g < count / 8; g += THREADS) {

@@ -78,9 +78,9 @@ Plan make_plan(const char* op, const Tensor& x, const std::vector<Index>& indice
     ellipses += std::holds_alternative<EllipsisType>(i.value()) ? 1 : 0;
   }
   if (taken > x.dim() || ellipses > 1) {
-    throw ShapeError(taken > x.dim() ? fmt::format("{}: {} indices for {} of {} dimensions", op, taken, str(x.shape()),
-                                                   x.dim())
-                                     : fmt::format("{}: more than one Ellipsis", op));
+    throw ShapeError(taken > x.dim()
+                         ? fmt::format("{}: {} indices for {} of {} dimensions", op, taken, str(x.shape()), x.dim())
+                         : fmt::format("{}: more than one Ellipsis", op));
   }
   Plan plan{op, x, {}, {}};
   auto whole = [&](bool backwards = false) {
@@ -189,7 +189,8 @@ Table make_table(const Plan& plan) {
   const int lists = common.rank();
   int before = 0;
   if (scattered == 0) {
-    for (int d = 0; d < first_list && count > 0; ++d) before += plan.tensors[static_cast<std::size_t>(d)].defined() ? 0 : 1;
+    for (int d = 0; d < first_list && count > 0; ++d)
+      before += plan.tensors[static_cast<std::size_t>(d)].defined() ? 0 : 1;
   }
   for (int k = 0; k < before; ++k) table.order.push_back(lists + k);
   for (int k = 0; k < lists; ++k) table.order.push_back(k);
@@ -212,9 +213,9 @@ Tensor select_adjacent(const Plan& plan, int first, int last) {
   const bool wide = x.numel() > std::int64_t{0x7fffffff};
   Tensor places;
   for (int d = first; d <= last; ++d) {
-    places = indexing::linear_index(
-        plan.tensors[static_cast<std::size_t>(d)].expand(common), places,
-        {plan.op, x.shape()[d], strides[d - first], true, wide, Dims::filled(common.rank(), 0)});
+    places =
+        indexing::linear_index(plan.tensors[static_cast<std::size_t>(d)].expand(common), places,
+                               {plan.op, x.shape()[d], strides[d - first], true, wide, Dims::filled(common.rank(), 0)});
   }
   for (int d = 0; d < first; ++d) result.push_back(x.shape()[d]);
   Shape flat = result;
@@ -254,8 +255,8 @@ Tensor as_rows(const Plan& plan, const Table& table, const Tensor& values) {
   Shape shape;
   for (std::int64_t d : table.order) shape.push_back(table.natural[static_cast<int>(d)]);
   if (broadcast(shape, values.shape(), plan.op) != shape) {
-    throw ShapeError(fmt::format("{}: values {} do not broadcast to the indexed {}", plan.op, str(values.shape()),
-                                 str(shape)));
+    throw ShapeError(
+        fmt::format("{}: values {} do not broadcast to the indexed {}", plan.op, str(values.shape()), str(shape)));
   }
   Tensor from = values.expand(shape);
   for (int d = 0; d < plan.view.dim(); ++d) {
@@ -303,7 +304,7 @@ Tensor& index_put_(Tensor& x, const std::vector<Index>& indices, const Tensor& g
   const char* op = "index_put_";
   detail::require_defined(op, x, given);
   const Tensor* mask = accumulate ? nullptr : lone_mask(x, indices, given.numel());
-  indexing::write_in_place(op, x, given, [](const Tensor&) {});
+  indexing::check_in_place(op, x, given);
   GradMode off(false);
   Tensor values = given.to(x.device()).to(x.dtype());
   if (values.storage() == x.storage()) values = values.clone();
@@ -328,7 +329,8 @@ Tensor& index_put_(Tensor& x, const std::vector<Index>& indices, const Tensor& g
 Tensor& index_put_(Tensor& x, const std::vector<Index>& indices, double value) {
   detail::require_defined("index_put_", x);
   if (!is_floating(x.dtype()) && value != static_cast<double>(static_cast<std::int64_t>(value))) {
-    throw DtypeError(fmt::format("index_put_: a tensor of {} cannot hold {}; convert it first", name(x.dtype()), value));
+    throw DtypeError(
+        fmt::format("index_put_: a tensor of {} cannot hold {}; convert it first", name(x.dtype()), value));
   }
   return index_put_(x, indices, full({}, value, {x.dtype(), x.device()}));
 }
@@ -360,17 +362,14 @@ Tensor index_put(const Tensor& x, const std::vector<Index>& indices, const Tenso
         fmt::format("{}: values {} do not broadcast to the indexed {}", op, str(values.shape()), str(places.shape())));
   }
   const Tensor source = values.expand(places.shape()).reshape({places.numel(), 1});
-  return put_rows(x.reshape({x.numel(), 1}), places.reshape({places.numel()}), source, mode)
-      .reshape(x.shape());
+  return put_rows(x.reshape({x.numel(), 1}), places.reshape({places.numel()}), source, mode).reshape(x.shape());
 }
 
-#define ETNA_INDEXED(SYMBOL)                                                               \
-  const IndexedTensor& IndexedTensor::operator SYMBOL##=(const Tensor& other) const {      \
-    return *this = get() SYMBOL other;                                                     \
-  }                                                                                        \
-  const IndexedTensor& IndexedTensor::operator SYMBOL##=(double other) const {             \
-    return *this = get() SYMBOL other;                                                     \
-  }
+#define ETNA_INDEXED(SYMBOL)                                                          \
+  const IndexedTensor& IndexedTensor::operator SYMBOL##=(const Tensor& other) const { \
+    return *this = get() SYMBOL other;                                                \
+  }                                                                                   \
+  const IndexedTensor& IndexedTensor::operator SYMBOL##=(double other) const { return *this = get() SYMBOL other; }
 ETNA_INDEXED(+)
 ETNA_INDEXED(-)
 ETNA_INDEXED(*)

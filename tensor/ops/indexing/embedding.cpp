@@ -193,8 +193,8 @@ bool gpu_sum(const OpCall& call, Tensor& y, bool adds) {
   Tensor partial = empty({segments, 2, width}, {f32, device});
   if (count > kCompared) {
     const Strides none{0};
-    const Tensor places = indexing::linear_index(index.reshape({count}), {},
-                                                 {call.op.name, y.size(0), 1, false, false, none});
+    const Tensor places =
+        indexing::linear_index(index.reshape({count}), {}, {call.op.name, y.size(0), 1, false, false, none});
     const sorting::SortedKeys sorted = sorting::sort_keys_gpu(call, places, y.size(0));
     order = sorted.order, keys = sorted.keys;
   } else {

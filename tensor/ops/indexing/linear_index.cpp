@@ -46,7 +46,8 @@ void fill(const Coordinates& a, const Tensor& index, const Tensor& base, Place* 
 
 void cpu(const OpCall& call, std::span<Tensor> out) {
   const auto a = call.as<Coordinates>();
-  const Tensor index = call.in[0].to(i64).contiguous(), base = call.in[1].defined() ? call.in[1].contiguous() : Tensor();
+  const Tensor index = call.in[0].to(i64).contiguous(),
+               base = call.in[1].defined() ? call.in[1].contiguous() : Tensor();
   if (a.wide) {
     fill(a, index, base, out[0].host<std::int64_t>());
   } else {

@@ -81,8 +81,7 @@ bool partition_gpu(const OpCall& call, std::span<Tensor> out) {
   return true;
 }
 
-const OpDef kPartition = {
-    .name = "partition", .infer = partition_infer, .cpu = partition_cpu, .gpu = partition_gpu};
+const OpDef kPartition = {.name = "partition", .infer = partition_infer, .cpu = partition_cpu, .gpu = partition_gpu};
 
 struct UnravelAttrs {
   Shape shape;

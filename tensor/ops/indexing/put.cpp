@@ -29,8 +29,9 @@ std::vector<OutputSpec> infer(const OpCall& call) {
   const Tensor &table = call.in[0], &places = call.in[1], &source = call.in[2];
   if (table.dim() != 2 || places.dim() != 1 || source.dim() != 2 || source.size(0) != places.size(0) ||
       source.size(1) != table.size(1)) {
-    throw ShapeError(fmt::format("{}: rows {} do not go to places {} of a table {}; they must be [M, W], [M] and [N, W]",
-                                 call.op.name, str(source.shape()), str(places.shape()), str(table.shape())));
+    throw ShapeError(
+        fmt::format("{}: rows {} do not go to places {} of a table {}; they must be [M, W], [M] and [N, W]",
+                    call.op.name, str(source.shape()), str(places.shape()), str(table.shape())));
   }
   if (source.dtype() != table.dtype()) {
     throw DtypeError(fmt::format("{}: rows of {} are put into a table of {}; both must be of one dtype", call.op.name,
@@ -154,7 +155,7 @@ void replace_on_gpu(const OpCall& call, const Tensor& y, const Tensor& places, c
 void combine_on_gpu(const OpCall& call, const Tensor& y, const Tensor& places, const Tensor& source, PutMode mode) {
   constexpr std::int64_t kSegment = 32;
   const bool floating = is_floating(y.dtype());
-  const gpu::Shader& shader = floating            ? shaders::combine_rows_float
+  const gpu::Shader& shader = floating           ? shaders::combine_rows_float
                               : y.dtype() == i64 ? shaders::combine_rows_i64
                                                  : shaders::combine_rows_int;
   const DType partial = floating ? f32 : y.dtype() == i64 ? i64 : i32;
@@ -190,6 +191,7 @@ bool on_gpu(const OpCall& call, std::span<Tensor> out) {
   const bool combines = a.mode != PutMode::replace;
   if (call.in[1].dtype() != i32 || (combines && y.dtype() == f64)) return false;
   if (combines && y.dtype() == i64 && !gpu::capabilities(y.device()).int64) return false;
+  if (y.numel() == 0) return true;
   if (!a.in_place) y.copy_(call.in[0]);
   const Tensor places = call.in[1].contiguous();
   if (call.in[2].numel() == 0) return true;
@@ -305,12 +307,8 @@ const OpDef kPut = {.name = "put_rows",
                     .vjp = vjp,
                     .saved = Saved::inputs,
                     .saved_inputs = 0b010};
-const OpDef kReduce = {.name = "reduce_rows",
-                       .infer = infer,
-                       .cpu = cpu,
-                       .gpu = on_gpu,
-                       .vjp = vjp,
-                       .saved = Saved::both};
+const OpDef kReduce = {
+    .name = "reduce_rows", .infer = infer, .cpu = cpu, .gpu = on_gpu, .vjp = vjp, .saved = Saved::both};
 const OpDef kPutInPlace = {.name = "put_rows_", .infer = infer, .cpu = cpu, .gpu = on_gpu};
 
 }  // namespace

@@ -13,7 +13,7 @@ namespace etna {
 
 namespace indexing {
 
-void write_in_place(const char* op, Tensor& x, const Tensor& values, const std::function<void(const Tensor&)>& write) {
+void check_in_place(const char* op, const Tensor& x, const Tensor& values) {
   if (grad_enabled() && (x.requires_grad() || (values.defined() && values.requires_grad()))) {
     throw GradError(fmt::format(
         "{}: the tensor or the values require grad, and a write in place is not recorded; use the op without _, or "
@@ -22,10 +22,14 @@ void write_in_place(const char* op, Tensor& x, const Tensor& values, const std::
   }
   for (int d = 0; d < x.dim() && x.numel() > 0; ++d) {
     if (x.shape()[d] > 1 && x.strides()[d] == 0) {
-      throw ShapeError(fmt::format("{}: the tensor {} repeats its elements along dimension {}; clone() it", op,
-                                   str(x.shape()), d));
+      throw ShapeError(
+          fmt::format("{}: the tensor {} repeats its elements along dimension {}; clone() it", op, str(x.shape()), d));
     }
   }
+}
+
+void write_in_place(const char* op, Tensor& x, const Tensor& values, const std::function<void(const Tensor&)>& write) {
+  check_in_place(op, x, values);
   GradMode off(false);
   if (x.is_contiguous()) return write(x);
   const Tensor copied = x.clone();
@@ -97,8 +101,8 @@ Rows scattered(const char* op, const Tensor& given, std::int64_t dim, const Tens
     if (fits && from.shape()[i] > at.shape()[i]) from = from.slice(i, 0, at.shape()[i]);
   }
   if (!fits) {
-    throw ShapeError(fmt::format("{}: the source is {}, smaller than the index {}", op, str(source.shape()),
-                                 str(index.shape())));
+    throw ShapeError(
+        fmt::format("{}: the source is {}, smaller than the index {}", op, str(source.shape()), str(index.shape())));
   }
   rows.source = from.reshape({at.numel(), 1});
   return rows;
@@ -156,8 +160,8 @@ Rows added(Rows rows, const char* op, const Tensor& x, double alpha = 1) {
 Rows listed(const char* op, const Tensor& x, const Tensor& index, const Tensor& source, bool accumulate) {
   check_dtype(op, x, source);
   if (source.numel() != index.numel()) {
-    throw ShapeError(fmt::format("{}: {} elements of the source do not match {} indices", op, source.numel(),
-                                 index.numel()));
+    throw ShapeError(
+        fmt::format("{}: {} elements of the source do not match {} indices", op, source.numel(), index.numel()));
   }
   const std::int64_t n = index.numel();
   Rows rows;
@@ -285,8 +289,8 @@ Tensor& scatter_add_(Tensor& x, std::int64_t dim, const Tensor& index, const Ten
       .put_in_place("scatter_add_", x, source);
   return x;
 }
-Tensor& scatter_reduce_(Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& source,
-                        std::string_view reduce, bool include_self) {
+Tensor& scatter_reduce_(Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& source, std::string_view reduce,
+                        bool include_self) {
   detail::require_defined("scatter_reduce_", x, index, source);
   indexing::write_in_place("scatter_reduce_", x, source, [&](const Tensor& to) {
     Tensor written = to;

@@ -133,8 +133,8 @@ ValuesIndices running(const OpDef& op, Kind kind, const Tensor& x, std::int64_t 
 std::vector<OutputSpec> infer(const OpCall& call) {
   const Tensor& x = call.in[0];
   if (call.as<KindAttrs>().kind == Kind::log_sum_exp && !is_floating(x.dtype())) {
-    throw DtypeError(fmt::format("{}: {} is not floating; convert it, e.g. with .to(f32)", call.op.name,
-                                 name(x.dtype())));
+    throw DtypeError(
+        fmt::format("{}: {} is not floating; convert it, e.g. with .to(f32)", call.op.name, name(x.dtype())));
   }
   return {{x.shape(), is_floating(x.dtype()) ? x.dtype() : i64}};
 }
@@ -196,18 +196,10 @@ TensorList logcumsumexp_vjp(const VjpCall& call) {
   return {share * scan::linear_recurrence(decay, g, true)};
 }
 
-const OpDef kCumprod = {.name = "cumprod",
-                        .infer = infer,
-                        .cpu = cpu,
-                        .gpu = gpu_rows,
-                        .vjp = cumprod_vjp,
-                        .saved = Saved::inputs};
-const OpDef kLogcumsumexp = {.name = "logcumsumexp",
-                             .infer = infer,
-                             .cpu = cpu,
-                             .gpu = gpu_rows,
-                             .vjp = logcumsumexp_vjp,
-                             .saved = Saved::both};
+const OpDef kCumprod = {
+    .name = "cumprod", .infer = infer, .cpu = cpu, .gpu = gpu_rows, .vjp = cumprod_vjp, .saved = Saved::inputs};
+const OpDef kLogcumsumexp = {
+    .name = "logcumsumexp", .infer = infer, .cpu = cpu, .gpu = gpu_rows, .vjp = logcumsumexp_vjp, .saved = Saved::both};
 
 // ---- the recurrence
 

@@ -59,7 +59,8 @@ Tensor histc(const Tensor& x, std::int64_t bins, double lo, double hi) {
   if (!is_floating(x.dtype()))
     throw DtypeError(fmt::format("histc: {} is not floating; use bincount, or .to(f32)", name(x.dtype())));
   if (bins < 1 || lo > hi)
-    throw ShapeError(fmt::format("histc: {} bins from {} to {}; there must be at least one, from min to max", bins, lo, hi));
+    throw ShapeError(
+        fmt::format("histc: {} bins from {} to {}; there must be at least one, from min to max", bins, lo, hi));
   const DType t = x.dtype() == f64 ? f64 : f32;
   const Tensor list = list_of(x).to(t);
   if (list.numel() == 0) return zeros({bins}, {x.dtype(), x.device()});

@@ -10,9 +10,9 @@
 namespace etna::sorting {
 namespace {
 
-constexpr std::int64_t kTile = 4096;   ///< elements that a workgroup sorts, counts or selects from
-constexpr std::uint32_t kPlain = 9;    ///< PLAIN of shaders/lib/sort_keys.glsl
-constexpr std::int64_t kShortest = 8;  ///< the shortest row of shaders/lib/bitonic.glsl
+constexpr std::int64_t kTile = 4096;       ///< elements that a workgroup sorts, counts or selects from
+constexpr std::uint32_t kPlain = 9;        ///< PLAIN of shaders/lib/sort_keys.glsl
+constexpr std::int64_t kShortest = 8;      ///< the shortest row of shaders/lib/bitonic.glsl
 constexpr std::int64_t kSelectFrom = 512;  ///< shorter rows are sorted faster than selected from
 
 std::int64_t power_of_two(std::int64_t n) {

@@ -49,7 +49,8 @@ void cpu(const OpCall& call, std::span<Tensor> out) {
       const T value = rows::convert<T>(wanted[i]);
       auto left = [&](S x, T v) { return less(rows::convert<T>(x), v); };
       auto right = [&](T v, S x) { return less(v, rows::convert<T>(x)); };
-      return (a.right ? std::upper_bound(row, row + n, value, right) : std::lower_bound(row, row + n, value, left)) - row;
+      return (a.right ? std::upper_bound(row, row + n, value, right) : std::lower_bound(row, row + n, value, left)) -
+             row;
     };
     cpu::parallel_for(values.numel(), 1024, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {

@@ -23,7 +23,8 @@ void check_rows(const char* op, const Tensor& x, int dim) {
 
 /// Elements at `place` [..., 1] of sorted rows.
 ValuesIndices pick(const sorting::LastDim& rows, const ValuesIndices& sorted, const Tensor& place, bool keepdim) {
-  return {rows.reduced(gather(sorted.values, -1, place), keepdim), rows.reduced(gather(sorted.indices, -1, place), keepdim)};
+  return {rows.reduced(gather(sorted.values, -1, place), keepdim),
+          rows.reduced(gather(sorted.indices, -1, place), keepdim)};
 }
 
 /// How many elements of each row are not NaN. @return [..., 1] i64
@@ -48,7 +49,8 @@ ValuesIndices median_of(const char* op, const Tensor& x, std::int64_t dim, bool 
   if (rows.x.numel() == 0) {
     Shape none = rows.x.shape();
     none.back() = 1;
-    return {rows.reduced(zeros(none, {x.dtype(), x.device()}), keepdim), rows.reduced(zeros(none, {i64, x.device()}), keepdim)};
+    return {rows.reduced(zeros(none, {x.dtype(), x.device()}), keepdim),
+            rows.reduced(zeros(none, {i64, x.device()}), keepdim)};
   }
   const ValuesIndices sorted = sort(rows.x, -1);
   Shape one = rows.x.shape();
@@ -68,14 +70,14 @@ Tensor quantile_of(const char* op, const Tensor& given, const Tensor& q, std::op
                    std::string_view interpolation, bool skip_nan) {
   detail::require_defined(op, given, q);
   if ((given.dtype() != f32 && given.dtype() != f64) || q.dtype() != given.dtype()) {
-    throw DtypeError(fmt::format("{}: x is {} and q {}; both must be f32, or f64", op, name(given.dtype()),
-                                 name(q.dtype())));
+    throw DtypeError(
+        fmt::format("{}: x is {} and q {}; both must be f32, or f64", op, name(given.dtype()), name(q.dtype())));
   }
   if (q.dim() > 1) throw ShapeError(fmt::format("{}: q is {}, it must be a number or a list", op, str(q.shape())));
   constexpr std::string_view kKinds[] = {"linear", "lower", "higher", "midpoint", "nearest"};
   if (std::find(std::begin(kKinds), std::end(kKinds), interpolation) == std::end(kKinds)) {
-    throw Error(fmt::format("{}: there is no interpolation '{}'; there are {}", op, interpolation,
-                            fmt::join(kKinds, ", ")));
+    throw Error(
+        fmt::format("{}: there is no interpolation '{}'; there are {}", op, interpolation, fmt::join(kKinds, ", ")));
   }
   const Tensor x = dim ? given : given.reshape({given.numel()});
   const int d = wrap_dim(dim.value_or(0), x.dim(), op);
