@@ -27,7 +27,8 @@ ValuesIndices topk(const Tensor& x, std::int64_t k, std::int64_t dim = -1, bool 
 ValuesIndices kthvalue(const Tensor& x, std::int64_t k, std::int64_t dim = -1, bool keepdim = false);
 
 // ---- order statistics
-/// The lower one of two middle elements; NaN if there is one. Without `dim`: of all elements.
+/// The lower one of two middle elements; NaN if there is one. Without `dim`: of all elements, and elements equal to it
+/// share the gradient.
 Tensor median(const Tensor& x);
 ValuesIndices median(const Tensor& x, std::int64_t dim, bool keepdim = false);
 /// The median of those that are not NaN.

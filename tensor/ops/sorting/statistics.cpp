@@ -144,19 +144,23 @@ ValuesIndices extreme(const char* op, const Tensor& x, std::int64_t dim, bool ke
   return keepdim ? ValuesIndices{values, places} : ValuesIndices{values.squeeze(d), places.squeeze(d)};
 }
 
+/// The median of all elements. Elements equal to it share the gradient.
+Tensor median_of_all(const char* op, const Tensor& x, bool skip_nan) {
+  detail::require_defined(op, x);
+  const Tensor list = x.reshape({x.numel()}), y = median_of(op, list.detach(), 0, false, skip_nan).values;
+  if (!x.requires_grad() || !grad_enabled()) return y;
+  const Tensor equal = logical_and(eq(list, y), isfinite(list));
+  const Tensor share = clamp(sum(equal).to(x.dtype()), 1.0, {});
+  return y + sum(where(equal, list - y, 0.0)) / share;
+}
+
 }  // namespace
 
-Tensor median(const Tensor& x) {
-  detail::require_defined("median", x);
-  return median(x.reshape({x.numel()}), 0).values;
-}
+Tensor median(const Tensor& x) { return median_of_all("median", x, false); }
 ValuesIndices median(const Tensor& x, std::int64_t dim, bool keepdim) {
   return median_of("median", x, dim, keepdim, false);
 }
-Tensor nanmedian(const Tensor& x) {
-  detail::require_defined("nanmedian", x);
-  return nanmedian(x.reshape({x.numel()}), 0).values;
-}
+Tensor nanmedian(const Tensor& x) { return median_of_all("nanmedian", x, true); }
 ValuesIndices nanmedian(const Tensor& x, std::int64_t dim, bool keepdim) {
   return median_of("nanmedian", x, dim, keepdim, true);
 }
