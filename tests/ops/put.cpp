@@ -12,8 +12,9 @@ std::vector<Sample> samples_in_put() {
     return [=](const TensorList& in) { return put_rows(in[0], in[1].to(i32), in[2], mode); };
   };
   auto in_place = [](const TensorList& in) {
-    put_rows_(in[0], in[1].to(i32), in[2], PutMode::add);
-    return in[0];
+    const Tensor y = in[0].clone();
+    put_rows_(y, in[1].to(i32), in[2], PutMode::add);
+    return y;
   };
   auto numbered = [](const TensorList& in) { return indexing::places_along("gather", {4, 5, 3}, 1, in[0]); };
   auto split = [](const TensorList& in) {
@@ -24,7 +25,14 @@ std::vector<Sample> samples_in_put() {
   auto chosen = [](const TensorList& in) { return indexing::take_distinct(in[0], in[1].to(i32)); };
   auto anything = [](const char* op, const char* name) { return std::move(Sample(op, name).and_integers()); };
   const std::vector<DType> wide = {f64, f32};
-  auto composed = [=](const char* op) { return std::move(Sample(op, "rows").composed().in_dtypes(wide)); };
+  auto composed = [=](const char* op, const char* name) {
+    return std::move(Sample(op, name).composed().in_dtypes(wide));
+  };
+  auto scatters = [](const TensorList& in) { return scatter(in[0], 1, in[1], in[2]); };
+  auto reduces = [](const TensorList& in) { return scatter_reduce(in[0], 1, in[1], in[2], "mean", false); };
+  auto puts = [](const TensorList& in) { return index_put(in[0], {in[1], 1}, in[2], true); };
+  auto reads = [](const TensorList& in) { return index(in[0], {in[1], Slice(None, None, -1), in[2]}); };
+  auto masked = [](const TensorList& in) { return masked_scatter(in[0], in[1], in[2]); };
   return {
       anything("put_rows", "replaces").and_bool().in({5, 3}).index({7}, 0, 5).in({7, 3}).calls(put(PutMode::replace)),
       anything("put_rows", "adds").in({5, 3}).index({7}, 0, 5).in({7, 3}).calls(put(PutMode::add)),
@@ -58,21 +66,16 @@ std::vector<Sample> samples_in_put() {
       Sample("partition", "nothing").mask({0}).in_dtypes(wide).calls(split),
       Sample("unravel", "places").index({11}, 0, 60).in_dtypes(wide).calls(coordinates),
       Sample("unravel", "nothing").index({0}, 0, 60).in_dtypes(wide).calls(coordinates),
-      composed("scatter").in({4, 5}).index({4, 3}, 0, 5).in({4, 3}).calls([](const TensorList& in) {
-        return scatter(in[0], 1, in[1], in[2]);
-      }),
-      composed("scatter_reduce").in({4, 5}).index({4, 7}, 0, 5).in({4, 7}).calls([](const TensorList& in) {
-        return scatter_reduce(in[0], 1, in[1], in[2], "mean", false);
-      }),
-      composed("index_put").in({4, 3, 2}).index({5}, -4, 4).in({5, 2}).calls([](const TensorList& in) {
-        return index_put(in[0], {in[1], 1}, in[2], true);
-      }),
-      composed("index").in({4, 3, 5}).index({2, 1}, -4, 4).index({3}, 0, 5).calls([](const TensorList& in) {
-        return index(in[0], {in[1], Slice(None, None, -1), in[2]});
-      }),
-      composed("masked_scatter").in({3, 5}).mask({3, 5}).in({15}).calls([](const TensorList& in) {
-        return masked_scatter(in[0], in[1], in[2]);
-      }),
+      composed("scatter", "rows").in({4, 5}).index({4, 3}, 0, 5).in({4, 3}).calls(scatters),
+      composed("scatter", "nothing").in({0, 5}).index({0, 3}, 0, 5).in({0, 3}).constant().calls(scatters),
+      composed("scatter_reduce", "rows").in({4, 5}).index({4, 7}, 0, 5).in({4, 7}).calls(reduces),
+      composed("scatter_reduce", "nothing").in({4, 5}).index({4, 0}, 0, 5).in({4, 0}).constant().calls(reduces),
+      composed("index_put", "rows").in({4, 3, 2}).index({5}, -4, 4).in({5, 2}).calls(puts),
+      composed("index_put", "nothing").in({4, 3, 2}).index({0}, -4, 4).in({0, 2}).calls(puts),
+      composed("index", "apart").in({4, 3, 5}).index({2, 1}, -4, 4).index({3}, 0, 5).calls(reads),
+      composed("index", "nothing").in({4, 0, 5}).index({2, 1}, -4, 4).index({3}, 0, 5).calls(reads),
+      composed("masked_scatter", "rows").in({3, 5}).mask({3, 5}).in({15}).calls(masked),
+      composed("masked_scatter", "nothing").in({0, 5}).mask({0, 5}).in({0}).constant().calls(masked),
   };
 }
 

@@ -31,7 +31,7 @@ struct Plan {
 Tensor reverse(const Tensor& x, int dim) {
   const std::int64_t n = x.shape()[dim];
   if (n == 0) return x;
-  return index_select(x, dim, arange(n - 1, -1, -1, {i64, x.device()}));
+  return index_select(x, dim, static_cast<double>(n - 1) - indexing::numbers(n, x.device()));
 }
 
 /// A slice with a negative step: the same elements upwards.
@@ -244,7 +244,7 @@ Tensor read(const Plan& plan) {
   if (numel(table.natural, p.op) == 0) {
     Shape shape;
     for (std::int64_t d : table.order) shape.push_back(table.natural[static_cast<int>(d)]);
-    return zeros(shape, {p.view.dtype(), p.view.device()});
+    return p.view.reshape({p.view.numel()}).slice(0, 0, 0).reshape(shape);
   }
   const Tensor rows = p.view.reshape({p.view.numel() / width, width});
   return index_select(rows, 0, table.places.reshape({count_rows})).reshape(table.natural).permute(table.order);
@@ -355,7 +355,7 @@ Tensor index_put(const Tensor& x, const std::vector<Index>& indices, const Tenso
         .reshape(x.shape());
   }
   // Of a view: the places of its elements in x, found by indexing the numbers of x's elements.
-  const Tensor numbers = arange(0, x.numel(), 1, {x.numel() > 0x7fffffff ? i64 : i32, x.device()}).reshape(x.shape());
+  const Tensor numbers = indexing::numbers(x.numel(), x.device()).reshape(x.shape());
   const Tensor places = read(make_plan(op, numbers, indices));
   if (broadcast(places.shape(), values.shape(), op) != places.shape()) {
     throw ShapeError(

@@ -87,6 +87,11 @@ Tensor linear_index(const Tensor& index, const Tensor& base, const Coordinates& 
   return apply1(kLinearIndex, {index, base}, Attrs::of(coordinates));
 }
 
+Tensor numbers(std::int64_t count, Device device) {
+  // Nothing but the coordinate counts.
+  return linear_index(zeros({count}, {i32, device}), {}, {"numbers", 1, 0, false, count > 0x7fffffff, Strides{1}});
+}
+
 Tensor places_along(const char* op, const Shape& shape, std::int64_t dim, const Tensor& index, bool wraps) {
   const int d = static_cast<int>(dim);
   Coordinates c{op, shape[d], 0, wraps, numel(shape, op) > std::int64_t{0x7fffffff}, contiguous_strides(shape)};

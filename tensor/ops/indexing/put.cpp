@@ -117,12 +117,19 @@ void cpu(const OpCall& call, std::span<Tensor> out) {
   if (a.mode == PutMode::replace) return replace_rows(y, places, source);
   visit(y.dtype(), [&](auto zero) {
     using S = decltype(zero);
-    if constexpr (std::is_same_v<S, Half> || std::is_same_v<S, BFloat16>) {
-      const std::int64_t n = y.numel();  // rounds once
-      cpu::Scratch<float> wide(static_cast<std::size_t>(n));
+    // Sums and products of halves, and of many floats, are rounded once.
+    auto through = [&](auto wide_zero) {
+      using T = decltype(wide_zero);
+      const std::int64_t n = y.numel();
+      cpu::Scratch<T> wide(static_cast<std::size_t>(n));
       rows::convert_run(y.host<S>(), wide.data(), n);
-      combine_into<float, S>(wide.data(), y, places, source, a.mode);
+      combine_into<T, S>(wide.data(), y, places, source, a.mode);
       rows::convert_run(wide.data(), y.host<S>(), n);
+    };
+    if constexpr (std::is_same_v<S, Half> || std::is_same_v<S, BFloat16>) {
+      through(float{});
+    } else if (std::is_same_v<S, float> && 4 * places.numel() >= y.size(0)) {
+      through(double{});
     } else {
       combine_into<S, S>(y.host<S>(), y, places, source, a.mode);
     }
@@ -214,9 +221,9 @@ Tensor take(const Tensor& table, const Tensor& places) { return index_select(tab
 /// True for the rows of the source that are in the table afterwards: of several for one place only the last.
 Tensor is_last(const Tensor& table, const Tensor& places) {
   const std::int64_t count = places.numel();
-  const Tensor numbers = arange(0, count, 1, {i32, places.device()}).reshape({count, 1});
-  const Tensor last = put_rows(zeros({table.size(0), 1}, {i32, places.device()}), places, numbers, PutMode::replace);
-  return eq(take(last, places), numbers);
+  const Tensor own = numbers(count, places.device()).reshape({count, 1});
+  const Tensor last = put_rows(zeros({table.size(0), 1}, {own.dtype(), own.device()}), places, own, PutMode::replace);
+  return eq(take(last, places), own);
 }
 
 TensorList replace_vjp(const VjpCall& call, const Tensor& g) {

@@ -21,6 +21,9 @@ struct Coordinates {
 /// @return places, of the index's shape: i32, or i64 where wide
 Tensor linear_index(const Tensor& index, const Tensor& base, const Coordinates& coordinates);
 
+/// 0, 1, 2 ... made on the device. @return [count] i32, or i64 beyond 31 bits
+Tensor numbers(std::int64_t count, Device device);
+
 enum class PutMode : int { replace, add, multiply, largest, smallest };
 
 /// A copy of `table` in which rows of `source` replace, or are combined with, the rows at `places`. Of several rows for

@@ -5,6 +5,7 @@
 
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/indexing/put.h>
 #include <etna/tensor/ops/sorting/rows.h>
 #include <etna/tensor/sorting.h>
 
@@ -49,8 +50,7 @@ ValuesIndices median_of(const char* op, const Tensor& x, std::int64_t dim, bool 
   if (rows.x.numel() == 0) {
     Shape none = rows.x.shape();
     none.back() = 1;
-    return {rows.reduced(zeros(none, {x.dtype(), x.device()}), keepdim),
-            rows.reduced(zeros(none, {i64, x.device()}), keepdim)};
+    return {rows.reduced(rows.x.slice(-1, 0, 1), keepdim), rows.reduced(zeros(none, {i64, x.device()}), keepdim)};
   }
   const ValuesIndices sorted = sort(rows.x, -1);
   Shape one = rows.x.shape();
@@ -205,7 +205,7 @@ ValuesIndices mode(const Tensor& x, std::int64_t dim, bool keepdim) {
   if (rows.x.numel() == 0) return median(x, dim, keepdim);
   const Tensor values = sorted.values.detach();
   // How many equal elements end at each place: the distance from where their run began.
-  const Tensor place = arange(0, n, 1, {i32, x.device()}).expand(values.shape());
+  const Tensor place = indexing::numbers(n, x.device()).expand(values.shape());
   Tensor began = zeros_like(place);
   if (n > 1) {
     const Tensor begins = ne(values.slice(-1, 1, n), values.slice(-1, 0, n - 1));
