@@ -8,8 +8,10 @@
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/indexing/put.h>
 #include <etna/tensor/ops/indexing/rows.h>
 #include <etna/tensor/ops/kernel.h>
+#include <etna/tensor/ops/sorting/order.h>
 
 // Rows of a table, and the table's gradient, alone or added to existing values. The gradients of equal indices are
 // added in order of position. That order depends on the index alone, so the bits never vary.
@@ -178,6 +180,7 @@ void cpu_add(const OpCall& call, std::span<Tensor> out) { cpu_sum(call, out[0], 
 /// The steps are explained in shaders/embedding.comp.
 bool gpu_sum(const OpCall& call, Tensor& y, bool adds) {
   constexpr std::int64_t tokens_a_group = 32, segment = 32;
+  constexpr std::int64_t kCompared = 32768;  // more tokens are sorted by digits, not by comparing all pairs
   if (y.dtype() == f64) return false;
   if (y.numel() == 0) return true;
   if (!adds) y.zero_();
@@ -188,14 +191,22 @@ bool gpu_sum(const OpCall& call, Tensor& y, bool adds) {
   Device device = y.device();
   Tensor order = empty({count}, {i32, device}), keys = empty({count}, {i32, device});
   Tensor partial = empty({segments, 2, width}, {f32, device});
-  gpu::Kernel(shaders::embedding_rank, call)
-      .spec(256, index.dtype())
-      .read(index)
-      .write(order)
-      .write(keys)
-      .index_faults()
-      .u32(count, y.size(0))
-      .dispatch(gpu::grid(count, tokens_a_group));
+  if (count > kCompared) {
+    const Strides none{0};
+    const Tensor places =
+        indexing::linear_index(index.reshape({count}), {}, {call.op.name, y.size(0), 1, false, false, none});
+    const sorting::SortedKeys sorted = sorting::sort_keys_gpu(call, places, y.size(0));
+    order = sorted.order, keys = sorted.keys;
+  } else {
+    gpu::Kernel(shaders::embedding_rank, call)
+        .spec(256, index.dtype())
+        .read(index)
+        .write(order)
+        .write(keys)
+        .index_faults()
+        .u32(count, y.size(0))
+        .dispatch(gpu::grid(count, tokens_a_group));
+  }
   const std::int64_t threads = width <= 256 ? 64 : 256;
   auto grid = [&](std::int64_t groups) {
     auto g = gpu::grid(groups);

@@ -8,6 +8,7 @@
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/indexing/put.h>
 #include <etna/tensor/ops/indexing/rows.h>
 #include <etna/tensor/ops/kernel.h>
 
@@ -228,6 +229,14 @@ bool gpu_scatter(const OpCall& call, std::span<Tensor> out) {
   if (y.dtype() == f64 || (needs_i64 && !gpu::capabilities(y.device()).int64)) return false;
   if (y.numel() == 0) return true;
   int dim = call.as<DimAttrs>().dim;
+  // The kernel below reads a whole line of the index for each element of y. Beyond short lines, sorting is cheaper.
+  if (call.in[1].numel() > 0 && call.in[1].shape()[dim] > 128) {
+    const std::int64_t n = call.in[1].numel();
+    const Tensor places = indexing::places_along("scatter_add", y.shape(), dim, call.in[1]).reshape({n});
+    y.copy_(call.in[0]);
+    put_rows_(y.reshape({y.numel(), 1}), places, call.in[2].reshape({n, 1}), indexing::PutMode::add);
+    return true;
+  }
   Tensor x = call.in[0].contiguous(), index = call.in[1].contiguous(), source = call.in[2].contiguous();
   std::array<std::uint32_t, 8> sizes = {}, extents = {};
   for (int d = 0; d < y.dim(); ++d) {

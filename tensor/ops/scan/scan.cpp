@@ -6,6 +6,7 @@
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/rows/rows.h>
 #include <etna/tensor/ops/rows/strided.h>
+#include <etna/tensor/ops/scan/accumulate.h>
 
 // cumsum along a dimension, and tril and triu of the last two.
 namespace etna {
@@ -39,6 +40,15 @@ bool cumsum_gpu(const OpCall& call, std::span<Tensor> out) {
   if (t == f64 || (t == i64 && !gpu::capabilities(out[0].device()).int64)) return false;
   if (out[0].numel() == 0) return true;
   auto a = call.as<ScanAttrs>();
+  constexpr std::int64_t kLong = 2048;  // one workgroup a row would wait for itself
+  if (call.in[0].dim() > 0 && call.in[0].shape()[a.dim] > kLong) {
+    const Tensor rows = call.in[0].transpose(a.dim, -1);
+    const bool last = a.dim == call.in[0].dim() - 1;
+    Tensor sums = last ? out[0] : empty(rows.shape(), {t, out[0].device()});
+    if (!scan::on_gpu(call, scan::Kind::sum, a.reverse, rows, {}, sums, {})) return false;
+    if (!last) out[0].copy_(sums.transpose(a.dim, -1));
+    return true;
+  }
   rows::Strided x(call.in[0], a.dim), y(out[0], a.dim);
   rows::RowTiling tiling = y.inner > 1      ? rows::RowTiling{1, 0, true}
                            : y.length <= 64 ? rows::RowTiling{32}

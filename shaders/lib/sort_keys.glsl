@@ -1,0 +1,46 @@
+// Unsigned keys whose order is the order of sort(): NaN is the largest and all NaN are equal; so are 0 and -0.
+#ifndef ETNA_SORT_KEYS_GLSL
+#define ETNA_SORT_KEYS_GLSL
+
+#include "dtype.glsl"
+
+// A dtype that is none: i32 that are never negative, taken as they are. They are another kernel's keys.
+const uint PLAIN = 9;
+
+// `bits` of a float of `width` bits whose infinity is `infinity`.
+uint float_key(uint bits, uint sign, uint infinity) {
+  if ((bits & (sign - 1u)) > infinity) return sign | (sign - 1u);
+  if (bits == sign) bits = 0u;
+  return (bits & sign) != 0u ? ~bits & (sign | (sign - 1u)) : bits | sign;
+}
+
+// The largest key of a dtype. Keys of i64 have two words; each has 32 bits.
+uint largest_key(uint dtype) {
+  if (dtype == F16 || dtype == BF16) return 0xffffu;
+  return dtype >= I8 && dtype <= BOOL ? 0xffu : 0xffffffffu;
+}
+
+// @param word of an i64: 0 is the lower one
+uint key_of(uvec2 address, uint i, uint dtype, uint word) {
+  switch (dtype) {
+    case F32: return float_key(uint(BufferI32(address).v[i]), 0x80000000u, 0x7f800000u);
+    case F16: return float_key(uint(BufferU16(address).v[i]), 0x8000u, 0x7c00u);
+    case BF16: return float_key(uint(BufferU16(address).v[i]), 0x8000u, 0x7f80u);
+    case I64: {
+      uvec2 words = BufferWords(address).v[i];
+      return word == 0 ? words.x : words.y ^ 0x80000000u;
+    }
+    case I32: return uint(BufferI32(address).v[i]) ^ 0x80000000u;
+    case I8: return uint(BufferU8(address).v[i]) ^ 0x80u;
+    case PLAIN: return uint(BufferI32(address).v[i]);
+    default: return uint(BufferU8(address).v[i]);
+  }
+}
+
+// The same, for keys that are sorted upwards although the values are sorted downwards.
+uint key_in_order(uvec2 address, uint i, uint dtype, uint word, bool descending) {
+  uint key = key_of(address, i, dtype, word);
+  return descending ? largest_key(dtype) - key : key;
+}
+
+#endif

@@ -1,0 +1,175 @@
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include <etna/tensor/tensor.h>
+
+/// Reading and writing by index, as in PyTorch. An index outside its dimension is an IndexError: on the CPU at the call,
+/// on a GPU at the next call that waits for the device; until then the nearest index is used. Where several elements go
+/// to one place, the last one in order stays, or they are combined in order, with the same bits in every run.
+namespace etna {
+
+// ---- x[{Slice(1, 5), None, Ellipsis, 3, mask, index}]
+
+struct NoneType {};
+struct EllipsisType {};
+inline constexpr NoneType None;          ///< a dimension of size 1
+inline constexpr EllipsisType Ellipsis;  ///< all dimensions that the others leave
+
+/// Elements start, start + step, ... before stop. Without bounds: to the end of the dimension in the step's direction.
+/// Negative bounds count from the end. A negative step reads backwards, as in NumPy, and copies.
+struct Slice {
+  struct Bound : std::optional<std::int64_t> {
+    Bound(NoneType = None) {}
+    template <typename T>
+    requires std::is_integral_v<T> Bound(T value) : optional(static_cast<std::int64_t>(value)) {}
+  };
+  Bound start, stop;
+  std::int64_t step = 1;
+  Slice() = default;
+  Slice(Bound stop) : stop(stop) {}
+  Slice(Bound start, Bound stop, std::int64_t step = 1) : start(start), stop(stop), step(step) {}
+};
+
+/// One entry of an index: an integer (drops the dimension), a Slice, None, Ellipsis, true or false (a dimension of size
+/// 1 or 0), a bool mask over as many dimensions as it has, or a tensor of i64 or i32 indices.
+///
+/// Masks and index tensors broadcast with each other. If the dimensions that they take are beside each other, those of
+/// the result lie in their place, else they come first. A mask needs one number on the host, so it is a CaptureError
+/// while a step is captured.
+class Index {
+ public:
+  template <typename T>
+  requires(std::is_integral_v<T> && !std::is_same_v<T, bool>) Index(T value)
+      : value_(static_cast<std::int64_t>(value)) {}
+  template <typename T>
+  requires std::is_same_v<T, bool> Index(T value) : value_(value) {}
+  Index(NoneType none) : value_(none) {}
+  Index(EllipsisType all) : value_(all) {}
+  Index(const Slice& slice) : value_(slice) {}
+  Index(const Tensor& index) : value_(index) {}
+
+  using Value = std::variant<std::int64_t, bool, NoneType, EllipsisType, Slice, Tensor>;
+  const Value& value() const { return value_; }
+
+ private:
+  Value value_;
+};
+
+/// The elements of x at `indices`: a view where they are integers, slices with positive steps, None and Ellipsis, else a
+/// copy. Differentiable.
+/// @throws ShapeError for more indices than dimensions, or indices that do not broadcast
+Tensor index(const Tensor& x, const std::vector<Index>& indices);
+/// Writes to those elements; values broadcast and are converted to x's dtype. In place, not recorded.
+/// @param accumulate adds instead, in order
+Tensor& index_put_(Tensor& x, const std::vector<Index>& indices, const Tensor& values, bool accumulate = false);
+Tensor& index_put_(Tensor& x, const std::vector<Index>& indices, double value);
+/// A copy of x with those elements replaced, or added to. Differentiable. @param values of x's dtype, broadcasts
+Tensor index_put(const Tensor& x, const std::vector<Index>& indices, const Tensor& values, bool accumulate = false);
+
+/// What `x[{...}]` and `x[mask]` give: read where a Tensor is wanted, written to by assignment.
+class IndexedTensor {
+ public:
+  IndexedTensor(Tensor x, std::vector<Index> indices) : x_(std::move(x)), indices_(std::move(indices)) {}
+  IndexedTensor(const IndexedTensor&) = default;
+
+  Tensor get() const { return etna::index(x_, indices_); }
+  operator Tensor() const { return get(); }
+
+  const IndexedTensor& operator=(const Tensor& values) const { return index_put_(target(), indices_, values), *this; }
+  const IndexedTensor& operator=(double value) const { return index_put_(target(), indices_, value), *this; }
+  const IndexedTensor& operator=(const IndexedTensor& other) const { return *this = other.get(); }
+  const IndexedTensor& operator+=(const Tensor& other) const;
+  const IndexedTensor& operator-=(const Tensor& other) const;
+  const IndexedTensor& operator*=(const Tensor& other) const;
+  const IndexedTensor& operator/=(const Tensor& other) const;
+  const IndexedTensor& operator+=(double other) const;
+  const IndexedTensor& operator-=(double other) const;
+  const IndexedTensor& operator*=(double other) const;
+  const IndexedTensor& operator/=(double other) const;
+
+  // ---- what is asked most often of a result
+  Shape shape() const { return get().shape(); }
+  std::int64_t size(std::int64_t dim) const { return get().size(dim); }
+  int dim() const { return get().dim(); }
+  std::int64_t numel() const { return get().numel(); }
+  DType dtype() const { return x_.dtype(); }
+  template <typename T = float>
+  T item() const {
+    return get().template item<T>();
+  }
+  template <typename T>
+  std::vector<T> to_vector() const {
+    return get().template to_vector<T>();
+  }
+  Tensor to(Device device) const { return get().to(device); }
+  Tensor to(DType dtype) const { return get().to(dtype); }
+  Tensor reshape(Shape shape) const { return get().reshape(shape); }
+  Tensor clone() const { return get().clone(); }
+  Tensor sum(Dims dims = {}, bool keepdim = false) const { return get().sum(dims, keepdim); }
+  Tensor mean(Dims dims = {}, bool keepdim = false) const { return get().mean(dims, keepdim); }
+  Tensor max(Dims dims = {}, bool keepdim = false) const { return get().max(dims, keepdim); }
+  Tensor min(Dims dims = {}, bool keepdim = false) const { return get().min(dims, keepdim); }
+  Tensor operator[](std::int64_t i) const { return get()[i]; }
+
+ private:
+  Tensor& target() const { return x_; }
+  mutable Tensor x_;  ///< a handle; its elements change
+  std::vector<Index> indices_;
+};
+
+// ---- by position of true elements. The result's size is a number that the host reads, so these are CaptureErrors
+// while a step is captured; masked_scatter() is not.
+
+/// Coordinates of the elements that are not 0, in row-major order. @return [count, rank of x] i64
+Tensor nonzero(const Tensor& x);
+inline Tensor argwhere(const Tensor& x) { return nonzero(x); }
+/// The elements where the mask is true, in order. @param mask bool, broadcasts with x @return [count]
+Tensor masked_select(const Tensor& x, const Tensor& mask);
+/// A copy of x with the elements of `source`, in order, where the mask is true.
+/// @param mask bool, broadcasts with x @param source of x's dtype, at least as many elements as are true
+Tensor masked_scatter(const Tensor& x, const Tensor& mask, const Tensor& source);
+
+// ---- along one dimension
+
+/// A copy of x with out[index[i][j]][j] = source[i][j] for dim 0.
+/// @param index of x's rank, i64 or i32, no larger than x outside `dim` @param source of x's dtype, at least index's size
+Tensor scatter(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& source);
+Tensor scatter(const Tensor& x, std::int64_t dim, const Tensor& index, double value);
+/// The same with elements combined: "sum", "prod", "mean", "amax" or "amin". The mean is for floating dtypes. A product
+/// has second derivatives except at zeros.
+/// @param include_self x's own elements count; otherwise they are left where no index points
+Tensor scatter_reduce(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& source,
+                      std::string_view reduce, bool include_self = true);
+/// A copy of x with alpha · source[..., j, ...] added at index[j] of one dimension.
+/// @param index [K] @param source x's shape with K in `dim`, x's dtype
+Tensor index_add(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& source, double alpha = 1);
+Tensor index_copy(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& source);
+Tensor index_fill(const Tensor& x, std::int64_t dim, const Tensor& index, double value);
+/// out[i][j] = x[index[i][j]][j]; index and x broadcast outside `dim`. Without `dim`: of x as a list.
+Tensor take_along_dim(const Tensor& x, const Tensor& index, std::optional<std::int64_t> dim = {});
+
+// ---- of x as a list, negative indices counting from the end
+/// @return index's shape
+Tensor take(const Tensor& x, const Tensor& index);
+/// @param source as many elements as index has, x's dtype
+Tensor put(const Tensor& x, const Tensor& index, const Tensor& source, bool accumulate = false);
+
+// ---- the same in place, not recorded
+Tensor& scatter_(Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& source);
+Tensor& scatter_(Tensor& x, std::int64_t dim, const Tensor& index, double value);
+Tensor& scatter_add_(Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& source);
+Tensor& scatter_reduce_(Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& source, std::string_view reduce,
+                        bool include_self = true);
+Tensor& index_add_(Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& source, double alpha = 1);
+Tensor& index_copy_(Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& source);
+Tensor& index_fill_(Tensor& x, std::int64_t dim, const Tensor& index, double value);
+Tensor& put_(Tensor& x, const Tensor& index, const Tensor& source, bool accumulate = false);
+Tensor& masked_scatter_(Tensor& x, const Tensor& mask, const Tensor& source);
+
+}  // namespace etna

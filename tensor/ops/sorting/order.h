@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+
+#include <etna/tensor/op.h>
+
+/// Where each element of a sorted row was: the work of sort, topk and of all ops that bring equal indices together.
+/// Equal elements keep their order; NaN is the largest, and equal to NaN; 0 equals -0.
+namespace etna::sorting {
+
+/// Rows longer than this are not selected from for topk; nor are more elements than this selected.
+inline constexpr std::int64_t kMostSelected = 1024;
+
+/// @param rows [..., n], contiguous, on the CPU
+/// @param kept how many elements of each sorted row are wanted, in [0, n]
+/// @param order receives [..., kept] positions in the rows
+void order_cpu(const Tensor& rows, bool descending, std::int64_t kept, std::int64_t* order);
+
+/// @param rows [..., n], contiguous, on a GPU, of at least one element and not f64
+/// @return [rows, kept] i32
+Tensor order_gpu(const OpCall& call, const Tensor& rows, bool descending, std::int64_t kept);
+
+/// A stable sort of numbers in [0, limit).
+struct SortedKeys {
+  Tensor keys, order;  ///< [n] i32
+};
+/// @param keys [n] i32, contiguous, on a GPU, n > 0
+SortedKeys sort_keys_gpu(const OpCall& call, const Tensor& keys, std::int64_t limit);
+
+}  // namespace etna::sorting

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include <etna/tensor/tensor.h>
+
+/// Sorting, order statistics and search, as in PyTorch: NaN is the largest value; indices are i64. All work inside
+/// capture() except where the shape of a result depends on values.
+namespace etna {
+
+/// Values along a dimension and where they were.
+struct ValuesIndices {
+  Tensor values, indices;
+};
+
+// ---- sorting along one dimension. Equal elements keep their order: a stable sort costs nothing here.
+ValuesIndices sort(const Tensor& x, std::int64_t dim = -1, bool descending = false, bool stable = true);
+Tensor argsort(const Tensor& x, std::int64_t dim = -1, bool descending = false, bool stable = true);
+/// Values sorted along dimension 0.
+Tensor msort(const Tensor& x);
+/// The k largest (or smallest) elements. They are always sorted; of equal elements the first are taken.
+/// @throws ShapeError if k is outside [0, size of the dimension]
+ValuesIndices topk(const Tensor& x, std::int64_t k, std::int64_t dim = -1, bool largest = true, bool sorted = true);
+/// The k-th smallest element, k from 1 on.
+ValuesIndices kthvalue(const Tensor& x, std::int64_t k, std::int64_t dim = -1, bool keepdim = false);
+
+// ---- order statistics
+/// The lower one of two middle elements; NaN if there is one. Without `dim`: of all elements, and elements equal to it
+/// share the gradient.
+Tensor median(const Tensor& x);
+ValuesIndices median(const Tensor& x, std::int64_t dim, bool keepdim = false);
+/// The median of those that are not NaN.
+Tensor nanmedian(const Tensor& x);
+ValuesIndices nanmedian(const Tensor& x, std::int64_t dim, bool keepdim = false);
+/// @param q in [0, 1] @param interpolation linear, lower, higher, midpoint or nearest
+/// @return without `dim` of all elements
+Tensor quantile(const Tensor& x, double q, std::optional<std::int64_t> dim = {}, bool keepdim = false,
+                std::string_view interpolation = "linear");
+/// @param q [] or [Q] of x's dtype @return of shape [Q, ...] for a list
+Tensor quantile(const Tensor& x, const Tensor& q, std::optional<std::int64_t> dim = {}, bool keepdim = false,
+                std::string_view interpolation = "linear");
+Tensor nanquantile(const Tensor& x, double q, std::optional<std::int64_t> dim = {}, bool keepdim = false,
+                   std::string_view interpolation = "linear");
+Tensor nanquantile(const Tensor& x, const Tensor& q, std::optional<std::int64_t> dim = {}, bool keepdim = false,
+                   std::string_view interpolation = "linear");
+/// The most frequent value, the smallest of several, and its last index.
+ValuesIndices mode(const Tensor& x, std::int64_t dim = -1, bool keepdim = false);
+/// The largest element along one dimension and its first index: PyTorch's max(x, dim). The gradient goes to that
+/// element, while max(x, dims) shares it among equal ones.
+ValuesIndices max_with_indices(const Tensor& x, std::int64_t dim, bool keepdim = false);
+ValuesIndices min_with_indices(const Tensor& x, std::int64_t dim, bool keepdim = false);
+
+// ---- running results along one dimension
+/// The largest element so far and its index, the last of equal ones. NaN stays.
+ValuesIndices cummax(const Tensor& x, std::int64_t dim);
+ValuesIndices cummin(const Tensor& x, std::int64_t dim);
+/// The gradient is right where elements are 0, too. @return integers and bool as i64
+Tensor cumprod(const Tensor& x, std::int64_t dim);
+/// log(exp(x[0]) + ... + exp(x[i])), without overflow. @param x floating
+Tensor logcumsumexp(const Tensor& x, std::int64_t dim);
+
+// ---- search
+/// Where values would be inserted into sorted rows: before equal elements, or behind them if `right`.
+/// @param sorted [N], or [..., N] with the leading dimensions of `values` @return values' shape: i64, or i32 if asked
+Tensor searchsorted(const Tensor& sorted, const Tensor& values, bool out_int32 = false, bool right = false);
+Tensor searchsorted(const Tensor& sorted, double value, bool out_int32 = false, bool right = false);
+/// The same with the arguments exchanged. @param boundaries [N], sorted
+Tensor bucketize(const Tensor& values, const Tensor& boundaries, bool out_int32 = false, bool right = false);
+
+// ---- counting
+/// How many elements lie in each of `bins` equal parts of [min, max]; the last one includes max. min = max: the smallest
+/// and the largest element. Others and NaN are not counted. @return [bins], x's dtype
+Tensor histc(const Tensor& x, std::int64_t bins = 100, double min = 0, double max = 0);
+/// How often each number occurs, or the sum of its weights. Reads the largest number on the host.
+/// @param x [N] of integers ≥ 0 @return [max(minlength, largest + 1)]: i64, or weights' dtype
+Tensor bincount(const Tensor& x, const Tensor& weights = {}, std::int64_t minlength = 0);
+
+struct Unique {
+  Tensor values;
+  Tensor inverse;  ///< where each element is among the values; undefined unless asked
+  Tensor counts;   ///< how often each value occurs; undefined unless asked
+};
+/// The different values, sorted. Each NaN differs from the others. Their number is read on the host.
+Unique unique(const Tensor& x, bool return_inverse = false, bool return_counts = false);
+/// Without repeats of neighbours; of x as a list.
+Unique unique_consecutive(const Tensor& x, bool return_inverse = false, bool return_counts = false);
+
+}  // namespace etna

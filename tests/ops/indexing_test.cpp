@@ -1,0 +1,186 @@
+#include <numeric>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <etna/autograd/autograd.h>
+#include <etna/device/transfers.h>
+#include <etna/tensor/capture.h>
+#include <etna/tensor/indexing.h>
+#include <etna/tensor/ops.h>
+
+#include "ops/rows.h"
+
+namespace etna {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::random_tensor;
+using ::testing::ThrowsMessage;
+
+Tensor list(std::vector<std::int64_t> values, Device device) { return from_vector(values).to(device); }
+
+TEST(Scatter, TheLastOfEqualIndicesStaysAndOnlyItGetsTheGradient) {
+  for (Device device : testing::devices()) {
+    Tensor x = zeros({3}, device).requires_grad_(), source = from_vector<float>({1, 2, 3, 4}, device).requires_grad_();
+    const Tensor y = scatter(x, 0, list({1, 1, 2, 1}, device), source);
+    EXPECT_THAT(y.to_vector<float>(), ElementsAre(0, 4, 3)) << device.str();
+    const TensorList g =
+        autograd::grad(TensorList{(y * from_vector<float>({5, 6, 7}, device)).sum()}, TensorList{x, source});
+    EXPECT_THAT(g[0].to_vector<float>(), ElementsAre(5, 0, 0));
+    EXPECT_THAT(g[1].to_vector<float>(), ElementsAre(0, 0, 7, 6));
+  }
+}
+
+TEST(Scatter, LongListsAddUpInOrderOnEveryDevice) {
+  const std::int64_t n = 20011;
+  for (Device device : testing::devices()) {
+    for (std::int64_t places : {1, 7, 3000}) {
+      std::vector<std::int64_t> index(n);
+      for (std::int64_t i = 0; i < n; ++i) index[static_cast<std::size_t>(i)] = i * 7919 % 104729 % places;
+      const Tensor source = random_tensor({n}, f32, 5).to(device), at = list(index, device);
+      const std::vector<double> values = source.to_vector<double>();
+      std::vector<double> sums(static_cast<std::size_t>(places)), last(static_cast<std::size_t>(places), -9),
+          most(static_cast<std::size_t>(places), -9);
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        const auto p = static_cast<std::size_t>(index[i]);
+        sums[p] += values[i], last[p] = values[i], most[p] = std::max(most[p], values[i]);
+      }
+      const Tensor nothing = zeros({places}, device), low = full({places}, -9, device);
+      const Tensor added = scatter_add(nothing, 0, at, source);
+      testing::expect_close(added, sums, 1e-4, 1e-3, device.str());
+      EXPECT_EQ(added.to_vector<float>(), scatter_add(nothing, 0, at, source).to_vector<float>()) << "the same bits";
+      EXPECT_EQ(scatter(low, 0, at, source).to_vector<double>(), last) << device.str();
+      EXPECT_EQ(scatter_reduce(low, 0, at, source, "amax").to_vector<double>(), most) << device.str();
+    }
+  }
+}
+
+TEST(Embedding, GradientOfManyTokensIsSorted) {
+  const std::int64_t n = 33001;
+  for (Device device : testing::devices()) {
+    std::vector<std::int64_t> index(n);
+    for (std::int64_t i = 0; i < n; ++i) index[static_cast<std::size_t>(i)] = i * i % 11;
+    const Tensor g = embedding_backward(ones({n, 1}, device), list(index, device), 11);
+    std::vector<double> counts(11);
+    for (std::int64_t i : index) counts[static_cast<std::size_t>(i)] += 1;
+    EXPECT_EQ(g.to_vector<double>(), counts) << device.str();
+  }
+}
+
+TEST(MaskedSelect, OfManyElementsKeepsTheirOrder) {
+  for (Device device : testing::devices()) {
+    Tensor x = random_tensor({3, 5003}, f32, 2).to(device);
+    std::vector<float> want;
+    for (float v : x.to_vector<float>()) {
+      if (v > 0.5f) want.push_back(v);
+    }
+    EXPECT_EQ(masked_select(x, x > 0.5).to_vector<float>(), want) << device.str();
+    EXPECT_EQ(masked_select(x, x > 9.0).numel(), 0);
+    x.requires_grad_();
+    const TensorList g = autograd::grad(TensorList{masked_select(x, x > 0.5).sum()}, TensorList{x});
+    EXPECT_EQ(g[0].to_vector<float>(), (x.detach() > 0.5).to(f32).to_vector<float>());
+  }
+}
+
+TEST(Indexing, InPlaceWritesGoToTheTensor) {
+  for (Device device : testing::devices()) {
+    Tensor x = zeros({2, 3}, device), same = x, turned = x.t();
+    scatter_(turned, 0, list({2, 0}, device).reshape({1, 2}), 5.0);
+    EXPECT_THAT(same.to_vector<float>(), ElementsAre(0, 0, 5, 5, 0, 0)) << device.str();
+    index_add_(x, 1, list({0, 0}, device), ones({2, 2}, device), 2);
+    EXPECT_THAT(same.to_vector<float>(), ElementsAre(4, 0, 5, 9, 0, 0));
+    index_fill_(x, 0, list({1}, device), 7);
+    EXPECT_THAT(same.to_vector<float>(), ElementsAre(4, 0, 5, 7, 7, 7));
+    put_(x, list({-1, 0}, device), from_vector<float>({1, 2}, device));
+    EXPECT_THAT(same.to_vector<float>(), ElementsAre(2, 0, 5, 7, 7, 1));
+    masked_scatter_(x, x > 4.0, from_vector<float>({1, 2, 3}, device));
+    EXPECT_THAT(same.to_vector<float>(), ElementsAre(2, 0, 1, 2, 3, 1));
+    index_put_(x, {x > 1.0}, -1.0);
+    EXPECT_THAT(same.to_vector<float>(), ElementsAre(-1, 0, 1, -1, -1, 1));
+    index_put_(x, {Slice(None, None, -1), list({0, 2}, device)}, x.slice(1, 0, 2));
+    EXPECT_THAT(same.to_vector<float>(), ElementsAre(-1, 0, -1, -1, -1, 0)) << "the values are read before";
+  }
+}
+
+TEST(Indexing, WrongIndicesAreErrorsOnEveryDevice) {
+  for (Device device : testing::devices()) {
+    Tensor x = zeros({4, 3}, device);
+    auto wait = [&](auto call) {
+      return [=] {
+        call();
+        synchronize(device);
+      };
+    };
+    const Tensor bad = list({1, 4}, device), low = list({-5, 0}, device);
+    const Tensor two = ones({2, 3}, device), good = list({1, 3}, device).reshape({2, 1});
+    EXPECT_THAT(wait([=] { index(x, {bad}); }), ThrowsMessage<IndexError>(HasSubstr("index: index 4 at position 1")));
+    EXPECT_THAT(wait([=] { index(x, {low}); }), ThrowsMessage<IndexError>(HasSubstr("index -5")));
+    EXPECT_THAT(wait([=] { index_add(x, 0, bad, two); }), ThrowsMessage<IndexError>(HasSubstr("index_add: index 4")));
+    EXPECT_THAT(wait([=] {
+                  scatter(x, 0, bad.reshape({2, 1}), 1.0);
+                }),
+                ThrowsMessage<IndexError>(HasSubstr("scatter: index 4")));
+    EXPECT_THAT(wait([=] { take(x, list({12}, device)); }), ThrowsMessage<IndexError>(HasSubstr("take: index 12")));
+    EXPECT_NO_THROW(wait([=] { index(x, {list({-4, 3}, device)}); })());
+    EXPECT_THROW(index(x, {4}), IndexError);
+    EXPECT_THROW(index(x, {1, 1, 1}), ShapeError);
+    EXPECT_THROW(index(x, {Ellipsis, Ellipsis}), ShapeError);
+    EXPECT_THROW(index(x, {ones({3}, {boolean, device})}), ShapeError);
+    EXPECT_THROW(index(x, {zeros({2}, device)}), DtypeError);
+    EXPECT_THROW(index(x, {list({0, 1}, device), list({0, 1, 2}, device)}), ShapeError);
+    EXPECT_THROW(index(x, {Slice(0, 2, 0)}), ShapeError);
+    EXPECT_THROW(index_put_(x, {good.select(1, 0)}, ones({3, 3}, device)), ShapeError);
+    EXPECT_THROW(scatter_reduce(x, 0, good, two, "median"), Error);
+    EXPECT_THROW(scatter(x, 0, good, two.to(i32)), DtypeError);
+    Tensor w = ones({2, 3}, device).requires_grad_();
+    EXPECT_THROW(index_put_(x, {list({0, 1}, device)}, w), GradError);
+    EXPECT_THROW(index_fill_(w, 0, list({0}, device), 1), GradError);
+    synchronize(device);
+  }
+}
+
+TEST(Indexing, NothingIsReadOnTheHostInACapturedStep) {
+  for (Device device : testing::devices()) {
+    auto step = capture(
+        [](const Tensor& x, const Tensor& at) {
+          Tensor y = x.clone();
+          index_put_(y, {y > 0.0}, 2.0);
+          index_put_(y, {at, 0}, -1.0);
+          return index(y, {at, Slice(None, None, -1)}) + masked_scatter(y, y > 0.0, x).sum();
+        },
+        {.device = device});
+    for (unsigned run = 0; run < 4; ++run) {
+      const Tensor x = random_tensor({4, 3}, f32, run).to(device), at = list({run % 4, -1}, device);
+      Tensor y = where(x > 0.0, 2.0, x);
+      index_put_(y, {at, 0}, -1.0);
+      const Tensor want = index(y, {at, Slice(None, None, -1)}) + masked_scatter(y, y > 0.0, x).sum();
+      testing::expect_close(step(x, at), want.to_vector<double>(), 1e-6, 1e-6, device.str());
+    }
+    auto counting = capture([](const Tensor& x) { return masked_select(x, x > 0.0); }, {.device = device});
+    const Tensor x = ones({3}, device);
+    EXPECT_THAT(
+        [&] {
+          for (int run = 0; run < 3; ++run) counting(x);
+        },
+        ThrowsMessage<CaptureError>(HasSubstr("masked_select: ")));
+  }
+}
+
+TEST(Indexing, NothingHasNoElements) {
+  for (Device device : testing::devices()) {
+    const Tensor x = ones({0, 3}, device), none = list({}, device).to(i64);
+    EXPECT_EQ(index(x, {none}).shape(), (Shape{0, 3}));
+    EXPECT_EQ(nonzero(x).shape(), (Shape{0, 2}));
+    EXPECT_EQ(nonzero(scalar(3, device)).shape(), (Shape{1, 0}));
+    EXPECT_EQ(masked_select(x, x > 0.0).shape(), Shape{0});
+    EXPECT_EQ(scatter(x, 1, zeros({0, 2}, {i64, device}), 1.0).shape(), (Shape{0, 3}));
+    EXPECT_EQ(index_add(x, 0, none, x).shape(), (Shape{0, 3}));
+    EXPECT_EQ(index(ones({4, 3}, device), {none, Slice(1, 1)}).shape(), (Shape{0, 0}));
+    EXPECT_THROW(index(x, {list({0}, device)}), ShapeError);
+  }
+}
+
+}  // namespace
+}  // namespace etna
