@@ -46,6 +46,18 @@ __device__ __forceinline__ void copy_box(std::uint32_t to, const TensorMap& map,
       : "memory");
 }
 
+/// Copies some channels of successive pixels of channels-last images, a tap's offset away. Pixels continue in the next
+/// row and image, within the map's bounds; what lies outside the images is 0.
+__device__ __forceinline__ void copy_pixels(std::uint32_t to, const TensorMap& map, int channel, int x, int y, int image,
+                                            std::uint32_t right, std::uint32_t down, std::uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%2, %3, %4, %5}], [%6], {%7, %8};" ::"r"(to),
+      "l"(&map), "r"(channel), "r"(x), "r"(y), "r"(image), "r"(barrier), "h"(static_cast<std::uint16_t>(right)),
+      "h"(static_cast<std::uint16_t>(down))
+      : "memory");
+}
+
 __device__ __forceinline__ void fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 /// Synchronizes `count` threads, by one of the 16 barriers of a block.

@@ -3,6 +3,7 @@
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/convolution/cubin.h>
 #include <etna/tensor/ops/convolution/geometry.h>
 #include <etna/tensor/ops/kernel.h>
 #include <etna/tensor/ops/matmul/gemm/gemm.h>
@@ -157,7 +158,9 @@ bool convolve_gpu(const OpCall& call, const Geometry& g, Tensor& y) {
   const Tensor x = call.in[0].contiguous();
   if (few_channels(g) && counts_to(g.taps() * g.c_per_group(), x))
     return direct(call, x, call.in[1], call.in[2], g, y, false);
-  return multiply_patches(call, x, g, weight_rows(call.in[1], g).t(), call.in[2], y, false);
+  const Tensor weight = call.in[1].contiguous();
+  if (!g.pointwise() && convolve_by_cubin(call, g, x, weight, call.in[2], y)) return true;
+  return multiply_patches(call, x, g, weight_rows(weight, g).t(), call.in[2], y, false);
 }
 
 bool input_gradient_gpu(const OpCall& call, const Geometry& g, Tensor& x) {
@@ -165,9 +168,11 @@ bool input_gradient_gpu(const OpCall& call, const Geometry& g, Tensor& x) {
   if (x.numel() == 0) return true;
   const Tensor y = call.in[0].contiguous(), bias = call.in[2];
   if (few_channels(g) && counts_to(g.taps() * g.k_per_group(), x)) return direct(call, y, call.in[1], bias, g, x, true);
-  if (g.unit_stride()) return multiply_patches(call, y, g.flipped(), weight_columns(call.in[1], g), bias, x, true);
+  const Tensor given = call.in[1].contiguous();
+  if (!g.pointwise() && input_gradient_by_cubin(call, g, y, given, bias, x)) return true;
+  if (g.unit_stride()) return multiply_patches(call, y, g.flipped(), weight_columns(given, g), bias, x, true);
   // With a stride most of y's patches would be zeros. x's patches are computed instead, in f32, and added up.
-  const Tensor weight = weight_rows(call.in[1], g);
+  const Tensor weight = weight_rows(given, g);
   const std::int64_t rows_of_image = g.out_pixels(), row = padded(g.taps() * g.c_per_group());
   const std::int64_t step = images_at_a_time(g.n, g.groups * rows_of_image * row, f32);
   Rows rows = patches_for(g, step, f32, x.device());
@@ -190,6 +195,7 @@ bool weight_gradient_gpu(const OpCall& call, const Geometry& g, Tensor& weight) 
   }
   const Tensor x = call.in[0].contiguous(), y = call.in[1].contiguous();
   if (few_channels(g)) return direct_weight(call, x, y, g, weight);
+  if (!g.pointwise() && weight_gradient_by_cubin(call, g, x, y, weight)) return true;
   const std::int64_t depth = g.taps() * g.c_per_group(), pixels = g.out_pixels();
   Tensor result = weight.reshape({g.groups, g.k_per_group(), depth});
   if (g.groups == 1) result = result.select(0, 0);
