@@ -40,7 +40,8 @@ void main() {
   if (k >= p.n) return;
   uint pixel = k / p.units, unit = k - pixel * p.units;
   uint above = pixel / p.out_size.z, image_depth = above / p.out_size.y, image = image_depth / p.out_size.x;
-  uvec3 at = uvec3(image_depth - image * p.out_size.x, above - image_depth * p.out_size.y, pixel - above * p.out_size.z);
+  uvec3 at =
+      uvec3(image_depth - image * p.out_size.x, above - image_depth * p.out_size.y, pixel - above * p.out_size.z);
   ivec3 first = ivec3(at * p.stride) - p.padding;
   uint group = unit / p.group_units;
   uint to = group * p.group + pixel * p.row + (unit - group * p.group_units);

@@ -8,8 +8,8 @@
 #include <etna/tensor/tensor.h>
 
 /// Convolutions as PyTorch defines them (cross-correlations), and the patches that they multiply. A number given for
-/// several dimensions holds for each. Results of 2-d and 3-d convolutions are views with channels last in memory; that is
-/// also the layout of x that takes no copy.
+/// several dimensions holds for each. Results are views with channels last in memory; that is also the layout of x (and
+/// of a weight) that takes no copy.
 namespace etna {
 
 /// Zeros before and behind each spatial dimension: numbers, "valid" (none), or "same" (as many as keep the size, with

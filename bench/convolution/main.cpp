@@ -26,6 +26,9 @@ constexpr Layer kLayers[] = {{3, 64, 7, 2, 224},   {64, 64, 3, 1, 56},    {64, 1
                              {128, 256, 3, 2, 28}, {256, 256, 3, 1, 14},  {256, 512, 3, 2, 14}, {512, 512, 3, 1, 7},
                              {64, 128, 1, 2, 56},  {64, 64, 3, 1, 56, 64}};
 
+/// Calls in a captured step; on a GPU each waits for the one before, as in a training step.
+constexpr std::int64_t kRepeats = 8;
+
 /// Milliseconds of a call: the median of five rounds of `calls`.
 double milliseconds(Device device, std::int64_t calls, const std::function<void()>& call) {
   for (int i = 0; i < 3; ++i) call();
@@ -53,19 +56,23 @@ void time_layer(Device device, const Layer& l, std::int64_t batch, DType t, bool
   Tensor weight = randn({l.out, l.in / l.groups, l.kernel, l.kernel}, {f32, device}).to(t);
   if (channels_last) weight = weight.permute({0, 2, 3, 1}).contiguous().permute({0, 3, 1, 2});
   weight.requires_grad_();
-  auto forward = capture(
-      [&] {
-        NoGrad off;
-        return conv2d(x, weight, {}, l.stride, padding, 1, l.groups);
-      },
-      {.device = device});
-  auto both = capture(
-      [&] {
-        const Tensor y = conv2d(x, weight, {}, l.stride, padding, 1, l.groups);
-        return autograd::grad(TensorList{y}, TensorList{x, weight}, TensorList{g});
-      },
-      {.device = device});
-  const double a = milliseconds(device, calls, [&] { forward(); }), b = milliseconds(device, calls, [&] { both(); });
+  const std::int64_t repeats = device.is_cpu() ? 1 : kRepeats;
+  auto repeated = [&](auto body) {
+    auto step = capture(
+        [=] {
+          for (std::int64_t i = 0; i < repeats; ++i) body();
+        },
+        {.device = device, .one_by_one = true});
+    return milliseconds(device, calls, [&] { step(); }) / static_cast<double>(repeats);
+  };
+  const double a = repeated([=] {
+    NoGrad off;
+    conv2d(x, weight, {}, l.stride, padding, 1, l.groups);
+  });
+  const double b = repeated([=] {
+    const Tensor y = conv2d(x, weight, {}, l.stride, padding, 1, l.groups);
+    autograd::grad(TensorList{y}, TensorList{x, weight}, TensorList{g});
+  });
   const double flops = 2.0 * static_cast<double>(batch * l.out * size * size * (l.in / l.groups) * l.kernel * l.kernel);
   fmt::print("{:<10} b{} {:>3} -> {:<3} k{} s{} {:>3}x{:<3}{:<10} {:<5} {:<13} {:>9.4f} {:>9.4f} {:>8.1f} {:>8.1f}\n",
              device.str(), batch, l.in, l.out, l.kernel, l.stride, l.size, l.size, l.groups > 1 ? " depthwise" : "",

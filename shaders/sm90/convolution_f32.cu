@@ -6,6 +6,6 @@
 #include "gemm32.cuh"
 #include "patches.cuh"
 
-ETNA_CONVOLUTION(cubin_convolution_forward_f32, kForward, 512, Gemm32, kTile, kStep, kBytes, true, true)
-ETNA_CONVOLUTION(cubin_convolution_input_f32, kInput, 512, Gemm32, kTile, kStep, kBytes, true, false)
-ETNA_CONVOLUTION(cubin_convolution_weight_f32, kWeight, 512, Gemm32, kTile, kStep, kBytes, false, false)
+ETNA_CONVOLUTION(cubin_convolution_forward_f32, kForward, Gemm32, true, true)
+ETNA_CONVOLUTION(cubin_convolution_input_f32, kInput, Gemm32, true, false)
+ETNA_CONVOLUTION(cubin_convolution_weight_f32, kWeight, Gemm32, false, false)

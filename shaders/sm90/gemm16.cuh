@@ -23,11 +23,12 @@
 
 namespace hopper {
 
-template <bool F16, bool TOGETHER, bool A_ALONG_K, bool B_ALONG_K>
+template <bool F16, bool TOGETHER, bool A_ALONG_K, bool B_ALONG_K, int COLUMNS = 128>
 struct Gemm16 {
-  static constexpr int kRows = TOGETHER ? 256 : 128, kColumns = 128, kStep = 64, kStages = TOGETHER ? 4 : 6;
+  static constexpr int kRows = TOGETHER ? 256 : 128, kColumns = COLUMNS, kStep = 64, kStages = TOGETHER ? 4 : 6;
   static constexpr int kBytesA = kRows * kStep * 2, kBytesB = kColumns * kStep * 2, kStageBytes = kBytesA + kBytesB;
   static constexpr int kBlockBytes = 64 * kStep * 2;  ///< of 64 rows (columns)
+  static constexpr int kThreads = 384;
   static constexpr int kScratch = kStages * kStageBytes, kBarriers = kScratch + 8 * kScratchBytes;
   static constexpr int kSharedBytes = kBarriers + kStages * 16 + 16;
   static_assert(kSharedBytes <= 232448 - 1024, "shared memory of a multiprocessor, less what is reserved");
@@ -100,7 +101,7 @@ struct Gemm16 {
       // A wait can only tell a stage's phase from the previous one, so the other warpgroup must have seen all of its
       // own.
       if (!TOGETHER && turn > 0) barrier_wait(turns + (1 - group) * 8, (turn - 1) >> 1 & 1);
-      float d[2][64];
+      float d[2][COLUMNS / 2];
       for (std::uint32_t s = 0; s < t.steps; ++s, ++it) {
         const std::uint32_t stage = it % kStages,
                             a = shared + stage * kStageBytes + (TOGETHER ? group * 2 * kBlockBytes : 0),

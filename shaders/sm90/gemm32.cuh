@@ -45,8 +45,10 @@ __device__ __forceinline__ bool outside(float x) {
 
 template <bool A_ALONG_K, bool B_ALONG_K>
 struct Gemm32 {
-  static constexpr int kTile = 128, kStep = 32, kStages = 4, kPlaneStages = 2;
-  static constexpr int kBytes = kTile * kStep * 4, kStageBytes = 2 * kBytes;      ///< f32, of one operand and of both
+  static constexpr int kTile = 128, kRows = kTile, kColumns = kTile, kStep = 32, kStages = 4, kPlaneStages = 2;
+  static constexpr int kThreads = 512;
+  static constexpr int kBytesA = kTile * kStep * 4;
+  static constexpr int kBytes = kBytesA, kStageBytes = 2 * kBytes;      ///< f32, of one operand and of both
   static constexpr int kPlaneBytes = kTile * kStep * 2, kPlanesBytes = 3 * kPlaneBytes;  ///< of b
   static constexpr int kPlanes = kStages * kStageBytes, kScratch = kPlanes + kPlaneStages * kPlanesBytes;
   static constexpr int kBarriers = kScratch + 8 * kScratchBytes,

@@ -1,12 +1,12 @@
 #pragma once
-// Convolutions by the kernels of gemm16.cuh and gemm32.cuh: the copy engine gathers the patches of channels-last images,
-// so they are nowhere in memory. The engine walks over pixels, from row to row and image to image, and adds a tap's
-// offset; a box is 128 bytes of channels of as many pixels as a tile has rows (or a step has k). Channels are multiples
+// Convolutions by the kernels of gemm16.cuh and gemm32.cuh: the copy engine gathers the patches of channels-last
+// images, so they are nowhere in memory. The engine walks over pixels, from row to row and image to image, and adds a
+// tap's offset; a box is 128 bytes of channels of as many pixels as a tile has rows (or a step has k). Channels are multiples
 // of such a box.
 //   kForward  y[pixels, K] = patches of x[pixels, taps C] · weight[K, taps C]ᵀ
 //   kInput    x[pixels, C] = patches of y[pixels, taps K] · weight[K, taps, C], the taps in reverse: for a stride of 1
 //   kWeight   weight[K, taps C] = y[pixels, K]ᵀ · patches of x[pixels, taps C]
-// With few channels (64 to 64) half of a tile's columns or rows is idle.
+// f16 and bf16 have tiles of 64 columns, too: with 64 channels half of a tile of 128 would be idle.
 #include "tiles.cuh"
 
 namespace hopper {
@@ -28,9 +28,10 @@ struct PatchParameters {
 
 constexpr int kForward = 0, kInput = 1, kWeight = 2;
 
-template <typename GEMM, int KIND, int ROWS, int STEP, int BYTES_A>
+template <typename GEMM, int KIND>
 struct FetchPatches {
-  static constexpr int kColumns = 128, kBox = STEP;  ///< 128 bytes of channels: as many as a step of k
+  static constexpr int kRows = GEMM::kRows, kColumns = GEMM::kColumns, kStep = GEMM::kStep, kBytesA = GEMM::kBytesA;
+  static constexpr int kBox = kStep;  ///< 128 bytes of channels: as many as a step of k
   const PatchParameters& p;
   int x, y, image;
 
@@ -52,29 +53,29 @@ struct FetchPatches {
   }
 
   __device__ __forceinline__ void start(const Tile& t) {
-    if (KIND != kWeight) find(t.row * ROWS);
+    if (KIND != kWeight) find(t.row * kRows);
   }
   __device__ __forceinline__ void operator()(std::uint32_t to, const Tile& t, std::uint32_t step,
                                              std::uint32_t barrier) {
-    const std::uint32_t k = step * STEP, channels = p.patches.channels;
+    const std::uint32_t k = step * kStep, channels = p.patches.channels;
     if constexpr (KIND == kWeight) {
-      GEMM::template fetch_rows<ROWS>(to, p.gemm.a, t.row * ROWS, k, 0, barrier);
+      GEMM::template fetch_rows<kRows>(to, p.gemm.a, t.row * kRows, k, 0, barrier);
       find(k);
 #pragma unroll
       for (int i = 0; i < kColumns / kBox; ++i) {
         const std::uint32_t column = t.column * kColumns + i * kBox, tap = column / channels;
         // Beyond the last tap anything will do: it is not stored.
-        copy(to + BYTES_A + i * STEP * 128, p.gemm.b, tap < p.patches.taps ? tap : 0, column - tap * channels, barrier);
+        copy(to + kBytesA + i * kStep * 128, p.gemm.b, tap < p.patches.taps ? tap : 0, column - tap * channels, barrier);
       }
     } else {
       const std::uint32_t tap = k / channels, channel = k - tap * channels;
       copy(to, p.gemm.a, tap, channel, barrier);
       if constexpr (KIND == kForward) {
-        copy_box(to + BYTES_A, p.gemm.b, k, t.column * kColumns, 0, barrier);
+        copy_box(to + kBytesA, p.gemm.b, k, t.column * kColumns, 0, barrier);
       } else {
         const Patches& g = p.patches;
-        const int row = static_cast<int>(tap / g.taps_x), at = static_cast<int>(tap) - row * static_cast<int>(g.taps_x);
-        GEMM::template fetch_rows<kColumns>(to + BYTES_A, p.gemm.b, t.column * kColumns, channel,
+        const int row = static_cast<int>(tap / g.taps_x), at = static_cast<int>(tap % g.taps_x);
+        GEMM::template fetch_rows<kColumns>(to + kBytesA, p.gemm.b, t.column * kColumns, channel,
                                             g.weight_first + row * g.weight_down + at * g.weight_right, barrier);
       }
     }
@@ -83,9 +84,10 @@ struct FetchPatches {
 
 }  // namespace hopper
 
-#define ETNA_CONVOLUTION(name, kind, threads, family, rows, step, bytes_a, ...)                                     \
-  extern "C" __global__ void __launch_bounds__(threads, 1) name(const __grid_constant__ hopper::PatchParameters p) { \
-    extern __shared__ __align__(1024) char memory[];                                                              \
-    using Gemm = hopper::family<__VA_ARGS__>;                                                                       \
-    Gemm::run(p.gemm, memory, hopper::FetchPatches<Gemm, hopper::kind, Gemm::rows, Gemm::step, Gemm::bytes_a>(p)); \
+#define ETNA_CONVOLUTION(name, kind, family, ...)                                            \
+  extern "C" __global__ void __launch_bounds__(hopper::family<__VA_ARGS__>::kThreads, 1)    \
+      name(const __grid_constant__ hopper::PatchParameters p) {                             \
+    extern __shared__ __align__(1024) char memory[];                                        \
+    using Gemm = hopper::family<__VA_ARGS__>;                                               \
+    Gemm::run(p.gemm, memory, hopper::FetchPatches<Gemm, hopper::kind>(p));                 \
   }

@@ -2,8 +2,9 @@
 
 #include <etna/tensor/ops/convolution/geometry.h>
 
-/// Convolutions of one or two dimensions on Hopper, whose copy engine gathers patches itself (shaders/sm90/patches.cuh).
-/// Tensors are contiguous and channels-last. Each returns false, having recorded nothing, where the kernels do not apply.
+/// Convolutions of one or two dimensions on Hopper, whose copy engine gathers patches itself
+/// (shaders/sm90/patches.cuh). Tensors are contiguous and channels-last. Each returns false, having recorded nothing,
+/// where the kernels do not apply.
 namespace etna::convolution {
 
 bool convolve_by_cubin(const OpCall& call, const Geometry& g, const Tensor& x, const Tensor& weight, const Tensor& bias,

@@ -13,7 +13,6 @@
 namespace etna::convolution {
 namespace {
 
-constexpr std::int64_t kScratchBytes = 128 << 20;
 constexpr std::int64_t kFewChannels = 16;  ///< of a group
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
@@ -27,8 +26,8 @@ Tensor view(const Tensor& x, const Shape& shape, const Strides& strides) {
 /// How many images to work on at a time, given the scratch of one.
 std::int64_t images_at_a_time(std::int64_t images, std::int64_t elements, DType dtype) {
   const std::int64_t bytes = elements * static_cast<std::int64_t>(item_size(dtype));
-  const std::int64_t most = std::max<std::int64_t>(
-      1, std::min(kScratchBytes / std::max<std::int64_t>(1, bytes), 0x7fffffff / std::max<std::int64_t>(1, elements)));
+  const std::int64_t most = std::max<std::int64_t>(1, std::min(scratch_bytes() / std::max<std::int64_t>(1, bytes),
+                                                               0x7fffffff / std::max<std::int64_t>(1, elements)));
   return ceil_div(images, ceil_div(images, most));
 }
 
@@ -95,6 +94,21 @@ bool multiply_patches(const OpCall& call, const Tensor& x, const Geometry& g, co
   return true;
 }
 
+/// Three channels are moved in units of one element; four in wide ones. Images of three are padded with a zero channel.
+bool pads_channels(const Geometry& g) { return g.groups == 1 && g.c % 4 != 0 && g.c > 2 && !g.pointwise(); }
+Geometry with_padded_channels(Geometry g) {
+  g.c = ceil_div(g.c, 4) * 4;
+  return g;
+}
+/// x with zeros behind the channels, which are its last dimension.
+Tensor pad_channels(const Tensor& x, std::int64_t channels) {
+  Shape shape = x.shape();
+  shape.back() = channels;
+  Tensor y = zeros(shape, {x.dtype(), x.device()});
+  y.slice(-1, 0, x.size(-1)).copy_(x);
+  return y;
+}
+
 bool few_channels(const Geometry& g) {
   return g.groups > 1 && std::min(g.c_per_group(), g.k_per_group()) < kFewChannels;
 }
@@ -150,7 +164,35 @@ bool direct_weight(const OpCall& call, const Tensor& x, const Tensor& gradient, 
   return true;
 }
 
+bool weight_of(const OpCall& call, const Geometry& g, const Tensor& x, const Tensor& y, Tensor& weight) {
+  if (few_channels(g)) return direct_weight(call, x, y, g, weight);
+  if (!g.pointwise() && weight_gradient_by_cubin(call, g, x, y, weight)) return true;
+  const std::int64_t depth = g.taps() * g.c_per_group(), pixels = g.out_pixels();
+  Tensor result = weight.reshape({g.groups, g.k_per_group(), depth});
+  if (g.groups == 1) result = result.select(0, 0);
+  auto by_groups = [&](std::int64_t first, std::int64_t images) {
+    return y.slice(0, first, first + images).reshape({images * pixels, g.groups, g.k_per_group()}).permute({1, 2, 0});
+  };
+  if (g.pointwise() && g.groups == 1)
+    return multiply(call, by_groups(0, g.n), x.reshape({1, g.n * pixels, g.c}), {}, result);
+  const std::int64_t step = images_at_a_time(g.n, g.groups * pixels * padded(depth), x.dtype());
+  Rows rows = patches_for(g, step, x.dtype(), x.device());
+  for (std::int64_t first = 0; first < g.n; first += step) {
+    const std::int64_t images = std::min(step, g.n - first);
+    im2col_gpu(call, x.slice(0, first, first + images), g, rows, false);
+    gemm::Epilogue epilogue;
+    if (first > 0) epilogue.residual = result;
+    if (!multiply(call, by_groups(first, images), matrix(rows, g, images), epilogue, result)) return false;
+  }
+  return true;
+}
+
 }  // namespace
+
+std::int64_t& scratch_bytes() {
+  static thread_local std::int64_t bytes = 128 << 20;
+  return bytes;
+}
 
 bool convolve_gpu(const OpCall& call, const Geometry& g, Tensor& y) {
   if (y.dtype() == f64) return false;
@@ -158,6 +200,11 @@ bool convolve_gpu(const OpCall& call, const Geometry& g, Tensor& y) {
   const Tensor x = call.in[0].contiguous();
   if (few_channels(g) && counts_to(g.taps() * g.c_per_group(), x))
     return direct(call, x, call.in[1], call.in[2], g, y, false);
+  if (pads_channels(g)) {
+    const Geometry more = with_padded_channels(g);
+    const Tensor weight = weight_rows(pad_channels(call.in[1], more.c), more);
+    return multiply_patches(call, pad_channels(x, more.c), more, weight.t(), call.in[2], y, false);
+  }
   const Tensor weight = call.in[1].contiguous();
   if (!g.pointwise() && convolve_by_cubin(call, g, x, weight, call.in[2], y)) return true;
   return multiply_patches(call, x, g, weight_rows(weight, g).t(), call.in[2], y, false);
@@ -186,33 +233,21 @@ bool input_gradient_gpu(const OpCall& call, const Geometry& g, Tensor& x) {
   return true;
 }
 
-bool weight_gradient_gpu(const OpCall& call, const Geometry& g, Tensor& weight) {
+bool weight_gradient_gpu(const OpCall& call, const Geometry& given, Tensor& given_weight) {
   if (call.in[0].dtype() == f64) return false;
-  if (weight.numel() == 0) return true;
+  if (given_weight.numel() == 0) return true;
   if (call.in[0].numel() == 0 || call.in[1].numel() == 0) {
-    weight.zero_();
+    given_weight.zero_();
     return true;
   }
-  const Tensor x = call.in[0].contiguous(), y = call.in[1].contiguous();
-  if (few_channels(g)) return direct_weight(call, x, y, g, weight);
-  if (!g.pointwise() && weight_gradient_by_cubin(call, g, x, y, weight)) return true;
-  const std::int64_t depth = g.taps() * g.c_per_group(), pixels = g.out_pixels();
-  Tensor result = weight.reshape({g.groups, g.k_per_group(), depth});
-  if (g.groups == 1) result = result.select(0, 0);
-  auto by_groups = [&](std::int64_t first, std::int64_t images) {
-    return y.slice(0, first, first + images).reshape({images * pixels, g.groups, g.k_per_group()}).permute({1, 2, 0});
-  };
-  if (g.pointwise() && g.groups == 1)
-    return multiply(call, by_groups(0, g.n), x.reshape({1, g.n * pixels, g.c}), {}, result);
-  const std::int64_t step = images_at_a_time(g.n, g.groups * pixels * padded(depth), x.dtype());
-  Rows rows = patches_for(g, step, x.dtype(), x.device());
-  for (std::int64_t first = 0; first < g.n; first += step) {
-    const std::int64_t images = std::min(step, g.n - first);
-    im2col_gpu(call, x.slice(0, first, first + images), g, rows, false);
-    gemm::Epilogue epilogue;
-    if (first > 0) epilogue.residual = result;
-    if (!multiply(call, by_groups(first, images), matrix(rows, g, images), epilogue, result)) return false;
-  }
+  const Tensor y = call.in[1].contiguous();
+  if (!pads_channels(given)) return weight_of(call, given, call.in[0].contiguous(), y, given_weight);
+  const Geometry more = with_padded_channels(given);
+  Shape shape = given_weight.shape();
+  shape.back() = more.c;
+  Tensor padded_weight = empty(shape, {given_weight.dtype(), given_weight.device()});
+  if (!weight_of(call, more, pad_channels(call.in[0], more.c), y, padded_weight)) return false;
+  given_weight.copy_(padded_weight.slice(-1, 0, given.c));
   return true;
 }
 

@@ -17,9 +17,10 @@ std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; 
 /// A kernel's tile and resources, as in shaders/sm90/gemm16.cuh and gemm32.cuh.
 struct Kernel {
   const gpu::CubinKernel* cubin;
-  std::int64_t rows, step;  ///< of a tile, which has 128 columns
+  std::int64_t rows, step;  ///< of a tile
   std::uint32_t threads, shared_bytes;
   double step_us;  ///< estimated time of one step of k
+  std::int64_t columns = 128;
 };
 
 enum Layout { kNN, kNT, kTN };
@@ -134,7 +135,7 @@ void record(const OpCall& call, const GemmParams& p, const Launch& launch, const
   const bool split = split_k > 1;
   const Tensor partial = split ? empty({split_k * p.m * p.n * p.inner}, {f32, p.device}) : Tensor();
   const EpilogueSpec epilogue = split ? EpilogueSpec::partial_sums(partial, p.n) : EpilogueSpec(p);
-  const std::int64_t tiles_m = ceil_div(p.m, kernel.rows), tiles_n = ceil_div(p.n, 128);
+  const std::int64_t tiles_m = ceil_div(p.m, kernel.rows), tiles_n = ceil_div(p.n, kernel.columns);
 
   // hopper::Parameters: the tensor maps come first, since the copy engine requires them at multiples of 64 bytes.
   Arguments arguments;
@@ -190,8 +191,14 @@ bool launch_cubin_family(const OpCall& call, const GemmParams& p, const CubinFam
   if (requested_variant().value_or(KernelVariant::cubin) != KernelVariant::cubin) return false;
   if (!multiplies(p) || too_small(p) || family.kernels[0]->cubin.empty()) return false;
   Launch launch = launch_of(p, static_cast<Layout>(family.layout), units_of(p));
-  launch.kernel.cubin = family.kernels[launch.kernel.rows == 256 ? 1 : 0];
-  const auto a = family.a(launch.kernel.rows, launch.kernel.step), b = family.b(128, launch.kernel.step);
+  if (family.kernels[2] != nullptr && p.n <= 64 && ceil_div(p.m, 256) >= units_of(p)) {
+    constexpr std::uint32_t stages = 4, scratch = 8 * 4096;
+    launch = {{family.kernels[2], 256, 64, 384, stages * 40960 + scratch + stages * 16 + 16, 0, 64}, 1, 0};
+  } else {
+    launch.kernel.cubin = family.kernels[launch.kernel.rows == 256 ? 1 : 0];
+  }
+  const Kernel& kernel = launch.kernel;
+  const auto a = family.a(kernel.rows, kernel.step), b = family.b(kernel.columns, kernel.step);
   if (!a || !b) return false;
   record(call, p, launch, *a, *b, family.more);
   return true;

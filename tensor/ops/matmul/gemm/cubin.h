@@ -15,10 +15,11 @@ enum class CubinLayout { nn, nt, tn };
 
 /// A kernel of another family with the tiles of those of launch_cubin().
 struct CubinFamily {
-  CubinLayout layout = CubinLayout::nt;                    ///< the gemm whose tiling suits it
-  std::array<const gpu::CubinKernel*, 2> kernels = {};     ///< for tiles of 128 and of 256 rows; f32 has the first
+  CubinLayout layout = CubinLayout::nt;  ///< the gemm whose tiling suits it
+  /// For tiles of 128 and of 256 rows, and for 256 rows of 64 columns. f32 has the first.
+  std::array<const gpu::CubinKernel*, 3> kernels = {};
   std::function<std::optional<Arguments>(std::int64_t rows, std::int64_t step)> a, b;  ///< tensor maps, by the tile
-  std::array<std::uint32_t, 14> more = {};                 ///< behind the gemm's parameters
+  std::array<std::uint32_t, 14> more = {};                                             ///< behind the gemm's parameters
 };
 
 /// @param params one matrix; a and b are not read
