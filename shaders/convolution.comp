@@ -6,7 +6,7 @@
 //   convolution          y[pixel, j] = bias[j] + sum over taps and i of x[place, group of j, i] * weight[tap, i, j].
 //                        A thread owns a result; neighbours own neighbouring channels. With BACKWARD, pixels are places
 //                        of x and taps find the pixels of y that they went to: the gradient by x.
-//   convolution_weight   partial[chunk, tap, i, k] = sum over a chunk's pixels of g[pixel, k] * x[place, group of k, i].
+//   convolution_weight   partial[chunk, tap, i, k] = sum over a chunk of pixels of g[pixel, k] * x[place, group, i].
 //                        A thread owns a weight and a chunk; chunks are added up afterwards, in order.
 //
 // variant: convolution

@@ -1,8 +1,8 @@
 #pragma once
 // Convolutions by the kernels of gemm16.cuh and gemm32.cuh: the copy engine gathers the patches of channels-last
 // images, so they are nowhere in memory. The engine walks over pixels, from row to row and image to image, and adds a
-// tap's offset; a box is 128 bytes of channels of as many pixels as a tile has rows (or a step has k). Channels are multiples
-// of such a box.
+// tap's offset; a box is 128 bytes of channels of as many pixels as a tile has rows (or a step has k). Channels are
+// multiples of such a box.
 //   kForward  y[pixels, K] = patches of x[pixels, taps C] · weight[K, taps C]ᵀ
 //   kInput    x[pixels, C] = patches of y[pixels, taps K] · weight[K, taps, C], the taps in reverse: for a stride of 1
 //   kWeight   weight[K, taps C] = y[pixels, K]ᵀ · patches of x[pixels, taps C]
@@ -65,7 +65,8 @@ struct FetchPatches {
       for (int i = 0; i < kColumns / kBox; ++i) {
         const std::uint32_t column = t.column * kColumns + i * kBox, tap = column / channels;
         // Beyond the last tap anything will do: it is not stored.
-        copy(to + kBytesA + i * kStep * 128, p.gemm.b, tap < p.patches.taps ? tap : 0, column - tap * channels, barrier);
+        const std::uint32_t some = tap < p.patches.taps ? tap : 0;
+        copy(to + kBytesA + i * kStep * 128, p.gemm.b, some, column - tap * channels, barrier);
       }
     } else {
       const std::uint32_t tap = k / channels, channel = k - tap * channels;

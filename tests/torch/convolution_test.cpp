@@ -25,7 +25,10 @@ const std::map<std::string, Call>& calls() {
        [](In in) {
          return conv2d(in[0], in[1], in[2], 1, "same", {2, 1});
        }},
-      {"conv2d_valid", [](In in) { return conv2d(in[0], in[1], in[2], 1, "valid"); }},
+      {"conv2d_valid",
+       [](In in) {
+         return conv2d(in[0], ones({1, 4, 2, 2}, in[0].device()), {}, 1, "valid");
+       }},
       {"conv2d_groups", [](In in) { return conv2d(in[0], in[1], in[2], 1, 1, 1, 2); }},
       {"conv2d_depthwise", [](In in) { return conv2d(in[0], in[1], {}, 2, 1, 1, 4); }},
       {"conv2d_unbatched", [](In in) { return conv2d(in[0], in[1], in[2], 1, 1); }},

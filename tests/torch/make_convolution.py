@@ -36,7 +36,7 @@ cases = {
     "conv2d": figure(lambda x, w, b: F.conv2d(x, w, b), x2, w2, b),
     "conv2d_settings": figure(lambda x, w, b: F.conv2d(x, w, b, (2, 1), (1, 2), (1, 2)), x2, w2, b),
     "conv2d_same": figure(lambda x, w, b: F.conv2d(x, w, b, 1, "same", (2, 1)), x2, w2, b),
-    "conv2d_valid": figure(lambda x, w, b: F.conv2d(x, w, b, 1, "valid"), x2, w2, b),
+    "conv2d_valid": figure(lambda x: F.conv2d(x, torch.ones(1, 4, 2, 2, dtype=x.dtype), None, 1, "valid"), x2),
     "conv2d_groups": figure(lambda x, w, b: F.conv2d(x, w, b, 1, 1, 1, 2), x2, draw(6, 2, 3, 3), b),
     "conv2d_depthwise": figure(lambda x, w: F.conv2d(x, w, None, 2, 1, 1, 4), x2, draw(8, 1, 3, 3)),
     "conv2d_unbatched": figure(lambda x, w, b: F.conv2d(x, w, b, padding=1), draw(4, 5, 4), w2, b),
