@@ -45,6 +45,23 @@ double milliseconds(Device device, std::int64_t calls, const std::function<void(
   return rounds[2];
 }
 
+/// What a convolution's result costs the next op: relu of a channels-last view, against one of a contiguous tensor.
+void time_relu(Device device, std::int64_t batch, DType t, std::int64_t calls) {
+  for (bool channels_last : {false, true}) {
+    Tensor x = randn({batch, 64, 56, 56}, {f32, device}).to(t);
+    if (channels_last) x = x.permute({0, 2, 3, 1}).contiguous().permute({0, 3, 1, 2});
+    auto step = capture(
+        [=] {
+          NoGrad off;
+          for (std::int64_t i = 0; i < kRepeats; ++i) relu(x);
+        },
+        {.device = device, .one_by_one = true});
+    const double ms = milliseconds(device, calls, [&] { step(); }) / static_cast<double>(kRepeats);
+    fmt::print("{:<10} b{} relu of 64 channels at 56x56 {:<5} {:<13} {:.4f} ms\n", device.str(), batch, name(t),
+               channels_last ? "channels-last" : "contiguous", ms);
+  }
+}
+
 void time_layer(Device device, const Layer& l, std::int64_t batch, DType t, bool channels_last, std::int64_t calls) {
   const std::int64_t padding = l.kernel / 2, size = (l.size + 2 * padding - l.kernel) / l.stride + 1;
   auto image = [&](std::int64_t channels, std::int64_t side) {
@@ -135,6 +152,7 @@ int main(int argc, char** argv) {
           time_layer(device, layer, batch, t, true, calls);
           if (contiguous) time_layer(device, layer, batch, t, false, calls);
         }
+        if (!check) time_relu(device, batch, t, calls);
       }
     }
   });
