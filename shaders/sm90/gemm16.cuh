@@ -23,11 +23,12 @@
 
 namespace hopper {
 
-template <bool F16, bool TOGETHER, bool A_ALONG_K, bool B_ALONG_K>
+template <bool F16, bool TOGETHER, bool A_ALONG_K, bool B_ALONG_K, int COLUMNS = 128>
 struct Gemm16 {
-  static constexpr int kRows = TOGETHER ? 256 : 128, kColumns = 128, kStep = 64, kStages = TOGETHER ? 4 : 6;
+  static constexpr int kRows = TOGETHER ? 256 : 128, kColumns = COLUMNS, kStep = 64, kStages = TOGETHER ? 4 : 6;
   static constexpr int kBytesA = kRows * kStep * 2, kBytesB = kColumns * kStep * 2, kStageBytes = kBytesA + kBytesB;
   static constexpr int kBlockBytes = 64 * kStep * 2;  ///< of 64 rows (columns)
+  static constexpr int kThreads = 384;
   static constexpr int kScratch = kStages * kStageBytes, kBarriers = kScratch + 8 * kScratchBytes;
   static constexpr int kSharedBytes = kBarriers + kStages * 16 + 16;
   static_assert(kSharedBytes <= 232448 - 1024, "shared memory of a multiprocessor, less what is reserved");
@@ -44,24 +45,43 @@ struct Gemm16 {
     }
   }
 
+  /// Boxes of an operand that is stored with rows of k.
+  template <int COUNT>
+  static __device__ __forceinline__ void fetch_rows(std::uint32_t to, const TensorMap& map, int from, int k, int matrix,
+                                                    std::uint32_t barrier) {
+    fetch<false, COUNT>(to, map, from, k, matrix, barrier);
+  }
+
   /// The operand of one instruction: 64 rows of a, or all columns of b, and 16 of k.
   template <bool ALONG_K>
   static __device__ __forceinline__ std::uint64_t part(std::uint32_t block, int k16) {
     return ALONG_K ? operand<128>(block + k16 * 32, 1024) : operand<128>(block + k16 * 2048, 1024, kBlockBytes);
   }
 
+  /// What fills a stage: boxes of two matrices. patches.cuh has another.
+  struct FetchMatrices {
+    const Parameters& p;
+    __device__ __forceinline__ void start(const Tile&) {}
+    __device__ __forceinline__ void operator()(std::uint32_t to, const Tile& t, std::uint32_t step,
+                                               std::uint32_t barrier) const {
+      const int k = static_cast<int>(step * kStep);
+      fetch<A_ALONG_K, kRows>(to, p.a, t.row * kRows, k, t.matrix * p.a_matrix, barrier);
+      fetch<B_ALONG_K, kColumns>(to + kBytesA, p.b, t.column * kColumns, k, t.matrix * p.b_matrix, barrier);
+    }
+  };
+
+  template <typename Fetch>
   static __device__ __forceinline__ void produce(const Parameters& p, std::uint32_t shared, std::uint32_t full,
-                                                 std::uint32_t empty) {
+                                                 std::uint32_t empty, Fetch fetch_stage) {
     std::uint32_t it = 0;
     for (std::uint32_t i = blockIdx.x; i < tile_count(p); i += gridDim.x) {
       const Tile t = tile_at(p, i);
+      fetch_stage.start(t);
       for (std::uint32_t s = 0; s < t.steps; ++s, ++it) {
         const std::uint32_t stage = it % kStages, to = shared + stage * kStageBytes, barrier = full + stage * 8;
         if (it >= kStages) barrier_wait(empty + stage * 8, (it / kStages - 1) & 1);
         barrier_expect(barrier, kStageBytes);
-        const int k = static_cast<int>((t.first + s) * kStep);
-        fetch<A_ALONG_K, kRows>(to, p.a, t.row * kRows, k, t.matrix * p.a_matrix, barrier);
-        fetch<B_ALONG_K, kColumns>(to + kBytesA, p.b, t.column * kColumns, k, t.matrix * p.b_matrix, barrier);
+        fetch_stage(to, t, t.first + s, barrier);
       }
     }
   }
@@ -81,7 +101,7 @@ struct Gemm16 {
       // A wait can only tell a stage's phase from the previous one, so the other warpgroup must have seen all of its
       // own.
       if (!TOGETHER && turn > 0) barrier_wait(turns + (1 - group) * 8, (turn - 1) >> 1 & 1);
-      float d[2][64];
+      float d[2][COLUMNS / 2];
       for (std::uint32_t s = 0; s < t.steps; ++s, ++it) {
         const std::uint32_t stage = it % kStages,
                             a = shared + stage * kStageBytes + (TOGETHER ? group * 2 * kBlockBytes : 0),
@@ -107,7 +127,8 @@ struct Gemm16 {
     }
   }
 
-  static __device__ __forceinline__ void run(const Parameters& p, char* memory) {
+  template <typename Fetch>
+  static __device__ __forceinline__ void run(const Parameters& p, char* memory, const Fetch& fetch_stage) {
     const std::uint32_t shared = shared_address(memory), full = shared + kBarriers, empty = full + kStages * 8,
                         turns = empty + kStages * 8;
     if (threadIdx.x == 0) {
@@ -121,7 +142,7 @@ struct Gemm16 {
     __syncthreads();
     if (threadIdx.x < 128) {
       give_registers<40>();
-      if (threadIdx.x == 0) produce(p, shared, full, empty);
+      if (threadIdx.x == 0) produce(p, shared, full, empty, fetch_stage);
     } else {
       take_registers<232>();
       consume(p, memory, shared, full, empty, turns);
@@ -134,5 +155,6 @@ struct Gemm16 {
 #define ETNA_GEMM16(name, ...)                                                                                   \
   extern "C" __global__ void __launch_bounds__(384, 1) name(const __grid_constant__ hopper::Parameters p) {      \
     extern __shared__ __align__(1024) char memory[];                                                             \
-    hopper::Gemm16<__VA_ARGS__>::run(p, memory);                                                                 \
+    using Gemm = hopper::Gemm16<__VA_ARGS__>;                                                                    \
+    Gemm::run(p, memory, Gemm::FetchMatrices{p});                                                                \
   }

@@ -45,8 +45,10 @@ __device__ __forceinline__ bool outside(float x) {
 
 template <bool A_ALONG_K, bool B_ALONG_K>
 struct Gemm32 {
-  static constexpr int kTile = 128, kStep = 32, kStages = 4, kPlaneStages = 2;
-  static constexpr int kBytes = kTile * kStep * 4, kStageBytes = 2 * kBytes;      ///< f32, of one operand and of both
+  static constexpr int kTile = 128, kRows = kTile, kColumns = kTile, kStep = 32, kStages = 4, kPlaneStages = 2;
+  static constexpr int kThreads = 512;
+  static constexpr int kBytesA = kTile * kStep * 4;
+  static constexpr int kBytes = kBytesA, kStageBytes = 2 * kBytes;      ///< f32, of one operand and of both
   static constexpr int kPlaneBytes = kTile * kStep * 2, kPlanesBytes = 3 * kPlaneBytes;  ///< of b
   static constexpr int kPlanes = kStages * kStageBytes, kScratch = kPlanes + kPlaneStages * kPlanesBytes;
   static constexpr int kBarriers = kScratch + 8 * kScratchBytes,
@@ -80,17 +82,37 @@ struct Gemm32 {
     }
   }
 
-  static __device__ __forceinline__ void produce(const Parameters& p, std::uint32_t shared, const Barriers& at) {
+  /// Boxes of an operand that is stored with rows of k.
+  template <int COUNT>
+  static __device__ __forceinline__ void fetch_rows(std::uint32_t to, const TensorMap& map, int from, int k, int matrix,
+                                                    std::uint32_t barrier) {
+    fetch<false>(to, map, from, k, matrix, barrier);
+  }
+
+  /// What fills a stage: boxes of two matrices. patches.cuh has another.
+  struct FetchMatrices {
+    const Parameters& p;
+    __device__ __forceinline__ void start(const Tile&) {}
+    __device__ __forceinline__ void operator()(std::uint32_t to, const Tile& t, std::uint32_t step,
+                                               std::uint32_t barrier) const {
+      const int k = static_cast<int>(step * kStep);
+      fetch<A_ALONG_K>(to, p.a, t.row * kTile, k, t.matrix * p.a_matrix, barrier);
+      fetch<B_ALONG_K>(to + kBytes, p.b, t.column * kTile, k, t.matrix * p.b_matrix, barrier);
+    }
+  };
+
+  template <typename Fetch>
+  static __device__ __forceinline__ void produce(const Parameters& p, std::uint32_t shared, const Barriers& at,
+                                                 Fetch fetch_stage) {
     std::uint32_t it = 0;
     for (std::uint32_t i = blockIdx.x; i < tile_count(p); i += gridDim.x) {
       const Tile t = tile_at(p, i);
+      fetch_stage.start(t);
       for (std::uint32_t s = 0; s < t.steps; ++s, ++it) {
         const std::uint32_t stage = it % kStages, to = shared + stage * kStageBytes, barrier = at.full + stage * 8;
         if (it >= kStages) barrier_wait(at.empty + stage * 8, (it / kStages - 1) & 1);
         barrier_expect(barrier, kStageBytes);
-        const int k = static_cast<int>((t.first + s) * kStep);
-        fetch<A_ALONG_K>(to, p.a, t.row * kTile, k, t.matrix * p.a_matrix, barrier);
-        fetch<B_ALONG_K>(to + kBytes, p.b, t.column * kTile, k, t.matrix * p.b_matrix, barrier);
+        fetch_stage(to, t, t.first + s, barrier);
       }
     }
   }
@@ -246,7 +268,8 @@ struct Gemm32 {
     }
   }
 
-  static __device__ __forceinline__ void run(const Parameters& p, char* memory) {
+  template <typename Fetch>
+  static __device__ __forceinline__ void run(const Parameters& p, char* memory, const Fetch& fetch_stage) {
     const std::uint32_t shared = shared_address(memory), first = shared + kBarriers;
     const Barriers at{first, first + kStages * 8, first + kStages * 16, first + kStages * 16 + kPlaneStages * 8,
                       reinterpret_cast<volatile std::uint32_t*>(memory + kBarriers + kStages * 16 + kPlaneStages * 16)};
@@ -264,7 +287,7 @@ struct Gemm32 {
     __syncthreads();
     if (threadIdx.x < 128) {
       give_registers<24>();
-      if (threadIdx.x == 0) produce(p, shared, at);
+      if (threadIdx.x == 0) produce(p, shared, at, fetch_stage);
     } else if (threadIdx.x < 256) {
       give_registers<96>();
       convert(p, memory, at);
@@ -280,5 +303,6 @@ struct Gemm32 {
 #define ETNA_GEMM32(name, ...)                                                                                   \
   extern "C" __global__ void __launch_bounds__(512, 1) name(const __grid_constant__ hopper::Parameters p) {      \
     extern __shared__ __align__(1024) char memory[];                                                             \
-    hopper::Gemm32<__VA_ARGS__>::run(p, memory);                                                                 \
+    using Gemm = hopper::Gemm32<__VA_ARGS__>;                                                                    \
+    Gemm::run(p, memory, Gemm::FetchMatrices{p});                                                                \
   }

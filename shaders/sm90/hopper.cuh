@@ -46,6 +46,19 @@ __device__ __forceinline__ void copy_box(std::uint32_t to, const TensorMap& map,
       : "memory");
 }
 
+/// Copies some channels of successive pixels of channels-last images, a tap's offset away. Pixels continue in the next
+/// row and image, within the map's bounds; what lies outside the images is 0.
+__device__ __forceinline__ void copy_pixels(std::uint32_t to, const TensorMap& map, int channel, int x, int y,
+                                            int image, std::uint32_t right, std::uint32_t down,
+                                            std::uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%2, %3, %4, %5}], [%6], {%7, %8};" ::"r"(to),
+      "l"(&map), "r"(channel), "r"(x), "r"(y), "r"(image), "r"(barrier), "h"(static_cast<std::uint16_t>(right)),
+      "h"(static_cast<std::uint16_t>(down))
+      : "memory");
+}
+
 __device__ __forceinline__ void fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 /// Synchronizes `count` threads, by one of the 16 barriers of a block.
@@ -89,7 +102,7 @@ __device__ __forceinline__ std::uint64_t operand(std::uint32_t address, std::uin
 /// d[64 x 128] (+)= a[64 x 16] b[16 x 128] by a warpgroup, in f32, both operands from shared memory. ACROSS: stored
 /// with rows of k. Without `add`, d is overwritten.
 template <bool F16, bool A_ACROSS, bool B_ACROSS>
-__device__ __forceinline__ void product(float* d, std::uint64_t a, std::uint64_t b, bool add) {
+__device__ __forceinline__ void product(float (&d)[64], std::uint64_t a, std::uint64_t b, bool add) {
   const int scale = add;
   if constexpr (F16) {
     asm volatile(
@@ -126,6 +139,37 @@ __device__ __forceinline__ void product(float* d, std::uint64_t a, std::uint64_t
       "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]),
       "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]), "+f"(d[56]),
       "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
+      : "l"(a), "l"(b), "r"(scale), "n"(static_cast<int>(A_ACROSS)), "n"(static_cast<int>(B_ACROSS)));
+  }
+}
+
+/// The same for 64 columns.
+template <bool F16, bool A_ACROSS, bool B_ACROSS>
+__device__ __forceinline__ void product(float (&d)[32], std::uint64_t a, std::uint64_t b, bool add) {
+  const int scale = add;
+  if constexpr (F16) {
+    asm volatile(
+      "{ .reg .pred p; setp.ne.b32 p, %34, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {"
+      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+      "%32, %33, p, 1, 1, %35, %36; }"
+      :
+        "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
+        "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
+        "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
+        "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
+      : "l"(a), "l"(b), "r"(scale), "n"(static_cast<int>(A_ACROSS)), "n"(static_cast<int>(B_ACROSS)));
+  } else {
+    asm volatile(
+      "{ .reg .pred p; setp.ne.b32 p, %34, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
+      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+      "%32, %33, p, 1, 1, %35, %36; }"
+      :
+        "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
+        "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
+        "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
+        "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
       : "l"(a), "l"(b), "r"(scale), "n"(static_cast<int>(A_ACROSS)), "n"(static_cast<int>(B_ACROSS)));
   }
 }

@@ -137,20 +137,22 @@ __device__ __forceinline__ void epilogue_staged(const Parameters& p, const float
   }
 }
 
-/// Stores a warp's part of BLOCKS products of 64 x 128, stacked from `row` on: 16 rows of each. The epilogue's code
-/// exists once for all parts, so that it fits the instruction cache; ROWS per lane is as many as the registers hold.
-template <int ROWS, int BLOCKS>
-__device__ __forceinline__ void epilogue_tile(const Parameters& p, const float (&d)[BLOCKS][64], float* scratch,
+/// Stores a warp's part of BLOCKS products of 64 x 128 (or 64 x 64), stacked from `row` on: 16 rows of each. The
+/// epilogue's code exists once for all parts, so that it fits the instruction cache; ROWS per lane is as many as the
+/// registers hold.
+template <int ROWS, int BLOCKS, int SUMS>
+__device__ __forceinline__ void epilogue_tile(const Parameters& p, const float (&d)[BLOCKS][SUMS], float* scratch,
                                               std::uint32_t row, std::uint32_t column, const Tile& tile) {
+  constexpr int kHalves = SUMS / 32;  ///< of 64 columns
 #pragma unroll 1
-  for (std::uint32_t part = 0; part < BLOCKS * 2; ++part) {
+  for (std::uint32_t part = 0; part < BLOCKS * kHalves; ++part) {
     __syncwarp();
 #pragma unroll
-    for (int i = 0; i < BLOCKS * 2; ++i) {
-      if (part == i) stage(d[i / 2] + i % 2 * 32, scratch);
+    for (int i = 0; i < BLOCKS * kHalves; ++i) {
+      if (part == i) stage(d[i / kHalves] + i % kHalves * 32, scratch);
     }
     __syncwarp();
-    epilogue_staged<ROWS>(p, scratch, tile, row + part / 2 * 64, column + part % 2 * 64);
+    epilogue_staged<ROWS>(p, scratch, tile, row + part / kHalves * 64, column + part % kHalves * 64);
   }
 }
 

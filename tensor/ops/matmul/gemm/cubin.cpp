@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include <etna/shaders/cubins.h>
+#include <etna/tensor/ops/matmul/gemm/cubin.h>
 #include <etna/tensor/ops/matmul/gemm/epilogue.h>
 #include <etna/tensor/ops/matmul/gemm/gemm_params.h>
 #include <etna/tensor/ops/matmul/gemm/tensor_map.h>
@@ -16,9 +17,10 @@ std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; 
 /// A kernel's tile and resources, as in shaders/sm90/gemm16.cuh and gemm32.cuh.
 struct Kernel {
   const gpu::CubinKernel* cubin;
-  std::int64_t rows, step;  ///< of a tile, which has 128 columns
+  std::int64_t rows, step;  ///< of a tile
   std::uint32_t threads, shared_bytes;
   double step_us;  ///< estimated time of one step of k
+  std::int64_t columns = 128;
 };
 
 enum Layout { kNN, kNT, kTN };
@@ -119,30 +121,36 @@ Operand padded(const OpCall& call, const Stored& x, Device device, Tensor& copy)
   return {.at = gpu::pointer(copy), .transposed = x.operand.transposed, .leading = leading};
 }
 
-bool launch_matrices(const OpCall& call, const GemmParams& p, Layout layout) {
-  const auto units = static_cast<std::int64_t>(gpu::capabilities(p.device).compute_units);
-  const auto [kernel, wanted_split_k, us] = launch_of(p, layout, units);
-  const auto a = map_of(p.a, p.dtype, layout != kTN, p.m, p.k, p.inner, kernel.step, kernel.rows);
-  const auto b = map_of(p.b, p.dtype, layout == kNT, p.n, p.k, p.inner, kernel.step, 128);
-  if (!a || !b) return false;
+std::int64_t units_of(const GemmParams& p) {
+  return static_cast<std::int64_t>(gpu::capabilities(p.device).compute_units);
+}
 
+/// @param more parameters behind the gemm's, where the kernel has them
+void record(const OpCall& call, const GemmParams& p, const Launch& launch, const Arguments& a, const Arguments& b,
+            std::span<const std::uint32_t> more) {
+  const Kernel& kernel = launch.kernel;
+  const std::int64_t wanted_split_k = launch.split_k, units = units_of(p);
   const std::int64_t steps = ceil_div(p.k, kernel.step), steps_a_split = ceil_div(steps, wanted_split_k),
                      split_k = ceil_div(steps, steps_a_split);
   const bool split = split_k > 1;
   const Tensor partial = split ? empty({split_k * p.m * p.n * p.inner}, {f32, p.device}) : Tensor();
   const EpilogueSpec epilogue = split ? EpilogueSpec::partial_sums(partial, p.n) : EpilogueSpec(p);
-  const std::int64_t tiles_m = ceil_div(p.m, kernel.rows), tiles_n = ceil_div(p.n, 128);
+  const std::int64_t tiles_m = ceil_div(p.m, kernel.rows), tiles_n = ceil_div(p.n, kernel.columns);
 
   // hopper::Parameters: the tensor maps come first, since the copy engine requires them at multiples of 64 bytes.
   Arguments arguments;
   auto u32s = [&](auto... n) { (arguments.number(gpu::u32(n)), ...); };
-  arguments.append(*a);
-  arguments.append(*b);
+  arguments.append(a);
+  arguments.append(b);
   arguments.append(split ? partial_sum_arguments(partial, p.n) : epilogue_arguments(p));
   u32s(epilogue.flags, epilogue.y, epilogue.bias, epilogue.aux, epilogue.residual, epilogue.width);
   u32s(p.m, p.n, tiles_m, tiles_n, p.inner, split_k, steps, steps_a_split);
   u32s(p.a.strides[1] != 0, p.b.strides[1] != 0);
   u32s(2048 / kernel.rows, 0);
+  if (!more.empty()) {
+    while (arguments.bytes().size() % 64 != 0) u32s(0);
+    arguments.numbers(more);
+  }
 
   gpu::record(p.device, {.kernel = *kernel.cubin,
                          .op = call.op.name,
@@ -151,6 +159,15 @@ bool launch_matrices(const OpCall& call, const GemmParams& p, Layout layout) {
                          .threads = kernel.threads,
                          .shared_bytes = kernel.shared_bytes});
   if (split) reduce_split_k(call, p, partial, split_k);
+}
+
+bool launch_matrices(const OpCall& call, const GemmParams& p, Layout layout) {
+  const Launch launch = launch_of(p, layout, units_of(p));
+  const Kernel& kernel = launch.kernel;
+  const auto a = map_of(p.a, p.dtype, layout != kTN, p.m, p.k, p.inner, kernel.step, kernel.rows);
+  const auto b = map_of(p.b, p.dtype, layout == kNT, p.n, p.k, p.inner, kernel.step, 128);
+  if (!a || !b) return false;
+  record(call, p, launch, *a, *b, {});
   return true;
 }
 
@@ -163,7 +180,29 @@ bool too_small(const GemmParams& p) {
          requested_variant() != KernelVariant::cubin;
 }
 
+bool multiplies(const GemmParams& p) {
+  auto known = [](DType t) { return t == f32 || t == f16 || t == bf16; };
+  return known(p.dtype) && known(p.y.dtype) && gpu::capabilities(p.device).cubin == 90;
+}
+
 }  // namespace
+
+bool launch_cubin_family(const OpCall& call, const GemmParams& p, const CubinFamily& family) {
+  if (requested_variant().value_or(KernelVariant::cubin) != KernelVariant::cubin) return false;
+  if (!multiplies(p) || too_small(p) || family.kernels[0]->cubin.empty()) return false;
+  Launch launch = launch_of(p, static_cast<Layout>(family.layout), units_of(p));
+  if (family.kernels[2] != nullptr && p.n <= 64 && ceil_div(p.m, 256) >= units_of(p)) {
+    constexpr std::uint32_t stages = 4, scratch = 8 * 4096;
+    launch = {{family.kernels[2], 256, 64, 384, stages * 40960 + scratch + stages * 16 + 16, 0, 64}, 1, 0};
+  } else {
+    launch.kernel.cubin = family.kernels[launch.kernel.rows == 256 ? 1 : 0];
+  }
+  const Kernel& kernel = launch.kernel;
+  const auto a = family.a(kernel.rows, kernel.step), b = family.b(kernel.columns, kernel.step);
+  if (!a || !b) return false;
+  record(call, p, launch, *a, *b, family.more);
+  return true;
+}
 
 std::span<const Tile> cubin_tiles() {
   static constexpr Tile tiles[] = {{128, 128, 1, 0, 0, 0},
@@ -172,11 +211,10 @@ std::span<const Tile> cubin_tiles() {
 }
 
 bool launch_cubin(const OpCall& call, const GemmParams& p) {
-  auto known = [](DType t) { return t == f32 || t == f16 || t == bf16; };
-  if (!known(p.dtype) || !known(p.y.dtype) || (p.a.transposed && p.b.transposed)) return false;
+  if (!multiplies(p) || (p.a.transposed && p.b.transposed)) return false;
   const Layout layout = p.a.transposed ? kTN : p.b.transposed ? kNT : kNN;
   if (too_small(p)) return false;
-  if (gpu::capabilities(p.device).cubin != 90 || choose(p.dtype, layout, false)->cubin.empty()) return false;
+  if (choose(p.dtype, layout, false)->cubin.empty()) return false;
   if (static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.inner) > 4e9) return false;
   for (const Operand& x : {p.a, p.b}) {
     const auto bytes = static_cast<std::int64_t>(item_size(p.dtype));

@@ -24,4 +24,18 @@ struct TiledMatrix {
 /// multiple of 16 bytes.
 std::optional<Arguments> tensor_map(const TiledMatrix& matrix);
 
+/// Channels-last images [images, height, width, channels] as the copy engine walks over their pixels.
+struct TiledImages {
+  Pointer at;
+  DType dtype = DType::f32;
+  std::int64_t channels = 0, width = 0, height = 0, images = 0;
+  std::int64_t first_x = 0, first_y = 0;    ///< where the walk begins in a row and in an image; may be negative
+  std::int64_t places_x = 0, places_y = 0;  ///< how many pixels it visits there
+  std::int64_t stride_x = 1, stride_y = 1;
+  std::int64_t box_pixels = 0;  ///< a box is 128 bytes of channels of so many pixels
+};
+
+/// The same descriptor for copies of pixels (hopper::copy_pixels). Empty if the engine cannot walk so.
+std::optional<Arguments> tensor_map(const TiledImages& images);
+
 }  // namespace etna::gemm

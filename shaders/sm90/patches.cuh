@@ -1,0 +1,94 @@
+#pragma once
+// Convolutions by the kernels of gemm16.cuh and gemm32.cuh: the copy engine gathers the patches of channels-last
+// images, so they are nowhere in memory. The engine walks over pixels, from row to row and image to image, and adds a
+// tap's offset; a box is 128 bytes of channels of as many pixels as a tile has rows (or a step has k). Channels are
+// multiples of such a box.
+//   kForward  y[pixels, K] = patches of x[pixels, taps C] · weight[K, taps C]ᵀ
+//   kInput    x[pixels, C] = patches of y[pixels, taps K] · weight[K, taps, C], the taps in reverse: for a stride of 1
+//   kWeight   weight[K, taps C] = y[pixels, K]ᵀ · patches of x[pixels, taps C]
+// f16 and bf16 have tiles of 64 columns, too: with 64 channels half of a tile of 128 would be idle.
+#include "tiles.cuh"
+
+namespace hopper {
+
+/// The geometry of patches; positions are those of a kernel's first tap.
+struct Patches {
+  std::uint32_t width, height;  ///< places of the kernel in an image
+  std::uint32_t stride_x, stride_y;
+  std::int32_t first_x, first_y;
+  std::uint32_t taps_x, taps;
+  std::uint32_t dilation_x, dilation_y;
+  std::uint32_t channels;  ///< of an image
+  std::int32_t weight_first, weight_right, weight_down;  ///< kInput: the weight's tap for the first one, and steps
+};
+struct PatchParameters {
+  Parameters gemm;
+  Patches patches;
+};
+
+constexpr int kForward = 0, kInput = 1, kWeight = 2;
+
+template <typename GEMM, int KIND>
+struct FetchPatches {
+  static constexpr int kRows = GEMM::kRows, kColumns = GEMM::kColumns, kStep = GEMM::kStep, kBytesA = GEMM::kBytesA;
+  static constexpr int kBox = kStep;  ///< 128 bytes of channels: as many as a step of k
+  const PatchParameters& p;
+  int x, y, image;
+
+  __device__ __forceinline__ explicit FetchPatches(const PatchParameters& given) : p(given), x(0), y(0), image(0) {}
+
+  __device__ __forceinline__ void find(std::uint32_t pixel) {
+    const Patches& g = p.patches;
+    const std::uint32_t row = pixel / g.width, above = row / g.height;
+    x = static_cast<int>((pixel - row * g.width) * g.stride_x) + g.first_x;
+    y = static_cast<int>((row - above * g.height) * g.stride_y) + g.first_y;
+    image = static_cast<int>(above);
+  }
+  __device__ __forceinline__ void copy(std::uint32_t to, const TensorMap& map, std::uint32_t tap, std::uint32_t channel,
+                                       std::uint32_t barrier) const {
+    const Patches& g = p.patches;
+    const std::uint32_t row = tap / g.taps_x;
+    copy_pixels(to, map, static_cast<int>(channel), x, y, image, (tap - row * g.taps_x) * g.dilation_x,
+                row * g.dilation_y, barrier);
+  }
+
+  __device__ __forceinline__ void start(const Tile& t) {
+    if (KIND != kWeight) find(t.row * kRows);
+  }
+  __device__ __forceinline__ void operator()(std::uint32_t to, const Tile& t, std::uint32_t step,
+                                             std::uint32_t barrier) {
+    const std::uint32_t k = step * kStep, channels = p.patches.channels;
+    if constexpr (KIND == kWeight) {
+      GEMM::template fetch_rows<kRows>(to, p.gemm.a, t.row * kRows, k, 0, barrier);
+      find(k);
+#pragma unroll
+      for (int i = 0; i < kColumns / kBox; ++i) {
+        const std::uint32_t column = t.column * kColumns + i * kBox, tap = column / channels;
+        // Beyond the last tap anything will do: it is not stored.
+        const std::uint32_t some = tap < p.patches.taps ? tap : 0;
+        copy(to + kBytesA + i * kStep * 128, p.gemm.b, some, column - tap * channels, barrier);
+      }
+    } else {
+      const std::uint32_t tap = k / channels, channel = k - tap * channels;
+      copy(to, p.gemm.a, tap, channel, barrier);
+      if constexpr (KIND == kForward) {
+        copy_box(to + kBytesA, p.gemm.b, k, t.column * kColumns, 0, barrier);
+      } else {
+        const Patches& g = p.patches;
+        const int row = static_cast<int>(tap / g.taps_x), at = static_cast<int>(tap % g.taps_x);
+        GEMM::template fetch_rows<kColumns>(to + kBytesA, p.gemm.b, t.column * kColumns, channel,
+                                            g.weight_first + row * g.weight_down + at * g.weight_right, barrier);
+      }
+    }
+  }
+};
+
+}  // namespace hopper
+
+#define ETNA_CONVOLUTION(name, kind, family, ...)                                            \
+  extern "C" __global__ void __launch_bounds__(hopper::family<__VA_ARGS__>::kThreads, 1)    \
+      name(const __grid_constant__ hopper::PatchParameters p) {                             \
+    extern __shared__ __align__(1024) char memory[];                                        \
+    using Gemm = hopper::family<__VA_ARGS__>;                                               \
+    Gemm::run(p.gemm, memory, hopper::FetchPatches<Gemm, hopper::kind>(p));                 \
+  }

@@ -1,0 +1,91 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include <etna/tensor/op.h>
+
+/// What the ops of this folder compute on: channels-last tensors of three spatial dimensions.
+///     x [N, D, H, W, C]    weight [K, kernel..., C / groups]    y [N, out..., K]    patches [N, pixels of y, taps, C]
+/// One- and two-dimensional convolutions have leading dimensions of size 1.
+namespace etna::convolution {
+
+using Three = std::array<std::int64_t, 3>;
+
+/// The attributes of every op here.
+struct Settings {
+  int dims = 2;             ///< of the public function
+  bool transposed = false;  ///< conv_transpose
+  std::int64_t groups = 1;
+  Three stride{1, 1, 1}, padding{}, padding_behind{}, dilation{1, 1, 1};
+  /// Sizes that the inputs do not tell: of x for convolution_input and col2im, of the kernel for convolution_weight and
+  /// im2col.
+  Three extent{1, 1, 1}, kernel{1, 1, 1};
+};
+
+/// The sizes of a convolution from x to y, whichever of x, weight and y an op computes.
+struct Geometry {
+  std::int64_t n = 0, c = 0, k = 0, groups = 1;
+  Three in{}, out{}, kernel{}, stride{}, padding{}, dilation{};
+
+  std::int64_t taps() const { return kernel[0] * kernel[1] * kernel[2]; }
+  std::int64_t in_pixels() const { return in[0] * in[1] * in[2]; }
+  std::int64_t out_pixels() const { return out[0] * out[1] * out[2]; }
+  std::int64_t c_per_group() const { return c / groups; }
+  std::int64_t k_per_group() const { return k / groups; }
+  /// True if the patches of x are x.
+  bool pointwise() const;
+  bool unit_stride() const { return stride == Three{1, 1, 1}; }
+  /// The convolution, with stride 1, of y's gradient with the flipped kernel that gives x's gradient.
+  Geometry flipped() const;
+};
+
+/// @param x_shape, y_shape [N, spatial..., channels]
+Geometry geometry(const Settings& s, const Shape& x_shape, const Shape& y_shape, const Three& kernel);
+
+Three spatial(const Shape& shape);
+/// [n, spatial..., channels]
+Shape channels_last(std::int64_t n, const Three& spatial, std::int64_t channels);
+/// Sizes of y from those of x. @throws ShapeError naming `op`
+Three result_sizes(const char* op, const Settings& s, const Three& x, const Three& kernel);
+/// "conv2d", "conv_transpose1d"
+const char* public_name(const Settings& s);
+
+/// The public functions' ops. @param bias undefined or [channels of the result]
+Tensor convolve(const Tensor& x, const Tensor& weight, const Tensor& bias, const Settings& s);
+Tensor input_gradient(const Tensor& g, const Tensor& weight, const Tensor& bias, const Settings& s);
+Tensor weight_gradient(const Tensor& x, const Tensor& g, const Settings& s);
+Tensor im2col(const Tensor& x, const Settings& s);
+Tensor col2im(const Tensor& patches, const Settings& s);
+
+void im2col_cpu(const Tensor& x, const Geometry& g, Tensor& patches);
+void col2im_cpu(const Tensor& patches, const Geometry& g, Tensor& x);
+
+/// Patches on a GPU: rows of a group's taps and channels, `row` elements apart, one per pixel of y; groups are `group`
+/// elements apart.
+struct Rows {
+  Tensor patches;
+  std::int64_t row = 0, group = 0;
+};
+/// @param x [images, in..., C], contiguous @param reversed the last tap comes first
+void im2col_gpu(const OpCall& call, const Tensor& x, const Geometry& g, const Rows& rows, bool reversed);
+/// @param x [images, in..., C], contiguous; gets the sums plus bias @return false where a driver cannot count the taps
+bool col2im_gpu(const OpCall& call, const Rows& rows, const Geometry& g, const Tensor& bias, const Tensor& x);
+
+/// The most patches that a GPU holds at a time, in bytes, for this thread; tests lower it.
+std::int64_t& scratch_bytes();
+
+/// Kernels. Those for a GPU return false for dtypes that they do not take.
+void convolve_cpu(const OpCall& call, const Geometry& g, Tensor& y);
+void input_gradient_cpu(const OpCall& call, const Geometry& g, Tensor& x);
+void weight_gradient_cpu(const OpCall& call, const Geometry& g, Tensor& weight);
+bool convolve_gpu(const OpCall& call, const Geometry& g, Tensor& y);
+bool input_gradient_gpu(const OpCall& call, const Geometry& g, Tensor& x);
+bool weight_gradient_gpu(const OpCall& call, const Geometry& g, Tensor& weight);
+
+/// The same by patches and matmul: what the kernels are compared with, and f64 on the CPU.
+Tensor convolve_composed(const Tensor& x, const Tensor& weight, const Tensor& bias, const Settings& s);
+Tensor input_gradient_composed(const Tensor& g, const Tensor& weight, const Tensor& bias, const Settings& s);
+Tensor weight_gradient_composed(const Tensor& x, const Tensor& g, const Settings& s);
+
+}  // namespace etna::convolution

@@ -1,0 +1,131 @@
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include <etna/autograd/autograd.h>
+#include <etna/tensor/autocast.h>
+#include <etna/tensor/capture.h>
+#include <etna/tensor/convolution.h>
+#include <etna/tensor/ops.h>
+#include <etna/tensor/ops/convolution/geometry.h>
+#include <nn/on_device.h>
+
+namespace etna {
+namespace {
+
+/// The call throws an error that holds these words.
+void expect_error(const std::function<void()>& call, const std::string& words) {
+  std::string what = "no error";
+  try {
+    call();
+  } catch (const Error& error) {
+    what = error.what();
+  }
+  EXPECT_NE(what.find(words), std::string::npos) << what << " lacks " << words;
+}
+
+TEST(ConvolutionArguments, AreCheckedByName) {
+  const Tensor x = zeros({2, 4, 5, 5}), w = zeros({6, 4, 3, 3});
+  expect_error([&] { conv2d(zeros({5}), w); }, "conv2d: x [5] has 1 dimensions");
+  expect_error([&] { conv1d(zeros({2, 4, 5}), w); }, "conv1d: the weight");
+  expect_error([&] { conv2d(x, zeros({6, 3, 3, 3})); }, "4 channels in 1 groups");
+  expect_error([&] { conv2d(x, w, {}, 1, 0, 1, 3); }, "4 channels in 3 groups");
+  expect_error([&] { conv2d(x, w, {}, 1, 0, 1, 0); }, "groups is 0");
+  expect_error([&] { conv2d(x, w, zeros({4})); }, "it must be [6]");
+  expect_error([&] { conv2d(x, w, {}, 0); }, "stride [0] must be at least 1");
+  expect_error([&] { conv2d(x, w, {}, 1, -1); }, "padding [-1] must be at least 0");
+  expect_error([&] { conv2d(x, w, {}, {1, 1, 1}); }, "has 3 numbers, it takes 2");
+  expect_error([&] { conv2d(x, w, {}, 2, "same"); }, "needs stride 1");
+  expect_error([&] { conv2d(x, w, {}, 1, "full"); }, "not \"full\"");
+  expect_error([&] { conv2d(x, w, {}, 1, 0, 3); }, "the kernel reaches over 7 elements");
+  expect_error([&] { conv2d(x.to(i32), w); }, "operand 1 holds i32");
+  expect_error([&] { conv2d(Tensor(), w); }, "conv2d");
+  expect_error([&] { conv_transpose2d(x, w); }, "conv_transpose2d: x");
+  expect_error([&] { conv_transpose2d(zeros({2, 6, 5, 5}), w, {}, 2, 0, 2); }, "output_padding");
+  expect_error([&] { unfold(x, {6, 2}); }, "kernel reaches over 6");
+  expect_error([&] { fold(zeros({2, 7, 4}), 3, 2); }, "a multiple of 4");
+  expect_error([&] { unfold(x.to(i64), 2); }, "unfold: x holds i64");
+  expect_error([&] { conv2d(x, w, {}, 1, std::int64_t{1} << 62); }, "must be at most");
+}
+
+class Convolution : public OnDevice {};
+ETNA_ON_EVERY_DEVICE(Convolution);
+
+TEST_P(Convolution, KeepsNaNAndInfinityWhereTheKernelReachesThem) {
+  Tensor x = zeros({1, 1, 4, 4});
+  x.mutable_data<float>()[0] = std::numeric_limits<float>::quiet_NaN();
+  x.mutable_data<float>()[15] = std::numeric_limits<float>::infinity();
+  const Tensor y = conv2d(x.to(device()), ones({1, 1, 2, 2}, {f32, device()}));
+  const std::vector<float> values = y.to_vector<float>();
+  EXPECT_TRUE(std::isnan(values[0]));
+  EXPECT_TRUE(std::isinf(values[8]));
+  for (std::size_t i = 1; i < 8; ++i) EXPECT_EQ(values[i], 0.0f);
+}
+
+TEST_P(Convolution, TakesStridedViewsAndAnEmptyBatch) {
+  manual_seed(3);
+  const Tensor x = randn({2, 6, 10, 4}, {f32, device()}), w = randn({3, 3, 3, 3}, {f32, device()});
+  const Tensor view = x.permute({0, 1, 3, 2}).slice(1, 0, 6, 2).slice(3, 1, 9);
+  EXPECT_EQ(conv2d(view, w, {}, 1, 1).to_vector<float>(), conv2d(view.contiguous(), w, {}, 1, 1).to_vector<float>());
+  EXPECT_EQ(conv2d(zeros({0, 3, 8, 8}, {f32, device()}), w).shape(), Shape({0, 3, 6, 6}));
+  // Of no channels, or of no images, nothing but the bias remains.
+  const Tensor bias = ones({3}, {f32, device()});
+  const Tensor only_bias = conv2d(zeros({1, 0, 3, 3}, {f32, device()}), zeros({3, 0, 2, 2}, {f32, device()}), bias);
+  EXPECT_EQ(only_bias.to_vector<float>(), std::vector<float>(12, 1.0f));
+  Tensor weight = w.clone().requires_grad_();
+  sum(conv2d(zeros({0, 3, 8, 8}, {f32, device()}), weight)).backward();
+  EXPECT_EQ(weight.grad().to_vector<float>(), std::vector<float>(81, 0.0f));
+}
+
+TEST_P(Convolution, ByPartsOfTheImagesGivesTheWhole) {
+  manual_seed(4);
+  const Tensor x = randn({5, 3, 6, 6}, {f32, device()}).requires_grad_(),
+               w = randn({5, 3, 3, 3}, {f32, device()}).requires_grad_(), g = randn({5, 5, 3, 3}, {f32, device()});
+  auto run = [&] {
+    const Tensor y = conv2d(x, w, {}, 2, 1);
+    TensorList all = autograd::grad(TensorList{y}, TensorList{x, w}, TensorList{g});
+    all.push_back(y.detach());
+    return all;
+  };
+  const TensorList whole = run();
+  std::int64_t& bytes = convolution::scratch_bytes();
+  const std::int64_t before = std::exchange(bytes, 3000);
+  const TensorList parts = run();
+  bytes = before;
+  for (std::size_t i = 0; i < whole.size(); ++i) expect_near(parts[i], whole[i], 1e-5, 1e-5);
+}
+
+TEST_P(Convolution, UnderAutocastComputesInBf16AndGivesF32Gradients) {
+  manual_seed(5);
+  const Tensor x = randn({2, 4, 5, 5}, {f32, device()});
+  Tensor w = randn({6, 4, 3, 3}, {f32, device()}).requires_grad_();
+  const Tensor bias = randn({6}, {f32, device()}).requires_grad_();
+  Tensor y;
+  {
+    auto mixed = autocast(bf16);
+    y = conv2d(x, w, bias, 1, 1);
+  }
+  EXPECT_EQ(y.dtype(), bf16);
+  sum(y.to(f32)).backward();
+  EXPECT_EQ(w.grad().dtype(), f32);
+  EXPECT_EQ(bias.grad().dtype(), f32);
+  expect_near(y.to(f32), conv2d(x, w, bias, 1, 1), 0.15, 0.02);
+}
+
+TEST_P(Convolution, CapturedGivesEagerBits) {
+  manual_seed(6);
+  const Tensor x = randn({2, 3, 6, 5}, {f32, device()});
+  Tensor w = randn({4, 3, 3, 3}, {f32, device()}).requires_grad_();
+  auto body = [&] {
+    const Tensor y = relu(conv2d(x, w, {}, 2, 1));
+    return autograd::grad(TensorList{sum(y * y)}, TensorList{w}, TensorList{})[0];
+  };
+  const std::vector<float> eager = body().to_vector<float>();
+  auto step = capture(body, {.device = device()});
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(step().to_vector<float>(), eager);
+}
+
+}  // namespace
+}  // namespace etna
