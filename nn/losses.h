@@ -20,6 +20,9 @@ class CrossEntropyLoss : public Module {
   std::int64_t ignore_index;
   double label_smoothing;
   Reduction reduction;
+
+ protected:
+  std::unique_ptr<Module> another() const override { return std::make_unique<CrossEntropyLoss>(ignore_index, label_smoothing, reduction); }
 };
 
 /// -log_probs[target], averaged.
@@ -33,6 +36,9 @@ class NLLLoss : public Module {
 
   std::int64_t ignore_index;
   Reduction reduction;
+
+ protected:
+  std::unique_ptr<Module> another() const override { return std::make_unique<NLLLoss>(ignore_index, reduction); }
 };
 
 /// (x - target)², averaged.
@@ -43,6 +49,9 @@ class MSELoss : public Module {
   Tensor operator()(const Tensor& x, const Tensor& target) const { return forward(x, target); }
 
   Reduction reduction;
+
+ protected:
+  std::unique_ptr<Module> another() const override { return std::make_unique<MSELoss>(reduction); }
 };
 
 }  // namespace etna::nn
