@@ -3,9 +3,14 @@
 /// Everything in nn/.
 #include <etna/nn/activations.h>
 #include <etna/nn/attention.h>
+#include <etna/nn/bilinear.h>
+#include <etna/nn/channel_dropout.h>
+#include <etna/nn/containers.h>
 #include <etna/nn/dropout.h>
 #include <etna/nn/embedding.h>
+#include <etna/nn/embedding_bag.h>
 #include <etna/nn/feed_forward.h>
+#include <etna/nn/hooks.h>
 #include <etna/nn/init.h>
 #include <etna/nn/language_model.h>
 #include <etna/nn/layer_norm.h>
@@ -13,6 +18,15 @@
 #include <etna/nn/losses.h>
 #include <etna/nn/module.h>
 #include <etna/nn/module_list.h>
+#include <etna/nn/multihead_attention.h>
+#include <etna/nn/packed_sequence.h>
+#include <etna/nn/parameter_vector.h>
+#include <etna/nn/patch_embedding.h>
+#include <etna/nn/positions.h>
+#include <etna/nn/recurrent.h>
+#include <etna/nn/reparametrize.h>
 #include <etna/nn/rms_norm.h>
 #include <etna/nn/sequential.h>
+#include <etna/nn/swiglu.h>
+#include <etna/nn/transformer.h>
 #include <etna/nn/transformer_block.h>
