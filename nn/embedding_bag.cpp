@@ -87,15 +87,14 @@ Tensor EmbeddingBag::forward(const Tensor& index, const Tensor& offsets, const T
 
 Tensor EmbeddingBag::operator()(const Tensor& index, const Tensor& offsets, const Tensor& factors) const {
   if (!hooked()) return forward(index, offsets, factors);
-  return call_hooked({index, offsets, factors}, [this](const TensorList& in) {
-    return TensorList{forward(in[0], in[1], in[2])};
-  })[0];
+  return call_hooked({index, offsets, factors},
+                     [this](const TensorList& in) { return TensorList{forward(in[0], in[1], in[2])}; })[0];
 }
 
 std::string EmbeddingBag::extra_repr() const {
   const char* modes[] = {"sum", "mean", "max"};
-  std::string text = fmt::format("{}, {}, mode='{}'", weight.size(0), weight.size(1),
-                                 modes[static_cast<std::size_t>(options.mode)]);
+  std::string text =
+      fmt::format("{}, {}, mode='{}'", weight.size(0), weight.size(1), modes[static_cast<std::size_t>(options.mode)]);
   if (options.padding_idx) text += fmt::format(", padding_idx={}", *options.padding_idx);
   return text;
 }

@@ -11,8 +11,8 @@ enum class BagMode { sum, mean, max };
 
 struct EmbeddingBagOptions {
   BagMode mode = BagMode::mean;
-  bool include_last_offset = false;               ///< the last offset is the end of the last bag, not a beginning
-  std::optional<std::int64_t> padding_idx = {};   ///< a row that no bag counts; starts at 0 and gets no gradient
+  bool include_last_offset = false;              ///< the last offset is the end of the last bag, not a beginning
+  std::optional<std::int64_t> padding_idx = {};  ///< a row that no bag counts; starts at 0 and gets no gradient
 };
 
 /// The sum, mean or maximum of the rows of a table that belong to each bag; 0 for a bag without rows. weight [count,

@@ -22,7 +22,9 @@ class CrossEntropyLoss : public Module {
   Reduction reduction;
 
  protected:
-  std::unique_ptr<Module> another() const override { return std::make_unique<CrossEntropyLoss>(ignore_index, label_smoothing, reduction); }
+  std::unique_ptr<Module> another() const override {
+    return std::make_unique<CrossEntropyLoss>(ignore_index, label_smoothing, reduction);
+  }
 };
 
 /// -log_probs[target], averaged.

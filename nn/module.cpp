@@ -140,7 +140,8 @@ std::unique_ptr<Module> Module::clone() const {
   copy->copy_from(*this);
   for (bool parameters : {true, false}) {
     std::vector<Tensor*> to;
-    copy->each_tensor("", parameters, [&](const std::string&, const Tensor& x) { to.push_back(const_cast<Tensor*>(&x)); });
+    copy->each_tensor("", parameters,
+                      [&](const std::string&, const Tensor& x) { to.push_back(const_cast<Tensor*>(&x)); });
     std::size_t i = 0;
     std::unordered_map<const TensorImpl*, Tensor> shared;  // of this module's to the copy's
     each_tensor("", parameters, [&](const std::string&, const Tensor& x) {

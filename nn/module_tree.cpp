@@ -65,8 +65,8 @@ void Module::apply(const std::function<void(Module&)>& f) {
 }
 
 std::unique_ptr<Module> Module::another() const {
-  throw Error(fmt::format("clone: {} does not say how to construct another of its kind; override another()",
-                          type_name()));
+  throw Error(
+      fmt::format("clone: {} does not say how to construct another of its kind; override another()", type_name()));
 }
 
 Tensor UnaryModule::between_hooks(const Tensor& x) const {

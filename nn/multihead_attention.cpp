@@ -36,10 +36,10 @@ void check_mask_dtype(const Tensor& mask) {
 MultiheadAttention::MultiheadAttention(std::int64_t embed_dim, std::int64_t num_heads, MultiheadAttentionOptions given)
     : embed_dim(embed_dim), num_heads(num_heads), options(given), out_proj(embed_dim, embed_dim, given.bias) {
   if (num_heads < 1 || embed_dim < 1 || embed_dim % num_heads != 0) {
-    throw ShapeError(
-        fmt::format("MultiheadAttention: {} heads do not divide embed_dim {}", num_heads, embed_dim));
+    throw ShapeError(fmt::format("MultiheadAttention: {} heads do not divide embed_dim {}", num_heads, embed_dim));
   }
-  const std::int64_t kdim = options.kdim > 0 ? options.kdim : embed_dim, vdim = options.vdim > 0 ? options.vdim : embed_dim;
+  const std::int64_t kdim = options.kdim > 0 ? options.kdim : embed_dim,
+                     vdim = options.vdim > 0 ? options.vdim : embed_dim;
   if (kdim == embed_dim && vdim == embed_dim) {
     in_proj_weight = init::xavier_uniform_(empty({3 * embed_dim, embed_dim}));
     register_parameter("in_proj_weight", in_proj_weight);
@@ -98,8 +98,8 @@ Tensor MultiheadAttention::mask(const MultiheadMasks& masks, std::int64_t batch,
   if (attn.defined()) {
     const Shape flat = {queries, keys}, each = {batch * num_heads, queries, keys};
     if (attn.shape() != flat && attn.shape() != each) {
-      throw ShapeError(fmt::format("MultiheadAttention: attn_mask is {}; wanted {} or {}", str(attn.shape()), str(flat),
-                                   str(each)));
+      throw ShapeError(
+          fmt::format("MultiheadAttention: attn_mask is {}; wanted {} or {}", str(attn.shape()), str(flat), str(each)));
     }
     if (attn.dim() == 3) attn = attn.reshape({batch, num_heads, queries, keys});
   }
@@ -170,7 +170,8 @@ MultiheadOutput MultiheadAttention::forward(const Tensor& query, const Tensor& k
   };
   const int rank = query.dim();
   if ((rank != 2 && rank != 3) || key.dim() != rank || value.dim() != rank) {
-    throw ShapeError(fmt::format("MultiheadAttention: got {}; wanted all with a batch, 3-d, or without, 2-d", shapes()));
+    throw ShapeError(
+        fmt::format("MultiheadAttention: got {}; wanted all with a batch, 3-d, or without, 2-d", shapes()));
   }
   // The same tensor stays the same, so that its projections are one gemm.
   const auto batches = [&](const Tensor& x) {
@@ -178,13 +179,14 @@ MultiheadOutput MultiheadAttention::forward(const Tensor& query, const Tensor& k
   };
   const Tensor q = batches(query), k = key.impl() == query.impl() ? q : batches(key);
   const Tensor v = value.impl() == key.impl() ? k : value.impl() == query.impl() ? q : batches(value);
-  const std::int64_t kdim = options.kdim > 0 ? options.kdim : embed_dim, vdim = options.vdim > 0 ? options.vdim : embed_dim;
+  const std::int64_t kdim = options.kdim > 0 ? options.kdim : embed_dim,
+                     vdim = options.vdim > 0 ? options.vdim : embed_dim;
   if (q.size(2) != embed_dim || k.size(2) != kdim || v.size(2) != vdim || k.size(1) != v.size(1) ||
       k.size(0) != q.size(0) || v.size(0) != q.size(0)) {
-    throw ShapeError(fmt::format("MultiheadAttention: got {}; wanted features of {}, {} and {}, one batch, and as many "
-                                 "keys as values{}",
-                                 shapes(), embed_dim, kdim, vdim,
-                                 options.batch_first ? "" : "; the batch is dimension 1 (batch_first is off)"));
+    throw ShapeError(fmt::format(
+        "MultiheadAttention: got {}; wanted features of {}, {} and {}, one batch, and as many "
+        "keys as values{}",
+        shapes(), embed_dim, kdim, vdim, options.batch_first ? "" : "; the batch is dimension 1 (batch_first is off)"));
   }
   MultiheadOutput y = attend(q, k, v, masks, need_weights, average);
   if (rank == 2) {

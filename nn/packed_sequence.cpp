@@ -71,8 +71,7 @@ PackedSequence pack_padded_sequence(const Tensor& input, const std::vector<std::
   return packed;
 }
 
-PackedSequence pack_padded_sequence(const Tensor& input, const Tensor& lengths, bool batch_first,
-                                    bool enforce_sorted) {
+PackedSequence pack_padded_sequence(const Tensor& input, const Tensor& lengths, bool batch_first, bool enforce_sorted) {
   if (lengths.dim() != 1 || is_floating(lengths.dtype())) {
     throw ShapeError(fmt::format("pack_padded_sequence: the lengths are {} {}; wanted [B] of integers",
                                  name(lengths.dtype()), str(lengths.shape())));

@@ -25,8 +25,7 @@ Tensor sinusoids(std::int64_t dim, std::int64_t length) {
     for (std::int64_t i = 0; i < dim; ++i) {
       const double exponent = static_cast<double>(i - i % 2) / static_cast<double>(dim);
       const double angle = static_cast<double>(t) * std::pow(10000.0, -exponent);
-      table[static_cast<std::size_t>(t * dim + i)] =
-          static_cast<float>(i % 2 == 0 ? std::sin(angle) : std::cos(angle));
+      table[static_cast<std::size_t>(t * dim + i)] = static_cast<float>(i % 2 == 0 ? std::sin(angle) : std::cos(angle));
     }
   }
   return from_vector(table, Shape{length, dim});

@@ -13,8 +13,8 @@ namespace {
 
 void check_sizes(const char* name, std::int64_t input_size, std::int64_t hidden_size) {
   if (input_size < 1 || hidden_size < 1) {
-    throw ShapeError(fmt::format("{}: input_size {} and hidden_size {} must be above 0", name, input_size,
-                                 hidden_size));
+    throw ShapeError(
+        fmt::format("{}: input_size {} and hidden_size {} must be above 0", name, input_size, hidden_size));
   }
 }
 
@@ -45,10 +45,12 @@ RecurrentModule::RecurrentModule(const char* name, RecurrentMode mode, std::int6
                                  std::int64_t hidden_size, RecurrentOptions options)
     : mode(mode), input_size(input_size), hidden_size(hidden_size), options(options), name_(name) {
   check_sizes(name, input_size, hidden_size);
-  if (options.num_layers < 1) throw ShapeError(fmt::format("{}: {} layers; wanted 1 or more", name, options.num_layers));
+  if (options.num_layers < 1)
+    throw ShapeError(fmt::format("{}: {} layers; wanted 1 or more", name, options.num_layers));
   if (!(options.dropout >= 0 && options.dropout < 1))
     throw Error(fmt::format("{}: the dropout {} is not in [0, 1)", name, options.dropout));
-  if (options.proj_size != 0 && (mode != RecurrentMode::lstm || options.proj_size < 0 || options.proj_size >= hidden_size)) {
+  if (options.proj_size != 0 &&
+      (mode != RecurrentMode::lstm || options.proj_size < 0 || options.proj_size >= hidden_size)) {
     throw ShapeError(fmt::format("{}: proj_size {}; wanted 0, or for LSTM a size below hidden_size {}", name,
                                  options.proj_size, hidden_size));
   }
@@ -77,8 +79,8 @@ const RecurrentWeights& RecurrentModule::weights(std::int64_t layer, std::int64_
 
 void RecurrentModule::check(const Tensor& x, const RecurrentState& state, std::int64_t batch) const {
   if (x.size(-1) != input_size) {
-    throw ShapeError(fmt::format("{}: x is {}; its last size must be input_size {}", name_, str(x.shape()),
-                                 input_size));
+    throw ShapeError(
+        fmt::format("{}: x is {}; its last size must be input_size {}", name_, str(x.shape()), input_size));
   }
   const std::int64_t count = options.num_layers * directions();
   const auto wanted = [&](const char* what, const Tensor& s, std::int64_t size) {
@@ -90,9 +92,9 @@ void RecurrentModule::check(const Tensor& x, const RecurrentState& state, std::i
   wanted("h", state.h, output_size());
   wanted("c", state.c, hidden_size);
   if (mode == RecurrentMode::lstm ? state.h.defined() != state.c.defined() : state.c.defined()) {
-    throw Error(fmt::format("{}: {}", name_,
-                            mode == RecurrentMode::lstm ? "the state must have both h and c, or neither"
-                                                        : "only an LSTM has a state c"));
+    throw Error(fmt::format(
+        "{}: {}", name_,
+        mode == RecurrentMode::lstm ? "the state must have both h and c, or neither" : "only an LSTM has a state c"));
   }
 }
 
@@ -165,9 +167,9 @@ PackedOutput RecurrentModule::forward(const PackedSequence& x, const RecurrentSt
   check(x.data, state, x.batch());
   const std::vector<std::int64_t> lengths = sorted.sorted_lengths();
   const bool equal = lengths.front() == lengths.back();
-  RecurrentOutput y = run(pad_packed_sequence(sorted).data,
-                          {ordered(state.h, x.sorted_indices), ordered(state.c, x.sorted_indices)},
-                          equal ? Tensor() : from_vector(lengths, device));
+  RecurrentOutput y =
+      run(pad_packed_sequence(sorted).data, {ordered(state.h, x.sorted_indices), ordered(state.c, x.sorted_indices)},
+          equal ? Tensor() : from_vector(lengths, device));
   PackedOutput out;
   out.output = pack_padded_sequence(y.output, lengths);
   out.output.sorted_indices = x.sorted_indices;

@@ -17,7 +17,8 @@ struct RecurrentOptions {
   bool batch_first = false;  ///< inputs and outputs are [B, T, ...] instead of [T, B, ...]; states never
   double dropout = 0;        ///< of every layer's output but the last's, in training
   bool bidirectional = false;
-  std::int64_t proj_size = 0;  ///< LSTM only: size of a projected h, below hidden_size; 0: none. Its steps are not fused
+  std::int64_t proj_size =
+      0;  ///< LSTM only: size of a projected h, below hidden_size; 0: none. Its steps are not fused
 };
 
 struct RecurrentOutput {

@@ -127,9 +127,8 @@ Tensor TransformerDecoderLayer::forward(const Tensor& tgt, const Tensor& memory,
 Tensor TransformerDecoderLayer::operator()(const Tensor& tgt, const Tensor& memory, const SequenceMasks& masks,
                                            const SequenceMasks& memory_masks) const {
   if (!hooked()) return forward(tgt, memory, masks, memory_masks);
-  return call_hooked({tgt, memory}, [&](const TensorList& in) {
-    return TensorList{forward(in[0], in[1], masks, memory_masks)};
-  })[0];
+  return call_hooked({tgt, memory},
+                     [&](const TensorList& in) { return TensorList{forward(in[0], in[1], masks, memory_masks)}; })[0];
 }
 
 std::unique_ptr<Module> TransformerDecoderLayer::another() const {

@@ -64,9 +64,8 @@ Tensor TransformerDecoder::forward(const Tensor& tgt, const Tensor& memory, cons
 Tensor TransformerDecoder::operator()(const Tensor& tgt, const Tensor& memory, const SequenceMasks& masks,
                                       const SequenceMasks& memory_masks) const {
   if (!hooked()) return forward(tgt, memory, masks, memory_masks);
-  return call_hooked({tgt, memory}, [&](const TensorList& in) {
-    return TensorList{forward(in[0], in[1], masks, memory_masks)};
-  })[0];
+  return call_hooked({tgt, memory},
+                     [&](const TensorList& in) { return TensorList{forward(in[0], in[1], masks, memory_masks)}; })[0];
 }
 
 std::unique_ptr<Module> TransformerDecoder::another() const {

@@ -31,9 +31,10 @@ Tensor swiglu(const Tensor& gate, const Tensor& up);
 Tensor geglu(const Tensor& gate, const Tensor& up);
 
 struct AttentionSettings {
-  Tensor mask = {};      ///< bool (true: attend) or floating (added), broadcasting to [..., H, T, S]
-  bool causal = false;   ///< also together with a mask
-  bool causal_from_end = false;  ///< causal, where the queries are the last T of S positions: keys of a cache come first
+  Tensor mask = {};     ///< bool (true: attend) or floating (added), broadcasting to [..., H, T, S]
+  bool causal = false;  ///< also together with a mask
+  bool causal_from_end =
+      false;  ///< causal, where the queries are the last T of S positions: keys of a cache come first
   std::optional<double> scale = {};  ///< 1/√D
   double softcap = 0;                ///< above 0: scores become softcap · tanh(scores / softcap) (Gemma 2)
   double dropout = 0;                ///< of the weights; the caller passes 0 outside training

@@ -56,9 +56,8 @@ Cases recurrent_cases(const Workload&) {
         flops += 2.0 * static_cast<double>(s.steps * s.batch * gates_of(s.mode) * s.hidden) *
                  static_cast<double>((layer == 0 ? s.input : s.hidden) + s.hidden);
       }
-      cases.push_back({fmt::format("{}/{}", s.name, name(t)), 0, flops, [=](Device d) {
-                         return untaped([n = network(s, d, t)] { n->module->forward(n->x); });
-                       }});
+      cases.push_back({fmt::format("{}/{}", s.name, name(t)), 0, flops,
+                       [=](Device d) { return untaped([n = network(s, d, t)] { n->module->forward(n->x); }); }});
       cases.back().captured = true;
       cases.push_back({fmt::format("{}_with_gradients/{}", s.name, name(t)), 0, 3 * flops, [=](Device d) {
                          auto n = network(s, d, t);

@@ -154,13 +154,19 @@ TEST(RecurrentErrors, NameWhatDoesNotFit) {
   nn::LSTM lstm(3, 4);
   EXPECT_THAT([&] { lstm(ones({2, 2, 5})); }, ThrowsMessage<ShapeError>(HasSubstr("input_size 3")));
   EXPECT_THAT([&] { lstm(ones({0, 2, 3})); }, ThrowsMessage<ShapeError>(HasSubstr("no steps")));
-  EXPECT_THAT([&] { lstm(ones({2, 2, 3}), {zeros({1, 3, 4}), zeros({1, 3, 4})}); },
-              ThrowsMessage<ShapeError>(HasSubstr("wanted [1, 2, 4]")));
+  EXPECT_THAT(
+      [&] {
+        lstm(ones({2, 2, 3}), {zeros({1, 3, 4}), zeros({1, 3, 4})});
+      },
+      ThrowsMessage<ShapeError>(HasSubstr("wanted [1, 2, 4]")));
   EXPECT_THAT([&] { lstm(ones({2, 2, 3}), {zeros({1, 2, 4}), {}}); }, ThrowsMessage<Error>(HasSubstr("both h and c")));
   EXPECT_THAT([&] { lstm(ones({2, 2, 3}, i64)); }, ThrowsMessage<DtypeError>(HasSubstr("")));
   EXPECT_THAT([&] { lstm(Tensor()); }, ThrowsMessage<ShapeError>(HasSubstr("undefined")));
-  EXPECT_THAT([&] { lstm(ones({2, 2, 3}), {}, from_vector<std::int64_t>({1})); },
-              ThrowsMessage<ShapeError>(HasSubstr("lengths")));
+  EXPECT_THAT(
+      [&] {
+        lstm(ones({2, 2, 3}), {}, from_vector<std::int64_t>({1}));
+      },
+      ThrowsMessage<ShapeError>(HasSubstr("lengths")));
   EXPECT_THAT([&] { lstm(ones({2, 2, 3}), {}, ones({2})); }, ThrowsMessage<DtypeError>(HasSubstr("lengths")));
   EXPECT_THROW(nn::GRU(3, 4, {.proj_size = 2}), ShapeError);
   EXPECT_THROW(nn::LSTM(0, 4), ShapeError);

@@ -77,11 +77,11 @@ TEST_P(Settings, AgreeWithAttentionWithWeights) {
   const Tensor q = draw({2, 4, 3, 8}), k = draw({2, 2, 5, 8}), v = draw({2, 2, 5, 12});
   const Tensor mask = gt(draw({3, 5}), -0.5), added = draw({3, 5});
   for (const AttentionSettings& s : std::vector<AttentionSettings>{{},
-                                                                    {.causal = true},
-                                                                    {.causal_from_end = true},
-                                                                    {.mask = mask},
-                                                                    {.mask = mask, .causal_from_end = true},
-                                                                    {.mask = added, .causal = true, .scale = 0.3}})
+                                                                   {.causal = true},
+                                                                   {.causal_from_end = true},
+                                                                   {.mask = mask},
+                                                                   {.mask = mask, .causal_from_end = true},
+                                                                   {.mask = added, .causal = true, .scale = 0.3}})
     expect_near(dot_product_attention(q, k, v, s), attention_with_weights(q, k, v, s).output, 1e-5);
   // The last query sees all keys, the first all but the last two.
   const Tensor w = attention_with_weights(q, k, v, {.causal_from_end = true}).weights;

@@ -15,7 +15,8 @@ std::vector<Sample> samples_in_settings() {
   attention("softcap, causal", {.causal = true, .softcap = 2}, {1, 2, 3, 2}, {1, 1, 3, 2}, {1, 1, 3, 2});
   attention("no queries", {.softcap = 2}, {1, 1, 0, 2}, {1, 1, 3, 2}, {1, 1, 3, 2});
   auto rotary = [](const TensorList& in) { return apply_rotary(in[0], in[1], in[2], true); };
-  all.push_back(Sample("apply_rotary", "neighbours, part of a row").composed().in({2, 3, 5}).in({3, 2}).in({3, 2}).calls(rotary));
+  all.push_back(
+      Sample("apply_rotary", "neighbours, part of a row").composed().in({2, 3, 5}).in({3, 2}).in({3, 2}).calls(rotary));
   all.push_back(Sample("apply_rotary", "no rows").composed().in({2, 0, 4}).in({0, 2}).in({0, 2}).calls(rotary));
   auto silu = [](const TensorList& in) { return swiglu(in[0], in[1]); };
   auto gelu = [](const TensorList& in) { return geglu(in[0], in[1]); };

@@ -18,11 +18,12 @@ Made make(const std::string& name) {
   if (name == "rnn_tanh") return std::make_unique<nn::RNN>(2, 3, deep);
   if (name == "rnn_relu")
     return std::make_unique<nn::RNN>(2, 3, nn::RecurrentOptions{.bias = false}, nn::Nonlinearity::relu);
-  if (name == "lstm_proj") return std::make_unique<nn::LSTM>(2, 3, nn::RecurrentOptions{.num_layers = 2, .proj_size = 2});
+  if (name == "lstm_proj")
+    return std::make_unique<nn::LSTM>(2, 3, nn::RecurrentOptions{.num_layers = 2, .proj_size = 2});
   if (name == "lstm_unbatched") return std::make_unique<nn::LSTM>(2, 3);
   if (name == "gru") {
-    return std::make_unique<nn::GRU>(
-        2, 3, nn::RecurrentOptions{.num_layers = 2, .batch_first = true, .bidirectional = true});
+    return std::make_unique<nn::GRU>(2, 3,
+                                     nn::RecurrentOptions{.num_layers = 2, .batch_first = true, .bidirectional = true});
   }
   if (name == "gru_packed") return std::make_unique<nn::GRU>(2, 3, nn::RecurrentOptions{.batch_first = true});
   return std::make_unique<nn::LSTM>(2, 3, deep);

@@ -40,25 +40,21 @@ TEST_F(TorchTransformer, Attention) {
     const Tensor hidden = figures::tensor(all["hidden"], d), floating = figures::tensor(all["floating"], d);
     nn::MultiheadAttention self(4, 2);
     check("self", self, [&](const TensorList& in) { return list(self(in[0], in[0], in[0], {}, false)); });
-    check("self_causal", self, [&](const TensorList& in) {
-      return list(self(in[0], in[0], in[0], {.attn_mask = later(3)}, false));
-    });
-    check("self_causal", self, [&](const TensorList& in) {
-      return list(self(in[0], in[0], in[0], {.is_causal = true}, false));
-    });
+    check("self_causal", self,
+          [&](const TensorList& in) { return list(self(in[0], in[0], in[0], {.attn_mask = later(3)}, false)); });
+    check("self_causal", self,
+          [&](const TensorList& in) { return list(self(in[0], in[0], in[0], {.is_causal = true}, false)); });
     check("self_weights", self,
           [&](const TensorList& in) { return list(self(in[0], in[0], in[0], {.attn_mask = later(3)})); });
     nn::MultiheadAttention cross(4, 2, {.kdim = 3, .vdim = 5, .batch_first = true});
-    check("cross", cross, [&](const TensorList& in) {
-      return list(cross(in[0], in[1], in[2], {.key_padding_mask = hidden}, false));
-    });
+    check("cross", cross,
+          [&](const TensorList& in) { return list(cross(in[0], in[1], in[2], {.key_padding_mask = hidden}, false)); });
     check("cross_weights", cross, [&](const TensorList& in) {
       return list(cross(in[0], in[1], in[2], {.key_padding_mask = hidden, .attn_mask = floating}, true, false));
     });
     nn::MultiheadAttention more(4, 2, {.bias = false, .add_bias_kv = true, .add_zero_attn = true});
-    check("more_unbatched", more, [&](const TensorList& in) {
-      return list(more(in[0], in[1], in[1], {.key_padding_mask = hidden[0]}));
-    });
+    check("more_unbatched", more,
+          [&](const TensorList& in) { return list(more(in[0], in[1], in[1], {.key_padding_mask = hidden[0]})); });
   }
 }
 
@@ -75,8 +71,7 @@ TEST_F(TorchTransformer, LayersAndStacks) {
       });
       nn::TransformerDecoderLayer decoder(4, 2, options);
       check(std::string("decoder_layer_") + name, decoder, [&](const TensorList& in) {
-        return TensorList{
-            decoder(in[0], in[1], {.mask = later(in[0].size(decoder.options.batch_first ? 1 : 0))})};
+        return TensorList{decoder(in[0], in[1], {.mask = later(in[0].size(decoder.options.batch_first ? 1 : 0))})};
       });
     }
     nn::TransformerOptions options = post;

@@ -19,8 +19,8 @@ constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
 void check(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionSettings& s) {
   detail::require_defined(kName, q, k, v);
   const auto fail = [&](const char* wanted) {
-    throw ShapeError(fmt::format("{}: q {}, k {}, v {}; {}", kName, str(q.shape()), str(k.shape()), str(v.shape()),
-                                 wanted));
+    throw ShapeError(
+        fmt::format("{}: q {}, k {}, v {}; {}", kName, str(q.shape()), str(k.shape()), str(v.shape()), wanted));
   };
   if (q.dim() < 3 || k.dim() != q.dim() || v.dim() != q.dim()) fail("wanted [..., heads, rows, size], of one rank");
   for (int d = 0; d < q.dim() - 3; ++d) {

@@ -56,8 +56,7 @@ void check_dtypes(const OpCall& call) {
 
 void check_shape(const OpCall& call, const char* what, const Tensor& x, const Shape& wanted) {
   if (x.defined() && x.shape() != wanted) {
-    throw ShapeError(
-        fmt::format("{}: {} is {}, it must be {}", call.op.name, what, str(x.shape()), str(wanted)));
+    throw ShapeError(fmt::format("{}: {} is {}, it must be {}", call.op.name, what, str(x.shape()), str(wanted)));
   }
 }
 
@@ -67,8 +66,8 @@ std::vector<OutputSpec> infer(const OpCall& call) {
   const Tensor &gates = call.in[kGates], &weight = call.in[kWeight];
   const std::int64_t blocks = gates_of(a.mode);
   if (gates.dim() != 3 || gates.size(2) % blocks != 0) {
-    throw ShapeError(fmt::format("{}: the gates are {}; wanted [T, B, {} · H]", call.op.name, str(gates.shape()),
-                                 blocks));
+    throw ShapeError(
+        fmt::format("{}: the gates are {}; wanted [T, B, {} · H]", call.op.name, str(gates.shape()), blocks));
   }
   if (gates.size(0) == 0) throw ShapeError(fmt::format("{}: the sequence has no steps", call.op.name));
   const std::int64_t steps = gates.size(0), batch = gates.size(1), width = gates.size(2), h = width / blocks;

@@ -180,7 +180,12 @@ void forward(const OpCall& call, const Outputs& out) {
       }
     }
   });
-  const Forward<T> layer{a.mode, batch, units, blocks, per_panel, bias.defined() ? bias.host<T>() : nullptr,
+  const Forward<T> layer{a.mode,
+                         batch,
+                         units,
+                         blocks,
+                         per_panel,
+                         bias.defined() ? bias.host<T>() : nullptr,
                          lengths.empty() ? nullptr : lengths.data()};
   const T *h = h0.host<T>(), *c = c0.defined() ? c0.host<T>() : nullptr;
   for (std::int64_t i = 0; i < steps; ++i) {

@@ -61,8 +61,8 @@ bool gpu_backward(const OpCall& call, std::span<Tensor> out) {
   const bool gru = a.mode == RecurrentMode::gru, lstm = a.mode == RecurrentMode::lstm;
   Tensor product = empty({batch, units}, {f32, states.device()});
   const Tensor carry = empty({batch, units}, {f32, states.device()});
-  const std::uint32_t given = (states_grad.defined() ? 2u : 0u) | (cells_grad.defined() ? 4u : 0u) |
-                              (saved_grad.defined() ? 8u : 0u);
+  const std::uint32_t given =
+      (states_grad.defined() ? 2u : 0u) | (cells_grad.defined() ? 4u : 0u) | (saved_grad.defined() ? 8u : 0u);
   for (std::int64_t i = steps - 1; i >= 0; --i) {
     const std::int64_t at = step_at(i, steps, a.reverse), before = step_at(i - 1, steps, a.reverse);
     const Tensor h_before = i > 0 ? states.select(0, before) : h0;
@@ -75,9 +75,13 @@ bool gpu_backward(const OpCall& call, std::span<Tensor> out) {
         .read_write(carry)
         .read_write(to.c0)
         .read(at_step(saved, at))
-        .read(lstm ? Tensor() : gru ? h_before : states.select(0, at))
+        .read(lstm  ? Tensor()
+              : gru ? h_before
+                    : states.select(0, at))
         .read(at_step(cells, at))
-        .read(!lstm ? Tensor() : i > 0 ? cells.select(0, before) : c0)
+        .read(!lstm   ? Tensor()
+              : i > 0 ? cells.select(0, before)
+                      : c0)
         .read(lengths)
         .write(at_step(to.gates, at))
         .write(at_step(to.hidden, at))

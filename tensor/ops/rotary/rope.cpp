@@ -123,9 +123,14 @@ TensorList reference(const OpCall& call) {
 
 TensorList vjp(const VjpCall& call);
 
-const OpDef kRope = {
-    .name = "rope", .infer = infer, .cpu = cpu, .gpu = on_gpu, .reference = reference, .vjp = vjp,
-    .saved = Saved::inputs, .saved_inputs = 1u << kFrequencies | 1u << kPositions};
+const OpDef kRope = {.name = "rope",
+                     .infer = infer,
+                     .cpu = cpu,
+                     .gpu = on_gpu,
+                     .reference = reference,
+                     .vjp = vjp,
+                     .saved = Saved::inputs,
+                     .saved_inputs = 1u << kFrequencies | 1u << kPositions};
 
 TensorList vjp(const VjpCall& call) {
   auto a = call.as<RopeAttrs>();
@@ -142,8 +147,8 @@ Tensor rope(const Tensor& x, const Tensor& frequencies, const Tensor& positions,
 
 Tensor rotary_frequencies(std::int64_t size, double base, Device device) {
   if (size < 0 || size % 2 != 0 || !(base > 0)) {
-    throw ShapeError(fmt::format("rotary_frequencies: size {}, base {}; wanted an even size and a base above 0", size,
-                                 base));
+    throw ShapeError(
+        fmt::format("rotary_frequencies: size {}, base {}; wanted an even size and a base above 0", size, base));
   }
   std::vector<float> frequencies;
   for (std::int64_t i = 0; i < size / 2; ++i) {
