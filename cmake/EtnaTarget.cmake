@@ -91,7 +91,8 @@ function(etna_library)
   target_include_directories(etna PUBLIC $<BUILD_INTERFACE:${ETNA_INCLUDE_DIR}>
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_link_libraries(etna PRIVATE $<BUILD_INTERFACE:etna_options> TBB::tbb fmt::fmt spdlog::spdlog hwy::hwy
-    Threads::Threads ${CMAKE_DL_LIBS} ${ETNA_GLSLANG_LIBRARIES} $<$<BOOL:${ETNA_ONEDNN_FOUND}>:${ONEDNN_LIBRARY}>)
+    Threads::Threads ${CMAKE_DL_LIBS} ${ETNA_GLSLANG_LIBRARIES} $<$<BOOL:${ETNA_ONEDNN_FOUND}>:${ONEDNN_LIBRARY}>
+    ${ETNA_FORMAT_LIBRARIES})
   # Nothing calls the constructor that checks the processor, so a static library must be told to link it.
   if(NOT BUILD_SHARED_LIBS AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     target_link_options(etna INTERFACE LINKER:--undefined=etna_check_processor)
@@ -107,14 +108,18 @@ function(etna_library)
       FILES_MATCHING PATTERN "*.h" PATTERN "elementwise.def" PATTERN "rules.def"
       REGEX "/device/(cpu|vulkan|registry)$" EXCLUDE
       REGEX "/device/(cache_file|cache_folder|log)\\.h$" EXCLUDE
-      REGEX "/tensor/(graph|ops/.*\\.h)$" EXCLUDE
+      REGEX "/tensor/(graph|ops/.*/.*\\.h)$" EXCLUDE
+      REGEX "/data/codecs$" EXCLUDE
       REGEX "/tensor/(layout|recording)\\.h$" EXCLUDE
       REGEX "/autograd/node\\.h$" EXCLUDE)
   endforeach()
   install(FILES ${PROJECT_SOURCE_DIR}/etna.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/etna)
   configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/etnaConfig.cmake.in ${PROJECT_BINARY_DIR}/etnaConfig.cmake
-    INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/etna)
+    INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/etna PATH_VARS CMAKE_INSTALL_DATADIR)
   write_basic_package_version_file(${PROJECT_BINARY_DIR}/etnaConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+  # Shaders of programs include Etna's.
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/shaders/lib/ DESTINATION ${CMAKE_INSTALL_DATADIR}/etna/shaders)
   install(FILES ${PROJECT_BINARY_DIR}/etnaConfig.cmake ${PROJECT_BINARY_DIR}/etnaConfigVersion.cmake
+    ${PROJECT_SOURCE_DIR}/cmake/EtnaTargetShaders.cmake
     DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/etna)
 endfunction()

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
@@ -83,6 +84,19 @@ std::string read_text_file(const std::filesystem::path& file, std::string_view a
   if (const std::size_t at = find_invalid_utf8(text); at != std::string::npos)
     throw refuse(fmt::format("is not UTF-8 text: invalid sequence at byte {}", at));
   return text;
+}
+
+std::vector<std::string> read_lines(const std::filesystem::path& file) {
+  const std::string text = read_text_file(file);
+  std::vector<std::string> lines;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    std::string_view line = std::string_view(text).substr(at, end - at);
+    if (end < text.size() && line.ends_with('\r')) line.remove_suffix(1);
+    lines.emplace_back(line);
+    at = end + 1;
+  }
+  return lines;
 }
 
 }  // namespace etna::data

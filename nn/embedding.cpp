@@ -7,7 +7,8 @@
 
 namespace etna::nn {
 
-Embedding::Embedding(std::int64_t count, std::int64_t dim) : weight(init::normal_(empty({count, dim}))) {
+Embedding::Embedding(std::int64_t count, std::int64_t dim)
+    : weight(init::normal_(empty({checked_size("Embedding", "count", count), checked_size("Embedding", "dim", dim)}))) {
   register_parameter("weight", weight);
 }
 

@@ -6,7 +6,8 @@
 
 namespace etna::nn {
 
-LayerNorm::LayerNorm(std::int64_t dim, double eps) : weight(ones({dim})), bias(zeros({dim})), eps(eps) {
+LayerNorm::LayerNorm(std::int64_t dim, double eps)
+    : weight(ones({checked_size("LayerNorm", "dim", dim)})), bias(zeros({dim})), eps(eps) {
   register_parameter("weight", weight);
   register_parameter("bias", bias);
 }

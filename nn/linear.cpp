@@ -9,7 +9,8 @@
 
 namespace etna::nn {
 
-Linear::Linear(std::int64_t in, std::int64_t out, bool with_bias) : weight(empty({out, in})) {
+Linear::Linear(std::int64_t in, std::int64_t out, bool with_bias)
+    : weight(empty({checked_size("Linear", "out", out), checked_size("Linear", "in", in)})) {
   double bound = in > 0 ? 1 / std::sqrt(static_cast<double>(in)) : 0;
   init::uniform_(weight, -bound, bound);
   if (with_bias) bias = init::uniform_(empty({out}), -bound, bound);

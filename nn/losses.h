@@ -1,9 +1,12 @@
 #pragma once
 
-#include <etna/nn/module.h>
-#include <etna/tensor/ops.h>
+#include <utility>
 
-/// Losses as modules that store their settings. The function forms are cross_entropy(), nll_loss() and mse_loss().
+#include <etna/nn/module.h>
+#include <etna/tensor/losses.h>
+
+/// Losses as modules that store their settings. The function forms are those of <etna/tensor/ops.h> and
+/// <etna/tensor/losses.h>; those with a margin are in <etna/nn/margin_losses.h>.
 namespace etna::nn {
 
 /// -log softmax(logits)[target], averaged. Rows whose target is ignore_index count neither in the sum nor in the mean.
@@ -11,12 +14,21 @@ class CrossEntropyLoss : public Module {
  public:
   explicit CrossEntropyLoss(std::int64_t ignore_index = -100, double label_smoothing = 0,
                             Reduction reduction = Reduction::mean)
-      : ignore_index(ignore_index), label_smoothing(label_smoothing), reduction(reduction) {}
+      : ignore_index(ignore_index), label_smoothing(label_smoothing), reduction(reduction) {
+    register_buffer("weight", weight);
+  }
+  /// @param weight [C], one for each class; a buffer, so it moves with the module
+  explicit CrossEntropyLoss(Tensor weight, std::int64_t ignore_index = -100, double label_smoothing = 0,
+                            Reduction reduction = Reduction::mean)
+      : CrossEntropyLoss(ignore_index, label_smoothing, reduction) {
+    this->weight = std::move(weight);
+  }
   /// Layouts as of cross_entropy(): the classes are dimension 1.
-  /// @param logits [N, C, ...] @param target [N, ...] i64 or i32 @return 0-d, or [N, ...] if reduction is none
+  /// @param logits [N, C, ...] @param target [N, ...] i64 or i32, or probabilities [N, C, ...] @return 0-d, or [N, ...] if reduction is none
   Tensor forward(const Tensor& logits, const Tensor& target) const;
   Tensor operator()(const Tensor& logits, const Tensor& target) const { return forward(logits, target); }
 
+  Tensor weight;
   std::int64_t ignore_index;
   double label_smoothing;
   Reduction reduction;
@@ -31,11 +43,19 @@ class CrossEntropyLoss : public Module {
 class NLLLoss : public Module {
  public:
   explicit NLLLoss(std::int64_t ignore_index = -100, Reduction reduction = Reduction::mean)
-      : ignore_index(ignore_index), reduction(reduction) {}
+      : ignore_index(ignore_index), reduction(reduction) {
+    register_buffer("weight", weight);
+  }
+  /// @param weight [C], one for each class; a buffer, so it moves with the module
+  explicit NLLLoss(Tensor weight, std::int64_t ignore_index = -100, Reduction reduction = Reduction::mean)
+      : NLLLoss(ignore_index, reduction) {
+    this->weight = std::move(weight);
+  }
   /// @param log_probs [N, C, ...] @param target [N, ...] i64 or i32 @return 0-d, or [N, ...] if reduction is none
   Tensor forward(const Tensor& log_probs, const Tensor& target) const;
   Tensor operator()(const Tensor& log_probs, const Tensor& target) const { return forward(log_probs, target); }
 
+  Tensor weight;
   std::int64_t ignore_index;
   Reduction reduction;
 
@@ -54,6 +74,170 @@ class MSELoss : public Module {
 
  protected:
   std::unique_ptr<Module> another() const override { return std::make_unique<MSELoss>(reduction); }
+};
+
+/// binary_cross_entropy() with its settings.
+/// Weights are buffers: they move with the module.
+class BCELoss : public Module {
+ public:
+  explicit BCELoss(Tensor weight = {}, Reduction reduction = Reduction::mean)
+      : weight(std::move(weight)), reduction(reduction) {
+    register_buffer("weight", this->weight);
+  }
+  Tensor forward(const Tensor& x, const Tensor& target) const {
+    return binary_cross_entropy(x, target, weight, reduction);
+  }
+  Tensor operator()(const Tensor& x, const Tensor& target) const { return forward(x, target); }
+
+  Tensor weight;
+  Reduction reduction;
+
+ protected:
+  std::unique_ptr<Module> another() const override { return std::make_unique<BCELoss>(weight, reduction); }
+};
+
+/// binary_cross_entropy_with_logits() with its settings.
+/// Weights are buffers: they move with the module.
+class BCEWithLogitsLoss : public Module {
+ public:
+  explicit BCEWithLogitsLoss(Tensor weight = {}, Tensor pos_weight = {}, Reduction reduction = Reduction::mean)
+      : weight(std::move(weight)), pos_weight(std::move(pos_weight)), reduction(reduction) {
+    register_buffer("weight", this->weight);
+    register_buffer("pos_weight", this->pos_weight);
+  }
+  Tensor forward(const Tensor& x, const Tensor& target) const {
+    return binary_cross_entropy_with_logits(x, target, weight, reduction, pos_weight);
+  }
+  Tensor operator()(const Tensor& x, const Tensor& target) const { return forward(x, target); }
+
+  Tensor weight;
+  Tensor pos_weight;
+  Reduction reduction;
+
+ protected:
+  std::unique_ptr<Module> another() const override {
+    return std::make_unique<BCEWithLogitsLoss>(weight, pos_weight, reduction);
+  }
+};
+
+/// kl_div() with its settings.
+class KLDivLoss : public Module {
+ public:
+  explicit KLDivLoss(KLReduction reduction = KLReduction::mean, bool log_target = false)
+      : reduction(reduction), log_target(log_target) {}
+  Tensor forward(const Tensor& x, const Tensor& target) const { return kl_div(x, target, reduction, log_target); }
+  Tensor operator()(const Tensor& x, const Tensor& target) const { return forward(x, target); }
+
+  KLReduction reduction;
+  bool log_target;
+
+ protected:
+  std::unique_ptr<Module> another() const override { return std::make_unique<KLDivLoss>(reduction, log_target); }
+};
+
+/// |x - target|, averaged.
+class L1Loss : public Module {
+ public:
+  explicit L1Loss(Reduction reduction = Reduction::mean) : reduction(reduction) {}
+  Tensor forward(const Tensor& x, const Tensor& target) const { return l1_loss(x, target, reduction); }
+  Tensor operator()(const Tensor& x, const Tensor& target) const { return forward(x, target); }
+
+  Reduction reduction;
+
+ protected:
+  std::unique_ptr<Module> another() const override { return std::make_unique<L1Loss>(reduction); }
+};
+
+/// smooth_l1_loss() with its settings.
+class SmoothL1Loss : public Module {
+ public:
+  explicit SmoothL1Loss(Reduction reduction = Reduction::mean, double beta = 1) : reduction(reduction), beta(beta) {}
+  Tensor forward(const Tensor& x, const Tensor& target) const { return smooth_l1_loss(x, target, reduction, beta); }
+  Tensor operator()(const Tensor& x, const Tensor& target) const { return forward(x, target); }
+
+  Reduction reduction;
+  double beta;
+
+ protected:
+  std::unique_ptr<Module> another() const override { return std::make_unique<SmoothL1Loss>(reduction, beta); }
+};
+
+/// huber_loss() with its settings.
+class HuberLoss : public Module {
+ public:
+  explicit HuberLoss(Reduction reduction = Reduction::mean, double delta = 1) : reduction(reduction), delta(delta) {}
+  Tensor forward(const Tensor& x, const Tensor& target) const { return huber_loss(x, target, reduction, delta); }
+  Tensor operator()(const Tensor& x, const Tensor& target) const { return forward(x, target); }
+
+  Reduction reduction;
+  double delta;
+
+ protected:
+  std::unique_ptr<Module> another() const override { return std::make_unique<HuberLoss>(reduction, delta); }
+};
+
+/// gaussian_nll_loss() with its settings.
+class GaussianNLLLoss : public Module {
+ public:
+  explicit GaussianNLLLoss(bool full = false, double eps = 1e-6, Reduction reduction = Reduction::mean)
+      : full(full), eps(eps), reduction(reduction) {}
+  Tensor forward(const Tensor& x, const Tensor& target, const Tensor& var) const {
+    return gaussian_nll_loss(x, target, var, full, eps, reduction);
+  }
+  Tensor operator()(const Tensor& x, const Tensor& target, const Tensor& var) const { return forward(x, target, var); }
+
+  bool full;
+  double eps;
+  Reduction reduction;
+
+ protected:
+  std::unique_ptr<Module> another() const override { return std::make_unique<GaussianNLLLoss>(full, eps, reduction); }
+};
+
+/// poisson_nll_loss() with its settings.
+class PoissonNLLLoss : public Module {
+ public:
+  explicit PoissonNLLLoss(bool log_input = true, bool full = false, double eps = 1e-8,
+                          Reduction reduction = Reduction::mean)
+      : log_input(log_input), full(full), eps(eps), reduction(reduction) {}
+  Tensor forward(const Tensor& x, const Tensor& target) const {
+    return poisson_nll_loss(x, target, log_input, full, eps, reduction);
+  }
+  Tensor operator()(const Tensor& x, const Tensor& target) const { return forward(x, target); }
+
+  bool log_input;
+  bool full;
+  double eps;
+  Reduction reduction;
+
+ protected:
+  std::unique_ptr<Module> another() const override {
+    return std::make_unique<PoissonNLLLoss>(log_input, full, eps, reduction);
+  }
+};
+
+/// ctc_loss() with its settings.
+class CTCLoss : public Module {
+ public:
+  explicit CTCLoss(std::int64_t blank = 0, Reduction reduction = Reduction::mean, bool zero_infinity = false)
+      : blank(blank), reduction(reduction), zero_infinity(zero_infinity) {}
+  Tensor forward(const Tensor& log_probs, const Tensor& targets, const Tensor& input_lengths,
+                 const Tensor& target_lengths) const {
+    return ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity);
+  }
+  Tensor operator()(const Tensor& log_probs, const Tensor& targets, const Tensor& input_lengths,
+                    const Tensor& target_lengths) const {
+    return forward(log_probs, targets, input_lengths, target_lengths);
+  }
+
+  std::int64_t blank;
+  Reduction reduction;
+  bool zero_infinity;
+
+ protected:
+  std::unique_ptr<Module> another() const override {
+    return std::make_unique<CTCLoss>(blank, reduction, zero_infinity);
+  }
 };
 
 }  // namespace etna::nn

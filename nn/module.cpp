@@ -151,8 +151,8 @@ std::unique_ptr<Module> Module::clone() const {
       } else if (const auto made = shared.find(x.impl()); made != shared.end()) {
         target = made->second;
       } else {
-        if (target.defined() && target.shape() != x.shape()) target = empty(x.shape());
-        if (!target.defined()) target = empty(x.shape());
+        // another() may have handed over this module's own tensor.
+        if (!target.defined() || target.impl() == x.impl() || target.shape() != x.shape()) target = empty(x.shape());
         replace(target, x.detach().clone());
         target.requires_grad_(x.requires_grad());
         shared.emplace(x.impl(), target);
@@ -212,6 +212,12 @@ void Module::register_module(std::string name, Module& member) {
   if (!name.empty()) require_free(name, "register_module");
   modules_.emplace_back(std::move(name), &member);
   if (!training_) member.train(false);
+}
+
+std::int64_t checked_size(const char* module, const char* argument, std::int64_t size, std::int64_t least) {
+  if (size < least)
+    throw ShapeError(fmt::format("{}: {} is {}; it must be at least {}", module, argument, size, least));
+  return size;
 }
 
 }  // namespace etna::nn

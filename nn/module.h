@@ -145,6 +145,10 @@ std::unique_ptr<M> clone_of(const M& module) {
   return std::unique_ptr<M>(dynamic_cast<M*>(module.clone().release()));
 }
 
+/// Checks a size that a module's constructor got. @return it
+/// @throws ShapeError naming the module and the argument if the size is below `least`
+std::int64_t checked_size(const char* module, const char* argument, std::int64_t size, std::int64_t least = 0);
+
 /// A module from one tensor to one tensor; Sequential chains these.
 class UnaryModule : public Module {
  public:

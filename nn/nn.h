@@ -16,6 +16,7 @@
 #include <etna/nn/layer_norm.h>
 #include <etna/nn/linear.h>
 #include <etna/nn/losses.h>
+#include <etna/nn/margin_losses.h>
 #include <etna/nn/module.h>
 #include <etna/nn/module_list.h>
 #include <etna/nn/multihead_attention.h>

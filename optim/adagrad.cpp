@@ -15,12 +15,17 @@ Adagrad::Adagrad(std::vector<ParamGroup> groups, AdagradOptions options)
     throw Error(fmt::format("Adagrad: an lr_decay of {} and an eps of {}; neither may be negative", options.lr_decay,
                             options.eps));
   }
+  if (!(options.initial_accumulator_value >= 0)) {
+    throw Error(
+        fmt::format("Adagrad: an initial_accumulator_value of {} is negative", options.initial_accumulator_value));
+  }
 }
 
 std::vector<std::string> Adagrad::state_names() const { return {"sum"}; }
 
 void Adagrad::update(const std::vector<Tensor>& list, const StepNumbers& numbers, const Tensor& control) {
-  adagrad_step_(list, numbers, {.lr_decay = options_.lr_decay, .eps = options_.eps}, control);
+  adagrad_step_(list, numbers, {.lr_decay = options_.lr_decay, .eps = options_.eps, .maximize = options_.maximize},
+                control);
 }
 
 }  // namespace etna::optim

@@ -9,7 +9,9 @@ struct AdagradOptions {
   double lr_decay = 0;
   double weight_decay = 0;
   double eps = 1e-10;
-  double max_grad_norm = 0;  ///< clips gradients to this global norm in the pass that steps; 0: no clipping
+  double initial_accumulator_value = 0;  ///< of s
+  bool maximize = false;                 ///< climbs instead of descending
+  double max_grad_norm = 0;              ///< clips gradients to this global norm in the pass that steps; 0: no clipping
 };
 
 /// Adagrad (Duchi et al. 2011), by PyTorch's formula:
@@ -23,6 +25,7 @@ class Adagrad : public Optimizer {
 
  protected:
   std::vector<std::string> state_names() const override;
+  double initial_state() const override { return options_.initial_accumulator_value; }
   void update(const std::vector<Tensor>& list, const StepNumbers& numbers, const Tensor& control) override;
 
  private:

@@ -21,11 +21,21 @@ Adam::Adam(std::vector<ParamGroup> groups, AdamOptions options, bool decoupled)
   if (!(options.eps >= 0)) throw Error(fmt::format("Adam: an eps of {} is negative", options.eps));
 }
 
-std::vector<std::string> Adam::state_names() const { return {"exp_avg", "exp_avg_sq"}; }
+std::vector<std::string> Adam::state_names() const {
+  if (options_.amsgrad) return {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"};
+  return {"exp_avg", "exp_avg_sq"};
+}
 
 void Adam::update(const std::vector<Tensor>& list, const StepNumbers& numbers, const Tensor& control) {
-  adam_step_(list, numbers,
-             {.beta1 = options_.beta1, .beta2 = options_.beta2, .eps = options_.eps, .decoupled = decoupled_}, control);
+  const AdamStep step{.beta1 = options_.beta1,
+                      .beta2 = options_.beta2,
+                      .eps = options_.eps,
+                      .decoupled = decoupled_,
+                      .maximize = options_.maximize};
+  if (options_.amsgrad)
+    amsgrad_step_(list, numbers, step, control);
+  else
+    adam_step_(list, numbers, step, control);
 }
 
 AdamW::AdamW(std::vector<Tensor> parameters, AdamWOptions options)
@@ -33,7 +43,8 @@ AdamW::AdamW(std::vector<Tensor> parameters, AdamWOptions options)
 
 AdamW::AdamW(std::vector<ParamGroup> groups, AdamWOptions options)
     : Adam(std::move(groups),
-           {options.lr, options.beta1, options.beta2, options.eps, options.weight_decay, options.max_grad_norm}, true) {
-}
+           {options.lr, options.beta1, options.beta2, options.eps, options.weight_decay, options.amsgrad,
+            options.maximize, options.max_grad_norm},
+           true) {}
 
 }  // namespace etna::optim

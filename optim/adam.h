@@ -10,6 +10,8 @@ struct AdamOptions {
   double beta2 = 0.999;
   double eps = 1e-8;
   double weight_decay = 0;
+  bool amsgrad = false;      ///< divides by the largest second moment so far (Reddi et al. 2018)
+  bool maximize = false;     ///< climbs instead of descending
   double max_grad_norm = 0;  ///< clips gradients to this global norm in the pass that steps; 0: no clipping
 };
 
@@ -38,6 +40,8 @@ struct AdamWOptions {
   double beta2 = 0.999;
   double eps = 1e-8;
   double weight_decay = 0.01;
+  bool amsgrad = false;      ///< divides by the largest second moment so far (Reddi et al. 2018)
+  bool maximize = false;     ///< climbs instead of descending
   double max_grad_norm = 0;  ///< clips gradients to this global norm in the pass that steps; 0: no clipping
 };
 

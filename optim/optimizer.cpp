@@ -148,7 +148,8 @@ void Optimizer::step(const Tensor& loss_scale, bool scaled) {
       if (state.tensors.empty()) {
         NotCaptured now;  // replays continue from the current state
         state.skipped = skipped_before;
-        for (std::size_t k = 0; k < names; ++k) state.tensors.push_back(zeros(p.shape(), {state_dtype(p), p.device()}));
+        for (std::size_t k = 0; k < names; ++k)
+          state.tensors.push_back(full(state_shape(p, k), initial_state(), {state_dtype(p), p.device()}));
       }
       Alike& alike = lists[{p.device(), state.step, state.skipped}];
       alike.parameters.push_back(index - 1);
@@ -227,8 +228,8 @@ void Optimizer::load_state_dict(const std::map<std::string, Tensor>& state) {
       std::string step = fmt::format("{}.step", i);
       if (state.contains(step)) {
         if (const Tensor* x = take(step, {})) to.step = x->item<std::int64_t>();
-        for (const std::string& name : names) {
-          if (const Tensor* x = take(fmt::format("{}.{}", i, name), p.shape())) {
+        for (std::size_t k = 0; k < names.size(); ++k) {
+          if (const Tensor* x = take(fmt::format("{}.{}", i, names[k]), state_shape(p, k))) {
             to.tensors.push_back(x->to(p.device(), state_dtype(p)).clone());
           }
         }

@@ -74,6 +74,11 @@ class Optimizer {
 
   /// Names of the state tensors of a parameter: "exp_avg" ...
   virtual std::vector<std::string> state_names() const = 0;
+  /// Shape and first value of a state. Only composed optimizers have states that differ in shape from the parameter.
+  virtual Shape state_shape(const Tensor& parameter, [[maybe_unused]] std::size_t state) const {
+    return parameter.shape();
+  }
+  virtual double initial_state() const { return 0; }
   /// Steps parameters of one device that have made equally many steps. `numbers` holds what changes from step to step.
   /// @param list parameter, gradient, state tensors; then the same for the next parameter
   /// @param control the control of this step, or undefined

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -23,20 +25,68 @@ class Schedule {
   std::function<double(std::int64_t)> factor_;
 };
 
+// A group's own rate is the rate that it was given. PyTorch's schedules that take absolute rates (eta_min, max_lr,
+// base_lr) are given here as fractions or multiples of it. Past its end a schedule keeps its last value.
+
 Schedule constant(double factor = 1);
+/// `factor` for `total` steps, then 1: ConstantLR.
+Schedule constant(double factor, std::int64_t total);
 /// min(1, (i + 1) / steps)
 Schedule linear_warmup(std::int64_t steps);
-/// From 1 down to `floor` in `total` steps by half a cosine (Loshchilov & Hutter 2017), then `floor`:
-/// floor + (1 - floor) · (1 + cos(π · i/total)) / 2.
-Schedule cosine(std::int64_t total, double floor = 0);
 /// From 1 to `floor` in `total` steps in a straight line, then `floor`.
 Schedule linear(std::int64_t total, double floor = 0);
-/// factor^⌊i / every⌋
+/// From `start` to `end` in `total` steps in a straight line: LinearLR.
+Schedule linear(double start, double end, std::int64_t total);
+/// (1 - i/total)^power, then 0: PolynomialLR.
+Schedule polynomial(std::int64_t total, double power = 1);
+/// factor^⌊i / every⌋: StepLR.
 Schedule step_decay(std::int64_t every, double factor = 0.1);
+/// factor^n after n of the milestones, in any order: MultiStepLR.
+Schedule multi_step(std::vector<std::int64_t> milestones, double factor = 0.1);
+/// factorⁱ: ExponentialLR.
+Schedule exponential(double factor);
+/// f(1) · f(2) · ... · f(i): MultiplicativeLR. f is called once for each step.
+Schedule multiplicative(std::function<double(std::int64_t step)> f);
+/// From 1 down to `floor` in `total` steps by half a cosine (Loshchilov & Hutter 2017), then `floor`:
+/// floor + (1 - floor) · (1 + cos(π · i/total)) / 2. CosineAnnealingLR, which would rise again past `total`.
+Schedule cosine(std::int64_t total, double floor = 0);
+/// The same again and again; each period is `growth` times as long as the one before: CosineAnnealingWarmRestarts.
+Schedule cosine_warm_restarts(std::int64_t period, std::int64_t growth = 1, double floor = 0);
 /// linear_warmup(warmup) * cosine(total, floor)
 Schedule warmup_cosine(std::int64_t warmup, std::int64_t total, double floor = 0);
 
-/// Sets each group's learning rate to its value at the scheduler's construction times the schedule.
+enum class Annealing { cosine, linear };
+struct OneCycleOptions {
+  double pct_start = 0.3;  ///< share of the steps that the rate rises
+  Annealing anneal = Annealing::cosine;
+  double div_factor = 25;         ///< the first rate is 1 / div_factor
+  double final_div_factor = 1e4;  ///< the last rate is the first one / final_div_factor
+  bool three_phase = false;       ///< first falls back to the first rate, as long as it rose
+};
+/// Up to the group's own rate and down again once (Smith & Topin 2018): OneCycleLR with max_lr the group's own rate.
+/// @param total number of steps, at least 2
+Schedule one_cycle(std::int64_t total, OneCycleOptions options = {});
+
+enum class CyclicMode { triangular, triangular2, exp_range };
+struct CyclicOptions {
+  std::int64_t step_size_up = 2000;
+  std::int64_t step_size_down = 0;           ///< 0: as up
+  CyclicMode mode = CyclicMode::triangular;  ///< triangular2 halves the height each cycle; exp_range scales by gammaⁱ
+  double gamma = 1;
+};
+/// Between 1 and `top` in straight lines, again and again (Smith 2017): CyclicLR with base_lr the group's own rate and
+/// max_lr = top · base_lr.
+Schedule cyclic(double top, CyclicOptions options = {});
+
+/// Each schedule up to its milestone, then the next one from its own step 0: SequentialLR.
+/// @throws Error unless there is one milestone fewer than schedules, and they rise
+Schedule sequential(std::vector<Schedule> schedules, std::vector<std::int64_t> milestones);
+/// The product of all: ChainedScheduler.
+Schedule chained(std::vector<Schedule> schedules);
+
+/// Sets each group's learning rate to its own rate times the schedule. The own rate is the group's rate when the
+/// scheduler was made; for a group added later, its rate at the scheduler's next step. An optimizer has one scheduler:
+/// combine schedules instead of schedulers.
 ///     optim::Scheduler scheduler(optimizer, optim::warmup_cosine(100, total, 0.1));
 ///     for (...) { ...; optimizer.step(); scheduler.step(); }
 class Scheduler {
@@ -48,8 +98,18 @@ class Scheduler {
   /// Sets the rates of the given step, to resume a run.
   void set_step(std::int64_t step);
   std::int64_t current_step() const { return step_; }
+  /// The rates of the last step, one for each group.
+  std::vector<double> last_lr() const;
+
+  /// "step" and "initial.0", "initial.1" ...: the step and the groups' own rates, f64 on the CPU.
+  std::map<std::string, Tensor> state_dict() const;
+  /// Also sets the rates of that step. If anything is wrong, nothing changes.
+  /// @throws Error unless the names are those of state_dict() for this optimizer's groups
+  void load_state_dict(const std::map<std::string, Tensor>& state);
 
  private:
+  void find_groups();
+
   Optimizer& optimizer_;
   Schedule schedule_;
   std::vector<double> initial_;

@@ -24,11 +24,14 @@ std::vector<std::string> SGD::state_names() const {
 
 void SGD::update(const std::vector<Tensor>& list, const StepNumbers& numbers, const Tensor& control) {
   if (options_.momentum == 0) {
-    sgd_step_(list, numbers, {}, control);
+    sgd_step_(list, numbers, {.maximize = options_.maximize}, control);
     return;
   }
   momentum_step_(list, numbers,
-                 {.momentum = options_.momentum, .dampening = options_.dampening, .nesterov = options_.nesterov},
+                 {.momentum = options_.momentum,
+                  .dampening = options_.dampening,
+                  .nesterov = options_.nesterov,
+                  .maximize = options_.maximize},
                  control);
 }
 

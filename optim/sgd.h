@@ -10,6 +10,7 @@ struct SGDOptions {
   double dampening = 0;
   double weight_decay = 0;
   bool nesterov = false;
+  bool maximize = false;     ///< climbs instead of descending
   double max_grad_norm = 0;  ///< gradients are scaled down to this global norm in the pass that steps; 0: they are not
 };
 

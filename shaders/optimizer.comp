@@ -37,7 +37,21 @@ T mul_add(T a, float b, T c) { return a * b + c; }
 T neg_mul_add(float a, T b, T c) { return c - a * b; }
 T mul_sub(T a, float b, T c) { return a * b - c; }
 T div_add(T a, float b, float c) { return a / b + c; }
+T div_add(T a, T b, T c) { return a / b + c; }
+T neg_mul_add(T a, T b, T c) { return c - a * b; }
+T mul_sub(T a, T b, T c) { return a * b - c; }
 T pick(bool condition, T a, T b) { return condition ? a : b; }
+float pick(bool condition, float a, float b) { return condition ? a : b; }
+T pick(bool condition, float a, T b) { return condition ? T(a) : b; }
+T larger(T a, T b) { return mix(a, b, bvec4(uvec4(lessThan(a, b)) | uvec4(isnan(b)))); }
+T larger(T a, float b) { return larger(a, T(b)); }
+T smaller(T a, T b) { return mix(a, b, bvec4(uvec4(greaterThan(a, b)) | uvec4(isnan(b)))); }
+T smaller(T a, float b) { return smaller(a, T(b)); }
+T by_sign(T s, float positive, float zero, float negative) {
+  T rest = mix(s, T(zero), equal(s, T(0.0)));
+  return mix(mix(rest, T(positive), greaterThan(s, T(0.0))), T(negative), lessThan(s, T(0.0)));
+}
+float power(float a, float b) { return pow(a, b); }
 
 // 1 - eˣ for x ≤ 0, within 4e-7. Near 0 the difference would lose its digits. From -1 on, the first omitted term of the
 // series is below 4e-8 of the result. Below -1, an error of exp() by five units in the last place costs 2.4e-7.
@@ -55,6 +69,30 @@ float one_minus_exp(float x) {
   return -x * (sum * x + 1.0);
 }
 float one_minus_power(float beta, float log_beta, float exponent) { return one_minus_exp(exponent * log_beta); }
+
+// The number of gradients that an exponential average weighs, 2/(1 - β) - 1 - 2t βᵗ/(1 - βᵗ). With s = -t log β the
+// last term is (2/λ) s/(eˢ - 1), λ = -log β; near s = 0 its series keeps the digits that the difference would lose.
+float averaged_length(float rest, float log_beta, float t) {
+  float s = -t * log_beta;
+  if (s > 1.0) return 2.0 / rest - 1.0 + 2.0 * t * exp(max(-s, -100.0)) / (exp(max(-s, -100.0)) - 1.0);
+  // 2/(1 - e^-λ) - 1 - 2/λ = λ/6 - λ³/360 + ...
+  float lambda = -log_beta, start = lambda <= 1.0 ? lambda * (1.0 / 6.0 - lambda * lambda / 360.0)
+                                                  : 2.0 / rest - 1.0 - 2.0 / lambda;
+  float z = s * s;
+  return start + t - 2.0 / lambda * z * (1.0 / 12.0 - z * (1.0 / 720.0 - z * (1.0 / 30240.0 - z / 1209600.0)));
+}
+
+// The product over i = 1 ... t of β(1 - rⁱ/2); see tensor/ops/optimizer/rules.cpp.
+float momentum_product(float log_beta, float log_r, float t) {
+  float sum = t * log_beta, halves = 1.0;
+  for (int k = 1; k <= 24; ++k) {
+    halves *= 0.5;
+    float rest = one_minus_exp(log_r * k);
+    float series = rest > 0.0 ? (1.0 - rest) * one_minus_exp(log_r * k * t) / rest : t;
+    sum -= series * halves / k;
+  }
+  return exp(max(sum, -100.0));
+}
 
 // The numbers of a step. Read once: the compiler must assume that stores in between change them.
 float factor = 1.0, lr, weight_decay;

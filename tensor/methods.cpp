@@ -8,6 +8,9 @@ namespace etna {
 
 #define ETNA_METHOD_1(NAME) \
   Tensor Tensor::NAME() const { return etna::NAME(*this); }
+#define ETNA_METHOD_1n(NAME) \
+  Tensor Tensor::NAME(double number) const { return etna::NAME(*this, number); }
+#define ETNA_METHOD_2n(NAME)
 #define ETNA_METHOD_2(NAME)                                                           \
   Tensor Tensor::NAME(const Tensor& other) const { return etna::NAME(*this, other); } \
   Tensor Tensor::NAME(double other) const { return etna::NAME(*this, other); }
@@ -16,6 +19,8 @@ namespace etna {
 #include <etna/tensor/ops/elementwise/elementwise.def>
 #undef ETNA_ELEMENTWISE
 #undef ETNA_METHOD_1
+#undef ETNA_METHOD_1n
+#undef ETNA_METHOD_2n
 #undef ETNA_METHOD_2
 #undef ETNA_METHOD_3
 
@@ -25,6 +30,30 @@ Tensor Tensor::where(const Tensor& condition, const Tensor& other) const {
 Tensor Tensor::where(const Tensor& condition, double other) const { return etna::where(condition, *this, other); }
 Tensor Tensor::masked_fill(const Tensor& mask, double value) const { return etna::masked_fill(*this, mask, value); }
 Tensor Tensor::clamp(std::optional<double> lo, std::optional<double> hi) const { return etna::clamp(*this, lo, hi); }
+Tensor Tensor::clamp(const Tensor& lo, const Tensor& hi) const { return etna::clamp(*this, lo, hi); }
+Tensor Tensor::std(Dims dims, bool keepdim, int correction) const {
+  return etna::std(*this, dims, keepdim, correction);
+}
+Tensor Tensor::amax(Dims dims, bool keepdim) const { return etna::amax(*this, dims, keepdim); }
+Tensor Tensor::amin(Dims dims, bool keepdim) const { return etna::amin(*this, dims, keepdim); }
+Tensor Tensor::any(Dims dims, bool keepdim) const { return etna::any(*this, dims, keepdim); }
+Tensor Tensor::all(Dims dims, bool keepdim) const { return etna::all(*this, dims, keepdim); }
+Tensor Tensor::count_nonzero(Dims dims) const { return etna::count_nonzero(*this, dims); }
+Tensor Tensor::norm(double p, Dims dims, bool keepdim) const { return etna::norm(*this, p, dims, keepdim); }
+Tensor Tensor::nansum(Dims dims, bool keepdim) const { return etna::nansum(*this, dims, keepdim); }
+Tensor Tensor::nanmean(Dims dims, bool keepdim) const { return etna::nanmean(*this, dims, keepdim); }
+Tensor Tensor::nan_to_num(double nan, std::optional<double> posinf, std::optional<double> neginf) const {
+  return etna::nan_to_num(*this, nan, posinf, neginf);
+}
+Tensor Tensor::lerp(const Tensor& end, const Tensor& weight) const { return etna::lerp(*this, end, weight); }
+Tensor Tensor::lerp(const Tensor& end, double weight) const { return etna::lerp(*this, end, weight); }
+Tensor Tensor::isclose(const Tensor& other, double rtol, double atol, bool equal_nan) const {
+  return etna::isclose(*this, other, rtol, atol, equal_nan);
+}
+bool Tensor::allclose(const Tensor& other, double rtol, double atol, bool equal_nan) const {
+  return etna::allclose(*this, other, rtol, atol, equal_nan);
+}
+bool Tensor::equal(const Tensor& other) const { return etna::equal(*this, other); }
 Tensor Tensor::sum(Dims dims, bool keepdim) const { return etna::sum(*this, dims, keepdim); }
 Tensor Tensor::mean(Dims dims, bool keepdim) const { return etna::mean(*this, dims, keepdim); }
 Tensor Tensor::max(Dims dims, bool keepdim) const { return etna::max(*this, dims, keepdim); }

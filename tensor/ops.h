@@ -15,6 +15,8 @@ namespace etna {
 
 // ---- elementwise: rows of tensor/ops/elementwise/elementwise.def
 #define ETNA_DECLARE_1(NAME) Tensor NAME(const Tensor& x);
+#define ETNA_DECLARE_1n(NAME) Tensor NAME(const Tensor& x, double number);
+#define ETNA_DECLARE_2n(NAME) Tensor NAME(const Tensor& a, const Tensor& b, double number);
 #define ETNA_DECLARE_2(NAME)                     \
   Tensor NAME(const Tensor& a, const Tensor& b); \
   Tensor NAME(const Tensor& a, double b);        \
@@ -27,6 +29,8 @@ namespace etna {
 #include <etna/tensor/ops/elementwise/elementwise.def>
 #undef ETNA_ELEMENTWISE
 #undef ETNA_DECLARE_1
+#undef ETNA_DECLARE_1n
+#undef ETNA_DECLARE_2n
 #undef ETNA_DECLARE_2
 #undef ETNA_DECLARE_3
 
@@ -39,6 +43,7 @@ ETNA_OPERATOR(+, add)
 ETNA_OPERATOR(-, sub)
 ETNA_OPERATOR(*, mul)
 ETNA_OPERATOR(/, div)
+ETNA_OPERATOR(%, remainder)
 ETNA_OPERATOR(==, eq)
 ETNA_OPERATOR(!=, ne)
 ETNA_OPERATOR(<, lt)
@@ -46,11 +51,19 @@ ETNA_OPERATOR(<=, le)
 ETNA_OPERATOR(>, gt)
 ETNA_OPERATOR(>=, ge)
 #undef ETNA_OPERATOR
-/// Logic on masks. @throws DtypeError unless both are bool
+/// Logic on masks, bits of integers. @throws DtypeError for floats
 Tensor operator&(const Tensor& a, const Tensor& b);
 Tensor operator|(const Tensor& a, const Tensor& b);
 Tensor operator^(const Tensor& a, const Tensor& b);
-Tensor operator~(const Tensor& mask);
+Tensor operator~(const Tensor& x);
+Tensor operator&(const Tensor& a, std::int64_t b);
+Tensor operator|(const Tensor& a, std::int64_t b);
+Tensor operator^(const Tensor& a, std::int64_t b);
+/// Bits of integers, moved. By a negative number, or by as many bits as there are, everything is shifted out.
+inline Tensor operator<<(const Tensor& a, const Tensor& b) { return bitwise_left_shift(a, b); }
+inline Tensor operator>>(const Tensor& a, const Tensor& b) { return bitwise_right_shift(a, b); }
+inline Tensor operator<<(const Tensor& a, std::int64_t b) { return bitwise_left_shift(a, static_cast<double>(b)); }
+inline Tensor operator>>(const Tensor& a, std::int64_t b) { return bitwise_right_shift(a, static_cast<double>(b)); }
 
 /// Converts to another dtype: rounds to nearest even among floats, truncates toward zero to integers, ≠ 0 to bool.
 Tensor cast(const Tensor& x, DType dtype);
@@ -60,6 +73,10 @@ Tensor copy(const Tensor& x);
 Tensor masked_fill(const Tensor& x, const Tensor& mask, double value);
 /// NaN stays NaN. The gradient passes where lo ≤ x ≤ hi.
 Tensor clamp(const Tensor& x, std::optional<double> lo, std::optional<double> hi);
+/// The same with bounds that broadcast with x; an undefined one bounds nothing. A NaN in a bound gives NaN.
+Tensor clamp(const Tensor& x, const Tensor& lo, const Tensor& hi);
+/// One of two numbers each, in f32. @param mask bool
+Tensor where(const Tensor& mask, double a, double b);
 
 // ---- reductions over `dims` (empty: all)
 Tensor sum(const Tensor& x, Dims dims = {}, bool keepdim = false);   ///< integers and bool sum to i64
@@ -225,3 +242,6 @@ Tensor randint(std::int64_t low, std::int64_t high, Shape shape, TensorOptions o
 Tensor dropout(const Tensor& x, double p, bool training = true);
 
 }  // namespace etna
+
+#include <etna/tensor/activations.h>
+#include <etna/tensor/reductions.h>

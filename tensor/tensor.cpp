@@ -51,13 +51,15 @@ void Tensor::before_host_write() {
 template <typename T>
 T* Tensor::host() const {
   if (dtype() != dtype_of<T>()) {
-    throw DtypeError(fmt::format("data: the tensor holds {}, {} was asked for", name(dtype()), name(dtype_of<T>())));
+    throw DtypeError(fmt::format("data: the tensor holds {}, {} was asked for; convert it with .to({}) first",
+                                 name(dtype()), name(dtype_of<T>()), name(dtype_of<T>())));
   }
   return static_cast<T*>(const_cast<void*>(raw_data()));
 }
 
 template <typename T>
 std::vector<T> Tensor::to_vector() const {
+  detail::require_defined("to_vector", *this);
   recording::forbid("to_vector", "values are read on the host");
   Tensor host = detach().to(kCPU).to(dtype_of<T>()).contiguous();
   const T* begin = host.data<T>();
@@ -70,6 +72,7 @@ void Tensor::does_not_fit(std::int64_t value) {
 
 template <typename T>
 T Tensor::element() const {
+  detail::require_defined("item", *this);
   if (numel() != 1)
     throw ShapeError(
         fmt::format("item: the tensor has {} elements {}, item() wants exactly one", numel(), etna::str(shape())));

@@ -163,20 +163,25 @@ class Tensor {
 
   // ---- the free functions of <etna/tensor/ops.h> as methods
 #define ETNA_METHOD_1(NAME) Tensor NAME() const;
+#define ETNA_METHOD_1n(NAME) Tensor NAME(double number) const;
 #define ETNA_METHOD_2(NAME)               \
   Tensor NAME(const Tensor& other) const; \
   Tensor NAME(double other) const;
+#define ETNA_METHOD_2n(NAME)
 #define ETNA_METHOD_3(NAME)
 #define ETNA_ELEMENTWISE(NAME, ARITY, ...) ETNA_METHOD_##ARITY(NAME)
 #include <etna/tensor/ops/elementwise/elementwise.def>
 #undef ETNA_ELEMENTWISE
 #undef ETNA_METHOD_1
+#undef ETNA_METHOD_1n
+#undef ETNA_METHOD_2n
 #undef ETNA_METHOD_2
 #undef ETNA_METHOD_3
   Tensor where(const Tensor& condition, const Tensor& other) const;  ///< condition ? this : other
   Tensor where(const Tensor& condition, double other) const;
   Tensor masked_fill(const Tensor& mask, double value) const;
   Tensor clamp(std::optional<double> lo, std::optional<double> hi = {}) const;
+  Tensor clamp(const Tensor& lo, const Tensor& hi) const;
   Tensor sum(Dims dims = {}, bool keepdim = false) const;
   Tensor mean(Dims dims = {}, bool keepdim = false) const;
   Tensor max(Dims dims = {}, bool keepdim = false) const;
@@ -184,6 +189,21 @@ class Tensor {
   Tensor prod(Dims dims = {}, bool keepdim = false) const;
   Tensor logsumexp(Dims dims = {}, bool keepdim = false) const;
   Tensor var(Dims dims = {}, bool keepdim = false, int correction = 1) const;
+  Tensor std(Dims dims = {}, bool keepdim = false, int correction = 1) const;
+  Tensor amax(Dims dims = {}, bool keepdim = false) const;
+  Tensor amin(Dims dims = {}, bool keepdim = false) const;
+  Tensor any(Dims dims = {}, bool keepdim = false) const;
+  Tensor all(Dims dims = {}, bool keepdim = false) const;
+  Tensor count_nonzero(Dims dims = {}) const;
+  Tensor norm(double p = 2, Dims dims = {}, bool keepdim = false) const;
+  Tensor nansum(Dims dims = {}, bool keepdim = false) const;
+  Tensor nanmean(Dims dims = {}, bool keepdim = false) const;
+  Tensor nan_to_num(double nan = 0, std::optional<double> posinf = {}, std::optional<double> neginf = {}) const;
+  Tensor lerp(const Tensor& end, const Tensor& weight) const;
+  Tensor lerp(const Tensor& end, double weight) const;
+  Tensor isclose(const Tensor& other, double rtol = 1e-5, double atol = 1e-8, bool equal_nan = false) const;
+  bool allclose(const Tensor& other, double rtol = 1e-5, double atol = 1e-8, bool equal_nan = false) const;
+  bool equal(const Tensor& other) const;
   Tensor argmax(std::optional<std::int64_t> dim = {}, bool keepdim = false) const;
   Tensor argmin(std::optional<std::int64_t> dim = {}, bool keepdim = false) const;
   Tensor softmax(std::int64_t dim) const;

@@ -27,6 +27,19 @@ HWY_INLINE Floats neg_mul_add(Floats a, Floats b, Floats c) { return {hn::NegMul
 HWY_INLINE Floats mul_sub(Floats a, Floats b, Floats c) { return {hn::MulSub(a.v, b.v, c.v)}; }
 /// Multiplies by 1 / b, which is the same for all elements and computed once.
 HWY_INLINE Floats div_add(Floats a, Floats b, Floats c) { return {hn::MulAdd(a.v, hn::Div(constant(1), b.v), c.v)}; }
+HWY_INLINE Floats operator-(Floats a) { return {hn::Neg(a.v)}; }
+HWY_INLINE Floats abs(Floats a) { return {hn::Abs(a.v)}; }
+HWY_INLINE Floats larger(Floats a, Floats b) {
+  return {hn::IfThenElse(hn::Or(hn::Lt(a.v, b.v), hn::Ne(b.v, b.v)), b.v, a.v)};
+}
+HWY_INLINE Floats smaller(Floats a, Floats b) {
+  return {hn::IfThenElse(hn::Or(hn::Lt(b.v, a.v), hn::Ne(b.v, b.v)), b.v, a.v)};
+}
+HWY_INLINE Floats by_sign(Floats s, Floats positive, Floats zero, Floats negative) {
+  const V none = hn::Zero(D());
+  const V rest = hn::IfThenElse(hn::Eq(s.v, none), zero.v, s.v);
+  return {hn::IfThenElse(hn::Lt(none, s.v), positive.v, hn::IfThenElse(hn::Lt(s.v, none), negative.v, rest))};
+}
 HWY_INLINE Floats pick(bool condition, Floats a, Floats b) { return condition ? a : b; }
 
 #include <etna/shaders/optimizer_rules.inc>

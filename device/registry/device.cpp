@@ -11,6 +11,12 @@
 
 namespace etna {
 
+namespace {
+
+constexpr int kMostDevices = 64;  ///< of one kind
+
+}  // namespace
+
 Device Device::parse(std::string_view text) {
   if (text == "cpu") return kCPU;
   std::string known = "cpu";
@@ -24,7 +30,9 @@ Device Device::parse(std::string_view text) {
     int index = -1;
     const char* end = rest.data() + rest.size();
     auto [at, error] = std::from_chars(rest.data() + 1, end, index);
-    if (error == std::errc{} && at == end && index >= 0 && index < 64) return {static_cast<DeviceType>(type), index};
+    if (error != std::errc{} || at != end) continue;
+    if (index >= 0 && index < kMostDevices) return {static_cast<DeviceType>(type), index};
+    throw DeviceError(fmt::format("device '{}': the number {} is outside [0, {})", text, index, kMostDevices));
   }
   throw DeviceError(fmt::format("device '{}' is not a device's name; write {}", text, known));
 }

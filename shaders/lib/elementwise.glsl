@@ -7,8 +7,10 @@
 #ifndef CAST_ONLY
 #if defined(T_FLOAT)
 #define ETNA_REAL(expression) return expression
+#define ETNA_BITS(expression) return T(0)
 #else
 #define ETNA_REAL(expression) return T(0)
+#define ETNA_BITS(expression) return expression
 #endif
 #if defined(T_I64)
 bool m_isnan(int64_t a) { return false; }
@@ -24,6 +26,7 @@ int64_t m_pow(int64_t a, int64_t b) {
   }
   return result;
 }
+ETNA_INTEGER_FUNCTIONS(int64_t, 64)
 #endif
 #endif
 

@@ -35,14 +35,8 @@ float m_pow(float a, float b) {
   return floor(b * 0.5) * 2.0 == b ? magnitude : -magnitude;
 }
 
-// log(1 + a) without losing a small a: divides out the rounding error of 1 + a (Kahan).
-float m_log1p(float a) {
-  precise float u = 1.0 + a;
-  precise float d = u - 1.0;
-  if (d == 0.0) return a;
-  if (!m_isfinite(u)) return u;
-  return log(u) * (a / d);
-}
+// In functions.glsl.
+float m_log1p(float a);
 
 // 32 bits before the binary point of 2/π, and 224 behind it.
 const uint kTwoOverPi[8] = uint[8](0u, 0xa2f9836eu, 0x4e441529u, 0xfc2757d1u, 0xf534ddc0u, 0xdb629599u, 0x3c439041u,
@@ -178,5 +172,7 @@ float m_silu_backward(float g, float a) {
   float s = m_sigmoid(a);
   return g * s * (1.0 + a * (1.0 - s));
 }
+
+#include "functions.glsl"
 
 #endif

@@ -6,7 +6,7 @@
 #include "vectors.glsl"
 
 struct Row {
-  uvec2 address[4];
+  uvec2 address[5];
   uint elements, first_chunk;
   uint dtype[2];
 };

@@ -81,12 +81,14 @@ if(NOT said STREQUAL output)
   message(FATAL_ERROR "README's program printed\n${said}and README says\n${output}")
 endif()
 
-# Every installed example is a project; the short one is built.
+# Every installed example is a project; two are built, one of them with a kernel of its own.
 file(GLOB examples RELATIVE ${prefix}/${DATADIR}/etna/examples ${prefix}/${DATADIR}/etna/examples/*)
 foreach(example IN LISTS examples)
-  if(example STREQUAL "linear" OR CLI)
+  if(example MATCHES "^(linear|custom_op)$" OR CLI)
     configure(${example} ${prefix}/${DATADIR}/etna/examples/${example})
   endif()
 endforeach()
-run("build of examples/linear" ${CMAKE_COMMAND} --build ${work}/linear)
-run("examples/linear" ${work}/linear/linear)
+foreach(example linear custom_op)
+  run("build of examples/${example}" ${CMAKE_COMMAND} --build ${work}/${example})
+  run("examples/${example}" ${CMAKE_COMMAND} -E env ETNA_DEVICE=cpu ${work}/${example}/${example})
+endforeach()

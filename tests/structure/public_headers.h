@@ -9,10 +9,10 @@ namespace etna::structure {
 /// Headers that are installed: for users' programs, by way of etna.h or one by one. cmake/EtnaTarget.cmake leaves out
 /// the same others.
 inline bool is_public(const std::string& path) {
-  if (path == "etna.h") return true;
-  for (const char* internal :
-       {"device/cpu/", "device/vulkan/", "device/registry/", "device/cache_file.h", "device/cache_folder.h",
-        "device/log.h", "tensor/graph/", "tensor/ops/", "tensor/layout.h", "tensor/recording.h", "autograd/node.h"}) {
+  if (path == "etna.h" || path == "tensor/ops/kernel.h") return true;
+  for (const char* internal : {"device/cpu/", "device/vulkan/", "device/registry/", "device/cache_file.h",
+                               "device/cache_folder.h", "device/log.h", "tensor/graph/", "tensor/ops/", "data/codecs/",
+                               "tensor/layout.h", "tensor/recording.h", "autograd/node.h"}) {
     if (path.starts_with(internal)) return false;
   }
   for (const char* folder : {"device/", "tensor/", "autograd/", "nn/", "optim/", "data/", "serve/"}) {
@@ -20,5 +20,8 @@ inline bool is_public(const std::string& path) {
   }
   return false;
 }
+
+/// The header that a program includes if it has Eigen itself; no other may include it.
+inline bool needs_eigen(const std::string& path) { return path == "tensor/eigen.h"; }
 
 }  // namespace etna::structure

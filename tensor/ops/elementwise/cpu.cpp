@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include <etna/device/cpu/functions.h>
 #include <etna/device/cpu/math.h>
 #include <etna/device/cpu/parallel.h>
 #include <etna/device/cpu/vector_rows.h>
@@ -107,8 +108,8 @@ void curve_loop(const float* a, const float* b, const float*, float* y, std::int
                    std::int64_t n) {                                                                               \
     for (std::int64_t i = 0; i < n; ++i) {                                                                         \
       [[maybe_unused]] T a = pa[i];                                                                                \
-      [[maybe_unused]] T b = arity > 1 ? pb[i] : T(0);                                                             \
-      [[maybe_unused]] T c = arity > 2 ? pc[i] : T(0);                                                             \
+      [[maybe_unused]] T b = ETNA_ARITY(arity) > 1 ? pb[i] : T(0);                                                 \
+      [[maybe_unused]] T c = ETNA_ARITY(arity) > 2 ? pc[i] : T(0);                                                 \
       y[i] = static_cast<T>(cpp);                                                                                  \
     }                                                                                                              \
   }
@@ -120,10 +121,12 @@ void loop_identity(const T* a, const T*, const T*, T* y, std::int64_t n) {
   std::copy(a, a + n, y);
 }
 
-enum class Result { same, real, truth };
+enum class Result { same, real, truth, bits };
 template <typename T, Result kind, Row row, typename F>
 constexpr Loop<T> loop_if(F loop) {
   if constexpr (kind == Result::real && !std::is_floating_point_v<T>)
+    return nullptr;
+  else if constexpr (kind == Result::bits && std::is_floating_point_v<T>)
     return nullptr;
   else if constexpr (std::is_same_v<T, float> && curve_of(row) != nullptr)
     return &curve_loop<row>;

@@ -35,7 +35,7 @@ namespace {
 using elementwise::Attributes;
 using elementwise::Row;
 
-enum class Result { same, real, truth };
+enum class Result { same, real, truth, bits };
 
 template <int arity>
 std::vector<OutputSpec> infer(const OpCall& call) {
@@ -63,9 +63,9 @@ constexpr Saved kSavedNone = Saved::none, kSavedIn = Saved::inputs, kSavedOut = 
 const OpDef kRows[] = {
 #define ETNA_ELEMENTWISE(op_name, arity, result, keeps, ...) \
   {.name = #op_name,                                         \
-   .infer = infer<arity>,                                    \
-   .cpu = cpu<arity>,                                        \
-   .gpu = on_gpu<arity>,                                     \
+   .infer = infer<ETNA_ARITY(arity)>,                        \
+   .cpu = cpu<ETNA_ARITY(arity)>,                            \
+   .gpu = on_gpu<ETNA_ARITY(arity)>,                         \
    .vjp = elementwise::vjp,                                  \
    .saved = ETNA_SAVED_##keeps},
 #include <etna/tensor/ops/elementwise/elementwise.def>
@@ -100,8 +100,27 @@ DType result_dtype(std::span<const Tensor> operands, int scalar_at, double scala
 
 /// True for rows whose results overflow or lose their digits in 16 bits.
 bool raised_by_autocast(Row row) {
-  return row == Row::exp_ || row == Row::log_ || row == Row::log1p_ || row == Row::pow_ || row == Row::reciprocal_ ||
-         row == Row::rsqrt_;
+  switch (row) {
+    case Row::exp_:
+    case Row::exp2_:
+    case Row::expm1_:
+    case Row::log_:
+    case Row::log2_:
+    case Row::log10_:
+    case Row::log1p_:
+    case Row::pow_:
+    case Row::reciprocal_:
+    case Row::rsqrt_:
+    case Row::tan_:
+    case Row::asin_:
+    case Row::acos_:
+    case Row::sinh_:
+    case Row::cosh_:
+    case Row::erfinv_:
+      return true;
+    default:
+      return false;
+  }
 }
 
 Tensor call_row(Row row, Result kind, std::initializer_list<Tensor> given, int scalar_at, double scalar) {
@@ -128,6 +147,11 @@ Tensor call_row(Row row, Result kind, std::initializer_list<Tensor> given, int s
         "{}: arithmetic on bool tensors is not defined; cast them first, or use logical_and, logical_or, logical_not",
         op));
   }
+  if (kind == Result::bits && is_floating(t)) {
+    throw DtypeError(fmt::format(
+        "{}: takes integers or bool, not {}; convert first, e.g. with .to(i64), or compare, e.g. x > 0", op, name(t)));
+  }
+  if (row == Row::bitwise_not_ && t == boolean) return logical_not(operands[0]);
   return apply(kRows[static_cast<int>(row)], operands,
                Attrs::of(Attributes{row, scalar_at, scalar, kind == Result::truth ? boolean : t, t}))[0];
 }
@@ -136,6 +160,12 @@ Tensor call_row(Row row, Result kind, std::initializer_list<Tensor> given, int s
 
 #define ETNA_DEFINE_1(name, kind) \
   Tensor name(const Tensor& x) { return call_row(Row::name##_, Result::kind, {x}, 0, 0); }
+#define ETNA_DEFINE_1n(name, kind) \
+  Tensor name(const Tensor& x, double number) { return call_row(Row::name##_, Result::kind, {x, Tensor()}, 2, number); }
+#define ETNA_DEFINE_2n(name, kind)                                            \
+  Tensor name(const Tensor& a, const Tensor& b, double number) {              \
+    return call_row(Row::name##_, Result::kind, {a, b, Tensor()}, 3, number); \
+  }
 #define ETNA_DEFINE_2(name, kind)                                                                              \
   Tensor name(const Tensor& a, const Tensor& b) { return call_row(Row::name##_, Result::kind, {a, b}, 0, 0); } \
   Tensor name(const Tensor& a, double b) { return call_row(Row::name##_, Result::kind, {a, Tensor()}, 2, b); } \
@@ -155,18 +185,18 @@ Tensor call_row(Row row, Result kind, std::initializer_list<Tensor> given, int s
 #undef ETNA_ELEMENTWISE
 
 namespace {
-void require_masks(const char* symbol, const Tensor& a, const Tensor& b) {
-  if (a.dtype() != boolean || b.dtype() != boolean) {
-    throw DtypeError(fmt::format("{}: takes bool tensors, not {} and {}; compare first: (x > 0) & (y > 0)", symbol,
-                                 name(a.dtype()), name(b.dtype())));
-  }
+bool masks(const Tensor& a, const Tensor& b) {
+  return a.defined() && b.defined() && a.dtype() == boolean && b.dtype() == boolean;
 }
 }  // namespace
 
-Tensor operator&(const Tensor& a, const Tensor& b) { return require_masks("&", a, b), logical_and(a, b); }
-Tensor operator|(const Tensor& a, const Tensor& b) { return require_masks("|", a, b), logical_or(a, b); }
-Tensor operator^(const Tensor& a, const Tensor& b) { return require_masks("^", a, b), logical_xor(a, b); }
-Tensor operator~(const Tensor& mask) { return require_masks("~", mask, mask), logical_not(mask); }
+Tensor operator&(const Tensor& a, const Tensor& b) { return masks(a, b) ? logical_and(a, b) : bitwise_and(a, b); }
+Tensor operator|(const Tensor& a, const Tensor& b) { return masks(a, b) ? logical_or(a, b) : bitwise_or(a, b); }
+Tensor operator^(const Tensor& a, const Tensor& b) { return masks(a, b) ? logical_xor(a, b) : bitwise_xor(a, b); }
+Tensor operator~(const Tensor& x) { return masks(x, x) ? logical_not(x) : bitwise_not(x); }
+Tensor operator&(const Tensor& a, std::int64_t b) { return bitwise_and(a, static_cast<double>(b)); }
+Tensor operator|(const Tensor& a, std::int64_t b) { return bitwise_or(a, static_cast<double>(b)); }
+Tensor operator^(const Tensor& a, std::int64_t b) { return bitwise_xor(a, static_cast<double>(b)); }
 
 Tensor cast(const Tensor& x, DType dtype) {
   // Conversions between integers stay in integers; any conversion with a float goes through the wider float.
@@ -189,10 +219,24 @@ Tensor masked_fill(const Tensor& x, const Tensor& mask, double value) {
 
 Tensor clamp(const Tensor& x, std::optional<double> lo, std::optional<double> hi) {
   detail::require_defined("clamp", x);
+  if (!lo && !hi) throw Error("clamp: neither a lower nor an upper bound was given; it takes one of them or both");
   Tensor y = x;
   if (lo) y = clamp_min(y, *lo);
   if (hi) y = clamp_max(y, *hi);
   return y;
+}
+
+Tensor clamp(const Tensor& x, const Tensor& lo, const Tensor& hi) {
+  detail::require_defined("clamp", x);
+  Tensor y = x;
+  if (lo.defined()) y = clamp_min(y, lo);
+  if (hi.defined()) y = clamp_max(y, hi);
+  return y;
+}
+
+Tensor where(const Tensor& mask, double a, double b) {
+  detail::require_defined("where", mask);
+  return where(mask, full({}, a, {f32, mask.device()}), b);
 }
 
 std::span<const OpDef* const> ops_in_elementwise() {

@@ -17,6 +17,14 @@ enum class Row : int {
   identity
 };
 
+/// The arity column as the number of operands.
+#define ETNA_ARITY(ARITY) ETNA_ARITY_##ARITY
+#define ETNA_ARITY_1 1
+#define ETNA_ARITY_2 2
+#define ETNA_ARITY_3 3
+#define ETNA_ARITY_1n 2
+#define ETNA_ARITY_2n 3
+
 /// @param scalar_at 1, 2 or 3: that operand is `scalar` and its tensor undefined; 0: none.
 struct Attributes {
   Row row = Row::identity;

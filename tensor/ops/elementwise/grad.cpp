@@ -1,5 +1,6 @@
 #include <cmath>
 #include <limits>
+#include <string_view>
 
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/elementwise/elementwise.h>
@@ -51,20 +52,59 @@ Tensor pow_exponent_gradient(const Tensor& g, double a, const Tensor& b) {
   return g * where(ge(b, 0.0), 0.0, where(isnan(b), b, -std::numeric_limits<double>::infinity()));
 }
 
+/// Operands of which one may be a number.
+double square_of(double x) { return x * x; }
+Tensor square_of(const Tensor& x) { return etna::square(x); }
+template <typename A, typename B>
+Tensor squares(const A& a, const B& b) {
+  return square_of(a) + square_of(b);
+}
+double sign_bit(double x) { return std::copysign(1.0, x); }
+Tensor sign_bit(const Tensor& x) { return copysign(1.0, x); }
+double negative_part(double x) { return x > 0 ? 0 : x; }
+Tensor negative_part(const Tensor& x) { return clamp_max(x, 0.0); }
+double not_positive(double x) { return x > 0 ? 0 : 1; }
+Tensor not_positive(const Tensor& x) { return le(x, 0.0); }
+
+/// The derivative of a log(b) by a, which is 0 for a = 0 where log(b) is not finite.
+Tensor log_where_used(const Tensor& a, const Tensor& b) {
+  const Tensor unused = logical_and(eq(a, 0.0), le(b, 0.0));
+  return where(unused, 0.0, log(where(unused, 1.0, b)));
+}
+Tensor log_where_used(const Tensor& a, double b) {
+  const Tensor logarithm = full(a.shape(), log(b), {a.dtype(), a.device()});
+  return b > 0 ? logarithm : where(eq(a, 0.0), 0.0, logarithm);
+}
+
+/// The derivative of sin(πa)/(πa), 0 at 0.
+Tensor sinc_derivative(const Tensor& a) {
+  const Tensor zero = eq(a, 0.0), x = where(zero, 1.0, in_f32(a));
+  return where(zero, 0.0, (cos(x * 3.141592653589793) - sinc(x)) / x);
+}
+
+Tensor between(const Tensor& a, double lo, double hi) { return logical_and(gt(a, lo), lt(a, hi)); }
+Tensor hardswish_derivative(const Tensor& a) {
+  return where(lt(a, -3.0), 0.0, where(le(a, 3.0), a * (1.0 / 3) + 0.5, 1.0));
+}
+Tensor mish_derivative(const Tensor& a) {
+  Tensor x = in_f32(a), t = tanh(softplus(x));
+  return t + x * sigmoid(x) * (1.0 - etna::square(t));
+}
+
 #define ETNA_ELEMENTWISE(name, arity, result, saved, cpp, glsl, lo, hi, da, db, dc)                             \
   struct Grad_##name {                                                                                          \
     template <typename A, typename B, typename C>                                                               \
     static TensorList of([[maybe_unused]] const Tensor& g, [[maybe_unused]] const Tensor& y,                    \
                          [[maybe_unused]] const A& a, [[maybe_unused]] const B& b, [[maybe_unused]] const C& c, \
                          [[maybe_unused]] const std::vector<bool>& needs) {                                     \
-      TensorList out(arity);                                                                                    \
+      TensorList out(ETNA_ARITY(arity));                                                                        \
       if constexpr (std::is_same_v<A, Tensor>) {                                                                \
         if (needs[0]) out[0] = da;                                                                              \
       }                                                                                                         \
-      if constexpr (arity > 1 && std::is_same_v<B, Tensor>) {                                                   \
+      if constexpr (ETNA_ARITY(arity) > 1 && std::is_same_v<B, Tensor>) {                                       \
         if (needs[1]) out[1] = db;                                                                              \
       }                                                                                                         \
-      if constexpr (arity > 2 && std::is_same_v<C, Tensor>) {                                                   \
+      if constexpr (ETNA_ARITY(arity) > 2 && std::is_same_v<C, Tensor>) {                                       \
         if (needs[2]) out[2] = dc;                                                                              \
       }                                                                                                         \
       return out;                                                                                               \
@@ -74,7 +114,7 @@ Tensor pow_exponent_gradient(const Tensor& g, double a, const Tensor& b) {
 #undef ETNA_ELEMENTWISE
 
 /// Passes the operand that was a number as a double.
-template <typename Grad, int arity>
+template <typename Grad, int arity, bool numbered>
 TensorList call_grad(const VjpCall& v) {
   auto attributes = v.as<Attributes>();
   double s = attributes.scalar;
@@ -84,21 +124,28 @@ TensorList call_grad(const VjpCall& v) {
   const Tensor& a = v.in[0];
   const Tensor& b = arity > 1 ? v.in[1] : none;
   const Tensor& c = arity > 2 ? v.in[2] : none;
-  if constexpr (arity == 2) {
-    if (attributes.scalar_at == 1) return Grad::of(g, y, s, b, c, v.needs);
+  if constexpr (numbered && arity == 2) {
+    return Grad::of(g, y, a, s, c, v.needs);
+  } else if constexpr (numbered) {
+    return Grad::of(g, y, a, b, s, v.needs);
+  } else {
+    if constexpr (arity == 2) {
+      if (attributes.scalar_at == 1) return Grad::of(g, y, s, b, c, v.needs);
+    }
+    if constexpr (arity > 1) {
+      if (attributes.scalar_at == 2) return Grad::of(g, y, a, s, c, v.needs);
+    }
+    if constexpr (arity > 2) {
+      if (attributes.scalar_at == 3) return Grad::of(g, y, a, b, s, v.needs);
+    }
+    return Grad::of(g, y, a, b, c, v.needs);
   }
-  if constexpr (arity > 1) {
-    if (attributes.scalar_at == 2) return Grad::of(g, y, a, s, c, v.needs);
-  }
-  if constexpr (arity > 2) {
-    if (attributes.scalar_at == 3) return Grad::of(g, y, a, b, s, v.needs);
-  }
-  return Grad::of(g, y, a, b, c, v.needs);
 }
 
 using Function = TensorList (*)(const VjpCall&);
 const Function kGrads[] = {
-#define ETNA_ELEMENTWISE(name, arity, ...) &call_grad<Grad_##name, arity>,
+#define ETNA_ELEMENTWISE(name, arity, ...) \
+  &call_grad<Grad_##name, ETNA_ARITY(arity), std::string_view(#arity).ends_with('n')>,
 #include <etna/tensor/ops/elementwise/elementwise.def>
 #undef ETNA_ELEMENTWISE
 };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <etna/tensor/autocast.h>
+#include <etna/tensor/losses.h>
 #include <etna/tensor/ops/loss/cross_entropy.h>
 
 namespace etna {
@@ -138,6 +139,8 @@ Tensor reduce(const Tensor& losses, Reduction reduction) {
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, std::int64_t ignore_index, double label_smoothing,
                      Reduction reduction) {
   detail::require_defined("cross_entropy", logits, target);
+  if (is_floating(target.dtype()))  // probabilities
+    return cross_entropy(logits, target, Tensor(), ignore_index, label_smoothing, reduction);
   const ClassRows rows = class_rows("cross_entropy", logits, target);
   const Tensor loss =
       apply1(kCrossEntropy, {rows.x, rows.target}, Attrs::of(Attributes{ignore_index, label_smoothing, reduction}));

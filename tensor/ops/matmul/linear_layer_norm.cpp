@@ -46,8 +46,8 @@ std::vector<OutputSpec> infer_of(const OpCall& call, std::size_t layers) {
     throw DtypeError(fmt::format("{}: the residual is {}, the layer computes in {}; the residual must be no narrower",
                                  call.op.name, name(residual.dtype()), name(x.dtype())));
   }
-  norm::check_parameter(call, residual, call.in[layers + kWeight], "weight");
-  norm::check_parameter(call, residual, call.in[layers + kShift], "bias");
+  norms::check_parameter(call, residual, call.in[layers + kWeight], "weight");
+  norms::check_parameter(call, residual, call.in[layers + kShift], "bias");
   auto a = call.as<Attributes>();
   std::vector<OutputSpec> specs = {{out, residual.dtype()}, {out, a.out}};
   if (a.keeps) specs.insert(specs.end(), 2, OutputSpec{hidden, x.dtype()});
@@ -65,14 +65,14 @@ bool end_in_two(const OpCall& call, const Tensor& h, std::span<Tensor> out, cons
   Tensor delta = empty(out[0].shape(), {h.dtype(), h.device()});
   if (!gemm(gemm::as_rows(h), w.t(), gemm::Epilogue{.bias = bias}, delta)) return false;
   const Tensor in[] = {end[kResidual], delta, end[kWeight], end[kShift]};
-  Attrs attrs = Attrs::of(norm::Attributes{a.eps, false, true, a.out});
+  Attrs attrs = Attrs::of(norms::Attributes{a.eps, false, true, a.out});
   return normalize(OpCall{call.op, in, attrs}, out.first(2));
 }
 
 bool end_cpu(const OpCall& call, const Tensor& h, std::span<Tensor> out) {
   return end_in_two(
       call, h, out, [](auto&&... of) { return gemm::cpu(of...), true; },
-      [](auto&&... of) { return norm::forward_cpu(of...), true; });
+      [](auto&&... of) { return norms::forward_cpu(of...), true; });
 }
 
 bool end_gpu(const OpCall& call, const Tensor& h, std::span<Tensor> out) {
@@ -81,7 +81,7 @@ bool end_gpu(const OpCall& call, const Tensor& h, std::span<Tensor> out) {
   gemm::GemmNorm n{call.in[layer + 1], end[kResidual], end[kWeight], end[kShift], call.as<Attributes>().eps};
   return gemm::gemm_norm_on_gpu(call, h, call.in[layer], n, out[0], out[1]) ||
          end_in_two(
-             call, h, out, [&](auto&&... of) { return gemm::on_gpu(call, of...); }, norm::forward_gpu);
+             call, h, out, [&](auto&&... of) { return gemm::on_gpu(call, of...); }, norms::forward_gpu);
 }
 
 void cpu(const OpCall& call, std::span<Tensor> out) { end_cpu(call, call.in[0], out); }
@@ -139,14 +139,14 @@ Tensor end_vjp(const VjpCall& call, TensorList& grads) {
     grads[end + kResidual] = past;
     return past.defined() ? past.to(t) : past;
   }
-  norm::BackwardAttributes wanted{.eps = call.as<Attributes>().eps,
-                                  .wants_weight = call.needs[end + kWeight],
-                                  .wants_bias = call.needs[end + kShift]};
+  norms::BackwardAttributes wanted{.eps = call.as<Attributes>().eps,
+                                   .wants_weight = call.needs[end + kWeight],
+                                   .wants_bias = call.needs[end + kShift]};
   wanted.wants_delta = t != sum.dtype();
   wanted.delta_dtype = t;
   if (wanted.wants_weight) wanted.weight_dtype = call.in[end + kWeight].dtype();
   if (wanted.wants_bias) wanted.bias_dtype = call.in[end + kShift].dtype();
-  TensorList found = norm::gradients(grad, sum, call.in[end + kWeight], call.grad[0], wanted);
+  TensorList found = norms::gradients(grad, sum, call.in[end + kWeight], call.grad[0], wanted);
   grads[end + kResidual] = found[0];
   if (wanted.wants_weight) grads[end + kWeight] = found[1];
   if (wanted.wants_bias) grads[end + kShift] = found[wanted.wants_weight ? 2 : 1];
@@ -178,10 +178,10 @@ bool fuse(fusion::Calls calls, const Attributes& layers, fusion::Call& fused) {
   const fusion::Call &first = calls[0], &add = calls[1], &norm = calls[2];
   const Tensor residual = fusion::added_to(calls, 1), sum = add.out[0];
   if (!residual.defined() || residual.shape() != first.out[0].shape() || residual.dtype() != sum.dtype() ||
-      !norm::reads_only_first(norm, sum) || !fusion::dead(calls, 0)) {
+      !norms::reads_only_first(norm, sum) || !fusion::dead(calls, 0)) {
     return false;
   }
-  auto of_norm = norm.attrs.as<norm::Attributes>();
+  auto of_norm = norm.attrs.as<norms::Attributes>();
   fused.in = first.in;
   fused.in.insert(fused.in.end(), {residual, norm.in[1], norm.in[2]});
   fused.attrs = Attrs::of(
@@ -226,7 +226,7 @@ AddedNorm run(const OpDef& op, TensorList layers, std::uint32_t biases, Tensor r
   detail::bring_to_one_dtype(layers, biases);
   if (is_floating(residual.dtype()) && is_floating(layers[0].dtype()))
     residual = residual.to(promote(residual.dtype(), layers[0].dtype()));
-  a.out = norm::out_dtype(residual);
+  a.out = norms::out_dtype(residual);
   layers.insert(layers.end(), {residual, weight, bias});
   a.keeps = &op == &kFeedForwardLayerNorm && grad_recorder().wants(layers);
   TensorList out = apply(op, layers, Attrs::of(a));

@@ -7,7 +7,7 @@
 
 // Rows are short enough to stay in the cache, so mean and variance take two passes. They are summed in double, as are
 // the gradients of weight and bias over rows. Elements are computed in f32 (in double for f64).
-namespace etna::norm {
+namespace etna::norms {
 namespace {
 
 /// The mean that is subtracted from a row and the factor it is multiplied by.
@@ -159,4 +159,4 @@ void backward_cpu(const OpCall& call, std::span<Tensor> out) {
     backward<float>(call, out);
 }
 
-}  // namespace etna::norm
+}  // namespace etna::norms

@@ -4,7 +4,7 @@
 #include <etna/tensor/ops/norm/norm.h>
 #include <etna/tensor/ops/rows/strided.h>
 
-namespace etna::norm {
+namespace etna::norms {
 namespace {
 
 bool any_f64(std::span<const Tensor> tensors) {
@@ -139,4 +139,4 @@ bool backward_gpu(const OpCall& call, std::span<Tensor> out) {
   return true;
 }
 
-}  // namespace etna::norm
+}  // namespace etna::norms

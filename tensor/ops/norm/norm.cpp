@@ -11,9 +11,9 @@
 namespace etna {
 namespace {
 
-using norm::Attributes;
-using norm::BackwardAttributes;
-using norm::check_parameter;
+using norms::Attributes;
+using norms::BackwardAttributes;
+using norms::check_parameter;
 
 void check(const OpCall& call, const Tensor& x) {
   if (!is_floating(x.dtype())) {
@@ -47,7 +47,7 @@ void check_delta(const OpCall& call, const Tensor& x, const Tensor& delta) {
 
 std::vector<OutputSpec> infer(const OpCall& call) {
   auto a = call.as<Attributes>();
-  norm::Inputs in(call);
+  norms::Inputs in(call);
   check(call, in.x);
   if (a.adds) check_delta(call, in.x, in.delta);
   check_parameter(call, in.x, in.weight, "weight");
@@ -81,7 +81,7 @@ bool fuse_add(fusion::Calls calls, fusion::Call& fused) {
   const fusion::Call &add = calls[0], &norm = calls[1];
   const Tensor& sum = add.out[0];
   auto a = norm.attrs.as<Attributes>();
-  if (!add.in[0].defined() || !add.in[1].defined() || !norm::reads_only_first(norm, sum)) return false;
+  if (!add.in[0].defined() || !add.in[1].defined() || !norms::reads_only_first(norm, sum)) return false;
   auto is_stream = [&](const Tensor& x) { return x.shape() == sum.shape() && x.dtype() == sum.dtype(); };
   const std::size_t x = is_stream(add.in[0]) ? 0 : 1;
   if (!is_stream(add.in[x]) || !repeats_to(add.in[1 - x], sum) || !no_wider(add.in[1 - x], sum)) return false;
@@ -146,7 +146,7 @@ struct Normed {
 
 TensorList reference(const OpCall& call) {
   auto a = call.as<Attributes>();
-  norm::Inputs in(call);
+  norms::Inputs in(call);
   DType t = compute_dtype(in.x);
   Tensor x = a.adds ? in.x + in.delta : in.x;
   Tensor y = Normed(x.to(t), a.rms, a.eps).value;
@@ -177,14 +177,14 @@ TensorList backward_reference(const OpCall& call) {
 
 const OpDef kLayerNormBackward = {.name = "layer_norm_backward",
                                   .infer = backward_infer,
-                                  .cpu = norm::backward_cpu,
-                                  .gpu = norm::backward_gpu,
+                                  .cpu = norms::backward_cpu,
+                                  .gpu = norms::backward_gpu,
                                   .reference = backward_reference,
                                   .replaces = kLayerNormBackwardThen};
 const OpDef kRmsNormBackward = {.name = "rms_norm_backward",
                                 .infer = backward_infer,
-                                .cpu = norm::backward_cpu,
-                                .gpu = norm::backward_gpu,
+                                .cpu = norms::backward_cpu,
+                                .gpu = norms::backward_gpu,
                                 .reference = backward_reference,
                                 .replaces = kRmsNormBackwardThen};
 
@@ -203,7 +203,7 @@ TensorList vjp(const VjpCall& call) {
     if (b.wants_delta) b.delta_dtype = call.in[1].dtype();
     if (b.wants_weight) b.weight_dtype = call.in[weight].dtype();
     if (b.wants_bias) b.bias_dtype = call.in[bias].dtype();
-    TensorList found = norm::gradients(grad, a.adds ? call.out[0] : call.in[0], call.in[weight], grad_sum, b);
+    TensorList found = norms::gradients(grad, a.adds ? call.out[0] : call.in[0], call.in[weight], grad_sum, b);
     grads[0] = found[0];
     if (b.wants_weight) grads[weight] = found[1];
     if (b.wants_bias) grads[bias] = found[b.wants_weight ? 2 : 1];
@@ -219,23 +219,23 @@ TensorList vjp(const VjpCall& call) {
 
 const OpDef kLayerNorm = {.name = "layer_norm",
                           .infer = infer,
-                          .cpu = norm::forward_cpu,
-                          .gpu = norm::forward_gpu,
+                          .cpu = norms::forward_cpu,
+                          .gpu = norms::forward_gpu,
                           .reference = reference,
                           .vjp = vjp,
                           .saved = Saved::inputs};
 const OpDef kRmsNorm = {.name = "rms_norm",
                         .infer = infer,
-                        .cpu = norm::forward_cpu,
-                        .gpu = norm::forward_gpu,
+                        .cpu = norms::forward_cpu,
+                        .gpu = norms::forward_gpu,
                         .reference = reference,
                         .vjp = vjp,
                         .saved = Saved::inputs};
 // For x + delta, backward needs the sum only, not x or delta.
 const OpDef kAddLayerNorm = {.name = "add_layer_norm",
                              .infer = infer,
-                             .cpu = norm::forward_cpu,
-                             .gpu = norm::forward_gpu,
+                             .cpu = norms::forward_cpu,
+                             .gpu = norms::forward_gpu,
                              .reference = reference,
                              .vjp = vjp,
                              .saved = Saved::both,
@@ -244,8 +244,8 @@ const OpDef kAddLayerNorm = {.name = "add_layer_norm",
                              .replaces = kAddThenLayerNorm};
 const OpDef kAddRmsNorm = {.name = "add_rms_norm",
                            .infer = infer,
-                           .cpu = norm::forward_cpu,
-                           .gpu = norm::forward_gpu,
+                           .cpu = norms::forward_cpu,
+                           .gpu = norms::forward_gpu,
                            .reference = reference,
                            .vjp = vjp,
                            .saved = Saved::both,
@@ -255,20 +255,20 @@ const OpDef kAddRmsNorm = {.name = "add_rms_norm",
 
 AddedNorm added(const OpDef& op, TensorList in, Attributes a) {
   if (is_floating(in[0].dtype()) && is_floating(in[1].dtype())) in[0] = in[0].to(promote(in[0].dtype(), in[1].dtype()));
-  a.out = norm::out_dtype(in[0]);
+  a.out = norms::out_dtype(in[0]);
   TensorList out = apply(op, in, Attrs::of(a));
   return {out[0], out[1]};
 }
 
 }  // namespace
 
-bool norm::reads_only_first(const fusion::Call& norm, const Tensor& x) {
+bool norms::reads_only_first(const fusion::Call& norm, const Tensor& x) {
   if (norm.in[0].impl() != x.impl()) return false;
   return std::none_of(norm.in.begin() + 1, norm.in.end(),
                       [&](const Tensor& w) { return w.defined() && w.storage() == x.storage(); });
 }
 
-void norm::check_parameter(const OpCall& call, const Tensor& x, const Tensor& w, const char* what) {
+void norms::check_parameter(const OpCall& call, const Tensor& x, const Tensor& w, const char* what) {
   if (!w.defined()) return;
   if (!is_floating(w.dtype()))
     throw DtypeError(fmt::format("{}: the {} is {}, it must be floating", call.op.name, what, name(w.dtype())));
@@ -278,20 +278,20 @@ void norm::check_parameter(const OpCall& call, const Tensor& x, const Tensor& w,
   }
 }
 
-TensorList norm::gradients(const Tensor& grad, const Tensor& x, const Tensor& weight, const Tensor& more,
-                           const BackwardAttributes& wanted) {
+TensorList norms::gradients(const Tensor& grad, const Tensor& x, const Tensor& weight, const Tensor& more,
+                            const BackwardAttributes& wanted) {
   return apply(wanted.rms ? kRmsNormBackward : kLayerNormBackward, {grad, x, weight, more}, Attrs::of(wanted));
 }
 
-DType norm::out_dtype(const Tensor& x) { return x.dtype() == f32 ? autocast_dtype() : x.dtype(); }
+DType norms::out_dtype(const Tensor& x) { return x.dtype() == f32 ? autocast_dtype() : x.dtype(); }
 
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
   detail::require_defined("layer_norm", x);
-  return apply1(kLayerNorm, {x, weight, bias}, Attrs::of(Attributes{eps, false, false, norm::out_dtype(x)}));
+  return apply1(kLayerNorm, {x, weight, bias}, Attrs::of(Attributes{eps, false, false, norms::out_dtype(x)}));
 }
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
   detail::require_defined("rms_norm", x);
-  return apply1(kRmsNorm, {x, weight}, Attrs::of(Attributes{eps, true, false, norm::out_dtype(x)}));
+  return apply1(kRmsNorm, {x, weight}, Attrs::of(Attributes{eps, true, false, norms::out_dtype(x)}));
 }
 AddedNorm add_layer_norm(const Tensor& x, const Tensor& delta, const Tensor& weight, const Tensor& bias, double eps) {
   detail::require_defined("add_layer_norm", x, delta);

@@ -4,7 +4,7 @@
 
 /// The implementation of layer_norm and rms_norm over the last dimension, D elements per row, and of add_layer_norm and
 /// add_rms_norm, which normalize a sum and also return it.
-namespace etna::norm {
+namespace etna::norms {
 
 /// in: x; delta if it adds; weight or undefined; for layer_norm bias or undefined. out: the sum if it adds, of x's
 /// dtype; then the norm, of dtype `out`
@@ -60,4 +60,4 @@ void backward_cpu(const OpCall& call, std::span<Tensor> out);
 bool forward_gpu(const OpCall& call, std::span<Tensor> out);
 bool backward_gpu(const OpCall& call, std::span<Tensor> out);
 
-}  // namespace etna::norm
+}  // namespace etna::norms

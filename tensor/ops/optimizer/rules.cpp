@@ -29,10 +29,45 @@ template <typename T>
 T div_add(const T& a, const T& b, const T& c) {
   return a / b + c;
 }
+double larger(double a, double b) { return a < b || b != b ? b : a; }
+double smaller(double a, double b) { return a > b || b != b ? b : a; }
+Tensor larger(const Tensor& a, const Tensor& b) { return maximum(a, b); }
+Tensor smaller(const Tensor& a, const Tensor& b) { return minimum(a, b); }
+double by_sign(double s, double positive, double zero, double negative) {
+  return s > 0 ? positive : s < 0 ? negative : s == 0 ? zero : s;
+}
+Tensor by_sign(const Tensor& s, const Tensor& positive, const Tensor& zero, const Tensor& negative) {
+  return where(s > 0.0, positive, where(s < 0.0, negative, where(s == 0.0, zero, s)));
+}
+double power(double a, double b) { return std::pow(a, b); }
+Tensor power(const Tensor& a, const Tensor& b) { return pow(a, b); }
 double pick(bool condition, double a, double b) { return condition ? a : b; }
 Tensor pick(const Tensor& condition, const Tensor& a, const Tensor& b) { return where(condition, a, b); }
 double one_minus_power(double base, double, double exponent) { return 1 - std::pow(base, exponent); }
 Tensor one_minus_power(const Tensor& base, const Tensor&, const Tensor& exponent) { return 1.0 - pow(base, exponent); }
+double averaged_length(double rest, double log_beta, double t) {
+  return 2 / rest - 1 + 2 * t * std::exp(t * log_beta) / std::expm1(t * log_beta);
+}
+Tensor averaged_length(const Tensor& rest, const Tensor& log_beta, const Tensor& t) {
+  const Tensor kept = exp(t * log_beta);
+  return 2.0 / rest - 1.0 - 2.0 * t * kept / (1.0 - kept);
+}
+/// The product over i = 1 ... t of beta · (1 - rⁱ/2). Its logarithm is a sum of geometric series:
+/// log(1 - rⁱ/2) = -Σₖ (rⁱ/2)ᵏ/k.
+template <typename T>
+T momentum_product(const T& log_beta, const T& log_r, const T& t) {
+  using std::exp;
+  T sum = t * log_beta;
+  double half = 1;
+  for (int k = 1; k <= 48; ++k) {
+    half /= 2;
+    const T r = exp(log_r * static_cast<double>(k));
+    // At r = 1 the series has t terms of 1; 1e-300 makes 0/0 a 0, and pick() takes t.
+    const T series = pick(r < 1.0, r * (1.0 - exp(log_r * static_cast<double>(k) * t)) / (1.0 - r + 1e-300), t);
+    sum = sum - series * (half / k);
+  }
+  return exp(sum);
+}
 
 /// A constant of the options, in the type and device of numbers like `step`.
 double constant(double value, double) { return value; }

@@ -13,7 +13,7 @@ namespace etna::multi_tensor {
 
 inline constexpr std::uint32_t kMixed = 255;
 
-/// The table's rows as kernels read them, laid out as Row in shaders/lib/multi_tensor.glsl: addresses of up to four
+/// The table's rows as kernels read them, laid out as Row in shaders/lib/multi_tensor.glsl: addresses of up to five
 /// tensors that are read together, their size, the first chunk, and the dtypes of the first two (the others are f32).
 /// Tensors without elements have no row.
 struct Rows {
@@ -21,7 +21,7 @@ struct Rows {
     Tensor tensor;
     Access access;
   };
-  static constexpr std::size_t kMostEntries = 4;
+  static constexpr std::size_t kMostEntries = 5;
 
   Chunks chunks;
   Arguments arguments;

@@ -184,8 +184,8 @@ Shape resolve(const Tensor& x, Shape shape, const char* op) {
   const std::int64_t known = numel(named, op);
   if (unknown >= 0 && known > 0 && x.numel() % known == 0) shape[unknown] = x.numel() / known;
   if ((unknown >= 0 && shape[unknown] == -1) || numel(shape, op) != x.numel()) {
-    throw ShapeError(
-        fmt::format("{}: {} with {} elements does not fill {}", op, str(x.shape()), x.numel(), str(shape)));
+    throw ShapeError(fmt::format("{}: {} with {} elements does not fill {}; one size may be -1, for what is left", op,
+                                 str(x.shape()), x.numel(), str(shape)));
   }
   return shape;
 }
@@ -261,7 +261,8 @@ Tensor Tensor::select(std::int64_t d, std::int64_t index) const {
   int at = wrap_dim(d, dim(), "select");
   std::int64_t n = shape()[at];
   if (index < -n || index >= n)
-    throw ShapeError(fmt::format("select: index {} is outside dimension {} of size {}", index, at, n));
+    throw ShapeError(fmt::format("select: index {} is outside dimension {} of {}, which takes {} to {}", index, at,
+                                 etna::str(shape()), -n, n - 1));
   if (index < 0) index += n;
   return slice(at, index, index + 1).squeeze(at);
 }

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+
+#include <etna/tensor/tensor.h>
+
+/// Activations in addition to the rows of elementwise.def that ops.h declares. Names, defaults and gradients at corners
+/// are those of torch.nn.functional. f16 and bf16 are computed in f32 and rounded once per op.
+namespace etna {
+
+Tensor leaky_relu(const Tensor& x);  ///< slope 0.01
+/// x, or weight · x where x is negative.
+/// @param weight [] or [1]: one slope; [C]: a slope for each index of dimension 1 of x
+/// @throws ShapeError for other shapes
+Tensor prelu(const Tensor& x, const Tensor& weight);
+/// While training, leaky_relu with slopes drawn uniformly from [lower, upper] per element; otherwise with their mean.
+Tensor rrelu(const Tensor& x, double lower = 1.0 / 8, double upper = 1.0 / 3, bool training = false);
+Tensor elu(const Tensor& x);   ///< alpha 1
+Tensor celu(const Tensor& x);  ///< alpha 1
+/// x limited to [lo, hi]. Unlike clamp()'s, its gradient is 0 at the bounds.
+Tensor hardtanh(const Tensor& x, double lo = -1, double hi = 1);
+Tensor softshrink(const Tensor& x);  ///< lambda ½
+Tensor hardshrink(const Tensor& x);  ///< lambda ½
+/// x - tanh(x)
+Tensor tanhshrink(const Tensor& x);
+/// x where x > at, else value.
+Tensor threshold(const Tensor& x, double at, double value);
+/// log(1 + e^(beta · x)) / beta, and x itself where beta · x > threshold.
+Tensor softplus(const Tensor& x, double beta, double threshold = 20);
+/// The first half of a dimension times the sigmoid of the second (Dauphin et al. 2017).
+/// @throws ShapeError if the dimension's size is odd
+Tensor glu(const Tensor& x, std::int64_t dim = -1);
+/// softmax(-x)
+Tensor softmin(const Tensor& x, std::int64_t dim);
+
+}  // namespace etna

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+namespace etna::io {
+
+/// Writes a file in one step for everybody else: the bytes go to a temporary file beside `path`, and finish() renames
+/// it. If anything fails before, what was at `path` is unchanged. Follows a symbolic link: replaces what it points to,
+/// not the link.
+class AtomicFile {
+ public:
+  /// Here and below: @throws FormatError naming the file and the reason
+  explicit AtomicFile(const std::filesystem::path& path);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  void write(const void* bytes, std::size_t count);
+  void write(std::string_view text) { write(text.data(), text.size()); }
+  /// Renames the file to its target and flushes the directory, so that the new name survives a power loss.
+  void finish();
+
+ private:
+  int create();
+  [[noreturn]] void fail() const;
+
+  std::filesystem::path target_;
+  std::string name_;
+  int descriptor_;
+  bool finished_ = false;
+};
+
+}  // namespace etna::io

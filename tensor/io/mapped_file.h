@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+
+namespace etna::io {
+
+/// A read-only memory mapping of a regular file. A file that another process cuts short while it is mapped ends the
+/// program, as with any mapping.
+class MappedFile {
+ public:
+  /// @param kind what the file should be, for errors: "a safetensors file"
+  /// @throws FormatError for a file that is missing, unreadable, or a folder
+  MappedFile(const std::filesystem::path& path, const char* kind);
+  ~MappedFile();
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  const std::byte* bytes() const { return bytes_; }
+  std::size_t size() const { return size_; }
+
+ private:
+  const std::byte* bytes_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+}  // namespace etna::io

@@ -1,0 +1,146 @@
+#include <etna/tensor/io/torch_file.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include <etna/tensor/io/mapped_file.h>
+#include <etna/tensor/io/pickle.h>
+#include <etna/tensor/io/zip.h>
+
+namespace etna {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Files before PyTorch 1.6 are a pickle, or a tar archive; their first bytes tell, and earn a better message.
+void refuse_legacy(const fs::path& path) {
+  const io::MappedFile file(path, "a file of PyTorch");
+  const std::string_view text(reinterpret_cast<const char*>(file.bytes()), file.size());
+  if (!text.starts_with("PK")) {
+    const bool pickle = text.starts_with("\x80\x02\x8a\x0a");
+    throw FormatError(fmt::format("{}: {}", path.string(),
+                                  pickle
+                                      ? "is of the format before PyTorch 1.6; load it there and torch.save() it again"
+                                      : "is not a file of PyTorch: it is no ZIP archive"));
+  }
+}
+
+/// The entries of one file and the storages read so far.
+class TorchFile {
+ public:
+  TorchFile(const fs::path& path, Device device) : archive_(path, "a file of PyTorch"), device_(device) {
+    std::size_t pickles = 0;
+    for (std::size_t i = 0; i < archive_.entries().size(); ++i) {
+      const std::string& name = archive_.entries()[i].name;
+      if (!entries_.emplace(name, i).second) throw FormatError(fmt::format("entry '{}' stands in it twice", name));
+      constexpr std::string_view kPickle = "/data.pkl";
+      if (name.ends_with(kPickle) && std::count(name.begin(), name.end(), '/') == 1) {
+        folder_ = name.substr(0, name.size() - kPickle.size() + 1);
+        ++pickles;
+      }
+    }
+    if (pickles != 1) throw FormatError("is not a file of PyTorch: there is no entry data.pkl in it, or several");
+    if (entries_.contains(folder_ + "constants.pkl"))
+      throw FormatError("is a TorchScript program; save its state_dict() with torch.save() instead");
+    if (const auto order = entries_.find(folder_ + "byteorder"); order != entries_.end()) {
+      const std::vector<std::byte> text = archive_.read(order->second);
+      if (std::string_view(reinterpret_cast<const char*>(text.data()), text.size()) != "little")
+        throw FormatError("was written by a big-endian machine, which is not read");
+    }
+  }
+
+  TorchValue read() {
+    const std::vector<std::byte> bytes = archive_.read(entries_.at(folder_ + "data.pkl"));
+    const auto load = [this](DType dtype, const std::string& key, std::int64_t count) {
+      return storage(dtype, key, count);
+    };
+    return pickle::Machine(bytes, load).run();
+  }
+
+ private:
+  Tensor storage(DType dtype, const std::string& key, std::int64_t count) {
+    if (const auto known = storages_.find(key); known != storages_.end()) {
+      if (known->second.dtype() != dtype || known->second.numel() != count)
+        throw FormatError(fmt::format("storage '{}' has two dtypes or sizes", key));
+      return known->second;
+    }
+    const auto entry = entries_.find(folder_ + "data/" + key);
+    if (entry == entries_.end()) throw FormatError(fmt::format("storage '{}' is not in the archive", key));
+    const std::uint64_t size = archive_.entries()[entry->second].size;
+    std::int64_t wanted = 0;
+    if (count < 0 || __builtin_mul_overflow(count, static_cast<std::int64_t>(item_size(dtype)), &wanted) ||
+        static_cast<std::uint64_t>(wanted) != size) {
+      throw FormatError(
+          fmt::format("storage '{}' has {} bytes, but {} of {} are wanted", key, size, count, name(dtype)));
+    }
+    std::vector<std::byte> bytes = archive_.read(entry->second);
+    // The file may contain any byte; a bool in memory must be 0 or 1.
+    if (dtype == boolean) {
+      for (std::byte& b : bytes) b = b == std::byte{0} ? b : std::byte{1};
+    }
+    return storages_.emplace(key, from_bytes(bytes.data(), {count}, dtype, device_)).first->second;
+  }
+
+  io::ZipReader archive_;
+  Device device_;
+  std::string folder_;  ///< with a slash at its end
+  std::map<std::string, std::size_t> entries_;
+  std::map<std::string, Tensor> storages_;
+};
+
+std::string key_of(const TorchValue& key) {
+  if (key.kind == TorchValue::Kind::string) return key.string;
+  if (key.kind == TorchValue::Kind::integer) return std::to_string(key.integer);
+  return "?";
+}
+
+void collect(const TorchValue& value, const std::string& prefix, std::map<std::string, Tensor>& into) {
+  const auto below = [&](const std::string& name) { return prefix.empty() ? name : prefix + "." + name; };
+  if (value.kind == TorchValue::Kind::tensor && !into.emplace(prefix, value.tensor).second)
+    throw FormatError(fmt::format("two tensors have the name '{}'", prefix));
+  for (std::size_t i = 0; i < value.items.size(); ++i) collect(value.items[i], below(std::to_string(i)), into);
+  for (const auto& [key, item] : value.entries) collect(item, below(key_of(key)), into);
+}
+
+}  // namespace
+
+const TorchValue& TorchValue::at(const std::string& key) const {
+  if (kind != Kind::dict) throw FormatError(fmt::format("there is no '{}' in a value that is no dictionary", key));
+  std::string keys;
+  // The last of equal keys counts, as in Python.
+  for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
+    if (entry->first.kind == Kind::string && entry->first.string == key) return entry->second;
+    keys = key_of(entry->first) + " " + keys;
+  }
+  throw FormatError(fmt::format("there is no '{}' in the dictionary; its keys are {}", key, keys));
+}
+
+std::map<std::string, Tensor> TorchValue::tensors() const {
+  std::map<std::string, Tensor> all;
+  collect(*this, "", all);
+  return all;
+}
+
+TorchValue read_torch(const fs::path& path, Device device) {
+  refuse_legacy(path);
+  try {
+    return TorchFile(path, device).read();
+  } catch (const FormatError& error) {
+    const std::string text = error.what();
+    throw FormatError(text.starts_with(path.string()) ? text : fmt::format("{}: {}", path.string(), text));
+  }
+}
+
+std::map<std::string, Tensor> load_torch(const fs::path& path, Device device) {
+  const TorchValue value = read_torch(path, device);
+  try {
+    return value.tensors();
+  } catch (const FormatError& error) {
+    throw FormatError(fmt::format("{}: {}", path.string(), error.what()));
+  }
+}
+
+}  // namespace etna

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <etna/tensor/tensor.h>
+
+/// PyTorch's files (.pt, .pth: torch.save since 1.6), read without executing anything: the pickle in them is
+/// interpreted by a machine that knows tensors, parameters, dictionaries, lists, tuples, strings, numbers, bool and
+/// None, and refuses every other name. Needs libzip.
+namespace etna {
+
+/// What torch.save() was given.
+struct TorchValue {
+  enum class Kind { none, boolean, integer, number, string, tensor, list, tuple, dict };
+
+  Kind kind = Kind::none;
+  bool boolean = false;
+  std::int64_t integer = 0;
+  double number = 0;
+  std::string string;
+  Tensor tensor;
+  std::vector<TorchValue> items;                           ///< of a list or tuple (torch.Size too)
+  std::vector<std::pair<TorchValue, TorchValue>> entries;  ///< of a dict or OrderedDict, in order
+
+  /// The value under a key. @throws FormatError if this is no dict, or listing the keys if it has no such one
+  const TorchValue& at(const std::string& key) const;
+  /// The tensors below, with keys and positions joined by dots: {"model": {"0.weight": w}} gives "model.0.weight".
+  /// Other values are left out. @throws FormatError if two get the same name
+  std::map<std::string, Tensor> tensors() const;
+};
+
+/// Reads a whole file. Tensors that shared a storage share it again; views keep their strides.
+/// @throws FormatError for a file that cannot be read or is damaged, is of the format before PyTorch 1.6 or of
+/// torch.jit, or contains anything but the above (named in the message), naming the file and the fault
+TorchValue read_torch(const std::filesystem::path& path, Device device = {});
+
+/// read_torch(path).tensors(): the way to a state_dict, `model.load_state_dict(load_torch("model.pt"))`.
+std::map<std::string, Tensor> load_torch(const std::filesystem::path& path, Device device = {});
+
+}  // namespace etna

@@ -1,0 +1,74 @@
+#include <etna/tensor/ops/loss/reduction.h>
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include <etna/tensor/autocast.h>
+#include <etna/tensor/op.h>
+
+namespace etna::losses {
+
+Tensor widened(const char* op, const Tensor& x) {
+  detail::require_defined(op, x);
+  if (!is_floating(x.dtype())) {
+    throw DtypeError(fmt::format("{}: an input holds {}; it must be f64, f32, f16 or bf16", op, name(x.dtype())));
+  }
+  return x.dtype() == f16 || x.dtype() == bf16 ? x.to(f32) : x;
+}
+
+DType result_dtype(const Tensor& x) {
+  const bool half = x.dtype() == f16 || x.dtype() == bf16;
+  return half && autocast_dtype() != f32 ? f32 : x.dtype();
+}
+
+Tensor reduced(const Tensor& losses, Reduction reduction, DType dtype) {
+  const Tensor loss = reduction == Reduction::none ? losses : reduction == Reduction::sum ? sum(losses) : mean(losses);
+  return loss.dtype() == dtype ? loss : loss.to(dtype);
+}
+
+void require_same(const char* op, const Tensor& x, const Tensor& target) {
+  detail::require_defined(op, x, target);
+  if (x.shape() != target.shape()) {
+    throw ShapeError(fmt::format("{}: x {} and target {} differ in shape; expand one on purpose, if that is meant", op,
+                                 str(x.shape()), str(target.shape())));
+  }
+}
+
+Tensor weighted(const char* op, const Tensor& losses, const Tensor& weight) {
+  if (!weight.defined()) return losses;
+  const Tensor product = losses * weight.to(losses.dtype());
+  if (product.shape() != losses.shape()) {
+    throw ShapeError(
+        fmt::format("{}: the weight {} does not broadcast to {}", op, str(weight.shape()), str(losses.shape())));
+  }
+  return product;
+}
+
+void require_classes(const char* op, const Tensor& target) {
+  detail::require_defined(op, target);
+  if (target.dtype() != i64 && target.dtype() != i32) {
+    throw DtypeError(fmt::format("{}: the targets hold {}; they are i64 or i32", op, name(target.dtype())));
+  }
+}
+
+// A root has no derivative at 0; there this takes another number, and masked_fill() passes no gradient.
+Tensor root(const Tensor& x) {
+  const Tensor nothing = x == 0.0;
+  return masked_fill(sqrt(masked_fill(x, nothing, 1.0)), nothing, 0.0);
+}
+
+Tensor norm_of_last(const char* op, const Tensor& x, double p, bool keepdim) {
+  if (!(p >= 0)) throw Error(fmt::format("{}: there is no norm of order {}; p is at least 0", op, p));
+  if (x.dim() == 0) throw ShapeError(fmt::format("{}: the inputs are 0-d; they need a last dimension", op));
+  const Dims last = {-1};
+  if (p == 0) return sum(ne(x, 0.0).to(x.dtype()), last, keepdim);
+  if (p == 1) return sum(abs(x), last, keepdim);
+  if (std::isinf(p)) return max(abs(x), last, keepdim);
+  const Tensor powers = p == 2 ? square(x) : pow(abs(x), p), total = sum(powers, last, keepdim);
+  if (p == 2) return root(total);
+  const Tensor nothing = total == 0.0;
+  return masked_fill(pow(masked_fill(total, nothing, 1.0), 1 / p), nothing, 0.0);
+}
+
+}  // namespace etna::losses
