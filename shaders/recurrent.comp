@@ -31,8 +31,14 @@ layout(push_constant, scalar) uniform Push {
 layout(push_constant, scalar) uniform Push {
   uvec2 gates, product, state_before, cell_before, lengths;
   uvec2 state, cell, saved;  // saved: null if no gradient is wanted
-  uint count, units, step, keeps;
+  uvec2 aligned;             // the state again, in rows of `pitch`; pitch 0: none
+  uint count, units, step, keeps, pitch;
 } p;
+
+void store_state(uint row, uint unit, float h) {
+  store_float(p.state, row * p.units + unit, DTYPE, h);
+  if (p.pitch != 0) store_float(p.aligned, row * p.pitch + unit, DTYPE, h);
+}
 #endif
 
 bool counts(uint row) {
@@ -120,7 +126,7 @@ void main() {
   if (MODE < 2) {
     h = MODE == 0 ? m_tanh(a[0] + b[0]) : m_max(a[0] + b[0], 0.0);
     if (!here) h = load_float(p.state_before, i, DTYPE);
-    store_float(p.state, i, DTYPE, h);
+    store_state(row, unit, h);
     return;
   }
   if (MODE == 3) {
@@ -136,7 +142,7 @@ void main() {
     if (!here) h = load_float(p.state_before, i, DTYPE);
     kept[0] = ig, kept[1] = f, kept[2] = g, kept[3] = o;
   }
-  store_float(p.state, i, DTYPE, h);
+  store_state(row, unit, h);
   if (p.keeps == 0) return;
   for (uint k = 0; k < 4; ++k) store_float(p.saved, four + k * p.units, DTYPE, here ? kept[k] : 0.0);
 }

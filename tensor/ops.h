@@ -244,4 +244,6 @@ Tensor dropout(const Tensor& x, double p, bool training = true);
 }  // namespace etna
 
 #include <etna/tensor/activations.h>
+#include <etna/tensor/recurrent.h>
 #include <etna/tensor/reductions.h>
+#include <etna/tensor/transformer.h>

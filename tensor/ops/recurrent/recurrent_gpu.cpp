@@ -12,6 +12,18 @@ constexpr std::uint32_t kNone = 99;
 
 Tensor at_step(const Tensor& x, std::int64_t t) { return x.defined() ? x.select(0, t) : x; }
 Tensor dense(const Tensor& x) { return x.defined() ? x.contiguous() : x; }
+
+/// Sizes whose rows do not start at multiples of 16 bytes, and are worth it, are copied once for all steps: gemms read
+/// aligned rows with wide loads.
+std::int64_t pitch_of(std::int64_t units) { return units <= 32 || units % 8 == 0 ? 0 : (units + 7) / 8 * 8; }
+/// x [rows, units] in rows of `pitch`; x itself for pitch 0.
+Tensor with_pitch(const Tensor& x, std::int64_t pitch) {
+  if (pitch == 0) return x;
+  Tensor y = empty({x.size(0), pitch}, {x.dtype(), x.device()}).slice(1, 0, x.size(1));
+  y.copy_(x);
+  return y;
+}
+
 std::uint32_t lengths_dtype(const Tensor& x) { return x.defined() ? gpu::u32(x.dtype()) : kNone; }
 
 }  // namespace
@@ -22,13 +34,16 @@ bool gpu_forward(const OpCall& call, std::span<Tensor> out) {
   const DType t = to.states.dtype();
   if (t == f64) return false;
   if (to.states.numel() == 0) return true;
-  const Tensor gates = dense(call.in[kGates]), lengths = dense(call.in[kLengths]), weight = call.in[kWeight].t();
+  const std::int64_t pitch = pitch_of(to.states.size(2));
+  const Tensor gates = dense(call.in[kGates]), lengths = dense(call.in[kLengths]);
+  const Tensor weight = with_pitch(call.in[kWeight], pitch).t();
   Tensor h = dense(call.in[kH0]), c = dense(call.in[kC0]);
   const std::int64_t steps = gates.size(0), batch = gates.size(1), units = to.states.size(2);
   Tensor product = empty({batch, gates.size(2)}, {f32, gates.device()});
+  const Tensor aligned = pitch == 0 ? Tensor() : with_pitch(h, pitch);
   for (std::int64_t i = 0; i < steps; ++i) {
     const std::int64_t at = step_at(i, steps, a.reverse);
-    if (!gemm::on_gpu(call, h, weight, {.bias = call.in[kBias]}, product)) return false;
+    if (!gemm::on_gpu(call, pitch == 0 ? h : aligned, weight, {.bias = call.in[kBias]}, product)) return false;
     const Tensor state = at_step(to.states, at), cell = at_step(to.cells, at);
     gpu::Kernel(shaders::recurrent_forward, call)
         .spec(a.mode, t, lengths_dtype(lengths))
@@ -40,7 +55,8 @@ bool gpu_forward(const OpCall& call, std::span<Tensor> out) {
         .write(state)
         .write(cell)
         .write(at_step(to.saved, at))
-        .u32(batch * units, units, at, to.saved.defined())
+        .write(aligned)
+        .u32(batch * units, units, at, to.saved.defined(), pitch)
         .dispatch(gpu::grid(batch * units, 256));
     h = state, c = cell;
   }
@@ -56,7 +72,8 @@ bool gpu_backward(const OpCall& call, std::span<Tensor> out) {
   const Tensor states = dense(call.in[kStates]), cells = dense(call.in[kCells]), saved = dense(call.in[kSaved]);
   const Tensor h0 = dense(call.in[kInitialH]), c0 = dense(call.in[kInitialC]), lengths = dense(call.in[kSteps]);
   const Tensor states_grad = dense(call.in[kStatesGrad]), cells_grad = dense(call.in[kCellsGrad]);
-  const Tensor saved_grad = dense(call.in[kSavedGrad]), &weight = call.in[kHiddenWeight];
+  const Tensor saved_grad = dense(call.in[kSavedGrad]);
+  const Tensor weight = with_pitch(call.in[kHiddenWeight], pitch_of(states.size(2)));
   const std::int64_t steps = states.size(0), batch = states.size(1), units = states.size(2);
   const bool gru = a.mode == RecurrentMode::gru, lstm = a.mode == RecurrentMode::lstm;
   Tensor product = empty({batch, units}, {f32, states.device()});
