@@ -94,7 +94,7 @@ Tensor EmbeddingBag::operator()(const Tensor& index, const Tensor& offsets, cons
 std::string EmbeddingBag::extra_repr() const {
   const char* modes[] = {"sum", "mean", "max"};
   std::string text =
-      fmt::format("{}, {}, mode='{}'", weight.size(0), weight.size(1), modes[static_cast<std::size_t>(options.mode)]);
+      fmt::format("{}, {}, mode={}", weight.size(0), weight.size(1), modes[static_cast<std::size_t>(options.mode)]);
   if (options.padding_idx) text += fmt::format(", padding_idx={}", *options.padding_idx);
   return text;
 }

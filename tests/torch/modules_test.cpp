@@ -16,8 +16,8 @@ class TorchModules : public testing::Test {
     figures::load_state(module, figure["state"]);
     module.to(device);
     const Tensor y = call(figures::tensors(figure["inputs"], device));
-    figures::expect_results(name, module, {y}, {figure["output"]}, {figures::tensor(figure["seed"], device)}, {}, {},
-                            figure["gradients"]);
+    figures::expect_results(name, module, {y}, nlohmann::json::array({figure["output"]}),
+                            {figures::tensor(figure["seed"], device)}, {}, {}, figure["gradients"]);
   }
 
   const nlohmann::json all = figures::load("modules");

@@ -58,10 +58,10 @@ TEST(TorchRecurrent, OutputsStatesAndGradients) {
       }
       TensorList outputs = {y.output, y.state.h};
       if (y.state.c.defined()) outputs.push_back(y.state.c);
-      nlohmann::json wanted = {figure["output"]};
+      nlohmann::json wanted = nlohmann::json::array({figure["output"]});
       for (const auto& last : figure["last"]) wanted.push_back(last);
       figures::expect_results(name, *module, outputs, wanted, figures::tensors(figure["seeds"], device), {x},
-                              {figure["x_gradient"]}, figure["gradients"]);
+                              nlohmann::json::array({figure["x_gradient"]}), figure["gradients"]);
     }
   }
 }
