@@ -1,8 +1,12 @@
 #include <etna/nn/activations.h>
 
+#include <fmt/format.h>
+
 #include <etna/tensor/ops.h>
 
 namespace etna::nn {
+
+std::string repr_of(const char* name, double value) { return fmt::format("{}={}", name, value); }
 
 #define ETNA_ACTIVATION(NAME, RESULT) \
   Tensor NAME::forward(const Tensor& x) const { return RESULT; }

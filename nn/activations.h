@@ -8,10 +8,16 @@
 /// <etna/tensor/activations.h>; names and defaults are those of torch.nn.
 namespace etna::nn {
 
-#define ETNA_ACTIVATION(NAME)                       \
-  class NAME : public UnaryModule {                 \
-   public:                                          \
-    Tensor forward(const Tensor& x) const override; \
+/// "alpha=1.0" as "alpha=1".
+std::string repr_of(const char* name, double value);
+
+#define ETNA_ACTIVATION(NAME)                                                             \
+  class NAME : public UnaryModule {                                                       \
+   public:                                                                                \
+    Tensor forward(const Tensor& x) const override;                                       \
+                                                                                          \
+   protected:                                                                             \
+    std::unique_ptr<Module> another() const override { return std::make_unique<NAME>(); } \
   };
 ETNA_ACTIVATION(ReLU)         // max(x, 0)
 ETNA_ACTIVATION(ReLU6)        // max(x, 0), at most 6
@@ -33,18 +39,27 @@ class GELU : public UnaryModule {
  public:
   explicit GELU(bool tanh = false) : tanh(tanh) {}
   Tensor forward(const Tensor& x) const override;
+  std::string extra_repr() const override { return tanh ? "approximate='tanh'" : "approximate='none'"; }
 
   bool tanh;
+
+ protected:
+  std::unique_ptr<Module> another() const override { return std::make_unique<GELU>(tanh); }
 };
 
 /// Activations with one number.
-#define ETNA_ACTIVATION(NAME, NUMBER, DEFAULT)                 \
-  class NAME : public UnaryModule {                            \
-   public:                                                     \
-    explicit NAME(double NUMBER = DEFAULT) : NUMBER(NUMBER) {} \
-    Tensor forward(const Tensor& x) const override;            \
-                                                               \
-    double NUMBER;                                             \
+#define ETNA_ACTIVATION(NAME, NUMBER, DEFAULT)                                                  \
+  class NAME : public UnaryModule {                                                             \
+   public:                                                                                      \
+    explicit NAME(double NUMBER = DEFAULT) : NUMBER(NUMBER) {}                                  \
+    Tensor forward(const Tensor& x) const override;                                             \
+                                                                                                \
+    std::string extra_repr() const override { return repr_of(#NUMBER, NUMBER); }                \
+                                                                                                \
+    double NUMBER;                                                                              \
+                                                                                                \
+   protected:                                                                                   \
+    std::unique_ptr<Module> another() const override { return std::make_unique<NAME>(NUMBER); } \
   };
 ETNA_ACTIVATION(LeakyReLU, negative_slope, 0.01)  // x, or x · slope where negative
 ETNA_ACTIVATION(ELU, alpha, 1)                    // x, or alpha · (e^x - 1) where negative
@@ -54,13 +69,18 @@ ETNA_ACTIVATION(Hardshrink, lambda, 0.5)          // 0 within lambda of 0
 #undef ETNA_ACTIVATION
 
 /// Activations with two numbers.
-#define ETNA_ACTIVATION(NAME, FIRST, FIRST_DEFAULT, SECOND, SECOND_DEFAULT)                                   \
-  class NAME : public UnaryModule {                                                                           \
-   public:                                                                                                    \
-    explicit NAME(double FIRST FIRST_DEFAULT, double SECOND SECOND_DEFAULT) : FIRST(FIRST), SECOND(SECOND) {} \
-    Tensor forward(const Tensor& x) const override;                                                           \
-                                                                                                              \
-    double FIRST, SECOND;                                                                                     \
+#define ETNA_ACTIVATION(NAME, FIRST, FIRST_DEFAULT, SECOND, SECOND_DEFAULT)                                      \
+  class NAME : public UnaryModule {                                                                              \
+   public:                                                                                                       \
+    explicit NAME(double FIRST FIRST_DEFAULT, double SECOND SECOND_DEFAULT) : FIRST(FIRST), SECOND(SECOND) {}    \
+    Tensor forward(const Tensor& x) const override;                                                              \
+                                                                                                                 \
+    std::string extra_repr() const override { return repr_of(#FIRST, FIRST) + ", " + repr_of(#SECOND, SECOND); } \
+                                                                                                                 \
+    double FIRST, SECOND;                                                                                        \
+                                                                                                                 \
+   protected:                                                                                                    \
+    std::unique_ptr<Module> another() const override { return std::make_unique<NAME>(FIRST, SECOND); }           \
   };
 ETNA_ACTIVATION(Hardtanh, min_val, = -1, max_val, = 1)      // x within [min_val, max_val]
 ETNA_ACTIVATION(Softplus, beta, = 1, threshold, = 20)       // log(1 + e^(beta · x)) / beta
@@ -74,17 +94,27 @@ class PReLU : public UnaryModule {
   explicit PReLU(std::int64_t num_parameters = 1, double init = 0.25);
   Tensor forward(const Tensor& x) const override;
 
+  std::string extra_repr() const override { return "num_parameters=" + std::to_string(weight.size(0)); }
+
   Tensor weight;  ///< [num_parameters]
+
+ protected:
+  std::unique_ptr<Module> another() const override { return std::make_unique<PReLU>(weight.size(0)); }
 };
 
 /// Activations along a dimension.
-#define ETNA_ACTIVATION(NAME, DEFAULT)                    \
-  class NAME : public UnaryModule {                       \
-   public:                                                \
-    explicit NAME(std::int64_t dim DEFAULT) : dim(dim) {} \
-    Tensor forward(const Tensor& x) const override;       \
-                                                          \
-    std::int64_t dim;                                     \
+#define ETNA_ACTIVATION(NAME, DEFAULT)                                                       \
+  class NAME : public UnaryModule {                                                          \
+   public:                                                                                   \
+    explicit NAME(std::int64_t dim DEFAULT) : dim(dim) {}                                    \
+    Tensor forward(const Tensor& x) const override;                                          \
+                                                                                             \
+    std::string extra_repr() const override { return "dim=" + std::to_string(dim); }         \
+                                                                                             \
+    std::int64_t dim;                                                                        \
+                                                                                             \
+   protected:                                                                                \
+    std::unique_ptr<Module> another() const override { return std::make_unique<NAME>(dim); } \
   };
 ETNA_ACTIVATION(GLU, = -1)     // first half · sigmoid(second half)
 ETNA_ACTIVATION(Softmax, )     // e^x over its sum

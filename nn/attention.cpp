@@ -34,6 +34,16 @@ MultiHeadAttention::MultiHeadAttention(std::int64_t dim, std::int64_t heads, Att
   register_module("dropout", dropout);
 }
 
+std::string MultiHeadAttention::extra_repr() const {
+  return fmt::format("heads={}, kv_heads={}, causal={}", heads, kv_heads, causal ? "True" : "False");
+}
+
+std::unique_ptr<Module> MultiHeadAttention::another() const {
+  const AttentionOptions options{
+      .kv_heads = kv_heads, .bias = proj.bias.defined(), .dropout = dropout.p, .causal = causal};
+  return std::make_unique<MultiHeadAttention>(proj.weight.size(0), heads, options);
+}
+
 Tensor MultiHeadAttention::forward(const Tensor& x) const {
   if (x.dim() < 2) {
     throw ShapeError(fmt::format("MultiHeadAttention: x {} must be [..., T, {}]", str(x.shape()), proj.weight.size(0)));

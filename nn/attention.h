@@ -20,12 +20,16 @@ class MultiHeadAttention : public UnaryModule {
   MultiHeadAttention(std::int64_t dim, std::int64_t heads, AttentionOptions options = {});
   /// @param x [..., T, dim] @return [..., T, dim]
   Tensor forward(const Tensor& x) const override;
+  std::string extra_repr() const override;
 
   const std::int64_t heads, kv_heads;
   const bool causal;
   Linear qkv;   ///< dim → dim + 2 · kv_heads · dim/heads
   Linear proj;  ///< dim → dim
   Dropout dropout;
+
+ protected:
+  std::unique_ptr<Module> another() const override;
 };
 
 }  // namespace etna::nn

@@ -12,4 +12,6 @@ Dropout::Dropout(double p) : p(p) {
 
 Tensor Dropout::forward(const Tensor& x) const { return active() ? dropout(x, p) : x; }
 
+std::string Dropout::extra_repr() const { return fmt::format("p={}, inplace=False", p); }
+
 }  // namespace etna::nn

@@ -11,7 +11,14 @@ class Embedding : public UnaryModule {
   /// @param index [...] i64 or i32 in [0, count) @return [..., dim]
   Tensor forward(const Tensor& index) const override;
 
+  std::string extra_repr() const override;
+
   Tensor weight;
+
+ protected:
+  std::unique_ptr<Module> another() const override {
+    return std::make_unique<Embedding>(weight.size(0), weight.size(1));
+  }
 };
 
 }  // namespace etna::nn

@@ -14,6 +14,11 @@ class FeedForward : public UnaryModule {
 
   Linear up, down;
   Dropout dropout;
+
+ protected:
+  std::unique_ptr<Module> another() const override {
+    return std::make_unique<FeedForward>(up.weight.size(1), up.weight.size(0), dropout.p);
+  }
 };
 
 }  // namespace etna::nn

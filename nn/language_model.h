@@ -36,6 +36,9 @@ class LanguageModel : public UnaryModule {
   Dropout dropout;
   ModuleList<TransformerBlock> blocks;
   LayerNorm norm;
+
+ protected:
+  std::unique_ptr<Module> another() const override { return std::make_unique<LanguageModel>(config); }
 };
 
 }  // namespace etna::nn

@@ -1,5 +1,7 @@
 #include <etna/nn/layer_norm.h>
 
+#include <fmt/format.h>
+
 #include <etna/tensor/ops.h>
 
 namespace etna::nn {
@@ -11,5 +13,9 @@ LayerNorm::LayerNorm(std::int64_t dim, double eps)
 }
 
 Tensor LayerNorm::forward(const Tensor& x) const { return layer_norm(x, weight, bias, eps); }
+
+std::string LayerNorm::extra_repr() const {
+  return fmt::format("({},), eps={}, elementwise_affine=True", weight.size(0), eps);
+}
 
 }  // namespace etna::nn

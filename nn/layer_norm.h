@@ -11,9 +11,13 @@ class LayerNorm : public UnaryModule {
   explicit LayerNorm(std::int64_t dim, double eps = 1e-5);
   /// @param x [..., dim] @return [..., dim]
   Tensor forward(const Tensor& x) const override;
+  std::string extra_repr() const override;
 
   Tensor weight, bias;
   double eps;
+
+ protected:
+  std::unique_ptr<Module> another() const override { return std::make_unique<LayerNorm>(weight.size(0), eps); }
 };
 
 }  // namespace etna::nn

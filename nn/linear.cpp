@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include <fmt/format.h>
+
 #include <etna/nn/init.h>
 #include <etna/tensor/ops.h>
 
@@ -14,6 +16,11 @@ Linear::Linear(std::int64_t in, std::int64_t out, bool with_bias)
   if (with_bias) bias = init::uniform_(empty({out}), -bound, bound);
   register_parameter("weight", weight);
   register_parameter("bias", bias);
+}
+
+std::string Linear::extra_repr() const {
+  return fmt::format("in_features={}, out_features={}, bias={}", weight.size(1), weight.size(0),
+                     bias.defined() ? "True" : "False");
 }
 
 Tensor Linear::forward(const Tensor& x) const { return linear(x, weight, bias); }

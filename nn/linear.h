@@ -12,7 +12,14 @@ class Linear : public UnaryModule {
   /// @param x [..., in] @return [..., out]
   Tensor forward(const Tensor& x) const override;
 
+  std::string extra_repr() const override;
+
   Tensor weight, bias;  ///< bias is undefined if left out
+
+ protected:
+  std::unique_ptr<Module> another() const override {
+    return std::make_unique<Linear>(weight.size(1), weight.size(0), bias.defined());
+  }
 };
 
 }  // namespace etna::nn

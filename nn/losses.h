@@ -33,6 +33,11 @@ class CrossEntropyLoss : public Module {
   std::int64_t ignore_index;
   double label_smoothing;
   Reduction reduction;
+
+ protected:
+  std::unique_ptr<Module> another() const override {
+    return std::make_unique<CrossEntropyLoss>(ignore_index, label_smoothing, reduction);
+  }
 };
 
 /// -log_probs[target], averaged.
@@ -54,6 +59,9 @@ class NLLLoss : public Module {
   Tensor weight;
   std::int64_t ignore_index;
   Reduction reduction;
+
+ protected:
+  std::unique_ptr<Module> another() const override { return std::make_unique<NLLLoss>(ignore_index, reduction); }
 };
 
 /// (x - target)², averaged.
@@ -64,6 +72,9 @@ class MSELoss : public Module {
   Tensor operator()(const Tensor& x, const Tensor& target) const { return forward(x, target); }
 
   Reduction reduction;
+
+ protected:
+  std::unique_ptr<Module> another() const override { return std::make_unique<MSELoss>(reduction); }
 };
 
 /// binary_cross_entropy() with its settings.
@@ -81,6 +92,9 @@ class BCELoss : public Module {
 
   Tensor weight;
   Reduction reduction;
+
+ protected:
+  std::unique_ptr<Module> another() const override { return std::make_unique<BCELoss>(weight, reduction); }
 };
 
 /// binary_cross_entropy_with_logits() with its settings.
@@ -100,6 +114,11 @@ class BCEWithLogitsLoss : public Module {
   Tensor weight;
   Tensor pos_weight;
   Reduction reduction;
+
+ protected:
+  std::unique_ptr<Module> another() const override {
+    return std::make_unique<BCEWithLogitsLoss>(weight, pos_weight, reduction);
+  }
 };
 
 /// kl_div() with its settings.
@@ -112,6 +131,9 @@ class KLDivLoss : public Module {
 
   KLReduction reduction;
   bool log_target;
+
+ protected:
+  std::unique_ptr<Module> another() const override { return std::make_unique<KLDivLoss>(reduction, log_target); }
 };
 
 /// |x - target|, averaged.
@@ -122,6 +144,9 @@ class L1Loss : public Module {
   Tensor operator()(const Tensor& x, const Tensor& target) const { return forward(x, target); }
 
   Reduction reduction;
+
+ protected:
+  std::unique_ptr<Module> another() const override { return std::make_unique<L1Loss>(reduction); }
 };
 
 /// smooth_l1_loss() with its settings.
@@ -133,6 +158,9 @@ class SmoothL1Loss : public Module {
 
   Reduction reduction;
   double beta;
+
+ protected:
+  std::unique_ptr<Module> another() const override { return std::make_unique<SmoothL1Loss>(reduction, beta); }
 };
 
 /// huber_loss() with its settings.
@@ -144,6 +172,9 @@ class HuberLoss : public Module {
 
   Reduction reduction;
   double delta;
+
+ protected:
+  std::unique_ptr<Module> another() const override { return std::make_unique<HuberLoss>(reduction, delta); }
 };
 
 /// gaussian_nll_loss() with its settings.
@@ -159,6 +190,9 @@ class GaussianNLLLoss : public Module {
   bool full;
   double eps;
   Reduction reduction;
+
+ protected:
+  std::unique_ptr<Module> another() const override { return std::make_unique<GaussianNLLLoss>(full, eps, reduction); }
 };
 
 /// poisson_nll_loss() with its settings.
@@ -176,6 +210,11 @@ class PoissonNLLLoss : public Module {
   bool full;
   double eps;
   Reduction reduction;
+
+ protected:
+  std::unique_ptr<Module> another() const override {
+    return std::make_unique<PoissonNLLLoss>(log_input, full, eps, reduction);
+  }
 };
 
 /// ctc_loss() with its settings.
@@ -195,6 +234,11 @@ class CTCLoss : public Module {
   std::int64_t blank;
   Reduction reduction;
   bool zero_infinity;
+
+ protected:
+  std::unique_ptr<Module> another() const override {
+    return std::make_unique<CTCLoss>(blank, reduction, zero_infinity);
+  }
 };
 
 }  // namespace etna::nn

@@ -20,6 +20,9 @@ class MarginRankingLoss : public Module {
 
   double margin;
   Reduction reduction;
+
+ protected:
+  std::unique_ptr<Module> another() const override { return std::make_unique<MarginRankingLoss>(margin, reduction); }
 };
 
 /// hinge_embedding_loss() with its settings.
@@ -34,6 +37,9 @@ class HingeEmbeddingLoss : public Module {
 
   double margin;
   Reduction reduction;
+
+ protected:
+  std::unique_ptr<Module> another() const override { return std::make_unique<HingeEmbeddingLoss>(margin, reduction); }
 };
 
 /// soft_margin_loss() with its settings.
@@ -44,6 +50,9 @@ class SoftMarginLoss : public Module {
   Tensor operator()(const Tensor& x, const Tensor& target) const { return forward(x, target); }
 
   Reduction reduction;
+
+ protected:
+  std::unique_ptr<Module> another() const override { return std::make_unique<SoftMarginLoss>(reduction); }
 };
 
 /// multi_margin_loss() with its settings.
@@ -63,6 +72,11 @@ class MultiMarginLoss : public Module {
   int p;
   double margin;
   Reduction reduction;
+
+ protected:
+  std::unique_ptr<Module> another() const override {
+    return std::make_unique<MultiMarginLoss>(weight, p, margin, reduction);
+  }
 };
 
 /// multilabel_margin_loss() with its settings.
@@ -73,6 +87,9 @@ class MultiLabelMarginLoss : public Module {
   Tensor operator()(const Tensor& x, const Tensor& target) const { return forward(x, target); }
 
   Reduction reduction;
+
+ protected:
+  std::unique_ptr<Module> another() const override { return std::make_unique<MultiLabelMarginLoss>(reduction); }
 };
 
 /// multilabel_soft_margin_loss() with its settings.
@@ -90,6 +107,11 @@ class MultiLabelSoftMarginLoss : public Module {
 
   Tensor weight;
   Reduction reduction;
+
+ protected:
+  std::unique_ptr<Module> another() const override {
+    return std::make_unique<MultiLabelSoftMarginLoss>(weight, reduction);
+  }
 };
 
 /// cosine_embedding_loss() with its settings.
@@ -104,6 +126,9 @@ class CosineEmbeddingLoss : public Module {
 
   double margin;
   Reduction reduction;
+
+ protected:
+  std::unique_ptr<Module> another() const override { return std::make_unique<CosineEmbeddingLoss>(margin, reduction); }
 };
 
 /// triplet_margin_loss() with its settings.
@@ -124,6 +149,11 @@ class TripletMarginLoss : public Module {
   double eps;
   bool swap;
   Reduction reduction;
+
+ protected:
+  std::unique_ptr<Module> another() const override {
+    return std::make_unique<TripletMarginLoss>(margin, p, eps, swap, reduction);
+  }
 };
 
 /// cosine_similarity() with its settings.
@@ -135,6 +165,9 @@ class CosineSimilarity : public Module {
 
   std::int64_t dim;
   double eps;
+
+ protected:
+  std::unique_ptr<Module> another() const override { return std::make_unique<CosineSimilarity>(dim, eps); }
 };
 
 /// pairwise_distance() with its settings.
@@ -147,6 +180,9 @@ class PairwiseDistance : public Module {
   double p;
   double eps;
   bool keepdim;
+
+ protected:
+  std::unique_ptr<Module> another() const override { return std::make_unique<PairwiseDistance>(p, eps, keepdim); }
 };
 
 }  // namespace etna::nn

@@ -1,6 +1,7 @@
 #include <etna/nn/module.h>
 
 #include <algorithm>
+#include <unordered_map>
 #include <unordered_set>
 
 #include <fmt/format.h>
@@ -33,21 +34,23 @@ void replace(Tensor& x, const Tensor& with) {
 }  // namespace
 
 template <typename Visit>
-void Module::each_tensor(const std::string& prefix, bool parameters, const Visit& visit) const {
+void Module::each_tensor(const std::string& prefix, bool parameters, const Visit& visit, bool recurse) const {
   for (const auto& [name, member] : parameters ? parameters_ : buffers_) visit(joined(prefix, name), *member);
+  if (!recurse) return;
   for (const auto& [name, module] : modules_) module->each_tensor(joined(prefix, name), parameters, visit);
 }
 
-std::vector<NamedTensor> Module::named(bool parameters) const {
+std::vector<NamedTensor> Module::named(bool parameters, bool recurse) const {
   std::vector<NamedTensor> list;
   std::unordered_set<const TensorImpl*> seen;
   std::unordered_set<std::string> names;
-  each_tensor("", parameters, [&](const std::string& name, const Tensor& x) {
+  const auto add = [&](const std::string& name, const Tensor& x) {
     if (!x.defined() || !seen.insert(x.impl()).second) return;
     // Submodules with an empty name share one set of names.
     if (!names.insert(name).second) throw Error(fmt::format("module: two tensors have the name '{}'", name));
     list.push_back({name, x});
-  });
+  };
+  each_tensor("", parameters, add, recurse);
   return list;
 }
 
@@ -62,12 +65,17 @@ void Module::require_free(const std::string& name, const char* what) const {
   }
 }
 
-std::vector<NamedTensor> Module::named_parameters() const { return named(true); }
-std::vector<NamedTensor> Module::named_buffers() const { return named(false); }
+std::vector<NamedTensor> Module::named_parameters(bool recurse) const { return named(true, recurse); }
+std::vector<NamedTensor> Module::named_buffers(bool recurse) const { return named(false, recurse); }
 
-std::vector<Tensor> Module::parameters() const {
+std::vector<Tensor> Module::parameters(bool recurse) const {
   std::vector<Tensor> list;
-  for (const NamedTensor& p : named(true)) list.push_back(p.tensor);
+  for (const NamedTensor& p : named(true, recurse)) list.push_back(p.tensor);
+  return list;
+}
+std::vector<Tensor> Module::buffers(bool recurse) const {
+  std::vector<Tensor> list;
+  for (const NamedTensor& b : named(false, recurse)) list.push_back(b.tensor);
   return list;
 }
 
@@ -116,6 +124,44 @@ IncompatibleKeys Module::load_state_dict(const StateDict& state, bool strict) {
   return left;
 }
 
+void Module::copy_from(const Module& other) {
+  if (parameters_.size() != other.parameters_.size() || buffers_.size() != other.buffers_.size() ||
+      modules_.size() != other.modules_.size()) {
+    throw Error(fmt::format(
+        "clone: {} is built of other parts than the module it copies; another() must construct it the same way",
+        type_name()));
+  }
+  training_ = other.training_;
+  for (std::size_t i = 0; i < modules_.size(); ++i) modules_[i].second->copy_from(*other.modules_[i].second);
+}
+
+std::unique_ptr<Module> Module::clone() const {
+  std::unique_ptr<Module> copy = another();
+  copy->copy_from(*this);
+  for (bool parameters : {true, false}) {
+    std::vector<Tensor*> to;
+    copy->each_tensor("", parameters,
+                      [&](const std::string&, const Tensor& x) { to.push_back(const_cast<Tensor*>(&x)); });
+    std::size_t i = 0;
+    std::unordered_map<const TensorImpl*, Tensor> shared;  // of this module's to the copy's
+    each_tensor("", parameters, [&](const std::string&, const Tensor& x) {
+      Tensor& target = *to[i++];
+      if (!x.defined()) {
+        target = {};
+      } else if (const auto made = shared.find(x.impl()); made != shared.end()) {
+        target = made->second;
+      } else {
+        // another() may have handed over this module's own tensor.
+        if (!target.defined() || target.impl() == x.impl() || target.shape() != x.shape()) target = empty(x.shape());
+        replace(target, x.detach().clone());
+        target.requires_grad_(x.requires_grad());
+        shared.emplace(x.impl(), target);
+      }
+    });
+  }
+  return copy;
+}
+
 void Module::to(Device device) {
   for (bool parameters : {true, false}) {
     for (NamedTensor& x : named(parameters)) {
@@ -142,6 +188,10 @@ void Module::train(bool on) {
 
 void Module::zero_grad() {
   for (Tensor& p : parameters()) p.set_grad({});
+}
+
+void Module::requires_grad_(bool on) {
+  for (Tensor& p : parameters()) p.requires_grad_(on);
 }
 
 void Module::register_parameter(std::string name, Tensor& member) {

@@ -1,11 +1,15 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <iosfwd>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <etna/nn/hooks.h>
 #include <etna/tensor/tensor.h>
 
 namespace etna::nn {
@@ -24,6 +28,11 @@ struct IncompatibleKeys {
   std::vector<std::string> unexpected_keys;  ///< of the dictionary, not in the module: not used
 };
 
+struct NamedModule {
+  std::string name;
+  Module* module = nullptr;
+};
+
 /// The base of everything with parameters. A module has its parameters, buffers and submodules as members and registers
 /// each in its constructor. The registry points to those members, so a module cannot be copied or moved. A member that
 /// is not registered is not found: C++ does not let a base class see its members, so nothing can warn of it; compare
@@ -40,9 +49,11 @@ class Module {
   Module& operator=(const Module&) = delete;
 
   /// Depth first in registration order, named "blocks.0.norm1.weight". A tensor shared by two modules appears once.
-  std::vector<NamedTensor> named_parameters() const;
-  std::vector<NamedTensor> named_buffers() const;
-  std::vector<Tensor> parameters() const;
+  /// @param recurse false: this module's own only
+  std::vector<NamedTensor> named_parameters(bool recurse = true) const;
+  std::vector<NamedTensor> named_buffers(bool recurse = true) const;
+  std::vector<Tensor> parameters(bool recurse = true) const;
+  std::vector<Tensor> buffers(bool recurse = true) const;
   std::int64_t num_parameters() const;  ///< number of elements in all parameters
 
   /// Parameters and buffers, detached; they share storage with the module.
@@ -63,6 +74,32 @@ class Module {
   bool training() const { return training_; }
   /// Drops all gradients.
   void zero_grad();
+  /// Freezes (false) or unfreezes all parameters.
+  void requires_grad_(bool on = true);
+
+  /// This module, named "", and all below it, depth first, each once; or only those that it registered itself. A
+  /// submodule that was registered without a name has the name of the module that holds it.
+  std::vector<NamedModule> named_modules();
+  std::vector<Module*> modules();
+  std::vector<NamedModule> named_children();
+  std::vector<Module*> children();
+  /// Calls f with every module, those below before this one.
+  void apply(const std::function<void(Module&)>& f);
+
+  /// A deep copy: parameters, buffers and training modes, but no gradients and no hooks. A class of your own overrides
+  /// another(). `clone_of(module)` returns the copy in its own type. @throws Error if a class below does not
+  std::unique_ptr<Module> clone() const;
+
+  /// Run by operator(), not by a direct call of forward(). A backward hook needs operator() to see the tensors.
+  HookHandle register_forward_pre_hook(ForwardPreHook hook);
+  HookHandle register_forward_hook(ForwardHook hook);
+  HookHandle register_full_backward_hook(BackwardHook hook);
+
+  /// The class without namespaces, and its settings, as PyTorch prints them: "Linear" and "in_features=2, ...".
+  virtual std::string type_name() const;
+  virtual std::string extra_repr() const { return ""; }
+  /// The module and those below it, as PyTorch prints them.
+  std::string repr() const;
 
  protected:
   Module() = default;
@@ -74,16 +111,39 @@ class Module {
   /// With an empty name, the submodule's parameters appear as this module's own.
   void register_module(std::string name, Module& member);
 
+  /// A module constructed as this one was, for clone(), which copies the values into it:
+  ///     std::unique_ptr<Module> another() const override { return std::make_unique<Net>(width); }
+  virtual std::unique_ptr<Module> another() const;
+  /// Whether repr() prints equal neighbours among its submodules once, "(0-5): 6 x ...".
+  virtual bool prints_equal_once() const { return false; }
+
+  bool hooked() const { return hooks_ != nullptr && !hooks_->empty(); }
+  /// Runs `forward` between the module's hooks; for operator() where hooked().
+  TensorList call_hooked(TensorList in, const std::function<TensorList(const TensorList&)>& forward) const;
+
  private:
+  friend class Reparametrization;
+
   template <typename Visit>
-  void each_tensor(const std::string& prefix, bool parameters, const Visit& visit) const;
-  std::vector<NamedTensor> named(bool parameters) const;
+  void each_tensor(const std::string& prefix, bool parameters, const Visit& visit, bool recurse = true) const;
+  std::vector<NamedTensor> named(bool parameters, bool recurse = true) const;
   void require_free(const std::string& name, const char* what) const;
+  void print(std::string& out, const std::string& indent) const;
+  void copy_from(const Module& other);
 
   std::vector<std::pair<std::string, Tensor*>> parameters_, buffers_;
   std::vector<std::pair<std::string, Module*>> modules_;
+  std::shared_ptr<Hooks> hooks_;
   bool training_ = true;
 };
+
+std::ostream& operator<<(std::ostream& out, const Module& module);
+
+/// module.clone() in the module's own type.
+template <typename M>
+std::unique_ptr<M> clone_of(const M& module) {
+  return std::unique_ptr<M>(dynamic_cast<M*>(module.clone().release()));
+}
 
 /// Checks a size that a module's constructor got. @return it
 /// @throws ShapeError naming the module and the argument if the size is below `least`
@@ -93,7 +153,10 @@ std::int64_t checked_size(const char* module, const char* argument, std::int64_t
 class UnaryModule : public Module {
  public:
   virtual Tensor forward(const Tensor& x) const = 0;
-  Tensor operator()(const Tensor& x) const { return forward(x); }
+  Tensor operator()(const Tensor& x) const { return hooked() ? between_hooks(x) : forward(x); }
+
+ private:
+  Tensor between_hooks(const Tensor& x) const;
 };
 
 }  // namespace etna::nn

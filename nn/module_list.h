@@ -21,9 +21,13 @@ class ModuleList : public Module {
   Made& emplace_back(Args&&... args) {
     auto made = std::make_unique<Made>(std::forward<Args>(args)...);
     Made& module = *made;
-    register_module(std::to_string(items_.size()), module);
-    items_.push_back(std::move(made));
+    push_back(std::move(made));
     return module;
+  }
+  /// Takes a module over.
+  void push_back(std::unique_ptr<M> module) {
+    register_module(std::to_string(items_.size()), *module);
+    items_.push_back(std::move(module));
   }
 
   std::size_t size() const { return items_.size(); }
@@ -45,6 +49,16 @@ class ModuleList : public Module {
   iterator end() { return {items_.end()}; }
   const_iterator begin() const { return {items_.begin()}; }
   const_iterator end() const { return {items_.end()}; }
+
+  std::string type_name() const override { return "ModuleList"; }
+
+ protected:
+  std::unique_ptr<Module> another() const override {
+    auto list = std::make_unique<ModuleList>();
+    for (const M& module : *this) list->push_back(clone_of(module));
+    return list;
+  }
+  bool prints_equal_once() const override { return true; }
 
  private:
   Items items_;

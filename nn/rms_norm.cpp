@@ -1,5 +1,7 @@
 #include <etna/nn/rms_norm.h>
 
+#include <fmt/format.h>
+
 #include <etna/tensor/ops.h>
 
 namespace etna::nn {
@@ -9,5 +11,9 @@ RMSNorm::RMSNorm(std::int64_t dim, double eps) : weight(ones({checked_size("RMSN
 }
 
 Tensor RMSNorm::forward(const Tensor& x) const { return rms_norm(x, weight, eps); }
+
+std::string RMSNorm::extra_repr() const {
+  return fmt::format("({},), eps={}, elementwise_affine=True", weight.size(0), eps);
+}
 
 }  // namespace etna::nn

@@ -10,9 +10,13 @@ class RMSNorm : public UnaryModule {
   explicit RMSNorm(std::int64_t dim, double eps = 1e-6);
   /// @param x [..., dim] @return [..., dim]
   Tensor forward(const Tensor& x) const override;
+  std::string extra_repr() const override;
 
   Tensor weight;
   double eps;
+
+ protected:
+  std::unique_ptr<Module> another() const override { return std::make_unique<RMSNorm>(weight.size(0), eps); }
 };
 
 }  // namespace etna::nn

@@ -21,9 +21,21 @@ class Sequential : public UnaryModule {
     modules.emplace_back<M>(std::forward<Args>(args)...);
     return *this;
   }
+  /// Takes modules over.
+  Sequential& add(std::unique_ptr<UnaryModule> module) {
+    modules.push_back(std::move(module));
+    return *this;
+  }
   Tensor forward(const Tensor& x) const override;
 
   ModuleList<UnaryModule> modules;
+
+ protected:
+  std::unique_ptr<Module> another() const override {
+    auto copy = std::make_unique<Sequential>();
+    for (const UnaryModule& module : modules) copy->add(clone_of(module));
+    return copy;
+  }
 };
 
 }  // namespace etna::nn

@@ -19,6 +19,9 @@ class TransformerBlock : public UnaryModule {
   MultiHeadAttention attention;
   LayerNorm norm2;
   FeedForward ffn;
+
+ protected:
+  std::unique_ptr<Module> another() const override;
 };
 
 }  // namespace etna::nn

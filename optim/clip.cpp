@@ -1,8 +1,11 @@
 #include <etna/optim/clip.h>
 
+#include <fmt/format.h>
+
 #include <etna/device/profile/profiler.h>
 #include <etna/tensor/multi_tensor.h>
 #include <etna/tensor/op.h>
+#include <etna/tensor/ops.h>
 
 namespace etna::optim {
 
@@ -17,6 +20,15 @@ Tensor clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm, d
   Tensor norm = global_norm(grads, norm_type);
   scale_to_norm_(grads, norm, max_norm);
   return norm;
+}
+
+void clip_grad_value_(const std::vector<Tensor>& parameters, double clip_value) {
+  profile::Scope phase("clip", profile::Category::phase);
+  if (!(clip_value >= 0)) throw Error(fmt::format("clip_grad_value_: the limit {} must not be negative", clip_value));
+  GradMode off(false);
+  for (const Tensor& p : parameters) {
+    if (Tensor grad = p.grad(); grad.defined()) grad.copy_(clamp(grad, -clip_value, clip_value));
+  }
 }
 
 }  // namespace etna::optim

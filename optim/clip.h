@@ -13,4 +13,8 @@ namespace etna::optim {
 /// @return the norm before scaling, 0-d; 0 if no parameter has a gradient
 Tensor clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm, double norm_type = 2);
 
+/// Clamps every element of every gradient to [-clip_value, clip_value], in place. NaN stays NaN.
+/// @throws Error if the limit is negative
+void clip_grad_value_(const std::vector<Tensor>& parameters, double clip_value);
+
 }  // namespace etna::optim

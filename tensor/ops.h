@@ -245,4 +245,6 @@ Tensor dropout(const Tensor& x, double p, bool training = true);
 
 #include <etna/tensor/activations.h>
 #include <etna/tensor/losses.h>
+#include <etna/tensor/recurrent.h>
 #include <etna/tensor/reductions.h>
+#include <etna/tensor/transformer.h>

@@ -31,8 +31,8 @@ std::function<void()> backward_of(const Tensor& y, std::vector<Tensor> inputs) {
 
 Cases all_cases(const Workload& w) {
   Cases all;
-  for (auto topic :
-       {elementwise_cases, row_cases, gemm_cases, attention_cases, indexing_cases, loss_cases, optimizer_cases}) {
+  for (auto topic : {elementwise_cases, row_cases, gemm_cases, attention_cases, indexing_cases, loss_cases,
+                     optimizer_cases, recurrent_cases}) {
     Cases cases = topic(w);
     all.insert(all.end(), cases.begin(), cases.end());
   }

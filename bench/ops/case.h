@@ -50,6 +50,7 @@ Cases attention_cases(const Workload& w);
 Cases indexing_cases(const Workload& w);
 Cases loss_cases(const Workload& w);
 Cases optimizer_cases(const Workload& w);
+Cases recurrent_cases(const Workload& w);
 Cases all_cases(const Workload& w);
 
 }  // namespace bench

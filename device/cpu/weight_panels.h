@@ -1,0 +1,55 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include <etna/device/cpu/scratch.h>
+
+/// A matrix packed once and multiplied many times by few rows, as the steps of a recurrent network do: each step waits
+/// for the one before, so no gemm has more than a batch of rows, and a gemm library would pack the matrix again at
+/// every step.
+namespace etna::cpu {
+
+/// Columns that are loaded together. A panel is a sequence of tiles of so many columns, each k rows high; the last tile
+/// of a panel may be half as wide.
+inline constexpr std::int64_t kPanelTile = 32;
+
+/// out[r, c] = Σ over k of a[r, k] · panel[k, c] for `rows` rows, on the calling thread. Each element is summed in the
+/// order of k, so the bits do not depend on the number of rows.
+/// @param a row-major, lda elements from row to row
+/// @param columns a multiple of kPanelTile / 2
+/// @param out row-major, ldo elements from row to row
+void multiply_panel(const float* a, std::int64_t lda, std::int64_t rows, std::int64_t k, const float* panel,
+                    std::int64_t columns, float* out, std::int64_t ldo);
+void multiply_panel(const double* a, std::int64_t lda, std::int64_t rows, std::int64_t k, const double* panel,
+                    std::int64_t columns, double* out, std::int64_t ldo);
+
+/// Panels of one matrix. `column(panel, c)` says where in the matrix a panel's column c comes from.
+template <typename T>
+class WeightPanels {
+ public:
+  /// @param columns of each panel, a multiple of kPanelTile / 2
+  WeightPanels(std::int64_t panels, std::int64_t k, std::int64_t columns)
+      : panels_(panels), k_(k), columns_(columns), packed_(static_cast<std::size_t>(panels * k * columns)) {}
+
+  std::int64_t count() const { return panels_; }
+  std::int64_t depth() const { return k_; }
+  std::int64_t columns() const { return columns_; }
+  T* panel(std::int64_t i) { return packed_.data() + i * k_ * columns_; }
+  const T* panel(std::int64_t i) const { return packed_.data() + i * k_ * columns_; }
+
+  /// Position of element (k, c) within a panel.
+  std::int64_t place(std::int64_t k, std::int64_t c) const {
+    const std::int64_t tile = c / kPanelTile, width = std::min(kPanelTile, columns_ - tile * kPanelTile);
+    return tile * kPanelTile * k_ + k * width + c % kPanelTile;
+  }
+  void multiply(std::int64_t i, const T* a, std::int64_t lda, std::int64_t rows, T* out, std::int64_t ldo) const {
+    multiply_panel(a, lda, rows, k_, panel(i), columns_, out, ldo);
+  }
+
+ private:
+  std::int64_t panels_, k_, columns_;
+  Scratch<T> packed_;
+};
+
+}  // namespace etna::cpu

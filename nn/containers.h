@@ -1,0 +1,121 @@
+#pragma once
+
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <etna/nn/module.h>
+
+namespace etna::nn {
+
+/// Returns its input.
+class Identity : public UnaryModule {
+ public:
+  Tensor forward(const Tensor& x) const override { return x; }
+
+ protected:
+  std::unique_ptr<Module> another() const override { return std::make_unique<Identity>(); }
+};
+
+/// Modules of one type (or a common base) by name, in the order in which they were added.
+///     nn::ModuleDict<nn::UnaryModule> heads;
+///     heads.emplace<nn::Linear>("classes", 64, 10);
+///     Tensor y = heads["classes"](x);
+template <typename M = UnaryModule>
+class ModuleDict : public Module {
+ public:
+  ModuleDict() = default;
+
+  /// Constructs a module. @throws Error if the name is taken
+  template <typename Made = M, typename... Args>
+  Made& emplace(const std::string& name, Args&&... args) {
+    auto made = std::make_unique<Made>(std::forward<Args>(args)...);
+    Made& module = *made;
+    insert(name, std::move(made));
+    return module;
+  }
+  /// Takes a module over.
+  void insert(const std::string& name, std::unique_ptr<M> module) {
+    register_module(name, *module);
+    items_.emplace_back(name, std::move(module));
+  }
+
+  std::size_t size() const { return items_.size(); }
+  bool empty() const { return items_.empty(); }
+  bool contains(const std::string& name) const { return find(name) != nullptr; }
+  /// @throws Error if there is none
+  M& operator[](const std::string& name) const { return at(name); }
+  M& at(const std::string& name) const {
+    if (M* found = find(name)) return *found;
+    throw Error("ModuleDict: there is no module named '" + name + "'");
+  }
+  std::vector<std::string> keys() const {
+    std::vector<std::string> names;
+    for (const auto& item : items_) names.push_back(item.first);
+    return names;
+  }
+  /// Pairs of a name and a pointer.
+  auto begin() const { return items_.begin(); }
+  auto end() const { return items_.end(); }
+
+  std::string type_name() const override { return "ModuleDict"; }
+
+ protected:
+  std::unique_ptr<Module> another() const override {
+    auto copy = std::make_unique<ModuleDict>();
+    for (const auto& item : items_) copy->insert(item.first, clone_of(*item.second));
+    return copy;
+  }
+
+ private:
+  M* find(const std::string& name) const {
+    for (const auto& item : items_) {
+      if (item.first == name) return item.second.get();
+    }
+    return nullptr;
+  }
+  std::vector<std::pair<std::string, std::unique_ptr<M>>> items_;
+};
+
+/// Parameters named by position.
+class ParameterList : public Module {
+ public:
+  ParameterList() = default;
+  explicit ParameterList(const std::vector<Tensor>& tensors);
+  ParameterList& append(const Tensor& tensor);
+  ParameterList& extend(const std::vector<Tensor>& tensors);
+  std::size_t size() const { return items_.size(); }
+  Tensor& operator[](std::size_t i) const { return *items_.at(i); }
+  std::string extra_repr() const override;
+
+ protected:
+  std::unique_ptr<Module> another() const override;
+
+ private:
+  std::vector<std::unique_ptr<Tensor>> items_;
+};
+
+/// Parameters by name, in the order in which they were added.
+class ParameterDict : public Module {
+ public:
+  ParameterDict() = default;
+  explicit ParameterDict(const std::vector<NamedTensor>& tensors);
+  /// @throws Error if the name is taken
+  ParameterDict& insert(const std::string& name, const Tensor& tensor);
+  std::size_t size() const { return items_.size(); }
+  bool contains(const std::string& name) const;
+  /// @throws Error if there is none
+  Tensor& operator[](const std::string& name) const;
+  std::vector<std::string> keys() const;
+  std::string extra_repr() const override;
+
+ protected:
+  std::unique_ptr<Module> another() const override;
+
+ private:
+  std::vector<std::pair<std::string, std::unique_ptr<Tensor>>> items_;
+};
+
+}  // namespace etna::nn

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include <etna/tensor/op.h>
+
+/// Functions that run around a module's call. A module without hooks pays one comparison for them.
+namespace etna::nn {
+
+class Module;
+class Reparametrization;
+
+/// Gets the inputs before forward(). @return inputs to use instead; empty: leaves them
+using ForwardPreHook = std::function<TensorList(const Module& module, const TensorList& inputs)>;
+/// Gets inputs and outputs after forward(). @return outputs to use instead; empty: leaves them
+using ForwardHook =
+    std::function<TensorList(const Module& module, const TensorList& inputs, const TensorList& outputs)>;
+/// Gets the gradients of the module's inputs and outputs (undefined where none) when backward has computed them.
+/// @return gradients of the inputs to pass on instead; empty: leaves them. Where no input requires grad, there is
+/// nothing to pass on and the list of theirs is all undefined.
+using BackwardHook =
+    std::function<TensorList(const Module& module, const TensorList& grad_inputs, const TensorList& grad_outputs)>;
+
+/// The hooks of one module, in the order in which they were registered.
+struct Hooks {
+  std::int64_t next = 0;
+  std::map<std::int64_t, ForwardPreHook> before;
+  std::map<std::int64_t, ForwardHook> after;
+  std::map<std::int64_t, BackwardHook> backward;
+  std::map<std::string, std::shared_ptr<Reparametrization>> reparametrized;  ///< by parameter
+  bool empty() const { return before.empty() && after.empty() && backward.empty(); }
+};
+
+/// What registering a hook returns. The hook stays until remove(), or as long as its module.
+class HookHandle {
+ public:
+  HookHandle() = default;
+  HookHandle(std::weak_ptr<Hooks> hooks, std::int64_t id) : hooks_(std::move(hooks)), id_(id) {}
+  void remove();
+
+ private:
+  std::weak_ptr<Hooks> hooks_;
+  std::int64_t id_ = -1;
+};
+
+}  // namespace etna::nn

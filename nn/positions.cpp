@@ -1,0 +1,77 @@
+#include <etna/nn/positions.h>
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include <etna/nn/init.h>
+#include <etna/tensor/ops.h>
+
+namespace etna::nn {
+namespace {
+
+/// The first rows of a table of positions, for x [..., T, dim].
+Tensor rows_for(const char* name, const Tensor& x, const Tensor& table) {
+  if (x.dim() < 2 || x.size(-1) != table.size(1) || x.size(-2) > table.size(0)) {
+    throw ShapeError(fmt::format("{}: x is {}; wanted [..., T, {}] with T at most {}", name, str(x.shape()),
+                                 table.size(1), table.size(0)));
+  }
+  return table.slice(0, 0, x.size(-2));
+}
+
+Tensor sinusoids(std::int64_t dim, std::int64_t length) {
+  std::vector<float> table(static_cast<std::size_t>(numel(Shape{length, dim}, "SinusoidalPositionalEncoding")));
+  for (std::int64_t t = 0; t < length; ++t) {
+    for (std::int64_t i = 0; i < dim; ++i) {
+      const double exponent = static_cast<double>(i - i % 2) / static_cast<double>(dim);
+      const double angle = static_cast<double>(t) * std::pow(10000.0, -exponent);
+      table[static_cast<std::size_t>(t * dim + i)] = static_cast<float>(i % 2 == 0 ? std::sin(angle) : std::cos(angle));
+    }
+  }
+  return from_vector(table, Shape{length, dim});
+}
+
+}  // namespace
+
+SinusoidalPositionalEncoding::SinusoidalPositionalEncoding(std::int64_t dim, std::int64_t max_len, double p)
+    : pe(sinusoids(dim, max_len)), dropout(p) {
+  register_buffer("pe", pe);
+  register_module("dropout", dropout);
+}
+Tensor SinusoidalPositionalEncoding::forward(const Tensor& x) const {
+  return dropout(x + rows_for("SinusoidalPositionalEncoding", x, pe));
+}
+std::string SinusoidalPositionalEncoding::extra_repr() const {
+  return fmt::format("{}, max_len={}", pe.size(1), pe.size(0));
+}
+
+LearnedPositionalEncoding::LearnedPositionalEncoding(std::int64_t dim, std::int64_t max_len, double p)
+    : weight(init::normal_(empty({max_len, dim}), 0, 0.02)), dropout(p) {
+  register_parameter("weight", weight);
+  register_module("dropout", dropout);
+}
+Tensor LearnedPositionalEncoding::forward(const Tensor& x) const {
+  return dropout(x + rows_for("LearnedPositionalEncoding", x, weight));
+}
+std::string LearnedPositionalEncoding::extra_repr() const {
+  return fmt::format("{}, max_len={}", weight.size(1), weight.size(0));
+}
+
+RotaryEmbedding::RotaryEmbedding(std::int64_t size, double base, bool interleaved)
+    : size(size), base(base), interleaved(interleaved), frequencies_(rotary_frequencies(size, base)) {}
+
+Tensor RotaryEmbedding::forward(const Tensor& x, const Tensor& positions) const {
+  if (x.defined() && frequencies_.device() != x.device()) frequencies_ = rotary_frequencies(size, base, x.device());
+  return rope(x, frequencies_, positions, interleaved);
+}
+
+Tensor RotaryEmbedding::operator()(const Tensor& x, const Tensor& positions) const {
+  if (!hooked()) return forward(x, positions);
+  return call_hooked({x, positions}, [this](const TensorList& in) { return TensorList{forward(in[0], in[1])}; })[0];
+}
+
+std::string RotaryEmbedding::extra_repr() const {
+  return fmt::format("{}, base={}, interleaved={}", size, base, interleaved ? "True" : "False");
+}
+
+}  // namespace etna::nn

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include <etna/nn/module.h>
+
+/// Parameters that are computed from others before each call of their module. As with all hooks, the module has to be
+/// called by operator(); a module that hands its weight to a fused op (FeedForward) does not call its layers.
+namespace etna::nn {
+
+/// weight = g · v / |v| (Salimans & Kingma 2016): replaces the parameter `name` by name_g and name_v.
+/// @param dim of which each slice has its own norm; {}: one norm for all
+/// @throws Error if the module has no such parameter
+void weight_norm(Module& module, const std::string& name = "weight", std::optional<std::int64_t> dim = 0);
+/// Makes the last value the parameter again. @throws Error if the parameter is not computed so
+void remove_weight_norm(Module& module, const std::string& name = "weight");
+
+/// weight = W / σ, where σ = uᵀ·W·v estimates W's largest singular value (Miyato et al. 2018): replaces the parameter
+/// `name` by name_orig and the buffers name_u and name_v, which each call in training mode improves.
+/// @param dim of W's outputs, its rows; the others are flattened
+/// @throws Error if the module has no such parameter
+void spectral_norm(Module& module, const std::string& name = "weight", int n_power_iterations = 1, double eps = 1e-12,
+                   std::int64_t dim = 0);
+void remove_spectral_norm(Module& module, const std::string& name = "weight");
+
+}  // namespace etna::nn

@@ -1,0 +1,17 @@
+#include <etna/nn/swiglu.h>
+
+#include <etna/tensor/ops.h>
+#include <etna/tensor/transformer.h>
+
+namespace etna::nn {
+
+SwiGLU::SwiGLU(std::int64_t dim, std::int64_t hidden, bool bias)
+    : w1(dim, hidden, bias), w2(hidden, dim, bias), w3(dim, hidden, bias) {
+  register_module("w1", w1);
+  register_module("w2", w2);
+  register_module("w3", w3);
+}
+
+Tensor SwiGLU::forward(const Tensor& x) const { return w2(swiglu(w1(x), w3(x))); }
+
+}  // namespace etna::nn

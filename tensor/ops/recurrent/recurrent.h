@@ -1,0 +1,69 @@
+#pragma once
+
+#include <etna/tensor/op.h>
+#include <etna/tensor/recurrent.h>
+
+/// The recurrence of one layer in one direction, as an op: the implementation of recurrent_layer().
+namespace etna::recurrent {
+
+struct Attributes {
+  RecurrentMode mode = RecurrentMode::lstm;
+  bool reverse = false;
+  bool keeps = false;  ///< the last output, which backward needs, is there
+};
+
+/// Cell states, and sums of gradients from step to step: f32, or f64 for f64.
+constexpr DType row_dtype(DType t) { return t == f64 ? f64 : f32; }
+/// Blocks of H that a step saves: lstm σ(i), σ(f), tanh(g), σ(o); gru σ(r), σ(z), n and the recurrent part of n.
+constexpr std::int64_t saved_blocks(RecurrentMode mode) {
+  return mode == RecurrentMode::lstm || mode == RecurrentMode::gru ? 4 : 0;
+}
+
+/// Inputs of the op "recurrent". Undefined: c0 but for lstm; bias, lengths where left out.
+enum In { kGates, kH0, kC0, kWeight, kBias, kLengths, kInputs };
+/// Its outputs: states [T, B, H]; lstm: cells [T, B, H] of row_dtype(); if kept and not an rnn: the saved blocks,
+/// [T, B, blocks·H].
+struct Outputs {
+  Tensor states, cells, saved;
+  Outputs(std::span<const Tensor> out, const Attributes& a);
+  TensorList list() const;
+  Outputs() = default;
+};
+
+/// Inputs of the op "recurrent_backward"; undefined where the mode has none, and gradients where none arrived.
+enum BackwardIn {
+  kStates,
+  kCells,
+  kSaved,
+  kInitialH,
+  kInitialC,
+  kHiddenWeight,
+  kSteps,  ///< lengths
+  kStatesGrad,
+  kCellsGrad,
+  kSavedGrad,
+  kBackwardInputs
+};
+/// Its outputs: the gradients of the gates [T, B, gates·H], of h0, of c0 (lstm), and, for gru, of the recurrent part,
+/// where the block of n differs.
+struct Gradients {
+  Tensor gates, h0, c0, hidden;
+  Gradients(std::span<const Tensor> out, const Attributes& a);
+  TensorList list() const;
+  Gradients() = default;
+  /// Of the recurrent part.
+  const Tensor& recurrent() const { return hidden.defined() ? hidden : gates; }
+};
+
+/// The i-th step that is computed.
+inline std::int64_t step_at(std::int64_t i, std::int64_t steps, bool reverse) { return reverse ? steps - 1 - i : i; }
+
+void cpu_forward(const OpCall& call, std::span<Tensor> out);
+void cpu_backward(const OpCall& call, std::span<Tensor> out);
+bool gpu_forward(const OpCall& call, std::span<Tensor> out);
+bool gpu_backward(const OpCall& call, std::span<Tensor> out);
+/// The same composed of base ops, step by step.
+TensorList composed(const OpCall& call);
+TensorList composed_backward(const OpCall& call);
+
+}  // namespace etna::recurrent
