@@ -24,6 +24,8 @@ struct IncompatibleKeys {
   std::vector<std::string> unexpected_keys;  ///< of the dictionary, not in the module: not used
 };
 
+class WithTensors;
+
 /// The base of everything with parameters. A module has its parameters, buffers and submodules as members and registers
 /// each in its constructor. The registry points to those members, so a module cannot be copied or moved. A member that
 /// is not registered is not found: C++ does not let a base class see its members, so nothing can warn of it; compare
@@ -75,6 +77,7 @@ class Module {
   void register_module(std::string name, Module& member);
 
  private:
+  friend class WithTensors;
   template <typename Visit>
   void each_tensor(const std::string& prefix, bool parameters, const Visit& visit) const;
   std::vector<NamedTensor> named(bool parameters) const;

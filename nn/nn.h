@@ -6,6 +6,7 @@
 #include <etna/nn/dropout.h>
 #include <etna/nn/embedding.h>
 #include <etna/nn/feed_forward.h>
+#include <etna/nn/functional_call.h>
 #include <etna/nn/init.h>
 #include <etna/nn/language_model.h>
 #include <etna/nn/layer_norm.h>
