@@ -1,13 +1,13 @@
 #pragma once
 
 #include <any>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include <etna/autograd/origin.h>
 #include <etna/tensor/op.h>
 
 /// The tape: one node per recorded op. A node's edges lead to the nodes that produced its inputs.
@@ -58,6 +58,17 @@ struct SavedTensor {
   std::uint32_t version = 0;
   std::shared_ptr<PackedTensor> packed = nullptr;
 };
+
+/// Where in the program an op was recorded, for the errors of DetectAnomaly.
+struct Origin {
+  std::string scopes;         ///< names of the NameScopes around it, "encoder/layer 3"
+  std::vector<void*> frames;  ///< return addresses, innermost first; empty where the platform has no such function
+  std::uint64_t number = 0;   ///< how many ops this thread had recorded
+};
+/// Where the caller is now.
+Origin origin_here();
+/// Names the scopes, and the innermost functions outside the library as far as symbols tell.
+std::string str(const Origin& origin);
 
 struct Node {
   std::uint64_t sequence = 0;  ///< order of recording; backward runs from the highest down

@@ -1,5 +1,3 @@
-#include <etna/autograd/origin.h>
-
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
@@ -16,6 +14,7 @@
 #include <fmt/ranges.h>
 
 #include <etna/autograd/autograd.h>
+#include <etna/autograd/node.h>
 
 namespace etna::autograd {
 namespace {

@@ -7,9 +7,9 @@
 
 namespace etna::autograd {
 
-/// While one lives, each tensor that a recorded op of this thread saves for backward is replaced by what `pack` returns,
-/// and `unpack` makes it again when backward needs it: on the host, in a file, compressed. The innermost of nested hooks
-/// applies. Tensors that a Context saves (custom()) stay as they are.
+/// While one lives, each tensor that a recorded op of this thread saves for backward is replaced by what `pack`
+/// returns, and `unpack` makes it again when backward needs it: on the host, in a file, compressed. The innermost of
+/// nested hooks applies. Tensors that a Context saves (custom()) stay as they are.
 ///     SavedTensorHooks on_disk([](const Tensor& x) { return std::any(write_file(x)); },
 ///                              [](const std::any& path) { return read_file(std::any_cast<Path>(path)); });
 /// @param unpack returns a tensor of the same shape, dtype and device, else backward throws GradError

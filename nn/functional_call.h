@@ -7,8 +7,8 @@
 
 namespace etna::nn {
 
-/// While one lives, parameters and buffers of a module are other tensors: of the same shapes, recorded or not. Names that
-/// the dictionary leaves out keep theirs. Where two members share one tensor, replacing either replaces both.
+/// While one lives, parameters and buffers of a module are other tensors: of the same shapes, recorded or not. Names
+/// that the dictionary leaves out keep theirs. Where two members share one tensor, replacing either replaces both.
 /// @throws Error for a name that the module does not have, ShapeError for another shape
 class [[nodiscard]] WithTensors {
  public:

@@ -16,8 +16,8 @@ Tensor uniform_(Tensor x, double low = 0, double high = 1);
 Tensor normal_(Tensor x, double mean = 0, double std = 1);
 /// Normal within [low, high]: numbers outside are drawn again, on the host.
 Tensor trunc_normal_(Tensor x, double mean = 0, double std = 1, double low = -2, double high = 2);
-/// Uniform in ±gain·√(6/(fan_in + fan_out)) (Glorot & Bengio 2010). Here and below, @throws ShapeError for fewer than two
-/// dimensions
+/// Uniform in ±gain·√(6/(fan_in + fan_out)) (Glorot & Bengio 2010). Here and below, @throws ShapeError for fewer than
+/// two dimensions
 Tensor xavier_uniform_(Tensor x, double gain = 1);
 Tensor xavier_normal_(Tensor x, double gain = 1);  ///< of standard deviation gain·√(2/(fan_in + fan_out))
 enum class FanMode { fan_in, fan_out };
@@ -29,8 +29,9 @@ Tensor kaiming_uniform_(Tensor x, double a = 0, FanMode mode = FanMode::fan_in,
 /// Of standard deviation gain/√fan.
 Tensor kaiming_normal_(Tensor x, double a = 0, FanMode mode = FanMode::fan_in,
                        std::string_view nonlinearity = "leaky_relu");
-/// The factor by which a nonlinearity makes up for what it takes from the standard deviation: 1 for linear, convolutions
-/// and sigmoid, 5/3 for tanh, √2 for relu, √(2/(1 + slope²)) for leaky_relu, 3/4 for selu. @throws Error for others
+/// The factor by which a nonlinearity makes up for what it takes from the standard deviation: 1 for linear,
+/// convolutions and sigmoid, 5/3 for tanh, √2 for relu, √(2/(1 + slope²)) for leaky_relu, 3/4 for selu. @throws Error
+/// for others
 double calculate_gain(std::string_view nonlinearity, std::optional<double> slope = {});
 /// A random matrix with orthogonal rows or columns, whichever are fewer (Saxe et al. 2013); further dimensions count as
 /// columns. Computed on the host.

@@ -1,8 +1,8 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// The largest keys of each row in order: a key's place is the number of those before it, so each thread compares its key
-// with all of the row, 256 at a time from shared memory. No step waits for another, and rows of a few thousand keys,
-// which random orders usually have, take less time than the passes of a sort.
+// The largest keys of each row in order: a key's place is the number of those before it, so each thread compares its
+// key with all of the row, 256 at a time from shared memory. The work grows with the square of the row, so the
+// host sends no row of more than 65536 keys.
 //
 // variant: largest_first
 

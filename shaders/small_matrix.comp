@@ -1,9 +1,9 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// Factorizations and solvers of a batch of small matrices, n <= 64. A workgroup holds a matrix and up to 64 right-hand
-// sides in shared memory; more of them take further workgroups, which factorize the matrix again. Bound by the latency
-// of n dependent steps, so a batch is what it is good for. A single thread searches each pivot: the first of the
-// largest, on every device.
+// Factorizations and solvers of a batch of small matrices, n <= 64. A workgroup holds a matrix and as many right-hand
+// sides as fit into 30 KiB of shared memory; more of them take further workgroups, which factorize the matrix again.
+// Bound by the latency of n dependent steps, so a batch is what it is good for. A single thread searches each pivot:
+// the first of the largest, on every device.
 //
 // variant: small_matrix
 
@@ -22,7 +22,7 @@ layout(push_constant, scalar) uniform Push {
   uint groups, n, columns, tile, tiles;
 } p;
 
-shared float s[8192];  // rows of the matrix, each followed by its right-hand sides
+shared float s[7680];  // rows of the matrix, each followed by its right-hand sides
 shared uint pivot;
 shared uint order[64], swapped[64];
 shared float parity;

@@ -26,8 +26,8 @@ Tensor complex_abs(const Tensor& x);  ///< [..., 2] → [...]; gradient 0 at 0
 /// two it takes O(n²) operations. Longer transforms fall back, which is an error in strict mode.
 namespace etna::fft {
 
-/// How a transform of n elements is scaled: forward and inverse by 1 and 1/n (backward), both by 1/√n (ortho), or by 1/n
-/// and 1 (forward).
+/// How a transform of n elements is scaled: forward and inverse by 1 and 1/n (backward), both by 1/√n (ortho), or by
+/// 1/n and 1 (forward).
 enum class Norm { backward, ortho, forward };
 
 // n: the length to transform; x is cut, or padded with zeros. By default x's own.

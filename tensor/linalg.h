@@ -28,12 +28,14 @@ namespace etna::linalg {
 /// L with A = L · Lᵀ, lower triangular; with `upper` its transpose. Reads the lower triangle of A alone (the upper with
 /// `upper`); its gradient is symmetric. @throws LinalgError unless A is positive definite
 Tensor cholesky(const Tensor& a, bool upper = false);
-/// X with A · X = B, or X · A = B unless `left`. Reads one triangle of A; with `unitriangular` its diagonal counts as 1.
+/// X with A · X = B, or X · A = B unless `left`. Reads one triangle of A; with `unitriangular` its diagonal counts as
+/// 1.
 /// @param a [..., N, N] @param b [..., N, K] ([..., K, N] unless left); batches broadcast
 /// @throws LinalgError for a zero on the diagonal
 Tensor solve_triangular(const Tensor& a, const Tensor& b, bool upper, bool left = true, bool unitriangular = false);
 /// X with A · X = B, or X · A = B unless `left`.
-/// @param b [..., N, K], or a batch of vectors [..., N] if it has A's shape without the last dimension, or one dimension
+/// @param b [..., N, K], or a batch of vectors [..., N] if it has A's shape without the last dimension, or one
+/// dimension
 /// @throws LinalgError for a singular matrix
 Tensor solve(const Tensor& a, const Tensor& b, bool left = true);
 Tensor inv(const Tensor& a);  ///< @throws LinalgError for a singular matrix

@@ -171,7 +171,7 @@ TEST(CheckpointSequential, GivesTheGradientsOfTheChain) {
   for (std::int64_t segments : {1, 2, 3, 5}) {
     w.set_grad({});
     sum(autograd::checkpoint_sequential(chain, segments, x)).backward();
-    EXPECT_EQ(values(w.grad()), values(wanted)) << segments;
+    for (std::size_t i = 0; i < 2; ++i) EXPECT_NEAR(values(w.grad())[i], values(wanted)[i], 1e-12) << segments;
   }
   EXPECT_THROW(autograd::checkpoint_sequential(chain, 6, x), Error);
   EXPECT_FALSE(x.requires_grad());

@@ -113,7 +113,7 @@ TEST(Distributions, RefuseWhatTheyCannotDraw) {
 
 TEST(Distributions, ACapturedStepDrawsNewNumbersAtEachReplay) {
   for (Device device : devices()) {
-    const Tensor weights = placed(random_tensor({2, 9}) + 3.0, device);
+    const Tensor weights = placed(random_tensor({2, 9}, f32) + 3.0, device);
     auto step = capture(
         [&] {
           return std::vector<Tensor>{randperm(50, device), bernoulli(full({64}, 0.5, device)), multinomial(weights, 4),

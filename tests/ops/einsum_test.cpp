@@ -58,8 +58,8 @@ TEST(Einsum, DoesNotMultiplyNanByZero) {
 
 TEST(Einsum, IsCaptured) {
   for (Device device : devices()) {
-    const Tensor a = placed(random_tensor({2, 3}), device), b = placed(random_tensor({3, 4}), device),
-                 c = placed(random_tensor({4, 2}), device);
+    const Tensor a = placed(random_tensor({2, 3}, f32), device), b = placed(random_tensor({3, 4}, f32), device),
+                 c = placed(random_tensor({4, 2}, f32), device);
     auto step = capture([&] { return einsum("ij,jk,kl->li", a, b, c); }, {.device = device});
     const std::vector<float> first = step().to_vector<float>();
     step();

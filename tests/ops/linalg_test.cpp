@@ -103,7 +103,8 @@ TEST(Linalg, FactorsMultiplyBack) {
 TEST(Linalg, SolvesLargeAndSmallSystemsOnEveryDevice) {
   for (Device device : devices()) {
     for (std::int64_t n : {1, 5, 64}) {
-      const Tensor a = (random_tensor({3, n, n}) + detail::identity(n, f32) * 8.0), x = random_tensor({3, n, 3});
+      const Tensor a = random_tensor({3, n, n}, f32) + detail::identity(n, f32) * 16.0,
+                   x = random_tensor({3, n, 3}, f32);
       const Tensor b = matmul(a, x), there = placed(a, device);
       const auto near = [&](const Tensor& got) { expect_close(got, x.to_vector<double>(), 1e-4, 1e-4, device.str()); };
       near(linalg::solve(there, placed(b, device)));

@@ -6,9 +6,9 @@
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 
-// Short-time transforms. Frames overlap: one is c chunks of hop_length samples, and frames t, t + 1, ... begin at chunks
-// t, t + 1, ... So frames are c slices of the signal's chunks side by side, and adding up frames adds c shifted tensors;
-// neither needs an index.
+// Short-time transforms. Frames overlap: one is c chunks of hop_length samples, and frames t, t + 1, ... begin at
+// chunks t, t + 1, ... So frames are c slices of the signal's chunks side by side, and adding up frames adds c shifted
+// tensors; neither needs an index.
 namespace etna::fft {
 namespace {
 

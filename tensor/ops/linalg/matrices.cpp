@@ -45,13 +45,14 @@ Tensor as_diagonal(const Tensor& d) {
 
 bool run_small(const OpCall& call, Small what, const Tensor& a, const Tensor& b, Tensor& y, const Tensor& second,
                const Tensor& third, bool upper, bool unit) {
-  constexpr std::int64_t kMost = 64;  // two such matrices fill 32 KiB
+  constexpr std::int64_t kMost = 64, kElements = 7680;  // of shared memory, for a matrix and its right-hand sides
   const std::int64_t n = a.size(-1), batch = batch_size(a);
   if (a.dtype() != f32 || n > kMost || n != a.size(-2)) return false;
   if (y.numel() == 0) return true;
   const bool identity = what == Small::solve && !b.defined();
   const std::int64_t columns = identity ? n : b.defined() ? b.size(-1) : 0;
-  const std::int64_t tile = std::min(columns, kMost), tiles = tile == 0 ? 1 : (columns + tile - 1) / tile;
+  const std::int64_t tile = std::min(columns, n == 0 ? kMost : kElements / n - n),
+                     tiles = tile == 0 ? 1 : (columns + tile - 1) / tile;
   const Tensor from_a = a.contiguous(), from_b = b.defined() ? b.contiguous() : Tensor();
   gpu::Kernel(shaders::small_matrix, call)
       .spec(what, upper, unit)

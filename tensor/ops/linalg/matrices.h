@@ -58,7 +58,7 @@ MatrixMap<T> result(Tensor& y, std::int64_t index) {
   return {y.host<T>() + index * m * n, m, n};
 }
 
-/// Calls body(zero of T, index) for each matrix of the batch, from several threads. body returns an empty string, or what is
+/// Calls body(zero of T, index) for each matrix of the batch, from several threads. body returns null, or what is
 /// wrong with the matrix. @throws LinalgError about the first such matrix
 template <typename Body>
 void each_matrix(const char* op, const Tensor& a, const Body& body) {

@@ -63,8 +63,8 @@ float negative_log(float q) {
 float standard_exponential(std::uint32_t word) { return negative_log(fraction(word | 1u)); }
 
 /// The inverse of the normal distribution at one word: a sign bit and 31 bits of the tail's probability t. With x = 1 -
-/// 2t and w = -ln(1 - x²), z = x · f(w), where f is smooth: minimax polynomials, fitted to 1e-8, on the intervals w < 5,
-/// < 11, < 22; w stays below 22, since |z| ≤ 6.3.
+/// 2t and w = -ln(1 - x²), z = x · f(w), where f is smooth: minimax polynomials, fitted to 1e-8, on the intervals w <
+/// 5, < 11, < 22; w stays below 22, since |z| ≤ 6.3.
 float standard_normal(std::uint32_t word) {
   std::uint32_t v = ((word & 0x7fffffffu) << 1) | 1u;
   float x = fraction(0u - v), tail = fraction(v);
