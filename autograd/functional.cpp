@@ -62,8 +62,8 @@ TensorList ones_of(const char* op, const TensorList& outputs) {
   TensorList seeds;
   for (const Tensor& y : outputs) {
     if (y.numel() != 1) {
-      throw GradError(fmt::format("{}: the function gives {} elements {}; one is wanted, or a vector for each output",
-                                  op, y.numel(), str(y.shape())));
+      throw GradError(fmt::format("{}: an output has {} elements {}; one is wanted, or a vector for each output", op,
+                                  y.numel(), str(y.shape())));
     }
     seeds.push_back(ones_like(y));
   }
@@ -78,6 +78,14 @@ void require_one_number(const char* op, const TensorList& outputs) {
 }
 
 }  // namespace
+
+void backward(const TensorList& roots, const TensorList& grads, bool retain_graph, bool create_graph) {
+  for (std::size_t i = 0; i < roots.size(); ++i) {
+    if (!roots[i].defined()) throw UndefinedTensor("backward", i + 1);
+  }
+  if (!grads.empty()) require_fitting("backward", grads, roots, "root");
+  run_backward(roots, grads.empty() ? ones_of("backward", roots) : grads, {}, retain_graph, create_graph);
+}
 
 Product vjp(const TensorFunction& f, const TensorList& inputs, const TensorList& v, bool create_graph) {
   const GradMode on(true);

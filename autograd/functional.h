@@ -14,6 +14,11 @@
 /// runs backward once for each element of the output.
 namespace etna::autograd {
 
+/// Tensor::backward() for several roots at once: gradients accumulate in the leaves.
+/// @param grads one for each root, of its shape; empty: ones, for roots of one element
+void backward(const TensorList& roots, const TensorList& grads = {}, bool retain_graph = false,
+              bool create_graph = false);
+
 using TensorFunction = std::function<TensorList(const TensorList&)>;
 
 struct Product {

@@ -126,5 +126,14 @@ Tensor cross(const Tensor& a, const Tensor& b, std::int64_t dim = -1);
 Tensor vecdot(const Tensor& a, const Tensor& b, std::int64_t dim = -1);  ///< Σ a · b along a dimension
 Tensor multi_dot(const std::vector<Tensor>& matrices);
 Tensor matrix_power(const Tensor& a, std::int64_t n);
+/// ln det: -inf for 0, NaN for a negative determinant.
+Tensor logdet(const Tensor& a);
+/// x [..., N] → [..., N, count]: its powers 0 ... count - 1. count is N by default.
+Tensor vander(const Tensor& x, std::optional<std::int64_t> count = {});
+/// The inverse of a as a map from its last dimensions to its first `ind`.
+/// @throws ShapeError unless both have as many elements, LinalgError where there is no inverse
+Tensor tensorinv(const Tensor& a, std::int64_t ind = 2);
+/// X with tensordot(A, X, X.dim()) = B. @param dims of A, moved to its end before
+Tensor tensorsolve(const Tensor& a, const Tensor& b, Dims dims = {});
 
 }  // namespace etna::linalg

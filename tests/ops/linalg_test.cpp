@@ -136,6 +136,19 @@ TEST(Linalg, ANormOfZeroHasTheGradientZero) {
   EXPECT_EQ(linalg::norm(ones({2, 2, 3, 3}), 1, {2, 3}).shape(), (Shape{2, 2}));
 }
 
+TEST(Linalg, TensorsAreMatricesOfTheirDimensions) {
+  const Tensor a = random_tensor({2, 3, 6}, f64), b = random_tensor({2, 3}, f64, 2);
+  const Tensor x = linalg::tensorsolve(a, b);
+  expect_close(tensordot(a, x, 1), b.to_vector<double>(), 1e-10, 1e-10);
+  expect_close(tensordot(linalg::tensorinv(a), b, 2), x.to_vector<double>(), 1e-10, 1e-10);
+  EXPECT_THROW(linalg::tensorinv(a, 1), ShapeError);
+  EXPECT_THROW(linalg::tensorsolve(a, a), ShapeError);
+  EXPECT_EQ(linalg::vander(from_vector<double>({2, 3}), 3).to_vector<double>(),
+            (std::vector<double>{1, 2, 4, 1, 3, 9}));
+  EXPECT_NEAR(linalg::logdet(detail::identity(3, f64) * 2.0).item<double>(), 3 * std::log(2), 1e-12);
+  EXPECT_TRUE(std::isnan(linalg::logdet(-detail::identity(3, f64)).item<double>()));
+}
+
 TEST(Linalg, IsCapturedOnTheCpu) {
   const Tensor a = random_tensor({2, 3, 3}, f64) + detail::identity(3, f64) * 3.0;
   auto step = capture([&] {

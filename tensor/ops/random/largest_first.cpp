@@ -47,7 +47,10 @@ void cpu(const OpCall& call, std::span<Tensor> out) {
       std::vector<std::pair<std::uint64_t, std::int64_t>> row(static_cast<std::size_t>(n));
       for (std::int64_t r = begin; r < end; ++r) {
         for (std::int64_t i = 0; i < n; ++i) row[static_cast<std::size_t>(i)] = {~ordered(from[r * n + i]), i};
-        std::partial_sort(row.begin(), row.begin() + count, row.end());
+        if (count == n)
+          std::sort(row.begin(), row.end());
+        else
+          std::partial_sort(row.begin(), row.begin() + count, row.end());
         std::int64_t* to = out[0].host<std::int64_t>() + r * count;
         for (std::int64_t i = 0; i < count; ++i) to[i] = row[static_cast<std::size_t>(i)].second;
       }
