@@ -21,15 +21,26 @@ class NoGrad : public GradMode {
   [[nodiscard]] NoGrad() : GradMode(false) {}
 };
 
+/// While one lives, ops are recorded, also inside a NoGrad.
+class EnableGrad : public GradMode {
+ public:
+  [[nodiscard]] EnableGrad() : GradMode(true) {}
+};
+
+inline bool is_grad_enabled() { return grad_enabled(); }
+
 namespace autograd {
 
 /// Gradients of `outputs` with respect to `inputs`; leaves every .grad() alone. With create_graph, prefer this to
 /// Tensor::backward(): there, a leaf and its gradient own each other until the gradient is dropped.
 /// @param grad_outputs one for each output, of its shape; empty: ones, for scalar outputs
-/// @return one for each input; undefined if no output depends on it
+/// @param allow_unused an input that no output depends on gets an undefined gradient. PyTorch's default is false, which
+/// makes that an error: here models with unused inputs are no surprise, and undefined is easy to see.
+/// @return one for each input
 /// @throws GradError if no output requires grad
 TensorList grad(std::span<const Tensor> outputs, std::span<const Tensor> inputs,
-                std::span<const Tensor> grad_outputs = {}, bool retain_graph = false, bool create_graph = false);
+                std::span<const Tensor> grad_outputs = {}, bool retain_graph = false, bool create_graph = false,
+                bool allow_unused = true);
 
 struct Node;
 
@@ -85,8 +96,15 @@ TensorList custom(const TensorList& inputs, const std::function<TensorList(const
 /// @param inputs at least one must require grad, otherwise nothing inside is differentiated
 TensorList checkpoint(const std::function<TensorList(const TensorList&)>& f, const TensorList& inputs);
 
-/// While one lives, backward() throws GradError naming the op whose gradient first contains a NaN or an infinity. Slow:
-/// it reads every gradient.
+/// checkpoint() for a chain of functions: each of `segments` parts of about equal length but the last runs again during
+/// backward. @throws Error unless there are between 1 and functions.size() segments
+Tensor checkpoint_sequential(const std::vector<std::function<Tensor(const Tensor&)>>& functions, std::int64_t segments,
+                             const Tensor& x);
+
+/// While one lives, backward() throws GradError naming the op whose gradient first contains a NaN or an infinity, and,
+/// if one lived when the op was called too, where that was: the NameScopes around it, and the functions that called it
+/// as far as symbols are exported (link with -rdynamic; addr2line reads the offsets of others). Slow: it reads every
+/// gradient.
 class DetectAnomaly {
  public:
   DetectAnomaly();
@@ -96,6 +114,15 @@ class DetectAnomaly {
 
  private:
   bool before_;
+};
+
+/// Names a part of the program for DetectAnomaly: `NameScope scope("decoder")`. Scopes nest.
+class [[nodiscard]] NameScope {
+ public:
+  explicit NameScope(std::string name);
+  ~NameScope();
+  NameScope(const NameScope&) = delete;
+  NameScope& operator=(const NameScope&) = delete;
 };
 
 struct GradcheckOptions {
@@ -110,6 +137,9 @@ struct GradcheckOptions {
 /// @return an empty string if all agree, else a description of the first disagreement
 std::string gradcheck(const std::function<TensorList(const TensorList&)>& f, const TensorList& inputs,
                       GradcheckOptions options = {});
+/// The second order alone: compares the gradient of the gradient with differences of the gradient.
+std::string gradgradcheck(const std::function<TensorList(const TensorList&)>& f, const TensorList& inputs,
+                          GradcheckOptions options = {});
 
 }  // namespace autograd
 }  // namespace etna

@@ -48,20 +48,39 @@ void check_finite(const Node& node, const TensorList& grads) {
     if (!grads[i].defined()) continue;
     NoGrad off;
     if (sum(logical_not(isfinite(grads[i]))).item<std::int64_t>() > 0) {
-      throw GradError(fmt::format("backward: the gradient that '{}' gives its input {} {} holds a NaN or an infinity",
-                                  node.name, i, str(grads[i].shape())));
+      throw GradError(fmt::format("backward: the gradient that '{}' gives its input {} {} holds a NaN or an infinity{}",
+                                  node.name, i, str(grads[i].shape()), node.origin ? str(*node.origin) : ""));
     }
   }
 }
 
 /// The saved values. @throws GradError if they were overwritten since
 Tensor unpack(const Node& node, const SavedTensor& saved) {
+  if (saved.packed != nullptr) {
+    NoGrad off;
+    const Tensor y = saved.packed->unpack(saved.packed->value), &wanted = saved.tensor;
+    if (!y.defined() || y.shape() != wanted.shape() || y.dtype() != wanted.dtype() || y.device() != wanted.device()) {
+      throw GradError(fmt::format("backward: unpack of a saved tensor of '{}' gave {}; {} of {} on {} was packed",
+                                  node.name,
+                                  y.defined() ? str(y.shape()) + " of " + std::string(name(y.dtype())) : "none",
+                                  str(wanted.shape()), name(wanted.dtype()), wanted.device().str()));
+    }
+    return detail::alias(y);
+  }
   if (saved.tensor.defined() && saved.tensor.impl()->storage && saved.version != saved.tensor.storage()->version) {
     throw GradError(
         fmt::format("backward: a tensor {} that '{}' saved was modified in place afterwards; clone() it before",
                     str(saved.tensor.shape()), node.name));
   }
   return saved.tensor;
+}
+
+/// An input as the vjp gets it. One that was packed comes back without its place on the tape.
+Tensor unpack_input(const Node& node, std::size_t i, bool create_graph) {
+  const Tensor x = unpack(node, node.in[i]);
+  if (node.in[i].packed == nullptr || !create_graph || !node.needs[i]) return x;
+  const Edge& edge = node.edges[i];
+  return edge.node != nullptr ? linked(x, edge.node, edge.output) : separate(edge.leaf, x);
 }
 
 /// Differentiates an op without vjp through its reference.
@@ -75,8 +94,7 @@ TensorList through_reference(const Node& node, const TensorList& in, std::span<c
     // Each input becomes a separate variable. An input that occurs twice, or that another depends on, must not also
     // collect the other's gradient: that arrives along this node's edges.
     if (create_graph) {
-      leaves[i] = custom(
-          {in[i]}, [](const TensorList& x) { return x; }, [](const TensorList& g) { return g; }, "identity")[0];
+      leaves[i] = separate(in[i], in[i]);
     } else {
       leaves[i] = detail::alias(in[i]).requires_grad_();
     }
@@ -97,8 +115,10 @@ TensorList through_reference(const Node& node, const TensorList& in, std::span<c
   return result;
 }
 
-void apply_hooks(const std::vector<Hook>& hooks, Tensor& grad) {
-  for (const Hook& hook : hooks) {
+void apply_hooks(const Hooks& list, Tensor& grad) {
+  if (list == nullptr) return;
+  const auto hooks = list->hooks;  // a hook may remove itself
+  for (const auto& [id, hook] : hooks) {
     Tensor replaced = hook(grad);
     if (!replaced.defined()) continue;
     if (replaced.shape() != grad.shape() || replaced.dtype() != grad.dtype() || replaced.device() != grad.device()) {
@@ -171,6 +191,17 @@ class Targets {
   std::unordered_set<Node*> leading_;
 };
 
+/// Stores the gradients of outputs that retain theirs.
+void retain(const Node& node, const TensorList& grads, bool create_graph) {
+  for (const auto& [output, kept] : node.retained) {
+    const std::shared_ptr<TensorImpl> impl = kept.lock();
+    const Tensor& grad = grads[static_cast<std::size_t>(output)];
+    if (impl == nullptr || !grad.defined()) continue;
+    Tensor& sum = meta_of(Tensor(impl)).grad;
+    sum = sum.defined() ? sum + grad : create_graph ? grad : grad.clone();
+  }
+}
+
 struct Later {
   bool operator()(const std::shared_ptr<Node>& a, const std::shared_ptr<Node>& b) const {
     return a->sequence < b->sequence;
@@ -220,10 +251,10 @@ TensorList run_node(const std::shared_ptr<Node>& shared, std::span<const Tensor>
     return result;
   }
   TensorList in, out;
-  for (const SavedTensor& s : node.in) in.push_back(unpack(node, s));
+  for (std::size_t i = 0; i < node.in.size(); ++i) in.push_back(unpack_input(node, i, create_graph));
   for (std::size_t i = 0; i < node.out.size(); ++i) {
     Tensor y = unpack(node, node.out[i]);
-    out.push_back(create_graph && y.impl()->storage ? linked(y, shared, static_cast<int>(i)) : y);
+    out.push_back(create_graph && y.defined() && y.impl()->storage ? linked(y, shared, static_cast<int>(i)) : y);
   }
   if (node.op->vjp == nullptr) return through_reference(node, in, grads, needs, create_graph);
   const VjpCall call{*node.op, in, out, grads, node.attrs, needs};
@@ -305,6 +336,7 @@ TensorList run_backward(std::span<const Tensor> roots, std::span<const Tensor> r
         for (std::size_t t : *found) caught[t] = arrived.grads[i];
       }
     }
+    if (targets.empty()) retain(*node, arrived.grads, create_graph);
     const std::vector<bool> needs = wanted.needs(*node);
     if (std::count(needs.begin(), needs.end(), true) == 0) continue;
     TensorList grads = run_node(node, arrived.grads, needs, create_graph, gathered_by(*node, needs));
@@ -351,7 +383,7 @@ TensorList run_backward(std::span<const Tensor> roots, std::span<const Tensor> r
 }
 
 TensorList grad(std::span<const Tensor> outputs, std::span<const Tensor> inputs, std::span<const Tensor> grad_outputs,
-                bool retain_graph, bool create_graph) {
+                bool retain_graph, bool create_graph, bool allow_unused) {
   TensorList seeds(grad_outputs.begin(), grad_outputs.end());
   if (seeds.empty()) {
     for (const Tensor& y : outputs) {
@@ -361,8 +393,18 @@ TensorList grad(std::span<const Tensor> outputs, std::span<const Tensor> inputs,
   }
   if (seeds.size() != outputs.size())
     throw GradError(fmt::format("grad: {} outputs but {} grad_outputs", outputs.size(), seeds.size()));
-  return run_backward(outputs, seeds, inputs, retain_graph, create_graph);
+  TensorList found = run_backward(outputs, seeds, inputs, retain_graph, create_graph);
+  for (std::size_t i = 0; i < found.size() && !allow_unused; ++i) {
+    if (!found[i].defined()) {
+      throw GradError(
+          fmt::format("grad: no output depends on input {} {}; pass allow_unused = true if that is expected", i,
+                      inputs[i].defined() ? str(inputs[i].shape()) : "undefined"));
+    }
+  }
+  return found;
 }
+
+bool detects_anomalies() { return anomaly_mode; }
 
 DetectAnomaly::DetectAnomaly() : before_(anomaly_mode) { anomaly_mode = true; }
 DetectAnomaly::~DetectAnomaly() { anomaly_mode = before_; }

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <etna/autograd/autograd.h>
 #include <etna/autograd/node.h>
 #include <etna/tensor/autocast.h>
@@ -45,6 +47,33 @@ TensorList checkpoint(const std::function<TensorList(const TensorList&)>& f, con
     return result;
   };
   return custom(inputs, f, backward, "checkpoint");
+}
+
+Tensor checkpoint_sequential(const std::vector<std::function<Tensor(const Tensor&)>>& functions, std::int64_t segments,
+                             const Tensor& x) {
+  const auto count = static_cast<std::int64_t>(functions.size());
+  if (segments < 1 || segments > count) {
+    throw Error(fmt::format("checkpoint_sequential: {} functions cannot be {} segments", count, segments));
+  }
+  // Without an input that requires grad nothing inside a checkpoint is differentiated.
+  Tensor y = x.requires_grad() || !is_floating(x.dtype()) ? x : detail::alias(x).requires_grad_(grad_enabled());
+  const auto run = [&functions](std::int64_t begin, std::int64_t end, Tensor at) {
+    for (std::int64_t i = begin; i < end; ++i) at = functions[static_cast<std::size_t>(i)](at);
+    return at;
+  };
+  const std::int64_t each = count / segments, last = each * (segments - 1);
+  for (std::int64_t begin = 0; begin < last; begin += each) {
+    // Backward calls the functions again, when this call has long returned.
+    const std::vector<std::function<Tensor(const Tensor&)>> part(functions.begin() + begin,
+                                                                 functions.begin() + begin + each);
+    const auto segment = [part](const TensorList& in) {
+      Tensor at = in[0];
+      for (const auto& f : part) at = f(at);
+      return TensorList{at};
+    };
+    y = checkpoint(segment, {y})[0];
+  }
+  return run(last, count, y);
 }
 
 }  // namespace etna::autograd

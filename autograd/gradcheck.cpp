@@ -74,7 +74,10 @@ std::string check_first(const Function& f, const TensorList& inputs, const Gradc
 
 std::string gradcheck(const Function& f, const TensorList& inputs, GradcheckOptions options) {
   std::string first = check_first(f, inputs, options, false);
-  if (!first.empty() || !options.second_order) return first;
+  return !first.empty() || !options.second_order ? first : gradgradcheck(f, inputs, options);
+}
+
+std::string gradgradcheck(const Function& f, const TensorList& inputs, GradcheckOptions options) {
   auto gradient_of = [&](const TensorList& in) {
     GradMode on(true);
     // Even if this check of the function wants values only, the derivative inside it needs recorded leaves.

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <any>
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,13 +17,21 @@ struct Node;
 
 using Hook = std::function<Tensor(const Tensor&)>;
 
+/// Hooks in order. Their handles refer to the list, which may be gone before them; null: none.
+struct HookList {
+  std::uint64_t next = 0;
+  std::vector<std::pair<std::uint64_t, Hook>> hooks;
+};
+using Hooks = std::shared_ptr<HookList>;
+
 /// Attached to every tensor that requires grad: leaves accumulate `grad`, results point to the node that made them.
 struct Meta final : AutogradMeta {
   std::shared_ptr<Node> node;  ///< null for a leaf
   int output = 0;              ///< which of the node's outputs this tensor is
   Tensor grad;                 ///< leaves only
   /// leaves only; a result's hooks belong to its node, which outlives the result's handles
-  std::vector<Hook> hooks;
+  Hooks hooks;
+  bool retains = false;  ///< results only: backward() stores their gradient too
 };
 
 Meta& meta_of(const Tensor& tensor);
@@ -35,11 +46,29 @@ struct Edge {
   bool wanted() const { return node != nullptr || leaf.defined(); }
 };
 
-/// A saved tensor, and its storage's version at that time.
+/// What SavedTensorHooks made of a tensor.
+struct PackedTensor {
+  std::any value;
+  std::function<Tensor(const std::any&)> unpack;
+};
+
+/// A saved tensor, and its storage's version at that time. A packed one has no storage here.
 struct SavedTensor {
   Tensor tensor;
   std::uint32_t version = 0;
+  std::shared_ptr<PackedTensor> packed = nullptr;
 };
+
+/// Where in the program an op was recorded, for the errors of DetectAnomaly.
+struct Origin {
+  std::string scopes;         ///< names of the NameScopes around it, "encoder/layer 3"
+  std::vector<void*> frames;  ///< return addresses, innermost first; empty where the platform has no such function
+  std::uint64_t number = 0;   ///< how many ops this thread had recorded
+};
+/// Where the caller is now.
+Origin origin_here();
+/// Names the scopes, and the innermost functions outside the library as far as symbols tell.
+std::string str(const Origin& origin);
 
 struct Node {
   std::uint64_t sequence = 0;  ///< order of recording; backward runs from the highest down
@@ -50,7 +79,10 @@ struct Node {
   std::function<TensorList(const TensorList&)> custom;
   std::vector<Edge> edges;
   std::vector<bool> needs;
-  std::vector<std::vector<Hook>> hooks;  ///< one list per output
+  std::vector<Hooks> hooks;  ///< one list per output
+  /// Outputs whose gradient backward() stores (Tensor::retain_grad).
+  std::vector<std::pair<int, std::weak_ptr<TensorImpl>>> retained;
+  std::optional<Origin> origin;  ///< recorded under DetectAnomaly
   bool freed = false;
 
   ~Node();
@@ -58,6 +90,11 @@ struct Node {
 
 /// A saved output as it was when it was recorded: linked to its node, which a second derivative needs.
 Tensor linked(const Tensor& output, const std::shared_ptr<Node>& node, int index);
+
+/// `values` as a variable of its own whose gradient flows to x. x itself is a good value.
+Tensor separate(const Tensor& x, const Tensor& values);
+/// True while a DetectAnomaly lives in this thread.
+bool detects_anomalies();
 
 /// Gradients of a node's inputs, of those at least that `needs` names.
 /// @param gathered null, or the gradient accumulated for input 0 so far. The op may add to it in place.

@@ -5,6 +5,7 @@
 
 #include <etna/autograd/autograd.h>
 #include <etna/autograd/node.h>
+#include <etna/autograd/saved_tensors.h>
 #include <etna/tensor/recording.h>
 
 namespace etna {
@@ -56,6 +57,7 @@ class Recorder final : public GradRecorder {
   static void attach(const std::shared_ptr<Node>& node, std::span<Tensor> outputs) {
     node->sequence = next_sequence++;
     node->hooks.resize(outputs.size());
+    if (detects_anomalies()) node->origin = origin_here();
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       if (!is_floating(outputs[i].dtype())) continue;
       outputs[i].impl()->requires_grad = true;
@@ -69,7 +71,13 @@ class Recorder final : public GradRecorder {
   /// With more inputs than bits (cat), the last bit stands for all further ones.
   static bool has(std::uint32_t mask, std::size_t i) { return (mask >> std::min<std::size_t>(i, 31) & 1u) != 0; }
   static SavedTensor saved_shape(const Tensor& x) { return {detail::without_storage(x), 0}; }
-  static SavedTensor saved_values(const Tensor& x) { return {x, x.defined() ? x.storage()->version : 0}; }
+  static SavedTensor saved_values(const Tensor& x) {
+    const SavedTensorHooks* hooks = SavedTensorHooks::current();
+    if (hooks == nullptr || !x.defined()) return {x, x.defined() ? x.storage()->version : 0};
+    NoGrad off;
+    auto packed = std::make_shared<PackedTensor>(PackedTensor{hooks->pack()(detail::alias(x)), hooks->unpack()});
+    return {detail::without_storage(x), 0, std::move(packed)};
+  }
 };
 
 }  // namespace
@@ -87,6 +95,12 @@ Edge edge_to(const Tensor& x) {
   Meta* meta = find_meta(x);
   if (meta != nullptr && meta->node) return {meta->node, meta->output, {}};
   return {nullptr, 0, x};
+}
+
+Tensor separate(const Tensor& x, const Tensor& values) {
+  return custom(
+      {x}, [&values](const TensorList&) { return TensorList{values}; }, [](const TensorList& g) { return g; },
+      "identity")[0];
 }
 
 Tensor linked(const Tensor& output, const std::shared_ptr<Node>& node, int index) {
@@ -230,11 +244,31 @@ void Tensor::set_grad(const Tensor& grad) {
 
 Tensor Tensor::detach() const { return requires_grad() ? detail::alias(*this) : *this; }
 
-void Tensor::register_hook(std::function<Tensor(const Tensor&)> hook) const {
+HookHandle Tensor::register_hook(std::function<Tensor(const Tensor&)> hook) const {
   if (!requires_grad()) throw GradError("register_hook: the tensor does not require grad, so no gradient will come");
   autograd::Meta& meta = autograd::meta_of(*this);
-  auto& hooks = meta.node ? meta.node->hooks[static_cast<std::size_t>(meta.output)] : meta.hooks;
-  hooks.push_back(std::move(hook));
+  autograd::Hooks& hooks = meta.node ? meta.node->hooks[static_cast<std::size_t>(meta.output)] : meta.hooks;
+  if (hooks == nullptr) hooks = std::make_shared<autograd::HookList>();
+  const std::uint64_t id = hooks->next++;
+  hooks->hooks.emplace_back(id, std::move(hook));
+  return HookHandle([id, list = std::weak_ptr(hooks)] {
+    if (const autograd::Hooks there = list.lock())
+      std::erase_if(there->hooks, [id](const auto& h) { return h.first == id; });
+  });
+}
+
+void Tensor::retain_grad() const {
+  if (!requires_grad()) throw GradError("retain_grad: the tensor does not require grad, so no gradient will come");
+  autograd::Meta& meta = autograd::meta_of(*this);
+  if (!meta.node || meta.retains) return;
+  meta.retains = true;
+  meta.node->retained.emplace_back(meta.output, impl_);
+}
+
+bool Tensor::retains_grad() const {
+  shape();
+  const autograd::Meta* meta = autograd::find_meta(*this);
+  return meta != nullptr && meta->retains;
 }
 
 void Tensor::backward(const Tensor& grad, bool retain_graph, bool create_graph) const {

@@ -33,6 +33,8 @@ struct NamedModule {
   Module* module = nullptr;
 };
 
+class WithTensors;
+
 /// The base of everything with parameters. A module has its parameters, buffers and submodules as members and registers
 /// each in its constructor. The registry points to those members, so a module cannot be copied or moved. A member that
 /// is not registered is not found: C++ does not let a base class see its members, so nothing can warn of it; compare
@@ -123,6 +125,7 @@ class Module {
 
  private:
   friend class Reparametrization;
+  friend class WithTensors;
 
   template <typename Visit>
   void each_tensor(const std::string& prefix, bool parameters, const Visit& visit, bool recurse = true) const;

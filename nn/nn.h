@@ -7,10 +7,12 @@
 #include <etna/nn/bilinear.h>
 #include <etna/nn/channel_dropout.h>
 #include <etna/nn/containers.h>
+#include <etna/nn/convolution.h>
 #include <etna/nn/dropout.h>
 #include <etna/nn/embedding.h>
 #include <etna/nn/embedding_bag.h>
 #include <etna/nn/feed_forward.h>
+#include <etna/nn/functional_call.h>
 #include <etna/nn/hooks.h>
 #include <etna/nn/init.h>
 #include <etna/nn/language_model.h>

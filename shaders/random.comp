@@ -38,7 +38,7 @@ layout(push_constant, scalar) uniform Push {
 } p;
 
 #ifndef DROPOUT
-const uint UNIFORM = 0, NORMAL = 1, INTEGER = 2;
+const uint UNIFORM = 0, NORMAL = 1, INTEGER = 2, EXPONENTIAL = 3;
 
 // k · 2^-53 as the u32s of an f64, k < 2^53.
 uvec2 fraction53(uvec2 k) {
@@ -82,8 +82,8 @@ void put(uint i, uvec2 words) {
     value.y += p.low.y + carry;
     if (DTYPE == I64) BufferWords(p.y).v[i] = value;
     else store_int(p.y, i, DTYPE, int(value.x));
-  } else if (KIND == NORMAL) {
-    float z = standard_normal(words.x);
+  } else if (KIND == NORMAL || KIND == EXPONENTIAL) {
+    float z = KIND == NORMAL ? standard_normal(words.x) : standard_exponential(words.x);
     if (DTYPE == F64) BufferWords(p.y).v[i] = widened(z);
     else store_float(p.y, i, DTYPE, z);
   } else if (DTYPE == F64) {

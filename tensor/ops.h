@@ -244,7 +244,18 @@ Tensor dropout(const Tensor& x, double p, bool training = true);
 }  // namespace etna
 
 #include <etna/tensor/activations.h>
+#include <etna/tensor/convolution.h>
+#include <etna/tensor/distributions.h>
+#include <etna/tensor/einsum.h>
+#include <etna/tensor/fft.h>
+#include <etna/tensor/indexing.h>
+#include <etna/tensor/linalg.h>
 #include <etna/tensor/losses.h>
+#include <etna/tensor/normalization.h>
+#include <etna/tensor/pooling.h>
+#include <etna/tensor/rearranging.h>
 #include <etna/tensor/recurrent.h>
 #include <etna/tensor/reductions.h>
+#include <etna/tensor/resampling.h>
+#include <etna/tensor/sorting.h>
 #include <etna/tensor/transformer.h>

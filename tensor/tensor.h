@@ -36,6 +36,21 @@ template <typename T>
 using ItemType = std::conditional_t<kIsElement<T>, T, std::conditional_t<std::is_integral_v<T>, std::int64_t, double>>;
 }  // namespace detail
 
+/// What register_hook() returns. Dropping it leaves the hook where it is.
+class HookHandle {
+ public:
+  HookHandle() = default;
+  explicit HookHandle(std::function<void()> remove) : remove_(std::move(remove)) {}
+  /// Removes the hook; nothing happens the second time, or where the tensor is gone.
+  void remove() {
+    if (remove_) remove_();
+    remove_ = nullptr;
+  }
+
+ private:
+  std::function<void()> remove_;
+};
+
 /// An n-dimensional array on one device: a shared handle to storage, with sizes, strides and a dtype. Copying a Tensor
 /// copies the handle. Views share storage. Only methods that end in `_`, `+=` and its family, and assignment to a view
 /// that an expression makes (`x[0] = y`) change values.
@@ -148,6 +163,12 @@ class Tensor {
   Tensor& mul_(double value);
   Tensor& div_(const Tensor& other);  ///< floating tensors only
   Tensor& div_(double value);
+  // Random numbers as the functions of <etna/tensor/distributions.h> draw them; floating tensors only.
+  Tensor& uniform_(double low = 0, double high = 1);
+  Tensor& normal_(double mean = 0, double std = 1);
+  Tensor& exponential_(double lambda = 1);
+  Tensor& bernoulli_(double p = 0.5);
+  Tensor& bernoulli_(const Tensor& p);
   /// `x += y` is x.add_(y). Where gradients have to flow (`total += loss`) it is `x = x + y`: recorded, and this handle
   /// alone changes. A leaf that requires grad stays a GradError while grad mode is on.
 #define ETNA_IN_PLACE(SYMBOL, METHOD)                                      \
@@ -228,7 +249,10 @@ class Tensor {
   /// The same values, detached from the tape; shares storage.
   Tensor detach() const;
   /// Calls `hook` with the complete gradient. If the hook returns a defined tensor, that tensor replaces the gradient.
-  void register_hook(std::function<Tensor(const Tensor&)> hook) const;
+  HookHandle register_hook(std::function<Tensor(const Tensor&)> hook) const;
+  /// backward() then stores the gradient of this tensor too, which is no leaf, in grad(). It does nothing for a leaf.
+  void retain_grad() const;
+  bool retains_grad() const;
 
   TensorImpl* impl() const { return impl_.get(); }
   const std::shared_ptr<TensorImpl>& impl_ptr() const { return impl_; }

@@ -22,12 +22,9 @@ float fraction(uint v) {
   return uintBitsToFloat((uint(top + 95) << 23) | (mantissa & 0x7fffffu));
 }
 
-// The inverse of the normal distribution, by additions and multiplications only: Vulkan requires these f32 operations
-// to be correctly rounded, and `precise` keeps them from being fused. random.cpp explains the constants.
-float standard_normal(uint word) {
-  uint v = ((word & 0x7fffffffu) << 1) | 1u;  // twice the tail probability, in 2^-32
-  precise float x = fraction(0u - v), tail = fraction(v);
-  precise float q = tail * (1.0 + x);
+// -ln q for 0 < q < 1, by additions and multiplications only: Vulkan requires these f32 operations to be correctly
+// rounded, and `precise` keeps them from being fused. random.cpp explains the constants.
+float negative_log(float q) {
   int bits = floatBitsToInt(q) - 0x3f3504f3;
   precise float g = intBitsToFloat((bits & 0x7fffff) + 0x3f3504f3) - 1.0, exponent = float(bits >> 23);
   precise float l = 0.0872209668;
@@ -41,6 +38,18 @@ float standard_normal(uint word) {
   l = l * g + 1.0;
   precise float high = exponent * 0.693359375, low = exponent * -0.000212194442;
   precise float w = -(high + (low + l * g));
+  return w;
+}
+
+// Exponential with rate 1, never 0.
+float standard_exponential(uint word) { return negative_log(fraction(word | 1u)); }
+
+// The inverse of the normal distribution, by additions and multiplications only. random.cpp explains the constants.
+float standard_normal(uint word) {
+  uint v = ((word & 0x7fffffffu) << 1) | 1u;  // twice the tail probability, in 2^-32
+  precise float x = fraction(0u - v), tail = fraction(v);
+  precise float q = tail * (1.0 + x);
+  precise float w = negative_log(q);
   bool near = w < 5.0, middle = w < 11.0;
 #define ETNA_PIECE(a, b, c) (near ? a : middle ? b : c)
   precise float d = w - ETNA_PIECE(2.5, 8.0, 16.5);

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <etna/tensor/autocast.h>
+#include <etna/tensor/einsum.h>
 #include <etna/tensor/fusion.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
@@ -160,7 +161,8 @@ Tensor multiply(Tensor a, Tensor b, bool widens) {
   Attributes attributes{a.dim() == 1, b.dim() == 1, widens};
   if (attributes.a_vector) a = a.unsqueeze(0);
   if (attributes.b_vector) b = b.unsqueeze(1);
-  Tensor y = apply1(kMatmul, {a, b}, Attrs::of(attributes));
+  const bool integers = is_integral(a.dtype()) && is_integral(b.dtype()) && a.dim() > 1 && b.dim() > 1;
+  Tensor y = integers ? detail::integer_matmul(a, b) : apply1(kMatmul, {a, b}, Attrs::of(attributes));
   if (attributes.b_vector) y = y.squeeze(-1);
   if (attributes.a_vector) y = y.squeeze(attributes.b_vector ? -1 : -2);
   return y;

@@ -10,6 +10,7 @@
 #include <etna/device/transfers.h>
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/capture.h>
+#include <etna/tensor/distributions.h>
 #include <etna/tensor/kernels.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
@@ -46,13 +47,8 @@ float fraction(std::uint32_t v) {
   return std::bit_cast<float>((static_cast<std::uint32_t>(top + 95) << 23) | (mantissa & 0x7fffffu));
 }
 
-/// The inverse of the normal distribution at one word: a sign bit and 31 bits of the tail's probability t. With x = 1 -
-/// 2t and w = -ln(1 - x²), z = x · f(w), where f is smooth. f and ln(1+g)/g are minimax polynomials, fitted to 1e-8, on
-/// the intervals w < 5, < 11, < 22; w stays below 22, since |z| ≤ 6.3.
-float standard_normal(std::uint32_t word) {
-  std::uint32_t v = ((word & 0x7fffffffu) << 1) | 1u;
-  float x = fraction(0u - v), tail = fraction(v);
-  float q = tail * (1.0f + x);  // 1 - x²
+/// -ln q for 0 < q < 1. ln(1+g)/g is a minimax polynomial, fitted to 1e-8.
+float negative_log(float q) {
   std::int32_t bits = std::bit_cast<std::int32_t>(q) - 0x3f3504f3;
   float g = std::bit_cast<float>((bits & 0x7fffff) + 0x3f3504f3) - 1.0f, exponent = static_cast<float>(bits >> 23);
   float l = 0.0872209668f;
@@ -60,7 +56,20 @@ float standard_normal(std::uint32_t word) {
        {-0.143667385f, 0.149523199f, -0.165624127f, 0.199568301f, -0.250020742f, 0.333341867f, -0.499999881f, 1.0f})
     l = l * g + c;
   float high = exponent * 0.693359375f, low = exponent * -0.000212194442f;  // ln 2 as a sum of two numbers
-  float w = -(high + (low + l * g));
+  return -(high + (low + l * g));
+}
+
+/// Exponential with rate 1, never 0.
+float standard_exponential(std::uint32_t word) { return negative_log(fraction(word | 1u)); }
+
+/// The inverse of the normal distribution at one word: a sign bit and 31 bits of the tail's probability t. With x = 1 -
+/// 2t and w = -ln(1 - x²), z = x · f(w), where f is smooth: minimax polynomials, fitted to 1e-8, on the intervals w <
+/// 5, < 11, < 22; w stays below 22, since |z| ≤ 6.3.
+float standard_normal(std::uint32_t word) {
+  std::uint32_t v = ((word & 0x7fffffffu) << 1) | 1u;
+  float x = fraction(0u - v), tail = fraction(v);
+  float q = tail * (1.0f + x);  // 1 - x²
+  float w = negative_log(q);
   static constexpr float kPieces[3][11] = {
       {2.5f, -1.24323032e-08f, 3.28560219e-08f, 6.59263151e-07f, -4.89700506e-06f, -7.01922636e-06f, 0.000308785675f,
        -0.00177164457f, -0.00590771716f, 0.34880203f, 2.12331343f},
@@ -91,7 +100,7 @@ void each_element(Stream stream, std::int64_t n, const Put& put) {
 __extension__ typedef unsigned __int128 Wide;
 std::uint64_t wide(const std::uint32_t* words) { return words[0] | static_cast<std::uint64_t>(words[1]) << 32; }
 
-enum class Kind : std::uint32_t { uniform, normal, integer };
+enum class Kind : std::uint32_t { uniform, normal, integer, exponential };
 
 /// Integers [low, low + size).
 struct Interval {
@@ -170,6 +179,10 @@ void fill_cpu(const OpCall& call, std::span<Tensor> out) {
     } else if (kind == Kind::normal) {
       each_element<1>(stream, y.numel(),
                       [&](std::int64_t i, const std::uint32_t* words) { to[i] = convert(standard_normal(*words)); });
+    } else if (kind == Kind::exponential) {
+      each_element<1>(stream, y.numel(), [&](std::int64_t i, const std::uint32_t* words) {
+        to[i] = convert(standard_exponential(*words));
+      });
     } else if (y.dtype() == f64) {
       each_element<2>(stream, y.numel(), [&](std::int64_t i, const std::uint32_t* words) {
         to[i] = convert(static_cast<double>(wide(words) >> 11) * 0x1p-53);
@@ -312,6 +325,10 @@ std::uint64_t current_seed() {
 
 Tensor rand(Shape shape, TensorOptions options) { return filled("rand", Kind::uniform, shape, options); }
 Tensor randn(Shape shape, TensorOptions options) { return filled("randn", Kind::normal, shape, options); }
+
+Tensor detail::standard_exponential(const Shape& shape, TensorOptions options) {
+  return filled("exponential", Kind::exponential, shape, options);
+}
 
 Tensor randint(std::int64_t low, std::int64_t high, Shape shape, TensorOptions options) {
   if (low >= high) throw ShapeError(fmt::format("randint: [{}, {}) is empty; high must be above low", low, high));

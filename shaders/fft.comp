@@ -1,0 +1,98 @@
+#version 460
+#extension GL_GOOGLE_include_directive : require
+// Complex Fourier transforms of up to 2048 elements. A workgroup holds as many whole lines as fit into 2048 elements of
+// shared memory, so it reads and writes each element once. Powers of two take Stockham's radix-2 steps, which need no
+// bit reversal: results of a step stay in registers between two barriers. Other sizes sum n terms an element, with
+// the n roots of unity in shared memory.
+//
+// variant: fft
+
+#include "dtype.glsl"
+#include "math.glsl"
+
+layout(local_size_x = 256) in;
+layout(constant_id = 0) const uint DTYPE = 1;
+layout(constant_id = 1) const uint DIRECT = 0;
+
+layout(push_constant, scalar) uniform Push {
+  uvec2 x, y;
+  uint lines, n, inner;  // a line's elements are `inner` complex numbers apart
+  uint each;             // lines of a workgroup
+  float sign, scale;     // of the exponent; of the result
+} p;
+
+const uint MOST = 2048;
+const float PI = 3.14159265358979;
+
+shared vec2 s[MOST];
+shared vec2 roots[DIRECT != 0 ? MOST : 1];
+
+vec2 multiply(vec2 a, vec2 b) { return vec2(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x); }
+vec2 unit(float angle) { return vec2(m_cos(angle), m_sin(angle)); }
+
+// Element i of a line, as an index of complex numbers.
+uint place(uint line, uint i) { return (line / p.inner * p.n + i) * p.inner + line % p.inner; }
+void put(uint line, uint i, vec2 value) {
+  uint at = place(line, i) * 2;
+  store_float(p.y, at, DTYPE, value.x * p.scale);
+  store_float(p.y, at + 1, DTYPE, value.y * p.scale);
+}
+
+void main() {
+  uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x, me = gl_LocalInvocationID.x;
+  uint first = group * p.each;
+  if (first >= p.lines) return;
+  uint count = min(p.each, p.lines - first), all = count * p.n;
+  // Neighbouring threads take what is neighbouring in memory: elements of a line, or lines.
+  bool across = p.inner > 1;
+  for (uint at = me; at < all; at += 256) {
+    uint line = across ? at % count : at / p.n, i = across ? at / count : at % p.n;
+    uint from = place(first + line, i) * 2;
+    s[line * p.n + i] = vec2(load_float(p.x, from, DTYPE), load_float(p.x, from + 1, DTYPE));
+  }
+  if (DIRECT != 0) {
+    for (uint i = me; i < p.n; i += 256) {
+      // The nearer half turn, so that the angle keeps its bits.
+      int k = int(i) * 2 > int(p.n) ? int(i) - int(p.n) : int(i);
+      roots[i] = unit(p.sign * 2.0 * PI * float(k) / float(p.n));
+    }
+    barrier();
+    for (uint at = me; at < all; at += 256) {
+      uint line = across ? at % count : at / p.n, i = across ? at / count : at % p.n;
+      vec2 total = vec2(0.0);
+      uint turn = 0;
+      for (uint k = 0; k < p.n; ++k) {
+        total += multiply(s[line * p.n + k], roots[turn]);
+        turn += i;
+        if (turn >= p.n) turn -= p.n;
+      }
+      put(first + line, i, total);
+    }
+    return;
+  }
+  barrier();
+  uint half_n = p.n / 2, pairs = count * half_n;
+  for (uint size = 1; size < p.n; size *= 2) {
+    vec2 a[4], b[4];
+    for (uint c = 0; c < 4; ++c) {
+      uint q = c * 256 + me;
+      if (q >= pairs) break;
+      uint line = q / half_n, j = q % half_n, k = j & (size - 1);
+      a[c] = s[line * p.n + j];
+      b[c] = multiply(s[line * p.n + j + half_n], unit(p.sign * PI * float(k) / float(size)));
+    }
+    barrier();
+    for (uint c = 0; c < 4; ++c) {
+      uint q = c * 256 + me;
+      if (q >= pairs) break;
+      uint line = q / half_n, j = q % half_n, k = j & (size - 1), to = line * p.n + (j - k) * 2 + k;
+      s[to] = a[c] + b[c];
+      s[to + size] = a[c] - b[c];
+    }
+    barrier();
+  }
+  for (uint at = me; at < all; at += 256) {
+    uint line = across ? at % count : at / p.n, i = across ? at / count : at % p.n;
+    put(first + line, i, s[line * p.n + i]);
+  }
+}

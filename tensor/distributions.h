@@ -1,0 +1,37 @@
+#pragma once
+
+#include <etna/tensor/tensor.h>
+
+/// Random numbers beyond rand(), randn() and randint(): Philox4x32-10 too, with the same bits on every device and new
+/// ones at each replay of a captured step. Nothing here has a gradient. Tensor::uniform_() and its family fill in
+/// place.
+namespace etna {
+
+/// 1 with probability p, else 0; p element by element, of its shape and dtype. A uniform number below p decides: 24
+/// bits, or 53 for f64. @throws ShapeError for p outside [0, 1], which the CPU checks outside captured steps
+Tensor bernoulli(const Tensor& p);
+/// With one probability for all elements of x's shape; x's values are not read.
+Tensor bernoulli(const Tensor& x, double p);
+/// mean + std · randn(), broadcast. @throws ShapeError for a negative std given as a number
+Tensor normal(const Tensor& mean, const Tensor& std);
+Tensor normal(const Tensor& mean, double std = 1);
+Tensor normal(double mean, const Tensor& std);
+Tensor normal(double mean, double std, Shape shape, TensorOptions options = {});
+/// A random order of 0 ... n - 1. Above 65536 a GPU falls back to the CPU. @param options an integer dtype, or floating
+Tensor randperm(std::int64_t n, TensorOptions options = {DType::i64});
+/// Indices drawn with probabilities proportional to `weights`, which need not add up to 1. Without replacement a GPU
+/// falls back above 65536 classes.
+/// @param weights [K] or [B, K], floating, not negative, K ≤ 2^24 @return i64 [num_samples] or [B, num_samples]
+/// @throws ShapeError where more samples than K are wanted without replacement; on the CPU, outside captured steps,
+/// also for weights that are negative or not finite, and for a row of zeros
+Tensor multinomial(const Tensor& weights, std::int64_t num_samples, bool replacement = false);
+
+namespace detail {
+/// -ln of uniform numbers in (0, 1); the same f32 bits on every device.
+Tensor standard_exponential(const Shape& shape, TensorOptions options);
+/// Indices of the `count` largest keys of each row, the largest first; equal keys in order. NaN is the largest.
+/// @param keys [R, K], f32 or i64 @return [R, count] i64
+Tensor largest_first(const Tensor& keys, std::int64_t count);
+}  // namespace detail
+
+}  // namespace etna

@@ -1,0 +1,139 @@
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include <etna/device/error.h>
+#include <etna/tensor/tensor.h>
+
+namespace etna {
+
+/// A matrix that a decomposition or a solver cannot work with: singular, not positive definite, not finite. The message
+/// names its index in the batch.
+struct LinalgError : Error {
+  using Error::Error;
+};
+
+}  // namespace etna
+
+/// Linear algebra on batches of matrices [..., M, N], f32 or f64. All is differentiable to every order, except where a
+/// comment says otherwise; gradients of decompositions are those of PyTorch.
+///
+/// On a GPU cholesky, solve_triangular, solve, inv, det, slogdet and lu_factor have a kernel for f32 matrices of up to
+/// 64 x 64. It cannot throw: a singular matrix, or one that is not positive definite, gives infinities or NaN there.
+/// Everything else falls back: it is computed on the CPU with a warning, and is an error in strict mode.
+namespace etna::linalg {
+
+/// L with A = L · Lᵀ, lower triangular; with `upper` its transpose. Reads the lower triangle of A alone (the upper with
+/// `upper`); its gradient is symmetric. @throws LinalgError unless A is positive definite
+Tensor cholesky(const Tensor& a, bool upper = false);
+/// X with A · X = B, or X · A = B unless `left`. Reads one triangle of A; with `unitriangular` its diagonal counts as
+/// 1.
+/// @param a [..., N, N] @param b [..., N, K] ([..., K, N] unless left); batches broadcast
+/// @throws LinalgError for a zero on the diagonal
+Tensor solve_triangular(const Tensor& a, const Tensor& b, bool upper, bool left = true, bool unitriangular = false);
+/// X with A · X = B, or X · A = B unless `left`.
+/// @param b [..., N, K], or a batch of vectors [..., N] if it has A's shape without the last dimension, or one
+/// dimension
+/// @throws LinalgError for a singular matrix
+Tensor solve(const Tensor& a, const Tensor& b, bool left = true);
+Tensor inv(const Tensor& a);  ///< @throws LinalgError for a singular matrix
+/// The gradient multiplies by the inverse: at a singular matrix it is a LinalgError.
+Tensor det(const Tensor& a);
+struct SignLogDet {
+  Tensor sign, logabsdet;
+};
+/// Sign and logarithm of the absolute value of the determinant: 0 and -inf for a singular matrix.
+SignLogDet slogdet(const Tensor& a);
+
+/// P · A = L · U with partial pivoting, for any M, N; K is the smaller.
+struct LuFactor {
+  Tensor LU;           ///< [..., M, N]: U on and above the diagonal, L below; L's ones are not stored
+  Tensor pivots;       ///< [..., K] i32: row i was swapped with row pivots[i] - 1
+  Tensor permutation;  ///< [..., M] i64: row i of P · A is row permutation[i] of A
+};
+/// Differentiable for square A. Singular matrices are no error.
+LuFactor lu_factor(const Tensor& a);
+struct Lu {
+  Tensor P, L, U;
+};
+/// A = P · L · U. @return [..., M, M], [..., M, K], [..., K, N]
+Lu lu(const Tensor& a);
+/// X with A · X = B for A's factors. @param b [..., N, K]
+Tensor lu_solve(const LuFactor& factor, const Tensor& b);
+/// X with A · X = B for A = L · Lᵀ (Uᵀ · U with `upper`).
+Tensor cholesky_solve(const Tensor& b, const Tensor& l, bool upper = false);
+Tensor cholesky_inverse(const Tensor& l, bool upper = false);
+
+enum class QrMode { reduced, complete, r };
+struct Qr {
+  Tensor Q, R;  ///< [..., M, K] and [..., K, N]; complete: [..., M, M] and [..., M, N]; r: Q undefined
+};
+/// A = Q · R. Not differentiable with `complete` where M > N, nor with `r`. The gradient needs the first K columns of A
+/// to be independent.
+Qr qr(const Tensor& a, QrMode mode = QrMode::reduced);
+
+struct Svd {
+  Tensor U, S, Vh;  ///< [..., M, K], [..., K] descending, [..., K, N]; full: [..., M, M] and [..., N, N]
+};
+/// A = U · diag(S) · Vh. Gradients of U and Vh are infinite or NaN where singular values are equal, or zero for M ≠ N;
+/// they need full_matrices = false; and they mean something only for functions that do not depend on the signs of the
+/// vectors. The gradient of S is always finite. @throws LinalgError for matrices that are not finite
+Svd svd(const Tensor& a, bool full_matrices = true);
+Tensor svdvals(const Tensor& a);
+struct Eigh {
+  Tensor eigenvalues, eigenvectors;  ///< [..., N] ascending, [..., N, N] in columns
+};
+/// A = V · diag(L) · Vᵀ for symmetric A. Reads one triangle, by default the lower. The gradient of V is infinite or NaN
+/// where eigenvalues are equal. There is no eig(): eigenvalues of other matrices are complex.
+Eigh eigh(const Tensor& a, bool upper = false);
+Tensor eigvalsh(const Tensor& a, bool upper = false);
+
+/// The Moore-Penrose inverse. Singular values of at most rtol · the largest count as 0.
+/// @param rtol by default the dtype's epsilon · max(M, N)
+Tensor pinv(const Tensor& a, std::optional<double> rtol = {});
+struct Lstsq {
+  Tensor solution;         ///< [..., N, K], of least norm
+  Tensor residuals;        ///< [..., K] where M > N and all matrices have rank N, else empty
+  Tensor rank;             ///< [...] i64
+  Tensor singular_values;  ///< [..., min(M, N)]
+};
+/// X that makes ‖A · X - B‖ least, by pinv(). Reads the ranks on the host. @param b [..., M, K]
+Lstsq lstsq(const Tensor& a, const Tensor& b, std::optional<double> rtol = {});
+/// Singular values above max(atol, rtol · the largest), counted. Not differentiable.
+/// @param rtol by default the dtype's epsilon · max(M, N), or 0 where atol is given
+Tensor matrix_rank(const Tensor& a, std::optional<double> atol = {}, std::optional<double> rtol = {},
+                   bool hermitian = false);
+Tensor matrix_exp(const Tensor& a);  ///< Σ Aᵏ / k! (Higham 2005)
+
+/// (Σ |x|^ord)^(1/ord) over `dims` (empty: all); ord ±∞ is the largest or smallest |x|, 0 counts what is not 0. Any
+/// floating dtype. The gradient at a norm of 0 is 0.
+Tensor vector_norm(const Tensor& x, double ord = 2, Dims dims = {}, bool keepdim = false);
+/// @param ord "fro" or "nuc"
+Tensor matrix_norm(const Tensor& x, std::string_view ord = "fro", Dims dims = {-2, -1}, bool keepdim = false);
+/// @param ord ±1 (column sums of |x|), ±∞ (row sums), ±2 (singular values)
+Tensor matrix_norm(const Tensor& x, double ord, Dims dims = {-2, -1}, bool keepdim = false);
+/// Without ord the 2-norm of all elements, or over `dims`. With ord vector_norm() for one dimension (or a vector),
+/// matrix_norm() for two (or a matrix).
+Tensor norm(const Tensor& x, std::optional<double> ord = {}, Dims dims = {}, bool keepdim = false);
+Tensor norm(const Tensor& x, std::string_view ord, Dims dims = {}, bool keepdim = false);
+/// ‖A‖ · ‖A⁻¹‖; by default, and for ±2, the ratio of singular values (then A need not be square).
+Tensor cond(const Tensor& a, std::optional<double> p = {});
+Tensor cond(const Tensor& a, std::string_view p);  ///< "fro" or "nuc"
+
+Tensor cross(const Tensor& a, const Tensor& b, std::int64_t dim = -1);
+Tensor vecdot(const Tensor& a, const Tensor& b, std::int64_t dim = -1);  ///< Σ a · b along a dimension
+Tensor multi_dot(const std::vector<Tensor>& matrices);
+Tensor matrix_power(const Tensor& a, std::int64_t n);
+/// ln det: -inf for 0, NaN for a negative determinant.
+Tensor logdet(const Tensor& a);
+/// x [..., N] → [..., N, count]: its powers 0 ... count - 1. count is N by default.
+Tensor vander(const Tensor& x, std::optional<std::int64_t> count = {});
+/// The inverse of a as a map from its last dimensions to its first `ind`.
+/// @throws ShapeError unless both have as many elements, LinalgError where there is no inverse
+Tensor tensorinv(const Tensor& a, std::int64_t ind = 2);
+/// X with tensordot(A, X, X.dim()) = B. @param dims of A, moved to its end before
+Tensor tensorsolve(const Tensor& a, const Tensor& b, Dims dims = {});
+
+}  // namespace etna::linalg

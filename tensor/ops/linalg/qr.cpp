@@ -1,0 +1,87 @@
+#include <etna/tensor/ops/linalg/matrices.h>
+
+#include <Eigen/QR>
+
+#include <etna/tensor/ops.h>
+
+// QR by Householder reflections.
+namespace etna {
+namespace linalg {
+namespace {
+
+struct QrAttrs {
+  QrMode mode = QrMode::reduced;
+};
+
+std::vector<OutputSpec> infer(const OpCall& call) {
+  const Tensor& a = call.in[0];
+  require_matrices(call.op.name, a);
+  const std::int64_t m = a.size(-2), n = a.size(-1);
+  const std::int64_t k = call.as<QrAttrs>().mode == QrMode::complete ? m : std::min(m, n);
+  const Shape batch = batch_shape(a);
+  return {{with_sizes(batch, {m, k}), a.dtype()}, {with_sizes(batch, {k, n}), a.dtype()}};
+}
+
+void cpu(const OpCall& call, std::span<Tensor> out) {
+  const Tensor a = call.in[0].contiguous();
+  each_matrix(call.op.name, a, [&](auto zero, std::int64_t i) -> const char* {
+    using T = decltype(zero);
+    auto q = result<T>(out[0], i);
+    auto r = result<T>(out[1], i);
+    q.setIdentity();
+    if (a.size(-1) == 0 || a.size(-2) == 0) return nullptr;
+    const Eigen::HouseholderQR<Matrix<T>> factor(matrix<T>(a, i));
+    q = factor.householderQ() * Matrix<T>::Identity(q.rows(), q.cols());
+    r = factor.matrixQR().topRows(r.rows()).template triangularView<Eigen::Upper>();
+    return nullptr;
+  });
+}
+
+/// tril(X, -1) + its transpose + the diagonal.
+Tensor copy_lower(const Tensor& x) {
+  const Tensor below = tril(x, -1);
+  return below + below.t() + as_diagonal(diagonal(x));
+}
+
+/// For M ≥ N (Walter, Lehmann & Lamour 2012): (G_Q + Q · copy_lower(R G_Rᵀ - G_Qᵀ Q)) R⁻ᵀ.
+Tensor tall_gradient(const Tensor& q, const Tensor& r, const Tensor& gq, const Tensor& gr) {
+  const Tensor inner = copy_lower(matmul(r, gr.t()) - matmul(gq.t(), q));
+  return solve_triangular(r.t(), gq + matmul(q, inner), false, false);
+}
+
+TensorList vjp(const VjpCall& call) {
+  const Tensor &q = call.out[0], &r = call.out[1];
+  const std::int64_t m = q.size(-2), n = r.size(-1);
+  if (call.as<QrAttrs>().mode == QrMode::r) throw GradError("qr: QrMode::r computes no Q, which the gradient needs");
+  if (call.as<QrAttrs>().mode == QrMode::complete && m > n) {
+    throw GradError(fmt::format("qr: with QrMode::complete the gradient is not defined for {} x {} matrices", m, n));
+  }
+  const Tensor gq = call.grad[0].defined() ? call.grad[0] : zeros_like(q);
+  const Tensor gr = call.grad[1].defined() ? call.grad[1] : zeros_like(r);
+  if (m >= n) return {tall_gradient(q, r, gq, gr)};
+  // Q and the first M columns of R are those of the first M columns of A; the other columns of R are Qᵀ · A's.
+  const Tensor rest = r.slice(-1, m, n), g_rest = gr.slice(-1, m, n);
+  // A's other columns are Q · rest.
+  const Tensor columns = matmul(q, rest);
+  const Tensor first = tall_gradient(q, r.slice(-1, 0, m), gq + matmul(columns, g_rest.t()), gr.slice(-1, 0, m));
+  return {cat({first, matmul(q, g_rest)}, -1)};
+}
+
+const OpDef kQr = {.name = "qr", .infer = infer, .cpu = cpu, .vjp = vjp, .saved = Saved::outputs};
+
+}  // namespace
+
+Qr qr(const Tensor& a, QrMode mode) {
+  detail::require_defined("qr", a);
+  TensorList both = apply(kQr, {a}, Attrs::of(QrAttrs{mode}));
+  return {mode == QrMode::r ? Tensor() : both[0], both[1]};
+}
+
+}  // namespace linalg
+
+std::span<const OpDef* const> ops_in_qr() {
+  static const OpDef* const list[] = {&linalg::kQr};
+  return list;
+}
+
+}  // namespace etna

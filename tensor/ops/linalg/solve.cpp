@@ -1,0 +1,282 @@
+#include <etna/tensor/ops/linalg/matrices.h>
+
+#include <Eigen/Cholesky>
+#include <Eigen/LU>
+
+#include <etna/tensor/einsum.h>
+#include <etna/tensor/ops.h>
+
+// Cholesky factors, triangular systems, systems of equations, inverses and determinants. Eigen on the CPU,
+// shaders/small_matrix.comp on a GPU.
+namespace etna {
+namespace linalg {
+namespace {
+
+constexpr const char* kSingular = "is singular: a pivot is 0; solve in the sense of least squares by pinv() or lstsq()";
+
+std::vector<OutputSpec> same_shape(const OpCall& call) {
+  require_square(call.op.name, call.in[0]);
+  return {{call.in[0].shape(), call.in[0].dtype()}};
+}
+
+// ---- cholesky
+
+void cholesky_cpu(const OpCall& call, std::span<Tensor> out) {
+  const Tensor a = call.in[0].contiguous();
+  if (a.numel() == 0) return;
+  each_matrix(call.op.name, a, [&](auto zero, std::int64_t i) -> const char* {
+    using T = decltype(zero);
+    const Eigen::LLT<Matrix<T>, Eigen::Lower> factor(matrix<T>(a, i));
+    auto y = result<T>(out[0], i);
+    y = factor.matrixL();
+    return factor.info() == Eigen::Success && y.allFinite() ? nullptr : "is not positive definite";
+  });
+}
+bool cholesky_gpu(const OpCall& call, std::span<Tensor> out) {
+  return run_small(call, Small::cholesky, call.in[0], {}, out[0]);
+}
+
+Tensor half_diagonal(const Tensor& x) { return tril(x) - as_diagonal(diagonal(x)) * 0.5; }
+
+/// Murray, "Differentiation of the Cholesky decomposition" (2016): S = L⁻ᵀ Φ(Lᵀ G) L⁻¹, symmetric.
+TensorList cholesky_vjp(const VjpCall& call) {
+  const Tensor& l = call.out[0];
+  const Tensor phi = half_diagonal(matmul(l.t(), call.grad[0]));
+  const Tensor right = solve_triangular(l, phi, false, false), s = solve_triangular(l.t(), right, true);
+  return {(s + s.t()) * 0.5};
+}
+
+const OpDef kCholesky = {.name = "cholesky",
+                         .infer = same_shape,
+                         .cpu = cholesky_cpu,
+                         .gpu = cholesky_gpu,
+                         .vjp = cholesky_vjp,
+                         .saved = Saved::outputs};
+
+// ---- systems of equations
+
+struct TriangularAttrs {
+  bool upper = false, unit = false;
+};
+
+std::vector<OutputSpec> system_infer(const OpCall& call) {
+  const Tensor &a = call.in[0], &b = call.in[1];
+  require_square(call.op.name, a);
+  require_matrices(call.op.name, b);
+  if (a.size(-1) != b.size(-2)) {
+    throw ShapeError(
+        fmt::format("{}: A {} and B {} have different numbers of rows", call.op.name, str(a.shape()), str(b.shape())));
+  }
+  return {{b.shape(), b.dtype()}};
+}
+
+void triangular_cpu(const OpCall& call, std::span<Tensor> out) {
+  const auto attrs = call.as<TriangularAttrs>();
+  const Tensor a = call.in[0].contiguous(), b = call.in[1].contiguous();
+  if (b.numel() == 0) return;
+  each_matrix(call.op.name, a, [&](auto zero, std::int64_t i) -> const char* {
+    using T = decltype(zero);
+    const auto triangle = matrix<T>(a, i);
+    auto x = result<T>(out[0], i);
+    x = matrix<T>(b, i);
+    if (!attrs.unit && (triangle.diagonal().array() == T(0)).any()) return "has a zero on its diagonal";
+    if (attrs.upper && attrs.unit)
+      triangle.template triangularView<Eigen::UnitUpper>().solveInPlace(x);
+    else if (attrs.upper)
+      triangle.template triangularView<Eigen::Upper>().solveInPlace(x);
+    else if (attrs.unit)
+      triangle.template triangularView<Eigen::UnitLower>().solveInPlace(x);
+    else
+      triangle.template triangularView<Eigen::Lower>().solveInPlace(x);
+    return nullptr;
+  });
+}
+bool triangular_gpu(const OpCall& call, std::span<Tensor> out) {
+  const auto attrs = call.as<TriangularAttrs>();
+  return run_small(call, Small::triangular, call.in[0], call.in[1], out[0], {}, {}, attrs.upper, attrs.unit);
+}
+TensorList triangular_vjp(const VjpCall& call) {
+  const auto [upper, unit] = call.as<TriangularAttrs>();
+  const Tensor gb = solve_triangular(call.in[0].t(), call.grad[0], !upper, true, unit);
+  Tensor ga;
+  if (call.needs[0]) {
+    ga = -matmul(gb, call.out[0].t());
+    ga = upper ? triu(ga, unit ? 1 : 0) : tril(ga, unit ? -1 : 0);
+  }
+  return {ga, gb};
+}
+const OpDef kSolveTriangular = {.name = "solve_triangular",
+                                .infer = system_infer,
+                                .cpu = triangular_cpu,
+                                .gpu = triangular_gpu,
+                                .vjp = triangular_vjp,
+                                .saved = Saved::both,
+                                .saved_inputs = 0b01};
+
+template <typename T>
+bool singular(const Eigen::PartialPivLU<Matrix<T>>& factor) {
+  return (factor.matrixLU().diagonal().array() == T(0)).any();
+}
+
+void solve_cpu(const OpCall& call, std::span<Tensor> out) {
+  const Tensor a = call.in[0].contiguous(), b = call.in[1].contiguous();
+  if (b.numel() == 0) return;
+  each_matrix(call.op.name, a, [&](auto zero, std::int64_t i) -> const char* {
+    using T = decltype(zero);
+    const Eigen::PartialPivLU<Matrix<T>> factor(matrix<T>(a, i));
+    if (singular(factor)) return kSingular;
+    result<T>(out[0], i) = factor.solve(matrix<T>(b, i));
+    return nullptr;
+  });
+}
+bool solve_gpu(const OpCall& call, std::span<Tensor> out) {
+  return run_small(call, Small::solve, call.in[0], call.in[1], out[0]);
+}
+TensorList solve_vjp(const VjpCall& call) {
+  const Tensor gb = solve(call.in[0].t(), call.grad[0]);
+  return {call.needs[0] ? -matmul(gb, call.out[0].t()) : Tensor(), gb};
+}
+const OpDef kSolve = {.name = "solve",
+                      .infer = system_infer,
+                      .cpu = solve_cpu,
+                      .gpu = solve_gpu,
+                      .vjp = solve_vjp,
+                      .saved = Saved::both,
+                      .saved_inputs = 0b01};
+
+// ---- inverse and determinant
+
+void inv_cpu(const OpCall& call, std::span<Tensor> out) {
+  const Tensor a = call.in[0].contiguous();
+  if (a.numel() == 0) return;
+  each_matrix(call.op.name, a, [&](auto zero, std::int64_t i) -> const char* {
+    using T = decltype(zero);
+    const Eigen::PartialPivLU<Matrix<T>> factor(matrix<T>(a, i));
+    if (singular(factor)) return kSingular;
+    result<T>(out[0], i) = factor.inverse();
+    return nullptr;
+  });
+}
+bool inv_gpu(const OpCall& call, std::span<Tensor> out) {
+  return run_small(call, Small::solve, call.in[0], {}, out[0]);
+}
+TensorList inv_vjp(const VjpCall& call) {
+  const Tensor y = call.out[0].t();
+  return {-matmul(matmul(y, call.grad[0]), y)};
+}
+const OpDef kInv = {
+    .name = "inv", .infer = same_shape, .cpu = inv_cpu, .gpu = inv_gpu, .vjp = inv_vjp, .saved = Saved::outputs};
+
+std::vector<OutputSpec> det_infer(const OpCall& call) {
+  require_square(call.op.name, call.in[0]);
+  return {{batch_shape(call.in[0]), call.in[0].dtype()}};
+}
+std::vector<OutputSpec> slogdet_infer(const OpCall& call) {
+  const OutputSpec each = det_infer(call)[0];
+  return {each, each};
+}
+
+void determinants_cpu(const OpCall& call, std::span<Tensor> out) {
+  const Tensor a = call.in[0].contiguous();
+  each_matrix(call.op.name, a, [&](auto zero, std::int64_t i) -> const char* {
+    using T = decltype(zero);
+    T sign = 1, logarithm = 0, product = 1;
+    if (a.size(-1) > 0) {
+      const Eigen::PartialPivLU<Matrix<T>> factor(matrix<T>(a, i));
+      sign = product = static_cast<T>(factor.permutationP().determinant());
+      for (const T d : factor.matrixLU().diagonal()) {
+        product *= d;
+        sign = d == T(0) ? T(0) : d < T(0) ? -sign : d > T(0) ? sign : d;
+        logarithm += std::log(std::abs(d));
+      }
+    }
+    out[0].host<T>()[i] = out.size() == 1 ? product : sign;
+    if (out.size() == 2) out[1].host<T>()[i] = logarithm;
+    return nullptr;
+  });
+}
+bool det_gpu(const OpCall& call, std::span<Tensor> out) { return run_small(call, Small::det, call.in[0], {}, out[0]); }
+bool slogdet_gpu(const OpCall& call, std::span<Tensor> out) {
+  return run_small(call, Small::slogdet, call.in[0], {}, out[0], out[1]);
+}
+Tensor inverse_times(const Tensor& a, const Tensor& factor) { return inv(a).t() * factor.unsqueeze(-1).unsqueeze(-1); }
+TensorList det_vjp(const VjpCall& call) { return {inverse_times(call.in[0], call.grad[0] * call.out[0])}; }
+TensorList slogdet_vjp(const VjpCall& call) {
+  if (!call.grad[1].defined()) return {zeros_like(call.in[0])};
+  return {inverse_times(call.in[0], call.grad[1])};
+}
+const OpDef kDet = {
+    .name = "det", .infer = det_infer, .cpu = determinants_cpu, .gpu = det_gpu, .vjp = det_vjp, .saved = Saved::both};
+const OpDef kSlogdet = {.name = "slogdet",
+                        .infer = slogdet_infer,
+                        .cpu = determinants_cpu,
+                        .gpu = slogdet_gpu,
+                        .vjp = slogdet_vjp,
+                        .saved = Saved::inputs};
+
+}  // namespace
+
+Tensor cholesky(const Tensor& a, bool upper) {
+  detail::require_defined("cholesky", a);
+  require_square("cholesky", a);
+  return upper ? apply1(kCholesky, {a.t()}).t() : apply1(kCholesky, {a});
+}
+
+Tensor solve_triangular(const Tensor& a, const Tensor& b, bool upper, bool left, bool unitriangular) {
+  detail::require_defined("solve_triangular", a, b);
+  require_square("solve_triangular", a);
+  require_matrices("solve_triangular", b);
+  if (!left) return solve_triangular(a.t(), b.t(), !upper, true, unitriangular).t();
+  Tensor x = a, y = b;
+  broadcast_batches("solve_triangular", x, y);
+  return apply1(kSolveTriangular, {x, y}, Attrs::of(TriangularAttrs{upper, unitriangular}));
+}
+
+Tensor solve(const Tensor& a, const Tensor& b, bool left) {
+  detail::require_defined("solve", a, b);
+  require_square("solve", a);
+  Shape vectors = a.shape();
+  vectors.erase(vectors.rank() - 1);
+  if (b.dim() == 1 || b.shape() == vectors) return solve(left ? a : a.t(), b.unsqueeze(-1)).squeeze(-1);
+  require_matrices("solve", b);
+  if (!left) return solve(a.t(), b.t()).t();
+  Tensor x = a, y = b;
+  broadcast_batches("solve", x, y);
+  return apply1(kSolve, {x, y});
+}
+
+Tensor inv(const Tensor& a) {
+  detail::require_defined("inv", a);
+  return apply1(kInv, {a});
+}
+Tensor det(const Tensor& a) {
+  detail::require_defined("det", a);
+  return apply1(kDet, {a});
+}
+SignLogDet slogdet(const Tensor& a) {
+  detail::require_defined("slogdet", a);
+  TensorList both = apply(kSlogdet, {a});
+  return {both[0], both[1]};
+}
+
+Tensor cholesky_solve(const Tensor& b, const Tensor& l, bool upper) {
+  detail::require_defined("cholesky_solve", b, l);
+  require_square("cholesky_solve", l);
+  const Tensor lower = upper ? l.t() : l;
+  return solve_triangular(lower.t(), solve_triangular(lower, b, false), true);
+}
+Tensor cholesky_inverse(const Tensor& l, bool upper) {
+  detail::require_defined("cholesky_inverse", l);
+  require_square("cholesky_inverse", l);
+  return cholesky_solve(etna::detail::identity(l.size(-1), {l.dtype(), l.device()}), l, upper);
+}
+
+}  // namespace linalg
+
+std::span<const OpDef* const> ops_in_solve() {
+  static const OpDef* const list[] = {&linalg::kCholesky, &linalg::kSolveTriangular, &linalg::kSolve, &linalg::kInv,
+                                      &linalg::kDet,      &linalg::kSlogdet};
+  return list;
+}
+
+}  // namespace etna

@@ -1,0 +1,91 @@
+#include <algorithm>
+#include <bit>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include <etna/device/cpu/parallel.h>
+#include <etna/shaders/shaders.h>
+#include <etna/tensor/distributions.h>
+#include <etna/tensor/op.h>
+#include <etna/tensor/ops/kernel.h>
+
+// The order of random keys: what a permutation, or a sample without replacement, is made of.
+namespace etna {
+namespace {
+
+struct Attributes {
+  std::int64_t count = 0;
+};
+
+std::vector<OutputSpec> infer(const OpCall& call) {
+  const Tensor& keys = call.in[0];
+  if (keys.dtype() != f32 && keys.dtype() != i64) {
+    throw DtypeError(fmt::format("largest_first: keys are {}, they must be f32 or i64", name(keys.dtype())));
+  }
+  const std::int64_t count = call.as<Attributes>().count;
+  if (keys.dim() != 2 || count < 0 || count > keys.size(1)) {
+    throw ShapeError(fmt::format("largest_first: {} of each row of keys {}; keys are [R, K], at most K are possible",
+                                 count, str(keys.shape())));
+  }
+  return {{{keys.size(0), count}, i64}};
+}
+
+/// Keys as unsigned numbers in the same order.
+std::uint64_t ordered(std::int64_t key) { return static_cast<std::uint64_t>(key) ^ (std::uint64_t{1} << 63); }
+std::uint64_t ordered(float key) {
+  const auto bits = std::bit_cast<std::uint32_t>(key);
+  return (bits & 0x7fffffffu) > 0x7f800000u ? ~0u : (bits >> 31) != 0 ? ~bits : bits | 0x80000000u;
+}
+
+void cpu(const OpCall& call, std::span<Tensor> out) {
+  const Tensor keys = call.in[0].contiguous();
+  const std::int64_t rows = keys.size(0), n = keys.size(1), count = call.as<Attributes>().count;
+  if (count == 0) return;
+  const auto run = [&](const auto* from) {
+    cpu::parallel_for(rows, std::max<std::int64_t>(1, 4096 / n), [&](std::int64_t begin, std::int64_t end) {
+      std::vector<std::pair<std::uint64_t, std::int64_t>> row(static_cast<std::size_t>(n));
+      for (std::int64_t r = begin; r < end; ++r) {
+        for (std::int64_t i = 0; i < n; ++i) row[static_cast<std::size_t>(i)] = {~ordered(from[r * n + i]), i};
+        if (count == n)
+          std::sort(row.begin(), row.end());
+        else
+          std::partial_sort(row.begin(), row.begin() + count, row.end());
+        std::int64_t* to = out[0].host<std::int64_t>() + r * count;
+        for (std::int64_t i = 0; i < count; ++i) to[i] = row[static_cast<std::size_t>(i)].second;
+      }
+    });
+  };
+  keys.dtype() == f32 ? run(keys.host<float>()) : run(keys.host<std::int64_t>());
+}
+
+bool on_gpu(const OpCall& call, std::span<Tensor> out) {
+  constexpr std::int64_t kMost = 65536;  // every key is compared with every other
+  const Tensor keys = call.in[0].contiguous();
+  const std::int64_t n = keys.size(1), count = call.as<Attributes>().count;
+  const std::uint32_t most = gpu::capabilities(keys.device()).most_iterations;
+  if (n > kMost || (most != 0 && n + n / 256 > most)) return false;
+  if (out[0].numel() == 0) return true;
+  gpu::Kernel(shaders::largest_first, call)
+      .spec(keys.dtype())
+      .read(keys)
+      .write(out[0])
+      .u32(keys.size(0), n, count)
+      .dispatch(gpu::grid(checked_product(keys.size(0), (n + 255) / 256, "largest_first")));
+  return true;
+}
+
+const OpDef kLargestFirst = {.name = "largest_first", .infer = infer, .cpu = cpu, .gpu = on_gpu};
+
+}  // namespace
+
+Tensor detail::largest_first(const Tensor& keys, std::int64_t count) {
+  return apply1(kLargestFirst, {keys}, Attrs::of(Attributes{count}));
+}
+
+std::span<const OpDef* const> ops_in_largest_first() {
+  static const OpDef* const list[] = {&kLargestFirst};
+  return list;
+}
+
+}  // namespace etna
