@@ -7,8 +7,6 @@
 #include <tuple>
 #include <vector>
 
-#include <etna/tensor/indexing.h>
-#include <etna/tensor/sorting.h>
 #include <etna/tensor/tensor.h>
 
 /// The public ops. Each is differentiable where that makes sense. Ops of several tensors broadcast as NumPy does and

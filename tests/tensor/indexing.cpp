@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <etna/tensor/indexing.h>
 #include <etna/tensor/ops.h>
 
 #include "nn/on_device.h"
