@@ -123,6 +123,16 @@ class IndexedTensor {
   std::vector<Index> indices_;
 };
 
+inline IndexedTensor Tensor::operator[](std::initializer_list<Index> indices) const { return {*this, indices}; }
+inline IndexedTensor Tensor::operator[](const Tensor& at) const { return {*this, {Index(at)}}; }
+inline Tensor Tensor::index(const std::vector<Index>& indices) const { return etna::index(*this, indices); }
+inline Tensor& Tensor::index_put_(const std::vector<Index>& indices, const Tensor& values, bool accumulate) {
+  return etna::index_put_(*this, indices, values, accumulate);
+}
+inline Tensor& Tensor::index_put_(const std::vector<Index>& indices, double value) {
+  return etna::index_put_(*this, indices, value);
+}
+
 // ---- by position of true elements. The result's size is a number that the host reads, so these are CaptureErrors
 // while a step is captured; masked_scatter() is not.
 

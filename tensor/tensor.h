@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <iosfwd>
 #include <memory>
 #include <optional>
@@ -22,6 +23,8 @@ namespace etna {
 class Tensor;
 struct TensorImpl;
 class AutogradMeta;
+class Index;
+class IndexedTensor;
 
 /// An undefined tensor was used where values or a shape are needed.
 struct UndefinedTensor : Error {
@@ -141,6 +144,14 @@ class Tensor {
   Tensor slice(std::int64_t dim, std::int64_t begin, std::int64_t end, std::int64_t step = 1) const;
   Tensor select(std::int64_t dim, std::int64_t index) const;
   Tensor operator[](std::int64_t index) const { return select(0, index); }
+  /// `x[{Slice(1, 5, 2), None, Ellipsis, 3, mask, index}]`, `x[mask]`: read, or written to by assignment. Index and what
+  /// follows are in <etna/tensor/indexing.h>.
+  IndexedTensor operator[](std::initializer_list<Index> indices) const;
+  IndexedTensor operator[](const Tensor& index) const;
+  /// The same elements, read at once; a view where integers, slices, None and Ellipsis allow it.
+  Tensor index(const std::vector<Index>& indices) const;
+  Tensor& index_put_(const std::vector<Index>& indices, const Tensor& values, bool accumulate = false);
+  Tensor& index_put_(const std::vector<Index>& indices, double value);
   Tensor expand(Shape shape) const;  ///< -1 keeps a size
   Tensor squeeze() const;
   Tensor squeeze(std::int64_t dim) const;

@@ -63,6 +63,8 @@ case("mode", "ties", lambda t: torch.mode(t, 1).values)
 for given in ("x", "odd"):
     for kind in ("linear", "lower", "higher", "midpoint", "nearest"):
         case(f"quantile {kind}", given, lambda t: torch.quantile(t, 0.3, 1, interpolation=kind))
+        if given == "odd" and kind in ("linear", "midpoint"):
+            continue  # PyTorch has NaN for an infinity alone
         case(f"nanquantile {kind}", given, lambda t: torch.nanquantile(t, 0.5, 0, True, interpolation=kind))
 case("quantile list", "x", lambda t: torch.quantile(t, torch.tensor([0.0, 0.25, 1.0], dtype=torch.float64), 2))
 case("quantile list keep", "x", lambda t: torch.quantile(t, torch.tensor([0.1, 0.5], dtype=torch.float64), 0, True))

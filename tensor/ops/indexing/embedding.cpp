@@ -11,7 +11,7 @@
 #include <etna/tensor/ops/indexing/put.h>
 #include <etna/tensor/ops/indexing/rows.h>
 #include <etna/tensor/ops/kernel.h>
-#include <etna/tensor/ops/sorting/order.h>
+#include <etna/tensor/ops/order/order.h>
 
 // Rows of a table, and the table's gradient, alone or added to existing values. The gradients of equal indices are
 // added in order of position. That order depends on the index alone, so the bits never vary.
@@ -195,7 +195,7 @@ bool gpu_sum(const OpCall& call, Tensor& y, bool adds) {
     const Strides none{0};
     const Tensor places =
         indexing::linear_index(index.reshape({count}), {}, {call.op.name, y.size(0), 1, false, false, none});
-    const sorting::SortedKeys sorted = sorting::sort_keys_gpu(call, places, y.size(0));
+    const ordering::SortedKeys sorted = ordering::sort_keys_gpu(call, places, y.size(0));
     order = sorted.order, keys = sorted.keys;
   } else {
     gpu::Kernel(shaders::embedding_rank, call)

@@ -11,8 +11,8 @@
 #include <etna/tensor/ops/indexing/put.h>
 #include <etna/tensor/ops/indexing/rows.h>
 #include <etna/tensor/ops/kernel.h>
+#include <etna/tensor/ops/order/order.h>
 #include <etna/tensor/ops/rows/rows.h>
-#include <etna/tensor/ops/sorting/order.h>
 
 // The order in which rows of one place count is that of the source, on every device. A GPU sorts the places, so that
 // rows of one place come together.
@@ -147,8 +147,8 @@ void replace_on_gpu(const OpCall& call, const Tensor& y, const Tensor& places, c
   std::uint32_t unit = item;
   if (!repeats) unit = rows::unit({static_cast<std::uint64_t>(width) * item, source.address(), y.address()});
   const std::int64_t wide = unit / item;
-  sorting::SortedKeys sorted{places, {}};
-  if (!distinct) sorted = sorting::sort_keys_gpu(call, places, y.size(0));
+  ordering::SortedKeys sorted{places, {}};
+  if (!distinct) sorted = ordering::sort_keys_gpu(call, places, y.size(0));
   gpu::Kernel(shaders::put_rows, call)
       .spec(unit, !distinct)
       .read_write(y)
@@ -167,7 +167,7 @@ void combine_on_gpu(const OpCall& call, const Tensor& y, const Tensor& places, c
                                                  : shaders::combine_rows_int;
   const DType partial = floating ? f32 : y.dtype() == i64 ? i64 : i32;
   const std::int64_t width = y.size(1);
-  sorting::SortedKeys sorted = sorting::sort_keys_gpu(call, places, y.size(0));
+  ordering::SortedKeys sorted = ordering::sort_keys_gpu(call, places, y.size(0));
   Tensor keys = sorted.keys, order = sorted.order, from = source;
   for (std::int64_t count = places.numel();;) {
     const std::int64_t segments = (count + kSegment - 1) / kSegment;
@@ -216,14 +216,14 @@ Tensor number(const Tensor& like, const Tensor& places, double value) {
   const Tensor one = full({1, 1}, value, {like.dtype(), like.device()});
   return one.expand({places.numel(), like.size(1)});
 }
-Tensor take(const Tensor& table, const Tensor& places) { return index_select(table, 0, places); }
+Tensor rows_at(const Tensor& table, const Tensor& places) { return index_select(table, 0, places); }
 
 /// True for the rows of the source that are in the table afterwards: of several for one place only the last.
 Tensor is_last(const Tensor& table, const Tensor& places) {
   const std::int64_t count = places.numel();
   const Tensor own = numbers(count, places.device()).reshape({count, 1});
   const Tensor last = put_rows(zeros({table.size(0), 1}, {own.dtype(), own.device()}), places, own, PutMode::replace);
-  return eq(take(last, places), own);
+  return eq(rows_at(last, places), own);
 }
 
 TensorList replace_vjp(const VjpCall& call, const Tensor& g) {
@@ -231,7 +231,7 @@ TensorList replace_vjp(const VjpCall& call, const Tensor& g) {
   TensorList to(3);
   if (call.needs[0]) to[0] = put_rows(g, places, number(g, places, 0), PutMode::replace, true);
   if (call.needs[2]) {
-    to[2] = take(g, places);
+    to[2] = rows_at(g, places);
     if (!call.as<PutAttrs>().distinct) to[2] = where(is_last(g, places), to[2], 0.0);
   }
   return to;
@@ -252,7 +252,7 @@ TensorList multiply_vjp(const VjpCall& call, const Tensor& g) {
   const Tensor product = factors(where(x_zero, 1.0, x), nonzero);
   const Tensor at_zero = where(eq(zeros_there, 1.0), product, 0.0);
   const Tensor elsewhere = where(eq(zeros_there, 0.0), product, 0.0);
-  to[2] = take(g, places) * where(zero, take(at_zero, places), take(elsewhere, places) / nonzero);
+  to[2] = rows_at(g, places) * where(zero, rows_at(at_zero, places), rows_at(elsewhere, places) / nonzero);
   return to;
 }
 
@@ -260,11 +260,11 @@ TensorList multiply_vjp(const VjpCall& call, const Tensor& g) {
 TensorList extreme_vjp(const VjpCall& call, const Tensor& g) {
   const Tensor &x = call.in[0], &places = call.in[1], &source = call.in[2], &y = call.out[0];
   const DType counting = x.dtype() == f64 ? f64 : f32;
-  const Tensor own = cast(eq(x, y), counting), others = cast(eq(source, take(y, places)), counting);
+  const Tensor own = cast(eq(x, y), counting), others = cast(eq(source, rows_at(y, places)), counting);
   const Tensor share = g / put_rows(own, places, others, PutMode::add);
   TensorList to(3);
   if (call.needs[0]) to[0] = (own * share).to(x.dtype());
-  if (call.needs[2]) to[2] = (others * take(share, places)).to(x.dtype());
+  if (call.needs[2]) to[2] = (others * rows_at(share, places)).to(x.dtype());
   return to;
 }
 
@@ -274,7 +274,7 @@ TensorList vjp(const VjpCall& call) {
     case PutMode::replace:
       return replace_vjp(call, g);
     case PutMode::add:
-      return {g, Tensor(), call.needs[2] ? take(g, call.in[1]) : Tensor()};
+      return {g, Tensor(), call.needs[2] ? rows_at(g, call.in[1]) : Tensor()};
     case PutMode::multiply:
       return multiply_vjp(call, g);
     default:

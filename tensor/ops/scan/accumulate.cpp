@@ -8,7 +8,6 @@
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/autocast.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/indexing/put.h>
 #include <etna/tensor/ops/kernel.h>
 #include <etna/tensor/ops/rows/rows.h>
 #include <etna/tensor/ops/sorting/rows.h>

@@ -7,7 +7,7 @@
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/indexing/put.h>
 #include <etna/tensor/ops/kernel.h>
-#include <etna/tensor/ops/sorting/order.h>
+#include <etna/tensor/ops/order/order.h>
 #include <etna/tensor/ops/sorting/rows.h>
 #include <etna/tensor/sorting.h>
 
@@ -34,7 +34,7 @@ void cpu(const OpCall& call, std::span<Tensor> out) {
   const Tensor x = call.in[0].contiguous();
   if (out[0].numel() == 0) return;
   auto* order = out[1].host<std::int64_t>();
-  sorting::order_cpu(x, a.descending, a.kept, order);
+  ordering::order_cpu(x, a.descending, a.kept, order);
   const std::int64_t n = x.size(-1);
   visit(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
@@ -53,7 +53,7 @@ bool on_gpu(const OpCall& call, std::span<Tensor> out) {
   const auto a = call.as<SortAttrs>();
   if (out[0].dtype() == f64) return false;
   if (out[0].numel() == 0) return true;
-  const Tensor x = call.in[0].contiguous(), order = sorting::order_gpu(call, x, a.descending, a.kept);
+  const Tensor x = call.in[0].contiguous(), order = ordering::order_gpu(call, x, a.descending, a.kept);
   gpu::Kernel(shaders::take_order, call)
       .spec(item_size(x.dtype()))
       .read(x)

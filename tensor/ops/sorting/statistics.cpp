@@ -103,7 +103,10 @@ Tensor quantile_of(const char* op, const Tensor& given, const Tensor& q, std::op
     y = gather(sorted, -1, where(up, above, below));
   } else {
     const Tensor low = gather(sorted, -1, below), high = gather(sorted, -1, above);
-    const Tensor between = interpolation == "midpoint" ? (low + high) * 0.5 : low + part * (high - low);
+    // From the nearer end, as PyTorch does it: that decides what infinities give.
+    const Tensor weight = interpolation == "midpoint" ? full({}, 0.5, {x.dtype(), x.device()}) : part;
+    const Tensor width = high - low;
+    const Tensor between = where(weight < 0.5, low + weight * width, high - width * (1.0 - weight));
     y = where(eq(part, 0.0), low, between);
   }
   // The quantiles come first, or not at all for a single number.

@@ -3,11 +3,11 @@
 
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/ops/kernel.h>
-#include <etna/tensor/ops/sorting/order.h>
+#include <etna/tensor/ops/order/order.h>
 
 // Short rows are sorted in shared memory, one workgroup for one or more rows. Long rows take a radix sort. A few
 // elements of a row are selected without sorting it.
-namespace etna::sorting {
+namespace etna::ordering {
 namespace {
 
 constexpr std::int64_t kTile = 4096;       ///< elements that a workgroup sorts, counts or selects from
@@ -142,4 +142,4 @@ SortedKeys sort_keys_gpu(const OpCall& call, const Tensor& keys, std::int64_t li
   return sorted;
 }
 
-}  // namespace etna::sorting
+}  // namespace etna::ordering

@@ -6,7 +6,7 @@
 
 /// Where each element of a sorted row was: the work of sort, topk and of all ops that bring equal indices together.
 /// Equal elements keep their order; NaN is the largest, and equal to NaN; 0 equals -0.
-namespace etna::sorting {
+namespace etna::ordering {
 
 /// Rows longer than this are not selected from for topk; nor are more elements than this selected.
 inline constexpr std::int64_t kMostSelected = 1024;
@@ -27,4 +27,4 @@ struct SortedKeys {
 /// @param keys [n] i32, contiguous, on a GPU, n > 0
 SortedKeys sort_keys_gpu(const OpCall& call, const Tensor& keys, std::int64_t limit);
 
-}  // namespace etna::sorting
+}  // namespace etna::ordering

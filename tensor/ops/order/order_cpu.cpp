@@ -5,11 +5,11 @@
 
 #include <etna/device/cpu/parallel.h>
 #include <etna/device/cpu/scratch.h>
-#include <etna/tensor/ops/sorting/order.h>
+#include <etna/tensor/ops/order/order.h>
 
 // Elements become unsigned keys, each with its position. Radix sort of those is stable and reads memory in order; short
 // rows are compared, with the position behind the key.
-namespace etna::sorting {
+namespace etna::ordering {
 namespace {
 
 template <typename Bits>
@@ -141,4 +141,4 @@ void order_cpu(const Tensor& x, bool descending, std::int64_t kept, std::int64_t
   });
 }
 
-}  // namespace etna::sorting
+}  // namespace etna::ordering
