@@ -1,6 +1,7 @@
 #include <etna/nn/module.h>
 
 #include <algorithm>
+#include <typeinfo>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -137,6 +138,11 @@ void Module::copy_from(const Module& other) {
 
 std::unique_ptr<Module> Module::clone() const {
   std::unique_ptr<Module> copy = another();
+  const Module& made = *copy;
+  if (typeid(made) != typeid(*this)) {
+    throw Error(fmt::format("clone: another() of {} made a {}; override it in every class of your own", type_name(),
+                            made.type_name()));
+  }
   copy->copy_from(*this);
   for (bool parameters : {true, false}) {
     std::vector<Tensor*> to;

@@ -102,6 +102,10 @@ TEST(Clone, CopiesValuesModesAndSharing) {
   LanguageModel model({.layers = 1, .heads = 2, .dim = 4, .ffn = 8, .seq = 3, .vocab = 5});
   EXPECT_EQ(clone_of(model)->num_parameters(), model.num_parameters());
   struct Silent : Module {};
+  struct Wider : Linear {
+    Wider() : Linear(2, 3) {}
+  };
+  EXPECT_THAT([] { Wider().clone(); }, ThrowsMessage<Error>(HasSubstr("another() of Wider made a Linear")));
   EXPECT_THAT([] { Silent().clone(); }, ThrowsMessage<Error>(HasSubstr("override another()")));
 }
 

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <etna/autograd/autograd.h>
 #include <etna/nn/recurrent.h>
 #include <etna/tensor/autocast.h>
 #include <etna/tensor/capture.h>

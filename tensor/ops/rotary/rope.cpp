@@ -29,7 +29,7 @@ std::vector<OutputSpec> infer(const OpCall& call) {
     throw ShapeError(fmt::format("rope: x is {}, the frequencies are {}; wanted [..., T, D] and at most D/2 of them",
                                  str(x.shape()), str(frequencies.shape())));
   }
-  if (frequencies.dtype() != f32)
+  if (!is_floating(frequencies.dtype()))
     throw DtypeError(fmt::format("rope: the frequencies are {}; wanted f32", name(frequencies.dtype())));
   if (!positions.defined()) return {{x.shape(), x.dtype()}};
   if (positions.dtype() != i64 && positions.dtype() != i32)
@@ -52,18 +52,19 @@ Tensor four_dims(const Tensor& x) {
 void cpu(const OpCall& call, std::span<Tensor> out) {
   if (out[0].numel() == 0) return;
   const auto a = call.as<RopeAttrs>();
-  const Tensor x = four_dims(call.in[kX]), frequencies = call.in[kFrequencies].contiguous(), &at = call.in[kPositions];
+  const Tensor x = four_dims(call.in[kX]), &at = call.in[kPositions];
+  const Tensor frequencies = call.in[kFrequencies].to(x.dtype() == f64 ? f64 : f32).contiguous();
   const std::int64_t steps = x.size(2), size = x.size(3), pairs = frequencies.size(0), heads = x.size(0) * x.size(1);
   const std::vector<std::int64_t> given = at.defined() ? at.to_vector<std::int64_t>() : std::vector<std::int64_t>{0};
   const bool each = at.defined() && at.dim() == 1;
   rows::visit_compute(x.dtype(), [&](auto zero) {
     using T = std::conditional_t<std::is_same_v<decltype(zero), double>, double, float>;
     cpu::Scratch<T> table(static_cast<std::size_t>(2 * steps * pairs));
-    const auto* frequency = frequencies.host<float>();
+    const T* frequency = frequencies.host<T>();
     for (std::int64_t t = 0; t < steps; ++t) {
       const auto position = static_cast<T>(each ? given[static_cast<std::size_t>(t)] : given[0] + t);
       for (std::int64_t i = 0; i < pairs; ++i) {
-        const T angle = position * static_cast<T>(frequency[i]);
+        const T angle = position * frequency[i];
         table[static_cast<std::size_t>((t * pairs + i) * 2)] = std::cos(angle);
         table[static_cast<std::size_t>((t * pairs + i) * 2 + 1)] = a.back ? -std::sin(angle) : std::sin(angle);
       }
@@ -93,7 +94,7 @@ bool on_gpu(const OpCall& call, std::span<Tensor> out) {
   if (out[0].dtype() == f64) return false;
   if (out[0].numel() == 0) return true;
   const auto a = call.as<RopeAttrs>();
-  const Tensor x = four_dims(call.in[kX]), frequencies = call.in[kFrequencies].contiguous();
+  const Tensor x = four_dims(call.in[kX]), frequencies = call.in[kFrequencies].to(f32).contiguous();
   const Tensor positions = call.in[kPositions].defined() ? call.in[kPositions].contiguous() : Tensor();
   const std::int64_t size = x.size(3), pairs = frequencies.size(0), threads = (size + 1) / 2;
   const std::int64_t count = checked_product(out[0].numel() / size, threads, "rope");
