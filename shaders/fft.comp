@@ -5,19 +5,25 @@
 // bit reversal: results of a step stay in registers between two barriers. Other sizes sum n terms an element, with
 // the n roots of unity in shared memory.
 //
+// A longer line of n1 · n2 elements takes two dispatches (Bailey 1990): transforms of n1 elements n2 apart, times roots
+// of unity of the whole; then transforms of n2 elements, whose results go n1 apart.
+//
 // variant: fft
 
 #include "dtype.glsl"
 #include "math.glsl"
 
 layout(local_size_x = 256) in;
-layout(constant_id = 0) const uint DTYPE = 1;
-layout(constant_id = 1) const uint DIRECT = 0;
+layout(constant_id = 0) const uint X_DTYPE = 1;
+layout(constant_id = 1) const uint Y_DTYPE = 1;
+layout(constant_id = 2) const uint DIRECT = 0;
 
 layout(push_constant, scalar) uniform Push {
   uvec2 x, y;
   uint lines, n, inner;  // a line's elements are `inner` complex numbers apart
   uint each;             // lines of a workgroup
+  uint whole, columns;   // first of two dispatches: n1 · n2, and how many lines a step of n2 is; otherwise 0
+  uint apart;            // second of two: n1; otherwise 1
   float sign, scale;     // of the exponent; of the result
 } p;
 
@@ -32,10 +38,20 @@ vec2 unit(float angle) { return vec2(m_cos(angle), m_sin(angle)); }
 
 // Element i of a line, as an index of complex numbers.
 uint place(uint line, uint i) { return (line / p.inner * p.n + i) * p.inner + line % p.inner; }
+// exp(±2πi k / n), from the nearer half turn, so that the angle keeps its bits.
+vec2 root(uint k, uint n) {
+  int turn = k * 2 > n ? int(k) - int(n) : int(k);
+  return unit(p.sign * 2.0 * PI * float(turn) / float(n));
+}
 void put(uint line, uint i, vec2 value) {
-  uint at = place(line, i) * 2;
-  store_float(p.y, at, DTYPE, value.x * p.scale);
-  store_float(p.y, at + 1, DTYPE, value.y * p.scale);
+  if (p.whole != 0) value = multiply(value, root(i * (line % p.inner / p.columns), p.whole));
+  uint at = place(line, i);
+  if (p.apart > 1) {
+    uint row = line / p.inner;
+    at = ((row / p.apart * p.n + i) * p.apart + row % p.apart) * p.inner + line % p.inner;
+  }
+  store_float(p.y, at * 2, Y_DTYPE, value.x * p.scale);
+  store_float(p.y, at * 2 + 1, Y_DTYPE, value.y * p.scale);
 }
 
 void main() {
@@ -48,14 +64,10 @@ void main() {
   for (uint at = me; at < all; at += 256) {
     uint line = across ? at % count : at / p.n, i = across ? at / count : at % p.n;
     uint from = place(first + line, i) * 2;
-    s[line * p.n + i] = vec2(load_float(p.x, from, DTYPE), load_float(p.x, from + 1, DTYPE));
+    s[line * p.n + i] = vec2(load_float(p.x, from, X_DTYPE), load_float(p.x, from + 1, X_DTYPE));
   }
   if (DIRECT != 0) {
-    for (uint i = me; i < p.n; i += 256) {
-      // The nearer half turn, so that the angle keeps its bits.
-      int k = int(i) * 2 > int(p.n) ? int(i) - int(p.n) : int(i);
-      roots[i] = unit(p.sign * 2.0 * PI * float(k) / float(p.n));
-    }
+    for (uint i = me; i < p.n; i += 256) roots[i] = root(i, p.n);
     barrier();
     for (uint at = me; at < all; at += 256) {
       uint line = across ? at % count : at / p.n, i = across ? at / count : at % p.n;

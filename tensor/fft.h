@@ -22,8 +22,9 @@ Tensor complex_abs(const Tensor& x);  ///< [..., 2] → [...]; gradient 0 at 0
 /// and `dims` do not count it, so that they mean what they mean in PyTorch: for x [8, 5, 2], dim -1 is the one of size
 /// 5. f16 and bf16 are computed in f32 and rounded once, integers become f32.
 ///
-/// The CPU transforms any size in O(n log n). A GPU has a kernel for sizes up to 2048; where the size is no power of
-/// two it takes O(n²) operations. Longer transforms fall back, which is an error in strict mode.
+/// The CPU transforms any size in O(n log n). A GPU has a kernel for sizes up to 2048 and for products of two such
+/// sizes; where they are no powers of two it takes O(n) operations an element, for n the larger. Other sizes (large
+/// primes) fall back, which is an error in strict mode.
 namespace etna::fft {
 
 /// How a transform of n elements is scaled: forward and inverse by 1 and 1/n (backward), both by 1/√n (ortho), or by

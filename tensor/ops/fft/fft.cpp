@@ -1,3 +1,4 @@
+#include <array>
 #include <cmath>
 #include <complex>
 #include <numbers>
@@ -135,25 +136,52 @@ void cpu(const OpCall& call, std::span<Tensor> out) {
   });
 }
 
+constexpr std::int64_t kMost = 2048;  // elements of a workgroup
+
+bool power_of_two(std::int64_t n) { return (n & (n - 1)) == 0; }
+
+/// A factor of n, nearest to its root, so that neither it nor the other is above kMost; 0: there is none.
+std::int64_t factor_of(std::int64_t n) {
+  for (auto k = static_cast<std::int64_t>(std::sqrt(static_cast<double>(n))) + 1; k > 1; --k) {
+    if (n % k == 0 && k <= kMost && n / k <= kMost) return k;
+  }
+  return 0;
+}
+
+/// One dispatch of shaders/fft.comp, which explains the numbers.
+void launch(const OpCall& call, const Tensor& x, const Tensor& y, const Layout& layout,
+            std::array<std::int64_t, 3> two_steps, double scale) {
+  const std::int64_t lines = layout.outer * layout.inner, each = kMost / layout.n;
+  gpu::Kernel(shaders::fft, call)
+      .spec(x.dtype(), y.dtype(), !power_of_two(layout.n))
+      .read(x)
+      .write(y)
+      .u32(lines, layout.n, layout.inner, each)
+      .u32(two_steps[0], two_steps[1], two_steps[2])
+      .f32(call.as<FftAttrs>().inverse ? 1.0f : -1.0f)
+      .f32(static_cast<float>(scale))
+      .dispatch(gpu::grid(lines, each));
+}
+
 bool on_gpu(const OpCall& call, std::span<Tensor> out) {
-  constexpr std::int64_t kMost = 2048;  // elements of a workgroup
   const auto attrs = call.as<FftAttrs>();
   Tensor& y = out[0];
   if (y.dtype() == f64) return false;
   if (y.numel() == 0) return true;
   const Tensor x = call.in[0].contiguous();
   const Layout layout(x, attrs.dim);
-  if (layout.n > kMost) return false;
-  const bool direct = (layout.n & (layout.n - 1)) != 0;
-  const std::int64_t lines = layout.outer * layout.inner, each = kMost / layout.n;
-  gpu::Kernel(shaders::fft, call)
-      .spec(y.dtype(), direct)
-      .read(x)
-      .write(y)
-      .u32(lines, layout.n, layout.inner, each)
-      .f32(attrs.inverse ? 1.0f : -1.0f)
-      .f32(static_cast<float>(attrs.scale))
-      .dispatch(gpu::grid(lines, each));
+  if (layout.n <= kMost) {
+    launch(call, x, y, layout, {0, 0, 1}, attrs.scale);
+    return true;
+  }
+  const std::int64_t n1 = factor_of(layout.n), n2 = n1 == 0 ? 0 : layout.n / n1;
+  if (n1 == 0) return false;
+  const Tensor between = empty(x.shape(), {f32, x.device()});
+  Layout first = layout, second = layout;
+  first.n = n1, first.inner = checked_product(n2, layout.inner, "fft");
+  second.n = n2, second.outer = checked_product(layout.outer, n1, "fft");
+  launch(call, x, between, first, {layout.n, layout.inner, 1}, 1);
+  launch(call, between, y, second, {0, 0, n1}, attrs.scale);
   return true;
 }
 
