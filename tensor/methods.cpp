@@ -110,4 +110,73 @@ ETNA_IN_PLACE(*=, mul_, mul)
 ETNA_IN_PLACE(/=, div_, div)
 #undef ETNA_IN_PLACE
 
+ValuesIndices Tensor::sort(std::int64_t dim, bool descending, bool stable) const {
+  return etna::sort(*this, dim, descending, stable);
+}
+Tensor Tensor::argsort(std::int64_t dim, bool descending, bool stable) const {
+  return etna::argsort(*this, dim, descending, stable);
+}
+ValuesIndices Tensor::topk(std::int64_t k, std::int64_t dim, bool largest, bool sorted) const {
+  return etna::topk(*this, k, dim, largest, sorted);
+}
+ValuesIndices Tensor::kthvalue(std::int64_t k, std::int64_t dim, bool keepdim) const {
+  return etna::kthvalue(*this, k, dim, keepdim);
+}
+Tensor Tensor::median() const { return etna::median(*this); }
+ValuesIndices Tensor::median(std::int64_t dim, bool keepdim) const { return etna::median(*this, dim, keepdim); }
+Tensor Tensor::quantile(double q, std::optional<std::int64_t> dim, bool keepdim) const {
+  return etna::quantile(*this, q, dim, keepdim);
+}
+ValuesIndices Tensor::cummax(std::int64_t dim) const { return etna::cummax(*this, dim); }
+ValuesIndices Tensor::cummin(std::int64_t dim) const { return etna::cummin(*this, dim); }
+Tensor Tensor::cumprod(std::int64_t dim) const { return etna::cumprod(*this, dim); }
+Tensor Tensor::nonzero() const { return etna::nonzero(*this); }
+Tensor Tensor::masked_select(const Tensor& mask) const { return etna::masked_select(*this, mask); }
+Tensor Tensor::masked_scatter(const Tensor& mask, const Tensor& source) const {
+  return etna::masked_scatter(*this, mask, source);
+}
+Tensor Tensor::scatter(std::int64_t dim, const Tensor& index, const Tensor& source) const {
+  return etna::scatter(*this, dim, index, source);
+}
+Tensor Tensor::scatter(std::int64_t dim, const Tensor& index, double value) const {
+  return etna::scatter(*this, dim, index, value);
+}
+Tensor Tensor::index_add(std::int64_t dim, const Tensor& index, const Tensor& source, double alpha) const {
+  return etna::index_add(*this, dim, index, source, alpha);
+}
+Tensor Tensor::index_copy(std::int64_t dim, const Tensor& index, const Tensor& source) const {
+  return etna::index_copy(*this, dim, index, source);
+}
+Tensor Tensor::index_fill(std::int64_t dim, const Tensor& index, double value) const {
+  return etna::index_fill(*this, dim, index, value);
+}
+Tensor Tensor::take(const Tensor& index) const { return etna::take(*this, index); }
+Tensor Tensor::take_along_dim(const Tensor& index, std::optional<std::int64_t> dim) const {
+  return etna::take_along_dim(*this, index, dim);
+}
+Tensor Tensor::flip(Dims dims) const { return etna::flip(*this, dims); }
+Tensor Tensor::roll(Dims shifts, Dims dims) const { return etna::roll(*this, shifts, dims); }
+Tensor Tensor::repeat(Dims repeats) const { return etna::repeat(*this, repeats); }
+Tensor Tensor::tile(Dims repeats) const { return etna::tile(*this, repeats); }
+Tensor Tensor::repeat_interleave(std::int64_t repeats) const { return etna::repeat_interleave(*this, repeats); }
+Tensor Tensor::repeat_interleave(std::int64_t repeats, std::int64_t dim) const {
+  return etna::repeat_interleave(*this, repeats, dim);
+}
+Tensor Tensor::diagonal(std::int64_t offset, std::int64_t dim1, std::int64_t dim2) const {
+  return etna::diagonal(*this, offset, dim1, dim2);
+}
+Tensor Tensor::diag(std::int64_t diagonal) const { return etna::diag(*this, diagonal); }
+Tensor Tensor::narrow(std::int64_t dim, std::int64_t start, std::int64_t length) const {
+  return etna::narrow(*this, dim, start, length);
+}
+std::vector<Tensor> Tensor::unbind(std::int64_t dim) const { return etna::unbind(*this, dim); }
+Tensor Tensor::unflatten(std::int64_t dim, Dims sizes) const { return etna::unflatten(*this, dim, sizes); }
+Tensor Tensor::movedim(Dims source, Dims destination) const { return etna::movedim(*this, source, destination); }
+Tensor Tensor::swapaxes(std::int64_t a, std::int64_t b) const { return etna::swapaxes(*this, a, b); }
+Tensor Tensor::mm(const Tensor& other) const { return etna::mm(*this, other); }
+Tensor Tensor::bmm(const Tensor& other) const { return etna::bmm(*this, other); }
+Tensor Tensor::mv(const Tensor& other) const { return etna::mv(*this, other); }
+Tensor Tensor::dot(const Tensor& other) const { return etna::dot(*this, other); }
+Tensor Tensor::outer(const Tensor& other) const { return etna::outer(*this, other); }
+
 }  // namespace etna

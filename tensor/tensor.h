@@ -25,6 +25,7 @@ struct TensorImpl;
 class AutogradMeta;
 class Index;
 class IndexedTensor;
+struct ValuesIndices;
 
 /// An undefined tensor was used where values or a shape are needed.
 struct UndefinedTensor : Error {
@@ -247,6 +248,44 @@ class Tensor {
   Tensor index_select(std::int64_t dim, const Tensor& index) const;
   Tensor gather(std::int64_t dim, const Tensor& index) const;
   Tensor scatter_add(std::int64_t dim, const Tensor& index, const Tensor& source) const;
+  ValuesIndices sort(std::int64_t dim = -1, bool descending = false, bool stable = true) const;
+  Tensor argsort(std::int64_t dim = -1, bool descending = false, bool stable = true) const;
+  ValuesIndices topk(std::int64_t k, std::int64_t dim = -1, bool largest = true, bool sorted = true) const;
+  ValuesIndices kthvalue(std::int64_t k, std::int64_t dim = -1, bool keepdim = false) const;
+  Tensor median() const;
+  ValuesIndices median(std::int64_t dim, bool keepdim = false) const;
+  Tensor quantile(double q, std::optional<std::int64_t> dim = {}, bool keepdim = false) const;
+  ValuesIndices cummax(std::int64_t dim) const;
+  ValuesIndices cummin(std::int64_t dim) const;
+  Tensor cumprod(std::int64_t dim) const;
+  Tensor nonzero() const;
+  Tensor masked_select(const Tensor& mask) const;
+  Tensor masked_scatter(const Tensor& mask, const Tensor& source) const;
+  Tensor scatter(std::int64_t dim, const Tensor& index, const Tensor& source) const;
+  Tensor scatter(std::int64_t dim, const Tensor& index, double value) const;
+  Tensor index_add(std::int64_t dim, const Tensor& index, const Tensor& source, double alpha = 1) const;
+  Tensor index_copy(std::int64_t dim, const Tensor& index, const Tensor& source) const;
+  Tensor index_fill(std::int64_t dim, const Tensor& index, double value) const;
+  Tensor take(const Tensor& index) const;
+  Tensor take_along_dim(const Tensor& index, std::optional<std::int64_t> dim = {}) const;
+  Tensor flip(Dims dims) const;
+  Tensor roll(Dims shifts, Dims dims = {}) const;
+  Tensor repeat(Dims repeats) const;
+  Tensor tile(Dims repeats) const;
+  Tensor repeat_interleave(std::int64_t repeats) const;
+  Tensor repeat_interleave(std::int64_t repeats, std::int64_t dim) const;
+  Tensor diagonal(std::int64_t offset = 0, std::int64_t dim1 = 0, std::int64_t dim2 = 1) const;
+  Tensor diag(std::int64_t diagonal = 0) const;
+  Tensor narrow(std::int64_t dim, std::int64_t start, std::int64_t length) const;
+  std::vector<Tensor> unbind(std::int64_t dim = 0) const;
+  Tensor unflatten(std::int64_t dim, Dims sizes) const;
+  Tensor movedim(Dims source, Dims destination) const;
+  Tensor swapaxes(std::int64_t a, std::int64_t b) const;
+  Tensor mm(const Tensor& other) const;
+  Tensor bmm(const Tensor& other) const;
+  Tensor mv(const Tensor& other) const;
+  Tensor dot(const Tensor& other) const;
+  Tensor outer(const Tensor& other) const;
 
   // ---- autograd (implemented in autograd/)
   bool requires_grad() const;

@@ -1,0 +1,42 @@
+#include <set>
+
+#include <fmt/format.h>
+
+#include <etna/device/error.h>
+
+#include "devices.h"
+#include "measure.h"
+
+using namespace etna;
+
+// Times layers as PyTorch users meet them: forward, and forward with backward. Rows of two libraries with the same name
+// may be put side by side.
+int main(int argc, char** argv) {
+  CLI::App app("Times convolutions, recurrent layers, sorting and a small CNN");
+  std::vector<std::string> devices, groups = {"conv", "lstm", "sort", "cnn"}, dtypes = {"f32", "bf16"};
+  std::string mode = "eager";
+  bench::add_device_option(app, devices);
+  app.add_option("--groups", groups, "of conv, lstm, sort, cnn")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"conv", "lstm", "sort", "cnn"}));
+  app.add_option("--dtypes", dtypes, "of f32, bf16")->delimiter(',')->check(CLI::IsMember({"f32", "bf16"}));
+  app.add_option("--mode", mode, "eager or captured")->check(CLI::IsMember({"eager", "captured"}));
+  return bench::run_program(app, argc, argv, [&] {
+    const std::set<std::string> wanted(groups.begin(), groups.end());
+    for (Device device : bench::chosen_devices(devices)) {
+      for (const std::string& dtype : dtypes) {
+        const bench::Setting setting{device, dtype == "f32" ? f32 : bf16, mode == "captured",
+                                     device.is_cpu() || bench::is_software(device) ? 3 : 20};
+        const bench::Print print = [](const bench::Row& row) {
+          fmt::print("{:10} {:44} {:5} {:9.4f}", row.group, row.name, name(row.dtype), row.forward_ms);
+          fmt::print(row.both_ms > 0 ? " {:9.4f}\n" : "\n", row.both_ms);
+          std::fflush(stdout);
+        };
+        if (wanted.contains("conv")) bench::convolutions(setting, print);
+        if (wanted.contains("lstm")) bench::recurrent(setting, print);
+        if (wanted.contains("sort")) bench::sorting(setting, print);
+        if (wanted.contains("cnn")) bench::small_cnn(setting, print);
+      }
+    }
+  });
+}
