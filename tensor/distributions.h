@@ -30,7 +30,7 @@ namespace detail {
 /// -ln of uniform numbers in (0, 1); the same f32 bits on every device.
 Tensor standard_exponential(const Shape& shape, TensorOptions options);
 /// Indices of the `count` largest keys of each row, the largest first; equal keys in order. NaN is the largest.
-/// @param keys [R, K], f32 or i64 @return [R, count] i64
+/// @param keys [R, K], f32, f64 (no kernel on a GPU) or i64 @return [R, count] i64
 Tensor largest_first(const Tensor& keys, std::int64_t count);
 }  // namespace detail
 
