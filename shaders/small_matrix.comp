@@ -161,7 +161,8 @@ void main() {
       if (MODE == DET) product *= d;
       else {
         product = d == 0.0 ? 0.0 : d < 0.0 ? -product : product;
-        logarithm += log(abs(d));
+        // GLSL leaves log(0) undefined.
+      logarithm += d == 0.0 ? uintBitsToFloat(0xff800000u) : log(abs(d));
       }
     }
     BufferF32(p.y).v[which] = product;

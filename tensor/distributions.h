@@ -19,7 +19,8 @@ Tensor normal(double mean, const Tensor& std);
 Tensor normal(double mean, double std, Shape shape, TensorOptions options = {});
 /// A random order of 0 ... n - 1. Above 65536 a GPU falls back to the CPU. @param options an integer dtype, or floating
 Tensor randperm(std::int64_t n, TensorOptions options = {DType::i64});
-/// Indices drawn with probabilities proportional to `weights`, which need not add up to 1. Without replacement a GPU
+/// Indices drawn with probabilities proportional to `weights`, which need not add up to 1. Devices round the sums and
+/// quotients of weights differently, so an index may differ where two classes are that close. Without replacement a GPU
 /// falls back above 65536 classes.
 /// @param weights [K] or [B, K], floating, not negative, K ≤ 2^24 @return i64 [num_samples] or [B, num_samples]
 /// @throws ShapeError where more samples than K are wanted without replacement; on the CPU, outside captured steps,
@@ -30,7 +31,7 @@ namespace detail {
 /// -ln of uniform numbers in (0, 1); the same f32 bits on every device.
 Tensor standard_exponential(const Shape& shape, TensorOptions options);
 /// Indices of the `count` largest keys of each row, the largest first; equal keys in order. NaN is the largest.
-/// @param keys [R, K], f32 or i64 @return [R, count] i64
+/// @param keys [R, K], f32, f64 (no kernel on a GPU) or i64 @return [R, count] i64
 Tensor largest_first(const Tensor& keys, std::int64_t count);
 }  // namespace detail
 

@@ -14,25 +14,23 @@ std::vector<Sample> samples_in_einsum() {
         .gradients(Gradients::none)
         .calls([](const TensorList& in) { return matmul(in[0], in[1]); });
   };
+  const auto composed = [](const char* op, const char* name, std::vector<Shape> shapes, auto call) {
+    Sample sample(op, name);
+    for (const Shape& shape : shapes) sample.in(shape);
+    return sample.composed().in_dtypes({f64, f32}).calls(call);
+  };
+  const auto kronecker = [](const TensorList& in) { return kron(in[0], in[1]); };
   return {
       product("matrices", {3, 4}, {4, 2}),
       product("batch, prime sizes", {2, 1, 17, 37}, {3, 37, 19}),
       product("no inner elements", {2, 0}, {0, 3}),
       product("no rows", {0, 4}, {4, 3}),
-      Sample("einsum", "three operands")
-          .composed()
-          .in({3, 4})
-          .in({4, 2})
-          .in({2, 5})
-          .calls(of("ij,jk,kl->il"))
-          .looser(4),
-      Sample("einsum", "batch and ellipsis").composed().in({2, 3, 4}).in({1, 4, 3}).calls(of("...ij,...jk->...ik")),
-      Sample("einsum", "diagonals").composed().in({3, 2, 3}).calls(of("iji->ji")),
-      Sample("einsum", "elementwise").composed().in({2, 3}).in({3, 4}).calls(of("ij,jk->jki")),
-      Sample("einsum", "no elements").composed().in({0, 3}).in({3, 2}).calls(of("ij,jk")),
-      Sample("kron", "matrices").composed().in({2, 3}).in({2, 2}).calls([](const TensorList& in) {
-        return kron(in[0], in[1]);
-      }),
+      composed("einsum", "three operands", {{3, 4}, {4, 2}, {2, 5}}, of("ij,jk,kl->il")).looser(4),
+      composed("einsum", "batch and ellipsis", {{2, 3, 4}, {1, 4, 3}}, of("...ij,...jk->...ik")),
+      composed("einsum", "diagonals", {{3, 2, 3}}, of("iji->ji")),
+      composed("einsum", "no elements", {{0, 3}, {3, 2}}, of("ij,jk")),
+      composed("kron", "matrices", {{2, 3}, {2, 2}}, kronecker),
+      composed("kron", "no elements", {{2, 0}, {2, 2}}, kronecker),
   };
 }
 

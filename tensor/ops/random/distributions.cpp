@@ -157,11 +157,12 @@ Tensor multinomial(const Tensor& weights, std::int64_t num_samples, bool replace
   const GradMode off(false);
   const Tensor rows = (weights.dim() == 1 ? weights.unsqueeze(0) : weights).to(drawn_for(weights).dtype);
   // The classes that win a race of exponential clocks are a sample without replacement (Efraimidis & Spirakis 2006).
-  const Tensor index =
-      replacement ? drawn_with_replacement(rows, num_samples)
-                  : detail::largest_first(
-                        (rows / detail::standard_exponential(rows.shape(), {rows.dtype(), rows.device()})).to(f32),
-                        num_samples);
+  if (replacement) {
+    const Tensor index = drawn_with_replacement(rows, num_samples);
+    return weights.dim() == 1 ? index.squeeze(0) : index;
+  }
+  const Tensor clocks = detail::standard_exponential(rows.shape(), {rows.dtype(), rows.device()});
+  const Tensor index = detail::largest_first(rows / clocks, num_samples);
   return weights.dim() == 1 ? index.squeeze(0) : index;
 }
 

@@ -20,8 +20,8 @@ struct Attributes {
 
 std::vector<OutputSpec> infer(const OpCall& call) {
   const Tensor& keys = call.in[0];
-  if (keys.dtype() != f32 && keys.dtype() != i64) {
-    throw DtypeError(fmt::format("largest_first: keys are {}, they must be f32 or i64", name(keys.dtype())));
+  if (keys.dtype() != f32 && keys.dtype() != f64 && keys.dtype() != i64) {
+    throw DtypeError(fmt::format("largest_first: keys are {}, they must be f32, f64 or i64", name(keys.dtype())));
   }
   const std::int64_t count = call.as<Attributes>().count;
   if (keys.dim() != 2 || count < 0 || count > keys.size(1)) {
@@ -36,6 +36,12 @@ std::uint64_t ordered(std::int64_t key) { return static_cast<std::uint64_t>(key)
 std::uint64_t ordered(float key) {
   const auto bits = std::bit_cast<std::uint32_t>(key);
   return (bits & 0x7fffffffu) > 0x7f800000u ? ~0u : (bits >> 31) != 0 ? ~bits : bits | 0x80000000u;
+}
+
+std::uint64_t ordered(double key) {
+  const auto bits = std::bit_cast<std::uint64_t>(key);
+  if (key != key) return ~std::uint64_t{0};
+  return (bits >> 63) != 0 ? ~bits : bits | std::uint64_t{1} << 63;
 }
 
 void cpu(const OpCall& call, std::span<Tensor> out) {
@@ -56,7 +62,12 @@ void cpu(const OpCall& call, std::span<Tensor> out) {
       }
     });
   };
-  keys.dtype() == f32 ? run(keys.host<float>()) : run(keys.host<std::int64_t>());
+  if (keys.dtype() == f32)
+    run(keys.host<float>());
+  else if (keys.dtype() == f64)
+    run(keys.host<double>());
+  else
+    run(keys.host<std::int64_t>());
 }
 
 bool on_gpu(const OpCall& call, std::span<Tensor> out) {
@@ -64,7 +75,7 @@ bool on_gpu(const OpCall& call, std::span<Tensor> out) {
   const Tensor keys = call.in[0].contiguous();
   const std::int64_t n = keys.size(1), count = call.as<Attributes>().count;
   const std::uint32_t most = gpu::capabilities(keys.device()).most_iterations;
-  if (n > kMost || (most != 0 && n + n / 256 > most)) return false;
+  if (keys.dtype() == f64 || n > kMost || (most != 0 && n + n / 256 > most)) return false;
   if (out[0].numel() == 0) return true;
   gpu::Kernel(shaders::largest_first, call)
       .spec(keys.dtype())
