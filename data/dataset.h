@@ -76,6 +76,8 @@ class TensorDataset : public Dataset<Example> {
   Example get(std::int64_t index) const override;
   std::optional<Example> batch(std::span<const std::int64_t> indices) const override;
   Device device() const override { return data_.device(); }
+  const Tensor& data() const { return data_; }
+  const Tensor& target() const { return target_; }
 
  private:
   Tensor data_, target_;

@@ -100,9 +100,5 @@ class Unflatten : public UnaryModule {
   std::int64_t dim;
   Dims unflattened_size;
 };
-class Identity : public UnaryModule {
- public:
-  Tensor forward(const Tensor& x) const override { return x; }
-};
 
 }  // namespace etna::nn

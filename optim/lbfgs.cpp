@@ -15,7 +15,7 @@ namespace {
 DType wide(const std::vector<Tensor>& parameters) {
   return std::ranges::any_of(parameters, [](const Tensor& p) { return p.dtype() == f64; }) ? f64 : f32;
 }
-double dot(const Tensor& a, const Tensor& b) { return sum(a * b).item<double>(); }
+double product(const Tensor& a, const Tensor& b) { return sum(a * b).item<double>(); }
 double largest(const Tensor& x) { return x.numel() == 0 ? 0 : max(abs(x)).item<double>(); }
 
 }  // namespace
@@ -80,7 +80,7 @@ LBFGS::Point LBFGS::evaluate(const Closure& closure) {
 /// & Wright.
 Tensor LBFGS::direction(const Tensor& grad) {
   const Tensor y = grad - previous_grad_, s = d_ * t_;
-  if (const double ys = dot(y, s); ys > 1e-10) {
+  if (const double ys = product(y, s); ys > 1e-10) {
     if (old_dirs_.size() == static_cast<std::size_t>(options_.history_size)) {
       old_dirs_.erase(old_dirs_.begin());
       old_stps_.erase(old_stps_.begin());
@@ -89,17 +89,17 @@ Tensor LBFGS::direction(const Tensor& grad) {
     old_dirs_.push_back(y);
     old_stps_.push_back(s);
     ro_.push_back(1 / ys);
-    h_diag_ = ys / dot(y, y);
+    h_diag_ = ys / product(y, y);
   }
   std::vector<double> alpha(old_dirs_.size());
   Tensor q = -grad;
   for (std::size_t i = old_dirs_.size(); i-- > 0;) {
-    alpha[i] = dot(old_stps_[i], q) * ro_[i];
+    alpha[i] = product(old_stps_[i], q) * ro_[i];
     q = q - old_dirs_[i] * alpha[i];
   }
   Tensor r = q * h_diag_;
   for (std::size_t i = 0; i < old_dirs_.size(); ++i) {
-    const double beta = dot(old_dirs_[i], r) * ro_[i];
+    const double beta = product(old_dirs_[i], r) * ro_[i];
     r = r + old_stps_[i] * (alpha[i] - beta);
   }
   return r;
@@ -116,7 +116,7 @@ std::tuple<LBFGS::Point, double, std::int64_t> LBFGS::search(const Closure& clos
     move(distance, d_);
     const Point found = evaluate(closure);
     restore();
-    return {distance, found.loss, dot(found.grad, d_), found.grad};
+    return {distance, found.loss, product(found.grad, d_), found.grad};
   };
   const LineSearchResult found =
       strong_wolfe(at, {0, from.loss, slope, from.grad}, t, largest(d_), options_.tolerance_change);
@@ -139,7 +139,7 @@ Tensor LBFGS::step(const Closure& closure) {
     d_ = beginning ? -now.grad : direction(now.grad);
     previous_grad_ = now.grad, previous_loss_ = now.loss;
     t_ = beginning ? std::min(1.0, 1 / sum(abs(now.grad)).item<double>()) * options_.lr : options_.lr;
-    const double slope = dot(now.grad, d_);
+    const double slope = product(now.grad, d_);
     if (slope > -options_.tolerance_change) break;
     bool flat = false;
     if (options_.line_search == LineSearch::strong_wolfe) {
@@ -211,7 +211,7 @@ void LBFGS::load_state_dict(const std::map<std::string, Tensor>& state) {
   for (std::int64_t i = 0; i < dirs.size(0); ++i) {
     old_dirs_.push_back(dirs.select(0, i));
     old_stps_.push_back(steps.select(0, i));
-    ro_.push_back(1 / dot(old_dirs_.back(), old_stps_.back()));
+    ro_.push_back(1 / product(old_dirs_.back(), old_stps_.back()));
   }
 }
 

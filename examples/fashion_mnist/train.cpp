@@ -29,7 +29,7 @@ double accuracy(const nn::UnaryModule& model, const Pictures& test, const Option
 
 Pictures load_pictures(const Options& options, bool training, Device device) {
   const data::FashionMnist files(options.data, training);
-  Tensor x = files.images(), y = files.labels();
+  Tensor x = files.data(), y = files.target();
   if (training && options.limit > 0) x = x.slice(0, 0, options.limit), y = y.slice(0, 0, options.limit);
   return {((x.to(device).to(f32) / 255.0 - kMean) / kDeviation).reshape({-1, 1, 28, 28}), y.to(device).to(i64)};
 }

@@ -72,7 +72,7 @@ Tensor vector_norm(const Tensor& x, double ord, Dims dims, bool keepdim) {
 
 Tensor matrix_norm(const Tensor& x, std::string_view ord, Dims dims, bool keepdim) {
   const Tensor a = matrices_last("matrix_norm", x, dims);
-  if (ord == "fro") return vector_norm(x, 2, dims, keepdim);
+  if (ord == "fro") return linalg::vector_norm(x, 2, dims, keepdim);
   if (ord == "nuc") return kept("matrix_norm", sum(svdvals(a), -1), x, dims, keepdim);
   throw ShapeError(fmt::format("matrix_norm: there is no norm '{}'; 'fro', 'nuc' or a number is wanted", ord));
 }
@@ -93,14 +93,14 @@ Tensor matrix_norm(const Tensor& x, double ord, Dims dims, bool keepdim) {
 
 Tensor norm(const Tensor& x, std::optional<double> ord, Dims dims, bool keepdim) {
   detail::require_defined("norm", x);
-  if (!ord) return vector_norm(x, 2, dims, keepdim);
+  if (!ord) return linalg::vector_norm(x, 2, dims, keepdim);
   const int rank = dims.empty() ? x.dim() : dims.rank();
   if (rank == 2) return matrix_norm(x, *ord, dims.empty() ? Dims{-2, -1} : dims, keepdim);
   if (rank > 2) {
     throw ShapeError(fmt::format("norm: {} over {} dimensions; with an order, a vector or a matrix is wanted",
                                  str(x.shape()), rank));
   }
-  return vector_norm(x, *ord, dims, keepdim);
+  return linalg::vector_norm(x, *ord, dims, keepdim);
 }
 Tensor norm(const Tensor& x, std::string_view ord, Dims dims, bool keepdim) {
   return matrix_norm(x, ord, dims.empty() ? Dims{-2, -1} : dims, keepdim);

@@ -40,7 +40,7 @@ void cpu(const OpCall& call, std::span<Tensor> out) {
 /// tril(X, -1) + its transpose + the diagonal.
 Tensor copy_lower(const Tensor& x) {
   const Tensor below = tril(x, -1);
-  return below + below.t() + as_diagonal(diagonal(x));
+  return below + below.t() + as_diagonal(linalg::diagonal(x));
 }
 
 /// For M ≥ N (Walter, Lehmann & Lamour 2012): (G_Q + Q · copy_lower(R G_Rᵀ - G_Qᵀ Q)) R⁻ᵀ.

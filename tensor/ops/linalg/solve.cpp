@@ -36,7 +36,7 @@ bool cholesky_gpu(const OpCall& call, std::span<Tensor> out) {
   return run_small(call, Small::cholesky, call.in[0], {}, out[0]);
 }
 
-Tensor half_diagonal(const Tensor& x) { return tril(x) - as_diagonal(diagonal(x)) * 0.5; }
+Tensor half_diagonal(const Tensor& x) { return tril(x) - as_diagonal(linalg::diagonal(x)) * 0.5; }
 
 /// Murray, "Differentiation of the Cholesky decomposition" (2016): S = L⁻ᵀ Φ(Lᵀ G) L⁻¹, symmetric.
 TensorList cholesky_vjp(const VjpCall& call) {
