@@ -64,10 +64,11 @@ class Reparametrization {
   }
   template <typename Kind>
   static void stop(Module& module, const std::string& name, const char* what) {
-    const auto found =
-        module.hooks_ ? module.hooks_->reparametrized.find(name) : decltype(module.hooks_->reparametrized.end())();
-    const bool there = module.hooks_ && found != module.hooks_->reparametrized.end();
-    const auto kind = there ? std::dynamic_pointer_cast<Kind>(found->second) : nullptr;
+    std::shared_ptr<Kind> kind;
+    if (module.hooks_) {
+      const auto found = module.hooks_->reparametrized.find(name);
+      if (found != module.hooks_->reparametrized.end()) kind = std::dynamic_pointer_cast<Kind>(found->second);
+    }
     if (!kind) throw Error(fmt::format("{}: '{}' of {} is not computed so", what, name, module.type_name()));
     kind->undo();
     kind->handle.remove();

@@ -12,8 +12,8 @@ namespace etna {
 /// frequency, so that products of queries and keys depend on distances. One pass; angles are computed in f32 (f64 for
 /// f64).
 /// @param x [..., T, D]
-/// @param frequencies [R/2], floating, R ≤ D, as rotary_frequencies() makes them; elements of a row from R on stay. They
-/// are not differentiated
+/// @param frequencies [R/2], floating, R ≤ D, as rotary_frequencies() makes them; elements from R on stay. They are not
+/// differentiated
 /// @param positions of the rows, i64 or i32: undefined: 0 ... T-1; 0-d: of the first row, the others follow (a number
 /// on the device, so that a captured decoding step reads it at every replay); [T]: of each row
 /// @param interleaved pairs are neighbours, (0, 1), (2, 3) ... (GPT-J, the paper); else (0, R/2), (1, R/2 + 1) ...

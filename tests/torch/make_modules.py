@@ -57,7 +57,8 @@ out["cases"]["bag_factors"] = {"state": state(bag), **result(bag, [index, ends, 
 
 print_me = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Sequential(nn.LayerNorm(3), nn.Dropout(0.25)),
                          nn.LSTM(3, 4, 2, batch_first=True, bidirectional=True), nn.GRU(3, 4, bias=False),
-                         nn.Identity(), nn.GELU(), nn.SiLU(), nn.Embedding(5, 3), nn.Dropout2d(0.5), nn.AlphaDropout(0.5),
-                         nn.Bilinear(3, 2, 4), nn.EmbeddingBag(5, 3), nn.ModuleDict({"a": nn.Linear(1, 1, False)}))
+                         nn.Identity(), nn.GELU(), nn.SiLU(), nn.Embedding(5, 3), nn.Dropout2d(0.5),
+                         nn.AlphaDropout(0.5), nn.Bilinear(3, 2, 4), nn.EmbeddingBag(5, 3),
+                         nn.ModuleDict({"a": nn.Linear(1, 1, False)}))
 out["printed"] = repr(print_me)
 figures.save("modules", out)
