@@ -2,6 +2,8 @@
 
 /// Everything a program needs.
 #include <etna/autograd/autograd.h>
+#include <etna/autograd/functional.h>
+#include <etna/autograd/saved_tensors.h>
 #include <etna/data/data.h>
 #include <etna/device/device.h>
 #include <etna/device/error.h>
