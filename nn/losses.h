@@ -25,7 +25,8 @@ class CrossEntropyLoss : public Module {
     this->weight = std::move(weight);
   }
   /// Layouts as of cross_entropy(): the classes are dimension 1.
-  /// @param logits [N, C, ...] @param target [N, ...] i64 or i32, or probabilities [N, C, ...] @return 0-d, or [N, ...] if reduction is none
+  /// @param logits [N, C, ...] @param target [N, ...] i64 or i32, or probabilities [N, C, ...]
+  /// @return 0-d, or [N, ...] if reduction is none
   Tensor forward(const Tensor& logits, const Tensor& target) const;
   Tensor operator()(const Tensor& logits, const Tensor& target) const { return forward(logits, target); }
 

@@ -22,8 +22,8 @@ struct MuonOptions {
 ///     b ← b + (1 - momentum)(g - b);   g ← nesterov ? g + momentum · (b - g) : b
 ///     u = g/max(‖g‖, eps), transposed if tall;   ns_steps times: S = u uᵀ, u ← a u + (b S + c S²) u
 ///     p ← (1 - lr · weight_decay) p - lr · scale · u
-/// scale is √max(1, rows/columns), or 0.2 √max(rows, columns), which gives a step the size of AdamW's (Liu et al. 2025).
-/// Composed of ops; f32 is multiplied in f32, where PyTorch rounds to bf16.
+/// scale is √max(1, rows/columns), or 0.2 √max(rows, columns), which gives a step the size of AdamW's (Liu et al.
+/// 2025). Composed of ops; f32 is multiplied in f32, where PyTorch rounds to bf16.
 class Muon : public Optimizer {
  public:
   explicit Muon(std::vector<Tensor> parameters, MuonOptions options = {});

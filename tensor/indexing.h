@@ -9,8 +9,8 @@
 
 #include <etna/tensor/tensor.h>
 
-/// Reading and writing by index, as in PyTorch. An index outside its dimension is an IndexError: on the CPU at the call,
-/// on a GPU at the next call that waits for the device; until then the nearest index is used. Where several elements go
+/// Reading and writing by index, as in PyTorch. An index outside its dimension is an IndexError: on the CPU at the
+/// call, on a GPU at the next call that waits for the device; until then the nearest index is used. Where several elements go
 /// to one place, the last one in order stays, or they are combined in order, with the same bits in every run.
 namespace etna {
 
@@ -61,8 +61,8 @@ class Index {
   Value value_;
 };
 
-/// The elements of x at `indices`: a view where they are integers, slices with positive steps, None and Ellipsis, else a
-/// copy. Differentiable.
+/// The elements of x at `indices`: a view where they are integers, slices with positive steps, None and Ellipsis,
+/// else a copy. Differentiable.
 /// @throws ShapeError for more indices than dimensions, or indices that do not broadcast
 Tensor index(const Tensor& x, const std::vector<Index>& indices);
 /// Writes to those elements; values broadcast and are converted to x's dtype. In place, not recorded.
@@ -148,7 +148,7 @@ Tensor masked_scatter(const Tensor& x, const Tensor& mask, const Tensor& source)
 // ---- along one dimension
 
 /// A copy of x with out[index[i][j]][j] = source[i][j] for dim 0.
-/// @param index of x's rank, i64 or i32, no larger than x outside `dim` @param source of x's dtype, at least index's size
+/// @param index of x's rank, i64 or i32, no larger than x outside `dim` @param source of x's dtype, no smaller than index
 Tensor scatter(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& source);
 Tensor scatter(const Tensor& x, std::int64_t dim, const Tensor& index, double value);
 /// The same with elements combined: "sum", "prod", "mean", "amax" or "amin". The mean is for floating dtypes. A product

@@ -70,8 +70,8 @@ Tensor searchsorted(const Tensor& sorted, double value, bool out_int32 = false, 
 Tensor bucketize(const Tensor& values, const Tensor& boundaries, bool out_int32 = false, bool right = false);
 
 // ---- counting
-/// How many elements lie in each of `bins` equal parts of [min, max]; the last one includes max. min = max: the smallest
-/// and the largest element. Others and NaN are not counted. @return [bins], x's dtype
+/// How many elements lie in each of `bins` equal parts of [min, max]; the last one includes max. min = max: the
+/// smallest and the largest element. Others and NaN are not counted. @return [bins], x's dtype
 Tensor histc(const Tensor& x, std::int64_t bins = 100, double min = 0, double max = 0);
 /// How often each number occurs, or the sum of its weights. Reads the largest number on the host.
 /// @param x [N] of integers ≥ 0 @return [max(minlength, largest + 1)]: i64, or weights' dtype

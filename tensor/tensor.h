@@ -145,8 +145,8 @@ class Tensor {
   Tensor slice(std::int64_t dim, std::int64_t begin, std::int64_t end, std::int64_t step = 1) const;
   Tensor select(std::int64_t dim, std::int64_t index) const;
   Tensor operator[](std::int64_t index) const { return select(0, index); }
-  /// `x[{Slice(1, 5, 2), None, Ellipsis, 3, mask, index}]`, `x[mask]`: read, or written to by assignment. Index and what
-  /// follows are in <etna/tensor/indexing.h>.
+  /// `x[{Slice(1, 5, 2), None, Ellipsis, 3, mask, index}]`, `x[mask]`: read, or written to by assignment. Index and
+  /// what follows are in <etna/tensor/indexing.h>.
   IndexedTensor operator[](std::initializer_list<Index> indices) const;
   IndexedTensor operator[](const Tensor& index) const;
   /// The same elements, read at once; a view where integers, slices, None and Ellipsis allow it.

@@ -29,7 +29,8 @@ int main(int argc, char** argv) {
                                      device.is_cpu() || bench::is_software(device) ? 3 : 20};
         const bench::Print print = [](const bench::Row& row) {
           fmt::print("{:10} {:44} {:5} {:9.4f}", row.group, row.name, name(row.dtype), row.forward_ms);
-          fmt::print(row.both_ms > 0 ? " {:9.4f}\n" : "\n", row.both_ms);
+          if (row.both_ms > 0) fmt::print(" {:9.4f}", row.both_ms);
+          fmt::print("\n");
           std::fflush(stdout);
         };
         if (wanted.contains("conv")) bench::convolutions(setting, print);

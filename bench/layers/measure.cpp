@@ -11,14 +11,11 @@ namespace bench {
 
 using namespace etna;
 
-double milliseconds(const Setting& setting, const std::function<TensorList()>& call) {
+namespace {
+
+template <typename Run>
+double median_ms(const Setting& setting, Run& run) {
   using Clock = std::chrono::steady_clock;
-  std::function<void()> run = [&] { call(); };
-  std::optional<Captured<TensorList()>> step;
-  if (setting.captured) {
-    step.emplace(capture(call, {.device = setting.device}));
-    run = [&] { (*step)(); };
-  }
   for (int i = 0; i < 3; ++i) run();
   synchronize(setting.device);
   std::vector<double> times;
@@ -30,6 +27,14 @@ double milliseconds(const Setting& setting, const std::function<TensorList()>& c
   }
   std::sort(times.begin(), times.end());
   return times[2];
+}
+
+}  // namespace
+
+double milliseconds(const Setting& setting, const std::function<TensorList()>& call) {
+  if (!setting.captured) return median_ms(setting, call);
+  auto step = capture(call, {.device = setting.device});
+  return median_ms(setting, step);
 }
 
 Row timed(const Setting& setting, std::string group, std::string name, const std::function<Tensor()>& forward,

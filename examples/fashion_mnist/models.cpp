@@ -41,6 +41,6 @@ Tensor VisionTransformer::forward(const Tensor& x) const {
   // [N, 1, 28, 28] to 7 x 7 patches of 4 x 4 pixels, a row each.
   const Tensor cut = x.reshape({-1, 7, 4, 7, 4}).permute({0, 1, 3, 2, 4}).reshape({-1, 49, 16});
   Tensor h = patches(cut) + positions;
-  for (const auto& block : blocks) h = (*block)(h);
+  for (const auto& block : blocks) h = block(h);
   return out(mean(norm(h), 1));
 }

@@ -1,4 +1,5 @@
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -144,7 +145,7 @@ std::vector<Mistake> dtypes_and_values() {
       {"arange", "step 0", "ends nowhere", [] { arange(0, 5, 0); }},
       {"randint", "[5, 5) is empty", "high must be above low", [] { randint(5, 5, {2}); }},
       {"dropout", "p is 1.5", "[0, 1]", [=] { dropout(a, 1.5); }},
-      {"clamp", "neither", "one of them or both", [=] { clamp(a, {}, {}); }},
+      {"clamp", "neither", "one of them or both", [=] { clamp(a, std::nullopt, std::nullopt); }},
       {"embedding", "index 128 at position 1", "[0, 128)",
        [=] {
          embedding(b, tensor({0, 128}));

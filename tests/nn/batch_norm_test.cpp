@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <etna/nn/batch_norm.h>
+#include <etna/nn/containers.h>
 #include <etna/nn/pooling.h>
 #include <etna/nn/resampling.h>
 #include <etna/nn/sequential.h>

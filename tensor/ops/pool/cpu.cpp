@@ -6,8 +6,8 @@
 #include <etna/tensor/ops/pool/max_pool.h>
 #include <etna/tensor/ops/rows/rows.h>
 
-// Where channels are adjacent, the inner loops run over them. Otherwise a row of windows first takes the maxima of whole
-// columns, over adjacent elements, and then combines the columns of each window.
+// Where channels are adjacent, the inner loops run over them. Otherwise a row of windows first takes the maxima of
+// whole columns, over adjacent elements, and then combines the columns of each window.
 namespace etna::pool {
 namespace {
 

@@ -178,8 +178,8 @@ Tensor previous(const Tensor& x, double first) {
   return cat({full(edge, first, {x.dtype(), x.device()}), x.slice(-1, 0, n - 1)}, -1);
 }
 
-/// dL/dx[i] = (product of the elements before) · Σ over k ≥ i of g[k] · (product of those between i and k): no division,
-/// so zeros need no care, and every derivative is right.
+/// dL/dx[i] = (product of the elements before) · Σ over k ≥ i of g[k] · (product of those between i and k): no
+/// division, so zeros need no care, and every derivative is right.
 TensorList cumprod_vjp(const VjpCall& call) {
   const Tensor &x = call.in[0], &g = call.grad[0];
   if (x.numel() == 0) return {g};
