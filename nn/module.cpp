@@ -221,9 +221,9 @@ void Module::register_module(std::string name, Module& member) {
 }
 
 std::int64_t checked_size(const char* module, const char* argument, std::int64_t size, std::int64_t least) {
-  if (size < least)
-    throw ShapeError(fmt::format("{}: {} is {}; it must be at least {}", module, argument, size, least));
-  return size;
+  if (size >= least) return size;
+  const std::string wanted = least == 0 ? "not be negative" : fmt::format("be at least {}", least);
+  throw ShapeError(fmt::format("{}: {} is {}; it must {}", module, argument, size, wanted));
 }
 
 }  // namespace etna::nn

@@ -10,8 +10,8 @@
 #include <etna/tensor/tensor.h>
 
 /// Reading and writing by index, as in PyTorch. An index outside its dimension is an IndexError: on the CPU at the
-/// call, on a GPU at the next call that waits for the device; until then the nearest index is used. Where several elements go
-/// to one place, the last one in order stays, or they are combined in order, with the same bits in every run.
+/// call, on a GPU at the next call that waits for the device; until then the nearest index is used. Where several
+/// elements go to one place, the last stays, or they are combined in order, with the same bits in every run.
 namespace etna {
 
 // ---- x[{Slice(1, 5), None, Ellipsis, 3, mask, index}]
@@ -148,7 +148,7 @@ Tensor masked_scatter(const Tensor& x, const Tensor& mask, const Tensor& source)
 // ---- along one dimension
 
 /// A copy of x with out[index[i][j]][j] = source[i][j] for dim 0.
-/// @param index of x's rank, i64 or i32, no larger than x outside `dim` @param source of x's dtype, no smaller than index
+/// @param index of x's rank, i64 or i32, no larger than x outside `dim` @param source x's dtype, no smaller than index
 Tensor scatter(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& source);
 Tensor scatter(const Tensor& x, std::int64_t dim, const Tensor& index, double value);
 /// The same with elements combined: "sum", "prod", "mean", "amax" or "amin". The mean is for floating dtypes. A product

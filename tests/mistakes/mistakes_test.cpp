@@ -13,6 +13,8 @@ namespace etna {
 namespace {
 
 struct Mistake {
+  friend void PrintTo(const Mistake& mistake, std::ostream* out) { *out << mistake.op << ", " << mistake.got; }
+
   std::string op;
   std::string got, wanted;  ///< parts of the message
   std::function<void()> make;
@@ -153,7 +155,7 @@ std::vector<Mistake> dtypes_and_values() {
       {"embedding", "the index is f32", ".to(i64)", [=] { embedding(b, ones({2})); }},
       {"index_select", "the index is f32", ".to(i64)", [=] { index_select(a, 0, ones({2})); }},
       {"where", "holds f32", "where(x > 0, ...)", [=] { where(a, a, a); }},
-      {"cross_entropy", "hold f32", "i64 or i32", [=] { cross_entropy(a, ones({32})); }},
+      {"cross_entropy", "f32 targets [32]", "i64 or i32", [=] { cross_entropy(a, ones({32})); }},
       {"cross_entropy", "target 64 in row 0", "[0, 64)", [=] { cross_entropy(a, full({32}, 64, i64)); }},
       {"add_", "i64", "0.5; convert it first", [=] { Tensor(i) += 0.5; }},
       {"fill_", "repeats its elements along dimension 0", "clone() it",
@@ -199,7 +201,7 @@ std::vector<Mistake> gradients_and_training() {
        [] {
          nn::Linear(2, 3).load_state_dict({{"weight", ones({2})}, {"bias", ones({3})}});
        }},
-      {"Linear", "in is -1", "at least 0", [] { nn::Linear(-1, 3); }},
+      {"Linear", "in is -1", "not be negative", [] { nn::Linear(-1, 3); }},
       {"MultiHeadAttention", "3 heads", "a width of 8", [] { nn::MultiHeadAttention(8, 3); }},
       {"/nowhere/x.safetensors", "cannot be opened", "No such file",
        [] { load_safetensors("/nowhere/x.safetensors"); }},
@@ -216,6 +218,61 @@ std::vector<Mistake> gradients_and_training() {
   };
 }
 
+std::vector<Mistake> of_other_families() {
+  const Tensor image = ones({2, 3, 8, 8}), a = ones({4, 5});
+  return {
+      {"conv2d", "x [2, 3, 8, 8] has 3 channels", "the weight must be [K, C / groups, kernel...]",
+       [=] {
+         conv2d(image, ones({6, 4, 3, 3}));
+       }},
+      {"conv2d", "the kernel reaches over 9 elements", "a smaller kernel",
+       [=] {
+         conv2d(image, ones({6, 3, 9, 9}));
+       }},
+      {"max_pool2d", "[4] has 1 dimensions", "[N, C, ..., H, W]", [] { max_pool2d(ones({4}), 2); }},
+      {"interpolate", "not both", "either a size or a scale_factor", [=] { interpolate(image, InterpolateOptions{}); }},
+      {"pad", "dimension 3 of [2, 3, 8, 8] by 9", "at most 7",
+       [=] {
+         pad(image, {9, 9}, PadMode::reflect);
+       }},
+      {"batch_norm", "f32 [4]", "[C]", [=] { batch_norm(image, zeros({4}), ones({4}), {}, {}, true); }},
+      {"topk", "k is 9", "dimension 1 of [4, 5] has 5 elements", [=] { topk(a, 9); }},
+      {"sort", "dimension 3", "[-2, 1]", [=] { sort(a, 3); }},
+      {"einsum", "\"ij,jk->ik\"", "'j' is 4 in operand 1 [4, 4], but 5 before",
+       [=] {
+         einsum("ij,jk->ik", a, ones({4, 4}));
+       }},
+      {"bmm", "a is [4, 5]", "3 dimensions; matmul broadcasts", [=] { bmm(a, a); }},
+      {"cholesky", "[4, 5] is not square", "must be equal", [=] { linalg::cholesky(a); }},
+      {"inv", "singular", "pinv() or lstsq()",
+       [] {
+         linalg::inv(zeros({2, 2}));
+       }},
+      {"one_hot", "index 5", "num_classes is 3",
+       [] {
+         one_hot(tensor({0, 5}), 3);
+       }},
+      {"roll", "2 shifts for 1 dimensions", "pass one each",
+       [=] {
+         roll(a, Dims({1, 2}), Dims({0}));
+       }},
+      {"LSTM", "x is [3, 2, 7]", "input_size 8",
+       [] {
+         nn::LSTM(8, 16)(ones({3, 2, 7}));
+       }},
+      {"cross_entropy", "weight is [2]", "wanted [3], one for each class",
+       [] {
+         nn::CrossEntropyLoss(ones({2}))(ones({4, 3}), zeros({4}, i64));
+       }},
+      {"BatchSampler", "batch_size is 0", "at least 1",
+       [=] { data::DataLoader(data::TensorDataset(a, a), {.batch_size = 0}); }},
+      {"TensorDataset", "4 in [4, 5]", "3 in [3]", [=] { data::TensorDataset(a, ones({3})); }},
+      {"bitwise_and", "f32", "convert first", [=] { bitwise_and(a, a); }},
+      {"masked_select", "[4, 5] and [3]", "do not broadcast", [=] { masked_select(a, ones({3}) > 0); }},
+  };
+}
+
+INSTANTIATE_TEST_SUITE_P(OtherFamilies, Mistakes, testing::ValuesIn(of_other_families()));
 INSTANTIATE_TEST_SUITE_P(Shapes, Mistakes, testing::ValuesIn(shapes()));
 INSTANTIATE_TEST_SUITE_P(DtypesAndValues, Mistakes, testing::ValuesIn(dtypes_and_values()));
 INSTANTIATE_TEST_SUITE_P(GradientsAndTraining, Mistakes, testing::ValuesIn(gradients_and_training()));

@@ -22,6 +22,7 @@ std::vector<Sample> samples_in_fft() {
       Sample("fft", "one").in({5, 1, 2}).calls(last),
       Sample("fft", "nothing").in({0, 4, 2}).calls(last),
       Sample("stft", "frames").composed().in({13}).in_dtypes({f64, f32}).calls(frames),
+      Sample("stft", "nothing").composed().in({0, 13}).in_dtypes({f64, f32}).calls(frames),
   };
 }
 

@@ -57,7 +57,7 @@ std::vector<Sample> samples_in_put() {
       anything("reduce_rows", "nothing").in({4, 2}).index({0}, 0, 4).in({0, 2}).calls(put(PutMode::smallest)),
       anything("put_rows_", "adds").in({5, 3}).constant().index({7}, 0, 5).in({7, 3}).constant().calls(in_place),
       anything("put_rows_", "nothing").in({5, 3}).constant().index({0}, 0, 5).in({0, 3}).constant().calls(in_place),
-      anything("take_distinct", "rows").in({5, 3}).values({3}, {4, 0, 2}).as(i64).constant().calls(chosen),
+      anything("take_distinct", "rows").in({5, 3}).values({3}, {4, 0, 2}).as(i64).constant().dense().calls(chosen),
       anything("take_distinct", "nothing").in({5, 3}).index({0}, 0, 5).calls(chosen),
       Sample("linear_index", "of the middle").index({4, 7, 2}, 0, 5).in_dtypes(wide).calls(numbered),
       Sample("linear_index", "nothing").index({4, 0, 2}, 0, 5).in_dtypes(wide).calls(numbered),

@@ -33,11 +33,11 @@ std::vector<Sample> samples_in_resample() {
   interpolated("cubic", {1, 1, 4, 3}, {3, 7}, bicubic, false);
   auto mode = [&](const char* name, PadMode mode) {
     auto call = [=](const TensorList& in) { return pad(in[0], {2, 1, 1, 3}, mode); };
-    all.push_back(Sample("pad", name).in({2, 4, 3}).covers({"resample"}).calls(call));
+    all.push_back(Sample("resample", name).in({2, 4, 3}).calls(call));
   };
-  mode("reflect", PadMode::reflect);
-  mode("replicate", PadMode::replicate);
-  mode("circular", PadMode::circular);
+  mode("padding, reflect", PadMode::reflect);
+  mode("padding, replicate", PadMode::replicate);
+  mode("padding, circular", PadMode::circular);
   auto constant = [](const TensorList& in) { return pad(in[0], {1, -1, -2, 3}, PadMode::constant, 2); };
   auto constant_nothing = [](const TensorList& in) { return pad(in[0], {1, 2}, PadMode::constant, 2); };
   all.push_back(Sample("pad_constant", "and cropped").in({3, 4}).and_integers().and_bool().calls(constant));

@@ -79,7 +79,10 @@ class Page {
       std::string best;
       for (const std::string& full : at->second) {
         const std::string name = full.starts_with("etna::") ? full.substr(6) : full;
-        if (last != wanted && name != wanted) continue;
+        if (last != wanted) {
+          if (name == wanted) return name;
+          continue;
+        }
         if (best.empty() || suits(name) > suits(best)) best = name;
       }
       if (!best.empty() && suits(best) > 0) return best;

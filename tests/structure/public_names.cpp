@@ -66,6 +66,10 @@ class Reader {
     if (at_ > 0 && tokens_[at_ - 1] == "enum") return;
     Scope scope{names ? Scope::Kind::names : Scope::Kind::type, ""};
     std::size_t at = at_ + 1;
+    if (at < tokens_.size() && tokens_[at] == "[") {  // an attribute, [[nodiscard]]
+      while (at < tokens_.size() && tokens_[at] != "]") ++at;
+      at += 2;
+    }
     while (at < tokens_.size() && (is_word(tokens_[at]) || tokens_[at] == "::")) {
       if (tokens_[at] != "final") scope.name += tokens_[at];
       ++at;

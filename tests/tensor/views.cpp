@@ -82,7 +82,7 @@ TEST(Views, SayWhatIsWrong) {
   EXPECT_THAT([&] { x.permute({0, 0}); }, ThrowsMessage<ShapeError>(HasSubstr("named twice")));
   EXPECT_THAT([&] { x.transpose(0, 2); }, ThrowsMessage<ShapeError>(HasSubstr("transpose")));
   EXPECT_THAT([&] { x.select(0, 2); },
-              ThrowsMessage<ShapeError>(HasSubstr("index 2 is outside dimension 0 of size 2")));
+              ThrowsMessage<ShapeError>(HasSubstr("index 2 is outside dimension 0 of [2, 3], which takes -2 to 1")));
   EXPECT_THAT([&] { x.slice(0, 0, 2, 0); }, ThrowsMessage<ShapeError>(HasSubstr("step is 0")));
   EXPECT_THAT([&] { x.expand({2, 4}); }, ThrowsMessage<ShapeError>(HasSubstr("[2, 3] does not expand to [2, 4]")));
   EXPECT_THAT([&] { x.expand({3}); }, ThrowsMessage<ShapeError>(HasSubstr("fewer dimensions")));

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include <etna/device/cpu/convolution.h>
+#include <etna/device/cpu/convolution/convolution.h>
 #include <etna/device/cpu/parallel.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/convolution/geometry.h>

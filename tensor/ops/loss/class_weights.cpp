@@ -78,6 +78,11 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, const Tensor& w
   constexpr const char* op = "cross_entropy";
   detail::require_defined(op, logits, target);
   const bool soft = is_floating(target.dtype());
+  if (soft && target.shape() != logits.shape()) {
+    throw DtypeError(fmt::format(
+        "{}: got logits {} and {} targets {}; class indices are i64 or i32, probabilities have the shape of the logits",
+        op, str(logits.shape()), name(target.dtype()), str(target.shape())));
+  }
   if (!soft && !weight.defined()) return cross_entropy(logits, target, ignore_index, label_smoothing, reduction);
   if (!(label_smoothing >= 0 && label_smoothing <= 1))
     throw ShapeError(fmt::format("{}: label_smoothing is {}, it must lie in [0, 1]", op, label_smoothing));
@@ -87,7 +92,6 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, const Tensor& w
     return reduced_rows(picked_rows(op, logits, log_probs, target, weight, ignore_index, label_smoothing), logits,
                         reduction);
   }
-  require_same(op, logits, target);
   const double classes = static_cast<double>(x.size(1));
   Tensor shares = classes_last(op, target.to(x.dtype()));
   if (label_smoothing != 0) shares = shares * (1 - label_smoothing) + label_smoothing / classes;

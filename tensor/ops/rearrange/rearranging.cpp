@@ -312,6 +312,13 @@ Tensor one_hot(const Tensor& index, std::int64_t num_classes) {
   }
   if (num_classes < 1 && index.numel() > 0)
     throw ShapeError(fmt::format("one_hot: {} classes for {} indices", num_classes, index.numel()));
+  if (index.device().is_cpu() && index.numel() > 0) {
+    const auto low = min(index).item<std::int64_t>(), high = max(index).item<std::int64_t>();
+    if (low < 0 || high >= num_classes) {
+      throw IndexError(fmt::format("one_hot: index {} is outside [0, {}); num_classes is {}", low < 0 ? low : high,
+                                   num_classes, num_classes));
+    }
+  }
   Shape shape = index.shape();
   shape.push_back(num_classes);
   const TensorOptions options = {i64, index.device()};

@@ -1,4 +1,4 @@
-#include <etna/device/cpu/convolution.h>
+#include <etna/device/cpu/convolution/convolution.h>
 
 #include <algorithm>
 #include <memory>
