@@ -14,7 +14,7 @@ Pictures draw(std::int64_t count) {
   const Tensor y = arange(16).reshape({1, 16, 1}) - randint(5, 11, {count, 1, 1});
   const Tensor kind = randint(0, 2, {count, 1, 1});
   const Tensor disc = le(square(x) + square(y), 20), box = le(maximum(abs(x), abs(y)), 4);
-  const Tensor shape = where(eq(kind, 0), disc.to(f32), box.to(f32)) + randn({count, 16, 16}) * 0.5;
+  const Tensor shape = where(eq(kind, 0), disc.to(f32), box.to(f32)) + randn({count, 16, 16}) * 0.3;
   return {shape.unsqueeze(1), kind.flatten()};
 }
 
@@ -48,7 +48,7 @@ double accuracy(Net& net, const Pictures& pictures) {
 int main(int argc, char** argv) {
   const Device device = select_device(argc > 1 ? argv[1] : "auto");
   manual_seed(1);
-  const Pictures training = draw(2000), test = draw(500);
+  const Pictures training = draw(4000), test = draw(500);
   const Pictures on_device = {test.x.to(device), test.y.to(device)};
 
   Net net;
@@ -57,7 +57,7 @@ int main(int argc, char** argv) {
   data::DataLoader loader(data::TensorDataset(training.x, training.y),
                           {.batch_size = 50, .shuffle = true, .seed = 1, .device = device});
 
-  for (int epoch = 1; epoch <= 4; ++epoch) {
+  for (int epoch = 1; epoch <= 5; ++epoch) {
     Tensor total = zeros({}, device);
     for (auto [x, y] : loader) {
       Tensor loss = cross_entropy(net.forward(x), y);

@@ -25,11 +25,15 @@ TEST_P(Examples, KeepTheirClaim) {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << command << "\n" << said;
 }
 
-INSTANTIATE_TEST_SUITE_P(Short, Examples,
-                         testing::Values(Run{"linear", "linear"}, Run{"custom_op_cpu", "custom_op cpu"},
-                                         Run{"custom_op_vulkan", "custom_op vulkan:0"},
-                                         Run{"gpu_demo", "gpu_demo vulkan:0 64"}, Run{"diffusion", "diffusion cpu"},
-                                         Run{"dqn", "dqn cpu"}, Run{"vae", "vae cpu"}),
-                         [](const testing::TestParamInfo<Run>& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Short, Examples,
+    testing::Values(Run{"linear", "linear"}, Run{"custom_op_cpu", "custom_op cpu"},
+                    Run{"custom_op_vulkan", "custom_op vulkan:0"}, Run{"gpu_demo", "gpu_demo vulkan:0 64"},
+                    Run{"diffusion", "diffusion cpu"}, Run{"dqn", "dqn cpu"}, Run{"vae", "vae cpu"},
+                    Run{"char_lstm", "char_lstm cpu"}, Run{"tutorial_cnn", "tutorial_cnn cpu"},
+                    Run{"tutorial_transformer", "tutorial_transformer cpu"},
+                    Run{"fashion_mnist_cnn", "fashion_mnist --drawn --device cpu --epochs 6 --want 95"},
+                    Run{"fashion_mnist_vit", "fashion_mnist --drawn --device cpu --epochs 6 --model vit --want 60"}),
+    [](const testing::TestParamInfo<Run>& info) { return info.param.name; });
 
 }  // namespace

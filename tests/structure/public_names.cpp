@@ -1,25 +1,36 @@
 #include <structure/public_names.h>
 
 #include <cctype>
+#include <cstdio>
 #include <regex>
+#include <sstream>
 #include <vector>
-
-#include <structure/public_headers.h>
-#include <structure/source_tree.h>
 
 namespace etna::structure {
 namespace {
 
-/// The words and signs of a header, without comments, literals and preprocessor lines.
-std::vector<std::string> tokens_of(const Source& source) {
-  std::string text;
-  bool continued = false;
-  for (std::string line : source.lines) {
-    const bool directive = continued || line.find_first_not_of(' ') == line.find('#');
-    continued = directive && line.ends_with('\\');
-    if (directive && (continued || line.find('#') != std::string::npos || line.starts_with(' '))) continue;
-    text += line.substr(0, line.find("//")) + "\n";
+/// Everything that etna.h declares, macros expanded: what the preprocessor gives, without other libraries' headers.
+std::string declarations() {
+  const std::string command =
+      ETNA_CXX_COMPILER " -std=c++20 -E -x c++ -I" ETNA_BINARY_DIR "/include " ETNA_SOURCE_DIR "/etna.h 2>/dev/null";
+  FILE* pipe = popen(command.c_str(), "r");
+  std::string all, text;
+  char buffer[65536];
+  for (std::size_t n; (n = fread(buffer, 1, sizeof buffer, pipe)) > 0;) all.append(buffer, n);
+  pclose(pipe);
+  bool ours = false;
+  std::istringstream lines(all);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("# "))
+      ours = line.find("include/etna/") != std::string::npos;
+    else if (ours)
+      text += line + "\n";
   }
+  return text;
+}
+
+/// The words and signs of a text, without literals.
+std::vector<std::string> tokens_of(const std::string& text) {
   static const std::regex token(R"re("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|/\*[^]*?\*/|[A-Za-z_]\w*|::|[^\s\w])re");
   std::vector<std::string> tokens;
   for (std::sregex_iterator at(text.begin(), text.end(), token), end; at != end; ++at) {
@@ -115,18 +126,8 @@ class Reader {
 
 PublicNames public_names() {
   PublicNames names;
-  for (const Source& source : sources({".h"})) {
-    if (is_public(source.path)) Reader(tokens_of(source), names).read();
-  }
-  static const std::regex row(R"(^ETNA_ELEMENTWISE\((\w+), (\d))");
-  for (const Source& source : sources({".def"})) {
-    for (const std::string& line : source.lines) {
-      std::smatch match;
-      if (!std::regex_search(line, match, row)) continue;
-      names.free[match[1]].insert("etna::" + match[1].str());
-      if (match[2] != "3") names.methods.insert(match[1]);
-    }
-  }
+  const std::vector<std::string> tokens = tokens_of(declarations());
+  Reader(tokens, names).read();
   return names;
 }
 

@@ -14,7 +14,7 @@ struct PublicNames {
   std::set<std::string> methods;
 };
 
-/// Reads the public headers and the table of elementwise ops.
+/// Reads what etna.h includes of this library.
 PublicNames public_names();
 
 }  // namespace etna::structure
