@@ -74,7 +74,7 @@ int main(int argc, char** argv) try {
   manual_seed(1);
   Model model(static_cast<std::int64_t>(letters.size()));
   model.to(device);
-  optim::Adam adam(model.parameters(), {.lr = 4e-3});
+  optim::Adam adam(model.parameters(), {.lr = 1e-2});
   optim::Scheduler scheduler(adam, optim::warmup_cosine(20, steps, 0.1));
 
   // One stream a column: [rows, streams].
