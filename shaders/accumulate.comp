@@ -4,7 +4,8 @@
 // recurrence s[i] = b[i] + a[i] s[i-1]. Each is a scan of an associative step. Bytes-bound: a row is read twice and
 // written once.
 //
-// A workgroup takes a chunk of 4096 elements, a thread 16 neighbours of it. If a row has more chunks, accumulate_totals
+// A workgroup takes a chunk of 4096 elements (2048 of i64), a thread 16 (8) neighbours of it. Elements pass through
+// shared memory, so that neighbouring threads read and write neighbours. If a row has more chunks, accumulate_totals
 // first reduces each chunk, and accumulate_carry (one workgroup a row) turns those into what comes before each chunk.
 // The order of the steps depends on the row's length alone.
 //
@@ -29,7 +30,12 @@ layout(constant_id = 3) const uint Y_DTYPE = 1;
 layout(constant_id = 4) const uint STATE_DTYPE = 1;  // holds a T
 
 const uint SUM = 0, PRODUCT = 1, LARGEST = 2, SMALLEST = 3, LOG_SUM_EXP = 4, RECURRENCE = 5;
-const uint THREADS = 256, ELEMENTS = 16, CHUNK = THREADS * ELEMENTS;
+#ifdef T_I64
+const uint ELEMENTS = 8;
+#else
+const uint ELEMENTS = 16;
+#endif
+const uint THREADS = 256, CHUNK = THREADS * ELEMENTS;
 
 layout(push_constant, scalar) uniform Push {
   uvec2 x, factors;  // factors: a of the recurrence
@@ -144,36 +150,57 @@ State total_at(uint i) {
   return s;
 }
 
-State element(uint row, uint i) {
-  uint at = row * p.n + (REVERSE != 0 ? p.n - 1 - i : i);
-  State s = State(load_value(p.x, at, X_DTYPE), T(0), i);
-  if (KIND == LOG_SUM_EXP) s.extra = T(1);
-  if (KIND == RECURRENCE) s.extra = load_value(p.factors, at, X_DTYPE);
-  return s;
+#ifndef CARRY
+shared T exchanged[CHUNK];
+// Threads read neighbours; without a swizzle they would meet in two banks.
+uint slot_of(uint i) { return i ^ ((i >> 5) & 31u); }
+
+uint place_in_row(uint i) { return REVERSE != 0 ? p.n - 1 - i : i; }
+
+// This thread's neighbours of a chunk that starts at `first` of the row. Ends with a barrier.
+void load_neighbours(uvec2 from, uint row, uint first, out T v[ELEMENTS]) {
+  uint t = gl_LocalInvocationID.x;
+  for (uint k = 0; k < ELEMENTS; ++k) {
+    uint i = k * THREADS + t;
+    if (first + i < p.n) exchanged[slot_of(i)] = load_value(from, row * p.n + place_in_row(first + i), X_DTYPE);
+  }
+  barrier();
+  for (uint k = 0; k < ELEMENTS; ++k) v[k] = exchanged[slot_of(t * ELEMENTS + k)];
+  barrier();
 }
+#endif
 
 void main() {
   uint t = gl_LocalInvocationID.x, group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
 #ifdef CARRY
   if (group >= p.rows) return;
   State before = identity();
-  for (uint first = 0; first < p.chunks; first += THREADS) {
-    uint i = group * p.chunks + first + t;
-    bool there = first + t < p.chunks;
+  for (uint first = 0; first < p.chunks; first += CHUNK) {
+    uint chunk = first + t * ELEMENTS, i = group * p.chunks + chunk;
     State own = identity();
-    if (there) own = total_at(i);
+    for (uint k = 0; k < ELEMENTS && chunk + k < p.chunks; ++k) own = combined(own, total_at(i + k));
     scan_threads(own);
     State through = before;
     if (t > 0) through = combined(before, shared_state(t - 1));
-    if (there) put_total(i, through);
+    for (uint k = 0; k < ELEMENTS && chunk + k < p.chunks; ++k) {
+      State next = combined(through, total_at(i + k));
+      put_total(i + k, through);
+      through = next;
+    }
     before = combined(before, shared_state(THREADS - 1));
     barrier();
   }
 #else
-  uint row = group / p.chunks, chunk = group % p.chunks, first = chunk * CHUNK + t * ELEMENTS;
+  uint row = group / p.chunks, chunk = group % p.chunks, start = chunk * CHUNK, first = start + t * ELEMENTS;
   if (row >= p.rows) return;
+  T x[ELEMENTS], factors[ELEMENTS];
+  load_neighbours(p.x, row, start, x);
+  if (KIND == RECURRENCE) load_neighbours(p.factors, row, start, factors);
   State own = identity();
-  for (uint k = 0; k < ELEMENTS && first + k < p.n; ++k) own = combined(own, element(row, first + k));
+  for (uint k = 0; k < ELEMENTS; ++k) {
+    State s = State(x[k], KIND == RECURRENCE ? factors[k] : T(1), first + k);
+    if (first + k < p.n) own = combined(own, s);
+  }
   State through = scan_threads(own);
 #ifdef TOTALS
   if (t == THREADS - 1) put_total(row * p.chunks + chunk, through);
@@ -181,11 +208,18 @@ void main() {
   State s = identity();
   if (t > 0) s = shared_state(t - 1);
   if (p.chunks > 1) s = combined(total_at(row * p.chunks + chunk), s);
-  for (uint k = 0; k < ELEMENTS && first + k < p.n; ++k) {
-    uint i = first + k, at = row * p.n + (REVERSE != 0 ? p.n - 1 - i : i);
-    s = combined(s, element(row, i));
-    store_value(p.y, at, Y_DTYPE, result(s));
-    if (has_place()) BufferWords(p.indices).v[at] = uvec2(s.place, 0u);
+  for (uint k = 0; k < ELEMENTS; ++k) {
+    State next = State(x[k], KIND == RECURRENCE ? factors[k] : T(1), first + k);
+    if (first + k < p.n) s = combined(s, next);
+    exchanged[slot_of(t * ELEMENTS + k)] = result(s);
+    if (has_place() && first + k < p.n) {
+      BufferWords(p.indices).v[row * p.n + place_in_row(first + k)] = uvec2(s.place, 0u);
+    }
+  }
+  barrier();
+  for (uint k = 0; k < ELEMENTS; ++k) {
+    uint i = k * THREADS + t;
+    if (start + i < p.n) store_value(p.y, row * p.n + place_in_row(start + i), Y_DTYPE, exchanged[slot_of(i)]);
   }
 #endif
 #endif

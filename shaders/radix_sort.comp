@@ -1,13 +1,15 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_ballot : require
 // Stable radix sort of long rows, by 8 bits at a time from the lowest (LSD): bytes-bound, 20 bytes an element and pass.
 //
 // radix_keys writes the elements' keys once, so that the passes are the same for all dtypes. A pass has three kernels.
 // radix_count counts the digits of each tile of 4096 elements. radix_offsets turns the counts of one digit into sums
-// over the tiles before (one workgroup a row and digit). radix_scatter sorts each tile by the digit, in shared memory
-// by 4 bits at a time (Satish, Harris & Garland 2009), and writes each digit's run to its place: a run of 16 elements
-// on average, where unsorted tiles would write single elements. Nothing depends on the size of a subgroup, and no
-// atomic decides an order.
+// over the tiles before (one workgroup a row and digit). radix_scatter ranks the elements of a tile, orders them in
+// shared memory and writes each digit's run to its place: a run of 16 elements on average, where unordered tiles would
+// write single elements. The lanes of a subgroup that hold the same digit find each other by eight ballots (one a bit),
+// so no atomic decides an order.
 //
 // variant: radix_keys KEYS
 // variant: radix_count COUNT
@@ -16,30 +18,44 @@
 
 #include "sort_keys.glsl"
 
+#if defined(COUNT) || defined(SCATTER)
+// Subgroups of 4 lanes take 128 threads, so that there are never more than 32 subgroups.
+layout(local_size_x_id = 0) in;
+layout(constant_id = 0) const uint THREADS = 256;
+layout(constant_id = 1) const uint SUBGROUP = 32;
+#else
 layout(local_size_x = 256) in;
-const uint THREADS = 256, DIGITS = 256, TILE = 4096, ELEMENTS = TILE / THREADS;
+const uint THREADS = 256;
+#endif
+const uint DIGITS = 256, TILE = 4096, ELEMENTS = TILE / THREADS;
 
 ETNA_BUFFER(BufferU32, uint);
 uint group_index() { return gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x; }
 
 #if defined(OFFSETS) || defined(SCATTER)
-shared uint sums[2 * THREADS];
+#include "prefix.glsl"
+#endif
 
-// The sum of the values of the threads before this one; `all` becomes the sum of all.
-uint sum_before(uint value, out uint all) {
-  uint t = gl_LocalInvocationID.x, from = 0;
-  sums[t] = value;
-  barrier();
-  uint sum = value;
-  for (uint apart = 1; apart < THREADS; apart *= 2) {
-    if (t >= apart) sum += sums[from + t - apart];
-    from = THREADS - from;
-    sums[from + t] = sum;
-    barrier();
+#if defined(COUNT) || defined(SCATTER)
+// How many lanes of the subgroup hold the same digit, and how many of them come before this lane.
+void find_peers(uint digit, out uint count, out uint before) {
+  if (SUBGROUP <= 32) {
+    uint same = subgroupBallot(true).x;
+    for (uint bit = 1; bit < DIGITS; bit *= 2) {
+      uint set = subgroupBallot((digit & bit) != 0).x;
+      same &= (digit & bit) != 0 ? set : ~set;
+    }
+    count = bitCount(same);
+    before = bitCount(same & ((1u << gl_SubgroupInvocationID) - 1u));
+  } else {
+    uvec4 same = subgroupBallot(true);
+    for (uint bit = 1; bit < DIGITS; bit *= 2) {
+      uvec4 set = subgroupBallot((digit & bit) != 0);
+      same &= (digit & bit) != 0 ? set : ~set;
+    }
+    count = subgroupBallotBitCount(same);
+    before = subgroupBallotExclusiveBitCount(same);
   }
-  all = sums[from + THREADS - 1];
-  barrier();
-  return sum - value;
 }
 #endif
 
@@ -76,14 +92,21 @@ shared uint bins[DIGITS];
 void main() {
   uint t = gl_LocalInvocationID.x, row = group_index() / p.tiles, tile = group_index() % p.tiles;
   if (row >= p.rows) return;
-  bins[t] = 0;
+  for (uint d = t; d < DIGITS; d += THREADS) bins[d] = 0;
   barrier();
   for (uint k = 0; k < ELEMENTS; ++k) {
-    uint i = tile * TILE + k * THREADS + t;
-    if (i < p.n) atomicAdd(bins[(BufferU32(p.keys).v[row * p.n + i] >> p.shift) & 255u], 1u);
+    uint i = tile * TILE + k * THREADS + t, count, before;
+    bool inside = i < p.n;
+    // What is outside takes part in the ballots as a digit that nothing counts.
+    uint digit = inside ? (BufferU32(p.keys).v[row * p.n + i] >> p.shift) & 255u : 0u;
+    find_peers(digit, count, before);
+    uint outside = subgroupBallotBitCount(subgroupBallot(!inside));
+    if (before == 0) atomicAdd(bins[digit], digit == 0 ? count - outside : count);
   }
   barrier();
-  BufferU32(p.counts).v[(row * DIGITS + t) * p.tiles + tile] = bins[t];
+  for (uint d = t; d < DIGITS; d += THREADS) {
+    BufferU32(p.counts).v[(row * DIGITS + d) * p.tiles + tile] = bins[d];
+  }
 }
 #endif
 
@@ -96,10 +119,19 @@ layout(push_constant, scalar) uniform Push {
 void main() {
   uint line = group_index(), sum = 0;
   if (line >= p.lines) return;
-  for (uint first = 0; first < p.tiles; first += THREADS) {
-    uint tile = first + gl_LocalInvocationID.x, at = line * p.tiles + tile, all;
-    uint before = sum_before(tile < p.tiles ? BufferU32(p.counts).v[at] : 0u, all);
-    if (tile < p.tiles) BufferU32(p.counts).v[at] = sum + before;
+  // A thread takes 16 neighbours.
+  for (uint first = 0; first < p.tiles; first += THREADS * ELEMENTS) {
+    uint tile = first + gl_LocalInvocationID.x * ELEMENTS, at = line * p.tiles + tile, all, own = 0;
+    uint counts[ELEMENTS];
+    for (uint k = 0; k < ELEMENTS; ++k) {
+      counts[k] = tile + k < p.tiles ? BufferU32(p.counts).v[at + k] : 0u;
+      own += counts[k];
+    }
+    uint before = sum + sum_before(own, all);
+    for (uint k = 0; k < ELEMENTS; ++k) {
+      if (tile + k < p.tiles) BufferU32(p.counts).v[at + k] = before;
+      before += counts[k];
+    }
     sum += all;
   }
   if (gl_LocalInvocationID.x == 0) BufferU32(p.totals).v[line] = sum;
@@ -113,93 +145,90 @@ layout(push_constant, scalar) uniform Push {
   uint rows, n, tiles, shift;
 } p;
 
-shared uint exchanged[TILE];
-shared uint counters[8 * THREADS];  // two digits of 4 bits a word: d in the lower half, d + 8 in the upper one
-shared uint offsets[DIGITS];
-
-// Threads read 16 neighbours; without a swizzle they would meet in two banks.
-uint slot_of(uint i) { return i ^ ((i >> 5) & 31u); }
+// Counters of the subgroups, two digits a word: d in the lower half, d + 128 in the upper one. Then keys, then order.
+shared uint words[TILE];
+shared uint starts[DIGITS];  // of a digit's run in the tile; then what leads from there to its place in the row
 
 void main() {
   uint t = gl_LocalInvocationID.x, row = group_index() / p.tiles, tile = group_index() % p.tiles;
   if (row >= p.rows) return;
-  uint start = row * p.n + tile * TILE, count = min(TILE, p.n - tile * TILE), all;
+  uint start = row * p.n + tile * TILE, count = min(TILE, p.n - tile * TILE);
   uint keys[ELEMENTS], order[ELEMENTS], ranks[ELEMENTS];
 
-  // A thread takes 16 neighbours, so that counting keeps their order. Padding sorts behind everything.
+  // A subgroup takes neighbours: its element k of all lanes, then element k + 1. Padding sorts behind everything.
+  uint first = gl_SubgroupID * SUBGROUP * ELEMENTS + gl_SubgroupInvocationID;
+  for (uint k = 0; k < ELEMENTS; ++k) {
+    uint i = first + k * SUBGROUP;
+    keys[k] = i < count ? BufferU32(p.keys).v[start + i] : 0xffffffffu;
+  }
+  for (uint k = 0; k < ELEMENTS; ++k) {
+    uint i = first + k * SUBGROUP;
+    order[k] = p.order == uvec2(0u) ? tile * TILE + i : i < count ? BufferU32(p.order).v[start + i] : 0u;
+  }
+
+  // Ranks among the elements of this subgroup that have the same digit.
+  const uint PAIRS = DIGITS / 2, SUBGROUPS = THREADS / SUBGROUP;
+  for (uint i = t; i < SUBGROUPS * PAIRS; i += THREADS) words[i] = 0;
+  barrier();
+  uint own = gl_SubgroupID * PAIRS;
+  for (uint k = 0; k < ELEMENTS; ++k) {
+    uint digit = (keys[k] >> p.shift) & 255u, at = own + (digit & 127u), half_shift = (digit >> 7) * 16, peers, before;
+    find_peers(digit, peers, before);
+    ranks[k] = ((words[at] >> half_shift) & 0xffffu) + before;
+    subgroupMemoryBarrierShared();
+    subgroupBarrier();
+    if (before == 0) atomicAdd(words[at], peers << half_shift);
+    subgroupMemoryBarrierShared();
+    subgroupBarrier();
+  }
+  barrier();
+
+  // Those of the subgroups before; then where each digit's run starts.
+  uint pair = 0, all;
+  if (t < PAIRS) {
+    for (uint s = 0; s < SUBGROUPS; ++s) {
+      uint of_subgroup = words[s * PAIRS + t];
+      words[s * PAIRS + t] = pair;
+      pair += of_subgroup;
+    }
+  }
+  uint before = sum_before(pair, all);
+  if (t < PAIRS) {
+    starts[t] = before & 0xffffu;
+    starts[t + PAIRS] = (before >> 16) + (all & 0xffffu);  // digits from 128 on come after all below
+  }
+  barrier();
+  for (uint k = 0; k < ELEMENTS; ++k) {
+    uint digit = (keys[k] >> p.shift) & 255u;
+    ranks[k] += ((words[own + (digit & 127u)] >> ((digit >> 7) * 16)) & 0xffffu) + starts[digit];
+  }
+  barrier();
+
+  // Element k * THREADS + t of the ordered tile. Its place: the digits before, in all tiles; its digit in the tiles
+  // before; its place among the tile's elements of that digit.
+  for (uint k = 0; k < ELEMENTS; ++k) words[ranks[k]] = keys[k];
+  uint digits_before = 0;
+  for (uint d = t; d < DIGITS; d += THREADS) {
+    uint line = row * DIGITS + d;
+    uint to = digits_before + sum_before(BufferU32(p.totals).v[line], all);
+    to += BufferU32(p.counts).v[line * p.tiles + tile];
+    digits_before += all;
+    starts[d] = to - starts[d];
+  }
+  barrier();
   for (uint k = 0; k < ELEMENTS; ++k) {
     uint i = k * THREADS + t;
-    exchanged[slot_of(i)] = i < count ? BufferU32(p.keys).v[start + i] : 0xffffffffu;
+    keys[k] = words[i];
   }
   barrier();
-  for (uint k = 0; k < ELEMENTS; ++k) keys[k] = exchanged[slot_of(t * ELEMENTS + k)];
-  barrier();
-  if (p.order == uvec2(0u)) {
-    for (uint k = 0; k < ELEMENTS; ++k) order[k] = tile * TILE + t * ELEMENTS + k;
-  } else {
-    for (uint k = 0; k < ELEMENTS; ++k) {
-      uint i = k * THREADS + t;
-      exchanged[slot_of(i)] = i < count ? BufferU32(p.order).v[start + i] : 0u;
-    }
-    barrier();
-    for (uint k = 0; k < ELEMENTS; ++k) order[k] = exchanged[slot_of(t * ELEMENTS + k)];
-    barrier();
-  }
-
-  for (uint part = 0; part < 2; ++part) {
-    uint shift = p.shift + 4 * part;
-    for (uint d = 0; d < 8; ++d) counters[d * THREADS + t] = 0;
-    for (uint k = 0; k < ELEMENTS; ++k) {
-      uint digit = (keys[k] >> shift) & 15u, at = (digit & 7u) * THREADS + t, half_shift = (digit >> 3) * 16;
-      uint word = counters[at];
-      ranks[k] = (word >> half_shift) & 0xffffu;
-      counters[at] = word + (1u << half_shift);
-    }
-    barrier();
-    uint words[8], sum = 0;
-    for (uint d = 0; d < 8; ++d) {
-      words[d] = counters[8 * t + d];
-      sum += words[d];
-    }
-    uint before = sum_before(sum, all);
-    before += all << 16;  // digits 8 to 15 come after all of 0 to 7
-    for (uint d = 0; d < 8; ++d) {
-      counters[8 * t + d] = before;
-      before += words[d];
-    }
-    barrier();
-    for (uint k = 0; k < ELEMENTS; ++k) {
-      uint digit = (keys[k] >> shift) & 15u;
-      ranks[k] += (counters[(digit & 7u) * THREADS + t] >> ((digit >> 3) * 16)) & 0xffffu;
-    }
-    for (uint k = 0; k < ELEMENTS; ++k) exchanged[slot_of(ranks[k])] = keys[k];
-    barrier();
-    for (uint k = 0; k < ELEMENTS; ++k) keys[k] = exchanged[slot_of(part == 0 ? t * ELEMENTS + k : k * THREADS + t)];
-    barrier();
-    for (uint k = 0; k < ELEMENTS; ++k) exchanged[slot_of(ranks[k])] = order[k];
-    barrier();
-    for (uint k = 0; k < ELEMENTS; ++k) order[k] = exchanged[slot_of(part == 0 ? t * ELEMENTS + k : k * THREADS + t)];
-    barrier();
-  }
-
-  // Element k * THREADS + t of the sorted tile is in keys[k] now. Its place: the digits before, in all tiles; its
-  // digit in the tiles before; its place among the tile's elements of that digit.
-  uint own = sum_before(BufferU32(p.totals).v[row * DIGITS + t], all);
-  own += BufferU32(p.counts).v[(row * DIGITS + t) * p.tiles + tile];
-  for (uint k = 0; k < ELEMENTS; ++k) exchanged[k * THREADS + t] = (keys[k] >> p.shift) & 255u;
-  offsets[t] = own;
-  barrier();
-  for (uint k = 0; k < ELEMENTS; ++k) {
-    uint i = k * THREADS + t, digit = exchanged[i];
-    if (i == 0 || exchanged[i - 1] != digit) offsets[digit] -= i;
-  }
+  for (uint k = 0; k < ELEMENTS; ++k) words[ranks[k]] = order[k];
   barrier();
   for (uint k = 0; k < ELEMENTS; ++k) {
     uint i = k * THREADS + t;
     if (i < count) {
-      uint to = row * p.n + offsets[exchanged[i]] + i;
+      uint to = row * p.n + starts[(keys[k] >> p.shift) & 255u] + i;
       BufferU32(p.sorted_keys).v[to] = keys[k];
-      BufferU32(p.sorted_order).v[to] = order[k];
+      BufferU32(p.sorted_order).v[to] = words[i];
     }
   }
 }

@@ -33,6 +33,74 @@ TEST(Scatter, TheLastOfEqualIndicesStaysAndOnlyItGetsTheGradient) {
   }
 }
 
+// Numbers of very different sizes; what goes to one place is compared with its sum in double.
+void expect_sums(std::int64_t n, std::int64_t places, DType dtype, bool skewed, Device device) {
+  std::vector<std::int64_t> index(static_cast<std::size_t>(n));
+  std::vector<float> values(index.size());
+  for (std::size_t i = 0; i < index.size(); ++i) {
+    const auto mixed = static_cast<std::int64_t>((i * 2654435761u) % 1000003u);
+    index[i] = skewed && i % 3 != 0 ? 5 : mixed % places;
+    values[i] = std::ldexp(static_cast<float>(mixed % 2001 - 1000), static_cast<int>(mixed % 23) - 20);
+  }
+  const Tensor source = from_vector(values).to(dtype), start = full({places}, 0.5, {dtype, kCPU});
+  const std::vector<double> added = source.to_vector<double>();
+  std::vector<double> want(static_cast<std::size_t>(places), 0.5), sizes(want);
+  for (std::size_t i = 0; i < index.size(); ++i) {
+    want[static_cast<std::size_t>(index[i])] += added[i];
+    sizes[static_cast<std::size_t>(index[i])] += std::abs(added[i]);
+  }
+  const auto run = [&] { return scatter_add(start.to(device), 0, list(index, device), source.to(device)); };
+  const Tensor y = run();
+  const std::vector<double> got = y.to_vector<double>();
+  const double rounding = dtype == f32 ? 1e-6 : dtype == f16 ? 1e-3 : 8e-3;
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    ASSERT_NEAR(got[i], want[i], rounding * std::abs(want[i]) + 1e-7 * sizes[i])
+        << device.str() << ' ' << n << ' ' << i;
+  }
+  EXPECT_TRUE(equal(run(), y)) << device.str() << ": other bits in a second run";
+}
+
+TEST(Scatter, ManyNumbersAddUpWhereverTheyGo) {
+  for (Device device : testing::devices()) {
+    expect_sums(20000, 100, f32, false, device);     // one bucket, one chunk
+    expect_sums(140000, 2048, bf16, false, device);  // one bucket, three chunks
+    expect_sums(20000, 70001, f32, false, device);   // buckets of one chunk
+    expect_sums(200000, 30001, f32, true, device);   // one bucket of several chunks among others
+    expect_sums(20000, 5000, f16, false, device);
+  }
+}
+
+TEST(Scatter, ManyNumbersKeepInfinityNaNAndTheSmallest) {
+  const std::int64_t n = 70000;
+  const float infinity = std::numeric_limits<float>::infinity(), least = std::ldexp(1.0F, -149);
+  for (Device device : testing::devices()) {
+    for (std::int64_t places : {20, 5000}) {
+      std::vector<std::int64_t> index(n, 19);
+      std::vector<float> values(n, 1.0F);
+      const std::vector<std::pair<std::int64_t, float>> special = {
+          {0, infinity},      {1, -infinity}, {2, infinity}, {2, -infinity},     {3, NAN},      {3, 1},     {4, least},
+          {4, least},         {5, 0x1p-126F}, {5, -least},   {6, 0x1p127F},      {6, 0x1p127F}, {7, 1e30F}, {7, -1e30F},
+          {8, 0x1.fffffep0F}, {8, 0x1p-24F},  {9, 1e-30F},   {9, 0x1.000002p5F}, {10, 0}};
+      for (std::size_t i = 0; i < special.size(); ++i) index[i] = special[i].first, values[i] = special[i].second;
+      const Tensor zero = zeros({places}).to(device);
+      const std::vector<float> y =
+          scatter_add(zero, 0, list(index, device), from_vector(values).to(device)).to_vector<float>();
+      EXPECT_EQ(y[0], infinity) << device.str();
+      EXPECT_EQ(y[1], -infinity);
+      EXPECT_TRUE(std::isnan(y[2]) && std::isnan(y[3])) << y[2] << ' ' << y[3];
+      EXPECT_TRUE(y[4] == 2 * least || (y[4] == 0 && !device.is_cpu())) << y[4];  // a GPU may flush what is so small
+      EXPECT_NEAR(y[5], 0x1p-126F, 0x1p-126F);
+      EXPECT_EQ(y[6], infinity);
+      EXPECT_EQ(y[7], 0);
+      EXPECT_EQ(y[8], 2);
+      EXPECT_EQ(y[9], 0x1.000002p5F);
+      EXPECT_EQ(y[10], 0);
+      EXPECT_EQ(y[11], 0);
+      EXPECT_EQ(y[19], static_cast<float>(n - static_cast<std::int64_t>(special.size())));
+    }
+  }
+}
+
 TEST(Scatter, LongListsAddUpInOrderOnEveryDevice) {
   const std::int64_t n = 20011;
   for (Device device : testing::devices()) {

@@ -1,8 +1,8 @@
 #include <conformance/samples.h>
 #include <etna/tensor/indexing.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/indexing/partition.h>
 #include <etna/tensor/ops/indexing/put.h>
+#include <etna/tensor/ops/indexing/select_true.h>
 
 namespace etna::conformance {
 
@@ -17,9 +17,21 @@ std::vector<Sample> samples_in_put() {
     return y;
   };
   auto numbered = [](const TensorList& in) { return indexing::places_along("gather", {4, 5, 3}, 1, in[0]); };
-  auto split = [](const TensorList& in) {
-    const indexing::Partition p = indexing::partition(in[0]);
-    return TensorList{p.places, p.count};
+  auto counted = [](const TensorList& in) {
+    const indexing::TrueCounts counts = indexing::count_true(in[0]);
+    return TensorList{counts.before, counts.total};
+  };
+  // Every third of n elements is true, so that the sum is known without a read on the host.
+  auto thirds = [](std::int64_t n, Device device) { return eq(indexing::numbers(n, device) % 3, 0.0); };
+  auto placed = [=](const TensorList& in) {
+    const std::int64_t n = in[0].numel();
+    const Tensor mask = thirds(n, in[0].device());
+    return indexing::places_of_true(mask, indexing::count_true(mask), (n + 2) / 3);
+  };
+  auto selected = [=](const TensorList& in) {
+    const std::int64_t n = in[0].numel();
+    const Tensor mask = thirds(n, in[0].device());
+    return indexing::elements_at_true(in[0], mask, indexing::count_true(mask), (n + 2) / 3);
   };
   auto coordinates = [](const TensorList& in) { return indexing::unravel(in[0].to(i32), {3, 4, 5}); };
   auto chosen = [](const TensorList& in) { return indexing::take_distinct(in[0], in[1].to(i32)); };
@@ -61,9 +73,14 @@ std::vector<Sample> samples_in_put() {
       anything("take_distinct", "nothing").in({5, 3}).index({0}, 0, 5).calls(chosen),
       Sample("linear_index", "of the middle").index({4, 7, 2}, 0, 5).in_dtypes(wide).calls(numbered),
       Sample("linear_index", "nothing").index({4, 0, 2}, 0, 5).in_dtypes(wide).calls(numbered),
-      Sample("partition", "a mask").mask({67}).in_dtypes(wide).calls(split),
-      Sample("partition", "more than a tile").mask({4801}).in_dtypes(wide).calls(split),
-      Sample("partition", "nothing").mask({0}).in_dtypes(wide).calls(split),
+      Sample("count_true", "a mask").mask({67}).in_dtypes(wide).calls(counted),
+      Sample("count_true", "more than a tile").mask({4801}).in_dtypes(wide).calls(counted),
+      Sample("count_true", "nothing").mask({0}).in_dtypes(wide).calls(counted),
+      Sample("places_of_true", "more than a tile").in({4801}).constant().in_dtypes(wide).calls(placed),
+      Sample("places_of_true", "nothing").in({0}).constant().in_dtypes(wide).calls(placed),
+      anything("masked_select", "a third").and_bool().in({67}).calls(selected),
+      Sample("masked_select", "more than a tile").in({4801}).constant().in_dtypes(wide).calls(selected),
+      Sample("masked_select", "nothing").in({0}).in_dtypes(wide).calls(selected),
       Sample("unravel", "places").index({11}, 0, 60).in_dtypes(wide).calls(coordinates),
       Sample("unravel", "nothing").index({0}, 0, 60).in_dtypes(wide).calls(coordinates),
       composed("scatter", "rows").in({4, 5}).index({4, 3}, 0, 5).in({4, 3}).calls(scatters),

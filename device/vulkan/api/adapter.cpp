@@ -83,7 +83,7 @@ bool find_queue(VkPhysicalDevice device, std::uint32_t vendor, std::uint32_t& fa
   return false;
 }
 
-std::string missing_features(const Features& has) {
+std::string missing_features(const Features& has, const VkPhysicalDeviceVulkan11Properties& subgroups) {
   std::string missing;
   auto require = [&](VkBool32 there, const char* name) {
     if (!there) missing += (missing.empty() ? "" : ", ") + std::string(name);
@@ -93,6 +93,10 @@ std::string missing_features(const Features& has) {
   require(has.v12.scalarBlockLayout, "scalarBlockLayout");
   require(has.v12.storageBuffer8BitAccess, "storageBuffer8BitAccess");
   require(has.v11.storageBuffer16BitAccess, "storageBuffer16BitAccess");
+  require((subgroups.subgroupSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0 &&
+              (subgroups.subgroupSupportedOperations & VK_SUBGROUP_FEATURE_BALLOT_BIT) != 0 &&
+              subgroups.subgroupSize >= 4 && subgroups.subgroupSize <= 128,
+          "ballots of subgroups of 4 to 128 lanes");
   return missing;
 }
 
@@ -275,7 +279,7 @@ Adapter inspect(VkPhysicalDevice handle) {
   };
   describe(a);
 
-  std::string missing = missing_features(has);
+  std::string missing = missing_features(has, p.v11);
   if (!missing.empty()) {
     a.info.rejected = fmt::format("its driver lacks {}", missing);
   } else if (!find_queue(handle, a.properties.vendorID, a.queue_family)) {

@@ -200,13 +200,13 @@ VkPipeline Pipelines::make(const Shader& shader, std::span<const std::uint32_t> 
   info.stage.module = module;
   info.stage.pName = "main";
   info.stage.pSpecializationInfo = &constants;
-  // Kernels on matrix units count their subgroups, which must have the size that capabilities() reported.
+  // Kernels that count their subgroups or lanes need the size that capabilities() reported.
   auto size = structure<VkPipelineShaderStageRequiredSubgroupSizeCreateInfo>(
       VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO);
   size.requiredSubgroupSize = device_.adapter.capabilities.subgroup_size;
   const Features& has = device_.adapter.features;
-  if (shader_needs(shader.words, spec).cooperative_matrix && has.v13.subgroupSizeControl &&
-      has.v13.computeFullSubgroups) {
+  const ShaderNeeds needs = shader_needs(shader.words, spec);
+  if ((needs.cooperative_matrix || needs.ballot) && has.v13.subgroupSizeControl && has.v13.computeFullSubgroups) {
     info.stage.pNext = &size;
     info.stage.flags = VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
   }

@@ -108,6 +108,9 @@ class Reader {
       case 39:
         needs_.int8 = true;
         break;
+      case 64:
+        needs_.ballot = true;
+        break;
       case 6019:
         needs_.packed_dot = true;
         break;

@@ -8,6 +8,7 @@
 #include <etna/device/cpu/scratch.h>
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/indexing/binned_sums.h>
 #include <etna/tensor/ops/indexing/put.h>
 #include <etna/tensor/ops/indexing/rows.h>
 #include <etna/tensor/ops/kernel.h>
@@ -15,7 +16,7 @@
 #include <etna/tensor/ops/rows/rows.h>
 
 // The order in which rows of one place count is that of the source, on every device. A GPU sorts the places, so that
-// rows of one place come together.
+// rows of one place come together; many single numbers it adds in bins, where no order counts.
 namespace etna::indexing {
 namespace {
 
@@ -202,7 +203,9 @@ bool on_gpu(const OpCall& call, std::span<Tensor> out) {
   if (!a.in_place) y.copy_(call.in[0]);
   const Tensor places = call.in[1].contiguous();
   if (call.in[2].numel() == 0) return true;
-  if (combines) {
+  if (a.mode == PutMode::add && y.size(1) == 1 && can_add_in_bins(y, places.numel())) {
+    add_in_bins(call, y, places, call.in[2].contiguous());
+  } else if (combines) {
     combine_on_gpu(call, y, places, call.in[2].contiguous(), a.mode);
   } else {
     replace_on_gpu(call, y, places, call.in[2], a.distinct);

@@ -55,9 +55,11 @@ void sort_word(const Rows& r, int word, int bits, Tensor& keys, Tensor& order) {
       .write(keys)
       .u32(total, r.n)
       .dispatch(gpu::grid(total, 1024));
+  const std::uint32_t lanes = gpu::capabilities(r.x.device()).subgroup_size, threads = lanes < 8 ? 128 : 256;
   Tensor other_keys = r.numbers(total), other_order = r.numbers(total), spare;
   for (int shift = 0; shift < bits; shift += 8) {
     gpu::Kernel(shaders::radix_count, r.call)
+        .spec(threads, lanes)
         .read(keys)
         .write(counts)
         .u32(r.rows, r.n, tiles, shift)
@@ -68,6 +70,7 @@ void sort_word(const Rows& r, int word, int bits, Tensor& keys, Tensor& order) {
         .u32(r.rows * 256, tiles)
         .dispatch(gpu::grid(r.rows * 256));
     gpu::Kernel(shaders::radix_scatter, r.call)
+        .spec(threads, lanes)
         .read(keys)
         .read(order)
         .write(other_keys)

@@ -20,12 +20,12 @@ namespace scan {
 
 bool on_gpu(const OpCall& call, Kind kind, bool reverse, const Tensor& given, const Tensor& given_factors,
             const Tensor& y, const Tensor& indices) {
-  constexpr std::int64_t kChunk = 4096;
   const bool floating = is_floating(given.dtype()), wide = y.dtype() == i64;
+  const std::int64_t chunk = wide ? 2048 : 4096;  // CHUNK of the shader
   if (given.dtype() == f64 || (wide && !gpu::capabilities(y.device()).int64)) return false;
   if (y.numel() == 0) return true;
   const Tensor x = given.contiguous(), factors = given_factors.defined() ? given_factors.contiguous() : Tensor();
-  const std::int64_t n = x.size(-1), rows = x.numel() / n, chunks = (n + kChunk - 1) / kChunk;
+  const std::int64_t n = x.size(-1), rows = x.numel() / n, chunks = (n + chunk - 1) / chunk;
   const DType state = floating ? f32 : wide ? i64 : i32;
   Tensor totals, extra, places;
   if (chunks > 1) {

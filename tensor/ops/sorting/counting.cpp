@@ -2,8 +2,8 @@
 
 #include <etna/tensor/indexing.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/indexing/partition.h>
 #include <etna/tensor/ops/indexing/put.h>
+#include <etna/tensor/ops/indexing/select_true.h>
 #include <etna/tensor/recording.h>
 #include <etna/tensor/sorting.h>
 
