@@ -1,5 +1,6 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
 // Running results along contiguous rows: sums, products, maxima and minima with their index, log-sum-exp, and the
 // recurrence s[i] = b[i] + a[i] s[i-1]. Each is a scan of an associative step. Bytes-bound: a row is read twice and
 // written once.
@@ -112,27 +113,49 @@ T result(State s) {
   return s.value;
 }
 
-shared T values[THREADS];
-shared T extras[THREADS];
-shared uint places[THREADS];
+// Two sets of states, so that a step of the scan writes one while it reads the other.
+shared T values[2 * THREADS];
+shared T extras[2 * THREADS];
+shared uint places[2 * THREADS];
 
-void share(State s) {
-  values[gl_LocalInvocationID.x] = s.value;
-  if (has_extra()) extras[gl_LocalInvocationID.x] = s.extra;
-  if (has_place()) places[gl_LocalInvocationID.x] = s.place;
+void share(uint at, State s) {
+  values[at] = s.value;
+  if (has_extra()) extras[at] = s.extra;
+  if (has_place()) places[at] = s.place;
 }
-State shared_state(uint t) { return State(values[t], has_extra() ? extras[t] : T(0), has_place() ? places[t] : 0); }
+State shared_state(uint at) {
+  return State(values[at], has_extra() ? extras[at] : T(0), has_place() ? places[at] : 0);
+}
 
 // The state through this thread; shared_state() then gives that of any thread. Ends with a barrier.
 State scan_threads(State s) {
-  uint t = gl_LocalInvocationID.x;
-  share(s);
+  uint t = gl_LocalInvocationID.x, from = 0;
+  share(t, s);
   barrier();
-  for (uint apart = 1; apart < THREADS; apart *= 2) {
-    if (t >= apart) s = combined(shared_state(t - apart), s);
+  // An even number of steps: the last one writes the first set.
+  [[unroll]] for (uint apart = 1; apart < THREADS; apart *= 2) {
+    if (t >= apart) s = combined(shared_state(from + t - apart), s);
+    from = THREADS - from;
+    share(from + t, s);
     barrier();
-    share(s);
-    barrier();
+  }
+  return s;
+}
+
+// All states combined, in their order, in thread 0.
+State reduce_threads(State s) {
+  const uint GROUP = 16;
+  uint t = gl_LocalInvocationID.x;
+  share(t, s);
+  barrier();
+  if (t < THREADS / GROUP) {
+    s = shared_state(t * GROUP);
+    for (uint k = 1; k < GROUP; ++k) s = combined(s, shared_state(t * GROUP + k));
+    share(THREADS + t, s);
+  }
+  barrier();
+  if (t == 0) {
+    for (uint k = 1; k < THREADS / GROUP; ++k) s = combined(s, shared_state(THREADS + k));
   }
   return s;
 }
@@ -160,12 +183,12 @@ uint place_in_row(uint i) { return REVERSE != 0 ? p.n - 1 - i : i; }
 // This thread's neighbours of a chunk that starts at `first` of the row. Ends with a barrier.
 void load_neighbours(uvec2 from, uint row, uint first, out T v[ELEMENTS]) {
   uint t = gl_LocalInvocationID.x;
-  for (uint k = 0; k < ELEMENTS; ++k) {
+  [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) {
     uint i = k * THREADS + t;
     if (first + i < p.n) exchanged[slot_of(i)] = load_value(from, row * p.n + place_in_row(first + i), X_DTYPE);
   }
   barrier();
-  for (uint k = 0; k < ELEMENTS; ++k) v[k] = exchanged[slot_of(t * ELEMENTS + k)];
+  [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) v[k] = exchanged[slot_of(t * ELEMENTS + k)];
   barrier();
 }
 #endif
@@ -193,22 +216,35 @@ void main() {
 #else
   uint row = group / p.chunks, chunk = group % p.chunks, start = chunk * CHUNK, first = start + t * ELEMENTS;
   if (row >= p.rows) return;
+  State own = identity();
+#ifdef TOTALS
+  // Sums and products may be taken in any order, as long as it is the same in every run.
+  if (KIND == SUM || KIND == PRODUCT) {
+    [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) {
+      uint i = start + k * THREADS + t;
+      if (i < p.n) own = combined(own, State(load_value(p.x, row * p.n + place_in_row(i), X_DTYPE), T(0), 0));
+    }
+    own = reduce_threads(own);
+    if (t == 0) put_total(row * p.chunks + chunk, own);
+    return;
+  }
+#endif
   T x[ELEMENTS], factors[ELEMENTS];
   load_neighbours(p.x, row, start, x);
   if (KIND == RECURRENCE) load_neighbours(p.factors, row, start, factors);
-  State own = identity();
-  for (uint k = 0; k < ELEMENTS; ++k) {
+  [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) {
     State s = State(x[k], KIND == RECURRENCE ? factors[k] : T(1), first + k);
     if (first + k < p.n) own = combined(own, s);
   }
-  State through = scan_threads(own);
 #ifdef TOTALS
-  if (t == THREADS - 1) put_total(row * p.chunks + chunk, through);
+  own = reduce_threads(own);
+  if (t == 0) put_total(row * p.chunks + chunk, own);
 #else
+  scan_threads(own);
   State s = identity();
   if (t > 0) s = shared_state(t - 1);
   if (p.chunks > 1) s = combined(total_at(row * p.chunks + chunk), s);
-  for (uint k = 0; k < ELEMENTS; ++k) {
+  [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) {
     State next = State(x[k], KIND == RECURRENCE ? factors[k] : T(1), first + k);
     if (first + k < p.n) s = combined(s, next);
     exchanged[slot_of(t * ELEMENTS + k)] = result(s);
@@ -217,7 +253,7 @@ void main() {
     }
   }
   barrier();
-  for (uint k = 0; k < ELEMENTS; ++k) {
+  [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) {
     uint i = k * THREADS + t;
     if (start + i < p.n) store_value(p.y, row * p.n + place_in_row(start + i), Y_DTYPE, exchanged[slot_of(i)]);
   }

@@ -2,6 +2,7 @@
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_ballot : require
+#extension GL_EXT_control_flow_attributes : require
 // Stable radix sort of long rows, by 8 bits at a time from the lowest (LSD): bytes-bound, 20 bytes an element and pass.
 //
 // radix_keys writes the elements' keys once, so that the passes are the same for all dtypes. A pass has three kernels.
@@ -11,22 +12,17 @@
 // write single elements. The lanes of a subgroup that hold the same digit find each other by eight ballots (one a bit),
 // so no atomic decides an order.
 //
-// variant: radix_keys KEYS
-// variant: radix_count COUNT
-// variant: radix_offsets OFFSETS
-// variant: radix_scatter SCATTER
+// Subgroups of less than 8 lanes take 128 threads a workgroup, so that there are never more than 32 subgroups.
+//
+// variant: radix_keys KEYS THREADS=256
+// variant: radix_count COUNT THREADS=256
+// variant: radix_offsets OFFSETS THREADS=256
+// variant: radix_scatter SCATTER THREADS=256
+// variant: radix_scatter_128 SCATTER THREADS=128
 
 #include "sort_keys.glsl"
 
-#if defined(COUNT) || defined(SCATTER)
-// Subgroups of 4 lanes take 128 threads, so that there are never more than 32 subgroups.
-layout(local_size_x_id = 0) in;
-layout(constant_id = 0) const uint THREADS = 256;
-layout(constant_id = 1) const uint SUBGROUP = 32;
-#else
-layout(local_size_x = 256) in;
-const uint THREADS = 256;
-#endif
+layout(local_size_x = THREADS) in;
 const uint DIGITS = 256, TILE = 4096, ELEMENTS = TILE / THREADS;
 
 ETNA_BUFFER(BufferU32, uint);
@@ -34,29 +30,6 @@ uint group_index() { return gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroup
 
 #if defined(OFFSETS) || defined(SCATTER)
 #include "prefix.glsl"
-#endif
-
-#if defined(COUNT) || defined(SCATTER)
-// How many lanes of the subgroup hold the same digit, and how many of them come before this lane.
-void find_peers(uint digit, out uint count, out uint before) {
-  if (SUBGROUP <= 32) {
-    uint same = subgroupBallot(true).x;
-    for (uint bit = 1; bit < DIGITS; bit *= 2) {
-      uint set = subgroupBallot((digit & bit) != 0).x;
-      same &= (digit & bit) != 0 ? set : ~set;
-    }
-    count = bitCount(same);
-    before = bitCount(same & ((1u << gl_SubgroupInvocationID) - 1u));
-  } else {
-    uvec4 same = subgroupBallot(true);
-    for (uint bit = 1; bit < DIGITS; bit *= 2) {
-      uvec4 set = subgroupBallot((digit & bit) != 0);
-      same &= (digit & bit) != 0 ? set : ~set;
-    }
-    count = subgroupBallotBitCount(same);
-    before = subgroupBallotExclusiveBitCount(same);
-  }
-}
 #endif
 
 #ifdef KEYS
@@ -92,21 +65,14 @@ shared uint bins[DIGITS];
 void main() {
   uint t = gl_LocalInvocationID.x, row = group_index() / p.tiles, tile = group_index() % p.tiles;
   if (row >= p.rows) return;
-  for (uint d = t; d < DIGITS; d += THREADS) bins[d] = 0;
+  bins[t] = 0;
   barrier();
-  for (uint k = 0; k < ELEMENTS; ++k) {
-    uint i = tile * TILE + k * THREADS + t, count, before;
-    bool inside = i < p.n;
-    // What is outside takes part in the ballots as a digit that nothing counts.
-    uint digit = inside ? (BufferU32(p.keys).v[row * p.n + i] >> p.shift) & 255u : 0u;
-    find_peers(digit, count, before);
-    uint outside = subgroupBallotBitCount(subgroupBallot(!inside));
-    if (before == 0) atomicAdd(bins[digit], digit == 0 ? count - outside : count);
+  [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) {
+    uint i = tile * TILE + k * THREADS + t;
+    if (i < p.n) atomicAdd(bins[(BufferU32(p.keys).v[row * p.n + i] >> p.shift) & 255u], 1u);
   }
   barrier();
-  for (uint d = t; d < DIGITS; d += THREADS) {
-    BufferU32(p.counts).v[(row * DIGITS + d) * p.tiles + tile] = bins[d];
-  }
+  BufferU32(p.counts).v[(row * DIGITS + t) * p.tiles + tile] = bins[t];
 }
 #endif
 
@@ -116,29 +82,57 @@ layout(push_constant, scalar) uniform Push {
   uint lines, tiles;
 } p;
 
+shared uint exchanged[TILE];
+// Threads read 16 neighbours; without a swizzle they would meet in two banks.
+uint slot_of(uint i) { return i ^ ((i >> 5) & 31u); }
+
 void main() {
-  uint line = group_index(), sum = 0;
+  uint line = group_index(), t = gl_LocalInvocationID.x, sum = 0;
   if (line >= p.lines) return;
-  // A thread takes 16 neighbours.
-  for (uint first = 0; first < p.tiles; first += THREADS * ELEMENTS) {
-    uint tile = first + gl_LocalInvocationID.x * ELEMENTS, at = line * p.tiles + tile, all, own = 0;
-    uint counts[ELEMENTS];
-    for (uint k = 0; k < ELEMENTS; ++k) {
-      counts[k] = tile + k < p.tiles ? BufferU32(p.counts).v[at + k] : 0u;
-      own += counts[k];
-    }
+  for (uint first = 0; first < p.tiles; first += TILE) {
+    uint start = line * p.tiles + first, count = min(TILE, p.tiles - first), own = 0, all;
+    for (uint i = t; i < TILE; i += THREADS) exchanged[slot_of(i)] = i < count ? BufferU32(p.counts).v[start + i] : 0u;
+    barrier();
+    for (uint k = 0; k < ELEMENTS; ++k) own += exchanged[slot_of(t * ELEMENTS + k)];
     uint before = sum + sum_before(own, all);
     for (uint k = 0; k < ELEMENTS; ++k) {
-      if (tile + k < p.tiles) BufferU32(p.counts).v[at + k] = before;
-      before += counts[k];
+      uint slot = slot_of(t * ELEMENTS + k), value = exchanged[slot];
+      exchanged[slot] = before;
+      before += value;
     }
+    barrier();
+    for (uint i = t; i < count; i += THREADS) BufferU32(p.counts).v[start + i] = exchanged[slot_of(i)];
     sum += all;
+    barrier();
   }
-  if (gl_LocalInvocationID.x == 0) BufferU32(p.totals).v[line] = sum;
+  if (t == 0) BufferU32(p.totals).v[line] = sum;
 }
 #endif
 
 #ifdef SCATTER
+layout(constant_id = 0) const uint SUBGROUP = 32;
+
+// How many lanes of the subgroup hold the same digit, and how many of them come before this lane.
+void find_peers(uint digit, out uint count, out uint before) {
+  if (SUBGROUP <= 32) {
+    uint same = subgroupBallot(true).x;
+    [[unroll]] for (uint bit = 1; bit < DIGITS; bit *= 2) {
+      uint set = subgroupBallot((digit & bit) != 0).x;
+      same &= (digit & bit) != 0 ? set : ~set;
+    }
+    count = bitCount(same);
+    before = bitCount(same & ((1u << gl_SubgroupInvocationID) - 1u));
+  } else {
+    uvec4 same = subgroupBallot(true);
+    [[unroll]] for (uint bit = 1; bit < DIGITS; bit *= 2) {
+      uvec4 set = subgroupBallot((digit & bit) != 0);
+      same &= (digit & bit) != 0 ? set : ~set;
+    }
+    count = subgroupBallotBitCount(same);
+    before = subgroupBallotExclusiveBitCount(same);
+  }
+}
+
 layout(push_constant, scalar) uniform Push {
   uvec2 keys, order, sorted_keys, sorted_order;  // order: null in the first pass, where it is 0, 1, 2 ...
   uvec2 counts, totals;
@@ -157,11 +151,11 @@ void main() {
 
   // A subgroup takes neighbours: its element k of all lanes, then element k + 1. Padding sorts behind everything.
   uint first = gl_SubgroupID * SUBGROUP * ELEMENTS + gl_SubgroupInvocationID;
-  for (uint k = 0; k < ELEMENTS; ++k) {
+  [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) {
     uint i = first + k * SUBGROUP;
     keys[k] = i < count ? BufferU32(p.keys).v[start + i] : 0xffffffffu;
   }
-  for (uint k = 0; k < ELEMENTS; ++k) {
+  [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) {
     uint i = first + k * SUBGROUP;
     order[k] = p.order == uvec2(0u) ? tile * TILE + i : i < count ? BufferU32(p.order).v[start + i] : 0u;
   }
@@ -171,7 +165,7 @@ void main() {
   for (uint i = t; i < SUBGROUPS * PAIRS; i += THREADS) words[i] = 0;
   barrier();
   uint own = gl_SubgroupID * PAIRS;
-  for (uint k = 0; k < ELEMENTS; ++k) {
+  [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) {
     uint digit = (keys[k] >> p.shift) & 255u, at = own + (digit & 127u), half_shift = (digit >> 7) * 16, peers, before;
     find_peers(digit, peers, before);
     ranks[k] = ((words[at] >> half_shift) & 0xffffu) + before;
@@ -198,7 +192,7 @@ void main() {
     starts[t + PAIRS] = (before >> 16) + (all & 0xffffu);  // digits from 128 on come after all below
   }
   barrier();
-  for (uint k = 0; k < ELEMENTS; ++k) {
+  [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) {
     uint digit = (keys[k] >> p.shift) & 255u;
     ranks[k] += ((words[own + (digit & 127u)] >> ((digit >> 7) * 16)) & 0xffffu) + starts[digit];
   }
@@ -206,7 +200,7 @@ void main() {
 
   // Element k * THREADS + t of the ordered tile. Its place: the digits before, in all tiles; its digit in the tiles
   // before; its place among the tile's elements of that digit.
-  for (uint k = 0; k < ELEMENTS; ++k) words[ranks[k]] = keys[k];
+  [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) words[ranks[k]] = keys[k];
   uint digits_before = 0;
   for (uint d = t; d < DIGITS; d += THREADS) {
     uint line = row * DIGITS + d;
@@ -216,14 +210,14 @@ void main() {
     starts[d] = to - starts[d];
   }
   barrier();
-  for (uint k = 0; k < ELEMENTS; ++k) {
+  [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) {
     uint i = k * THREADS + t;
     keys[k] = words[i];
   }
   barrier();
-  for (uint k = 0; k < ELEMENTS; ++k) words[ranks[k]] = order[k];
+  [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) words[ranks[k]] = order[k];
   barrier();
-  for (uint k = 0; k < ELEMENTS; ++k) {
+  [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) {
     uint i = k * THREADS + t;
     if (i < count) {
       uint to = row * p.n + starts[(keys[k] >> p.shift) & 255u] + i;

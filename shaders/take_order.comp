@@ -1,19 +1,36 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// Values and i64 indices of rows whose order is known: the end of sort and topk. Bytes-bound; the reads are random
-// within a row. Reading the values here, not decoding them from keys, keeps -0 and the bits of NaN.
+// Values and i64 indices of rows whose order is known: the end of sort and topk. Bytes-bound. Where the sorted keys are
+// at hand, values come from them; only NaN and zeros, whose keys do not tell their bits, are read at their places in x.
+// Without keys all are, in random order within a row.
 //
 // variant: take_order
 
+#include "sort_keys.glsl"
 #include "units.glsl"
 
 layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint UNIT = 4;
+layout(constant_id = 1) const uint DTYPE = 1;
+layout(constant_id = 2) const uint DESCENDING = 0;
+layout(constant_id = 3) const uint KEYS = 0;
 
 layout(push_constant, scalar) uniform Push {
-  uvec2 x, order, values, indices;
+  uvec2 x, order, keys, values, indices;
   uint count, kept, n;
 } p;
+
+bool take_from_key(uint i) {
+  uint key = uint(BufferI32(p.keys).v[i]), bits;
+  if (DESCENDING != 0) key = largest_key(DTYPE) - key;
+  if (!value_of_key(key, DTYPE, bits)) return false;
+  switch (UNIT) {
+    case 4: BufferI32(p.values).v[i] = int(bits); break;
+    case 2: BufferU16(p.values).v[i] = uint16_t(bits); break;
+    default: BufferU8(p.values).v[i] = uint8_t(bits); break;
+  }
+  return true;
+}
 
 void main() {
   uint base = (gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * 1024 + gl_LocalInvocationID.x;
@@ -21,7 +38,7 @@ void main() {
     uint i = base + k * 256;
     if (i >= p.count) return;
     uint at = uint(BufferI32(p.order).v[i]);
-    copy_unit(p.values, i, p.x, i / p.kept * p.n + at, UNIT);
+    if (KEYS == 0 || !take_from_key(i)) copy_unit(p.values, i, p.x, i / p.kept * p.n + at, UNIT);
     BufferWords(p.indices).v[i] = uvec2(at, 0u);
   }
 }

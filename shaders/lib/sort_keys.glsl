@@ -37,7 +37,21 @@ uint key_of(uvec2 address, uint i, uint dtype, uint word) {
   }
 }
 
-// The same, for keys that are sorted upwards although the values are sorted downwards.
+// The bits of the value that has a key of one word; false if several values have it, as NaN and both zeros do.
+bool value_of_key(uint key, uint dtype, out uint bits) {
+  bits = key;
+  switch (dtype) {
+    case I32: bits = key ^ 0x80000000u; return true;
+    case I8: bits = key ^ 0x80u; return true;
+    case U8:
+    case BOOL: return true;
+  }
+  uint sign = dtype == F32 ? 0x80000000u : 0x8000u;
+  bits = (key & sign) != 0u ? key ^ sign : ~key & (sign | (sign - 1u));
+  return key != sign && key != (sign | (sign - 1u));
+}
+
+// As key_of(), for keys that are sorted upwards although the values are sorted downwards.
 uint key_in_order(uvec2 address, uint i, uint dtype, uint word, bool descending) {
   uint key = key_of(address, i, dtype, word);
   return descending ? largest_key(dtype) - key : key;

@@ -16,15 +16,16 @@ inline constexpr std::int64_t kMostSelected = 1024;
 /// @param order receives [..., kept] positions in the rows
 void order_cpu(const Tensor& rows, bool descending, std::int64_t kept, std::int64_t* order);
 
+struct SortedKeys {
+  Tensor keys, order;  ///< i32
+};
+
 /// @param rows [..., n], contiguous, on a GPU, of at least one element and not f64
-/// @return [rows, kept] i32
-Tensor order_gpu(const OpCall& call, const Tensor& rows, bool descending, std::int64_t kept);
+/// @return order [rows, kept]; keys of the same elements (shaders/lib/sort_keys.glsl), or undefined
+SortedKeys order_gpu(const OpCall& call, const Tensor& rows, bool descending, std::int64_t kept);
 
 /// A stable sort of numbers in [0, limit).
-struct SortedKeys {
-  Tensor keys, order;  ///< [n] i32
-};
-/// @param keys [n] i32, contiguous, on a GPU, n > 0
+/// @param keys [n] i32, contiguous, on a GPU, n > 0 @return [n] each
 SortedKeys sort_keys_gpu(const OpCall& call, const Tensor& keys, std::int64_t limit);
 
 }  // namespace etna::ordering

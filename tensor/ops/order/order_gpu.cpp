@@ -55,11 +55,10 @@ void sort_word(const Rows& r, int word, int bits, Tensor& keys, Tensor& order) {
       .write(keys)
       .u32(total, r.n)
       .dispatch(gpu::grid(total, 1024));
-  const std::uint32_t lanes = gpu::capabilities(r.x.device()).subgroup_size, threads = lanes < 8 ? 128 : 256;
+  const std::uint32_t lanes = gpu::capabilities(r.x.device()).subgroup_size;
   Tensor other_keys = r.numbers(total), other_order = r.numbers(total), spare;
   for (int shift = 0; shift < bits; shift += 8) {
     gpu::Kernel(shaders::radix_count, r.call)
-        .spec(threads, lanes)
         .read(keys)
         .write(counts)
         .u32(r.rows, r.n, tiles, shift)
@@ -69,8 +68,8 @@ void sort_word(const Rows& r, int word, int bits, Tensor& keys, Tensor& order) {
         .write(sums)
         .u32(r.rows * 256, tiles)
         .dispatch(gpu::grid(r.rows * 256));
-    gpu::Kernel(shaders::radix_scatter, r.call)
-        .spec(threads, lanes)
+    gpu::Kernel(lanes < 8 ? shaders::radix_scatter_128 : shaders::radix_scatter, r.call)
+        .spec(lanes)
         .read(keys)
         .read(order)
         .write(other_keys)
@@ -115,22 +114,26 @@ int key_bits(DType t) { return t == i64 ? 32 : static_cast<int>(8 * item_size(t)
 
 }  // namespace
 
-Tensor order_gpu(const OpCall& call, const Tensor& x, bool descending, std::int64_t kept) {
+SortedKeys order_gpu(const OpCall& call, const Tensor& x, bool descending, std::int64_t kept) {
   const std::int64_t n = x.size(-1), rows = x.numel() / n;
   const Rows r{call, x, rows, n, gpu::u32(x.dtype()), descending, key_bits(x.dtype())};
-  Tensor order = empty({rows, kept}, {i32, x.device()}), keys;
-  if (kept == 0) return order;
+  SortedKeys sorted{{}, empty({rows, kept}, {i32, x.device()})};
+  if (kept == 0) return sorted;
   // Each run over the candidates must leave fewer of them.
   const bool few = x.dtype() != i64 && kept <= kMostSelected && kept <= n / 2 && n > kSelectFrom;
   if (few) {
-    select(r, kept, order);
+    select(r, kept, sorted.order);
   } else if (n <= (x.dtype() == i64 ? kTile / 2 : kTile)) {
-    sort_short(r, kept, order, {});
+    sort_short(r, kept, sorted.order, {});
   } else {
-    const Tensor whole = sort_long(r, keys).reshape({rows, n});
-    return kept == n ? whole : whole.slice(1, 0, kept).contiguous();
+    sorted.order = sort_long(r, sorted.keys).reshape({rows, n});
+    if (x.dtype() == i64) sorted.keys = Tensor();  // of one word of two
+    if (kept < n) {
+      sorted.order = sorted.order.slice(1, 0, kept).contiguous();
+      sorted.keys = Tensor();
+    }
   }
-  return order;
+  return sorted;
 }
 
 SortedKeys sort_keys_gpu(const OpCall& call, const Tensor& keys, std::int64_t limit) {

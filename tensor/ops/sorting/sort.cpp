@@ -53,11 +53,13 @@ bool on_gpu(const OpCall& call, std::span<Tensor> out) {
   const auto a = call.as<SortAttrs>();
   if (out[0].dtype() == f64) return false;
   if (out[0].numel() == 0) return true;
-  const Tensor x = call.in[0].contiguous(), order = ordering::order_gpu(call, x, a.descending, a.kept);
+  const Tensor x = call.in[0].contiguous();
+  const ordering::SortedKeys sorted = ordering::order_gpu(call, x, a.descending, a.kept);
   gpu::Kernel(shaders::take_order, call)
-      .spec(item_size(x.dtype()))
+      .spec(item_size(x.dtype()), x.dtype(), a.descending, sorted.keys.defined())
       .read(x)
-      .read(order)
+      .read(sorted.order)
+      .read(sorted.keys)
       .write(out[0])
       .write(out[1])
       .u32(out[0].numel(), a.kept, x.size(-1))
