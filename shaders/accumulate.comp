@@ -183,10 +183,11 @@ uint place_in_row(uint i) { return REVERSE != 0 ? p.n - 1 - i : i; }
 // This thread's neighbours of a chunk that starts at `first` of the row. Ends with a barrier.
 void load_neighbours(uvec2 from, uint row, uint first, out T v[ELEMENTS]) {
   uint t = gl_LocalInvocationID.x;
+  // All loads before the first use, so that they overlap.
   [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) {
-    uint i = k * THREADS + t;
-    if (first + i < p.n) exchanged[slot_of(i)] = load_value(from, row * p.n + place_in_row(first + i), X_DTYPE);
+    v[k] = load_value(from, row * p.n + place_in_row(min(first + k * THREADS + t, p.n - 1)), X_DTYPE);
   }
+  [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) exchanged[slot_of(k * THREADS + t)] = v[k];
   barrier();
   [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) v[k] = exchanged[slot_of(t * ELEMENTS + k)];
   barrier();
@@ -220,9 +221,12 @@ void main() {
 #ifdef TOTALS
   // Sums and products may be taken in any order, as long as it is the same in every run.
   if (KIND == SUM || KIND == PRODUCT) {
+    T x[ELEMENTS];
     [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) {
-      uint i = start + k * THREADS + t;
-      if (i < p.n) own = combined(own, State(load_value(p.x, row * p.n + place_in_row(i), X_DTYPE), T(0), 0));
+      x[k] = load_value(p.x, row * p.n + place_in_row(min(start + k * THREADS + t, p.n - 1)), X_DTYPE);
+    }
+    [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) {
+      if (start + k * THREADS + t < p.n) own = combined(own, State(x[k], T(0), 0));
     }
     own = reduce_threads(own);
     if (t == 0) put_total(row * p.chunks + chunk, own);

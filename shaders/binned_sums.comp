@@ -5,18 +5,22 @@
 // to each element of y, and bin_sums adds the numbers as multiples of the last of 31 bits below it, in 64 bits. That
 // keeps 7 bits more of each number than a float has; the sum is rounded once.
 //
-// Numbers are first brought together by buckets of 2048 elements of y (bin_count, bin_offsets, bin_move), so that a
-// workgroup adds in shared memory. It takes a chunk of at most 65536 numbers. Most buckets have one chunk; those that
-// have more share exponents and sums in global memory, and bin_results ends them.
-// Bytes-bound: 40 bytes a number, most of them in runs.
+// Numbers are first brought together by buckets of 2048 elements of y, so that a workgroup adds in shared memory:
+// bin_count counts how many of a group of tiles go to each bucket, bin_offsets adds those up over the groups, bin_plan
+// over the buckets, and bin_move writes each number, with its place in the bucket, behind those before it. bin_sums
+// takes chunks of at most 65536 numbers. Most buckets have one chunk; those that have more share exponents and sums in
+// global memory, and bin_results ends them.
+// Bytes-bound: 40 bytes a number, most of them in runs. Loads are made 16 or 8 at a time, before anything waits.
 //
 // variant: bin_count COUNT
 // variant: bin_offsets OFFSETS
+// variant: bin_plan PLAN
 // variant: bin_move MOVE T=float T_FLOAT
 // variant: bin_exponents SUMS EXPONENTS T=float T_FLOAT
 // variant: bin_sums SUMS T=float T_FLOAT
 // variant: bin_results RESULTS T=float T_FLOAT
 
+#extension GL_EXT_control_flow_attributes : require
 #include "dtype.glsl"
 
 layout(local_size_x = 256) in;
@@ -26,63 +30,103 @@ const uint BINS = 2048, BIN_BITS = 11, MOST_BUCKETS = 1024;
 ETNA_BUFFER(BufferU32, uint);
 uint group_index() { return gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x; }
 
-// The plan: how many numbers go to each bucket, later where its next one goes; where its numbers begin; how many chunks
-// there are before.
-const uint CURSORS = 0, STARTS = MOST_BUCKETS, CHUNKS = 2 * MOST_BUCKETS + 1;
+// The plan: where each bucket's numbers begin; how many chunks there are before.
+const uint STARTS = 0, CHUNKS = MOST_BUCKETS + 1;
 
 #ifdef COUNT
 layout(push_constant, scalar) uniform Push {
-  uvec2 places, plan;
-  uint n, tiles, groups;
+  uvec2 places, counts;  // counts: [groups, buckets]
+  uint n, tiles, tiles_per_group, groups, buckets;
 } p;
 
 shared uint counts[MOST_BUCKETS];
 
 void main() {
-  uint t = gl_LocalInvocationID.x;
-  if (group_index() >= p.groups) return;
+  uint t = gl_LocalInvocationID.x, group = group_index();
+  if (group >= p.groups) return;
   for (uint b = t; b < MOST_BUCKETS; b += THREADS) counts[b] = 0;
   barrier();
-  for (uint tile = group_index(); tile < p.tiles; tile += p.groups) {
-    for (uint k = 0; k < ELEMENTS; ++k) {
-      uint i = tile * TILE + k * THREADS + t;
-      if (i < p.n) atomicAdd(counts[BufferU32(p.places).v[i] >> BIN_BITS], 1u);
+  uint end = min((group + 1) * p.tiles_per_group, p.tiles);
+  for (uint tile = group * p.tiles_per_group; tile < end; ++tile) {
+    uint first = tile * TILE + t, places[ELEMENTS];
+    [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) {
+      places[k] = BufferU32(p.places).v[min(first + k * THREADS, p.n - 1)];
+    }
+    [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) {
+      if (first + k * THREADS < p.n) atomicAdd(counts[places[k] >> BIN_BITS], 1u);
     }
   }
   barrier();
-  for (uint b = t; b < MOST_BUCKETS; b += THREADS) {
-    if (counts[b] != 0) atomicAdd(BufferU32(p.plan).v[CURSORS + b], counts[b]);
-  }
+  for (uint b = t; b < p.buckets; b += THREADS) BufferU32(p.counts).v[group * p.buckets + b] = counts[b];
 }
 #endif
 
 #ifdef OFFSETS
+layout(push_constant, scalar) uniform Push {
+  uvec2 counts, plan;
+  uint groups, buckets;
+} p;
+
+// A workgroup takes 32 buckets, and for each of them 8 runs of groups at once.
+const uint COLUMNS = 32, RUNS = THREADS / COLUMNS;
+shared uint sums[THREADS];
+
+void main() {
+  uint t = gl_LocalInvocationID.x, b = group_index() * COLUMNS + t % COLUMNS, run = t / COLUMNS;
+  uint length = (p.groups + RUNS - 1) / RUNS, first = run * length, end = min(first + length, p.groups), sum = 0;
+  if (b >= p.buckets) end = 0;
+  for (uint g = first; g < end; ++g) sum += BufferU32(p.counts).v[g * p.buckets + b];
+  sums[t] = sum;
+  barrier();
+  uint before = 0;
+  for (uint r = 0; r < run; ++r) before += sums[r * COLUMNS + t % COLUMNS];
+  if (run == RUNS - 1 && b < p.buckets) BufferU32(p.plan).v[STARTS + b] = before + sum;
+  for (uint g = first; g < end; ++g) {
+    uint count = BufferU32(p.counts).v[g * p.buckets + b];
+    BufferU32(p.counts).v[g * p.buckets + b] = before;
+    before += count;
+  }
+}
+#endif
+
+#ifdef PLAN
 #include "prefix.glsl"
 
 layout(push_constant, scalar) uniform Push {
-  uvec2 plan;
+  uvec2 plan, states, sums;  // states and sums are cleared where a bucket has several chunks
+  uint buckets, size;
 } p;
+
+shared uint several[MOST_BUCKETS];
 
 void main() {
   const uint OWN = MOST_BUCKETS / THREADS;
-  uint first = gl_LocalInvocationID.x * OWN, counts[OWN], numbers = 0, chunks = 0, all_numbers, all_chunks;
+  uint t = thread_index(), first = t * OWN, counts[OWN], numbers = 0, chunks = 0, all_numbers, all_chunks;
   for (uint k = 0; k < OWN; ++k) {
-    counts[k] = BufferU32(p.plan).v[CURSORS + first + k];
+    counts[k] = first + k < p.buckets ? BufferU32(p.plan).v[STARTS + first + k] : 0u;
+    several[first + k] = counts[k] > CHUNK ? 1u : 0u;
     numbers += counts[k];
     chunks += (counts[k] + CHUNK - 1) / CHUNK;
   }
   numbers = sum_before(numbers, all_numbers);
   chunks = sum_before(chunks, all_chunks);
   for (uint k = 0; k < OWN; ++k) {
-    BufferU32(p.plan).v[CURSORS + first + k] = numbers;
     BufferU32(p.plan).v[STARTS + first + k] = numbers;
     BufferU32(p.plan).v[CHUNKS + first + k] = chunks;
     numbers += counts[k];
     chunks += (counts[k] + CHUNK - 1) / CHUNK;
   }
-  if (gl_LocalInvocationID.x == THREADS - 1) {
+  if (t == THREADS - 1) {
     BufferU32(p.plan).v[STARTS + MOST_BUCKETS] = numbers;
     BufferU32(p.plan).v[CHUNKS + MOST_BUCKETS] = chunks;
+  }
+  if (p.states == uvec2(0u)) return;
+  for (uint b = 0; b < p.buckets; ++b) {
+    if (several[b] == 0) continue;
+    for (uint i = b * BINS + t; i < min((b + 1) * BINS, p.size); i += THREADS) {
+      BufferU32(p.states).v[i] = 0;
+      BufferWords(p.sums).v[i] = uvec2(0u);
+    }
   }
 }
 #endif
@@ -93,56 +137,71 @@ void main() {
 layout(constant_id = 0) const uint DTYPE = 1;
 
 layout(push_constant, scalar) uniform Push {
-  uvec2 places, x, plan, pairs;
-  uint n, tiles;
+  uvec2 places, x, counts, plan, pairs;
+  uint n, tiles, tiles_per_group, groups, buckets;
 } p;
 
 shared uint words[TILE];
 shared uint counts[MOST_BUCKETS];  // of the tile; then where a bucket's run starts in the tile
-shared uint to[MOST_BUCKETS];      // what leads from there to its place among the pairs
+shared uint to[MOST_BUCKETS];      // where the bucket's next number goes
+shared uint shift[MOST_BUCKETS];   // from a number's place in the tile to its place among the pairs
 
 void main() {
-  uint t = gl_LocalInvocationID.x, tile = group_index();
-  if (tile >= p.tiles) return;
-  uint start = tile * TILE, count = min(TILE, p.n - start), places[ELEMENTS], ranks[ELEMENTS], all;
-  for (uint b = t; b < MOST_BUCKETS; b += THREADS) counts[b] = 0;
-  barrier();
-  // The order within a bucket is any.
-  for (uint k = 0; k < ELEMENTS; ++k) {
-    uint i = k * THREADS + t;
-    places[k] = i < count ? BufferU32(p.places).v[start + i] : 0u;
-    ranks[k] = i < count ? atomicAdd(counts[places[k] >> BIN_BITS], 1u) : 0u;
-  }
-  barrier();
   const uint OWN = MOST_BUCKETS / THREADS;
-  uint own[OWN], sum = 0;
-  for (uint k = 0; k < OWN; ++k) {
-    own[k] = counts[t * OWN + k];
-    sum += own[k];
+  uint t = thread_index(), group = group_index();
+  if (group >= p.groups) return;
+  for (uint b = t; b < p.buckets; b += THREADS) {
+    to[b] = BufferU32(p.plan).v[STARTS + b] + BufferU32(p.counts).v[group * p.buckets + b];
   }
-  uint before = sum_before(sum, all);
-  for (uint k = 0; k < OWN; ++k) {
-    uint b = t * OWN + k;
-    if (own[k] != 0) to[b] = atomicAdd(BufferU32(p.plan).v[CURSORS + b], own[k]) - before;
-    counts[b] = before;
-    before += own[k];
-  }
-  barrier();
-  for (uint k = 0; k < ELEMENTS; ++k) {
-    ranks[k] += counts[places[k] >> BIN_BITS];
-    if (k * THREADS + t < count) words[ranks[k]] = places[k];
-  }
-  barrier();
-  for (uint k = 0; k < ELEMENTS; ++k) places[k] = words[k * THREADS + t];
-  barrier();
-  for (uint k = 0; k < ELEMENTS; ++k) {
-    uint i = k * THREADS + t;
-    if (i < count) words[ranks[k]] = floatBitsToUint(load_value(p.x, start + i, DTYPE));
-  }
-  barrier();
-  for (uint k = 0; k < ELEMENTS; ++k) {
-    uint i = k * THREADS + t;
-    if (i < count) BufferWords(p.pairs).v[to[places[k] >> BIN_BITS] + i] = uvec2(places[k] & (BINS - 1), words[i]);
+  uint end = min((group + 1) * p.tiles_per_group, p.tiles);
+  for (uint tile = group * p.tiles_per_group; tile < end; ++tile) {
+    uint start = tile * TILE, count = min(TILE, p.n - start), places[ELEMENTS], values[ELEMENTS], ranks[ELEMENTS], all;
+    [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) {
+      places[k] = BufferU32(p.places).v[start + min(k * THREADS + t, count - 1)];
+    }
+    [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) {
+      values[k] = floatBitsToUint(load_value(p.x, start + min(k * THREADS + t, count - 1), DTYPE));
+    }
+    for (uint b = t; b < MOST_BUCKETS; b += THREADS) counts[b] = 0;
+    barrier();
+    // The order within a bucket is any.
+    [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) {
+      if (k * THREADS + t < count) ranks[k] = atomicAdd(counts[places[k] >> BIN_BITS], 1u);
+    }
+    barrier();
+    uint own[OWN], sum = 0;
+    [[unroll]] for (uint k = 0; k < OWN; ++k) {
+      own[k] = counts[t * OWN + k];
+      sum += own[k];
+    }
+    uint before = sum_before(sum, all);
+    [[unroll]] for (uint k = 0; k < OWN; ++k) {
+      uint b = t * OWN + k;
+      counts[b] = before;
+      shift[b] = to[b] - before;
+      to[b] += own[k];
+      before += own[k];
+    }
+    barrier();
+    [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) {
+      if (k * THREADS + t >= count) continue;
+      ranks[k] += counts[places[k] >> BIN_BITS];
+      words[ranks[k]] = places[k];
+    }
+    barrier();
+    [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) places[k] = words[k * THREADS + t];
+    barrier();
+    [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) {
+      if (k * THREADS + t < count) words[ranks[k]] = values[k];
+    }
+    barrier();
+    [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) {
+      uint i = k * THREADS + t;
+      if (i < count) {
+        BufferWords(p.pairs).v[shift[places[k] >> BIN_BITS] + i] = uvec2(places[k] & (BINS - 1), words[i]);
+      }
+    }
+    barrier();
   }
 }
 #endif
@@ -202,9 +261,14 @@ shared uint states[BINS];
 shared uint low[BINS], high[BINS];
 #endif
 
-uvec2 pair_at(uint i) {
-  if (DIRECT == 0) return BufferWords(p.pairs).v[i];
-  return uvec2(BufferU32(p.places).v[i], floatBitsToUint(load_value(p.x, i, X_DTYPE)));
+const uint AT_ONCE = 8;
+// Numbers first, first + THREADS ... and their places in the bucket. What is not before `end` may be any.
+void load_pairs(uint first, uint end, out uvec2 pairs[AT_ONCE]) {
+  [[unroll]] for (uint k = 0; k < AT_ONCE; ++k) {
+    uint i = min(first + k * THREADS, end - 1);
+    pairs[k] = DIRECT == 0 ? BufferWords(p.pairs).v[i]
+                           : uvec2(BufferU32(p.places).v[i], floatBitsToUint(load_value(p.x, i, X_DTYPE)));
+  }
 }
 
 void find_exponent(uvec2 pair) {
@@ -242,6 +306,7 @@ void add(uvec2 pair) {
 
 void main() {
   uint t = gl_LocalInvocationID.x, group = group_index(), bucket = 0, start, end, chunks;
+  uvec2 pairs[AT_ONCE];
   if (DIRECT != 0) {
     start = group * CHUNK;
     end = min(start + CHUNK, p.n);
@@ -276,7 +341,12 @@ void main() {
   if (alone)
 #endif
   {
-    for (uint i = start + t; i < end; i += THREADS) find_exponent(pair_at(i));
+    for (uint i = start + t; i < end; i += AT_ONCE * THREADS) {
+      load_pairs(i, end, pairs);
+      [[unroll]] for (uint k = 0; k < AT_ONCE; ++k) {
+        if (i + k * THREADS < end) find_exponent(pairs[k]);
+      }
+    }
     barrier();
   }
 #ifdef EXPONENTS
@@ -288,7 +358,12 @@ void main() {
     }
   }
 #else
-  for (uint i = start + t; i < end; i += THREADS) add(pair_at(i));
+  for (uint i = start + t; i < end; i += AT_ONCE * THREADS) {
+    load_pairs(i, end, pairs);
+    [[unroll]] for (uint k = 0; k < AT_ONCE; ++k) {
+      if (i + k * THREADS < end) add(pairs[k]);
+    }
+  }
   barrier();
   for (uint b = t; b < BINS; b += THREADS) {
     uint i = base + b;
@@ -309,13 +384,14 @@ void main() {
 layout(constant_id = 0) const uint Y_DTYPE = 1;
 
 layout(push_constant, scalar) uniform Push {
-  uvec2 y, states, sums;
+  uvec2 plan, y, states, sums;  // plan: null for a single bucket
   uint size;
 } p;
 
 void main() {
-  uint i = group_index() * THREADS + gl_LocalInvocationID.x;
+  uint i = group_index() * THREADS + gl_LocalInvocationID.x, chunks = CHUNKS + i / BINS;
   if (i >= p.size) return;
+  if (p.plan != uvec2(0u) && BufferU32(p.plan).v[chunks + 1] - BufferU32(p.plan).v[chunks] < 2) return;
   uint state = BufferU32(p.states).v[i];
   if (state == 0) return;
   float value = load_value(p.y, i, Y_DTYPE) + result_of(state, BufferWords(p.sums).v[i]);

@@ -1,6 +1,5 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-#extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_ballot : require
 #extension GL_EXT_control_flow_attributes : require
 // Stable radix sort of long rows, by 8 bits at a time from the lowest (LSD): bytes-bound, 20 bytes an element and pass.
@@ -67,9 +66,13 @@ void main() {
   if (row >= p.rows) return;
   bins[t] = 0;
   barrier();
+  // All loads before the first use, so that they overlap.
+  uint first = tile * TILE + t, keys[ELEMENTS];
   [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) {
-    uint i = tile * TILE + k * THREADS + t;
-    if (i < p.n) atomicAdd(bins[(BufferU32(p.keys).v[row * p.n + i] >> p.shift) & 255u], 1u);
+    keys[k] = BufferU32(p.keys).v[row * p.n + min(first + k * THREADS, p.n - 1)];
+  }
+  [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) {
+    if (first + k * THREADS < p.n) atomicAdd(bins[(keys[k] >> p.shift) & 255u], 1u);
   }
   barrier();
   BufferU32(p.counts).v[(row * DIGITS + t) * p.tiles + tile] = bins[t];
@@ -87,7 +90,7 @@ shared uint exchanged[TILE];
 uint slot_of(uint i) { return i ^ ((i >> 5) & 31u); }
 
 void main() {
-  uint line = group_index(), t = gl_LocalInvocationID.x, sum = 0;
+  uint line = group_index(), t = thread_index(), sum = 0;
   if (line >= p.lines) return;
   for (uint first = 0; first < p.tiles; first += TILE) {
     uint start = line * p.tiles + first, count = min(TILE, p.tiles - first), own = 0, all;
@@ -144,7 +147,7 @@ shared uint words[TILE];
 shared uint starts[DIGITS];  // of a digit's run in the tile; then what leads from there to its place in the row
 
 void main() {
-  uint t = gl_LocalInvocationID.x, row = group_index() / p.tiles, tile = group_index() % p.tiles;
+  uint t = thread_index(), row = group_index() / p.tiles, tile = group_index() % p.tiles;
   if (row >= p.rows) return;
   uint start = row * p.n + tile * TILE, count = min(TILE, p.n - tile * TILE);
   uint keys[ELEMENTS], order[ELEMENTS], ranks[ELEMENTS];
@@ -153,11 +156,13 @@ void main() {
   uint first = gl_SubgroupID * SUBGROUP * ELEMENTS + gl_SubgroupInvocationID;
   [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) {
     uint i = first + k * SUBGROUP;
-    keys[k] = i < count ? BufferU32(p.keys).v[start + i] : 0xffffffffu;
+    keys[k] = BufferU32(p.keys).v[start + min(i, count - 1)];
+    if (i >= count) keys[k] = 0xffffffffu;
   }
   [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) {
     uint i = first + k * SUBGROUP;
-    order[k] = p.order == uvec2(0u) ? tile * TILE + i : i < count ? BufferU32(p.order).v[start + i] : 0u;
+    order[k] = tile * TILE + i;
+    if (p.order != uvec2(0u)) order[k] = BufferU32(p.order).v[start + min(i, count - 1)];
   }
 
   // Ranks among the elements of this subgroup that have the same digit.

@@ -70,7 +70,7 @@ shared uint found[TILE];
 #endif
 
 void main() {
-  uint tile = group_index(), t = gl_LocalInvocationID.x;
+  uint tile = group_index(), t = thread_index();
   if (tile >= p.tiles) return;
   uint bits = truth_of(tile * TILE + t * ELEMENTS), count, at = sum_before(bitCount(bits), count);
 #ifdef COUNT

@@ -1,24 +1,28 @@
-// Sums over the threads of a workgroup of THREADS, in the order of the threads. The includer defines THREADS, which is
-// a power of two.
+// Sums over the threads of a workgroup, in the order of thread_index().
 #ifndef ETNA_PREFIX_GLSL
 #define ETNA_PREFIX_GLSL
 
-shared uint prefix_sums[2 * THREADS];
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_arithmetic : require
+
+// Which thread of the workgroup is meant where neighbouring lanes must be neighbouring threads.
+uint thread_index() { return gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID; }
+
+shared uint subgroup_sums[64];  // for subgroups of 4 lanes and more
 
 // The sum of the values of the threads before this one; `all` becomes the sum of all. Ends with a barrier.
 uint sum_before(uint value, out uint all) {
-  uint t = gl_LocalInvocationID.x, from = 0, sum = value;
-  prefix_sums[t] = value;
+  uint before = subgroupExclusiveAdd(value);
+  if (gl_SubgroupInvocationID == gl_SubgroupSize - 1) subgroup_sums[gl_SubgroupID] = before + value;
   barrier();
-  for (uint apart = 1; apart < THREADS; apart *= 2) {
-    if (t >= apart) sum += prefix_sums[from + t - apart];
-    from = THREADS - from;
-    prefix_sums[from + t] = sum;
-    barrier();
+  all = 0;
+  for (uint s = 0; s < gl_NumSubgroups; ++s) {
+    uint sum = subgroup_sums[s];
+    if (s < gl_SubgroupID) before += sum;
+    all += sum;
   }
-  all = prefix_sums[from + THREADS - 1];
   barrier();
-  return sum - value;
+  return before;
 }
 
 #endif

@@ -95,8 +95,9 @@ std::string missing_features(const Features& has, const VkPhysicalDeviceVulkan11
   require(has.v11.storageBuffer16BitAccess, "storageBuffer16BitAccess");
   require((subgroups.subgroupSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0 &&
               (subgroups.subgroupSupportedOperations & VK_SUBGROUP_FEATURE_BALLOT_BIT) != 0 &&
+              (subgroups.subgroupSupportedOperations & VK_SUBGROUP_FEATURE_ARITHMETIC_BIT) != 0 &&
               subgroups.subgroupSize >= 4 && subgroups.subgroupSize <= 128,
-          "ballots of subgroups of 4 to 128 lanes");
+          "ballots and sums of subgroups of 4 to 128 lanes");
   return missing;
 }
 

@@ -206,7 +206,7 @@ VkPipeline Pipelines::make(const Shader& shader, std::span<const std::uint32_t> 
   size.requiredSubgroupSize = device_.adapter.capabilities.subgroup_size;
   const Features& has = device_.adapter.features;
   const ShaderNeeds needs = shader_needs(shader.words, spec);
-  if ((needs.cooperative_matrix || needs.ballot) && has.v13.subgroupSizeControl && has.v13.computeFullSubgroups) {
+  if ((needs.cooperative_matrix || needs.subgroups) && has.v13.subgroupSizeControl && has.v13.computeFullSubgroups) {
     info.stage.pNext = &size;
     info.stage.flags = VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
   }

@@ -108,8 +108,9 @@ class Reader {
       case 39:
         needs_.int8 = true;
         break;
+      case 63:
       case 64:
-        needs_.ballot = true;
+        needs_.subgroups = true;
         break;
       case 6019:
         needs_.packed_dot = true;

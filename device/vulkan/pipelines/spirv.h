@@ -10,7 +10,7 @@ namespace etna::vulkan {
 /// What a compute shader requires of its device, under given specialization constants.
 struct ShaderNeeds {
   bool float16 = false, float64 = false, int64 = false, int16 = false, int8 = false, packed_dot = false,
-       cooperative_matrix = false, ballot = false;
+       cooperative_matrix = false, subgroups = false;
   std::uint64_t shared_bytes = 0;
   std::array<std::uint32_t, 3> local_size = {1, 1, 1};
 };

@@ -14,11 +14,7 @@ constexpr std::int64_t kTile = 4096, kChunk = 65536, kBins = 2048, kMostBuckets 
 
 std::int64_t parts(std::int64_t n, std::int64_t size) { return (n + size - 1) / size; }
 
-Tensor zeros_of(std::int64_t words, Device device) {
-  Tensor x = empty({words}, {i32, device});
-  x.zero_();
-  return x;
-}
+Tensor words(std::int64_t count, Device device) { return empty({count}, {i32, device}); }
 
 }  // namespace
 
@@ -30,36 +26,45 @@ bool can_add_in_bins(const Tensor& y, std::int64_t numbers) {
 void add_in_bins(const OpCall& call, const Tensor& y, const Tensor& places, const Tensor& x) {
   const Device device = y.device();
   const std::int64_t n = places.numel(), tiles = parts(n, kTile), buckets = parts(y.numel(), kBins);
-  const bool direct = buckets == 1;
-  Tensor plan, pairs;
+  const bool direct = buckets == 1, shares = n > kChunk;  // else every bucket has one chunk
+  Tensor plan, pairs, states, sums;
+  if (shares) {
+    states = words(y.numel(), device);
+    sums = words(2 * y.numel(), device);
+  }
+  if (direct && shares) {
+    states.zero_();
+    sums.zero_();
+  }
   if (!direct) {
-    plan = zeros_of(kPlanWords, device);
-    pairs = empty({2 * n}, {i32, device});
-    // A workgroup counts many tiles before it adds its counts to those of all.
-    const std::int64_t at_once = 8 * std::int64_t{gpu::capabilities(device).compute_units};
-    const std::int64_t groups = std::min(tiles, std::max(at_once, parts(tiles, 1024)));
+    // Few groups have few counts to add up; the others keep every compute unit busy.
+    const std::int64_t at_once = 4 * std::int64_t{gpu::capabilities(device).compute_units};
+    const std::int64_t per_group = std::min<std::int64_t>(parts(tiles, at_once), 256), groups = parts(tiles, per_group);
+    const Tensor counts = words(checked_product(groups, buckets, call.op.name), device);
+    plan = words(2 * kMostBuckets + 2, device);
+    pairs = words(2 * n, device);
     gpu::Kernel(shaders::bin_count, call)
         .read(places)
-        .read_write(plan)
-        .u32(n, tiles, groups)
+        .write(counts)
+        .u32(n, tiles, per_group, groups, buckets)
         .dispatch(gpu::grid(groups));
-    gpu::Kernel(shaders::bin_offsets, call).read_write(plan).dispatch(1);
+    gpu::Kernel(shaders::bin_offsets, call)
+        .read_write(counts)
+        .write(plan)
+        .u32(groups, buckets)
+        .dispatch(gpu::grid(buckets, 32));
+    gpu::Kernel(shaders::bin_plan, call).read_write(plan).write(states).write(sums).u32(buckets, y.numel()).dispatch(1);
     gpu::Kernel(shaders::bin_move, call)
         .spec(x.dtype())
         .read(places)
         .read(x)
-        .read_write(plan)
+        .read(counts)
+        .read(plan)
         .write(pairs)
-        .u32(n, tiles)
-        .dispatch(gpu::grid(tiles));
+        .u32(n, tiles, per_group, groups, buckets)
+        .dispatch(gpu::grid(groups));
   }
   const std::int64_t most_chunks = parts(n, kChunk) + (direct ? 0 : buckets);
-  const bool shares = n > kChunk;  // else every bucket has one chunk
-  Tensor states, sums;
-  if (shares) {
-    states = zeros_of(y.numel(), device);
-    sums = zeros_of(2 * y.numel(), device);
-  }
   auto add = [&](const gpu::Shader& shader) {
     gpu::Kernel(shader, call)
         .spec(y.dtype(), x.dtype(), direct)
@@ -78,6 +83,7 @@ void add_in_bins(const OpCall& call, const Tensor& y, const Tensor& places, cons
   if (!shares) return;
   gpu::Kernel(shaders::bin_results, call)
       .spec(y.dtype())
+      .read(plan)
       .read_write(y)
       .read(states)
       .read(sums)
