@@ -1,18 +1,79 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 // The patches of a convolution: y[group, pixel, tap, channel] = x[image, pixel * stride - padding + tap * dilation,
-// group, channel], 0 outside x. Bytes-bound: x is read from caches for all but its first tap. A thread owns a unit of
-// channels of a pixel and goes through up to 32 taps, so it finds its pixel by division once. Units are moved as bytes;
-// they are as wide as the channels of a group allow.
+// group, channel], 0 outside x. Bytes-bound: x is read from caches for all but its first tap. Elements are moved as bytes.
+//
+// im2col: a thread owns a unit of channels of a pixel and goes through up to 32 taps, so it finds its pixel by division
+// once. Units are as wide as the channels of a group allow.
+//
+// im2col_few: for few channels, where such units would be narrow and lie far apart. A thread writes 16 bytes of a row,
+// its neighbour the next 16; a table in shared memory says from where each element of a row comes. x may have any
+// strides.
 //
 // variant: im2col
+// variant: im2col_few FEW
 
 #include "units.glsl"
 
 layout(local_size_x = 256) in;
-layout(constant_id = 0) const uint UNIT = 4;     // bytes
+layout(constant_id = 0) const uint UNIT = 4;     // bytes; FEW: of an element
 layout(constant_id = 1) const uint REVERSED = 0; // 1: the last tap is stored first
 
+#ifdef FEW
+layout(push_constant, scalar) uniform Push {
+  uvec2 x, y;
+  uint n, row_units;         // units of 16 bytes: of all pixels, of one
+  uint row, depth, taps, channels;  // elements of a row, and how many are not padding; taps * channels = depth
+  uvec3 in_size;
+  uvec2 kernel;
+  uvec3 out_size;
+  uvec3 stride;
+  ivec3 padding;
+  uvec3 dilation;
+  uint x_strides[5];         // image, depth, height, width, channel
+} p;
+
+const uint LONGEST = 1024;
+shared uint offsets[LONGEST];  // from the first element of a patch
+shared uint places[LONGEST];   // depth, height and width from there, 10 bits each
+
+uint element(uint e, uvec3 first, uint base) {
+  uint place = places[e];
+  uvec3 at = first + uvec3(place >> 20, (place >> 10) & 1023u, place & 1023u);
+  if (e >= p.depth || any(greaterThanEqual(at, p.in_size))) return 0u;
+  uint from = base + offsets[e];
+  return UNIT == 4 ? uint(BufferI32(p.x).v[from]) : uint(BufferU16(p.x).v[from]);
+}
+
+void main() {
+  for (uint e = gl_LocalInvocationID.x; e < p.row; e += 256) {
+    uint tap = e / p.channels, channel = e - tap * p.channels;
+    if (REVERSED != 0) tap = p.taps - 1 - tap;
+    uint row = tap / p.kernel.y;
+    uvec3 at = uvec3(row / p.kernel.x, row % p.kernel.x, tap - row * p.kernel.y) * p.dilation;
+    places[e] = at.x << 20 | at.y << 10 | at.z;
+    offsets[e] = at.x * p.x_strides[1] + at.y * p.x_strides[2] + at.z * p.x_strides[3] + channel * p.x_strides[4];
+  }
+  barrier();
+  uint start = (gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * 1024 + gl_LocalInvocationID.x;
+  for (uint k = 0; k < 4; ++k) {
+    uint i = start + k * 256;
+    if (i >= p.n) return;
+    uint pixel = i / p.row_units, unit = i - pixel * p.row_units;
+    uint above = pixel / p.out_size.z, image_depth = above / p.out_size.y, image = image_depth / p.out_size.x;
+    uvec3 at =
+        uvec3(image_depth - image * p.out_size.x, above - image_depth * p.out_size.y, pixel - above * p.out_size.z);
+    uvec3 first = at * p.stride - uvec3(p.padding);  // wraps below 0, as does what is added to it
+    uint base = image * p.x_strides[0] + first.x * p.x_strides[1] + first.y * p.x_strides[2] + first.z * p.x_strides[3];
+    uvec4 words;
+    for (uint w = 0; w < 4; ++w) {
+      words[w] = UNIT == 4 ? element(unit * 4 + w, first, base)
+                           : element(unit * 8 + 2 * w, first, base) | element(unit * 8 + 2 * w + 1, first, base) << 16;
+    }
+    BufferQuads(p.y).v[i] = words;
+  }
+}
+#else
 layout(push_constant, scalar) uniform Push {
   uvec2 x, y;
   uint n;                    // units of all pixels
@@ -64,3 +125,4 @@ void main() {
     }
   }
 }
+#endif

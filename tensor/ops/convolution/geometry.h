@@ -67,7 +67,10 @@ struct Rows {
   Tensor patches;
   std::int64_t row = 0, group = 0;
 };
-/// @param x [images, in..., C], contiguous @param reversed the last tap comes first
+/// Whether im2col_gpu() gathers single elements, as it does for few channels. It then takes x with any strides without
+/// a copy. @param row elements from row to row
+bool gathers_elements(const Geometry& g, std::int64_t row, DType t);
+/// @param x [images, in..., C] @param reversed the last tap comes first
 void im2col_gpu(const OpCall& call, const Tensor& x, const Geometry& g, const Rows& rows, bool reversed);
 /// @param x [images, in..., C], contiguous; gets the sums plus bias @return false where a driver cannot count the taps
 bool col2im_gpu(const OpCall& call, const Rows& rows, const Geometry& g, const Tensor& bias, const Tensor& x);

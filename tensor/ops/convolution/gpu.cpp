@@ -94,27 +94,18 @@ bool multiply_patches(const OpCall& call, const Tensor& x, const Geometry& g, co
   return true;
 }
 
-/// Three channels are moved in units of one element; four in wide ones. Images of three are padded with a zero channel.
-bool pads_channels(const Geometry& g) { return g.groups == 1 && g.c % 4 != 0 && g.c > 2 && !g.pointwise(); }
-Geometry with_padded_channels(Geometry g) {
-  g.c = ceil_div(g.c, 4) * 4;
-  return g;
-}
-/// x with zeros behind the channels, which are its last dimension.
-Tensor pad_channels(const Tensor& x, std::int64_t channels) {
-  Shape shape = x.shape();
-  shape.back() = channels;
-  Tensor y = zeros(shape, {x.dtype(), x.device()});
-  y.slice(-1, 0, x.size(-1)).copy_(x);
-  return y;
-}
-
 bool few_channels(const Geometry& g) {
   return g.groups > 1 && std::min(g.c_per_group(), g.k_per_group()) < kFewChannels;
 }
 bool counts_to(std::int64_t iterations, const Tensor& x) {
   const std::uint32_t most = gpu::capabilities(x.device()).most_iterations;
   return most == 0 || iterations < most;
+}
+
+/// x as the kernels need it: contiguous, unless its patches are gathered.
+Tensor source_of_patches(const Tensor& x, const Geometry& g) {
+  const bool gathers = !g.pointwise() && gathers_elements(g, padded(g.taps() * g.c), x.dtype());
+  return gathers ? x : x.contiguous();
 }
 
 /// The direct kernel. @param from, to geometry of what is read and of the result
@@ -197,14 +188,9 @@ std::int64_t& scratch_bytes() {
 bool convolve_gpu(const OpCall& call, const Geometry& g, Tensor& y) {
   if (y.dtype() == f64) return false;
   if (y.numel() == 0) return true;
-  const Tensor x = call.in[0].contiguous();
+  const Tensor x = source_of_patches(call.in[0], g);
   if (few_channels(g) && counts_to(g.taps() * g.c_per_group(), x))
     return direct(call, x, call.in[1], call.in[2], g, y, false);
-  if (pads_channels(g)) {
-    const Geometry more = with_padded_channels(g);
-    const Tensor weight = weight_rows(pad_channels(call.in[1], more.c), more);
-    return multiply_patches(call, pad_channels(x, more.c), more, weight.t(), call.in[2], y, false);
-  }
   const Tensor weight = call.in[1].contiguous();
   if (!g.pointwise() && convolve_by_cubin(call, g, x, weight, call.in[2], y)) return true;
   return multiply_patches(call, x, g, weight_rows(weight, g).t(), call.in[2], y, false);
@@ -233,22 +219,14 @@ bool input_gradient_gpu(const OpCall& call, const Geometry& g, Tensor& x) {
   return true;
 }
 
-bool weight_gradient_gpu(const OpCall& call, const Geometry& given, Tensor& given_weight) {
+bool weight_gradient_gpu(const OpCall& call, const Geometry& g, Tensor& weight) {
   if (call.in[0].dtype() == f64) return false;
-  if (given_weight.numel() == 0) return true;
+  if (weight.numel() == 0) return true;
   if (call.in[0].numel() == 0 || call.in[1].numel() == 0) {
-    given_weight.zero_();
+    weight.zero_();
     return true;
   }
-  const Tensor y = call.in[1].contiguous();
-  if (!pads_channels(given)) return weight_of(call, given, call.in[0].contiguous(), y, given_weight);
-  const Geometry more = with_padded_channels(given);
-  Shape shape = given_weight.shape();
-  shape.back() = more.c;
-  Tensor padded_weight = empty(shape, {given_weight.dtype(), given_weight.device()});
-  if (!weight_of(call, more, pad_channels(call.in[0], more.c), y, padded_weight)) return false;
-  given_weight.copy_(padded_weight.slice(-1, 0, given.c));
-  return true;
+  return weight_of(call, g, source_of_patches(call.in[0], g), call.in[1].contiguous(), weight);
 }
 
 }  // namespace etna::convolution

@@ -86,7 +86,7 @@ bool im2col_on_gpu(const OpCall& call, std::span<Tensor> out) {
   if (item_size(out[0].dtype()) == 1) return false;
   Geometry g = im2col_geometry(call.as<Settings>(), call.in[0]);
   g.groups = 1;
-  if (out[0].numel() > 0) im2col_gpu(call, call.in[0].contiguous(), g, dense(out[0], g), false);
+  if (out[0].numel() > 0) im2col_gpu(call, call.in[0], g, dense(out[0], g), false);
   return true;
 }
 bool col2im_on_gpu(const OpCall& call, std::span<Tensor> out) {
@@ -171,7 +171,42 @@ void col2im_cpu(const Tensor& given, const Geometry& g, Tensor& x) {
   });
 }
 
-void im2col_gpu(const OpCall& call, const Tensor& x, const Geometry& g, const Rows& to, bool reversed) {
+bool gathers_elements(const Geometry& g, std::int64_t row, DType t) {
+  constexpr std::int64_t kLongest = 1024;  // of the shader: elements of a row, and offsets of taps
+  const auto item = static_cast<std::int64_t>(item_size(t));
+  bool near = true;
+  for (std::size_t d = 0; d < 3; ++d) near = near && (g.kernel[d] - 1) * g.dilation[d] < kLongest;
+  return g.groups == 1 && near && row <= kLongest && g.c * item < 64 && (item == 2 || item == 4) &&
+         row * item % 16 == 0;
+}
+
+namespace {
+
+void im2col_few(const OpCall& call, const Tensor& x, const Geometry& g, const Rows& to, bool reversed) {
+  const auto item = static_cast<std::int64_t>(item_size(x.dtype()));
+  const std::int64_t row_units = to.row * item / 16;
+  const std::int64_t n = checked_product(x.size(0) * g.out_pixels(), row_units, call.op.name);
+  std::array<std::uint32_t, 5> strides = {};
+  for (std::size_t d = 0; d < 5; ++d) strides[d] = gpu::u32(x.strides()[static_cast<int>(d)]);
+  gpu::Kernel(shaders::im2col_few, call)
+      .spec(item, reversed)
+      .read(x)
+      .write(to.patches)
+      .u32(n, row_units, to.row, g.taps() * g.c, g.taps(), g.c)
+      .u32(g.in[0], g.in[1], g.in[2], g.kernel[1], g.kernel[2], g.out[0], g.out[1], g.out[2])
+      .u32(g.stride[0], g.stride[1], g.stride[2], g.padding[0], g.padding[1], g.padding[2])
+      .u32(g.dilation[0], g.dilation[1], g.dilation[2])
+      .u32(strides)
+      .dispatch(gpu::grid(n, 1024));
+}
+
+}  // namespace
+
+void im2col_gpu(const OpCall& call, const Tensor& given, const Geometry& g, const Rows& to, bool reversed) {
+  if (gathers_elements(g, to.row, given.dtype()) && to.patches.address() % 16 == 0) {
+    return im2col_few(call, given, g, to, reversed);
+  }
+  const Tensor x = given.contiguous();
   const auto item = static_cast<std::int64_t>(item_size(x.dtype()));
   const std::int64_t channels = g.c_per_group();
   std::int64_t unit = 16;
