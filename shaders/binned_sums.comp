@@ -10,7 +10,7 @@
 // over the buckets, and bin_move writes each number, with its place in the bucket, behind those before it. bin_sums
 // takes chunks of at most 65536 numbers. Most buckets have one chunk; those that have more share exponents and sums in
 // global memory, and bin_results ends them.
-// Bytes-bound: 40 bytes a number, most of them in runs. Loads are made 16 or 8 at a time, before anything waits.
+// Bytes-bound: 40 bytes a number, most of them in runs. Loads are made 8 at a time, before anything waits.
 //
 // variant: bin_count COUNT
 // variant: bin_offsets OFFSETS
@@ -23,8 +23,9 @@
 #extension GL_EXT_control_flow_attributes : require
 #include "dtype.glsl"
 
-layout(local_size_x = 256) in;
-const uint THREADS = 256, ELEMENTS = 16, TILE = THREADS * ELEMENTS, CHUNK = 65536;
+// With 8 elements a thread, bin_move has registers for as many threads as hide its loads.
+layout(local_size_x = 512) in;
+const uint THREADS = 512, ELEMENTS = 8, TILE = THREADS * ELEMENTS, CHUNK = 65536;
 const uint BINS = 2048, BIN_BITS = 11, MOST_BUCKETS = 1024;
 
 ETNA_BUFFER(BufferU32, uint);
@@ -120,7 +121,10 @@ void main() {
     BufferU32(p.plan).v[STARTS + MOST_BUCKETS] = numbers;
     BufferU32(p.plan).v[CHUNKS + MOST_BUCKETS] = chunks;
   }
-  if (p.states == uvec2(0u)) return;
+  uint any = 0, all_any;
+  for (uint k = 0; k < OWN; ++k) any += several[first + k];
+  sum_before(any, all_any);
+  if (all_any == 0) return;
   for (uint b = 0; b < p.buckets; ++b) {
     if (several[b] == 0) continue;
     for (uint i = b * BINS + t; i < min((b + 1) * BINS, p.size); i += THREADS) {
