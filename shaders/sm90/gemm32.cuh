@@ -15,6 +15,9 @@
 // that multiply split a, in the registers they multiply from. All read f32 as the copy engine wrote it. The order of k
 // within 32 steps is free, so each thread takes the steps of a that are contiguous (or, with rows of k, four apart),
 // and b is stored in that order.
+//
+// Tiles of 256 x 64 serve results of few columns, of which 128 x 128 would leave half idle. A warpgroup then multiplies
+// two blocks of 64 rows, one after the other.
 #include "tiles.cuh"
 
 namespace hopper {
@@ -43,13 +46,13 @@ __device__ __forceinline__ bool outside(float x) {
   return bits != 0 && bits - least >= end - least;
 }
 
-template <bool A_ALONG_K, bool B_ALONG_K>
+template <bool A_ALONG_K, bool B_ALONG_K, int COLUMNS = 128>
 struct Gemm32 {
-  static constexpr int kTile = 128, kRows = kTile, kColumns = kTile, kStep = 32, kStages = 4, kPlaneStages = 2;
+  static constexpr int kBlocks = 128 / COLUMNS;  ///< of 64 rows, for each warpgroup that multiplies
+  static constexpr int kRows = 128 * kBlocks, kColumns = COLUMNS, kStep = 32, kStages = 4, kPlaneStages = 2;
   static constexpr int kThreads = 512;
-  static constexpr int kBytesA = kTile * kStep * 4;
-  static constexpr int kBytes = kBytesA, kStageBytes = 2 * kBytes;      ///< f32, of one operand and of both
-  static constexpr int kPlaneBytes = kTile * kStep * 2, kPlanesBytes = 3 * kPlaneBytes;  ///< of b
+  static constexpr int kBytesA = kRows * kStep * 4, kBytesB = kColumns * kStep * 4, kStageBytes = kBytesA + kBytesB;
+  static constexpr int kPlaneBytes = kColumns * kStep * 2, kPlanesBytes = 3 * kPlaneBytes;  ///< of b
   static constexpr int kPlanes = kStages * kStageBytes, kScratch = kPlanes + kPlaneStages * kPlanesBytes;
   static constexpr int kBarriers = kScratch + 8 * kScratchBytes,
                        kSharedBytes = kBarriers + kStages * 16 + kPlaneStages * 24;
@@ -71,14 +74,14 @@ struct Gemm32 {
     return A_ALONG_K ? thread * 8 + j : thread + j * 4;
   }
 
-  template <bool ALONG_K>
+  template <bool ALONG_K, int COUNT>
   static __device__ __forceinline__ void fetch(std::uint32_t to, const TensorMap& map, int from, int k, int matrix,
                                                std::uint32_t barrier) {
     if constexpr (ALONG_K) {
       copy_box(to, map, k, from, matrix, barrier);
     } else {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) copy_box(to + i * 4096, map, from + i * 32, k, matrix, barrier);
+      for (int i = 0; i < COUNT / 32; ++i) copy_box(to + i * 4096, map, from + i * 32, k, matrix, barrier);
     }
   }
 
@@ -86,7 +89,7 @@ struct Gemm32 {
   template <int COUNT>
   static __device__ __forceinline__ void fetch_rows(std::uint32_t to, const TensorMap& map, int from, int k, int matrix,
                                                     std::uint32_t barrier) {
-    fetch<false>(to, map, from, k, matrix, barrier);
+    fetch<false, COUNT>(to, map, from, k, matrix, barrier);
   }
 
   /// What fills a stage: boxes of two matrices. patches.cuh has another.
@@ -96,8 +99,8 @@ struct Gemm32 {
     __device__ __forceinline__ void operator()(std::uint32_t to, const Tile& t, std::uint32_t step,
                                                std::uint32_t barrier) const {
       const int k = static_cast<int>(step * kStep);
-      fetch<A_ALONG_K>(to, p.a, t.row * kTile, k, t.matrix * p.a_matrix, barrier);
-      fetch<B_ALONG_K>(to + kBytes, p.b, t.column * kTile, k, t.matrix * p.b_matrix, barrier);
+      fetch<A_ALONG_K, kRows>(to, p.a, t.row * kRows, k, t.matrix * p.a_matrix, barrier);
+      fetch<B_ALONG_K, kColumns>(to + kBytesA, p.b, t.column * kColumns, k, t.matrix * p.b_matrix, barrier);
     }
   };
 
@@ -117,49 +120,80 @@ struct Gemm32 {
     }
   }
 
-  /// Splits b: 128 threads, one column each.
+  /// Splits PART of the steps of k of a column: all with 128 columns, one or the other half with 64.
+  /// @return true if any number does not split
+  template <int PART>
+  static __device__ __forceinline__ bool split_column(const char* b, std::uint32_t n, char* to,
+                                                      std::uint32_t planes_empty, bool wait, std::uint32_t phase) {
+    constexpr int kChunks = 4 / kBlocks, kFirst = PART * kChunks;
+    // Chunk c holds a thread's steps 2c and 2c + 1, for the four threads that share rows of a.
+    auto wanted = [](int k) {
+      for (int thread = 0; thread < 4; ++thread) {
+        for (int j = kFirst * 2; j < (kFirst + kChunks) * 2; ++j) {
+          if (static_cast<int>(step_of(thread, j)) == k) return true;
+        }
+      }
+      return false;
+    };
+    float x[kStep];
+    bool any = false;
+    if constexpr (B_ALONG_K) {
+#pragma unroll
+      for (int k = 0; k < kStep; k += 4) {
+        if (!wanted(k)) continue;
+        const float4 v = *reinterpret_cast<const float4*>(b + place<true>(n, k));
+        x[k] = v.x, x[k + 1] = v.y, x[k + 2] = v.z, x[k + 3] = v.w;
+      }
+    } else {
+#pragma unroll
+      for (int k = 0; k < kStep; ++k) {
+        if (wanted(k)) x[k] = *reinterpret_cast<const float*>(b + place<false>(n, k));
+      }
+    }
+#pragma unroll
+    for (int k = 0; k < kStep; ++k) {
+      if (wanted(k)) any |= outside(x[k]);
+    }
+    if (wait) barrier_wait(planes_empty, phase);
+#pragma unroll
+    for (int chunk = kFirst; chunk < kFirst + kChunks; ++chunk) {
+      Parts parts[4];
+#pragma unroll
+      for (int thread = 0; thread < 4; ++thread) {
+        parts[thread] = split(x[step_of(thread, chunk * 2)], x[step_of(thread, chunk * 2 + 1)]);
+      }
+      char* piece = to + (chunk ^ (n >> 1 & 3)) * 16;
+      *reinterpret_cast<uint4*>(piece) = make_uint4(parts[0].high, parts[1].high, parts[2].high, parts[3].high);
+      *reinterpret_cast<uint4*>(piece + kPlaneBytes) =
+          make_uint4(parts[0].middle, parts[1].middle, parts[2].middle, parts[3].middle);
+      *reinterpret_cast<uint4*>(piece + 2 * kPlaneBytes) =
+          make_uint4(parts[0].low, parts[1].low, parts[2].low, parts[3].low);
+    }
+    return any;
+  }
+
+  /// Splits b: 128 threads, one column each, or two for each of 64.
   static __device__ __forceinline__ void convert(const Parameters& p, char* memory, const Barriers& at) {
-    const std::uint32_t n = threadIdx.x & 127;
+    const std::uint32_t n = threadIdx.x & (kColumns - 1);
     std::uint32_t it = 0;
     for (std::uint32_t i = blockIdx.x; i < tile_count(p); i += gridDim.x) {
       const Tile t = tile_at(p, i);
       for (std::uint32_t s = 0; s < t.steps; ++s, ++it) {
         const std::uint32_t stage = it % kStages, planes = it % kPlaneStages;
-        const char* b = memory + stage * kStageBytes + kBytes;
-        barrier_wait(at.full + stage * 8, it / kStages & 1);
-        float x[kStep];
-        bool any = false;
-        if constexpr (B_ALONG_K) {
-#pragma unroll
-          for (int k = 0; k < kStep; k += 4) {
-            const float4 v = *reinterpret_cast<const float4*>(b + place<true>(n, k));
-            x[k] = v.x, x[k + 1] = v.y, x[k + 2] = v.z, x[k + 3] = v.w;
-          }
-        } else {
-#pragma unroll
-          for (int k = 0; k < kStep; ++k) x[k] = *reinterpret_cast<const float*>(b + place<false>(n, k));
-        }
-#pragma unroll
-        for (int k = 0; k < kStep; ++k) any |= outside(x[k]);
-        if (it >= kPlaneStages) barrier_wait(at.planes_empty + planes * 8, (it / kPlaneStages - 1) & 1);
+        const char* b = memory + stage * kStageBytes + kBytesA;
         char* to = memory + kPlanes + planes * kPlanesBytes + n * 64;
-#pragma unroll
-        for (int chunk = 0; chunk < 4; ++chunk) {
-          Parts parts[4];
-#pragma unroll
-          for (int thread = 0; thread < 4; ++thread) {
-            parts[thread] = split(x[step_of(thread, chunk * 2)], x[step_of(thread, chunk * 2 + 1)]);
-          }
-          char* piece = to + (chunk ^ (n >> 1 & 3)) * 16;
-          *reinterpret_cast<uint4*>(piece) = make_uint4(parts[0].high, parts[1].high, parts[2].high, parts[3].high);
-          *reinterpret_cast<uint4*>(piece + kPlaneBytes) =
-              make_uint4(parts[0].middle, parts[1].middle, parts[2].middle, parts[3].middle);
-          *reinterpret_cast<uint4*>(piece + 2 * kPlaneBytes) =
-              make_uint4(parts[0].low, parts[1].low, parts[2].low, parts[3].low);
+        const std::uint32_t planes_empty = at.planes_empty + planes * 8, phase = (it / kPlaneStages - 1) & 1;
+        const bool wait = it >= kPlaneStages;
+        barrier_wait(at.full + stage * 8, it / kStages & 1);
+        bool any;
+        if (kBlocks == 1 || (threadIdx.x & 64) == 0) {
+          any = split_column<0>(b, n, to, planes_empty, wait, phase);
+        } else {
+          any = split_column<kBlocks - 1>(b, n, to, planes_empty, wait, phase);
         }
         fence_async();
         any = any_of_threads(1, 128, any);
-        if (n == 0) {
+        if ((threadIdx.x & 127) == 0) {
           at.plain[planes] = any;
           barrier_arrive(at.planes_full + planes * 8);
           barrier_arrive(at.empty + stage * 8);
@@ -169,7 +203,7 @@ struct Gemm32 {
   }
 
   /// d += a · b over one stage in plain f32.
-  static __device__ __forceinline__ void multiply_plainly(float (&d)[64], const char* a, const char* b,
+  static __device__ __forceinline__ void multiply_plainly(float (&d)[COLUMNS / 2], const char* a, const char* b,
                                                           std::uint32_t row) {
     const std::uint32_t thread = threadIdx.x & 3;
 #pragma unroll 1
@@ -177,7 +211,7 @@ struct Gemm32 {
       const float above = *reinterpret_cast<const float*>(a + place<A_ALONG_K>(row, k)),
                   below = *reinterpret_cast<const float*>(a + place<A_ALONG_K>(row + 8, k));
 #pragma unroll
-      for (std::uint32_t j = 0; j < 16; ++j) {
+      for (std::uint32_t j = 0; j < COLUMNS / 8; ++j) {
 #pragma unroll
         for (std::uint32_t c = 0; c < 2; ++c) {
           const float x = *reinterpret_cast<const float*>(b + place<B_ALONG_K>(j * 8 + thread * 2 + c, k));
@@ -191,80 +225,90 @@ struct Gemm32 {
   static __device__ __forceinline__ void consume(const Parameters& p, char* memory, std::uint32_t shared,
                                                  const Barriers& at) {
     const std::uint32_t group = (threadIdx.x >> 7) - 2, warp = threadIdx.x >> 5 & 3, lane = threadIdx.x & 31;
-    const std::uint32_t row = group * 64 + warp * 16 + (lane >> 2);
+    const std::uint32_t first_row = group * 64 * kBlocks + warp * 16;
     const bool speaker = (threadIdx.x & 127) == 0;
     float* scratch = reinterpret_cast<float*>(memory + kScratch) + (group * 4 + warp) * (kScratchBytes / 4);
     std::uint32_t it = 0;
     for (std::uint32_t i = blockIdx.x; i < tile_count(p); i += gridDim.x) {
       const Tile t = tile_at(p, i);
-      float d[1][64];
+      float d[kBlocks][COLUMNS / 2];
 #pragma unroll
-      for (int j = 0; j < 64; ++j) d[0][j] = 0;
+      for (int block = 0; block < kBlocks; ++block) {
+#pragma unroll
+        for (int j = 0; j < COLUMNS / 2; ++j) d[block][j] = 0;
+      }
       for (std::uint32_t s = 0; s < t.steps; ++s, ++it) {
         const std::uint32_t stage = it % kStages, planes = it % kPlaneStages;
         const char* a = memory + stage * kStageBytes;
         barrier_wait(at.full + stage * 8, it / kStages & 1);
-        float x[2][8];  // of two rows
+        bool any_plain = false;
 #pragma unroll
-        for (int h = 0; h < 2; ++h) {
+        for (int block = 0; block < kBlocks; ++block) {
+          const std::uint32_t row = first_row + block * 64 + (lane >> 2);
+          float x[2][8];  // of two rows
 #pragma unroll
-          for (int j = 0; j < 8; j += A_ALONG_K ? 4 : 1) {
-            const char* from = a + place<A_ALONG_K>(row + h * 8, step_of(lane & 3, j));
-            if constexpr (A_ALONG_K) {
-              const float4 v = *reinterpret_cast<const float4*>(from);
-              x[h][j] = v.x, x[h][j + 1] = v.y, x[h][j + 2] = v.z, x[h][j + 3] = v.w;
-            } else {
-              x[h][j] = *reinterpret_cast<const float*>(from);
+          for (int h = 0; h < 2; ++h) {
+#pragma unroll
+            for (int j = 0; j < 8; j += A_ALONG_K ? 4 : 1) {
+              const char* from = a + place<A_ALONG_K>(row + h * 8, step_of(lane & 3, j));
+              if constexpr (A_ALONG_K) {
+                const float4 v = *reinterpret_cast<const float4*>(from);
+                x[h][j] = v.x, x[h][j + 1] = v.y, x[h][j + 2] = v.z, x[h][j + 3] = v.w;
+              } else {
+                x[h][j] = *reinterpret_cast<const float*>(from);
+              }
             }
           }
-        }
-        bool plain = false;
-        std::uint32_t high[2][4], middle[2][4], low[2][4];  // per 16 steps, in the order of the matrix instruction
+          bool plain = false;
+          std::uint32_t high[2][4], middle[2][4], low[2][4];  // per 16 steps, in the order of the matrix instruction
 #pragma unroll
-        for (int k = 0; k < 2; ++k) {
+          for (int k = 0; k < 2; ++k) {
 #pragma unroll
-          for (int piece = 0; piece < 4; ++piece) {
-            const float first = x[piece & 1][k * 4 + (piece >> 1) * 2],
-                        second = x[piece & 1][k * 4 + (piece >> 1) * 2 + 1];
-            plain |= outside(first) || outside(second);
-            const Parts parts = split(first, second);
-            high[k][piece] = parts.high, middle[k][piece] = parts.middle, low[k][piece] = parts.low;
+            for (int piece = 0; piece < 4; ++piece) {
+              const float first = x[piece & 1][k * 4 + (piece >> 1) * 2],
+                          second = x[piece & 1][k * 4 + (piece >> 1) * 2 + 1];
+              plain |= outside(first) || outside(second);
+              const Parts parts = split(first, second);
+              high[k][piece] = parts.high, middle[k][piece] = parts.middle, low[k][piece] = parts.low;
+            }
           }
-        }
-        plain = any_of_threads(2 + group, 128, plain);
-        barrier_wait(at.planes_full + planes * 8, it / kPlaneStages & 1);
-        plain = plain || at.plain[planes] != 0;
-        if (plain) {
-          multiply_plainly(d[0], a, a + kBytes, row);
-          sync_threads(2 + group, 128);
-          if (speaker) barrier_arrive(at.empty + stage * 8), barrier_arrive(at.planes_empty + planes * 8);
-          continue;
-        }
-        if (speaker) barrier_arrive(at.empty + stage * 8);
-        const std::uint32_t b = shared + kPlanes + planes * kPlanesBytes;
-        auto part = [&](int plane, int k) { return operand<64>(b + plane * kPlaneBytes + k * 32, 512); };
-        float sum[64];
-        product_fence();
+          plain = any_of_threads(2 + group, 128, plain);
+          if (block == 0) barrier_wait(at.planes_full + planes * 8, it / kPlaneStages & 1);
+          plain = plain || at.plain[planes] != 0;
+          any_plain = any_plain || plain;
+          if (plain) {
+            multiply_plainly(d[block], a, a + kBytesA, row);
+            continue;
+          }
+          if (kBlocks == 1 && speaker) barrier_arrive(at.empty + stage * 8);
+          const std::uint32_t b = shared + kPlanes + planes * kPlanesBytes;
+          auto part = [&](int plane, int k) { return operand<64>(b + plane * kPlaneBytes + k * 32, 512); };
+          float sum[COLUMNS / 2];
+          product_fence();
 #pragma unroll
-        for (int k = 0; k < 2; ++k) {
-          product(sum, low[k], part(0, k), k > 0);
-          product(sum, high[k], part(2, k), true);
-          product(sum, middle[k], part(1, k), true);
-        }
+          for (int k = 0; k < 2; ++k) {
+            product(sum, low[k], part(0, k), k > 0);
+            product(sum, high[k], part(2, k), true);
+            product(sum, middle[k], part(1, k), true);
+          }
 #pragma unroll
-        for (int k = 0; k < 2; ++k) {
-          product(sum, middle[k], part(0, k), true);
-          product(sum, high[k], part(1, k), true);
-        }
+          for (int k = 0; k < 2; ++k) {
+            product(sum, middle[k], part(0, k), true);
+            product(sum, high[k], part(1, k), true);
+          }
 #pragma unroll
-        for (int k = 0; k < 2; ++k) product(sum, high[k], part(0, k), true);
-        product_commit();
-        product_wait<0>();
+          for (int k = 0; k < 2; ++k) product(sum, high[k], part(0, k), true);
+          product_commit();
+          product_wait<0>();
+#pragma unroll
+          for (int j = 0; j < COLUMNS / 2; ++j) d[block][j] += sum[j];
+        }
+        // Plain products read the stage to their end; else all threads have read it when the last vote is over.
+        if (any_plain) sync_threads(2 + group, 128);
+        if (speaker && (any_plain || kBlocks > 1)) barrier_arrive(at.empty + stage * 8);
         if (speaker) barrier_arrive(at.planes_empty + planes * 8);
-#pragma unroll
-        for (int j = 0; j < 64; ++j) d[0][j] += sum[j];
       }
-      epilogue_tile<2>(p, d, scratch, t.row * kTile + group * 64 + warp * 16, t.column * kTile, t);
+      epilogue_tile<2>(p, d, scratch, t.row * kRows + first_row, t.column * kColumns, t);
     }
   }
 

@@ -6,7 +6,8 @@
 //   kForward  y[pixels, K] = patches of x[pixels, taps C] · weight[K, taps C]ᵀ
 //   kInput    x[pixels, C] = patches of y[pixels, taps K] · weight[K, taps, C], the taps in reverse: for a stride of 1
 //   kWeight   weight[K, taps C] = y[pixels, K]ᵀ · patches of x[pixels, taps C]
-// f16 and bf16 have tiles of 64 columns, too: with 64 channels half of a tile of 128 would be idle.
+//   kWeightAcross  the transpose of kWeight, where K is the one that is small
+// There are tiles of 64 columns, too: with 64 channels half of a tile of 128 would be idle.
 #include "tiles.cuh"
 
 namespace hopper {
@@ -26,7 +27,7 @@ struct PatchParameters {
   Patches patches;
 };
 
-constexpr int kForward = 0, kInput = 1, kWeight = 2;
+constexpr int kForward = 0, kInput = 1, kWeight = 2, kWeightAcross = 3;
 
 template <typename GEMM, int KIND>
 struct FetchPatches {
@@ -53,21 +54,32 @@ struct FetchPatches {
   }
 
   __device__ __forceinline__ void start(const Tile& t) {
-    if (KIND != kWeight) find(t.row * kRows);
+    if (KIND != kWeight && KIND != kWeightAcross) find(t.row * kRows);
   }
+  /// Boxes of COUNT columns of patches, from `first` on, of the pixels from k on.
+  template <int COUNT>
+  __device__ __forceinline__ void copy_columns(std::uint32_t to, const TensorMap& map, std::uint32_t first,
+                                               std::uint32_t k, std::uint32_t barrier) {
+    const std::uint32_t channels = p.patches.channels;
+    find(k);
+#pragma unroll
+    for (int i = 0; i < COUNT / kBox; ++i) {
+      const std::uint32_t column = first + i * kBox, tap = column / channels;
+      // Beyond the last tap anything will do: it is not stored.
+      const std::uint32_t some = tap < p.patches.taps ? tap : 0;
+      copy(to + i * kStep * 128, map, some, column - tap * channels, barrier);
+    }
+  }
+
   __device__ __forceinline__ void operator()(std::uint32_t to, const Tile& t, std::uint32_t step,
                                              std::uint32_t barrier) {
     const std::uint32_t k = step * kStep, channels = p.patches.channels;
     if constexpr (KIND == kWeight) {
       GEMM::template fetch_rows<kRows>(to, p.gemm.a, t.row * kRows, k, 0, barrier);
-      find(k);
-#pragma unroll
-      for (int i = 0; i < kColumns / kBox; ++i) {
-        const std::uint32_t column = t.column * kColumns + i * kBox, tap = column / channels;
-        // Beyond the last tap anything will do: it is not stored.
-        const std::uint32_t some = tap < p.patches.taps ? tap : 0;
-        copy(to + kBytesA + i * kStep * 128, p.gemm.b, some, column - tap * channels, barrier);
-      }
+      copy_columns<kColumns>(to + kBytesA, p.gemm.b, t.column * kColumns, k, barrier);
+    } else if constexpr (KIND == kWeightAcross) {
+      copy_columns<kRows>(to, p.gemm.a, t.row * kRows, k, barrier);
+      GEMM::template fetch_rows<kColumns>(to + kBytesA, p.gemm.b, t.column * kColumns, k, 0, barrier);
     } else {
       const std::uint32_t tap = k / channels, channel = k - tap * channels;
       copy(to, p.gemm.a, tap, channel, barrier);

@@ -54,14 +54,14 @@ using Kernels = std::array<const gpu::CubinKernel*, 3>;
 
 Kernels forward_kernels(DType t) {
   using namespace cubins;
-  if (t == f32) return {&cubin_convolution_forward_f32};
+  if (t == f32) return {&cubin_convolution_forward_f32, nullptr, &cubin_convolution_forward_f32_64};
   if (t == f16)
     return {&cubin_convolution_forward_f16, &cubin_convolution_forward_f16_256, &cubin_convolution_forward_f16_64};
   return {&cubin_convolution_forward_bf16, &cubin_convolution_forward_bf16_256, &cubin_convolution_forward_bf16_64};
 }
 Kernels input_kernels(DType t) {
   using namespace cubins;
-  if (t == f32) return {&cubin_convolution_input_f32};
+  if (t == f32) return {&cubin_convolution_input_f32, nullptr, &cubin_convolution_input_f32_64};
   if (t == f16)
     return {&cubin_convolution_input_f16, &cubin_convolution_input_f16_256, &cubin_convolution_input_f16_64};
   return {&cubin_convolution_input_bf16, &cubin_convolution_input_bf16_256, &cubin_convolution_input_bf16_64};
@@ -129,24 +129,39 @@ bool input_gradient_by_cubin(const OpCall& call, const Geometry& given, const Te
   return gemm::launch_cubin_family(call, params(y, bias, x, g.n * g.out_pixels(), g.k, g.taps() * g.c), family);
 }
 
+bool weight_is_made_across(const Geometry& g, const Tensor& x) {
+  return x.dtype() == f32 && g.groups == 1 && g.k <= 64 && g.taps() * g.c > 64 &&
+         gpu::capabilities(x.device()).cubin == 90;
+}
+
 bool weight_gradient_by_cubin(const OpCall& call, const Geometry& g, const Tensor& x, const Tensor& y,
                               const Tensor& weight) {
   if (!walks(g, x.dtype())) return false;
-  const std::int64_t pixels = g.n * g.out_pixels();
+  const std::int64_t pixels = g.n * g.out_pixels(), depth = g.taps() * g.c;
+  const auto columns_of_y = [&](std::int64_t, std::int64_t step) {
+    return gemm::tensor_map(gemm::TiledMatrix{
+        .at = gpu::pointer(y), .dtype = x.dtype(), .columns = g.k, .rows = pixels, .leading = g.k, .box_rows = step});
+  };
+  const auto patches_of_x = [&](std::int64_t, std::int64_t step) { return images_map(x, g, step); };
+  if (weight_is_made_across(g, x)) {
+    const Tensor across = empty({depth, g.k}, {weight.dtype(), weight.device()});
+    const CubinFamily family{.layout = CubinLayout::tn,
+                             .kernels = {&cubins::cubin_convolution_weight_across_f32, nullptr,
+                                         &cubins::cubin_convolution_weight_across_f32_64},
+                             .a = patches_of_x,
+                             .b = columns_of_y,
+                             .more = patches(g)};
+    if (!gemm::launch_cubin_family(call, params(x, {}, across, depth, g.k, pixels), family)) return false;
+    Tensor result = weight.reshape({g.k, depth});
+    result.copy_(across.t());
+    return true;
+  }
   const CubinFamily family{.layout = CubinLayout::tn,
                            .kernels = weight_kernels(x.dtype()),
-                           .a =
-                               [&](std::int64_t, std::int64_t step) {
-                                 return gemm::tensor_map(gemm::TiledMatrix{.at = gpu::pointer(y),
-                                                                           .dtype = x.dtype(),
-                                                                           .columns = g.k,
-                                                                           .rows = pixels,
-                                                                           .leading = g.k,
-                                                                           .box_rows = step});
-                               },
-                           .b = [&](std::int64_t, std::int64_t step) { return images_map(x, g, step); },
+                           .a = columns_of_y,
+                           .b = patches_of_x,
                            .more = patches(g)};
-  return gemm::launch_cubin_family(call, params(x, {}, weight, g.k, g.taps() * g.c, pixels), family);
+  return gemm::launch_cubin_family(call, params(x, {}, weight, g.k, depth, pixels), family);
 }
 
 }  // namespace etna::convolution

@@ -12,6 +12,8 @@ bool convolve_by_cubin(const OpCall& call, const Geometry& g, const Tensor& x, c
 /// With stride 1.
 bool input_gradient_by_cubin(const OpCall& call, const Geometry& g, const Tensor& y, const Tensor& weight,
                              const Tensor& bias, const Tensor& x);
+/// Whether the transpose of the weight's gradient is computed: tiles of 64 columns suit few channels of y.
+bool weight_is_made_across(const Geometry& g, const Tensor& x);
 bool weight_gradient_by_cubin(const OpCall& call, const Geometry& g, const Tensor& x, const Tensor& y,
                               const Tensor& weight);
 

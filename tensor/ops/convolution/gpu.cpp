@@ -168,13 +168,19 @@ bool weight_of(const OpCall& call, const Geometry& g, const Tensor& x, const Ten
     return multiply(call, by_groups(0, g.n), x.reshape({1, g.n * pixels, g.c}), {}, result);
   const std::int64_t step = images_at_a_time(g.n, g.groups * pixels * padded(depth), x.dtype());
   Rows rows = patches_for(g, step, x.dtype(), x.device());
+  const bool across = weight_is_made_across(g, x);
+  const Tensor sum = across ? empty({depth, g.k}, {result.dtype(), result.device()}) : result;
   for (std::int64_t first = 0; first < g.n; first += step) {
     const std::int64_t images = std::min(step, g.n - first);
     im2col_gpu(call, x.slice(0, first, first + images), g, rows, false);
     gemm::Epilogue epilogue;
-    if (first > 0) epilogue.residual = result;
-    if (!multiply(call, by_groups(first, images), matrix(rows, g, images), epilogue, result)) return false;
+    if (first > 0) epilogue.residual = sum;
+    const Tensor of_y = by_groups(first, images), of_x = matrix(rows, g, images);
+    const bool done = across ? multiply(call, of_x.transpose(1, 2), of_y.transpose(1, 2), epilogue, sum)
+                             : multiply(call, of_y, of_x, epilogue, sum);
+    if (!done) return false;
   }
+  if (across) result.copy_(sum.t());
   return true;
 }
 

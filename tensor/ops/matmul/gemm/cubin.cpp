@@ -25,7 +25,10 @@ struct Kernel {
 
 enum Layout { kNN, kNT, kTN };
 
-const gpu::CubinKernel* choose(DType dtype, Layout layout, bool large) {
+/// Tiles of 128 x 128, 256 x 128 (f16 and bf16) and 256 x 64 (f32).
+enum TileShape { kSquare, kTall, kNarrow };
+
+const gpu::CubinKernel* choose(DType dtype, Layout layout, TileShape shape) {
   using namespace cubins;
   static const gpu::CubinKernel* const bf16s[] = {&cubin_gemm_bf16_nn,     &cubin_gemm_bf16_nt,
                                                   &cubin_gemm_bf16_tn,     &cubin_gemm_bf16_nn_256,
@@ -33,16 +36,17 @@ const gpu::CubinKernel* choose(DType dtype, Layout layout, bool large) {
   static const gpu::CubinKernel* const f16s[] = {&cubin_gemm_f16_nn,     &cubin_gemm_f16_nt,
                                                  &cubin_gemm_f16_tn,     &cubin_gemm_f16_nn_256,
                                                  &cubin_gemm_f16_nt_256, &cubin_gemm_f16_tn_256};
-  static const gpu::CubinKernel* const f32s[] = {&cubin_gemm_f32_nn, &cubin_gemm_f32_nt, &cubin_gemm_f32_tn};
-  if (dtype == f32) return f32s[layout];
-  return (dtype == f16 ? f16s : bf16s)[layout + (large ? 3 : 0)];
+  static const gpu::CubinKernel* const f32s[] = {&cubin_gemm_f32_nn,    &cubin_gemm_f32_nt,    &cubin_gemm_f32_tn,
+                                                 &cubin_gemm_f32_nn_64, &cubin_gemm_f32_nt_64, &cubin_gemm_f32_tn_64};
+  return (dtype == f32 ? f32s : dtype == f16 ? f16s : bf16s)[layout + (shape == kSquare ? 0 : 3)];
 }
 
-Kernel kernel_of(DType dtype, Layout layout, bool large) {
+Kernel kernel_of(DType dtype, Layout layout, TileShape shape) {
   constexpr std::uint32_t scratch = 8 * 4096;
-  const gpu::CubinKernel* cubin = choose(dtype, layout, large);
+  const gpu::CubinKernel* cubin = choose(dtype, layout, shape);
+  if (shape == kNarrow) return {cubin, 256, 32, 512, 4 * 40960 + 2 * 12288 + scratch + 4 * 16 + 2 * 24, 1.4, 64};
   if (dtype == f32) return {cubin, 128, 32, 512, 4 * 32768 + 2 * 24576 + scratch + 4 * 16 + 2 * 24, 1.4};
-  if (large) return {cubin, 256, 64, 384, 4 * 49152 + scratch + 4 * 16 + 16, 0.80};
+  if (shape == kTall) return {cubin, 256, 64, 384, 4 * 49152 + scratch + 4 * 16 + 16, 0.80};
   return {cubin, 128, 64, 384, 6 * 32768 + scratch + 6 * 16 + 16, 0.43};
 }
 
@@ -55,14 +59,15 @@ struct Launch {
 
 /// The launch estimated to be fastest on `units` multiprocessors: waves of tiles and, with split-K, writing, reading
 /// and adding the partial sums.
-Launch launch_of(const GemmParams& p, Layout layout, std::int64_t units) {
+/// @param narrow whether there are tiles of 64 columns
+Launch launch_of(const GemmParams& p, Layout layout, std::int64_t units, bool narrow = true) {
   if (p.tiling && p.tiling->tile < (p.dtype == f32 ? 1u : 2u))
-    return {kernel_of(p.dtype, layout, p.tiling->tile == 1), p.tiling->split_k};
+    return {kernel_of(p.dtype, layout, p.tiling->tile == 1 ? kTall : kSquare), p.tiling->split_k};
   Launch best;
-  for (bool large : {false, true}) {
-    if (large && p.dtype == f32) continue;
-    const Kernel kernel = kernel_of(p.dtype, layout, large);
-    const std::int64_t tiles = ceil_div(p.m, kernel.rows) * ceil_div(p.n, 128) * p.matrices();
+  for (TileShape shape : {kSquare, kTall, kNarrow}) {
+    if (shape == (p.dtype == f32 ? kTall : kNarrow) || (shape == kNarrow && !narrow)) continue;
+    const Kernel kernel = kernel_of(p.dtype, layout, shape);
+    const std::int64_t tiles = ceil_div(p.m, kernel.rows) * ceil_div(p.n, kernel.columns) * p.matrices();
     const std::int64_t steps = ceil_div(p.k, kernel.step);
     const double results = static_cast<double>(p.m * p.n * p.matrices());
     for (std::int64_t split_k : {1, 2, 3, 4, 6, 8, 12, 16, 24, 32}) {
@@ -165,7 +170,7 @@ bool launch_matrices(const OpCall& call, const GemmParams& p, Layout layout) {
   const Launch launch = launch_of(p, layout, units_of(p));
   const Kernel& kernel = launch.kernel;
   const auto a = map_of(p.a, p.dtype, layout != kTN, p.m, p.k, p.inner, kernel.step, kernel.rows);
-  const auto b = map_of(p.b, p.dtype, layout == kNT, p.n, p.k, p.inner, kernel.step, 128);
+  const auto b = map_of(p.b, p.dtype, layout == kNT, p.n, p.k, p.inner, kernel.step, kernel.columns);
   if (!a || !b) return false;
   record(call, p, launch, *a, *b, {});
   return true;
@@ -190,8 +195,10 @@ bool multiplies(const GemmParams& p) {
 bool launch_cubin_family(const OpCall& call, const GemmParams& p, const CubinFamily& family) {
   if (requested_variant().value_or(KernelVariant::cubin) != KernelVariant::cubin) return false;
   if (!multiplies(p) || too_small(p) || family.kernels[0]->cubin.empty()) return false;
-  Launch launch = launch_of(p, static_cast<Layout>(family.layout), units_of(p));
-  if (family.kernels[2] != nullptr && p.n <= 64 && ceil_div(p.m, 256) >= units_of(p)) {
+  Launch launch = launch_of(p, static_cast<Layout>(family.layout), units_of(p), family.kernels[2] != nullptr);
+  if (p.dtype == f32) {
+    launch.kernel.cubin = family.kernels[launch.kernel.columns == 64 ? 2 : 0];
+  } else if (family.kernels[2] != nullptr && p.n <= 64 && ceil_div(p.m, 256) >= units_of(p)) {
     constexpr std::uint32_t stages = 4, scratch = 8 * 4096;
     launch = {{family.kernels[2], 256, 64, 384, stages * 40960 + scratch + stages * 16 + 16, 0, 64}, 1, 0};
   } else {
@@ -214,7 +221,7 @@ bool launch_cubin(const OpCall& call, const GemmParams& p) {
   if (!multiplies(p) || (p.a.transposed && p.b.transposed)) return false;
   const Layout layout = p.a.transposed ? kTN : p.b.transposed ? kNT : kNN;
   if (too_small(p)) return false;
-  if (choose(p.dtype, layout, false)->cubin.empty()) return false;
+  if (choose(p.dtype, layout, kSquare)->cubin.empty()) return false;
   if (static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.inner) > 4e9) return false;
   for (const Operand& x : {p.a, p.b}) {
     const auto bytes = static_cast<std::int64_t>(item_size(p.dtype));

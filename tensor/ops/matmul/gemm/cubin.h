@@ -16,7 +16,7 @@ enum class CubinLayout { nn, nt, tn };
 /// A kernel of another family with the tiles of those of launch_cubin().
 struct CubinFamily {
   CubinLayout layout = CubinLayout::nt;  ///< the gemm whose tiling suits it
-  /// For tiles of 128 and of 256 rows, and for 256 rows of 64 columns. f32 has the first.
+  /// For tiles of 128 and of 256 rows, and for 256 rows of 64 columns. f32 has the first and the last.
   std::array<const gpu::CubinKernel*, 3> kernels = {};
   std::function<std::optional<Arguments>(std::int64_t rows, std::int64_t step)> a, b;  ///< tensor maps, by the tile
   std::array<std::uint32_t, 14> more = {};                                             ///< behind the gemm's parameters
