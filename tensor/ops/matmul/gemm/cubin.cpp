@@ -70,7 +70,7 @@ Launch launch_of(const GemmParams& p, Layout layout, std::int64_t units, bool na
     const std::int64_t tiles = ceil_div(p.m, kernel.rows) * ceil_div(p.n, kernel.columns) * p.matrices();
     const std::int64_t steps = ceil_div(p.k, kernel.step);
     const double results = static_cast<double>(p.m * p.n * p.matrices());
-    for (std::int64_t split_k : {1, 2, 3, 4, 6, 8, 12, 16, 24, 32}) {
+    for (std::int64_t split_k : {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128}) {
       if (split_k > 1 && (steps / split_k < 4 || results * static_cast<double>(split_k) > 1.3e8)) break;
       const std::int64_t rounds = ceil_div(tiles * split_k, units), each = ceil_div(steps, split_k);
       constexpr double start_us = 1.5, second_pass_us = 4, bytes_a_us = 3.0e6;
