@@ -4,8 +4,8 @@
 
 #include <etna/tensor/op.h>
 
-/// Ops whose result has as many rows as elements are true. The mask is counted first; the host reads the sum and makes a
-/// result of that size, which a second pass over the mask fills.
+/// Ops whose result has as many rows as elements are true. The mask is counted first; the host reads the sum and makes
+/// a result of that size, which a second pass over the mask fills.
 namespace etna::indexing {
 
 struct TrueCounts {
