@@ -19,7 +19,7 @@ Tensor normal(double mean, const Tensor& std);
 Tensor normal(double mean, double std, Shape shape, TensorOptions options = {});
 /// Numbers of events at a mean rate, of its shape and dtype. A rate below 12 counts the sums of up to 48 exponential
 /// gaps, for which memory is taken: exact to f32's rounding. Above, a normal number is turned into the quantile by the
-/// Cornish-Fisher expansion: the distribution function is within 2e-3 of the exact one. Devices round gaps differently,
+/// Cornish-Fisher expansion: the distribution function is within 3e-4 of the exact one. Devices round gaps differently,
 /// so a number may differ where two are that close.
 /// @throws ShapeError for a rate that is negative or NaN, which the CPU checks outside captured steps
 Tensor poisson(const Tensor& rate);

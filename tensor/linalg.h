@@ -101,7 +101,7 @@ struct Complex {
   Tensor real, imag;
 };
 struct Eig {
-  Complex eigenvalues, eigenvectors;  ///< [..., N] in no particular order, [..., N, N] in columns of length 1
+  Complex eigenvalues, eigenvectors;  ///< [..., N] ascending by real, then imag; [..., N, N] in columns of length 1
 };
 /// A · V = V · diag(L) for a square A, both complex. The gradient is infinite or NaN where eigenvalues are equal, and
 /// means something only for functions that do not depend on the phases of the vectors.

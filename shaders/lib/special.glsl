@@ -57,7 +57,9 @@ float m_digamma_positive(float a) {
   float p = 0.951055884 + e * (-0.423627496 + e * (0.240542531 + e * (-0.148398861 + e * (0.0949846879 +
             e * (-0.062055979 + e * (0.0408500284 + e * (-0.0257868841 + e * (0.0171149876 + e * (-0.0163736194 +
             e * 0.0109025892)))))))));
-  return sum + ((a - 1.46163213) - 1.24381498e-8) * p;
+  precise float near = a - 1.46163213;
+  precise float distance = near - 1.24381498e-8;
+  return sum + distance * p;
 }
 float m_digamma(float a) {
   if (m_isnan(a)) return a;

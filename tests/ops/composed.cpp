@@ -62,14 +62,33 @@ std::vector<Sample> samples_in_composed() {
     }));
   }
   const auto householder = [](In in) { return linalg::householder_product(in[0], in[1]); };
-  add(all, "householder_product", "batch", {{2, 4, 3}, {2, 3}}, householder, -1, 1);
+  add(all, "householder_product", "batch", {{2, 3, 2}, {2, 2}}, householder, -1, 1);
   const auto sampled = [](GridSampleMode mode) {
     return [mode](In in) { return grid_sample(in[0], in[1], mode, GridPadding::border); };
   };
-  add(all, "grid_sample", "bicubic", {{1, 2, 3, 4}, {1, 2, 3, 2}}, sampled(GridSampleMode::bicubic), -0.9, 0.9)
+  add(all, "grid_sample", "volume", {{1, 1, 2, 3, 2}, {1, 1, 1, 3, 3}}, sampled(GridSampleMode::bilinear), -0.9, 0.9)
+      .in_dtypes({f32})
       .gradients(Gradients::compared);
-  add(all, "grid_sample", "volume", {{1, 2, 3, 2, 2}, {1, 1, 2, 2, 3}}, sampled(GridSampleMode::bilinear), -0.9, 0.9)
-      .gradients(Gradients::compared);
+  add(all, "mvlgamma", "nothing", {{0}}, [](In in) { return mvlgamma(in[0], 3); }).gradients(Gradients::compared);
+  add(all, "ldexp", "nothing", {{0, 5}, {5}}, [](In in) { return ldexp(in[0], in[1]); }).gradients(Gradients::compared);
+  add(all, "frexp", "nothing", {{0}}, [](In in) { return frexp(in[0]).mantissa; }).gradients(Gradients::compared);
+  add(all, "diff", "nothing", {{3, 0}}, [](In in) { return diff(in[0]); }).gradients(Gradients::compared);
+  add(all, "gradient", "nothing", {{0, 4}}, [](In in) { return gradient(in[0], 0.5, 1); }).gradients(Gradients::compared);
+  add(all, "trapezoid", "nothing", {{3, 0}}, [](In in) { return trapezoid(in[0]); }).gradients(Gradients::compared);
+  add(all, "cumulative_trapezoid", "nothing", {{3, 0}}, [](In in) { return cumulative_trapezoid(in[0]); }).gradients(Gradients::compared);
+  add(all, "cov", "nothing", {{0, 5}}, [](In in) { return cov(in[0]); }).gradients(Gradients::compared);
+  add(all, "corrcoef", "nothing", {{0, 5}}, [](In in) { return corrcoef(in[0]); }).gradients(Gradients::compared);
+  add(all, "dist", "nothing", {{0, 5}, {5}}, [](In in) { return dist(in[0], in[1]); }).gradients(Gradients::compared);
+  add(all, "renorm", "nothing", {{0, 5}}, [](In in) { return renorm(in[0], 2, 1, 1.5); }).gradients(Gradients::compared);
+  add(all, "block_diag", "nothing", {{0, 3}, {2}}, [](In in) { return block_diag({in[0], in[1]}); }).gradients(Gradients::compared);
+  add(all, "diagflat", "nothing", {{0}}, [](In in) { return diagflat(in[0], 1); }).gradients(Gradients::compared);
+  add(all, "combinations", "nothing", {{0}}, [](In in) { return combinations(in[0]); }).gradients(Gradients::compared);
+  add(all, "tensor_split", "nothing", {{0, 7}}, [](In in) { return tensor_split(in[0], 3, 1); }).gradients(Gradients::compared);
+  add(all, "householder_product", "nothing", {{2, 4, 0}, {2, 0}}, householder).gradients(Gradients::compared);
+  add(all, "grid_sample", "nothing", {{1, 2, 3, 2, 2}, {1, 0, 2, 2, 3}}, sampled(GridSampleMode::bilinear)).gradients(Gradients::compared);
+  Sample nothing("index_reduce", "nothing");
+  nothing.composed().in({0, 4}).in({0, 3}).index({3}, 0, 4).in_dtypes({f64, f32}).gradients(Gradients::compared);
+  all.push_back(nothing.calls([](In in) { return index_reduce(in[0], 1, in[2], in[1], "mean"); }));
   return all;
 }
 

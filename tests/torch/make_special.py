@@ -37,10 +37,11 @@ add("lgamma edges", torch.lgamma, edges)
 add("digamma edges", torch.digamma, edges)
 for n in (1, 2, 3, 5):
     add(f"polygamma {n}", lambda x: torch.polygamma(n, x), orders)
-add("polygamma 1 negative", lambda x: torch.polygamma(1, x), negative[30:])
+# At the poles PyTorch has large numbers.
+add("polygamma 1 negative", lambda x: torch.polygamma(1, x), negative[30:][negative[30:] != negative[30:].round()])
 add("mvlgamma 3", lambda x: torch.mvlgamma(x, 3), orders + 1)
 add("i0", torch.i0, either)
-add("i0 edges", torch.i0, edges)
+add("i0 edges", torch.i0, f32([0.0, -0.0, nan, -7.0]))  # of infinity PyTorch has NaN
 add("i1", torch.special.i1, either)
 add("logit", torch.logit, unit)
 add("logit eps", lambda x: torch.logit(x, 0.1), unit)

@@ -1,5 +1,10 @@
 #include <etna/tensor/ops/linalg/matrices.h>
 
+#include <algorithm>
+#include <numeric>
+#include <utility>
+#include <vector>
+
 #include <Eigen/Eigenvalues>
 
 #include <etna/tensor/einsum.h>
@@ -30,14 +35,20 @@ void cpu(const OpCall& call, std::span<Tensor> out) {
     if (!x.allFinite()) return kNotFinite;
     const Eigen::EigenSolver<Columns> found(x);
     if (found.info() != Eigen::Success) return kNotFinite;
-    const auto values = found.eigenvalues();
+    std::vector<Eigen::Index> order(static_cast<std::size_t>(n));
+    std::iota(order.begin(), order.end(), 0);
+    const auto& values = found.eigenvalues();
+    std::sort(order.begin(), order.end(), [&values](Eigen::Index p, Eigen::Index q) {
+      return std::pair(values[p].real(), values[p].imag()) < std::pair(values[q].real(), values[q].imag());
+    });
     const auto vectors = found.eigenvectors();
     for (std::int64_t k = 0; k < n; ++k) {
-      out[0].host<T>()[i * n + k] = values[k].real();
-      out[1].host<T>()[i * n + k] = values[k].imag();
+      const Eigen::Index from = order[static_cast<std::size_t>(k)];
+      out[0].host<T>()[i * n + k] = values[from].real();
+      out[1].host<T>()[i * n + k] = values[from].imag();
+      result<T>(out[2], i).col(k) = vectors.col(from).real();
+      result<T>(out[3], i).col(k) = vectors.col(from).imag();
     }
-    result<T>(out[2], i) = vectors.real();
-    result<T>(out[3], i) = vectors.imag();
     return nullptr;
   });
 }

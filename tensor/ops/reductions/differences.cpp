@@ -25,33 +25,20 @@ Tensor along(const Tensor& list, int d, int rank) {
   return list.reshape(shape);
 }
 
-/// The derivative along d at the first, middle and last elements. Distances between neighbours are numbers or tensors.
-template <typename Step>
-Tensor derivative(const Tensor& x, int d, int edge_order, const Step& before, const Step& after, const Step& first,
-                  const Step& second, const Step& before_last, const Step& last) {
-  const std::int64_t n = x.size(d);
-  const auto at = [&](std::int64_t i) { return part(x, d, i < 0 ? n + i : i, (i < 0 ? n + i : i) + 1); };
-  TensorList parts;
-  if (edge_order == 1) {
-    parts.push_back((at(1) - at(0)) / first);
-  } else {
-    parts.push_back(at(1) * ((first + second) / (first * second)) -
-                    at(0) * ((first + first + second) / (first * (first + second))) -
-                    at(2) * (first / (second * (first + second))));
+/// The derivative along d from the slopes between neighbours.
+/// @param first, before, last the weights of the slopes that differ: (distance on the own side) / (both distances)
+template <typename Share>
+Tensor derivative(const Tensor& x, const Tensor& slopes, int d, int edge_order, const Share& first, const Share& before,
+                  const Share& last) {
+  const std::int64_t n = slopes.size(d);
+  const auto at = [&](std::int64_t i) { return part(slopes, d, i, i + 1); };
+  TensorList parts = {at(0)};
+  if (edge_order == 2) parts[0] = parts[0] + (at(0) - at(1)) * first;
+  if (n > 1) {
+    const Tensor left = part(slopes, d, 0, n - 1);
+    parts.push_back(left + (part(slopes, d, 1, n) - left) * before);
   }
-  if (n > 2) {
-    const Step both = before + after;
-    parts.push_back(part(x, d, 2, n) * (before / (after * both)) +
-                    part(x, d, 1, n - 1) * ((after - before) / (before * after)) -
-                    part(x, d, 0, n - 2) * (after / (before * both)));
-  }
-  if (edge_order == 1) {
-    parts.push_back((at(-1) - at(-2)) / last);
-  } else {
-    parts.push_back(at(-1) * ((last + last + before_last) / (last * (before_last + last))) -
-                    at(-2) * ((before_last + last) / (before_last * last)) +
-                    at(-3) * (last / (before_last * (before_last + last))));
-  }
+  parts.push_back(edge_order == 2 ? at(n - 1) + (at(n - 1) - at(n - 2)) * last : at(n - 1));
   return cat(parts, d).to(x.dtype());
 }
 
@@ -146,8 +133,9 @@ std::vector<Tensor> gradient(const Tensor& x, const std::vector<double>& spacing
   check_count("distances", spacing.size(), all);
   std::vector<Tensor> found;
   for (int k = 0; k < all.rank(); ++k) {
-    const double h = spacing[static_cast<std::size_t>(k)];
-    found.push_back(derivative(floating(x), static_cast<int>(all[k]), edge_order, h, h, h, h, h, h));
+    const int d = static_cast<int>(all[k]);
+    const Tensor from = floating(x), slopes = diff(from, 1, d) / spacing[static_cast<std::size_t>(k)];
+    found.push_back(derivative(from, slopes, d, edge_order, 0.5, 0.5, 0.5));
   }
   return found;
 }
@@ -165,12 +153,16 @@ std::vector<Tensor> gradient(const Tensor& x, const std::vector<Tensor>& coordin
                                    "lie",
                                    str(at.shape()), d, str(x.shape())));
     }
-    const Tensor steps = along(diff(floating(at)), d, x.dim());
+    const Tensor from = floating(x), steps = along(diff(floating(at)), d, x.dim());
     const std::int64_t n = steps.size(d);
-    const auto step = [&](std::int64_t i) { return part(steps, d, i, i + 1); };
-    const std::int64_t second = std::min<std::int64_t>(1, n - 1), before_last = std::max<std::int64_t>(0, n - 2);
-    found.push_back(derivative(floating(x), d, edge_order, part(steps, d, 0, n - 1), part(steps, d, 1, n), step(0),
-                               step(second), step(before_last), step(n - 1)));
+    const Tensor slopes = diff(from, 1, d) / steps;
+    if (n == 1) {
+      found.push_back(derivative(from, slopes, d, edge_order, 0.5, 0.5, 0.5));
+      continue;
+    }
+    const Tensor before = part(steps, d, 0, n - 1), both = before + part(steps, d, 1, n), share = before / both;
+    const Tensor last = 1.0 - part(share, d, n - 2, n - 1);
+    found.push_back(derivative(from, slopes, d, edge_order, part(share, d, 0, 1), share, last));
   }
   return found;
 }
