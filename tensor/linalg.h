@@ -96,7 +96,8 @@ struct Eigh {
 /// where eigenvalues are equal.
 Eigh eigh(const Tensor& a, bool upper = false);
 Tensor eigvalsh(const Tensor& a, bool upper = false);
-/// A complex tensor as two real ones, since there is no complex dtype.
+/// A complex tensor as two real ones, since there is no complex dtype; etna::complex(real, imag) joins them as fft()
+/// takes them.
 struct Complex {
   Tensor real, imag;
 };

@@ -63,9 +63,7 @@ std::vector<Tensor> Tensor::tensor_split(const std::vector<std::int64_t>& indice
 }
 Tensor Tensor::diff(std::int64_t n, std::int64_t dim) const { return etna::diff(*this, n, dim); }
 Tensor Tensor::dist(const Tensor& other, double p) const { return etna::dist(*this, other, p); }
-Tensor Tensor::renorm(double p, std::int64_t dim, double maxnorm) const {
-  return etna::renorm(*this, p, dim, maxnorm);
-}
+Tensor Tensor::renorm(double p, std::int64_t dim, double maxnorm) const { return etna::renorm(*this, p, dim, maxnorm); }
 Tensor Tensor::sum(Dims dims, bool keepdim) const { return etna::sum(*this, dims, keepdim); }
 Tensor Tensor::mean(Dims dims, bool keepdim) const { return etna::mean(*this, dims, keepdim); }
 Tensor Tensor::max(Dims dims, bool keepdim) const { return etna::max(*this, dims, keepdim); }

@@ -185,9 +185,13 @@ TEST(Distributions, ACapturedStepDrawsNewNumbersAtEachReplay) {
     const Tensor weights = placed(random_tensor({2, 9}, f32) + 3.0, device);
     auto step = capture(
         [&] {
-          return std::vector<Tensor>{randperm(50, device), bernoulli(full({64}, 0.5, device)), multinomial(weights, 4),
-                                     multinomial(weights, 40, true), normal(0, 1, {20}, device),
-                                     poisson(weights * 4.0), binomial(weights * 9.0, full({}, 0.5, device))};
+          return std::vector<Tensor>{randperm(50, device),
+                                     bernoulli(full({64}, 0.5, device)),
+                                     multinomial(weights, 4),
+                                     multinomial(weights, 40, true),
+                                     normal(0, 1, {20}, device),
+                                     poisson(weights * 4.0),
+                                     binomial(weights * 9.0, full({}, 0.5, device))};
         },
         {.device = device});
     manual_seed(9);

@@ -19,17 +19,56 @@ struct Row {
 
   /// A number for a scalar operand: inside the domain, and unlikely to equal a drawn value.
   double number() const { return lo + 0.6180339887 * (hi - lo); }
-  bool differentiable() const {
-    return result != Result::truth && result != Result::bits && name != "nextafter";
-  }
+  bool differentiable() const { return result != Result::truth && result != Result::bits && name != "nextafter"; }
   bool in_every_way() const {
-    static constexpr std::string_view list[] = {
-        "neg",     "abs",     "square", "relu",       "add",       "sub",         "mul",     "div",
-        "pow",     "minimum", "where",  "add_scaled", "exp",       "log",         "sigmoid", "gelu",
-        "maximum", "eq",      "lt",     "logical_or", "isnan",     "logical_not", "silu",    "relu_backward",
-        "sign",    "tanh",    "sin",    "clamp_min",  "clamp_max", "larger_share", "log1p", "sqrt", "rsqrt", "reciprocal",
-        "cos", "gelu_tanh", "softplus", "erf", "tanh_backward", "sigmoid_backward", "silu_backward", "gelu_backward",
-        "ne", "le", "gt", "ge", "logical_and", "isfinite"};
+    static constexpr std::string_view list[] = {"neg",
+                                                "abs",
+                                                "square",
+                                                "relu",
+                                                "add",
+                                                "sub",
+                                                "mul",
+                                                "div",
+                                                "pow",
+                                                "minimum",
+                                                "where",
+                                                "add_scaled",
+                                                "exp",
+                                                "log",
+                                                "sigmoid",
+                                                "gelu",
+                                                "maximum",
+                                                "eq",
+                                                "lt",
+                                                "logical_or",
+                                                "isnan",
+                                                "logical_not",
+                                                "silu",
+                                                "relu_backward",
+                                                "sign",
+                                                "tanh",
+                                                "sin",
+                                                "clamp_min",
+                                                "clamp_max",
+                                                "larger_share",
+                                                "log1p",
+                                                "sqrt",
+                                                "rsqrt",
+                                                "reciprocal",
+                                                "cos",
+                                                "gelu_tanh",
+                                                "softplus",
+                                                "erf",
+                                                "tanh_backward",
+                                                "sigmoid_backward",
+                                                "silu_backward",
+                                                "gelu_backward",
+                                                "ne",
+                                                "le",
+                                                "gt",
+                                                "ge",
+                                                "logical_and",
+                                                "isfinite"};
     return std::find(std::begin(list), std::end(list), name) != std::end(list);
   }
   std::vector<DType> floats() const {

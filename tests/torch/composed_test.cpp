@@ -49,7 +49,10 @@ std::map<std::string, figures::Function> calls() {
       {"diff all", [](In in) { return diff(in[0], 9, 0); }},
       {"diff joined", [](In in) { return diff(in[0], 1, -1, in[1], in[2]); }},
       {"gradient", [](In in) { return flat(gradient(in[0])); }},
-      {"gradient spacing", [](In in) { return flat(gradient(in[0], Distances{2, 0.5}, {}, 2)); }},
+      {"gradient spacing",
+       [](In in) {
+         return flat(gradient(in[0], Distances{2, 0.5}, {}, 2));
+       }},
       {"gradient dim", [](In in) { return flat(gradient(in[0], 0.5, 1)); }},
       {"gradient coordinates", [](In in) { return flat(gradient(in[0], Coordinates{at(in[0])}, -1)); }},
       {"gradient coordinates 2", [](In in) { return flat(gradient(in[0], Coordinates{at(in[0])}, -1, 2)); }},
@@ -67,13 +70,19 @@ std::map<std::string, figures::Function> calls() {
       {"dist 3", [](In in) { return in[0].dist(in[1], 3); }},
       {"renorm", [](In in) { return renorm(in[0], 2, 0, 1.5); }},
       {"renorm 1", [](In in) { return in[0].renorm(1, -1, 2); }},
-      {"block_diag", [](In in) { return block_diag({in[0], in[1], in[2]}); }},
+      {"block_diag",
+       [](In in) {
+         return block_diag({in[0], in[1], in[2]});
+       }},
       {"diagflat", [](In in) { return diagflat(in[0], -1); }},
       {"combinations", [](In in) { return combinations(in[0], 3); }},
       {"combinations replaced", [](In in) { return combinations(in[0], 2, true); }},
       {"combinations 1", [](In in) { return combinations(in[0], 1); }},
       {"tensor_split", [](In in) { return flat(tensor_split(in[0], 3, 1), true); }},
-      {"tensor_split at", [](In in) { return flat(in[0].tensor_split(Places{1, -2, 4, 99}, 1), true); }},
+      {"tensor_split at",
+       [](In in) {
+         return flat(in[0].tensor_split(Places{1, -2, 4, 99}, 1), true);
+       }},
       {"broadcast",
        [](In in) {
          const std::vector<Tensor> both = broadcast_tensors({in[0], in[1]});

@@ -29,13 +29,14 @@ def grid(mode, padding, corners):
 def eig_free(a):
     l, v = L.eig(a)
     size = (v.real ** 2 + v.imag ** 2)
-    return torch.cat([(l ** 3).sum(-1, keepdim=True).real.expand(a.shape[:-1]).unsqueeze(-2), size.sum(-1).unsqueeze(-2),
-                      (size * l.real.unsqueeze(-2)).sum(-1).unsqueeze(-2)], -2)
+    cubes = (l ** 3).sum(-1, keepdim=True).real.expand(a.shape[:-1])
+    return torch.stack([cubes, size.sum(-1), (size * l.real.unsqueeze(-2)).sum(-1)], -2)
 
 
 at = torch.tensor([0.0, 0.5, 1.75, 2, 4.25], dtype=torch.float64)
 fweights, aweights = torch.tensor([1, 3, 2, 1, 2]), torch.tensor([0.5, 1, 2, 0.25, 1], dtype=torch.float64)
-volume_grid, image_grid = torch.rand(2, 3, 2, 2, 3, dtype=torch.float64) * 3 - 1.5, torch.rand(2, 3, 4, 2, dtype=torch.float64) * 3 - 1.5
+volume_grid = torch.rand(2, 3, 2, 2, 3, dtype=torch.float64) * 3 - 1.5
+image_grid = torch.rand(2, 3, 4, 2, dtype=torch.float64) * 3 - 1.5
 reflectors, tau = torch.geqrf(draw(2, 4, 3))
 CASES = {
     "diff": (lambda x: torch.diff(x), [draw(3, 5)]),
@@ -79,7 +80,8 @@ for reduce in ("prod", "mean", "amax", "amin"):
 for padding in ("zeros", "border", "reflection"):
     for corners in (True, False):
         CASES[f"grid bicubic {padding} {corners}"] = (grid("bicubic", padding, corners), [draw(2, 2, 4, 5), image_grid])
-        CASES[f"grid volume {padding} {corners}"] = (grid("bilinear", padding, corners), [draw(2, 2, 3, 4, 2), volume_grid])
+        CASES[f"grid volume {padding} {corners}"] = (grid("bilinear", padding, corners),
+                                                     [draw(2, 2, 3, 4, 2), volume_grid])
 CASES["grid volume nearest"] = (grid("nearest", "zeros", False), [draw(2, 2, 3, 4, 2), volume_grid])
 
 out = {"cases": {}}

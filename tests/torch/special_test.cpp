@@ -71,8 +71,9 @@ TEST(TorchSpecial, ValuesAreWithinTwoMillionthsOfEachOne) {
         if (std::isinf(got[i]) && std::abs(want[i]) > 3.402823e38) continue;
         if (std::abs(want[i]) < 1.2e-38 && std::abs(got[i]) < 1.2e-38) continue;
         EXPECT_LE(std::abs(got[i] - want[i]), 2e-6 * std::max(std::abs(want[i]), least))
-            << what << " at " << in[0].reshape({in[0].numel()}).to_vector<double>()[i % static_cast<std::size_t>(in[0].numel())]
-            << ": " << got[i] << ", PyTorch has " << want[i];
+            << what << " at "
+            << in[0].reshape({in[0].numel()}).to_vector<double>()[i % static_cast<std::size_t>(in[0].numel())] << ": "
+            << got[i] << ", PyTorch has " << want[i];
       }
     }
   }

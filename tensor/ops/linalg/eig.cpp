@@ -74,9 +74,7 @@ Tensor real_of_solved(const Complex& a, const Complex& b) {
 /// (Boeddeker et al. 2017).
 TensorList vjp(const VjpCall& call) {
   const Complex v{call.out[2], call.out[3]};
-  const auto given = [&call](std::size_t k) {
-    return call.grad[k].defined() ? call.grad[k] : zeros_like(call.out[k]);
-  };
+  const auto given = [&call](std::size_t k) { return call.grad[k].defined() ? call.grad[k] : zeros_like(call.out[k]); };
   const Complex vh = adjoint(v);
   Complex inner{as_diagonal(given(0)), as_diagonal(given(1))};
   if (call.grad[2].defined() || call.grad[3].defined()) {
@@ -119,7 +117,8 @@ Tensor householder_product(const Tensor& a, const Tensor& tau) {
   for (std::int64_t i = k - 1; i >= 0; --i) {
     const Tensor below = a.slice(-2, i + 1, m).slice(-1, i, i + 1);
     const Shape batch = batch_shape(a);
-    const Tensor v = cat({zeros(with_sizes(batch, {i, 1}), options), ones(with_sizes(batch, {1, 1}), options), below}, -2);
+    const Tensor v =
+        cat({zeros(with_sizes(batch, {i, 1}), options), ones(with_sizes(batch, {1, 1}), options), below}, -2);
     q = q - matmul(v * tau.slice(-1, i, i + 1).unsqueeze(-1), matmul(v.t(), q));
   }
   return q;

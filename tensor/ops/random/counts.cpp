@@ -13,8 +13,8 @@
 namespace etna {
 namespace {
 
-constexpr double kFew = 12;           ///< expected events up to which gaps are drawn
-constexpr std::int64_t kGaps = 48;    ///< a Poisson number of mean 12 is larger with a probability of 1e-14
+constexpr double kFew = 12;               ///< expected events up to which gaps are drawn
+constexpr std::int64_t kGaps = 48;        ///< a Poisson number of mean 12 is larger with a probability of 1e-14
 constexpr std::int64_t kChunk = 1 << 18;  ///< elements whose gaps are in memory at once
 
 void require_floating(const char* op, const Tensor& x) {

@@ -21,7 +21,8 @@ Tensor block_diag(const std::vector<Tensor>& tensors) {
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     if (!tensors[i].defined()) throw UndefinedTensor("block_diag", i + 1);
     if (tensors[i].dim() > 2)
-      throw ShapeError(fmt::format("block_diag: operand {} is {}, a matrix or less is wanted", i, str(tensors[i].shape())));
+      throw ShapeError(
+          fmt::format("block_diag: operand {} is {}, a matrix or less is wanted", i, str(tensors[i].shape())));
     blocks.push_back(atleast_2d(tensors[i]));
     columns = checked_sum(columns, blocks.back().size(1), "block_diag");
     t = i == 0 ? tensors[i].dtype() : promote(t, tensors[i].dtype());

@@ -9,8 +9,8 @@ namespace {
 
 void check_weights(const char* what, const Tensor& weights, std::int64_t n, bool integers) {
   if (weights.dim() != 1 || weights.size(0) != n)
-    throw ShapeError(fmt::format("cov: {} are {}, they must be one for each of {} observations", what,
-                                 str(weights.shape()), n));
+    throw ShapeError(
+        fmt::format("cov: {} are {}, they must be one for each of {} observations", what, str(weights.shape()), n));
   if (integers ? !is_integral(weights.dtype()) : !is_floating(weights.dtype()))
     throw DtypeError(fmt::format("cov: {} are {}, they must be {}", what, name(weights.dtype()),
                                  integers ? "integers" : "floating"));
@@ -28,7 +28,8 @@ Tensor renorm(const Tensor& x, double p, std::int64_t dim, double maxnorm) {
   if (x.dim() < 2)
     throw ShapeError(fmt::format("renorm: {} has no slices; at least two dimensions are wanted", str(x.shape())));
   if (!(p > 0) || !(maxnorm >= 0))
-    throw ShapeError(fmt::format("renorm: p is {}, maxnorm is {}; p must be positive, maxnorm not negative", p, maxnorm));
+    throw ShapeError(
+        fmt::format("renorm: p is {}, maxnorm is {}; p must be positive, maxnorm not negative", p, maxnorm));
   const int d = wrap_dim(dim, x.dim(), "renorm");
   Dims others;
   for (int k = 0; k < x.dim(); ++k) {
@@ -41,8 +42,7 @@ Tensor renorm(const Tensor& x, double p, std::int64_t dim, double maxnorm) {
 
 Tensor cov(const Tensor& x, std::int64_t correction, const Tensor& fweights, const Tensor& aweights) {
   detail::require_defined("cov", x);
-  if (x.dim() > 2)
-    throw ShapeError(fmt::format("cov: {} is no matrix of variables and observations", str(x.shape())));
+  if (x.dim() > 2) throw ShapeError(fmt::format("cov: {} is no matrix of variables and observations", str(x.shape())));
   if (x.dtype() == boolean) throw DtypeError("cov: bool has no covariance; convert it first, e.g. with .to(f32)");
   Tensor rows = is_floating(x.dtype()) ? x : x.to(f32);
   const DType t = rows.dtype();

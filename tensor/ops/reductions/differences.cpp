@@ -58,8 +58,8 @@ Dims checked_dims(const Tensor& x, const Dims& dims, int edge_order) {
   }
   for (std::int64_t d : all) {
     if (x.shape()[static_cast<int>(d)] <= edge_order) {
-      throw ShapeError(fmt::format("gradient: dimension {} of {} has fewer than {} elements", d, str(x.shape()),
-                                   edge_order + 1));
+      throw ShapeError(
+          fmt::format("gradient: dimension {} of {} has fewer than {} elements", d, str(x.shape()), edge_order + 1));
     }
   }
   return all;
@@ -149,9 +149,10 @@ std::vector<Tensor> gradient(const Tensor& x, const std::vector<Tensor>& coordin
     const Tensor& at = coordinates[static_cast<std::size_t>(k)];
     detail::require_defined("gradient", at);
     if (at.dim() != 1 || at.size(0) != x.size(d)) {
-      throw ShapeError(fmt::format("gradient: the coordinates {} do not tell where the elements along dimension {} of {} "
-                                   "lie",
-                                   str(at.shape()), d, str(x.shape())));
+      throw ShapeError(
+          fmt::format("gradient: the coordinates {} do not tell where the elements along dimension {} of {} "
+                      "lie",
+                      str(at.shape()), d, str(x.shape())));
     }
     const Tensor from = floating(x), steps = along(diff(floating(at)), d, x.dim());
     const std::int64_t n = steps.size(d);

@@ -126,9 +126,10 @@ Tensor grid_sample(const Tensor& x, const Tensor& grid, GridSampleMode mode, Gri
               grid.shape()[0] == x.shape()[0];
   for (int d = 2; fits && d < x.dim(); ++d) fits = x.shape()[d] > 0;
   if (!fits) {
-    throw ShapeError(fmt::format("grid_sample: x is {}, the grid is {}; they must be [N, C, H, W] and [N, H', W', 2], or "
-                                 "[N, C, D, H, W] and [N, D', H', W', 3]",
-                                 str(x.shape()), str(grid.shape())));
+    throw ShapeError(
+        fmt::format("grid_sample: x is {}, the grid is {}; they must be [N, C, H, W] and [N, H', W', 2], or "
+                    "[N, C, D, H, W] and [N, D', H', W', 3]",
+                    str(x.shape()), str(grid.shape())));
   }
   if (mode == GridSampleMode::bicubic && spatial != 2)
     throw ShapeError(fmt::format("grid_sample: bicubic is for images [N, C, H, W], x is {}", str(x.shape())));

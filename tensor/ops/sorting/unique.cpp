@@ -70,8 +70,7 @@ Unique runs_along(const char* op, const Tensor& x, std::int64_t dim, bool sorted
   const int d = wrap_dim(dim, x.dim(), op);
   const Tensor rows = rows_of(op, x, d);
   const Tensor order = sorted && rows.size(0) > 0 ? order_of(rows) : Tensor();
-  Unique found =
-      runs(op, order.defined() ? index_select(rows, 0, order) : rows, {x.size(d)}, order, inverse, counts);
+  Unique found = runs(op, order.defined() ? index_select(rows, 0, order) : rows, {x.size(d)}, order, inverse, counts);
   Shape shape = movedim(x.detach(), d, 0).shape();
   shape[0] = found.values.size(0);
   found.values = movedim(found.values.reshape(shape), 0, d);
