@@ -21,8 +21,8 @@ std::vector<Tensor> gradient(const Tensor& x, const std::vector<double>& spacing
 std::vector<Tensor> gradient(const Tensor& x, const std::vector<Tensor>& coordinates, Dims dims = {},
                              int edge_order = 1);
 
-/// The integral along a dimension by the trapezoidal rule. @param dx the distance of neighbours @param x where they lie:
-/// [n], or y's rank with n along `dim`
+/// The integral along a dimension by the trapezoidal rule.
+/// @param dx the distance of neighbours @param x where they lie: [n], or y's rank with n along `dim`
 Tensor trapezoid(const Tensor& y, double dx = 1, std::int64_t dim = -1);
 Tensor trapezoid(const Tensor& y, const Tensor& x, std::int64_t dim = -1);
 /// Its running values: one less than y has elements.

@@ -76,8 +76,8 @@ struct Qr {
 /// to be independent.
 Qr qr(const Tensor& a, QrMode mode = QrMode::reduced);
 
-/// The first N columns of H₁ · H₂ · ... · Hₖ with Hᵢ = I - tauᵢ · v · vᵀ, where v is column i of A below the diagonal, 1
-/// on it and 0 above: Q of what LAPACK's geqrf leaves. Runs on every device.
+/// The first N columns of H₁ · H₂ · ... · Hₖ with Hᵢ = I - tauᵢ · v · vᵀ, where v is column i of A below the diagonal,
+/// 1 on it and 0 above: Q of what LAPACK's geqrf leaves. Runs on every device.
 /// @param a [..., M, N], M ≥ N @param tau [..., K], K ≤ N @return [..., M, N]
 Tensor householder_product(const Tensor& a, const Tensor& tau);
 

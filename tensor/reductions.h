@@ -24,8 +24,8 @@ Tensor amin(const Tensor& x, Dims dims = {}, bool keepdim = false);
 Tensor std(const Tensor& x, Dims dims = {}, bool keepdim = false, int correction = 1);
 std::pair<Tensor, Tensor> var_mean(const Tensor& x, Dims dims = {}, bool keepdim = false, int correction = 1);
 std::pair<Tensor, Tensor> std_mean(const Tensor& x, Dims dims = {}, bool keepdim = false, int correction = 1);
-/// (Σ |x|^p)^(1/p), also as linalg::vector_norm; p = 0 counts what is not 0, ±infinity is the largest or smallest magnitude. Where the gradient does
-/// not exist, at 0, it is 0. Sums of f16 and bf16 are f32 and are rounded once.
+/// (Σ |x|^p)^(1/p), also as linalg::vector_norm; p = 0 counts what is not 0, ±infinity is the largest or smallest
+/// magnitude. Where the gradient does not exist, at 0, it is 0. Sums of f16 and bf16 are f32 and are rounded once.
 /// @throws DtypeError unless x is floating; ShapeError where p < 0 or infinite and nothing is reduced
 Tensor vector_norm(const Tensor& x, double p = 2, Dims dims = {}, bool keepdim = false);
 Tensor norm(const Tensor& x, double p = 2, Dims dims = {}, bool keepdim = false);

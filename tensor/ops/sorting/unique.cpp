@@ -33,7 +33,8 @@ Tensor order_of(const Tensor& rows) {
 }
 
 /// The first ones of runs of equal elements, or rows.
-/// @param list [N] or [N, W] @param shape of the inverse @param order undefined, or where each one of the list lies in x
+/// @param list [N] or [N, W] @param shape of the inverse
+/// @param order undefined, or where each one of the list lies in x
 Unique runs(const char* op, const Tensor& list, const Shape& shape, const Tensor& order, bool inverse, bool counts) {
   const std::int64_t n = list.size(0);
   const Device device = list.device();
