@@ -159,6 +159,9 @@ Tensor scatter_reduce(const Tensor& x, std::int64_t dim, const Tensor& index, co
 /// A copy of x with alpha · source[..., j, ...] added at index[j] of one dimension.
 /// @param index [K] @param source x's shape with K in `dim`, x's dtype
 Tensor index_add(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& source, double alpha = 1);
+/// The same with elements combined, as by scatter_reduce(): "prod", "mean", "amax" or "amin".
+Tensor index_reduce(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& source,
+                    std::string_view reduce, bool include_self = true);
 Tensor index_copy(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& source);
 Tensor index_fill(const Tensor& x, std::int64_t dim, const Tensor& index, double value);
 /// out[i][j] = x[index[i][j]][j]; index and x broadcast outside `dim`. Without `dim`: of x as a list.
@@ -177,6 +180,8 @@ Tensor& scatter_add_(Tensor& x, std::int64_t dim, const Tensor& index, const Ten
 Tensor& scatter_reduce_(Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& source, std::string_view reduce,
                         bool include_self = true);
 Tensor& index_add_(Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& source, double alpha = 1);
+Tensor& index_reduce_(Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& source, std::string_view reduce,
+                      bool include_self = true);
 Tensor& index_copy_(Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& source);
 Tensor& index_fill_(Tensor& x, std::int64_t dim, const Tensor& index, double value);
 Tensor& put_(Tensor& x, const Tensor& index, const Tensor& source, bool accumulate = false);

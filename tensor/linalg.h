@@ -5,6 +5,8 @@
 #include <vector>
 
 #include <etna/device/error.h>
+#include <etna/tensor/einsum.h>
+#include <etna/tensor/reductions.h>
 #include <etna/tensor/tensor.h>
 
 namespace etna {
@@ -74,6 +76,11 @@ struct Qr {
 /// to be independent.
 Qr qr(const Tensor& a, QrMode mode = QrMode::reduced);
 
+/// The first N columns of H₁ · H₂ · ... · Hₖ with Hᵢ = I - tauᵢ · v · vᵀ, where v is column i of A below the diagonal,
+/// 1 on it and 0 above: Q of what LAPACK's geqrf leaves. Runs on every device.
+/// @param a [..., M, N], M ≥ N @param tau [..., K], K ≤ N @return [..., M, N]
+Tensor householder_product(const Tensor& a, const Tensor& tau);
+
 struct Svd {
   Tensor U, S, Vh;  ///< [..., M, K], [..., K] descending, [..., K, N]; full: [..., M, M] and [..., N, N]
 };
@@ -86,9 +93,22 @@ struct Eigh {
   Tensor eigenvalues, eigenvectors;  ///< [..., N] ascending, [..., N, N] in columns
 };
 /// A = V · diag(L) · Vᵀ for symmetric A. Reads one triangle, by default the lower. The gradient of V is infinite or NaN
-/// where eigenvalues are equal. There is no eig(): eigenvalues of other matrices are complex.
+/// where eigenvalues are equal.
 Eigh eigh(const Tensor& a, bool upper = false);
 Tensor eigvalsh(const Tensor& a, bool upper = false);
+/// A complex tensor as two real ones, since there is no complex dtype; etna::complex(real, imag) joins them as fft()
+/// takes them.
+struct Complex {
+  Tensor real, imag;
+};
+struct Eig {
+  Complex eigenvalues, eigenvectors;  ///< [..., N] ascending by real, then imag; [..., N, N] in columns of length 1
+};
+/// A · V = V · diag(L) for a square A, both complex. The gradient is infinite or NaN where eigenvalues are equal, and
+/// means something only for functions that do not depend on the phases of the vectors.
+/// @throws LinalgError for matrices that are not finite
+Eig eig(const Tensor& a);
+Complex eigvals(const Tensor& a);
 
 /// The Moore-Penrose inverse. Singular values of at most rtol · the largest count as 0.
 /// @param rtol by default the dtype's epsilon · max(M, N)
@@ -107,9 +127,7 @@ Tensor matrix_rank(const Tensor& a, std::optional<double> atol = {}, std::option
                    bool hermitian = false);
 Tensor matrix_exp(const Tensor& a);  ///< Σ Aᵏ / k! (Higham 2005)
 
-/// (Σ |x|^ord)^(1/ord) over `dims` (empty: all); ord ±∞ is the largest or smallest |x|, 0 counts what is not 0. Any
-/// floating dtype. The gradient at a norm of 0 is 0.
-Tensor vector_norm(const Tensor& x, double ord = 2, Dims dims = {}, bool keepdim = false);
+using etna::vector_norm;
 /// @param ord "fro" or "nuc"
 Tensor matrix_norm(const Tensor& x, std::string_view ord = "fro", Dims dims = {-2, -1}, bool keepdim = false);
 /// @param ord ±1 (column sums of |x|), ±∞ (row sums), ±2 (singular values)
@@ -122,10 +140,11 @@ Tensor norm(const Tensor& x, std::string_view ord, Dims dims = {}, bool keepdim 
 Tensor cond(const Tensor& a, std::optional<double> p = {});
 Tensor cond(const Tensor& a, std::string_view p);  ///< "fro" or "nuc"
 
-Tensor cross(const Tensor& a, const Tensor& b, std::int64_t dim = -1);
+/// Along dimension -1, while etna::cross() takes the first dimension of size 3.
+inline Tensor cross(const Tensor& a, const Tensor& b, std::int64_t dim = -1) { return etna::cross(a, b, dim); }
 Tensor vecdot(const Tensor& a, const Tensor& b, std::int64_t dim = -1);  ///< Σ a · b along a dimension
-Tensor multi_dot(const std::vector<Tensor>& matrices);
-Tensor matrix_power(const Tensor& a, std::int64_t n);
+using etna::matrix_power;
+using etna::multi_dot;
 /// ln det: -inf for 0, NaN for a negative determinant.
 Tensor logdet(const Tensor& a);
 /// x [..., N] → [..., N, count]: its powers 0 ... count - 1. count is N by default.

@@ -54,6 +54,16 @@ bool Tensor::allclose(const Tensor& other, double rtol, double atol, bool equal_
   return etna::allclose(*this, other, rtol, atol, equal_nan);
 }
 bool Tensor::equal(const Tensor& other) const { return etna::equal(*this, other); }
+Tensor Tensor::broadcast_to(Shape shape) const { return etna::broadcast_to(*this, shape); }
+std::vector<Tensor> Tensor::tensor_split(std::int64_t sections, std::int64_t dim) const {
+  return etna::tensor_split(*this, sections, dim);
+}
+std::vector<Tensor> Tensor::tensor_split(const std::vector<std::int64_t>& indices, std::int64_t dim) const {
+  return etna::tensor_split(*this, indices, dim);
+}
+Tensor Tensor::diff(std::int64_t n, std::int64_t dim) const { return etna::diff(*this, n, dim); }
+Tensor Tensor::dist(const Tensor& other, double p) const { return etna::dist(*this, other, p); }
+Tensor Tensor::renorm(double p, std::int64_t dim, double maxnorm) const { return etna::renorm(*this, p, dim, maxnorm); }
 Tensor Tensor::sum(Dims dims, bool keepdim) const { return etna::sum(*this, dims, keepdim); }
 Tensor Tensor::mean(Dims dims, bool keepdim) const { return etna::mean(*this, dims, keepdim); }
 Tensor Tensor::max(Dims dims, bool keepdim) const { return etna::max(*this, dims, keepdim); }

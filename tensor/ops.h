@@ -245,6 +245,7 @@ Tensor dropout(const Tensor& x, double p, bool training = true);
 
 #include <etna/tensor/activations.h>
 #include <etna/tensor/convolution.h>
+#include <etna/tensor/differences.h>
 #include <etna/tensor/distributions.h>
 #include <etna/tensor/einsum.h>
 #include <etna/tensor/fft.h>
@@ -258,4 +259,5 @@ Tensor dropout(const Tensor& x, double p, bool training = true);
 #include <etna/tensor/reductions.h>
 #include <etna/tensor/resampling.h>
 #include <etna/tensor/sorting.h>
+#include <etna/tensor/special.h>
 #include <etna/tensor/transformer.h>

@@ -32,8 +32,15 @@ Tensor diagonal(const Tensor& x, std::int64_t offset = 0, std::int64_t dim1 = 0,
 Tensor diag_embed(const Tensor& x, std::int64_t offset = 0, std::int64_t dim1 = -2, std::int64_t dim2 = -1);
 /// A matrix with x [N] on a diagonal, or a copy of a diagonal of x [N, M].
 Tensor diag(const Tensor& x, std::int64_t diagonal = 0);
+/// A square matrix with x, flattened, on a diagonal.
+Tensor diagflat(const Tensor& x, std::int64_t offset = 0);
+/// A matrix with the operands along its diagonal and zeros elsewhere. @param tensors [M, N], [N] as a row, or []
+Tensor block_diag(const std::vector<Tensor>& tensors);
 
 // ---- repetition
+/// Views of one shape.
+Tensor broadcast_to(const Tensor& x, Shape shape);
+std::vector<Tensor> broadcast_tensors(const std::vector<Tensor>& tensors);
 /// The whole of x, repeats[d] times along each dimension. More repeats than dimensions add leading ones.
 Tensor repeat(const Tensor& x, Dims repeats);
 /// The same; fewer numbers than dimensions apply to the last ones.
@@ -50,6 +57,10 @@ Tensor repeat_interleave(const Tensor& x, const Tensor& repeats);
 Tensor narrow(const Tensor& x, std::int64_t dim, std::int64_t start, std::int64_t length);  ///< a view
 /// Views without the dimension, one for each of its positions.
 std::vector<Tensor> unbind(const Tensor& x, std::int64_t dim = 0);
+/// Views of `sections` nearly equal parts, the larger ones first; or of those that end at each index and at the end.
+/// Negative indices count from the end. @throws ShapeError unless sections > 0
+std::vector<Tensor> tensor_split(const Tensor& x, std::int64_t sections, std::int64_t dim = 0);
+std::vector<Tensor> tensor_split(const Tensor& x, const std::vector<std::int64_t>& indices, std::int64_t dim = 0);
 /// Splits one dimension; one size may be -1.
 Tensor unflatten(const Tensor& x, std::int64_t dim, Dims sizes);
 Tensor atleast_1d(const Tensor& x);
@@ -68,6 +79,8 @@ Tensor column_stack(const std::vector<Tensor>& tensors);  ///< along dimension 1
 std::vector<Tensor> meshgrid(const std::vector<Tensor>& tensors, std::string_view indexing = "ij");
 /// Every combination of one element of each list. @param tensors [n] @return [product of the sizes, number of lists]
 Tensor cartesian_prod(const std::vector<Tensor>& tensors);
+/// Every choice of r elements of a list, in order. @param x [n] @return [count, r]
+Tensor combinations(const Tensor& x, std::int64_t r = 2, bool with_replacement = false);
 /// 1 at each index and 0 elsewhere, i64. Without num_classes the largest index is read on the host, so a step that is
 /// being captured must pass it. @param index i64 or i32 @return [..., num_classes]
 /// @throws IndexError for an index outside [0, num_classes), as described under indexing in <etna/tensor/ops.h>

@@ -24,11 +24,21 @@ Tensor amin(const Tensor& x, Dims dims = {}, bool keepdim = false);
 Tensor std(const Tensor& x, Dims dims = {}, bool keepdim = false, int correction = 1);
 std::pair<Tensor, Tensor> var_mean(const Tensor& x, Dims dims = {}, bool keepdim = false, int correction = 1);
 std::pair<Tensor, Tensor> std_mean(const Tensor& x, Dims dims = {}, bool keepdim = false, int correction = 1);
-/// (Σ |x|^p)^(1/p); p = 0 counts what is not 0, ±infinity is the largest or smallest magnitude. Where the gradient does
-/// not exist, at 0, it is 0. Sums of f16 and bf16 are f32 and are rounded once.
+/// (Σ |x|^p)^(1/p), also as linalg::vector_norm; p = 0 counts what is not 0, ±infinity is the largest or smallest
+/// magnitude. Where the gradient does not exist, at 0, it is 0. Sums of f16 and bf16 are f32 and are rounded once.
 /// @throws DtypeError unless x is floating; ShapeError where p < 0 or infinite and nothing is reduced
 Tensor vector_norm(const Tensor& x, double p = 2, Dims dims = {}, bool keepdim = false);
 Tensor norm(const Tensor& x, double p = 2, Dims dims = {}, bool keepdim = false);
+/// norm(a - b, p)
+Tensor dist(const Tensor& a, const Tensor& b, double p = 2);
+/// Slices along `dim` whose p-norm exceeds maxnorm are scaled down to it. @throws ShapeError unless p > 0, maxnorm ≥ 0
+Tensor renorm(const Tensor& x, double p, std::int64_t dim, double maxnorm);
+/// Covariances of variables, the rows of x, of which each column is one observation.
+/// @param x [V, N], [N] or [] @param fweights [N] how often each observation counts, integers
+/// @param aweights [N] how much it counts, floating @return [V, V] or []
+Tensor cov(const Tensor& x, std::int64_t correction = 1, const Tensor& fweights = {}, const Tensor& aweights = {});
+/// cov() divided by the standard deviations of both, within [-1, 1].
+Tensor corrcoef(const Tensor& x);
 Tensor nansum(const Tensor& x, Dims dims = {}, bool keepdim = false);   ///< NaN counts as 0
 Tensor nanmean(const Tensor& x, Dims dims = {}, bool keepdim = false);  ///< of what is not NaN; NaN of nothing
 

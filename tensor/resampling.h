@@ -35,11 +35,13 @@ struct InterpolateOptions {
 Tensor interpolate(const Tensor& x, Dims size, Interpolation mode = Interpolation::nearest, bool align_corners = false);
 Tensor interpolate(const Tensor& x, const InterpolateOptions& options);
 
-enum class GridSampleMode { bilinear, nearest };
+enum class GridSampleMode { bilinear, nearest, bicubic };
 enum class GridPadding { zeros, border, reflection };
 /// Samples x at the positions of a grid. -1 and 1 are the middles of the corner pixels if align_corners, else the edges
-/// of the image. The gradient of x adds up in order: its bits do not vary.
-/// @param x [N, C, H, W] @param grid [N, H', W', 2]: (x, y) @return [N, C, H', W']
+/// of the image. Bilinear is trilinear in volumes; bicubic is for images alone. The gradient of x adds up in order: its
+/// bits do not vary.
+/// @param x [N, C, H, W] or [N, C, D, H, W] @param grid [N, H', W', 2]: (x, y), or [N, D', H', W', 3]: (x, y, z)
+/// @return [N, C, H', W'] or [N, C, D', H', W']
 Tensor grid_sample(const Tensor& x, const Tensor& grid, GridSampleMode mode = GridSampleMode::bilinear,
                    GridPadding padding_mode = GridPadding::zeros, bool align_corners = false);
 /// The grid of an affine map of the image, for grid_sample().

@@ -82,9 +82,13 @@ struct Unique {
   Tensor inverse;  ///< where each element is among the values; undefined unless asked
   Tensor counts;   ///< how often each value occurs; undefined unless asked
 };
-/// The different values, sorted. Each NaN differs from the others. Their number is read on the host.
-Unique unique(const Tensor& x, bool return_inverse = false, bool return_counts = false);
-/// Without repeats of neighbours; of x as a list.
-Unique unique_consecutive(const Tensor& x, bool return_inverse = false, bool return_counts = false);
+/// The different values, sorted. Each NaN differs from the others. Their number is read on the host. With `dim` the
+/// different slices along it, sorted by their first elements, then the second ones and so on: one stable sort for each
+/// element of a slice.
+Unique unique(const Tensor& x, bool return_inverse = false, bool return_counts = false,
+              std::optional<std::int64_t> dim = {});
+/// Without repeats of neighbours; of x as a list, or of the slices along `dim`.
+Unique unique_consecutive(const Tensor& x, bool return_inverse = false, bool return_counts = false,
+                          std::optional<std::int64_t> dim = {});
 
 }  // namespace etna

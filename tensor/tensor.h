@@ -281,6 +281,12 @@ class Tensor {
   Tensor unflatten(std::int64_t dim, Dims sizes) const;
   Tensor movedim(Dims source, Dims destination) const;
   Tensor swapaxes(std::int64_t a, std::int64_t b) const;
+  Tensor broadcast_to(Shape shape) const;
+  std::vector<Tensor> tensor_split(std::int64_t sections, std::int64_t dim = 0) const;
+  std::vector<Tensor> tensor_split(const std::vector<std::int64_t>& indices, std::int64_t dim = 0) const;
+  Tensor diff(std::int64_t n = 1, std::int64_t dim = -1) const;
+  Tensor dist(const Tensor& other, double p = 2) const;
+  Tensor renorm(double p, std::int64_t dim, double maxnorm) const;
   Tensor mm(const Tensor& other) const;
   Tensor bmm(const Tensor& other) const;
   Tensor mv(const Tensor& other) const;

@@ -6,6 +6,7 @@
 
 #ifndef CAST_ONLY
 #if defined(T_FLOAT)
+#include "special.glsl"
 #define ETNA_REAL(expression) return expression
 #define ETNA_BITS(expression) return T(0)
 #else

@@ -5,6 +5,7 @@
 
 #include "vectors.glsl"
 #include "math.glsl"
+#include "special.glsl"
 
 ETNA_BUFFER_ALIGNED(BufferInts, ivec4, 16);
 

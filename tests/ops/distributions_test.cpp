@@ -96,6 +96,75 @@ TEST(Multinomial, FollowsItsWeights) {
   }
 }
 
+/// The mean and the variance of many numbers.
+std::pair<double, double> moments(const Tensor& x) {
+  const std::vector<double> v = x.to_vector<double>();
+  const double mean = mean_of(v);
+  double squares = 0;
+  for (double e : v) squares += (e - mean) * (e - mean);
+  return {mean, squares / static_cast<double>(v.size())};
+}
+
+TEST(Counts, HaveTheMomentsOfTheirDistributions) {
+  constexpr std::int64_t n = 10000;
+  for (Device device : devices()) {
+    manual_seed(4);
+    for (double rate : {0.0, 0.3, 4.0, 11.9, 12.1, 300.0}) {
+      const auto [mean, variance] = moments(poisson(full({n}, rate, device)));
+      EXPECT_NEAR(mean, rate, 4 * std::sqrt(rate / n)) << rate;
+      EXPECT_NEAR(variance, rate, 5 * rate * std::sqrt((2 + 1 / std::max(rate, 1e-9)) / n)) << rate;
+    }
+    for (const auto& [count, p] : {std::pair(0.0, 0.5), std::pair(7.0, 0.0), std::pair(7.0, 1.0), std::pair(1.0, 0.25),
+                                   std::pair(20.0, 0.9), std::pair(1e6, 1e-6), std::pair(1000.0, 0.7)}) {
+      const auto [mean, variance] = moments(binomial(full({n}, count, device), full({}, p, device)));
+      const double wanted = count * p * (1 - p);
+      EXPECT_NEAR(mean, count * p, 4 * std::sqrt(wanted / n)) << count << " " << p;
+      EXPECT_NEAR(variance, wanted, 5 * wanted * std::sqrt((2 + 1 / std::max(wanted, 1e-9)) / n)) << count << " " << p;
+    }
+  }
+}
+
+TEST(Counts, OfSmallRatesAreExactlyDistributed) {
+  constexpr int n = 200000;
+  manual_seed(5);
+  const std::vector<double> drawn = poisson(full({n}, 2.5)).to_vector<double>();
+  double probability = std::exp(-2.5), squares = 0;
+  for (int k = 0; k < 9; ++k) {
+    const double wanted = n * probability, got = static_cast<double>(std::count(drawn.begin(), drawn.end(), k));
+    squares += (got - wanted) * (got - wanted) / wanted;
+    probability *= 2.5 / (k + 1);
+  }
+  EXPECT_LT(squares, 28) << "chi-squared of 9 counts";
+}
+
+TEST(Counts, KeepShapeAndDtypeAndRefuseWhatIsNoRate) {
+  for (Device device : devices()) {
+    EXPECT_EQ(poisson(ones({2, 0}, device)).shape(), Shape({2, 0}));
+    EXPECT_EQ(poisson(ones({}, {f16, device})).dtype(), f16);
+    EXPECT_EQ(binomial(ones({3, 1}, device), full({4}, 0.5, device)).shape(), Shape({3, 4}));
+  }
+  EXPECT_THROW(poisson(full({2}, -1)), ShapeError);
+  EXPECT_THROW(poisson(full({2}, kNaN)), ShapeError);
+  EXPECT_THROW(poisson(ones({2}, i64)), DtypeError);
+  EXPECT_THROW(binomial(ones({2}), full({2}, 1.5)), ShapeError);
+  EXPECT_THROW(binomial(full({2}, -1), full({2}, 0.5)), ShapeError);
+}
+
+TEST(Randperm, OfManyElementsIsAnOrderOnEveryDevice) {
+  const std::int64_t n = 70001;
+  std::vector<std::int64_t> first;
+  for (Device device : devices()) {
+    manual_seed(6);
+    std::vector<std::int64_t> order = randperm(n, device).to_vector<std::int64_t>();
+    if (first.empty()) first = order;
+    EXPECT_EQ(order, first) << device.str();
+    std::sort(order.begin(), order.end());
+    for (std::int64_t i = 0; i < n; ++i) ASSERT_EQ(order[static_cast<std::size_t>(i)], i);
+    const std::vector<std::int64_t> chosen = multinomial(ones({n}, device), 100).to_vector<std::int64_t>();
+    EXPECT_EQ(std::set<std::int64_t>(chosen.begin(), chosen.end()).size(), 100u);
+  }
+}
+
 TEST(Distributions, RefuseWhatTheyCannotDraw) {
   const auto says = [](const char* what) { return ThrowsMessage<ShapeError>(HasSubstr(what)); };
   EXPECT_THAT([] { bernoulli(full({2}, 1.5)); }, says("a probability lies in [0, 1]"));
@@ -116,8 +185,13 @@ TEST(Distributions, ACapturedStepDrawsNewNumbersAtEachReplay) {
     const Tensor weights = placed(random_tensor({2, 9}, f32) + 3.0, device);
     auto step = capture(
         [&] {
-          return std::vector<Tensor>{randperm(50, device), bernoulli(full({64}, 0.5, device)), multinomial(weights, 4),
-                                     multinomial(weights, 40, true), normal(0, 1, {20}, device)};
+          return std::vector<Tensor>{randperm(50, device),
+                                     bernoulli(full({64}, 0.5, device)),
+                                     multinomial(weights, 4),
+                                     multinomial(weights, 40, true),
+                                     normal(0, 1, {20}, device),
+                                     poisson(weights * 4.0),
+                                     binomial(weights * 9.0, full({}, 0.5, device))};
         },
         {.device = device});
     manual_seed(9);
@@ -130,7 +204,8 @@ TEST(Distributions, ACapturedStepDrawsNewNumbersAtEachReplay) {
     for (int i = 0; i < 4; ++i) {
       eager.emplace_back();
       for (const Tensor& x : {randperm(50, device), bernoulli(full({64}, 0.5, device)), multinomial(weights, 4),
-                              multinomial(weights, 40, true), normal(0, 1, {20}, device)})
+                              multinomial(weights, 40, true), normal(0, 1, {20}, device), poisson(weights * 4.0),
+                              binomial(weights * 9.0, full({}, 0.5, device))})
         eager.back().push_back(x.to_vector<double>());
     }
     EXPECT_EQ(captured, eager) << device.str();

@@ -19,16 +19,62 @@ struct Row {
 
   /// A number for a scalar operand: inside the domain, and unlikely to equal a drawn value.
   double number() const { return lo + 0.6180339887 * (hi - lo); }
-  bool differentiable() const { return result != Result::truth && result != Result::bits; }
+  bool differentiable() const { return result != Result::truth && result != Result::bits && name != "nextafter"; }
   bool in_every_way() const {
-    static constexpr std::string_view list[] = {
-        "neg",     "abs",     "square", "relu",       "add",       "sub",         "mul",     "div",
-        "pow",     "minimum", "where",  "add_scaled", "exp",       "log",         "sigmoid", "gelu",
-        "maximum", "eq",      "lt",     "logical_or", "isnan",     "logical_not", "silu",    "relu_backward",
-        "sign",    "tanh",    "sin",    "clamp_min",  "clamp_max", "larger_share"};
+    static constexpr std::string_view list[] = {"neg",
+                                                "abs",
+                                                "square",
+                                                "relu",
+                                                "add",
+                                                "sub",
+                                                "mul",
+                                                "div",
+                                                "pow",
+                                                "minimum",
+                                                "where",
+                                                "add_scaled",
+                                                "exp",
+                                                "log",
+                                                "sigmoid",
+                                                "gelu",
+                                                "maximum",
+                                                "eq",
+                                                "lt",
+                                                "logical_or",
+                                                "isnan",
+                                                "logical_not",
+                                                "silu",
+                                                "relu_backward",
+                                                "sign",
+                                                "tanh",
+                                                "sin",
+                                                "clamp_min",
+                                                "clamp_max",
+                                                "larger_share",
+                                                "log1p",
+                                                "sqrt",
+                                                "rsqrt",
+                                                "reciprocal",
+                                                "cos",
+                                                "gelu_tanh",
+                                                "softplus",
+                                                "erf",
+                                                "tanh_backward",
+                                                "sigmoid_backward",
+                                                "silu_backward",
+                                                "gelu_backward",
+                                                "ne",
+                                                "le",
+                                                "gt",
+                                                "ge",
+                                                "logical_and",
+                                                "isfinite"};
     return std::find(std::begin(list), std::end(list), name) != std::end(list);
   }
-  std::vector<DType> floats() const { return in_every_way() ? kFloats : std::vector<DType>{f64, f32, f16}; }
+  std::vector<DType> floats() const {
+    if (name == "nextafter") return {f64, f32};
+    return in_every_way() ? kFloats : std::vector<DType>{f64, f32, f16};
+  }
   /// Integers, if the row computes in them; one dtype is enough to see that others become floats.
   std::vector<DType> integers() const {
     return in_every_way() || result == Result::same || result == Result::bits ? kIntegers : std::vector<DType>{i32};
@@ -66,7 +112,7 @@ void bits(std::vector<Sample>& all, const Row& row, int arity, F f) {
   };
   for (DType t : kIntegers) add("of " + std::string(etna::name(t)), {4, 9}, t);
   add("nothing", {3, 0}, i32);
-  if (arity == 1 || row.name.ends_with("shift")) return;  // ~ of a mask is logical_not
+  if (arity == 1 || row.name.ends_with("shift") || row.name == "gcd" || row.name == "lcm") return;
   Sample masks = row.sample("bool");
   for (int k = 0; k < arity; ++k) masks.mask({3, 5});
   all.push_back(masks.calls(f).in_dtypes({boolean}));

@@ -53,6 +53,13 @@ std::vector<Sample> samples_in_linalg() {
       },
       true);
   squares(
+      "eig",
+      [](In in) {
+        const linalg::Eig e = linalg::eig(spread(in[0]));
+        return TensorList{e.eigenvalues.real, square(e.eigenvectors.real) + square(e.eigenvectors.imag)};
+      },
+      false);
+  squares(
       "eigh",
       [](In in) {
         const linalg::Eigh e = linalg::eigh(symmetric(spread(in[0])));

@@ -24,6 +24,13 @@ Names without `::` are in namespace `etna`. A PyTorch keyword argument is a fiel
 `nn.Linear(3, 4, bias=False)` is `nn::Linear(3, 4, false)`, `optim.SGD(p, lr=0.1, momentum=0.9)` is
 `optim::SGD(p, {.lr = 0.1, .momentum = 0.9})`. Modules are members that register themselves in the constructor
 (`nn/module.h`). A tuple of results is a struct or `auto [values, indices] = ...`.
+
+Dtypes are f64, f32, f16, bf16, i64, i32, i8, u8 and bool. Not there: `int16`, `uint16`, `uint32` and `uint64`, since
+training does not compute in them and each would be one more form of every load and store on both devices (NPY files of
+the first three are read as i32 and i64); `complex64` and `complex128`, since no kernel has complex arithmetic: `fft`
+and `complex_mul` take a last dimension of size 2, as `torch.view_as_real` gives it, and `linalg::eig` gives pairs of
+real tensors. No GPU kernel computes in f64: such ops fall back to the CPU, which strict mode makes an error. So does
+`float_power`, which is f64 as in PyTorch.
 )";
 
 /// The words of a list, filled into lines.

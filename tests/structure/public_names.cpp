@@ -68,11 +68,20 @@ class Reader {
         opening_ = {};
       } else if (parentheses_ == 0 && (token == "namespace" || token == "class" || token == "struct")) {
         opens(token == "namespace");
+      } else if (parentheses_ == 0 && token == "using" && only_names()) {
+        imported();
       }
     }
   }
 
  private:
+  /// using space::name;
+  void imported() {
+    std::size_t at = at_ + 1;
+    while (at + 2 < tokens_.size() && is_word(tokens_[at]) && tokens_[at + 1] == "::") at += 2;
+    if (at > at_ + 1 && at + 1 < tokens_.size() && is_word(tokens_[at]) && tokens_[at + 1] == ";") add(tokens_[at]);
+  }
+
   void opens(bool names) {
     if (at_ > 0 && tokens_[at_ - 1] == "enum") return;
     Scope scope{names ? Scope::Kind::names : Scope::Kind::type, ""};

@@ -3,6 +3,7 @@
 #include <etna/device/cpu/functions.h>
 #include <etna/device/cpu/math.h>
 #include <etna/device/cpu/parallel.h>
+#include <etna/device/cpu/special.h>
 #include <etna/device/cpu/vector_rows.h>
 #include <etna/tensor/layout.h>
 #include <etna/tensor/ops/elementwise/elementwise.h>

@@ -151,6 +151,11 @@ Tensor call_row(Row row, Result kind, std::initializer_list<Tensor> given, int s
     throw DtypeError(fmt::format(
         "{}: takes integers or bool, not {}; convert first, e.g. with .to(i64), or compare, e.g. x > 0", op, name(t)));
   }
+  if ((row == Row::gcd_ || row == Row::lcm_) && t == boolean)
+    throw DtypeError(fmt::format("{}: takes integers, not bool; convert first, e.g. with .to(i64)", op));
+  if (row == Row::nextafter_ && item_size(t) == 2) {
+    throw DtypeError(fmt::format("nextafter: takes f32 and f64, not {}, which is computed in f32", name(t)));
+  }
   if (row == Row::bitwise_not_ && t == boolean) return logical_not(operands[0]);
   return apply(kRows[static_cast<int>(row)], operands,
                Attrs::of(Attributes{row, scalar_at, scalar, kind == Result::truth ? boolean : t, t}))[0];

@@ -66,6 +66,41 @@ Tensor negative_part(const Tensor& x) { return clamp_max(x, 0.0); }
 double not_positive(double x) { return x > 0 ? 0 : 1; }
 Tensor not_positive(const Tensor& x) { return le(x, 0.0); }
 
+double is_zero(double x) { return x == 0 ? 1 : 0; }
+Tensor is_zero(const Tensor& x) { return eq(x, 0.0); }
+
+/// 1 where fmax(a, b) is a, else 0; and the opposite. The same of fmin.
+template <typename B>
+Tensor takes_larger(const Tensor& a, const B& b) {
+  if constexpr (std::is_same_v<B, double>)
+    return std::isnan(b) ? ones(a.shape(), {boolean, a.device()}) : ge(a, b);
+  else
+    return logical_or(ge(a, b), isnan(b));
+}
+Tensor takes_larger(double a, const Tensor& b) { return logical_or(le(b, a), isnan(b)); }
+template <typename A, typename B>
+Tensor leaves_larger(const A& a, const B& b) {
+  return logical_not(takes_larger(a, b));
+}
+template <typename B>
+Tensor takes_smaller(const Tensor& a, const B& b) {
+  if constexpr (std::is_same_v<B, double>)
+    return std::isnan(b) ? ones(a.shape(), {boolean, a.device()}) : le(a, b);
+  else
+    return logical_or(le(a, b), isnan(b));
+}
+Tensor takes_smaller(double a, const Tensor& b) { return logical_or(ge(b, a), isnan(b)); }
+template <typename A, typename B>
+Tensor leaves_smaller(const A& a, const B& b) {
+  return logical_not(takes_smaller(a, b));
+}
+
+/// I0(a) - I1(a)/a, ½ at 0.
+Tensor i1_derivative(const Tensor& a) {
+  const Tensor zero = eq(a, 0.0), x = where(zero, 1.0, in_f32(a));
+  return where(zero, 0.5, i0(x) - i1(x) / x);
+}
+
 /// The derivative of a log(b) by a, which is 0 for a = 0 where log(b) is not finite.
 Tensor log_where_used(const Tensor& a, const Tensor& b) {
   const Tensor unused = logical_and(eq(a, 0.0), le(b, 0.0));

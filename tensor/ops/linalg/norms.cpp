@@ -11,13 +11,6 @@
 namespace etna::linalg {
 namespace {
 
-/// x^(1/p) with derivative 0, not infinity, at 0.
-template <typename Root>
-Tensor root_of(const Tensor& x, const Root& root) {
-  const Tensor zero = eq(x, 0.0);
-  return where(zero, 0.0, root(masked_fill(x, zero, 1)));
-}
-
 void require_floating(const char* op, const Tensor& x) {
   if (!is_floating(x.dtype())) {
     throw DtypeError(fmt::format("{}: the tensor holds {}, it must be floating; call .to(f32)", op, name(x.dtype())));
@@ -55,24 +48,9 @@ double epsilon_of(const Tensor& a) {
 
 }  // namespace
 
-Tensor vector_norm(const Tensor& x, double ord, Dims dims, bool keepdim) {
-  detail::require_defined("vector_norm", x);
-  require_floating("vector_norm", x);
-  if (std::isnan(ord)) throw ShapeError("vector_norm: the order is NaN");
-  // Squares of f16 overflow early.
-  const Tensor wide = item_size(x.dtype()) == 2 ? x.to(f32) : x;
-  const auto finish = [&x](const Tensor& y) { return y.to(x.dtype()); };
-  if (ord == 0) return finish(sum(ne(wide, 0.0).to(wide.dtype()), dims, keepdim));
-  if (ord == 2) return finish(root_of(sum(square(wide), dims, keepdim), [](const Tensor& s) { return sqrt(s); }));
-  const Tensor size = abs(wide);
-  if (ord == 1) return finish(sum(size, dims, keepdim));
-  if (std::isinf(ord)) return finish(ord > 0 ? max(size, dims, keepdim) : min(size, dims, keepdim));
-  return finish(root_of(sum(pow(size, ord), dims, keepdim), [ord](const Tensor& s) { return pow(s, 1 / ord); }));
-}
-
 Tensor matrix_norm(const Tensor& x, std::string_view ord, Dims dims, bool keepdim) {
   const Tensor a = matrices_last("matrix_norm", x, dims);
-  if (ord == "fro") return linalg::vector_norm(x, 2, dims, keepdim);
+  if (ord == "fro") return vector_norm(x, 2, dims, keepdim);
   if (ord == "nuc") return kept("matrix_norm", sum(svdvals(a), -1), x, dims, keepdim);
   throw ShapeError(fmt::format("matrix_norm: there is no norm '{}'; 'fro', 'nuc' or a number is wanted", ord));
 }
@@ -93,14 +71,14 @@ Tensor matrix_norm(const Tensor& x, double ord, Dims dims, bool keepdim) {
 
 Tensor norm(const Tensor& x, std::optional<double> ord, Dims dims, bool keepdim) {
   detail::require_defined("norm", x);
-  if (!ord) return linalg::vector_norm(x, 2, dims, keepdim);
+  if (!ord) return vector_norm(x, 2, dims, keepdim);
   const int rank = dims.empty() ? x.dim() : dims.rank();
   if (rank == 2) return matrix_norm(x, *ord, dims.empty() ? Dims{-2, -1} : dims, keepdim);
   if (rank > 2) {
     throw ShapeError(fmt::format("norm: {} over {} dimensions; with an order, a vector or a matrix is wanted",
                                  str(x.shape()), rank));
   }
-  return linalg::vector_norm(x, *ord, dims, keepdim);
+  return vector_norm(x, *ord, dims, keepdim);
 }
 Tensor norm(const Tensor& x, std::string_view ord, Dims dims, bool keepdim) {
   return matrix_norm(x, ord, dims.empty() ? Dims{-2, -1} : dims, keepdim);
@@ -148,12 +126,9 @@ Lstsq lstsq(const Tensor& a, const Tensor& b, std::optional<double> rtol) {
   return found;
 }
 
-Tensor cross(const Tensor& a, const Tensor& b, std::int64_t dim) { return etna::cross(a, b, dim); }
 Tensor vecdot(const Tensor& a, const Tensor& b, std::int64_t dim) {
   detail::require_defined("vecdot", a, b);
   return sum(a * b, wrap_dim(dim, std::max(a.dim(), b.dim()), "vecdot"));
 }
-Tensor multi_dot(const std::vector<Tensor>& matrices) { return etna::multi_dot(matrices); }
-Tensor matrix_power(const Tensor& a, std::int64_t n) { return etna::matrix_power(a, n); }
 
 }  // namespace etna::linalg

@@ -9,10 +9,13 @@
 #include <etna/tensor/distributions.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops/kernel.h>
+#include <etna/tensor/sorting.h>
 
 // The order of random keys: what a permutation, or a sample without replacement, is made of.
 namespace etna {
 namespace {
+
+constexpr std::int64_t kMost = 32768;  ///< every key is compared with every other: more keys are sorted
 
 struct Attributes {
   std::int64_t count = 0;
@@ -71,7 +74,6 @@ void cpu(const OpCall& call, std::span<Tensor> out) {
 }
 
 bool on_gpu(const OpCall& call, std::span<Tensor> out) {
-  constexpr std::int64_t kMost = 65536;  // every key is compared with every other
   const Tensor keys = call.in[0].contiguous();
   const std::int64_t n = keys.size(1), count = call.as<Attributes>().count;
   const std::uint32_t most = gpu::capabilities(keys.device()).most_iterations;
@@ -91,6 +93,9 @@ const OpDef kLargestFirst = {.name = "largest_first", .infer = infer, .cpu = cpu
 }  // namespace
 
 Tensor detail::largest_first(const Tensor& keys, std::int64_t count) {
+  // topk() sorts in the same order: NaN is the largest, equal keys stay in order.
+  if (!keys.device().is_cpu() && keys.dtype() != f64 && keys.dim() == 2 && keys.size(1) > kMost)
+    return topk(keys, count, 1).indices;
   return apply1(kLargestFirst, {keys}, Attrs::of(Attributes{count}));
 }
 

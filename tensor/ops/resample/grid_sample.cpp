@@ -1,3 +1,5 @@
+#include <array>
+
 #include <fmt/format.h>
 
 #include <etna/tensor/op.h>
@@ -35,25 +37,82 @@ Tensor reflected(const Tensor& x, double low, double high) {
   return where(back, span - rest, rest) + low;
 }
 
-/// Positions along one dimension in pixels, inside the image unless it is surrounded by zeros.
-Tensor pixels(const Tensor& at, std::int64_t size, GridPadding padding, bool align_corners) {
+/// Positions along one dimension in pixels.
+Tensor pixels(const Tensor& at, std::int64_t size, bool align_corners) {
   const auto n = static_cast<double>(size);
-  Tensor x = align_corners ? (at + 1.0) * ((n - 1) / 2) : ((at + 1.0) * n - 1.0) * 0.5;
-  if (padding == GridPadding::reflection) x = align_corners ? reflected(x, 0, n - 1) : reflected(x, -0.5, n - 0.5);
-  return padding == GridPadding::zeros ? x : clamp(x, 0.0, n - 1);
+  return align_corners ? (at + 1.0) * ((n - 1) / 2) : ((at + 1.0) * n - 1.0) * 0.5;
+}
+/// Those inside the image that they stand for, unless it is surrounded by zeros.
+Tensor padded(const Tensor& at, std::int64_t size, GridPadding padding, bool align_corners) {
+  if (padding == GridPadding::zeros) return at;
+  const auto n = static_cast<double>(size);
+  if (padding == GridPadding::border) return clamp(at, 0.0, n - 1);
+  return clamp(align_corners ? reflected(at, 0, n - 1) : reflected(at, -0.5, n - 0.5), 0.0, n - 1);
+}
+
+/// Cubic convolution (Keys 1981) with the coefficient -¾: weights of the pixels at -1, 0, 1 and 2 for a position t in
+/// [0, 1].
+std::array<Tensor, 4> cubic_weights(const Tensor& t) {
+  constexpr double a = -0.75;
+  const auto near = [](const Tensor& d) { return ((a + 2) * d - (a + 3)) * square(d) + 1.0; };
+  const auto far = [](const Tensor& d) { return ((d * a - 5 * a) * d + 8 * a) * d - 4 * a; };
+  return {far(t + 1.0), near(t), near(1.0 - t), far(2.0 - t)};
 }
 
 struct Image {
-  Tensor rows;   ///< [N·H·W, C]
-  Tensor first;  ///< [N, 1, 1]: the first row of each image
-  std::int64_t height, width;
+  Tensor rows;                      ///< [N·D·H·W, C]
+  Tensor first;                     ///< [N, 1, ...]: the first row of each image
+  std::vector<std::int64_t> sizes;  ///< W, H, D
 
-  /// The pixels at whole positions [N, H', W'], times a weight; 0 outside. @return [N, H', W', C]
-  Tensor at(const Tensor& x, const Tensor& y, const Tensor& weight) const {
-    const auto w = static_cast<double>(width - 1), h = static_cast<double>(height - 1);
-    const Tensor inside = ge(x, 0.0) & le(x, w) & ge(y, 0.0) & le(y, h);
-    const Tensor index = clamp(y, 0.0, h).to(i32) * static_cast<double>(width) + clamp(x, 0.0, w).to(i32) + first;
-    return embedding(rows, index).to(weight.dtype()) * where(inside, weight, 0.0).unsqueeze(-1);
+  /// The pixels at whole positions (x, y, z), each [N, H', W'], times a weight; 0 outside. @return [N, H', W', C]
+  Tensor at(const TensorList& position, const Tensor& weight) const {
+    Tensor inside, index;
+    for (std::size_t k = position.size(); k-- > 0;) {
+      const auto last = static_cast<double>(sizes[k] - 1);
+      const Tensor here = ge(position[k], 0.0) & le(position[k], last), place = clamp(position[k], 0.0, last).to(i32);
+      inside = inside.defined() ? inside & here : here;
+      index = index.defined() ? index * static_cast<double>(sizes[k]) + place : place;
+    }
+    return embedding(rows, index + first).to(weight.dtype()) * where(inside, weight, 0.0).unsqueeze(-1);
+  }
+
+  Tensor nearest(const TensorList& position) const {
+    TensorList whole;
+    for (const Tensor& x : position) whole.push_back(rounded(x));
+    return at(whole, position[0] * 0.0 + 1.0);
+  }
+  /// The corners around a position, each with the product of its weights along all dimensions.
+  Tensor linear(const TensorList& position) const {
+    Tensor y;
+    for (std::size_t corner = 0; corner < std::size_t{1} << position.size(); ++corner) {
+      TensorList whole;
+      Tensor weight;
+      for (std::size_t k = 0; k < position.size(); ++k) {
+        const Tensor low = floor_of(position[k]), from_low = position[k] - low;
+        const bool upper = (corner >> k & 1) != 0;
+        const Tensor share = upper ? from_low : 1.0 - from_low;
+        whole.push_back(upper ? low + 1.0 : low);
+        weight = weight.defined() ? weight * share : share;
+      }
+      const Tensor part = at(whole, weight);
+      y = y.defined() ? y + part : part;
+    }
+    return y;
+  }
+  /// @param position of which each pixel around is padded by itself
+  Tensor cubic(const TensorList& position, GridPadding padding, bool align_corners) const {
+    const Tensor left = floor_of(position[0]), top = floor_of(position[1]);
+    const std::array<Tensor, 4> across = cubic_weights(position[0] - left), down = cubic_weights(position[1] - top);
+    Tensor y;
+    for (std::size_t j = 0; j < 4; ++j) {
+      const Tensor row = padded(top + (static_cast<double>(j) - 1), sizes[1], padding, align_corners);
+      for (std::size_t i = 0; i < 4; ++i) {
+        const Tensor column = padded(left + (static_cast<double>(i) - 1), sizes[0], padding, align_corners);
+        const Tensor part = at({column, row}, across[i] * down[j]);
+        y = y.defined() ? y + part : part;
+      }
+    }
+    return y;
   }
 };
 
@@ -62,39 +121,52 @@ struct Image {
 Tensor grid_sample(const Tensor& x, const Tensor& grid, GridSampleMode mode, GridPadding padding_mode,
                    bool align_corners) {
   detail::require_defined("grid_sample", x, grid);
-  const bool fits = x.dim() == 4 && grid.dim() == 4 && grid.shape()[3] == 2 && grid.shape()[0] == x.shape()[0] &&
-                    x.shape()[2] > 0 && x.shape()[3] > 0;
+  const int spatial = x.dim() - 2;
+  bool fits = (spatial == 2 || spatial == 3) && grid.dim() == x.dim() && grid.size(-1) == spatial &&
+              grid.shape()[0] == x.shape()[0];
+  for (int d = 2; fits && d < x.dim(); ++d) fits = x.shape()[d] > 0;
   if (!fits) {
-    throw ShapeError(fmt::format("grid_sample: x is {}, the grid is {}; they must be [N, C, H, W] and [N, H', W', 2]",
-                                 str(x.shape()), str(grid.shape())));
+    throw ShapeError(
+        fmt::format("grid_sample: x is {}, the grid is {}; they must be [N, C, H, W] and [N, H', W', 2], or "
+                    "[N, C, D, H, W] and [N, D', H', W', 3]",
+                    str(x.shape()), str(grid.shape())));
   }
+  if (mode == GridSampleMode::bicubic && spatial != 2)
+    throw ShapeError(fmt::format("grid_sample: bicubic is for images [N, C, H, W], x is {}", str(x.shape())));
   if (!is_floating(x.dtype()) || !is_floating(grid.dtype())) {
     throw DtypeError(fmt::format("grid_sample: x is {}, the grid is {}; both must be floating", name(x.dtype()),
                                  name(grid.dtype())));
   }
   const Shape s = x.shape();
-  if (numel({s[0], s[2], s[3]}, "grid_sample") > std::int64_t{0x7fffffff})
+  Shape images = s, result = grid.shape(), ones_after_first = Dims::filled(spatial + 1, 1);
+  images.erase(1);
+  result.erase(spatial + 1);
+  result.insert(1, s[1]);
+  ones_after_first[0] = s[0];
+  if (numel(images, "grid_sample") > std::int64_t{0x7fffffff})
     throw ShapeError(fmt::format("grid_sample: {} has more than 2^31 pixels, which kernels do not index", str(s)));
   if (x.numel() == 0 || grid.numel() == 0) {  // a result without elements, or without sources, on the tape
-    return (sum(x) + sum(grid)).to(x.dtype()).expand({s[0], s[1], grid.shape()[1], grid.shape()[2]});
+    return (sum(x) + sum(grid)).to(x.dtype()).expand(result);
   }
   const DType t = promote(promote(x.dtype(), grid.dtype()), f32);
   const Tensor positions = grid.to(t);
-  const Tensor px = pixels(positions.select(-1, 0), s[3], padding_mode, align_corners),
-               py = pixels(positions.select(-1, 1), s[2], padding_mode, align_corners);
-  const Image image{x.permute({0, 2, 3, 1}).reshape({s[0] * s[2] * s[3], s[1]}),
-                    (counted(s[0], f32, x.device()).to(i32) * static_cast<double>(s[2] * s[3])).reshape({s[0], 1, 1}),
-                    s[2], s[3]};
-  Tensor y;
-  if (mode == GridSampleMode::nearest) {
-    y = image.at(rounded(px), rounded(py), px * 0.0 + 1.0);
-  } else {
-    const Tensor left = floor_of(px), top = floor_of(py), right = left + 1.0, bottom = top + 1.0;
-    const Tensor to_left = px - left, to_top = py - top, to_right = 1.0 - to_left, to_bottom = 1.0 - to_top;
-    y = image.at(left, top, to_right * to_bottom) + image.at(right, top, to_left * to_bottom) +
-        image.at(left, bottom, to_right * to_top) + image.at(right, bottom, to_left * to_top);
+  const std::int64_t each = numel(images, "grid_sample") / s[0];
+  Dims channels_last{0}, channels_second{0, spatial + 1};
+  for (int d = 0; d < spatial; ++d) channels_last.push_back(d + 2), channels_second.push_back(d + 1);
+  channels_last.push_back(1);
+  Image image{x.permute(channels_last).reshape({s[0] * each, s[1]}),
+              (counted(s[0], f32, x.device()).to(i32) * static_cast<double>(each)).reshape(ones_after_first),
+              {}};
+  TensorList at;
+  for (int k = 0; k < spatial; ++k) {
+    image.sizes.push_back(s[s.rank() - 1 - k]);
+    at.push_back(pixels(positions.select(-1, k), image.sizes.back(), align_corners));
+    if (mode != GridSampleMode::bicubic) at.back() = padded(at.back(), image.sizes.back(), padding_mode, align_corners);
   }
-  return y.to(x.dtype()).permute({0, 3, 1, 2});
+  const Tensor y = mode == GridSampleMode::nearest    ? image.nearest(at)
+                   : mode == GridSampleMode::bilinear ? image.linear(at)
+                                                      : image.cubic(at, padding_mode, align_corners);
+  return y.to(x.dtype()).permute(channels_second);
 }
 
 Tensor affine_grid(const Tensor& theta, const Dims& size, bool align_corners) {

@@ -2,57 +2,16 @@
 
 #include <etna/tensor/indexing.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/indexing/put.h>
-#include <etna/tensor/ops/indexing/select_true.h>
 #include <etna/tensor/recording.h>
 #include <etna/tensor/sorting.h>
 
-// Counting and distinct values: composed of sort, running sums and writes by index.
+// Counting: composed of writes by index.
 namespace etna {
 namespace {
 
 Tensor list_of(const Tensor& x) { return x.detach().reshape({x.numel()}); }
 
-/// The first elements of runs of equal elements.
-/// @param list [N] @param to_x undefined, or where each element of the list lies in x
-Unique runs(const char* op, const Tensor& x, const Tensor& list, const Tensor& to_x, bool inverse, bool counts) {
-  const std::int64_t n = list.numel();
-  Unique found;
-  if (n == 0) {
-    recording::forbid(op, "the number of different values is read on the host");
-    found.values = list;
-    if (inverse) found.inverse = zeros(x.shape(), {i64, x.device()});
-    if (counts) found.counts = zeros({0}, {i64, x.device()});
-    return found;
-  }
-  Tensor begins = ones({1}, {boolean, x.device()});
-  if (n > 1) begins = cat({begins, ne(list.slice(0, 1, n), list.slice(0, 0, n - 1))});
-  const Tensor places = indexing::true_places(op, begins);
-  found.values = index_select(list, 0, places);
-  if (inverse) {
-    const Tensor run = cumsum(begins, 0) - 1.0;
-    found.inverse = to_x.defined() ? indexing::spread_along_last(op, {n}, to_x, run) : run;
-    found.inverse = found.inverse.reshape(x.shape());
-  }
-  if (counts) {
-    const Tensor first = places.to(i64), end = full({1}, static_cast<double>(n), {i64, x.device()});
-    found.counts = cat({first.slice(0, 1, first.numel()), end}) - first;
-  }
-  return found;
-}
-
 }  // namespace
-
-Unique unique(const Tensor& x, bool return_inverse, bool return_counts) {
-  detail::require_defined("unique", x);
-  const ValuesIndices sorted = sort(list_of(x), 0);
-  return runs("unique", x, sorted.values, sorted.indices, return_inverse, return_counts);
-}
-
-Unique unique_consecutive(const Tensor& x, bool return_inverse, bool return_counts) {
-  detail::require_defined("unique_consecutive", x);
-  return runs("unique_consecutive", x, list_of(x), {}, return_inverse, return_counts);
-}
 
 Tensor histc(const Tensor& x, std::int64_t bins, double lo, double hi) {
   detail::require_defined("histc", x);

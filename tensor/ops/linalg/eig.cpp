@@ -1,0 +1,134 @@
+#include <etna/tensor/ops/linalg/matrices.h>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include <Eigen/Eigenvalues>
+
+#include <etna/tensor/einsum.h>
+#include <etna/tensor/ops.h>
+
+// Eigenvalues of matrices that are not symmetric: complex, as pairs of real tensors.
+namespace etna {
+namespace linalg {
+namespace {
+
+constexpr const char* kNotFinite = "is not finite, or its eigenvalues do not converge";
+
+std::vector<OutputSpec> infer(const OpCall& call) {
+  const Tensor& a = call.in[0];
+  require_square(call.op.name, a);
+  const OutputSpec values{with_sizes(batch_shape(a), {a.size(-1)}), a.dtype()}, vectors{a.shape(), a.dtype()};
+  return {values, values, vectors, vectors};
+}
+
+void cpu(const OpCall& call, std::span<Tensor> out) {
+  const Tensor a = call.in[0].contiguous();
+  const std::int64_t n = a.size(-1);
+  if (a.numel() == 0) return;
+  each_matrix(call.op.name, a, [&](auto zero, std::int64_t i) -> const char* {
+    using T = decltype(zero);
+    using Columns = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic>;
+    const Columns x = matrix<T>(a, i);
+    if (!x.allFinite()) return kNotFinite;
+    const Eigen::EigenSolver<Columns> found(x);
+    if (found.info() != Eigen::Success) return kNotFinite;
+    std::vector<Eigen::Index> order(static_cast<std::size_t>(n));
+    std::iota(order.begin(), order.end(), 0);
+    const auto& values = found.eigenvalues();
+    std::sort(order.begin(), order.end(), [&values](Eigen::Index p, Eigen::Index q) {
+      return std::pair(values[p].real(), values[p].imag()) < std::pair(values[q].real(), values[q].imag());
+    });
+    const auto vectors = found.eigenvectors();
+    for (std::int64_t k = 0; k < n; ++k) {
+      const Eigen::Index from = order[static_cast<std::size_t>(k)];
+      out[0].host<T>()[i * n + k] = values[from].real();
+      out[1].host<T>()[i * n + k] = values[from].imag();
+      result<T>(out[2], i).col(k) = vectors.col(from).real();
+      result<T>(out[3], i).col(k) = vectors.col(from).imag();
+    }
+    return nullptr;
+  });
+}
+
+Complex operator-(const Complex& a, const Complex& b) { return {a.real - b.real, a.imag - b.imag}; }
+Complex product(const Complex& a, const Complex& b) {
+  return {matmul(a.real, b.real) - matmul(a.imag, b.imag), matmul(a.real, b.imag) + matmul(a.imag, b.real)};
+}
+Complex adjoint(const Complex& a) { return {a.real.t(), -a.imag.t()}; }
+/// a / b element by element
+Complex quotient(const Complex& a, const Complex& b) {
+  const Tensor size = square(b.real) + square(b.imag);
+  return {(a.real * b.real + a.imag * b.imag) / size, (a.imag * b.real - a.real * b.imag) / size};
+}
+/// The real part of X with A · X = B: a system of twice the size.
+Tensor real_of_solved(const Complex& a, const Complex& b) {
+  const std::int64_t n = a.real.size(-1);
+  const Tensor left = cat({cat({a.real, -a.imag}, -1), cat({a.imag, a.real}, -1)}, -2);
+  return solve(left, cat({b.real, b.imag}, -2)).slice(-2, 0, n);
+}
+
+/// V⁻ᴴ (diag(G_L) + (Vᴴ G_V - Vᴴ V · Re diag(Vᴴ G_V)) / E) Vᴴ with E_ij = conj(l_j - l_i) off the diagonal
+/// (Boeddeker et al. 2017).
+TensorList vjp(const VjpCall& call) {
+  const Complex v{call.out[2], call.out[3]};
+  const auto given = [&call](std::size_t k) { return call.grad[k].defined() ? call.grad[k] : zeros_like(call.out[k]); };
+  const Complex vh = adjoint(v);
+  Complex inner{as_diagonal(given(0)), as_diagonal(given(1))};
+  if (call.grad[2].defined() || call.grad[3].defined()) {
+    const Tensor lr = call.out[0], li = call.out[1];
+    const Tensor same = detail::identity(lr.size(-1), {boolean, lr.device()});
+    const Complex apart{masked_fill(lr.unsqueeze(-2) - lr.unsqueeze(-1), same, 1),
+                        masked_fill(li.unsqueeze(-1) - li.unsqueeze(-2), same, 0)};
+    const Complex turned = product(vh, {given(2), given(3)});
+    const Tensor lengths = linalg::diagonal(turned.real).unsqueeze(-2);
+    const Complex rest = quotient(turned - product(vh, {v.real * lengths, v.imag * lengths}), apart);
+    inner = {inner.real + masked_fill(rest.real, same, 0), inner.imag + masked_fill(rest.imag, same, 0)};
+  }
+  return {real_of_solved(vh, product(inner, vh))};
+}
+
+const OpDef kEig = {.name = "eig", .infer = infer, .cpu = cpu, .vjp = vjp, .saved = Saved::outputs};
+
+}  // namespace
+
+Eig eig(const Tensor& a) {
+  detail::require_defined("eig", a);
+  require_square("eig", a);
+  const TensorList all = apply(kEig, {a});
+  return {{all[0], all[1]}, {all[2], all[3]}};
+}
+Complex eigvals(const Tensor& a) { return eig(a).eigenvalues; }
+
+Tensor householder_product(const Tensor& a, const Tensor& tau) {
+  detail::require_defined("householder_product", a, tau);
+  require_matrices("householder_product", a);
+  const std::int64_t m = a.size(-2), n = a.size(-1), k = tau.dim() > 0 ? tau.size(-1) : -1;
+  if (m < n || k < 0 || k > n || tau.dtype() != a.dtype() || tau.dim() != a.dim() - 1 ||
+      with_sizes(batch_shape(a), {k}) != tau.shape()) {
+    throw ShapeError(fmt::format(
+        "householder_product: A is {} {}, tau is {} {}; they must be [..., M, N] with M ≥ N, and [..., K] with K ≤ N",
+        name(a.dtype()), str(a.shape()), name(tau.dtype()), str(tau.shape())));
+  }
+  const TensorOptions options{a.dtype(), a.device()};
+  Tensor q = detail::identity(m, options).slice(1, 0, n).expand(a.shape());
+  for (std::int64_t i = k - 1; i >= 0; --i) {
+    const Tensor below = a.slice(-2, i + 1, m).slice(-1, i, i + 1);
+    const Shape batch = batch_shape(a);
+    const Tensor v =
+        cat({zeros(with_sizes(batch, {i, 1}), options), ones(with_sizes(batch, {1, 1}), options), below}, -2);
+    q = q - matmul(v * tau.slice(-1, i, i + 1).unsqueeze(-1), matmul(v.t(), q));
+  }
+  return q;
+}
+
+}  // namespace linalg
+
+std::span<const OpDef* const> ops_in_eig() {
+  static const OpDef* const list[] = {&linalg::kEig};
+  return list;
+}
+
+}  // namespace etna
