@@ -14,7 +14,8 @@ PatchEmbedding::Projection::Projection(std::int64_t channels, std::int64_t dim, 
     throw ShapeError(
         fmt::format("PatchEmbedding: {} channels, dim {}, patch {}; all must be above 0", channels, dim, patch));
   }
-  const double bound = 1 / std::sqrt(static_cast<double>(channels * patch * patch));
+  const double bound =
+      1 / std::sqrt(static_cast<double>(channels) * static_cast<double>(patch) * static_cast<double>(patch));
   weight = init::uniform_(empty({dim, channels, patch, patch}), -bound, bound);
   if (with_bias) bias = init::uniform_(empty({dim}), -bound, bound);
   register_parameter("weight", weight);

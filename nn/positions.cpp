@@ -20,6 +20,8 @@ Tensor rows_for(const char* name, const Tensor& x, const Tensor& table) {
 }
 
 Tensor sinusoids(std::int64_t dim, std::int64_t length) {
+  checked_size("SinusoidalPositionalEncoding", "dim", dim, 1);
+  checked_size("SinusoidalPositionalEncoding", "max_len", length);
   std::vector<float> table(static_cast<std::size_t>(numel(Shape{length, dim}, "SinusoidalPositionalEncoding")));
   for (std::int64_t t = 0; t < length; ++t) {
     for (std::int64_t i = 0; i < dim; ++i) {
@@ -46,7 +48,10 @@ std::string SinusoidalPositionalEncoding::extra_repr() const {
 }
 
 LearnedPositionalEncoding::LearnedPositionalEncoding(std::int64_t dim, std::int64_t max_len, double p)
-    : weight(init::normal_(empty({max_len, dim}), 0, 0.02)), dropout(p) {
+    : weight(init::normal_(empty({checked_size("LearnedPositionalEncoding", "max_len", max_len),
+                                  checked_size("LearnedPositionalEncoding", "dim", dim)}),
+                           0, 0.02)),
+      dropout(p) {
   register_parameter("weight", weight);
   register_module("dropout", dropout);
 }
