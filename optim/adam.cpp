@@ -12,7 +12,13 @@ Adam::Adam(std::vector<Tensor> parameters, AdamOptions options)
 Adam::Adam(std::vector<ParamGroup> groups, AdamOptions options) : Adam(std::move(groups), options, false) {}
 
 Adam::Adam(std::vector<ParamGroup> groups, AdamOptions options, bool decoupled)
-    : Optimizer(std::move(groups), options.lr, options.weight_decay, options.max_grad_norm),
+    : Optimizer(std::move(groups),
+                {.lr = options.lr,
+                 .weight_decay = options.weight_decay,
+                 .beta1 = options.beta1,
+                 .beta2 = options.beta2,
+                 .eps = options.eps},
+                options.max_grad_norm),
       options_(options),
       decoupled_(decoupled) {
   for (double beta : {options.beta1, options.beta2}) {
@@ -21,15 +27,16 @@ Adam::Adam(std::vector<ParamGroup> groups, AdamOptions options, bool decoupled)
   if (!(options.eps >= 0)) throw Error(fmt::format("Adam: an eps of {} is negative", options.eps));
 }
 
-std::vector<std::string> Adam::state_names() const {
+std::vector<std::string> Adam::state_names(const ParamGroup&) const {
   if (options_.amsgrad) return {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"};
   return {"exp_avg", "exp_avg_sq"};
 }
 
-void Adam::update(const std::vector<Tensor>& list, const StepNumbers& numbers, const Tensor& control) {
-  const AdamStep step{.beta1 = options_.beta1,
-                      .beta2 = options_.beta2,
-                      .eps = options_.eps,
+void Adam::update(const ParamGroup& group, const std::vector<Tensor>& list, const StepNumbers& numbers,
+                  const Tensor& control) {
+  const AdamStep step{.beta1 = group.beta1,
+                      .beta2 = group.beta2,
+                      .eps = group.eps,
                       .decoupled = decoupled_,
                       .maximize = options_.maximize};
   if (options_.amsgrad)
