@@ -10,12 +10,9 @@ Adadelta::Adadelta(std::vector<Tensor> parameters, AdadeltaOptions options)
     : Adadelta(std::vector<ParamGroup>{{.parameters = std::move(parameters)}}, options) {}
 
 Adadelta::Adadelta(std::vector<ParamGroup> groups, AdadeltaOptions options)
-    : Optimizer(std::move(groups), {.lr = options.lr, .weight_decay = options.weight_decay, .eps = options.eps},
-                options.max_grad_norm),
-      options_(options) {
+    : Optimizer(std::move(groups), settings_of(options), options.max_grad_norm), options_(options) {
   if (!(options.rho >= 0 && options.rho <= 1))
     throw Error(fmt::format("Adadelta: a rho of {} is not in [0, 1]", options.rho));
-  if (!(options.eps >= 0)) throw Error(fmt::format("Adadelta: an eps of {} is negative", options.eps));
 }
 
 std::vector<std::string> Adadelta::state_names(const ParamGroup&) const { return {"square_avg", "acc_delta"}; }

@@ -10,13 +10,8 @@ Adagrad::Adagrad(std::vector<Tensor> parameters, AdagradOptions options)
     : Adagrad(std::vector<ParamGroup>{{.parameters = std::move(parameters)}}, options) {}
 
 Adagrad::Adagrad(std::vector<ParamGroup> groups, AdagradOptions options)
-    : Optimizer(std::move(groups), {.lr = options.lr, .weight_decay = options.weight_decay, .eps = options.eps},
-                options.max_grad_norm),
-      options_(options) {
-  if (!(options.lr_decay >= 0) || !(options.eps >= 0)) {
-    throw Error(fmt::format("Adagrad: an lr_decay of {} and an eps of {}; neither may be negative", options.lr_decay,
-                            options.eps));
-  }
+    : Optimizer(std::move(groups), settings_of(options), options.max_grad_norm), options_(options) {
+  if (!(options.lr_decay >= 0)) throw Error(fmt::format("Adagrad: an lr_decay of {} is negative", options.lr_decay));
   if (!(options.initial_accumulator_value >= 0)) {
     throw Error(
         fmt::format("Adagrad: an initial_accumulator_value of {} is negative", options.initial_accumulator_value));

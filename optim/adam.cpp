@@ -1,7 +1,5 @@
 #include <etna/optim/adam.h>
 
-#include <fmt/format.h>
-
 #include <etna/tensor/multi_tensor.h>
 
 namespace etna::optim {
@@ -12,20 +10,9 @@ Adam::Adam(std::vector<Tensor> parameters, AdamOptions options)
 Adam::Adam(std::vector<ParamGroup> groups, AdamOptions options) : Adam(std::move(groups), options, false) {}
 
 Adam::Adam(std::vector<ParamGroup> groups, AdamOptions options, bool decoupled)
-    : Optimizer(std::move(groups),
-                {.lr = options.lr,
-                 .weight_decay = options.weight_decay,
-                 .beta1 = options.beta1,
-                 .beta2 = options.beta2,
-                 .eps = options.eps},
-                options.max_grad_norm),
+    : Optimizer(std::move(groups), settings_of(options), options.max_grad_norm),
       options_(options),
-      decoupled_(decoupled) {
-  for (double beta : {options.beta1, options.beta2}) {
-    if (!(beta >= 0 && beta < 1)) throw Error(fmt::format("Adam: a beta of {} is not in [0, 1)", beta));
-  }
-  if (!(options.eps >= 0)) throw Error(fmt::format("Adam: an eps of {} is negative", options.eps));
-}
+      decoupled_(decoupled) {}
 
 std::vector<std::string> Adam::state_names(const ParamGroup&) const {
   if (options_.amsgrad) return {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"};

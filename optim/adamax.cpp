@@ -1,7 +1,5 @@
 #include <etna/optim/adamax.h>
 
-#include <fmt/format.h>
-
 #include <etna/tensor/multi_tensor.h>
 
 namespace etna::optim {
@@ -10,19 +8,7 @@ Adamax::Adamax(std::vector<Tensor> parameters, AdamaxOptions options)
     : Adamax(std::vector<ParamGroup>{{.parameters = std::move(parameters)}}, options) {}
 
 Adamax::Adamax(std::vector<ParamGroup> groups, AdamaxOptions options)
-    : Optimizer(std::move(groups),
-                {.lr = options.lr,
-                 .weight_decay = options.weight_decay,
-                 .beta1 = options.beta1,
-                 .beta2 = options.beta2,
-                 .eps = options.eps},
-                options.max_grad_norm),
-      options_(options) {
-  for (double beta : {options.beta1, options.beta2}) {
-    if (!(beta >= 0 && beta < 1)) throw Error(fmt::format("Adamax: a beta of {} is not in [0, 1)", beta));
-  }
-  if (!(options.eps >= 0)) throw Error(fmt::format("Adamax: an eps of {} is negative", options.eps));
-}
+    : Optimizer(std::move(groups), settings_of(options), options.max_grad_norm), options_(options) {}
 
 std::vector<std::string> Adamax::state_names(const ParamGroup&) const { return {"exp_avg", "exp_inf"}; }
 

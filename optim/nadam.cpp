@@ -10,18 +10,7 @@ NAdam::NAdam(std::vector<Tensor> parameters, NAdamOptions options)
     : NAdam(std::vector<ParamGroup>{{.parameters = std::move(parameters)}}, options) {}
 
 NAdam::NAdam(std::vector<ParamGroup> groups, NAdamOptions options)
-    : Optimizer(std::move(groups),
-                {.lr = options.lr,
-                 .weight_decay = options.weight_decay,
-                 .beta1 = options.beta1,
-                 .beta2 = options.beta2,
-                 .eps = options.eps},
-                options.max_grad_norm),
-      options_(options) {
-  for (double beta : {options.beta1, options.beta2}) {
-    if (!(beta >= 0 && beta < 1)) throw Error(fmt::format("NAdam: a beta of {} is not in [0, 1)", beta));
-  }
-  if (!(options.eps >= 0)) throw Error(fmt::format("NAdam: an eps of {} is negative", options.eps));
+    : Optimizer(std::move(groups), settings_of(options), options.max_grad_norm), options_(options) {
   if (!(options.momentum_decay >= 0))
     throw Error(fmt::format("NAdam: a momentum_decay of {} is negative", options.momentum_decay));
 }

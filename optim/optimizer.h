@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <string>
 #include <vector>
@@ -19,7 +20,8 @@ namespace etna::optim {
 ///                             {.parameters = vectors, .weight_decay = 0}},
 ///                            {.lr = 1e-3});
 struct ParamGroup {
-  static constexpr double kDefault = -1;  ///< stands for the optimizer's own setting
+  /// Stands for the optimizer's own setting.
+  static constexpr double kDefault = -std::numeric_limits<double>::infinity();
   std::vector<Tensor> parameters = {};
   double lr = kDefault;
   double weight_decay = kDefault;
@@ -27,6 +29,19 @@ struct ParamGroup {
   double beta1 = kDefault, beta2 = kDefault;
   double eps = kDefault;
 };
+
+/// Those of its settings that an optimizer's options have.
+template <typename Options>
+ParamGroup settings_of(const Options& options) {
+  ParamGroup settings;
+  settings.lr = options.lr, settings.weight_decay = 0;
+  if constexpr (requires { options.weight_decay; }) settings.weight_decay = options.weight_decay;
+  if constexpr (requires { options.momentum; }) settings.momentum = options.momentum;
+  if constexpr (requires { options.beta1; }) settings.beta1 = options.beta1;
+  if constexpr (requires { options.beta2; }) settings.beta2 = options.beta2;
+  if constexpr (requires { options.eps; }) settings.eps = options.eps;
+  return settings;
+}
 
 /// Updates parameters by their gradients. Parameters without a gradient are skipped. State is on the parameter's device
 /// and follows it when the model moves.
@@ -79,7 +94,8 @@ class Optimizer {
     std::vector<Tensor> tensors;  ///< one for each of state_names(); f32, or f64 for f64 parameters
   };
 
-  /// @param defaults settings of groups that give none; kDefault: the optimizer has no such setting. No parameters
+  /// @param defaults settings of groups that give none, settings_of() the options; kDefault: the optimizer has no such
+  /// setting
   /// @param max_grad_norm clips the gradients, as one vector, to this norm in the pass that steps; 0: no bound
   /// Parameters that do not require grad (frozen ones) are left out.
   /// @throws Error if none remains, if one appears twice or is no leaf, or for a negative setting

@@ -10,16 +10,8 @@ RMSprop::RMSprop(std::vector<Tensor> parameters, RMSpropOptions options)
     : RMSprop(std::vector<ParamGroup>{{.parameters = std::move(parameters)}}, options) {}
 
 RMSprop::RMSprop(std::vector<ParamGroup> groups, RMSpropOptions options)
-    : Optimizer(
-          std::move(groups),
-          {.lr = options.lr, .weight_decay = options.weight_decay, .momentum = options.momentum, .eps = options.eps},
-          options.max_grad_norm),
-      options_(options) {
-  if (!(options.alpha >= 0) || !(options.momentum >= 0)) {
-    throw Error(fmt::format("RMSprop: an alpha of {} and a momentum of {}; neither may be negative", options.alpha,
-                            options.momentum));
-  }
-  if (!(options.eps >= 0)) throw Error(fmt::format("RMSprop: an eps of {} is negative", options.eps));
+    : Optimizer(std::move(groups), settings_of(options), options.max_grad_norm), options_(options) {
+  if (!(options.alpha >= 0)) throw Error(fmt::format("RMSprop: an alpha of {} is negative", options.alpha));
 }
 
 std::vector<std::string> RMSprop::state_names(const ParamGroup& group) const {

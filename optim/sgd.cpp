@@ -10,11 +10,7 @@ SGD::SGD(std::vector<Tensor> parameters, SGDOptions options)
     : SGD(std::vector<ParamGroup>{{.parameters = std::move(parameters)}}, options) {}
 
 SGD::SGD(std::vector<ParamGroup> groups, SGDOptions options)
-    : Optimizer(std::move(groups),
-                {.lr = options.lr, .weight_decay = options.weight_decay, .momentum = options.momentum},
-                options.max_grad_norm),
-      options_(options) {
-  if (!(options.momentum >= 0)) throw Error(fmt::format("SGD: a momentum of {} is negative", options.momentum));
+    : Optimizer(std::move(groups), settings_of(options), options.max_grad_norm), options_(options) {
   if (options.nesterov && (options.momentum == 0 || options.dampening != 0)) {
     throw Error(fmt::format("SGD: nesterov wants momentum and no dampening, got {} and {}", options.momentum,
                             options.dampening));
