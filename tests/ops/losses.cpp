@@ -47,6 +47,13 @@ std::vector<Sample> samples_in_losses() {
   add(all, "cdist", [](const Tensor& x, const Tensor& t) { return cdist(x, t); });
   all.push_back(
       Sample("pdist", "plain").in({4, 3}).composed().calls([](const TensorList& in) { return pdist(in[0]); }));
+  all.push_back(
+      Sample("pdist", "no elements").in({0, 3}).composed().gradients(Gradients::none).calls([](const TensorList& in) {
+        return pdist(in[0]);
+      }));
+  all.push_back(Sample("normalize", "no elements").in({0, 3}).composed().calls([](const TensorList& in) {
+    return normalize(in[0]);
+  }));
   all.push_back(Sample("normalize", "plain").in({3, 5}, 0.3, 2).composed().calls([](const TensorList& in) {
     return normalize(in[0]);
   }));

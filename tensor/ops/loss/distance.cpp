@@ -53,8 +53,9 @@ Tensor pdist(const Tensor& given, double p) {
   const std::int64_t n = x.size(0), pairs = n < 2 ? 0 : checked_product(n, n - 1, op) / 2;
   if (pairs == 0) return zeros({0}, {result_dtype(given), x.device()});
   // Row i has n-1-i later rows; pair k belongs to the first row whose pairs end behind k.
-  const TensorOptions whole{i64, x.device()};
-  const Tensor counts = arange(n - 1, 0, -1, whole), ends = cumsum(counts, 0), k = arange(pairs, whole);
+  // The numbers are counted on the device: arange() would upload them.
+  const auto counted = [&](std::int64_t count) { return cumsum(ones({count}, {i64, x.device()}), 0); };
+  const Tensor counts = static_cast<double>(n) - counted(n - 1), ends = cumsum(counts, 0), k = counted(pairs) - 1.0;
   const Tensor first = searchsorted(ends, k, false, true), begins = index_select(ends - counts, 0, first);
   const Tensor second = k - begins + first + 1.0;
   const Tensor difference = index_select(x, 0, first) - index_select(x, 0, second);

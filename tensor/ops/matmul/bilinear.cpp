@@ -24,11 +24,15 @@ Tensor bilinear(const Tensor& a, const Tensor& b, const Tensor& weight, const Te
   shape.back() = 1;
   const std::int64_t rows = numel(shape, "bilinear");
   shape.back() = out;
-  // One gemm for a · weight[o] of all o; the sum over in2 is a product with b.
+  // One gemm for a · weight[o] of all o; the sum over in2 is a product with b. Halves are rounded once, at the end.
   const std::int64_t both = checked_product(out, in2, "bilinear");
-  const Tensor left = matmul(a.reshape({rows, in1}), weight.permute({1, 0, 2}).reshape({in1, both}));
-  const Tensor y = matmul(left.reshape({rows, out, in2}), b.reshape({rows, in2, 1})).reshape(shape);
-  return bias.defined() ? y + bias : y;
+  const bool half = item_size(a.dtype()) == 2;
+  const Tensor table = weight.permute({1, 0, 2}).reshape({in1, both}), flat = a.reshape({rows, in1});
+  const Tensor left = half ? matmul(flat, table, f32) : matmul(flat, table);
+  const Tensor right = half ? b.to(f32) : b;
+  Tensor y = matmul(left.reshape({rows, out, in2}), right.reshape({rows, in2, 1})).reshape(shape);
+  if (bias.defined()) y = y + bias;
+  return half ? y.to(a.dtype()) : y;
 }
 
 }  // namespace etna
