@@ -24,6 +24,40 @@ class IterableDataset {
   virtual std::function<std::optional<Item>()> iterate(std::uint64_t epoch) const = 0;
 };
 
+/// One iterable dataset after the other.
+///     data::ChainDataset all(first, second);
+template <typename Item = Example>
+class ChainDataset : public IterableDataset<Item> {
+ public:
+  using Part = std::shared_ptr<const IterableDataset<Item>>;
+  explicit ChainDataset(std::vector<Part> datasets) : datasets_(std::move(datasets)) {
+    for (const Part& dataset : datasets_) {
+      if (!dataset) throw Error("ChainDataset: a dataset is null");
+    }
+  }
+  template <typename D, typename... More>
+  explicit ChainDataset(std::shared_ptr<D> first, std::shared_ptr<More>... more)
+      : ChainDataset(std::vector<Part>{std::move(first), std::move(more)...}) {}
+
+  std::function<std::optional<Item>()> iterate(std::uint64_t epoch) const override {
+    return [datasets = datasets_, epoch, at = std::size_t{0},
+            next = std::function<std::optional<Item>()>()]() mutable -> std::optional<Item> {
+      while (at < datasets.size()) {
+        if (!next) next = datasets[at]->iterate(epoch);
+        if (std::optional<Item> item = next()) return item;
+        next = nullptr;
+        ++at;
+      }
+      return std::nullopt;
+    };
+  }
+
+ private:
+  std::vector<Part> datasets_;
+};
+template <typename D, typename... More>
+explicit ChainDataset(std::shared_ptr<D>, std::shared_ptr<More>...) -> ChainDataset<typename D::item_type>;
+
 /// Batches of an IterableDataset, made ahead by one thread. Each range-for is the next epoch.
 ///     for (auto [x, y] : data::IterableLoader<>(dataset, 32)) …
 template <typename Item = Example>

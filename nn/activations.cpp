@@ -6,8 +6,6 @@
 
 namespace etna::nn {
 
-std::string repr_of(const char* name, double value) { return fmt::format("{}={}", name, value); }
-
 #define ETNA_ACTIVATION(NAME, RESULT) \
   Tensor NAME::forward(const Tensor& x) const { return RESULT; }
 ETNA_ACTIVATION(ReLU, relu(x))
@@ -39,7 +37,14 @@ ETNA_ACTIVATION(Softmin, softmin(x, dim))
 ETNA_ACTIVATION(LogSoftmax, log_softmax(x, dim))
 #undef ETNA_ACTIVATION
 
-PReLU::PReLU(std::int64_t num_parameters, double init) : weight(full({num_parameters}, init)) {
+Tensor Softmax2d::forward(const Tensor& x) const {
+  if (x.dim() != 3 && x.dim() != 4)
+    throw ShapeError(fmt::format("Softmax2d: x is {}; wanted [N, C, H, W] or [C, H, W]", str(x.shape())));
+  return softmax(x, -3);
+}
+
+PReLU::PReLU(std::int64_t num_parameters, double init)
+    : weight(full({checked_size("PReLU", "num_parameters", num_parameters, 1)}, init)) {
   register_parameter("weight", weight);
 }
 

@@ -3,13 +3,11 @@
 #include <cstdint>
 
 #include <etna/nn/module.h>
+#include <etna/nn/printing.h>
 
 /// Activations as modules, for Sequential. The functions, with formulas and sources, are in <etna/tensor/ops.h> and
 /// <etna/tensor/activations.h>; names and defaults are those of torch.nn.
 namespace etna::nn {
-
-/// "alpha=1.0" as "alpha=1".
-std::string repr_of(const char* name, double value);
 
 #define ETNA_ACTIVATION(NAME)                                                             \
   class NAME : public UnaryModule {                                                       \
@@ -48,24 +46,25 @@ class GELU : public UnaryModule {
 };
 
 /// Activations with one number.
-#define ETNA_ACTIVATION(NAME, NUMBER, DEFAULT)                                                  \
+#define ETNA_ACTIVATION(NAME, NUMBER, DEFAULT, REPR)                                            \
   class NAME : public UnaryModule {                                                             \
    public:                                                                                      \
     explicit NAME(double NUMBER = DEFAULT) : NUMBER(NUMBER) {}                                  \
     Tensor forward(const Tensor& x) const override;                                             \
                                                                                                 \
-    std::string extra_repr() const override { return repr_of(#NUMBER, NUMBER); }                \
+    std::string extra_repr() const override { return REPR; }                                    \
                                                                                                 \
     double NUMBER;                                                                              \
                                                                                                 \
    protected:                                                                                   \
     std::unique_ptr<Module> another() const override { return std::make_unique<NAME>(NUMBER); } \
   };
-ETNA_ACTIVATION(LeakyReLU, negative_slope, 0.01)  // x, or x · slope where negative
-ETNA_ACTIVATION(ELU, alpha, 1)                    // x, or alpha · (e^x - 1) where negative
-ETNA_ACTIVATION(CELU, alpha, 1)                   // x, or alpha · (e^(x/alpha) - 1) where negative
-ETNA_ACTIVATION(Softshrink, lambda, 0.5)          // x moved toward 0 by lambda
-ETNA_ACTIVATION(Hardshrink, lambda, 0.5)          // 0 within lambda of 0
+ETNA_ACTIVATION(LeakyReLU, negative_slope, 0.01,
+                repr_of("negative_slope", negative_slope))  // x, or x · slope where negative
+ETNA_ACTIVATION(ELU, alpha, 1, repr_of("alpha", alpha))     // x, or alpha · (e^x - 1) where negative
+ETNA_ACTIVATION(CELU, alpha, 1, repr_of("alpha", alpha))    // x, or alpha · (e^(x/alpha) - 1) where negative
+ETNA_ACTIVATION(Softshrink, lambda, 0.5, repr_of(lambda))   // x moved toward 0 by lambda
+ETNA_ACTIVATION(Hardshrink, lambda, 0.5, repr_of(lambda))   // 0 within lambda of 0
 #undef ETNA_ACTIVATION
 
 /// Activations with two numbers.
@@ -100,6 +99,15 @@ class PReLU : public UnaryModule {
 
  protected:
   std::unique_ptr<Module> another() const override { return std::make_unique<PReLU>(weight.size(0)); }
+};
+
+/// softmax over the channels. @param x [N, C, H, W] or [C, H, W]
+class Softmax2d : public UnaryModule {
+ public:
+  Tensor forward(const Tensor& x) const override;
+
+ protected:
+  std::unique_ptr<Module> another() const override { return std::make_unique<Softmax2d>(); }
 };
 
 /// Activations along a dimension.

@@ -2,16 +2,16 @@
 
 #include <fmt/format.h>
 
-#include <etna/tensor/normalization.h>
+#include <etna/nn/printing.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 
 namespace etna::nn {
 
-BatchNorm::BatchNorm(std::int64_t num_features, const BatchNormOptions& given, int least_rank, int most_rank)
-    : options(given), least_rank_(least_rank), most_rank_(most_rank) {
-  if (options.affine) weight = ones({num_features}), bias = zeros({num_features});
-  if (options.track_running_stats) {
+ChannelNorm::ChannelNorm(const char* name, std::int64_t num_features, bool affine, bool track_running_stats)
+    : num_features(checked_size(name, "num_features", num_features)) {
+  if (affine) weight = ones({num_features}), bias = zeros({num_features});
+  if (track_running_stats) {
     running_mean = zeros({num_features}), running_var = ones({num_features});
     num_batches_tracked = zeros({}, i64);
   }
@@ -22,9 +22,29 @@ BatchNorm::BatchNorm(std::int64_t num_features, const BatchNormOptions& given, i
   register_buffer("num_batches_tracked", num_batches_tracked);
 }
 
+void ChannelNorm::reset_statistics() {
+  if (!running_mean.defined()) return;
+  running_mean.zero_();
+  running_var.fill_(1);
+  num_batches_tracked.zero_();
+}
+
+std::string ChannelNorm::repr_with(double eps, std::optional<double> momentum, bool affine, bool track) const {
+  return fmt::format("{}, {}, momentum={}, affine={}, track_running_stats={}", num_features, repr_of("eps", eps),
+                     momentum ? repr_of(*momentum) : "None", repr_of(affine), repr_of(track));
+}
+
+BatchNorm::BatchNorm(const char* name, std::int64_t num_features, const BatchNormOptions& given, int least_rank,
+                     int most_rank)
+    : ChannelNorm(name, num_features, given.affine, given.track_running_stats),
+      options(given),
+      name_(name),
+      least_rank_(least_rank),
+      most_rank_(most_rank) {}
+
 Tensor BatchNorm::forward(const Tensor& x) const {
   if (x.dim() < least_rank_ || x.dim() > most_rank_) {
-    throw ShapeError(fmt::format("BatchNorm: the input {} has {} dimensions, this class takes {}{}", str(x.shape()),
+    throw ShapeError(fmt::format("{}: the input {} has {} dimensions, this class takes {}{}", name_, str(x.shape()),
                                  x.dim(), least_rank_,
                                  most_rank_ > least_rank_ ? fmt::format(" or {}", most_rank_) : ""));
   }
@@ -33,33 +53,35 @@ Tensor BatchNorm::forward(const Tensor& x) const {
                             options.eps);
 }
 
-InstanceNorm::InstanceNorm(std::int64_t num_features, const InstanceNormOptions& given, int spatial)
-    : options(given), spatial_(spatial) {
-  if (options.affine) weight = ones({num_features}), bias = zeros({num_features});
-  if (options.track_running_stats) {
-    running_mean = zeros({num_features}), running_var = ones({num_features});
-    num_batches_tracked = zeros({}, i64);
-  }
-  register_parameter("weight", weight);
-  register_parameter("bias", bias);
-  register_buffer("running_mean", running_mean);
-  register_buffer("running_var", running_var);
-  register_buffer("num_batches_tracked", num_batches_tracked);
+std::string BatchNorm::extra_repr() const {
+  return repr_with(options.eps, options.momentum, options.affine, options.track_running_stats);
 }
+
+InstanceNorm::InstanceNorm(const char* name, std::int64_t num_features, const InstanceNormOptions& given, int spatial)
+    : ChannelNorm(name, num_features, given.affine, given.track_running_stats),
+      options(given),
+      name_(name),
+      spatial_(spatial) {}
 
 Tensor InstanceNorm::forward(const Tensor& x) const {
   if (x.dim() == spatial_ + 1) return forward(x.unsqueeze(0)).squeeze(0);
   if (x.dim() != spatial_ + 2) {
-    throw ShapeError(fmt::format("InstanceNorm: the input {} has {} dimensions, this class takes {} or {}",
-                                 str(x.shape()), x.dim(), spatial_ + 1, spatial_ + 2));
+    throw ShapeError(fmt::format("{}: the input {} has {} dimensions, this class takes {} or {}", name_, str(x.shape()),
+                                 x.dim(), spatial_ + 1, spatial_ + 2));
   }
   return instance_norm(x, running_mean, running_var, weight, bias, training() || !running_mean.defined(),
                        options.momentum, options.eps);
 }
 
+std::string InstanceNorm::extra_repr() const {
+  return repr_with(options.eps, options.momentum, options.affine, options.track_running_stats);
+}
+
 GroupNorm::GroupNorm(std::int64_t num_groups, std::int64_t num_channels, double eps, bool affine)
-    : num_groups(num_groups), eps(eps) {
-  if (num_groups < 1 || num_channels % num_groups != 0)
+    : num_groups(checked_size("GroupNorm", "num_groups", num_groups, 1)),
+      num_channels(checked_size("GroupNorm", "num_channels", num_channels)),
+      eps(eps) {
+  if (num_channels % num_groups != 0)
     throw ShapeError(fmt::format("GroupNorm: {} channels do not form {} equal groups", num_channels, num_groups));
   if (affine) weight = ones({num_channels}), bias = zeros({num_channels});
   register_parameter("weight", weight);
@@ -68,6 +90,17 @@ GroupNorm::GroupNorm(std::int64_t num_groups, std::int64_t num_channels, double 
 
 Tensor GroupNorm::forward(const Tensor& x) const { return group_norm(x, num_groups, weight, bias, eps); }
 
+std::string GroupNorm::extra_repr() const {
+  return fmt::format("{}, {}, {}, affine={}", num_groups, num_channels, repr_of("eps", eps), repr_of(weight.defined()));
+}
+
+LocalResponseNorm::LocalResponseNorm(std::int64_t size, double alpha, double beta, double k)
+    : size(checked_size("LocalResponseNorm", "size", size, 1)), alpha(alpha), beta(beta), k(k) {}
+
 Tensor LocalResponseNorm::forward(const Tensor& x) const { return local_response_norm(x, size, alpha, beta, k); }
+
+std::string LocalResponseNorm::extra_repr() const {
+  return fmt::format("{}, {}, {}, {}", size, repr_of("alpha", alpha), repr_of("beta", beta), repr_of("k", k));
+}
 
 }  // namespace etna::nn

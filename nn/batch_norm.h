@@ -3,9 +3,24 @@
 #include <optional>
 
 #include <etna/nn/module.h>
+#include <etna/tensor/normalization.h>
 
 /// Normalization by statistics of channels: the functions of <etna/tensor/normalization.h> as modules.
 namespace etna::nn {
+
+/// What BatchNorm and InstanceNorm share. Parameters weight [C] (ones) and bias [C] (zeros); buffers running_mean
+/// (zeros), running_var (ones) and num_batches_tracked (i64), which training updates on the device. Each is undefined
+/// where the options do not ask for it.
+class ChannelNorm : public UnaryModule {
+ public:
+  const std::int64_t num_features;
+  Tensor weight, bias, running_mean, running_var, num_batches_tracked;
+
+ protected:
+  ChannelNorm(const char* name, std::int64_t num_features, bool affine, bool track_running_stats);
+  void reset_statistics();
+  std::string repr_with(double eps, std::optional<double> momentum, bool affine, bool track_running_stats) const;
+};
 
 struct BatchNormOptions {
   double eps = 1e-5;
@@ -14,40 +29,26 @@ struct BatchNormOptions {
   bool track_running_stats = true;       ///< without, evaluation normalizes by the batch too
 };
 
-/// The base of BatchNorm1d, 2d and 3d. Parameters weight [C] (ones) and bias [C] (zeros); buffers running_mean (zeros),
-/// running_var (ones) and num_batches_tracked (i64), which training updates on the device.
-class BatchNorm : public UnaryModule {
+/// The base of BatchNorm1d, 2d and 3d.
+class BatchNorm : public ChannelNorm, public KeepsRunningStatistics {
  public:
   /// @param x [N, C, ...] @throws ShapeError unless x has as many dimensions as the class asks for
   Tensor forward(const Tensor& x) const override;
+  std::string extra_repr() const override;
 
-  Tensor weight, bias, running_mean, running_var, num_batches_tracked;
+  void reset_running_stats() override { reset_statistics(); }
+  std::optional<double> momentum() const override { return options.momentum; }
+  void set_momentum(std::optional<double> momentum) override { options.momentum = momentum; }
+
   BatchNormOptions options;
 
  protected:
-  BatchNorm(std::int64_t num_features, const BatchNormOptions& options, int least_rank, int most_rank);
+  BatchNorm(const char* name, std::int64_t num_features, const BatchNormOptions& options, int least_rank,
+            int most_rank);
 
  private:
+  const char* name_;
   int least_rank_, most_rank_;
-};
-
-/// x: [N, C] or [N, C, L]
-class BatchNorm1d : public BatchNorm {
- public:
-  explicit BatchNorm1d(std::int64_t num_features, const BatchNormOptions& options = {})
-      : BatchNorm(num_features, options, 2, 3) {}
-};
-/// x: [N, C, H, W]
-class BatchNorm2d : public BatchNorm {
- public:
-  explicit BatchNorm2d(std::int64_t num_features, const BatchNormOptions& options = {})
-      : BatchNorm(num_features, options, 4, 4) {}
-};
-/// x: [N, C, D, H, W]
-class BatchNorm3d : public BatchNorm {
- public:
-  explicit BatchNorm3d(std::int64_t num_features, const BatchNormOptions& options = {})
-      : BatchNorm(num_features, options, 5, 5) {}
 };
 
 struct InstanceNormOptions {
@@ -55,36 +56,40 @@ struct InstanceNormOptions {
   bool affine = false, track_running_stats = false;
 };
 
-/// The base of InstanceNorm1d, 2d and 3d. Parameters and buffers as BatchNorm's, where the options ask for them.
-class InstanceNorm : public UnaryModule {
+/// The base of InstanceNorm1d, 2d and 3d.
+class InstanceNorm : public ChannelNorm {
  public:
   /// @param x [N, C, spatial...] or [C, spatial...]
   Tensor forward(const Tensor& x) const override;
+  std::string extra_repr() const override;
+  void reset_running_stats() { reset_statistics(); }
 
-  Tensor weight, bias, running_mean, running_var, num_batches_tracked;
   InstanceNormOptions options;
 
  protected:
-  InstanceNorm(std::int64_t num_features, const InstanceNormOptions& options, int spatial);
+  InstanceNorm(const char* name, std::int64_t num_features, const InstanceNormOptions& options, int spatial);
 
  private:
+  const char* name_;
   int spatial_;
 };
-class InstanceNorm1d : public InstanceNorm {
- public:
-  explicit InstanceNorm1d(std::int64_t num_features, const InstanceNormOptions& options = {})
-      : InstanceNorm(num_features, options, 1) {}
-};
-class InstanceNorm2d : public InstanceNorm {
- public:
-  explicit InstanceNorm2d(std::int64_t num_features, const InstanceNormOptions& options = {})
-      : InstanceNorm(num_features, options, 2) {}
-};
-class InstanceNorm3d : public InstanceNorm {
- public:
-  explicit InstanceNorm3d(std::int64_t num_features, const InstanceNormOptions& options = {})
-      : InstanceNorm(num_features, options, 3) {}
-};
+
+#define ETNA_NORM(NAME, BASE, OPTIONS, ...)                                                                    \
+  class NAME : public BASE {                                                                                   \
+   public:                                                                                                     \
+    explicit NAME(std::int64_t num_features, const OPTIONS& options = {})                                      \
+        : BASE(#NAME, num_features, options, __VA_ARGS__) {}                                                   \
+                                                                                                               \
+   protected:                                                                                                  \
+    std::unique_ptr<Module> another() const override { return std::make_unique<NAME>(num_features, options); } \
+  };
+ETNA_NORM(BatchNorm1d, BatchNorm, BatchNormOptions, 2, 3)        // x: [N, C] or [N, C, L]
+ETNA_NORM(BatchNorm2d, BatchNorm, BatchNormOptions, 4, 4)        // x: [N, C, H, W]
+ETNA_NORM(BatchNorm3d, BatchNorm, BatchNormOptions, 5, 5)        // x: [N, C, D, H, W]
+ETNA_NORM(InstanceNorm1d, InstanceNorm, InstanceNormOptions, 1)  // x: [N, C, L] or [C, L]
+ETNA_NORM(InstanceNorm2d, InstanceNorm, InstanceNormOptions, 2)  // x: [N, C, H, W] or [C, H, W]
+ETNA_NORM(InstanceNorm3d, InstanceNorm, InstanceNormOptions, 3)  // x: [N, C, D, H, W] or [C, D, H, W]
+#undef ETNA_NORM
 
 /// weight and bias are [C], if affine.
 class GroupNorm : public UnaryModule {
@@ -92,20 +97,29 @@ class GroupNorm : public UnaryModule {
   GroupNorm(std::int64_t num_groups, std::int64_t num_channels, double eps = 1e-5, bool affine = true);
   /// @param x [N, C, ...]
   Tensor forward(const Tensor& x) const override;
+  std::string extra_repr() const override;
 
-  std::int64_t num_groups;
+  const std::int64_t num_groups, num_channels;
   double eps;
   Tensor weight, bias;
+
+ protected:
+  std::unique_ptr<Module> another() const override {
+    return std::make_unique<GroupNorm>(num_groups, num_channels, eps, weight.defined());
+  }
 };
 
 class LocalResponseNorm : public UnaryModule {
  public:
-  explicit LocalResponseNorm(std::int64_t size, double alpha = 1e-4, double beta = 0.75, double k = 1)
-      : size(size), alpha(alpha), beta(beta), k(k) {}
+  explicit LocalResponseNorm(std::int64_t size, double alpha = 1e-4, double beta = 0.75, double k = 1);
   Tensor forward(const Tensor& x) const override;
+  std::string extra_repr() const override;
 
   std::int64_t size;
   double alpha, beta, k;
+
+ protected:
+  std::unique_ptr<Module> another() const override { return std::make_unique<LocalResponseNorm>(size, alpha, beta, k); }
 };
 
 }  // namespace etna::nn

@@ -15,7 +15,7 @@ struct ConvOptions {
   Dims dilation = 1;
   std::int64_t groups = 1;
   bool bias = true;
-  std::string_view padding_mode = "zeros";  ///< the only one; pad x by another rule before the layer
+  std::string_view padding_mode = "zeros";  ///< or "reflect", "replicate", "circular": the modes of pad()
 };
 struct ConvTransposeOptions {
   Dims stride = 1;
@@ -24,58 +24,67 @@ struct ConvTransposeOptions {
   std::int64_t groups = 1;
   bool bias = true;
   Dims dilation = 1;
-  std::string_view padding_mode = "zeros";
+  std::string_view padding_mode = "zeros";  ///< the only one
 };
 
 /// What Conv1d to ConvTranspose3d share: a weight and a bias, initialized uniform in ±1/√fan_in (He et al. 2015 with
 /// a = √5, as in PyTorch).
 class ConvBase : public UnaryModule {
  public:
-  Tensor weight, bias;  ///< bias is undefined if left out
+  const std::int64_t in_channels, out_channels;
+  const Dims kernel_size;  ///< one number for each spatial dimension
+  Tensor weight, bias;     ///< bias is undefined if left out
 
  protected:
-  /// @param shape of the weight @throws Error, ShapeError naming `name` for arguments that do not fit one another
-  ConvBase(const char* name, Shape shape, std::int64_t out_channels, bool with_bias, std::string_view padding_mode);
+  /// @throws Error, ShapeError naming `name` for arguments that do not fit one another
+  ConvBase(const char* name, std::int64_t in_channels, std::int64_t out_channels, const Dims& kernel_size, int spatial,
+           const ConvOptions& options);
+  ConvBase(const char* name, std::int64_t in_channels, std::int64_t out_channels, const Dims& kernel_size, int spatial,
+           const ConvTransposeOptions& options);
+  /// x with the padding around it, for all modes but "zeros".
+  Tensor padded(const Tensor& x, const ConvOptions& options) const;
+  std::string repr_with(const ConvOptions& options) const;
+  std::string repr_with(const ConvTransposeOptions& options) const;
+
+ private:
+  void initialize(const Shape& shape, bool with_bias);
 };
 
-/// conv1d(x, weight, bias) and so on; weight [out, in / groups, kernel...].
-#define ETNA_CONV(NAME)                                                                \
-  class NAME : public ConvBase {                                                       \
-   public:                                                                             \
-    NAME(std::int64_t in_channels, std::int64_t out_channels, const Dims& kernel_size, \
-         const ConvOptions& options = {});                                             \
-    Tensor forward(const Tensor& x) const override;                                    \
-                                                                                       \
-    const ConvOptions options;                                                         \
+/// conv1d(x, weight, bias) and so on; weight [out, in / groups, kernel...]. The transposed ones: conv_transpose1d(x,
+/// weight, bias) and so on; weight [in, out / groups, kernel...].
+#define ETNA_CONV(NAME, OPTIONS)                                                                                     \
+  class NAME : public ConvBase {                                                                                     \
+   public:                                                                                                           \
+    NAME(std::int64_t in_channels, std::int64_t out_channels, const Dims& kernel_size, const OPTIONS& options = {}); \
+    Tensor forward(const Tensor& x) const override;                                                                  \
+    std::string extra_repr() const override { return repr_with(options); }                                           \
+                                                                                                                     \
+    const OPTIONS options;                                                                                           \
+                                                                                                                     \
+   protected:                                                                                                        \
+    std::unique_ptr<Module> another() const override {                                                               \
+      return std::make_unique<NAME>(in_channels, out_channels, kernel_size, options);                                \
+    }                                                                                                                \
   };
-ETNA_CONV(Conv1d)
-ETNA_CONV(Conv2d)
-ETNA_CONV(Conv3d)
+ETNA_CONV(Conv1d, ConvOptions)
+ETNA_CONV(Conv2d, ConvOptions)
+ETNA_CONV(Conv3d, ConvOptions)
+ETNA_CONV(ConvTranspose1d, ConvTransposeOptions)
+ETNA_CONV(ConvTranspose2d, ConvTransposeOptions)
+ETNA_CONV(ConvTranspose3d, ConvTransposeOptions)
 #undef ETNA_CONV
-
-/// conv_transpose1d(x, weight, bias) and so on; weight [in, out / groups, kernel...].
-#define ETNA_CONV_TRANSPOSE(NAME)                                                      \
-  class NAME : public ConvBase {                                                       \
-   public:                                                                             \
-    NAME(std::int64_t in_channels, std::int64_t out_channels, const Dims& kernel_size, \
-         const ConvTransposeOptions& options = {});                                    \
-    Tensor forward(const Tensor& x) const override;                                    \
-                                                                                       \
-    const ConvTransposeOptions options;                                                \
-  };
-ETNA_CONV_TRANSPOSE(ConvTranspose1d)
-ETNA_CONV_TRANSPOSE(ConvTranspose2d)
-ETNA_CONV_TRANSPOSE(ConvTranspose3d)
-#undef ETNA_CONV_TRANSPOSE
 
 /// unfold(): [N, C, H, W] to [N, C · kernel elements, patches].
 class Unfold : public UnaryModule {
  public:
   explicit Unfold(const Dims& kernel_size, const Dims& dilation = 1, const Dims& padding = 0, const Dims& stride = 1);
   Tensor forward(const Tensor& x) const override;
+  std::string extra_repr() const override;
 
- private:
-  Dims kernel_size_, dilation_, padding_, stride_;
+  const Dims kernel_size, dilation, padding, stride;
+
+ protected:
+  std::unique_ptr<Module> another() const override;
 };
 
 /// fold(): [N, C · kernel elements, patches] to [N, C, H, W].
@@ -84,9 +93,12 @@ class Fold : public UnaryModule {
   Fold(const Dims& output_size, const Dims& kernel_size, const Dims& dilation = 1, const Dims& padding = 0,
        const Dims& stride = 1);
   Tensor forward(const Tensor& x) const override;
+  std::string extra_repr() const override;
 
- private:
-  Dims output_size_, kernel_size_, dilation_, padding_, stride_;
+  const Dims output_size, kernel_size, dilation, padding, stride;
+
+ protected:
+  std::unique_ptr<Module> another() const override;
 };
 
 }  // namespace etna::nn

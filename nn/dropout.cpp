@@ -2,16 +2,20 @@
 
 #include <fmt/format.h>
 
+#include <etna/nn/printing.h>
 #include <etna/tensor/ops.h>
 
 namespace etna::nn {
 
-Dropout::Dropout(double p) : p(p) {
-  if (!(p >= 0 && p < 1)) throw Error(fmt::format("Dropout: the probability {} is not in [0, 1)", p));
+double checked_probability(const char* module, double p) {
+  if (!(p >= 0 && p <= 1)) throw Error(fmt::format("{}: the probability {} is not in [0, 1]", module, p));
+  return p;
 }
 
-Tensor Dropout::forward(const Tensor& x) const { return active() ? dropout(x, p) : x; }
+std::string dropout_repr(double p) { return fmt::format("{}, inplace=False", repr_of("p", p)); }
 
-std::string Dropout::extra_repr() const { return fmt::format("p={}, inplace=False", p); }
+Dropout::Dropout(double p) : p(checked_probability("Dropout", p)) {}
+
+Tensor Dropout::forward(const Tensor& x) const { return active() ? dropout(x, p) : x; }
 
 }  // namespace etna::nn

@@ -64,28 +64,25 @@ struct Defined {
   }
 };
 
+/// Adds a hook to one of the lists of a module.
+template <typename Hook>
+HookHandle keep(std::shared_ptr<Hooks>& hooks, std::map<std::int64_t, Hook> Hooks::*list, Hook hook) {
+  if (!hooks) hooks = std::make_shared<Hooks>();
+  const std::int64_t id = hooks->next++;
+  ((*hooks).*list).emplace(id, std::move(hook));
+  return HookHandle([list, id, alive = std::weak_ptr<Hooks>(hooks)] {
+    if (const std::shared_ptr<Hooks> there = alive.lock()) ((*there).*list).erase(id);
+  });
+}
+
 }  // namespace
 
-void HookHandle::remove() {
-  if (const std::shared_ptr<Hooks> hooks = hooks_.lock()) {
-    hooks->before.erase(id_), hooks->after.erase(id_), hooks->backward.erase(id_);
-  }
-}
-
 HookHandle Module::register_forward_pre_hook(ForwardPreHook hook) {
-  if (!hooks_) hooks_ = std::make_shared<Hooks>();
-  hooks_->before.emplace(hooks_->next, std::move(hook));
-  return {hooks_, hooks_->next++};
+  return keep(hooks_, &Hooks::before, std::move(hook));
 }
-HookHandle Module::register_forward_hook(ForwardHook hook) {
-  if (!hooks_) hooks_ = std::make_shared<Hooks>();
-  hooks_->after.emplace(hooks_->next, std::move(hook));
-  return {hooks_, hooks_->next++};
-}
+HookHandle Module::register_forward_hook(ForwardHook hook) { return keep(hooks_, &Hooks::after, std::move(hook)); }
 HookHandle Module::register_full_backward_hook(BackwardHook hook) {
-  if (!hooks_) hooks_ = std::make_shared<Hooks>();
-  hooks_->backward.emplace(hooks_->next, std::move(hook));
-  return {hooks_, hooks_->next++};
+  return keep(hooks_, &Hooks::backward, std::move(hook));
 }
 
 TensorList Module::call_hooked(TensorList in, const std::function<TensorList(const TensorList&)>& forward) const {

@@ -36,16 +36,6 @@ struct Hooks {
   bool empty() const { return before.empty() && after.empty() && backward.empty(); }
 };
 
-/// What registering a hook returns. The hook stays until remove(), or as long as its module.
-class HookHandle {
- public:
-  HookHandle() = default;
-  HookHandle(std::weak_ptr<Hooks> hooks, std::int64_t id) : hooks_(std::move(hooks)), id_(id) {}
-  void remove();
-
- private:
-  std::weak_ptr<Hooks> hooks_;
-  std::int64_t id_ = -1;
-};
+using etna::HookHandle;
 
 }  // namespace etna::nn

@@ -17,6 +17,7 @@ LanguageModel::LanguageModel(const LanguageModelConfig& config)
   register_module("wpe", wpe);
   register_module("dropout", dropout);
   register_module("blocks", blocks);
+  checked_size("LanguageModel", "layers", config.layers);
   for (std::int64_t i = 0; i < config.layers; ++i) {
     blocks.emplace_back(config.dim, config.heads, config.ffn, AttentionOptions{.dropout = config.dropout});
   }

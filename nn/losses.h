@@ -122,6 +122,40 @@ class BCEWithLogitsLoss : public Module {
   }
 };
 
+/// sigmoid_focal_loss() with its settings.
+class SigmoidFocalLoss : public Module {
+ public:
+  explicit SigmoidFocalLoss(double alpha = 0.25, double gamma = 2, Reduction reduction = Reduction::none)
+      : alpha(alpha), gamma(gamma), reduction(reduction) {}
+  Tensor forward(const Tensor& x, const Tensor& target) const {
+    return sigmoid_focal_loss(x, target, alpha, gamma, reduction);
+  }
+  Tensor operator()(const Tensor& x, const Tensor& target) const { return forward(x, target); }
+
+  double alpha;
+  double gamma;
+  Reduction reduction;
+
+ protected:
+  std::unique_ptr<Module> another() const override {
+    return std::make_unique<SigmoidFocalLoss>(alpha, gamma, reduction);
+  }
+};
+
+/// dice_loss() with its settings.
+class DiceLoss : public Module {
+ public:
+  explicit DiceLoss(double smooth = 1, Reduction reduction = Reduction::mean) : smooth(smooth), reduction(reduction) {}
+  Tensor forward(const Tensor& x, const Tensor& target) const { return dice_loss(x, target, smooth, reduction); }
+  Tensor operator()(const Tensor& x, const Tensor& target) const { return forward(x, target); }
+
+  double smooth;
+  Reduction reduction;
+
+ protected:
+  std::unique_ptr<Module> another() const override { return std::make_unique<DiceLoss>(smooth, reduction); }
+};
+
 /// kl_div() with its settings.
 class KLDivLoss : public Module {
  public:

@@ -156,6 +156,31 @@ class TripletMarginLoss : public Module {
   }
 };
 
+/// triplet_margin_with_distance_loss() with its settings.
+class TripletMarginWithDistanceLoss : public Module {
+ public:
+  /// @param distance empty: pairwise_distance()
+  explicit TripletMarginWithDistanceLoss(DistanceFunction distance = {}, double margin = 1, bool swap = false,
+                                         Reduction reduction = Reduction::mean)
+      : distance(std::move(distance)), margin(margin), swap(swap), reduction(reduction) {}
+  Tensor forward(const Tensor& anchor, const Tensor& positive, const Tensor& negative) const {
+    return triplet_margin_with_distance_loss(anchor, positive, negative, distance, margin, swap, reduction);
+  }
+  Tensor operator()(const Tensor& anchor, const Tensor& positive, const Tensor& negative) const {
+    return forward(anchor, positive, negative);
+  }
+
+  DistanceFunction distance;
+  double margin;
+  bool swap;
+  Reduction reduction;
+
+ protected:
+  std::unique_ptr<Module> another() const override {
+    return std::make_unique<TripletMarginWithDistanceLoss>(distance, margin, swap, reduction);
+  }
+};
+
 /// cosine_similarity() with its settings.
 class CosineSimilarity : public Module {
  public:
@@ -183,6 +208,19 @@ class PairwiseDistance : public Module {
 
  protected:
   std::unique_ptr<Module> another() const override { return std::make_unique<PairwiseDistance>(p, eps, keepdim); }
+};
+
+/// cdist() with its settings.
+class CDist : public Module {
+ public:
+  explicit CDist(double p = 2) : p(p) {}
+  Tensor forward(const Tensor& x1, const Tensor& x2) const { return cdist(x1, x2, p); }
+  Tensor operator()(const Tensor& x1, const Tensor& x2) const { return forward(x1, x2); }
+
+  double p;
+
+ protected:
+  std::unique_ptr<Module> another() const override { return std::make_unique<CDist>(p); }
 };
 
 }  // namespace etna::nn

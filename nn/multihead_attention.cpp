@@ -41,7 +41,7 @@ MultiheadAttention::MultiheadAttention(std::int64_t embed_dim, std::int64_t num_
   const std::int64_t kdim = options.kdim > 0 ? options.kdim : embed_dim,
                      vdim = options.vdim > 0 ? options.vdim : embed_dim;
   if (kdim == embed_dim && vdim == embed_dim) {
-    in_proj_weight = init::xavier_uniform_(empty({3 * embed_dim, embed_dim}));
+    in_proj_weight = init::xavier_uniform_(empty({checked_product(3, embed_dim, "MultiheadAttention"), embed_dim}));
     register_parameter("in_proj_weight", in_proj_weight);
   } else {
     q_proj_weight = init::xavier_uniform_(empty({embed_dim, embed_dim}));

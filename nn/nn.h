@@ -2,6 +2,7 @@
 
 /// Everything in nn/.
 #include <etna/nn/activations.h>
+#include <etna/nn/adaptive_softmax.h>
 #include <etna/nn/attention.h>
 #include <etna/nn/batch_norm.h>
 #include <etna/nn/bilinear.h>
@@ -13,6 +14,7 @@
 #include <etna/nn/embedding_bag.h>
 #include <etna/nn/feed_forward.h>
 #include <etna/nn/functional_call.h>
+#include <etna/nn/fuse.h>
 #include <etna/nn/hooks.h>
 #include <etna/nn/init.h>
 #include <etna/nn/language_model.h>
@@ -28,6 +30,7 @@
 #include <etna/nn/patch_embedding.h>
 #include <etna/nn/pooling.h>
 #include <etna/nn/positions.h>
+#include <etna/nn/printing.h>
 #include <etna/nn/recurrent.h>
 #include <etna/nn/reparametrize.h>
 #include <etna/nn/resampling.h>

@@ -10,11 +10,11 @@
 namespace etna::nn {
 
 PatchEmbedding::Projection::Projection(std::int64_t channels, std::int64_t dim, std::int64_t patch, bool with_bias) {
-  if (channels < 1 || dim < 1 || patch < 1) {
-    throw ShapeError(
-        fmt::format("PatchEmbedding: {} channels, dim {}, patch {}; all must be above 0", channels, dim, patch));
-  }
-  const double bound = 1 / std::sqrt(static_cast<double>(channels * patch * patch));
+  checked_size("PatchEmbedding", "channels", channels, 1);
+  checked_size("PatchEmbedding", "dim", dim, 1);
+  checked_size("PatchEmbedding", "patch", patch, 1);
+  const double bound =
+      1 / std::sqrt(static_cast<double>(channels) * static_cast<double>(patch) * static_cast<double>(patch));
   weight = init::uniform_(empty({dim, channels, patch, patch}), -bound, bound);
   if (with_bias) bias = init::uniform_(empty({dim}), -bound, bound);
   register_parameter("weight", weight);

@@ -10,16 +10,9 @@
 namespace etna::nn {
 namespace {
 
-/// The first rows of a table of positions, for x [..., T, dim].
-Tensor rows_for(const char* name, const Tensor& x, const Tensor& table) {
-  if (x.dim() < 2 || x.size(-1) != table.size(1) || x.size(-2) > table.size(0)) {
-    throw ShapeError(fmt::format("{}: x is {}; wanted [..., T, {}] with T at most {}", name, str(x.shape()),
-                                 table.size(1), table.size(0)));
-  }
-  return table.slice(0, 0, x.size(-2));
-}
-
 Tensor sinusoids(std::int64_t dim, std::int64_t length) {
+  checked_size("SinusoidalPositionalEncoding", "dim", dim, 1);
+  checked_size("SinusoidalPositionalEncoding", "max_len", length);
   std::vector<float> table(static_cast<std::size_t>(numel(Shape{length, dim}, "SinusoidalPositionalEncoding")));
   for (std::int64_t t = 0; t < length; ++t) {
     for (std::int64_t i = 0; i < dim; ++i) {
@@ -33,28 +26,31 @@ Tensor sinusoids(std::int64_t dim, std::int64_t length) {
 
 }  // namespace
 
+Tensor PositionalEncoding::forward(const Tensor& x) const {
+  const Tensor& rows = table();
+  if (x.dim() < 2 || x.size(-1) != rows.size(1) || x.size(-2) > rows.size(0)) {
+    throw ShapeError(fmt::format("{}: x is {}; wanted [..., T, {}] with T at most {}", type_name(), str(x.shape()),
+                                 rows.size(1), rows.size(0)));
+  }
+  return dropout(x + rows.slice(0, 0, x.size(-2)));
+}
+std::string PositionalEncoding::extra_repr() const {
+  return fmt::format("{}, max_len={}", table().size(1), table().size(0));
+}
+
 SinusoidalPositionalEncoding::SinusoidalPositionalEncoding(std::int64_t dim, std::int64_t max_len, double p)
-    : pe(sinusoids(dim, max_len)), dropout(p) {
+    : PositionalEncoding(p), pe(sinusoids(dim, max_len)) {
   register_buffer("pe", pe);
   register_module("dropout", dropout);
 }
-Tensor SinusoidalPositionalEncoding::forward(const Tensor& x) const {
-  return dropout(x + rows_for("SinusoidalPositionalEncoding", x, pe));
-}
-std::string SinusoidalPositionalEncoding::extra_repr() const {
-  return fmt::format("{}, max_len={}", pe.size(1), pe.size(0));
-}
 
 LearnedPositionalEncoding::LearnedPositionalEncoding(std::int64_t dim, std::int64_t max_len, double p)
-    : weight(init::normal_(empty({max_len, dim}), 0, 0.02)), dropout(p) {
+    : PositionalEncoding(p),
+      weight(init::normal_(empty({checked_size("LearnedPositionalEncoding", "max_len", max_len),
+                                  checked_size("LearnedPositionalEncoding", "dim", dim)}),
+                           0, 0.02)) {
   register_parameter("weight", weight);
   register_module("dropout", dropout);
-}
-Tensor LearnedPositionalEncoding::forward(const Tensor& x) const {
-  return dropout(x + rows_for("LearnedPositionalEncoding", x, weight));
-}
-std::string LearnedPositionalEncoding::extra_repr() const {
-  return fmt::format("{}, max_len={}", weight.size(1), weight.size(0));
 }
 
 RotaryEmbedding::RotaryEmbedding(std::int64_t size, double base, bool interleaved)

@@ -5,36 +5,44 @@
 
 namespace etna::nn {
 
-/// x + sines and cosines of the position (Vaswani et al. 2017): element 2i is sin(t / 10000^(2i/dim)), element 2i + 1
-/// the cosine. Then dropout. The table is the buffer "pe" [max_len, dim].
-class SinusoidalPositionalEncoding : public UnaryModule {
+/// The base of encodings that add the first rows of a table [max_len, dim] to x, then drop out.
+class PositionalEncoding : public UnaryModule {
  public:
-  explicit SinusoidalPositionalEncoding(std::int64_t dim, std::int64_t max_len = 5000, double dropout = 0);
   /// @param x [..., T, dim], T ≤ max_len @throws ShapeError
   Tensor forward(const Tensor& x) const override;
   std::string extra_repr() const override;
 
-  Tensor pe;
   Dropout dropout;
 
  protected:
+  explicit PositionalEncoding(double p) : dropout(p) {}
+  virtual const Tensor& table() const = 0;
+};
+
+/// x + sines and cosines of the position (Vaswani et al. 2017): element 2i is sin(t / 10000^(2i/dim)), element 2i + 1
+/// the cosine. Then dropout. The table is the buffer "pe" [max_len, dim].
+class SinusoidalPositionalEncoding : public PositionalEncoding {
+ public:
+  explicit SinusoidalPositionalEncoding(std::int64_t dim, std::int64_t max_len = 5000, double dropout = 0);
+
+  Tensor pe;
+
+ protected:
+  const Tensor& table() const override { return pe; }
   std::unique_ptr<Module> another() const override {
     return std::make_unique<SinusoidalPositionalEncoding>(pe.size(1), pe.size(0), dropout.p);
   }
 };
 
 /// x + weight[0 ... T-1], then dropout. weight [max_len, dim] starts normal with standard deviation 0.02.
-class LearnedPositionalEncoding : public UnaryModule {
+class LearnedPositionalEncoding : public PositionalEncoding {
  public:
   LearnedPositionalEncoding(std::int64_t dim, std::int64_t max_len, double dropout = 0);
-  /// @param x [..., T, dim], T ≤ max_len @throws ShapeError
-  Tensor forward(const Tensor& x) const override;
-  std::string extra_repr() const override;
 
   Tensor weight;
-  Dropout dropout;
 
  protected:
+  const Tensor& table() const override { return weight; }
   std::unique_ptr<Module> another() const override {
     return std::make_unique<LearnedPositionalEncoding>(weight.size(1), weight.size(0), dropout.p);
   }

@@ -5,18 +5,12 @@
 
 #include <fmt/format.h>
 
+#include <etna/nn/dropout.h>
 #include <etna/nn/init.h>
 #include <etna/tensor/ops.h>
 
 namespace etna::nn {
 namespace {
-
-void check_sizes(const char* name, std::int64_t input_size, std::int64_t hidden_size) {
-  if (input_size < 1 || hidden_size < 1) {
-    throw ShapeError(
-        fmt::format("{}: input_size {} and hidden_size {} must be above 0", name, input_size, hidden_size));
-  }
-}
 
 RecurrentMode mode_of(Nonlinearity nonlinearity) {
   return nonlinearity == Nonlinearity::relu ? RecurrentMode::rnn_relu : RecurrentMode::rnn_tanh;
@@ -43,12 +37,13 @@ TensorList list_of(const Tensor& output, const RecurrentState& state) { return {
 
 RecurrentModule::RecurrentModule(const char* name, RecurrentMode mode, std::int64_t input_size,
                                  std::int64_t hidden_size, RecurrentOptions options)
-    : mode(mode), input_size(input_size), hidden_size(hidden_size), options(options), name_(name) {
-  check_sizes(name, input_size, hidden_size);
-  if (options.num_layers < 1)
-    throw ShapeError(fmt::format("{}: {} layers; wanted 1 or more", name, options.num_layers));
-  if (!(options.dropout >= 0 && options.dropout < 1))
-    throw Error(fmt::format("{}: the dropout {} is not in [0, 1)", name, options.dropout));
+    : mode(mode),
+      input_size(checked_size(name, "input_size", input_size, 1)),
+      hidden_size(checked_size(name, "hidden_size", hidden_size, 1)),
+      options(options),
+      name_(name) {
+  checked_size(name, "num_layers", options.num_layers, 1);
+  checked_probability(name, options.dropout);
   if (options.proj_size != 0 &&
       (mode != RecurrentMode::lstm || options.proj_size < 0 || options.proj_size >= hidden_size)) {
     throw ShapeError(fmt::format("{}: proj_size {}; wanted 0, or for LSTM a size below hidden_size {}", name,
@@ -201,9 +196,11 @@ std::unique_ptr<Module> RNN::another() const {
 std::unique_ptr<Module> LSTM::another() const { return std::make_unique<LSTM>(input_size, hidden_size, options); }
 std::unique_ptr<Module> GRU::another() const { return std::make_unique<GRU>(input_size, hidden_size, options); }
 
-RecurrentCell::RecurrentCell(RecurrentMode mode, std::int64_t input_size, std::int64_t hidden_size, bool bias)
-    : mode(mode), input_size(input_size), hidden_size(hidden_size) {
-  check_sizes("RecurrentCell", input_size, hidden_size);
+RecurrentCell::RecurrentCell(const char* name, RecurrentMode mode, std::int64_t input_size, std::int64_t hidden_size,
+                             bool bias)
+    : mode(mode),
+      input_size(checked_size(name, "input_size", input_size, 1)),
+      hidden_size(checked_size(name, "hidden_size", hidden_size, 1)) {
   weights = initial_weights(mode, input_size, hidden_size, hidden_size, bias);
   register_parameter("weight_ih", weights.weight_ih);
   register_parameter("weight_hh", weights.weight_hh);
@@ -219,7 +216,7 @@ std::string RecurrentCell::extra_repr() const {
 }
 
 RNNCell::RNNCell(std::int64_t input_size, std::int64_t hidden_size, bool bias, Nonlinearity nonlinearity)
-    : RecurrentCell(mode_of(nonlinearity), input_size, hidden_size, bias) {}
+    : RecurrentCell("RNNCell", mode_of(nonlinearity), input_size, hidden_size, bias) {}
 Tensor RNNCell::forward(const Tensor& x, const Tensor& h) const {
   return mode == RecurrentMode::rnn_relu ? rnn_relu_cell(x, h, weights) : rnn_tanh_cell(x, h, weights);
 }
@@ -232,7 +229,7 @@ std::unique_ptr<Module> RNNCell::another() const {
 }
 
 LSTMCell::LSTMCell(std::int64_t input_size, std::int64_t hidden_size, bool bias)
-    : RecurrentCell(RecurrentMode::lstm, input_size, hidden_size, bias) {}
+    : RecurrentCell("LSTMCell", RecurrentMode::lstm, input_size, hidden_size, bias) {}
 RecurrentState LSTMCell::forward(const Tensor& x, const RecurrentState& state) const {
   return lstm_cell(x, state, weights);
 }
@@ -249,7 +246,7 @@ std::unique_ptr<Module> LSTMCell::another() const {
 }
 
 GRUCell::GRUCell(std::int64_t input_size, std::int64_t hidden_size, bool bias)
-    : RecurrentCell(RecurrentMode::gru, input_size, hidden_size, bias) {}
+    : RecurrentCell("GRUCell", RecurrentMode::gru, input_size, hidden_size, bias) {}
 Tensor GRUCell::forward(const Tensor& x, const Tensor& h) const { return gru_cell(x, h, weights); }
 Tensor GRUCell::operator()(const Tensor& x, const Tensor& h) const {
   if (!hooked()) return forward(x, h);

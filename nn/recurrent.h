@@ -109,7 +109,7 @@ class RecurrentCell : public Module {
   RecurrentWeights weights;
 
  protected:
-  RecurrentCell(RecurrentMode mode, std::int64_t input_size, std::int64_t hidden_size, bool bias);
+  RecurrentCell(const char* name, RecurrentMode mode, std::int64_t input_size, std::int64_t hidden_size, bool bias);
 };
 
 /// One step of an RNN. @param x [B, I] or [I] @param h [B, H] or [H]; undefined: 0

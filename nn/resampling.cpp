@@ -2,12 +2,41 @@
 
 #include <fmt/format.h>
 
+#include <etna/nn/printing.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/rearranging.h>
 
 namespace etna::nn {
+namespace {
 
-Padding::Padding(const char* name, const Dims& given, int spatial, PadMode mode, double value)
+const char* name_of(Interpolation mode) {
+  switch (mode) {
+    case Interpolation::nearest:
+      return "nearest";
+    case Interpolation::nearest_exact:
+      return "nearest-exact";
+    case Interpolation::linear:
+      return "linear";
+    case Interpolation::bilinear:
+      return "bilinear";
+    case Interpolation::trilinear:
+      return "trilinear";
+    case Interpolation::bicubic:
+      return "bicubic";
+    case Interpolation::area:
+      return "area";
+  }
+  return "";
+}
+
+InterpolateOptions with_mode(InterpolateOptions options, Interpolation mode, bool align_corners) {
+  options.mode = mode, options.align_corners = align_corners;
+  return options;
+}
+
+}  // namespace
+
+PaddingModule::PaddingModule(const char* name, const Dims& given, int spatial, PadMode mode, double value)
     : mode(mode), value(value) {
   const std::size_t sides = 2 * static_cast<std::size_t>(spatial);
   if (given.size() != 1 && given.size() != sides)
@@ -15,6 +44,41 @@ Padding::Padding(const char* name, const Dims& given, int spatial, PadMode mode,
   for (std::size_t i = 0; i < sides; ++i) padding.push_back(given[given.size() == 1 ? 0 : static_cast<int>(i)]);
 }
 
+std::string PaddingModule::extra_repr() const { return repr_of(Dims(padding)); }
+
+#define ETNA_CONSTANT_PAD(N)                                                                    \
+  std::string ConstantPad##N##d::extra_repr() const {                                           \
+    return fmt::format("padding={}, {}", PaddingModule::extra_repr(), repr_of("value", value)); \
+  }
+ETNA_CONSTANT_PAD(1)
+ETNA_CONSTANT_PAD(2)
+ETNA_CONSTANT_PAD(3)
+#undef ETNA_CONSTANT_PAD
+
+std::string Upsample::extra_repr() const {
+  std::string what;
+  if (options.scale_factor.size() == 1) {
+    what = repr_of("scale_factor", options.scale_factor[0]);
+  } else if (!options.scale_factor.empty()) {
+    for (const double factor : options.scale_factor) what += (what.empty() ? "" : ", ") + repr_of(factor);
+    what = "scale_factor=(" + what + ")";
+  } else {
+    what = "size=" + repr_of(options.size);
+  }
+  return fmt::format("{}, mode={}", what, name_of(options.mode));
+}
+
+UpsamplingNearest2d::UpsamplingNearest2d(const InterpolateOptions& given)
+    : Upsample(with_mode(given, Interpolation::nearest, false)) {}
+UpsamplingBilinear2d::UpsamplingBilinear2d(const InterpolateOptions& given)
+    : Upsample(with_mode(given, Interpolation::bilinear, true)) {}
+
+std::string Flatten::extra_repr() const { return fmt::format("start_dim={}, end_dim={}", start_dim, end_dim); }
+
 Tensor Unflatten::forward(const Tensor& x) const { return unflatten(x, dim, unflattened_size); }
+std::string Unflatten::extra_repr() const {
+  return fmt::format("dim={}, unflattened_size={}", dim,
+                     unflattened_size.rank() == 1 ? tuple_of(unflattened_size, 1) : repr_of(unflattened_size));
+}
 
 }  // namespace etna::nn

@@ -10,95 +10,120 @@ namespace etna::nn {
 
 /// The base of the padding modules. One number pads every side of every spatial dimension; otherwise two for each, the
 /// last dimension first, as in pad().
-class Padding : public UnaryModule {
+class PaddingModule : public UnaryModule {
  public:
   Tensor forward(const Tensor& x) const override { return pad(x, padding, mode, value); }
+  std::string extra_repr() const override;
 
   std::vector<std::int64_t> padding;
   PadMode mode;
   double value;
 
  protected:
-  Padding(const char* name, const Dims& padding, int spatial, PadMode mode, double value = 0);
+  PaddingModule(const char* name, const Dims& padding, int spatial, PadMode mode, double value = 0);
 };
 
-#define ETNA_PADDING_MODULES(N)                                                                                     \
-  struct ZeroPad##N##d : Padding {                                                                                  \
-    explicit ZeroPad##N##d(Dims padding) : Padding("ZeroPad", padding, N, PadMode::constant) {}                     \
-  };                                                                                                                \
-  struct ConstantPad##N##d : Padding {                                                                              \
-    ConstantPad##N##d(Dims padding, double value) : Padding("ConstantPad", padding, N, PadMode::constant, value) {} \
-  };                                                                                                                \
-  struct ReflectionPad##N##d : Padding {                                                                            \
-    explicit ReflectionPad##N##d(Dims padding) : Padding("ReflectionPad", padding, N, PadMode::reflect) {}          \
-  };                                                                                                                \
-  struct ReplicationPad##N##d : Padding {                                                                           \
-    explicit ReplicationPad##N##d(Dims padding) : Padding("ReplicationPad", padding, N, PadMode::replicate) {}      \
-  };                                                                                                                \
-  struct CircularPad##N##d : Padding {                                                                              \
-    explicit CircularPad##N##d(Dims padding) : Padding("CircularPad", padding, N, PadMode::circular) {}             \
+#define ETNA_PADDING_MODULE(NAME, N, MODE)                                                                   \
+  class NAME##N##d : public PaddingModule {                                                                  \
+   public:                                                                                                   \
+    explicit NAME##N##d(Dims padding) : PaddingModule(#NAME, padding, N, PadMode::MODE) {}                   \
+                                                                                                             \
+   protected:                                                                                                \
+    std::unique_ptr<Module> another() const override { return std::make_unique<NAME##N##d>(Dims(padding)); } \
+  };
+#define ETNA_PADDING_MODULES(N)                                                 \
+  ETNA_PADDING_MODULE(ZeroPad, N, constant)                                     \
+  ETNA_PADDING_MODULE(ReflectionPad, N, reflect)                                \
+  ETNA_PADDING_MODULE(ReplicationPad, N, replicate)                             \
+  ETNA_PADDING_MODULE(CircularPad, N, circular)                                 \
+  class ConstantPad##N##d : public PaddingModule {                              \
+   public:                                                                      \
+    ConstantPad##N##d(Dims padding, double value)                               \
+        : PaddingModule("ConstantPad", padding, N, PadMode::constant, value) {} \
+    std::string extra_repr() const override;                                    \
+                                                                                \
+   protected:                                                                   \
+    std::unique_ptr<Module> another() const override {                          \
+      return std::make_unique<ConstantPad##N##d>(Dims(padding), value);         \
+    }                                                                           \
   };
 ETNA_PADDING_MODULES(1)
 ETNA_PADDING_MODULES(2)
 ETNA_PADDING_MODULES(3)
 #undef ETNA_PADDING_MODULES
+#undef ETNA_PADDING_MODULE
 
 /// interpolate() with these options.
 class Upsample : public UnaryModule {
  public:
   explicit Upsample(const InterpolateOptions& options) : options(options) {}
   Tensor forward(const Tensor& x) const override { return interpolate(x, options); }
+  std::string extra_repr() const override;
 
   InterpolateOptions options;
+
+ protected:
+  std::unique_ptr<Module> another() const override { return std::make_unique<Upsample>(options); }
 };
-/// Twice as large, or any other factor: nearest, and bilinear between the corners.
+/// To a size, or twice as large, or by any other factor: nearest, and bilinear between the corners.
 class UpsamplingNearest2d : public Upsample {
  public:
   explicit UpsamplingNearest2d(double scale_factor) : Upsample({{scale_factor}}) {}
+  explicit UpsamplingNearest2d(const InterpolateOptions& size_or_scale);
+
+ protected:
+  std::unique_ptr<Module> another() const override { return std::make_unique<UpsamplingNearest2d>(options); }
 };
 class UpsamplingBilinear2d : public Upsample {
  public:
   explicit UpsamplingBilinear2d(double scale_factor) : Upsample({{scale_factor}, {}, Interpolation::bilinear, true}) {}
+  explicit UpsamplingBilinear2d(const InterpolateOptions& size_or_scale);
+
+ protected:
+  std::unique_ptr<Module> another() const override { return std::make_unique<UpsamplingBilinear2d>(options); }
 };
 
-class PixelShuffle : public UnaryModule {
- public:
-  explicit PixelShuffle(std::int64_t upscale_factor) : upscale_factor(upscale_factor) {}
-  Tensor forward(const Tensor& x) const override { return pixel_shuffle(x, upscale_factor); }
-
-  std::int64_t upscale_factor;
-};
-class PixelUnshuffle : public UnaryModule {
- public:
-  explicit PixelUnshuffle(std::int64_t downscale_factor) : downscale_factor(downscale_factor) {}
-  Tensor forward(const Tensor& x) const override { return pixel_unshuffle(x, downscale_factor); }
-
-  std::int64_t downscale_factor;
-};
-class ChannelShuffle : public UnaryModule {
- public:
-  explicit ChannelShuffle(std::int64_t groups) : groups(groups) {}
-  Tensor forward(const Tensor& x) const override { return channel_shuffle(x, groups); }
-
-  std::int64_t groups;
-};
+#define ETNA_SHUFFLE(NAME, NUMBER, FUNCTION)                                                    \
+  class NAME : public UnaryModule {                                                             \
+   public:                                                                                      \
+    explicit NAME(std::int64_t NUMBER) : NUMBER(checked_size(#NAME, #NUMBER, NUMBER, 1)) {}     \
+    Tensor forward(const Tensor& x) const override { return FUNCTION(x, NUMBER); }              \
+    std::string extra_repr() const override { return #NUMBER "=" + std::to_string(NUMBER); }    \
+                                                                                                \
+    std::int64_t NUMBER;                                                                        \
+                                                                                                \
+   protected:                                                                                   \
+    std::unique_ptr<Module> another() const override { return std::make_unique<NAME>(NUMBER); } \
+  };
+ETNA_SHUFFLE(PixelShuffle, upscale_factor, pixel_shuffle)
+ETNA_SHUFFLE(PixelUnshuffle, downscale_factor, pixel_unshuffle)
+ETNA_SHUFFLE(ChannelShuffle, groups, channel_shuffle)
+#undef ETNA_SHUFFLE
 
 /// Merges dimensions start_dim ... end_dim; by default all but the first.
 class Flatten : public UnaryModule {
  public:
   explicit Flatten(std::int64_t start_dim = 1, std::int64_t end_dim = -1) : start_dim(start_dim), end_dim(end_dim) {}
   Tensor forward(const Tensor& x) const override { return x.flatten(start_dim, end_dim); }
+  std::string extra_repr() const override;
 
   std::int64_t start_dim, end_dim;
+
+ protected:
+  std::unique_ptr<Module> another() const override { return std::make_unique<Flatten>(start_dim, end_dim); }
 };
 /// Splits one dimension into several.
 class Unflatten : public UnaryModule {
  public:
   Unflatten(std::int64_t dim, Dims unflattened_size) : dim(dim), unflattened_size(unflattened_size) {}
   Tensor forward(const Tensor& x) const override;
+  std::string extra_repr() const override;
 
   std::int64_t dim;
   Dims unflattened_size;
+
+ protected:
+  std::unique_ptr<Module> another() const override { return std::make_unique<Unflatten>(dim, unflattened_size); }
 };
 
 }  // namespace etna::nn

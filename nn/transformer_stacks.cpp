@@ -7,17 +7,9 @@
 
 // Layers on layers: encoder, decoder, and both.
 namespace etna::nn {
-namespace {
-
-void check_layers(const char* name, std::int64_t layers) {
-  if (layers < 0) throw ShapeError(fmt::format("{}: {} layers; wanted 0 or more", name, layers));
-}
-
-}  // namespace
-
 TransformerEncoder::TransformerEncoder(std::int64_t d_model, std::int64_t nhead, std::int64_t num_layers,
                                        TransformerOptions options, bool with_norm) {
-  check_layers("TransformerEncoder", num_layers);
+  checked_size("TransformerEncoder", "num_layers", num_layers);
   register_module("layers", layers);
   for (std::int64_t i = 0; i < num_layers; ++i) layers.emplace_back(d_model, nhead, options);
   if (!with_norm) return;
@@ -46,7 +38,7 @@ std::unique_ptr<Module> TransformerEncoder::another() const {
 
 TransformerDecoder::TransformerDecoder(std::int64_t d_model, std::int64_t nhead, std::int64_t num_layers,
                                        TransformerOptions options, bool with_norm) {
-  check_layers("TransformerDecoder", num_layers);
+  checked_size("TransformerDecoder", "num_layers", num_layers);
   register_module("layers", layers);
   for (std::int64_t i = 0; i < num_layers; ++i) layers.emplace_back(d_model, nhead, options);
   if (!with_norm) return;

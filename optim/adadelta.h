@@ -23,8 +23,9 @@ class Adadelta : public Optimizer {
   Adadelta(std::vector<ParamGroup> groups, AdadeltaOptions options);
 
  protected:
-  std::vector<std::string> state_names() const override;
-  void update(const std::vector<Tensor>& list, const StepNumbers& numbers, const Tensor& control) override;
+  std::vector<std::string> state_names(const ParamGroup& group) const override;
+  void update(const ParamGroup& group, const std::vector<Tensor>& list, const StepNumbers& numbers,
+              const Tensor& control) override;
 
  private:
   AdadeltaOptions options_;

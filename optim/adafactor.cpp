@@ -11,7 +11,7 @@ Adafactor::Adafactor(std::vector<Tensor> parameters, AdafactorOptions options)
     : Adafactor(std::vector<ParamGroup>{{.parameters = std::move(parameters)}}, options) {}
 
 Adafactor::Adafactor(std::vector<ParamGroup> groups, AdafactorOptions options)
-    : Optimizer(std::move(groups), options.lr, options.weight_decay, options.max_grad_norm), options_(options) {
+    : Optimizer(std::move(groups), settings_of(options), options.max_grad_norm), options_(options) {
   if (!(options.beta2_decay <= 0))
     throw Error(fmt::format("Adafactor: a beta2_decay of {} is positive", options.beta2_decay));
   if (!(options.eps1.value_or(0) >= 0) || !(options.eps2 >= 0) || !(options.d >= 1)) {
@@ -20,7 +20,7 @@ Adafactor::Adafactor(std::vector<ParamGroup> groups, AdafactorOptions options)
   }
 }
 
-std::vector<std::string> Adafactor::state_names() const { return {"row_var", "col_var", "variance"}; }
+std::vector<std::string> Adafactor::state_names(const ParamGroup&) const { return {"row_var", "col_var", "variance"}; }
 
 Shape Adafactor::state_shape(const Tensor& parameter, std::size_t state) const {
   const Shape& shape = parameter.shape();
@@ -31,7 +31,8 @@ Shape Adafactor::state_shape(const Tensor& parameter, std::size_t state) const {
   return kept;
 }
 
-void Adafactor::update(const std::vector<Tensor>& list, const StepNumbers& numbers, const Tensor& control) {
+void Adafactor::update(const ParamGroup&, const std::vector<Tensor>& list, const StepNumbers& numbers,
+                       const Tensor& control) {
   for (std::size_t i = 0; i < list.size(); i += 5) {
     if (list[i].numel() == 0) continue;
     const ComposedStep step(list[i], list[i + 1], numbers, control, options_.maximize);

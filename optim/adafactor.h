@@ -30,9 +30,10 @@ class Adafactor : public Optimizer {
   Adafactor(std::vector<ParamGroup> groups, AdafactorOptions options);
 
  protected:
-  std::vector<std::string> state_names() const override;
+  std::vector<std::string> state_names(const ParamGroup& group) const override;
   Shape state_shape(const Tensor& parameter, std::size_t state) const override;
-  void update(const std::vector<Tensor>& list, const StepNumbers& numbers, const Tensor& control) override;
+  void update(const ParamGroup& group, const std::vector<Tensor>& list, const StepNumbers& numbers,
+              const Tensor& control) override;
 
  private:
   AdafactorOptions options_;

@@ -24,9 +24,10 @@ class Adagrad : public Optimizer {
   Adagrad(std::vector<ParamGroup> groups, AdagradOptions options);
 
  protected:
-  std::vector<std::string> state_names() const override;
+  std::vector<std::string> state_names(const ParamGroup& group) const override;
   double initial_state() const override { return options_.initial_accumulator_value; }
-  void update(const std::vector<Tensor>& list, const StepNumbers& numbers, const Tensor& control) override;
+  void update(const ParamGroup& group, const std::vector<Tensor>& list, const StepNumbers& numbers,
+              const Tensor& control) override;
 
  private:
   AdagradOptions options_;

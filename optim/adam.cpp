@@ -1,7 +1,5 @@
 #include <etna/optim/adam.h>
 
-#include <fmt/format.h>
-
 #include <etna/tensor/multi_tensor.h>
 
 namespace etna::optim {
@@ -12,24 +10,20 @@ Adam::Adam(std::vector<Tensor> parameters, AdamOptions options)
 Adam::Adam(std::vector<ParamGroup> groups, AdamOptions options) : Adam(std::move(groups), options, false) {}
 
 Adam::Adam(std::vector<ParamGroup> groups, AdamOptions options, bool decoupled)
-    : Optimizer(std::move(groups), options.lr, options.weight_decay, options.max_grad_norm),
+    : Optimizer(std::move(groups), settings_of(options), options.max_grad_norm),
       options_(options),
-      decoupled_(decoupled) {
-  for (double beta : {options.beta1, options.beta2}) {
-    if (!(beta >= 0 && beta < 1)) throw Error(fmt::format("Adam: a beta of {} is not in [0, 1)", beta));
-  }
-  if (!(options.eps >= 0)) throw Error(fmt::format("Adam: an eps of {} is negative", options.eps));
-}
+      decoupled_(decoupled) {}
 
-std::vector<std::string> Adam::state_names() const {
+std::vector<std::string> Adam::state_names(const ParamGroup&) const {
   if (options_.amsgrad) return {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"};
   return {"exp_avg", "exp_avg_sq"};
 }
 
-void Adam::update(const std::vector<Tensor>& list, const StepNumbers& numbers, const Tensor& control) {
-  const AdamStep step{.beta1 = options_.beta1,
-                      .beta2 = options_.beta2,
-                      .eps = options_.eps,
+void Adam::update(const ParamGroup& group, const std::vector<Tensor>& list, const StepNumbers& numbers,
+                  const Tensor& control) {
+  const AdamStep step{.beta1 = group.beta1,
+                      .beta2 = group.beta2,
+                      .eps = group.eps,
                       .decoupled = decoupled_,
                       .maximize = options_.maximize};
   if (options_.amsgrad)

@@ -26,8 +26,9 @@ class Adam : public Optimizer {
 
  protected:
   Adam(std::vector<ParamGroup> groups, AdamOptions options, bool decoupled);
-  std::vector<std::string> state_names() const override;
-  void update(const std::vector<Tensor>& list, const StepNumbers& numbers, const Tensor& control) override;
+  std::vector<std::string> state_names(const ParamGroup& group) const override;
+  void update(const ParamGroup& group, const std::vector<Tensor>& list, const StepNumbers& numbers,
+              const Tensor& control) override;
 
  private:
   AdamOptions options_;

@@ -23,8 +23,9 @@ class Adamax : public Optimizer {
   Adamax(std::vector<ParamGroup> groups, AdamaxOptions options);
 
  protected:
-  std::vector<std::string> state_names() const override;
-  void update(const std::vector<Tensor>& list, const StepNumbers& numbers, const Tensor& control) override;
+  std::vector<std::string> state_names(const ParamGroup& group) const override;
+  void update(const ParamGroup& group, const std::vector<Tensor>& list, const StepNumbers& numbers,
+              const Tensor& control) override;
 
  private:
   AdamaxOptions options_;

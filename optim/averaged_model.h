@@ -22,8 +22,7 @@ struct AverageOptions {
 ///     average.swap();  // the model now holds the average
 ///     evaluate(model);
 ///     average.swap();  // and its own weights again
-/// After averaging, the running statistics of batch norms belong to other weights: run the model over training data
-/// once, or use_buffers.
+/// After averaging, the running statistics of batch norms belong to other weights: call update_bn(), or use_buffers.
 class AveragedModel {
  public:
   /// @param model has named_parameters() and named_buffers(), and outlives the average @throws Error for decay >= 1

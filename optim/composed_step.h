@@ -15,13 +15,16 @@ class ComposedStep {
 
   /// 1 - betaᵗ, also if betaᵗ is near 1. @param beta in [0, 1)
   Tensor one_minus_power(double beta) const;
+  Tensor one_minus_momentum_power() const;  ///< the same of the momentum
   /// Replaces the values of a parameter or state, unless the step is skipped.
   void write(Tensor to, const Tensor& value) const;
 
-  Tensor x, gradient;             ///< unscaled and clipped
-  Tensor lr, weight_decay, step;  ///< 0-d; step counts from 1
+  Tensor x, gradient;                   ///< unscaled and clipped
+  Tensor lr, weight_decay, step;        ///< 0-d; step counts from 1
+  Tensor momentum, one_minus_momentum;  ///< 0-d; or of β₁
 
  private:
+  Tensor log_momentum_;
   Tensor skip_;  ///< 0-d bool, or undefined
 };
 

@@ -1,7 +1,5 @@
 #include <etna/optim/lamb.h>
 
-#include <fmt/format.h>
-
 #include <etna/optim/composed_step.h>
 #include <etna/tensor/multi_tensor.h>
 
@@ -11,24 +9,20 @@ LAMB::LAMB(std::vector<Tensor> parameters, LAMBOptions options)
     : LAMB(std::vector<ParamGroup>{{.parameters = std::move(parameters)}}, options) {}
 
 LAMB::LAMB(std::vector<ParamGroup> groups, LAMBOptions options)
-    : Optimizer(std::move(groups), options.lr, options.weight_decay, options.max_grad_norm), options_(options) {
-  for (double beta : {options.beta1, options.beta2}) {
-    if (!(beta >= 0 && beta < 1)) throw Error(fmt::format("LAMB: a beta of {} is not in [0, 1)", beta));
-  }
-  if (!(options.eps >= 0)) throw Error(fmt::format("LAMB: an eps of {} is negative", options.eps));
-}
+    : Optimizer(std::move(groups), settings_of(options), options.max_grad_norm), options_(options) {}
 
-std::vector<std::string> LAMB::state_names() const { return {"exp_avg", "exp_avg_sq"}; }
+std::vector<std::string> LAMB::state_names(const ParamGroup&) const { return {"exp_avg", "exp_avg_sq"}; }
 
-void LAMB::update(const std::vector<Tensor>& list, const StepNumbers& numbers, const Tensor& control) {
+void LAMB::update(const ParamGroup& group, const std::vector<Tensor>& list, const StepNumbers& numbers,
+                  const Tensor& control) {
   for (std::size_t i = 0; i < list.size(); i += 4) {
     if (list[i].numel() == 0) continue;
     const ComposedStep step(list[i], list[i + 1], numbers, control, options_.maximize);
     const Tensor &m = list[i + 2], &v = list[i + 3], &g = step.gradient;
-    const Tensor first = m + (g - m) * (1 - options_.beta1);
-    const Tensor second = v + (square(g) - v) * (1 - options_.beta2);
-    const Tensor root = sqrt(second / step.one_minus_power(options_.beta2)) + options_.eps;
-    const Tensor u = first / step.one_minus_power(options_.beta1) / root + step.x * step.weight_decay;
+    const Tensor first = m + (g - m) * step.one_minus_momentum;
+    const Tensor second = v + (square(g) - v) * (1 - group.beta2);
+    const Tensor root = sqrt(second / step.one_minus_power(group.beta2)) + group.eps;
+    const Tensor u = first / step.one_minus_momentum_power() / root + step.x * step.weight_decay;
     const Tensor x_norm = l2_norm(step.x), u_norm = l2_norm(u);
     const Tensor both = logical_and(x_norm > 0.0, u_norm > 0.0);
     const Tensor trust = where(both, x_norm / u_norm, ones_like(x_norm));

@@ -1,7 +1,5 @@
 #include <etna/optim/lion.h>
 
-#include <fmt/format.h>
-
 #include <etna/tensor/multi_tensor.h>
 
 namespace etna::optim {
@@ -10,16 +8,13 @@ Lion::Lion(std::vector<Tensor> parameters, LionOptions options)
     : Lion(std::vector<ParamGroup>{{.parameters = std::move(parameters)}}, options) {}
 
 Lion::Lion(std::vector<ParamGroup> groups, LionOptions options)
-    : Optimizer(std::move(groups), options.lr, options.weight_decay, options.max_grad_norm), options_(options) {
-  for (double beta : {options.beta1, options.beta2}) {
-    if (!(beta >= 0 && beta < 1)) throw Error(fmt::format("Lion: a beta of {} is not in [0, 1)", beta));
-  }
-}
+    : Optimizer(std::move(groups), settings_of(options), options.max_grad_norm), options_(options) {}
 
-std::vector<std::string> Lion::state_names() const { return {"exp_avg"}; }
+std::vector<std::string> Lion::state_names(const ParamGroup&) const { return {"exp_avg"}; }
 
-void Lion::update(const std::vector<Tensor>& list, const StepNumbers& numbers, const Tensor& control) {
-  lion_step_(list, numbers, {.beta1 = options_.beta1, .beta2 = options_.beta2, .maximize = options_.maximize}, control);
+void Lion::update(const ParamGroup& group, const std::vector<Tensor>& list, const StepNumbers& numbers,
+                  const Tensor& control) {
+  lion_step_(list, numbers, {.beta1 = group.beta1, .beta2 = group.beta2, .maximize = options_.maximize}, control);
 }
 
 }  // namespace etna::optim

@@ -36,28 +36,29 @@ Muon::Muon(std::vector<Tensor> parameters, MuonOptions options)
     : Muon(std::vector<ParamGroup>{{.parameters = std::move(parameters)}}, options) {}
 
 Muon::Muon(std::vector<ParamGroup> groups, MuonOptions options)
-    : Optimizer(std::move(groups), options.lr, options.weight_decay, options.max_grad_norm), options_(options) {
-  if (!(options.momentum >= 0)) throw Error(fmt::format("Muon: a momentum of {} is negative", options.momentum));
+    : Optimizer(std::move(groups), settings_of(options), options.max_grad_norm), options_(options) {
   if (options.ns_steps < 1 || options.ns_steps >= 100)
     throw Error(fmt::format("Muon: ns_steps is {}, it must lie in [1, 100)", options.ns_steps));
-  if (!(options.eps >= 0)) throw Error(fmt::format("Muon: an eps of {} is negative", options.eps));
   for (const ParamGroup& group : this->groups()) {
     for (const Tensor& p : group.parameters) require_matrix(p);
   }
 }
 
-std::vector<std::string> Muon::state_names() const { return {"momentum_buffer"}; }
+std::vector<std::string> Muon::state_names(const ParamGroup&) const { return {"momentum_buffer"}; }
 
-void Muon::update(const std::vector<Tensor>& list, const StepNumbers& numbers, const Tensor& control) {
+void Muon::update(const ParamGroup& group, const std::vector<Tensor>& list, const StepNumbers& numbers,
+                  const Tensor& control) {
+  MuonOptions settings = options_;
+  settings.eps = group.eps;
   for (std::size_t i = 0; i < list.size(); i += 3) {
     require_matrix(list[i]);  // groups may be added later
     if (list[i].numel() == 0) continue;
     const ComposedStep step(list[i], list[i + 1], numbers, control, options_.maximize);
     const Tensor &b = list[i + 2], &g = step.gradient;
-    const Tensor buffer = b + (g - b) * (1 - options_.momentum);
-    const Tensor direction = options_.nesterov ? g + (buffer - g) * options_.momentum : buffer;
+    const Tensor buffer = b + (g - b) * step.one_minus_momentum;
+    const Tensor direction = options_.nesterov ? g + (buffer - g) * step.momentum : buffer;
     const std::int64_t rows = list[i].size(0), columns = list[i].numel() / rows;
-    const Tensor u = orthogonal(direction.reshape({rows, columns}), options_);
+    const Tensor u = orthogonal(direction.reshape({rows, columns}), settings);
     const auto r = static_cast<double>(rows), c = static_cast<double>(columns);
     const double scale = options_.match_rms_adamw ? 0.2 * std::sqrt(std::max(r, c)) : std::sqrt(std::max(1.0, r / c));
     const Tensor kept = step.x * (1.0 - step.lr * step.weight_decay);

@@ -31,8 +31,9 @@ class Muon : public Optimizer {
   Muon(std::vector<ParamGroup> groups, MuonOptions options);
 
  protected:
-  std::vector<std::string> state_names() const override;
-  void update(const std::vector<Tensor>& list, const StepNumbers& numbers, const Tensor& control) override;
+  std::vector<std::string> state_names(const ParamGroup& group) const override;
+  void update(const ParamGroup& group, const std::vector<Tensor>& list, const StepNumbers& numbers,
+              const Tensor& control) override;
 
  private:
   MuonOptions options_;

@@ -10,22 +10,19 @@ NAdam::NAdam(std::vector<Tensor> parameters, NAdamOptions options)
     : NAdam(std::vector<ParamGroup>{{.parameters = std::move(parameters)}}, options) {}
 
 NAdam::NAdam(std::vector<ParamGroup> groups, NAdamOptions options)
-    : Optimizer(std::move(groups), options.lr, options.weight_decay, options.max_grad_norm), options_(options) {
-  for (double beta : {options.beta1, options.beta2}) {
-    if (!(beta >= 0 && beta < 1)) throw Error(fmt::format("NAdam: a beta of {} is not in [0, 1)", beta));
-  }
-  if (!(options.eps >= 0)) throw Error(fmt::format("NAdam: an eps of {} is negative", options.eps));
+    : Optimizer(std::move(groups), settings_of(options), options.max_grad_norm), options_(options) {
   if (!(options.momentum_decay >= 0))
     throw Error(fmt::format("NAdam: a momentum_decay of {} is negative", options.momentum_decay));
 }
 
-std::vector<std::string> NAdam::state_names() const { return {"exp_avg", "exp_avg_sq"}; }
+std::vector<std::string> NAdam::state_names(const ParamGroup&) const { return {"exp_avg", "exp_avg_sq"}; }
 
-void NAdam::update(const std::vector<Tensor>& list, const StepNumbers& numbers, const Tensor& control) {
+void NAdam::update(const ParamGroup& group, const std::vector<Tensor>& list, const StepNumbers& numbers,
+                   const Tensor& control) {
   nadam_step_(list, numbers,
-              {.beta1 = options_.beta1,
-               .beta2 = options_.beta2,
-               .eps = options_.eps,
+              {.beta1 = group.beta1,
+               .beta2 = group.beta2,
+               .eps = group.eps,
                .momentum_decay = options_.momentum_decay,
                .decoupled = options_.decoupled_weight_decay,
                .maximize = options_.maximize},

@@ -26,8 +26,9 @@ class NAdam : public Optimizer {
   NAdam(std::vector<ParamGroup> groups, NAdamOptions options);
 
  protected:
-  std::vector<std::string> state_names() const override;
-  void update(const std::vector<Tensor>& list, const StepNumbers& numbers, const Tensor& control) override;
+  std::vector<std::string> state_names(const ParamGroup& group) const override;
+  void update(const ParamGroup& group, const std::vector<Tensor>& list, const StepNumbers& numbers,
+              const Tensor& control) override;
 
  private:
   NAdamOptions options_;

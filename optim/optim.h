@@ -22,3 +22,4 @@
 #include <etna/optim/rprop.h>
 #include <etna/optim/schedule.h>
 #include <etna/optim/sgd.h>
+#include <etna/optim/update_bn.h>

@@ -16,19 +16,52 @@ namespace {
 
 DType state_dtype(const Tensor& parameter) { return parameter.dtype() == f64 ? f64 : f32; }
 
-void require_settings(double lr, double weight_decay) {
-  if (!(lr >= 0) || !(weight_decay >= 0)) {
-    throw Error(fmt::format("optimizer: a learning rate of {} and a weight decay of {}; neither may be negative", lr,
-                            weight_decay));
+/// The settings of a group.
+struct Setting {
+  const char* name;
+  double ParamGroup::*value;
+};
+constexpr Setting kSettings[] = {{"lr", &ParamGroup::lr},
+                                 {"weight_decay", &ParamGroup::weight_decay},
+                                 {"momentum", &ParamGroup::momentum},
+                                 {"beta1", &ParamGroup::beta1},
+                                 {"beta2", &ParamGroup::beta2},
+                                 {"eps", &ParamGroup::eps}};
+
+/// Every optimizer has these, Rprop's weight decay of 0 among them.
+bool always_there(const Setting& s) { return s.value == &ParamGroup::lr || s.value == &ParamGroup::weight_decay; }
+
+void require(const Setting& s, double value) {
+  const bool beta = s.value == &ParamGroup::beta1 || s.value == &ParamGroup::beta2;
+  if (beta && !(value >= 0 && value < 1)) throw Error(fmt::format("optimizer: {} is {}, not in [0, 1)", s.name, value));
+  if (!(value >= 0)) throw Error(fmt::format("optimizer: {} is {}; it must not be negative", s.name, value));
+}
+
+/// Fills in what the group leaves out, and checks all.
+void complete(ParamGroup& group, const ParamGroup& defaults) {
+  for (const Setting& s : kSettings) {
+    double& value = group.*s.value;
+    const double usual = defaults.*s.value;
+    const bool has = usual != ParamGroup::kDefault || always_there(s);
+    if (value == ParamGroup::kDefault) {
+      value = usual;
+    } else if (!has) {
+      throw Error(fmt::format("optimizer: a group sets {} to {}, but this optimizer has no {}", s.name, value, s.name));
+    }
+    if (has) require(s, value);
   }
 }
 
 }  // namespace
 
-Optimizer::Optimizer(std::vector<ParamGroup> groups, double lr, double weight_decay, double max_grad_norm)
-    : lr_(lr), weight_decay_(weight_decay), max_grad_norm_(max_grad_norm) {
+Optimizer::Optimizer(std::vector<ParamGroup> groups, ParamGroup defaults, double max_grad_norm)
+    : defaults_(std::move(defaults)), max_grad_norm_(max_grad_norm) {
   if (!(max_grad_norm >= 0))
     throw Error(fmt::format("optimizer: a max_grad_norm of {}; it may not be negative", max_grad_norm));
+  if (defaults_.beta1 != ParamGroup::kDefault)
+    momentum_ = &ParamGroup::beta1;
+  else if (defaults_.momentum != ParamGroup::kDefault)
+    momentum_ = &ParamGroup::momentum;
   for (ParamGroup& group : groups) add_param_group(std::move(group));
   if (state_.empty())
     throw Error(
@@ -37,9 +70,7 @@ Optimizer::Optimizer(std::vector<ParamGroup> groups, double lr, double weight_de
 }
 
 void Optimizer::add_param_group(ParamGroup group) {
-  if (group.lr == ParamGroup::kDefault) group.lr = lr_;
-  if (group.weight_decay == ParamGroup::kDefault) group.weight_decay = weight_decay_;
-  require_settings(group.lr, group.weight_decay);
+  complete(group, defaults_);
   std::unordered_set<const TensorImpl*> seen;
   for (const ParamGroup& g : groups_) {
     for (const Tensor& p : g.parameters) seen.insert(p.impl());
@@ -59,23 +90,36 @@ void Optimizer::add_param_group(ParamGroup group) {
   groups_.push_back(std::move(group));
 }
 
-ParamGroup& Optimizer::group(std::size_t index) {
+void Optimizer::require_group(std::size_t index) const {
   if (index >= groups_.size()) {
     throw Error(fmt::format("optimizer: there is no group {}; there are {}", index, groups_.size()));
   }
-  return groups_[index];
 }
 
 void Optimizer::set_lr(std::size_t index, double lr) {
-  ParamGroup& g = group(index);
-  require_settings(lr, g.weight_decay);
-  g.lr = lr;
+  require_group(index);
+  require(kSettings[0], lr);
+  groups_[index].lr = lr;
 }
 
 void Optimizer::set_weight_decay(std::size_t index, double weight_decay) {
-  ParamGroup& g = group(index);
-  require_settings(g.lr, weight_decay);
-  g.weight_decay = weight_decay;
+  require_group(index);
+  require(kSettings[1], weight_decay);
+  groups_[index].weight_decay = weight_decay;
+}
+
+void Optimizer::set_momentum(std::size_t index, double momentum) {
+  require_group(index);
+  if (momentum_ == nullptr) throw Error("optimizer: it has neither momentum nor betas, so no momentum can be set");
+  for (const Setting& s : kSettings) {
+    if (s.value == momentum_) require(s, momentum);
+  }
+  groups_[index].*momentum_ = momentum;
+}
+
+double Optimizer::momentum(std::size_t index) const {
+  require_group(index);
+  return momentum_ == nullptr ? 0 : groups_[index].*momentum_;
 }
 
 void Optimizer::step() { step({}, false); }
@@ -97,7 +141,7 @@ bool Optimizer::newcomers() const {
   std::size_t index = 0;
   for (const ParamGroup& group : groups_) {
     for (const Tensor& p : group.parameters) {
-      if (state_[index++].tensors.empty() && p.grad().defined()) return true;
+      if (!state_[index++].begun && p.grad().defined()) return true;
     }
   }
   return false;
@@ -137,25 +181,29 @@ void Optimizer::step(const Tensor& loss_scale, bool scaled) {
     std::vector<std::size_t> parameters;
     std::vector<Tensor> list;
   };
-  std::size_t index = 0, names = state_names().size();
+  std::size_t index = 0;
   for (std::size_t g = 0; g < groups_.size(); ++g) {
+    const std::size_t names = state_names(groups_[g]).size();
     // One list for each device and step count: parameters that were skipped before have made fewer steps.
     std::map<std::tuple<Device, std::int64_t, std::int64_t>, Alike> lists;
     for (const Tensor& p : groups_[g].parameters) {
       State& state = state_[index++];
       Tensor grad = p.grad();
       if (!grad.defined()) continue;
-      if (state.tensors.empty()) {
+      if (!state.begun) state.skipped = skipped_before, state.begun = true;
+      if (state.tensors.size() < names) {
         NotCaptured now;  // replays continue from the current state
-        state.skipped = skipped_before;
-        for (std::size_t k = 0; k < names; ++k)
+        for (std::size_t k = state.tensors.size(); k < names; ++k)
           state.tensors.push_back(full(state_shape(p, k), initial_state(), {state_dtype(p), p.device()}));
       }
       Alike& alike = lists[{p.device(), state.step, state.skipped}];
       alike.parameters.push_back(index - 1);
       alike.list.push_back(p);
       alike.list.push_back(grad);
-      for (Tensor& x : state.tensors) alike.list.push_back(x = x.to(p.device(), state_dtype(p)));
+      for (std::size_t k = 0; k < names; ++k) {
+        Tensor& x = state.tensors[k];
+        alike.list.push_back(x = x.to(p.device(), state_dtype(p)));
+      }
     }
     for (auto& [key, alike] : lists) {
       // All parameters of a list have the same counts, so the first gives them. A control counts skipped steps from the
@@ -166,9 +214,10 @@ void Optimizer::step(const Tensor& loss_scale, bool scaled) {
             const State& first = state_[parameters.front()];
             return StepValues{.lr = groups_[g].lr,
                               .weight_decay = groups_[g].weight_decay,
-                              .step = first.step + (controlled ? first.skipped : 0)};
+                              .step = first.step + (controlled ? first.skipped : 0),
+                              .momentum = momentum(g)};
           });
-      update(alike.list, numbers, control);
+      update(groups_[g], alike.list, numbers, control);
     }
   }
 }
@@ -185,23 +234,26 @@ void Optimizer::set_lr(double lr) {
 
 std::map<std::string, Tensor> Optimizer::state_dict() const {
   std::map<std::string, Tensor> state;
-  for (std::size_t i = 0; i < groups_.size(); ++i) {
-    state[fmt::format("group.{}.lr", i)] = scalar(groups_[i].lr, {f64});
-    state[fmt::format("group.{}.weight_decay", i)] = scalar(groups_[i].weight_decay, {f64});
-  }
-  const std::vector<std::string> names = state_names();
   const std::int64_t all_skipped = skipped();
-  for (std::size_t i = 0; i < state_.size(); ++i) {
-    if (state_[i].step == 0) continue;
-    std::int64_t made = state_[i].step - (all_skipped - state_[i].skipped);
-    state[fmt::format("{}.step", i)] = scalar(static_cast<double>(made), {f64});
-    for (std::size_t k = 0; k < names.size(); ++k) state[fmt::format("{}.{}", i, names[k])] = state_[i].tensors[k];
+  std::size_t i = 0;
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    for (const Setting& s : kSettings) {
+      if (always_there(s) || defaults_.*s.value != ParamGroup::kDefault)
+        state[fmt::format("group.{}.{}", g, s.name)] = scalar(groups_[g].*s.value, {f64});
+    }
+    const std::vector<std::string> names = state_names(groups_[g]);
+    for (std::size_t n = groups_[g].parameters.size(); n > 0; --n, ++i) {
+      if (state_[i].step == 0) continue;
+      std::int64_t made = state_[i].step - (all_skipped - state_[i].skipped);
+      state[fmt::format("{}.step", i)] = scalar(static_cast<double>(made), {f64});
+      for (std::size_t k = 0; k < std::min(names.size(), state_[i].tensors.size()); ++k)
+        state[fmt::format("{}.{}", i, names[k])] = state_[i].tensors[k];
+    }
   }
   return state;
 }
 
 void Optimizer::load_state_dict(const std::map<std::string, Tensor>& state) {
-  const std::vector<std::string> names = state_names();
   std::vector<ParamGroup> groups = groups_;
   std::vector<State> loaded(state_.size());
   std::string wrong;
@@ -221,13 +273,18 @@ void Optimizer::load_state_dict(const std::map<std::string, Tensor>& state) {
   GradMode off(false);
   std::size_t i = 0;
   for (std::size_t g = 0; g < groups.size(); ++g) {
-    if (const Tensor* x = take(fmt::format("group.{}.lr", g), {})) groups[g].lr = x->item<double>();
-    if (const Tensor* x = take(fmt::format("group.{}.weight_decay", g), {})) groups[g].weight_decay = x->item<double>();
+    for (const Setting& s : kSettings) {
+      const std::string name = fmt::format("group.{}.{}", g, s.name);
+      if (!always_there(s) && (defaults_.*s.value == ParamGroup::kDefault || !state.contains(name))) continue;
+      if (const Tensor* x = take(name, {})) groups[g].*s.value = x->item<double>();
+    }
+    const std::vector<std::string> names = state_names(groups[g]);
     for (const Tensor& p : groups[g].parameters) {
       State& to = loaded[i];
       std::string step = fmt::format("{}.step", i);
       if (state.contains(step)) {
         if (const Tensor* x = take(step, {})) to.step = x->item<std::int64_t>();
+        to.begun = to.step > 0;
         for (std::size_t k = 0; k < names.size(); ++k) {
           if (const Tensor* x = take(fmt::format("{}.{}", i, names[k]), state_shape(p, k))) {
             to.tensors.push_back(x->to(p.device(), state_dtype(p)).clone());

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <string>
 #include <vector>
@@ -13,16 +14,34 @@ struct StepNumbers;
 
 namespace etna::optim {
 
-/// Parameters that share their settings.
+/// Parameters that share their settings. What is left out is the optimizer's own setting; one that the optimizer does
+/// not have is an error.
 ///     optim::AdamW optimizer({{.parameters = matrices, .weight_decay = 0.1},
 ///                             {.parameters = vectors, .weight_decay = 0}},
 ///                            {.lr = 1e-3});
 struct ParamGroup {
-  static constexpr double kDefault = -1;  ///< stands for the optimizer's own setting
+  /// Stands for the optimizer's own setting.
+  static constexpr double kDefault = -std::numeric_limits<double>::infinity();
   std::vector<Tensor> parameters = {};
   double lr = kDefault;
   double weight_decay = kDefault;
+  double momentum = kDefault;
+  double beta1 = kDefault, beta2 = kDefault;
+  double eps = kDefault;
 };
+
+/// Those of its settings that an optimizer's options have.
+template <typename Options>
+ParamGroup settings_of(const Options& options) {
+  ParamGroup settings;
+  settings.lr = options.lr, settings.weight_decay = 0;
+  if constexpr (requires { options.weight_decay; }) settings.weight_decay = options.weight_decay;
+  if constexpr (requires { options.momentum; }) settings.momentum = options.momentum;
+  if constexpr (requires { options.beta1; }) settings.beta1 = options.beta1;
+  if constexpr (requires { options.beta2; }) settings.beta2 = options.beta2;
+  if constexpr (requires { options.eps; }) settings.eps = options.eps;
+  return settings;
+}
 
 /// Updates parameters by their gradients. Parameters without a gradient are skipped. State is on the parameter's device
 /// and follows it when the model moves.
@@ -36,6 +55,12 @@ class Optimizer {
   /// Settings of one group. @throws Error for a group that is not there or a negative setting
   void set_lr(std::size_t group, double lr);
   void set_weight_decay(std::size_t group, double weight_decay);
+  /// The momentum, or beta1 of optimizers with betas. Like the learning rate, captured steps read it at each replay; the
+  /// other settings are constants of a captured step, and so is whether SGD's and RMSprop's momentum is 0.
+  /// @throws Error also for an optimizer that has neither
+  void set_momentum(std::size_t group, double momentum);
+  bool has_momentum() const { return momentum_ != nullptr; }
+  double momentum(std::size_t group) const;
   /// Adds parameters, a layer that is unfrozen later for example; they begin without state.
   /// @throws Error as the constructor, and then nothing changes
   void add_param_group(ParamGroup group);
@@ -53,10 +78,11 @@ class Optimizer {
   /// The learning rate of the first group.
   double lr() const { return groups_.front().lr; }
 
-  /// Step counts and moments as "3.step", "3.exp_avg" (3: the parameter's position over all groups), and "group.0.lr",
-  /// "group.0.weight_decay". Tensors share storage with the optimizer; numbers are f64 on the CPU.
+  /// Step counts and moments as "3.step", "3.exp_avg" (3: the parameter's position over all groups), and the groups'
+  /// settings, "group.0.lr", "group.0.beta1" ... Tensors share storage with the optimizer; numbers are f64 on the CPU.
   std::map<std::string, Tensor> state_dict() const;
-  /// Copies values. If anything is wrong, nothing changes. @throws Error listing every name that does not fit
+  /// Copies values. Settings of groups other than lr and weight_decay may be missing: they stay. If anything is wrong,
+  /// nothing changes. @throws Error listing every name that does not fit
   void load_state_dict(const std::map<std::string, Tensor>& state);
 
  protected:
@@ -64,25 +90,30 @@ class Optimizer {
   struct State {
     std::int64_t step = 0;        ///< steps asked for
     std::int64_t skipped = 0;     ///< steps the optimizer skipped before this parameter's first step
+    bool begun = false;           ///< has made a step, or a captured step will
     std::vector<Tensor> tensors;  ///< one for each of state_names(); f32, or f64 for f64 parameters
   };
 
+  /// @param defaults settings of groups that give none, settings_of() the options; kDefault: the optimizer has no such
+  /// setting
   /// @param max_grad_norm clips the gradients, as one vector, to this norm in the pass that steps; 0: no bound
   /// Parameters that do not require grad (frozen ones) are left out.
   /// @throws Error if none remains, if one appears twice or is no leaf, or for a negative setting
-  Optimizer(std::vector<ParamGroup> groups, double lr, double weight_decay, double max_grad_norm);
+  Optimizer(std::vector<ParamGroup> groups, ParamGroup defaults, double max_grad_norm);
 
-  /// Names of the state tensors of a parameter: "exp_avg" ...
-  virtual std::vector<std::string> state_names() const = 0;
+  /// Names of the state tensors of a group's parameters: "exp_avg" ... A setting may add names at the end.
+  virtual std::vector<std::string> state_names(const ParamGroup& group) const = 0;
   /// Shape and first value of a state. Only composed optimizers have states that differ in shape from the parameter.
   virtual Shape state_shape(const Tensor& parameter, [[maybe_unused]] std::size_t state) const {
     return parameter.shape();
   }
   virtual double initial_state() const { return 0; }
-  /// Steps parameters of one device that have made equally many steps. `numbers` holds what changes from step to step.
+  /// Steps parameters of one group and device that have made equally many steps. `numbers` holds what changes from step
+  /// to step, the momentum too.
   /// @param list parameter, gradient, state tensors; then the same for the next parameter
   /// @param control the control of this step, or undefined
-  virtual void update(const std::vector<Tensor>& list, const StepNumbers& numbers, const Tensor& control) = 0;
+  virtual void update(const ParamGroup& group, const std::vector<Tensor>& list, const StepNumbers& numbers,
+                      const Tensor& control) = 0;
 
  private:
   friend class GradScaler;
@@ -95,11 +126,12 @@ class Optimizer {
   /// Number of steps skipped so far; waits for the device if there may be any.
   std::int64_t skipped() const;
 
-  ParamGroup& group(std::size_t index);
+  void require_group(std::size_t index) const;
 
   std::vector<ParamGroup> groups_;
   std::vector<State> state_;
-  double lr_, weight_decay_;  ///< of groups that give none
+  ParamGroup defaults_;
+  double ParamGroup::*momentum_ = nullptr;  ///< momentum, beta1, or null: it has neither
   double max_grad_norm_;
   Tensor control_;  ///< StepControl, on the gradients' device
 };

@@ -1,7 +1,5 @@
 #include <etna/optim/radam.h>
 
-#include <fmt/format.h>
-
 #include <etna/tensor/multi_tensor.h>
 
 namespace etna::optim {
@@ -10,20 +8,16 @@ RAdam::RAdam(std::vector<Tensor> parameters, RAdamOptions options)
     : RAdam(std::vector<ParamGroup>{{.parameters = std::move(parameters)}}, options) {}
 
 RAdam::RAdam(std::vector<ParamGroup> groups, RAdamOptions options)
-    : Optimizer(std::move(groups), options.lr, options.weight_decay, options.max_grad_norm), options_(options) {
-  for (double beta : {options.beta1, options.beta2}) {
-    if (!(beta >= 0 && beta < 1)) throw Error(fmt::format("RAdam: a beta of {} is not in [0, 1)", beta));
-  }
-  if (!(options.eps >= 0)) throw Error(fmt::format("RAdam: an eps of {} is negative", options.eps));
-}
+    : Optimizer(std::move(groups), settings_of(options), options.max_grad_norm), options_(options) {}
 
-std::vector<std::string> RAdam::state_names() const { return {"exp_avg", "exp_avg_sq"}; }
+std::vector<std::string> RAdam::state_names(const ParamGroup&) const { return {"exp_avg", "exp_avg_sq"}; }
 
-void RAdam::update(const std::vector<Tensor>& list, const StepNumbers& numbers, const Tensor& control) {
+void RAdam::update(const ParamGroup& group, const std::vector<Tensor>& list, const StepNumbers& numbers,
+                   const Tensor& control) {
   radam_step_(list, numbers,
-              {.beta1 = options_.beta1,
-               .beta2 = options_.beta2,
-               .eps = options_.eps,
+              {.beta1 = group.beta1,
+               .beta2 = group.beta2,
+               .eps = group.eps,
                .decoupled = options_.decoupled_weight_decay,
                .maximize = options_.maximize},
               control);

@@ -26,8 +26,9 @@ class RAdam : public Optimizer {
   RAdam(std::vector<ParamGroup> groups, RAdamOptions options);
 
  protected:
-  std::vector<std::string> state_names() const override;
-  void update(const std::vector<Tensor>& list, const StepNumbers& numbers, const Tensor& control) override;
+  std::vector<std::string> state_names(const ParamGroup& group) const override;
+  void update(const ParamGroup& group, const std::vector<Tensor>& list, const StepNumbers& numbers,
+              const Tensor& control) override;
 
  private:
   RAdamOptions options_;

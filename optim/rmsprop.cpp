@@ -10,25 +10,22 @@ RMSprop::RMSprop(std::vector<Tensor> parameters, RMSpropOptions options)
     : RMSprop(std::vector<ParamGroup>{{.parameters = std::move(parameters)}}, options) {}
 
 RMSprop::RMSprop(std::vector<ParamGroup> groups, RMSpropOptions options)
-    : Optimizer(std::move(groups), options.lr, options.weight_decay, options.max_grad_norm), options_(options) {
-  if (!(options.alpha >= 0) || !(options.momentum >= 0)) {
-    throw Error(fmt::format("RMSprop: an alpha of {} and a momentum of {}; neither may be negative", options.alpha,
-                            options.momentum));
-  }
-  if (!(options.eps >= 0)) throw Error(fmt::format("RMSprop: an eps of {} is negative", options.eps));
+    : Optimizer(std::move(groups), settings_of(options), options.max_grad_norm), options_(options) {
+  if (!(options.alpha >= 0)) throw Error(fmt::format("RMSprop: an alpha of {} is negative", options.alpha));
 }
 
-std::vector<std::string> RMSprop::state_names() const {
+std::vector<std::string> RMSprop::state_names(const ParamGroup& group) const {
   std::vector<std::string> names = {"square_avg"};
   if (options_.centered) names.push_back("grad_avg");
-  if (options_.momentum > 0) names.push_back("momentum_buffer");
+  if (group.momentum > 0) names.push_back("momentum_buffer");
   return names;
 }
 
-void RMSprop::update(const std::vector<Tensor>& list, const StepNumbers& numbers, const Tensor& control) {
+void RMSprop::update(const ParamGroup& group, const std::vector<Tensor>& list, const StepNumbers& numbers,
+                     const Tensor& control) {
   const RMSpropStep step{
-      .alpha = options_.alpha, .eps = options_.eps, .momentum = options_.momentum, .maximize = options_.maximize};
-  const bool momentum = options_.momentum > 0;
+      .alpha = options_.alpha, .eps = group.eps, .momentum = group.momentum, .maximize = options_.maximize};
+  const bool momentum = group.momentum > 0;
   if (options_.centered && momentum)
     rmsprop_centered_momentum_step_(list, numbers, step, control);
   else if (options_.centered)

@@ -25,8 +25,9 @@ class RMSprop : public Optimizer {
   RMSprop(std::vector<ParamGroup> groups, RMSpropOptions options);
 
  protected:
-  std::vector<std::string> state_names() const override;
-  void update(const std::vector<Tensor>& list, const StepNumbers& numbers, const Tensor& control) override;
+  std::vector<std::string> state_names(const ParamGroup& group) const override;
+  void update(const ParamGroup& group, const std::vector<Tensor>& list, const StepNumbers& numbers,
+              const Tensor& control) override;
 
  private:
   RMSpropOptions options_;

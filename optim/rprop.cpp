@@ -10,7 +10,7 @@ Rprop::Rprop(std::vector<Tensor> parameters, RpropOptions options)
     : Rprop(std::vector<ParamGroup>{{.parameters = std::move(parameters)}}, options) {}
 
 Rprop::Rprop(std::vector<ParamGroup> groups, RpropOptions options)
-    : Optimizer(std::move(groups), options.lr, 0, options.max_grad_norm), options_(options) {
+    : Optimizer(std::move(groups), settings_of(options), options.max_grad_norm), options_(options) {
   if (!(options.eta_minus > 0 && options.eta_minus < 1 && options.eta_plus > 1)) {
     throw Error(fmt::format("Rprop: eta_minus {} and eta_plus {}; wanted are 0 < eta_minus < 1 < eta_plus",
                             options.eta_minus, options.eta_plus));
@@ -21,9 +21,10 @@ Rprop::Rprop(std::vector<ParamGroup> groups, RpropOptions options)
   }
 }
 
-std::vector<std::string> Rprop::state_names() const { return {"prev", "step_size"}; }
+std::vector<std::string> Rprop::state_names(const ParamGroup&) const { return {"prev", "step_size"}; }
 
-void Rprop::update(const std::vector<Tensor>& list, const StepNumbers& numbers, const Tensor& control) {
+void Rprop::update(const ParamGroup&, const std::vector<Tensor>& list, const StepNumbers& numbers,
+                   const Tensor& control) {
   rprop_step_(list, numbers,
               {.eta_minus = options_.eta_minus,
                .eta_plus = options_.eta_plus,

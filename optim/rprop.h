@@ -24,8 +24,9 @@ class Rprop : public Optimizer {
   Rprop(std::vector<ParamGroup> groups, RpropOptions options);
 
  protected:
-  std::vector<std::string> state_names() const override;
-  void update(const std::vector<Tensor>& list, const StepNumbers& numbers, const Tensor& control) override;
+  std::vector<std::string> state_names(const ParamGroup& group) const override;
+  void update(const ParamGroup& group, const std::vector<Tensor>& list, const StepNumbers& numbers,
+              const Tensor& control) override;
 
  private:
   RpropOptions options_;

@@ -21,15 +21,51 @@ void require_positive(std::int64_t steps, const char* name) {
   if (steps < 1) throw Error(fmt::format("{}: {} steps; at least one is wanted", name, steps));
 }
 
+/// A part of one_cycle(), from the end of the one before.
+struct Phase {
+  double end, from, to;
+};
+
+double value_in(const std::vector<Phase>& phases, Annealing anneal, std::int64_t step) {
+  const double last = phases.back().end, at = std::min(static_cast<double>(step), last);
+  double begin = 0;
+  for (const Phase& phase : phases) {
+    if (at <= phase.end || phase.end == last) {
+      const double done = phase.end == begin ? 1 : (at - begin) / (phase.end - begin);
+      if (anneal == Annealing::linear) return phase.from + (phase.to - phase.from) * done;
+      return phase.to + (phase.from - phase.to) / 2 * (1 + std::cos(std::numbers::pi * done));
+    }
+    begin = phase.end;
+  }
+  return phases.back().to;
+}
+
+void require_momenta(const char* name, double base, double most) {
+  if (!(base >= 0 && most >= 0))
+    throw Error(fmt::format("{}: base_momentum {} and max_momentum {}; neither may be negative", name, base, most));
+}
+
 }  // namespace
 
 Schedule Schedule::then(std::int64_t at, Schedule next) const {
-  return Schedule(
-      [first = *this, at, next = std::move(next)](std::int64_t i) { return i < at ? first(i) : next(i - at); });
+  // Each part's momentum, or that of the other part's nearest step where it has none.
+  std::function<double(std::int64_t)> momentum;
+  if (has_momentum() && next.has_momentum()) {
+    momentum = [first = *this, at, next](std::int64_t i) { return i < at ? first.momentum(i) : next.momentum(i - at); };
+  } else if (has_momentum()) {
+    momentum = [first = *this, at](std::int64_t i) { return first.momentum(std::min(i, at - 1)); };
+  } else if (next.has_momentum()) {
+    momentum = [at, next](std::int64_t i) { return next.momentum(std::max<std::int64_t>(i - at, 0)); };
+  }
+  return Schedule([first = *this, at, next](std::int64_t i) { return i < at ? first(i) : next(i - at); },
+                  std::move(momentum));
 }
 
 Schedule operator*(Schedule a, Schedule b) {
-  return Schedule([a = std::move(a), b = std::move(b)](std::int64_t i) { return a(i) * b(i); });
+  std::function<double(std::int64_t)> momentum;
+  if (a.has_momentum() || b.has_momentum())
+    momentum = [from = a.has_momentum() ? a : b](std::int64_t i) { return from.momentum(i); };
+  return Schedule([a = std::move(a), b = std::move(b)](std::int64_t i) { return a(i) * b(i); }, std::move(momentum));
 }
 
 Schedule constant(double factor) {
@@ -120,47 +156,45 @@ Schedule one_cycle(std::int64_t total, OneCycleOptions o) {
                     "2, in [0, 1], positive, positive",
                     total, o.pct_start, o.div_factor, o.final_div_factor));
   }
+  require_momenta("one_cycle", o.base_momentum, o.max_momentum);
   const double first = 1 / o.div_factor, last = first / o.final_div_factor, steps = static_cast<double>(total);
-  struct Phase {
-    double end, from, to;
-  };
+  std::vector<Phase> rate, momentum;
   const double top = o.pct_start * steps - 1;
-  std::vector<Phase> phases = {{top, first, 1}};
   if (o.three_phase) {
-    phases.push_back({2 * top, 1, first});
-    phases.push_back({steps - 1, first, last});
+    rate = {{top, first, 1}, {2 * top, 1, first}, {steps - 1, first, last}};
+    momentum = {{top, o.max_momentum, o.base_momentum},
+                {2 * top, o.base_momentum, o.max_momentum},
+                {steps - 1, o.max_momentum, o.max_momentum}};
   } else {
-    phases.push_back({steps - 1, 1, last});
+    rate = {{top, first, 1}, {steps - 1, 1, last}};
+    momentum = {{top, o.max_momentum, o.base_momentum}, {steps - 1, o.base_momentum, o.max_momentum}};
   }
-  return Schedule([=](std::int64_t i) {
-    const double at = std::min(static_cast<double>(i), steps - 1);
-    double begin = 0;
-    for (const Phase& phase : phases) {
-      if (at <= phase.end || phase.end == steps - 1) {
-        const double done = phase.end == begin ? 1 : (at - begin) / (phase.end - begin);
-        if (o.anneal == Annealing::linear) return phase.from + (phase.to - phase.from) * done;
-        return phase.to + (phase.from - phase.to) / 2 * (1 + std::cos(std::numbers::pi * done));
-      }
-      begin = phase.end;
-    }
-    return last;
-  });
+  const auto along = [anneal = o.anneal](std::vector<Phase> phases) {
+    return [anneal, phases = std::move(phases)](std::int64_t i) { return value_in(phases, anneal, i); };
+  };
+  if (!o.cycle_momentum) return Schedule(along(std::move(rate)));
+  return Schedule(along(std::move(rate)), along(std::move(momentum)));
 }
 
 Schedule cyclic(double top, CyclicOptions o) {
   require_positive(o.step_size_up, "cyclic");
   if (o.step_size_down == 0) o.step_size_down = o.step_size_up;
   require_positive(o.step_size_down, "cyclic");
-  return Schedule([=](std::int64_t i) {
+  require_momenta("cyclic", o.base_momentum, o.max_momentum);
+  // The height over the base of the cycle, in [0, 1].
+  const auto height = [=](std::int64_t i) {
     const std::int64_t length = o.step_size_up + o.step_size_down, cycle = i / length, at = i % length;
     const double up = static_cast<double>(o.step_size_up), down = static_cast<double>(o.step_size_down);
     const double x = static_cast<double>(at);
-    const double height = at <= o.step_size_up ? x / up : 1 - (x - up) / down;
     double scale = 1;
     if (o.mode == CyclicMode::triangular2) scale = std::pow(0.5, static_cast<double>(cycle));
     if (o.mode == CyclicMode::exp_range) scale = std::pow(o.gamma, static_cast<double>(i));
-    return 1 + (top - 1) * height * scale;
-  });
+    return (at <= o.step_size_up ? x / up : 1 - (x - up) / down) * scale;
+  };
+  const auto factor = [=](std::int64_t i) { return 1 + (top - 1) * height(i); };
+  if (!o.cycle_momentum) return Schedule(factor);
+  return Schedule(factor,
+                  [=](std::int64_t i) { return o.max_momentum - (o.max_momentum - o.base_momentum) * height(i); });
 }
 
 Schedule sequential(std::vector<Schedule> schedules, std::vector<std::int64_t> milestones) {
@@ -168,19 +202,21 @@ Schedule sequential(std::vector<Schedule> schedules, std::vector<std::int64_t> m
     throw Error(fmt::format("sequential: {} schedules and {} milestones; wanted is one milestone fewer, rising",
                             schedules.size(), milestones.size()));
   }
-  return Schedule([schedules = std::move(schedules), milestones = std::move(milestones)](std::int64_t i) {
-    const auto passed = std::upper_bound(milestones.begin(), milestones.end(), i) - milestones.begin();
-    const auto at = static_cast<std::size_t>(passed);
-    return schedules[at](passed == 0 ? i : i - milestones[at - 1]);
-  });
+  // then() nested from behind: each schedule counts from its own milestone.
+  Schedule all = schedules.back();
+  std::int64_t end = milestones.empty() ? 0 : milestones.back();
+  for (std::size_t k = milestones.size(); k-- > 0;) {
+    const std::int64_t begin = k == 0 ? 0 : milestones[k - 1];
+    all = schedules[k].then(end - begin, std::move(all));
+    end = begin;
+  }
+  return all;
 }
 
 Schedule chained(std::vector<Schedule> schedules) {
-  return Schedule([schedules = std::move(schedules)](std::int64_t i) {
-    double product = 1;
-    for (const Schedule& schedule : schedules) product *= schedule(i);
-    return product;
-  });
+  Schedule all = constant();
+  for (Schedule& schedule : schedules) all = all * std::move(schedule);
+  return all;
 }
 
 }  // namespace etna::optim

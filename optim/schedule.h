@@ -11,18 +11,23 @@
 
 namespace etna::optim {
 
-/// The factor of a learning rate at step i = 0, 1, 2 ... Combine schedules with * and then().
+/// The factor of a learning rate at step i = 0, 1, 2 ..., and the momentum, if the schedule has one. Combine schedules
+/// with * and then().
 class Schedule {
  public:
-  Schedule(std::function<double(std::int64_t step)> factor) : factor_(std::move(factor)) {}
+  /// @param momentum itself, not a factor; empty: the momentum stays
+  Schedule(std::function<double(std::int64_t step)> factor, std::function<double(std::int64_t step)> momentum = {})
+      : factor_(std::move(factor)), momentum_(std::move(momentum)) {}
   double operator()(std::int64_t step) const { return factor_(step); }
+  bool has_momentum() const { return momentum_ != nullptr; }
+  double momentum(std::int64_t step) const { return momentum_(step); }
 
   /// `next` takes over from step `at` on, and counts from there.
   Schedule then(std::int64_t at, Schedule next) const;
   friend Schedule operator*(Schedule a, Schedule b);
 
  private:
-  std::function<double(std::int64_t)> factor_;
+  std::function<double(std::int64_t)> factor_, momentum_;
 };
 
 // A group's own rate is the rate that it was given. PyTorch's schedules that take absolute rates (eta_min, max_lr,
@@ -62,6 +67,8 @@ struct OneCycleOptions {
   double div_factor = 25;         ///< the first rate is 1 / div_factor
   double final_div_factor = 1e4;  ///< the last rate is the first one / final_div_factor
   bool three_phase = false;       ///< first falls back to the first rate, as long as it rose
+  bool cycle_momentum = true;     ///< the momentum falls as the rate rises; for optimizers that have one
+  double base_momentum = 0.85, max_momentum = 0.95;
 };
 /// Up to the group's own rate and down again once (Smith & Topin 2018): OneCycleLR with max_lr the group's own rate.
 /// @param total number of steps, at least 2
@@ -73,6 +80,8 @@ struct CyclicOptions {
   std::int64_t step_size_down = 0;           ///< 0: as up
   CyclicMode mode = CyclicMode::triangular;  ///< triangular2 halves the height each cycle; exp_range scales by gammaⁱ
   double gamma = 1;
+  bool cycle_momentum = true;  ///< the momentum falls as the rate rises; for optimizers that have one
+  double base_momentum = 0.8, max_momentum = 0.9;
 };
 /// Between 1 and `top` in straight lines, again and again (Smith 2017): CyclicLR with base_lr the group's own rate and
 /// max_lr = top · base_lr.
@@ -84,7 +93,8 @@ Schedule sequential(std::vector<Schedule> schedules, std::vector<std::int64_t> m
 /// The product of all: ChainedScheduler.
 Schedule chained(std::vector<Schedule> schedules);
 
-/// Sets each group's learning rate to its own rate times the schedule. The own rate is the group's rate when the
+/// Sets each group's learning rate to its own rate times the schedule, and its momentum (beta1 of optimizers with
+/// betas) to the schedule's, if that has one. The own rate is the group's rate when the
 /// scheduler was made; for a group added later, its rate at the scheduler's next step. An optimizer has one scheduler:
 /// combine schedules instead of schedulers.
 ///     optim::Scheduler scheduler(optimizer, optim::warmup_cosine(100, total, 0.1));
@@ -92,6 +102,7 @@ Schedule chained(std::vector<Schedule> schedules);
 class Scheduler {
  public:
   /// Sets the rates of step 0. The optimizer must outlive the scheduler.
+  /// @throws Error for a schedule with a momentum if the optimizer has none: choose cycle_momentum = false
   Scheduler(Optimizer& optimizer, Schedule schedule);
   /// Sets the rates of the next step; inside a captured step, at every replay.
   void step();
@@ -113,6 +124,43 @@ class Scheduler {
   Optimizer& optimizer_;
   Schedule schedule_;
   std::vector<double> initial_;
+  std::int64_t step_ = 0;
+};
+
+struct SWALROptions {
+  std::int64_t anneal_epochs = 10;  ///< steps from a group's rate to swa_lr
+  Annealing anneal_strategy = Annealing::cosine;
+};
+
+/// Leads each group's rate, wherever it is then, to swa_lr and keeps it there, for averaging weights: PyTorch's SWALR.
+///     optim::AveragedModel average(model);
+///     optim::SWALR swa(optimizer, 0.05);
+///     for (...) { train(); average.update(); swa.step(); }
+///     average.swap();
+///     optim::update_bn(loader, model);
+class SWALR {
+ public:
+  /// Makes step 0. The optimizer must outlive it. @throws Error for a negative rate or a negative number of epochs
+  SWALR(Optimizer& optimizer, double swa_lr, SWALROptions options = {});
+  /// @param swa_lr one for each group
+  SWALR(Optimizer& optimizer, std::vector<double> swa_lr, SWALROptions options = {});
+  /// Sets the rates of the next step; inside a captured step, at every replay.
+  void step();
+  std::vector<double> last_lr() const;
+
+  /// "step": f64 on the CPU. The groups' rates are part of the optimizer's state.
+  std::map<std::string, Tensor> state_dict() const;
+  /// @throws Error unless "step" is all there is
+  void load_state_dict(const std::map<std::string, Tensor>& state);
+
+ private:
+  double swa_lr(std::size_t group) const { return swa_lr_[swa_lr_.size() == 1 ? 0 : group]; }
+  double share(std::int64_t step) const;
+  void set_rates();
+
+  Optimizer& optimizer_;
+  std::vector<double> swa_lr_;  ///< one for all groups, or one each
+  SWALROptions options_;
   std::int64_t step_ = 0;
 };
 

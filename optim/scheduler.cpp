@@ -6,6 +6,11 @@
 namespace etna::optim {
 
 Scheduler::Scheduler(Optimizer& optimizer, Schedule schedule) : optimizer_(optimizer), schedule_(std::move(schedule)) {
+  if (schedule_.has_momentum() && !optimizer.has_momentum()) {
+    throw Error(
+        "Scheduler: the schedule sets a momentum, and the optimizer has neither momentum nor betas; choose "
+        "cycle_momentum = false");
+  }
   set_step(0);
 }
 
@@ -22,7 +27,10 @@ void Scheduler::set_step(std::int64_t step) {
   find_groups();
   step_ = step;
   double factor = schedule_(step);
-  for (std::size_t i = 0; i < initial_.size(); ++i) optimizer_.set_lr(i, initial_[i] * factor);
+  for (std::size_t i = 0; i < initial_.size(); ++i) {
+    optimizer_.set_lr(i, initial_[i] * factor);
+    if (schedule_.has_momentum()) optimizer_.set_momentum(i, schedule_.momentum(step));
+  }
 }
 
 std::vector<double> Scheduler::last_lr() const {

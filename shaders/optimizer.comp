@@ -25,7 +25,7 @@ layout(constant_id = 4) const uint CONTROLLED = 0;  // 1: there is a StepControl
 layout(push_constant, scalar) uniform Push {
   Rows rows;
   uint count, chunks;
-  Scalars control, lr, weight_decay, step;
+  Scalars control, lr, weight_decay, step, momentum;
 #include "optimizer_rule.glsl"
 } p;
 #undef ETNA_NUMBER
@@ -95,7 +95,7 @@ float momentum_product(float log_beta, float log_r, float t) {
 }
 
 // The numbers of a step. Read once: the compiler must assume that stores in between change them.
-float factor = 1.0, lr, weight_decay;
+float factor = 1.0, lr, weight_decay, momentum, log_momentum, one_minus_momentum;
 bool first;
 #define ETNA_NUMBER(name, expression) float name;
 #include "optimizer_rule.glsl"
@@ -109,6 +109,7 @@ void read_numbers() {
     step -= p.control.v[2];
   }
   lr = p.lr.v[0], weight_decay = p.weight_decay.v[0], first = step == 1.0;
+  momentum = p.momentum.v[0], log_momentum = p.momentum.v[1], one_minus_momentum = p.momentum.v[2];
 #define ETNA_CONSTANT(name, expression) name = p.name;
 #define ETNA_NUMBER(name, expression) name = expression;
 #include "optimizer_rule.glsl"

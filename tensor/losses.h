@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include <etna/tensor/reduction.h>
@@ -108,6 +109,14 @@ Tensor cosine_embedding_loss(const Tensor& x1, const Tensor& x2, const Tensor& t
 /// @return [] or [N]
 Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative, double margin = 1,
                            double p = 2, double eps = 1e-6, bool swap = false, Reduction reduction = Reduction::mean);
+/// A distance of rows, for triplet_margin_with_distance_loss().
+using DistanceFunction = std::function<Tensor(const Tensor& x1, const Tensor& x2)>;
+/// The same by any distance, larger for inputs that are less alike.
+/// @param distance of two inputs of one shape; empty: pairwise_distance()
+/// @return [] or, unreduced, of the distances' shape
+Tensor triplet_margin_with_distance_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
+                                         const DistanceFunction& distance = {}, double margin = 1, bool swap = false,
+                                         Reduction reduction = Reduction::mean);
 
 // ---- distances
 /// x1 · x2 / (max(‖x1‖, eps) · max(‖x2‖, eps)) along `dim`; inputs broadcast.
@@ -117,5 +126,10 @@ Tensor pairwise_distance(const Tensor& x1, const Tensor& x2, double p = 2, doubl
 /// The p-norms of the differences of all rows. Unless fused, takes memory for all differences.
 /// @param x1 [..., P, M] @param x2 [..., R, M] @return [..., P, R]
 Tensor cdist(const Tensor& x1, const Tensor& x2, double p = 2);
+/// The same of each row to each later one: row 0 to rows 1, 2 ..., then row 1 to rows 2, 3 ...
+/// @param x [P, M] @return [P · (P - 1) / 2]
+Tensor pdist(const Tensor& x, double p = 2);
+/// x / max(p-norm along `dim`, eps). @param p as of norm()
+Tensor normalize(const Tensor& x, double p = 2, std::int64_t dim = 1, double eps = 1e-12);
 
 }  // namespace etna

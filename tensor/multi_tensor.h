@@ -11,19 +11,21 @@
 /// change tensors in place and are not recorded: call them under NoGrad.
 namespace etna {
 
-/// The numbers of an optimizer step that change every step: 0-d each, f32 on a GPU, f64 on the CPU. `step` counts from
-/// 1; at step 1 the states hold nothing yet. Steps that a control counts as skipped are subtracted.
+/// The numbers of an optimizer step that may change every step: 0-d each, f32 on a GPU, f64 on the CPU. `step` counts
+/// from 1; at step 1 the states hold nothing yet. Steps that a control counts as skipped are subtracted.
 struct StepNumbers {
   Tensor lr, weight_decay, step;
+  Tensor momentum;  ///< [3]: the momentum, or β₁, its logarithm, and one minus it, which f32 could not tell from it
 };
 struct StepValues {
   double lr = 1e-3, weight_decay = 0;
   std::int64_t step = 1;
+  double momentum = 0;  ///< or β₁; of no matter to rules without
 };
 /// StepNumbers that the host computes now and, while a step is recorded, again before each replay. @param list as below
 StepNumbers each_step_numbers(std::span<const Tensor> list, std::function<StepValues()> values);
 
-// Options of each rule. Its lr, weight_decay and step apply only if no StepNumbers are given.
+// Options of each rule. Its lr, weight_decay, step, and momentum or beta1 apply only if no StepNumbers are given.
 
 /// Formula: <etna/optim/sgd.h>. No states.
 struct SGDStep {

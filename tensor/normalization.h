@@ -16,6 +16,16 @@ struct RunningStatistics {
   std::optional<double> momentum = 0.1;  ///< weight of the new batch; none: the average of all batches so far
 };
 
+/// A layer that keeps such statistics of batches, for code that finds these layers in a model (optim::update_bn).
+class KeepsRunningStatistics {
+ public:
+  virtual ~KeepsRunningStatistics() = default;
+  /// Mean 0, variance 1, no batches.
+  virtual void reset_running_stats() = 0;
+  virtual std::optional<double> momentum() const = 0;
+  virtual void set_momentum(std::optional<double> momentum) = 0;
+};
+
 /// Batch normalization (Ioffe & Szegedy 2015). Training normalizes by the batch's own mean and variance and updates the
 /// running ones (with the unbiased variance); otherwise it normalizes by the running ones.
 /// @param x [N, C, ...], floating @param weight, bias [C] or undefined @return x's shape; channels last stay so

@@ -122,6 +122,10 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, Ac
 /// @param up_bias, down_bias [hidden], [out] or undefined
 Tensor feed_forward(const Tensor& x, const Tensor& up, const Tensor& up_bias, const Tensor& down,
                     const Tensor& down_bias, Activation activation);
+/// y[o] = a · weight[o] · bᵀ + bias[o].
+/// @param a [..., in1] @param b [..., in2], with the same leading sizes @param weight [out, in1, in2]
+/// @param bias [out] or undefined @return [..., out]
+Tensor bilinear(const Tensor& a, const Tensor& b, const Tensor& weight, const Tensor& bias = {});
 /// (a · b) · activation'(at): the gradient of a matmul, passed back through the activation. @param at [..., M, N]
 Tensor matmul_derivative(const Tensor& a, const Tensor& b, const Tensor& at, Activation activation);
 /// Matrix product of i8 operands with exact i32 sums. Leading dimensions broadcast. Not differentiable.
@@ -248,6 +252,7 @@ Tensor dropout(const Tensor& x, double p, bool training = true);
 #include <etna/tensor/differences.h>
 #include <etna/tensor/distributions.h>
 #include <etna/tensor/einsum.h>
+#include <etna/tensor/embedding_bag.h>
 #include <etna/tensor/fft.h>
 #include <etna/tensor/indexing.h>
 #include <etna/tensor/linalg.h>
@@ -260,4 +265,5 @@ Tensor dropout(const Tensor& x, double p, bool training = true);
 #include <etna/tensor/resampling.h>
 #include <etna/tensor/sorting.h>
 #include <etna/tensor/special.h>
+#include <etna/tensor/stochastic.h>
 #include <etna/tensor/transformer.h>

@@ -40,12 +40,12 @@ template <typename T>
 using ItemType = std::conditional_t<kIsElement<T>, T, std::conditional_t<std::is_integral_v<T>, std::int64_t, double>>;
 }  // namespace detail
 
-/// What register_hook() returns. Dropping it leaves the hook where it is.
+/// What registering a hook returns. Dropping it leaves the hook where it is.
 class HookHandle {
  public:
   HookHandle() = default;
   explicit HookHandle(std::function<void()> remove) : remove_(std::move(remove)) {}
-  /// Removes the hook; nothing happens the second time, or where the tensor is gone.
+  /// Removes the hook; nothing happens the second time, or where the tensor or module is gone.
   void remove() {
     if (remove_) remove_();
     remove_ = nullptr;

@@ -8,6 +8,8 @@
 #include <etna/autograd/autograd.h>
 #include <etna/tensor/ops.h>
 
+#include <autograd/leaves.h>
+
 // What users attach to the tape: hooks, custom functions, anomaly detection.
 namespace {
 
@@ -15,9 +17,6 @@ using namespace etna;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
-
-std::vector<double> values(const Tensor& x) { return x.to_vector<double>(); }
-Tensor leaf(std::vector<double> list) { return from_vector(list).requires_grad_(); }
 
 TEST(Hook, SeesAndReplacesTheWholeGradientOfALeaf) {
   Tensor x = leaf({1, 2});

@@ -9,6 +9,8 @@
 #include <etna/device/device.h>
 #include <etna/tensor/ops.h>
 
+#include <autograd/leaves.h>
+
 // Handles of hooks, retained gradients, saved tensors elsewhere, guards, derivatives of functions.
 namespace {
 
@@ -16,9 +18,6 @@ using namespace etna;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
-
-std::vector<double> values(const Tensor& x) { return x.to_vector<double>(); }
-Tensor leaf(std::vector<double> list) { return from_vector(list).requires_grad_(); }
 
 TEST(HookHandle, RemovesItsHookAndNoOther) {
   Tensor x = leaf({1, 2});

@@ -249,5 +249,23 @@ TEST(IterableLoader, BatchesAStream) {
   EXPECT_THROW(IterableLoader<>(nullptr, 2), Error);
 }
 
+TEST(ChainDataset, GivesOneStreamAfterTheOther) {
+  const auto one = std::make_shared<Counter>();
+  IterableLoader<> single(one, 2), loader(std::make_shared<ChainDataset<>>(one, std::make_shared<Counter>()), 2);
+  std::size_t samples = 0, chained = 0;
+  for (const auto& batch : single) samples += static_cast<std::size_t>(batch.data.size(0));
+  for (const auto& batch : loader) chained += static_cast<std::size_t>(batch.data.size(0));
+  EXPECT_EQ(chained, 2 * samples);
+  const ChainDataset both(one, one);
+  const auto next = both.iterate(3);
+  std::vector<float> seen;
+  while (const auto sample = next()) seen.push_back(sample->data.item<float>());
+  EXPECT_EQ(seen.size(), 2 * samples);
+  EXPECT_TRUE(std::equal(seen.begin(), seen.begin() + static_cast<std::ptrdiff_t>(samples),
+                         seen.begin() + static_cast<std::ptrdiff_t>(samples)));
+  EXPECT_FALSE(ChainDataset<>(std::vector<ChainDataset<>::Part>{}).iterate(0)().has_value());
+  EXPECT_THROW(ChainDataset<>(std::vector<ChainDataset<>::Part>{nullptr}), Error);
+}
+
 }  // namespace
 }  // namespace etna::data

@@ -54,7 +54,10 @@ TEST(ConvolutionLayer, HasPyTorchsNamesAndInitialization) {
 }
 
 TEST(ConvolutionLayer, RefusesWhatItDoesNotKnow) {
-  EXPECT_THROW(Conv2d(4, 6, 3, {.padding_mode = "reflect"}), Error);
+  EXPECT_THROW(Conv2d(4, 6, 3, {.padding_mode = "mirror"}), Error);
+  EXPECT_THROW(ConvTranspose2d(4, 6, 3, {.padding_mode = "reflect"}), Error);
+  EXPECT_THROW(Conv2d(4, 6, 3, {.stride = 2, .padding = "same"}), Error);
+  EXPECT_THROW(Conv2d(4, 6, 3, {.padding = {1, 1, 1}, .padding_mode = "circular"}), ShapeError);
   EXPECT_THROW(Conv2d(4, 6, 3, {.groups = 3}), ShapeError);
   EXPECT_THROW(Conv2d(4, 6, {1, 2, 3}), ShapeError);
   EXPECT_THROW(Conv1d(4, 6, 0), ShapeError);

@@ -109,38 +109,6 @@ TEST(Clone, CopiesValuesModesAndSharing) {
   EXPECT_THAT([] { Silent().clone(); }, ThrowsMessage<Error>(HasSubstr("override another()")));
 }
 
-TEST(Clone, EveryModuleHereCanBeCloned) {
-  std::vector<std::unique_ptr<Module>> all;
-  all.push_back(std::make_unique<LSTM>(2, 3, RecurrentOptions{.num_layers = 2, .proj_size = 2}));
-  all.push_back(std::make_unique<GRU>(2, 3, RecurrentOptions{.bidirectional = true}));
-  all.push_back(std::make_unique<RNN>(2, 3, RecurrentOptions{.bias = false}, Nonlinearity::relu));
-  all.push_back(std::make_unique<LSTMCell>(2, 3));
-  all.push_back(std::make_unique<GRUCell>(2, 3, false));
-  all.push_back(std::make_unique<RNNCell>(2, 3));
-  all.push_back(std::make_unique<MultiheadAttention>(4, 2, MultiheadAttentionOptions{.add_bias_kv = true, .kdim = 3}));
-  all.push_back(std::make_unique<MultiHeadAttention>(4, 2));
-  all.push_back(std::make_unique<Transformer>(4, 2, 1, 1, TransformerOptions{.dim_feedforward = 5}));
-  all.push_back(std::make_unique<SwiGLU>(3, 4));
-  all.push_back(std::make_unique<PatchEmbedding>(3, 4, 2));
-  all.push_back(std::make_unique<SinusoidalPositionalEncoding>(4, 5));
-  all.push_back(std::make_unique<LearnedPositionalEncoding>(4, 5));
-  all.push_back(std::make_unique<RotaryEmbedding>(4));
-  all.push_back(std::make_unique<EmbeddingBag>(5, 3));
-  all.push_back(std::make_unique<Bilinear>(2, 3, 4));
-  all.push_back(std::make_unique<ParameterList>(std::vector<Tensor>{ones({2}), zeros({3})}));
-  all.push_back(std::make_unique<ParameterDict>(std::vector<NamedTensor>{{"a", ones({2})}}));
-  all.push_back(std::make_unique<Dropout1d>(0.25));
-  all.push_back(std::make_unique<Dropout3d>(0.25));
-  for (const auto& module : all) {
-    const std::unique_ptr<Module> copy = module->clone();
-    EXPECT_EQ(copy->repr(), module->repr());
-    const StateDict wanted = module->state_dict(), got = copy->state_dict();
-    ASSERT_EQ(wanted.size(), got.size()) << module->repr();
-    for (const auto& [name, value] : wanted)
-      EXPECT_EQ(got.at(name).to_vector<float>(), value.to_vector<float>()) << module->repr() << " " << name;
-  }
-}
-
 TEST(Containers, HoldModulesAndParametersByName) {
   ModuleDict<UnaryModule> dict;
   dict.emplace<Linear>("a", 2, 3);

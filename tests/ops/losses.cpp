@@ -45,6 +45,21 @@ std::vector<Sample> samples_in_losses() {
       all, "cosine_similarity", [](const Tensor& x, const Tensor& t) { return cosine_similarity(x, t); }, 0.3, 2);
   add(all, "pairwise_distance", [](const Tensor& x, const Tensor& t) { return pairwise_distance(x, t); });
   add(all, "cdist", [](const Tensor& x, const Tensor& t) { return cdist(x, t); });
+  all.push_back(
+      Sample("pdist", "plain").in({4, 3}).composed().calls([](const TensorList& in) { return pdist(in[0]); }));
+  all.push_back(
+      Sample("pdist", "no elements").in({0, 3}).composed().gradients(Gradients::none).calls([](const TensorList& in) {
+        return pdist(in[0]);
+      }));
+  all.push_back(Sample("normalize", "no elements").in({0, 3}).composed().calls([](const TensorList& in) {
+    return normalize(in[0]);
+  }));
+  all.push_back(Sample("normalize", "plain").in({3, 5}, 0.3, 2).composed().calls([](const TensorList& in) {
+    return normalize(in[0]);
+  }));
+  add(all, "triplet_margin_with_distance_loss", [](const Tensor& x, const Tensor& t) {
+    return triplet_margin_with_distance_loss(x, t, t * 0.5 + 1.0, {}, 4, true, kSum);
+  });
   add(all, "l1_loss", [](const Tensor& x, const Tensor& t) { return l1_loss(x, t, kSum); });
   add(all, "smooth_l1_loss", [](const Tensor& x, const Tensor& t) { return smooth_l1_loss(x, t, kSum); });
   add(all, "huber_loss", [](const Tensor& x, const Tensor& t) { return huber_loss(x, t, kSum); });

@@ -171,7 +171,7 @@ TEST(RecurrentErrors, NameWhatDoesNotFit) {
   EXPECT_THAT([&] { lstm(ones({2, 2, 3}), {}, ones({2})); }, ThrowsMessage<DtypeError>(HasSubstr("lengths")));
   EXPECT_THROW(nn::GRU(3, 4, {.proj_size = 2}), ShapeError);
   EXPECT_THROW(nn::LSTM(0, 4), ShapeError);
-  EXPECT_THROW(nn::LSTM(3, 4, {.dropout = 1}), Error);
+  EXPECT_THROW(nn::LSTM(3, 4, {.dropout = 1.5}), Error);
   EXPECT_EQ(lstm(ones({2, 0, 3})).output.shape(), Shape({2, 0, 4}));
   EXPECT_EQ(lstm(ones({2, 3})).output.shape(), Shape({2, 4}));
 }

@@ -158,7 +158,7 @@ TEST(Optimizer, RefusesSettingsOutOfRange) {
   expect_refused<Adadelta>(AdadeltaOptions{.rho = 2}, "a rho of 2");
   expect_refused<Adamax>(AdamaxOptions{.beta2 = 1}, "not in [0, 1)");
   expect_refused<NAdam>(NAdamOptions{.momentum_decay = -1}, "momentum_decay of -1");
-  expect_refused<RAdam>(RAdamOptions{.eps = -1}, "eps of -1");
+  expect_refused<RAdam>(RAdamOptions{.eps = -1}, "eps is -1; it must not be negative");
   expect_refused<ASGD>(ASGDOptions{.lambd = -1}, "lambd of -1");
   expect_refused<Rprop>(RpropOptions{.eta_plus = 0.5}, "eta_plus 0.5");
   expect_refused<Lion>(LionOptions{.beta1 = 1}, "not in [0, 1)");

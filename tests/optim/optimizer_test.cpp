@@ -138,6 +138,56 @@ TEST(Optimizer, RefusesAStateDictThatDoesNotFitAndKeepsItsOwn) {
   EXPECT_THAT([&] { optimizer.load_state_dict(state); }, ThrowsMessage<Error>(HasSubstr("does not know")));
 }
 
+TEST(Optimizer, GroupsHaveSettingsOfTheirOwn) {
+  Tensor a = ones({2}).requires_grad_(), b = ones({2}).requires_grad_(), c = ones({2}).requires_grad_();
+  optim::AdamW optimizer({{.parameters = {a}, .beta1 = 0.5}, {.parameters = {b}}}, {.beta2 = 0.9});
+  optimizer.add_param_group({.parameters = {c}, .beta2 = 0.8, .eps = 1e-3});
+  EXPECT_EQ(optimizer.groups()[0].beta1, 0.5);
+  EXPECT_EQ(optimizer.groups()[1].beta1, 0.9);
+  EXPECT_EQ(optimizer.groups()[1].beta2, 0.9);
+  EXPECT_EQ(optimizer.groups()[2].beta2, 0.8);
+  optimizer.set_momentum(1, 0.7);
+  EXPECT_EQ(optimizer.groups()[1].beta1, 0.7);
+  EXPECT_EQ(optimizer.momentum(1), 0.7);
+
+  auto state = optimizer.state_dict();
+  EXPECT_EQ(state.at("group.2.eps").item<double>(), 1e-3);
+  optim::AdamW other({{.parameters = {a}}, {.parameters = {b}}, {.parameters = {c}}}, {});
+  other.load_state_dict(state);
+  EXPECT_EQ(other.groups()[0].beta1, 0.5);
+  for (const char* name : {"beta1", "beta2", "eps"}) state.erase(std::string("group.0.") + name);
+  optim::AdamW third({{.parameters = {a}}, {.parameters = {b}}, {.parameters = {c}}}, {.beta1 = 0.6});
+  third.load_state_dict(state);
+  EXPECT_EQ(third.groups()[0].beta1, 0.6) << "a setting that is missing stays";
+
+  Tensor d = ones({2}).requires_grad_();
+  EXPECT_THAT([&] { optimizer.add_param_group({.parameters = {d}, .momentum = 0.5}); },
+              ThrowsMessage<Error>(HasSubstr("this optimizer has no momentum")));
+  EXPECT_THAT([&] { optimizer.add_param_group({.parameters = {d}, .beta2 = 1}); },
+              ThrowsMessage<Error>(HasSubstr("beta2 is 1, not in [0, 1)")));
+  EXPECT_THROW(optimizer.set_momentum(0, 1), Error);
+  EXPECT_THROW(optimizer.set_momentum(3, 0.5), Error);
+  optim::Adagrad none({d});
+  EXPECT_THROW(none.set_momentum(0, 0.5), Error);
+}
+
+TEST(Optimizer, AGroupMayBeginWithMomentumLater) {
+  Tensor x = ones({1}).requires_grad_();
+  optim::SGD optimizer({x}, {.lr = 1});
+  const auto step = [&] {
+    x.set_grad(ones({1}));
+    optimizer.step();
+  };
+  step();
+  optimizer.set_momentum(0, 0.5);
+  step(), step();
+  EXPECT_FLOAT_EQ(x.item<float>(), 1 - 1 - 1 - 1.5f);
+  EXPECT_TRUE(optimizer.state_dict().contains("0.momentum_buffer"));
+  optimizer.set_momentum(0, 0);
+  step();
+  EXPECT_FLOAT_EQ(x.item<float>(), 1 - 1 - 1 - 1.5f - 1);
+}
+
 TEST(Optimizer, SaysWhatIsWrongWithItsParameters) {
   Tensor x = ones({2}).requires_grad_();
   EXPECT_THAT([&] { optim::SGD(std::vector<Tensor>{}); }, ThrowsMessage<Error>(HasSubstr("no parameters")));

@@ -180,11 +180,13 @@ TEST_P(Steps, TakeTheFirstThatIsMadeForMomentumsFirst) {
 TEST_P(Steps, SayWhatIsWrong) {
   GradMode off(false);
   Tensor x = zeros({5}, {f32, device()}), number = ones({}, {f32, device()});
-  StepNumbers numbers{number, number, number}, lacking{number, {}, number},
-      wide{ones({2}, {f32, device()}), number, number};
+  const Tensor momentum = ones({3}, {f32, device()});
+  StepNumbers numbers{number, number, number, momentum}, lacking{number, {}, number, momentum},
+      wide{ones({2}, {f32, device()}), number, number, momentum}, slow{number, number, number, number};
   EXPECT_THROW(adam_step_(TensorList{x, x, x}, numbers, AdamStep{}), Error);
   EXPECT_THROW(sgd_step_(TensorList{x, x}, lacking, SGDStep{}), ShapeError);
   EXPECT_THROW(sgd_step_(TensorList{x, x}, wide, SGDStep{}), ShapeError);
+  EXPECT_THROW(sgd_step_(TensorList{x, x}, slow, SGDStep{}), ShapeError);
   EXPECT_THROW(sgd_step_(TensorList{x, x}, numbers, SGDStep{}, zeros({3}, {f32, device()})), ShapeError);
   EXPECT_THROW(sgd_step_(TensorList{x, zeros({4}, {f32, device()})}, numbers, SGDStep{}), ShapeError);
 }
@@ -202,6 +204,28 @@ TEST_P(Steps, AreOneDispatchAGroup) {
   auto before = gpu::queue_stats(device()).dispatches;
   optimizer.step();
   EXPECT_EQ(gpu::queue_stats(device()).dispatches - before, 2u);
+}
+
+// A group with other numbers costs the dispatch that any group costs; clipping plain SGD waits for nothing.
+TEST_P(Steps, WithSettingsOfTheirOwnAreOneDispatchAGroupToo) {
+  if (device().is_cpu()) GTEST_SKIP() << "counts dispatches";
+  std::vector<optim::ParamGroup> groups = {{.beta1 = 0.5}, {.beta2 = 0.9, .eps = 0.1}};
+  for (int i = 0; i < 4; ++i) {
+    Tensor x = zeros({3, 11}, {f32, device()}).requires_grad_();
+    x.set_grad(ones_like(x));
+    groups[static_cast<std::size_t>(i % 2)].parameters.push_back(x);
+  }
+  optim::AdamW optimizer(groups, {});
+  optimizer.step();
+  auto before = gpu::queue_stats(device()).dispatches;
+  optimizer.step();
+  EXPECT_EQ(gpu::queue_stats(device()).dispatches - before, 2u);
+
+  optim::SGD plain(groups[0].parameters, {.max_grad_norm = 1});
+  plain.step();
+  const Transfers read = transfers();
+  plain.step();
+  EXPECT_EQ(transfers().d2h_calls, read.d2h_calls);
 }
 
 TEST_P(Steps, CountAsWritesInPlace) {

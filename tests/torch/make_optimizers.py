@@ -35,6 +35,11 @@ def torch_optimizer(cls, **options):
     return run(lambda ps: cls(ps, **options).step)
 
 
+def groups(cls, first, second, **options):
+    """Two groups, one for each parameter, with settings of their own."""
+    return run(lambda ps: cls([{"params": [ps[0]], **first}, {"params": [ps[1]], **second}], **options).step)
+
+
 def own(rule, only=(0, 1)):
     """`rule(p, g, state, t)` returns the new parameter."""
     def make(ps):
@@ -143,6 +148,10 @@ cases = {
     "radam short": torch_optimizer(o.RAdam, lr=0.05, betas=(0.8, 0.9)),
     "asgd": torch_optimizer(o.ASGD, lr=0.1, lambd=1e-2, t0=20, weight_decay=0.1),
     "rprop": torch_optimizer(o.Rprop, lr=0.01),
+    "sgd groups": groups(o.SGD, {"momentum": 0.5, "lr": 0.02}, {"momentum": 0}, lr=0.1, momentum=0.9),
+    "adamw groups": groups(o.AdamW, {"betas": (0.5, 0.9), "eps": 0.1}, {"weight_decay": 0.3}, lr=0.05),
+    "rmsprop groups": groups(o.RMSprop, {"momentum": 0.5}, {"eps": 1e-2}, lr=0.01),
+    "radam groups": groups(o.RAdam, {"betas": (0.8, 0.9)}, {"lr": 0.02}, lr=0.05),
     "lion": own(lion(0.01, 0.9, 0.99, 0.1)),
     "lamb": own(lamb(0.02, 0.9, 0.999, 1e-6, 0.01)),
     "adafactor": own(adafactor(0.05, -0.8, 2.0 ** -23, 1e-3, 1.0, 0.1)),

@@ -3,7 +3,7 @@ import warnings
 
 import torch
 from torch.optim import lr_scheduler as s
-from torch.optim.swa_utils import AveragedModel
+from torch.optim.swa_utils import SWALR, AveragedModel
 
 import figures
 
@@ -56,6 +56,35 @@ cases = {
                          metrics),
 }
 
+cases["swalr"] = rates(lambda o: SWALR(o, swa_lr=[0.05, 0.2]))
+cases["swalr linear"] = rates(lambda o: SWALR(o, swa_lr=0.05, anneal_epochs=30, anneal_strategy="linear"))
+cases["swalr at once"] = rates(lambda o: SWALR(o, swa_lr=0.05, anneal_epochs=0))
+
+
+def momenta(make, adam=False):
+    p = [torch.nn.Parameter(torch.zeros(1))]
+    optimizer = torch.optim.Adam(p, lr=0.1) if adam else torch.optim.SGD(p, lr=0.1, momentum=0.9)
+    schedule, found = make(optimizer), []
+    for _ in range(STEPS):
+        group = optimizer.param_groups[0]
+        found.append(group["betas"][0] if adam else group["momentum"])
+        optimizer.step()
+        schedule.step()
+    return torch.tensor(found, dtype=torch.float64)
+
+
+momentum_cases = {
+    "one_cycle": momenta(lambda o: s.OneCycleLR(o, 0.1, total_steps=STEPS + 1)),
+    "one_cycle linear": momenta(lambda o: s.OneCycleLR(o, 0.1, total_steps=STEPS + 1, anneal_strategy="linear",
+                                                       base_momentum=0.5, max_momentum=0.99)),
+    "one_cycle three_phase": momenta(lambda o: s.OneCycleLR(o, 0.1, total_steps=STEPS + 1, three_phase=True)),
+    "one_cycle adam": momenta(lambda o: s.OneCycleLR(o, 0.1, total_steps=STEPS + 1), adam=True),
+    "cyclic": momenta(lambda o: s.CyclicLR(o, 0.1, 0.3, step_size_up=10)),
+    "cyclic triangular2": momenta(lambda o: s.CyclicLR(o, 0.1, 0.3, step_size_up=10, step_size_down=20,
+                                                       mode="triangular2", base_momentum=0.6)),
+    "cyclic exp_range": momenta(lambda o: s.CyclicLR(o, 0.1, 0.3, step_size_up=15, mode="exp_range", gamma=0.97)),
+}
+
 torch.manual_seed(3)
 weights = torch.randn(6, 4, dtype=torch.float64)
 model = torch.nn.Linear(3, 1, bias=True).double()
@@ -73,5 +102,5 @@ def averages(**options):
 
 
 ema = {"avg_fn": lambda average, value, n: 0.9 * average + 0.1 * value}
-figures.save("schedules", {"cases": cases, "metrics": metrics, "weights": weights,
+figures.save("schedules", {"cases": cases, "momenta": momentum_cases, "metrics": metrics, "weights": weights,
                            "swa": averages(), "ema": averages(**ema)})

@@ -24,6 +24,16 @@ Make make(Options options) {
       [options](std::vector<Tensor> parameters) { return std::make_unique<Optimizer>(std::move(parameters), options); };
 }
 
+/// Two groups, one for each parameter, with settings of their own.
+template <typename Optimizer, typename Options>
+Make make_groups(optim::ParamGroup first, optim::ParamGroup second, Options options) {
+  return [=](const std::vector<Tensor>& parameters) {
+    std::vector<optim::ParamGroup> groups = {first, second};
+    groups[0].parameters = {parameters[0]}, groups[1].parameters = {parameters[1]};
+    return std::make_unique<Optimizer>(std::move(groups), options);
+  };
+}
+
 const std::map<std::string, Make>& cases() {
   using namespace optim;
   static const std::map<std::string, Make> all = {
@@ -49,6 +59,12 @@ const std::map<std::string, Make>& cases() {
       {"radam short", make<RAdam>(RAdamOptions{.lr = 0.05, .beta1 = 0.8, .beta2 = 0.9})},
       {"asgd", make<ASGD>(ASGDOptions{.lr = 0.1, .lambd = 1e-2, .t0 = 20, .weight_decay = 0.1})},
       {"rprop", make<Rprop>(RpropOptions{.lr = 0.01})},
+      {"sgd groups",
+       make_groups<SGD>({.lr = 0.02, .momentum = 0.5}, {.momentum = 0}, SGDOptions{.lr = 0.1, .momentum = 0.9})},
+      {"adamw groups",
+       make_groups<AdamW>({.beta1 = 0.5, .beta2 = 0.9, .eps = 0.1}, {.weight_decay = 0.3}, AdamWOptions{.lr = 0.05})},
+      {"rmsprop groups", make_groups<RMSprop>({.momentum = 0.5}, {.eps = 1e-2}, RMSpropOptions{.lr = 0.01})},
+      {"radam groups", make_groups<RAdam>({.beta1 = 0.8, .beta2 = 0.9}, {.lr = 0.02}, RAdamOptions{.lr = 0.05})},
       {"lion", make<Lion>(LionOptions{.lr = 0.01, .weight_decay = 0.1})},
       {"lamb", make<LAMB>(LAMBOptions{.lr = 0.02})},
       {"adafactor", make<Adafactor>(AdafactorOptions{.lr = 0.05, .eps1 = 0x1p-23, .weight_decay = 0.1})},

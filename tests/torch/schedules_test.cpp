@@ -89,11 +89,98 @@ TEST(TorchSchedules, PlateauFollowsPyTorch) {
   }
 }
 
+TEST(TorchSchedules, SWALRFollowsPyTorch) {
+  const nlohmann::json all = figures::load("schedules");
+  const std::map<std::string, std::function<SWALR(Optimizer&)>> cases = {
+      {"swalr",
+       [](Optimizer& o) {
+         return SWALR(o, std::vector<double>{0.05, 0.2});
+       }},
+      {"swalr linear",
+       [](Optimizer& o) { return SWALR(o, 0.05, {.anneal_epochs = 30, .anneal_strategy = Annealing::linear}); }},
+      {"swalr at once", [](Optimizer& o) { return SWALR(o, 0.05, {.anneal_epochs = 0}); }}};
+  for (const auto& [name, make] : cases) {
+    TwoGroups two;
+    SWALR swa = make(two.optimizer);
+    for (std::size_t t = 0; t < 100; ++t) {
+      expect_rates(two.optimizer, all["cases"].at(name), t, name);
+      if (t == 5) {
+        const auto state = swa.state_dict();
+        swa.load_state_dict(state);
+        EXPECT_THROW(swa.load_state_dict({}), Error);
+      }
+      swa.step();
+    }
+    EXPECT_EQ(swa.last_lr().size(), 2u);
+  }
+  TwoGroups two;
+  EXPECT_THROW(SWALR(two.optimizer, -1), Error);
+  EXPECT_THROW(SWALR(two.optimizer, std::vector<double>{1, 2, 3}), Error);
+  EXPECT_THROW(SWALR(two.optimizer, 1, {.anneal_epochs = -1}), Error);
+}
+
+TEST(TorchSchedules, CyclesOfMomentumFollowPyTorch) {
+  const nlohmann::json all = figures::load("schedules")["momenta"];
+  const std::map<std::string, Schedule> cases = {
+      {"one_cycle", one_cycle(101)},
+      {"one_cycle linear", one_cycle(101, {.anneal = Annealing::linear, .base_momentum = 0.5, .max_momentum = 0.99})},
+      {"one_cycle three_phase", one_cycle(101, {.three_phase = true})},
+      {"one_cycle adam", one_cycle(101)},
+      {"cyclic", cyclic(3, {.step_size_up = 10})},
+      {"cyclic triangular2",
+       cyclic(3, {.step_size_up = 10, .step_size_down = 20, .mode = CyclicMode::triangular2, .base_momentum = 0.6})},
+      {"cyclic exp_range", cyclic(3, {.step_size_up = 15, .mode = CyclicMode::exp_range, .gamma = 0.97})}};
+  ASSERT_EQ(cases.size(), all.size());
+  for (const auto& [name, schedule] : cases) {
+    Tensor x = ones({1}).requires_grad_();
+    SGD sgd({x}, {.lr = 0.1, .momentum = 0.9});
+    Adam adam({x}, {.lr = 0.1});
+    const bool betas = name == "one_cycle adam";
+    Optimizer& optimizer = betas ? static_cast<Optimizer&>(adam) : sgd;
+    Scheduler scheduler(optimizer, schedule);
+    for (std::size_t t = 0; t < 100; ++t) {
+      const ParamGroup& group = optimizer.groups()[0];
+      EXPECT_NEAR(betas ? group.beta1 : group.momentum, all[name]["values"][t].get<double>(), 1e-12) << name << t;
+      scheduler.step();
+    }
+  }
+  Tensor x = ones({1}).requires_grad_();
+  Adagrad none({x});
+  EXPECT_THROW(Scheduler(none, one_cycle(10)), Error);
+  EXPECT_NO_THROW(Scheduler(none, one_cycle(10, {.cycle_momentum = false})));
+}
+
+// A captured step reads momenta anew, as it does rates.
+TEST(TorchSchedules, CyclesOfMomentumActInCapturedSteps) {
+  for (Device device : figures::devices()) {
+    for (bool betas : {false, true}) {
+      std::vector<std::vector<float>> found;
+      for (bool captured : {false, true}) {
+        Tensor x = from_vector<float>({1, -2, 3}, device).requires_grad_();
+        SGD sgd({x}, {.lr = 0.05, .momentum = 0.9, .nesterov = true});
+        AdamW adam({x}, {.lr = 0.05});
+        Optimizer& optimizer = betas ? static_cast<Optimizer&>(adam) : sgd;
+        Scheduler scheduler(optimizer, cyclic(2, {.step_size_up = 3, .base_momentum = 0.3}));
+        const auto step = [&] {
+          GradMode off(false);
+          x.set_grad(x * 0.5 + 0.1);
+          optimizer.step();
+          scheduler.step();
+        };
+        auto replayed = capture(step, {.device = device});
+        for (int i = 0; i < 12; ++i) captured ? (void)replayed() : step();
+        found.push_back(x.detach().to_vector<float>());
+      }
+      EXPECT_EQ(found[0], found[1]) << device.str();
+    }
+  }
+}
+
 TEST(TorchSchedules, ActInCapturedSteps) {
   const nlohmann::json all = figures::load("schedules");
   for (Device device : figures::devices()) {
     TwoGroups two(device);
-    Scheduler scheduler(two.optimizer, one_cycle(101));
+    Scheduler scheduler(two.optimizer, one_cycle(101, {.cycle_momentum = false}));
     two.a.set_grad(ones_like(two.a)), two.b.set_grad(ones_like(two.b));
     auto step = capture(
         [&] {

@@ -46,4 +46,26 @@ Tensor cdist(const Tensor& x1, const Tensor& x2, double p) {
   return norm_of_last(op, a.unsqueeze(-2) - b.unsqueeze(-3), p, false).to(result_dtype(x1));
 }
 
+Tensor pdist(const Tensor& given, double p) {
+  constexpr const char* op = "pdist";
+  const Tensor x = widened(op, given);
+  if (x.dim() != 2) throw ShapeError(fmt::format("{}: x is {}, wanted [P, M]", op, str(given.shape())));
+  const std::int64_t n = x.size(0), pairs = n < 2 ? 0 : checked_product(n, n - 1, op) / 2;
+  if (pairs == 0) return zeros({0}, {result_dtype(given), x.device()});
+  // Row i has n-1-i later rows; pair k belongs to the first row whose pairs end behind k.
+  // The numbers are counted on the device: arange() would upload them.
+  const auto counted = [&](std::int64_t count) { return cumsum(ones({count}, {i64, x.device()}), 0); };
+  const Tensor counts = static_cast<double>(n) - counted(n - 1), ends = cumsum(counts, 0), k = counted(pairs) - 1.0;
+  const Tensor first = searchsorted(ends, k, false, true), begins = index_select(ends - counts, 0, first);
+  const Tensor second = k - begins + first + 1.0;
+  const Tensor difference = index_select(x, 0, first) - index_select(x, 0, second);
+  return norm_of_last(op, difference, p, false).to(result_dtype(given));
+}
+
+Tensor normalize(const Tensor& given, double p, std::int64_t dim, double eps) {
+  const Tensor x = widened("normalize", given);
+  const int along = wrap_dim(dim, x.dim(), "normalize");
+  return (x / clamp(norm(x, p, {along}, true), eps, {})).to(result_dtype(given));
+}
+
 }  // namespace etna

@@ -22,6 +22,16 @@ Tensor reduced_rows(const Tensor& losses, const Tensor& given, Reduction reducti
   return reduced(one ? losses.reshape({}) : losses, reduction, result_dtype(given));
 }
 
+/// The triplet loss of inputs that are checked and widened.
+template <typename Distance>
+Tensor triplet(const Tensor& anchor, const Tensor& positive, const Tensor& negative, const Distance& distance,
+               double margin, bool swap, Reduction reduction, DType dtype) {
+  const Tensor near = distance(anchor, positive);
+  Tensor far = distance(anchor, negative);
+  if (swap) far = minimum(far, distance(positive, negative));
+  return reduced(clamp(near - far + margin, 0.0, {}), reduction, dtype);
+}
+
 }  // namespace
 
 Tensor margin_ranking_loss(const Tensor& x1, const Tensor& x2, const Tensor& target, double margin,
@@ -121,10 +131,20 @@ Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const T
   require_same(op, anchor, positive);
   require_same(op, anchor, negative);
   const Tensor a = widened(op, anchor), b = widened(op, positive), c = widened(op, negative);
-  const auto distance = [&](const Tensor& x, const Tensor& y) { return norm_of_last(op, x - y + eps, p, false); };
-  Tensor far = distance(a, c);
-  if (swap) far = minimum(far, distance(b, c));
-  return reduced(clamp(distance(a, b) - far + margin, 0.0, {}), reduction, result_dtype(anchor));
+  return triplet(
+      a, b, c, [&](const Tensor& x, const Tensor& y) { return norm_of_last(op, x - y + eps, p, false); }, margin, swap,
+      reduction, result_dtype(anchor));
+}
+
+Tensor triplet_margin_with_distance_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
+                                         const DistanceFunction& distance, double margin, bool swap,
+                                         Reduction reduction) {
+  constexpr const char* op = "triplet_margin_with_distance_loss";
+  require_same(op, anchor, positive);
+  require_same(op, anchor, negative);
+  const Tensor a = widened(op, anchor), b = widened(op, positive), c = widened(op, negative);
+  const auto usual = [](const Tensor& x, const Tensor& y) { return pairwise_distance(x, y); };
+  return triplet(a, b, c, distance ? distance : DistanceFunction(usual), margin, swap, reduction, result_dtype(anchor));
 }
 
 }  // namespace etna

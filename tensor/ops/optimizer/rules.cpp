@@ -85,19 +85,20 @@ struct Functions {
   }
 
   template <typename T>
-  static std::vector<T> found(const Attrs& attrs, const T& factor, const T& lr, const T& weight_decay, const T& step) {
+  static std::vector<T> found(const Attrs& attrs, const multi_tensor::RuleInputs<T>& in) {
     Rule<T> rule;
-    rule.factor = factor, rule.lr = lr, rule.weight_decay = weight_decay;
-    rule.find(attrs.as<Options>(), step);
+    rule.factor = in.factor, rule.lr = in.lr, rule.weight_decay = in.weight_decay;
+    rule.momentum = in.momentum, rule.log_momentum = in.log_momentum, rule.one_minus_momentum = in.one_minus_momentum;
+    rule.find(attrs.as<Options>(), in.step);
     std::vector<T> all;
     rule.each([&](const T& number) { all.push_back(number); });
     return all;
   }
-  static std::vector<double> numbers(const Attrs& attrs, double factor, double lr, double weight_decay, double step) {
-    return found<double>(attrs, factor, lr, weight_decay, step);
+  static std::vector<double> numbers(const Attrs& attrs, const multi_tensor::RuleInputs<double>& in) {
+    return found<double>(attrs, in);
   }
-  static TensorList composed_numbers(const Attrs& attrs, const Tensor& factor, const StepNumbers& n) {
-    return found<Tensor>(attrs, factor, n.lr, n.weight_decay, n.step);
+  static TensorList composed_numbers(const Attrs& attrs, const multi_tensor::RuleInputs<Tensor>& in) {
+    return found<Tensor>(attrs, in);
   }
 
   static void update(const double* numbers, bool first, double* x, const double* gradient, double* const* states,
@@ -122,6 +123,16 @@ struct Functions {
     rule.update(x, gradient, states, first);
   }
 };
+
+template <typename Options>
+double momentum_of([[maybe_unused]] const Options& options) {
+  if constexpr (requires { options.beta1; })
+    return options.beta1;
+  else if constexpr (requires { options.momentum; })
+    return options.momentum;
+  else
+    return 0;
+}
 
 template <const multi_tensor::StepRule& rule>
 constexpr OpDef definition(const char* name) {
@@ -154,7 +165,7 @@ constexpr OpDef definition(const char* name) {
   }                                                                                                   \
   void name##_step_(std::span<const Tensor> list, const Options& step, const Tensor& control) {       \
     if (list.empty()) return;                                                                         \
-    const StepValues values{step.lr, step.weight_decay, step.step};                                   \
+    const StepValues values{step.lr, step.weight_decay, step.step, momentum_of(step)};                \
     name##_step_(list, each_step_numbers(list, [values] { return values; }), step, control);          \
   }
 #include <etna/tensor/ops/optimizer/rules.def>

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -14,7 +15,7 @@ namespace etna {
 namespace multi_tensor {
 namespace {
 
-constexpr std::size_t kLr = 0, kWeightDecay = 1, kStep = 2, kControl = 3, kList = 4;
+constexpr std::size_t kLr = 0, kWeightDecay = 1, kStep = 2, kMomentum = 3, kControl = 4, kList = 5;
 
 /// Tensors in the list per parameter.
 std::size_t width_of(const StepRule& rule) { return 2 + rule.states; }
@@ -36,6 +37,13 @@ void check_numbers(const OpCall& call) {
       throw ShapeError(fmt::format("{}: {} is {}; it must be 0-d and floating", call.op.name, kNames[i],
                                    x.defined() ? fmt::format("{} {}", str(x.shape()), name(x.dtype())) : "undefined"));
     }
+  }
+  const Tensor& momentum = call.in[kMomentum];
+  if (!momentum.defined() || momentum.shape() != Shape{3} || !is_floating(momentum.dtype()) ||
+      !momentum.is_contiguous()) {
+    throw ShapeError(fmt::format(
+        "{}: momentum is {}; it must be [3], floating and contiguous", call.op.name,
+        momentum.defined() ? fmt::format("{} {}", str(momentum.shape()), name(momentum.dtype())) : "undefined"));
   }
   const Tensor& control = call.in[kControl];
   if (control.defined() && (control.shape() != Shape{4} || control.dtype() != f32 || !control.is_contiguous())) {
@@ -79,7 +87,7 @@ void for_each_chunk(const OpCall& call, std::size_t width, const Update& update)
 DType state_dtype(const Tensor& parameter) { return parameter.dtype() == f64 ? f64 : f32; }
 
 TensorList step_inputs(std::span<const Tensor> list, const StepNumbers& numbers, const Tensor& control) {
-  TensorList in = {numbers.lr, numbers.weight_decay, numbers.step, control};
+  TensorList in = {numbers.lr, numbers.weight_decay, numbers.step, numbers.momentum, control};
   in.insert(in.end(), list.begin(), list.end());
   return in;
 }
@@ -122,9 +130,10 @@ void step_cpu(const OpCall& call, const StepRule& rule) {
   const StepControl control = read_control(call);
   if (control.skip != 0) return;
   const double step = call.in[kStep].item<double>() - static_cast<double>(control.skipped);
+  const auto momentum = [&](std::int64_t i) { return call.in[kMomentum].select(0, i).item<double>(); };
   const std::vector<double> numbers =
-      rule.numbers(call.attrs, static_cast<double>(control.factor), call.in[kLr].item<double>(),
-                   call.in[kWeightDecay].item<double>(), step);
+      rule.numbers(call.attrs, {static_cast<double>(control.factor), call.in[kLr].item<double>(),
+                                call.in[kWeightDecay].item<double>(), step, momentum(0), momentum(1), momentum(2)});
   std::vector<float> rounded;
   for (double n : numbers) rounded.push_back(static_cast<float>(n));
   for_each_chunk(call, width_of(rule), [&]<typename S>(S* x, const S* g, S* const* states, std::int64_t n) {
@@ -149,10 +158,11 @@ bool step_gpu(const OpCall& call, const StepRule& rule) {
   }
   if (rows.empty()) return true;
   const Tensor& control = call.in[kControl];
-  const Tensor lr = call.in[kLr].to(f32), weight_decay = call.in[kWeightDecay].to(f32), step = call.in[kStep].to(f32);
+  const Tensor lr = call.in[kLr].to(f32), weight_decay = call.in[kWeightDecay].to(f32), step = call.in[kStep].to(f32),
+               momentum = call.in[kMomentum].to(f32);
   gpu::Kernel kernel = kernel_over(*rule.shader, call, rows, lr.device());
   kernel.spec(rows.common_dtype[0], rows.common_dtype[1], kChunk, rows.width, control.defined());
-  kernel.read(control).read(lr).read(weight_decay).read(step);
+  kernel.read(control).read(lr).read(weight_decay).read(step).read(momentum);
   for (float constant : rule.constants(call.attrs)) kernel.f32(constant);
   kernel.dispatch(gpu::grid(rows.chunks.count()));
   return true;
@@ -162,11 +172,14 @@ TensorList step_reference(const OpCall& call, const StepRule& rule) {
   const std::size_t width = width_of(rule);
   const std::span<const Tensor> list = call.in.subspan(kList);
   const Tensor& control = call.in[kControl];
-  StepNumbers wide{call.in[kLr].to(f64), call.in[kWeightDecay].to(f64), call.in[kStep].to(f64)};
-  if (control.defined()) wide.step = wide.step - control.select(0, 2).to(f64);
-  const Tensor factor = control.defined() ? control.select(0, 0).to(f64) : ones_like(wide.step);
-  const Tensor first = wide.step == 1.0;
-  const TensorList numbers = rule.composed_numbers(call.attrs, factor, wide);
+  const Tensor momentum = call.in[kMomentum].to(f64);
+  Tensor step = call.in[kStep].to(f64);
+  if (control.defined()) step = step - control.select(0, 2).to(f64);
+  const Tensor factor = control.defined() ? control.select(0, 0).to(f64) : ones_like(step);
+  const Tensor first = step == 1.0;
+  const TensorList numbers =
+      rule.composed_numbers(call.attrs, {factor, call.in[kLr].to(f64), call.in[kWeightDecay].to(f64), step,
+                                         momentum.select(0, 0), momentum.select(0, 1), momentum.select(0, 2)});
   auto unless_skipped = [&](const Tensor& before, const Tensor& after) {
     return control.defined() ? where(control.select(0, 3) != 0.0, before, after) : after;
   };
@@ -190,18 +203,19 @@ StepNumbers each_step_numbers(std::span<const Tensor> list, std::function<StepVa
   const Device device = list.front().device();
   const bool wide = device.is_cpu() || std::ranges::any_of(list, [](const Tensor& x) { return x.dtype() == f64; });
   const Tensor all =
-      detail::each_step_tensor({3}, {wide ? f64 : f32, device}, [wide, values = std::move(values)](std::byte* to) {
+      detail::each_step_tensor({6}, {wide ? f64 : f32, device}, [wide, values = std::move(values)](std::byte* to) {
         const StepValues v = values();
-        const std::array<double, 3> numbers = {v.lr, v.weight_decay, static_cast<double>(v.step)};
+        const std::array<double, 6> numbers = {v.lr,       v.weight_decay,       static_cast<double>(v.step),
+                                               v.momentum, std::log(v.momentum), 1 - v.momentum};
         if (wide) {
           std::memcpy(to, numbers.data(), sizeof(numbers));
         } else {
-          std::array<float, 3> rounded;
+          std::array<float, 6> rounded;
           std::ranges::transform(numbers, rounded.begin(), [](double n) { return static_cast<float>(n); });
           std::memcpy(to, rounded.data(), sizeof(rounded));
         }
       });
-  return {all.select(0, 0), all.select(0, 1), all.select(0, 2)};
+  return {all.select(0, 0), all.select(0, 1), all.select(0, 2), all.slice(0, 3, 6)};
 }
 
 }  // namespace etna

@@ -8,12 +8,18 @@
 #include <etna/tensor/multi_tensor.h>
 #include <etna/tensor/op.h>
 
-/// Shared by the steps of all optimizers: everything except the rule. Inputs are lr, weight_decay, step, a control or
-/// undefined, then for each parameter the parameter, its gradient and its states.
+/// Shared by the steps of all optimizers: everything except the rule. Inputs are lr, weight_decay, step, momentum, a
+/// control or undefined, then for each parameter the parameter, its gradient and its states.
 namespace etna::multi_tensor {
 
 /// f64 for an f64 parameter, else f32.
 DType state_dtype(const Tensor& parameter);
+
+/// What a rule's numbers are computed from.
+template <typename T>
+struct RuleInputs {
+  T factor, lr, weight_decay, step, momentum, log_momentum, one_minus_momentum;
+};
 
 /// What the step kernels need of a rule.
 struct StepRule {
@@ -22,13 +28,13 @@ struct StepRule {
   /// Constants of the options, in the order in which the shader declares them.
   std::vector<float> (*constants)(const Attrs&);
   /// All numbers, in the order of the rule's each().
-  std::vector<double> (*numbers)(const Attrs&, double factor, double lr, double weight_decay, double step);
+  std::vector<double> (*numbers)(const Attrs&, const RuleInputs<double>& in);
   void (*update_f32)(const float* numbers, bool first, float* x, const float* gradient, float* const* states,
                      std::int64_t n);
   void (*update_f64)(const double* numbers, bool first, double* x, const double* gradient, double* const* states,
                      std::int64_t n);
   /// The same for one parameter, composed of base ops: replaces the handles x and states. @param numbers 0-d
-  std::vector<Tensor> (*composed_numbers)(const Attrs&, const Tensor& factor, const StepNumbers& step);
+  std::vector<Tensor> (*composed_numbers)(const Attrs&, const RuleInputs<Tensor>& in);
   void (*compose)(const std::vector<Tensor>& numbers, const Tensor& first, Tensor& x, const Tensor& gradient,
                   Tensor* states);
 };
