@@ -19,6 +19,7 @@ struct NAdamOptions {
 /// Adam with Nesterov momentum (Dozat 2016), by PyTorch's formula; g, m and v as Adam:
 ///     μᵢ = β₁(1 - 0.96^(i · momentum_decay)/2);   Πₜ = μ₁ · ... · μₜ
 ///     p ← p - lr · ((1 - μₜ)/(1 - Πₜ) · g + μₜ₊₁/(1 - Πₜ₊₁) · m) / (√(v/(1 - β₂ᵗ)) + eps)
+/// A β₁ that a schedule changes counts in Πₜ as if it had always been so; PyTorch keeps the product of those that were.
 class NAdam : public Optimizer {
  public:
   explicit NAdam(std::vector<Tensor> parameters, NAdamOptions options = {});

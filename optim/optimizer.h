@@ -55,8 +55,8 @@ class Optimizer {
   /// Settings of one group. @throws Error for a group that is not there or a negative setting
   void set_lr(std::size_t group, double lr);
   void set_weight_decay(std::size_t group, double weight_decay);
-  /// The momentum, or beta1 of optimizers with betas. Like the learning rate, captured steps read it at each replay; the
-  /// other settings are constants of a captured step, and so is whether SGD's and RMSprop's momentum is 0.
+  /// The momentum, or beta1 of optimizers with betas. Captured steps read it at each replay, as they read the learning
+  /// rate; the other settings are constants of a captured step, and so is whether SGD's and RMSprop's momentum is 0.
   /// @throws Error also for an optimizer that has neither
   void set_momentum(std::size_t group, double momentum);
   bool has_momentum() const { return momentum_ != nullptr; }
