@@ -13,12 +13,12 @@ using namespace etna;
 // may be put side by side.
 int main(int argc, char** argv) {
   CLI::App app("Times convolutions, recurrent layers, sorting and a small CNN");
-  std::vector<std::string> devices, groups = {"conv", "lstm", "sort", "cnn"}, dtypes = {"f32", "bf16"};
+  std::vector<std::string> devices, groups = {"conv", "lstm", "sort", "attention", "cnn"}, dtypes = {"f32", "bf16"};
   std::string mode = "eager";
   bench::add_device_option(app, devices);
-  app.add_option("--groups", groups, "of conv, lstm, sort, cnn")
+  app.add_option("--groups", groups, "of conv, lstm, sort, attention, cnn")
       ->delimiter(',')
-      ->check(CLI::IsMember({"conv", "lstm", "sort", "cnn"}));
+      ->check(CLI::IsMember({"conv", "lstm", "sort", "attention", "cnn"}));
   app.add_option("--dtypes", dtypes, "of f32, bf16")->delimiter(',')->check(CLI::IsMember({"f32", "bf16"}));
   app.add_option("--mode", mode, "eager or captured")->check(CLI::IsMember({"eager", "captured"}));
   return bench::run_program(app, argc, argv, [&] {
@@ -36,6 +36,7 @@ int main(int argc, char** argv) {
         if (wanted.contains("conv")) bench::convolutions(setting, print);
         if (wanted.contains("lstm")) bench::recurrent(setting, print);
         if (wanted.contains("sort")) bench::sorting(setting, print);
+        if (wanted.contains("attention")) bench::attentions(setting, print);
         if (wanted.contains("cnn")) bench::small_cnn(setting, print);
       }
     }

@@ -36,6 +36,7 @@ using Print = std::function<void(const Row&)>;
 void convolutions(const Setting& setting, const Print& print);
 void recurrent(const Setting& setting, const Print& print);
 void sorting(const Setting& setting, const Print& print);
+void attentions(const Setting& setting, const Print& print);
 void small_cnn(const Setting& setting, const Print& print);
 
 }  // namespace bench
