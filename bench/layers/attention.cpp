@@ -18,8 +18,8 @@ void attentions(const Setting& setting, const Print& print) {
   if (cpu && setting.dtype != f32) return;
   const std::vector<Sizes> all =
       cpu ? std::vector<Sizes>{{2, 8, 256, 64}}
-          : std::vector<Sizes>{{16, 12, 1024, 64}, {8, 12, 2048, 64}, {4, 16, 4096, 64}, {4, 16, 4096, 128},
-                               {2, 16, 8192, 128}};
+          : std::vector<Sizes>{
+                {16, 12, 1024, 64}, {8, 12, 2048, 64}, {4, 16, 4096, 64}, {4, 16, 4096, 128}, {2, 16, 8192, 128}};
   for (const Sizes& s : all) {
     const auto input = [&] {
       return randn({s.batch, s.heads, s.length, s.width}).to(setting.device, setting.dtype).requires_grad_();
