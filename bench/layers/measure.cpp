@@ -53,6 +53,7 @@ double milliseconds(const Setting& setting, const std::function<TensorList()>& c
 Row timed(const Setting& setting, std::string group, std::string name, const std::function<Tensor()>& forward,
           const std::vector<Tensor>& leaves) {
   Row row{std::move(group), std::move(name), setting.dtype};
+  if (row.name.find(setting.only) == std::string::npos) return row;
   Tensor seed;
   {
     NoGrad off;
@@ -71,6 +72,7 @@ Row timed(const Setting& setting, std::string group, std::string name, const std
 Row timed(const Setting& setting, std::string group, std::string name, const std::function<TensorList()>& forward) {
   NoGrad off;
   Row row{std::move(group), std::move(name), setting.dtype};
+  if (row.name.find(setting.only) == std::string::npos) return row;
   row.forward_ms = milliseconds(setting, forward);
   return row;
 }

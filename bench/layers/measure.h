@@ -19,7 +19,8 @@ struct Setting {
   etna::Device device;
   etna::DType dtype = etna::f32;
   bool captured = false;
-  int calls = 20;  ///< between two waits
+  int calls = 20;    ///< between two waits
+  std::string only;  ///< rows whose names contain it are timed, the others left at 0
 };
 
 /// Milliseconds of a call: the median of five runs of `calls` calls, each followed by one wait.
@@ -36,6 +37,7 @@ using Print = std::function<void(const Row&)>;
 void convolutions(const Setting& setting, const Print& print);
 void recurrent(const Setting& setting, const Print& print);
 void sorting(const Setting& setting, const Print& print);
+void attentions(const Setting& setting, const Print& print);
 void small_cnn(const Setting& setting, const Print& print);
 
 }  // namespace bench

@@ -1,7 +1,9 @@
 #include <etna/device/cpu/convolution/convolution.h>
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
+#include <numeric>
 #include <tuple>
 #include <utility>
 
@@ -14,6 +16,7 @@
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include <etna/device/cpu/gemm/one_openmp_thread.h>
+#include <etna/device/cpu/gemm/onednn.h>
 #include <etna/device/cpu/parallel.h>
 #include <etna/device/cpu/scratch.h>
 #endif
@@ -22,7 +25,8 @@ namespace etna::cpu {
 
 bool Convolution::operator<(const Convolution& o) const {
   auto all = [](const Convolution& v) {
-    return std::tie(v.n, v.c, v.k, v.groups, v.in, v.out, v.kernel, v.stride, v.padding, v.padding_behind, v.dilation);
+    return std::tie(v.n, v.c, v.k, v.groups, v.in, v.out, v.kernel, v.stride, v.padding, v.padding_behind, v.dilation,
+                    v.bf16);
   };
   return all(*this) < all(o);
 }
@@ -61,28 +65,72 @@ int dimensions(const Convolution& c) {
 
 memory::dims last(const std::array<std::int64_t, 3>& sizes, int dims) { return {sizes.end() - dims, sizes.end()}; }
 
-Desc pixels(std::int64_t n, std::int64_t channels, const std::array<std::int64_t, 3>& sizes, int dims) {
-  memory::dims shape = {n, channels};
+Type type_of(const Convolution& c) { return c.bf16 ? Type::bf16 : Type::f32; }
+
+Desc pixels(const Convolution& c, std::int64_t channels, const std::array<std::int64_t, 3>& sizes, int dims) {
+  memory::dims shape = {c.n, channels};
   for (std::int64_t s : last(sizes, dims)) shape.push_back(s);
-  return Desc(shape, Type::f32, dims == 3 ? Tag::ndhwc : dims == 2 ? Tag::nhwc : Tag::nwc);
+  return Desc(shape, type_of(c), dims == 3 ? Tag::ndhwc : dims == 2 ? Tag::nhwc : Tag::nwc);
 }
 
-/// The weight as given: [k, kernel..., c / groups].
-Desc weight_as_given(const Convolution& c, int dims, bool any) {
-  const std::int64_t channels = c.c / c.groups, filters = c.k / c.groups;
-  memory::dims shape = {filters, channels}, strides = {0, 1};
+memory::dims weight_shape(const Convolution& c, int dims) {
+  memory::dims shape = {c.k / c.groups, c.c / c.groups};
   const memory::dims kernel = last(c.kernel, dims);
-  std::int64_t step = channels;
-  memory::dims spatial(kernel.size());
-  for (std::size_t i = kernel.size(); i-- > 0; step *= kernel[i]) spatial[i] = step;
-  strides[0] = step;
   shape.insert(shape.end(), kernel.begin(), kernel.end());
-  strides.insert(strides.end(), spatial.begin(), spatial.end());
-  if (c.groups > 1) {
-    shape.insert(shape.begin(), c.groups);
-    strides.insert(strides.begin(), step * filters);
-  }
-  return any ? Desc(shape, Type::f32, Tag::any) : Desc(shape, Type::f32, strides);
+  if (c.groups > 1) shape.insert(shape.begin(), c.groups);
+  return shape;
+}
+
+/// @param strides of k, the kernel's dimensions and c
+Desc weight_as_given(const Convolution& c, const std::array<std::int64_t, 5>& strides, Type type) {
+  const int dims = dimensions(c);
+  memory::dims all = {strides[0], strides[4]};
+  all.insert(all.end(), strides.begin() + 4 - dims, strides.begin() + 4);
+  if (c.groups > 1) all.insert(all.begin(), strides[0] * (c.k / c.groups));
+  return Desc(weight_shape(c, dims), type, all);
+}
+
+std::array<std::int64_t, 5> dense_strides(const Convolution& c) {
+  std::array<std::int64_t, 5> strides{};
+  std::int64_t step = c.c / c.groups;
+  strides[4] = 1;
+  for (std::size_t d = 3; d > 0; step *= c.kernel[--d]) strides[d] = step;
+  strides[0] = step;
+  return strides;
+}
+
+/// Elements of a blocked layout that lie together along the first dimension.
+std::int64_t first_block(const Desc& desc) {
+  std::int64_t block = 1;
+#if DNNL_VERSION_MAJOR >= 3
+  const memory::dims sizes = desc.get_inner_blks(), of = desc.get_inner_idxs();
+  for (std::size_t i = 0; i < sizes.size(); ++i) block *= of[i] == 0 ? sizes[i] : 1;
+#else
+  const auto& blocking = desc.data.format_desc.blocking;
+  for (int i = 0; i < blocking.inner_nblks; ++i) block *= blocking.inner_idxs[i] == 0 ? blocking.inner_blks[i] : 1;
+#endif
+  return block;
+}
+
+/// Calls each(shape, offsets) for blocks of filters of a weight, from all threads. @param block filters that lie together
+template <typename Each>
+void in_blocks(const memory::dims& shape, std::int64_t block, const Each& each) {
+  constexpr std::int64_t kAlone = 1 << 15;  // smaller weights are one block
+  const std::int64_t filters = shape[0];
+  const std::int64_t size = std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
+  const std::int64_t rows = size < kAlone ? filters : block * std::max<std::int64_t>(1, 64 / block);
+  for_each_task((filters + rows - 1) / rows, [&](std::int64_t t) {
+    memory::dims part = shape, offsets(shape.size(), 0);
+    part[0] = std::min(rows, filters - t * rows), offsets[0] = t * rows;
+    each(part, offsets);
+  });
+}
+
+void reorder(const Desc& from, const void* source, const Desc& to, const void* target) {
+  OneOpenMpThread one;
+  auto a = at(from, source), b = at(to, target);
+  dnnl::reorder(a, b).execute(stream(), a, b);
+  stream().wait();
 }
 
 /// A compiled primitive for given sizes.
@@ -90,8 +138,8 @@ class Ready {
  public:
   Ready(const Convolution& c, Kind kind) : kind_(kind) {
     const int dims = dimensions(c);
-    x_ = pixels(c.n, c.c, c.in, dims), y_ = pixels(c.n, c.k, c.out, dims);
-    given_ = weight_as_given(c, dims, false);
+    x_ = pixels(c, c.c, c.in, dims), y_ = pixels(c, c.k, c.out, dims);
+    shape_ = weight_shape(c, dims);
     bias_ = kind == Kind::forward_bias ? Desc({c.k}, Type::f32, Tag::a) : Desc();
     OneOpenMpThread one;
     try {
@@ -102,44 +150,35 @@ class Ready {
   }
 
   explicit operator bool() const { return static_cast<bool>(primitive_); }
+  const Desc& weight() const { return weight_; }
+  const memory::dims& shape() const { return shape_; }
 
-  /// The weight in the layout that run() takes: as given, or a copy in `memory`.
-  const float* prepare(const float* weight, Scratch<float>& memory) const {
-    if (weight_ == given_) return weight;
-    memory.resize(weight_.get_size() / sizeof(float) + 1);
-    OneOpenMpThread one;
-    auto from = at(given_, weight), to = at(weight_, memory.data());
-    dnnl::reorder(from, to).execute(stream(), from, to);
-    stream().wait();
+  /// The weight in the layout that run() takes: as given, or a copy in `memory`. @param alone on this thread
+  const void* prepare(const Convolution& c, const StridedWeight& weight, Scratch<char>& memory, bool alone) const {
+    const Desc given = weight_as_given(c, weight.strides, type_of(c));
+    if (weight_ == given) return weight.data;
+    memory.resize(weight_.get_size() + 1);
+    if (alone) {
+      reorder(given, weight.data, weight_, memory.data());
+      return memory.data();
+    }
+    in_blocks(shape_, first_block(weight_), [&](const memory::dims& part, const memory::dims& offsets) {
+      reorder(given.submemory_desc(part, offsets), weight.data, weight_.submemory_desc(part, offsets), memory.data());
+    });
     return memory.data();
   }
 
-  /// @param weight as prepare() returned it; for Kind::weight the result, as given
-  void run(const float* x, const float* weight, const float* bias, const float* y) const {
+  /// @param weight in the layout of weight(); for Kind::weight the result
+  void run(const void* x, const void* weight, const float* bias, const void* y) const {
     OneOpenMpThread one;
     Scratch<char> scratch(scratch_.get_size() + 1);
-    if (kind_ == Kind::weight) {
-      const bool same = weight_ == given_;
-      Scratch<float> blocked(same ? 1 : weight_.get_size() / sizeof(float) + 1);
-      auto result = at(weight_, same ? weight : blocked.data()), to = at(given_, weight);
-      primitive_.execute(stream(), {{DNNL_ARG_SRC, at(x_, x)},
-                                    {DNNL_ARG_DIFF_DST, at(y_, y)},
-                                    {DNNL_ARG_DIFF_WEIGHTS, result},
-                                    {DNNL_ARG_SCRATCHPAD, at(scratch_, scratch.data())}});
-      if (!same) dnnl::reorder(result, to).execute(stream(), result, to);
-    } else if (kind_ == Kind::input) {
-      primitive_.execute(stream(), {{DNNL_ARG_DIFF_SRC, at(x_, x)},
-                                    {DNNL_ARG_WEIGHTS, at(weight_, weight)},
-                                    {DNNL_ARG_DIFF_DST, at(y_, y)},
-                                    {DNNL_ARG_SCRATCHPAD, at(scratch_, scratch.data())}});
-    } else {
-      std::unordered_map<int, memory> arguments = {{DNNL_ARG_SRC, at(x_, x)},
-                                                   {DNNL_ARG_WEIGHTS, at(weight_, weight)},
-                                                   {DNNL_ARG_DST, at(y_, y)},
-                                                   {DNNL_ARG_SCRATCHPAD, at(scratch_, scratch.data())}};
-      if (bias != nullptr) arguments.insert({DNNL_ARG_BIAS, at(bias_, bias)});
-      primitive_.execute(stream(), arguments);
-    }
+    std::unordered_map<int, memory> arguments = {{DNNL_ARG_SCRATCHPAD, at(scratch_, scratch.data())}};
+    const bool forward = kind_ == Kind::forward || kind_ == Kind::forward_bias;
+    arguments.insert({kind_ == Kind::input ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC, at(x_, x)});
+    arguments.insert({kind_ == Kind::weight ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS, at(weight_, weight)});
+    arguments.insert({forward ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST, at(y_, y)});
+    if (bias != nullptr) arguments.insert({DNNL_ARG_BIAS, at(bias_, bias)});
+    primitive_.execute(stream(), arguments);
     stream().wait();
   }
 
@@ -149,12 +188,13 @@ class Ready {
     const memory::dims stride = last(c.stride, dims), before = last(c.padding, dims);
     memory::dims behind = last(c.padding_behind, dims), dilation = last(c.dilation, dims);
     for (auto& d : dilation) --d;
-    const Desc weight = weight_as_given(c, dims, true);
+    const Desc weight(shape_, kind_ == Kind::weight ? Type::f32 : type_of(c), Tag::any),
+        hint(shape_, type_of(c), Tag::any);
     dnnl::primitive_attr attributes;
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     const auto training = dnnl::prop_kind::forward_training;
 #if DNNL_VERSION_MAJOR >= 3
-    dnnl::convolution_forward::primitive_desc forward(engine(), training, algorithm, x_, weight, bias_, y_, stride,
+    dnnl::convolution_forward::primitive_desc forward(engine(), training, algorithm, x_, hint, bias_, y_, stride,
                                                       dilation, before, behind, attributes, true);
     if (!forward) return;
     if (kind_ == Kind::input) {
@@ -169,8 +209,8 @@ class Ready {
     using Forward = dnnl::convolution_forward;
     const auto forward_desc =
         kind_ == Kind::forward_bias
-            ? Forward::desc(training, algorithm, x_, weight, bias_, y_, stride, dilation, before, behind)
-            : Forward::desc(training, algorithm, x_, weight, y_, stride, dilation, before, behind);
+            ? Forward::desc(training, algorithm, x_, hint, bias_, y_, stride, dilation, before, behind)
+            : Forward::desc(training, algorithm, x_, hint, y_, stride, dilation, before, behind);
     Forward::primitive_desc forward(forward_desc, attributes, engine(), true);
     if (!forward) return;
     if (kind_ == Kind::input) {
@@ -206,7 +246,8 @@ class Ready {
   }
 
   Kind kind_;
-  Desc x_, y_, given_, weight_, bias_, scratch_;
+  memory::dims shape_;
+  Desc x_, y_, weight_, bias_, scratch_;
   dnnl::primitive primitive_;
 };
 
@@ -227,81 +268,153 @@ std::shared_ptr<const Ready> ready(const Convolution& c, Kind kind) {
   return known->emplace(key, std::move(made)).first->second;
 }
 
-/// The images of a task.
-struct Images {
-  std::int64_t first = 0, count = 0;
-};
+std::int64_t pixels_of(const std::array<std::int64_t, 3>& sizes) { return sizes[0] * sizes[1] * sizes[2]; }
 
-/// Images dealt out evenly: tasks of at most two sizes.
-struct Deal {
-  std::int64_t images, tasks;
+/// What a convolution is split by: its images, or its filters (for the gradient of x: its input channels) where there are
+/// more weights than pixels. Then each task reads and packs a part of the weight, and sums nothing twice.
+struct Split {
+  bool channels = false;
+  std::int64_t all = 0, tasks = 0, unit = 1;
 
-  explicit Deal(std::int64_t n) : images(n), tasks(std::min<std::int64_t>(n, workers())) {}
-  Images of(std::int64_t task) const {
-    const std::int64_t first = images * task / tasks;
-    return {first, images * (task + 1) / tasks - first};
+  Split(const Convolution& c, Kind kind) {
+    const std::int64_t split = kind == Kind::input ? c.c : c.k;
+    const std::int64_t results = c.n * (kind == Kind::input ? pixels_of(c.in) : pixels_of(c.out)) * split;
+    constexpr std::int64_t kLeast = 64;
+    channels = c.groups == 1 && split % kLeast == 0 && split / kLeast >= workers() &&
+               (c.n < workers() || c.k * c.c * pixels_of(c.kernel) > results);
+    unit = channels ? kLeast : 1;
+    all = channels ? split : c.n;
+    tasks = std::min<std::int64_t>(all / unit, workers());
+  }
+  std::int64_t first(std::int64_t task) const { return all / unit * task / tasks * unit; }
+  std::int64_t count(std::int64_t task) const { return first(task + 1) - first(task); }
+  Convolution part(Convolution c, Kind kind, std::int64_t task) const {
+    (!channels ? c.n : kind == Kind::input ? c.c : c.k) = count(task);
+    return c;
   }
 };
 
 /// The primitives of all tasks; empty if one is missing.
-std::vector<std::shared_ptr<const Ready>> primitives(const Convolution& c, Kind kind, const Deal& deal) {
+std::vector<std::shared_ptr<const Ready>> primitives(const Convolution& c, Kind kind, const Split& split) {
   std::vector<std::shared_ptr<const Ready>> all;
-  Convolution part = c;
-  for (std::int64_t task = 0; task < deal.tasks; ++task) {
-    part.n = deal.of(task).count;
-    all.push_back(ready(part, kind));
+  for (std::int64_t task = 0; task < split.tasks; ++task) {
+    all.push_back(ready(split.part(c, kind, task), kind));
     if (!*all.back()) return {};
   }
   return all;
 }
 
-std::int64_t pixels_of(const std::array<std::int64_t, 3>& sizes) { return sizes[0] * sizes[1] * sizes[2]; }
+/// Copies `count` of the channels of each pixel.
+void copy_channels(const char* from, std::int64_t from_step, char* to, std::int64_t to_step, std::int64_t pixels,
+                   std::int64_t bytes) {
+  for (std::int64_t p = 0; p < pixels; ++p)
+    std::memcpy(to + p * to_step, from + p * from_step, static_cast<std::size_t>(bytes));
+}
 
-bool over_images(const Convolution& c, Kind kind, const float* x, const float* weight, const float* bias,
-                 const float* y) {
-  const Deal deal(c.n);
-  const auto run = primitives(c, kind, deal);
+std::int64_t item_of(const Convolution& c) { return c.bf16 ? 2 : 4; }
+
+/// Forward, or the gradient of x: `from` is read whole, `to` is split.
+bool by_channels(const Convolution& c, Kind kind, const Split& split, const char* from, const StridedWeight& weight,
+                 const float* bias, char* to) {
+  const auto run = primitives(c, kind, split);
+  if (run.empty()) return false;
+  const bool back = kind == Kind::input;
+  const std::int64_t item = item_of(c), pixels = c.n * (back ? pixels_of(c.in) : pixels_of(c.out));
+  for_each_task(split.tasks, [&](std::int64_t t) {
+    const Ready& mine = *run[static_cast<std::size_t>(t)];
+    const std::int64_t first = split.first(t), bytes = split.count(t) * item;
+    const auto* part = static_cast<const char*>(weight.data) + first * weight.strides[back ? 4 : 0] * item;
+    Scratch<char> packed, result(static_cast<std::size_t>(pixels * bytes));
+    const void* w = mine.prepare(split.part(c, kind, t), {part, weight.strides}, packed, true);
+    if (back)
+      mine.run(result.data(), w, nullptr, from);
+    else
+      mine.run(from, w, bias == nullptr ? nullptr : bias + first, result.data());
+    copy_channels(result.data(), bytes, to + first * item, split.all * item, pixels, bytes);
+  });
+  return true;
+}
+
+bool in_parts(const Convolution& c, Kind kind, const void* x, const StridedWeight& weight, const float* bias,
+              const void* y) {
+  const Split split(c, kind);
+  auto* xs = static_cast<char*>(const_cast<void*>(x));
+  auto* ys = static_cast<char*>(const_cast<void*>(y));
+  if (split.channels) {
+    return kind == Kind::input ? by_channels(c, kind, split, ys, weight, bias, xs)
+                               : by_channels(c, kind, split, xs, weight, bias, ys);
+  }
+  const auto run = primitives(c, kind, split);
   if (run.empty()) return false;
   // Both sizes of tasks may want different layouts of the weight.
-  Scratch<float> first_copy, last_copy;
-  const float* first = run.front()->prepare(weight, first_copy);
-  const float* last = run.back() == run.front() ? first : run.back()->prepare(weight, last_copy);
-  const std::int64_t x_size = pixels_of(c.in) * c.c, y_size = pixels_of(c.out) * c.k;
-  for_each_task(deal.tasks, [&](std::int64_t task) {
+  Scratch<char> first_copy, last_copy;
+  const void* first = run.front()->prepare(c, weight, first_copy, false);
+  const void* last =
+      run.back()->weight() == run.front()->weight() ? first : run.back()->prepare(c, weight, last_copy, false);
+  const std::int64_t x_size = pixels_of(c.in) * c.c * item_of(c), y_size = pixels_of(c.out) * c.k * item_of(c);
+  for_each_task(split.tasks, [&](std::int64_t task) {
     const auto& mine = run[static_cast<std::size_t>(task)];
-    const std::int64_t image = deal.of(task).first;
-    mine->run(x + image * x_size, mine == run.front() ? first : last, bias, y + image * y_size);
+    const std::int64_t image = split.first(task);
+    mine->run(xs + image * x_size, mine->weight() == run.front()->weight() ? first : last, bias, ys + image * y_size);
+  });
+  return true;
+}
+
+bool weight_by_filters(const Convolution& c, const Split& split, const char* x, const char* g, float* weight) {
+  const auto run = primitives(c, Kind::weight, split);
+  if (run.empty()) return false;
+  const std::int64_t item = item_of(c), pixels = c.n * pixels_of(c.out), filter = c.c * pixels_of(c.kernel);
+  for_each_task(split.tasks, [&](std::int64_t t) {
+    const auto& mine = *run[static_cast<std::size_t>(t)];
+    const std::int64_t first = split.first(t), bytes = split.count(t) * item;
+    Scratch<char> part(static_cast<std::size_t>(pixels * bytes)), blocked(mine.weight().get_size() + 1);
+    copy_channels(g + first * item, c.k * item, part.data(), bytes, pixels, bytes);
+    mine.run(x, blocked.data(), nullptr, part.data());
+    reorder(mine.weight(), blocked.data(), weight_as_given(split.part(c, Kind::weight, t), dense_strides(c), Type::f32),
+            weight + first * filter);
   });
   return true;
 }
 
 }  // namespace
 
-bool convolution(const Convolution& c, const float* x, const float* weight, const float* bias, float* y) {
-  return over_images(c, bias != nullptr ? Kind::forward_bias : Kind::forward, x, weight, bias, y);
+bool convolves_bf16() { return onednn_multiplies_bf16(); }
+
+bool convolution(const Convolution& c, const void* x, const StridedWeight& weight, const float* bias, void* y) {
+  return in_parts(c, bias != nullptr ? Kind::forward_bias : Kind::forward, x, weight, bias, y);
 }
 
-bool convolution_input(const Convolution& c, const float* g, const float* weight, float* x) {
-  return over_images(c, Kind::input, x, weight, nullptr, g);
+bool convolution_input(const Convolution& c, const void* g, const StridedWeight& weight, void* x) {
+  return in_parts(c, Kind::input, x, weight, nullptr, g);
 }
 
-bool convolution_weight(const Convolution& c, const float* x, const float* g, float* weight) {
-  const Deal deal(c.n);
-  const auto run = primitives(c, Kind::weight, deal);
+bool convolution_weight(const Convolution& c, const void* x, const void* g, float* weight) {
+  const Split split(c, Kind::weight);
+  const auto *xs = static_cast<const char*>(x), *gs = static_cast<const char*>(g);
+  if (split.channels) return weight_by_filters(c, split, xs, gs, weight);
+  const auto run = primitives(c, Kind::weight, split);
   if (run.empty()) return false;
-  const std::int64_t x_size = pixels_of(c.in) * c.c, y_size = pixels_of(c.out) * c.k,
-                     size = c.k * pixels_of(c.kernel) * (c.c / c.groups);
-  Scratch<float> others(static_cast<std::size_t>(std::max<std::int64_t>(1, (deal.tasks - 1) * size)));
-  for_each_task(deal.tasks, [&](std::int64_t task) {
-    const std::int64_t image = deal.of(task).first;
-    run[static_cast<std::size_t>(task)]->run(x + image * x_size, task == 0 ? weight : others.data() + (task - 1) * size,
-                                             nullptr, g + image * y_size);
+  const std::int64_t x_size = pixels_of(c.in) * c.c * item_of(c), y_size = pixels_of(c.out) * c.k * item_of(c);
+  std::vector<Scratch<char>> sums;
+  for (const auto& mine : run) sums.emplace_back(mine->weight().get_size() + 1);
+  for_each_task(split.tasks, [&](std::int64_t task) {
+    const auto i = static_cast<std::size_t>(task);
+    const std::int64_t image = split.first(task);
+    run[i]->run(xs + image * x_size, sums[i].data(), nullptr, gs + image * y_size);
   });
-  if (deal.tasks == 1) return true;
-  parallel_for(size, 1 << 14, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t task = 1; task < deal.tasks; ++task) {
-      const float* from = others.data() + (task - 1) * size;
-      for (std::int64_t i = begin; i < end; ++i) weight[i] += from[i];
+  const Desc given = weight_as_given(c, dense_strides(c), Type::f32);
+  const std::int64_t filter = c.c / c.groups * pixels_of(c.kernel);
+  std::int64_t block = 1;
+  for (const auto& mine : run) block = std::lcm(block, first_block(mine->weight()));
+  in_blocks(run.front()->shape(), block, [&](const memory::dims& part, const memory::dims& offsets) {
+    const std::int64_t per = c.groups > 1 ? filter * (c.k / c.groups) : filter, n = part[0] * per;
+    float* to = weight + offsets[0] * per;
+    const Desc dense = given.submemory_desc(part, memory::dims(part.size(), 0));
+    Scratch<float> other(static_cast<std::size_t>(n));
+    for (std::size_t i = 0; i < run.size(); ++i) {
+      float* target = i == 0 ? to : other.data();
+      reorder(run[i]->weight().submemory_desc(part, offsets), sums[i].data(), dense, target);
+      for (std::int64_t j = 0; j < n && i > 0; ++j) to[j] += other[static_cast<std::size_t>(j)];
     }
   });
   return true;
@@ -309,9 +422,10 @@ bool convolution_weight(const Convolution& c, const float* x, const float* g, fl
 
 #else
 
-bool convolution(const Convolution&, const float*, const float*, const float*, float*) { return false; }
-bool convolution_input(const Convolution&, const float*, const float*, float*) { return false; }
-bool convolution_weight(const Convolution&, const float*, const float*, float*) { return false; }
+bool convolves_bf16() { return false; }
+bool convolution(const Convolution&, const void*, const StridedWeight&, const float*, void*) { return false; }
+bool convolution_input(const Convolution&, const void*, const StridedWeight&, void*) { return false; }
+bool convolution_weight(const Convolution&, const void*, const void*, float*) { return false; }
 
 #endif
 

@@ -3,24 +3,41 @@
 #include <array>
 #include <cstdint>
 
-/// Convolutions of f32 on the host by oneDNN, channels last, on all threads: images are dealt out to tasks, and each
-/// task calls the library on its own thread.
+/// Convolutions of f32 and bf16 on the host by oneDNN, channels last, on all threads: images, or channels where there are
+/// more weights than results, are dealt out to tasks, and each task calls the library on its own thread.
 namespace etna::cpu {
 
 /// x [n, in..., c] · weight [k, kernel..., c / groups] → y [n, out..., k]
 struct Convolution {
   std::int64_t n = 0, c = 0, k = 0, groups = 1;
   std::array<std::int64_t, 3> in{}, out{}, kernel{}, stride{}, padding{}, padding_behind{}, dilation{};
+  bool bf16 = false;  ///< x, y and weight; sums, bias and the weight's gradient are f32
 
   bool operator==(const Convolution&) const = default;
   bool operator<(const Convolution& other) const;
 };
 
+/// A weight of any layout: strides, in elements, of k, the kernel's dimensions and c. None is 0.
+struct StridedWeight {
+  const void* data = nullptr;
+  std::array<std::int64_t, 5> strides{};
+};
+
+/// Whether the processor has code for bf16. Without it callers widen to f32.
+bool convolves_bf16();
+
 /// Each returns false if oneDNN is missing or has no worthwhile code for these sizes; nothing is written then.
-/// @param bias [k] or null
-bool convolution(const Convolution& c, const float* x, const float* weight, const float* bias, float* y);
-bool convolution_input(const Convolution& c, const float* g, const float* weight, float* x);
+/// @param bias f32 [k] or null
+bool convolution(const Convolution& c, const void* x, const StridedWeight& weight, const float* bias, void* y);
+bool convolution_input(const Convolution& c, const void* g, const StridedWeight& weight, void* x);
 /// The tasks' sums are added in order; the bits depend on the number of threads.
-bool convolution_weight(const Convolution& c, const float* x, const float* g, float* weight);
+/// @param weight [k, kernel..., c / groups]
+bool convolution_weight(const Convolution& c, const void* x, const void* g, float* weight);
+
+/// convolution_input() for a few input channels: a gemm for each band of rows, whose products are added to the image.
+/// oneDNN would compute 16 channels there. Two-dimensional, without groups and dilation.
+bool has_few_channels(const Convolution& c);
+/// @param weight f32 or bf16, contiguous
+void few_channels_input(const Convolution& c, const void* g, const void* weight, void* x);
 
 }  // namespace etna::cpu

@@ -64,7 +64,8 @@ TensorList reference(const OpCall& call) {
 }
 TensorList vjp(const VjpCall& call) {
   const auto s = call.as<Settings>();
-  const Tensor g = call.grad[0].to(call.in[0].dtype());
+  Tensor g = call.grad[0].to(call.in[0].dtype());
+  if (g.device().is_cpu()) g = g.contiguous();  // both gradients read it so
   Tensor dx, dweight, dbias;
   if (call.needs[0]) dx = input_gradient(g, call.in[1], {}, s);
   if (call.needs[1]) dweight = weight_gradient(call.in[0], g, s);

@@ -196,6 +196,7 @@ void evaluate(const Evaluation& e) {
   for (int k = 0; k < e.arity; ++k) operands[k + 1] = &e.operands[static_cast<std::size_t>(k)];
   Layout layout =
       merge_layout(e.y.shape(), std::span<const Tensor* const>(operands, static_cast<std::size_t>(e.arity + 1)));
+  if (transposed_copy(e, layout)) return;
   Loop<T> loop = loop_of<T>(e.attributes.row);
   bool in_place = layout.contiguous(0) && e.y.dtype() == dtype_of<T>();
   cpu::parallel_for(e.y.numel(), kGrain, [&](std::int64_t first, std::int64_t last) {

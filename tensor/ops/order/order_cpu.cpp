@@ -15,9 +15,11 @@ namespace {
 template <typename Bits>
 Bits float_key(Bits bits, Bits infinity) {
   constexpr Bits sign = Bits(Bits(1) << (8 * sizeof(Bits) - 1));
-  if (Bits(bits & Bits(sign - 1)) > infinity) return Bits(~Bits(0));
-  if (bits == sign) bits = 0;
-  return (bits & sign) != 0 ? Bits(~bits) : Bits(bits | sign);
+  // Without branches, so that loops over it vectorize.
+  const bool nan = Bits(bits & Bits(sign - 1)) > infinity;
+  bits = bits == sign ? Bits(0) : bits;
+  const Bits ordered = (bits & sign) != 0 ? Bits(~bits) : Bits(bits | sign);
+  return nan ? Bits(~Bits(0)) : ordered;
 }
 
 std::uint64_t key(double v) { return float_key(std::bit_cast<std::uint64_t>(v), std::uint64_t{0x7ff0000000000000}); }
@@ -80,20 +82,29 @@ void radix_sort(Pair* pairs, Pair* other, std::size_t n, int key_bits, std::int6
 }
 
 /// The first `kept` pairs of a sorted row: keeps a list of candidates below a bound that falls each time it is full.
-template <typename Pair, typename PairAt>
-void select(std::int64_t n, std::int64_t kept, const PairAt& pair_at, std::int64_t* order) {
+/// Blocks without a candidate, soon all but a few, are passed over by a loop that vectorizes.
+/// @param flip all ones to sort descending
+template <typename Pair, typename T, typename Key>
+void select(const T* row, std::int64_t n, std::int64_t kept, Key flip, std::int64_t* order) {
+  constexpr std::int64_t kBlock = 64;
   const auto k = static_cast<std::size_t>(kept);
-  cpu::Scratch<Pair> list(std::max<std::size_t>(4 * k, 1024));
+  cpu::Scratch<Pair> list(std::max<std::size_t>(4 * k, 128));
   std::size_t size = 0;
-  std::uint64_t bound = ~std::uint64_t{0};
-  for (std::int64_t i = 0; i < n; ++i) {
-    const Pair pair = pair_at(i);
-    if (pair.key() > bound) continue;
-    list[size++] = pair;
-    if (size < list.size()) continue;
-    std::nth_element(list.begin(), list.begin() + (kept - 1), list.end());
-    bound = list[k - 1].key();
-    size = k;
+  Key bound = Key(~Key(0));
+  for (std::int64_t first = 0; first < n; first += kBlock) {
+    const std::int64_t count = std::min(kBlock, n - first);
+    Key keys[kBlock];
+    for (std::int64_t i = 0; i < count; ++i) keys[i] = Key(key(row[first + i]) ^ flip);
+    Key below = 0;
+    for (std::int64_t i = 0; i < count; ++i) below |= keys[i] <= bound ? Key(1) : Key(0);
+    for (std::int64_t i = 0; i < count && below != 0; ++i) {
+      if (keys[i] > bound) continue;
+      list[size++] = Pair(keys[i], first + i);
+      if (size < list.size()) continue;
+      std::nth_element(list.begin(), list.begin() + (kept - 1), list.end());
+      bound = Key(list[k - 1].key());
+      size = k;
+    }
   }
   const auto end = list.begin() + static_cast<std::ptrdiff_t>(size);
   std::partial_sort(list.begin(), list.begin() + kept, end);
@@ -108,7 +119,7 @@ void order_row(const T* row, std::int64_t n, bool descending, std::int64_t kept,
     return Pair(descending ? Key(~k) : k, i);
   };
   if (kept <= n / 8 || kept == 1) {
-    select<Pair>(n, kept, pair_at, order);
+    select<Pair>(row, n, kept, descending ? Key(~Key(0)) : Key(0), order);
     return;
   }
   const auto count = static_cast<std::size_t>(n);

@@ -7,6 +7,7 @@
 #include <etna/tensor/ops/rows/rows.h>
 #include <etna/tensor/ops/rows/strided.h>
 #include <etna/tensor/ops/scan/accumulate.h>
+#include <etna/tensor/ops/scan/long_rows.h>
 
 // cumsum along a dimension, and tril and triu of the last two.
 namespace etna {
@@ -24,6 +25,7 @@ std::vector<OutputSpec> cumsum_infer(const OpCall& call) {
 
 void cumsum_cpu(const OpCall& call, std::span<Tensor> out) {
   auto a = call.as<ScanAttrs>();
+  if (scan::cumsum_long_rows(call.in[0], out[0], a.dim, a.reverse)) return;
   rows::visit_compute(call.in[0].dtype(), [&](auto zero) {
     using T = decltype(zero);
     using Sum = std::conditional_t<std::is_floating_point_v<T>, double, std::uint64_t>;
