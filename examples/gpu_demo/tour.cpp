@@ -16,7 +16,7 @@ struct Stop {
 };
 
 /// The gradient of a small loss, which backward() leaves in x.grad().
-Tensor gradient(const Tensor& x) {
+Tensor gradient_of_tanh(const Tensor& x) {
   Tensor leaf = x.detach().clone().requires_grad_();
   sum(square(tanh(leaf))).backward();
   return leaf.grad();
@@ -35,7 +35,7 @@ bool tour(Device device) {
       {"where(x > 0, x, 0.0)", [](const Tensor& x) { return where(x > 0, x, 0.0); }},
       {"argmax(x, 1)", [](const Tensor& x) { return argmax(x, 1); }},
       {"cumsum(x, 0)", [](const Tensor& x) { return cumsum(x, 0); }},
-      {"gradient of sum(square(tanh(x)))", gradient},
+      {"gradient of sum(square(tanh(x)))", gradient_of_tanh},
   };
   const Tensor x = tensor({{1., -2., 0.5}, {0., 3., -1.}}).to(f32);
   bool agree = true;
