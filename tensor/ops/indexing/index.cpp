@@ -9,6 +9,7 @@
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/indexing/put.h>
+#include <etna/tensor/ops/indexing/numbers.h>
 #include <etna/tensor/ops/indexing/rows.h>
 #include <etna/tensor/ops/kernel.h>
 
@@ -188,6 +189,7 @@ void cpu_scatter(const OpCall& call, std::span<Tensor> out) {
   out[0].copy_(call.in[0]);
   Tensor index = rows::checked_index("scatter_add", call.in[1], out[0].shape()[dim]), source = call.in[2].contiguous();
   if (index.numel() == 0) return;
+  if (index.dim() == 1 && indexing::add_numbers(out[0], index, source)) return;
   std::int64_t length = index.shape()[dim], size = out[0].shape()[dim], step = out[0].strides()[dim];
   std::int64_t index_step = index.strides()[dim], lines = index.numel() / length;
   Shape others = index.shape();

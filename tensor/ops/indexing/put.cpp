@@ -9,6 +9,7 @@
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/indexing/binned_sums.h>
+#include <etna/tensor/ops/indexing/numbers.h>
 #include <etna/tensor/ops/indexing/put.h>
 #include <etna/tensor/ops/indexing/rows.h>
 #include <etna/tensor/ops/kernel.h>
@@ -94,31 +95,6 @@ void combine_into(T* to, const Tensor& y, const Tensor& places, const Tensor& so
   });
 }
 
-/// Many numbers for few places: parts of the source, as many for every number of threads, are summed in tables of their
-/// own, which are added in order.
-template <typename Place>
-void add_numbers(const Tensor& y, const Place* places, const float* from, std::int64_t count) {
-  constexpr std::int64_t kParts = 4;
-  const std::int64_t n = y.numel();
-  cpu::Scratch<double> sums(static_cast<std::size_t>(kParts * n));
-  cpu::parallel_for(kParts, 1, [&](std::int64_t first, std::int64_t last) {
-    for (std::int64_t part = first; part < last; ++part) {
-      double* to = sums.data() + part * n;
-      std::fill_n(to, n, 0.0);
-      for (std::int64_t i = count * part / kParts; i < count * (part + 1) / kParts; ++i)
-        to[places[i]] += static_cast<double>(from[i]);
-    }
-  });
-  float* out = y.host<float>();
-  cpu::parallel_for(n, rows::kGrain, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      double sum = out[i];
-      for (std::int64_t part = 0; part < kParts; ++part) sum += sums[static_cast<std::size_t>(part * n + i)];
-      out[i] = static_cast<float>(sum);
-    }
-  });
-}
-
 void replace_rows(const Tensor& y, const Tensor& places, const Tensor& source) {
   const auto item = static_cast<std::int64_t>(item_size(y.dtype()));
   const std::int64_t row = y.size(1) * item;
@@ -141,14 +117,7 @@ void cpu(const OpCall& call, std::span<Tensor> out) {
   const Tensor places = call.in[1].contiguous(), source = call.in[2].contiguous();
   if (source.numel() == 0) return;
   if (a.mode == PutMode::replace) return replace_rows(y, places, source);
-  const std::int64_t count = places.numel();
-  if (a.mode == PutMode::add && y.dtype() == f32 && y.size(1) == 1 && count >= (1 << 15) && count >= 8 * y.size(0)) {
-    if (places.dtype() == i32)
-      add_numbers(y, places.host<std::int32_t>(), source.host<float>(), count);
-    else
-      add_numbers(y, places.host<std::int64_t>(), source.host<float>(), count);
-    return;
-  }
+  if (a.mode == PutMode::add && y.size(1) == 1 && add_numbers(y, places, source)) return;
   visit(y.dtype(), [&](auto zero) {
     using S = decltype(zero);
     // Sums and products of halves, and of many floats, are rounded once.

@@ -23,17 +23,6 @@ void check_index_dtype(const char* op, const Tensor& index) {
       fmt::format("{}: the index is {}, it must be i64 or i32; convert it with .to(i64)", op, name(index.dtype())));
 }
 
-Tensor checked_index(const char* op, const Tensor& index, std::int64_t limit) {
-  Tensor wide = index.to(i64).contiguous();
-  std::span values(wide.host<std::int64_t>(), static_cast<std::size_t>(wide.numel()));
-  auto outside = std::find_if(values.begin(), values.end(), [&](std::int64_t v) { return v < 0 || v >= limit; });
-  if (outside != values.end()) {
-    throw IndexError(
-        fmt::format("{}: index {} at position {} is outside [0, {})", op, *outside, outside - values.begin(), limit));
-  }
-  return wide;
-}
-
 namespace {
 
 /// @throws IndexError if one of chosen[begin, end) is outside [0, limit)
@@ -47,6 +36,18 @@ void check_range(const char* op, const Index* chosen, std::int64_t begin, std::i
     throw IndexError(fmt::format("{}: index {} at position {} is outside [0, {})", op, chosen[i], i, limit));
   }
 }
+
+}  // namespace
+
+Tensor checked_index(const char* op, const Tensor& index, std::int64_t limit) {
+  const Tensor wide = index.to(i64).contiguous();
+  const std::int64_t* chosen = wide.host<std::int64_t>();
+  cpu::parallel_for(wide.numel(), 1 << 16,
+                    [&](std::int64_t begin, std::int64_t end) { check_range(op, chosen, begin, end, limit); });
+  return wide;
+}
+
+namespace {
 
 /// Elements of one row of x.
 template <typename Item, typename Index>

@@ -81,25 +81,34 @@ void radix_sort(Pair* pairs, Pair* other, std::size_t n, int key_bits, std::int6
   for (std::size_t i = 0; i < n; ++i) order[i] = pairs[i].place();
 }
 
-/// The first `kept` pairs of a sorted row: keeps a list of candidates below a bound that falls each time it is full.
-/// Blocks without a candidate, soon all but a few, are passed over by a loop that vectorizes.
+/// The first `kept` pairs of a sorted row. The least key of each block is found by a loop that vectorizes; the kept-th of
+/// those bounds the result from above, and few blocks have keys below it. Among equal keys the list of candidates may
+/// still fill; the bound then falls each time.
 /// @param flip all ones to sort descending
 template <typename Pair, typename T, typename Key>
 void select(const T* row, std::int64_t n, std::int64_t kept, Key flip, std::int64_t* order) {
-  constexpr std::int64_t kBlock = 64;
+  const std::int64_t block = std::clamp<std::int64_t>(n / (4 * kept), 8, 64), blocks = (n + block - 1) / block;
   const auto k = static_cast<std::size_t>(kept);
+  cpu::Scratch<Key> least(static_cast<std::size_t>(2 * blocks));
+  for (std::int64_t b = 0; b < blocks; ++b) {
+    Key low = Key(~Key(0));
+    for (std::int64_t i = b * block; i < std::min(n, (b + 1) * block); ++i) low = std::min(low, Key(key(row[i]) ^ flip));
+    least[static_cast<std::size_t>(b)] = least[static_cast<std::size_t>(blocks + b)] = low;
+  }
+  Key bound = Key(~Key(0));
+  if (blocks >= kept) {
+    const auto copy = least.begin() + blocks;
+    std::nth_element(copy, copy + (kept - 1), least.end());
+    bound = copy[kept - 1];
+  }
   cpu::Scratch<Pair> list(std::max<std::size_t>(4 * k, 128));
   std::size_t size = 0;
-  Key bound = Key(~Key(0));
-  for (std::int64_t first = 0; first < n; first += kBlock) {
-    const std::int64_t count = std::min(kBlock, n - first);
-    Key keys[kBlock];
-    for (std::int64_t i = 0; i < count; ++i) keys[i] = Key(key(row[first + i]) ^ flip);
-    Key below = 0;
-    for (std::int64_t i = 0; i < count; ++i) below |= keys[i] <= bound ? Key(1) : Key(0);
-    for (std::int64_t i = 0; i < count && below != 0; ++i) {
-      if (keys[i] > bound) continue;
-      list[size++] = Pair(keys[i], first + i);
+  for (std::int64_t b = 0; b < blocks; ++b) {
+    if (least[static_cast<std::size_t>(b)] > bound) continue;
+    for (std::int64_t i = b * block; i < std::min(n, (b + 1) * block); ++i) {
+      const Key now = Key(key(row[i]) ^ flip);
+      if (now > bound) continue;
+      list[size++] = Pair(now, i);
       if (size < list.size()) continue;
       std::nth_element(list.begin(), list.begin() + (kept - 1), list.end());
       bound = Key(list[k - 1].key());

@@ -2,12 +2,13 @@
 #include <limits>
 #include <vector>
 
+#include <etna/device/cpu/max_pool.h>
 #include <etna/device/cpu/scratch.h>
 #include <etna/tensor/ops/pool/max_pool.h>
 #include <etna/tensor/ops/rows/rows.h>
 
-// Where channels are adjacent, the inner loops run over them. Otherwise a row of windows first takes the maxima of
-// whole columns, over adjacent elements, and then combines the columns of each window.
+// f32 and bf16 have vector code (device/cpu/max_pool.h), for adjacent channels and for rows of adjacent elements. What is
+// left, f64, f16 with adjacent channels and adaptive windows, goes element by element.
 namespace etna::pool {
 namespace {
 
@@ -102,6 +103,112 @@ void forward(const Windows& windows, const Tensor& x, Tensor& y, Tensor& indices
   });
 }
 
+/// The windows of one row of results: each lies in the lines of d and h.
+struct WindowRow {
+  Span d, h;
+  std::int64_t outer;
+
+  WindowRow(const Windows& windows, std::int64_t row)
+      : d(span_of(windows.axes[0], windows.adaptive, row / windows.axes[1].to % windows.axes[0].to)),
+        h(span_of(windows.axes[1], windows.adaptive, row % windows.axes[1].to)),
+        outer(row / (static_cast<std::int64_t>(windows.axes[1].to) * windows.axes[0].to)) {}
+
+  template <typename Body>
+  void each_line(const Windows& windows, const Body& body) const {
+    for (std::int64_t i = d.begin; i < d.end; i += d.step) {
+      for (std::int64_t j = h.begin; j < h.end; j += h.step) body(i * windows.axes[1].from + j);
+    }
+  }
+};
+
+/// Channels are adjacent. @param T float or the bits of bf16
+template <typename T>
+void forward_pixels(const Windows& windows, const T* x, std::int64_t channels, std::int64_t outer, T* y,
+                    std::int32_t* where) {
+  const Window &wd = windows.axes[0], &wh = windows.axes[1], &ww = windows.axes[2];
+  const std::int64_t rows = outer * wd.to * wh.to, row_size = ww.to * channels;
+  const std::int64_t plane = static_cast<std::int64_t>(wd.from) * wh.from * ww.from;
+  cpu::parallel_for(rows, std::max<std::int64_t>(1, rows::kGrain / (4 * row_size)), [&](auto begin, auto end) {
+    std::vector<const T*> pixels;
+    std::vector<std::int32_t> places;
+    for (std::int64_t r = begin; r < end; ++r) {
+      const WindowRow row(windows, r);
+      const T* image = x + row.outer * plane * channels;
+      for (std::int64_t o = 0; o < ww.to; ++o) {
+        const Span w = span_of(ww, windows.adaptive, o);
+        pixels.clear(), places.clear();
+        row.each_line(windows, [&](std::int64_t line) {
+          for (std::int64_t at = w.begin; at < w.end; at += w.step) {
+            places.push_back(static_cast<std::int32_t>(line * ww.from + at));
+            pixels.push_back(image + places.back() * channels);
+          }
+        });
+        const auto first = static_cast<std::int32_t>((row.d.begin * wh.from + row.h.begin) * ww.from + w.begin);
+        cpu::max_pool_pixels(pixels.data(), places.data(), static_cast<std::int64_t>(places.size()), channels, first,
+                             y + r * row_size + o * channels, where + r * row_size + o * channels);
+      }
+    }
+  });
+}
+
+/// Elements of a line are adjacent; lines are copied to where -∞ surrounds them.
+void forward_lines(const Windows& windows, const Tensor& x, Tensor& y, std::int32_t* where) {
+  constexpr std::int64_t kVector = 32;  // more than a vector has
+  const Window &wd = windows.axes[0], &wh = windows.axes[1], &ww = windows.axes[2];
+  const std::int64_t rows = y.shape()[0] * wd.to * wh.to, plane = static_cast<std::int64_t>(wd.from) * wh.from * ww.from;
+  const std::int64_t before = ww.padding;
+  const std::int64_t width = std::max<std::int64_t>(
+      before + ww.from, (ww.to + kVector) * static_cast<std::int64_t>(ww.stride) + ww.kernel * std::int64_t{ww.dilation});
+  const std::int64_t lines = static_cast<std::int64_t>(wd.kernel) * wh.kernel;
+  cpu::parallel_for(rows, std::max<std::int64_t>(1, rows::kGrain / (4 * ww.from)), [&](auto begin, auto end) {
+    cpu::Scratch<float> padded(static_cast<std::size_t>(lines * width), -std::numeric_limits<float>::infinity());
+    cpu::Scratch<float> best(static_cast<std::size_t>(ww.to));
+    cpu::Scratch<std::int32_t> columns(static_cast<std::size_t>(ww.to + kVector), 0), first(columns.size());
+    for (std::int64_t o = 0; o < ww.to; ++o)
+      columns[static_cast<std::size_t>(o)] = static_cast<std::int32_t>(span_of(ww, false, o).begin);
+    std::vector<const float*> starts;
+    std::vector<std::int32_t> places;
+    for (std::int64_t r = begin; r < end; ++r) {
+      const WindowRow row(windows, r);
+      starts.clear(), places.clear();
+      row.each_line(windows, [&](std::int64_t line) {
+        float* start = padded.data() + static_cast<std::int64_t>(starts.size()) * width;
+        const float* from = rows::read(x, row.outer * plane + line * ww.from, 1, ww.from, start + before);
+        if (from != start + before) std::copy_n(from, ww.from, start + before);
+        starts.push_back(start);
+        places.push_back(static_cast<std::int32_t>(line * ww.from - before));
+      });
+      const auto corner = static_cast<std::int32_t>((row.d.begin * wh.from + row.h.begin) * ww.from);
+      for (std::size_t o = 0; o < first.size(); ++o) first[o] = corner + columns[o];
+      cpu::max_pool_row({starts.data(), places.data(), static_cast<std::int64_t>(starts.size()), ww.kernel, ww.dilation,
+                         ww.stride, ww.to},
+                        first.data(), best.data(), where + r * ww.to);
+      rows::write(y, r * ww.to, 1, ww.to, best.data());
+    }
+  });
+}
+
+/// Whether vector code computed it.
+bool forward_by_vectors(const Windows& windows, const Tensor& x, Tensor& y, std::int32_t* where) {
+  const std::int64_t channels = y.shape()[4];
+  if (channels > 1) {
+    if (x.dtype() == f32)
+      forward_pixels(windows, x.host<float>(), channels, x.shape()[0], y.host<float>(), where);
+    else if (x.dtype() == bf16)
+      forward_pixels(windows, &x.host<BFloat16>()->bits, channels, x.shape()[0], &y.host<BFloat16>()->bits, where);
+    else
+      return false;
+    return true;
+  }
+  // A long kernel over a short line would be mostly padding.
+  const Window& w = windows.axes[2];
+  const std::int64_t padded = std::int64_t{w.kernel} * w.dilation + 32 * std::int64_t{w.stride};
+  if (x.dtype() == f64 || windows.adaptive || padded > 4096 || w.kernel > 64) return false;
+  if (static_cast<std::int64_t>(windows.axes[0].kernel) * windows.axes[1].kernel > 64) return false;
+  forward_lines(windows, x, y, where);
+  return true;
+}
+
 /// True if element i of a plane is in window o.
 bool inside(const Windows& windows, std::int64_t o, std::int64_t i) {
   for (int d = 2; d >= 0; --d) {
@@ -123,18 +230,19 @@ void back(const Windows& windows, const Tensor& g, const Tensor& indices, Tensor
   const std::int32_t* where = indices.host<std::int32_t>();
   // Channels are shared out in blocks if there are few planes.
   const std::int64_t block = std::min<std::int64_t>(inner, 64), blocks = (inner + block - 1) / block;
+  const bool whole = blocks == 1;  // a task reads all values of its planes
   cpu::parallel_for(y.shape()[0] * blocks, std::max<std::int64_t>(1, rows::kGrain / (plane / blocks)),
                     [&](auto begin, auto end) {
-                      cpu::Scratch<T> buffers(static_cast<std::size_t>(most * block + std::max(block, pooled)));
+                      cpu::Scratch<T> buffers(static_cast<std::size_t>(most * block + (whole ? pooled * inner : block)));
                       T *sums = buffers.data(), *buffer = sums + most * block;
                       for (std::int64_t t = begin; t < end; ++t) {
                         const std::int64_t outer = t / blocks, first = t % blocks * block;
                         const std::int64_t width = std::min(block, inner - first);
                         std::fill_n(sums, most * width, T(0));
-                        const T* plane_values = inner == 1 ? rows::read(g, outer * pooled, 1, pooled, buffer) : nullptr;
+                        const T* all = whole ? rows::read(g, outer * pooled * inner, 1, pooled * inner, buffer) : nullptr;
                         for (std::int64_t o = 0; o < pooled; ++o) {
                           const std::int64_t at = (outer * pooled + o) * inner + first;
-                          const T* values = inner == 1 ? plane_values + o : rows::read(g, at, 1, width, buffer);
+                          const T* values = whole ? all + o * inner : rows::read(g, at, 1, width, buffer);
                           for (std::int64_t c = 0; c < width; ++c) {
                             const std::int64_t i = where[at + c];
                             if (i < 0 || i >= most || (windows.unpool && !inside(windows, o, i))) continue;
@@ -157,6 +265,7 @@ void back(const Windows& windows, const Tensor& g, const Tensor& indices, Tensor
 void max_pool_cpu(const OpCall& call, std::span<Tensor> out) {
   if (out[0].numel() == 0) return;
   const Tensor x = call.in[0].contiguous();
+  if (forward_by_vectors(call.as<Windows>(), x, out[0], out[1].host<std::int32_t>())) return;
   if (x.dtype() == f64)
     forward<double>(call.as<Windows>(), x, out[0], out[1]);
   else
