@@ -10,7 +10,8 @@
 // over the buckets, and bin_move writes each number, with its place in the bucket, behind those before it. bin_sums
 // takes chunks of at most 65536 numbers. Most buckets have one chunk; those that have more share exponents and sums in
 // global memory, and bin_results ends them.
-// 36 bytes a number move, most of them in runs; shared memory bounds it. Loads are made 8 at a time, before anything waits.
+// 36 bytes a number move, most of them in runs; shared memory bounds it. Loads are made 8 at a time, before anything
+// waits.
 //
 // variant: bin_count COUNT
 // variant: bin_offsets OFFSETS

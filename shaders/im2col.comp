@@ -1,7 +1,8 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 // The patches of a convolution: y[group, pixel, tap, channel] = x[image, pixel * stride - padding + tap * dilation,
-// group, channel], 0 outside x. Bytes-bound: x is read from caches for all but its first tap. Elements are moved as bytes.
+// group, channel], 0 outside x. Bytes-bound: x is read from caches for all but its first tap. Elements are moved as
+// bytes.
 //
 // im2col: a thread owns a unit of channels of a pixel and goes through up to 32 taps, so it finds its pixel by division
 // once. Units are as wide as the channels of a group allow.

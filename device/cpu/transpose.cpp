@@ -4,8 +4,8 @@
 
 #include <hwy/highway.h>
 
-// Squares of 16-byte vectors are turned in registers; wider vectors would store to as many lines. Squares are visited in
-// tiles whose lines on both sides stay in the L1 cache.
+// Squares of 16-byte vectors are turned in registers; wider vectors would store to as many lines. Squares are visited
+// in tiles whose lines on both sides stay in the L1 cache.
 namespace etna::cpu {
 namespace {
 
