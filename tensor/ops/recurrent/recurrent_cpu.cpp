@@ -11,7 +11,8 @@
 
 // A task owns a panel of units for a whole batch: it multiplies the states by the panel's columns of the weight, which
 // are packed once for all steps and stay in its core's cache, and makes gates, cells and new states of them at once. So
-// a step is one parallel loop. f16 and bf16 are computed in f32 and rounded at the end.
+// a step is one parallel loop. f16 and bf16 are computed in f32 and rounded at the end; bf16 products may take rounded
+// states (WeightPanels::rows()).
 namespace etna::recurrent {
 namespace {
 
@@ -211,10 +212,11 @@ void forward(const OpCall& call, const Outputs& out) {
                                           writable_at<T>(to.states, step),
                                           writable_at<T>(to.cells, step),
                                           writable_at<T>(to.saved, step)};
+    const auto rows = packed.rows(h, units, batch);
     each_panel(panels, batch * units * columns, [&](std::int64_t panel) {
       cpu::Scratch<T> scratch(static_cast<std::size_t>(batch * (columns + 4 * per_panel)));
       T* product = scratch.data() + batch * 4 * per_panel;
-      packed.multiply(panel, h, units, batch, product, columns);
+      packed.multiply(panel, rows, product, columns);
       layer.panel(panel, step, p, product, scratch.data());
     });
     h = p.state, c = p.cell;
@@ -380,10 +382,11 @@ void backward(const OpCall& call, const Gradients& out) {
                                      writable_at<T>(to.hidden, step),
                                      carry,
                                      cell_carry};
+    const auto rows = packed.rows(later, width, later == nullptr ? 0 : batch);
     each_panel(panels, batch * width * columns, [&](std::int64_t panel) {
       const std::int64_t first = panel * columns, n = std::min(columns, units - first);
       cpu::Scratch<T> product(static_cast<std::size_t>(batch * columns));
-      if (later != nullptr) packed.multiply(panel, later, width, batch, product.data(), columns);
+      if (later != nullptr) packed.multiply(panel, rows, product.data(), columns);
       if (i >= 0) return layer.rows(step, first, n, p, later == nullptr ? nullptr : product.data(), columns);
       for (std::int64_t b = 0; b < batch; ++b) {
         for (std::int64_t j = 0; j < n; ++j) carry[b * units + first + j] += product[b * columns + j];
