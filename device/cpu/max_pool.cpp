@@ -22,7 +22,7 @@ struct Best {
 };
 
 HWY_INLINE void take(Best& best, V value, P place) {
-  const auto larger = hn::Or(hn::Gt(value, best.value), hn::Ne(value, value));
+  const auto larger = hn::Or(hn::Gt(value, best.value), hn::Not(hn::Eq(value, value)));
   best.value = hn::IfThenElse(larger, value, best.value);
   best.place = hn::IfThenElse(hn::RebindMask(Places(), larger), place, best.place);
 }

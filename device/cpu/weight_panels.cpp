@@ -12,9 +12,16 @@
 HWY_BEFORE_NAMESPACE();
 namespace etna::cpu::HWY_NAMESPACE {
 
+HWY_INLINE V load_column(const float* x) { return hn::LoadU(D(), x); }
+HWY_INLINE V load_column(const std::uint16_t* x) {
+  const hn::RebindToUnsigned<D> words;
+  const hn::Rebind<std::uint16_t, D> halves;
+  return hn::BitCast(D(), hn::ShiftLeft<16>(hn::PromoteTo(words, hn::LoadU(halves, x))));
+}
+
 /// `rows` ≤ kRows rows times kVectors vectors of a tile that is `width` columns wide.
-template <std::size_t kRows, std::size_t kVectors>
-HWY_INLINE void block(const float* a, std::size_t lda, std::size_t k, const float* b, std::size_t width, float* out,
+template <std::size_t kRows, std::size_t kVectors, typename S>
+HWY_INLINE void block(const float* a, std::size_t lda, std::size_t k, const S* b, std::size_t width, float* out,
                       std::size_t ldo) {
   const D d;
   const std::size_t lanes = hn::Lanes(d);
@@ -24,7 +31,7 @@ HWY_INLINE void block(const float* a, std::size_t lda, std::size_t k, const floa
   }
   for (std::size_t i = 0; i < k; ++i, b += width) {
     V column[kVectors];
-    for (std::size_t v = 0; v < kVectors; ++v) column[v] = hn::LoadU(d, b + v * lanes);
+    for (std::size_t v = 0; v < kVectors; ++v) column[v] = load_column(b + v * lanes);
     for (std::size_t r = 0; r < kRows; ++r) {
       const V value = hn::Set(d, a[r * lda + i]);
       for (std::size_t v = 0; v < kVectors; ++v) sums[r][v] = hn::MulAdd(value, column[v], sums[r][v]);
@@ -35,8 +42,8 @@ HWY_INLINE void block(const float* a, std::size_t lda, std::size_t k, const floa
   }
 }
 
-template <std::size_t kVectors>
-HWY_INLINE void blocks(const float* a, std::size_t lda, std::size_t rows, std::size_t k, const float* b,
+template <std::size_t kVectors, typename S>
+HWY_INLINE void blocks(const float* a, std::size_t lda, std::size_t rows, std::size_t k, const S* b,
                        std::size_t width, float* out, std::size_t ldo) {
   constexpr std::size_t kMost = hn::MaxLanes(D()) >= 16 ? 8 : 4;
   std::size_t r = 0;
@@ -46,8 +53,9 @@ HWY_INLINE void blocks(const float* a, std::size_t lda, std::size_t rows, std::s
   for (; r < rows; ++r) block<1, kVectors>(a + r * lda, lda, k, b, width, out + r * ldo, ldo);
 }
 
-void multiply_panel_of(const float* a, std::size_t lda, std::size_t rows, std::size_t k, const float* panel,
-                       std::size_t columns, float* out, std::size_t ldo) {
+template <typename S>
+HWY_INLINE void tiles(const float* a, std::size_t lda, std::size_t rows, std::size_t k, const S* panel,
+                      std::size_t columns, float* out, std::size_t ldo) {
   const std::size_t lanes = hn::Lanes(D()), tile = static_cast<std::size_t>(kPanelTile);
   for (std::size_t c = 0; c < columns; c += tile, panel += tile * k) {
     const std::size_t width = std::min(tile, columns - c);
@@ -57,6 +65,15 @@ void multiply_panel_of(const float* a, std::size_t lda, std::size_t rows, std::s
   }
 }
 
+void multiply_panel_of(const float* a, std::size_t lda, std::size_t rows, std::size_t k, const float* panel,
+                       std::size_t columns, float* out, std::size_t ldo) {
+  tiles(a, lda, rows, k, panel, columns, out, ldo);
+}
+void multiply_bf16_panel_of(const float* a, std::size_t lda, std::size_t rows, std::size_t k,
+                            const std::uint16_t* panel, std::size_t columns, float* out, std::size_t ldo) {
+  tiles(a, lda, rows, k, panel, columns, out, ldo);
+}
+
 }  // namespace etna::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -64,6 +81,13 @@ HWY_AFTER_NAMESPACE();
 namespace etna::cpu {
 
 HWY_EXPORT(multiply_panel_of);
+HWY_EXPORT(multiply_bf16_panel_of);
+void multiply_panel(const float* a, std::int64_t lda, std::int64_t rows, std::int64_t k, const std::uint16_t* panel,
+                    std::int64_t columns, float* out, std::int64_t ldo) {
+  HWY_DYNAMIC_DISPATCH(multiply_bf16_panel_of)
+  (a, static_cast<std::size_t>(lda), static_cast<std::size_t>(rows), static_cast<std::size_t>(k), panel,
+   static_cast<std::size_t>(columns), out, static_cast<std::size_t>(ldo));
+}
 void multiply_panel(const float* a, std::int64_t lda, std::int64_t rows, std::int64_t k, const float* panel,
                     std::int64_t columns, float* out, std::int64_t ldo) {
   HWY_DYNAMIC_DISPATCH(multiply_panel_of)

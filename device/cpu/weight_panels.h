@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include <etna/device/cpu/bf16_panels.h>
 #include <etna/device/cpu/scratch.h>
 
 /// A matrix packed once and multiplied many times by few rows, as the steps of a recurrent network do: each step waits
@@ -21,11 +22,14 @@ inline constexpr std::int64_t kPanelTile = 32;
 /// @param out row-major, ldo elements from row to row
 void multiply_panel(const float* a, std::int64_t lda, std::int64_t rows, std::int64_t k, const float* panel,
                     std::int64_t columns, float* out, std::int64_t ldo);
+/// Bits of bf16: half of the bytes, widened as they are loaded.
+void multiply_panel(const float* a, std::int64_t lda, std::int64_t rows, std::int64_t k, const std::uint16_t* panel,
+                    std::int64_t columns, float* out, std::int64_t ldo);
 void multiply_panel(const double* a, std::int64_t lda, std::int64_t rows, std::int64_t k, const double* panel,
                     std::int64_t columns, double* out, std::int64_t ldo);
 
-/// Panels of one matrix. `column(panel, c)` says where in the matrix a panel's column c comes from.
-template <typename T>
+/// Panels of one matrix. @param T of the factors and sums @param S stored: T, or bits of bf16
+template <typename T, typename S = T>
 class WeightPanels {
  public:
   /// @param columns of each panel, a multiple of kPanelTile / 2
@@ -35,21 +39,44 @@ class WeightPanels {
   std::int64_t count() const { return panels_; }
   std::int64_t depth() const { return k_; }
   std::int64_t columns() const { return columns_; }
-  T* panel(std::int64_t i) { return packed_.data() + i * k_ * columns_; }
-  const T* panel(std::int64_t i) const { return packed_.data() + i * k_ * columns_; }
 
-  /// Position of element (k, c) within a panel.
-  std::int64_t place(std::int64_t k, std::int64_t c) const {
+  /// Where the elements (0, c) and, `step` elements apart, those below it are stored. Up to the next multiple of
+  /// kPanelTile / 2, columns are adjacent.
+  struct Column {
+    S* first;
+    std::int64_t step;
+  };
+  Column column(std::int64_t i, std::int64_t c) {
     const std::int64_t tile = c / kPanelTile, width = std::min(kPanelTile, columns_ - tile * kPanelTile);
-    return tile * kPanelTile * k_ + k * width + c % kPanelTile;
+    return {packed_.data() + i * k_ * columns_ + tile * kPanelTile * k_ + c % kPanelTile, width};
   }
-  void multiply(std::int64_t i, const T* a, std::int64_t lda, std::int64_t rows, T* out, std::int64_t ldo) const {
-    multiply_panel(a, lda, rows, k_, panel(i), columns_, out, ldo);
+  /// Rows to be multiplied by all panels; where the processor multiplies bf16, those of bf16 panels are rounded to it.
+  struct Rows {
+    const T* a;
+    std::int64_t lda, rows;
+    Scratch<std::uint32_t> pairs;
+  };
+  Rows rows(const T* a, std::int64_t lda, std::int64_t rows) const {
+    Rows all{a, lda, rows, {}};
+    if constexpr (sizeof(S) == 2) {
+      if (multiplies_bf16_pairs()) {
+        all.pairs.resize(static_cast<std::size_t>(rows * ((k_ + 1) / 2)));
+        round_to_pairs(a, lda, rows, k_, all.pairs.data());
+      }
+    }
+    return all;
+  }
+  void multiply(std::int64_t i, const Rows& r, T* out, std::int64_t ldo) const {
+    const S* panel = packed_.data() + i * k_ * columns_;
+    if constexpr (sizeof(S) == 2) {
+      if (!r.pairs.empty()) return multiply_bf16_pairs(r.pairs.data(), r.rows, k_, panel, columns_, out, ldo);
+    }
+    multiply_panel(r.a, r.lda, r.rows, k_, panel, columns_, out, ldo);
   }
 
  private:
   std::int64_t panels_, k_, columns_;
-  Scratch<T> packed_;
+  Scratch<S> packed_;
 };
 
 }  // namespace etna::cpu

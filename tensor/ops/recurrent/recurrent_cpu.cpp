@@ -3,6 +3,7 @@
 
 #include <etna/device/cpu/parallel.h>
 #include <etna/device/cpu/scratch.h>
+#include <etna/device/cpu/transpose.h>
 #include <etna/device/cpu/vector_rows.h>
 #include <etna/device/cpu/weight_panels.h>
 #include <etna/tensor/ops.h>
@@ -10,7 +11,8 @@
 
 // A task owns a panel of units for a whole batch: it multiplies the states by the panel's columns of the weight, which
 // are packed once for all steps and stay in its core's cache, and makes gates, cells and new states of them at once. So
-// a step is one parallel loop. f16 and bf16 are computed in f32 and rounded at the end.
+// a step is one parallel loop. f16 and bf16 are computed in f32 and rounded at the end; bf16 products may take rounded
+// states (WeightPanels::rows()).
 namespace etna::recurrent {
 namespace {
 
@@ -41,6 +43,19 @@ void each_panel(std::int64_t panels, std::int64_t work_per_panel, const Body& bo
                     [&](std::int64_t begin, std::int64_t end) {
                       for (std::int64_t p = begin; p < end; ++p) body(p);
                     });
+}
+
+/// The weight as the panels store it: bf16 as it is.
+template <typename S>
+const S* weight_data(const Tensor& weight) {
+  if constexpr (sizeof(S) == 2)
+    return &weight.host<BFloat16>()->bits;
+  else
+    return weight.host<S>();
+}
+template <typename T, typename S>
+Tensor dense_weight(const Tensor& weight) {
+  return sizeof(S) == 2 ? weight.contiguous() : dense(weight, dtype_of<T>());
 }
 
 /// The units of one panel in one step, with everything a step reads and writes. Rows are of the batch.
@@ -153,11 +168,12 @@ struct Forward {
   }
 };
 
-template <typename T>
+/// @param S of the packed weight
+template <typename T, typename S>
 void forward(const OpCall& call, const Outputs& out) {
   const auto a = call.as<Attributes>();
   const DType row = dtype_of<T>();
-  const Tensor gates = dense(call.in[kGates], row), weight = dense(call.in[kWeight], row);
+  const Tensor gates = dense(call.in[kGates], row), weight = dense_weight<T, S>(call.in[kWeight]);
   const Tensor bias = dense(call.in[kBias], row), h0 = dense(call.in[kH0], row), c0 = dense(call.in[kC0], row);
   const Outputs to = [&] {
     Outputs o;
@@ -168,16 +184,16 @@ void forward(const OpCall& call, const Outputs& out) {
   const std::int64_t steps = gates.size(0), batch = gates.size(1), units = weight.size(1), blocks = gates_of(a.mode);
   const std::int64_t per_panel = blocks == 1 ? cpu::kPanelTile : cpu::kPanelTile / 2;
   const std::int64_t columns = blocks * per_panel, panels = (units + per_panel - 1) / per_panel;
-  cpu::WeightPanels<T> packed(panels, units, columns);
-  const T* w = weight.host<T>();
+  cpu::WeightPanels<T, S> packed(panels, units, columns);
+  const S* w = weight_data<S>(weight);
   each_panel(panels, units * columns, [&](std::int64_t panel) {
-    T* target = packed.panel(panel);
-    for (std::int64_t k = 0; k < blocks; ++k) {
-      for (std::int64_t j = 0; j < per_panel; ++j) {
-        const std::int64_t unit = panel * per_panel + j, column = k * per_panel + j;
-        const T* line = w + (k * units + unit) * units;
-        for (std::int64_t i = 0; i < units; ++i) target[packed.place(i, column)] = unit < units ? line[i] : T(0);
-      }
+    constexpr std::int64_t kHalf = cpu::kPanelTile / 2;
+    for (std::int64_t c = 0; c < columns; c += kHalf) {
+      const std::int64_t unit = panel * per_panel + c % per_panel, taken = std::clamp<std::int64_t>(units - unit, 0, kHalf);
+      const auto to = packed.column(panel, c);
+      cpu::transpose(w + (c / per_panel * units + unit) * units, units, to.first, to.step, units, taken, sizeof(S));
+      for (std::int64_t i = 0; i < units && taken < kHalf; ++i)
+        std::fill_n(to.first + i * to.step + taken, kHalf - taken, S(0));
     }
   });
   const Forward<T> layer{a.mode,
@@ -196,10 +212,11 @@ void forward(const OpCall& call, const Outputs& out) {
                                           writable_at<T>(to.states, step),
                                           writable_at<T>(to.cells, step),
                                           writable_at<T>(to.saved, step)};
+    const auto rows = packed.rows(h, units, batch);
     each_panel(panels, batch * units * columns, [&](std::int64_t panel) {
       cpu::Scratch<T> scratch(static_cast<std::size_t>(batch * (columns + 4 * per_panel)));
       T* product = scratch.data() + batch * 4 * per_panel;
-      packed.multiply(panel, h, units, batch, product, columns);
+      packed.multiply(panel, rows, product, columns);
       layer.panel(panel, step, p, product, scratch.data());
     });
     h = p.state, c = p.cell;
@@ -318,13 +335,13 @@ struct Backward {
   }
 };
 
-template <typename T>
+template <typename T, typename S>
 void backward(const OpCall& call, const Gradients& out) {
   const auto a = call.as<Attributes>();
   const DType row = dtype_of<T>();
   TensorList in;
   for (int i = 0; i < kBackwardInputs; ++i)
-    in.push_back(i == kSteps ? Tensor() : dense(call.in[static_cast<std::size_t>(i)], row));
+    in.push_back(i == kSteps || i == kHiddenWeight ? Tensor() : dense(call.in[static_cast<std::size_t>(i)], row));
   Gradients to;
   to.gates = target(out.gates, row), to.hidden = target(out.hidden, row);
   to.h0 = target(out.h0, row), to.c0 = target(out.c0, row);
@@ -333,14 +350,17 @@ void backward(const OpCall& call, const Gradients& out) {
   const std::int64_t steps = states.size(0), batch = states.size(1), units = states.size(2);
   const std::int64_t width = gates_of(a.mode) * units, columns = 2 * cpu::kPanelTile;
   const std::int64_t panels = (units + columns - 1) / columns;
-  cpu::WeightPanels<T> packed(panels, width, columns);
-  const T* w = in[kHiddenWeight].template host<T>();
+  cpu::WeightPanels<T, S> packed(panels, width, columns);
+  const Tensor weight = dense_weight<T, S>(call.in[kHiddenWeight]);
+  const S* w = weight_data<S>(weight);
   each_panel(panels, width * columns, [&](std::int64_t panel) {
-    T* target = packed.panel(panel);
-    for (std::int64_t k = 0; k < width; ++k) {
-      for (std::int64_t j = 0; j < columns; ++j) {
-        const std::int64_t unit = panel * columns + j;
-        target[packed.place(k, j)] = unit < units ? w[k * units + unit] : T(0);
+    for (std::int64_t c = 0; c < columns; c += cpu::kPanelTile) {
+      const std::int64_t unit = panel * columns + c;
+      const std::int64_t taken = std::clamp<std::int64_t>(units - unit, 0, cpu::kPanelTile);
+      const auto to = packed.column(panel, c);
+      for (std::int64_t k = 0; k < width; ++k) {
+        std::copy_n(w + k * units + unit, taken, to.first + k * to.step);
+        std::fill_n(to.first + k * to.step + taken, cpu::kPanelTile - taken, S(0));
       }
     }
   });
@@ -362,10 +382,11 @@ void backward(const OpCall& call, const Gradients& out) {
                                      writable_at<T>(to.hidden, step),
                                      carry,
                                      cell_carry};
+    const auto rows = packed.rows(later, width, later == nullptr ? 0 : batch);
     each_panel(panels, batch * width * columns, [&](std::int64_t panel) {
       const std::int64_t first = panel * columns, n = std::min(columns, units - first);
       cpu::Scratch<T> product(static_cast<std::size_t>(batch * columns));
-      if (later != nullptr) packed.multiply(panel, later, width, batch, product.data(), columns);
+      if (later != nullptr) packed.multiply(panel, rows, product.data(), columns);
       if (i >= 0) return layer.rows(step, first, n, p, later == nullptr ? nullptr : product.data(), columns);
       for (std::int64_t b = 0; b < batch; ++b) {
         for (std::int64_t j = 0; j < n; ++j) carry[b * units + first + j] += product[b * columns + j];
@@ -382,13 +403,23 @@ void backward(const OpCall& call, const Gradients& out) {
 void cpu_forward(const OpCall& call, std::span<Tensor> out) {
   const Outputs to(out, call.as<Attributes>());
   if (to.states.numel() == 0) return;
-  to.states.dtype() == f64 ? forward<double>(call, to) : forward<float>(call, to);
+  if (to.states.dtype() == f64)
+    forward<double, double>(call, to);
+  else if (call.in[kWeight].dtype() == bf16)
+    forward<float, std::uint16_t>(call, to);
+  else
+    forward<float, float>(call, to);
 }
 
 void cpu_backward(const OpCall& call, std::span<Tensor> out) {
   const Gradients to(out, call.as<Attributes>());
   if (to.gates.numel() == 0) return;
-  to.gates.dtype() == f64 ? backward<double>(call, to) : backward<float>(call, to);
+  if (to.gates.dtype() == f64)
+    backward<double, double>(call, to);
+  else if (call.in[kHiddenWeight].dtype() == bf16)
+    backward<float, std::uint16_t>(call, to);
+  else
+    backward<float, float>(call, to);
 }
 
 }  // namespace etna::recurrent
