@@ -13,6 +13,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr std::int64_t kTile = 32;
 
+#if HWY_TARGET != HWY_SCALAR
 void square(const std::uint32_t* from, std::int64_t from_step, std::uint32_t* to, std::int64_t to_step) {
   const hn::FixedTag<std::uint32_t, 4> d;
   const hn::FixedTag<std::uint64_t, 2> pairs;
@@ -52,6 +53,8 @@ void square(const std::uint16_t* from, std::int64_t from_step, std::uint16_t* to
   }
 }
 
+#endif
+
 template <typename T>
 void one_by_one(const T* from, std::int64_t from_step, T* to, std::int64_t to_step, std::int64_t rows,
                 std::int64_t columns) {
@@ -62,6 +65,7 @@ void one_by_one(const T* from, std::int64_t from_step, T* to, std::int64_t to_st
 
 template <typename T>
 void tile(const T* from, std::int64_t from_step, T* to, std::int64_t to_step, std::int64_t rows, std::int64_t columns) {
+#if HWY_TARGET != HWY_SCALAR
   if constexpr (sizeof(T) == 2 || sizeof(T) == 4) {
     constexpr std::int64_t side = 16 / sizeof(T);
     const std::int64_t whole_rows = rows / side * side, whole_columns = columns / side * side;
@@ -72,9 +76,10 @@ void tile(const T* from, std::int64_t from_step, T* to, std::int64_t to_step, st
     one_by_one(from + whole_columns * from_step, from_step, to + whole_columns, to_step, whole_rows,
                columns - whole_columns);
     one_by_one(from + whole_rows, from_step, to + whole_rows * to_step, to_step, rows - whole_rows, columns);
-  } else {
-    one_by_one(from, from_step, to, to_step, rows, columns);
+    return;
   }
+#endif
+  one_by_one(from, from_step, to, to_step, rows, columns);
 }
 
 template <typename T>
