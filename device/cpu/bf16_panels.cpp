@@ -45,8 +45,7 @@ ETNA_TARGET void block(const std::uint32_t* a, std::int64_t lda, std::int64_t k,
     for (int v = 0; v < kVectors; ++v) pairs[v] = column_pairs(b + 16 * v, i + 1 < k ? b + width + 16 * v : nullptr);
     for (int r = 0; r < kRows; ++r) {
       const __m512i value = _mm512_set1_epi32(static_cast<int>(a[r * lda + i / 2]));
-      for (int v = 0; v < kVectors; ++v)
-        sums[r][v] = _mm512_dpbf16_ps(sums[r][v], (__m512bh)value, (__m512bh)pairs[v]);
+      for (int v = 0; v < kVectors; ++v) sums[r][v] = _mm512_dpbf16_ps(sums[r][v], (__m512bh)value, (__m512bh)pairs[v]);
     }
   }
   for (int r = 0; r < kRows; ++r) {

@@ -8,9 +8,9 @@ namespace etna::cpu {
 
 /// A row of windows over lines of adjacent elements.
 struct PoolRow {
-  const float* const* lines;    ///< each line padded by -∞ to (windows + 32) · stride + kernel · step elements at least
-  const std::int32_t* places;   ///< of each line's first element
-  std::int64_t count;           ///< lines
+  const float* const* lines;  ///< each line padded by -∞ to (windows + 32) · stride + kernel · step elements at least
+  const std::int32_t* places;  ///< of each line's first element
+  std::int64_t count;          ///< lines
   std::int64_t kernel, step, stride, windows;
 };
 /// @param first of each window: its place if no element is above -∞; readable to windows + 32

@@ -43,8 +43,8 @@ HWY_INLINE void block(const float* a, std::size_t lda, std::size_t k, const S* b
 }
 
 template <std::size_t kVectors, typename S>
-HWY_INLINE void blocks(const float* a, std::size_t lda, std::size_t rows, std::size_t k, const S* b,
-                       std::size_t width, float* out, std::size_t ldo) {
+HWY_INLINE void blocks(const float* a, std::size_t lda, std::size_t rows, std::size_t k, const S* b, std::size_t width,
+                       float* out, std::size_t ldo) {
   constexpr std::size_t kMost = hn::MaxLanes(D()) >= 16 ? 8 : 4;
   std::size_t r = 0;
   for (; r + kMost <= rows; r += kMost) block<kMost, kVectors>(a + r * lda, lda, k, b, width, out + r * ldo, ldo);

@@ -44,7 +44,8 @@ bool transposed_copy(const Evaluation& e, const Layout& layout) {
     if (from[d] == 1) row = d;
   }
   if (row < 0 || column < 0 || row == column || from[column] < 1 || to[row] < 1) return false;
-  const auto item = static_cast<std::int64_t>(item_size(x.dtype())), y_item = static_cast<std::int64_t>(item_size(y.dtype()));
+  const auto item = static_cast<std::int64_t>(item_size(x.dtype())),
+             y_item = static_cast<std::int64_t>(item_size(y.dtype()));
   const std::int64_t rows = shape[row], columns = shape[column];
   Shape others = shape;
   Strides from_others = from, to_others = to;
@@ -61,8 +62,12 @@ bool transposed_copy(const Evaluation& e, const Layout& layout) {
                         const std::int64_t matrix = t / blocks, first = t % blocks * block;
                         const std::int64_t at = rows::offset_of(others, from_others, matrix) + first;
                         const std::int64_t there = rows::offset_of(others, to_others, matrix) + first * to[row];
-                        const Block part{source + at * item,   from[column], target + there * y_item, to[row],
-                                         std::min(block, rows - first), columns};
+                        const Block part{source + at * item,
+                                         from[column],
+                                         target + there * y_item,
+                                         to[row],
+                                         std::min(block, rows - first),
+                                         columns};
                         if (narrows)
                           turn_and_convert<float, BFloat16>(part);
                         else if (widens)

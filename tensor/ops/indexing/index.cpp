@@ -8,8 +8,8 @@
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/indexing/put.h>
 #include <etna/tensor/ops/indexing/numbers.h>
+#include <etna/tensor/ops/indexing/put.h>
 #include <etna/tensor/ops/indexing/rows.h>
 #include <etna/tensor/ops/kernel.h>
 

@@ -92,7 +92,8 @@ void select(const T* row, std::int64_t n, std::int64_t kept, Key flip, std::int6
   cpu::Scratch<Key> least(static_cast<std::size_t>(2 * blocks));
   for (std::int64_t b = 0; b < blocks; ++b) {
     Key low = Key(~Key(0));
-    for (std::int64_t i = b * block; i < std::min(n, (b + 1) * block); ++i) low = std::min(low, Key(key(row[i]) ^ flip));
+    for (std::int64_t i = b * block; i < std::min(n, (b + 1) * block); ++i)
+      low = std::min(low, Key(key(row[i]) ^ flip));
     least[static_cast<std::size_t>(b)] = least[static_cast<std::size_t>(blocks + b)] = low;
   }
   Key bound = Key(~Key(0));

@@ -155,10 +155,12 @@ void forward_pixels(const Windows& windows, const T* x, std::int64_t channels, s
 void forward_lines(const Windows& windows, const Tensor& x, Tensor& y, std::int32_t* where) {
   constexpr std::int64_t kVector = 32;  // more than a vector has
   const Window &wd = windows.axes[0], &wh = windows.axes[1], &ww = windows.axes[2];
-  const std::int64_t rows = y.shape()[0] * wd.to * wh.to, plane = static_cast<std::int64_t>(wd.from) * wh.from * ww.from;
+  const std::int64_t rows = y.shape()[0] * wd.to * wh.to,
+                     plane = static_cast<std::int64_t>(wd.from) * wh.from * ww.from;
   const std::int64_t before = ww.padding;
-  const std::int64_t width = std::max<std::int64_t>(
-      before + ww.from, (ww.to + kVector) * static_cast<std::int64_t>(ww.stride) + ww.kernel * std::int64_t{ww.dilation});
+  const std::int64_t width =
+      std::max<std::int64_t>(before + ww.from, (ww.to + kVector) * static_cast<std::int64_t>(ww.stride) +
+                                                   ww.kernel * std::int64_t{ww.dilation});
   const std::int64_t lines = static_cast<std::int64_t>(wd.kernel) * wh.kernel;
   cpu::parallel_for(rows, std::max<std::int64_t>(1, rows::kGrain / (4 * ww.from)), [&](auto begin, auto end) {
     cpu::Scratch<float> padded(static_cast<std::size_t>(lines * width), -std::numeric_limits<float>::infinity());
@@ -231,33 +233,33 @@ void back(const Windows& windows, const Tensor& g, const Tensor& indices, Tensor
   // Channels are shared out in blocks if there are few planes.
   const std::int64_t block = std::min<std::int64_t>(inner, 64), blocks = (inner + block - 1) / block;
   const bool whole = blocks == 1;  // a task reads all values of its planes
-  cpu::parallel_for(y.shape()[0] * blocks, std::max<std::int64_t>(1, rows::kGrain / (plane / blocks)),
-                    [&](auto begin, auto end) {
-                      cpu::Scratch<T> buffers(static_cast<std::size_t>(most * block + (whole ? pooled * inner : block)));
-                      T *sums = buffers.data(), *buffer = sums + most * block;
-                      for (std::int64_t t = begin; t < end; ++t) {
-                        const std::int64_t outer = t / blocks, first = t % blocks * block;
-                        const std::int64_t width = std::min(block, inner - first);
-                        std::fill_n(sums, most * width, T(0));
-                        const T* all = whole ? rows::read(g, outer * pooled * inner, 1, pooled * inner, buffer) : nullptr;
-                        for (std::int64_t o = 0; o < pooled; ++o) {
-                          const std::int64_t at = (outer * pooled + o) * inner + first;
-                          const T* values = whole ? all + o * inner : rows::read(g, at, 1, width, buffer);
-                          for (std::int64_t c = 0; c < width; ++c) {
-                            const std::int64_t i = where[at + c];
-                            if (i < 0 || i >= most || (windows.unpool && !inside(windows, o, i))) continue;
-                            T& sum = sums[i * width + c];
-                            sum = windows.unpool ? values[c] : sum + values[c];
-                          }
-                        }
-                        if (width == inner) {
-                          rows::write(y, outer * plane, 1, plane, sums);
-                          continue;
-                        }
-                        for (std::int64_t i = 0; i < most; ++i)
-                          rows::write(y, outer * plane + i * inner + first, 1, width, sums + i * width);
-                      }
-                    });
+  cpu::parallel_for(
+      y.shape()[0] * blocks, std::max<std::int64_t>(1, rows::kGrain / (plane / blocks)), [&](auto begin, auto end) {
+        cpu::Scratch<T> buffers(static_cast<std::size_t>(most * block + (whole ? pooled * inner : block)));
+        T *sums = buffers.data(), *buffer = sums + most * block;
+        for (std::int64_t t = begin; t < end; ++t) {
+          const std::int64_t outer = t / blocks, first = t % blocks * block;
+          const std::int64_t width = std::min(block, inner - first);
+          std::fill_n(sums, most * width, T(0));
+          const T* all = whole ? rows::read(g, outer * pooled * inner, 1, pooled * inner, buffer) : nullptr;
+          for (std::int64_t o = 0; o < pooled; ++o) {
+            const std::int64_t at = (outer * pooled + o) * inner + first;
+            const T* values = whole ? all + o * inner : rows::read(g, at, 1, width, buffer);
+            for (std::int64_t c = 0; c < width; ++c) {
+              const std::int64_t i = where[at + c];
+              if (i < 0 || i >= most || (windows.unpool && !inside(windows, o, i))) continue;
+              T& sum = sums[i * width + c];
+              sum = windows.unpool ? values[c] : sum + values[c];
+            }
+          }
+          if (width == inner) {
+            rows::write(y, outer * plane, 1, plane, sums);
+            continue;
+          }
+          for (std::int64_t i = 0; i < most; ++i)
+            rows::write(y, outer * plane + i * inner + first, 1, width, sums + i * width);
+        }
+      });
 }
 
 }  // namespace

@@ -189,7 +189,8 @@ void forward(const OpCall& call, const Outputs& out) {
   each_panel(panels, units * columns, [&](std::int64_t panel) {
     constexpr std::int64_t kHalf = cpu::kPanelTile / 2;
     for (std::int64_t c = 0; c < columns; c += kHalf) {
-      const std::int64_t unit = panel * per_panel + c % per_panel, taken = std::clamp<std::int64_t>(units - unit, 0, kHalf);
+      const std::int64_t unit = panel * per_panel + c % per_panel,
+                         taken = std::clamp<std::int64_t>(units - unit, 0, kHalf);
       const auto to = packed.column(panel, c);
       cpu::transpose(w + (c / per_panel * units + unit) * units, units, to.first, to.step, units, taken, sizeof(S));
       for (std::int64_t i = 0; i < units && taken < kHalf; ++i)
