@@ -32,7 +32,9 @@ template <int kStride>
 HWY_INLINE V load_strided(const float* x, P steps) {
   const D d;
   if constexpr (kStride == 1) return hn::LoadU(d, x);
+#if HWY_TARGET != HWY_SCALAR
   if constexpr (kStride == 2) return hn::ConcatEven(d, hn::LoadU(d, x + hn::Lanes(d)), hn::LoadU(d, x));
+#endif
   return hn::GatherIndex(d, x, steps);
 }
 
