@@ -29,13 +29,13 @@ HWY_INLINE void take(Best& best, V value, P place) {
 
 /// Elements 0, stride, 2 · stride ... of x.
 template <int kStride>
-HWY_INLINE V load_strided(const float* x, [[maybe_unused]] P steps) {
+HWY_INLINE V load_strided(const float* x, P steps) {
   const D d;
-  if constexpr (kStride == 1 || HWY_TARGET == HWY_SCALAR) return hn::LoadU(d, x);
+  if constexpr (kStride == 1) return hn::LoadU(d, x);
 #if HWY_TARGET != HWY_SCALAR
   if constexpr (kStride == 2) return hn::ConcatEven(d, hn::LoadU(d, x + hn::Lanes(d)), hn::LoadU(d, x));
-  return hn::GatherIndex(d, x, steps);
 #endif
+  return hn::GatherIndex(d, x, steps);
 }
 
 template <int kStride>

@@ -1,20 +1,20 @@
+// Squares of 16-byte vectors are turned in registers; wider vectors would store to as many lines. Squares are visited in
+// tiles whose lines on both sides stay in the L1 cache.
 #include <etna/device/cpu/transpose.h>
 
-#include <algorithm>
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE <etna/device/cpu/transpose.cpp>
+#include <hwy/foreach_target.h>
+// Must come after foreach_target.h.
+#include <etna/device/cpu/vector_math.inc>
 
-#include <hwy/highway.h>
-
-// Squares of 16-byte vectors are turned in registers; wider vectors would store to as many lines. Squares are visited
-// in tiles whose lines on both sides stay in the L1 cache.
-namespace etna::cpu {
-namespace {
-
-namespace hn = hwy::HWY_NAMESPACE;
+HWY_BEFORE_NAMESPACE();
+namespace etna::cpu::HWY_NAMESPACE {
 
 constexpr std::int64_t kTile = 32;
 
 #if HWY_TARGET != HWY_SCALAR
-void square(const std::uint32_t* from, std::int64_t from_step, std::uint32_t* to, std::int64_t to_step) {
+HWY_INLINE void square(const std::uint32_t* from, std::int64_t from_step, std::uint32_t* to, std::int64_t to_step) {
   const hn::FixedTag<std::uint32_t, 4> d;
   const hn::FixedTag<std::uint64_t, 2> pairs;
   const auto a = hn::LoadU(d, from), b = hn::LoadU(d, from + from_step), c = hn::LoadU(d, from + 2 * from_step),
@@ -30,14 +30,13 @@ void square(const std::uint32_t* from, std::int64_t from_step, std::uint32_t* to
 }
 
 /// Rows of eight: after each step a vector holds twice as many neighbours of a column.
-void square(const std::uint16_t* from, std::int64_t from_step, std::uint16_t* to, std::int64_t to_step) {
+HWY_INLINE void square(const std::uint16_t* from, std::int64_t from_step, std::uint16_t* to, std::int64_t to_step) {
   const hn::FixedTag<std::uint16_t, 8> d;
   const hn::FixedTag<std::uint32_t, 4> twos;
   const hn::FixedTag<std::uint64_t, 2> fours;
   for (int half = 0; half < 2; ++half) {
-    const auto row = [&](std::int64_t r) { return hn::LoadU(d, from + r * from_step); };
-    const auto two = [&](std::int64_t r) {
-      const auto x = row(r), y = row(r + 1);
+    const auto two = [&](std::int64_t r) HWY_ATTR {
+      const auto x = hn::LoadU(d, from + r * from_step), y = hn::LoadU(d, from + (r + 1) * from_step);
       return hn::BitCast(twos, half == 0 ? hn::InterleaveLower(d, x, y) : hn::InterleaveUpper(d, x, y));
     };
     const auto a = two(0), b = two(2), c = two(4), e = two(6);
@@ -56,15 +55,16 @@ void square(const std::uint16_t* from, std::int64_t from_step, std::uint16_t* to
 #endif
 
 template <typename T>
-void one_by_one(const T* from, std::int64_t from_step, T* to, std::int64_t to_step, std::int64_t rows,
-                std::int64_t columns) {
+HWY_INLINE void one_by_one(const T* from, std::int64_t from_step, T* to, std::int64_t to_step, std::int64_t rows,
+                           std::int64_t columns) {
   for (std::int64_t r = 0; r < rows; ++r) {
     for (std::int64_t c = 0; c < columns; ++c) to[r * to_step + c] = from[c * from_step + r];
   }
 }
 
 template <typename T>
-void tile(const T* from, std::int64_t from_step, T* to, std::int64_t to_step, std::int64_t rows, std::int64_t columns) {
+HWY_INLINE void tile(const T* from, std::int64_t from_step, T* to, std::int64_t to_step, std::int64_t rows,
+                     std::int64_t columns) {
 #if HWY_TARGET != HWY_SCALAR
   if constexpr (sizeof(T) == 2 || sizeof(T) == 4) {
     constexpr std::int64_t side = 16 / sizeof(T);
@@ -83,7 +83,8 @@ void tile(const T* from, std::int64_t from_step, T* to, std::int64_t to_step, st
 }
 
 template <typename T>
-void turn(const T* from, std::int64_t from_step, T* to, std::int64_t to_step, std::int64_t rows, std::int64_t columns) {
+HWY_INLINE void turn(const T* from, std::int64_t from_step, T* to, std::int64_t to_step, std::int64_t rows,
+                     std::int64_t columns) {
   for (std::int64_t r = 0; r < rows; r += kTile) {
     for (std::int64_t c = 0; c < columns; c += kTile) {
       tile(from + c * from_step + r, from_step, to + r * to_step + c, to_step, std::min(kTile, rows - r),
@@ -92,24 +93,51 @@ void turn(const T* from, std::int64_t from_step, T* to, std::int64_t to_step, st
   }
 }
 
-}  // namespace
+void turn_8(const std::uint8_t* from, std::int64_t from_step, std::uint8_t* to, std::int64_t to_step, std::int64_t rows,
+            std::int64_t columns) {
+  turn(from, from_step, to, to_step, rows, columns);
+}
+void turn_16(const std::uint16_t* from, std::int64_t from_step, std::uint16_t* to, std::int64_t to_step,
+             std::int64_t rows, std::int64_t columns) {
+  turn(from, from_step, to, to_step, rows, columns);
+}
+void turn_32(const std::uint32_t* from, std::int64_t from_step, std::uint32_t* to, std::int64_t to_step,
+             std::int64_t rows, std::int64_t columns) {
+  turn(from, from_step, to, to_step, rows, columns);
+}
+void turn_64(const std::uint64_t* from, std::int64_t from_step, std::uint64_t* to, std::int64_t to_step,
+             std::int64_t rows, std::int64_t columns) {
+  turn(from, from_step, to, to_step, rows, columns);
+}
+
+}  // namespace etna::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace etna::cpu {
+
+HWY_EXPORT(turn_8);
+HWY_EXPORT(turn_16);
+HWY_EXPORT(turn_32);
+HWY_EXPORT(turn_64);
 
 void transpose(const void* from, std::int64_t from_step, void* to, std::int64_t to_step, std::int64_t rows,
                std::int64_t columns, std::int64_t item) {
-  const auto as = [&](auto zero) {
+  const auto as = [&](auto zero, auto run) {
     using T = decltype(zero);
-    turn(static_cast<const T*>(from), from_step, static_cast<T*>(to), to_step, rows, columns);
+    run(static_cast<const T*>(from), from_step, static_cast<T*>(to), to_step, rows, columns);
   };
   switch (item) {
     case 1:
-      return as(std::uint8_t{});
+      return as(std::uint8_t{}, HWY_DYNAMIC_DISPATCH(turn_8));
     case 2:
-      return as(std::uint16_t{});
+      return as(std::uint16_t{}, HWY_DYNAMIC_DISPATCH(turn_16));
     case 4:
-      return as(std::uint32_t{});
+      return as(std::uint32_t{}, HWY_DYNAMIC_DISPATCH(turn_32));
     default:
-      return as(std::uint64_t{});
+      return as(std::uint64_t{}, HWY_DYNAMIC_DISPATCH(turn_64));
   }
 }
 
 }  // namespace etna::cpu
+#endif

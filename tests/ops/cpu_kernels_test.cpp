@@ -108,6 +108,9 @@ TEST_P(CpuKernels, Bf16PanelsMultiplyLikeTheirWidenedValues) {
     packed.multiply(0, packed.rows(a.data<float>(), k, rows), got.data(), columns);
     const std::vector<double> want = naive_matmul(a, b);
     expect_near(std::vector<double>(got.begin(), got.end()), want, 1e-5);
+    // As on a processor that does not multiply bf16.
+    cpu::multiply_panel(a.data<float>(), k, rows, k, packed.column(0, 0).first, columns, got.data(), columns);
+    expect_near(std::vector<double>(got.begin(), got.end()), want, 1e-5);
   }
 }
 

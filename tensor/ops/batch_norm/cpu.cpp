@@ -34,6 +34,9 @@ struct Extents {
   }
 };
 
+/// Rows of one element a channel are short; so many are read and written together.
+std::int64_t together(std::int64_t width) { return std::max<std::int64_t>(1, 4096 / std::max<std::int64_t>(1, width)); }
+
 template <typename T>
 std::vector<T> values(const Tensor& w, std::int64_t n, T otherwise) {
   std::vector<T> out(static_cast<std::size_t>(n), otherwise);
@@ -72,12 +75,17 @@ std::vector<State> moments(const Tensor& x) {
   const std::int64_t piece = e.piece(e.a, e.c), pieces = (e.a + piece - 1) / piece;
   std::vector<double> partial(static_cast<std::size_t>(3 * pieces * e.c), 0);
   cpu::parallel_for(pieces, 1, [&](auto begin, auto end) {
-    cpu::Scratch<T> buffers(static_cast<std::size_t>(3 * e.c));
-    T *buffer = buffers.data(), *first = buffer + e.c, *apart = first + e.c;
+    const std::int64_t most = together(e.c);
+    cpu::Scratch<T> buffers(static_cast<std::size_t>((2 + most) * e.c));
+    T *first = buffers.data(), *apart = first + e.c, *buffer = apart + e.c;
+    const T* read = nullptr;
     for (std::int64_t p = begin; p < end; ++p) {
       double *shift = partial.data() + 3 * p * e.c, *total = shift + e.c, *squares = total + e.c;
-      for (std::int64_t a = p * piece; a < std::min(e.a, (p + 1) * piece); ++a) {
-        const T* row = rows::read(x, a * e.c, 1, e.c, buffer);
+      const std::int64_t end = std::min(e.a, (p + 1) * piece);
+      for (std::int64_t a = p * piece; a < end; ++a) {
+        const std::int64_t back = (a - p * piece) % most;
+        if (back == 0) read = rows::read(x, a * e.c, 1, std::min(most, end - a) * e.c, buffer);
+        const T* row = read + back * e.c;
         if (a == p * piece) {
           std::copy_n(row, e.c, first);
           std::copy_n(row, e.c, shift);
@@ -134,19 +142,24 @@ void forward(const OpCall& call, std::span<Tensor> out) {
     bias[c] = static_cast<T>(given[c] - (std::isfinite(mean[c]) ? (mean[c] - static_cast<double>(center[c])) * s : 0));
   }
   each_row(e, [&](std::int64_t begin, std::int64_t end, std::int64_t n) {
-    cpu::Scratch<T> buffers(static_cast<std::size_t>(2 * n));
-    T *buffer = buffers.data(), *y = buffer + n;
-    for (std::int64_t r = begin; r < end; ++r) {
-      const T* row = rows::read(x, r * n, 1, n, buffer);
+    const std::int64_t most = e.b > 1 ? 1 : together(n);
+    cpu::Scratch<T> buffers(static_cast<std::size_t>(2 * n * most));
+    T *buffer = buffers.data(), *y = buffer + n * most;
+    for (std::int64_t r = begin; r < end; r += most) {
+      const std::int64_t count = std::min(most, end - r);
+      const T* row = rows::read(x, r * n, 1, n * count, buffer);
       if (e.b > 1) {
         const auto c = static_cast<std::size_t>(r % e.c);
         const T m = center[c], s = scale[c], b = bias[c];
         for (std::int64_t i = 0; i < n; ++i) y[i] = (row[i] - m) * s + b;
       } else {
         const T *m = center.data(), *s = scale.data(), *b = bias.data();
-        for (std::int64_t i = 0; i < n; ++i) y[i] = (row[i] - m[i]) * s[i] + b[i];
+        T* to = y;
+        for (std::int64_t k = 0; k < count; ++k, row += n, to += n) {
+          for (std::int64_t i = 0; i < n; ++i) to[i] = (row[i] - m[i]) * s[i] + b[i];
+        }
       }
-      rows::write(out[0], r * n, 1, n, y);
+      rows::write(out[0], r * n, 1, n * count, y);
     }
   });
 }
@@ -160,16 +173,27 @@ std::vector<double> gradient_sums(const Tensor& g, const Tensor& x, const std::v
       sums(static_cast<std::size_t>(2 * e.c), 0);
   const std::int64_t per_piece = e.b > 1 ? e.c : 1;
   cpu::parallel_for(pieces * per_piece, 1, [&](auto begin, auto end) {
-    cpu::Scratch<T> buffers(static_cast<std::size_t>(3 * width));
-    T *buffer_g = buffers.data(), *buffer_x = buffer_g + width, *apart = buffer_x + width;
+    const std::int64_t most = e.b > 1 ? 1 : together(width);
+    cpu::Scratch<T> buffers(static_cast<std::size_t>((2 * most + 1) * width));
+    T *apart = buffers.data(), *buffer_g = apart + width, *buffer_x = buffer_g + most * width;
+    const T *read_g = nullptr, *read_x = nullptr;
     for (std::int64_t t = begin; t < end; ++t) {
       const std::int64_t p = t / per_piece, c = t % per_piece;
       double *total = partial.data() + 2 * p * e.c, *products = total + e.c;
-      for (std::int64_t a = p * piece; a < std::min(e.a, (p + 1) * piece); ++a) {
-        const std::int64_t at = (a * per_piece + c) * width;
-        const T *grad = rows::read(g, at, 1, width, buffer_g), *row = rows::read(x, at, 1, width, buffer_x);
-        for (std::int64_t i = 0; i < width; ++i) {
-          apart[i] = static_cast<T>(static_cast<double>(row[i]) - mean[static_cast<std::size_t>(e.b > 1 ? c : i)]);
+      const std::int64_t end = std::min(e.a, (p + 1) * piece);
+      for (std::int64_t a = p * piece; a < end; ++a) {
+        const std::int64_t at = (a * per_piece + c) * width, back = (a - p * piece) % most;
+        if (back == 0) {
+          const std::int64_t n = std::min(most, end - a) * width;
+          read_g = rows::read(g, at, 1, n, buffer_g), read_x = rows::read(x, at, 1, n, buffer_x);
+        }
+        const T *grad = read_g + back * width, *row = read_x + back * width;
+        if (e.b > 1) {
+          const double m = mean[static_cast<std::size_t>(c)];
+          for (std::int64_t i = 0; i < width; ++i) apart[i] = static_cast<T>(static_cast<double>(row[i]) - m);
+        } else {
+          const double* m = mean.data();
+          for (std::int64_t i = 0; i < width; ++i) apart[i] = static_cast<T>(static_cast<double>(row[i]) - m[i]);
         }
         if (e.b > 1) {
           total[c] += cpu::sum(grad, width);
@@ -215,19 +239,25 @@ void backward(const OpCall& call, std::span<Tensor> out) {
   if (a.wants_bias) rows::write(out[next], 0, 1, e.c, sums.data());
   if (x.numel() == 0) return;
   each_row(e, [&](std::int64_t begin, std::int64_t end, std::int64_t n) {
-    cpu::Scratch<T> buffers(static_cast<std::size_t>(3 * n));
-    T *buffer_g = buffers.data(), *buffer_x = buffer_g + n, *dx = buffer_x + n;
-    for (std::int64_t r = begin; r < end; ++r) {
-      const T *grad = rows::read(g, r * n, 1, n, buffer_g), *row = rows::read(x, r * n, 1, n, buffer_x);
+    const std::int64_t most = e.b > 1 ? 1 : together(n), room = most * n;
+    cpu::Scratch<T> buffers(static_cast<std::size_t>(3 * room));
+    T *buffer_g = buffers.data(), *buffer_x = buffer_g + room, *dx = buffer_x + room;
+    for (std::int64_t r = begin; r < end; r += most) {
+      const std::int64_t count = std::min(most, end - r);
+      const T* grad = rows::read(g, r * n, 1, n * count, buffer_g);
+      const T* row = rows::read(x, r * n, 1, n * count, buffer_x);
       if (e.b > 1) {
         const auto c = static_cast<std::size_t>(r % e.c);
         const T s = scale[c], k = slope[c], l = level[c], m = center[c];
         for (std::int64_t i = 0; i < n; ++i) dx[i] = grad[i] * s + ((row[i] - m) * k + l);
       } else {
         const T *s = scale.data(), *k = slope.data(), *l = level.data(), *m = center.data();
-        for (std::int64_t i = 0; i < n; ++i) dx[i] = grad[i] * s[i] + ((row[i] - m[i]) * k[i] + l[i]);
+        T* to = dx;
+        for (std::int64_t j = 0; j < count; ++j, grad += n, row += n, to += n) {
+          for (std::int64_t i = 0; i < n; ++i) to[i] = grad[i] * s[i] + ((row[i] - m[i]) * k[i] + l[i]);
+        }
       }
-      rows::write(out[0], r * n, 1, n, dx);
+      rows::write(out[0], r * n, 1, n * count, dx);
     }
   });
 }

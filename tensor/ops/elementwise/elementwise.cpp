@@ -123,6 +123,22 @@ bool raised_by_autocast(Row row) {
   }
 }
 
+/// Images whose channels are adjacent stay so on the CPU, where convolutions and pooling want them so.
+/// @return the order of dimensions in memory, or none
+Dims channels_last_order(std::span<const Tensor> operands) {
+  const Tensor* only = nullptr;
+  for (const Tensor& x : operands) {
+    if (!x.defined()) continue;
+    if (only != nullptr) return {};
+    only = &x;
+  }
+  if (only == nullptr || !only->device().is_cpu() || only->dim() < 4 || only->is_contiguous()) return {};
+  Dims order = {0};
+  for (int d = 2; d < only->dim(); ++d) order.push_back(d);
+  order.push_back(1);
+  return only->permute(order).is_contiguous() ? order : Dims();
+}
+
 Tensor call_row(Row row, Result kind, std::initializer_list<Tensor> given, int scalar_at, double scalar) {
   std::span<const Tensor> operands(given.begin(), given.size());
   TensorList raised;
@@ -157,8 +173,19 @@ Tensor call_row(Row row, Result kind, std::initializer_list<Tensor> given, int s
     throw DtypeError(fmt::format("nextafter: takes f32 and f64, not {}, which is computed in f32", name(t)));
   }
   if (row == Row::bitwise_not_ && t == boolean) return logical_not(operands[0]);
-  return apply(kRows[static_cast<int>(row)], operands,
-               Attrs::of(Attributes{row, scalar_at, scalar, kind == Result::truth ? boolean : t, t}))[0];
+  const auto run = [&](std::span<const Tensor> in) {
+    return apply(kRows[static_cast<int>(row)], in,
+                 Attrs::of(Attributes{row, scalar_at, scalar, kind == Result::truth ? boolean : t, t}))[0];
+  };
+  const Dims order = channels_last_order(operands);
+  if (order.rank() == 0) return run(operands);
+  TensorList last(operands.begin(), operands.end());
+  Dims back = order;
+  for (int d = 0; d < order.rank(); ++d) back[static_cast<int>(order[d])] = d;
+  for (Tensor& x : last) {
+    if (x.defined()) x = x.permute(order);
+  }
+  return run(last).permute(back);
 }
 
 }  // namespace
