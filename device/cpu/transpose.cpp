@@ -1,5 +1,5 @@
-// Squares of 16-byte vectors are turned in registers; wider vectors would store to as many lines. Squares are visited in
-// tiles whose lines on both sides stay in the L1 cache.
+// Squares of 16-byte vectors are turned in registers; wider vectors would store to as many lines. Squares are visited
+// in tiles whose lines on both sides stay in the L1 cache.
 #include <etna/device/cpu/transpose.h>
 
 #undef HWY_TARGET_INCLUDE

@@ -112,7 +112,8 @@ std::int64_t first_block(const Desc& desc) {
   return block;
 }
 
-/// Calls each(shape, offsets) for blocks of filters of a weight, from all threads. @param block filters that lie together
+/// Calls each(shape, offsets) for blocks of filters of a weight, from all threads.
+/// @param block filters that lie together
 template <typename Each>
 void in_blocks(const memory::dims& shape, std::int64_t block, const Each& each) {
   constexpr std::int64_t kAlone = 1 << 15;  // smaller weights are one block
@@ -270,8 +271,8 @@ std::shared_ptr<const Ready> ready(const Convolution& c, Kind kind) {
 
 std::int64_t pixels_of(const std::array<std::int64_t, 3>& sizes) { return sizes[0] * sizes[1] * sizes[2]; }
 
-/// What a convolution is split by: its images, or its filters (for the gradient of x: its input channels) where there are
-/// more weights than pixels. Then each task reads and packs a part of the weight, and sums nothing twice.
+/// What a convolution is split by: its images, or its filters (for the gradient of x: its input channels) where there
+/// are more weights than pixels. Then each task reads and packs a part of the weight, and sums nothing twice.
 struct Split {
   bool channels = false;
   std::int64_t all = 0, tasks = 0, unit = 1;

@@ -3,8 +3,8 @@
 #include <array>
 #include <cstdint>
 
-/// Convolutions of f32 and bf16 on the host by oneDNN, channels last, on all threads: images, or channels where there are
-/// more weights than results, are dealt out to tasks, and each task calls the library on its own thread.
+/// Convolutions of f32 and bf16 on the host by oneDNN, channels last, on all threads: images, or channels where there
+/// are more weights than results, are dealt out to tasks, and each task calls the library on its own thread.
 namespace etna::cpu {
 
 /// x [n, in..., c] · weight [k, kernel..., c / groups] → y [n, out..., k]

@@ -5,8 +5,8 @@
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/convolution/geometry.h>
 
-// Convolutions on the CPU: f32 and, where the processor has it, bf16 by oneDNN; f16, and bf16 elsewhere, widened to f32;
-// f64, and what oneDNN lacks, by patches and gemms.
+// Convolutions on the CPU: f32 and, where the processor has it, bf16 by oneDNN; f16, and bf16 elsewhere, widened to
+// f32; f64, and what oneDNN lacks, by patches and gemms.
 namespace etna::convolution {
 namespace {
 

@@ -51,8 +51,8 @@ bool on_gpu(const Evaluation& evaluation);
 /// @param operands y, a, b, c as in `layout` @param scalar the operand that is a number, as the kernel takes it
 bool transposed(const Evaluation& evaluation, const Layout& layout, const Tensor* const* operands,
                 std::uint64_t scalar);
-/// On the CPU: copies between tensors of one dtype whose contiguous dimensions differ, tile by tile. Returns false, having
-/// copied nothing, if it does not apply.
+/// On the CPU: copies between tensors of one dtype whose contiguous dimensions differ, tile by tile. Returns false,
+/// having copied nothing, if it does not apply.
 /// @param layout of y and the operand
 bool transposed_copy(const Evaluation& evaluation, const Layout& layout);
 /// Runs on y's device. Falls back to the CPU, counted, if the GPU has no kernel for the dtypes.

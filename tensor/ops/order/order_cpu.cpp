@@ -81,9 +81,9 @@ void radix_sort(Pair* pairs, Pair* other, std::size_t n, int key_bits, std::int6
   for (std::size_t i = 0; i < n; ++i) order[i] = pairs[i].place();
 }
 
-/// The first `kept` pairs of a sorted row. The least key of each block is found by a loop that vectorizes; the kept-th of
-/// those bounds the result from above, and few blocks have keys below it. Among equal keys the list of candidates may
-/// still fill; the bound then falls each time.
+/// The first `kept` pairs of a sorted row. The least key of each block is found by a loop that vectorizes; the kept-th
+/// of those bounds the result from above, and few blocks have keys below it. Among equal keys the list of candidates
+/// may still fill; the bound then falls each time.
 /// @param flip all ones to sort descending
 template <typename Pair, typename T, typename Key>
 void select(const T* row, std::int64_t n, std::int64_t kept, Key flip, std::int64_t* order) {

@@ -7,8 +7,8 @@
 #include <etna/tensor/ops/pool/max_pool.h>
 #include <etna/tensor/ops/rows/rows.h>
 
-// f32 and bf16 have vector code (device/cpu/max_pool.h), for adjacent channels and for rows of adjacent elements. What is
-// left, f64, f16 with adjacent channels and adaptive windows, goes element by element.
+// f32 and bf16 have vector code (device/cpu/max_pool.h), for adjacent channels and for rows of adjacent elements. What
+// is left, f64, f16 with adjacent channels and adaptive windows, goes element by element.
 namespace etna::pool {
 namespace {
 
