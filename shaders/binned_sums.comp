@@ -10,8 +10,8 @@
 // over the buckets, and bin_move writes each number, with its place in the bucket, behind those before it. bin_sums
 // takes chunks of at most 65536 numbers. Most buckets have one chunk; those that have more share exponents and sums in
 // global memory, and bin_results ends them.
-// 36 bytes a number move, most of them in runs; shared memory bounds it. Loads are made 8 at a time, before anything
-// waits.
+// 36 bytes a number move, most of them in runs; shared memory bounds it. Loads are made 16 or 8 at a time, before
+// anything waits.
 //
 // variant: bin_count COUNT
 // variant: bin_offsets OFFSETS
@@ -24,9 +24,8 @@
 #extension GL_EXT_control_flow_attributes : require
 #include "dtype.glsl"
 
-// With 8 elements a thread, bin_move has registers for as many threads as hide its loads.
-layout(local_size_x = 512) in;
-const uint THREADS = 512, ELEMENTS = 8, TILE = THREADS * ELEMENTS, CHUNK = 65536;
+layout(local_size_x = 256) in;
+const uint THREADS = 256, ELEMENTS = 16, TILE = THREADS * ELEMENTS, CHUNK = 65536;
 const uint BINS = 2048, BIN_BITS = 11, MOST_BUCKETS = 1024;
 
 ETNA_BUFFER(BufferU32, uint);

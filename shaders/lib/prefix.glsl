@@ -8,7 +8,7 @@
 // Which thread of the workgroup is meant where neighbouring lanes must be neighbouring threads.
 uint thread_index() { return gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID; }
 
-shared uint subgroup_sums[128];  // as many as 512 threads have subgroups of 4 lanes
+shared uint subgroup_sums[64];  // as many as 256 threads have subgroups of 4 lanes
 
 // The sum of the values of the threads before this one; `all` becomes the sum of all. Ends with a barrier.
 uint sum_before(uint value, out uint all) {

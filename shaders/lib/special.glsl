@@ -126,8 +126,11 @@ float m_bessel_i(float a, float order) {
     term *= (odd * odd - 4.0 * order) / (8.0 * x * k);
     sum += term;
   }
-  float root = m_exp(0.5 * x);  // its square may exceed the range where the result does not
-  return sign * (sum / sqrt(6.28318548 * x) * root) * root;
+  // The square of the root may exceed the range where the result does not, so no compiler may multiply it first.
+  float root = m_exp(0.5 * x);
+  precise float half_way = sum / sqrt(6.28318548 * x) * root;
+  precise float result = half_way * root;
+  return sign * result;
 }
 float m_i0(float a) { return m_bessel_i(a, 0.0); }
 float m_i1(float a) { return m_bessel_i(a, 1.0); }

@@ -9,7 +9,7 @@ namespace etna::indexing {
 namespace {
 
 // As in the shader.
-constexpr std::uint32_t kThreads = 512;
+constexpr std::uint32_t kThreads = 256;
 constexpr std::int64_t kTile = 4096, kChunk = 65536, kBins = 2048, kMostBuckets = 1024,
                        kPlanWords = 3 * kMostBuckets + 2;
 
@@ -22,8 +22,7 @@ Tensor words(std::int64_t count, Device device) { return empty({count}, {i32, de
 bool can_add_in_bins(const Tensor& y, std::int64_t numbers) {
   constexpr std::int64_t kFewest = 16384;  // fewer are sorted in a few microseconds
   const bool summed = is_floating(y.dtype()) && y.dtype() != f64;
-  return summed && numbers >= kFewest && y.numel() <= kMostBuckets * kBins &&
-         gpu::capabilities(y.device()).max_workgroup_size >= kThreads;
+  return summed && numbers >= kFewest && y.numel() <= kMostBuckets * kBins;
 }
 
 void add_in_bins(const OpCall& call, const Tensor& y, const Tensor& places, const Tensor& x) {
