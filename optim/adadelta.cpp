@@ -10,7 +10,7 @@ Adadelta::Adadelta(std::vector<Tensor> parameters, AdadeltaOptions options)
     : Adadelta(std::vector<ParamGroup>{{.parameters = std::move(parameters)}}, options) {}
 
 Adadelta::Adadelta(std::vector<ParamGroup> groups, AdadeltaOptions options)
-    : Optimizer(std::move(groups), settings_of(options), options.max_grad_norm), options_(options) {
+    : Optimizer("Adadelta", std::move(groups), settings_of(options), options.max_grad_norm), options_(options) {
   if (!(options.rho >= 0 && options.rho <= 1))
     throw Error(fmt::format("Adadelta: a rho of {} is not in [0, 1]", options.rho));
 }

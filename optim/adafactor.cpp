@@ -11,7 +11,7 @@ Adafactor::Adafactor(std::vector<Tensor> parameters, AdafactorOptions options)
     : Adafactor(std::vector<ParamGroup>{{.parameters = std::move(parameters)}}, options) {}
 
 Adafactor::Adafactor(std::vector<ParamGroup> groups, AdafactorOptions options)
-    : Optimizer(std::move(groups), settings_of(options), options.max_grad_norm), options_(options) {
+    : Optimizer("Adafactor", std::move(groups), settings_of(options), options.max_grad_norm), options_(options) {
   if (!(options.beta2_decay <= 0))
     throw Error(fmt::format("Adafactor: a beta2_decay of {} is positive", options.beta2_decay));
   if (!(options.eps1.value_or(0) >= 0) || !(options.eps2 >= 0) || !(options.d >= 1)) {

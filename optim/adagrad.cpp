@@ -10,7 +10,7 @@ Adagrad::Adagrad(std::vector<Tensor> parameters, AdagradOptions options)
     : Adagrad(std::vector<ParamGroup>{{.parameters = std::move(parameters)}}, options) {}
 
 Adagrad::Adagrad(std::vector<ParamGroup> groups, AdagradOptions options)
-    : Optimizer(std::move(groups), settings_of(options), options.max_grad_norm), options_(options) {
+    : Optimizer("Adagrad", std::move(groups), settings_of(options), options.max_grad_norm), options_(options) {
   if (!(options.lr_decay >= 0)) throw Error(fmt::format("Adagrad: an lr_decay of {} is negative", options.lr_decay));
   if (!(options.initial_accumulator_value >= 0)) {
     throw Error(

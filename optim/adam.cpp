@@ -10,7 +10,7 @@ Adam::Adam(std::vector<Tensor> parameters, AdamOptions options)
 Adam::Adam(std::vector<ParamGroup> groups, AdamOptions options) : Adam(std::move(groups), options, false) {}
 
 Adam::Adam(std::vector<ParamGroup> groups, AdamOptions options, bool decoupled)
-    : Optimizer(std::move(groups), settings_of(options), options.max_grad_norm),
+    : Optimizer(decoupled ? "AdamW" : "Adam", std::move(groups), settings_of(options), options.max_grad_norm),
       options_(options),
       decoupled_(decoupled) {}
 

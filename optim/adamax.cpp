@@ -8,7 +8,7 @@ Adamax::Adamax(std::vector<Tensor> parameters, AdamaxOptions options)
     : Adamax(std::vector<ParamGroup>{{.parameters = std::move(parameters)}}, options) {}
 
 Adamax::Adamax(std::vector<ParamGroup> groups, AdamaxOptions options)
-    : Optimizer(std::move(groups), settings_of(options), options.max_grad_norm), options_(options) {}
+    : Optimizer("Adamax", std::move(groups), settings_of(options), options.max_grad_norm), options_(options) {}
 
 std::vector<std::string> Adamax::state_names(const ParamGroup&) const { return {"exp_avg", "exp_inf"}; }
 

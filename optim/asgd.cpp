@@ -10,7 +10,7 @@ ASGD::ASGD(std::vector<Tensor> parameters, ASGDOptions options)
     : ASGD(std::vector<ParamGroup>{{.parameters = std::move(parameters)}}, options) {}
 
 ASGD::ASGD(std::vector<ParamGroup> groups, ASGDOptions options)
-    : Optimizer(std::move(groups), settings_of(options), options.max_grad_norm), options_(options) {
+    : Optimizer("ASGD", std::move(groups), settings_of(options), options.max_grad_norm), options_(options) {
   if (!(options.lambd >= 0) || !(options.t0 >= 0)) {
     throw Error(fmt::format("ASGD: a lambd of {} and a t0 of {}; neither may be negative", options.lambd, options.t0));
   }

@@ -9,7 +9,7 @@ LAMB::LAMB(std::vector<Tensor> parameters, LAMBOptions options)
     : LAMB(std::vector<ParamGroup>{{.parameters = std::move(parameters)}}, options) {}
 
 LAMB::LAMB(std::vector<ParamGroup> groups, LAMBOptions options)
-    : Optimizer(std::move(groups), settings_of(options), options.max_grad_norm), options_(options) {}
+    : Optimizer("LAMB", std::move(groups), settings_of(options), options.max_grad_norm), options_(options) {}
 
 std::vector<std::string> LAMB::state_names(const ParamGroup&) const { return {"exp_avg", "exp_avg_sq"}; }
 

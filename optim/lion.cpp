@@ -8,7 +8,7 @@ Lion::Lion(std::vector<Tensor> parameters, LionOptions options)
     : Lion(std::vector<ParamGroup>{{.parameters = std::move(parameters)}}, options) {}
 
 Lion::Lion(std::vector<ParamGroup> groups, LionOptions options)
-    : Optimizer(std::move(groups), settings_of(options), options.max_grad_norm), options_(options) {}
+    : Optimizer("Lion", std::move(groups), settings_of(options), options.max_grad_norm), options_(options) {}
 
 std::vector<std::string> Lion::state_names(const ParamGroup&) const { return {"exp_avg"}; }
 

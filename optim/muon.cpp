@@ -36,7 +36,7 @@ Muon::Muon(std::vector<Tensor> parameters, MuonOptions options)
     : Muon(std::vector<ParamGroup>{{.parameters = std::move(parameters)}}, options) {}
 
 Muon::Muon(std::vector<ParamGroup> groups, MuonOptions options)
-    : Optimizer(std::move(groups), settings_of(options), options.max_grad_norm), options_(options) {
+    : Optimizer("Muon", std::move(groups), settings_of(options), options.max_grad_norm), options_(options) {
   if (options.ns_steps < 1 || options.ns_steps >= 100)
     throw Error(fmt::format("Muon: ns_steps is {}, it must lie in [1, 100)", options.ns_steps));
   for (const ParamGroup& group : this->groups()) {

@@ -10,7 +10,7 @@ NAdam::NAdam(std::vector<Tensor> parameters, NAdamOptions options)
     : NAdam(std::vector<ParamGroup>{{.parameters = std::move(parameters)}}, options) {}
 
 NAdam::NAdam(std::vector<ParamGroup> groups, NAdamOptions options)
-    : Optimizer(std::move(groups), settings_of(options), options.max_grad_norm), options_(options) {
+    : Optimizer("NAdam", std::move(groups), settings_of(options), options.max_grad_norm), options_(options) {
   if (!(options.momentum_decay >= 0))
     throw Error(fmt::format("NAdam: a momentum_decay of {} is negative", options.momentum_decay));
 }

@@ -31,14 +31,15 @@ constexpr Setting kSettings[] = {{"lr", &ParamGroup::lr},
 /// Every optimizer has these, Rprop's weight decay of 0 among them.
 bool always_there(const Setting& s) { return s.value == &ParamGroup::lr || s.value == &ParamGroup::weight_decay; }
 
-void require(const Setting& s, double value) {
+void require(const char* optimizer, const Setting& s, double value) {
   const bool beta = s.value == &ParamGroup::beta1 || s.value == &ParamGroup::beta2;
-  if (beta && !(value >= 0 && value < 1)) throw Error(fmt::format("optimizer: {} is {}, not in [0, 1)", s.name, value));
-  if (!(value >= 0)) throw Error(fmt::format("optimizer: {} is {}; it must not be negative", s.name, value));
+  if (beta && !(value >= 0 && value < 1))
+    throw Error(fmt::format("{}: {} is {}, not in [0, 1)", optimizer, s.name, value));
+  if (!(value >= 0)) throw Error(fmt::format("{}: {} is {}; it must not be negative", optimizer, s.name, value));
 }
 
 /// Fills in what the group leaves out, and checks all.
-void complete(ParamGroup& group, const ParamGroup& defaults) {
+void complete(const char* optimizer, ParamGroup& group, const ParamGroup& defaults) {
   for (const Setting& s : kSettings) {
     double& value = group.*s.value;
     const double usual = defaults.*s.value;
@@ -46,31 +47,33 @@ void complete(ParamGroup& group, const ParamGroup& defaults) {
     if (value == ParamGroup::kDefault) {
       value = usual;
     } else if (!has) {
-      throw Error(fmt::format("optimizer: a group sets {} to {}, but this optimizer has no {}", s.name, value, s.name));
+      throw Error(
+          fmt::format("{}: a group sets {} to {}, but this optimizer has no {}", optimizer, s.name, value, s.name));
     }
-    if (has) require(s, value);
+    if (has) require(optimizer, s, value);
   }
 }
 
 }  // namespace
 
-Optimizer::Optimizer(std::vector<ParamGroup> groups, ParamGroup defaults, double max_grad_norm)
-    : defaults_(std::move(defaults)), max_grad_norm_(max_grad_norm) {
+Optimizer::Optimizer(const char* name, std::vector<ParamGroup> groups, ParamGroup defaults, double max_grad_norm)
+    : name_(name), defaults_(std::move(defaults)), max_grad_norm_(max_grad_norm) {
   if (!(max_grad_norm >= 0))
-    throw Error(fmt::format("optimizer: a max_grad_norm of {}; it may not be negative", max_grad_norm));
+    throw Error(fmt::format("{}: a max_grad_norm of {}; it may not be negative", name, max_grad_norm));
   if (defaults_.beta1 != ParamGroup::kDefault)
     momentum_ = &ParamGroup::beta1;
   else if (defaults_.momentum != ParamGroup::kDefault)
     momentum_ = &ParamGroup::momentum;
   for (ParamGroup& group : groups) add_param_group(std::move(group));
   if (state_.empty())
-    throw Error(
-        "optimizer: no parameters were given, or none of them requires grad; pass what parameters() gives, or call "
-        "requires_grad_()");
+    throw Error(fmt::format(
+        "{}: no parameters were given, or none of them requires grad; pass what parameters() gives, or call "
+        "requires_grad_()",
+        name));
 }
 
 void Optimizer::add_param_group(ParamGroup group) {
-  complete(group, defaults_);
+  complete(name_, group, defaults_);
   std::unordered_set<const TensorImpl*> seen;
   for (const ParamGroup& g : groups_) {
     for (const Tensor& p : g.parameters) seen.insert(p.impl());
@@ -78,11 +81,11 @@ void Optimizer::add_param_group(ParamGroup group) {
   std::size_t position = state_.size();
   for (const Tensor& p : group.parameters) {
     if (!p.defined() || !p.is_leaf()) {
-      throw Error(fmt::format("optimizer: parameter {} {} is no leaf; pass what parameters() gives", position,
+      throw Error(fmt::format("{}: parameter {} {} is no leaf; pass what parameters() gives", name_, position,
                               p.defined() ? str(p.shape()) : "(undefined)"));
     }
     if (!seen.insert(p.impl()).second)
-      throw Error(fmt::format("optimizer: parameter {} {} was given before", position, str(p.shape())));
+      throw Error(fmt::format("{}: parameter {} {} was given before", name_, position, str(p.shape())));
     ++position;
   }
   std::erase_if(group.parameters, [](const Tensor& p) { return !p.requires_grad(); });
@@ -92,27 +95,28 @@ void Optimizer::add_param_group(ParamGroup group) {
 
 void Optimizer::require_group(std::size_t index) const {
   if (index >= groups_.size()) {
-    throw Error(fmt::format("optimizer: there is no group {}; there are {}", index, groups_.size()));
+    throw Error(fmt::format("{}: there is no group {}; there are {}", name_, index, groups_.size()));
   }
 }
 
 void Optimizer::set_lr(std::size_t index, double lr) {
   require_group(index);
-  require(kSettings[0], lr);
+  require(name_, kSettings[0], lr);
   groups_[index].lr = lr;
 }
 
 void Optimizer::set_weight_decay(std::size_t index, double weight_decay) {
   require_group(index);
-  require(kSettings[1], weight_decay);
+  require(name_, kSettings[1], weight_decay);
   groups_[index].weight_decay = weight_decay;
 }
 
 void Optimizer::set_momentum(std::size_t index, double momentum) {
   require_group(index);
-  if (momentum_ == nullptr) throw Error("optimizer: it has neither momentum nor betas, so no momentum can be set");
+  if (momentum_ == nullptr)
+    throw Error(fmt::format("{}: it has neither momentum nor betas, so no momentum can be set", name_));
   for (const Setting& s : kSettings) {
-    if (s.value == momentum_) require(s, momentum);
+    if (s.value == momentum_) require(name_, s, momentum);
   }
   groups_[index].*momentum_ = momentum;
 }
@@ -158,9 +162,9 @@ Tensor Optimizer::control_from(const std::vector<Tensor>& gradients, const Tenso
   for (const Tensor& g : gradients) {
     if (g.device() != device) {
       throw DeviceError(
-          fmt::format("optimizer: gradients on {} and {}; their norm, for max_grad_norm or a loss scale, is "
+          fmt::format("{}: gradients on {} and {}; their norm, for max_grad_norm or a loss scale, is "
                       "taken on one device",
-                      device.str(), g.device().str()));
+                      name_, device.str(), g.device().str()));
     }
   }
   if (!control_.defined() || control_.device() != device) {

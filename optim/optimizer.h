@@ -94,12 +94,13 @@ class Optimizer {
     std::vector<Tensor> tensors;  ///< one for each of state_names(); f32, or f64 for f64 parameters
   };
 
+  /// @param name the class, for errors; a literal
   /// @param defaults settings of groups that give none, settings_of() the options; kDefault: the optimizer has no such
   /// setting
   /// @param max_grad_norm clips the gradients, as one vector, to this norm in the pass that steps; 0: no bound
   /// Parameters that do not require grad (frozen ones) are left out.
   /// @throws Error if none remains, if one appears twice or is no leaf, or for a negative setting
-  Optimizer(std::vector<ParamGroup> groups, ParamGroup defaults, double max_grad_norm);
+  Optimizer(const char* name, std::vector<ParamGroup> groups, ParamGroup defaults, double max_grad_norm);
 
   /// Names of the state tensors of a group's parameters: "exp_avg" ... A setting may add names at the end.
   virtual std::vector<std::string> state_names(const ParamGroup& group) const = 0;
@@ -130,6 +131,7 @@ class Optimizer {
 
   std::vector<ParamGroup> groups_;
   std::vector<State> state_;
+  const char* name_;
   ParamGroup defaults_;
   double ParamGroup::*momentum_ = nullptr;  ///< momentum, beta1, or null: it has neither
   double max_grad_norm_;

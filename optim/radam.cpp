@@ -8,7 +8,7 @@ RAdam::RAdam(std::vector<Tensor> parameters, RAdamOptions options)
     : RAdam(std::vector<ParamGroup>{{.parameters = std::move(parameters)}}, options) {}
 
 RAdam::RAdam(std::vector<ParamGroup> groups, RAdamOptions options)
-    : Optimizer(std::move(groups), settings_of(options), options.max_grad_norm), options_(options) {}
+    : Optimizer("RAdam", std::move(groups), settings_of(options), options.max_grad_norm), options_(options) {}
 
 std::vector<std::string> RAdam::state_names(const ParamGroup&) const { return {"exp_avg", "exp_avg_sq"}; }
 

@@ -10,7 +10,7 @@ RMSprop::RMSprop(std::vector<Tensor> parameters, RMSpropOptions options)
     : RMSprop(std::vector<ParamGroup>{{.parameters = std::move(parameters)}}, options) {}
 
 RMSprop::RMSprop(std::vector<ParamGroup> groups, RMSpropOptions options)
-    : Optimizer(std::move(groups), settings_of(options), options.max_grad_norm), options_(options) {
+    : Optimizer("RMSprop", std::move(groups), settings_of(options), options.max_grad_norm), options_(options) {
   if (!(options.alpha >= 0)) throw Error(fmt::format("RMSprop: an alpha of {} is negative", options.alpha));
 }
 

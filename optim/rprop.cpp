@@ -10,7 +10,7 @@ Rprop::Rprop(std::vector<Tensor> parameters, RpropOptions options)
     : Rprop(std::vector<ParamGroup>{{.parameters = std::move(parameters)}}, options) {}
 
 Rprop::Rprop(std::vector<ParamGroup> groups, RpropOptions options)
-    : Optimizer(std::move(groups), settings_of(options), options.max_grad_norm), options_(options) {
+    : Optimizer("Rprop", std::move(groups), settings_of(options), options.max_grad_norm), options_(options) {
   if (!(options.eta_minus > 0 && options.eta_minus < 1 && options.eta_plus > 1)) {
     throw Error(fmt::format("Rprop: eta_minus {} and eta_plus {}; wanted are 0 < eta_minus < 1 < eta_plus",
                             options.eta_minus, options.eta_plus));

@@ -10,7 +10,7 @@ SGD::SGD(std::vector<Tensor> parameters, SGDOptions options)
     : SGD(std::vector<ParamGroup>{{.parameters = std::move(parameters)}}, options) {}
 
 SGD::SGD(std::vector<ParamGroup> groups, SGDOptions options)
-    : Optimizer(std::move(groups), settings_of(options), options.max_grad_norm), options_(options) {
+    : Optimizer("SGD", std::move(groups), settings_of(options), options.max_grad_norm), options_(options) {
   if (options.nesterov && (options.momentum == 0 || options.dampening != 0)) {
     throw Error(fmt::format("SGD: nesterov wants momentum and no dampening, got {} and {}", options.momentum,
                             options.dampening));

@@ -49,7 +49,7 @@ Tensor checked_index(const char* op, const Tensor& index, std::int64_t limit) {
 
 namespace {
 
-/// Elements of one row of x.
+/// Single elements of x, which are aligned as such.
 template <typename Item, typename Index>
 void take_elements(const char* op, const Selection& s, const Tensor& x, const Index* chosen, std::int64_t count) {
   const Item* from = static_cast<const Item*>(x.raw_data());
@@ -66,7 +66,7 @@ void select(const OpCall& call, const Selection& s, const Tensor& index) {
   const Index* chosen = index.host<Index>();
   const std::int64_t count = index.numel(), row = s.inner * static_cast<std::int64_t>(item_size(x.dtype()));
   if (count == 0) return;
-  if (s.outer == 1) {
+  if (s.outer == 1 && s.inner == 1) {
     if (row == 1) return take_elements<std::uint8_t>(call.op.name, s, x, chosen, count);
     if (row == 2) return take_elements<std::uint16_t>(call.op.name, s, x, chosen, count);
     if (row == 4) return take_elements<std::uint32_t>(call.op.name, s, x, chosen, count);
