@@ -25,3 +25,4 @@
 #include <etna/tensor/ops.h>
 #include <etna/tensor/readback.h>
 #include <etna/tensor/tensor.h>
+#include <etna/train/train.h>

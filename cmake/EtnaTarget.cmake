@@ -103,7 +103,7 @@ function(etna_library)
   install(TARGETS etna EXPORT etnaTargets)
   install(EXPORT etnaTargets NAMESPACE etna:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/etna)
   # What tests/structure/public_headers.h names as internal stays here.
-  foreach(folder device tensor autograd nn optim data)
+  foreach(folder device tensor autograd nn optim data train)
     install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/etna
       FILES_MATCHING PATTERN "*.h" PATTERN "elementwise.def" PATTERN "rules.def"
       REGEX "/device/(cpu|vulkan|registry)$" EXCLUDE

@@ -15,7 +15,7 @@ inline bool is_public(const std::string& path) {
                                "tensor/layout.h", "tensor/recording.h", "autograd/node.h"}) {
     if (path.starts_with(internal)) return false;
   }
-  for (const char* folder : {"device/", "tensor/", "autograd/", "nn/", "optim/", "data/", "serve/"}) {
+  for (const char* folder : {"device/", "tensor/", "autograd/", "nn/", "optim/", "data/", "train/", "serve/"}) {
     if (path.starts_with(folder)) return path.ends_with(".h");
   }
   return false;
