@@ -1,0 +1,218 @@
+#include <etna/train/run_list.h>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <ctime>
+#include <map>
+#include <random>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <etna/device/error.h>
+#include <etna/train/append_file.h>
+#include <etna/train/read_bytes.h>
+#include <etna/train/terminal_text.h>
+
+namespace etna::train {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr Outcome kOutcomes[] = {Outcome::finished, Outcome::interrupted, Outcome::failed};
+
+Json number(const std::optional<double>& value) {
+  return value && std::isfinite(*value) ? Json(*value) : Json(nullptr);
+}
+
+std::optional<double> number_of(const Json& object, const char* key) {
+  const auto at = object.find(key);
+  if (at == object.end() || at->is_null()) return std::nullopt;
+  return at->get<double>();  // throws for other types
+}
+
+std::string text_of(const Json& object, const char* key) {
+  const auto at = object.find(key);
+  return at == object.end() ? "" : at->get<std::string>();
+}
+
+/// @throws Json::exception for fields of other types
+RunRecord parse(const Json& line) {
+  RunRecord run;
+  run.id = line.at("id").get<std::string>();
+  run.time = text_of(line, "time");
+  run.folder = text_of(line, "folder");
+  run.program = text_of(line, "program");
+  run.device = text_of(line, "device");
+  if (const auto config = line.find("config"); config != line.end() && config->is_object()) run.config = config->dump();
+  if (const auto steps = line.find("steps"); steps != line.end()) run.steps = steps->get<std::int64_t>();
+  run.epoch_seconds = number_of(line, "epoch_seconds");
+  run.tokens_per_second = number_of(line, "tokens_per_second");
+  run.final_loss = number_of(line, "final_loss");
+  if (const auto all = line.find("perplexities"); all != line.end()) {
+    for (const auto& item : all->items()) {
+      if (item.value().is_number()) run.perplexities.emplace_back(item.key(), item.value().get<double>());
+    }
+  }
+  const std::string outcome = text_of(line, "outcome");
+  const auto* at =
+      std::find_if(std::begin(kOutcomes), std::end(kOutcomes), [&](Outcome known) { return outcome == name(known); });
+  run.outcome = at == std::end(kOutcomes) ? Outcome::failed : *at;
+  return run;
+}
+
+/// Deeper than any program writes; so deep a value could exhaust the stack when it is written again.
+bool too_deep(std::string_view text) {
+  int depth = 0;
+  bool quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (quoted && c == '\\') {
+      ++i;
+    } else if (c == '"') {
+      quoted = !quoted;
+    } else if (!quoted && (c == '{' || c == '[')) {
+      if (++depth > 100) return true;
+    } else if (!quoted && (c == '}' || c == ']')) {
+      --depth;
+    }
+  }
+  return false;
+}
+
+fs::path same_folder(const fs::path& folder) {
+  std::error_code error;
+  const fs::path canonical = fs::weakly_canonical(folder, error);
+  fs::path plain = error ? folder.lexically_normal() : canonical;
+  return plain.has_filename() ? plain : plain.parent_path();
+}
+
+}  // namespace
+
+const char* name(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::finished:
+      return "finished";
+    case Outcome::interrupted:
+      return "interrupted";
+    case Outcome::failed:
+      break;
+  }
+  return "failed";
+}
+
+std::string new_run_id() {
+  std::random_device device;
+  const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
+  // The clock and the process are for systems whose random device always gives the same.
+  std::seed_seq seed{device(), device(), static_cast<unsigned>(now), static_cast<unsigned>(::getpid())};
+  std::mt19937 generator(seed);
+  return fmt::format("{:08x}", static_cast<std::uint32_t>(generator()));
+}
+
+std::string utc_time(std::optional<std::int64_t> seconds) {
+  const std::time_t time = seconds ? static_cast<std::time_t>(*seconds) : std::time(nullptr);
+  std::tm parts{};
+  if (::gmtime_r(&time, &parts) == nullptr) return "";
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday,
+                     parts.tm_hour, parts.tm_min, parts.tm_sec);
+}
+
+fs::path run_list_file() {
+  const auto variable = [](const char* name) {
+    const char* value = std::getenv(name);
+    return fs::path(value ? value : "");
+  };
+  constexpr const char* kName = "runs.jsonl";
+  if (const fs::path own = variable("ETNA_RUNS"); !own.empty()) return own / kName;
+  if (const fs::path xdg = variable("XDG_STATE_HOME"); !xdg.empty()) return xdg / "etna" / kName;
+  if (const fs::path home = variable("HOME"); !home.empty()) return home / ".local" / "state" / "etna" / kName;
+  return {};
+}
+
+void append_run(const RunRecord& run, const fs::path& file) {
+  if (file.empty()) return;
+  const Json config = too_deep(run.config) ? Json() : Json::parse(run.config, nullptr, false);
+  if (!config.is_object())
+    throw Error(fmt::format("append_run: the config of run '{}' is no JSON object: {}", run.id, fit(run.config, 60)));
+  std::error_code error;
+  const fs::path folder = run.folder.empty() ? run.folder : fs::absolute(run.folder, error);
+  Json line = {{"id", run.id},
+               {"time", run.time},
+               {"folder", (error ? run.folder : folder.lexically_normal()).string()},
+               {"program", run.program},
+               {"device", run.device},
+               {"steps", run.steps},
+               {"epoch_seconds", number(run.epoch_seconds)},
+               {"tokens_per_second", number(run.tokens_per_second)},
+               {"final_loss", number(run.final_loss)},
+               {"perplexities", Json::object()},
+               {"outcome", name(run.outcome)},
+               {"config", config}};
+  for (const auto& [set, perplexity] : run.perplexities) line["perplexities"][set] = number(perplexity);
+  if (file.has_parent_path()) {
+    fs::create_directories(file.parent_path(), error);
+    if (error)
+      throw FormatError(fmt::format("{} cannot be made: {}; ETNA_RUNS names another folder for the list of runs",
+                                    file.parent_path().string(), error.message()));
+  }
+  AppendFile(file).append_line_locked(line.dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
+RunList read_runs(const fs::path& file) {
+  RunList list;
+  std::error_code error;
+  if (file.empty() || fs::status(file, error).type() == fs::file_type::not_found) return list;
+  const std::string all = read_bytes(file);
+  std::map<std::string, std::size_t> last;  // the place of each id in the list
+  std::vector<RunRecord> runs;
+  for (std::string_view rest = all; !rest.empty();) {
+    const std::size_t end = rest.find('\n');
+    const std::string_view text = rest.substr(0, end);
+    rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
+    if (text.empty()) continue;
+    try {
+      if (too_deep(text)) throw Error("too deep");
+      RunRecord run = parse(Json::parse(text));
+      if (run.id.empty()) throw Error("no id");
+      last[run.id] = runs.size();
+      runs.push_back(std::move(run));
+    } catch (const std::exception&) {
+      ++list.damaged;
+    }
+  }
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    if (last[runs[i].id] == i) list.runs.push_back(std::move(runs[i]));
+  }
+  return list;
+}
+
+const RunRecord& find_run(const RunList& list, const std::string& name) {
+  std::vector<const RunRecord*> matches;
+  for (const RunRecord& run : list.runs) {
+    if (run.id == name) return run;
+    if (!name.empty() && run.id.starts_with(name)) matches.push_back(&run);
+  }
+  if (matches.size() == 1) return *matches[0];
+  const fs::path folder = same_folder(name);
+  for (auto run = list.runs.rbegin(); run != list.runs.rend(); ++run) {
+    if (!name.empty() && !run->folder.empty() && same_folder(run->folder) == folder) return *run;
+  }
+  const std::string shown = fit(name, 60);
+  if (matches.empty())
+    throw FormatError(
+        fmt::format("there is no run '{}' among the {} in the list, neither by the beginning of its id nor "
+                    "by its folder",
+                    shown, list.runs.size()));
+  std::string ids;
+  for (std::size_t i = 0; i < matches.size() && i < 8; ++i) ids += (i == 0 ? "" : ", ") + fit(matches[i]->id, 40);
+  throw FormatError(
+      fmt::format("'{}' is the beginning of {} ids: {}{}", shown, matches.size(), ids, matches.size() > 8 ? " …" : ""));
+}
+
+}  // namespace etna::train

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+/// The list of all training runs of a user, which `etna runs` shows: one JSON object a line in runs.jsonl.
+namespace etna::train {
+
+enum class Outcome { finished, interrupted, failed };
+
+const char* name(Outcome outcome);
+
+/// One run. Numbers that are not known stay empty.
+struct RunRecord {
+  std::string id;    ///< of new_run_id()
+  std::string time;  ///< of the start, as utc_time() gives it
+  std::filesystem::path folder;
+  std::string program;        ///< "wikitext train"
+  std::string device;         ///< "vulkan:0 (NVIDIA H200)"
+  std::string config = "{}";  ///< a JSON object
+  std::int64_t steps = 0;
+  std::optional<double> epoch_seconds, tokens_per_second, final_loss;
+  std::vector<std::pair<std::string, double>> perplexities;  ///< {"valid", 21.3}, {"test", 20.9}
+  Outcome outcome = Outcome::finished;
+};
+
+/// Eight random hexadecimal digits.
+std::string new_run_id();
+
+/// "2026-11-23T01:30:06Z". @param seconds since 1970; without it now
+std::string utc_time(std::optional<std::int64_t> seconds = std::nullopt);
+
+/// runs.jsonl in $ETNA_RUNS, else $XDG_STATE_HOME/etna, else ~/.local/state/etna. Empty where none of them is known.
+std::filesystem::path run_list_file();
+
+/// Adds a line, and makes the file and its folder where they are missing. Processes may do so at the same time. A
+/// record with the id of an earlier one replaces it: a run that is resumed keeps its id. Does nothing for an empty
+/// `file`.
+/// @throws FormatError for a file that cannot be written, Error for a config that is no JSON object
+void append_run(const RunRecord& run, const std::filesystem::path& file = run_list_file());
+
+struct RunList {
+  std::vector<RunRecord> runs;  ///< oldest first
+  std::size_t damaged = 0;      ///< lines that were skipped
+};
+
+/// Empty for a file that does not exist. @throws FormatError for one that cannot be read
+RunList read_runs(const std::filesystem::path& file = run_list_file());
+
+/// The run of a folder or of an id, which may be cut to a prefix that only one has. Of several runs in a folder, the
+/// last.
+/// @throws FormatError naming what is there for an unknown or ambiguous name
+const RunRecord& find_run(const RunList& list, const std::string& name);
+
+}  // namespace etna::train
