@@ -1,12 +1,9 @@
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
 
 #include <fmt/core.h>
 
+#include <etna/device/atomic_file.h>
 #include <etna/device/memory.h>
 
 #include "bench.h"
@@ -40,50 +37,11 @@ std::vector<AdapterInfo> chosen(const std::vector<std::string>& names) {
   return some;
 }
 
-/// Writes beside the file and renames at the end, so that an existing file stays whole until there is a complete
-/// replacement.
-class JsonFile {
- public:
-  /// @param path empty: write nothing @throws FormatError if the file could not be written
-  explicit JsonFile(const std::string& path) : path_(path) {
-    if (path.empty()) return;
-    if (std::error_code ignored; std::filesystem::is_directory(path, ignored)) fail("it is a directory");
-    write("");
-  }
-  ~JsonFile() {
-    std::error_code ignored;
-    if (!path_.empty()) std::filesystem::remove(part(), ignored);
-  }
-  JsonFile(const JsonFile&) = delete;
-  JsonFile& operator=(const JsonFile&) = delete;
-
-  void finish(const std::string& text) {
-    if (path_.empty()) return;
-    write(text);
-    std::error_code error;
-    std::filesystem::rename(part(), path_, error);
-    if (error) fail(error.message());
-  }
-
- private:
-  std::string part() const { return path_ + ".part"; }
-  [[noreturn]] void fail(const std::string& why) const {
-    throw FormatError(fmt::format("{} cannot be written: {}", path_, why));
-  }
-  void write(const std::string& text) const {
-    std::ofstream out(part());
-    out << text << std::flush;
-    if (!out) fail(std::strerror(errno));
-  }
-
-  std::string path_;
-};
-
 }  // namespace
 
 int bench(const BenchOptions& options) {
   const std::vector<AdapterInfo> devices = chosen(options.devices);
-  JsonFile file(options.json);
+  if (!options.json.empty()) io::require_writable(options.json);
   // Strict: a matrix product that silently fell back to the CPU would say nothing about the device.
   set_strict(true);
   const Effort effort = options.quick ? Effort{.quick = true, .seconds = 0.002, .repeats = 3} : Effort{};
@@ -105,7 +63,7 @@ int bench(const BenchOptions& options) {
     failed = failed || sheet.failed();
   }
   fmt::print("{}", legend(sheets));
-  file.finish(json(sheets));
+  if (!options.json.empty()) io::write_file(options.json, json(sheets));
   return failed ? 3 : 0;
 }
 

@@ -92,7 +92,7 @@ function(etna_library)
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_link_libraries(etna PRIVATE $<BUILD_INTERFACE:etna_options> TBB::tbb fmt::fmt spdlog::spdlog hwy::hwy
     Threads::Threads ${CMAKE_DL_LIBS} ${ETNA_GLSLANG_LIBRARIES} $<$<BOOL:${ETNA_ONEDNN_FOUND}>:${ONEDNN_LIBRARY}>
-    ${ETNA_FORMAT_LIBRARIES})
+    ${ETNA_FORMAT_LIBRARIES} ${XXHASH_LIBRARY})
   # Nothing calls the constructor that checks the processor, so a static library must be told to link it.
   if(NOT BUILD_SHARED_LIBS AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     target_link_options(etna INTERFACE LINKER:--undefined=etna_check_processor)

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include <etna/data/compressed_file.h>
-#include <etna/tensor/io/atomic_file.h>
+#include <etna/device/atomic_file.h>
 #include <etna/tensor/op.h>
 
 namespace etna::data {

@@ -2,14 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
-#include <fstream>
 #include <functional>
 #include <limits>
-#include <system_error>
 
 #include <etna/data/text_file.h>
 #include <etna/data/words.h>
+#include <etna/device/atomic_file.h>
 #include <etna/device/error.h>
 
 namespace etna::data {
@@ -72,19 +70,7 @@ void Vocabulary::save(const std::filesystem::path& file) const {
           fmt::format("vocabulary: word {} ('{}') is empty or holds white space and cannot be saved", id, word));
     lines.append(word).push_back('\n');
   }
-  std::filesystem::path part = file;
-  part += ".part";
-  errno = 0;
-  std::ofstream out(part, std::ios::binary);
-  out.write(lines.data(), static_cast<std::streamsize>(lines.size()));
-  out.close();
-  std::error_code failed;
-  if (out) std::filesystem::rename(part, file, failed);
-  if (!out || failed) {
-    const std::string why = failed ? failed.message() : std::generic_category().message(errno);
-    std::filesystem::remove(part, failed);
-    throw FormatError(fmt::format("vocabulary: cannot write {}: {}", file.string(), why));
-  }
+  io::write_file(file, lines);
 }
 
 Vocabulary Vocabulary::load(const std::filesystem::path& file) {

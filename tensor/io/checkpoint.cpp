@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <etna/tensor/io/content_hash.h>
 #include <etna/tensor/op.h>
 
 namespace etna {
@@ -16,6 +17,8 @@ using State = std::map<std::string, Tensor>;
 
 /// The names of the objects, each ended by a line break. An object may have no tensors.
 const std::string kObjects = "etna.checkpoint";
+/// content_hash() of everything else.
+const std::string kHash = "etna.hash";
 constexpr std::string_view kValue = "value";
 
 const Tensor& only_value(const State& state) {
@@ -25,8 +28,7 @@ const Tensor& only_value(const State& state) {
 }
 
 /// The items with their names; those without one get their position.
-std::vector<std::pair<std::string, const CheckpointItem*>> named(const fs::path& path,
-                                                                 const std::vector<CheckpointItem>& items) {
+std::vector<std::pair<std::string, const CheckpointItem*>> named(const std::vector<CheckpointItem>& items) {
   std::vector<std::pair<std::string, const CheckpointItem*>> all;
   std::set<std::string> names;
   for (std::size_t i = 0; i < items.size(); ++i) {
@@ -35,8 +37,7 @@ std::vector<std::pair<std::string, const CheckpointItem*>> named(const fs::path&
                         : name.find('\n') != std::string::npos ? "it holds a line break"
                         : !names.insert(name).second           ? "it is given twice"
                                                                : nullptr;
-    if (fault != nullptr)
-      throw FormatError(fmt::format("{}: '{}' cannot name an object: {}", path.string(), name, fault));
+    if (fault != nullptr) throw FormatError(fmt::format("checkpoint: '{}' cannot name an object: {}", name, fault));
     all.emplace_back(name, &items[i]);
   }
   return all;
@@ -80,32 +81,52 @@ CheckpointItem::CheckpointItem(std::string name, Tensor& tensor)
         tensor.copy_(value);
       }) {}
 
-void save(const fs::path& path, const std::vector<CheckpointItem>& items, const Metadata& metadata) {
-  Metadata all = metadata;
-  if (all.contains(kObjects))
-    throw FormatError(fmt::format("{}: the metadata '{}' is reserved", path.string(), kObjects));
-  NamedTensors tensors;
-  std::string& objects = all[kObjects];
-  for (const auto& [name, item] : named(path, items)) {
-    objects += name + "\n";
-    for (auto& [key, tensor] : item->state()) tensors.emplace_back(name + "." + key, tensor);
+CheckpointState checkpoint_state(const std::vector<CheckpointItem>& items, const Metadata& metadata) {
+  CheckpointState all{{}, metadata};
+  for (const std::string& reserved : {kObjects, kHash}) {
+    if (metadata.contains(reserved))
+      throw FormatError(fmt::format("checkpoint: the metadata '{}' is reserved", reserved));
   }
-  save_safetensors(path, tensors, all);
+  std::string& objects = all.metadata[kObjects];
+  for (const auto& [name, item] : named(items)) {
+    objects += name + "\n";
+    for (auto& [key, tensor] : item->state()) all.tensors.emplace_back(name + "." + key, tensor);
+  }
+  return all;
 }
 
-Metadata load(const fs::path& path, const std::vector<CheckpointItem>& items) {
-  const auto wanted = named(path, items);
-  Metadata metadata = load_safetensors_metadata(path);
-  const auto objects = metadata.find(kObjects);
-  if (objects == metadata.end()) {
+void write_checkpoint(const fs::path& path, CheckpointState state) {
+  const GradMode off(false);
+  for (auto& [name, tensor] : state.tensors) tensor = tensor.contiguous().to(kCPU);
+  state.metadata[kHash] = content_hash(state.tensors, state.metadata);
+  save_safetensors(path, state.tensors, state.metadata);
+}
+
+CheckpointState read_checkpoint(const fs::path& path) {
+  CheckpointState state;
+  state.metadata = load_safetensors_metadata(path);
+  const auto hash = state.metadata.find(kHash);
+  if (!state.metadata.contains(kObjects) || hash == state.metadata.end()) {
     throw FormatError(
         fmt::format("{}: was not written by etna::save(); load_safetensors() reads its tensors", path.string()));
   }
+  const std::string expected = hash->second;
+  state.metadata.erase(hash);
+  for (auto& [name, tensor] : load_safetensors(path)) state.tensors.emplace_back(name, tensor);
+  if (content_hash(state.tensors, state.metadata) != expected)
+    throw FormatError(
+        fmt::format("{}: is damaged: its content does not have the hash that it was written with", path.string()));
+  return state;
+}
+
+void restore(const fs::path& path, const CheckpointState& state, const std::vector<CheckpointItem>& items) {
+  const auto wanted = named(items);
+  const std::string& objects = state.metadata.at(kObjects);
   std::map<std::string, State> states;
-  for (std::size_t at = 0, end; (end = objects->second.find('\n', at)) != std::string::npos; at = end + 1)
-    states[objects->second.substr(at, end - at)];
+  for (std::size_t at = 0, end; (end = objects.find('\n', at)) != std::string::npos; at = end + 1)
+    states[objects.substr(at, end - at)];
   std::vector<std::string> there, missing;
-  for (const auto& [name, state] : states) there.push_back(name);
+  for (const auto& [name, tensors] : states) there.push_back(name);
   for (const auto& [name, item] : wanted) {
     if (!states.contains(name)) missing.push_back(name);
   }
@@ -113,12 +134,12 @@ Metadata load(const fs::path& path, const std::vector<CheckpointItem>& items) {
     throw FormatError(fmt::format("{}: lacks {}; it holds {}", path.string(), fmt::join(missing, ", "),
                                   there.empty() ? "nothing" : fmt::format("{}", fmt::join(there, ", "))));
   }
-  for (auto& [full, tensor] : load_safetensors(path)) {
+  for (const auto& [full, tensor] : state.tensors) {
     const std::size_t dot = full.find('.');
-    const auto state = states.find(full.substr(0, dot));
-    if (dot == std::string::npos || state == states.end())
+    const auto object = states.find(full.substr(0, dot));
+    if (dot == std::string::npos || object == states.end())
       throw FormatError(fmt::format("{}: the tensor '{}' belongs to no object", path.string(), full));
-    state->second.emplace(full.substr(dot + 1), tensor);
+    object->second.emplace(full.substr(dot + 1), tensor);
   }
   for (const auto& [name, item] : wanted) {
     try {
@@ -127,8 +148,17 @@ Metadata load(const fs::path& path, const std::vector<CheckpointItem>& items) {
       throw FormatError(fmt::format("{}: {}: {}", path.string(), name, error.what()));
     }
   }
-  metadata.erase(objects);
-  return metadata;
+}
+
+void save(const fs::path& path, const std::vector<CheckpointItem>& items, const Metadata& metadata) {
+  write_checkpoint(path, checkpoint_state(items, metadata));
+}
+
+Metadata load(const fs::path& path, const std::vector<CheckpointItem>& items) {
+  CheckpointState state = read_checkpoint(path);
+  restore(path, state, items);
+  state.metadata.erase(kObjects);
+  return std::move(state.metadata);
 }
 
 }  // namespace etna

@@ -47,10 +47,26 @@ class CheckpointItem {
   std::function<void(const std::map<std::string, Tensor>&)> load_;
 };
 
+/// What a checkpoint holds, apart from its file: tensors named "model.0.weight", and metadata.
+struct CheckpointState {
+  NamedTensors tensors;
+  Metadata metadata;
+};
+
+/// The present state of the objects. Tensors may share storage with them.
+/// @throws FormatError for a name that repeats or holds a dot
+CheckpointState checkpoint_state(const std::vector<CheckpointItem>& items, const Metadata& metadata = {});
+/// Writes it as save() does.
+void write_checkpoint(const std::filesystem::path& path, CheckpointState state);
+/// Reads it and checks its hash. @throws FormatError if the file is damaged or no checkpoint
+CheckpointState read_checkpoint(const std::filesystem::path& path);
+/// Loads the objects as load() does. @param path for errors
+void restore(const std::filesystem::path& path, const CheckpointState& state, const std::vector<CheckpointItem>& items);
+
 /// Writes one safetensors file, atomically, with names like "model.0.weight" and "optimizer.3.exp_avg":
 ///     save("run.safetensors", {{"model", model}, {"optimizer", optimizer}, {"loader", loader}, {"step", step}});
 ///     load("run.safetensors", {{"model", model}, {"optimizer", optimizer}, {"loader", loader}, {"step", step}});
-/// Other programs read it as any safetensors file.
+/// Other programs read it as any safetensors file. Its metadata has a hash of everything, which load() checks.
 /// @throws FormatError for a name that repeats or holds a dot, or if the file cannot be written; what was at `path` is
 /// then unchanged
 void save(const std::filesystem::path& path, const std::vector<CheckpointItem>& items, const Metadata& metadata = {});

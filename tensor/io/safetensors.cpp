@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include <etna/tensor/io/atomic_file.h>
+#include <etna/device/atomic_file.h>
 #include <etna/tensor/io/mapped_file.h>
 #include <etna/tensor/io/safetensors_header.h>
 #include <etna/tensor/op.h>

@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
+#include <etna/device/atomic_file.h>
 #include <etna/device/error.h>
-#include <etna/tensor/io/atomic_file.h>
 #include <etna/tensor/io/mapped_file.h>
 
 #ifdef ETNA_HAS_LIBZIP

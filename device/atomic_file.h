@@ -9,7 +9,7 @@ namespace etna::io {
 
 /// Writes a file in one step for everybody else: the bytes go to a temporary file beside `path`, and finish() renames
 /// it. If anything fails before, what was at `path` is unchanged. Follows a symbolic link: replaces what it points to,
-/// not the link.
+/// not the link. A device, a pipe or a terminal ("/dev/stdout") is written in place.
 class AtomicFile {
  public:
   /// Here and below: @throws FormatError naming the file and the reason
@@ -28,9 +28,17 @@ class AtomicFile {
   [[noreturn]] void fail() const;
 
   std::filesystem::path target_;
-  std::string name_;
+  bool in_place_;
+  std::string name_;  ///< of the temporary file; empty in place
   int descriptor_;
   bool finished_ = false;
 };
+
+/// Writes a whole file with AtomicFile. @throws FormatError
+void write_file(const std::filesystem::path& path, std::string_view text);
+
+/// Checks that write_file() could write there, so that a wrong name is reported before the work and not after it.
+/// @throws FormatError
+void require_writable(const std::filesystem::path& path);
 
 }  // namespace etna::io

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <string>
+
+#include <etna/tensor/tensor.h>
+
+namespace etna::train {
+
+struct EarlyStoppingOptions {
+  std::int64_t patience = 5;  ///< evaluations in a row without improvement after which to stop; 0: never stop
+  double min_delta = 0;       ///< an improvement is larger than this
+  bool maximize = false;      ///< larger is better: accuracy
+};
+
+/// Watches a validation metric.
+///     if (stopping.update(loss)) checkpoints.save(step, {}, true);  // the best so far
+///     if (stopping.stop()) break;
+class EarlyStopping {
+ public:
+  /// @throws Error for a negative option or NaN
+  explicit EarlyStopping(EarlyStoppingOptions options = {});
+
+  /// @return true if the value is the best so far; a NaN never is
+  bool update(double value);
+  bool stop() const { return options_.patience > 0 && bad_ >= options_.patience; }
+  /// Infinite before the first update.
+  double best() const { return options_.maximize ? -best_ : best_; }
+
+  /// "best" and "num_bad", f64 on the CPU.
+  std::map<std::string, Tensor> state_dict() const;
+  /// @throws Error unless these are the names
+  void load_state_dict(const std::map<std::string, Tensor>& state);
+
+ private:
+  EarlyStoppingOptions options_;
+  double best_ = std::numeric_limits<double>::infinity();  ///< negated if larger is better
+  std::int64_t bad_ = 0;
+};
+
+}  // namespace etna::train

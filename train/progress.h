@@ -1,0 +1,85 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <etna/device/device.h>
+
+namespace etna::train {
+
+/// 12,345,678
+std::string with_commas(std::int64_t number);
+/// "0:07", "12:03", "3:02:55"
+std::string clock_text(double seconds);
+
+struct ProgressOptions {
+  std::string title = "train";
+  std::int64_t first = 0;             ///< steps made before: of a resumed run
+  double items_per_step = 0;          ///< for the rate; 0: steps per second
+  std::string unit = "tokens";        ///< of the items
+  std::int64_t pause_every = 0;       ///< steps between pauses (evaluations), for the remaining time; 0: none
+  std::optional<Device> device = {};  ///< whose memory to show
+  std::FILE* out = stdout;
+  std::optional<bool> terminal = {};   ///< default: whether `out` is one
+  std::function<double()> clock = {};  ///< seconds; default: a steady clock
+};
+
+/// Progress of a loop: on a terminal a bar in one line, elsewhere a line about every twentieth of the loop.
+///     train::Progress progress(total, {.items_per_step = 1024, .device = device});
+///     while (…) { …; progress.update(step, {{"loss", loss}}); }
+///     progress.finish();
+/// The remaining time is shown once a few steps have passed that neither warm up nor record.
+class Progress {
+ public:
+  using Metrics = std::vector<std::pair<std::string, double>>;
+
+  /// @throws Error for a total below `first`
+  Progress(std::int64_t total, ProgressOptions options = {});
+  /// Ends the bar's line.
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  /// After a step. Draws at most ten times a second. @param metrics what to show, in this order
+  void update(std::int64_t step, const Metrics& metrics);
+  /// A line of text; the bar goes on below it.
+  void message(const std::string& line);
+  /// Around work between two steps, an evaluation for example: its time does not count for the rate.
+  void pause();
+  void resume();
+  /// Draws the last state and ends the bar's line.
+  void finish();
+
+  /// Steps a second over the last minute; 0 before it is known.
+  double rate() const;
+  /// Of the whole loop, pauses to come included; negative before it is known.
+  double seconds_left() const;
+
+ private:
+  struct Sample {
+    std::int64_t step;
+    double seconds;
+  };
+  double now() const;
+  std::string text(bool bar) const;
+  void draw();
+  void clear();
+
+  std::int64_t total_, step_;
+  ProgressOptions options_;
+  bool terminal_, drawn_ = false, finished_ = false;
+  std::deque<Sample> samples_;
+  Metrics metrics_;
+  double begin_, paused_ = 0, pause_begin_ = -1, last_pause_ = 0, last_drawn_ = -1;
+  std::int64_t last_line_ = -1;
+  double last_line_seconds_ = 0;
+};
+
+}  // namespace etna::train

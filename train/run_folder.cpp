@@ -1,0 +1,116 @@
+#include <etna/train/run_folder.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include <etna/device/atomic_file.h>
+#include <etna/device/error.h>
+#include <etna/train/checkpointer.h>
+
+namespace etna::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool ends_with_any(const std::string& name, std::initializer_list<std::string_view> endings) {
+  for (const std::string_view ending : endings) {
+    if (name.ends_with(ending)) return true;
+  }
+  return false;
+}
+
+/// Files in the folder that a run writes.
+bool belongs_to_run(const std::string& name) {
+  for (const char* own : {"config.json", "config.toml", "environment.json", "summary.json", "metrics.csv",
+                          "metrics.jsonl", "loss.svg", "report.html"}) {
+    if (name == own) return true;
+  }
+  return name.starts_with("events.out.tfevents.");
+}
+
+template <typename Wanted>
+std::vector<fs::path> files_in(const fs::path& folder, const Wanted& wanted) {
+  std::vector<fs::path> found;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    if (at->is_regular_file(error) && wanted(at->path().filename().string())) found.push_back(at->path());
+  }
+  return found;
+}
+
+void remove_all(const std::vector<fs::path>& files) {
+  for (const fs::path& file : files) {
+    std::error_code error;
+    if (!fs::remove(file, error) && error)
+      throw FormatError(fmt::format("{} cannot be removed: {}", file.string(), error.message()));
+  }
+}
+
+}  // namespace
+
+bool holds_run(const fs::path& folder) {
+  return !files_in(folder,
+                   [](const std::string& name) {
+                     return name == "config.json" || name == "metrics.csv" || name == "metrics.jsonl";
+                   })
+              .empty() ||
+         !find_checkpoints(folder / "checkpoints").steps.empty();
+}
+
+RunFolder::RunFolder(fs::path folder, ExistingRun existing) : folder_(std::move(folder)) {
+  const std::string name = folder_.string();
+  const bool held = holds_run(folder_);
+  if (existing == ExistingRun::refuse && held) {
+    throw FormatError(
+        fmt::format("{} holds a run; --resume goes on with it, --force begins anew and removes it", name));
+  }
+  if (existing == ExistingRun::resume && !held) throw FormatError(fmt::format("{} holds no run to resume", name));
+  std::error_code error;
+  fs::create_directories(folder_, error);
+  if (error) throw FormatError(fmt::format("{} cannot be made: {}", name, error.message()));
+  lock();
+  const auto temporary = [](const std::string& file) { return ends_with_any(file, {".tmp", ".part"}); };
+  remove_all(files_in(folder_, temporary));
+  remove_all(files_in(checkpoints(), temporary));
+  if (existing != ExistingRun::overwrite) return;
+  remove_all(files_in(folder_, belongs_to_run));
+  remove_all(files_in(checkpoints(), [](const std::string& file) {
+    return ends_with_any(file, {".safetensors", ".safetensors.damaged"});
+  }));
+}
+
+RunFolder::~RunFolder() {
+  if (lock_ >= 0) ::close(lock_);
+}
+
+void RunFolder::lock() {
+  const fs::path file = folder_ / ".lock";
+  lock_ = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (lock_ < 0) throw FormatError(fmt::format("{} cannot be written: {}", folder_.string(), std::strerror(errno)));
+  if (::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
+    const int reason = errno;
+    std::array<char, 32> owner{};
+    const ssize_t length = ::pread(lock_, owner.data(), owner.size() - 1, 0);
+    ::close(lock_);
+    lock_ = -1;
+    // A file system without locks (some network ones) cannot tell.
+    if (reason != EWOULDBLOCK) return;
+    throw FormatError(fmt::format("{} is in use: process {} trains in it; name another folder, or wait for it",
+                                  folder_.string(), length > 0 ? owner.data() : "?"));
+  }
+  const std::string owner = std::to_string(::getpid());
+  if (::ftruncate(lock_, 0) != 0 || ::pwrite(lock_, owner.data(), owner.size(), 0) < 0)
+    throw FormatError(fmt::format("{} cannot be written: {}", folder_.string(), std::strerror(errno)));
+}
+
+void RunFolder::write(std::string_view name, std::string_view text) const { io::write_file(folder_ / name, text); }
+
+}  // namespace etna::train

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+namespace etna::train {
+
+/// What to do with a folder that holds a run already.
+enum class ExistingRun {
+  refuse,     ///< an error that says how to go on
+  overwrite,  ///< remove what belongs to the old run; other files stay
+  resume,     ///< go on with it; an error if there is none
+};
+
+/// The folder of a run: config.json, environment.json, metrics, checkpoints/ and reports. While the object lives, other
+/// processes are refused. Temporary files that a killed process left are removed.
+///     train::RunFolder run("runs/first", train::ExistingRun::refuse);
+///     run.write("config.json", config);
+class RunFolder {
+ public:
+  /// Makes the folder and tries to write in it. @throws FormatError in words: it holds a run, another process trains in
+  /// it, it cannot be written
+  RunFolder(std::filesystem::path folder, ExistingRun existing);
+  ~RunFolder();
+  RunFolder(const RunFolder&) = delete;
+  RunFolder& operator=(const RunFolder&) = delete;
+
+  const std::filesystem::path& path() const { return folder_; }
+  std::filesystem::path checkpoints() const { return folder_ / "checkpoints"; }
+  /// Replaces a file as a whole. @throws FormatError
+  void write(std::string_view name, std::string_view text) const;
+
+ private:
+  void lock();
+
+  std::filesystem::path folder_;
+  int lock_ = -1;
+};
+
+/// True if the folder holds a run: its config.json, metrics or a checkpoint.
+bool holds_run(const std::filesystem::path& folder);
+
+}  // namespace etna::train
