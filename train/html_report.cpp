@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include <etna/tensor/io/atomic_file.h>
+#include <etna/device/atomic_file.h>
 #include <etna/train/markup.h>
 
 namespace etna::train {
