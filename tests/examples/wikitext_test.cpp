@@ -382,7 +382,7 @@ TEST_F(Wikitext, AStoppedRunGoesOnWithTheSameBits) {
     Outcome stopped = stopped_at(run + "--checkpoint-seconds 0 --out " + folder, "train  30/160", signal);
     EXPECT_EQ(stopped.code, signal == SIGINT ? 130 : -SIGKILL) << stopped.text;
     if (signal == SIGINT) {
-      EXPECT_THAT(stopped.text, HasSubstr("go on with: wikitext train --resume --out " + folder));
+      EXPECT_THAT(stopped.text, HasSubstr("wikitext train --resume --out " + folder));
     }
     Outcome resumed = wikitext("train --device cpu --resume --out " + folder);
     ASSERT_EQ(resumed.code, 0) << resumed.text;
