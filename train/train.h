@@ -4,6 +4,7 @@
 #include <etna/train/checkpointer.h>
 #include <etna/train/early_stopping.h>
 #include <etna/train/evaluator.h>
+#include <etna/train/fit.h>
 #include <etna/train/html_report.h>
 #include <etna/train/interrupt.h>
 #include <etna/train/metric_log.h>
