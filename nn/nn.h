@@ -21,6 +21,7 @@
 #include <etna/nn/layer_norm.h>
 #include <etna/nn/linear.h>
 #include <etna/nn/losses.h>
+#include <etna/nn/lstm_language_model.h>
 #include <etna/nn/margin_losses.h>
 #include <etna/nn/module.h>
 #include <etna/nn/module_list.h>

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <etna/nn/dropout.h>
 #include <etna/nn/init.h>
 #include <etna/tensor/ops.h>
 
@@ -156,6 +157,21 @@ class SpectralNorm : public Reparametrization {
   Tensor weight_, u_, v_;
 };
 
+class WeightDrop : public Reparametrization {
+ public:
+  WeightDrop(Module& module, const std::string& name, double p)
+      : Reparametrization(module, name, "weight_drop"), p_(p) {
+    GradMode off(false);
+    raw_ = first_.detach().clone();
+    parameter("_raw", raw_);
+  }
+  Tensor compute(bool training) override { return dropout(raw_, p_, training); }
+
+ private:
+  double p_;
+  Tensor raw_;
+};
+
 }  // namespace
 
 void weight_norm(Module& module, const std::string& name, std::optional<std::int64_t> dim) {
@@ -169,6 +185,12 @@ void spectral_norm(Module& module, const std::string& name, int n_power_iteratio
 }
 void remove_spectral_norm(Module& module, const std::string& name) {
   Reparametrization::stop<SpectralNorm>(module, name, "remove_spectral_norm");
+}
+void weight_drop(Module& module, const std::string& name, double p) {
+  Reparametrization::start<WeightDrop>(module, name, checked_probability("weight_drop", p));
+}
+void remove_weight_drop(Module& module, const std::string& name) {
+  Reparametrization::stop<WeightDrop>(module, name, "remove_weight_drop");
 }
 
 }  // namespace etna::nn

@@ -17,6 +17,15 @@ Tensor dropout2d(const Tensor& x, double p = 0.5, bool training = true);
 /// @param x [N, C, D, H, W], or [C, D, H, W]
 Tensor dropout3d(const Tensor& x, double p = 0.5, bool training = true);
 
+/// Dropout with one mask for all positions of a dimension, the steps of a sequence for example (Gal & Ghahramani 2016):
+/// while training, what is dropped at one step is dropped at all. @param x any shape of at least one dimension
+/// @throws ShapeError for p outside [0, 1] or a dimension that x has not
+Tensor locked_dropout(const Tensor& x, double p = 0.5, bool training = true, std::int64_t dim = 0);
+/// Rows of a table, of which some are dropped whole: while training, each row of the table is 0 with probability p and
+/// scaled by 1/(1-p) otherwise, wherever in `index` it stands (Gal & Ghahramani 2016).
+/// @param index [...] i64 or i32 @param weight [count, dim] @return [..., dim]
+Tensor embedding_dropout(const Tensor& index, const Tensor& weight, double p = 0.1, bool training = true);
+
 /// Dropout for networks with selu (Klambauer et al. 2017): dropped elements take selu's lower limit, and the result is
 /// scaled and shifted so that mean 0 and variance 1 stay. With p = 1 all is 0.
 Tensor alpha_dropout(const Tensor& x, double p = 0.5, bool training = false);

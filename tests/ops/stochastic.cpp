@@ -14,6 +14,8 @@ Sample sample(const char* op, const char* name, Shape shape, Drop f, double p) {
   });
 }
 
+Tensor locked(const Tensor& x, double p, bool training) { return locked_dropout(x, p, training); }
+
 Sample gumbel(const char* name, bool hard) {
   return Sample("gumbel_softmax", name).in({3, 5}).composed().calls([=](const TensorList& in) {
     manual_seed(7);
@@ -38,6 +40,12 @@ std::vector<Sample> samples_in_stochastic() {
           sample("alpha_dropout", "plain", {7, 11}, alpha_dropout, 0.3),
           sample("alpha_dropout", "all", {5}, alpha_dropout, 1),
           sample("feature_alpha_dropout", "plain", {2, 5, 3}, feature_alpha_dropout, 0.3),
+          sample("locked_dropout", "plain", {5, 3, 4}, locked, 0.4),
+          sample("locked_dropout", "no elements", {0, 3}, locked, 0.4),
+          Sample("embedding_dropout", "plain").in({7, 3}).composed().calls([](const TensorList& in) {
+            manual_seed(7);
+            return embedding_dropout(tensor({3, 0, 3, 6}).to(in[0].device()), in[0], 0.4);
+          }),
           gumbel("soft", false),
           gumbel("hard", true).gradients(Gradients::compared)};
 }

@@ -23,6 +23,36 @@ TEST(Stochastic, LeaveTheirInputOutsideTraining) {
   EXPECT_EQ(feature_alpha_dropout(x, 0.5).impl(), x.impl());
 }
 
+TEST(Stochastic, LockedDropoutDropsTheSameAtEveryStep) {
+  for (Device device : devices()) {
+    manual_seed(3);
+    const Tensor y = locked_dropout(ones({6, 4, 32}, device), 0.5);
+    EXPECT_TRUE(equal(y.slice(0, 0, 1).expand({6, 4, 32}), y));
+    const float share = mean(ne(y, 0.0).to(f32)).item<float>();
+    EXPECT_GT(share, 0.3);
+    EXPECT_LT(share, 0.7);
+    const Tensor rows = locked_dropout(ones({32, 4}, device), 0.5, true, -1);
+    EXPECT_TRUE(equal(rows.slice(1, 0, 1).expand({32, 4}), rows));
+  }
+  EXPECT_THAT([] { locked_dropout(ones({2}), 1.5); }, ThrowsMessage<ShapeError>(HasSubstr("locked_dropout: p is 1.5")));
+  EXPECT_THROW(locked_dropout(ones({2}), 0.5, true, 1), ShapeError);
+}
+
+TEST(Stochastic, EmbeddingDropoutDropsAWordEverywhere) {
+  manual_seed(5);
+  const Tensor index = arange(64).remainder(16.0), y = embedding_dropout(index, ones({16, 3}), 0.5);
+  const std::vector<float> values = y.to_vector<float>();
+  int dropped = 0;
+  for (std::size_t i = 0; i < 64; ++i) {
+    EXPECT_EQ(values[3 * i], values[3 * (i % 16)]);
+    EXPECT_EQ(values[3 * i], values[3 * i + 2]);
+    EXPECT_TRUE(values[3 * i] == 0 || values[3 * i] == 2);
+    dropped += values[3 * i] == 0 ? 1 : 0;
+  }
+  EXPECT_GT(dropped, 8);
+  EXPECT_LT(dropped, 56);
+}
+
 TEST(Stochastic, DropWholeChannels) {
   for (Device device : devices()) {
     manual_seed(3);

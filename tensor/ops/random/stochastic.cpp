@@ -65,6 +65,24 @@ Tensor dropout3d(const Tensor& x, double p, bool training) {
   return channel_dropout("dropout3d", x, p, training, 4, true);
 }
 
+Tensor locked_dropout(const Tensor& x, double p, bool training, std::int64_t dim) {
+  require_floating("locked_dropout", x);
+  require_probability("locked_dropout", p);
+  Shape mask = x.shape();
+  mask[wrap_dim(dim, x.dim(), "locked_dropout")] = 1;
+  if (!training || p == 0) return x;
+  return x * dropout(ones(mask, {x.dtype(), x.device()}), p);
+}
+
+Tensor embedding_dropout(const Tensor& index, const Tensor& weight, double p, bool training) {
+  require_floating("embedding_dropout", weight);
+  require_probability("embedding_dropout", p);
+  const Tensor rows = embedding(weight, index);
+  if (!training || p == 0) return rows;
+  const Tensor kept = dropout(ones({weight.size(0), 1}, {weight.dtype(), weight.device()}), p);
+  return rows * embedding(kept, index);
+}
+
 Tensor alpha_dropout(const Tensor& x, double p, bool training) {
   require_floating("alpha_dropout", x);
   require_probability("alpha_dropout", p);
