@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include <etna/tensor/io/atomic_file.h>
+#include <etna/device/atomic_file.h>
 #include <etna/train/markup.h>
 
 namespace etna::train {
@@ -224,9 +224,7 @@ std::vector<RunReport::Curves> curves_of(const Metrics& metrics) {
 std::string html_report(const RunReport& report) { return Page(report).text(); }
 
 void write_report(const std::filesystem::path& folder, const RunReport& report) {
-  io::AtomicFile file(folder / "report.html");
-  file.write(html_report(report));
-  file.finish();
+  io::write_file(folder / "report.html", html_report(report));
 }
 
 }  // namespace etna::train

@@ -10,8 +10,8 @@
 #include <nlohmann/json.hpp>
 
 #include <etna/data/text_file.h>
+#include <etna/device/atomic_file.h>
 #include <etna/device/error.h>
-#include <etna/tensor/io/atomic_file.h>
 #include <etna/train/append_file.h>
 #include <etna/train/event_file.h>
 #include <etna/train/terminal_text.h>

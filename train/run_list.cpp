@@ -135,16 +135,13 @@ fs::path run_list_file() {
   return {};
 }
 
-void append_run(const RunRecord& run, const fs::path& file) {
-  if (file.empty()) return;
+std::string json_text(const RunRecord& run) {
   const Json config = too_deep(run.config) ? Json() : Json::parse(run.config, nullptr, false);
   if (!config.is_object())
-    throw Error(fmt::format("append_run: the config of run '{}' is no JSON object: {}", run.id, fit(run.config, 60)));
-  std::error_code error;
-  const fs::path folder = run.folder.empty() ? run.folder : fs::absolute(run.folder, error);
+    throw Error(fmt::format("run '{}': its config is no JSON object: {}", fit(run.id, 40), fit(run.config, 60)));
   Json line = {{"id", run.id},
                {"time", run.time},
-               {"folder", (error ? run.folder : folder.lexically_normal()).string()},
+               {"folder", run.folder.string()},
                {"program", run.program},
                {"device", run.device},
                {"steps", run.steps},
@@ -155,13 +152,25 @@ void append_run(const RunRecord& run, const fs::path& file) {
                {"outcome", name(run.outcome)},
                {"config", config}};
   for (const auto& [set, perplexity] : run.perplexities) line["perplexities"][set] = number(perplexity);
+  return line.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+void append_run(const RunRecord& run, const fs::path& file) {
+  if (file.empty()) return;
+  std::error_code error;
+  RunRecord whole = run;
+  if (!run.folder.empty()) {
+    const fs::path folder = fs::absolute(run.folder, error).lexically_normal();
+    if (!error) whole.folder = folder;
+  }
+  const std::string line = json_text(whole);
   if (file.has_parent_path()) {
     fs::create_directories(file.parent_path(), error);
     if (error)
       throw FormatError(fmt::format("{} cannot be made: {}; ETNA_RUNS names another folder for the list of runs",
                                     file.parent_path().string(), error.message()));
   }
-  AppendFile(file).append_line_locked(line.dump(-1, ' ', false, Json::error_handler_t::replace));
+  AppendFile(file).append_line_locked(line);
 }
 
 RunList read_runs(const fs::path& file) {
