@@ -1,6 +1,8 @@
 #include <etna/train/html_report.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -191,6 +193,34 @@ Kind kind_of(const std::string& name) {
   return has("loss") && !has("loss_scale") && !has("loss scale") ? Kind::loss : Kind::other;
 }
 
+/// What is left after the steep beginning, which presses the rest of a picture flat; empty if it does not.
+std::vector<Series> after_the_first_tenth(const std::vector<Series>& series) {
+  struct Range {
+    double low = std::numeric_limits<double>::infinity(), high = -low;
+    void add(double value) {
+      if (!std::isfinite(value)) return;
+      low = std::min(low, value);
+      high = std::max(high, value);
+    }
+  } x, y, later_y;
+  for (const Series& one : series) {
+    for (const PlotPoint& point : one.points) x.add(point.x), y.add(point.y);
+  }
+  std::vector<Series> later;
+  std::size_t points = 0;
+  for (const Series& one : series) {
+    later.push_back({one.name, {}});
+    for (const PlotPoint& point : one.points) {
+      if (!(point.x >= x.low + 0.1 * (x.high - x.low))) continue;
+      later.back().points.push_back(point);
+      later_y.add(point.y);
+      ++points;
+    }
+  }
+  if (points < 20 || !(later_y.high - later_y.low < 0.5 * (y.high - y.low))) later.clear();
+  return later;
+}
+
 }  // namespace
 
 std::vector<RunReport::Curves> curves_of(const Metrics& metrics) {
@@ -210,7 +240,9 @@ std::vector<RunReport::Curves> curves_of(const Metrics& metrics) {
     std::vector<Series>& series = kinds[static_cast<std::size_t>(kind)];
     if (!series.empty()) all.push_back({std::move(series), {.title = title, .x_label = "step"}});
   };
+  std::vector<Series> later = after_the_first_tenth(kinds[static_cast<std::size_t>(Kind::loss)]);
   add("Loss", Kind::loss);
+  if (!later.empty()) all.push_back({std::move(later), {.title = "Loss, without the first tenth", .x_label = "step"}});
   add("Perplexity", Kind::perplexity);
   add("Learning rate", Kind::rate);
   add("Tokens per second", Kind::speed);

@@ -19,7 +19,7 @@ struct Series {
 };
 
 struct PlotOptions {
-  std::string title, x_label;  ///< empty: none
+  std::string title = {}, x_label = {};  ///< empty: none
   bool log_x = false, log_y = false;
   int width = 640, height = 340;  ///< units of the picture; it scales
 };
@@ -29,7 +29,7 @@ struct PlotOptions {
 std::string svg_plot(const std::vector<Series>& series, const PlotOptions& options = {});
 
 struct TerminalPlotOptions {
-  std::string title;
+  std::string title = {};
   bool log_x = false, log_y = false;
   int width = 80, height = 20;  ///< columns and lines, title, axes and legend included; taken as at least 24 and 8
   bool colour = false;

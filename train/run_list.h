@@ -17,15 +17,15 @@ const char* name(Outcome outcome);
 
 /// One run. Numbers that are not known stay empty.
 struct RunRecord {
-  std::string id;    ///< of new_run_id()
-  std::string time;  ///< of the start, as utc_time() gives it
-  std::filesystem::path folder;
-  std::string program;        ///< "wikitext train"
-  std::string device;         ///< "vulkan:0 (NVIDIA H200)"
+  std::string id = {};    ///< of new_run_id()
+  std::string time = {};  ///< of the start, as utc_time() gives it
+  std::filesystem::path folder = {};
+  std::string program = {};   ///< "wikitext train"
+  std::string device = {};    ///< "vulkan:0 (NVIDIA H200)"
   std::string config = "{}";  ///< a JSON object
   std::int64_t steps = 0;
-  std::optional<double> epoch_seconds, tokens_per_second, final_loss;
-  std::vector<std::pair<std::string, double>> perplexities;  ///< {"valid", 21.3}, {"test", 20.9}
+  std::optional<double> epoch_seconds = {}, tokens_per_second = {}, final_loss = {};
+  std::vector<std::pair<std::string, double>> perplexities = {};  ///< {"valid", 21.3}, {"test", 20.9}
   Outcome outcome = Outcome::finished;
 };
 

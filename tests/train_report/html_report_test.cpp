@@ -81,6 +81,23 @@ TEST(HtmlReport, CurvesAreGroupedByWhatTheyShow) {
   EXPECT_EQ(curves[0].series[1].points.at(0).x, 2);
 }
 
+TEST(HtmlReport, ASteepBeginningGetsAPictureWithoutIt) {
+  TemporaryFolder folder;
+  {
+    MetricLog log(folder / "steep");
+    for (int step = 0; step < 100; ++step) log.log(step, {{"loss", step < 5 ? 10 : 3 - 0.01 * step}}, step);
+  }
+  const std::vector<RunReport::Curves> curves = curves_of(read_metrics(folder / "steep"));
+  ASSERT_EQ(curves.size(), 2u);
+  EXPECT_EQ(curves[1].options.title, "Loss, without the first tenth");
+  EXPECT_EQ(curves[1].series.at(0).points.front().x, 10);
+  {
+    MetricLog log(folder / "even");
+    for (int step = 0; step < 100; ++step) log.log(step, {{"loss", 3 - 0.01 * step}}, step);
+  }
+  EXPECT_EQ(curves_of(read_metrics(folder / "even")).size(), 1u);
+}
+
 TEST(HtmlReport, AFolderThatCannotBeWrittenIsAnErrorInWords) {
   TemporaryFolder folder;
   EXPECT_THAT([&] { write_report(folder / "none", {}); }, ThrowsMessage<FormatError>(HasSubstr("report.html")));

@@ -1,4 +1,4 @@
-#!/ usr / bin / env python3
+#!/usr/bin/env python3
 """Prints the scalars of a run folder as TensorBoard sees them: read_events.py FOLDER (needs the package tensorboard)."""
 import sys
 
