@@ -82,7 +82,8 @@ Progress::Progress(std::int64_t total, ProgressOptions options)
 }
 
 Progress::~Progress() {
-  if (drawn_ && !finished_) std::fputc('\n', options_.out);
+  if (!drawn_ || finished_) return;
+  options_.keep ? static_cast<void>(std::fputc('\n', options_.out)) : clear();
 }
 
 double Progress::now() const { return options_.clock() - begin_ - paused_; }
@@ -104,9 +105,13 @@ void Progress::update(std::int64_t step, const Metrics& metrics) {
     last_drawn_ = now();
     return;
   }
-  const std::int64_t twentieth = std::max<std::int64_t>(1, (total_ - options_.first) / 20);
-  const bool first = last_line_ < 0, far = step - last_line_ >= twentieth, long_ago = now() - last_line_seconds_ >= 30;
-  if (!first && !far && !long_ago && step != total_) return;
+  const bool long_ago = now() - last_line_seconds_ >= 30;
+  if (options_.lines == 0) {
+    if (!long_ago) return;
+  } else {
+    const std::int64_t apart = std::max<std::int64_t>(1, (total_ - options_.first) / options_.lines);
+    if (last_line_ >= 0 && step - last_line_ < apart && !long_ago && step != total_) return;
+  }
   last_line_ = step;
   last_line_seconds_ = now();
   fmt::print(options_.out, "{}\n", text(false));
@@ -135,8 +140,8 @@ void Progress::resume() {
 void Progress::finish() {
   if (finished_) return;
   if (drawn_) {
-    draw();
-    std::fputc('\n', options_.out);
+    options_.keep ? draw() : clear();
+    if (options_.keep) std::fputc('\n', options_.out);
     std::fflush(options_.out);
   }
   finished_ = true;

@@ -25,6 +25,8 @@ struct ProgressOptions {
   double items_per_step = 0;          ///< for the rate; 0: steps per second
   std::string unit = "tokens";        ///< of the items
   std::int64_t pause_every = 0;       ///< steps between pauses (evaluations), for the remaining time; 0: none
+  std::int64_t lines = 20;            ///< about so many where there is no bar; 0: one every 30 seconds
+  bool keep = true;                   ///< false: finish() erases the bar
   std::optional<Device> device = {};  ///< whose memory to show
   std::FILE* out = stdout;
   std::optional<bool> terminal = {};   ///< default: whether `out` is one

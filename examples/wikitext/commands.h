@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "generate.h"
+#include "settings.h"
 
 /// The subcommands. Each returns the process's exit code and throws Etna's errors.
 namespace wikitext {
@@ -17,14 +18,9 @@ struct DataOptions {
 
 struct TrainOptions {
   DataOptions data;
-  std::string device, preset = "tiny", out, json;
-  std::int64_t epochs = 0, steps = 0, batch = 0;
-  double lr = 0;
-  std::uint64_t seed = 1;
-  bool evaluate = true;
-  std::string precision = "f32";
-  bool eager = false;
-  bool resident = false;
+  std::string device, preset = "tiny", config, out, json;
+  bool resume = false, force = false, print_config = false;
+  bool evaluate = true, eager = false, resident = false;
   bool profile = false, profile_exact = false;
   std::string trace;  ///< --trace
   std::int64_t profile_steps = 20;
@@ -43,15 +39,15 @@ struct GenerateOptions {
 struct CompareOptions {
   DataOptions data;
   std::vector<std::string> devices = {"cpu", "vulkan:0"};
-  std::string preset = "tiny", json, precision = "f32";
-  std::int64_t steps = 20, batch = 0;
-  std::uint64_t seed = 1;
+  std::string preset = "tiny", json;
+  std::int64_t steps = 20;
   bool resident = false;
 };
 
-int run_train(const TrainOptions& options);
+/// @param settings those of the command line; others are filled in
+int run_train(const TrainOptions& options, Settings& settings, SettingList& list);
 int run_evaluate(const EvaluateOptions& options);
 int run_generate(const GenerateOptions& options);
-int run_compare(const CompareOptions& options);
+int run_compare(const CompareOptions& options, Settings& settings, SettingList& list);
 
 }  // namespace wikitext

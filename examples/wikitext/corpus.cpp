@@ -6,11 +6,15 @@
 
 #include <etna/data/demo_corpus.h>
 
-#include "report.h"
+#include <etna/train/progress.h>
 
 namespace wikitext {
 
 using etna::data::Corpus;
+
+bool is_embedded(const DataOptions& options) {
+  return options.text.empty() && options.data.empty() && std::getenv("ETNA_DATA") == nullptr;
+}
 
 Corpus find_corpus(const DataOptions& options) {
   std::string folder = options.data;
@@ -20,10 +24,10 @@ Corpus find_corpus(const DataOptions& options) {
                   : !folder.empty()     ? etna::data::read_wikitext(folder)
                                         : etna::data::demo_corpus();
   fmt::print("corpus: {}: {} training, {} validation, {} test tokens, {} words\n", corpus.source,
-             with_commas(static_cast<std::int64_t>(corpus.train.size())),
-             with_commas(static_cast<std::int64_t>(corpus.valid.size())),
-             with_commas(static_cast<std::int64_t>(corpus.test.size())),
-             with_commas(static_cast<std::int64_t>(corpus.vocab.size())));
+             etna::train::with_commas(static_cast<std::int64_t>(corpus.train.size())),
+             etna::train::with_commas(static_cast<std::int64_t>(corpus.valid.size())),
+             etna::train::with_commas(static_cast<std::int64_t>(corpus.test.size())),
+             etna::train::with_commas(static_cast<std::int64_t>(corpus.vocab.size())));
   return corpus;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <sstream>
 #include <vector>
 
 #include <etna/etna.h>
@@ -42,6 +43,28 @@ std::int32_t draw(const std::vector<float>& logits, const Sampling& sampling, st
 }
 
 }  // namespace
+
+std::vector<std::string> unknown_words(const std::string& prompt, const data::Vocabulary& vocabulary) {
+  data::Vocabulary words;
+  std::vector<std::int32_t> ids;
+  data::append_lines(prompt, words, ids);
+  std::vector<std::string> unknown;
+  for (std::size_t id = 0; id < words.size(); ++id) {
+    const std::string word(words.word(static_cast<std::int32_t>(id)));
+    if (!vocabulary.find(word)) unknown.push_back(word);
+  }
+  return unknown;
+}
+
+std::string printable_lines(const std::string& text) {
+  std::string all;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (!all.empty()) all.push_back('\n');
+    all.append(train::printable(line));
+  }
+  return all;
+}
 
 std::string generate(nn::LanguageModel& model, const data::Vocabulary& vocabulary, const std::string& prompt,
                      const Sampling& sampling, Device device) {

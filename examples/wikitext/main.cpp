@@ -8,8 +8,7 @@
 #include <etna/device/error.h>
 
 #include "commands.h"
-#include "presets.h"
-#include "train.h"
+#include "loss_meter.h"
 
 namespace {
 
@@ -17,7 +16,8 @@ namespace {
 enum Exit { kOther = 1, kUsage = 2, kDevice = 3, kData = 4, kMemory = 5, kNonFinite = 6 };
 
 int failed(Exit code, const char* what) {
-  fmt::print(stderr, "error: {}\n", what);
+  // Not fmt::print, which throws where standard error cannot be written either.
+  std::fputs(fmt::format("error: {}\n", wikitext::printable_lines(what)).c_str(), stderr);
   return code;
 }
 
@@ -27,6 +27,8 @@ void add_data_options(CLI::App& app, wikitext::DataOptions& data) {
 }
 
 constexpr const char* kResidentHelp = "upload the corpus once and cut batches from it on the device";
+constexpr const char* kPresetHelp = "model and recipe: demo, tiny, small, gpt2, or a TOML file";
+constexpr const char* kRunHelp = "the --out folder of a training run, or a checkpoint";
 constexpr const char* kPrecisionHelp = "what products compute in: f32, f16 (training scales its loss) or bf16";
 constexpr const char* kDeviceHelp = "auto, cpu, vulkan or vulkan:N (default: $ETNA_DEVICE, else auto)";
 
@@ -37,33 +39,33 @@ int main(int argc, char** argv) {
   CLI::App app{"Trains a transformer language model on WikiText, on the CPU or a Vulkan GPU."};
   app.footer(
       "Exit codes: 1 losses differ (compare) or another error, 2 usage, 3 device, 4 data or checkpoint, 5 memory,\n"
-      "6 the loss became NaN or infinite.");
+      "6 the loss became NaN or infinite, 130 stopped by Ctrl-C.");
   app.require_subcommand(1);
   int code = 0;
-  auto presets = CLI::IsMember(preset_names());
   auto precisions = CLI::IsMember({"f32", "f16", "bf16"});
 
   TrainOptions train;
+  Settings settings;
+  SettingList list(settings);
   CLI::App* train_command = app.add_subcommand("train", "train, evaluate and write a passage");
+  train_command->footer(
+      "Settings come from the command line, else the environment (ETNA_WIKITEXT_LR=1e-3), else --config, else "
+      "--preset.");
   add_data_options(*train_command, train.data);
   train_command->add_option("--device", train.device, kDeviceHelp);
-  train_command->add_option("--preset", train.preset, "model and recipe")->check(presets)->capture_default_str();
-  train_command
-      ->add_option("--epochs", train.epochs, "passes over the training text; the learning rate's schedule spans them")
-      ->check(CLI::PositiveNumber);
-  train_command
-      ->add_option("--steps", train.steps, "stop after so many steps (without --epochs the schedule spans these)")
-      ->check(CLI::PositiveNumber);
-  train_command->add_option("--batch", train.batch, "sequences a step (default: the preset's)")
-      ->check(CLI::PositiveNumber);
-  train_command->add_option("--lr", train.lr, "peak learning rate (default: the preset's)")->check(CLI::PositiveNumber);
-  train_command->add_option("--precision", train.precision, kPrecisionHelp)->check(precisions)->capture_default_str();
+  train_command->add_option("--preset", train.preset, kPresetHelp)->capture_default_str();
+  train_command->add_option("--config", train.config, "a TOML file of settings");
+  train_command->add_flag("--print-config", train.print_config, "print all settings and where they come from, and end");
+  auto* out = train_command->add_option("--out", train.out,
+                                        "folder for checkpoints, metrics and the report (a folder that holds a run "
+                                        "already is refused)");
+  auto* resume = train_command->add_flag("--resume", train.resume, "go on with the run in --out")->needs(out);
+  train_command->add_flag("--force", train.force, "remove the run in --out first")->needs(out)->excludes(resume);
+  list.add_options(*train_command);
   train_command->add_flag("--eager", train.eager, "run op by op instead of replaying a recorded step");
   train_command->add_flag("--resident", train.resident, kResidentHelp);
-  train_command->add_option("--seed", train.seed, "of the weights")->capture_default_str();
-  train_command->add_option("--out", train.out, "folder for checkpoint, summary.json and metrics.csv");
   train_command->add_option("--json", train.json, "also write the summary to this file");
-  train_command->add_flag("!--no-eval", train.evaluate, "skip the evaluation and the passage");
+  train_command->add_flag("!--no-eval", train.evaluate, "skip validations, the evaluation and the passage");
   auto* profile = train_command->add_flag("--profile", train.profile,
                                           "profile some steps after the first five and print where their time went");
   train_command->add_option("--profile-steps", train.profile_steps, "how many")
@@ -77,13 +79,13 @@ int main(int argc, char** argv) {
       ->add_option("--trace", train.trace,
                    "also write them to this file: a Chrome trace, or a picture where it ends in .svg")
       ->needs(profile);
-  train_command->callback([&] { code = run_train(train); });
+  train_command->callback([&] { code = run_train(train, settings, list); });
 
   EvaluateOptions evaluate;
   CLI::App* eval_command = app.add_subcommand("eval", "perplexity of a checkpoint");
   add_data_options(*eval_command, evaluate.data);
   eval_command->add_option("--device", evaluate.device, kDeviceHelp);
-  eval_command->add_option("--run", evaluate.run, "the --out folder of a training run")->required();
+  eval_command->add_option("--run", evaluate.run, kRunHelp)->required();
   eval_command->add_option("--precision", evaluate.precision, kPrecisionHelp)->check(precisions)->capture_default_str();
   eval_command->add_option("--json", evaluate.json, "also write the result to this file");
   eval_command->callback([&] { code = run_evaluate(evaluate); });
@@ -91,7 +93,7 @@ int main(int argc, char** argv) {
   GenerateOptions generate;
   CLI::App* generate_command = app.add_subcommand("generate", "let a checkpoint write");
   generate_command->add_option("--device", generate.device, kDeviceHelp);
-  generate_command->add_option("--run", generate.run, "the --out folder of a training run")->required();
+  generate_command->add_option("--run", generate.run, kRunHelp)->required();
   generate_command->add_option("--prompt", generate.prompt, "words to go on from");
   generate_command->add_option("--words", generate.sampling.words, "how many to write")
       ->check(CLI::PositiveNumber)
@@ -112,25 +114,26 @@ int main(int argc, char** argv) {
   compare_command->add_option("--devices", compare.devices, "devices, the first is the yardstick")
       ->delimiter(',')
       ->capture_default_str();
-  compare_command->add_option("--preset", compare.preset, "model and recipe")->check(presets)->capture_default_str();
+  compare_command->add_option("--preset", compare.preset, kPresetHelp)->capture_default_str();
+  Settings compared;
+  SettingList compared_list(compared);
+  compared_list.add_options(*compare_command, {"batch", "precision", "seed", "accumulation"});
   compare_command->add_option("--steps", compare.steps, "steps on each")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  compare_command->add_option("--batch", compare.batch, "sequences a step (default: the preset's)")
-      ->check(CLI::PositiveNumber);
-  compare_command->add_option("--precision", compare.precision, kPrecisionHelp)
-      ->check(precisions)
-      ->capture_default_str();
   compare_command->add_flag("--resident", compare.resident, kResidentHelp);
-  compare_command->add_option("--seed", compare.seed, "of the weights")->capture_default_str();
   compare_command->add_option("--json", compare.json, "also write every run to this file");
-  compare_command->callback([&] { code = run_compare(compare); });
+  compare_command->callback([&] { code = run_compare(compare, compared, compared_list); });
 
   try {
     app.parse(argc, argv);
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+      return failed(kOther, "standard output cannot be written; is the disk full?");
     return code;
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kUsage;
+  } catch (const SettingError& error) {
+    return failed(kUsage, error.what());
   } catch (const NonFiniteLoss& error) {
     return failed(kNonFinite, error.what());
   } catch (const etna::DeviceError& error) {

@@ -1,7 +1,8 @@
 #include "report.h"
 
 #include <algorithm>
-#include <string>
+
+#include <fmt/format.h>
 
 #include <etna/device/memory.h>
 
@@ -9,45 +10,69 @@ namespace wikitext {
 
 using namespace etna;
 
-double epoch_seconds(const History& history) {
-  if (history.epoch_seconds.empty()) {
-    return history.ms_per_step_median * 1e-3 * static_cast<double>(history.steps_per_epoch);
-  }
-  std::vector<double> sorted = history.epoch_seconds;
+double Summary::tokens_per_second() const {
+  return seconds > 0 ? static_cast<double>((steps - first_step) * tokens_per_step) / seconds : 0;
+}
+
+double Summary::seconds_an_epoch() const {
+  if (epoch_seconds.empty()) return ms_per_step_median * 1e-3 * static_cast<double>(steps_per_epoch);
+  std::vector<double> sorted = epoch_seconds;
   std::sort(sorted.begin(), sorted.end());
   return sorted[sorted.size() / 2];
 }
 
-std::string with_commas(std::int64_t number) {
-  std::string text = std::to_string(number);
-  for (auto at = static_cast<std::ptrdiff_t>(text.size()) - 3; at > (number < 0 ? 1 : 0); at -= 3) {
-    text.insert(static_cast<std::size_t>(at), 1, ',');
-  }
-  return text;
+Summary summary_of(const TrainingRun& run, const LossMeter& meter, std::int64_t first_step) {
+  Summary summary;
+  summary.looks = meter.looks();
+  summary.seconds = meter.seconds();
+  summary.ms_per_step_median = meter.ms_per_step_median();
+  summary.first_step = first_step;
+  summary.steps = run.step();
+  summary.tokens_per_step = run.tokens_per_step();
+  summary.steps_per_epoch = run.steps_per_epoch();
+  summary.program = run.program();
+  return summary;
 }
 
-nlohmann::json report(const History& history, const std::string& preset, const nn::LanguageModel& model, Device device,
-                      const Transfers& crossed) {
+void print_summary(const Summary& s) {
+  fmt::print("trained {} steps in {:.1f} s: {:.0f} tokens/s, {:.2f} ms a step (median)\n", s.steps - s.first_step,
+             s.seconds, s.tokens_per_second(), s.ms_per_step_median);
+  for (std::size_t e = 0; e < s.epoch_loss.size(); ++e)
+    fmt::print("epoch {}: mean training loss {:.4f}\n",
+               (s.first_step / std::max<std::int64_t>(1, s.steps_per_epoch)) + static_cast<std::int64_t>(e) + 1,
+               s.epoch_loss[e]);
+  if (s.program) fmt::print("{}", s.program->str());
+}
+
+nlohmann::json to_json(const Summary& s, const nn::LanguageModel& model, Device device) {
   nlohmann::json losses = nlohmann::json::array();
-  for (const LossAt& at : history.loss) losses.push_back({{"step", at.step}, {"loss", at.loss}});
+  for (const Look& look : s.looks) losses.push_back({{"step", look.step}, {"loss", look.loss}});
+  const auto number = [](const std::optional<double>& value) -> nlohmann::json {
+    return value ? nlohmann::json(*value) : nlohmann::json(nullptr);
+  };
   return {
       {"device", device.str()},
       {"device_name", device_name(device)},
-      {"preset", preset},
-      {"precision", name(history.precision)},
+      {"preset", s.preset},
+      {"precision", s.precision},
+      {"mode", s.mode},
       {"parameters", model.num_parameters()},
-      {"steps", history.steps},
-      {"tokens", history.tokens},
-      {"seconds", history.seconds},
-      {"tokens_per_second", history.tokens_per_second()},
-      {"ms_per_step_median", history.ms_per_step_median},
-      {"epoch_seconds", epoch_seconds(history)},
-      {"epoch_extrapolated", history.epoch_seconds.empty()},
+      {"steps", s.steps},
+      {"tokens", s.steps * s.tokens_per_step},
+      {"seconds", s.seconds},
+      {"tokens_per_second", s.tokens_per_second()},
+      {"ms_per_step_median", s.ms_per_step_median},
+      {"epoch_seconds", s.seconds_an_epoch()},
+      {"epoch_extrapolated", s.epoch_seconds.empty()},
       {"loss", losses},
-      {"epoch_loss", history.epoch_loss},
+      {"epoch_loss", s.epoch_loss},
+      {"valid_perplexity", number(s.valid_perplexity)},
+      {"test_perplexity", number(s.test_perplexity)},
       {"peak_bytes", {{"host", memory_stats(kCPU).peak}, {"device", device.is_cpu() ? 0 : memory_stats(device).peak}}},
       {"transfers",
-       {{"h2d_bytes", crossed.h2d_bytes}, {"d2h_bytes", crossed.d2h_bytes}, {"d2h_calls", crossed.d2h_calls}}},
+       {{"h2d_bytes", s.transfers.h2d_bytes},
+        {"d2h_bytes", s.transfers.d2h_bytes},
+        {"d2h_calls", s.transfers.d2h_calls}}},
   };
 }
 

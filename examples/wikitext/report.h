@@ -1,22 +1,40 @@
 #pragma once
 
+#include <optional>
+#include <string>
+
 #include <nlohmann/json.hpp>
 
 #include <etna/device/device.h>
 #include <etna/device/transfers.h>
 
-#include "train.h"
+#include "loss_meter.h"
+#include "training_run.h"
 
 namespace wikitext {
 
+/// Figures of a training run.
+struct Summary {
+  std::string preset, precision, mode = "captured";
+  std::vector<Look> looks;
+  std::vector<double> epoch_loss, epoch_seconds;
+  double seconds = 0, ms_per_step_median = 0;
+  std::int64_t first_step = 0, steps = 0, tokens_per_step = 0, steps_per_epoch = 0;
+  std::optional<etna::ProgramReport> program;  ///< of the captured step
+  etna::Transfers transfers;                   ///< during the training
+  std::optional<double> valid_perplexity, test_perplexity;
+
+  double tokens_per_second() const;
+  /// Seconds per epoch: the median of the measured epochs, or else steps per epoch × the median step.
+  double seconds_an_epoch() const;
+};
+
+/// The figures that the run and its meter have.
+Summary summary_of(const TrainingRun& run, const LossMeter& meter, std::int64_t first_step);
+
+void print_summary(const Summary& summary);
+
 /// One run as JSON: model, device, speed, quality, memory and transfers.
-nlohmann::json report(const History& history, const std::string& preset, const etna::nn::LanguageModel& model,
-                      etna::Device device, const etna::Transfers& training_transfers);
-
-/// Seconds per epoch: the median of the measured epochs, or else steps per epoch × the median step.
-double epoch_seconds(const History& history);
-
-/// 12,345,678
-std::string with_commas(std::int64_t number);
+nlohmann::json to_json(const Summary& summary, const etna::nn::LanguageModel& model, etna::Device device);
 
 }  // namespace wikitext

@@ -3,17 +3,19 @@
 #include <optional>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
+#include <etna/data/text_file.h>
+#include <etna/device/atomic_file.h>
 #include <etna/device/profile/report.h>
 #include <etna/device/profile/trace_file.h>
 #include <etna/etna.h>
 
 #include "commands.h"
 #include "corpus.h"
-#include "presets.h"
-#include "report.h"
-#include "run_directory.h"
-#include "train.h"
+#include "generate.h"
+#include "run_records.h"
+#include "watch.h"
 
 namespace wikitext {
 
@@ -21,16 +23,42 @@ using namespace etna;
 
 namespace {
 
-void print_progress(std::int64_t step, std::int64_t steps, double loss, double seconds) {
-  // Logs about every twentieth of the run, and the first steps, so that a beginner sees progress.
-  if (step > 20 && step != steps && step % std::max<std::int64_t>(10, steps / 200 * 10) != 0) return;
-  double left = seconds / static_cast<double>(step) * static_cast<double>(steps - step);
-  fmt::print("step {:>6}/{}  loss {:7.4f}  perplexity {:9.1f}  {:6.1f} s, {:.0f} s left\n", step, steps, loss,
-             std::exp(loss), seconds, left);
-  std::fflush(stdout);
+/// Settings that a resumed run may be given anew: they do not change what a step computes.
+bool may_change(const std::string& name) {
+  for (const char* free : {"epochs", "steps", "eval_every", "patience", "keep", "checkpoint_seconds"}) {
+    if (name == free) return true;
+  }
+  return false;
 }
 
-/// After the training: prints the report, and writes the trace if one was asked for.
+/// Fills in what the command line leaves open.
+void resolve(const TrainOptions& options, const Metadata& before, SettingList& list, Settings& settings) {
+  if (options.resume) {
+    const auto saved = before.find(kSettingsKey);
+    if (saved == before.end()) throw FormatError(fmt::format("{} has checkpoints of another program", options.out));
+    for (const std::string& name : list.differences(saved->second)) {
+      if (!may_change(name))
+        throw SettingError(fmt::format("{} is another one in {}; a resumed run keeps it", name, options.out));
+    }
+    list.read(saved->second, "the run");
+  } else {
+    list.read_environment();
+    if (!options.config.empty()) list.read(data::read_text_file(options.config), options.config);
+    list.read(preset_text(options.preset), "preset " + options.preset);
+  }
+  if (settings.epochs == 0 && settings.steps == 0) settings.epochs = 1;
+  list.check();
+}
+
+void print_model(const nn::LanguageModel& model, const Settings& s, const std::string& preset) {
+  const auto& c = model.config;
+  fmt::print(
+      "model: {}: {} layers, {} heads, width {}, {} tokens of context, {} parameters; batches of {}, learning rate "
+      "{}, {}\n",
+      preset, c.layers, c.heads, c.dim, c.seq, train::with_commas(model.num_parameters()), s.batch, s.lr, s.precision);
+}
+
+/// After the training: prints the profile's report, and writes the trace if one was asked for.
 void tell_profile(profile::StepProfiler& profiler, const TrainOptions& options) {
   if (!options.profile) return;
   std::optional<profile::Profile> seen = profiler.take();
@@ -46,108 +74,98 @@ void tell_profile(profile::StepProfiler& profiler, const TrainOptions& options) 
 
 }  // namespace
 
-int run_train(const TrainOptions& options) {
-  Device device = select_device(options.device);
+int run_train(const TrainOptions& options, Settings& settings, SettingList& list) {
+  const Metadata before = options.resume ? newest_metadata(options.out) : Metadata{};
+  resolve(options, before, list, settings);
+  if (options.print_config) {
+    fmt::print("{}", list.toml());
+    return 0;
+  }
+  const std::string preset = options.resume && before.contains(kPresetKey) ? before.at(kPresetKey) : options.preset;
+  const Device device = select_device(options.device);
   fmt::print("{}\n", device_line(options.device, device));
-  if (!options.out.empty()) require_writable(options.out);
-  if (!options.json.empty()) require_writable(std::filesystem::absolute(options.json).parent_path());
+  if (!options.json.empty()) io::require_writable(options.json);
   if (!options.trace.empty()) profile::require_trace_writable(options.trace);
-  Preset preset = find_preset(options.preset);
+  std::optional<train::RunFolder> folder;
+  if (!options.out.empty()) {
+    folder.emplace(options.out, options.resume  ? train::ExistingRun::resume
+                                : options.force ? train::ExistingRun::overwrite
+                                                : train::ExistingRun::refuse);
+  }
   data::Corpus corpus = find_corpus(options.data);
-  bool embedded = options.data.text.empty() && options.data.data.empty() && std::getenv("ETNA_DATA") == nullptr;
 
-  manual_seed(options.seed);
-  nn::LanguageModel model(model_config(preset, static_cast<std::int64_t>(corpus.vocab.size())));
+  manual_seed(static_cast<std::uint64_t>(settings.seed));
+  nn::LanguageModel model(settings.model(static_cast<std::int64_t>(corpus.vocab.size())));
   model.to(device);
-  const auto& c = model.config;
+  print_model(model, settings, preset);
+  reset_transfers();
+  TrainingRun run(model, corpus.train, settings, device, {.captured = !options.eager, .resident = options.resident});
+  const RunRecords records(options.out, before, preset, corpus.source, list, device);
+  if (folder && !options.resume) records.begin(*folder);
+  Watch watch(
+      run, model, corpus, settings, device,
+      {.folder = options.out, .metadata = records.metadata(), .resume = options.resume, .evaluate = options.evaluate});
+  const std::int64_t first_step = run.step();
   profile::StepProfiler profiler(
       {.steps = options.profile ? options.profile_steps : 0,
        .what = {.timing = options.profile_exact ? profile::Timing::dispatches : profile::Timing::automatic}});
-  Recipe recipe{.batch = options.batch > 0 ? options.batch : preset.batch,
-                .epochs = options.epochs,
-                .steps = options.steps,
-                .lr = options.lr > 0 ? options.lr : preset.lr,
-                .captured = !options.eager,
-                .precision = dtype_named(options.precision),
-                .resident = options.resident,
-                .profiler = &profiler};
-  if (recipe.epochs == 0 && recipe.steps == 0) {
-    recipe.steps = preset.steps;
-    recipe.epochs = preset.steps > 0 ? 0 : 1;
-  }
-  fmt::print(
-      "model: {}: {} layers, {} heads, width {}, {} tokens of context, {} parameters; batches of {}, learning rate "
-      "{}, {}\n",
-      preset.name, c.layers, c.heads, c.dim, c.seq, with_commas(model.num_parameters()), recipe.batch, recipe.lr,
-      name(recipe.precision));
 
-  reset_transfers();
-  History history = train(model, corpus.train, recipe, device, print_progress);
-  Transfers crossed = transfers();
-  auto result = report(history, preset.name, model, device, crossed);
+  try {
+    while (watch.go_on()) {
+      profile::Scope step = profiler.step();
+      const double lr = run.lr();
+      const Tensor loss = run.advance();
+      watch.after_step(lr, loss);
+    }
+    watch.finish();
+  } catch (...) {
+    records.end(train::Outcome::failed, watch.summary(preset, first_step));
+    throw;
+  }
+  Summary summary = watch.summary(preset, first_step);
+  summary.transfers = transfers();
+  nlohmann::json result = to_json(summary, model, device);
   tell_profile(profiler, options);
-  fmt::print("trained {} steps in {:.1f} s: {:.0f} tokens/s, {:.2f} ms a step (median)\n", history.steps,
-             history.seconds, history.tokens_per_second(), history.ms_per_step_median);
-  for (std::size_t e = 0; e < history.epoch_loss.size(); ++e)
-    fmt::print("epoch {}: mean training loss {:.4f}, {:.1f} s\n", e + 1, history.epoch_loss[e],
-               history.epoch_seconds[e]);
-  if (history.program) fmt::print("{}", history.program->str());
-
-  if (!options.out.empty()) save_checkpoint(options.out, model, corpus.vocab, preset.name, recipe.batch);
+  print_summary(summary);
+  if (watch.interrupted()) {
+    records.end(train::Outcome::interrupted, summary);
+    if (folder) fmt::print("stopped; go on with: wikitext train --resume --out {}\n", options.out);
+    return watch.exit_code();
+  }
+  std::string passage;
   if (options.evaluate) {
-    double valid = perplexity(model, corpus.valid, recipe.batch, device, recipe.precision),
-           test = perplexity(model, corpus.test, recipe.batch, device, recipe.precision);
-    result["valid_perplexity"] = valid;
-    result["test_perplexity"] = test;
-    fmt::print("perplexity: validation {:.2f}, test {:.2f} (an untrained model: {})\n", valid, test,
-               with_commas(c.vocab));
-    fmt::print("\n{}\n\n", generate(model, corpus.vocab, "", {.seed = options.seed}, device));
-  } else {
-    result["valid_perplexity"] = nullptr;
-    result["test_perplexity"] = nullptr;
+    watch.take_best();
+    summary.valid_perplexity = std::exp(watch.valid_loss());
+    Split test("test", model, corpus.test, settings.batch, device, dtype_named(settings.precision));
+    summary.test_perplexity = std::exp(test.loss());
+    result["valid_perplexity"] = *summary.valid_perplexity;
+    result["test_perplexity"] = *summary.test_perplexity;
+    passage = generate(model, corpus.vocab, "", {.seed = static_cast<std::uint64_t>(settings.seed)}, device);
+    fmt::print("perplexity: validation {:.2f}, test {:.2f} (an untrained model: {})\n\n{}\n\n",
+               *summary.valid_perplexity, *summary.test_perplexity, train::with_commas(model.config.vocab),
+               printable_lines(passage));
   }
-  if (!options.out.empty()) {
-    std::filesystem::path folder = options.out;
-    save_metrics(folder / "metrics.csv", history);
-    save_text(folder / "summary.json", result.dump(2) + "\n");
-    fmt::print("saved to {}: go on with `wikitext generate --run {}` or `wikitext eval --run {}`\n", options.out,
-               options.out, options.out);
-  }
-  if (!options.json.empty()) save_text(options.json, result.dump(2) + "\n");
-  if (embedded) {
+  records.end(train::Outcome::finished, summary);
+  if (folder) records.finish(*folder, summary, result, passage);
+  if (!options.json.empty()) io::write_file(options.json, result.dump(2) + "\n");
+  if (is_embedded(options.data)) {
     fmt::print(
         "This was the embedded corpus. For WikiText-2: tools/get-wikitext2 DIR, then --data DIR (or ETNA_DATA=DIR).\n");
   }
   return 0;
 }
 
-int run_evaluate(const EvaluateOptions& options) {
-  Device device = select_device(options.device);
-  fmt::print("{}\n", device_line(options.device, device));
-  Checkpoint checkpoint = load_checkpoint(options.run, device);
-  data::Corpus corpus = find_corpus(options.data);
-  if (corpus.vocab != checkpoint.vocabulary) {
-    throw FormatError(
-        fmt::format("the corpus has other words ({}) than {} was trained on ({}); name the same --data or --text",
-                    corpus.vocab.size(), options.run, checkpoint.vocabulary.size()));
-  }
-  const DType precision = dtype_named(options.precision);
-  double valid = perplexity(*checkpoint.model, corpus.valid, checkpoint.batch, device, precision);
-  double test = perplexity(*checkpoint.model, corpus.test, checkpoint.batch, device, precision);
-  fmt::print("perplexity: validation {:.2f}, test {:.2f}\n", valid, test);
-  if (!options.json.empty()) {
-    nlohmann::json result = {{"device", device.str()},      {"device_name", device_name(device)},
-                             {"preset", checkpoint.preset}, {"parameters", checkpoint.model->num_parameters()},
-                             {"valid_perplexity", valid},   {"test_perplexity", test}};
-    save_text(options.json, result.dump(2) + "\n");
-  }
-  return 0;
-}
-
 int run_generate(const GenerateOptions& options) {
   Device device = select_device(options.device);
-  Checkpoint checkpoint = load_checkpoint(options.run, device);
-  fmt::print("{}\n", generate(*checkpoint.model, checkpoint.vocabulary, options.prompt, options.sampling, device));
+  SavedModel saved = load_model(options.run, device);
+  const std::vector<std::string> unknown = unknown_words(options.prompt, saved.vocabulary);
+  if (!unknown.empty()) {
+    std::string list;
+    for (const std::string& word : unknown) list += (list.empty() ? "" : ", ") + train::fit(word, 40);
+    fmt::print(stderr, "the model does not know these words and reads <unk> for them: {}\n", list);
+  }
+  fmt::print("{}\n",
+             printable_lines(generate(*saved.model, saved.vocabulary, options.prompt, options.sampling, device)));
   return 0;
 }
 

@@ -1,8 +1,11 @@
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
+#include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -14,6 +17,7 @@
 #include <nlohmann/json.hpp>
 
 #include <etna/data/demo_corpus.h>
+#include <etna/tensor/io/safetensors.h>
 
 // Runs the example as a person does: its output, its files, and how it ends on errors.
 namespace {
@@ -28,8 +32,9 @@ struct Outcome {
 
 /// @param environment e.g. "ETNA_DATA=/x"; no GPU is expected unless a test names one
 Outcome wikitext(const std::string& arguments, const std::string& environment = "") {
-  std::string command = "env -u ETNA_DATA -u ETNA_DEVICE -u ETNA_STRICT " + environment +
-                        " " ETNA_BINARY_DIR "/bin/wikitext " + arguments + " 2>&1";
+  std::string command =
+      "env -u ETNA_DATA -u ETNA_DEVICE -u ETNA_STRICT ETNA_RUNS=" + fs::temp_directory_path().string() + "/etna_runs " +
+      environment + " " ETNA_BINARY_DIR "/bin/wikitext " + arguments + " 2>&1";
   FILE* pipe = popen(command.c_str(), "r");
   Outcome outcome;
   char buffer[4096];
@@ -89,7 +94,7 @@ TEST_F(Wikitext, TrainsEvaluatesAndWritesItsSummary) {
   EXPECT_NEAR(first, std::log(1125.0), 0.3);
   EXPECT_LT(last, first / 2);
   EXPECT_EQ(json, nlohmann::json::parse(read(at("run/summary.json"))));
-  EXPECT_THAT(read(at("run/metrics.csv")), HasSubstr("step,loss\n1,"));
+  EXPECT_THAT(read(at("run/metrics.csv")), HasSubstr("step,seconds,loss,lr,tokens_per_second,valid_loss\n1,"));
 
   Outcome evaluated = wikitext("eval --device cpu --run " + at("run") + " --json " + at("eval.json"));
   ASSERT_EQ(evaluated.code, 0) << evaluated.text;
@@ -223,13 +228,14 @@ TEST_F(Wikitext, ATraceThatCannotBeWrittenIsSaidBeforeTheTraining) {
   Outcome outcome = wikitext("train --device cpu --preset demo --steps 8 --profile --trace " + at("no/trace.json"));
   EXPECT_EQ(outcome.code, 4);
   EXPECT_THAT(error_line(outcome), HasSubstr("trace"));
-  EXPECT_THAT(outcome.text, testing::Not(HasSubstr("step ")));
+  EXPECT_THAT(outcome.text, testing::Not(HasSubstr("loss ")));
 }
 
 TEST_F(Wikitext, UsageErrorsEndWith2) {
   for (const char* arguments :
        {"", "train --preset huge", "train --steps -1", "fly", "eval", "train --lr nonsense", "train --trace x.json",
-        "train --profile --profile-steps 0", "train --precision f8", "eval --run x --precision f64"}) {
+        "train --resume", "train --force", "train --profile --profile-steps 0", "train --precision f8",
+        "eval --run x --precision f64"}) {
     EXPECT_EQ(wikitext(arguments).code, 2) << arguments;
   }
   EXPECT_EQ(wikitext("--help").code, 0);
@@ -263,31 +269,30 @@ TEST_F(Wikitext, AFolderThatCannotBeWrittenIsSaidBeforeTheTraining) {
   Outcome outcome = wikitext("train --device cpu --preset demo --steps 1 --out " + at("file") + "/run");
   EXPECT_EQ(outcome.code, 4);
   EXPECT_FALSE(error_line(outcome).empty());
-  EXPECT_THAT(outcome.text, testing::Not(HasSubstr("step ")));
+  EXPECT_THAT(outcome.text, testing::Not(HasSubstr("loss ")));
 }
 
 TEST_F(Wikitext, DamagedCheckpointsEndWith4) {
   train_into("run");
+  const std::string file = at("run/checkpoints/latest.safetensors"), good = read(file);
   EXPECT_EQ(wikitext("generate --device cpu --run " + at("nowhere")).code, 4);
-  std::string good = read(at("run/model.safetensors"));
-  auto expect_refused = [&](const std::string& what) {
-    Outcome outcome = wikitext("generate --device cpu --words 2 --run " + at("run"));
-    EXPECT_EQ(outcome.code, 4) << what << ": " << outcome.text;
-    EXPECT_FALSE(error_line(outcome).empty()) << what;
+  auto expect_refused = [&](const std::string& bytes, const char* why) {
+    std::ofstream(at("damaged"), std::ios::binary) << bytes;
+    Outcome outcome = wikitext("generate --device cpu --words 2 --run " + at("damaged"));
+    EXPECT_EQ(outcome.code, 4) << outcome.text;
+    EXPECT_THAT(error_line(outcome), HasSubstr(why));
   };
-  std::ofstream(at("run/model.safetensors"), std::ios::binary) << good.substr(0, good.size() / 2);
-  expect_refused("half a file");
-  std::ofstream(at("run/model.safetensors"), std::ios::binary) << "";
-  expect_refused("an empty file");
-  std::ofstream(at("run/model.safetensors"), std::ios::binary) << good;
-  std::string config = read(at("run/config.json"));
-  std::ofstream(at("run/config.json")) << "{\"layers\": ";
-  expect_refused("half a config");
-  std::ofstream(at("run/config.json")) << "{\"preset\":\"demo\",\"batch\":16,\"layers\":2,\"heads\":4,\"dim\":256,"
-                                          "\"ffn\":512,\"seq\":64,\"vocab\":1125,\"dropout\":0.0}";
-  expect_refused("another model's config");
-  std::ofstream(at("run/config.json")) << config;
-  EXPECT_EQ(wikitext("generate --device cpu --words 2 --run " + at("run")).code, 0);
+  expect_refused(good.substr(0, good.size() / 2), "damaged");
+  expect_refused("", "empty");
+  std::string other_heads = good;
+  const std::size_t heads = other_heads.find("heads = 4");
+  ASSERT_NE(heads, std::string::npos);
+  other_heads[heads + 8] = '2';
+  expect_refused(other_heads, "does not have the hash");
+  std::string other_weight = good;
+  other_weight[good.size() / 2] ^= 1;
+  expect_refused(other_weight, "does not have the hash");
+  EXPECT_EQ(wikitext("generate --device cpu --words 2 --run " + file).code, 0) << "a checkpoint by its own name";
 }
 
 TEST_F(Wikitext, MemoryThatDoesNotFitEndsWith5) {
@@ -297,17 +302,17 @@ TEST_F(Wikitext, MemoryThatDoesNotFitEndsWith5) {
 }
 
 TEST_F(Wikitext, ANonFiniteLossEndsWith6) {
-  Outcome outcome = wikitext("train --device cpu --preset demo --steps 60 --lr 1e30 --no-eval");
+  Outcome outcome = wikitext("train --device cpu --preset demo --steps 60 --lr 1e6 --warmup 0 --clip 0 --no-eval");
   EXPECT_EQ(outcome.code, 6) << outcome.text;
   EXPECT_THAT(error_line(outcome), HasSubstr("loss"));
 }
 
 TEST_F(Wikitext, AFullDiskKeepsTheOldCheckpoint) {
   train_into("run");
-  std::string before = read(at("run/model.safetensors"));
+  const std::string file = at("run/checkpoints/latest.safetensors"), before = read(file);
   // A limit on file sizes simulates a full disk: writes past 64 KiB fail.
   std::string command = "trap '' XFSZ; ulimit -f 64; exec env -u ETNA_STRICT " ETNA_BINARY_DIR
-                        "/bin/wikitext train --device cpu --preset demo --steps 1 --seed 9 --no-eval --out " +
+                        "/bin/wikitext train --device cpu --resume --steps 5 --no-eval --out " +
                         at("run");
   Outcome outcome;
   FILE* pipe = popen(("bash -c \"" + command + "\" 2>&1").c_str(), "r");
@@ -315,10 +320,148 @@ TEST_F(Wikitext, AFullDiskKeepsTheOldCheckpoint) {
   for (std::size_t n; (n = fread(buffer, 1, sizeof buffer, pipe)) > 0;) outcome.text.append(buffer, n);
   int status = pclose(pipe);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 4) << outcome.text;
-  EXPECT_FALSE(error_line(outcome).empty()) << outcome.text;
-  EXPECT_EQ(read(at("run/model.safetensors")), before);
-  for (const auto& entry : fs::directory_iterator(at("run")))
-    EXPECT_EQ(entry.path().extension() == ".part", false) << entry.path();
+  EXPECT_THAT(error_line(outcome), HasSubstr("File too large"));
+  EXPECT_EQ(read(file), before);
+  for (const auto& entry : fs::recursive_directory_iterator(at("run")))
+    EXPECT_NE(entry.path().extension(), ".tmp") << entry.path();
+}
+
+TEST_F(Wikitext, AFolderThatHoldsARunIsRefused) {
+  train_into("run");
+  Outcome again = wikitext("train --device cpu --preset demo --steps 3 --no-eval --out " + at("run"));
+  EXPECT_EQ(again.code, 4);
+  EXPECT_THAT(error_line(again), HasSubstr("holds a run; --resume goes on with it, --force begins anew"));
+  Outcome forced = wikitext("train --device cpu --preset demo --steps 2 --no-eval --force --out " + at("run"));
+  EXPECT_EQ(forced.code, 0) << forced.text;
+  EXPECT_FALSE(fs::exists(at("run/checkpoints/step-000000003.safetensors")));
+  EXPECT_EQ(wikitext("train --device cpu --resume --out " + at("nowhere")).code, 4);
+  Outcome other = wikitext("train --device cpu --resume --layers 3 --out " + at("run"));
+  EXPECT_EQ(other.code, 2);
+  EXPECT_THAT(error_line(other), HasSubstr("layers is another one"));
+}
+
+/// Runs the example, sends it a signal once its output has `text`, and waits for its end.
+Outcome stopped_at(const std::string& arguments, const std::string& text, int signal) {
+  int ends[2];
+  EXPECT_EQ(pipe(ends), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    dup2(ends[1], 1);
+    dup2(ends[1], 2);
+    close(ends[0]);
+    const std::string command = "exec env -u ETNA_DATA -u ETNA_STRICT ETNA_RUNS=" + fs::temp_directory_path().string() +
+                                "/etna_runs " ETNA_BINARY_DIR "/bin/wikitext " + arguments;
+    execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
+    _exit(127);
+  }
+  close(ends[1]);
+  Outcome outcome;
+  char buffer[4096];
+  bool sent = false;
+  for (ssize_t n; (n = ::read(ends[0], buffer, sizeof buffer)) > 0;) {
+    outcome.text.append(buffer, static_cast<std::size_t>(n));
+    if (!sent && outcome.text.find(text) != std::string::npos) {
+      kill(child, signal);
+      sent = true;
+    }
+  }
+  close(ends[0]);
+  int status = 0;
+  waitpid(child, &status, 0);
+  outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  return outcome;
+}
+
+TEST_F(Wikitext, AStoppedRunGoesOnWithTheSameBits) {
+  const std::string run =
+      "train --device cpu --preset demo --epochs 3 --batch 64 --eval-every 20 --dropout 0.1 --steps 80 ";
+  ASSERT_EQ(wikitext(run + "--out " + at("through")).code, 0);
+  for (const int signal : {SIGINT, SIGKILL}) {
+    const std::string folder = at(signal == SIGINT ? "stopped" : "killed");
+    Outcome stopped = stopped_at(run + "--checkpoint-seconds 0 --out " + folder, "train 40/80", signal);
+    EXPECT_EQ(stopped.code, signal == SIGINT ? 130 : -SIGKILL) << stopped.text;
+    if (signal == SIGINT) {
+      EXPECT_THAT(stopped.text, HasSubstr("go on with: wikitext train --resume --out " + folder));
+    }
+    Outcome resumed = wikitext("train --device cpu --resume --out " + folder);
+    ASSERT_EQ(resumed.code, 0) << resumed.text;
+    EXPECT_THAT(resumed.text, HasSubstr("resumed: "));
+    const auto weights = [](const std::string& path) {
+      return etna::load_safetensors(path + "/checkpoints/step-000000080.safetensors");
+    };
+    const auto whole = weights(at("through")), parts = weights(folder);
+    ASSERT_EQ(whole.size(), parts.size());
+    for (const auto& [name, tensor] : whole) {
+      if (name == "seconds.value") continue;
+      const std::size_t bytes = static_cast<std::size_t>(tensor.numel()) * etna::item_size(tensor.dtype());
+      EXPECT_EQ(std::memcmp(tensor.raw_data(), parts.at(name).raw_data(), bytes), 0) << name;
+    }
+    const auto column = [](const std::string& folder) {
+      std::istringstream lines(read(folder + "/metrics.jsonl"));
+      std::vector<std::string> losses;
+      for (std::string line; std::getline(lines, line);) {
+        const auto row = nlohmann::json::parse(line);
+        if (row.contains("loss")) losses.push_back(row["step"].dump() + " " + row["loss"].dump());
+      }
+      return losses;
+    };
+    EXPECT_EQ(column(folder), column(at("through")));
+  }
+}
+
+TEST_F(Wikitext, SettingsComeFromTheCommandLineThenTheEnvironmentThenAFile) {
+  std::ofstream(at("my.toml")) << "lr = 3e-3  # mine\nbatch = 8\nwarmup = 7\n";
+  Outcome shown = wikitext("train --print-config --preset small --lr 0.5 --config " + at("my.toml"),
+                           "ETNA_WIKITEXT_BATCH=4 ETNA_WIKITEXT_LR=9");
+  EXPECT_EQ(shown.code, 0);
+  for (const char* line :
+       {"lr = 0.5                      # --lr\n", "batch = 4                     # ETNA_WIKITEXT_BATCH\n",
+        "layers = 6                    # preset small\n", "seed = 1                      # default\n"})
+    EXPECT_THAT(shown.text, HasSubstr(line));
+  EXPECT_THAT(shown.text, HasSubstr("warmup = 7                    # " + at("my.toml")));
+  std::ofstream(at("printed.toml")) << shown.text;
+  Outcome again = wikitext("train --print-config --config " + at("printed.toml"));
+  EXPECT_THAT(again.text, HasSubstr("lr = 0.5                      # " + at("printed.toml")));
+}
+
+TEST_F(Wikitext, NumbersOutOfRangeAreRefusedBeforeAnythingIsBuilt) {
+  for (const char* wrong :
+       {"--layers 1.9", "--layers 0", "--layers 16000000", "--dim 1e20", "--lr nan", "--lr -1", "--dropout 1",
+        "--batch 99999999999999999999", "--heads 3", "--schedule steep", "--seed -1", "--clip inf"}) {
+    Outcome outcome = wikitext(std::string("train --device cpu --steps 1 ") + wrong);
+    EXPECT_EQ(outcome.code, 2) << wrong << ": " << outcome.text;
+    EXPECT_THAT(outcome.text, testing::Not(HasSubstr("model:"))) << wrong;
+  }
+  std::ofstream(at("typo.toml")) << "layer = 3\n";
+  Outcome typo = wikitext("train --config " + at("typo.toml"));
+  EXPECT_EQ(typo.code, 2);
+  EXPECT_THAT(error_line(typo), HasSubstr("'layer' is no setting; there are layers"));
+}
+
+TEST_F(Wikitext, AccumulatedBatchesMakeOneStep) {
+  const std::string run = "train --device cpu --preset demo --steps 6 --no-eval --json " + at("run.json");
+  ASSERT_EQ(wikitext(run + " --batch 4 --accumulation 2").code, 0);
+  auto two = nlohmann::json::parse(read(at("run.json")));
+  EXPECT_EQ(two["tokens"], 6 * 2 * 4 * 64);
+  ASSERT_EQ(wikitext(run + " --batch 4 --accumulation 2 --resident").code, 0);
+  EXPECT_EQ(nlohmann::json::parse(read(at("run.json")))["loss"], two["loss"]);
+}
+
+TEST_F(Wikitext, UnknownWordsOfAPromptAreSaid) {
+  train_into("run");
+  Outcome outcome =
+      wikitext("generate --device cpu --words 2 --prompt 'the quixotic\x1b[31m river' --run " + at("run"));
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.text, HasSubstr("does not know these words and reads <unk> for them: quixotic"));
+  EXPECT_EQ(outcome.text.find('\x1b'), std::string::npos);
+}
+
+TEST_F(Wikitext, AFullStandardOutputIsAnError) {
+  EXPECT_EQ(wikitext("train --print-config > /dev/full").code, 1);
+  Outcome device =
+      wikitext("train --device cpu --preset demo --steps 2 --no-eval --json /dev/stdout | grep tokens_per");
+  EXPECT_THAT(device.text, HasSubstr("tokens_per_second"));
+  EXPECT_TRUE(fs::is_character_file("/dev/null"));
 }
 
 }  // namespace

@@ -1,0 +1,111 @@
+#include "run_records.h"
+
+#include <cmath>
+
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include <etna/etna.h>
+
+#include "saved_model.h"
+
+namespace wikitext {
+
+using namespace etna;
+
+namespace {
+
+constexpr const char* kRunKey = "run";
+
+/// Names and values that decide how fast a run is.
+std::vector<std::pair<std::string, std::string>> environment(Device device) {
+  std::string host(256, '\0');
+  if (::gethostname(host.data(), host.size() - 1) != 0) host = "?";
+  host.resize(host.find('\0'));
+  return {{"device", device.str()}, {"device name", device_name(device)}, {"compiler", __VERSION__}, {"host", host}};
+}
+
+std::string number(const std::optional<double>& value) { return value ? fmt::format("{:.2f}", *value) : "–"; }
+
+}  // namespace
+
+RunRecords::RunRecords(std::filesystem::path folder, const Metadata& before, std::string preset, std::string corpus,
+                       const SettingList& settings, Device device)
+    : folder_(std::move(folder)),
+      preset_(std::move(preset)),
+      corpus_(std::move(corpus)),
+      time_(train::utc_time()),
+      config_toml_(settings.toml()),
+      config_(settings.json()),
+      device_(device) {
+  config_["preset"] = preset_;
+  metadata_ = {{kSettingsKey, config_toml_},
+               {kPresetKey, preset_},
+               {kCorpusKey, corpus_},
+               {kRunKey, before.contains(kRunKey) ? before.at(kRunKey) : train::new_run_id()}};
+}
+
+void RunRecords::begin(const train::RunFolder& folder) const {
+  folder.write("config.toml", config_toml_);
+  nlohmann::json facts = {{"corpus", corpus_}, {"time", time_}};
+  for (const auto& [name, value] : environment(device_)) facts[name] = value;
+  folder.write("environment.json", facts.dump(2) + "\n");
+}
+
+void RunRecords::end(train::Outcome outcome, const Summary& s) const {
+  train::RunRecord record;
+  record.id = metadata_.at(kRunKey);
+  record.time = time_;
+  record.program = "wikitext train";
+  if (!folder_.empty()) record.folder = std::filesystem::absolute(folder_).lexically_normal();
+  record.device = fmt::format("{} ({})", device_.str(), device_name(device_));
+  record.config = config_.dump();
+  record.steps = s.steps;
+  record.outcome = outcome;
+  if (s.steps_per_epoch > 0 && s.ms_per_step_median > 0) record.epoch_seconds = s.seconds_an_epoch();
+  if (s.seconds > 0) record.tokens_per_second = s.tokens_per_second();
+  if (!s.looks.empty() && std::isfinite(s.looks.back().loss)) record.final_loss = s.looks.back().loss;
+  if (s.valid_perplexity) record.perplexities.emplace_back("valid", *s.valid_perplexity);
+  if (s.test_perplexity) record.perplexities.emplace_back("test", *s.test_perplexity);
+  try {
+    train::append_run(record);
+  } catch (const Error& error) {
+    fmt::print(stderr, "warning: {}\n", error.what());
+  }
+}
+
+void RunRecords::finish(const train::RunFolder& folder, const Summary& s, const nlohmann::json& result,
+                        const std::string& passage) const {
+  folder.write("summary.json", result.dump(2) + "\n");
+  const train::Metrics metrics = train::read_metrics(folder.path());
+  std::vector<train::RunReport::Curves> curves = train::curves_of(metrics);
+  train::RunReport report;
+  report.title = fmt::format("wikitext, {}", preset_);
+  report.note = corpus_;
+  report.summary = {{"validation perplexity", number(s.valid_perplexity)},
+                    {"test perplexity", number(s.test_perplexity)},
+                    {"tokens/s", train::with_commas(std::llround(s.tokens_per_second()))},
+                    {"steps", train::with_commas(s.steps)},
+                    {"time", train::clock_text(s.seconds)}};
+  report.curves = curves;
+  report.config_json = config_.dump();
+  report.environment = environment(device_);
+  report.sample = passage;
+  train::write_report(folder.path(), report);
+  if (!curves.empty()) {
+    folder.write("loss.svg", train::svg_plot(curves.front().series, curves.front().options));
+    fmt::print("{}\n", train::terminal_plot(curves.front().series,
+                                            {.title = "loss", .height = 14, .charset = train::terminal_charset()}));
+  }
+  const std::string path = train::printable(folder.path().string());
+  fmt::print(
+      "report: {0}/report.html (open it in a browser); weights: {0}/checkpoints/latest.safetensors\n"
+      "next: wikitext generate --run {0} --prompt WORDS   let it write\n"
+      "      wikitext eval --run {0}                      measure it again\n"
+      "      wikitext train --resume --out {0} --epochs N train it longer\n"
+      "      etna runs                                    all runs\n",
+      path);
+}
+
+}  // namespace wikitext

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include <etna/data/corpus.h>
+#include <etna/train/train.h>
+
+#include "report.h"
+#include "settings.h"
+
+namespace wikitext {
+
+/// What is written about a run: its folder's files and its line in the list of runs (`etna runs`).
+class RunRecords {
+ public:
+  /// @param folder empty: only the list of runs @param before metadata of the checkpoint that a resumed run goes on from
+  RunRecords(std::filesystem::path folder, const etna::Metadata& before, std::string preset, std::string corpus,
+             const SettingList& settings, etna::Device device);
+
+  /// Of each checkpoint.
+  const etna::Metadata& metadata() const { return metadata_; }
+  /// Writes config.toml and environment.json.
+  void begin(const etna::train::RunFolder& folder) const;
+  /// Adds the run to the list. A list that cannot be written is said, and is no error.
+  void end(etna::train::Outcome outcome, const Summary& summary) const;
+  /// Writes summary.json, loss.svg and report.html, draws the loss in the terminal and says where everything is.
+  void finish(const etna::train::RunFolder& folder, const Summary& summary, const nlohmann::json& result,
+              const std::string& passage) const;
+
+ private:
+  std::filesystem::path folder_;
+  std::string preset_, corpus_, time_, config_toml_;
+  nlohmann::json config_;
+  etna::Device device_;
+  etna::Metadata metadata_;
+};
+
+}  // namespace wikitext

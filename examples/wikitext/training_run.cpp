@@ -1,0 +1,144 @@
+#include "training_run.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include <etna/etna.h>
+
+namespace wikitext {
+
+using namespace etna;
+
+namespace {
+
+/// Weight decay on matrices only: biases and norms are not pulled toward zero.
+std::vector<optim::ParamGroup> decay_matrices_only(const nn::Module& model, double weight_decay) {
+  optim::ParamGroup matrices, vectors;
+  for (const Tensor& p : model.parameters()) (p.dim() > 1 ? matrices : vectors).parameters.push_back(p);
+  matrices.weight_decay = weight_decay;
+  vectors.weight_decay = 0;
+  return {matrices, vectors};
+}
+
+std::int64_t planned_steps(const Settings& s, std::int64_t steps_per_epoch) {
+  return s.epochs > 0 ? s.epochs * steps_per_epoch : s.steps;
+}
+
+optim::Schedule schedule_of(const Settings& s, std::int64_t planned) {
+  const optim::Schedule course = s.schedule == "cosine"   ? optim::cosine(planned, s.lr_floor)
+                                 : s.schedule == "linear" ? optim::linear(planned, s.lr_floor)
+                                                          : optim::constant();
+  return s.warmup > 0 ? optim::linear_warmup(s.warmup) * course : course;
+}
+
+data::StreamBatches streams_of(std::span<const std::int32_t> ids, const Settings& s) {
+  data::StreamBatches streams(ids, s.batch, s.seq);
+  if (streams.steps() < s.accumulation) {
+    throw FormatError(fmt::format("the text has {} batches of {} sequences, a step accumulates {}; try fewer",
+                                  streams.steps(), s.batch, s.accumulation));
+  }
+  return streams;
+}
+
+}  // namespace
+
+TrainingRun::TrainingRun(nn::LanguageModel& model, std::span<const std::int32_t> ids, const Settings& s, Device device,
+                         RunOptions options)
+    : model_(model),
+      streams_(streams_of(ids, s)),
+      device_(device),
+      options_(options),
+      precision_(dtype_named(s.precision)),
+      accumulation_(s.accumulation),
+      total_(planned_steps(s, steps_per_epoch())),
+      optimizer_(decay_matrices_only(model, s.weight_decay),
+                 {.lr = s.lr, .beta1 = s.beta1, .beta2 = s.beta2, .eps = s.eps, .max_grad_norm = s.clip}),
+      scaler_({.enabled = precision_ == f16}),
+      schedule_(optimizer_, schedule_of(s, total_)),
+      epoch_loss_(zeros({}, {f32, device})),
+      replayed_([this](const Tensor& x, const Tensor& y) { return train(x, y); },
+                {.device = device, .name = "training step"}),
+      replayed_resident_([this] { return train({}, {}); }, {.device = device, .name = "training step"}) {
+  if (s.steps > 0) total_ = std::min(s.steps, total_);
+  if (options_.resident) resident_.emplace(streams_, device);
+  model_.train();
+}
+
+/// One step of the optimizer. @param x, y the tokens of all batches that it accumulates, or undefined if they are on the
+/// device
+Tensor TrainingRun::train(const Tensor& x, const Tensor& y) {
+  Tensor total;
+  for (std::int64_t k = 0; k < accumulation_; ++k) {
+    const std::int64_t rows = streams_.batch(), first = k * rows;
+    const data::Batch batch =
+        resident_ ? resident_->next() : data::Batch{x.slice(0, first, first + rows), y.slice(0, first, first + rows)};
+    Tensor loss;
+    {
+      auto mixed = autocast(precision_);
+      loss = model_.loss(batch.x, batch.y);
+    }
+    if (accumulation_ > 1) loss = loss / static_cast<double>(accumulation_);
+    scaler_.scale(loss).backward();
+    total = total.defined() ? total + loss.detach() : loss.detach();
+  }
+  scaler_.step(optimizer_);
+  scaler_.update();
+  schedule_.step();
+  optimizer_.zero_grad();
+  epoch_loss_.add_(total);
+  return total;
+}
+
+/// The tokens of one step, [accumulation · batch, seq] on the CPU.
+data::Batch TrainingRun::next_batch() {
+  if (!loader_) loader_.emplace(streams_, step_ % steps_per_epoch() * accumulation_);
+  std::vector<Tensor> x, y;
+  for (std::int64_t k = 0; k < accumulation_; ++k) {
+    const data::Batch batch = *loader_->next();
+    x.push_back(batch.x);
+    y.push_back(batch.y);
+  }
+  if (x.size() == 1) return {x[0], y[0]};
+  return {cat(x, 0), cat(y, 0)};
+}
+
+Tensor TrainingRun::advance() {
+  if (step_ % steps_per_epoch() == 0) {
+    epoch_loss_.zero_();
+    loader_.reset();
+    if (resident_) resident_->seek(0);
+  }
+  Tensor loss;
+  if (resident_) {
+    loss = options_.captured ? replayed_resident_() : train({}, {});
+  } else {
+    const data::Batch batch = next_batch();
+    loss = options_.captured ? replayed_(batch.x, batch.y) : train(batch.x.to(device_), batch.y.to(device_));
+  }
+  ++step_;
+  return loss;
+}
+
+double TrainingRun::epoch_loss() const {
+  const std::int64_t steps = step_ % steps_per_epoch();
+  return epoch_loss_.item<double>() / static_cast<double>(steps == 0 ? steps_per_epoch() : steps);
+}
+
+std::optional<ProgramReport> TrainingRun::program() const {
+  if (replayed_.captured()) return replayed_.report();
+  if (replayed_resident_.captured()) return replayed_resident_.report();
+  return std::nullopt;
+}
+
+std::vector<CheckpointItem> TrainingRun::items() {
+  return {{"model", model_},       {"optimizer", optimizer_},   {"scaler", scaler_},
+          {"schedule", schedule_}, {"epoch_loss", epoch_loss_}, {"step", step_}};
+}
+
+void TrainingRun::resume() {
+  loader_.reset();
+  if (resident_) resident_->seek(step_ % steps_per_epoch() * accumulation_);
+}
+
+}  // namespace wikitext

@@ -1,0 +1,56 @@
+#include <etna/train/evaluator.h>
+
+#include <utility>
+
+#include <etna/device/error.h>
+#include <etna/tensor/autocast.h>
+#include <etna/tensor/ops.h>
+
+namespace etna::train {
+
+Evaluator::Evaluator(nn::Module& model, Metric metric, EvaluatorOptions options)
+    : model_(model),
+      metric_(std::move(metric)),
+      options_(std::move(options)),
+      total_(zeros({}, {f32, options_.device})),
+      captured_([this](const Tensor& x, const Tensor& y) { return measure(x, y); },
+                {.device = options_.device, .name = options_.title}) {}
+
+Evaluator::~Evaluator() = default;
+
+Tensor Evaluator::measure(const Tensor& x, const Tensor& y) {
+  const GradMode off(false);
+  const auto mixed = autocast(options_.precision);
+  total_.add_(metric_(x, y));
+  return total_;
+}
+
+Evaluator::Pass::Pass(Evaluator& evaluator, std::int64_t count)
+    : evaluator_(evaluator), training_(evaluator.model_.training()) {
+  evaluator_.model_.eval();
+  evaluator_.total_.zero_();
+  if (count > 0)
+    progress_ = std::make_unique<Progress>(
+        count, ProgressOptions{.title = evaluator.options_.title, .lines = 0, .keep = false});
+}
+
+Evaluator::Pass::~Pass() { evaluator_.model_.train(training_); }
+
+void Evaluator::Pass::add(const Tensor& x, const Tensor& y) {
+  if (evaluator_.options_.captured) {
+    evaluator_.captured_(x, y);
+  } else {
+    evaluator_.measure(x.to(evaluator_.options_.device), y.to(evaluator_.options_.device));
+  }
+  ++batches_;
+  if (progress_) progress_->update(batches_, {});
+}
+
+double Evaluator::Pass::mean() {
+  if (batches_ == 0) throw Error("Evaluator: there was no batch to measure");
+  const double sum = evaluator_.total_.item<double>();
+  if (progress_) progress_->finish();
+  return sum / static_cast<double>(batches_);
+}
+
+}  // namespace etna::train

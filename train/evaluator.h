@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include <etna/nn/module.h>
+#include <etna/tensor/capture.h>
+#include <etna/train/progress.h>
+
+namespace etna::train {
+
+struct EvaluatorOptions {
+  Device device = {};     ///< of the model
+  DType precision = f32;  ///< what products compute in
+  bool captured = true;   ///< record the first batches and replay them
+  std::string title = "evaluate";
+};
+
+/// The mean of a metric over batches: no gradients, the model in eval mode, one number read at the end. May be called
+/// again and again; replays use the model's present weights.
+///     train::Evaluator evaluator(model, [&](const Tensor& x, const Tensor& y) { return model.loss(x, y); }, {device});
+///     double loss = evaluator.mean(data::BatchLoader(streams), streams.steps());
+class Evaluator {
+ public:
+  using Metric = std::function<Tensor(const Tensor& x, const Tensor& y)>;  ///< returns a 0-d tensor
+
+  /// @param model outlives the evaluator, as does what the metric refers to
+  Evaluator(nn::Module& model, Metric metric, EvaluatorOptions options = {});
+  ~Evaluator();
+  Evaluator(const Evaluator&) = delete;
+  Evaluator& operator=(const Evaluator&) = delete;
+
+  /// @param batches a range of batches with members x and y, or of pairs of tensors
+  /// @param count how many there are, for the bar; 0: no bar
+  /// @throws Error where there is no batch
+  template <typename Batches>
+  double mean(Batches&& batches, std::int64_t count = 0) {
+    Pass pass(*this, count);
+    for (const auto& batch : batches) {
+      if constexpr (requires { batch.x; }) {
+        pass.add(batch.x, batch.y);
+      } else {
+        const auto& [x, y] = batch;
+        pass.add(x, y);
+      }
+    }
+    return pass.mean();
+  }
+
+ private:
+  /// One call of mean(): restores the model's mode at the end.
+  class Pass {
+   public:
+    Pass(Evaluator& evaluator, std::int64_t count);
+    ~Pass();
+    void add(const Tensor& x, const Tensor& y);
+    double mean();
+
+   private:
+    Evaluator& evaluator_;
+    const bool training_;
+    std::int64_t batches_ = 0;
+    std::unique_ptr<Progress> progress_;
+  };
+  Tensor measure(const Tensor& x, const Tensor& y);
+
+  nn::Module& model_;
+  Metric metric_;
+  EvaluatorOptions options_;
+  Tensor total_;  ///< f32, on the device: the sum over the batches so far
+  CapturedFunction<std::function<Tensor(const Tensor&, const Tensor&)>> captured_;
+};
+
+}  // namespace etna::train
