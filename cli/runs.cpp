@@ -113,7 +113,7 @@ struct Column {
 
 std::vector<Column> columns_for(const std::vector<const RunRecord*>& runs) {
   const auto value = [](const char* name) {
-    return [name](const RunRecord& run) { return shown(value_of(run, name)); };
+    return [name](const RunRecord& run) { return shown(value_of(run, name), Digits::four); };
   };
   std::vector<Column> columns = {{"run", value("id")},
                                  {"started (UTC)",
@@ -135,7 +135,8 @@ std::vector<Column> columns_for(const std::vector<const RunRecord*>& runs) {
   }
   for (const std::string& set : sets) {
     const std::string name = set + "_perplexity";
-    columns.push_back({"ppl " + set, [name](const RunRecord& run) { return shown(value_of(run, name)); }, true, 2});
+    columns.push_back(
+        {"ppl " + set, [name](const RunRecord& run) { return shown(value_of(run, name), Digits::four); }, true, 2});
   }
   columns.push_back({"tokens/s", value("tokens_per_second"), true, 6});
   columns.push_back({"s/epoch", value("epoch_seconds"), true, 8});
@@ -237,7 +238,7 @@ std::vector<std::pair<std::string, Json>> flat_config(const RunRecord& run) {
   return flat;
 }
 
-std::string shown(const Json& value) {
+std::string shown(const Json& value, Digits digits) {
   if (value.is_null()) return "-";
   if (value.is_string()) return value.get<std::string>();
   if (value.is_number_integer() && !value.is_number_unsigned()) return train::with_commas(value.get<std::int64_t>());
@@ -245,8 +246,8 @@ std::string shown(const Json& value) {
     return train::with_commas(static_cast<std::int64_t>(value.get<std::uint64_t>()));
   if (value.is_number_float()) {
     const double number = value.get<double>();
-    return std::abs(number) >= 1000 && std::abs(number) < 1e15 ? train::with_commas(std::llround(number))
-                                                               : fmt::format("{:.4g}", number);
+    if (std::abs(number) >= 999.95 && std::abs(number) < 1e15) return train::with_commas(std::llround(number));
+    return digits == Digits::four && number != 0 ? fmt::format("{:#.4g}", number) : fmt::format("{:.4g}", number);
   }
   return value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }

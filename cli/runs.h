@@ -37,7 +37,12 @@ nlohmann::ordered_json value_of(const train::RunRecord& run, const std::string& 
 /// The configuration without nesting: {"model.dim", 512}.
 std::vector<std::pair<std::string, nlohmann::ordered_json>> flat_config(const train::RunRecord& run);
 
-/// Text as it is, numbers short ("0.0003", "12,345"), other values as JSON; "-" for null.
-std::string shown(const nlohmann::ordered_json& value);
+enum class Digits {
+  needed,  ///< of a setting: "0.0003", "2"
+  four,    ///< of a result, so that columns align: "2.000"
+};
+
+/// Text as it is, numbers in four digits and from 1,000 without fractions, other values as JSON; "-" for null.
+std::string shown(const nlohmann::ordered_json& value, Digits digits = Digits::needed);
 
 }  // namespace etna::cli

@@ -40,8 +40,8 @@ std::vector<Row> config_rows(const std::vector<const RunRecord*>& runs) {
 
 /// What the runs gave. Where and with what they ran is shown only if it differs.
 std::vector<Row> result_rows(const std::vector<const RunRecord*>& runs) {
-  std::vector<std::string> names = {"program", "device", "outcome", "steps", "final_loss"};
-  const std::size_t always = 3;
+  std::vector<std::string> names = {"folder", "program", "device", "outcome", "steps", "final_loss"};
+  const std::size_t always = 4;
   for (const RunRecord* run : runs) {
     for (const auto& item : run->perplexities) {
       const std::string name = item.first + "_perplexity";
@@ -73,12 +73,13 @@ std::string tables(const std::vector<const RunRecord*>& runs) {
   const train::Charset charset = train::terminal_charset();
   const std::size_t width = std::max<std::size_t>(terminal().width, 40);
   const std::vector<Row> config = config_rows(runs), results = result_rows(runs);
+  const auto digits_of = [&](const std::vector<Row>* rows) { return rows == &results ? Digits::four : Digits::needed; };
   std::size_t name_width = 7, cell_width = 8;  // of an id
   for (const std::vector<Row>* rows : {&config, &results}) {
     for (const Row& row : *rows) {
       name_width = std::max(name_width, 2 + train::columns(train::printable(row.name, charset)));
       for (const Json& value : row.values)
-        cell_width = std::max(cell_width, train::columns(train::printable(shown(value), charset)));
+        cell_width = std::max(cell_width, train::columns(train::printable(shown(value, digits_of(rows)), charset)));
     }
   }
   name_width = std::min(name_width, width / 3);
@@ -97,7 +98,7 @@ std::string tables(const std::vector<const RunRecord*>& runs) {
       text += fmt::format("{}\n", title);
       for (const Row& row : rows) {
         std::vector<std::string> cells;
-        for (std::size_t i = begin; i < end; ++i) cells.push_back(shown(row.values[i]));
+        for (std::size_t i = begin; i < end; ++i) cells.push_back(shown(row.values[i], digits_of(&rows)));
         text += line("  " + row.name, name_width, cells, cell_width, charset);
       }
     };

@@ -129,7 +129,12 @@ class Page {
     if (report_.prompt.empty() && report_.sample.empty()) return;
     out_ += "<h2>Sample</h2>\n<div class=\"card\"><blockquote>";
     if (!report_.prompt.empty()) out_ += element("mark", report_.prompt);
-    out_ += escape_markup(report_.sample) + "</blockquote></div>\n";
+    // Line breaks at the ends would be empty space.
+    std::string_view sample = report_.sample;
+    while (!sample.empty() && (sample.back() == '\n' || sample.back() == '\r')) sample.remove_suffix(1);
+    while (report_.prompt.empty() && !sample.empty() && (sample[0] == '\n' || sample[0] == '\r'))
+      sample.remove_prefix(1);
+    out_ += escape_markup(sample) + "</blockquote></div>\n";
   }
 
   /// As an image, so that nothing in it can run or ask for something.

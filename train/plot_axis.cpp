@@ -148,6 +148,8 @@ Drawing drawing_of(const std::vector<Series>& series, bool log_x, bool log_y, st
     }
     drawing.series.push_back(std::move(segments));
   }
+  // Steps that begin at 1 are shown from 0.
+  if (!log_x && drawing.low_x > 0 && drawing.low_x < 0.05 * drawing.high_x) drawing.low_x = 0;
   return drawing;
 }
 

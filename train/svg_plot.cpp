@@ -110,6 +110,9 @@ class Picture {
         put("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.6\" stroke=\"none\"/>", px(segment[0].x), py(segment[0].y));
         continue;
       }
+      // Where there are few points, it matters where they are.
+      for (std::size_t i = 0; i < segment.size() && series_[index].points.size() <= 40; ++i)
+        put("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.6\" stroke=\"none\"/>", px(segment[i].x), py(segment[i].y));
       for (std::size_t i = 0; i < segment.size(); ++i)
         fmt::format_to(std::back_inserter(path), "{}{:.1f} {:.1f}", i == 0 ? 'M' : 'L', px(segment[i].x),
                        py(segment[i].y));

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <csignal>
+#include <cstdint>
 #include <limits>
 #include <string>
 
@@ -210,6 +211,38 @@ TEST(MetricLog, ReadsACutLastLineAndRefusesOtherDamage) {
   EXPECT_THAT([&] { read_metrics(folder.path()); }, ThrowsMessage<FormatError>(HasSubstr("no column 'step'")));
   folder.write("metrics.csv", "");
   EXPECT_TRUE(read_metrics(folder.path()).rows().empty());
+}
+
+TEST(MetricLog, AnyDamageIsReadOrRefused) {
+  TemporaryFolder folder;
+  {
+    MetricLog log(folder.path(), {"loss", "a,b"});
+    for (int step = 0; step < 5; ++step) log.log(step, {{"loss", 1.5}, {"a,b", kInf}}, step);
+  }
+  std::uint32_t state = 1;
+  const auto random = [&state](std::size_t end) {
+    state = state * 1664525u + 1013904223u;
+    return (state >> 8) % end;
+  };
+  int read = 0, refused = 0;
+  for (const char* name : {"metrics.jsonl", "metrics.csv"}) {
+    const std::string good = read_bytes(folder / name);
+    for (int i = 0; i < 300; ++i) {
+      std::string bad = good;
+      for (std::size_t k = random(4) + 1; k > 0; --k) bad[random(bad.size())] = static_cast<char>(random(256));
+      if (i % 3 == 0) bad.resize(random(bad.size()));
+      folder.write(name, bad);
+      try {
+        read_metrics(folder.path());
+        ++read;
+      } catch (const FormatError&) {
+        ++refused;
+      }
+    }
+    fs::remove(folder / name);
+  }
+  EXPECT_GT(read, 10);
+  EXPECT_GT(refused, 10);
 }
 
 TEST(MetricLog, AFullDiskIsAnErrorInWords) {

@@ -111,6 +111,12 @@ TEST(Drawing, ReductionKeepsTheExtremes) {
   EXPECT_TRUE(std::is_sorted(kept.begin(), kept.end(), [](auto& a, auto& b) { return a.x < b.x; }));
 }
 
+TEST(Drawing, StepsFromOneAreShownFromZero) {
+  EXPECT_EQ(drawing_of({{"loss", {{1, 3}, {100, 2}}}}, false, false, 1000).low_x, 0);
+  EXPECT_EQ(drawing_of({{"loss", {{1, 3}, {100, 2}}}}, true, false, 1000).low_x, 1);
+  EXPECT_EQ(drawing_of({{"loss", {{50, 3}, {100, 2}}}}, false, false, 1000).low_x, 50);
+}
+
 TEST(Drawing, GapsAreWhereNumbersAreNotFinite) {
   const Series series{"loss", {{0, 1}, {1, 2}, {2, kNan}, {3, 3}, {4, kInf}, {5, 4}, {6, 5}}};
   const Drawing drawing = drawing_of({series}, false, false, 1000);
@@ -140,6 +146,11 @@ TEST(SvgPlot, HasLinesLabelsAndNames) {
   EXPECT_THAT(svg, Not(HasSubstr("<script")));
   EXPECT_THAT(svg, Not(HasSubstr("nan")));
   EXPECT_THAT(svg, Not(HasSubstr("inf")));
+}
+
+TEST(SvgPlot, FewPointsAreMarked) {
+  EXPECT_EQ(count(svg_plot({curve("valid", 20)}), "<circle"), 20u);
+  EXPECT_EQ(count(svg_plot({curve("loss", 41)}), "<circle"), 0u);
 }
 
 TEST(SvgPlot, NamesCannotMarkUp) {

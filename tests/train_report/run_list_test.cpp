@@ -145,6 +145,22 @@ TEST(RunList, DamagedLinesAreSkippedAndCounted) {
   EXPECT_EQ(read_runs(file).damaged, 10u);
 }
 
+TEST(RunList, AnyDamageIsReadOrCounted) {
+  TemporaryFolder folder;
+  const std::string good = json_text(record("a")) + "\n" + json_text(record("b")) + "\n";
+  std::uint32_t state = 1;
+  const auto random = [&state](std::size_t end) {
+    state = state * 1664525u + 1013904223u;
+    return (state >> 8) % end;
+  };
+  for (int i = 0; i < 500; ++i) {
+    std::string bad = good;
+    for (std::size_t k = random(4) + 1; k > 0; --k) bad[random(bad.size())] = static_cast<char>(random(256));
+    const RunList list = read_runs(folder.write("runs.jsonl", bad));
+    for (const RunRecord& run : list.runs) EXPECT_TRUE(nlohmann::json::accept(json_text(run)));
+  }
+}
+
 TEST(RunList, LinesOfManyThreadsAndProcessesStayWhole) {
   TemporaryFolder folder;
   const fs::path file = folder / "runs.jsonl";
