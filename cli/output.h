@@ -14,7 +14,7 @@ struct Terminal {
   bool colour = false;  ///< a terminal, and neither NO_COLOR nor TERM=dumb says otherwise
 };
 
-/// What standard output goes to. $COLUMNS and $LINES beat what the terminal says; without either of them, `width` is 80.
+/// What standard output goes to. $COLUMNS and $LINES beat what the terminal says; without either, `width` is 80.
 Terminal terminal();
 
 }  // namespace etna::cli

@@ -151,6 +151,12 @@ std::string table(const std::vector<const RunRecord*>& runs) {
   // Files and pipes get whole names.
   const std::size_t width = out.is_terminal || std::getenv("COLUMNS") ? std::max<std::size_t>(out.width, 40) : 10'000;
   std::vector<Column> columns = columns_for(runs);
+  std::erase_if(columns, [&](const Column& column) {
+    return std::all_of(runs.begin(), runs.end(), [&](const RunRecord* run) {
+      const std::string text = column.text(*run);
+      return column.rank > 0 && (text.empty() || text == "-");
+    });
+  });
   for (Column& column : columns) {
     column.width = train::columns(train::printable(column.title, charset));
     for (const RunRecord* run : runs)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints the scalars of a run folder as TensorBoard sees them: read_events.py FOLDER (needs the package tensorboard)."""
+"""Prints the scalars of a run folder as TensorBoard sees them: read_events.py FOLDER (needs tensorboard)."""
 import sys
 
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
