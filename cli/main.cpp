@@ -4,14 +4,13 @@
 #include <CLI/CLI.hpp>
 
 #include <etna/device/error.h>
-#include <etna/train/terminal_text.h>
 
 #include "commands.h"
 #include "runs.h"
 #include "tune.h"
 
-/// Exit codes: 0 success, 1 any other failure, 2 wrong usage, 3 a missing, lost or faulty device, 4 data that is
-/// missing or damaged, 5 out of memory.
+/// Exit codes: 0 success, 1 any other failure, 2 wrong usage, 3 a missing, lost or faulty device, 4 runs that
+/// are not there or damaged, 5 out of memory.
 int main(int argc, char** argv) {
   CLI::App app{"What Etna can run on, and what was trained with it."};
   app.require_subcommand(1);
@@ -53,9 +52,6 @@ int main(int argc, char** argv) {
   } catch (const etna::DeviceError& error) {
     fmt::print(stderr, "etna: {}\n", error.what());
     return 3;
-  } catch (const etna::FormatError& error) {
-    fmt::print(stderr, "etna: {}\n", etna::train::printable(error.what()));  // it may quote the file
-    return 4;
   } catch (const etna::OutOfMemory& error) {
     fmt::print(stderr, "etna: {}\n", error.what());
     return 5;

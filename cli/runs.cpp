@@ -285,7 +285,7 @@ CLI::App* add_runs(CLI::App& app, RunsOptions& options) {
   return list;
 }
 
-int runs(const CLI::App& command, const RunsOptions& options) {
+int runs(const CLI::App& command, const RunsOptions& options) try {
   const std::filesystem::path file = train::run_list_file();
   if (file.empty()) throw Error("runs: none of ETNA_RUNS, XDG_STATE_HOME and HOME is set, so there is no list of runs");
   const train::RunList list = train::read_runs(file);
@@ -301,6 +301,9 @@ int runs(const CLI::App& command, const RunsOptions& options) {
     fmt::print(stderr, "etna: {}\n", error.what());
     return 2;
   }
+} catch (const FormatError& error) {
+  fmt::print(stderr, "etna: {}\n", train::printable(error.what()));  // it may quote the file
+  return 4;
 }
 
 }  // namespace etna::cli

@@ -24,8 +24,8 @@ struct RunsOptions {
 /// Adds the subcommand `runs` with its own: compare, plot.
 CLI::App* add_runs(CLI::App& app, RunsOptions& options);
 
-/// @param command what add_runs() gave @returns the exit code
-/// @throws FormatError for unknown runs and damaged files, Error if standard output cannot be written
+/// @param command what add_runs() gave @returns the exit code, 4 for unknown runs and damaged files
+/// @throws Error if standard output cannot be written
 int runs(const CLI::App& command, const RunsOptions& options);
 
 int compare_runs(const train::RunList& list, const RunsOptions& options);

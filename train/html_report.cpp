@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include <etna/device/atomic_file.h>
+#include <etna/train/json_depth.h>
 #include <etna/train/markup.h>
 
 namespace etna::train {
@@ -152,7 +153,9 @@ class Page {
       out_ += "<h2>Configuration</h2>\n<div class=\"grid\">\n";
       pairs(report_.config);
       if (json) {
-        const auto parsed = nlohmann::ordered_json::parse(report_.config_json, nullptr, false);
+        const std::string& text = report_.config_json;
+        const auto parsed =
+            json_too_deep(text) ? nlohmann::ordered_json() : nlohmann::ordered_json::parse(text, nullptr, false);
         // Values inside of values are shown as text.
         if (parsed.is_object()) {
           RunReport::Pairs flat;
@@ -162,7 +165,7 @@ class Page {
           }
           pairs(flat);
         } else {
-          out_ += "<div class=\"card wide\">" + element("pre", report_.config_json) + "</div>\n";
+          out_ += "<div class=\"card wide\">" + element("pre", text) + "</div>\n";
         }
       }
       out_ += "</div>\n";

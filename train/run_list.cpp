@@ -15,6 +15,7 @@
 
 #include <etna/device/error.h>
 #include <etna/train/append_file.h>
+#include <etna/train/json_depth.h>
 #include <etna/train/read_bytes.h>
 #include <etna/train/terminal_text.h>
 
@@ -64,25 +65,6 @@ RunRecord parse(const Json& line) {
       std::find_if(std::begin(kOutcomes), std::end(kOutcomes), [&](Outcome known) { return outcome == name(known); });
   run.outcome = at == std::end(kOutcomes) ? Outcome::failed : *at;
   return run;
-}
-
-/// Deeper than any program writes; so deep a value could exhaust the stack when it is written again.
-bool too_deep(std::string_view text) {
-  int depth = 0;
-  bool quoted = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (quoted && c == '\\') {
-      ++i;
-    } else if (c == '"') {
-      quoted = !quoted;
-    } else if (!quoted && (c == '{' || c == '[')) {
-      if (++depth > 100) return true;
-    } else if (!quoted && (c == '}' || c == ']')) {
-      --depth;
-    }
-  }
-  return false;
 }
 
 fs::path same_folder(const fs::path& folder) {
@@ -136,7 +118,7 @@ fs::path run_list_file() {
 }
 
 std::string json_text(const RunRecord& run) {
-  const Json config = too_deep(run.config) ? Json() : Json::parse(run.config, nullptr, false);
+  const Json config = json_too_deep(run.config) ? Json() : Json::parse(run.config, nullptr, false);
   if (!config.is_object())
     throw Error(fmt::format("run '{}': its config is no JSON object: {}", fit(run.id, 40), fit(run.config, 60)));
   Json line = {{"id", run.id},
@@ -186,7 +168,7 @@ RunList read_runs(const fs::path& file) {
     rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
     if (text.empty()) continue;
     try {
-      if (too_deep(text)) throw Error("too deep");
+      if (json_too_deep(text)) throw Error("too deep");
       RunRecord run = parse(Json::parse(text));
       if (run.id.empty()) throw Error("no id");
       last[run.id] = runs.size();

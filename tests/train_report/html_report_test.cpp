@@ -64,6 +64,8 @@ TEST(HtmlReport, PartsThatAreEmptyAreLeftOut) {
   odd.tables = {{"empty", {"a"}, {}}, {"ragged", {"a", "b"}, {{"1"}, {"1", "2", "3"}, {}}}};
   odd.config_json = "{cut";
   EXPECT_THAT(html_report(odd), HasSubstr("<pre>{cut</pre>"));
+  odd.config_json = "{\"deep\":" + std::string(1'000'000, '[') + std::string(1'000'000, ']') + "}";
+  EXPECT_THAT(html_report(odd), HasSubstr("<pre>{&quot;deep&quot;:[[["));
 }
 
 TEST(HtmlReport, CurvesAreGroupedByWhatTheyShow) {

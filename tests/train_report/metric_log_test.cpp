@@ -313,11 +313,28 @@ TEST(MetricLog, AFolderThatCannotBeWrittenIsAnErrorInWords) {
   fs::create_directory(folder / "metrics.csv");
   EXPECT_THAT([&] { MetricLog(folder.path(), {}); },
               ThrowsMessage<FormatError>(HasSubstr("metrics.csv cannot be written: Is a directory")));
-  if (geteuid() == 0) return;  // root may write everywhere
-  fs::create_directory(folder / "locked");
-  fs::permissions(folder / "locked", fs::perms::owner_read | fs::perms::owner_exec);
-  EXPECT_THAT([&] { MetricLog(folder / "locked", {}); }, ThrowsMessage<FormatError>(HasSubstr("Permission denied")));
-  fs::permissions(folder / "locked", fs::perms::owner_all);
+}
+
+TEST(MetricLog, AReadOnlyFolderIsAnErrorInWords) {
+  TemporaryFolder folder;
+  const auto reading = fs::perms::owner_read | fs::perms::owner_exec | fs::perms::others_read | fs::perms::others_exec;
+  fs::permissions(folder.path(), reading);
+  const pid_t child = fork();
+  if (child == 0) {
+    // Root may write everywhere, so it becomes nobody.
+    if (geteuid() == 0 && setuid(65534) != 0) _exit(2);
+    try {
+      MetricLog(folder.path(), {});
+    } catch (const FormatError& error) {
+      _exit(std::string(error.what()).ends_with("metrics.jsonl cannot be written: Permission denied") ? 0 : 1);
+    }
+    _exit(3);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  fs::permissions(folder.path(), fs::perms::owner_all);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 TEST(MetricLog, AHundredThousandRowsTakeSeconds) {
