@@ -67,7 +67,7 @@ std::vector<const RunRecord*> chosen(const train::RunList& list, const RunsOptio
     const std::size_t equals = filter.find('=');
     if (equals == std::string::npos || equals == 0)
       throw UsageError(fmt::format("--filter takes NAME=VALUE, not '{}'; an example: --filter device=vulkan",
-                                   train::fit(filter, 60)));
+                                   train::shortened(filter, 60)));
     const std::string name = filter.substr(0, equals), value = filter.substr(equals + 1);
     std::erase_if(all, [&](const RunRecord* run) { return !matches(*run, name, value); });
   }
@@ -80,9 +80,9 @@ std::vector<const RunRecord*> chosen(const train::RunList& list, const RunsOptio
         for (const auto& [set, perplexity] : run.perplexities) names.insert(set + "_perplexity");
       }
       std::string known_names;
-      for (const std::string& name : names) known_names += train::fit(name, 40) + ", ";
+      for (const std::string& name : names) known_names += train::shortened(name, 40) + ", ";
       throw UsageError(fmt::format("--sort {}: no run has that; there are {}and the names in the runs' configurations",
-                                   train::fit(options.sort, 60), known_names));
+                                   train::shortened(options.sort, 60), known_names));
     }
     std::vector<std::pair<Json, const RunRecord*>> keyed;
     for (const RunRecord* run : all) keyed.emplace_back(value_of(*run, options.sort), run);

@@ -37,12 +37,12 @@ std::pair<fs::path, std::string> folder_of(const train::RunList& list, const std
 std::vector<std::string> wanted(const train::Metrics& metrics, const RunsOptions& options, const fs::path& folder) {
   const auto refuse = [&](const std::string& what) {
     std::string names;
-    for (const std::string& name : metrics.names()) names += (names.empty() ? "" : ", ") + train::fit(name, 40);
+    for (const std::string& name : metrics.names()) names += (names.empty() ? "" : ", ") + train::shortened(name, 40);
     return FormatError(fmt::format("{}: {}; there {}", train::printable(folder.string()), what,
-                                   names.empty() ? "are no metrics" : "are " + train::fit(names, 400)));
+                                   names.empty() ? "are no metrics" : "are " + train::shortened(names, 400)));
   };
   for (const std::string& name : options.metrics) {
-    if (!metrics.has(name)) throw refuse(fmt::format("no metric has the name '{}'", train::fit(name, 60)));
+    if (!metrics.has(name)) throw refuse(fmt::format("no metric has the name '{}'", train::shortened(name, 60)));
   }
   if (!options.metrics.empty()) return options.metrics;
   std::vector<std::string> losses;

@@ -187,7 +187,14 @@ Tensor range(Number begin, Number step, std::int64_t count, TensorOptions option
       using T = decltype(zero);
       T* p = x.host<T>();
       for (std::int64_t i = 0; i < count; ++i) {
-        const Number value = begin + static_cast<Number>(i) * step;
+        Number value;
+        if constexpr (std::is_integral_v<Number>) {
+          // Modulo 2^64: i * step alone may not fit where the sum does.
+          value = static_cast<Number>(static_cast<std::uint64_t>(begin) +
+                                      static_cast<std::uint64_t>(i) * static_cast<std::uint64_t>(step));
+        } else {
+          value = begin + static_cast<Number>(i) * step;
+        }
         if constexpr (sizeof(T) == 2)
           p[i] = T(static_cast<float>(value));
         else

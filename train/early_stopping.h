@@ -25,6 +25,8 @@ class EarlyStopping {
 
   /// @return true if the value is the best so far; a NaN never is
   bool update(double value);
+  /// True if the last value was the best so far.
+  bool improved() const { return bad_ == 0 && best_ != std::numeric_limits<double>::infinity(); }
   bool stop() const { return options_.patience > 0 && bad_ >= options_.patience; }
   /// Infinite before the first update.
   double best() const { return options_.maximize ? -best_ : best_; }

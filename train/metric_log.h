@@ -22,7 +22,9 @@ class EventFileWriter;
 /// Each row is in all three files when log() returns. A kill leaves at most one line cut, which read_metrics() and a
 /// resumed run leave out.
 ///
-/// One thread at a time calls log(). A number that is not finite is nan, inf or -inf in the CSV file and "NaN", "Infinity" or "-Infinity" in JSON.
+/// One thread at a time calls log().
+///
+/// A number that is not finite is nan, inf or -inf in the CSV file and "NaN", "Infinity" or "-Infinity" in JSON.
 class MetricLog {
  public:
   using Values = std::vector<std::pair<std::string, double>>;

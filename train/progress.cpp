@@ -45,7 +45,7 @@ std::string bar_text(double share, int width) {
 std::string number_text(double value) {
   const double size = std::abs(value);
   if (value != 0 && (size < 1e-3 || size >= 1e5)) return fmt::format("{:.3g}", value);
-  return size < 100 ? fmt::format("{:.4f}", value) : fmt::format("{:.1f}", value);
+  return fmt::format("{:.{}f}", value, size < 10 ? 4 : size < 100 ? 2 : 1);
 }
 
 /// The first `width` characters of UTF-8 text that has one column each.

@@ -120,7 +120,8 @@ fs::path run_list_file() {
 std::string json_text(const RunRecord& run) {
   const Json config = json_too_deep(run.config) ? Json() : Json::parse(run.config, nullptr, false);
   if (!config.is_object())
-    throw Error(fmt::format("run '{}': its config is no JSON object: {}", fit(run.id, 40), fit(run.config, 60)));
+    throw Error(
+        fmt::format("run '{}': its config is no JSON object: {}", shortened(run.id, 40), shortened(run.config, 60)));
   Json line = {{"id", run.id},
                {"time", run.time},
                {"folder", run.folder.string()},
@@ -194,14 +195,14 @@ const RunRecord& find_run(const RunList& list, const std::string& name) {
   for (auto run = list.runs.rbegin(); run != list.runs.rend(); ++run) {
     if (!name.empty() && !run->folder.empty() && same_folder(run->folder) == folder) return *run;
   }
-  const std::string shown = fit(name, 60);
+  const std::string shown = shortened(name, 60);
   if (matches.empty())
     throw FormatError(
         fmt::format("there is no run '{}' among the {} in the list, neither by the beginning of its id nor "
                     "by its folder",
                     shown, list.runs.size()));
   std::string ids;
-  for (std::size_t i = 0; i < matches.size() && i < 8; ++i) ids += (i == 0 ? "" : ", ") + fit(matches[i]->id, 40);
+  for (std::size_t i = 0; i < matches.size() && i < 8; ++i) ids += (i == 0 ? "" : ", ") + shortened(matches[i]->id, 40);
   throw FormatError(
       fmt::format("'{}' is the beginning of {} ids: {}{}", shown, matches.size(), ids, matches.size() > 8 ? " …" : ""));
 }

@@ -18,6 +18,7 @@ struct DataOptions {
 
 struct TrainOptions {
   DataOptions data;
+  std::string program = "wikitext";  ///< as the user called it
   std::string device, preset = "tiny", config, out, json;
   bool resume = false, force = false, print_config = false;
   bool evaluate = true, eager = false, resident = false;

@@ -45,6 +45,7 @@ int main(int argc, char** argv) {
   auto precisions = CLI::IsMember({"f32", "f16", "bf16"});
 
   TrainOptions train;
+  if (argc > 0) train.program = argv[0];
   Settings settings;
   SettingList list(settings);
   CLI::App* train_command = app.add_subcommand("train", "train, evaluate and write a passage");

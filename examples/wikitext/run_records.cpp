@@ -75,8 +75,8 @@ void RunRecords::end(train::Outcome outcome, const Summary& s) const {
   }
 }
 
-void RunRecords::finish(const train::RunFolder& folder, const Summary& s, const nlohmann::json& result,
-                        const std::string& passage) const {
+void RunRecords::finish(const train::RunFolder& folder, const std::string& program, const Summary& s,
+                        const nlohmann::json& result, const std::string& passage) const {
   folder.write("summary.json", result.dump(2) + "\n");
   const train::Metrics metrics = train::read_metrics(folder.path());
   std::vector<train::RunReport::Curves> curves = train::curves_of(metrics);
@@ -98,14 +98,18 @@ void RunRecords::finish(const train::RunFolder& folder, const Summary& s, const 
     fmt::print("{}\n", train::terminal_plot(curves.front().series,
                                             {.title = "loss", .height = 14, .charset = train::terminal_charset()}));
   }
-  const std::string path = train::printable(folder.path().string());
+  const train::CheckpointFiles files = train::find_checkpoints(folder.checkpoints());
+  const std::string runs = (std::filesystem::path(program).parent_path() / "etna").string() + " runs";
   fmt::print(
-      "report: {0}/report.html (open it in a browser); weights: {0}/checkpoints/latest.safetensors\n"
-      "next: wikitext generate --run {0} --prompt WORDS   let it write\n"
-      "      wikitext eval --run {0}                      measure it again\n"
-      "      wikitext train --resume --out {0} --epochs N train it longer\n"
-      "      etna runs                                    all runs\n",
-      path);
+      "report: {0}/report.html (open it in a browser)\n"
+      "weights: {3}\n"
+      "next:\n"
+      "  {1} generate --run {0} --prompt \"The river\"   # let it write\n"
+      "  {1} eval --run {0}                             # measure it in a process of its own\n"
+      "  {1} train --resume --out {0} --epochs N        # train it longer\n"
+      "  {2}                                            # compare all runs\n",
+      train::printable(folder.path().string()), train::printable(program), train::printable(runs),
+      train::printable((files.best.empty() ? files.latest : files.best).string()));
 }
 
 }  // namespace wikitext

@@ -27,8 +27,9 @@ class RunRecords {
   /// Adds the run to the list. A list that cannot be written is said, and is no error.
   void end(etna::train::Outcome outcome, const Summary& summary) const;
   /// Writes summary.json, loss.svg and report.html, draws the loss in the terminal and says where everything is.
-  void finish(const etna::train::RunFolder& folder, const Summary& summary, const nlohmann::json& result,
-              const std::string& passage) const;
+  /// @param program as the user called it
+  void finish(const etna::train::RunFolder& folder, const std::string& program, const Summary& summary,
+              const nlohmann::json& result, const std::string& passage) const;
 
  private:
   std::filesystem::path folder_;

@@ -129,7 +129,7 @@ int run_train(const TrainOptions& options, Settings& settings, SettingList& list
   print_summary(summary);
   if (watch.interrupted()) {
     records.end(train::Outcome::interrupted, summary);
-    if (folder) fmt::print("stopped; go on with: wikitext train --resume --out {}\n", options.out);
+    if (folder) fmt::print("stopped; go on with: {} train --resume --out {}\n", options.program, options.out);
     return watch.exit_code();
   }
   std::string passage;
@@ -146,7 +146,7 @@ int run_train(const TrainOptions& options, Settings& settings, SettingList& list
                printable_lines(passage));
   }
   records.end(train::Outcome::finished, summary);
-  if (folder) records.finish(*folder, summary, result, passage);
+  if (folder) records.finish(*folder, options.program, summary, result, passage);
   if (!options.json.empty()) io::write_file(options.json, result.dump(2) + "\n");
   if (is_embedded(options.data)) {
     fmt::print(
@@ -161,7 +161,7 @@ int run_generate(const GenerateOptions& options) {
   const std::vector<std::string> unknown = unknown_words(options.prompt, saved.vocabulary);
   if (!unknown.empty()) {
     std::string list;
-    for (const std::string& word : unknown) list += (list.empty() ? "" : ", ") + train::fit(word, 40);
+    for (const std::string& word : unknown) list += (list.empty() ? "" : ", ") + train::shortened(word, 40);
     fmt::print(stderr, "the model does not know these words and reads <unk> for them: {}\n", list);
   }
   fmt::print("{}\n",

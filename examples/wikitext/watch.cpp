@@ -29,7 +29,9 @@ Watch::Watch(TrainingRun& run, nn::LanguageModel& model, data::Corpus& corpus, c
   const std::filesystem::path& folder = options_.folder;
   if (!folder.empty()) {
     std::vector<CheckpointItem> items = run_.items();
-    items.insert(items.end(), {{"vocabulary", words_}, {"stopping", stopping_}, {"seconds", seconds_}});
+    items.insert(
+        items.end(),
+        {{"vocabulary", words_}, {"stopping", stopping_}, {"validated_at", validated_at_}, {"seconds", seconds_}});
     checkpoints_.emplace(folder / "checkpoints", items,
                          train::CheckpointerOptions{.keep = settings.keep, .seconds = settings.checkpoint_seconds});
   }
@@ -76,18 +78,18 @@ void Watch::after_step(double lr, const Tensor& loss) {
 }
 
 bool Watch::validate() {
-  if (validated_at_ == run_.step()) return last_is_best_;
+  if (validated_at_ == run_.step()) return stopping_.improved();
   meter_->pause();
   progress_->pause();
   const double before = stopping_.best(), loss = valid_->loss();
   progress_->resume();
   meter_->resume();
   validated_at_ = run_.step();
-  last_is_best_ = stopping_.update(loss);
+  const bool best = stopping_.update(loss);
   log(run_.step(), {{"valid_loss", loss}, {"valid_perplexity", std::exp(loss)}});
   progress_->message(fmt::format("step {}: validation loss {:.4f}, perplexity {:.2f}{}", run_.step(), loss,
-                                 std::exp(loss), last_is_best_ && !std::isinf(before) ? ", the best so far" : ""));
-  return last_is_best_;
+                                 std::exp(loss), best && !std::isinf(before) ? ", the best so far" : ""));
+  return best;
 }
 
 void Watch::finish() {
@@ -106,7 +108,7 @@ void Watch::finish() {
 }
 
 void Watch::take_best() {
-  if (!checkpoints_ || last_is_best_) return;
+  if (!checkpoints_ || stopping_.improved()) return;
   const std::filesystem::path best = train::find_checkpoints(checkpoints_->folder()).best;
   if (best.empty()) return;
   load(best, {{"model", model_}});

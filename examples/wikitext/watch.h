@@ -70,9 +70,8 @@ class Watch {
   std::optional<Split> valid_;
   std::vector<double> epoch_loss_, epoch_seconds_;
   double epoch_begin_ = 0;
-  std::int64_t epoch_first_ = 0;  ///< the step at which epoch_begin_ was
-  std::int64_t validated_at_ = -1;
-  bool last_is_best_ = false;
+  std::int64_t epoch_first_ = 0;    ///< the step at which epoch_begin_ was
+  std::int64_t validated_at_ = -1;  ///< the step of the last validation
 };
 
 }  // namespace wikitext

@@ -374,20 +374,21 @@ Outcome stopped_at(const std::string& arguments, const std::string& text, int si
 
 TEST_F(Wikitext, AStoppedRunGoesOnWithTheSameBits) {
   const std::string run =
-      "train --device cpu --preset demo --epochs 3 --batch 64 --eval-every 20 --dropout 0.1 --steps 80 ";
+      "train --device cpu --preset demo --layers 1 --dim 32 --ffn 64 --epochs 20 --batch 64 --eval-every 60 "
+      "--dropout 0.1 --steps 160 ";
   ASSERT_EQ(wikitext(run + "--out " + at("through")).code, 0);
   for (const int signal : {SIGINT, SIGKILL}) {
     const std::string folder = at(signal == SIGINT ? "stopped" : "killed");
-    Outcome stopped = stopped_at(run + "--checkpoint-seconds 0 --out " + folder, "train 40/80", signal);
+    Outcome stopped = stopped_at(run + "--checkpoint-seconds 0 --out " + folder, "train  30/160", signal);
     EXPECT_EQ(stopped.code, signal == SIGINT ? 130 : -SIGKILL) << stopped.text;
     if (signal == SIGINT) {
-      EXPECT_THAT(stopped.text, HasSubstr("go on with: wikitext train --resume --out " + folder));
+      EXPECT_THAT(stopped.text, HasSubstr("wikitext train --resume --out " + folder));
     }
     Outcome resumed = wikitext("train --device cpu --resume --out " + folder);
     ASSERT_EQ(resumed.code, 0) << resumed.text;
     EXPECT_THAT(resumed.text, HasSubstr("resumed: "));
     const auto weights = [](const std::string& path) {
-      return etna::load_safetensors(path + "/checkpoints/step-000000080.safetensors");
+      return etna::load_safetensors(path + "/checkpoints/step-000000160.safetensors");
     };
     const auto whole = weights(at("through")), parts = weights(folder);
     ASSERT_EQ(whole.size(), parts.size());

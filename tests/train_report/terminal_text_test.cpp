@@ -37,7 +37,7 @@ TEST(TerminalText, ShowsBytesThatAreNotUtf8AsEscapes) {
 
 TEST(TerminalText, AsciiTerminalsGetEscapesOnly) {
   EXPECT_EQ(printable("naïve €", Charset::ascii), "na\\u00efve \\u20ac");
-  EXPECT_EQ(fit("a long name", 5, Cut::end, Charset::ascii), "a lo~");
+  EXPECT_EQ(shortened("a long name", 5, Cut::end, Charset::ascii), "a lo~");
 }
 
 TEST(TerminalText, CountsColumns) {
@@ -50,14 +50,14 @@ TEST(TerminalText, CountsColumns) {
 }
 
 TEST(TerminalText, CutsToColumns) {
-  EXPECT_EQ(fit("short", 5), "short");
-  EXPECT_EQ(fit("longer", 5), "long…");
-  EXPECT_EQ(fit("/home/user/runs/demo", 10, Cut::begin), "…runs/demo");
-  EXPECT_EQ(fit("日本語", 5), "日本…");
-  EXPECT_EQ(fit("日本語", 4), "日…");  // half a character is none
-  EXPECT_EQ(fit("anything", 0), "");
-  EXPECT_EQ(fit("", 3), "");
-  EXPECT_EQ(fit("ab\x1b[31m", 5), "ab…");  // escapes stay whole
+  EXPECT_EQ(shortened("short", 5), "short");
+  EXPECT_EQ(shortened("longer", 5), "long…");
+  EXPECT_EQ(shortened("/home/user/runs/demo", 10, Cut::begin), "…runs/demo");
+  EXPECT_EQ(shortened("日本語", 5), "日本…");
+  EXPECT_EQ(shortened("日本語", 4), "日…");  // half a character is none
+  EXPECT_EQ(shortened("anything", 0), "");
+  EXPECT_EQ(shortened("", 3), "");
+  EXPECT_EQ(shortened("ab\x1b[31m", 5), "ab…");  // escapes stay whole
   EXPECT_EQ(padded("ab", 4), "ab  ");
   EXPECT_EQ(padded("ab", 4, true), "  ab");
   EXPECT_EQ(padded("abcdef", 4, true, Cut::begin), "…def");
@@ -68,22 +68,22 @@ TEST(TerminalText, NeverTakesMoreColumnsThanGiven) {
   for (int i = 0; i < 256; ++i) all += static_cast<char>(i);
   all += "日本語e\u0301\u202e";
   for (std::size_t width = 0; width < 60; ++width) {
-    for (const Cut cut : {Cut::end, Cut::begin}) EXPECT_LE(columns(fit(all, width, cut)), width);
+    for (const Cut cut : {Cut::end, Cut::begin}) EXPECT_LE(columns(shortened(all, width, cut)), width);
   }
 }
 
 TEST(TerminalText, EscapesHeapsOfCombiningMarks) {
   std::string heap = "a";
   for (int i = 0; i < 1000; ++i) heap += "\u0301";
-  EXPECT_LT(fit(heap, 20).size(), 100u);
+  EXPECT_LT(shortened(heap, 20).size(), 100u);
   EXPECT_EQ(printable("a\u0301\u0302"), "a\u0301\u0302");
   EXPECT_EQ(printable("\u0301"), "\\u0301");  // on nothing
 }
 
 TEST(TerminalText, HugeTextsAreCutQuickly) {
   const std::string huge(100'000'000, 'x');
-  EXPECT_EQ(fit(huge, 10), "xxxxxxxxx…");
-  EXPECT_EQ(fit(huge, 10, Cut::begin), "…xxxxxxxxx");
+  EXPECT_EQ(shortened(huge, 10), "xxxxxxxxx…");
+  EXPECT_EQ(shortened(huge, 10, Cut::begin), "…xxxxxxxxx");
 }
 
 TEST(Markup, EscapesWhatMarksUp) {

@@ -1,0 +1,87 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include <etna/nn/module.h>
+#include <etna/optim/optimizer.h>
+#include <etna/optim/schedule.h>
+#include <etna/tensor/io/checkpoint.h>
+#include <etna/train/evaluator.h>
+#include <etna/train/run_folder.h>
+
+namespace etna::train {
+
+struct FitOptions {
+  std::int64_t epochs = 10;
+  Device device = {};  ///< of the model
+  DType precision = f32;
+  bool captured = true;                  ///< record a step once and replay it
+  optim::Scheduler* schedule = nullptr;  ///< stepped with the optimizer
+  std::filesystem::path folder = {};     ///< of the run: metrics and checkpoints; empty: nothing is written
+  ExistingRun existing = ExistingRun::refuse;
+  double checkpoint_seconds = 30;
+  std::int64_t patience = 0;  ///< epochs without a better validation loss before the end; 0: any number
+};
+
+struct FitResult {
+  std::int64_t steps = 0, epochs = 0;
+  double loss = 0;                        ///< mean over the last whole epoch
+  std::optional<double> valid_loss = {};  ///< the best
+  int exit_code = 0;                      ///< 130 after Ctrl-C: fit() again with ExistingRun::resume goes on
+};
+
+namespace detail {
+
+/// fit() without its loop over batches, which knows the loader's type.
+class Fit {
+ public:
+  Fit(nn::Module& model, Evaluator::Metric loss, optim::Optimizer& optimizer, const CheckpointItem& loader,
+      std::int64_t steps_per_epoch, const FitOptions& options);
+  ~Fit();
+  bool go_on() const;
+  /// @param x, y on any device
+  void step(const Tensor& x, const Tensor& y);
+  bool at_end_of_epoch() const;
+  /// @param validate gives the mean loss over the validation batches, or is empty
+  void end_epoch(const std::function<double(Evaluator&)>& validate);
+  FitResult finish();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace detail
+
+/// A whole training loop, for programs that need no loop of their own: captured steps, progress, validation after each
+/// epoch, metrics, checkpoints, Ctrl-C, and a run that goes on where it stopped, bit for bit.
+///     auto loss = [&](const Tensor& x, const Tensor& y) { return cross_entropy(model(x), y); };
+///     train::FitResult result = train::fit(model, loss, optimizer, loader, {.epochs = 5, .device = device}, &valid);
+///     return result.exit_code;
+/// @param loss of a batch, 0-d; runs under autocast
+/// @param loader a data::DataLoader, best with drop_last: batches of one shape are recorded once
+/// @param valid its batches are read after each epoch; may be null
+/// @throws FormatError for a folder that cannot be used, Error if the loss becomes NaN or infinite
+template <typename Loader, typename Valid = Loader>
+FitResult fit(nn::Module& model, Evaluator::Metric loss, optim::Optimizer& optimizer, Loader& loader,
+              const FitOptions& options = {}, Valid* valid = nullptr) {
+  detail::Fit run(model, std::move(loss), optimizer, {"loader", loader}, loader.size(), options);
+  std::function<double(Evaluator&)> validate;
+  if (valid != nullptr) validate = [valid](Evaluator& evaluator) { return evaluator.mean(*valid, valid->size()); };
+  while (run.go_on()) {
+    for (const auto& batch : loader) {
+      const auto& [x, y] = batch;
+      run.step(x, y);
+      if (run.at_end_of_epoch()) run.end_epoch(validate);
+      if (!run.go_on()) break;
+    }
+  }
+  return run.finish();
+}
+
+}  // namespace etna::train
