@@ -6,11 +6,13 @@
 #include <etna/device/error.h>
 
 #include "commands.h"
+#include "runs.h"
 #include "tune.h"
 
-/// Exit codes: 0 success, 1 any other failure, 2 wrong usage, 3 a missing, lost or faulty device, 5 out of memory.
+/// Exit codes: 0 success, 1 any other failure, 2 wrong usage, 3 a missing, lost or faulty device, 4 runs that
+/// are not there or damaged, 5 out of memory.
 int main(int argc, char** argv) {
-  CLI::App app{"What Etna can run on."};
+  CLI::App app{"What Etna can run on, and what was trained with it."};
   app.require_subcommand(1);
   app.add_subcommand("devices", "List every device, usable or not, and which one `auto` takes");
   CLI::App* doctor =
@@ -35,6 +37,8 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"f32", "f16", "bf16"}))
       ->capture_default_str();
   tune->add_flag("--quick", tuning.quick, "two small products, to see that it works");
+  etna::cli::RunsOptions run_options;
+  CLI::App* runs = etna::cli::add_runs(app, run_options);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -43,6 +47,7 @@ int main(int argc, char** argv) {
   try {
     if (app.got_subcommand("devices")) return etna::cli::devices();
     if (app.got_subcommand("tune")) return etna::cli::tune(tuning);
+    if (app.got_subcommand("runs")) return etna::cli::runs(*runs, run_options);
     return benching ? etna::cli::bench(options) : etna::cli::doctor();
   } catch (const etna::DeviceError& error) {
     fmt::print(stderr, "etna: {}\n", error.what());

@@ -111,7 +111,8 @@ function(etna_library)
       REGEX "/tensor/(graph|ops/.*/.*\\.h)$" EXCLUDE
       REGEX "/data/codecs$" EXCLUDE
       REGEX "/tensor/(layout|recording)\\.h$" EXCLUDE
-      REGEX "/autograd/node\\.h$" EXCLUDE)
+      REGEX "/autograd/node\\.h$" EXCLUDE
+      REGEX "/train/(append_file|json_depth|markup|plot_axis|read_bytes|utf8)\\.h$" EXCLUDE)
   endforeach()
   install(FILES ${PROJECT_SOURCE_DIR}/etna.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/etna)
   configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/etnaConfig.cmake.in ${PROJECT_BINARY_DIR}/etnaConfig.cmake

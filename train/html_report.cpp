@@ -1,11 +1,14 @@
 #include <etna/train/html_report.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <etna/device/atomic_file.h>
+#include <etna/train/json_depth.h>
 #include <etna/train/markup.h>
 
 namespace etna::train {
@@ -127,7 +130,12 @@ class Page {
     if (report_.prompt.empty() && report_.sample.empty()) return;
     out_ += "<h2>Sample</h2>\n<div class=\"card\"><blockquote>";
     if (!report_.prompt.empty()) out_ += element("mark", report_.prompt);
-    out_ += escape_markup(report_.sample) + "</blockquote></div>\n";
+    // Line breaks at the ends would be empty space.
+    std::string_view sample = report_.sample;
+    while (!sample.empty() && (sample.back() == '\n' || sample.back() == '\r')) sample.remove_suffix(1);
+    while (report_.prompt.empty() && !sample.empty() && (sample[0] == '\n' || sample[0] == '\r'))
+      sample.remove_prefix(1);
+    out_ += escape_markup(sample) + "</blockquote></div>\n";
   }
 
   /// As an image, so that nothing in it can run or ask for something.
@@ -145,7 +153,9 @@ class Page {
       out_ += "<h2>Configuration</h2>\n<div class=\"grid\">\n";
       pairs(report_.config);
       if (json) {
-        const auto parsed = nlohmann::ordered_json::parse(report_.config_json, nullptr, false);
+        const std::string& text = report_.config_json;
+        const auto parsed =
+            json_too_deep(text) ? nlohmann::ordered_json() : nlohmann::ordered_json::parse(text, nullptr, false);
         // Values inside of values are shown as text.
         if (parsed.is_object()) {
           RunReport::Pairs flat;
@@ -155,7 +165,7 @@ class Page {
           }
           pairs(flat);
         } else {
-          out_ += "<div class=\"card wide\">" + element("pre", report_.config_json) + "</div>\n";
+          out_ += "<div class=\"card wide\">" + element("pre", text) + "</div>\n";
         }
       }
       out_ += "</div>\n";
@@ -191,6 +201,34 @@ Kind kind_of(const std::string& name) {
   return has("loss") && !has("loss_scale") && !has("loss scale") ? Kind::loss : Kind::other;
 }
 
+/// What is left after the steep beginning, which presses the rest of a picture flat; empty if it does not.
+std::vector<Series> after_the_first_tenth(const std::vector<Series>& series) {
+  struct Range {
+    double low = std::numeric_limits<double>::infinity(), high = -low;
+    void add(double value) {
+      if (!std::isfinite(value)) return;
+      low = std::min(low, value);
+      high = std::max(high, value);
+    }
+  } x, y, later_y;
+  for (const Series& one : series) {
+    for (const PlotPoint& point : one.points) x.add(point.x), y.add(point.y);
+  }
+  std::vector<Series> later;
+  std::size_t points = 0;
+  for (const Series& one : series) {
+    later.push_back({one.name, {}});
+    for (const PlotPoint& point : one.points) {
+      if (!(point.x >= x.low + 0.1 * (x.high - x.low))) continue;
+      later.back().points.push_back(point);
+      later_y.add(point.y);
+      ++points;
+    }
+  }
+  if (points < 20 || !(later_y.high - later_y.low < 0.5 * (y.high - y.low))) later.clear();
+  return later;
+}
+
 }  // namespace
 
 std::vector<RunReport::Curves> curves_of(const Metrics& metrics) {
@@ -210,7 +248,9 @@ std::vector<RunReport::Curves> curves_of(const Metrics& metrics) {
     std::vector<Series>& series = kinds[static_cast<std::size_t>(kind)];
     if (!series.empty()) all.push_back({std::move(series), {.title = title, .x_label = "step"}});
   };
+  std::vector<Series> later = after_the_first_tenth(kinds[static_cast<std::size_t>(Kind::loss)]);
   add("Loss", Kind::loss);
+  if (!later.empty()) all.push_back({std::move(later), {.title = "Loss, without the first tenth", .x_label = "step"}});
   add("Perplexity", Kind::perplexity);
   add("Learning rate", Kind::rate);
   add("Tokens per second", Kind::speed);
@@ -224,9 +264,7 @@ std::vector<RunReport::Curves> curves_of(const Metrics& metrics) {
 std::string html_report(const RunReport& report) { return Page(report).text(); }
 
 void write_report(const std::filesystem::path& folder, const RunReport& report) {
-  io::AtomicFile file(folder / "report.html");
-  file.write(html_report(report));
-  file.finish();
+  io::write_file(folder / "report.html", html_report(report));
 }
 
 }  // namespace etna::train

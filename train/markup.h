@@ -5,8 +5,8 @@
 
 namespace etna::train {
 
-/// Text for XML and HTML, inside elements and quoted attributes: & < > " ' become entities. Bytes that are not UTF-8 and
-/// characters that XML forbids become U+FFFD.
+/// Text for XML and HTML, inside elements and quoted attributes: & < > " ' become entities. Bytes that are not UTF-8
+/// and characters that XML forbids become U+FFFD.
 std::string escape_markup(std::string_view text);
 
 std::string base64(std::string_view bytes);

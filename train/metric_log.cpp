@@ -27,7 +27,7 @@ constexpr std::int64_t kLastStep = std::numeric_limits<std::int64_t>::max();
 
 void check_name(const std::string& name) {
   const auto refuse = [&](const char* why) {
-    return Error(fmt::format("MetricLog: the name '{}' {}", fit(name, 60), why));
+    return Error(fmt::format("MetricLog: the name '{}' {}", shortened(name, 60), why));
   };
   if (name.empty()) throw refuse("is empty");
   if (name == "step" || name == "seconds") throw refuse("is taken: every row has a step and seconds");
@@ -43,7 +43,7 @@ void check_names(const Names& names, NameOf&& name_of) {
     check_name(name_of(*at));
     const bool twice =
         std::any_of(names.begin(), at, [&](const auto& earlier) { return name_of(earlier) == name_of(*at); });
-    if (twice) throw Error(fmt::format("MetricLog: the name '{}' comes twice", fit(name_of(*at), 60)));
+    if (twice) throw Error(fmt::format("MetricLog: the name '{}' comes twice", shortened(name_of(*at), 60)));
   }
 }
 

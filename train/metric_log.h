@@ -18,9 +18,11 @@ class EventFileWriter;
 /// Writes the numbers of a training run into its folder while it runs:
 ///     train::MetricLog metrics("runs/first", {"loss", "lr"});
 ///     metrics.log(step, {{"loss", loss}, {"lr", rate}}, seconds);
-/// metrics.jsonl has a JSON object a row, metrics.csv the declared columns, and TensorBoard reads events.out.tfevents.*.
+/// metrics.jsonl has a JSON object a row, metrics.csv the declared columns; events.out.tfevents.* is for TensorBoard.
 /// Each row is in all three files when log() returns. A kill leaves at most one line cut, which read_metrics() and a
 /// resumed run leave out.
+///
+/// One thread at a time calls log().
 ///
 /// A number that is not finite is nan, inf or -inf in the CSV file and "NaN", "Infinity" or "-Infinity" in JSON.
 class MetricLog {

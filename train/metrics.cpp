@@ -62,12 +62,12 @@ class MetricsReader {
         if (column == step) {
           const auto [rest, error] = std::from_chars(field.data(), field.data() + field.size(), made.step);
           if (error != std::errc() || rest != field.data() + field.size() || made.step < 0)
-            throw refuse_row(row, fmt::format("step is '{}', not a count", fit(field, 40)));
+            throw refuse_row(row, fmt::format("step is '{}', not a count", shortened(field, 40)));
         } else if (!field.empty()) {
           double value = 0;
           const auto [rest, error] = std::from_chars(field.data(), field.data() + field.size(), value);
           if (error != std::errc() || rest != field.data() + field.size())
-            throw refuse_row(row, fmt::format("{} is '{}', no number", fit(name, 40), fit(field, 40)));
+            throw refuse_row(row, fmt::format("{} is '{}', no number", shortened(name, 40), shortened(field, 40)));
           if (name == "seconds") {
             made.seconds = value;
           } else {
@@ -119,7 +119,7 @@ class MetricsReader {
       const std::optional<double> value = number(at.value());
       if (!value)
         throw refuse(line, fmt::format("\"{}\" is neither a number nor \"NaN\", \"Infinity\" or \"-Infinity\"",
-                                       fit(at.key(), 40)));
+                                       shortened(at.key(), 40)));
       if (at.key() == "seconds") {
         made.seconds = *value;
       } else {

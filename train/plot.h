@@ -5,8 +5,8 @@
 
 #include <etna/train/terminal_text.h>
 
-/// Line plots as text: an SVG picture, or characters for a terminal. Numbers that are not finite, and those not above zero
-/// on a logarithmic axis, are gaps. Long series are reduced so that their extremes stay.
+/// Line plots as text: an SVG picture, or characters for a terminal. Numbers that are not finite are gaps, and so are
+/// those up to zero on a logarithmic axis. Long series are reduced so that their extremes stay.
 namespace etna::train {
 
 struct PlotPoint {
@@ -19,17 +19,17 @@ struct Series {
 };
 
 struct PlotOptions {
-  std::string title, x_label;  ///< empty: none
+  std::string title = {}, x_label = {};  ///< empty: none
   bool log_x = false, log_y = false;
   int width = 640, height = 340;  ///< units of the picture; it scales
 };
 
-/// A picture without scripts that asks for nothing from elsewhere, light or dark as the reader prefers. It may be a file
-/// or part of an HTML page. Names may be any text. Without a finite number it says "no data".
+/// A picture without scripts that asks for nothing from elsewhere, light or dark as the reader prefers. It is a file or
+/// part of an HTML page. Names may be any text. Without a finite number it says "no data".
 std::string svg_plot(const std::vector<Series>& series, const PlotOptions& options = {});
 
 struct TerminalPlotOptions {
-  std::string title;
+  std::string title = {};
   bool log_x = false, log_y = false;
   int width = 80, height = 20;  ///< columns and lines, title, axes and legend included; taken as at least 24 and 8
   bool colour = false;

@@ -23,8 +23,10 @@ double round_step(double span, int count) {
 std::string label_of(double value, double step, double most) {
   if (value == 0 || std::abs(value) < step * 1e-6) return "0";
   if (most >= 1e12 || most < 1e-3) {
-    const int digits = static_cast<int>(std::ceil(std::log10(std::abs(value) / step) - 1e-6));
-    return fmt::format("{:.{}e}", value, std::clamp(digits, 0, 15));
+    const double digits = std::floor(std::log10(std::abs(value)) + 1e-9) - std::floor(std::log10(step) + 1e-9);
+    const int exponent = static_cast<int>(std::floor(std::log10(std::abs(value)) + 1e-9));
+    const double mantissa = value / std::pow(10, exponent);
+    return fmt::format("{:.{}f}e{}", mantissa, static_cast<int>(std::clamp(digits, 0.0, 15.0)), exponent);
   }
   const double unit = most >= 1e9 ? 1e9 : most >= 1e6 ? 1e6 : most >= 1e4 ? 1e3 : 1;
   const char* suffix = unit == 1e9 ? "G" : unit == 1e6 ? "M" : unit == 1e3 ? "k" : "";
@@ -146,12 +148,23 @@ Drawing drawing_of(const std::vector<Series>& series, bool log_x, bool log_y, st
     }
     drawing.series.push_back(std::move(segments));
   }
+  // Steps that begin at 1 are shown from 0.
+  if (!log_x && drawing.low_x > 0 && drawing.low_x < 0.05 * drawing.high_x) drawing.low_x = 0;
   return drawing;
+}
+
+std::string short_number(double value) {
+  const double size = std::abs(value);
+  if (value == std::trunc(value) && size < 1e4) return fmt::format("{:.0f}", value);
+  if (size < 1e-290) return fmt::format("{:.4g}", value);  // powers of ten this small are not exact
+  // Four digits: a step of three powers below the first.
+  const double power = std::pow(10, std::floor(std::log10(size)) - 3);
+  return label_of(value, power, size);
 }
 
 std::string last_value(const Series& series) {
   for (auto at = series.points.rbegin(); at != series.points.rend(); ++at) {
-    if (std::isfinite(at->y)) return fmt::format("{:.4g}", at->y);
+    if (std::isfinite(at->y)) return short_number(at->y);
   }
   return "";
 }

@@ -44,7 +44,10 @@ struct Drawing {
 /// Reduces each series to about `most` points at most: the first, last, lowest and highest of equal parts.
 Drawing drawing_of(const std::vector<Series>& series, bool log_x, bool log_y, std::size_t most);
 
-/// The last finite value of a series, "3.214"; empty where there is none.
+/// A finite number in four digits: "3.214", "181.2k", "3.000e-5".
+std::string short_number(double value);
+
+/// short_number() of the last finite value of a series; empty where there is none.
 std::string last_value(const Series& series);
 
 }  // namespace etna::train

@@ -15,6 +15,7 @@
 
 #include <etna/device/error.h>
 #include <etna/train/append_file.h>
+#include <etna/train/json_depth.h>
 #include <etna/train/read_bytes.h>
 #include <etna/train/terminal_text.h>
 
@@ -64,25 +65,6 @@ RunRecord parse(const Json& line) {
       std::find_if(std::begin(kOutcomes), std::end(kOutcomes), [&](Outcome known) { return outcome == name(known); });
   run.outcome = at == std::end(kOutcomes) ? Outcome::failed : *at;
   return run;
-}
-
-/// Deeper than any program writes; so deep a value could exhaust the stack when it is written again.
-bool too_deep(std::string_view text) {
-  int depth = 0;
-  bool quoted = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (quoted && c == '\\') {
-      ++i;
-    } else if (c == '"') {
-      quoted = !quoted;
-    } else if (!quoted && (c == '{' || c == '[')) {
-      if (++depth > 100) return true;
-    } else if (!quoted && (c == '}' || c == ']')) {
-      --depth;
-    }
-  }
-  return false;
 }
 
 fs::path same_folder(const fs::path& folder) {
@@ -135,16 +117,14 @@ fs::path run_list_file() {
   return {};
 }
 
-void append_run(const RunRecord& run, const fs::path& file) {
-  if (file.empty()) return;
-  const Json config = too_deep(run.config) ? Json() : Json::parse(run.config, nullptr, false);
+std::string json_text(const RunRecord& run) {
+  const Json config = json_too_deep(run.config) ? Json() : Json::parse(run.config, nullptr, false);
   if (!config.is_object())
-    throw Error(fmt::format("append_run: the config of run '{}' is no JSON object: {}", run.id, fit(run.config, 60)));
-  std::error_code error;
-  const fs::path folder = run.folder.empty() ? run.folder : fs::absolute(run.folder, error);
+    throw Error(
+        fmt::format("run '{}': its config is no JSON object: {}", shortened(run.id, 40), shortened(run.config, 60)));
   Json line = {{"id", run.id},
                {"time", run.time},
-               {"folder", (error ? run.folder : folder.lexically_normal()).string()},
+               {"folder", run.folder.string()},
                {"program", run.program},
                {"device", run.device},
                {"steps", run.steps},
@@ -155,13 +135,25 @@ void append_run(const RunRecord& run, const fs::path& file) {
                {"outcome", name(run.outcome)},
                {"config", config}};
   for (const auto& [set, perplexity] : run.perplexities) line["perplexities"][set] = number(perplexity);
+  return line.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+void append_run(const RunRecord& run, const fs::path& file) {
+  if (file.empty()) return;
+  std::error_code error;
+  RunRecord whole = run;
+  if (!run.folder.empty()) {
+    const fs::path folder = fs::absolute(run.folder, error).lexically_normal();
+    if (!error) whole.folder = folder;
+  }
+  const std::string line = json_text(whole);
   if (file.has_parent_path()) {
     fs::create_directories(file.parent_path(), error);
     if (error)
       throw FormatError(fmt::format("{} cannot be made: {}; ETNA_RUNS names another folder for the list of runs",
                                     file.parent_path().string(), error.message()));
   }
-  AppendFile(file).append_line_locked(line.dump(-1, ' ', false, Json::error_handler_t::replace));
+  AppendFile(file).append_line_locked(line);
 }
 
 RunList read_runs(const fs::path& file) {
@@ -177,7 +169,7 @@ RunList read_runs(const fs::path& file) {
     rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
     if (text.empty()) continue;
     try {
-      if (too_deep(text)) throw Error("too deep");
+      if (json_too_deep(text)) throw Error("too deep");
       RunRecord run = parse(Json::parse(text));
       if (run.id.empty()) throw Error("no id");
       last[run.id] = runs.size();
@@ -203,14 +195,14 @@ const RunRecord& find_run(const RunList& list, const std::string& name) {
   for (auto run = list.runs.rbegin(); run != list.runs.rend(); ++run) {
     if (!name.empty() && !run->folder.empty() && same_folder(run->folder) == folder) return *run;
   }
-  const std::string shown = fit(name, 60);
+  const std::string shown = shortened(name, 60);
   if (matches.empty())
     throw FormatError(
         fmt::format("there is no run '{}' among the {} in the list, neither by the beginning of its id nor "
                     "by its folder",
                     shown, list.runs.size()));
   std::string ids;
-  for (std::size_t i = 0; i < matches.size() && i < 8; ++i) ids += (i == 0 ? "" : ", ") + fit(matches[i]->id, 40);
+  for (std::size_t i = 0; i < matches.size() && i < 8; ++i) ids += (i == 0 ? "" : ", ") + shortened(matches[i]->id, 40);
   throw FormatError(
       fmt::format("'{}' is the beginning of {} ids: {}{}", shown, matches.size(), ids, matches.size() > 8 ? " …" : ""));
 }

@@ -17,15 +17,15 @@ const char* name(Outcome outcome);
 
 /// One run. Numbers that are not known stay empty.
 struct RunRecord {
-  std::string id;    ///< of new_run_id()
-  std::string time;  ///< of the start, as utc_time() gives it
-  std::filesystem::path folder;
-  std::string program;        ///< "wikitext train"
-  std::string device;         ///< "vulkan:0 (NVIDIA H200)"
+  std::string id = {};    ///< of new_run_id()
+  std::string time = {};  ///< of the start, as utc_time() gives it
+  std::filesystem::path folder = {};
+  std::string program = {};   ///< "wikitext train"
+  std::string device = {};    ///< "vulkan:0 (NVIDIA H200)"
   std::string config = "{}";  ///< a JSON object
   std::int64_t steps = 0;
-  std::optional<double> epoch_seconds, tokens_per_second, final_loss;
-  std::vector<std::pair<std::string, double>> perplexities;  ///< {"valid", 21.3}, {"test", 20.9}
+  std::optional<double> epoch_seconds = {}, tokens_per_second = {}, final_loss = {};
+  std::vector<std::pair<std::string, double>> perplexities = {};  ///< {"valid", 21.3}, {"test", 20.9}
   Outcome outcome = Outcome::finished;
 };
 
@@ -38,10 +38,14 @@ std::string utc_time(std::optional<std::int64_t> seconds = std::nullopt);
 /// runs.jsonl in $ETNA_RUNS, else $XDG_STATE_HOME/etna, else ~/.local/state/etna. Empty where none of them is known.
 std::filesystem::path run_list_file();
 
+/// The record as a line of the file has it, without the line break. Numbers that are not finite are null.
+/// @throws Error for a config that is no JSON object
+std::string json_text(const RunRecord& run);
+
 /// Adds a line, and makes the file and its folder where they are missing. Processes may do so at the same time. A
 /// record with the id of an earlier one replaces it: a run that is resumed keeps its id. Does nothing for an empty
 /// `file`.
-/// @throws FormatError for a file that cannot be written, Error for a config that is no JSON object
+/// @throws FormatError for a file that cannot be written, Error as json_text()
 void append_run(const RunRecord& run, const std::filesystem::path& file = run_list_file());
 
 struct RunList {

@@ -51,7 +51,7 @@ class Picture {
     const double left = 72, right = width_ - 18;
     double top = 16;
     if (!options_.title.empty()) {
-      put("<text class=\"title\" x=\"16\" y=\"26\">{}</text>\n", escape_markup(fit(options_.title, 60)));
+      put("<text class=\"title\" x=\"16\" y=\"26\">{}</text>\n", escape_markup(shortened(options_.title, 60)));
       top = 44;
     }
     bottom_ = std::max(bottom_ - 34 - legend_rows() * kRow - (options_.x_label.empty() ? 0 : 18), top + 60);
@@ -86,7 +86,7 @@ class Picture {
     double end = bottom_ + 34;
     if (!options_.x_label.empty()) {
       put("<text class=\"soft\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n", right, bottom_ + 42,
-          escape_markup(fit(options_.x_label, 40)));
+          escape_markup(shortened(options_.x_label, 40)));
       end += 18;
     }
     legend(end);
@@ -94,7 +94,7 @@ class Picture {
     return fmt::format(
                "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"etna-plot\" viewBox=\"0 0 {0} {1:.0f}\" "
                "width=\"{0}\" height=\"{1:.0f}\" role=\"img\" aria-label=\"{2}\">\n",
-               width_, height, escape_markup(fit(options_.title.empty() ? "plot" : options_.title, 60))) +
+               width_, height, escape_markup(shortened(options_.title.empty() ? "plot" : options_.title, 60))) +
            kStyle + "<rect class=\"paper\" width=\"100%\" height=\"100%\" rx=\"6\"/>\n" + body_ + "</svg>\n";
   }
 
@@ -110,6 +110,9 @@ class Picture {
         put("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.6\" stroke=\"none\"/>", px(segment[0].x), py(segment[0].y));
         continue;
       }
+      // Where there are few points, it matters where they are.
+      for (std::size_t i = 0; i < segment.size() && series_[index].points.size() <= 40; ++i)
+        put("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.6\" stroke=\"none\"/>", px(segment[i].x), py(segment[i].y));
       for (std::size_t i = 0; i < segment.size(); ++i)
         fmt::format_to(std::back_inserter(path), "{}{:.1f} {:.1f}", i == 0 ? 'M' : 'L', px(segment[i].x),
                        py(segment[i].y));
@@ -127,7 +130,7 @@ class Picture {
 
   std::string caption(std::size_t index, std::size_t width) const {
     const std::string value = last_value(series_[index]);
-    return fit(series_[index].name, width) + (value.empty() ? "" : "  " + value);
+    return shortened(series_[index].name, width) + (value.empty() ? "" : "  " + value);
   }
 
   std::size_t names() const { return std::min(series_.size(), kMostNames); }

@@ -95,7 +95,7 @@ class Screen {
 
  private:
   std::string fit_columns(std::string_view text) const {
-    return fit(text, static_cast<std::size_t>(width_), Cut::end, options_.charset);
+    return shortened(text, static_cast<std::size_t>(width_), Cut::end, options_.charset);
   }
 
   void draw(const Drawing& drawing) {
@@ -172,7 +172,7 @@ class Screen {
       const std::string value = last_value(series_[i]);
       const std::size_t room = static_cast<std::size_t>(width_) - 5 - std::min<std::size_t>(value.size() + 2, 12);
       out_ += "  " + (options_.colour ? start_colour(i) + mark + "\x1b[0m" : mark) + " " +
-              fit(series_[i].name, room, Cut::end, options_.charset) + (value.empty() ? "" : "  " + value) + "\n";
+              shortened(series_[i].name, room, Cut::end, options_.charset) + (value.empty() ? "" : "  " + value) + "\n";
     }
     if (names() < series_.size()) out_ += fmt::format("  and {} more\n", series_.size() - names());
   }

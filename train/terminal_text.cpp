@@ -138,7 +138,7 @@ std::size_t columns(std::string_view text) {
   return width;
 }
 
-std::string fit(std::string_view text, std::size_t width, Cut cut, Charset charset) {
+std::string shortened(std::string_view text, std::size_t width, Cut cut, Charset charset) {
   // The end of a text takes at least one byte a column. Marks and wide characters take up to 8 · 4 + 4 bytes.
   constexpr std::size_t kBytes = 64;
   const bool skipped = cut == Cut::begin && text.size() / kBytes > width;
@@ -172,7 +172,7 @@ std::string fit(std::string_view text, std::size_t width, Cut cut, Charset chars
 }
 
 std::string padded(std::string_view text, std::size_t width, bool to_the_right, Cut cut, Charset charset) {
-  std::string out = fit(text, width, cut, charset);
+  std::string out = shortened(text, width, cut, charset);
   const std::string spaces(width - std::min(width, columns(out)), ' ');
   return to_the_right ? spaces + out : out + spaces;
 }

@@ -30,9 +30,9 @@ enum class Cut {
 };
 
 /// The printable text in at most `width` columns; where something is left out stands "…" (ascii: "~").
-std::string fit(std::string_view text, std::size_t width, Cut cut = Cut::end, Charset charset = Charset::utf8);
+std::string shortened(std::string_view text, std::size_t width, Cut cut = Cut::end, Charset charset = Charset::utf8);
 
-/// fit(), then spaces up to `width`: behind the text, or before it.
+/// shortened(), then spaces up to `width`: behind the text, or before it.
 std::string padded(std::string_view text, std::size_t width, bool to_the_right = false, Cut cut = Cut::end,
                    Charset charset = Charset::utf8);
 

@@ -1,13 +1,15 @@
 #pragma once
 
-/// Parts of a training program: checkpoints, progress, metrics, the folder of a run.
+/// Parts of a training program: checkpoints, progress, metrics, reports, the folder of a run, the list of runs, fit().
 #include <etna/train/checkpointer.h>
 #include <etna/train/early_stopping.h>
 #include <etna/train/evaluator.h>
+#include <etna/train/event_file.h>
 #include <etna/train/fit.h>
 #include <etna/train/html_report.h>
 #include <etna/train/interrupt.h>
 #include <etna/train/metric_log.h>
+#include <etna/train/metrics.h>
 #include <etna/train/plot.h>
 #include <etna/train/progress.h>
 #include <etna/train/run_folder.h>

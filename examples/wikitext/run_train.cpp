@@ -161,7 +161,7 @@ int run_generate(const GenerateOptions& options) {
   const std::vector<std::string> unknown = unknown_words(options.prompt, saved.vocabulary);
   if (!unknown.empty()) {
     std::string list;
-    for (const std::string& word : unknown) list += (list.empty() ? "" : ", ") + train::fit(word, 40);
+    for (const std::string& word : unknown) list += (list.empty() ? "" : ", ") + train::shortened(word, 40);
     fmt::print(stderr, "the model does not know these words and reads <unk> for them: {}\n", list);
   }
   fmt::print("{}\n",

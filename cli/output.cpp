@@ -1,0 +1,55 @@
+#include "output.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include <etna/device/error.h>
+
+namespace etna::cli {
+namespace {
+
+/// A positive number in a variable; 0 otherwise.
+std::size_t count_in(const char* name) {
+  const char* value = std::getenv(name);
+  std::size_t count = 0;
+  if (value == nullptr) return 0;
+  const std::string_view text = value;
+  const auto result = std::from_chars(text.data(), text.data() + text.size(), count);
+  return result.ec == std::errc() && count < 100'000 ? count : 0;
+}
+
+}  // namespace
+
+void print_all(const std::string& text) {
+  errno = 0;
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
+    throw Error(fmt::format("standard output cannot be written: {}", std::strerror(errno)));
+}
+
+Terminal terminal() {
+  Terminal result;
+  result.is_terminal = ::isatty(STDOUT_FILENO) == 1;
+  winsize size{};
+  if (result.is_terminal && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0) {
+    if (size.ws_col > 0) result.width = size.ws_col;
+    if (size.ws_row > 0) result.height = size.ws_row;
+  }
+  if (const std::size_t columns = count_in("COLUMNS"); columns > 0) result.width = columns;
+  if (const std::size_t lines = count_in("LINES"); lines > 0) result.height = lines;
+  const char* no_colour = std::getenv("NO_COLOR");
+  const char* term = std::getenv("TERM");
+  result.colour = result.is_terminal && (no_colour == nullptr || *no_colour == '\0') && term != nullptr &&
+                  std::string_view(term) != "dumb";
+  return result;
+}
+
+}  // namespace etna::cli

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace etna::cli {
+
+/// Writes to standard output. @throws Error for a failed write, a full disk for example
+void print_all(const std::string& text);
+
+struct Terminal {
+  bool is_terminal = false;  ///< standard output is one
+  std::size_t width = 80, height = 24;
+  bool colour = false;  ///< a terminal, and neither NO_COLOR nor TERM=dumb says otherwise
+};
+
+/// What standard output goes to. $COLUMNS and $LINES beat what the terminal says; without either, `width` is 80.
+Terminal terminal();
+
+}  // namespace etna::cli

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <etna/train/run_list.h>
+
+/// `etna runs`: the list of training runs, compared and plotted.
+namespace etna::cli {
+
+struct RunsOptions {
+  std::size_t last = 0;  ///< 0: all
+  std::string sort;
+  bool reverse = false, json = false, log = false;
+  std::vector<std::string> filters, names, metrics;
+  std::string svg;
+};
+
+/// Adds the subcommand `runs` with its own: compare, plot.
+CLI::App* add_runs(CLI::App& app, RunsOptions& options);
+
+/// @param command what add_runs() gave @returns the exit code, 4 for unknown runs and damaged files
+/// @throws Error if standard output cannot be written
+int runs(const CLI::App& command, const RunsOptions& options);
+
+int compare_runs(const train::RunList& list, const RunsOptions& options);
+int plot_runs(const train::RunList& list, const RunsOptions& options);
+
+/// What a run has under a name of `--sort` and `--filter`: a result or a value of its configuration. Null for nothing.
+nlohmann::ordered_json value_of(const train::RunRecord& run, const std::string& name);
+
+/// The configuration without nesting: {"model.dim", 512}.
+std::vector<std::pair<std::string, nlohmann::ordered_json>> flat_config(const train::RunRecord& run);
+
+enum class Digits {
+  needed,  ///< of a setting: "0.0003", "2"
+  four,    ///< of a result, so that columns align: "2.000"
+};
+
+/// Text as it is, numbers in four digits and from 1,000 without fractions, other values as JSON; "-" for null.
+std::string shown(const nlohmann::ordered_json& value, Digits digits = Digits::needed);
+
+}  // namespace etna::cli
