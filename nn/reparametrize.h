@@ -25,9 +25,9 @@ void spectral_norm(Module& module, const std::string& name = "weight", int n_pow
                    std::int64_t dim = 0);
 void remove_spectral_norm(Module& module, const std::string& name = "weight");
 
-/// DropConnect (Wan et al. 2013) on a weight, as AWD-LSTM has it between a recurrent layer's steps (Merity et al. 2018):
-/// in training each call drops other elements with probability p, the same for all steps of the call. Replaces the
-/// parameter `name` by name_raw.
+/// DropConnect (Wan et al. 2013) on a weight, as AWD-LSTM has it between a recurrent layer's steps (Merity et al.
+/// 2018): in training each call drops other elements with probability p, the same for all steps of the call. Replaces
+/// the parameter `name` by name_raw.
 ///     nn::weight_drop(lstm, "weight_hh_l0", 0.5);
 /// @throws Error if the module has no such parameter, or if p is not in [0, 1]
 void weight_drop(Module& module, const std::string& name = "weight", double p = 0.5);

@@ -12,8 +12,8 @@
 
 namespace etna::train {
 
-/// The checkpoints in a folder: step-000001200.safetensors for each of the last few, and two more names (hard links) for
-/// one of them each, latest.safetensors and best.safetensors.
+/// The checkpoints in a folder: step-000001200.safetensors for each of the last few, and two more names (hard links)
+/// for one of them each, latest.safetensors and best.safetensors.
 struct CheckpointFiles {
   std::vector<std::filesystem::path> steps;  ///< the newest first
   std::filesystem::path latest, best;        ///< empty if not there
@@ -28,7 +28,8 @@ struct CheckpointerOptions {
 
 /// Saves a run while it trains, and finds its newest whole checkpoint again. Besides the items, the random state is
 /// saved, so that a run that holds all of its state in items ends with the same bits as one that was never stopped.
-///     train::Checkpointer checkpoints("run/checkpoints", {{"model", model}, {"optimizer", optimizer}, {"step", step}});
+///     train::Checkpointer checkpoints("run/checkpoints",
+///                                     {{"model", model}, {"optimizer", optimizer}, {"step", step}});
 ///     checkpoints.restore();
 ///     while (step < total) {
 ///       train_step();

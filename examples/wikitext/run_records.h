@@ -16,7 +16,8 @@ namespace wikitext {
 /// What is written about a run: its folder's files and its line in the list of runs (`etna runs`).
 class RunRecords {
  public:
-  /// @param folder empty: only the list of runs @param before metadata of the checkpoint that a resumed run goes on from
+  /// @param folder empty: only the list of runs @param before metadata of the checkpoint that a resumed run goes on
+  /// from
   RunRecords(std::filesystem::path folder, const etna::Metadata& before, std::string preset, std::string corpus,
              const SettingList& settings, etna::Device device);
 

@@ -65,8 +65,8 @@ TrainingRun::TrainingRun(nn::LanguageModel& model, std::span<const std::int32_t>
   model_.train();
 }
 
-/// One step of the optimizer. @param x, y the tokens of all batches that it accumulates, or undefined if they are on the
-/// device
+/// One step of the optimizer. @param x, y the tokens of all batches that it accumulates, or undefined if they are on
+/// the device
 Tensor TrainingRun::train(const Tensor& x, const Tensor& y) {
   Tensor total;
   for (std::int64_t k = 0; k < accumulation_; ++k) {
