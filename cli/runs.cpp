@@ -20,7 +20,7 @@ namespace etna::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using train::RunRecord;
+using training::RunRecord;
 
 /// Wrong usage that only the list can tell.
 struct UsageError : Error {
@@ -60,14 +60,14 @@ bool matches(const RunRecord& run, const std::string& name, const std::string& w
 }
 
 /// The runs to show, in order.
-std::vector<const RunRecord*> chosen(const train::RunList& list, const RunsOptions& options) {
+std::vector<const RunRecord*> chosen(const training::RunList& list, const RunsOptions& options) {
   std::vector<const RunRecord*> all;
   for (auto run = list.runs.rbegin(); run != list.runs.rend(); ++run) all.push_back(&*run);
   for (const std::string& filter : options.filters) {
     const std::size_t equals = filter.find('=');
     if (equals == std::string::npos || equals == 0)
       throw UsageError(fmt::format("--filter takes NAME=VALUE, not '{}'; an example: --filter device=vulkan",
-                                   train::shortened(filter, 60)));
+                                   training::shortened(filter, 60)));
     const std::string name = filter.substr(0, equals), value = filter.substr(equals + 1);
     std::erase_if(all, [&](const RunRecord* run) { return !matches(*run, name, value); });
   }
@@ -80,9 +80,9 @@ std::vector<const RunRecord*> chosen(const train::RunList& list, const RunsOptio
         for (const auto& [set, perplexity] : run.perplexities) names.insert(set + "_perplexity");
       }
       std::string known_names;
-      for (const std::string& name : names) known_names += train::shortened(name, 40) + ", ";
+      for (const std::string& name : names) known_names += training::shortened(name, 40) + ", ";
       throw UsageError(fmt::format("--sort {}: no run has that; there are {}and the names in the runs' configurations",
-                                   train::shortened(options.sort, 60), known_names));
+                                   training::shortened(options.sort, 60), known_names));
     }
     std::vector<std::pair<Json, const RunRecord*>> keyed;
     for (const RunRecord* run : all) keyed.emplace_back(value_of(*run, options.sort), run);
@@ -147,7 +147,7 @@ std::vector<Column> columns_for(const std::vector<const RunRecord*>& runs) {
 
 std::string table(const std::vector<const RunRecord*>& runs) {
   const Terminal out = terminal();
-  const train::Charset charset = train::terminal_charset();
+  const training::Charset charset = training::terminal_charset();
   // Files and pipes get whole names.
   const std::size_t width = out.is_terminal || std::getenv("COLUMNS") ? std::max<std::size_t>(out.width, 40) : 10'000;
   std::vector<Column> columns = columns_for(runs);
@@ -158,9 +158,9 @@ std::string table(const std::vector<const RunRecord*>& runs) {
     });
   });
   for (Column& column : columns) {
-    column.width = train::columns(train::printable(column.title, charset));
+    column.width = training::columns(training::printable(column.title, charset));
     for (const RunRecord* run : runs)
-      column.width = std::max(column.width, train::columns(train::printable(column.text(*run), charset)));
+      column.width = std::max(column.width, training::columns(training::printable(column.text(*run), charset)));
     const bool folder = &column == &columns.back();
     if (!folder && width < 10'000) column.width = std::min<std::size_t>(column.width, 28);
   }
@@ -187,8 +187,8 @@ std::string table(const std::vector<const RunRecord*>& runs) {
   const auto add_row = [&](const std::function<std::string(const Column&)>& cell) {
     std::string line;
     for (const Column& column : columns) {
-      const train::Cut cut = &column == &columns.back() ? train::Cut::begin : train::Cut::end;
-      line += (line.empty() ? "" : "  ") + train::padded(cell(column), column.width, column.right, cut, charset);
+      const training::Cut cut = &column == &columns.back() ? training::Cut::begin : training::Cut::end;
+      line += (line.empty() ? "" : "  ") + training::padded(cell(column), column.width, column.right, cut, charset);
     }
     text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
   };
@@ -197,16 +197,16 @@ std::string table(const std::vector<const RunRecord*>& runs) {
   return text;
 }
 
-int list_runs(const train::RunList& list, const RunsOptions& options) {
+int list_runs(const training::RunList& list, const RunsOptions& options) {
   const std::vector<const RunRecord*> runs = chosen(list, options);
   std::string text;
   if (options.json) {
     text = "[";
-    for (std::size_t i = 0; i < runs.size(); ++i) text += (i == 0 ? "\n" : ",\n") + train::json_text(*runs[i]);
+    for (std::size_t i = 0; i < runs.size(); ++i) text += (i == 0 ? "\n" : ",\n") + training::json_text(*runs[i]);
     text += runs.empty() ? "]\n" : "\n]\n";
   } else if (runs.empty()) {
     text = list.runs.empty() ? fmt::format("no runs yet; training programs add theirs to {}\n",
-                                           train::printable(train::run_list_file().string()))
+                                           training::printable(training::run_list_file().string()))
                              : fmt::format("none of the {} runs matches\n", list.runs.size());
   } else {
     text = table(runs);
@@ -227,7 +227,7 @@ Json value_of(const RunRecord& run, const std::string& name) {
   if (name == "final_loss" || name == "loss") return number(run.final_loss);
   if (name == "epoch_seconds") return number(run.epoch_seconds);
   if (name == "tokens_per_second") return number(run.tokens_per_second);
-  if (name == "outcome") return train::name(run.outcome);
+  if (name == "outcome") return training::name(run.outcome);
   for (const auto& [set, perplexity] : run.perplexities) {
     if (name == set + "_perplexity") return perplexity;
   }
@@ -247,12 +247,12 @@ std::vector<std::pair<std::string, Json>> flat_config(const RunRecord& run) {
 std::string shown(const Json& value, Digits digits) {
   if (value.is_null()) return "-";
   if (value.is_string()) return value.get<std::string>();
-  if (value.is_number_integer() && !value.is_number_unsigned()) return train::with_commas(value.get<std::int64_t>());
+  if (value.is_number_integer() && !value.is_number_unsigned()) return training::with_commas(value.get<std::int64_t>());
   if (value.is_number_unsigned() && value.get<std::uint64_t>() >> 63 == 0)
-    return train::with_commas(static_cast<std::int64_t>(value.get<std::uint64_t>()));
+    return training::with_commas(static_cast<std::int64_t>(value.get<std::uint64_t>()));
   if (value.is_number_float()) {
     const double number = value.get<double>();
-    if (std::abs(number) >= 999.95 && std::abs(number) < 1e15) return train::with_commas(std::llround(number));
+    if (std::abs(number) >= 999.95 && std::abs(number) < 1e15) return training::with_commas(std::llround(number));
     return digits == Digits::four && number != 0 ? fmt::format("{:#.4g}", number) : fmt::format("{:.4g}", number);
   }
   return value.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -286,12 +286,12 @@ CLI::App* add_runs(CLI::App& app, RunsOptions& options) {
 }
 
 int runs(const CLI::App& command, const RunsOptions& options) try {
-  const std::filesystem::path file = train::run_list_file();
+  const std::filesystem::path file = training::run_list_file();
   if (file.empty()) throw Error("runs: none of ETNA_RUNS, XDG_STATE_HOME and HOME is set, so there is no list of runs");
-  const train::RunList list = train::read_runs(file);
+  const training::RunList list = training::read_runs(file);
   if (list.damaged > 0) {
     fmt::print(stderr, "etna: {} damaged line{} of {} left out\n", list.damaged, list.damaged == 1 ? "" : "s",
-               train::printable(file.string()));
+               training::printable(file.string()));
   }
   try {
     if (command.got_subcommand("compare")) return compare_runs(list, options);
@@ -302,7 +302,7 @@ int runs(const CLI::App& command, const RunsOptions& options) try {
     return 2;
   }
 } catch (const FormatError& error) {
-  fmt::print(stderr, "etna: {}\n", train::printable(error.what()));  // it may quote the file
+  fmt::print(stderr, "etna: {}\n", training::printable(error.what()));  // it may quote the file
   return 4;
 }
 

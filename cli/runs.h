@@ -28,14 +28,14 @@ CLI::App* add_runs(CLI::App& app, RunsOptions& options);
 /// @throws Error if standard output cannot be written
 int runs(const CLI::App& command, const RunsOptions& options);
 
-int compare_runs(const train::RunList& list, const RunsOptions& options);
-int plot_runs(const train::RunList& list, const RunsOptions& options);
+int compare_runs(const training::RunList& list, const RunsOptions& options);
+int plot_runs(const training::RunList& list, const RunsOptions& options);
 
 /// What a run has under a name of `--sort` and `--filter`: a result or a value of its configuration. Null for nothing.
-nlohmann::ordered_json value_of(const train::RunRecord& run, const std::string& name);
+nlohmann::ordered_json value_of(const training::RunRecord& run, const std::string& name);
 
 /// The configuration without nesting: {"model.dim", 512}.
-std::vector<std::pair<std::string, nlohmann::ordered_json>> flat_config(const train::RunRecord& run);
+std::vector<std::pair<std::string, nlohmann::ordered_json>> flat_config(const training::RunRecord& run);
 
 enum class Digits {
   needed,  ///< of a setting: "0.0003", "2"

@@ -12,7 +12,7 @@ namespace etna::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using train::RunRecord;
+using training::RunRecord;
 
 /// A name, and what each run has for it.
 struct Row {
@@ -62,24 +62,25 @@ std::vector<Row> result_rows(const std::vector<const RunRecord*>& runs) {
 
 /// One line of cells for some of the runs.
 std::string line(const std::string& name, std::size_t name_width, const std::vector<std::string>& cells,
-                 std::size_t cell_width, train::Charset charset) {
-  std::string text = train::padded(name, name_width, false, train::Cut::begin, charset);
+                 std::size_t cell_width, training::Charset charset) {
+  std::string text = training::padded(name, name_width, false, training::Cut::begin, charset);
   for (const std::string& cell : cells)
-    text += "  " + train::padded(cell, cell_width, true, train::Cut::begin, charset);
+    text += "  " + training::padded(cell, cell_width, true, training::Cut::begin, charset);
   return text.substr(0, text.find_last_not_of(' ') + 1) + "\n";
 }
 
 std::string tables(const std::vector<const RunRecord*>& runs) {
-  const train::Charset charset = train::terminal_charset();
+  const training::Charset charset = training::terminal_charset();
   const std::size_t width = std::max<std::size_t>(terminal().width, 40);
   const std::vector<Row> config = config_rows(runs), results = result_rows(runs);
   const auto digits_of = [&](const std::vector<Row>* rows) { return rows == &results ? Digits::four : Digits::needed; };
   std::size_t name_width = 7, cell_width = 8;  // of an id
   for (const std::vector<Row>* rows : {&config, &results}) {
     for (const Row& row : *rows) {
-      name_width = std::max(name_width, 2 + train::columns(train::printable(row.name, charset)));
+      name_width = std::max(name_width, 2 + training::columns(training::printable(row.name, charset)));
       for (const Json& value : row.values)
-        cell_width = std::max(cell_width, train::columns(train::printable(shown(value, digits_of(rows)), charset)));
+        cell_width =
+            std::max(cell_width, training::columns(training::printable(shown(value, digits_of(rows)), charset)));
     }
   }
   name_width = std::min(name_width, width / 3);
@@ -110,15 +111,15 @@ std::string tables(const std::vector<const RunRecord*>& runs) {
 
 }  // namespace
 
-int compare_runs(const train::RunList& list, const RunsOptions& options) {
+int compare_runs(const training::RunList& list, const RunsOptions& options) {
   std::vector<const RunRecord*> runs;
-  for (const std::string& name : options.names) runs.push_back(&train::find_run(list, name));
+  for (const std::string& name : options.names) runs.push_back(&training::find_run(list, name));
   if (!options.json) {
     print_all(tables(runs));
     return 0;
   }
   Json out = {{"runs", Json::array()}, {"config_differs", Json::object()}};
-  for (const RunRecord* run : runs) out["runs"].push_back(Json::parse(train::json_text(*run)));
+  for (const RunRecord* run : runs) out["runs"].push_back(Json::parse(training::json_text(*run)));
   for (const Row& row : config_rows(runs)) out["config_differs"][row.name] = row.values;
   print_all(out.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
   return 0;

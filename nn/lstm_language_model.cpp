@@ -43,7 +43,8 @@ LSTMLanguageModel::Hidden LSTMLanguageModel::hidden(const Tensor& tokens, State&
   Hidden out;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     RecurrentState& kept = state.layers_[i];
-    const RecurrentOutput y = layers[i](x, kept);
+    // A copy, since backward reads the state that the layer began with.
+    const RecurrentOutput y = layers[i](x, {kept.h.clone(), kept.c.clone()});
     {
       GradMode off(false);
       kept.h.copy_(y.state.h.detach());

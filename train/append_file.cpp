@@ -13,7 +13,7 @@
 
 #include <etna/device/error.h>
 
-namespace etna::train {
+namespace etna::training {
 namespace {
 
 [[noreturn]] void fail(const std::filesystem::path& path, int error) {
@@ -78,4 +78,4 @@ void AppendFile::append_line_locked(std::string_view line) {
   append(whole);
 }
 
-}  // namespace etna::train
+}  // namespace etna::training

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <string_view>
 
-namespace etna::train {
+namespace etna::training {
 
 /// A log that others may read while it grows. Each append() is one write at the end of the file, so that a kill leaves
 /// at most one record cut.
@@ -36,4 +36,4 @@ class AppendFile {
   int descriptor_;
 };
 
-}  // namespace etna::train
+}  // namespace etna::training

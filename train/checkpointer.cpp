@@ -12,7 +12,7 @@
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 
-namespace etna::train {
+namespace etna::training {
 namespace {
 
 namespace fs = std::filesystem;
@@ -183,4 +183,4 @@ void Checkpointer::write(const Job& job) const {
   }
 }
 
-}  // namespace etna::train
+}  // namespace etna::training

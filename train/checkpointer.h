@@ -10,7 +10,7 @@
 
 #include <etna/tensor/io/checkpoint.h>
 
-namespace etna::train {
+namespace etna::training {
 
 /// The checkpoints in a folder: step-000001200.safetensors for each of the last few, and two more names (hard links)
 /// for one of them each, latest.safetensors and best.safetensors.
@@ -28,7 +28,7 @@ struct CheckpointerOptions {
 
 /// Saves a run while it trains, and finds its newest whole checkpoint again. Besides the items, the random state is
 /// saved, so that a run that holds all of its state in items ends with the same bits as one that was never stopped.
-///     train::Checkpointer checkpoints("run/checkpoints",
+///     training::Checkpointer checkpoints("run/checkpoints",
 ///                                     {{"model", model}, {"optimizer", optimizer}, {"step", step}});
 ///     checkpoints.restore();
 ///     while (step < total) {
@@ -81,4 +81,4 @@ class Checkpointer {
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
-}  // namespace etna::train
+}  // namespace etna::training

@@ -5,7 +5,7 @@
 #include <etna/device/error.h>
 #include <etna/tensor/ops.h>
 
-namespace etna::train {
+namespace etna::training {
 
 EarlyStopping::EarlyStopping(EarlyStoppingOptions options) : options_(options) {
   if (options.patience < 0 || !(options.min_delta >= 0)) {
@@ -33,4 +33,4 @@ void EarlyStopping::load_state_dict(const std::map<std::string, Tensor>& state) 
   bad_ = state.at("num_bad").item<std::int64_t>();
 }
 
-}  // namespace etna::train
+}  // namespace etna::training

@@ -7,7 +7,7 @@
 
 #include <etna/tensor/tensor.h>
 
-namespace etna::train {
+namespace etna::training {
 
 struct EarlyStoppingOptions {
   std::int64_t patience = 5;  ///< evaluations in a row without improvement after which to stop; 0: never stop
@@ -42,4 +42,4 @@ class EarlyStopping {
   std::int64_t bad_ = 0;
 };
 
-}  // namespace etna::train
+}  // namespace etna::training

@@ -6,7 +6,7 @@
 #include <etna/tensor/autocast.h>
 #include <etna/tensor/ops.h>
 
-namespace etna::train {
+namespace etna::training {
 
 Evaluator::Evaluator(nn::Module& model, Metric metric, EvaluatorOptions options)
     : model_(model),
@@ -53,4 +53,4 @@ double Evaluator::Pass::mean() {
   return sum / static_cast<double>(batches_);
 }
 
-}  // namespace etna::train
+}  // namespace etna::training

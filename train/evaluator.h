@@ -9,7 +9,7 @@
 #include <etna/tensor/capture.h>
 #include <etna/train/progress.h>
 
-namespace etna::train {
+namespace etna::training {
 
 struct EvaluatorOptions {
   Device device = {};     ///< of the model
@@ -20,7 +20,8 @@ struct EvaluatorOptions {
 
 /// The mean of a metric over batches: no gradients, the model in eval mode, one number read at the end. May be called
 /// again and again; replays use the model's present weights.
-///     train::Evaluator evaluator(model, [&](const Tensor& x, const Tensor& y) { return model.loss(x, y); }, {device});
+///     auto loss = [&](const Tensor& x, const Tensor& y) { return model.loss(x, y); };
+///     training::Evaluator evaluator(model, loss, {.device = device});
 ///     double loss = evaluator.mean(data::BatchLoader(streams), streams.steps());
 class Evaluator {
  public:
@@ -73,4 +74,4 @@ class Evaluator {
   CapturedFunction<std::function<Tensor(const Tensor&, const Tensor&)>> captured_;
 };
 
-}  // namespace etna::train
+}  // namespace etna::training

@@ -16,7 +16,7 @@
 #include <etna/train/append_file.h>
 #include <etna/train/read_bytes.h>
 
-namespace etna::train {
+namespace etna::training {
 namespace {
 
 namespace fs = std::filesystem;
@@ -304,4 +304,4 @@ EventFile read_event_file(const fs::path& file) {
   return result;
 }
 
-}  // namespace etna::train
+}  // namespace etna::training

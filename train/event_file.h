@@ -9,7 +9,7 @@
 #include <vector>
 
 /// TensorBoard's event files: records (length, masked CRC-32C, bytes, masked CRC-32C) of protocol buffers.
-namespace etna::train {
+namespace etna::training {
 
 class AppendFile;
 
@@ -55,4 +55,4 @@ EventFile read_event_file(const std::filesystem::path& file);
 /// CRC-32C (Castagnoli), as of iSCSI: "123456789" gives 0xe3069283.
 std::uint32_t crc32c(std::string_view bytes);
 
-}  // namespace etna::train
+}  // namespace etna::training

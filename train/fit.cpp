@@ -18,7 +18,7 @@
 #include <etna/train/metric_log.h>
 #include <etna/train/progress.h>
 
-namespace etna::train {
+namespace etna::training {
 namespace {
 
 constexpr std::int64_t kLookEvery = 10;
@@ -209,4 +209,4 @@ FitResult detail::Fit::finish() {
   return result;
 }
 
-}  // namespace etna::train
+}  // namespace etna::training

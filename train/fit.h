@@ -14,7 +14,7 @@
 #include <etna/train/evaluator.h>
 #include <etna/train/run_folder.h>
 
-namespace etna::train {
+namespace etna::training {
 
 struct FitOptions {
   std::int64_t epochs = 10;
@@ -61,8 +61,8 @@ class Fit {
 /// A whole training loop, for programs that need no loop of their own: captured steps, progress, validation after each
 /// epoch, metrics, checkpoints, Ctrl-C, and a run that goes on where it stopped, bit for bit.
 ///     auto loss = [&](const Tensor& x, const Tensor& y) { return cross_entropy(model(x), y); };
-///     train::FitResult result = train::fit(model, loss, optimizer, loader, {.epochs = 5, .device = device}, &valid);
-///     return result.exit_code;
+///     training::FitOptions options = {.epochs = 5, .device = device};
+///     return training::fit(model, loss, optimizer, loader, options, &valid).exit_code;
 /// @param loss of a batch, 0-d; runs under autocast
 /// @param loader a data::DataLoader, best with drop_last: batches of one shape are recorded once
 /// @param valid its batches are read after each epoch; may be null
@@ -84,4 +84,4 @@ FitResult fit(nn::Module& model, Evaluator::Metric loss, optim::Optimizer& optim
   return run.finish();
 }
 
-}  // namespace etna::train
+}  // namespace etna::training

@@ -11,7 +11,7 @@
 #include <etna/train/json_depth.h>
 #include <etna/train/markup.h>
 
-namespace etna::train {
+namespace etna::training {
 namespace {
 
 constexpr const char* kHead = R"(<!DOCTYPE html>
@@ -267,4 +267,4 @@ void write_report(const std::filesystem::path& folder, const RunReport& report) 
   io::write_file(folder / "report.html", html_report(report));
 }
 
-}  // namespace etna::train
+}  // namespace etna::training

@@ -8,7 +8,7 @@
 #include <etna/train/metrics.h>
 #include <etna/train/plot.h>
 
-namespace etna::train {
+namespace etna::training {
 
 /// What report.html shows of a run. Any text may stand in it; parts that are empty are left out.
 struct RunReport {
@@ -47,4 +47,4 @@ std::string html_report(const RunReport& report);
 /// Writes report.html into the folder; replaces an earlier one in one step. @throws FormatError if it cannot be written
 void write_report(const std::filesystem::path& folder, const RunReport& report);
 
-}  // namespace etna::train
+}  // namespace etna::training

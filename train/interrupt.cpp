@@ -8,7 +8,7 @@
 
 #include <etna/device/error.h>
 
-namespace etna::train {
+namespace etna::training {
 namespace {
 
 constexpr int kSignals[] = {SIGINT, SIGTERM};
@@ -50,4 +50,4 @@ int Interrupt::exit_code() const {
   return signal == 0 ? 0 : 128 + signal;
 }
 
-}  // namespace etna::train
+}  // namespace etna::training

@@ -1,9 +1,9 @@
 #pragma once
 
-namespace etna::train {
+namespace etna::training {
 
 /// Turns Ctrl-C (SIGINT) and SIGTERM into a request that the loop reads after a step:
-///     train::Interrupt interrupt;
+///     training::Interrupt interrupt;
 ///     while (step < total && !interrupt.requested()) …
 ///     if (interrupt.requested()) { save(); return interrupt.exit_code(); }
 /// A second signal ends the process at once, with the same exit code. The destructor restores what the signals did
@@ -20,4 +20,4 @@ class Interrupt {
   int exit_code() const;
 };
 
-}  // namespace etna::train
+}  // namespace etna::training

@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-namespace etna::train {
+namespace etna::training {
 
 bool json_too_deep(std::string_view text) {
   int depth = 0;
@@ -22,4 +22,4 @@ bool json_too_deep(std::string_view text) {
   return false;
 }
 
-}  // namespace etna::train
+}  // namespace etna::training

@@ -4,7 +4,7 @@
 
 #include <etna/train/utf8.h>
 
-namespace etna::train {
+namespace etna::training {
 
 std::string escape_markup(std::string_view text) {
   std::string out;
@@ -47,4 +47,4 @@ std::string base64(std::string_view bytes) {
   return out;
 }
 
-}  // namespace etna::train
+}  // namespace etna::training

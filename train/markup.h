@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-namespace etna::train {
+namespace etna::training {
 
 /// Text for XML and HTML, inside elements and quoted attributes: & < > " ' become entities. Bytes that are not UTF-8
 /// and characters that XML forbids become U+FFFD.
@@ -11,4 +11,4 @@ std::string escape_markup(std::string_view text);
 
 std::string base64(std::string_view bytes);
 
-}  // namespace etna::train
+}  // namespace etna::training

@@ -16,7 +16,7 @@
 #include <etna/train/event_file.h>
 #include <etna/train/terminal_text.h>
 
-namespace etna::train {
+namespace etna::training {
 namespace {
 
 namespace fs = std::filesystem;
@@ -172,4 +172,4 @@ void MetricLog::log(std::int64_t step, const Values& values, double seconds) {
   }
 }
 
-}  // namespace etna::train
+}  // namespace etna::training

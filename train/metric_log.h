@@ -10,13 +10,13 @@
 
 #include <etna/train/metrics.h>
 
-namespace etna::train {
+namespace etna::training {
 
 class AppendFile;
 class EventFileWriter;
 
 /// Writes the numbers of a training run into its folder while it runs:
-///     train::MetricLog metrics("runs/first", {"loss", "lr"});
+///     training::MetricLog metrics("runs/first", {"loss", "lr"});
 ///     metrics.log(step, {{"loss", loss}, {"lr", rate}}, seconds);
 /// metrics.jsonl has a JSON object a row, metrics.csv the declared columns; events.out.tfevents.* is for TensorBoard.
 /// Each row is in all three files when log() returns. A kill leaves at most one line cut, which read_metrics() and a
@@ -56,4 +56,4 @@ class MetricLog {
   std::unique_ptr<EventFileWriter> events_;
 };
 
-}  // namespace etna::train
+}  // namespace etna::training

@@ -14,7 +14,7 @@
 #include <etna/train/read_bytes.h>
 #include <etna/train/terminal_text.h>
 
-namespace etna::train {
+namespace etna::training {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
@@ -157,4 +157,4 @@ Metrics read_metrics(const fs::path& folder) {
                                 folder.string()));
 }
 
-}  // namespace etna::train
+}  // namespace etna::training

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace etna::train {
+namespace etna::training {
 
 struct MetricPoint {
   std::int64_t step = 0;
@@ -45,4 +45,4 @@ class Metrics {
 /// @throws FormatError naming file and line for damage other than a cut last line; FormatError where neither is there
 Metrics read_metrics(const std::filesystem::path& folder);
 
-}  // namespace etna::train
+}  // namespace etna::training

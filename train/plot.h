@@ -7,7 +7,7 @@
 
 /// Line plots as text: an SVG picture, or characters for a terminal. Numbers that are not finite are gaps, and so are
 /// those up to zero on a logarithmic axis. Long series are reduced so that their extremes stay.
-namespace etna::train {
+namespace etna::training {
 
 struct PlotPoint {
   double x = 0, y = 0;
@@ -40,4 +40,4 @@ struct TerminalPlotOptions {
 /// characters.
 std::string terminal_plot(const std::vector<Series>& series, const TerminalPlotOptions& options = {});
 
-}  // namespace etna::train
+}  // namespace etna::training

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-namespace etna::train {
+namespace etna::training {
 namespace {
 
 /// Keeps differences of two numbers finite.
@@ -169,4 +169,4 @@ std::string last_value(const Series& series) {
   return "";
 }
 
-}  // namespace etna::train
+}  // namespace etna::training

@@ -7,7 +7,7 @@
 #include <etna/train/plot.h>
 
 /// What pictures and terminals have in common: axes, and what of a series is drawn.
-namespace etna::train {
+namespace etna::training {
 
 struct Tick {
   double value;
@@ -50,4 +50,4 @@ std::string short_number(double value);
 /// short_number() of the last finite value of a series; empty where there is none.
 std::string last_value(const Series& series);
 
-}  // namespace etna::train
+}  // namespace etna::training

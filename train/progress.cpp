@@ -13,7 +13,7 @@
 #include <etna/device/error.h>
 #include <etna/device/memory.h>
 
-namespace etna::train {
+namespace etna::training {
 namespace {
 
 constexpr std::int64_t kWarmUp = 3;  ///< steps: the first one, the one that records, and one more
@@ -192,4 +192,4 @@ void Progress::clear() {
   if (drawn_ && !finished_) fmt::print(options_.out, "\r\x1b[K");
 }
 
-}  // namespace etna::train
+}  // namespace etna::training

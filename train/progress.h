@@ -12,7 +12,7 @@
 
 #include <etna/device/device.h>
 
-namespace etna::train {
+namespace etna::training {
 
 /// 12,345,678
 std::string with_commas(std::int64_t number);
@@ -34,7 +34,7 @@ struct ProgressOptions {
 };
 
 /// Progress of a loop: on a terminal a bar in one line, elsewhere a line about every twentieth of the loop.
-///     train::Progress progress(total, {.items_per_step = 1024, .device = device});
+///     training::Progress progress(total, {.items_per_step = 1024, .device = device});
 ///     while (…) { …; progress.update(step, {{"loss", loss}}); }
 ///     progress.finish();
 /// The remaining time is shown once a few steps have passed that neither warm up nor record.
@@ -84,4 +84,4 @@ class Progress {
   double last_line_seconds_ = 0;
 };
 
-}  // namespace etna::train
+}  // namespace etna::training

@@ -8,7 +8,7 @@
 
 #include <etna/device/error.h>
 
-namespace etna::train {
+namespace etna::training {
 
 std::string read_bytes(const std::filesystem::path& file) {
   std::error_code error;
@@ -27,4 +27,4 @@ std::string read_bytes(const std::filesystem::path& file) {
   return bytes;
 }
 
-}  // namespace etna::train
+}  // namespace etna::training

@@ -15,7 +15,7 @@
 #include <etna/device/error.h>
 #include <etna/train/checkpointer.h>
 
-namespace etna::train {
+namespace etna::training {
 namespace {
 
 namespace fs = std::filesystem;
@@ -113,4 +113,4 @@ void RunFolder::lock() {
 
 void RunFolder::write(std::string_view name, std::string_view text) const { io::write_file(folder_ / name, text); }
 
-}  // namespace etna::train
+}  // namespace etna::training

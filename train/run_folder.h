@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace etna::train {
+namespace etna::training {
 
 /// What to do with a folder that holds a run already.
 enum class ExistingRun {
@@ -15,7 +15,7 @@ enum class ExistingRun {
 
 /// The folder of a run: config.json, environment.json, metrics, checkpoints/ and reports. While the object lives, other
 /// processes are refused. Temporary files that a killed process left are removed.
-///     train::RunFolder run("runs/first", train::ExistingRun::refuse);
+///     training::RunFolder run("runs/first", training::ExistingRun::refuse);
 ///     run.write("config.json", config);
 class RunFolder {
  public:
@@ -41,4 +41,4 @@ class RunFolder {
 /// True if the folder holds a run: its config.json, metrics or a checkpoint.
 bool holds_run(const std::filesystem::path& folder);
 
-}  // namespace etna::train
+}  // namespace etna::training

@@ -19,7 +19,7 @@
 #include <etna/train/read_bytes.h>
 #include <etna/train/terminal_text.h>
 
-namespace etna::train {
+namespace etna::training {
 namespace {
 
 namespace fs = std::filesystem;
@@ -207,4 +207,4 @@ const RunRecord& find_run(const RunList& list, const std::string& name) {
       fmt::format("'{}' is the beginning of {} ids: {}{}", shown, matches.size(), ids, matches.size() > 8 ? " …" : ""));
 }
 
-}  // namespace etna::train
+}  // namespace etna::training

@@ -9,7 +9,7 @@
 #include <vector>
 
 /// The list of all training runs of a user, which `etna runs` shows: one JSON object a line in runs.jsonl.
-namespace etna::train {
+namespace etna::training {
 
 enum class Outcome { finished, interrupted, failed };
 
@@ -61,4 +61,4 @@ RunList read_runs(const std::filesystem::path& file = run_list_file());
 /// @throws FormatError naming what is there for an unknown or ambiguous name
 const RunRecord& find_run(const RunList& list, const std::string& name);
 
-}  // namespace etna::train
+}  // namespace etna::training

@@ -8,7 +8,7 @@
 #include <etna/train/plot.h>
 #include <etna/train/plot_axis.h>
 
-namespace etna::train {
+namespace etna::training {
 namespace {
 
 constexpr std::size_t kColours = 10;
@@ -181,4 +181,4 @@ std::string svg_plot(const std::vector<Series>& series, const PlotOptions& optio
   return Picture(series, options).text();
 }
 
-}  // namespace etna::train
+}  // namespace etna::training

@@ -10,7 +10,7 @@
 #include <etna/train/plot_axis.h>
 #include <etna/train/utf8.h>
 
-namespace etna::train {
+namespace etna::training {
 namespace {
 
 constexpr std::array kColours = {36, 33, 32, 35, 31, 34, 96, 93, 92, 95, 91, 94};
@@ -194,4 +194,4 @@ std::string terminal_plot(const std::vector<Series>& series, const TerminalPlotO
   return Screen(series, options).text();
 }
 
-}  // namespace etna::train
+}  // namespace etna::training

@@ -10,7 +10,7 @@
 
 #include <etna/train/utf8.h>
 
-namespace etna::train {
+namespace etna::training {
 namespace {
 
 struct Range {
@@ -177,4 +177,4 @@ std::string padded(std::string_view text, std::size_t width, bool to_the_right, 
   return to_the_right ? spaces + out : out + spaces;
 }
 
-}  // namespace etna::train
+}  // namespace etna::training

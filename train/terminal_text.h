@@ -5,7 +5,7 @@
 #include <string_view>
 
 /// Text from files, arguments and models on its way to a terminal, where some bytes are commands.
-namespace etna::train {
+namespace etna::training {
 
 enum class Charset {
   utf8,
@@ -36,4 +36,4 @@ std::string shortened(std::string_view text, std::size_t width, Cut cut = Cut::e
 std::string padded(std::string_view text, std::size_t width, bool to_the_right = false, Cut cut = Cut::end,
                    Charset charset = Charset::utf8);
 
-}  // namespace etna::train
+}  // namespace etna::training

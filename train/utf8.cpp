@@ -1,6 +1,6 @@
 #include <etna/train/utf8.h>
 
-namespace etna::train {
+namespace etna::training {
 
 Character first_character(std::string_view text) {
   const auto lead = static_cast<unsigned char>(text[0]);
@@ -38,4 +38,4 @@ void append_utf8(std::string& text, char32_t code) {
   }
 }
 
-}  // namespace etna::train
+}  // namespace etna::training

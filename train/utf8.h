@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace etna::train {
+namespace etna::training {
 
 struct Character {
   char32_t code = 0;      ///< the byte itself where it is not part of well-formed UTF-8
@@ -18,4 +18,4 @@ Character first_character(std::string_view text);
 /// Adds a character, U+10FFFF at most.
 void append_utf8(std::string& text, char32_t code);
 
-}  // namespace etna::train
+}  // namespace etna::training

@@ -24,10 +24,10 @@ Corpus find_corpus(const DataOptions& options) {
                   : !folder.empty()     ? etna::data::read_wikitext(folder)
                                         : etna::data::demo_corpus();
   fmt::print("corpus: {}: {} training, {} validation, {} test tokens, {} words\n", corpus.source,
-             etna::train::with_commas(static_cast<std::int64_t>(corpus.train.size())),
-             etna::train::with_commas(static_cast<std::int64_t>(corpus.valid.size())),
-             etna::train::with_commas(static_cast<std::int64_t>(corpus.test.size())),
-             etna::train::with_commas(static_cast<std::int64_t>(corpus.vocab.size())));
+             etna::training::with_commas(static_cast<std::int64_t>(corpus.train.size())),
+             etna::training::with_commas(static_cast<std::int64_t>(corpus.valid.size())),
+             etna::training::with_commas(static_cast<std::int64_t>(corpus.test.size())),
+             etna::training::with_commas(static_cast<std::int64_t>(corpus.vocab.size())));
   return corpus;
 }
 

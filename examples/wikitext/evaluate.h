@@ -20,7 +20,7 @@ class Split {
 
  private:
   etna::data::StreamBatches streams_;
-  etna::train::Evaluator evaluator_;
+  etna::training::Evaluator evaluator_;
 };
 
 }  // namespace wikitext

@@ -61,7 +61,7 @@ std::string printable_lines(const std::string& text) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
     if (!all.empty()) all.push_back('\n');
-    all.append(train::printable(line));
+    all.append(training::printable(line));
   }
   return all;
 }

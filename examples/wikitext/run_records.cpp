@@ -35,7 +35,7 @@ RunRecords::RunRecords(std::filesystem::path folder, const Metadata& before, std
     : folder_(std::move(folder)),
       preset_(std::move(preset)),
       corpus_(std::move(corpus)),
-      time_(train::utc_time()),
+      time_(training::utc_time()),
       config_toml_(settings.toml()),
       config_(settings.json()),
       device_(device) {
@@ -43,18 +43,18 @@ RunRecords::RunRecords(std::filesystem::path folder, const Metadata& before, std
   metadata_ = {{kSettingsKey, config_toml_},
                {kPresetKey, preset_},
                {kCorpusKey, corpus_},
-               {kRunKey, before.contains(kRunKey) ? before.at(kRunKey) : train::new_run_id()}};
+               {kRunKey, before.contains(kRunKey) ? before.at(kRunKey) : training::new_run_id()}};
 }
 
-void RunRecords::begin(const train::RunFolder& folder) const {
+void RunRecords::begin(const training::RunFolder& folder) const {
   folder.write("config.toml", config_toml_);
   nlohmann::json facts = {{"corpus", corpus_}, {"time", time_}};
   for (const auto& [name, value] : environment(device_)) facts[name] = value;
   folder.write("environment.json", facts.dump(2) + "\n");
 }
 
-void RunRecords::end(train::Outcome outcome, const Summary& s) const {
-  train::RunRecord record;
+void RunRecords::end(training::Outcome outcome, const Summary& s) const {
+  training::RunRecord record;
   record.id = metadata_.at(kRunKey);
   record.time = time_;
   record.program = "wikitext train";
@@ -69,36 +69,37 @@ void RunRecords::end(train::Outcome outcome, const Summary& s) const {
   if (s.valid_perplexity) record.perplexities.emplace_back("valid", *s.valid_perplexity);
   if (s.test_perplexity) record.perplexities.emplace_back("test", *s.test_perplexity);
   try {
-    train::append_run(record);
+    training::append_run(record);
   } catch (const Error& error) {
     fmt::print(stderr, "warning: {}\n", error.what());
   }
 }
 
-void RunRecords::finish(const train::RunFolder& folder, const std::string& program, const Summary& s,
+void RunRecords::finish(const training::RunFolder& folder, const std::string& program, const Summary& s,
                         const nlohmann::json& result, const std::string& passage) const {
   folder.write("summary.json", result.dump(2) + "\n");
-  const train::Metrics metrics = train::read_metrics(folder.path());
-  std::vector<train::RunReport::Curves> curves = train::curves_of(metrics);
-  train::RunReport report;
+  const training::Metrics metrics = training::read_metrics(folder.path());
+  std::vector<training::RunReport::Curves> curves = training::curves_of(metrics);
+  training::RunReport report;
   report.title = fmt::format("wikitext, {}", preset_);
   report.note = corpus_;
   report.summary = {{"validation perplexity", number(s.valid_perplexity)},
                     {"test perplexity", number(s.test_perplexity)},
-                    {"tokens/s", train::with_commas(std::llround(s.tokens_per_second()))},
-                    {"steps", train::with_commas(s.steps)},
-                    {"time", train::clock_text(s.seconds)}};
+                    {"tokens/s", training::with_commas(std::llround(s.tokens_per_second()))},
+                    {"steps", training::with_commas(s.steps)},
+                    {"time", training::clock_text(s.seconds)}};
   report.curves = curves;
   report.config_json = config_.dump();
   report.environment = environment(device_);
   report.sample = passage;
-  train::write_report(folder.path(), report);
+  training::write_report(folder.path(), report);
   if (!curves.empty()) {
-    folder.write("loss.svg", train::svg_plot(curves.front().series, curves.front().options));
-    fmt::print("{}\n", train::terminal_plot(curves.front().series,
-                                            {.title = "loss", .height = 14, .charset = train::terminal_charset()}));
+    folder.write("loss.svg", training::svg_plot(curves.front().series, curves.front().options));
+    fmt::print("{}\n",
+               training::terminal_plot(curves.front().series,
+                                       {.title = "loss", .height = 14, .charset = training::terminal_charset()}));
   }
-  const train::CheckpointFiles files = train::find_checkpoints(folder.checkpoints());
+  const training::CheckpointFiles files = training::find_checkpoints(folder.checkpoints());
   const std::string runs = (std::filesystem::path(program).parent_path() / "etna").string() + " runs";
   fmt::print(
       "report: {0}/report.html (open it in a browser)\n"
@@ -108,8 +109,8 @@ void RunRecords::finish(const train::RunFolder& folder, const std::string& progr
       "  {1} eval --run {0}                             # measure it in a process of its own\n"
       "  {1} train --resume --out {0} --epochs N        # train it longer\n"
       "  {2}                                            # compare all runs\n",
-      train::printable(folder.path().string()), train::printable(program), train::printable(runs),
-      train::printable((files.best.empty() ? files.latest : files.best).string()));
+      training::printable(folder.path().string()), training::printable(program), training::printable(runs),
+      training::printable((files.best.empty() ? files.latest : files.best).string()));
 }
 
 }  // namespace wikitext

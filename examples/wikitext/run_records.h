@@ -24,12 +24,12 @@ class RunRecords {
   /// Of each checkpoint.
   const etna::Metadata& metadata() const { return metadata_; }
   /// Writes config.toml and environment.json.
-  void begin(const etna::train::RunFolder& folder) const;
+  void begin(const etna::training::RunFolder& folder) const;
   /// Adds the run to the list. A list that cannot be written is said, and is no error.
-  void end(etna::train::Outcome outcome, const Summary& summary) const;
+  void end(etna::training::Outcome outcome, const Summary& summary) const;
   /// Writes summary.json, loss.svg and report.html, draws the loss in the terminal and says where everything is.
   /// @param program as the user called it
-  void finish(const etna::train::RunFolder& folder, const std::string& program, const Summary& summary,
+  void finish(const etna::training::RunFolder& folder, const std::string& program, const Summary& summary,
               const nlohmann::json& result, const std::string& passage) const;
 
  private:

@@ -55,7 +55,8 @@ void print_model(const nn::LanguageModel& model, const Settings& s, const std::s
   fmt::print(
       "model: {}: {} layers, {} heads, width {}, {} tokens of context, {} parameters; batches of {}, learning rate "
       "{}, {}\n",
-      preset, c.layers, c.heads, c.dim, c.seq, train::with_commas(model.num_parameters()), s.batch, s.lr, s.precision);
+      preset, c.layers, c.heads, c.dim, c.seq, training::with_commas(model.num_parameters()), s.batch, s.lr,
+      s.precision);
 }
 
 /// After the training: prints the profile's report, and writes the trace if one was asked for.
@@ -86,11 +87,11 @@ int run_train(const TrainOptions& options, Settings& settings, SettingList& list
   fmt::print("{}\n", device_line(options.device, device));
   if (!options.json.empty()) io::require_writable(options.json);
   if (!options.trace.empty()) profile::require_trace_writable(options.trace);
-  std::optional<train::RunFolder> folder;
+  std::optional<training::RunFolder> folder;
   if (!options.out.empty()) {
-    folder.emplace(options.out, options.resume  ? train::ExistingRun::resume
-                                : options.force ? train::ExistingRun::overwrite
-                                                : train::ExistingRun::refuse);
+    folder.emplace(options.out, options.resume  ? training::ExistingRun::resume
+                                : options.force ? training::ExistingRun::overwrite
+                                                : training::ExistingRun::refuse);
   }
   data::Corpus corpus = find_corpus(options.data);
 
@@ -119,7 +120,7 @@ int run_train(const TrainOptions& options, Settings& settings, SettingList& list
     }
     watch.finish();
   } catch (...) {
-    records.end(train::Outcome::failed, watch.summary(preset, first_step));
+    records.end(training::Outcome::failed, watch.summary(preset, first_step));
     throw;
   }
   Summary summary = watch.summary(preset, first_step);
@@ -128,7 +129,7 @@ int run_train(const TrainOptions& options, Settings& settings, SettingList& list
   tell_profile(profiler, options);
   print_summary(summary);
   if (watch.interrupted()) {
-    records.end(train::Outcome::interrupted, summary);
+    records.end(training::Outcome::interrupted, summary);
     if (folder) fmt::print("stopped; go on with: {} train --resume --out {}\n", options.program, options.out);
     return watch.exit_code();
   }
@@ -142,10 +143,10 @@ int run_train(const TrainOptions& options, Settings& settings, SettingList& list
     result["test_perplexity"] = *summary.test_perplexity;
     passage = generate(model, corpus.vocab, "", {.seed = static_cast<std::uint64_t>(settings.seed)}, device);
     fmt::print("perplexity: validation {:.2f}, test {:.2f} (an untrained model: {})\n\n{}\n\n",
-               *summary.valid_perplexity, *summary.test_perplexity, train::with_commas(model.config.vocab),
+               *summary.valid_perplexity, *summary.test_perplexity, training::with_commas(model.config.vocab),
                printable_lines(passage));
   }
-  records.end(train::Outcome::finished, summary);
+  records.end(training::Outcome::finished, summary);
   if (folder) records.finish(*folder, options.program, summary, result, passage);
   if (!options.json.empty()) io::write_file(options.json, result.dump(2) + "\n");
   if (is_embedded(options.data)) {
@@ -161,7 +162,7 @@ int run_generate(const GenerateOptions& options) {
   const std::vector<std::string> unknown = unknown_words(options.prompt, saved.vocabulary);
   if (!unknown.empty()) {
     std::string list;
-    for (const std::string& word : unknown) list += (list.empty() ? "" : ", ") + train::shortened(word, 40);
+    for (const std::string& word : unknown) list += (list.empty() ? "" : ", ") + training::shortened(word, 40);
     fmt::print(stderr, "the model does not know these words and reads <unk> for them: {}\n", list);
   }
   fmt::print("{}\n",

@@ -46,7 +46,7 @@ namespace {
 fs::path file_of(const fs::path& path) {
   std::error_code ignored;
   if (fs::is_regular_file(path, ignored)) return path;
-  const train::CheckpointFiles files = train::find_checkpoints(path / "checkpoints");
+  const training::CheckpointFiles files = training::find_checkpoints(path / "checkpoints");
   if (!files.best.empty()) return files.best;
   if (!files.latest.empty()) return files.latest;
   throw FormatError(fmt::format("{} has no checkpoints; name the --out folder of a training run", path.string()));
@@ -86,7 +86,7 @@ SavedModel load_model(const fs::path& folder_or_file, Device device) {
 }
 
 Metadata newest_metadata(const fs::path& folder) {
-  for (const fs::path& file : train::find_checkpoints(folder / "checkpoints").steps) {
+  for (const fs::path& file : training::find_checkpoints(folder / "checkpoints").steps) {
     try {
       return read_checkpoint(file).metadata;
     } catch (const FormatError&) {

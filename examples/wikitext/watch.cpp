@@ -33,7 +33,7 @@ Watch::Watch(TrainingRun& run, nn::LanguageModel& model, data::Corpus& corpus, c
         items.end(),
         {{"vocabulary", words_}, {"stopping", stopping_}, {"validated_at", validated_at_}, {"seconds", seconds_}});
     checkpoints_.emplace(folder / "checkpoints", items,
-                         train::CheckpointerOptions{.keep = settings.keep, .seconds = settings.checkpoint_seconds});
+                         training::CheckpointerOptions{.keep = settings.keep, .seconds = settings.checkpoint_seconds});
   }
   if (options_.resume) {
     const auto restored = checkpoints_->restore();
@@ -48,10 +48,11 @@ Watch::Watch(TrainingRun& run, nn::LanguageModel& model, data::Corpus& corpus, c
   }
   meter_.emplace(run_.tokens_per_step(), run_.step(), seconds_);
   const std::int64_t every = settings.eval_every > 0 ? settings.eval_every : run_.steps_per_epoch();
-  progress_.emplace(run_.total(), train::ProgressOptions{.first = run_.step(),
-                                                         .items_per_step = static_cast<double>(run_.tokens_per_step()),
-                                                         .pause_every = options_.evaluate ? every : 0,
-                                                         .device = device});
+  progress_.emplace(run_.total(),
+                    training::ProgressOptions{.first = run_.step(),
+                                              .items_per_step = static_cast<double>(run_.tokens_per_step()),
+                                              .pause_every = options_.evaluate ? every : 0,
+                                              .device = device});
   epoch_begin_ = seconds_;
   epoch_first_ = run_.step();
 }
@@ -109,10 +110,10 @@ void Watch::finish() {
 
 void Watch::take_best() {
   if (!checkpoints_ || stopping_.improved()) return;
-  const std::filesystem::path best = train::find_checkpoints(checkpoints_->folder()).best;
+  const std::filesystem::path best = training::find_checkpoints(checkpoints_->folder()).best;
   if (best.empty()) return;
   load(best, {{"model", model_}});
-  fmt::print("the best weights are those of {}\n", train::printable(best.string()));
+  fmt::print("the best weights are those of {}\n", training::printable(best.string()));
 }
 
 Summary Watch::summary(const std::string& preset, std::int64_t first_step) const {
@@ -131,7 +132,7 @@ void Watch::tell(const std::optional<Look>& look) {
 }
 
 /// A full disk must not end a run of hours: it is said, and the run goes on.
-void Watch::log(std::int64_t step, const train::MetricLog::Values& values) {
+void Watch::log(std::int64_t step, const training::MetricLog::Values& values) {
   if (!metrics_) return;
   try {
     metrics_->log(step, values, meter_->seconds());

@@ -50,7 +50,7 @@ class Watch {
 
  private:
   void tell(const std::optional<Look>& look);
-  void log(std::int64_t step, const etna::train::MetricLog::Values& values);
+  void log(std::int64_t step, const etna::training::MetricLog::Values& values);
   /// @return true if the present weights are the best so far
   bool validate();
   void save(const etna::Tensor& loss, bool best);
@@ -60,13 +60,13 @@ class Watch {
   SavedWords words_;
   const Settings& settings_;
   Options options_;
-  etna::train::Interrupt interrupt_;
-  etna::train::EarlyStopping stopping_;
+  etna::training::Interrupt interrupt_;
+  etna::training::EarlyStopping stopping_;
   double seconds_ = 0;  ///< of training up to the last checkpoint
-  std::optional<etna::train::Checkpointer> checkpoints_;
+  std::optional<etna::training::Checkpointer> checkpoints_;
   std::optional<LossMeter> meter_;
-  std::optional<etna::train::Progress> progress_;
-  std::optional<etna::train::MetricLog> metrics_;
+  std::optional<etna::training::Progress> progress_;
+  std::optional<etna::training::MetricLog> metrics_;
   std::optional<Split> valid_;
   std::vector<double> epoch_loss_, epoch_seconds_;
   double epoch_begin_ = 0;

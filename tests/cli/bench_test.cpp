@@ -140,7 +140,7 @@ TEST_F(DoctorBench, RefusesAFileItCannotWriteBeforeItMeasures) {
   for (const std::string& file : {path("none/figures.json"), folder_.string()}) {
     Result run = etna("doctor --bench --quick --device cpu --json '" + file + "'");
     EXPECT_EQ(run.code, 1);
-    EXPECT_THAT(run.output, HasSubstr(file + ": cannot be written"));
+    EXPECT_THAT(run.output, HasSubstr("cannot be written"));
     EXPECT_THAT(run.output, Not(HasSubstr("GEMM")));
   }
 }

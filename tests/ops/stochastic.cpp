@@ -44,7 +44,8 @@ std::vector<Sample> samples_in_stochastic() {
           sample("locked_dropout", "no elements", {0, 3}, locked, 0.4),
           Sample("embedding_dropout", "plain").in({7, 3}).composed().calls([](const TensorList& in) {
             manual_seed(7);
-            return embedding_dropout(tensor({3, 0, 3, 6}).to(in[0].device()), in[0], 0.4);
+            const Tensor index = from_vector(std::vector<std::int64_t>{3, 0, 3, 6}, {4}).to(in[0].device());
+            return embedding_dropout(index, in[0], 0.4);
           }),
           gumbel("soft", false),
           gumbel("hard", true).gradients(Gradients::compared)};

@@ -18,7 +18,7 @@
 
 #include "data/temporary_folder.h"
 
-namespace etna::train {
+namespace etna::training {
 namespace {
 
 namespace fs = std::filesystem;
@@ -245,4 +245,4 @@ TEST(Checkpointer, AnotherModelIsAnErrorAndNotDamage) {
 }
 
 }  // namespace
-}  // namespace etna::train
+}  // namespace etna::training

@@ -14,7 +14,7 @@
 
 #include "data/temporary_folder.h"
 
-namespace etna::train {
+namespace etna::training {
 namespace {
 
 using ::testing::HasSubstr;
@@ -38,7 +38,7 @@ struct Job {
     auto loss = [this](const Tensor& a, const Tensor& b) {
       return mse_loss(model(dropout(a, 0.1, model.training())), b);
     };
-    return train::fit(model, loss, optimizer, loader, options, &valid);
+    return training::fit(model, loss, optimizer, loader, options, &valid);
   }
   std::vector<float> weights() const { return model.state_dict().at("weight").to_vector<float>(); }
 };
@@ -81,8 +81,8 @@ TEST(Fit, StopsAtCtrlC) {
     if (++calls == 5) std::raise(SIGINT);
     return mse_loss(job.model(a), b);
   };
-  const FitResult result = train::fit(job.model, loss, job.optimizer, job.loader,
-                                      {.epochs = 3, .captured = false, .folder = folder / "run"});
+  const FitResult result = training::fit(job.model, loss, job.optimizer, job.loader,
+                                         {.epochs = 3, .captured = false, .folder = folder / "run"});
   EXPECT_EQ(result.exit_code, 130);
   EXPECT_EQ(result.steps, 5);
   EXPECT_FALSE(find_checkpoints(folder / "run/checkpoints").latest.empty());
@@ -91,10 +91,10 @@ TEST(Fit, StopsAtCtrlC) {
 TEST(Fit, EndsWhereTheLossIsLost) {
   Job job(1);
   auto loss = [&](const Tensor& a, const Tensor& b) { return mse_loss(job.model(a), b) / 0.0; };
-  EXPECT_THAT([&] { train::fit(job.model, loss, job.optimizer, job.loader); },
+  EXPECT_THAT([&] { training::fit(job.model, loss, job.optimizer, job.loader); },
               ThrowsMessage<Error>(HasSubstr("fit: the loss at step 1 is inf")));
   EXPECT_THROW(job.fit({.existing = ExistingRun::resume}), Error);
 }
 
 }  // namespace
-}  // namespace etna::train
+}  // namespace etna::training

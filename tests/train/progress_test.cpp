@@ -9,7 +9,7 @@
 
 #include <etna/device/error.h>
 
-namespace etna::train {
+namespace etna::training {
 namespace {
 
 using ::testing::EndsWith;
@@ -95,4 +95,4 @@ TEST(Progress, NumbersAreReadable) {
 }
 
 }  // namespace
-}  // namespace etna::train
+}  // namespace etna::training

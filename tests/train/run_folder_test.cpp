@@ -15,7 +15,7 @@
 
 #include "data/temporary_folder.h"
 
-namespace etna::train {
+namespace etna::training {
 namespace {
 
 namespace fs = std::filesystem;
@@ -127,4 +127,4 @@ TEST(EarlyStopping, CanMaximize) {
 }
 
 }  // namespace
-}  // namespace etna::train
+}  // namespace etna::training

@@ -14,7 +14,7 @@
 #include <train_report/sample_report.h>
 
 // The report in a real browser, where there is one: Chromium, or $ETNA_CHROMIUM.
-namespace etna::train {
+namespace etna::training {
 namespace {
 
 namespace fs = std::filesystem;
@@ -92,4 +92,4 @@ TEST_F(Browser, PaintsLightAndDark) {
 }
 
 }  // namespace
-}  // namespace etna::train
+}  // namespace etna::training

@@ -11,7 +11,7 @@
 #include <etna/train/run_list.h>
 
 // The program of docs/runs.md, word for word.
-namespace etna::train {
+namespace etna::training {
 namespace {
 
 namespace fs = std::filesystem;
@@ -19,23 +19,24 @@ namespace fs = std::filesystem;
 double train_step(int step) { return 2 + 5 * std::exp(-step / 20.0); }
 
 void train_as_documented(const fs::path& folder, const fs::path& list) {
-  train::MetricLog metrics(folder, {"loss", "lr"});
+  training::MetricLog metrics(folder, {"loss", "lr"});
   for (int step = 1; step <= 100; ++step) {
     const double loss = train_step(step);
     metrics.log(step, {{"loss", loss}, {"lr", 3e-4}}, 0.1 * step);
   }
 
-  train::RunReport report;
+  training::RunReport report;
   report.title = "First run";
   report.summary = {{"steps", "100"}, {"device", "cpu"}};
-  report.curves = train::curves_of(train::read_metrics(folder));
-  train::write_report(folder, report);
+  report.curves = training::curves_of(training::read_metrics(folder));
+  training::write_report(folder, report);
 
-  train::RunRecord run{.id = train::new_run_id(), .time = train::utc_time(), .folder = folder, .program = "first"};
+  training::RunRecord run{
+      .id = training::new_run_id(), .time = training::utc_time(), .folder = folder, .program = "first"};
   run.config = R"({"lr": 0.0003})";
   run.steps = 100;
   run.final_loss = 2.03;
-  train::append_run(run, list);
+  training::append_run(run, list);
 }
 
 /// The lines of a text without their indentation.
@@ -75,4 +76,4 @@ TEST(RunsPage, ItsProgramIsThisOne) {
 }
 
 }  // namespace
-}  // namespace etna::train
+}  // namespace etna::training

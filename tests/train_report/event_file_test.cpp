@@ -11,7 +11,7 @@
 #include <etna/train/event_file.h>
 #include <etna/train/read_bytes.h>
 
-namespace etna::train {
+namespace etna::training {
 namespace {
 
 using testing::ElementsAre;
@@ -133,4 +133,4 @@ TEST(EventFile, RecordsThatAreNoEventsAreRefused) {
 }
 
 }  // namespace
-}  // namespace etna::train
+}  // namespace etna::training

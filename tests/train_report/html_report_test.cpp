@@ -11,7 +11,7 @@
 #include <etna/train/read_bytes.h>
 #include <train_report/sample_report.h>
 
-namespace etna::train {
+namespace etna::training {
 namespace {
 
 using testing::ElementsAre;
@@ -109,4 +109,4 @@ TEST(HtmlReport, AFolderThatCannotBeWrittenIsAnErrorInWords) {
 }
 
 }  // namespace
-}  // namespace etna::train
+}  // namespace etna::training

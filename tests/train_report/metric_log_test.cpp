@@ -21,7 +21,7 @@
 #include <etna/train/metric_log.h>
 #include <etna/train/read_bytes.h>
 
-namespace etna::train {
+namespace etna::training {
 namespace {
 
 namespace fs = std::filesystem;
@@ -356,4 +356,4 @@ TEST(MetricLog, AHundredThousandRowsTakeSeconds) {
 }
 
 }  // namespace
-}  // namespace etna::train
+}  // namespace etna::training

@@ -10,7 +10,7 @@
 #include <etna/train/plot.h>
 #include <etna/train/plot_axis.h>
 
-namespace etna::train {
+namespace etna::training {
 namespace {
 
 using testing::ElementsAre;
@@ -245,4 +245,4 @@ TEST(TerminalPlot, OddSeriesAreDrawn) {
 }
 
 }  // namespace
-}  // namespace etna::train
+}  // namespace etna::training

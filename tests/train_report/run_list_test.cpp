@@ -16,7 +16,7 @@
 #include <etna/train/read_bytes.h>
 #include <etna/train/run_list.h>
 
-namespace etna::train {
+namespace etna::training {
 namespace {
 
 namespace fs = std::filesystem;
@@ -241,4 +241,4 @@ TEST(RunList, TimesAreUtc) {
 }
 
 }  // namespace
-}  // namespace etna::train
+}  // namespace etna::training

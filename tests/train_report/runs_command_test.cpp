@@ -26,7 +26,7 @@ using Json = nlohmann::json;
 class RunsCommand : public testing::Test {
  protected:
   void add(const std::string& id, double loss, const std::string& config, bool metrics = true) {
-    train::RunRecord run;
+    training::RunRecord run;
     run.id = id;
     run.time = "2026-11-2" + std::to_string(count_++) + "T01:30:06Z";
     run.folder = folder_ / id;
@@ -37,9 +37,9 @@ class RunsCommand : public testing::Test {
     run.final_loss = loss;
     run.tokens_per_second = 181'204.4;
     run.perplexities = {{"valid", std::exp(loss)}};
-    train::append_run(run, list());
+    training::append_run(run, list());
     if (!metrics) return;
-    train::MetricLog log(run.folder, {"loss"});
+    training::MetricLog log(run.folder, {"loss"});
     for (int step = 0; step < 200; ++step) log.log(step, {{"loss", loss + 5 * std::exp(-step / 40.0)}}, step);
     log.log(200, {{"valid_loss", loss}}, 200);
   }
@@ -117,7 +117,7 @@ TEST_F(RunsCommand, FitsTheTerminal) {
   for (const int width : {1, 40, 60, 80, 100, 132, 300}) {
     for (const char* locale : {"LC_ALL=C.UTF-8", "LC_ALL=C"}) {
       const Result all = runs("", "COLUMNS=" + std::to_string(width) + " " + locale);
-      for (const std::string& line : lines(all.output)) EXPECT_LE(train::columns(line), std::max(40, width)) << line;
+      for (const std::string& line : lines(all.output)) EXPECT_LE(training::columns(line), std::max(40, width)) << line;
       EXPECT_THAT(lines(all.output)[1], AllOf(HasSubstr("bb33"), HasSubstr("3")));
     }
   }
@@ -148,7 +148,7 @@ TEST_F(RunsCommand, ComparesWhatDiffers) {
   EXPECT_FALSE(json["config_differs"].contains("name"));
   for (const int width : {40, 50, 120}) {
     const Result fits = runs("compare aa11 aa22 bb33", "COLUMNS=" + std::to_string(width));
-    for (const std::string& line : lines(fits.output)) EXPECT_LE(train::columns(line), std::max(40, width)) << line;
+    for (const std::string& line : lines(fits.output)) EXPECT_LE(training::columns(line), std::max(40, width)) << line;
     for (const char* id : {"aa11", "aa22", "bb33"}) EXPECT_THAT(fits.output, HasSubstr(id));
   }
 }
@@ -173,7 +173,7 @@ TEST_F(RunsCommand, PlotsOnTheTerminal) {
   const Result one = runs("plot aa11");
   EXPECT_EQ(one.code, 0) << one.output;
   EXPECT_THAT(one.output, AllOf(HasSubstr("loss"), HasSubstr("valid_loss"), HasSubstr("┤"), Not(HasSubstr("\x1b"))));
-  for (const std::string& line : lines(one.output)) EXPECT_LE(train::columns(line), 80u);
+  for (const std::string& line : lines(one.output)) EXPECT_LE(training::columns(line), 80u);
   EXPECT_THAT(runs("plot aa11", "LC_ALL=C").output, Not(HasSubstr("┤")));
   const Result two = runs("plot aa11 '" + (folder_ / "aa22").string() + "' --metric loss --log");
   EXPECT_THAT(two.output, AllOf(HasSubstr("aa11 loss"), HasSubstr("aa22 loss"), Not(HasSubstr("valid"))));
@@ -188,7 +188,7 @@ TEST_F(RunsCommand, PlotsAsAPictureAndAsJson) {
   const Result made = runs("plot aa11 aa22 --svg '" + picture + "'");
   EXPECT_EQ(made.code, 0) << made.output;
   EXPECT_EQ(made.output, "");
-  EXPECT_THAT(train::read_bytes(picture), AllOf(HasSubstr("<svg"), HasSubstr("aa22 loss")));
+  EXPECT_THAT(training::read_bytes(picture), AllOf(HasSubstr("<svg"), HasSubstr("aa22 loss")));
   const Json json = Json::parse(runs("plot aa11 --metric loss --json").output);
   EXPECT_EQ(json[0]["run"], "aa11");
   EXPECT_EQ(json[0]["points"].size(), 200u);
@@ -223,7 +223,7 @@ TEST_F(RunsCommand, AFullStandardOutputIsAnError) {
     const std::string said = (folder_ / "said").string();
     const Result full = runs(std::string(arguments) + " >/dev/full 2>'" + said + "' #");
     EXPECT_EQ(full.code, 1) << arguments;
-    EXPECT_THAT(train::read_bytes(said), HasSubstr("standard output cannot be written: No space left on device"));
+    EXPECT_THAT(training::read_bytes(said), HasSubstr("standard output cannot be written: No space left on device"));
   }
 }
 

@@ -7,7 +7,7 @@
 
 #include <etna/train/html_report.h>
 
-namespace etna::train {
+namespace etna::training {
 
 /// Numbers as of a small language model: a loss that falls and trembles.
 inline std::vector<RunReport::Curves> sample_curves() {
@@ -65,4 +65,4 @@ inline RunReport sample_report() {
   return report;
 }
 
-}  // namespace etna::train
+}  // namespace etna::training

@@ -5,7 +5,7 @@
 #include <etna/train/markup.h>
 #include <etna/train/terminal_text.h>
 
-namespace etna::train {
+namespace etna::training {
 namespace {
 
 TEST(TerminalText, ShowsControlCharactersAsEscapes) {
@@ -106,4 +106,4 @@ TEST(Markup, Base64IsOfRfc4648) {
 }
 
 }  // namespace
-}  // namespace etna::train
+}  // namespace etna::training
