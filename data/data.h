@@ -16,6 +16,7 @@
 #include <etna/data/resident_batches.h>
 #include <etna/data/sampler.h>
 #include <etna/data/text_file.h>
+#include <etna/data/token_file.h>
 #include <etna/data/tokenizers/bpe_tokenizer.h>
 #include <etna/data/tokenizers/tokenizer.h>
 #include <etna/data/tokenizers/word_tokenizer.h>
