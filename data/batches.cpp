@@ -8,27 +8,26 @@
 
 namespace etna::data {
 
-StreamBatches::StreamBatches(std::int64_t tokens, std::int64_t batch, std::int64_t seq)
-    : batch_(batch), seq_(seq), stream_(0) {
-  if (batch < 1 || seq < 1)
-    throw ShapeError(fmt::format("batches: batch {} and sequence length {} must both be at least 1", batch, seq));
-  stream_ = tokens / batch;
+void StreamBatches::cut(std::int64_t tokens) {
+  if (batch_ < 1 || seq_ < 1)
+    throw ShapeError(fmt::format("batches: batch {} and sequence length {} must both be at least 1", batch_, seq_));
+  stream_ = tokens / batch_;
   // Compares without adding, so that no sequence length overflows.
-  if (stream_ - 1 < seq)
+  if (stream_ - 1 < seq_)
     throw FormatError(
         fmt::format("batches: {} tokens give {} streams of {}, and one step of sequence length {} needs {} "
                     "tokens a stream; use a longer text, a smaller batch or a shorter sequence",
-                    tokens, batch, stream_, seq, static_cast<std::uint64_t>(seq) + 1));
+                    tokens, batch_, stream_, seq_, static_cast<std::uint64_t>(seq_) + 1));
 }
 
 StreamBatches::StreamBatches(std::span<const std::int32_t> ids, std::int64_t batch, std::int64_t seq)
-    : StreamBatches(static_cast<std::int64_t>(ids.size()), batch, seq) {
-  ids_ = ids;
+    : ids_(ids), batch_(batch), seq_(seq) {
+  cut(static_cast<std::int64_t>(ids.size()));
 }
 
 StreamBatches::StreamBatches(const TokenFile& file, std::int64_t batch, std::int64_t seq)
-    : StreamBatches(file.size(), batch, seq) {
-  file_ = file;
+    : file_(file), batch_(batch), seq_(seq) {
+  cut(file.size());
 }
 
 std::span<const std::int32_t> StreamBatches::ids() const {

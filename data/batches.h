@@ -39,11 +39,11 @@ class StreamBatches {
   void fill(std::int64_t step, std::int32_t* x, std::int32_t* y) const;
 
  private:
-  StreamBatches(std::int64_t tokens, std::int64_t batch, std::int64_t seq);
+  void cut(std::int64_t tokens);
 
   std::span<const std::int32_t> ids_;
   std::optional<TokenFile> file_;
-  std::int64_t batch_, seq_, stream_;
+  std::int64_t batch_, seq_, stream_ = 0;
 };
 
 /// Inputs and the tokens that follow them, i32 [batch, seq].
