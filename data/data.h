@@ -17,9 +17,6 @@
 #include <etna/data/sampler.h>
 #include <etna/data/text_file.h>
 #include <etna/data/token_file.h>
-#include <etna/data/tokenizers/bpe_tokenizer.h>
-#include <etna/data/tokenizers/tokenizer.h>
-#include <etna/data/tokenizers/word_tokenizer.h>
 #include <etna/data/transforms.h>
 #include <etna/data/vision.h>
 #include <etna/data/vocabulary.h>

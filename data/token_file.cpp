@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include <etna/data/tokenizers/token_hash.h>
+#include <etna/data/token_hash.h>
 #include <etna/device/atomic_file.h>
 #include <etna/device/error.h>
 #include <etna/tensor/io/mapped_file.h>

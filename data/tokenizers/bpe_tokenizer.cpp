@@ -7,10 +7,10 @@
 #include <fmt/format.h>
 
 #include <etna/data/text_file.h>
+#include <etna/data/token_hash.h>
 #include <etna/data/tokenizers/byte_characters.h>
 #include <etna/data/tokenizers/pre_tokenizer.h>
 #include <etna/data/tokenizers/text_chunks.h>
-#include <etna/data/tokenizers/token_hash.h>
 #include <etna/device/cpu/parallel.h>
 #include <etna/device/error.h>
 

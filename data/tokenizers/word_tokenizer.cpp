@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
+#include <etna/data/token_hash.h>
 #include <etna/data/tokenizers/json_fields.h>
-#include <etna/data/tokenizers/token_hash.h>
 #include <etna/device/atomic_file.h>
 #include <etna/device/error.h>
 

@@ -10,7 +10,7 @@
 #include <data/temporary_folder.h>
 #include <etna/data/batches.h>
 #include <etna/data/resident_batches.h>
-#include <etna/data/tokenizers/token_hash.h>
+#include <etna/data/token_hash.h>
 #include <etna/device/error.h>
 
 namespace etna::data {

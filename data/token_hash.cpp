@@ -1,4 +1,4 @@
-#include <etna/data/tokenizers/token_hash.h>
+#include <etna/data/token_hash.h>
 
 #include <xxhash.h>
 
