@@ -5,6 +5,9 @@
 #include <etna/autograd/functional.h>
 #include <etna/autograd/saved_tensors.h>
 #include <etna/data/data.h>
+#include <etna/data/tokenizers/bpe_tokenizer.h>
+#include <etna/data/tokenizers/tokenizer.h>
+#include <etna/data/tokenizers/word_tokenizer.h>
 #include <etna/device/device.h>
 #include <etna/device/error.h>
 #include <etna/device/memory.h>

@@ -110,6 +110,7 @@ function(etna_library)
       REGEX "/device/(cache_file|cache_folder|log)\\.h$" EXCLUDE
       REGEX "/tensor/(graph|ops/.*/.*\\.h)$" EXCLUDE
       REGEX "/data/codecs$" EXCLUDE
+      REGEX "/data/tokenizers/json_fields\\.h$" EXCLUDE
       REGEX "/tensor/(layout|recording)\\.h$" EXCLUDE
       REGEX "/autograd/node\\.h$" EXCLUDE
       REGEX "/train/(append_file|json_depth|markup|plot_axis|read_bytes|utf8)\\.h$" EXCLUDE)

@@ -6,25 +6,31 @@
 #include <span>
 
 #include <etna/data/prefetcher.h>
+#include <etna/data/token_file.h>
 #include <etna/tensor/tensor.h>
 
 namespace etna::data {
 
 /// Cuts a corpus into `batch` contiguous streams of n = len / batch tokens. Step i reads tokens [i·seq, i·seq + seq] of
 /// every stream: x is all but the last, y all but the first. No shuffling: each stream continues where the previous
-/// step ended. Keeps a reference to the ids.
+/// step ended. Keeps a reference to the ids, or the file open.
 class StreamBatches {
  public:
   /// @throws ShapeError if batch or seq is below 1; FormatError for a corpus too short for one step
   StreamBatches(std::span<const std::int32_t> ids, std::int64_t batch, std::int64_t seq);
+  /// Reads the ids from the file at each step, so that a corpus larger than memory can be trained on.
+  StreamBatches(const TokenFile& file, std::int64_t batch, std::int64_t seq);
 
   std::int64_t batch() const { return batch_; }
   std::int64_t seq() const { return seq_; }
   /// Tokens per stream, n.
   std::int64_t stream() const { return stream_; }
   /// The tokens of all streams, one stream after the other: [batch, n]. Excludes the remainder at the end of the
-  /// corpus.
-  std::span<const std::int32_t> ids() const { return ids_.first(static_cast<std::size_t>(batch_ * stream_)); }
+  /// corpus. @throws FormatError for those of a file; read() gives both kinds
+  std::span<const std::int32_t> ids() const;
+  bool in_memory() const { return !file_; }
+  /// Writes `count` of the same tokens from `begin` on to `out`. @throws ShapeError outside [0, batch·n)
+  void read(std::int64_t begin, std::int64_t count, std::int32_t* out) const;
   /// Steps per epoch: (n - 1) / seq.
   std::int64_t steps() const { return (stream_ - 1) / seq_; }
   std::int64_t tokens_per_step() const { return batch_ * seq_; }
@@ -33,8 +39,11 @@ class StreamBatches {
   void fill(std::int64_t step, std::int32_t* x, std::int32_t* y) const;
 
  private:
+  void cut(std::int64_t tokens);
+
   std::span<const std::int32_t> ids_;
-  std::int64_t batch_, seq_, stream_;
+  std::optional<TokenFile> file_;
+  std::int64_t batch_, seq_, stream_ = 0;
 };
 
 /// Inputs and the tokens that follow them, i32 [batch, seq].

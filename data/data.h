@@ -16,6 +16,7 @@
 #include <etna/data/resident_batches.h>
 #include <etna/data/sampler.h>
 #include <etna/data/text_file.h>
+#include <etna/data/token_file.h>
 #include <etna/data/transforms.h>
 #include <etna/data/vision.h>
 #include <etna/data/vocabulary.h>

@@ -10,9 +10,21 @@
 
 namespace etna::data {
 
+namespace {
+
+Tensor upload(const StreamBatches& streams, Device device) {
+  const Shape shape{streams.batch(), streams.stream()};
+  if (streams.in_memory()) return from_bytes(streams.ids().data(), shape, i32, device);
+  Tensor tokens = empty(shape, i32);
+  streams.read(0, tokens.numel(), tokens.mutable_data<std::int32_t>());
+  return tokens.to(device);
+}
+
+}  // namespace
+
 ResidentBatches::ResidentBatches(const StreamBatches& streams, Device device)
     : position_(std::make_shared<Position>(Position{0, streams.steps(), streams.seq()})),
-      tokens_(from_bytes(streams.ids().data(), {streams.batch(), streams.stream()}, i32, device)) {}
+      tokens_(upload(streams, device)) {}
 
 Batch ResidentBatches::next() {
   const Tensor starts = detail::each_step_tensor({2}, {i64, tokens_.device()}, [position = position_](std::byte* to) {

@@ -89,6 +89,11 @@ void append_lines(std::string_view text, Vocabulary& vocab, std::vector<std::int
     end_line();
 }
 
+void for_each_token(std::string_view text, const std::function<void(std::string_view, bool)>& token) {
+  scan(
+      text, [&](std::string_view word) { token(word, false); }, [&] { token(kEndOfLine, true); });
+}
+
 std::vector<std::int32_t> encode(std::string_view text, const Vocabulary& vocab) {
   std::vector<std::int32_t> ids;
   scan(

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,6 +24,9 @@ bool is_word(std::string_view text);
 /// Appends the id of every word and, after each line, of `<eos>`; adds unknown words to the vocabulary. A line ends
 /// with "\n", "\r\n", "\r" or the end of the text.
 void append_lines(std::string_view text, Vocabulary& vocab, std::vector<std::int32_t>& ids);
+
+/// Calls token(text, line_end) for every word and, with `<eos>` and true, for every line break within the text.
+void for_each_token(std::string_view text, const std::function<void(std::string_view, bool)>& token);
 
 /// Ids of the words of a prompt. A line break within it gives `<eos>`, its end does not. Unknown words become `<unk>`.
 /// @throws FormatError for an unknown word if the vocabulary has no `<unk>`.

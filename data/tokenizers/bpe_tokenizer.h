@@ -1,0 +1,75 @@
+#pragma once
+
+#include <array>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <etna/data/tokenizers/tokenizer.h>
+
+namespace etna::data {
+
+struct BpeOptions {
+  std::int64_t vocab_size = 8192;
+  std::int64_t min_frequency = 0;  ///< pairs that occur less often are not merged
+  std::vector<std::string> special_tokens;
+};
+
+/// Byte-level byte pair encoding as GPT-2 has it (Sennrich et al. 2016; Radford et al. 2019). Every byte is a token, so
+/// that any bytes, also such as are no UTF-8, become ids and come back unchanged.
+class BpeTokenizer : public Tokenizer {
+ public:
+  /// A merge joins two tokens, given by their ids.
+  using Merge = std::pair<std::int32_t, std::int32_t>;
+
+  /// @param tokens the bytes of every token; among those that are not special, all 256 single bytes
+  /// @param merges in order; of each, the bytes of both tokens joined are a token
+  /// @throws FormatError if that does not hold, for tokens that occur twice, and for an empty special token
+  BpeTokenizer(std::vector<std::string> tokens, std::vector<Merge> merges, std::vector<std::int32_t> special);
+
+  /// Learns merges from texts: the same, in the same order, as `BpeTrainer` of Hugging Face's tokenizers over the
+  /// alphabet of bytes. A text that is small, or has few different words, may give fewer tokens than asked for.
+  /// @throws FormatError for a vocabulary below 256 and the special tokens, or special tokens that are empty or equal
+  static BpeTokenizer train(std::span<const std::string_view> texts, const BpeOptions& options);
+
+  /// @throws FormatError as load_tokenizer()
+  static BpeTokenizer load(const std::filesystem::path& file);
+  /// A tokenizer.json as Hugging Face's tokenizers read it.
+  void save(const std::filesystem::path& file) const override;
+  void save_hf(const std::filesystem::path& file) const { save(file); }
+
+  std::vector<std::int32_t> encode(std::string_view text, SpecialTokens special = SpecialTokens::recognize,
+                                   std::vector<std::string>* unknown = nullptr) const override;
+  std::string decode(std::span<const std::int32_t> ids) const override;
+  std::size_t size() const override { return tokens_.size(); }
+  std::string_view token(std::int32_t id) const override;
+  std::vector<std::int32_t> special_tokens() const override { return special_; }
+  std::string_view name() const override { return "bpe"; }
+  std::uint64_t hash() const override;
+
+  const std::vector<Merge>& merges() const { return merges_; }
+
+ private:
+  struct Rank {
+    std::int32_t rank, id;
+  };
+  using Ids = std::vector<std::int32_t>;
+  using Cache = std::unordered_map<std::string_view, Ids>;
+
+  void encode_part(std::string_view text, Cache& cache, Ids& ids) const;
+  void append_words(std::string_view text, Cache& cache, Ids& ids) const;
+  void encode_word(std::string_view word, Ids& ids) const;
+  void encode_long_word(std::string_view word, Ids& ids) const;
+  const Rank* find(std::int32_t left, std::int32_t right) const;
+  std::int32_t special_at(std::string_view text, std::size_t at) const;
+
+  std::vector<std::string> tokens_;
+  std::vector<Merge> merges_;
+  std::vector<std::int32_t> special_, longest_first_;  ///< ids of special tokens
+  std::array<std::int32_t, 256> bytes_{};
+  std::array<bool, 256> starts_special_{};
+  std::unordered_map<std::uint64_t, Rank> ranks_;
+};
+
+}  // namespace etna::data

@@ -1,0 +1,200 @@
+#include <algorithm>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include <etna/data/tokenizers/bpe_tokenizer.h>
+#include <etna/data/tokenizers/byte_characters.h>
+#include <etna/data/tokenizers/pre_tokenizer.h>
+#include <etna/data/tokenizers/text_chunks.h>
+#include <etna/device/cpu/parallel.h>
+#include <etna/device/error.h>
+
+namespace etna::data {
+namespace {
+
+using Pair = BpeTokenizer::Merge;
+using Counts = std::unordered_map<std::string_view, std::int64_t>;
+
+struct PairHash {
+  std::size_t operator()(const Pair& pair) const {
+    const std::uint64_t both = static_cast<std::uint64_t>(static_cast<std::uint32_t>(pair.first)) << 32 |
+                               static_cast<std::uint32_t>(pair.second);
+    return static_cast<std::size_t>((both ^ both >> 29) * 0x9E3779B97F4A7C15u);
+  }
+};
+
+struct Word {
+  std::vector<std::int32_t> ids;
+  std::int64_t count;
+};
+
+Counts count_words(std::span<const std::string_view> texts) {
+  std::size_t bytes = 0;
+  for (const std::string_view text : texts) bytes += text.size();
+  std::vector<std::string_view> chunks;
+  for (const std::string_view text : texts) {
+    const auto some = text_chunks(text, chunk_size(bytes));
+    chunks.insert(chunks.end(), some.begin(), some.end());
+  }
+  const auto count = static_cast<std::int64_t>(chunks.size());
+  const std::int64_t workers = std::min<std::int64_t>(count, cpu::workers());
+  std::vector<Counts> each(static_cast<std::size_t>(workers));
+  cpu::for_each_task(workers, [&](std::int64_t worker) {
+    Counts& mine = each[static_cast<std::size_t>(worker)];
+    for (std::int64_t i = worker; i < count; i += workers)
+      for_each_word(chunks[static_cast<std::size_t>(i)], [&](std::string_view word) { ++mine[word]; });
+  });
+  if (each.empty()) return {};
+  Counts all = std::move(each[0]);
+  for (std::size_t i = 1; i < each.size(); ++i)
+    for (const auto& entry : each[i]) all[entry.first] += entry.second;
+  return all;
+}
+
+/// A pair that may be merged next. Counts change after an entry is made, and a pair may have several entries, each with
+/// the words that gained it at that time.
+struct Entry {
+  std::int64_t count;
+  Pair pair;
+  std::vector<std::uint32_t> words;
+};
+
+/// Whether `a` comes after `b`: the highest count is first, then the smallest pair.
+bool after(const Entry& a, const Entry& b) { return a.count != b.count ? a.count < b.count : b.pair < a.pair; }
+
+class Merger {
+ public:
+  Merger(std::vector<Word> words) : words_(std::move(words)) {
+    std::unordered_map<Pair, std::vector<std::uint32_t>, PairHash> where;
+    for (std::uint32_t w = 0; w < words_.size(); ++w) {
+      const Word& word = words_[w];
+      for (std::size_t i = 0; i + 1 < word.ids.size(); ++i) gain({word.ids[i], word.ids[i + 1]}, word.count, w, where);
+    }
+    push(where);
+  }
+
+  /// The entry to merge next; false if there is none that occurs min_frequency times.
+  bool next(std::int64_t min_frequency, Entry& entry) {
+    while (!heap_.empty()) {
+      std::pop_heap(heap_.begin(), heap_.end(), after);
+      entry = std::move(heap_.back());
+      heap_.pop_back();
+      const std::int64_t now = counts_[entry.pair];
+      if (entry.count == now) return now >= std::max<std::int64_t>(min_frequency, 1);
+      entry.count = now;
+      heap_.push_back(std::move(entry));
+      std::push_heap(heap_.begin(), heap_.end(), after);
+    }
+    return false;
+  }
+
+  void merge(const Entry& entry, std::int32_t joined) {
+    std::unordered_map<Pair, std::vector<std::uint32_t>, PairHash> where;
+    for (const std::uint32_t w : entry.words) merge_word(w, entry.pair, joined, where);
+    push(where);
+  }
+
+ private:
+  using Where = std::unordered_map<Pair, std::vector<std::uint32_t>, PairHash>;
+
+  void gain(Pair pair, std::int64_t count, std::uint32_t word, Where& where) {
+    counts_[pair] += count;
+    std::vector<std::uint32_t>& words = where[pair];
+    if (words.empty() || words.back() != word) words.push_back(word);
+  }
+
+  void merge_word(std::uint32_t w, Pair pair, std::int32_t joined, Where& where) {
+    std::vector<std::int32_t>& ids = words_[w].ids;
+    const std::int64_t count = words_[w].count;
+    std::size_t to = 0;
+    for (std::size_t i = 0; i < ids.size(); ++to) {
+      if (i + 1 == ids.size() || ids[i] != pair.first || ids[i + 1] != pair.second) {
+        ids[to] = ids[i++];
+        continue;
+      }
+      if (to > 0) {
+        counts_[{ids[to - 1], pair.first}] -= count;
+        gain({ids[to - 1], joined}, count, w, where);
+      }
+      if (i + 2 < ids.size()) {
+        counts_[{pair.second, ids[i + 2]}] -= count;
+        gain({joined, ids[i + 2]}, count, w, where);
+      }
+      ids[to] = joined;
+      i += 2;
+    }
+    ids.resize(to);
+  }
+
+  void push(Where& where) {
+    for (auto& found : where) {
+      const std::int64_t count = counts_[found.first];
+      if (count <= 0) continue;
+      heap_.push_back({count, found.first, std::move(found.second)});
+      std::push_heap(heap_.begin(), heap_.end(), after);
+    }
+  }
+
+  std::vector<Word> words_;
+  std::unordered_map<Pair, std::int64_t, PairHash> counts_;
+  std::vector<Entry> heap_;
+};
+
+}  // namespace
+
+BpeTokenizer BpeTokenizer::train(std::span<const std::string_view> texts, const BpeOptions& options) {
+  const std::size_t least = 256 + options.special_tokens.size();
+  if (options.vocab_size < static_cast<std::int64_t>(least) ||
+      options.vocab_size > std::numeric_limits<std::int32_t>::max())
+    throw FormatError(
+        fmt::format("bpe: a vocabulary of {} tokens; it takes at least {}, for 256 bytes and {} special tokens, "
+                    "and at most 2147483647",
+                    options.vocab_size, least, options.special_tokens.size()));
+  std::vector<std::string> tokens = options.special_tokens;
+  std::vector<std::int32_t> special;
+  for (std::size_t i = 0; i < tokens.size(); ++i) special.push_back(static_cast<std::int32_t>(i));
+  std::array<std::int32_t, 256> ids{};
+  for (const unsigned char byte : bytes_by_character()) {
+    ids[byte] = static_cast<std::int32_t>(tokens.size());
+    tokens.emplace_back(1, static_cast<char>(byte));
+  }
+  BpeTokenizer(tokens, {}, special);  // checks the special tokens before the work
+  std::unordered_map<std::string, std::int32_t> known;
+  for (std::size_t i = special.size(); i < tokens.size(); ++i) known.emplace(tokens[i], static_cast<std::int32_t>(i));
+
+  std::vector<Word> words;
+  const Counts counted = count_words(texts);
+  words.reserve(counted.size());
+  for (const auto& entry : counted) {
+    Word word{{}, entry.second};
+    word.ids.reserve(entry.first.size());
+    for (const char c : entry.first) word.ids.push_back(ids[static_cast<unsigned char>(c)]);
+    if (word.ids.size() > 1) words.push_back(std::move(word));
+  }
+  Merger merger(std::move(words));
+  std::vector<Merge> merges;
+  Entry entry;
+  while (static_cast<std::int64_t>(tokens.size()) < options.vocab_size && merger.next(options.min_frequency, entry)) {
+    std::string joined = tokens[static_cast<std::size_t>(entry.pair.first)];
+    joined += tokens[static_cast<std::size_t>(entry.pair.second)];
+    // In files, where bytes are characters, it would be the special token.
+    if (std::find(options.special_tokens.begin(), options.special_tokens.end(), to_characters(joined)) !=
+        options.special_tokens.end())
+      continue;
+    // Two merges may give the same bytes, "ab" + "c" and "a" + "bc": they share the token.
+    const auto added = known.emplace(joined, static_cast<std::int32_t>(tokens.size()));
+    if (added.second) tokens.push_back(std::move(joined));
+    merges.push_back(entry.pair);
+    merger.merge(entry, added.first->second);
+  }
+  // Pairs that came up again count with their last rank.
+  std::unordered_map<Pair, std::size_t, PairHash> last;
+  for (std::size_t i = 0; i < merges.size(); ++i) last[merges[i]] = i;
+  std::vector<Merge> distinct;
+  for (std::size_t i = 0; i < merges.size(); ++i)
+    if (last[merges[i]] == i) distinct.push_back(merges[i]);
+  return BpeTokenizer(std::move(tokens), std::move(distinct), std::move(special));
+}
+
+}  // namespace etna::data

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace etna::data {
+
+/// Whether encode() makes one id of a special token that stands in the text, or treats its characters as any others.
+/// The second is for text that strangers wrote.
+enum class SpecialTokens { recognize, as_text };
+
+/// Converts text to ids and back. Safe to use from several threads at once.
+class Tokenizer {
+ public:
+  virtual ~Tokenizer() = default;
+
+  /// @param unknown receives each distinct word that has no id of its own, in order of appearance
+  /// @throws FormatError for a text that has no ids
+  virtual std::vector<std::int32_t> encode(std::string_view text, SpecialTokens special = SpecialTokens::recognize,
+                                           std::vector<std::string>* unknown = nullptr) const = 0;
+  /// @throws FormatError for an id outside [0, size)
+  virtual std::string decode(std::span<const std::int32_t> ids) const = 0;
+
+  /// Ids are 0 to size() - 1.
+  virtual std::size_t size() const = 0;
+  /// The bytes of a token, valid as long as the tokenizer. @throws FormatError for an id outside [0, size)
+  virtual std::string_view token(std::int32_t id) const = 0;
+  virtual std::vector<std::int32_t> special_tokens() const = 0;
+  /// "word" or "bpe".
+  virtual std::string_view name() const = 0;
+  /// XXH3 of the kind and of all that decides about ids. Equal in every process and on every machine.
+  virtual std::uint64_t hash() const = 0;
+
+  /// Writes one JSON file, which load_tokenizer() reads. A failed save leaves an existing file unchanged.
+  /// @throws FormatError
+  virtual void save(const std::filesystem::path& file) const = 0;
+};
+
+/// Reads what Tokenizer::save() wrote, or a tokenizer.json of Hugging Face with a byte-level BPE.
+/// @throws FormatError for a file that is missing, damaged or of another kind
+std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& file);
+
+}  // namespace etna::data

@@ -1,0 +1,82 @@
+#include <etna/data/tokenizers/word_tokenizer.h>
+
+#include <algorithm>
+#include <unordered_set>
+
+#include <fmt/format.h>
+
+#include <etna/data/token_hash.h>
+#include <etna/data/tokenizers/json_fields.h>
+#include <etna/device/atomic_file.h>
+#include <etna/device/error.h>
+
+namespace etna::data {
+namespace {
+
+constexpr const char* kFormat = "etna.word_tokenizer";
+constexpr int kVersion = 1;
+
+}  // namespace
+
+std::vector<std::int32_t> WordTokenizer::encode(std::string_view text, SpecialTokens special,
+                                                std::vector<std::string>* unknown) const {
+  std::unordered_set<std::string_view> told;
+  const auto is_special = [](std::string_view word) { return word == kEndOfLine || word == kUnknown; };
+  std::vector<std::int32_t> ids;
+  for_each_token(text, [&](std::string_view word, bool line_end) {
+    const bool hidden = special == SpecialTokens::as_text && !line_end && is_special(word);
+    const auto found = hidden ? vocabulary_.find(kUnknown) : vocabulary_.find(word);
+    if (!found || hidden) {
+      if (unknown != nullptr && told.insert(word).second) unknown->emplace_back(word);
+    }
+    ids.push_back(found ? *found : vocabulary_.id(word));
+  });
+  return ids;
+}
+
+std::vector<std::int32_t> WordTokenizer::special_tokens() const {
+  std::vector<std::int32_t> ids;
+  for (const std::string_view word : {kEndOfLine, kUnknown})
+    if (const auto id = vocabulary_.find(word)) ids.push_back(*id);
+  std::sort(ids.begin(), ids.end());
+  return ids;
+}
+
+std::uint64_t WordTokenizer::hash() const {
+  TokenHash hash;
+  hash.add(name());
+  hash.add(std::uint64_t{size()});
+  for (std::size_t id = 0; id < size(); ++id) hash.add(vocabulary_.word(static_cast<std::int32_t>(id)));
+  return hash.value();
+}
+
+void WordTokenizer::save(const std::filesystem::path& file) const {
+  std::string out = fmt::format("{{\n  \"format\": \"{}\",\n  \"version\": {},\n  \"words\": [", kFormat, kVersion);
+  for (std::size_t id = 0; id < size(); ++id)
+    out += fmt::format("{}\n    {}", id == 0 ? "" : ",",
+                       json_text(std::string(vocabulary_.word(static_cast<std::int32_t>(id)))));
+  out += "\n  ]\n}\n";
+  io::write_file(file, out);
+}
+
+WordTokenizer WordTokenizer::load(const std::filesystem::path& file) {
+  const nlohmann::json json = read_json_object(file);
+  const auto refuse = [&](const std::string& why) {
+    throw FormatError(fmt::format("{}: is no tokenizer that Etna reads: {}", file.string(), why));
+  };
+  if (json.value("format", nlohmann::json()) != kFormat) refuse("its format is missing or unknown");
+  if (json.value("version", nlohmann::json()) != kVersion)
+    refuse(fmt::format("its version is not {}; it was written by another Etna", kVersion));
+  if (!json.contains("words") || !json["words"].is_array()) refuse("it has no list 'words'");
+  Vocabulary vocabulary;
+  for (const auto& word : json["words"]) {
+    const std::size_t at = vocabulary.size();
+    if (!word.is_string() || !is_word(word.get_ref<const std::string&>()))
+      refuse(fmt::format("word {} is empty, has white space or is no text", at));
+    vocabulary.add(word.get_ref<const std::string&>());
+    if (vocabulary.size() == at) refuse(fmt::format("word {} occurs twice", at));
+  }
+  return WordTokenizer(std::move(vocabulary));
+}
+
+}  // namespace etna::data

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <etna/data/tokenizers/tokenizer.h>
+#include <etna/data/vocabulary.h>
+#include <etna/data/words.h>
+
+namespace etna::data {
+
+/// Words between white space, as Corpus has them: a line break is `<eos>`, an unknown word is `<unk>`. Decoding gives
+/// readable text, not the same bytes: white space is not kept.
+class WordTokenizer : public Tokenizer {
+ public:
+  explicit WordTokenizer(Vocabulary vocabulary) : vocabulary_(std::move(vocabulary)) {}
+
+  /// @throws FormatError as load_tokenizer()
+  static WordTokenizer load(const std::filesystem::path& file);
+  void save(const std::filesystem::path& file) const override;
+
+  /// @throws FormatError for an unknown word or line break if the vocabulary has no `<unk>`
+  std::vector<std::int32_t> encode(std::string_view text, SpecialTokens special = SpecialTokens::recognize,
+                                   std::vector<std::string>* unknown = nullptr) const override;
+  std::string decode(std::span<const std::int32_t> ids) const override { return data::decode(ids, vocabulary_); }
+  std::size_t size() const override { return vocabulary_.size(); }
+  std::string_view token(std::int32_t id) const override { return vocabulary_.word(id); }
+  std::vector<std::int32_t> special_tokens() const override;
+  std::string_view name() const override { return "word"; }
+  std::uint64_t hash() const override;
+
+  const Vocabulary& vocabulary() const { return vocabulary_; }
+
+ private:
+  Vocabulary vocabulary_;
+};
+
+}  // namespace etna::data
