@@ -1,0 +1,72 @@
+#include <etna/data/packing.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+
+#include <etna/device/error.h>
+
+namespace etna::data {
+
+double Packing::efficiency() const {
+  if (sequences.empty()) return 1;
+  std::int64_t tokens = 0;
+  for (const auto& runs : sequences)
+    for (const PackedRun& run : runs) tokens += run.count;
+  return static_cast<double>(tokens) / (static_cast<double>(seq) * static_cast<double>(sequences.size()));
+}
+
+void Packing::fill(std::int64_t index, std::span<const std::span<const std::int32_t>> texts, std::int32_t padding,
+                   std::span<std::int32_t> ids, std::span<std::int32_t> documents) const {
+  const auto size = static_cast<std::size_t>(seq);
+  if (index < 0 || static_cast<std::size_t>(index) >= sequences.size())
+    throw ShapeError(fmt::format("packing: sequence {} is outside [0, {})", index, sequences.size()));
+  if (ids.size() != size || documents.size() != size)
+    throw ShapeError(fmt::format("packing: room for {} ids and {} document numbers, but a sequence has {} of each",
+                                 ids.size(), documents.size(), seq));
+  std::fill(ids.begin(), ids.end(), padding);
+  std::fill(documents.begin(), documents.end(), -1);
+  for (const PackedRun& run : sequences[static_cast<std::size_t>(index)]) {
+    const auto document = static_cast<std::size_t>(run.document);
+    if (document >= texts.size() || texts[document].size() < static_cast<std::size_t>(run.begin + run.count))
+      throw ShapeError(fmt::format("packing: document {} is missing or shorter than when it was packed", run.document));
+    std::copy_n(texts[document].begin() + run.begin, run.count, ids.begin() + run.at);
+    std::fill_n(documents.begin() + run.at, run.count, static_cast<std::int32_t>(run.document));
+  }
+}
+
+Packing pack_best_fit(std::span<const std::int64_t> lengths, std::int64_t seq) {
+  if (seq < 1) throw ShapeError(fmt::format("packing: sequences of {} tokens; it takes at least 1", seq));
+  Packing packing{seq, {}};
+  std::vector<PackedRun> rests;
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    if (lengths[i] < 0) throw ShapeError(fmt::format("packing: document {} has {} tokens", i, lengths[i]));
+    const auto document = static_cast<std::int64_t>(i);
+    std::int64_t begin = 0;
+    for (; lengths[i] - begin >= seq; begin += seq) packing.sequences.push_back({{document, begin, seq, 0}});
+    if (begin < lengths[i]) rests.push_back({document, begin, lengths[i] - begin, 0});
+  }
+  std::stable_sort(rests.begin(), rests.end(),
+                   [](const PackedRun& a, const PackedRun& b) { return a.count > b.count; });
+  std::map<std::int64_t, std::vector<std::size_t>> by_room;  // sequences with that much room left
+  for (PackedRun run : rests) {
+    std::size_t target = packing.sequences.size();
+    std::int64_t room = seq;
+    if (const auto best = by_room.lower_bound(run.count); best != by_room.end()) {
+      room = best->first;
+      target = best->second.back();
+      best->second.pop_back();
+      if (best->second.empty()) by_room.erase(best);
+    } else {
+      packing.sequences.emplace_back();
+    }
+    run.at = seq - room;
+    packing.sequences[target].push_back(run);
+    if (room > run.count) by_room[room - run.count].push_back(target);
+  }
+  return packing;
+}
+
+}  // namespace etna::data
