@@ -11,6 +11,7 @@
 #include <etna/data/idx.h>
 #include <etna/data/image.h>
 #include <etna/data/iterable.h>
+#include <etna/data/packing.h>
 #include <etna/data/prefetcher.h>
 #include <etna/data/random.h>
 #include <etna/data/resident_batches.h>

@@ -45,7 +45,7 @@ TokenFile::TokenFile(const std::filesystem::path& file)
     : path_(file), map_(std::make_shared<io::MappedFile>(file, "a token file")) {
   const auto refuse = [&](const std::string& why) { throw FormatError(fmt::format("{}: {}", file.string(), why)); };
   if (map_->size() < sizeof kHead || std::memcmp(map_->bytes(), kHead, sizeof kHead) != 0)
-    refuse("is no token file of Etna; `etna data prepare` writes them");
+    refuse("is no token file of Etna; data::TokenFileWriter writes them");
   Trailer trailer;
   const char* const damaged = "is cut off or damaged; write it again";
   if (map_->size() < sizeof kHead + sizeof trailer) refuse(damaged);

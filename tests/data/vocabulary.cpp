@@ -71,10 +71,10 @@ TEST(Vocabulary, SaysSoWhereTheDiskIsFull) {
   const TemporaryFolder folder;
   Vocabulary vocab;
   vocab.add("word");
-  std::filesystem::create_symlink("/dev/full", folder / "vocab.txt.part");
+  // A device is written in place.
+  std::filesystem::create_symlink("/dev/full", folder / "vocab.txt");
   EXPECT_THAT([&] { vocab.save(folder / "vocab.txt"); },
               ThrowsMessage<FormatError>(HasSubstr("No space left on device")));
-  EXPECT_FALSE(std::filesystem::exists(folder / "vocab.txt"));
 }
 
 TEST(Vocabulary, RefusesDamagedFiles) {
