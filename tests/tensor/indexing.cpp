@@ -44,9 +44,9 @@ TEST_P(Brackets, Write) {
   EXPECT_THAT(values(x), ElementsAre(1, 2, 5, 0, 2, 0));
   x[{1, at}] += 3.0;
   EXPECT_THAT(values(x), ElementsAre(1, 2, 5, 3, 2, 3));
-  x[{0, Slice(None, None, -1)}] = x[{1}];
+  x[{0, Slice(None, None, -1)}] = x[1];
   EXPECT_THAT(values(x), ElementsAre(3, 2, 3, 3, 2, 3));
-  x[{0}] = x[{1, at}].sum();
+  x[0] = x[{1, at}].sum();
   EXPECT_THAT(values(x[0]), Each(6));
   x.index_put_({at.slice(0, 1, 2)}, 7.0);
   EXPECT_THAT(values(x[0]), Each(7));

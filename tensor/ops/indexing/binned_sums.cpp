@@ -11,7 +11,7 @@ namespace {
 // As in the shader.
 constexpr std::uint32_t kThreads = 256;
 constexpr std::int64_t kTile = 4096, kChunk = 65536, kBins = 2048, kMostBuckets = 1024,
-                       kPlanWords = 3 * kMostBuckets + 2;
+                       kPlanWords = 2 * kMostBuckets + 2;
 
 std::int64_t parts(std::int64_t n, std::int64_t size) { return (n + size - 1) / size; }
 
@@ -43,7 +43,7 @@ void add_in_bins(const OpCall& call, const Tensor& y, const Tensor& places, cons
     const std::int64_t at_once = 4 * std::int64_t{gpu::capabilities(device).compute_units};
     const std::int64_t per_group = std::min<std::int64_t>(parts(tiles, at_once), 256), groups = parts(tiles, per_group);
     const Tensor counts = words(checked_product(groups, buckets, call.op.name), device);
-    plan = words(2 * kMostBuckets + 2, device);
+    plan = words(kPlanWords, device);
     pairs = words(2 * n, device);
     gpu::Kernel(shaders::bin_count, call)
         .read(places)
