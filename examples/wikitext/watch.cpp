@@ -28,10 +28,10 @@ Watch::Watch(TrainingRun& run, nn::LanguageModel& model, data::Corpus& corpus, c
     valid_.emplace("validation", model, corpus.valid, settings.batch, device, dtype_named(settings.precision));
   const std::filesystem::path& folder = options_.folder;
   if (!folder.empty()) {
-    std::vector<CheckpointItem> items = run_.items();
-    items.insert(
-        items.end(),
-        {{"vocabulary", words_}, {"stopping", stopping_}, {"validated_at", validated_at_}, {"seconds", seconds_}});
+    // The words first: another corpus is then said as such, and not as tables of other sizes.
+    std::vector<CheckpointItem> items{
+        {"vocabulary", words_}, {"stopping", stopping_}, {"validated_at", validated_at_}, {"seconds", seconds_}};
+    for (CheckpointItem& item : run_.items()) items.push_back(std::move(item));
     checkpoints_.emplace(folder / "checkpoints", items,
                          training::CheckpointerOptions{.keep = settings.keep, .seconds = settings.checkpoint_seconds});
   }

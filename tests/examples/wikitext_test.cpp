@@ -30,18 +30,26 @@ struct Outcome {
   std::string text;  ///< standard output and error
 };
 
-/// @param environment e.g. "ETNA_DATA=/x"; no GPU is expected unless a test names one
-Outcome wikitext(const std::string& arguments, const std::string& environment = "") {
-  std::string command =
-      "env -u ETNA_DATA -u ETNA_DEVICE -u ETNA_STRICT ETNA_RUNS=" + fs::temp_directory_path().string() + "/etna_runs " +
-      environment + " " ETNA_BINARY_DIR "/bin/wikitext " + arguments + " 2>&1";
-  FILE* pipe = popen(command.c_str(), "r");
+/// The example's command line in an environment without settings. @param environment e.g. "ETNA_DATA=/x"
+std::string command_line(const std::string& arguments, const std::string& environment = "") {
+  return "env -u ETNA_DATA -u ETNA_DEVICE -u ETNA_STRICT ETNA_RUNS=" + fs::temp_directory_path().string() +
+         "/etna_runs " + environment + " " ETNA_BINARY_DIR "/bin/wikitext " + arguments;
+}
+
+/// Runs a command of a shell to its end.
+Outcome outcome_of(const std::string& command) {
+  FILE* pipe = popen((command + " 2>&1").c_str(), "r");
   Outcome outcome;
   char buffer[4096];
   for (std::size_t n; (n = fread(buffer, 1, sizeof buffer, pipe)) > 0;) outcome.text.append(buffer, n);
   int status = pclose(pipe);
   outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
   return outcome;
+}
+
+/// Runs the example; no GPU is expected unless a test names one.
+Outcome wikitext(const std::string& arguments, const std::string& environment = "") {
+  return outcome_of(command_line(arguments, environment));
 }
 
 /// The line with the error message.
@@ -311,15 +319,10 @@ TEST_F(Wikitext, AFullDiskKeepsTheOldCheckpoint) {
   train_into("run");
   const std::string file = at("run/checkpoints/latest.safetensors"), before = read(file);
   // A limit on file sizes simulates a full disk: writes past 64 KiB fail.
-  std::string command = "trap '' XFSZ; ulimit -f 64; exec env -u ETNA_STRICT " ETNA_BINARY_DIR
-                        "/bin/wikitext train --device cpu --resume --steps 5 --no-eval --out " +
-                        at("run");
-  Outcome outcome;
-  FILE* pipe = popen(("bash -c \"" + command + "\" 2>&1").c_str(), "r");
-  char buffer[4096];
-  for (std::size_t n; (n = fread(buffer, 1, sizeof buffer, pipe)) > 0;) outcome.text.append(buffer, n);
-  int status = pclose(pipe);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 4) << outcome.text;
+  Outcome outcome =
+      outcome_of("bash -c \"trap '' XFSZ; ulimit -f 64; exec " +
+                 command_line("train --device cpu --resume --steps 5 --no-eval --out " + at("run")) + "\"");
+  EXPECT_EQ(outcome.code, 4) << outcome.text;
   EXPECT_THAT(error_line(outcome), HasSubstr("File too large"));
   EXPECT_EQ(read(file), before);
   for (const auto& entry : fs::recursive_directory_iterator(at("run")))
@@ -338,6 +341,12 @@ TEST_F(Wikitext, AFolderThatHoldsARunIsRefused) {
   Outcome other = wikitext("train --device cpu --resume --layers 3 --out " + at("run"));
   EXPECT_EQ(other.code, 2);
   EXPECT_THAT(error_line(other), HasSubstr("layers is another one"));
+  std::ofstream text(at("other.txt"));
+  for (int i = 0; i < 5000; ++i) text << "word" << i % 50 << (i % 10 == 9 ? '\n' : ' ');
+  text.close();
+  Outcome corpus = wikitext("train --device cpu --resume --text " + at("other.txt") + " --out " + at("run"));
+  EXPECT_EQ(corpus.code, 4) << corpus.text;
+  EXPECT_THAT(error_line(corpus), HasSubstr("the run was trained on"));
 }
 
 /// Runs the example, sends it a signal once its output has `text`, and waits for its end.
@@ -349,8 +358,7 @@ Outcome stopped_at(const std::string& arguments, const std::string& text, int si
     dup2(ends[1], 1);
     dup2(ends[1], 2);
     close(ends[0]);
-    const std::string command = "exec env -u ETNA_DATA -u ETNA_STRICT ETNA_RUNS=" + fs::temp_directory_path().string() +
-                                "/etna_runs " ETNA_BINARY_DIR "/bin/wikitext " + arguments;
+    const std::string command = "exec " + command_line(arguments);
     execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
     _exit(127);
   }
