@@ -113,7 +113,7 @@ function(etna_library)
       REGEX "/data/tokenizers/json_fields\\.h$" EXCLUDE
       REGEX "/tensor/(layout|recording)\\.h$" EXCLUDE
       REGEX "/autograd/node\\.h$" EXCLUDE
-      REGEX "/train/(append_file|json_depth|markup|plot_axis|read_bytes|utf8)\\.h$" EXCLUDE)
+      REGEX "/train/(append_file|json_depth|markup|plot_axis|read_bytes|svg_style|utf8)\\.h$" EXCLUDE)
   endforeach()
   install(FILES ${PROJECT_SOURCE_DIR}/etna.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/etna)
   configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/etnaConfig.cmake.in ${PROJECT_BINARY_DIR}/etnaConfig.cmake

@@ -7,7 +7,7 @@
 namespace etna::nn {
 
 struct NeuralCacheOptions {
-  std::int64_t window = 2000;  ///< words that are remembered
+  std::int64_t window = 3785;  ///< words that are remembered
   double theta = 0.66;         ///< how sharply the cache prefers words whose contexts were alike
   double lambda = 0.13;        ///< the cache's share of a probability
 };

@@ -28,6 +28,18 @@ struct PlotOptions {
 /// part of an HTML page. Names may be any text. Without a finite number it says "no data".
 std::string svg_plot(const std::vector<Series>& series, const PlotOptions& options = {});
 
+/// Lengths to compare: a value of each series.
+struct Bars {
+  std::string name;
+  std::vector<double> values;
+  std::vector<std::string> captions = {};  ///< beside the bars; empty: the values
+};
+
+/// A picture of horizontal bars, group by group, as svg_plot() makes it. Values below zero, or that are not finite, have
+/// no bar. @param series names of the values; of a single one, no name is drawn
+std::string svg_bars(const std::vector<std::string>& series, const std::vector<Bars>& groups,
+                     const PlotOptions& options = {});
+
 struct TerminalPlotOptions {
   std::string title = {};
   bool log_x = false, log_y = false;

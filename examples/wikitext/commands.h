@@ -44,9 +44,10 @@ struct GenerateOptions {
 struct CompareOptions {
   DataOptions data;
   std::vector<std::string> devices = {"cpu", "vulkan:0"};
-  std::string preset = "tiny", json;
+  std::vector<std::string> precisions;  ///< empty: the preset's
+  std::string preset = "tiny", json, picture;
   std::int64_t steps = 20;
-  bool resident = false;
+  bool epoch = false, resident = false;
 };
 
 /// @param settings those of the command line; others are filled in

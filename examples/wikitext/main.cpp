@@ -137,11 +137,17 @@ int main(int argc, char** argv) {
   compare_command->add_option("--preset", compare.preset, kPresetHelp)->capture_default_str();
   Settings compared;
   SettingList compared_list(compared);
-  compared_list.add_options(*compare_command, {"batch", "precision", "seed", "accumulation"});
+  compared_list.add_options(*compare_command, {"batch", "seed", "accumulation"});
+  compare_command->add_option("--precision", compare.precisions, "f32, f16 or bf16, several by commas")
+      ->delimiter(',')
+      ->check(precisions);
   compare_command->add_option("--steps", compare.steps, "steps on each")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
+  compare_command->add_flag("--epoch", compare.epoch,
+                            "captured runs train a whole epoch, so that its time is measured");
   compare_command->add_flag("--resident", compare.resident, kResidentHelp);
+  compare_command->add_option("--picture", compare.picture, "also draw the table as an SVG file");
   compare_command->add_option("--json", compare.json, "also write every run to this file");
   compare_command->callback([&] { code = run_compare(compare, compared, compared_list); });
 

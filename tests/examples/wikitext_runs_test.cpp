@@ -175,7 +175,7 @@ TEST_F(Wikitext, NumbersOutOfRangeAreRefusedBeforeAnythingIsBuilt) {
   std::ofstream(at("typo.toml")) << "layer = 3\n";
   Outcome typo = wikitext("train --config " + at("typo.toml"));
   EXPECT_EQ(typo.code, 2);
-  EXPECT_THAT(error_line(typo), HasSubstr("'layer' is no setting; there are layers"));
+  EXPECT_THAT(error_line(typo), HasSubstr("'layer' is no setting; there are model, layers"));
 }
 
 TEST_F(Wikitext, AccumulatedBatchesMakeOneStep) {

@@ -14,7 +14,7 @@ inline bool is_public(const std::string& path) {
        {"device/cpu/", "device/vulkan/", "device/registry/", "device/cache_file.h", "device/cache_folder.h",
         "device/log.h", "tensor/graph/", "tensor/ops/", "data/codecs/", "data/tokenizers/json_fields.h",
         "tensor/layout.h", "tensor/recording.h", "autograd/node.h", "train/append_file.h", "train/json_depth.h",
-        "train/markup.h", "train/plot_axis.h", "train/read_bytes.h", "train/utf8.h"}) {
+        "train/markup.h", "train/plot_axis.h", "train/read_bytes.h", "train/svg_style.h", "train/utf8.h"}) {
     if (path.starts_with(internal)) return false;
   }
   for (const char* folder : {"device/", "tensor/", "autograd/", "nn/", "optim/", "data/", "train/", "serve/"}) {

@@ -244,5 +244,25 @@ TEST(TerminalPlot, OddSeriesAreDrawn) {
   EXPECT_THAT(terminal_plot(many), HasSubstr("and 188 more"));
 }
 
+TEST(SvgBars, HaveALengthForEachValue) {
+  const std::string svg =
+      svg_bars({"op by op", "captured"}, {{"cpu <f32>", {40, 20}, {"40 ms", "20 ms & 1x"}}, {"vulkan:0", {10, 0.01}}},
+               {.title = "tiny", .width = 500});
+  EXPECT_EQ(count(svg, "<path"), 4u);
+  EXPECT_EQ(count(svg, "<rect class=\"k"), 2u) << "the legend";
+  EXPECT_NE(svg.find("cpu &lt;f32&gt;"), std::string::npos);
+  EXPECT_NE(svg.find("20 ms &amp; 1x"), std::string::npos);
+  EXPECT_NE(svg.find(">0.01<"), std::string::npos);
+  EXPECT_NE(svg.find("prefers-color-scheme"), std::string::npos);
+}
+
+TEST(SvgBars, LeaveOutWhatHasNoLength) {
+  EXPECT_NE(svg_bars({}, {}).find("no data"), std::string::npos);
+  const std::string svg = svg_bars({"a"}, {{"nan", {NAN}}, {"huge", {1e308}}, {"negative", {-3}}, {"none", {}}});
+  EXPECT_EQ(svg.find("h-nan"), std::string::npos);
+  EXPECT_EQ(svg.find("hinf"), std::string::npos);
+  EXPECT_EQ(count(svg, "<path"), 3u);
+}
+
 }  // namespace
 }  // namespace etna::training
