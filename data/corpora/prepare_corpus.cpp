@@ -34,13 +34,15 @@ struct Statistics {
   TextStatistics splits[3];
 };
 
-void check(const PrepareOptions& options) {
-  for (const double share : {options.valid, options.test, options.valid + options.test})
+constexpr double kShare = 0.05;
+
+void check(double valid, double test) {
+  for (const double share : {valid, test, valid + test})
     if (!(share >= 0 && share < 1))
       throw FormatError(
           fmt::format("shares of {} for validation and {} for testing leave no text to train on, or are "
                       "negative; 0.05 is usual",
-                      options.valid, options.test));
+                      valid, test));
 }
 
 /// The tokenizer that is there already; null for one to be learned.
@@ -136,7 +138,8 @@ void encode(const CorpusInputs& inputs, const PrepareOptions& options, const Tok
 }  // namespace
 
 PreparedCorpus prepare_corpus(std::span<const fs::path> inputs, const fs::path& folder, const PrepareOptions& options) {
-  check(options);
+  const double valid = options.valid.value_or(kShare), test = options.test.value_or(kShare);
+  check(valid, test);
   CorpusManifest manifest;
   manifest.tokenizer = given_tokenizer(options);
   const bool learns = !manifest.tokenizer, bpe = options.tokenizer == "bpe";
@@ -144,7 +147,12 @@ PreparedCorpus prepare_corpus(std::span<const fs::path> inputs, const fs::path& 
                      min_frequency = options.min_frequency == 0 ? (bpe ? 2 : 1) : options.min_frequency;
   std::unique_ptr<TokenizerLearner> learner;
   if (learns) learner = make_learner(options.tokenizer, vocab_size, min_frequency);
-  const CorpusInputs found = find_corpus_inputs(inputs, options.globs, options.valid, options.test);
+  const CorpusInputs found = find_corpus_inputs(inputs, options.globs, valid, test);
+  if (found.own_splits && (options.valid || options.test))
+    throw FormatError(
+        fmt::format("{}: has splits of its own; leave out --valid and --test, or give --glob to read the "
+                    "folder as one text",
+                    inputs[0].string()));
   refuse_to_write_input(inputs, found, folder);
   CorpusFolder out(folder, options.overwrite);
   if (options.note)
@@ -184,8 +192,8 @@ PreparedCorpus prepare_corpus(std::span<const fs::path> inputs, const fs::path& 
     manifest.recipe.vocab_size = vocab_size;
     manifest.recipe.min_frequency = min_frequency;
   }
-  manifest.recipe.valid = options.valid;
-  manifest.recipe.test = options.test;
+  manifest.recipe.valid = valid;
+  manifest.recipe.test = test;
   manifest.recipe.own_splits = found.own_splits;
   manifest_file.write(manifest_json(manifest));
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,8 +20,8 @@ struct PrepareOptions {
   /// Of bpe: pairs that occur less often are not merged. Of words: those that occur less often are `<unk>`. 0: 2 for
   /// bpe, 1 for words.
   std::int64_t min_frequency = 0;
-  /// Shares of the text for validation and testing, unless the files are splits. 0: an empty split.
-  double valid = 0.05, test = 0.05;
+  /// Shares of the text for validation and testing; not for files that are splits. 0: an empty split. Not given: 0.05.
+  std::optional<double> valid = {}, test = {};
   /// Names of text files in folders; empty: text_globs().
   std::vector<std::string> globs = {};
   /// Write into a folder that holds something. Files of other names stay.
