@@ -231,7 +231,8 @@ TEST(PrepareCorpus, RefusesAFolderThatHoldsSomething) {
   fs::create_directory(folder / "other");
   folder.write("other/mine", "");
   EXPECT_THAT([&] { prepare({text}, folder / "other"); }, ThrowsMessage<FormatError>(HasSubstr("holds other files")));
-  EXPECT_THAT([&] { prepare({text}, text); }, ThrowsMessage<FormatError>(HasSubstr("is a file; name a folder")));
+  EXPECT_THAT([&] { prepare({text}, folder.write("b.txt", "x")); },
+              ThrowsMessage<FormatError>(HasSubstr("is a file; name a folder")));
   EXPECT_THAT([&] { prepare({text}, text / "below"); }, ThrowsMessage<FormatError>(HasSubstr("below")));
   // What a killed process left is no reason to refuse.
   fs::create_directory(folder / "left");
