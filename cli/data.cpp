@@ -1,11 +1,11 @@
 #include "data.h"
 
-#include <cstdio>
-
-#include <fmt/format.h>
+#include <cstdint>
 
 #include <etna/device/error.h>
 #include <etna/train/terminal_text.h>
+
+#include "output.h"
 
 namespace etna::cli {
 
@@ -54,7 +54,7 @@ int data_command(const CLI::App& command, const DataOptions& options) try {
   const CLI::App* prepare = command.get_subcommand("prepare");
   return prepare->parsed() ? prepare_data(*prepare, options) : inspect_data(options);
 } catch (const FormatError& error) {
-  fmt::print(stderr, "etna: {}\n", training::printable(error.what()));  // it may quote names of files
+  print_error(training::printable(error.what()));  // it may quote names of files
   return 4;
 }
 

@@ -32,7 +32,8 @@ struct Stopped {};
 class Stages {
  public:
   void update(const char* stage, std::int64_t done, std::int64_t total) {
-    constexpr std::int64_t kMegabyte = 1'000'000;
+    constexpr std::int64_t kMegabyte = 1'000'000, kQuick = 32 * kMegabyte;
+    if (total < kQuick) return;  // over before anybody reads it
     const std::int64_t megabytes = (total + kMegabyte - 1) / kMegabyte;
     if (stage != stage_) {
       progress_.reset();
@@ -76,15 +77,15 @@ int prepare_data(const CLI::App& command, const DataOptions& options) {
   const auto given = [&](const char* option) { return command.get_option(option)->count() > 0; };
   const bool learns = options.tokenizer == "word" || options.tokenizer == "bpe";
   if (!learns && (given("--vocab-size") || given("--min-frequency"))) {
-    fmt::print(stderr,
-               "etna: --tokenizer {} is there already; --vocab-size and --min-frequency are for one that learns "
-               "(word, bpe)\n",
-               training::printable(options.tokenizer));
+    print_error(
+        fmt::format("--tokenizer {} is there already; --vocab-size and --min-frequency are for one that learns "
+                    "(word, bpe)",
+                    training::printable(options.tokenizer)));
     return 2;
   }
   if (options.tokenizer == "bpe" && given("--vocab-size") && options.vocab_size < 257) {
-    fmt::print(stderr, "etna: --vocab-size {}: byte pairs take at least 257, for 256 bytes and the end of a text\n",
-               options.vocab_size);
+    print_error(fmt::format("--vocab-size {}: byte pairs take at least 257, for 256 bytes and the end of a text",
+                            options.vocab_size));
     return 2;
   }
   check_json(options);
@@ -122,7 +123,7 @@ int prepare_data(const CLI::App& command, const DataOptions& options) {
                           tokenizer_line(*corpus.tokenizer), split_table(corpus), training::printable(options.out)));
     return 0;
   } catch (const Stopped&) {
-    fmt::print(stderr, "etna: stopped; nothing was written\n");
+    print_error("stopped; nothing was written");
     return interrupt.exit_code();
   }
 }

@@ -1,13 +1,13 @@
 #include <cstdio>
 #include <new>
 
-#include <fmt/core.h>
 #include <CLI/CLI.hpp>
 
 #include <etna/device/error.h>
 
 #include "commands.h"
 #include "data.h"
+#include "output.h"
 #include "runs.h"
 #include "tune.h"
 
@@ -55,16 +55,16 @@ int main(int argc, char** argv) {
     if (app.got_subcommand("data")) return etna::cli::data_command(*data, data_options);
     return benching ? etna::cli::bench(options) : etna::cli::doctor();
   } catch (const etna::DeviceError& error) {
-    fmt::print(stderr, "etna: {}\n", error.what());
+    etna::cli::print_error(error.what());
     return 3;
   } catch (const etna::OutOfMemory& error) {
-    fmt::print(stderr, "etna: {}\n", error.what());
+    etna::cli::print_error(error.what());
     return 5;
   } catch (const std::bad_alloc&) {
-    fmt::print(stderr, "etna: the host has no memory left\n");
+    etna::cli::print_error("the host has no memory left");
     return 5;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "etna: {}\n", error.what());
+    etna::cli::print_error(error.what());
     return 1;
   }
 }

@@ -39,18 +39,18 @@ Result prepare(const std::string& arguments) { return etna("data prepare " + arg
 TEST(EtnaData, PreparesATextAndShowsIt) {
   const TemporaryFolder folder;
   const std::string text = quoted(folder.write("a.txt", lines(200))), out = quoted(folder / "out");
-  Result run = prepare(text + " --vocab-size 300 --json " + quoted(folder / "all.json") + " --out " + out);
+  Result run = prepare(text + " --vocab-size 270 --json " + quoted(folder / "all.json") + " --out " + out);
   ASSERT_EQ(run.code, 0) << run.output;
-  EXPECT_THAT(run.output, HasSubstr("1 file, 4,090 bytes, in "));
-  EXPECT_THAT(run.output, HasSubstr("tokenizer: bpe, 300 tokens, hash "));
+  EXPECT_THAT(run.output, HasSubstr("1 file, 3,890 bytes, in "));
+  EXPECT_THAT(run.output, HasSubstr("tokenizer: bpe, 270 tokens, hash "));
   EXPECT_THAT(run.output, HasSubstr("wikitext train --data " + (folder / "out").string()));
   const json manifest = json::parse(read(folder / "all.json"));
   EXPECT_EQ(manifest, json::parse(read(folder / "out" / "manifest.json")));
   EXPECT_EQ(manifest["splits"]["train"]["lines"].get<int>() + manifest["splits"]["valid"]["lines"].get<int>() +
                 manifest["splits"]["test"]["lines"].get<int>(),
             200);
-  EXPECT_EQ(manifest["sources"][0]["bytes"], 4090);
-  EXPECT_EQ(manifest["tokenizer"]["vocab_size"], 300);
+  EXPECT_EQ(manifest["sources"][0]["bytes"], 3890);
+  EXPECT_EQ(manifest["tokenizer"]["vocab_size"], 270);
 
   Result shown = etna("data inspect --verify --tokens 12 " + out);
   ASSERT_EQ(shown.code, 0) << shown.output;
@@ -59,7 +59,7 @@ TEST(EtnaData, PreparesATextAndShowsIt) {
   EXPECT_THAT(shown.output, HasSubstr((folder / "a.txt").string()));
   Result file = etna("data inspect " + quoted(folder / "out" / "valid.tokens"));
   ASSERT_EQ(file.code, 0) << file.output;
-  EXPECT_THAT(file.output, HasSubstr("vocabulary         300\n"));
+  EXPECT_THAT(file.output, HasSubstr("vocabulary         270\n"));
   EXPECT_THAT(file.output, HasSubstr("begins             the river "));
   fs::remove(folder / "out" / "tokenizer.json");
   EXPECT_THAT(etna("data inspect --tokens 3 " + quoted(folder / "out" / "valid.tokens")).output,

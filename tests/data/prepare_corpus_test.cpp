@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <cstdlib>
 #include <fstream>
 #include <sstream>
 
@@ -97,6 +98,19 @@ TEST(PrepareCorpus, OfWordsHasTheIdsOfReadWikitext) {
   ASSERT_EQ(corpus.sources.size(), 3u);
   EXPECT_EQ(corpus.sources[1].split, "valid");
   EXPECT_EQ(corpus.sources[1].text.bytes, 13);
+}
+
+TEST(PrepareCorpus, OfWordsHasTheIdsOfReadWikitextForWikiText2) {
+  const char* data = std::getenv("ETNA_TEST_DATA");
+  if (!data) data = std::getenv("ETNA_DATA");
+  if (!data) GTEST_SKIP() << "set ETNA_DATA to a folder with WikiText-2 (tools/get-wikitext2)";
+  const TemporaryFolder out;
+  const Corpus read = read_wikitext(data);
+  const PreparedCorpus corpus = prepare({data}, out.path(), words());
+  EXPECT_TRUE(ids_of(corpus.train) == read.train);
+  EXPECT_TRUE(ids_of(corpus.valid) == read.valid);
+  EXPECT_TRUE(ids_of(corpus.test) == read.test);
+  EXPECT_EQ(corpus.tokenizer->hash(), WordTokenizer(read.vocab).hash());
 }
 
 TEST(PrepareCorpus, KeepsTheMostFrequentWords) {
