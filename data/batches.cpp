@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
+#include <etna/data/random.h>
 #include <etna/device/error.h>
 
 namespace etna::data {
@@ -47,11 +49,40 @@ void StreamBatches::read(std::int64_t begin, std::int64_t count, std::int32_t* o
 
 void StreamBatches::fill(std::int64_t step, std::int32_t* x, std::int32_t* y) const {
   if (step < 0 || step >= steps()) throw ShapeError(fmt::format("batches: step {} is outside [0, {})", step, steps()));
+  fill(step * seq_, seq_, x, y);
+}
+
+void StreamBatches::fill(std::int64_t begin, std::int64_t count, std::int32_t* x, std::int32_t* y) const {
+  if (begin < 0 || count < 0 || begin >= stream_ || count >= stream_ - begin)
+    throw ShapeError(fmt::format("batches: tokens [{}, {} + {}] are outside [0, {})", begin, begin, count, stream_));
   for (std::int64_t row = 0; row < batch_; ++row) {
-    const std::int64_t from = row * stream_ + step * seq_;
-    read(from, seq_, x + row * seq_);
-    read(from + 1, seq_, y + row * seq_);
+    const std::int64_t from = row * stream_ + begin;
+    read(from, count, x + row * count);
+    read(from + 1, count, y + row * count);
   }
+}
+
+std::vector<StreamSpan> varied_spans(const StreamBatches& streams, std::int64_t spread, std::uint64_t seed,
+                                     std::int64_t epoch) {
+  constexpr std::int64_t kUnit = 8;
+  if (spread < 0 || spread >= streams.seq() || spread % kUnit != 0) {
+    throw ShapeError(fmt::format("varied_spans: the spread is {}; it should be a multiple of {} below {}", spread,
+                                 kUnit, streams.seq()));
+  }
+  const std::int64_t steps = streams.steps(), seq = streams.seq(), kinds = spread / kUnit;
+  // Two by two, as much longer as shorter: the sum stays.
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(steps), seq);
+  for (std::int64_t i = 0; i + 1 < steps; i += 2) {
+    const std::int64_t more = i / 2 % (kinds + 1) * kUnit;
+    counts[static_cast<std::size_t>(i)] += more;
+    counts[static_cast<std::size_t>(i + 1)] -= more;
+  }
+  Random random = Random::of_sample(seed, static_cast<std::uint64_t>(epoch), 0);
+  random.shuffle(counts);
+  std::int64_t begin = random.below(streams.stream() - steps * seq);
+  std::vector<StreamSpan> spans;
+  for (const std::int64_t count : counts) spans.push_back({std::exchange(begin, begin + count), count});
+  return spans;
 }
 
 Batch make_batch(const StreamBatches& streams, std::int64_t step) {
@@ -61,11 +92,28 @@ Batch make_batch(const StreamBatches& streams, std::int64_t step) {
   return batch;
 }
 
+Batch make_batch(const StreamBatches& streams, StreamSpan span, std::int64_t step) {
+  const Shape shape{streams.batch(), span.count};
+  Batch batch{empty(shape, i32), empty(shape, i32), step};
+  streams.fill(span.begin, span.count, batch.x.mutable_data<std::int32_t>(), batch.y.mutable_data<std::int32_t>());
+  return batch;
+}
+
 BatchLoader::BatchLoader(const StreamBatches& streams, std::int64_t first_step, std::size_t depth)
     : prefetcher_(
           [streams, step = first_step]() mutable -> std::optional<Batch> {
             if (step >= streams.steps()) return std::nullopt;
             return make_batch(streams, step++);
+          },
+          depth) {}
+
+BatchLoader::BatchLoader(const StreamBatches& streams, std::vector<StreamSpan> spans, std::int64_t first_step,
+                         std::size_t depth)
+    : prefetcher_(
+          [streams, spans = std::move(spans), step = first_step]() mutable -> std::optional<Batch> {
+            if (step >= static_cast<std::int64_t>(spans.size())) return std::nullopt;
+            const StreamSpan span = spans[static_cast<std::size_t>(step)];
+            return make_batch(streams, span, step++);
           },
           depth) {}
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include <etna/data/prefetcher.h>
 #include <etna/data/token_file.h>
@@ -37,6 +38,8 @@ class StreamBatches {
 
   /// Writes batch·seq ids each to x and y, row by row. @throws ShapeError for a step outside [0, steps).
   void fill(std::int64_t step, std::int32_t* x, std::int32_t* y) const;
+  /// Writes batch·count ids each, from `begin` of each stream. @throws ShapeError outside [0, n)
+  void fill(std::int64_t begin, std::int64_t count, std::int32_t* x, std::int32_t* y) const;
 
  private:
   void cut(std::int64_t tokens);
@@ -45,6 +48,19 @@ class StreamBatches {
   std::optional<TokenFile> file_;
   std::int64_t batch_, seq_, stream_ = 0;
 };
+
+/// Where the sequences of a step lie in each stream.
+struct StreamSpan {
+  std::int64_t begin, count;
+};
+
+/// The steps of an epoch with sequences of varied lengths, so that each epoch cuts the streams elsewhere (Merity et al.
+/// 2018): there are as many steps as without, of seq ± spread tokens. Lengths are few, and each epoch has the same ones
+/// in another order, since a captured step is recorded once for each.
+/// @param spread a multiple of 8 below seq; 0: all lengths are alike, and only the beginning varies
+/// @throws ShapeError for another spread
+std::vector<StreamSpan> varied_spans(const StreamBatches& streams, std::int64_t spread, std::uint64_t seed,
+                                     std::int64_t epoch);
 
 /// Inputs and the tokens that follow them, i32 [batch, seq].
 struct Batch {
@@ -56,6 +72,8 @@ struct Batch {
 
 /// The batch of one step, on the CPU.
 Batch make_batch(const StreamBatches& streams, std::int64_t step);
+/// The batch of a span; `step` is only told on.
+Batch make_batch(const StreamBatches& streams, StreamSpan span, std::int64_t step);
 
 /// The batches of one epoch, on the CPU, prepared ahead of time by a thread:
 ///
@@ -65,6 +83,9 @@ Batch make_batch(const StreamBatches& streams, std::int64_t step);
 class BatchLoader {
  public:
   explicit BatchLoader(const StreamBatches& streams, std::int64_t first_step = 0, std::size_t depth = 4);
+  /// The batches of these spans.
+  BatchLoader(const StreamBatches& streams, std::vector<StreamSpan> spans, std::int64_t first_step = 0,
+              std::size_t depth = 4);
 
   /// Empty after the last step.
   std::optional<Batch> next() { return prefetcher_.next(); }

@@ -33,14 +33,14 @@ LSTMLanguageModel::LSTMLanguageModel(const LSTMLanguageModelConfig& config)
   }
 }
 
-LSTMLanguageModel::Hidden LSTMLanguageModel::hidden(const Tensor& tokens, State& state) const {
+LSTMLanguageModel::Output LSTMLanguageModel::run(const Tensor& tokens, State& state) const {
   if (tokens.dim() != 2)
     throw ShapeError(fmt::format("LSTMLanguageModel: tokens {} must be [B, T]", str(tokens.shape())));
   const bool training = this->training();
   Tensor x =
       embedding_dropout(tokens.transpose(0, 1).contiguous(), embedding.weight, config.dropout_embedding, training);
   x = locked_dropout(x, config.dropout_input, training);
-  Hidden out;
+  Output out;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     RecurrentState& kept = state.layers_[i];
     // A copy, since backward reads the state that the layer began with.
@@ -58,14 +58,18 @@ LSTMLanguageModel::Hidden LSTMLanguageModel::hidden(const Tensor& tokens, State&
   return out;
 }
 
+Tensor LSTMLanguageModel::hidden(const Tensor& tokens, State& state) const {
+  return run(tokens, state).dropped.transpose(0, 1);
+}
+
 Tensor LSTMLanguageModel::forward(const Tensor& tokens, State& state) const {
-  return linear(hidden(tokens, state).dropped, embedding.weight, bias).transpose(0, 1);
+  return linear(hidden(tokens, state), embedding.weight, bias);
 }
 
 Tensor LSTMLanguageModel::loss(const Tensor& tokens, const Tensor& targets, State& state) const {
-  const Hidden h = hidden(tokens, state);
-  const Tensor logits = linear(h.dropped.flatten(0, 1), embedding.weight, bias);
-  Tensor loss = cross_entropy(logits, targets.transpose(0, 1).contiguous().flatten());
+  const Output h = run(tokens, state);
+  Tensor loss = linear_cross_entropy(h.dropped.flatten(0, 1), embedding.weight,
+                                     targets.transpose(0, 1).contiguous().flatten(), bias);
   if (!training()) return loss;
   if (config.activation > 0) loss = loss + mean(square(h.dropped.to(f32))) * config.activation;
   const std::int64_t steps = h.raw.size(0);

@@ -49,6 +49,8 @@ class LSTMLanguageModel : public Module {
   explicit LSTMLanguageModel(const LSTMLanguageModelConfig& config);
   /// @param tokens [B, T] i64 or i32 @return logits [B, T, vocab]
   Tensor forward(const Tensor& tokens, State& state) const;
+  /// The head's input. @return [B, T, dim]
+  Tensor hidden(const Tensor& tokens, State& state) const;
   /// Mean cross-entropy, in training with the two regularizations. @param targets [B, T], -100 at positions to ignore
   /// @return 0-d
   Tensor loss(const Tensor& tokens, const Tensor& targets, State& state) const;
@@ -62,10 +64,10 @@ class LSTMLanguageModel : public Module {
   std::unique_ptr<Module> another() const override { return std::make_unique<LSTMLanguageModel>(config); }
 
  private:
-  struct Hidden {
+  struct Output {
     Tensor raw, dropped;  ///< the last layer's output, [T, B, dim], and with dropout
   };
-  Hidden hidden(const Tensor& tokens, State& state) const;
+  Output run(const Tensor& tokens, State& state) const;
 };
 
 }  // namespace etna::nn

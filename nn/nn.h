@@ -26,6 +26,7 @@
 #include <etna/nn/module.h>
 #include <etna/nn/module_list.h>
 #include <etna/nn/multihead_attention.h>
+#include <etna/nn/neural_cache.h>
 #include <etna/nn/packed_sequence.h>
 #include <etna/nn/parameter_vector.h>
 #include <etna/nn/patch_embedding.h>

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include <etna/nn/neural_cache.h>
+
 #include "generate.h"
 #include "settings.h"
 
@@ -30,6 +32,8 @@ struct TrainOptions {
 struct EvaluateOptions {
   DataOptions data;
   std::string device, run, json, precision = "f32";
+  bool with_cache = false;
+  etna::nn::NeuralCacheOptions cache;
 };
 
 struct GenerateOptions {

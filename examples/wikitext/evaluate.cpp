@@ -20,19 +20,49 @@ using namespace etna;
 
 namespace {
 
-std::int64_t streams_for(std::span<const std::int32_t> ids, std::int64_t batch, std::int64_t seq) {
-  return std::clamp<std::int64_t>(static_cast<std::int64_t>(ids.size()) / (seq + 1), 1, batch);
+/// Of a split that may be too short for as many.
+std::int64_t streams_for(std::span<const std::int32_t> ids, const SplitOptions& options) {
+  if (options.cache) return 1;
+  return std::clamp<std::int64_t>(static_cast<std::int64_t>(ids.size()) / (options.seq + 1), 1, options.streams);
+}
+
+/// Both splits' perplexity.
+struct Perplexity {
+  double valid, test;
+};
+
+Perplexity perplexity(TextModel& model, const data::Corpus& corpus, SplitOptions options) {
+  options.title = "validation";
+  const double valid = std::exp(Split(model, corpus.valid, options).loss());
+  options.title = "test";
+  return {valid, std::exp(Split(model, corpus.test, options).loss())};
 }
 
 }  // namespace
 
-Split::Split(const char* title, nn::LanguageModel& model, std::span<const std::int32_t> ids, std::int64_t batch,
-             Device device, DType precision)
-    : streams_(ids, streams_for(ids, batch, model.config.seq), model.config.seq),
-      evaluator_(model, [&model](const Tensor& x, const Tensor& y) { return model.loss(x, y); },
-                 {.device = device, .precision = precision, .title = title}) {}
+std::int64_t streams_of_splits(const TextModel& model, const Settings& settings) {
+  constexpr std::int64_t kFew = 8;
+  return model.remembers() ? std::min(kFew, settings.batch) : settings.batch;
+}
 
-double Split::loss() { return evaluator_.mean(data::BatchLoader(streams_), streams_.steps()); }
+Split::Split(TextModel& model, std::span<const std::int32_t> ids, SplitOptions options)
+    : streams_(ids, streams_for(ids, options), options.seq),
+      memory_(model.memory(streams_.batch(), options.device)),
+      evaluator_(model.module(),
+                 [this, &model](const Tensor& x, const Tensor& y) {
+                   if (!cache_) return model.loss(x, y, *memory_);
+                   const Tensor hidden = model.hidden(x, *memory_).squeeze(0);
+                   return -mean(cache_->log_likelihood(hidden, model.head(hidden), y.squeeze(0)));
+                 },
+                 {.device = options.device, .precision = options.precision, .title = options.title}) {
+  if (options.cache) cache_.emplace(model.dim(), *options.cache, options.device);
+}
+
+double Split::loss() {
+  memory_->clear();
+  if (cache_) cache_->clear();
+  return evaluator_.mean(data::BatchLoader(streams_), streams_.steps());
+}
 
 int run_evaluate(const EvaluateOptions& options) {
   const Device device = select_device(options.device);
@@ -45,17 +75,29 @@ int run_evaluate(const EvaluateOptions& options) {
         fmt::format("the corpus has other words ({}) than {} was trained on ({}); name the same --data or --text",
                     corpus.vocab.size(), options.run, saved.vocabulary.size()));
   }
-  const DType precision = dtype_named(options.precision);
-  const std::int64_t batch = saved.settings.batch;
-  const double valid = std::exp(Split("validation", *saved.model, corpus.valid, batch, device, precision).loss()),
-               test = std::exp(Split("test", *saved.model, corpus.test, batch, device, precision).loss());
-  fmt::print("perplexity: validation {:.2f}, test {:.2f}\n", valid, test);
-  if (!options.json.empty()) {
-    const nlohmann::json result = {{"device", device.str()},    {"device_name", device_name(device)},
-                                   {"preset", saved.preset},    {"parameters", saved.model->num_parameters()},
-                                   {"valid_perplexity", valid}, {"test_perplexity", test}};
-    io::write_file(options.json, result.dump(2) + "\n");
+  const SplitOptions split{.title = "",
+                           .streams = streams_of_splits(*saved.model, saved.settings),
+                           .seq = saved.settings.seq,
+                           .device = device,
+                           .precision = dtype_named(options.precision)};
+  const Perplexity plain = perplexity(*saved.model, corpus, split);
+  fmt::print("perplexity: validation {:.2f}, test {:.2f}\n", plain.valid, plain.test);
+  nlohmann::json result = {{"device", device.str()},          {"device_name", device_name(device)},
+                           {"preset", saved.preset},          {"parameters", saved.model->module().num_parameters()},
+                           {"valid_perplexity", plain.valid}, {"test_perplexity", plain.test}};
+  if (options.with_cache) {
+    SplitOptions cached = split;
+    cached.cache = options.cache;
+    const Perplexity better = perplexity(*saved.model, corpus, cached);
+    fmt::print("with a cache of {} words (theta {}, lambda {}): validation {:.2f}, test {:.2f}\n", options.cache.window,
+               options.cache.theta, options.cache.lambda, better.valid, better.test);
+    result["cache"] = {{"window", options.cache.window},
+                       {"theta", options.cache.theta},
+                       {"lambda", options.cache.lambda},
+                       {"valid_perplexity", better.valid},
+                       {"test_perplexity", better.test}};
   }
+  if (!options.json.empty()) io::write_file(options.json, result.dump(2) + "\n");
   return 0;
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 #include <sstream>
+#include <utility>
 #include <vector>
 
 #include <etna/etna.h>
@@ -66,10 +67,11 @@ std::string printable_lines(const std::string& text) {
   return all;
 }
 
-std::string generate(nn::LanguageModel& model, const data::Vocabulary& vocabulary, const std::string& prompt,
+std::string generate(TextModel& model, std::int64_t seq, const data::Vocabulary& vocabulary, const std::string& prompt,
                      const Sampling& sampling, Device device) {
   NoGrad no_grad;
-  model.eval();
+  model.module().eval();
+  const std::unique_ptr<TextModel::Memory> memory = model.memory(1, device);
   std::vector<std::int32_t> ids = data::encode(prompt, vocabulary);
   std::size_t start = 0;
   if (ids.empty()) {
@@ -78,14 +80,16 @@ std::string generate(nn::LanguageModel& model, const data::Vocabulary& vocabular
   }
   std::uint64_t state = sampling.seed;
   const auto words = static_cast<std::int64_t>(vocabulary.size());
+  std::size_t read = 0;  // by a model that remembers
   for (std::int64_t i = 0; i < sampling.words; ++i) {
-    auto context = std::min(ids.size(), static_cast<std::size_t>(model.config.seq));
+    const std::size_t context = model.remembers() ? ids.size() - std::exchange(read, ids.size())
+                                                  : std::min(ids.size(), static_cast<std::size_t>(seq));
     std::vector<std::int32_t> window(ids.end() - static_cast<std::ptrdiff_t>(context), ids.end());
     Tensor tokens = from_vector(window, {1, static_cast<std::int64_t>(context)}, device);
-    Tensor logits = model.forward(tokens).select(0, 0).select(0, -1).slice(0, 0, words);
+    Tensor logits = model.head(model.hidden(tokens, *memory).select(0, 0).select(0, -1)).slice(0, 0, words);
     ids.push_back(draw(logits.to_vector<float>(), sampling, state));
   }
-  model.train();
+  model.module().train();
   return data::decode(std::span(ids).subspan(start), vocabulary);
 }
 

@@ -5,7 +5,8 @@
 #include <vector>
 
 #include <etna/data/vocabulary.h>
-#include <etna/nn/language_model.h>
+
+#include "text_model.h"
 
 namespace wikitext {
 
@@ -22,9 +23,9 @@ std::vector<std::string> unknown_words(const std::string& prompt, const etna::da
 /// A text for a terminal: its line breaks stay, other control characters become visible escapes.
 std::string printable_lines(const std::string& text);
 
-/// Continues the prompt (an empty one starts a line) word by word. Each word depends on at most the model's `seq` words
-/// before it.
-std::string generate(etna::nn::LanguageModel& model, const etna::data::Vocabulary& vocabulary,
+/// Continues the prompt (an empty one starts a line) word by word. @param seq a transformer looks at as many words at
+/// most
+std::string generate(TextModel& model, std::int64_t seq, const etna::data::Vocabulary& vocabulary,
                      const std::string& prompt, const Sampling& sampling, etna::Device device);
 
 }  // namespace wikitext

@@ -27,7 +27,7 @@ void add_data_options(CLI::App& app, wikitext::DataOptions& data) {
 }
 
 constexpr const char* kResidentHelp = "upload the corpus once and cut batches from it on the device";
-constexpr const char* kPresetHelp = "model and recipe: demo, tiny, small, gpt2, or a TOML file";
+constexpr const char* kPresetHelp = "model and numbers: demo, tiny, small, gpt2, best, fast, best_cpu, or a TOML file";
 constexpr const char* kRunHelp = "the --out folder of a training run, or a checkpoint";
 constexpr const char* kPrecisionHelp = "what products compute in: f32, f16 (training scales its loss) or bf16";
 constexpr const char* kDeviceHelp = "auto, cpu, vulkan or vulkan:N (default: $ETNA_DEVICE, else auto)";
@@ -36,7 +36,7 @@ constexpr const char* kDeviceHelp = "auto, cpu, vulkan or vulkan:N (default: $ET
 
 int main(int argc, char** argv) {
   using namespace wikitext;
-  CLI::App app{"Trains a transformer language model on WikiText, on the CPU or a Vulkan GPU."};
+  CLI::App app{"Trains language models on WikiText, on the CPU or a Vulkan GPU."};
   app.footer(
       "Exit codes: 1 losses differ (compare) or another error, 2 usage, 3 device, 4 data or checkpoint, 5 memory,\n"
       "6 the loss became NaN or infinite, 130 stopped by Ctrl-C.");
@@ -54,7 +54,12 @@ int main(int argc, char** argv) {
       "--preset.");
   add_data_options(*train_command, train.data);
   train_command->add_option("--device", train.device, kDeviceHelp);
-  train_command->add_option("--preset", train.preset, kPresetHelp)->capture_default_str();
+  auto* preset = train_command->add_option("--preset", train.preset, kPresetHelp)->capture_default_str();
+  train_command
+      ->add_option("--recipe", train.preset,
+                   "a preset made for a low perplexity on WikiText-2: best (9 minutes on an H200), fast (3), best_cpu")
+      ->check(CLI::IsMember({"best", "fast", "best_cpu"}))
+      ->excludes(preset);
   train_command->add_option("--config", train.config, "a TOML file of settings");
   train_command->add_flag("--print-config", train.print_config, "print all settings and where they come from, and end");
   auto* out = train_command->add_option("--out", train.out,
@@ -88,6 +93,20 @@ int main(int argc, char** argv) {
   eval_command->add_option("--device", evaluate.device, kDeviceHelp);
   eval_command->add_option("--run", evaluate.run, kRunHelp)->required();
   eval_command->add_option("--precision", evaluate.precision, kPrecisionHelp)->check(precisions)->capture_default_str();
+  auto* cache = eval_command->add_flag("--cache", evaluate.with_cache,
+                                       "also measure it with a cache of the last words (Grave et al. 2017)");
+  eval_command->add_option("--cache-window", evaluate.cache.window, "words that the cache remembers")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str()
+      ->needs(cache);
+  eval_command->add_option("--cache-theta", evaluate.cache.theta, "how sharply it prefers words in like contexts")
+      ->check(CLI::Range(0.0, 1000.0))
+      ->capture_default_str()
+      ->needs(cache);
+  eval_command->add_option("--cache-lambda", evaluate.cache.lambda, "its share of a probability")
+      ->check(CLI::Range(0.0, 0.999))
+      ->capture_default_str()
+      ->needs(cache);
   eval_command->add_option("--json", evaluate.json, "also write the result to this file");
   eval_command->callback([&] { code = run_evaluate(evaluate); });
 

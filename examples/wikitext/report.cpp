@@ -44,7 +44,7 @@ void print_summary(const Summary& s) {
   if (s.program) fmt::print("{}", s.program->str());
 }
 
-nlohmann::json to_json(const Summary& s, const nn::LanguageModel& model, Device device) {
+nlohmann::json to_json(const Summary& s, const TextModel& model, Device device) {
   nlohmann::json losses = nlohmann::json::array();
   for (const Look& look : s.looks) losses.push_back({{"step", look.step}, {"loss", look.loss}});
   const auto number = [](const std::optional<double>& value) -> nlohmann::json {
@@ -56,7 +56,7 @@ nlohmann::json to_json(const Summary& s, const nn::LanguageModel& model, Device 
       {"preset", s.preset},
       {"precision", s.precision},
       {"mode", s.mode},
-      {"parameters", model.num_parameters()},
+      {"parameters", model.module().num_parameters()},
       {"steps", s.steps},
       {"tokens", s.steps * s.tokens_per_step},
       {"seconds", s.seconds},

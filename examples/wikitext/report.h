@@ -35,6 +35,6 @@ Summary summary_of(const TrainingRun& run, const LossMeter& meter, std::int64_t 
 void print_summary(const Summary& summary);
 
 /// One run as JSON: model, device, speed, quality, memory and transfers.
-nlohmann::json to_json(const Summary& summary, const etna::nn::LanguageModel& model, etna::Device device);
+nlohmann::json to_json(const Summary& summary, const TextModel& model, etna::Device device);
 
 }  // namespace wikitext

@@ -38,15 +38,15 @@ profile::StepProfiler::Options profiled(std::int64_t steps) {
 Summary train_on(Device device, bool captured, const CompareOptions& options, const Settings& settings,
                  const data::Corpus& corpus, Run& run) {
   manual_seed(static_cast<std::uint64_t>(settings.seed));
-  nn::LanguageModel model(settings.model(static_cast<std::int64_t>(corpus.vocab.size())));
-  model.to(device);
+  const std::unique_ptr<TextModel> model = make_model(settings, static_cast<std::int64_t>(corpus.vocab.size()));
+  model->module().to(device);
   reset_peak_memory(kCPU);
   if (device.is_vulkan()) reset_peak_memory(device);
   profile::StepProfiler profiler(captured ? profiled(options.steps) : profile::StepProfiler::Options{.steps = 0});
   fmt::print("training {} steps on {}, {} ...\n", options.steps, device.str(), captured ? "captured" : "op by op");
   std::fflush(stdout);
   reset_transfers();
-  TrainingRun training(model, corpus.train, settings, device, {.captured = captured, .resident = options.resident});
+  TrainingRun training(*model, corpus.train, settings, device, {.captured = captured, .resident = options.resident});
   LossMeter meter(training.tokens_per_step(), 0, 0);
   const std::int64_t look_every = std::max<std::int64_t>(1, options.steps / 20);
   std::vector<double> epoch_seconds;
@@ -68,7 +68,7 @@ Summary train_on(Device device, bool captured, const CompareOptions& options, co
   summary.mode = captured ? "captured" : "eager";
   summary.epoch_seconds = std::move(epoch_seconds);
   summary.transfers = transfers();
-  run.report.push_back(to_json(summary, model, device));
+  run.report.push_back(to_json(summary, *model, device));
   if (auto seen = profiler.take()) run.amdahl = amdahl_line(profile::summarize(*seen));
   return summary;
 }

@@ -50,13 +50,9 @@ void resolve(const TrainOptions& options, const Metadata& before, SettingList& l
   list.check();
 }
 
-void print_model(const nn::LanguageModel& model, const Settings& s, const std::string& preset) {
-  const auto& c = model.config;
-  fmt::print(
-      "model: {}: {} layers, {} heads, width {}, {} tokens of context, {} parameters; batches of {}, learning rate "
-      "{}, {}\n",
-      preset, c.layers, c.heads, c.dim, c.seq, training::with_commas(model.num_parameters()), s.batch, s.lr,
-      s.precision);
+void print_model(const TextModel& model, const Settings& s, const std::string& preset) {
+  fmt::print("model: {}: {}, {} parameters; batches of {}, learning rate {}, {}\n", preset, model.describe(),
+             training::with_commas(model.module().num_parameters()), s.batch, s.lr, s.precision);
 }
 
 /// After the training: prints the profile's report, and writes the trace if one was asked for.
@@ -96,15 +92,15 @@ int run_train(const TrainOptions& options, Settings& settings, SettingList& list
   data::Corpus corpus = find_corpus(options.data);
 
   manual_seed(static_cast<std::uint64_t>(settings.seed));
-  nn::LanguageModel model(settings.model(static_cast<std::int64_t>(corpus.vocab.size())));
-  model.to(device);
-  print_model(model, settings, preset);
+  const std::unique_ptr<TextModel> model = make_model(settings, static_cast<std::int64_t>(corpus.vocab.size()));
+  model->module().to(device);
+  print_model(*model, settings, preset);
   reset_transfers();
-  TrainingRun run(model, corpus.train, settings, device, {.captured = !options.eager, .resident = options.resident});
+  TrainingRun run(*model, corpus.train, settings, device, {.captured = !options.eager, .resident = options.resident});
   const RunRecords records(options.out, before, preset, corpus.source, list, device);
   if (folder && !options.resume) records.begin(*folder);
   Watch watch(
-      run, model, corpus, settings, device,
+      run, *model, corpus, settings, device,
       {.folder = options.out, .metadata = records.metadata(), .resume = options.resume, .evaluate = options.evaluate});
   const std::int64_t first_step = run.step();
   profile::StepProfiler profiler(
@@ -125,7 +121,7 @@ int run_train(const TrainOptions& options, Settings& settings, SettingList& list
   }
   Summary summary = watch.summary(preset, first_step);
   summary.transfers = transfers();
-  nlohmann::json result = to_json(summary, model, device);
+  nlohmann::json result = to_json(summary, *model, device);
   tell_profile(profiler, options);
   print_summary(summary);
   if (watch.interrupted()) {
@@ -137,13 +133,19 @@ int run_train(const TrainOptions& options, Settings& settings, SettingList& list
   if (options.evaluate) {
     watch.take_best();
     summary.valid_perplexity = std::exp(watch.valid_loss());
-    Split test("test", model, corpus.test, settings.batch, device, dtype_named(settings.precision));
+    Split test(*model, corpus.test,
+               {.title = "test",
+                .streams = streams_of_splits(*model, settings),
+                .seq = settings.seq,
+                .device = device,
+                .precision = dtype_named(settings.precision)});
     summary.test_perplexity = std::exp(test.loss());
     result["valid_perplexity"] = *summary.valid_perplexity;
     result["test_perplexity"] = *summary.test_perplexity;
-    passage = generate(model, corpus.vocab, "", {.seed = static_cast<std::uint64_t>(settings.seed)}, device);
+    passage =
+        generate(*model, settings.seq, corpus.vocab, "", {.seed = static_cast<std::uint64_t>(settings.seed)}, device);
     fmt::print("perplexity: validation {:.2f}, test {:.2f} (an untrained model: {})\n\n{}\n\n",
-               *summary.valid_perplexity, *summary.test_perplexity, training::with_commas(model.config.vocab),
+               *summary.valid_perplexity, *summary.test_perplexity, training::with_commas(model->words()),
                printable_lines(passage));
   }
   records.end(training::Outcome::finished, summary);
@@ -165,8 +167,8 @@ int run_generate(const GenerateOptions& options) {
     for (const std::string& word : unknown) list += (list.empty() ? "" : ", ") + training::shortened(word, 40);
     fmt::print(stderr, "the model does not know these words and reads <unk> for them: {}\n", list);
   }
-  fmt::print("{}\n",
-             printable_lines(generate(*saved.model, saved.vocabulary, options.prompt, options.sampling, device)));
+  fmt::print("{}\n", printable_lines(generate(*saved.model, saved.settings.seq, saved.vocabulary, options.prompt,
+                                              options.sampling, device)));
   return 0;
 }
 

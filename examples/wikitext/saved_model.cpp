@@ -71,17 +71,17 @@ SavedModel load_model(const fs::path& folder_or_file, Device device) {
   if (state.metadata.contains(kPresetKey)) saved.preset = state.metadata.at(kPresetKey);
   SavedWords words{saved.vocabulary};
   restore(file, state, {{"vocabulary", words}});
-  const nn::LanguageModelConfig config = saved.settings.model(static_cast<std::int64_t>(saved.vocabulary.size()));
+  const auto words_there = static_cast<std::int64_t>(saved.vocabulary.size());
   // The table first: settings must not make us build a model that the file cannot fill.
+  const auto [name, shape] = table_of(saved.settings, words_there);
   const auto table = std::find_if(state.tensors.begin(), state.tensors.end(),
-                                  [](const auto& named) { return named.first == "model.wte.weight"; });
-  if (table == state.tensors.end() || table->second.shape() != Shape{config.vocab, config.dim}) {
-    throw FormatError(fmt::format("{} does not fit its settings: model.wte.weight should be [{}, {}]", file.string(),
-                                  config.vocab, config.dim));
+                                  [&name = name](const auto& named) { return named.first == name; });
+  if (table == state.tensors.end() || table->second.shape() != shape) {
+    throw FormatError(fmt::format("{} does not fit its settings: {} should be {}", file.string(), name, str(shape)));
   }
-  saved.model = std::make_unique<nn::LanguageModel>(config);
-  restore(file, state, {{"model", *saved.model}});
-  saved.model->to(device);
+  saved.model = make_model(saved.settings, words_there);
+  restore(file, state, {{"model", saved.model->module()}});
+  saved.model->module().to(device);
   return saved;
 }
 

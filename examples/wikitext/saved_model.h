@@ -6,10 +6,9 @@
 #include <string>
 
 #include <etna/data/vocabulary.h>
-#include <etna/nn/language_model.h>
 #include <etna/tensor/io/checkpoint.h>
 
-#include "settings.h"
+#include "text_model.h"
 
 /// Checkpoints of this program. One file has everything: the weights and the state of the run, the words, and in the
 /// metadata the settings as TOML.
@@ -30,7 +29,7 @@ inline constexpr const char* kPresetKey = "preset";
 inline constexpr const char* kCorpusKey = "corpus";
 
 struct SavedModel {
-  std::unique_ptr<etna::nn::LanguageModel> model;
+  std::unique_ptr<TextModel> model;
   etna::data::Vocabulary vocabulary;
   Settings settings;
   std::string preset;

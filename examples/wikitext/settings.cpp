@@ -52,25 +52,25 @@ std::string option_name(std::string name) {
 
 }  // namespace
 
-etna::nn::LanguageModelConfig Settings::model(std::int64_t words) const {
-  return {.layers = layers,
-          .heads = heads,
-          .dim = dim,
-          .ffn = ffn,
-          .seq = seq,
-          .vocab = std::max(vocab, words),
-          .dropout = dropout};
-}
-
 SettingList::SettingList(Settings& s) : values_(s) {
   constexpr std::int64_t kMany = std::int64_t{1} << 40;
-  integer("layers", s.layers, 1, 1000, "transformer blocks");
-  integer("heads", s.heads, 1, 1024, "attention heads; they divide dim");
-  integer("dim", s.dim, 1, 65536, "width of the model");
-  integer("ffn", s.ffn, 1, 1 << 20, "width of the feed-forward layers");
-  integer("seq", s.seq, 1, 1 << 17, "tokens of context");
+  choice("model", s.model, {"transformer", "lstm"}, "a transformer, or LSTMs whose state goes on from batch to batch");
+  integer("layers", s.layers, 1, 1000, "transformer blocks or LSTMs");
+  integer("heads", s.heads, 1, 1024, "transformer: attention heads; they divide dim");
+  integer("dim", s.dim, 1, 65536, "width of the model; lstm: of the embedded words and the last layer");
+  integer("ffn", s.ffn, 1, 1 << 20, "transformer: width of the feed-forward layers");
+  integer("hidden", s.hidden, 1, 65536, "lstm: width of the layers but the last");
+  integer("seq", s.seq, 1, 1 << 17, "tokens of a sequence, and of a transformer's context");
+  integer("seq_spread", s.seq_spread, 0, 1 << 16,
+          "lstm: sequences are longer or shorter by up to this, a multiple of 8");
   integer("vocab", s.vocab, 0, 1 << 24, "entries of the vocabulary at least; 0: the corpus's words");
-  real("dropout", s.dropout, 0, 0.95, "share of activations that are zeroed");
+  real("dropout", s.dropout, 0, 0.95, "share of activations that are zeroed; lstm: behind the last layer");
+  real("dropout_embedding", s.dropout_embedding, 0, 0.95, "lstm: share of words that are zeroed");
+  real("dropout_input", s.dropout_input, 0, 0.95, "lstm: of the embedded words");
+  real("dropout_hidden", s.dropout_hidden, 0, 0.95, "lstm: between layers");
+  real("weight_drop", s.weight_drop, 0, 0.95, "lstm: of the weights from step to step");
+  real("activation", s.activation, 0, 1e6, "lstm: weight of the mean square of the output in the loss");
+  real("slowness", s.slowness, 0, 1e6, "lstm: weight of the mean square of the output's change in the loss");
   integer("batch", s.batch, 1, 1 << 16, "sequences a batch");
   integer("accumulation", s.accumulation, 1, 256, "batches whose gradients make one step");
   integer("epochs", s.epochs, 0, kMany, "passes over the training text; the learning rate's schedule spans them");
@@ -178,8 +178,15 @@ void SettingList::read(std::string_view toml, const std::string& source) {
 }
 
 void SettingList::check() const {
-  if (values_.dim % values_.heads != 0)
+  const bool lstm = values_.model == "lstm";
+  if (!lstm && values_.dim % values_.heads != 0)
     throw SettingError(fmt::format("heads is {} and dim {}; the heads must divide dim", values_.heads, values_.dim));
+  if (values_.seq_spread % 8 != 0 || values_.seq_spread >= values_.seq) {
+    throw SettingError(fmt::format("seq_spread is {} and seq {}; it should be a multiple of 8 below seq",
+                                   values_.seq_spread, values_.seq));
+  }
+  if (values_.seq_spread > 0 && (!lstm || values_.accumulation > 1))
+    throw SettingError("seq_spread goes with model = \"lstm\" and accumulation = 1 only");
   if (values_.lr == 0) throw SettingError("lr is 0; nothing would be learned");
 }
 

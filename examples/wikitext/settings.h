@@ -10,7 +10,6 @@
 #include <nlohmann/json.hpp>
 
 #include <etna/device/error.h>
-#include <etna/nn/language_model.h>
 
 namespace wikitext {
 
@@ -21,8 +20,10 @@ struct SettingError : etna::Error {
 
 /// Every number and choice of a training run.
 struct Settings {
-  std::int64_t layers = 2, heads = 4, dim = 128, ffn = 512, seq = 64, vocab = 0;
-  double dropout = 0;
+  std::string model = "transformer";
+  std::int64_t layers = 2, heads = 4, dim = 128, ffn = 512, hidden = 512, seq = 64, seq_spread = 0, vocab = 0;
+  double dropout = 0, dropout_embedding = 0, dropout_input = 0, dropout_hidden = 0, weight_drop = 0;
+  double activation = 0, slowness = 0;
   std::int64_t batch = 16, accumulation = 1, epochs = 0, steps = 0;
   std::string schedule = "cosine";
   double lr = 1e-3, lr_floor = 0.1;
@@ -31,9 +32,6 @@ struct Settings {
   std::string precision = "f32";
   std::int64_t seed = 1, eval_every = 0, patience = 0, keep = 2;
   double checkpoint_seconds = 30;
-
-  /// For a corpus with this many words.
-  etna::nn::LanguageModelConfig model(std::int64_t words) const;
 };
 
 /// Settings by name. A value comes from the first of: the command line, the environment (ETNA_WIKITEXT_LR_FLOOR for
@@ -78,7 +76,7 @@ class SettingList {
   const Settings& values_;
 };
 
-/// The preset's TOML text. @param name demo, tiny, small, gpt2, or a path to a file @throws SettingError
+/// The preset's TOML text. @param name one of presets/, or a path to a file @throws SettingError
 std::string preset_text(const std::string& name);
 
 }  // namespace wikitext

@@ -43,16 +43,20 @@ data::StreamBatches streams_of(std::span<const std::int32_t> ids, const Settings
 
 }  // namespace
 
-TrainingRun::TrainingRun(nn::LanguageModel& model, std::span<const std::int32_t> ids, const Settings& s, Device device,
+TrainingRun::TrainingRun(TextModel& model, std::span<const std::int32_t> ids, const Settings& s, Device device,
                          RunOptions options)
     : model_(model),
+      memory_(model.memory(s.batch, device)),
       streams_(streams_of(ids, s)),
       device_(device),
       options_(options),
       precision_(dtype_named(s.precision)),
       accumulation_(s.accumulation),
+      seq_(s.seq),
+      spread_(s.seq_spread),
       total_(planned_steps(s, steps_per_epoch())),
-      optimizer_(decay_matrices_only(model, s.weight_decay),
+      seed_(static_cast<std::uint64_t>(s.seed)),
+      optimizer_(decay_matrices_only(model.module(), s.weight_decay),
                  {.lr = s.lr, .beta1 = s.beta1, .beta2 = s.beta2, .eps = s.eps, .max_grad_norm = s.clip}),
       scaler_({.enabled = precision_ == f16}),
       schedule_(optimizer_, schedule_of(s, total_)),
@@ -61,8 +65,9 @@ TrainingRun::TrainingRun(nn::LanguageModel& model, std::span<const std::int32_t>
                 {.device = device, .name = "training step"}),
       replayed_resident_([this] { return train({}, {}); }, {.device = device, .name = "training step"}) {
   if (s.steps > 0) total_ = std::min(s.steps, total_);
+  if (options_.resident && spread_ > 0) throw SettingError("--resident does not go with seq_spread");
   if (options_.resident) resident_.emplace(streams_, device);
-  model_.train();
+  model_.module().train();
 }
 
 /// One step of the optimizer. @param x, y the tokens of all batches that it accumulates, or undefined if they are on
@@ -76,10 +81,12 @@ Tensor TrainingRun::train(const Tensor& x, const Tensor& y) {
     Tensor loss;
     {
       auto mixed = autocast(precision_);
-      loss = model_.loss(batch.x, batch.y);
+      loss = model_.loss(batch.x, batch.y, *memory_);
     }
     if (accumulation_ > 1) loss = loss / static_cast<double>(accumulation_);
-    scaler_.scale(loss).backward();
+    // With sequences of varied lengths, each token weighs alike.
+    const double weight = static_cast<double>(batch.x.size(1)) / static_cast<double>(seq_);
+    scaler_.scale(weight == 1 ? loss : loss * weight).backward();
     total = total.defined() ? total + loss.detach() : loss.detach();
   }
   scaler_.step(optimizer_);
@@ -90,9 +97,18 @@ Tensor TrainingRun::train(const Tensor& x, const Tensor& y) {
   return total;
 }
 
+void TrainingRun::load_batches() {
+  const std::int64_t first = step_ % steps_per_epoch() * accumulation_;
+  if (spread_ > 0) {
+    loader_.emplace(streams_, data::varied_spans(streams_, spread_, seed_, step_ / steps_per_epoch()), first);
+  } else {
+    loader_.emplace(streams_, first);
+  }
+}
+
 /// The tokens of one step, [accumulation · batch, seq] on the CPU.
 data::Batch TrainingRun::next_batch() {
-  if (!loader_) loader_.emplace(streams_, step_ % steps_per_epoch() * accumulation_);
+  if (!loader_) load_batches();
   std::vector<Tensor> x, y;
   for (std::int64_t k = 0; k < accumulation_; ++k) {
     const data::Batch batch = *loader_->next();
@@ -106,6 +122,7 @@ data::Batch TrainingRun::next_batch() {
 Tensor TrainingRun::advance() {
   if (step_ % steps_per_epoch() == 0) {
     epoch_loss_.zero_();
+    memory_->clear();
     loader_.reset();
     if (resident_) resident_->seek(0);
   }
@@ -132,8 +149,10 @@ std::optional<ProgramReport> TrainingRun::program() const {
 }
 
 std::vector<CheckpointItem> TrainingRun::items() {
-  return {{"model", model_},       {"optimizer", optimizer_},   {"scaler", scaler_},
-          {"schedule", schedule_}, {"epoch_loss", epoch_loss_}, {"step", step_}};
+  std::vector<CheckpointItem> all{{"model", model_.module()}, {"optimizer", optimizer_},   {"scaler", scaler_},
+                                  {"schedule", schedule_},    {"epoch_loss", epoch_loss_}, {"step", step_}};
+  if (model_.remembers()) all.emplace_back("memory", *memory_);
+  return all;
 }
 
 void TrainingRun::resume() {

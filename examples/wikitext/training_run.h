@@ -9,12 +9,12 @@
 
 #include <etna/data/batches.h>
 #include <etna/data/resident_batches.h>
-#include <etna/nn/language_model.h>
 #include <etna/optim/optim.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/io/checkpoint.h>
 
 #include "settings.h"
+#include "text_model.h"
 
 namespace wikitext {
 
@@ -27,9 +27,10 @@ struct RunOptions {
 /// items(), so that a run that goes on from a checkpoint ends with the bits of one that was not stopped.
 class TrainingRun {
  public:
-  /// @param model on `device` already @param ids outlive the run @throws FormatError for a text too short for one step
-  TrainingRun(etna::nn::LanguageModel& model, std::span<const std::int32_t> ids, const Settings& settings,
-              etna::Device device, RunOptions options = {});
+  /// @param model on `device` already @param ids outlive the run @throws FormatError for a text too short for one step,
+  /// SettingError for options that do not go with the settings
+  TrainingRun(TextModel& model, std::span<const std::int32_t> ids, const Settings& settings, etna::Device device,
+              RunOptions options = {});
 
   /// Makes a step. @return its loss, 0-d on the device; the next step may overwrite it
   etna::Tensor advance();
@@ -53,12 +54,17 @@ class TrainingRun {
   etna::Tensor train(const etna::Tensor& x, const etna::Tensor& y);
   etna::data::Batch next_batch();
 
-  etna::nn::LanguageModel& model_;
+  /// Begins at the batch that follows step().
+  void load_batches();
+
+  TextModel& model_;
+  std::unique_ptr<TextModel::Memory> memory_;
   etna::data::StreamBatches streams_;
   etna::Device device_;
   RunOptions options_;
   etna::DType precision_;
-  std::int64_t accumulation_, step_ = 0, total_;
+  std::int64_t accumulation_, seq_, spread_, step_ = 0, total_;
+  std::uint64_t seed_;
   etna::optim::AdamW optimizer_;
   etna::optim::GradScaler scaler_;
   etna::optim::Scheduler schedule_;

@@ -16,7 +16,7 @@ constexpr std::int64_t kLookEvery = 10;
 
 }  // namespace
 
-Watch::Watch(TrainingRun& run, nn::LanguageModel& model, data::Corpus& corpus, const Settings& settings, Device device,
+Watch::Watch(TrainingRun& run, TextModel& model, data::Corpus& corpus, const Settings& settings, Device device,
              Options options)
     : run_(run),
       model_(model),
@@ -25,7 +25,12 @@ Watch::Watch(TrainingRun& run, nn::LanguageModel& model, data::Corpus& corpus, c
       options_(std::move(options)),
       stopping_({.patience = settings.patience}) {
   if (options_.evaluate)
-    valid_.emplace("validation", model, corpus.valid, settings.batch, device, dtype_named(settings.precision));
+    valid_.emplace(model, corpus.valid,
+                   SplitOptions{.title = "validation",
+                                .streams = streams_of_splits(model, settings),
+                                .seq = settings.seq,
+                                .device = device,
+                                .precision = dtype_named(settings.precision)});
   const std::filesystem::path& folder = options_.folder;
   if (!folder.empty()) {
     // The words first: another corpus is then said as such, and not as tables of other sizes.
@@ -112,7 +117,7 @@ void Watch::take_best() {
   if (!checkpoints_ || stopping_.improved()) return;
   const std::filesystem::path best = training::find_checkpoints(checkpoints_->folder()).best;
   if (best.empty()) return;
-  load(best, {{"model", model_}});
+  load(best, {{"model", model_.module()}});
   fmt::print("the best weights are those of {}\n", training::printable(best.string()));
 }
 

@@ -28,8 +28,8 @@ class Watch {
     bool evaluate = true;          ///< validate now and then
   };
   /// The references outlive the object. @throws FormatError for a checkpoint that does not fit, or a full disk
-  Watch(TrainingRun& run, etna::nn::LanguageModel& model, etna::data::Corpus& corpus, const Settings& settings,
-        etna::Device device, Options options);
+  Watch(TrainingRun& run, TextModel& model, etna::data::Corpus& corpus, const Settings& settings, etna::Device device,
+        Options options);
 
   /// False at the end, after Ctrl-C, and where validation stops improving.
   bool go_on() const;
@@ -56,7 +56,7 @@ class Watch {
   void save(const etna::Tensor& loss, bool best);
 
   TrainingRun& run_;
-  etna::nn::LanguageModel& model_;
+  TextModel& model_;
   SavedWords words_;
   const Settings& settings_;
   Options options_;

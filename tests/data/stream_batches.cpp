@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <map>
 #include <numeric>
 #include <vector>
 
@@ -88,6 +89,59 @@ TEST(BatchLoader, StopsWhereNobodyReadsOn) {
     BatchLoader loader(StreamBatches(ids, 1, 1));
     for (int n = 0; n < i; ++n) loader.next();
   }
+}
+
+TEST(VariedSpans, CutTheStreamsElsewhereInEachEpoch) {
+  const auto ids = counting(4 * 1000);
+  const StreamBatches streams(ids, 4, 24);
+  std::map<std::int64_t, int> lengths;
+  std::vector<std::vector<std::int64_t>> begins;
+  for (std::int64_t epoch = 0; epoch < 3; ++epoch) {
+    const auto spans = varied_spans(streams, 16, 7, epoch);
+    ASSERT_EQ(static_cast<std::int64_t>(spans.size()), streams.steps());
+    std::int64_t at = spans.front().begin;
+    std::map<std::int64_t, int> seen;
+    for (const StreamSpan& span : spans) {
+      EXPECT_EQ(span.begin, at);
+      at += span.count;
+      ++seen[span.count];
+    }
+    EXPECT_LT(at, streams.stream());
+    EXPECT_EQ(at - spans.front().begin, streams.steps() * 24);
+    EXPECT_EQ(seen.size(), 5u) << "8, 16, 24, 32, 40";
+    if (epoch > 0) {
+      EXPECT_EQ(seen, lengths);
+    }
+    lengths = seen;
+    begins.emplace_back();
+    for (const StreamSpan& span : spans) begins.back().push_back(span.begin);
+  }
+  EXPECT_NE(begins[0], begins[1]);
+  EXPECT_NE(begins[1], begins[2]);
+  const auto again = varied_spans(streams, 16, 7, 2);
+  for (std::size_t i = 0; i < again.size(); ++i) EXPECT_EQ(again[i].begin, begins[2][i]);
+  EXPECT_THROW(varied_spans(streams, 12, 7, 0), ShapeError);
+  EXPECT_THROW(varied_spans(streams, 24, 7, 0), ShapeError);
+  EXPECT_THROW(varied_spans(streams, -8, 7, 0), ShapeError);
+}
+
+TEST(VariedSpans, AreWhatTheLoaderGives) {
+  const auto ids = counting(300);
+  const StreamBatches streams(ids, 2, 16);
+  const auto spans = varied_spans(streams, 8, 1, 0);
+  std::size_t i = 3;
+  for (const Batch& batch : BatchLoader(streams, spans, 3)) {
+    ASSERT_EQ(batch.x.shape(), (Shape{2, spans[i].count}));
+    EXPECT_EQ(batch.step, static_cast<std::int64_t>(i));
+    const auto x = batch.x.to_vector<std::int32_t>(), y = batch.y.to_vector<std::int32_t>();
+    const auto row = static_cast<std::size_t>(spans[i].count), begin = static_cast<std::size_t>(spans[i].begin);
+    EXPECT_EQ(x[0], ids[begin]);
+    EXPECT_EQ(x[row], ids[150 + begin]);
+    EXPECT_EQ(y[2 * row - 1], ids[150 + begin + row]);
+    ++i;
+  }
+  EXPECT_EQ(i, spans.size());
+  EXPECT_THROW(make_batch(streams, {140, 16}, 0), ShapeError);
 }
 
 }  // namespace

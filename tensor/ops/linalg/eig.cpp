@@ -30,10 +30,9 @@ void cpu(const OpCall& call, std::span<Tensor> out) {
   if (a.numel() == 0) return;
   each_matrix(call.op.name, a, [&](auto zero, std::int64_t i) -> const char* {
     using T = decltype(zero);
-    using Columns = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic>;
-    const Columns x = matrix<T>(a, i);
+    const Eigen::MatrixXd x = matrix<T>(a, i).template cast<double>();
     if (!x.allFinite()) return kNotFinite;
-    const Eigen::EigenSolver<Columns> found(x);
+    const Eigen::EigenSolver<Eigen::MatrixXd> found(x);
     if (found.info() != Eigen::Success) return kNotFinite;
     std::vector<Eigen::Index> order(static_cast<std::size_t>(n));
     std::iota(order.begin(), order.end(), 0);
@@ -44,10 +43,10 @@ void cpu(const OpCall& call, std::span<Tensor> out) {
     const auto vectors = found.eigenvectors();
     for (std::int64_t k = 0; k < n; ++k) {
       const Eigen::Index from = order[static_cast<std::size_t>(k)];
-      out[0].host<T>()[i * n + k] = values[from].real();
-      out[1].host<T>()[i * n + k] = values[from].imag();
-      result<T>(out[2], i).col(k) = vectors.col(from).real();
-      result<T>(out[3], i).col(k) = vectors.col(from).imag();
+      out[0].host<T>()[i * n + k] = static_cast<T>(values[from].real());
+      out[1].host<T>()[i * n + k] = static_cast<T>(values[from].imag());
+      result<T>(out[2], i).col(k) = vectors.col(from).real().template cast<T>();
+      result<T>(out[3], i).col(k) = vectors.col(from).imag().template cast<T>();
     }
     return nullptr;
   });

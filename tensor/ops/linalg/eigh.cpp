@@ -26,12 +26,11 @@ void cpu(const OpCall& call, std::span<Tensor> out) {
   each_matrix(call.op.name, a, [&](auto zero, std::int64_t i) -> const char* {
     using T = decltype(zero);
     // Only the lower triangle is read, so only that must be finite.
-    const Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic> lower =
-        matrix<T>(a, i).template triangularView<Eigen::Lower>();
+    const Eigen::MatrixXd lower = matrix<T>(a, i).template cast<double>().template triangularView<Eigen::Lower>();
     if (!lower.allFinite()) return kNotFinite;
-    const Eigen::SelfAdjointEigenSolver<Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic>> found(lower);
+    const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> found(lower);
     std::copy_n(found.eigenvalues().data(), n, out[0].host<T>() + i * n);
-    result<T>(out[1], i) = found.eigenvectors();
+    result<T>(out[1], i) = found.eigenvectors().template cast<T>();
     return found.info() == Eigen::Success ? nullptr : kNotFinite;
   });
 }
@@ -58,12 +57,11 @@ void exp_cpu(const OpCall& call, std::span<Tensor> out) {
   if (a.numel() == 0) return;
   each_matrix(call.op.name, a, [&](auto zero, std::int64_t i) -> const char* {
     using T = decltype(zero);
-    using Columns = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic>;
-    const Columns x = matrix<T>(a, i);
+    const Eigen::MatrixXd x = matrix<T>(a, i).template cast<double>();
     // Scaling by powers of two would not end.
     if (!x.allFinite()) return "is not finite";
-    const Columns y = x.exp();
-    result<T>(out[0], i) = y;
+    const Eigen::MatrixXd y = x.exp();
+    result<T>(out[0], i) = y.template cast<T>();
     return nullptr;
   });
 }

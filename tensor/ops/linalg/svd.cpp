@@ -10,6 +10,9 @@ namespace etna {
 namespace linalg {
 namespace {
 
+/// Computes in double for f32, too: exact to the last digits, and a minute less to compile.
+using Decomposition = Eigen::BDCSVD<Eigen::MatrixXd>;
+
 constexpr const char* kNotFinite = "is not finite, or its singular values do not converge";
 
 struct SvdAttrs {
@@ -42,9 +45,9 @@ void cpu(const OpCall& call, std::span<Tensor> out) {
     const std::int64_t k = std::min(a.size(-1), a.size(-2));
     if (k == 0) return nullptr;
     if (!matrix<T>(a, i).allFinite()) return kNotFinite;
-    const Eigen::BDCSVD<Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic>> found(matrix<T>(a, i), what);
-    u = found.matrixU();
-    vh = found.matrixV().transpose();
+    const Decomposition found(matrix<T>(a, i).template cast<double>(), what);
+    u = found.matrixU().template cast<T>();
+    vh = found.matrixV().transpose().template cast<T>();
     std::copy_n(found.singularValues().data(), k, out[1].host<T>() + i * k);
     return found.info() == Eigen::Success ? nullptr : kNotFinite;
   });
@@ -94,7 +97,7 @@ void values_cpu(const OpCall& call, std::span<Tensor> out) {
     using T = decltype(zero);
     if (k == 0) return nullptr;
     if (!matrix<T>(a, i).allFinite()) return kNotFinite;
-    const Eigen::BDCSVD<Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic>> found(matrix<T>(a, i));
+    const Decomposition found(matrix<T>(a, i).template cast<double>());
     std::copy_n(found.singularValues().data(), k, out[0].host<T>() + i * k);
     return found.info() == Eigen::Success ? nullptr : kNotFinite;
   });
@@ -120,12 +123,12 @@ void pinv_cpu(const OpCall& call, std::span<Tensor> out) {
   each_matrix(call.op.name, a, [&](auto zero, std::int64_t i) -> const char* {
     using T = decltype(zero);
     if (!matrix<T>(a, i).allFinite()) return kNotFinite;
-    const Eigen::BDCSVD<Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic>> found(
-        matrix<T>(a, i), Eigen::ComputeThinU | Eigen::ComputeThinV);
-    auto s = found.singularValues();
-    const T least = static_cast<T>(rtol) * s[0];
-    for (T& value : s) value = value > least ? T(1) / value : T(0);
-    result<T>(out[0], i) = found.matrixV() * s.asDiagonal() * found.matrixU().transpose();
+    const Decomposition found(matrix<T>(a, i).template cast<double>(), Eigen::ComputeThinU | Eigen::ComputeThinV);
+    Eigen::VectorXd s = found.singularValues();
+    const double least = rtol * s[0];
+    for (double& value : s) value = value > least ? 1 / value : 0;
+    const Eigen::MatrixXd inverse = found.matrixV() * s.asDiagonal() * found.matrixU().transpose();
+    result<T>(out[0], i) = inverse.template cast<T>();
     return found.info() == Eigen::Success ? nullptr : kNotFinite;
   });
 }
