@@ -36,9 +36,9 @@ profile::StepProfiler::Options profiled(std::int64_t steps) {
 }
 
 Summary train_on(Device device, bool captured, const CompareOptions& options, const Settings& settings,
-                 const data::Corpus& corpus, Run& run) {
+                 const Corpus& corpus, Run& run) {
   manual_seed(static_cast<std::uint64_t>(settings.seed));
-  const std::unique_ptr<TextModel> model = make_model(settings, static_cast<std::int64_t>(corpus.vocab.size()));
+  const std::unique_ptr<TextModel> model = make_model(settings, corpus.vocabulary());
   model->module().to(device);
   reset_peak_memory(kCPU);
   if (device.is_vulkan()) reset_peak_memory(device);
@@ -120,7 +120,7 @@ int run_compare(const CompareOptions& options, Settings& settings, SettingList& 
     devices.push_back(select_device(name));
     fmt::print("{}\n", device_line(name, devices.back()));
   }
-  data::Corpus corpus = find_corpus(options.data);
+  const Corpus corpus = find_corpus(options.data);
   std::vector<Run> runs;
   for (Device device : devices) {
     Run run{device, {}, {}, nlohmann::json::array(), {}};

@@ -68,6 +68,8 @@ void RunRecords::end(training::Outcome outcome, const Summary& s) const {
   if (!s.looks.empty() && std::isfinite(s.looks.back().loss)) record.final_loss = s.looks.back().loss;
   if (s.valid_perplexity) record.perplexities.emplace_back("valid", *s.valid_perplexity);
   if (s.test_perplexity) record.perplexities.emplace_back("test", *s.test_perplexity);
+  if (s.valid_word_perplexity) record.perplexities.emplace_back("valid_word", *s.valid_word_perplexity);
+  if (s.test_word_perplexity) record.perplexities.emplace_back("test_word", *s.test_word_perplexity);
   try {
     training::append_run(record);
   } catch (const Error& error) {
