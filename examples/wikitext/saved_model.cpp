@@ -51,15 +51,15 @@ void SavedTokenizer::load_state_dict(const std::map<std::string, Tensor>& state)
 
 void require_same(const data::Tokenizer& corpus, const data::Tokenizer& trained, const std::string& run) {
   if (corpus.hash() == trained.hash()) return;
-  const auto what = [](const data::Tokenizer& tokenizer) {
-    const bool words = tokenizer.name() == "word";
-    return words ? fmt::format("{} words", tokenizer.size())
-                 : fmt::format("{} tokens of {}, hash {:016x}", tokenizer.size(), tokenizer.name(), tokenizer.hash());
+  const auto what = [](const data::Tokenizer& tokenizer, const char* other) {
+    return tokenizer.name() == "word" ? fmt::format("{} {}words", tokenizer.size(), other)
+                                      : fmt::format("{} {}tokens of {} (hash {:016x})", tokenizer.size(), other,
+                                                    tokenizer.name(), tokenizer.hash());
   };
   throw FormatError(
-      fmt::format("the corpus has {}, and {} was trained on {} others; name the same text, or the folder "
-                  "that it was prepared into",
-                  what(corpus), run, what(trained)));
+      fmt::format("the corpus has {}, and {} was trained on {}; name the same text, or the folder that "
+                  "it was prepared into",
+                  what(corpus, ""), run, what(trained, "other ")));
 }
 
 namespace {
