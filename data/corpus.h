@@ -24,8 +24,8 @@ struct Corpus {
 /// @throws FormatError if the folder or a file is missing, empty, truncated, or not UTF-8 text.
 Corpus read_wikitext(const std::filesystem::path& folder);
 
-/// Reads any UTF-8 text file, or the text files of a folder (text_sources.h) as one text. The first 90 % of its lines are
-/// for training, the next 5 % for validation, the rest for testing.
+/// Reads any UTF-8 text file, or the text files of a folder (text_sources.h) as one text. The first 90 % of its lines
+/// are for training, the next 5 % for validation, the rest for testing.
 /// @throws FormatError for a file that is missing, empty, binary, not UTF-8, or shorter than 20 lines.
 Corpus read_text(const std::filesystem::path& file_or_folder);
 

@@ -16,8 +16,8 @@ namespace etna::data {
 /// Reads a UTF-8 text file in blocks, so that a text may be larger than memory:
 ///     TextBlocks blocks(file);
 ///     while (const auto block = blocks.next()) tokenize(*block);
-/// A block ends where a word ends and white space follows, so that the words of the blocks are those of the text. A byte
-/// order mark is left out.
+/// A block ends where a word ends and white space follows, so that the words of the blocks are those of the text. A
+/// byte order mark is left out.
 class TextBlocks {
  public:
   /// @param advice ends error messages @param bytes of a block; one with a longer word is larger

@@ -21,8 +21,8 @@ struct TextSources {
 /// @throws FormatError for an input that is missing, a folder that cannot be read or leads back to itself, or no file
 TextSources find_text_files(std::span<const std::filesystem::path> inputs, std::span<const std::string> globs);
 
-/// The file of a split ("train", "valid", "test") in a folder of WikiText's layout: wiki.train.tokens, wiki.train.raw or
-/// train.txt, the first that is there. Empty if none is.
+/// The file of a split ("train", "valid", "test") in a folder of WikiText's layout: wiki.train.tokens, wiki.train.raw
+/// or train.txt, the first that is there. Empty if none is.
 std::filesystem::path find_split(const std::filesystem::path& folder, const std::string& split);
 /// Those names, for messages: "wiki.train.tokens, wiki.train.raw nor train.txt".
 std::string split_names(const std::string& split);

@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include <etna/data/corpora/prepared_corpus.h>
 #include <etna/data/text_blocks.h>
 #include <etna/data/text_sources.h>
 #include <etna/device/error.h>
@@ -53,10 +54,14 @@ std::int64_t CorpusInputs::bytes() const {
 
 CorpusInputs find_corpus_inputs(std::span<const fs::path> inputs, std::span<const std::string> globs, double valid,
                                 double test) {
+  std::error_code none;
+  for (const fs::path& input : inputs)
+    if (holds_prepared_corpus(input) && fs::exists(input / token_file_name(kSplits[0]), none))
+      throw FormatError(
+          fmt::format("{}: is a prepared corpus, not text; name the text that it was made from", input.string()));
   CorpusInputs found;
   found.valid = valid;
   found.test = test;
-  std::error_code none;
   if (inputs.size() == 1 && globs.empty() && fs::is_directory(inputs[0], none)) {
     std::string lacking;
     int there = 0;

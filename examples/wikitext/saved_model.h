@@ -10,8 +10,8 @@
 
 #include "text_model.h"
 
-/// Checkpoints of this program. One file has everything: the weights and the state of the run, the tokenizer, and in the
-/// metadata the settings as TOML.
+/// Checkpoints of this program. One file has everything: the weights and the state of the run, the tokenizer, and in
+/// the metadata the settings as TOML.
 namespace wikitext {
 
 /// The tokenizer as an object of a checkpoint: words as "text", one a line; byte pairs as "json".

@@ -162,6 +162,20 @@ TEST(EtnaData, AFullDiskLeavesNothingHalfWritten) {
   EXPECT_EQ(etna("data inspect --verify " + quoted(folder / "out")).code, 0);
 }
 
+TEST(EtnaData, LeavesNothingAfterCtrlC) {
+  const TemporaryFolder folder;
+  const fs::path text = folder.write("a.txt", "");
+  {
+    std::ofstream out(text);
+    const std::string some = lines(20000);
+    for (std::size_t bytes = 0; bytes < 100'000'000; bytes += some.size()) out << some;
+  }
+  Result run = run_program("timeout", "--preserve-status -s INT 0.3 " ETNA_PROGRAM " data prepare " + quoted(text) +
+                                          " --out " + quoted(folder / "new" / "out"));
+  EXPECT_EQ(run.code, 130) << run.output;
+  EXPECT_FALSE(fs::exists(folder / "new"));
+}
+
 TEST(EtnaData, FindsDamagedIds) {
   const TemporaryFolder folder;
   ASSERT_EQ(prepare(quoted(folder.write("a.txt", lines(200))) + " --out " + quoted(folder / "out")).code, 0);

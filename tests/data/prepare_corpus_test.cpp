@@ -201,6 +201,8 @@ TEST(PrepareCorpus, RefusesTextsThatCannotBeUsedAndWritesNothing) {
   mkfifo((folder / "pipe").c_str(), 0600);
   refuses({folder / "pipe"}, "pipe: is no regular file");
   const auto good = folder.write("good.txt", lines(0, 99));
+  prepare({good}, folder / "there");
+  refuses({folder / "there"}, "there: is a prepared corpus, not text");
   PrepareOptions options;
   options.valid = 0.6;
   options.test = 0.4;
