@@ -90,6 +90,10 @@ void RunRecords::finish(const training::RunFolder& folder, const std::string& pr
                     {"tokens/s", training::with_commas(std::llround(s.tokens_per_second()))},
                     {"steps", training::with_commas(s.steps)},
                     {"time", training::clock_text(s.seconds)}};
+  if (s.valid_word_perplexity) {
+    report.summary.push_back({"validation perplexity a word", number(s.valid_word_perplexity)});
+    report.summary.push_back({"test perplexity a word", number(s.test_word_perplexity)});
+  }
   report.curves = curves;
   report.config_json = config_.dump();
   report.environment = environment(device_);
