@@ -16,7 +16,7 @@ CLI::App* add_data(CLI::App& app, DataOptions& options) {
   prepare->footer(
       "A folder in WikiText's layout (wiki.train.tokens or .raw or train.txt; likewise valid, test) keeps its splits.\n"
       "The text of other inputs is split by place: the last lines are for validation and testing.");
-  prepare->add_option("inputs", options.inputs, "text files, and folders of them")->required()->expected(1, 1'000'000);
+  prepare->add_option("inputs", options.inputs, "text files, and folders of them")->required();
   prepare->add_option("--out", options.out, "folder to write; one that holds something is refused")->required();
   prepare
       ->add_option("--tokenizer", options.tokenizer,

@@ -9,6 +9,7 @@
 #include <etna/data/corpora/prepared_corpus.h>
 #include <etna/data/demo_corpus.h>
 #include <etna/data/tokenizers/word_tokenizer.h>
+#include <etna/device/error.h>
 #include <etna/train/progress.h>
 #include <etna/train/terminal_text.h>
 
@@ -39,6 +40,9 @@ std::int64_t TokenIds::size() const {
 }
 
 data::StreamBatches TokenIds::streams(std::int64_t batch, std::int64_t seq) const {
+  if (size() == 0)
+    throw FormatError(
+        "the corpus has an empty split; prepare it with shares for --valid and --test, or train with --no-eval");
   if (const auto* file = std::get_if<data::TokenFile>(&ids_)) return {*file, batch, seq};
   return {std::span<const std::int32_t>(std::get<0>(ids_)), batch, seq};
 }
@@ -62,6 +66,8 @@ Corpus find_corpus(const DataOptions& options) {
   std::string folder = options.data;
   if (const char* variable = std::getenv("ETNA_DATA"); folder.empty() && options.text.empty() && variable != nullptr)
     folder = variable;
+  if (!options.text.empty() && data::holds_prepared_corpus(options.text))
+    throw FormatError(fmt::format("{}: holds a prepared corpus; name it by --data", options.text));
   Corpus corpus = !options.text.empty()                         ? of_words(data::read_text(options.text))
                   : folder.empty()                              ? of_words(data::demo_corpus())
                   : data::holds_prepared_corpus(folder.c_str()) ? of_prepared(folder)

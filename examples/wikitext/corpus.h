@@ -27,6 +27,7 @@ class TokenIds {
   std::int64_t size() const;
   std::int64_t words() const { return words_; }
   /// Of a file: the batches keep it open. Of ids in memory: this object outlives them.
+  /// @throws FormatError for an empty split, or one too short
   etna::data::StreamBatches streams(std::int64_t batch, std::int64_t seq) const;
 
  private:

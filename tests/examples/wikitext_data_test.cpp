@@ -128,9 +128,25 @@ TEST(WikitextData, TrainsOnAFolderOfTexts) {
   EXPECT_THAT(run.text, HasSubstr("corpus: " + (folder / "texts").string()));
 }
 
+TEST(WikitextData, NeedsNoSplitsWhereNothingIsEvaluated) {
+  const TemporaryFolder folder;
+  const std::vector<fs::path> inputs{folder.write("a.txt", lines(0, 900))};
+  etna::data::PrepareOptions options;
+  options.valid = options.test = 0;
+  etna::data::prepare_corpus(inputs, folder / "all", options);
+  const std::string run = kTrain + std::string("--steps 2 --data ") + (folder / "all").string();
+  Outcome refused = wikitext(run);
+  EXPECT_EQ(refused.code, 4) << refused.text;
+  EXPECT_THAT(error_line(refused), HasSubstr("the corpus has an empty split"));
+  EXPECT_EQ(wikitext(run + " --no-eval").code, 0);
+}
+
 TEST(WikitextData, RefusesADamagedCorpus) {
   const TemporaryFolder folder;
   prepare(folder.write("a.txt", lines(0, 900)), folder / "bpe", "bpe");
+  Outcome as_text = wikitext(kTrain + std::string("--steps 2 --text ") + (folder / "bpe").string());
+  EXPECT_EQ(as_text.code, 4) << as_text.text;
+  EXPECT_THAT(error_line(as_text), HasSubstr("holds a prepared corpus; name it by --data"));
   fs::resize_file(folder / "bpe" / "train.tokens", 100);
   Outcome run = wikitext(kTrain + std::string("--steps 2 --data ") + (folder / "bpe").string());
   EXPECT_EQ(run.code, 4) << run.text;
