@@ -1,18 +1,20 @@
 #include <cstdio>
+#include <new>
 
-#include <fmt/core.h>
 #include <CLI/CLI.hpp>
 
 #include <etna/device/error.h>
 
 #include "commands.h"
+#include "data.h"
+#include "output.h"
 #include "runs.h"
 #include "tune.h"
 
-/// Exit codes: 0 success, 1 any other failure, 2 wrong usage, 3 a missing, lost or faulty device, 4 runs that
-/// are not there or damaged, 5 out of memory.
+/// Exit codes: 0 success, 1 any other failure, 2 wrong usage, 3 a missing, lost or faulty device, 4 runs or data that
+/// are not there or cannot be used, 5 out of memory, 130 stopped by Ctrl-C.
 int main(int argc, char** argv) {
-  CLI::App app{"What Etna can run on, and what was trained with it."};
+  CLI::App app{"What Etna can run on, texts to train on, and what was trained."};
   app.require_subcommand(1);
   app.add_subcommand("devices", "List every device, usable or not, and which one `auto` takes");
   CLI::App* doctor =
@@ -39,6 +41,8 @@ int main(int argc, char** argv) {
   tune->add_flag("--quick", tuning.quick, "two small products, to see that it works");
   etna::cli::RunsOptions run_options;
   CLI::App* runs = etna::cli::add_runs(app, run_options);
+  etna::cli::DataOptions data_options;
+  CLI::App* data = etna::cli::add_data(app, data_options);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -48,15 +52,19 @@ int main(int argc, char** argv) {
     if (app.got_subcommand("devices")) return etna::cli::devices();
     if (app.got_subcommand("tune")) return etna::cli::tune(tuning);
     if (app.got_subcommand("runs")) return etna::cli::runs(*runs, run_options);
+    if (app.got_subcommand("data")) return etna::cli::data_command(*data, data_options);
     return benching ? etna::cli::bench(options) : etna::cli::doctor();
   } catch (const etna::DeviceError& error) {
-    fmt::print(stderr, "etna: {}\n", error.what());
+    etna::cli::print_error(error.what());
     return 3;
   } catch (const etna::OutOfMemory& error) {
-    fmt::print(stderr, "etna: {}\n", error.what());
+    etna::cli::print_error(error.what());
+    return 5;
+  } catch (const std::bad_alloc&) {
+    etna::cli::print_error("the host has no memory left");
     return 5;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "etna: {}\n", error.what());
+    etna::cli::print_error(error.what());
     return 1;
   }
 }

@@ -35,6 +35,11 @@ void print_all(const std::string& text) {
     throw Error(fmt::format("standard output cannot be written: {}", std::strerror(errno)));
 }
 
+void print_error(const std::string& sentence) {
+  // Not fmt::print, which throws if the write fails.
+  std::fputs(fmt::format("etna: {}\n", sentence).c_str(), stderr);
+}
+
 Terminal terminal() {
   Terminal result;
   result.is_terminal = ::isatty(STDOUT_FILENO) == 1;

@@ -8,6 +8,9 @@ namespace etna::cli {
 /// Writes to standard output. @throws Error for a failed write, a full disk for example
 void print_all(const std::string& text);
 
+/// Writes "etna: ..." to standard error. That it cannot be written is no error: nobody could be told.
+void print_error(const std::string& sentence);
+
 struct Terminal {
   bool is_terminal = false;  ///< standard output is one
   std::size_t width = 80, height = 24;

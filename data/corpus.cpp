@@ -2,11 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
-#include <system_error>
+#include <utility>
 
-#include <etna/data/text_file.h>
+#include <etna/data/text_blocks.h>
+#include <etna/data/text_sources.h>
 #include <etna/data/words.h>
 #include <etna/device/error.h>
 
@@ -15,45 +14,79 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kFetch = "; tools/get-wikitext2 DIR fetches WikiText-2 whole";
+const std::string kFetch = "; tools/get-wikitext2 DIR fetches WikiText-2 whole";
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 /// English prose has about five bytes per token. Without a reserve, a vector that grows by doubling copies most tokens
 /// twice.
-void reserve_for(std::string_view text, std::vector<std::int32_t>& ids) { ids.reserve(text.size() / 4); }
+void reserve_for(std::uintmax_t bytes, std::vector<std::int32_t>& ids) {
+  ids.reserve(ids.size() + static_cast<std::size_t>(bytes / 4));
+}
 
-fs::path split_file(const fs::path& folder, const char* split) {
-  fs::path tokens = folder / fmt::format("wiki.{}.tokens", split), plain = folder / fmt::format("{}.txt", split);
-  std::error_code none;
-  if (fs::exists(tokens, none)) return tokens;
-  if (fs::exists(plain, none)) return plain;
-  throw FormatError(fmt::format("{}: has neither {} nor {}{}", folder.string(), tokens.filename().string(),
-                                plain.filename().string(), kFetch));
+void reserve_for(const fs::path& file, std::vector<std::int32_t>& ids) {
+  std::error_code none;  // a pipe has no size
+  if (const std::uintmax_t bytes = fs::file_size(file, none); !none) reserve_for(bytes, ids);
 }
 
 std::vector<std::int32_t> read_split(const fs::path& folder, const char* split, Vocabulary& vocab) {
-  const fs::path file = split_file(folder, split);
-  const std::string text = read_text_file(file, kFetch);
+  const fs::path file = find_split(folder, split);
+  if (file.empty()) throw FormatError(fmt::format("{}: has neither {}{}", folder.string(), split_names(split), kFetch));
   std::vector<std::int32_t> ids;
-  if (text.empty()) throw FormatError(fmt::format("{}: is empty{}", file.string(), kFetch));
+  reserve_for(file, ids);
+  TextBlocks blocks(file, kFetch);
+  while (const auto block = blocks.next()) {
+    for_each_token(*block, [&](std::string_view word, bool) { ids.push_back(vocab.add(word)); });
+  }
+  if (blocks.bytes() == 0) throw FormatError(fmt::format("{}: is empty{}", file.string(), kFetch));
   // WikiText ends its files with a line break; plain text often lacks one.
-  if (file.extension() == ".tokens" && text.back() != '\n')
-    throw FormatError(fmt::format("{}: is cut off in the middle of its last line{}", file.string(), kFetch));
-  reserve_for(text, ids);
-  append_lines(text, vocab, ids);
+  if (blocks.open_line()) {
+    if (file.extension() != ".txt")
+      throw FormatError(fmt::format("{}: is cut off in the middle of its last line{}", file.string(), kFetch));
+    ids.push_back(vocab.add(kEndOfLine));
+  }
   return ids;
 }
 
-/// The start of each line of the text, and the end of the text.
-std::vector<std::size_t> line_starts(std::string_view text) {
-  std::vector<std::size_t> starts{0};
-  for (std::size_t at = 0; (at = text.find_first_of("\r\n", at)) != std::string_view::npos;) {
-    at += text.substr(at, 2) == "\r\n" ? 2 : 1;
-    starts.push_back(at);
+/// Numbers the words of a text that arrives in parts, and splits it by lines at the end.
+class LineSplitter {
+ public:
+  explicit LineSplitter(Corpus& corpus) : corpus_(corpus) {}
+
+  void add(std::string_view text) {
+    for_each_token(text, [&](std::string_view word, bool line_end) {
+      corpus_.train.push_back(corpus_.vocab.add(word));
+      if (line_end) line_ends_.push_back(corpus_.train.size());
+    });
   }
-  if (starts.back() != text.size()) starts.push_back(text.size());
-  return starts;
-}
+  void end_line() {
+    corpus_.train.push_back(corpus_.vocab.add(kEndOfLine));
+    line_ends_.push_back(corpus_.train.size());
+  }
+
+  /// @throws FormatError for a text that cannot be split
+  void split() {
+    constexpr std::size_t kLeastLines = 20;  // with fewer, a split of 5 % would be empty
+    const std::string& name = corpus_.source;
+    const std::size_t lines = line_ends_.size(), part = lines / 20;
+    if (lines == 0) throw FormatError(fmt::format("{}: is empty; give a text of at least {} lines", name, kLeastLines));
+    if (lines < kLeastLines)
+      throw FormatError(
+          fmt::format("{}: has {} line{}, and splitting 90/5/5 by lines takes at least {}; break long lines, "
+                      "or give a longer text",
+                      name, lines, lines == 1 ? "" : "s", kLeastLines));
+    if (corpus_.vocab.size() < 2) throw FormatError(fmt::format("{}: holds no words, only blank lines", name));
+    std::vector<std::int32_t>& all = corpus_.train;
+    const auto valid = all.begin() + static_cast<std::ptrdiff_t>(line_ends_[lines - 2 * part - 1]),
+               test = all.begin() + static_cast<std::ptrdiff_t>(line_ends_[lines - part - 1]);
+    corpus_.valid.assign(valid, test);
+    corpus_.test.assign(test, all.end());
+    all.erase(valid, all.end());
+  }
+
+ private:
+  Corpus& corpus_;
+  std::vector<std::size_t> line_ends_;  ///< the number of tokens up to the end of each line
+};
 
 }  // namespace
 
@@ -73,28 +106,31 @@ Corpus read_wikitext(const fs::path& folder) {
 }
 
 Corpus split_text(std::string_view text, const std::string& name) {
-  constexpr std::size_t kLeastLines = 20;  // with fewer, a split of 5 % would be empty
-  if (text.substr(0, kByteOrderMark.size()) == kByteOrderMark) text.remove_prefix(kByteOrderMark.size());
-  if (text.empty()) throw FormatError(fmt::format("{}: is empty; give a text of at least {} lines", name, kLeastLines));
-  const std::vector<std::size_t> starts = line_starts(text);
-  const std::size_t lines = starts.size() - 1;
-  if (lines < kLeastLines)
-    throw FormatError(
-        fmt::format("{}: has {} line{}, and splitting 90/5/5 by lines takes at least {}; break long lines, "
-                    "or give a longer text",
-                    name, lines, lines == 1 ? "" : "s", kLeastLines));
-  const std::size_t part = lines / 20;
-  const std::size_t valid = starts[lines - 2 * part], test = starts[lines - part];
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   Corpus corpus;
-  reserve_for(text, corpus.train);
-  append_lines(text.substr(0, valid), corpus.vocab, corpus.train);
-  append_lines(text.substr(valid, test - valid), corpus.vocab, corpus.valid);
-  append_lines(text.substr(test), corpus.vocab, corpus.test);
-  if (corpus.vocab.size() < 2) throw FormatError(fmt::format("{}: holds no words, only blank lines", name));
   corpus.source = name;
+  reserve_for(text.size(), corpus.train);
+  LineSplitter splitter(corpus);
+  splitter.add(text);
+  if (!text.empty() && text.back() != '\n' && text.back() != '\r') splitter.end_line();
+  splitter.split();
   return corpus;
 }
 
-Corpus read_text(const fs::path& file) { return split_text(read_text_file(file), file.string()); }
+Corpus read_text(const fs::path& file_or_folder) {
+  const fs::path inputs[] = {file_or_folder};
+  const std::vector<fs::path> files = find_text_files(inputs, text_globs()).files;
+  Corpus corpus;
+  corpus.source = file_or_folder.string();
+  LineSplitter splitter(corpus);
+  for (const fs::path& file : files) {
+    reserve_for(file, corpus.train);
+    TextBlocks blocks(file);
+    while (const auto block = blocks.next()) splitter.add(*block);
+    if (blocks.open_line()) splitter.end_line();
+  }
+  splitter.split();
+  return corpus;
+}
 
 }  // namespace etna::data

@@ -16,7 +16,9 @@
 #include <etna/data/random.h>
 #include <etna/data/resident_batches.h>
 #include <etna/data/sampler.h>
+#include <etna/data/text_blocks.h>
 #include <etna/data/text_file.h>
+#include <etna/data/text_sources.h>
 #include <etna/data/token_file.h>
 #include <etna/data/transforms.h>
 #include <etna/data/vision.h>

@@ -30,19 +30,56 @@ void Packing::fill(std::int64_t index, std::span<const std::span<const std::int3
   std::fill(documents.begin(), documents.end(), -1);
   for (const PackedRun& run : sequences[static_cast<std::size_t>(index)]) {
     const auto document = static_cast<std::size_t>(run.document);
-    if (document >= texts.size() || texts[document].size() < static_cast<std::size_t>(run.begin + run.count))
+    const auto size = static_cast<std::int64_t>(document < texts.size() ? texts[document].size() : 0);
+    const std::int64_t tokens = run.end_token ? run.count - 1 : run.count;
+    if (document >= texts.size() || size < run.begin + tokens)
       throw ShapeError(fmt::format("packing: document {} is missing or shorter than when it was packed", run.document));
-    std::copy_n(texts[document].begin() + run.begin, run.count, ids.begin() + run.at);
+    std::copy_n(texts[document].begin() + run.begin, tokens, ids.begin() + run.at);
+    if (run.end_token) ids[static_cast<std::size_t>(run.at + tokens)] = end_token.value_or(padding);
     std::fill_n(documents.begin() + run.at, run.count, static_cast<std::int32_t>(run.document));
   }
 }
 
-Packing pack_best_fit(std::span<const std::int64_t> lengths, std::int64_t seq) {
+namespace {
+
+void check(std::span<const std::int64_t> lengths, std::int64_t seq) {
   if (seq < 1) throw ShapeError(fmt::format("packing: sequences of {} tokens; it takes at least 1", seq));
-  Packing packing{seq, {}};
+  for (std::size_t i = 0; i < lengths.size(); ++i)
+    if (lengths[i] < 0 || lengths[i] == INT64_MAX)
+      throw ShapeError(fmt::format("packing: document {} has {} tokens", i, lengths[i]));
+}
+
+}  // namespace
+
+Packing pack_concatenated(std::span<const std::int64_t> lengths, std::int64_t seq, std::int32_t end_token,
+                          Remainder remainder) {
+  check(lengths, seq);
+  Packing packing{seq, {}, end_token};
+  std::int64_t room = 0;
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    if (lengths[i] == 0) continue;
+    const std::int64_t size = lengths[i] + 1;  // with the end token
+    for (std::int64_t begin = 0; begin < size;) {
+      if (room == 0) {
+        packing.sequences.emplace_back();
+        room = seq;
+      }
+      const std::int64_t count = std::min(room, size - begin);
+      packing.sequences.back().push_back(
+          {static_cast<std::int64_t>(i), begin, count, seq - room, begin + count == size});
+      begin += count;
+      room -= count;
+    }
+  }
+  if (room > 0 && remainder == Remainder::drop) packing.sequences.pop_back();
+  return packing;
+}
+
+Packing pack_best_fit(std::span<const std::int64_t> lengths, std::int64_t seq) {
+  check(lengths, seq);
+  Packing packing{seq, {}, {}};
   std::vector<PackedRun> rests;
   for (std::size_t i = 0; i < lengths.size(); ++i) {
-    if (lengths[i] < 0) throw ShapeError(fmt::format("packing: document {} has {} tokens", i, lengths[i]));
     const auto document = static_cast<std::int64_t>(i);
     std::int64_t begin = 0;
     for (; lengths[i] - begin >= seq; begin += seq) packing.sequences.push_back({{document, begin, seq, 0}});

@@ -143,6 +143,8 @@ void TokenFileWriter::append(std::span<const std::int32_t> ids) {
   size_ += static_cast<std::int64_t>(ids.size());
 }
 
+std::uint64_t TokenFileWriter::content_hash() const { return hash_->value(); }
+
 void TokenFileWriter::finish() {
   Trailer trailer;
   trailer.width = static_cast<std::uint64_t>(vocabulary_) <= kNarrow ? 2 : 4;

@@ -64,6 +64,8 @@ class TokenFileWriter {
   /// @throws FormatError for an id outside [0, vocabulary)
   void append(std::span<const std::int32_t> ids);
   std::int64_t size() const { return size_; }
+  /// TokenFile::content_hash() of what was appended so far.
+  std::uint64_t content_hash() const;
   void finish();
 
  private:

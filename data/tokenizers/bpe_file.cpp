@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <etna/data/text_file.h>
 #include <etna/data/tokenizers/bpe_tokenizer.h>
 #include <etna/data/tokenizers/byte_characters.h>
 #include <etna/data/tokenizers/json_fields.h>
-#include <etna/device/atomic_file.h>
 #include <etna/device/error.h>
 
 namespace etna::data {
@@ -14,10 +14,10 @@ namespace {
 using nlohmann::json;
 using TokenIds = std::unordered_map<std::string, std::int32_t>;
 
-/// A tokenizer.json that is read; every refusal names the file.
+/// A tokenizer.json that is read; every refusal names it.
 class Reader {
  public:
-  explicit Reader(const std::filesystem::path& file) : name_(file.string()), root_(read_json_object(file)) {
+  Reader(std::string_view text, const std::string& name) : name_(name), root_(parse_json_object(text, name)) {
     if (!root_.contains("model") || !root_["model"].is_object()) refuse("it has no object 'model'");
   }
 
@@ -128,7 +128,11 @@ class Reader {
 }  // namespace
 
 BpeTokenizer BpeTokenizer::load(const std::filesystem::path& file) {
-  const Reader reader(file);
+  return parse(read_text_file(file), file.string());
+}
+
+BpeTokenizer BpeTokenizer::parse(std::string_view json, const std::string& name) {
+  const Reader reader(json, name);
   reader.check_kind();
   std::vector<std::int32_t> special;
   const TokenIds ids = reader.read_ids(special);
@@ -156,7 +160,7 @@ BpeTokenizer BpeTokenizer::load(const std::filesystem::path& file) {
   }
 }
 
-void BpeTokenizer::save(const std::filesystem::path& file) const {
+std::string BpeTokenizer::json() const {
   const auto text = [&](std::int32_t id) {
     const bool special = std::find(special_.begin(), special_.end(), id) != special_.end();
     return special ? std::string(token(id)) : to_characters(token(id));
@@ -183,8 +187,7 @@ void BpeTokenizer::save(const std::filesystem::path& file) const {
   for (std::size_t i = 0; i < merges_.size(); ++i)
     out += fmt::format("{}\n      [{}, {}]", i == 0 ? "" : ",", json_text(text(merges_[i].first)),
                        json_text(text(merges_[i].second)));
-  out += "\n    ]\n  }\n}\n";
-  io::write_file(file, out);
+  return out + "\n    ]\n  }\n}\n";
 }
 
 }  // namespace etna::data

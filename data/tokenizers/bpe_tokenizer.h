@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <etna/data/tokenizers/tokenizer.h>
+#include <etna/data/tokenizers/word_counts.h>
 
 namespace etna::data {
 
@@ -32,11 +33,13 @@ class BpeTokenizer : public Tokenizer {
   /// alphabet of bytes. A text that is small, or has few different words, may give fewer tokens than asked for.
   /// @throws FormatError for a vocabulary below 256 and the special tokens, or special tokens that are empty or equal
   static BpeTokenizer train(std::span<const std::string_view> texts, const BpeOptions& options);
+  static BpeTokenizer train(const WordCounts& words, const BpeOptions& options);
 
-  /// @throws FormatError as load_tokenizer()
+  /// @throws FormatError as load_tokenizer() and parse_tokenizer()
   static BpeTokenizer load(const std::filesystem::path& file);
+  static BpeTokenizer parse(std::string_view json, const std::string& name);
   /// A tokenizer.json as Hugging Face's tokenizers read it.
-  void save(const std::filesystem::path& file) const override;
+  std::string json() const override;
   void save_hf(const std::filesystem::path& file) const { save(file); }
 
   std::vector<std::int32_t> encode(std::string_view text, SpecialTokens special = SpecialTokens::recognize,

@@ -5,16 +5,12 @@
 
 #include <etna/data/tokenizers/bpe_tokenizer.h>
 #include <etna/data/tokenizers/byte_characters.h>
-#include <etna/data/tokenizers/pre_tokenizer.h>
-#include <etna/data/tokenizers/text_chunks.h>
-#include <etna/device/cpu/parallel.h>
 #include <etna/device/error.h>
 
 namespace etna::data {
 namespace {
 
 using Pair = BpeTokenizer::Merge;
-using Counts = std::unordered_map<std::string_view, std::int64_t>;
 
 struct PairHash {
   std::size_t operator()(const Pair& pair) const {
@@ -28,29 +24,6 @@ struct Word {
   std::vector<std::int32_t> ids;
   std::int64_t count;
 };
-
-Counts count_words(std::span<const std::string_view> texts) {
-  std::size_t bytes = 0;
-  for (const std::string_view text : texts) bytes += text.size();
-  std::vector<std::string_view> chunks;
-  for (const std::string_view text : texts) {
-    const auto some = text_chunks(text, chunk_size(bytes));
-    chunks.insert(chunks.end(), some.begin(), some.end());
-  }
-  const auto count = static_cast<std::int64_t>(chunks.size());
-  const std::int64_t workers = std::min<std::int64_t>(count, cpu::workers());
-  std::vector<Counts> each(static_cast<std::size_t>(workers));
-  cpu::for_each_task(workers, [&](std::int64_t worker) {
-    Counts& mine = each[static_cast<std::size_t>(worker)];
-    for (std::int64_t i = worker; i < count; i += workers)
-      for_each_word(chunks[static_cast<std::size_t>(i)], [&](std::string_view word) { ++mine[word]; });
-  });
-  if (each.empty()) return {};
-  Counts all = std::move(each[0]);
-  for (std::size_t i = 1; i < each.size(); ++i)
-    for (const auto& entry : each[i]) all[entry.first] += entry.second;
-  return all;
-}
 
 /// A pair that may be merged next. Counts change after an entry is made, and a pair may have several entries, each with
 /// the words that gained it at that time.
@@ -144,6 +117,12 @@ class Merger {
 }  // namespace
 
 BpeTokenizer BpeTokenizer::train(std::span<const std::string_view> texts, const BpeOptions& options) {
+  WordCounts words;
+  for (const std::string_view text : texts) words.add(text);
+  return train(words, options);
+}
+
+BpeTokenizer BpeTokenizer::train(const WordCounts& counted, const BpeOptions& options) {
   const std::size_t least = 256 + options.special_tokens.size();
   if (options.vocab_size < static_cast<std::int64_t>(least) ||
       options.vocab_size > std::numeric_limits<std::int32_t>::max())
@@ -164,9 +143,8 @@ BpeTokenizer BpeTokenizer::train(std::span<const std::string_view> texts, const 
   for (std::size_t i = special.size(); i < tokens.size(); ++i) known.emplace(tokens[i], static_cast<std::int32_t>(i));
 
   std::vector<Word> words;
-  const Counts counted = count_words(texts);
-  words.reserve(counted.size());
-  for (const auto& entry : counted) {
+  words.reserve(counted.counts().size());
+  for (const auto& entry : counted.counts()) {
     Word word{{}, entry.second};
     word.ids.reserve(entry.first.size());
     for (const char c : entry.first) word.ids.push_back(ids[static_cast<unsigned char>(c)]);

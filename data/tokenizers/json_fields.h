@@ -1,14 +1,15 @@
 #pragma once
 
-#include <filesystem>
 #include <string>
+#include <string_view>
 
 #include <nlohmann/json.hpp>
 
 namespace etna::data {
 
-/// The object that a JSON file holds. @throws FormatError for a file that is missing, no JSON, or another value
-nlohmann::json read_json_object(const std::filesystem::path& file);
+/// The object that a JSON text is. @param name for errors @throws FormatError for a text that is no JSON, or another
+/// value
+nlohmann::json parse_json_object(std::string_view text, const std::string& name);
 
 /// A JSON string. @throws FormatError for a text that is not UTF-8
 std::string json_text(const std::string& text);

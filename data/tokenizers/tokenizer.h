@@ -37,13 +37,17 @@ class Tokenizer {
   /// XXH3 of the kind and of all that decides about ids. Equal in every process and on every machine.
   virtual std::uint64_t hash() const = 0;
 
-  /// Writes one JSON file, which load_tokenizer() reads. A failed save leaves an existing file unchanged.
+  /// The tokenizer as JSON, which parse_tokenizer() reads. @throws FormatError for words that are not UTF-8
+  virtual std::string json() const = 0;
+  /// Writes that to a file, which load_tokenizer() reads. A failed save leaves an existing file unchanged.
   /// @throws FormatError
-  virtual void save(const std::filesystem::path& file) const = 0;
+  void save(const std::filesystem::path& file) const;
 };
 
 /// Reads what Tokenizer::save() wrote, or a tokenizer.json of Hugging Face with a byte-level BPE.
 /// @throws FormatError for a file that is missing, damaged or of another kind
 std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& file);
+/// The same of a text in memory; messages call it `name`.
+std::unique_ptr<Tokenizer> parse_tokenizer(std::string_view json, const std::string& name);
 
 }  // namespace etna::data

@@ -5,9 +5,9 @@
 
 #include <fmt/format.h>
 
+#include <etna/data/text_file.h>
 #include <etna/data/token_hash.h>
 #include <etna/data/tokenizers/json_fields.h>
-#include <etna/device/atomic_file.h>
 #include <etna/device/error.h>
 
 namespace etna::data {
@@ -50,19 +50,22 @@ std::uint64_t WordTokenizer::hash() const {
   return hash.value();
 }
 
-void WordTokenizer::save(const std::filesystem::path& file) const {
+std::string WordTokenizer::json() const {
   std::string out = fmt::format("{{\n  \"format\": \"{}\",\n  \"version\": {},\n  \"words\": [", kFormat, kVersion);
   for (std::size_t id = 0; id < size(); ++id)
     out += fmt::format("{}\n    {}", id == 0 ? "" : ",",
                        json_text(std::string(vocabulary_.word(static_cast<std::int32_t>(id)))));
-  out += "\n  ]\n}\n";
-  io::write_file(file, out);
+  return out + "\n  ]\n}\n";
 }
 
 WordTokenizer WordTokenizer::load(const std::filesystem::path& file) {
-  const nlohmann::json json = read_json_object(file);
+  return parse(read_text_file(file), file.string());
+}
+
+WordTokenizer WordTokenizer::parse(std::string_view text, const std::string& name) {
+  const nlohmann::json json = parse_json_object(text, name);
   const auto refuse = [&](const std::string& why) {
-    throw FormatError(fmt::format("{}: is no tokenizer that Etna reads: {}", file.string(), why));
+    throw FormatError(fmt::format("{}: is no tokenizer that Etna reads: {}", name, why));
   };
   if (json.value("format", nlohmann::json()) != kFormat) refuse("its format is missing or unknown");
   if (json.value("version", nlohmann::json()) != kVersion)

@@ -12,9 +12,10 @@ class WordTokenizer : public Tokenizer {
  public:
   explicit WordTokenizer(Vocabulary vocabulary) : vocabulary_(std::move(vocabulary)) {}
 
-  /// @throws FormatError as load_tokenizer()
+  /// @throws FormatError as load_tokenizer() and parse_tokenizer()
   static WordTokenizer load(const std::filesystem::path& file);
-  void save(const std::filesystem::path& file) const override;
+  static WordTokenizer parse(std::string_view json, const std::string& name);
+  std::string json() const override;
 
   /// @throws FormatError for an unknown word or line break if the vocabulary has no `<unk>`
   std::vector<std::int32_t> encode(std::string_view text, SpecialTokens special = SpecialTokens::recognize,

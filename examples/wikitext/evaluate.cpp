@@ -21,21 +21,24 @@ using namespace etna;
 namespace {
 
 /// Of a split that may be too short for as many.
-std::int64_t streams_for(std::span<const std::int32_t> ids, const SplitOptions& options) {
+std::int64_t streams_for(const TokenIds& ids, const SplitOptions& options) {
   if (options.cache) return 1;
-  return std::clamp<std::int64_t>(static_cast<std::int64_t>(ids.size()) / (options.seq + 1), 1, options.streams);
+  return std::clamp<std::int64_t>(ids.size() / (options.seq + 1), 1, options.streams);
 }
 
-/// Both splits' perplexity.
+/// Both splits' perplexity, per token and per word.
 struct Perplexity {
-  double valid, test;
+  double valid, test, valid_word, test_word;
+  std::string text;
 };
 
-Perplexity perplexity(TextModel& model, const data::Corpus& corpus, SplitOptions options) {
+Perplexity perplexity(TextModel& model, const Corpus& corpus, SplitOptions options) {
   options.title = "validation";
-  const double valid = std::exp(Split(model, corpus.valid, options).loss());
+  const double valid = Split(model, corpus.valid, options).loss();
   options.title = "test";
-  return {valid, std::exp(Split(model, corpus.test, options).loss())};
+  const double test = Split(model, corpus.test, options).loss();
+  return {std::exp(valid), std::exp(test), word_perplexity(valid, corpus.valid), word_perplexity(test, corpus.test),
+          perplexity_text(corpus, valid, test)};
 }
 
 }  // namespace
@@ -45,8 +48,8 @@ std::int64_t streams_of_splits(const TextModel& model, const Settings& settings)
   return model.remembers() ? std::min(kFew, settings.batch) : settings.batch;
 }
 
-Split::Split(TextModel& model, std::span<const std::int32_t> ids, SplitOptions options)
-    : streams_(ids, streams_for(ids, options), options.seq),
+Split::Split(TextModel& model, const TokenIds& ids, SplitOptions options)
+    : streams_(ids.streams(streams_for(ids, options), options.seq)),
       memory_(model.memory(streams_.batch(), options.device)),
       evaluator_(model.module(),
                  [this, &model](const Tensor& x, const Tensor& y) {
@@ -69,28 +72,28 @@ int run_evaluate(const EvaluateOptions& options) {
   fmt::print("{}\n", device_line(options.device, device));
   if (!options.json.empty()) io::require_writable(options.json);
   SavedModel saved = load_model(options.run, device);
-  const data::Corpus corpus = find_corpus(options.data);
-  if (corpus.vocab != saved.vocabulary) {
-    throw FormatError(
-        fmt::format("the corpus has other words ({}) than {} was trained on ({}); name the same --data or --text",
-                    corpus.vocab.size(), options.run, saved.vocabulary.size()));
-  }
+  const Corpus corpus = find_corpus(options.data);
+  require_same(*corpus.tokenizer, *saved.tokenizer, options.run);
   const SplitOptions split{.title = "",
                            .streams = streams_of_splits(*saved.model, saved.settings),
                            .seq = saved.settings.seq,
                            .device = device,
                            .precision = dtype_named(options.precision)};
   const Perplexity plain = perplexity(*saved.model, corpus, split);
-  fmt::print("perplexity: validation {:.2f}, test {:.2f}\n", plain.valid, plain.test);
+  fmt::print("perplexity: {}\n", plain.text);
   nlohmann::json result = {{"device", device.str()},          {"device_name", device_name(device)},
                            {"preset", saved.preset},          {"parameters", saved.model->module().num_parameters()},
                            {"valid_perplexity", plain.valid}, {"test_perplexity", plain.test}};
+  if (!corpus.of_words()) {
+    result["valid_word_perplexity"] = plain.valid_word;
+    result["test_word_perplexity"] = plain.test_word;
+  }
   if (options.with_cache) {
     SplitOptions cached = split;
     cached.cache = options.cache;
     const Perplexity better = perplexity(*saved.model, corpus, cached);
-    fmt::print("with a cache of {} words (theta {}, lambda {}): validation {:.2f}, test {:.2f}\n", options.cache.window,
-               options.cache.theta, options.cache.lambda, better.valid, better.test);
+    fmt::print("with a cache of {} tokens (theta {}, lambda {}): {}\n", options.cache.window, options.cache.theta,
+               options.cache.lambda, better.text);
     result["cache"] = {{"window", options.cache.window},
                        {"theta", options.cache.theta},
                        {"lambda", options.cache.lambda},

@@ -3,12 +3,12 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <span>
 
 #include <etna/data/batches.h>
 #include <etna/nn/neural_cache.h>
 #include <etna/train/evaluator.h>
 
+#include "corpus.h"
 #include "text_model.h"
 
 namespace wikitext {
@@ -25,7 +25,7 @@ struct SplitOptions {
 class Split {
  public:
   /// @param ids outlive the object, as the model does @throws FormatError for a split too short for one sequence
-  Split(TextModel& model, std::span<const std::int32_t> ids, SplitOptions options);
+  Split(TextModel& model, const TokenIds& ids, SplitOptions options);
   double loss();
 
  private:

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 #include <sstream>
 #include <utility>
 #include <vector>
 
+#include <etna/data/corpora/prepared_corpus.h>
 #include <etna/etna.h>
 
 namespace wikitext {
@@ -43,17 +45,18 @@ std::int32_t draw(const std::vector<float>& logits, const Sampling& sampling, st
   return order[kept - 1];
 }
 
+/// The special token that ends a text, if there is one.
+std::optional<std::int32_t> end_of_text(const data::Tokenizer& tokenizer) {
+  for (const std::int32_t id : tokenizer.special_tokens())
+    if (tokenizer.token(id) == data::kEndOfText) return id;
+  return std::nullopt;
+}
+
 }  // namespace
 
-std::vector<std::string> unknown_words(const std::string& prompt, const data::Vocabulary& vocabulary) {
-  data::Vocabulary words;
-  std::vector<std::int32_t> ids;
-  data::append_lines(prompt, words, ids);
+std::vector<std::string> unknown_words(const std::string& prompt, const data::Tokenizer& tokenizer) {
   std::vector<std::string> unknown;
-  for (std::size_t id = 0; id < words.size(); ++id) {
-    const std::string word(words.word(static_cast<std::int32_t>(id)));
-    if (!vocabulary.find(word)) unknown.push_back(word);
-  }
+  tokenizer.encode(prompt, data::SpecialTokens::recognize, &unknown);
   return unknown;
 }
 
@@ -67,30 +70,33 @@ std::string printable_lines(const std::string& text) {
   return all;
 }
 
-std::string generate(TextModel& model, std::int64_t seq, const data::Vocabulary& vocabulary, const std::string& prompt,
+std::string generate(TextModel& model, std::int64_t seq, const data::Tokenizer& tokenizer, const std::string& prompt,
                      const Sampling& sampling, Device device) {
   NoGrad no_grad;
   model.module().eval();
   const std::unique_ptr<TextModel::Memory> memory = model.memory(1, device);
-  std::vector<std::int32_t> ids = data::encode(prompt, vocabulary);
+  const std::optional<std::int32_t> end = end_of_text(tokenizer);
+  std::vector<std::int32_t> ids = tokenizer.encode(prompt);
   std::size_t start = 0;
   if (ids.empty()) {
-    ids.push_back(vocabulary.id(data::kEndOfLine));
-    start = 1;
+    ids = end ? std::vector<std::int32_t>{*end} : tokenizer.encode("\n");
+    start = ids.size();
   }
   std::uint64_t state = sampling.seed;
-  const auto words = static_cast<std::int64_t>(vocabulary.size());
+  const auto vocabulary = static_cast<std::int64_t>(tokenizer.size());
   std::size_t read = 0;  // by a model that remembers
   for (std::int64_t i = 0; i < sampling.words; ++i) {
     const std::size_t context = model.remembers() ? ids.size() - std::exchange(read, ids.size())
                                                   : std::min(ids.size(), static_cast<std::size_t>(seq));
     std::vector<std::int32_t> window(ids.end() - static_cast<std::ptrdiff_t>(context), ids.end());
     Tensor tokens = from_vector(window, {1, static_cast<std::int64_t>(context)}, device);
-    Tensor logits = model.head(model.hidden(tokens, *memory).select(0, 0).select(0, -1)).slice(0, 0, words);
-    ids.push_back(draw(logits.to_vector<float>(), sampling, state));
+    Tensor logits = model.head(model.hidden(tokens, *memory).select(0, 0).select(0, -1)).slice(0, 0, vocabulary);
+    const std::int32_t id = draw(logits.to_vector<float>(), sampling, state);
+    if (end && id == *end) break;
+    ids.push_back(id);
   }
   model.module().train();
-  return data::decode(std::span(ids).subspan(start), vocabulary);
+  return tokenizer.decode(std::span(ids).subspan(start));
 }
 
 }  // namespace wikitext

@@ -22,8 +22,11 @@ int failed(Exit code, const char* what) {
 }
 
 void add_data_options(CLI::App& app, wikitext::DataOptions& data) {
-  auto* folder = app.add_option("--data", data.data, "WikiText folder (default: $ETNA_DATA, else the embedded corpus)");
-  app.add_option("--text", data.text, "any UTF-8 text file instead")->excludes(folder);
+  auto* folder =
+      app.add_option("--data", data.data,
+                     "folder of WikiText, or one that etna data prepare wrote (default: $ETNA_DATA, else the\n"
+                     "embedded corpus)");
+  app.add_option("--text", data.text, "any UTF-8 text file, or folder of them, instead")->excludes(folder);
 }
 
 constexpr const char* kResidentHelp = "upload the corpus once and cut batches from it on the device";
@@ -115,10 +118,10 @@ int main(int argc, char** argv) {
   generate_command->add_option("--device", generate.device, kDeviceHelp);
   generate_command->add_option("--run", generate.run, kRunHelp)->required();
   generate_command->add_option("--prompt", generate.prompt, "words to go on from");
-  generate_command->add_option("--words", generate.sampling.words, "how many to write")
+  generate_command->add_option("--words", generate.sampling.words, "how many to write (of byte pairs: tokens)")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  generate_command->add_option("--temperature", generate.sampling.temperature, "0: always the likeliest word")
+  generate_command->add_option("--temperature", generate.sampling.temperature, "0: always the likeliest token")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   generate_command->add_option("--top-k", generate.sampling.top_k, "draw from the likeliest K; 0: from all")

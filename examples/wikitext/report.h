@@ -23,6 +23,7 @@ struct Summary {
   std::optional<etna::ProgramReport> program;  ///< of the captured step
   etna::Transfers transfers;                   ///< during the training
   std::optional<double> valid_perplexity, test_perplexity;
+  std::optional<double> valid_word_perplexity, test_word_perplexity;  ///< where tokens are no words
 
   double tokens_per_second() const;
   /// Seconds per epoch: the median of the measured epochs, or else steps per epoch × the median step.

@@ -34,14 +34,14 @@ bool looks_at(std::int64_t step, std::int64_t steps, std::int64_t total) {
   return step % std::max<std::int64_t>(1, span / 20) == 0;
 }
 
-Summary train_on(bool captured, const CompareOptions& options, Settings settings, const data::Corpus& corpus,
+Summary train_on(bool captured, const CompareOptions& options, Settings settings, const Corpus& corpus,
                  Compared& compared) {
   const Device device = compared.device;
   settings.precision = compared.precision;
   settings.epochs = options.epoch ? 1 : 0;  // the learning rate's schedule spans it, op by op too
   settings.steps = options.epoch && captured ? 0 : options.steps;
   manual_seed(static_cast<std::uint64_t>(settings.seed));
-  const std::unique_ptr<TextModel> model = make_model(settings, static_cast<std::int64_t>(corpus.vocab.size()));
+  const std::unique_ptr<TextModel> model = make_model(settings, corpus.vocabulary());
   model->module().to(device);
   reset_peak_memory(kCPU);
   if (device.is_vulkan()) reset_peak_memory(device);
@@ -89,7 +89,7 @@ int run_compare(const CompareOptions& options, Settings& settings, SettingList& 
     devices.push_back(select_device(name));
     fmt::print("{}\n", device_line(name, devices.back()));
   }
-  data::Corpus corpus = find_corpus(options.data);
+  const Corpus corpus = find_corpus(options.data);
   const std::vector<std::string> precisions =
       options.precisions.empty() ? std::vector{settings.precision} : options.precisions;
   std::vector<Compared> runs;

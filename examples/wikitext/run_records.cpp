@@ -68,6 +68,8 @@ void RunRecords::end(training::Outcome outcome, const Summary& s) const {
   if (!s.looks.empty() && std::isfinite(s.looks.back().loss)) record.final_loss = s.looks.back().loss;
   if (s.valid_perplexity) record.perplexities.emplace_back("valid", *s.valid_perplexity);
   if (s.test_perplexity) record.perplexities.emplace_back("test", *s.test_perplexity);
+  if (s.valid_word_perplexity) record.perplexities.emplace_back("valid_word", *s.valid_word_perplexity);
+  if (s.test_word_perplexity) record.perplexities.emplace_back("test_word", *s.test_word_perplexity);
   try {
     training::append_run(record);
   } catch (const Error& error) {
@@ -88,6 +90,10 @@ void RunRecords::finish(const training::RunFolder& folder, const std::string& pr
                     {"tokens/s", training::with_commas(std::llround(s.tokens_per_second()))},
                     {"steps", training::with_commas(s.steps)},
                     {"time", training::clock_text(s.seconds)}};
+  if (s.valid_word_perplexity) {
+    report.summary.push_back({"validation perplexity a word", number(s.valid_word_perplexity)});
+    report.summary.push_back({"test perplexity a word", number(s.test_word_perplexity)});
+  }
   report.curves = curves;
   report.config_json = config_.dump();
   report.environment = environment(device_);

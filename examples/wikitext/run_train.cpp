@@ -89,10 +89,10 @@ int run_train(const TrainOptions& options, Settings& settings, SettingList& list
                                 : options.force ? training::ExistingRun::overwrite
                                                 : training::ExistingRun::refuse);
   }
-  data::Corpus corpus = find_corpus(options.data);
+  Corpus corpus = find_corpus(options.data);
 
   manual_seed(static_cast<std::uint64_t>(settings.seed));
-  const std::unique_ptr<TextModel> model = make_model(settings, static_cast<std::int64_t>(corpus.vocab.size()));
+  const std::unique_ptr<TextModel> model = make_model(settings, corpus.vocabulary());
   model->module().to(device);
   print_model(*model, settings, preset);
   reset_transfers();
@@ -139,14 +139,18 @@ int run_train(const TrainOptions& options, Settings& settings, SettingList& list
                 .seq = settings.seq,
                 .device = device,
                 .precision = dtype_named(settings.precision)});
-    summary.test_perplexity = std::exp(test.loss());
+    const double valid_loss = watch.valid_loss(), test_loss = test.loss();
+    summary.test_perplexity = std::exp(test_loss);
     result["valid_perplexity"] = *summary.valid_perplexity;
     result["test_perplexity"] = *summary.test_perplexity;
-    passage =
-        generate(*model, settings.seq, corpus.vocab, "", {.seed = static_cast<std::uint64_t>(settings.seed)}, device);
-    fmt::print("perplexity: validation {:.2f}, test {:.2f} (an untrained model: {})\n\n{}\n\n",
-               *summary.valid_perplexity, *summary.test_perplexity, training::with_commas(model->words()),
-               printable_lines(passage));
+    if (!corpus.of_words()) {
+      result["valid_word_perplexity"] = *(summary.valid_word_perplexity = word_perplexity(valid_loss, corpus.valid));
+      result["test_word_perplexity"] = *(summary.test_word_perplexity = word_perplexity(test_loss, corpus.test));
+    }
+    passage = generate(*model, settings.seq, *corpus.tokenizer, "", {.seed = static_cast<std::uint64_t>(settings.seed)},
+                       device);
+    fmt::print("perplexity: {} (an untrained model: {})\n\n{}\n\n", perplexity_text(corpus, valid_loss, test_loss),
+               training::with_commas(model->words()), printable_lines(passage));
   }
   records.end(training::Outcome::finished, summary);
   if (folder) records.finish(*folder, options.program, summary, result, passage);
@@ -161,13 +165,13 @@ int run_train(const TrainOptions& options, Settings& settings, SettingList& list
 int run_generate(const GenerateOptions& options) {
   Device device = select_device(options.device);
   SavedModel saved = load_model(options.run, device);
-  const std::vector<std::string> unknown = unknown_words(options.prompt, saved.vocabulary);
+  const std::vector<std::string> unknown = unknown_words(options.prompt, *saved.tokenizer);
   if (!unknown.empty()) {
     std::string list;
     for (const std::string& word : unknown) list += (list.empty() ? "" : ", ") + training::shortened(word, 40);
     fmt::print(stderr, "the model does not know these words and reads <unk> for them: {}\n", list);
   }
-  fmt::print("{}\n", printable_lines(generate(*saved.model, saved.settings.seq, saved.vocabulary, options.prompt,
+  fmt::print("{}\n", printable_lines(generate(*saved.model, saved.settings.seq, *saved.tokenizer, options.prompt,
                                               options.sampling, device)));
   return 0;
 }

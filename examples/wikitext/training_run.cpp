@@ -32,8 +32,8 @@ optim::Schedule schedule_of(const Settings& s, std::int64_t planned) {
   return s.warmup > 0 ? optim::linear_warmup(s.warmup) * course : course;
 }
 
-data::StreamBatches streams_of(std::span<const std::int32_t> ids, const Settings& s) {
-  data::StreamBatches streams(ids, s.batch, s.seq);
+data::StreamBatches streams_of(const TokenIds& ids, const Settings& s) {
+  data::StreamBatches streams = ids.streams(s.batch, s.seq);
   if (streams.steps() < s.accumulation) {
     throw FormatError(fmt::format("the text has {} batches of {} sequences, a step accumulates {}; try fewer",
                                   streams.steps(), s.batch, s.accumulation));
@@ -43,8 +43,7 @@ data::StreamBatches streams_of(std::span<const std::int32_t> ids, const Settings
 
 }  // namespace
 
-TrainingRun::TrainingRun(TextModel& model, std::span<const std::int32_t> ids, const Settings& s, Device device,
-                         RunOptions options)
+TrainingRun::TrainingRun(TextModel& model, const TokenIds& ids, const Settings& s, Device device, RunOptions options)
     : model_(model),
       memory_(model.memory(s.batch, device)),
       streams_(streams_of(ids, s)),

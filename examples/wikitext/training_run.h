@@ -4,7 +4,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include <etna/data/batches.h>
@@ -13,6 +12,7 @@
 #include <etna/tensor/capture.h>
 #include <etna/tensor/io/checkpoint.h>
 
+#include "corpus.h"
 #include "settings.h"
 #include "text_model.h"
 
@@ -29,7 +29,7 @@ class TrainingRun {
  public:
   /// @param model on `device` already @param ids outlive the run @throws FormatError for a text too short for one step,
   /// SettingError for options that do not go with the settings
-  TrainingRun(TextModel& model, std::span<const std::int32_t> ids, const Settings& settings, etna::Device device,
+  TrainingRun(TextModel& model, const TokenIds& ids, const Settings& settings, etna::Device device,
               RunOptions options = {});
 
   /// Makes a step. @return its loss, 0-d on the device; the next step may overwrite it

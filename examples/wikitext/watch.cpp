@@ -16,11 +16,11 @@ constexpr std::int64_t kLookEvery = 10;
 
 }  // namespace
 
-Watch::Watch(TrainingRun& run, TextModel& model, data::Corpus& corpus, const Settings& settings, Device device,
+Watch::Watch(TrainingRun& run, TextModel& model, Corpus& corpus, const Settings& settings, Device device,
              Options options)
     : run_(run),
       model_(model),
-      words_{corpus.vocab},
+      tokenizer_{corpus.tokenizer},
       settings_(settings),
       options_(std::move(options)),
       stopping_({.patience = settings.patience}) {
@@ -33,9 +33,9 @@ Watch::Watch(TrainingRun& run, TextModel& model, data::Corpus& corpus, const Set
                                 .precision = dtype_named(settings.precision)});
   const std::filesystem::path& folder = options_.folder;
   if (!folder.empty()) {
-    // The words first: another corpus is then said as such, and not as tables of other sizes.
+    // The tokenizer first: another corpus is then said as such, and not as tables of other sizes.
     std::vector<CheckpointItem> items{
-        {"vocabulary", words_}, {"stopping", stopping_}, {"validated_at", validated_at_}, {"seconds", seconds_}};
+        {"vocabulary", tokenizer_}, {"stopping", stopping_}, {"validated_at", validated_at_}, {"seconds", seconds_}};
     for (CheckpointItem& item : run_.items()) items.push_back(std::move(item));
     checkpoints_.emplace(folder / "checkpoints", items,
                          training::CheckpointerOptions{.keep = settings.keep, .seconds = settings.checkpoint_seconds});

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include <etna/data/corpus.h>
 #include <etna/train/train.h>
 
 #include "evaluate.h"
@@ -28,7 +27,7 @@ class Watch {
     bool evaluate = true;          ///< validate now and then
   };
   /// The references outlive the object. @throws FormatError for a checkpoint that does not fit, or a full disk
-  Watch(TrainingRun& run, TextModel& model, etna::data::Corpus& corpus, const Settings& settings, etna::Device device,
+  Watch(TrainingRun& run, TextModel& model, Corpus& corpus, const Settings& settings, etna::Device device,
         Options options);
 
   /// False at the end, after Ctrl-C, and where validation stops improving.
@@ -57,7 +56,7 @@ class Watch {
 
   TrainingRun& run_;
   TextModel& model_;
-  SavedWords words_;
+  SavedTokenizer tokenizer_;
   const Settings& settings_;
   Options options_;
   etna::training::Interrupt interrupt_;

@@ -45,9 +45,9 @@ TEST(Corpus, SaysWhatIsWrongWithAFolderAndWhatToDo) {
                 ThrowsMessage<FormatError>(AllOf(HasSubstr(why), HasSubstr("tools/get-wikitext2"))));
   };
   refuses(folder / "none", "none: there is no such folder");
-  refuses(folder.path(), "has neither wiki.train.tokens nor train.txt");
+  refuses(folder.path(), "has neither wiki.train.tokens, wiki.train.raw nor train.txt");
   folder.write("wiki.train.tokens", "a b \n");
-  refuses(folder.path(), "has neither wiki.valid.tokens nor valid.txt");
+  refuses(folder.path(), "has neither wiki.valid.tokens, wiki.valid.raw nor valid.txt");
   folder.write("wiki.valid.tokens", "");
   folder.write("wiki.test.tokens", "a \n");
   refuses(folder.path(), "wiki.valid.tokens: is empty");
@@ -93,7 +93,20 @@ TEST(Corpus, RefusesTextItCannotSplit) {
   refuses(std::string(40, '\n'), "holds no words");
   refuses(std::string(40, '\0'), "byte 0 is NUL");
   EXPECT_THAT([&] { read_text(folder / "none"); }, ThrowsMessage<FormatError>(HasSubstr("no such file")));
-  EXPECT_THAT([&] { read_text(folder.path()); }, ThrowsMessage<FormatError>(HasSubstr("is a folder")));
+  const TemporaryFolder none;
+  EXPECT_THAT([&] { read_text(none.path()); }, ThrowsMessage<FormatError>(HasSubstr("has no text file")));
+}
+
+TEST(Corpus, ReadsTheTextsOfAFolderAsOne) {
+  const TemporaryFolder folder;
+  folder.write("b.txt", numbered_lines(20, "\n"));
+  folder.write("a.md", "first\nopen end");
+  folder.write("c.bin", std::string(9, '\0'));
+  const Corpus corpus = read_text(folder.path());
+  EXPECT_EQ(corpus.vocab.word(0), "first");
+  EXPECT_EQ(corpus.train.size(), 2u + 3 + 18 * 2);
+  EXPECT_EQ(corpus.vocab.word(corpus.test[0]), "line19");
+  EXPECT_EQ(corpus.source, folder.path().string());
 }
 
 // Sum over the splits of id · (position + 1), modulo 2^64, as a straightforward reader in Python computes it.

@@ -57,3 +57,51 @@ TEST(Packing, RefusesWhatDoesNotFit) {
   EXPECT_THROW(packing.fill(1, {}, 0, ids, ids), ShapeError);
   EXPECT_THROW(packing.fill(0, {}, 0, few, ids), ShapeError);
 }
+
+TEST(PackConcatenated, FillsEverySequenceAndEndsEveryDocument) {
+  const std::vector<std::vector<std::int32_t>> texts{{1, 2, 3}, {}, {4}, {5, 6, 7, 8, 9, 10}};
+  const std::vector<std::span<const std::int32_t>> views(texts.begin(), texts.end());
+  const std::vector<std::int64_t> lengths{3, 0, 1, 6};
+  const auto packing = data::pack_concatenated(lengths, 4, -5);
+  ASSERT_EQ(packing.sequences.size(), 3u);
+  EXPECT_EQ(packing.efficiency(), 1.0);
+  using Row = std::vector<std::int32_t>;
+  const Row wanted[] = {{1, 2, 3, -5}, {4, -5, 5, 6}, {7, 8, 9, 10}},
+            owners[] = {{0, 0, 0, 0}, {2, 2, 3, 3}, Row(4, 3)};
+  for (std::size_t s = 0; s < 3; ++s) {
+    Row ids(4), documents(4);
+    packing.fill(static_cast<std::int64_t>(s), views, -7, ids, documents);
+    EXPECT_EQ(ids, wanted[s]) << s;
+    EXPECT_EQ(documents, owners[s]) << s;
+  }
+}
+
+TEST(PackConcatenated, DropsTheRestOrPadsIt) {
+  const std::vector<std::int32_t> text{1, 2, 3, 4, 5};
+  const std::vector<std::span<const std::int32_t>> views{text};
+  const std::vector<std::int64_t> lengths{5};
+  EXPECT_EQ(data::pack_concatenated(lengths, 5, 0).sequences.size(), 1u);
+  EXPECT_TRUE(data::pack_concatenated(lengths, 7, 0).sequences.empty());
+  const auto padded = data::pack_concatenated(lengths, 5, 0, data::Remainder::pad);
+  ASSERT_EQ(padded.sequences.size(), 2u);
+  EXPECT_EQ(padded.efficiency(), 0.6);
+  std::vector<std::int32_t> ids(5), documents(5);
+  padded.fill(1, views, -7, ids, documents);
+  EXPECT_EQ(ids, (std::vector<std::int32_t>{0, -7, -7, -7, -7})) << "the end token, cut off from its document";
+  EXPECT_EQ(documents, (std::vector<std::int32_t>{0, -1, -1, -1, -1}));
+}
+
+TEST(PackConcatenated, OfNothingIsEmptyAndRefusesWhatDoesNotFit) {
+  const std::vector<std::int64_t> empty{0, 0}, negative{3, -1}, endless{INT64_MAX}, one{1};
+  EXPECT_TRUE(data::pack_concatenated(empty, 4, 0, data::Remainder::pad).sequences.empty());
+  EXPECT_TRUE(data::pack_concatenated({}, 4, 0).sequences.empty());
+  EXPECT_THROW(data::pack_concatenated(negative, 4, 0), ShapeError);
+  EXPECT_THROW(data::pack_concatenated(endless, 4, 0), ShapeError);
+  EXPECT_THROW(data::pack_concatenated(one, 0, 0), ShapeError);
+  const auto packing = data::pack_concatenated(one, 2, 0);
+  std::vector<std::int32_t> ids(2), documents(2);
+  EXPECT_THROW(packing.fill(0, {}, 0, ids, documents), ShapeError) << "the document is missing";
+  const std::vector<std::int32_t> shorter;
+  const std::vector<std::span<const std::int32_t>> views{shorter};
+  EXPECT_THROW(packing.fill(0, views, 0, ids, documents), ShapeError);
+}

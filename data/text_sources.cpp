@@ -1,0 +1,135 @@
+#include <etna/data/text_sources.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <utility>
+
+#include <fnmatch.h>
+#include <sys/stat.h>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <etna/device/error.h>
+
+namespace etna::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Device and inode: what a file is under every name.
+using Identity = std::pair<dev_t, ino_t>;
+
+class Search {
+ public:
+  Search(std::span<const std::string> globs) : globs_(globs) {}
+
+  void add(const fs::path& input) {
+    struct stat info {};
+    if (::stat(input.c_str(), &info) != 0)
+      throw FormatError(fmt::format("{}: {}", input.string(),
+                                    errno == ENOENT ? "there is no such file or folder"
+                                                    : fmt::format("cannot be read: {}", std::strerror(errno))));
+    if (S_ISDIR(info.st_mode)) {
+      root_ = input;
+      walk(input, {info.st_dev, info.st_ino});
+      return;
+    }
+    if (const auto known = names_.emplace(Identity{info.st_dev, info.st_ino}, input); !known.second)
+      found_.left_out.push_back(same(input, known.first->second));
+    else
+      found_.files.push_back(input);
+  }
+
+  TextSources finish(std::span<const fs::path> inputs) {
+    if (!found_.files.empty()) return std::move(found_);
+    std::vector<std::string> names;
+    for (const fs::path& input : inputs) names.push_back(input.string());
+    throw FormatError(fmt::format("{}: has no text file ({}){}; name a file, or give other patterns by --glob",
+                                  fmt::join(names, ", "), fmt::join(globs_, ", "),
+                                  found_.left_out.empty() ? "" : fmt::format(": {}", found_.left_out.front())));
+  }
+
+ private:
+  static std::string same(const fs::path& file, const fs::path& other) {
+    return fmt::format("{} is the same file as {}", file.string(), other.string());
+  }
+
+  bool wanted(const fs::path& file) const {
+    const std::string name = file.filename().string(), below = file.lexically_relative(root_).string();
+    return std::any_of(globs_.begin(), globs_.end(), [&](const std::string& glob) {
+      const bool whole = glob.find('/') != std::string::npos;
+      return ::fnmatch(glob.c_str(), (whole ? below : name).c_str(), FNM_PERIOD) == 0;
+    });
+  }
+
+  void walk(const fs::path& folder, Identity identity) {
+    if (const auto known = above_.emplace(identity, folder); !known.second)
+      throw FormatError(fmt::format("{}: is a loop: it leads back to {}; remove the link, or name the files",
+                                    folder.string(), known.first->second.string()));
+    std::vector<fs::path> entries;
+    std::error_code error;
+    for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
+      if (!at->path().filename().string().starts_with('.')) entries.push_back(at->path());
+    if (error) throw FormatError(fmt::format("{}: cannot be read: {}", folder.string(), error.message()));
+    std::sort(entries.begin(), entries.end());
+    for (const fs::path& entry : entries) visit(entry);
+    above_.erase(identity);
+  }
+
+  void visit(const fs::path& entry) {
+    struct stat info {};
+    if (::stat(entry.c_str(), &info) != 0) {
+      if (!wanted(entry)) return;
+      throw FormatError(fmt::format("{}: cannot be read: {}", entry.string(),
+                                    errno == ENOENT ? "it is a link to nothing" : std::strerror(errno)));
+    }
+    const Identity identity{info.st_dev, info.st_ino};
+    if (S_ISDIR(info.st_mode)) return walk(entry, identity);
+    if (!wanted(entry)) return;
+    if (!S_ISREG(info.st_mode)) {
+      found_.left_out.push_back(fmt::format("{} is no regular file", entry.string()));
+    } else if (info.st_size == 0) {
+      found_.left_out.push_back(fmt::format("{} is empty", entry.string()));
+    } else if (const auto known = names_.emplace(identity, entry); !known.second) {
+      found_.left_out.push_back(same(entry, known.first->second));
+    } else {
+      found_.files.push_back(entry);
+    }
+  }
+
+  std::span<const std::string> globs_;
+  fs::path root_;
+  std::map<Identity, fs::path> names_, above_;
+  TextSources found_;
+};
+
+std::vector<std::string> names_of(const std::string& split) {
+  return {fmt::format("wiki.{}.tokens", split), fmt::format("wiki.{}.raw", split), split + ".txt"};
+}
+
+}  // namespace
+
+std::vector<std::string> text_globs() { return {"*.txt", "*.md", "*.tokens", "*.raw"}; }
+
+TextSources find_text_files(std::span<const fs::path> inputs, std::span<const std::string> globs) {
+  Search search(globs);
+  for (const fs::path& input : inputs) search.add(input);
+  return search.finish(inputs);
+}
+
+fs::path find_split(const fs::path& folder, const std::string& split) {
+  std::error_code none;
+  for (const std::string& name : names_of(split))
+    if (fs::exists(folder / name, none)) return folder / name;
+  return {};
+}
+
+std::string split_names(const std::string& split) {
+  const std::vector<std::string> names = names_of(split);
+  return fmt::format("{}, {} nor {}", names[0], names[1], names[2]);
+}
+
+}  // namespace etna::data
