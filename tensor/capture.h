@@ -35,6 +35,8 @@ struct CaptureOptions {
   /// For timing on a GPU. True: commands run in recorded order with a barrier before each, so that their times add up.
   /// False: commands that share no memory run concurrently, and elementwise commands are fused.
   bool one_by_one = false;
+  /// Calls with other shapes are expected: they are recorded without a warning.
+  bool varied_shapes = false;
 };
 
 /// Figures of one recording and of its plan.

@@ -35,7 +35,7 @@ struct Bars {
   std::vector<std::string> captions = {};  ///< beside the bars; empty: the values
 };
 
-/// A picture of horizontal bars, group by group, as svg_plot() makes it. Values below zero, or that are not finite, have
+/// A picture of horizontal bars, group by group, in svg_plot()'s style. Values below zero, or that are not finite, have
 /// no bar. @param series names of the values; of a single one, no name is drawn
 std::string svg_bars(const std::vector<std::string>& series, const std::vector<Bars>& groups,
                      const PlotOptions& options = {});

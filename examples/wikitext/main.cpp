@@ -60,7 +60,7 @@ int main(int argc, char** argv) {
   auto* preset = train_command->add_option("--preset", train.preset, kPresetHelp)->capture_default_str();
   train_command
       ->add_option("--recipe", train.preset,
-                   "a preset made for a low perplexity on WikiText-2: best (9 minutes on an H200), fast (3), best_cpu")
+                   "a preset made for a low perplexity on WikiText-2: best, fast or best_cpu (docs/recipes.md)")
       ->check(CLI::IsMember({"best", "fast", "best_cpu"}))
       ->excludes(preset);
   train_command->add_option("--config", train.config, "a TOML file of settings");

@@ -61,7 +61,7 @@ TrainingRun::TrainingRun(TextModel& model, const TokenIds& ids, const Settings& 
       schedule_(optimizer_, schedule_of(s, total_)),
       epoch_loss_(zeros({}, {f32, device})),
       replayed_([this](const Tensor& x, const Tensor& y) { return train(x, y); },
-                {.device = device, .name = "training step"}),
+                {.device = device, .name = "training step", .varied_shapes = s.seq_spread > 0}),
       replayed_resident_([this] { return train({}, {}); }, {.device = device, .name = "training step"}) {
   if (s.steps > 0) total_ = std::min(s.steps, total_);
   if (options_.resident && spread_ > 0) throw SettingError("--resident does not go with seq_spread");

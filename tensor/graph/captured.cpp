@@ -197,7 +197,7 @@ TensorList Captured::run(const TensorList& arguments, const Function& function) 
       step.replay(arguments);
       return step.outputs();
     }
-  } else if (!s.steps.empty()) {
+  } else if (!s.steps.empty() && !s.options.varied_shapes) {
     s.say(difference(s.steps.front().signature, signature) + "; it is captured again for that");
   }
   if (!s.warm) {

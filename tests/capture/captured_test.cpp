@@ -144,6 +144,16 @@ TEST_P(Capture, AShapeChangeRecordsAgainAndBothRecordingsStay) {
   EXPECT_THAT(said, AllOf(HasSubstr("'doubling'"), HasSubstr("argument 0 is [7] f32 now, was [4] f32")));
 }
 
+TEST_P(Capture, ExpectedShapesAreRecordedWithoutAWord) {
+  auto step = capture([](const Tensor& x) { return x.sum() * 2.0; }, {.device = device(), .varied_shapes = true});
+  testing::internal::CaptureStderr();
+  for (int round = 0; round < 2; ++round) {
+    for (std::int64_t n : {4, 7, 9}) EXPECT_EQ(step(etna::ones({n})).item(), 2.0f * static_cast<float>(n));
+  }
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  EXPECT_EQ(step.captures(), 3);
+}
+
 TEST_P(Capture, OneForTrainingAndOneForEvaluationStandSideBySide) {
   Training t(device()), plain(device());
   auto train = capture([&](const Tensor& x, const Tensor& y) { return t.step(x, y); }, {.device = device()});
