@@ -13,9 +13,9 @@ void launch_tiled(const OpCall& call, const GemmParams& p, const TiledShader& ke
   const std::int64_t matrices = p.matrices();
   const std::int64_t tiles = ceil_div(p.m, kernel.tile_m) * ceil_div(p.n, kernel.tile_n);
   // Less than one iteration for each k.
-  if (const std::uint32_t most = gpu::capabilities(p.device).most_iterations; most != 0) {
-    split_k = std::max(split_k, ceil_div(p.k, most));
-  }
+  const std::uint32_t most = gpu::capabilities(p.device).most_iterations;
+  const bool limited_loops = most != 0;
+  if (limited_loops) split_k = std::max(split_k, ceil_div(p.k, most));
   const std::int64_t k_per_split = ceil_div(ceil_div(p.k, split_k), kernel.step) * kernel.step;
   split_k = ceil_div(p.k, k_per_split);
   const bool split = split_k > 1;
@@ -26,11 +26,14 @@ void launch_tiled(const OpCall& call, const GemmParams& p, const TiledShader& ke
   };
   const bool a_along_k = !p.a.transposed, b_along_k = p.b.transposed;
   const EpilogueSpec epilogue = split ? EpilogueSpec::partial_sums(partial, p.n) : EpilogueSpec(p);
+  std::int64_t a_width = width_of(p.a), b_width = width_of(p.b), y_width = epilogue.width;
+  // A rasterizer in software takes half a second to compile each combination, and gains nothing by wide loads.
+  if (limited_loops) a_width = b_width = y_width = std::min({a_width, b_width, y_width});
   gpu::Kernel(kernel.shader, call)
       .spec(kernel.first)
-      .spec(a_along_k, b_along_k, width_of(p.a), width_of(p.b))
+      .spec(a_along_k, b_along_k, a_width, b_width)
       .spec(p.m % kernel.tile_m == 0, p.n % kernel.tile_n == 0, p.k % kernel.step == 0)
-      .spec(epilogue.width, epilogue.flags, epilogue.y, epilogue.bias, epilogue.aux, epilogue.residual)
+      .spec(y_width, epilogue.flags, epilogue.y, epilogue.bias, epilogue.aux, epilogue.residual)
       .spec(kernel.last)
       .on(p.device)
       .read(p.a.at)
