@@ -53,7 +53,7 @@ TEST_F(Wikitext, TrainsEvaluatesAndWritesItsSummary) {
 }
 
 TEST_F(Wikitext, LstmsLearnAndAreMeasuredWithACache) {
-  Outcome trained = wikitext("train --device cpu --preset best_cpu --epochs 1 --out " + at("run"));
+  Outcome trained = wikitext("train --device cpu --preset best_cpu --epochs 1 --warmup 20 --out " + at("run"));
   ASSERT_EQ(trained.code, 0) << trained.text;
   const auto evaluated = [&](const std::string& cache) {
     Outcome outcome = wikitext("eval --device cpu --run " + at("run") + " --json " + at("eval.json") + cache);
