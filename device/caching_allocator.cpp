@@ -16,7 +16,6 @@ struct CachingAllocator::Block {
   Segment segment;
   std::size_t offset, bytes;
   bool used = false, small = false;
-  MemoryUse use = MemoryUse::activations;
   Block* previous = nullptr;
   Block* next = nullptr;
 };
@@ -43,24 +42,6 @@ std::uint64_t memory_limit() {
 std::string mib(std::uint64_t bytes) { return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / 1048576.0); }
 }  // namespace
 
-const char* name(MemoryUse use) {
-  constexpr const char* kNames[kMemoryUses] = {"activations", "weights",        "gradients",
-                                               "optimizer",   "captured steps", "data"};
-  return kNames[static_cast<std::size_t>(use)];
-}
-
-std::string MemoryStats::str() const {
-  std::vector<std::pair<std::uint64_t, const char*>> uses;
-  for (std::size_t i = 0; i < kMemoryUses; ++i) {
-    if (by_use[i] > 0) uses.emplace_back(by_use[i], name(static_cast<MemoryUse>(i)));
-  }
-  std::stable_sort(uses.begin(), uses.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
-  std::string text = mib(in_use) + " in use";
-  for (std::size_t i = 0; i < uses.size(); ++i)
-    text += fmt::format("{} {} {}", i == 0 ? ":" : ",", mib(uses[i].first), uses[i].second);
-  return text;
-}
-
 bool CachingAllocator::Smaller::operator()(const Block* a, const Block* b) const {
   if (a->bytes != b->bytes) return a->bytes < b->bytes;
   std::uint64_t at = a->segment.address + a->offset, bt = b->segment.address + b->offset;
@@ -84,13 +65,7 @@ CachingAllocator::Block* CachingAllocator::take(std::size_t bytes) {
   pool.erase(found);
   std::size_t rest = block->bytes - bytes;
   if (rest >= (block->small ? kAlign : kSmallLimit)) {
-    auto* tail = new Block{.owner = this,
-                           .segment = block->segment,
-                           .offset = block->offset + bytes,
-                           .bytes = rest,
-                           .small = block->small,
-                           .previous = block,
-                           .next = block->next};
+    auto* tail = new Block{this, block->segment, block->offset + bytes, rest, false, block->small, block, block->next};
     if (tail->next) tail->next->previous = tail;
     block->next = tail;
     block->bytes = bytes;
@@ -122,13 +97,12 @@ bool CachingAllocator::grow(std::size_t bytes, std::string& why) {
   }
   if (!ok) return false;
   segment.bytes = size;
-  (small ? small_ : large_)
-      .insert(new Block{.owner = this, .segment = segment, .offset = 0, .bytes = size, .small = small});
+  (small ? small_ : large_).insert(new Block{this, segment, 0, size, false, small});
   stats_.cached += size;
   return true;
 }
 
-StoragePtr CachingAllocator::allocate(std::size_t wanted, MemoryUse use) {
+StoragePtr CachingAllocator::allocate(std::size_t wanted) {
   std::lock_guard lock(mutex_);
   if (wanted > kMostBytes) {  // so that the rounding below cannot overflow
     throw OutOfMemory(fmt::format("{}: no room for {} bytes, more than any memory has", device_.str(), wanted));
@@ -146,15 +120,11 @@ StoragePtr CachingAllocator::allocate(std::size_t wanted, MemoryUse use) {
       grown = grow(bytes, why);
     }
     if (!grown) {
-      throw OutOfMemory(
-          fmt::format("{}: no room for {} of {} ({}; {} cached): {}; try a smaller batch, gradients accumulated over "
-                      "several, or bf16",
-                      device_.str(), mib(wanted), name(use), stats_.str(), mib(stats_.cached), why));
+      throw OutOfMemory(fmt::format("{}: no room for {} ({} in use, {} cached): {}", device_.str(), mib(wanted),
+                                    mib(stats_.in_use), mib(stats_.cached), why));
     }
     block = take(bytes);
   }
-  block->use = use;
-  used(*block) += block->bytes;
   stats_.in_use += block->bytes;
   stats_.cached -= block->bytes;
   stats_.peak = std::max(stats_.peak, stats_.in_use);
@@ -164,7 +134,6 @@ StoragePtr CachingAllocator::allocate(std::size_t wanted, MemoryUse use) {
 
 void CachingAllocator::free(Block* block) {
   std::lock_guard lock(mutex_);
-  used(*block) -= block->bytes;
   stats_.in_use -= block->bytes;
   stats_.cached += block->bytes;
   block->used = false;
@@ -186,15 +155,6 @@ void CachingAllocator::free(Block* block) {
     absorb_next(block);
   }
   pool.insert(block);
-}
-
-std::uint64_t& CachingAllocator::used(const Block& block) { return stats_.by_use[static_cast<std::size_t>(block.use)]; }
-
-void CachingAllocator::set_use(Block* block, MemoryUse use) {
-  std::lock_guard lock(mutex_);
-  used(*block) -= block->bytes;
-  block->use = use;
-  used(*block) += block->bytes;
 }
 
 void CachingAllocator::release_free_segments() {

@@ -41,9 +41,8 @@ class CachingAllocator {
   CachingAllocator(Device device, SegmentSource& source) : device_(device), source_(source) {}
   ~CachingAllocator();
 
-  StoragePtr allocate(std::size_t bytes, MemoryUse use);
+  StoragePtr allocate(std::size_t bytes);
   void free(Block* block);
-  void set_use(Block* block, MemoryUse use);
   void empty_cache();
   MemoryStats stats() const;
   void reset_peak();
@@ -58,7 +57,6 @@ class CachingAllocator {
 
   Block* take(std::size_t bytes);
   bool grow(std::size_t bytes, std::string& why);
-  std::uint64_t& used(const Block& block);
   void release_free_segments();
 
   mutable std::mutex mutex_;

@@ -1,32 +1,21 @@
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string>
 
 #include <etna/device/device.h>
 
 namespace etna {
 
-/// What bytes in use are for. Activations and temporary results are what nobody claims.
-enum class MemoryUse : std::uint8_t { activations, weights, gradients, optimizer, captured_steps, data };
-inline constexpr std::size_t kMemoryUses = 6;
-/// "captured steps"
-const char* name(MemoryUse use);
-
 /// What a device's caching allocator holds. Bytes, except for the two counts.
 struct MemoryStats {
-  std::uint64_t in_use = 0;                         ///< bytes in live storages, as rounded by the allocator
-  std::uint64_t cached = 0;                         ///< bytes held from the system and not in use
-  std::uint64_t peak = 0;                           ///< largest in_use since the start or reset_peak_memory()
-  std::uint64_t hits = 0;                           ///< allocations served from the cache
-  std::uint64_t misses = 0;                         ///< allocations that went to the system
-  std::array<std::uint64_t, kMemoryUses> by_use{};  ///< in_use, divided
+  std::uint64_t in_use = 0;  ///< bytes in live storages, as rounded by the allocator
+  std::uint64_t cached = 0;  ///< bytes held from the system and not in use
+  std::uint64_t peak = 0;    ///< largest in_use since the start or reset_peak_memory()
+  std::uint64_t hits = 0;    ///< allocations served from the cache
+  std::uint64_t misses = 0;  ///< allocations that went to the system
   std::uint64_t reserved() const { return in_use + cached; }
-  /// "120.0 MiB in use: 80.0 MiB weights, 40.0 MiB activations", the most first.
-  std::string str() const;
 };
 
 MemoryStats memory_stats(Device device);
@@ -34,18 +23,6 @@ void reset_peak_memory(Device device);
 
 /// Gives cached memory back to the system.
 void empty_cache(Device device);
-
-/// While one lives, what this thread allocates is for `use`.
-class MemoryScope {
- public:
-  explicit MemoryScope(MemoryUse use);
-  ~MemoryScope();
-  MemoryScope(const MemoryScope&) = delete;
-  MemoryScope& operator=(const MemoryScope&) = delete;
-
- private:
-  MemoryUse before_;
-};
 
 /// A range of bytes on one device. shared_ptr owns it; the last owner returns it to the device's cache. Freed bytes are
 /// reused in stream order: work already queued on them finishes first.
@@ -68,8 +45,6 @@ class Storage {
   /// Makes this storage refer to bytes of another storage, which it keeps alive. Its content is lost, and its block is
   /// freed.
   void rebind(std::shared_ptr<Storage> whole, std::size_t offset);
-  /// Counts the bytes as used for this from now on; those of another storage stay as they are.
-  void set_use(MemoryUse use);
   /// False for a storage of a failed capture: it has an address, but no memory.
   bool has_bytes() const { return block_ != nullptr || whole_ != nullptr; }
 

@@ -183,7 +183,6 @@ void Storages::touch(const MemoryRange& range, std::uint32_t group, const char* 
 
 /// Allocates memory for this storage alone.
 const StoragePtr& Storages::give_memory(Made& made) {
-  const MemoryScope scope(MemoryUse::captured_steps);
   made.own = etna::allocate(device_, made.bytes);
   made.real = made.own->address();
   return memory_.emplace_back(made.own);
@@ -224,7 +223,6 @@ void Storages::plan(std::size_t largest_chunk, GraphFigures& figures) {
   }
   const MemoryPlan plan = plan_memory(lifetimes, largest_chunk);
   std::vector<StoragePtr> chunks;
-  const MemoryScope scope(MemoryUse::captured_steps);
   for (std::size_t bytes : plan.chunks) chunks.push_back(etna::allocate(device_, bytes));
   for (std::size_t i = 0; i < planned.size(); ++i) {
     const StoragePtr& chunk = chunks[plan.places[i].chunk];

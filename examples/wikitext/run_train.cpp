@@ -124,7 +124,6 @@ int run_train(const TrainOptions& options, Settings& settings, SettingList& list
   nlohmann::json result = to_json(summary, *model, device);
   tell_profile(profiler, options);
   print_summary(summary);
-  fmt::print("{}: {}\n", device.str(), memory_stats(device).str());
   if (watch.interrupted()) {
     records.end(training::Outcome::interrupted, summary);
     if (folder) fmt::print("stopped; go on with: {} train --resume --out {}\n", options.program, options.out);
