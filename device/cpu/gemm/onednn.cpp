@@ -10,27 +10,26 @@
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include <etna/device/cpu/gemm/one_openmp_thread.h>
+#include <etna/device/cpu/gemm/signals_held.h>
 
 // f32 by oneDNN, one thread at a time.
 //
 // - Uses dnnl_sgemm, whose code does not depend on the sizes: a new shape needs no compilation.
-// - dnnl_sgemm reads an operand stored with one row per step of k (a transposed a, a plain b) by going down its rows.
-// If
+// - The AVX2 and AVX-512 code of dnnl_sgemm (2.6.3) uses the stack pointer as an ordinary register. A signal handler's
+//   frame, the one of Ctrl-C for example, would land in the heap, so signals wait (275 ns a call).
+// - dnnl_sgemm reads an operand stored with one row per step of k (a transposed a, a plain b) by going down its rows. If
 //   the rows are a multiple of 512 bytes apart, as with most model widths, they share few cache sets, and the speed
-// drops
-//   to half: of the 89 GFLOP/s of a core with AVX2, [512, 1024] · [1024, 512] got 36, [4096, 1024]ᵀ · [4096, 512] 31.
-// Such
-//   an operand is copied first, 512 x 512 at a time, to rows that are closer together: 75 to 79. With m and n of 1024
-// or
-//   more, dnnl_sgemm packs by itself, and well. Its AVX-512 code only suffers from a transposed a whose rows all fall
-// in
-//   one set (rows of 2048, 16 cores: 1343 GFLOP/s with copies, 922 without); other copies would make a step of a small
-//   model 6 % slower.
+//   drops to half: of the 89 GFLOP/s of a core with AVX2, [512, 1024] · [1024, 512] got 36, [4096, 1024]ᵀ · [4096, 512]
+//   31. Such an operand is copied first, 512 x 512 at a time, to rows that are closer together: 75 to 79. With m and n
+//   of 1024 or more, dnnl_sgemm packs by itself, and well. Its AVX-512 code only suffers from a transposed a whose rows
+//   all fall in one set (rows of 2048, 16 cores: 1343 GFLOP/s with copies, 922 without); other copies would make a step
+//   of a small model 6 % slower.
 namespace etna::cpu {
 namespace {
 
 void call(const Gemm& g, float alpha, const float* a, const float* b, float beta, float* c) {
   OneOpenMpThread one;
+  SignalsHeld held;
   auto leading = [](std::int64_t ld, std::int64_t columns) { return std::max(ld, columns); };
   dnnl_sgemm(g.transpose_a ? 'T' : 'N', g.transpose_b ? 'T' : 'N', g.m, g.n, g.k, alpha, a,
              leading(g.lda, g.transpose_a ? g.m : g.k), b, leading(g.ldb, g.transpose_b ? g.k : g.n), beta, c,

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include <etna/device/cpu/gemm/blas.h>
+#include <etna/device/cpu/gemm/signals_held.h>
 #include <etna/device/cpu/math.h>
 #include <etna/device/cpu/parallel.h>
 #include <etna/device/cpu/scratch.h>
@@ -106,6 +107,7 @@ void forward(const Inputs& in, const Attributes& attributes, const Tensor& out, 
     cpu::Scratch<T> scores(static_cast<std::size_t>(kQueries * (std::min(in.keys, kKeys) + kGap)));
     Block<T> block(in, attributes);
     for (std::int64_t task = begin; task < end; ++task) {
+      const cpu::SignalsHeld once_for_all_products;
       block.select(task / blocks / in.heads, task / blocks % in.heads, task % blocks);
       T* y = head<T>(out, task / blocks / in.heads, task / blocks % in.heads) + block.first * y_row;
       SoftmaxState<T> state[kQueries];
@@ -168,6 +170,7 @@ void backward(const Inputs& in, const Attributes& attributes, const Kept& kept, 
       clear_rows(head<T>(g.k, b, group), in.keys, g.k);
       clear_rows(head<T>(g.v, b, group), in.keys, g.v);
       for (std::int64_t step = 0; step < per_group * blocks; ++step) {
+        const cpu::SignalsHeld once_for_all_products;
         std::int64_t h = group * per_group + step / blocks;
         block.select(b, h, step % blocks);
         std::int64_t rows = block.rows;

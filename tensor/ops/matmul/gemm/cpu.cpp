@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include <etna/device/cpu/gemm/blas.h>
+#include <etna/device/cpu/gemm/signals_held.h>
 #include <etna/device/cpu/parallel.h>
 #include <etna/tensor/ops/matmul/gemm/cpu_epilogue.h>
 #include <etna/tensor/ops/matmul/gemm/gemm.h>
@@ -44,6 +45,7 @@ void multiply(const Plan& p, T alpha, T beta, T* c, std::int64_t leading, const 
   if (count > 1 && (count >= kMany || work <= kSmall)) {
     std::int64_t grain = std::max<std::int64_t>(1, kSmall / std::max<std::int64_t>(1, work));
     cpu::parallel_for(count, grain, [&](std::int64_t first, std::int64_t last) {
+      const cpu::SignalsHeld once_for_all_products;
       for (std::int64_t i = first; i < last; ++i) {
         on_matrix(i, [&](auto* x, auto* w, auto* y) { cpu::gemm_one_thread(g, alpha, x, w, beta, y); });
         if (finishes) finish(i, {0, p.m, 0, p.n});
