@@ -372,7 +372,10 @@ TensorList run_backward(std::span<const Tensor> roots, std::span<const Tensor> r
       // scaled in place.
       bool shared = !leaf.owned && is_shared(leaf.grad);
       meta.grad = create_graph || !shared ? leaf.grad : leaf.grad.clone();
-      if (!create_graph) meta.grad = meta.grad.contiguous();
+      if (!create_graph) {
+        meta.grad = meta.grad.contiguous();
+        meta.grad.storage()->set_use(MemoryUse::gradients);
+      }
     } else if (create_graph) {
       meta.grad = meta.grad + leaf.grad;
     } else {

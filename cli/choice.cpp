@@ -7,11 +7,6 @@
 
 namespace etna::cli {
 
-std::string readable_bytes(std::uint64_t bytes) {
-  double mib = static_cast<double>(bytes) / 1048576.0;
-  return mib < 1024 ? fmt::format("{:.0f} MiB", mib) : fmt::format("{:.1f} GiB", mib / 1024);
-}
-
 std::string verdict(const AdapterInfo& adapter, Device chosen) {
   if (!adapter.rejected.empty()) return "cannot be used: " + adapter.rejected;
   if (adapter.device == chosen) return "chosen by auto";

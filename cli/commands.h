@@ -34,9 +34,6 @@ bool check_matmul(Device device, std::string& line);
 /// matrices in a tenth of a second. @throws DeviceError if ETNA_BLAS has an unknown value
 std::vector<std::string> product_kernels();
 
-/// "139.8 GiB"
-std::string readable_bytes(std::uint64_t bytes);
-
 /// Why `auto`, which takes `chosen`, would or would not take this adapter.
 std::string verdict(const AdapterInfo& adapter, Device chosen);
 

@@ -13,6 +13,7 @@ namespace etna::data {
 namespace {
 
 Tensor upload(const StreamBatches& streams, Device device) {
+  const MemoryScope scope(MemoryUse::data);
   const Shape shape{streams.batch(), streams.stream()};
   if (streams.in_memory()) return from_bytes(streams.ids().data(), shape, i32, device);
   Tensor tokens = empty(shape, i32);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -16,6 +17,7 @@ struct CachingAllocator::Block {
   Segment segment;
   std::size_t offset, bytes;
   bool used = false, small = false;
+  MemoryUse use = MemoryUse::activations;
   Block* previous = nullptr;
   Block* next = nullptr;
 };
@@ -39,8 +41,48 @@ std::uint64_t memory_limit() {
   return bytes;
 }
 
-std::string mib(std::uint64_t bytes) { return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / 1048576.0); }
+/// What to do about an allocation that found no room.
+const char* advice(MemoryUse use) {
+  if (use == MemoryUse::activations || use == MemoryUse::captured_steps)
+    return "try a smaller batch, gradients accumulated over several, activation checkpointing, or bf16";
+  if (use == MemoryUse::data) return "try to keep the data on the host";
+  return "try a smaller model, or bf16";
+}
 }  // namespace
+
+const char* name(MemoryUse use) {
+  constexpr const char* kNames[kMemoryUses] = {"activations", "weights",        "gradients",
+                                               "optimizer",   "captured steps", "data"};
+  return kNames[static_cast<std::size_t>(use)];
+}
+
+std::string readable_bytes(std::uint64_t bytes) {
+  if (bytes < 1024) return fmt::format("{} B", bytes);
+  auto value = static_cast<double>(bytes) / 1024;
+  const char* unit = "KiB";
+  for (const char* larger : {"MiB", "GiB", "TiB"}) {
+    if (value < 1024) break;
+    value /= 1024;
+    unit = larger;
+  }
+  return fmt::format("{:.1f} {}", value, unit);
+}
+
+std::string str(const BytesByUse& bytes) {
+  std::vector<std::pair<std::uint64_t, const char*>> uses;
+  for (std::size_t i = 0; i < kMemoryUses; ++i) {
+    if (bytes[i] > 0) uses.emplace_back(bytes[i], name(static_cast<MemoryUse>(i)));
+  }
+  std::stable_sort(uses.begin(), uses.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::string text;
+  for (const auto& [amount, use] : uses)
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", readable_bytes(amount), use);
+  return text;
+}
+
+std::string MemoryStats::str() const {
+  return fmt::format("{} in use{}{}", readable_bytes(in_use), in_use > 0 ? ": " : "", etna::str(by_use));
+}
 
 bool CachingAllocator::Smaller::operator()(const Block* a, const Block* b) const {
   if (a->bytes != b->bytes) return a->bytes < b->bytes;
@@ -65,7 +107,13 @@ CachingAllocator::Block* CachingAllocator::take(std::size_t bytes) {
   pool.erase(found);
   std::size_t rest = block->bytes - bytes;
   if (rest >= (block->small ? kAlign : kSmallLimit)) {
-    auto* tail = new Block{this, block->segment, block->offset + bytes, rest, false, block->small, block, block->next};
+    auto* tail = new Block{.owner = this,
+                           .segment = block->segment,
+                           .offset = block->offset + bytes,
+                           .bytes = rest,
+                           .small = block->small,
+                           .previous = block,
+                           .next = block->next};
     if (tail->next) tail->next->previous = tail;
     block->next = tail;
     block->bytes = bytes;
@@ -85,7 +133,7 @@ bool CachingAllocator::grow(std::size_t bytes, std::string& why) {
   Segment segment;
   auto allocate_segment = [&] {
     if (std::uint64_t limit = memory_limit(); stats_.reserved() + size > limit) {
-      why = fmt::format("ETNA_MEMORY_LIMIT is {}", mib(limit));
+      why = fmt::format("ETNA_MEMORY_LIMIT is {}", readable_bytes(limit));
       return false;
     }
     return source_.allocate(size, segment, why);
@@ -97,12 +145,13 @@ bool CachingAllocator::grow(std::size_t bytes, std::string& why) {
   }
   if (!ok) return false;
   segment.bytes = size;
-  (small ? small_ : large_).insert(new Block{this, segment, 0, size, false, small});
+  (small ? small_ : large_)
+      .insert(new Block{.owner = this, .segment = segment, .offset = 0, .bytes = size, .small = small});
   stats_.cached += size;
   return true;
 }
 
-StoragePtr CachingAllocator::allocate(std::size_t wanted) {
+StoragePtr CachingAllocator::allocate(std::size_t wanted, MemoryUse use) {
   std::lock_guard lock(mutex_);
   if (wanted > kMostBytes) {  // so that the rounding below cannot overflow
     throw OutOfMemory(fmt::format("{}: no room for {} bytes, more than any memory has", device_.str(), wanted));
@@ -120,20 +169,27 @@ StoragePtr CachingAllocator::allocate(std::size_t wanted) {
       grown = grow(bytes, why);
     }
     if (!grown) {
-      throw OutOfMemory(fmt::format("{}: no room for {} ({} in use, {} cached): {}", device_.str(), mib(wanted),
-                                    mib(stats_.in_use), mib(stats_.cached), why));
+      throw OutOfMemory(fmt::format("{}: no room for {} of {} ({}; {} cached): {}; {}", device_.str(),
+                                    readable_bytes(wanted), name(use), stats_.str(), readable_bytes(stats_.cached), why,
+                                    advice(use)));
     }
     block = take(bytes);
   }
+  block->use = use;
+  used(*block) += block->bytes;
   stats_.in_use += block->bytes;
   stats_.cached -= block->bytes;
-  stats_.peak = std::max(stats_.peak, stats_.in_use);
+  if (stats_.in_use > stats_.peak) {
+    stats_.peak = stats_.in_use;
+    stats_.at_peak = stats_.by_use;
+  }
   std::byte* host = block->segment.host ? block->segment.host + block->offset : nullptr;
   return std::make_shared<Storage>(device_, wanted, host, block->segment.address + block->offset, block);
 }
 
 void CachingAllocator::free(Block* block) {
   std::lock_guard lock(mutex_);
+  used(*block) -= block->bytes;
   stats_.in_use -= block->bytes;
   stats_.cached += block->bytes;
   block->used = false;
@@ -155,6 +211,15 @@ void CachingAllocator::free(Block* block) {
     absorb_next(block);
   }
   pool.insert(block);
+}
+
+std::uint64_t& CachingAllocator::used(const Block& block) { return stats_.by_use[static_cast<std::size_t>(block.use)]; }
+
+void CachingAllocator::set_use(Block* block, MemoryUse use) {
+  std::lock_guard lock(mutex_);
+  used(*block) -= block->bytes;
+  block->use = use;
+  used(*block) += block->bytes;
 }
 
 void CachingAllocator::release_free_segments() {
@@ -189,6 +254,13 @@ MemoryStats CachingAllocator::stats() const {
 void CachingAllocator::reset_peak() {
   std::lock_guard lock(mutex_);
   stats_.peak = stats_.in_use;
+  stats_.at_peak = stats_.by_use;
+}
+
+std::uint64_t CachingAllocator::available() const {
+  std::lock_guard lock(mutex_);
+  const std::uint64_t limit = memory_limit();
+  return stats_.cached + std::min(source_.available(), limit - std::min(limit, stats_.reserved()));
 }
 
 }  // namespace etna

@@ -29,6 +29,8 @@ class SegmentSource {
   /// Called before segments are released and before a retry. Waits for all work that may still touch them.
   virtual void synchronize() = 0;
   virtual void release(const Segment& segment) = 0;
+  /// What it can still give, as far as it knows.
+  virtual std::uint64_t available() const { return ~std::uint64_t{0}; }
 };
 
 /// Best fit within large segments; splits blocks and merges free neighbours. Sizes are rounded to 256 bytes (small) or
@@ -41,11 +43,13 @@ class CachingAllocator {
   CachingAllocator(Device device, SegmentSource& source) : device_(device), source_(source) {}
   ~CachingAllocator();
 
-  StoragePtr allocate(std::size_t bytes);
+  StoragePtr allocate(std::size_t bytes, MemoryUse use);
   void free(Block* block);
+  void set_use(Block* block, MemoryUse use);
   void empty_cache();
   MemoryStats stats() const;
   void reset_peak();
+  std::uint64_t available() const;
 
   static std::size_t rounded(std::size_t bytes);
 
@@ -57,6 +61,7 @@ class CachingAllocator {
 
   Block* take(std::size_t bytes);
   bool grow(std::size_t bytes, std::string& why);
+  std::uint64_t& used(const Block& block);
   void release_free_segments();
 
   mutable std::mutex mutex_;

@@ -1,12 +1,28 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include <etna/device/device.h>
 
 namespace etna {
+
+/// What bytes in use are for. Activations and temporary results are what nobody claims.
+enum class MemoryUse : std::uint8_t { activations, weights, gradients, optimizer, captured_steps, data };
+inline constexpr std::size_t kMemoryUses = 6;
+/// "captured steps"
+const char* name(MemoryUse use);
+
+/// "768 B", "48.0 MiB", "1.5 GiB"
+std::string readable_bytes(std::uint64_t bytes);
+
+/// Bytes by MemoryUse.
+using BytesByUse = std::array<std::uint64_t, kMemoryUses>;
+/// "80.0 MiB weights, 40.0 MiB activations", the most first; empty where all are 0.
+std::string str(const BytesByUse& bytes);
 
 /// What a device's caching allocator holds. Bytes, except for the two counts.
 struct MemoryStats {
@@ -15,14 +31,33 @@ struct MemoryStats {
   std::uint64_t peak = 0;    ///< largest in_use since the start or reset_peak_memory()
   std::uint64_t hits = 0;    ///< allocations served from the cache
   std::uint64_t misses = 0;  ///< allocations that went to the system
+  BytesByUse by_use{};       ///< in_use, divided
+  BytesByUse at_peak{};      ///< by_use when it was the largest
   std::uint64_t reserved() const { return in_use + cached; }
+  /// "120.0 MiB in use: 80.0 MiB weights, 40.0 MiB activations", the most first.
+  std::string str() const;
 };
 
 MemoryStats memory_stats(Device device);
 void reset_peak_memory(Device device);
+/// What allocations can still get: the cache, and what the system or the driver has left, at most up to
+/// $ETNA_MEMORY_LIMIT. Other programs may take some of it.
+std::uint64_t available_memory(Device device);
 
 /// Gives cached memory back to the system.
 void empty_cache(Device device);
+
+/// While one lives, what this thread allocates is for `use`.
+class MemoryScope {
+ public:
+  explicit MemoryScope(MemoryUse use);
+  ~MemoryScope();
+  MemoryScope(const MemoryScope&) = delete;
+  MemoryScope& operator=(const MemoryScope&) = delete;
+
+ private:
+  MemoryUse before_;
+};
 
 /// A range of bytes on one device. shared_ptr owns it; the last owner returns it to the device's cache. Freed bytes are
 /// reused in stream order: work already queued on them finishes first.
@@ -45,6 +80,9 @@ class Storage {
   /// Makes this storage refer to bytes of another storage, which it keeps alive. Its content is lost, and its block is
   /// freed.
   void rebind(std::shared_ptr<Storage> whole, std::size_t offset);
+  /// Counts the bytes as used for this from now on. Those that a captured step shares among its storages stay its own.
+  void set_use(MemoryUse use);
+  MemoryUse use() const { return use_; }
   /// False for a storage of a failed capture: it has an address, but no memory.
   bool has_bytes() const { return block_ != nullptr || whole_ != nullptr; }
 
@@ -55,6 +93,7 @@ class Storage {
 
  private:
   Device device_;
+  MemoryUse use_ = MemoryUse::activations;
   std::size_t bytes_;
   std::byte* host_;
   std::uint64_t address_;

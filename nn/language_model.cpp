@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <etna/autograd/autograd.h>
 #include <etna/nn/init.h>
+#include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 
 namespace etna::nn {
@@ -37,7 +39,15 @@ Tensor LanguageModel::hidden(const Tensor& tokens) const {
         fmt::format("LanguageModel: tokens {} must be [B, T] with T at most {}", str(tokens.shape()), config.seq));
   }
   Tensor x = dropout(wte(tokens) + wpe.weight.slice(0, 0, tokens.size(1)));
-  for (const TransformerBlock& block : blocks) x = block(x);
+  if (!config.recompute_blocks || !grad_enabled()) {
+    for (const TransformerBlock& block : blocks) x = block(x);
+    return norm(x);
+  }
+  // Frozen embeddings give no input that requires grad, and nothing inside a checkpoint would be differentiated.
+  if (!x.requires_grad()) x = x.detach().requires_grad_();
+  for (const TransformerBlock& block : blocks) {
+    x = autograd::checkpoint([&block](const TensorList& in) { return TensorList{block(in[0])}; }, {x})[0];
+  }
   return norm(x);
 }
 

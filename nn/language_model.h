@@ -16,6 +16,8 @@ struct LanguageModelConfig {
   std::int64_t seq = 64;   ///< longest sequence: number of learned positions
   std::int64_t vocab = 0;
   double dropout = 0;
+  /// Activation checkpointing: training keeps the input of each block only, and computes the rest again in backward.
+  bool recompute_blocks = false;
 };
 
 /// A decoder like GPT-2 (Radford et al. 2019): token and position embeddings, pre-norm blocks, a final norm, and a head

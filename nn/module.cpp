@@ -24,6 +24,7 @@ void replace(Tensor& x, const Tensor& with) {
   Tensor grad = x.grad();
   x.set_grad({});
   impl.storage = with.storage();
+  impl.storage->set_use(MemoryUse::weights);
   impl.strides = with.strides();
   impl.offset = with.offset();
   impl.contiguous = with.is_contiguous();
@@ -205,12 +206,14 @@ void Module::register_parameter(std::string name, Tensor& member) {
   require_free(name, "register_parameter");
   if (!member.defined()) return;
   member.requires_grad_();
+  member.storage()->set_use(MemoryUse::weights);
   parameters_.emplace_back(std::move(name), &member);
 }
 
 void Module::register_buffer(std::string name, Tensor& member) {
   if (name.empty()) throw Error("register_buffer: the name is empty");
   require_free(name, "register_buffer");
+  if (member.defined()) member.storage()->set_use(MemoryUse::weights);
   buffers_.emplace_back(std::move(name), &member);
 }
 

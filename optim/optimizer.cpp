@@ -197,6 +197,7 @@ void Optimizer::step(const Tensor& loss_scale, bool scaled) {
       if (!state.begun) state.skipped = skipped_before, state.begun = true;
       if (state.tensors.size() < names) {
         NotCaptured now;  // replays continue from the current state
+        const MemoryScope scope(MemoryUse::optimizer);
         for (std::size_t k = state.tensors.size(); k < names; ++k)
           state.tensors.push_back(full(state_shape(p, k), initial_state(), {state_dtype(p), p.device()}));
       }
@@ -292,6 +293,7 @@ void Optimizer::load_state_dict(const std::map<std::string, Tensor>& state) {
         for (std::size_t k = 0; k < names.size(); ++k) {
           if (const Tensor* x = take(fmt::format("{}.{}", i, names[k]), state_shape(p, k))) {
             to.tensors.push_back(x->to(p.device(), state_dtype(p)).clone());
+            to.tensors.back().storage()->set_use(MemoryUse::optimizer);
           }
         }
       }

@@ -1,6 +1,7 @@
 #pragma once
 
-/// Parts of a training program: checkpoints, progress, metrics, reports, the folder of a run, the list of runs, fit().
+/// Parts of a training program: checkpoints, progress, metrics, reports, a forecast of memory, the folder of a run, the
+/// list of runs, fit().
 #include <etna/train/checkpointer.h>
 #include <etna/train/early_stopping.h>
 #include <etna/train/evaluator.h>
@@ -8,6 +9,7 @@
 #include <etna/train/fit.h>
 #include <etna/train/html_report.h>
 #include <etna/train/interrupt.h>
+#include <etna/train/memory_forecast.h>
 #include <etna/train/metric_log.h>
 #include <etna/train/metrics.h>
 #include <etna/train/plot.h>

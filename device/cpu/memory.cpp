@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include <etna/device/cpu/processor.h>
+
 namespace etna::cpu {
 namespace {
 
@@ -40,6 +42,7 @@ class Mmap final : public SegmentSource {
   }
   void synchronize() override {}
   void release(const Segment& segment) override { munmap(segment.handle, segment.bytes); }
+  std::uint64_t available() const override { return available_bytes(); }
 };
 
 }  // namespace

@@ -3,9 +3,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <sstream>
+#include <string_view>
 #include <thread>
 
 namespace etna::cpu {
@@ -34,6 +36,21 @@ std::string model_name() {
 std::uint64_t memory_bytes() {
   long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
   return pages > 0 && page > 0 ? static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page) : 0;
+}
+
+std::uint64_t available_bytes() {
+  std::uint64_t available = memory_bytes();
+  if (std::ifstream in("/proc/meminfo"); in) {
+    for (std::string line; std::getline(in, line);) {
+      constexpr std::string_view kName = "MemAvailable:";
+      if (line.starts_with(kName)) available = std::strtoull(line.c_str() + kName.size(), nullptr, 10) * 1024;
+    }
+  }
+  // In a container; "max" where there is no limit.
+  std::uint64_t limit = 0, used = 0;
+  if (std::ifstream("/sys/fs/cgroup/memory.max") >> limit && std::ifstream("/sys/fs/cgroup/memory.current") >> used)
+    available = std::min(available, limit - std::min(limit, used));
+  return available;
 }
 
 unsigned threads() { return std::max(1u, std::thread::hardware_concurrency()); }

@@ -11,6 +11,9 @@ namespace etna::cpu {
 std::string model_name();
 /// Memory of the whole machine.
 std::uint64_t memory_bytes();
+/// What programs can still get without swapping, within the limit of this process's control group (Linux); elsewhere
+/// memory_bytes().
+std::uint64_t available_bytes();
 /// Threads that this process may run concurrently.
 unsigned threads();
 /// The vector extensions that matter to kernels, out of avx2, fma, avx512f, avx512_bf16, amx_bf16, asimd, bf16 ...

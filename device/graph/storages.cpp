@@ -182,7 +182,8 @@ void Storages::touch(const MemoryRange& range, std::uint32_t group, const char* 
 }
 
 /// Allocates memory for this storage alone.
-const StoragePtr& Storages::give_memory(Made& made) {
+const StoragePtr& Storages::give_memory(Made& made, MemoryUse use) {
+  const MemoryScope scope(use);
   made.own = etna::allocate(device_, made.bytes);
   made.real = made.own->address();
   return memory_.emplace_back(made.own);
@@ -210,7 +211,10 @@ void Storages::plan(std::size_t largest_chunk, GraphFigures& figures) {
         m.real = alive->address();
         rebound.push_back({m.proxy, std::move(alive), 0});
       } else {
-        rebound.push_back({std::move(alive), give_memory(m), 0});
+        // Gradients that replays leave are gradients; what nobody claims is the step's.
+        const MemoryUse use = alive->use();
+        rebound.push_back(
+            {std::move(alive), give_memory(m, use == MemoryUse::activations ? MemoryUse::captured_steps : use), 0});
       }
     } else if (!m.constant.empty()) {
       give_memory(m);
@@ -223,6 +227,7 @@ void Storages::plan(std::size_t largest_chunk, GraphFigures& figures) {
   }
   const MemoryPlan plan = plan_memory(lifetimes, largest_chunk);
   std::vector<StoragePtr> chunks;
+  const MemoryScope scope(MemoryUse::captured_steps);
   for (std::size_t bytes : plan.chunks) chunks.push_back(etna::allocate(device_, bytes));
   for (std::size_t i = 0; i < planned.size(); ++i) {
     const StoragePtr& chunk = chunks[plan.places[i].chunk];

@@ -87,7 +87,7 @@ class Storages {
   const Made* find(std::uint64_t address) const;
   Made* find(std::uint64_t address);
   bool is_pinned(const MemoryRange& range);
-  const StoragePtr& give_memory(Made& made);
+  const StoragePtr& give_memory(Made& made, MemoryUse use = MemoryUse::captured_steps);
 
   Device device_;
   bool calls_;

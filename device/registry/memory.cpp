@@ -17,6 +17,7 @@ namespace etna {
 namespace {
 CachingAllocator& allocator(Device device) { return backend(device).allocator(device); }
 thread_local AllocationHook* hook = nullptr;
+thread_local MemoryUse use = MemoryUse::activations;
 
 /// Throws while commands are recorded: the copy would happen once, now, and never in a replay.
 void forbid_while_recording(const char* what) {
@@ -40,13 +41,21 @@ void Storage::rebind(std::shared_ptr<Storage> whole, std::size_t offset) {
   whole_ = std::move(whole);
 }
 
+void Storage::set_use(MemoryUse to) {
+  use_ = to;
+  if (block_ != nullptr) allocator(device_).set_use(static_cast<CachingAllocator::Block*>(block_), to);
+}
+
+MemoryScope::MemoryScope(MemoryUse to) : before_(std::exchange(use, to)) {}
+MemoryScope::~MemoryScope() { use = before_; }
+
 AllocationHook* set_allocation_hook(AllocationHook* to) { return std::exchange(hook, to); }
 
 StoragePtr allocate(Device device, std::size_t bytes) {
   if (hook != nullptr) {
     if (StoragePtr made = hook->allocate(device, bytes)) return made;
   }
-  return allocator(device).allocate(bytes);
+  return allocator(device).allocate(bytes, use);
 }
 MemoryStats memory_stats(Device device) {
   finish_pending();
@@ -56,6 +65,7 @@ void reset_peak_memory(Device device) {
   finish_pending();
   allocator(device).reset_peak();
 }
+std::uint64_t available_memory(Device device) { return allocator(device).available(); }
 void empty_cache(Device device) {
   finish_pending();
   allocator(device).empty_cache();

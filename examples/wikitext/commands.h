@@ -23,7 +23,7 @@ struct TrainOptions {
   std::string program = "wikitext";  ///< as the user called it
   std::string device, preset = "tiny", config, out, json;
   bool resume = false, force = false, print_config = false;
-  bool evaluate = true, eager = false, resident = false;
+  bool evaluate = true, eager = false, resident = false, forecast = true;
   bool profile = false, profile_exact = false;
   std::string trace;  ///< --trace
   std::int64_t profile_steps = 20;

@@ -72,6 +72,7 @@ int main(int argc, char** argv) {
   train_command->add_flag("--force", train.force, "remove the run in --out first")->needs(out)->excludes(resume);
   list.add_options(*train_command);
   train_command->add_flag("--eager", train.eager, "run op by op instead of replaying a recorded step");
+  train_command->add_flag("!--no-forecast", train.forecast, "do not measure beforehand how much memory it will take");
   train_command->add_flag("--resident", train.resident, kResidentHelp);
   train_command->add_option("--json", train.json, "also write the summary to this file");
   train_command->add_flag("!--no-eval", train.evaluate, "skip validations, the evaluation and the passage");

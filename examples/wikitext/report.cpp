@@ -4,8 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <etna/device/memory.h>
-
 namespace wikitext {
 
 using namespace etna;
@@ -41,6 +39,7 @@ void print_summary(const Summary& s) {
     fmt::print("epoch {}: mean training loss {:.4f}\n",
                (s.first_step / std::max<std::int64_t>(1, s.steps_per_epoch)) + static_cast<std::int64_t>(e) + 1,
                s.epoch_loss[e]);
+  fmt::print("memory: at most {}: {}\n", readable_bytes(s.memory.peak), str(s.memory.at_peak));
   if (s.program) fmt::print("{}", s.program->str());
 }
 
@@ -68,7 +67,7 @@ nlohmann::json to_json(const Summary& s, const TextModel& model, Device device) 
       {"epoch_loss", s.epoch_loss},
       {"valid_perplexity", number(s.valid_perplexity)},
       {"test_perplexity", number(s.test_perplexity)},
-      {"peak_bytes", {{"host", memory_stats(kCPU).peak}, {"device", device.is_cpu() ? 0 : memory_stats(device).peak}}},
+      {"peak_bytes", {{"host", memory_stats(kCPU).peak}, {"device", device.is_cpu() ? 0 : s.memory.peak}}},
       {"transfers",
        {{"h2d_bytes", s.transfers.h2d_bytes},
         {"d2h_bytes", s.transfers.d2h_bytes},

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include <etna/device/device.h>
+#include <etna/device/memory.h>
 #include <etna/device/transfers.h>
 
 #include "loss_meter.h"
@@ -22,6 +23,8 @@ struct Summary {
   std::int64_t first_step = 0, steps = 0, tokens_per_step = 0, steps_per_epoch = 0;
   std::optional<etna::ProgramReport> program;  ///< of the captured step
   etna::Transfers transfers;                   ///< during the training
+  etna::MemoryStats memory;                    ///< of the device, after it
+  std::string profile_svg;                     ///< where the time of two steps went; may be empty
   std::optional<double> valid_perplexity, test_perplexity;
   std::optional<double> valid_word_perplexity, test_word_perplexity;  ///< where tokens are no words
 

@@ -71,6 +71,7 @@ Summary train_on(bool captured, const CompareOptions& options, Settings settings
   summary.mode = captured ? "captured" : "eager";
   summary.epoch_seconds = std::move(epoch_seconds);
   summary.transfers = transfers();
+  summary.memory = memory_stats(device);
   compared.report.push_back(to_json(summary, *model, device));
   if (auto seen = profiler.take()) compared.amdahl = amdahl_line(profile::summarize(*seen));
   return summary;

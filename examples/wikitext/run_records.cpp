@@ -97,6 +97,7 @@ void RunRecords::finish(const training::RunFolder& folder, const std::string& pr
   report.curves = curves;
   report.config_json = config_.dump();
   report.environment = environment(device_);
+  report.profile_svg = s.profile_svg;
   report.sample = passage;
   training::write_report(folder.path(), report);
   if (!curves.empty()) {

@@ -9,6 +9,7 @@
 #include <etna/device/atomic_file.h>
 #include <etna/device/profile/report.h>
 #include <etna/device/profile/trace_file.h>
+#include <etna/device/profile/trace_picture.h>
 #include <etna/etna.h>
 
 #include "commands.h"
@@ -23,9 +24,12 @@ using namespace etna;
 
 namespace {
 
+/// How many steps are profiled for the picture in report.html.
+constexpr std::int64_t kPicturedSteps = 4;
+
 /// Settings that a resumed run may be given anew: they do not change what a step computes.
 bool may_change(const std::string& name) {
-  for (const char* free : {"epochs", "steps", "eval_every", "patience", "keep", "checkpoint_seconds"}) {
+  for (const char* free : {"epochs", "steps", "eval_every", "patience", "keep", "checkpoint_seconds", "recompute"}) {
     if (name == free) return true;
   }
   return false;
@@ -55,10 +59,32 @@ void print_model(const TextModel& model, const Settings& s, const std::string& p
              training::with_commas(model.module().num_parameters()), s.batch, s.lr, s.precision);
 }
 
-/// After the training: prints the profile's report, and writes the trace if one was asked for.
-void tell_profile(profile::StepProfiler& profiler, const TrainOptions& options) {
+/// What the training will need, by making small batches' steps with a model of the same settings.
+training::MemoryForecast forecast(const Settings& settings, const Corpus& corpus, const RunOptions& options,
+                                  Device device) {
+  // Sequences of each length are a captured step of their own.
+  const std::int64_t steps = settings.seq_spread > 0 ? settings.seq_spread : 2;
+  return training::forecast_memory(device, settings.batch, [&](std::int64_t batch) {
+    Settings few = settings;
+    few.batch = batch;
+    const std::unique_ptr<TextModel> model = make_model(few, corpus.vocabulary());
+    model->module().to(device);
+    TrainingRun run(*model, corpus.train, few, device, options);
+    for (std::int64_t i = 0; i < steps; ++i) run.advance();
+  });
+}
+
+void print_forecast(const training::MemoryForecast& f) {
+  fmt::print("memory: about {}\n", f.str());
+  if (f.fits()) return;
+  fmt::print(stderr, "warning: batches of {} need more memory than there is; {}\n", f.batch,
+             f.largest_batch > 0 ? fmt::format("try --batch {}, and --accumulation for the rest", f.largest_batch)
+                                 : "try a smaller model, or --precision bf16");
+}
+
+/// After the training: prints the profile's report, and writes the trace, where they were asked for.
+void tell_profile(const std::optional<profile::Profile>& seen, const TrainOptions& options) {
   if (!options.profile) return;
-  std::optional<profile::Profile> seen = profiler.take();
   if (!seen) {
     fmt::print("profile: none, the training ended before the steps that warm up were over; try more --steps\n");
     return;
@@ -91,12 +117,16 @@ int run_train(const TrainOptions& options, Settings& settings, SettingList& list
   }
   Corpus corpus = find_corpus(options.data);
 
+  const RunOptions run_options{.captured = !options.eager, .resident = options.resident};
+  std::optional<training::MemoryForecast> memory;
+  if (options.forecast) memory = forecast(settings, corpus, run_options, device);
   manual_seed(static_cast<std::uint64_t>(settings.seed));
   const std::unique_ptr<TextModel> model = make_model(settings, corpus.vocabulary());
   model->module().to(device);
   print_model(*model, settings, preset);
+  if (memory) print_forecast(*memory);
   reset_transfers();
-  TrainingRun run(*model, corpus.train, settings, device, {.captured = !options.eager, .resident = options.resident});
+  TrainingRun run(*model, corpus.train, settings, device, run_options);
   const RunRecords records(options.out, before, preset, corpus.source, list, device);
   if (folder && !options.resume) records.begin(*folder);
   Watch watch(
@@ -104,7 +134,9 @@ int run_train(const TrainOptions& options, Settings& settings, SettingList& list
       {.folder = options.out, .metadata = records.metadata(), .resume = options.resume, .evaluate = options.evaluate});
   const std::int64_t first_step = run.step();
   profile::StepProfiler profiler(
-      {.steps = options.profile ? options.profile_steps : 0,
+      {.steps = options.profile ? options.profile_steps
+                : folder        ? kPicturedSteps
+                                : 0,
        .what = {.timing = options.profile_exact ? profile::Timing::dispatches : profile::Timing::automatic}});
 
   try {
@@ -121,8 +153,11 @@ int run_train(const TrainOptions& options, Settings& settings, SettingList& list
   }
   Summary summary = watch.summary(preset, first_step);
   summary.transfers = transfers();
+  summary.memory = memory_stats(device);
   nlohmann::json result = to_json(summary, *model, device);
-  tell_profile(profiler, options);
+  const std::optional<profile::Profile> seen = profiler.take();
+  tell_profile(seen, options);
+  if (seen) summary.profile_svg = profile::trace_picture(*seen);
   print_summary(summary);
   if (watch.interrupted()) {
     records.end(training::Outcome::interrupted, summary);

@@ -86,6 +86,8 @@ SettingList::SettingList(Settings& s) : values_(s) {
   real("clip", s.clip, 0, 1e6, "largest norm of the gradients; 0: any");
   choice("precision", s.precision, {"f32", "f16", "bf16"},
          "what products compute in: f32, f16 (training scales its loss) or bf16");
+  choice("recompute", s.recompute, {"none", "blocks"},
+         "transformer: activations that training does not keep but computes again, for less memory");
   integer("seed", s.seed, 0, std::int64_t{1} << 53, "of the weights and the dropout");
   integer("eval_every", s.eval_every, 0, kMany, "steps between validations; 0: at the end of each epoch");
   integer("patience", s.patience, 0, kMany, "validations without a better loss before the run ends; 0: any number");
@@ -187,6 +189,7 @@ void SettingList::check() const {
   }
   if (values_.seq_spread > 0 && (!lstm || values_.accumulation > 1))
     throw SettingError("seq_spread goes with model = \"lstm\" and accumulation = 1 only");
+  if (lstm && values_.recompute != "none") throw SettingError("recompute goes with model = \"transformer\" only");
   if (values_.lr == 0) throw SettingError("lr is 0; nothing would be learned");
 }
 

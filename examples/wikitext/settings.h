@@ -29,7 +29,7 @@ struct Settings {
   double lr = 1e-3, lr_floor = 0.1;
   std::int64_t warmup = 100;
   double weight_decay = 0.1, beta1 = 0.9, beta2 = 0.95, eps = 1e-8, clip = 1;
-  std::string precision = "f32";
+  std::string precision = "f32", recompute = "none";
   std::int64_t seed = 1, eval_every = 0, patience = 0, keep = 2;
   double checkpoint_seconds = 30;
 };

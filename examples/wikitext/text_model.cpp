@@ -80,7 +80,8 @@ std::unique_ptr<TextModel> make_model(const Settings& s, std::int64_t words) {
                                                                  .ffn = s.ffn,
                                                                  .seq = s.seq,
                                                                  .vocab = entries(s, words),
-                                                                 .dropout = s.dropout});
+                                                                 .dropout = s.dropout,
+                                                                 .recompute_blocks = s.recompute == "blocks"});
   }
   return std::make_unique<Recurrent>(nn::LSTMLanguageModelConfig{.layers = s.layers,
                                                                  .dim = s.dim,

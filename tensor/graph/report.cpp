@@ -3,15 +3,6 @@
 #include <etna/tensor/capture.h>
 
 namespace etna {
-namespace {
-
-std::string readable(std::uint64_t bytes) {
-  const auto kib = static_cast<double>(bytes) / 1024;
-  return kib < 1024 ? fmt::format("{:.1f} KiB", kib) : fmt::format("{:.1f} MiB", kib / 1024);
-}
-
-}  // namespace
-
 std::string ProgramReport::str() const {
   std::string text = fmt::format("{} on {}: {} {} in {} groups", name, device.str(), commands,
                                  device.is_cpu() ? "calls of ops" : "commands", groups);
@@ -22,11 +13,11 @@ std::string ProgramReport::str() const {
   }
   if (fused_kernels > 0) {
     text += fmt::format("\nfused: {} commands in {} kernels, {} no longer moved; {} compiled in {:.1f} ms",
-                        fused_commands, fused_kernels, readable(fused_bytes), compiled_kernels, compile_ms);
+                        fused_commands, fused_kernels, readable_bytes(fused_bytes), compiled_kernels, compile_ms);
   }
   text += fmt::format("\nmemory: {} planned ({} alive at most, {} without sharing), {} kept, {} inputs, {} constants",
-                      readable(planned_bytes), readable(live_bytes), readable(naive_bytes), readable(kept_bytes),
-                      readable(input_bytes), readable(constant_bytes));
+                      readable_bytes(planned_bytes), readable_bytes(live_bytes), readable_bytes(naive_bytes),
+                      readable_bytes(kept_bytes), readable_bytes(input_bytes), readable_bytes(constant_bytes));
   text += fmt::format("\nstate: {} bytes a replay; captured in {:.1f} ms\n", state_bytes, capture_ms);
   return text;
 }

@@ -275,7 +275,8 @@ TEST_F(Wikitext, DamagedCheckpointsEndWith4) {
 TEST_F(Wikitext, MemoryThatDoesNotFitEndsWith5) {
   Outcome outcome = wikitext("train --device cpu --preset demo --steps 1 --batch 1000", "ETNA_MEMORY_LIMIT=50000000");
   EXPECT_EQ(outcome.code, 5) << outcome.text;
-  EXPECT_THAT(error_line(outcome), HasSubstr("no room for"));
+  EXPECT_THAT(error_line(outcome),
+              testing::AllOf(HasSubstr("no room for"), HasSubstr(" MiB weights"), HasSubstr("try a smaller batch")));
 }
 
 TEST_F(Wikitext, ANonFiniteLossEndsWith6) {

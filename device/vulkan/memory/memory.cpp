@@ -9,11 +9,6 @@
 namespace etna::vulkan {
 namespace {
 
-std::string readable(std::uint64_t bytes) {
-  double mib = static_cast<double>(bytes) / 1048576.0;
-  return mib < 1024 ? fmt::format("{:.1f} MiB", mib) : fmt::format("{:.1f} GiB", mib / 1024);
-}
-
 /// The best memory type for the use among those allowed, or -1.
 int memory_type(const Adapter& adapter, std::uint32_t allowed, BufferUse use) {
   int best = -1;
@@ -98,7 +93,7 @@ bool BufferSegments::allocate(std::size_t bytes, Segment& out, std::string& why)
   std::lock_guard lock(mutex_);
   device_.require_alive();
   if (bytes > device_.adapter.max_allocation) {
-    why = fmt::format("the driver gives at most {} at once", readable(device_.adapter.max_allocation));
+    why = fmt::format("the driver gives at most {} at once", readable_bytes(device_.adapter.max_allocation));
     return false;
   }
   Buffer buffer;
@@ -147,24 +142,44 @@ BufferSpan BufferSegments::find(std::uint64_t address, std::size_t bytes) const 
                                 bytes, address));
 }
 
-/// "heap 0: 80.0 GiB (12.1 GiB free)" for every device-local heap.
-std::string BufferSegments::limits() const {
+std::vector<BufferSegments::Heap> BufferSegments::local_heaps() const {
   auto budget = structure<VkPhysicalDeviceMemoryBudgetPropertiesEXT>(
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT);
   auto memory = structure<VkPhysicalDeviceMemoryProperties2>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2);
   if (device_.adapter.memory_budget) memory.pNext = &budget;
   vkGetPhysicalDeviceMemoryProperties2(device_.adapter.handle, &memory);
-  std::string text;
+  std::vector<Heap> heaps;
   for (std::uint32_t i = 0; i < memory.memoryProperties.memoryHeapCount; ++i) {
     const VkMemoryHeap& heap = memory.memoryProperties.memoryHeaps[i];
     if (!(heap.flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT)) continue;
-    text += fmt::format("{}heap {}: {}", text.empty() ? "" : ", ", i, readable(heap.size));
-    if (device_.adapter.memory_budget) {
-      std::uint64_t free = budget.heapBudget[i] - std::min(budget.heapBudget[i], budget.heapUsage[i]);
-      text += fmt::format(" ({} free)", readable(free));
-    }
+    Heap& found = heaps.emplace_back(Heap{i, heap.size, std::nullopt});
+    if (device_.adapter.memory_budget)
+      found.free = budget.heapBudget[i] - std::min(budget.heapBudget[i], budget.heapUsage[i]);
+  }
+  return heaps;
+}
+
+/// "heap 0: 80.0 GiB (12.1 GiB free)" for every device-local heap.
+std::string BufferSegments::limits() const {
+  std::string text;
+  for (const Heap& heap : local_heaps()) {
+    text += fmt::format("{}heap {}: {}", text.empty() ? "" : ", ", heap.index, readable_bytes(heap.bytes));
+    if (heap.free) text += fmt::format(" ({} free)", readable_bytes(*heap.free));
   }
   return text;
+}
+
+std::uint64_t BufferSegments::available() const {
+  std::uint64_t used = 0;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [address, buffer] : by_address_) used += buffer.bytes;
+  }
+  // Segments are in the largest heap.
+  std::uint64_t most = 0;
+  for (const Heap& heap : local_heaps())
+    most = std::max(most, heap.free.value_or(heap.bytes - std::min(heap.bytes, used)));
+  return most;
 }
 
 }  // namespace etna::vulkan

@@ -5,7 +5,9 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include <etna/device/caching_allocator.h>
 #include <etna/device/vulkan/api/logical_device.h>
@@ -49,11 +51,18 @@ class BufferSegments : public SegmentSource {
   bool allocate(std::size_t bytes, Segment& out, std::string& why) override;
   void synchronize() override;
   void release(const Segment& segment) override;
+  std::uint64_t available() const override;
 
   /// @throws DeviceError where the bytes are not in one live segment.
   BufferSpan find(std::uint64_t address, std::size_t bytes) const;
 
  private:
+  struct Heap {
+    std::uint32_t index;
+    std::uint64_t bytes;
+    std::optional<std::uint64_t> free;  ///< where the driver tells
+  };
+  std::vector<Heap> local_heaps() const;
   std::string limits() const;
 
   const LogicalDevice& device_;
