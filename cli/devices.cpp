@@ -4,6 +4,8 @@
 
 #include <fmt/core.h>
 
+#include <etna/device/memory.h>
+
 #include "commands.h"
 
 namespace etna::cli {

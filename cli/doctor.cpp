@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include <etna/device/device.h>
+#include <etna/device/memory.h>
 
 #include "commands.h"
 

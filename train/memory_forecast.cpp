@@ -4,18 +4,21 @@
 #include <array>
 #include <cmath>
 #include <numeric>
+#include <optional>
 
 #include <fmt/format.h>
 
 #include <etna/device/error.h>
 #include <etna/tensor/ops.h>
-#include <etna/train/terminal_text.h>
+#include <etna/train/progress.h>
 
 namespace etna::training {
 namespace {
 
 /// Nobody trains with larger ones; also what is said where memory does not depend on the batch.
 constexpr std::int64_t kMostBatch = std::int64_t{1} << 40;
+/// Two segments of the allocator that are in use in part only.
+constexpr double kFragmented = 128 << 20;
 
 /// What the steps add at their peak to what was in use before.
 BytesByUse measure(Device device, std::int64_t batch, const std::function<void(std::int64_t)>& steps) {
@@ -29,21 +32,28 @@ BytesByUse measure(Device device, std::int64_t batch, const std::function<void(s
   return needs;
 }
 
-/// A line through two points, per use.
-struct Line {
-  double constant, per_sequence;
-};
+/// Bytes as a line through two measurements, per use.
+struct Fit {
+  std::array<double, kMemoryUses> constant{}, per_sequence{};
 
-std::array<Line, kMemoryUses> lines(const BytesByUse& small, const BytesByUse& large, std::int64_t few,
-                                    std::int64_t many) {
-  std::array<Line, kMemoryUses> all{};
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    const auto a = static_cast<double>(small[i]), b = static_cast<double>(large[i]);
-    const double slope = std::max(0.0, (b - a) / static_cast<double>(many - few));
-    all[i] = {b - slope * static_cast<double>(many), slope};
+  Fit(const BytesByUse& small, const BytesByUse& large, std::int64_t few, std::int64_t many) {
+    for (std::size_t i = 0; i < kMemoryUses; ++i) {
+      const auto a = static_cast<double>(small[i]), b = static_cast<double>(large[i]);
+      per_sequence[i] = std::max(0.0, (b - a) / static_cast<double>(many - few));
+      constant[i] = b - per_sequence[i] * static_cast<double>(many);
+    }
   }
-  return all;
-}
+  double bytes(std::int64_t batch) const { return sum(constant) + sum(per_sequence) * static_cast<double>(batch); }
+  /// The largest batch of at most so many bytes.
+  std::int64_t batch(double bytes) const {
+    const double room = bytes - sum(constant), slope = sum(per_sequence);
+    if (room < 0) return 0;
+    return static_cast<std::int64_t>(std::min(slope > 0 ? room / slope : HUGE_VAL, static_cast<double>(kMostBatch)));
+  }
+
+ private:
+  static double sum(const std::array<double, kMemoryUses>& x) { return std::accumulate(x.begin(), x.end(), 0.0); }
+};
 
 }  // namespace
 
@@ -61,41 +71,45 @@ MemoryForecast forecast_memory(Device device, std::int64_t batch,
                                const std::function<void(std::int64_t batch)>& steps) {
   if (batch < 1) throw Error(fmt::format("forecast_memory: the batch is {}", batch));
   const RandomState random = random_state();
-  // Large allocations are rounded to eighths of their power of two. A batch divided by a power of two keeps the share
-  // that this adds.
-  std::int64_t many = std::max<std::int64_t>(batch, 2), few = 1;
-  while (many > 16) many = (many + 1) / 2;
-  BytesByUse small{}, large{};
-  for (;;) {
-    few = std::max<std::int64_t>(1, many / 2);
+  const auto fit = [&](std::int64_t many) {
+    const std::int64_t few = many / 2;
+    const BytesByUse small = measure(device, few, steps), large = measure(device, many, steps);
+    return Fit(small, large, few, many);
+  };
+  const auto fit_if_it_fits = [&](std::int64_t many) -> std::optional<Fit> {
     try {
-      small = measure(device, few, steps);
-      set_random_state(random);
-      large = measure(device, many, steps);
-      break;
+      return fit(many);
     } catch (const OutOfMemory&) {
-      set_random_state(random);
-      if (many == 2) throw;
-      many = 2;
+      return std::nullopt;
     }
+  };
+  const std::int64_t whole = std::max<std::int64_t>(batch, 2);
+  std::int64_t many = whole;
+  while (many > 16) many = (many + 1) / 2;
+  std::optional<Fit> fitted;
+  const auto restore = [&] {
+    set_random_state(random);
+    empty_cache(device);
+    reset_peak_memory(device);
+  };
+  try {
+    // Where these do not fit, a batch of 2 decides.
+    if (many > 2) fitted = fit_if_it_fits(many);
+    if (!fitted) fitted = fit(2);
+    const auto room = static_cast<double>(available_memory(device));
+    if (many < whole && 1.5 * fitted->bytes(whole) < room) fitted = fit_if_it_fits(whole).value_or(*fitted);
+  } catch (...) {
+    restore();
+    throw;
   }
-  set_random_state(random);
-  empty_cache(device);
-  reset_peak_memory(device);
+  restore();
 
   MemoryForecast forecast{.batch = batch, .available = available_memory(device)};
-  double constant = 0, per_sequence = 0;
-  const auto fitted = lines(small, large, few, many);
-  for (std::size_t i = 0; i < fitted.size(); ++i) {
-    const auto& [base, slope] = fitted[i];
-    forecast.by_use[i] = static_cast<std::uint64_t>(std::max(0.0, base + slope * static_cast<double>(batch)));
-    constant += base;
-    per_sequence += slope;
+  for (std::size_t i = 0; i < kMemoryUses; ++i) {
+    const double bytes = fitted->constant[i] + fitted->per_sequence[i] * static_cast<double>(batch);
+    forecast.by_use[i] = static_cast<std::uint64_t>(std::max(0.0, bytes));
   }
-  const double room = 0.95 * static_cast<double>(forecast.available) - constant;
-  const double most = per_sequence > 0 ? room / per_sequence : room >= 0 ? HUGE_VAL : 0;
-  forecast.largest_batch =
-      static_cast<std::int64_t>(std::clamp(std::floor(most), 0.0, static_cast<double>(kMostBatch)));
+  forecast.largest_batch = fitted->batch(0.95 * static_cast<double>(forecast.available) - kFragmented);
   return forecast;
 }
 

@@ -13,7 +13,7 @@ struct MemoryForecast {
   std::int64_t batch = 0;
   BytesByUse by_use{};
   std::uint64_t available = 0;     ///< to the training, when the forecast was made
-  std::int64_t largest_batch = 0;  ///< that fits, with a twentieth left free
+  std::int64_t largest_batch = 0;  ///< that should fit, with a twentieth and 128 MiB left to fragmentation
 
   std::uint64_t total() const;
   bool fits() const { return total() <= available; }
@@ -21,8 +21,9 @@ struct MemoryForecast {
   std::string str() const;
 };
 
-/// Measures what smaller batches need, of at most 16, and extrapolates: each use is a constant plus a multiple of the
-/// batch. Leaves the random state as it was; gives cached memory back to the system.
+/// Measures what batches of at most 16 need and extrapolates: each use is a constant plus a multiple of the batch. If
+/// that says that the batch itself fits well, it is measured, too, with half of it: kernels take other ways, with other
+/// temporary memory, as sizes grow. Leaves the random state as it was; gives cached memory back to the system.
 /// @param steps makes a model, its optimizer and a few training steps with batches of this size, and drops all of it
 /// @throws OutOfMemory where not even a batch of 2 fits
 ///

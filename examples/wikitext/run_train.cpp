@@ -62,15 +62,13 @@ void print_model(const TextModel& model, const Settings& s, const std::string& p
 /// What the training will need, by making small batches' steps with a model of the same settings.
 training::MemoryForecast forecast(const Settings& settings, const Corpus& corpus, const RunOptions& options,
                                   Device device) {
-  // Sequences of each length are a captured step of their own.
-  const std::int64_t steps = settings.seq_spread > 0 ? settings.seq_spread : 2;
   return training::forecast_memory(device, settings.batch, [&](std::int64_t batch) {
     Settings few = settings;
     few.batch = batch;
     const std::unique_ptr<TextModel> model = make_model(few, corpus.vocabulary());
     model->module().to(device);
     TrainingRun run(*model, corpus.train, few, device, options);
-    for (std::int64_t i = 0; i < steps; ++i) run.advance();
+    for (std::int64_t left = run.steps_of_all_kinds(); left > 0; --left) run.advance();
   });
 }
 

@@ -1,6 +1,7 @@
 #include "training_run.h"
 
 #include <algorithm>
+#include <map>
 
 #include <fmt/format.h>
 
@@ -94,6 +95,17 @@ Tensor TrainingRun::train(const Tensor& x, const Tensor& y) {
   optimizer_.zero_grad();
   epoch_loss_.add_(total);
   return total;
+}
+
+std::int64_t TrainingRun::steps_of_all_kinds() const {
+  if (spread_ == 0) return 2;
+  const std::vector<data::StreamSpan> spans = data::varied_spans(streams_, spread_, seed_, 0);
+  std::map<std::int64_t, int> seen;
+  std::int64_t steps = 2;
+  for (std::size_t i = 0; i < spans.size(); ++i) {
+    if (++seen[spans[i].count] == 2) steps = static_cast<std::int64_t>(i) + 1;
+  }
+  return steps;
 }
 
 void TrainingRun::load_batches() {

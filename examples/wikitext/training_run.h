@@ -39,6 +39,8 @@ class TrainingRun {
   std::int64_t total() const { return total_; }
   std::int64_t steps_per_epoch() const { return streams_.steps() / accumulation_; }
   std::int64_t tokens_per_step() const { return accumulation_ * streams_.tokens_per_step(); }
+  /// How many steps from the first have met sequences of each length twice, so that each is captured.
+  std::int64_t steps_of_all_kinds() const;
   bool at_end_of_epoch() const { return step_ > 0 && step_ % steps_per_epoch() == 0; }
   /// Mean training loss of the present epoch's steps; waits for the device.
   double epoch_loss() const;

@@ -99,6 +99,8 @@ void CapturedStep::record(const TensorList& arguments, const Function& function,
 }
 
 void CapturedStep::compile() {
+  // Leaves that only the step knew, like those inside of a checkpoint, are gone: their memory is free.
+  std::erase_if(gradients_, [](const LeafGradient& note) { return note.leaf.impl_ptr().use_count() == 1; });
   for (LeafGradient& note : gradients_) note.after = note.leaf.grad();
   for (const Tensor& x : inputs_) report_.input_bytes += bytes_of(x);
   for (const External& external : externals_) graph_.storages().pin(external.storage);

@@ -22,7 +22,7 @@ double mebibytes(const std::string& text, const std::string& words) {
 TEST_F(Wikitext, ForecastsItsMemory) {
   for (const char* model : {"--model transformer", "--model lstm --seq-spread 8"}) {
     const Outcome outcome =
-        wikitext(std::string("train --device cpu --preset demo --steps 30 --no-eval --batch 32 ") + model);
+        wikitext(std::string("train --device cpu --preset demo --steps 50 --no-eval --batch 32 ") + model);
     EXPECT_EQ(outcome.code, 0) << outcome.text;
     const double forecast = mebibytes(outcome.text, "memory: about"), seen = mebibytes(outcome.text, "memory: at most");
     EXPECT_NEAR(forecast, seen, 0.15 * seen) << outcome.text;
