@@ -175,8 +175,7 @@ std::string Progress::text(bool bar) const {
     line += speed < 10 ? fmt::format("  {:.2f} {}/s", speed, items ? options_.unit : "steps")
                        : fmt::format("  {} {}/s", with_commas(std::llround(speed)), items ? options_.unit : "steps");
   }
-  if (options_.device)
-    line += fmt::format("  {} MB", with_commas(static_cast<std::int64_t>(memory_stats(*options_.device).peak >> 20)));
+  if (options_.device) line += "  " + readable_bytes(memory_stats(*options_.device).peak);
   if (seconds_left() >= 0 && step_ < total_) line += fmt::format("  {} left", clock_text(seconds_left()));
   return line;
 }
