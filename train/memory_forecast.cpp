@@ -18,7 +18,7 @@ namespace {
 /// Nobody trains with larger ones; also what is said where memory does not depend on the batch.
 constexpr std::int64_t kMostBatch = std::int64_t{1} << 40;
 /// Two segments of the allocator that are in use in part only.
-constexpr double kFragmented = 128 << 20;
+constexpr std::uint64_t kFragmented = std::uint64_t{128} << 20;
 
 /// What the steps add at their peak to what was in use before.
 BytesByUse measure(Device device, std::int64_t batch, const std::function<void(std::int64_t)>& steps) {
@@ -109,7 +109,8 @@ MemoryForecast forecast_memory(Device device, std::int64_t batch,
     const double bytes = fitted->constant[i] + fitted->per_sequence[i] * static_cast<double>(batch);
     forecast.by_use[i] = static_cast<std::uint64_t>(std::max(0.0, bytes));
   }
-  forecast.largest_batch = fitted->batch(0.95 * static_cast<double>(forecast.available) - kFragmented);
+  const std::uint64_t fragmented = std::min(kFragmented, forecast.available / 4);
+  forecast.largest_batch = fitted->batch(0.95 * static_cast<double>(forecast.available - fragmented));
   return forecast;
 }
 

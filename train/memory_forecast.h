@@ -13,7 +13,7 @@ struct MemoryForecast {
   std::int64_t batch = 0;
   BytesByUse by_use{};
   std::uint64_t available = 0;     ///< to the training, when the forecast was made
-  std::int64_t largest_batch = 0;  ///< that should fit, with a twentieth and 128 MiB left to fragmentation
+  std::int64_t largest_batch = 0;  ///< that should fit, with some room left to fragmentation
 
   std::uint64_t total() const;
   bool fits() const { return total() <= available; }

@@ -32,12 +32,12 @@ TEST_F(Wikitext, ForecastsItsMemory) {
 
 TEST_F(Wikitext, WarnsOfABatchThatIsTooLarge) {
   const Outcome outcome =
-      wikitext("train --device cpu --preset demo --steps 2 --no-eval --batch 400", "ETNA_MEMORY_LIMIT=100000000");
+      wikitext("train --device cpu --preset demo --steps 2 --no-eval --batch 400", "ETNA_MEMORY_LIMIT=200000000");
   EXPECT_THAT(outcome.text, HasSubstr("warning: batches of 400 need more memory than there is; try --batch "));
   std::smatch found;
   ASSERT_TRUE(std::regex_search(outcome.text, found, std::regex("try --batch ([0-9]+)"))) << outcome.text;
   const Outcome fits = wikitext("train --device cpu --preset demo --steps 2 --no-eval --batch " + found[1].str(),
-                                "ETNA_MEMORY_LIMIT=100000000");
+                                "ETNA_MEMORY_LIMIT=200000000");
   EXPECT_EQ(fits.code, 0) << fits.text;
   EXPECT_THAT(fits.text, Not(HasSubstr("warning")));
 }
