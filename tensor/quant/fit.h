@@ -85,11 +85,22 @@ float fit_scale(const float* x, const float* w) {
   return best;
 }
 
-/// fit_scale() in f16: of the rounded scale and of what two more rounds of least squares make of it, the best.
+/// fit_scale() in f16: the best of the rounded scale, the plain one, and what more rounds of least squares make of it.
 template <typename Codes, int N>
 float fit_half_scale(const float* x, const float* w) {
-  float scale = to_half(fit_scale<Codes, N>(x, w));
-  float best = scale, best_error = scale_error<Codes, N>(x, w, scale);
+  float best = to_half(fit_scale<Codes, N>(x, w)), best_error = scale_error<Codes, N>(x, w, best);
+  const auto offer = [&](float scale) {
+    const float error = scale_error<Codes, N>(x, w, scale);
+    if (error < best_error) {
+      best_error = error;
+      best = scale;
+    }
+  };
+  // Where all magnitudes are alike, rounding to f16 is the whole error, and this scale may round better.
+  float extreme = 0.0f;
+  for (int i = 0; i < N; ++i) extreme = std::abs(x[i]) > std::abs(extreme) ? x[i] : extreme;
+  offer(to_half(extreme / Codes::kWidest));
+  float scale = best;
   for (int round = 0; round < 2 && scale != 0.0f; ++round) {
     const float inverse = 1.0f / scale;
     float xq = 0.0f, qq = 0.0f;
@@ -100,11 +111,7 @@ float fit_half_scale(const float* x, const float* w) {
     }
     if (!(qq > 0.0f)) break;
     scale = to_half(xq / qq);
-    const float error = scale_error<Codes, N>(x, w, scale);
-    if (error < best_error) {
-      best_error = error;
-      best = scale;
-    }
+    offer(scale);
   }
   return best;
 }
@@ -167,28 +174,33 @@ Affine fit_affine(const float* x, const float* w, bool negative) {
   }
   if (!(high - low > 1e-20f)) return {0.0f, low};
   Affine best{(high - low) / Last, low};
-  float best_error = affine_error<Last, N>(x, w, best);
+  float best_error = affine_error<Last, N>(x, w, best), energy = 0.0f;
+  for (int i = 0; i < N; ++i) energy += w[i] * x[i] * x[i];
+  // Sub-blocks of a super-block share their units. Among fits as good as each other, all should take the same one.
+  const float margin = 1e-6f * energy;
   const auto offer = [&](Affine fit) {
     const float error = affine_error<Last, N>(x, w, fit);
-    if (error < best_error) {
+    if (error < best_error - margin) {
       best_error = error;
       best = fit;
     }
   };
-  // Fewer codes than the range has steps clip its ends; more leave codes unused. Each end moves by itself.
-  constexpr float kStep = Last > 20 ? 0.3f : Last > 10 ? 0.2f : Last > 3 ? 0.15f : 0.12f;
-  constexpr int kTries = Last > 3 ? 4 : 5;
-  for (int cut = -1; cut <= 2 * kTries; ++cut) {
-    const float d = (high - low) / (static_cast<float>(Last) + kStep * static_cast<float>(cut));
+  const auto try_steps = [&](float steps) {
+    const float d = (high - low) / steps, spare = (high - low) - d * Last;
+    // The range of codes lies flush with the low end, in the middle, or flush with the high end.
     for (int at = 0; at < 3; ++at) {
-      // The range of codes is narrower than the values': flush with the low end, in the middle, flush with the high.
-      const float spare = (high - low) - d * Last;
       Affine fit{d, low + 0.5f * static_cast<float>(at) * spare};
       if (negative) fit.m = std::min(fit.m, 0.0f);
       for (int round = 0; round < 2; ++round) fit = refit_affine<Last, N>(x, w, fit, negative);
       offer(fit);
     }
-  }
+  };
+  // An even number of steps has a code in the middle: 0, where values lie evenly around it.
+  try_steps(static_cast<float>(Last - 1));
+  // Fewer steps than codes leave codes unused, more clip the ends.
+  constexpr float kStep = Last > 20 ? 0.3f : Last > 10 ? 0.2f : Last > 3 ? 0.15f : 0.12f;
+  constexpr int kTries = Last > 3 ? 4 : 5;
+  for (int cut = -1; cut <= 2 * kTries; ++cut) try_steps(static_cast<float>(Last) + kStep * static_cast<float>(cut));
   return best;
 }
 

@@ -99,6 +99,7 @@ struct AffineFit {
     float widest = 0.0f, lowest = 0.0f;
     for (int s = 0; s < Subs; ++s) {
       wanted[s] = fit_affine<Last, kSize>(x + s * kSize, w + s * kSize, true);
+      agree(x + s * kSize, w + s * kSize, wanted, s);
       widest = std::max(widest, wanted[s].d);
       lowest = std::min(lowest, wanted[s].m);
     }
@@ -122,6 +123,19 @@ struct AffineFit {
  private:
   AffineFit(const AffineFit&) = default;
   AffineFit& operator=(const AffineFit&) = default;
+
+  /// Takes the fit of an earlier sub-block where it is as good as the own one. In regular data, such as ternary
+  /// weights, many fits are exact, but only those that all sub-blocks share survive the rounding to shared units.
+  static void agree(const float* x, const float* w, Affine* fits, int own) {
+    float energy = 0.0f;
+    for (int i = 0; i < kSize; ++i) energy += w[i] * x[i] * x[i];
+    const float enough = affine_error<Last, kSize>(x, w, fits[own]) + 1e-6f * energy;
+    for (int t = 0; t < own; ++t) {
+      if (affine_error<Last, kSize>(x, w, fits[t]) > enough) continue;
+      fits[own] = fits[t];
+      return;
+    }
+  }
 
   float error(const float* x, const float* w) const {
     float sum = 0.0f;
