@@ -45,7 +45,7 @@ constexpr BlockFormat kFormats[] = {
      encode_iq4_nl},
     {"IQ4_XS", 23, 256, 136, 0, kHalf * 31 * 113, "8 sub-blocks: 6-bit scales, 4-bit places in a table of 16 levels",
      decode_iq4_xs, encode_iq4_xs},
-    {"MXFP4", 39, 32, 17, 0, FLT_MAX, "a power of two, 4-bit floats", decode_mxfp4, encode_mxfp4},
+    {"MXFP4", 39, 32, 17, 0, 0x1.8p127f, "a power of two, 4-bit floats", decode_mxfp4, encode_mxfp4},
     {"TQ1_0", 34, 256, 54, 0, kHalf, "f16 scale, five ternary codes a byte", decode_tq1_0, encode_tq1_0},
     {"TQ2_0", 35, 256, 66, 0, kHalf, "f16 scale, ternary codes of 2 bits", decode_tq2_0, encode_tq2_0},
     {"I2_S", 36, 128, 32, 32, FLT_MAX, "ternary codes of 2 bits; one f32 scale behind the tensor", decode_i2_s,

@@ -1,9 +1,8 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
+#include <bit>
 #include <cmath>
-#include <cstddef>
 
 #include <etna/tensor/quant/block_bytes.h>
 
@@ -96,10 +95,12 @@ float fit_half_scale(const float* x, const float* w) {
       best = scale;
     }
   };
-  // Where all magnitudes are alike, rounding to f16 is the whole error, and this scale may round better.
+  // Where all magnitudes are alike, rounding to f16 is the whole error, and these scales may round better.
   float extreme = 0.0f;
   for (int i = 0; i < N; ++i) extreme = std::abs(x[i]) > std::abs(extreme) ? x[i] : extreme;
   offer(to_half(extreme / Codes::kWidest));
+  // A power of two keeps what is exact in f16, such as ternary weights.
+  offer(to_half(extreme / static_cast<float>(std::bit_floor(static_cast<unsigned>(Codes::kSteps) / 2))));
   float scale = best;
   for (int round = 0; round < 2 && scale != 0.0f; ++round) {
     const float inverse = 1.0f / scale;

@@ -102,6 +102,7 @@ unsigned micro_code(float x) {
 }
 
 void encode_one_mxfp4(const float* x, const float* w, std::byte* block) {
+  constexpr int kLastExponent = 252;  // with larger ones, 12 halves of the power are beyond f32
   double largest = 0;
   for (int i = 0; i < kBlock; ++i) largest = std::max(largest, std::abs(static_cast<double>(x[i])));
   // Whether the largest value is cut or its exponent is raised is decided by the error.
@@ -109,16 +110,13 @@ void encode_one_mxfp4(const float* x, const float* w, std::byte* block) {
   unsigned best_e = 0;
   double best = -1;
   for (int e = middle - 1; e <= middle + 1; ++e) {
-    const auto bounded = static_cast<unsigned>(std::clamp(e, 0, 254));
+    const auto bounded = static_cast<unsigned>(std::clamp(e, 0, kLastExponent));
     const double d = half_power(bounded);
     double error = 0;
     for (int i = 0; i < kBlock; ++i) {
-      const double value = x[i] / d;
-      const double off = value - kMicroLevels[micro_code(static_cast<float>(value))];
+      const double off = x[i] - d * kMicroLevels[micro_code(static_cast<float>(x[i] / d))];
       error += w[i] * off * off;
     }
-    error *= (d / half_power(static_cast<unsigned>(std::clamp(middle, 0, 254)))) *
-             (d / half_power(static_cast<unsigned>(std::clamp(middle, 0, 254))));
     if (best < 0 || error < best) {
       best = error;
       best_e = bounded;
