@@ -40,8 +40,8 @@ constexpr GgufType gguf_type_of() {
 }
 }  // namespace detail
 
-/// A value of a GGUF file's metadata: a number, a bool, a string, or a list of one of these. It holds the bytes that the
-/// file has for it, so a list takes no more memory than there. Lists of lists do not exist here: the reader refuses
+/// A value of a GGUF file's metadata: a number, a bool, a string, or a list of one of these. It holds the bytes that
+/// the file has for it, so a list takes no more memory than there. Lists of lists do not exist here: the reader refuses
 /// them, as llama.cpp does.
 class GgufValue {
  public:

@@ -45,7 +45,8 @@ bool gguf(const std::uint8_t* data, std::size_t size) try {
   }
   std::vector<float> values;
   for (const io::GgufTensor& tensor : header.tensors) {
-    if (tensor.format == nullptr) continue;
+    // A tensor without elements may stand behind the end of a file that has none.
+    if (tensor.format == nullptr || tensor.bytes == 0) continue;
     require(tensor.begin <= size && tensor.bytes <= size - tensor.begin);
     const std::span<const std::byte> bytes(file.data() + tensor.begin, tensor.bytes);
     values.resize(static_cast<std::size_t>(tensor.elements));

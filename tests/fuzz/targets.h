@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
-/// What a fuzzer runs over bytes, one function for each reader of files. True if the bytes are a sound file; a refusal is
-/// a FormatError, which the function catches. Anything else that is thrown, and every fault, is a defect.
+/// What a fuzzer runs over bytes, one function for each reader of files. True if the bytes are a sound file; a refusal
+/// is a FormatError, which the function catches. Anything else that is thrown, and every fault, is a defect.
 namespace etna::fuzz {
 
 bool gguf(const std::uint8_t* data, std::size_t size);
