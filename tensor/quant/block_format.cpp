@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include <etna/device/cpu/parallel.h>
 #include <etna/device/error.h>
 #include <etna/tensor/quant/block_bytes.h>
 #include <etna/tensor/quant/families.h>
@@ -53,8 +54,9 @@ constexpr BlockFormat kFormats[] = {
     {"I2_S_32", kNoGgufType, 32, 10, 0, kHalf, "ternary codes of 2 bits, f16 scale", decode_i2_s_32, encode_i2_s_32},
 };
 
-/// A window of values that is encoded at once, so that the weights beside it stay small.
-constexpr std::int64_t kWindow = 4096;
+/// Elements that a thread decodes at least, and the window of values that is encoded at once, so that the weights beside
+/// it stay small.
+constexpr std::int64_t kGrain = 65536, kWindow = 4096;
 
 void check_values(const BlockFormat& format, const float* values, std::int64_t count) {
   std::int64_t bad = 0;
@@ -147,11 +149,13 @@ void dequantize(const BlockFormat& format, std::span<const std::byte> bytes, flo
     throw ShapeError(fmt::format("dequantize: {} elements of {} take {} bytes, but {} were given", count, format.name,
                                  wanted, bytes.size()));
   }
-  if (count == 0) return;
-  format.decode(bytes.data(), out, count / format.elements);
-  if (format.tail == 0) return;
-  const float scale = load<float>(bytes.data() + wanted - format.tail);
-  for (std::int64_t i = 0; i < count; ++i) out[i] *= scale;
+  const float scale = format.tail != 0 && count > 0 ? load<float>(bytes.data() + wanted - format.tail) : 1.0f;
+  cpu::parallel_for(count / format.elements, kGrain / format.elements, [&](std::int64_t begin, std::int64_t end) {
+    float* to = out + begin * format.elements;
+    format.decode(bytes.data() + begin * static_cast<std::int64_t>(format.bytes), to, end - begin);
+    if (format.tail == 0) return;
+    for (std::int64_t i = 0; i < (end - begin) * format.elements; ++i) to[i] *= scale;
+  });
 }
 
 void quantize(const BlockFormat& format, const float* values, std::span<std::byte> bytes, std::int64_t count,
@@ -176,20 +180,22 @@ void quantize(const BlockFormat& format, const float* values, std::span<std::byt
     std::fill(tail, tail + format.tail, std::byte{0});
     store(tail, scale);
   }
-  std::vector<float> weights(static_cast<std::size_t>(std::min(count, kWindow)), 1.0f);
-  std::vector<float> scaled(format.tail != 0 ? weights.size() : 0);
-  for (std::int64_t at = 0; at < count; at += kWindow) {
-    const std::int64_t n = std::min(kWindow, count - at);
-    if (!importance.empty()) block_weights(importance, at, n, format.elements, weights.data());
-    const float* from = values + at;
-    if (format.tail != 0) {
-      for (std::int64_t i = 0; i < n; ++i)
-        scaled[static_cast<std::size_t>(i)] = scale > 0.0f ? values[at + i] / scale : 0.0f;
-      from = scaled.data();
+  cpu::parallel_for((count + kWindow - 1) / kWindow, 1, [&](std::int64_t first, std::int64_t last) {
+    std::vector<float> weights(static_cast<std::size_t>(std::min(count, kWindow)), 1.0f);
+    std::vector<float> scaled(format.tail != 0 ? weights.size() : 0);
+    for (std::int64_t at = first * kWindow; at < std::min(count, last * kWindow); at += kWindow) {
+      const std::int64_t n = std::min(kWindow, count - at);
+      if (!importance.empty()) block_weights(importance, at, n, format.elements, weights.data());
+      const float* from = values + at;
+      if (format.tail != 0) {
+        for (std::int64_t i = 0; i < n; ++i)
+          scaled[static_cast<std::size_t>(i)] = scale > 0.0f ? values[at + i] / scale : 0.0f;
+        from = scaled.data();
+      }
+      std::byte* to = bytes.data() + at / format.elements * static_cast<std::int64_t>(format.bytes);
+      format.encode(from, weights.data(), to, n / format.elements);
     }
-    std::byte* to = bytes.data() + at / format.elements * static_cast<std::int64_t>(format.bytes);
-    format.encode(from, weights.data(), to, n / format.elements);
-  }
+  });
 }
 
 }  // namespace etna::quant

@@ -54,8 +54,8 @@ std::size_t storage_bytes(const BlockFormat& format, std::int64_t count);
 void dequantize(const BlockFormat& format, std::span<const std::byte> bytes, float* out, std::int64_t count);
 
 /// Encodes `count` values so that their squared error is small: scales and minimums are searched for, not taken from
-/// the extremes. Blocks do not depend on each other, so threads may share a tensor by ranges of blocks, unless the
-/// format has a tail.
+/// the extremes. The blocks are shared among the CPU's threads; the result does not depend on their number. Blocks do
+/// not depend on each other, so a tensor may be encoded in ranges of blocks, unless the format has a tail.
 /// @param bytes room for storage_bytes(format, count)
 /// @param importance factors of the squared error, not negative, for the elements of one row; a row of `count` values
 /// after the other uses them again. None: all equal

@@ -153,6 +153,15 @@ TEST(GgufWriter, LeavesWhatWasThereUntilItFinishes) {
   EXPECT_THAT(refusal([&] { GgufWriter(folder / "no" / "model.gguf"); }), HasSubstr("cannot be written"));
 }
 
+TEST(GgufWriter, SaysWhenTheDiskIsFull) {
+  GgufWriter file("/dev/full");
+  file.add("w", quant::format_named("F32"), {4});
+  EXPECT_THAT(refusal([&] {
+                file.write("w", from_vector<float>({1, 2, 3, 4}));
+              }),
+              HasSubstr("/dev/full: cannot be written: No space left on device"));
+}
+
 TEST(GgufWriter, RefusesWhatNobodyCouldRead) {
   const TemporaryFolder folder;
   const quant::BlockFormat& format = quant::format_named("Q4_0");

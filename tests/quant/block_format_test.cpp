@@ -222,6 +222,29 @@ TEST(Quantize, GivesTheSameBlocksByRanges) {
   }
 }
 
+TEST(Quantize, GivesTheSameBytesOnSeveralThreadsAsOnOne) {
+  std::vector<float> values;
+  for (int copies = 0; copies < 25; ++copies) {
+    const std::vector<float> some = test_values();
+    values.insert(values.end(), some.begin(), some.end());
+  }
+  const auto count = static_cast<std::int64_t>(values.size()), part = std::int64_t{4096};
+  for (const BlockFormat& format : block_formats()) {
+    if (!format.can_quantize() || format.tail != 0) continue;
+    std::vector<std::byte> whole(storage_bytes(format, count)), block(storage_bytes(format, part));
+    std::vector<float> decoded(values.size()), alone(static_cast<std::size_t>(part));
+    quantize(format, values.data(), whole, count);
+    dequantize(format, whole, decoded.data(), count);
+    for (std::int64_t at = 0; at < count; at += 12 * part) {
+      quantize(format, values.data() + at, block, part);
+      const auto from = static_cast<std::ptrdiff_t>(storage_bytes(format, at));
+      ASSERT_TRUE(std::equal(block.begin(), block.end(), whole.begin() + from)) << format.name;
+      dequantize(format, block, alone.data(), part);
+      ASSERT_TRUE(std::equal(alone.begin(), alone.end(), decoded.begin() + at)) << format.name;
+    }
+  }
+}
+
 TEST(I2S, LiesAsBitNetWritesIt) {
   // Byte i of a block holds elements i, i + 32, i + 64 and i + 96, the first in the two highest bits.
   std::vector<float> values(128, 0.0f);
