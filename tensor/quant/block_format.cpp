@@ -54,8 +54,8 @@ constexpr BlockFormat kFormats[] = {
     {"I2_S_32", kNoGgufType, 32, 10, 0, kHalf, "ternary codes of 2 bits, f16 scale", decode_i2_s_32, encode_i2_s_32},
 };
 
-/// Elements that a thread decodes at least, and the window of values that is encoded at once, so that the weights beside
-/// it stay small.
+/// Elements that a thread decodes at least, and the window of values that is encoded at once, so that the weights
+/// beside it stay small.
 constexpr std::int64_t kGrain = 65536, kWindow = 4096;
 
 void check_values(const BlockFormat& format, const float* values, std::int64_t count) {

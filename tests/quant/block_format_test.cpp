@@ -274,6 +274,23 @@ TEST(I2S, OfSmallBlocksHasItsScaleBehindEightBytes) {
   EXPECT_EQ(bytes[9], std::byte{0x38});
 }
 
+TEST(PlainFormats, DecodeEveryHalf) {
+  std::vector<std::uint16_t> bits(65536);
+  for (std::size_t i = 0; i < bits.size(); ++i) bits[i] = static_cast<std::uint16_t>(i);
+  std::vector<float> decoded(bits.size());
+  dequantize(format_named("F16"), std::as_bytes(std::span(bits)), decoded.data(), 65536);
+  for (std::size_t i = 0; i < bits.size(); ++i) {
+    Half half;
+    half.bits = bits[i];
+    const float wanted = static_cast<float>(half);
+    if (std::isnan(wanted)) {
+      ASSERT_TRUE(std::isnan(decoded[i])) << i;
+    } else {
+      ASSERT_EQ(std::bit_cast<std::uint32_t>(decoded[i]), std::bit_cast<std::uint32_t>(wanted)) << i;
+    }
+  }
+}
+
 TEST(PlainFormats, DecodeEveryNumber) {
   const auto decoded = [](const char* name, const auto& numbers) {
     std::vector<float> out(numbers.size());
