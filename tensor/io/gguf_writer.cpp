@@ -178,17 +178,20 @@ void GgufWriter::begin() {
 GgufWriter::Declared& GgufWriter::current(std::string_view name) {
   State& s = *state_;
   if (s.finished) s.refuse("is finished, so nothing more can be written");
+  // Tensors without bytes are complete from the start.
+  std::size_t next = s.next;
+  while (next < s.tensors.size() && s.tensors[next].bytes == 0) ++next;
+  if (next == s.tensors.size() || s.tensors[next].name != name) {
+    const std::string wanted = next < s.tensors.size() ? fmt::format("{} comes next", quoted_name(s.tensors[next].name))
+                                                       : "all declared ones are complete";
+    s.refuse(fmt::format("tensor {} cannot be written now: {}", quoted_name(name), wanted));
+  }
   begin();
-  if (s.next < s.tensors.size() && s.tensors[s.next].name == name) return s.tensors[s.next];
-  const std::string wanted = s.next < s.tensors.size()
-                                 ? fmt::format("{} comes next", quoted_name(s.tensors[s.next].name))
-                                 : "all declared ones are complete";
-  s.refuse(fmt::format("tensor {} cannot be written now: {}", quoted_name(name), wanted));
+  return s.tensors[next];
 }
 
 void GgufWriter::write(std::string_view name, std::span<const std::byte> bytes) {
   State& s = *state_;
-  // Tensors without bytes are complete from the start.
   const bool none = std::any_of(s.tensors.begin(), s.tensors.end(),
                                 [&](const Declared& tensor) { return tensor.bytes == 0 && tensor.name == name; });
   if (none && bytes.empty()) return;

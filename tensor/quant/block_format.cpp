@@ -170,6 +170,7 @@ void quantize(const BlockFormat& format, const float* values, std::span<std::byt
   check_importance(importance, count);
   check_values(format, values, count);
   if (count == 0) return;
+  if (std::all_of(importance.begin(), importance.end(), [](float factor) { return factor == 0.0f; })) importance = {};
   float scale = 1.0f;
   if (format.tail != 0) {
     const float even[1] = {1.0f};

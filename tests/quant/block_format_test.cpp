@@ -224,7 +224,7 @@ TEST(Quantize, GivesTheSameBlocksByRanges) {
 
 TEST(Quantize, GivesTheSameBytesOnSeveralThreadsAsOnOne) {
   std::vector<float> values;
-  for (int copies = 0; copies < 25; ++copies) {
+  for (int copies = 0; copies < 10; ++copies) {
     const std::vector<float> some = test_values();
     values.insert(values.end(), some.begin(), some.end());
   }
