@@ -20,30 +20,37 @@ void decode_one_q8_0(const std::byte* block, float* out) {
   for (int i = 0; i < kBlock; ++i) out[i] = static_cast<float>(load<std::int8_t>(block + 2 + i)) * d;
 }
 
-/// Codes of four bits, and a fifth where `Fifth` is true, of which the value is code - Zero.
+/// Codes of four bits, and a fifth where `Fifth` is true, of which the value is code - Zero. They are copied first: as
+/// far as the compiler knows, `out` may be the block, and loops over both would not vectorize.
 template <bool Fifth, int Zero>
 void decode_codes(const std::byte* fifth, const std::byte* codes, float* out) {
+  std::uint8_t bytes[kHalf];
+  std::memcpy(bytes, codes, kHalf);
   const std::uint32_t high = Fifth ? load<std::uint32_t>(fifth) : 0;
   for (int j = 0; j < kHalf; ++j) {
-    const unsigned byte = byte_at(codes, j);
-    const unsigned low_bit = Fifth ? ((high >> j) & 1u) << 4 : 0, high_bit = Fifth ? ((high >> (j + 16)) & 1u) << 4 : 0;
-    out[j] = static_cast<float>(static_cast<int>((byte & 0xfu) | low_bit) - Zero);
-    out[j + kHalf] = static_cast<float>(static_cast<int>((byte >> 4) | high_bit) - Zero);
+    const int bit = Fifth ? static_cast<int>((high >> j & 1u) << 4) : 0;
+    out[j] = static_cast<float>(((bytes[j] & 0xf) | bit) - Zero);
+  }
+  for (int j = 0; j < kHalf; ++j) {
+    const int bit = Fifth ? static_cast<int>((high >> (j + kHalf) & 1u) << 4) : 0;
+    out[j + kHalf] = static_cast<float>(((bytes[j] >> 4) | bit) - Zero);
   }
 }
 
 template <bool Fifth>
 void decode_symmetric(const std::byte* block, float* out) {
   const float d = load_half(block);
-  decode_codes<Fifth, Fifth ? 16 : 8>(block + 2, block + (Fifth ? 6 : 2), out);
-  for (int i = 0; i < kBlock; ++i) out[i] *= d;
+  float values[kBlock];
+  decode_codes<Fifth, Fifth ? 16 : 8>(block + 2, block + (Fifth ? 6 : 2), values);
+  for (int i = 0; i < kBlock; ++i) out[i] = values[i] * d;
 }
 
 template <bool Fifth>
 void decode_affine(const std::byte* block, float* out) {
   const float d = load_half(block), m = load_half(block + 2);
-  decode_codes<Fifth, 0>(block + 4, block + (Fifth ? 8 : 4), out);
-  for (int i = 0; i < kBlock; ++i) out[i] = out[i] * d + m;
+  float values[kBlock];
+  decode_codes<Fifth, 0>(block + 4, block + (Fifth ? 8 : 4), values);
+  for (int i = 0; i < kBlock; ++i) out[i] = values[i] * d + m;
 }
 
 /// Packs codes, each 0 or more.

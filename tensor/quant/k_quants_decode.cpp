@@ -2,19 +2,26 @@
 #include <etna/tensor/quant/families.h>
 #include <etna/tensor/quant/k_quants.h>
 
-// Decoders of the K formats; k_quants.h has the layout of their blocks.
+// Decoders of the K formats; k_quants.h has the layout of their blocks. Codes are copied first: as far as the compiler
+// knows, `out` may be the block, and loops over both would not vectorize.
 namespace etna::quant {
 namespace {
+
+/// Some bytes of a block.
+template <int Count>
+struct Copy {
+  explicit Copy(const std::byte* from) { std::memcpy(bytes, from, Count); }
+  std::uint8_t bytes[Count];
+};
 
 void decode_one_q2_k(const std::byte* block, float* out) {
   const float d = load_half(block + 80), least = load_half(block + 82);
   for (int sub = 0; sub < 16; ++sub) {
     const unsigned scale = byte_at(block, sub);
     const float step = d * static_cast<float>(scale & 0xfu), minimum = least * static_cast<float>(scale >> 4);
-    const std::byte* codes = block + 16 + 32 * (sub / 8) + 16 * (sub % 2);
+    const Copy<16> codes(block + 16 + 32 * (sub / 8) + 16 * (sub % 2));
     const int shift = 2 * (sub % 8 / 2);
-    for (int i = 0; i < 16; ++i)
-      out[16 * sub + i] = step * static_cast<float>(byte_at(codes, i) >> shift & 3u) - minimum;
+    for (int i = 0; i < 16; ++i) out[16 * sub + i] = step * static_cast<float>(codes.bytes[i] >> shift & 3) - minimum;
   }
 }
 
@@ -22,12 +29,11 @@ void decode_one_q3_k(const std::byte* block, float* out) {
   const float d = load_half(block + 108);
   for (int sub = 0; sub < 16; ++sub) {
     const float step = d * static_cast<float>(q3_k_scale(block + 96, sub));
-    const std::byte* third = block + 16 * (sub % 2);
-    const std::byte* codes = block + 32 + 32 * (sub / 8) + 16 * (sub % 2);
+    const Copy<16> third(block + 16 * (sub % 2)), codes(block + 32 + 32 * (sub / 8) + 16 * (sub % 2));
     const int shift = 2 * (sub % 8 / 2), bit = sub / 2;
     for (int i = 0; i < 16; ++i) {
-      const int code = static_cast<int>(byte_at(codes, i) >> shift & 3u), high = byte_at(third, i) >> bit & 1u;
-      out[16 * sub + i] = step * static_cast<float>(code - (1 - high) * 4);
+      const int code = codes.bytes[i] >> shift & 3, high = third.bytes[i] >> bit & 1;
+      out[16 * sub + i] = step * static_cast<float>(code + 4 * high - 4);
     }
   }
 }
@@ -63,11 +69,11 @@ void decode_one_q6_k(const std::byte* block, float* out) {
   for (int sub = 0; sub < 16; ++sub) {
     const float step = d * static_cast<float>(load<std::int8_t>(block + 192 + sub));
     const int half = sub / 8, quarter = sub % 8 / 2, part = sub % 2;
-    const std::byte* low = block + 64 * half + 32 * (quarter % 2) + 16 * part;
-    const std::byte* high = block + 128 + 32 * half + 16 * part;
+    const Copy<16> low(block + 64 * half + 32 * (quarter % 2) + 16 * part), high(block + 128 + 32 * half + 16 * part);
+    const int low_shift = 4 * (quarter / 2), high_shift = 2 * quarter;
     for (int i = 0; i < 16; ++i) {
-      const unsigned code = (byte_at(low, i) >> 4 * (quarter / 2) & 0xfu) | (byte_at(high, i) >> 2 * quarter & 3u) << 4;
-      out[16 * sub + i] = step * static_cast<float>(static_cast<int>(code) - 32);
+      const int code = (low.bytes[i] >> low_shift & 0xf) | (high.bytes[i] >> high_shift & 3) << 4;
+      out[16 * sub + i] = step * static_cast<float>(code - 32);
     }
   }
 }

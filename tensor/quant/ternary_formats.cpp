@@ -21,18 +21,27 @@ struct Trits {
 };
 constexpr Trits kTrits[] = {{0, 0, 32, 5}, {32, 160, 16, 5}, {48, 240, 4, 4}};
 
-void decode_one_tq1_0(const std::byte* block, float* out) {
-  const float d = load_half(block + 52);
-  for (const Trits& run : kTrits) {
-    // A byte is the fraction 0.code code code ... in base 3, times 256: multiplying by 3 moves a code before the point.
-    unsigned power = 1;
-    for (int digit = 0; digit < run.digits; ++digit, power *= 3) {
-      for (int i = 0; i < run.bytes; ++i) {
-        const unsigned fraction = byte_at(block, run.at + i) * power & 0xffu;
-        out[run.element + digit * run.bytes + i] = static_cast<float>(static_cast<int>(fraction * 3 >> 8) - 1) * d;
-      }
+/// The bytes are copied first: as far as the compiler knows, `out` may be the block, and loops over both would not
+/// vectorize.
+template <int Bytes, int Digits>
+void decode_trits(const std::byte* from, float d, float* out) {
+  std::uint8_t bytes[Bytes];
+  std::memcpy(bytes, from, Bytes);
+  // A byte is the fraction 0.code code code ... in base 3, times 256: multiplying by 3 moves a code before the point.
+  int power = 1;
+  for (int digit = 0; digit < Digits; ++digit, power *= 3) {
+    for (int i = 0; i < Bytes; ++i) {
+      const int fraction = bytes[i] * power & 0xff;
+      out[digit * Bytes + i] = static_cast<float>((fraction * 3 >> 8) - 1) * d;
     }
   }
+}
+
+void decode_one_tq1_0(const std::byte* block, float* out) {
+  const float d = load_half(block + 52);
+  decode_trits<32, 5>(block, d, out);
+  decode_trits<16, 5>(block + 32, d, out + 160);
+  decode_trits<4, 4>(block + 48, d, out + 240);
 }
 
 void decode_one_tq2_0(const std::byte* block, float* out) {
@@ -57,8 +66,11 @@ void decode_one_i2_s(const std::byte* block, float* out) {
 
 void decode_one_i2_s_32(const std::byte* block, float* out) {
   const float d = load_half(block + 8);
-  for (int i = 0; i < kI2_S_32; ++i)
-    out[i] = static_cast<float>(static_cast<int>(byte_at(block, i / 4) >> 2 * (i % 4) & 3u) - 1) * d;
+  // A word holds 16 codes, so each code is a shift of it, whatever its byte.
+  for (int word = 0; word < 2; ++word) {
+    const std::uint32_t codes = load<std::uint32_t>(block + 4 * word);
+    for (int i = 0; i < 16; ++i) out[16 * word + i] = static_cast<float>(static_cast<int>(codes >> 2 * i & 3u) - 1) * d;
+  }
 }
 
 /// Codes for a scale d >= 0: what is nearer to 0 than to d is 0.
