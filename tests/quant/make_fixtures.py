@@ -2,7 +2,7 @@
 """Writes ggml_fixtures.h: blocks of random bytes with the floats that ggml decodes from them, and the squared errors of
 ggml's own quantizers on the values of test_values(). Needs numpy and ggml's library (Debian: libggml0).
 
-usage: make_fixtures.py > ggml_fixtures.h
+usage: make_fixtures.py > ggml_fixtures.h; tools/format ggml_fixtures.h
 """
 import ctypes
 
