@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <set>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include <etna/device/atomic_file.h>
-#include <etna/tensor/io/mapped_file.h>
+#include <etna/tensor/io/safetensors_file.h>
 #include <etna/tensor/io/safetensors_header.h>
 #include <etna/tensor/op.h>
 
@@ -22,38 +21,6 @@ namespace {
 namespace fs = std::filesystem;
 using safetensors::Entry;
 using safetensors::Header;
-
-/// Reads the header and sets `data` to the first byte of the tensors.
-Header read_header(const fs::path& path, const io::MappedFile& file, const std::byte*& data) {
-  auto refuse = [&](const std::string& what) { return FormatError(fmt::format("{}: {}", path.string(), what)); };
-  if (file.size() == 0) throw refuse("is empty, not a safetensors file");
-  std::uint64_t length = 0;
-  if (file.size() < sizeof length)
-    throw refuse(fmt::format("is {} bytes long, too short for a safetensors file", file.size()));
-  std::memcpy(&length, file.bytes(), sizeof length);
-  std::uint64_t rest = file.size() - sizeof length;
-  if (length > safetensors::kMaxHeaderBytes)
-    throw refuse(fmt::format("claims a header of {} bytes; this is no safetensors file, or a damaged one", length));
-  if (length > rest)
-    throw refuse(fmt::format("claims a header of {} bytes, but only {} follow; it is cut short", length, rest));
-  data = file.bytes() + sizeof length + length;
-  try {
-    return safetensors::parse_header(
-        {reinterpret_cast<const char*>(file.bytes()) + sizeof length, static_cast<std::size_t>(length)}, rest - length);
-  } catch (const FormatError& error) {
-    throw refuse(error.what());
-  }
-}
-
-Tensor read_tensor(const Entry& entry, const std::byte* data, Device device) {
-  const std::byte* bytes = data + entry.begin;
-  if (entry.dtype != boolean) return from_bytes(bytes, entry.shape, entry.dtype, device);
-  // The file may contain any byte; a bool in memory must be 0 or 1.
-  std::vector<std::uint8_t> truth(static_cast<std::size_t>(entry.end - entry.begin));
-  std::transform(bytes, bytes + truth.size(), truth.begin(),
-                 [](std::byte b) { return b != std::byte{0} ? std::uint8_t{1} : std::uint8_t{0}; });
-  return from_bytes(truth.data(), entry.shape, boolean, device);
-}
 
 }  // namespace
 
@@ -95,18 +62,12 @@ void save_safetensors(const fs::path& path, const std::map<std::string, Tensor>&
 }
 
 std::map<std::string, Tensor> load_safetensors(const fs::path& path, Device device) {
-  const io::MappedFile file(path, "a safetensors file");
-  const std::byte* data = nullptr;
-  Header header = read_header(path, file, data);
+  const io::SafetensorsFile file(path);
   std::map<std::string, Tensor> tensors;
-  for (const Entry& entry : header.entries) tensors.emplace(entry.name, read_tensor(entry, data, device));
+  for (const Entry& entry : file.tensors()) tensors.emplace(entry.name, file.load(entry, device));
   return tensors;
 }
 
-Metadata load_safetensors_metadata(const fs::path& path) {
-  const io::MappedFile file(path, "a safetensors file");
-  const std::byte* data = nullptr;
-  return read_header(path, file, data).metadata;
-}
+Metadata load_safetensors_metadata(const fs::path& path) { return io::SafetensorsFile(path).metadata(); }
 
 }  // namespace etna

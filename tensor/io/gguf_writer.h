@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <etna/tensor/io/gguf_value.h>
+#include <etna/tensor/quant/block_format.h>
+#include <etna/tensor/tensor.h>
+
+namespace etna::io {
+
+/// Writes a GGUF file of version 3. First all metadata and all tensors are declared, then the tensors are written in
+/// that order, each in as many pieces as one likes, so a model may be larger than memory:
+///
+///     GgufWriter file("model.gguf");
+///     file.set("general.architecture", "llama");
+///     file.add("output.weight", quant::format_named("Q8_0"), {32000, 2048});
+///     file.write("output.weight", weight);  // a Tensor, quantized on the way, or bytes
+///     file.finish();
+///
+/// The file appears at `path` in finish(); without it, what was there is unchanged.
+class GgufWriter {
+ public:
+  /// @param alignment of the tensors, a power of two
+  /// Here and below: @throws FormatError naming the file, for what cannot be written or a call out of order
+  explicit GgufWriter(const std::filesystem::path& path, std::uint32_t alignment = 32);
+  ~GgufWriter();
+  GgufWriter(const GgufWriter&) = delete;
+  GgufWriter& operator=(const GgufWriter&) = delete;
+
+  /// Adds metadata. A key may be set once; "general.alignment" is the writer's own.
+  void set(std::string_view key, const GgufValue& value);
+
+  /// Declares a tensor. The name has at most 63 bytes and the shape one to four dimensions, outermost first, because
+  /// llama.cpp reads no others; rows must be whole blocks.
+  void add(std::string_view name, const quant::BlockFormat& format, const Shape& shape);
+
+  /// Bytes of the tensor that comes next, or of the one that is not complete yet.
+  void write(std::string_view name, std::span<const std::byte> bytes);
+  /// A whole tensor of the declared shape: floats are quantized to the declared format, other dtypes must be the
+  /// format's own.
+  /// @param importance as quantize(): one factor for each column
+  void write(std::string_view name, const Tensor& tensor, std::span<const float> importance = {});
+
+  /// Renames the file to `path`. @throws FormatError also if a tensor is not complete, naming it
+  void finish();
+
+ private:
+  struct Declared;
+  struct State;
+  Declared& current(std::string_view name);
+  void begin();
+
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace etna::io
+
+namespace etna {
+
+struct GgufOptions {
+  std::vector<std::pair<std::string, io::GgufValue>> metadata;
+  std::uint32_t alignment = 32;
+};
+
+/// Writes tensors in the formats of their dtypes (f64, f32, f16, bf16, i64, i32, i8). They may be on any device and may
+/// be views. @throws FormatError as GgufWriter, and for other dtypes
+void save_gguf(const std::filesystem::path& path, const std::vector<std::pair<std::string, Tensor>>& tensors,
+               const GgufOptions& options = {});
+
+}  // namespace etna

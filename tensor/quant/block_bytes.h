@@ -1,0 +1,54 @@
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include <etna/tensor/dtype.h>
+
+/// Reading and writing the fields of a block. Files are little-endian and so is every machine that Etna runs on.
+namespace etna::quant {
+
+static_assert(std::endian::native == std::endian::little, "blocks are read as they lie in memory");
+
+/// A field of a block, wherever it lies.
+template <typename T>
+T load(const std::byte* at) {
+  T value;
+  std::memcpy(&value, at, sizeof value);
+  return value;
+}
+template <typename T>
+void store(std::byte* at, T value) {
+  std::memcpy(at, &value, sizeof value);
+}
+
+inline float load_half(const std::byte* at) {
+  Half half;
+  half.bits = load<std::uint16_t>(at);
+  return static_cast<float>(half);
+}
+inline void store_half(std::byte* at, float value) { store(at, Half(value).bits); }
+
+/// The f16 next to a value, held within the finite ones.
+inline float to_half(float value) {
+  constexpr float kMax = 65504.0f;
+  return static_cast<float>(Half(std::clamp(value, -kMax, kMax)));
+}
+
+inline unsigned byte_at(const std::byte* bytes, int index) { return std::to_integer<unsigned>(bytes[index]); }
+inline std::byte to_byte(unsigned value) { return static_cast<std::byte>(value & 0xffu); }
+
+/// decode_blocks<decode_one, 32, 18>(...) runs a decoder of one block over consecutive blocks.
+template <auto One, int Elements, int Bytes>
+void decode_blocks(const std::byte* blocks, float* out, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) One(blocks + i * Bytes, out + i * Elements);
+}
+template <auto One, int Elements, int Bytes>
+void encode_blocks(const float* values, const float* weights, std::byte* blocks, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) One(values + i * Elements, weights + i * Elements, blocks + i * Bytes);
+}
+
+}  // namespace etna::quant

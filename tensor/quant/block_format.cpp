@@ -1,0 +1,202 @@
+#include <etna/tensor/quant/block_format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cfloat>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include <etna/device/cpu/parallel.h>
+#include <etna/device/error.h>
+#include <etna/tensor/quant/block_bytes.h>
+#include <etna/tensor/quant/families.h>
+
+namespace etna::quant {
+namespace {
+
+constexpr float kHalf = 65504.0f;
+
+constexpr BlockFormat kFormats[] = {
+    {"F32", 0, 1, 4, 0, FLT_MAX, "IEEE 754 binary32", decode_f32, encode_f32},
+    {"F16", 1, 1, 2, 0, kHalf, "IEEE 754 binary16", decode_f16, encode_f16},
+    {"BF16", 30, 1, 2, 0, 0x1.fep127f, "the upper half of an f32", decode_bf16, encode_bf16},
+    {"F64", 28, 1, 8, 0, 0, "IEEE 754 binary64", decode_f64, nullptr},
+    {"I8", 24, 1, 1, 0, 0, "integers of 8 bits", decode_i8, nullptr},
+    {"I16", 25, 1, 2, 0, 0, "integers of 16 bits", decode_i16, nullptr},
+    {"I32", 26, 1, 4, 0, 0, "integers of 32 bits", decode_i32, nullptr},
+    {"I64", 27, 1, 8, 0, 0, "integers of 64 bits", decode_i64, nullptr},
+    {"Q8_0", 8, 32, 34, 0, kHalf * 127, "f16 scale, codes of 8 bits", decode_q8_0, encode_q8_0},
+    {"Q4_0", 2, 32, 18, 0, kHalf * 7, "f16 scale, codes of 4 bits", decode_q4_0, encode_q4_0},
+    {"Q4_1", 3, 32, 20, 0, kHalf, "f16 scale and minimum, codes of 4 bits", decode_q4_1, encode_q4_1},
+    {"Q5_0", 6, 32, 22, 0, kHalf * 15, "f16 scale, codes of 5 bits", decode_q5_0, encode_q5_0},
+    {"Q5_1", 7, 32, 24, 0, kHalf, "f16 scale and minimum, codes of 5 bits", decode_q5_1, encode_q5_1},
+    {"Q2_K", 10, 256, 84, 0, kHalf * 15, "16 sub-blocks: 4-bit scales and minimums, codes of 2 bits", decode_q2_k,
+     encode_q2_k},
+    {"Q3_K", 11, 256, 110, 0, kHalf * 93, "16 sub-blocks: 6-bit scales, codes of 3 bits", decode_q3_k, encode_q3_k},
+    {"Q4_K", 12, 256, 144, 0, kHalf * 63, "8 sub-blocks: 6-bit scales and minimums, codes of 4 bits", decode_q4_k,
+     encode_q4_k},
+    {"Q5_K", 13, 256, 176, 0, kHalf * 63, "8 sub-blocks: 6-bit scales and minimums, codes of 5 bits", decode_q5_k,
+     encode_q5_k},
+    {"Q6_K", 14, 256, 210, 0, kHalf * 127 * 31, "16 sub-blocks: 8-bit scales, codes of 6 bits", decode_q6_k,
+     encode_q6_k},
+    {"IQ4_NL", 20, 32, 18, 0, kHalf * 113, "f16 scale, 4-bit places in a table of 16 levels", decode_iq4_nl,
+     encode_iq4_nl},
+    {"IQ4_XS", 23, 256, 136, 0, kHalf * 31 * 113, "8 sub-blocks: 6-bit scales, 4-bit places in a table of 16 levels",
+     decode_iq4_xs, encode_iq4_xs},
+    {"MXFP4", 39, 32, 17, 0, 0x1.8p127f, "a power of two, 4-bit floats", decode_mxfp4, encode_mxfp4},
+    {"TQ1_0", 34, 256, 54, 0, kHalf, "f16 scale, five ternary codes a byte", decode_tq1_0, encode_tq1_0},
+    {"TQ2_0", 35, 256, 66, 0, kHalf, "f16 scale, ternary codes of 2 bits", decode_tq2_0, encode_tq2_0},
+    {"I2_S", 36, 128, 32, 32, FLT_MAX, "ternary codes of 2 bits; one f32 scale behind the tensor", decode_i2_s,
+     encode_i2_s},
+    {"I2_S_32", kNoGgufType, 32, 10, 0, kHalf, "ternary codes of 2 bits, f16 scale", decode_i2_s_32, encode_i2_s_32},
+};
+
+/// Elements that a thread decodes at least, and the window of values that is encoded at once, so that the weights
+/// beside it stay small.
+constexpr std::int64_t kGrain = 65536, kWindow = 4096;
+
+void check_values(const BlockFormat& format, const float* values, std::int64_t count) {
+  std::int64_t bad = 0;
+  const float largest = format.largest;
+  for (std::int64_t i = 0; i < count; ++i) bad += std::abs(values[i]) <= largest ? 0 : 1;
+  if (bad == 0) return;
+  const float* first = std::find_if(values, values + count, [&](float x) { return !(std::abs(x) <= largest); });
+  const std::string what = std::isnan(*first)   ? "is NaN"
+                           : std::isinf(*first) ? "is infinite"
+                                                : fmt::format("is {}, beyond {}", *first, largest);
+  throw FormatError(fmt::format("quantize: element {} {}, which {} cannot hold{}; mend the weights first",
+                                first - values, what, format.name,
+                                bad > 1 ? fmt::format(" ({} of {} elements are such)", bad, count) : std::string()));
+}
+
+/// The factors of one row, checked.
+void check_importance(std::span<const float> importance, std::int64_t count) {
+  if (importance.empty()) return;
+  const auto row = static_cast<std::int64_t>(importance.size());
+  if (count % row != 0) {
+    throw ShapeError(fmt::format(
+        "quantize: importance has {} factors, which do not divide {} elements; give one for each element of a row", row,
+        count));
+  }
+  for (std::size_t i = 0; i < importance.size(); ++i) {
+    if (!(importance[i] >= 0) || std::isinf(importance[i]))
+      throw FormatError(
+          fmt::format("quantize: importance of column {} is {}; it must be 0 or more, and finite", i, importance[i]));
+  }
+}
+
+/// Factors for some blocks from `first` on: each block's largest becomes 1, as only ratios within a block count. A
+/// block of zeros counts evenly.
+void block_weights(std::span<const float> importance, std::int64_t first, std::int64_t count, std::int64_t block,
+                   float* weights) {
+  const auto row = static_cast<std::int64_t>(importance.size());
+  for (std::int64_t begin = 0; begin < count; begin += block) {
+    float largest = 0.0f;
+    for (std::int64_t i = begin; i < begin + block; ++i) {
+      weights[i] = importance[static_cast<std::size_t>((first + i) % row)];
+      largest = std::max(largest, weights[i]);
+    }
+    for (std::int64_t i = begin; i < begin + block; ++i) weights[i] = largest > 0.0f ? weights[i] / largest : 1.0f;
+  }
+}
+
+}  // namespace
+
+std::span<const BlockFormat> block_formats() { return kFormats; }
+
+const BlockFormat* find_format(std::string_view name) {
+  const auto same = [&](const BlockFormat& format) {
+    return std::equal(name.begin(), name.end(), format.name.begin(), format.name.end(),
+                      [](unsigned char a, unsigned char b) { return std::toupper(a) == std::toupper(b); });
+  };
+  const auto* found = std::find_if(std::begin(kFormats), std::end(kFormats), same);
+  return found == std::end(kFormats) ? nullptr : found;
+}
+
+const BlockFormat* find_format(std::uint32_t gguf_type) {
+  if (gguf_type == kNoGgufType) return nullptr;
+  const auto* found = std::find_if(std::begin(kFormats), std::end(kFormats),
+                                   [&](const BlockFormat& format) { return format.gguf_type == gguf_type; });
+  return found == std::end(kFormats) ? nullptr : found;
+}
+
+const BlockFormat& format_named(std::string_view name) {
+  if (const BlockFormat* found = find_format(name)) return *found;
+  std::string known;
+  for (const BlockFormat& format : kFormats) known += (known.empty() ? "" : ", ") + std::string(format.name);
+  throw FormatError(fmt::format("no block format is named '{}'; known are {}", name, known));
+}
+
+std::size_t storage_bytes(const BlockFormat& format, std::int64_t count) {
+  if (count < 0 || count % format.elements != 0) {
+    throw ShapeError(fmt::format("{}: {} elements are not whole blocks of {}; rows must be a multiple of that",
+                                 format.name, count, format.elements));
+  }
+  const std::int64_t blocks = count / format.elements;
+  std::int64_t bytes = 0;
+  if (__builtin_mul_overflow(blocks, static_cast<std::int64_t>(format.bytes), &bytes) ||
+      __builtin_add_overflow(bytes, static_cast<std::int64_t>(count > 0 ? format.tail : 0), &bytes))
+    throw ShapeError(fmt::format("{}: {} elements take more bytes than any memory holds", format.name, count));
+  return static_cast<std::size_t>(bytes);
+}
+
+void dequantize(const BlockFormat& format, std::span<const std::byte> bytes, float* out, std::int64_t count) {
+  const std::size_t wanted = storage_bytes(format, count);
+  if (bytes.size() < wanted) {
+    throw ShapeError(fmt::format("dequantize: {} elements of {} take {} bytes, but {} were given", count, format.name,
+                                 wanted, bytes.size()));
+  }
+  const float scale = format.tail != 0 && count > 0 ? load<float>(bytes.data() + wanted - format.tail) : 1.0f;
+  cpu::parallel_for(count / format.elements, kGrain / format.elements, [&](std::int64_t begin, std::int64_t end) {
+    float* to = out + begin * format.elements;
+    format.decode(bytes.data() + begin * static_cast<std::int64_t>(format.bytes), to, end - begin);
+    if (format.tail == 0) return;
+    for (std::int64_t i = 0; i < (end - begin) * format.elements; ++i) to[i] *= scale;
+  });
+}
+
+void quantize(const BlockFormat& format, const float* values, std::span<std::byte> bytes, std::int64_t count,
+              std::span<const float> importance) {
+  const std::size_t wanted = storage_bytes(format, count);
+  if (!format.can_quantize())
+    throw FormatError(fmt::format("quantize: {} is only read; choose a format of weights, like Q8_0", format.name));
+  if (bytes.size() < wanted) {
+    throw ShapeError(fmt::format("quantize: {} elements of {} take {} bytes, but there is room for {}", count,
+                                 format.name, wanted, bytes.size()));
+  }
+  check_importance(importance, count);
+  check_values(format, values, count);
+  if (count == 0) return;
+  if (std::all_of(importance.begin(), importance.end(), [](float factor) { return factor == 0.0f; })) importance = {};
+  float scale = 1.0f;
+  if (format.tail != 0) {
+    const float even[1] = {1.0f};
+    scale = importance.empty()
+                ? ternary_scale(values, even, 1, count)
+                : ternary_scale(values, importance.data(), static_cast<std::int64_t>(importance.size()), count);
+    std::byte* tail = bytes.data() + wanted - format.tail;
+    std::fill(tail, tail + format.tail, std::byte{0});
+    store(tail, scale);
+  }
+  cpu::parallel_for((count + kWindow - 1) / kWindow, 1, [&](std::int64_t first, std::int64_t last) {
+    std::vector<float> weights(static_cast<std::size_t>(std::min(count, kWindow)), 1.0f);
+    std::vector<float> scaled(format.tail != 0 ? weights.size() : 0);
+    for (std::int64_t at = first * kWindow; at < std::min(count, last * kWindow); at += kWindow) {
+      const std::int64_t n = std::min(kWindow, count - at);
+      if (!importance.empty()) block_weights(importance, at, n, format.elements, weights.data());
+      const float* from = values + at;
+      if (format.tail != 0) {
+        for (std::int64_t i = 0; i < n; ++i)
+          scaled[static_cast<std::size_t>(i)] = scale > 0.0f ? values[at + i] / scale : 0.0f;
+        from = scaled.data();
+      }
+      std::byte* to = bytes.data() + at / format.elements * static_cast<std::int64_t>(format.bytes);
+      format.encode(from, weights.data(), to, n / format.elements);
+    }
+  });
+}
+
+}  // namespace etna::quant

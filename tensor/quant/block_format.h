@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+/// Block formats: tensors of weights in a few bits an element. A block holds a fixed number of consecutive elements of
+/// a row and the scales that belong to them, so that any run of whole blocks can be decoded by itself.
+namespace etna::quant {
+
+/// Stands in for the GGUF number of a format that GGUF has no number for.
+inline constexpr std::uint32_t kNoGgufType = 0xffffffffu;
+
+/// One format. The table of block_formats() holds all of them; code refers to a format by a pointer into it.
+struct BlockFormat {
+  std::string_view name;    ///< as llama.cpp writes it: "Q4_K"
+  std::uint32_t gguf_type;  ///< the number in a GGUF file, or kNoGgufType
+  std::int64_t elements;    ///< elements a block
+  std::size_t bytes;        ///< bytes a block
+  std::size_t tail;         ///< bytes behind all blocks of a tensor; the first four are an f32 scale for all of them
+  float largest;            ///< the largest magnitude that quantize() takes
+  std::string_view holds;   ///< what a block holds, in words
+
+  /// Decodes or encodes consecutive blocks, without checks; dequantize() and quantize() are the way in.
+  /// `weights` has one factor of the squared error for each element.
+  void (*decode)(const std::byte* blocks, float* out, std::int64_t count);
+  void (*encode)(const float* values, const float* weights, std::byte* blocks, std::int64_t count);
+
+  /// False for integers and f64, which are read only.
+  bool can_quantize() const { return encode != nullptr; }
+  /// Bits an element takes, scales included: 4.5 for Q4_K.
+  double bits() const { return 8.0 * static_cast<double>(bytes) / static_cast<double>(elements); }
+};
+
+/// Every format, plain ones first.
+std::span<const BlockFormat> block_formats();
+/// The format of a name, in upper or lower case, or null.
+const BlockFormat* find_format(std::string_view name);
+/// The format of a GGUF type number, or null.
+const BlockFormat* find_format(std::uint32_t gguf_type);
+/// As find_format(). @throws FormatError listing the names
+const BlockFormat& format_named(std::string_view name);
+
+/// Bytes that `count` elements take, the tail included.
+/// @throws ShapeError if `count` is negative, is no multiple of the block, or its bytes do not fit in 63 bits
+std::size_t storage_bytes(const BlockFormat& format, std::int64_t count);
+
+/// Decodes `count` elements. The bits are those of ggml's reference, operation for operation.
+/// @param bytes storage_bytes(format, count) or more; the tail, where a format has one, begins behind `count` elements,
+/// so only a whole tensor can be decoded then
+/// @throws ShapeError if `bytes` is too short, or as storage_bytes()
+void dequantize(const BlockFormat& format, std::span<const std::byte> bytes, float* out, std::int64_t count);
+
+/// Encodes `count` values so that their squared error is small: scales and minimums are searched for, not taken from
+/// the extremes. The blocks are shared among the CPU's threads; the result does not depend on their number. Blocks do
+/// not depend on each other, so a tensor may be encoded in ranges of blocks, unless the format has a tail.
+/// @param bytes room for storage_bytes(format, count)
+/// @param importance factors of the squared error, not negative, for the elements of one row; a row of `count` values
+/// after the other uses them again. None: all equal
+/// @throws ShapeError as storage_bytes(), or if `importance` does not divide `count`
+/// @throws FormatError for NaN, an infinite value or one beyond `format.largest`, naming its index; nothing is written
+void quantize(const BlockFormat& format, const float* values, std::span<std::byte> bytes, std::int64_t count,
+              std::span<const float> importance = {});
+
+}  // namespace etna::quant

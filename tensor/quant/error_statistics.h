@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include <etna/tensor/quant/block_format.h>
+
+namespace etna::quant {
+
+/// How far values are from what they should be. Sums are f64.
+struct ErrorStatistics {
+  std::int64_t count = 0;
+  double mean_square_error = 0;
+  double mean_square = 0;    ///< of the exact values
+  double largest_error = 0;  ///< in magnitude; infinite where one of the two is NaN or infinite and the other not
+  std::int64_t largest_error_at = 0;
+
+  /// 10 log10 of mean square over mean square error, in dB: infinite without an error, and 0 if all exact values are 0.
+  double signal_to_noise() const;
+  /// Adds the statistics of other values, of which the first has index `count` here.
+  void add(const ErrorStatistics& other);
+  /// "mean square error 2.1e-06, largest 0.0041 at 17, 31.4 dB"
+  std::string str() const;
+};
+
+/// @throws ShapeError if the lengths differ
+ErrorStatistics compare(std::span<const float> exact, std::span<const float> approximate);
+
+/// The error of quantizing `values` and decoding them again; as quantize() otherwise.
+ErrorStatistics quantization_error(const BlockFormat& format, std::span<const float> values,
+                                   std::span<const float> importance = {});
+
+}  // namespace etna::quant

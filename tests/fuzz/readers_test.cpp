@@ -1,0 +1,52 @@
+#include <fuzz/damage.h>
+#include <fuzz/targets.h>
+#include <io/gguf_bytes.h>
+
+// The fuzz targets over damaged files, with any compiler. A fuzzer goes on from there: see CMakeLists.txt.
+namespace etna::fuzz {
+namespace {
+
+template <typename T>
+std::string bytes_of(std::initializer_list<T> numbers) {
+  return {reinterpret_cast<const char*>(numbers.begin()), numbers.size() * sizeof(T)};
+}
+
+TEST(FuzzReaders, GgufSurvivesDamage) {
+  const Damage result = damage(io::small_gguf().text, gguf);
+  EXPECT_GT(result.tried, 10000u);
+  EXPECT_GT(result.refused, result.tried / 4);
+}
+
+TEST(FuzzReaders, Llama2cSurvivesDamage) {
+  // width 2, feed-forward 3, one layer, one head, one key/value head, vocabulary 2, context 2
+  std::string file = bytes_of<std::int32_t>({2, 3, 1, 1, 1, 2, 2});
+  file += std::string(4 * (4 + 2 + 4 * 4 + 2 + 3 * 6 + 2 + 2 + 2), '\1');
+  const Damage result = damage(file, llama2c);
+  EXPECT_GT(result.refused, result.tried / 10);
+}
+
+TEST(FuzzReaders, SafetensorsSurviveDamage) {
+  const std::string header = R"({"__metadata__":{"a":"b"},"w":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]},)"
+                             R"("v":{"dtype":"U8","shape":[3],"data_offsets":[16,19]}})";
+  const Damage result = damage(bytes_of<std::uint64_t>({header.size()}) + header + std::string(19, '\1'), safetensors);
+  EXPECT_GT(result.refused, result.tried / 2);
+}
+
+TEST(FuzzReaders, ShardIndexSurvivesDamage) {
+  const std::string file = R"({"metadata":{"total_size":1234,"more":[1,{"x":null}]},"weight_map":)"
+                           R"({"a":"model-00001-of-00002.safetensors","b":"model-00002-of-00002.safetensors"}})";
+  const Damage result = damage(file, shard_index);
+  EXPECT_GT(result.refused, result.tried / 2);
+}
+
+TEST(FuzzReaders, RefuseWhatIsNoFileAtAll) {
+  for (Target* target : {gguf, llama2c, safetensors, shard_index}) {
+    EXPECT_FALSE(target(nullptr, 0));
+    const std::string zeros(4096, '\0'), ones(4096, '\xff'), open(4096, '['), quotes(4096, '"');
+    for (const std::string* text : {&zeros, &ones, &open, &quotes})
+      EXPECT_FALSE(target(reinterpret_cast<const std::uint8_t*>(text->data()), text->size()));
+  }
+}
+
+}  // namespace
+}  // namespace etna::fuzz

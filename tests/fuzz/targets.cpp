@@ -1,0 +1,99 @@
+#include <fuzz/targets.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include <etna/device/error.h>
+#include <etna/tensor/io/gguf_header.h>
+#include <etna/tensor/io/llama2c.h>
+#include <etna/tensor/io/safetensors_header.h>
+#include <etna/tensor/io/sharded_safetensors.h>
+#include <etna/tensor/quant/suspicious_weights.h>
+
+namespace etna::fuzz {
+namespace {
+
+/// Refusals must be a sentence, not a dump.
+void check_sentence(const FormatError& error) {
+  const std::string_view text = error.what();
+  if (text.empty() || text.size() > 1000 || text.find('\n') != std::string_view::npos) std::abort();
+}
+
+void require(bool condition) {
+  if (!condition) std::abort();
+}
+
+}  // namespace
+
+bool gguf(const std::uint8_t* data, std::size_t size) try {
+  // A copy of just this size, so that a sanitizer sees each byte too many.
+  const std::vector<std::byte> file(reinterpret_cast<const std::byte*>(data),
+                                    reinterpret_cast<const std::byte*>(data) + size);
+  const io::GgufHeader header = io::parse_gguf_header(file);
+  for (const io::GgufEntry& entry : header.metadata) {
+    entry.value.str();
+    if (entry.value.is_list() && entry.value.item_type() == io::GgufType::string) entry.value.strings();
+    try {
+      entry.value.integer();
+    } catch (const FormatError& error) {
+      check_sentence(error);
+    }
+  }
+  std::vector<float> values;
+  for (const io::GgufTensor& tensor : header.tensors) {
+    // A tensor without elements may stand behind the end of a file that has none.
+    if (tensor.format == nullptr || tensor.bytes == 0) continue;
+    require(tensor.begin <= size && tensor.bytes <= size - tensor.begin);
+    const std::span<const std::byte> bytes(file.data() + tensor.begin, tensor.bytes);
+    values.resize(static_cast<std::size_t>(tensor.elements));
+    quant::dequantize(*tensor.format, bytes, values.data(), tensor.elements);
+    quant::find_suspicious(*tensor.format, bytes, tensor.elements);
+  }
+  return true;
+} catch (const FormatError& error) {
+  check_sentence(error);
+  return false;
+}
+
+bool llama2c(const std::uint8_t* data, std::size_t size) try {
+  const std::vector<std::byte> file(reinterpret_cast<const std::byte*>(data),
+                                    reinterpret_cast<const std::byte*>(data) + size);
+  const io::Llama2cHeader header = io::parse_llama2c(file);
+  for (const io::Llama2cTensor& tensor : header.tensors)
+    require(tensor.begin + byte_size(tensor.shape, sizeof(float), "fuzz") <= size);
+  return true;
+} catch (const FormatError& error) {
+  check_sentence(error);
+  return false;
+}
+
+bool safetensors(const std::uint8_t* data, std::size_t size) try {
+  std::uint64_t length = 0;
+  if (size < sizeof length) return false;
+  std::memcpy(&length, data, sizeof length);
+  if (length > size - sizeof length) return false;
+  const std::vector<char> text(data + sizeof length, data + sizeof length + length);
+  const std::uint64_t rest = size - sizeof length - length;
+  const etna::safetensors::Header header = etna::safetensors::parse_header({text.data(), text.size()}, rest);
+  for (const etna::safetensors::Entry& entry : header.entries) require(entry.begin <= entry.end && entry.end <= rest);
+  return true;
+} catch (const FormatError& error) {
+  check_sentence(error);
+  return false;
+}
+
+bool shard_index(const std::uint8_t* data, std::size_t size) try {
+  const std::vector<char> text(data, data + size);
+  for (const auto& [tensor, file] : io::parse_shard_index({text.data(), text.size()}))
+    require(file.find('/') == std::string::npos && file.ends_with(".safetensors"));
+  return true;
+} catch (const FormatError& error) {
+  check_sentence(error);
+  return false;
+}
+
+}  // namespace etna::fuzz
