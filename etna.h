@@ -21,6 +21,7 @@
 #include <etna/tensor/autocast.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/io/checkpoint.h>
+#include <etna/tensor/io/gguf.h>
 #include <etna/tensor/io/npy.h>
 #include <etna/tensor/io/safetensors.h>
 #include <etna/tensor/io/torch_file.h>

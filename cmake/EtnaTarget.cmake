@@ -109,6 +109,8 @@ function(etna_library)
       REGEX "/device/(cpu|vulkan|registry)$" EXCLUDE
       REGEX "/device/(cache_file|cache_folder|log)\\.h$" EXCLUDE
       REGEX "/tensor/(graph|ops/.*/.*\\.h)$" EXCLUDE
+      REGEX "/tensor/quant/(block_bytes|families|fit|k_quants|super_block_fit)\\.h$" EXCLUDE
+      REGEX "/tensor/io/quoted_name\\.h$" EXCLUDE
       REGEX "/data/codecs$" EXCLUDE
       REGEX "/data/tokenizers/json_fields\\.h$" EXCLUDE
       REGEX "/tensor/(layout|recording)\\.h$" EXCLUDE
