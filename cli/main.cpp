@@ -7,14 +7,15 @@
 
 #include "commands.h"
 #include "data.h"
+#include "models.h"
 #include "output.h"
 #include "runs.h"
 #include "tune.h"
 
 /// Exit codes: 0 success, 1 any other failure, 2 wrong usage, 3 a missing, lost or faulty device, 4 runs or data that
-/// are not there or cannot be used, 5 out of memory, 130 stopped by Ctrl-C.
+/// are not there or cannot be used, 5 out of memory, 8 suspicious weights, 130 stopped by Ctrl-C.
 int main(int argc, char** argv) {
-  CLI::App app{"What Etna can run on, texts to train on, and what was trained."};
+  CLI::App app{"What Etna can run on, texts to train on, what was trained, and files of models."};
   app.require_subcommand(1);
   app.add_subcommand("devices", "List every device, usable or not, and which one `auto` takes");
   CLI::App* doctor =
@@ -43,6 +44,10 @@ int main(int argc, char** argv) {
   CLI::App* runs = etna::cli::add_runs(app, run_options);
   etna::cli::DataOptions data_options;
   CLI::App* data = etna::cli::add_data(app, data_options);
+  etna::cli::InspectOptions inspect_options;
+  etna::cli::add_inspect(app, inspect_options);
+  etna::cli::QuantizeOptions quantize_options;
+  etna::cli::add_quantize(app, quantize_options);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -53,6 +58,8 @@ int main(int argc, char** argv) {
     if (app.got_subcommand("tune")) return etna::cli::tune(tuning);
     if (app.got_subcommand("runs")) return etna::cli::runs(*runs, run_options);
     if (app.got_subcommand("data")) return etna::cli::data_command(*data, data_options);
+    if (app.got_subcommand("inspect")) return etna::cli::inspect(inspect_options);
+    if (app.got_subcommand("quantize")) return etna::cli::quantize(quantize_options);
     return benching ? etna::cli::bench(options) : etna::cli::doctor();
   } catch (const etna::DeviceError& error) {
     etna::cli::print_error(error.what());
