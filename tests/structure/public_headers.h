@@ -14,7 +14,7 @@ inline bool is_public(const std::string& path) {
                                "device/registry/",      "device/cache_file.h",
                                "device/cache_folder.h", "device/log.h",
                                "tensor/graph/",         "tensor/ops/",
-                               "data/codecs/",          "data/tokenizers/json_fields.h",
+                               "data/codecs/",          "data/tokenizers/json_",
                                "tensor/layout.h",       "tensor/recording.h",
                                "autograd/node.h",       "train/append_file.h",
                                "train/json_depth.h",    "train/markup.h",
