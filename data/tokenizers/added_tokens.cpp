@@ -52,11 +52,18 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens) : tokens_(std::move(tok
 }
 
 void AddedTokens::split(std::string_view text, bool special, const std::function<void(std::string_view)>& on_text,
-                        const std::function<void(std::int32_t)>& on_token) const {
-  const PrefixTrie& trie = special ? all_ : ordinary_;
-  std::size_t begin = 0;
-  for (std::size_t at = 0; !trie.empty() && at < text.size();) {
-    const PrefixTrie::Longest found = trie.longest(text.substr(at));
+                        const std::function<void(std::int32_t)>& on_token, const Ranges* markup) const {
+  std::size_t begin = 0, range = 0;
+  const bool any = !(special || markup != nullptr ? all_ : ordinary_).empty();
+  for (std::size_t at = 0; any && at < text.size();) {
+    PrefixTrie::Longest found = (special ? all_ : ordinary_).longest(text.substr(at));
+    if (markup != nullptr && !special) {
+      while (range < markup->size() && (*markup)[range].second <= at) ++range;
+      if (range < markup->size() && (*markup)[range].first <= at) {
+        const auto other = all_.longest(text.substr(at, (*markup)[range].second - at));
+        if (other.length >= found.length) found = other;
+      }
+    }
     if (found.length == 0) {
       ++at;
       continue;

@@ -27,10 +27,12 @@ class AddedTokens {
   AddedTokens() = default;
   explicit AddedTokens(std::vector<AddedToken> tokens);
 
+  using Ranges = std::vector<std::pair<std::size_t, std::size_t>>;  ///< begins and ends, in order
+
   /// Calls on_text for what lies between tokens, if it is not empty, and on_token for them, in order.
-  /// @param special whether special tokens are looked for too
+  /// @param special whether special tokens are looked for too @param markup where they are looked for in any case
   void split(std::string_view text, bool special, const std::function<void(std::string_view)>& on_text,
-             const std::function<void(std::int32_t)>& on_token) const;
+             const std::function<void(std::int32_t)>& on_token, const Ranges* markup = nullptr) const;
 
   bool empty() const { return tokens_.empty(); }
 

@@ -17,17 +17,20 @@ namespace {
 constexpr std::size_t kShortWord = 48, kMostWords = 1 << 18;
 
 using Ids = std::vector<std::int32_t>;
+using Ranges = AddedTokens::Ranges;
 
 /// Encodes one text.
 class Encoding {
  public:
-  Encoding(const TokenizerPlan& plan, bool special) : plan_(plan), special_(special) {}
+  /// @param markup where special tokens count although `special` is false
+  Encoding(const TokenizerPlan& plan, bool special, const Ranges* markup = nullptr)
+      : plan_(plan), special_(special), markup_(markup) {}
 
   Ids run(std::string_view text) {
     ids_.reserve(text.size() / 3 + 1);
     plan_.raw.split(
         text, special_, [&](std::string_view part) { encode_raw(part, part.data() == text.data()); },
-        [&](std::int32_t id) { ids_.push_back(id); });
+        [&](std::int32_t id) { ids_.push_back(id); }, markup_);
     return std::move(ids_);
   }
 
@@ -78,6 +81,7 @@ class Encoding {
 
   const TokenizerPlan& plan_;
   bool special_;
+  const Ranges* markup_;
   Ids ids_;
   std::string key_;
   std::unordered_map<std::string, Ids> words_;
@@ -98,8 +102,25 @@ std::vector<std::int32_t> ModelTokenizer::encode(std::string_view text, SpecialT
 
 std::vector<std::int32_t> ModelTokenizer::encode_prompt(std::string_view text, PromptOptions options) const {
   Ids ids = encode(text, options.special);
-  if (!options.add_special) return ids;
-  ids.insert(ids.begin(), plan_->prefix.begin(), plan_->prefix.end());
+  return options.add_special ? around(std::move(ids)) : ids;
+}
+
+std::vector<std::int32_t> ModelTokenizer::encode_parts(std::span<const TextPart> parts, bool add_special) const {
+  std::string text;
+  Ranges markup;
+  for (const TextPart& part : parts) {
+    const std::size_t begin = text.size();
+    text += part.text;
+    if (part.special == SpecialTokens::recognize) markup.emplace_back(begin, text.size());
+  }
+  Ids ids = Encoding(*plan_, false, &markup).run(text);
+  return add_special ? around(std::move(ids)) : ids;
+}
+
+std::vector<std::int32_t> ModelTokenizer::around(std::vector<std::int32_t> ids) const {
+  // A template that begins with bos itself does not get another.
+  if (plan_->prefix.empty() || ids.empty() || ids[0] != plan_->prefix[0])
+    ids.insert(ids.begin(), plan_->prefix.begin(), plan_->prefix.end());
   ids.insert(ids.end(), plan_->suffix.begin(), plan_->suffix.end());
   return ids;
 }

@@ -27,6 +27,7 @@ class ModelTokenizer : public Tokenizer {
   std::vector<std::int32_t> encode(std::string_view text, SpecialTokens special = SpecialTokens::recognize,
                                    std::vector<std::string>* unknown = nullptr) const override;
   std::vector<std::int32_t> encode_prompt(std::string_view text, PromptOptions options = {}) const override;
+  std::vector<std::int32_t> encode_parts(std::span<const TextPart> parts, bool add_special = true) const override;
   /// Special tokens give no text.
   std::string decode(std::span<const std::int32_t> ids) const override;
   void decode_next(std::int32_t id, DecodeState& state, std::string& text) const override;
@@ -47,6 +48,8 @@ class ModelTokenizer : public Tokenizer {
   std::optional<std::int32_t> find(std::string_view spelling) const;
 
  private:
+  std::vector<std::int32_t> around(std::vector<std::int32_t> ids) const;
+
   std::unique_ptr<const TokenizerPlan> plan_;
 };
 

@@ -25,6 +25,15 @@ std::vector<std::int32_t> Tokenizer::encode_prompt(std::string_view text, Prompt
   return encode(text, options.special);
 }
 
+std::vector<std::int32_t> Tokenizer::encode_parts(std::span<const TextPart> parts, bool) const {
+  std::vector<std::int32_t> ids;
+  for (const TextPart& part : parts) {
+    const std::vector<std::int32_t> more = encode(part.text, part.special);
+    ids.insert(ids.end(), more.begin(), more.end());
+  }
+  return ids;
+}
+
 void Tokenizer::decode_next(std::int32_t id, DecodeState&, std::string& text) const { text += token(id); }
 
 std::optional<std::int32_t> Tokenizer::eos() const {

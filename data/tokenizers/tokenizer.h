@@ -22,6 +22,12 @@ struct PromptOptions {
   bool add_special = true;  ///< begin and end tokens, as the model was trained with
 };
 
+/// A part of a text, and whether special tokens in it count.
+struct TextPart {
+  std::string text;
+  SpecialTokens special = SpecialTokens::as_text;
+};
+
 /// What decoding a sequence token by token remembers.
 struct DecodeState {
   bool show_special = false;  ///< special tokens are written as they are spelled
@@ -57,6 +63,10 @@ class Tokenizer {
 
   /// The ids to give to a model before it continues a text.
   virtual std::vector<std::int32_t> encode_prompt(std::string_view text, PromptOptions options = {}) const;
+  /// The ids of a text in parts, as of one text where the kind allows it (ModelTokenizer): words reach over the ends
+  /// of parts. A special token counts only
+  /// where it lies in one part that recognizes it.
+  virtual std::vector<std::int32_t> encode_parts(std::span<const TextPart> parts, bool add_special = true) const;
   /// Appends what a token adds to a text, as decode() does for all. @throws FormatError for an id outside [0, size)
   virtual void decode_next(std::int32_t id, DecodeState& state, std::string& text) const;
   /// The token before every text, and the one that ends it.
