@@ -38,9 +38,9 @@ Split metaspace(const JsonPart& part) {
 
 Split space_before() {
   return [](std::string_view text, bool, std::vector<std::string>& pieces) {
-    std::string piece(text);
-    if (piece.compare(0, 1, " ") != 0) piece.insert(0, " ");
-    pieces.push_back(std::move(piece));
+    std::string& piece = pieces.emplace_back();
+    if (text.substr(0, 1) != " ") piece = ' ';
+    piece += text;
   };
 }
 

@@ -46,11 +46,13 @@ class MergeModel : public SegmentModel {
       const auto whole = ids_.find(piece);
       if (whole != ids_.end()) return ids.push_back(whole->second);
     }
+    if (piece.size() > kLongestWord) throw FormatError("tokenizer: a word of over 4 GiB");
     std::vector<MergeSymbol> symbols;
     symbols.reserve(piece.size());
     std::vector<std::int32_t> spare;
-    for (std::size_t at = 0; at < piece.size();) {
-      const std::size_t length = options_.bytes ? 1 : utf8_character(piece, at).length;
+    const auto size = static_cast<std::uint32_t>(piece.size());
+    for (std::uint32_t at = 0; at < size;) {
+      const auto length = options_.bytes ? 1u : static_cast<std::uint32_t>(utf8_character(piece, at).length);
       const auto found = ids_.find(piece.substr(at, length));
       if (found != ids_.end()) {
         symbols.push_back({at, at + length, found->second});
@@ -58,7 +60,7 @@ class MergeModel : public SegmentModel {
         spare.clear();
         options_.fallback.append(piece.substr(at, length), spare);
         const bool by_bytes = spare.size() == length;
-        for (std::size_t i = 0; i < spare.size(); ++i)
+        for (std::uint32_t i = 0; i < spare.size(); ++i)
           symbols.push_back({by_bytes ? at + i : at, by_bytes ? at + i + 1 : at + length, spare[i]});
       }
       at += length;

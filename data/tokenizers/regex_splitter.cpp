@@ -49,12 +49,23 @@ std::string searchable(std::string_view text) {
   return out;
 }
 
+/// What matching needs besides the expression, made once a thread: a text may be thousands of pieces.
+struct Workspace {
+  MatchData data{pcre2_match_data_create(1, nullptr)};
+  MatchContext context{pcre2_match_context_create(nullptr)};
+  JitStack stack{pcre2_jit_stack_create(32 << 10, 4 << 20, nullptr)};
+
+  Workspace() {
+    if (data == nullptr || context == nullptr) throw std::bad_alloc();
+    if (stack != nullptr) pcre2_jit_stack_assign(context.get(), nullptr, stack.get());
+  }
+};
+
 }  // namespace
 
 struct RegexSplitter::Compiled {
   Code code;
   std::string name;
-  bool jit = false;
 };
 
 RegexSplitter::RegexSplitter(const std::string& pattern, const std::string& name)
@@ -69,7 +80,7 @@ RegexSplitter::RegexSplitter(const std::string& pattern, const std::string& name
   if (compiled_->code == nullptr)
     throw FormatError(fmt::format("{}: the regular expression {:.200} cannot be used: {} at byte {}", name, pattern,
                                   message_of(error), where));
-  compiled_->jit = pcre2_jit_compile(compiled_->code.get(), PCRE2_JIT_COMPLETE) == 0;
+  pcre2_jit_compile(compiled_->code.get(), PCRE2_JIT_COMPLETE);  // where it cannot, matching interprets
 }
 
 RegexSplitter::~RegexSplitter() = default;
@@ -80,21 +91,16 @@ std::vector<RegexSplitter::Match> RegexSplitter::matches(std::string_view text) 
   std::string_view subject = text;
   if (text.find(kVowelSeparator) != std::string_view::npos || find_invalid_utf8(text) != std::string::npos)
     subject = copy = searchable(text);
-  const MatchData data(pcre2_match_data_create_from_pattern(compiled_->code.get(), nullptr));
-  const MatchContext context(pcre2_match_context_create(nullptr));
-  JitStack stack;
-  if (compiled_->jit) stack.reset(pcre2_jit_stack_create(32 << 10, 4 << 20, nullptr));
-  if (data == nullptr || context == nullptr) throw std::bad_alloc();
-  if (stack != nullptr) pcre2_jit_stack_assign(context.get(), nullptr, stack.get());
+  thread_local const Workspace work;
   std::vector<Match> found;
   for (std::size_t at = 0; at < subject.size();) {
     const int result = pcre2_match(compiled_->code.get(), reinterpret_cast<PCRE2_SPTR>(subject.data()), subject.size(),
-                                   at, PCRE2_NO_UTF_CHECK, data.get(), context.get());
+                                   at, PCRE2_NO_UTF_CHECK, work.data.get(), work.context.get());
     if (result == PCRE2_ERROR_NOMATCH) break;
     if (result < 0)
       throw FormatError(fmt::format("{}: its regular expression gives up on a text of {} bytes: {}", compiled_->name,
                                     text.size(), message_of(result)));
-    const PCRE2_SIZE* ends = pcre2_get_ovector_pointer(data.get());
+    const PCRE2_SIZE* ends = pcre2_get_ovector_pointer(work.data.get());
     if (ends[1] > ends[0] && ends[0] >= at) {
       found.emplace_back(ends[0], ends[1]);
       at = ends[1];
@@ -107,7 +113,6 @@ std::vector<RegexSplitter::Match> RegexSplitter::matches(std::string_view text) 
 }
 
 std::string from_ruby_regex(std::string_view pattern, const std::string& name) {
-  constexpr std::string_view kWord = "\\p{L}\\p{M}\\p{Nd}\\p{Pc}";
   const auto refuse = [&](std::string_view what) {
     return FormatError(
         fmt::format("{}: the regular expression {:.200} has {}, which Etna does not apply", name, pattern, what));
@@ -119,15 +124,11 @@ std::string from_ruby_regex(std::string_view pattern, const std::string& name) {
     const char next = i + 1 < pattern.size() ? pattern[i + 1] : '\0';
     if (c == '\\') {
       ++i;
-      if (next == 'h' || next == 'H' || next == 'X' || next == 'R' || next == 'K' || next == 'G')
+      // \w and \b follow neither Unicode's rule nor PCRE2's there.
+      if (std::string_view("hHXRKGwWbB").find(next) != std::string_view::npos && next != '\0')
         throw refuse(fmt::format("\\{}", next));
-      if (next == 'W' && in_set) throw refuse("\\W in a set");
-      if (next == 'w')
-        out += in_set ? std::string(kWord) : fmt::format("[{}]", kWord);
-      else if (next == 'W')
-        out += fmt::format("[^{}]", kWord);
-      else
-        out.append(1, c).append(i < pattern.size() ? 1 : 0, next);
+      out += c;
+      if (i < pattern.size()) out += next;
       continue;
     }
     if (in_set && c == '[' && next != ':') throw refuse("a set in a set");

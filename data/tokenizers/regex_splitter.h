@@ -29,7 +29,7 @@ class RegexSplitter {
 };
 
 /// A regular expression as Ruby and Hugging Face's tokenizers read it, written for RegexSplitter.
-/// @throws FormatError for what it cannot say: sets in sets, && in sets, \h
+/// @throws FormatError for what it cannot say: sets in sets, && in sets, \h, \w
 std::string from_ruby_regex(std::string_view pattern, const std::string& name);
 /// A regular expression that finds this text.
 std::string escape_regex(std::string_view text);

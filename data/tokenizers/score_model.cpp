@@ -5,6 +5,7 @@
 #include <etna/data/tokenizers/segment_model.h>
 #include <etna/data/tokenizers/space_symbol.h>
 #include <etna/data/tokenizers/utf8_character.h>
+#include <etna/device/error.h>
 
 namespace etna::data {
 namespace {
@@ -32,11 +33,14 @@ class ScoreModel : public SegmentModel {
   bool may_cut_at_spaces() const override { return may_cut_; }
 
   void encode(std::string_view piece, std::vector<std::int32_t>& ids) const override {
+    if (piece.size() > kLongestWord) throw FormatError("tokenizer: a text of over 4 GiB without a space");
     std::vector<MergeSymbol> symbols;
     symbols.reserve(piece.size());
-    for (std::size_t at = 0; at < piece.size();) {
+    const auto size = static_cast<std::uint32_t>(piece.size());
+    for (std::uint32_t at = 0; at < size;) {
       const PrefixTrie::Longest whole = user_defined_.longest(piece.substr(at));
-      const std::size_t length = whole.length > 0 ? whole.length : utf8_character(piece, at).length;
+      const auto length =
+          static_cast<std::uint32_t>(whole.length > 0 ? whole.length : utf8_character(piece, at).length);
       symbols.push_back({at, at + length, whole.length > 0 ? kWhole : kOpen});
       at += length;
     }
