@@ -151,7 +151,7 @@ class VocabularyPlanner {
   void plan_bytes() {
     plan_.kind = "byte-level bpe";
     const SplitRule rule = split_rule(fields_.pre, name_);
-    if (!fields_.add_bos) fields_.add_bos = rule.add_bos;
+    if (!fields_.add_bos) fields_.add_bos = rule.add_bos && fields_.bos.has_value();
     std::vector<bool> usable(fields_.tokens.size(), false);
     std::vector<AddedToken> added;
     for (std::size_t id = 0; id < fields_.tokens.size(); ++id) {
