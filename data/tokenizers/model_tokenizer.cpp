@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <etna/data/text_file.h>
 #include <etna/data/token_hash.h>
 #include <etna/data/tokenizers/space_symbol.h>
 #include <etna/data/tokenizers/tokenizer_plan.h>
@@ -193,17 +194,17 @@ std::string_view ModelTokenizer::name() const { return plan_->kind; }
 std::uint64_t ModelTokenizer::hash() const {
   TokenHash hash;
   hash.add(name());
-  hash.add(plan_->json);
-  if (plan_->json.empty())
-    for (const std::string& spelling : plan_->tokens) hash.add(spelling);
+  hash.add(plan_->json());
   return hash.value();
 }
 
 std::string ModelTokenizer::json() const {
-  if (plan_->json.empty())
+  std::string json = plan_->json();
+  if (find_invalid_utf8(json) != std::string::npos)
     throw FormatError(fmt::format("{}: has tokens that are not UTF-8 and cannot be saved", name()));
-  return plan_->json;
+  return json;
 }
+
 std::optional<std::int32_t> ModelTokenizer::bos() const { return plan_->bos; }
 std::optional<std::int32_t> ModelTokenizer::eos() const { return plan_->eos; }
 std::vector<std::int32_t> ModelTokenizer::end_tokens() const { return plan_->end_tokens; }

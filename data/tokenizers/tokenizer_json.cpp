@@ -20,7 +20,7 @@ class JsonPlanner {
   JsonPlanner(std::string_view text, const std::string& name)
       : name_(name), root_(parse_json_object(text, name)), whole_(root_, "file", name_) {
     plan_.kind = "tokenizer.json";
-    plan_.json = text;
+    plan_.json = [whole = std::string(text)] { return whole; };
   }
 
   TokenizerPlan run() {

@@ -45,7 +45,7 @@ struct TokenizerPlan {
   std::optional<std::int32_t> bos, eos, unk, pad;
   std::vector<std::int32_t> end_tokens;
   std::string chat_template;
-  std::string json;  ///< from which the same plan can be read again
+  std::function<std::string()> json;  ///< from which the same plan can be read again
 };
 
 /// Checks a vocabulary and plans its steps. @throws FormatError for one that is not consistent
@@ -56,7 +56,8 @@ TokenizerPlan plan_tokenizer_json(std::string_view json, const std::string& name
 /// Whether a special token of this spelling ends a turn or a message, in the families that have such.
 bool is_end_of_turn(std::string_view token);
 
-/// A vocabulary as JSON, and back. @throws FormatError for tokens that are not UTF-8, and for damaged JSON
+/// A vocabulary as JSON, and back. With tokens that are not UTF-8 it is a text that is neither, to be hashed only.
+/// @throws FormatError for damaged JSON
 std::string vocabulary_json(const VocabularyFields& fields);
 VocabularyFields parse_vocabulary_json(std::string_view json, const std::string& name);
 

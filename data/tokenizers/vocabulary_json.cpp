@@ -69,7 +69,18 @@ std::string vocabulary_json(const VocabularyFields& fields) {
                      {"precompiled_charsmap", to_hex(fields.precompiled_charsmap)},
                      {"unknown_text", fields.unknown_text},
                      {"chat_template", fields.chat_template}};
-  return root.dump() + "\n";
+  // Bytes that are not UTF-8 are written as they are: who saves the text looks for them, and a hash needs them.
+  std::string text;
+  try {
+    text = root.dump();
+  } catch (const json::exception&) {
+    json bytes = root;
+    bytes["tokens"] = json::array();
+    text = bytes.dump(-1, ' ', false, json::error_handler_t::ignore);
+    for (const std::string& token : fields.tokens) text.append(1, '\n').append(token);
+    text += '\xFF';
+  }
+  return text + "\n";
 }
 
 VocabularyFields parse_vocabulary_json(std::string_view text, const std::string& name) {

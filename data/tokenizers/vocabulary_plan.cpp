@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <etna/data/text_file.h>
 #include <etna/data/tokenizers/byte_characters.h>
 #include <etna/data/tokenizers/piece_splits.h>
 #include <etna/data/tokenizers/sentencepiece_normalizer.h>
@@ -36,9 +35,9 @@ class VocabularyPlanner {
     else
       plan_sentencepiece();
     plan_prompt();
-    plan_.json = vocabulary_json_or_nothing();
-    plan_.chat_template = std::move(fields_.chat_template);
-    plan_.tokens = std::move(fields_.tokens);
+    plan_.chat_template = fields_.chat_template;
+    plan_.tokens = fields_.tokens;
+    plan_.json = [fields = std::move(fields_)] { return vocabulary_json(fields); };
     return std::move(plan_);
   }
 
@@ -214,15 +213,6 @@ class VocabularyPlanner {
         plan_.end_tokens.push_back(static_cast<std::int32_t>(id));
     std::sort(plan_.end_tokens.begin(), plan_.end_tokens.end());
     plan_.end_tokens.erase(std::unique(plan_.end_tokens.begin(), plan_.end_tokens.end()), plan_.end_tokens.end());
-  }
-
-  /// A vocabulary with tokens that are not UTF-8 runs, but cannot be saved.
-  std::string vocabulary_json_or_nothing() const {
-    const auto bad = [](const std::string& text) { return find_invalid_utf8(text) != std::string::npos; };
-    const bool cannot = std::any_of(fields_.tokens.begin(), fields_.tokens.end(), bad) ||
-                        std::any_of(fields_.merges.begin(), fields_.merges.end(), bad) || bad(fields_.chat_template) ||
-                        bad(fields_.unknown_text) || bad(fields_.pre);
-    return cannot ? std::string() : vocabulary_json(fields_);
   }
 
   VocabularyFields fields_;

@@ -131,7 +131,7 @@ TEST(SentencePiece, ReadsLlama2cFiles) {
   EXPECT_EQ(tokenizer->decode(Ids{1, 264, 264, 13}), "hi hi\n");
   for (std::size_t size = 0; size < file.size(); ++size) {
     try {
-      load_tokenizer(folder.write("cut.bin", file.substr(0, size)));
+      parse_llama2c_tokenizer(file.substr(0, size), "cut.bin");
     } catch (const FormatError&) {
       continue;
     }
