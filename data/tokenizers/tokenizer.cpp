@@ -7,6 +7,7 @@
 #include <etna/data/tokenizers/bpe_tokenizer.h>
 #include <etna/data/tokenizers/json_fields.h>
 #include <etna/data/tokenizers/model_tokenizer.h>
+#include <etna/data/tokenizers/tokenizer_config.h>
 #include <etna/data/tokenizers/tokenizer_plan.h>
 #include <etna/data/tokenizers/word_tokenizer.h>
 #include <etna/device/atomic_file.h>
@@ -68,7 +69,7 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& file) {
   const bool json = first == std::string_view::npos || text[first] == '{' || text[first] == '[';
   if (extension == ".model" || (!json && text[0] == '\n'))
     return std::make_unique<ModelTokenizer>(parse_sentencepiece(text, name), name);
-  return parse_tokenizer(read_text_file(file), name);
+  return parse_tokenizer(with_tokenizer_config(read_text_file(file), file), name);
 }
 
 }  // namespace etna::data

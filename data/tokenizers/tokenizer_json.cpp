@@ -8,6 +8,7 @@
 #include <etna/data/tokenizers/json_steps.h>
 #include <etna/data/tokenizers/piece_splits.h>
 #include <etna/data/tokenizers/space_symbol.h>
+#include <etna/data/tokenizers/tokenizer_config.h>
 #include <etna/device/error.h>
 
 namespace etna::data {
@@ -50,6 +51,7 @@ class JsonPlanner {
     if (!split_.steps.empty()) plan_.split = sequence(std::move(split_.steps));
     if (const json* step = whole_.find("post_processor")) read_prompt({*step, "post_processor", name_});
     name_special_tokens();
+    if (const json* config = whole_.find("tokenizer_config")) apply_tokenizer_config(config->dump(), name_, plan_);
     return std::move(plan_);
   }
 

@@ -100,6 +100,32 @@ TEST(TokenizerJson, FilesThatAreNestedTooDeepAreRefused) {
   EXPECT_THAT([&] { parse_tokenizer(deep, "t"); }, ThrowsMessage<FormatError>(HasSubstr("deep")));
 }
 
+TEST(TokenizerJson, TakesTheChatTemplateFromTheFileBeside) {
+  json file;
+  for (const auto& seen : read_fixture("tokenizer_json.json"))
+    if (seen["name"] == "llama 2") file = seen["change"];
+  TemporaryFolder folder;
+  folder.write("tokenizer.json", file.dump());
+  EXPECT_EQ(load_tokenizer(folder / "tokenizer.json")->chat_template(), "");
+  folder.write("tokenizer_config.json",
+               R"({"bos_token": {"content": "</s>"}, "eos_token": "<s>", "chat_template": [
+                   {"name": "tool_use", "template": "no"}, {"name": "default", "template": "<|im_start|>"}]})");
+  const auto tokenizer = load_tokenizer(folder / "tokenizer.json");
+  EXPECT_EQ(tokenizer->chat_template(), "<|im_start|>");
+  EXPECT_EQ(tokenizer->bos(), 2);
+  EXPECT_EQ(tokenizer->eos(), 1);
+  std::filesystem::create_directory(folder / "alone");
+  tokenizer->save(folder / "alone/tokenizer.json");
+  EXPECT_EQ(load_tokenizer(folder / "alone/tokenizer.json")->chat_template(), "<|im_start|>");
+  folder.write("chat_template.jinja", "[INST]");
+  EXPECT_EQ(load_tokenizer(folder / "tokenizer.json")->chat_template(), "[INST]");
+  folder.write("tokenizer_config.json", R"({"bos_token": "<nothing>"})");
+  EXPECT_THAT([&] { load_tokenizer(folder / "tokenizer.json"); },
+              ThrowsMessage<FormatError>(HasSubstr("\"<nothing>\", which is not in the vocabulary")));
+  folder.write("tokenizer_config.json", "{");
+  EXPECT_THROW(load_tokenizer(folder / "tokenizer.json"), FormatError);
+}
+
 TEST(TokenizerJson, TokensThatAreNotSpecialAreFoundInAnyText) {
   json file = base();
   const auto size = file["model"]["vocab"].size() + file["added_tokens"].size();
