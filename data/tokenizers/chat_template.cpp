@@ -14,7 +14,7 @@ namespace {
 #define DEEPSEEK(word) "<\xEF\xBD\x9C" word "\xEF\xBD\x9C>"
 #define DEEPSEEK_END DEEPSEEK("end\xE2\x96\x81of\xE2\x96\x81sentence")
 
-/// What stands before and after a message; {role} stands for its role. A format that does not have a role has no `before`.
+/// What stands before and after a message; {role} stands for its role. Without `before`, the format lacks the role.
 struct Turn {
   const char* before;
   const char* after;

@@ -16,7 +16,8 @@ struct MergeSymbol {
 /// The longest word that can be merged, in bytes; places have 32 bits to keep the heap small.
 constexpr std::size_t kLongestWord = UINT32_MAX - 1;
 
-/// Joins neighbours until no pair may be joined: the pair of the lowest cost first, of equal ones the leftmost. n log n.
+/// Joins neighbours until no pair may be joined, in n log n: the pair of the lowest cost first, of equal ones the
+/// leftmost.
 /// @param join (left, right, double& cost) -> id of both together, or -1
 template <typename Join>
 void merge_symbols(std::vector<MergeSymbol>& symbols, Join&& join) {

@@ -10,7 +10,7 @@
 namespace etna::data {
 
 /// Finds the matches of a regular expression in any bytes: \p{L}, \s and the like are Unicode's, and \s is White_Space.
-/// A byte that is not part of well-formed UTF-8 counts as a control character. Safe to use from several threads at once.
+/// A byte that is not part of well-formed UTF-8 counts as a control character. Safe to use from several threads.
 class RegexSplitter {
  public:
   /// @param name for errors @throws FormatError for an expression that cannot be compiled

@@ -1,5 +1,6 @@
-// A SentencePiece model is a protocol buffer. Its few fields that matter are read here: libprotobuf and libsentencepiece
-// are large, and libsentencepiece has no interface for the vocabulary of a GGUF file, which needs the same models.
+// A SentencePiece model is a protocol buffer. Its few fields that matter are read here: libprotobuf and
+// libsentencepiece are large, and the latter has no interface for the vocabulary of a GGUF file, which needs the same
+// models.
 #include <bit>
 #include <cmath>
 

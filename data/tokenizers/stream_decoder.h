@@ -8,8 +8,8 @@
 
 namespace etna::data {
 
-/// Gives the text of tokens as they come. What it gives is always UTF-8: a character whose bytes are spread over several
-/// tokens comes with the last of them, and bytes that are no character come as U+FFFD.
+/// Gives the text of tokens as they come. What it gives is always UTF-8: a character whose bytes are spread over
+/// several tokens comes with the last of them, and bytes that are no character come as U+FFFD.
 class StreamDecoder {
  public:
   /// @param tokenizer must outlive this object @param show_special special tokens give their spelling, not nothing

@@ -7,9 +7,9 @@
 
 namespace etna::data {
 
-/// A tokenizer.json with what lies beside it: of tokenizer_config.json the tokens that begin and end a text and the chat
-/// template, which may also be a file chat_template.jinja. They become its field "tokenizer_config", so that one file is
-/// enough from then on. A text that has this field stays as it is.
+/// A tokenizer.json with what lies beside it: of tokenizer_config.json the tokens that begin and end a text and the
+/// chat template, which may also be a file chat_template.jinja. They become its field "tokenizer_config", so that one
+/// file is enough from then on. A text that has this field stays as it is.
 /// @throws FormatError for a tokenizer_config.json that is damaged
 std::string with_tokenizer_config(std::string json, const std::filesystem::path& file);
 

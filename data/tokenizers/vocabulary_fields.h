@@ -35,8 +35,8 @@ struct VocabularyFields {
   std::string chat_template;                    ///< Jinja
 };
 
-/// Reads a SentencePiece model (the .model file). @param name for errors @throws FormatError for a file that is cut off,
-/// damaged, or of the kinds word and char, which Etna does not run
+/// Reads a SentencePiece model (the .model file). @param name for errors
+/// @throws FormatError for a file that is cut off, damaged, or of the kinds word and char, which Etna does not run
 VocabularyFields parse_sentencepiece(std::string_view bytes, const std::string& name);
 
 /// Reads llama2.c's tokenizer.bin. @throws FormatError for a file that is cut off or damaged

@@ -1,5 +1,5 @@
-// A tokenizer.json from a stranger: read, checked, and used on a text. Needs libetna and -fsanitize=fuzzer; the files in
-// tests/tokenizers/tokenizer_json.json make a corpus to begin with.
+// A tokenizer.json from a stranger: read, checked, and used on a text. Needs libetna and -fsanitize=fuzzer; the files
+// in tests/tokenizers/tokenizer_json.json make a corpus to begin with.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>

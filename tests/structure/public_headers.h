@@ -10,16 +10,11 @@ namespace etna::structure {
 /// the same others.
 inline bool is_public(const std::string& path) {
   if (path == "etna.h" || path == "tensor/ops/kernel.h") return true;
-  for (const char* internal : {"device/cpu/",           "device/vulkan/",
-                               "device/registry/",      "device/cache_file.h",
-                               "device/cache_folder.h", "device/log.h",
-                               "tensor/graph/",         "tensor/ops/",
-                               "data/codecs/",          "data/tokenizers/json_",
-                               "tensor/layout.h",       "tensor/recording.h",
-                               "autograd/node.h",       "train/append_file.h",
-                               "train/json_depth.h",    "train/markup.h",
-                               "train/plot_axis.h",     "train/read_bytes.h",
-                               "train/svg_style.h",     "train/utf8.h"}) {
+  for (const char* internal :
+       {"device/cpu/",     "device/vulkan/",     "device/registry/",   "device/cache_file.h", "device/cache_folder.h",
+        "device/log.h",    "tensor/graph/",      "tensor/ops/",        "data/codecs/",        "data/tokenizers/json_",
+        "tensor/layout.h", "tensor/recording.h", "autograd/node.h",    "train/append_file.h", "train/json_depth.h",
+        "train/markup.h",  "train/plot_axis.h",  "train/read_bytes.h", "train/svg_style.h",   "train/utf8.h"}) {
     if (path.starts_with(internal)) return false;
   }
   for (const char* folder : {"device/", "tensor/", "autograd/", "nn/", "optim/", "data/", "train/", "serve/"}) {
