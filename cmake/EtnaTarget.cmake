@@ -92,7 +92,7 @@ function(etna_library)
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_link_libraries(etna PRIVATE $<BUILD_INTERFACE:etna_options> TBB::tbb fmt::fmt spdlog::spdlog hwy::hwy
     Threads::Threads ${CMAKE_DL_LIBS} ${ETNA_GLSLANG_LIBRARIES} $<$<BOOL:${ETNA_ONEDNN_FOUND}>:${ONEDNN_LIBRARY}>
-    ${ETNA_FORMAT_LIBRARIES} ${XXHASH_LIBRARY})
+    ${ETNA_FORMAT_LIBRARIES} ${XXHASH_LIBRARY} ${PCRE2_LIBRARY} ${UTF8PROC_LIBRARY})
   # Nothing calls the constructor that checks the processor, so a static library must be told to link it.
   if(NOT BUILD_SHARED_LIBS AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     target_link_options(etna INTERFACE LINKER:--undefined=etna_check_processor)
@@ -112,7 +112,7 @@ function(etna_library)
       REGEX "/tensor/quant/(block_bytes|families|fit|k_quants|super_block_fit)\\.h$" EXCLUDE
       REGEX "/tensor/io/quoted_name\\.h$" EXCLUDE
       REGEX "/data/codecs$" EXCLUDE
-      REGEX "/data/tokenizers/json_fields\\.h$" EXCLUDE
+      REGEX "/data/tokenizers/json_[a-z]+\\.h$" EXCLUDE
       REGEX "/tensor/(layout|recording)\\.h$" EXCLUDE
       REGEX "/autograd/node\\.h$" EXCLUDE
       REGEX "/train/(append_file|json_depth|markup|plot_axis|read_bytes|svg_style|utf8)\\.h$" EXCLUDE)

@@ -97,23 +97,14 @@ class Reader {
  private:
   const json& model() const { return root_["model"]; }
 
-  /// Null for a field that is missing or null.
-  static const json* find(const json& object, const char* field) {
-    if (!object.is_object()) return nullptr;
-    const auto found = object.find(field);
-    return found == object.end() || found->is_null() ? nullptr : &*found;
-  }
+  static const json* find(const json& object, const char* field) { return json_field(object, field); }
 
   static bool is_byte_level(const json& value) {
     const json* type = find(value, "type");
     return type != nullptr && *type == "ByteLevel";
   }
 
-  static std::string brief(const json& value) {
-    std::string text = value.dump();
-    if (text.size() > 60) text = text.substr(0, text.find_last_of(" ,\"", 60)) + " ...";
-    return text;
-  }
+  static std::string brief(const json& value) { return json_brief(value); }
 
   std::int32_t id_of(const json& value) const {
     if (!value.is_number_unsigned() || value.get<std::uint64_t>() > INT32_MAX)

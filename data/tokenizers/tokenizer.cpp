@@ -2,39 +2,74 @@
 
 #include <fmt/format.h>
 
+#include <etna/data/compressed_file.h>
 #include <etna/data/text_file.h>
 #include <etna/data/tokenizers/bpe_tokenizer.h>
 #include <etna/data/tokenizers/json_fields.h>
+#include <etna/data/tokenizers/model_tokenizer.h>
+#include <etna/data/tokenizers/tokenizer_config.h>
+#include <etna/data/tokenizers/tokenizer_plan.h>
 #include <etna/data/tokenizers/word_tokenizer.h>
 #include <etna/device/atomic_file.h>
 #include <etna/device/error.h>
 
 namespace etna::data {
+namespace {
 
-nlohmann::json parse_json_object(std::string_view text, const std::string& name) {
-  nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
-  if (!json.is_object())
-    throw FormatError(fmt::format("{}: is no tokenizer: {}", name,
-                                  json.is_discarded() ? "not JSON, or cut off" : "not a JSON object"));
-  return json;
-}
+constexpr std::size_t kLargestFile = std::size_t{256} << 20;
 
-std::string json_text(const std::string& text) {
-  if (find_invalid_utf8(text) != std::string::npos)
-    throw FormatError(fmt::format("tokenizer: a word of {} bytes is not UTF-8 and cannot be saved", text.size()));
-  return nlohmann::json(text).dump();
-}
+}  // namespace
 
 void Tokenizer::save(const std::filesystem::path& file) const { io::write_file(file, json()); }
 
+std::vector<std::int32_t> Tokenizer::encode_prompt(std::string_view text, PromptOptions options) const {
+  return encode(text, options.special);
+}
+
+std::vector<std::int32_t> Tokenizer::encode_parts(std::span<const TextPart> parts, bool) const {
+  std::vector<std::int32_t> ids;
+  for (const TextPart& part : parts) {
+    const std::vector<std::int32_t> more = encode(part.text, part.special);
+    ids.insert(ids.end(), more.begin(), more.end());
+  }
+  return ids;
+}
+
+void Tokenizer::decode_next(std::int32_t id, DecodeState&, std::string& text) const { text += token(id); }
+
+std::optional<std::int32_t> Tokenizer::eos() const {
+  for (const std::int32_t id : special_tokens())
+    if (token(id) == "<|endoftext|>") return id;
+  return std::nullopt;
+}
+
+std::vector<std::int32_t> Tokenizer::end_tokens() const {
+  const std::optional<std::int32_t> end = eos();
+  return end ? std::vector<std::int32_t>{*end} : std::vector<std::int32_t>{};
+}
+
 std::unique_ptr<Tokenizer> parse_tokenizer(std::string_view json, const std::string& name) {
-  if (parse_json_object(json, name).contains("model"))
-    return std::make_unique<BpeTokenizer>(BpeTokenizer::parse(json, name));
-  return std::make_unique<WordTokenizer>(WordTokenizer::parse(json, name));
+  const nlohmann::json root = parse_json_object(json, name);
+  if (root.contains("format") && root["format"] == "etna.vocabulary")
+    return std::make_unique<ModelTokenizer>(parse_vocabulary_json(json, name), name);
+  if (!root.contains("model")) return std::make_unique<WordTokenizer>(WordTokenizer::parse(json, name));
+  if (is_plain_byte_level(root)) return std::make_unique<BpeTokenizer>(BpeTokenizer::parse(json, name));
+  return std::make_unique<ModelTokenizer>(plan_tokenizer_json(json, name));
 }
 
 std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& file) {
-  return parse_tokenizer(read_text_file(file), file.string());
+  const std::string name = file.string();
+  const std::vector<std::byte> bytes = read_file(file, "a tokenizer", kLargestFile + 1);
+  if (bytes.size() > kLargestFile)
+    throw FormatError(fmt::format("{}: is larger than {} MiB and no tokenizer", name, kLargestFile >> 20));
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const std::string extension = file.extension().string();
+  if (extension == ".bin") return std::make_unique<ModelTokenizer>(parse_llama2c_tokenizer(text, name), name);
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  const bool json = first == std::string_view::npos || text[first] == '{' || text[first] == '[';
+  if (extension == ".model" || (!json && text[0] == '\n'))
+    return std::make_unique<ModelTokenizer>(parse_sentencepiece(text, name), name);
+  return parse_tokenizer(with_tokenizer_config(read_text_file(file), file), name);
 }
 
 }  // namespace etna::data

@@ -25,7 +25,7 @@ inline bool is_public(const std::string& path) {
                                "tensor/graph/",
                                "tensor/ops/",
                                "data/codecs/",
-                               "data/tokenizers/json_fields.h",
+                               "data/tokenizers/json_",
                                "tensor/layout.h",
                                "tensor/recording.h",
                                "autograd/node.h",

@@ -222,7 +222,8 @@ TEST(BpeTokenizer, RefusesDamagedFiles) {
   const auto refuses = [&](auto&& change, const char* why) {
     json copy = json::parse(whole);
     change(copy);
-    EXPECT_THAT([&] { load_tokenizer(folder.write("bad", copy.dump())); }, ThrowsMessage<FormatError>(HasSubstr(why)));
+    EXPECT_THAT([&] { BpeTokenizer::load(folder.write("bad", copy.dump())); },
+                ThrowsMessage<FormatError>(HasSubstr(why)));
   };
   refuses([](json& j) { j["model"] = 3; }, "no object 'model'");
   refuses([](json& j) { j["model"]["type"] = "WordPiece"; }, "not BPE");

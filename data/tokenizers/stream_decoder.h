@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include <etna/data/tokenizers/tokenizer.h>
+
+namespace etna::data {
+
+/// Gives the text of tokens as they come. What it gives is always UTF-8: a character whose bytes are spread over
+/// several tokens comes with the last of them, and bytes that are no character come as U+FFFD.
+class StreamDecoder {
+ public:
+  /// @param tokenizer must outlive this object @param show_special special tokens give their spelling, not nothing
+  explicit StreamDecoder(const Tokenizer& tokenizer, bool show_special = false);
+
+  /// The text that is certain after this token; often empty. @throws FormatError for an id outside [0, size)
+  std::string push(std::int32_t id);
+  /// The rest: U+FFFD where the last character lacks bytes. The next push() begins a new text.
+  std::string finish();
+
+ private:
+  std::string take(bool last);
+
+  const Tokenizer& tokenizer_;
+  bool show_special_;
+  DecodeState state_;
+  std::string pending_;
+};
+
+/// A text with U+FFFD for each longest run of bytes that begins a character and does not end it, and for each other
+/// byte that is not UTF-8, as the Unicode standard recommends (3.9, "U+FFFD Substitution of Maximal Subparts").
+std::string replace_invalid_utf8(std::string_view text);
+
+}  // namespace etna::data

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include <etna/data/tokenizers/tokenizer_plan.h>
+
+namespace etna::data {
+
+/// A tokenizer.json with what lies beside it: of tokenizer_config.json the tokens that begin and end a text and the
+/// chat template, which may also be a file chat_template.jinja. They become its field "tokenizer_config", so that one
+/// file is enough from then on. A text that has this field stays as it is.
+/// @throws FormatError for a tokenizer_config.json that is damaged
+std::string with_tokenizer_config(std::string json, const std::filesystem::path& file);
+
+/// Reads that field. @param config its text @throws FormatError for tokens that are not in the vocabulary
+void apply_tokenizer_config(const std::string& config, const std::string& name, TokenizerPlan& plan);
+
+}  // namespace etna::data

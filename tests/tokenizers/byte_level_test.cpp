@@ -1,0 +1,133 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include <tokenizers/model_fixtures.h>
+
+#include <etna/data/tokenizers/model_tokenizer.h>
+#include <etna/data/tokenizers/pre_tokenizer.h>
+#include <etna/data/tokenizers/regex_splitter.h>
+#include <etna/data/tokenizers/split_patterns.h>
+#include <etna/device/error.h>
+
+namespace {
+
+using namespace etna::data;
+using namespace etna::data::testing;
+using etna::FormatError;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+using Strings = std::vector<std::string>;
+
+/// The words of a text by a rule, as one vocabulary sees them whose words merge completely.
+Strings words(const std::string& pre, const std::string& text) {
+  Strings pieces{text};
+  for (const std::string& pattern : split_rule(pre, "test").patterns) {
+    const RegexSplitter splitter(pattern, "test");
+    Strings next;
+    for (const std::string& piece : pieces) {
+      std::size_t at = 0;
+      for (const auto& match : splitter.matches(piece)) {
+        if (match.first > at) next.push_back(piece.substr(at, match.first - at));
+        next.push_back(piece.substr(match.first, match.second - match.first));
+        at = match.second;
+      }
+      if (at < piece.size()) next.push_back(piece.substr(at));
+    }
+    pieces = next;
+  }
+  return pieces;
+}
+
+TEST(ByteLevel, SplitsAsEachFamilyDoes) {
+  EXPECT_THAT(words("gpt-2", "I'm I'M 1234  x\r\n"),
+              ElementsAre("I", "'m", " I", "'", "M", " 1234", " ", " x", "\r\n"));
+  EXPECT_THAT(words("llama-bpe", "I'm I'M 1234  x\r\n"),
+              ElementsAre("I", "'m", " I", "'M", " ", "123", "4", " ", " x", "\r\n"));
+  EXPECT_THAT(words("qwen2", "a 12 3"), ElementsAre("a", " ", "1", "2", " ", "3"));
+  EXPECT_THAT(words("llama-bpe", "end.\n\n\n  next"), ElementsAre("end", ".\n\n\n", " ", " next"));
+  EXPECT_THAT(words("llama-bpe", "(see"), ElementsAre("(see"));
+  EXPECT_THAT(words("qwen2", "\u65E5\u672C, e\u0301!"), ElementsAre("\u65E5\u672C", ",", " e", "\u0301!"));
+  EXPECT_THAT(words("gpt-4o", "CamelCase e\u0301t it's"), ElementsAre("Camel", "Case", " e\u0301t", " it's"));
+  EXPECT_THAT(words("tekken", "CamelCase 12"), ElementsAre("Camel", "Case", " ", "1", "2"));
+  EXPECT_THAT(words("starcoder", "x12"), ElementsAre("x", "1", "2"));
+  EXPECT_THAT(words("falcon", "ab--12345"), ElementsAre("ab", "--", "123", "45"));
+  EXPECT_THAT(words("deepseek-v3", "12345\u6C34\u6C34!go"), ElementsAre("123", "45", "\u6C34\u6C34", "!go"));
+  EXPECT_THAT(words("deepseek-coder", "a\nb, 12"), ElementsAre("a", "\n", "b", ",", " ", "1", "2"));
+  EXPECT_THAT(words("default", "x=12345"), ElementsAre("x", "=", "123", "45"));
+  EXPECT_THAT(words("llama-bpe", "\u00A0x \u3000 y"), ElementsAre("\u00A0x", " \u3000", " y"));
+  EXPECT_THAT(words("llama-bpe", "a\u180Eb"), ElementsAre("a",
+                                                          "\u180E"
+                                                          "b"))
+      << "U+180E is no white space";
+}
+
+TEST(ByteLevel, ExpressionAndHandMadeSplitAgreeOnGpt2) {
+  const RegexSplitter splitter{std::string(gpt2_pattern()), "test"};
+  unsigned state = 1;
+  const Strings parts{"a",      "Z",        "\u00E9",     "\u65E5", " ",   " ",      "\n",     "\u00A0",
+                      "\u3000", "'",        "'s",         "'ll",    "'LL", "1",      "\u00BD", ".",
+                      "\xFF",   "\xE2\x82", "\U0001F600", "\u0301", "\t",  "\u180E", "\u0085", "$"};
+  for (int i = 0; i < 2000; ++i) {
+    std::string text;
+    for (int k = 0; k < 12; ++k) {
+      state = state * 1664525u + 1013904223u;
+      text += parts[(state >> 16) % parts.size()];
+    }
+    Strings by_hand, by_regex;
+    for_each_word(text, [&](std::string_view word) { by_hand.emplace_back(word); });
+    for (const auto& match : splitter.matches(text))
+      by_regex.push_back(text.substr(match.first, match.second - match.first));
+    ASSERT_EQ(by_regex, by_hand);
+  }
+}
+
+TEST(ByteLevel, AnyBytesComeBack) {
+  std::string bytes;
+  for (int i = 0; i < 4096; ++i) bytes += static_cast<char>(i * 167 >> 3);
+  for (const char* pre :
+       {"gpt-2", "llama-bpe", "qwen2", "deepseek-v3", "deepseek-coder", "falcon", "gpt-4o", "tekken", ""}) {
+    const ModelTokenizer tokenizer(byte_fields({{"t", "h"}, {"th", "e"}}, {}, pre));
+    EXPECT_EQ(tokenizer.decode(tokenizer.encode(bytes)), bytes) << pre;
+    EXPECT_EQ(tokenizer.decode(tokenizer.encode("the \r\n  the")), "the \r\n  the") << pre;
+  }
+}
+
+TEST(ByteLevel, MergesInTheirOrder) {
+  const ModelTokenizer tokenizer(byte_fields({{"h", "e"}, {"t", "he"}, {"t", "h"}, {"th", "e"}}, {}, "gpt-2"));
+  EXPECT_EQ(tokenizer.encode("the").size(), 1u);
+  EXPECT_EQ(tokenizer.encode("the"), (Ids{257}));
+  EXPECT_EQ(tokenizer.encode("th"), (Ids{258}));
+}
+
+TEST(ByteLevel, Llama3TakesAWholeWordWhateverTheMergesSay) {
+  VocabularyFields fields = byte_fields({{"a", "b"}, {"b", "c"}}, {"<|begin_of_text|>"}, "gpt-2");
+  fields.tokens.push_back("abc");
+  fields.types.push_back(1);
+  EXPECT_EQ(ModelTokenizer(fields).encode("abc"), (Ids{256, 'c'}));
+  fields.pre = "llama-bpe";
+  fields.bos = 258;
+  EXPECT_EQ(ModelTokenizer(fields).encode("abc"), (Ids{259}));
+  EXPECT_EQ(ModelTokenizer(fields).encode_prompt("abc"), (Ids{258, 259}));
+}
+
+TEST(ByteLevel, RefusesRulesThatItDoesNotKnow) {
+  EXPECT_THAT([] { ModelTokenizer(byte_fields({}, {}, "brand-new"), "m.gguf"); },
+              ThrowsMessage<FormatError>(HasSubstr("m.gguf: splits text by the rule 'brand-new'")));
+}
+
+TEST(ByteLevel, AMegabyteOfOneCharacterTakesNoTime) {
+  std::vector<std::pair<std::string, std::string>> merges;
+  for (const char* c : {"a", " ", "\n"}) merges.emplace_back(c, c);
+  for (const char* c : {"a", " ", "\n"}) merges.emplace_back(std::string(2, *c), std::string(2, *c));
+  const ModelTokenizer tokenizer(byte_fields(merges, {}, "llama-bpe"));
+  for (const char c : {'a', ' ', '\n', '\x80'}) {
+    const auto begin = std::chrono::steady_clock::now();
+    EXPECT_GE(tokenizer.encode(std::string(1 << 20, c)).size(), 1u << 18);
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
+  }
+}
+
+}  // namespace

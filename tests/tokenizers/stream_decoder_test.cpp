@@ -1,0 +1,84 @@
+#include <gtest/gtest.h>
+
+#include <tokenizers/model_fixtures.h>
+
+#include <etna/data/text_file.h>
+#include <etna/data/tokenizers/bpe_tokenizer.h>
+#include <etna/data/tokenizers/model_tokenizer.h>
+#include <etna/data/tokenizers/stream_decoder.h>
+#include <etna/device/error.h>
+
+namespace {
+
+using namespace etna::data;
+using namespace etna::data::testing;
+
+std::string streamed(const Tokenizer& tokenizer, const Ids& ids) {
+  StreamDecoder stream(tokenizer);
+  std::string text;
+  for (const std::int32_t id : ids) {
+    const std::string more = stream.push(id);
+    EXPECT_EQ(find_invalid_utf8(more), std::string::npos);
+    text += more;
+  }
+  return text + stream.finish();
+}
+
+TEST(StreamDecoder, NeverGivesHalfACharacter) {
+  const ModelTokenizer tokenizer(byte_fields({}, {}, "gpt-2"));
+  StreamDecoder stream(tokenizer);
+  EXPECT_EQ(stream.push(0xF0), "");
+  EXPECT_EQ(stream.push(0x9F), "");
+  EXPECT_EQ(stream.push(0x98), "");
+  EXPECT_EQ(stream.push(0x80), "\xF0\x9F\x98\x80");
+  EXPECT_EQ(stream.push('a'), "a");
+  EXPECT_EQ(stream.finish(), "");
+}
+
+TEST(StreamDecoder, GivesWhatDecodeGives) {
+  const std::string text = " caf\u00E9 \u65E5\u672C\u8A9E \U0001F600\U0001F468\u200D\U0001F469 end ";
+  for (const auto& seen : read_fixture("sentencepiece.json")) {
+    const ModelTokenizer tokenizer(parse_sentencepiece(from_base64(seen["model"]), "m"));
+    const Ids ids = tokenizer.encode(text);
+    EXPECT_EQ(streamed(tokenizer, ids), tokenizer.decode(ids)) << seen["name"];
+  }
+  const std::string_view texts[] = {text};
+  const BpeTokenizer trained = BpeTokenizer::train(texts, {.vocab_size = 260, .special_tokens = {}});
+  EXPECT_EQ(streamed(trained, trained.encode(text)), text);
+}
+
+TEST(StreamDecoder, WhatIsBrokenBecomesTheReplacementCharacter) {
+  const ModelTokenizer tokenizer(byte_fields({}, {}, "gpt-2"));
+  const std::string mark = "\uFFFD";
+  EXPECT_EQ(streamed(tokenizer, {0xC3}), mark) << "one for a beginning without its end";
+  EXPECT_EQ(streamed(tokenizer, {0xF0, 0x9F, 0x98}), mark);
+  EXPECT_EQ(streamed(tokenizer, {0xF0, 0x9F, 'a'}), mark + "a");
+  EXPECT_EQ(streamed(tokenizer, {0xC3, 0xC3, 0xA9}), mark + "\u00E9");
+  EXPECT_EQ(streamed(tokenizer, {0x80, 0xFF}), mark + mark);
+  EXPECT_EQ(streamed(tokenizer, {0xED, 0xA0, 0x80}), mark + mark + mark) << "surrogates are no characters";
+  EXPECT_EQ(streamed(tokenizer, {0xE0, 0x80}), mark + mark) << "nor are overlong forms";
+}
+
+TEST(StreamDecoder, EqualsReplacementOfTheWholeForAllPairsOfBytes) {
+  const ModelTokenizer tokenizer(byte_fields({}, {}, "gpt-2"));
+  for (int a = 0x7F; a < 256; ++a)
+    for (int b = 0x7F; b < 256; ++b) {
+      const Ids ids{a, b, 0x9F, 0x98, 'x'};
+      ASSERT_EQ(streamed(tokenizer, ids), replace_invalid_utf8(tokenizer.decode(ids))) << a << " " << b;
+    }
+}
+
+TEST(StreamDecoder, TheSpaceBeforeTheFirstWordIsLeftOutOnce) {
+  const ModelTokenizer tokenizer(llama_fields({"\xE2\x96\x81", "\xE2\x96\x81hi"}));
+  StreamDecoder stream(tokenizer);
+  EXPECT_EQ(stream.push(1), "") << "bos is no text";
+  EXPECT_EQ(stream.push(260), "hi");
+  EXPECT_EQ(stream.push(260), " hi");
+  EXPECT_EQ(stream.finish(), "");
+  EXPECT_EQ(stream.push(260), "hi") << "a new text";
+  StreamDecoder shown(tokenizer, true);
+  EXPECT_EQ(shown.push(1) + shown.push(260) + shown.push(2), "<s>hi</s>");
+  EXPECT_THROW(stream.push(1000), etna::FormatError);
+}
+
+}  // namespace

@@ -1,0 +1,145 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <data/temporary_folder.h>
+#include <tokenizers/model_fixtures.h>
+
+#include <etna/data/tokenizers/model_tokenizer.h>
+#include <etna/data/tokenizers/tokenizer_plan.h>
+#include <etna/device/error.h>
+
+namespace {
+
+using namespace etna::data;
+using namespace etna::data::testing;
+using etna::FormatError;
+using nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+json base() { return json::parse(read_fixture("bpe.json")["cases"][0]["tokenizer_json"].get<std::string>()); }
+
+std::string file_of(const json& seen, json file) {
+  if (seen["whole"] == true) return seen["change"].dump();
+  for (const auto& item : seen["change"].items()) file[item.key()] = item.value();
+  return file.dump();
+}
+
+TEST(TokenizerJson, EqualsHuggingFacesTokenizers) {
+  const json kinds = read_fixture("tokenizer_json.json");
+  ASSERT_GE(kinds.size(), 21u) << "make_tokenizer_json.js writes them";
+  const json plain = base();
+  TemporaryFolder folder;
+  for (const auto& seen : kinds) {
+    const std::string text = file_of(seen, plain);
+    const auto tokenizer = load_tokenizer(folder.write("tokenizer.json", text));
+    for (const auto& probe : seen["cases"]) {
+      const auto what = probe["text"].get<std::string>();
+      const Ids ids = tokenizer->encode(what);
+      EXPECT_EQ(ids, probe["ids"].get<Ids>()) << seen["name"] << probe["text"];
+      EXPECT_EQ(tokenizer->decode(ids), probe["decoded"].get<std::string>()) << seen["name"] << probe["text"];
+      if (what.rfind("<s>", 0) == 0) continue;  // a bos that is there already is not doubled here
+      EXPECT_EQ(tokenizer->encode_prompt(what, {.special = SpecialTokens::recognize}), probe["prompt"].get<Ids>())
+          << seen["name"] << probe["text"];
+    }
+    tokenizer->save(folder / "again.json");
+    EXPECT_EQ(load_tokenizer(folder / "again.json")->hash(), tokenizer->hash());
+  }
+}
+
+TEST(TokenizerJson, NamesWhatItDoesNotApply) {
+  const json plain = base();
+  const auto refuses = [&](auto&& change, const char* why) {
+    json copy = plain;
+    // So that BpeTokenizer does not take it.
+    copy["pre_tokenizer"] = {{"type", "Digits"}};
+    change(copy);
+    EXPECT_THAT([&] { parse_tokenizer(copy.dump(), "tokenizer.json"); }, ThrowsMessage<FormatError>(HasSubstr(why)));
+  };
+  refuses([](json& j) { j["normalizer"] = {{"type", "BertNormalizer"}}; }, "BertNormalizer");
+  refuses([](json& j) { j["pre_tokenizer"] = {{"type", "UnicodeScripts"}}; }, "UnicodeScripts");
+  refuses([](json& j) { j["pre_tokenizer"] = 3; }, "no text 'type'");
+  refuses([](json& j) { j["pre_tokenizer"] = {{"type", "Sequence"}}; }, "no list 'pretokenizers'");
+  refuses([](json& j) { j["post_processor"] = {{"type", "Magic"}}; }, "Magic");
+  refuses([](json& j) { j["decoder"] = {{"type", "CTC"}}; }, "CTC");
+  refuses([](json& j) { j["decoder"] = nullptr; }, "no decoder");
+  refuses([](json& j) { j["truncation"] = {{"max_length", 5}}; }, "truncation");
+  refuses([](json& j) { j["model"]["type"] = "WordPiece"; }, "WordPiece");
+  refuses([](json& j) { j["model"]["dropout"] = 0.1; }, "dropout");
+  refuses([](json& j) { j["model"]["end_of_word_suffix"] = "</w>"; }, "end_of_word_suffix");
+  refuses([](json& j) { j["model"]["unk_token"] = "<unk>"; }, "not in the vocabulary");
+  refuses([](json& j) { j["model"]["vocab"]["a"] = 2000000000; }, "no id among");
+  refuses([](json& j) { j["model"]["vocab"]["a"] = -1; }, "no id among");
+  refuses([](json& j) { j["model"]["vocab"]["a"] = j["model"]["vocab"]["b"]; }, "two tokens the id");
+  refuses([](json& j) { j["model"]["merges"] = json::array({json::array({"a", 1})}); }, "no pair of tokens");
+  refuses([](json& j) { j["model"]["merges"] = json::array({json::array({"z", "z"})}); }, "gives no token");
+  refuses([](json& j) { j["model"]["ignore_merges"] = "yes"; }, "neither true nor false");
+  refuses([](json& j) { j["added_tokens"] = json::array({{{"id", 0}}}); }, "lacks");
+  const auto pattern = [](const char* regex) {
+    return [regex](json& j) {
+      j["pre_tokenizer"] = {{"type", "Split"}, {"behavior", "Isolated"}, {"pattern", {{"Regex", regex}}}};
+    };
+  };
+  refuses(pattern("(a"), "cannot be used");
+  refuses(pattern("[a[bc]]"), "a set in a set");
+  refuses(pattern("[a-z&&[^b]]"), "&& in a set");
+  refuses(pattern("\\w+"), "\\w");
+  refuses(pattern("(*UTF)a"), "(*");
+}
+
+TEST(TokenizerJson, AnExpressionThatNeverEndsIsStopped) {
+  json file = base();
+  file["pre_tokenizer"] = {{"type", "Split"}, {"behavior", "Isolated"}, {"pattern", {{"Regex", "(a+)+$"}}}};
+  const auto tokenizer = parse_tokenizer(file.dump(), "tokenizer.json");
+  EXPECT_THAT([&] { tokenizer->encode(std::string(64, 'a') + "b"); },
+              ThrowsMessage<FormatError>(HasSubstr("gives up")));
+}
+
+TEST(TokenizerJson, FilesThatAreNestedTooDeepAreRefused) {
+  const std::string deep = "{\"model\": " + std::string(100000, '[');
+  EXPECT_THAT([&] { parse_tokenizer(deep, "t"); }, ThrowsMessage<FormatError>(HasSubstr("deep")));
+}
+
+TEST(TokenizerJson, TakesTheChatTemplateFromTheFileBeside) {
+  json file;
+  for (const auto& seen : read_fixture("tokenizer_json.json"))
+    if (seen["name"] == "llama 2") file = seen["change"];
+  TemporaryFolder folder;
+  folder.write("tokenizer.json", file.dump());
+  EXPECT_EQ(load_tokenizer(folder / "tokenizer.json")->chat_template(), "");
+  folder.write("tokenizer_config.json",
+               R"({"bos_token": {"content": "</s>"}, "eos_token": "<s>", "chat_template": [
+                   {"name": "tool_use", "template": "no"}, {"name": "default", "template": "<|im_start|>"}]})");
+  const auto tokenizer = load_tokenizer(folder / "tokenizer.json");
+  EXPECT_EQ(tokenizer->chat_template(), "<|im_start|>");
+  EXPECT_EQ(tokenizer->bos(), 2);
+  EXPECT_EQ(tokenizer->eos(), 1);
+  std::filesystem::create_directory(folder / "alone");
+  tokenizer->save(folder / "alone/tokenizer.json");
+  EXPECT_EQ(load_tokenizer(folder / "alone/tokenizer.json")->chat_template(), "<|im_start|>");
+  folder.write("chat_template.jinja", "[INST]");
+  EXPECT_EQ(load_tokenizer(folder / "tokenizer.json")->chat_template(), "[INST]");
+  folder.write("tokenizer_config.json", R"({"bos_token": "<nothing>"})");
+  EXPECT_THAT([&] { load_tokenizer(folder / "tokenizer.json"); },
+              ThrowsMessage<FormatError>(HasSubstr("\"<nothing>\", which is not in the vocabulary")));
+  folder.write("tokenizer_config.json", "{");
+  EXPECT_THROW(load_tokenizer(folder / "tokenizer.json"), FormatError);
+}
+
+TEST(TokenizerJson, TokensThatAreNotSpecialAreFoundInAnyText) {
+  json file = base();
+  const auto size = file["model"]["vocab"].size() + file["added_tokens"].size();
+  file["added_tokens"].push_back({{"id", size}, {"content", "<tool>"}, {"special", false}});
+  file["added_tokens"].push_back({{"id", size + 1}, {"content", "<|turn|>"}, {"special", true}});
+  file["added_tokens"].push_back({{"id", size + 2}, {"content", "<|turn|>!"}, {"special", true}});
+  const auto tokenizer = parse_tokenizer(file.dump(), "tokenizer.json");
+  const auto id = static_cast<std::int32_t>(size);
+  EXPECT_EQ(tokenizer->encode("<tool><|turn|>!<|turn|>"), (Ids{id, id + 2, id + 1})) << "the longest first";
+  const Ids typed = tokenizer->encode("<tool><|turn|>", SpecialTokens::as_text);
+  EXPECT_EQ(typed[0], id);
+  EXPECT_EQ(std::count(typed.begin(), typed.end(), id + 1), 0);
+  EXPECT_EQ(tokenizer->decode(typed), "<tool><|turn|>");
+  EXPECT_EQ(tokenizer->decode(Ids{id, id + 1}), "<tool>");
+}
+
+}  // namespace
