@@ -16,7 +16,7 @@
 //
 // - Uses dnnl_sgemm, whose code does not depend on the sizes: a new shape needs no compilation.
 // - The AVX2 and AVX-512 code of dnnl_sgemm (2.6.3) uses the stack pointer as an ordinary register. A signal handler's
-//   frame, the one of Ctrl-C for example, would land in the heap, so signals wait (275 ns a call).
+//   frame, the one of Ctrl-C for example, would land in the heap, so signals wait (docs/decisions/016).
 // - dnnl_sgemm reads an operand stored with one row per step of k (a transposed a, a plain b) by going down its rows.
 //   If the rows are a multiple of 512 bytes apart, as with most model widths, they share few cache sets, and the speed
 //   drops to half: of the 89 GFLOP/s of a core with AVX2, [512, 1024] · [1024, 512] got 36, [4096, 1024]ᵀ · [4096, 512]
