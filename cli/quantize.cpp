@@ -30,7 +30,10 @@ using training::with_commas;
 struct SuspiciousWeights : Error {
   using Error::Error;
 };
-struct Stopped {};
+/// By a signal.
+struct Stopped {
+  int exit_code;
+};
 
 /// The number of a file of mostly this format in general.file_type, as llama.cpp counts; nothing for others.
 std::optional<std::uint32_t> file_type(std::string_view format) {
@@ -136,7 +139,7 @@ Quantized write(const io::GgufFile& from, const BlockFormat& wanted, const Quant
   training::Progress progress(static_cast<std::int64_t>(formats.size()),
                               {.title = "quantize", .keep = false, .out = stderr});
   for (std::size_t i = 0; i < formats.size(); ++i) {
-    if (interrupt.requested()) throw Stopped();
+    if (interrupt.requested()) throw Stopped{interrupt.exit_code()};
     convert(from, from.tensors()[i], *formats[i], to, sum);
     progress.update(static_cast<std::int64_t>(i) + 1, {});
   }
@@ -185,9 +188,9 @@ int quantize(const QuantizeOptions& options) try {
   const Quantized sum = write(io::GgufFile(options.file), *wanted, options);
   print_all(text_of(options, sum));
   return 0;
-} catch (const Stopped&) {
+} catch (const Stopped& stopped) {
   print_error("stopped; nothing was written");
-  return 130;
+  return stopped.exit_code;
 } catch (const SuspiciousWeights& error) {
   print_error(error.what());
   return kSuspicious;

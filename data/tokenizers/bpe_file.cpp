@@ -76,16 +76,7 @@ class Reader {
     if (list == nullptr || !list->is_array()) refuse("its model has no list 'merges'");
     std::vector<BpeTokenizer::Merge> merges;
     for (const json& item : *list) {
-      std::string left, right;
-      if (item.is_array() && item.size() == 2 && item[0].is_string() && item[1].is_string()) {
-        left = item[0].get<std::string>();
-        right = item[1].get<std::string>();
-      } else if (item.is_string()) {
-        const std::string both = item.get<std::string>();
-        const std::size_t space = both.find(' ');
-        left = both.substr(0, space);
-        if (space != std::string::npos) right = both.substr(space + 1);
-      }
+      const auto [left, right] = json_merge(item);
       const auto first = ids.find(left), second = ids.find(right);
       if (first == ids.end() || second == ids.end())
         refuse(fmt::format("merge {} ({}) is no pair of tokens", merges.size(), brief(item)));

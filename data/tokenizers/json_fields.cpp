@@ -60,6 +60,16 @@ std::string json_text(const std::string& text) {
   return json(text).dump();
 }
 
+std::pair<std::string, std::string> json_merge(const json& item) {
+  if (item.is_array() && item.size() == 2 && item[0].is_string() && item[1].is_string())
+    return {item[0].get<std::string>(), item[1].get<std::string>()};
+  if (!item.is_string()) return {};
+  const std::string both = item.get<std::string>();
+  const std::size_t space = both.find(' ');
+  if (space == std::string::npos) return {both, ""};
+  return {both.substr(0, space), both.substr(space + 1)};
+}
+
 std::string json_brief(const json& value) {
   if ((value.is_array() || value.is_object()) && value.size() > 8)
     return fmt::format("{} of {} entries", value.is_array() ? "a list" : "an object", value.size());

@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -17,6 +18,9 @@ std::string json_text(const std::string& text);
 
 /// A value in at most about 60 bytes, for errors.
 std::string json_brief(const nlohmann::json& value);
+
+/// The two tokens of a merge: a list of two strings, or a string with a space between. Empty ones for other values.
+std::pair<std::string, std::string> json_merge(const nlohmann::json& item);
 
 /// Null for a field that is missing or null, and for what is no object.
 const nlohmann::json* json_field(const nlohmann::json& object, const char* field);

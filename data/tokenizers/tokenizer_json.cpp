@@ -208,16 +208,7 @@ class JsonPlanner {
     std::vector<TokenMerge> merges;
     merges.reserve(list->size());
     for (const json& item : *list) {
-      std::string left, right;
-      if (item.is_array() && item.size() == 2 && item[0].is_string() && item[1].is_string()) {
-        left = item[0].get<std::string>();
-        right = item[1].get<std::string>();
-      } else if (item.is_string()) {
-        const std::string both = item.get<std::string>();
-        const std::size_t space = both.find(' ');
-        left = both.substr(0, space);
-        if (space != std::string::npos) right = both.substr(space + 1);
-      }
+      const auto [left, right] = json_merge(item);
       const auto first = ids_.find(left), second = ids_.find(right);
       if (first == ids_.end() || second == ids_.end())
         model.refuse(fmt::format("has a merge {} ({}) that is no pair of tokens", merges.size(), json_brief(item)));

@@ -29,7 +29,7 @@ constexpr std::int64_t kPicturedSteps = 4;
 
 /// Settings that a resumed run may be given anew: they do not change what a step computes.
 bool may_change(const std::string& name) {
-  for (const char* free : {"epochs", "steps", "eval_every", "patience", "keep", "checkpoint_seconds", "recompute"}) {
+  for (const char* free : {"epochs", "steps", "eval_every", "patience", "keep", "checkpoint_seconds"}) {
     if (name == free) return true;
   }
   return false;
