@@ -11,21 +11,13 @@
 #include <io/gguf_bytes.h>
 
 #include "data/temporary_folder.h"
+#include "io/refusal.h"
 
 namespace etna::io {
 namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-std::string refusal(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const FormatError& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
 
 TEST(Gguf, ReadsMetadataOfEveryType) {
   const TemporaryFolder folder;

@@ -9,6 +9,7 @@
 #include <etna/tensor/io/gguf.h>
 #include <io/gguf_bytes.h>
 
+#include "io/refusal.h"
 #include "tensor/file_bytes.h"
 
 namespace etna::io {
@@ -16,15 +17,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-std::string refusal(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const FormatError& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
 
 std::vector<float> wave(std::size_t count) {
   std::vector<float> values(count);

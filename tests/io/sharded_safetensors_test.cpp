@@ -7,21 +7,13 @@
 #include <etna/tensor/io/sharded_safetensors.h>
 
 #include "data/temporary_folder.h"
+#include "io/refusal.h"
 
 namespace etna::io {
 namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-std::string refusal(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const FormatError& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
 
 /// Two shards with an index.
 class Sharded : public testing::Test {
