@@ -103,7 +103,7 @@ function(etna_library)
   install(TARGETS etna EXPORT etnaTargets)
   install(EXPORT etnaTargets NAMESPACE etna:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/etna)
   # What tests/structure/public_headers.h names as internal stays here.
-  foreach(folder device tensor autograd nn optim data train)
+  foreach(folder device tensor autograd nn optim data models train)
     install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/etna
       FILES_MATCHING PATTERN "*.h" PATTERN "elementwise.def" PATTERN "rules.def"
       REGEX "/device/(cpu|vulkan|registry)$" EXCLUDE
@@ -115,6 +115,7 @@ function(etna_library)
       REGEX "/data/tokenizers/json_[a-z]+\\.h$" EXCLUDE
       REGEX "/tensor/(layout|recording)\\.h$" EXCLUDE
       REGEX "/autograd/node\\.h$" EXCLUDE
+      REGEX "/models/(generator_slots|head_order)\\.h$" EXCLUDE
       REGEX "/train/(append_file|json_depth|markup|plot_axis|read_bytes|svg_style|utf8)\\.h$" EXCLUDE)
   endforeach()
   install(FILES ${PROJECT_SOURCE_DIR}/etna.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/etna)

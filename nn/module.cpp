@@ -223,6 +223,13 @@ void Module::register_module(std::string name, Module& member) {
   if (!training_) member.train(false);
 }
 
+void Module::unregister(const std::string& name) {
+  const auto named = [&](const auto& entry) { return entry.first == name; };
+  std::erase_if(parameters_, named);
+  std::erase_if(buffers_, named);
+  std::erase_if(modules_, named);
+}
+
 std::int64_t checked_size(const char* module, const char* argument, std::int64_t size, std::int64_t least) {
   if (size >= least) return size;
   const std::string wanted = least == 0 ? "not be negative" : fmt::format("be at least {}", least);

@@ -112,6 +112,8 @@ class Module {
   void register_buffer(std::string name, Tensor& member);
   /// With an empty name, the submodule's parameters appear as this module's own.
   void register_module(std::string name, Module& member);
+  /// Forgets a parameter, buffer or module of this name; nothing happens where there is none.
+  void unregister(const std::string& name);
 
   /// A module constructed as this one was, for clone(), which copies the values into it:
   ///     std::unique_ptr<Module> another() const override { return std::make_unique<Net>(width); }

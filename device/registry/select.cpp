@@ -56,7 +56,8 @@ Request resolve(std::string_view requested) {
 /// All backends except the host's, in order.
 std::vector<Backend*> accelerators() { return {backends().begin() + 1, backends().end()}; }
 
-Device choose_automatically() {
+/// The best adapter that is made for it; nothing where there are only software rasterizers.
+std::optional<Device> real_gpu() {
   for (const char* kind : {"discrete", "integrated"}) {
     for (Backend* b : accelerators()) {
       for (const AdapterInfo& a : b->adapters()) {
@@ -64,7 +65,19 @@ Device choose_automatically() {
       }
     }
   }
-  return kCPU;
+  return std::nullopt;
+}
+
+/// What was found instead of a GPU; continues the sentence "a GPU was asked for, but ".
+std::string no_gpu() {
+  std::string list;
+  for (Backend* b : accelerators()) {
+    for (const AdapterInfo& a : b->adapters()) {
+      list += fmt::format("{}{} {} ({})", list.empty() ? "" : ", ", a.device.str(), a.name,
+                          a.rejected.empty() ? a.kind : a.rejected);
+    }
+  }
+  return fmt::format("there is none; found: {}; name one of these, or cpu", list.empty() ? "no adapter" : list);
 }
 
 /// What was found and what to try; continues the sentence "vulkan:1 was asked for, but ".
@@ -97,13 +110,17 @@ std::vector<AdapterInfo> adapters() {
 
 Device select_device(std::string_view requested) {
   Request request = resolve(requested);
-  if (request.text == "auto") return choose_automatically();
+  if (request.text == "auto") return real_gpu().value_or(kCPU);
   std::string from = request.source.empty() ? "" : fmt::format(" (by {})", request.source);
+  if (request.text == "gpu") {
+    if (const std::optional<Device> gpu = real_gpu()) return *gpu;
+    throw DeviceError(fmt::format("a GPU was asked for{}, but {}", from, no_gpu()));
+  }
   Device device;
   try {
     device = Device::parse(request.text);
   } catch (const DeviceError& error) {
-    throw DeviceError(fmt::format("{}, or auto{}", error.what(), from));
+    throw DeviceError(fmt::format("{}, gpu or auto{}", error.what(), from));
   }
   if (device.is_cpu()) return device;
   const auto& found = backend(device).adapters();

@@ -74,6 +74,15 @@ TEST_F(SelectDevice, AutoNeverTakesASoftwareRasterizer) {
   EXPECT_EQ(select_device("auto"), chosen);
 }
 
+TEST_F(SelectDevice, GpuIsARealOneOrAnError) {
+  const Device best = select_device("auto");
+  if (best.is_cpu())
+    EXPECT_THAT(error_of("gpu"),
+                testing::AllOf(HasSubstr("a GPU was asked for, but there is none"), HasSubstr("found")));
+  else
+    EXPECT_EQ(select_device("gpu"), best);
+}
+
 TEST_F(SelectDevice, ArgumentBeatsEnvironmentBeatsConfigFile) {
   configure(R"({"device": "vulkan:63"})");
   EXPECT_THAT(error_of({}), HasSubstr("config.json"));

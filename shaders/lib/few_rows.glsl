@@ -1,0 +1,153 @@
+// What both kernels of quantized_linear for few rows share: their arguments, the sums of a workgroup and what follows
+// the products. With SUBGROUPS, sums of a subgroup are its own instruction.
+#ifndef ETNA_FEW_ROWS_GLSL
+#define ETNA_FEW_ROWS_GLSL
+
+#include "epilogue.glsl"
+#include "quant_blocks.glsl"
+
+layout(local_size_x_id = 0) in;
+layout(constant_id = 0) const uint THREADS = 64;
+layout(constant_id = 1) const uint ROWS = 1;    // of a weight, in a workgroup
+layout(constant_id = 2) const uint X_ROWS = 1;  // 1, 2, 4 or 8
+layout(constant_id = 3) const uint FORMAT_0 = 0;
+layout(constant_id = 4) const uint FORMAT_1 = 0;  // as FORMAT_0 where there is no such weight
+layout(constant_id = 5) const uint FORMAT_2 = 0;
+layout(constant_id = 6) const uint ALIGNED_0 = 1;
+layout(constant_id = 7) const uint ALIGNED_1 = 1;
+layout(constant_id = 8) const uint ALIGNED_2 = 1;
+layout(constant_id = 9) const uint DTYPE = 1;  // of x and y
+layout(constant_id = 10) const uint WIDTH = 1;  // of loads of x and of the norm's weight
+layout(constant_id = 11) const uint NORM_DTYPE = 99;  // 99: there is none
+layout(constant_id = 12) const uint BIAS_DTYPE = 99;
+layout(constant_id = 13) const uint RESIDUAL_DTYPE = 99;
+layout(constant_id = 14) const uint GATE = 0;
+layout(constant_id = 15) const uint PARTS = 16;  // at least the number of subgroups
+layout(constant_id = 16) const uint CHUNKS = 1;  // that a thread loads before it multiplies, of each row
+
+layout(push_constant, scalar) uniform Push {
+  uvec2 x, y, bias, norm, residual, w0, w1, w2;
+  uint x_rows, k, n0, n1, n2, bytes0, bytes1, bytes2;  // bytes of a weight's row
+  float eps;
+} p;
+
+const bool NORM = NORM_DTYPE != 99;
+const uint WEIGHTS = GATE != 0 ? 2 : 1;  // that a workgroup multiplies with
+const uint SUMS = WEIGHTS * X_ROWS * ROWS, VALUES = SUMS + (NORM ? X_ROWS : 0);
+const uint GATE_SILU = 1, GATE_GELU_TANH = 2, GATE_RELU_SQUARED = 3;  // the order of etna::Gate
+
+float sums[VALUES];  // of a thread: products with the first weight, with the second, then squares of x
+shared float parts[VALUES * PARTS];
+
+const bool SAME_FORMATS =
+    FORMAT_0 == FORMAT_1 && FORMAT_0 == FORMAT_2 && ALIGNED_0 == ALIGNED_1 && ALIGNED_0 == ALIGNED_2;
+
+// Which rows of which weight a workgroup owns.
+struct Part {
+  uint weight, row, n;  // n: rows of the weight
+  uint columns, from;   // of y, and the first of the weight
+};
+
+// @return false for a workgroup that has none
+bool find_part(out Part part) {
+  uint groups0 = (p.n0 + ROWS - 1) / ROWS, groups1 = (p.n1 + ROWS - 1) / ROWS, groups2 = (p.n2 + ROWS - 1) / ROWS;
+  if (GATE != 0) groups1 = groups2 = 0;
+  uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
+  part.weight = group < groups0 ? 0 : group < groups0 + groups1 ? 1 : 2;
+  part.row = (group - (part.weight > 0 ? groups0 : 0) - (part.weight > 1 ? groups1 : 0)) * ROWS;
+  part.n = part.weight == 0 ? p.n0 : part.weight == 1 ? p.n1 : p.n2;
+  part.columns = GATE != 0 ? p.n0 : p.n0 + p.n1 + p.n2;
+  part.from = (part.weight > 0 ? p.n0 : 0) + (part.weight > 1 ? p.n1 : 0);
+  return group < groups0 + groups1 + groups2;
+}
+
+// What is added to a product, loaded before it is there.
+struct Addends {
+  float bias, second_bias, residual;
+};
+
+// A thread's result: row m of x, row r of the weight.
+void place_of(Part part, uint v, out uint m, out uint r) {
+  m = v / ROWS;
+  r = part.row + v % ROWS;
+}
+
+Addends load_addends(Part part, uint v) {
+  Addends a = Addends(0.0, 0.0, 0.0);
+  uint m, r;
+  place_of(part, v, m, r);
+  if (v >= X_ROWS * ROWS || m >= p.x_rows || r >= part.n) return a;
+  if (BIAS_DTYPE != 99) a.bias = load_float(p.bias, part.from + r, BIAS_DTYPE);
+  if (BIAS_DTYPE != 99 && GATE != 0) a.second_bias = load_float(p.bias, p.n0 + r, BIAS_DTYPE);
+  if (RESIDUAL_DTYPE != 99) a.residual = load_float(p.residual, m * part.columns + part.from + r, RESIDUAL_DTYPE);
+  return a;
+}
+
+// Leaves the parts of all sums in shared memory, in the order of the threads.
+uint share_parts() {
+  uint thread = gl_LocalInvocationID.x;
+#ifdef SUBGROUPS
+  [[unroll]] for (uint v = 0; v < VALUES; ++v) {
+    float sum = subgroupAdd(sums[v]);
+    if (subgroupElect()) parts[v * PARTS + gl_SubgroupID] = sum;
+  }
+  barrier();
+  return gl_NumSubgroups;
+#else
+  [[unroll]] for (uint v = 0; v < VALUES; ++v) parts[v * PARTS + thread] = sums[v];
+  barrier();
+  // In two steps, the first of which leaves one sum of every eight.
+  for (uint i = thread; i < VALUES * (THREADS / 8); i += THREADS) {
+    uint at = i / (THREADS / 8) * PARTS + i % (THREADS / 8) * 8;
+    float sum = parts[at];
+    for (uint j = 1; j < 8; ++j) sum += parts[at + j];
+    parts[at] = sum;
+  }
+  barrier();
+  return THREADS / 8;
+#endif
+}
+
+float total_of(uint v, uint count) {
+#ifdef SUBGROUPS
+  const uint step = 1;
+#else
+  const uint step = 8;
+#endif
+  float sum = parts[v * PARTS];
+  for (uint j = 1; j < count; ++j) sum += parts[v * PARTS + j * step];
+  return sum;
+}
+
+float gated(float a, float b) {
+  switch (GATE) {
+    case GATE_SILU: return activated(a, SILU) * b;
+    case GATE_GELU_TANH: return activated(a, GELU_TANH) * b;
+    default: a = m_max(a, 0.0); return a * a * b;
+  }
+}
+
+void store_result(Part part, uint v, Addends a, uint count) {
+  uint m, r;
+  place_of(part, v, m, r);
+  if (m >= p.x_rows || r >= part.n) return;
+  float factor = NORM ? 1.0 / sqrt(total_of(SUMS + (NORM ? m : 0), count) / float(p.k) + p.eps) : 1.0;
+  float y = total_of(v, count);
+  if (NORM) y *= factor;
+  y += a.bias;
+  if (GATE != 0) {
+    float b = total_of(X_ROWS * ROWS * (WEIGHTS - 1) + v, count);
+    if (NORM) b *= factor;
+    y = gated(y, b + a.second_bias);
+  }
+  store_float(p.y, m * part.columns + part.from + r, DTYPE, y + a.residual);
+}
+
+// Adds up what the threads have in `sums` and writes y. `first` are the addends of this thread's own result.
+void finish(Part part, Addends first) {
+  uint count = share_parts();
+  for (uint v = gl_LocalInvocationID.x; v < X_ROWS * ROWS; v += THREADS)
+    store_result(part, v, v < THREADS ? first : load_addends(part, v), count);
+}
+
+#endif

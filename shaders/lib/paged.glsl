@@ -1,0 +1,38 @@
+// Rows of a paged cache of keys and values: f32, f16, bf16, or u8 for Q8_0 (an f16 scale and 32 codes for each 32
+// elements). [blocks, heads, CACHE_BLOCK, row]
+#ifndef ETNA_PAGED_GLSL
+#define ETNA_PAGED_GLSL
+
+#include "vectors.glsl"
+
+const uint CACHE_BLOCK = 64;
+
+uint cache_row_bytes(uint size, uint dtype) {
+  return dtype == U8 ? size / 32 * 34 : dtype == F32 ? size * 4 : size * 2;
+}
+
+// A cache may have more than 2^32 bytes.
+uvec2 advanced(uvec2 address, uint count, uint bytes) {
+  uint high, low, carry;
+  umulExtended(count, bytes, high, low);
+  uint sum = uaddCarry(address.x, low, carry);
+  return uvec2(sum, address.y + high + carry);
+}
+
+// The address of a block's rows of a head.
+uvec2 block_address(uvec2 cache, uint block, uint heads, uint head, uint row_bytes) {
+  return advanced(cache, block * heads + head, CACHE_BLOCK * row_bytes);
+}
+
+// Elements i ... i + 3 of a row, i a multiple of 4. `width` as in load_vector().
+vec4 load_cached(uvec2 block, uint row, uint size, uint i, uint dtype, uint width) {
+  if (dtype != U8) return load_vector(block, row * size + i, 4, dtype, width);
+  uint at = (row * (size / 32) + i / 32) * 17;
+  float scale = half_to_float(uint(BufferU16(block).v[at]));
+  uint low = uint(BufferU16(block).v[at + 1 + i % 32 / 2]), high = uint(BufferU16(block).v[at + 2 + i % 32 / 2]);
+  int word = int(low | high << 16);
+  return scale * vec4(bitfieldExtract(word, 0, 8), bitfieldExtract(word, 8, 8), bitfieldExtract(word, 16, 8),
+                      bitfieldExtract(word, 24, 8));
+}
+
+#endif

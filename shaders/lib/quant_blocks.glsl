@@ -1,0 +1,414 @@
+// Weights in block formats (tensor/quant/), decoded sixteen elements at a time: a chunk. A chunk is what one to four
+// u32s of a block hold, so that neighbouring threads read neighbouring bytes. Its elements are four quads of
+// neighbours, which lie apart where the format packs elements that lie apart into one byte. An element's value is
+// scale * code - least, in the CPU's order of operations. Codes come as floats, or as bytes for integer dot products.
+//
+// The format is a specialization constant at every use, so the compiler removes the switches.
+#ifndef ETNA_QUANT_BLOCKS_GLSL
+#define ETNA_QUANT_BLOCKS_GLSL
+
+#extension GL_EXT_control_flow_attributes : require
+#include "units.glsl"
+#include "vectors.glsl"
+
+
+
+// GGUF's numbers; the last one is ours.
+const uint Q_F32 = 0, Q_F16 = 1, Q4_0 = 2, Q4_1 = 3, Q5_0 = 6, Q5_1 = 7, Q8_0 = 8, Q2_K = 10, Q3_K = 11, Q4_K = 12,
+           Q5_K = 13, Q6_K = 14, IQ4_NL = 20, IQ4_XS = 23, Q_BF16 = 30, TQ1_0 = 34, TQ2_0 = 35, I2_S = 36, MXFP4 = 39,
+           I2_S_32 = 255;
+
+bool is_plain(uint format) { return format == Q_F32 || format == Q_F16 || format == Q_BF16; }
+bool has_minimum(uint format) {
+  return format == Q4_1 || format == Q5_1 || format == Q2_K || format == Q4_K || format == Q5_K;
+}
+
+// address + count * bytes, of which the product may have 64 bits.
+uvec2 address_of(uvec2 address, uint count, uint bytes) {
+  uint high, low, carry;
+  umulExtended(count, bytes, high, low);
+  uint sum = uaddCarry(address.x, low, carry);
+  return uvec2(sum, address.y + high + carry);
+}
+
+// A row of blocks. `aligned`: what divides the address of every block: 16, 8, 4, 2 or 1; a specialization constant.
+struct BlockRow {
+  uvec2 base;  // the row's address rounded down to 8
+  uint skew;   // bytes from there to the row
+  uint aligned;
+};
+BlockRow block_row(uvec2 blocks, uint row, uint row_bytes, uint aligned) {
+  uvec2 at = address_of(blocks, row, row_bytes);
+  return BlockRow(uvec2(at.x & ~7u, at.y), aligned >= 8 ? 0u : at.x & 7u, aligned);
+}
+
+uint byte_at(BlockRow r, uint at) { return uint(BufferU8(r.base).v[r.skew + at]); }
+// @param at even
+uint u16_at(BlockRow r, uint at) {
+  if (r.aligned >= 2) return uint(BufferU16(r.base).v[(r.skew + at) >> 1]);
+  return byte_at(r, at) | byte_at(r, at + 1) << 8;
+}
+float half_at(BlockRow r, uint at) { return half_to_float(u16_at(r, at)); }
+
+// Four bytes from anywhere. Reads only those u32s that hold one of them.
+uint u32_at(BlockRow r, uint at) {
+  uint byte = r.skew + at, i = byte >> 2, shift = 8 * (byte & 3u), low = BufferPair(r.base).v[i];
+  if (shift == 0) return low;
+  return low >> shift | BufferPair(r.base).v[i + 1] << (32 - shift);
+}
+// Eight and sixteen bytes from anywhere, out of aligned runs of eight: fewer loads than u32s. Memory is allocated in
+// larger units than that.
+uvec2 two_u32_at(BlockRow r, uint at) {
+  uint byte = r.skew + at, i = byte >> 3, behind = byte & 7u, shift = 8 * (byte & 3u);
+  uvec2 a = BufferWords(r.base).v[i], b = uvec2(0);
+  if (behind != 0) b = BufferWords(r.base).v[i + 1];
+  uvec3 w = behind >= 4 ? uvec3(a.y, b) : uvec3(a, b.x);
+  return shift == 0 ? w.xy : w.xy >> shift | w.yz << (32 - shift);
+}
+uvec4 four_u32_at(BlockRow r, uint at) {
+  uint byte = r.skew + at, i = byte >> 3, behind = byte & 7u, shift = 8 * (byte & 3u);
+  uvec2 a = BufferWords(r.base).v[i], b = BufferWords(r.base).v[i + 1], c = uvec2(0);
+  if (behind != 0) c = BufferWords(r.base).v[i + 2];
+  uvec4 low = behind >= 4 ? uvec4(a.y, b, c.x) : uvec4(a, b);
+  uint last = behind >= 4 ? c.y : c.x;
+  return shift == 0 ? low : low >> shift | uvec4(low.yzw, last) << (32 - shift);
+}
+// The same where blocks of the format are a multiple of four bytes.
+uint whole_u32_at(BlockRow r, uint at) {
+  return r.aligned >= 4 ? BufferPair(r.base).v[(r.skew + at) >> 2] : u32_at(r, at);
+}
+uvec2 whole_two_u32_at(BlockRow r, uint at) {
+  if (r.aligned >= 8) return BufferWords(r.base).v[at >> 3];
+  if (r.aligned >= 4) return uvec2(whole_u32_at(r, at), whole_u32_at(r, at + 4));
+  return two_u32_at(r, at);
+}
+uvec4 whole_four_u32_at(BlockRow r, uint at) {
+  if (r.aligned >= 16) return BufferQuads(r.base).v[at >> 4];
+  return uvec4(whole_two_u32_at(r, at), whole_two_u32_at(r, at + 8));
+}
+
+// The scale of a whole tensor, behind its blocks; 1 in formats without one.
+float tail_scale(uint format, uvec2 tail, uint aligned) {
+  return format == I2_S ? uintBitsToFloat(whole_u32_at(block_row(tail, 0, 0, aligned), 0)) : 1.0;
+}
+
+struct Chunk {
+  vec4 codes[4];      // the values themselves in a plain format
+  vec4 scale, least;  // of each quad
+};
+
+// The first element of a chunk's quad. quads() gives the distances: x between 0 and 1, y between 0 and 2.
+uint chunk_first(uint format, uint c) {
+  switch (format) {
+    case Q4_0: case Q4_1: case Q5_0: case Q5_1: case IQ4_NL: case IQ4_XS: case MXFP4:
+      return c / 2 * 32 + c % 2 * 8;
+    case Q4_K: case Q5_K:
+      return c / 4 * 64 + c % 4 * 8;
+    case Q2_K: case Q3_K: case Q6_K: case TQ2_0: case I2_S:
+      return c / 8 * 128 + c % 8 * 4;
+    default:
+      return c * 16;
+  }
+}
+uvec2 quad_distances(uint format) {
+  switch (format) {
+    case Q4_0: case Q4_1: case Q5_0: case Q5_1: case IQ4_NL: case IQ4_XS: case MXFP4:
+      return uvec2(4, 16);
+    case Q4_K: case Q5_K:
+      return uvec2(4, 32);
+    case Q2_K: case Q3_K: case Q6_K: case TQ2_0: case I2_S:
+      return uvec2(32, 64);
+    default:
+      return uvec2(4, 8);
+  }
+}
+uint quad_at(uint format, uint first, uint quad) {
+  uvec2 apart = quad_distances(format);
+  return first + quad % 2 * apart.x + quad / 2 * apart.y;
+}
+
+vec4 from_bytes(uint w) {
+  return vec4(float(w & 0xffu), float(w >> 8 & 0xffu), float(w >> 16 & 0xffu), float(w >> 24));
+}
+vec4 from_signed_bytes(uint w) {
+  ivec4 v = ivec4(int(w << 24), int(w << 16), int(w << 8), int(w));
+  return vec4(v >> 24);
+}
+float from_signed_byte(uint b) { return float(int(b << 24) >> 24); }
+// Bits n ... n + 3 of a u32 as bit 4 of its four bytes.
+uint fifth_bits(uint bits, uint n) {
+  bits = bits >> n & 0xfu;
+  return (bits & 1u) << 4 | (bits & 2u) << 11 | (bits & 4u) << 18 | (bits & 8u) << 25;
+}
+
+const uint kLow4 = 0x0f0f0f0fu, kLow2 = 0x03030303u;
+
+// What 4-bit codes stand for: sixteen levels of IQ4_NL and IQ4_XS, then MXFP4's E2M1 numbers times two. In shared
+// memory, as each thread of a subgroup looks up another code.
+const int kLevels[32] = int[32](-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113, 0, 1, 2, 3, 4,
+                                6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12);
+shared int level_table[32];
+
+bool has_levels(uint format) { return format == IQ4_NL || format == IQ4_XS || format == MXFP4; }
+// To be called by all threads of a workgroup of 32 or more, before they decode such a format.
+void fill_level_table() {
+  if (gl_LocalInvocationID.x < 32) level_table[gl_LocalInvocationID.x] = kLevels[gl_LocalInvocationID.x];
+  barrier();
+}
+uint levels(uint four, uint first) {
+  uvec4 code = first + (uvec4(four, four >> 8, four >> 16, four >> 24) & 0xfu);
+  return uint((level_table[code.x] & 0xff) | (level_table[code.y] & 0xff) << 8 | (level_table[code.z] & 0xff) << 16 |
+              level_table[code.w] << 24);
+}
+// Half of 2^(e - 127). The two smallest are subnormal.
+float half_power(uint e) { return uintBitsToFloat(e < 2 ? 0x00200000u << e : (e - 1u) << 23); }
+
+// The scale and the minimum of sub-block `sub` of Q4_K and Q5_K, six bits each; s are the twelve bytes.
+uvec2 k_scale(uvec3 s, uint sub) {
+  uint shift = 8 * (sub & 3u);
+  uvec3 b = s >> shift & 0xffu;
+  uvec2 late = uvec2((b.z & 0xfu) | b.x >> 6 << 4, b.z >> 4 | b.y >> 6 << 4);
+  return sub < 4 ? b.xy & 63u : late;
+}
+
+// Quads 0 and 1 of the low halves of eight bytes, 2 and 3 of the high ones.
+void nibbles(uvec2 w, out uint four[4]) {
+  four[0] = w.x & kLow4;
+  four[1] = w.y & kLow4;
+  four[2] = w.x >> 4 & kLow4;
+  four[3] = w.y >> 4 & kLow4;
+}
+
+// What is subtracted from the bytes of a chunk. Bytes have no sign, but for formats whose bytes are levels.
+uint code_offset(uint format) {
+  switch (format) {
+    case Q4_0: return 8;
+    case Q5_0: return 16;
+    case Q3_K: return 4;
+    case Q6_K: return 32;
+    case TQ1_0: case TQ2_0: case I2_S: case I2_S_32: return 1;
+    default: return 0;
+  }
+}
+bool has_signed_codes(uint format) { return format == Q8_0 || has_levels(format); }
+
+struct PackedChunk {
+  uint codes[4];      // of a quad, a byte each
+  vec4 scale, least;  // of each quad
+};
+
+// Of a format that is not plain. @param tail the scale of I2_S
+PackedChunk decode_bytes(uint format, BlockRow r, uint c, float tail) {
+  PackedChunk k;
+  k.scale = vec4(1.0);
+  k.least = vec4(0.0);
+  switch (format) {
+    case Q8_0: {
+      uint at = c / 2 * 34, codes = at + 2 + c % 2 * 16;
+      uvec4 w = four_u32_at(r, codes);
+      [[unroll]] for (uint i = 0; i < 4; ++i) k.codes[i] = w[i];
+      k.scale = vec4(half_at(r, at));
+      break;
+    }
+    case Q4_0: {
+      uint at = c / 2 * 18;
+      nibbles(two_u32_at(r, at + 2 + c % 2 * 8), k.codes);
+      k.scale = vec4(half_at(r, at));
+      break;
+    }
+    case Q4_1: {
+      uint at = c / 2 * 20;
+      nibbles(whole_two_u32_at(r, at + 4 + c % 2 * 8), k.codes);
+      uint dm = whole_u32_at(r, at);
+      k.scale = vec4(half_to_float(dm & 0xffffu));
+      k.least = vec4(-half_to_float(dm >> 16));
+      break;
+    }
+    case Q5_0:
+    case Q5_1: {
+      const uint codes = format == Q5_0 ? 2 : 4, bytes = format == Q5_0 ? 22 : 24;
+      uint at = c / 2 * bytes, first = c % 2 * 8, high;
+      if (format == Q5_0) {
+        nibbles(two_u32_at(r, at + 6 + first), k.codes);
+        high = u32_at(r, at + 2);
+        k.scale = vec4(half_at(r, at));
+      } else {
+        nibbles(whole_two_u32_at(r, at + 8 + first), k.codes);
+        high = whole_u32_at(r, at + 4);
+        uint dm = whole_u32_at(r, at);
+        k.scale = vec4(half_to_float(dm & 0xffffu));
+        k.least = vec4(-half_to_float(dm >> 16));
+      }
+      [[unroll]] for (uint i = 0; i < 4; ++i) k.codes[i] |= fifth_bits(high, first + 4 * (i % 2) + 16 * (i / 2));
+      break;
+    }
+    case Q2_K: {
+      uint at = c / 16 * 84, half_block = c / 8 % 2, t = c % 8;
+      uint w = whole_u32_at(r, at + 16 + 32 * half_block + 4 * t), dm = whole_u32_at(r, at + 80);
+      uvec2 scales = whole_two_u32_at(r, at + 8 * half_block) >> 8 * (t / 4);
+      uvec4 s = uvec4(scales.x, scales.x >> 16, scales.y, scales.y >> 16) & 0xffu;
+      k.scale = half_to_float(dm & 0xffffu) * vec4(s & 0xfu);
+      k.least = half_to_float(dm >> 16) * vec4(s >> 4);
+      [[unroll]] for (uint i = 0; i < 4; ++i) k.codes[i] = w >> 2 * i & kLow2;
+      break;
+    }
+    case Q3_K: {
+      uint at = c / 16 * 110, half_block = c / 8 % 2, t = c % 8;
+      uint w = u32_at(r, at + 32 + 32 * half_block + 4 * t), third = u32_at(r, at + 4 * t) >> 4 * half_block;
+      // Sub-blocks part, part + 2, part + 4, part + 6 of the half.
+      uvec2 low = two_u32_at(r, at + 96) >> (8 * (t / 4) + 4 * half_block);
+      uint high = u32_at(r, at + 104) >> 8 * (t / 4) + 4 * half_block;
+      uvec4 s = uvec4(low.x, low.x >> 16, low.y, low.y >> 16) & 0xfu;
+      s |= (uvec4(high, high >> 16, high >> 2, high >> 18) & 3u) << 4;
+      k.scale = half_at(r, at + 108) * vec4(ivec4(s) - 32);
+      [[unroll]] for (uint i = 0; i < 4; ++i)
+        k.codes[i] = (w >> 2 * i & kLow2) | (third >> i & 0x01010101u) << 2;
+      break;
+    }
+    case Q4_K:
+    case Q5_K: {
+      const uint bytes = format == Q4_K ? 144 : 176, codes = format == Q4_K ? 16 : 48;
+      uint at = c / 16 * bytes, pair = c / 4 % 4, t = c % 4;
+      uvec4 head = whole_four_u32_at(r, at);
+      nibbles(whole_two_u32_at(r, at + codes + 32 * pair + 8 * t), k.codes);
+      uvec2 even = k_scale(head.yzw, 2 * pair), odd = k_scale(head.yzw, 2 * pair + 1);
+      vec2 d = unpackHalf2x16(head.x);
+      k.scale = d.x * vec4(uvec4(even.xx, odd.xx));
+      k.least = d.y * vec4(uvec4(even.yy, odd.yy));
+      if (format == Q5_K) {
+        uvec2 fifth = whole_two_u32_at(r, at + 16 + 8 * t) >> 2 * pair;
+        k.codes[0] |= (fifth.x & 0x01010101u) << 4;
+        k.codes[1] |= (fifth.y & 0x01010101u) << 4;
+        k.codes[2] |= (fifth.x >> 1 & 0x01010101u) << 4;
+        k.codes[3] |= (fifth.y >> 1 & 0x01010101u) << 4;
+      }
+      break;
+    }
+    case Q6_K: {
+      uint at = c / 16 * 210, half_block = c / 8 % 2, t = c % 8;
+      uint a = u32_at(r, at + 64 * half_block + 4 * t), b = u32_at(r, at + 64 * half_block + 32 + 4 * t);
+      uint high = u32_at(r, at + 128 + 32 * half_block + 4 * t);
+      uvec2 s = two_u32_at(r, at + 192 + 8 * half_block) >> 8 * (t / 4);
+      k.scale = half_at(r, at + 208) * vec4(from_signed_byte(s.x), from_signed_byte(s.x >> 16), from_signed_byte(s.y),
+                                            from_signed_byte(s.y >> 16));
+      k.codes[0] = (a & kLow4) | (high & kLow2) << 4;
+      k.codes[1] = (b & kLow4) | (high >> 2 & kLow2) << 4;
+      k.codes[2] = (a >> 4 & kLow4) | (high >> 4 & kLow2) << 4;
+      k.codes[3] = (b >> 4 & kLow4) | (high >> 6 & kLow2) << 4;
+      break;
+    }
+    case IQ4_NL: {
+      uint at = c / 2 * 18;
+      nibbles(two_u32_at(r, at + 2 + c % 2 * 8), k.codes);
+      [[unroll]] for (uint i = 0; i < 4; ++i) k.codes[i] = levels(k.codes[i], 0);
+      k.scale = vec4(half_at(r, at));
+      break;
+    }
+    case IQ4_XS: {
+      uint at = c / 16 * 136, sub = c / 2 % 8;
+      nibbles(whole_two_u32_at(r, at + 8 + 16 * sub + c % 2 * 8), k.codes);
+      uvec2 head = whole_two_u32_at(r, at);
+      uint six = (head.y >> 4 * sub & 0xfu) | (head.x >> (16 + 2 * sub) & 3u) << 4;
+      [[unroll]] for (uint i = 0; i < 4; ++i) k.codes[i] = levels(k.codes[i], 0);
+      k.scale = vec4(half_to_float(head.x & 0xffffu) * float(int(six) - 32));
+      break;
+    }
+    case MXFP4: {
+      uint at = c / 2 * 17;
+      nibbles(two_u32_at(r, at + 1 + c % 2 * 8), k.codes);
+      [[unroll]] for (uint i = 0; i < 4; ++i) k.codes[i] = levels(k.codes[i], 16);
+      k.scale = vec4(half_power(byte_at(r, at)));
+      break;
+    }
+    case TQ1_0: {
+      const uint kPowers[5] = uint[5](1, 3, 9, 27, 81);
+      uint at = c / 16 * 54;
+      [[unroll]] for (uint i = 0; i < 4; ++i) {
+        // Quads of elements: 8 words of 5 digits, 4 words of 5 digits, a word of 4.
+        uint quad = c % 16 * 4 + i, digit, word;
+        if (quad < 40) digit = quad / 8, word = quad % 8;
+        else if (quad < 60) digit = (quad - 40) / 4, word = 8 + quad % 4;
+        else digit = quad - 60, word = 12;
+        uint w = u32_at(r, at + 4 * word), power = kPowers[digit];
+        k.codes[i] = 0;
+        [[unroll]] for (uint j = 0; j < 4; ++j)
+          k.codes[i] |= ((w >> 8 * j & 0xffu) * power & 0xffu) * 3 >> 8 << 8 * j;
+      }
+      k.scale = vec4(half_at(r, at + 52));
+      break;
+    }
+    case TQ2_0: {
+      uint at = c / 16 * 66, w = u32_at(r, at + 4 * (c % 16));
+      [[unroll]] for (uint i = 0; i < 4; ++i) k.codes[i] = w >> 2 * i & kLow2;
+      k.scale = vec4(half_at(r, at + 64));
+      break;
+    }
+    case I2_S: {
+      uint w = whole_u32_at(r, 4 * c);
+      [[unroll]] for (uint i = 0; i < 4; ++i) k.codes[i] = w >> (6 - 2 * i) & kLow2;
+      k.scale = vec4(tail);
+      break;
+    }
+    case I2_S_32: {
+      uint at = c / 2 * 10, w = u32_at(r, at + c % 2 * 4);
+      [[unroll]] for (uint i = 0; i < 4; ++i) {
+        uint four = w >> 8 * i & 0xffu;
+        k.codes[i] = (four | four << 6 | four << 12 | four << 18) & kLow2;
+      }
+      k.scale = vec4(half_at(r, at + 8));
+      break;
+    }
+  }
+  return k;
+}
+
+// @param columns elements of the row; a plain format's last chunk may end early. @param tail the scale of I2_S
+Chunk decode_chunk(uint format, BlockRow r, uint c, uint columns, float tail) {
+  Chunk k;
+  k.scale = vec4(1.0);
+  k.least = vec4(0.0);
+  switch (format) {
+    case Q_F32:
+      [[unroll]] for (uint i = 0; i < 4; ++i) {
+        uint e = 16 * c + 4 * i;
+        k.codes[i] = vec4(0.0);
+        if (r.aligned >= 16) {
+          if (e < columns) k.codes[i] = BufferVec4(r.base).v[e / 4];
+        } else {
+          [[unroll]] for (uint j = 0; j < 4; ++j)
+            if (e + j < columns) k.codes[i][j] = uintBitsToFloat(whole_u32_at(r, 4 * (e + j)));
+        }
+      }
+      break;
+    case Q_F16:
+    case Q_BF16: {
+      const uint dtype = format == Q_F16 ? F16 : BF16;
+      if (r.aligned >= 16) {
+        [[unroll]] for (uint h = 0; h < 2; ++h) {
+          uint e = 16 * c + 8 * h;
+          uvec4 w = e < columns ? BufferQuads(r.base).v[e / 8] : uvec4(0);
+          k.codes[2 * h] = vec4(widen_pair(w.x, dtype), widen_pair(w.y, dtype));
+          k.codes[2 * h + 1] = vec4(widen_pair(w.z, dtype), widen_pair(w.w, dtype));
+        }
+      } else {
+        [[unroll]] for (uint i = 0; i < 16; ++i) {
+          uint e = 16 * c + i, bits = e < columns ? u16_at(r, 2 * e) : 0;
+          k.codes[i / 4][i % 4] = format == Q_F16 ? half_to_float(bits) : bfloat16_to_float(bits);
+        }
+      }
+      break;
+    }
+    default: {
+      PackedChunk packed = decode_bytes(format, r, c, tail);
+      k.scale = packed.scale;
+      k.least = packed.least;
+      [[unroll]] for (uint i = 0; i < 4; ++i) {
+        uint w = packed.codes[i];
+        k.codes[i] = (has_signed_codes(format) ? from_signed_bytes(w) : from_bytes(w)) - float(code_offset(format));
+      }
+    }
+  }
+  return k;
+}
+
+#endif

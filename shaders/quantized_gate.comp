@@ -1,0 +1,38 @@
+#version 460
+#extension GL_GOOGLE_include_directive : require
+// gate(a) ⊙ b + residual, where a and b are the left and the right half of a matrix: what follows the gemm of
+// quantized_linear. Bytes-bound; a thread has four neighbours.
+//
+// variant: quantized_gate
+
+#include "epilogue.glsl"
+
+layout(local_size_x = 256) in;
+layout(constant_id = 0) const uint GATE = 1;  // the order of etna::Gate
+layout(constant_id = 1) const uint DTYPE = 1;
+layout(constant_id = 2) const uint RESIDUAL_DTYPE = 99;  // 99: there is none
+layout(constant_id = 3) const uint WIDTH = 1;
+
+layout(push_constant, scalar) uniform Push {
+  uvec2 halves, residual, y;
+  uint rows, n;
+} p;
+
+float gate(float a) {
+  if (GATE == 1) return activated(a, SILU);
+  if (GATE == 2) return activated(a, GELU_TANH);
+  a = m_max(a, 0.0);
+  return a * a;
+}
+
+void main() {
+  uint quads = (p.n + 3) / 4;
+  uint thread = (gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * 256 + gl_LocalInvocationID.x;
+  uint row = thread / quads, column = thread % quads * 4, count = min(4, p.n - column);
+  if (row >= p.rows) return;
+  uint at = row * 2 * p.n + column, to = row * p.n + column;
+  vec4 a = load_vector(p.halves, at, count, DTYPE, WIDTH), b = load_vector(p.halves, at + p.n, count, DTYPE, WIDTH);
+  vec4 y = vec4(gate(a.x), gate(a.y), gate(a.z), gate(a.w)) * b;
+  if (RESIDUAL_DTYPE != 99) y += load_vector(p.residual, to, count, RESIDUAL_DTYPE, WIDTH);
+  store_vector(p.y, to, count, DTYPE, WIDTH, y);
+}

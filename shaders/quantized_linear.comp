@@ -1,0 +1,98 @@
+#version 460
+#extension GL_GOOGLE_include_directive : require
+// x · [w0; w1; w2]ᵀ for up to eight rows of x and weights in block formats (decode of a language model). Bytes-bound:
+// each weight is read once. A workgroup owns ROWS neighbouring rows of one weight (of both weights where there is a
+// gate); its threads share k in chunks of sixteen elements (lib/quant_blocks.glsl). Several rows a thread reuse the
+// elements of x, which as f32 are eight times the bytes of 4-bit codes and come from L1; scales are applied to sums of
+// code * x, not to every element. With few rows of x a thread loads two chunks before it multiplies, as the bytes that
+// are on their way bound what memory delivers.
+//
+// The norm needs no pass in front: a row's root mean square is a factor of its results, and the threads meet all
+// elements of x anyway, so they add up the squares on the way. Sums are f32: of a subgroup by its own instruction, of
+// subgroups in order, so that each run gives the same bits.
+//
+// variant: quantized_linear SUBGROUPS
+// variant: quantized_linear_shared
+
+#ifdef SUBGROUPS
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_arithmetic : require
+#endif
+#include "few_rows.glsl"
+
+// Adds this thread's part of the dot products with ROWS rows of a weight from `row` on.
+void add_products(uint format, uint aligned, uvec2 w, uint n, uint row_bytes, uint row, uint first_sum, bool squares) {
+  BlockRow rows[ROWS];
+  [[unroll]] for (uint r = 0; r < ROWS; ++r) rows[r] = block_row(w, min(row + r, n - 1), row_bytes, aligned);
+  float tail = tail_scale(format, address_of(w, n, row_bytes), aligned);
+  uint chunks = (p.k + 15) / 16;
+  for (uint round = gl_LocalInvocationID.x; round < chunks; round += THREADS * CHUNKS) {
+    Chunk chunk[CHUNKS * ROWS];
+    [[unroll]] for (uint u = 0; u < CHUNKS; ++u) {
+      uint c = min(round + u * THREADS, chunks - 1);
+      [[unroll]] for (uint r = 0; r < ROWS; ++r) chunk[u * ROWS + r] = decode_chunk(format, rows[r], c, p.k, tail);
+    }
+    [[unroll]] for (uint u = 0; u < CHUNKS; ++u) {
+      uint c = round + u * THREADS;
+      if (c >= chunks) continue;
+      uint first = chunk_first(format, c), count[4];
+      vec4 g[4];
+      [[unroll]] for (uint i = 0; i < 4; ++i) {
+        uint e = quad_at(format, first, i);
+        count[i] = !is_plain(format) ? 4 : e < p.k ? min(4u, p.k - e) : 0;
+        if (NORM) g[i] = load_vector(p.norm, e, count[i], NORM_DTYPE, WIDTH);
+      }
+      [[unroll]] for (uint m = 0; m < X_ROWS; ++m) {
+        uint base = min(m, p.x_rows - 1) * p.k;
+        vec4 x[4], x_sums = vec4(0.0);
+        [[unroll]] for (uint i = 0; i < 4; ++i) {
+          x[i] = load_vector(p.x, base + quad_at(format, first, i), count[i], DTYPE, WIDTH);
+          if (NORM) {
+            if (squares) sums[SUMS + m] += dot(x[i], x[i]);
+            x[i] *= g[i];
+          }
+          if (has_minimum(format)) x_sums[i] = (x[i].x + x[i].y) + (x[i].z + x[i].w);
+        }
+        [[unroll]] for (uint r = 0; r < ROWS; ++r) {
+          Chunk w = chunk[u * ROWS + r];
+          vec4 products =
+              vec4(dot(w.codes[0], x[0]), dot(w.codes[1], x[1]), dot(w.codes[2], x[2]), dot(w.codes[3], x[3]));
+          float sum;
+          if (is_plain(format)) sum = (products.x + products.y) + (products.z + products.w);
+          else sum = dot(w.scale, products);
+          if (has_minimum(format)) {
+            sum -= dot(w.least, x_sums);
+            // An infinite x makes infinities of either sign above, but only one of its product with a weight.
+            if (m_isnan(sum)) {
+              sum = 0.0;
+              for (uint i = 0; i < 4; ++i) sum += dot(w.scale[i] * w.codes[i] - w.least[i], x[i]);
+            }
+          }
+          sums[first_sum + m * ROWS + r] += sum;
+        }
+      }
+    }
+  }
+}
+
+void main() {
+  if (has_levels(FORMAT_0) || has_levels(FORMAT_1) || has_levels(FORMAT_2)) fill_level_table();
+  Part part;
+  if (!find_part(part)) return;
+  Addends addends = load_addends(part, gl_LocalInvocationID.x);
+  [[unroll]] for (uint v = 0; v < VALUES; ++v) sums[v] = 0.0;
+  if (GATE != 0) {
+    add_products(FORMAT_0, ALIGNED_0, p.w0, p.n0, p.bytes0, part.row, 0, true);
+    add_products(FORMAT_1, ALIGNED_1, p.w1, p.n0, p.bytes1, part.row, X_ROWS * ROWS, false);
+  } else if (SAME_FORMATS) {
+    uvec2 w = part.weight == 0 ? p.w0 : part.weight == 1 ? p.w1 : p.w2;
+    add_products(FORMAT_0, ALIGNED_0, w, part.n, p.bytes0, part.row, 0, true);
+  } else if (part.weight == 0) {
+    add_products(FORMAT_0, ALIGNED_0, p.w0, part.n, p.bytes0, part.row, 0, true);
+  } else if (part.weight == 1) {
+    add_products(FORMAT_1, ALIGNED_1, p.w1, part.n, p.bytes1, part.row, 0, true);
+  } else {
+    add_products(FORMAT_2, ALIGNED_2, p.w2, part.n, p.bytes2, part.row, 0, true);
+  }
+  finish(part, addends);
+}

@@ -1,0 +1,96 @@
+#version 460
+#extension GL_GOOGLE_include_directive : require
+// Norm and rotation of queries and keys, and the write of keys and values into the paged cache. A few kilobytes a
+// token: bound by its latency. A workgroup owns a head of a row.
+//
+// variant: rotate_and_cache
+
+#include "math.glsl"
+#include "paged.glsl"
+
+layout(local_size_x = 64) in;
+layout(constant_id = 0) const uint DTYPE = 1;
+layout(constant_id = 1) const uint CACHE_DTYPE = 1;
+layout(constant_id = 2) const uint INTERLEAVED = 0;
+layout(constant_id = 3) const uint NORMED = 0;  // dtype of the norms' weights + 1; 0: there are none
+
+const uint MOST = 512;
+
+layout(push_constant, scalar) uniform Push {
+  uvec2 qkv, frequencies, table, positions, query_norm, key_norm, q, keys, values;
+  uint steps, heads, kv_heads, size, pairs, width, blocks;  // width: of the table
+  float eps, magnitude;
+} p;
+
+shared float row[MOST];
+shared float sums[64];
+
+void main() {
+  uint thread = gl_LocalInvocationID.x, all = p.heads + 2 * p.kv_heads;
+  uint r = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x, head = r % all, step = r / all % p.steps;
+  uint batch = r / all / p.steps;
+  int position = BufferI32(p.positions).v[batch] + int(step);
+  bool query = head < p.heads, key = !query && head < p.heads + p.kv_heads;
+  float squares = 0.0;
+  for (uint i = thread; i < p.size; i += 64) {
+    float x = load_float(p.qkv, r * p.size + i, DTYPE);
+    row[i] = x;
+    squares += x * x;
+  }
+  uvec2 norm = query ? p.query_norm : p.key_norm;
+  sums[thread] = squares;
+  barrier();
+  if (NORMED != 0 && (query || key) && norm != uvec2(0)) {
+    float total = 0.0;
+    for (uint i = 0; i < 64; ++i) total += sums[i];
+    float scale = 1.0 / sqrt(total / float(p.size) + p.eps);
+    for (uint i = thread; i < p.size; i += 64) row[i] = row[i] * scale * load_float(norm, i, NORMED - 1);
+  }
+  barrier();
+  if (query || key) {
+    for (uint i = thread; i < p.pairs; i += 64) {
+      float angle = float(position) * BufferF32(p.frequencies).v[i];
+      float c = m_cos(angle) * p.magnitude, s = m_sin(angle) * p.magnitude;
+      uint first = INTERLEAVED != 0 ? 2 * i : i, second = INTERLEAVED != 0 ? first + 1 : first + p.pairs;
+      float u = row[first], v = row[second];
+      row[first] = u * c - v * s;
+      row[second] = v * c + u * s;
+    }
+  }
+  barrier();
+  if (query) {
+    uint to = ((batch * p.steps + step) * p.heads + head) * p.size;
+    for (uint i = thread; i < p.size; i += 64) store_float(p.q, to + i, DTYPE, row[i]);
+    return;
+  }
+  if (position < 0 || uint(position) / CACHE_BLOCK >= p.width) return;
+  int block = BufferI32(p.table).v[batch * p.width + uint(position) / CACHE_BLOCK];
+  if (block < 0 || uint(block) >= p.blocks) return;
+  uint row_bytes = cache_row_bytes(p.size, CACHE_DTYPE), slot = uint(position) % CACHE_BLOCK;
+  uvec2 to = block_address(key ? p.keys : p.values, uint(block), p.kv_heads, (head - p.heads) % p.kv_heads, row_bytes);
+  if (CACHE_DTYPE != U8) {
+    for (uint i = thread; i < p.size; i += 64) store_float(to, slot * p.size + i, CACHE_DTYPE, row[i]);
+    return;
+  }
+  // Two threads' codes share no 16 bits: each writes pairs of them.
+  for (uint pair = thread; pair < p.size / 2; pair += 64) {
+    uint first = pair / 16 * 32;
+    float most = 0.0;
+    bool finite = true;
+    for (uint i = 0; i < 32; ++i) {
+      float x = row[first + i];
+      finite = finite && !m_isnan(x) && !m_isinf(x);
+      most = max(most, abs(x));
+    }
+    uint bits = finite ? float_to_half(most / 127.0) : 0x7e00u;
+    float rounded = half_to_float(bits), inverse = finite && rounded > 0.0 ? 1.0 / rounded : 0.0;
+    uint at = (slot * (p.size / 32) + pair / 16) * 17;
+    if (pair % 16 == 0) BufferU16(to).v[at] = uint16_t(bits);
+    int low = 0, high = 0;
+    if (finite) {
+      low = int(clamp(roundEven(row[2 * pair] * inverse), -127.0, 127.0));
+      high = int(clamp(roundEven(row[2 * pair + 1] * inverse), -127.0, 127.0));
+    }
+    BufferU16(to).v[at + 1 + pair % 16] = uint16_t(uint(low & 255) | uint(high & 255) << 8);
+  }
+}

@@ -1,0 +1,228 @@
+#version 460
+#extension GL_GOOGLE_include_directive : require
+// Draws a token from a row of logits. One workgroup a row: a few passes over the row, which lies in the cache, so
+// latency-bound. No sort: a limit is found digit by digit from histograms (radix select), by count for top_k and by
+// probability for top_p and typical_p. Probabilities are added as integers in units of 2^-31, so the order of additions
+// does not matter.
+//
+// variant: sample_tokens
+
+#include "dtype.glsl"
+#include "math.glsl"
+#include "philox.glsl"
+
+layout(local_size_x = 256) in;
+layout(constant_id = 0) const uint DTYPE = 1;
+layout(constant_id = 1) const uint COUNTS = 0;
+layout(constant_id = 2) const uint BIAS = 0;
+
+layout(push_constant, scalar) uniform Push {
+  uvec2 logits, numbers, seeds, draws, counts, bias, values, tokens;
+  uint size;
+} p;
+
+// etna::SamplingNumber
+const uint TEMPERATURE = 0, TOP_K = 1, TOP_P = 2, MIN_P = 3, TYPICAL_P = 4, REPETITION = 5, PRESENCE = 6, FREQUENCY = 7;
+const uint NUMBERS = 8;
+const uint BY_COUNT = 0, BY_MASS = 1, BY_DISTANCE = 2;
+
+shared float sums[256];
+shared uint places[256];
+shared uint histogram[256];
+shared uint chosen, rest;
+
+const float NONE = uintBitsToFloat(0xff800000u);
+
+// What a candidate must have to stay.
+struct Limits {
+  uint key;        // of its logit, at least
+  float weight;    // relative to the largest, at least
+  float distance;  // from the entropy, at most
+  float most, temperature, total, entropy;
+};
+
+// Larger floats have larger keys.
+uint key_of(float x) {
+  uint bits = floatBitsToUint(x);
+  return (bits & 0x80000000u) != 0u ? ~bits : bits | 0x80000000u;
+}
+
+float value_of(uvec2 row, uint i) { return BufferF32(row).v[i]; }
+float weight_of(float x, Limits l) { return exp((x - l.most) / l.temperature); }
+float distance_of(float w, Limits l) { return abs(-log(w / l.total) - l.entropy); }
+bool kept(float x, Limits l) {
+  if (key_of(x) < l.key) return false;
+  float w = weight_of(x, l);
+  if (!(w > 0.0) || w < l.weight) return false;
+  return l.distance < 0.0 || distance_of(w, l) <= l.distance;
+}
+
+float add_all(float x) {
+  uint thread = gl_LocalInvocationID.x;
+  sums[thread] = x;
+  barrier();
+  for (uint n = 128; n > 0; n /= 2) {
+    if (thread < n) sums[thread] += sums[thread + n];
+    barrier();
+  }
+  float sum = sums[0];
+  barrier();
+  return sum;
+}
+
+float total_of(uvec2 row, Limits l) {
+  float sum = 0.0;
+  for (uint i = gl_LocalInvocationID.x; i < p.size; i += 256) {
+    float x = value_of(row, i);
+    if (kept(x, l)) sum += weight_of(x, l);
+  }
+  return add_all(sum);
+}
+
+// The key down to which candidates add up to `target`, largest keys first.
+uint select_key(uvec2 row, Limits l, uint mode, uint target) {
+  uint thread = gl_LocalInvocationID.x, prefix = 0;
+  for (int shift = 24; shift >= 0; shift -= 8) {
+    histogram[thread] = 0;
+    barrier();
+    for (uint i = thread; i < p.size; i += 256) {
+      float x = value_of(row, i);
+      if (!kept(x, l)) continue;
+      float w = weight_of(x, l);
+      uint key = mode == BY_DISTANCE ? ~floatBitsToUint(distance_of(w, l)) : key_of(x);
+      if (shift < 24 && key >> uint(shift + 8) != prefix) continue;
+      atomicAdd(histogram[key >> uint(shift) & 255u], mode == BY_COUNT ? 1u : uint(w / l.total * 2147483648.0));
+    }
+    barrier();
+    if (thread == 0) {
+      uint sum = 0, digit = 255;
+      for (; digit > 0; --digit) {
+        if (sum + histogram[digit] >= target) break;
+        sum += histogram[digit];
+      }
+      chosen = digit;
+      rest = target - min(target, sum);
+    }
+    barrier();
+    prefix = prefix << 8 | chosen;
+    target = rest;
+    barrier();
+  }
+  return prefix;
+}
+
+void main() {
+  uint thread = gl_LocalInvocationID.x, b = gl_WorkGroupID.x;
+  uint first = b * p.size, numbers = b * NUMBERS;
+#define NUMBER(i) BufferF32(p.numbers).v[numbers + (i)]
+  // The row's own address, so that indices stay small.
+  uint low, high, carry;
+  umulExtended(first, 4, high, low);
+  uvec2 row;
+  row.x = uaddCarry(p.values.x, low, carry);
+  row.y = p.values.y + high + carry;
+
+  float most = NONE;
+  uint at = 0xffffffffu;
+  for (uint i = thread; i < p.size; i += 256) {
+    float x = load_float(p.logits, first + i, DTYPE);
+    if (BIAS != 0) x += BufferF32(p.bias).v[first + i];
+    if (COUNTS != 0) {
+      int count = BufferI32(p.counts).v[first + i];
+      if (count != 0) {
+        x = x > 0.0 ? x / NUMBER(REPETITION) : x * NUMBER(REPETITION);
+        int drawn = count & 0x3fffffff;
+        if (drawn != 0) x -= NUMBER(PRESENCE) + NUMBER(FREQUENCY) * float(drawn);
+      }
+    }
+    if (m_isnan(x)) x = NONE;
+    BufferF32(row).v[i] = x;
+    if (x > most) {
+      most = x;
+      at = i;
+    }
+  }
+  sums[thread] = most;
+  places[thread] = at;
+  barrier();
+  for (uint n = 128; n > 0; n /= 2) {
+    if (thread < n) {
+      float other = sums[thread + n];
+      if (other > sums[thread] || (other == sums[thread] && places[thread + n] < places[thread])) {
+        sums[thread] = other;
+        places[thread] = places[thread + n];
+      }
+    }
+    barrier();
+  }
+  most = sums[0];
+  uint token = most == NONE ? 0u : places[0];
+  memoryBarrierBuffer();
+  barrier();
+
+  float temperature = NUMBER(TEMPERATURE);
+  if (most != NONE && temperature > 0.0 && !m_isinf(most)) {
+    Limits l = Limits(key_of(NONE) + 1, 0.0, -1.0, most, temperature, 1.0, 0.0);
+    float k = NUMBER(TOP_K);
+    if (k >= 1.0 && k < float(p.size)) l.key = select_key(row, l, BY_COUNT, uint(k));
+    if (NUMBER(TOP_P) < 1.0) {
+      l.total = total_of(row, l);
+      uint target = max(1u, uint(max(NUMBER(TOP_P), 0.0) * 2147483648.0));
+      l.key = max(l.key, select_key(row, l, BY_MASS, target));
+    }
+    l.weight = NUMBER(MIN_P);
+    if (NUMBER(TYPICAL_P) < 1.0) {
+      l.total = total_of(row, l);
+      float entropy = 0.0;
+      for (uint i = thread; i < p.size; i += 256) {
+        float x = value_of(row, i);
+        if (!kept(x, l)) continue;
+        float q = weight_of(x, l) / l.total;
+        entropy -= q * log(q);
+      }
+      l.entropy = add_all(entropy);
+      uint target = max(1u, uint(max(NUMBER(TYPICAL_P), 0.0) * 2147483648.0));
+      l.distance = uintBitsToFloat(~select_key(row, l, BY_DISTANCE, target));
+    }
+    // Each thread has a run of neighbours.
+    uint run = (p.size + 255) / 256, begin = min(thread * run, p.size), end = min(begin + run, p.size);
+    float own = 0.0;
+    for (uint i = begin; i < end; ++i) {
+      float x = value_of(row, i);
+      if (kept(x, l)) own += weight_of(x, l);
+    }
+    sums[thread] = own;
+    barrier();
+    float before = 0.0, total = 0.0;
+    for (uint i = 0; i < 256; ++i) {
+      if (i == thread) before = total;
+      total += sums[i];
+    }
+    uvec2 seed = uvec2(BufferI32(p.seeds).v[2 * b], BufferI32(p.seeds).v[2 * b + 1]);
+    uint word = philox(uvec4(0, 0, BufferI32(p.draws).v[b], 0), seed).x;
+    float aim = fraction(word | 1u) * total;
+    places[thread] = 0xffffffffu;
+    if (own > 0.0 && aim >= before && aim < before + own) {
+      float sum = before;
+      for (uint i = begin; i < end; ++i) {
+        float x = value_of(row, i);
+        if (!kept(x, l)) continue;
+        sum += weight_of(x, l);
+        places[thread] = i;
+        if (aim < sum) break;
+      }
+    }
+    barrier();
+    // Rounding may leave the aim between two threads: then the most probable token stays.
+    for (uint i = 0; i < 256; ++i) {
+      if (places[i] != 0xffffffffu) {
+        token = places[i];
+        break;
+      }
+    }
+  }
+  if (thread == 0) {
+    BufferI32(p.tokens).v[b] = int(token);
+    if (COUNTS != 0) BufferI32(p.counts).v[first + token] += 1;
+  }
+}

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include <etna/tensor/op.h>
+#include <etna/tensor/paged_attention.h>
+
+namespace etna::kv_cache {
+
+enum WriteInput { kQkv, kFrequencies, kWriteTable, kWritePositions, kQueryNorm, kKeyNorm, kKeysOut, kValuesOut };
+struct WriteAttrs {
+  std::int64_t heads = 0, kv_heads = 0, size = 0;
+  float eps = 0, magnitude = 1;
+  bool interleaved = false;
+};
+
+enum AttentionInput { kQ, kKeys, kValues, kTable, kPositions };
+struct AttentionAttrs {
+  double scale = 0, softcap = 0;
+  std::int64_t window = 0;
+};
+
+void write_cpu(const OpCall& call, std::span<Tensor> out);
+bool write_gpu(const OpCall& call, std::span<Tensor> out);
+void attention_cpu(const OpCall& call, std::span<Tensor> out);
+bool attention_gpu(const OpCall& call, std::span<Tensor> out);
+
+/// Elements of a row of the cache as values: D, whatever the cache holds.
+inline std::int64_t row_values(const Tensor& cache) {
+  return cache.dtype() == u8 ? cache.size(3) / 34 * 32 : cache.size(3);
+}
+
+}  // namespace etna::kv_cache

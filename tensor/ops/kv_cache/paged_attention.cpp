@@ -1,0 +1,222 @@
+#include <etna/tensor/paged_attention.h>
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include <etna/tensor/ops.h>
+#include <etna/tensor/ops/kernel.h>
+#include <etna/tensor/ops/kv_cache/kv_cache.h>
+#include <etna/tensor/quant/quantized_tensor.h>
+#include <etna/tensor/transformer.h>
+
+// rotate_and_cache_ and paged_attention: a cache of keys and values in blocks.
+namespace etna {
+namespace {
+
+using namespace kv_cache;
+
+void check_cache(const OpCall& call, const Tensor& keys, const Tensor& values, std::int64_t size) {
+  const bool dtype =
+      keys.dtype() == f32 || keys.dtype() == f16 || keys.dtype() == bf16 || keys.dtype() == u8 || keys.dtype() == f64;
+  if (!dtype || keys.dtype() != values.dtype()) {
+    throw DtypeError(fmt::format("{}: the cache holds {} and {}; wanted f32, f16, bf16, or u8 for Q8_0", call.op.name,
+                                 name(keys.dtype()), name(values.dtype())));
+  }
+  const std::int64_t row = keys.dtype() == u8 ? cache_row_bytes(size) : size;
+  if (keys.dim() != 4 || keys.size(2) != kCacheBlock || keys.size(3) != row || keys.shape() != values.shape()) {
+    throw ShapeError(fmt::format("{}: the cache is {} and {}; wanted [blocks, heads, {}, {}] for rows of {}",
+                                 call.op.name, str(keys.shape()), str(values.shape()), kCacheBlock, row, size));
+  }
+  if (!keys.is_contiguous() || !values.is_contiguous())
+    throw ShapeError(fmt::format("{}: the cache must be contiguous", call.op.name));
+}
+
+void check_places(const OpCall& call, const Tensor& table, const Tensor& positions, std::int64_t batch) {
+  if (table.dtype() != i32 || positions.dtype() != i32) {
+    throw DtypeError(fmt::format("{}: the table is {}, the positions are {}; both must be i32", call.op.name,
+                                 name(table.dtype()), name(positions.dtype())));
+  }
+  if (table.dim() != 2 || table.size(0) != batch || positions.shape() != Shape{batch}) {
+    throw ShapeError(fmt::format("{}: the table is {}, the positions are {}; wanted [{}, blocks] and [{}]",
+                                 call.op.name, str(table.shape()), str(positions.shape()), batch, batch));
+  }
+}
+
+void check_floating(const OpCall& call, const char* what, const Tensor& x) {
+  if (!is_floating(x.dtype()))
+    throw DtypeError(fmt::format("{}: {} is {}; wanted a floating dtype", call.op.name, what, name(x.dtype())));
+}
+
+std::vector<OutputSpec> infer_write(const OpCall& call) {
+  const auto a = call.as<WriteAttrs>();
+  const Tensor& qkv = call.in[kQkv];
+  check_floating(call, "qkv", qkv);
+  if (qkv.dim() != 3 || a.heads < 1 || a.kv_heads < 1 || qkv.size(2) % (a.heads + 2 * a.kv_heads) != 0) {
+    throw ShapeError(fmt::format("{}: qkv is {}; wanted [B, T, ({} + 2 · {}) · D]", call.op.name, str(qkv.shape()),
+                                 a.heads, a.kv_heads));
+  }
+  if (const Tensor& f = call.in[kFrequencies];
+      f.defined() && (f.dtype() != f32 || f.dim() != 1 || 2 * f.size(0) > a.size)) {
+    throw ShapeError(fmt::format("{}: the frequencies are {} {}; wanted f32, at most {} of them", call.op.name,
+                                 name(f.dtype()), str(f.shape()), a.size / 2));
+  }
+  for (const int i : {kQueryNorm, kKeyNorm}) {
+    const Tensor& norm = call.in[static_cast<std::size_t>(i)];
+    if (norm.defined() && norm.shape() != Shape{a.size})
+      throw ShapeError(fmt::format("{}: a norm's weight is {}; wanted [{}]", call.op.name, str(norm.shape()), a.size));
+  }
+  check_cache(call, call.in[kKeysOut], call.in[kValuesOut], a.size);
+  if (call.in[kKeysOut].size(1) != a.kv_heads) {
+    throw ShapeError(fmt::format("{}: the cache has {} heads, the keys have {}", call.op.name,
+                                 call.in[kKeysOut].size(1), a.kv_heads));
+  }
+  check_places(call, call.in[kWriteTable], call.in[kWritePositions], qkv.size(0));
+  return {{Shape{qkv.size(0), qkv.size(1), a.heads, a.size}, qkv.dtype()},
+          {call.in[kKeysOut].shape(), call.in[kKeysOut].dtype(), kKeysOut},
+          {call.in[kValuesOut].shape(), call.in[kValuesOut].dtype(), kValuesOut}};
+}
+
+/// Positions of all rows, [B, T].
+Tensor row_positions(const Tensor& positions, std::int64_t steps) {
+  return positions.to(i64).unsqueeze(1) + arange(0, steps, 1, {i64, positions.device()}).unsqueeze(0);
+}
+
+TensorList no_gradient(const VjpCall& call) {
+  throw Error(fmt::format("{} is not differentiable: train with scaled_dot_product_attention", call.op.name));
+}
+
+const OpDef kWrite = {
+    .name = "rotate_and_cache", .infer = infer_write, .cpu = write_cpu, .gpu = write_gpu, .vjp = no_gradient};
+
+std::vector<OutputSpec> infer_attention(const OpCall& call) {
+  const Tensor &q = call.in[kQ], &keys = call.in[kKeys];
+  check_floating(call, "q", q);
+  if (q.dim() != 4) throw ShapeError(fmt::format("{}: q is {}; wanted [B, T, H, D]", call.op.name, str(q.shape())));
+  check_cache(call, keys, call.in[kValues], q.size(3));
+  if (keys.size(1) == 0 || q.size(2) % keys.size(1) != 0) {
+    throw ShapeError(fmt::format("{}: {} heads of queries, {} of keys; the second must divide the first", call.op.name,
+                                 q.size(2), keys.size(1)));
+  }
+  check_places(call, call.in[kTable], call.in[kPositions], q.size(0));
+  return {{q.shape(), q.dtype()}};
+}
+
+TensorList attention_reference(const OpCall& call) {
+  const auto a = call.as<AttentionAttrs>();
+  const Tensor &q = call.in[kQ], &table = call.in[kTable];
+  if (q.numel() == 0 || table.size(1) == 0) return {zeros(q.shape(), {q.dtype(), q.device()})};
+  const DType row = q.dtype() == f64 ? f64 : f32;
+  const std::int64_t keys = table.size(1) * kCacheBlock;
+  const Tensor at = row_positions(call.in[kPositions], q.size(1)).unsqueeze(-1);
+  const Tensor key = arange(0, keys, 1, {i64, q.device()}).reshape({1, 1, keys});
+  Tensor seen = key <= at;
+  if (a.window > 0) seen = logical_and(seen, key > at - static_cast<double>(a.window));
+  const Tensor there = repeat_interleave(table >= 0.0, kCacheBlock, 1).unsqueeze(1);
+  seen = logical_and(seen, there).unsqueeze(1);
+  // A block that belongs to nobody may hold NaN, which a weight of 0 would not hide.
+  const Tensor any =
+      amax(logical_and(there, key <= amax(at, {1}, true)).to(i32), {1}).reshape({q.size(0), 1, keys, 1}) > 0.0;
+  const Tensor k = where(any, cached_rows(call.in[kKeys], table, keys, row), 0.0),
+               v = where(any, cached_rows(call.in[kValues], table, keys, row), 0.0);
+  const Tensor y =
+      dot_product_attention(q.to(row).transpose(1, 2), k, v, {.mask = seen, .scale = a.scale, .softcap = a.softcap});
+  return {y.transpose(1, 2).contiguous().to(q.dtype())};
+}
+
+const OpDef kAttention = {.name = "paged_attention",
+                          .infer = infer_attention,
+                          .cpu = attention_cpu,
+                          .gpu = attention_gpu,
+                          .reference = attention_reference,
+                          .vjp = no_gradient};
+
+}  // namespace
+
+std::int64_t cache_row_bytes(std::int64_t head_size) {
+  if (head_size < 0 || head_size % 32 != 0) {
+    throw ShapeError(fmt::format("a cache in Q8_0 has blocks of 32 elements; a head has {}; use f16", head_size));
+  }
+  return head_size / 32 * 34;
+}
+
+PagedCache paged_cache(std::int64_t blocks, std::int64_t kv_heads, std::int64_t head_size, TensorOptions options) {
+  const std::int64_t row = options.dtype == u8 ? cache_row_bytes(head_size) : head_size;
+  const Shape shape{blocks, kv_heads, kCacheBlock, row};
+  return {zeros(shape, options), zeros(shape, options)};
+}
+
+Tensor rotate_and_cache_(const Tensor& qkv, PagedCache& cache, const CachePlaces& places,
+                         const RotarySettings& settings) {
+  detail::require_defined("rotate_and_cache_", qkv, cache.keys, cache.values, places.table, places.positions);
+  WriteAttrs a;
+  a.heads = settings.heads;
+  a.kv_heads = settings.kv_heads;
+  a.size = a.heads + 2 * a.kv_heads > 0 && qkv.dim() > 0 ? qkv.size(-1) / (a.heads + 2 * a.kv_heads) : 0;
+  a.eps = static_cast<float>(settings.eps);
+  a.magnitude = static_cast<float>(settings.magnitude);
+  a.interleaved = settings.interleaved;
+  return apply(kWrite,
+               {qkv, settings.frequencies, places.table, places.positions, settings.query_norm, settings.key_norm,
+                cache.keys, cache.values},
+               Attrs::of(a))[0];
+}
+
+Tensor cached_rows(const Tensor& cache, const Tensor& table, std::int64_t length, DType dtype) {
+  detail::require_defined("cached_rows", cache, table);
+  const std::int64_t blocks = (length + kCacheBlock - 1) / kCacheBlock;
+  if (cache.dim() != 4 || cache.size(2) != kCacheBlock || table.dim() != 2 || length < 0 || blocks > table.size(1)) {
+    throw ShapeError(
+        fmt::format("cached_rows: {} positions of a cache {} by a table {}; wanted [blocks, heads, {}, row] "
+                    "and a table that has them",
+                    length, str(cache.shape()), str(table.shape()), kCacheBlock));
+  }
+  const std::int64_t batch = table.size(0), heads = cache.size(1), row = cache.size(3), size = row_values(cache);
+  const Tensor places = clamp(table.slice(1, 0, blocks), 0.0, {}).reshape({batch * blocks});
+  const Tensor rows = index_select(cache, 0, places).reshape({batch, blocks, heads, kCacheBlock, row});
+  Tensor values = rows.permute({0, 2, 1, 3, 4}).reshape({batch, heads, blocks * kCacheBlock, row});
+  if (cache.dtype() == u8) {
+    const QuantizedTensor packed(quant::format_named("Q8_0"), {batch, heads, blocks * kCacheBlock, size},
+                                 values.contiguous().reshape({values.numel()}));
+    values = dequantize(packed, dtype);
+  }
+  return values.slice(2, 0, length).to(dtype);
+}
+
+Tensor paged_attention(const Tensor& q, const PagedCache& cache, const CachePlaces& places,
+                       const PagedAttentionSettings& settings) {
+  detail::require_defined("paged_attention", q, cache.keys, cache.values, places.table, places.positions);
+  const double scale =
+      settings.scale > 0 || q.dim() == 0 ? settings.scale : 1 / std::sqrt(static_cast<double>(q.size(-1)));
+  return apply1(kAttention, {q, cache.keys, cache.values, places.table, places.positions},
+                Attrs::of(AttentionAttrs{scale, settings.softcap, settings.window}));
+}
+
+Tensor prompt_attention(const Tensor& q, const PagedCache& cache, const Tensor& table, std::int64_t length,
+                        const PagedAttentionSettings& settings) {
+  detail::require_defined("prompt_attention", q, cache.keys, cache.values, table);
+  if (q.dim() != 4 || q.size(0) != 1 || q.size(1) > length) {
+    throw ShapeError(fmt::format("prompt_attention: q is {}; wanted [1, T, H, D] with T of at most {} positions",
+                                 str(q.shape()), length));
+  }
+  const std::int64_t steps = q.size(1);
+  DType dtype = q.dtype();
+  if (dtype == f32 && !q.device().is_cpu() && gpu::capabilities(q.device()).cooperative_matrix)
+    dtype = cache.keys.dtype() == u8 ? bf16 : cache.keys.dtype();
+  AttentionSettings all{.scale = settings.scale > 0 ? settings.scale : 1 / std::sqrt(static_cast<double>(q.size(3))),
+                        .softcap = settings.softcap};
+  all.causal = steps == length;
+  all.causal_from_end = !all.causal;
+  if (settings.window > 0 && length > settings.window)
+    all.mask = triu(ones({steps, length}, {f32, q.device()}), length - steps + 1 - settings.window) > 0.0;
+  const Tensor y = dot_product_attention(q.to(dtype).transpose(1, 2), cached_rows(cache.keys, table, length, dtype),
+                                         cached_rows(cache.values, table, length, dtype), all);
+  return y.transpose(1, 2).to(q.dtype());
+}
+
+std::span<const OpDef* const> ops_in_paged_attention() {
+  static const OpDef* const list[] = {&kAttention, &kWrite};
+  return list;
+}
+
+}  // namespace etna

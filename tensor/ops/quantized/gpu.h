@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cstdint>
+
+#include <etna/tensor/ops/kernel.h>
+#include <etna/tensor/ops/quantized/quantized.h>
+
+/// Weights in block formats as arguments of kernels.
+namespace etna::quantized {
+
+/// A matrix of blocks on a GPU.
+struct BlockMatrix {
+  std::uint32_t format = 0;     ///< as shaders/lib/quant_blocks.glsl numbers them
+  std::uint32_t aligned = 1;    ///< what divides the address of every block: 16, 8, 4, 2 or 1
+  std::uint32_t row_bytes = 0;  ///< from row to row
+  std::int64_t rows = 0, columns = 0;
+  Pointer at;
+
+  /// A row and those after it.
+  BlockMatrix from(std::int64_t row) const;
+  /// The scale behind all blocks, or null.
+  Pointer tail() const;
+};
+
+/// False for integers and f64, and for rows of 4 GiB or more.
+bool has_gpu_kernel(const quant::BlockFormat& format, std::int64_t columns);
+/// @param format one that has_gpu_kernel()
+BlockMatrix block_matrix(const quant::BlockFormat& format, const Tensor& blocks, std::int64_t rows,
+                         std::int64_t columns);
+
+/// Records the decoding of all rows, or of those that `index` selects.
+/// @param y of a floating dtype but f64, contiguous, [rows or index.numel(), columns]
+/// @param index i64 or i32, contiguous, or undefined
+void decode_rows(const OpCall& call, const BlockMatrix& table, const Pointer& tail, const Tensor& y,
+                 const Tensor& index = {});
+
+/// The most rows of x that linear_rows() takes.
+inline constexpr std::int64_t kMostRows = 8;
+/// quantized_linear for few rows of x, in one dispatch.
+void linear_rows(const OpCall& call, const Tensor& y);
+/// For many: the norm, the weights decoded to x's dtype, a gemm, the gate.
+bool linear_by_gemm(const OpCall& call, Tensor& y);
+
+/// Makes linear_rows() add up in shared memory, as on devices without subgroup sums, in a scope. For tests; one thread.
+class WithoutSubgroups {
+ public:
+  WithoutSubgroups();
+  ~WithoutSubgroups();
+  WithoutSubgroups(const WithoutSubgroups&) = delete;
+  WithoutSubgroups& operator=(const WithoutSubgroups&) = delete;
+};
+
+/// Keeps linear_rows() from rounding x to bytes, in a scope. For tests; one thread.
+class WithoutBytes {
+ public:
+  WithoutBytes();
+  ~WithoutBytes();
+  WithoutBytes(const WithoutBytes&) = delete;
+  WithoutBytes& operator=(const WithoutBytes&) = delete;
+};
+
+/// Makes linear_by_gemm() round as it does where there are matrix units, in a scope. For tests; one thread.
+class HalvesEverywhere {
+ public:
+  HalvesEverywhere();
+  ~HalvesEverywhere();
+  HalvesEverywhere(const HalvesEverywhere&) = delete;
+  HalvesEverywhere& operator=(const HalvesEverywhere&) = delete;
+};
+
+/// Bounds the elements that linear_by_gemm() decodes at once, in a scope. For tests; one thread.
+class DecodedAtOnce {
+ public:
+  explicit DecodedAtOnce(std::int64_t elements);
+  ~DecodedAtOnce();
+  DecodedAtOnce(const DecodedAtOnce&) = delete;
+  DecodedAtOnce& operator=(const DecodedAtOnce&) = delete;
+
+ private:
+  std::int64_t before_;
+};
+
+}  // namespace etna::quantized

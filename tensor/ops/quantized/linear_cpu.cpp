@@ -1,0 +1,274 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include <etna/device/cpu/gemm/blas.h>
+#include <etna/device/cpu/parallel.h>
+#include <etna/device/cpu/scratch.h>
+#include <etna/device/cpu/vector_rows.h>
+#include <etna/tensor/ops.h>
+#include <etna/tensor/ops/quantized/quantized.h>
+#include <etna/tensor/ops/quantized/row_kernels.h>
+#include <etna/tensor/ops/rows/rows.h>
+
+// quantized_linear on the CPU. Few rows of x: each row of a weight is read once and multiplied as it lies, bound by
+// memory. Many rows: weights are widened panel by panel and go through the gemm library.
+namespace etna::quantized {
+namespace {
+
+/// Rows of x from which on widening a weight costs less than reading its codes once for each eight of them.
+constexpr std::int64_t kFewRows = 12;
+/// Rows of a weight that are widened at once.
+constexpr std::int64_t kPanel = 512;
+constexpr std::int64_t kGroupSize = 256;
+
+struct Weight {
+  const quant::BlockFormat* format;
+  const RowKernels* kernels;
+  const std::byte* blocks;
+  std::int64_t rows, columns;
+  std::size_t row_bytes;
+  float factor = 1;  ///< of all values
+  Tensor bytes;
+
+  Weight(const quant::BlockFormat& f, const Tensor& blocks_tensor, std::int64_t rows, std::int64_t columns)
+      : format(&f),
+        kernels(&row_kernels(f)),
+        blocks(reinterpret_cast<const std::byte*>(blocks_tensor.host<std::uint8_t>())),
+        rows(rows),
+        columns(columns),
+        row_bytes(static_cast<std::size_t>(columns / f.elements) * f.bytes),
+        bytes(blocks_tensor) {
+    if (f.tail != 0 && rows > 0)
+      std::memcpy(&factor, blocks + static_cast<std::size_t>(rows) * row_bytes, sizeof factor);
+  }
+  const std::byte* row(std::int64_t r) const { return blocks + static_cast<std::size_t>(r) * row_bytes; }
+  bool plain() const { return kernels->dot_plain != nullptr; }
+};
+
+/// Rows of x rounded to codes of 8 bits; NaN and infinities make their scale NaN.
+class RoundedRows {
+ public:
+  /// @param round null where no weight needs it
+  RoundedRows(decltype(RowKernels::round_row) round, const float* x, std::int64_t rows, std::int64_t columns)
+      : groups_(static_cast<std::size_t>(round == nullptr ? 0 : rows * ((columns + kGroupSize - 1) / kGroupSize))) {
+    view = {rows, groups_.data()};
+    if (round == nullptr) return;
+    for (std::int64_t r = 0; r < rows; ++r) round(x + r * columns, columns, groups_.data() + r, rows);
+  }
+
+  Activations view;
+
+ private:
+  cpu::Scratch<RoundedGroup> groups_;
+};
+
+/// g becomes gate(g) · u.
+void apply_gate(Gate gate, float* g, const float* u, std::int64_t n) {
+  if (gate == Gate::relu_squared) {
+    for (std::int64_t i = 0; i < n; ++i) g[i] = g[i] < 0 ? 0.0f : g[i] * g[i];
+  } else {
+    cpu::unary(gate == Gate::silu ? cpu::UnaryOp::silu : cpu::UnaryOp::gelu_tanh, g, g, n);
+  }
+  for (std::int64_t i = 0; i < n; ++i) g[i] *= u[i];
+}
+
+/// What follows the products: bias, gate, residual. Writes columns [begin, end) of every row of the result.
+class Epilogue {
+ public:
+  Epilogue(const OpCall& call, const LinearAttrs& a, Tensor& out)
+      : attrs_(a), out_(out), columns_(a.columns()), rows_(columns_ == 0 ? 0 : out.numel() / columns_) {
+    if (call.in[kBias].defined()) bias_ = call.in[kBias].to(f32).contiguous();
+    if (call.in[kResidual].defined()) residual_ = call.in[kResidual].contiguous();
+  }
+  std::int64_t rows() const { return rows_; }
+
+  /// @param first, second products of the columns, [rows, end - begin]; the second of a gate only
+  /// @param bias_at of the first column's bias
+  void write(std::int64_t begin, std::int64_t end, std::int64_t bias_at, float* first, float* second) {
+    const std::int64_t count = end - begin;
+    const auto some_rows = [&](std::int64_t from, std::int64_t to) {
+      for (std::int64_t m = from; m < to; ++m)
+        write_row(m, begin, count, bias_at, first + m * count, second == nullptr ? nullptr : second + m * count);
+    };
+    // With few rows, this is one of many tasks.
+    if (rows_ < kFewRows)
+      some_rows(0, rows_);
+    else
+      cpu::parallel_for(rows_, std::max<std::int64_t>(1, rows::kGrain / count), some_rows);
+  }
+
+ private:
+  void write_row(std::int64_t m, std::int64_t begin, std::int64_t count, std::int64_t bias_at, float* y, float* up) {
+    const float* bias = bias_.defined() ? bias_.host<float>() + bias_at : nullptr;
+    if (bias != nullptr) cpu::add_scaled(y, bias, 1, count);
+    if (up != nullptr) {
+      if (bias != nullptr) cpu::add_scaled(up, bias + attrs_.rows[0], 1, count);
+      apply_gate(attrs_.gate, y, up, count);
+    }
+    const std::int64_t at = m * columns_ + begin;
+    if (residual_.defined()) {
+      cpu::Scratch<float> row(static_cast<std::size_t>(count));
+      cpu::add_scaled(y, rows::read(residual_, at, 1, count, row.data()), 1, count);
+    }
+    rows::write(out_, at, 1, count, y);
+  }
+
+  const LinearAttrs& attrs_;
+  Tensor& out_;
+  std::int64_t columns_, rows_;
+  Tensor bias_, residual_;
+};
+
+/// Products of rows [begin, end) of a weight with all rows of x, [rows, end - begin].
+void multiply_few(const Weight& w, const float* x, const Activations& rounded, std::int64_t rows, std::int64_t begin,
+                  std::int64_t end, float* out) {
+  const std::int64_t count = end - begin;
+  std::array<float, kMostTogether> together;
+  for (std::int64_t r = begin; r < end; ++r) {
+    for (std::int64_t m = 0; m < rows; m += kMostTogether) {
+      const std::int64_t some = std::min(kMostTogether, rows - m);
+      if (w.plain())
+        w.kernels->dot_plain(w.row(r), w.columns, x + m * w.columns, w.columns, some, together.data());
+      else
+        w.kernels->dot(w.row(r), w.columns, rounded, m, some, together.data());
+      for (std::int64_t i = 0; i < some; ++i)
+        out[(m + i) * count + r - begin] = together[static_cast<std::size_t>(i)] * w.factor;
+    }
+  }
+}
+
+void few_rows(const std::vector<Weight>& weights, const LinearAttrs& a, const float* x, Epilogue& epilogue) {
+  const std::int64_t columns = weights[0].columns, rows = epilogue.rows();
+  const auto blocks = std::find_if(weights.begin(), weights.end(), [](const Weight& w) { return !w.plain(); });
+  const RoundedRows rounded(blocks == weights.end() ? nullptr : blocks->kernels->round_row, x, rows, columns);
+  // A task reads some tens of kilobytes, so that all of them end at about the same time.
+  const auto grain = [&](const Weight& w) {
+    return std::max<std::int64_t>(4, 65536 / static_cast<std::int64_t>(std::max<std::size_t>(1, w.row_bytes)));
+  };
+  if (a.gate != Gate::none) {
+    cpu::parallel_for(weights[0].rows, grain(weights[0]) / 2, [&](std::int64_t begin, std::int64_t end) {
+      cpu::Scratch<float> first(static_cast<std::size_t>(rows * (end - begin))), second(first.size());
+      multiply_few(weights[0], x, rounded.view, rows, begin, end, first.data());
+      multiply_few(weights[1], x, rounded.view, rows, begin, end, second.data());
+      epilogue.write(begin, end, begin, first.data(), second.data());
+    });
+    return;
+  }
+  std::int64_t before = 0;
+  for (const Weight& w : weights) {
+    cpu::parallel_for(w.rows, grain(w), [&](std::int64_t begin, std::int64_t end) {
+      cpu::Scratch<float> products(static_cast<std::size_t>(rows * (end - begin)));
+      multiply_few(w, x, rounded.view, rows, begin, end, products.data());
+      epilogue.write(before + begin, before + end, before + begin, products.data(), nullptr);
+    });
+    before += w.rows;
+  }
+}
+
+/// Products with many rows of x, which is f32, or bf16 where the processor multiplies that.
+class ManyRows {
+ public:
+  explicit ManyRows(const Tensor& x) : x_(x) {
+    half_ = cpu::multiplies_bf16(x.size(0), kPanel);
+    if (half_) rounded_ = x.to(bf16);
+  }
+
+  /// Rows [begin, end) of a weight. @return [rows of x, end - begin] f32
+  Tensor multiply(const Weight& w, std::int64_t begin, std::int64_t end) {
+    const std::int64_t count = end - begin;
+    // What is dense already is multiplied where it lies.
+    const bool own = w.format->name == "F32" || (half_ && w.format->name == "BF16");
+    if (own) {
+      const DType dtype = w.format->name == "F32" ? f32 : bf16;
+      const auto item = static_cast<std::int64_t>(item_size(dtype));
+      const Tensor rows = detail::make_view(w.bytes.storage(), kCPU, dtype, {count, w.columns}, {w.columns, 1},
+                                            w.bytes.offset() / item + begin * w.columns);
+      return product(dtype == f32 ? x_ : rounded_, rows);
+    }
+    const Tensor panel = empty({count, w.columns}, half_ ? bf16 : f32);
+    cpu::parallel_for(count, std::max<std::int64_t>(1, 32768 / std::max<std::int64_t>(1, w.columns)),
+                      [&](std::int64_t first, std::int64_t last) { widen(w, begin, first, last, panel); });
+    return product(half_ ? rounded_ : x_, panel);
+  }
+
+ private:
+  static Tensor product(const Tensor& x, const Tensor& rows) {
+    return x.dtype() == f32 ? matmul(x, rows.t()) : matmul(x, rows.t(), f32);
+  }
+  void widen(const Weight& w, std::int64_t begin, std::int64_t first, std::int64_t last, const Tensor& panel) const {
+    cpu::Scratch<float> row(static_cast<std::size_t>((w.columns + kGroupSize - 1) / kGroupSize * kGroupSize));
+    for (std::int64_t r = first; r < last; ++r) {
+      const std::byte* from = w.row(begin + r);
+      if (half_ && w.kernels->widen_bf16 != nullptr && w.factor == 1) {
+        w.kernels->widen_bf16(from, w.columns, &panel.host<BFloat16>()[r * w.columns].bits);
+        continue;
+      }
+      if (w.kernels->widen != nullptr)
+        w.kernels->widen(from, w.columns, row.data());
+      else
+        w.format->decode(from, row.data(), w.columns / w.format->elements);
+      if (w.factor != 1) cpu::scale(row.data(), w.factor, w.columns);
+      if (half_)
+        cpu::narrow_bf16(row.data(), &panel.host<BFloat16>()[r * w.columns].bits, w.columns);
+      else
+        std::copy_n(row.data(), w.columns, panel.host<float>() + r * w.columns);
+    }
+  }
+
+  Tensor x_, rounded_;
+  bool half_ = false;
+};
+
+void many_rows(const std::vector<Weight>& weights, const LinearAttrs& a, const Tensor& x, Epilogue& epilogue) {
+  ManyRows products(x);
+  std::int64_t before = 0;
+  for (const Weight& w : weights) {
+    for (std::int64_t begin = 0; begin < w.rows; begin += kPanel) {
+      const std::int64_t end = std::min(w.rows, begin + kPanel);
+      Tensor first = products.multiply(w, begin, end);
+      Tensor second = a.gate != Gate::none ? products.multiply(weights[1], begin, end) : Tensor();
+      epilogue.write(before + begin, before + end, before + begin, first.host<float>(),
+                     second.defined() ? second.host<float>() : nullptr);
+    }
+    if (a.gate != Gate::none) return;
+    before += w.rows;
+  }
+}
+
+void by_reference(const OpCall& call, std::span<Tensor> out) {
+  const Tensor y = call.op.reference(call)[0].contiguous();
+  std::memcpy(out[0].raw_host(), y.raw_data(), static_cast<std::size_t>(y.numel()) * item_size(y.dtype()));
+}
+
+/// x in f32, [rows, columns], normed where the call asks for it.
+Tensor prepared(const OpCall& call, const LinearAttrs& a) {
+  const Tensor& given = call.in[kX];
+  const Tensor x = given.to(f32).contiguous().reshape({-1, given.size(-1)});
+  return call.in[kNorm].defined() ? rms_norm(x, call.in[kNorm].to(f32), a.eps) : x;
+}
+
+}  // namespace
+
+void linear_cpu(const OpCall& call, std::span<Tensor> out) {
+  const auto a = call.as<LinearAttrs>();
+  if (out[0].numel() == 0) return;
+  const std::int64_t columns = call.in[kX].size(-1);
+  std::vector<Weight> weights;
+  bool known = columns > 0 && call.in[kX].dtype() != f64;
+  for (int i = 0; i < a.weights; ++i) {
+    weights.emplace_back(a.block_format(i), call.in[static_cast<std::size_t>(kBlocks + i)], a.rows[i], columns);
+    known = known && (weights.back().plain() || weights.back().kernels->dot != nullptr);
+  }
+  if (!known) return by_reference(call, out);
+  const Tensor x = prepared(call, a);
+  Epilogue epilogue(call, a, out[0]);
+  if (epilogue.rows() < kFewRows)
+    few_rows(weights, a, x.host<float>(), epilogue);
+  else
+    many_rows(weights, a, x, epilogue);
+}
+
+}  // namespace etna::quantized

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include <etna/tensor/op.h>
+#include <etna/tensor/quant/quantized_tensor.h>
+
+/// Ops of weights in block formats.
+namespace etna::quantized {
+
+inline constexpr int kMostWeights = 3;
+
+/// Positions of quantized_linear's inputs; up to kMostWeights blocks follow kBlocks.
+enum LinearInput { kX, kBias, kNorm, kResidual, kBlocks };
+
+struct LinearAttrs {
+  std::int64_t rows[kMostWeights] = {};           ///< N of each weight
+  std::uint8_t format[kMostWeights] = {0, 0, 0};  ///< its place in quant::block_formats()
+  std::uint8_t weights = 0;
+  Gate gate = Gate::none;
+  double eps = 0;
+
+  const quant::BlockFormat& block_format(int i) const { return quant::block_formats()[format[i]]; }
+  /// N of the result.
+  std::int64_t columns() const { return gate != Gate::none ? rows[0] : rows[0] + rows[1] + rows[2]; }
+};
+
+enum EmbeddingInput { kIndices, kTable };
+
+/// For dequantize() and quantized_embedding().
+struct TableAttrs {
+  std::int64_t rows = 0, columns = 0;
+  std::uint8_t format = 0;
+  DType dtype = DType::f32;
+};
+
+void linear_cpu(const OpCall& call, std::span<Tensor> out);
+bool linear_gpu(const OpCall& call, std::span<Tensor> out);
+void embedding_cpu(const OpCall& call, std::span<Tensor> out);
+bool embedding_gpu(const OpCall& call, std::span<Tensor> out);
+void dequantize_cpu(const OpCall& call, std::span<Tensor> out);
+bool dequantize_gpu(const OpCall& call, std::span<Tensor> out);
+
+}  // namespace etna::quantized

@@ -1,0 +1,79 @@
+#include <etna/tensor/ops/quantized/row_kernels.h>
+
+#include <atomic>
+#include <string_view>
+#include <vector>
+
+#include <etna/tensor/ops/quantized/row_kernels_targets.h>
+
+namespace etna::quantized {
+namespace {
+
+using Kernels = RowKernels (*)(std::string_view format);
+
+struct Target {
+  const char* name;
+  bool (*there)();
+  Kernels kernels;
+};
+
+bool always() { return true; }
+#if defined(__x86_64__)
+bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
+bool has_avx512() {
+  return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+         __builtin_cpu_supports("avx512vnni");
+}
+#endif
+
+constexpr Target kTargets[] = {
+#if defined(__x86_64__)
+    {"AVX-512 VNNI", has_avx512, avx512::kernels},
+    {"AVX2", has_avx2, avx2::kernels},
+#endif
+    {"portable", always, portable::kernels}};
+
+const Target* best() {
+  for (const Target& target : kTargets)
+    if (target.there()) return &target;
+  return nullptr;
+}
+
+std::atomic<const Target*>& chosen() {
+  static std::atomic<const Target*> target{best()};
+  return target;
+}
+
+}  // namespace
+
+const RowKernels& row_kernels(const quant::BlockFormat& format) {
+  // For each target and format.
+  static const std::vector<std::vector<RowKernels>> all = [] {
+    std::vector<std::vector<RowKernels>> made;
+    for (const Target& target : kTargets) {
+      made.emplace_back();
+      for (const quant::BlockFormat& f : quant::block_formats()) made.back().push_back(target.kernels(f.name));
+    }
+    return made;
+  }();
+  const auto target = static_cast<std::size_t>(chosen().load(std::memory_order_relaxed) - kTargets);
+  return all[target][static_cast<std::size_t>(&format - quant::block_formats().data())];
+}
+
+const char* row_kernels_target() { return chosen().load()->name; }
+
+bool use_row_kernels(const char* name) {
+  for (const Target& target : kTargets) {
+    if (name != nullptr && std::string_view(name) != target.name) continue;
+    if (!target.there()) {
+      if (name == nullptr) continue;
+      return false;
+    }
+    chosen() = &target;
+    return true;
+  }
+  return false;
+}
+
+}  // namespace etna::quantized

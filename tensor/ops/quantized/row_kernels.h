@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <etna/tensor/quant/block_format.h>
+
+/// Kernels over rows of blocks, for the instruction set of the processor. Internal.
+namespace etna::quantized {
+
+/// 256 elements of a row of x in codes of 8 bits, with a scale for each 32 elements, stored for each 16.
+struct RoundedGroup {
+  alignas(64) std::int8_t codes[256];
+  float scales[16];
+  float sums[16];  ///< scale · sum of the codes
+};
+
+/// Rows of x, rounded: [groups, rows], so that products with several rows read one stream. The last group of a row is
+/// filled up with zeros.
+struct Activations {
+  std::int64_t rows = 0;
+  const RoundedGroup* groups = nullptr;
+
+  const RoundedGroup* at(std::int64_t row, std::int64_t group) const { return groups + group * rows + row; }
+};
+
+/// Rows that one pass over a weight serves.
+inline constexpr std::int64_t kMostTogether = 8;
+
+struct RowKernels {
+  /// out[m] = Σ x[m, k] · row[k] for `rows` rows of x from `first` on, at most kMostTogether
+  void (*dot)(const std::byte* row, std::int64_t columns, const Activations& x, std::int64_t first, std::int64_t rows,
+              float* out) = nullptr;
+  /// The row's values, rounded to bf16 or not. widen_bf16 is null where the processor has no bf16.
+  void (*widen)(const std::byte* row, std::int64_t columns, float* out) = nullptr;
+  void (*widen_bf16)(const std::byte* row, std::int64_t columns, std::uint16_t* out) = nullptr;
+  /// out[m] = Σ x[m, k] · row[k] for rows of plain formats, without rounding x. @param x_step from row to row of x
+  void (*dot_plain)(const std::byte* row, std::int64_t columns, const float* x, std::int64_t x_step, std::int64_t rows,
+                    float* out) = nullptr;
+  /// Rounds a row of x into groups that lie `step` apart.
+  void (*round_row)(const float* x, std::int64_t columns, RoundedGroup* out, std::int64_t step) = nullptr;
+};
+
+/// The kernels of a format; those that it has no use for are null. Formats of integers have none.
+const RowKernels& row_kernels(const quant::BlockFormat& format);
+
+/// "AVX-512 VNNI", "AVX2" or "portable".
+const char* row_kernels_target();
+/// Lets tests choose: null for the best. @return false where the processor lacks it
+bool use_row_kernels(const char* target);
+
+}  // namespace etna::quantized

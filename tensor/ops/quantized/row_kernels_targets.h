@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string_view>
+
+#include <etna/tensor/ops/quantized/row_kernels.h>
+
+/// The kernels of a format for each instruction set. Internal.
+namespace etna::quantized {
+
+namespace portable {
+RowKernels kernels(std::string_view format);
+}
+#if defined(__x86_64__)
+namespace avx2 {
+RowKernels kernels(std::string_view format);
+}
+namespace avx512 {
+RowKernels kernels(std::string_view format);
+}
+#endif
+
+}  // namespace etna::quantized

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+
+#include <etna/tensor/tensor.h>
+
+/// Attention over keys and values that earlier calls wrote: what a decoder needs to generate text. The cache is in
+/// blocks of kCacheBlock positions, which sequences take as they grow (Kwon et al. 2023).
+namespace etna {
+
+inline constexpr std::int64_t kCacheBlock = 64;
+
+/// Keys and values of one layer, [blocks, G, kCacheBlock, row]: f32, f16 or bf16 with rows of D, or u8 with rows of
+/// cache_row_bytes(D), which hold Q8_0.
+struct PagedCache {
+  Tensor keys, values;
+};
+
+/// Bytes of a row of D elements in Q8_0: an f16 scale and 32 codes for each 32 elements.
+/// @throws ShapeError if 32 does not divide D
+std::int64_t cache_row_bytes(std::int64_t head_size);
+/// An empty cache. @param dtype f32, f16, bf16, or u8 for Q8_0
+PagedCache paged_cache(std::int64_t blocks, std::int64_t kv_heads, std::int64_t head_size, TensorOptions options = {});
+
+/// Where sequences have their blocks. Both are on the cache's device, so that a captured step reads them anew.
+struct CachePlaces {
+  Tensor table;      ///< [B, M] i32: position p of a sequence is in block table[b, p / kCacheBlock]; -1: none
+  Tensor positions;  ///< [B] i32: of the first of T new rows; the others follow
+};
+
+struct RotarySettings {
+  std::int64_t heads = 0, kv_heads = 0;
+  Tensor frequencies = {};   ///< [R/2] f32 as in rope(); undefined: nothing is rotated
+  bool interleaved = false;  ///< as in rope()
+  double magnitude = 1;      ///< rotated elements are multiplied by it
+  Tensor query_norm = {};    ///< [D]: RMS norm of each head of queries before the rotation
+  Tensor key_norm = {};
+  double eps = 1e-6;
+};
+
+/// Rotates queries and keys and writes keys and values into the cache, in one pass. A row without a block is left out.
+/// Not differentiable.
+/// @param qkv [B, T, (H + 2 G) · D] floating, as self_attention() has it
+/// @return the queries [B, T, H, D] @throws ShapeError, DtypeError
+Tensor rotate_and_cache_(const Tensor& qkv, PagedCache& cache, const CachePlaces& places,
+                         const RotarySettings& settings);
+
+struct PagedAttentionSettings {
+  double scale = 0;         ///< of scores; 0: 1/√D
+  double softcap = 0;       ///< as in AttentionSettings
+  std::int64_t window = 0;  ///< a query attends to so many positions, its own included; 0: to all
+};
+
+/// Causal attention of T new queries to the keys of their sequence, their own included; rotate_and_cache_() has written
+/// them. Positions without a block are left out; a query that may attend to nothing gives 0. Not differentiable.
+/// @param q [B, T, H, D] @return [B, T, H, D]
+/// @throws ShapeError, DtypeError
+Tensor paged_attention(const Tensor& q, const PagedCache& cache, const CachePlaces& places,
+                       const PagedAttentionSettings& settings = {});
+
+/// paged_attention() for the many queries of a prompt, the last T of `length` positions of one sequence, by the kernels
+/// of dot_product_attention(). A GPU with matrix units multiplies in f16 or bf16 where the cache has no more digits;
+/// the softmax and its sums are f32.
+/// @param q [1, T, H, D] @param table [1, M] i32 @return [1, T, H, D] @throws ShapeError, DtypeError
+Tensor prompt_attention(const Tensor& q, const PagedCache& cache, const Tensor& table, std::int64_t length,
+                        const PagedAttentionSettings& settings = {});
+
+/// The first positions of each sequence as they lie in keys or values. Those without a block hold anything.
+/// @param table [B, M] i32 @return [B, G, length, D] @throws ShapeError
+Tensor cached_rows(const Tensor& cache, const Tensor& table, std::int64_t length, DType dtype = f32);
+
+}  // namespace etna

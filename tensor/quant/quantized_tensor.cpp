@@ -1,0 +1,66 @@
+#include <etna/tensor/quant/quantized_tensor.h>
+
+#include <fmt/format.h>
+
+#include <etna/device/error.h>
+
+namespace etna {
+
+QuantizedTensor::QuantizedTensor(const quant::BlockFormat& format, Shape shape, Tensor blocks)
+    : format_(&format), shape_(std::move(shape)), blocks_(std::move(blocks)) {
+  if (!blocks_.defined() || blocks_.dtype() != u8 || blocks_.dim() != 1 || !blocks_.is_contiguous())
+    throw DtypeError("QuantizedTensor: the blocks must be a contiguous u8 tensor of one dimension");
+  const std::int64_t columns = shape_.rank() == 0 ? 1 : shape_[shape_.rank() - 1];
+  if (columns % format.elements != 0) {
+    throw ShapeError(fmt::format("QuantizedTensor: {} has blocks of {} elements; {} has rows of {}", format.name,
+                                 format.elements, str(shape_), columns));
+  }
+  const auto bytes = static_cast<std::int64_t>(quant::storage_bytes(format, etna::numel(shape_)));
+  if (blocks_.numel() != bytes) {
+    throw ShapeError(fmt::format("QuantizedTensor: {} in {} takes {} bytes, got {}", str(shape_), format.name, bytes,
+                                 blocks_.numel()));
+  }
+}
+
+QuantizedTensor QuantizedTensor::plain(const Tensor& x) {
+  const char* format = x.dtype() == f32 ? "F32" : x.dtype() == f16 ? "F16" : x.dtype() == bf16 ? "BF16" : nullptr;
+  if (format == nullptr)
+    throw DtypeError(fmt::format("QuantizedTensor::plain: got {}; wanted f32, f16 or bf16", name(x.dtype())));
+  const Tensor dense = x.contiguous();
+  const std::int64_t size = static_cast<std::int64_t>(item_size(x.dtype()));
+  return {quant::format_named(format), x.shape(),
+          detail::make_view(dense.storage(), dense.device(), u8, {dense.numel() * size}, {1}, dense.offset() * size)};
+}
+
+std::int64_t QuantizedTensor::size(std::int64_t dim) const {
+  const std::int64_t rank = shape_.rank();
+  if (dim < -rank || dim >= rank)
+    throw ShapeError(fmt::format("QuantizedTensor::size: {} has no dimension {}", str(shape_), dim));
+  return shape_[static_cast<int>(dim < 0 ? dim + rank : dim)];
+}
+
+QuantizedTensor QuantizedTensor::to(Device device) const {
+  return device == this->device() ? *this : QuantizedTensor(*format_, shape_, blocks_.to(device));
+}
+
+QuantizedTensor quantize(const Tensor& x, const quant::BlockFormat& format, const Tensor& importance) {
+  if (!x.defined()) throw UndefinedTensor("quantize", 1);
+  if (!is_floating(x.dtype()))
+    throw DtypeError(fmt::format("quantize: x is {}; wanted a floating dtype", name(x.dtype())));
+  if (x.dim() == 0) throw ShapeError("quantize: x has no dimensions; wanted rows of whole blocks");
+  if (x.size(-1) % format.elements != 0) {
+    throw ShapeError(
+        fmt::format("quantize: {} has blocks of {} elements; x is {}", format.name, format.elements, str(x.shape())));
+  }
+  const Tensor values = x.detach().to(kCPU, f32).contiguous();
+  std::vector<float> factors;
+  if (importance.defined()) factors = importance.to_vector<float>();
+  Tensor blocks = empty({static_cast<std::int64_t>(quant::storage_bytes(format, x.numel()))}, u8);
+  quant::quantize(
+      format, values.data<float>(),
+      {reinterpret_cast<std::byte*>(blocks.mutable_data<std::uint8_t>()), static_cast<std::size_t>(blocks.numel())},
+      x.numel(), factors);
+  return {format, x.shape(), blocks.to(x.device())};
+}
+
+}  // namespace etna

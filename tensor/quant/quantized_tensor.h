@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include <etna/tensor/quant/block_format.h>
+#include <etna/tensor/tensor.h>
+
+namespace etna {
+
+/// Weights in a block format, on a device: what a Tensor is for one dtype. A shared handle; its values never change and
+/// have no gradient. A plain format (F32, F16, BF16) is one, too, so that weights of one precision meet activations of
+/// another.
+class QuantizedTensor {
+ public:
+  QuantizedTensor() = default;
+  /// @param shape its last dimension is a multiple of the format's block
+  /// @param blocks u8, contiguous, storage_bytes(format, number of elements) of them
+  /// @throws ShapeError, DtypeError
+  QuantizedTensor(const quant::BlockFormat& format, Shape shape, Tensor blocks);
+  /// The bits of a floating tensor, not copied where it is contiguous. @throws DtypeError for f64 and whole numbers
+  static QuantizedTensor plain(const Tensor& x);
+
+  bool defined() const { return format_ != nullptr; }
+  const quant::BlockFormat& format() const { return *format_; }
+  const Shape& shape() const { return shape_; }
+  std::int64_t size(std::int64_t dim) const;
+  std::int64_t numel() const { return etna::numel(shape_); }
+  std::size_t bytes() const { return static_cast<std::size_t>(blocks_.numel()); }
+  Device device() const { return blocks_.device(); }
+  const Tensor& blocks() const { return blocks_; }
+  QuantizedTensor to(Device device) const;
+
+ private:
+  const quant::BlockFormat* format_ = nullptr;
+  Shape shape_;
+  Tensor blocks_;
+};
+
+/// Rounds a floating tensor to a format, as quant::quantize() does, on the CPU. The result is on x's device.
+/// @param importance [x.size(-1)] factors of the squared error of each column, or undefined
+/// @throws FormatError for NaN and infinities; ShapeError
+QuantizedTensor quantize(const Tensor& x, const quant::BlockFormat& format, const Tensor& importance = {});
+/// The values, bit for bit those of quant::dequantize() for f32. @param dtype floating
+Tensor dequantize(const QuantizedTensor& x, DType dtype = f32);
+
+/// What is between two weights of one quantized_linear().
+enum class Gate : std::uint8_t { none, silu, gelu_tanh, relu_squared };
+
+struct QuantizedLinearOptions {
+  Tensor bias = {};        ///< [N], of all weights in order
+  Tensor norm = {};        ///< [K]: rows of x are divided by their root mean square and multiplied by this first
+  double eps = 1e-5;       ///< of the norm
+  Gate gate = Gate::none;  ///< of two weights of N rows: gate(x·w₀ᵀ) ⊙ (x·w₁ᵀ) instead of both
+  Tensor residual = {};    ///< [..., N], added last
+};
+
+/// x · [w₀; w₁; ...]ᵀ for up to three weights [Nᵢ, K] in any formats, which are dequantized inside of the kernel. On
+/// the CPU, activations meet integer codes in blocks of 8 bits. Differentiable in x, bias, norm and residual.
+/// @param x [..., K] floating @return [..., N], N = ΣNᵢ, in x's dtype
+/// @throws ShapeError, DtypeError
+Tensor quantized_linear(const Tensor& x, std::span<const QuantizedTensor> weights,
+                        const QuantizedLinearOptions& options = {});
+Tensor quantized_linear(const Tensor& x, const QuantizedTensor& weight, const QuantizedLinearOptions& options = {});
+
+/// Rows of a quantized table. @param indices i64 or i32 of any shape @param table [V, D]
+/// @return [indices..., D] @throws IndexError, ShapeError, DtypeError
+Tensor quantized_embedding(const Tensor& indices, const QuantizedTensor& table, DType dtype = f32);
+
+}  // namespace etna

@@ -1,0 +1,52 @@
+#include <cmath>
+#include <numeric>
+
+#include <gmock/gmock.h>
+
+#include <etna/tensor/ops.h>
+#include <etna/tensor/paged_attention.h>
+#include <nn/on_device.h>
+#include <ops/numerics.h>
+
+// The attention of a prompt gives what paged_attention gives.
+namespace etna {
+namespace {
+
+using numerics::values;
+
+class PromptAttention : public OnDevice {};
+
+TEST_P(PromptAttention, GivesWhatPagedAttentionGives) {
+  const Device device = GetParam();
+  constexpr std::int64_t kHeads = 4, kGroups = 2, kSize = 32, kPositions = 150;
+  const Tensor table = from_vector(std::vector<std::int32_t>{2, 0, 3}, {1, 3}, device);
+  for (const DType dtype : {f32, f16, bf16, u8}) {
+    PagedCache cache = paged_cache(4, kGroups, kSize, {dtype, device});
+    const Tensor qkv = values({1, kPositions, (kHeads + 2 * kGroups) * kSize}, 3, f32).to(device);
+    const CachePlaces begin{table, from_vector(std::vector<std::int32_t>{0}, {1}, device)};
+    const Tensor q = rotate_and_cache_(qkv, cache, begin, {.heads = kHeads, .kv_heads = kGroups});
+    for (const std::int64_t past : {0, 70}) {
+      for (const PagedAttentionSettings& settings :
+           {PagedAttentionSettings{}, {.scale = 0.3, .window = 40}, {.softcap = 5}}) {
+        const Tensor part = q.slice(1, past, kPositions);
+        const Tensor at = from_vector(std::vector<std::int32_t>{static_cast<std::int32_t>(past)}, {1}, device);
+        expect_near(prompt_attention(part, cache, table, kPositions, settings),
+                    paged_attention(part, cache, {table, at}, settings), dtype == f32 ? 1e-5 : 1e-2);
+      }
+    }
+  }
+}
+
+TEST_P(PromptAttention, RefusesMoreQueriesThanPositions) {
+  const Device device = GetParam();
+  const PagedCache cache = paged_cache(1, 1, 32, device);
+  const Tensor table = zeros({1, 1}, {i32, device});
+  EXPECT_THROW(prompt_attention(zeros({1, 5, 1, 32}, device), cache, table, 4), ShapeError);
+  EXPECT_THROW(prompt_attention(zeros({2, 5, 1, 32}, device), cache, table, 5), ShapeError);
+  EXPECT_THROW(prompt_attention(zeros({1, 5, 1, 32}, device), cache, table, 65), ShapeError);
+}
+
+INSTANTIATE_TEST_SUITE_P(Device, PromptAttention, testing::Values(kCPU, kVulkan), device_type);
+
+}  // namespace
+}  // namespace etna

@@ -1,0 +1,242 @@
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <tbb/task_arena.h>
+#include <unistd.h>
+
+#include <etna/tensor/capture.h>
+#include <etna/tensor/ops.h>
+#include <etna/tensor/ops/quantized/row_kernels.h>
+#include <etna/tensor/quant/quantized_tensor.h>
+
+namespace etna {
+namespace {
+
+using quantized::RoundedGroup;
+using quantized::RowKernels;
+
+constexpr std::int64_t kGroup = 256;
+
+/// Bytes that end where memory ends, so that reading further is a fault.
+class AtTheEnd {
+ public:
+  explicit AtTheEnd(std::size_t bytes) {
+    const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    room_ = (bytes + page - 1) / page * page + page;
+    start_ = mmap(nullptr, room_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    mprotect(static_cast<char*>(start_) + room_ - page, page, PROT_NONE);
+    data_ = static_cast<std::byte*>(start_) + room_ - page - bytes;
+  }
+  ~AtTheEnd() { munmap(start_, room_); }
+  AtTheEnd(const AtTheEnd&) = delete;
+  AtTheEnd& operator=(const AtTheEnd&) = delete;
+  std::byte* data() const { return data_; }
+
+ private:
+  void* start_;
+  std::size_t room_;
+  std::byte* data_;
+};
+
+/// A format and kernels for it.
+struct Pair {
+  std::string target, format;
+};
+void PrintTo(const Pair& pair, std::ostream* out) { *out << pair.format << " by " << pair.target; }
+
+std::vector<Pair> pairs() {
+  std::vector<Pair> all;
+  for (const char* target : {"AVX-512 VNNI", "AVX2", "portable"})
+    for (const quant::BlockFormat& format : quant::block_formats())
+      if (format.can_quantize() && format.elements > 1) all.push_back({target, std::string(format.name)});
+  return all;
+}
+
+class Kernels : public testing::TestWithParam<Pair> {
+ protected:
+  void SetUp() override {
+    if (!quantized::use_row_kernels(GetParam().target.c_str())) GTEST_SKIP() << "this processor lacks them";
+  }
+  void TearDown() override { quantized::use_row_kernels(nullptr); }
+
+  const quant::BlockFormat& format() const { return quant::format_named(GetParam().format); }
+  const RowKernels& kernels() const { return quantized::row_kernels(format()); }
+  std::size_t row_bytes(std::int64_t columns) const {
+    return static_cast<std::size_t>(columns / format().elements) * format().bytes;
+  }
+  /// Rows that do and do not end within a group.
+  std::vector<std::int64_t> lengths() const {
+    std::vector<std::int64_t> all;
+    for (const std::int64_t columns : {32, 128, 256, 288, 512 + 224, 1024})
+      if (columns % format().elements == 0) all.push_back(columns);
+    return all;
+  }
+  /// A row of normal values in the format, and what it decodes to.
+  void fill(std::int64_t columns, std::byte* row, std::vector<float>& values) const {
+    std::mt19937 random(static_cast<unsigned>(columns));
+    std::normal_distribution<float> normal;
+    std::vector<float> given(static_cast<std::size_t>(columns));
+    for (float& value : given) value = normal(random);
+    std::vector<std::byte> blocks(quant::storage_bytes(format(), columns));
+    quant::quantize(format(), given.data(), blocks, columns);
+    std::memcpy(row, blocks.data(), row_bytes(columns));
+    values.resize(given.size());
+    format().decode(row, values.data(), columns / format().elements);
+  }
+};
+
+TEST_P(Kernels, WidenWhatTheFormatDecodes) {
+  for (const std::int64_t columns : lengths()) {
+    const AtTheEnd row(row_bytes(columns));
+    std::vector<float> wanted;
+    fill(columns, row.data(), wanted);
+    const auto groups = static_cast<std::size_t>((columns + kGroup - 1) / kGroup * kGroup);
+    std::vector<float> got(groups);
+    kernels().widen(row.data(), columns, got.data());
+    float largest = 0;
+    for (const float value : wanted) largest = std::max(largest, std::abs(value));
+    for (std::size_t i = 0; i < wanted.size(); ++i)
+      ASSERT_NEAR(got[i], wanted[i], 2e-6 * largest) << columns << " " << i;
+    if (kernels().widen_bf16 == nullptr) continue;
+    std::vector<BFloat16> halves(groups);
+    kernels().widen_bf16(row.data(), columns, &halves[0].bits);
+    for (std::size_t i = 0; i < wanted.size(); ++i) ASSERT_EQ(halves[i].bits, BFloat16(got[i]).bits);
+  }
+}
+
+TEST_P(Kernels, MultiplyCodesExactly) {
+  std::mt19937 random(3);
+  std::normal_distribution<float> normal;
+  for (const std::int64_t columns : lengths()) {
+    const AtTheEnd row(row_bytes(columns));
+    std::vector<float> values;
+    fill(columns, row.data(), values);
+    constexpr std::int64_t kRows = quantized::kMostTogether + 3;
+    const std::int64_t groups = (columns + kGroup - 1) / kGroup;
+    std::vector<RoundedGroup> rounded(static_cast<std::size_t>(groups * kRows));
+    std::vector<float> x(static_cast<std::size_t>(columns));
+    for (std::int64_t m = 0; m < kRows; ++m) {
+      for (float& value : x) value = normal(random);
+      kernels().round_row(x.data(), columns, rounded.data() + m, kRows);
+    }
+    for (std::int64_t first = 0; first < 4; ++first) {
+      for (std::int64_t rows = 1; rows <= quantized::kMostTogether && first + rows <= kRows; ++rows) {
+        float out[quantized::kMostTogether] = {};
+        kernels().dot(row.data(), columns, {kRows, rounded.data()}, first, rows, out);
+        for (std::int64_t m = 0; m < rows; ++m) {
+          double wanted = 0, most = 0;
+          for (std::int64_t k = 0; k < columns; ++k) {
+            const RoundedGroup& group = rounded[static_cast<std::size_t>(k / kGroup * kRows + first + m)];
+            const double product = static_cast<double>(group.codes[k % kGroup]) * group.scales[k % kGroup / 16] *
+                                   values[static_cast<std::size_t>(k)];
+            wanted += product;
+            most += std::abs(product);
+          }
+          ASSERT_NEAR(out[m], wanted, 1e-5 * most + 1e-12) << columns << " columns, row " << m << " of " << rows;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(Kernels, SurviveAnyBytes) {
+  std::mt19937 random(4);
+  const std::int64_t columns = 512;
+  const AtTheEnd row(row_bytes(columns));
+  std::vector<RoundedGroup> rounded(2);
+  const std::vector<float> x(static_cast<std::size_t>(columns), 1.0f);
+  kernels().round_row(x.data(), columns, rounded.data(), 1);
+  std::vector<float> out(static_cast<std::size_t>(columns));
+  for (int round = 0; round < 50; ++round) {
+    for (std::size_t i = 0; i < row_bytes(columns); ++i)
+      row.data()[i] = static_cast<std::byte>(round == 0 ? 0xff : random() & 0xff);
+    float product = 0;
+    kernels().dot(row.data(), columns, {1, rounded.data()}, 0, 1, &product);
+    kernels().widen(row.data(), columns, out.data());
+  }
+}
+
+TEST_P(Kernels, RoundActivationsToTheNearestCode) {
+  std::vector<float> x(kGroup, 0.0f);
+  x[0] = -127;  // the first 32: codes are the values
+  x[1] = 1.4f;
+  x[2] = 63.6f;
+  x[40] = 1e-38f;  // too small for an inverse
+  x[70] = std::numeric_limits<float>::max();
+  x[71] = -std::numeric_limits<float>::max();
+  x[100] = std::numeric_limits<float>::infinity();
+  x[140] = std::numeric_limits<float>::quiet_NaN();
+  RoundedGroup group;
+  kernels().round_row(x.data(), kGroup, &group, 1);
+  EXPECT_FLOAT_EQ(group.scales[0], 1);
+  EXPECT_EQ(group.codes[0], -127);
+  EXPECT_EQ(group.codes[1], 1);
+  EXPECT_EQ(group.codes[2], 64);
+  EXPECT_FLOAT_EQ(group.sums[0], -62);
+  EXPECT_EQ(group.sums[1], 0);
+  EXPECT_EQ(group.scales[2], 0);
+  EXPECT_EQ(group.codes[40], 0);
+  EXPECT_EQ(group.codes[70], 127);
+  EXPECT_EQ(group.codes[71], -127);
+  EXPECT_TRUE(std::isfinite(group.scales[4]));
+  for (const int sub : {6, 7, 8, 9}) {
+    EXPECT_TRUE(std::isnan(group.scales[sub]));
+    EXPECT_TRUE(std::isnan(group.sums[sub]));
+  }
+  for (int sub = 10; sub < 16; ++sub) EXPECT_EQ(group.scales[sub], 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Quantized, Kernels, testing::ValuesIn(pairs()));
+
+TEST(QuantizedLinear, GivesTheSameBitsOnAnyNumberOfThreads) {
+  manual_seed(11);
+  const std::vector<QuantizedTensor> w = {quantize(randn({517, 512}), quant::format_named("Q4_K")),
+                                          quantize(randn({131, 512}), quant::format_named("F16"))};
+  for (const std::int64_t rows : {1, 5, 9}) {
+    const Tensor x = randn({rows, 512});
+    Tensor one, four;
+    tbb::task_arena(1).execute([&] { one = quantized_linear(x, w); });
+    tbb::task_arena(4).execute([&] { four = quantized_linear(x, w); });
+    EXPECT_TRUE(one.equal(four)) << rows;
+  }
+}
+
+TEST(QuantizedLinear, TakesStridedRowsOfAnyFloat) {
+  manual_seed(12);
+  const QuantizedTensor w = quantize(randn({19, 256}), quant::format_named("Q6_K"));
+  const Tensor wide = randn({256, 6}), x = wide.slice(1, 1, 4).t();
+  EXPECT_TRUE(quantized_linear(x, w).equal(quantized_linear(x.contiguous(), w)));
+  for (const DType dtype : {f16, bf16}) {
+    const Tensor y = quantized_linear(x.to(dtype), w);
+    EXPECT_EQ(y.dtype(), dtype);
+    EXPECT_TRUE(y.equal(quantized_linear(x.to(dtype).to(f32), w).to(dtype)));
+  }
+}
+
+TEST(QuantizedLinear, IsExactForF64) {
+  manual_seed(13);
+  const QuantizedTensor w = quantize(randn({7, 256}), quant::format_named("Q3_K"));
+  const Tensor x = randn({2, 256}, {f64});
+  const Tensor off = quantized_linear(x, w) - matmul(x, dequantize(w, f64).t());
+  EXPECT_LT(off.abs().max().item<double>(), 1e-12);
+}
+
+TEST(QuantizedLinear, RunsInsideACapturedStep) {
+  manual_seed(14);
+  const QuantizedTensor w = quantize(randn({64, 256}), quant::format_named("Q4_0"));
+  const Tensor x = randn({2, 256});
+  auto step = capture([&](const Tensor& in) { return quantized_linear(in, w) * 2.0; });
+  const Tensor wanted = quantized_linear(x, w) * 2.0;
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(step(x).equal(wanted));
+}
+
+}  // namespace
+}  // namespace etna
