@@ -27,26 +27,27 @@ bool is_escaped(std::string_view word) { return word.size() == 3 && word.front()
 
 }  // namespace
 
+void decode_word(std::string_view word, bool& join, bool& quoted, std::string& text) {
+  if (word == kEndOfLine) {
+    text += '\n';
+    join = true;
+    quoted = false;
+  } else if (is_escaped(word)) {
+    text += word[1];
+    join = true;
+  } else {
+    const bool quote = word == "\"";
+    if (!join && !joins_left(word) && !(quote && quoted)) text += ' ';
+    text += word;
+    if (quote) quoted = !quoted;
+    join = joins_right(word) || (quote && quoted);
+  }
+}
+
 std::string decode(std::span<const std::int32_t> ids, const Vocabulary& vocab) {
   std::string text;
-  bool join = true, quoted = false;  // at the start of a line: no word to join, no open quotation
-  for (const std::int32_t id : ids) {
-    const std::string_view word = vocab.word(id);
-    if (word == kEndOfLine) {
-      text += '\n';
-      join = true;
-      quoted = false;
-    } else if (is_escaped(word)) {
-      text += word[1];
-      join = true;
-    } else {
-      const bool quote = word == "\"";
-      if (!join && !joins_left(word) && !(quote && quoted)) text += ' ';
-      text += word;
-      if (quote) quoted = !quoted;
-      join = joins_right(word) || (quote && quoted);
-    }
-  }
+  bool join = true, quoted = false;
+  for (const std::int32_t id : ids) decode_word(vocab.word(id), join, quoted, text);
   return text;
 }
 

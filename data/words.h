@@ -36,5 +36,8 @@ std::vector<std::int32_t> encode(std::string_view text, const Vocabulary& vocab)
 /// joins its word.
 /// @throws FormatError for an id outside the vocabulary.
 std::string decode(std::span<const std::int32_t> ids, const Vocabulary& vocab);
+/// Appends a word to such a text. @param join true at the start of a line, where no word needs a space before it
+/// @param quoted whether a quotation is open
+void decode_word(std::string_view word, bool& join, bool& quoted, std::string& text);
 
 }  // namespace etna::data

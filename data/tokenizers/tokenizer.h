@@ -31,8 +31,9 @@ struct TextPart {
 /// What decoding a sequence token by token remembers.
 struct DecodeState {
   bool show_special = false;  ///< special tokens are written as they are spelled
-  bool at_start = true;
-  std::size_t spaces = 0;  ///< spaces at the start that were left out
+  bool at_start = true;       ///< of words: also behind what the next one joins
+  bool quoted = false;        ///< of words: a quotation is open
+  std::size_t spaces = 0;     ///< spaces at the start that were left out
 };
 
 /// Converts text to ids and back. Safe to use from several threads at once.

@@ -1,6 +1,10 @@
+#include <data/temporary_folder.h>
+#include <etna/models/gguf_export.h>
+#include <etna/train/read_bytes.h>
 #include <fuzz/damage.h>
 #include <fuzz/targets.h>
 #include <io/gguf_bytes.h>
+#include <models/small_models.h>
 
 // The fuzz targets over damaged files, with any compiler. A fuzzer goes on from there: see CMakeLists.txt.
 namespace etna::fuzz {
@@ -39,8 +43,30 @@ TEST(FuzzReaders, ShardIndexSurvivesDamage) {
   EXPECT_GT(result.refused, result.tried / 2);
 }
 
+TEST(FuzzReaders, DecoderConfigSurvivesDamage) {
+  const std::string file =
+      R"({"architectures":["LlamaForCausalLM"],"model_type":"llama","hidden_act":"silu","hidden_size":64,)"
+      R"("intermediate_size":96,"max_position_embeddings":256,"num_attention_heads":4,"num_hidden_layers":2,)"
+      R"("num_key_value_heads":2,"rms_norm_eps":1e-05,"rope_theta":10000.0,"rope_scaling":{"rope_type":"llama3",)"
+      R"("factor":8.0,"low_freq_factor":1.0,"high_freq_factor":4.0,"original_max_position_embeddings":128},)"
+      R"("tie_word_embeddings":false,"vocab_size":97})";
+  const Damage result = damage(file, decoder_config);
+  EXPECT_GT(result.refused, result.tried / 2);
+}
+
+TEST(FuzzReaders, DecoderFileSurvivesDamage) {
+  models::DecoderConfig config = models::small_config("llama");
+  config.vocabulary = 5;
+  config.width = config.head_size = config.feed_forward = config.rope.size = 4;
+  config.heads = config.kv_heads = config.layers = 1;
+  const TemporaryFolder folder;
+  models::save_gguf_model(folder / "whole.gguf", *models::small_model(config), nullptr);
+  const Damage result = damage(training::read_bytes(folder / "whole.gguf"), decoder_file, 5);
+  EXPECT_GT(result.refused, result.tried / 4);
+}
+
 TEST(FuzzReaders, RefuseWhatIsNoFileAtAll) {
-  for (Target* target : {gguf, llama2c, safetensors, shard_index}) {
+  for (Target* target : {decoder_config, decoder_file, gguf, llama2c, safetensors, shard_index}) {
     EXPECT_FALSE(target(nullptr, 0));
     const std::string zeros(4096, '\0'), ones(4096, '\xff'), open(4096, '['), quotes(4096, '"');
     for (const std::string* text : {&zeros, &ones, &open, &quotes})

@@ -7,7 +7,10 @@
 #include <string_view>
 #include <vector>
 
+#include <data/temporary_folder.h>
 #include <etna/device/error.h>
+#include <etna/models/decoder_config.h>
+#include <etna/models/model_file.h>
 #include <etna/tensor/io/gguf_header.h>
 #include <etna/tensor/io/llama2c.h>
 #include <etna/tensor/io/safetensors_header.h>
@@ -80,6 +83,28 @@ bool safetensors(const std::uint8_t* data, std::size_t size) try {
   const std::uint64_t rest = size - sizeof length - length;
   const etna::safetensors::Header header = etna::safetensors::parse_header({text.data(), text.size()}, rest);
   for (const etna::safetensors::Entry& entry : header.entries) require(entry.begin <= entry.end && entry.end <= rest);
+  return true;
+} catch (const FormatError& error) {
+  check_sentence(error);
+  return false;
+}
+
+bool decoder_config(const std::uint8_t* data, std::size_t size) try {
+  const std::vector<char> text(data, data + size);
+  const models::DecoderConfig config = models::decoder_config({text.data(), text.size()}, "config.json");
+  config.check();
+  for (std::int64_t layer = 0; layer < std::min<std::int64_t>(config.layers, 8); ++layer)
+    if (config.positions == models::PositionKind::rotary) config.rope_frequencies(layer);
+  return true;
+} catch (const FormatError& error) {
+  check_sentence(error);
+  return false;
+}
+
+bool decoder_file(const std::uint8_t* data, std::size_t size) try {
+  static const TemporaryFolder folder;
+  const auto path = folder.write("model.gguf", {reinterpret_cast<const char*>(data), size});
+  models::load_model(path);
   return true;
 } catch (const FormatError& error) {
   check_sentence(error);

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <filesystem>
+
+#include <etna/models/decoder.h>
+
+/// Low-rank adapters in files of their own, apart from the model that they belong to.
+namespace etna::models {
+
+/// Writes the adapters of a decoder: as llama.cpp reads them where the path ends in ".gguf", else as PEFT does, in
+/// safetensors with adapter_config.json beside them.
+/// @throws FormatError if there are none, for matrices that such a file has in one piece (queries, keys and values of
+/// gpt2 and phi3), or if the file cannot be written
+void save_adapters(const std::filesystem::path& path, const Decoder& decoder);
+
+/// Adds the adapters of a GGUF file, a .safetensors file, or a folder that PEFT wrote. They may be trained on; all
+/// other weights are frozen.
+/// @throws FormatError naming the file for adapters of other shapes or of layers that the decoder does not have, or if
+/// it has adapters already; the decoder is unchanged then
+void load_adapters(const std::filesystem::path& path, Decoder& decoder);
+
+}  // namespace etna::models

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <etna/models/decoder_block.h>
+#include <etna/models/decoder_config.h>
+#include <etna/models/projection.h>
+#include <etna/nn/module.h>
+#include <etna/nn/module_list.h>
+
+namespace etna::models {
+
+/// A decoder of the llama kind, or what DecoderConfig makes of it: token embeddings, blocks, a norm and a head.
+class Decoder : public nn::UnaryModule {
+ public:
+  /// @throws FormatError as DecoderConfig::check()
+  Decoder(const DecoderConfig& config, Weights& weights);
+  /// With fresh weights, to be trained.
+  explicit Decoder(const DecoderConfig& config);
+
+  /// @param tokens [B, T] i64 or i32 @return logits [B, T, vocabulary]
+  Tensor forward(const Tensor& tokens) const override;
+  /// Mean cross-entropy. @param targets [B, T], -100 at positions to ignore @return 0-d
+  Tensor loss(const Tensor& tokens, const Tensor& targets) const;
+  /// The head's input. @return [B, T, width]
+  Tensor hidden(const Tensor& tokens) const;
+
+  /// The first block's input: token embeddings, with learned positions. @return [B, T, width]
+  Tensor embedded(const Tensor& tokens) const;
+
+  /// As hidden(), for tokens behind those that the cache has, which takes them up. Without gradients.
+  /// @param tokens [B, T] @return the last block's output [B, T, width], to be given to head()
+  Tensor extend(const Tensor& tokens, const DecoderCache& cache) const;
+  /// The final norm, the head and the cap of logits. @param x [..., width] @return [..., vocabulary]
+  Tensor head(const Tensor& x) const;
+
+  /// True if some matrix is in a block format, so that it cannot be trained.
+  bool frozen() const;
+  /// Adds low-rank adapters to the projections of attention, and of the feed-forward layers if `all`. Everything else
+  /// is frozen. @throws Error
+  void add_adapters(std::int64_t rank, double alpha, bool all = false);
+  void merge_adapters();
+
+  const DecoderConfig config;
+  Projection token_embedding;                      ///< [vocabulary, width]
+  std::unique_ptr<Projection> position_embedding;  ///< [context, width], or null
+  nn::ModuleList<DecoderBlock> blocks;
+  Norm norm;
+  std::unique_ptr<Projection> output;  ///< null where the head is the token embedding
+
+ protected:
+  std::unique_ptr<nn::Module> another() const override;
+
+ private:
+  Tensor embed(const Tensor& tokens, const Tensor& positions) const;
+  Tensor capped(const Tensor& logits) const;
+  const Projection& head_weights() const { return output ? *output : token_embedding; }
+  std::vector<Projection*> projections(bool all);
+};
+
+}  // namespace etna::models

@@ -1,0 +1,273 @@
+#include <etna/models/decoder_block.h>
+
+#include <array>
+
+#include <fmt/format.h>
+
+#include <etna/tensor/capture.h>
+#include <etna/tensor/ops.h>
+#include <etna/tensor/transformer.h>
+
+namespace etna::models {
+namespace {
+
+Tensor activate(const Tensor& x, ActivationKind kind) {
+  switch (kind) {
+    case ActivationKind::silu:
+      return silu(x);
+    case ActivationKind::gelu:
+      return gelu(x);
+    case ActivationKind::gelu_tanh:
+      return gelu_tanh(x);
+    case ActivationKind::relu_squared:
+      break;
+  }
+  return square(relu(x));
+}
+
+/// Rows of queries from which on attention over gathered keys is faster.
+constexpr std::int64_t kPrompt = 16;
+
+/// The gate that quantized_linear() applies itself, or none.
+Gate fused_gate(ActivationKind kind) {
+  switch (kind) {
+    case ActivationKind::silu:
+      return Gate::silu;
+    case ActivationKind::gelu_tanh:
+      return Gate::gelu_tanh;
+    case ActivationKind::relu_squared:
+      return Gate::relu_squared;
+    case ActivationKind::gelu:
+      break;
+  }
+  return Gate::none;
+}
+
+std::unique_ptr<Norm> rms_norm_if(bool there, Weights& weights, const std::string& name, std::int64_t size,
+                                  const DecoderConfig& config) {
+  return there ? std::make_unique<Norm>(weights, name, NormKind::rms, size, config.norm_eps) : nullptr;
+}
+
+std::unique_ptr<Norm> block_norm_if(bool there, Weights& weights, const std::string& name,
+                                    const DecoderConfig& config) {
+  return there ? std::make_unique<Norm>(weights, name, config.norm, config.width, config.norm_eps, config.norm_bias)
+               : nullptr;
+}
+
+/// A norm in front of a product: a part of it where it is of root mean squares, else applied now.
+Tensor prepare(const Tensor& x, const Norm* norm, QuantizedLinearOptions& options) {
+  if (norm == nullptr) return x;
+  if (norm->kind == NormKind::layer) return (*norm)(x);
+  options.norm = norm->weight;
+  options.eps = norm->eps;
+  return x;
+}
+
+/// One layer with a norm in front and a residual behind.
+Tensor project(const Projection& layer, const Tensor& x, const Norm* norm, const Tensor& residual) {
+  if (layer.has_adapter()) {
+    const Tensor y = layer(norm == nullptr ? x : (*norm)(x));
+    return residual.defined() ? residual + y : y;
+  }
+  QuantizedLinearOptions options{.bias = layer.bias, .residual = residual};
+  const Tensor in = prepare(x, norm, options);
+  return quantized_linear(in, layer.blocks(), options);
+}
+
+/// Biases of several layers one after the other; undefined where none has one.
+Tensor biases_of(std::initializer_list<const Projection*> layers) {
+  std::vector<Tensor> all;
+  for (const Projection* layer : layers)
+    if (layer->bias.defined()) all.push_back(layer->bias.detach());
+  return all.empty() ? Tensor() : cat(all);
+}
+
+}  // namespace
+
+Norm::Norm(Weights& weights, const std::string& name, NormKind kind, std::int64_t size, double eps, bool with_bias)
+    : kind(kind), eps(eps), weight(weights.vector(name + ".weight", size)) {
+  if (with_bias) bias = weights.vector(name + ".bias", size);
+  register_parameter("weight", weight);
+  register_parameter("bias", bias);
+}
+
+Tensor Norm::forward(const Tensor& x) const {
+  return kind == NormKind::rms ? rms_norm(x, weight, eps) : layer_norm(x, weight, bias, eps);
+}
+
+std::string Norm::extra_repr() const {
+  return fmt::format("({},), eps={}, {}", weight.size(0), eps, kind == NormKind::rms ? "rms" : "layer");
+}
+
+DecoderAttention::DecoderAttention(Weights& weights, const std::string& name, const DecoderConfig& config,
+                                   std::int64_t layer)
+    : query(weights, name + ".query", config.width, config.query_rows(), config.query_bias),
+      key(weights, name + ".key", config.width, config.kv_rows(), config.query_bias),
+      value(weights, name + ".value", config.width, config.kv_rows(), config.query_bias),
+      output(weights, name + ".output", config.query_rows(), config.width, config.output_bias),
+      query_norm(rms_norm_if(config.query_key_norm, weights, name + ".query_norm", config.head_size, config)),
+      key_norm(rms_norm_if(config.query_key_norm, weights, name + ".key_norm", config.head_size, config)),
+      sub_norm(rms_norm_if(config.sub_norms, weights, name + ".sub_norm", config.query_rows(), config)),
+      config_(config),
+      layer_(layer),
+      window_(config.has_window(layer) ? config.window : 0) {
+  register_module("query", query);
+  register_module("key", key);
+  register_module("value", value);
+  register_module("output", output);
+  if (query_norm) register_module("query_norm", *query_norm);
+  if (key_norm) register_module("key_norm", *key_norm);
+  if (sub_norm) register_module("sub_norm", *sub_norm);
+  if (config.positions == PositionKind::rotary) frequencies_ = from_vector(config.rope_frequencies(layer));
+}
+
+Tensor DecoderAttention::frequencies_on(Device device) const {
+  if (!frequencies_.defined() || frequencies_.device() == device) return frequencies_;
+  const NotCaptured now;
+  return frequencies_ = frequencies_.to(device);
+}
+
+/// @param x [B, heads, T, D]
+Tensor DecoderAttention::rotated(const Tensor& x) const {
+  if (config_.positions != PositionKind::rotary) return x;
+  const Tensor y = rope(x, frequencies_on(x.device()), {}, config_.rope.interleaved);
+  const double magnitude = config_.rope_magnitude();
+  const std::int64_t turned = config_.rope.size;
+  if (magnitude == 1) return y;
+  if (turned == x.size(-1)) return y * magnitude;
+  return cat({y.slice(-1, 0, turned) * magnitude, y.slice(-1, turned, x.size(-1))}, -1);
+}
+
+Tensor DecoderAttention::forward(const Tensor& x) const {
+  const std::int64_t batch = x.size(0), steps = x.size(1), size = config_.head_size;
+  const auto heads_of = [&](const Projection& layer, const Norm* norm) {
+    const Tensor rows = layer(x).reshape({batch, steps, -1, size});
+    return (norm == nullptr ? rows : (*norm)(rows)).transpose(1, 2);
+  };
+  const Tensor q = rotated(heads_of(query, query_norm.get())), k = rotated(heads_of(key, key_norm.get()));
+  const Tensor v = heads_of(value, nullptr);
+  AttentionSettings settings{.causal = true, .scale = config_.score_scale(), .softcap = config_.attention_softcap};
+  if (window_ > 0 && steps > window_) {
+    const Tensor near = triu(ones({steps, steps}, {f32, x.device()}), 1 - window_);
+    settings.mask = near > 0.0;
+  }
+  const Tensor y = dot_product_attention(q, k, v, settings).transpose(1, 2).reshape({batch, steps, -1});
+  return output(sub_norm ? (*sub_norm)(y) : y);
+}
+
+Tensor DecoderAttention::forward(const Tensor& x, const Norm* norm, const Tensor& residual,
+                                 const DecoderCache& cache) const {
+  const std::int64_t batch = x.size(0), steps = x.size(1);
+  Tensor qkv;
+  if (query.has_adapter() || key.has_adapter() || value.has_adapter()) {
+    const Tensor normed = norm == nullptr ? x : (*norm)(x);
+    qkv = cat({query(normed), key(normed), value(normed)}, -1);
+  } else {
+    if (query.bias.defined() && (!biases_.defined() || biases_.device() != x.device())) {
+      const NotCaptured now;
+      biases_ = biases_of({&query, &key, &value});
+    }
+    QuantizedLinearOptions options{.bias = biases_};
+    const Tensor in = prepare(x, norm, options);
+    qkv = quantized_linear(in, std::array{query.blocks(), key.blocks(), value.blocks()}, options);
+  }
+  PagedCache& own = (*cache.layers)[static_cast<std::size_t>(layer_)];
+  const Tensor q = rotate_and_cache_(qkv, own, cache.places,
+                                     {.heads = config_.heads,
+                                      .kv_heads = config_.kv_heads,
+                                      .frequencies = frequencies_on(x.device()),
+                                      .interleaved = config_.rope.interleaved,
+                                      .magnitude = config_.rope_magnitude(),
+                                      .query_norm = query_norm ? query_norm->weight : Tensor(),
+                                      .key_norm = key_norm ? key_norm->weight : Tensor(),
+                                      .eps = config_.norm_eps});
+  const Tensor y = attend_to_cache(q, own, cache).reshape({batch, steps, config_.query_rows()});
+  return project(output, y, sub_norm.get(), residual);
+}
+
+Tensor DecoderAttention::attend_to_cache(const Tensor& q, PagedCache& cache, const DecoderCache& at) const {
+  const PagedAttentionSettings settings{
+      .scale = config_.score_scale(), .softcap = config_.attention_softcap, .window = window_};
+  const bool prompt = q.size(1) >= kPrompt && at.longest > 0 && q.size(0) == 1;
+  return prompt ? prompt_attention(q, cache, at.places.table, at.longest, settings)
+                : paged_attention(q, cache, at.places, settings);
+}
+
+DecoderFeedForward::DecoderFeedForward(Weights& weights, const std::string& name, const DecoderConfig& config)
+    : gate(config.gated ? std::make_unique<Projection>(weights, name + ".gate", config.width, config.feed_forward,
+                                                       config.ffn_bias)
+                        : nullptr),
+      up(weights, name + ".up", config.width, config.feed_forward, config.ffn_bias),
+      down(weights, name + ".down", config.feed_forward, config.width, config.ffn_bias),
+      sub_norm(rms_norm_if(config.sub_norms, weights, name + ".sub_norm", config.feed_forward, config)),
+      config_(config) {
+  if (gate) register_module("gate", *gate);
+  register_module("up", up);
+  register_module("down", down);
+  if (sub_norm) register_module("sub_norm", *sub_norm);
+}
+
+Tensor DecoderFeedForward::activated(const Tensor& x) const {
+  if (gate == nullptr) return activate(up(x), config_.activation);
+  if (config_.activation == ActivationKind::silu) return swiglu((*gate)(x), up(x));
+  if (config_.activation == ActivationKind::gelu) return geglu((*gate)(x), up(x));
+  return activate((*gate)(x), config_.activation) * up(x);
+}
+
+Tensor DecoderFeedForward::forward(const Tensor& x) const {
+  const Tensor h = activated(x);
+  return down(sub_norm ? (*sub_norm)(h) : h);
+}
+
+Tensor DecoderFeedForward::forward(const Tensor& x, const Norm* norm, const Tensor& residual) const {
+  const Gate fused = fused_gate(config_.activation);
+  Tensor h;
+  if (gate == nullptr && !up.has_adapter()) {
+    h = activate(project(up, x, norm, {}), config_.activation);
+  } else if (gate != nullptr && fused != Gate::none && !gate->has_adapter() && !up.has_adapter()) {
+    QuantizedLinearOptions options{.bias = biases_of({gate.get(), &up}), .gate = fused};
+    const Tensor in = prepare(x, norm, options);
+    h = quantized_linear(in, std::array{gate->blocks(), up.blocks()}, options);
+  } else {
+    h = activated(norm == nullptr ? x : (*norm)(x));
+  }
+  return project(down, h, sub_norm.get(), residual);
+}
+
+DecoderBlock::DecoderBlock(Weights& weights, const std::string& name, const DecoderConfig& config, std::int64_t layer)
+    : attention_norm(weights, name + ".attention_norm", config.norm, config.width, config.norm_eps, config.norm_bias),
+      attention(weights, name + ".attention", config, layer),
+      attention_post_norm(block_norm_if(config.post_norms, weights, name + ".attention_post_norm", config)),
+      ffn_norm(block_norm_if(!config.parallel, weights, name + ".ffn_norm", config)),
+      ffn(weights, name + ".ffn", config),
+      ffn_post_norm(block_norm_if(config.post_norms, weights, name + ".ffn_post_norm", config)) {
+  register_module("attention_norm", attention_norm);
+  register_module("attention", attention);
+  if (attention_post_norm) register_module("attention_post_norm", *attention_post_norm);
+  if (ffn_norm) register_module("ffn_norm", *ffn_norm);
+  register_module("ffn", ffn);
+  if (ffn_post_norm) register_module("ffn_post_norm", *ffn_post_norm);
+}
+
+Tensor DecoderBlock::forward(const Tensor& x) const {
+  const auto with = [](const std::unique_ptr<Norm>& norm, const Tensor& y) { return norm ? (*norm)(y) : y; };
+  const Tensor normed = attention_norm(x);
+  if (ffn_norm == nullptr) return x + attention.forward(normed) + ffn.forward(normed);
+  const Tensor y = x + with(attention_post_norm, attention.forward(normed));
+  return y + with(ffn_post_norm, ffn.forward((*ffn_norm)(y)));
+}
+
+Tensor DecoderBlock::forward(const Tensor& x, const DecoderCache& cache) const {
+  if (ffn_norm == nullptr) {
+    const Tensor normed = attention_norm(x);
+    return ffn.forward(normed, nullptr, attention.forward(normed, nullptr, x, cache));
+  }
+  if (attention_post_norm == nullptr) {
+    const Tensor y = attention.forward(x, &attention_norm, x, cache);
+    return ffn.forward(y, ffn_norm.get(), y);
+  }
+  const Tensor y = x + (*attention_post_norm)(attention.forward(x, &attention_norm, {}, cache));
+  return y + (*ffn_post_norm)(ffn.forward(y, ffn_norm.get(), {}));
+}
+
+}  // namespace etna::models

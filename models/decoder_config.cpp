@@ -1,0 +1,117 @@
+#include <etna/models/decoder_config.h>
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+namespace etna::models {
+namespace {
+
+constexpr double kPi = 3.14159265358979323846;
+
+/// Yarn's frequency of pair i turns `turns` times within the original context; the i that does, not whole.
+double pair_of_turns(double turns, const RopeConfig& rope, double context) {
+  return static_cast<double>(rope.size) * std::log(context / (turns * 2 * kPi)) / (2 * std::log(rope.base));
+}
+
+}  // namespace
+
+double DecoderConfig::score_scale() const {
+  return attention_scale > 0 ? attention_scale : 1 / std::sqrt(static_cast<double>(head_size));
+}
+
+double DecoderConfig::rope_magnitude() const {
+  if (rope.attention_factor > 0) return rope.attention_factor;
+  return rope.scaling == RopeScaling::yarn && rope.factor > 1 ? 1 + 0.1 * std::log(rope.factor) : 1;
+}
+
+std::vector<float> DecoderConfig::rope_frequencies(std::int64_t layer) const {
+  const bool local = window_rope_base > 0 && has_window(layer);
+  const std::int64_t pairs = rope.size / 2;
+  const double original = static_cast<double>(rope.original_context > 0 ? rope.original_context : context);
+  const double size = static_cast<double>(rope.size);
+  double base = local ? window_rope_base : rope.base;
+  const RopeScaling scaling = local ? RopeScaling::none : rope.scaling;
+  if (scaling == RopeScaling::ntk) base *= std::pow(rope.factor, size / (size - 2));
+  const double low = std::floor(pair_of_turns(rope.beta_fast, rope, original));
+  const double high = std::ceil(pair_of_turns(rope.beta_slow, rope, original));
+  std::vector<float> frequencies;
+  for (std::int64_t i = 0; i < pairs; ++i) {
+    double f = std::pow(base, -2 * static_cast<double>(i) / size);
+    if (scaling == RopeScaling::linear) f /= rope.factor;
+    if (scaling == RopeScaling::yarn) {
+      const double first = std::max(0.0, low), last = std::min(size - 1, high);
+      const double ramp = (static_cast<double>(i) - first) / std::max(0.001, last - first);
+      const double kept = (1 - std::min(1.0, std::max(0.0, ramp))) * rope.extrapolation;
+      f = f / rope.factor * (1 - kept) + f * kept;
+    }
+    if (scaling == RopeScaling::llama3) {
+      const double turns = original * f / (2 * kPi);
+      if (turns < rope.low_frequency_factor) {
+        f /= rope.factor;
+      } else if (turns < rope.high_frequency_factor) {
+        const double kept =
+            (turns - rope.low_frequency_factor) / (rope.high_frequency_factor - rope.low_frequency_factor);
+        f = (1 - kept) * f / rope.factor + kept * f;
+      }
+    }
+    if (!local && !rope.divisors.empty()) f /= static_cast<double>(rope.divisors[static_cast<std::size_t>(i)]);
+    frequencies.push_back(static_cast<float>(f));
+  }
+  return frequencies;
+}
+
+std::int64_t DecoderConfig::num_parameters() const {
+  const std::int64_t ffn = (gated ? 3 : 2) * width * feed_forward, attention = 2 * width * (query_rows() + kv_rows());
+  const std::int64_t norms = (norm_bias ? 2 : 1) * width * ((parallel ? 1 : 2) + (post_norms ? 2 : 0)) +
+                             (query_key_norm ? 2 * head_size : 0) + (sub_norms ? query_rows() + feed_forward : 0);
+  const std::int64_t biases = (query_bias ? query_rows() + 2 * kv_rows() : 0) + (output_bias ? width : 0) +
+                              (ffn_bias ? (gated ? 2 : 1) * feed_forward + width : 0);
+  const std::int64_t tables = vocabulary * width * (tied ? 1 : 2) + (head_bias ? vocabulary : 0) +
+                              (positions == PositionKind::learned ? context * width : 0);
+  return layers * (attention + ffn + norms + biases) + tables + (norm_bias ? 2 : 1) * width;
+}
+
+void DecoderConfig::check() const {
+  const auto refuse = [](const std::string& what) { throw FormatError(what); };
+  struct Size {
+    const char* name;
+    std::int64_t value, most;
+  };
+  // No model has more; products of two of these fit in 63 bits.
+  constexpr std::int64_t kMost = std::int64_t{1} << 30;
+  for (const Size& size : {Size{"vocabulary", vocabulary, kMost},
+                           {"context", context, kMost},
+                           {"width", width, 1 << 20},
+                           {"layers", layers, 1 << 14},
+                           {"heads", heads, 1 << 14},
+                           {"kv_heads", kv_heads, 1 << 14},
+                           {"head_size", head_size, 1 << 14},
+                           {"feed_forward", feed_forward, 1 << 22}}) {
+    if (size.value < 1 || size.value > size.most)
+      refuse(fmt::format("{} is {}; it must be from 1 to {}", size.name, size.value, size.most));
+  }
+  if (heads % kv_heads != 0)
+    refuse(fmt::format("{} heads of queries cannot share {} heads of keys; the second must divide the first", heads,
+                       kv_heads));
+  if (!(norm_eps >= 0 && norm_eps < 1))
+    refuse(fmt::format("the norm's epsilon is {}; it must be from 0 to 1", norm_eps));
+  if (positions == PositionKind::rotary) {
+    if (rope.size < 2 || rope.size % 2 != 0 || rope.size > head_size) {
+      refuse(fmt::format("rope turns {} elements of heads of {}; it must be an even number, 2 or more, that fits",
+                         rope.size, head_size));
+    }
+    if (!(rope.base > 0) || !std::isfinite(rope.base))
+      refuse(fmt::format("rope's base is {}; it must be above 0", rope.base));
+    if (!(rope.factor > 0) || !std::isfinite(rope.factor))
+      refuse(fmt::format("rope's factor is {}; it must be above 0", rope.factor));
+    if (!rope.divisors.empty() && static_cast<std::int64_t>(rope.divisors.size()) != rope.size / 2) {
+      refuse(fmt::format("rope has {} divisors for {} frequencies", rope.divisors.size(), rope.size / 2));
+    }
+    for (const float divisor : rope.divisors)
+      if (!(divisor > 0)) refuse(fmt::format("a divisor of rope's frequencies is {}; all must be above 0", divisor));
+  }
+  if (window < 0 || window_every < 1) refuse(fmt::format("a window of {} in layers of {}", window, window_every));
+}
+
+}  // namespace etna::models

@@ -1,0 +1,116 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <etna/device/error.h>
+
+namespace etna::io {
+class GgufFile;
+struct Llama2cConfig;
+}  // namespace etna::io
+
+/// Language models that others trained, and those that are trained here to the same design.
+namespace etna::models {
+
+enum class NormKind : std::uint8_t { rms, layer };
+enum class PositionKind : std::uint8_t { rotary, learned };
+/// Of the feed-forward layer. `relu_squared` is BitNet's.
+enum class ActivationKind : std::uint8_t { silu, gelu, gelu_tanh, relu_squared };
+
+/// How rotary positions beyond the length a model was trained with are handled.
+enum class RopeScaling : std::uint8_t {
+  none,
+  linear,  ///< positions are divided by the factor
+  ntk,     ///< the base grows with the factor (bloc97 2023)
+  yarn,    ///< low frequencies are divided, high ones kept (Peng et al. 2023)
+  llama3   ///< the same with the boundaries of Llama 3.1
+};
+
+struct RopeConfig {
+  std::int64_t size = 0;  ///< elements of a head that are rotated, even; the others stay
+  double base = 10000;
+  bool interleaved = false;  ///< pairs are neighbours, as in Meta's files and GGUF's of llama; else half a head apart
+  RopeScaling scaling = RopeScaling::none;
+  double factor = 1;
+  std::int64_t original_context = 0;  ///< positions of the training before scaling; 0: the model's context
+  double attention_factor = 0;        ///< of rotated elements (yarn, longrope); 0: by the rule of the scaling
+  double beta_fast = 32, beta_slow = 1, extrapolation = 1;     ///< yarn
+  double low_frequency_factor = 1, high_frequency_factor = 4;  ///< llama3
+  std::vector<float> divisors = {};                            ///< of each frequency, from the file; empty: all 1
+};
+
+/// The design of a decoder: sizes and what its blocks are made of.
+struct DecoderConfig {
+  std::string architecture = "llama";  ///< as GGUF names it
+  std::string name;
+  std::int64_t vocabulary = 0;
+  std::int64_t context = 0;  ///< positions it was trained with
+  std::int64_t width = 0;    ///< of the residual stream
+  std::int64_t layers = 0;
+  std::int64_t heads = 0;
+  std::int64_t kv_heads = 0;      ///< heads of keys and values; divides heads
+  std::int64_t head_size = 0;     ///< elements a head
+  std::int64_t feed_forward = 0;  ///< width between the matrices of the feed-forward layer
+
+  NormKind norm = NormKind::rms;
+  double norm_eps = 1e-5;
+  bool query_key_norm = false;  ///< RMS norms of each head of queries and keys (Qwen 3, Gemma 3)
+  bool post_norms = false;      ///< also behind attention and feed-forward (Gemma 2 and 3)
+  bool sub_norms = false;       ///< in front of the output and down projections (BitNet)
+  bool parallel = false;        ///< attention and feed-forward read the same normed input (Phi-2)
+
+  bool gated = true;  ///< down(act(gate(x)) ⊙ up(x)), else down(act(up(x)))
+  ActivationKind activation = ActivationKind::silu;
+  bool query_bias = false;   ///< of queries, keys and values
+  bool output_bias = false;  ///< of attention's output
+  bool ffn_bias = false;
+  bool norm_bias = false;  ///< of layer norms
+  bool head_bias = false;
+  bool tied = false;            ///< the head is the token embedding
+  bool ternary_scales = false;  ///< each matrix has a scale of its own in the file (BitNet)
+
+  PositionKind positions = PositionKind::rotary;
+  RopeConfig rope;
+  double attention_scale = 0;    ///< of scores; 0: 1/√head_size
+  double attention_softcap = 0;  ///< scores become c · tanh(scores / c) (Gemma 2); 0: not
+  double logit_softcap = 0;
+  double embedding_scale = 1;     ///< of token embeddings (Gemma: √width)
+  std::int64_t window = 0;        ///< a position attends to so many positions, itself included; 0: to all
+  std::int64_t window_every = 1;  ///< layers 0 ... n-2 of each n have the window, the last sees all; 1: all have it
+  double window_rope_base = 0;    ///< base of rope in layers with a window (Gemma 3); 0: as the others
+
+  /// Whether a layer attends within the window only.
+  bool has_window(std::int64_t layer) const {
+    return window > 0 && (window_every <= 1 || (layer + 1) % window_every != 0);
+  }
+  std::int64_t query_rows() const { return heads * head_size; }
+  std::int64_t kv_rows() const { return kv_heads * head_size; }
+  double score_scale() const;
+  /// What rotated queries and keys are multiplied by; 1 but for yarn and longrope.
+  double rope_magnitude() const;
+  /// Angle a position of each rotated pair, scaling included. @param layer decides about the base
+  std::vector<float> rope_frequencies(std::int64_t layer) const;
+  /// Number of weights, tied ones once.
+  std::int64_t num_parameters() const;
+
+  /// @throws FormatError naming the field that makes no model: sizes below 1, heads that do not divide ...
+  void check() const;
+};
+
+/// From the metadata and the tensors of a GGUF file.
+/// @throws FormatError naming the file, for an architecture that does not run here, and for values that make no model
+DecoderConfig decoder_config(const io::GgufFile& file);
+/// From a config.json of Hugging Face. @param name for errors @throws FormatError
+DecoderConfig decoder_config(std::string_view json, const std::string& name);
+DecoderConfig decoder_config(const io::Llama2cConfig& config);
+/// A config as decoder_config() reads it, in the words of a config.json. @throws Error for an architecture that is only
+/// read: all but llama and gpt2
+std::string config_json(const DecoderConfig& config);
+
+/// The architectures that run, as GGUF names them.
+std::vector<std::string_view> known_architectures();
+
+}  // namespace etna::models

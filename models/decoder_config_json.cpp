@@ -1,0 +1,245 @@
+#include <cmath>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <etna/data/tokenizers/json_fields.h>
+#include <etna/models/architecture.h>
+#include <etna/models/decoder_config.h>
+
+namespace etna::models {
+namespace {
+
+using Json = nlohmann::json;
+
+/// A field of an object; null and missing are the same.
+const Json* field(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  return found == object.end() || found->is_null() ? nullptr : &*found;
+}
+
+template <typename T>
+T read(const Json& object, const char* key, T otherwise) {
+  const Json* value = field(object, key);
+  if (value == nullptr) return otherwise;
+  const bool fits = std::is_same_v<T, bool>          ? value->is_boolean()
+                    : std::is_same_v<T, std::string> ? value->is_string()
+                    : std::is_same_v<T, double>      ? value->is_number()
+                                                     : value->is_number_integer();
+  if (!fits) {
+    throw FormatError(fmt::format("'{}' is {}; wanted {}", key, value->dump(),
+                                  std::is_same_v<T, bool>          ? "true or false"
+                                  : std::is_same_v<T, std::string> ? "a string"
+                                  : std::is_same_v<T, double>      ? "a number"
+                                                                   : "a whole number"));
+  }
+  return value->get<T>();
+}
+
+std::int64_t required(const Json& object, const char* key) {
+  if (field(object, key) == nullptr) throw FormatError(fmt::format("'{}' is missing", key));
+  return read<std::int64_t>(object, key, 0);
+}
+
+ActivationKind activation_named(const std::string& name) {
+  if (name == "silu" || name == "swish") return ActivationKind::silu;
+  if (name == "gelu") return ActivationKind::gelu;
+  if (name == "gelu_new" || name == "gelu_pytorch_tanh" || name == "gelu_fast") return ActivationKind::gelu_tanh;
+  if (name == "relu2") return ActivationKind::relu_squared;
+  throw FormatError(fmt::format("the activation '{}' is not known; wanted silu, gelu, gelu_new or relu2", name));
+}
+
+void read_rope(const Json& json, DecoderConfig& c) {
+  RopeConfig& rope = c.rope;
+  // Hugging Face has no such field: its files are all of the other kind.
+  rope.interleaved = read(json, "rope_interleaved", false);
+  rope.base = read(json, "rope_theta", rope.base);
+  c.window_rope_base = read(json, "rope_local_base_freq", c.window_rope_base);
+  const double part = read(json, "partial_rotary_factor", 1.0);
+  rope.size = static_cast<std::int64_t>(static_cast<double>(c.head_size) * part) / 2 * 2;
+  rope.original_context = read<std::int64_t>(json, "original_max_position_embeddings", 0);
+  const Json* scaling = field(json, "rope_scaling");
+  if (scaling == nullptr) return;
+  if (!scaling->is_object()) throw FormatError("'rope_scaling' is no object");
+  const std::string type = read<std::string>(*scaling, "rope_type", read<std::string>(*scaling, "type", "default"));
+  rope.factor = read(*scaling, "factor", 1.0);
+  rope.original_context = read<std::int64_t>(*scaling, "original_max_position_embeddings", rope.original_context);
+  rope.attention_factor = read(*scaling, "attention_factor", 0.0);
+  if (type == "linear") {
+    rope.scaling = RopeScaling::linear;
+  } else if (type == "dynamic") {
+    rope.scaling = RopeScaling::ntk;
+  } else if (type == "yarn") {
+    rope.scaling = RopeScaling::yarn;
+    rope.beta_fast = read(*scaling, "beta_fast", rope.beta_fast);
+    rope.beta_slow = read(*scaling, "beta_slow", rope.beta_slow);
+  } else if (type == "llama3") {
+    rope.scaling = RopeScaling::llama3;
+    rope.low_frequency_factor = read(*scaling, "low_freq_factor", 1.0);
+    rope.high_frequency_factor = read(*scaling, "high_freq_factor", 4.0);
+  } else if (type == "longrope" || type == "su") {
+    const std::int64_t original = rope.original_context > 0 ? rope.original_context : c.context;
+    const char* which = c.context > original ? "long_factor" : "short_factor";
+    const Json* factors = field(*scaling, which);
+    if (factors == nullptr || !factors->is_array())
+      throw FormatError(fmt::format("'{}' of rope_scaling is no list", which));
+    for (const Json& factor : *factors) {
+      if (!factor.is_number()) throw FormatError(fmt::format("'{}' of rope_scaling holds {}", which, factor.dump()));
+      rope.divisors.push_back(factor.get<float>());
+    }
+    const double longer = static_cast<double>(c.context) / static_cast<double>(original);
+    if (rope.attention_factor == 0 && longer > 1)
+      rope.attention_factor = std::sqrt(1 + std::log(longer) / std::log(static_cast<double>(original)));
+  } else if (type != "default" && type != "mrope") {
+    throw FormatError(
+        fmt::format("the scaling of rope is '{}'; known are linear, dynamic, yarn, llama3 and longrope", type));
+  }
+}
+
+void read_gpt2(const Json& json, DecoderConfig& c) {
+  c.vocabulary = required(json, "vocab_size");
+  c.context = required(json, "n_positions");
+  c.width = required(json, "n_embd");
+  c.layers = required(json, "n_layer");
+  c.heads = required(json, "n_head");
+  c.feed_forward = read<std::int64_t>(json, "n_inner", 4 * c.width);
+  c.norm_eps = read(json, "layer_norm_epsilon", 1e-5);
+  c.activation = activation_named(read<std::string>(json, "activation_function", "gelu_new"));
+  c.tied = read(json, "tie_word_embeddings", true);
+  fill_defaults(c);
+}
+
+void read_window(const Json& json, DecoderConfig& c) {
+  c.window = read<std::int64_t>(json, "sliding_window", 0);
+  if (!read(json, "use_sliding_window", true)) c.window = 0;
+  c.window_every = read<std::int64_t>(json, "sliding_window_pattern", c.window_every);
+  const Json* types = field(json, "layer_types");
+  if (c.window == 0 || types == nullptr || !types->is_array()) return;
+  // A list of each layer's kind, which must be one that window_every describes.
+  std::int64_t first_full = 0;
+  const auto full = [&](std::size_t i) { return (*types)[i] == "full_attention"; };
+  while (first_full < static_cast<std::int64_t>(types->size()) && !full(static_cast<std::size_t>(first_full)))
+    ++first_full;
+  if (first_full == 0) {
+    c.window = 0;
+  } else {
+    c.window_every = first_full < static_cast<std::int64_t>(types->size()) ? first_full + 1 : 1;
+  }
+  for (std::size_t i = 0; i < types->size(); ++i) {
+    if (full(i) == c.has_window(static_cast<std::int64_t>(i)))
+      throw FormatError("'layer_types' is no repeated row of sliding and full attention");
+  }
+}
+
+DecoderConfig read_config(const Json& whole) {
+  // Models of several kinds of input keep the text's part apart.
+  const Json* text = field(whole, "text_config");
+  const Json& json = text != nullptr && text->is_object() ? *text : whole;
+  const std::string type = read<std::string>(json, "model_type", "");
+  const Architecture* architecture = find_architecture_hugging_face(type);
+  if (architecture == nullptr) {
+    throw FormatError(
+        fmt::format("models of the type '{}' do not run here; these do: llama, mistral, qwen2, qwen3, gemma, "
+                    "gemma2, gemma3_text, phi, phi3, gpt2, bitnet",
+                    type));
+  }
+  DecoderConfig c;
+  architecture->apply(c);
+  c.architecture = architecture->gguf;
+  c.name = read<std::string>(json, "_name_or_path", "");
+  if (type == "gpt2") {
+    read_gpt2(json, c);
+    return c;
+  }
+  c.vocabulary = required(json, "vocab_size");
+  c.width = required(json, "hidden_size");
+  c.layers = required(json, "num_hidden_layers");
+  c.heads = required(json, "num_attention_heads");
+  c.kv_heads = read<std::int64_t>(json, "num_key_value_heads", c.heads);
+  c.head_size = read<std::int64_t>(json, "head_dim", 0);
+  c.feed_forward = required(json, "intermediate_size");
+  c.context = read<std::int64_t>(json, "max_position_embeddings", 2048);
+  c.norm_eps = c.norm == NormKind::rms ? read(json, "rms_norm_eps", 1e-6) : read(json, "layer_norm_eps", 1e-5);
+  c.tied = read(json, "tie_word_embeddings", c.tied);
+  c.query_bias = read(json, "attention_bias", c.query_bias);
+  // Llama's switch is for all four projections.
+  if (type == "llama") c.output_bias = c.query_bias;
+  c.ffn_bias = read(json, "mlp_bias", c.ffn_bias);
+  const std::string activation =
+      read<std::string>(json, "hidden_activation", read<std::string>(json, "hidden_act", ""));
+  // Early files of Gemma say gelu and mean its approximation.
+  if (!activation.empty() && !c.architecture.starts_with("gemma")) c.activation = activation_named(activation);
+  c.attention_softcap = read(json, "attn_logit_softcapping", 0.0);
+  c.logit_softcap = read(json, "final_logit_softcapping", 0.0);
+  const double scalar = read(json, "query_pre_attn_scalar", 0.0);
+  if (scalar > 0) c.attention_scale = 1 / std::sqrt(scalar);
+  fill_defaults(c);
+  read_window(json, c);
+  read_rope(json, c);
+  return c;
+}
+
+const char* name_of(ActivationKind kind) {
+  switch (kind) {
+    case ActivationKind::silu:
+      return "silu";
+    case ActivationKind::gelu:
+      return "gelu";
+    case ActivationKind::gelu_tanh:
+      return "gelu_new";
+    case ActivationKind::relu_squared:
+      break;
+  }
+  return "relu2";
+}
+
+}  // namespace
+
+std::string config_json(const DecoderConfig& c) {
+  Json json;
+  if (c.architecture == "gpt2") {
+    json = {{"model_type", "gpt2"},
+            {"vocab_size", c.vocabulary},
+            {"n_positions", c.context},
+            {"n_embd", c.width},
+            {"n_layer", c.layers},
+            {"n_head", c.heads},
+            {"n_inner", c.feed_forward},
+            {"layer_norm_epsilon", c.norm_eps},
+            {"activation_function", name_of(c.activation)},
+            {"tie_word_embeddings", c.tied}};
+    return json.dump(2);
+  }
+  if (c.architecture != "llama")
+    throw Error(fmt::format("config_json: models of the architecture '{}' are read, not written", c.architecture));
+  json = {{"model_type", "llama"},
+          {"vocab_size", c.vocabulary},
+          {"max_position_embeddings", c.context},
+          {"hidden_size", c.width},
+          {"num_hidden_layers", c.layers},
+          {"num_attention_heads", c.heads},
+          {"num_key_value_heads", c.kv_heads},
+          {"head_dim", c.head_size},
+          {"intermediate_size", c.feed_forward},
+          {"rms_norm_eps", c.norm_eps},
+          {"rope_theta", c.rope.base},
+          {"hidden_act", name_of(c.activation)},
+          {"attention_bias", c.query_bias},
+          {"mlp_bias", c.ffn_bias},
+          {"tie_word_embeddings", c.tied}};
+  if (c.rope.interleaved) json["rope_interleaved"] = true;
+  return json.dump(2);
+}
+
+DecoderConfig decoder_config(std::string_view json, const std::string& name) {
+  try {
+    DecoderConfig config = read_config(data::parse_json_object(json, name));
+    config.check();
+    return config;
+  } catch (const FormatError& error) {
+    const std::string what = error.what();
+    throw FormatError(what.starts_with(name) ? what : fmt::format("{}: {}", name, what));
+  }
+}
+
+}  // namespace etna::models

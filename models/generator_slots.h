@@ -1,0 +1,39 @@
+#pragma once
+
+#include <deque>
+#include <map>
+
+#include <etna/models/generator.h>
+#include <etna/tensor/capture.h>
+
+/// What a Generator keeps of its sequences and steps. Internal.
+namespace etna::models {
+
+/// Which captured step it is: everything that changes what is recorded.
+struct StepKind {
+  bool guesses, greedy, counts, bias;
+  std::int64_t width;
+  auto operator<=>(const StepKind&) const = default;
+};
+
+struct Generator::Slot {
+  Id sequence = -1;  ///< -1: free
+  KvCache::Id cached = -1;
+  GenerationOptions options;
+  std::vector<std::int32_t> tokens;  ///< those that the host has seen
+  std::deque<PendingValue> pending;
+  std::int64_t position = 0;   ///< of the token that the next step reads
+  std::int64_t generated = 0;  ///< queued steps included
+  std::int64_t given = 0;      ///< to the caller
+  std::int64_t dropped = 0;    ///< positions that an endless text has given up
+  std::int64_t blocks = 0;     ///< in the table on the device
+
+  bool running() const { return sequence >= 0; }
+};
+
+struct Generator::Steps {
+  using Step = CapturedFunction<std::function<void()>>;
+  std::map<StepKind, std::unique_ptr<Step>> captured;
+};
+
+}  // namespace etna::models

@@ -1,0 +1,259 @@
+#include <etna/models/gguf_export.h>
+
+#include <array>
+#include <cmath>
+#include <functional>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include <etna/models/head_order.h>
+#include <etna/models/weight_names.h>
+#include <etna/tensor/io/gguf_writer.h>
+#include <etna/tensor/ops.h>
+
+namespace etna::models {
+namespace {
+
+/// A tensor of the file: its rows in order, from one or several layers.
+struct Part {
+  std::string name;
+  const quant::BlockFormat* format = nullptr;
+  Shape shape;
+  std::function<void(io::GgufWriter& to)> write;
+};
+
+const quant::BlockFormat& format_for(const quant::BlockFormat& own, const quant::BlockFormat* wanted,
+                                     std::int64_t row) {
+  if (wanted == nullptr) return own;
+  return row % wanted->elements == 0 ? *wanted : quant::format_named("F16");
+}
+
+class Exporter {
+ public:
+  Exporter(const Decoder& decoder, const quant::BlockFormat* format) : decoder_(decoder), format_(format) {
+    const DecoderConfig& c = decoder.config;
+    reorder_ = c.architecture == "llama" && !c.rope.interleaved;
+    matrix("token_embedding", {&decoder.token_embedding});
+    if (decoder.position_embedding) {
+      // llama.cpp adds this table row by row and wants it whole.
+      vector("position_embd.weight", decoder.position_embedding->blocks());
+    }
+    norm("norm", decoder.norm);
+    if (decoder.output) matrix("output", {decoder.output.get()});
+    if (decoder.output) bias("output", {decoder.output.get()});
+    for (std::size_t i = 0; i < decoder.blocks.size(); ++i) block(fmt::format("blocks.{}.", i), decoder.blocks[i]);
+    if (c.positions == PositionKind::rotary && (c.rope.scaling == RopeScaling::llama3 || !c.rope.divisors.empty()))
+      divisors();
+  }
+
+  void declare(io::GgufWriter& to) const {
+    for (const Part& part : parts_) to.add(part.name, *part.format, part.shape);
+  }
+  void write(io::GgufWriter& to) const {
+    for (const Part& part : parts_) part.write(to);
+  }
+
+ private:
+  void block(const std::string& name, const DecoderBlock& b) {
+    // llama.cpp reads these in one tensor only.
+    const bool both = decoder_.config.architecture == "phi3", packed = both || decoder_.config.architecture == "gpt2";
+    const std::string prefix = "blk." + name.substr(7);
+    norm(name + "attention_norm", b.attention_norm);
+    if (packed) {
+      const std::initializer_list<const Projection*> all = {&b.attention.query, &b.attention.key, &b.attention.value};
+      matrix(prefix + "attn_qkv", all, true);
+      bias(prefix + "attn_qkv", all, true);
+    } else {
+      for (const auto& [part, layer] : {std::pair<const char*, const Projection*>{"query", &b.attention.query},
+                                        {"key", &b.attention.key},
+                                        {"value", &b.attention.value}}) {
+        matrix(name + "attention." + part, {layer});
+        bias(name + "attention." + part, {layer});
+      }
+    }
+    matrix(name + "attention.output", {&b.attention.output});
+    bias(name + "attention.output", {&b.attention.output});
+    for (const auto& [part, n] :
+         {std::pair<const char*, const Norm*>{"attention.query_norm", b.attention.query_norm.get()},
+          {"attention.key_norm", b.attention.key_norm.get()},
+          {"attention.sub_norm", b.attention.sub_norm.get()},
+          {"attention_post_norm", b.attention_post_norm.get()},
+          {"ffn_norm", b.ffn_norm.get()},
+          {"ffn.sub_norm", b.ffn.sub_norm.get()},
+          {"ffn_post_norm", b.ffn_post_norm.get()}})
+      if (n != nullptr) norm(name + part, *n);
+    if (both) matrix(prefix + "ffn_up", {b.ffn.gate.get(), &b.ffn.up}, true);
+    for (const auto& [part, layer] : {std::pair<const char*, const Projection*>{"ffn.gate", b.ffn.gate.get()},
+                                      {"ffn.up", &b.ffn.up},
+                                      {"ffn.down", &b.ffn.down}}) {
+      if (layer == nullptr || (both && layer != &b.ffn.down)) continue;
+      matrix(name + part, {layer});
+      bias(name + part, {layer});
+    }
+  }
+
+  static std::string file_name(const std::string& name, const char* kind, bool is_file_name) {
+    return is_file_name ? name + kind : gguf_name(name + kind);
+  }
+
+  void matrix(const std::string& name, std::vector<const Projection*> layers, bool is_file_name = false) {
+    for (const Projection* layer : layers)
+      if (layer->has_adapter()) throw FormatError("a decoder with adapters cannot be written; merge them first");
+    std::int64_t rows = 0;
+    for (const Projection* layer : layers) rows += layer->out;
+    const std::int64_t columns = layers[0]->in, head = decoder_.config.head_size;
+    const quant::BlockFormat& format = format_for(layers[0]->blocks().format(), format_, columns);
+    const std::string to_name = file_name(name, ".weight", is_file_name);
+    const bool turn = reorder_ && (name.ends_with(".query") || name.ends_with(".key"));
+    parts_.push_back({to_name, &format, {rows, columns}, [=, &format](io::GgufWriter& to) {
+                        std::vector<Tensor> all;
+                        for (const Projection* layer : layers) {
+                          const QuantizedTensor blocks = layer->blocks().to(kCPU);
+                          if (layers.size() == 1 && !turn && &blocks.format() == &format) {
+                            const Tensor& bytes = blocks.blocks();
+                            to.write(to_name, {reinterpret_cast<const std::byte*>(bytes.data<std::uint8_t>()),
+                                               static_cast<std::size_t>(bytes.numel())});
+                            return;
+                          }
+                          const Tensor values = dequantize(blocks);
+                          all.push_back(turn ? with_neighbours(values, head) : values);
+                        }
+                        to.write(to_name, all.size() == 1 ? all[0] : cat(all));
+                      }});
+  }
+  void vector(const std::string& name, const QuantizedTensor& table) {
+    parts_.push_back({name, &quant::format_named("F32"), table.shape(),
+                      [=](io::GgufWriter& to) { to.write(name, dequantize(table.to(kCPU))); }});
+  }
+  void plain(const std::string& name, const Tensor& values) {
+    parts_.push_back({name, &quant::format_named("F32"), values.shape(),
+                      [=](io::GgufWriter& to) { to.write(name, values.detach().to(kCPU, f32)); }});
+  }
+  void bias(const std::string& name, std::vector<const Projection*> layers, bool is_file_name = false) {
+    std::vector<Tensor> all;
+    for (const Projection* layer : layers) {
+      if (!layer->bias.defined()) return;
+      const bool turn = reorder_ && (name.ends_with(".query") || name.ends_with(".key"));
+      const Tensor values = layer->bias.detach().to(kCPU, f32);
+      all.push_back(turn ? with_neighbours(values.unsqueeze(1), decoder_.config.head_size).squeeze(1) : values);
+    }
+    plain(file_name(name, ".bias", is_file_name), all.size() == 1 ? all[0] : cat(all));
+  }
+  void norm(const std::string& name, const Norm& norm) {
+    plain(gguf_name(name + ".weight"), norm.weight);
+    if (norm.bias.defined()) plain(gguf_name(name + ".bias"), norm.bias);
+  }
+  void divisors() {
+    const DecoderConfig& c = decoder_.config;
+    std::vector<float> list = c.rope_frequencies(c.layers - 1);
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      const double plain = std::pow(c.rope.base, -2.0 * static_cast<double>(i) / static_cast<double>(c.rope.size));
+      list[i] = static_cast<float>(plain / static_cast<double>(list[i]));
+    }
+    this->plain("rope_freqs.weight", from_vector(list));
+  }
+
+  const Decoder& decoder_;
+  const quant::BlockFormat* format_;
+  bool reorder_ = false;
+  std::vector<Part> parts_;
+};
+
+void set_config(io::GgufWriter& to, const DecoderConfig& c) {
+  const auto key = [&](const char* last) { return c.architecture + "." + last; };
+  const auto whole = [&](const char* last, std::int64_t value) {
+    to.set(key(last), static_cast<std::uint32_t>(value));
+  };
+  const auto real = [&](const char* last, double value) { to.set(key(last), static_cast<float>(value)); };
+  to.set("general.architecture", c.architecture);
+  if (!c.name.empty()) to.set("general.name", c.name);
+  whole("context_length", c.context);
+  whole("embedding_length", c.width);
+  whole("block_count", c.layers);
+  whole("feed_forward_length", c.feed_forward);
+  whole("attention.head_count", c.heads);
+  whole("attention.head_count_kv", c.kv_heads);
+  whole("attention.key_length", c.head_size);
+  whole("attention.value_length", c.head_size);
+  whole("vocab_size", c.vocabulary);
+  real(c.norm == NormKind::rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon", c.norm_eps);
+  if (c.window > 0) whole("attention.sliding_window", c.window);
+  if (c.attention_softcap > 0) real("attn_logit_softcapping", c.attention_softcap);
+  if (c.logit_softcap > 0) real("final_logit_softcapping", c.logit_softcap);
+  if (c.attention_scale > 0) real("attention.scale", c.attention_scale);
+  if (c.positions != PositionKind::rotary) return;
+  whole("rope.dimension_count", c.rope.size);
+  real("rope.freq_base", c.rope.base);
+  if (c.rope.scaling == RopeScaling::linear || c.rope.scaling == RopeScaling::yarn) {
+    to.set(key("rope.scaling.type"), c.rope.scaling == RopeScaling::linear ? "linear" : "yarn");
+    real("rope.scaling.factor", c.rope.factor);
+    whole("rope.scaling.original_context_length", c.rope.original_context > 0 ? c.rope.original_context : c.context);
+  }
+}
+
+void set_vocabulary(io::GgufWriter& to, const data::VocabularyFields& fields) {
+  const auto key = [](const char* last) { return std::string("tokenizer.ggml.") + last; };
+  const auto id = [&](const char* last, const std::optional<std::int64_t>& value) {
+    if (value) to.set(key(last), static_cast<std::uint32_t>(*value));
+  };
+  const auto flag = [&](const char* last, const std::optional<bool>& value) {
+    if (value) to.set(key(last), *value);
+  };
+  to.set(key("model"), fields.model);
+  if (fields.model == "gpt2") to.set(key("pre"), fields.pre.empty() ? "gpt-2" : fields.pre);
+  to.set(key("tokens"), fields.tokens);
+  std::vector<std::int32_t> types(fields.types);
+  types.resize(fields.tokens.size(), 1);
+  if (fields.model != "gpt2") {
+    std::vector<float> scores(fields.scores);
+    scores.resize(fields.tokens.size());
+    to.set(key("scores"), scores);
+  }
+  to.set(key("token_type"), types);
+  if (!fields.merges.empty()) to.set(key("merges"), fields.merges);
+  id("bos_token_id", fields.bos);
+  id("eos_token_id", fields.eos);
+  id("unknown_token_id", fields.unk);
+  id("padding_token_id", fields.pad);
+  flag("add_bos_token", fields.add_bos);
+  flag("add_eos_token", fields.add_eos);
+  flag("add_space_prefix", fields.add_space_prefix);
+  if (!fields.end_tokens.empty()) id("eot_token_id", fields.end_tokens[0]);
+  if (!fields.chat_template.empty()) to.set("tokenizer.chat_template", fields.chat_template);
+}
+
+}  // namespace
+
+void save_gguf_model(const std::filesystem::path& path, const Decoder& decoder, const data::Tokenizer* tokenizer,
+                     const quant::BlockFormat* format) {
+  std::optional<data::VocabularyFields> fields;
+  if (tokenizer != nullptr) {
+    fields = vocabulary_fields(*tokenizer);
+    if (!fields) {
+      throw FormatError(fmt::format("a GGUF file cannot hold a tokenizer of the kind '{}'; write the model without it",
+                                    tokenizer->name()));
+    }
+    if (static_cast<std::int64_t>(fields->tokens.size()) > decoder.config.vocabulary)
+      throw FormatError(
+          fmt::format("the tokenizer has {} tokens, the model {}", fields->tokens.size(), decoder.config.vocabulary));
+    // Tables are often padded; a vocabulary is not.
+    while (static_cast<std::int64_t>(fields->tokens.size()) < decoder.config.vocabulary) {
+      fields->types.resize(fields->tokens.size(), 1);
+      fields->types.push_back(5);
+      fields->tokens.push_back(fmt::format("[unused{}]", fields->tokens.size()));
+    }
+  }
+  const Exporter exporter(decoder, format);
+  io::GgufWriter to(path);
+  set_config(to, decoder.config);
+  if (fields)
+    set_vocabulary(to, *fields);
+  else
+    to.set("tokenizer.ggml.model", "none");
+  exporter.declare(to);
+  exporter.write(to);
+  to.finish();
+}
+
+}  // namespace etna::models

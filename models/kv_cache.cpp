@@ -1,0 +1,222 @@
+#include <etna/models/kv_cache.h>
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include <etna/tensor/indexing.h>
+#include <etna/tensor/ops.h>
+#include <etna/tensor/transformer.h>
+
+namespace etna::models {
+namespace {
+
+std::int64_t blocks_for(std::int64_t positions) { return (positions + kCacheBlock - 1) / kCacheBlock; }
+
+}  // namespace
+
+double KvCacheStats::hit_rate() const {
+  return prompt_tokens == 0 ? 0 : static_cast<double>(reused_tokens) / static_cast<double>(prompt_tokens);
+}
+
+std::string KvCacheStats::str() const {
+  return fmt::format("{} of {} blocks in use, {} cached, {:.0f} % of prompt tokens reused", in_use, blocks, cached,
+                     100 * hit_rate());
+}
+
+KvCache::KvCache(const DecoderConfig& config, Device device, const KvCacheOptions& options)
+    : config_(config), device_(device), options_(options) {
+  const std::int64_t row = options.dtype == u8 ? cache_row_bytes(config.head_size)
+                                               : config.head_size * static_cast<std::int64_t>(item_size(options.dtype));
+  const std::int64_t block = checked_product(2 * config.layers * config.kv_heads * kCacheBlock, row, "KvCache");
+  blocks_ = blocks_for(options.tokens > 0 ? options.tokens : config.context);
+  if (options.bytes > 0) blocks_ = std::min(blocks_, static_cast<std::int64_t>(options.bytes) / block);
+  if (blocks_ < 1) {
+    throw Error(fmt::format("KvCache: {} do not hold one block of {} positions, which takes {}",
+                            readable_bytes(options.bytes), kCacheBlock,
+                            readable_bytes(static_cast<std::uint64_t>(block))));
+  }
+  for (std::int64_t i = 0; i < config.layers; ++i)
+    layers_.push_back(paged_cache(blocks_, config.kv_heads, config.head_size, {options.dtype, device}));
+  for (std::int64_t i = blocks_; i-- > 0;) free_.push_back(static_cast<std::int32_t>(i));
+  stats_.blocks = blocks_;
+  stats_.bytes = static_cast<std::uint64_t>(blocks_ * block);
+}
+
+KvCache::Sequence& KvCache::find(Id id) {
+  const auto found = sequences_.find(id);
+  if (found == sequences_.end()) throw Error(fmt::format("KvCache: there is no sequence {}", id));
+  return found->second;
+}
+
+KvCache::Started KvCache::start(std::span<const std::int32_t> prompt) {
+  Sequence sequence;
+  Node* at = &root_;
+  ++clock_;
+  for (std::size_t first = 0; options_.reuse_prefixes && first + kCacheBlock < prompt.size(); first += kCacheBlock) {
+    const auto child = at->children.find({prompt.begin() + static_cast<std::ptrdiff_t>(first),
+                                          prompt.begin() + static_cast<std::ptrdiff_t>(first + kCacheBlock)});
+    if (child == at->children.end()) break;
+    at = child->second.get();
+    if (at->users++ == 0) --cached_;
+    at->used = clock_;
+    ++at->uses;
+    sequence.prefix.push_back(at);
+  }
+  const auto reused = static_cast<std::int64_t>(sequence.prefix.size()) * kCacheBlock;
+  stats_.prompt_tokens += static_cast<std::int64_t>(prompt.size());
+  stats_.reused_tokens += reused;
+  sequences_.emplace(next_, std::move(sequence));
+  return {next_++, reused};
+}
+
+bool KvCache::evict_one() {
+  Node* worst = nullptr;
+  const auto before = [this](const Node& a, const Node& b) {
+    if (options_.eviction == CacheEviction::fifo) return a.made < b.made;
+    if (options_.eviction == CacheEviction::lfu && a.uses != b.uses) return a.uses < b.uses;
+    return a.used < b.used;
+  };
+  // Only ends of prefixes can go: what lies behind a block is of no use without it.
+  const auto visit = [&](const auto& self, Node& node) -> void {
+    for (const auto& [tokens, child] : node.children) self(self, *child);
+    if (node.parent != nullptr && node.children.empty() && node.users == 0 &&
+        (worst == nullptr || before(node, *worst)))
+      worst = &node;
+  };
+  visit(visit, root_);
+  if (worst == nullptr) return false;
+  free_.push_back(worst->block);
+  --cached_;
+  ++stats_.evictions;
+  auto& siblings = worst->parent->children;
+  siblings.erase(
+      std::find_if(siblings.begin(), siblings.end(), [&](const auto& c) { return c.second.get() == worst; }));
+  return true;
+}
+
+std::int32_t KvCache::take() {
+  if (free_.empty() && !evict_one()) return -1;
+  const std::int32_t block = free_.back();
+  free_.pop_back();
+  return block;
+}
+
+void KvCache::reserve(Id id, std::int64_t length) {
+  Sequence& sequence = find(id);
+  const std::size_t before = sequence.own.size();
+  const auto needed = static_cast<std::size_t>(blocks_for(length));
+  while (sequence.prefix.size() + sequence.own.size() < needed) {
+    const std::int32_t block = take();
+    if (block < 0) {
+      free_.insert(free_.end(), sequence.own.begin() + static_cast<std::ptrdiff_t>(before), sequence.own.end());
+      sequence.own.resize(before);
+      throw CacheFull(
+          fmt::format("the cache of keys and values is full: {} positions asked, {} of {} blocks are in use by "
+                      "{} sequences; give it more tokens, or a shorter prompt",
+                      length, stats().in_use, blocks_, sequences_.size()));
+    }
+    sequence.own.push_back(block);
+  }
+}
+
+void KvCache::truncate(Id id, std::int64_t length) {
+  Sequence& sequence = find(id);
+  const auto needed = static_cast<std::size_t>(blocks_for(length));
+  while (!sequence.own.empty() && sequence.prefix.size() + sequence.own.size() > needed) {
+    free_.push_back(sequence.own.back());
+    sequence.own.pop_back();
+  }
+}
+
+void KvCache::finish(Id id, std::span<const std::int32_t> tokens) {
+  Sequence& sequence = find(id);
+  ++clock_;
+  Node* at = &root_;
+  for (Node* node : sequence.prefix) {
+    if (--node->users == 0) ++cached_;
+    node->used = clock_;
+    at = node;
+  }
+  std::size_t first = sequence.prefix.size() * kCacheBlock;
+  for (const std::int32_t block : sequence.own) {
+    const std::size_t end = first + kCacheBlock;
+    const bool whole = options_.reuse_prefixes && at != nullptr && end <= tokens.size();
+    if (!whole) {
+      free_.push_back(block);
+      at = nullptr;
+      continue;
+    }
+    std::vector<std::int32_t> key(tokens.begin() + static_cast<std::ptrdiff_t>(first),
+                                  tokens.begin() + static_cast<std::ptrdiff_t>(end));
+    const auto [place, added] = at->children.try_emplace(std::move(key));
+    if (added) {
+      place->second = std::make_unique<Node>();
+      Node& node = *place->second;
+      node.parent = at;
+      node.block = block;
+      node.made = node.used = clock_;
+      ++cached_;
+    } else {
+      free_.push_back(block);  // another sequence had the same tokens
+    }
+    at = place->second.get();
+    first = end;
+  }
+  sequences_.erase(id);
+}
+
+std::int64_t KvCache::first_droppable(const Sequence& sequence, std::int64_t keep) const {
+  return std::max<std::int64_t>(blocks_for(keep), static_cast<std::int64_t>(sequence.prefix.size()));
+}
+
+std::int64_t KvCache::droppable(Id id, std::int64_t used, std::int64_t keep) const {
+  return std::max<std::int64_t>(0, blocks_for(used) - first_droppable(find(id), keep) - 1) * kCacheBlock;
+}
+
+std::int64_t KvCache::drop_middle(Id id, std::int64_t used, std::int64_t keep, std::int64_t room) {
+  if (options_.dtype == u8)
+    throw Error("KvCache: keys in Q8_0 cannot be turned to other places; take f16 for texts without an end");
+  Sequence& sequence = find(id);
+  const std::int64_t kept = first_droppable(sequence, keep);
+  const std::int64_t drop = std::min(blocks_for(room), droppable(id, used, keep) / kCacheBlock);
+  if (drop < 1) return 0;
+  const auto begin =
+      sequence.own.begin() + static_cast<std::ptrdiff_t>(kept - static_cast<std::int64_t>(sequence.prefix.size()));
+  free_.insert(free_.end(), begin, begin + static_cast<std::ptrdiff_t>(drop));
+  const auto rest = sequence.own.erase(begin, begin + static_cast<std::ptrdiff_t>(drop));
+  if (config_.positions != PositionKind::rotary) return drop * kCacheBlock;
+  // Keys hold the angle of their old position; the difference is the same for all of them.
+  std::vector<std::int32_t> moved(rest, sequence.own.end());
+  const Tensor blocks = from_vector(moved, device_);
+  const Tensor back = full({kCacheBlock}, -static_cast<double>(drop * kCacheBlock), {i32, device_});
+  for (std::int64_t i = 0; i < config_.layers; ++i) {
+    Tensor& keys = layers_[static_cast<std::size_t>(i)].keys;
+    const Tensor frequencies = from_vector(config_.rope_frequencies(i), device_);
+    const Tensor turned = rope(index_select(keys, 0, blocks), frequencies, back, config_.rope.interleaved);
+    keys.index_put_({Index(blocks)}, turned);
+  }
+  return drop * kCacheBlock;
+}
+
+std::vector<std::int32_t> KvCache::row(Id id, std::int64_t width) const {
+  const Sequence& sequence = find(id);
+  std::vector<std::int32_t> blocks;
+  for (const Node* node : sequence.prefix) blocks.push_back(node->block);
+  blocks.insert(blocks.end(), sequence.own.begin(), sequence.own.end());
+  blocks.resize(static_cast<std::size_t>(width), -1);
+  return blocks;
+}
+
+KvCacheStats KvCache::stats() const {
+  KvCacheStats stats = stats_;
+  stats.cached = cached_;
+  stats.in_use = blocks_ - static_cast<std::int64_t>(free_.size()) - cached_;
+  return stats;
+}
+
+void KvCache::forget() {
+  while (evict_one()) {}
+}
+
+}  // namespace etna::models

@@ -1,0 +1,191 @@
+#include <etna/models/model_file.h>
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <sstream>
+
+#include <fmt/format.h>
+
+#include <etna/data/tokenizers/model_tokenizer.h>
+#include <etna/data/tokenizers/tokenizer_state.h>
+#include <etna/models/weight_names.h>
+#include <etna/tensor/io/checkpoint.h>
+#include <etna/tensor/io/gguf.h>
+#include <etna/tensor/io/llama2c.h>
+#include <etna/tensor/io/sharded_safetensors.h>
+
+namespace etna::models {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string read_text(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::stringstream text;
+  if (!in || !(text << in.rdbuf())) throw FormatError(fmt::format("{}: the file cannot be read", file.string()));
+  return text.str();
+}
+
+bool is_file(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored);
+}
+
+const quant::BlockFormat* format_of(DType dtype) {
+  return dtype == f32 || dtype == f16 || dtype == bf16 ? &quant::format_named(dtype == f32   ? "F32"
+                                                                              : dtype == f16 ? "F16"
+                                                                                             : "BF16")
+                                                       : nullptr;
+}
+
+WeightPlacement placement_of(const LoadOptions& options) { return {options.device, options.trainable}; }
+
+Model load_gguf_model(const fs::path& path, const LoadOptions& options) {
+  const io::GgufFile file(path);
+  const DecoderConfig config = decoder_config(file);
+  const HasTensor has = [file](const std::string& name) { return file.find_tensor(name) != nullptr; };
+  const auto find = [file](const std::string& name) -> std::optional<StoredTensor> {
+    const io::GgufTensor* tensor = file.find_tensor(name);
+    if (tensor == nullptr) return std::nullopt;
+    if (tensor->format == nullptr) return StoredTensor{};
+    return StoredTensor{tensor->format, tensor->shape, file.bytes(*tensor)};
+  };
+  StoredWeights weights(path.string(), find, gguf_places(config, has), placement_of(options));
+  if (config.ternary_scales) {
+    weights.factor_of = [file](const std::string& name) -> std::optional<double> {
+      if (!name.ends_with(".weight")) return std::nullopt;
+      const io::GgufTensor* scale = file.find_tensor(name.substr(0, name.size() - 6) + "scale");
+      return scale == nullptr ? std::nullopt : std::optional(file.load(*scale).to(f32).to_vector<double>().at(0));
+    };
+  }
+  Model model{"GGUF", std::make_unique<Decoder>(config, weights), nullptr};
+  const std::string kind = file.string("tokenizer.ggml.model", "none");
+  if (kind != "none" && kind != "no_vocab")
+    model.tokenizer = std::make_shared<data::ModelTokenizer>(vocabulary_of(file), path.string());
+  return model;
+}
+
+Model load_folder(const fs::path& path, const LoadOptions& options) {
+  const DecoderConfig config = decoder_config(read_text(path / "config.json"), (path / "config.json").string());
+  const io::ShardedSafetensors file(path);
+  const HasTensor has = [&file](const std::string& name) { return file.contains(name); };
+  const auto find = [&file](const std::string& name) -> std::optional<StoredTensor> {
+    if (!file.contains(name)) return std::nullopt;
+    const safetensors::Entry& entry = file.entry(name);
+    return StoredTensor{format_of(entry.dtype), entry.shape, file.bytes(name)};
+  };
+  StoredWeights weights(path.string(), find, hugging_face_places(config, has), placement_of(options));
+  if (config.architecture.starts_with("gemma")) weights.norm_offset = 1;
+  Model model{"safetensors", std::make_unique<Decoder>(config, weights), nullptr};
+  for (const char* name : {"tokenizer.json", "tokenizer.model"}) {
+    if (model.tokenizer == nullptr && is_file(path / name)) model.tokenizer = data::load_tokenizer(path / name);
+  }
+  return model;
+}
+
+Model load_llama2c_model(const fs::path& path, const LoadOptions& options) {
+  const io::Llama2cCheckpoint file(path);
+  const auto find = [&file](const std::string& name) -> std::optional<StoredTensor> {
+    for (const io::Llama2cTensor& tensor : file.tensors())
+      if (tensor.name == name) return StoredTensor{&quant::format_named("F32"), tensor.shape, file.bytes(name)};
+    return std::nullopt;
+  };
+  StoredWeights weights(path.string(), find, llama2c_places(), placement_of(options));
+  Model model{"llama2.c", std::make_unique<Decoder>(decoder_config(file.config()), weights), nullptr};
+  const fs::path tokenizer = path.parent_path() / "tokenizer.bin";
+  if (is_file(tokenizer)) model.tokenizer = data::load_tokenizer(tokenizer);
+  return model;
+}
+
+/// A file that checkpoint_state() describes: "model" and, if it is there, "vocabulary".
+Model load_checkpoint_model(const fs::path& path, const LoadOptions& options) {
+  const CheckpointState state = read_checkpoint(path);
+  const auto config = state.metadata.find("config");
+  if (config == state.metadata.end()) {
+    throw FormatError(fmt::format(
+        "{}: the checkpoint's metadata has no \"config\", so it does not say what model it is of", path.string()));
+  }
+  nn::StateDict weights, vocabulary;
+  for (const auto& [name, tensor] : state.tensors) {
+    if (name.starts_with("model.")) weights.emplace(name.substr(6), tensor);
+    if (name.starts_with("vocabulary.")) vocabulary.emplace(name.substr(11), tensor);
+  }
+  Model model{"checkpoint", decoder_of(decoder_config(config->second, path.string()), weights, options, path.string()),
+              nullptr};
+  data::TokenizerState tokenizer{model.tokenizer};
+  if (!vocabulary.empty()) tokenizer.load_state_dict(vocabulary);
+  return model;
+}
+
+}  // namespace
+
+std::unique_ptr<Decoder> decoder_of(const DecoderConfig& config, const nn::StateDict& state, const LoadOptions& options,
+                                    const std::string& name) {
+  const auto find = [&state](const std::string& wanted) -> std::optional<StoredTensor> {
+    const auto found = state.find(wanted);
+    if (found == state.end()) return std::nullopt;
+    const Tensor values = found->second.to(kCPU).contiguous();
+    return StoredTensor{format_of(values.dtype()), values.shape(), {}, values};
+  };
+  const auto as_is = [](const std::string& own) { return StoredPlace{own}; };
+  const bool language_model = state.contains("wte.weight");
+  StoredWeights weights(name, find, language_model ? language_model_places(config) : StoredWeights::Locate(as_is),
+                        placement_of(options));
+  return std::make_unique<Decoder>(config, weights);
+}
+
+data::VocabularyFields vocabulary_of(const io::GgufFile& file) {
+  const auto key = [](const char* last) { return std::string("tokenizer.ggml.") + last; };
+  const auto there = [&](const char* last) { return file.find(key(last)) != nullptr; };
+  const auto flag = [&](const char* last) {
+    return there(last) ? std::optional(file.boolean(key(last))) : std::nullopt;
+  };
+  const auto id = [&](const char* last) -> std::optional<std::int64_t> {
+    if (!there(last)) return std::nullopt;
+    const std::int64_t value = file.integer(key(last));
+    // Writers say "none" by the largest number.
+    return value == 0xffffffff || value < 0 ? std::nullopt : std::optional(value);
+  };
+  data::VocabularyFields fields;
+  fields.model = file.string(key("model"));
+  fields.pre = file.string(key("pre"), "");
+  fields.tokens = file.strings(key("tokens"));
+  if (there("scores")) fields.scores = file.numbers(key("scores"));
+  if (there("token_type")) {
+    for (const std::int64_t type : file.integers(key("token_type")))
+      fields.types.push_back(static_cast<std::int32_t>(type));
+  }
+  if (there("merges")) fields.merges = file.strings(key("merges"));
+  fields.bos = id("bos_token_id");
+  fields.eos = id("eos_token_id");
+  fields.unk = id("unknown_token_id");
+  fields.pad = id("padding_token_id");
+  for (const char* end : {"eot_token_id", "eom_token_id"})
+    if (const auto token = id(end)) fields.end_tokens.push_back(*token);
+  fields.add_bos = flag("add_bos_token");
+  fields.add_eos = flag("add_eos_token");
+  fields.add_space_prefix = flag("add_space_prefix");
+  fields.remove_extra_whitespaces = flag("remove_extra_whitespaces").value_or(false);
+  if (there("precompiled_charsmap")) {
+    for (const std::int64_t byte : file.integers(key("precompiled_charsmap")))
+      fields.precompiled_charsmap.push_back(static_cast<char>(byte));
+  }
+  fields.chat_template = file.string("tokenizer.chat_template", "");
+  return fields;
+}
+
+Model load_model(const fs::path& path, const LoadOptions& options) {
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored)) return load_folder(path, options);
+  std::ifstream in(path, std::ios::binary);
+  char magic[4] = {};
+  if (!in) throw FormatError(fmt::format("{}: there is no such file, or it cannot be read", path.string()));
+  in.read(magic, sizeof magic);
+  if (std::string_view(magic, 4) == "GGUF") return load_gguf_model(path, options);
+  if (path.extension() == ".safetensors") return load_checkpoint_model(path, options);
+  return load_llama2c_model(path, options);
+}
+
+}  // namespace etna::models

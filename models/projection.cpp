@@ -1,0 +1,99 @@
+#include <etna/models/projection.h>
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include <etna/nn/init.h>
+#include <etna/tensor/ops.h>
+
+namespace etna::models {
+
+Projection::Projection(Weights& weights, const std::string& name, std::int64_t in, std::int64_t out, bool with_bias)
+    : in(in), out(out) {
+  Matrix matrix = weights.matrix(name + ".weight", out, in);
+  weight = matrix.dense;
+  if (matrix.blocks.defined()) {
+    packed = matrix.blocks.blocks();
+    format_ = &matrix.blocks.format();
+    register_buffer("packed", packed);
+  }
+  register_parameter("weight", weight);
+  if (with_bias) bias = weights.vector(name + ".bias", out);
+  register_parameter("bias", bias);
+  if (frozen() && bias.defined()) bias.requires_grad_(false);
+}
+
+QuantizedTensor Projection::blocks() const {
+  return frozen() ? QuantizedTensor(*format_, {out, in}, packed) : QuantizedTensor::plain(weight.detach());
+}
+
+void Projection::freeze(const QuantizedTensor& blocks) {
+  if (blocks.shape() != Shape{out, in}) {
+    throw ShapeError(fmt::format("Projection: the blocks are {}; wanted {}", str(blocks.shape()), str(Shape{out, in})));
+  }
+  unregister("weight");
+  unregister("packed");
+  weight = Tensor();
+  packed = blocks.blocks();
+  format_ = &blocks.format();
+  register_buffer("packed", packed);
+  if (bias.defined()) bias.requires_grad_(false);
+}
+
+Tensor Projection::forward(const Tensor& x) const {
+  const Tensor y = frozen() ? quantized_linear(x, blocks(), {.bias = bias}) : linear(x, weight, bias);
+  return has_adapter() ? y + linear(linear(x, lora_a), lora_b) * lora_scale : y;
+}
+
+std::string Projection::extra_repr() const {
+  std::string text =
+      fmt::format("in_features={}, out_features={}, bias={}", in, out, bias.defined() ? "True" : "False");
+  if (frozen()) text += fmt::format(", format={}", format_->name);
+  if (has_adapter()) text += fmt::format(", rank={}", lora_a.size(0));
+  return text;
+}
+
+void Projection::add_adapter(std::int64_t rank, double alpha) {
+  nn::checked_size("Projection", "rank", rank, 1);
+  const double bound = 1 / std::sqrt(static_cast<double>(in));
+  set_adapter(nn::init::uniform_(empty({rank, in}), -bound, bound), zeros({out, rank}),
+              alpha / static_cast<double>(rank));
+}
+
+void Projection::set_adapter(const Tensor& a, const Tensor& b, double scale) {
+  if (has_adapter()) throw Error("Projection: there is an adapter already; merge it first");
+  if (a.dim() != 2 || a.size(1) != in || b.shape() != Shape{out, a.size(0)}) {
+    throw ShapeError(fmt::format("Projection: the adapter is {} and {}; wanted [rank, {}] and [{}, rank]",
+                                 str(a.shape()), str(b.shape()), in, out));
+  }
+  const Device device = frozen() ? packed.device() : weight.device();
+  lora_a = a.to(device);
+  lora_b = b.to(device);
+  lora_scale = scale;
+  if (!frozen()) weight.requires_grad_(false);
+  if (bias.defined()) bias.requires_grad_(false);
+  register_parameter("lora_a", lora_a);
+  register_parameter("lora_b", lora_b);
+}
+
+void Projection::merge_adapter() {
+  if (!has_adapter()) return;
+  const Tensor base = frozen() ? dequantize(blocks()) : weight.detach();
+  const Tensor merged = base + matmul(lora_b.detach(), lora_a.detach()).to(base.dtype()) * lora_scale;
+  unregister("lora_a");
+  unregister("lora_b");
+  lora_a = lora_b = Tensor();
+  if (frozen()) {
+    unregister("packed");
+    packed = Tensor();
+    format_ = nullptr;
+    weight = merged;
+    register_parameter("weight", weight);
+  } else {
+    weight.detach().copy_(merged);
+    weight.requires_grad_();
+  }
+}
+
+}  // namespace etna::models

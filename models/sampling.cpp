@@ -1,0 +1,29 @@
+#include <etna/models/sampling.h>
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+namespace etna::models {
+
+void SamplingOptions::check(std::int64_t vocabulary) const {
+  const auto refuse = [](const char* name, double value, const char* wanted) {
+    throw Error(fmt::format("sampling: {} is {}; it must be {}", name, value, wanted));
+  };
+  if (!(temperature >= 0) || !std::isfinite(temperature)) refuse("temperature", temperature, "0 or more");
+  if (top_k < 0) refuse("top_k", static_cast<double>(top_k), "0 (all) or more");
+  if (!(top_p >= 0 && top_p <= 1)) refuse("top_p", top_p, "from 0 to 1");
+  if (!(min_p >= 0 && min_p <= 1)) refuse("min_p", min_p, "from 0 to 1");
+  if (!(typical_p >= 0 && typical_p <= 1)) refuse("typical_p", typical_p, "from 0 to 1");
+  if (!(repetition_penalty > 0) || !std::isfinite(repetition_penalty))
+    refuse("repetition_penalty", repetition_penalty, "above 0");
+  if (!std::isfinite(presence_penalty)) refuse("presence_penalty", presence_penalty, "a number");
+  if (!std::isfinite(frequency_penalty)) refuse("frequency_penalty", frequency_penalty, "a number");
+  for (const auto& [token, bias] : logit_bias) {
+    if (token < 0 || token >= vocabulary)
+      throw Error(fmt::format("sampling: a logit bias is for token {}; there are {}", token, vocabulary));
+    if (std::isnan(bias)) refuse("a logit bias", static_cast<double>(bias), "a number");
+  }
+}
+
+}  // namespace etna::models

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+
+#include <etna/models/decoder_config.h>
+#include <etna/models/weights.h>
+#include <etna/tensor/io/mapped_bytes.h>
+
+/// Weights in files that others wrote.
+namespace etna::models {
+
+struct WeightPlacement {
+  Device device = {};
+  bool trainable = false;  ///< matrices are decoded to f32 and become parameters
+};
+
+/// A tensor of a file, whatever its kind.
+struct StoredTensor {
+  const quant::BlockFormat* format = nullptr;
+  Shape shape;
+  io::MappedBytes bytes;
+  Tensor owned = {};  ///< the values, where they lie in no mapping
+
+  std::span<const std::byte> span() const;
+};
+
+/// Where a decoder's weight lies in a file: rows [begin, begin + rows) of a tensor, or all of it.
+struct StoredPlace {
+  std::string name;
+  std::int64_t begin = 0;
+  bool transposed = false;  ///< the file has [in, out]
+};
+
+/// Weights of a mapped file. What differs between kinds of files are two functions.
+class StoredWeights : public Weights {
+ public:
+  using Find = std::function<std::optional<StoredTensor>(const std::string& name)>;
+  using Locate = std::function<StoredPlace(const std::string& name)>;
+
+  /// @param file for errors @param find a tensor of the file by its name there @param locate a decoder's name → a place
+  StoredWeights(std::string file, Find find, Locate locate, WeightPlacement placement)
+      : file_(std::move(file)), find_(std::move(find)), locate_(std::move(locate)), placement_(placement) {}
+
+  Matrix matrix(const std::string& name, std::int64_t rows, std::int64_t columns) override;
+  Tensor vector(const std::string& name, std::int64_t size) override;
+
+  /// Added to the weights of norms: 1 where the file stores their difference from 1.
+  double norm_offset = 0;
+  /// A factor that the file has for a matrix beside it, by the matrix's name in the file.
+  std::function<std::optional<double>(const std::string& name)> factor_of = {};
+
+ private:
+  StoredTensor find(const std::string& name) const;
+
+  std::string file_;
+  Find find_;
+  Locate locate_;
+  WeightPlacement placement_;
+};
+
+}  // namespace etna::models

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include <etna/models/decoder_config.h>
+#include <etna/models/stored_weights.h>
+
+/// What kinds of files call a decoder's weights.
+namespace etna::models {
+
+/// True where a file has a tensor of that name.
+using HasTensor = std::function<bool(const std::string& name)>;
+
+/// Each takes a decoder's name ("blocks.0.attention.query.weight") to its place in the file.
+StoredWeights::Locate gguf_places(const DecoderConfig& config, const HasTensor& has);
+StoredWeights::Locate hugging_face_places(const DecoderConfig& config, const HasTensor& has);
+StoredWeights::Locate llama2c_places();
+/// Of the files that `wikitext train` writes for its GPT-2-like models.
+StoredWeights::Locate language_model_places(const DecoderConfig& config);
+
+/// The name that a GGUF file has for a decoder's weight.
+std::string gguf_name(const std::string& name);
+
+}  // namespace etna::models

@@ -1,0 +1,272 @@
+#include <etna/models/generator.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+
+#include <gtest/gtest.h>
+
+#include <etna/autograd/autograd.h>
+#include <etna/device/memory.h>
+#include <etna/models/look_up.h>
+
+#include "small_models.h"
+
+namespace etna::models {
+namespace {
+
+std::vector<std::int32_t> text_of(Generator& generator, const std::vector<std::int32_t>& prompt,
+                                  const GenerationOptions& options) {
+  std::vector<std::int32_t> tokens;
+  generator.generate(prompt, options, [&](std::int32_t token) {
+    tokens.push_back(token);
+    return true;
+  });
+  return tokens;
+}
+
+GenerationOptions greedy(std::int64_t tokens) { return {.max_tokens = tokens, .sampling = {.temperature = 0}}; }
+
+TEST(Generator, GivesAsManyTokensAsAsked) {
+  const auto model = small_model(small_config("llama"));
+  Generator generator(*model);
+  for (const std::int64_t count : {1, 2, 3, 70})
+    EXPECT_EQ(std::ssize(text_of(generator, {5, 9}, greedy(count))), count);
+}
+
+TEST(Generator, GreedyIsTheMostProbableToken) {
+  const auto model = small_model(small_config("llama"));
+  Generator generator(*model, {.cache = {.dtype = f32}});
+  std::vector<std::int32_t> tokens = some_text(5, 97);
+  const std::vector<std::int32_t> more = text_of(generator, tokens, greedy(40));
+  const NoGrad no_grad;
+  tokens.insert(tokens.end(), more.begin(), more.end());
+  const std::vector<std::int32_t> best =
+      argmax(model->forward(from_vector(tokens, {1, std::ssize(tokens)})), -1).to_vector<std::int32_t>();
+  for (std::size_t i = 0; i < more.size(); ++i) EXPECT_EQ(more[i], best[i + 4]) << i;
+}
+
+TEST(Generator, GuessesChangeNothingButTheSpeed) {
+  DecoderConfig config = small_config("llama");
+  config.vocabulary = 11;  // few tokens repeat themselves soon
+  const auto model = small_model(config);
+  const std::vector<std::int32_t> prompt = {3, 7, 1, 3, 7, 1, 3, 7};
+  for (const double temperature : {0.0, 0.7}) {
+    GenerationOptions options{.max_tokens = 120, .sampling = {.temperature = temperature, .seed = 5}};
+    Generator plain(*model, {.cache = {.dtype = f32}});
+    const std::vector<std::int32_t> wanted = text_of(plain, prompt, options);
+    for (const std::int64_t guesses : {1, 3, 7, 20}) {
+      Generator generator(*model, {.guesses = guesses, .cache = {.dtype = f32}});
+      EXPECT_EQ(text_of(generator, prompt, options), wanted) << guesses;
+      EXPECT_GT(generator.times().guessed, generator.times().guessed_right);
+      EXPECT_GT(generator.times().guessed_right, temperature == 0 ? 20 : 0) << guesses;
+      // What was cached of the first text serves the second.
+      EXPECT_EQ(text_of(generator, prompt, options), wanted) << guesses;
+      options.stop_tokens = {wanted[60]};
+      const auto stop = std::find(wanted.begin(), wanted.end(), wanted[60]);
+      EXPECT_EQ(text_of(generator, prompt, options), std::vector<std::int32_t>(wanted.begin(), stop));
+      options.stop_tokens.clear();
+    }
+  }
+}
+
+TEST(Generator, GuessesForSeveralSequencesAtOnce) {
+  DecoderConfig config = small_config("llama");
+  config.vocabulary = 11;
+  const auto model = small_model(config);
+  const std::vector<std::vector<std::int32_t>> prompts = {{3, 7, 1, 3, 7, 1, 3, 7}, {1, 2, 1, 2, 1, 2}, {5}};
+  Generator generator(*model, {.slots = 3, .guesses = 4, .cache = {.tokens = 1024, .dtype = f32}});
+  std::map<Generator::Id, std::size_t> which;
+  std::vector<std::vector<std::int32_t>> together(prompts.size());
+  for (std::size_t i = 0; i < prompts.size(); ++i)
+    which[generator.join(prompts[i], greedy(40 + 30 * static_cast<std::int64_t>(i)))] = i;
+  for (std::vector<GeneratedToken> tokens; !(tokens = generator.step()).empty();)
+    for (const GeneratedToken& t : tokens) together[which.at(t.sequence)].push_back(t.token);
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    Generator alone(*model, {.cache = {.dtype = f32}});
+    EXPECT_EQ(together[i], text_of(alone, prompts[i], greedy(40 + 30 * static_cast<std::int64_t>(i)))) << i;
+  }
+}
+
+/// Up to the last position: where several tokens have no room, one still has.
+TEST(Generator, GuessesStopAtTheContextsEnd) {
+  DecoderConfig config = small_config("llama");
+  config.vocabulary = 11;
+  const auto model = small_model(config);
+  Generator plain(*model), generator(*model, {.guesses = 6});
+  const auto wanted = text_of(plain, {3, 7, 1, 3, 7, 1}, greedy(1000));
+  EXPECT_EQ(text_of(generator, {3, 7, 1, 3, 7, 1}, greedy(1000)), wanted);
+  EXPECT_EQ(std::ssize(wanted), config.context - 6 + 1);
+}
+
+TEST(LookUp, GivesWhatFollowedTheLastTime) {
+  using Tokens = std::vector<std::int32_t>;
+  EXPECT_EQ(look_up(Tokens{1, 2, 3, 4, 9, 1, 2, 3, 5, 8, 1, 2, 3}, 2), (Tokens{5, 8}));
+  EXPECT_EQ(look_up(Tokens{1, 2, 3, 7, 2, 3}, 5), (Tokens{7, 2, 3}));
+  EXPECT_EQ(look_up(Tokens{4, 4, 4, 4}, 3), (Tokens{4}));
+  EXPECT_EQ(look_up(Tokens{1, 2, 3, 4}, 3), Tokens{});
+  EXPECT_EQ(look_up(Tokens{1, 2}, 3), Tokens{});
+  EXPECT_EQ(look_up(Tokens{}, 3), Tokens{});
+  EXPECT_EQ(look_up(Tokens{1, 2, 1, 2}, 0), Tokens{});
+}
+
+TEST(Generator, SequencesTogetherAreAsAlone) {
+  const auto model = small_model(small_config("qwen3"));
+  const std::vector<std::vector<std::int32_t>> prompts = {some_text(3, 97), some_text(70, 89), some_text(20, 83), {1}};
+  std::vector<std::vector<std::int32_t>> alone;
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    Generator generator(*model, {.cache = {.dtype = f32}});
+    alone.push_back(text_of(generator, prompts[i], greedy(20 + 10 * static_cast<std::int64_t>(i))));
+  }
+  Generator generator(*model, {.slots = 3, .cache = {.tokens = 1024, .dtype = f32}});
+  std::map<Generator::Id, std::size_t> which;
+  std::vector<std::vector<std::int32_t>> together(prompts.size());
+  std::size_t next = 0;
+  // They join when a slot is free, between steps.
+  for (int i = 0; i < 200; ++i) {
+    if (next < prompts.size() && generator.has_room() && i >= 4 * static_cast<int>(next)) {
+      which[generator.join(prompts[next], greedy(20 + 10 * static_cast<std::int64_t>(next)))] = next;
+      ++next;
+    }
+    for (const GeneratedToken& token : generator.step()) together[which.at(token.sequence)].push_back(token.token);
+  }
+  EXPECT_EQ(together, alone);
+}
+
+TEST(Generator, VulkanWritesWhatTheCpuWrites) {
+  if (std::getenv("ETNA_TEST_VULKAN") == nullptr) GTEST_SKIP() << "ETNA_TEST_VULKAN is not 1";
+  for (const char* architecture : {"llama", "gemma3", "phi2", "gpt2"}) {
+    const auto model = small_model(small_config(architecture));
+    Generator here(*model, {.cache = {.dtype = f32}});
+    const GenerationOptions draws{.max_tokens = 20,
+                                  .sampling = {.temperature = 0.5, .top_k = 5, .repetition_penalty = 1.1, .seed = 9}};
+    const auto drawn = text_of(here, some_text(40, 97), draws), best = text_of(here, some_text(70, 97), greedy(40));
+    model->to(kVulkan);
+    Generator there(*model, {.device = kVulkan, .cache = {.dtype = f32}});
+    EXPECT_EQ(text_of(there, some_text(70, 97), greedy(40)), best) << architecture;
+    EXPECT_EQ(text_of(there, some_text(40, 97), draws), drawn) << architecture;
+  }
+}
+
+TEST(Generator, DrawsTheSameBySeed) {
+  const auto model = small_model(small_config("llama"));
+  Generator generator(*model);
+  const GenerationOptions one{.max_tokens = 30, .sampling = {.temperature = 1, .seed = 5}};
+  GenerationOptions other = one;
+  other.sampling.seed = 6;
+  EXPECT_EQ(text_of(generator, {3}, one), text_of(generator, {3}, one));
+  EXPECT_NE(text_of(generator, {3}, one), text_of(generator, {3}, other));
+}
+
+TEST(Generator, PenaltiesAndBiasesCount) {
+  const auto model = small_model(small_config("llama"));
+  Generator generator(*model);
+  GenerationOptions options = greedy(60);
+  options.sampling.presence_penalty = 1000;
+  std::vector<std::int32_t> tokens = text_of(generator, {3, 4}, options);
+  std::sort(tokens.begin(), tokens.end());
+  EXPECT_EQ(std::adjacent_find(tokens.begin(), tokens.end()), tokens.end());
+  options = greedy(5);
+  options.sampling.logit_bias = {{42, 1000.0f}};
+  EXPECT_EQ(text_of(generator, {3, 4}, options), std::vector<std::int32_t>(5, 42));
+  EXPECT_NE(text_of(generator, {3, 4}, greedy(5)), std::vector<std::int32_t>(5, 42));
+}
+
+TEST(Generator, StopsAtStopTokensAndAtTheContextsEnd) {
+  const auto model = small_model(small_config("llama"));
+  Generator generator(*model);
+  const std::vector<std::int32_t> text = text_of(generator, {8}, greedy(30));
+  GenerationOptions options = greedy(30);
+  options.stop_tokens = {text[12]};
+  const auto first = std::find(text.begin(), text.end(), text[12]);
+  EXPECT_EQ(text_of(generator, {8}, options), std::vector<std::int32_t>(text.begin(), first));
+  EXPECT_EQ(std::ssize(text_of(generator, {8}, greedy(1000))), 256);
+  const Generator::Id id = generator.join(some_text(10, 97), greedy(1000));
+  while (generator.stopped(id) == StopReason::none) generator.step();
+  EXPECT_EQ(generator.stopped(id), StopReason::context_full);
+}
+
+TEST(Generator, EndlessTextsKeepMemoryFlat) {
+  for (const char* architecture : {"llama", "gpt2"}) {
+    DecoderConfig config = small_config(architecture);
+    config.context = 320;
+    const auto model = small_model(config);
+    Generator generator(*model, {.cache = {.dtype = f32}});
+    GenerationOptions options = greedy(500);
+    options.endless = true;
+    EXPECT_EQ(std::ssize(text_of(generator, some_text(30, 97), options)), 500) << architecture;
+    const std::uint64_t before = memory_stats(kCPU).in_use;
+    const std::uint64_t misses = memory_stats(kCPU).misses;
+    options.max_tokens = 10000;
+    EXPECT_EQ(std::ssize(text_of(generator, some_text(30, 97), options)), 10000) << architecture;
+    EXPECT_LE(memory_stats(kCPU).in_use, before + 65536) << architecture;
+    EXPECT_EQ(memory_stats(kCPU).misses, misses) << architecture << ": memory came from the system";
+  }
+}
+
+TEST(Generator, PromptsThatBeginAlikeAreReadOnce) {
+  const auto model = small_model(small_config("llama"));
+  Generator generator(*model, {.cache = {.tokens = 1024, .dtype = f32}});
+  std::vector<std::int32_t> prompt = some_text(150, 97);
+  const std::vector<std::int32_t> first = text_of(generator, prompt, greedy(20));
+  EXPECT_EQ(generator.cache().stats().reused_tokens, 0);
+  EXPECT_EQ(text_of(generator, prompt, greedy(20)), first);
+  EXPECT_EQ(generator.cache().stats().reused_tokens, 128);
+  prompt[64] ^= 1;
+  text_of(generator, prompt, greedy(1));
+  EXPECT_EQ(generator.cache().stats().reused_tokens, 192);
+  EXPECT_EQ(generator.cache().stats().in_use, 0);
+}
+
+TEST(Generator, RefusesWhatItCannotRead) {
+  const auto model = small_model(small_config("llama"));
+  Generator generator(*model);
+  EXPECT_THROW(generator.join({}), Error);
+  EXPECT_THROW(generator.join(std::vector<std::int32_t>{97}), IndexError);
+  EXPECT_THROW(generator.join(std::vector<std::int32_t>{-1}), IndexError);
+  EXPECT_THROW(generator.join(some_text(257, 97)), Error);
+  EXPECT_THROW(generator.join(some_text(3, 97), {.sampling = {.temperature = -1}}), Error);
+  generator.join(some_text(3, 97));
+  EXPECT_THROW(generator.join(some_text(3, 97)), Error);
+}
+
+TEST(KvCache, EvictsByTheChosenRule) {
+  DecoderConfig config = small_config("llama");
+  const auto prompt = [](std::int32_t first) {
+    std::vector<std::int32_t> tokens = some_text(65, 97);
+    tokens[0] = first;
+    return tokens;
+  };
+  const auto reused_after = [&](CacheEviction eviction, std::vector<std::int32_t> uses, std::int32_t asked) {
+    KvCache cache(config, kCPU, {.tokens = 3 * kCacheBlock, .dtype = f32, .eviction = eviction});
+    for (const std::int32_t first : uses) {
+      const KvCache::Started started = cache.start(prompt(first));
+      cache.reserve(started.id, 64);
+      const std::vector<std::int32_t> tokens = prompt(first);
+      cache.finish(started.id, std::span(tokens).first(64));
+    }
+    return cache.start(prompt(asked)).reused;
+  };
+  // Three fit. The fourth takes the place of one of them.
+  EXPECT_EQ(reused_after(CacheEviction::lru, {1, 2, 3, 1, 4}, 1), 64);
+  EXPECT_EQ(reused_after(CacheEviction::lru, {1, 2, 3, 1, 4}, 2), 0);
+  EXPECT_EQ(reused_after(CacheEviction::fifo, {1, 2, 3, 1, 4}, 1), 0);
+  EXPECT_EQ(reused_after(CacheEviction::lfu, {1, 2, 2, 3, 3, 1, 1, 4}, 2), 0);
+  EXPECT_EQ(reused_after(CacheEviction::lfu, {1, 2, 2, 3, 3, 1, 1, 4}, 1), 64);
+}
+
+TEST(KvCache, SaysThatItIsFull) {
+  KvCache cache(small_config("llama"), kCPU, {.tokens = 128, .dtype = f32});
+  const KvCache::Started one = cache.start({});
+  cache.reserve(one.id, 65);
+  const KvCache::Started two = cache.start({});
+  EXPECT_THROW(cache.reserve(two.id, 1), CacheFull);
+  cache.truncate(one.id, 64);
+  cache.reserve(two.id, 64);
+  EXPECT_THROW(cache.reserve(two.id, 65), CacheFull);
+  EXPECT_EQ(cache.stats().in_use, 2);
+  EXPECT_THROW(KvCache(small_config("llama"), kCPU, {.bytes = 100}), Error);
+}
+
+}  // namespace
+}  // namespace etna::models

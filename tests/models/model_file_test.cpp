@@ -1,0 +1,189 @@
+#include <etna/models/model_file.h>
+
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <etna/models/generator.h>
+#include <etna/models/gguf_export.h>
+#include <etna/tensor/io/checkpoint.h>
+#include <etna/tensor/io/gguf.h>
+#include <etna/tensor/io/safetensors.h>
+
+#include "data/temporary_folder.h"
+#include "small_models.h"
+
+namespace etna::models {
+namespace {
+
+using testing::HasSubstr;
+
+std::vector<std::int32_t> greedy_text(const Decoder& decoder) {
+  Generator generator(decoder, {.cache = {.dtype = f32}});
+  std::vector<std::int32_t> tokens;
+  generator.generate(some_text(7, 97), {.max_tokens = 40, .sampling = {.temperature = 0}}, [&](std::int32_t token) {
+    tokens.push_back(token);
+    return true;
+  });
+  return tokens;
+}
+
+class EachFile : public testing::TestWithParam<std::string> {};
+
+TEST_P(EachFile, ComesBackFromGguf) {
+  const TemporaryFolder folder;
+  const auto model = small_model(small_config(GetParam()));
+  save_gguf_model(folder / "model.gguf", *model, nullptr);
+  const Model again = load_model(folder / "model.gguf");
+  EXPECT_TRUE(again.decoder->frozen());
+  EXPECT_EQ(again.tokenizer, nullptr);
+  EXPECT_EQ(greedy_text(*again.decoder), greedy_text(*model));
+  const Model trainable = load_model(folder / "model.gguf", {.trainable = true});
+  EXPECT_FALSE(trainable.decoder->frozen());
+  EXPECT_EQ(greedy_text(*trainable.decoder), greedy_text(*model));
+}
+
+INSTANTIATE_TEST_SUITE_P(ModelFile, EachFile,
+                         testing::Values("llama", "qwen2", "qwen3", "gemma2", "gemma3", "phi2", "phi3", "gpt2",
+                                         "bitnet"));
+
+/// Writes a model as Hugging Face does.
+void save_folder(const TemporaryFolder& folder, const Decoder& model, const std::map<std::string, std::string>& names) {
+  NamedTensors tensors;
+  for (const nn::NamedTensor& p : model.named_parameters()) {
+    std::string name = p.name;
+    for (const auto& [from, to] : names)
+      if (const std::size_t at = name.find(from); at != std::string::npos) name.replace(at, from.size(), to);
+    tensors.emplace_back(name, p.tensor.detach());
+  }
+  save_safetensors(folder / "model.safetensors", tensors);
+  std::ofstream(folder / "config.json") << config_json(model.config);
+}
+
+TEST(ModelFile, ReadsAFolderOfHuggingFace) {
+  const TemporaryFolder folder;
+  DecoderConfig config = small_config("llama");
+  config.rope.interleaved = false;
+  const auto model = small_model(config);
+  save_folder(folder, *model,
+              {{"blocks.", "model.layers."},
+               {"token_embedding.", "model.embed_tokens."},
+               {"attention.query.", "self_attn.q_proj."},
+               {"attention.key.", "self_attn.k_proj."},
+               {"attention.value.", "self_attn.v_proj."},
+               {"attention.output.", "self_attn.o_proj."},
+               {"attention_norm.", "input_layernorm."},
+               {"ffn_norm.", "post_attention_layernorm."},
+               {"ffn.gate.", "mlp.gate_proj."},
+               {"ffn.up.", "mlp.up_proj."},
+               {"ffn.down.", "mlp.down_proj."}});
+  // The last two names have nothing in common with others.
+  NamedTensors tensors;
+  for (const auto& [name, tensor] : load_safetensors(folder / "model.safetensors"))
+    tensors.emplace_back(name == "norm.weight"     ? "model.norm.weight"
+                         : name == "output.weight" ? "lm_head.weight"
+                                                   : name,
+                         tensor);
+  save_safetensors(folder / "model.safetensors", tensors);
+  EXPECT_EQ(greedy_text(*load_model(folder.path()).decoder), greedy_text(*model));
+}
+
+TEST(ModelFile, ReadsACheckpoint) {
+  const TemporaryFolder folder;
+  const auto model = small_model(small_config("llama"));
+  save(folder / "run.safetensors", {{"model", *model}}, {{"config", config_json(model->config)}});
+  EXPECT_EQ(greedy_text(*load_model(folder / "run.safetensors").decoder), greedy_text(*model));
+  save(folder / "bare.safetensors", {{"model", *model}});
+  EXPECT_THROW(load_model(folder / "bare.safetensors"), FormatError);
+}
+
+TEST(ModelFile, RefusesWhatDoesNotFit) {
+  const TemporaryFolder folder;
+  const auto refusal = [&](const std::filesystem::path& path) -> std::string {
+    try {
+      load_model(path);
+    } catch (const FormatError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(refusal(folder / "nothing.gguf"), HasSubstr("nothing.gguf"));
+  save_gguf(folder / "other.gguf", {{"x", ones({4})}}, {.metadata = {{"general.architecture", "rwkv"}}});
+  EXPECT_THAT(refusal(folder / "other.gguf"), HasSubstr("'rwkv' do not run here; these do: llama, qwen2"));
+  save_gguf(folder / "empty.gguf", {{"x", ones({4})}}, {});
+  EXPECT_THAT(refusal(folder / "empty.gguf"), HasSubstr("general.architecture"));
+
+  // A tensor of another shape than the sizes say, and one that is not there.
+  const auto model = small_model(small_config("llama"));
+  save_gguf_model(folder / "whole.gguf", *model, nullptr);
+  const io::GgufFile whole(folder / "whole.gguf");
+  const auto without = [&](const std::string& left_out, const Tensor& instead) {
+    std::vector<std::pair<std::string, Tensor>> tensors;
+    for (const io::GgufTensor& t : whole.tensors()) {
+      if (t.name != left_out) tensors.emplace_back(t.name, whole.load(t));
+    }
+    if (instead.defined()) tensors.emplace_back(left_out, instead);
+    GgufOptions options;
+    for (const io::GgufEntry& entry : whole.metadata())
+      if (entry.key != "general.alignment") options.metadata.emplace_back(entry.key, entry.value);
+    save_gguf(folder / "changed.gguf", tensors, options);
+    return refusal(folder / "changed.gguf");
+  };
+  EXPECT_THAT(without("blk.1.ffn_down.weight", {}), HasSubstr("'blk.1.ffn_down.weight' is missing"));
+  EXPECT_THAT(without("blk.1.ffn_down.weight", ones({64, 32})),
+              HasSubstr("is [64, 32]; the model's sizes ask for [64, 96]"));
+  EXPECT_THAT(without("blk.0.attn_norm.weight", ones({63})), HasSubstr("'blk.0.attn_norm.weight' is [63]"));
+  EXPECT_THAT(without("token_embd.weight", ones({97, 32})), HasSubstr("token_embd.weight"));
+}
+
+TEST(ModelFile, DamagedFilesAreRefusedOrHarmless) {
+  const TemporaryFolder folder;
+  const auto model = small_model(small_config("qwen2"));
+  save_gguf_model(folder / "model.gguf", *model, nullptr);
+  std::ifstream in(folder / "model.gguf", std::ios::binary);
+  const std::string whole{std::istreambuf_iterator<char>(in), {}};
+  const auto loads = [&](const std::string& bytes) {
+    std::ofstream(folder / "damaged.gguf", std::ios::binary) << bytes;
+    try {
+      load_model(folder / "damaged.gguf");
+      return true;
+    } catch (const FormatError&) {
+      return false;
+    }
+  };
+  EXPECT_TRUE(loads(whole));
+  for (std::size_t size = 0; size < whole.size(); size += 512) EXPECT_FALSE(loads(whole.substr(0, size))) << size;
+  std::uint32_t state = 1;
+  for (int i = 0; i < 400; ++i) {
+    std::string bytes = whole;
+    for (int flips = 0; flips < 1 + i % 3; ++flips) {
+      state = state * 1664525u + 1013904223u;
+      bytes[(state >> 8) % 3000] = static_cast<char>(state >> 3);
+    }
+    loads(bytes);  // one exception or none
+  }
+}
+
+TEST(ModelFile, QuantizedModelsRunAndLearnByAdapters) {
+  const TemporaryFolder folder;
+  DecoderConfig config = small_config("llama");
+  config.width = 256;
+  config.feed_forward = 512;
+  const auto model = small_model(config);
+  save_gguf_model(folder / "q.gguf", *model, nullptr, &quant::format_named("Q4_K"));
+  const Model quantized = load_model(folder / "q.gguf");
+  EXPECT_EQ(quantized.decoder->blocks[0].ffn.up.blocks().format().name, "Q4_K");
+  const Tensor x = from_vector(some_text(64, 97), {1, 64}), y = from_vector(some_text(64, 89), {1, 64});
+  quantized.decoder->add_adapters(4, 8);
+  const Tensor loss = quantized.decoder->loss(x, y);
+  loss.backward();
+  EXPECT_TRUE(quantized.decoder->blocks[0].attention.query.lora_b.grad().defined());
+  const double full = model->loss(x, y).item<double>();
+  EXPECT_NEAR(loss.item<double>(), full, 0.25 * full);
+}
+
+}  // namespace
+}  // namespace etna::models

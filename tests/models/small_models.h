@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cmath>
+#include <string>
+
+#include <etna/models/architecture.h>
+#include <etna/models/decoder.h>
+#include <etna/tensor/ops.h>
+
+namespace etna::models {
+
+/// Weights that are large enough for greedy texts to differ.
+struct LoudWeights : Weights {
+  Matrix matrix(const std::string&, std::int64_t rows, std::int64_t columns) override {
+    return {randn({rows, columns}) * (1.6 / std::sqrt(static_cast<double>(columns))), {}};
+  }
+  Tensor vector(const std::string& name, std::int64_t size) override {
+    return name.ends_with(".bias") ? randn({size}) * 0.3 : rand({size}) + 0.5;
+  }
+};
+
+/// A small model of an architecture as GGUF names it.
+inline DecoderConfig small_config(const std::string& architecture) {
+  DecoderConfig c;
+  c.architecture = architecture;
+  find_architecture_gguf(architecture)->apply(c);
+  const bool whole = architecture == "phi2" || architecture == "gpt2";
+  c.vocabulary = 97;
+  c.context = 256;
+  c.width = 64;
+  c.layers = architecture == "gemma3" ? 7 : 2;
+  c.heads = 4;
+  c.kv_heads = whole ? 4 : 2;
+  c.head_size = 16;
+  c.feed_forward = 96;
+  if (architecture == "gemma2" || architecture == "gemma3") c.window = 24;
+  if (architecture == "gemma2") {
+    c.attention_softcap = 50;
+    c.logit_softcap = 30;
+  }
+  fill_defaults(c);
+  if (architecture == "phi2") c.rope.size = 8;
+  return c;
+}
+
+inline std::unique_ptr<Decoder> small_model(const DecoderConfig& config, std::uint64_t seed = 7) {
+  manual_seed(seed);
+  LoudWeights weights;
+  return std::make_unique<Decoder>(config, weights);
+}
+
+inline std::vector<std::int32_t> some_text(std::int64_t count, std::int64_t vocabulary) {
+  std::vector<std::int32_t> tokens;
+  for (std::int64_t i = 0; i < count; ++i)
+    tokens.push_back(static_cast<std::int32_t>((i * i * 7 + 3 * i + 1) % vocabulary));
+  return tokens;
+}
+
+}  // namespace etna::models
