@@ -7,6 +7,7 @@
 
 #include "commands.h"
 #include "data.h"
+#include "generation.h"
 #include "models.h"
 #include "output.h"
 #include "runs.h"
@@ -15,7 +16,7 @@
 /// Exit codes: 0 success, 1 any other failure, 2 wrong usage, 3 a missing, lost or faulty device, 4 runs or data that
 /// are not there or cannot be used, 5 out of memory, 8 suspicious weights, 130 stopped by Ctrl-C.
 int main(int argc, char** argv) {
-  CLI::App app{"What Etna can run on, texts to train on, what was trained, and files of models."};
+  CLI::App app{"Language models, what Etna can run on, texts to train on, and what was trained."};
   app.require_subcommand(1);
   app.add_subcommand("devices", "List every device, usable or not, and which one `auto` takes");
   CLI::App* doctor =
@@ -48,6 +49,15 @@ int main(int argc, char** argv) {
   etna::cli::add_inspect(app, inspect_options);
   etna::cli::QuantizeOptions quantize_options;
   etna::cli::add_quantize(app, quantize_options);
+  etna::cli::TextOptions run_text_options, chat_options;
+  etna::cli::add_run(app, run_text_options);
+  etna::cli::add_chat(app, chat_options);
+  etna::cli::ModelBenchOptions model_bench_options;
+  etna::cli::add_bench(app, model_bench_options);
+  etna::cli::PerplexityOptions perplexity_options;
+  etna::cli::add_perplexity(app, perplexity_options);
+  etna::cli::ConvertOptions convert_options;
+  etna::cli::add_convert(app, convert_options);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -60,6 +70,11 @@ int main(int argc, char** argv) {
     if (app.got_subcommand("data")) return etna::cli::data_command(*data, data_options);
     if (app.got_subcommand("inspect")) return etna::cli::inspect(inspect_options);
     if (app.got_subcommand("quantize")) return etna::cli::quantize(quantize_options);
+    if (app.got_subcommand("run")) return etna::cli::run_text(run_text_options);
+    if (app.got_subcommand("chat")) return etna::cli::chat(chat_options);
+    if (app.got_subcommand("bench")) return etna::cli::bench_model(model_bench_options);
+    if (app.got_subcommand("perplexity")) return etna::cli::perplexity(perplexity_options);
+    if (app.got_subcommand("convert")) return etna::cli::convert(convert_options);
     return benching ? etna::cli::bench(options) : etna::cli::doctor();
   } catch (const etna::DeviceError& error) {
     etna::cli::print_error(error.what());

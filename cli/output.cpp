@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include <etna/device/error.h>
+#include <etna/train/terminal_text.h>
 
 namespace etna::cli {
 namespace {
@@ -38,6 +39,17 @@ void print_all(const std::string& text) {
 void print_error(const std::string& sentence) {
   // Not fmt::print, which throws if the write fails.
   std::fputs(fmt::format("etna: {}\n", sentence).c_str(), stderr);
+}
+
+bool may_write(const std::filesystem::path& in, const std::filesystem::path& out, bool force) {
+  std::error_code none;
+  if (!std::filesystem::exists(out, none)) return true;
+  if (std::filesystem::equivalent(in, out, none)) {
+    print_error("--out is the file to read; give it another name");
+    return false;
+  }
+  if (!force) print_error(fmt::format("{} is there already; --force replaces it", training::printable(out.string())));
+  return force;
 }
 
 Terminal terminal() {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <filesystem>
 #include <string>
 
 namespace etna::cli {
@@ -10,6 +11,9 @@ void print_all(const std::string& text);
 
 /// Writes "etna: ..." to standard error. That it cannot be written is no error: nobody could be told.
 void print_error(const std::string& sentence);
+
+/// Whether `out` may be written from `in`; if not, says why. @param force whether a file that is there may be replaced
+bool may_write(const std::filesystem::path& in, const std::filesystem::path& out, bool force);
 
 struct Terminal {
   bool is_terminal = false;  ///< standard output is one

@@ -174,17 +174,7 @@ int quantize(const QuantizeOptions& options) try {
     print_error(fmt::format("--to is '{}'; it should be one of {}", printable(options.to), names));
     return 2;
   }
-  std::error_code none;
-  if (fs::exists(options.out, none)) {
-    if (fs::equivalent(options.file, options.out, none)) {
-      print_error("--out is the file to read; give it another name");
-      return 2;
-    }
-    if (!options.force) {
-      print_error(fmt::format("{} is there already; --force replaces it", printable(options.out)));
-      return 2;
-    }
-  }
+  if (!may_write(options.file, options.out, options.force)) return 2;
   const Quantized sum = write(io::GgufFile(options.file), *wanted, options);
   print_all(text_of(options, sum));
   return 0;

@@ -54,6 +54,7 @@ struct CompareOptions {
 int run_train(const TrainOptions& options, Settings& settings, SettingList& list);
 int run_evaluate(const EvaluateOptions& options);
 int run_generate(const GenerateOptions& options);
+int run_chat(const GenerateOptions& options);
 int run_compare(const CompareOptions& options, Settings& settings, SettingList& list);
 
 }  // namespace wikitext

@@ -73,7 +73,7 @@ int run_evaluate(const EvaluateOptions& options) {
   if (!options.json.empty()) io::require_writable(options.json);
   SavedModel saved = load_model(options.run, device);
   const Corpus corpus = find_corpus(options.data);
-  require_same(*corpus.tokenizer, *saved.tokenizer, options.run);
+  data::require_same_tokenizer(*corpus.tokenizer, *saved.tokenizer, options.run);
   const SplitOptions split{.title = "",
                            .streams = streams_of_splits(*saved.model, saved.settings),
                            .seq = saved.settings.seq,

@@ -10,6 +10,8 @@
 
 #include <etna/data/corpora/prepared_corpus.h>
 #include <etna/etna.h>
+#include <etna/models/generator.h>
+#include <etna/models/model_file.h>
 
 namespace wikitext {
 namespace {
@@ -70,11 +72,49 @@ std::string printable_lines(const std::string& text) {
   return all;
 }
 
-std::string generate(TextModel& model, std::int64_t seq, const data::Tokenizer& tokenizer, const std::string& prompt,
+namespace {
+
+/// With a cache of keys and values, and draws on the device.
+void decode(const TextModel& model, const models::DecoderConfig& config, std::vector<std::int32_t>& ids,
+            std::optional<std::int32_t> end, const Sampling& sampling, Device device) {
+  const std::unique_ptr<models::Decoder> decoder =
+      models::decoder_of(config, model.module().state_dict(), {.device = device});
+  models::Generator generator(*decoder, {.device = device, .cache = {.dtype = f32}});
+  models::GenerationOptions options{.max_tokens = sampling.words, .endless = true, .sinks = 0};
+  options.sampling = {
+      .temperature = sampling.temperature, .top_k = sampling.top_k, .top_p = 1, .min_p = 0, .seed = sampling.seed};
+  if (end) options.stop_tokens.push_back(*end);
+  const auto most = static_cast<std::ptrdiff_t>(config.context);
+  const std::vector<std::int32_t> prompt(std::max(ids.begin(), ids.end() - std::min(most, std::ssize(ids))), ids.end());
+  generator.generate(prompt, options, [&](std::int32_t token) {
+    ids.push_back(token);
+    return true;
+  });
+}
+
+/// With an LSTM, which remembers by itself.
+void unroll(TextModel& model, std::int64_t vocabulary, std::vector<std::int32_t>& ids, std::optional<std::int32_t> end,
+            const Sampling& sampling, Device device) {
+  const std::unique_ptr<TextModel::Memory> memory = model.memory(1, device);
+  std::uint64_t state = sampling.seed;
+  std::size_t read = 0;
+  for (std::int64_t i = 0; i < sampling.words; ++i) {
+    const std::size_t fresh = ids.size() - std::exchange(read, ids.size());
+    const std::vector<std::int32_t> window(ids.end() - static_cast<std::ptrdiff_t>(fresh), ids.end());
+    const Tensor tokens = from_vector(window, {1, static_cast<std::int64_t>(fresh)}, device);
+    const Tensor logits = model.head(model.hidden(tokens, *memory).select(0, 0).select(0, -1)).slice(0, 0, vocabulary);
+    const std::int32_t id = draw(logits.to_vector<float>(), sampling, state);
+    if (end && id == *end) break;
+    ids.push_back(id);
+  }
+}
+
+}  // namespace
+
+std::string generate(TextModel& model, const data::Tokenizer& tokenizer, const std::string& prompt,
                      const Sampling& sampling, Device device) {
   NoGrad no_grad;
   model.module().eval();
-  const std::unique_ptr<TextModel::Memory> memory = model.memory(1, device);
   const std::optional<std::int32_t> end = end_of_text(tokenizer);
   std::vector<std::int32_t> ids = tokenizer.encode(prompt);
   std::size_t start = 0;
@@ -82,19 +122,10 @@ std::string generate(TextModel& model, std::int64_t seq, const data::Tokenizer& 
     ids = end ? std::vector<std::int32_t>{*end} : tokenizer.encode("\n");
     start = ids.size();
   }
-  std::uint64_t state = sampling.seed;
-  const auto vocabulary = static_cast<std::int64_t>(tokenizer.size());
-  std::size_t read = 0;  // by a model that remembers
-  for (std::int64_t i = 0; i < sampling.words; ++i) {
-    const std::size_t context = model.remembers() ? ids.size() - std::exchange(read, ids.size())
-                                                  : std::min(ids.size(), static_cast<std::size_t>(seq));
-    std::vector<std::int32_t> window(ids.end() - static_cast<std::ptrdiff_t>(context), ids.end());
-    Tensor tokens = from_vector(window, {1, static_cast<std::int64_t>(context)}, device);
-    Tensor logits = model.head(model.hidden(tokens, *memory).select(0, 0).select(0, -1)).slice(0, 0, vocabulary);
-    const std::int32_t id = draw(logits.to_vector<float>(), sampling, state);
-    if (end && id == *end) break;
-    ids.push_back(id);
-  }
+  if (const auto config = model.decoder_config())
+    decode(model, *config, ids, end, sampling, device);
+  else
+    unroll(model, static_cast<std::int64_t>(tokenizer.size()), ids, end, sampling, device);
   model.module().train();
   return tokenizer.decode(std::span(ids).subspan(start));
 }

@@ -24,8 +24,7 @@ std::vector<std::string> unknown_words(const std::string& prompt, const etna::da
 std::string printable_lines(const std::string& text);
 
 /// Continues the prompt (an empty one starts a line, or a text of byte pairs) token by token, until the end of a text.
-/// @param seq a transformer looks at as many tokens at most
-std::string generate(TextModel& model, std::int64_t seq, const etna::data::Tokenizer& tokenizer,
-                     const std::string& prompt, const Sampling& sampling, etna::Device device);
+std::string generate(TextModel& model, const etna::data::Tokenizer& tokenizer, const std::string& prompt,
+                     const Sampling& sampling, etna::Device device);
 
 }  // namespace wikitext

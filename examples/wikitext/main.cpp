@@ -114,22 +114,26 @@ int main(int argc, char** argv) {
   eval_command->add_option("--json", evaluate.json, "also write the result to this file");
   eval_command->callback([&] { code = run_evaluate(evaluate); });
 
-  GenerateOptions generate;
+  GenerateOptions generate, chat;
   CLI::App* generate_command = app.add_subcommand("generate", "let a checkpoint write");
-  generate_command->add_option("--device", generate.device, kDeviceHelp);
-  generate_command->add_option("--run", generate.run, kRunHelp)->required();
+  CLI::App* chat_command = app.add_subcommand("chat", "let a checkpoint go on with what you type");
   generate_command->add_option("--prompt", generate.prompt, "words to go on from");
-  generate_command->add_option("--words", generate.sampling.words, "how many to write (of byte pairs: tokens)")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  generate_command->add_option("--temperature", generate.sampling.temperature, "0: always the likeliest token")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  generate_command->add_option("--top-k", generate.sampling.top_k, "draw from the likeliest K; 0: from all")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  generate_command->add_option("--seed", generate.sampling.seed, "of the draws")->capture_default_str();
+  for (auto [command, options] : {std::pair(generate_command, &generate), std::pair(chat_command, &chat)}) {
+    command->add_option("--device", options->device, kDeviceHelp);
+    command->add_option("--run", options->run, kRunHelp)->required();
+    command->add_option("--words", options->sampling.words, "how many to write at a time (of byte pairs: tokens)")
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
+    command->add_option("--temperature", options->sampling.temperature, "0: always the likeliest token")
+        ->check(CLI::NonNegativeNumber)
+        ->capture_default_str();
+    command->add_option("--top-k", options->sampling.top_k, "draw from the likeliest K; 0: from all")
+        ->check(CLI::NonNegativeNumber)
+        ->capture_default_str();
+    command->add_option("--seed", options->sampling.seed, "of the draws")->capture_default_str();
+  }
   generate_command->callback([&] { code = run_generate(generate); });
+  chat_command->callback([&] { code = run_chat(chat); });
 
   CompareOptions compare;
   CLI::App* compare_command =

@@ -2,6 +2,8 @@
 #include <cstdlib>
 #include <optional>
 
+#include <iostream>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -126,10 +128,12 @@ int run_train(const TrainOptions& options, Settings& settings, SettingList& list
   reset_transfers();
   TrainingRun run(*model, corpus.train, settings, device, run_options);
   const RunRecords records(options.out, before, preset, corpus.source, list, device);
+  Metadata metadata = records.metadata();
+  // So that other programs know what the weights are of (models/model_file.h).
+  if (const auto config = model->decoder_config()) metadata["config"] = models::config_json(*config);
   if (folder && !options.resume) records.begin(*folder);
-  Watch watch(
-      run, *model, corpus, settings, device,
-      {.folder = options.out, .metadata = records.metadata(), .resume = options.resume, .evaluate = options.evaluate});
+  Watch watch(run, *model, corpus, settings, device,
+              {.folder = options.out, .metadata = metadata, .resume = options.resume, .evaluate = options.evaluate});
   const std::int64_t first_step = run.step();
   profile::StepProfiler profiler(
       {.steps = options.profile ? options.profile_steps
@@ -180,8 +184,7 @@ int run_train(const TrainOptions& options, Settings& settings, SettingList& list
       result["valid_word_perplexity"] = *(summary.valid_word_perplexity = word_perplexity(valid_loss, corpus.valid));
       result["test_word_perplexity"] = *(summary.test_word_perplexity = word_perplexity(test_loss, corpus.test));
     }
-    passage = generate(*model, settings.seq, *corpus.tokenizer, "", {.seed = static_cast<std::uint64_t>(settings.seed)},
-                       device);
+    passage = generate(*model, *corpus.tokenizer, "", {.seed = static_cast<std::uint64_t>(settings.seed)}, device);
     fmt::print("perplexity: {} (an untrained model: {})\n\n{}\n\n", perplexity_text(corpus, valid_loss, test_loss),
                training::with_commas(model->words()), printable_lines(passage));
   }
@@ -204,8 +207,24 @@ int run_generate(const GenerateOptions& options) {
     for (const std::string& word : unknown) list += (list.empty() ? "" : ", ") + training::shortened(word, 40);
     fmt::print(stderr, "the model does not know these words and reads <unk> for them: {}\n", list);
   }
-  fmt::print("{}\n", printable_lines(generate(*saved.model, saved.settings.seq, *saved.tokenizer, options.prompt,
-                                              options.sampling, device)));
+  fmt::print("{}\n",
+             printable_lines(generate(*saved.model, *saved.tokenizer, options.prompt, options.sampling, device)));
+  return 0;
+}
+
+int run_chat(const GenerateOptions& options) {
+  const Device device = select_device(options.device);
+  const SavedModel saved = load_model(options.run, device);
+  fmt::print("{}, {}; the model goes on with each line; an empty line or Ctrl-D ends\n", saved.settings.model,
+             saved.model->describe());
+  std::string text;
+  for (std::string line; std::getline(std::cin, line) && !line.empty();) {
+    text += (text.empty() ? "" : " ") + line;
+    const std::string all = generate(*saved.model, *saved.tokenizer, text, options.sampling, device);
+    fmt::print("{}\n", printable_lines(all.size() > text.size() ? all.substr(text.size()) : all));
+    std::fflush(stdout);
+    text = all;
+  }
   return 0;
 }
 

@@ -4,63 +4,12 @@
 
 #include <fmt/format.h>
 
-#include <etna/data/tokenizers/word_tokenizer.h>
 #include <etna/etna.h>
 
 namespace wikitext {
 
 using namespace etna;
 namespace fs = std::filesystem;
-
-std::map<std::string, Tensor> SavedTokenizer::state_dict() const {
-  std::string text;
-  const bool words = tokenizer->name() == "word";
-  if (words) {
-    for (std::size_t id = 0; id < tokenizer->size(); ++id)
-      text.append(tokenizer->token(static_cast<std::int32_t>(id))).push_back('\n');
-  } else {
-    text = tokenizer->json();
-  }
-  return {{words ? "text" : "json", from_vector(std::vector<std::uint8_t>(text.begin(), text.end()))}};
-}
-
-void SavedTokenizer::load_state_dict(const std::map<std::string, Tensor>& state) const {
-  const bool words = state.contains("text");
-  const auto found = state.find(words ? "text" : "json");
-  if (found == state.end() || found->second.dtype() != u8 || found->second.dim() != 1)
-    throw FormatError("it is no tokenizer");
-  const auto bytes = found->second.to_vector<std::uint8_t>();
-  const std::string text(bytes.begin(), bytes.end());
-  std::shared_ptr<const data::Tokenizer> loaded;
-  if (words) {
-    data::Vocabulary vocabulary;
-    for (std::size_t at = 0, end; at < text.size(); at = end + 1) {
-      end = text.find('\n', at);
-      if (end == std::string::npos) throw FormatError("the last word is cut off");
-      vocabulary.add(std::string_view(text).substr(at, end - at));
-    }
-    loaded = std::make_shared<data::WordTokenizer>(std::move(vocabulary));
-  } else {
-    loaded = data::parse_tokenizer(text, "its tokenizer");
-  }
-  if (tokenizer == nullptr)
-    tokenizer = std::move(loaded);
-  else
-    require_same(*tokenizer, *loaded, "the run");
-}
-
-void require_same(const data::Tokenizer& corpus, const data::Tokenizer& trained, const std::string& run) {
-  if (corpus.hash() == trained.hash()) return;
-  const auto what = [](const data::Tokenizer& tokenizer, const char* other) {
-    return tokenizer.name() == "word" ? fmt::format("{} {}words", tokenizer.size(), other)
-                                      : fmt::format("{} {}tokens of {} (hash {:016x})", tokenizer.size(), other,
-                                                    tokenizer.name(), tokenizer.hash());
-  };
-  throw FormatError(
-      fmt::format("the corpus has {}, and {} was trained on {}; name the same text, or the folder that "
-                  "it was prepared into",
-                  what(corpus, ""), run, what(trained, "other ")));
-}
 
 namespace {
 
@@ -90,7 +39,7 @@ SavedModel load_model(const fs::path& folder_or_file, Device device) {
     throw FormatError(error.what());
   }
   if (state.metadata.contains(kPresetKey)) saved.preset = state.metadata.at(kPresetKey);
-  SavedTokenizer tokenizer{saved.tokenizer};
+  data::TokenizerState tokenizer{saved.tokenizer};
   restore(file, state, {{"vocabulary", tokenizer}});
   const auto words_there = static_cast<std::int64_t>(saved.tokenizer->size());
   // The table first: settings must not make us build a model that the file cannot fill.

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include <etna/data/tokenizers/tokenizer.h>
+#include <etna/data/tokenizers/tokenizer_state.h>
 #include <etna/tensor/io/checkpoint.h>
 
 #include "text_model.h"
@@ -13,18 +13,6 @@
 /// Checkpoints of this program. One file has everything: the weights and the state of the run, the tokenizer, and in
 /// the metadata the settings as TOML.
 namespace wikitext {
-
-/// The tokenizer as an object of a checkpoint: words as "text", one a line; byte pairs as "json".
-struct SavedTokenizer {
-  std::shared_ptr<const etna::data::Tokenizer>& tokenizer;
-
-  std::map<std::string, etna::Tensor> state_dict() const;
-  /// Sets a tokenizer that is null. @throws FormatError for another tokenizer than one that is not
-  void load_state_dict(const std::map<std::string, etna::Tensor>& state) const;
-};
-
-/// @throws FormatError where the corpus was made by another tokenizer than the run. @param run for the message
-void require_same(const etna::data::Tokenizer& corpus, const etna::data::Tokenizer& trained, const std::string& run);
 
 /// Keys of the metadata.
 inline constexpr const char* kSettingsKey = "settings";  ///< as TOML

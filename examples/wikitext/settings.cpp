@@ -54,7 +54,8 @@ std::string option_name(std::string name) {
 
 SettingList::SettingList(Settings& s) : values_(s) {
   constexpr std::int64_t kMany = std::int64_t{1} << 40;
-  choice("model", s.model, {"transformer", "lstm"}, "a transformer, or LSTMs whose state goes on from batch to batch");
+  choice("model", s.model, {"transformer", "llama", "lstm"},
+         "a transformer like GPT-2 or like Llama, or LSTMs whose state goes on from batch to batch");
   integer("layers", s.layers, 1, 1000, "transformer blocks or LSTMs");
   integer("heads", s.heads, 1, 1024, "transformer: attention heads; they divide dim");
   integer("dim", s.dim, 1, 65536, "width of the model; lstm: of the embedded words and the last layer");
@@ -146,7 +147,8 @@ void SettingList::add_options(CLI::App& app, const std::vector<std::string>& onl
       }
       setting.source = option_name(setting.name);
     };
-    app.add_option_function<std::string>(option_name(settings_[i].name), given, settings_[i].help)->group("Settings");
+    const std::string name = option_name(settings_[i].name) + (settings_[i].name == "model" ? ",--arch" : "");
+    app.add_option_function<std::string>(name, given, settings_[i].help)->group("Settings");
   }
 }
 
@@ -189,7 +191,10 @@ void SettingList::check() const {
   }
   if (values_.seq_spread > 0 && (!lstm || values_.accumulation > 1))
     throw SettingError("seq_spread goes with model = \"lstm\" and accumulation = 1 only");
-  if (lstm && values_.recompute != "none") throw SettingError("recompute goes with model = \"transformer\" only");
+  if (values_.model == "llama" && (values_.dropout > 0 || values_.dim / values_.heads % 2 != 0))
+    throw SettingError("model = \"llama\" has no dropout, and its heads an even size; set dropout = 0 and another dim");
+  if (values_.model != "transformer" && values_.recompute != "none")
+    throw SettingError("recompute goes with model = \"transformer\" only");
   if (values_.lr == 0) throw SettingError("lr is 0; nothing would be learned");
 }
 

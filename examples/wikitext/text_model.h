@@ -3,8 +3,10 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include <etna/models/decoder_config.h>
 #include <etna/nn/module.h>
 
 #include "settings.h"
@@ -41,6 +43,8 @@ class TextModel {
   virtual std::int64_t words() const = 0;
   virtual std::int64_t dim() const = 0;  ///< of hidden()
   virtual std::string describe() const = 0;
+  /// The model as one that models::Generator runs; nothing for an LSTM.
+  virtual std::optional<etna::models::DecoderConfig> decoder_config() const { return std::nullopt; }
 };
 
 /// A new model. @param words of the corpus

@@ -56,7 +56,7 @@ class Watch {
 
   TrainingRun& run_;
   TextModel& model_;
-  SavedTokenizer tokenizer_;
+  etna::data::TokenizerState tokenizer_;
   const Settings& settings_;
   Options options_;
   etna::training::Interrupt interrupt_;

@@ -14,9 +14,9 @@ struct Result {
 };
 
 /// @param environment arguments of `env`
-inline Result run_program(const std::string& program, const std::string& arguments,
-                          const std::string& environment = "") {
-  std::string command = "env " + environment + " '" + program + "' " + arguments + " 2>&1";
+inline Result run_program(const std::string& program, const std::string& arguments, const std::string& environment = "",
+                          const std::string& errors = "2>&1") {
+  std::string command = "env " + environment + " '" + program + "' " + arguments + " " + errors;
   FILE* pipe = popen(command.c_str(), "r");
   std::string output;
   std::array<char, 4096> buffer;

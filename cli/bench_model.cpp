@@ -1,0 +1,174 @@
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <map>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <etna/device/error.h>
+#include <etna/device/memory.h>
+#include <etna/device/profile/profiler.h>
+#include <etna/device/profile/summary.h>
+#include <etna/train/interrupt.h>
+#include <etna/train/progress.h>
+#include <etna/train/terminal_text.h>
+
+#include "generation.h"
+#include "output.h"
+#include "text_answer.h"
+
+namespace etna::cli {
+namespace {
+
+using training::printable;
+
+/// Tokens that are decoded while ops are timed.
+constexpr std::int64_t kProfiled = 16;
+
+struct Speed {
+  Device device;
+  double load_seconds = 0;
+  double prompt = 0, decode = 0;        ///< tokens a second, medians
+  std::map<std::string, double> op_ms;  ///< of a decoded token
+};
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t n = values.size();
+  return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
+/// Tokens that are no text, but different ones.
+std::vector<std::int32_t> some_tokens(std::int64_t count, std::int64_t vocabulary, std::uint32_t state) {
+  std::vector<std::int32_t> tokens;
+  for (std::int64_t i = 0; i < count; ++i) {
+    state = state * 1664525u + 1013904223u;
+    tokens.push_back(static_cast<std::int32_t>(static_cast<std::int64_t>(state >> 8) % vocabulary));
+  }
+  return tokens;
+}
+
+Speed measure(ModelBenchOptions options, const std::string& device, const training::Interrupt& interrupt) {
+  options.device = device;
+  if (options.context == 0) options.context = options.prompt + options.tokens + kProfiled + 1;
+  LoadedModel model = open_model(options, options.sequences);
+  models::Generator& generator = *model.generator;
+  const std::int64_t vocabulary = model.model.decoder->config.vocabulary;
+  const auto generate = [&](std::int64_t prompt, std::int64_t tokens, std::uint32_t seed, std::int64_t sequences) {
+    const models::GenerationTimes before = generator.times();
+    std::vector<models::Generator::Id> ids;
+    for (std::int64_t i = 0; i < sequences; ++i)
+      ids.push_back(generator.join(some_tokens(prompt, vocabulary, seed * 1000 + static_cast<std::uint32_t>(i)),
+                                   {.max_tokens = tokens, .sampling = {.temperature = 0}}));
+    while (!interrupt.requested() && !generator.step().empty()) {}
+    for (const models::Generator::Id id : ids) generator.leave(id);
+    models::GenerationTimes took = generator.times();
+    generator.cache().forget();
+    took.prompt_tokens -= before.prompt_tokens, took.tokens -= before.tokens;
+    took.prompt_seconds -= before.prompt_seconds, took.decode_seconds -= before.decode_seconds;
+    return took;
+  };
+  Speed speed{model.device, model.seconds, 0, 0, {}};
+  std::vector<double> prompts, decodes;
+  // The first run compiles and records.
+  for (std::int64_t i = 0; i <= options.repeat && !interrupt.requested(); ++i) {
+    const models::GenerationTimes prompt = generate(options.prompt, 1, static_cast<std::uint32_t>(i), 1);
+    const models::GenerationTimes decode =
+        generate(1, options.tokens, static_cast<std::uint32_t>(i), options.sequences);
+    if (i == 0) continue;
+    prompts.push_back(static_cast<double>(prompt.prompt_tokens) / prompt.prompt_seconds);
+    decodes.push_back(static_cast<double>(decode.tokens) / decode.decode_seconds);
+  }
+  if (interrupt.requested()) return speed;
+  speed.prompt = median(prompts);
+  speed.decode = median(decodes);
+  profile::Session session;
+  const models::GenerationTimes took = generate(1, kProfiled, 1, options.sequences);
+  for (const profile::OpTime& op : profile::summarize(session.stop()).ops)
+    speed.op_ms[op.name] +=
+        static_cast<double>(op.all_ns()) / 1e6 / static_cast<double>(std::max<std::int64_t>(1, took.tokens));
+  return speed;
+}
+
+std::string op_table(const std::vector<Speed>& speeds) {
+  std::map<std::string, std::vector<double>> rows;
+  for (std::size_t i = 0; i < speeds.size(); ++i) {
+    for (const auto& [op, ms] : speeds[i].op_ms) {
+      auto& row = rows[op];
+      row.resize(speeds.size());
+      row[i] = ms;
+    }
+  }
+  std::vector<std::pair<std::string, std::vector<double>>> order(rows.begin(), rows.end());
+  std::sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.second.back() > b.second.back(); });
+  std::string text = fmt::format("{:<24}", "ms a token, by op");
+  for (const Speed& speed : speeds) text += fmt::format("{:>12}", speed.device.str());
+  text += speeds.size() > 1 ? fmt::format("{:>10}\n", "speed-up") : "\n";
+  for (auto& [op, ms] : order) {
+    ms.resize(speeds.size());
+    text += fmt::format("{:<24}", op);
+    for (const double value : ms) text += fmt::format("{:>12.3f}", value);
+    if (ms.size() > 1 && ms[0] > 0 && ms[1] > 0) text += fmt::format("{:>10.1f}", ms[0] / ms[1]);
+    text += "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+CLI::App* add_bench(CLI::App& app, ModelBenchOptions& options) {
+  CLI::App* bench = app.add_subcommand("bench", "How fast a language model reads and writes");
+  add_model_options(*bench, options);
+  bench->add_option("-p,--prompt", options.prompt, "tokens to read at once")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  bench->add_option("-n,--tokens", options.tokens, "tokens to write one by one")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  bench
+      ->add_option("--sequences", options.sequences,
+                   "sequences that are written at once; their tokens are counted together")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  bench->add_option("--repeat", options.repeat, "runs, after one that does not count; medians are shown")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  bench->add_flag("--no-cpu{false}", options.cpu, "leave out the CPU, which a GPU is compared with");
+  bench->add_option("--json", options.json, "also write the figures to this file");
+  return bench;
+}
+
+int bench_model(const ModelBenchOptions& options) try {
+  training::Interrupt interrupt;
+  const Device device = select_device(options.device);
+  std::vector<Speed> speeds;
+  if (!device.is_cpu() && options.cpu) speeds.push_back(measure(options, "cpu", interrupt));
+  if (!interrupt.requested()) speeds.push_back(measure(options, device.str(), interrupt));
+  if (interrupt.requested()) return interrupt.exit_code();
+  std::string text;
+  nlohmann::json json;
+  for (const Speed& speed : speeds) {
+    text += fmt::format("{:<10} prompt of {}: {:.1f} tokens/s   decode{}: {:.1f} tokens/s   loaded in {:.2f} s\n",
+                        speed.device.str(), options.prompt, speed.prompt,
+                        options.sequences > 1 ? fmt::format(" of {} sequences", options.sequences) : "", speed.decode,
+                        speed.load_seconds);
+    json[speed.device.str()] = {{"prompt_tokens", options.prompt},          {"sequences", options.sequences},
+                                {"prompt_tokens_per_second", speed.prompt}, {"decode_tokens_per_second", speed.decode},
+                                {"load_seconds", speed.load_seconds},       {"op_ms_per_token", speed.op_ms}};
+  }
+  print_all(text + "\n" + op_table(speeds));
+  if (!options.json.empty()) {
+    std::ofstream out(options.json);
+    out << json.dump(2) << '\n';
+    out.flush();
+    if (!out) throw FormatError(fmt::format("{}: the file cannot be written", options.json));
+  }
+  return 0;
+} catch (const FormatError& error) {
+  print_error(printable(error.what()));
+  return 4;
+}
+
+}  // namespace etna::cli

@@ -1,0 +1,159 @@
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+
+#include <fmt/format.h>
+
+#include <etna/data/tokenizers/chat_template.h>
+#include <etna/device/error.h>
+#include <etna/train/interrupt.h>
+#include <etna/train/terminal_text.h>
+
+#include "generation.h"
+#include "output.h"
+#include "text_answer.h"
+
+namespace etna::cli {
+namespace {
+
+using training::printable;
+
+constexpr const char* kHelp =
+    "/help         this list\n"
+    "/clear        forget the conversation\n"
+    "/save FILE    write it to a file, as Markdown\n"
+    "/metrics      tokens, speed and the cache of keys and values\n"
+    "/exit         end; so does Ctrl-D. Ctrl-C ends an answer\n";
+
+class Chat {
+ public:
+  Chat(LoadedModel& model, const TextOptions& options)
+      : model_(model), options_(options), tokenizer_(tokenizer_of(model, options.model)), format_(format_of()) {
+    clear();
+  }
+
+  /// @return false to end
+  bool line(const std::string& line) {
+    if (line.empty()) return true;
+    if (line == "/exit" || line == "/quit") return false;
+    if (line == "/help") {
+      print_now(kHelp);
+    } else if (line == "/clear") {
+      clear();
+    } else if (line == "/metrics") {
+      metrics();
+    } else if (line.starts_with("/save")) {
+      save(line.size() > 6 ? line.substr(6) : "");
+    } else if (line[0] == '/') {
+      print_now(fmt::format("there is no command {}; /help lists them\n", printable(line.substr(0, line.find(' ')))));
+    } else {
+      ask(line);
+    }
+    return true;
+  }
+
+ private:
+  std::string format_of() const {
+    if (!options_.format.empty()) return options_.format;
+    if (const auto known = data::recognize_chat_format(tokenizer_.chat_template())) return std::string(*known);
+    std::fprintf(stderr, "%s\n",
+                 tokenizer_.chat_template().empty()
+                     ? "the model has no chat template: it goes on with the text, which may not be an answer"
+                     : "the model's chat template is of no kind known here; --format names one");
+    return "";
+  }
+  void clear() {
+    messages_.clear();
+    if (!options_.system.empty()) messages_.push_back({"system", options_.system});
+  }
+
+  std::vector<std::int32_t> prompt() const {
+    if (!format_.empty()) {
+      const auto parts = data::format_chat(format_, messages_, {});
+      return tokenizer_.encode_parts(parts);
+    }
+    std::string text;
+    for (const data::ChatMessage& message : messages_) text += message.content + "\n";
+    return tokenizer_.encode_prompt(text);
+  }
+
+  void ask(const std::string& question) {
+    messages_.push_back({"user", question});
+    training::Interrupt interrupt;
+    Answer answer(*model_.generator, tokenizer_, options_, interrupt);
+    std::vector<std::int32_t> ids = prompt();
+    const std::int64_t room = model_.generator->cache().capacity();
+    // The oldest questions go first, with their answers.
+    while (static_cast<std::int64_t>(ids.size()) + std::min<std::int64_t>(options_.max_tokens, room / 4) > room &&
+           drop_oldest())
+      ids = prompt();
+    if (ids.empty()) ids.push_back(tokenizer_.bos().value_or(0));
+    answer.write(ids);
+    print_now("\n");
+    messages_.push_back({"assistant", answer.text()});
+  }
+  bool drop_oldest() {
+    const std::size_t first = messages_.empty() || messages_[0].role != "system" ? 0 : 1;
+    if (messages_.size() < first + 3) return false;
+    messages_.erase(messages_.begin() + static_cast<std::ptrdiff_t>(first),
+                    messages_.begin() + static_cast<std::ptrdiff_t>(first + 2));
+    return true;
+  }
+
+  void metrics() {
+    const models::GenerationTimes& times = model_.generator->times();
+    print_now(fmt::format("read {} tokens, {:.0f} a second; wrote {}, {:.1f} a second\ncache: {}\n",
+                          times.prompt_tokens,
+                          static_cast<double>(times.prompt_tokens) / std::max(times.prompt_seconds, 1e-9), times.tokens,
+                          static_cast<double>(times.tokens) / std::max(times.decode_seconds, 1e-9),
+                          model_.generator->cache().stats().str()));
+  }
+  void save(const std::string& file) {
+    if (file.empty()) {
+      print_now("/save needs the name of a file\n");
+      return;
+    }
+    std::ofstream out(file, std::ios::binary);
+    for (const data::ChatMessage& message : messages_)
+      out << "**" << message.role << "**\n\n" << message.content << "\n\n";
+    out.flush();
+    print_now(out ? fmt::format("{} messages are in {}\n", messages_.size(), printable(file))
+                  : fmt::format("{} cannot be written\n", printable(file)));
+  }
+
+  LoadedModel& model_;
+  const TextOptions& options_;
+  const data::Tokenizer& tokenizer_;
+  std::string format_;
+  std::vector<data::ChatMessage> messages_;
+};
+
+}  // namespace
+
+CLI::App* add_chat(CLI::App& app, TextOptions& options) {
+  CLI::App* chat = app.add_subcommand("chat", "Talk with a language model; /help lists what it takes");
+  add_model_options(*chat, options);
+  chat->add_option("--system", options.system, "what the model is told before the conversation");
+  chat->add_option("--format", options.format, "how a conversation is written (default: as the model's template says)")
+      ->check(CLI::IsMember(data::chat_formats()));
+  add_sampling_options(*chat, options);
+  return chat;
+}
+
+int chat(const TextOptions& options) try {
+  LoadedModel model = open_model(options);
+  Chat chat(model, options);
+  const Terminal out = terminal();
+  for (std::string line;;) {
+    if (out.is_terminal) print_now("> ");
+    if (!std::getline(std::cin, line)) break;
+    if (!chat.line(line)) break;
+  }
+  if (out.is_terminal) print_now("\n");
+  return 0;
+} catch (const FormatError& error) {
+  print_error(printable(error.what()));
+  return 4;
+}
+
+}  // namespace etna::cli

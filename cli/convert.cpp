@@ -1,0 +1,103 @@
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include <etna/device/error.h>
+#include <etna/models/adapter_file.h>
+#include <etna/models/gguf_export.h>
+#include <etna/models/gptq.h>
+#include <etna/tensor/quant/block_format.h>
+#include <etna/train/interrupt.h>
+#include <etna/train/progress.h>
+#include <etna/train/terminal_text.h>
+
+#include "generation.h"
+#include "output.h"
+
+namespace etna::cli {
+
+using training::printable;
+
+namespace {
+
+/// Texts of a context's length from a file.
+std::vector<std::vector<std::int32_t>> texts_of(const models::Model& model, const std::string& file) {
+  constexpr std::int64_t kMost = 128, kLength = 512;
+  if (model.tokenizer == nullptr) throw FormatError("the model came without a tokenizer, so it cannot read a text");
+  std::ifstream in(file, std::ios::binary);
+  std::stringstream text;
+  if (!in || !(text << in.rdbuf())) throw FormatError(fmt::format("{}: the file cannot be read, or is empty", file));
+  const std::vector<std::int32_t> ids = model.tokenizer->encode(text.str());
+  const std::int64_t length = std::min(kLength, model.decoder->config.context), all = std::ssize(ids);
+  std::vector<std::vector<std::int32_t>> texts;
+  for (std::int64_t at = 0; at < all && std::ssize(texts) < kMost; at += length)
+    texts.emplace_back(ids.begin() + at, ids.begin() + std::min(all, at + length));
+  return texts;
+}
+
+/// @return false after Ctrl-C
+bool round_by_text(const models::Model& model, const std::string& file, const quant::BlockFormat& format) {
+  const auto texts = texts_of(model, file);
+  training::Interrupt interrupt;
+  training::Progress progress(model.decoder->config.layers, {.title = "gptq", .keep = false, .out = stderr});
+  models::quantize_gptq(*model.decoder, texts, {.format = &format, .progress = [&](std::int64_t block) {
+                                                  progress.update(block, {});
+                                                  return !interrupt.requested();
+                                                }});
+  progress.finish();
+  return !interrupt.requested();
+}
+
+}  // namespace
+
+CLI::App* add_convert(CLI::App& app, ConvertOptions& options) {
+  CLI::App* convert = app.add_subcommand("convert", "Write a model as a GGUF file");
+  convert
+      ->add_option("model", options.model,
+                   "a folder of Hugging Face, a llama2.c checkpoint, a training run, or a GGUF file")
+      ->required();
+  convert->add_option("--out", options.out, "the file to write; one that is there is refused")->required();
+  convert->add_option("--adapter", options.adapter, "low-rank adapters to add to its matrices first");
+  convert->add_option("--to", options.to,
+                      "format of its matrices: f32, f16, bf16, q8_0, q4_k ... (default: as they are)");
+  convert->add_option("--gptq", options.gptq,
+                      "with --to q4_0 or q4_1: a text by which the rounding errors of columns make up for each other");
+  convert->add_flag("--no-tokenizer", options.no_tokenizer, "leave the tokenizer out");
+  convert->add_flag("--force", options.force, "replace --out");
+  return convert;
+}
+
+int convert(const ConvertOptions& options) try {
+  namespace fs = std::filesystem;
+  const quant::BlockFormat* format = options.to.empty() ? nullptr : &quant::format_named(options.to);
+  if (format != nullptr && (!format->can_quantize() || format->gguf_type == quant::kNoGgufType)) {
+    print_error(fmt::format("--to is '{}', which no GGUF file has for weights", printable(options.to)));
+    return 2;
+  }
+  if (!may_write(options.model, options.out, options.force)) return 2;
+  const bool calibrated = !options.gptq.empty();
+  if (calibrated && (format == nullptr || (format->name != "Q4_0" && format->name != "Q4_1"))) {
+    print_error("--gptq goes with --to q4_0 or q4_1");
+    return 2;
+  }
+  const models::Model model = models::load_model(model_path(options.model), {.trainable = calibrated});
+  if (!options.adapter.empty()) {
+    models::load_adapters(options.adapter, *model.decoder);
+    model.decoder->merge_adapters();
+  }
+  if (calibrated && !round_by_text(model, options.gptq, *format)) return 130;
+  const data::Tokenizer* tokenizer = options.no_tokenizer ? nullptr : model.tokenizer.get();
+  models::save_gguf_model(options.out, *model.decoder, tokenizer, format);
+  print_all(fmt::format("{}: {}, {} weights{}\n", printable(options.out), readable_bytes(fs::file_size(options.out)),
+                        model.decoder->config.num_parameters(), tokenizer == nullptr ? ", no tokenizer" : ""));
+  return 0;
+} catch (const FormatError& error) {
+  print_error(printable(error.what()));
+  return 4;
+}
+
+}  // namespace etna::cli

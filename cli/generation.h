@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+#include <etna/models/generator.h>
+#include <etna/models/model_file.h>
+
+/// `etna run`, `etna chat`, `etna bench`, `etna perplexity` and `etna convert`: language models at work.
+namespace etna::cli {
+
+/// What all of them take.
+struct ModelOptions {
+  std::string model, tokenizer, adapter, device, cache = "f16";
+  std::int64_t context = 0, guesses = 0;
+};
+
+struct TextOptions : ModelOptions {
+  std::string prompt, prompt_file, system, format;
+  std::int64_t max_tokens = 256;
+  bool endless = false, quiet = false, no_special = false;
+  models::SamplingOptions sampling;
+  std::vector<std::string> stop;
+  CLI::Option* seed = nullptr;  ///< given: the seed is the user's
+};
+
+struct ModelBenchOptions : ModelOptions {
+  std::int64_t prompt = 512, tokens = 128, sequences = 1, repeat = 3;
+  bool cpu = true;  ///< also the CPU, where the device is another
+  std::string json;
+};
+
+struct PerplexityOptions : ModelOptions {
+  std::string file;
+  std::int64_t chunk = 512;
+  std::int64_t most = 0;
+};
+
+struct ConvertOptions {
+  std::string model, out, adapter, to, gptq;
+  bool no_tokenizer = false, force = false;
+};
+
+CLI::App* add_run(CLI::App& app, TextOptions& options);
+CLI::App* add_chat(CLI::App& app, TextOptions& options);
+CLI::App* add_bench(CLI::App& app, ModelBenchOptions& options);
+CLI::App* add_perplexity(CLI::App& app, PerplexityOptions& options);
+
+CLI::App* add_convert(CLI::App& app, ConvertOptions& options);
+
+/// All return the exit code: 2 for wrong usage, 3 for a device, 4 for files, 130 after Ctrl-C.
+int run_text(const TextOptions& options);
+int chat(const TextOptions& options);
+int bench_model(const ModelBenchOptions& options);
+int perplexity(const PerplexityOptions& options);
+int convert(const ConvertOptions& options);
+
+/// A model on its device, with a generator for it.
+struct LoadedModel {
+  models::Model model;
+  Device device;
+  double seconds = 0;  ///< to load
+  std::unique_ptr<models::Generator> generator;
+};
+
+/// What load_model() takes: of a training run's folder, the best checkpoint.
+std::filesystem::path model_path(const std::filesystem::path& path);
+/// @throws FormatError, DeviceError
+LoadedModel open_model(const ModelOptions& options, std::int64_t slots = 1);
+/// @throws FormatError if the model came without a tokenizer
+const data::Tokenizer& tokenizer_of(const LoadedModel& model, const std::string& path);
+
+}  // namespace etna::cli

@@ -1,0 +1,81 @@
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <sstream>
+
+#include <fmt/format.h>
+
+#include <etna/device/error.h>
+#include <etna/tensor/ops.h>
+#include <etna/train/interrupt.h>
+#include <etna/train/progress.h>
+#include <etna/train/terminal_text.h>
+
+#include "generation.h"
+#include "output.h"
+#include "text_answer.h"
+
+namespace etna::cli {
+
+using training::printable;
+
+CLI::App* add_perplexity(CLI::App& app, PerplexityOptions& options) {
+  CLI::App* perplexity = app.add_subcommand("perplexity", "How well a language model foretells a text");
+  add_model_options(*perplexity, options);
+  perplexity->add_option("--file", options.file, "the text")->required();
+  perplexity
+      ->add_option("--chunk", options.chunk, "the text is cut into pieces of so many tokens, each read for itself")
+      ->check(CLI::Range(2, 1 << 20))
+      ->capture_default_str();
+  perplexity->add_option("--tokens", options.most, "stop after about so many; 0: all")->check(CLI::NonNegativeNumber);
+  return perplexity;
+}
+
+int perplexity(const PerplexityOptions& options) try {
+  std::ifstream in(options.file, std::ios::binary);
+  std::stringstream text;
+  if (!in || !(text << in.rdbuf()))
+    throw FormatError(fmt::format("{}: the file cannot be read, or is empty", options.file));
+  LoadedModel model = open_model(options);
+  const data::Tokenizer& tokenizer = tokenizer_of(model, options.model);
+  const std::vector<std::int32_t> ids = tokenizer.encode(text.str());
+  const std::int64_t context = std::min(model.model.decoder->config.context, model.generator->cache().capacity());
+  const std::int64_t chunk = std::min(options.chunk, context);
+  const std::vector<std::int32_t> begin = tokenizer.encode_prompt("", {});
+  const auto first = static_cast<std::int64_t>(begin.size());
+  std::int64_t all = static_cast<std::int64_t>(ids.size());
+  if (options.most > 0) all = std::min(all, options.most);
+  if (all < 2 || chunk <= first) throw FormatError(fmt::format("{}: the text is too short", options.file));
+  training::Interrupt interrupt;
+  training::Progress progress(all, {.title = "perplexity", .keep = false, .out = stderr});
+  double sum = 0, squares = 0;
+  std::int64_t count = 0;
+  for (std::int64_t at = 0; at < all && !interrupt.requested(); at += chunk - first) {
+    const std::int64_t end = std::min(all, at + chunk - first);
+    std::vector<std::int32_t> part(begin);
+    part.insert(part.end(), ids.begin() + at, ids.begin() + end);
+    if (part.size() < 2) break;
+    const auto length = static_cast<std::int64_t>(part.size());
+    const Tensor logits = model.generator->logits(part).slice(0, 0, length - 1);
+    const Tensor targets = from_vector(std::vector<std::int32_t>(part.begin() + 1, part.end()), model.device);
+    const Tensor losses = cross_entropy(logits, targets, -100, 0, Reduction::none);
+    for (const double loss : losses.to_vector<double>()) {
+      sum += loss;
+      squares += loss * loss;
+      ++count;
+    }
+    progress.update(end, {{"perplexity", std::exp(sum / static_cast<double>(count))}});
+  }
+  progress.finish();
+  const double mean = sum / static_cast<double>(count);
+  const double error =
+      std::sqrt(std::max(0.0, squares / static_cast<double>(count) - mean * mean) / static_cast<double>(count));
+  print_all(fmt::format("{} tokens in pieces of {}: {:.4f} nats a token, perplexity {:.3f} ± {:.3f}\n",
+                        training::with_commas(count), chunk, mean, std::exp(mean), std::exp(mean) * error));
+  return interrupt.requested() ? interrupt.exit_code() : 0;
+} catch (const FormatError& error) {
+  print_error(printable(error.what()));
+  return 4;
+}
+
+}  // namespace etna::cli

@@ -1,0 +1,134 @@
+#include "text_answer.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <random>
+
+#include <etna/data/tokenizers/stream_decoder.h>
+#include <etna/device/error.h>
+
+#include "output.h"
+
+namespace etna::cli {
+namespace {
+
+/// Text that may be printed: a stop word may begin at its end, so the rest is held back.
+std::size_t certain(const std::string& text, const std::vector<std::string>& stops) {
+  std::size_t held = 0;
+  for (const std::string& stop : stops) {
+    for (std::size_t n = std::min(stop.size(), text.size()); n > held; --n) {
+      if (text.compare(text.size() - n, n, stop, 0, n) == 0) {
+        held = n;
+        break;
+      }
+    }
+  }
+  return text.size() - held;
+}
+
+}  // namespace
+
+void add_model_options(CLI::App& app, ModelOptions& options) {
+  app.add_option("--model", options.model,
+                 "a GGUF file, a folder of Hugging Face, a llama2.c checkpoint, or the folder of a training run")
+      ->required();
+  app.add_option("--tokenizer", options.tokenizer,
+                 "the tokenizer for a model without one: a tokenizer's file, or a model that has it");
+  app.add_option("--adapter", options.adapter,
+                 "low-rank adapters for the model: a GGUF file, or a folder or .safetensors file of PEFT");
+  app.add_option("--device", options.device, "cpu, vulkan:N, gpu (a real one) or auto");
+  app.add_option("--context", options.context, "tokens that fit at once (default: what the model was trained with)")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--guesses", options.guesses,
+                 "tokens to guess in each step from how the text went on before; faster where it repeats itself")
+      ->check(CLI::Range(0, 64))
+      ->capture_default_str();
+  app.add_option("--cache", options.cache, "dtype of cached keys and values")
+      ->check(CLI::IsMember({"f32", "f16", "bf16", "q8_0"}))
+      ->capture_default_str();
+}
+
+void add_sampling_options(CLI::App& app, TextOptions& options) {
+  models::SamplingOptions& s = options.sampling;
+  const auto part = CLI::Range(0.0, 1.0);
+  app.add_option("--max-tokens", options.max_tokens, "write at most so many")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--temperature", s.temperature, "0: always the most probable token")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--top-k", s.top_k, "draw from the K most probable; 0: from all")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--top-p", s.top_p, "draw from the most probable that together have this probability; 1: from all")
+      ->check(part)
+      ->capture_default_str();
+  app.add_option("--min-p", s.min_p, "draw from those with this part of the largest probability")
+      ->check(part)
+      ->capture_default_str();
+  app.add_option("--typical-p", s.typical_p, "as --top-p, the most typical first; 1: off")
+      ->check(part)
+      ->capture_default_str();
+  app.add_option("--repetition-penalty", s.repetition_penalty, "divides logits of tokens that were there; 1: off")
+      ->capture_default_str();
+  app.add_option("--presence-penalty", s.presence_penalty, "subtracted where the answer has the token")
+      ->capture_default_str();
+  app.add_option("--frequency-penalty", s.frequency_penalty, "subtracted as often as the answer has the token")
+      ->capture_default_str();
+  options.seed = app.add_option("--seed", s.seed, "of the draws (default: another one each time)");
+  app.add_option("--stop", options.stop, "end before this text; may be given several times");
+}
+
+void print_now(const std::string& text) {
+  print_all(text);
+  if (std::fflush(stdout) != 0) throw Error("standard output cannot be written");
+}
+
+Answer::Answer(models::Generator& generator, const data::Tokenizer& tokenizer, const TextOptions& options,
+               const training::Interrupt& interrupt)
+    : generator_(generator),
+      tokenizer_(tokenizer),
+      options_(options),
+      interrupt_(interrupt),
+      seed_(options.sampling.seed) {
+  if (options.seed == nullptr || options.seed->count() == 0) {
+    std::random_device device;
+    seed_ = static_cast<std::uint64_t>(device()) << 32 | device();
+  }
+}
+
+std::vector<std::int32_t> Answer::write(std::span<const std::int32_t> prompt) {
+  data::StreamDecoder decoder(tokenizer_);
+  for (const std::int32_t token : prompt)
+    decoder.push(token);  // spaces at the start of an answer are not at that of a text
+  models::GenerationOptions options{.max_tokens = options_.max_tokens, .sampling = options_.sampling};
+  options.sampling.seed = seed_++;
+  options.stop_tokens = tokenizer_.end_tokens();
+  options.endless = options_.endless;
+  std::vector<std::int32_t> tokens;
+  std::size_t printed = 0;
+  bool stopped = false;
+  text_.clear();
+  reason_ = generator_.generate(prompt, options, [&](std::int32_t token) {
+    tokens.push_back(token);
+    text_ += decoder.push(token);
+    for (const std::string& stop : options_.stop) {
+      const std::size_t at = stop.empty() ? std::string::npos : text_.find(stop, printed);
+      if (at != std::string::npos) {
+        text_.resize(at);
+        stopped = true;
+      }
+    }
+    const std::size_t end = stopped ? text_.size() : certain(text_, options_.stop);
+    print_now(text_.substr(printed, end - printed));
+    printed = end;
+    return !stopped && !interrupt_.requested();
+  });
+  if (!stopped) {
+    text_ += decoder.finish();
+    print_now(text_.substr(printed));
+  }
+  return tokens;
+}
+
+}  // namespace etna::cli

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include <etna/data/tokenizers/tokenizer.h>
+#include <etna/models/generator.h>
+#include <etna/train/interrupt.h>
+
+#include "generation.h"
+
+namespace etna::cli {
+
+void add_model_options(CLI::App& app, ModelOptions& options);
+void add_sampling_options(CLI::App& app, TextOptions& options);
+
+/// Writes a text to standard output at once. @throws Error if it cannot be written
+void print_now(const std::string& text);
+
+/// Generates a text and prints it as it comes.
+class Answer {
+ public:
+  /// All of them must outlive this object.
+  Answer(models::Generator& generator, const data::Tokenizer& tokenizer, const TextOptions& options,
+         const training::Interrupt& interrupt);
+  /// @return the tokens of the answer
+  std::vector<std::int32_t> write(std::span<const std::int32_t> prompt);
+  models::StopReason reason() const { return reason_; }
+  const std::string& text() const { return text_; }
+
+ private:
+  models::Generator& generator_;
+  const data::Tokenizer& tokenizer_;
+  const TextOptions& options_;
+  const training::Interrupt& interrupt_;
+  std::uint64_t seed_;
+  std::string text_;
+  models::StopReason reason_ = models::StopReason::none;
+};
+
+}  // namespace etna::cli

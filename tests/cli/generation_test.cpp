@@ -1,0 +1,192 @@
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <etna/data/tokenizers/model_tokenizer.h>
+#include <etna/models/adapter_file.h>
+#include <etna/models/gguf_export.h>
+#include <etna/models/model_file.h>
+#include <etna/tensor/ops.h>
+
+#include "data/temporary_folder.h"
+#include "etna_program.h"
+#include "models/small_models.h"
+
+namespace etna {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+
+/// What etna prints to standard output.
+std::string text_of(const std::string& arguments) {
+  return run_program(ETNA_PROGRAM, arguments, "", "2>/dev/null").output;
+}
+
+std::string quoted(const fs::path& path) { return "'" + path.string() + "'"; }
+
+/// Bytes and a few words.
+data::ModelTokenizer some_tokenizer() {
+  data::VocabularyFields fields;
+  fields.model = "llama";
+  fields.tokens = {"<unk>", "<s>", "</s>"};
+  fields.types = {2, 3, 3};
+  for (int byte = 0; byte < 256; ++byte) {
+    char name[8];
+    std::snprintf(name, sizeof name, "<0x%02X>", static_cast<unsigned>(byte));
+    fields.tokens.emplace_back(name);
+    fields.types.push_back(6);
+  }
+  for (const char* word :
+       {"\xE2\x96\x81", "the", "\xE2\x96\x81the", "river", "\xE2\x96\x81river", "a", "b", "c", "."}) {
+    fields.tokens.emplace_back(word);
+    fields.types.push_back(1);
+  }
+  fields.scores.resize(fields.tokens.size());
+  for (std::size_t i = 0; i < fields.scores.size(); ++i) fields.scores[i] = -static_cast<float>(i);
+  fields.bos = 1;
+  fields.eos = 2;
+  return data::ModelTokenizer(fields);
+}
+
+class EtnaModel : public testing::Test {
+ protected:
+  void SetUp() override {
+    const data::ModelTokenizer tokenizer = some_tokenizer();
+    models::DecoderConfig config = models::small_config("llama");
+    config.vocabulary = static_cast<std::int64_t>(tokenizer.size());
+    const auto decoder = models::small_model(config);
+    models::save_gguf_model(model(), *decoder, &tokenizer);
+    models::save_gguf_model(folder_ / "mute.gguf", *decoder, nullptr);
+  }
+  fs::path model() const { return folder_ / "model.gguf"; }
+  std::string with_model(const std::string& command) const {
+    return command + " --device cpu --model " + quoted(model()) + " ";
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(EtnaModel, RunsGreedily) {
+  const std::string run = with_model("run") + "--temperature 0 --max-tokens 20 --quiet --prompt 'the river'";
+  const Result two = etna(run);
+  ASSERT_EQ(two.code, 0) << two.output;
+  EXPECT_THAT(two.output, HasSubstr("the river"));
+  EXPECT_EQ(etna(run).output, two.output);
+  const Result other =
+      etna(with_model("run") +
+           "--temperature 5 --top-k 0 --top-p 1 --min-p 0 --seed 3 --max-tokens 20 --quiet --prompt 'the river'");
+  EXPECT_EQ(other.code, 0);
+  EXPECT_NE(other.output, two.output);
+}
+
+TEST_F(EtnaModel, StopsBeforeAStopWord) {
+  const std::string run = with_model("run") + "--temperature 0 --max-tokens 40 --quiet --prompt 'the river' ";
+  const std::string whole = text_of(run);
+  ASSERT_GT(whole.size(), 14u) << whole;
+  const std::string word = whole.substr(12, 1);
+  if (word == "'" || word == "\n") GTEST_SKIP() << "the shell would read it otherwise";
+  EXPECT_EQ(text_of(run + "--stop '" + word + "'"), whole.substr(0, whole.find(word, 9)) + "\n");
+}
+
+TEST_F(EtnaModel, SaysWhatIsWrong) {
+  EXPECT_EQ(etna("run --prompt x").code, 2);
+  EXPECT_EQ(etna(with_model("run") + "--temperature -1").code, 2);
+  EXPECT_EQ(etna(with_model("run") + "--top-p 2").code, 2);
+  EXPECT_EQ(etna(with_model("run") + "--cache q3").code, 2);
+  const Result missing = etna("run --device cpu --model " + quoted(folder_ / "none.gguf"));
+  EXPECT_EQ(missing.code, 4);
+  EXPECT_THAT(missing.output, HasSubstr("none.gguf: there is no such file"));
+  const Result mute = etna("run --device cpu --prompt x --model " + quoted(folder_ / "mute.gguf"));
+  EXPECT_EQ(mute.code, 4);
+  EXPECT_THAT(mute.output, HasSubstr("came without a tokenizer"));
+  std::ofstream(folder_ / "noise.gguf") << "GGUF and then nothing";
+  EXPECT_EQ(etna("run --device cpu --model " + quoted(folder_ / "noise.gguf")).code, 4);
+  EXPECT_EQ(etna("run --device vulkan:77 --model " + quoted(model())).code, 3);
+}
+
+TEST_F(EtnaModel, Chats) {
+  std::ofstream(folder_ / "lines") << "/help\nthe river\n/metrics\n/save " << (folder_ / "talk.md").string()
+                                   << "\n/nothing\n/clear\n/exit\nnot read\n";
+  const Result chat =
+      etna(with_model("chat") + "--temperature 0 --max-tokens 5 --format chatml < " + quoted(folder_ / "lines"));
+  ASSERT_EQ(chat.code, 0) << chat.output;
+  EXPECT_THAT(chat.output, AllOf(HasSubstr("/metrics"), HasSubstr("wrote 5"), HasSubstr("2 messages are in"),
+                                 HasSubstr("there is no command /nothing")));
+  std::ifstream talk(folder_ / "talk.md");
+  std::string first;
+  std::getline(talk, first);
+  EXPECT_EQ(first, "**user**");
+}
+
+TEST_F(EtnaModel, MeasuresItsSpeed) {
+  const Result bench = etna(with_model("bench") + "-p 20 -n 5 --repeat 1 --json " + quoted(folder_ / "speed.json"));
+  ASSERT_EQ(bench.code, 0) << bench.output;
+  EXPECT_THAT(bench.output, AllOf(HasSubstr("prompt of 20"), HasSubstr("decode"), HasSubstr("quantized_linear")));
+  const auto json = nlohmann::json::parse(std::ifstream(folder_ / "speed.json"));
+  EXPECT_GT(json["cpu"]["decode_tokens_per_second"], 0);
+  EXPECT_EQ(json["cpu"]["prompt_tokens"], 20);
+}
+
+TEST_F(EtnaModel, MeasuresSeveralSequencesTogether) {
+  const Result bench = etna(with_model("bench") + "-p 4 -n 5 --sequences 3 --repeat 1");
+  ASSERT_EQ(bench.code, 0) << bench.output;
+  EXPECT_THAT(bench.output, HasSubstr("decode of 3 sequences"));
+  EXPECT_EQ(etna(with_model("bench") + "--sequences 0").code, 2);
+}
+
+TEST_F(EtnaModel, RunsWithGuessesAndAdapters) {
+  const std::string run = with_model("run") + "--temperature 0 --max-tokens 30 --quiet --prompt 'the river the river' ";
+  const std::string plain = text_of(run);
+  EXPECT_EQ(text_of(run + "--guesses 4"), plain);
+  EXPECT_EQ(etna(run + "--guesses 65").code, 2);
+
+  const models::Model base = models::load_model(model());
+  base.decoder->add_adapters(2, 8);
+  manual_seed(3);
+  for (models::DecoderBlock& block : base.decoder->blocks) block.attention.value.lora_b.detach().copy_(randn({32, 2}));
+  models::save_adapters(folder_ / "adapter.gguf", *base.decoder);
+  const std::string adapter = "--adapter " + quoted(folder_ / "adapter.gguf") + " ";
+  const std::string adapted = text_of(run + adapter);
+  EXPECT_NE(adapted, plain);
+  ASSERT_EQ(etna("convert " + quoted(model()) + " " + adapter + "--out " + quoted(folder_ / "merged.gguf")).code, 0);
+  EXPECT_EQ(text_of("run --device cpu --temperature 0 --max-tokens 30 --quiet --prompt 'the river the river' --model " +
+                    quoted(folder_ / "merged.gguf")),
+            adapted);
+  const Result wrong = etna(run + "--adapter " + quoted(model()));
+  EXPECT_EQ(wrong.code, 4);
+  EXPECT_THAT(wrong.output, HasSubstr("no low-rank adapters"));
+}
+
+TEST_F(EtnaModel, MeasuresPerplexity) {
+  std::ofstream(folder_ / "text") << "the river the river a b c . the river\n";
+  const Result all = etna(with_model("perplexity") + "--file " + quoted(folder_ / "text"));
+  ASSERT_EQ(all.code, 0) << all.output;
+  EXPECT_THAT(all.output, HasSubstr("nats a token, perplexity"));
+  EXPECT_EQ(etna(with_model("perplexity") + "--file " + quoted(folder_ / "none")).code, 4);
+  const std::string mute = "perplexity --device cpu --model " + quoted(folder_ / "mute.gguf") + " --file " +
+                           quoted(folder_ / "text") + " --tokenizer ";
+  EXPECT_EQ(text_of(mute + quoted(model())), text_of(with_model("perplexity") + "--file " + quoted(folder_ / "text")));
+  EXPECT_THAT(etna(mute + quoted(folder_ / "mute.gguf")).output, HasSubstr("no tokenizer in it"));
+}
+
+TEST_F(EtnaModel, Converts) {
+  const Result f16 = etna("convert " + quoted(model()) + " --to f16 --out " + quoted(folder_ / "half.gguf"));
+  ASSERT_EQ(f16.code, 0) << f16.output;
+  EXPECT_LT(fs::file_size(folder_ / "half.gguf"), fs::file_size(model()));
+  const std::string run = " --device cpu --temperature 0 --max-tokens 10 --quiet --prompt 'the river'";
+  EXPECT_EQ(text_of("run --model " + quoted(folder_ / "half.gguf") + run),
+            text_of("run --model " + quoted(model()) + run));
+  EXPECT_EQ(etna("convert " + quoted(model()) + " --out " + quoted(folder_ / "half.gguf")).code, 2);
+  EXPECT_EQ(etna("convert " + quoted(model()) + " --out " + quoted(model()) + " --force").code, 2);
+  EXPECT_EQ(etna("convert " + quoted(model()) + " --to q9 --out " + quoted(folder_ / "x.gguf")).code, 4);
+}
+
+}  // namespace
+}  // namespace etna
