@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdio>
+#include <functional>
 #include <map>
 #include <set>
 #include <sstream>
@@ -34,8 +35,8 @@ std::string included(const std::string& line) {
   return begin != std::string::npos && end > begin ? line.substr(begin + 1, end - begin - 1) : "";
 }
 
-/// Paths of all sources that include Highway or intrinsics, directly or through the tree's headers.
-std::set<std::string> with_intrinsics() {
+/// Paths of all sources that include a wanted header, directly or through the tree's headers.
+std::set<std::string> that_include(const std::function<bool(const std::string&)>& wanted) {
   const std::vector<Source> all = sources({".h", ".cpp", ".inc"});
   std::set<std::string> found;
   for (bool grown = true; grown;) {
@@ -45,8 +46,7 @@ std::set<std::string> with_intrinsics() {
       for (const std::string& line : source.lines) {
         std::string what = included(line);
         if (what.starts_with("etna/")) what = what.substr(5);
-        if (what.starts_with("hwy/") || what.ends_with("intrin.h") || found.contains(what) ||
-            found.contains("tests/" + what)) {
+        if (wanted(what) || found.contains(what) || found.contains("tests/" + what)) {
           grown = found.insert(source.path).second;
           break;
         }
@@ -90,7 +90,10 @@ TEST(Processors, AllCompileWhatIncludesHighwayOrIntrinsics) {
     commands.emplace(std::filesystem::path(file).lexically_relative(ETNA_SOURCE_DIR).generic_string(),
                      flags_of(entry["command"].get<std::string>(), file));
   }
-  const std::set<std::string> files = with_intrinsics();
+  const auto is_highway = [](const std::string& what) { return what.starts_with("hwy/"); };
+  const std::set<std::string> highway = that_include(is_highway);
+  const std::set<std::string> files =
+      that_include([&](const std::string& what) { return is_highway(what) || what.ends_with("intrin.h"); });
   ASSERT_GE(files.size(), 4u) << "the tree was not read";
 
   // Highway's choice of targets, with each source's flags. Processors with the same choice are compiled for once: all
@@ -103,7 +106,7 @@ TEST(Processors, AllCompileWhatIncludesHighwayOrIntrinsics) {
       continue;
     }
     std::string kind;
-    for (const std::string& file : files) {
+    for (const std::string& file : highway) {
       if (!commands.contains(file)) continue;  // not part of this build
       auto [chosen, fine] = output_of(fmt::format(
           "printf '#include <hwy/detect_targets.h>\\nHWY_TARGETS, HWY_STATIC_TARGET\\n' | {} -march={} -E -P -x c++ -",

@@ -29,6 +29,8 @@ inline bool is_public(const std::string& path) {
                                "tensor/layout.h",
                                "tensor/recording.h",
                                "autograd/node.h",
+                               "models/generator_slots.h",
+                               "models/head_order.h",
                                "train/append_file.h",
                                "train/json_depth.h",
                                "train/markup.h",
@@ -38,7 +40,8 @@ inline bool is_public(const std::string& path) {
                                "train/utf8.h"}) {
     if (path.starts_with(internal)) return false;
   }
-  for (const char* folder : {"device/", "tensor/", "autograd/", "nn/", "optim/", "data/", "train/", "serve/"}) {
+  for (const char* folder :
+       {"device/", "tensor/", "autograd/", "nn/", "optim/", "data/", "models/", "train/", "serve/"}) {
     if (path.starts_with(folder)) return path.ends_with(".h");
   }
   return false;
