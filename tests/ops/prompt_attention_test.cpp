@@ -18,19 +18,26 @@ class PromptAttention : public OnDevice {};
 
 TEST_P(PromptAttention, GivesWhatPagedAttentionGives) {
   const Device device = GetParam();
-  constexpr std::int64_t kHeads = 4, kGroups = 2, kSize = 32, kPositions = 150;
-  const Tensor table = from_vector(std::vector<std::int32_t>{2, 0, 3}, {1, 3}, device);
-  for (const DType dtype : {f32, f16, bf16, u8}) {
-    PagedCache cache = paged_cache(4, kGroups, kSize, {dtype, device});
-    const Tensor qkv = values({1, kPositions, (kHeads + 2 * kGroups) * kSize}, 3, f32).to(device);
-    const CachePlaces begin{table, from_vector(std::vector<std::int32_t>{0}, {1}, device)};
-    const Tensor q = rotate_and_cache_(qkv, cache, begin, {.heads = kHeads, .kv_heads = kGroups});
-    for (const std::int64_t past : {0, 70}) {
+  constexpr std::int64_t kHeads = 4, kGroups = 2, kSize = 32;
+  struct Case {
+    std::int64_t positions, past;
+  };
+  // On a GPU, one workgroup attends to up to 512 positions; of more, parts are merged.
+  for (const auto& [positions, past] : {Case{150, 0}, {150, 70}, {700, 695}}) {
+    std::vector<std::int32_t> blocks;
+    for (std::int64_t b = 0; b * kCacheBlock < positions; ++b)
+      blocks.push_back(static_cast<std::int32_t>((b * 5 + 2) % 12));
+    const Tensor table = from_vector(blocks, {1, std::ssize(blocks)}, device);
+    for (const DType dtype : {f32, f16, bf16, u8}) {
+      PagedCache cache = paged_cache(12, kGroups, kSize, {dtype, device});
+      const Tensor qkv = values({1, positions, (kHeads + 2 * kGroups) * kSize}, 3, f32).to(device);
+      const CachePlaces begin{table, from_vector(std::vector<std::int32_t>{0}, {1}, device)};
+      const Tensor q = rotate_and_cache_(qkv, cache, begin, {.heads = kHeads, .kv_heads = kGroups});
       for (const PagedAttentionSettings& settings :
-           {PagedAttentionSettings{}, {.scale = 0.3, .window = 40}, {.softcap = 5}}) {
-        const Tensor part = q.slice(1, past, kPositions);
+           {PagedAttentionSettings{}, {.scale = 0.3, .window = 40}, {.scale = 2, .window = 300}, {.softcap = 5}}) {
+        const Tensor part = q.slice(1, past, positions);
         const Tensor at = from_vector(std::vector<std::int32_t>{static_cast<std::int32_t>(past)}, {1}, device);
-        expect_near(prompt_attention(part, cache, table, kPositions, settings),
+        expect_near(prompt_attention(part, cache, table, positions, settings),
                     paged_attention(part, cache, {table, at}, settings), dtype == f32 ? 1e-5 : 1e-2);
       }
     }

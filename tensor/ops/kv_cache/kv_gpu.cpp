@@ -7,8 +7,8 @@
 namespace etna::kv_cache {
 namespace {
 
-/// Positions that a workgroup attends to, as the shader has it.
-constexpr std::int64_t kChunk = 128;
+/// Positions of a sequence that one workgroup attends to alone, and those of each of several.
+constexpr std::int64_t kMostAlone = 512, kPart = 128;
 constexpr std::int64_t kMostShared = 16, kMostSize = 256, kMostRow = 512;
 
 /// Elements that one load takes.
@@ -64,8 +64,8 @@ bool attention_gpu(const OpCall& call, std::span<Tensor> out) {
   if (given.numel() == 0) return true;
   const Tensor q = given.contiguous(), table = call.in[kTable].contiguous(),
                positions = call.in[kPositions].contiguous();
-  const std::int64_t width = table.size(1),
-                     chunks = std::max<std::int64_t>(1, (width * kCacheBlock + kChunk - 1) / kChunk);
+  const std::int64_t width = table.size(1), span = width * kCacheBlock <= kMostAlone ? kMostAlone : kPart,
+                     chunks = std::max<std::int64_t>(1, (width * kCacheBlock + span - 1) / span);
   const Tensor parts = chunks == 1 ? Tensor() : empty({rows * groups * shared, chunks, size + 2}, {f32, q.device()});
   gpu::Kernel(shaders::paged_attention, call)
       .spec(q.dtype(), keys.dtype(), size, shared)
@@ -78,7 +78,7 @@ bool attention_gpu(const OpCall& call, std::span<Tensor> out) {
       .read(positions)
       .write(chunks == 1 ? out[0] : Tensor())
       .write(parts)
-      .u32(q.size(1), groups, width, keys.size(0), chunks, a.window)
+      .u32(q.size(1), groups, width, keys.size(0), chunks, a.window, span)
       .f32(static_cast<float>(a.scale))
       .f32(static_cast<float>(a.softcap))
       .dispatch({gpu::u32(chunks), gpu::u32(groups), gpu::u32(rows)});
@@ -88,7 +88,7 @@ bool attention_gpu(const OpCall& call, std::span<Tensor> out) {
       .read(parts)
       .read(positions)
       .write(out[0])
-      .u32(q.size(1), groups, shared, chunks, kChunk, size, width * kCacheBlock, a.window)
+      .u32(q.size(1), groups, shared, chunks, span, size, width * kCacheBlock, a.window)
       .dispatch(gpu::u32(rows * groups * shared));
   return true;
 }
