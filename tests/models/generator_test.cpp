@@ -204,6 +204,24 @@ TEST(Generator, EndlessTextsKeepMemoryFlat) {
   }
 }
 
+/// Within a block of the cache, not even from memory that is kept.
+TEST(Generator, DecodingAllocatesNothing) {
+  std::vector<Device> devices = {kCPU};
+  if (std::getenv("ETNA_TEST_VULKAN") != nullptr) devices.push_back(kVulkan);
+  for (const Device device : devices) {
+    const auto model = small_model(small_config("llama"));
+    model->to(device);
+    Generator generator(*model, {.device = device});
+    generator.join(some_text(10, 97), greedy(100));
+    const auto allocations = [&] { return memory_stats(device).hits + memory_stats(device).misses; };
+    for (int i = 0; i < 4; ++i) generator.step();  // compiles and records
+    const std::uint64_t before = allocations(), bytes = memory_stats(device).in_use;
+    for (int i = 0; i < 40; ++i) generator.step();
+    EXPECT_EQ(allocations(), before) << device.str();
+    EXPECT_EQ(memory_stats(device).in_use, bytes) << device.str();
+  }
+}
+
 TEST(Generator, PromptsThatBeginAlikeAreReadOnce) {
   const auto model = small_model(small_config("llama"));
   Generator generator(*model, {.cache = {.tokens = 1024, .dtype = f32}});
