@@ -1,5 +1,6 @@
 #include <etna/models/adapter_file.h>
 
+#include <cmath>
 #include <fstream>
 #include <map>
 #include <set>
@@ -8,6 +9,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <etna/data/tokenizers/json_fields.h>
 #include <etna/models/head_order.h>
 #include <etna/models/weight_names.h>
 #include <etna/tensor/io/gguf.h>
@@ -90,14 +92,16 @@ AdapterFile read_gguf(const fs::path& path) {
 nlohmann::json read_peft_config(const fs::path& path) {
   std::ifstream in(path);
   if (!in) throw FormatError(fmt::format("{}: the file cannot be read", path.string()));
-  auto config = nlohmann::json::parse(in, nullptr, false);
-  if (!config.is_object()) throw FormatError(fmt::format("{}: the file is no JSON object", path.string()));
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  nlohmann::json config = data::parse_json_object(text, path.string());
   for (const char* key : {"r", "lora_alpha"}) {
     if (!config.contains(key) || !config[key].is_number())
       throw FormatError(fmt::format("{}: '{}' is no number", path.string(), key));
   }
-  for (const char* key : {"use_dora", "use_rslora", "fan_in_fan_out"}) {
-    if (config.contains(key) && config[key] == true)
+  for (const char* key : {"use_dora", "use_rslora", "fan_in_fan_out", "alpha_pattern"}) {
+    if (!config.contains(key)) continue;
+    const nlohmann::json& value = config[key];
+    if (value == true || (value.is_object() && !value.empty()))
       throw FormatError(fmt::format("{}: adapters with '{}' do not run here", path.string(), key));
   }
   return config;
@@ -170,6 +174,7 @@ void load_adapters(const fs::path& path, Decoder& decoder) {
   const FileKind kind{is_gguf(path), &decoder.config};
   AdapterFile file = kind.gguf ? read_gguf(path) : read_peft(path);
   const auto refuse = [&](const std::string& what) { throw FormatError(fmt::format("{}: {}", path.string(), what)); };
+  if (!std::isfinite(file.alpha)) refuse("the adapters' factor (alpha) is no finite number");
   struct Found {
     std::string name;
     Projection* layer;

@@ -29,25 +29,26 @@ bool Generator::can_guess() const {
 void Generator::guess(std::vector<GeneratedToken>& tokens) {
   const std::int64_t rows = 1 + options_.guesses, slots = options_.slots;
   std::vector<std::int32_t> read(static_cast<std::size_t>(slots * rows)), next(slots_.size()), count(slots_.size());
-  bool greedy = true, any = false;
+  bool greedy = true;
+  std::int64_t found = 0;
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     const Slot& slot = slots_[i];
     if (!slot.running()) continue;
     greedy = greedy && slot.options.sampling.greedy();
     std::vector<std::int32_t> guessed = look_up(slot.tokens, options_.guesses);
-    any = any || !guessed.empty();
-    times_.guessed += std::ssize(guessed);
+    found += std::ssize(guessed);
     guessed.insert(guessed.begin(), slot.tokens.back());
     guessed.resize(static_cast<std::size_t>(rows), slot.tokens.back());
     std::copy(guessed.begin(), guessed.end(), read.begin() + static_cast<std::int64_t>(i) * rows);
   }
-  if (!any) return;
+  if (found == 0) return;
   try {
     for (Slot& slot : slots_)
       if (slot.running()) make_room(slot, rows);
   } catch (const CacheFull&) {
     return;  // one token may have room where several have not
   }
+  times_.guessed += found;
   guessed_.copy_(from_vector(read, {slots, rows}));
   const StepKind kind{true, greedy, counts_.defined(), false, width_};
   auto& step = steps_->captured[kind];

@@ -56,8 +56,9 @@ struct QuantizedLinearOptions {
   Tensor residual = {};    ///< [..., N], added last
 };
 
-/// x · [w₀; w₁; ...]ᵀ for up to three weights [Nᵢ, K] in any formats, which are dequantized inside of the kernel. On
-/// the CPU, activations meet integer codes in blocks of 8 bits. Differentiable in x, bias, norm and residual.
+/// x · [w₀; w₁; ...]ᵀ for up to three weights [Nᵢ, K] in any formats, which are dequantized inside of the kernel.
+/// Activations that meet integer codes are rounded to 8 bits in blocks: on the CPU always, on a GPU for few rows where
+/// the device multiplies bytes. Differentiable in x, bias, norm and residual.
 /// @param x [..., K] floating @return [..., N], N = ΣNᵢ, in x's dtype
 /// @throws ShapeError, DtypeError
 Tensor quantized_linear(const Tensor& x, std::span<const QuantizedTensor> weights,

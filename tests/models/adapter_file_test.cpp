@@ -1,4 +1,5 @@
 #include <fstream>
+#include <limits>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -133,10 +134,18 @@ TEST_F(AdapterFile, IsRefusedInWords) {
 
   save_adapters(folder_ / "adapter_model.safetensors", *adapted(small_config("llama")));
   for (const char* config :
-       {"", "[]", "{}", R"({"r": "3", "lora_alpha": 3})", R"({"r": 3, "lora_alpha": 3, "use_dora": true})"}) {
+       {"", "[]", "{}", R"({"r": "3", "lora_alpha": 3})", R"({"r": 3, "lora_alpha": 3, "use_dora": true})",
+        R"({"r": 3, "lora_alpha": 3, "alpha_pattern": {"q_proj": 5}})"}) {
     std::ofstream(folder_ / "adapter_config.json") << config;
     EXPECT_THAT(refusal([&] { load_adapters(folder_.path(), *model); }), HasSubstr("adapter_config.json"));
   }
+  auto endless = adapted(small_config("llama"));
+  for (DecoderBlock& block : endless->blocks)
+    for (Projection* layer : {&block.attention.query, &block.attention.key, &block.attention.value,
+                              &block.attention.output, block.ffn.gate.get(), &block.ffn.up, &block.ffn.down})
+      layer->lora_scale = std::numeric_limits<double>::infinity();
+  save_adapters(folder_ / "endless.gguf", *endless);
+  EXPECT_THAT(refusal([&] { load_adapters(folder_ / "endless.gguf", *model); }), HasSubstr("no finite number"));
   const auto twice = adapted(small_config("llama"));
   save_adapters(folder_ / "a.gguf", *twice);
   EXPECT_THAT(refusal([&] { load_adapters(folder_ / "a.gguf", *twice); }), HasSubstr("merge them first"));
