@@ -172,25 +172,21 @@ Tensor DecoderAttention::forward(const Tensor& x, const Norm* norm, const Tensor
     qkv = quantized_linear(in, std::array{query.blocks(), key.blocks(), value.blocks()}, options);
   }
   PagedCache& own = (*cache.layers)[static_cast<std::size_t>(layer_)];
-  const Tensor q = rotate_and_cache_(qkv, own, cache.places,
-                                     {.heads = config_.heads,
-                                      .kv_heads = config_.kv_heads,
-                                      .frequencies = frequencies_on(x.device()),
-                                      .interleaved = config_.rope.interleaved,
-                                      .magnitude = config_.rope_magnitude(),
-                                      .query_norm = query_norm ? query_norm->weight : Tensor(),
-                                      .key_norm = key_norm ? key_norm->weight : Tensor(),
-                                      .eps = config_.norm_eps});
-  const Tensor y = attend_to_cache(q, own, cache).reshape({batch, steps, config_.query_rows()});
-  return project(output, y, sub_norm.get(), residual);
-}
-
-Tensor DecoderAttention::attend_to_cache(const Tensor& q, PagedCache& cache, const DecoderCache& at) const {
+  const RotarySettings rotary{.heads = config_.heads,
+                              .kv_heads = config_.kv_heads,
+                              .frequencies = frequencies_on(x.device()),
+                              .interleaved = config_.rope.interleaved,
+                              .magnitude = config_.rope_magnitude(),
+                              .query_norm = query_norm ? query_norm->weight : Tensor(),
+                              .key_norm = key_norm ? key_norm->weight : Tensor(),
+                              .eps = config_.norm_eps};
   const PagedAttentionSettings settings{
       .scale = config_.score_scale(), .softcap = config_.attention_softcap, .window = window_};
-  const bool prompt = q.size(1) >= kPrompt && at.longest > 0 && q.size(0) == 1;
-  return prompt ? prompt_attention(q, cache, at.places.table, at.longest, settings)
-                : paged_attention(q, cache, at.places, settings);
+  const bool prompt = steps >= kPrompt && cache.longest > 0 && batch == 1;
+  const Tensor y = prompt ? prompt_attention(rotate_and_cache_(qkv, own, cache.places, rotary), own, cache.places.table,
+                                             cache.longest, settings)
+                          : rotate_and_attend_(qkv, own, cache.places, rotary, settings);
+  return project(output, y.reshape({batch, steps, config_.query_rows()}), sub_norm.get(), residual);
 }
 
 DecoderFeedForward::DecoderFeedForward(Weights& weights, const std::string& name, const DecoderConfig& config)

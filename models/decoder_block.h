@@ -47,7 +47,6 @@ class DecoderAttention : public nn::Module {
  private:
   Tensor frequencies_on(Device device) const;
   Tensor rotated(const Tensor& x) const;
-  Tensor attend_to_cache(const Tensor& q, PagedCache& cache, const DecoderCache& at) const;
 
   const DecoderConfig& config_;
   const std::int64_t layer_, window_;

@@ -6,7 +6,11 @@
 // memory, and sums are rescaled where a later tile has a larger one. Parts of long sequences are merged by
 // paged_attention_merge; those past the sequence's end leave at once.
 //
+// With ROTATED, a sequence has one new row, which is still as the projection left it: each workgroup rotates its own
+// queries, and the one that owns the newest position writes that key and value to the cache.
+//
 // variant: paged_attention
+// variant: paged_attention_rotated ROTATED
 
 #extension GL_EXT_control_flow_attributes : require
 #include "math.glsl"
@@ -20,11 +24,22 @@ layout(constant_id = 3) const uint HEADS = 1;    // of queries, for one of keys;
 layout(constant_id = 4) const uint Q_WIDTH = 4;  // of vector loads of queries
 layout(constant_id = 5) const uint WIDTH = 4;    // of keys and values
 layout(constant_id = 6) const uint WHOLE = 1;    // one chunk holds all: the result is written, not a part of it
+#ifdef ROTATED
+layout(constant_id = 7) const uint INTERLEAVED = 0;
+layout(constant_id = 8) const uint NORMED = 0;  // dtype of the norms' weights + 1; 0: there are none
+#endif
 
 layout(push_constant, scalar) uniform Push {
   uvec2 q, keys, values, table, positions, y, parts;
+#ifdef ROTATED
+  uvec2 frequencies, query_norm, key_norm;
+#endif
   uint steps, groups, width, blocks, chunks, window, span;  // span: positions of a workgroup
   float scale, softcap;
+#ifdef ROTATED
+  uint pairs;
+  float eps, magnitude;
+#endif
 } p;
 
 const uint CHUNK = 128;               // positions of a tile, a multiple of CACHE_BLOCK
@@ -32,11 +47,20 @@ const uint SIDES = 256 / CHUNK;       // threads of a key, which share the heads
 const uint OWN = (HEADS + SIDES - 1) / SIDES;
 const uint COLUMNS = (SIZE + 3) / 4;  // a thread sums four columns of the values
 const uint LANES = 256 / COLUMNS;     // keys at a time
+const uint VALUES = (CHUNK + LANES - 1) / LANES;  // of a tile that a thread reads
+// They are on their way while the scores are made, where there are registers for them.
+const bool EARLY = VALUES * 4 + HEADS * 5 <= 112;
 // Heads whose sums meet in shared memory at once, which has to do with 32 KiB.
 const uint TOGETHER = HEADS * SIZE <= 512 ? 4 : HEADS * SIZE <= 1024 ? 2 : 1;
 
+#ifdef ROTATED
+const uint NEW_KEY = HEADS * COLUMNS, NEW_VALUE = NEW_KEY + COLUMNS;
+shared vec4 query[NEW_VALUE + COLUMNS];
+shared float squares[256];
+#else
 shared vec4 query[HEADS * COLUMNS];
-shared float weight[HEADS * CHUNK];
+#endif
+shared vec4 weight[HEADS * CHUNK / 4];
 shared vec4 partial[256 * TOGETHER];
 shared float partial_total[LANES * TOGETHER];
 shared int blocks[CHUNK / CACHE_BLOCK];
@@ -44,6 +68,76 @@ shared float largest[HEADS];  // of the scores so far
 shared float factor[HEADS];   // of the sums so far, since the largest has grown
 
 const float NONE = uintBitsToFloat(0xff800000u);
+
+#ifdef ROTATED
+// The queries of this workgroup and the new key and value, as the projection left them.
+void load_projected(uint row, uint group) {
+  uint begin = row * p.groups * (HEADS + 2), key = begin + p.groups * HEADS + group, value = key + p.groups;
+  for (uint i = gl_LocalInvocationID.x; i < NEW_VALUE + COLUMNS; i += 256) {
+    uint head = i < NEW_KEY ? begin + group * HEADS : i < NEW_VALUE ? key : value;
+    uint at = i < NEW_KEY ? i : i < NEW_VALUE ? i - NEW_KEY : i - NEW_VALUE;
+    query[i] = load_vector(p.q, head * SIZE + at * 4, 4, DTYPE, Q_WIDTH);
+  }
+}
+
+float as_cached(float x) {
+  if (CACHE_DTYPE == F16) return half_to_float(float_to_half(x));
+  return CACHE_DTYPE == BF16 ? bfloat16_to_float(float_to_bfloat16(x)) : x;
+}
+
+// Norms and rotates them, and rounds the key and the value as the cache does. The barrier behind it is the caller's.
+void rotate(int position) {
+  uint thread = gl_LocalInvocationID.x;
+  barrier();
+  if (NORMED != 0) {
+    uint head = thread / 8, lane = thread % 8;  // HEADS + 1 of 32
+    float sum = 0.0;
+    if (head <= HEADS) {
+      for (uint i = lane; i < COLUMNS; i += 8) sum += dot(query[head * COLUMNS + i], query[head * COLUMNS + i]);
+    }
+    squares[thread] = sum;
+    barrier();
+    for (uint i = thread; i < NEW_VALUE; i += 256) {
+      uvec2 norm = i < NEW_KEY ? p.query_norm : p.key_norm;
+      if (norm == uvec2(0)) continue;
+      float total = 0.0;
+      for (uint j = 0; j < 8; ++j) total += squares[i / COLUMNS * 8 + j];
+      float inverse = 1.0 / sqrt(total / float(SIZE) + p.eps);
+      [[unroll]] for (uint j = 0; j < 4; ++j)
+        query[i][j] *= inverse * load_float(norm, i % COLUMNS * 4 + j, NORMED - 1);
+    }
+    barrier();
+  }
+  for (uint i = thread; i < (HEADS + 1) * p.pairs; i += 256) {
+    uint pair = i % p.pairs, head = i / p.pairs * SIZE;
+    uint first = head + (INTERLEAVED != 0 ? 2 * pair : pair), second = first + (INTERLEAVED != 0 ? 1 : p.pairs);
+    float angle = float(position) * BufferF32(p.frequencies).v[pair];
+    float c = m_cos(angle) * p.magnitude, s = m_sin(angle) * p.magnitude;
+    float u = query[first / 4][first % 4], v = query[second / 4][second % 4];
+    query[first / 4][first % 4] = u * c - v * s;
+    query[second / 4][second % 4] = v * c + u * s;
+  }
+  barrier();
+  for (uint i = NEW_KEY + thread; i < NEW_VALUE + COLUMNS; i += 256)
+    query[i] = vec4(as_cached(query[i].x), as_cached(query[i].y), as_cached(query[i].z), as_cached(query[i].w));
+}
+
+void cache_new_row(uint block, uint group, uint place, uint row_bytes) {
+  for (uint i = gl_LocalInvocationID.x; i < 2 * SIZE; i += 256) {
+    uvec2 to = block_address(i < SIZE ? p.keys : p.values, block, p.groups, group, row_bytes);
+    uint at = NEW_KEY * 4 + i;
+    store_float(to, place * SIZE + i % SIZE, CACHE_DTYPE, query[at / 4][at % 4]);
+  }
+}
+#endif
+
+// Four columns of the value at a position of the tile; 0 where it is not seen.
+vec4 value_at(uint tile, uint k, uint begin, uint end, uint group, uint column, uint row_bytes) {
+  int block = k < CHUNK ? blocks[k / CACHE_BLOCK] : -1;
+  if (tile + k < begin || tile + k >= end || block < 0) return vec4(0.0);
+  uvec2 at = block_address(p.values, uint(block), p.groups, group, row_bytes);
+  return load_cached(at, k % CACHE_BLOCK, SIZE, column * 4, CACHE_DTYPE, WIDTH);
+}
 
 void main() {
   uint thread = gl_LocalInvocationID.x, chunk = gl_WorkGroupID.x, group = gl_WorkGroupID.y, row = gl_WorkGroupID.z;
@@ -54,14 +148,24 @@ void main() {
   uint begin = p.window > 0 && end > 0 && uint(position) + 1 > p.window ? uint(position) + 1 - p.window : 0;
   uint head = row * p.groups * HEADS + group * HEADS;
   uint part = (head * p.chunks + chunk * HEADS) * (SIZE + 2);
+  // Loads that need no position are on their way while the position comes.
+  uint place = first / CACHE_BLOCK + thread;
+  int ahead = thread < CHUNK / CACHE_BLOCK && place < p.width ? BufferI32(p.table).v[batch * p.width + place] : -1;
+#ifdef ROTATED
+  load_projected(row, group);
+#endif
   if (first >= end || first + p.span <= begin) {
     if (WHOLE != 0) {
       for (uint i = thread; i < HEADS * SIZE; i += 256) store_float(p.y, head * SIZE + i, DTYPE, 0.0);
     }
     return;
   }
+#ifdef ROTATED
+  rotate(position);
+#else
   for (uint i = thread; i < HEADS * COLUMNS; i += 256)
-    query[i] = load_vector(p.q, head * SIZE + i * 4, 4, DTYPE, Q_WIDTH) * p.scale;
+    query[i] = load_vector(p.q, head * SIZE + i * 4, 4, DTYPE, Q_WIDTH);
+#endif
   if (thread < HEADS) largest[thread] = NONE;
   uint column = thread % COLUMNS, lane = thread / COLUMNS, key = thread % CHUNK, side = thread / CHUNK;
   vec4 sum[HEADS];
@@ -72,10 +176,21 @@ void main() {
   for (uint tile = max(first, begin / CHUNK * CHUNK); tile < last; tile += CHUNK) {
     if (thread < CHUNK / CACHE_BLOCK) {
       uint at = tile / CACHE_BLOCK + thread;
-      int block = at < p.width ? BufferI32(p.table).v[batch * p.width + at] : -1;
+      int block = ahead;
+      if (tile != first) block = at < p.width ? BufferI32(p.table).v[batch * p.width + at] : -1;
       blocks[thread] = block >= 0 && uint(block) < p.blocks ? block : -1;
     }
     barrier();
+
+#ifdef ROTATED
+    if (uint(position) - tile < CHUNK) {
+      int block = blocks[(uint(position) - tile) / CACHE_BLOCK];
+      if (block >= 0) cache_new_row(uint(block), group, uint(position) % CACHE_BLOCK, row_bytes);
+    }
+#endif
+    vec4 early[EARLY ? VALUES : 1];
+    [[unroll]] for (uint i = 0; i < (EARLY ? VALUES : 0); ++i)
+      early[i] = value_at(tile, lane < LANES ? lane + i * LANES : CHUNK, begin, end, group, column, row_bytes);
 
     // Scores: of each key, two threads with every other head.
     bool seen = tile + key >= begin && tile + key < end && blocks[key / CACHE_BLOCK] >= 0;
@@ -89,10 +204,20 @@ void main() {
           score[o] += dot(x, query[min(o * SIDES + side, HEADS - 1) * COLUMNS + i]);
       }
     }
+#ifdef ROTATED
+    if (seen && tile + key == uint(position)) {
+      [[unroll]] for (uint o = 0; o < OWN; ++o) {
+        score[o] = 0.0;
+        for (uint i = 0; i < COLUMNS; ++i)
+          score[o] += dot(query[NEW_KEY + i], query[min(o * SIDES + side, HEADS - 1) * COLUMNS + i]);
+      }
+    }
+#endif
     [[unroll]] for (uint o = 0; o < OWN; ++o) {
       uint h = o * SIDES + side;
-      float s = p.softcap > 0.0 ? p.softcap * m_tanh(score[o] / p.softcap) : score[o];
-      if (h < HEADS) weight[h * CHUNK + key] = seen ? s : NONE;
+      float s = score[o] * p.scale;
+      if (p.softcap > 0.0) s = p.softcap * m_tanh(s / p.softcap);
+      if (h < HEADS) weight[(h * CHUNK + key) / 4][key % 4] = seen ? s : NONE;
     }
     barrier();
 
@@ -101,13 +226,17 @@ void main() {
     [[unroll]] for (uint o = 0; o < OWN; ++o) {
       uint h = min(o * SIDES + side, HEADS - 1);
       before[o] = most[o] = largest[h];
-      for (uint i = 0; i < CHUNK; ++i) most[o] = m_max(most[o], weight[h * CHUNK + i]);
+      for (uint i = 0; i < CHUNK / 4; ++i) {
+        vec4 four = weight[h * CHUNK / 4 + i];
+        most[o] = m_max(most[o], m_max(m_max(four.x, four.y), m_max(four.z, four.w)));
+      }
     }
     barrier();
     [[unroll]] for (uint o = 0; o < OWN; ++o) {
       uint h = o * SIDES + side;
       if (h >= HEADS) continue;
-      weight[h * CHUNK + key] = most[o] == NONE ? 0.0 : exp(weight[h * CHUNK + key] - most[o]);
+      float own = weight[(h * CHUNK + key) / 4][key % 4];
+      weight[(h * CHUNK + key) / 4][key % 4] = most[o] == NONE ? 0.0 : exp(own - most[o]);
       if (key != 0) continue;
       largest[h] = most[o];
       factor[h] = before[o] == NONE ? 0.0 : exp(before[o] - most[o]);
@@ -116,16 +245,16 @@ void main() {
 
     // Values: a thread sums four columns over every LANES-th key.
     [[unroll]] for (uint h = 0; h < HEADS; ++h) sum[h] *= factor[h], total[h] *= factor[h];
-    if (lane < LANES) {
-      for (uint k = lane; k < CHUNK; k += LANES) {
-        int block = blocks[k / CACHE_BLOCK];
-        if (tile + k < begin || tile + k >= end || block < 0) continue;
-        uvec2 at = block_address(p.values, uint(block), p.groups, group, row_bytes);
-        vec4 x = load_cached(at, k % CACHE_BLOCK, SIZE, column * 4, CACHE_DTYPE, WIDTH);
-        [[unroll]] for (uint h = 0; h < HEADS; ++h) {
-          sum[h] += weight[h * CHUNK + k] * x;
-          total[h] += weight[h * CHUNK + k];
-        }
+    [[unroll]] for (uint i = 0; i < VALUES; ++i) {
+      uint k = lane < LANES ? lane + i * LANES : CHUNK;
+      vec4 x = EARLY ? early[EARLY ? i : 0] : value_at(tile, k, begin, end, group, column, row_bytes);
+#ifdef ROTATED
+      if (tile + k == uint(position) && k < CHUNK && blocks[k / CACHE_BLOCK] >= 0) x = query[NEW_VALUE + column];
+#endif
+      [[unroll]] for (uint h = 0; h < HEADS; ++h) {
+        float w = k < CHUNK ? weight[(h * CHUNK + min(k, CHUNK - 1)) / 4][k % 4] : 0.0;
+        sum[h] += w * x;
+        total[h] += w;
       }
     }
     barrier();

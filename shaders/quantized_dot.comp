@@ -12,6 +12,7 @@
 #extension GL_EXT_spirv_intrinsics : require
 #define SUBGROUPS
 #include "few_rows.glsl"
+#include "quant_units.glsl"
 
 // SPV_KHR_integer_dot_product: OpSDot of two u32s that hold four i8 each (format 0).
 spirv_instruction(extensions = ["SPV_KHR_integer_dot_product"], capabilities = [6018, 6019], id = 4450)
@@ -21,81 +22,59 @@ int dot4(uint a, uint b) { return packed_dot(int(a), int(b), 0); }
 
 const uint OWN = WEIGHTS * ROWS;  // rows of weights in a workgroup
 
-// Quads of a chunk that have one scale and lie in one block of x.
-uint quads_together(uint format) {
-  switch (format) {
-    case Q4_K: case Q5_K: return 2;
-    case Q2_K: case Q3_K: case Q6_K: case TQ2_0: case I2_S: return 1;
-    default: return 4;
-  }
-}
-
-// The bytes of x that a chunk's quads meet, and their scales.
+// The bytes of x that a unit's codes meet, and the scale of each group.
 struct Rounded {
-  uint codes[4];
+  uint codes[16];
   float scales[4];
 };
 
 Rounded rounded_x(uint format, uint row, uint first) {
   Rounded x;
-  uint at = row * p.k + first, distance = quad_distances(format).x;
-  if (distance == 4) {
-    [[unroll]] for (uint i = 0; i < 4; i += 2) {
-      uvec2 two = BufferWords(p.x).v[quad_at(format, at, i) / 8];
-      x.codes[i] = two.x, x.codes[i + 1] = two.y;
+  const uint groups = unit_groups(format), words = 16 / groups;
+  [[unroll]] for (uint g = 0; g < groups; ++g) {
+    uint at = row * p.k + first + 32 * g;
+    [[unroll]] for (uint i = 0; i < words; i += 4) {
+      uvec4 four = BufferQuads(p.x).v[at / 16 + i / 4];
+      [[unroll]] for (uint j = 0; j < 4; ++j) x.codes[g * words + i + j] = four[j];
     }
-  } else {
-    [[unroll]] for (uint i = 0; i < 4; ++i) x.codes[i] = BufferPair(p.x).v[quad_at(format, at, i) / 4];
+    x.scales[g] = BufferF32(p.norm).v[at / 32];
   }
-  const uint together = quads_together(format);
-  [[unroll]] for (uint i = 0; i < 4; i += together) x.scales[i] = BufferF32(p.norm).v[quad_at(format, at, i) / 32];
   return x;
+}
+
+// Adds this thread's part of the dot products of one unit with the workgroup's rows.
+void add_unit(uint format, BlockRow rows[OWN], uint unit, float tails[2]) {
+  const uint groups = unit_groups(format), words = 16 / groups, offset = code_offset(format);
+  PackedUnit k[OWN];
+  [[unroll]] for (uint r = 0; r < OWN; ++r) k[r] = decode_unit(format, rows[r], unit, tails[r / ROWS]);
+  [[unroll]] for (uint m = 0; m < X_ROWS; ++m) {
+    Rounded x = rounded_x(format, min(m, p.x_rows - 1), unit_first(format, unit));
+    [[unroll]] for (uint g = 0; g < groups; ++g) {
+      int x_sum = 0;
+      if (offset != 0 || has_minimum(format)) {
+        [[unroll]] for (uint i = 0; i < words; ++i) x_sum += dot4(x.codes[g * words + i], 0x01010101u);
+      }
+      [[unroll]] for (uint r = 0; r < OWN; ++r) {
+        int d = -int(offset) * x_sum;
+        [[unroll]] for (uint i = 0; i < words; ++i) d += dot4(k[r].codes[g * words + i], x.codes[g * words + i]);
+        float term = k[r].scale[g] * float(d);
+        if (has_minimum(format)) term -= k[r].least[g] * float(x_sum);
+        sums[r / ROWS * X_ROWS * ROWS + m * ROWS + r % ROWS] += x.scales[g] * term;
+      }
+    }
+  }
 }
 
 // Adds this thread's part of the dot products with the workgroup's rows of a weight, or of two of one format.
 void add_products(uint format, uint aligned, uvec2 w, uvec2 second, uint n, uint row_bytes, uint row) {
+  float tails[2];
+  tails[0] = tail_scale(format, address_of(w, n, row_bytes));
+  tails[1] = GATE != 0 ? tail_scale(format, address_of(second, n, row_bytes)) : 0.0;
+  uint thread = gl_LocalInvocationID.x, units = p.k / 64;
   BlockRow rows[OWN];
   [[unroll]] for (uint r = 0; r < OWN; ++r)
     rows[r] = block_row(r < ROWS ? w : second, min(row + r % ROWS, n - 1), row_bytes, aligned);
-  float tails[2];
-  tails[0] = tail_scale(format, address_of(w, n, row_bytes), aligned);
-  tails[1] = GATE != 0 ? tail_scale(format, address_of(second, n, row_bytes), aligned) : 0.0;
-  const uint together = quads_together(format), offset = code_offset(format);
-  uint chunks = p.k / 16;
-  for (uint own = gl_LocalInvocationID.x; own < chunks; own += THREADS * CHUNKS) {
-    PackedChunk chunk[CHUNKS * OWN];
-    [[unroll]] for (uint u = 0; u < CHUNKS; ++u) {
-      uint c = min(own + u * THREADS, chunks - 1);
-      [[unroll]] for (uint r = 0; r < OWN; ++r) chunk[u * OWN + r] = decode_bytes(format, rows[r], c, tails[r / ROWS]);
-    }
-    [[unroll]] for (uint u = 0; u < CHUNKS; ++u) {
-      uint c = own + u * THREADS;
-      if (c >= chunks) continue;
-      uint first = chunk_first(format, c);
-      [[unroll]] for (uint m = 0; m < X_ROWS; ++m) {
-        Rounded x = rounded_x(format, min(m, p.x_rows - 1), first);
-        int x_sums[4];
-        [[unroll]] for (uint i = 0; i < 4; ++i)
-          x_sums[i] = offset != 0 || has_minimum(format) ? dot4(x.codes[i], 0x01010101u) : 0;
-        [[unroll]] for (uint r = 0; r < OWN; ++r) {
-          PackedChunk k = chunk[u * OWN + r];
-          float sum = 0.0;
-          [[unroll]] for (uint i = 0; i < 4; i += together) {
-            int d = 0, s = 0;
-            [[unroll]] for (uint j = i; j < i + together; ++j) {
-              d += dot4(k.codes[j], x.codes[j]);
-              s += x_sums[j];
-            }
-            if (offset != 0) d -= int(offset) * s;
-            float term = k.scale[i] * float(d);
-            if (has_minimum(format)) term -= k.least[i] * float(s);
-            sum += x.scales[i] * term;
-          }
-          sums[r / ROWS * X_ROWS * ROWS + m * ROWS + r % ROWS] += sum;
-        }
-      }
-    }
-  }
+  for (uint own = thread; own < units; own += THREADS) add_unit(format, rows, own, tails);
 }
 
 void main() {

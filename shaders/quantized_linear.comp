@@ -20,11 +20,61 @@
 #endif
 #include "few_rows.glsl"
 
+// Halves whose rows are aligned: a thread reads eight at once, so that neighbours read neighbouring bytes, and widens
+// them when it multiplies.
+bool is_wide() {
+  if (!SAME_FORMATS || ALIGNED_0 < 16) return false;  // glslang makes invalid code of it in one expression
+  return FORMAT_0 == Q_F16 || FORMAT_0 == Q_BF16;
+}
+const uint OWN = WEIGHTS * ROWS;
+
+void add_wide_products(uvec2 w, uvec2 second, uint n, uint row) {
+  const uint dtype = FORMAT_0 == Q_F16 ? F16 : BF16;
+  uvec2 rows[OWN];
+  [[unroll]] for (uint r = 0; r < OWN; ++r)
+    rows[r] = address_of(r < ROWS ? w : second, min(row + r % ROWS, n - 1), p.bytes0);
+  uint eights = p.k / 8;
+  for (uint round = gl_LocalInvocationID.x; round < eights; round += THREADS * CHUNKS) {
+    uvec4 halves[CHUNKS * OWN];
+    [[unroll]] for (uint u = 0; u < CHUNKS; ++u) {
+      uint c = min(round + u * THREADS, eights - 1);
+      [[unroll]] for (uint r = 0; r < OWN; ++r) halves[u * OWN + r] = BufferQuads(rows[r]).v[c];
+    }
+    // Without branches, so that the loads of all chunks are on their way at once.
+    [[unroll]] for (uint u = 0; u < CHUNKS; ++u) {
+      bool there = round + u * THREADS < eights;
+      uint c = min(round + u * THREADS, eights - 1);
+      vec4 g[2];
+      if (NORM) {
+        [[unroll]] for (uint i = 0; i < 2; ++i) g[i] = load_vector(p.norm, 8 * c + 4 * i, 4, NORM_DTYPE, WIDTH);
+      }
+      [[unroll]] for (uint m = 0; m < X_ROWS; ++m) {
+        uint at = min(m, p.x_rows - 1) * p.k + 8 * c;
+        vec4 x[2];
+        [[unroll]] for (uint i = 0; i < 2; ++i) {
+          x[i] = load_vector(p.x, at + 4 * i, 4, DTYPE, WIDTH);
+          if (NORM) {
+            sums[SUMS + m] += there ? dot(x[i], x[i]) : 0.0;
+            x[i] *= g[i];
+          }
+        }
+        [[unroll]] for (uint r = 0; r < OWN; ++r) {
+          uvec4 h = halves[u * OWN + r];
+          vec4 low = vec4(widen_pair(h.x, dtype), widen_pair(h.y, dtype));
+          vec4 high = vec4(widen_pair(h.z, dtype), widen_pair(h.w, dtype));
+          float sum = dot(low, x[0]) + dot(high, x[1]);
+          sums[r / ROWS * X_ROWS * ROWS + m * ROWS + r % ROWS] += there ? sum : 0.0;
+        }
+      }
+    }
+  }
+}
+
 // Adds this thread's part of the dot products with ROWS rows of a weight from `row` on.
 void add_products(uint format, uint aligned, uvec2 w, uint n, uint row_bytes, uint row, uint first_sum, bool squares) {
   BlockRow rows[ROWS];
   [[unroll]] for (uint r = 0; r < ROWS; ++r) rows[r] = block_row(w, min(row + r, n - 1), row_bytes, aligned);
-  float tail = tail_scale(format, address_of(w, n, row_bytes), aligned);
+  float tail = tail_scale(format, address_of(w, n, row_bytes));
   uint chunks = (p.k + 15) / 16;
   for (uint round = gl_LocalInvocationID.x; round < chunks; round += THREADS * CHUNKS) {
     Chunk chunk[CHUNKS * ROWS];
@@ -33,8 +83,8 @@ void add_products(uint format, uint aligned, uvec2 w, uint n, uint row_bytes, ui
       [[unroll]] for (uint r = 0; r < ROWS; ++r) chunk[u * ROWS + r] = decode_chunk(format, rows[r], c, p.k, tail);
     }
     [[unroll]] for (uint u = 0; u < CHUNKS; ++u) {
-      uint c = round + u * THREADS;
-      if (c >= chunks) continue;
+      bool there = round + u * THREADS < chunks;
+      uint c = min(round + u * THREADS, chunks - 1);
       uint first = chunk_first(format, c), count[4];
       vec4 g[4];
       [[unroll]] for (uint i = 0; i < 4; ++i) {
@@ -48,7 +98,7 @@ void add_products(uint format, uint aligned, uvec2 w, uint n, uint row_bytes, ui
         [[unroll]] for (uint i = 0; i < 4; ++i) {
           x[i] = load_vector(p.x, base + quad_at(format, first, i), count[i], DTYPE, WIDTH);
           if (NORM) {
-            if (squares) sums[SUMS + m] += dot(x[i], x[i]);
+            if (squares) sums[SUMS + m] += there ? dot(x[i], x[i]) : 0.0;
             x[i] *= g[i];
           }
           if (has_minimum(format)) x_sums[i] = (x[i].x + x[i].y) + (x[i].z + x[i].w);
@@ -68,7 +118,7 @@ void add_products(uint format, uint aligned, uvec2 w, uint n, uint row_bytes, ui
               for (uint i = 0; i < 4; ++i) sum += dot(w.scale[i] * w.codes[i] - w.least[i], x[i]);
             }
           }
-          sums[first_sum + m * ROWS + r] += sum;
+          sums[first_sum + m * ROWS + r] += there ? sum : 0.0;
         }
       }
     }
@@ -81,7 +131,9 @@ void main() {
   if (!find_part(part)) return;
   Addends addends = load_addends(part, gl_LocalInvocationID.x);
   [[unroll]] for (uint v = 0; v < VALUES; ++v) sums[v] = 0.0;
-  if (GATE != 0) {
+  if (is_wide()) {
+    add_wide_products(part.weight == 0 ? p.w0 : part.weight == 1 ? p.w1 : p.w2, p.w1, part.n, part.row);
+  } else if (GATE != 0) {
     add_products(FORMAT_0, ALIGNED_0, p.w0, p.n0, p.bytes0, part.row, 0, true);
     add_products(FORMAT_1, ALIGNED_1, p.w1, p.n0, p.bytes1, part.row, X_ROWS * ROWS, false);
   } else if (SAME_FORMATS) {

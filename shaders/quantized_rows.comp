@@ -40,7 +40,7 @@ void main() {
   uint target = thread / chunks, c = thread % chunks, row = target;
   if (target >= p.rows) return;
   if (INDEX_DTYPE != 99) row = load_index(p.index, target, INDEX_DTYPE, p.limit, c == 0 ? p.faults : uvec2(0));
-  float tail = tail_scale(FORMAT, p.tail, ALIGNED);
+  float tail = tail_scale(FORMAT, p.tail);
   Chunk k = decode_chunk(FORMAT, block_row(p.blocks, row, p.row_bytes, ALIGNED), c, p.columns, tail);
   uvec2 y = address_of(p.y, target, p.row_size);
   uint first = chunk_first(FORMAT, c);

@@ -58,6 +58,12 @@ struct PagedAttentionSettings {
 Tensor paged_attention(const Tensor& q, const PagedCache& cache, const CachePlaces& places,
                        const PagedAttentionSettings& settings = {});
 
+/// rotate_and_cache_(), then paged_attention() with the queries that it gives; where each sequence has one new row, in
+/// one dispatch on a GPU. A cache in Q8_0 takes two. Not differentiable.
+/// @param qkv [B, T, (H + 2 G) · D] @return [B, T, H, D] @throws ShapeError, DtypeError
+Tensor rotate_and_attend_(const Tensor& qkv, PagedCache& cache, const CachePlaces& places, const RotarySettings& rotary,
+                          const PagedAttentionSettings& attention = {});
+
 /// paged_attention() for the many queries of a prompt, the last T of `length` positions of one sequence, by the kernels
 /// of dot_product_attention(). A GPU with matrix units multiplies in f16 or bf16 where the cache has no more digits;
 /// the softmax and its sums are f32.

@@ -23,7 +23,7 @@ layout(constant_id = 12) const uint BIAS_DTYPE = 99;
 layout(constant_id = 13) const uint RESIDUAL_DTYPE = 99;
 layout(constant_id = 14) const uint GATE = 0;
 layout(constant_id = 15) const uint PARTS = 16;  // at least the number of subgroups
-layout(constant_id = 16) const uint CHUNKS = 1;  // that a thread loads before it multiplies, of each row
+layout(constant_id = 16) const uint CHUNKS = 1;  // or units that a thread loads before it multiplies, of each row
 
 layout(push_constant, scalar) uniform Push {
   uvec2 x, y, bias, norm, residual, w0, w1, w2;

@@ -11,8 +11,6 @@
 #include "units.glsl"
 #include "vectors.glsl"
 
-
-
 // GGUF's numbers; the last one is ours.
 const uint Q_F32 = 0, Q_F16 = 1, Q4_0 = 2, Q4_1 = 3, Q5_0 = 6, Q5_1 = 7, Q8_0 = 8, Q2_K = 10, Q3_K = 11, Q4_K = 12,
            Q5_K = 13, Q6_K = 14, IQ4_NL = 20, IQ4_XS = 23, Q_BF16 = 30, TQ1_0 = 34, TQ2_0 = 35, I2_S = 36, MXFP4 = 39,
@@ -50,28 +48,25 @@ uint u16_at(BlockRow r, uint at) {
 }
 float half_at(BlockRow r, uint at) { return half_to_float(u16_at(r, at)); }
 
-// Four bytes from anywhere. Reads only those u32s that hold one of them.
+// Four bytes from anywhere, also eight and sixteen, out of aligned runs: fewer loads than bytes have. Only runs that
+// hold one of the bytes are read, and without a branch, so that a thread's loads are all on their way at once.
 uint u32_at(BlockRow r, uint at) {
-  uint byte = r.skew + at, i = byte >> 2, shift = 8 * (byte & 3u), low = BufferPair(r.base).v[i];
-  if (shift == 0) return low;
-  return low >> shift | BufferPair(r.base).v[i + 1] << (32 - shift);
+  uint byte = r.skew + at, i = byte >> 2, shift = 8 * (byte & 3u), next = shift == 0 ? i : i + 1;
+  return BufferPair(r.base).v[i] >> shift | BufferPair(r.base).v[next] << 1 << (31 - shift);
 }
-// Eight and sixteen bytes from anywhere, out of aligned runs of eight: fewer loads than u32s. Memory is allocated in
-// larger units than that.
 uvec2 two_u32_at(BlockRow r, uint at) {
   uint byte = r.skew + at, i = byte >> 3, behind = byte & 7u, shift = 8 * (byte & 3u);
-  uvec2 a = BufferWords(r.base).v[i], b = uvec2(0);
-  if (behind != 0) b = BufferWords(r.base).v[i + 1];
+  uvec2 a = BufferWords(r.base).v[i], b = BufferWords(r.base).v[behind == 0 ? i : i + 1];
   uvec3 w = behind >= 4 ? uvec3(a.y, b) : uvec3(a, b.x);
-  return shift == 0 ? w.xy : w.xy >> shift | w.yz << (32 - shift);
+  return w.xy >> shift | w.yz << 1 << (31 - shift);
 }
 uvec4 four_u32_at(BlockRow r, uint at) {
   uint byte = r.skew + at, i = byte >> 3, behind = byte & 7u, shift = 8 * (byte & 3u);
-  uvec2 a = BufferWords(r.base).v[i], b = BufferWords(r.base).v[i + 1], c = uvec2(0);
-  if (behind != 0) c = BufferWords(r.base).v[i + 2];
+  uvec2 a = BufferWords(r.base).v[i], b = BufferWords(r.base).v[i + 1];
+  uvec2 c = BufferWords(r.base).v[behind == 0 ? i + 1 : i + 2];
   uvec4 low = behind >= 4 ? uvec4(a.y, b, c.x) : uvec4(a, b);
   uint last = behind >= 4 ? c.y : c.x;
-  return shift == 0 ? low : low >> shift | uvec4(low.yzw, last) << (32 - shift);
+  return low >> shift | uvec4(low.yzw, last) << 1 << (31 - shift);
 }
 // The same where blocks of the format are a multiple of four bytes.
 uint whole_u32_at(BlockRow r, uint at) {
@@ -88,14 +83,12 @@ uvec4 whole_four_u32_at(BlockRow r, uint at) {
 }
 
 // The scale of a whole tensor, behind its blocks; 1 in formats without one.
-float tail_scale(uint format, uvec2 tail, uint aligned) {
-  return format == I2_S ? uintBitsToFloat(whole_u32_at(block_row(tail, 0, 0, aligned), 0)) : 1.0;
+float tail_scale(uint format, uvec2 tail) {
+  if (format != I2_S) return 1.0;
+  uint bits = 0;
+  for (uint i = 0; i < 4; ++i) bits |= uint(BufferU8(tail).v[i]) << 8 * i;
+  return uintBitsToFloat(bits);
 }
-
-struct Chunk {
-  vec4 codes[4];      // the values themselves in a plain format
-  vec4 scale, least;  // of each quad
-};
 
 // The first element of a chunk's quad. quads() gives the distances: x between 0 and 1, y between 0 and 2.
 uint chunk_first(uint format, uint c) {
@@ -361,6 +354,11 @@ PackedChunk decode_bytes(uint format, BlockRow r, uint c, float tail) {
   }
   return k;
 }
+
+struct Chunk {
+  vec4 codes[4];      // the values themselves in a plain format
+  vec4 scale, least;  // of each quad
+};
 
 // @param columns elements of the row; a plain format's last chunk may end early. @param tail the scale of I2_S
 Chunk decode_chunk(uint format, BlockRow r, uint c, uint columns, float tail) {

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <etna/tensor/ops.h>
 #include <etna/tensor/paged_attention.h>
 
@@ -48,14 +50,14 @@ struct Write {
   bool normed = false;
 };
 
-Sample write(const Write& w) {
+/// The inputs of a write: qkv, keys, values, table, positions, norm, frequencies.
+Sample with_new_rows(const char* op, const Write& w) {
   const auto batch = static_cast<std::int64_t>(w.positions.size());
   const std::int64_t size = w.qkv[2] / (w.settings.heads + 2 * w.settings.kv_heads);
-  const Shape cache{3, w.settings.kv_heads, kCacheBlock, size};
+  const Shape cache{std::max<std::int64_t>(3, std::ssize(w.table)), w.settings.kv_heads, kCacheBlock, size};
   std::vector<double> frequencies;
   for (std::int64_t i = 0; i < w.pairs; ++i) frequencies.push_back(1.0 / (1.0 + static_cast<double>(i)));
-  const Write what = w;
-  return Sample("rotate_and_cache", w.name)
+  return Sample(op, w.name)
       .in(w.qkv)
       .in(cache)
       .dense()
@@ -64,20 +66,36 @@ Sample write(const Write& w) {
       .values({batch, batch == 0 ? 1 : static_cast<std::int64_t>(w.table.size()) / batch}, w.table)
       .as(i32)
       .constant()
+      .dense()  // expanded, it would have a block twice, which is written while it is read
       .values({batch}, w.positions)
       .as(i32)
       .constant()
       .in({size}, 0.5, 2)
       .values({w.pairs}, frequencies)
-      .calls([what](const TensorList& in) {
-        RotarySettings settings = what.settings;
-        if (what.pairs > 0) settings.frequencies = in[6].to(f32);
-        if (what.normed) settings.query_norm = settings.key_norm = in[5];
-        PagedCache into{in[1], in[2]};
-        const Tensor q = rotate_and_cache_(in[0], into, {in[3], in[4]}, settings);
-        return TensorList{q, into.keys, into.values};
-      })
       .gradients(Gradients::none);
+}
+
+RotarySettings settings_of(const Write& w, const TensorList& in) {
+  RotarySettings settings = w.settings;
+  if (w.pairs > 0) settings.frequencies = in[6].to(f32);
+  if (w.normed) settings.query_norm = settings.key_norm = in[5];
+  return settings;
+}
+
+Sample write(const Write& w) {
+  return with_new_rows("rotate_and_cache", w).calls([w](const TensorList& in) {
+    PagedCache into{in[1], in[2]};
+    const Tensor q = rotate_and_cache_(in[0], into, {in[3], in[4]}, settings_of(w, in));
+    return TensorList{q, into.keys, into.values};
+  });
+}
+
+Sample step(const Write& w, const PagedAttentionSettings& attention = {}) {
+  return with_new_rows("rotate_and_attend", w).calls([w, attention](const TensorList& in) {
+    PagedCache into{in[1], in[2]};
+    const Tensor y = rotate_and_attend_(in[0], into, {in[3], in[4]}, settings_of(w, in), attention);
+    return TensorList{y, into.keys, into.values};
+  });
 }
 
 }  // namespace
@@ -99,6 +117,17 @@ std::vector<Sample> samples_in_paged_attention() {
       write({"no rotation", {1, 5, 21}, {.heads = 1, .kv_heads = 1}, {1}, {4}, 0}),
       write({"without a block", {2, 1, 12}, {.heads = 1, .kv_heads = 1}, {-1, 0}, {4, 70}, 2}),
       write({"no rows", {0, 1, 12}, {.heads = 1, .kv_heads = 1}, {}, {}, 2}),
+      step({"halves", {2, 1, 32}, {.heads = 2, .kv_heads = 1}, {0, 1, 2, -1}, {65, 5}, 4}),
+      step({"neighbours that share keys", {1, 1, 160}, {.heads = 6, .kv_heads = 2, .interleaved = true}, {2}, {9}, 8}),
+      step({"a part, larger", {1, 1, 64}, {.heads = 2, .kv_heads = 1, .magnitude = 1.3}, {2}, {3}, 3}),
+      step({"normed", {1, 1, 144}, {.heads = 1, .kv_heads = 1}, {1}, {20}, 8, true}),
+      step({"no rotation", {1, 1, 24}, {.heads = 1, .kv_heads = 1}, {1}, {4}, 0}),
+      step({"two tiles", {1, 1, 32}, {.heads = 2, .kv_heads = 1}, {3, 2, 1, 0}, {200}, 4}),
+      step({"parts", {1, 1, 32}, {.heads = 2, .kv_heads = 1}, {8, 7, 6, 5, 4, 3, 2, 1, 0}, {530}, 4}, {.scale = 0.1}),
+      step({"a window and a cap", {1, 1, 32}, {.heads = 2, .kv_heads = 1}, {3, 2, 1, 0}, {200}, 4},
+           {.scale = 0.7, .softcap = 2, .window = 70}),
+      step({"without a block", {3, 1, 12}, {.heads = 1, .kv_heads = 1}, {-1, 0, 1}, {4, 70, -1}, 2}),
+      step({"no sequences", {0, 1, 12}, {.heads = 1, .kv_heads = 1}, {}, {}, 2}),
   };
 }
 

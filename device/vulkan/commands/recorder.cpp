@@ -174,7 +174,10 @@ void Recorder::update(const BufferSpan& to, std::span<const std::byte> bytes) {
   add({}, {&to.range, 1});
 }
 
-void Recorder::make_host_visible() { begin(Command::Kind::make_host_visible, "download"); }
+void Recorder::make_host_visible() {
+  begin(Command::Kind::make_host_visible, "download");
+  for_host_ = true;
+}
 
 /// The open batch into its command buffer.
 void Recorder::encode_open() {
@@ -238,23 +241,33 @@ void Recorder::submit(std::span<const VkCommandBuffer> behind) {
   recording_ = false;
   Slot& slot = open();
   encode_open();
-  std::uint64_t value = submitted_ + 1;
-  auto timeline = structure<VkTimelineSemaphoreSubmitInfo>(VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO);
-  timeline.signalSemaphoreValueCount = 1;
-  timeline.pSignalSemaphoreValues = &value;
-  auto submit = structure<VkSubmitInfo>(VK_STRUCTURE_TYPE_SUBMIT_INFO);
-  submit.pNext = &timeline;
+  // Apart, so that the host sees what the batch brings it before the commands behind it end.
+  const bool apart = std::exchange(for_host_, false) && !behind.empty();
   submitting_.assign(1, slot.buffer);
   submitting_.insert(submitting_.end(), behind.begin(), behind.end());
-  submit.commandBufferCount = static_cast<std::uint32_t>(submitting_.size());
-  submit.pCommandBuffers = submitting_.data();
-  submit.signalSemaphoreCount = 1;
-  submit.pSignalSemaphores = &timeline_;
+  const std::array<std::uint64_t, 2> values{submitted_ + 1, submitted_ + 2};
+  std::array<VkTimelineSemaphoreSubmitInfo, 2> timelines;
+  std::array<VkSubmitInfo, 2> submits;
+  for (std::size_t i = 0; i < submits.size(); ++i) {
+    timelines[i] = structure<VkTimelineSemaphoreSubmitInfo>(VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO);
+    timelines[i].signalSemaphoreValueCount = 1;
+    timelines[i].pSignalSemaphoreValues = &values[i];
+    submits[i] = structure<VkSubmitInfo>(VK_STRUCTURE_TYPE_SUBMIT_INFO);
+    submits[i].pNext = &timelines[i];
+    submits[i].signalSemaphoreCount = 1;
+    submits[i].pSignalSemaphores = &timeline_;
+  }
+  submits[0].commandBufferCount = apart ? 1 : static_cast<std::uint32_t>(submitting_.size());
+  submits[0].pCommandBuffers = submitting_.data();
+  submits[1].commandBufferCount = static_cast<std::uint32_t>(behind.size());
+  submits[1].pCommandBuffers = submitting_.data() + 1;
+  const std::uint32_t count = apart ? 2 : 1;
   const std::int64_t called = slot.timed.recording() ? profile::detail::now_ns() : 0;
   auto result = static_cast<VkResult>(injected_failure.exchange(0));
-  if (result == VK_SUCCESS) result = device_.vk.vkQueueSubmit(device_.queue, 1, &submit, VK_NULL_HANDLE);
+  if (result == VK_SUCCESS) result = device_.vk.vkQueueSubmit(device_.queue, count, submits.data(), VK_NULL_HANDLE);
   if (result != VK_SUCCESS) fail(result, "vkQueueSubmit");
-  submitted_ = slot.value = value;
+  slot.value = values[0];
+  submitted_ = values[count - 1];
   ++stats_.submits;
   slot.timed.submitted(called);
 }

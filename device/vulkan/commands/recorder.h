@@ -106,6 +106,7 @@ class Recorder {
   std::array<Slot, 8> slots_;
   std::size_t current_ = 0;
   bool recording_ = false;
+  bool for_host_ = false;    ///< the open batch copies something to the host
   std::uint64_t bytes_ = 0;  ///< touched by the open batch
   std::vector<VkCommandBuffer> submitting_;
   VkSemaphore timeline_ = VK_NULL_HANDLE;

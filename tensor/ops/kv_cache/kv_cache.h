@@ -21,10 +21,19 @@ struct AttentionAttrs {
   std::int64_t window = 0;
 };
 
+/// Inputs are those of WriteInput; outputs are the attention's, then the cache.
+struct StepAttrs {
+  WriteAttrs write;
+  AttentionAttrs attention;
+};
+
 void write_cpu(const OpCall& call, std::span<Tensor> out);
 bool write_gpu(const OpCall& call, std::span<Tensor> out);
 void attention_cpu(const OpCall& call, std::span<Tensor> out);
 bool attention_gpu(const OpCall& call, std::span<Tensor> out);
+/// Whether step_gpu() takes one new row a sequence. @param size elements of a head
+bool has_step_gpu(const Tensor& qkv, const PagedCache& cache, std::int64_t heads, std::int64_t size);
+bool step_gpu(const OpCall& call, std::span<Tensor> out);
 
 /// Elements of a row of the cache as values: D, whatever the cache holds.
 inline std::int64_t row_values(const Tensor& cache) {

@@ -20,32 +20,96 @@ std::uint32_t load_width(const Tensor& cache, std::int64_t size) {
   return size % 2 == 0 && bytes % (2 * item) == 0 ? 2 : 1;
 }
 
+/// Norms' weights in one dtype, and frequencies, as kernels take them.
+struct HeadInputs {
+  Tensor frequencies, query_norm, key_norm;
+  std::uint32_t norm = 0;  ///< dtype of the norms' weights + 1; 0: there are none
+
+  explicit HeadInputs(const OpCall& call) {
+    const Tensor& any = call.in[kQueryNorm].defined() ? call.in[kQueryNorm] : call.in[kKeyNorm];
+    if (any.defined()) norm = gpu::u32(any.dtype()) + 1;
+    const auto weights = [&](const Tensor& w) { return w.defined() ? w.to(any.dtype()).contiguous() : Tensor(); };
+    query_norm = weights(call.in[kQueryNorm]);
+    key_norm = weights(call.in[kKeyNorm]);
+    if (call.in[kFrequencies].defined()) frequencies = call.in[kFrequencies].contiguous();
+  }
+  std::int64_t pairs() const { return frequencies.defined() ? frequencies.size(0) : 0; }
+};
+
+/// Whether the kernel of attention takes `rows` rows of `heads` queries.
+bool attends(DType dtype, const Tensor& keys, std::int64_t rows, std::int64_t heads, std::int64_t size) {
+  const std::int64_t groups = keys.size(1), shared = groups > 0 ? heads / groups : 0;
+  return dtype != f64 && keys.dtype() != f64 && size % 4 == 0 && size <= kMostSize && shared <= kMostShared &&
+         groups <= 65535 && rows <= 65535 && shared * size <= 4096;
+}
+
+/// The part that paged_attention.comp's two variants share.
+struct Attention {
+  Tensor q, keys, values, table, positions, y;
+  AttentionAttrs attrs;
+  std::int64_t rows = 0, steps = 1, shared = 1, size = 0, span = 0, chunks = 1;
+  Tensor parts = {};
+
+  /// @param shape of the queries, [B, T, H, D]
+  void plan(const Shape& shape) {
+    rows = shape[0] * shape[1];
+    steps = shape[1];
+    size = shape[3];
+    shared = shape[2] / keys.size(1);
+    const std::int64_t reach = table.size(1) * kCacheBlock;
+    span = reach <= kMostAlone ? kMostAlone : kPart;
+    chunks = std::max<std::int64_t>(1, (reach + span - 1) / span);
+    if (chunks > 1) parts = empty({rows * keys.size(1) * shared, chunks, size + 2}, {f32, q.device()});
+  }
+
+  void begin(gpu::Kernel& kernel) const {
+    kernel.spec(q.dtype(), keys.dtype(), size, shared)
+        .spec(load_width(q, size), std::min(load_width(keys, size), load_width(values, size)))
+        .spec(chunks == 1);
+  }
+  void places(gpu::Kernel& kernel) const {
+    kernel.read(table).read(positions).write(chunks == 1 ? y : Tensor()).write(parts);
+  }
+  void numbers(gpu::Kernel& kernel) const {
+    kernel.u32(steps, keys.size(1), table.size(1), keys.size(0), chunks, attrs.window, span)
+        .f32(static_cast<float>(attrs.scale))
+        .f32(static_cast<float>(attrs.softcap));
+  }
+  void dispatch(const OpCall& call, const gpu::Kernel& kernel) const {
+    kernel.dispatch({gpu::u32(chunks), gpu::u32(keys.size(1)), gpu::u32(rows)});
+    if (chunks == 1) return;
+    gpu::Kernel(shaders::paged_attention_merge, call)
+        .spec(q.dtype())
+        .read(parts)
+        .read(positions)
+        .write(y)
+        .u32(steps, keys.size(1), shared, chunks, span, size, table.size(1) * kCacheBlock, attrs.window)
+        .dispatch(gpu::u32(rows * keys.size(1) * shared));
+  }
+};
+
 }  // namespace
 
 bool write_gpu(const OpCall& call, std::span<Tensor> out) {
   const auto a = call.as<WriteAttrs>();
-  const Tensor &given = call.in[kQkv], &norm = call.in[kQueryNorm].defined() ? call.in[kQueryNorm] : call.in[kKeyNorm];
+  const Tensor& given = call.in[kQkv];
   if (given.dtype() == f64 || out[1].dtype() == f64 || a.size > kMostRow) return false;
   if (given.numel() == 0) return true;
   const Tensor qkv = given.contiguous(), table = call.in[kWriteTable].contiguous(),
                positions = call.in[kWritePositions].contiguous();
-  const auto weights = [&](int i) {
-    const Tensor& weight = call.in[static_cast<std::size_t>(i)];
-    return weight.defined() ? weight.to(norm.dtype()).contiguous() : Tensor();
-  };
-  const Tensor frequencies = call.in[kFrequencies].defined() ? call.in[kFrequencies].contiguous() : Tensor();
+  const HeadInputs heads(call);
   gpu::Kernel(shaders::rotate_and_cache, call)
-      .spec(qkv.dtype(), out[1].dtype(), a.interleaved, norm.defined() ? gpu::u32(norm.dtype()) + 1 : 0u)
+      .spec(qkv.dtype(), out[1].dtype(), a.interleaved, heads.norm)
       .read(qkv)
-      .read(frequencies)
+      .read(heads.frequencies)
       .read(table)
       .read(positions)
-      .read(weights(kQueryNorm))
-      .read(weights(kKeyNorm))
+      .read(heads.query_norm)
+      .read(heads.key_norm)
       .write(out[0])
       .read_write(out[1])
       .read_write(out[2])
-      .u32(qkv.size(1), a.heads, a.kv_heads, a.size, frequencies.defined() ? frequencies.size(0) : 0)
+      .u32(qkv.size(1), a.heads, a.kv_heads, a.size, heads.pairs())
       .u32(table.size(1), out[1].size(0))
       .f32(a.eps)
       .f32(a.magnitude)
@@ -54,42 +118,52 @@ bool write_gpu(const OpCall& call, std::span<Tensor> out) {
 }
 
 bool attention_gpu(const OpCall& call, std::span<Tensor> out) {
-  const auto a = call.as<AttentionAttrs>();
-  const Tensor &given = call.in[kQ], &keys = call.in[kKeys], &values = call.in[kValues];
-  const std::int64_t size = given.size(3), groups = keys.size(1), shared = given.size(2) / groups;
-  const std::int64_t rows = given.size(0) * given.size(1);
-  if (given.dtype() == f64 || keys.dtype() == f64 || size % 4 != 0 || size > kMostSize || shared > kMostShared ||
-      groups > 65535 || rows > 65535 || shared * size > 4096)
-    return false;
+  const Tensor &given = call.in[kQ], &keys = call.in[kKeys];
+  if (!attends(given.dtype(), keys, given.size(0) * given.size(1), given.size(2), given.size(3))) return false;
   if (given.numel() == 0) return true;
-  const Tensor q = given.contiguous(), table = call.in[kTable].contiguous(),
-               positions = call.in[kPositions].contiguous();
-  const std::int64_t width = table.size(1), span = width * kCacheBlock <= kMostAlone ? kMostAlone : kPart,
-                     chunks = std::max<std::int64_t>(1, (width * kCacheBlock + span - 1) / span);
-  const Tensor parts = chunks == 1 ? Tensor() : empty({rows * groups * shared, chunks, size + 2}, {f32, q.device()});
-  gpu::Kernel(shaders::paged_attention, call)
-      .spec(q.dtype(), keys.dtype(), size, shared)
-      .spec(load_width(q, size), std::min(load_width(keys, size), load_width(values, size)))
-      .spec(chunks == 1)
-      .read(q)
-      .read(keys)
-      .read(values)
-      .read(table)
-      .read(positions)
-      .write(chunks == 1 ? out[0] : Tensor())
-      .write(parts)
-      .u32(q.size(1), groups, width, keys.size(0), chunks, a.window, span)
-      .f32(static_cast<float>(a.scale))
-      .f32(static_cast<float>(a.softcap))
-      .dispatch({gpu::u32(chunks), gpu::u32(groups), gpu::u32(rows)});
-  if (chunks == 1) return true;
-  gpu::Kernel(shaders::paged_attention_merge, call)
-      .spec(q.dtype())
-      .read(parts)
-      .read(positions)
-      .write(out[0])
-      .u32(q.size(1), groups, shared, chunks, span, size, width * kCacheBlock, a.window)
-      .dispatch(gpu::u32(rows * groups * shared));
+  Attention at{given.contiguous(),
+               keys,
+               call.in[kValues],
+               call.in[kTable].contiguous(),
+               call.in[kPositions].contiguous(),
+               out[0],
+               call.as<AttentionAttrs>()};
+  at.plan(given.shape());
+  gpu::Kernel kernel(shaders::paged_attention, call);
+  at.begin(kernel);
+  kernel.read(at.q).read(at.keys).read(at.values);
+  at.places(kernel);
+  at.numbers(kernel);
+  at.dispatch(call, kernel);
+  return true;
+}
+
+bool has_step_gpu(const Tensor& qkv, const PagedCache& cache, std::int64_t heads, std::int64_t size) {
+  return cache.keys.dtype() != u8 && attends(qkv.dtype(), cache.keys, qkv.size(0), heads, size);
+}
+
+bool step_gpu(const OpCall& call, std::span<Tensor> out) {
+  const auto a = call.as<StepAttrs>();
+  const Tensor& given = call.in[kQkv];
+  if (!has_step_gpu(given, {out[1], out[2]}, a.write.heads, a.write.size)) return false;
+  if (given.numel() == 0) return true;
+  Attention at{given.contiguous(),
+               out[1],
+               out[2],
+               call.in[kWriteTable].contiguous(),
+               call.in[kWritePositions].contiguous(),
+               out[0],
+               a.attention};
+  at.plan(out[0].shape());
+  const HeadInputs heads(call);
+  gpu::Kernel kernel(shaders::paged_attention_rotated, call);
+  at.begin(kernel);
+  kernel.spec(a.write.interleaved, heads.norm).read(at.q).read_write(at.keys).read_write(at.values);
+  at.places(kernel);
+  kernel.read(heads.frequencies).read(heads.query_norm).read(heads.key_norm);
+  at.numbers(kernel);
+  kernel.u32(heads.pairs()).f32(a.write.eps).f32(a.write.magnitude);
+  at.dispatch(call, kernel);
   return true;
 }
 

@@ -10,7 +10,7 @@
 #include <etna/tensor/quant/quantized_tensor.h>
 #include <etna/tensor/transformer.h>
 
-// rotate_and_cache_ and paged_attention: a cache of keys and values in blocks.
+// rotate_and_cache_, paged_attention and both in one: a cache of keys and values in blocks.
 namespace etna {
 namespace {
 
@@ -48,8 +48,7 @@ void check_floating(const OpCall& call, const char* what, const Tensor& x) {
     throw DtypeError(fmt::format("{}: {} is {}; wanted a floating dtype", call.op.name, what, name(x.dtype())));
 }
 
-std::vector<OutputSpec> infer_write(const OpCall& call) {
-  const auto a = call.as<WriteAttrs>();
+std::vector<OutputSpec> infer_new_rows(const OpCall& call, const WriteAttrs& a) {
   const Tensor& qkv = call.in[kQkv];
   check_floating(call, "qkv", qkv);
   if (qkv.dim() != 3 || a.heads < 1 || a.kv_heads < 1 || qkv.size(2) % (a.heads + 2 * a.kv_heads) != 0) {
@@ -76,6 +75,8 @@ std::vector<OutputSpec> infer_write(const OpCall& call) {
           {call.in[kKeysOut].shape(), call.in[kKeysOut].dtype(), kKeysOut},
           {call.in[kValuesOut].shape(), call.in[kValuesOut].dtype(), kValuesOut}};
 }
+
+std::vector<OutputSpec> infer_write(const OpCall& call) { return infer_new_rows(call, call.as<WriteAttrs>()); }
 
 /// Positions of all rows, [B, T].
 Tensor row_positions(const Tensor& positions, std::int64_t steps) {
@@ -131,6 +132,51 @@ const OpDef kAttention = {.name = "paged_attention",
                           .reference = attention_reference,
                           .vjp = no_gradient};
 
+std::vector<OutputSpec> infer_step(const OpCall& call) {
+  const auto a = call.as<StepAttrs>().write;
+  std::vector<OutputSpec> out = infer_new_rows(call, a);
+  if (call.in[kQkv].size(1) != 1)
+    throw ShapeError(fmt::format("{}: qkv is {}; wanted one row a sequence", call.op.name, str(call.in[kQkv].shape())));
+  if (a.heads % a.kv_heads != 0) {
+    throw ShapeError(fmt::format("{}: {} heads of queries, {} of keys; the second must divide the first", call.op.name,
+                                 a.heads, a.kv_heads));
+  }
+  return out;
+}
+
+void step_cpu(const OpCall& call, std::span<Tensor> out) {
+  const auto a = call.as<StepAttrs>();
+  // Queries are not rounded to halves on the way.
+  const DType dtype = out[0].dtype() == f64 ? f64 : f32;
+  std::vector<Tensor> in(call.in.begin(), call.in.end());
+  in[kQkv] = in[kQkv].to(dtype);
+  Tensor rotated[] = {empty(out[0].shape(), {dtype}), out[1], out[2]};
+  write_cpu({kWrite, in, Attrs::of(a.write)}, rotated);
+  const Tensor rows[] = {rotated[0], out[1], out[2], in[kWriteTable], in[kWritePositions]};
+  Tensor y[] = {out[0].dtype() == dtype ? out[0] : empty(out[0].shape(), {dtype})};
+  attention_cpu({kAttention, rows, Attrs::of(a.attention)}, y);
+  if (out[0].dtype() != dtype) out[0].copy_(y[0]);
+}
+
+const OpDef kStep = {
+    .name = "rotate_and_attend", .infer = infer_step, .cpu = step_cpu, .gpu = step_gpu, .vjp = no_gradient};
+
+WriteAttrs write_attrs(const Tensor& qkv, const RotarySettings& settings) {
+  WriteAttrs a;
+  a.heads = settings.heads;
+  a.kv_heads = settings.kv_heads;
+  a.size = a.heads + 2 * a.kv_heads > 0 && qkv.dim() > 0 ? qkv.size(-1) / (a.heads + 2 * a.kv_heads) : 0;
+  a.eps = static_cast<float>(settings.eps);
+  a.magnitude = static_cast<float>(settings.magnitude);
+  a.interleaved = settings.interleaved;
+  return a;
+}
+
+AttentionAttrs attention_attrs(std::int64_t size, const PagedAttentionSettings& settings) {
+  const bool given = settings.scale > 0 || size == 0;
+  return {given ? settings.scale : 1 / std::sqrt(static_cast<double>(size)), settings.softcap, settings.window};
+}
+
 }  // namespace
 
 std::int64_t cache_row_bytes(std::int64_t head_size) {
@@ -149,17 +195,23 @@ PagedCache paged_cache(std::int64_t blocks, std::int64_t kv_heads, std::int64_t 
 Tensor rotate_and_cache_(const Tensor& qkv, PagedCache& cache, const CachePlaces& places,
                          const RotarySettings& settings) {
   detail::require_defined("rotate_and_cache_", qkv, cache.keys, cache.values, places.table, places.positions);
-  WriteAttrs a;
-  a.heads = settings.heads;
-  a.kv_heads = settings.kv_heads;
-  a.size = a.heads + 2 * a.kv_heads > 0 && qkv.dim() > 0 ? qkv.size(-1) / (a.heads + 2 * a.kv_heads) : 0;
-  a.eps = static_cast<float>(settings.eps);
-  a.magnitude = static_cast<float>(settings.magnitude);
-  a.interleaved = settings.interleaved;
   return apply(kWrite,
                {qkv, settings.frequencies, places.table, places.positions, settings.query_norm, settings.key_norm,
                 cache.keys, cache.values},
-               Attrs::of(a))[0];
+               Attrs::of(write_attrs(qkv, settings)))[0];
+}
+
+Tensor rotate_and_attend_(const Tensor& qkv, PagedCache& cache, const CachePlaces& places, const RotarySettings& rotary,
+                          const PagedAttentionSettings& attention) {
+  detail::require_defined("rotate_and_attend_", qkv, cache.keys, cache.values, places.table, places.positions);
+  const WriteAttrs a = write_attrs(qkv, rotary);
+  const bool one = qkv.dim() == 3 && qkv.size(1) == 1 && cache.keys.dim() == 4;
+  if (!one || !(qkv.device().is_cpu() || has_step_gpu(qkv, cache, a.heads, a.size)))
+    return paged_attention(rotate_and_cache_(qkv, cache, places, rotary), cache, places, attention);
+  return apply(kStep,
+               {qkv, rotary.frequencies, places.table, places.positions, rotary.query_norm, rotary.key_norm, cache.keys,
+                cache.values},
+               Attrs::of(StepAttrs{a, attention_attrs(a.size, attention)}))[0];
 }
 
 Tensor cached_rows(const Tensor& cache, const Tensor& table, std::int64_t length, DType dtype) {
@@ -186,10 +238,8 @@ Tensor cached_rows(const Tensor& cache, const Tensor& table, std::int64_t length
 Tensor paged_attention(const Tensor& q, const PagedCache& cache, const CachePlaces& places,
                        const PagedAttentionSettings& settings) {
   detail::require_defined("paged_attention", q, cache.keys, cache.values, places.table, places.positions);
-  const double scale =
-      settings.scale > 0 || q.dim() == 0 ? settings.scale : 1 / std::sqrt(static_cast<double>(q.size(-1)));
   return apply1(kAttention, {q, cache.keys, cache.values, places.table, places.positions},
-                Attrs::of(AttentionAttrs{scale, settings.softcap, settings.window}));
+                Attrs::of(attention_attrs(q.dim() == 0 ? 0 : q.size(-1), settings)));
 }
 
 Tensor prompt_attention(const Tensor& q, const PagedCache& cache, const Tensor& table, std::int64_t length,
@@ -215,7 +265,7 @@ Tensor prompt_attention(const Tensor& q, const PagedCache& cache, const Tensor& 
 }
 
 std::span<const OpDef* const> ops_in_paged_attention() {
-  static const OpDef* const list[] = {&kAttention, &kWrite};
+  static const OpDef* const list[] = {&kAttention, &kWrite, &kStep};
   return list;
 }
 

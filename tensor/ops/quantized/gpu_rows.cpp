@@ -11,7 +11,7 @@ namespace etna::quantized {
 namespace {
 
 constexpr std::uint32_t kNone = 99;
-constexpr std::int64_t kChunk = 16;
+constexpr std::int64_t kChunk = 16, kUnit = 64;  ///< elements that the kernels decode at once
 
 thread_local int without_subgroups = 0, without_bytes = 0;
 
@@ -53,16 +53,24 @@ Tiling tiling_of_floats(std::int64_t n, std::int64_t k, std::int64_t x_rows, boo
   return {threads, n / 2 >= 2 * compute_units ? 2 : 1, chunks};
 }
 
-/// Of quantized_dot.comp, whose codes take a quarter of the registers. Tuned on an H200.
-Tiling tiling_of_bytes(std::int64_t n, std::int64_t k, std::int64_t x_rows, std::int64_t compute_units) {
-  if (x_rows == 1 && n / 8 >= 16 * compute_units) return {threads_for(k, 2, 256), 8, 1};
-  return {threads_for(k, 2, 256), n / 2 >= 2 * compute_units ? 2 : 1, x_rows <= 2 ? 2 : 1};
+/// Of the loop of quantized_linear.comp for aligned halves, whose chunks have eight elements. Tuned on an H200.
+Tiling tiling_of_halves(std::int64_t n, std::int64_t k, std::int64_t x_rows, bool gate, std::int64_t compute_units) {
+  const std::int64_t eights = k / 8;
+  if (x_rows == 1 && n / 4 >= 8 * compute_units) return {32, 2, 2};
+  const std::int64_t threads = std::clamp<std::int64_t>((eights / 2 + 31) / 32 * 32, 32, 256);
+  return {threads, x_rows <= 2 && !gate ? 2 : 1, x_rows <= 2 && eights >= 4 * threads ? 2 : 1};
+}
+
+/// Of quantized_dot.comp. Tuned on an H200.
+Tiling tiling_of_bytes(std::int64_t k, std::int64_t x_rows, bool gate) {
+  const std::int64_t threads = std::clamp<std::int64_t>((k / kUnit + 31) / 32 * 32, 32, 128);
+  return {threads, x_rows <= 2 && !gate ? 2 : 1, 1};
 }
 
 /// Whether the kernel that rounds x to bytes takes a call.
 bool multiplies_bytes(const LinearAttrs& a, const std::array<BlockMatrix, kMostWeights>& w, std::int64_t k,
                       const gpu::Capabilities& can) {
-  if (!can.packed_dot || k == 0 || without_bytes > 0) return false;
+  if (!can.packed_dot || k == 0 || k % kUnit != 0 || without_bytes > 0) return false;
   for (int i = 0; i < a.weights; ++i)
     if (a.block_format(i).elements == 1) return false;
   if (a.gate != Gate::none && (w[0].format != w[1].format || w[0].aligned != w[1].aligned)) return false;
@@ -105,11 +113,14 @@ void linear_rows(const OpCall& call, const Tensor& y) {
   const auto dense = [&](LinearInput i) { return call.in[i].defined() ? call.in[i].contiguous() : Tensor(); };
   const Tensor x = dense(kX), bias = dense(kBias), norm = dense(kNorm), residual = dense(kResidual);
   std::array<BlockMatrix, kMostWeights> w;
-  bool plain = true;
+  bool plain = true, halves = true;  // halves: what is_wide() of the shader asks
   for (int i = 0; i < a.weights; ++i) {
     w[static_cast<std::size_t>(i)] =
         block_matrix(a.block_format(i), call.in[static_cast<std::size_t>(kBlocks + i)], a.rows[i], k);
+    const BlockMatrix& own = w[static_cast<std::size_t>(i)];
     plain = plain && a.block_format(i).elements == 1;
+    halves = halves && own.aligned >= 16 && own.format == w[0].format && own.aligned == w[0].aligned &&
+             (a.block_format(i).name == "F16" || a.block_format(i).name == "BF16");
   }
   for (int i = a.weights; i < kMostWeights; ++i) {
     w[static_cast<std::size_t>(i)] = w[0];
@@ -120,8 +131,9 @@ void linear_rows(const OpCall& call, const Tensor& y) {
   const std::int64_t rounded = m <= 2 ? m : m <= 4 ? 4 : 8;
   const bool gate = a.gate != Gate::none, subgroups = can.subgroup_arithmetic && without_subgroups == 0;
   const bool dots = subgroups && multiplies_bytes(a, w, k, can);
-  const Tiling tiling = dots ? tiling_of_bytes(a.columns(), k, rounded, can.compute_units)
-                             : tiling_of_floats(a.columns(), k, rounded, plain, gate, can.compute_units);
+  const Tiling tiling = dots     ? tiling_of_bytes(k, rounded, gate)
+                        : halves ? tiling_of_halves(a.columns(), k, rounded, gate, can.compute_units)
+                                 : tiling_of_floats(a.columns(), k, rounded, plain, gate, can.compute_units);
   std::int64_t groups = 0;
   for (int i = 0; i < (gate ? 1 : a.weights); ++i) groups += (a.rows[i] + tiling.rows - 1) / tiling.rows;
   const std::int64_t parts = subgroups ? tiling.threads / std::min<std::int64_t>(8, can.subgroup_size) : tiling.threads;

@@ -1,0 +1,124 @@
+// Weights in block formats for integer dot products, 64 elements at a time: a unit. That is what lies together in a
+// block and shares scales, so that a thread reads 16 bytes at once and decodes each scale once.
+//
+// A unit's codes are in groups, each with a scale and a minimum of its own. A group's codes belong to neighbouring
+// elements, and group g lies 32 g elements behind the unit's first.
+#ifndef ETNA_QUANT_UNITS_GLSL
+#define ETNA_QUANT_UNITS_GLSL
+
+#include "quant_blocks.glsl"
+
+struct PackedUnit {
+  uint codes[16];     // four elements each, group after group
+  vec4 scale, least;  // of each group
+};
+
+// Formats whose sub-blocks have sixteen elements; groups of the others have 32.
+bool has_short_groups(uint format) {
+  return format == Q2_K || format == Q3_K || format == Q6_K || format == TQ2_0 || format == I2_S;
+}
+uint unit_groups(uint format) { return has_short_groups(format) ? 4 : 2; }
+
+uint unit_first(uint format, uint unit) {
+  return has_short_groups(format) ? unit / 2 * 128 + unit % 2 * 16 : unit * 64;
+}
+
+// Of four chunks, which hold a unit in any format.
+PackedUnit unit_of_chunks(uint format, BlockRow r, uint unit, float tail) {
+  PackedUnit k;
+  k.scale = k.least = vec4(0.0);
+  [[unroll]] for (uint j = 0; j < 4; ++j) {
+    PackedChunk chunk = decode_bytes(format, r, 4 * unit + j, tail);
+    [[unroll]] for (uint i = 0; i < 4; ++i) {
+      uint place = 4 * j + i;  // where quads follow each other
+      if (has_short_groups(format)) place = 4 * i + j;
+      else if (quad_distances(format) == uvec2(4, 16)) place = j / 2 * 8 + j % 2 * 2 + i % 2 + i / 2 * 4;
+      k.codes[place] = chunk.codes[i];
+    }
+    if (has_short_groups(format)) {
+      k.scale = chunk.scale;
+      k.least = chunk.least;
+    } else if (j % 2 == 0) {
+      k.scale[j / 2] = chunk.scale.x;
+      k.least[j / 2] = chunk.least.x;
+    }
+  }
+  return k;
+}
+
+// @param tail the scale of I2_S
+PackedUnit decode_unit(uint format, BlockRow r, uint unit, float tail) {
+  PackedUnit k;
+  k.scale = vec4(1.0);
+  k.least = vec4(0.0);
+  switch (format) {
+    case Q8_0: {
+      [[unroll]] for (uint g = 0; g < 2; ++g) {
+        uint at = (2 * unit + g) * 34;
+        [[unroll]] for (uint h = 0; h < 2; ++h) {
+          uvec4 w = four_u32_at(r, at + 2 + 16 * h);
+          [[unroll]] for (uint i = 0; i < 4; ++i) k.codes[8 * g + 4 * h + i] = w[i];
+        }
+        k.scale[g] = half_at(r, at);
+      }
+      break;
+    }
+    case Q4_0: {
+      [[unroll]] for (uint g = 0; g < 2; ++g) {
+        uint at = (2 * unit + g) * 18;
+        uvec4 w = four_u32_at(r, at + 2);
+        [[unroll]] for (uint i = 0; i < 4; ++i) {
+          k.codes[8 * g + i] = w[i] & kLow4;
+          k.codes[8 * g + 4 + i] = w[i] >> 4 & kLow4;
+        }
+        k.scale[g] = half_at(r, at);
+      }
+      break;
+    }
+    case Q4_K:
+    case Q5_K: {
+      const uint bytes = format == Q4_K ? 144 : 176, codes = format == Q4_K ? 16 : 48;
+      uint at = unit / 4 * bytes, pair = unit % 4;
+      uvec4 head = whole_four_u32_at(r, at);
+      [[unroll]] for (uint h = 0; h < 2; ++h) {
+        uvec4 w = whole_four_u32_at(r, at + codes + 32 * pair + 16 * h);
+        [[unroll]] for (uint i = 0; i < 4; ++i) {
+          k.codes[4 * h + i] = w[i] & kLow4;
+          k.codes[4 * h + 8 + i] = w[i] >> 4 & kLow4;
+        }
+        if (format == Q5_K) {
+          uvec4 fifth = whole_four_u32_at(r, at + 16 + 16 * h) >> 2 * pair;
+          [[unroll]] for (uint i = 0; i < 4; ++i) {
+            k.codes[4 * h + i] |= (fifth[i] & 0x01010101u) << 4;
+            k.codes[4 * h + 8 + i] |= (fifth[i] >> 1 & 0x01010101u) << 4;
+          }
+        }
+      }
+      uvec2 even = k_scale(head.yzw, 2 * pair), odd = k_scale(head.yzw, 2 * pair + 1);
+      vec2 d = unpackHalf2x16(head.x);
+      k.scale.xy = d.x * vec2(even.x, odd.x);
+      k.least.xy = d.y * vec2(even.y, odd.y);
+      break;
+    }
+    case Q6_K: {
+      uint at = unit / 4 * 210, half_block = unit / 2 % 2, t = unit % 2;
+      uvec4 a = four_u32_at(r, at + 64 * half_block + 16 * t), b = four_u32_at(r, at + 64 * half_block + 32 + 16 * t);
+      uvec4 high = four_u32_at(r, at + 128 + 32 * half_block + 16 * t);
+      uvec2 s = two_u32_at(r, at + 192 + 8 * half_block) >> 8 * t;
+      [[unroll]] for (uint i = 0; i < 4; ++i) {
+        k.codes[i] = (a[i] & kLow4) | (high[i] & kLow2) << 4;
+        k.codes[4 + i] = (b[i] & kLow4) | (high[i] >> 2 & kLow2) << 4;
+        k.codes[8 + i] = (a[i] >> 4 & kLow4) | (high[i] >> 4 & kLow2) << 4;
+        k.codes[12 + i] = (b[i] >> 4 & kLow4) | (high[i] >> 6 & kLow2) << 4;
+      }
+      k.scale = half_at(r, at + 208) * vec4(from_signed_byte(s.x), from_signed_byte(s.x >> 16), from_signed_byte(s.y),
+                                            from_signed_byte(s.y >> 16));
+      break;
+    }
+    default:
+      k = unit_of_chunks(format, r, unit, tail);
+  }
+  return k;
+}
+
+#endif
