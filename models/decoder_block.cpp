@@ -63,15 +63,21 @@ Tensor prepare(const Tensor& x, const Norm* norm, QuantizedLinearOptions& option
   return x;
 }
 
-/// One layer with a norm in front and a residual behind.
-Tensor project(const Projection& layer, const Tensor& x, const Norm* norm, const Tensor& residual) {
+/// One layer with a norm in front and a residual behind. @param dtype of the result
+Tensor project(const Projection& layer, const Tensor& x, const Norm* norm, const Tensor& residual, DType dtype) {
   if (layer.has_adapter()) {
-    const Tensor y = layer(norm == nullptr ? x : (*norm)(x));
+    const Tensor y = layer(norm == nullptr ? x : (*norm)(x)).to(dtype);
     return residual.defined() ? residual + y : y;
   }
-  QuantizedLinearOptions options{.bias = layer.bias, .residual = residual};
+  QuantizedLinearOptions options{.bias = layer.bias, .residual = residual, .dtype = dtype};
   const Tensor in = prepare(x, norm, options);
   return quantized_linear(in, layer.blocks(), options);
+}
+
+/// The dtype in which `rows` rows, otherwise of `dtype`, are best handed to project().
+DType operand_dtype(const Projection& layer, const Norm* norm, Device device, std::int64_t rows, DType dtype) {
+  if (layer.has_adapter() || norm != nullptr) return f32;
+  return quantized_operand_dtype(device, rows, dtype, layer.blocks());
 }
 
 /// Biases of several layers one after the other; undefined where none has one.
@@ -115,6 +121,7 @@ DecoderAttention::DecoderAttention(Weights& weights, const std::string& name, co
   register_module("key", key);
   register_module("value", value);
   register_module("output", output);
+  lay_together({&query, &key, &value});
   if (query_norm) register_module("query_norm", *query_norm);
   if (key_norm) register_module("key_norm", *key_norm);
   if (sub_norm) register_module("sub_norm", *sub_norm);
@@ -172,21 +179,26 @@ Tensor DecoderAttention::forward(const Tensor& x, const Norm* norm, const Tensor
     qkv = quantized_linear(in, std::array{query.blocks(), key.blocks(), value.blocks()}, options);
   }
   PagedCache& own = (*cache.layers)[static_cast<std::size_t>(layer_)];
-  const RotarySettings rotary{.heads = config_.heads,
-                              .kv_heads = config_.kv_heads,
-                              .frequencies = frequencies_on(x.device()),
-                              .interleaved = config_.rope.interleaved,
-                              .magnitude = config_.rope_magnitude(),
-                              .query_norm = query_norm ? query_norm->weight : Tensor(),
-                              .key_norm = key_norm ? key_norm->weight : Tensor(),
-                              .eps = config_.norm_eps};
+  RotarySettings rotary{.heads = config_.heads,
+                        .kv_heads = config_.kv_heads,
+                        .frequencies = frequencies_on(x.device()),
+                        .interleaved = config_.rope.interleaved,
+                        .magnitude = config_.rope_magnitude(),
+                        .query_norm = query_norm ? query_norm->weight : Tensor(),
+                        .key_norm = key_norm ? key_norm->weight : Tensor(),
+                        .eps = config_.norm_eps};
   const PagedAttentionSettings settings{
       .scale = config_.score_scale(), .softcap = config_.attention_softcap, .window = window_};
-  const bool prompt = steps >= kPrompt && cache.longest > 0 && batch == 1;
-  const Tensor y = prompt ? prompt_attention(rotate_and_cache_(qkv, own, cache.places, rotary), own, cache.places.table,
-                                             cache.longest, settings)
-                          : rotate_and_attend_(qkv, own, cache.places, rotary, settings);
-  return project(output, y.reshape({batch, steps, config_.query_rows()}), sub_norm.get(), residual);
+  Tensor y;
+  if (steps >= kPrompt && cache.longest > 0 && batch == 1) {
+    if (qkv.dtype() == f32) rotary.dtype = prompt_attention_dtype(own);
+    const Tensor q = rotate_and_cache_(qkv, own, cache.places, rotary);
+    y = prompt_attention(q, own, cache.places.table, cache.longest, settings);
+    y = y.to(operand_dtype(output, sub_norm.get(), y.device(), steps, y.dtype()));
+  } else {
+    y = rotate_and_attend_(qkv, own, cache.places, rotary, settings);
+  }
+  return project(output, y.reshape({batch, steps, config_.query_rows()}), sub_norm.get(), residual, x.dtype());
 }
 
 DecoderFeedForward::DecoderFeedForward(Weights& weights, const std::string& name, const DecoderConfig& config)
@@ -201,6 +213,7 @@ DecoderFeedForward::DecoderFeedForward(Weights& weights, const std::string& name
   register_module("up", up);
   register_module("down", down);
   if (sub_norm) register_module("sub_norm", *sub_norm);
+  if (gate) lay_together({gate.get(), &up});
 }
 
 Tensor DecoderFeedForward::activated(const Tensor& x) const {
@@ -219,15 +232,16 @@ Tensor DecoderFeedForward::forward(const Tensor& x, const Norm* norm, const Tens
   const Gate fused = fused_gate(config_.activation);
   Tensor h;
   if (gate == nullptr && !up.has_adapter()) {
-    h = activate(project(up, x, norm, {}), config_.activation);
+    h = activate(project(up, x, norm, {}, x.dtype()), config_.activation);
   } else if (gate != nullptr && fused != Gate::none && !gate->has_adapter() && !up.has_adapter()) {
     QuantizedLinearOptions options{.bias = biases_of({gate.get(), &up}), .gate = fused};
+    options.dtype = operand_dtype(down, sub_norm.get(), x.device(), x.numel() / x.size(-1), x.dtype());
     const Tensor in = prepare(x, norm, options);
     h = quantized_linear(in, std::array{gate->blocks(), up.blocks()}, options);
   } else {
     h = activated(norm == nullptr ? x : (*norm)(x));
   }
-  return project(down, h, sub_norm.get(), residual);
+  return project(down, h, sub_norm.get(), residual, x.dtype());
 }
 
 DecoderBlock::DecoderBlock(Weights& weights, const std::string& name, const DecoderConfig& config, std::int64_t layer)

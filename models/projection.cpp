@@ -1,6 +1,7 @@
 #include <etna/models/projection.h>
 
 #include <cmath>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -93,6 +94,26 @@ void Projection::merge_adapter() {
   } else {
     weight.detach().copy_(merged);
     weight.requires_grad_();
+  }
+}
+
+void lay_together(std::initializer_list<Projection*> layers) {
+  std::vector<Tensor> all;
+  const quant::BlockFormat* format = nullptr;
+  for (const Projection* layer : layers) {
+    if (layer == nullptr || !layer->frozen() || layer->packed.device().is_cpu()) return;
+    const quant::BlockFormat& own = layer->blocks().format();
+    // Rows are read by wide loads, which ask for their alignment.
+    if ((format != nullptr && format != &own) || own.tail != 0 || layer->packed.numel() % 16 != 0) return;
+    format = &own;
+    all.push_back(layer->packed);
+  }
+  const Tensor together = cat(all);
+  std::int64_t at = 0;
+  for (Projection* layer : layers) {
+    const std::int64_t size = layer->packed.numel();
+    layer->freeze({*format, {layer->out, layer->in}, together.slice(0, at, at + size)});
+    at += size;
   }
 }
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <initializer_list>
+
 #include <etna/models/weights.h>
 #include <etna/nn/module.h>
 
@@ -41,5 +43,9 @@ class Projection : public nn::UnaryModule {
  private:
   const quant::BlockFormat* format_ = nullptr;
 };
+
+/// Moves frozen weights of one format on a GPU behind each other, so that a product of many rows with all of them is one
+/// of one matrix. Does nothing elsewhere.
+void lay_together(std::initializer_list<Projection*> layers);
 
 }  // namespace etna::models

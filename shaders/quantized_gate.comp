@@ -12,6 +12,7 @@ layout(constant_id = 0) const uint GATE = 1;  // the order of etna::Gate
 layout(constant_id = 1) const uint DTYPE = 1;
 layout(constant_id = 2) const uint RESIDUAL_DTYPE = 99;  // 99: there is none
 layout(constant_id = 3) const uint WIDTH = 1;
+layout(constant_id = 4) const uint Y_DTYPE = 1;
 
 layout(push_constant, scalar) uniform Push {
   uvec2 halves, residual, y;
@@ -34,5 +35,5 @@ void main() {
   vec4 a = load_vector(p.halves, at, count, DTYPE, WIDTH), b = load_vector(p.halves, at + p.n, count, DTYPE, WIDTH);
   vec4 y = vec4(gate(a.x), gate(a.y), gate(a.z), gate(a.w)) * b;
   if (RESIDUAL_DTYPE != 99) y += load_vector(p.residual, to, count, RESIDUAL_DTYPE, WIDTH);
-  store_vector(p.y, to, count, DTYPE, WIDTH, y);
+  store_vector(p.y, to, count, Y_DTYPE, WIDTH, y);
 }

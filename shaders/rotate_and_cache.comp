@@ -13,6 +13,7 @@ layout(constant_id = 0) const uint DTYPE = 1;
 layout(constant_id = 1) const uint CACHE_DTYPE = 1;
 layout(constant_id = 2) const uint INTERLEAVED = 0;
 layout(constant_id = 3) const uint NORMED = 0;  // dtype of the norms' weights + 1; 0: there are none
+layout(constant_id = 4) const uint QUERY_DTYPE = 1;    // of the queries that are written
 
 const uint MOST = 512;
 
@@ -60,7 +61,7 @@ void main() {
   barrier();
   if (query) {
     uint to = ((batch * p.steps + step) * p.heads + head) * p.size;
-    for (uint i = thread; i < p.size; i += 64) store_float(p.q, to + i, DTYPE, row[i]);
+    for (uint i = thread; i < p.size; i += 64) store_float(p.q, to + i, QUERY_DTYPE, row[i]);
     return;
   }
   if (position < 0 || uint(position) / CACHE_BLOCK >= p.width) return;

@@ -9,6 +9,7 @@
 // variant: round_rows
 
 #include "math.glsl"
+#include "rounding.glsl"
 #include "vectors.glsl"
 
 layout(local_size_x_id = 0) in;
@@ -68,17 +69,9 @@ void main() {
                  m_max(shared_values[block + 2], shared_values[block + 3]));
     barrier();
     if (e >= p.k) continue;
-    bool finite = !m_isnan(most) && !m_isinf(most);
-    float scale = most / 127.0, inverse = 1.0 / scale;
-    // Of numbers so small that 1 / scale overflows, nothing is left.
-    bool zero = !finite || scale == 0.0 || m_isinf(inverse);
-    if ((thread & 3u) == 0)
-      BufferF32(p.scales).v[row * (p.k / 32) + e / 32] = finite ? scale : uintBitsToFloat(0x7fc00000u);
-    uvec2 words = uvec2(0);
-    [[unroll]] for (uint i = 0; i < 2; ++i) {
-      uvec4 c = zero ? uvec4(0) : uvec4(ivec4(roundEven(x[i] * inverse))) & 0xffu;
-      words[i] = c.x | c.y << 8 | c.z << 16 | c.w << 24;
-    }
+    RoundingScale scale = rounding_scale(most);
+    if ((thread & 3u) == 0) BufferF32(p.scales).v[row * (p.k / 32) + e / 32] = scale.scale;
+    uvec2 words = uvec2(rounded_codes(x[0], scale), rounded_codes(x[1], scale));
     BufferWords(p.codes).v[(row * p.k + e) / 8] = words;
   }
 }

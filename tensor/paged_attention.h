@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include <etna/tensor/tensor.h>
 
@@ -36,6 +37,7 @@ struct RotarySettings {
   Tensor query_norm = {};    ///< [D]: RMS norm of each head of queries before the rotation
   Tensor key_norm = {};
   double eps = 1e-6;
+  std::optional<DType> dtype = {};  ///< of the queries that are returned; qkv's by default
 };
 
 /// Rotates queries and keys and writes keys and values into the cache, in one pass. A row without a block is left out.
@@ -67,12 +69,15 @@ Tensor rotate_and_attend_(const Tensor& qkv, PagedCache& cache, const CachePlace
 /// paged_attention() for the many queries of a prompt, the last T of `length` positions of one sequence, by the kernels
 /// of dot_product_attention(). A GPU with matrix units multiplies in f16 or bf16 where the cache has no more digits;
 /// the softmax and its sums are f32.
-/// @param q [1, T, H, D] @param table [1, M] i32 @return [1, T, H, D] @throws ShapeError, DtypeError
+/// @param q [1, T, H, D] @param table [1, M] i32 @return [1, T, H, D] in q's dtype @throws ShapeError, DtypeError
 Tensor prompt_attention(const Tensor& q, const PagedCache& cache, const Tensor& table, std::int64_t length,
                         const PagedAttentionSettings& settings = {});
 
-/// The first positions of each sequence as they lie in keys or values. Those without a block hold anything.
-/// @param table [B, M] i32 @return [B, G, length, D] @throws ShapeError
+/// The dtype in which prompt_attention() multiplies queries of f32.
+DType prompt_attention_dtype(const PagedCache& cache);
+
+/// The first positions of each sequence as they lie in keys or values; 0 where there is no block. Not differentiable.
+/// @param table [B, M] i32 @return [B, G, length, D] @throws ShapeError, DtypeError
 Tensor cached_rows(const Tensor& cache, const Tensor& table, std::int64_t length, DType dtype = f32);
 
 }  // namespace etna

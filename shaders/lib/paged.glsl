@@ -24,15 +24,18 @@ uvec2 block_address(uvec2 cache, uint block, uint heads, uint head, uint row_byt
   return advanced(cache, block * heads + head, CACHE_BLOCK * row_bytes);
 }
 
-// Elements i ... i + 3 of a row, i a multiple of 4. `width` as in load_vector().
-vec4 load_cached(uvec2 block, uint row, uint size, uint i, uint dtype, uint width) {
-  if (dtype != U8) return load_vector(block, row * size + i, 4, dtype, width);
+// The elements from i on, up to four, of a row; i is a multiple of 4. `width` as in load_vector().
+vec4 load_cached(uvec2 block, uint row, uint size, uint i, uint count, uint dtype, uint width) {
+  if (dtype != U8) return load_vector(block, row * size + i, count, dtype, width);
   uint at = (row * (size / 32) + i / 32) * 17;
   float scale = half_to_float(uint(BufferU16(block).v[at]));
   uint low = uint(BufferU16(block).v[at + 1 + i % 32 / 2]), high = uint(BufferU16(block).v[at + 2 + i % 32 / 2]);
   int word = int(low | high << 16);
   return scale * vec4(bitfieldExtract(word, 0, 8), bitfieldExtract(word, 8, 8), bitfieldExtract(word, 16, 8),
                       bitfieldExtract(word, 24, 8));
+}
+vec4 load_cached(uvec2 block, uint row, uint size, uint i, uint dtype, uint width) {
+  return load_cached(block, row, size, i, 4, dtype, width);
 }
 
 #endif

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include <etna/tensor/quant/block_format.h>
@@ -49,21 +50,27 @@ Tensor dequantize(const QuantizedTensor& x, DType dtype = f32);
 enum class Gate : std::uint8_t { none, silu, gelu_tanh, relu_squared };
 
 struct QuantizedLinearOptions {
-  Tensor bias = {};        ///< [N], of all weights in order
-  Tensor norm = {};        ///< [K]: rows of x are divided by their root mean square and multiplied by this first
-  double eps = 1e-5;       ///< of the norm
-  Gate gate = Gate::none;  ///< of two weights of N rows: gate(x·w₀ᵀ) ⊙ (x·w₁ᵀ) instead of both
-  Tensor residual = {};    ///< [..., N], added last
+  Tensor bias = {};                 ///< [N], of all weights in order
+  Tensor norm = {};                 ///< [K]: rows of x over their root mean square, times this, are multiplied
+  double eps = 1e-5;                ///< of the norm
+  Gate gate = Gate::none;           ///< of two weights of N rows: gate(x·w₀ᵀ) ⊙ (x·w₁ᵀ) instead of both
+  Tensor residual = {};             ///< [..., N], added last
+  std::optional<DType> dtype = {};  ///< of the result; x's by default
 };
 
 /// x · [w₀; w₁; ...]ᵀ for up to three weights [Nᵢ, K] in any formats, which are dequantized inside of the kernel.
 /// Activations that meet integer codes are rounded to 8 bits in blocks: on the CPU always, on a GPU for few rows where
 /// the device multiplies bytes. Differentiable in x, bias, norm and residual.
-/// @param x [..., K] floating @return [..., N], N = ΣNᵢ, in x's dtype
+/// @param x [..., K] floating @return [..., N], N = ΣNᵢ
 /// @throws ShapeError, DtypeError
 Tensor quantized_linear(const Tensor& x, std::span<const QuantizedTensor> weights,
                         const QuantizedLinearOptions& options = {});
 Tensor quantized_linear(const Tensor& x, const QuantizedTensor& weight, const QuantizedLinearOptions& options = {});
+
+/// The dtype in which rows are best handed to quantized_linear() by whoever can write them in any: it multiplies them as
+/// they are, and they lose no digits that it would have kept.
+/// @param dtype that they would have otherwise
+DType quantized_operand_dtype(Device device, std::int64_t rows, DType dtype, const QuantizedTensor& weight);
 
 /// Rows of a quantized table. @param indices i64 or i32 of any shape @param table [V, D]
 /// @return [indices..., D] @throws IndexError, ShapeError, DtypeError

@@ -53,6 +53,24 @@ TEST_P(PromptAttention, RefusesMoreQueriesThanPositions) {
   EXPECT_THROW(prompt_attention(zeros({1, 5, 1, 32}, device), cache, table, 65), ShapeError);
 }
 
+TEST_P(PromptAttention, TakesQueriesInTheDtypeOfItsProducts) {
+  const Device device = GetParam();
+  const Tensor table = from_vector<std::int32_t>({2, 0}, {1, 2}, device), zero = zeros({1}, {i32, device});
+  const Tensor qkv = values({1, 70, 4 * 32}, 3, f32).to(device);
+  for (const DType dtype : {f32, f16, bf16}) {
+    PagedCache cache = paged_cache(3, 1, 32, {f16, device}), other = paged_cache(3, 1, 32, {f16, device});
+    const Tensor all = rotate_and_cache_(qkv, cache, {table, zero}, {.heads = 2, .kv_heads = 1});
+    const Tensor q = rotate_and_cache_(qkv, other, {table, zero}, {.heads = 2, .kv_heads = 1, .dtype = dtype});
+    EXPECT_EQ(q.dtype(), dtype);
+    EXPECT_EQ(q.to_vector<float>(), all.to(dtype).to_vector<float>());
+    EXPECT_EQ(other.keys.to_vector<float>(), cache.keys.to_vector<float>());
+    const Tensor y = prompt_attention(q, cache, table, 70);
+    EXPECT_EQ(y.dtype(), dtype);
+    expect_near(y, prompt_attention(all, cache, table, 70), dtype == f32 ? 1e-6 : 2e-2);
+  }
+  EXPECT_THROW(cached_rows(paged_cache(3, 1, 32, {f16, device}).keys, table, 5, i32), DtypeError);
+}
+
 INSTANTIATE_TEST_SUITE_P(Device, PromptAttention, testing::Values(kCPU, kVulkan), device_type);
 
 }  // namespace

@@ -282,6 +282,84 @@ TEST_P(QuantizedGpu, ScalesRowsThatF16CannotHold) {
   for (std::size_t i = 27; i < y.size(); ++i) EXPECT_TRUE(std::isfinite(y[i])) << i;
 }
 
+TEST_P(QuantizedGpu, NormsRowsForF16WithoutOverflow) {
+  const quantized::HalvesEverywhere scope;
+  for (const double size : {0.0, 1e-20, 3.0, 1e6, 1e30}) {
+    for (std::int64_t k : {250, 256, 1031}) {
+      const Tensor norm = (values({k}, 2, f32) * size).to(kCPU);
+      expect_product(values({37, k}, 5, f32), {weight("F16", 9, k)}, {.norm = norm}, 1e-3, 1e-6, std::to_string(size));
+      expect_product((values({37, k}, 5, f32) * 1e15).to(kCPU), {weight("BF16", 9, k)}, {.norm = norm}, 8e-3, 1e-6,
+                     std::to_string(size));
+    }
+  }
+  // A row of infinities or NaN spoils no other; a norm of them spoils all.
+  std::vector<float> x = values({20, 256}, 5, f32).to_vector<float>();
+  x[3] = NAN;
+  x[256 + 9] = INFINITY;
+  const QuantizedTensor w = weight("F16", 9, 256).to(kVulkan);
+  const Tensor given = from_vector(x, {20, 256}).to(kVulkan);
+  const std::vector<float> y =
+      quantized_linear(given, w, {.norm = values({256}, 2, f32).to(kVulkan)}).to_vector<float>();
+  for (std::size_t i = 0; i < y.size(); ++i) EXPECT_EQ(std::isfinite(y[i]), i >= 18) << i;
+  const Tensor broken = full({256}, NAN, {f32, kVulkan});
+  for (const float value : quantized_linear(given, w, {.norm = broken}).to_vector<float>())
+    EXPECT_TRUE(std::isnan(value));
+}
+
+TEST_P(QuantizedGpu, GivesResultsInAnotherDtype) {
+  const Tensor norm = values({256}, 4, f32).to(kVulkan);
+  for (std::int64_t rows : {2, 20}) {
+    const Tensor x = values({rows, 256}, 5, f32).to(kVulkan);
+    const std::vector<QuantizedTensor> w = on_gpu({weight("Q4_K", 8, 256), weight("Q4_K", 8, 256, 2)});
+    for (const DType dtype : {f32, f16, bf16}) {
+      for (const Gate gate : {Gate::none, Gate::silu}) {
+        const Tensor residual = values({rows, gate == Gate::none ? 16 : 8}, 9, f32).to(kVulkan);
+        const Tensor y = quantized_linear(x, w, {.norm = norm, .gate = gate, .residual = residual, .dtype = dtype});
+        EXPECT_EQ(y.dtype(), dtype);
+        const Tensor wanted = quantized_linear(x, w, {.norm = norm, .gate = gate, .residual = residual});
+        EXPECT_EQ(wanted.dtype(), f32);
+        expect_near(y.to(f32), wanted.to(dtype).to(f32), 0.02);
+      }
+      const Tensor back = quantized_linear(x.to(dtype), w, {.dtype = f32});
+      EXPECT_EQ(back.dtype(), f32);
+      expect_near(back, quantized_linear(x.to(dtype).to(f32), w), 0.1);
+    }
+  }
+  EXPECT_THROW(quantized_linear(ones({1, 256}, {f32, kVulkan}), weight("Q4_K", 8, 256).to(kVulkan), {.dtype = i32}),
+               DtypeError);
+}
+
+/// One gemm multiplies with weights that lie behind each other in one storage.
+TEST_P(QuantizedGpu, TakesNeighboursAsOneMatrix) {
+  const quantized::HalvesEverywhere scope;
+  const Tensor x = values({20, 256}, 5, f32).to(kVulkan);
+  for (const char* format : {"Q4_K", "F16", "I2_S"}) {
+    const std::vector<QuantizedTensor> apart =
+        on_gpu({weight(format, 16, 256), weight(format, 8, 256, 2), weight(format, 8, 256, 3)});
+    std::vector<Tensor> blocks;
+    for (const QuantizedTensor& w : apart) blocks.push_back(w.blocks());
+    const Tensor all = cat(blocks);
+    std::vector<QuantizedTensor> together;
+    std::int64_t at = 0;
+    for (const QuantizedTensor& w : apart) {
+      together.push_back({w.format(), w.shape(), all.slice(0, at, at + w.blocks().numel())});
+      at += w.blocks().numel();
+    }
+    const auto dispatches = [&](const std::vector<QuantizedTensor>& weights) {
+      const auto before = gpu::queue_stats(kVulkan).dispatches;
+      quantized_linear(x, weights);
+      return gpu::queue_stats(kVulkan).dispatches - before;
+    };
+    const bool has_tail = together[0].format().tail != 0;
+    EXPECT_EQ(dispatches(together) < dispatches(apart), !has_tail) << format;
+    EXPECT_EQ(quantized_linear(x, together).to_vector<float>(), quantized_linear(x, apart).to_vector<float>());
+    // In another order they are not one matrix.
+    const std::vector<QuantizedTensor> turned{together[1], together[0]};
+    EXPECT_EQ(quantized_linear(x, turned).to_vector<float>(),
+              quantized_linear(x, std::vector<QuantizedTensor>{apart[1], apart[0]}).to_vector<float>());
+  }
+}
+
 TEST_P(QuantizedGpu, DecodesLargeWeightsInParts) {
   const std::vector<QuantizedTensor> weights{weight("Q4_K", 9, 256), weight("F32", 5, 256, 2),
                                              weight("I2_S", 7, 256, 3)};

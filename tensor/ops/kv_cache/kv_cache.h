@@ -13,6 +13,7 @@ struct WriteAttrs {
   std::int64_t heads = 0, kv_heads = 0, size = 0;
   float eps = 0, magnitude = 1;
   bool interleaved = false;
+  DType dtype = DType::f32;  ///< of the queries that are returned
 };
 
 enum AttentionInput { kQ, kKeys, kValues, kTable, kPositions };
@@ -34,6 +35,14 @@ bool attention_gpu(const OpCall& call, std::span<Tensor> out);
 /// Whether step_gpu() takes one new row a sequence. @param size elements of a head
 bool has_step_gpu(const Tensor& qkv, const PagedCache& cache, std::int64_t heads, std::int64_t size);
 bool step_gpu(const OpCall& call, std::span<Tensor> out);
+
+enum RowsInput { kCache, kRowsTable };
+struct RowsAttrs {
+  std::int64_t length = 0;
+  DType dtype = DType::f32;
+};
+
+bool rows_gpu(const OpCall& call, std::span<Tensor> out);
 
 /// Elements of a row of the cache as values: D, whatever the cache holds.
 inline std::int64_t row_values(const Tensor& cache) {

@@ -93,13 +93,13 @@ struct Attention {
 bool write_gpu(const OpCall& call, std::span<Tensor> out) {
   const auto a = call.as<WriteAttrs>();
   const Tensor& given = call.in[kQkv];
-  if (given.dtype() == f64 || out[1].dtype() == f64 || a.size > kMostRow) return false;
+  if (given.dtype() == f64 || a.dtype == f64 || out[1].dtype() == f64 || a.size > kMostRow) return false;
   if (given.numel() == 0) return true;
   const Tensor qkv = given.contiguous(), table = call.in[kWriteTable].contiguous(),
                positions = call.in[kWritePositions].contiguous();
   const HeadInputs heads(call);
   gpu::Kernel(shaders::rotate_and_cache, call)
-      .spec(qkv.dtype(), out[1].dtype(), a.interleaved, heads.norm)
+      .spec(qkv.dtype(), out[1].dtype(), a.interleaved, heads.norm, out[0].dtype())
       .read(qkv)
       .read(heads.frequencies)
       .read(table)
@@ -114,6 +114,24 @@ bool write_gpu(const OpCall& call, std::span<Tensor> out) {
       .f32(a.eps)
       .f32(a.magnitude)
       .dispatch(gpu::grid(qkv.size(0) * qkv.size(1) * (a.heads + 2 * a.kv_heads)));
+  return true;
+}
+
+bool rows_gpu(const OpCall& call, std::span<Tensor> out) {
+  const Tensor& cache = call.in[kCache];
+  Tensor& y = out[0];
+  const std::int64_t size = y.size(3);
+  if (y.dtype() == f64 || cache.dtype() == f64 || y.numel() >= std::int64_t{1} << 32) return false;
+  if (y.numel() == 0) return true;
+  const std::int64_t quads = (size + 3) / 4, all = y.numel() / size * quads;
+  const Tensor from = cache.contiguous(), table = call.in[kRowsTable].contiguous();
+  gpu::Kernel(shaders::cached_rows, call)
+      .spec(from.dtype(), load_width(from, size), y.dtype(), load_width(y, size))
+      .read(from)
+      .read(table)
+      .write(y)
+      .u32(quads, all, y.size(2), y.size(1), size, table.size(1), from.size(0))
+      .dispatch(gpu::grid(all, 256));
   return true;
 }
 

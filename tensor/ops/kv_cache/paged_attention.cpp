@@ -10,7 +10,7 @@
 #include <etna/tensor/quant/quantized_tensor.h>
 #include <etna/tensor/transformer.h>
 
-// rotate_and_cache_, paged_attention and both in one: a cache of keys and values in blocks.
+// rotate_and_cache_, paged_attention and both in one, cached_rows: a cache of keys and values in blocks.
 namespace etna {
 namespace {
 
@@ -43,14 +43,14 @@ void check_places(const OpCall& call, const Tensor& table, const Tensor& positio
   }
 }
 
-void check_floating(const OpCall& call, const char* what, const Tensor& x) {
-  if (!is_floating(x.dtype()))
-    throw DtypeError(fmt::format("{}: {} is {}; wanted a floating dtype", call.op.name, what, name(x.dtype())));
+void check_floating(const OpCall& call, const char* what, DType dtype) {
+  if (!is_floating(dtype))
+    throw DtypeError(fmt::format("{}: {}: {} was given; wanted a floating dtype", call.op.name, what, name(dtype)));
 }
 
 std::vector<OutputSpec> infer_new_rows(const OpCall& call, const WriteAttrs& a) {
   const Tensor& qkv = call.in[kQkv];
-  check_floating(call, "qkv", qkv);
+  check_floating(call, "qkv", qkv.dtype());
   if (qkv.dim() != 3 || a.heads < 1 || a.kv_heads < 1 || qkv.size(2) % (a.heads + 2 * a.kv_heads) != 0) {
     throw ShapeError(fmt::format("{}: qkv is {}; wanted [B, T, ({} + 2 · {}) · D]", call.op.name, str(qkv.shape()),
                                  a.heads, a.kv_heads));
@@ -71,7 +71,8 @@ std::vector<OutputSpec> infer_new_rows(const OpCall& call, const WriteAttrs& a) 
                                  call.in[kKeysOut].size(1), a.kv_heads));
   }
   check_places(call, call.in[kWriteTable], call.in[kWritePositions], qkv.size(0));
-  return {{Shape{qkv.size(0), qkv.size(1), a.heads, a.size}, qkv.dtype()},
+  check_floating(call, "queries", a.dtype);
+  return {{Shape{qkv.size(0), qkv.size(1), a.heads, a.size}, a.dtype},
           {call.in[kKeysOut].shape(), call.in[kKeysOut].dtype(), kKeysOut},
           {call.in[kValuesOut].shape(), call.in[kValuesOut].dtype(), kValuesOut}};
 }
@@ -92,7 +93,7 @@ const OpDef kWrite = {
 
 std::vector<OutputSpec> infer_attention(const OpCall& call) {
   const Tensor &q = call.in[kQ], &keys = call.in[kKeys];
-  check_floating(call, "q", q);
+  check_floating(call, "q", q.dtype());
   if (q.dim() != 4) throw ShapeError(fmt::format("{}: q is {}; wanted [B, T, H, D]", call.op.name, str(q.shape())));
   check_cache(call, keys, call.in[kValues], q.size(3));
   if (keys.size(1) == 0 || q.size(2) % keys.size(1) != 0) {
@@ -161,6 +162,47 @@ void step_cpu(const OpCall& call, std::span<Tensor> out) {
 const OpDef kStep = {
     .name = "rotate_and_attend", .infer = infer_step, .cpu = step_cpu, .gpu = step_gpu, .vjp = no_gradient};
 
+std::vector<OutputSpec> infer_rows(const OpCall& call) {
+  const auto a = call.as<RowsAttrs>();
+  const Tensor &cache = call.in[kCache], &table = call.in[kRowsTable];
+  const std::int64_t blocks = (a.length + kCacheBlock - 1) / kCacheBlock;
+  if (cache.dim() != 4 || cache.size(2) != kCacheBlock || table.dim() != 2 || a.length < 0 || blocks > table.size(1)) {
+    throw ShapeError(
+        fmt::format("{}: {} positions of a cache {} by a table {}; wanted [blocks, heads, {}, row] and a table that "
+                    "has them",
+                    call.op.name, a.length, str(cache.shape()), str(table.shape()), kCacheBlock));
+  }
+  if (table.dtype() != i32)
+    throw DtypeError(fmt::format("{}: the table is {}; wanted i32", call.op.name, name(table.dtype())));
+  check_floating(call, "rows", a.dtype);
+  return {{Shape{table.size(0), cache.size(1), a.length, row_values(cache)}, a.dtype}};
+}
+
+TensorList rows_reference(const OpCall& call) {
+  const auto a = call.as<RowsAttrs>();
+  const Tensor &cache = call.in[kCache], &table = call.in[kRowsTable];
+  const std::int64_t batch = table.size(0), heads = cache.size(1), row = cache.size(3), size = row_values(cache);
+  const std::int64_t blocks = (a.length + kCacheBlock - 1) / kCacheBlock;
+  if (batch * blocks * cache.numel() == 0) return {zeros({batch, heads, a.length, size}, {a.dtype, cache.device()})};
+  const Tensor own = table.slice(1, 0, blocks);
+  const auto last = static_cast<double>(cache.size(0) - 1);
+  const Tensor rows = index_select(cache, 0, clamp(own, 0.0, last).reshape({batch * blocks}));
+  Tensor values = rows.reshape({batch, blocks, heads, kCacheBlock, row})
+                      .permute({0, 2, 1, 3, 4})
+                      .reshape({batch, heads, blocks * kCacheBlock, row});
+  if (cache.dtype() == u8) {
+    const QuantizedTensor packed(quant::format_named("Q8_0"), {batch, heads, blocks * kCacheBlock, size},
+                                 values.contiguous().reshape({values.numel()}));
+    values = dequantize(packed, a.dtype);
+  }
+  const Tensor known = logical_and(own >= 0.0, own <= last);
+  const Tensor there = repeat_interleave(known, kCacheBlock, 1).reshape({batch, 1, blocks * kCacheBlock, 1});
+  return {where(there, values.to(a.dtype), 0.0).slice(2, 0, a.length).contiguous()};
+}
+
+const OpDef kRows = {
+    .name = "cached_rows", .infer = infer_rows, .gpu = rows_gpu, .reference = rows_reference, .vjp = no_gradient};
+
 WriteAttrs write_attrs(const Tensor& qkv, const RotarySettings& settings) {
   WriteAttrs a;
   a.heads = settings.heads;
@@ -169,6 +211,7 @@ WriteAttrs write_attrs(const Tensor& qkv, const RotarySettings& settings) {
   a.eps = static_cast<float>(settings.eps);
   a.magnitude = static_cast<float>(settings.magnitude);
   a.interleaved = settings.interleaved;
+  a.dtype = settings.dtype.value_or(qkv.dtype());
   return a;
 }
 
@@ -204,10 +247,12 @@ Tensor rotate_and_cache_(const Tensor& qkv, PagedCache& cache, const CachePlaces
 Tensor rotate_and_attend_(const Tensor& qkv, PagedCache& cache, const CachePlaces& places, const RotarySettings& rotary,
                           const PagedAttentionSettings& attention) {
   detail::require_defined("rotate_and_attend_", qkv, cache.keys, cache.values, places.table, places.positions);
-  const WriteAttrs a = write_attrs(qkv, rotary);
+  RotarySettings settings = rotary;
+  settings.dtype = {};
+  const WriteAttrs a = write_attrs(qkv, settings);
   const bool one = qkv.dim() == 3 && qkv.size(1) == 1 && cache.keys.dim() == 4;
   if (!one || !(qkv.device().is_cpu() || has_step_gpu(qkv, cache, a.heads, a.size)))
-    return paged_attention(rotate_and_cache_(qkv, cache, places, rotary), cache, places, attention);
+    return paged_attention(rotate_and_cache_(qkv, cache, places, settings), cache, places, attention);
   return apply(kStep,
                {qkv, rotary.frequencies, places.table, places.positions, rotary.query_norm, rotary.key_norm, cache.keys,
                 cache.values},
@@ -216,23 +261,7 @@ Tensor rotate_and_attend_(const Tensor& qkv, PagedCache& cache, const CachePlace
 
 Tensor cached_rows(const Tensor& cache, const Tensor& table, std::int64_t length, DType dtype) {
   detail::require_defined("cached_rows", cache, table);
-  const std::int64_t blocks = (length + kCacheBlock - 1) / kCacheBlock;
-  if (cache.dim() != 4 || cache.size(2) != kCacheBlock || table.dim() != 2 || length < 0 || blocks > table.size(1)) {
-    throw ShapeError(
-        fmt::format("cached_rows: {} positions of a cache {} by a table {}; wanted [blocks, heads, {}, row] "
-                    "and a table that has them",
-                    length, str(cache.shape()), str(table.shape()), kCacheBlock));
-  }
-  const std::int64_t batch = table.size(0), heads = cache.size(1), row = cache.size(3), size = row_values(cache);
-  const Tensor places = clamp(table.slice(1, 0, blocks), 0.0, {}).reshape({batch * blocks});
-  const Tensor rows = index_select(cache, 0, places).reshape({batch, blocks, heads, kCacheBlock, row});
-  Tensor values = rows.permute({0, 2, 1, 3, 4}).reshape({batch, heads, blocks * kCacheBlock, row});
-  if (cache.dtype() == u8) {
-    const QuantizedTensor packed(quant::format_named("Q8_0"), {batch, heads, blocks * kCacheBlock, size},
-                                 values.contiguous().reshape({values.numel()}));
-    values = dequantize(packed, dtype);
-  }
-  return values.slice(2, 0, length).to(dtype);
+  return apply1(kRows, {cache, table}, Attrs::of(RowsAttrs{length, dtype}));
 }
 
 Tensor paged_attention(const Tensor& q, const PagedCache& cache, const CachePlaces& places,
@@ -240,6 +269,13 @@ Tensor paged_attention(const Tensor& q, const PagedCache& cache, const CachePlac
   detail::require_defined("paged_attention", q, cache.keys, cache.values, places.table, places.positions);
   return apply1(kAttention, {q, cache.keys, cache.values, places.table, places.positions},
                 Attrs::of(attention_attrs(q.dim() == 0 ? 0 : q.size(-1), settings)));
+}
+
+DType prompt_attention_dtype(const PagedCache& cache) {
+  detail::require_defined("prompt_attention_dtype", cache.keys);
+  const Device device = cache.keys.device();
+  if (device.is_cpu() || !gpu::capabilities(device).cooperative_matrix) return f32;
+  return cache.keys.dtype() == u8 ? bf16 : cache.keys.dtype();
 }
 
 Tensor prompt_attention(const Tensor& q, const PagedCache& cache, const Tensor& table, std::int64_t length,
@@ -250,9 +286,7 @@ Tensor prompt_attention(const Tensor& q, const PagedCache& cache, const Tensor& 
                                  str(q.shape()), length));
   }
   const std::int64_t steps = q.size(1);
-  DType dtype = q.dtype();
-  if (dtype == f32 && !q.device().is_cpu() && gpu::capabilities(q.device()).cooperative_matrix)
-    dtype = cache.keys.dtype() == u8 ? bf16 : cache.keys.dtype();
+  const DType dtype = q.dtype() == f32 ? prompt_attention_dtype(cache) : q.dtype();
   AttentionSettings all{.scale = settings.scale > 0 ? settings.scale : 1 / std::sqrt(static_cast<double>(q.size(3))),
                         .softcap = settings.softcap};
   all.causal = steps == length;
@@ -265,7 +299,7 @@ Tensor prompt_attention(const Tensor& q, const PagedCache& cache, const Tensor& 
 }
 
 std::span<const OpDef* const> ops_in_paged_attention() {
-  static const OpDef* const list[] = {&kAttention, &kWrite, &kStep};
+  static const OpDef* const list[] = {&kAttention, &kRows, &kStep, &kWrite};
   return list;
 }
 

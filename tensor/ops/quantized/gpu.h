@@ -34,9 +34,7 @@ BlockMatrix block_matrix(const quant::BlockFormat& format, const Tensor& blocks,
 void decode_rows(const OpCall& call, const BlockMatrix& table, const Pointer& tail, const Tensor& y,
                  const Tensor& index = {});
 
-/// The most rows of x that linear_rows() takes.
-inline constexpr std::int64_t kMostRows = 8;
-/// quantized_linear for few rows of x, in one dispatch.
+/// quantized_linear for up to kMostRows rows of x, in one dispatch.
 void linear_rows(const OpCall& call, const Tensor& y);
 /// For many: the norm, the weights decoded to x's dtype, a gemm, the gate.
 bool linear_by_gemm(const OpCall& call, Tensor& y);

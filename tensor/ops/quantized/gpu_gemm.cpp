@@ -1,5 +1,6 @@
 #include <algorithm>
-#include <array>
+#include <initializer_list>
+#include <vector>
 
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/ops.h>
@@ -20,36 +21,81 @@ namespace {
 thread_local std::int64_t decoded_at_once = 1 << 27;
 thread_local int halves_everywhere = 0;
 
-/// A plain weight of x's dtype is its own decoded matrix. Undefined where it is not that, or not aligned.
-Tensor in_place(const OpCall& call, int i, std::int64_t rows, std::int64_t k, DType dtype) {
-  const Tensor& blocks = call.in[static_cast<std::size_t>(kBlocks + i)];
-  const std::string_view name = call.as<LinearAttrs>().block_format(i).name;
-  const std::int64_t size = static_cast<std::int64_t>(item_size(dtype));
-  if (name != (dtype == f32 ? "F32" : dtype == f16 ? "F16" : "BF16") || blocks.offset() % size != 0) return {};
-  return detail::make_view(blocks.storage(), blocks.device(), dtype, {rows, k}, {k, 1}, blocks.offset() / size);
-}
+/// Weights of one format that lie behind each other.
+struct Run {
+  const quant::BlockFormat* format;
+  Tensor blocks;
+  std::int64_t rows;
 
-/// What x and the weights are multiplied in.
-DType product_dtype(const OpCall& call, const Tensor& x) {
-  const auto a = call.as<LinearAttrs>();
-  const bool rounds = halves_everywhere > 0 || gpu::capabilities(x.device()).cooperative_matrix;
-  if (x.dtype() != f32 || !rounds) return x.dtype();
-  bool halves = x.numel() < std::int64_t{1} << 31;
-  for (int i = 0; i < a.weights; ++i) {
-    if (a.block_format(i).name == "F32") return f32;
-    halves = halves && a.block_format(i).name == "F16";
+  /// Whether a weight is what follows in memory.
+  bool goes_on_with(const quant::BlockFormat& next, const Tensor& next_blocks) const {
+    return format == &next && next.tail == 0 && blocks.storage() == next_blocks.storage() &&
+           blocks.offset() + blocks.numel() == next_blocks.offset();
   }
-  return halves ? f16 : bf16;
-}
-
-/// Rows of x in f16, times a power of two.
-struct ScaledRows {
-  Tensor rows;
-  Tensor factor;  ///< one f32: what undoes the power
+  void append(const Tensor& next_blocks, std::int64_t next_rows) {
+    blocks = detail::make_view(blocks.storage(), blocks.device(), u8, {blocks.numel() + next_blocks.numel()}, {1},
+                               blocks.offset());
+    rows += next_rows;
+  }
 };
 
-ScaledRows scaled(const OpCall& call, const Tensor& x) {
-  ScaledRows y{empty(x.shape(), {f16, x.device()}), empty({1}, {f32, x.device()})};
+/// The weights of a call, in as few runs as may be.
+std::vector<Run> runs_of(const OpCall& call) {
+  const auto a = call.as<LinearAttrs>();
+  std::vector<Run> runs;
+  for (int i = 0; i < a.weights; ++i) {
+    if (a.rows[i] == 0) continue;
+    const Tensor& blocks = call.in[static_cast<std::size_t>(kBlocks + i)];
+    if (!runs.empty() && runs.back().goes_on_with(a.block_format(i), blocks))
+      runs.back().append(blocks, a.rows[i]);
+    else
+      runs.push_back({&a.block_format(i), blocks, a.rows[i]});
+  }
+  return runs;
+}
+
+/// Plain weights of the products' dtype are their own decoded matrix. Undefined where they are not, or not aligned.
+Tensor in_place(const Run& run, std::int64_t k, DType dtype) {
+  const std::int64_t size = static_cast<std::int64_t>(item_size(dtype)), at = run.blocks.offset();
+  if (run.format->name != (dtype == f32 ? "F32" : dtype == f16 ? "F16" : "BF16") || at % size != 0) return {};
+  return detail::make_view(run.blocks.storage(), run.blocks.device(), dtype, {run.rows, k}, {k, 1}, at / size);
+}
+
+/// Rows of x as they are multiplied.
+struct Rows {
+  Tensor x;
+  Tensor factor = {};  ///< one f32 that undoes a power of two in x; undefined: 1
+};
+
+std::uint32_t load_width(std::initializer_list<Tensor> all, std::int64_t columns) {
+  for (std::uint32_t width : {4u, 2u}) {
+    bool fits = columns % width == 0;
+    for (const Tensor& x : all)
+      fits = fits && (!x.defined() || gpu::pointer(x).address % (width * item_size(x.dtype())) == 0);
+    if (fits) return width;
+  }
+  return 1;
+}
+
+/// The norm in front, and the rounding to `dtype`, f16 or bf16, in one dispatch. @param x f32
+Rows normed(const OpCall& call, const Tensor& x, const Tensor& norm, DType dtype) {
+  Rows y{empty(x.shape(), {dtype, x.device()})};
+  if (dtype == f16) y.factor = empty({1}, {f32, x.device()});
+  gpu::Kernel(shaders::normed_rows, call)
+      .spec(dtype, norm.dtype(), load_width({x, norm, y.x}, x.size(1)))
+      .read(x)
+      .read(norm)
+      .write(y.x)
+      .write(y.factor)
+      .u32(x.size(0), x.size(1))
+      .f32(static_cast<float>(call.as<LinearAttrs>().eps))
+      .dispatch(gpu::grid(x.size(0)));
+  return y;
+}
+
+/// f32 rows in f16, times a power of two, so that none overflows.
+Rows scaled(const OpCall& call, const Tensor& x) {
+  const Rows y{empty(x.shape(), {f16, x.device()}), empty({1}, {f32, x.device()})};
   const std::int64_t groups = std::clamp<std::int64_t>((x.numel() + 4095) / 4096, 1, 256);
   const Tensor largest = empty({groups}, {i32, x.device()});
   const auto width = static_cast<std::uint32_t>(gpu::pointer(x).address % 16 == 0  ? 4
@@ -66,7 +112,7 @@ ScaledRows scaled(const OpCall& call, const Tensor& x) {
   gpu::Kernel(shaders::narrow_scaled, call)
       .spec(width)
       .read(x)
-      .write(y.rows)
+      .write(y.x)
       .read(largest)
       .write(y.factor)
       .u32(x.numel(), groups)
@@ -74,14 +120,15 @@ ScaledRows scaled(const OpCall& call, const Tensor& x) {
   return y;
 }
 
-std::uint32_t width_for(const Tensor& halves, const Tensor& residual, const Tensor& y, std::int64_t n) {
-  for (std::uint32_t width : {4u, 2u}) {
-    const auto fits = [&](const Tensor& t) {
-      return !t.defined() || gpu::pointer(t).address % (width * item_size(t.dtype())) == 0;
-    };
-    if (n % width == 0 && fits(halves) && fits(residual) && fits(y)) return width;
+Rows prepared(const OpCall& call, Tensor x, DType dtype) {
+  const Tensor& given = call.in[kNorm];
+  const bool rounds = x.dtype() == f32 && dtype != f32;
+  if (given.defined() && x.numel() > 0) {
+    const Tensor norm = given.contiguous();
+    if (rounds && x.numel() < std::int64_t{1} << 31) return normed(call, x, norm, dtype);
+    x = rms_norm(x, norm.to(x.dtype()), call.as<LinearAttrs>().eps);
   }
-  return 1;
+  return rounds && dtype == f16 ? scaled(call, x) : Rows{x.to(dtype)};
 }
 
 /// y = gate(left half) ⊙ right half + residual, in slices whose elements 32 bits can number.
@@ -92,8 +139,9 @@ void apply_gate(const OpCall& call, const Tensor& halves, const Tensor& residual
     const auto slice = [&](const Tensor& t) { return t.defined() ? t.slice(0, first, first + rows) : t; };
     const Tensor left = slice(halves), added = slice(residual), to = slice(y);
     gpu::Kernel(shaders::quantized_gate, call)
-        .spec(gpu::u32(call.as<LinearAttrs>().gate), gpu::u32(y.dtype()),
-              added.defined() ? gpu::u32(added.dtype()) : 99u, width_for(left, added, to, n))
+        .spec(gpu::u32(call.as<LinearAttrs>().gate), gpu::u32(left.dtype()),
+              added.defined() ? gpu::u32(added.dtype()) : 99u, load_width({left, added, to}, n))
+        .spec(to.dtype())
         .read(left)
         .read(added)
         .write(to)
@@ -109,34 +157,39 @@ DecodedAtOnce::~DecodedAtOnce() { decoded_at_once = before_; }
 HalvesEverywhere::HalvesEverywhere() { ++halves_everywhere; }
 HalvesEverywhere::~HalvesEverywhere() { --halves_everywhere; }
 
+DType product_dtype(Device device, std::int64_t elements, std::span<const quant::BlockFormat* const> formats) {
+  if (halves_everywhere == 0 && !gpu::capabilities(device).cooperative_matrix) return f32;
+  bool halves = elements < std::int64_t{1} << 31;
+  for (const quant::BlockFormat* format : formats) {
+    if (format->name == "F32") return f32;
+    halves = halves && format->name == "F16";
+  }
+  return halves ? f16 : bf16;
+}
+
 bool linear_by_gemm(const OpCall& call, Tensor& out) {
   const auto a = call.as<LinearAttrs>();
   const std::int64_t k = call.in[kX].size(-1), all = a.rows[0] + a.rows[1] + a.rows[2];
   const std::int64_t m = out.numel() / out.size(-1);
-  Tensor x = call.in[kX].contiguous().reshape({m, k}), y = out.reshape({m, a.columns()});
-  if (call.in[kNorm].defined() && k > 0) x = rms_norm(x, call.in[kNorm].to(x.dtype()), a.eps);
-  const DType dtype = product_dtype(call, x);
-  Tensor factor;
-  if (dtype == f16 && x.dtype() == f32) {
-    ScaledRows narrow = scaled(call, x);
-    x = narrow.rows;
-    factor = narrow.factor;
-  } else {
-    x = x.to(dtype);
-  }
+  const Tensor given = call.in[kX].contiguous().reshape({m, k}), y = out.reshape({m, a.columns()});
+  const std::vector<Run> runs = runs_of(call);
+  std::vector<const quant::BlockFormat*> formats;
+  for (const Run& run : runs) formats.push_back(run.format);
+  const DType dtype = given.dtype() == f32 ? product_dtype(y.device(), given.numel(), formats) : given.dtype();
+  const Rows rows = prepared(call, given, dtype);
   const Tensor& bias = call.in[kBias];
   Tensor residual = call.in[kResidual];
   if (residual.defined()) residual = residual.contiguous().reshape(y.shape());
   const bool gated = a.gate != Gate::none;
-  Tensor products = gated ? empty({m, all}, {y.dtype(), x.device()}) : y;
+  Tensor products = gated ? empty({m, all}, {given.dtype() == f32 ? f32 : y.dtype(), y.device()}) : y;
 
   // Columns [from, to) of the products by one gemm with w [to - from, K].
   const auto multiply = [&](const Tensor& w, std::int64_t from, std::int64_t to) {
-    gemm::Epilogue e{.scale_by = factor};
+    gemm::Epilogue e{.scale_by = rows.factor};
     if (bias.defined()) e.bias = bias.slice(0, from, to);
     if (residual.defined() && !gated) e.residual = residual.slice(1, from, to);
     Tensor part = products.slice(1, from, to);
-    return gemm::on_gpu(call, x, w.t(), e, part);
+    return gemm::on_gpu(call, rows.x, w.t(), e, part);
   };
   // Decoded rows wait until they are enough for a gemm, or until there are no more.
   const std::int64_t room = std::min(all, std::max<std::int64_t>(1, decoded_at_once / std::max<std::int64_t>(1, k)));
@@ -148,17 +201,16 @@ bool linear_by_gemm(const OpCall& call, Tensor& out) {
     held = 0;
     return done;
   };
-  for (int i = 0; i < a.weights; ++i) {
-    if (a.rows[i] == 0) continue;
-    if (const Tensor w = in_place(call, i, a.rows[i], k, dtype); w.defined()) {
-      if (!flush() || !multiply(w, from, from + a.rows[i])) return false;
-      from += a.rows[i];
+  for (const Run& run : runs) {
+    if (const Tensor w = in_place(run, k, dtype); w.defined()) {
+      if (!flush() || !multiply(w, from, from + run.rows)) return false;
+      from += run.rows;
       continue;
     }
-    const BlockMatrix w = block_matrix(a.block_format(i), call.in[static_cast<std::size_t>(kBlocks + i)], a.rows[i], k);
-    for (std::int64_t row = 0; row < a.rows[i];) {
+    const BlockMatrix w = block_matrix(*run.format, run.blocks, run.rows, k);
+    for (std::int64_t row = 0; row < run.rows;) {
       if (held == room && !flush()) return false;
-      if (!scratch.defined()) scratch = empty({room, k}, {dtype, x.device()});
+      if (!scratch.defined()) scratch = empty({room, k}, {dtype, y.device()});
       BlockMatrix some = w.from(row);
       some.rows = std::min(room - held, some.rows);
       decode_rows(call, some, w.tail(), scratch.slice(0, held, held + some.rows));
@@ -173,6 +225,7 @@ bool linear_by_gemm(const OpCall& call, Tensor& out) {
 
 bool linear_gpu(const OpCall& call, std::span<Tensor> out) {
   const auto a = call.as<LinearAttrs>();
+  if (a.dtype == f64) return false;
   for (int i = kX; i < kBlocks; ++i) {
     const Tensor& x = call.in[static_cast<std::size_t>(i)];
     if (x.defined() && x.dtype() == f64) return false;

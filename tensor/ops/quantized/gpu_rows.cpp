@@ -106,12 +106,16 @@ WithoutSubgroups::~WithoutSubgroups() { --without_subgroups; }
 WithoutBytes::WithoutBytes() { ++without_bytes; }
 WithoutBytes::~WithoutBytes() { --without_bytes; }
 
-void linear_rows(const OpCall& call, const Tensor& y) {
+void linear_rows(const OpCall& call, const Tensor& out) {
   const auto a = call.as<LinearAttrs>();
   const std::int64_t k = call.in[kX].size(-1), x_rows = call.in[kX].numel() / std::max<std::int64_t>(k, 1);
-  const std::int64_t m = k > 0 ? x_rows : y.numel() / y.size(-1);
+  const std::int64_t m = k > 0 ? x_rows : out.numel() / out.size(-1);
   const auto dense = [&](LinearInput i) { return call.in[i].defined() ? call.in[i].contiguous() : Tensor(); };
-  const Tensor x = dense(kX), bias = dense(kBias), norm = dense(kNorm), residual = dense(kResidual);
+  const Tensor bias = dense(kBias), norm = dense(kNorm), residual = dense(kResidual);
+  // The kernels have one dtype for x and y.
+  const bool same = out.dtype() == call.in[kX].dtype();
+  const Tensor x = same ? dense(kX) : call.in[kX].to(f32).contiguous();
+  const Tensor y = same ? out : empty(out.shape(), {f32, out.device()});
   std::array<BlockMatrix, kMostWeights> w;
   bool plain = true, halves = true;  // halves: what is_wide() of the shader asks
   for (int i = 0; i < a.weights; ++i) {
@@ -158,6 +162,7 @@ void linear_rows(const OpCall& call, const Tensor& y) {
   for (const BlockMatrix& weight : w) kernel.u32(weight.rows);
   for (const BlockMatrix& weight : w) kernel.u32(weight.row_bytes);
   kernel.f32(static_cast<float>(a.eps)).dispatch(gpu::grid(groups));
+  if (!same) Tensor(out).copy_(y);
 }
 
 }  // namespace etna::quantized

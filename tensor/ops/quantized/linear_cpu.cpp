@@ -257,7 +257,7 @@ void linear_cpu(const OpCall& call, std::span<Tensor> out) {
   if (out[0].numel() == 0) return;
   const std::int64_t columns = call.in[kX].size(-1);
   std::vector<Weight> weights;
-  bool known = columns > 0 && call.in[kX].dtype() != f64;
+  bool known = columns > 0 && call.in[kX].dtype() != f64 && a.dtype != f64;
   for (int i = 0; i < a.weights; ++i) {
     weights.emplace_back(a.block_format(i), call.in[static_cast<std::size_t>(kBlocks + i)], a.rows[i], columns);
     known = known && (weights.back().plain() || weights.back().kernels->dot != nullptr);

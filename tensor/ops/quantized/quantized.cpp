@@ -37,12 +37,13 @@ std::vector<OutputSpec> infer_linear(const OpCall& call) {
   check_operand(call, "the bias", call.in[kBias], {a.rows[0] + a.rows[1] + a.rows[2]});
   check_operand(call, "the norm's weight", call.in[kNorm], {x.size(-1)});
   check_operand(call, "the residual", call.in[kResidual], shape);
-  return {{shape, x.dtype()}};
+  check_floating(call, "the result", a.dtype);
+  return {{shape, a.dtype}};
 }
 
 Tensor dequantized(const Tensor& blocks, const TableAttrs& a);
 
-/// In the dtype of x, so that tests may ask for f64.
+/// In f64 where x is, so that tests may ask for it.
 TensorList linear_reference(const OpCall& call) {
   const auto a = call.as<LinearAttrs>();
   const Tensor &given = call.in[kX], &bias = call.in[kBias], &residual = call.in[kResidual];
@@ -73,7 +74,7 @@ TensorList linear_reference(const OpCall& call) {
       break;
   }
   if (residual.defined()) y = y + residual.to(row);
-  return {y.to(given.dtype())};
+  return {y.to(a.dtype)};
 }
 
 const OpDef kLinear = {.name = "quantized_linear",
@@ -141,6 +142,7 @@ Tensor quantized_linear(const Tensor& x, std::span<const QuantizedTensor> weight
     throw ShapeError(fmt::format("{}: got {} weights; wanted 1 to {}", kName, weights.size(), kMostWeights));
   LinearAttrs a;
   a.gate = options.gate;
+  a.dtype = options.dtype.value_or(x.dtype());
   a.eps = options.eps;
   a.weights = static_cast<std::uint8_t>(weights.size());
   std::vector<Tensor> in{x, options.bias, options.norm, options.residual};
@@ -161,6 +163,15 @@ Tensor quantized_linear(const Tensor& x, std::span<const QuantizedTensor> weight
 
 Tensor quantized_linear(const Tensor& x, const QuantizedTensor& weight, const QuantizedLinearOptions& options) {
   return quantized_linear(x, std::span(&weight, 1), options);
+}
+
+DType quantized_operand_dtype(Device device, std::int64_t rows, DType dtype, const QuantizedTensor& weight) {
+  require_table("quantized_operand_dtype", "the weight", weight);
+  if (device.is_cpu() || rows <= kMostRows || dtype == f64) return dtype;
+  const quant::BlockFormat* format = &weight.format();
+  const DType product = product_dtype(device, rows * weight.size(1), std::span(&format, 1));
+  // Only rows that are halves already need no factor against overflow.
+  return product == f16 && dtype != f16 ? f32 : product;
 }
 
 Tensor quantized_embedding(const Tensor& indices, const QuantizedTensor& table, DType dtype) {

@@ -19,12 +19,16 @@ struct LinearAttrs {
   std::uint8_t format[kMostWeights] = {0, 0, 0};  ///< its place in quant::block_formats()
   std::uint8_t weights = 0;
   Gate gate = Gate::none;
+  DType dtype = DType::f32;  ///< of the result
   double eps = 0;
 
   const quant::BlockFormat& block_format(int i) const { return quant::block_formats()[format[i]]; }
   /// N of the result.
   std::int64_t columns() const { return gate != Gate::none ? rows[0] : rows[0] + rows[1] + rows[2]; }
 };
+
+/// The most rows of x that a GPU multiplies without decoding the weights first.
+inline constexpr std::int64_t kMostRows = 8;
 
 enum EmbeddingInput { kIndices, kTable };
 
@@ -34,6 +38,9 @@ struct TableAttrs {
   std::uint8_t format = 0;
   DType dtype = DType::f32;
 };
+
+/// What a GPU multiplies more than kMostRows rows of f32 in. @param elements of the rows @param formats of the weights
+DType product_dtype(Device device, std::int64_t elements, std::span<const quant::BlockFormat* const> formats);
 
 void linear_cpu(const OpCall& call, std::span<Tensor> out);
 bool linear_gpu(const OpCall& call, std::span<Tensor> out);

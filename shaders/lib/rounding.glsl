@@ -1,0 +1,28 @@
+// Rounding of floats to bytes with a common scale: value = scale * code; the largest magnitude has code 127.
+#ifndef ETNA_ROUNDING_GLSL
+#define ETNA_ROUNDING_GLSL
+
+#include "math.glsl"
+
+struct RoundingScale {
+  float scale;    // NaN where a value is infinite or NaN
+  float inverse;  // 0 where nothing is left of the values
+};
+
+// @param most the largest magnitude
+RoundingScale rounding_scale(float most) {
+  bool finite = !m_isnan(most) && !m_isinf(most);
+  float scale = most / 127.0, inverse = 1.0 / scale;
+  // Of numbers so small that 1 / scale overflows, nothing is left.
+  bool zero = !finite || scale == 0.0 || m_isinf(inverse);
+  return RoundingScale(finite ? scale : uintBitsToFloat(0x7fc00000u), zero ? 0.0 : inverse);
+}
+
+// Four codes, the first in the lowest byte.
+uint rounded_codes(vec4 values, RoundingScale scale) {
+  if (scale.inverse == 0.0) return 0;
+  uvec4 c = uvec4(ivec4(roundEven(values * scale.inverse))) & 0xffu;
+  return c.x | c.y << 8 | c.z << 16 | c.w << 24;
+}
+
+#endif
