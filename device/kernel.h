@@ -100,6 +100,7 @@ struct Capabilities {
   std::uint32_t subgroup_size = 32;
   std::uint32_t shared_memory_bytes = 32768;
   std::uint32_t max_workgroup_size = 1024;  ///< invocations
+  std::uint32_t max_subgroups = 32;         ///< of a workgroup whose kernel uses subgroups
   std::uint32_t compute_units = 1;  ///< estimated where the driver does not tell; used to choose how far to split work
   float timestamp_period_ns = 0;
   /// How often the loops of one invocation, all together, go round before the driver silently ends them; 0: forever.

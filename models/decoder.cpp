@@ -99,9 +99,10 @@ Tensor Decoder::extend(const Tensor& tokens, const DecoderCache& cache) const {
     // Those past the end share the last row; whoever generates stops there.
     positions = clamp(positions, 0.0, static_cast<double>(config.context - 1));
   }
-  Tensor x = embed(tokens, positions);
-  for (const DecoderBlock& block : blocks) x = block.forward(x, cache);
-  return x;
+  DecoderRows rows{embed(tokens, positions)};
+  for (std::size_t i = 0; i < blocks.size(); ++i)
+    rows = blocks[i].forward(rows, cache, i + 1 < blocks.size() ? &blocks[i + 1] : nullptr);
+  return rows.x;
 }
 
 Tensor Decoder::head(const Tensor& x) const {

@@ -63,15 +63,35 @@ Tensor prepare(const Tensor& x, const Norm* norm, QuantizedLinearOptions& option
   return x;
 }
 
+/// Whether rows of a layer's result can be rounded for a norm.
+bool rounds_for(const Norm* norm) { return norm == nullptr || norm->kind == NormKind::rms; }
+
+std::int64_t rows_of(const Tensor& x) { return x.size(0) * x.size(1); }
+
+/// Rows as a product in bytes takes them, from the product before or rounded now.
+RoundedRows rounded(const DecoderRows& in, const Norm* norm) {
+  return in.rounded.defined() ? in.rounded : round_rows(in.x, norm != nullptr ? norm->weight : Tensor());
+}
+
 /// One layer with a norm in front and a residual behind. @param dtype of the result
-Tensor project(const Projection& layer, const Tensor& x, const Norm* norm, const Tensor& residual, DType dtype) {
+DecoderRows project(const Projection& layer, const DecoderRows& in, const Norm* norm, const Tensor& residual,
+                    DType dtype, const NextNorm& next) {
   if (layer.has_adapter()) {
-    const Tensor y = layer(norm == nullptr ? x : (*norm)(x)).to(dtype);
-    return residual.defined() ? residual + y : y;
+    const Tensor y = layer(norm == nullptr ? in.x : (*norm)(in.x)).to(dtype);
+    return {residual.defined() ? residual + y : y};
+  }
+  const QuantizedTensor blocks = layer.blocks();
+  if (dtype == f32 && rounds_for(norm) && takes_rounded_rows(in.x.device(), rows_of(in.x), std::span(&blocks, 1))) {
+    RoundedLinearOptions options{.bias = layer.bias, .residual = residual};
+    options.rounds = next.rounds && layer.out % 32 == 0;
+    if (options.rounds && next.norm != nullptr) options.next_norm = next.norm->weight;
+    if (norm != nullptr) options.eps = norm->eps;
+    const RoundedLinearResult result = quantized_linear(rounded(in, norm), std::span(&blocks, 1), options);
+    return {result.y, result.rounded};
   }
   QuantizedLinearOptions options{.bias = layer.bias, .residual = residual, .dtype = dtype};
-  const Tensor in = prepare(x, norm, options);
-  return quantized_linear(in, layer.blocks(), options);
+  const Tensor x = prepare(in.x, norm, options);
+  return {quantized_linear(x, blocks, options)};
 }
 
 /// The dtype in which `rows` rows, otherwise of `dtype`, are best handed to project().
@@ -162,8 +182,14 @@ Tensor DecoderAttention::forward(const Tensor& x) const {
   return output(sub_norm ? (*sub_norm)(y) : y);
 }
 
-Tensor DecoderAttention::forward(const Tensor& x, const Norm* norm, const Tensor& residual,
-                                 const DecoderCache& cache) const {
+bool DecoderAttention::takes_rounded(Device device, std::int64_t rows) const {
+  if (query.has_adapter() || key.has_adapter() || value.has_adapter()) return false;
+  return takes_rounded_rows(device, rows, std::array{query.blocks(), key.blocks(), value.blocks()});
+}
+
+DecoderRows DecoderAttention::forward(const DecoderRows& in, const Norm* norm, const Tensor& residual,
+                                      const DecoderCache& cache, const NextNorm& next) const {
+  const Tensor& x = in.x;
   const std::int64_t batch = x.size(0), steps = x.size(1);
   Tensor qkv;
   if (query.has_adapter() || key.has_adapter() || value.has_adapter()) {
@@ -174,9 +200,16 @@ Tensor DecoderAttention::forward(const Tensor& x, const Norm* norm, const Tensor
       const NotCaptured now;
       biases_ = biases_of({&query, &key, &value});
     }
-    QuantizedLinearOptions options{.bias = biases_};
-    const Tensor in = prepare(x, norm, options);
-    qkv = quantized_linear(in, std::array{query.blocks(), key.blocks(), value.blocks()}, options);
+    const std::array blocks{query.blocks(), key.blocks(), value.blocks()};
+    if (x.dtype() == f32 && rounds_for(norm) && takes_rounded(x.device(), batch * steps)) {
+      RoundedLinearOptions options{.bias = biases_};
+      if (norm != nullptr) options.eps = norm->eps;
+      qkv = quantized_linear(rounded(in, norm), blocks, options).y;
+    } else {
+      QuantizedLinearOptions options{.bias = biases_};
+      const Tensor rows = prepare(x, norm, options);
+      qkv = quantized_linear(rows, blocks, options);
+    }
   }
   PagedCache& own = (*cache.layers)[static_cast<std::size_t>(layer_)];
   RotarySettings rotary{.heads = config_.heads,
@@ -189,16 +222,20 @@ Tensor DecoderAttention::forward(const Tensor& x, const Norm* norm, const Tensor
                         .eps = config_.norm_eps};
   const PagedAttentionSettings settings{
       .scale = config_.score_scale(), .softcap = config_.attention_softcap, .window = window_};
-  Tensor y;
+  DecoderRows heads;
   if (steps >= kPrompt && cache.longest > 0 && batch == 1) {
     if (qkv.dtype() == f32) rotary.dtype = prompt_attention_dtype(own);
     const Tensor q = rotate_and_cache_(qkv, own, cache.places, rotary);
-    y = prompt_attention(q, own, cache.places.table, cache.longest, settings);
-    y = y.to(operand_dtype(output, sub_norm.get(), y.device(), steps, y.dtype()));
+    heads.x = prompt_attention(q, own, cache.places.table, cache.longest, settings);
+    heads.x = heads.x.to(operand_dtype(output, sub_norm.get(), x.device(), steps, heads.x.dtype()));
   } else {
-    y = rotate_and_attend_(qkv, own, cache.places, rotary, settings);
+    const QuantizedTensor blocks = output.blocks();
+    const bool rounds = !output.has_adapter() && sub_norm == nullptr &&
+                        takes_rounded_rows(x.device(), batch * steps, std::span(&blocks, 1));
+    heads.x = rotate_and_attend_(qkv, own, cache.places, rotary, settings, rounds ? &heads.rounded : nullptr);
   }
-  return project(output, y.reshape({batch, steps, config_.query_rows()}), sub_norm.get(), residual, x.dtype());
+  heads.x = heads.x.reshape({batch, steps, config_.query_rows()});
+  return project(output, heads, sub_norm.get(), residual, x.dtype(), next);
 }
 
 DecoderFeedForward::DecoderFeedForward(Weights& weights, const std::string& name, const DecoderConfig& config)
@@ -228,20 +265,40 @@ Tensor DecoderFeedForward::forward(const Tensor& x) const {
   return down(sub_norm ? (*sub_norm)(h) : h);
 }
 
-Tensor DecoderFeedForward::forward(const Tensor& x, const Norm* norm, const Tensor& residual) const {
+bool DecoderFeedForward::takes_rounded(Device device, std::int64_t rows) const {
+  if (gate == nullptr || gate->has_adapter() || up.has_adapter() || fused_gate(config_.activation) == Gate::none)
+    return false;
+  return takes_rounded_rows(device, rows, std::array{gate->blocks(), up.blocks()}, true);
+}
+
+DecoderRows DecoderFeedForward::forward(const DecoderRows& in, const Norm* norm, const Tensor& residual,
+                                        const NextNorm& next) const {
   const Gate fused = fused_gate(config_.activation);
-  Tensor h;
+  const Tensor& x = in.x;
+  DecoderRows h;
   if (gate == nullptr && !up.has_adapter()) {
-    h = activate(project(up, x, norm, {}, x.dtype()), config_.activation);
+    h.x = activate(project(up, {x}, norm, {}, x.dtype(), {}).x, config_.activation);
   } else if (gate != nullptr && fused != Gate::none && !gate->has_adapter() && !up.has_adapter()) {
-    QuantizedLinearOptions options{.bias = biases_of({gate.get(), &up}), .gate = fused};
-    options.dtype = operand_dtype(down, sub_norm.get(), x.device(), x.numel() / x.size(-1), x.dtype());
-    const Tensor in = prepare(x, norm, options);
-    h = quantized_linear(in, std::array{gate->blocks(), up.blocks()}, options);
+    const Tensor bias = biases_of({gate.get(), &up});
+    const std::array blocks{gate->blocks(), up.blocks()};
+    if (x.dtype() == f32 && rounds_for(norm) && takes_rounded(x.device(), rows_of(x))) {
+      const QuantizedTensor behind = down.blocks();
+      RoundedLinearOptions options{.bias = bias, .gate = fused};
+      options.rounds = !down.has_adapter() && sub_norm == nullptr && up.out % 32 == 0 &&
+                       takes_rounded_rows(x.device(), rows_of(x), std::span(&behind, 1));
+      if (norm != nullptr) options.eps = norm->eps;
+      const RoundedLinearResult result = quantized_linear(rounded(in, norm), blocks, options);
+      h = {result.y, result.rounded};
+    } else {
+      QuantizedLinearOptions options{.bias = bias, .gate = fused};
+      options.dtype = operand_dtype(down, sub_norm.get(), x.device(), rows_of(x), x.dtype());
+      const Tensor rows = prepare(x, norm, options);
+      h.x = quantized_linear(rows, blocks, options);
+    }
   } else {
-    h = activated(norm == nullptr ? x : (*norm)(x));
+    h.x = activated(norm == nullptr ? x : (*norm)(x));
   }
-  return project(down, h, sub_norm.get(), residual, x.dtype());
+  return project(down, h, sub_norm.get(), residual, x.dtype(), next);
 }
 
 DecoderBlock::DecoderBlock(Weights& weights, const std::string& name, const DecoderConfig& config, std::int64_t layer)
@@ -267,17 +324,24 @@ Tensor DecoderBlock::forward(const Tensor& x) const {
   return y + with(ffn_post_norm, ffn.forward((*ffn_norm)(y)));
 }
 
-Tensor DecoderBlock::forward(const Tensor& x, const DecoderCache& cache) const {
+DecoderRows DecoderBlock::forward(const DecoderRows& in, const DecoderCache& cache, const DecoderBlock* next) const {
+  const Tensor& x = in.x;
   if (ffn_norm == nullptr) {
     const Tensor normed = attention_norm(x);
-    return ffn.forward(normed, nullptr, attention.forward(normed, nullptr, x, cache));
+    const DecoderRows y = attention.forward({normed}, nullptr, x, cache);
+    return ffn.forward({normed}, nullptr, y.x);
   }
   if (attention_post_norm == nullptr) {
-    const Tensor y = attention.forward(x, &attention_norm, x, cache);
-    return ffn.forward(y, ffn_norm.get(), y);
+    const std::int64_t rows = rows_of(x);
+    const NextNorm inner{ffn_norm.get(), rounds_for(ffn_norm.get()) && ffn.takes_rounded(x.device(), rows)};
+    NextNorm outer;
+    if (next != nullptr && next->ffn_norm != nullptr && rounds_for(&next->attention_norm))
+      outer = {&next->attention_norm, next->attention.takes_rounded(x.device(), rows)};
+    const DecoderRows y = attention.forward(in, &attention_norm, x, cache, inner);
+    return ffn.forward(y, ffn_norm.get(), y.x, outer);
   }
-  const Tensor y = x + (*attention_post_norm)(attention.forward(x, &attention_norm, {}, cache));
-  return y + (*ffn_post_norm)(ffn.forward(y, ffn_norm.get(), {}));
+  const Tensor y = x + (*attention_post_norm)(attention.forward({x}, &attention_norm, {}, cache).x);
+  return {y + (*ffn_post_norm)(ffn.forward({y}, ffn_norm.get(), {}).x)};
 }
 
 }  // namespace etna::models

@@ -8,6 +8,7 @@
 #include <etna/models/projection.h>
 #include <etna/nn/module.h>
 #include <etna/tensor/paged_attention.h>
+#include <etna/tensor/quant/rounded_rows.h>
 
 namespace etna::models {
 
@@ -31,6 +32,18 @@ struct DecoderCache {
   std::int64_t longest = 0;
 };
 
+/// Rows on their way from one product to the next.
+struct DecoderRows {
+  Tensor x;                  ///< [B, T, width]
+  RoundedRows rounded = {};  ///< the same for the norm that comes next, where a product has rounded them
+};
+
+/// What a layer leaves behind for the next one.
+struct NextNorm {
+  const Norm* norm = nullptr;  ///< that the result meets next; null: unknown
+  bool rounds = false;         ///< the product behind that norm takes rounded rows
+};
+
 /// Causal self-attention with shared keys, rotary positions and what DecoderConfig says.
 class DecoderAttention : public nn::Module {
  public:
@@ -39,7 +52,10 @@ class DecoderAttention : public nn::Module {
   Tensor forward(const Tensor& x) const;
   /// The same for rows behind those in the cache. @param norm applied to x first; null: x is normed
   /// @param residual added to the result, or undefined
-  Tensor forward(const Tensor& x, const Norm* norm, const Tensor& residual, const DecoderCache& cache) const;
+  DecoderRows forward(const DecoderRows& in, const Norm* norm, const Tensor& residual, const DecoderCache& cache,
+                      const NextNorm& next = {}) const;
+  /// Whether rows of the first norm are taken rounded.
+  bool takes_rounded(Device device, std::int64_t rows) const;
 
   Projection query, key, value, output;
   std::unique_ptr<Norm> query_norm, key_norm, sub_norm;  ///< null where the model has none
@@ -59,7 +75,8 @@ class DecoderFeedForward : public nn::Module {
   DecoderFeedForward(Weights& weights, const std::string& name, const DecoderConfig& config);
   Tensor forward(const Tensor& x) const;
   /// Without gradients, in few kernels; as DecoderAttention.
-  Tensor forward(const Tensor& x, const Norm* norm, const Tensor& residual) const;
+  DecoderRows forward(const DecoderRows& in, const Norm* norm, const Tensor& residual, const NextNorm& next = {}) const;
+  bool takes_rounded(Device device, std::int64_t rows) const;
 
   std::unique_ptr<Projection> gate;  ///< null where there is none
   Projection up, down;
@@ -75,7 +92,8 @@ class DecoderBlock : public nn::UnaryModule {
  public:
   DecoderBlock(Weights& weights, const std::string& name, const DecoderConfig& config, std::int64_t layer);
   Tensor forward(const Tensor& x) const override;
-  Tensor forward(const Tensor& x, const DecoderCache& cache) const;
+  /// @param next the block behind this one, or null
+  DecoderRows forward(const DecoderRows& in, const DecoderCache& cache, const DecoderBlock* next) const;
 
   Norm attention_norm;
   DecoderAttention attention;

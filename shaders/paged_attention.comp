@@ -2,12 +2,14 @@
 #extension GL_GOOGLE_include_directive : require
 // Attention of a few new queries over a paged cache. Bytes-bound: keys and values are read once, for all heads of
 // queries that share them; but a short sequence is bound by its latency, so there are few barriers and no second
-// dispatch. A workgroup owns a head of keys and `span` positions, in tiles of CHUNK: the scores of a tile go to shared
-// memory, and sums are rescaled where a later tile has a larger one. Parts of long sequences are merged by
-// paged_attention_merge; those past the sequence's end leave at once.
+// dispatch. A workgroup owns the queries of a head of keys, or SPLIT workgroups own some of them where there are too few
+// to fill the device, and `span` positions, in tiles of CHUNK: the scores of a tile go to shared memory, and sums are
+// rescaled where a later tile has a larger one. Parts of long sequences are merged by paged_attention_merge; those past
+// the sequence's end leave at once.
 //
 // With ROTATED, a sequence has one new row, which is still as the projection left it: each workgroup rotates its own
-// queries, and the one that owns the newest position writes that key and value to the cache.
+// queries, and the one that owns the newest position writes that key and value to the cache. With EMITS, the result is
+// also rounded to bytes for the product that follows.
 //
 // variant: paged_attention
 // variant: paged_attention_rotated ROTATED
@@ -15,18 +17,21 @@
 #extension GL_EXT_control_flow_attributes : require
 #include "math.glsl"
 #include "paged.glsl"
+#include "rounding.glsl"
 
 layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint DTYPE = 1;
 layout(constant_id = 1) const uint CACHE_DTYPE = 1;
 layout(constant_id = 2) const uint SIZE = 64;    // elements of a head, a multiple of 4
-layout(constant_id = 3) const uint HEADS = 1;    // of queries, for one of keys; at most 16
+layout(constant_id = 3) const uint HEADS = 1;    // of queries, of a workgroup; at most 16
 layout(constant_id = 4) const uint Q_WIDTH = 4;  // of vector loads of queries
 layout(constant_id = 5) const uint WIDTH = 4;    // of keys and values
 layout(constant_id = 6) const uint WHOLE = 1;    // one chunk holds all: the result is written, not a part of it
+layout(constant_id = 7) const uint SPLIT = 1;    // workgroups that share a head of keys
 #ifdef ROTATED
-layout(constant_id = 7) const uint INTERLEAVED = 0;
-layout(constant_id = 8) const uint NORMED = 0;  // dtype of the norms' weights + 1; 0: there are none
+layout(constant_id = 8) const uint INTERLEAVED = 0;
+layout(constant_id = 9) const uint NORMED = 0;  // dtype of the norms' weights + 1; 0: there are none
+layout(constant_id = 10) const uint EMITS = 0;  // into p.parts, which a whole chunk does not need
 #endif
 
 layout(push_constant, scalar) uniform Push {
@@ -46,6 +51,7 @@ const uint CHUNK = 128;               // positions of a tile, a multiple of CACH
 const uint SIDES = 256 / CHUNK;       // threads of a key, which share the heads
 const uint OWN = (HEADS + SIDES - 1) / SIDES;
 const uint COLUMNS = (SIZE + 3) / 4;  // a thread sums four columns of the values
+const uint HALF = (COLUMNS + 1) / 2;
 const uint LANES = 256 / COLUMNS;     // keys at a time
 const uint VALUES = (CHUNK + LANES - 1) / LANES;  // of a tile that a thread reads
 // They are on their way while the scores are made, where there are registers for them.
@@ -64,6 +70,8 @@ shared vec4 weight[HEADS * CHUNK / 4];
 shared vec4 partial[256 * TOGETHER];
 shared float partial_total[LANES * TOGETHER];
 shared int blocks[CHUNK / CACHE_BLOCK];
+shared float halves[HEADS == 1 ? CHUNK : 1];
+shared vec4 segments[HEADS * 4];  // the largest scores of 16 parts of a tile
 shared float largest[HEADS];  // of the scores so far
 shared float factor[HEADS];   // of the sums so far, since the largest has grown
 
@@ -71,10 +79,11 @@ const float NONE = uintBitsToFloat(0xff800000u);
 
 #ifdef ROTATED
 // The queries of this workgroup and the new key and value, as the projection left them.
-void load_projected(uint row, uint group) {
-  uint begin = row * p.groups * (HEADS + 2), key = begin + p.groups * HEADS + group, value = key + p.groups;
+void load_projected(uint row, uint group, uint split) {
+  uint begin = row * p.groups * (HEADS * SPLIT + 2), key = begin + p.groups * HEADS * SPLIT + group;
+  uint value = key + p.groups, own = begin + (group * SPLIT + split) * HEADS;
   for (uint i = gl_LocalInvocationID.x; i < NEW_VALUE + COLUMNS; i += 256) {
-    uint head = i < NEW_KEY ? begin + group * HEADS : i < NEW_VALUE ? key : value;
+    uint head = i < NEW_KEY ? own : i < NEW_VALUE ? key : value;
     uint at = i < NEW_KEY ? i : i < NEW_VALUE ? i - NEW_KEY : i - NEW_VALUE;
     query[i] = load_vector(p.q, head * SIZE + at * 4, 4, DTYPE, Q_WIDTH);
   }
@@ -131,6 +140,24 @@ void cache_new_row(uint block, uint group, uint place, uint row_bytes) {
 }
 #endif
 
+#ifdef ROTATED
+// Rounds the results of this workgroup's heads, which lie in `query`.
+void emit_rounded(uint row) {
+  uint k = p.groups * HEADS * SPLIT * SIZE, rows = gl_NumWorkGroups.z;
+  for (uint i = gl_LocalInvocationID.x; i < HEADS * COLUMNS; i += 256) {
+    float most = 0.0;
+    for (uint j = 0; j < 8; ++j) {
+      vec4 a = abs(query[(i & ~7u) + j]);
+      most = m_max(most, m_max(m_max(a.x, a.y), m_max(a.z, a.w)));
+    }
+    RoundingScale scale = rounding_scale(most);
+    uint e = gl_WorkGroupID.y * HEADS * SIZE + i * 4;
+    BufferI32(p.parts).v[(row * k + e) / 4] = int(rounded_codes(query[i], scale));
+    if (i % 8 == 0) BufferF32(p.parts).v[scale_place(rows, k, row, e)] = scale.scale;
+  }
+}
+#endif
+
 // Four columns of the value at a position of the tile; 0 where it is not seen.
 vec4 value_at(uint tile, uint k, uint begin, uint end, uint group, uint column, uint row_bytes) {
   int block = k < CHUNK ? blocks[k / CACHE_BLOCK] : -1;
@@ -140,23 +167,33 @@ vec4 value_at(uint tile, uint k, uint begin, uint end, uint group, uint column, 
 }
 
 void main() {
-  uint thread = gl_LocalInvocationID.x, chunk = gl_WorkGroupID.x, group = gl_WorkGroupID.y, row = gl_WorkGroupID.z;
+  uint thread = gl_LocalInvocationID.x, chunk = gl_WorkGroupID.x, row = gl_WorkGroupID.z;
+  uint group = gl_WorkGroupID.y / SPLIT, split = gl_WorkGroupID.y % SPLIT;
   uint batch = row / p.steps;
   int position = BufferI32(p.positions).v[batch] + int(row % p.steps);
   uint first = chunk * p.span, row_bytes = cache_row_bytes(SIZE, CACHE_DTYPE);
   uint end = position < 0 ? 0 : min(uint(position) + 1, p.width * CACHE_BLOCK);
   uint begin = p.window > 0 && end > 0 && uint(position) + 1 > p.window ? uint(position) + 1 - p.window : 0;
-  uint head = row * p.groups * HEADS + group * HEADS;
-  uint part = (head * p.chunks + chunk * HEADS) * (SIZE + 2);
+  uint head = row * p.groups * HEADS * SPLIT + gl_WorkGroupID.y * HEADS;
+  uint part = ((row * p.groups + group) * p.chunks + chunk) * HEADS * SPLIT + split * HEADS;
+  part *= SIZE + 2;
   // Loads that need no position are on their way while the position comes.
   uint place = first / CACHE_BLOCK + thread;
   int ahead = thread < CHUNK / CACHE_BLOCK && place < p.width ? BufferI32(p.table).v[batch * p.width + place] : -1;
 #ifdef ROTATED
-  load_projected(row, group);
+  load_projected(row, group, split);
 #endif
   if (first >= end || first + p.span <= begin) {
     if (WHOLE != 0) {
       for (uint i = thread; i < HEADS * SIZE; i += 256) store_float(p.y, head * SIZE + i, DTYPE, 0.0);
+#ifdef ROTATED
+      if (EMITS != 0) {
+        barrier();
+        for (uint i = thread; i < HEADS * COLUMNS; i += 256) query[i] = vec4(0.0);
+        barrier();
+        emit_rounded(row);
+      }
+#endif
     }
     return;
   }
@@ -172,7 +209,10 @@ void main() {
   float total[HEADS];
   [[unroll]] for (uint h = 0; h < HEADS; ++h) sum[h] = vec4(0.0), total[h] = 0.0;
 
-  uint last = min(end, first + p.span);
+  uint last = min(end, first + p.span), cached_end = end;
+#ifdef ROTATED
+  cached_end = min(end, uint(position));  // the new row is in shared memory
+#endif
   for (uint tile = max(first, begin / CHUNK * CHUNK); tile < last; tile += CHUNK) {
     if (thread < CHUNK / CACHE_BLOCK) {
       uint at = tile / CACHE_BLOCK + thread;
@@ -183,31 +223,41 @@ void main() {
     barrier();
 
 #ifdef ROTATED
-    if (uint(position) - tile < CHUNK) {
+    if (uint(position) - tile < CHUNK && split == 0) {
       int block = blocks[(uint(position) - tile) / CACHE_BLOCK];
       if (block >= 0) cache_new_row(uint(block), group, uint(position) % CACHE_BLOCK, row_bytes);
     }
 #endif
     vec4 early[EARLY ? VALUES : 1];
     [[unroll]] for (uint i = 0; i < (EARLY ? VALUES : 0); ++i)
-      early[i] = value_at(tile, lane < LANES ? lane + i * LANES : CHUNK, begin, end, group, column, row_bytes);
+      early[i] = value_at(tile, lane < LANES ? lane + i * LANES : CHUNK, begin, cached_end, group, column, row_bytes);
 
-    // Scores: of each key, two threads with every other head.
-    bool seen = tile + key >= begin && tile + key < end && blocks[key / CACHE_BLOCK] >= 0;
+    // Scores: of each key, two threads with every other head, or with half of the columns of the only one.
+    bool seen = tile + key >= begin && tile + key < end && blocks[key / CACHE_BLOCK] >= 0, cached = seen;
+#ifdef ROTATED
+    cached = seen && tile + key != uint(position);
+#endif
     float score[OWN];
     [[unroll]] for (uint o = 0; o < OWN; ++o) score[o] = 0.0;
-    if (seen) {
+    if (cached) {
       uvec2 at = block_address(p.keys, uint(blocks[key / CACHE_BLOCK]), p.groups, group, row_bytes);
-      [[unroll]] for (uint i = 0; i < COLUMNS; ++i) {
+      uint from = HEADS == 1 ? side * HALF : 0;
+      [[unroll]] for (uint j = 0; j < (HEADS == 1 ? HALF : COLUMNS); ++j) {
+        uint i = from + j;
+        if (i >= COLUMNS) break;
         vec4 x = load_cached(at, key % CACHE_BLOCK, SIZE, i * 4, CACHE_DTYPE, WIDTH);
         [[unroll]] for (uint o = 0; o < OWN; ++o)
           score[o] += dot(x, query[min(o * SIDES + side, HEADS - 1) * COLUMNS + i]);
       }
     }
+    if (HEADS == 1) {
+      if (side == 1) halves[key] = score[0];
+      barrier();
+      if (side == 0) score[0] += halves[key];
+    }
 #ifdef ROTATED
-    if (seen && tile + key == uint(position)) {
+    if (seen && !cached) {
       [[unroll]] for (uint o = 0; o < OWN; ++o) {
-        score[o] = 0.0;
         for (uint i = 0; i < COLUMNS; ++i)
           score[o] += dot(query[NEW_KEY + i], query[min(o * SIDES + side, HEADS - 1) * COLUMNS + i]);
       }
@@ -221,13 +271,19 @@ void main() {
     }
     barrier();
 
-    // Exponentials. Each thread reads all scores of its heads, which takes less than to meet with other threads.
+    // Exponentials.
+    for (uint i = thread; i < HEADS * 16; i += 256) {
+      vec4 a = weight[i * 2], b = weight[i * 2 + 1];
+      segments[i / 4][i % 4] =
+          m_max(m_max(m_max(a.x, a.y), m_max(a.z, a.w)), m_max(m_max(b.x, b.y), m_max(b.z, b.w)));
+    }
+    barrier();
     float before[OWN], most[OWN];
     [[unroll]] for (uint o = 0; o < OWN; ++o) {
       uint h = min(o * SIDES + side, HEADS - 1);
       before[o] = most[o] = largest[h];
-      for (uint i = 0; i < CHUNK / 4; ++i) {
-        vec4 four = weight[h * CHUNK / 4 + i];
+      [[unroll]] for (uint i = 0; i < 4; ++i) {
+        vec4 four = segments[h * 4 + i];
         most[o] = m_max(most[o], m_max(m_max(four.x, four.y), m_max(four.z, four.w)));
       }
     }
@@ -247,7 +303,7 @@ void main() {
     [[unroll]] for (uint h = 0; h < HEADS; ++h) sum[h] *= factor[h], total[h] *= factor[h];
     [[unroll]] for (uint i = 0; i < VALUES; ++i) {
       uint k = lane < LANES ? lane + i * LANES : CHUNK;
-      vec4 x = EARLY ? early[EARLY ? i : 0] : value_at(tile, k, begin, end, group, column, row_bytes);
+      vec4 x = EARLY ? early[EARLY ? i : 0] : value_at(tile, k, begin, cached_end, group, column, row_bytes);
 #ifdef ROTATED
       if (tile + k == uint(position) && k < CHUNK && blocks[k / CACHE_BLOCK] >= 0) x = query[NEW_VALUE + column];
 #endif
@@ -276,14 +332,21 @@ void main() {
         y += partial[j * 256 + l * COLUMNS + c];
         all += partial_total[j * LANES + l];
       }
+      if (WHOLE != 0) y = all > 0.0 || m_isnan(all) ? y / all : vec4(0.0);
       for (uint i = 0; i < 4; ++i) {
         if (WHOLE != 0)
-          store_float(p.y, (head + h + j) * SIZE + c * 4 + i, DTYPE, all > 0.0 || m_isnan(all) ? y[i] / all : 0.0);
+          store_float(p.y, (head + h + j) * SIZE + c * 4 + i, DTYPE, y[i]);
         else
           BufferF32(p.parts).v[part + (h + j) * (SIZE + 2) + c * 4 + i] = y[i];
       }
+#ifdef ROTATED
+      if (EMITS != 0) query[(h + j) * COLUMNS + c] = y;
+#endif
       if (WHOLE == 0 && c == 0) BufferF32(p.parts).v[part + (h + j) * (SIZE + 2) + SIZE + 1] = all;
     }
     barrier();
   }
+#ifdef ROTATED
+  if (EMITS != 0) emit_rounded(row);
+#endif
 }

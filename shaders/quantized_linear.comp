@@ -129,7 +129,7 @@ void main() {
   if (has_levels(FORMAT_0) || has_levels(FORMAT_1) || has_levels(FORMAT_2)) fill_level_table();
   Part part;
   if (!find_part(part)) return;
-  Addends addends = load_addends(part, gl_LocalInvocationID.x);
+  Addends addends = load_addends(part, set_thread());
   [[unroll]] for (uint v = 0; v < VALUES; ++v) sums[v] = 0.0;
   if (is_wide()) {
     add_wide_products(part.weight == 0 ? p.w0 : part.weight == 1 ? p.w1 : p.w2, p.w1, part.n, part.row);

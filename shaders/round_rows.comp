@@ -1,77 +1,53 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
-// Rounds rows of x to bytes, 32 to a scale, for quantized_dot.comp: value = scale * code; the largest magnitude of a
-// block has code 127. A block with an infinity or NaN gets the scale NaN. A few kilobytes: bound by its latency. Four
-// threads a block, eight elements each. With a norm, one workgroup owns a row, adds up its squares first, and what is
-// rounded is the normed row.
+// Rounds rows of x, times a norm's weight where there is one, to bytes, 32 to a scale, for quantized_dot.comp
+// (lib/rounding.glsl). The norm's other factor, one number a row, is left to the products: each block's squares are
+// added up here. A few kilobytes: bound by its latency. Four threads a block, eight elements each.
 //
 // variant: round_rows
 
-#include "math.glsl"
 #include "rounding.glsl"
 #include "vectors.glsl"
 
-layout(local_size_x_id = 0) in;
-layout(constant_id = 0) const uint THREADS = 256;
-layout(constant_id = 1) const uint DTYPE = 1;
-layout(constant_id = 2) const uint WIDTH = 1;
-layout(constant_id = 3) const uint NORM_DTYPE = 99;  // 99: there is none
+layout(local_size_x = 128) in;
+layout(constant_id = 0) const uint DTYPE = 1;
+layout(constant_id = 1) const uint WIDTH = 1;
+layout(constant_id = 2) const uint NORM_DTYPE = 99;  // 99: there is none
 
 layout(push_constant, scalar) uniform Push {
-  uvec2 x, norm, codes, scales;
-  uint k;
-  float eps;
+  uvec2 x, norm, y;
+  uint rows, k;
 } p;
 
-const bool NORM = NORM_DTYPE != 99;
-
-shared float shared_values[THREADS];
+shared float largest[128];
+shared float squares[128];
 
 void main() {
-  uint thread = gl_LocalInvocationID.x, row = gl_WorkGroupID.y;
-  uint step = THREADS * 8, first = gl_WorkGroupID.x * step;
-  float factor = 1.0;
-  if (NORM) {
-    float squares = 0.0;
-    for (uint e = thread * 8; e < p.k; e += step) {
-      [[unroll]] for (uint i = 0; i < 8; i += 4) {
-        vec4 x = load_vector(p.x, row * p.k + e + i, 4, DTYPE, WIDTH);
-        squares += dot(x, x);
-      }
+  uint thread = gl_LocalInvocationID.x, row = gl_WorkGroupID.y, e = (gl_WorkGroupID.x * 128 + thread) * 8;
+  vec4 x[2];
+  float most = 0.0, square = 0.0;
+  [[unroll]] for (uint i = 0; i < 2; ++i) {
+    x[i] = vec4(0.0);
+    if (e < p.k) {
+      x[i] = load_vector(p.x, row * p.k + e + 4 * i, 4, DTYPE, WIDTH);
+      square += dot(x[i], x[i]);
+      if (NORM_DTYPE != 99) x[i] *= load_vector(p.norm, e + 4 * i, 4, NORM_DTYPE, WIDTH);
     }
-    shared_values[thread] = squares;
-    barrier();
-    for (uint half_ = THREADS / 2; half_ > 0; half_ /= 2) {
-      if (thread < half_) shared_values[thread] += shared_values[thread + half_];
-      barrier();
-    }
-    factor = 1.0 / sqrt(shared_values[0] / float(p.k) + p.eps);
-    barrier();
+    vec4 a = abs(x[i]);
+    most = m_max(most, m_max(m_max(a.x, a.y), m_max(a.z, a.w)));
   }
-  for (uint begin = first; begin < p.k; begin += NORM ? step : gl_NumWorkGroups.x * step) {
-    uint e = begin + thread * 8;
-    vec4 x[2];
-    float most = 0.0;
-    [[unroll]] for (uint i = 0; i < 2; ++i) {
-      x[i] = vec4(0.0);
-      if (e < p.k) {
-        x[i] = load_vector(p.x, row * p.k + e + 4 * i, 4, DTYPE, WIDTH);
-        if (NORM) x[i] *= factor * load_vector(p.norm, e + 4 * i, 4, NORM_DTYPE, WIDTH);
-      }
-      vec4 a = abs(x[i]);
-      most = m_max(most, m_max(m_max(a.x, a.y), m_max(a.z, a.w)));
-    }
-    shared_values[thread] = most;
-    barrier();
-    uint block = thread & ~3u;
-    most = m_max(m_max(shared_values[block], shared_values[block + 1]),
-                 m_max(shared_values[block + 2], shared_values[block + 3]));
-    barrier();
-    if (e >= p.k) continue;
-    RoundingScale scale = rounding_scale(most);
-    if ((thread & 3u) == 0) BufferF32(p.scales).v[row * (p.k / 32) + e / 32] = scale.scale;
-    uvec2 words = uvec2(rounded_codes(x[0], scale), rounded_codes(x[1], scale));
-    BufferWords(p.codes).v[(row * p.k + e) / 8] = words;
+  largest[thread] = most;
+  squares[thread] = square;
+  barrier();
+  if (e >= p.k) return;
+  uint block = thread & ~3u;
+  RoundingScale scale = rounding_scale(
+      m_max(m_max(largest[block], largest[block + 1]), m_max(largest[block + 2], largest[block + 3])));
+  if (thread == block) {
+    BufferF32(p.y).v[scale_place(p.rows, p.k, row, e)] = scale.scale;
+    BufferF32(p.y).v[square_place(p.rows, p.k, row, e)] =
+        (squares[block] + squares[block + 1]) + (squares[block + 2] + squares[block + 3]);
   }
+  BufferWords(p.y).v[(row * p.k + e) / 8] = uvec2(rounded_codes(x[0], scale), rounded_codes(x[1], scale));
 }

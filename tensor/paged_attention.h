@@ -9,6 +9,8 @@
 /// blocks of kCacheBlock positions, which sequences take as they grow (Kwon et al. 2023).
 namespace etna {
 
+struct RoundedRows;
+
 inline constexpr std::int64_t kCacheBlock = 64;
 
 /// Keys and values of one layer, [blocks, G, kCacheBlock, row]: f32, f16 or bf16 with rows of D, or u8 with rows of
@@ -62,9 +64,11 @@ Tensor paged_attention(const Tensor& q, const PagedCache& cache, const CachePlac
 
 /// rotate_and_cache_(), then paged_attention() with the queries that it gives; where each sequence has one new row, in
 /// one dispatch on a GPU. A cache in Q8_0 takes two. Not differentiable.
-/// @param qkv [B, T, (H + 2 G) · D] @return [B, T, H, D] @throws ShapeError, DtypeError
+/// @param qkv [B, T, (H + 2 G) · D]
+/// @param rounded where not null, receives the result in bytes, [B, 1, H · D], if the kernel can give it; else undefined
+/// @return [B, T, H, D] @throws ShapeError, DtypeError
 Tensor rotate_and_attend_(const Tensor& qkv, PagedCache& cache, const CachePlaces& places, const RotarySettings& rotary,
-                          const PagedAttentionSettings& attention = {});
+                          const PagedAttentionSettings& attention = {}, RoundedRows* rounded = nullptr);
 
 /// paged_attention() for the many queries of a prompt, the last T of `length` positions of one sequence, by the kernels
 /// of dot_product_attention(). A GPU with matrix units multiplies in f16 or bf16 where the cache has no more digits;

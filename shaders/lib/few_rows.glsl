@@ -24,14 +24,16 @@ layout(constant_id = 13) const uint RESIDUAL_DTYPE = 99;
 layout(constant_id = 14) const uint GATE = 0;
 layout(constant_id = 15) const uint PARTS = 16;  // at least the number of subgroups
 layout(constant_id = 16) const uint CHUNKS = 1;  // or units that a thread loads before it multiplies, of each row
+layout(constant_id = 17) const uint SETS = 1;  // of threads, each of which owns ROWS rows; whole subgroups
 
 layout(push_constant, scalar) uniform Push {
-  uvec2 x, y, bias, norm, residual, w0, w1, w2;
+  uvec2 x, y, bias, norm, residual, w0, w1, w2, rounded;
   uint x_rows, k, n0, n1, n2, bytes0, bytes1, bytes2;  // bytes of a weight's row
   float eps;
 } p;
 
 const bool NORM = NORM_DTYPE != 99;
+const uint SET_THREADS = THREADS / SETS, GROUP_ROWS = ROWS * SETS;
 const uint WEIGHTS = GATE != 0 ? 2 : 1;  // that a workgroup multiplies with
 const uint SUMS = WEIGHTS * X_ROWS * ROWS, VALUES = SUMS + (NORM ? X_ROWS : 0);
 const uint GATE_SILU = 1, GATE_GELU_TANH = 2, GATE_RELU_SQUARED = 3;  // the order of etna::Gate
@@ -42,7 +44,11 @@ shared float parts[VALUES * PARTS];
 const bool SAME_FORMATS =
     FORMAT_0 == FORMAT_1 && FORMAT_0 == FORMAT_2 && ALIGNED_0 == ALIGNED_1 && ALIGNED_0 == ALIGNED_2;
 
-// Which rows of which weight a workgroup owns.
+// A thread's set, and its place in it.
+uint set_index() { return gl_LocalInvocationID.x / SET_THREADS; }
+uint set_thread() { return gl_LocalInvocationID.x % SET_THREADS; }
+
+// Which rows of which weight a set owns.
 struct Part {
   uint weight, row, n;  // n: rows of the weight
   uint columns, from;   // of y, and the first of the weight
@@ -50,11 +56,13 @@ struct Part {
 
 // @return false for a workgroup that has none
 bool find_part(out Part part) {
-  uint groups0 = (p.n0 + ROWS - 1) / ROWS, groups1 = (p.n1 + ROWS - 1) / ROWS, groups2 = (p.n2 + ROWS - 1) / ROWS;
+  const uint more = GROUP_ROWS - 1;
+  uint groups0 = (p.n0 + more) / GROUP_ROWS, groups1 = (p.n1 + more) / GROUP_ROWS, groups2 = (p.n2 + more) / GROUP_ROWS;
   if (GATE != 0) groups1 = groups2 = 0;
   uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
   part.weight = group < groups0 ? 0 : group < groups0 + groups1 ? 1 : 2;
-  part.row = (group - (part.weight > 0 ? groups0 : 0) - (part.weight > 1 ? groups1 : 0)) * ROWS;
+  part.row = (group - (part.weight > 0 ? groups0 : 0) - (part.weight > 1 ? groups1 : 0)) * GROUP_ROWS;
+  part.row += set_index() * ROWS;
   part.n = part.weight == 0 ? p.n0 : part.weight == 1 ? p.n1 : p.n2;
   part.columns = GATE != 0 ? p.n0 : p.n0 + p.n1 + p.n2;
   part.from = (part.weight > 0 ? p.n0 : 0) + (part.weight > 1 ? p.n1 : 0);
@@ -92,7 +100,7 @@ uint share_parts() {
     if (subgroupElect()) parts[v * PARTS + gl_SubgroupID] = sum;
   }
   barrier();
-  return gl_NumSubgroups;
+  return gl_NumSubgroups / SETS;
 #else
   [[unroll]] for (uint v = 0; v < VALUES; ++v) parts[v * PARTS + thread] = sums[v];
   barrier();
@@ -114,8 +122,9 @@ float total_of(uint v, uint count) {
 #else
   const uint step = 8;
 #endif
-  float sum = parts[v * PARTS];
-  for (uint j = 1; j < count; ++j) sum += parts[v * PARTS + j * step];
+  uint first = v * PARTS + set_index() * count;
+  float sum = parts[first];
+  for (uint j = 1; j < count; ++j) sum += parts[first + j * step];
   return sum;
 }
 
@@ -127,10 +136,11 @@ float gated(float a, float b) {
   }
 }
 
-void store_result(Part part, uint v, Addends a, uint count) {
+// @return the result, 0 where there is none
+float store_result(Part part, uint v, Addends a, uint count) {
   uint m, r;
   place_of(part, v, m, r);
-  if (m >= p.x_rows || r >= part.n) return;
+  if (m >= p.x_rows || r >= part.n) return 0.0;
   float factor = NORM ? 1.0 / sqrt(total_of(SUMS + (NORM ? m : 0), count) / float(p.k) + p.eps) : 1.0;
   float y = total_of(v, count);
   if (NORM) y *= factor;
@@ -140,14 +150,20 @@ void store_result(Part part, uint v, Addends a, uint count) {
     if (NORM) b *= factor;
     y = gated(y, b + a.second_bias);
   }
-  store_float(p.y, m * part.columns + part.from + r, DTYPE, y + a.residual);
+  y += a.residual;
+  store_float(p.y, m * part.columns + part.from + r, DTYPE, y);
+  return y;
 }
 
 // Adds up what the threads have in `sums` and writes y. `first` are the addends of this thread's own result.
-void finish(Part part, Addends first) {
-  uint count = share_parts();
-  for (uint v = gl_LocalInvocationID.x; v < X_ROWS * ROWS; v += THREADS)
-    store_result(part, v, v < THREADS ? first : load_addends(part, v), count);
+// @return that result
+float finish(Part part, Addends first) {
+  uint count = share_parts(), own = set_thread();
+  float result = 0.0;
+  if (own < X_ROWS * ROWS) result = store_result(part, own, first, count);
+  for (uint v = own + SET_THREADS; v < X_ROWS * ROWS; v += SET_THREADS)
+    store_result(part, v, load_addends(part, v), count);
+  return result;
 }
 
 #endif

@@ -1,8 +1,14 @@
-// Rounding of floats to bytes with a common scale: value = scale * code; the largest magnitude has code 127.
+// Rows rounded to bytes, 32 to a scale: value = scale * code; the largest magnitude of a block has code 127. A block with
+// an infinity or NaN has the scale NaN. In memory: the codes of all rows, then a scale for each block, then the sum of
+// the squares of what was rounded, before the weight of a norm, for each block.
 #ifndef ETNA_ROUNDING_GLSL
 #define ETNA_ROUNDING_GLSL
 
 #include "math.glsl"
+
+// Places in f32 of what belongs to the block of element e of a row. @param k elements of a row, a multiple of 32
+uint scale_place(uint rows, uint k, uint row, uint e) { return rows * k / 4 + (row * k + e) / 32; }
+uint square_place(uint rows, uint k, uint row, uint e) { return rows * k / 4 + rows * k / 32 + (row * k + e) / 32; }
 
 struct RoundingScale {
   float scale;    // NaN where a value is infinite or NaN

@@ -4,7 +4,11 @@
 #include <gmock/gmock.h>
 
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/kv_cache/kv_cache.h>
+#include <etna/tensor/ops/quantized/quantized.h>
 #include <etna/tensor/paged_attention.h>
+#include <etna/tensor/quant/rounded_rows.h>
+#include <etna/tensor/reductions.h>
 #include <nn/on_device.h>
 #include <ops/numerics.h>
 
@@ -69,6 +73,71 @@ TEST_P(PromptAttention, TakesQueriesInTheDtypeOfItsProducts) {
     expect_near(y, prompt_attention(all, cache, table, 70), dtype == f32 ? 1e-6 : 2e-2);
   }
   EXPECT_THROW(cached_rows(paged_cache(3, 1, 32, {f16, device}).keys, table, 5, i32), DtypeError);
+}
+
+/// A workgroup for each head of queries gives what one for all heads that share keys gives.
+TEST_P(PromptAttention, MayAttendHeadByHead) {
+  const Device device = GetParam();
+  if (device.is_cpu()) return;
+  struct Case {
+    std::int64_t heads, groups, size, width;
+    std::int32_t position;
+  };
+  for (const Case& c :
+       {Case{4, 1, 64, 2, 70}, {6, 2, 128, 4, 200}, {3, 1, 20, 1, 5}, {2, 2, 32, 9, 530}, {4, 2, 4, 1, 0}}) {
+    std::vector<std::int32_t> blocks(static_cast<std::size_t>(c.width));
+    std::iota(blocks.begin(), blocks.end(), 0);
+    const Tensor table = from_vector(blocks, {1, c.width}, device);
+    const Tensor keys = values({c.width, c.groups, kCacheBlock, c.size}, 5, f16).to(device),
+                 other = values({c.width, c.groups, kCacheBlock, c.size}, 6, f16).to(device);
+    const Tensor qkv = values({1, 1, (c.heads + 2 * c.groups) * c.size}, 3, f32).to(device);
+    const Tensor at = from_vector<std::int32_t>({c.position}, {1}, device);
+    for (const PagedAttentionSettings& settings :
+         {PagedAttentionSettings{}, {.scale = 0.3, .softcap = 2, .window = 60}}) {
+      const auto step = [&] {
+        PagedCache cache{keys.clone(), other.clone()};
+        const Tensor y =
+            rotate_and_attend_(qkv, cache, {table, at}, {.heads = c.heads, .kv_heads = c.groups}, settings);
+        return TensorList{
+            y, cache.keys, cache.values,
+            paged_attention(values({1, 1, c.heads, c.size}, 8, f32).to(device), cache, {table, at}, settings)};
+      };
+      const TensorList together = step();
+      const kv_cache::SplitEverywhere scope;
+      const TensorList apart = step();
+      for (std::size_t i : {0u, 3u}) expect_near(apart[i], together[i], 1e-5);
+      for (std::size_t i : {1u, 2u}) EXPECT_EQ(apart[i].to_vector<float>(), together[i].to_vector<float>());
+    }
+  }
+}
+
+/// Of two sequences, the second of which has no position.
+TEST_P(PromptAttention, RoundsTheResultOfAStep) {
+  const Device device = GetParam();
+  for (const std::int64_t width : {2, 9}) {
+    for (const std::int64_t size : {32, 64}) {
+      PagedCache cache = paged_cache(2 * width, 2, size, {f16, device}),
+                 other = paged_cache(2 * width, 2, size, {f16, device});
+      std::vector<std::int32_t> blocks(static_cast<std::size_t>(2 * width));
+      std::iota(blocks.begin(), blocks.end(), 0);
+      const CachePlaces places{from_vector(blocks, {2, width}, device),
+                               from_vector<std::int32_t>({70, -1}, {2}, device)};
+      const Tensor qkv = values({2, 1, (6 + 4) * size}, 3, f32).to(device);
+      const RotarySettings rotary{.heads = 6, .kv_heads = 2};
+      RoundedRows rounded;
+      const Tensor y = rotate_and_attend_(qkv, cache, places, rotary, {}, &rounded);
+      EXPECT_EQ(y.to_vector<float>(), rotate_and_attend_(qkv, other, places, rotary).to_vector<float>());
+      EXPECT_EQ(rounded.defined(), !device.is_cpu() && width == 2);
+      if (!rounded.defined()) continue;
+      EXPECT_EQ(rounded.shape, (Shape{2, 1, 6 * size}));
+      const quantized::RoundedParts parts = quantized::parts_of(rounded.bytes.to(kCPU), 2, 6 * size);
+      const Tensor heads = y.to(kCPU).reshape({2, 6 * size / 32, 32});
+      expect_near(parts.scales, amax(abs(heads), {-1}) / 127.0, 0, 1e-6);
+      const Tensor got = parts.codes.to(f32).reshape(heads.shape()) * parts.scales.unsqueeze(-1);
+      EXPECT_LE((abs(got - heads) - parts.scales.unsqueeze(-1) * 0.501).max().item<double>(), 0.0);
+      EXPECT_EQ(parts.codes.select(0, 1).to(f32).abs().max().item<double>(), 0.0);
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Device, PromptAttention, testing::Values(kCPU, kVulkan), device_type);

@@ -1,5 +1,6 @@
 #include <etna/tensor/ops.h>
-#include <etna/tensor/quant/quantized_tensor.h>
+#include <etna/tensor/ops/quantized/quantized.h>
+#include <etna/tensor/quant/rounded_rows.h>
 
 #include "conformance/samples.h"
 
@@ -41,6 +42,75 @@ Sample table(const char* op, const char* name, std::int64_t rows, std::int64_t i
       .gradients(Gradients::none);
 }
 
+/// Whole numbers whose scale is 1, so that codes are the same on every device.
+std::vector<double> whole_numbers(std::int64_t count) {
+  std::vector<double> list;
+  for (std::int64_t i = 0; i < count; ++i)
+    list.push_back(i % 32 == 5 ? 127.0 : static_cast<double>(i * i * 7 % 251 - 125));
+  return list;
+}
+
+Tensor scales_of(const RoundedRows& rows) {
+  const std::int64_t columns = rows.shape.back();
+  const quantized::RoundedParts parts = quantized::parts_of(rows.bytes, numel(rows.shape) / columns, columns);
+  return cat({parts.scales, parts.squares}, -1);
+}
+
+Sample rounding(const char* name, Shape x, bool normed) {
+  const std::int64_t columns = x[x.rank() - 1];
+  return Sample("round_rows", name)
+      .values(x, whole_numbers(numel(x)))
+      .as(f32)
+      .constant()
+      .calls([=](const TensorList& in) {
+        const RoundedRows rows = round_rows(in[0], normed ? full({columns}, 2.0, in[0].device()) : Tensor());
+        const std::int64_t count = columns == 0 ? 0 : in[0].numel() / columns;
+        return TensorList{quantized::parts_of(rows.bytes, count, columns).codes.to(f32), scales_of(rows)};
+      })
+      .gradients(Gradients::none);
+}
+
+/// Two weights of `rows` rows. @param options eps: 1 for a norm in front and one behind
+Sample rounded(const char* name, Shape x, std::int64_t rows, RoundedLinearOptions options = {}) {
+  const std::int64_t columns = x[x.rank() - 1], results = options.gate == Gate::none ? 2 * rows : rows;
+  Shape residual = x;
+  residual.back() = results;
+  const quant::BlockFormat& format = quant::format_named("Q8_0");
+  std::vector<double> blocks;
+  for (const std::uint8_t byte :
+       quantize(from_vector(whole_numbers(2 * rows * columns), {2 * rows, columns}).to(f32), format)
+           .blocks()
+           .to_vector<std::uint8_t>())
+    blocks.push_back(byte);
+  const Shape bytes{std::ssize(blocks)};
+  return Sample("rounded_linear", name)
+      .values(x, whole_numbers(numel(x)))
+      .as(f32)
+      .constant()
+      .values(bytes, std::move(blocks))
+      .as(u8)
+      .constant()
+      .dense()
+      .in(residual)
+      .as(f32)
+      .constant()
+      .calls([=, &format](const TensorList& in) {
+        const Tensor device_ones = ones({columns}, in[0].device());
+        const RoundedRows given = round_rows(in[0], options.eps > 0.5 ? device_ones : Tensor());
+        const std::int64_t half = in[1].numel() / 2;
+        const QuantizedTensor weights[] = {{format, {rows, columns}, in[1].slice(0, 0, half)},
+                                           {format, {rows, columns}, in[1].slice(0, half, 2 * half)}};
+        RoundedLinearOptions with = options;
+        with.eps = 1e-5;
+        with.residual = in[2];
+        const RoundedLinearResult y = quantized_linear(given, weights, with);
+        TensorList all{scales_of(given), y.y};
+        if (options.rounds) all.push_back(scales_of(y.rounded));
+        return all;
+      })
+      .gradients(Gradients::none);
+}
+
 }  // namespace
 
 std::vector<Sample> samples_in_quantized() {
@@ -49,6 +119,14 @@ std::vector<Sample> samples_in_quantized() {
           plain("many rows", f32, {17, 24}, 7, {.eps = 0}),
           plain("normed", f32, {2, 2, 32}, 6, {.eps = 2}),
           plain("no rows", f32, {0, 16}, 5, {.eps = 0}),
+          rounding("rows", {2, 3, 64}, false),
+          rounding("more than a workgroup", {2, 1184}, true),
+          rounding("no rows", {0, 64}, true),
+          rounded("one row", {1, 64}, 7),
+          rounded("normed", {2, 3, 128}, 5, {.eps = 1}),
+          rounded("gated and rounded", {3, 64}, 32, {.gate = Gate::silu, .rounds = true}),
+          rounded("two weights, rounded", {1, 256}, 64, {.eps = 1, .rounds = true}),
+          rounded("no rows", {0, 64}, 32, {.rounds = true}),
           table("dequantize", "rows", 7),
           table("dequantize", "no rows", 0),
           table("quantized_embedding", "rows", 7),

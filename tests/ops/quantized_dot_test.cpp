@@ -7,6 +7,7 @@
 #include <etna/device/kernel.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/ops/quantized/gpu.h>
+#include <etna/tensor/quant/rounded_rows.h>
 #include <nn/on_device.h>
 #include <ops/quantized_exact.h>
 
@@ -140,6 +141,101 @@ TEST_P(QuantizedDot, GivesTheSameBitsCaptured) {
     const std::vector<float> eager = quantized_linear(x, w, {.norm = norm}).to_vector<float>();
     EXPECT_EQ(step(x).to_vector<float>(), eager);
   }
+}
+
+/// A rounded row as numbers.
+Tensor numbers(const RoundedRows& rows) {
+  const std::int64_t k = rows.shape.back(), m = numel(rows.shape) / k;
+  const RoundedParts parts = parts_of(rows.bytes.to(kCPU), m, k);
+  return (parts.codes.to(f32).reshape({m, k / 32, 32}) * parts.scales.unsqueeze(-1)).reshape(rows.shape);
+}
+
+TEST_P(QuantizedDot, RoundsRowsAsTheReferenceDoes) {
+  for (const DType dtype : {f32, f16, bf16}) {
+    const Tensor x = values({5, 1056}, 3, dtype), norm = values({1056}, 4, dtype);
+    const RoundedRows there = round_rows(x.to(kVulkan), norm.to(kVulkan)), here = round_rows(x, norm);
+    EXPECT_TRUE(there.normed);
+    const RoundedParts a = parts_of(there.bytes.to(kCPU), 5, 1056), b = parts_of(here.bytes, 5, 1056);
+    expect_near(a.codes.to(f32), b.codes.to(f32), 1);
+    expect_near(a.scales, b.scales, 0, 1e-6);
+    expect_near(a.squares, b.squares, 0, 1e-5);
+    expect_near(numbers(there), x.to(f32) * norm.to(f32), 0.51 * 4 / 127);
+  }
+  EXPECT_THROW(round_rows(ones({2, 40}, kVulkan)), ShapeError);
+  EXPECT_THROW(round_rows(ones({2, 64}, {i32, kVulkan})), DtypeError);
+  EXPECT_THROW(round_rows(ones({2, 64}, kVulkan), ones({32}, kVulkan)), ShapeError);
+}
+
+TEST_P(QuantizedDot, GivesTheSameBitsOfRowsThatAreRounded) {
+  for (std::int64_t rows : {1, 3, 8}) {
+    for (const char* format : {"Q4_K", "Q6_K", "Q8_0", "I2_S"}) {
+      const std::vector<QuantizedTensor> w = on_gpu({weight(format, 13, 256), weight(format, 13, 256, 2)});
+      const Tensor x = values({rows, 256}, 5, f32).to(kVulkan), norm = values({256}, 4, f32).to(kVulkan);
+      EXPECT_EQ(takes_rounded_rows(kVulkan, rows, w), rows <= 2);
+      for (const Gate gate : {Gate::none, Gate::silu}) {
+        const Tensor residual = values({rows, gate == Gate::none ? 26 : 13}, 9, f32).to(kVulkan);
+        EXPECT_EQ(quantized_linear(round_rows(x, norm), w, {.gate = gate, .residual = residual}).y.to_vector<float>(),
+                  quantized_linear(x, w, {.norm = norm, .gate = gate, .residual = residual}).to_vector<float>());
+        EXPECT_EQ(quantized_linear(round_rows(x), w, {.gate = gate}).y.to_vector<float>(),
+                  quantized_linear(x, w, {.gate = gate}).to_vector<float>());
+      }
+    }
+  }
+}
+
+TEST_P(QuantizedDot, RoundsItsResultsForTheNextProduct) {
+  struct Case {
+    const char* format;
+    std::int64_t k, n;
+  };
+  for (const Case& c : {Case{"Q4_K", 256, 64}, {"Q8_0", 64, 32}, {"Q6_K", 4096, 96}, {"Q4_0", 8256, 32}}) {
+    for (const std::int64_t rows : {1, 2, 5}) {
+      for (const Gate gate : {Gate::none, Gate::silu}) {
+        std::vector<QuantizedTensor> w{weight(c.format, c.n, c.k)};
+        if (gate != Gate::none) w.push_back(weight(c.format, c.n, c.k, 2));
+        const QuantizedTensor next = weight("Q8_0", 7, gate == Gate::none ? c.n : c.n);
+        const Tensor x = values({rows, c.k}, 5, f32), norm = values({c.n}, 4, f32),
+                     residual = values({rows, c.n}, 9, f32);
+        RoundedLinearOptions options{.gate = gate, .residual = residual.to(kVulkan)};
+        const RoundedRows given = round_rows(x.to(kVulkan));
+        const Tensor plain = quantized_linear(given, on_gpu(w), options).y;
+        options.rounds = true;
+        options.next_norm = norm.to(kVulkan);
+        const RoundedLinearResult got = quantized_linear(given, on_gpu(w), options);
+        const double size = plain.abs().max().item<double>();
+        expect_near(got.y, plain, 1e-5 * size, 1e-5);
+        // What is rounded is y times the norm's weight, and the squares are those of y.
+        const Tensor y = got.y.to(kCPU), wanted = y * norm;
+        ASSERT_TRUE(got.rounded.normed);
+        const RoundedParts parts = parts_of(got.rounded.bytes.to(kCPU), rows, c.n);
+        const Tensor blocks = wanted.reshape({rows, c.n / 32, 32});
+        expect_near(parts.scales, amax(abs(blocks), {-1}) / 127.0, 1e-9 * size, 1e-6);
+        expect_near(parts.squares, sum(square(y.reshape(blocks.shape())), {-1}), 1e-9 * size, 1e-5);
+        const Tensor halves = parts.scales.unsqueeze(-1).expand(blocks.shape()).reshape({rows, c.n}) * 0.501;
+        EXPECT_LE((abs(numbers(got.rounded) - wanted) - halves).max().item<double>(), 0.0);
+        // The chain is the product of the normed results.
+        if (c.n % 64 != 0) continue;
+        const Tensor end = quantized_linear(got.rounded, std::vector{next.to(kVulkan)}, {.eps = 1e-5}).y;
+        const Tensor exact = quantized_linear(got.y, next.to(kVulkan), {.norm = norm.to(kVulkan), .eps = 1e-5});
+        expect_near(end, exact, 1e-4);
+      }
+    }
+  }
+}
+
+TEST_P(QuantizedDot, RefusesWhatItCannotRound) {
+  const std::vector<QuantizedTensor> w = on_gpu({weight("Q8_0", 40, 64)});
+  const RoundedRows x = round_rows(values({2, 64}, 5, f32).to(kVulkan));
+  EXPECT_THROW(quantized_linear(x, w, {.rounds = true}), ShapeError);
+  EXPECT_THROW(quantized_linear(x, on_gpu({weight("Q8_0", 8, 96)})), ShapeError);
+  EXPECT_THROW(quantized_linear(x, w, {.residual = zeros({2, 7}, kVulkan)}), ShapeError);
+  EXPECT_THROW(quantized_linear(x, w, {.gate = Gate::silu}), ShapeError);
+  EXPECT_THROW(quantized_linear(RoundedRows(), w), Error);
+  EXPECT_FALSE(takes_rounded_rows(kCPU, 1, w));
+  EXPECT_FALSE(takes_rounded_rows(kVulkan, 3, w));
+  EXPECT_FALSE(takes_rounded_rows(kVulkan, 1, on_gpu({weight("F16", 8, 64)})));
+  EXPECT_FALSE(takes_rounded_rows(kVulkan, 1, on_gpu({weight("Q8_0", 8, 96)})));
+  EXPECT_FALSE(takes_rounded_rows(kVulkan, 1, on_gpu({weight("Q8_0", 8, 64), weight("Q4_0", 8, 64)}), true));
 }
 
 INSTANTIATE_TEST_SUITE_P(Device, QuantizedDot, testing::Values(kVulkan), device_type);

@@ -274,6 +274,7 @@ Adapter inspect(VkPhysicalDevice handle) {
       .subgroup_size = p.v11.subgroupSize,
       .shared_memory_bytes = limits.maxComputeSharedMemorySize,
       .max_workgroup_size = limits.maxComputeWorkGroupInvocations,
+      .max_subgroups = a.v13 && p.v13.maxComputeWorkgroupSubgroups > 0 ? p.v13.maxComputeWorkgroupSubgroups : 32,
       .compute_units = compute_units(a, p),
       .timestamp_period_ns = limits.timestampPeriod,
       .most_iterations = p.v12.driverID == VK_DRIVER_ID_MESA_LLVMPIPE ? 65535u : 0u,

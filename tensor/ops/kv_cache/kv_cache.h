@@ -22,10 +22,11 @@ struct AttentionAttrs {
   std::int64_t window = 0;
 };
 
-/// Inputs are those of WriteInput; outputs are the attention's, then the cache.
+/// Inputs are those of WriteInput; outputs are the attention's, then the cache, then the first in bytes if it rounds.
 struct StepAttrs {
   WriteAttrs write;
   AttentionAttrs attention;
+  bool rounds = false;
 };
 
 void write_cpu(const OpCall& call, std::span<Tensor> out);
@@ -34,7 +35,19 @@ void attention_cpu(const OpCall& call, std::span<Tensor> out);
 bool attention_gpu(const OpCall& call, std::span<Tensor> out);
 /// Whether step_gpu() takes one new row a sequence. @param size elements of a head
 bool has_step_gpu(const Tensor& qkv, const PagedCache& cache, std::int64_t heads, std::int64_t size);
+/// Whether it also gives its result in bytes. @param table of the cache's blocks
+bool step_rounds_gpu(const Tensor& table, std::int64_t size);
 bool step_gpu(const OpCall& call, std::span<Tensor> out);
+
+/// Makes each head of queries a workgroup of its own, as where there are too few to fill a device, in a scope. For tests;
+/// one thread.
+class SplitEverywhere {
+ public:
+  SplitEverywhere();
+  ~SplitEverywhere();
+  SplitEverywhere(const SplitEverywhere&) = delete;
+  SplitEverywhere& operator=(const SplitEverywhere&) = delete;
+};
 
 enum RowsInput { kCache, kRowsTable };
 struct RowsAttrs {

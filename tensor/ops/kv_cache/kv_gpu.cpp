@@ -11,6 +11,8 @@ namespace {
 constexpr std::int64_t kMostAlone = 512, kPart = 128;
 constexpr std::int64_t kMostShared = 16, kMostSize = 256, kMostRow = 512;
 
+thread_local int split_everywhere = 0;
+
 /// Elements that one load takes.
 std::uint32_t load_width(const Tensor& cache, std::int64_t size) {
   if (cache.dtype() == u8) return 1;
@@ -47,7 +49,7 @@ bool attends(DType dtype, const Tensor& keys, std::int64_t rows, std::int64_t he
 struct Attention {
   Tensor q, keys, values, table, positions, y;
   AttentionAttrs attrs;
-  std::int64_t rows = 0, steps = 1, shared = 1, size = 0, span = 0, chunks = 1;
+  std::int64_t rows = 0, steps = 1, shared = 1, split = 1, size = 0, span = 0, chunks = 1;
   Tensor parts = {};
 
   /// @param shape of the queries, [B, T, H, D]
@@ -59,16 +61,19 @@ struct Attention {
     const std::int64_t reach = table.size(1) * kCacheBlock;
     span = reach <= kMostAlone ? kMostAlone : kPart;
     chunks = std::max<std::int64_t>(1, (reach + span - 1) / span);
+    const std::int64_t workgroups = rows * keys.size(1) * chunks;
+    if (split_everywhere > 0 || workgroups * shared <= gpu::capabilities(q.device()).compute_units) split = shared;
     if (chunks > 1) parts = empty({rows * keys.size(1) * shared, chunks, size + 2}, {f32, q.device()});
   }
 
   void begin(gpu::Kernel& kernel) const {
-    kernel.spec(q.dtype(), keys.dtype(), size, shared)
+    kernel.spec(q.dtype(), keys.dtype(), size, shared / split)
         .spec(load_width(q, size), std::min(load_width(keys, size), load_width(values, size)))
-        .spec(chunks == 1);
+        .spec(chunks == 1, split);
   }
-  void places(gpu::Kernel& kernel) const {
-    kernel.read(table).read(positions).write(chunks == 1 ? y : Tensor()).write(parts);
+  /// @param rounded takes the place of parts where there are none
+  void places(gpu::Kernel& kernel, const Tensor& rounded = {}) const {
+    kernel.read(table).read(positions).write(chunks == 1 ? y : Tensor()).write(chunks == 1 ? rounded : parts);
   }
   void numbers(gpu::Kernel& kernel) const {
     kernel.u32(steps, keys.size(1), table.size(1), keys.size(0), chunks, attrs.window, span)
@@ -76,7 +81,7 @@ struct Attention {
         .f32(static_cast<float>(attrs.softcap));
   }
   void dispatch(const OpCall& call, const gpu::Kernel& kernel) const {
-    kernel.dispatch({gpu::u32(chunks), gpu::u32(keys.size(1)), gpu::u32(rows)});
+    kernel.dispatch({gpu::u32(chunks), gpu::u32(keys.size(1) * split), gpu::u32(rows)});
     if (chunks == 1) return;
     gpu::Kernel(shaders::paged_attention_merge, call)
         .spec(q.dtype())
@@ -89,6 +94,9 @@ struct Attention {
 };
 
 }  // namespace
+
+SplitEverywhere::SplitEverywhere() { ++split_everywhere; }
+SplitEverywhere::~SplitEverywhere() { --split_everywhere; }
 
 bool write_gpu(const OpCall& call, std::span<Tensor> out) {
   const auto a = call.as<WriteAttrs>();
@@ -160,6 +168,10 @@ bool has_step_gpu(const Tensor& qkv, const PagedCache& cache, std::int64_t heads
   return cache.keys.dtype() != u8 && attends(qkv.dtype(), cache.keys, qkv.size(0), heads, size);
 }
 
+bool step_rounds_gpu(const Tensor& table, std::int64_t size) {
+  return table.size(1) * kCacheBlock <= kMostAlone && size % 32 == 0;
+}
+
 bool step_gpu(const OpCall& call, std::span<Tensor> out) {
   const auto a = call.as<StepAttrs>();
   const Tensor& given = call.in[kQkv];
@@ -176,8 +188,8 @@ bool step_gpu(const OpCall& call, std::span<Tensor> out) {
   const HeadInputs heads(call);
   gpu::Kernel kernel(shaders::paged_attention_rotated, call);
   at.begin(kernel);
-  kernel.spec(a.write.interleaved, heads.norm).read(at.q).read_write(at.keys).read_write(at.values);
-  at.places(kernel);
+  kernel.spec(a.write.interleaved, heads.norm, a.rounds).read(at.q).read_write(at.keys).read_write(at.values);
+  at.places(kernel, a.rounds ? out[3] : Tensor());
   kernel.read(heads.frequencies).read(heads.query_norm).read(heads.key_norm);
   at.numbers(kernel);
   kernel.u32(heads.pairs()).f32(a.write.eps).f32(a.write.magnitude);

@@ -8,6 +8,7 @@
 #include <etna/tensor/ops/kernel.h>
 #include <etna/tensor/ops/kv_cache/kv_cache.h>
 #include <etna/tensor/quant/quantized_tensor.h>
+#include <etna/tensor/quant/rounded_rows.h>
 #include <etna/tensor/transformer.h>
 
 // rotate_and_cache_, paged_attention and both in one, cached_rows: a cache of keys and values in blocks.
@@ -142,6 +143,7 @@ std::vector<OutputSpec> infer_step(const OpCall& call) {
     throw ShapeError(fmt::format("{}: {} heads of queries, {} of keys; the second must divide the first", call.op.name,
                                  a.heads, a.kv_heads));
   }
+  if (call.as<StepAttrs>().rounds) out.push_back({Shape{call.in[kQkv].size(0) * a.heads * a.size / 4 * 5}, u8});
   return out;
 }
 
@@ -245,18 +247,24 @@ Tensor rotate_and_cache_(const Tensor& qkv, PagedCache& cache, const CachePlaces
 }
 
 Tensor rotate_and_attend_(const Tensor& qkv, PagedCache& cache, const CachePlaces& places, const RotarySettings& rotary,
-                          const PagedAttentionSettings& attention) {
+                          const PagedAttentionSettings& attention, RoundedRows* rounded) {
   detail::require_defined("rotate_and_attend_", qkv, cache.keys, cache.values, places.table, places.positions);
   RotarySettings settings = rotary;
   settings.dtype = {};
   const WriteAttrs a = write_attrs(qkv, settings);
   const bool one = qkv.dim() == 3 && qkv.size(1) == 1 && cache.keys.dim() == 4;
+  if (rounded != nullptr) *rounded = {};
   if (!one || !(qkv.device().is_cpu() || has_step_gpu(qkv, cache, a.heads, a.size)))
     return paged_attention(rotate_and_cache_(qkv, cache, places, settings), cache, places, attention);
-  return apply(kStep,
-               {qkv, rotary.frequencies, places.table, places.positions, rotary.query_norm, rotary.key_norm, cache.keys,
-                cache.values},
-               Attrs::of(StepAttrs{a, attention_attrs(a.size, attention)}))[0];
+  StepAttrs step{a, attention_attrs(a.size, attention)};
+  step.rounds =
+      rounded != nullptr && !qkv.device().is_cpu() && places.table.dim() == 2 && step_rounds_gpu(places.table, a.size);
+  const TensorList out = apply(kStep,
+                               {qkv, rotary.frequencies, places.table, places.positions, rotary.query_norm,
+                                rotary.key_norm, cache.keys, cache.values},
+                               Attrs::of(step));
+  if (step.rounds) *rounded = {out[3], {qkv.size(0), 1, a.heads * a.size}, false};
+  return out[0];
 }
 
 Tensor cached_rows(const Tensor& cache, const Tensor& table, std::int64_t length, DType dtype) {

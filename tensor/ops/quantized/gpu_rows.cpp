@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <array>
-#include <bit>
 
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/ops/quantized/gpu.h>
+#include <etna/tensor/quant/rounded_rows.h>
 
 // quantized_linear for up to eight rows of x: shaders/quantized_linear.comp, or, where the device multiplies bytes and
 // all weights are in blocks, quantized_dot.comp.
@@ -12,6 +12,8 @@ namespace {
 
 constexpr std::uint32_t kNone = 99;
 constexpr std::int64_t kChunk = 16, kUnit = 64;  ///< elements that the kernels decode at once
+/// Rows at most that products round for one another. With more, workgroups of 32 columns are too large for registers.
+constexpr std::int64_t kMostRounded = 2;
 
 thread_local int without_subgroups = 0, without_bytes = 0;
 
@@ -30,9 +32,10 @@ std::uint32_t load_width(const Tensor& x, const Tensor& norm, std::int64_t k) {
 
 /// How a weight's rows are dealt out.
 struct Tiling {
-  std::int64_t threads;  ///< of a workgroup, which share k
-  std::int64_t rows;     ///< of a weight, in a workgroup
-  std::int64_t chunks;   ///< that a thread loads of each row before it multiplies
+  std::int64_t threads;   ///< of a set, which share k
+  std::int64_t rows;      ///< of a weight, of a set
+  std::int64_t chunks;    ///< that a thread loads of each row before it multiplies
+  std::int64_t sets = 1;  ///< of a workgroup
 };
 
 /// Threads that share k, so that all of them take at most `most` chunks in a round, and few idle in the last round.
@@ -67,7 +70,19 @@ Tiling tiling_of_bytes(std::int64_t k, std::int64_t x_rows, bool gate) {
   return {threads, x_rows <= 2 && !gate ? 2 : 1, 1};
 }
 
-/// Whether the kernel that rounds x to bytes takes a call.
+/// The same where a workgroup owns as many results as are rounded together. Both weights of a gate need registers.
+Tiling tiling_of_rounded(std::int64_t k, std::int64_t x_rows, bool gate, const gpu::Capabilities& can) {
+  const std::int64_t least = std::max<std::int64_t>(32, can.subgroup_size);
+  std::int64_t rows = x_rows > 2 ? 1 : 2;
+  std::int64_t threads = (k / kUnit + least - 1) / least * least;
+  threads = std::clamp<std::int64_t>(threads, least, gate ? least : 2 * least);
+  const auto most = static_cast<std::int64_t>(std::min(can.max_workgroup_size, can.max_subgroups * can.subgroup_size));
+  if (kRoundedBlock / rows * threads > most) threads = least;
+  while (kRoundedBlock / rows * threads > most) rows *= 2;
+  return {threads, rows, 1, kRoundedBlock / rows};
+}
+
+/// Whether the kernel of bytes takes a call.
 bool multiplies_bytes(const LinearAttrs& a, const std::array<BlockMatrix, kMostWeights>& w, std::int64_t k,
                       const gpu::Capabilities& can) {
   if (!can.packed_dot || k == 0 || k % kUnit != 0 || without_bytes > 0) return false;
@@ -77,27 +92,79 @@ bool multiplies_bytes(const LinearAttrs& a, const std::array<BlockMatrix, kMostW
   return true;
 }
 
-/// Rows of x in bytes, 32 to a scale.
-struct RoundedRows {
-  Tensor codes, scales;
-};
-
-RoundedRows round_rows(const OpCall& call, const Tensor& x, const Tensor& norm, double eps, std::int64_t rows,
-                       std::int64_t k) {
-  const RoundedRows y{empty({rows, k}, {i8, x.device()}), empty({rows, k / 32}, {f32, x.device()})};
-  const auto threads = std::clamp<std::int64_t>(
-      static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(k / 8))), 32, norm.defined() ? 512 : 256);
+void record_rounding(const OpCall& call, const Tensor& x, const Tensor& norm, const Tensor& y, std::int64_t rows,
+                     std::int64_t k) {
   gpu::Kernel(shaders::round_rows, call)
-      .spec(threads, gpu::u32(x.dtype()), load_width(x, norm, k), dtype_or_none(norm))
+      .spec(gpu::u32(x.dtype()), load_width(x, norm, k), dtype_or_none(norm))
       .read(x)
       .read(norm)
-      .write(y.codes)
-      .write(y.scales)
-      .u32(k)
-      .f32(static_cast<float>(eps))
-      .dispatch({norm.defined() ? 1u : gpu::u32((k / 8 + threads - 1) / threads), gpu::u32(rows), 1u});
-  return y;
+      .write(y)
+      .u32(rows, k)
+      .dispatch({gpu::u32((k / 8 + 127) / 128), gpu::u32(rows), 1u});
 }
+
+std::array<BlockMatrix, kMostWeights> matrices(const OpCall& call, const LinearAttrs& a, std::int64_t k) {
+  std::array<BlockMatrix, kMostWeights> w;
+  for (int i = 0; i < kMostWeights; ++i) {
+    auto& own = w[static_cast<std::size_t>(i)];
+    if (i < a.weights) {
+      own = block_matrix(a.block_format(i), call.in[static_cast<std::size_t>(kBlocks + i)], a.rows[i], k);
+      continue;
+    }
+    own = w[0];
+    own.rows = 0;
+    own.at = {};
+  }
+  return w;
+}
+
+/// One launch of either kernel. In bytes, `x` are RoundedRows::bytes.
+struct RowsLaunch {
+  const LinearAttrs& attrs;
+  const std::array<BlockMatrix, kMostWeights>& weights;
+  Tensor x, y, bias, norm, residual;
+  std::uint32_t x_width = 1;
+  std::int64_t x_rows = 0, k = 0;
+  bool normed = false;       ///< results are divided by the root mean square of x
+  Tensor rounded = {};       ///< the results in bytes, for a norm whose weight is `norm`
+  DType dtype = DType::f32;  ///< of x, where it is not in bytes, and y
+
+  void record(const OpCall& call, const gpu::Shader& shader, const Tiling& tiling, bool subgroups) const {
+    const LinearAttrs& a = attrs;
+    const auto& w = weights;
+    const gpu::Capabilities& can = gpu::capabilities(y.device());
+    const bool gate = a.gate != Gate::none, bytes = &shader == &shaders::quantized_dot;
+    const std::int64_t own = tiling.rows * tiling.sets, threads = tiling.threads * tiling.sets;
+    std::int64_t groups = 0;
+    for (int i = 0; i < (gate ? 1 : a.weights); ++i) groups += (a.rows[i] + own - 1) / own;
+    const std::int64_t parts = subgroups ? threads / std::min<std::int64_t>(8, can.subgroup_size) : threads;
+    gpu::Kernel kernel(shader, call);
+    kernel.on(y.device())
+        .spec(threads, tiling.rows,
+              x_rows <= 2   ? x_rows
+              : x_rows <= 4 ? 4
+                            : 8)
+        .spec(w[0].format, w[1].format, w[2].format, w[0].aligned, w[1].aligned, w[2].aligned)
+        .spec(gpu::u32(dtype), x_width,
+              !normed ? kNone
+              : bytes ? gpu::u32(f32)
+                      : dtype_or_none(norm),
+              dtype_or_none(bias))
+        .spec(dtype_or_none(residual), gpu::u32(a.gate), gpu::u32(parts), gpu::u32(tiling.chunks))
+        .spec(tiling.sets);
+    if (bytes) kernel.spec(rounded.defined(), rounded.defined() ? dtype_or_none(norm) : kNone);
+    kernel.read(x).write(y).read(bias).read(norm).read(residual);
+    for (const BlockMatrix& weight : w) kernel.read(weight.at);
+    kernel.write(rounded).u32(x_rows, k);
+    for (const BlockMatrix& weight : w) kernel.u32(weight.rows);
+    for (const BlockMatrix& weight : w) kernel.u32(weight.row_bytes);
+    kernel.f32(static_cast<float>(a.eps)).dispatch(gpu::grid(groups));
+  }
+};
+
+Tensor dense(const Tensor& x) { return x.defined() ? x.contiguous() : x; }
+
+bool has_subgroups(const gpu::Capabilities& can) { return can.subgroup_arithmetic && without_subgroups == 0; }
 
 }  // namespace
 
@@ -108,61 +175,96 @@ WithoutBytes::~WithoutBytes() { --without_bytes; }
 
 void linear_rows(const OpCall& call, const Tensor& out) {
   const auto a = call.as<LinearAttrs>();
-  const std::int64_t k = call.in[kX].size(-1), x_rows = call.in[kX].numel() / std::max<std::int64_t>(k, 1);
-  const std::int64_t m = k > 0 ? x_rows : out.numel() / out.size(-1);
-  const auto dense = [&](LinearInput i) { return call.in[i].defined() ? call.in[i].contiguous() : Tensor(); };
-  const Tensor bias = dense(kBias), norm = dense(kNorm), residual = dense(kResidual);
+  const Tensor norm = dense(call.in[kNorm]), residual = dense(call.in[kResidual]);
+  const std::int64_t k = call.in[kX].size(-1), rows = call.in[kX].numel() / std::max<std::int64_t>(k, 1);
   // The kernels have one dtype for x and y.
   const bool same = out.dtype() == call.in[kX].dtype();
-  const Tensor x = same ? dense(kX) : call.in[kX].to(f32).contiguous();
+  const Tensor x = dense(same ? call.in[kX] : call.in[kX].to(f32));
   const Tensor y = same ? out : empty(out.shape(), {f32, out.device()});
-  std::array<BlockMatrix, kMostWeights> w;
-  bool plain = true, halves = true;  // halves: what is_wide() of the shader asks
-  for (int i = 0; i < a.weights; ++i) {
-    w[static_cast<std::size_t>(i)] =
-        block_matrix(a.block_format(i), call.in[static_cast<std::size_t>(kBlocks + i)], a.rows[i], k);
-    const BlockMatrix& own = w[static_cast<std::size_t>(i)];
-    plain = plain && a.block_format(i).elements == 1;
-    halves = halves && own.aligned >= 16 && own.format == w[0].format && own.aligned == w[0].aligned &&
-             (a.block_format(i).name == "F16" || a.block_format(i).name == "BF16");
-  }
-  for (int i = a.weights; i < kMostWeights; ++i) {
-    w[static_cast<std::size_t>(i)] = w[0];
-    w[static_cast<std::size_t>(i)].rows = 0;
-    w[static_cast<std::size_t>(i)].at = {};
-  }
+  const std::array<BlockMatrix, kMostWeights> w = matrices(call, a, k);
   const gpu::Capabilities& can = gpu::capabilities(y.device());
-  const std::int64_t rounded = m <= 2 ? m : m <= 4 ? 4 : 8;
-  const bool gate = a.gate != Gate::none, subgroups = can.subgroup_arithmetic && without_subgroups == 0;
-  const bool dots = subgroups && multiplies_bytes(a, w, k, can);
-  const Tiling tiling = dots     ? tiling_of_bytes(k, rounded, gate)
-                        : halves ? tiling_of_halves(a.columns(), k, rounded, gate, can.compute_units)
-                                 : tiling_of_floats(a.columns(), k, rounded, plain, gate, can.compute_units);
-  std::int64_t groups = 0;
-  for (int i = 0; i < (gate ? 1 : a.weights); ++i) groups += (a.rows[i] + tiling.rows - 1) / tiling.rows;
-  const std::int64_t parts = subgroups ? tiling.threads / std::min<std::int64_t>(8, can.subgroup_size) : tiling.threads;
-  RoundedRows rounded_x;
-  if (dots) rounded_x = round_rows(call, x, norm, a.eps, x_rows, k);
-  gpu::Kernel kernel(dots        ? shaders::quantized_dot
-                     : subgroups ? shaders::quantized_linear
-                                 : shaders::quantized_linear_shared,
-                     call);
-  kernel.on(y.device())
-      .spec(tiling.threads, tiling.rows, rounded)
-      .spec(w[0].format, w[1].format, w[2].format, w[0].aligned, w[1].aligned, w[2].aligned)
-      .spec(gpu::u32(x.dtype()), load_width(x, norm, k), k > 0 && !dots ? dtype_or_none(norm) : kNone,
-            dtype_or_none(bias))
-      .spec(dtype_or_none(residual), gpu::u32(a.gate), gpu::u32(parts), gpu::u32(tiling.chunks));
-  if (dots)
-    kernel.read(rounded_x.codes).write(y).read(bias).read(rounded_x.scales).read(residual);
-  else
-    kernel.read(x).write(y).read(bias).read(norm).read(residual);
-  for (const BlockMatrix& weight : w) kernel.read(weight.at);
-  kernel.u32(m, k);
-  for (const BlockMatrix& weight : w) kernel.u32(weight.rows);
-  for (const BlockMatrix& weight : w) kernel.u32(weight.row_bytes);
-  kernel.f32(static_cast<float>(a.eps)).dispatch(gpu::grid(groups));
+  RowsLaunch launch{a, w, x, y, dense(call.in[kBias]), norm, residual};
+  launch.x_rows = k > 0 ? rows : out.numel() / out.size(-1);
+  launch.k = k;
+  launch.normed = norm.defined() && k > 0;
+  launch.dtype = x.dtype();
+  launch.x_width = load_width(x, norm, k);
+  const std::int64_t x_rows = launch.x_rows <= 2 ? launch.x_rows : launch.x_rows <= 4 ? 4 : 8;
+  const bool gate = a.gate != Gate::none, subgroups = has_subgroups(can);
+  if (subgroups && multiplies_bytes(a, w, k, can)) {
+    launch.x = empty({rows * k / 4 * 5}, {u8, x.device()});
+    record_rounding(call, x, norm, launch.x, rows, k);
+    launch.norm = Tensor();
+    launch.record(call, shaders::quantized_dot, tiling_of_bytes(k, x_rows, gate), true);
+  } else {
+    bool plain = true, halves = true;  // halves: what is_wide() of the shader asks
+    for (std::size_t i = 0; i < a.weights; ++i) {
+      const quant::BlockFormat& format = a.block_format(static_cast<int>(i));
+      plain = plain && format.elements == 1;
+      halves = halves && w[i].aligned >= 16 && w[i].format == w[0].format && w[i].aligned == w[0].aligned &&
+               (format.name == "F16" || format.name == "BF16");
+    }
+    const Tiling tiling = halves ? tiling_of_halves(a.columns(), k, x_rows, gate, can.compute_units)
+                                 : tiling_of_floats(a.columns(), k, x_rows, plain, gate, can.compute_units);
+    launch.record(call, subgroups ? shaders::quantized_linear : shaders::quantized_linear_shared, tiling, subgroups);
+  }
   if (!same) Tensor(out).copy_(y);
 }
 
+bool round_rows_gpu(const OpCall& call, std::span<Tensor> out) {
+  const Tensor& x = call.in[kToRound];
+  if (x.dtype() == f64 || (call.in[kRoundNorm].defined() && call.in[kRoundNorm].dtype() == f64)) return false;
+  if (x.numel() == 0) return true;
+  if (x.size(0) > 65535) return false;
+  record_rounding(call, x.contiguous(), dense(call.in[kRoundNorm]), out[0], x.size(0), x.size(1));
+  return true;
+}
+
+bool rounded_linear_gpu(const OpCall& call, std::span<Tensor> out) {
+  const auto a = call.as<RoundedLinearAttrs>();
+  for (int i = kBias; i < kBlocks; ++i) {
+    const Tensor& x = call.in[static_cast<std::size_t>(i)];
+    if (x.defined() && x.dtype() == f64) return false;
+  }
+  if (out[0].numel() == 0) return true;
+  const gpu::Capabilities& can = gpu::capabilities(out[0].device());
+  const std::array<BlockMatrix, kMostWeights> w = matrices(call, a.linear, a.columns);
+  if (a.rows > kMostRows || !has_subgroups(can) || !multiplies_bytes(a.linear, w, a.columns, can)) return false;
+  Tensor x = call.in[kX].contiguous();
+  if (gpu::pointer(x).address % 16 != 0) x = x.clone();
+  RowsLaunch launch{a.linear, w, x, out[0], dense(call.in[kBias]), dense(call.in[kNorm]), dense(call.in[kResidual])};
+  launch.x_rows = a.rows;
+  launch.k = a.columns;
+  launch.normed = a.normed;
+  const std::int64_t x_rows = a.rows <= 2 ? a.rows : a.rows <= 4 ? 4 : 8;
+  const bool gate = a.linear.gate != Gate::none;
+  if (a.rounds) launch.rounded = out[1];
+  launch.record(call, shaders::quantized_dot,
+                a.rounds ? tiling_of_rounded(a.columns, x_rows, gate, can) : tiling_of_bytes(a.columns, x_rows, gate),
+                true);
+  return true;
+}
+
 }  // namespace etna::quantized
+
+namespace etna {
+
+bool takes_rounded_rows(Device device, std::int64_t rows, std::span<const QuantizedTensor> weights, bool gate) {
+  if (device.is_cpu() || rows > quantized::kMostRounded || weights.empty()) return false;
+  if (!gpu::runs_kernels(device)) return false;
+  const gpu::Capabilities& can = gpu::capabilities(device);
+  if (!quantized::has_subgroups(can) || !can.packed_dot || quantized::without_bytes > 0) return false;
+  for (const QuantizedTensor& w : weights) {
+    if (!w.defined() || w.shape().rank() != 2 || w.format().elements == 1 || w.size(1) == 0 ||
+        w.size(1) % quantized::kUnit != 0)
+      return false;
+  }
+  if (!gate) return true;
+  const auto matrix = [](const QuantizedTensor& w) {
+    return quantized::block_matrix(w.format(), w.blocks(), w.size(0), w.size(1));
+  };
+  return weights.size() == 2 && &weights[0].format() == &weights[1].format() &&
+         matrix(weights[0]).aligned == matrix(weights[1]).aligned;
+}
+
+}  // namespace etna

@@ -58,21 +58,7 @@ TensorList linear_reference(const OpCall& call) {
     parts.push_back(linear(x, w, bias.defined() ? bias.to(row).slice(0, at, at + a.rows[i]) : Tensor()));
     at += a.rows[i];
   }
-  Tensor y;
-  switch (a.gate) {
-    case Gate::none:
-      y = parts.size() == 1 ? parts[0] : cat(parts, -1);
-      break;
-    case Gate::silu:
-      y = silu(parts[0]) * parts[1];
-      break;
-    case Gate::gelu_tanh:
-      y = gelu_tanh(parts[0]) * parts[1];
-      break;
-    case Gate::relu_squared:
-      y = square(relu(parts[0])) * parts[1];
-      break;
-  }
+  Tensor y = a.gate != Gate::none ? gated(a.gate, parts[0]) * parts[1] : parts.size() == 1 ? parts[0] : cat(parts, -1);
   if (residual.defined()) y = y + residual.to(row);
   return {y.to(a.dtype)};
 }
@@ -128,6 +114,37 @@ void require_table(const char* op, const char* what, const QuantizedTensor& x) {
 
 }  // namespace
 
+namespace quantized {
+
+LinearAttrs linear_attrs(const char* op, const Shape& x, std::span<const QuantizedTensor> weights, Gate gate,
+                         std::vector<Tensor>& in) {
+  if (weights.empty() || weights.size() > kMostWeights)
+    throw ShapeError(fmt::format("{}: got {} weights; wanted 1 to {}", op, weights.size(), kMostWeights));
+  LinearAttrs a;
+  a.gate = gate;
+  a.weights = static_cast<std::uint8_t>(weights.size());
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    require_table(op, "a weight", weights[i]);
+    if (x.rank() == 0 || weights[i].size(1) != x.back()) {
+      throw ShapeError(fmt::format("{}: x is {}, a weight is {}; their last sizes must be equal", op, str(x),
+                                   str(weights[i].shape())));
+    }
+    a.rows[i] = weights[i].size(0);
+    a.format[i] = place_of(weights[i].format());
+    in.push_back(weights[i].blocks());
+  }
+  if (gate != Gate::none && (weights.size() != 2 || a.rows[0] != a.rows[1]))
+    throw ShapeError(fmt::format("{}: a gate takes two weights of one shape", op));
+  return a;
+}
+
+Tensor gated(Gate gate, const Tensor& x) {
+  if (gate == Gate::silu) return silu(x);
+  return gate == Gate::gelu_tanh ? gelu_tanh(x) : square(relu(x));
+}
+
+}  // namespace quantized
+
 Tensor dequantize(const QuantizedTensor& x, DType dtype) {
   if (!x.defined()) throw Error("dequantize: x is undefined");
   const std::int64_t columns = x.shape().rank() == 0 ? 1 : x.size(-1), rows = columns == 0 ? 0 : x.numel() / columns;
@@ -138,26 +155,10 @@ Tensor quantized_linear(const Tensor& x, std::span<const QuantizedTensor> weight
                         const QuantizedLinearOptions& options) {
   constexpr const char* kName = "quantized_linear";
   detail::require_defined(kName, x);
-  if (weights.empty() || weights.size() > kMostWeights)
-    throw ShapeError(fmt::format("{}: got {} weights; wanted 1 to {}", kName, weights.size(), kMostWeights));
-  LinearAttrs a;
-  a.gate = options.gate;
+  std::vector<Tensor> in{x, options.bias, options.norm, options.residual};
+  LinearAttrs a = linear_attrs(kName, x.shape(), weights, options.gate, in);
   a.dtype = options.dtype.value_or(x.dtype());
   a.eps = options.eps;
-  a.weights = static_cast<std::uint8_t>(weights.size());
-  std::vector<Tensor> in{x, options.bias, options.norm, options.residual};
-  for (std::size_t i = 0; i < weights.size(); ++i) {
-    require_table(kName, "a weight", weights[i]);
-    if (x.dim() == 0 || weights[i].size(1) != x.size(-1)) {
-      throw ShapeError(fmt::format("{}: x is {}, a weight is {}; their last sizes must be equal", kName, str(x.shape()),
-                                   str(weights[i].shape())));
-    }
-    a.rows[i] = weights[i].size(0);
-    a.format[i] = place_of(weights[i].format());
-    in.push_back(weights[i].blocks());
-  }
-  if (a.gate != Gate::none && (weights.size() != 2 || a.rows[0] != a.rows[1]))
-    throw ShapeError(fmt::format("{}: a gate takes two weights of one shape", kName));
   return apply(kLinear, in, Attrs::of(a))[0];
 }
 

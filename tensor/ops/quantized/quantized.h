@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include <etna/tensor/op.h>
 #include <etna/tensor/quant/quantized_tensor.h>
@@ -27,6 +28,30 @@ struct LinearAttrs {
   std::int64_t columns() const { return gate != Gate::none ? rows[0] : rows[0] + rows[1] + rows[2]; }
 };
 
+/// The format of each weight, checked against x [..., K]; their blocks are appended to `in`.
+LinearAttrs linear_attrs(const char* op, const Shape& x, std::span<const QuantizedTensor> weights, Gate gate,
+                         std::vector<Tensor>& in);
+/// act(x) of a gate that is not none.
+Tensor gated(Gate gate, const Tensor& x);
+
+/// Elements that share a scale when rows are rounded to bytes.
+inline constexpr std::int64_t kRoundedBlock = 32;
+
+/// Positions of round_rows' inputs. Those of rounded_linear are LinearInput's: kX are bytes, kNorm is the next norm's.
+enum RoundInput { kToRound, kRoundNorm };
+struct RoundedLinearAttrs {
+  LinearAttrs linear;
+  std::int64_t rows = 0, columns = 0;  ///< of x
+  bool normed = false, rounds = false;
+};
+
+/// Views of RoundedRows::bytes.
+struct RoundedParts {
+  Tensor codes;            ///< [rows, K] i8
+  Tensor scales, squares;  ///< [rows, K / 32] f32
+};
+RoundedParts parts_of(const Tensor& bytes, std::int64_t rows, std::int64_t columns);
+
 /// The most rows of x that a GPU multiplies without decoding the weights first.
 inline constexpr std::int64_t kMostRows = 8;
 
@@ -44,6 +69,8 @@ DType product_dtype(Device device, std::int64_t elements, std::span<const quant:
 
 void linear_cpu(const OpCall& call, std::span<Tensor> out);
 bool linear_gpu(const OpCall& call, std::span<Tensor> out);
+bool round_rows_gpu(const OpCall& call, std::span<Tensor> out);
+bool rounded_linear_gpu(const OpCall& call, std::span<Tensor> out);
 void embedding_cpu(const OpCall& call, std::span<Tensor> out);
 bool embedding_gpu(const OpCall& call, std::span<Tensor> out);
 void dequantize_cpu(const OpCall& call, std::span<Tensor> out);
