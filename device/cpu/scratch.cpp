@@ -16,9 +16,7 @@
 namespace etna::cpu::scratch {
 namespace {
 
-constexpr std::size_t kSmallest = 256;                    // bytes per block
-constexpr std::size_t kMostKept = std::size_t{64} << 20;  // bytes that a thread keeps
-constexpr int kClasses = std::bit_width(kMostKept);
+constexpr std::size_t kSmallest = 256;  // bytes per block
 
 /// Sizes are powers of two, so that a step's requests fit the blocks that the previous step returned, whichever thread
 /// its tasks ran on.
@@ -32,6 +30,9 @@ void* from_system(std::size_t bytes) {
 }
 
 #ifndef ETNA_PLAIN_SCRATCH
+
+constexpr std::size_t kMostKept = std::size_t{64} << 20;  // bytes that a thread keeps
+constexpr int kClasses = std::bit_width(kMostKept);
 
 /// A free block stores the pointer to the next free one of its size.
 struct Free {

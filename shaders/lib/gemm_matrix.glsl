@@ -20,6 +20,10 @@
 //   barriers 527
 // For small gemms: tiles of 128x64 218, of 64x64 202.
 //
+// With BLOCKS, b is a weight in a block format (lib/quant_blocks.glsl), row by row along k, and decoded on its way to
+// shared memory: 128 steps of k at a time, in which every format has whole chunks. For few rows of a, which would not pay
+// for a decoded copy of the weight.
+//
 // Operands are read eight elements at a time if their alignment allows it, otherwise two or one; elements past an edge
 // are 0. Results pass through shared memory, so that rows are written in long runs and the epilogue sees rows and
 // columns, which a cooperative matrix hides.
@@ -30,7 +34,12 @@
 #include "epilogue.glsl"
 #include "units.glsl"
 
+#ifdef BLOCKS
+#include "quant_blocks.glsl"
+const uint STEP = 128;
+#else
 const uint STEP = 64;
+#endif
 const uint SUB_M = TILE_M / 2, SUB_N = TILE_N / 2;
 
 layout(local_size_x_id = 0) in;
@@ -51,6 +60,10 @@ layout(constant_id = 13) const uint RESIDUAL_DTYPE = 1;
 layout(constant_id = 14) const uint FM = 16;  // the shape of a matrix: FM x FK times FK x FN
 layout(constant_id = 15) const uint FN = 16;
 layout(constant_id = 16) const uint FK = 16;
+#ifdef BLOCKS
+layout(constant_id = 17) const uint FORMAT = 0;
+layout(constant_id = 18) const uint ALIGNED = 1;  // divides the address of every block
+#endif
 
 layout(push_constant, scalar) uniform Push {
   uvec2 a, b;
@@ -70,6 +83,9 @@ const uint A_ROW = A_K_NEIGHBOURS != 0 ? STEP / 8 : TILE_M / 8, A_ROWS = A_K_NEI
 const uint B_ROW = B_K_NEIGHBOURS != 0 ? STEP / 8 : TILE_N / 8, B_ROWS = B_K_NEIGHBOURS != 0 ? TILE_N : STEP;
 const uint A_PITCH = A_ROW + 1, B_PITCH = B_ROW + 1;
 const uint A_LOADS = TILE_M * STEP / 8 / THREADS, B_LOADS = TILE_N * STEP / 8 / THREADS;
+#ifdef BLOCKS
+const uint B_CHUNKS = TILE_N * STEP / 16 / THREADS, CHUNKS_PER_ROW = STEP / 16;
+#endif
 const uint B_AT = A_PITCH * A_ROWS;
 const uint OUT_PITCH = SUB_N / 4 + 1;  // of a subgroup's FM rows of results
 const uint OPERANDS = B_AT + B_PITCH * B_ROWS, OUT = 4 * FM * OUT_PITCH;
@@ -113,13 +129,52 @@ uvec4 fetch(uvec2 address, uint offset, uint ld, uint k_neighbours, uint width, 
   return r;
 }
 
-#define FETCH(k0)                                                                                               \
+#define FETCH_A(k0)                                                                                             \
   [[unroll]] for (uint i = 0; i < A_LOADS; ++i) {                                                               \
     uint v = i * THREADS + me, x = v / A_ROW, y = v % A_ROW * 8;                                                \
     a_next[i] = A_K_NEIGHBOURS != 0                                                                             \
         ? fetch(p.a, a_offset, p.lda, 1, A_WIDTH, M_FULL != 0, K_FULL != 0, row0 + x, (k0) + y, p.m, k_end)     \
         : fetch(p.a, a_offset, p.lda, 0, A_WIDTH, K_FULL != 0, M_FULL != 0, (k0) + x, row0 + y, k_end, p.m);    \
-  }                                                                                                             \
+  }
+
+#define PUT_A                                                                                                   \
+  [[unroll]] for (uint i = 0; i < A_LOADS; ++i) {                                                               \
+    uint v = i * THREADS + me;                                                                                  \
+    pool[v / A_ROW * A_PITCH + v % A_ROW] = a_next[i];                                                          \
+  }
+
+#ifdef BLOCKS
+// Sixteen elements of a row as four times four bf16.
+void fetch_chunk(uint row, uint c, float tail, out uvec2 halves[4]) {
+  Chunk k = decode_chunk(FORMAT, block_row(p.b, row, p.ldb, ALIGNED), c, p.k, tail);
+  [[unroll]] for (uint q = 0; q < 4; ++q) {
+    vec4 v = k.scale[q] * k.codes[q];
+    if (has_minimum(FORMAT)) v -= k.least[q];
+    halves[q] = uvec2(narrow_pair(v.xy, BF16), narrow_pair(v.zw, BF16));
+  }
+}
+void put_chunk(uint row, uint c, uvec2 halves[4]) {
+  [[unroll]] for (uint q = 0; q < 4; ++q) {
+    uint e = quad_at(FORMAT, chunk_first(FORMAT, c), q), at = B_AT + row * B_PITCH + e / 8;
+    if (e % 8 == 0) pool[at].xy = halves[q];
+    else pool[at].zw = halves[q];
+  }
+}
+#define FETCH(k0)                                                                                               \
+  FETCH_A(k0)                                                                                                   \
+  [[unroll]] for (uint i = 0; i < B_CHUNKS; ++i) {                                                              \
+    uint v = i * THREADS + me;                                                                                  \
+    fetch_chunk(min(column0 + v / CHUNKS_PER_ROW, p.n - 1), (k0) / 16 + v % CHUNKS_PER_ROW, tail, b_next[i]);   \
+  }
+#define PUT                                                                                                     \
+  PUT_A                                                                                                         \
+  [[unroll]] for (uint i = 0; i < B_CHUNKS; ++i) {                                                              \
+    uint v = i * THREADS + me;                                                                                  \
+    put_chunk(v / CHUNKS_PER_ROW, v % CHUNKS_PER_ROW, b_next[i]);                                               \
+  }
+#else
+#define FETCH(k0)                                                                                               \
+  FETCH_A(k0)                                                                                                   \
   [[unroll]] for (uint i = 0; i < B_LOADS; ++i) {                                                               \
     uint v = i * THREADS + me, x = v / B_ROW, y = v % B_ROW * 8;                                                \
     b_next[i] = B_K_NEIGHBOURS != 0                                                                             \
@@ -128,16 +183,17 @@ uvec4 fetch(uvec2 address, uint offset, uint ld, uint k_neighbours, uint width, 
   }
 
 #define PUT                                                                                                     \
-  [[unroll]] for (uint i = 0; i < A_LOADS; ++i) {                                                               \
-    uint v = i * THREADS + me;                                                                                  \
-    pool[v / A_ROW * A_PITCH + v % A_ROW] = a_next[i];                                                          \
-  }                                                                                                             \
+  PUT_A                                                                                                         \
   [[unroll]] for (uint i = 0; i < B_LOADS; ++i) {                                                               \
     uint v = i * THREADS + me;                                                                                  \
     pool[B_AT + v / B_ROW * B_PITCH + v % B_ROW] = b_next[i];                                                   \
   }
+#endif
 
 void main() {
+#ifdef BLOCKS
+  if (has_levels(FORMAT)) fill_level_table();
+#endif
   uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x, me = gl_LocalInvocationID.x;
   uint tiles_m = (p.m + TILE_M - 1) / TILE_M, tiles_n = (p.n + TILE_N - 1) / TILE_N, tiles = tiles_m * tiles_n;
   if (group >= tiles * p.batch * ((p.k + p.k_per_split - 1) / p.k_per_split)) return;
@@ -154,7 +210,13 @@ void main() {
 
   SUMS sums[DOWN * ACROSS];
   [[unroll]] for (uint i = 0; i < DOWN * ACROSS; ++i) sums[i] = SUMS(0.0);
+#ifdef BLOCKS
+  float tail = tail_scale(FORMAT, address_of(p.b, p.n, p.ldb));
+  uvec4 a_next[A_LOADS];
+  uvec2 b_next[B_CHUNKS][4];
+#else
   uvec4 a_next[A_LOADS], b_next[B_LOADS];
+#endif
   FETCH(k_begin)
   PUT
   barrier();

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include <etna/tensor/ops/kernel.h>
+#include <etna/tensor/ops/matmul/gemm/gemm_params.h>
 #include <etna/tensor/ops/quantized/quantized.h>
 
 /// Weights in block formats as arguments of kernels.
@@ -36,6 +37,12 @@ void decode_rows(const OpCall& call, const BlockMatrix& table, const Pointer& ta
 
 /// quantized_linear for up to kMostRows rows of x, in one dispatch.
 void linear_rows(const OpCall& call, const Tensor& y);
+/// Whether gemm_by_blocks() takes x [m, k]: up to 32 dense rows of bf16, on a device with matrix units.
+bool has_block_gemm(const Tensor& x, const BlockMatrix& w);
+/// y = x · wᵀ and an epilogue, with blocks that are decoded on their way to matrix units.
+/// @param y [m, w.rows], rows may lie apart
+void gemm_by_blocks(const OpCall& call, const Tensor& x, const BlockMatrix& w, const gemm::Epilogue& e,
+                    const Tensor& y);
 /// For many: the norm, the weights decoded to x's dtype, a gemm, the gate.
 bool linear_by_gemm(const OpCall& call, Tensor& y);
 

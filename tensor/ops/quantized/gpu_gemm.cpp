@@ -183,13 +183,17 @@ bool linear_by_gemm(const OpCall& call, Tensor& out) {
   const bool gated = a.gate != Gate::none;
   Tensor products = gated ? empty({m, all}, {given.dtype() == f32 ? f32 : y.dtype(), y.device()}) : y;
 
-  // Columns [from, to) of the products by one gemm with w [to - from, K].
-  const auto multiply = [&](const Tensor& w, std::int64_t from, std::int64_t to) {
+  // What columns [from, to) of the products take.
+  const auto epilogue = [&](std::int64_t from, std::int64_t to) {
     gemm::Epilogue e{.scale_by = rows.factor};
     if (bias.defined()) e.bias = bias.slice(0, from, to);
     if (residual.defined() && !gated) e.residual = residual.slice(1, from, to);
+    return e;
+  };
+  // By one gemm with w [to - from, K].
+  const auto multiply = [&](const Tensor& w, std::int64_t from, std::int64_t to) {
     Tensor part = products.slice(1, from, to);
-    return gemm::on_gpu(call, rows.x, w.t(), e, part);
+    return gemm::on_gpu(call, rows.x, w.t(), epilogue(from, to), part);
   };
   // Decoded rows wait until they are enough for a gemm, or until there are no more.
   const std::int64_t room = std::min(all, std::max<std::int64_t>(1, decoded_at_once / std::max<std::int64_t>(1, k)));
@@ -202,12 +206,18 @@ bool linear_by_gemm(const OpCall& call, Tensor& out) {
     return done;
   };
   for (const Run& run : runs) {
-    if (const Tensor w = in_place(run, k, dtype); w.defined()) {
-      if (!flush() || !multiply(w, from, from + run.rows)) return false;
+    const BlockMatrix w = block_matrix(*run.format, run.blocks, run.rows, k);
+    if (run.format->elements > 1 && has_block_gemm(rows.x, w)) {
+      if (!flush()) return false;
+      gemm_by_blocks(call, rows.x, w, epilogue(from, from + run.rows), products.slice(1, from, from + run.rows));
       from += run.rows;
       continue;
     }
-    const BlockMatrix w = block_matrix(*run.format, run.blocks, run.rows, k);
+    if (const Tensor in = in_place(run, k, dtype); in.defined()) {
+      if (!flush() || !multiply(in, from, from + run.rows)) return false;
+      from += run.rows;
+      continue;
+    }
     for (std::int64_t row = 0; row < run.rows;) {
       if (held == room && !flush()) return false;
       if (!scratch.defined()) scratch = empty({room, k}, {dtype, y.device()});

@@ -21,10 +21,14 @@ const Variants kShaders[] = {{&shaders::gemm_coopmat_128x128_f16, &shaders::gemm
                              {&shaders::gemm_coopmat_128x64_f16, &shaders::gemm_coopmat_128x64_bf16},
                              {&shaders::gemm_coopmat_64x64_f16, &shaders::gemm_coopmat_64x64_bf16}};
 
-/// The matrix shape that the kernels use: the largest whose sides divide a subgroup's part of the smallest tile and are
-/// multiples of eight, as shared memory is read; sides of 32 only if there is no smaller shape. Null if the device has
-/// none.
-const gpu::MatrixShape* shape_for(const gpu::Capabilities& can, DType t) {
+/// Upper bound of the shared memory for the operands, in bytes: rows of k have the larger padding.
+std::int64_t shared_bytes(const Tile& tile) { return (tile.m + tile.n) * (kStep + 8) * 2; }
+
+}  // namespace
+
+/// The largest whose sides divide a subgroup's part of the smallest tile and are multiples of eight, as shared memory is
+/// read; sides of 32 only if there is no smaller shape.
+const gpu::MatrixShape* coopmat_shape(const gpu::Capabilities& can, DType t) {
   gpu::MatrixElement wanted = t == f16 ? gpu::MatrixElement::f16 : gpu::MatrixElement::bf16;
   const gpu::MatrixShape* best = nullptr;
   for (std::uint32_t most : {16u, 32u}) {
@@ -39,17 +43,12 @@ const gpu::MatrixShape* shape_for(const gpu::Capabilities& can, DType t) {
   return best;
 }
 
-/// Upper bound of the shared memory for the operands, in bytes: rows of k have the larger padding.
-std::int64_t shared_bytes(const Tile& tile) { return (tile.m + tile.n) * (kStep + 8) * 2; }
-
-}  // namespace
-
 std::span<const Tile> coopmat_tiles() { return kTiles; }
 
 bool launch_coopmat(const OpCall& call, const GemmParams& p) {
   if (p.dtype != f16 && p.dtype != bf16) return false;
   const gpu::Capabilities& can = gpu::capabilities(p.device);
-  const gpu::MatrixShape* shape = shape_for(can, p.dtype);
+  const gpu::MatrixShape* shape = coopmat_shape(can, p.dtype);
   std::uint32_t threads = 4 * can.subgroup_size;
   if (!can.cooperative_matrix || shape == nullptr || threads > can.max_workgroup_size) return false;
   std::size_t fitting = 0;

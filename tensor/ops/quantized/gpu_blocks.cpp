@@ -1,0 +1,57 @@
+#include <algorithm>
+
+#include <etna/shaders/shaders.h>
+#include <etna/tensor/ops/matmul/gemm/launch.h>
+#include <etna/tensor/ops/matmul/gemm/variant.h>
+#include <etna/tensor/ops/quantized/gpu.h>
+
+// A few rows of x on matrix units, with weights that are decoded on their way to them.
+namespace etna::quantized {
+namespace {
+
+constexpr std::int64_t kStep = 128, kTileM = 32, kTileN = 64;
+constexpr std::uint32_t kThreads = 128;
+
+}  // namespace
+
+bool has_block_gemm(const Tensor& x, const BlockMatrix& w) {
+  const gpu::Capabilities& can = gpu::capabilities(x.device());
+  if (x.dtype() != bf16 || x.size(0) > kTileM || x.size(1) % kStep != 0 || w.rows == 0) return false;
+  if (gemm::requested_variant() == gemm::KernelVariant::plain) return false;
+  const gpu::MatrixShape* shape = gemm::coopmat_shape(can, bf16);
+  const std::int64_t shared = (kTileM + kTileN) * (kStep + 8) * 2 + 256;
+  // A subgroup owns half of a tile in both directions.
+  return can.cooperative_matrix && shape != nullptr && shape->m <= kTileM / 2 && shape->n <= kTileN / 2 &&
+         4 * can.subgroup_size == kThreads && kThreads <= can.max_workgroup_size && shared <= can.shared_memory_bytes &&
+         !shaders::gemm_blocks_32_bf16.words.empty();
+}
+
+void gemm_by_blocks(const OpCall& call, const Tensor& x, const BlockMatrix& w, const gemm::Epilogue& e,
+                    const Tensor& y) {
+  const gpu::Capabilities& can = gpu::capabilities(y.device());
+  const std::int64_t k = x.size(1);
+  gemm::GemmParams p;
+  p.device = y.device();
+  p.m = x.size(0);
+  p.n = w.rows;
+  p.k = k;
+  p.dtype = x.dtype();
+  p.a = {gpu::pointer(x), false, k, {}};
+  p.b = {w.at, true, w.row_bytes, {}};
+  p.y = {gpu::pointer(y), y.dtype(), y.strides()[0]};
+  if (e.residual.defined()) p.residual = {gpu::pointer(e.residual), e.residual.dtype(), e.residual.strides()[0]};
+  if (e.bias.defined()) {
+    p.bias = gpu::pointer(e.bias);
+    p.bias_dtype = e.bias.dtype();
+  }
+  if (e.scale_by.defined()) p.scale_by = gpu::pointer(e.scale_by);
+  // Three workgroups a multiprocessor, whose loads hide one another's waiting, with two steps of k or more each.
+  const std::int64_t tiles = (w.rows + kTileN - 1) / kTileN;
+  const std::int64_t most = std::max<std::int64_t>(1, k / kStep / 2);
+  const std::int64_t split = std::clamp<std::int64_t>(3 * can.compute_units / tiles, 1, most);
+  const gpu::MatrixShape* shape = gemm::coopmat_shape(can, bf16);
+  const std::uint32_t first[] = {kThreads}, last[] = {shape->m, shape->n, shape->k, w.format, w.aligned};
+  gemm::launch_tiled(call, p, {shaders::gemm_blocks_32_bf16, kTileM, kTileN, kStep, 8, first, last}, split);
+}
+
+}  // namespace etna::quantized
