@@ -102,11 +102,11 @@ class Chat {
 
   void metrics() {
     const models::GenerationTimes& times = model_.generator->times();
-    print_now(fmt::format("read {} tokens, {:.0f} a second; wrote {}, {:.1f} a second\ncache: {}\n",
-                          times.prompt_tokens,
-                          static_cast<double>(times.prompt_tokens) / std::max(times.prompt_seconds, 1e-9), times.tokens,
-                          static_cast<double>(times.tokens) / std::max(times.decode_seconds, 1e-9),
-                          model_.generator->cache().stats().str()));
+    print_now(
+        fmt::format("read {} tokens, {:.0f} a second; wrote {}, {:.1f} a second\n{}cache: {}\n", times.prompt_tokens,
+                    static_cast<double>(times.prompt_tokens) / std::max(times.prompt_seconds, 1e-9), times.tokens,
+                    static_cast<double>(times.tokens) / std::max(times.decode_seconds, 1e-9),
+                    times.guessed > 0 ? guesses_line(times) + "\n" : "", model_.generator->cache().stats().str()));
   }
   void save(const std::string& file) {
     if (file.empty()) {
@@ -133,6 +133,7 @@ class Chat {
 CLI::App* add_chat(CLI::App& app, TextOptions& options) {
   CLI::App* chat = app.add_subcommand("chat", "Talk with a language model; /help lists what it takes");
   add_model_options(*chat, options);
+  add_guess_options(*chat, options);
   chat->add_option("--system", options.system, "what the model is told before the conversation");
   chat->add_option("--format", options.format, "how a conversation is written (default: as the model's template says)")
       ->check(CLI::IsMember(data::chat_formats()));

@@ -34,6 +34,7 @@ std::string prompt_of(const TextOptions& options) {
 CLI::App* add_run(CLI::App& app, TextOptions& options) {
   CLI::App* run = app.add_subcommand("run", "Let a language model go on with a text");
   add_model_options(*run, options);
+  add_guess_options(*run, options);
   CLI::Option* prompt = run->add_option("--prompt", options.prompt, "the text to go on with");
   run->add_option("--prompt-file", options.prompt_file, "a file with it")->excludes(prompt);
   run->add_flag("--no-special", options.no_special, "add no begin token to the prompt");
@@ -65,6 +66,7 @@ int run_text(const TextOptions& options) try {
                     static_cast<double>(times.tokens) / std::max(times.decode_seconds, 1e-9),
                     models::name(answer.reason()))
             .c_str());
+    if (times.guessed > 0) std::fprintf(stderr, "%s\n", guesses_line(times).c_str());
   }
   return interrupt.requested() ? interrupt.exit_code() : 0;
 } catch (const FormatError& error) {

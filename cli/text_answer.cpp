@@ -39,13 +39,23 @@ void add_model_options(CLI::App& app, ModelOptions& options) {
   app.add_option("--device", options.device, "cpu, vulkan:N, gpu (a real one) or auto");
   app.add_option("--context", options.context, "tokens that fit at once (default: what the model was trained with)")
       ->check(CLI::PositiveNumber);
-  app.add_option("--guesses", options.guesses,
-                 "tokens to guess in each step from how the text went on before; faster where it repeats itself")
-      ->check(CLI::Range(0, 64))
-      ->capture_default_str();
   app.add_option("--cache", options.cache, "dtype of cached keys and values")
       ->check(CLI::IsMember({"f32", "f16", "bf16", "q8_0"}))
       ->capture_default_str();
+}
+
+void add_guess_options(CLI::App& app, ModelOptions& options) {
+  CLI::Option* guesses =
+      app.add_option("--guesses", options.guesses,
+                     "tokens to guess in each step: from how the text went on before, or by the draft (then 4 if not "
+                     "given); the text stays the same")
+          ->check(CLI::Range(0, 64))
+          ->capture_default_str();
+  app.add_option("--draft", options.draft, "a smaller model with the same vocabulary that guesses");
+  app.callback([guesses, &options] {
+    if (!options.draft.empty() && guesses->count() > 0 && options.guesses == 0)
+      throw CLI::ValidationError("--draft", "guesses nothing with --guesses 0; leave one of them out");
+  });
 }
 
 void add_sampling_options(CLI::App& app, TextOptions& options) {

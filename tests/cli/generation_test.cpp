@@ -1,6 +1,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <regex>
 #include <string>
 
 #include <gmock/gmock.h>
@@ -32,7 +33,7 @@ std::string text_of(const std::string& arguments) {
 std::string quoted(const fs::path& path) { return "'" + path.string() + "'"; }
 
 /// Bytes and a few words.
-data::ModelTokenizer some_tokenizer() {
+data::VocabularyFields some_fields() {
   data::VocabularyFields fields;
   fields.model = "llama";
   fields.tokens = {"<unk>", "<s>", "</s>"};
@@ -52,8 +53,9 @@ data::ModelTokenizer some_tokenizer() {
   for (std::size_t i = 0; i < fields.scores.size(); ++i) fields.scores[i] = -static_cast<float>(i);
   fields.bos = 1;
   fields.eos = 2;
-  return data::ModelTokenizer(fields);
+  return fields;
 }
+data::ModelTokenizer some_tokenizer() { return data::ModelTokenizer(some_fields()); }
 
 class EtnaModel : public testing::Test {
  protected:
@@ -164,6 +166,49 @@ TEST_F(EtnaModel, RunsWithGuessesAndAdapters) {
   const Result wrong = etna(run + "--adapter " + quoted(model()));
   EXPECT_EQ(wrong.code, 4);
   EXPECT_THAT(wrong.output, HasSubstr("no low-rank adapters"));
+}
+
+TEST_F(EtnaModel, RunsWithADraft) {
+  const data::ModelTokenizer tokenizer = some_tokenizer();
+  models::DecoderConfig config = models::small_config("llama");
+  config.vocabulary = static_cast<std::int64_t>(tokenizer.size());
+  config.layers = 1;
+  models::save_gguf_model(folder_ / "draft.gguf", *models::small_model(config, 3), &tokenizer);
+  config.vocabulary += 1;
+  models::save_gguf_model(folder_ / "large.gguf", *models::small_model(config), nullptr);
+  config.vocabulary -= 1;
+  data::VocabularyFields fields = some_fields();
+  fields.tokens.back() = "!";
+  const data::ModelTokenizer other(fields);
+  models::save_gguf_model(folder_ / "other.gguf", *models::small_model(config), &other);
+
+  const std::string settings = "--max-tokens 40 --prompt 'the river the river' ";
+  for (const std::string& sampling : {std::string("--temperature 0 "), std::string("--temperature 1 --seed 7 ")}) {
+    const std::string run = with_model("run") + sampling + settings, plain = text_of(run);
+    EXPECT_EQ(text_of(run + "--draft " + quoted(folder_ / "draft.gguf")), plain);
+    const Result itself = etna(run + "--guesses 3 --draft " + quoted(model()));
+    EXPECT_EQ(itself.code, 0) << itself.output;
+    EXPECT_THAT(itself.output, HasSubstr(plain.substr(0, plain.size() - 1)));
+    EXPECT_TRUE(std::regex_search(itself.output, std::regex("([1-9][0-9]+) of \\1 guesses were right")));
+    EXPECT_EQ(text_of(run + "--draft " + quoted(folder_ / "mute.gguf")), plain) << "no tokenizer to compare with";
+  }
+  const std::string run = with_model("run") + "--temperature 0 " + settings;
+  const Result large = etna(run + "--draft " + quoted(folder_ / "large.gguf"));
+  EXPECT_EQ(large.code, 4);
+  EXPECT_THAT(large.output, HasSubstr("a draft needs the model's vocabulary; it has 269 tokens"));
+  const Result strange = etna(run + "--draft " + quoted(folder_ / "other.gguf"));
+  EXPECT_EQ(strange.code, 4);
+  EXPECT_THAT(strange.output, AllOf(HasSubstr("its token 267 is '!'"), HasSubstr("model.gguf is '.'")));
+  const Result idle = etna(run + "--guesses 0 --draft " + quoted(model()));
+  EXPECT_EQ(idle.code, 2);
+  EXPECT_THAT(idle.output, HasSubstr("--draft"));
+  EXPECT_EQ(etna(run + "--draft " + quoted(folder_ / "none.gguf")).code, 4);
+
+  const Result bench = etna(with_model("bench") + "-p 4 -n 9 --repeat 1 --guesses 3 --draft " + quoted(model()) +
+                            " --json " + quoted(folder_ / "speed.json"));
+  EXPECT_EQ(bench.code, 0) << bench.output;
+  EXPECT_THAT(bench.output, HasSubstr("6 of 6 guesses were right"));
+  EXPECT_EQ(nlohmann::json::parse(std::ifstream(folder_ / "speed.json"))["cpu"]["guessed_right"], 6);
 }
 
 TEST_F(EtnaModel, MeasuresPerplexity) {

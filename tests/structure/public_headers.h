@@ -29,6 +29,7 @@ inline bool is_public(const std::string& path) {
                                "tensor/layout.h",
                                "tensor/recording.h",
                                "autograd/node.h",
+                               "models/draft.h",
                                "models/generator_slots.h",
                                "models/head_order.h",
                                "train/append_file.h",
