@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <etna/data/tokenizers/chat_template.h>
+#include <etna/data/tokenizers/jinja_template.h>
 #include <etna/device/error.h>
 #include <etna/train/interrupt.h>
 #include <etna/train/terminal_text.h>
@@ -25,11 +26,25 @@ constexpr const char* kHelp =
     "/metrics      tokens, speed and the cache of keys and values\n"
     "/exit         end; so does Ctrl-D. Ctrl-C ends an answer\n";
 
+/// As a format: the model's own template, run as it is.
+constexpr const char* kOwnTemplate = "jinja";
+
+std::vector<std::string> formats() {
+  std::vector<std::string> names{kOwnTemplate};
+  for (const std::string_view name : data::chat_formats()) names.emplace_back(name);
+  return names;
+}
+
 class Chat {
  public:
   Chat(LoadedModel& model, const TextOptions& options)
       : model_(model), options_(options), tokenizer_(tokenizer_of(model, options.model)), format_(format_of()) {
     clear();
+    if (format_ != kOwnTemplate) return;
+    // A template that does not run is refused before the first question.
+    std::vector<data::ChatMessage> sample(messages_);
+    sample.push_back({"user", "Hi"});
+    data::format_chat_by_template(tokenizer_, sample);
   }
 
   /// @return false to end
@@ -56,10 +71,13 @@ class Chat {
   std::string format_of() const {
     if (!options_.format.empty()) return options_.format;
     if (const auto known = data::recognize_chat_format(tokenizer_.chat_template())) return std::string(*known);
+    const bool none = tokenizer_.chat_template().empty();
+    if (!none && data::runs_jinja()) return kOwnTemplate;
     std::fprintf(stderr, "%s\n",
-                 tokenizer_.chat_template().empty()
+                 none
                      ? "the model has no chat template: it goes on with the text, which may not be an answer"
-                     : "the model's chat template is of no kind known here; --format names one");
+                     : "the model's chat template is of no kind known here, and this build runs no Jinja (libminja-dev "
+                       "is missing): the model goes on with the text; --format names a kind");
     return "";
   }
   void clear() {
@@ -69,7 +87,8 @@ class Chat {
 
   std::vector<std::int32_t> prompt() const {
     if (!format_.empty()) {
-      const auto parts = data::format_chat(format_, messages_, {});
+      const auto parts = format_ == kOwnTemplate ? data::format_chat_by_template(tokenizer_, messages_)
+                                                 : data::format_chat(format_, messages_);
       return tokenizer_.encode_parts(parts);
     }
     std::string text;
@@ -135,8 +154,10 @@ CLI::App* add_chat(CLI::App& app, TextOptions& options) {
   add_model_options(*chat, options);
   add_guess_options(*chat, options);
   chat->add_option("--system", options.system, "what the model is told before the conversation");
-  chat->add_option("--format", options.format, "how a conversation is written (default: as the model's template says)")
-      ->check(CLI::IsMember(data::chat_formats()));
+  chat->add_option("--format", options.format,
+                   "how a conversation is written; jinja: by the model's own template (default: the kind that the "
+                   "template is of, else the template)")
+      ->check(CLI::IsMember(formats()));
   add_sampling_options(*chat, options);
   return chat;
 }

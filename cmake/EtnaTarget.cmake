@@ -112,7 +112,7 @@ function(etna_library)
       REGEX "/tensor/quant/(block_bytes|families|fit|k_quants|super_block_fit)\\.h$" EXCLUDE
       REGEX "/tensor/io/quoted_name\\.h$" EXCLUDE
       REGEX "/data/codecs$" EXCLUDE
-      REGEX "/data/tokenizers/json_[a-z]+\\.h$" EXCLUDE
+      REGEX "/data/tokenizers/(bounded_process|json_[a-z]+|message_marks)\\.h$" EXCLUDE
       REGEX "/tensor/(layout|recording)\\.h$" EXCLUDE
       REGEX "/autograd/node\\.h$" EXCLUDE
       REGEX "/models/(draft|generator_slots|head_order)\\.h$" EXCLUDE

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <etna/data/tokenizers/jinja_template.h>
 #include <etna/data/tokenizers/model_tokenizer.h>
 #include <etna/models/adapter_file.h>
 #include <etna/models/gguf_export.h>
@@ -166,6 +167,41 @@ TEST_F(EtnaModel, RunsWithGuessesAndAdapters) {
   const Result wrong = etna(run + "--adapter " + quoted(model()));
   EXPECT_EQ(wrong.code, 4);
   EXPECT_THAT(wrong.output, HasSubstr("no low-rank adapters"));
+}
+
+TEST_F(EtnaModel, ChatsByTheModelsOwnTemplate) {
+  const auto with_template = [&](const std::string& jinja) {
+    data::VocabularyFields fields = some_fields();
+    fields.chat_template = jinja;
+    const data::ModelTokenizer tokenizer(fields);
+    models::DecoderConfig config = models::small_config("llama");
+    config.vocabulary = static_cast<std::int64_t>(tokenizer.size());
+    models::save_gguf_model(folder_ / "chat.gguf", *models::small_model(config), &tokenizer);
+    return "chat --device cpu --temperature 0 --max-tokens 5 --model " + quoted(folder_ / "chat.gguf") + " ";
+  };
+  std::ofstream(folder_ / "lines") << "the river\n/metrics\n";
+  std::ofstream(folder_ / "line") << "the river\n";
+  const std::string lines = " < " + quoted(folder_ / "lines");
+  const std::string chat = with_template("{% for m in messages %}{{ m['content'] }} river {% endfor %}");
+  const Result own = etna(chat + lines), forced = etna(chat + "--format jinja" + lines);
+  if (!data::runs_jinja()) {
+    EXPECT_EQ(own.code, 0) << own.output;
+    EXPECT_THAT(own.output, AllOf(HasSubstr("this build runs no Jinja"), HasSubstr("wrote 5")));
+    EXPECT_EQ(forced.code, 4);
+    EXPECT_THAT(forced.output, HasSubstr("libminja-dev"));
+    return;
+  }
+  EXPECT_EQ(own.code, 0) << own.output;
+  const std::string line = " < " + quoted(folder_ / "line");
+  EXPECT_EQ(text_of(chat + "--format jinja" + line), text_of(chat + line));
+  // <s>, and the bytes of " the river river "
+  EXPECT_THAT(own.output, AllOf(HasSubstr("read 18 tokens"), HasSubstr("wrote 5")));
+  for (const char* jinja : {"{% for m in", "{{ raise_exception('not so') }}",
+                            "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "{{ 'x' * 20000000 }}"}) {
+    const Result broken = etna(with_template(jinja) + lines);
+    EXPECT_EQ(broken.code, 4) << jinja << broken.output;
+    EXPECT_THAT(broken.output, HasSubstr("etna: chat template: "));
+  }
 }
 
 TEST_F(EtnaModel, RunsWithADraft) {
