@@ -115,7 +115,7 @@ function(etna_library)
       REGEX "/data/tokenizers/(bounded_process|json_[a-z]+|message_marks)\\.h$" EXCLUDE
       REGEX "/tensor/(layout|recording)\\.h$" EXCLUDE
       REGEX "/autograd/node\\.h$" EXCLUDE
-      REGEX "/models/(draft|generator_slots|head_order)\\.h$" EXCLUDE
+      REGEX "/models/(draft|generator_slots|head_order|packed_adapter|peft_config)\\.h$" EXCLUDE
       REGEX "/train/(append_file|json_depth|markup|plot_axis|read_bytes|svg_style|utf8)\\.h$" EXCLUDE)
   endforeach()
   install(FILES ${PROJECT_SOURCE_DIR}/etna.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/etna)

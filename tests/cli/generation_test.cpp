@@ -169,6 +169,29 @@ TEST_F(EtnaModel, RunsWithGuessesAndAdapters) {
   EXPECT_THAT(wrong.output, HasSubstr("no low-rank adapters"));
 }
 
+TEST_F(EtnaModel, MergesAdaptersOfPackedMatrices) {
+  const data::ModelTokenizer tokenizer = some_tokenizer();
+  for (const char* architecture : {"gpt2", "phi3"}) {
+    models::DecoderConfig config = models::small_config(architecture);
+    config.vocabulary = static_cast<std::int64_t>(tokenizer.size());
+    const auto decoder = models::small_model(config);
+    models::save_gguf_model(folder_ / "base.gguf", *decoder, &tokenizer);
+    decoder->add_adapters(2, 8);
+    for (models::DecoderBlock& block : decoder->blocks)
+      for (models::Projection* layer : {&block.attention.query, &block.attention.value})
+        layer->lora_b.detach().copy_(randn(layer->lora_b.shape()));
+    models::save_adapters(folder_ / "packed.gguf", *decoder);
+    const std::string settings = " --device cpu --temperature 0 --max-tokens 20 --quiet --prompt 'the river'";
+    const std::string base = quoted(folder_ / "base.gguf"), adapter = " --adapter " + quoted(folder_ / "packed.gguf");
+    const std::string plain = text_of("run --model " + base + settings),
+                      adapted = text_of("run --model " + base + adapter + settings);
+    EXPECT_NE(adapted, plain) << architecture;
+    const Result merged = etna("convert --force " + base + adapter + " --out " + quoted(folder_ / "merged.gguf"));
+    EXPECT_EQ(merged.code, 0) << merged.output;
+    EXPECT_EQ(text_of("run --model " + quoted(folder_ / "merged.gguf") + settings), adapted) << architecture;
+  }
+}
+
 TEST_F(EtnaModel, ChatsByTheModelsOwnTemplate) {
   const auto with_template = [&](const std::string& jinja) {
     data::VocabularyFields fields = some_fields();

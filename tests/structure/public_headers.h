@@ -34,6 +34,8 @@ inline bool is_public(const std::string& path) {
                                "models/draft.h",
                                "models/generator_slots.h",
                                "models/head_order.h",
+                               "models/packed_adapter.h",
+                               "models/peft_config.h",
                                "train/append_file.h",
                                "train/json_depth.h",
                                "train/markup.h",
