@@ -2,6 +2,7 @@
 #include <chrono>
 #include <fstream>
 #include <map>
+#include <stdexcept>
 #include <vector>
 
 #include <fmt/format.h>
@@ -55,6 +56,10 @@ Speed measure(ModelBenchOptions options, const std::string& device, const traini
   options.device = device;
   if (options.context == 0) options.context = options.prompt + options.tokens + kProfiled + 1;
   LoadedModel model = open_model(options, options.sequences);
+  if (options.prompt > model.room()) {
+    throw std::invalid_argument(
+        fmt::format("-p asks for a prompt of {} tokens, {} fit at once", options.prompt, model.room()));
+  }
   models::Generator& generator = *model.generator;
   const std::int64_t vocabulary = model.model.decoder->config.vocabulary;
   const auto generate = [&](std::int64_t prompt, std::int64_t tokens, std::uint32_t seed, std::int64_t sequences) {
@@ -173,6 +178,9 @@ int bench_model(const ModelBenchOptions& options) try {
     if (!out) throw FormatError(fmt::format("{}: the file cannot be written", options.json));
   }
   return 0;
+} catch (const std::invalid_argument& error) {
+  print_error(error.what());
+  return 2;
 } catch (const FormatError& error) {
   print_error(printable(error.what()));
   return 4;

@@ -101,11 +101,17 @@ class Chat {
     training::Interrupt interrupt;
     Answer answer(*model_.generator, tokenizer_, options_, interrupt);
     std::vector<std::int32_t> ids = prompt();
-    const std::int64_t room = model_.generator->cache().capacity();
+    const std::int64_t room = model_.room();
     // The oldest questions go first, with their answers.
     while (static_cast<std::int64_t>(ids.size()) + std::min<std::int64_t>(options_.max_tokens, room / 4) > room &&
            drop_oldest())
       ids = prompt();
+    if (std::ssize(ids) > room) {
+      print_now(
+          fmt::format("the question has {} tokens with what belongs around it, {} fit at once\n", ids.size(), room));
+      messages_.pop_back();
+      return;
+    }
     if (ids.empty()) ids.push_back(tokenizer_.bos().value_or(0));
     answer.write(ids);
     print_now("\n");

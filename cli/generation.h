@@ -65,6 +65,9 @@ struct LoadedModel {
   Device device;
   double seconds = 0;  ///< to load
   std::unique_ptr<models::Generator> generator;
+
+  /// Tokens that a sequence has at most.
+  std::int64_t room() const;
 };
 
 /// What load_model() takes: of a training run's folder, the best checkpoint.

@@ -92,6 +92,10 @@ LoadedModel open_model(const ModelOptions& options, std::int64_t slots) {
   return loaded;
 }
 
+std::int64_t LoadedModel::room() const {
+  return std::min(model.decoder->config.context, generator->cache().capacity());
+}
+
 std::string guesses_line(const models::GenerationTimes& times) {
   return times.guessed == 0 ? "" : fmt::format("{} of {} guesses were right", times.guessed_right, times.guessed);
 }

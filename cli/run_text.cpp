@@ -50,6 +50,11 @@ int run_text(const TextOptions& options) try {
   const data::Tokenizer& tokenizer = tokenizer_of(model, options.model);
   std::vector<std::int32_t> ids = tokenizer.encode_prompt(prompt, {.add_special = !options.no_special});
   if (ids.empty()) ids.push_back(tokenizer.bos().value_or(tokenizer.eos().value_or(0)));
+  if (std::ssize(ids) > model.room()) {
+    print_error(fmt::format("the prompt has {} tokens, {} fit at once; give a shorter one{}", ids.size(), model.room(),
+                            model.room() < model.model.decoder->config.context ? ", or a larger --context" : ""));
+    return 2;
+  }
   training::Interrupt interrupt;
   Answer answer(*model.generator, tokenizer, options, interrupt);
   // What the model goes on with belongs to the text.

@@ -247,10 +247,15 @@ Generator::Id Generator::join(std::span<const std::int32_t> prompt, const Genera
   }
 
   draws_.select(0, index).fill_(0);
-  read_prompt(slot, prompt, started.reused);
-  slot.generated = 1;
-  slot.pending.back().get();
-  if (draft_) draft_->join(static_cast<std::size_t>(index), slot.tokens);
+  try {
+    read_prompt(slot, prompt, started.reused);
+    slot.generated = 1;
+    slot.pending.back().get();
+    if (draft_) draft_->join(static_cast<std::size_t>(index), slot.tokens);
+  } catch (...) {
+    finish(slot, StopReason::left);
+    throw;
+  }
   times_.prompt_tokens += length - started.reused;
   times_.prompt_seconds += seconds_since(begin);
   return slot.sequence;

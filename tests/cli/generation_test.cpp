@@ -25,6 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 /// What etna prints to standard output.
 std::string text_of(const std::string& arguments) {
@@ -105,6 +106,13 @@ TEST_F(EtnaModel, SaysWhatIsWrong) {
   EXPECT_EQ(etna(with_model("run") + "--temperature -1").code, 2);
   EXPECT_EQ(etna(with_model("run") + "--top-p 2").code, 2);
   EXPECT_EQ(etna(with_model("run") + "--cache q3").code, 2);
+  for (const char* option : {"--temperature nan", "--temperature inf", "--top-p nan", "--min-p -0.1", "--typical-p x",
+                             "--repetition-penalty 0", "--repetition-penalty nan", "--presence-penalty inf"}) {
+    const Result refused = etna(with_model("run") + "--prompt x " + option);
+    EXPECT_EQ(refused.code, 2) << option;
+    EXPECT_THAT(refused.output, HasSubstr(" is no number that is ")) << option;
+    EXPECT_LT(refused.output.size(), 200u) << option;
+  }
   const Result missing = etna("run --device cpu --model " + quoted(folder_ / "none.gguf"));
   EXPECT_EQ(missing.code, 4);
   EXPECT_THAT(missing.output, HasSubstr("none.gguf: there is no such file"));
@@ -167,6 +175,26 @@ TEST_F(EtnaModel, RunsWithGuessesAndAdapters) {
   const Result wrong = etna(run + "--adapter " + quoted(model()));
   EXPECT_EQ(wrong.code, 4);
   EXPECT_THAT(wrong.output, HasSubstr("no low-rank adapters"));
+}
+
+/// The model's context is 256, its tokens are mostly bytes.
+TEST_F(EtnaModel, SaysThatAPromptIsTooLong) {
+  const std::string words(300, 'a');
+  const Result run = etna(with_model("run") + "--prompt " + words);
+  EXPECT_EQ(run.code, 2);
+  EXPECT_THAT(run.output, AllOf(HasSubstr("the prompt has 302 tokens, 256 fit at once"), Not(HasSubstr(words))));
+  const Result small = etna(with_model("run") + "--context 64 --prompt " + words.substr(0, 100));
+  EXPECT_EQ(small.code, 2);
+  EXPECT_THAT(small.output, HasSubstr("64 fit at once; give a shorter one, or a larger --context"));
+  const Result bench = etna(with_model("bench") + "-p 257 -n 1");
+  EXPECT_EQ(bench.code, 2);
+  EXPECT_THAT(bench.output, HasSubstr("-p asks for a prompt of 257 tokens, 256 fit"));
+  // A conversation goes on.
+  std::ofstream(folder_ / "lines") << words << "\nthe river\n/metrics\n";
+  const Result chat =
+      etna(with_model("chat") + "--temperature 0 --max-tokens 5 --format chatml < " + quoted(folder_ / "lines"));
+  EXPECT_EQ(chat.code, 0) << chat.output;
+  EXPECT_THAT(chat.output, AllOf(HasSubstr("256 fit at once"), HasSubstr("wrote 5")));
 }
 
 TEST_F(EtnaModel, MergesAdaptersOfPackedMatrices) {

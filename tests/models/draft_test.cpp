@@ -240,6 +240,19 @@ std::string refusal(const Decoder& model, const GeneratorOptions& options) {
   return "";
 }
 
+/// A prompt that could not be read leaves its slot to others.
+TEST(Draft, OnAnotherDeviceFailsAndLeavesTheSlot) {
+  if (std::getenv("ETNA_TEST_VULKAN") == nullptr) GTEST_SKIP() << "ETNA_TEST_VULKAN is not 1";
+  const auto model = small_model(small_config("llama"));
+  const auto draft = small_draft();
+  draft->to(kVulkan);
+  Generator generator(*model, {.guesses = 2, .draft = draft.get()});
+  EXPECT_THROW(generator.join(some_text(9, 97)), Error);
+  EXPECT_TRUE(generator.has_room());
+  EXPECT_EQ(generator.cache().stats().in_use, 0);
+  EXPECT_EQ(generator.draft_cache()->stats().in_use, 0);
+}
+
 TEST(Draft, RefusesWhatDoesNotGoTogether) {
   const auto model = small_model(small_config("llama"));
   DecoderConfig other = small_config("llama");
