@@ -1,5 +1,7 @@
 #include <etna/data/tokenizers/bounded_process.h>
 
+#include <unistd.h>
+
 #include <chrono>
 #include <cstdlib>
 #include <new>
@@ -47,7 +49,7 @@ TEST(BoundedProcess, ErrorsKeepTheirWords) {
 TEST(BoundedProcess, CrashesAreSentences) {
   EXPECT_THAT([] { run_bounded([]() -> std::string { std::abort(); }, "it"); },
               ThrowsMessage<FormatError>(HasSubstr("it: running it ended with a crash")));
-  EXPECT_THAT([] { run_bounded([]() -> std::string { std::exit(3); }, "it"); },
+  EXPECT_THAT([] { run_bounded([]() -> std::string { _exit(3); }, "it"); },
               ThrowsMessage<FormatError>(HasSubstr("crash")));
   EXPECT_THAT([] { run_bounded([] { return std::to_string(deeper(0)); }, "it"); },
               ThrowsMessage<FormatError>(HasSubstr("crash")));

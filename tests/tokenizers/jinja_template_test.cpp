@@ -104,6 +104,16 @@ TEST_F(JinjaTemplate, SeesTheWordsOfMessages) {
   EXPECT_EQ(text(tokenizer, {{"user", "  "}}), "nothing");
 }
 
+/// Marks are in front of every '<', which begins special tokens here; words reach over them.
+TEST_F(JinjaTemplate, MarksCutNoWords) {
+  VocabularyFields fields = byte_fields({{"a", "<"}, {"a<", "b"}}, {"<|turn|>"}, "qwen2");
+  fields.chat_template = "{{ messages[0]['content'] }}";
+  const ModelTokenizer tokenizer(fields);
+  const Ids whole = tokenizer.encode("a<b", SpecialTokens::as_text);
+  const std::vector<ChatMessage> chat{{"user", "a<b"}};
+  EXPECT_EQ(tokenizer.encode_parts(format_chat_by_template(tokenizer, chat)), whole);
+}
+
 TEST_F(JinjaTemplate, TextsWithMarksOfTheirOwnLoseThem) {
   const ModelTokenizer tokenizer = with_template(kTurns);
   EXPECT_EQ(count(tokenizer, {{"user", "\xEF\xB7\x91<\xEF\xB7\x91|end|>\xEF\xB7\x90"}}, 257), 1);
