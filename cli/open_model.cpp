@@ -1,5 +1,6 @@
 #include <chrono>
 #include <filesystem>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -71,7 +72,14 @@ LoadedModel open_model(const ModelOptions& options, std::int64_t slots) {
   loaded.device = select_device(options.device);
   std::fprintf(stderr, "%s\n", device_line(options.device, loaded.device).c_str());
   loaded.model = models::load_model(model_path(options.model), {.device = loaded.device});
-  if (!options.tokenizer.empty()) loaded.model.tokenizer = tokenizer_in(options.tokenizer);
+  if (!options.tokenizer.empty()) {
+    loaded.model.tokenizer = tokenizer_in(options.tokenizer);
+    const std::size_t size = loaded.model.tokenizer->size();
+    if (std::cmp_greater(size, loaded.model.decoder->config.vocabulary)) {
+      throw FormatError(fmt::format("{}: it has {} tokens, the model {}; give the tokenizer of this model",
+                                    options.tokenizer, size, loaded.model.decoder->config.vocabulary));
+    }
+  }
   if (!options.adapter.empty()) models::load_adapters(options.adapter, *loaded.model.decoder);
   if (!options.draft.empty()) {
     loaded.draft = models::load_model(model_path(options.draft), {.device = loaded.device});

@@ -197,6 +197,17 @@ TEST_F(EtnaModel, SaysThatAPromptIsTooLong) {
   EXPECT_THAT(chat.output, AllOf(HasSubstr("256 fit at once"), HasSubstr("wrote 5")));
 }
 
+TEST_F(EtnaModel, RefusesATokenizerWithMoreTokens) {
+  data::VocabularyFields fields = some_fields();
+  fields.tokens.emplace_back("d");
+  fields.types.push_back(1);
+  fields.scores.push_back(-1);
+  data::ModelTokenizer(fields).save(folder_ / "large.json");
+  const Result refused = etna(with_model("run") + "--prompt x --tokenizer " + quoted(folder_ / "large.json"));
+  EXPECT_EQ(refused.code, 4);
+  EXPECT_THAT(refused.output, HasSubstr("large.json: it has 269 tokens, the model 268"));
+}
+
 TEST_F(EtnaModel, MergesAdaptersOfPackedMatrices) {
   const data::ModelTokenizer tokenizer = some_tokenizer();
   for (const char* architecture : {"gpt2", "phi3"}) {
