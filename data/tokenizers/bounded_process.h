@@ -9,7 +9,7 @@
 namespace etna::data {
 
 struct ProcessLimits {
-  double seconds = 10;               ///< until it is ended
+  int seconds = 10;                  ///< of a processor, or ten times as many by the clock, until it is ended
   std::uint64_t memory = 512 << 20;  ///< bytes beside those that this process has
   std::size_t output = 4 << 20;      ///< bytes of the result
 };

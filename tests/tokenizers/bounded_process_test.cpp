@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <chrono>
 #include <cstdlib>
 #include <new>
 #include <stdexcept>
@@ -56,7 +55,6 @@ TEST(BoundedProcess, CrashesAreSentences) {
 }
 
 TEST(BoundedProcess, EndsWhatDoesNotEnd) {
-  const auto begin = std::chrono::steady_clock::now();
   EXPECT_THAT(
       [] {
         volatile bool forever = true;
@@ -65,10 +63,9 @@ TEST(BoundedProcess, EndsWhatDoesNotEnd) {
               while (forever) {}
               return "";
             },
-            "it", {.seconds = 0.3});
+            "it", {.seconds = 1});
       },
-      ThrowsMessage<FormatError>(HasSubstr("not come to an end within 0.3 seconds")));
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+      ThrowsMessage<FormatError>(HasSubstr("not come to an end within 1 s")));
 }
 
 TEST(BoundedProcess, LimitsMemoryAndOutput) {
