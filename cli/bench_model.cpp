@@ -2,6 +2,7 @@
 #include <chrono>
 #include <fstream>
 #include <map>
+#include <stdexcept>
 #include <vector>
 
 #include <fmt/format.h>
@@ -30,8 +31,9 @@ constexpr std::int64_t kProfiled = 16;
 struct Speed {
   Device device;
   double load_seconds = 0;
-  double prompt = 0, decode = 0;        ///< tokens a second, medians
-  std::map<std::string, double> op_ms;  ///< of a decoded token
+  double prompt = 0, decode = 0;             ///< tokens a second, medians
+  models::GenerationTimes times = {};        ///< of all counted runs
+  std::map<std::string, double> op_ms = {};  ///< of a decoded token
 };
 
 double median(std::vector<double> values) {
@@ -54,6 +56,10 @@ Speed measure(ModelBenchOptions options, const std::string& device, const traini
   options.device = device;
   if (options.context == 0) options.context = options.prompt + options.tokens + kProfiled + 1;
   LoadedModel model = open_model(options, options.sequences);
+  if (options.prompt > model.room()) {
+    throw std::invalid_argument(
+        fmt::format("-p asks for a prompt of {} tokens, {} fit at once", options.prompt, model.room()));
+  }
   models::Generator& generator = *model.generator;
   const std::int64_t vocabulary = model.model.decoder->config.vocabulary;
   const auto generate = [&](std::int64_t prompt, std::int64_t tokens, std::uint32_t seed, std::int64_t sequences) {
@@ -67,10 +73,11 @@ Speed measure(ModelBenchOptions options, const std::string& device, const traini
     models::GenerationTimes took = generator.times();
     generator.cache().forget();
     took.prompt_tokens -= before.prompt_tokens, took.tokens -= before.tokens;
+    took.guessed -= before.guessed, took.guessed_right -= before.guessed_right;
     took.prompt_seconds -= before.prompt_seconds, took.decode_seconds -= before.decode_seconds;
     return took;
   };
-  Speed speed{model.device, model.seconds, 0, 0, {}};
+  Speed speed{.device = model.device, .load_seconds = model.seconds, .times = {}, .op_ms = {}};
   std::vector<double> prompts, decodes;
   // The first run compiles and records.
   for (std::int64_t i = 0; i <= options.repeat && !interrupt.requested(); ++i) {
@@ -80,6 +87,7 @@ Speed measure(ModelBenchOptions options, const std::string& device, const traini
     if (i == 0) continue;
     prompts.push_back(static_cast<double>(prompt.prompt_tokens) / prompt.prompt_seconds);
     decodes.push_back(static_cast<double>(decode.tokens) / decode.decode_seconds);
+    speed.times.guessed += decode.guessed, speed.times.guessed_right += decode.guessed_right;
   }
   if (interrupt.requested()) return speed;
   speed.prompt = median(prompts);
@@ -121,6 +129,7 @@ std::string op_table(const std::vector<Speed>& speeds) {
 CLI::App* add_bench(CLI::App& app, ModelBenchOptions& options) {
   CLI::App* bench = app.add_subcommand("bench", "How fast a language model reads and writes");
   add_model_options(*bench, options);
+  add_guess_options(*bench, options);
   bench->add_option("-p,--prompt", options.prompt, "tokens to read at once")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
@@ -154,9 +163,12 @@ int bench_model(const ModelBenchOptions& options) try {
                         speed.device.str(), options.prompt, speed.prompt,
                         options.sequences > 1 ? fmt::format(" of {} sequences", options.sequences) : "", speed.decode,
                         speed.load_seconds);
-    json[speed.device.str()] = {{"prompt_tokens", options.prompt},          {"sequences", options.sequences},
-                                {"prompt_tokens_per_second", speed.prompt}, {"decode_tokens_per_second", speed.decode},
-                                {"load_seconds", speed.load_seconds},       {"op_ms_per_token", speed.op_ms}};
+    if (speed.times.guessed > 0) text += guesses_line(speed.times) + "\n";
+    json[speed.device.str()] = {
+        {"prompt_tokens", options.prompt},          {"sequences", options.sequences},
+        {"prompt_tokens_per_second", speed.prompt}, {"decode_tokens_per_second", speed.decode},
+        {"guessed", speed.times.guessed},           {"guessed_right", speed.times.guessed_right},
+        {"load_seconds", speed.load_seconds},       {"op_ms_per_token", speed.op_ms}};
   }
   print_all(text + "\n" + op_table(speeds));
   if (!options.json.empty()) {
@@ -166,6 +178,9 @@ int bench_model(const ModelBenchOptions& options) try {
     if (!out) throw FormatError(fmt::format("{}: the file cannot be written", options.json));
   }
   return 0;
+} catch (const std::invalid_argument& error) {
+  print_error(error.what());
+  return 2;
 } catch (const FormatError& error) {
   print_error(printable(error.what()));
   return 4;

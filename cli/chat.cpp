@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <etna/data/tokenizers/chat_template.h>
+#include <etna/data/tokenizers/jinja_template.h>
 #include <etna/device/error.h>
 #include <etna/train/interrupt.h>
 #include <etna/train/terminal_text.h>
@@ -25,11 +26,25 @@ constexpr const char* kHelp =
     "/metrics      tokens, speed and the cache of keys and values\n"
     "/exit         end; so does Ctrl-D. Ctrl-C ends an answer\n";
 
+/// As a format: the model's own template, run as it is.
+constexpr const char* kOwnTemplate = "jinja";
+
+std::vector<std::string> formats() {
+  std::vector<std::string> names{kOwnTemplate};
+  for (const std::string_view name : data::chat_formats()) names.emplace_back(name);
+  return names;
+}
+
 class Chat {
  public:
   Chat(LoadedModel& model, const TextOptions& options)
       : model_(model), options_(options), tokenizer_(tokenizer_of(model, options.model)), format_(format_of()) {
     clear();
+    if (format_ != kOwnTemplate) return;
+    // A template that does not run is refused before the first question.
+    std::vector<data::ChatMessage> sample(messages_);
+    sample.push_back({"user", "Hi"});
+    data::format_chat_by_template(tokenizer_, sample);
   }
 
   /// @return false to end
@@ -56,10 +71,13 @@ class Chat {
   std::string format_of() const {
     if (!options_.format.empty()) return options_.format;
     if (const auto known = data::recognize_chat_format(tokenizer_.chat_template())) return std::string(*known);
+    const bool none = tokenizer_.chat_template().empty();
+    if (!none && data::runs_jinja()) return kOwnTemplate;
     std::fprintf(stderr, "%s\n",
-                 tokenizer_.chat_template().empty()
+                 none
                      ? "the model has no chat template: it goes on with the text, which may not be an answer"
-                     : "the model's chat template is of no kind known here; --format names one");
+                     : "the model's chat template is of no kind known here, and this build runs no Jinja (libminja-dev "
+                       "is missing): the model goes on with the text; --format names a kind");
     return "";
   }
   void clear() {
@@ -69,7 +87,8 @@ class Chat {
 
   std::vector<std::int32_t> prompt() const {
     if (!format_.empty()) {
-      const auto parts = data::format_chat(format_, messages_, {});
+      const auto parts = format_ == kOwnTemplate ? data::format_chat_by_template(tokenizer_, messages_)
+                                                 : data::format_chat(format_, messages_);
       return tokenizer_.encode_parts(parts);
     }
     std::string text;
@@ -82,11 +101,17 @@ class Chat {
     training::Interrupt interrupt;
     Answer answer(*model_.generator, tokenizer_, options_, interrupt);
     std::vector<std::int32_t> ids = prompt();
-    const std::int64_t room = model_.generator->cache().capacity();
+    const std::int64_t room = model_.room();
     // The oldest questions go first, with their answers.
     while (static_cast<std::int64_t>(ids.size()) + std::min<std::int64_t>(options_.max_tokens, room / 4) > room &&
            drop_oldest())
       ids = prompt();
+    if (std::ssize(ids) > room) {
+      print_now(
+          fmt::format("the question has {} tokens with what belongs around it, {} fit at once\n", ids.size(), room));
+      messages_.pop_back();
+      return;
+    }
     if (ids.empty()) ids.push_back(tokenizer_.bos().value_or(0));
     answer.write(ids);
     print_now("\n");
@@ -102,11 +127,11 @@ class Chat {
 
   void metrics() {
     const models::GenerationTimes& times = model_.generator->times();
-    print_now(fmt::format("read {} tokens, {:.0f} a second; wrote {}, {:.1f} a second\ncache: {}\n",
-                          times.prompt_tokens,
-                          static_cast<double>(times.prompt_tokens) / std::max(times.prompt_seconds, 1e-9), times.tokens,
-                          static_cast<double>(times.tokens) / std::max(times.decode_seconds, 1e-9),
-                          model_.generator->cache().stats().str()));
+    print_now(
+        fmt::format("read {} tokens, {:.0f} a second; wrote {}, {:.1f} a second\n{}cache: {}\n", times.prompt_tokens,
+                    static_cast<double>(times.prompt_tokens) / std::max(times.prompt_seconds, 1e-9), times.tokens,
+                    static_cast<double>(times.tokens) / std::max(times.decode_seconds, 1e-9),
+                    times.guessed > 0 ? guesses_line(times) + "\n" : "", model_.generator->cache().stats().str()));
   }
   void save(const std::string& file) {
     if (file.empty()) {
@@ -133,9 +158,12 @@ class Chat {
 CLI::App* add_chat(CLI::App& app, TextOptions& options) {
   CLI::App* chat = app.add_subcommand("chat", "Talk with a language model; /help lists what it takes");
   add_model_options(*chat, options);
+  add_guess_options(*chat, options);
   chat->add_option("--system", options.system, "what the model is told before the conversation");
-  chat->add_option("--format", options.format, "how a conversation is written (default: as the model's template says)")
-      ->check(CLI::IsMember(data::chat_formats()));
+  chat->add_option("--format", options.format,
+                   "how a conversation is written; jinja: by the model's own template (default: the kind that the "
+                   "template is of, else the template)")
+      ->check(CLI::IsMember(formats()));
   add_sampling_options(*chat, options);
   return chat;
 }

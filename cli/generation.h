@@ -15,7 +15,7 @@ namespace etna::cli {
 
 /// What all of them take.
 struct ModelOptions {
-  std::string model, tokenizer, adapter, device, cache = "f16";
+  std::string model, tokenizer, adapter, draft, device, cache = "f16";
   std::int64_t context = 0, guesses = 0;
 };
 
@@ -61,16 +61,21 @@ int convert(const ConvertOptions& options);
 
 /// A model on its device, with a generator for it.
 struct LoadedModel {
-  models::Model model;
+  models::Model model, draft;  ///< the draft's decoder is null where there is none
   Device device;
   double seconds = 0;  ///< to load
   std::unique_ptr<models::Generator> generator;
+
+  /// Tokens that a sequence has at most.
+  std::int64_t room() const;
 };
 
 /// What load_model() takes: of a training run's folder, the best checkpoint.
 std::filesystem::path model_path(const std::filesystem::path& path);
 /// @throws FormatError, DeviceError
 LoadedModel open_model(const ModelOptions& options, std::int64_t slots = 1);
+/// "120 of 160 guesses were right"; empty where nothing was guessed.
+std::string guesses_line(const models::GenerationTimes& times);
 /// @throws FormatError if the model came without a tokenizer
 const data::Tokenizer& tokenizer_of(const LoadedModel& model, const std::string& path);
 

@@ -1,5 +1,6 @@
 #include <chrono>
 #include <filesystem>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -27,6 +28,31 @@ std::shared_ptr<const data::Tokenizer> tokenizer_in(const fs::path& path) {
   return model.tokenizer;
 }
 
+/// A draft must mean the same by each id. Files pad vocabularies, so that those of the tokenizers say less than sizes.
+void require_same_vocabulary(const ModelOptions& options, const models::Model& model, const models::Model& draft) {
+  const std::int64_t wanted = model.decoder->config.vocabulary, got = draft.decoder->config.vocabulary;
+  if (got != wanted) {
+    throw FormatError(fmt::format("{}: a draft needs the model's vocabulary; it has {} tokens, {} has {}",
+                                  options.draft, got, options.model, wanted));
+  }
+  if (model.tokenizer == nullptr || draft.tokenizer == nullptr) return;
+  const std::size_t known = std::min(model.tokenizer->size(), draft.tokenizer->size());
+  for (std::size_t i = 0; i < known; ++i) {
+    const auto id = static_cast<std::int32_t>(i);
+    const std::string_view theirs = draft.tokenizer->token(id), ours = model.tokenizer->token(id);
+    if (theirs == ours) continue;
+    throw FormatError(
+        fmt::format("{}: a draft needs the model's vocabulary; its token {} is '{:.40}', that of {} is "
+                    "'{:.40}'",
+                    options.draft, id, theirs, options.model, ours));
+  }
+}
+
+/// Guesses in each step: where a draft is given without their number, a few.
+std::int64_t guesses_of(const ModelOptions& options) {
+  return !options.draft.empty() && options.guesses == 0 ? 4 : options.guesses;
+}
+
 }  // namespace
 
 fs::path model_path(const fs::path& path) {
@@ -46,8 +72,19 @@ LoadedModel open_model(const ModelOptions& options, std::int64_t slots) {
   loaded.device = select_device(options.device);
   std::fprintf(stderr, "%s\n", device_line(options.device, loaded.device).c_str());
   loaded.model = models::load_model(model_path(options.model), {.device = loaded.device});
-  if (!options.tokenizer.empty()) loaded.model.tokenizer = tokenizer_in(options.tokenizer);
+  if (!options.tokenizer.empty()) {
+    loaded.model.tokenizer = tokenizer_in(options.tokenizer);
+    const std::size_t size = loaded.model.tokenizer->size();
+    if (std::cmp_greater(size, loaded.model.decoder->config.vocabulary)) {
+      throw FormatError(fmt::format("{}: it has {} tokens, the model {}; give the tokenizer of this model",
+                                    options.tokenizer, size, loaded.model.decoder->config.vocabulary));
+    }
+  }
   if (!options.adapter.empty()) models::load_adapters(options.adapter, *loaded.model.decoder);
+  if (!options.draft.empty()) {
+    loaded.draft = models::load_model(model_path(options.draft), {.device = loaded.device});
+    require_same_vocabulary(options, loaded.model, loaded.draft);
+  }
   const std::int64_t most = loaded.model.decoder->config.context;
   const std::int64_t context = options.context > 0 ? std::min(options.context, most) : most;
   // Sequences share no block.
@@ -55,11 +92,20 @@ LoadedModel open_model(const ModelOptions& options, std::int64_t slots) {
   loaded.generator = std::make_unique<models::Generator>(
       *loaded.model.decoder, models::GeneratorOptions{.device = loaded.device,
                                                       .slots = slots,
-                                                      .guesses = options.guesses,
+                                                      .guesses = guesses_of(options),
+                                                      .draft = loaded.draft.decoder.get(),
                                                       .cache = {.tokens = slots == 1 ? context : blocks * kCacheBlock,
                                                                 .dtype = cache_dtype(options.cache)}});
   loaded.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return loaded;
+}
+
+std::int64_t LoadedModel::room() const {
+  return std::min(model.decoder->config.context, generator->cache().capacity());
+}
+
+std::string guesses_line(const models::GenerationTimes& times) {
+  return times.guessed == 0 ? "" : fmt::format("{} of {} guesses were right", times.guessed_right, times.guessed);
 }
 
 const data::Tokenizer& tokenizer_of(const LoadedModel& model, const std::string& path) {

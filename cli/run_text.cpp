@@ -34,6 +34,7 @@ std::string prompt_of(const TextOptions& options) {
 CLI::App* add_run(CLI::App& app, TextOptions& options) {
   CLI::App* run = app.add_subcommand("run", "Let a language model go on with a text");
   add_model_options(*run, options);
+  add_guess_options(*run, options);
   CLI::Option* prompt = run->add_option("--prompt", options.prompt, "the text to go on with");
   run->add_option("--prompt-file", options.prompt_file, "a file with it")->excludes(prompt);
   run->add_flag("--no-special", options.no_special, "add no begin token to the prompt");
@@ -49,6 +50,11 @@ int run_text(const TextOptions& options) try {
   const data::Tokenizer& tokenizer = tokenizer_of(model, options.model);
   std::vector<std::int32_t> ids = tokenizer.encode_prompt(prompt, {.add_special = !options.no_special});
   if (ids.empty()) ids.push_back(tokenizer.bos().value_or(tokenizer.eos().value_or(0)));
+  if (std::ssize(ids) > model.room()) {
+    print_error(fmt::format("the prompt has {} tokens, {} fit at once; give a shorter one{}", ids.size(), model.room(),
+                            model.room() < model.model.decoder->config.context ? ", or a larger --context" : ""));
+    return 2;
+  }
   training::Interrupt interrupt;
   Answer answer(*model.generator, tokenizer, options, interrupt);
   // What the model goes on with belongs to the text.
@@ -65,6 +71,7 @@ int run_text(const TextOptions& options) try {
                     static_cast<double>(times.tokens) / std::max(times.decode_seconds, 1e-9),
                     models::name(answer.reason()))
             .c_str());
+    if (times.guessed > 0) std::fprintf(stderr, "%s\n", guesses_line(times).c_str());
   }
   return interrupt.requested() ? interrupt.exit_code() : 0;
 } catch (const FormatError& error) {

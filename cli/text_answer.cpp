@@ -1,7 +1,9 @@
 #include "text_answer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
+#include <functional>
 #include <random>
 
 #include <etna/data/tokenizers/stream_decoder.h>
@@ -26,6 +28,17 @@ std::size_t certain(const std::string& text, const std::vector<std::string>& sto
   return text.size() - held;
 }
 
+/// Refuses numbers that no sampling takes, infinite ones and NaN among them, before a model is loaded.
+/// @param wanted "0 or more"
+CLI::Validator number_that_is(const std::string& wanted, const std::function<bool(double)>& fits) {
+  const auto check = [=](std::string& text) -> std::string {
+    double value = 0;
+    const bool number = CLI::detail::lexical_cast(text, value);
+    return number && std::isfinite(value) && fits(value) ? "" : text + " is no number that is " + wanted;
+  };
+  return {check, "(" + wanted + ")", ""};
+}
+
 }  // namespace
 
 void add_model_options(CLI::App& app, ModelOptions& options) {
@@ -37,25 +50,37 @@ void add_model_options(CLI::App& app, ModelOptions& options) {
   app.add_option("--adapter", options.adapter,
                  "low-rank adapters for the model: a GGUF file, or a folder or .safetensors file of PEFT");
   app.add_option("--device", options.device, "cpu, vulkan:N, gpu (a real one) or auto");
-  app.add_option("--context", options.context, "tokens that fit at once (default: what the model was trained with)")
+  app.add_option("--context", options.context,
+                 "tokens that fit at once, in blocks of 64 (default: what the model was trained with)")
       ->check(CLI::PositiveNumber);
-  app.add_option("--guesses", options.guesses,
-                 "tokens to guess in each step from how the text went on before; faster where it repeats itself")
-      ->check(CLI::Range(0, 64))
-      ->capture_default_str();
   app.add_option("--cache", options.cache, "dtype of cached keys and values")
       ->check(CLI::IsMember({"f32", "f16", "bf16", "q8_0"}))
       ->capture_default_str();
 }
 
+void add_guess_options(CLI::App& app, ModelOptions& options) {
+  CLI::Option* guesses =
+      app.add_option("--guesses", options.guesses,
+                     "tokens to guess in each step: from how the text went on before, or by the draft (then 4 if not "
+                     "given); the text stays the same")
+          ->check(CLI::Range(0, 64))
+          ->capture_default_str();
+  app.add_option("--draft", options.draft, "a smaller model with the same vocabulary that guesses");
+  app.callback([guesses, &options] {
+    if (!options.draft.empty() && guesses->count() > 0 && options.guesses == 0)
+      throw CLI::ValidationError("--draft", "guesses nothing with --guesses 0; leave one of them out");
+  });
+}
+
 void add_sampling_options(CLI::App& app, TextOptions& options) {
   models::SamplingOptions& s = options.sampling;
-  const auto part = CLI::Range(0.0, 1.0);
+  const CLI::Validator part = number_that_is("from 0 to 1", [](double x) { return x >= 0 && x <= 1; }),
+                       any = number_that_is("finite", [](double) { return true; });
   app.add_option("--max-tokens", options.max_tokens, "write at most so many")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_option("--temperature", s.temperature, "0: always the most probable token")
-      ->check(CLI::NonNegativeNumber)
+      ->check(number_that_is("0 or more", [](double x) { return x >= 0; }))
       ->capture_default_str();
   app.add_option("--top-k", s.top_k, "draw from the K most probable; 0: from all")
       ->check(CLI::NonNegativeNumber)
@@ -70,10 +95,13 @@ void add_sampling_options(CLI::App& app, TextOptions& options) {
       ->check(part)
       ->capture_default_str();
   app.add_option("--repetition-penalty", s.repetition_penalty, "divides logits of tokens that were there; 1: off")
+      ->check(number_that_is("above 0", [](double x) { return x > 0; }))
       ->capture_default_str();
   app.add_option("--presence-penalty", s.presence_penalty, "subtracted where the answer has the token")
+      ->check(any)
       ->capture_default_str();
   app.add_option("--frequency-penalty", s.frequency_penalty, "subtracted as often as the answer has the token")
+      ->check(any)
       ->capture_default_str();
   options.seed = app.add_option("--seed", s.seed, "of the draws (default: another one each time)");
   app.add_option("--stop", options.stop, "end before this text; may be given several times");

@@ -13,6 +13,8 @@
 namespace etna::cli {
 
 void add_model_options(CLI::App& app, ModelOptions& options);
+/// --guesses and --draft, of commands that write texts.
+void add_guess_options(CLI::App& app, ModelOptions& options);
 void add_sampling_options(CLI::App& app, TextOptions& options);
 
 /// Writes a text to standard output at once. @throws Error if it cannot be written

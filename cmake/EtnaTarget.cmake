@@ -112,10 +112,10 @@ function(etna_library)
       REGEX "/tensor/quant/(block_bytes|families|fit|k_quants|super_block_fit)\\.h$" EXCLUDE
       REGEX "/tensor/io/quoted_name\\.h$" EXCLUDE
       REGEX "/data/codecs$" EXCLUDE
-      REGEX "/data/tokenizers/json_[a-z]+\\.h$" EXCLUDE
+      REGEX "/data/tokenizers/(bounded_process|json_[a-z]+|message_marks)\\.h$" EXCLUDE
       REGEX "/tensor/(layout|recording)\\.h$" EXCLUDE
       REGEX "/autograd/node\\.h$" EXCLUDE
-      REGEX "/models/(generator_slots|head_order)\\.h$" EXCLUDE
+      REGEX "/models/(draft|generator_slots|head_order|packed_adapter|peft_config)\\.h$" EXCLUDE
       REGEX "/train/(append_file|json_depth|markup|plot_axis|read_bytes|svg_style|utf8)\\.h$" EXCLUDE)
   endforeach()
   install(FILES ${PROJECT_SOURCE_DIR}/etna.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/etna)

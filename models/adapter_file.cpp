@@ -1,16 +1,16 @@
 #include <etna/models/adapter_file.h>
 
+#include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <map>
 #include <set>
 #include <vector>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
-#include <etna/data/tokenizers/json_fields.h>
 #include <etna/models/head_order.h>
+#include <etna/models/packed_adapter.h>
+#include <etna/models/peft_config.h>
 #include <etna/models/weight_names.h>
 #include <etna/tensor/io/gguf.h>
 #include <etna/tensor/io/safetensors.h>
@@ -41,36 +41,86 @@ std::vector<Layer> layers_of(Decoder& decoder) {
   return list;
 }
 
-/// The two kinds of files, and what they call a layer's adapter.
-struct FileKind {
-  bool gguf = false;
-  const DecoderConfig* config = nullptr;
+/// The two kinds of files, and where they have a layer's adapter.
+class FileKind {
+ public:
+  FileKind(bool gguf, const DecoderConfig& config) : gguf_(gguf), config_(config) {}
 
-  /// @param which 'a' or 'b'
-  std::string name_of(const std::string& layer, char which) const {
-    if (gguf) return fmt::format("{}.lora_{}", gguf_name(layer + ".weight"), which);
-    const HasTensor has = [](const std::string& name) {
-      return name.starts_with("model.") && !name.starts_with("model.language_model.");
+  bool gguf() const { return gguf_; }
+  /// The place of a layer's matrix in the model's file: gpt2 and phi3 have several in one.
+  /// @param has true for a matrix that has an adapter of its own
+  StoredPlace place_of(const std::string& layer, const HasTensor& has) const {
+    if (gguf_) return gguf_places(config_, has)(layer + ".weight");
+    // The name of the embedding's table says what all names begin with.
+    const std::string prefix = config_.architecture == "gpt2" ? "transformer." : "model.";
+    const HasTensor with_table = [&](const std::string& name) {
+      const bool table = name.ends_with("embed_tokens.weight") || name.ends_with("wte.weight");
+      return table ? name == prefix + "embed_tokens.weight" || name == prefix + "wte.weight" : has(name);
     };
-    std::string plain = hugging_face_places(*config, has)(layer + ".weight").name;
-    plain.resize(plain.size() - std::string_view(".weight").size());
-    return fmt::format("base_model.model.{}.lora_{}.weight", plain, which == 'a' ? 'A' : 'B');
+    return hugging_face_places(config_, with_table)(layer + ".weight");
+  }
+  /// Whether files that are written have a matrix for itself.
+  bool writes_alone(const std::string& matrix) const {
+    const bool packs = config_.architecture == "gpt2" || config_.architecture == "phi3";
+    const auto is = [&](const char* name) { return matrix.find(name) != std::string::npos; };
+    if (gguf_) return !packs || (!is("attn_q.") && !is("attn_k.") && !is("attn_v.") && !is("ffn_gate."));
+    return !packs || (!is(".q_proj.") && !is(".k_proj.") && !is(".v_proj.") && !is(".gate_proj.") && !is(".up_proj."));
+  }
+  /// @param matrix "blk.0.attn_q.weight" @param which 'a' or 'b'
+  std::string name_of(const std::string& matrix, char which) const {
+    if (gguf_) return fmt::format("{}.lora_{}", matrix, which);
+    return fmt::format("base_model.model.{}.lora_{}.weight", module_of(matrix), which == 'a' ? 'A' : 'B');
+  }
+  /// What PEFT calls a matrix: its module.
+  std::string module_of(const std::string& matrix) const {
+    return matrix.substr(0, matrix.size() - std::string_view(".weight").size());
+  }
+  /// As short as it is the same in all blocks and means nothing else: gpt2 has two modules c_proj.
+  std::string target_of(const std::string& matrix) const {
+    const std::string module = module_of(matrix);
+    const std::size_t last = module.rfind('.');
+    return module.substr((config_.architecture == "gpt2" ? module.rfind('.', last - 1) : last) + 1);
   }
 
   /// Files have the rows of rotated heads in one order, whatever the decoder's is.
-  bool turns(const std::string& layer) const {
-    const bool rotated = layer.ends_with(".query") || layer.ends_with(".key");
-    return rotated && config->architecture == "llama" && config->rope.interleaved != gguf;
-  }
   Tensor to_file(const std::string& layer, const Tensor& rows) const {
     if (!turns(layer)) return rows;
-    return gguf ? with_neighbours(rows, config->head_size) : with_halves(rows, config->head_size);
+    return gguf_ ? with_neighbours(rows, config_.head_size) : with_halves(rows, config_.head_size);
   }
   Tensor from_file(const std::string& layer, const Tensor& rows) const {
     if (!turns(layer)) return rows;
-    return gguf ? with_halves(rows, config->head_size) : with_neighbours(rows, config->head_size);
+    return gguf_ ? with_halves(rows, config_.head_size) : with_neighbours(rows, config_.head_size);
   }
+
+ private:
+  bool turns(const std::string& layer) const {
+    const bool rotated = layer.ends_with(".query") || layer.ends_with(".key");
+    return rotated && config_.architecture == "llama" && config_.rope.interleaved != gguf_;
+  }
+
+  bool gguf_;
+  const DecoderConfig& config_;
 };
+
+/// A matrix of a model's file: the decoder's layers that have their rows in it, and where these begin.
+struct FileMatrix {
+  std::string name;
+  std::vector<std::pair<Layer, std::int64_t>> layers;
+  std::int64_t rows = 0;
+};
+
+std::vector<FileMatrix> matrices_of(Decoder& decoder, const FileKind& kind, const HasTensor& has) {
+  std::vector<FileMatrix> list;
+  for (const Layer& layer : layers_of(decoder)) {
+    const StoredPlace place = kind.place_of(layer.name, has);
+    const auto same = [&](const FileMatrix& matrix) { return matrix.name == place.name; };
+    auto found = std::find_if(list.begin(), list.end(), same);
+    if (found == list.end()) found = list.insert(list.end(), {place.name, {}, 0});
+    found->layers.push_back({layer, place.begin});
+    found->rows = std::max(found->rows, place.begin + layer.layer->out);
+  }
+  return list;
+}
 
 /// What a file says: values in f32 by name, and the factor of all adapters times their rank.
 struct AdapterFile {
@@ -89,90 +139,62 @@ AdapterFile read_gguf(const fs::path& path) {
   return read;
 }
 
-nlohmann::json read_peft_config(const fs::path& path) {
-  std::ifstream in(path);
-  if (!in) throw FormatError(fmt::format("{}: the file cannot be read", path.string()));
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
-  nlohmann::json config = data::parse_json_object(text, path.string());
-  for (const char* key : {"r", "lora_alpha"}) {
-    if (!config.contains(key) || !config[key].is_number())
-      throw FormatError(fmt::format("{}: '{}' is no number", path.string(), key));
-  }
-  for (const char* key : {"use_dora", "use_rslora", "fan_in_fan_out", "alpha_pattern"}) {
-    if (!config.contains(key)) continue;
-    const nlohmann::json& value = config[key];
-    if (value == true || (value.is_object() && !value.empty()))
-      throw FormatError(fmt::format("{}: adapters with '{}' do not run here", path.string(), key));
-  }
-  return config;
-}
-
-AdapterFile read_peft(const fs::path& path) {
+AdapterFile read_peft(const fs::path& path, const DecoderConfig& config) {
   std::error_code ignored;
   const bool folder = fs::is_directory(path, ignored);
   const fs::path weights = folder ? path / "adapter_model.safetensors" : path;
   AdapterFile read;
-  read.alpha = read_peft_config(weights.parent_path() / "adapter_config.json")["lora_alpha"].get<double>();
+  const bool in_by_out = config.architecture == "gpt2";
+  read.alpha = read_peft_config(weights.parent_path() / "adapter_config.json", in_by_out).alpha;
   for (const auto& [name, tensor] : load_safetensors(weights)) read.tensors.emplace(name, tensor.to(f32));
   return read;
 }
 
 bool is_gguf(const fs::path& path) { return path.extension() == ".gguf"; }
 
-void write_peft_config(const fs::path& path, const std::set<std::string>& targets, std::int64_t rank, double alpha) {
-  const nlohmann::json config = {{"peft_type", "LORA"},       {"task_type", "CAUSAL_LM"}, {"r", rank},
-                                 {"lora_alpha", alpha},       {"lora_dropout", 0.0},      {"bias", "none"},
-                                 {"target_modules", targets}, {"fan_in_fan_out", false},  {"inference_mode", true}};
-  std::ofstream out(path);
-  out << config.dump(2) << "\n";
-  out.close();
-  if (!out) throw FormatError(fmt::format("{}: the file cannot be written", path.string()));
-}
-
 }  // namespace
 
 void save_adapters(const fs::path& path, const Decoder& decoder) {
-  const FileKind kind{is_gguf(path), &decoder.config};
-  const bool packed = decoder.config.architecture == "gpt2" || decoder.config.architecture == "phi3";
+  const FileKind kind(is_gguf(path), decoder.config);
+  const auto alone = [&](const std::string& matrix) { return kind.writes_alone(matrix); };
   NamedTensors tensors;
-  std::set<std::string> targets;
-  std::int64_t rank = 0;
-  double scale = 0;
-  for (const auto& [name, layer] : layers_of(const_cast<Decoder&>(decoder))) {
-    if (!layer->has_adapter()) continue;
-    if (packed && (name.ends_with(".query") || name.ends_with(".key") || name.ends_with(".value"))) {
-      throw FormatError(
-          fmt::format("{}: files of {} have queries, keys and values in one matrix, their adapters cannot "
-                      "be written apart; merge them and write the model",
-                      path.string(), decoder.config.architecture));
+  PeftConfig peft{.in_by_out = decoder.config.architecture == "gpt2"};
+  for (const FileMatrix& matrix : matrices_of(const_cast<Decoder&>(decoder), kind, alone)) {
+    std::vector<AdapterPart> parts;
+    for (const auto& [layer, begin] : matrix.layers) {
+      const Projection& p = *layer.layer;
+      if (!p.has_adapter()) continue;
+      const Tensor b = kind.to_file(layer.name, p.lora_b.detach().to(kCPU, f32));
+      parts.push_back({p.lora_a.detach().to(kCPU, f32), b, p.lora_scale, begin});
     }
-    const std::int64_t own = layer->lora_a.size(0);
-    if (rank != 0 && (own != rank || layer->lora_scale != scale))
-      throw FormatError(fmt::format("{}: adapters of different ranks or factors cannot be in one file", path.string()));
-    rank = own;
-    scale = layer->lora_scale;
-    tensors.emplace_back(kind.name_of(name, 'a'), layer->lora_a.detach().to(kCPU, f32));
-    tensors.emplace_back(kind.name_of(name, 'b'), kind.to_file(name, layer->lora_b.detach().to(kCPU, f32)));
-    const std::string plain = kind.name_of(name, 'a').substr(0, kind.name_of(name, 'a').rfind(".lora_A"));
-    targets.insert(plain.substr(plain.rfind('.') + 1));
+    if (parts.empty()) continue;
+    // One number is for all adapters; the factors of others are in their values.
+    if (tensors.empty()) {
+      const auto rank = static_cast<double>(parts[0].a.size(0));
+      peft.alpha = parts[0].scale == 0 ? rank : parts[0].scale * rank;
+    }
+    const auto [a, b] = packed_adapter(parts, matrix.rows, peft.alpha);
+    tensors.emplace_back(kind.name_of(matrix.name, 'a'), a);
+    tensors.emplace_back(kind.name_of(matrix.name, 'b'), b);
+    peft.targets.insert(kind.target_of(matrix.name));
+    peft.rank_of_module[kind.module_of(matrix.name)] = a.size(0);
   }
-  if (rank == 0) throw FormatError(fmt::format("{}: the decoder has no adapters to write", path.string()));
-  const double alpha = scale * static_cast<double>(rank);
-  if (!kind.gguf) {
+  if (tensors.empty()) throw FormatError(fmt::format("{}: the decoder has no adapters to write", path.string()));
+  if (!kind.gguf()) {
     save_safetensors(path, tensors, {{"format", "pt"}});
-    write_peft_config(path.parent_path() / "adapter_config.json", targets, rank, alpha);
+    write_peft_config(path.parent_path() / "adapter_config.json", peft);
     return;
   }
   save_gguf(path, tensors,
             {.metadata = {{"general.type", std::string("adapter")},
                           {"general.architecture", decoder.config.architecture},
                           {"adapter.type", std::string("lora")},
-                          {"adapter.lora.alpha", static_cast<float>(alpha)}}});
+                          {"adapter.lora.alpha", static_cast<float>(peft.alpha)}}});
 }
 
 void load_adapters(const fs::path& path, Decoder& decoder) {
-  const FileKind kind{is_gguf(path), &decoder.config};
-  AdapterFile file = kind.gguf ? read_gguf(path) : read_peft(path);
+  const FileKind kind(is_gguf(path), decoder.config);
+  const AdapterFile file = kind.gguf() ? read_gguf(path) : read_peft(path, decoder.config);
   const auto refuse = [&](const std::string& what) { throw FormatError(fmt::format("{}: {}", path.string(), what)); };
   if (!std::isfinite(file.alpha)) refuse("the adapters' factor (alpha) is no finite number");
   struct Found {
@@ -181,21 +203,41 @@ void load_adapters(const fs::path& path, Decoder& decoder) {
     Tensor a, b;
   };
   std::vector<Found> found;
-  for (const auto& [name, layer] : layers_of(decoder)) {
-    if (layer->has_adapter()) refuse("the model has adapters already; merge them first");
-    auto a = file.tensors.extract(kind.name_of(name, 'a')), b = file.tensors.extract(kind.name_of(name, 'b'));
-    if (!a && !b) continue;
-    if (!a || !b) refuse(fmt::format("of the adapter of {} only one half is there", name));
-    const Tensor &down = a.mapped(), &up = b.mapped();
+  std::set<std::string> known;
+  const auto alone = [&](const std::string& matrix) { return file.tensors.contains(kind.name_of(matrix, 'a')); };
+  for (const FileMatrix& matrix : matrices_of(decoder, kind, alone)) {
+    for (const auto& [layer, begin] : matrix.layers)
+      if (layer.layer->has_adapter()) refuse("the model has adapters already; merge them first");
+    const auto a = file.tensors.find(kind.name_of(matrix.name, 'a')),
+               b = file.tensors.find(kind.name_of(matrix.name, 'b'));
+    if (a == file.tensors.end() && b == file.tensors.end()) continue;
+    // A gated layer whose gate has no adapter is not packed, whatever the names say.
+    auto layers = matrix.layers;
+    std::int64_t rows = matrix.rows;
+    if (layers.size() == 2 && layers[0].first.name.ends_with(".gate") && b != file.tensors.end() &&
+        b->second.dim() == 2 && b->second.size(0) == layers[1].first.layer->out) {
+      layers = {{layers[1].first, 0}};
+      rows = layers[0].first.layer->out;
+    }
+    const std::string& name = layers[0].first.name;
+    if (a == file.tensors.end() || b == file.tensors.end())
+      refuse(fmt::format("of the adapter of {} only one half is there", name));
+    const Tensor &down = a->second, &up = b->second;
+    const std::int64_t in = layers[0].first.layer->in;
     const bool fits = down.dim() == 2 && up.dim() == 2 && down.size(0) > 0 && down.size(0) == up.size(1) &&
-                      down.size(1) == layer->in && up.size(0) == layer->out;
+                      down.size(1) == in && up.size(0) == rows;
     if (!fits) {
       refuse(fmt::format("the adapter of {} is {} and {}; wanted [rank, {}] and [{}, rank]", name, str(down.shape()),
-                         str(up.shape()), layer->in, layer->out));
+                         str(up.shape()), in, rows));
     }
-    found.push_back({name, layer, down, kind.from_file(name, up)});
+    for (const auto& [layer, begin] : layers) {
+      const Tensor own = up.slice(0, begin, begin + layer.layer->out).clone();
+      found.push_back({layer.name, layer.layer, down.clone(), kind.from_file(layer.name, own)});
+    }
+    known.insert({a->first, b->first});
   }
-  if (!file.tensors.empty()) refuse(fmt::format("'{}' belongs to no layer of the model", file.tensors.begin()->first));
+  for (const auto& [name, tensor] : file.tensors)
+    if (!known.contains(name)) refuse(fmt::format("'{}' belongs to no layer of the model", name));
   if (found.empty()) refuse("there are no adapters in it");
   decoder.requires_grad_(false);
   for (const Found& f : found) {

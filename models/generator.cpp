@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <etna/autograd/autograd.h>
+#include <etna/models/draft.h>
 #include <etna/models/generator_slots.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/sampling.h>
@@ -22,6 +23,8 @@ double seconds_since(Clock::time_point begin) { return std::chrono::duration<dou
 GeneratorOptions with_defaults(GeneratorOptions options) {
   nn::checked_size("Generator", "chunk", options.chunk, 0);
   nn::checked_size("Generator", "guesses", options.guesses, 0);
+  if (options.draft != nullptr && options.guesses == 0)
+    throw Error("Generator: a draft has nothing to do without guesses; ask for some, such as 4");
   if (options.chunk == 0) options.chunk = options.device.is_cpu() ? 512 : 2048;
   return options;
 }
@@ -59,13 +62,24 @@ Generator::Generator(const Decoder& model, const GeneratorOptions& options)
   seeds_ = zeros({slots, 2}, {i32, device});
   draws_ = zeros({slots}, {i32, device});
   if (options_.guesses > 0) {
-    guessed_ = zeros({slots, 1 + options_.guesses}, {i32, device});
-    drawn_ = zeros({slots, 1 + options_.guesses}, {i32, device});
+    guessed_ = zeros({2, slots, 1 + options_.guesses}, {i32, device});
+  }
+  if (options_.draft != nullptr) {
+    draft_ = std::make_unique<Draft>(*options_.draft, model,
+                                     DraftOptions{.device = device,
+                                                  .slots = slots,
+                                                  .guesses = options_.guesses,
+                                                  .chunk = options_.chunk,
+                                                  .room = cache_.capacity(),
+                                                  .dtype = options_.cache.dtype},
+                                     SamplingInputs{numbers_, seeds_, draws_});
   }
   widen(kFirstWidth);
 }
 
 Generator::~Generator() = default;
+
+KvCache* Generator::draft_cache() { return draft_ ? &draft_->cache() : nullptr; }
 
 bool Generator::has_room() const {
   return std::any_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return !slot.running(); });
@@ -233,9 +247,15 @@ Generator::Id Generator::join(std::span<const std::int32_t> prompt, const Genera
   }
 
   draws_.select(0, index).fill_(0);
-  read_prompt(slot, prompt, started.reused);
-  slot.generated = 1;
-  slot.pending.back().get();
+  try {
+    read_prompt(slot, prompt, started.reused);
+    slot.generated = 1;
+    slot.pending.back().get();
+    if (draft_) draft_->join(static_cast<std::size_t>(index), slot.tokens);
+  } catch (...) {
+    finish(slot, StopReason::left);
+    throw;
+  }
   times_.prompt_tokens += length - started.reused;
   times_.prompt_seconds += seconds_since(begin);
   return slot.sequence;
@@ -293,6 +313,7 @@ void Generator::finish(Slot& slot, StopReason reason) {
   if (slot.dropped > 0) cached.clear();
   const std::int64_t written = std::min<std::int64_t>(slot.position, static_cast<std::int64_t>(cached.size()));
   cache_.finish(slot.cached, std::span(cached).first(static_cast<std::size_t>(written)));
+  if (draft_) draft_->leave(static_cast<std::size_t>(index), slot.tokens);
   ended_.emplace_back(slot.sequence, reason);
   if (ended_.size() > 1024) ended_.erase(ended_.begin());
   slot = Slot();

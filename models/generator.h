@@ -16,12 +16,16 @@
 
 namespace etna::models {
 
+class Draft;
+
 struct GeneratorOptions {
   Device device = {};      ///< where the model is
   std::int64_t slots = 1;  ///< sequences that are generated at once
-  /// Tokens that are guessed in each step from how the text went on before (prompt look-up). All are read at once, and
-  /// those stay that would have been drawn: the same text in fewer steps where it repeats itself.
+  /// Tokens that are guessed in each step, by the draft or from how the text went on before (prompt look-up). All are
+  /// read at once, and those stay that would have been drawn: the same text in fewer steps where guesses are right.
   std::int64_t guesses = 0;
+  /// A smaller decoder with the same vocabulary that guesses, on the same device; must outlive the generator.
+  const Decoder* draft = nullptr;
   std::int64_t chunk = 0;  ///< tokens of a prompt that are read at once; 0: 512 on the CPU, 2,048 on others
   KvCacheOptions cache = {};
 };
@@ -46,8 +50,8 @@ struct GeneratedToken {
 
 /// What generation took, summed over all sequences.
 struct GenerationTimes {
-  std::int64_t prompt_tokens = 0, tokens = 0;  ///< read, and generated
-  std::int64_t guessed = 0, guessed_right = 0;
+  std::int64_t prompt_tokens = 0, tokens = 0;   ///< read, and generated
+  std::int64_t guessed = 0, guessed_right = 0;  ///< tokens, by look-up or a draft
   double prompt_seconds = 0, decode_seconds = 0;
 };
 
@@ -59,6 +63,7 @@ class Generator {
   using Id = std::int64_t;
 
   /// @param model must outlive this object, and be on options.device
+  /// @throws Error for a draft with another vocabulary, with a context too short for the guesses, or without guesses
   Generator(const Decoder& model, const GeneratorOptions& options = {});
   ~Generator();
   Generator(const Generator&) = delete;
@@ -84,6 +89,8 @@ class Generator {
   Tensor logits(std::span<const std::int32_t> tokens);
 
   KvCache& cache() { return cache_; }
+  /// The draft's own; null without a draft.
+  KvCache* draft_cache();
   const GenerationTimes& times() const { return times_; }
 
  private:
@@ -94,6 +101,8 @@ class Generator {
   void launch();
   bool penalizes() const;
   bool can_guess() const;
+  std::vector<std::int64_t> find_guesses(std::vector<std::int32_t>& read);
+  void check_guesses(bool greedy);
   void guess(std::vector<GeneratedToken>& tokens);
   bool give(Slot& slot, std::int32_t token, std::vector<GeneratedToken>& tokens);
   void finish(Slot& slot, StopReason reason);
@@ -115,8 +124,9 @@ class Generator {
   Id next_ = 0;
   std::int64_t width_ = 0;
   Tensor tokens_, positions_, active_, table_, numbers_, seeds_, draws_, counts_, bias_;
-  Tensor guessed_, drawn_;  ///< [slots, 1 + guesses] i32: what a step with guesses reads, and what it draws
+  Tensor guessed_;  ///< [2, slots, 1 + guesses] i32: what a step with guesses reads, and what it draws
   std::unique_ptr<Steps> steps_;
+  std::unique_ptr<Draft> draft_;
   GenerationTimes times_;
 };
 

@@ -1,13 +1,15 @@
 #include <algorithm>
+#include <numeric>
 
 #include <fmt/format.h>
 
+#include <etna/models/draft.h>
 #include <etna/models/generator_slots.h>
 #include <etna/models/look_up.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/sampling.h>
 
-// Several tokens a step, of which all but the first are guessed (prompt look-up decoding).
+// Several tokens a step, of which all but the first are guessed: by prompt look-up, or by a draft.
 namespace etna::models {
 
 bool Generator::penalizes() const {
@@ -24,60 +26,80 @@ bool Generator::can_guess() const {
   });
 }
 
+/// Guesses for each sequence: a draft writes them on the device when it runs, a look-up gives them at once.
+/// @param read [slots, 1 + guesses], the tokens to read as far as they are known @return how many were guessed
+std::vector<std::int64_t> Generator::find_guesses(std::vector<std::int32_t>& read) {
+  const std::int64_t rows = 1 + options_.guesses;
+  std::vector<std::int64_t> found(slots_.size());
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    const Slot& slot = slots_[i];
+    if (!slot.running()) continue;
+    const auto row = read.begin() + static_cast<std::int64_t>(i) * rows;
+    std::fill_n(row, rows, slot.tokens.back());
+    if (draft_) {
+      found[i] = draft_->catch_up(i, slot.tokens) ? options_.guesses : 0;
+    } else {
+      const std::vector<std::int32_t> guessed = look_up(slot.tokens, options_.guesses);
+      std::copy(guessed.begin(), guessed.end(), row + 1);
+      found[i] = std::ssize(guessed);
+    }
+  }
+  return found;
+}
+
+/// Reads the tokens of guessed_[0] and draws one behind each into guessed_[1].
+void Generator::check_guesses(bool greedy) {
+  const std::int64_t rows = 1 + options_.guesses;
+  auto& step = steps_->captured[{true, greedy, counts_.defined(), false, width_}];
+  if (step == nullptr) {
+    const std::function<void()> run = [this, greedy, rows] {
+      const Tensor x = model_.extend(guessed_.select(0, 0), {&cache_.layers(), {table_, positions_}});
+      const Tensor logits = model_.head(x.flatten(0, 1));
+      const auto each = [&](const Tensor& of_slots) { return repeat_interleave(of_slots, rows, 0); };
+      const Tensor places = arange(0, rows, 1, {i32, options_.device}).repeat({options_.slots});
+      const Tensor drawn = greedy ? argmax(logits, -1).to(i32)
+                                  : sample_tokens(logits, {each(numbers_), each(seeds_), each(draws_) + places});
+      guessed_.select(0, 1).copy_(drawn.reshape({options_.slots, rows}));
+    };
+    step = std::make_unique<Steps::Step>(
+        capture(run, {.device = options_.device, .name = fmt::format("decode {} tokens at once", rows)}));
+  }
+  (*step)();
+}
+
 /// Reads each sequence's last token and guessed ones behind it. A drawn token counts as long as the guesses in front of
 /// it are what was drawn.
 void Generator::guess(std::vector<GeneratedToken>& tokens) {
   const std::int64_t rows = 1 + options_.guesses, slots = options_.slots;
   std::vector<std::int32_t> read(static_cast<std::size_t>(slots * rows)), next(slots_.size()), count(slots_.size());
-  bool greedy = true;
-  std::int64_t found = 0;
-  for (std::size_t i = 0; i < slots_.size(); ++i) {
-    const Slot& slot = slots_[i];
-    if (!slot.running()) continue;
-    greedy = greedy && slot.options.sampling.greedy();
-    std::vector<std::int32_t> guessed = look_up(slot.tokens, options_.guesses);
-    found += std::ssize(guessed);
-    guessed.insert(guessed.begin(), slot.tokens.back());
-    guessed.resize(static_cast<std::size_t>(rows), slot.tokens.back());
-    std::copy(guessed.begin(), guessed.end(), read.begin() + static_cast<std::int64_t>(i) * rows);
-  }
-  if (found == 0) return;
+  const std::vector<std::int64_t> found = find_guesses(read);
+  const std::int64_t all = std::accumulate(found.begin(), found.end(), std::int64_t{0});
+  if (all == 0) return;
   try {
     for (Slot& slot : slots_)
       if (slot.running()) make_room(slot, rows);
   } catch (const CacheFull&) {
     return;  // one token may have room where several have not
   }
-  times_.guessed += found;
-  guessed_.copy_(from_vector(read, {slots, rows}));
-  const StepKind kind{true, greedy, counts_.defined(), false, width_};
-  auto& step = steps_->captured[kind];
-  if (step == nullptr) {
-    const std::function<void()> run = [this, greedy, rows] {
-      const Tensor logits =
-          model_.head(model_.extend(guessed_, {&cache_.layers(), {table_, positions_}}).flatten(0, 1));
-      const auto each = [&](const Tensor& x) { return repeat_interleave(x, rows, 0); };
-      const Tensor places = arange(0, rows, 1, {i32, options_.device}).repeat({options_.slots});
-      const Tensor drawn = greedy ? argmax(logits, -1).to(i32)
-                                  : sample_tokens(logits, {each(numbers_), each(seeds_), each(draws_) + places});
-      drawn_.copy_(drawn.reshape(drawn_.shape()));
-    };
-    step = std::make_unique<Steps::Step>(
-        capture(run, {.device = options_.device, .name = fmt::format("decode {} tokens at once", rows)}));
-  }
-  (*step)();
-  const std::vector<std::int32_t> drawn = drawn_.to_vector<std::int32_t>();
+  times_.guessed += all;
+  const bool greedy = std::all_of(slots_.begin(), slots_.end(),
+                                  [](const Slot& slot) { return !slot.running() || slot.options.sampling.greedy(); });
+  guessed_.select(0, 0).copy_(from_vector(read, {slots, rows}));
+  if (draft_) draft_->guess(guessed_.select(0, 0).slice(1, 1, rows), greedy);
+  check_guesses(greedy);
+  const std::vector<std::int32_t> both = guessed_.to_vector<std::int32_t>();
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     if (!slots_[i].running()) continue;
-    const std::int32_t *guesses = read.data() + static_cast<std::int64_t>(i) * rows + 1,
-                       *own = drawn.data() + static_cast<std::int64_t>(i) * rows;
+    const std::int32_t *guesses = both.data() + static_cast<std::int64_t>(i) * rows + 1,
+                       *own = guesses + slots * rows - 1;
     std::int64_t right = 0;
     while (right + 1 < rows && guesses[right] == own[right]) ++right;
     next[i] = own[right];
     count[i] = static_cast<std::int32_t>(right + 1);
-    times_.guessed_right += right;
+    times_.guessed_right += std::min(right, found[i]);
     slots_[i].position += right + 1;
     slots_[i].generated += right + 1;
+    if (draft_) draft_->accept(i, right);
     for (std::int64_t j = 0; j <= right && give(slots_[i], own[j], tokens); ++j) {}
   }
   const Tensor counted = from_vector(count, options_.device);

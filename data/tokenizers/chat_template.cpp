@@ -1,5 +1,4 @@
-// Formats are tables of what stands around a message. Jinja is not run: no library for it (minja) is packaged by Debian
-// 12, Debian 13 and Ubuntu 24.04, and a template is a program that comes with a file from a stranger.
+// Formats are tables of what stands around a message: enough for most models, with no program of a stranger to run.
 #include <etna/data/tokenizers/chat_template.h>
 
 #include <algorithm>
@@ -115,15 +114,6 @@ class Parts {
   std::vector<TextPart> parts_;
 };
 
-/// A role becomes a part of the markup, so it must not be able to spell any.
-void check_role(std::string_view format, const std::string& role) {
-  const bool plain = !role.empty() && role.size() <= 32 && std::all_of(role.begin(), role.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
-  });
-  if (!plain)
-    throw FormatError(fmt::format("chat format {}: '{:.40}' is no role; use system, user or assistant", format, role));
-}
-
 [[noreturn]] void refuse_role(std::string_view format, const std::string& role) {
   throw FormatError(fmt::format("chat format {}: it has no role '{}'; use system, user or assistant", format, role));
 }
@@ -146,7 +136,7 @@ std::vector<TextPart> format_turns(const Format& format, std::span<const ChatMes
   parts.markup(format.begin);
   std::string system;
   for (const ChatMessage& message : messages) {
-    check_role(format.name, message.role);
+    check_chat_role(format.name, message.role);
     const std::string content = format.trim ? trim(message.content) : message.content;
     if (format.system_first && message.role == "system") {
       system += content;
@@ -179,7 +169,7 @@ std::vector<TextPart> format_instructions(const InstructionFormat& format, std::
   Parts parts;
   bool open = false, first = true;
   for (const ChatMessage& message : messages) {
-    check_role(format.name, message.role);
+    check_chat_role(format.name, message.role);
     const std::string content = format.trim_all ? trim(message.content) : message.content;
     if (message.role == "assistant") {
       if (open) parts.markup(format.close);
@@ -211,6 +201,14 @@ std::vector<TextPart> format_instructions(const InstructionFormat& format, std::
 }
 
 }  // namespace
+
+void check_chat_role(std::string_view format, const std::string& role) {
+  const bool plain = !role.empty() && role.size() <= 32 && std::all_of(role.begin(), role.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+  });
+  if (!plain)
+    throw FormatError(fmt::format("chat format {}: '{:.40}' is no role; use system, user or assistant", format, role));
+}
 
 std::vector<std::string_view> chat_formats() {
   std::vector<std::string_view> names;

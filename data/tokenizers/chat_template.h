@@ -23,8 +23,8 @@ struct ChatOptions {
 /// The names of the formats that there are, such as "chatml" and "llama3".
 std::vector<std::string_view> chat_formats();
 
-/// The format that a model's Jinja template describes, by strings that tell it. Nothing for a template of another kind:
-/// Etna runs no Jinja.
+/// The format that a model's Jinja template describes, by strings that tell it. Nothing for a template of another kind;
+/// jinja_template.h may run it.
 std::optional<std::string_view> recognize_chat_format(std::string_view jinja);
 
 /// The text of a conversation, as models of that format were trained with; bos is not in it. Markup is in parts that
@@ -32,6 +32,9 @@ std::optional<std::string_view> recognize_chat_format(std::string_view jinja);
 /// @throws FormatError for a format that there is not, and for a role that the format does not have
 std::vector<TextPart> format_chat(std::string_view format, std::span<const ChatMessage> messages,
                                   const ChatOptions& options = {});
+/// A role becomes a part of the markup, so it must not be able to spell any.
+/// @param format for errors @throws FormatError for what is not up to 32 letters, digits, '_' and '-'
+void check_chat_role(std::string_view format, const std::string& role);
 /// All of it as one text, to be looked at.
 std::string chat_text(std::span<const TextPart> parts);
 

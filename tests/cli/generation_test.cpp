@@ -1,12 +1,14 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <regex>
 #include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <etna/data/tokenizers/jinja_template.h>
 #include <etna/data/tokenizers/model_tokenizer.h>
 #include <etna/models/adapter_file.h>
 #include <etna/models/gguf_export.h>
@@ -23,6 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 /// What etna prints to standard output.
 std::string text_of(const std::string& arguments) {
@@ -32,7 +35,7 @@ std::string text_of(const std::string& arguments) {
 std::string quoted(const fs::path& path) { return "'" + path.string() + "'"; }
 
 /// Bytes and a few words.
-data::ModelTokenizer some_tokenizer() {
+data::VocabularyFields some_fields() {
   data::VocabularyFields fields;
   fields.model = "llama";
   fields.tokens = {"<unk>", "<s>", "</s>"};
@@ -52,8 +55,9 @@ data::ModelTokenizer some_tokenizer() {
   for (std::size_t i = 0; i < fields.scores.size(); ++i) fields.scores[i] = -static_cast<float>(i);
   fields.bos = 1;
   fields.eos = 2;
-  return data::ModelTokenizer(fields);
+  return fields;
 }
+data::ModelTokenizer some_tokenizer() { return data::ModelTokenizer(some_fields()); }
 
 class EtnaModel : public testing::Test {
  protected:
@@ -102,6 +106,13 @@ TEST_F(EtnaModel, SaysWhatIsWrong) {
   EXPECT_EQ(etna(with_model("run") + "--temperature -1").code, 2);
   EXPECT_EQ(etna(with_model("run") + "--top-p 2").code, 2);
   EXPECT_EQ(etna(with_model("run") + "--cache q3").code, 2);
+  for (const char* option : {"--temperature nan", "--temperature inf", "--top-p nan", "--min-p -0.1", "--typical-p x",
+                             "--repetition-penalty 0", "--repetition-penalty nan", "--presence-penalty inf"}) {
+    const Result refused = etna(with_model("run") + "--prompt x " + option);
+    EXPECT_EQ(refused.code, 2) << option;
+    EXPECT_THAT(refused.output, HasSubstr(" is no number that is ")) << option;
+    EXPECT_LT(refused.output.size(), 200u) << option;
+  }
   const Result missing = etna("run --device cpu --model " + quoted(folder_ / "none.gguf"));
   EXPECT_EQ(missing.code, 4);
   EXPECT_THAT(missing.output, HasSubstr("none.gguf: there is no such file"));
@@ -164,6 +175,138 @@ TEST_F(EtnaModel, RunsWithGuessesAndAdapters) {
   const Result wrong = etna(run + "--adapter " + quoted(model()));
   EXPECT_EQ(wrong.code, 4);
   EXPECT_THAT(wrong.output, HasSubstr("no low-rank adapters"));
+}
+
+/// The model's context is 256, its tokens are mostly bytes.
+TEST_F(EtnaModel, SaysThatAPromptIsTooLong) {
+  const std::string words(300, 'a');
+  const Result run = etna(with_model("run") + "--prompt " + words);
+  EXPECT_EQ(run.code, 2);
+  EXPECT_THAT(run.output, AllOf(HasSubstr("the prompt has 302 tokens, 256 fit at once"), Not(HasSubstr(words))));
+  const Result small = etna(with_model("run") + "--context 64 --prompt " + words.substr(0, 100));
+  EXPECT_EQ(small.code, 2);
+  EXPECT_THAT(small.output, HasSubstr("64 fit at once; give a shorter one, or a larger --context"));
+  const Result bench = etna(with_model("bench") + "-p 257 -n 1");
+  EXPECT_EQ(bench.code, 2);
+  EXPECT_THAT(bench.output, HasSubstr("-p asks for a prompt of 257 tokens, 256 fit"));
+  // A conversation goes on.
+  std::ofstream(folder_ / "lines") << words << "\nthe river\n/metrics\n";
+  const Result chat =
+      etna(with_model("chat") + "--temperature 0 --max-tokens 5 --format chatml < " + quoted(folder_ / "lines"));
+  EXPECT_EQ(chat.code, 0) << chat.output;
+  EXPECT_THAT(chat.output, AllOf(HasSubstr("256 fit at once"), HasSubstr("wrote 5")));
+}
+
+TEST_F(EtnaModel, RefusesATokenizerWithMoreTokens) {
+  data::VocabularyFields fields = some_fields();
+  fields.tokens.emplace_back("d");
+  fields.types.push_back(1);
+  fields.scores.push_back(-1);
+  data::ModelTokenizer(fields).save(folder_ / "large.json");
+  const Result refused = etna(with_model("run") + "--prompt x --tokenizer " + quoted(folder_ / "large.json"));
+  EXPECT_EQ(refused.code, 4);
+  EXPECT_THAT(refused.output, HasSubstr("large.json: it has 269 tokens, the model 268"));
+}
+
+TEST_F(EtnaModel, MergesAdaptersOfPackedMatrices) {
+  const data::ModelTokenizer tokenizer = some_tokenizer();
+  for (const char* architecture : {"gpt2", "phi3"}) {
+    models::DecoderConfig config = models::small_config(architecture);
+    config.vocabulary = static_cast<std::int64_t>(tokenizer.size());
+    const auto decoder = models::small_model(config);
+    models::save_gguf_model(folder_ / "base.gguf", *decoder, &tokenizer);
+    decoder->add_adapters(2, 8);
+    for (models::DecoderBlock& block : decoder->blocks)
+      for (models::Projection* layer : {&block.attention.query, &block.attention.value})
+        layer->lora_b.detach().copy_(randn(layer->lora_b.shape()));
+    models::save_adapters(folder_ / "packed.gguf", *decoder);
+    const std::string settings = " --device cpu --temperature 0 --max-tokens 20 --quiet --prompt 'the river'";
+    const std::string base = quoted(folder_ / "base.gguf"), adapter = " --adapter " + quoted(folder_ / "packed.gguf");
+    const std::string plain = text_of("run --model " + base + settings),
+                      adapted = text_of("run --model " + base + adapter + settings);
+    EXPECT_NE(adapted, plain) << architecture;
+    const Result merged = etna("convert --force " + base + adapter + " --out " + quoted(folder_ / "merged.gguf"));
+    EXPECT_EQ(merged.code, 0) << merged.output;
+    EXPECT_EQ(text_of("run --model " + quoted(folder_ / "merged.gguf") + settings), adapted) << architecture;
+  }
+}
+
+TEST_F(EtnaModel, ChatsByTheModelsOwnTemplate) {
+  const auto with_template = [&](const std::string& jinja) {
+    data::VocabularyFields fields = some_fields();
+    fields.chat_template = jinja;
+    const data::ModelTokenizer tokenizer(fields);
+    models::DecoderConfig config = models::small_config("llama");
+    config.vocabulary = static_cast<std::int64_t>(tokenizer.size());
+    models::save_gguf_model(folder_ / "chat.gguf", *models::small_model(config), &tokenizer);
+    return "chat --device cpu --temperature 0 --max-tokens 5 --model " + quoted(folder_ / "chat.gguf") + " ";
+  };
+  std::ofstream(folder_ / "lines") << "the river\n/metrics\n";
+  std::ofstream(folder_ / "line") << "the river\n";
+  const std::string lines = " < " + quoted(folder_ / "lines");
+  const std::string chat = with_template("{% for m in messages %}{{ m['content'] }} river {% endfor %}");
+  const Result own = etna(chat + lines), forced = etna(chat + "--format jinja" + lines);
+  if (!data::runs_jinja()) {
+    EXPECT_EQ(own.code, 0) << own.output;
+    EXPECT_THAT(own.output, AllOf(HasSubstr("this build runs no Jinja"), HasSubstr("wrote 5")));
+    EXPECT_EQ(forced.code, 4);
+    EXPECT_THAT(forced.output, HasSubstr("libminja-dev"));
+    return;
+  }
+  EXPECT_EQ(own.code, 0) << own.output;
+  const std::string line = " < " + quoted(folder_ / "line");
+  EXPECT_EQ(text_of(chat + "--format jinja" + line), text_of(chat + line));
+  // <s>, and the bytes of " the river river "
+  EXPECT_THAT(own.output, AllOf(HasSubstr("read 18 tokens"), HasSubstr("wrote 5")));
+  for (const char* jinja : {"{% for m in", "{{ raise_exception('not so') }}",
+                            "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "{{ 'x' * 20000000 }}"}) {
+    const Result broken = etna(with_template(jinja) + lines);
+    EXPECT_EQ(broken.code, 4) << jinja << broken.output;
+    EXPECT_THAT(broken.output, HasSubstr("etna: chat template: "));
+  }
+}
+
+TEST_F(EtnaModel, RunsWithADraft) {
+  const data::ModelTokenizer tokenizer = some_tokenizer();
+  models::DecoderConfig config = models::small_config("llama");
+  config.vocabulary = static_cast<std::int64_t>(tokenizer.size());
+  config.layers = 1;
+  models::save_gguf_model(folder_ / "draft.gguf", *models::small_model(config, 3), &tokenizer);
+  config.vocabulary += 1;
+  models::save_gguf_model(folder_ / "large.gguf", *models::small_model(config), nullptr);
+  config.vocabulary -= 1;
+  data::VocabularyFields fields = some_fields();
+  fields.tokens.back() = "!";
+  const data::ModelTokenizer other(fields);
+  models::save_gguf_model(folder_ / "other.gguf", *models::small_model(config), &other);
+
+  const std::string settings = "--max-tokens 40 --prompt 'the river the river' ";
+  for (const std::string& sampling : {std::string("--temperature 0 "), std::string("--temperature 1 --seed 7 ")}) {
+    const std::string run = with_model("run") + sampling + settings, plain = text_of(run);
+    EXPECT_EQ(text_of(run + "--draft " + quoted(folder_ / "draft.gguf")), plain);
+    const Result itself = etna(run + "--guesses 3 --draft " + quoted(model()));
+    EXPECT_EQ(itself.code, 0) << itself.output;
+    EXPECT_THAT(itself.output, HasSubstr(plain.substr(0, plain.size() - 1)));
+    EXPECT_TRUE(std::regex_search(itself.output, std::regex("([1-9][0-9]+) of \\1 guesses were right")));
+    EXPECT_EQ(text_of(run + "--draft " + quoted(folder_ / "mute.gguf")), plain) << "no tokenizer to compare with";
+  }
+  const std::string run = with_model("run") + "--temperature 0 " + settings;
+  const Result large = etna(run + "--draft " + quoted(folder_ / "large.gguf"));
+  EXPECT_EQ(large.code, 4);
+  EXPECT_THAT(large.output, HasSubstr("a draft needs the model's vocabulary; it has 269 tokens"));
+  const Result strange = etna(run + "--draft " + quoted(folder_ / "other.gguf"));
+  EXPECT_EQ(strange.code, 4);
+  EXPECT_THAT(strange.output, AllOf(HasSubstr("its token 267 is '!'"), HasSubstr("model.gguf is '.'")));
+  const Result idle = etna(run + "--guesses 0 --draft " + quoted(model()));
+  EXPECT_EQ(idle.code, 2);
+  EXPECT_THAT(idle.output, HasSubstr("--draft"));
+  EXPECT_EQ(etna(run + "--draft " + quoted(folder_ / "none.gguf")).code, 4);
+
+  const Result bench = etna(with_model("bench") + "-p 4 -n 9 --repeat 1 --guesses 3 --draft " + quoted(model()) +
+                            " --json " + quoted(folder_ / "speed.json"));
+  EXPECT_EQ(bench.code, 0) << bench.output;
+  EXPECT_THAT(bench.output, HasSubstr("6 of 6 guesses were right"));
+  EXPECT_EQ(nlohmann::json::parse(std::ifstream(folder_ / "speed.json"))["cpu"]["guessed_right"], 6);
 }
 
 TEST_F(EtnaModel, MeasuresPerplexity) {

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include <data/temporary_folder.h>
 #include <etna/autograd/autograd.h>
@@ -110,11 +111,109 @@ TEST_F(AdapterFile, HasTheNamesThatOthersRead) {
   EXPECT_EQ(tensors.at("base_model.model.model.layers.1.self_attn.v_proj.lora_A.weight").shape(), (Shape{3, 64}));
 }
 
+/// gpt2 and phi3 have queries, keys and values in one matrix, phi3 also gate and up.
+TEST_F(AdapterFile, PacksTheAdaptersOfPackedMatrices) {
+  for (const char* architecture : {"gpt2", "phi3"}) {
+    const DecoderConfig config = small_config(architecture);
+    for (const char* name : {"a.gguf", "adapter_model.safetensors"}) {
+      const auto model = adapted(config);
+      save_adapters(folder_ / name, *model);
+      const auto again = small_model(config);
+      load_adapters(folder_ / name, *again);
+      EXPECT_EQ(again->blocks[0].attention.query.lora_a.size(0), 9);
+      EXPECT_EQ(again->blocks[0].attention.output.lora_a.size(0), 3);
+      const Tensor wanted = logits_of(*model);
+      expect_near(logits_of(*again), wanted, 1e-4);
+      // They share A now, so that nothing grows.
+      const auto read = [&] {
+        if (std::string(name) == "a.gguf") return load_gguf(folder_ / name).at("blk.1.attn_qkv.weight.lora_b");
+        return load_safetensors(folder_ / name)
+            .at(std::string("base_model.model.") +
+                (config.architecture == "gpt2" ? "transformer.h.1.attn.c_attn" : "model.layers.1.self_attn.qkv_proj") +
+                ".lora_B.weight");
+      };
+      const Tensor first = read();
+      EXPECT_EQ(first.shape(), (Shape{config.query_rows() + 2 * config.kv_rows(), 9}));
+      save_adapters(folder_ / name, *again);
+      EXPECT_EQ(read().to_vector<float>(), first.to_vector<float>());
+      again->merge_adapters();
+      expect_near(logits_of(*again), wanted, 1e-3);
+    }
+  }
+}
+
+TEST_F(AdapterFile, HasTheNamesOfPackedMatrices) {
+  save_adapters(folder_ / "a.gguf", *adapted(small_config("phi3")));
+  const auto gguf = load_gguf(folder_ / "a.gguf");
+  EXPECT_EQ(gguf.at("blk.1.attn_qkv.weight.lora_a").shape(), (Shape{9, 64}));
+  EXPECT_EQ(gguf.at("blk.1.ffn_up.weight.lora_a").shape(), (Shape{6, 64}));
+  EXPECT_EQ(gguf.at("blk.1.ffn_up.weight.lora_b").shape(), (Shape{192, 6}));
+  EXPECT_EQ(gguf.size(), 2u * 2 * 4);
+  save_adapters(folder_ / "adapter_model.safetensors", *adapted(small_config("gpt2"), false));
+  const auto tensors = load_safetensors(folder_ / "adapter_model.safetensors");
+  EXPECT_EQ(tensors.at("base_model.model.transformer.h.1.attn.c_attn.lora_A.weight").shape(), (Shape{9, 64}));
+  EXPECT_EQ(tensors.at("base_model.model.transformer.h.1.attn.c_proj.lora_B.weight").shape(), (Shape{64, 3}));
+  const auto config = nlohmann::json::parse(std::ifstream(folder_ / "adapter_config.json"));
+  EXPECT_EQ(config["target_modules"], nlohmann::json({"attn.c_attn", "attn.c_proj"}));
+  EXPECT_EQ(config["fan_in_fan_out"], true);
+  EXPECT_EQ(config["r"], 3);
+  EXPECT_EQ(config["lora_alpha"], 12);
+  EXPECT_EQ(config["rank_pattern"], nlohmann::json({{"h.0.attn.c_attn", 9}, {"h.1.attn.c_attn", 9}}));
+}
+
+/// As others train them: one A for all rows.
+TEST_F(AdapterFile, SplitsAPackedAdapter) {
+  const DecoderConfig config = small_config("gpt2");
+  const Tensor a = randn({2, 64}) * 0.1, b = randn({192, 2}) * 0.1;
+  save_safetensors(folder_ / "adapter_model.safetensors",
+                   NamedTensors{{"base_model.model.transformer.h.0.attn.c_attn.lora_A.weight", a},
+                                {"base_model.model.transformer.h.0.attn.c_attn.lora_B.weight", b}});
+  std::ofstream(folder_ / "adapter_config.json") << R"({"r": 2, "lora_alpha": 8, "fan_in_fan_out": true})";
+  const auto model = small_model(config), plain = small_model(config);
+  load_adapters(folder_.path(), *model);
+  save_adapters(folder_ / "a.gguf", *model);
+  const auto gguf = load_gguf(folder_ / "a.gguf");
+  EXPECT_EQ(gguf.size(), 2u);
+  EXPECT_EQ(gguf.at("blk.0.attn_qkv.weight.lora_a").to_vector<float>(), a.to_vector<float>());
+  EXPECT_EQ(gguf.at("blk.0.attn_qkv.weight.lora_b").to_vector<float>(), b.to_vector<float>());
+  model->merge_adapters();
+  const auto& merged = model->blocks[0].attention;
+  const auto& before = plain->blocks[0].attention;
+  expect_near(
+      cat({merged.query.weight.detach(), merged.key.weight.detach(), merged.value.weight.detach()}),
+      cat({before.query.weight.detach(), before.key.weight.detach(), before.value.weight.detach()}) + matmul(b, a) * 4,
+      1e-6);
+}
+
+TEST_F(AdapterFile, PacksSomeLayersAndOtherFactors) {
+  for (const char* name : {"a.gguf", "adapter_model.safetensors"}) {
+    const DecoderConfig config = small_config("phi3");
+    const auto model = small_model(config), again = small_model(config);
+    DecoderBlock& block = model->blocks[1];
+    block.attention.key.set_adapter(randn({2, 64}) * 0.2, randn({32, 2}) * 0.2, 3);
+    block.attention.value.set_adapter(randn({5, 64}) * 0.2, randn({32, 5}) * 0.2, 0.5);
+    block.ffn.up.set_adapter(randn({1, 64}) * 0.2, randn({96, 1}) * 0.2, 2);
+    save_adapters(folder_ / name, *model);
+    load_adapters(folder_ / name, *again);
+    expect_near(logits_of(*again), logits_of(*model), 1e-4);
+    EXPECT_EQ(amax(abs(again->blocks[1].attention.query.lora_b)).item<double>(), 0);
+    EXPECT_FALSE(again->blocks[0].attention.query.has_adapter());
+  }
+}
+
+/// In GGUF, up without a gate is the name of both in one matrix.
+TEST_F(AdapterFile, UpAloneIsNotPacked) {
+  const auto model = small_model(small_config("llama")), again = small_model(small_config("llama"));
+  model->blocks[0].ffn.up.set_adapter(randn({2, 64}), randn({96, 2}) * 0.2, 1);
+  save_adapters(folder_ / "a.gguf", *model);
+  load_adapters(folder_ / "a.gguf", *again);
+  EXPECT_FALSE(again->blocks[0].ffn.gate->has_adapter());
+  EXPECT_EQ(logits_of(*again).to_vector<float>(), logits_of(*model).to_vector<float>());
+}
+
 TEST_F(AdapterFile, IsRefusedInWords) {
   const auto model = small_model(small_config("llama"));
   EXPECT_THAT(refusal([&] { save_adapters(folder_ / "a.gguf", *model); }), HasSubstr("no adapters to write"));
-  EXPECT_THAT(refusal([&] { save_adapters(folder_ / "a.gguf", *adapted(small_config("gpt2"))); }),
-              HasSubstr("in one matrix"));
   EXPECT_THAT(refusal([&] { load_adapters(folder_ / "none.gguf", *model); }), HasSubstr("none.gguf"));
   EXPECT_THAT(refusal([&] { load_adapters(folder_ / "none.safetensors", *model); }),
               HasSubstr("adapter_config.json: the file cannot be read"));
@@ -132,9 +231,17 @@ TEST_F(AdapterFile, IsRefusedInWords) {
   save_adapters(folder_ / "a.gguf", *adapted(other));
   EXPECT_THAT(refusal([&] { load_adapters(folder_ / "a.gguf", *model); }), HasSubstr("belongs to no layer"));
 
+  const auto packed = small_model(small_config("gpt2"));
+  save_gguf(folder_ / "a.gguf",
+            {{"blk.0.attn_qkv.weight.lora_a", randn({2, 64})}, {"blk.0.attn_qkv.weight.lora_b", randn({191, 2})}},
+            {.metadata = {{"adapter.type", std::string("lora")}}});
+  EXPECT_THAT(refusal([&] { load_adapters(folder_ / "a.gguf", *packed); }),
+              HasSubstr("blocks.0.attention.query is [2, 64] and [191, 2]; wanted [rank, 64] and [192, rank]"));
+
   save_adapters(folder_ / "adapter_model.safetensors", *adapted(small_config("llama")));
   for (const char* config :
        {"", "[]", "{}", R"({"r": "3", "lora_alpha": 3})", R"({"r": 3, "lora_alpha": 3, "use_dora": true})",
+        R"({"r": 3, "lora_alpha": 3, "fan_in_fan_out": true})",
         R"({"r": 3, "lora_alpha": 3, "alpha_pattern": {"q_proj": 5}})"}) {
     std::ofstream(folder_ / "adapter_config.json") << config;
     EXPECT_THAT(refusal([&] { load_adapters(folder_.path(), *model); }), HasSubstr("adapter_config.json"));
