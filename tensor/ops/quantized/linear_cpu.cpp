@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <optional>
 
 #include <etna/device/cpu/gemm/blas.h>
 #include <etna/device/cpu/parallel.h>
@@ -14,15 +15,18 @@
 #include <etna/tensor/ops/rows/rows.h>
 
 // quantized_linear on the CPU. Few rows of x: each row of a weight is read once and multiplied as it lies, bound by
-// memory. Many rows: weights are widened panel by panel and go through the gemm library.
+// memory. Many rows: weights meet x in codes, too, where the processor is faster so (RowKernels::panel); else they are
+// widened panel by panel and go through the gemm library.
 namespace etna::quantized {
 namespace {
 
 /// Rows of x from which on widening a weight costs less than reading its codes once for each eight of them.
 constexpr std::int64_t kFewRows = 12;
-/// Rows of a weight that are widened at once.
-constexpr std::int64_t kPanel = 512;
+/// Rows of a weight that are widened at once, or multiplied in codes.
+constexpr std::int64_t kPanel = 512, kCodedPanel = 1024;
 constexpr std::int64_t kGroupSize = 256;
+/// Elements of x that a task rounds at least.
+constexpr std::int64_t kRoundedAtLeast = 65536;
 
 struct Weight {
   const quant::BlockFormat* format;
@@ -56,7 +60,11 @@ class RoundedRows {
       : groups_(static_cast<std::size_t>(round == nullptr ? 0 : rows * ((columns + kGroupSize - 1) / kGroupSize))) {
     view = {rows, groups_.data()};
     if (round == nullptr) return;
-    for (std::int64_t r = 0; r < rows; ++r) round(x + r * columns, columns, groups_.data() + r, rows);
+    cpu::parallel_for(rows, std::max<std::int64_t>(1, kRoundedAtLeast / columns),
+                      [&](std::int64_t begin, std::int64_t end) {
+                        for (std::int64_t r = begin; r < end; ++r)
+                          round(x + r * columns, columns, groups_.data() + r, rows);
+                      });
   }
 
   Activations view;
@@ -168,17 +176,24 @@ void few_rows(const std::vector<Weight>& weights, const LinearAttrs& a, const fl
   }
 }
 
-/// Products with many rows of x, which is f32, or bf16 where the processor multiplies that.
+/// Products with many rows of x, which are codes of 8 bits, or f32, or bf16 where the processor multiplies that.
 class ManyRows {
  public:
-  explicit ManyRows(const Tensor& x) : x_(x) {
-    half_ = cpu::multiplies_bf16(x.size(0), kPanel);
+  ManyRows(const Tensor& x, const std::vector<Weight>& weights) : x_(x) {
+    const auto coded =
+        std::find_if(weights.begin(), weights.end(), [](const Weight& w) { return panel_of(w) != nullptr; });
+    const bool dense =
+        std::any_of(weights.begin(), weights.end(), [](const Weight& w) { return panel_of(w) == nullptr; });
+    if (coded != weights.end()) codes_.emplace(coded->kernels->round_row, x.host<float>(), x.size(0), x.size(1));
+    half_ = dense && cpu::multiplies_bf16(x.size(0), kPanel);
     if (half_) rounded_ = x.to(bf16);
   }
+  static std::int64_t rows_at_once(const Weight& w) { return panel_of(w) != nullptr ? kCodedPanel : kPanel; }
 
   /// Rows [begin, end) of a weight. @return [rows of x, end - begin] f32
   Tensor multiply(const Weight& w, std::int64_t begin, std::int64_t end) {
     const std::int64_t count = end - begin;
+    if (panel_of(w) != nullptr) return coded(w, begin, count);
     // What is dense already is multiplied where it lies.
     const bool own = w.format->name == "F32" || (half_ && w.format->name == "BF16");
     if (own) {
@@ -195,6 +210,24 @@ class ManyRows {
   }
 
  private:
+  static PanelKernel panel_of(const Weight& w) { return w.kernels->panel; }
+
+  Tensor coded(const Weight& w, std::int64_t begin, std::int64_t count) const {
+    Tensor out = empty({x_.size(0), count}, f32);
+    float* to = out.host<float>();
+    const std::int64_t chunks = (count + kPanelRows - 1) / kPanelRows,
+                       groups = (w.columns + kGroupSize - 1) / kGroupSize;
+    cpu::parallel_for(chunks, 1, [&](std::int64_t first, std::int64_t last) {
+      cpu::Scratch<std::byte> room(static_cast<std::size_t>(groups * kPanelRows / 8) * kPackedBytes);
+      for (std::int64_t at = first * kPanelRows; at < std::min(count, last * kPanelRows); at += kPanelRows) {
+        const std::int64_t some = std::min(kPanelRows, count - at);
+        panel_of(w)(w.row(begin + at), w.row_bytes, some, w.columns, codes_->view, room.data(), to + at, count);
+        if (w.factor == 1) continue;
+        for (std::int64_t m = 0; m < x_.size(0); ++m) cpu::scale(to + m * count + at, w.factor, some);
+      }
+    });
+    return out;
+  }
   static Tensor product(const Tensor& x, const Tensor& rows) {
     return x.dtype() == f32 ? matmul(x, rows.t()) : matmul(x, rows.t(), f32);
   }
@@ -219,15 +252,17 @@ class ManyRows {
   }
 
   Tensor x_, rounded_;
+  std::optional<RoundedRows> codes_;
   bool half_ = false;
 };
 
 void many_rows(const std::vector<Weight>& weights, const LinearAttrs& a, const Tensor& x, Epilogue& epilogue) {
-  ManyRows products(x);
+  ManyRows products(x, weights);
   std::int64_t before = 0;
   for (const Weight& w : weights) {
-    for (std::int64_t begin = 0; begin < w.rows; begin += kPanel) {
-      const std::int64_t end = std::min(w.rows, begin + kPanel);
+    const std::int64_t at_once = ManyRows::rows_at_once(w);
+    for (std::int64_t begin = 0; begin < w.rows; begin += at_once) {
+      const std::int64_t end = std::min(w.rows, begin + at_once);
       Tensor first = products.multiply(w, begin, end);
       Tensor second = a.gate != Gate::none ? products.multiply(weights[1], begin, end) : Tensor();
       epilogue.write(before + begin, before + end, before + begin, first.host<float>(),

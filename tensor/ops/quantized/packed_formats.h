@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include <etna/tensor/ops/quantized/row_kernels.h>
+
 /// Block formats as products take them: a group of 256 elements of a row becomes codes of 8 bits without a sign, and
 /// for each 16 of them a scale and a minimum, of which a value is scale · code - minimum. Internal.
 ///
@@ -328,6 +330,14 @@ struct I2_S_32 {
   }
 };
 
+/// ETNA_PACKED_FORMATS(X) is X(format) for each.
+#define ETNA_PACKED_FORMATS(X) \
+  X(Q8_0)                      \
+  X(Q4_0)                      \
+  X(Q4_1)                      \
+  X(Q5_0)                      \
+  X(Q5_1) X(Q2_K) X(Q3_K) X(Q4_K) X(Q5_K) X(Q6_K) X(IQ4_NL) X(IQ4_XS) X(MXFP4) X(TQ1_0) X(TQ2_0) X(I2_S) X(I2_S_32)
+
 /// The rest of a row that ends within a group, filled up with zeros.
 template <typename F>
 struct Padded {
@@ -369,9 +379,9 @@ ETNA_INLINE void narrow_by_loops(const float* x, std::uint16_t* y) {
   }
 }
 
-/// 32 values to codes of 8 bits, with a scale and a sum for each 16. Values below the range of an inverse count as 0;
-/// NaN and infinities make the scale NaN.
-ETNA_INLINE void round_block(const float* x, std::int8_t* codes, float* scales, float* sums) {
+/// Elements 32 block ... 32 block + 31 of a group from 32 values. Values below the range of an inverse count as 0; NaN
+/// and infinities make the scale NaN.
+ETNA_INLINE void round_block(const float* x, RoundedGroup& to, int block) {
   // Magnitudes compare as integers, and what is not finite is the largest.
   std::uint32_t most = 0;
   for (int i = 0; i < 32; ++i) most = std::max(most, std::bit_cast<std::uint32_t>(x[i]) & 0x7fffffffu);
@@ -381,6 +391,7 @@ ETNA_INLINE void round_block(const float* x, std::int8_t* codes, float* scales, 
   const float inverse = !finite || small ? 0.0f : 127.0f / largest;
   // Adding 1.5 · 2^23 rounds to a whole number, which is then in the lowest bits.
   int parts[2] = {0, 0};
+  std::int8_t* codes = to.codes + 32 * block;
   for (int part = 0; part < 2; ++part) {
     int sum = 0;
     for (int i = 0; i < 16; ++i) {
@@ -392,9 +403,12 @@ ETNA_INLINE void round_block(const float* x, std::int8_t* codes, float* scales, 
     parts[part] = sum;
   }
   for (int part = 0; part < 2; ++part) {
-    scales[part] = scale;
-    sums[part] = scale * static_cast<float>(parts[part]);
+    to.scales[2 * block + part] = scale;
+    to.sums[2 * block + part] = scale * static_cast<float>(parts[part]);
+    to.code_sums[2 * block + part] = static_cast<std::int16_t>(parts[part]);
   }
+  to.block_scales[block] = scale;
+  to.block_sums[block] = scale * static_cast<float>(parts[0] + parts[1]);
 }
 
 }  // namespace etna::quantized

@@ -13,6 +13,10 @@ struct RoundedGroup {
   alignas(64) std::int8_t codes[256];
   float scales[16];
   float sums[16];  ///< scale · sum of the codes
+  // The same for each 32 elements, and sums of the codes alone, for each 16.
+  float block_scales[8];
+  float block_sums[8];
+  std::int16_t code_sums[16];
 };
 
 /// Rows of x, rounded: [groups, rows], so that products with several rows read one stream. The last group of a row is
@@ -27,6 +31,14 @@ struct Activations {
 /// Rows that one pass over a weight serves.
 inline constexpr std::int64_t kMostTogether = 8;
 
+/// Rows of a weight that one call of a panel kernel takes, and the memory it needs for each 256 elements of 8 of them.
+inline constexpr std::int64_t kPanelRows = 32;
+inline constexpr std::size_t kPackedBytes = 2944;
+/// out[m, r] = Σ x[m, k] · rows[r, k] for up to kPanelRows rows of a weight and all rows of x.
+/// @param room aligned to 64 bytes @param step from row to row of out
+using PanelKernel = void (*)(const std::byte* rows, std::size_t row_bytes, std::int64_t count, std::int64_t columns,
+                             const Activations& x, std::byte* room, float* out, std::int64_t step);
+
 struct RowKernels {
   /// out[m] = Σ x[m, k] · row[k] for `rows` rows of x from `first` on, at most kMostTogether
   void (*dot)(const std::byte* row, std::int64_t columns, const Activations& x, std::int64_t first, std::int64_t rows,
@@ -39,6 +51,8 @@ struct RowKernels {
                     float* out) = nullptr;
   /// Rounds a row of x into groups that lie `step` apart.
   void (*round_row)(const float* x, std::int64_t columns, RoundedGroup* out, std::int64_t step) = nullptr;
+  /// Null where many rows of x are better served by a gemm of floats.
+  PanelKernel panel = nullptr;
 };
 
 /// The kernels of a format; those that it has no use for are null. Formats of integers have none.

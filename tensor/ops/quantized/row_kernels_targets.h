@@ -13,7 +13,8 @@ RowKernels kernels(std::string_view format);
 #if defined(__x86_64__)
 namespace avx2 {
 RowKernels kernels(std::string_view format);
-}
+PanelKernel panel_kernel(std::string_view format);
+}  // namespace avx2
 namespace avx512 {
 RowKernels kernels(std::string_view format);
 }
