@@ -191,6 +191,54 @@ TEST_P(Kernels, PanelsMultiplyCodesExactly) {
   }
 }
 
+TEST_P(Kernels, TablesGiveTheSumsOfIntegerProducts) {
+  const quantized::TableKernels& tables = kernels().tables;
+  if (tables.multiply == nullptr) GTEST_SKIP() << "no tables for this format or processor";
+  std::mt19937 random(6);
+  for (const std::int64_t columns : lengths()) {
+    for (const std::int64_t count : {std::int64_t{1}, std::int64_t{19}, tables.rows}) {
+      const AtTheEnd rows(row_bytes(columns) * static_cast<std::size_t>(count));
+      std::vector<std::vector<float>> values(static_cast<std::size_t>(count));
+      for (std::size_t r = 0; r < values.size(); ++r) {
+        fill(columns, rows.data() + r * row_bytes(columns), values[r], static_cast<unsigned>(r));
+        // A scale of 1/2, so that all products and sums of floats are exact.
+        for (std::byte* b = rows.data() + r * row_bytes(columns);
+             format().name != "I2_S" && b < rows.data() + (r + 1) * row_bytes(columns); b += format().bytes)
+          std::memcpy(b + format().bytes - 2, "\x00\x38", 2);
+        format().decode(rows.data() + r * row_bytes(columns), values[r].data(), columns / format().elements);
+      }
+      for (const std::int64_t tokens : {1, 3, 18}) {
+        const std::int64_t groups = (columns + kGroup - 1) / kGroup;
+        std::vector<RoundedGroup> rounded(static_cast<std::size_t>(groups * tokens));
+        std::vector<float> x(static_cast<std::size_t>(columns * tokens));
+        for (float& value : x) value = static_cast<float>(static_cast<int>(random() % 255) - 127);
+        for (std::int64_t i = 0; i < columns * tokens; i += 32) x[static_cast<std::size_t>(i)] = 127;  // codes are x
+        for (std::int64_t m = 0; m < tokens; ++m)
+          kernels().round_row(x.data() + m * columns, columns, rounded.data() + m, tokens);
+        cpu::Scratch<std::byte> sums(tables.bytes * rounded.size());
+        tables.fill(rounded.data(), groups * tokens, sums.data());
+        std::vector<float> out(static_cast<std::size_t>(tokens * count));
+        tables.multiply(rows.data(), row_bytes(columns), count, columns, {tokens, rounded.data()}, sums.data(),
+                        out.data(), count);
+        for (std::int64_t m = 0; m < tokens; ++m) {
+          for (std::int64_t r = 0; r < count; ++r) {
+            double wanted = 0;
+            for (std::int64_t k = 0; k < columns; ++k)
+              wanted += static_cast<double>(x[static_cast<std::size_t>(m * columns + k)]) *
+                        values[static_cast<std::size_t>(r)][static_cast<std::size_t>(k)];
+            float product = 0;
+            kernels().dot(rows.data() + static_cast<std::size_t>(r) * row_bytes(columns), columns,
+                          {tokens, rounded.data()}, m, 1, &product);
+            ASSERT_EQ(product, wanted) << columns << " columns, row " << r;
+            ASSERT_EQ(out[static_cast<std::size_t>(m * count + r)], product)
+                << columns << " columns, row " << r << " of " << count << ", row " << m << " of x";
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST_P(Kernels, SurviveAnyBytes) {
   std::mt19937 random(4);
   const std::int64_t columns = 512;
@@ -205,6 +253,11 @@ TEST_P(Kernels, SurviveAnyBytes) {
     float product = 0;
     kernels().dot(row.data(), columns, {1, rounded.data()}, 0, 1, &product);
     kernels().widen(row.data(), columns, out.data());
+    if (const quantized::TableKernels& tables = kernels().tables; tables.multiply != nullptr) {
+      cpu::Scratch<std::byte> sums(tables.bytes * rounded.size());
+      tables.fill(rounded.data(), columns / kGroup, sums.data());
+      tables.multiply(row.data(), row_bytes(columns), 1, columns, {1, rounded.data()}, sums.data(), &product, 1);
+    }
     if (kernels().panel == nullptr) continue;
     cpu::Scratch<std::byte> room(static_cast<std::size_t>(columns / kGroup) * quantized::kPackedBytes);
     kernels().panel(row.data(), row_bytes(columns), 1, columns, {1, rounded.data()}, room.data(), &product, 1);

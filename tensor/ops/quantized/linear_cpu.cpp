@@ -27,6 +27,8 @@ constexpr std::int64_t kPanel = 512, kCodedPanel = 1024;
 constexpr std::int64_t kGroupSize = 256;
 /// Elements of x that a task rounds at least.
 constexpr std::int64_t kRoundedAtLeast = 65536;
+/// Groups of x for which a task makes tables at least.
+constexpr std::int64_t kTablesAtLeast = 16;
 
 struct Weight {
   const quant::BlockFormat* format;
@@ -130,46 +132,89 @@ class Epilogue {
   Tensor bias_, residual_;
 };
 
-/// Products of rows [begin, end) of a weight with all rows of x, [rows, end - begin].
-void multiply_few(const Weight& w, const float* x, const Activations& rounded, std::int64_t rows, std::int64_t begin,
-                  std::int64_t end, float* out) {
-  const std::int64_t count = end - begin;
-  std::array<float, kMostTogether> together;
-  for (std::int64_t r = begin; r < end; ++r) {
-    for (std::int64_t m = 0; m < rows; m += kMostTogether) {
-      const std::int64_t some = std::min(kMostTogether, rows - m);
-      if (w.plain())
-        w.kernels->dot_plain(w.row(r), w.columns, x + m * w.columns, w.columns, some, together.data());
-      else
-        w.kernels->dot(w.row(r), w.columns, rounded, m, some, together.data());
-      for (std::int64_t i = 0; i < some; ++i)
-        out[(m + i) * count + r - begin] = together[static_cast<std::size_t>(i)] * w.factor;
+/// Few rows of x as weights meet them: as they are, in codes, and as tables of sums for ternary weights.
+class FewRows {
+ public:
+  FewRows(const std::vector<Weight>& weights, const float* x, std::int64_t rows)
+      : x_(x), rows_(rows), codes_(round_of(weights), x, rows, weights[0].columns) {
+    const auto w = std::find_if(weights.begin(), weights.end(), [&](const Weight& w) { return by_tables(w); });
+    if (w == weights.end()) return;
+    const TableKernels& kernels = w->kernels->tables;
+    const std::int64_t groups = rows * ((w->columns + kGroupSize - 1) / kGroupSize);
+    tables_.resize(static_cast<std::size_t>(groups) * kernels.bytes);
+    cpu::parallel_for(groups, kTablesAtLeast, [&](std::int64_t begin, std::int64_t end) {
+      kernels.fill(codes_.view.groups + begin, end - begin,
+                   tables_.data() + static_cast<std::size_t>(begin) * kernels.bytes);
+    });
+  }
+
+  /// Calls body(begin, end) on ranges of rows of a weight, in tasks of some tens of kilobytes, so that all of them end
+  /// at about the same time.
+  template <typename Body>
+  void share(const Weight& w, int weights_together, const Body& body) const {
+    const auto bytes = static_cast<std::int64_t>(std::max<std::size_t>(1, w.row_bytes));
+    const std::int64_t grain = std::max<std::int64_t>(4, 65536 / bytes) / weights_together;
+    const std::int64_t unit = by_tables(w) ? w.kernels->tables.rows : 1;
+    cpu::parallel_for((w.rows + unit - 1) / unit, std::max<std::int64_t>(1, grain / unit),
+                      [&](std::int64_t begin, std::int64_t end) { body(begin * unit, std::min(w.rows, end * unit)); });
+  }
+
+  /// Products of rows [begin, end) of a weight with all rows of x, [rows, end - begin].
+  void multiply(const Weight& w, std::int64_t begin, std::int64_t end, float* out) const {
+    const std::int64_t count = end - begin;
+    if (by_tables(w)) {
+      const TableKernels& kernels = w.kernels->tables;
+      for (std::int64_t r = begin; r < end; r += kernels.rows) {
+        kernels.multiply(w.row(r), w.row_bytes, std::min(kernels.rows, end - r), w.columns, codes_.view, tables_.data(),
+                         out + (r - begin), count);
+      }
+      if (w.factor != 1) cpu::scale(out, w.factor, rows_ * count);
+      return;
+    }
+    std::array<float, kMostTogether> together;
+    for (std::int64_t r = begin; r < end; ++r) {
+      for (std::int64_t m = 0; m < rows_; m += kMostTogether) {
+        const std::int64_t some = std::min(kMostTogether, rows_ - m);
+        if (w.plain())
+          w.kernels->dot_plain(w.row(r), w.columns, x_ + m * w.columns, w.columns, some, together.data());
+        else
+          w.kernels->dot(w.row(r), w.columns, codes_.view, m, some, together.data());
+        for (std::int64_t i = 0; i < some; ++i)
+          out[(m + i) * count + r - begin] = together[static_cast<std::size_t>(i)] * w.factor;
+      }
     }
   }
-}
+
+ private:
+  static decltype(RowKernels::round_row) round_of(const std::vector<Weight>& weights) {
+    const auto blocks = std::find_if(weights.begin(), weights.end(), [](const Weight& w) { return !w.plain(); });
+    return blocks == weights.end() ? nullptr : blocks->kernels->round_row;
+  }
+  bool by_tables(const Weight& w) const { return w.kernels->tables.least != 0 && rows_ >= w.kernels->tables.least; }
+
+  const float* x_;
+  std::int64_t rows_;
+  RoundedRows codes_;
+  cpu::Scratch<std::byte> tables_;
+};
 
 void few_rows(const std::vector<Weight>& weights, const LinearAttrs& a, const float* x, Epilogue& epilogue) {
-  const std::int64_t columns = weights[0].columns, rows = epilogue.rows();
-  const auto blocks = std::find_if(weights.begin(), weights.end(), [](const Weight& w) { return !w.plain(); });
-  const RoundedRows rounded(blocks == weights.end() ? nullptr : blocks->kernels->round_row, x, rows, columns);
-  // A task reads some tens of kilobytes, so that all of them end at about the same time.
-  const auto grain = [&](const Weight& w) {
-    return std::max<std::int64_t>(4, 65536 / static_cast<std::int64_t>(std::max<std::size_t>(1, w.row_bytes)));
-  };
+  const std::int64_t rows = epilogue.rows();
+  const FewRows given(weights, x, rows);
   if (a.gate != Gate::none) {
-    cpu::parallel_for(weights[0].rows, grain(weights[0]) / 2, [&](std::int64_t begin, std::int64_t end) {
+    given.share(weights[0], 2, [&](std::int64_t begin, std::int64_t end) {
       cpu::Scratch<float> first(static_cast<std::size_t>(rows * (end - begin))), second(first.size());
-      multiply_few(weights[0], x, rounded.view, rows, begin, end, first.data());
-      multiply_few(weights[1], x, rounded.view, rows, begin, end, second.data());
+      given.multiply(weights[0], begin, end, first.data());
+      given.multiply(weights[1], begin, end, second.data());
       epilogue.write(begin, end, begin, first.data(), second.data());
     });
     return;
   }
   std::int64_t before = 0;
   for (const Weight& w : weights) {
-    cpu::parallel_for(w.rows, grain(w), [&](std::int64_t begin, std::int64_t end) {
+    given.share(w, 1, [&](std::int64_t begin, std::int64_t end) {
       cpu::Scratch<float> products(static_cast<std::size_t>(rows * (end - begin)));
-      multiply_few(w, x, rounded.view, rows, begin, end, products.data());
+      given.multiply(w, begin, end, products.data());
       epilogue.write(before + begin, before + end, before + begin, products.data(), nullptr);
     });
     before += w.rows;

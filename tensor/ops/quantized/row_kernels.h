@@ -39,6 +39,18 @@ inline constexpr std::size_t kPackedBytes = 2944;
 using PanelKernel = void (*)(const std::byte* rows, std::size_t row_bytes, std::int64_t count, std::int64_t columns,
                              const Activations& x, std::byte* room, float* out, std::int64_t step);
 
+/// Products of ternary weights by look-up: sums of a few codes of x for each choice of weights, made once for all rows.
+struct TableKernels {
+  std::int64_t rows = 0;   ///< of a weight that one call takes; 0 where there is no kernel
+  std::size_t bytes = 0;   ///< of the tables for a group of x
+  std::int64_t least = 0;  ///< rows of x from which tables are faster than `dot`, as measured; 0 for never
+  /// Tables for groups of x, in their order.
+  void (*fill)(const RoundedGroup* groups, std::int64_t count, std::byte* tables) = nullptr;
+  /// out[m, r] = Σ x[m, k] · weight[r, k] for up to `rows` rows of a weight and all rows of x.
+  void (*multiply)(const std::byte* weight, std::size_t row_bytes, std::int64_t count, std::int64_t columns,
+                   const Activations& x, const std::byte* tables, float* out, std::int64_t step) = nullptr;
+};
+
 struct RowKernels {
   /// out[m] = Σ x[m, k] · row[k] for `rows` rows of x from `first` on, at most kMostTogether
   void (*dot)(const std::byte* row, std::int64_t columns, const Activations& x, std::int64_t first, std::int64_t rows,
@@ -53,6 +65,8 @@ struct RowKernels {
   void (*round_row)(const float* x, std::int64_t columns, RoundedGroup* out, std::int64_t step) = nullptr;
   /// Null where many rows of x are better served by a gemm of floats.
   PanelKernel panel = nullptr;
+  /// Of ternary formats, where the processor has shuffles of bytes.
+  TableKernels tables = {};
 };
 
 /// The kernels of a format; those that it has no use for are null. Formats of integers have none.

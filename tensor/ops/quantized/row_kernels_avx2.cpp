@@ -169,6 +169,7 @@ struct Vector {
 RowKernels kernels(std::string_view format) {
   RowKernels found = find(format);
   found.panel = panel_kernel(format);
+  found.tables = table_kernels(format);
   return found;
 }
 

@@ -365,6 +365,7 @@ struct Vector {
 RowKernels kernels(std::string_view format) {
   RowKernels found = find(format);
   if (!__builtin_cpu_supports("avx512bf16")) found.widen_bf16 = nullptr;
+  found.tables = table_kernels(format);
   return found;
 }
 
