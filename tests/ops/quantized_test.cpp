@@ -88,7 +88,27 @@ TEST_P(EachFormat, ZerosAreExact) {
 INSTANTIATE_TEST_SUITE_P(QuantizedLinear, EachFormat,
                          testing::Values("F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q2_K", "Q3_K",
                                          "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS", "MXFP4", "TQ1_0", "TQ2_0", "I2_S",
-                                         "I2_S_32"));
+                                         "I2_S_32", "INT8_64", "INT8_128", "INT8_ZP_32", "INT8_ZP_64", "INT8_ZP_128",
+                                         "INT4_64", "INT4_128", "INT4_ZP_32", "INT4_ZP_64", "INT4_ZP_128"));
+
+TEST(QuantizedLinear, TakesWeightsPerChannel) {
+  manual_seed(15);
+  // Channels of different sizes, and off 0, so that they need their own scales and zero points.
+  const Tensor w = (randn({24, 384}) + 0.7) * pow(10.0, arange(24, {f32}).unsqueeze(1) / 8.0);
+  for (const char* name : {"INT8_128", "INT8_ZP_64", "INT4_64", "INT4_ZP_128"}) {
+    const QuantizedTensor q = quantize_per_channel(w, quant::format_named(name));
+    const Tensor exact = dequantize(q, f64);
+    for (const char* target : {"AVX-512 VNNI", "AVX2", "portable"}) {
+      if (!quantized::use_row_kernels(target)) continue;
+      for (const std::int64_t rows : {1, 9, 20}) {
+        const Tensor x = randn({rows, 384});
+        EXPECT_LT(relative_error(quantized_linear(x, q), matmul(x.to(f64), exact.t())), 2e-2) << name << " " << target;
+      }
+    }
+    EXPECT_LT(relative_error(exact, w), std::string_view(name).starts_with("INT8") ? 0.012 : 0.2) << name;
+  }
+  quantized::use_row_kernels(nullptr);
+}
 
 TEST(QuantizedLinear, FusesNormGateBiasAndResidual) {
   manual_seed(8);

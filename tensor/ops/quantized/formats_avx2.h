@@ -20,7 +20,20 @@ inline constexpr bool kIs = (std::is_same_v<F, G> || ...);
 
 /// Formats of which codes_of() gives values with a sign: the instruction takes bytes up to 127 only.
 template <typename F>
-inline constexpr bool kSigned = kIs<F, Q8_0, IQ4_NL, IQ4_XS>;
+constexpr bool has_signs() {
+  if constexpr (kIntegers<F>) return F::kBits == 8;
+  return kIs<F, Q8_0, IQ4_NL, IQ4_XS>;
+}
+template <typename F>
+inline constexpr bool kSigned = has_signs<F>();
+/// Formats of which the minimums of steps_of() are not all 0.
+template <typename F>
+constexpr bool has_minimums() {
+  if constexpr (kIntegers<F>) return F::kBits == 4 || F::kZeroPoint;
+  return !kSigned<F>;
+}
+template <typename F>
+inline constexpr bool kMinimums = has_minimums<F>();
 /// Formats with a scale for each 16 elements, which are whole numbers; others have one for each 32.
 template <typename F>
 inline constexpr bool kSixteens = kIs<F, Q6_K, Q3_K, Q2_K>;
@@ -83,7 +96,10 @@ template <typename F, int C>
 ETNA_TARGET ETNA_INLINE __m256i codes_of(const std::byte* b) {
   constexpr int kHalf = C / 4, kQuarter = C % 4;
   const std::byte* own = b + C * F::kBytes;  // of formats of 32
-  if constexpr (kIs<F, Q8_0>) {
+  if constexpr (kIntegers<F>) {
+    if constexpr (F::kBits == 8) return load32(b + F::codes_at(C));
+    return nibbles_of(load16(b + F::codes_at(C)));
+  } else if constexpr (kIs<F, Q8_0>) {
     return load32(own + 2);
   } else if constexpr (kIs<F, Q4_0>) {
     return nibbles_of(load16(own + 2));
@@ -167,11 +183,24 @@ ETNA_TARGET ETNA_INLINE __m128i four_words(const std::byte* from) {
   return _mm_insert_epi32(_mm_insert_epi32(two, bits_at<int>(from + 2 * Step), 2), bits_at<int>(from + 3 * Step), 3);
 }
 
+/// Halves of the blocks that eight runs of integers lie in.
+template <typename F>
+ETNA_TARGET ETNA_INLINE __m256 halves_of_runs(const std::byte* b) {
+  return _mm256_cvtph_ps(_mm_set_epi16(bits_at<short>(b + F::block(7)), bits_at<short>(b + F::block(6)),
+                                       bits_at<short>(b + F::block(5)), bits_at<short>(b + F::block(4)),
+                                       bits_at<short>(b + F::block(3)), bits_at<short>(b + F::block(2)),
+                                       bits_at<short>(b + F::block(1)), bits_at<short>(b)));
+}
+
 /// Scales in registers: what F::scales() stores is reloaded in other widths, which waits for the stores.
 template <typename F>
 ETNA_TARGET ETNA_INLINE Steps steps_of(const std::byte* b) {
   constexpr int kB = F::kBytes;
-  if constexpr (kIs<F, Q8_0, Q4_0, Q5_0, IQ4_NL, I2_S_32>) {
+  if constexpr (kIntegers<F>) {
+    const __m256 scales = halves_of_runs<F>(b);
+    if constexpr (F::kZeroPoint) return {scales, _mm256_mul_ps(scales, halves_of_runs<F>(b + 2))};
+    return around(scales, F::kBits == 8 ? 0 : 8);
+  } else if constexpr (kIs<F, Q8_0, Q4_0, Q5_0, IQ4_NL, I2_S_32>) {
     const std::byte* at = b + (kIs<F, I2_S_32> ? 8 : 0);
     const __m128i d =
         _mm_set_epi16(bits_at<short>(at + 7 * kB), bits_at<short>(at + 6 * kB), bits_at<short>(at + 5 * kB),

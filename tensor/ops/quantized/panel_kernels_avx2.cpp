@@ -186,7 +186,7 @@ ETNA_TARGET void multiply_block(const PackedOf<F>& packed, int c, const RoundedG
           kInSixteenBits<F> == 8 ? _mm256_madd_epi16(_mm256_add_epi16(low, high), ones) : _mm256_add_epi32(low, high);
       const __m256 factors = _mm256_mul_ps(_mm256_load_ps(packed.scales[c]), scale);
       sum = _mm256_fmadd_ps(_mm256_cvtepi32_ps(product), factors, sum);
-      if (!kSigned<F>)
+      if (kMinimums<F>)
         sum = _mm256_fnmadd_ps(_mm256_load_ps(packed.minimums[c]), _mm256_broadcast_ss(x[m].block_sums + c), sum);
     }
     _mm256_store_ps(sums + kLanes * m, sum);

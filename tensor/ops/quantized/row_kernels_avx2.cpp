@@ -80,7 +80,7 @@ struct Vector {
       for (int m = 0; m < M; ++m) {
         _mm256_store_ps(scales[m], _mm256_mul_ps(steps.scales, _mm256_load_ps(x[m].block_scales)));
         __m256& sum = sums[m].parts[kChains<M> - 1];
-        if (!kSigned<F>) sum = _mm256_fnmadd_ps(steps.minimums, _mm256_load_ps(x[m].block_sums), sum);
+        if (kMinimums<F>) sum = _mm256_fnmadd_ps(steps.minimums, _mm256_load_ps(x[m].block_sums), sum);
       }
     }
     // Opaque, so that the compiler adds to it instead of keeping 8 M addresses in memory.
