@@ -11,14 +11,24 @@
 #include "units.glsl"
 #include "vectors.glsl"
 
-// GGUF's numbers; the last one is ours.
+// GGUF's numbers; the last two are ours. Integers in groups have a number for each kind: above INTEGERS, a bit for
+// eight bits a code, one for a zero point, and how many times 32 elements share a scale.
 const uint Q_F32 = 0, Q_F16 = 1, Q4_0 = 2, Q4_1 = 3, Q5_0 = 6, Q5_1 = 7, Q8_0 = 8, Q2_K = 10, Q3_K = 11, Q4_K = 12,
            Q5_K = 13, Q6_K = 14, IQ4_NL = 20, IQ4_XS = 23, Q_BF16 = 30, TQ1_0 = 34, TQ2_0 = 35, I2_S = 36, MXFP4 = 39,
-           I2_S_32 = 255;
+           I2_S_32 = 255, INTEGERS = 256;
 
 bool is_plain(uint format) { return format == Q_F32 || format == Q_F16 || format == Q_BF16; }
+bool is_integers(uint format) { return format >= INTEGERS; }
+uint integer_bits(uint format) { return (format & 1u) != 0 ? 8 : 4; }
+bool has_zero_point(uint format) { return is_integers(format) && (format & 2u) != 0; }
+uint integer_group(uint format) { return (format - INTEGERS) / 4 * 32; }
+bool is_nibbles_of_32(uint format) {
+  return format == Q4_0 || format == Q4_1 || format == Q5_0 || format == Q5_1 || format == IQ4_NL || format == IQ4_XS ||
+         format == MXFP4 || is_integers(format) && integer_bits(format) == 4;
+}
 bool has_minimum(uint format) {
-  return format == Q4_1 || format == Q5_1 || format == Q2_K || format == Q4_K || format == Q5_K;
+  return has_zero_point(format) || format == Q4_1 || format == Q5_1 || format == Q2_K || format == Q4_K ||
+         format == Q5_K;
 }
 
 // address + count * bytes, of which the product may have 64 bits.
@@ -92,9 +102,8 @@ float tail_scale(uint format, uvec2 tail) {
 
 // The first element of a chunk's quad. quads() gives the distances: x between 0 and 1, y between 0 and 2.
 uint chunk_first(uint format, uint c) {
+  if (is_nibbles_of_32(format)) return c / 2 * 32 + c % 2 * 8;
   switch (format) {
-    case Q4_0: case Q4_1: case Q5_0: case Q5_1: case IQ4_NL: case IQ4_XS: case MXFP4:
-      return c / 2 * 32 + c % 2 * 8;
     case Q4_K: case Q5_K:
       return c / 4 * 64 + c % 4 * 8;
     case Q2_K: case Q3_K: case Q6_K: case TQ2_0: case I2_S:
@@ -104,9 +113,8 @@ uint chunk_first(uint format, uint c) {
   }
 }
 uvec2 quad_distances(uint format) {
+  if (is_nibbles_of_32(format)) return uvec2(4, 16);
   switch (format) {
-    case Q4_0: case Q4_1: case Q5_0: case Q5_1: case IQ4_NL: case IQ4_XS: case MXFP4:
-      return uvec2(4, 16);
     case Q4_K: case Q5_K:
       return uvec2(4, 32);
     case Q2_K: case Q3_K: case Q6_K: case TQ2_0: case I2_S:
@@ -174,6 +182,7 @@ void nibbles(uvec2 w, out uint four[4]) {
 
 // What is subtracted from the bytes of a chunk. Bytes have no sign, but for formats whose bytes are levels.
 uint code_offset(uint format) {
+  if (is_integers(format)) return integer_bits(format) == 4 && !has_zero_point(format) ? 8 : 0;
   switch (format) {
     case Q4_0: return 8;
     case Q5_0: return 16;
@@ -183,15 +192,35 @@ uint code_offset(uint format) {
     default: return 0;
   }
 }
-bool has_signed_codes(uint format) { return format == Q8_0 || has_levels(format); }
+bool has_signed_codes(uint format) {
+  return format == Q8_0 || has_levels(format) || is_integers(format) && integer_bits(format) == 8;
+}
 
 struct PackedChunk {
   uint codes[4];      // of a quad, a byte each
   vec4 scale, least;  // of each quad
 };
 
+// Integers in groups. A zero point times a scale is exact, as is its difference to a code's.
+PackedChunk decode_integers(uint format, BlockRow r, uint c) {
+  const uint bits = integer_bits(format), group = integer_group(format), head = has_zero_point(format) ? 4 : 2;
+  uint first = c / 2 * 32, at = first / group * (head + group * bits / 8), codes = at + head + first % group * bits / 8;
+  PackedChunk k;
+  if (bits == 4) {
+    nibbles(two_u32_at(r, codes + c % 2 * 8), k.codes);
+  } else {
+    uvec4 w = four_u32_at(r, codes + c % 2 * 16);
+    [[unroll]] for (uint i = 0; i < 4; ++i) k.codes[i] = w[i];
+  }
+  float d = half_at(r, at);
+  k.scale = vec4(d);
+  k.least = vec4(has_zero_point(format) ? d * half_at(r, at + 2) : 0.0);
+  return k;
+}
+
 // Of a format that is not plain. @param tail the scale of I2_S
 PackedChunk decode_bytes(uint format, BlockRow r, uint c, float tail) {
+  if (is_integers(format)) return decode_integers(format, r, c);
   PackedChunk k;
   k.scale = vec4(1.0);
   k.least = vec4(0.0);

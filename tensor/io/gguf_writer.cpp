@@ -129,7 +129,7 @@ void GgufWriter::add(std::string_view name, const quant::BlockFormat& format, co
                          name.size(), kLongestName));
   }
   if (format.gguf_type == quant::kNoGgufType)
-    s.refuse(fmt::format("{} is of {}, which has no number in GGUF", what, format.name));
+    s.refuse(fmt::format("{} is of {}, which has no number in GGUF; choose another, like Q8_0", what, format.name));
   if (shape.rank() < 1 || shape.rank() > static_cast<int>(kMaxGgufDims)) {
     s.refuse(
         fmt::format("{} has shape {}; GGUF takes 1 to {} dimensions, so reshape it", what, str(shape), kMaxGgufDims));

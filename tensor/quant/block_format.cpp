@@ -13,6 +13,8 @@
 #include <etna/device/error.h>
 #include <etna/tensor/quant/block_bytes.h>
 #include <etna/tensor/quant/families.h>
+#include <etna/tensor/quant/integer_formats.h>
+#include <etna/tensor/shape.h>
 
 namespace etna::quant {
 namespace {
@@ -52,6 +54,16 @@ constexpr BlockFormat kFormats[] = {
     {"I2_S", 36, 128, 32, 32, FLT_MAX, "ternary codes of 2 bits; one f32 scale behind the tensor", decode_i2_s,
      encode_i2_s},
     {"I2_S_32", kNoGgufType, 32, 10, 0, kHalf, "ternary codes of 2 bits, f16 scale", decode_i2_s_32, encode_i2_s_32},
+    IntegerGroups<8, 64, false>::format("INT8_64", "f16 scale, codes of 8 bits"),
+    IntegerGroups<8, 128, false>::format("INT8_128", "f16 scale, codes of 8 bits"),
+    IntegerGroups<8, 32, true>::format("INT8_ZP_32", "f16 scale and zero point, codes of 8 bits"),
+    IntegerGroups<8, 64, true>::format("INT8_ZP_64", "f16 scale and zero point, codes of 8 bits"),
+    IntegerGroups<8, 128, true>::format("INT8_ZP_128", "f16 scale and zero point, codes of 8 bits"),
+    IntegerGroups<4, 64, false>::format("INT4_64", "f16 scale, codes of 4 bits"),
+    IntegerGroups<4, 128, false>::format("INT4_128", "f16 scale, codes of 4 bits"),
+    IntegerGroups<4, 32, true>::format("INT4_ZP_32", "f16 scale and zero point, codes of 4 bits"),
+    IntegerGroups<4, 64, true>::format("INT4_ZP_64", "f16 scale and zero point, codes of 4 bits"),
+    IntegerGroups<4, 128, true>::format("INT4_ZP_128", "f16 scale and zero point, codes of 4 bits"),
 };
 
 /// Elements that a thread decodes at least, and the window of values that is encoded at once, so that the weights
@@ -158,8 +170,11 @@ void dequantize(const BlockFormat& format, std::span<const std::byte> bytes, flo
   });
 }
 
-void quantize(const BlockFormat& format, const float* values, std::span<std::byte> bytes, std::int64_t count,
-              std::span<const float> importance) {
+namespace {
+
+/// What quantize() and quantize_rows() refuse. @return bytes that the blocks take
+std::size_t checked_bytes(const BlockFormat& format, const float* values, std::span<std::byte> bytes,
+                          std::int64_t count, std::span<const float> importance) {
   const std::size_t wanted = storage_bytes(format, count);
   if (!format.can_quantize())
     throw FormatError(fmt::format("quantize: {} is only read; choose a format of weights, like Q8_0", format.name));
@@ -169,6 +184,14 @@ void quantize(const BlockFormat& format, const float* values, std::span<std::byt
   }
   check_importance(importance, count);
   check_values(format, values, count);
+  return wanted;
+}
+
+}  // namespace
+
+void quantize(const BlockFormat& format, const float* values, std::span<std::byte> bytes, std::int64_t count,
+              std::span<const float> importance) {
+  const std::size_t wanted = checked_bytes(format, values, bytes, count, importance);
   if (count == 0) return;
   if (std::all_of(importance.begin(), importance.end(), [](float factor) { return factor == 0.0f; })) importance = {};
   float scale = 1.0f;
@@ -195,6 +218,31 @@ void quantize(const BlockFormat& format, const float* values, std::span<std::byt
       }
       std::byte* to = bytes.data() + at / format.elements * static_cast<std::int64_t>(format.bytes);
       format.encode(from, weights.data(), to, n / format.elements);
+    }
+  });
+}
+
+void quantize_rows(const BlockFormat& format, const float* values, std::span<std::byte> bytes, std::int64_t rows,
+                   std::int64_t columns, std::span<const float> importance) {
+  if (format.encode_row == nullptr) {
+    throw FormatError(
+        fmt::format("quantize_rows: blocks of {} have more than a scale and codes; choose one of INT4_... and INT8_...",
+                    format.name));
+  }
+  storage_bytes(format, columns);  // whole blocks
+  if (!importance.empty() && static_cast<std::int64_t>(importance.size()) != columns) {
+    throw ShapeError(fmt::format("quantize_rows: importance has {} factors; wanted one for each of {} columns",
+                                 importance.size(), columns));
+  }
+  checked_bytes(format, values, bytes, checked_product(rows, columns, "quantize_rows"), importance);
+  if (rows == 0 || columns == 0) return;
+  std::vector<float> weights(static_cast<std::size_t>(columns), 1.0f);
+  if (!importance.empty()) block_weights(importance, 0, columns, columns, weights.data());
+  const std::int64_t blocks = columns / format.elements;
+  cpu::parallel_for(rows, std::max<std::int64_t>(1, kWindow / columns), [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t r = first; r < last; ++r) {
+      format.encode_row(values + r * columns, weights.data(),
+                        bytes.data() + r * blocks * static_cast<std::int64_t>(format.bytes), blocks);
     }
   });
 }

@@ -27,6 +27,8 @@ struct BlockFormat {
   /// `weights` has one factor of the squared error for each element.
   void (*decode)(const std::byte* blocks, float* out, std::int64_t count);
   void (*encode)(const float* values, const float* weights, std::byte* blocks, std::int64_t count);
+  /// The same with one scale for all blocks, those of a row; null where blocks have more than a scale and codes.
+  void (*encode_row)(const float* values, const float* weights, std::byte* blocks, std::int64_t count) = nullptr;
 
   /// False for integers and f64, which are read only.
   bool can_quantize() const { return encode != nullptr; }
@@ -63,5 +65,12 @@ void dequantize(const BlockFormat& format, std::span<const std::byte> bytes, flo
 /// @throws FormatError for NaN, an infinite value or one beyond `format.largest`, naming its index; nothing is written
 void quantize(const BlockFormat& format, const float* values, std::span<std::byte> bytes, std::int64_t count,
               std::span<const float> importance = {});
+
+/// As quantize(), with one scale (and zero point) for each row, which all its blocks repeat: integers per channel. Only
+/// formats with `encode_row`, the integers INT4_... and INT8_....
+/// @throws FormatError as quantize(), and for other formats
+/// @throws ShapeError where rows are not whole blocks, or `importance` is of another length than a row
+void quantize_rows(const BlockFormat& format, const float* values, std::span<std::byte> bytes, std::int64_t rows,
+                   std::int64_t columns, std::span<const float> importance = {});
 
 }  // namespace etna::quant

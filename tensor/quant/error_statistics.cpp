@@ -67,4 +67,16 @@ ErrorStatistics quantization_error(const BlockFormat& format, std::span<const fl
   return compare(values, decoded);
 }
 
+ErrorStatistics quantization_error_of_rows(const BlockFormat& format, std::span<const float> values,
+                                           std::int64_t columns, std::span<const float> importance) {
+  const auto count = static_cast<std::int64_t>(values.size());
+  if (columns <= 0 || count % columns != 0)
+    throw ShapeError(fmt::format("quantization_error_of_rows: {} values are no rows of {}", count, columns));
+  std::vector<std::byte> bytes(storage_bytes(format, count));
+  std::vector<float> decoded(values.size());
+  quantize_rows(format, values.data(), bytes, count / columns, columns, importance);
+  dequantize(format, bytes, decoded.data(), count);
+  return compare(values, decoded);
+}
+
 }  // namespace etna::quant

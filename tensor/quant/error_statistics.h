@@ -30,5 +30,8 @@ ErrorStatistics compare(std::span<const float> exact, std::span<const float> app
 /// The error of quantizing `values` and decoding them again; as quantize() otherwise.
 ErrorStatistics quantization_error(const BlockFormat& format, std::span<const float> values,
                                    std::span<const float> importance = {});
+/// The same for quantize_rows(). @throws ShapeError where `columns` does not divide the values
+ErrorStatistics quantization_error_of_rows(const BlockFormat& format, std::span<const float> values,
+                                           std::int64_t columns, std::span<const float> importance = {});
 
 }  // namespace etna::quant

@@ -7,7 +7,8 @@
 #include <etna/tensor/quant/block_bytes.h>
 
 /// The search for scales. A block is coded as codes q with value(q) * d, or q * d + m; each function here looks for the
-/// d (and m) of least weighted squared error. Codes are kept as floats, so that the loops over them vectorize.
+/// d (and m) of least weighted squared error. Codes are kept as floats, so that the loops over them vectorize. A number
+/// of values that only the caller knows is `n`, a multiple of 8, with N = 0.
 namespace etna::quant {
 
 /// The nearest whole number, for magnitudes below 2^22. Adding 1.5 * 2^23 leaves no room for a fraction.
@@ -37,10 +38,10 @@ struct Sums {
 
 /// The weighted squared error of coding N values with scale d.
 template <typename Codes, int N>
-float scale_error(const float* x, const float* w, float d) {
+float scale_error(const float* x, const float* w, float d, int n = N) {
   const float inverse = d != 0.0f ? 1.0f / d : 0.0f;
   Sums error;
-  for (int i = 0; i < N; i += 8) {
+  for (int i = 0; i < n; i += 8) {
     for (int l = 0; l < 8; ++l) {
       const float off = x[i + l] - d * Codes::round(x[i + l] * inverse);
       error.lanes[l] += w[i + l] * off * off;
@@ -52,9 +53,9 @@ float scale_error(const float* x, const float* w, float d) {
 /// The scale for x ~ d * q. Tries scales around the one that puts the largest magnitude on the last code, with both
 /// signs, and replaces each by the least squares scale of the codes that it gives.
 template <typename Codes, int N>
-float fit_scale(const float* x, const float* w) {
+float fit_scale(const float* x, const float* w, int n = N) {
   float extreme = 0.0f;
-  for (int i = 0; i < N; ++i) extreme = std::abs(x[i]) > std::abs(extreme) ? x[i] : extreme;
+  for (int i = 0; i < n; ++i) extreme = std::abs(x[i]) > std::abs(extreme) ? x[i] : extreme;
   if (!(std::abs(extreme) > 1e-20f)) return 0.0f;
   // Fine codes leave less to gain, and only close to the full range.
   constexpr int kTries = Codes::kSteps > 100 ? 4 : 10;
@@ -67,7 +68,7 @@ float fit_scale(const float* x, const float* w) {
       const float widest = Codes::kWidest + kRelative * kStep * static_cast<float>(step);
       const float inverse = (sign == 0 ? widest : -widest) / extreme;
       Sums xq, qq;
-      for (int i = 0; i < N; i += 8) {
+      for (int i = 0; i < n; i += 8) {
         for (int l = 0; l < 8; ++l) {
           const float q = Codes::round(x[i + l] * inverse), wq = w[i + l] * q;
           xq.lanes[l] += wq * x[i + l];
@@ -86,10 +87,10 @@ float fit_scale(const float* x, const float* w) {
 
 /// fit_scale() in f16: the best of the rounded scale, the plain one, and what more rounds of least squares make of it.
 template <typename Codes, int N>
-float fit_half_scale(const float* x, const float* w) {
-  float best = to_half(fit_scale<Codes, N>(x, w)), best_error = scale_error<Codes, N>(x, w, best);
+float fit_half_scale(const float* x, const float* w, int n = N) {
+  float best = to_half(fit_scale<Codes, N>(x, w, n)), best_error = scale_error<Codes, N>(x, w, best, n);
   const auto offer = [&](float scale) {
-    const float error = scale_error<Codes, N>(x, w, scale);
+    const float error = scale_error<Codes, N>(x, w, scale, n);
     if (error < best_error) {
       best_error = error;
       best = scale;
@@ -97,7 +98,7 @@ float fit_half_scale(const float* x, const float* w) {
   };
   // Where all magnitudes are alike, rounding to f16 is the whole error, and these scales may round better.
   float extreme = 0.0f;
-  for (int i = 0; i < N; ++i) extreme = std::abs(x[i]) > std::abs(extreme) ? x[i] : extreme;
+  for (int i = 0; i < n; ++i) extreme = std::abs(x[i]) > std::abs(extreme) ? x[i] : extreme;
   offer(to_half(extreme / Codes::kWidest));
   // A power of two keeps what is exact in f16, such as ternary weights.
   offer(to_half(extreme / static_cast<float>(std::bit_floor(static_cast<unsigned>(Codes::kSteps) / 2))));
@@ -105,7 +106,7 @@ float fit_half_scale(const float* x, const float* w) {
   for (int round = 0; round < 2 && scale != 0.0f; ++round) {
     const float inverse = 1.0f / scale;
     float xq = 0.0f, qq = 0.0f;
-    for (int i = 0; i < N; ++i) {
+    for (int i = 0; i < n; ++i) {
       const float q = Codes::round(x[i] * inverse);
       xq += w[i] * q * x[i];
       qq += w[i] * q * q;
@@ -123,10 +124,10 @@ struct Affine {
 };
 
 template <int Last, int N>
-float affine_error(const float* x, const float* w, Affine fit) {
+float affine_error(const float* x, const float* w, Affine fit, int n = N) {
   const float inverse = fit.d != 0.0f ? 1.0f / fit.d : 0.0f;
   Sums error;
-  for (int i = 0; i < N; i += 8) {
+  for (int i = 0; i < n; i += 8) {
     for (int l = 0; l < 8; ++l) {
       const float q = WholeCodes<0, Last>::round((x[i + l] - fit.m) * inverse);
       const float off = x[i + l] - (fit.d * q + fit.m);
@@ -138,10 +139,10 @@ float affine_error(const float* x, const float* w, Affine fit) {
 
 /// Least squares d and m for the codes that a fit gives. Where `negative` is true, m is held at 0 or below.
 template <int Last, int N>
-Affine refit_affine(const float* x, const float* w, Affine fit, bool negative) {
+Affine refit_affine(const float* x, const float* w, Affine fit, bool negative, int n = N) {
   const float inverse = fit.d != 0.0f ? 1.0f / fit.d : 0.0f;
   Sums sw, sx, sq, sqq, sxq;
-  for (int i = 0; i < N; i += 8) {
+  for (int i = 0; i < n; i += 8) {
     for (int l = 0; l < 8; ++l) {
       const float q = WholeCodes<0, Last>::round((x[i + l] - fit.m) * inverse), weight = w[i + l], wq = weight * q;
       sw.lanes[l] += weight;
@@ -163,9 +164,9 @@ Affine refit_affine(const float* x, const float* w, Affine fit, bool negative) {
 
 /// The scale and minimum for x ~ d * q + m, d >= 0. Where `negative` is true, m <= 0.
 template <int Last, int N>
-Affine fit_affine(const float* x, const float* w, bool negative) {
+Affine fit_affine(const float* x, const float* w, bool negative, int n = N) {
   float low = x[0], high = x[0];
-  for (int i = 1; i < N; ++i) {
+  for (int i = 1; i < n; ++i) {
     low = std::min(low, x[i]);
     high = std::max(high, x[i]);
   }
@@ -175,12 +176,12 @@ Affine fit_affine(const float* x, const float* w, bool negative) {
   }
   if (!(high - low > 1e-20f)) return {0.0f, low};
   Affine best{(high - low) / Last, low};
-  float best_error = affine_error<Last, N>(x, w, best), energy = 0.0f;
-  for (int i = 0; i < N; ++i) energy += w[i] * x[i] * x[i];
+  float best_error = affine_error<Last, N>(x, w, best, n), energy = 0.0f;
+  for (int i = 0; i < n; ++i) energy += w[i] * x[i] * x[i];
   // Sub-blocks of a super-block share their units. Among fits as good as each other, all should take the same one.
   const float margin = 1e-6f * energy;
   const auto offer = [&](Affine fit) {
-    const float error = affine_error<Last, N>(x, w, fit);
+    const float error = affine_error<Last, N>(x, w, fit, n);
     if (error < best_error - margin) {
       best_error = error;
       best = fit;
@@ -192,7 +193,7 @@ Affine fit_affine(const float* x, const float* w, bool negative) {
     for (int at = 0; at < 3; ++at) {
       Affine fit{d, low + 0.5f * static_cast<float>(at) * spare};
       if (negative) fit.m = std::min(fit.m, 0.0f);
-      for (int round = 0; round < 2; ++round) fit = refit_affine<Last, N>(x, w, fit, negative);
+      for (int round = 0; round < 2; ++round) fit = refit_affine<Last, N>(x, w, fit, negative, n);
       offer(fit);
     }
   };

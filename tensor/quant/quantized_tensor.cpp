@@ -43,24 +43,41 @@ QuantizedTensor QuantizedTensor::to(Device device) const {
   return device == this->device() ? *this : QuantizedTensor(*format_, shape_, blocks_.to(device));
 }
 
-QuantizedTensor quantize(const Tensor& x, const quant::BlockFormat& format, const Tensor& importance) {
-  if (!x.defined()) throw UndefinedTensor("quantize", 1);
+namespace {
+
+/// @param each a scale for each row
+QuantizedTensor rounded(const char* op, const Tensor& x, const quant::BlockFormat& format, const Tensor& importance,
+                        bool each) {
+  if (!x.defined()) throw UndefinedTensor(op, 1);
   if (!is_floating(x.dtype()))
-    throw DtypeError(fmt::format("quantize: x is {}; wanted a floating dtype", name(x.dtype())));
-  if (x.dim() == 0) throw ShapeError("quantize: x has no dimensions; wanted rows of whole blocks");
-  if (x.size(-1) % format.elements != 0) {
+    throw DtypeError(fmt::format("{}: x is {}; wanted a floating dtype", op, name(x.dtype())));
+  if (x.dim() == 0) throw ShapeError(fmt::format("{}: x has no dimensions; wanted rows of whole blocks", op));
+  const std::int64_t columns = x.size(-1);
+  if (columns % format.elements != 0) {
     throw ShapeError(
-        fmt::format("quantize: {} has blocks of {} elements; x is {}", format.name, format.elements, str(x.shape())));
+        fmt::format("{}: {} has blocks of {} elements; x is {}", op, format.name, format.elements, str(x.shape())));
   }
   const Tensor values = x.detach().to(kCPU, f32).contiguous();
   std::vector<float> factors;
   if (importance.defined()) factors = importance.to_vector<float>();
   Tensor blocks = empty({static_cast<std::int64_t>(quant::storage_bytes(format, x.numel()))}, u8);
-  quant::quantize(
-      format, values.data<float>(),
-      {reinterpret_cast<std::byte*>(blocks.mutable_data<std::uint8_t>()), static_cast<std::size_t>(blocks.numel())},
-      x.numel(), factors);
+  const std::span<std::byte> to(reinterpret_cast<std::byte*>(blocks.mutable_data<std::uint8_t>()),
+                                static_cast<std::size_t>(blocks.numel()));
+  if (each)
+    quant::quantize_rows(format, values.data<float>(), to, columns == 0 ? 0 : x.numel() / columns, columns, factors);
+  else
+    quant::quantize(format, values.data<float>(), to, x.numel(), factors);
   return {format, x.shape(), blocks.to(x.device())};
+}
+
+}  // namespace
+
+QuantizedTensor quantize(const Tensor& x, const quant::BlockFormat& format, const Tensor& importance) {
+  return rounded("quantize", x, format, importance, false);
+}
+
+QuantizedTensor quantize_per_channel(const Tensor& x, const quant::BlockFormat& format, const Tensor& importance) {
+  return rounded("quantize_per_channel", x, format, importance, true);
 }
 
 }  // namespace etna

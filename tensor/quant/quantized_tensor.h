@@ -43,6 +43,10 @@ class QuantizedTensor {
 /// @param importance [x.size(-1)] factors of the squared error of each column, or undefined
 /// @throws FormatError for NaN and infinities; ShapeError
 QuantizedTensor quantize(const Tensor& x, const quant::BlockFormat& format, const Tensor& importance = {});
+/// The same with one scale (and zero point) for each row of x, for formats of integers: INT8_64, INT4_ZP_128 ... All
+/// blocks of a row repeat them, so that the result is used as any other in the format.
+/// @throws as quantize(); FormatError for formats whose blocks have more than a scale and codes
+QuantizedTensor quantize_per_channel(const Tensor& x, const quant::BlockFormat& format, const Tensor& importance = {});
 /// The values, bit for bit those of quant::dequantize() for f32. @param dtype floating
 Tensor dequantize(const QuantizedTensor& x, DType dtype = f32);
 

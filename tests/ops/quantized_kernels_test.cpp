@@ -12,6 +12,7 @@
 #include <tbb/task_arena.h>
 #include <unistd.h>
 
+#include <etna/device/cpu/scratch.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/quantized/row_kernels.h>
@@ -80,8 +81,8 @@ class Kernels : public testing::TestWithParam<Pair> {
     return all;
   }
   /// A row of normal values in the format, and what it decodes to.
-  void fill(std::int64_t columns, std::byte* row, std::vector<float>& values) const {
-    std::mt19937 random(static_cast<unsigned>(columns));
+  void fill(std::int64_t columns, std::byte* row, std::vector<float>& values, unsigned seed = 0) const {
+    std::mt19937 random(static_cast<unsigned>(columns) + 10000 * seed);
     std::normal_distribution<float> normal;
     std::vector<float> given(static_cast<std::size_t>(columns));
     for (float& value : given) value = normal(random);
@@ -147,6 +148,97 @@ TEST_P(Kernels, MultiplyCodesExactly) {
   }
 }
 
+TEST_P(Kernels, PanelsMultiplyCodesExactly) {
+  if (kernels().panel == nullptr) GTEST_SKIP() << "many rows go through floats there";
+  std::mt19937 random(5);
+  std::normal_distribution<float> normal;
+  for (const std::int64_t columns : lengths()) {
+    for (const std::int64_t count : {std::int64_t{1}, std::int64_t{13}, quantized::kPanelRows}) {
+      // Each row of the weight is another one.
+      const AtTheEnd rows(row_bytes(columns) * static_cast<std::size_t>(count));
+      std::vector<std::vector<float>> values(static_cast<std::size_t>(count));
+      for (std::size_t r = 0; r < values.size(); ++r)
+        fill(columns, rows.data() + r * row_bytes(columns), values[r], static_cast<unsigned>(r));
+      for (const std::int64_t tokens : {1, 12, 35}) {
+        const std::int64_t groups = (columns + kGroup - 1) / kGroup, step = count + 2;
+        std::vector<RoundedGroup> rounded(static_cast<std::size_t>(groups * tokens));
+        std::vector<float> x(static_cast<std::size_t>(columns));
+        for (std::int64_t m = 0; m < tokens; ++m) {
+          for (float& value : x) value = normal(random);
+          kernels().round_row(x.data(), columns, rounded.data() + m, tokens);
+        }
+        cpu::Scratch<std::byte> room(static_cast<std::size_t>(groups * quantized::kPanelRows / 8) *
+                                     quantized::kPackedBytes);
+        std::vector<float> out(static_cast<std::size_t>(tokens * step), -1.0f);
+        kernels().panel(rows.data(), row_bytes(columns), count, columns, {tokens, rounded.data()}, room.data(),
+                        out.data(), step);
+        for (std::int64_t m = 0; m < tokens; ++m) {
+          for (std::int64_t r = 0; r < step; ++r) {
+            double wanted = r < count ? 0 : -1, most = 0;  // what lies between rows of the result is kept
+            for (std::int64_t k = 0; r < count && k < columns; ++k) {
+              const RoundedGroup& group = rounded[static_cast<std::size_t>(k / kGroup * tokens + m)];
+              const double product = static_cast<double>(group.codes[k % kGroup]) * group.scales[k % kGroup / 16] *
+                                     values[static_cast<std::size_t>(r)][static_cast<std::size_t>(k)];
+              wanted += product;
+              most += std::abs(product);
+            }
+            ASSERT_NEAR(out[static_cast<std::size_t>(m * step + r)], wanted, 1e-5 * most + 1e-12)
+                << columns << " columns, row " << r << " of " << count << ", row " << m << " of x";
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_P(Kernels, TablesGiveTheSumsOfIntegerProducts) {
+  const quantized::TableKernels& tables = kernels().tables;
+  if (tables.multiply == nullptr) GTEST_SKIP() << "no tables for this format or processor";
+  std::mt19937 random(6);
+  for (const std::int64_t columns : lengths()) {
+    for (const std::int64_t count : {std::int64_t{1}, std::int64_t{19}, tables.rows}) {
+      const AtTheEnd rows(row_bytes(columns) * static_cast<std::size_t>(count));
+      std::vector<std::vector<float>> values(static_cast<std::size_t>(count));
+      for (std::size_t r = 0; r < values.size(); ++r) {
+        fill(columns, rows.data() + r * row_bytes(columns), values[r], static_cast<unsigned>(r));
+        // A scale of 1/2, so that all products and sums of floats are exact.
+        for (std::byte* b = rows.data() + r * row_bytes(columns);
+             format().name != "I2_S" && b < rows.data() + (r + 1) * row_bytes(columns); b += format().bytes)
+          std::memcpy(b + format().bytes - 2, "\x00\x38", 2);
+        format().decode(rows.data() + r * row_bytes(columns), values[r].data(), columns / format().elements);
+      }
+      for (const std::int64_t tokens : {1, 3, 18}) {
+        const std::int64_t groups = (columns + kGroup - 1) / kGroup;
+        std::vector<RoundedGroup> rounded(static_cast<std::size_t>(groups * tokens));
+        std::vector<float> x(static_cast<std::size_t>(columns * tokens));
+        for (float& value : x) value = static_cast<float>(static_cast<int>(random() % 255) - 127);
+        for (std::int64_t i = 0; i < columns * tokens; i += 32) x[static_cast<std::size_t>(i)] = 127;  // codes are x
+        for (std::int64_t m = 0; m < tokens; ++m)
+          kernels().round_row(x.data() + m * columns, columns, rounded.data() + m, tokens);
+        cpu::Scratch<std::byte> sums(tables.bytes * rounded.size());
+        tables.fill(rounded.data(), groups * tokens, sums.data());
+        std::vector<float> out(static_cast<std::size_t>(tokens * count));
+        tables.multiply(rows.data(), row_bytes(columns), count, columns, {tokens, rounded.data()}, sums.data(),
+                        out.data(), count);
+        for (std::int64_t m = 0; m < tokens; ++m) {
+          for (std::int64_t r = 0; r < count; ++r) {
+            double wanted = 0;
+            for (std::int64_t k = 0; k < columns; ++k)
+              wanted += static_cast<double>(x[static_cast<std::size_t>(m * columns + k)]) *
+                        values[static_cast<std::size_t>(r)][static_cast<std::size_t>(k)];
+            float product = 0;
+            kernels().dot(rows.data() + static_cast<std::size_t>(r) * row_bytes(columns), columns,
+                          {tokens, rounded.data()}, m, 1, &product);
+            ASSERT_EQ(product, wanted) << columns << " columns, row " << r;
+            ASSERT_EQ(out[static_cast<std::size_t>(m * count + r)], product)
+                << columns << " columns, row " << r << " of " << count << ", row " << m << " of x";
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST_P(Kernels, SurviveAnyBytes) {
   std::mt19937 random(4);
   const std::int64_t columns = 512;
@@ -161,6 +253,14 @@ TEST_P(Kernels, SurviveAnyBytes) {
     float product = 0;
     kernels().dot(row.data(), columns, {1, rounded.data()}, 0, 1, &product);
     kernels().widen(row.data(), columns, out.data());
+    if (const quantized::TableKernels& tables = kernels().tables; tables.multiply != nullptr) {
+      cpu::Scratch<std::byte> sums(tables.bytes * rounded.size());
+      tables.fill(rounded.data(), columns / kGroup, sums.data());
+      tables.multiply(row.data(), row_bytes(columns), 1, columns, {1, rounded.data()}, sums.data(), &product, 1);
+    }
+    if (kernels().panel == nullptr) continue;
+    cpu::Scratch<std::byte> room(static_cast<std::size_t>(columns / kGroup) * quantized::kPackedBytes);
+    kernels().panel(row.data(), row_bytes(columns), 1, columns, {1, rounded.data()}, room.data(), &product, 1);
   }
 }
 
@@ -196,17 +296,34 @@ TEST_P(Kernels, RoundActivationsToTheNearestCode) {
 
 INSTANTIATE_TEST_SUITE_P(Quantized, Kernels, testing::ValuesIn(pairs()));
 
+TEST(QuantizedLinear, TakesKernelsThatTheEnvironmentNames) {
+  ASSERT_EQ(setenv("ETNA_QUANT_KERNELS", "portable", 1), 0);
+  EXPECT_TRUE(quantized::use_row_kernels(nullptr));
+  EXPECT_STREQ(quantized::row_kernels_target(), "portable");
+  ASSERT_EQ(setenv("ETNA_QUANT_KERNELS", "sse9", 1), 0);
+  EXPECT_THROW(quantized::use_row_kernels(nullptr), Error);
+  ASSERT_EQ(unsetenv("ETNA_QUANT_KERNELS"), 0);
+  EXPECT_TRUE(quantized::use_row_kernels(nullptr));
+}
+
 TEST(QuantizedLinear, GivesTheSameBitsOnAnyNumberOfThreads) {
   manual_seed(11);
   const std::vector<QuantizedTensor> w = {quantize(randn({517, 512}), quant::format_named("Q4_K")),
                                           quantize(randn({131, 512}), quant::format_named("F16"))};
-  for (const std::int64_t rows : {1, 5, 9}) {
-    const Tensor x = randn({rows, 512});
-    Tensor one, four;
-    tbb::task_arena(1).execute([&] { one = quantized_linear(x, w); });
-    tbb::task_arena(4).execute([&] { four = quantized_linear(x, w); });
-    EXPECT_TRUE(one.equal(four)) << rows;
+  for (const char* target : {"AVX-512 VNNI", "AVX2", "portable"}) {
+    if (!quantized::use_row_kernels(target)) continue;
+    for (const std::int64_t rows : {1, 5, 9, 40}) {
+      // The gemm library's tiling of many rows depends on the threads.
+      if (rows == 40 && quantized::row_kernels(w[0].format()).panel == nullptr) continue;
+      const std::span<const QuantizedTensor> some(w.data(), rows == 40 ? 1 : w.size());
+      const Tensor x = randn({rows, 512});
+      Tensor one, four;
+      tbb::task_arena(1).execute([&] { one = quantized_linear(x, some); });
+      tbb::task_arena(4).execute([&] { four = quantized_linear(x, some); });
+      EXPECT_TRUE(one.equal(four)) << rows << " " << target;
+    }
   }
+  quantized::use_row_kernels(nullptr);
 }
 
 TEST(QuantizedLinear, TakesStridedRowsOfAnyFloat) {

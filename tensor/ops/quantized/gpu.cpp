@@ -10,7 +10,7 @@
 namespace etna::quantized {
 namespace {
 
-constexpr std::uint32_t kNone = 99, kI2_S = 36, kI2_S_32 = 255;
+constexpr std::uint32_t kNone = 99, kI2_S = 36, kI2_S_32 = 255, kIntegers = 256;
 constexpr std::int64_t kChunk = 16, kThreads = 128;
 
 /// Elements per store that suit rows of `columns` elements from `at` on.
@@ -22,6 +22,14 @@ std::uint32_t store_width(const Pointer& at, std::int64_t columns, DType dtype) 
       return static_cast<std::uint32_t>(width);
   }
   return 1;
+}
+
+/// As quant_blocks.glsl numbers formats: by GGUF's number, or for integers in groups by what they are made of.
+std::uint32_t shader_format(const quant::BlockFormat& format) {
+  if (format.gguf_type != quant::kNoGgufType) return format.gguf_type;
+  if (!format.name.starts_with("INT")) return kI2_S_32;
+  return kIntegers + (format.name.starts_with("INT8") ? 1 : 0) +
+         (format.name.find("_ZP_") != std::string_view::npos ? 2 : 0) + 4 * gpu::u32(format.elements / 32);
 }
 
 bool decode(const OpCall& call, const Tensor& blocks, const Tensor& index, const Tensor& y) {
@@ -56,7 +64,7 @@ bool has_gpu_kernel(const quant::BlockFormat& format, std::int64_t columns) {
 BlockMatrix block_matrix(const quant::BlockFormat& format, const Tensor& blocks, std::int64_t rows,
                          std::int64_t columns) {
   BlockMatrix m;
-  m.format = format.gguf_type == quant::kNoGgufType ? kI2_S_32 : format.gguf_type;
+  m.format = shader_format(format);
   m.row_bytes = gpu::u32(columns / format.elements * static_cast<std::int64_t>(format.bytes));
   m.rows = rows;
   m.columns = columns;

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <optional>
 
 #include <etna/device/cpu/gemm/blas.h>
 #include <etna/device/cpu/parallel.h>
@@ -14,15 +15,20 @@
 #include <etna/tensor/ops/rows/rows.h>
 
 // quantized_linear on the CPU. Few rows of x: each row of a weight is read once and multiplied as it lies, bound by
-// memory. Many rows: weights are widened panel by panel and go through the gemm library.
+// memory. Many rows: weights meet x in codes, too, where the processor is faster so (RowKernels::panel); else they are
+// widened panel by panel and go through the gemm library.
 namespace etna::quantized {
 namespace {
 
 /// Rows of x from which on widening a weight costs less than reading its codes once for each eight of them.
 constexpr std::int64_t kFewRows = 12;
-/// Rows of a weight that are widened at once.
-constexpr std::int64_t kPanel = 512;
+/// Rows of a weight that are widened at once, or multiplied in codes.
+constexpr std::int64_t kPanel = 512, kCodedPanel = 1024;
 constexpr std::int64_t kGroupSize = 256;
+/// Elements of x that a task rounds at least.
+constexpr std::int64_t kRoundedAtLeast = 65536;
+/// Groups of x for which a task makes tables at least.
+constexpr std::int64_t kTablesAtLeast = 16;
 
 struct Weight {
   const quant::BlockFormat* format;
@@ -56,7 +62,11 @@ class RoundedRows {
       : groups_(static_cast<std::size_t>(round == nullptr ? 0 : rows * ((columns + kGroupSize - 1) / kGroupSize))) {
     view = {rows, groups_.data()};
     if (round == nullptr) return;
-    for (std::int64_t r = 0; r < rows; ++r) round(x + r * columns, columns, groups_.data() + r, rows);
+    cpu::parallel_for(rows, std::max<std::int64_t>(1, kRoundedAtLeast / columns),
+                      [&](std::int64_t begin, std::int64_t end) {
+                        for (std::int64_t r = begin; r < end; ++r)
+                          round(x + r * columns, columns, groups_.data() + r, rows);
+                      });
   }
 
   Activations view;
@@ -122,63 +132,113 @@ class Epilogue {
   Tensor bias_, residual_;
 };
 
-/// Products of rows [begin, end) of a weight with all rows of x, [rows, end - begin].
-void multiply_few(const Weight& w, const float* x, const Activations& rounded, std::int64_t rows, std::int64_t begin,
-                  std::int64_t end, float* out) {
-  const std::int64_t count = end - begin;
-  std::array<float, kMostTogether> together;
-  for (std::int64_t r = begin; r < end; ++r) {
-    for (std::int64_t m = 0; m < rows; m += kMostTogether) {
-      const std::int64_t some = std::min(kMostTogether, rows - m);
-      if (w.plain())
-        w.kernels->dot_plain(w.row(r), w.columns, x + m * w.columns, w.columns, some, together.data());
-      else
-        w.kernels->dot(w.row(r), w.columns, rounded, m, some, together.data());
-      for (std::int64_t i = 0; i < some; ++i)
-        out[(m + i) * count + r - begin] = together[static_cast<std::size_t>(i)] * w.factor;
+/// Few rows of x as weights meet them: as they are, in codes, and as tables of sums for ternary weights.
+class FewRows {
+ public:
+  FewRows(const std::vector<Weight>& weights, const float* x, std::int64_t rows)
+      : x_(x), rows_(rows), codes_(round_of(weights), x, rows, weights[0].columns) {
+    const auto w = std::find_if(weights.begin(), weights.end(), [&](const Weight& w) { return by_tables(w); });
+    if (w == weights.end()) return;
+    const TableKernels& kernels = w->kernels->tables;
+    const std::int64_t groups = rows * ((w->columns + kGroupSize - 1) / kGroupSize);
+    tables_.resize(static_cast<std::size_t>(groups) * kernels.bytes);
+    cpu::parallel_for(groups, kTablesAtLeast, [&](std::int64_t begin, std::int64_t end) {
+      kernels.fill(codes_.view.groups + begin, end - begin,
+                   tables_.data() + static_cast<std::size_t>(begin) * kernels.bytes);
+    });
+  }
+
+  /// Calls body(begin, end) on ranges of rows of a weight, in tasks of some tens of kilobytes, so that all of them end
+  /// at about the same time.
+  template <typename Body>
+  void share(const Weight& w, int weights_together, const Body& body) const {
+    const auto bytes = static_cast<std::int64_t>(std::max<std::size_t>(1, w.row_bytes));
+    const std::int64_t grain = std::max<std::int64_t>(4, 65536 / bytes) / weights_together;
+    const std::int64_t unit = by_tables(w) ? w.kernels->tables.rows : 1;
+    cpu::parallel_for((w.rows + unit - 1) / unit, std::max<std::int64_t>(1, grain / unit),
+                      [&](std::int64_t begin, std::int64_t end) { body(begin * unit, std::min(w.rows, end * unit)); });
+  }
+
+  /// Products of rows [begin, end) of a weight with all rows of x, [rows, end - begin].
+  void multiply(const Weight& w, std::int64_t begin, std::int64_t end, float* out) const {
+    const std::int64_t count = end - begin;
+    if (by_tables(w)) {
+      const TableKernels& kernels = w.kernels->tables;
+      for (std::int64_t r = begin; r < end; r += kernels.rows) {
+        kernels.multiply(w.row(r), w.row_bytes, std::min(kernels.rows, end - r), w.columns, codes_.view, tables_.data(),
+                         out + (r - begin), count);
+      }
+      if (w.factor != 1) cpu::scale(out, w.factor, rows_ * count);
+      return;
+    }
+    std::array<float, kMostTogether> together;
+    for (std::int64_t r = begin; r < end; ++r) {
+      for (std::int64_t m = 0; m < rows_; m += kMostTogether) {
+        const std::int64_t some = std::min(kMostTogether, rows_ - m);
+        if (w.plain())
+          w.kernels->dot_plain(w.row(r), w.columns, x_ + m * w.columns, w.columns, some, together.data());
+        else
+          w.kernels->dot(w.row(r), w.columns, codes_.view, m, some, together.data());
+        for (std::int64_t i = 0; i < some; ++i)
+          out[(m + i) * count + r - begin] = together[static_cast<std::size_t>(i)] * w.factor;
+      }
     }
   }
-}
+
+ private:
+  static decltype(RowKernels::round_row) round_of(const std::vector<Weight>& weights) {
+    const auto blocks = std::find_if(weights.begin(), weights.end(), [](const Weight& w) { return !w.plain(); });
+    return blocks == weights.end() ? nullptr : blocks->kernels->round_row;
+  }
+  bool by_tables(const Weight& w) const { return w.kernels->tables.least != 0 && rows_ >= w.kernels->tables.least; }
+
+  const float* x_;
+  std::int64_t rows_;
+  RoundedRows codes_;
+  cpu::Scratch<std::byte> tables_;
+};
 
 void few_rows(const std::vector<Weight>& weights, const LinearAttrs& a, const float* x, Epilogue& epilogue) {
-  const std::int64_t columns = weights[0].columns, rows = epilogue.rows();
-  const auto blocks = std::find_if(weights.begin(), weights.end(), [](const Weight& w) { return !w.plain(); });
-  const RoundedRows rounded(blocks == weights.end() ? nullptr : blocks->kernels->round_row, x, rows, columns);
-  // A task reads some tens of kilobytes, so that all of them end at about the same time.
-  const auto grain = [&](const Weight& w) {
-    return std::max<std::int64_t>(4, 65536 / static_cast<std::int64_t>(std::max<std::size_t>(1, w.row_bytes)));
-  };
+  const std::int64_t rows = epilogue.rows();
+  const FewRows given(weights, x, rows);
   if (a.gate != Gate::none) {
-    cpu::parallel_for(weights[0].rows, grain(weights[0]) / 2, [&](std::int64_t begin, std::int64_t end) {
+    given.share(weights[0], 2, [&](std::int64_t begin, std::int64_t end) {
       cpu::Scratch<float> first(static_cast<std::size_t>(rows * (end - begin))), second(first.size());
-      multiply_few(weights[0], x, rounded.view, rows, begin, end, first.data());
-      multiply_few(weights[1], x, rounded.view, rows, begin, end, second.data());
+      given.multiply(weights[0], begin, end, first.data());
+      given.multiply(weights[1], begin, end, second.data());
       epilogue.write(begin, end, begin, first.data(), second.data());
     });
     return;
   }
   std::int64_t before = 0;
   for (const Weight& w : weights) {
-    cpu::parallel_for(w.rows, grain(w), [&](std::int64_t begin, std::int64_t end) {
+    given.share(w, 1, [&](std::int64_t begin, std::int64_t end) {
       cpu::Scratch<float> products(static_cast<std::size_t>(rows * (end - begin)));
-      multiply_few(w, x, rounded.view, rows, begin, end, products.data());
+      given.multiply(w, begin, end, products.data());
       epilogue.write(before + begin, before + end, before + begin, products.data(), nullptr);
     });
     before += w.rows;
   }
 }
 
-/// Products with many rows of x, which is f32, or bf16 where the processor multiplies that.
+/// Products with many rows of x, which are codes of 8 bits, or f32, or bf16 where the processor multiplies that.
 class ManyRows {
  public:
-  explicit ManyRows(const Tensor& x) : x_(x) {
-    half_ = cpu::multiplies_bf16(x.size(0), kPanel);
+  ManyRows(const Tensor& x, const std::vector<Weight>& weights) : x_(x) {
+    const auto coded =
+        std::find_if(weights.begin(), weights.end(), [](const Weight& w) { return panel_of(w) != nullptr; });
+    const bool dense =
+        std::any_of(weights.begin(), weights.end(), [](const Weight& w) { return panel_of(w) == nullptr; });
+    if (coded != weights.end()) codes_.emplace(coded->kernels->round_row, x.host<float>(), x.size(0), x.size(1));
+    half_ = dense && cpu::multiplies_bf16(x.size(0), kPanel);
     if (half_) rounded_ = x.to(bf16);
   }
+  static std::int64_t rows_at_once(const Weight& w) { return panel_of(w) != nullptr ? kCodedPanel : kPanel; }
 
   /// Rows [begin, end) of a weight. @return [rows of x, end - begin] f32
   Tensor multiply(const Weight& w, std::int64_t begin, std::int64_t end) {
     const std::int64_t count = end - begin;
+    if (panel_of(w) != nullptr) return coded(w, begin, count);
     // What is dense already is multiplied where it lies.
     const bool own = w.format->name == "F32" || (half_ && w.format->name == "BF16");
     if (own) {
@@ -195,6 +255,24 @@ class ManyRows {
   }
 
  private:
+  static PanelKernel panel_of(const Weight& w) { return w.kernels->panel; }
+
+  Tensor coded(const Weight& w, std::int64_t begin, std::int64_t count) const {
+    Tensor out = empty({x_.size(0), count}, f32);
+    float* to = out.host<float>();
+    const std::int64_t chunks = (count + kPanelRows - 1) / kPanelRows,
+                       groups = (w.columns + kGroupSize - 1) / kGroupSize;
+    cpu::parallel_for(chunks, 1, [&](std::int64_t first, std::int64_t last) {
+      cpu::Scratch<std::byte> room(static_cast<std::size_t>(groups * kPanelRows / 8) * kPackedBytes);
+      for (std::int64_t at = first * kPanelRows; at < std::min(count, last * kPanelRows); at += kPanelRows) {
+        const std::int64_t some = std::min(kPanelRows, count - at);
+        panel_of(w)(w.row(begin + at), w.row_bytes, some, w.columns, codes_->view, room.data(), to + at, count);
+        if (w.factor == 1) continue;
+        for (std::int64_t m = 0; m < x_.size(0); ++m) cpu::scale(to + m * count + at, w.factor, some);
+      }
+    });
+    return out;
+  }
   static Tensor product(const Tensor& x, const Tensor& rows) {
     return x.dtype() == f32 ? matmul(x, rows.t()) : matmul(x, rows.t(), f32);
   }
@@ -219,15 +297,17 @@ class ManyRows {
   }
 
   Tensor x_, rounded_;
+  std::optional<RoundedRows> codes_;
   bool half_ = false;
 };
 
 void many_rows(const std::vector<Weight>& weights, const LinearAttrs& a, const Tensor& x, Epilogue& epilogue) {
-  ManyRows products(x);
+  ManyRows products(x, weights);
   std::int64_t before = 0;
   for (const Weight& w : weights) {
-    for (std::int64_t begin = 0; begin < w.rows; begin += kPanel) {
-      const std::int64_t end = std::min(w.rows, begin + kPanel);
+    const std::int64_t at_once = ManyRows::rows_at_once(w);
+    for (std::int64_t begin = 0; begin < w.rows; begin += at_once) {
+      const std::int64_t end = std::min(w.rows, begin + at_once);
       Tensor first = products.multiply(w, begin, end);
       Tensor second = a.gate != Gate::none ? products.multiply(weights[1], begin, end) : Tensor();
       epilogue.write(before + begin, before + end, before + begin, first.host<float>(),

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include <etna/tensor/ops/quantized/row_kernels.h>
+
 /// Block formats as products take them: a group of 256 elements of a row becomes codes of 8 bits without a sign, and
 /// for each 16 of them a scale and a minimum, of which a value is scale · code - minimum. Internal.
 ///
@@ -328,6 +330,79 @@ struct I2_S_32 {
   }
 };
 
+/// Integers in groups (tensor/quant/integer_formats.h). A run is 32 elements.
+template <int Bits, int Elements, bool ZeroPoint>
+struct Integers {
+  static constexpr int kBits = Bits, kElements = Elements, kHead = ZeroPoint ? 4 : 2;
+  static constexpr int kBytes = kHead + Elements * Bits / 8;
+  static constexpr bool kZeroPoint = ZeroPoint;
+  /// Where a run's block and its codes are in a group.
+  static constexpr int block(int run) { return 32 * run / Elements * kBytes; }
+  static constexpr int codes_at(int run) { return block(run) + kHead + 32 * run % Elements * Bits / 8; }
+
+  static ETNA_INLINE void scales(const std::byte* b, float* s, float* m) {
+    for (int run = 0; run < 8; ++run) {
+      const float d = half_at(b + block(run)), zero = Bits == 8 ? 128.0f : ZeroPoint ? 0.0f : 8.0f;
+      s[2 * run] = s[2 * run + 1] = d;
+      m[2 * run] = m[2 * run + 1] = d * (ZeroPoint ? half_at(b + block(run) + 2) + zero : zero);
+    }
+  }
+  static ETNA_INLINE void codes(const std::byte* b, std::uint8_t* to) {
+    for (int run = 0; run < 8; ++run) {
+      if constexpr (Bits == 4) {
+        nibbles(b + codes_at(run), to + 32 * run);
+      } else {
+        for (int i = 0; i < 32; ++i) to[32 * run + i] = static_cast<std::uint8_t>(u8_at(b, codes_at(run) + i) ^ 0x80u);
+      }
+    }
+  }
+};
+using INT8_64 = Integers<8, 64, false>;
+using INT8_128 = Integers<8, 128, false>;
+using INT8_ZP_32 = Integers<8, 32, true>;
+using INT8_ZP_64 = Integers<8, 64, true>;
+using INT8_ZP_128 = Integers<8, 128, true>;
+using INT4_64 = Integers<4, 64, false>;
+using INT4_128 = Integers<4, 128, false>;
+using INT4_ZP_32 = Integers<4, 32, true>;
+using INT4_ZP_64 = Integers<4, 64, true>;
+using INT4_ZP_128 = Integers<4, 128, true>;
+
+template <typename F>
+inline constexpr bool kIntegers = false;
+template <int Bits, int Elements, bool ZeroPoint>
+inline constexpr bool kIntegers<Integers<Bits, Elements, ZeroPoint>> = true;
+
+/// ETNA_PACKED_FORMATS(X) is X(format) for each.
+#define ETNA_PACKED_FORMATS(X) \
+  X(Q8_0)                      \
+  X(Q4_0)                      \
+  X(Q4_1)                      \
+  X(Q5_0)                      \
+  X(Q5_1)                      \
+  X(Q2_K)                      \
+  X(Q3_K)                      \
+  X(Q4_K)                      \
+  X(Q5_K)                      \
+  X(Q6_K)                      \
+  X(IQ4_NL)                    \
+  X(IQ4_XS)                    \
+  X(MXFP4)                     \
+  X(TQ1_0)                     \
+  X(TQ2_0)                     \
+  X(I2_S)                      \
+  X(I2_S_32)                   \
+  X(INT8_64)                   \
+  X(INT8_128)                  \
+  X(INT8_ZP_32)                \
+  X(INT8_ZP_64)                \
+  X(INT8_ZP_128)               \
+  X(INT4_64)                   \
+  X(INT4_128)                  \
+  X(INT4_ZP_32)                \
+  X(INT4_ZP_64)                \
+  X(INT4_ZP_128)
+
 /// The rest of a row that ends within a group, filled up with zeros.
 template <typename F>
 struct Padded {
@@ -369,9 +444,9 @@ ETNA_INLINE void narrow_by_loops(const float* x, std::uint16_t* y) {
   }
 }
 
-/// 32 values to codes of 8 bits, with a scale and a sum for each 16. Values below the range of an inverse count as 0;
-/// NaN and infinities make the scale NaN.
-ETNA_INLINE void round_block(const float* x, std::int8_t* codes, float* scales, float* sums) {
+/// Elements 32 block ... 32 block + 31 of a group from 32 values. Values below the range of an inverse count as 0; NaN
+/// and infinities make the scale NaN.
+ETNA_INLINE void round_block(const float* x, RoundedGroup& to, int block) {
   // Magnitudes compare as integers, and what is not finite is the largest.
   std::uint32_t most = 0;
   for (int i = 0; i < 32; ++i) most = std::max(most, std::bit_cast<std::uint32_t>(x[i]) & 0x7fffffffu);
@@ -381,6 +456,7 @@ ETNA_INLINE void round_block(const float* x, std::int8_t* codes, float* scales, 
   const float inverse = !finite || small ? 0.0f : 127.0f / largest;
   // Adding 1.5 · 2^23 rounds to a whole number, which is then in the lowest bits.
   int parts[2] = {0, 0};
+  std::int8_t* codes = to.codes + 32 * block;
   for (int part = 0; part < 2; ++part) {
     int sum = 0;
     for (int i = 0; i < 16; ++i) {
@@ -392,9 +468,12 @@ ETNA_INLINE void round_block(const float* x, std::int8_t* codes, float* scales, 
     parts[part] = sum;
   }
   for (int part = 0; part < 2; ++part) {
-    scales[part] = scale;
-    sums[part] = scale * static_cast<float>(parts[part]);
+    to.scales[2 * block + part] = scale;
+    to.sums[2 * block + part] = scale * static_cast<float>(parts[part]);
+    to.code_sums[2 * block + part] = static_cast<std::int16_t>(parts[part]);
   }
+  to.block_scales[block] = scale;
+  to.block_sums[block] = scale * static_cast<float>(parts[0] + parts[1]);
 }
 
 }  // namespace etna::quantized

@@ -1,9 +1,13 @@
 #include <etna/tensor/ops/quantized/row_kernels.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <string_view>
 #include <vector>
 
+#include <fmt/format.h>
+
+#include <etna/device/error.h>
 #include <etna/tensor/ops/quantized/row_kernels_targets.h>
 
 namespace etna::quantized {
@@ -13,6 +17,7 @@ using Kernels = RowKernels (*)(std::string_view format);
 
 struct Target {
   const char* name;
+  const char* variable;  ///< as ETNA_QUANT_KERNELS spells it
   bool (*there)();
   Kernels kernels;
 };
@@ -29,15 +34,19 @@ bool has_avx512() {
 
 constexpr Target kTargets[] = {
 #if defined(__x86_64__)
-    {"AVX-512 VNNI", has_avx512, avx512::kernels},
-    {"AVX2", has_avx2, avx2::kernels},
+    {"AVX-512 VNNI", "avx512", has_avx512, avx512::kernels},
+    {"AVX2", "avx2", has_avx2, avx2::kernels},
 #endif
-    {"portable", always, portable::kernels}};
+    {"portable", "portable", always, portable::kernels}};
 
+/// The first that the processor has, or the one that ETNA_QUANT_KERNELS names.
 const Target* best() {
+  const char* named = std::getenv("ETNA_QUANT_KERNELS");
+  const bool any = named == nullptr || *named == 0 || std::string_view(named) == "auto";
   for (const Target& target : kTargets)
-    if (target.there()) return &target;
-  return nullptr;
+    if ((any || std::string_view(named) == target.variable) && target.there()) return &target;
+  throw Error(fmt::format(
+      "ETNA_QUANT_KERNELS is '{}'; it may be auto, portable, or what this processor has of avx2 and avx512", named));
 }
 
 std::atomic<const Target*>& chosen() {
@@ -64,12 +73,13 @@ const RowKernels& row_kernels(const quant::BlockFormat& format) {
 const char* row_kernels_target() { return chosen().load()->name; }
 
 bool use_row_kernels(const char* name) {
+  if (name == nullptr) {
+    chosen() = best();
+    return true;
+  }
   for (const Target& target : kTargets) {
-    if (name != nullptr && std::string_view(name) != target.name) continue;
-    if (!target.there()) {
-      if (name == nullptr) continue;
-      return false;
-    }
+    if (std::string_view(name) != target.name) continue;
+    if (!target.there()) return false;
     chosen() = &target;
     return true;
   }

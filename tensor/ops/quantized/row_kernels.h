@@ -13,6 +13,12 @@ struct RoundedGroup {
   alignas(64) std::int8_t codes[256];
   float scales[16];
   float sums[16];  ///< scale · sum of the codes
+  // The same for each 32 elements, and sums of the codes alone, for each 16.
+  float block_scales[8];
+  float block_sums[8];
+  std::int16_t code_sums[16];
+  /// Groups 512 bytes apart would share sets of the first cache, for 3 % of the time of a product.
+  std::byte apart[64];
 };
 
 /// Rows of x, rounded: [groups, rows], so that products with several rows read one stream. The last group of a row is
@@ -27,6 +33,26 @@ struct Activations {
 /// Rows that one pass over a weight serves.
 inline constexpr std::int64_t kMostTogether = 8;
 
+/// Rows of a weight that one call of a panel kernel takes, and the memory it needs for each 256 elements of 8 of them.
+inline constexpr std::int64_t kPanelRows = 32;
+inline constexpr std::size_t kPackedBytes = 2944;
+/// out[m, r] = Σ x[m, k] · rows[r, k] for up to kPanelRows rows of a weight and all rows of x.
+/// @param room aligned to 64 bytes @param step from row to row of out
+using PanelKernel = void (*)(const std::byte* rows, std::size_t row_bytes, std::int64_t count, std::int64_t columns,
+                             const Activations& x, std::byte* room, float* out, std::int64_t step);
+
+/// Products of ternary weights by look-up: sums of a few codes of x for each choice of weights, made once for all rows.
+struct TableKernels {
+  std::int64_t rows = 0;   ///< of a weight that one call takes; 0 where there is no kernel
+  std::size_t bytes = 0;   ///< of the tables for a group of x
+  std::int64_t least = 0;  ///< rows of x from which tables are faster than `dot`, as measured; 0 for never
+  /// Tables for groups of x, in their order.
+  void (*fill)(const RoundedGroup* groups, std::int64_t count, std::byte* tables) = nullptr;
+  /// out[m, r] = Σ x[m, k] · weight[r, k] for up to `rows` rows of a weight and all rows of x.
+  void (*multiply)(const std::byte* weight, std::size_t row_bytes, std::int64_t count, std::int64_t columns,
+                   const Activations& x, const std::byte* tables, float* out, std::int64_t step) = nullptr;
+};
+
 struct RowKernels {
   /// out[m] = Σ x[m, k] · row[k] for `rows` rows of x from `first` on, at most kMostTogether
   void (*dot)(const std::byte* row, std::int64_t columns, const Activations& x, std::int64_t first, std::int64_t rows,
@@ -39,6 +65,10 @@ struct RowKernels {
                     float* out) = nullptr;
   /// Rounds a row of x into groups that lie `step` apart.
   void (*round_row)(const float* x, std::int64_t columns, RoundedGroup* out, std::int64_t step) = nullptr;
+  /// Null where many rows of x are better served by a gemm of floats.
+  PanelKernel panel = nullptr;
+  /// Of ternary formats, where the processor has shuffles of bytes.
+  TableKernels tables = {};
 };
 
 /// The kernels of a format; those that it has no use for are null. Formats of integers have none.

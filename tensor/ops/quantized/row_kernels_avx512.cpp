@@ -79,7 +79,13 @@ ETNA_TARGET ETNA_INLINE __m512i trits(__m512i bytes, __m512i powers) {
 template <typename F, int C>
 ETNA_TARGET ETNA_INLINE __m512i codes_of(const std::byte* b) {
   constexpr int kHalf = C / 2, kOdd = C % 2;
-  if constexpr (kIs<F, Q8_0>) {
+  if constexpr (kIntegers<F>) {
+    constexpr int kFirst = F::codes_at(2 * C), kSecond = F::codes_at(2 * C + 1);
+    if constexpr (F::kBits == 4) return two_nibbles(b + kFirst, b + kSecond);
+    const __m256i first = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(b + kFirst));
+    const __m256i second = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(b + kSecond));
+    return _mm512_xor_si512(_mm512_inserti64x4(_mm512_castsi256_si512(first), second, 1), _mm512_set1_epi8(-128));
+  } else if constexpr (kIs<F, Q8_0>) {
     const __m256i first = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(b + 68 * C + 2));
     const __m256i second = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(b + 68 * C + 36));
     return _mm512_xor_si512(_mm512_inserti64x4(_mm512_castsi256_si512(first), second, 1), _mm512_set1_epi8(-128));
@@ -205,7 +211,19 @@ ETNA_TARGET ETNA_INLINE Steps around(__m512 scales, float zero) {
 template <typename F>
 ETNA_TARGET ETNA_INLINE Steps steps_of(const std::byte* b) {
   constexpr int kB = F::kBytes;
-  if constexpr (kIs<F, Q8_0, Q4_0, Q5_0, IQ4_NL>) {
+  if constexpr (kIntegers<F>) {
+    const auto halves = [](const std::byte* at) ETNA_LAMBDA {
+      return doubled(_mm256_cvtph_ps(_mm_set_epi16(half_bits(at + F::block(7)), half_bits(at + F::block(6)),
+                                                   half_bits(at + F::block(5)), half_bits(at + F::block(4)),
+                                                   half_bits(at + F::block(3)), half_bits(at + F::block(2)),
+                                                   half_bits(at + F::block(1)), half_bits(at))));
+    };
+    constexpr float kZero = F::kBits == 8 ? 128 : F::kZeroPoint ? 0 : 8;
+    const __m512 scales = halves(b);
+    if constexpr (F::kZeroPoint)
+      return {scales, _mm512_mul_ps(scales, _mm512_add_ps(halves(b + 2), _mm512_set1_ps(kZero)))};
+    return around(scales, kZero);
+  } else if constexpr (kIs<F, Q8_0, Q4_0, Q5_0, IQ4_NL>) {
     const __m128i d =
         _mm_set_epi16(half_bits(b + 7 * kB), half_bits(b + 6 * kB), half_bits(b + 5 * kB), half_bits(b + 4 * kB),
                       half_bits(b + 3 * kB), half_bits(b + 2 * kB), half_bits(b + kB), half_bits(b));
@@ -365,6 +383,7 @@ struct Vector {
 RowKernels kernels(std::string_view format) {
   RowKernels found = find(format);
   if (!__builtin_cpu_supports("avx512bf16")) found.widen_bf16 = nullptr;
+  found.tables = table_kernels(format);
   return found;
 }
 

@@ -1,0 +1,199 @@
+#include <etna/tensor/ops/quantized/row_kernels_targets.h>
+
+#if defined(__x86_64__)
+
+// GCC 12 warns of what a lambda of a wider target returns, which never crosses a call: it is always inlined.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wpsabi"
+#endif
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+
+#include <etna/tensor/ops/quantized/formats_avx2.h>
+#include <etna/tensor/ops/quantized/ternary_halves_avx2.h>
+
+// Ternary weights by look-up. Two neighbouring codes of a row are a place in a table of 16 sums of two codes of x, and
+// one byte shuffle looks up 32 rows. A sum is 64 · high + low: four lows fit in a byte together, sixteen highs in a
+// signed one, so that sums of 32 elements are those of integer products, exactly. Bound by turning rows around and
+// finding places with one row of x, by loads (a place and two tables for 64 products) with many.
+//
+// ns for a group of 256 and a row of x (Zen 5 held to AVX2), tables and integer products, with 1, 4 and 8 rows: TQ2_0
+// 5.5 and 3.7, 3.0 and 3.2, 2.6 and 3.3; I2_S 5.4 and 3.5, 3.0 and 3.2, 2.6 and 3.2; TQ1_0 11.7 and 9.3, 4.6 and 4.6,
+// 3.4 and 4.6. Lost: lows of 8 bits, of which each has to be widened before it is added; leaving the rows that come
+// next to the processor's own prefetching (half the speed from memory).
+namespace etna::quantized::avx2 {
+namespace {
+
+constexpr int kLanes = 32;      // rows of a weight beside each other
+constexpr int kPairs = 16;      // of a block of 32 elements
+constexpr int kPairBytes = 32;  // of a pair's table: 16 lows, then 16 highs
+constexpr std::size_t kTableBytes = kGroup / 2 * kPairBytes;
+
+/// Rows as the sums of a block come out: 8 in each of four vectors.
+constexpr int kOrder[4] = {0, 16, 8, 24};
+
+/// 16 bytes of each of 32 rows, 16 of them in each lane, to one byte of all rows in each vector.
+ETNA_TARGET ETNA_INLINE void transpose_bytes(__m256i (&r)[16]) {
+  __m256i s[16];
+  for (int i = 0; i < 8; ++i) {
+    s[2 * i] = _mm256_unpacklo_epi8(r[i], r[i + 8]);
+    s[2 * i + 1] = _mm256_unpackhi_epi8(r[i], r[i + 8]);
+  }
+  for (int i = 0; i < 8; ++i) {
+    r[2 * i] = _mm256_unpacklo_epi8(s[i], s[i + 8]);
+    r[2 * i + 1] = _mm256_unpackhi_epi8(s[i], s[i + 8]);
+  }
+  for (int i = 0; i < 8; ++i) {
+    s[2 * i] = _mm256_unpacklo_epi8(r[i], r[i + 8]);
+    s[2 * i + 1] = _mm256_unpackhi_epi8(r[i], r[i + 8]);
+  }
+  for (int i = 0; i < 8; ++i) {
+    r[2 * i] = _mm256_unpacklo_epi8(s[i], s[i + 8]);
+    r[2 * i + 1] = _mm256_unpackhi_epi8(s[i], s[i + 8]);
+  }
+}
+
+/// Places in tables: of four blocks, 16 pairs each, for 32 rows.
+struct Places {
+  __m256i at[4][kPairs];
+};
+
+/// @param halves [32 rows] of 32 bytes
+ETNA_TARGET ETNA_INLINE void find_places(const __m256i* halves, Places& places) {
+  const __m256i even = _mm256_set1_epi8(0x33), odd = _mm256_set1_epi8(static_cast<char>(0xcc)),
+                low = _mm256_set1_epi8(0xf);
+  const auto* bytes = reinterpret_cast<const __m128i*>(halves);
+  for (int part = 0; part < 2; ++part) {
+    __m256i r[16];
+    for (int i = 0; i < 16; ++i) r[i] = _mm256_set_m128i(bytes[2 * (i + 16) + part], bytes[2 * i + part]);
+    transpose_bytes(r);
+    for (int i = 0; i < 8; ++i) {
+      const __m256i a = r[2 * i], b = r[2 * i + 1];
+      const __m256i first = _mm256_or_si256(_mm256_and_si256(a, even), _mm256_slli_epi16(_mm256_and_si256(b, even), 2));
+      const __m256i second = _mm256_or_si256(_mm256_and_si256(_mm256_srli_epi16(a, 2), even), _mm256_and_si256(b, odd));
+      const int pair = 8 * part + i;
+      places.at[0][pair] = _mm256_and_si256(first, low);
+      places.at[1][pair] = _mm256_and_si256(second, low);
+      places.at[2][pair] = _mm256_and_si256(_mm256_srli_epi16(first, 4), low);
+      places.at[3][pair] = _mm256_and_si256(_mm256_srli_epi16(second, 4), low);
+    }
+  }
+}
+
+/// Sums of a block for 32 rows, 16 bits each: rows 0 ... 7 and 16 ... 23, then the others.
+ETNA_TARGET ETNA_INLINE void look_up(const __m256i (&places)[kPairs], const std::byte* tables, __m256i (&sums)[2]) {
+  const __m256i none = _mm256_setzero_si256();
+  __m256i highs = none, lows[2] = {none, none};
+  for (int i = 0; i < kPairs; i += 4) {
+    __m256i four = none;
+    for (int k = i; k < i + 4; ++k) {
+      const __m256i low = _mm256_broadcastsi128_si256(load16(tables + kPairBytes * k)),
+                    high = _mm256_broadcastsi128_si256(load16(tables + kPairBytes * k + 16));
+      four = _mm256_add_epi8(four, _mm256_shuffle_epi8(low, places[k]));
+      highs = _mm256_add_epi8(highs, _mm256_shuffle_epi8(high, places[k]));
+    }
+    lows[0] = _mm256_add_epi16(lows[0], _mm256_unpacklo_epi8(four, none));
+    lows[1] = _mm256_add_epi16(lows[1], _mm256_unpackhi_epi8(four, none));
+  }
+  sums[0] = _mm256_add_epi16(lows[0], _mm256_srai_epi16(_mm256_unpacklo_epi8(none, highs), 2));
+  sums[1] = _mm256_add_epi16(lows[1], _mm256_srai_epi16(_mm256_unpackhi_epi8(none, highs), 2));
+}
+
+/// Adds the products of half H of a group. @param sums [rows of x, 4] of 8 rows of the weight
+template <typename F, int H>
+ETNA_TARGET ETNA_INLINE void add_half(const std::byte* const (&rows)[kLanes], const RoundedGroup* x,
+                                      const std::byte* tables, std::int64_t tokens, float* sums) {
+  __m256i halves[kLanes];
+  for (int r = 0; r < kLanes; ++r) halves[r] = half_of_group<F, H>(rows[r]);
+  Places places;
+  find_places(halves, places);
+  __m256 scales[4];
+  for (int place = 0; place < 4; ++place) {
+    const int c = 4 * H + ternary_block<F>(place);
+    if (place == 0 || kIs<F, I2_S_32>) {
+      for (int v = 0; v < 4; ++v) {
+        std::uint16_t own[8];
+        for (int i = 0; i < 8; ++i) own[i] = ternary_scale<F>(rows[kOrder[v] + i], c);
+        __m128i all;
+        std::memcpy(&all, own, sizeof all);
+        scales[v] = _mm256_cvtph_ps(all);
+      }
+    }
+    for (std::int64_t m = 0; m < tokens; ++m) {
+      __m256i found[2];
+      look_up(places.at[place], tables + static_cast<std::size_t>(m) * kTableBytes + c * kPairs * kPairBytes, found);
+      const __m256 own = _mm256_broadcast_ss(x[m].block_scales + c);
+      for (int v = 0; v < 4; ++v) {
+        const __m128i eight =
+            v % 2 == 0 ? _mm256_castsi256_si128(found[v / 2]) : _mm256_extracti128_si256(found[v / 2], 1);
+        const __m256 products = _mm256_cvtepi32_ps(_mm256_cvtepi16_epi32(eight));
+        float* to = sums + (4 * m + v) * 8;
+        _mm256_store_ps(to, _mm256_fmadd_ps(products, _mm256_mul_ps(scales[v], own), _mm256_load_ps(to)));
+      }
+    }
+  }
+}
+
+template <typename F>
+ETNA_TARGET void multiply(const std::byte* rows, std::size_t row_bytes, std::int64_t count, std::int64_t columns,
+                          const Activations& x, const std::byte* tables, float* out, std::int64_t step) {
+  constexpr std::int64_t kTogether = 16;
+  const std::int64_t groups = (columns + kGroup - 1) / kGroup;
+  alignas(32) float sums[kTogether * kLanes];
+  for (std::int64_t first = 0; first < x.rows; first += kTogether) {
+    const std::int64_t some = std::min(kTogether, x.rows - first);
+    std::memset(sums, 0, sizeof sums);
+    for (std::int64_t g = 0; g < groups; ++g) {
+      if (first == 0) prefetch_share(rows + kLanes * row_bytes, kLanes * row_bytes, g, groups);
+      const TernaryRows<F, kLanes> own(rows, row_bytes, count, columns, g);
+      const std::byte* from = tables + static_cast<std::size_t>(g * x.rows + first) * kTableBytes;
+      add_half<F, 0>(own.at, x.at(first, g), from, some, sums);
+      add_half<F, 1>(own.at, x.at(first, g), from, some, sums);
+    }
+    for (std::int64_t m = 0; m < some; ++m) {
+      for (int v = 0; v < 4; ++v) {
+        const std::int64_t left = std::min<std::int64_t>(8, count - kOrder[v]);
+        for (std::int64_t i = 0; i < left; ++i) out[(first + m) * step + kOrder[v] + i] = sums[(4 * m + v) * 8 + i];
+      }
+    }
+  }
+}
+
+/// Tables of [groups, rows of x], 8 blocks of 16 pairs each.
+ETNA_TARGET void fill(const RoundedGroup* groups, std::int64_t count, std::byte* to) {
+  // Place p is code p % 4 of the first element and p / 4 of the second; a code is 1 more than its value.
+  const __m256i first = _mm256_setr_epi16(-1, 0, 1, 2, -1, 0, 1, 2, -1, 0, 1, 2, -1, 0, 1, 2);
+  const __m256i second = _mm256_setr_epi16(-1, -1, -1, -1, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2);
+  for (std::int64_t g = 0; g < count; ++g) {
+    for (int pair = 0; pair < kGroup / 2; ++pair, to += kPairBytes) {
+      const std::int8_t* codes = groups[g].codes + 2 * pair;
+      const __m256i sums = _mm256_add_epi16(_mm256_mullo_epi16(first, _mm256_set1_epi16(codes[0])),
+                                            _mm256_mullo_epi16(second, _mm256_set1_epi16(codes[1])));
+      const __m256i lows = _mm256_and_si256(sums, _mm256_set1_epi16(63)), highs = _mm256_srai_epi16(sums, 6);
+      // 8 lows and 8 highs in each lane, to 16 of each
+      const __m256i bytes = _mm256_permute4x64_epi64(_mm256_packs_epi16(lows, highs), 0xd8);
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), bytes);
+    }
+  }
+}
+
+template <typename F>
+TableKernels kernels_of(std::int64_t least) {
+  return {kLanes, kTableBytes, least, fill, multiply<F>};
+}
+
+}  // namespace
+
+TableKernels table_kernels(std::string_view format) {
+  if (format == "TQ1_0") return kernels_of<TQ1_0>(5);
+  if (format == "TQ2_0") return kernels_of<TQ2_0>(6);
+  if (format == "I2_S") return kernels_of<I2_S>(6);
+  if (format == "I2_S_32") return kernels_of<I2_S_32>(5);
+  return {};
+}
+
+}  // namespace etna::quantized::avx2
+
+#endif
