@@ -15,7 +15,7 @@
 #include <etna/tensor/ops/rows/rows.h>
 
 // quantized_linear on the CPU. Few rows of x: each row of a weight is read once and multiplied as it lies, bound by
-// memory. Many rows: weights meet x in codes, too, where the processor is faster so (RowKernels::panel); else they are
+// memory. Many rows: weights meet x in codes, too, where there are kernels for that (RowKernels::panel); else they are
 // widened panel by panel and go through the gemm library.
 namespace etna::quantized {
 namespace {

@@ -35,7 +35,7 @@ inline constexpr std::int64_t kMostTogether = 8;
 
 /// Rows of a weight that one call of a panel kernel takes, and the memory it needs for each 256 elements of 8 of them.
 inline constexpr std::int64_t kPanelRows = 32;
-inline constexpr std::size_t kPackedBytes = 2944;
+inline constexpr std::size_t kPackedBytes = 3072;
 /// out[m, r] = Σ x[m, k] · rows[r, k] for up to kPanelRows rows of a weight and all rows of x.
 /// @param room aligned to 64 bytes @param step from row to row of out
 using PanelKernel = void (*)(const std::byte* rows, std::size_t row_bytes, std::int64_t count, std::int64_t columns,

@@ -18,6 +18,7 @@ TableKernels table_kernels(std::string_view format);
 }  // namespace avx2
 namespace avx512 {
 RowKernels kernels(std::string_view format);
+PanelKernel panel_kernel(std::string_view format);
 TableKernels table_kernels(std::string_view format);
 }  // namespace avx512
 #endif
