@@ -35,7 +35,8 @@ if(ETNA_FORMATS_MISSING)
   message(STATUS "File formats: cannot read, since a library is missing:${ETNA_FORMATS_MISSING}")
 endif()
 
-# Chat templates in Jinja, by the headers of minja (libminja-dev in Debian testing). Without them, formats known by name remain.
+# Chat templates in Jinja, by the headers of minja (libminja-dev in Debian testing). Without them, formats known by name
+# remain.
 find_path(MINJA_INCLUDE_DIR minja/chat-template.hpp)
 mark_as_advanced(MINJA_INCLUDE_DIR)
 if(MINJA_INCLUDE_DIR)

@@ -44,8 +44,8 @@ class Projection : public nn::UnaryModule {
   const quant::BlockFormat* format_ = nullptr;
 };
 
-/// Moves frozen weights of one format on a GPU behind each other, so that a product of many rows with all of them is one
-/// of one matrix. Does nothing elsewhere.
+/// Moves frozen weights of one format on a GPU behind each other, so that a product of many rows with all of them is
+/// one of one matrix. Does nothing elsewhere.
 void lay_together(std::initializer_list<Projection*> layers);
 
 }  // namespace etna::models

@@ -1,7 +1,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// Rows of f32 over their root mean square, times a weight, in f16 or bf16: what a product with many rows reads. Bound by
-// its latency. A workgroup owns a row.
+// Rows of f32 over their root mean square, times a weight, in f16 or bf16: what a product with many rows reads. Bound
+// by its latency. A workgroup owns a row.
 //
 // In f16, numbers are multiplied by a power of two, so that none overflows: a normed row is at most sqrt(k) in
 // magnitude, hence all results are at most sqrt(k) times the largest weight, which the power brings to [2^14, 2^15).

@@ -2,10 +2,10 @@
 #extension GL_GOOGLE_include_directive : require
 // Attention of a few new queries over a paged cache. Bytes-bound: keys and values are read once, for all heads of
 // queries that share them; but a short sequence is bound by its latency, so there are few barriers and no second
-// dispatch. A workgroup owns the queries of a head of keys, or SPLIT workgroups own some of them where there are too few
-// to fill the device, and `span` positions, in tiles of CHUNK: the scores of a tile go to shared memory, and sums are
-// rescaled where a later tile has a larger one. Parts of long sequences are merged by paged_attention_merge; those past
-// the sequence's end leave at once.
+// dispatch. A workgroup owns the queries of a head of keys, or SPLIT workgroups own some of them where there are too
+// few to fill the device, and `span` positions, in tiles of CHUNK: the scores of a tile go to shared memory, and sums
+// are rescaled where a later tile has a larger one. Parts of long sequences are merged by paged_attention_merge; those
+// past the sequence's end leave at once.
 //
 // With ROTATED, a sequence has one new row, which is still as the projection left it: each workgroup rotates its own
 // queries, and the one that owns the newest position writes that key and value to the cache. With EMITS, the result is

@@ -2,8 +2,8 @@
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 // quantized_linear for up to eight rows of x, as quantized_linear.comp, where the device multiplies bytes: x is rounded
-// to bytes, 32 to a scale (lib/rounding.glsl). Dot products of four bytes replace the conversion of each code to a float,
-// which takes longer than the weights' way from memory.
+// to bytes, 32 to a scale (lib/rounding.glsl). Dot products of four bytes replace the conversion of each code to a
+// float, which takes longer than the weights' way from memory.
 //
 // A dispatch that only rounds, and its barrier, take as long as a small product. So with EMITS a product rounds its own
 // results for the next one: a workgroup then owns 32 columns of y, in sets of threads. Lost: rounding x in each

@@ -65,7 +65,8 @@ Tensor paged_attention(const Tensor& q, const PagedCache& cache, const CachePlac
 /// rotate_and_cache_(), then paged_attention() with the queries that it gives; where each sequence has one new row, in
 /// one dispatch on a GPU. A cache in Q8_0 takes two. Not differentiable.
 /// @param qkv [B, T, (H + 2 G) · D]
-/// @param rounded where not null, receives the result in bytes, [B, 1, H · D], if the kernel can give it; else undefined
+/// @param rounded where not null, receives the result in bytes, [B, 1, H · D], if the kernel can give it; else
+/// undefined
 /// @return [B, T, H, D] @throws ShapeError, DtypeError
 Tensor rotate_and_attend_(const Tensor& qkv, PagedCache& cache, const CachePlaces& places, const RotarySettings& rotary,
                           const PagedAttentionSettings& attention = {}, RoundedRows* rounded = nullptr);

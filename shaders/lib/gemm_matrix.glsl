@@ -21,8 +21,8 @@
 // For small gemms: tiles of 128x64 218, of 64x64 202.
 //
 // With BLOCKS, b is a weight in a block format (lib/quant_blocks.glsl), row by row along k, and decoded on its way to
-// shared memory: 128 steps of k at a time, in which every format has whole chunks. For few rows of a, which would not pay
-// for a decoded copy of the weight.
+// shared memory: 128 steps of k at a time, in which every format has whole chunks. For few rows of a, which would not
+// pay for a decoded copy of the weight.
 //
 // Operands are read eight elements at a time if their alignment allows it, otherwise two or one; elements past an edge
 // are 0. Results pass through shared memory, so that rows are written in long runs and the epilogue sees rows and

@@ -1,6 +1,6 @@
-// Rows rounded to bytes, 32 to a scale: value = scale * code; the largest magnitude of a block has code 127. A block with
-// an infinity or NaN has the scale NaN. In memory: the codes of all rows, then a scale for each block, then the sum of
-// the squares of what was rounded, before the weight of a norm, for each block.
+// Rows rounded to bytes, 32 to a scale: value = scale * code; the largest magnitude of a block has code 127. A block
+// with an infinity or NaN has the scale NaN. In memory: the codes of all rows, then a scale for each block, then the
+// sum of the squares of what was rounded, before the weight of a norm, for each block.
 #ifndef ETNA_ROUNDING_GLSL
 #define ETNA_ROUNDING_GLSL
 

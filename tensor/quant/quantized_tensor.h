@@ -71,8 +71,8 @@ Tensor quantized_linear(const Tensor& x, std::span<const QuantizedTensor> weight
                         const QuantizedLinearOptions& options = {});
 Tensor quantized_linear(const Tensor& x, const QuantizedTensor& weight, const QuantizedLinearOptions& options = {});
 
-/// The dtype in which rows are best handed to quantized_linear() by whoever can write them in any: it multiplies them as
-/// they are, and they lose no digits that it would have kept.
+/// The dtype in which rows are best handed to quantized_linear() by whoever can write them in any: it multiplies them
+/// as they are, and they lose no digits that it would have kept.
 /// @param dtype that they would have otherwise
 DType quantized_operand_dtype(Device device, std::int64_t rows, DType dtype, const QuantizedTensor& weight);
 

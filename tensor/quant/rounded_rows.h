@@ -5,8 +5,8 @@
 
 #include <etna/tensor/quant/quantized_tensor.h>
 
-/// Rows that are rounded to bytes once, by whoever makes them, for the products of a GPU that follow. A chain of few rows
-/// saves a dispatch a product so.
+/// Rows that are rounded to bytes once, by whoever makes them, for the products of a GPU that follow. A chain of few
+/// rows saves a dispatch a product so.
 namespace etna {
 
 /// Rows of a matrix in bytes, 32 elements to a scale: element = code · scale, |code| <= 127.
@@ -19,8 +19,8 @@ struct RoundedRows {
   bool defined() const { return bytes.defined(); }
 };
 
-/// Whether products of `rows` rows with all of these weights are best given rounded rows: on a GPU that multiplies bytes,
-/// for one row or two, and weights in block formats with rows of a multiple of 64 elements.
+/// Whether products of `rows` rows with all of these weights are best given rounded rows: on a GPU that multiplies
+/// bytes, for one row or two, and weights in block formats with rows of a multiple of 64 elements.
 /// @param gate the two weights are those of a gate
 bool takes_rounded_rows(Device device, std::int64_t rows, std::span<const QuantizedTensor> weights, bool gate = false);
 

@@ -17,8 +17,8 @@
 #include <etna/tensor/ops/quantized/formats_avx512.h>
 
 // Many rows of x in codes of 8 bits, as in panel_kernels_avx2.cpp: sixteen rows of a weight are interleaved by words of
-// four codes, so that a lane holds the sum of one row, and VNNI adds 64 products to it. Bound by loads: 512 products
-// take eight words of x from the first cache. Lost: widening to bf16 for oneDNN (0.3 of the speed with 12 rows, 0.7 with
+// four codes, so that a lane holds the sum of one row, and VNNI adds 64 products. Bound by loads: 512 products take
+// eight words of x from the first cache. Lost: widening to bf16 for oneDNN (0.3 of the speed with 12 rows, 0.7 with
 // 128; Zen 5).
 namespace etna::quantized::avx512 {
 namespace {

@@ -26,8 +26,8 @@ std::int64_t shared_bytes(const Tile& tile) { return (tile.m + tile.n) * (kStep 
 
 }  // namespace
 
-/// The largest whose sides divide a subgroup's part of the smallest tile and are multiples of eight, as shared memory is
-/// read; sides of 32 only if there is no smaller shape.
+/// The largest whose sides divide a subgroup's part of the smallest tile and are multiples of eight, as shared memory
+/// is read; sides of 32 only if there is no smaller shape.
 const gpu::MatrixShape* coopmat_shape(const gpu::Capabilities& can, DType t) {
   gpu::MatrixElement wanted = t == f16 ? gpu::MatrixElement::f16 : gpu::MatrixElement::bf16;
   const gpu::MatrixShape* best = nullptr;
