@@ -259,7 +259,8 @@ TEST_P(Kernels, SurviveAnyBytes) {
       tables.multiply(row.data(), row_bytes(columns), 1, columns, {1, rounded.data()}, sums.data(), &product, 1);
     }
     if (kernels().panel == nullptr) continue;
-    cpu::Scratch<std::byte> room(static_cast<std::size_t>(columns / kGroup) * quantized::kPackedBytes);
+    cpu::Scratch<std::byte> room(static_cast<std::size_t>(columns / kGroup * quantized::kPanelRows / 8) *
+                                 quantized::kPackedBytes);
     kernels().panel(row.data(), row_bytes(columns), 1, columns, {1, rounded.data()}, room.data(), &product, 1);
   }
 }
