@@ -15,8 +15,8 @@
 #include <etna/tensor/ops/rows/rows.h>
 
 // quantized_linear on the CPU. Few rows of x: each row of a weight is read once and multiplied as it lies, bound by
-// memory. Many rows: weights meet x in codes, too, where there are kernels for that (RowKernels::panel); else they are
-// widened panel by panel and go through the gemm library.
+// memory. Many rows: weights are widened panel by panel and go through the gemm library; or meet x in codes, too, where
+// that was asked for (codes_many_rows()).
 namespace etna::quantized {
 namespace {
 
@@ -255,7 +255,7 @@ class ManyRows {
   }
 
  private:
-  static PanelKernel panel_of(const Weight& w) { return w.kernels->panel; }
+  static PanelKernel panel_of(const Weight& w) { return codes_many_rows() ? w.kernels->panel : nullptr; }
 
   Tensor coded(const Weight& w, std::int64_t begin, std::int64_t count) const {
     Tensor out = empty({x_.size(0), count}, f32);

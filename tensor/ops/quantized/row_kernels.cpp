@@ -49,12 +49,23 @@ const Target* best() {
       "ETNA_QUANT_KERNELS is '{}'; it may be auto, portable, or what this processor has of avx2 and avx512", named));
 }
 
+std::atomic<bool>& many_rows_in_codes() {
+  static std::atomic<bool> on = [] {
+    const char* named = std::getenv("ETNA_QUANT_PROMPTS");
+    return named != nullptr && std::string_view(named) == "codes";
+  }();
+  return on;
+}
+
 std::atomic<const Target*>& chosen() {
   static std::atomic<const Target*> target{best()};
   return target;
 }
 
 }  // namespace
+
+bool codes_many_rows() { return many_rows_in_codes().load(std::memory_order_relaxed); }
+void set_codes_many_rows(bool on) { many_rows_in_codes() = on; }
 
 const RowKernels& row_kernels(const quant::BlockFormat& format) {
   // For each target and format.

@@ -33,6 +33,12 @@ struct Activations {
 /// Rows that one pass over a weight serves.
 inline constexpr std::int64_t kMostTogether = 8;
 
+/// Whether many rows of x meet weights in blocks in codes of 8 bits, too (RowKernels::panel): faster, but with the
+/// error of few rows. Off unless ETNA_QUANT_PROMPTS is "codes".
+bool codes_many_rows();
+/// Overrides that. For tests.
+void set_codes_many_rows(bool on);
+
 /// Rows of a weight that one call of a panel kernel takes, and the memory it needs for each 256 elements of 8 of them.
 inline constexpr std::int64_t kPanelRows = 32;
 inline constexpr std::size_t kPackedBytes = 3072;
