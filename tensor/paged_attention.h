@@ -72,13 +72,13 @@ Tensor rotate_and_attend_(const Tensor& qkv, PagedCache& cache, const CachePlace
                           const PagedAttentionSettings& attention = {}, RoundedRows* rounded = nullptr);
 
 /// paged_attention() for the many queries of a prompt, the last T of `length` positions of one sequence, by the kernels
-/// of dot_product_attention(). A GPU with matrix units multiplies in f16 or bf16 where the cache has no more digits;
-/// the softmax and its sums are f32.
+/// of dot_product_attention(), which multiply in q's dtype; the softmax and its sums are f32.
 /// @param q [1, T, H, D] @param table [1, M] i32 @return [1, T, H, D] in q's dtype @throws ShapeError, DtypeError
 Tensor prompt_attention(const Tensor& q, const PagedCache& cache, const Tensor& table, std::int64_t length,
                         const PagedAttentionSettings& settings = {});
 
-/// The dtype in which prompt_attention() multiplies queries of f32.
+/// The dtype for queries of prompt_attention() that has the digits of the cache and that the device multiplies fastest:
+/// f16 or bf16 on a GPU with matrix units, else f32. Rounding the queries and the result to bf16 costs up to 1e-2 of 1.
 DType prompt_attention_dtype(const PagedCache& cache);
 
 /// The first positions of each sequence as they lie in keys or values; 0 where there is no block. Not differentiable.

@@ -42,7 +42,7 @@ TEST_P(PromptAttention, GivesWhatPagedAttentionGives) {
         const Tensor part = q.slice(1, past, positions);
         const Tensor at = from_vector(std::vector<std::int32_t>{static_cast<std::int32_t>(past)}, {1}, device);
         expect_near(prompt_attention(part, cache, table, positions, settings),
-                    paged_attention(part, cache, {table, at}, settings), dtype == f32 ? 1e-5 : 1e-2);
+                    paged_attention(part, cache, {table, at}, settings), 1e-5);
       }
     }
   }

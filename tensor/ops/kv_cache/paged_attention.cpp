@@ -294,16 +294,16 @@ Tensor prompt_attention(const Tensor& q, const PagedCache& cache, const Tensor& 
                                  str(q.shape()), length));
   }
   const std::int64_t steps = q.size(1);
-  const DType dtype = q.dtype() == f32 ? prompt_attention_dtype(cache) : q.dtype();
+  const DType dtype = q.dtype();
   AttentionSettings all{.scale = settings.scale > 0 ? settings.scale : 1 / std::sqrt(static_cast<double>(q.size(3))),
                         .softcap = settings.softcap};
   all.causal = steps == length;
   all.causal_from_end = !all.causal;
   if (settings.window > 0 && length > settings.window)
     all.mask = triu(ones({steps, length}, {f32, q.device()}), length - steps + 1 - settings.window) > 0.0;
-  const Tensor y = dot_product_attention(q.to(dtype).transpose(1, 2), cached_rows(cache.keys, table, length, dtype),
+  const Tensor y = dot_product_attention(q.transpose(1, 2), cached_rows(cache.keys, table, length, dtype),
                                          cached_rows(cache.values, table, length, dtype), all);
-  return y.transpose(1, 2).to(q.dtype());
+  return y.transpose(1, 2);
 }
 
 std::span<const OpDef* const> ops_in_paged_attention() {
