@@ -68,9 +68,18 @@ bool rounds_for(const Norm* norm) { return norm == nullptr || norm->kind == Norm
 
 std::int64_t rows_of(const Tensor& x) { return x.size(0) * x.size(1); }
 
-/// Rows as a product in bytes takes them, from the product before or rounded now.
-RoundedRows rounded(const DecoderRows& in, const Norm* norm) {
-  return in.rounded.defined() ? in.rounded : round_rows(in.x, norm != nullptr ? norm->weight : Tensor());
+/// Rows as a product takes them, from the product before or rounded now.
+RoundedRows rounded(const DecoderRows& in, const Norm* norm, DType dtype) {
+  if (in.rounded.defined()) return in.rounded;
+  return norm == nullptr ? round_rows(in.x, {}, dtype) : round_rows(in.x, norm->weight, dtype, norm->eps);
+}
+
+/// Asks for a result rounded for what comes next, if to anything.
+void round_for(const NextNorm& next, RoundedLinearOptions& options) {
+  options.rounds = next.rounds;
+  if (!next.rounds || next.norm == nullptr) return;
+  options.next_norm = next.norm->weight;
+  options.next_eps = next.norm->eps;
 }
 
 /// One layer with a norm in front and a residual behind. @param dtype of the result
@@ -81,13 +90,14 @@ DecoderRows project(const Projection& layer, const DecoderRows& in, const Norm* 
     return {residual.defined() ? residual + y : y};
   }
   const QuantizedTensor blocks = layer.blocks();
-  if (dtype == f32 && rounds_for(norm) && takes_rounded_rows(in.x.device(), rows_of(in.x), std::span(&blocks, 1))) {
-    RoundedLinearOptions options{.bias = layer.bias, .residual = residual};
-    options.rounds = next.rounds && layer.out % 32 == 0;
-    if (options.rounds && next.norm != nullptr) options.next_norm = next.norm->weight;
-    if (norm != nullptr) options.eps = norm->eps;
-    const RoundedLinearResult result = quantized_linear(rounded(in, norm), std::span(&blocks, 1), options);
-    return {result.y, result.rounded};
+  if (dtype == f32 && rounds_for(norm)) {
+    if (const auto to = rounded_rows_dtype(in.x.device(), rows_of(in.x), std::span(&blocks, 1))) {
+      RoundedLinearOptions options{.bias = layer.bias, .residual = residual};
+      if (layer.out % 32 == 0) round_for(next, options);
+      if (norm != nullptr) options.eps = norm->eps;
+      const RoundedLinearResult result = quantized_linear(rounded(in, norm, *to), std::span(&blocks, 1), options);
+      return {result.y, result.rounded};
+    }
   }
   QuantizedLinearOptions options{.bias = layer.bias, .residual = residual, .dtype = dtype};
   const Tensor x = prepare(in.x, norm, options);
@@ -95,9 +105,11 @@ DecoderRows project(const Projection& layer, const DecoderRows& in, const Norm* 
 }
 
 /// The dtype in which `rows` rows, otherwise of `dtype`, are best handed to project().
-DType operand_dtype(const Projection& layer, const Norm* norm, Device device, std::int64_t rows, DType dtype) {
+/// @param fits as in quantized_operand_dtype()
+DType operand_dtype(const Projection& layer, const Norm* norm, Device device, std::int64_t rows, DType dtype,
+                    bool fits = false) {
   if (layer.has_adapter() || norm != nullptr) return f32;
-  return quantized_operand_dtype(device, rows, dtype, layer.blocks());
+  return quantized_operand_dtype(device, rows, dtype, layer.blocks(), fits);
 }
 
 /// Biases of several layers one after the other; undefined where none has one.
@@ -182,9 +194,9 @@ Tensor DecoderAttention::forward(const Tensor& x) const {
   return output(sub_norm ? (*sub_norm)(y) : y);
 }
 
-bool DecoderAttention::takes_rounded(Device device, std::int64_t rows) const {
-  if (query.has_adapter() || key.has_adapter() || value.has_adapter()) return false;
-  return takes_rounded_rows(device, rows, std::array{query.blocks(), key.blocks(), value.blocks()});
+std::optional<DType> DecoderAttention::takes_rounded(Device device, std::int64_t rows) const {
+  if (query.has_adapter() || key.has_adapter() || value.has_adapter()) return {};
+  return rounded_rows_dtype(device, rows, std::array{query.blocks(), key.blocks(), value.blocks()});
 }
 
 DecoderRows DecoderAttention::forward(const DecoderRows& in, const Norm* norm, const Tensor& residual,
@@ -201,10 +213,12 @@ DecoderRows DecoderAttention::forward(const DecoderRows& in, const Norm* norm, c
       biases_ = biases_of({&query, &key, &value});
     }
     const std::array blocks{query.blocks(), key.blocks(), value.blocks()};
-    if (x.dtype() == f32 && rounds_for(norm) && takes_rounded(x.device(), batch * steps)) {
+    const std::optional<DType> to =
+        x.dtype() == f32 && rounds_for(norm) ? takes_rounded(x.device(), batch * steps) : std::nullopt;
+    if (to) {
       RoundedLinearOptions options{.bias = biases_};
       if (norm != nullptr) options.eps = norm->eps;
-      qkv = quantized_linear(rounded(in, norm), blocks, options).y;
+      qkv = quantized_linear(rounded(in, norm, *to), blocks, options).y;
     } else {
       QuantizedLinearOptions options{.bias = biases_};
       const Tensor rows = prepare(x, norm, options);
@@ -231,7 +245,10 @@ DecoderRows DecoderAttention::forward(const DecoderRows& in, const Norm* norm, c
   } else {
     const QuantizedTensor blocks = output.blocks();
     const bool rounds = !output.has_adapter() && sub_norm == nullptr &&
-                        takes_rounded_rows(x.device(), batch * steps, std::span(&blocks, 1));
+                        rounded_rows_dtype(x.device(), batch * steps, std::span(&blocks, 1)) == i8;
+    // A weighted mean of values that fit into f16 does, too.
+    if (qkv.dtype() == f32)
+      rotary.dtype = operand_dtype(output, sub_norm.get(), x.device(), batch * steps, f32, own.keys.dtype() == f16);
     heads.x = rotate_and_attend_(qkv, own, cache.places, rotary, settings, rounds ? &heads.rounded : nullptr);
   }
   heads.x = heads.x.reshape({batch, steps, config_.query_rows()});
@@ -265,10 +282,10 @@ Tensor DecoderFeedForward::forward(const Tensor& x) const {
   return down(sub_norm ? (*sub_norm)(h) : h);
 }
 
-bool DecoderFeedForward::takes_rounded(Device device, std::int64_t rows) const {
+std::optional<DType> DecoderFeedForward::takes_rounded(Device device, std::int64_t rows) const {
   if (gate == nullptr || gate->has_adapter() || up.has_adapter() || fused_gate(config_.activation) == Gate::none)
-    return false;
-  return takes_rounded_rows(device, rows, std::array{gate->blocks(), up.blocks()}, true);
+    return {};
+  return rounded_rows_dtype(device, rows, std::array{gate->blocks(), up.blocks()}, true);
 }
 
 DecoderRows DecoderFeedForward::forward(const DecoderRows& in, const Norm* norm, const Tensor& residual,
@@ -281,13 +298,15 @@ DecoderRows DecoderFeedForward::forward(const DecoderRows& in, const Norm* norm,
   } else if (gate != nullptr && fused != Gate::none && !gate->has_adapter() && !up.has_adapter()) {
     const Tensor bias = biases_of({gate.get(), &up});
     const std::array blocks{gate->blocks(), up.blocks()};
-    if (x.dtype() == f32 && rounds_for(norm) && takes_rounded(x.device(), rows_of(x))) {
+    const std::optional<DType> to =
+        x.dtype() == f32 && rounds_for(norm) ? takes_rounded(x.device(), rows_of(x)) : std::nullopt;
+    if (to) {
       const QuantizedTensor behind = down.blocks();
       RoundedLinearOptions options{.bias = bias, .gate = fused};
-      options.rounds = !down.has_adapter() && sub_norm == nullptr && up.out % 32 == 0 &&
-                       takes_rounded_rows(x.device(), rows_of(x), std::span(&behind, 1));
+      if (!down.has_adapter() && sub_norm == nullptr && up.out % 32 == 0)
+        options.rounds = rounded_rows_dtype(x.device(), rows_of(x), std::span(&behind, 1));
       if (norm != nullptr) options.eps = norm->eps;
-      const RoundedLinearResult result = quantized_linear(rounded(in, norm), blocks, options);
+      const RoundedLinearResult result = quantized_linear(rounded(in, norm, *to), blocks, options);
       h = {result.y, result.rounded};
     } else {
       QuantizedLinearOptions options{.bias = bias, .gate = fused};
@@ -333,7 +352,8 @@ DecoderRows DecoderBlock::forward(const DecoderRows& in, const DecoderCache& cac
   }
   if (attention_post_norm == nullptr) {
     const std::int64_t rows = rows_of(x);
-    const NextNorm inner{ffn_norm.get(), rounds_for(ffn_norm.get()) && ffn.takes_rounded(x.device(), rows)};
+    NextNorm inner;
+    if (rounds_for(ffn_norm.get())) inner = {ffn_norm.get(), ffn.takes_rounded(x.device(), rows)};
     NextNorm outer;
     if (next != nullptr && next->ffn_norm != nullptr && rounds_for(&next->attention_norm))
       outer = {&next->attention_norm, next->attention.takes_rounded(x.device(), rows)};

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,8 +41,8 @@ struct DecoderRows {
 
 /// What a layer leaves behind for the next one.
 struct NextNorm {
-  const Norm* norm = nullptr;  ///< that the result meets next; null: unknown
-  bool rounds = false;         ///< the product behind that norm takes rounded rows
+  const Norm* norm = nullptr;        ///< that the result meets next; null: unknown
+  std::optional<DType> rounds = {};  ///< what the product behind that norm takes rows rounded to
 };
 
 /// Causal self-attention with shared keys, rotary positions and what DecoderConfig says.
@@ -54,8 +55,8 @@ class DecoderAttention : public nn::Module {
   /// @param residual added to the result, or undefined
   DecoderRows forward(const DecoderRows& in, const Norm* norm, const Tensor& residual, const DecoderCache& cache,
                       const NextNorm& next = {}) const;
-  /// Whether rows of the first norm are taken rounded.
-  bool takes_rounded(Device device, std::int64_t rows) const;
+  /// What rows of the first norm are best rounded to, if to anything.
+  std::optional<DType> takes_rounded(Device device, std::int64_t rows) const;
 
   Projection query, key, value, output;
   std::unique_ptr<Norm> query_norm, key_norm, sub_norm;  ///< null where the model has none
@@ -76,7 +77,7 @@ class DecoderFeedForward : public nn::Module {
   Tensor forward(const Tensor& x) const;
   /// Without gradients, in few kernels; as DecoderAttention.
   DecoderRows forward(const DecoderRows& in, const Norm* norm, const Tensor& residual, const NextNorm& next = {}) const;
-  bool takes_rounded(Device device, std::int64_t rows) const;
+  std::optional<DType> takes_rounded(Device device, std::int64_t rows) const;
 
   std::unique_ptr<Projection> gate;  ///< null where there is none
   Projection up, down;

@@ -28,10 +28,11 @@ layout(constant_id = 4) const uint Q_WIDTH = 4;  // of vector loads of queries
 layout(constant_id = 5) const uint WIDTH = 4;    // of keys and values
 layout(constant_id = 6) const uint WHOLE = 1;    // one chunk holds all: the result is written, not a part of it
 layout(constant_id = 7) const uint SPLIT = 1;    // workgroups that share a head of keys
+layout(constant_id = 8) const uint Y_DTYPE = 1;
 #ifdef ROTATED
-layout(constant_id = 8) const uint INTERLEAVED = 0;
-layout(constant_id = 9) const uint NORMED = 0;  // dtype of the norms' weights + 1; 0: there are none
-layout(constant_id = 10) const uint EMITS = 0;  // into p.parts, which a whole chunk does not need
+layout(constant_id = 9) const uint INTERLEAVED = 0;
+layout(constant_id = 10) const uint NORMED = 0;  // dtype of the norms' weights + 1; 0: there are none
+layout(constant_id = 11) const uint EMITS = 0;  // into p.parts, which a whole chunk does not need
 #endif
 
 layout(push_constant, scalar) uniform Push {
@@ -48,10 +49,11 @@ layout(push_constant, scalar) uniform Push {
 } p;
 
 const uint CHUNK = 128;               // positions of a tile, a multiple of CACHE_BLOCK
-const uint SIDES = 256 / CHUNK;       // threads of a key, which share the heads
+const uint SHARE = 8;                 // neighbouring threads that multiply a key, so that they load its row together
+const uint KEYS = CHUNK * SHARE / 256;  // of a tile that a thread multiplies
+const uint SIDES = 256 / CHUNK;       // threads of a key's scores, which share the heads
 const uint OWN = (HEADS + SIDES - 1) / SIDES;
 const uint COLUMNS = (SIZE + 3) / 4;  // a thread sums four columns of the values
-const uint HALF = (COLUMNS + 1) / 2;
 const uint LANES = 256 / COLUMNS;     // keys at a time
 const uint VALUES = (CHUNK + LANES - 1) / LANES;  // of a tile that a thread reads
 // They are on their way while the scores are made, where there are registers for them.
@@ -70,7 +72,6 @@ shared vec4 weight[HEADS * CHUNK / 4];
 shared vec4 partial[256 * TOGETHER];
 shared float partial_total[LANES * TOGETHER];
 shared int blocks[CHUNK / CACHE_BLOCK];
-shared float halves[HEADS == 1 ? CHUNK : 1];
 shared vec4 segments[HEADS * 4];  // the largest scores of 16 parts of a tile
 shared float largest[HEADS];  // of the scores so far
 shared float factor[HEADS];   // of the sums so far, since the largest has grown
@@ -185,7 +186,7 @@ void main() {
 #endif
   if (first >= end || first + p.span <= begin) {
     if (WHOLE != 0) {
-      for (uint i = thread; i < HEADS * SIZE; i += 256) store_float(p.y, head * SIZE + i, DTYPE, 0.0);
+      for (uint i = thread; i < HEADS * SIZE; i += 256) store_float(p.y, head * SIZE + i, Y_DTYPE, 0.0);
 #ifdef ROTATED
       if (EMITS != 0) {
         barrier();
@@ -232,42 +233,42 @@ void main() {
     [[unroll]] for (uint i = 0; i < (EARLY ? VALUES : 0); ++i)
       early[i] = value_at(tile, lane < LANES ? lane + i * LANES : CHUNK, begin, cached_end, group, column, row_bytes);
 
-    // Scores: of each key, two threads with every other head, or with half of the columns of the only one.
-    bool seen = tile + key >= begin && tile + key < end && blocks[key / CACHE_BLOCK] >= 0, cached = seen;
+    // Scores: a thread has every SHARE-th vector of a key's columns; the parts meet in shared memory.
+    float score[KEYS * HEADS];
+    [[unroll]] for (uint i = 0; i < KEYS * HEADS; ++i) score[i] = 0.0;
+    [[unroll]] for (uint i = 0; i < KEYS; ++i) {
+      uint k = thread / SHARE + i * (256 / SHARE);
+      int block = blocks[k / CACHE_BLOCK];
+      bool cached = tile + k >= begin && tile + k < cached_end && block >= 0;
+      uvec2 at = block_address(p.keys, uint(max(block, 0)), p.groups, group, row_bytes);
+      [[unroll]] for (uint j = 0; j < COLUMNS; j += SHARE) {
+        uint c = j + thread % SHARE;
+        if (c >= COLUMNS) continue;
+        vec4 x = vec4(0.0);
+        if (cached) x = load_cached(at, k % CACHE_BLOCK, SIZE, c * 4, CACHE_DTYPE, WIDTH);
 #ifdef ROTATED
-    cached = seen && tile + key != uint(position);
+        if (tile + k == uint(position)) x = query[NEW_KEY + c];
 #endif
-    float score[OWN];
-    [[unroll]] for (uint o = 0; o < OWN; ++o) score[o] = 0.0;
-    if (cached) {
-      uvec2 at = block_address(p.keys, uint(blocks[key / CACHE_BLOCK]), p.groups, group, row_bytes);
-      uint from = HEADS == 1 ? side * HALF : 0;
-      [[unroll]] for (uint j = 0; j < (HEADS == 1 ? HALF : COLUMNS); ++j) {
-        uint i = from + j;
-        if (i >= COLUMNS) break;
-        vec4 x = load_cached(at, key % CACHE_BLOCK, SIZE, i * 4, CACHE_DTYPE, WIDTH);
-        [[unroll]] for (uint o = 0; o < OWN; ++o)
-          score[o] += dot(x, query[min(o * SIDES + side, HEADS - 1) * COLUMNS + i]);
+        [[unroll]] for (uint h = 0; h < HEADS; ++h) score[i * HEADS + h] += dot(x, query[h * COLUMNS + c]);
       }
     }
-    if (HEADS == 1) {
-      if (side == 1) halves[key] = score[0];
+    bool seen = tile + key >= begin && tile + key < end && blocks[key / CACHE_BLOCK] >= 0;
+    [[unroll]] for (uint first = 0; first < HEADS; first += TOGETHER) {
+      if (first > 0) barrier();
+      [[unroll]] for (uint j = 0; j < min(TOGETHER, HEADS - first); ++j) {
+        [[unroll]] for (uint i = 0; i < KEYS; ++i)
+          partial[j * 256 + i * 64 + thread / 4][thread % 4] = score[i * HEADS + first + j];
+      }
       barrier();
-      if (side == 0) score[0] += halves[key];
-    }
-#ifdef ROTATED
-    if (seen && !cached) {
       [[unroll]] for (uint o = 0; o < OWN; ++o) {
-        for (uint i = 0; i < COLUMNS; ++i)
-          score[o] += dot(query[NEW_KEY + i], query[min(o * SIDES + side, HEADS - 1) * COLUMNS + i]);
+        uint h = o * SIDES + side;
+        if (h < first || h >= min(first + TOGETHER, HEADS)) continue;
+        uint at = (h - first) * 256 + key * (SHARE / 4);
+        vec4 sums = partial[at] + partial[at + 1];
+        float s = (sums.x + sums.y + sums.z + sums.w) * p.scale;
+        if (p.softcap > 0.0) s = p.softcap * m_tanh(s / p.softcap);
+        weight[(h * CHUNK + key) / 4][key % 4] = seen ? s : NONE;
       }
-    }
-#endif
-    [[unroll]] for (uint o = 0; o < OWN; ++o) {
-      uint h = o * SIDES + side;
-      float s = score[o] * p.scale;
-      if (p.softcap > 0.0) s = p.softcap * m_tanh(s / p.softcap);
-      if (h < HEADS) weight[(h * CHUNK + key) / 4][key % 4] = seen ? s : NONE;
     }
     barrier();
 
@@ -335,7 +336,7 @@ void main() {
       if (WHOLE != 0) y = all > 0.0 || m_isnan(all) ? y / all : vec4(0.0);
       for (uint i = 0; i < 4; ++i) {
         if (WHOLE != 0)
-          store_float(p.y, (head + h + j) * SIZE + c * 4 + i, DTYPE, y[i]);
+          store_float(p.y, (head + h + j) * SIZE + c * 4 + i, Y_DTYPE, y[i]);
         else
           BufferF32(p.parts).v[part + (h + j) * (SIZE + 2) + c * 4 + i] = y[i];
       }

@@ -39,7 +39,7 @@ struct RotarySettings {
   Tensor query_norm = {};    ///< [D]: RMS norm of each head of queries before the rotation
   Tensor key_norm = {};
   double eps = 1e-6;
-  std::optional<DType> dtype = {};  ///< of the queries that are returned; qkv's by default
+  std::optional<DType> dtype = {};  ///< of what is returned; qkv's by default
 };
 
 /// Rotates queries and keys and writes keys and values into the cache, in one pass. A row without a block is left out.

@@ -73,8 +73,9 @@ Tensor quantized_linear(const Tensor& x, const QuantizedTensor& weight, const Qu
 
 /// The dtype in which rows are best handed to quantized_linear() by whoever can write them in any: it multiplies them
 /// as they are, and they lose no digits that it would have kept.
-/// @param dtype that they would have otherwise
-DType quantized_operand_dtype(Device device, std::int64_t rows, DType dtype, const QuantizedTensor& weight);
+/// @param dtype that they would have otherwise @param fits whether f16 is known to hold their magnitudes
+DType quantized_operand_dtype(Device device, std::int64_t rows, DType dtype, const QuantizedTensor& weight,
+                              bool fits = false);
 
 /// Rows of a quantized table. @param indices i64 or i32 of any shape @param table [V, D]
 /// @return [indices..., D] @throws IndexError, ShapeError, DtypeError

@@ -130,7 +130,7 @@ TEST_P(PromptAttention, RoundsTheResultOfAStep) {
       EXPECT_EQ(rounded.defined(), !device.is_cpu() && width == 2);
       if (!rounded.defined()) continue;
       EXPECT_EQ(rounded.shape, (Shape{2, 1, 6 * size}));
-      const quantized::RoundedParts parts = quantized::parts_of(rounded.bytes.to(kCPU), 2, 6 * size);
+      const quantized::RoundedParts parts = quantized::parts_of(rounded.data.to(kCPU), 2, 6 * size);
       const Tensor heads = y.to(kCPU).reshape({2, 6 * size / 32, 32});
       expect_near(parts.scales, amax(abs(heads), {-1}) / 127.0, 0, 1e-6);
       const Tensor got = parts.codes.to(f32).reshape(heads.shape()) * parts.scales.unsqueeze(-1);

@@ -52,7 +52,7 @@ std::vector<double> whole_numbers(std::int64_t count) {
 
 Tensor scales_of(const RoundedRows& rows) {
   const std::int64_t columns = rows.shape.back();
-  const quantized::RoundedParts parts = quantized::parts_of(rows.bytes, numel(rows.shape) / columns, columns);
+  const quantized::RoundedParts parts = quantized::parts_of(rows.data, numel(rows.shape) / columns, columns);
   return cat({parts.scales, parts.squares}, -1);
 }
 
@@ -65,7 +65,7 @@ Sample rounding(const char* name, Shape x, bool normed) {
       .calls([=](const TensorList& in) {
         const RoundedRows rows = round_rows(in[0], normed ? full({columns}, 2.0, in[0].device()) : Tensor());
         const std::int64_t count = columns == 0 ? 0 : in[0].numel() / columns;
-        return TensorList{quantized::parts_of(rows.bytes, count, columns).codes.to(f32), scales_of(rows)};
+        return TensorList{quantized::parts_of(rows.data, count, columns).codes.to(f32), scales_of(rows)};
       })
       .gradients(Gradients::none);
 }
@@ -111,6 +111,61 @@ Sample rounded(const char* name, Shape x, std::int64_t rows, RoundedLinearOption
       .gradients(Gradients::none);
 }
 
+/// Rows times their factor, so that devices may choose different powers of two.
+Tensor numbers(const RoundedRows& rows) {
+  const Tensor x = rows.data.to(f32);
+  return rows.factor.defined() ? x * rows.factor : x;
+}
+
+Sample half_rows(const char* name, Shape x, DType dtype, bool normed) {
+  return Sample("half_rows", name)
+      .in(x)
+      .as(f32)
+      .constant()
+      .in({x.back()}, 0.5, 2)
+      .as(f32)
+      .constant()
+      .calls([=](const TensorList& in) {
+        return TensorList{numbers(round_rows(in[0], normed ? in[1] : Tensor(), dtype))};
+      })
+      .looser(dtype == f16 ? 400 : 3000)
+      .gradients(Gradients::none);
+}
+
+/// Two weights of `rows` rows, with bias and residual. @param options rounds: there is a norm behind, too
+Sample half_linear(const char* name, Shape x, std::int64_t rows, RoundedLinearOptions options) {
+  const std::int64_t columns = x.back(), results = options.gate == Gate::none ? 2 * rows : rows;
+  Shape residual = x;
+  residual.back() = results;
+  return Sample("half_linear", name)
+      .in(x)
+      .as(f32)
+      .constant()
+      .in({2 * rows, columns})
+      .as(f32)
+      .constant()
+      .in(residual)
+      .as(f32)
+      .constant()
+      .in({results}, 0.5, 2)
+      .as(f32)
+      .constant()
+      .calls([=](const TensorList& in) {
+        const RoundedRows given = round_rows(in[0], {}, f16);
+        const QuantizedTensor weights[] = {QuantizedTensor::plain(in[1].slice(0, 0, rows).to(f16)),
+                                           QuantizedTensor::plain(in[1].slice(0, rows, 2 * rows).to(f16))};
+        RoundedLinearOptions with = options;
+        with.residual = in[2];
+        if (with.rounds) with.next_norm = in[3];
+        const RoundedLinearResult y = quantized_linear(given, weights, with);
+        TensorList all{y.y};
+        if (options.rounds) all.push_back(numbers(y.rounded));
+        return all;
+      })
+      .looser(400)
+      .gradients(Gradients::none);
+}
+
 }  // namespace
 
 std::vector<Sample> samples_in_quantized() {
@@ -124,9 +179,16 @@ std::vector<Sample> samples_in_quantized() {
           rounding("no rows", {0, 64}, true),
           rounded("one row", {1, 64}, 7),
           rounded("normed", {2, 3, 128}, 5, {.eps = 1}),
-          rounded("gated and rounded", {3, 64}, 32, {.gate = Gate::silu, .rounds = true}),
-          rounded("two weights, rounded", {1, 256}, 64, {.eps = 1, .rounds = true}),
-          rounded("no rows", {0, 64}, 32, {.rounds = true}),
+          rounded("gated and rounded", {3, 64}, 32, {.gate = Gate::silu, .rounds = i8}),
+          rounded("two weights, rounded", {1, 256}, 64, {.eps = 1, .rounds = i8}),
+          rounded("no rows", {0, 64}, 32, {.rounds = i8}),
+          half_rows("rows", {2, 3, 50}, f16, false),
+          half_rows("normed", {5, 1030}, f16, true),
+          half_rows("no rows", {0, 8}, f16, true),
+          half_rows("of bf16", {3, 7}, bf16, true),
+          half_linear("two weights", {9, 40}, 7, {}),
+          half_linear("gated and normed", {2, 5, 24}, 12, {.gate = Gate::silu, .rounds = f16}),
+          half_linear("no rows", {0, 24}, 12, {.rounds = f16}),
           table("dequantize", "rows", 7),
           table("dequantize", "no rows", 0),
           table("quantized_embedding", "rows", 7),

@@ -146,7 +146,7 @@ TEST_P(QuantizedDot, GivesTheSameBitsCaptured) {
 /// A rounded row as numbers.
 Tensor numbers(const RoundedRows& rows) {
   const std::int64_t k = rows.shape.back(), m = numel(rows.shape) / k;
-  const RoundedParts parts = parts_of(rows.bytes.to(kCPU), m, k);
+  const RoundedParts parts = parts_of(rows.data.to(kCPU), m, k);
   return (parts.codes.to(f32).reshape({m, k / 32, 32}) * parts.scales.unsqueeze(-1)).reshape(rows.shape);
 }
 
@@ -155,7 +155,7 @@ TEST_P(QuantizedDot, RoundsRowsAsTheReferenceDoes) {
     const Tensor x = values({5, 1056}, 3, dtype), norm = values({1056}, 4, dtype);
     const RoundedRows there = round_rows(x.to(kVulkan), norm.to(kVulkan)), here = round_rows(x, norm);
     EXPECT_TRUE(there.normed);
-    const RoundedParts a = parts_of(there.bytes.to(kCPU), 5, 1056), b = parts_of(here.bytes, 5, 1056);
+    const RoundedParts a = parts_of(there.data.to(kCPU), 5, 1056), b = parts_of(here.data, 5, 1056);
     expect_near(a.codes.to(f32), b.codes.to(f32), 1);
     expect_near(a.scales, b.scales, 0, 1e-6);
     expect_near(a.squares, b.squares, 0, 1e-5);
@@ -171,7 +171,7 @@ TEST_P(QuantizedDot, GivesTheSameBitsOfRowsThatAreRounded) {
     for (const char* format : {"Q4_K", "Q6_K", "Q8_0", "I2_S"}) {
       const std::vector<QuantizedTensor> w = on_gpu({weight(format, 13, 256), weight(format, 13, 256, 2)});
       const Tensor x = values({rows, 256}, 5, f32).to(kVulkan), norm = values({256}, 4, f32).to(kVulkan);
-      EXPECT_EQ(takes_rounded_rows(kVulkan, rows, w), rows <= 2);
+      EXPECT_EQ(rounded_rows_dtype(kVulkan, rows, w) == i8, rows <= 2);
       for (const Gate gate : {Gate::none, Gate::silu}) {
         const Tensor residual = values({rows, gate == Gate::none ? 26 : 13}, 9, f32).to(kVulkan);
         EXPECT_EQ(quantized_linear(round_rows(x, norm), w, {.gate = gate, .residual = residual}).y.to_vector<float>(),
@@ -199,7 +199,7 @@ TEST_P(QuantizedDot, RoundsItsResultsForTheNextProduct) {
         RoundedLinearOptions options{.gate = gate, .residual = residual.to(kVulkan)};
         const RoundedRows given = round_rows(x.to(kVulkan));
         const Tensor plain = quantized_linear(given, on_gpu(w), options).y;
-        options.rounds = true;
+        options.rounds = i8;
         options.next_norm = norm.to(kVulkan);
         const RoundedLinearResult got = quantized_linear(given, on_gpu(w), options);
         const double size = plain.abs().max().item<double>();
@@ -207,7 +207,7 @@ TEST_P(QuantizedDot, RoundsItsResultsForTheNextProduct) {
         // What is rounded is y times the norm's weight, and the squares are those of y.
         const Tensor y = got.y.to(kCPU), wanted = y * norm;
         ASSERT_TRUE(got.rounded.normed);
-        const RoundedParts parts = parts_of(got.rounded.bytes.to(kCPU), rows, c.n);
+        const RoundedParts parts = parts_of(got.rounded.data.to(kCPU), rows, c.n);
         const Tensor blocks = wanted.reshape({rows, c.n / 32, 32});
         expect_near(parts.scales, amax(abs(blocks), {-1}) / 127.0, 1e-9 * size, 1e-6);
         expect_near(parts.squares, sum(square(y.reshape(blocks.shape())), {-1}), 1e-9 * size, 1e-5);
@@ -226,16 +226,16 @@ TEST_P(QuantizedDot, RoundsItsResultsForTheNextProduct) {
 TEST_P(QuantizedDot, RefusesWhatItCannotRound) {
   const std::vector<QuantizedTensor> w = on_gpu({weight("Q8_0", 40, 64)});
   const RoundedRows x = round_rows(values({2, 64}, 5, f32).to(kVulkan));
-  EXPECT_THROW(quantized_linear(x, w, {.rounds = true}), ShapeError);
+  EXPECT_THROW(quantized_linear(x, w, {.rounds = i8}), ShapeError);
   EXPECT_THROW(quantized_linear(x, on_gpu({weight("Q8_0", 8, 96)})), ShapeError);
   EXPECT_THROW(quantized_linear(x, w, {.residual = zeros({2, 7}, kVulkan)}), ShapeError);
   EXPECT_THROW(quantized_linear(x, w, {.gate = Gate::silu}), ShapeError);
   EXPECT_THROW(quantized_linear(RoundedRows(), w), Error);
-  EXPECT_FALSE(takes_rounded_rows(kCPU, 1, w));
-  EXPECT_FALSE(takes_rounded_rows(kVulkan, 3, w));
-  EXPECT_FALSE(takes_rounded_rows(kVulkan, 1, on_gpu({weight("F16", 8, 64)})));
-  EXPECT_FALSE(takes_rounded_rows(kVulkan, 1, on_gpu({weight("Q8_0", 8, 96)})));
-  EXPECT_FALSE(takes_rounded_rows(kVulkan, 1, on_gpu({weight("Q8_0", 8, 64), weight("Q4_0", 8, 64)}), true));
+  EXPECT_FALSE(rounded_rows_dtype(kCPU, 1, w));
+  EXPECT_FALSE(rounded_rows_dtype(kVulkan, 3, w));
+  EXPECT_FALSE(rounded_rows_dtype(kVulkan, 1, on_gpu({weight("F16", 8, 64)})));
+  EXPECT_FALSE(rounded_rows_dtype(kVulkan, 1, on_gpu({weight("Q8_0", 8, 96)})));
+  EXPECT_FALSE(rounded_rows_dtype(kVulkan, 1, on_gpu({weight("Q8_0", 8, 64), weight("Q4_0", 8, 64)}), true));
 }
 
 INSTANTIATE_TEST_SUITE_P(Device, QuantizedDot, testing::Values(kVulkan), device_type);

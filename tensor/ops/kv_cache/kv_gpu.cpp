@@ -69,7 +69,7 @@ struct Attention {
   void begin(gpu::Kernel& kernel) const {
     kernel.spec(q.dtype(), keys.dtype(), size, shared / split)
         .spec(load_width(q, size), std::min(load_width(keys, size), load_width(values, size)))
-        .spec(chunks == 1, split);
+        .spec(chunks == 1, split, y.dtype());
   }
   /// @param rounded takes the place of parts where there are none
   void places(gpu::Kernel& kernel, const Tensor& rounded = {}) const {
@@ -84,7 +84,7 @@ struct Attention {
     kernel.dispatch({gpu::u32(chunks), gpu::u32(keys.size(1) * split), gpu::u32(rows)});
     if (chunks == 1) return;
     gpu::Kernel(shaders::paged_attention_merge, call)
-        .spec(q.dtype())
+        .spec(y.dtype())
         .read(parts)
         .read(positions)
         .write(y)
@@ -175,7 +175,7 @@ bool step_rounds_gpu(const Tensor& table, std::int64_t size) {
 bool step_gpu(const OpCall& call, std::span<Tensor> out) {
   const auto a = call.as<StepAttrs>();
   const Tensor& given = call.in[kQkv];
-  if (!has_step_gpu(given, {out[1], out[2]}, a.write.heads, a.write.size)) return false;
+  if (out[0].dtype() == f64 || !has_step_gpu(given, {out[1], out[2]}, a.write.heads, a.write.size)) return false;
   if (given.numel() == 0) return true;
   Attention at{given.contiguous(),
                out[1],

@@ -249,13 +249,14 @@ Tensor rotate_and_cache_(const Tensor& qkv, PagedCache& cache, const CachePlaces
 Tensor rotate_and_attend_(const Tensor& qkv, PagedCache& cache, const CachePlaces& places, const RotarySettings& rotary,
                           const PagedAttentionSettings& attention, RoundedRows* rounded) {
   detail::require_defined("rotate_and_attend_", qkv, cache.keys, cache.values, places.table, places.positions);
-  RotarySettings settings = rotary;
-  settings.dtype = {};
-  const WriteAttrs a = write_attrs(qkv, settings);
+  const WriteAttrs a = write_attrs(qkv, rotary);
   const bool one = qkv.dim() == 3 && qkv.size(1) == 1 && cache.keys.dim() == 4;
   if (rounded != nullptr) *rounded = {};
-  if (!one || !(qkv.device().is_cpu() || has_step_gpu(qkv, cache, a.heads, a.size)))
-    return paged_attention(rotate_and_cache_(qkv, cache, places, settings), cache, places, attention);
+  if (!one || !(qkv.device().is_cpu() || has_step_gpu(qkv, cache, a.heads, a.size))) {
+    RotarySettings same = rotary;
+    same.dtype = {};
+    return paged_attention(rotate_and_cache_(qkv, cache, places, same), cache, places, attention).to(a.dtype);
+  }
   StepAttrs step{a, attention_attrs(a.size, attention)};
   step.rounds =
       rounded != nullptr && !qkv.device().is_cpu() && places.table.dim() == 2 && step_rounds_gpu(places.table, a.size);

@@ -46,6 +46,24 @@ void gemm_by_blocks(const OpCall& call, const Tensor& x, const BlockMatrix& w, c
 /// For many: the norm, the weights decoded to x's dtype, a gemm, the gate.
 bool linear_by_gemm(const OpCall& call, Tensor& y);
 
+/// Rows of x [m, k] as they are multiplied.
+struct Rows {
+  Tensor x;
+  Tensor factor = {};  ///< f32 [1] that undoes a power of two in x; undefined: 1
+};
+
+/// Rows, normed where there is a norm, in f16 with a factor or in bf16. @param x [m, k] of any floating dtype but f64
+Rows rows_in_halves(const OpCall& call, const Tensor& x, const Tensor& norm, double eps, DType dtype);
+/// The same into y. @param x f32, contiguous
+void rows_in_halves(const OpCall& call, const Tensor& x, const Tensor& norm, double eps, const Rows& y);
+/// x · [w₀; w₁; ...]ᵀ with the bias, the residual and the SplitSums of an epilogue. The blocks are the call's.
+bool multiply_rows(const OpCall& call, const LinearAttrs& a, const Rows& rows, const gemm::Epilogue& behind,
+                   const Tensor& y);
+/// The same with the bias, the gate and the residual of the call. @param wide whether a gate's products are f32
+/// @param sums as in gemm::Epilogue; not for a gate
+bool linear_of_rows(const OpCall& call, const LinearAttrs& a, const Rows& rows, bool wide, const Tensor& y,
+                    gemm::SplitSums* sums = nullptr);
+
 /// Makes linear_rows() add up in shared memory, as on devices without subgroup sums, in a scope. For tests; one thread.
 class WithoutSubgroups {
  public:

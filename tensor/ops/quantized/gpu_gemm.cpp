@@ -4,6 +4,7 @@
 
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/matmul/gemm/epilogue.h>
 #include <etna/tensor/ops/matmul/gemm/gemm.h>
 #include <etna/tensor/ops/quantized/gpu.h>
 
@@ -40,8 +41,7 @@ struct Run {
 };
 
 /// The weights of a call, in as few runs as may be.
-std::vector<Run> runs_of(const OpCall& call) {
-  const auto a = call.as<LinearAttrs>();
+std::vector<Run> runs_of(const OpCall& call, const LinearAttrs& a) {
   std::vector<Run> runs;
   for (int i = 0; i < a.weights; ++i) {
     if (a.rows[i] == 0) continue;
@@ -61,12 +61,6 @@ Tensor in_place(const Run& run, std::int64_t k, DType dtype) {
   return detail::make_view(run.blocks.storage(), run.blocks.device(), dtype, {run.rows, k}, {k, 1}, at / size);
 }
 
-/// Rows of x as they are multiplied.
-struct Rows {
-  Tensor x;
-  Tensor factor = {};  ///< one f32 that undoes a power of two in x; undefined: 1
-};
-
 std::uint32_t load_width(std::initializer_list<Tensor> all, std::int64_t columns) {
   for (std::uint32_t width : {4u, 2u}) {
     bool fits = columns % width == 0;
@@ -77,25 +71,21 @@ std::uint32_t load_width(std::initializer_list<Tensor> all, std::int64_t columns
   return 1;
 }
 
-/// The norm in front, and the rounding to `dtype`, f16 or bf16, in one dispatch. @param x f32
-Rows normed(const OpCall& call, const Tensor& x, const Tensor& norm, DType dtype) {
-  Rows y{empty(x.shape(), {dtype, x.device()})};
-  if (dtype == f16) y.factor = empty({1}, {f32, x.device()});
+/// The norm in front, and the rounding to f16 or bf16, in one dispatch. @param x f32
+void normed(const OpCall& call, const Tensor& x, const Tensor& norm, double eps, const Rows& y) {
   gpu::Kernel(shaders::normed_rows, call)
-      .spec(dtype, norm.dtype(), load_width({x, norm, y.x}, x.size(1)))
+      .spec(y.x.dtype(), norm.dtype(), load_width({x, norm, y.x}, x.size(1)))
       .read(x)
       .read(norm)
       .write(y.x)
       .write(y.factor)
       .u32(x.size(0), x.size(1))
-      .f32(static_cast<float>(call.as<LinearAttrs>().eps))
+      .f32(static_cast<float>(eps))
       .dispatch(gpu::grid(x.size(0)));
-  return y;
 }
 
 /// f32 rows in f16, times a power of two, so that none overflows.
-Rows scaled(const OpCall& call, const Tensor& x) {
-  const Rows y{empty(x.shape(), {f16, x.device()}), empty({1}, {f32, x.device()})};
+void scaled(const OpCall& call, const Tensor& x, const Rows& y) {
   const std::int64_t groups = std::clamp<std::int64_t>((x.numel() + 4095) / 4096, 1, 256);
   const Tensor largest = empty({groups}, {i32, x.device()});
   const auto width = static_cast<std::uint32_t>(gpu::pointer(x).address % 16 == 0  ? 4
@@ -117,30 +107,25 @@ Rows scaled(const OpCall& call, const Tensor& x) {
       .write(y.factor)
       .u32(x.numel(), groups)
       .dispatch(gpu::grid(std::clamp<std::int64_t>((x.numel() + 4095) / 4096, 1, 4096)));
-  return y;
 }
 
-Rows prepared(const OpCall& call, Tensor x, DType dtype) {
-  const Tensor& given = call.in[kNorm];
-  const bool rounds = x.dtype() == f32 && dtype != f32;
-  if (given.defined() && x.numel() > 0) {
-    const Tensor norm = given.contiguous();
-    if (rounds && x.numel() < std::int64_t{1} << 31) return normed(call, x, norm, dtype);
-    x = rms_norm(x, norm.to(x.dtype()), call.as<LinearAttrs>().eps);
-  }
-  return rounds && dtype == f16 ? scaled(call, x) : Rows{x.to(dtype)};
+Rows prepared(const OpCall& call, const Tensor& x, DType dtype) {
+  const Tensor& norm = call.in[kNorm];
+  const double eps = call.as<LinearAttrs>().eps;
+  if (x.dtype() == f32 && dtype != f32 && x.numel() > 0) return rows_in_halves(call, x, norm, eps, dtype);
+  return {norm.defined() && x.numel() > 0 ? rms_norm(x, norm.to(x.dtype()), eps).to(dtype) : x.to(dtype)};
 }
 
 /// y = gate(left half) ⊙ right half + residual, in slices whose elements 32 bits can number.
-void apply_gate(const OpCall& call, const Tensor& halves, const Tensor& residual, const Tensor& y) {
+void apply_gate(const OpCall& call, Gate gate, const Tensor& halves, const Tensor& residual, const Tensor& y) {
   const std::int64_t n = y.size(1), quads = (n + 3) / 4, most = std::max<std::int64_t>(1, (std::int64_t{1} << 30) / n);
   for (std::int64_t first = 0; first < y.size(0); first += most) {
     const std::int64_t rows = std::min(most, y.size(0) - first);
     const auto slice = [&](const Tensor& t) { return t.defined() ? t.slice(0, first, first + rows) : t; };
     const Tensor left = slice(halves), added = slice(residual), to = slice(y);
     gpu::Kernel(shaders::quantized_gate, call)
-        .spec(gpu::u32(call.as<LinearAttrs>().gate), gpu::u32(left.dtype()),
-              added.defined() ? gpu::u32(added.dtype()) : 99u, load_width({left, added, to}, n))
+        .spec(gpu::u32(gate), gpu::u32(left.dtype()), added.defined() ? gpu::u32(added.dtype()) : 99u,
+              load_width({left, added, to}, n))
         .spec(to.dtype())
         .read(left)
         .read(added)
@@ -167,32 +152,38 @@ DType product_dtype(Device device, std::int64_t elements, std::span<const quant:
   return halves ? f16 : bf16;
 }
 
-bool linear_by_gemm(const OpCall& call, Tensor& out) {
-  const auto a = call.as<LinearAttrs>();
-  const std::int64_t k = call.in[kX].size(-1), all = a.rows[0] + a.rows[1] + a.rows[2];
-  const std::int64_t m = out.numel() / out.size(-1);
-  const Tensor given = call.in[kX].contiguous().reshape({m, k}), y = out.reshape({m, a.columns()});
-  const std::vector<Run> runs = runs_of(call);
-  std::vector<const quant::BlockFormat*> formats;
-  for (const Run& run : runs) formats.push_back(run.format);
-  const DType dtype = given.dtype() == f32 ? product_dtype(y.device(), given.numel(), formats) : given.dtype();
-  const Rows rows = prepared(call, given, dtype);
-  const Tensor& bias = call.in[kBias];
-  Tensor residual = call.in[kResidual];
-  if (residual.defined()) residual = residual.contiguous().reshape(y.shape());
-  const bool gated = a.gate != Gate::none;
-  Tensor products = gated ? empty({m, all}, {given.dtype() == f32 ? f32 : y.dtype(), y.device()}) : y;
+Rows rows_in_halves(const OpCall& call, const Tensor& given, const Tensor& norm, double eps, DType dtype) {
+  const Tensor x = given.to(f32).contiguous();
+  Rows y{empty(x.shape(), {dtype, x.device()})};
+  if (dtype == f16) y.factor = empty({1}, {f32, x.device()});
+  rows_in_halves(call, x, norm, eps, y);
+  return y;
+}
+
+void rows_in_halves(const OpCall& call, const Tensor& x, const Tensor& norm, double eps, const Rows& y) {
+  const bool bounded = norm.defined() && x.numel() < std::int64_t{1} << 31;
+  if (bounded) return normed(call, x, norm.contiguous(), eps, y);
+  const Tensor rows = norm.defined() ? rms_norm(x, norm.to(f32), eps) : x;
+  if (y.x.dtype() == f16) return scaled(call, rows, y);
+  Tensor(y.x).copy_(rows);
+}
+
+bool multiply_rows(const OpCall& call, const LinearAttrs& a, const Rows& rows, const gemm::Epilogue& behind,
+                   const Tensor& y) {
+  const std::int64_t k = rows.x.size(1), all = a.rows[0] + a.rows[1] + a.rows[2];
+  const std::vector<Run> runs = runs_of(call, a);
 
   // What columns [from, to) of the products take.
   const auto epilogue = [&](std::int64_t from, std::int64_t to) {
     gemm::Epilogue e{.scale_by = rows.factor};
-    if (bias.defined()) e.bias = bias.slice(0, from, to);
-    if (residual.defined() && !gated) e.residual = residual.slice(1, from, to);
+    if (behind.bias.defined()) e.bias = behind.bias.slice(0, from, to);
+    if (behind.residual.defined()) e.residual = behind.residual.slice(1, from, to);
+    if (to - from == all) e.sums = behind.sums;
     return e;
   };
   // By one gemm with w [to - from, K].
   const auto multiply = [&](const Tensor& w, std::int64_t from, std::int64_t to) {
-    Tensor part = products.slice(1, from, to);
+    Tensor part = y.slice(1, from, to);
     return gemm::on_gpu(call, rows.x, w.t(), epilogue(from, to), part);
   };
   // Decoded rows wait until they are enough for a gemm, or until there are no more.
@@ -209,18 +200,18 @@ bool linear_by_gemm(const OpCall& call, Tensor& out) {
     const BlockMatrix w = block_matrix(*run.format, run.blocks, run.rows, k);
     if (run.format->elements > 1 && has_block_gemm(rows.x, w)) {
       if (!flush()) return false;
-      gemm_by_blocks(call, rows.x, w, epilogue(from, from + run.rows), products.slice(1, from, from + run.rows));
+      gemm_by_blocks(call, rows.x, w, epilogue(from, from + run.rows), y.slice(1, from, from + run.rows));
       from += run.rows;
       continue;
     }
-    if (const Tensor in = in_place(run, k, dtype); in.defined()) {
+    if (const Tensor in = in_place(run, k, rows.x.dtype()); in.defined()) {
       if (!flush() || !multiply(in, from, from + run.rows)) return false;
       from += run.rows;
       continue;
     }
     for (std::int64_t row = 0; row < run.rows;) {
       if (held == room && !flush()) return false;
-      if (!scratch.defined()) scratch = empty({room, k}, {dtype, y.device()});
+      if (!scratch.defined()) scratch = empty({room, k}, {rows.x.dtype(), y.device()});
       BlockMatrix some = w.from(row);
       some.rows = std::min(room - held, some.rows);
       decode_rows(call, some, w.tail(), scratch.slice(0, held, held + some.rows));
@@ -228,8 +219,66 @@ bool linear_by_gemm(const OpCall& call, Tensor& out) {
       held += some.rows;
     }
   }
-  if (!flush()) return false;
-  if (gated) apply_gate(call, products, residual, y);
+  return flush();
+}
+
+bool linear_by_gemm(const OpCall& call, Tensor& out) {
+  const auto a = call.as<LinearAttrs>();
+  const std::int64_t k = call.in[kX].size(-1), m = out.numel() / out.size(-1);
+  const Tensor given = call.in[kX].contiguous().reshape({m, k}), y = out.reshape({m, a.columns()});
+  std::vector<const quant::BlockFormat*> formats;
+  for (int i = 0; i < a.weights; ++i)
+    if (a.rows[i] != 0) formats.push_back(&a.block_format(i));
+  const DType dtype = given.dtype() == f32 ? product_dtype(y.device(), given.numel(), formats) : given.dtype();
+  return linear_of_rows(call, a, prepared(call, given, dtype), given.dtype() == f32, y);
+}
+
+bool linear_of_rows(const OpCall& call, const LinearAttrs& a, const Rows& rows, bool wide, const Tensor& y,
+                    gemm::SplitSums* sums) {
+  const std::int64_t m = y.size(0);
+  const Tensor& bias = call.in[kBias];
+  Tensor residual = call.in[kResidual];
+  if (residual.defined()) residual = residual.contiguous().reshape(y.shape());
+  if (a.gate == Gate::none) return multiply_rows(call, a, rows, {.bias = bias, .residual = residual, .sums = sums}, y);
+  const Tensor products = empty({m, 2 * a.rows[0]}, {wide ? f32 : y.dtype(), y.device()});
+  if (!multiply_rows(call, a, rows, {.bias = bias}, products)) return false;
+  apply_gate(call, a.gate, products, residual, y);
+  return true;
+}
+
+bool half_rows_gpu(const OpCall& call, std::span<Tensor> out) {
+  const Tensor &x = call.in[kToRound], &norm = call.in[kRoundNorm];
+  if (x.dtype() == f64 || (norm.defined() && norm.dtype() == f64)) return false;
+  if (x.numel() == 0) {
+    if (out[1].numel() > 0) out[1].fill_(1);
+    return true;
+  }
+  const auto a = call.as<HalfRowsAttrs>();
+  rows_in_halves(call, x.to(f32).contiguous(), norm, a.eps, {out[0], out[1].numel() > 0 ? out[1] : Tensor()});
+  return true;
+}
+
+bool half_linear_gpu(const OpCall& call, std::span<Tensor> out) {
+  const auto a = call.as<HalfLinearAttrs>();
+  for (std::size_t i = kBias; i < kBlocks; ++i)
+    if (call.in[i].defined() && call.in[i].dtype() == f64) return false;
+  for (int i = 0; i < a.linear.weights; ++i)
+    if (!has_gpu_kernel(a.linear.block_format(i), call.in[kX].size(1))) return false;
+  const bool behind = a.next.has_value();
+  if (out[0].numel() == 0) {
+    if (behind && *a.next == f16) out[2].fill_(1);
+    return true;
+  }
+  const Rows rows{call.in[kX].contiguous(), call.in[static_cast<std::size_t>(kBlocks + a.linear.weights)]};
+  gemm::SplitSums sums;
+  if (!linear_of_rows(call, a.linear, rows, true, out[0], behind ? &sums : nullptr)) return false;
+  if (!behind) return true;
+  const Rows next{out[1], *a.next == f16 ? out[2] : Tensor()};
+  const Tensor norm = call.in[kNorm].contiguous();
+  if (sums.partial.defined())
+    gemm::reduce_and_norm(call, sums, {norm, next.x, next.factor, a.next_eps});
+  else
+    rows_in_halves(call, out[0], norm, a.next_eps, next);
   return true;
 }
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <vector>
 
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/ops/quantized/gpu.h>
@@ -14,6 +15,8 @@ constexpr std::uint32_t kNone = 99;
 constexpr std::int64_t kChunk = 16, kUnit = 64;  ///< elements that the kernels decode at once
 /// Rows at most that products round for one another. With more, workgroups of 32 columns are too large for registers.
 constexpr std::int64_t kMostRounded = 2;
+/// Rows at most that products hand on in f16 or bf16. With more, gemms do not split k, and have nothing to add up.
+constexpr std::int64_t kMostHalves = 32;
 
 thread_local int without_subgroups = 0, without_bytes = 0;
 
@@ -118,7 +121,7 @@ std::array<BlockMatrix, kMostWeights> matrices(const OpCall& call, const LinearA
   return w;
 }
 
-/// One launch of either kernel. In bytes, `x` are RoundedRows::bytes.
+/// One launch of either kernel. In bytes, `x` are RoundedRows::data.
 struct RowsLaunch {
   const LinearAttrs& attrs;
   const std::array<BlockMatrix, kMostWeights>& weights;
@@ -249,22 +252,38 @@ bool rounded_linear_gpu(const OpCall& call, std::span<Tensor> out) {
 
 namespace etna {
 
-bool takes_rounded_rows(Device device, std::int64_t rows, std::span<const QuantizedTensor> weights, bool gate) {
-  if (device.is_cpu() || rows > quantized::kMostRounded || weights.empty()) return false;
-  if (!gpu::runs_kernels(device)) return false;
+namespace {
+
+bool takes_bytes(Device device, std::span<const QuantizedTensor> weights, bool gate) {
   const gpu::Capabilities& can = gpu::capabilities(device);
   if (!quantized::has_subgroups(can) || !can.packed_dot || quantized::without_bytes > 0) return false;
-  for (const QuantizedTensor& w : weights) {
-    if (!w.defined() || w.shape().rank() != 2 || w.format().elements == 1 || w.size(1) == 0 ||
-        w.size(1) % quantized::kUnit != 0)
-      return false;
-  }
+  for (const QuantizedTensor& w : weights)
+    if (w.format().elements == 1 || w.size(1) % quantized::kUnit != 0) return false;
   if (!gate) return true;
   const auto matrix = [](const QuantizedTensor& w) {
     return quantized::block_matrix(w.format(), w.blocks(), w.size(0), w.size(1));
   };
   return weights.size() == 2 && &weights[0].format() == &weights[1].format() &&
          matrix(weights[0]).aligned == matrix(weights[1]).aligned;
+}
+
+}  // namespace
+
+std::optional<DType> rounded_rows_dtype(Device device, std::int64_t rows, std::span<const QuantizedTensor> weights,
+                                        bool gate) {
+  if (device.is_cpu() || weights.empty() || !gpu::runs_kernels(device)) return {};
+  for (const QuantizedTensor& w : weights)
+    if (!w.defined() || w.shape().rank() != 2 || w.size(1) == 0) return {};
+  if (rows <= quantized::kMostRounded)
+    return takes_bytes(device, weights, gate) ? std::optional<DType>(i8) : std::nullopt;
+  if (rows <= quantized::kMostRows || rows > quantized::kMostHalves) return {};
+  std::vector<const quant::BlockFormat*> formats;
+  for (const QuantizedTensor& w : weights) {
+    if (!quantized::has_gpu_kernel(w.format(), w.size(1))) return {};
+    formats.push_back(&w.format());
+  }
+  const DType dtype = quantized::product_dtype(device, rows * weights[0].size(1), formats);
+  return dtype == f32 ? std::nullopt : std::optional<DType>(dtype);
 }
 
 }  // namespace etna

@@ -166,13 +166,13 @@ Tensor quantized_linear(const Tensor& x, const QuantizedTensor& weight, const Qu
   return quantized_linear(x, std::span(&weight, 1), options);
 }
 
-DType quantized_operand_dtype(Device device, std::int64_t rows, DType dtype, const QuantizedTensor& weight) {
+DType quantized_operand_dtype(Device device, std::int64_t rows, DType dtype, const QuantizedTensor& weight, bool fits) {
   require_table("quantized_operand_dtype", "the weight", weight);
   if (device.is_cpu() || rows <= kMostRows || dtype == f64) return dtype;
   const quant::BlockFormat* format = &weight.format();
   const DType product = product_dtype(device, rows * weight.size(1), std::span(&format, 1));
-  // Only rows that are halves already need no factor against overflow.
-  return product == f16 && dtype != f16 ? f32 : product;
+  // Other rows need a factor against overflow.
+  return product == f16 && dtype != f16 && !fits ? f32 : product;
 }
 
 Tensor quantized_embedding(const Tensor& indices, const QuantizedTensor& table, DType dtype) {

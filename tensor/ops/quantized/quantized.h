@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -45,7 +46,20 @@ struct RoundedLinearAttrs {
   bool normed = false, rounds = false;
 };
 
-/// Views of RoundedRows::bytes.
+/// Of half_rows: inputs are RoundInput's, outputs the rows and the factor, which is empty for bf16.
+struct HalfRowsAttrs {
+  DType dtype = DType::f16;
+  double eps = 0;
+};
+/// Of half_linear: inputs are LinearInput's, kNorm the next norm's, then the factor or an undefined tensor behind the
+/// blocks. Outputs: the result, and where there is a next norm the normed rows and their factor.
+struct HalfLinearAttrs {
+  LinearAttrs linear;
+  std::optional<DType> next = {};
+  double next_eps = 0;
+};
+
+/// Views of RoundedRows::data in bytes.
 struct RoundedParts {
   Tensor codes;            ///< [rows, K] i8
   Tensor scales, squares;  ///< [rows, K / 32] f32
@@ -71,6 +85,8 @@ void linear_cpu(const OpCall& call, std::span<Tensor> out);
 bool linear_gpu(const OpCall& call, std::span<Tensor> out);
 bool round_rows_gpu(const OpCall& call, std::span<Tensor> out);
 bool rounded_linear_gpu(const OpCall& call, std::span<Tensor> out);
+bool half_rows_gpu(const OpCall& call, std::span<Tensor> out);
+bool half_linear_gpu(const OpCall& call, std::span<Tensor> out);
 void embedding_cpu(const OpCall& call, std::span<Tensor> out);
 bool embedding_gpu(const OpCall& call, std::span<Tensor> out);
 void dequantize_cpu(const OpCall& call, std::span<Tensor> out);

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/quantized/half_rows.h>
 #include <etna/tensor/ops/quantized/quantized.h>
 #include <etna/tensor/reductions.h>
 
@@ -121,9 +122,12 @@ RoundedParts parts_of(const Tensor& bytes, std::int64_t rows, std::int64_t colum
 
 }  // namespace quantized
 
-RoundedRows round_rows(const Tensor& x, const Tensor& norm) {
+RoundedRows round_rows(const Tensor& x, const Tensor& norm, DType dtype, double eps) {
   detail::require_defined("round_rows", x);
   if (x.dim() == 0) throw ShapeError("round_rows: x has no dimensions; wanted [..., K]");
+  if (dtype == f16 || dtype == bf16) return quantized::rows_in_halves(x, norm, dtype, eps);
+  if (dtype != i8)
+    throw DtypeError(fmt::format("round_rows: rows are rounded to i8, f16 or bf16, not {}", name(dtype)));
   const std::int64_t columns = x.size(-1), rows = columns == 0 ? 0 : x.numel() / columns;
   const Tensor flat = x.detach().reshape({rows, columns});
   return {apply1(kRound, {flat, norm.defined() ? norm.detach() : norm}), x.shape(), norm.defined()};
@@ -132,13 +136,14 @@ RoundedRows round_rows(const Tensor& x, const Tensor& norm) {
 RoundedLinearResult quantized_linear(const RoundedRows& x, std::span<const QuantizedTensor> weights,
                                      const RoundedLinearOptions& options) {
   constexpr const char* kName = "rounded_linear";
-  detail::require_defined(kName, x.bytes);
+  detail::require_defined(kName, x.data);
+  if (!x.in_bytes()) return quantized::linear_of_halves(x, weights, options);
   RoundedLinearAttrs a;
   a.columns = x.shape.back();
   a.rows = a.columns == 0 ? 0 : numel(x.shape) / a.columns;
   a.normed = x.normed;
-  a.rounds = options.rounds;
-  std::vector<Tensor> in{x.bytes, options.bias, options.next_norm, options.residual};
+  a.rounds = options.rounds == i8;
+  std::vector<Tensor> in{x.data, options.bias, options.next_norm, options.residual};
   a.linear = linear_attrs(kName, x.shape, weights, options.gate, in);
   a.linear.eps = options.eps;
   Shape shape = x.shape;
@@ -153,7 +158,7 @@ RoundedLinearResult quantized_linear(const RoundedRows& x, std::span<const Quant
     if (t.defined()) t = t.detach();
   const TensorList out = apply(kRoundedLinear, in, Attrs::of(a));
   RoundedLinearResult result{out[0].reshape(shape), {}};
-  if (options.rounds) result.rounded = {out[1], shape, options.next_norm.defined()};
+  if (a.rounds) result.rounded = {out[1], shape, options.next_norm.defined()};
   return result;
 }
 

@@ -163,7 +163,7 @@ void record(const OpCall& call, const GemmParams& p, const Launch& launch, const
                          .groups = {gpu::u32(std::min(tiles_m * tiles_n * p.inner * split_k, units)), 1, 1},
                          .threads = kernel.threads,
                          .shared_bytes = kernel.shared_bytes});
-  if (split) reduce_split_k(call, p, partial, split_k);
+  if (split) add_split_k(call, p, partial, split_k);
 }
 
 bool launch_matrices(const OpCall& call, const GemmParams& p, Layout layout) {

@@ -69,7 +69,11 @@ EpilogueSpec EpilogueSpec::partial_sums(const Tensor& partial, std::int64_t n) {
   return spec;
 }
 
-void reduce_split_k(const OpCall& call, const GemmParams& p, const Tensor& partial, std::int64_t split_k) {
+void add_split_k(const OpCall& call, const GemmParams& p, const Tensor& partial, std::int64_t split_k) {
+  if (p.sums != nullptr) {
+    *p.sums = {p, partial, split_k};
+    return;
+  }
   const std::int64_t results = p.m * p.n * p.matrices();
   const EpilogueSpec spec(p);
   const std::int64_t width = dividing_width(spec.width, p.n);  // results are indexed across rows
@@ -79,6 +83,26 @@ void reduce_split_k(const OpCall& call, const GemmParams& p, const Tensor& parti
       .arguments(epilogue_arguments(p))
       .u32(results, p.n, split_k)
       .dispatch(gpu::grid(results / width, 256));
+}
+
+void reduce_and_norm(const OpCall& call, const SplitSums& sums, const NormBehind& behind) {
+  const GemmParams& p = sums.params;
+  const EpilogueSpec spec(p);
+  const std::int64_t width = dividing_width(spec.width, p.n);
+  std::int64_t norm_width = vector_width(p.y.at.address, f32, {p.y.leading});
+  for (const Tensor& x : {behind.norm, behind.rows})
+    norm_width = std::min(norm_width, vector_width(gpu::pointer(x).address, x.dtype(), {p.n}));
+  gpu::Kernel(shaders::gemm_reduce_norm, call)
+      .spec(width, spec.flags, spec.y, spec.bias, spec.aux, spec.residual)
+      .spec(behind.rows.dtype(), behind.norm.dtype(), norm_width)
+      .read(sums.partial)
+      .arguments(epilogue_arguments(p))
+      .read(behind.norm)
+      .write(behind.rows)
+      .write(behind.factor)
+      .u32(p.m * p.n, p.n, sums.splits)
+      .f32(static_cast<float>(behind.eps))
+      .dispatch(gpu::grid(p.m));
 }
 
 }  // namespace etna::gemm

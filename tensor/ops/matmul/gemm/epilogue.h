@@ -10,7 +10,7 @@ namespace etna::gemm {
 
 /// The part of the arguments that describes the outputs and the epilogue (EPILOGUE_PUSH).
 Arguments epilogue_arguments(const GemmParams& p);
-/// The same with split-K: f32 sums [split_k, matrices, m, n]; reduce_split_k() applies the epilogue to them.
+/// The same with split-K: f32 sums [split_k, matrices, m, n]; add_split_k() applies the epilogue to them.
 Arguments partial_sum_arguments(const Tensor& partial, std::int64_t n);
 
 /// Specialization constants of an epilogue: its flags and dtypes, and the vector width that suits the alignment and
@@ -38,7 +38,18 @@ inline std::int64_t dividing_width(std::int64_t width, std::int64_t n) {
   return width;
 }
 
-/// Adds the partial sums in order and applies the epilogue.
-void reduce_split_k(const OpCall& call, const GemmParams& p, const Tensor& partial, std::int64_t split_k);
+/// Adds the partial sums in order and applies the epilogue, or leaves that to the caller that asked for it.
+void add_split_k(const OpCall& call, const GemmParams& p, const Tensor& partial, std::int64_t split_k);
+
+/// An RMS norm behind a gemm: rows in f16 or bf16, and for f16 the factor that undoes a power of two in them.
+struct NormBehind {
+  Tensor norm;    ///< [n]
+  Tensor rows;    ///< [m, n], written
+  Tensor factor;  ///< f32 [1], written; undefined for bf16
+  double eps = 0;
+};
+
+/// Adds up what a gemm has left, applies its epilogue and norms the rows of the result, which is f32, in one dispatch.
+void reduce_and_norm(const OpCall& call, const SplitSums& sums, const NormBehind& behind);
 
 }  // namespace etna::gemm

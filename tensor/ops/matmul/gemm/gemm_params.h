@@ -13,6 +13,8 @@
 /// code.
 namespace etna::gemm {
 
+struct SplitSums;
+
 /// The epilogue of a · b before it is stored:
 ///     t = scale · scale_by · (a · b) + bias;   preactivation ← t
 ///     y ← act(t) + residual;   with derivative_at   y ← t · act'(derivative_at) + residual
@@ -26,6 +28,8 @@ struct Epilogue {
   /// [..., M, N]; if defined, t is multiplied by activation'(this). Excludes `preactivation`.
   Tensor derivative_at = {};
   Tensor residual = {};  ///< [..., M, N], added last; may be y itself (y += ...), for gradients that accumulate
+  SplitSums* sums =
+      nullptr;  ///< receives the sums of a gemm that splits k, for the caller to add up; else y is written
 
   /// True if a · b is stored unchanged except for its dtype.
   bool empty() const {
@@ -69,12 +73,21 @@ struct GemmParams {
   float scale = 1;
   Activation activation = Activation::none;
 
+  SplitSums* sums = nullptr;  ///< as Epilogue has it
+
   /// The autotuned tiling of this kernel; without one the kernel chooses.
   std::optional<Tiling> tiling = {};
 
   std::int64_t matrices() const { return outer * inner; }
   /// The epilogue's matrix besides y and the residual, if any.
   const Rows& aux() const { return preactivation.at ? preactivation : derivative_at; }
+};
+
+/// What a gemm that splits k leaves to add up.
+struct SplitSums {
+  GemmParams params;
+  Tensor partial;  ///< f32 [splits, matrices, m, n]; undefined: nothing is left to do
+  std::int64_t splits = 0;
 };
 
 /// The launchers, in the order in which on_gpu() tries them. Each records its dispatches and returns true. If it has no

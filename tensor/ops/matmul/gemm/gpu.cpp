@@ -99,7 +99,8 @@ bool on_gpu(const OpCall& call, const Tensor& a, const Tensor& b, const Epilogue
                     .scale_by = gpu::pointer(e.scale_by),
                     .bias_dtype = bias.defined() ? bias.dtype() : f32,
                     .scale = e.scale,
-                    .activation = e.activation};
+                    .activation = e.activation,
+                    .sums = e.sums};
   if (!launch_from(call, p, 0, params)) return false;
   if (out.impl() != y.impl()) y.copy_(out);
   if (pre.defined() && pre.impl() != e.preactivation.impl()) Tensor(e.preactivation).copy_(pre);

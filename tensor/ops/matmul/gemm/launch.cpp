@@ -43,7 +43,7 @@ void launch_tiled(const OpCall& call, const GemmParams& p, const TiledShader& ke
       .u32(p.a.strides[0], p.a.strides[1], p.b.strides[0], p.b.strides[1])
       .u32(p.inner, matrices, k_per_split)
       .dispatch(gpu::grid(tiles * matrices * split_k));
-  if (split) reduce_split_k(call, p, partial, split_k);
+  if (split) add_split_k(call, p, partial, split_k);
 }
 
 }  // namespace etna::gemm
