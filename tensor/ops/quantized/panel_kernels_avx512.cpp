@@ -18,9 +18,9 @@
 
 // Many rows of x in codes of 8 bits, as in panel_kernels_avx2.cpp: sixteen rows of a weight are interleaved by words of
 // four codes, so that a lane holds the sum of one row, and VNNI adds 64 products. Bound by the units that multiply: 16
-// instructions of VNNI and 8 multiply-adds for 1024 products. A word of x serves 32 rows from a register; lost: 16 rows,
-// which loads bound (0.9 of the speed; Zen 5), and widening to bf16 for oneDNN (0.3 of it with 12 rows of x, 0.7 with
-// 128).
+// instructions of VNNI and 8 multiply-adds for 1024 products. A word of x serves 32 rows from a register; lost: 16
+// rows, which loads bound (0.9 of the speed; Zen 5), and widening to bf16 for oneDNN (0.3 of it with 12 rows of x, 0.7
+// with 128).
 namespace etna::quantized::avx512 {
 namespace {
 

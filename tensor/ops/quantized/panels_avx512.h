@@ -9,8 +9,8 @@ namespace etna::quantized::avx512 {
 
 inline constexpr int kLanes = 32;  // rows of a weight beside each other, sixteen in a register
 
-/// 256 elements of sixteen rows: words of four codes, [64, 16], scales and minimums of 16 elements each, and the sums of
-/// each 32 values.
+/// 256 elements of sixteen rows: words of four codes, [64, 16], scales and minimums of 16 elements each, and the sums
+/// of each 32 values.
 struct Sixteen {
   alignas(64) std::byte codes[kGroup * 16];
   float scales[kSubs][16], minimums[kSubs][16], totals[8][16];

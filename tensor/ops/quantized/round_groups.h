@@ -11,8 +11,9 @@
 ///
 /// Few rows are scale · code, so that a weight in blocks needs nothing but its products with codes. Many rows are
 /// scale · code + center: the codes cover the range of the 32 elements, not twice their largest magnitude, and a least
-/// squares fit follows. The error of normally distributed numbers is 4.5e-3 of their norm for 5.3e-3, for one multiply-add
-/// more in 32 · 16 products. (4.6e-3 without the fit; a scale for each 16 elements without centers would be 4.7e-3.)
+/// squares fit follows. The error of normally distributed numbers is 4.5e-3 of their norm for 5.3e-3, for one
+/// multiply-add more in 32 · 16 products. (4.6e-3 without the fit; a scale for each 16 elements without centers would
+/// be 4.7e-3.)
 namespace etna::quantized {
 
 /// Writes scales and sums of 32 elements for their codes, of which parts are the sums of 16.
