@@ -31,10 +31,12 @@ bool has_avx512() {
          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
          __builtin_cpu_supports("avx512vnni");
 }
+bool has_amx() { return has_avx512() && amx::available(); }
 #endif
 
 constexpr Target kTargets[] = {
 #if defined(__x86_64__)
+    {"AMX", "amx", has_amx, amx::kernels},
     {"AVX-512 VNNI", "avx512", has_avx512, avx512::kernels},
     {"AVX2", "avx2", has_avx2, avx2::kernels},
 #endif
@@ -47,7 +49,7 @@ const Target* best() {
   for (const Target& target : kTargets)
     if ((any || std::string_view(named) == target.variable) && target.there()) return &target;
   throw Error(fmt::format(
-      "ETNA_QUANT_KERNELS is '{}'; it may be auto, portable, or what this processor has of avx2 and avx512",
+      "ETNA_QUANT_KERNELS is '{}'; it may be auto, portable, or what this processor has of avx2, avx512 and amx",
       named));
 }
 

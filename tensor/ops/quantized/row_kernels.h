@@ -9,7 +9,8 @@
 /// Kernels over rows of blocks, for the instruction set of the processor. Internal.
 namespace etna::quantized {
 
-/// 256 elements of a row of x in codes of 8 bits: scale · code + center, with a scale and a center for each 32 elements.
+/// 256 elements of a row of x in codes of 8 bits: scale · code + center, with a scale and a center for each 32
+/// elements.
 struct RoundedGroup {
   alignas(64) std::int8_t codes[256];
   float scales[16];  ///< for each 16 elements, as the next ones
@@ -35,8 +36,8 @@ struct Activations {
 /// Rows that one pass over a weight serves.
 inline constexpr std::int64_t kMostTogether = 8;
 
-/// Whether many rows of x meet weights in blocks in codes of 8 bits, too (RowKernels::panel). ETNA_QUANT_PROMPTS says so
-/// with "codes", and otherwise with "floats"; codes where it is not set.
+/// Whether many rows of x meet weights in blocks in codes of 8 bits, too (RowKernels::panel). ETNA_QUANT_PROMPTS says
+/// so with "codes", and otherwise with "floats"; codes where it is not set.
 bool codes_many_rows();
 /// Overrides that, or, with nothing, follows the variable again. For tests.
 /// @throws Error where the variable is neither.
@@ -72,7 +73,8 @@ struct RowKernels {
   /// out[m] = Σ x[m, k] · row[k] for rows of plain formats, without rounding x. @param x_step from row to row of x
   void (*dot_plain)(const std::byte* row, std::int64_t columns, const float* x, std::int64_t x_step, std::int64_t rows,
                     float* out) = nullptr;
-  /// Rounds a row of x into groups that lie `step` apart, without centers for `dot` and `tables`, with them for `panel`.
+  /// Rounds a row of x into groups that lie `step` apart, without centers for `dot` and `tables`, with them for
+  /// `panel`.
   void (*round_row)(const float* x, std::int64_t columns, RoundedGroup* out, std::int64_t step) = nullptr;
   void (*round_row_centered)(const float* x, std::int64_t columns, RoundedGroup* out, std::int64_t step) = nullptr;
   /// Null where many rows of x are better served by a gemm of floats.
@@ -84,7 +86,7 @@ struct RowKernels {
 /// The kernels of a format; those that it has no use for are null. Formats of integers have none.
 const RowKernels& row_kernels(const quant::BlockFormat& format);
 
-/// "AVX-512 VNNI", "AVX2" or "portable".
+/// "AMX", "AVX-512 VNNI", "AVX2" or "portable".
 const char* row_kernels_target();
 /// Lets tests choose: null for the best. @return false where the processor lacks it
 bool use_row_kernels(const char* target);
