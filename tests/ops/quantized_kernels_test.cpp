@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -55,7 +56,7 @@ void PrintTo(const Pair& pair, std::ostream* out) { *out << pair.format << " by 
 
 std::vector<Pair> pairs() {
   std::vector<Pair> all;
-  for (const char* target : {"AVX-512 VNNI", "AVX2", "portable"})
+  for (const char* target : {"AMX", "AVX-512 VNNI", "AVX2", "portable"})
     for (const quant::BlockFormat& format : quant::block_formats())
       if (format.can_quantize() && format.elements > 1) all.push_back({target, std::string(format.name)});
   return all;
@@ -165,7 +166,7 @@ TEST_P(Kernels, PanelsMultiplyCodesExactly) {
         std::vector<float> x(static_cast<std::size_t>(columns));
         for (std::int64_t m = 0; m < tokens; ++m) {
           for (float& value : x) value = normal(random);
-          kernels().round_row(x.data(), columns, rounded.data() + m, tokens);
+          kernels().round_row_centered(x.data(), columns, rounded.data() + m, tokens);
         }
         cpu::Scratch<std::byte> room(static_cast<std::size_t>(groups * quantized::kPanelRows / 8) *
                                      quantized::kPackedBytes);
@@ -177,8 +178,9 @@ TEST_P(Kernels, PanelsMultiplyCodesExactly) {
             double wanted = r < count ? 0 : -1, most = 0;  // what lies between rows of the result is kept
             for (std::int64_t k = 0; r < count && k < columns; ++k) {
               const RoundedGroup& group = rounded[static_cast<std::size_t>(k / kGroup * tokens + m)];
-              const double product = static_cast<double>(group.codes[k % kGroup]) * group.scales[k % kGroup / 16] *
-                                     values[static_cast<std::size_t>(r)][static_cast<std::size_t>(k)];
+              const double own = static_cast<double>(group.codes[k % kGroup]) * group.scales[k % kGroup / 16] +
+                                 group.centers[k % kGroup / 32];
+              const double product = own * values[static_cast<std::size_t>(r)][static_cast<std::size_t>(k)];
               wanted += product;
               most += std::abs(product);
             }
@@ -295,6 +297,47 @@ TEST_P(Kernels, RoundActivationsToTheNearestCode) {
   for (int sub = 10; sub < 16; ++sub) EXPECT_EQ(group.scales[sub], 0);
 }
 
+TEST_P(Kernels, RoundManyRowsAroundTheirMiddle) {
+  constexpr float kMost = std::numeric_limits<float>::max();
+  std::mt19937 random(7);
+  std::normal_distribution<float> normal;
+  std::vector<float> x(kGroup, 0.0f);
+  for (int i = 0; i < 32; ++i) {
+    x[static_cast<std::size_t>(i)] = normal(random);
+    x[static_cast<std::size_t>(32 + i)] = 1000 + normal(random);
+    x[static_cast<std::size_t>(64 + i)] = -0.3f;  // no range
+    x[static_cast<std::size_t>(96 + i)] = i % 2 == 0 ? kMost : -kMost;
+    x[static_cast<std::size_t>(128 + i)] = static_cast<float>(i) * 1e-36f;  // too small for an inverse
+  }
+  x[170] = std::numeric_limits<float>::quiet_NaN();
+  x[200] = -std::numeric_limits<float>::infinity();
+  RoundedGroup group;
+  kernels().round_row_centered(x.data(), kGroup, &group, 1);
+  for (int block = 0; block < 8; ++block) {
+    if (block == 5 || block == 6) {
+      EXPECT_TRUE(std::isnan(group.block_scales[block]));
+      EXPECT_TRUE(std::isnan(group.block_sums[block]));
+      EXPECT_TRUE(std::isnan(group.sums[2 * block + 1]));
+      continue;
+    }
+    const double scale = group.block_scales[block], center = group.centers[block];
+    const auto [least, most] = std::minmax_element(x.begin() + 32 * block, x.begin() + 32 * block + 32);
+    const double range = static_cast<double>(*most) - *least;
+    int sum = 0;
+    for (int i = 32 * block; i < 32 * block + 32; ++i) {
+      // Half a step, and what the fit moves.
+      EXPECT_NEAR(scale * group.codes[i] + center, x[static_cast<std::size_t>(i)], 0.6 * range / 254 + 1e-30) << i;
+      EXPECT_FLOAT_EQ(group.scales[i / 16], group.block_scales[block]);
+      sum += group.codes[i];
+    }
+    EXPECT_EQ(group.code_sums[2 * block] + group.code_sums[2 * block + 1], sum);
+    EXPECT_FLOAT_EQ(group.block_sums[block], static_cast<float>(scale * sum));
+  }
+  EXPECT_EQ(group.centers[2], -0.3f);
+  EXPECT_EQ(group.block_scales[2], 0);
+  EXPECT_EQ(group.centers[7], 0);
+}
+
 INSTANTIATE_TEST_SUITE_P(Quantized, Kernels, testing::ValuesIn(pairs()));
 
 TEST(QuantizedLinear, TakesKernelsThatTheEnvironmentNames) {
@@ -307,16 +350,29 @@ TEST(QuantizedLinear, TakesKernelsThatTheEnvironmentNames) {
   EXPECT_TRUE(quantized::use_row_kernels(nullptr));
 }
 
+TEST(QuantizedLinear, RoundsPromptsAsTheEnvironmentSays) {
+  ASSERT_EQ(setenv("ETNA_QUANT_PROMPTS", "floats", 1), 0);
+  quantized::set_codes_many_rows(std::nullopt);
+  EXPECT_FALSE(quantized::codes_many_rows());
+  ASSERT_EQ(setenv("ETNA_QUANT_PROMPTS", "codes", 1), 0);
+  quantized::set_codes_many_rows(std::nullopt);
+  EXPECT_TRUE(quantized::codes_many_rows());
+  ASSERT_EQ(setenv("ETNA_QUANT_PROMPTS", "bytes", 1), 0);
+  EXPECT_THROW(quantized::set_codes_many_rows(std::nullopt), Error);
+  ASSERT_EQ(unsetenv("ETNA_QUANT_PROMPTS"), 0);
+  quantized::set_codes_many_rows(std::nullopt);
+  EXPECT_TRUE(quantized::codes_many_rows());
+}
+
 TEST(QuantizedLinear, GivesTheSameBitsOnAnyNumberOfThreads) {
   manual_seed(11);
   const std::vector<QuantizedTensor> w = {quantize(randn({517, 512}), quant::format_named("Q4_K")),
                                           quantize(randn({131, 512}), quant::format_named("F16"))};
-  for (const char* target : {"AVX-512 VNNI", "AVX2", "portable"}) {
+  for (const char* target : {"AMX", "AVX-512 VNNI", "AVX2", "portable"}) {
     if (!quantized::use_row_kernels(target)) continue;
     for (const std::int64_t rows : {1, 5, 9, 40}) {
       // The gemm library's tiling of many rows depends on the threads.
       if (rows == 40 && quantized::row_kernels(w[0].format()).panel == nullptr) continue;
-      quantized::set_codes_many_rows(rows == 40);
       const std::span<const QuantizedTensor> some(w.data(), rows == 40 ? 1 : w.size());
       const Tensor x = randn({rows, 512});
       Tensor one, four;
@@ -325,7 +381,6 @@ TEST(QuantizedLinear, GivesTheSameBitsOnAnyNumberOfThreads) {
       EXPECT_TRUE(one.equal(four)) << rows << " " << target;
     }
   }
-  quantized::set_codes_many_rows(false);
   quantized::use_row_kernels(nullptr);
 }
 

@@ -15,8 +15,8 @@
 #include <etna/tensor/ops/rows/rows.h>
 
 // quantized_linear on the CPU. Few rows of x: each row of a weight is read once and multiplied as it lies, bound by
-// memory. Many rows: weights are widened panel by panel and go through the gemm library; or meet x in codes, too, where
-// that was asked for (codes_many_rows()).
+// memory. Many rows: weights are unpacked panel by panel, and meet x in codes, too, or are widened and go through the
+// gemm library (codes_many_rows()).
 namespace etna::quantized {
 namespace {
 
@@ -229,7 +229,8 @@ class ManyRows {
         std::find_if(weights.begin(), weights.end(), [](const Weight& w) { return panel_of(w) != nullptr; });
     const bool dense =
         std::any_of(weights.begin(), weights.end(), [](const Weight& w) { return panel_of(w) == nullptr; });
-    if (coded != weights.end()) codes_.emplace(coded->kernels->round_row, x.host<float>(), x.size(0), x.size(1));
+    if (coded != weights.end())
+      codes_.emplace(coded->kernels->round_row_centered, x.host<float>(), x.size(0), x.size(1));
     half_ = dense && cpu::multiplies_bf16(x.size(0), kPanel);
     if (half_) rounded_ = x.to(bf16);
   }

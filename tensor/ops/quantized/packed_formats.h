@@ -444,36 +444,4 @@ ETNA_INLINE void narrow_by_loops(const float* x, std::uint16_t* y) {
   }
 }
 
-/// Elements 32 block ... 32 block + 31 of a group from 32 values. Values below the range of an inverse count as 0; NaN
-/// and infinities make the scale NaN.
-ETNA_INLINE void round_block(const float* x, RoundedGroup& to, int block) {
-  // Magnitudes compare as integers, and what is not finite is the largest.
-  std::uint32_t most = 0;
-  for (int i = 0; i < 32; ++i) most = std::max(most, std::bit_cast<std::uint32_t>(x[i]) & 0x7fffffffu);
-  const bool finite = most < 0x7f800000u, small = most < 0x0d800000u;  // 2^-100
-  const float largest = std::bit_cast<float>(most);
-  const float scale = !finite ? std::bit_cast<float>(0x7fc00000u) : small ? 0.0f : largest / 127.0f;
-  const float inverse = !finite || small ? 0.0f : 127.0f / largest;
-  // Adding 1.5 · 2^23 rounds to a whole number, which is then in the lowest bits.
-  int parts[2] = {0, 0};
-  std::int8_t* codes = to.codes + 32 * block;
-  for (int part = 0; part < 2; ++part) {
-    int sum = 0;
-    for (int i = 0; i < 16; ++i) {
-      const std::uint32_t bits = std::bit_cast<std::uint32_t>(x[16 * part + i] * inverse + 12582912.0f);
-      const auto code = static_cast<std::int8_t>(static_cast<std::uint8_t>(bits));
-      codes[16 * part + i] = code;
-      sum += code;
-    }
-    parts[part] = sum;
-  }
-  for (int part = 0; part < 2; ++part) {
-    to.scales[2 * block + part] = scale;
-    to.sums[2 * block + part] = scale * static_cast<float>(parts[part]);
-    to.code_sums[2 * block + part] = static_cast<std::int16_t>(parts[part]);
-  }
-  to.block_scales[block] = scale;
-  to.block_sums[block] = scale * static_cast<float>(parts[0] + parts[1]);
-}
-
 }  // namespace etna::quantized

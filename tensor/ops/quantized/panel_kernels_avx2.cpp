@@ -20,21 +20,19 @@
 namespace etna::quantized::avx2 {
 namespace {
 
-constexpr int kLanes = 8;               // rows of a weight beside each other
-constexpr std::int64_t kTogether = 32;  // rows of x that take turns with an unpacked group
+constexpr int kLanes = 8;  // rows of a weight beside each other
 
-/// 256 elements of 8 rows: words of four codes, [64, 8], then what codes are multiplied by.
+/// 256 elements of 8 rows: words of four codes, [64, 8], what codes are multiplied by, and the sums of each 32 values.
 struct Packed {
   alignas(32) std::byte codes[kGroup * kLanes];
-  float scales[8][kLanes], minimums[8][kLanes];
+  float scales[8][kLanes], minimums[8][kLanes], totals[8][kLanes];
 };
 /// The same with scales for 16. In pairs: each twice, or those of neighbouring sub-blocks.
 struct PackedWhole {
   alignas(32) std::byte codes[kGroup * kLanes];
   std::int16_t scales[kSubs][2 * kLanes], minimums[8][2 * kLanes];
-  float unit[kLanes], least[kLanes];
+  float unit[kLanes], least[kLanes], totals[8][kLanes];
 };
-static_assert(sizeof(Packed) <= kPackedBytes && sizeof(PackedWhole) <= kPackedBytes);
 
 template <typename F>
 using PackedOf = std::conditional_t<kSixteens<F>, PackedWhole, Packed>;
@@ -110,19 +108,6 @@ ETNA_TARGET ETNA_INLINE void pack_steps(const std::byte* const (&rows)[kLanes], 
   }
 }
 
-template <typename F>
-ETNA_TARGET void pack(const std::byte* const (&rows)[kLanes], PackedOf<F>& to) {
-  pack_steps<F>(rows, to);
-  pack_codes<F, 0>(rows, to.codes);
-  pack_codes<F, 1>(rows, to.codes);
-  pack_codes<F, 2>(rows, to.codes);
-  pack_codes<F, 3>(rows, to.codes);
-  pack_codes<F, 4>(rows, to.codes);
-  pack_codes<F, 5>(rows, to.codes);
-  pack_codes<F, 6>(rows, to.codes);
-  pack_codes<F, 7>(rows, to.codes);
-}
-
 /// How many pairs of products fit in 16 bits together: 2 · 127 · code · pairs <= 32767.
 template <typename F>
 inline constexpr int kInSixteenBits = kSigned<F>                        ? 1
@@ -189,64 +174,51 @@ ETNA_TARGET void multiply_block(const PackedOf<F>& packed, int c, const RoundedG
       if (kMinimums<F>)
         sum = _mm256_fnmadd_ps(_mm256_load_ps(packed.minimums[c]), _mm256_broadcast_ss(x[m].block_sums + c), sum);
     }
+    sum = _mm256_fmadd_ps(_mm256_load_ps(packed.totals[c]), _mm256_broadcast_ss(x[m].centers + c), sum);
     _mm256_store_ps(sums + kLanes * m, sum);
   }
 }
 
-/// Unpacks group g of 8 rows, of which those from `count` on are the last one again.
-template <typename F>
-ETNA_TARGET void pack_group(const std::byte* rows, std::size_t row_bytes, std::int64_t count, std::int64_t columns,
-                            std::int64_t g, PackedOf<F>& to) {
-  constexpr std::int64_t kBytes = kGroup / F::kElements * F::kBytes;
-  const std::byte* at[kLanes];
-  for (std::int64_t r = 0; r < kLanes; ++r)
-    at[r] = rows + static_cast<std::size_t>(std::min(r, count - 1)) * row_bytes + g * kBytes;
-  if ((g + 1) * kGroup <= columns) return pack<F>(at, to);
-  const std::int64_t rest = columns - g * kGroup;
-  const Padded<F> last[kLanes] = {{at[0], rest}, {at[1], rest}, {at[2], rest}, {at[3], rest},
-                                  {at[4], rest}, {at[5], rest}, {at[6], rest}, {at[7], rest}};
-  for (int r = 0; r < kLanes; ++r) at[r] = last[r].bytes;
-  pack<F>(at, to);
-}
+constexpr RoundedGroup kOnes = [] {
+  RoundedGroup ones = {};
+  for (std::int8_t& code : ones.codes) code = 1;
+  for (std::int16_t& sum : ones.code_sums) sum = 16;
+  for (int c = 0; c < 8; ++c) {
+    ones.block_scales[c] = 1;
+    ones.block_sums[c] = 32;
+  }
+  return ones;
+}();
 
 template <typename F>
-ETNA_TARGET void multiply(const std::byte* rows, std::size_t row_bytes, std::int64_t count, std::int64_t columns,
-                          const Activations& x, std::byte* room, float* out, std::int64_t step) {
-  const std::int64_t groups = (columns + kGroup - 1) / kGroup, panels = (count + kLanes - 1) / kLanes;
-  const auto at = [&](std::int64_t p, std::int64_t g) {
-    return reinterpret_cast<PackedOf<F>*>(room + static_cast<std::size_t>(p * groups + g) * kPackedBytes);
-  };
-  for (std::int64_t p = 0; p < panels; ++p) {
-    for (std::int64_t g = 0; g < groups; ++g) {
-      pack_group<F>(rows + static_cast<std::size_t>(p * kLanes) * row_bytes, row_bytes, count - p * kLanes, columns, g,
-                    *at(p, g));
-    }
-  }
-  alignas(32) float sums[kPanelRows / kLanes][kTogether * kLanes];
-  for (std::int64_t first = 0; first < x.rows; first += kTogether) {
-    const std::int64_t some = std::min(kTogether, x.rows - first);
-    std::memset(sums, 0, sizeof sums);
-    for (std::int64_t g = 0; g < groups; ++g) {
-      for (std::int64_t p = 0; p < panels; ++p)
-        for (int c = 0; c < 8; ++c) multiply_block<F>(*at(p, g), c, x.at(first, g), some, sums[p]);
-    }
-    for (std::int64_t p = 0; p < panels; ++p) {
-      const auto lanes = static_cast<std::size_t>(std::min<std::int64_t>(kLanes, count - p * kLanes));
-      for (std::int64_t m = 0; m < some; ++m)
-        std::memcpy(out + (first + m) * step + p * kLanes, sums[p] + kLanes * m, lanes * sizeof(float));
-    }
+ETNA_TARGET void pack(const std::byte* const (&rows)[kLanes], PackedOf<F>& to) {
+  pack_steps<F>(rows, to);
+  pack_codes<F, 0>(rows, to.codes);
+  pack_codes<F, 1>(rows, to.codes);
+  pack_codes<F, 2>(rows, to.codes);
+  pack_codes<F, 3>(rows, to.codes);
+  pack_codes<F, 4>(rows, to.codes);
+  pack_codes<F, 5>(rows, to.codes);
+  pack_codes<F, 6>(rows, to.codes);
+  pack_codes<F, 7>(rows, to.codes);
+  std::memset(to.totals, 0, sizeof to.totals);
+  for (int c = 0; c < 8; ++c) {
+    alignas(32) float totals[kLanes] = {};
+    multiply_block<F>(to, c, &kOnes, 1, totals);
+    std::memcpy(to.totals[c], totals, sizeof totals);
   }
 }
+
+template <typename>
+struct Session {
+  void begin(std::int64_t) {}
+};
+
+#include <etna/tensor/ops/quantized/panel_kernels.inc>
 
 }  // namespace
 
-PanelKernel panel_kernel(std::string_view format) {
-#define ETNA_FORMAT(NAME) \
-  if (format == #NAME) return multiply<NAME>;
-  ETNA_PACKED_FORMATS(ETNA_FORMAT)
-#undef ETNA_FORMAT
-  return nullptr;
-}
+PanelKernel panel_kernel(std::string_view format) { return find(format); }
 
 }  // namespace etna::quantized::avx2
 

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -30,10 +31,12 @@ bool has_avx512() {
          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
          __builtin_cpu_supports("avx512vnni");
 }
+bool has_amx() { return has_avx512() && amx::available(); }
 #endif
 
 constexpr Target kTargets[] = {
 #if defined(__x86_64__)
+    {"AMX", "amx", has_amx, amx::kernels},
     {"AVX-512 VNNI", "avx512", has_avx512, avx512::kernels},
     {"AVX2", "avx2", has_avx2, avx2::kernels},
 #endif
@@ -46,14 +49,20 @@ const Target* best() {
   for (const Target& target : kTargets)
     if ((any || std::string_view(named) == target.variable) && target.there()) return &target;
   throw Error(fmt::format(
-      "ETNA_QUANT_KERNELS is '{}'; it may be auto, portable, or what this processor has of avx2 and avx512", named));
+      "ETNA_QUANT_KERNELS is '{}'; it may be auto, portable, or what this processor has of avx2, avx512 and amx",
+      named));
+}
+
+/// What ETNA_QUANT_PROMPTS says.
+bool prompts_in_codes() {
+  const char* named = std::getenv("ETNA_QUANT_PROMPTS");
+  const std::string_view prompts = named == nullptr || *named == 0 ? "codes" : named;
+  if (prompts == "codes" || prompts == "floats") return prompts == "codes";
+  throw Error(fmt::format("ETNA_QUANT_PROMPTS is '{}'; it may be codes or floats", named));
 }
 
 std::atomic<bool>& many_rows_in_codes() {
-  static std::atomic<bool> on = [] {
-    const char* named = std::getenv("ETNA_QUANT_PROMPTS");
-    return named != nullptr && std::string_view(named) == "codes";
-  }();
+  static std::atomic<bool> on{prompts_in_codes()};
   return on;
 }
 
@@ -65,7 +74,7 @@ std::atomic<const Target*>& chosen() {
 }  // namespace
 
 bool codes_many_rows() { return many_rows_in_codes().load(std::memory_order_relaxed); }
-void set_codes_many_rows(bool on) { many_rows_in_codes() = on; }
+void set_codes_many_rows(std::optional<bool> on) { many_rows_in_codes() = on.has_value() ? *on : prompts_in_codes(); }
 
 const RowKernels& row_kernels(const quant::BlockFormat& format) {
   // For each target and format.

@@ -2,21 +2,24 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include <etna/tensor/quant/block_format.h>
 
 /// Kernels over rows of blocks, for the instruction set of the processor. Internal.
 namespace etna::quantized {
 
-/// 256 elements of a row of x in codes of 8 bits, with a scale for each 32 elements, stored for each 16.
+/// 256 elements of a row of x in codes of 8 bits: scale · code + center, with a scale and a center for each 32
+/// elements.
 struct RoundedGroup {
   alignas(64) std::int8_t codes[256];
-  float scales[16];
-  float sums[16];  ///< scale · sum of the codes
+  float scales[16];  ///< for each 16 elements, as the next ones
+  float sums[16];    ///< scale · sum of the codes
   // The same for each 32 elements, and sums of the codes alone, for each 16.
   float block_scales[8];
   float block_sums[8];
   std::int16_t code_sums[16];
+  float centers[8];  ///< for each 32 elements; 0 as round_row makes them
   /// Groups 512 bytes apart would share sets of the first cache, for 3 % of the time of a product.
   std::byte apart[64];
 };
@@ -33,16 +36,17 @@ struct Activations {
 /// Rows that one pass over a weight serves.
 inline constexpr std::int64_t kMostTogether = 8;
 
-/// Whether many rows of x meet weights in blocks in codes of 8 bits, too (RowKernels::panel): faster, but with the
-/// error of few rows. Off unless ETNA_QUANT_PROMPTS is "codes".
+/// Whether many rows of x meet weights in blocks in codes of 8 bits, too (RowKernels::panel). ETNA_QUANT_PROMPTS says
+/// so with "codes", and otherwise with "floats"; codes where it is not set.
 bool codes_many_rows();
-/// Overrides that. For tests.
-void set_codes_many_rows(bool on);
+/// Overrides that, or, with nothing, follows the variable again. For tests.
+/// @throws Error where the variable is neither.
+void set_codes_many_rows(std::optional<bool> on);
 
 /// Rows of a weight that one call of a panel kernel takes, and the memory it needs for each 256 elements of 8 of them.
 inline constexpr std::int64_t kPanelRows = 32;
-inline constexpr std::size_t kPackedBytes = 3072;
-/// out[m, r] = Σ x[m, k] · rows[r, k] for up to kPanelRows rows of a weight and all rows of x.
+inline constexpr std::size_t kPackedBytes = 3328;
+/// out[m, r] = Σ x[m, k] · rows[r, k] for up to kPanelRows rows of a weight and all rows of x, which may have centers.
 /// @param room aligned to 64 bytes @param step from row to row of out
 using PanelKernel = void (*)(const std::byte* rows, std::size_t row_bytes, std::int64_t count, std::int64_t columns,
                              const Activations& x, std::byte* room, float* out, std::int64_t step);
@@ -69,8 +73,10 @@ struct RowKernels {
   /// out[m] = Σ x[m, k] · row[k] for rows of plain formats, without rounding x. @param x_step from row to row of x
   void (*dot_plain)(const std::byte* row, std::int64_t columns, const float* x, std::int64_t x_step, std::int64_t rows,
                     float* out) = nullptr;
-  /// Rounds a row of x into groups that lie `step` apart.
+  /// Rounds a row of x into groups that lie `step` apart, without centers for `dot` and `tables`, with them for
+  /// `panel`.
   void (*round_row)(const float* x, std::int64_t columns, RoundedGroup* out, std::int64_t step) = nullptr;
+  void (*round_row_centered)(const float* x, std::int64_t columns, RoundedGroup* out, std::int64_t step) = nullptr;
   /// Null where many rows of x are better served by a gemm of floats.
   PanelKernel panel = nullptr;
   /// Of ternary formats, where the processor has shuffles of bytes.
@@ -80,7 +86,7 @@ struct RowKernels {
 /// The kernels of a format; those that it has no use for are null. Formats of integers have none.
 const RowKernels& row_kernels(const quant::BlockFormat& format);
 
-/// "AVX-512 VNNI", "AVX2" or "portable".
+/// "AMX", "AVX-512 VNNI", "AVX2" or "portable".
 const char* row_kernels_target();
 /// Lets tests choose: null for the best. @return false where the processor lacks it
 bool use_row_kernels(const char* target);

@@ -21,6 +21,12 @@ RowKernels kernels(std::string_view format);
 PanelKernel panel_kernel(std::string_view format);
 TableKernels table_kernels(std::string_view format);
 }  // namespace avx512
+namespace amx {
+/// Whether the processor has tiles and the system lets this process use them.
+bool available();
+/// Those of AVX-512 VNNI with panels by tiles.
+RowKernels kernels(std::string_view format);
+}  // namespace amx
 #endif
 
 }  // namespace etna::quantized

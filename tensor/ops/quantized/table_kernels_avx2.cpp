@@ -60,8 +60,10 @@ struct Places {
   __m256i at[4][kPairs];
 };
 
-/// @param halves [32 rows] of 32 bytes
-ETNA_TARGET ETNA_INLINE void find_places(const __m256i* halves, Places& places) {
+template <typename F, int H>
+ETNA_TARGET ETNA_INLINE void find_places(const std::byte* const (&rows)[kLanes], Places& places) {
+  __m256i halves[kLanes];
+  for (int r = 0; r < kLanes; ++r) halves[r] = half_of_group<F, H>(rows[r]);
   const __m256i even = _mm256_set1_epi8(0x33), odd = _mm256_set1_epi8(static_cast<char>(0xcc)),
                 low = _mm256_set1_epi8(0xf);
   const auto* bytes = reinterpret_cast<const __m128i*>(halves);
@@ -101,63 +103,19 @@ ETNA_TARGET ETNA_INLINE void look_up(const __m256i (&places)[kPairs], const std:
   sums[1] = _mm256_add_epi16(lows[1], _mm256_srai_epi16(_mm256_unpackhi_epi8(none, highs), 2));
 }
 
-/// Adds the products of half H of a group. @param sums [rows of x, 4] of 8 rows of the weight
-template <typename F, int H>
-ETNA_TARGET ETNA_INLINE void add_half(const std::byte* const (&rows)[kLanes], const RoundedGroup* x,
-                                      const std::byte* tables, std::int64_t tokens, float* sums) {
-  __m256i halves[kLanes];
-  for (int r = 0; r < kLanes; ++r) halves[r] = half_of_group<F, H>(rows[r]);
-  Places places;
-  find_places(halves, places);
-  __m256 scales[4];
-  for (int place = 0; place < 4; ++place) {
-    const int c = 4 * H + ternary_block<F>(place);
-    if (place == 0 || kIs<F, I2_S_32>) {
-      for (int v = 0; v < 4; ++v) {
-        std::uint16_t own[8];
-        for (int i = 0; i < 8; ++i) own[i] = ternary_scale<F>(rows[kOrder[v] + i], c);
-        __m128i all;
-        std::memcpy(&all, own, sizeof all);
-        scales[v] = _mm256_cvtph_ps(all);
-      }
-    }
-    for (std::int64_t m = 0; m < tokens; ++m) {
-      __m256i found[2];
-      look_up(places.at[place], tables + static_cast<std::size_t>(m) * kTableBytes + c * kPairs * kPairBytes, found);
-      const __m256 own = _mm256_broadcast_ss(x[m].block_scales + c);
-      for (int v = 0; v < 4; ++v) {
-        const __m128i eight =
-            v % 2 == 0 ? _mm256_castsi256_si128(found[v / 2]) : _mm256_extracti128_si256(found[v / 2], 1);
-        const __m256 products = _mm256_cvtepi32_ps(_mm256_cvtepi16_epi32(eight));
-        float* to = sums + (4 * m + v) * 8;
-        _mm256_store_ps(to, _mm256_fmadd_ps(products, _mm256_mul_ps(scales[v], own), _mm256_load_ps(to)));
-      }
-    }
-  }
+using Floats = __m256;
+ETNA_TARGET ETNA_INLINE __m256 widened(const std::uint16_t (&halves)[8]) {
+  return _mm256_cvtph_ps(load16(reinterpret_cast<const std::byte*>(halves)));
 }
-
-template <typename F>
-ETNA_TARGET void multiply(const std::byte* rows, std::size_t row_bytes, std::int64_t count, std::int64_t columns,
-                          const Activations& x, const std::byte* tables, float* out, std::int64_t step) {
-  constexpr std::int64_t kTogether = 16;
-  const std::int64_t groups = (columns + kGroup - 1) / kGroup;
-  alignas(32) float sums[kTogether * kLanes];
-  for (std::int64_t first = 0; first < x.rows; first += kTogether) {
-    const std::int64_t some = std::min(kTogether, x.rows - first);
-    std::memset(sums, 0, sizeof sums);
-    for (std::int64_t g = 0; g < groups; ++g) {
-      if (first == 0) prefetch_share(rows + kLanes * row_bytes, kLanes * row_bytes, g, groups);
-      const TernaryRows<F, kLanes> own(rows, row_bytes, count, columns, g);
-      const std::byte* from = tables + static_cast<std::size_t>(g * x.rows + first) * kTableBytes;
-      add_half<F, 0>(own.at, x.at(first, g), from, some, sums);
-      add_half<F, 1>(own.at, x.at(first, g), from, some, sums);
-    }
-    for (std::int64_t m = 0; m < some; ++m) {
-      for (int v = 0; v < 4; ++v) {
-        const std::int64_t left = std::min<std::int64_t>(8, count - kOrder[v]);
-        for (std::int64_t i = 0; i < left; ++i) out[(first + m) * step + kOrder[v] + i] = sums[(4 * m + v) * 8 + i];
-      }
-    }
+ETNA_TARGET ETNA_INLINE void add_products(const __m256i (&places)[kPairs], const std::byte* tables,
+                                          const __m256 (&scales)[4], float scale, float* sums) {
+  __m256i found[2];
+  look_up(places, tables, found);
+  for (int v = 0; v < 4; ++v) {
+    const __m128i eight = v % 2 == 0 ? _mm256_castsi256_si128(found[v / 2]) : _mm256_extracti128_si256(found[v / 2], 1);
+    const __m256 products = _mm256_cvtepi32_ps(_mm256_cvtepi16_epi32(eight)), own = _mm256_set1_ps(scale);
+    float* to = sums + 8 * v;
+    _mm256_store_ps(to, _mm256_fmadd_ps(products, _mm256_mul_ps(scales[v], own), _mm256_load_ps(to)));
   }
 }
 
@@ -179,10 +137,8 @@ ETNA_TARGET void fill(const RoundedGroup* groups, std::int64_t count, std::byte*
   }
 }
 
-template <typename F>
-TableKernels kernels_of(std::int64_t least) {
-  return {kLanes, kTableBytes, least, fill, multiply<F>};
-}
+#define ETNA_TABLE_TARGET ETNA_TARGET
+#include <etna/tensor/ops/quantized/table_kernels.inc>
 
 }  // namespace
 

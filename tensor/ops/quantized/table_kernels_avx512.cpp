@@ -16,7 +16,7 @@
 #include <etna/tensor/ops/quantized/formats_avx2.h>
 #include <etna/tensor/ops/quantized/ternary_halves_avx2.h>
 
-#define ETNA_VBMI_TARGET \
+#define ETNA_TABLE_TARGET \
   __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,avx2,fma,f16c")))
 
 // Ternary weights by look-up, as in table_kernels_avx2.cpp, with the permutation of 64 bytes of AVX-512 VBMI: three
@@ -40,7 +40,7 @@ constexpr std::size_t kTableBytes = 8 * kTriples * kTripleBytes;
 constexpr int kOrder[8] = {0, 16, 32, 48, 8, 24, 40, 56};
 
 /// 16 bytes of each of 64 rows, 16 of them in each lane, to one byte of all rows in each vector.
-ETNA_VBMI_TARGET ETNA_INLINE void transpose_bytes(__m512i (&r)[16]) {
+ETNA_TABLE_TARGET ETNA_INLINE void transpose_bytes(__m512i (&r)[16]) {
   for (int stage = 0; stage < 4; ++stage) {
     __m512i s[16];
     for (int i = 0; i < 8; ++i) {
@@ -58,20 +58,27 @@ struct Places {
 
 /// Bits of x moved up, or down where `By` is negative.
 template <int By>
-ETNA_VBMI_TARGET ETNA_INLINE __m512i moved_up(__m512i x) {
+ETNA_TABLE_TARGET ETNA_INLINE __m512i moved_up(__m512i x) {
   if constexpr (By == 0) return x;
   if constexpr (By > 0) return _mm512_slli_epi16(x, std::max(By, 0));
   return _mm512_srli_epi16(x, std::max(-By, 0));
 }
 template <int Place>
-ETNA_VBMI_TARGET ETNA_INLINE __m512i place_of(__m512i a, __m512i b, __m512i c) {
+ETNA_TABLE_TARGET ETNA_INLINE __m512i place_of(__m512i a, __m512i b, __m512i c) {
   const __m512i two =
       _mm512_ternarylogic_epi32(_mm512_set1_epi8(3), moved_up<-2 * Place>(a), moved_up<2 - 2 * Place>(b), 0xca);
   return _mm512_ternarylogic_epi32(_mm512_set1_epi8(15), two, moved_up<4 - 2 * Place>(c), 0xca);
 }
 
-/// @param halves 16 bytes each: [2 parts of 32 bytes, 16, 4] of rows 0, 16, 32, 48, 1, 17 ...
-ETNA_VBMI_TARGET ETNA_INLINE void find_places(const __m128i* halves, Places& places) {
+template <typename F, int H>
+ETNA_TABLE_TARGET ETNA_INLINE void find_places(const std::byte* const (&rows)[kLanes], Places& places) {
+  // 16 bytes each: [2 parts of 32 bytes, 16, 4] of rows 0, 16, 32, 48, 1, 17 ...
+  alignas(64) __m128i halves[2 * kLanes];
+  for (int r = 0; r < kLanes; ++r) {
+    const __m256i half = half_of_group<F, H>(rows[r]);
+    halves[4 * (r % 16) + r / 16] = _mm256_castsi256_si128(half);
+    halves[64 + 4 * (r % 16) + r / 16] = _mm256_extracti128_si256(half, 1);
+  }
   __m512i bytes[33];
   for (int part = 0; part < 2; ++part) {
     __m512i r[16];
@@ -90,8 +97,8 @@ ETNA_VBMI_TARGET ETNA_INLINE void find_places(const __m128i* halves, Places& pla
 }
 
 /// Sums of a block for 64 rows, 16 bits each.
-ETNA_VBMI_TARGET ETNA_INLINE void look_up(const __m512i (&places)[kTriples], const std::byte* tables,
-                                          __m512i (&sums)[2]) {
+ETNA_TABLE_TARGET ETNA_INLINE void look_up(const __m512i (&places)[kTriples], const std::byte* tables,
+                                           __m512i (&sums)[2]) {
   const __m512i none = _mm512_setzero_si512();
   __m512i highs = none, lows[2] = {none, none};
   for (int i = 0; i < kTriples; i += 4) {
@@ -109,73 +116,24 @@ ETNA_VBMI_TARGET ETNA_INLINE void look_up(const __m512i (&places)[kTriples], con
   sums[1] = _mm512_add_epi16(lows[1], _mm512_srai_epi16(_mm512_unpackhi_epi8(none, highs), 2));
 }
 
-/// Adds the products of half H of a group. @param sums [rows of x, 4] of 16 rows of the weight
-template <typename F, int H>
-ETNA_VBMI_TARGET ETNA_INLINE void add_half(const std::byte* const (&rows)[kLanes], const RoundedGroup* x,
-                                           const std::byte* tables, std::int64_t tokens, float* sums) {
-  alignas(64) __m128i halves[2 * kLanes];
-  for (int r = 0; r < kLanes; ++r) {
-    const __m256i half = half_of_group<F, H>(rows[r]);
-    halves[4 * (r % 16) + r / 16] = _mm256_castsi256_si128(half);
-    halves[64 + 4 * (r % 16) + r / 16] = _mm256_extracti128_si256(half, 1);
-  }
-  Places places;
-  find_places(halves, places);
-  __m512 scales[4];
-  for (int place = 0; place < 4; ++place) {
-    const int c = 4 * H + ternary_block<F>(place);
-    if (place == 0 || kIs<F, I2_S_32>) {
-      for (int v = 0; v < 4; ++v) {
-        std::uint16_t own[16];
-        for (int i = 0; i < 16; ++i) own[i] = ternary_scale<F>(rows[kOrder[2 * v + i / 8] + i % 8], c);
-        __m256i all;
-        std::memcpy(&all, own, sizeof all);
-        scales[v] = _mm512_cvtph_ps(all);
-      }
-    }
-    for (std::int64_t m = 0; m < tokens; ++m) {
-      __m512i found[2];
-      look_up(places.at[place], tables + static_cast<std::size_t>(m) * kTableBytes + c * kTriples * kTripleBytes,
-              found);
-      const __m512 own = _mm512_set1_ps(x[m].block_scales[c]);
-      for (int v = 0; v < 4; ++v) {
-        const __m256i half =
-            v % 2 == 0 ? _mm512_castsi512_si256(found[v / 2]) : _mm512_extracti64x4_epi64(found[v / 2], 1);
-        const __m512 products = _mm512_cvtepi32_ps(_mm512_cvtepi16_epi32(half));
-        float* to = sums + (4 * m + v) * 16;
-        _mm512_store_ps(to, _mm512_fmadd_ps(products, _mm512_mul_ps(scales[v], own), _mm512_load_ps(to)));
-      }
-    }
-  }
+using Floats = __m512;
+ETNA_TABLE_TARGET ETNA_INLINE __m512 widened(const std::uint16_t (&halves)[16]) {
+  return _mm512_cvtph_ps(load32(reinterpret_cast<const std::byte*>(halves)));
 }
-
-template <typename F>
-ETNA_VBMI_TARGET void multiply(const std::byte* rows, std::size_t row_bytes, std::int64_t count, std::int64_t columns,
-                               const Activations& x, const std::byte* tables, float* out, std::int64_t step) {
-  constexpr std::int64_t kTogether = 16;
-  const std::int64_t groups = (columns + kGroup - 1) / kGroup;
-  alignas(64) float sums[kTogether * kLanes];
-  for (std::int64_t first = 0; first < x.rows; first += kTogether) {
-    const std::int64_t some = std::min(kTogether, x.rows - first);
-    std::memset(sums, 0, sizeof sums);
-    for (std::int64_t g = 0; g < groups; ++g) {
-      if (first == 0) prefetch_share(rows + kLanes * row_bytes, kLanes * row_bytes, g, groups);
-      const TernaryRows<F, kLanes> own(rows, row_bytes, count, columns, g);
-      const std::byte* from = tables + static_cast<std::size_t>(g * x.rows + first) * kTableBytes;
-      add_half<F, 0>(own.at, x.at(first, g), from, some, sums);
-      add_half<F, 1>(own.at, x.at(first, g), from, some, sums);
-    }
-    for (std::int64_t m = 0; m < some; ++m) {
-      for (int v = 0; v < 8; ++v) {
-        const std::int64_t left = std::min<std::int64_t>(8, count - kOrder[v]);
-        for (std::int64_t i = 0; i < left; ++i) out[(first + m) * step + kOrder[v] + i] = sums[(8 * m + v) * 8 + i];
-      }
-    }
+ETNA_TABLE_TARGET ETNA_INLINE void add_products(const __m512i (&places)[kTriples], const std::byte* tables,
+                                                const __m512 (&scales)[4], float scale, float* sums) {
+  __m512i found[2];
+  look_up(places, tables, found);
+  for (int v = 0; v < 4; ++v) {
+    const __m256i half = v % 2 == 0 ? _mm512_castsi512_si256(found[v / 2]) : _mm512_extracti64x4_epi64(found[v / 2], 1);
+    const __m512 products = _mm512_cvtepi32_ps(_mm512_cvtepi16_epi32(half)), own = _mm512_set1_ps(scale);
+    float* to = sums + 16 * v;
+    _mm512_store_ps(to, _mm512_fmadd_ps(products, _mm512_mul_ps(scales[v], own), _mm512_load_ps(to)));
   }
 }
 
 /// Tables of groups: 8 blocks of 11 triples each.
-ETNA_VBMI_TARGET void fill(const RoundedGroup* groups, std::int64_t count, std::byte* to) {
+ETNA_TABLE_TARGET void fill(const RoundedGroup* groups, std::int64_t count, std::byte* to) {
   // Place p is codes p % 4, p / 4 % 4 and p / 16; a code is 1 more than its value.
   const __m256i first = _mm256_setr_epi16(-1, 0, 1, 2, -1, 0, 1, 2, -1, 0, 1, 2, -1, 0, 1, 2);
   const __m256i second = _mm256_setr_epi16(-1, -1, -1, -1, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2);
@@ -198,20 +156,17 @@ ETNA_VBMI_TARGET void fill(const RoundedGroup* groups, std::int64_t count, std::
   }
 }
 
-/// Faster nowhere, so that only tests and measurements choose it.
-template <typename F>
-TableKernels kernels_of() {
-  return {kLanes, kTableBytes, 0, fill, multiply<F>};
-}
+#include <etna/tensor/ops/quantized/table_kernels.inc>
 
 }  // namespace
 
 TableKernels table_kernels(std::string_view format) {
   if (!__builtin_cpu_supports("avx512vbmi")) return {};
-  if (format == "TQ1_0") return kernels_of<TQ1_0>();
-  if (format == "TQ2_0") return kernels_of<TQ2_0>();
-  if (format == "I2_S") return kernels_of<I2_S>();
-  if (format == "I2_S_32") return kernels_of<I2_S_32>();
+  // Faster nowhere, so that only tests and measurements choose them.
+  if (format == "TQ1_0") return kernels_of<TQ1_0>(0);
+  if (format == "TQ2_0") return kernels_of<TQ2_0>(0);
+  if (format == "I2_S") return kernels_of<I2_S>(0);
+  if (format == "I2_S_32") return kernels_of<I2_S_32>(0);
   return {};
 }
 
