@@ -1,10 +1,12 @@
 // Gathers the translated variants in one file, each declaration once.
-//   node bundle.mjs --out kernels.json VARIANT.json...
+//   node bundle.mjs --out kernels.json FOLDER    of translated variants; the file `list` there names them
 import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 
-const [, , flag, out, ...files] = process.argv;
-if (flag !== '--out' || files.length === 0) throw new Error('usage: bundle.mjs --out FILE VARIANT.json...');
+const [, , flag, out, folder] = process.argv;
+if (flag !== '--out' || !folder) throw new Error('usage: bundle.mjs --out FILE FOLDER');
+const files = readFileSync(join(folder, 'list'), 'utf8').trim().split('\n').map((file) => join(folder, file));
 
 const declarations = [], numbers = new Map(), kernels = {}, missing = {};
 function number_of(text) {

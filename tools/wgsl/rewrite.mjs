@@ -3,6 +3,7 @@
 import { make_const, written_arguments } from './arguments.mjs';
 import { to_wgsl } from './constants.mjs';
 import { accesses, load_and_store } from './heap.mjs';
+import { narrow_stores } from './narrow.mjs';
 import { closing, expression_end, is, print, sign, split, tokenize, word } from './tokens.mjs';
 import { parameter_reader, read_parameters } from './parameters.mjs';
 
@@ -264,25 +265,9 @@ export function rewrite(source, heap) {
   const extensions = [...new Set(directives.map((t) => t.text.trim()))].join('\n');
   let library = heap;
   if (packed_dot) library += 'int packed_dot(int a, int b, int format) { return a + b + format; }\n';
-  // Stores of less than a word: by which dtypes, or by other code than lib/dtype.glsl's.
-  const narrow = { dtypes: new Set(), direct: new Set() };
-  for (const item of items) {
-    if (item.kind !== 'function') continue;
-    item.tokens.forEach((t, i) => {
-      if (/^store_\w+$/.test(t.text) && is(item.tokens[i + 1], '(')) {
-        for (const given of item.tokens.slice(i + 2, closing(item.tokens, i + 1))) {
-          const constant = specialization.find((s) => s.name === given.text && /DTYPE/.test(s.name));
-          if (constant) narrow.dtypes.add(constant.id);
-        }
-      }
-    });
-    if (/^(store_float|store_int|heap_\w+)$/.test(item.name)) continue;
-    if (print(accesses(item.tokens, { buffers, parameters, structs })).match(/heap_store_[ui](8|16)\b/)) {
-      narrow.direct.add(item.name);
-    }
-  }
+  const narrow = narrow_stores(items, specialization, { buffers, parameters, structs });
   return {
-    narrow: { dtypes: [...narrow.dtypes], direct: [...narrow.direct] },
+    narrow,
     glsl: `#version 460\n${extensions}\n${library}\n${print(out)}`,
     specialization, sizes, threads,
     parameters: parameters?.layout?.members ?? [],
