@@ -11,9 +11,13 @@ export class Kernels {
     this.bundle = bundle;
   }
 
-  names() { return Object.keys(this.bundle.kernels); }
+  names() {
+    return Object.keys(this.bundle.kernels);
+  }
   /// Why a kernel is not there; undefined for one that is.
-  missing(name) { return this.bundle.missing[name]; }
+  missing(name) {
+    return this.bundle.missing[name];
+  }
 
   /// Whether a kernel with these constants stores less than a word, or adds to memory atomically. Its heap is then made
   /// of atomics.
@@ -21,8 +25,11 @@ export class Kernels {
     const kernel = this.bundle.kernels[name];
     if (kernel.uses.some((u) => /^heap_(add|or|max)$/.test(u))) return true;
     if (!kernel.uses.includes('heap_set_bits')) return false;
-    return kernel.narrow.always || kernel.narrow.dtypes.some((id) => NARROW_DTYPES.has(value_of(kernel, id, constants)))
-      || kernel.narrow.units.some((id) => value_of(kernel, id, constants) <= 2);
+    return (
+      kernel.narrow.always ||
+      kernel.narrow.dtypes.some((id) => NARROW_DTYPES.has(value_of(kernel, id, constants))) ||
+      kernel.narrow.units.some((id) => value_of(kernel, id, constants) <= 2)
+    );
   }
 
   /// The text of a kernel.
@@ -32,8 +39,10 @@ export class Kernels {
   wgsl(name, constants = [], { segments = 1, atomic = this.is_atomic(name, constants) } = {}) {
     const kernel = this.bundle.kernels[name];
     if (!kernel) throw new Error(`no kernel ${name}: ${this.missing(name) ?? 'unknown'}`);
-    const lines = kernel.specialization.map(([id, constant, type]) =>
-      `const ${constant} : ${TYPES[type]} = ${literal(value_of(kernel, id, constants), type)};`);
+    const lines = kernel.specialization.map(
+      ([id, constant, type]) =>
+        `const ${constant} : ${TYPES[type]} = ${literal(value_of(kernel, id, constants), type)};`,
+    );
     kernel.sizes.forEach((size, i) => lines.push(`const size_${i} : u32 = ${size};`));
     lines.push(...heap_text(kernel.uses, segments, atomic));
     lines.push(...kernel.declarations.map((d) => this.bundle.declarations[d]));
@@ -48,10 +57,14 @@ function value_of(kernel, id, constants) {
 
 function literal(value, type) {
   switch (type) {
-    case 'uint': return `${value >>> 0}u`;
-    case 'int': return `${value | 0}i`;
-    case 'bool': return value ? 'true' : 'false';
-    default: return `bitcast<f32>(${value >>> 0}u)`;
+    case 'uint':
+      return `${value >>> 0}u`;
+    case 'int':
+      return `${value | 0}i`;
+    case 'bool':
+      return value ? 'true' : 'false';
+    default:
+      return `bitcast<f32>(${value >>> 0}u)`;
   }
 }
 
@@ -60,7 +73,8 @@ export const binding_of = (segment) => (segment === 0 ? 0 : segment + 1);
 
 // What stands in place of the functions of heap.glsl whose bodies are placeholders.
 function heap_text(uses, segments, atomic) {
-  const lines = [], element = atomic ? 'atomic<u32>' : 'u32';
+  const lines = [],
+    element = atomic ? 'atomic<u32>' : 'u32';
   for (let s = 0; s < segments; ++s) {
     lines.push(`@group(0) @binding(${binding_of(s)}) var<storage, read_write> heap_${s} : array<${element}>;`);
   }
@@ -71,30 +85,48 @@ function heap_text(uses, segments, atomic) {
     const cases = Array.from({ length: segments - 1 }, (_, k) => `case ${k + 1}u: { ${body(`heap_${k + 1}`)} }`);
     return `switch a.y { ${cases.join(' ')} default: { ${body('heap_0')} } }`;
   };
-  const at = '(a.x >> 2u) + i', bits_at = '(a.x + byte) >> 2u';
+  const at = '(a.x >> 2u) + i',
+    bits_at = '(a.x + byte) >> 2u';
   const functions = {
-    heap_word: ['a : vec2<u32>, i : u32', 'u32',
-      (h) => (atomic ? `return atomicLoad(&${h}[${at}]);` : `return ${h}[${at}];`)],
-    heap_set_word: ['a : vec2<u32>, i : u32, value : u32', '',
-      (h) => (atomic ? `atomicStore(&${h}[${at}], value);` : `${h}[${at}] = value;`)],
-    heap_set_bits: ['a : vec2<u32>, byte : u32, mask : u32, bits : u32', '',
-      (h) => (atomic ? `atomicAnd(&${h}[${bits_at}], ~mask); atomicOr(&${h}[${bits_at}], bits);`
-        : `${h}[${bits_at}] = (${h}[${bits_at}] & ~mask) | bits;`)],
+    heap_word: [
+      'a : vec2<u32>, i : u32',
+      'u32',
+      (h) => (atomic ? `return atomicLoad(&${h}[${at}]);` : `return ${h}[${at}];`),
+    ],
+    heap_set_word: [
+      'a : vec2<u32>, i : u32, value : u32',
+      '',
+      (h) => (atomic ? `atomicStore(&${h}[${at}], value);` : `${h}[${at}] = value;`),
+    ],
+    heap_set_bits: [
+      'a : vec2<u32>, byte : u32, mask : u32, bits : u32',
+      '',
+      (h) =>
+        atomic
+          ? `atomicAnd(&${h}[${bits_at}], ~mask); atomicOr(&${h}[${bits_at}], bits);`
+          : `${h}[${bits_at}] = (${h}[${bits_at}] & ~mask) | bits;`,
+    ],
     heap_add: ['a : vec2<u32>, i : u32, value : u32', 'u32', (h) => `return atomicAdd(&${h}[${at}], value);`],
     heap_or: ['a : vec2<u32>, i : u32, value : u32', 'u32', (h) => `return atomicOr(&${h}[${at}], value);`],
     heap_max: ['a : vec2<u32>, i : u32, value : u32', 'u32', (h) => `return atomicMax(&${h}[${at}], value);`],
     heap_zero: ['', 'u32', null, 'return parameters[8].x;'],
     heap_barrier: ['', '', null, 'storageBarrier();'],
     heap_uniform_word: ['value : u32', 'u32', null, 'heap_slot = value; return workgroupUniformLoad(&heap_slot);'],
-    packed_dot: ['a : i32, b : i32, format : i32', 'i32', null,
-      'return dot4I8Packed(bitcast<u32>(a), bitcast<u32>(b));'],
+    packed_dot: [
+      'a : i32, b : i32, format : i32',
+      'i32',
+      null,
+      'return dot4I8Packed(bitcast<u32>(a), bitcast<u32>(b));',
+    ],
   };
   if (uses.includes('heap_uniform_word')) lines.push('var<workgroup> heap_slot : u32;');
   for (const name of uses) {
     const [list, result, by_segment, body] = functions[name];
     // WGSL wants a return after a switch that may not be left otherwise.
     const last = by_segment && result && segments > 1 ? ' return 0u;' : '';
-    lines.push(`fn ${name}(${list})${result ? ` -> ${result}` : ''} { ${body ?? choose(by_segment)}${body ? '' : last} }`);
+    lines.push(
+      `fn ${name}(${list})${result ? ` -> ${result}` : ''} { ${body ?? choose(by_segment)}${body ? '' : last} }`,
+    );
   }
   return lines;
 }

@@ -6,7 +6,7 @@ const ASSIGNS = /^([-+*/%&|^]|<<|>>)?=$|^\+\+$|^--$/;
 
 /// The end of a chain of .member and [index] that begins at i.
 function chain_end(tokens, i) {
-  for (++i; ; ) {
+  for (++i; ;) {
     if (is(tokens[i], '.')) i += 2;
     else if (is(tokens[i], '[')) i = closing(tokens, i) + 1;
     else return i;
@@ -47,12 +47,16 @@ function changes(body, name, writes) {
 
 /// @param plain whether values of a type are passed well: types without arrays in them
 export function make_const(tokens, writes, plain) {
-  const open = name_at(tokens) + 1, close = closing(tokens, open);
+  const open = name_at(tokens) + 1,
+    close = closing(tokens, open);
   if (!is(tokens[close + 1], '{')) return tokens;
-  const body = tokens.slice(close + 1), parts = split(tokens.slice(open + 1, close));
-  const parameters = parts.map((p) => (
-    p.length === 2 && plain(p[0].text) && !changes(body, p[1].text, writes) ? [word('const', p[0].space),
-      { ...p[0], space: ' ' }, p[1]] : p));
+  const body = tokens.slice(close + 1),
+    parts = split(tokens.slice(open + 1, close));
+  const parameters = parts.map((p) =>
+    p.length === 2 && plain(p[0].text) && !changes(body, p[1].text, writes)
+      ? [word('const', p[0].space), { ...p[0], space: ' ' }, p[1]]
+      : p,
+  );
   const list = parameters.flatMap((p, i) => (i > 0 ? [{ kind: 'sign', text: ',', space: '' }, ...p] : p));
   return [...tokens.slice(0, open + 1), ...list, ...tokens.slice(close)];
 }

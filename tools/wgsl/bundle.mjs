@@ -6,9 +6,15 @@ import { gzipSync } from 'node:zlib';
 
 const [, , flag, out, folder] = process.argv;
 if (flag !== '--out' || !folder) throw new Error('usage: bundle.mjs --out FILE FOLDER');
-const files = readFileSync(join(folder, 'list'), 'utf8').trim().split('\n').map((file) => join(folder, file));
+const files = readFileSync(join(folder, 'list'), 'utf8')
+  .trim()
+  .split('\n')
+  .map((file) => join(folder, file));
 
-const declarations = [], numbers = new Map(), kernels = {}, missing = {};
+const declarations = [],
+  numbers = new Map(),
+  kernels = {},
+  missing = {};
 function number_of(text) {
   if (!numbers.has(text)) {
     numbers.set(text, declarations.length);
@@ -25,7 +31,7 @@ for (const file of files.sort()) {
   }
   kernels[name] = {
     ...kernel,
-    specialization: kernel.specialization.map((s) => [s.id, s.name, s.type, Number.parseInt(s.value)]),
+    specialization: kernel.specialization.map((s) => [s.id, s.name, s.type, s.value]),
     declarations: kernel.declarations.map(number_of),
   };
 }
@@ -35,6 +41,8 @@ writeFileSync(out, text);
 const kb = (bytes) => `${(bytes / 1000).toFixed(0)} kB`;
 const count = new Map();
 for (const reason of Object.values(missing)) count.set(reason, (count.get(reason) ?? 0) + 1);
-console.log(`WGSL: ${Object.keys(kernels).length} kernels, ${declarations.length} declarations, ${kb(text.length)}, `
-  + `gzipped ${kb(gzipSync(text, { level: 9 }).length)}`);
+console.log(
+  `WGSL: ${Object.keys(kernels).length} kernels, ${declarations.length} declarations, ${kb(text.length)}, ` +
+    `gzipped ${kb(gzipSync(text, { level: 9 }).length)}`,
+);
 for (const [reason, n] of count) console.log(`WGSL: ${n} kernels are left out: they need ${reason}`);

@@ -1,8 +1,18 @@
 // Constant expressions of GLSL that depend on specialization constants, as constant expressions of WGSL.
 import { closing, is, split } from './tokens.mjs';
 
-const LEVELS = [['||'], ['&&'], ['|'], ['^'], ['&'], ['==', '!='], ['<', '>', '<=', '>='], ['<<', '>>'], ['+', '-'],
-  ['*', '/', '%']];
+const LEVELS = [
+  ['||'],
+  ['&&'],
+  ['|'],
+  ['^'],
+  ['&'],
+  ['==', '!='],
+  ['<', '>', '<=', '>='],
+  ['<<', '>>'],
+  ['+', '-'],
+  ['*', '/', '%'],
+];
 
 /// @param names values of other constants: name -> tokens (to be put in their place), or null (to be left as they are)
 export function to_wgsl(tokens, names) {
@@ -39,7 +49,8 @@ export function to_wgsl(tokens, names) {
     if (t.kind === 'number') return t.text.replace(/[uU]$/, '');
     if (t.text === 'true' || t.text === 'false') return t.text;
     if (is(tokens[at], '(')) {
-      const end = closing(tokens, at), of = split(tokens.slice(at + 1, end));
+      const end = closing(tokens, at),
+        of = split(tokens.slice(at + 1, end));
       at = end + 1;
       if (t.text === 'uint' && of.length === 1) return to_wgsl(of[0], names);
       if (t.text === 'min' || t.text === 'max') return `${t.text}(${of.map((o) => to_wgsl(o, names)).join(', ')})`;

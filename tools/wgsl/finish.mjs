@@ -4,7 +4,8 @@ import { FIRST_SIZE } from './rewrite.mjs';
 /// Declarations on the outermost level, each with what it names: { name, text }.
 export function declarations(wgsl) {
   const found = [];
-  let depth = 0, text = '';
+  let depth = 0,
+    text = '';
   for (const line of wgsl.split('\n')) {
     if (text === '' && line.trim() === '') continue;
     text += line + '\n';
@@ -20,11 +21,13 @@ export function declarations(wgsl) {
 }
 
 // kernels.mjs writes these.
-const PRELUDE = /^(heap_words?|heap_set_word|heap_set_bits|heap_add|heap_or|heap_max|heap_zero|heap_uniform_word|heap_barrier|packed_dot)$/;
+const PRELUDE =
+  /^(heap_words?|heap_set_word|heap_set_bits|heap_add|heap_or|heap_max|heap_zero|heap_uniform_word|heap_barrier|packed_dot)$/;
 
 /// Numbers local names from 1 on, so that equal functions of different kernels have equal texts.
 function renumber(text, outer) {
-  const locals = new Map(), taken = new Set();
+  const locals = new Map(),
+    taken = new Set();
   const declare = (name) => {
     const base = name.replace(/(_\d+)+$/, '');
     for (let n = 0; ; ++n) {
@@ -46,7 +49,8 @@ const words = (text) => new Set(text.match(/[A-Za-z_]\w*/g));
 /// @param kernel what rewrite() returned
 /// @return { specialization, sizes, threads, parameters, narrow, declarations: [text], uses: [name of the prelude] }
 export function finish(wgsl, kernel) {
-  const all = declarations(wgsl), names = new Set(kernel.specialization.map((s) => s.name));
+  const all = declarations(wgsl),
+    names = new Set(kernel.specialization.map((s) => s.name));
   const blocks = new Map();
   // The heap and the arguments: variables with a binding, and the structures they have.
   for (const d of all) {
@@ -54,8 +58,13 @@ export function finish(wgsl, kernel) {
     if (binding) blocks.set(d.name, { binding: Number(binding[1]), type: /:\s*(\w+)/.exec(d.text)[1] });
   }
   const structures = new Set([...blocks.values()].map((b) => b.type));
-  let kept = all.filter((d) => !blocks.has(d.name) && !structures.has(d.name) && !PRELUDE.test(d.name)
-    && !(d.text.includes('override') && names.has(d.name)));
+  let kept = all.filter(
+    (d) =>
+      !blocks.has(d.name) &&
+      !structures.has(d.name) &&
+      !PRELUDE.test(d.name) &&
+      !(d.text.includes('override') && names.has(d.name)),
+  );
   // Constants that tint had to invent a name for.
   const invented = new Map();
   for (const d of kept) {
@@ -80,7 +89,9 @@ export function finish(wgsl, kernel) {
     if (/\bfn\b/.test(d.text)) d.text = renumber(d.text, outer);
     d.uses = words(d.text);
   }
-  const by_name = new Map(kept.map((d) => [d.name, d])), seen = new Set(), next = ['main'];
+  const by_name = new Map(kept.map((d) => [d.name, d])),
+    seen = new Set(),
+    next = ['main'];
   while (next.length > 0) {
     const d = by_name.get(next.pop());
     if (!d || seen.has(d)) continue;
@@ -92,7 +103,12 @@ export function finish(wgsl, kernel) {
   const stray = kept.find((d) => d.uses.has('heap_words'));
   if (stray) throw new Error(`the heap is used outside its functions: ${stray.name}`);
   return {
-    specialization: kernel.specialization, sizes: kernel.sizes, threads: kernel.threads,
-    parameters: kernel.parameters, narrow: kernel.narrow, uses: [...uses].sort(), declarations: kept.map((d) => d.text),
+    specialization: kernel.specialization,
+    sizes: kernel.sizes,
+    threads: kernel.threads,
+    parameters: kernel.parameters,
+    narrow: kernel.narrow,
+    uses: [...uses].sort(),
+    declarations: kept.map((d) => d.text),
   };
 }

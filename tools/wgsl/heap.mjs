@@ -4,14 +4,27 @@ import { Untranslatable } from './rewrite.mjs';
 
 /// Names of heap.glsl's functions, and sizes in bytes. All but the last four lie at multiples of four bytes.
 export const ELEMENTS = {
-  float: ['f32', 4], int: ['i32', 4], uint: ['u32', 4], vec2: ['f32x2', 8], uvec2: ['u32x2', 8], vec3: ['f32x3', 12],
-  uvec3: ['u32x3', 12], ivec3: ['i32x3', 12], vec4: ['f32x4', 16], ivec4: ['i32x4', 16], uvec4: ['u32x4', 16],
-  uint16_t: ['u16', 2], int16_t: ['i16', 2], uint8_t: ['u8', 1], int8_t: ['i8', 1],
+  float: ['f32', 4],
+  int: ['i32', 4],
+  uint: ['u32', 4],
+  vec2: ['f32x2', 8],
+  uvec2: ['u32x2', 8],
+  vec3: ['f32x3', 12],
+  uvec3: ['u32x3', 12],
+  ivec3: ['i32x3', 12],
+  vec4: ['f32x4', 16],
+  ivec4: ['i32x4', 16],
+  uvec4: ['u32x4', 16],
+  uint16_t: ['u16', 2],
+  int16_t: ['i16', 2],
+  uint8_t: ['u8', 1],
+  int8_t: ['i8', 1],
 };
 
 function count_of(member) {
   return member.sizes.reduce((all, size) => {
-    if (size.length !== 1 || size[0].kind !== 'number') throw new Untranslatable('a structure of unknown size in memory');
+    if (size.length !== 1 || size[0].kind !== 'number')
+      throw new Untranslatable('a structure of unknown size in memory');
     return all * Number.parseInt(size[0].text);
   }, 1);
 }
@@ -26,7 +39,10 @@ export function size_of(type, structs, buffers) {
 
 /// Functions that load and store a structure, if it can lie in memory.
 export function load_and_store(name, structs, buffers) {
-  let loads = '', stores = '', offset = 0, bytes;
+  let loads = '',
+    stores = '',
+    offset = 0,
+    bytes;
   try {
     bytes = size_of(name, structs, buffers);
   } catch {
@@ -69,7 +85,8 @@ export function accesses(tokens, { buffers, parameters, structs }) {
   function take_address(out) {
     const last = out.at(-1);
     if (is(last, ')')) {
-      const open = opening(out, out.length - 1), type = out[open - 1]?.text;
+      const open = opening(out, out.length - 1),
+        type = out[open - 1]?.text;
       if (!buffers.has(type)) throw new Untranslatable(`an element of ${type}(...)`);
       const address = out.slice(open + 1, -1);
       out.splice(open - 1);
@@ -96,10 +113,12 @@ export function accesses(tokens, { buffers, parameters, structs }) {
     for (let i = 0; i < list.length; ++i) {
       const t = list[i];
       if (ATOMIC[t.text] && is(list[i + 1], '(')) {
-        const end = closing(list, i + 1), [place, value] = split(list.slice(i + 2, end));
+        const end = closing(list, i + 1),
+          [place, value] = split(list.slice(i + 2, end));
         const dot = place.findIndex((p, k) => is(p, '.') && is(place[k + 1], 'v') && is(place[k + 2], '['));
         if (dot >= 0) {
-          const base = rewrite(place.slice(0, dot)), { address } = take_address(base);
+          const base = rewrite(place.slice(0, dot)),
+            { address } = take_address(base);
           const index = rewrite(place.slice(dot + 3, closing(place, dot + 2)));
           out.push(...call(ATOMIC[t.text], address, index, rewrite(value)));
           i = end;
@@ -120,8 +139,13 @@ export function accesses(tokens, { buffers, parameters, structs }) {
         const stop = expression_end(list, end + 2);
         let value = rewrite(list.slice(end + 2, stop));
         if (next.text !== '=') {
-          value = [...call(`heap_load_${suffix}`, address, index), sign(next.text.slice(0, -1), ' '), sign('(', ' '),
-            ...value, sign(')')];
+          value = [
+            ...call(`heap_load_${suffix}`, address, index),
+            sign(next.text.slice(0, -1), ' '),
+            sign('(', ' '),
+            ...value,
+            sign(')'),
+          ];
         }
         out.push(...call(`heap_store_${suffix}`, address, index, value));
         i = stop - 1;
@@ -129,13 +153,16 @@ export function accesses(tokens, { buffers, parameters, structs }) {
       }
       if (is(next, '++') || is(next, '--')) throw new Untranslatable('++ of an element of a buffer');
       // A member of a structure is loaded alone.
-      const member = structs.get(type)?.find((m) => is(next, '.') && is(list[end + 2], m.name) && m.sizes.length === 0);
+      const member = structs
+        .get(type)
+        ?.find((m) => is(next, '.') && is(list[end + 2], m.name) && m.sizes.length === 0);
       if (member && (ELEMENTS[member.type] || buffers.has(member.type))) {
-        const members = structs.get(type), before = members.slice(0, members.indexOf(member));
+        const members = structs.get(type),
+          before = members.slice(0, members.indexOf(member));
         const size = (m) => size_of(m.type, structs, buffers) * count_of(m);
-        const offset = before.reduce((sum, m) => sum + size(m), 0), bytes = members.reduce((sum, m) => sum + size(m), 0);
-        const at = call('heap_at', address,
-          [sign('('), ...index, ...tokenize(`) * ${bytes}u + ${offset}u`)]);
+        const offset = before.reduce((sum, m) => sum + size(m), 0),
+          bytes = members.reduce((sum, m) => sum + size(m), 0);
+        const at = call('heap_at', address, [sign('('), ...index, ...tokenize(`) * ${bytes}u + ${offset}u`)]);
         out.push(...call(`heap_load_${ELEMENTS[member.type]?.[0] ?? 'u32x2'}`, at, tokenize('0u')));
         end += 2;
       } else {

@@ -10,7 +10,8 @@ const WIDE = /^(F32|I32|I64|F64)$/;
 /// @return { dtypes: [id], units: [id], always, direct: [function] }: constants that are dtypes, or bytes of a unit;
 ///   `always` where none tells
 export function narrow_stores(items, specialization, context) {
-  const dtypes = new Set(), direct = [];
+  const dtypes = new Set(),
+    direct = [];
   const all = specialization.filter((s) => /DTYPE/.test(s.name)).map((s) => s.id);
   for (const { kind, name, tokens } of items) {
     if (kind !== 'function') continue;
@@ -22,10 +23,10 @@ export function narrow_stores(items, specialization, context) {
       if (constant) dtypes.add(constant.id);
       else if (given.length !== 1 || !WIDE.test(given[0].text)) all.forEach((id) => dtypes.add(id));
     });
-    if (STORES[name] === undefined && /heap_store_[ui](8|16)\b/.test(print(accesses(tokens, context)))) direct.push(name);
+    if (STORES[name] === undefined && /heap_store_[ui](8|16)\b/.test(print(accesses(tokens, context))))
+      direct.push(name);
   }
-  const units = direct.length > 0 ? specialization.filter((s) => /^(UNIT|UNIT_BYTES|BYTES)$/.test(s.name)).map((s) => s.id)
-    : [];
+  const units = direct.length > 0 ? specialization.filter((s) => /^(UNIT|SIZE)$/.test(s.name)).map((s) => s.id) : [];
   // Units decide only where nothing but copies stores directly.
   return { dtypes: [...dtypes], units, always: direct.length > 0 && units.length === 0, direct };
 }

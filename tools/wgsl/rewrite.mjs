@@ -12,11 +12,16 @@ import { parameter_reader, read_parameters } from './parameters.mjs';
 export const FIRST_SIZE = 701;
 const KEPT_EXTENSIONS = /GL_EXT_control_flow_attributes|GL_KHR_shader_subgroup/;
 const NARROW = { uint8_t: 'uint', uint16_t: 'uint', int8_t: 'int', int16_t: 'int' };
-const CALLS = { umulExtended: 'heap_multiply', uaddCarry: 'heap_carry', isnan: 'heap_isnan', memoryBarrierBuffer: 'heap_barrier' };
+const CALLS = {
+  umulExtended: 'heap_multiply',
+  uaddCarry: 'heap_carry',
+  isnan: 'heap_isnan',
+  memoryBarrierBuffer: 'heap_barrier',
+};
 const LACKING = [
+  [/^(coopmat|coopMat\w*)$/, 'cooperative matrices'],
   [/^(u?int64_t|u?i64vec\d|packUint2x32|unpackUint2x32)$/, '64-bit integers'],
   [/^(double|dvec\d|packDouble2x32)$/, '64-bit floats'],
-  [/^(coopmat|coopMat\w*)$/, 'cooperative matrices'],
   [/^(float16_t|f16vec\d|bfloat16_t)$/, 'arithmetic on 16-bit floats'],
   [/^(subgroup\w+|gl_Subgroup\w+|gl_NumSubgroups)$/, 'subgroup operations'],
 ];
@@ -32,7 +37,8 @@ function outermost(tokens) {
       items.push({ kind: 'directive', tokens: [tokens[i++]] });
       continue;
     }
-    let kind = 'variable', name = '';
+    let kind = 'variable',
+      name = '';
     while (!is(tokens[end], ';')) {
       if (is(tokens[end], '{') || is(tokens[end], '(') || is(tokens[end], '[')) {
         const close = closing(tokens, end);
@@ -54,7 +60,8 @@ function outermost(tokens) {
     else if (is(all[0], 'layout')) kind = 'layout';
     else if (is(all[0], 'const')) kind = 'constant';
     else if (is(all[0], 'precision')) kind = 'precision';
-    else if (is(all.at(-2), ')') && all[1].kind === 'word' && is(all[2], '(')) [kind, name] = ['function', all[1].text];
+    else if (is(all.at(-2), ')') && all[1].kind === 'word' && is(all[2], '('))
+      [kind, name] = ['function', all[1].text];
     items.push({ kind, name, tokens: all });
     i = end + 1;
   }
@@ -65,7 +72,8 @@ function outermost(tokens) {
 export function members_of(tokens) {
   const members = [];
   for (let i = 0; i < tokens.length;) {
-    const end = expression_end_of_statement(tokens, i), type = tokens[i].text;
+    const end = expression_end_of_statement(tokens, i),
+      type = tokens[i].text;
     for (const declarator of split(tokens.slice(i + 1, end))) {
       const sizes = [];
       for (let k = 1; k < declarator.length;) {
@@ -88,7 +96,8 @@ function expression_end_of_statement(tokens, start) {
 function replace_sizes(tokens, types, constants, specialized, sizes) {
   const out = tokens.slice();
   const size_at = (open) => {
-    const close = closing(out, open), size = out.slice(open + 1, close);
+    const close = closing(out, open),
+      size = out.slice(open + 1, close);
     if (size.some((t) => specialized.has(t.text))) {
       const text = to_wgsl(size, constants);
       if (!sizes.includes(text)) sizes.push(text);
@@ -134,7 +143,8 @@ function reachable(items) {
   for (const item of items) {
     if (item.kind === 'function') functions.set(item.name, [...(functions.get(item.name) ?? []), item]);
   }
-  const seen = new Set(), next = ['main'];
+  const seen = new Set(),
+    next = ['main'];
   for (const item of items) {
     if (item.kind !== 'function') next.push(...item.tokens.map((t) => t.text).filter((t) => functions.has(t)));
   }
@@ -149,8 +159,15 @@ function reachable(items) {
   return items.filter((item) => item.kind !== 'function' || seen.has(item.name));
 }
 
-const BUILTIN = ['void', 'bool', 'int', 'uint', 'float', ...[2, 3, 4].flatMap((n) =>
-  ['vec', 'ivec', 'uvec', 'bvec'].map((v) => `${v}${n}`)), ...Object.keys(NARROW)];
+const BUILTIN = [
+  'void',
+  'bool',
+  'int',
+  'uint',
+  'float',
+  ...[2, 3, 4].flatMap((n) => ['vec', 'ivec', 'uvec', 'bvec'].map((v) => `${v}${n}`)),
+  ...Object.keys(NARROW),
+];
 
 /// @param heap the text of shaders/webgpu/heap.glsl
 /// @return { glsl, specialization: [{ id, name, value }], sizes: [WGSL expression], threads: name of a constant or null,
@@ -158,9 +175,15 @@ const BUILTIN = ['void', 'bool', 'int', 'uint', 'float', ...[2, 3, 4].flatMap((n
 /// @throws Untranslatable
 export function rewrite(source, heap) {
   let items = reachable(outermost(tokenize(source)));
-  const buffers = new Map(), structs = new Map(), constants = new Map(), types = new Set(BUILTIN);
-  const specialization = [], sizes = [];
-  let parameters = null, threads_id = null, packed_dot = false;
+  const buffers = new Map(),
+    structs = new Map(),
+    constants = new Map(),
+    types = new Set(BUILTIN);
+  const specialization = [],
+    sizes = [];
+  let parameters = null,
+    threads_id = null,
+    packed_dot = false;
   const kept = [];
   for (const item of items) {
     const { kind, tokens } = item;
@@ -195,7 +218,8 @@ export function rewrite(source, heap) {
         continue;
       }
       if (text.includes('push_constant')) {
-        const open = tokens.findIndex((t, i) => i > end && is(t, '{')), close = closing(tokens, open);
+        const open = tokens.findIndex((t, i) => i > end && is(t, '{')),
+          close = closing(tokens, open);
         parameters = { members: members_of(tokens.slice(open + 1, close)), variable: tokens[close + 1].text };
         parameters.layout = read_parameters(parameters.members, structs, buffers);
         item.kind = 'parameters';
@@ -203,8 +227,14 @@ export function rewrite(source, heap) {
         threads_id = Number(text[4]);
         item.tokens = tokenize('layout(local_size_x = 1) in;');
       } else if (text.includes('constant_id')) {
-        const id = Number(text[text.indexOf('constant_id') + 2]), name = tokens[end + 3].text;
-        specialization.push({ id, name, type: tokens[end + 2].text, value: text.slice(end + 5, -1).join('') });
+        const id = Number(text[text.indexOf('constant_id') + 2]),
+          name = tokens[end + 3].text;
+        specialization.push({
+          id,
+          name,
+          type: tokens[end + 2].text,
+          value: constant_value(tokens.slice(end + 5, -1), constants),
+        });
         constants.set(name, null);
       }
     }
@@ -212,20 +242,20 @@ export function rewrite(source, heap) {
   }
   items = kept;
 
-  for (const item of items) {
-    for (const t of item.tokens) {
-      const lack = t.kind === 'word' && LACKING.find(([pattern]) => pattern.test(t.text));
-      if (lack) throw new Untranslatable(lack[1]);
-    }
-  }
+  const used = new Set(items.flatMap((item) => item.tokens.filter((t) => t.kind === 'word').map((t) => t.text)));
+  const lack = LACKING.find(([pattern]) => [...used].some((name) => pattern.test(name)));
+  if (lack) throw new Untranslatable(lack[1]);
   const specialized = new Set(specialization.map((s) => s.name));
   for (const [name, value] of constants) if (value?.some((t) => specialized.has(t.text))) specialized.add(name);
   let threads = null;
   if (threads_id !== null) {
     threads = specialization.find((s) => s.id === threads_id)?.name ?? 'LOCAL_SIZE';
     if (threads === 'LOCAL_SIZE') {
-      specialization.push({ id: threads_id, name: threads, type: 'uint', value: '1' });
-      items.unshift({ kind: 'layout', tokens: tokenize(`layout(constant_id = ${threads_id}) const uint ${threads} = 1;`) });
+      specialization.push({ id: threads_id, name: threads, type: 'uint', value: 1 });
+      items.unshift({
+        kind: 'layout',
+        tokens: tokenize(`layout(constant_id = ${threads_id}) const uint ${threads} = 1;`),
+      });
     }
   }
 
@@ -264,14 +294,25 @@ export function rewrite(source, heap) {
   out = out.filter((t) => !directives.includes(t));
   const extensions = [...new Set(directives.map((t) => t.text.trim()))].join('\n');
   let library = heap;
-  if (packed_dot) library += 'int packed_dot(int a, int b, int format) { return a + b + format; }\n';
+  if (packed_dot)
+    library += 'int packed_dot(const int a, const int b, const int format) { return a + b + format; }\n';
   const narrow = narrow_stores(items, specialization, { buffers, parameters, structs });
   return {
     narrow,
     glsl: `#version 460\n${extensions}\n${library}\n${print(out)}`,
-    specialization, sizes, threads,
+    specialization,
+    sizes,
+    threads,
     parameters: parameters?.layout?.members ?? [],
   };
+}
+
+/// A default value, which may name other constants.
+function constant_value(tokens, constants) {
+  const text = to_wgsl(tokens, constants);
+  const value = text === 'true' ? 1 : text === 'false' ? 0 : Number(text);
+  if (Number.isNaN(value)) throw new Error(`the default value ${text} of a specialization constant is no number`);
+  return value;
 }
 
 function work_group_size(tokens, threads) {

@@ -8,7 +8,9 @@ export function name_functions(bytes) {
   const names = [];
   for (let at = 5; at < words.length; at += words[at] >>> 16) {
     if ((words[at] & 0xffff) !== OP_NAME) continue;
-    const text = Buffer.from(words.slice(at + 2, at + (words[at] >>> 16)).buffer).toString('latin1').split('\0')[0];
+    const text = Buffer.from(words.slice(at + 2, at + (words[at] >>> 16)).buffer)
+      .toString('latin1')
+      .split('\0')[0];
     names.push({ at, text });
   }
   const count = new Map();
@@ -27,7 +29,8 @@ export function name_functions(bytes) {
   }
   const out = [...words.slice(0, 5)];
   for (let at = 5; at < words.length; at += words[at] >>> 16) {
-    const length = words[at] >>> 16, name = replaced.get(at);
+    const length = words[at] >>> 16,
+      name = replaced.get(at);
     if (name) out.push(((name.length + 2) << 16) | OP_NAME, words[at + 1], ...name);
     else for (let k = 0; k < length; ++k) out.push(words[at + k]);
   }

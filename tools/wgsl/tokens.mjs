@@ -1,13 +1,16 @@
 // GLSL as a list of tokens: { kind, text, space } with the white space before each. Lines of the preprocessor are one
 // token each. What glslangValidator -E prints has no comments and no macros left.
 
-const PATTERN = new RegExp([
-  '(?<directive>^[ \\t]*#[^\\n]*)',
-  '(?<word>[A-Za-z_]\\w*)',
-  '(?<number>(?:0[xX][0-9a-fA-F]+|(?:\\d+\\.\\d*|\\.\\d+|\\d+)(?:[eE][+-]?\\d+)?)(?:[uU]|lf|LF|[fF])?)',
-  '(?<text>"[^"]*")',
-  '(?<sign><<=|>>=|\\+\\+|--|[-+*/%&|^<>=!]=|&&|\\|\\||\\^\\^|<<|>>|[-+*/%&|^~!<>=?:;,.()[\\]{}])',
-].join('|'), 'my');
+const PATTERN = new RegExp(
+  [
+    '(?<directive>^[ \\t]*#[^\\n]*)',
+    '(?<word>[A-Za-z_]\\w*)',
+    '(?<number>(?:0[xX][0-9a-fA-F]+|(?:\\d+\\.\\d*|\\.\\d+|\\d+)(?:[eE][+-]?\\d+)?)(?:[uU]|lf|LF|[fF])?)',
+    '(?<text>"[^"]*")',
+    '(?<sign><<=|>>=|\\+\\+|--|[-+*/%&|^<>=!]=|&&|\\|\\||\\^\\^|<<|>>|[-+*/%&|^~!<>=?:;,.()[\\]{}])',
+  ].join('|'),
+  'my',
+);
 
 export function tokenize(source) {
   const tokens = [];
@@ -41,7 +44,8 @@ export function tokenize(source) {
 }
 
 export function print(tokens) {
-  let out = '', before = null;
+  let out = '',
+    before = null;
   for (const t of tokens) {
     out += t.kind === 'directive' || before?.kind === 'directive' ? '\n' : t.space;
     // Tokens from elsewhere may come without the space between them.
@@ -82,7 +86,8 @@ export function opening(tokens, close) {
 
 /// The end of an expression that begins at `start`: the comma, semicolon, colon or bracket that ends it.
 export function expression_end(tokens, start) {
-  let depth = 0, questions = 0;
+  let depth = 0,
+    questions = 0;
   for (let i = start; i < tokens.length; ++i) {
     const text = tokens[i].kind === 'sign' ? tokens[i].text : '';
     if (depth === 0) {

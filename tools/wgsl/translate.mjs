@@ -39,7 +39,8 @@ try {
   let result;
   try {
     const kernel = rewrite(source, readFileSync(options.heap, 'utf8'));
-    const glsl = join(work, `${variant}.comp`), spirv = join(work, `${variant}.spv`);
+    const glsl = join(work, `${variant}.comp`),
+      spirv = join(work, `${variant}.spv`);
     writeFileSync(options.keep ? join(options.keep, `${variant}.comp`) : glsl, kernel.glsl);
     writeFileSync(glsl, kernel.glsl);
     run(options.glslang, '-V', '--target-env', 'vulkan1.1', '--quiet', '-o', spirv, glsl);
