@@ -34,7 +34,8 @@ function(etna_wgsl)
         COMMAND ${ETNA_NODE} ${tools}/translate.mjs --glslang ${ETNA_GLSLANG} --tint ${ETNA_TINT} --heap ${heap}
           --out ${json} --depfile ${json}.d -I${CMAKE_CURRENT_SOURCE_DIR}/lib -I${CMAKE_CURRENT_BINARY_DIR}
           -I${PROJECT_SOURCE_DIR} ${words} ${variant} ${shader}
-        DEPENDS ${shader} ${heap} ${sources} ${ETNA_GENERATED_GLSL} DEPFILE ${json}.d VERBATIM COMMENT "WGSL ${variant}")
+        DEPENDS ${shader} ${heap} ${sources} ${ETNA_GENERATED_GLSL} DEPFILE ${json}.d
+        VERBATIM COMMENT "WGSL ${variant}")
       list(APPEND translated ${json})
     endforeach()
   endforeach()

@@ -1,5 +1,5 @@
-// The bundle of translated kernels (build/.../kernels.json), and the WGSL of one of them for values of its
-// specialization constants. Needs nothing but the language: it runs in browsers and in node. docs/webgpu.md explains it.
+// The bundle of translated kernels (the build's wgsl/kernels.json), and the WGSL of one of them for values of its
+// specialization constants. Needs nothing but the language, so it runs in browsers and in node. See docs/webgpu.md.
 
 const TYPES = { uint: 'u32', int: 'i32', float: 'f32', bool: 'bool' };
 // f16, bf16, i8, u8, bool, and 255: each tensor has its own.
@@ -28,7 +28,7 @@ export class Kernels {
     return (
       kernel.narrow.always ||
       kernel.narrow.dtypes.some((id) => NARROW_DTYPES.has(value_of(kernel, id, constants))) ||
-      kernel.narrow.units.some((id) => value_of(kernel, id, constants) <= 2)
+      kernel.narrow.units.some((id) => [1, 2].includes(value_of(kernel, id, constants)))
     );
   }
 

@@ -30,3 +30,14 @@ for (const options of [{ segments: 1 }, { segments: 3 }, { segments: 1, atomic: 
     assert.deepEqual(wrong, []);
   });
 }
+
+test('kernels that store bytes are atomic for the values that ask for it', () => {
+  const narrow = kernels.names().filter((name) => kernels.bundle.kernels[name].uses.includes('heap_set_bits'));
+  assert.ok(narrow.length > 50);
+  for (const name of narrow) {
+    const { always, dtypes, units } = kernels.bundle.kernels[name].narrow;
+    assert.ok(always || dtypes.length + units.length > 0, `nothing decides about ${name}`);
+  }
+  assert.equal(kernels.is_atomic('softmax', [256, 0, 0, 4, 3, 3, 1]), false, 'bf16 in, f32 out');
+  assert.equal(kernels.is_atomic('softmax', [256, 0, 0, 4, 1, 1, 3]), true, 'bf16 out');
+});

@@ -1,4 +1,5 @@
 // What tint wrote -> the declarations of a kernel that kernels.mjs puts together again.
+import { RESERVED } from './reserved.mjs';
 import { FIRST_SIZE } from './rewrite.mjs';
 
 /// Declarations on the outermost level, each with what it names: { name, text }.
@@ -21,18 +22,21 @@ export function declarations(wgsl) {
 }
 
 // kernels.mjs writes these.
-const PRELUDE =
-  /^(heap_words?|heap_set_word|heap_set_bits|heap_add|heap_or|heap_max|heap_zero|heap_uniform_word|heap_barrier|packed_dot)$/;
+const PRELUDE = new RegExp(
+  '^(heap_words?|heap_set_word|heap_set_bits|heap_add|heap_or|heap_max|heap_zero|heap_uniform_word|heap_barrier|' +
+    'packed_dot)$',
+);
 
 /// Numbers local names from 1 on, so that equal functions of different kernels have equal texts.
 function renumber(text, outer) {
+  // Names that a local must not have: reserved words, and what the function calls.
   const locals = new Map(),
-    taken = new Set();
+    taken = new Set([...text.matchAll(/(\w+)[(<]/g)].map((m) => m[1]));
   const declare = (name) => {
     const base = name.replace(/(_\d+)+$/, '');
     for (let n = 0; ; ++n) {
       const short = n === 0 ? base : `${base}_${n}`;
-      if (outer.has(short) || taken.has(short)) continue;
+      if (outer.has(short) || taken.has(short) || RESERVED.has(short)) continue;
       taken.add(short);
       locals.set(name, short);
       return;

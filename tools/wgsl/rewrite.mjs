@@ -4,7 +4,7 @@ import { make_const, written_arguments } from './arguments.mjs';
 import { to_wgsl } from './constants.mjs';
 import { accesses, load_and_store } from './heap.mjs';
 import { narrow_stores } from './narrow.mjs';
-import { closing, expression_end, is, print, sign, split, tokenize, word } from './tokens.mjs';
+import { closing, expression_end, is, print, sign, split, tokenize } from './tokens.mjs';
 import { parameter_reader, read_parameters } from './parameters.mjs';
 
 // Sizes of arrays that stand for expressions: FIRST_SIZE + n for the n-th. (Tint reads variables of at most 32767
@@ -129,11 +129,11 @@ function hide_nonfinite(tokens) {
   for (let i = 0; i < tokens.length; ++i) {
     out.push(tokens[i]);
     if (!is(tokens[i], 'uintBitsToFloat') || !is(tokens[i + 1], '(')) continue;
-    const bits = tokens[i + 2];
-    if (bits.kind !== 'number' || !is(tokens[i + 3], ')')) continue;
-    if ((Number.parseInt(bits.text) & 0x7f800000) !== 0x7f800000) continue;
-    out.push(sign('('), bits, sign('^', ' '), word('heap_zero', ' '), sign('('), sign(')'), sign(')'));
-    i += 3;
+    const end = closing(tokens, i + 1),
+      bits = tokens.slice(i + 2, end);
+    if (!bits.some((t) => t.kind === 'number' && (Number.parseInt(t.text) & 0x7f800000) === 0x7f800000)) continue;
+    out.push(sign('('), sign('('), ...bits, sign(')'), sign('^', ' '), ...tokenize(' heap_zero()'), sign(')'));
+    i = end;
   }
   return out;
 }
@@ -170,8 +170,8 @@ const BUILTIN = [
 ];
 
 /// @param heap the text of shaders/webgpu/heap.glsl
-/// @return { glsl, specialization: [{ id, name, value }], sizes: [WGSL expression], threads: name of a constant or null,
-///   parameters: [{ name, type, offset, count }] }
+/// @return { glsl, narrow, specialization: [{ id, name, type, value }], sizes: [WGSL expression], threads: name of a
+///   constant or null, parameters: [{ name, type, offset, count }] }
 /// @throws Untranslatable
 export function rewrite(source, heap) {
   let items = reachable(outermost(tokenize(source)));
