@@ -317,7 +317,7 @@ void main() {
     chunks = (p.n + CHUNK - 1) / CHUNK;
     if (start >= p.n) return;
   } else {
-    if (group >= BufferU32(p.plan).v[CHUNKS + MOST_BUCKETS]) return;
+    if (ETNA_UNIFORM(group >= BufferU32(p.plan).v[CHUNKS + MOST_BUCKETS])) return;
     // The last bucket with no more chunks before it than this one.
     for (uint step = MOST_BUCKETS / 2; step > 0; step /= 2) {
       if (BufferU32(p.plan).v[CHUNKS + bucket + step] <= group) bucket += step;
@@ -327,7 +327,7 @@ void main() {
     start = BufferU32(p.plan).v[STARTS + bucket] + (group - first) * CHUNK;
     end = min(start + CHUNK, BufferU32(p.plan).v[STARTS + bucket + 1]);
   }
-  bool alone = chunks == 1;
+  bool alone = ETNA_UNIFORM(chunks == 1);
   uint base = bucket * BINS;
 #ifdef EXPONENTS
   if (alone) return;

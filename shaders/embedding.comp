@@ -90,7 +90,7 @@ void main() {
   if (place >= p.count) return;
   uint key = key_at(place), segment = place / SEGMENT, end = min((segment + 1) * SEGMENT, p.count);
   bool continued = place > 0 && key_at(place - 1) == key;
-  if (continued && place % SEGMENT != 0) return;
+  if (ETNA_UNIFORM(continued && place % SEGMENT != 0)) return;
   if (gl_LocalInvocationID.x < SEGMENT) {
     uint other = place + gl_LocalInvocationID.x;
     rows[gl_LocalInvocationID.x] =

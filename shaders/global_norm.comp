@@ -83,7 +83,7 @@ void main() {
   float factor = 1.0 / p.loss_scale.v[0];
 #elif defined(SCALE)
   float factor = p.max_norm / (p.norm.v[0] + 1e-6);
-  if (factor >= 1.0) return;
+  if (ETNA_UNIFORM(factor >= 1.0)) return;
 #endif
   uint chunk = group_index();
   if (chunk >= p.chunks) return;

@@ -238,7 +238,11 @@ void main() {
     }
     if (WEIGHT) total_weight = over_slots(total_weight, lane, slot);
     if (BIAS) total_bias = over_slots(total_bias, lane, slot);
+#ifdef ETNA_WEBGPU
+    if (slot == 0)  // no thread may go on alone to the next barrier
+#else
     if (slot != 0) continue;
+#endif
     if (VECTOR != 0) {
       uint i = (q * THREADS_PER_ROW + lane) * 4, count = i < p.n ? 4 : 0;
       if (WEIGHT) store_vector(p.partial_weight, group * p.n + i, count, F32, 4, total_weight);

@@ -138,7 +138,7 @@ void update(Row row, uint i, uint parameter_dtype, uint gradient_dtype, uint wid
 void main() {
   uint chunk = group_index(), id = gl_LocalInvocationID.x;
   if (chunk >= p.chunks) return;
-  if (CONTROLLED != 0 && p.control.v[3] != 0.0) return;
+  if (CONTROLLED != 0 && ETNA_UNIFORM(p.control.v[3] != 0.0)) return;
   Row row = p.rows.v[find_row(p.rows, p.count, chunk)];
   uint parameter_dtype = PARAMETER_DTYPE == MIXED ? row.dtype[0] : PARAMETER_DTYPE;
   uint gradient_dtype = GRADIENT_DTYPE == MIXED ? row.dtype[1] : GRADIENT_DTYPE;

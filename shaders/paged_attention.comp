@@ -171,7 +171,7 @@ void main() {
   uint thread = gl_LocalInvocationID.x, chunk = gl_WorkGroupID.x, row = gl_WorkGroupID.z;
   uint group = gl_WorkGroupID.y / SPLIT, split = gl_WorkGroupID.y % SPLIT;
   uint batch = row / p.steps;
-  int position = BufferI32(p.positions).v[batch] + int(row % p.steps);
+  int position = ETNA_UNIFORM(BufferI32(p.positions).v[batch]) + int(row % p.steps);
   uint first = chunk * p.span, row_bytes = cache_row_bytes(SIZE, CACHE_DTYPE);
   uint end = position < 0 ? 0 : min(uint(position) + 1, p.width * CACHE_BLOCK);
   uint begin = p.window > 0 && end > 0 && uint(position) + 1 > p.window ? uint(position) + 1 - p.window : 0;

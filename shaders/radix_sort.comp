@@ -116,6 +116,22 @@ void main() {
 layout(constant_id = 0) const uint SUBGROUP = 32;
 
 // How many lanes of the subgroup hold the same digit, and how many of them come before this lane.
+#ifdef ETNA_WEBGPU
+shared uint digits_of[THREADS];
+
+void find_peers(uint digit, out uint count, out uint before) {
+  digits_of[gl_LocalInvocationID.x] = digit;
+  barrier();
+  count = before = 0;
+  for (uint lane = 0; lane < 32; ++lane) {
+    bool same = digits_of[SUBGROUP_INDEX * 32 + lane] == digit;
+    count += same ? 1u : 0u;
+    before += same && lane < SUBGROUP_LANE ? 1u : 0u;
+  }
+}
+void wait_for_subgroup() { barrier(); }
+#else
+#define wait_for_subgroup() subgroupMemoryBarrierShared(); subgroupBarrier()
 void find_peers(uint digit, out uint count, out uint before) {
   if (SUBGROUP <= 32) {
     uint same = subgroupBallot(true).x;
@@ -135,6 +151,7 @@ void find_peers(uint digit, out uint count, out uint before) {
     before = subgroupBallotExclusiveBitCount(same);
   }
 }
+#endif
 
 layout(push_constant, scalar) uniform Push {
   uvec2 keys, order, sorted_keys, sorted_order;  // order: null in the first pass, where it is 0, 1, 2 ...
@@ -153,7 +170,7 @@ void main() {
   uint keys[ELEMENTS], order[ELEMENTS], ranks[ELEMENTS];
 
   // A subgroup takes neighbours: its element k of all lanes, then element k + 1. Padding sorts behind everything.
-  uint first = gl_SubgroupID * SUBGROUP * ELEMENTS + gl_SubgroupInvocationID;
+  uint first = SUBGROUP_INDEX * SUBGROUP * ELEMENTS + SUBGROUP_LANE;
   [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) {
     uint i = first + k * SUBGROUP;
     keys[k] = BufferU32(p.keys).v[start + min(i, count - 1)];
@@ -169,16 +186,14 @@ void main() {
   const uint PAIRS = DIGITS / 2, SUBGROUPS = THREADS / SUBGROUP;
   for (uint i = t; i < SUBGROUPS * PAIRS; i += THREADS) words[i] = 0;
   barrier();
-  uint own = gl_SubgroupID * PAIRS;
+  uint own = SUBGROUP_INDEX * PAIRS;
   [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) {
     uint digit = (keys[k] >> p.shift) & 255u, at = own + (digit & 127u), half_shift = (digit >> 7) * 16, peers, before;
     find_peers(digit, peers, before);
     ranks[k] = ((words[at] >> half_shift) & 0xffffu) + before;
-    subgroupMemoryBarrierShared();
-    subgroupBarrier();
+    wait_for_subgroup();
     if (before == 0) atomicAdd(words[at], peers << half_shift);
-    subgroupMemoryBarrierShared();
-    subgroupBarrier();
+    wait_for_subgroup();
   }
   barrier();
 
@@ -207,7 +222,12 @@ void main() {
   // before; its place among the tile's elements of that digit.
   [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) words[ranks[k]] = keys[k];
   uint digits_before = 0;
+#ifdef ETNA_WEBGPU
+  for (uint at = 0; at < DIGITS; at += THREADS) {  // by a number that all threads have alike
+    uint d = at + t;
+#else
   for (uint d = t; d < DIGITS; d += THREADS) {
+#endif
     uint line = row * DIGITS + d;
     uint to = digits_before + sum_before(BufferU32(p.totals).v[line], all);
     to += BufferU32(p.counts).v[line * p.tiles + tile];

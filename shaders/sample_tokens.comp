@@ -161,17 +161,17 @@ void main() {
   barrier();
 
   float temperature = NUMBER(TEMPERATURE);
-  if (most != NONE && temperature > 0.0 && !m_isinf(most)) {
+  if (ETNA_UNIFORM(most != NONE && temperature > 0.0 && !m_isinf(most))) {
     Limits l = Limits(key_of(NONE) + 1, 0.0, -1.0, most, temperature, 1.0, 0.0);
     float k = NUMBER(TOP_K);
-    if (k >= 1.0 && k < float(p.size)) l.key = select_key(row, l, BY_COUNT, uint(k));
-    if (NUMBER(TOP_P) < 1.0) {
+    if (ETNA_UNIFORM(k >= 1.0 && k < float(p.size))) l.key = select_key(row, l, BY_COUNT, uint(k));
+    if (ETNA_UNIFORM(NUMBER(TOP_P) < 1.0)) {
       l.total = total_of(row, l);
       uint target = max(1u, uint(max(NUMBER(TOP_P), 0.0) * 2147483648.0));
       l.key = max(l.key, select_key(row, l, BY_MASS, target));
     }
     l.weight = NUMBER(MIN_P);
-    if (NUMBER(TYPICAL_P) < 1.0) {
+    if (ETNA_UNIFORM(NUMBER(TYPICAL_P) < 1.0)) {
       l.total = total_of(row, l);
       float entropy = 0.0;
       for (uint i = thread; i < p.size; i += 256) {

@@ -37,7 +37,14 @@ shared vec4 weights[TILE * PITCH];
 shared vec4 chunk[KEYS * PARTS * 16];
 const uint RIGHT = DEPTH * PITCH;  // offset of the right operand
 
-// From the push constants' `shape`.
+// From the push constants' `shape`. (WebGPU must see that control flow depends on arguments only.)
+#ifdef ETNA_WEBGPU
+#define heads_per_group (p.shape & 0xffffu)
+#define head_size (p.shape >> 16 & 0x3fffu)
+#define packed ((p.shape >> 30 & 1u) != 0)
+#define causal (p.shape >> 31 != 0)
+void unpack(uint shape) {}
+#else
 uint head_size, heads_per_group;
 bool causal, packed;
 void unpack(uint shape) {
@@ -46,6 +53,7 @@ void unpack(uint shape) {
   packed = (shape >> 30 & 1u) != 0;
   causal = shape >> 31 != 0;
 }
+#endif
 
 float minus_infinity() { return -uintBitsToFloat(0x7f800000u); }
 uint ty() { return gl_LocalInvocationID.x >> 3; }

@@ -2,8 +2,37 @@
 #ifndef ETNA_PREFIX_GLSL
 #define ETNA_PREFIX_GLSL
 
+#ifdef ETNA_WEBGPU
+// No subgroups: 32 neighbouring threads stand for one.
+#define SUBGROUP_INDEX (gl_LocalInvocationID.x / 32)
+#define SUBGROUP_LANE (gl_LocalInvocationID.x % 32)
+
+uint thread_index() { return gl_LocalInvocationID.x; }
+
+shared uint sums_before[256];
+
+uint sum_before(uint value, out uint all) {
+  uint t = gl_LocalInvocationID.x;
+  sums_before[t] = value;
+  barrier();
+  for (uint d = 1; d < gl_WorkGroupSize.x; d *= 2) {
+    uint left = t >= d ? sums_before[t - d] : 0u;
+    barrier();
+    sums_before[t] += left;
+    barrier();
+  }
+  uint before = sums_before[t] - value;
+  all = sums_before[gl_WorkGroupSize.x - 1];
+  barrier();
+  return before;
+}
+
+#else
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_arithmetic : require
+
+#define SUBGROUP_INDEX gl_SubgroupID
+#define SUBGROUP_LANE gl_SubgroupInvocationID
 
 // Which thread of the workgroup is meant where neighbouring lanes must be neighbouring threads.
 uint thread_index() { return gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID; }
@@ -25,4 +54,5 @@ uint sum_before(uint value, out uint all) {
   return before;
 }
 
+#endif
 #endif

@@ -1,0 +1,141 @@
+// The bundle of translated kernels (the build's wgsl/kernels.json), and the WGSL of one of them for values of its
+// specialization constants. Needs nothing but the language, so it runs in browsers and in node. See docs/webgpu.md.
+
+const TYPES = { uint: 'u32', int: 'i32', float: 'f32', bool: 'bool' };
+// f16, bf16, i8, u8, bool, and 255: each tensor has its own.
+const NARROW_DTYPES = new Set([2, 3, 6, 7, 8, 255]);
+
+export class Kernels {
+  /// @param bundle what kernels.json holds
+  constructor(bundle) {
+    this.bundle = bundle;
+  }
+
+  names() {
+    return Object.keys(this.bundle.kernels);
+  }
+  /// Why a kernel is not there; undefined for one that is.
+  missing(name) {
+    return this.bundle.missing[name];
+  }
+
+  /// Whether a kernel with these constants stores less than a word, or adds to memory atomically. Its heap is then made
+  /// of atomics.
+  is_atomic(name, constants = []) {
+    const kernel = this.bundle.kernels[name];
+    if (kernel.uses.some((u) => /^heap_(add|or|max)$/.test(u))) return true;
+    if (!kernel.uses.includes('heap_set_bits')) return false;
+    return (
+      kernel.narrow.always ||
+      kernel.narrow.dtypes.some((id) => NARROW_DTYPES.has(value_of(kernel, id, constants))) ||
+      kernel.narrow.units.some((id) => [1, 2].includes(value_of(kernel, id, constants)))
+    );
+  }
+
+  /// The text of a kernel.
+  /// @param constants values of specialization constants 0, 1, 2 ..., all as u32
+  /// @param segments how many buffers the heap has
+  /// @param atomic see is_atomic()
+  wgsl(name, constants = [], { segments = 1, atomic = this.is_atomic(name, constants) } = {}) {
+    const kernel = this.bundle.kernels[name];
+    if (!kernel) throw new Error(`no kernel ${name}: ${this.missing(name) ?? 'unknown'}`);
+    const lines = kernel.specialization.map(
+      ([id, constant, type]) =>
+        `const ${constant} : ${TYPES[type]} = ${literal(value_of(kernel, id, constants), type)};`,
+    );
+    kernel.sizes.forEach((size, i) => lines.push(`const size_${i} : u32 = ${size};`));
+    lines.push(...heap_text(kernel.uses, segments, atomic));
+    lines.push(...kernel.declarations.map((d) => this.bundle.declarations[d]));
+    return lines.join('\n') + '\n';
+  }
+}
+
+function value_of(kernel, id, constants) {
+  const constant = kernel.specialization.find((s) => s[0] === id);
+  return id < constants.length ? constants[id] : constant[3];
+}
+
+function literal(value, type) {
+  switch (type) {
+    case 'uint':
+      return `${value >>> 0}u`;
+    case 'int':
+      return `${value | 0}i`;
+    case 'bool':
+      return value ? 'true' : 'false';
+    default:
+      return `bitcast<f32>(${value >>> 0}u)`;
+  }
+}
+
+/// The number of the binding of a segment: 0, 2, 3 ...; 1 is the uniform block.
+export const binding_of = (segment) => (segment === 0 ? 0 : segment + 1);
+
+// What stands in place of the functions of heap.glsl whose bodies are placeholders.
+function heap_text(uses, segments, atomic) {
+  const lines = [],
+    element = atomic ? 'atomic<u32>' : 'u32';
+  for (let s = 0; s < segments; ++s) {
+    lines.push(`@group(0) @binding(${binding_of(s)}) var<storage, read_write> heap_${s} : array<${element}>;`);
+  }
+  lines.push('@group(0) @binding(1) var<uniform> parameters : array<vec4<u32>, 9>;');
+  // `body(heap)` for the segment that the address names.
+  const choose = (body) => {
+    if (segments === 1) return body('heap_0');
+    const cases = Array.from({ length: segments - 1 }, (_, k) => `case ${k + 1}u: { ${body(`heap_${k + 1}`)} }`);
+    return `switch a.y { ${cases.join(' ')} default: { ${body('heap_0')} } }`;
+  };
+  const at = '(a.x >> 2u) + i',
+    bits_at = '(a.x + byte) >> 2u';
+  const functions = {
+    heap_word: [
+      'a : vec2<u32>, i : u32',
+      'u32',
+      (h) => (atomic ? `return atomicLoad(&${h}[${at}]);` : `return ${h}[${at}];`),
+    ],
+    heap_set_word: [
+      'a : vec2<u32>, i : u32, value : u32',
+      '',
+      (h) => (atomic ? `atomicStore(&${h}[${at}], value);` : `${h}[${at}] = value;`),
+    ],
+    heap_set_bits: [
+      'a : vec2<u32>, byte : u32, mask : u32, bits : u32',
+      '',
+      (h) =>
+        atomic
+          ? `atomicAnd(&${h}[${bits_at}], ~mask); atomicOr(&${h}[${bits_at}], bits);`
+          : `${h}[${bits_at}] = (${h}[${bits_at}] & ~mask) | bits;`,
+    ],
+    heap_add: ['a : vec2<u32>, i : u32, value : u32', 'u32', (h) => `return atomicAdd(&${h}[${at}], value);`],
+    heap_or: ['a : vec2<u32>, i : u32, value : u32', 'u32', (h) => `return atomicOr(&${h}[${at}], value);`],
+    heap_max: ['a : vec2<u32>, i : u32, value : u32', 'u32', (h) => `return atomicMax(&${h}[${at}], value);`],
+    heap_zero: ['', 'u32', null, 'return parameters[8].x;'],
+    heap_barrier: ['', '', null, 'storageBarrier();'],
+    heap_uniform_word: ['value : u32', 'u32', null, 'heap_slot = value; return workgroupUniformLoad(&heap_slot);'],
+    packed_dot: [
+      'a : i32, b : i32, format : i32',
+      'i32',
+      null,
+      'return dot4I8Packed(bitcast<u32>(a), bitcast<u32>(b));',
+    ],
+  };
+  if (uses.includes('heap_uniform_word')) lines.push('var<workgroup> heap_slot : u32;');
+  for (const name of uses) {
+    const [list, result, by_segment, body] = functions[name];
+    // WGSL wants a return after a switch that may not be left otherwise.
+    const last = by_segment && result && segments > 1 ? ' return 0u;' : '';
+    lines.push(
+      `fn ${name}(${list})${result ? ` -> ${result}` : ''} { ${body ?? choose(by_segment)}${body ? '' : last} }`,
+    );
+  }
+  return lines;
+}
+
+/// The uniform block of one dispatch: at most 128 bytes of arguments, then zeros.
+export const PARAMETER_BYTES = 144;
+export function parameters(bytes) {
+  if (bytes.length > 128) throw new Error(`${bytes.length} bytes of arguments; at most 128 fit`);
+  const block = new Uint8Array(PARAMETER_BYTES);
+  block.set(bytes);
+  return block;
+}
