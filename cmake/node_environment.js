@@ -1,0 +1,2 @@
+// Programs for node get the process's environment variables.
+Module['preRun'] = () => Object.assign(ENV, process.env);
