@@ -62,6 +62,7 @@ function(etna_tests target)
     "env;${ETNA_TEST_ENVIRONMENT};${arg_ENVIRONMENT};${CMAKE_CROSSCOMPILING_EMULATOR}")
   if(EMSCRIPTEN)
     etna_node_program(${target})
+    target_link_options(${target} PRIVATE -O1)  # Binaryen's passes would take longer than the tests
   endif()
   gtest_discover_tests(${target} DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 600 LABELS "${arg_LABELS}")
   get_property(files DIRECTORY PROPERTY TEST_INCLUDE_FILES)
