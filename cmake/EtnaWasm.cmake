@@ -55,7 +55,7 @@ set(ETNA_NODE_ENVIRONMENT ${CMAKE_CURRENT_LIST_DIR}/node_environment.js)
 function(etna_node_program target)
   target_link_options(${target} PRIVATE -sNODERAWFS=1 -sEXIT_RUNTIME=1 -sENVIRONMENT=node,worker -sALLOW_MEMORY_GROWTH=1
     -sMAXIMUM_MEMORY=4GB -sSTACK_SIZE=4MB --pre-js ${ETNA_NODE_ENVIRONMENT}
-    "-sDEFAULT_LIBRARY_FUNCS_TO_INCLUDE=$ENV")
+    -sEXPORTED_RUNTIME_METHODS=ENV)
   if(ETNA_WASM_THREADS)
     target_link_options(${target} PRIVATE -sPROXY_TO_PTHREAD=1 -sPTHREAD_POOL_SIZE=4 -Wno-pthreads-mem-growth)
   endif()
