@@ -51,13 +51,10 @@ set(ETNA_PRECOMPILED <algorithm> <cstdint> <cstring> <functional> <map> <memory>
   <vector> <fmt/format.h>)
 
 # etna_node_program(TARGET): a program for node, which sees the machine's files and environment.
-set(ETNA_NODE_ENVIRONMENT ${CMAKE_CURRENT_LIST_DIR}/node_environment.js)
 function(etna_node_program target)
   target_link_options(${target} PRIVATE -sNODERAWFS=1 -sEXIT_RUNTIME=1 -sENVIRONMENT=node,worker -sALLOW_MEMORY_GROWTH=1
-    -sMAXIMUM_MEMORY=4GB -sSTACK_SIZE=4MB --pre-js ${ETNA_NODE_ENVIRONMENT}
-    -sEXPORTED_RUNTIME_METHODS=ENV)
+    -sMAXIMUM_MEMORY=4GB -sSTACK_SIZE=4MB)
   if(ETNA_WASM_THREADS)
     target_link_options(${target} PRIVATE -sPROXY_TO_PTHREAD=1 -sPTHREAD_POOL_SIZE=4 -Wno-pthreads-mem-growth)
   endif()
-  set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${ETNA_NODE_ENVIRONMENT})
 endfunction()

@@ -7,7 +7,10 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
-#include <functional>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
 #include <vector>
 
 #include <etna/device/cpu/gemm/blas.h>
@@ -73,16 +76,21 @@ void time_tokens(const char* file, Clock::time_point start) {
   const models::Model model = models::load_model(file, {.device = kCPU});
   models::Generator generator(*model.decoder, {.device = kCPU, .cache = {.dtype = f32}});
   const std::vector<std::int32_t> prompt{model.tokenizer->bos().value()};
-  int tokens = 0;
+  std::vector<std::int32_t> tokens;
   Clock::time_point first;
-  generator.generate(prompt, {.max_tokens = 200, .sampling = {.temperature = 0}}, [&](std::int32_t) {
-    if (tokens++ == 0) {
+  generator.generate(prompt, {.max_tokens = 256, .sampling = {.temperature = 0}}, [&](std::int32_t token) {
+    tokens.push_back(token);
+    if (tokens.size() == 1) {
       first = Clock::now();
       std::printf("first token: %.1f ms after main() began\n", milliseconds_since(start));
     }
     return true;
   });
-  std::printf("tokens: %.0f /s\n", 1000 * (tokens - 1) / milliseconds_since(first));
+  std::printf("tokens: %.0f /s\n", 1000 * static_cast<double>(tokens.size() - 1) / milliseconds_since(first));
+  std::ifstream in(std::filesystem::path(file).parent_path() / "expected_greedy.txt");
+  const std::string expected{std::istreambuf_iterator<char>(in), {}};
+  if (!expected.empty())
+    std::printf("text: %s\n", model.tokenizer->decode(tokens) == expected ? "as expected" : "NOT as expected");
 }
 
 }  // namespace

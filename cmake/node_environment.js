@@ -1,2 +1,0 @@
-// Programs for node get the process's environment variables.
-Module['preRun'] = () => Object.assign(ENV, process.env);
