@@ -56,7 +56,7 @@ std::string svg_bars(const std::vector<std::string>& series, const std::vector<B
       const double length =
           std::isfinite(value) && value > 0 && longest > 0 ? std::max(1.0, room * (value / longest)) : 0;
       put("<path class=\"k{}\" style=\"stroke:none\" d=\"M{:.1f} {:.1f}h{:.1f}v{:.1f}h-{:.1f}z\"/>"
-                     "<text class=\"soft\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n",
+          "<text class=\"soft\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n",
           i % kSvgColours, left, y, length, kBar, length, left + length + 8, y + kBar - 4.5,
           escape_markup(caption_of(group, i)));
     }
@@ -68,7 +68,7 @@ std::string svg_bars(const std::vector<std::string>& series, const std::vector<B
     const std::string name = shortened(series[i], 40);
     if (x > 16 && x + 24 + wide(name) > width) x = 16, y += 24;
     put("<rect class=\"k{}\" style=\"stroke:none\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"14\" height=\"14\"/>"
-                   "<text class=\"name\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n",
+        "<text class=\"name\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n",
         i % kSvgColours, x, y, x + 21, y + 12, escape_markup(name));
     x += 45 + wide(name);
   }
