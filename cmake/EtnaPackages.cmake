@@ -1,5 +1,5 @@
-# The packages of the library. Without ETNA_MINIMAL all are required; with it, only Eigen, fmt and nlohmann-json are, and
-# only Highway is looked for besides. Sources ask by ETNA_HAS_<PACKAGE>, which etna_options defines.
+# The packages of the library. Without ETNA_MINIMAL all are required; with it, only Eigen, fmt and nlohmann-json are,
+# and only Highway is looked for besides. Sources ask by ETNA_HAS_<PACKAGE>, which etna_options defines.
 if(EMSCRIPTEN)
   include(EtnaWasm)
 else()

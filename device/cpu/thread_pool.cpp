@@ -1,7 +1,7 @@
-// One list of runs under one mutex. Parts of a run are claimed by an atomic counter, so a slow core gets fewer. A thread
-// that waits for its run waits only for parts that others are executing already, so nested runs cannot wait for each
-// other in a circle. Idle threads look for work for some microseconds before they sleep: kernels of a step follow each
-// other faster than a thread wakes up.
+// One list of runs under one mutex. Parts of a run are claimed by an atomic counter, so a slow core gets fewer. A
+// thread that waits for its run waits only for parts that others are executing already, so nested runs cannot wait for
+// each other in a circle. Idle threads look for work for some microseconds before they sleep: kernels of a step follow
+// each other faster than a thread wakes up.
 #include <etna/device/cpu/thread_pool.h>
 
 #include <algorithm>

@@ -13,8 +13,8 @@ namespace etna {
 /// Rows of a matrix, in bytes for one row or two, 32 elements to a scale: element = code · scale, |code| <= 127; or in
 /// f16 or bf16 for up to 32 rows: element = number · factor.
 struct RoundedRows {
-  /// Bytes: u8 [rows · K · 5/4]: codes (i8) of all rows, then scales (f32), then sums of squares of the elements of each
-  /// block. Halves: [rows, K] of their dtype.
+  /// Bytes: u8 [rows · K · 5/4]: codes (i8) of all rows, then scales (f32), then sums of squares of the elements of
+  /// each block. Halves: [rows, K] of their dtype.
   Tensor data;
   Shape shape;          ///< [..., K] of the rows; K is a multiple of 32 in bytes
   bool normed = false;  ///< codes are of x ⊙ the weight of an RMS norm; the sums of squares are x's
