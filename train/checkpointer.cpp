@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 
 #include <etna/device/error.h>
-#include <etna/device/platform.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 
@@ -160,10 +159,7 @@ void Checkpointer::save(std::int64_t step, const Metadata& metadata, bool best) 
       j->failure = std::current_exception();
     }
   };
-  if (kHasThreads)
-    job_->thread = std::thread(work);
-  else
-    work();
+  job_->thread = std::thread(work);
   if (!options_.in_background) wait();
 }
 
