@@ -45,6 +45,7 @@ void gemm_by_blocks(const OpCall& call, const Tensor& x, const BlockMatrix& w, c
     p.bias_dtype = e.bias.dtype();
   }
   if (e.scale_by.defined()) p.scale_by = gpu::pointer(e.scale_by);
+  p.sums = e.sums;
   // Three workgroups a multiprocessor, whose loads hide one another's waiting, with two steps of k or more each.
   const std::int64_t tiles = (w.rows + kTileN - 1) / kTileN;
   const std::int64_t most = std::max<std::int64_t>(1, k / kStep / 2);
