@@ -34,12 +34,6 @@ if(ETNA_NATIVE)
   set(ETNA_CONFIGURED_FOR "${native}" CACHE INTERNAL "What -march=native meant, and to which compiler")
 endif()
 
-# Highway, for targets that include it. Version 1.0.3 (Debian 12) tests `HWY_BASELINE & HWY_AVX3_DL` where it means
-# `HWY_BASELINE_AVX3_DL`: on a processor with AVX-512 VBMI2 and VNNI it disables that target and stops with an error.
-# This definition avoids that; later versions ignore it.
-add_library(etna_highway INTERFACE)
-target_link_libraries(etna_highway INTERFACE hwy::hwy)
-target_compile_definitions(etna_highway INTERFACE HWY_WANT_AVX3_DL)
 if(ETNA_SANITIZE)
   target_compile_options(etna_options INTERFACE -fsanitize=${ETNA_SANITIZE}
     -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
@@ -71,8 +65,13 @@ function(etna_folder name)
     return()
   endif()
   add_library(etna_${name} OBJECT ${sources})
-  target_link_libraries(etna_${name} PRIVATE etna_options Eigen3::Eigen TBB::tbb fmt::fmt spdlog::spdlog
-    nlohmann_json::nlohmann_json Threads::Threads ${folder_UNPARSED_ARGUMENTS})
+  target_link_libraries(etna_${name} PRIVATE etna_options etna_packages ${folder_UNPARSED_ARGUMENTS})
+  if(ETNA_PRECOMPILED)
+    target_precompile_headers(etna_${name} PRIVATE ${ETNA_PRECOMPILED})
+  endif()
+  if(name IN_LIST ETNA_SMALL_FOLDERS)
+    target_compile_options(etna_${name} PRIVATE -Os)
+  endif()
   set_property(GLOBAL APPEND PROPERTY ETNA_FOLDERS etna_${name})
 endfunction()
 
@@ -90,9 +89,8 @@ function(etna_library)
   target_compile_features(etna PUBLIC cxx_std_20)
   target_include_directories(etna PUBLIC $<BUILD_INTERFACE:${ETNA_INCLUDE_DIR}>
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-  target_link_libraries(etna PRIVATE $<BUILD_INTERFACE:etna_options> TBB::tbb fmt::fmt spdlog::spdlog hwy::hwy
-    Threads::Threads ${CMAKE_DL_LIBS} ${ETNA_GLSLANG_LIBRARIES} $<$<BOOL:${ETNA_ONEDNN_FOUND}>:${ONEDNN_LIBRARY}>
-    ${ETNA_FORMAT_LIBRARIES} ${XXHASH_LIBRARY} ${PCRE2_LIBRARY} ${UTF8PROC_LIBRARY})
+  target_link_libraries(etna PRIVATE $<BUILD_INTERFACE:etna_options> ${ETNA_PACKAGE_LIBRARIES} ${CMAKE_DL_LIBS}
+    ${ETNA_GLSLANG_LIBRARIES} $<$<BOOL:${ETNA_ONEDNN_FOUND}>:${ONEDNN_LIBRARY}> ${ETNA_FORMAT_LIBRARIES})
   # Nothing calls the constructor that checks the processor, so a static library must be told to link it.
   if(NOT BUILD_SHARED_LIBS AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     target_link_options(etna INTERFACE LINKER:--undefined=etna_check_processor)

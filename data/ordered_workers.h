@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include <etna/device/platform.h>
 #include <etna/device/profile/profiler.h>
 
 namespace etna::data {
@@ -32,7 +33,7 @@ class OrderedWorkers {
         depth_(std::max<std::int64_t>(depth, 1)),
         claimed_(first),
         wanted_(first) {
-    const std::int64_t useful = std::min<std::int64_t>(threads, end - first);
+    const std::int64_t useful = kHasThreads ? std::min<std::int64_t>(threads, end - first) : 0;
     try {
       for (std::int64_t i = 0; i < useful; ++i) threads_.emplace_back([this] { run(); });
     } catch (...) {

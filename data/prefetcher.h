@@ -10,17 +10,21 @@
 #include <thread>
 #include <utility>
 
+#include <etna/device/platform.h>
 #include <etna/device/profile/profiler.h>
 
 namespace etna::data {
 
-/// Runs `produce` in its own thread, at most `depth` items ahead of next(). Only one thread may consume.
+/// Runs `produce` in its own thread, at most `depth` items ahead of next(); where there are no threads, in next(). Only
+/// one thread may consume.
 template <typename T>
 class Prefetcher {
  public:
   /// @param produce returns the next item, or nothing at the end; next() rethrows its exceptions
   explicit Prefetcher(std::function<std::optional<T>()> produce, std::size_t depth = 2)
-      : produce_(std::move(produce)), depth_(depth == 0 ? 1 : depth), thread_([this] { run(); }) {}
+      : produce_(std::move(produce)), depth_(depth == 0 ? 1 : depth) {
+    if constexpr (kHasThreads) thread_ = std::thread([this] { run(); });
+  }
 
   /// Waits for the item in production only, not for items that nobody took.
   ~Prefetcher() {
@@ -29,7 +33,7 @@ class Prefetcher {
       stop_ = true;
     }
     space_.notify_one();
-    thread_.join();
+    if (thread_.joinable()) thread_.join();
   }
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
@@ -37,6 +41,7 @@ class Prefetcher {
   /// Items in the order they were produced, then nothing from then on. An exception is thrown once, after the items
   /// before it.
   std::optional<T> next() {
+    if constexpr (!kHasThreads) return next_in_caller();
     std::unique_lock lock(mutex_);
     ready_.wait(lock, [this] { return !items_.empty() || done_; });
     if (items_.empty()) {
@@ -51,6 +56,18 @@ class Prefetcher {
   }
 
  private:
+  std::optional<T> next_in_caller() {
+    if (done_) return std::nullopt;
+    try {
+      std::optional<T> item = produce_();
+      done_ = !item;
+      return item;
+    } catch (...) {
+      done_ = true;
+      throw;
+    }
+  }
+
   void run() {
     profile::name_thread("loader");
     std::exception_ptr failure;
@@ -87,7 +104,7 @@ class Prefetcher {
   std::deque<T> items_;
   std::exception_ptr failure_;
   bool stop_ = false, done_ = false;
-  std::thread thread_;  // last, so that it starts after everything it uses exists
+  std::thread thread_;
 };
 
 }  // namespace etna::data

@@ -1,29 +1,26 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string_view>
 
-/// XXH3's state; its header stays out of this one.
-struct XXH3_state_s;
+#include <etna/tensor/io/xxh3.h>
 
 namespace etna::data {
 
 /// A running XXH3 of 64 bits.
 class TokenHash {
  public:
-  TokenHash();
-  void add(const void* bytes, std::size_t count);
+  void add(const void* bytes, std::size_t count) { hash_.add(bytes, count); }
   void add(std::uint64_t number) { add(&number, sizeof number); }
   /// With its length, so that "ab", "c" differs from "a", "bc".
-  void add(std::string_view text);
-  std::uint64_t value() const;
+  void add(std::string_view text) {
+    add(static_cast<std::uint64_t>(text.size()));
+    add(text.data(), text.size());
+  }
+  std::uint64_t value() const { return hash_.value(); }
 
  private:
-  struct Free {
-    void operator()(XXH3_state_s* state) const;
-  };
-  std::unique_ptr<XXH3_state_s, Free> state_;
+  io::Xxh3 hash_;
 };
 
 }  // namespace etna::data

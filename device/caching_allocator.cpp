@@ -27,7 +27,7 @@ constexpr std::size_t kAlign = 256;
 constexpr std::size_t kSmallLimit = std::size_t{1} << 20;
 constexpr std::size_t kSmallSegment = std::size_t{4} << 20;
 constexpr std::size_t kLargeSegment = std::size_t{64} << 20;
-constexpr std::size_t kMostBytes = std::size_t{1} << 62;
+constexpr std::size_t kMostBytes = (~std::size_t{0} >> 2) + 1;  // a quarter of all addresses
 
 std::size_t round_up(std::size_t n, std::size_t to) { return (n + to - 1) / to * to; }
 /// $ETNA_MEMORY_LIMIT in bytes, a cap per device: for sharing a machine, and for tests. Read each time; new segments

@@ -1,6 +1,8 @@
 #include <etna/tensor/shape.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <limits>
 #include <ostream>
 
 #include <fmt/format.h>
@@ -69,9 +71,10 @@ std::int64_t numel(const Shape& shape, const char* op) {
 
 std::size_t byte_size(const Shape& shape, std::size_t item, const char* op) {
   std::int64_t bytes = 0;
-  if (__builtin_mul_overflow(numel(shape, op), item, &bytes)) {
-    throw ShapeError(
-        fmt::format("{}: the number of bytes of {}, {} an element, does not fit in 63 bits", op, str(shape), item));
+  constexpr auto kMost = std::numeric_limits<std::ptrdiff_t>::max();
+  if (__builtin_mul_overflow(numel(shape, op), item, &bytes) || bytes > kMost) {
+    throw ShapeError(fmt::format("{}: the number of bytes of {}, {} an element, does not fit in {} bits", op,
+                                 str(shape), item, std::numeric_limits<std::ptrdiff_t>::digits));
   }
   return static_cast<std::size_t>(bytes);
 }

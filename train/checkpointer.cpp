@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <etna/device/error.h>
+#include <etna/device/platform.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 
@@ -159,7 +160,10 @@ void Checkpointer::save(std::int64_t step, const Metadata& metadata, bool best) 
       j->failure = std::current_exception();
     }
   };
-  job_->thread = std::thread(work);
+  if (kHasThreads)
+    job_->thread = std::thread(work);
+  else
+    work();
   if (!options_.in_background) wait();
 }
 

@@ -37,26 +37,26 @@ std::string svg_bars(const std::vector<std::string>& series, const std::vector<B
   }
   const double left = std::min(names + 28, width / 2), room = std::max(20.0, width - left - captions - 24);
   std::string body;
-  const auto put = [&body](auto format, const auto&... values) {
+  const auto put = [&body]<typename... Values>(fmt::format_string<const Values&...> format, const Values&... values) {
     fmt::format_to(std::back_inserter(body), format, values...);
   };
   double y = 20;
   if (!options.title.empty()) {
-    put(FMT_STRING("<text class=\"title\" x=\"16\" y=\"26\">{}</text>\n"), escape_markup(shortened(options.title, 80)));
+    put("<text class=\"title\" x=\"16\" y=\"26\">{}</text>\n", escape_markup(shortened(options.title, 80)));
     y = 46;
   }
-  if (shown == 0) put(FMT_STRING("<text class=\"soft\" x=\"16\" y=\"{:.1f}\">no data</text>\n"), y += 14);
+  if (shown == 0) put("<text class=\"soft\" x=\"16\" y=\"{:.1f}\">no data</text>\n", y += 14);
   for (std::size_t g = 0; g < shown; ++g) {
     const Bars& group = groups[g];
     const double height = static_cast<double>(std::max<std::size_t>(1, group.values.size())) * (kBar + kBetweenBars);
-    put(FMT_STRING("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n"), left - 10, y + height / 2 + 3,
+    put("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n", left - 10, y + height / 2 + 3,
         escape_markup(shortened(group.name, 40)));
     for (std::size_t i = 0; i < group.values.size(); ++i, y += kBar + kBetweenBars) {
       const double value = group.values[i];
       const double length =
           std::isfinite(value) && value > 0 && longest > 0 ? std::max(1.0, room * (value / longest)) : 0;
-      put(FMT_STRING("<path class=\"k{}\" style=\"stroke:none\" d=\"M{:.1f} {:.1f}h{:.1f}v{:.1f}h-{:.1f}z\"/>"
-                     "<text class=\"soft\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n"),
+      put("<path class=\"k{}\" style=\"stroke:none\" d=\"M{:.1f} {:.1f}h{:.1f}v{:.1f}h-{:.1f}z\"/>"
+          "<text class=\"soft\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n",
           i % kSvgColours, left, y, length, kBar, length, left + length + 8, y + kBar - 4.5,
           escape_markup(caption_of(group, i)));
     }
@@ -67,8 +67,8 @@ std::string svg_bars(const std::vector<std::string>& series, const std::vector<B
   for (std::size_t i = 0; series.size() > 1 && i < series.size(); ++i) {
     const std::string name = shortened(series[i], 40);
     if (x > 16 && x + 24 + wide(name) > width) x = 16, y += 24;
-    put(FMT_STRING("<rect class=\"k{}\" style=\"stroke:none\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"14\" height=\"14\"/>"
-                   "<text class=\"name\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n"),
+    put("<rect class=\"k{}\" style=\"stroke:none\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"14\" height=\"14\"/>"
+        "<text class=\"name\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n",
         i % kSvgColours, x, y, x + 21, y + 12, escape_markup(name));
     x += 45 + wide(name);
   }

@@ -1,14 +1,23 @@
 #include <etna/data/tokenizers/added_tokens.h>
 
+#include <fmt/format.h>
+
+#ifdef ETNA_HAS_UTF8PROC
 #include <utf8proc.h>
+#endif
 
 #include <etna/data/tokenizers/unicode_classes.h>
 #include <etna/data/tokenizers/utf8_character.h>
+#include <etna/device/error.h>
 
 namespace etna::data {
 namespace {
 
 bool is_space(const Utf8Character& c) { return c.valid && character_classes()[c.point] == CharacterClass::space; }
+
+#ifdef ETNA_HAS_UTF8PROC
+
+constexpr bool kKnowsWords = true;
 
 bool is_word(const Utf8Character& c) {
   if (!c.valid) return false;
@@ -30,6 +39,14 @@ bool is_word(const Utf8Character& c) {
   }
 }
 
+#else
+
+constexpr bool kKnowsWords = false;
+
+bool is_word(const Utf8Character&) { return false; }
+
+#endif
+
 /// The character that ends before text[at], at > 0.
 Utf8Character character_before(std::string_view text, std::size_t at) {
   for (std::size_t back = 1; back <= 4 && back <= at; ++back) {
@@ -44,6 +61,11 @@ Utf8Character character_before(std::string_view text, std::size_t at) {
 AddedTokens::AddedTokens(std::vector<AddedToken> tokens) : tokens_(std::move(tokens)) {
   std::vector<std::pair<std::string_view, std::int32_t>> all, ordinary;
   for (std::size_t i = 0; i < tokens_.size(); ++i) {
+    if (tokens_[i].single_word && !kKnowsWords)
+      throw FormatError(
+          fmt::format("the added token '{}' is looked for only as a word of its own, which needs utf8proc; "
+                      "build Etna without ETNA_MINIMAL (Debian: libutf8proc-dev)",
+                      tokens_[i].text));
     all.emplace_back(tokens_[i].text, static_cast<std::int32_t>(i));
     if (!tokens_[i].special) ordinary.push_back(all.back());
   }

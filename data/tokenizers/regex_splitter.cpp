@@ -1,16 +1,21 @@
 // PCRE2 with Unicode properties: a small library of every distribution, with the look-ahead that the published
 // expressions need. Its just-in-time compiler makes it about as fast as splitting by hand.
-#define PCRE2_CODE_UNIT_WIDTH 8
 #include <etna/data/tokenizers/regex_splitter.h>
 
 #include <fmt/format.h>
+
+#ifdef ETNA_HAS_PCRE2
+#define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
+#endif
 
 #include <etna/data/text_file.h>
 #include <etna/data/tokenizers/utf8_character.h>
 #include <etna/device/error.h>
 
 namespace etna::data {
+
+#ifdef ETNA_HAS_PCRE2
 namespace {
 
 template <auto Free>
@@ -83,9 +88,6 @@ RegexSplitter::RegexSplitter(const std::string& pattern, const std::string& name
   pcre2_jit_compile(compiled_->code.get(), PCRE2_JIT_COMPLETE);  // where it cannot, matching interprets
 }
 
-RegexSplitter::~RegexSplitter() = default;
-RegexSplitter::RegexSplitter(RegexSplitter&&) noexcept = default;
-
 std::vector<RegexSplitter::Match> RegexSplitter::matches(std::string_view text) const {
   std::string copy;
   std::string_view subject = text;
@@ -111,6 +113,24 @@ std::vector<RegexSplitter::Match> RegexSplitter::matches(std::string_view text) 
   }
   return found;
 }
+
+#else
+
+struct RegexSplitter::Compiled {};
+
+RegexSplitter::RegexSplitter(const std::string& pattern, const std::string& name) {
+  throw FormatError(
+      fmt::format("{}: the regular expression {:.200} needs PCRE2, which this build of Etna lacks; build "
+                  "it without ETNA_MINIMAL (Debian: libpcre2-dev)",
+                  name, pattern));
+}
+
+std::vector<RegexSplitter::Match> RegexSplitter::matches(std::string_view) const { return {}; }
+
+#endif
+
+RegexSplitter::~RegexSplitter() = default;
+RegexSplitter::RegexSplitter(RegexSplitter&&) noexcept = default;
 
 std::string from_ruby_regex(std::string_view pattern, const std::string& name) {
   const auto refuse = [&](std::string_view what) {

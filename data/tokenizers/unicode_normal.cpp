@@ -3,12 +3,26 @@
 #include <algorithm>
 #include <vector>
 
+#include <fmt/format.h>
+
+#ifdef ETNA_HAS_UTF8PROC
 #include <utf8proc.h>
+#endif
 
 #include <etna/data/tokenizers/unicode_classes.h>
 #include <etna/data/tokenizers/utf8_character.h>
+#include <etna/device/error.h>
 
 namespace etna::data {
+namespace {
+
+bool is_ascii(std::string_view text) {
+  return std::none_of(text.begin(), text.end(), [](char c) { return (c & 0x80) != 0; });
+}
+
+}  // namespace
+
+#ifdef ETNA_HAS_UTF8PROC
 namespace {
 
 using Points = std::vector<utf8proc_int32_t>;
@@ -45,10 +59,6 @@ std::string each_character(std::string_view text, Change&& change) {
     at += c.length;
   }
   return out;
-}
-
-bool is_ascii(std::string_view text) {
-  return std::none_of(text.begin(), text.end(), [](char c) { return (c & 0x80) != 0; });
 }
 
 }  // namespace
@@ -97,6 +107,39 @@ std::string without_accents(std::string_view text) {
     return kind == UTF8PROC_CATEGORY_MN || kind == UTF8PROC_CATEGORY_MC || kind == UTF8PROC_CATEGORY_ME;
   });
 }
+
+#else
+namespace {
+
+FormatError refuse(std::string_view what) {
+  return FormatError(
+      fmt::format("{} of a text with characters beyond ASCII need utf8proc, which this build of Etna "
+                  "lacks; build it without ETNA_MINIMAL (Debian: libutf8proc-dev)",
+                  what));
+}
+
+}  // namespace
+
+std::string to_normal_form(std::string_view text, NormalForm) {
+  if (!is_ascii(text)) throw refuse("Unicode's normal forms");
+  return std::string(text);
+}
+
+std::string to_lowercase(std::string_view text) {
+  if (!is_ascii(text)) throw refuse("the small letters");
+  std::string out(text);
+  for (char& c : out) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return out;
+}
+
+std::string without_accents(std::string_view text) {
+  if (!is_ascii(text)) throw refuse("the accents");
+  return std::string(text);
+}
+
+#endif
 
 std::string strip(std::string_view text, bool left, bool right) {
   const auto is_space = [](const Utf8Character& c) {

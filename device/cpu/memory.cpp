@@ -4,11 +4,14 @@
 
 #include <cerrno>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
+#include <type_traits>
 
 #include <fmt/format.h>
 
 #include <etna/device/cpu/processor.h>
+#include <etna/device/platform.h>
 
 namespace etna::cpu {
 namespace {
@@ -45,11 +48,28 @@ class Mmap final : public SegmentSource {
   std::uint64_t available() const override { return available_bytes(); }
 };
 
+/// Where memory cannot be taken and returned by pages.
+class Heap final : public SegmentSource {
+ public:
+  bool allocate(std::size_t bytes, Segment& out, std::string& why) override {
+    auto* at = static_cast<std::byte*>(std::aligned_alloc(64, (bytes + 63) / 64 * 64));
+    if (at == nullptr) {
+      why = "the heap cannot grow further";
+      return false;
+    }
+    out = {at, at, reinterpret_cast<std::uintptr_t>(at), bytes};
+    return true;
+  }
+  void synchronize() override {}
+  void release(const Segment& segment) override { std::free(segment.handle); }
+  std::uint64_t available() const override { return available_bytes(); }
+};
+
 }  // namespace
 
 CachingAllocator& allocator() {
   // Never destroyed: destructors of static objects may still free tensors.
-  static auto* source = new Mmap;
+  static auto* source = new std::conditional_t<kHasPages, Mmap, Heap>;
   static auto* instance = new CachingAllocator(kCPU, *source);
   return *instance;
 }

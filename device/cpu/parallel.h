@@ -9,14 +9,12 @@
 #define ETNA_PLAIN_THREADS
 #endif
 #endif
-#if defined(__SANITIZE_THREAD__)
+#if defined(__SANITIZE_THREAD__) || !defined(ETNA_HAS_TBB)
 #define ETNA_PLAIN_THREADS
 #endif
 
 #ifdef ETNA_PLAIN_THREADS
-#include <exception>
-#include <thread>
-#include <vector>
+#include <etna/device/cpu/thread_pool.h>
 #else
 #include <tbb/blocked_range.h>
 #include <tbb/parallel_for.h>
@@ -28,9 +26,20 @@ namespace etna::cpu {
 /// The number of threads that share a parallel_for().
 inline int workers() {
 #ifdef ETNA_PLAIN_THREADS
-  return 4;
+  return pool::threads();
 #else
   return tbb::this_task_arena::max_concurrency();
+#endif
+}
+
+/// Calls work() on this thread; every parallel_for() in it is shared by this many threads.
+template <typename Work>
+void with_threads(int threads, const Work& work) {
+#ifdef ETNA_PLAIN_THREADS
+  const pool::Limit limit(threads);
+  work();
+#else
+  tbb::task_arena(threads).execute(work);
 #endif
 }
 
@@ -44,24 +53,11 @@ void parallel_for(std::int64_t n, std::int64_t grain, const Body& body) {
     return;
   }
 #ifdef ETNA_PLAIN_THREADS
-  // ThreadSanitizer does not see how oneTBB, which was compiled without it, hands over work. It does see plain threads
-  // start and end.
-  const std::int64_t pieces = std::clamp<std::int64_t>(n / grain, 1, workers());
-  std::vector<std::exception_ptr> failures(static_cast<std::size_t>(pieces));
-  std::vector<std::thread> threads;
-  for (std::int64_t p = 0; p < pieces; ++p) {
-    threads.emplace_back([&, p] {
-      try {
-        body(n * p / pieces, n * (p + 1) / pieces);
-      } catch (...) {
-        failures[static_cast<std::size_t>(p)] = std::current_exception();
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  for (const std::exception_ptr& failure : failures) {
-    if (failure) std::rethrow_exception(failure);
-  }
+  constexpr std::int64_t kPiecesOfThread = 4;
+  const auto chunk = [](const void* work, std::int64_t begin, std::int64_t end) {
+    (*static_cast<const Body*>(work))(begin, end);
+  };
+  pool::run(n, std::clamp<std::int64_t>(n / grain, 1, kPiecesOfThread * workers()), chunk, &body);
 #else
   tbb::parallel_for(tbb::blocked_range<std::int64_t>(0, n, static_cast<std::size_t>(grain)),
                     [&](const tbb::blocked_range<std::int64_t>& r) { body(r.begin(), r.end()); });

@@ -50,7 +50,7 @@ std::uint64_t Storages::take_addresses(std::size_t bytes) {
   // Those of calls never leave the graph.
   if (calls_) return kBase + std::exchange(taken_, taken_ + run);
   // A request that is far too large leaves the counter unchanged, since all recordings share it.
-  const bool fits = bytes <= kShared / 2;
+  const bool fits = std::uint64_t{bytes} <= kShared / 2;
   const std::uint64_t at = next_placeholder.fetch_add(fits ? run : 0);
   if (!fits || at + run > kShared) {
     throw OutOfMemory(fmt::format("a captured step asks for more than {} TiB in all", (kShared / 2) >> 40));

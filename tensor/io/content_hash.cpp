@@ -1,12 +1,11 @@
 #include <etna/tensor/io/content_hash.h>
 
 #include <algorithm>
-#include <memory>
 #include <string_view>
 
 #include <fmt/format.h>
-#include <xxhash.h>
 
+#include <etna/tensor/io/xxh3.h>
 #include <etna/tensor/op.h>
 
 namespace etna {
@@ -14,19 +13,17 @@ namespace {
 
 class Hash {
  public:
-  Hash() : state_(XXH3_createState(), XXH3_freeState) { XXH3_64bits_reset(state_.get()); }
-
-  void add(const void* bytes, std::size_t count) { XXH3_64bits_update(state_.get(), bytes, count); }
+  void add(const void* bytes, std::size_t count) { hash_.add(bytes, count); }
   void add(std::uint64_t number) { add(&number, sizeof number); }
   /// With its length, so that "ab", "c" differs from "a", "bc".
   void add(std::string_view text) {
     add(static_cast<std::uint64_t>(text.size()));
     add(text.data(), text.size());
   }
-  std::uint64_t value() const { return XXH3_64bits_digest(state_.get()); }
+  std::uint64_t value() const { return hash_.value(); }
 
  private:
-  std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> state_;
+  io::Xxh3 hash_;
 };
 
 }  // namespace

@@ -1,7 +1,9 @@
 #include <etna/tensor/io/mapped_file.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
+#include <limits>
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -36,6 +38,9 @@ MappedFile::MappedFile(const std::filesystem::path& path, const char* kind) {
   if (!S_ISREG(info.st_mode)) {
     throw refuse(fmt::format("is {}, not {}", S_ISDIR(info.st_mode) ? "a directory" : "no regular file", kind));
   }
+  if (static_cast<std::uintmax_t>(info.st_size) > std::numeric_limits<std::size_t>::max())
+    throw refuse(fmt::format("has {} bytes, more than this build of {} bits can address", info.st_size,
+                             std::numeric_limits<std::size_t>::digits));
   size_ = static_cast<std::size_t>(info.st_size);
   if (size_ == 0) return;
   void* address = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.number, 0);

@@ -4,7 +4,6 @@
 #include <string>
 
 #include <gtest/gtest.h>
-#include <spdlog/spdlog.h>
 
 #include <conformance/report.h>
 #include <conformance/walk.h>
@@ -82,7 +81,6 @@ std::string option(int argc, char** argv, const char* name) {
 
 int run(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
-  spdlog::set_level(spdlog::level::err);
   if (std::string path = option(argc, argv, "--check-table"); !path.empty()) {
     auto wrong = check_table(path, composed_ops());
     for (const std::string& line : wrong) std::fprintf(stderr, "%s; write it with --table\n", line.c_str());

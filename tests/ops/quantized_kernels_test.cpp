@@ -10,9 +10,9 @@
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
-#include <tbb/task_arena.h>
 #include <unistd.h>
 
+#include <etna/device/cpu/parallel.h>
 #include <etna/device/cpu/scratch.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/ops.h>
@@ -376,8 +376,8 @@ TEST(QuantizedLinear, GivesTheSameBitsOnAnyNumberOfThreads) {
       const std::span<const QuantizedTensor> some(w.data(), rows == 40 ? 1 : w.size());
       const Tensor x = randn({rows, 512});
       Tensor one, four;
-      tbb::task_arena(1).execute([&] { one = quantized_linear(x, some); });
-      tbb::task_arena(4).execute([&] { four = quantized_linear(x, some); });
+      cpu::with_threads(1, [&] { one = quantized_linear(x, some); });
+      cpu::with_threads(4, [&] { four = quantized_linear(x, some); });
       EXPECT_TRUE(one.equal(four)) << rows << " " << target;
     }
   }

@@ -22,7 +22,8 @@ endif()
 function(etna_test_process target name cost shard shards filter)
   # `env` sets the environment, since a list in a property does not survive the scripts between here and ctest.
   set(command env ${ETNA_TEST_ENVIRONMENT} ${arg_ENVIRONMENT} ETNA_TESTS_RAN=${ETNA_TESTS_RAN}/${name}
-    GTEST_TOTAL_SHARDS=${shards} GTEST_SHARD_INDEX=${shard} $<TARGET_FILE:${target}> --gtest_filter=${filter})
+    GTEST_TOTAL_SHARDS=${shards} GTEST_SHARD_INDEX=${shard}
+    ${CMAKE_CROSSCOMPILING_EMULATOR} $<TARGET_FILE:${target}> --gtest_filter=${filter})
   list(JOIN command "]=] [=[" command)
   string(APPEND lines "  add_test([=[${name}]=] [=[${command}]=])\n"
     "  set_tests_properties([=[${name}]=] PROPERTIES TIMEOUT ${ETNA_TEST_TIMEOUT} COST ${cost}"
@@ -57,7 +58,12 @@ function(etna_tests target)
     etna_test_process(${target} ${arg_NAME}.${shard} ${arg_COST} ${shard} ${arg_SHARDS} ${rest})
   endforeach()
 
-  set_target_properties(${target} PROPERTIES CROSSCOMPILING_EMULATOR "env;${ETNA_TEST_ENVIRONMENT};${arg_ENVIRONMENT}")
+  set_target_properties(${target} PROPERTIES CROSSCOMPILING_EMULATOR
+    "env;${ETNA_TEST_ENVIRONMENT};${arg_ENVIRONMENT};${CMAKE_CROSSCOMPILING_EMULATOR}")
+  if(EMSCRIPTEN)
+    etna_node_program(${target})
+    target_link_options(${target} PRIVATE -O1)  # Binaryen's passes would take longer than the tests
+  endif()
   gtest_discover_tests(${target} DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 600 LABELS "${arg_LABELS}")
   get_property(files DIRECTORY PROPERTY TEST_INCLUDE_FILES)
   list(POP_BACK files each)

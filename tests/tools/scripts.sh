@@ -25,6 +25,7 @@ expect 2 "there is no command 'tset'" "$root/run" tset
 expect 2 "usage: tools/get-glslang" "$root/tools/get-glslang" --what
 expect 2 "usage: tools/get-tint" "$root/tools/get-tint" --what
 expect 2 "usage: tools/get-dawn" "$root/tools/get-dawn" --what
+expect 2 "usage: tools/get-emscripten" "$root/tools/get-emscripten" --what
 expect 2 "usage: tools/format" "$root/tools/format" --what
 
 # A block of README.md is what its command printed; --check compares all but figures.

@@ -1,5 +1,6 @@
 #include <etna/device/cpu/gemm/libraries.h>
 
+#ifdef ETNA_LOADS_OPENBLAS
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -97,3 +98,16 @@ const Library& openblas() {
 }
 
 }  // namespace etna::cpu
+
+#else
+
+namespace etna::cpu {
+
+const Library& openblas() {
+  static const Library library;
+  return library;
+}
+
+}  // namespace etna::cpu
+
+#endif

@@ -29,7 +29,10 @@ VKAPI_ATTR VkBool32 VKAPI_CALL on_message(VkDebugUtilsMessageSeverityFlagBitsEXT
                                           const VkDebugUtilsMessengerCallbackDataEXT* data, void*) {
   ++messages;
   bool error = severity & VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT;
-  log().log(error ? spdlog::level::err : spdlog::level::warn, "validation: {}", data->pMessage);
+  if (error)
+    log().error("validation: {}", data->pMessage);
+  else
+    log().warn("validation: {}", data->pMessage);
   return VK_FALSE;
 }
 

@@ -49,12 +49,12 @@ inline Shape with_sizes(Shape batch, std::initializer_list<std::int64_t> sizes) 
 /// Matrix `index` of a contiguous tensor.
 template <typename T>
 ConstMatrixMap<T> matrix(const Tensor& a, std::int64_t index) {
-  const std::int64_t m = a.size(-2), n = a.size(-1);
+  const auto m = static_cast<Eigen::Index>(a.size(-2)), n = static_cast<Eigen::Index>(a.size(-1));
   return {a.host<T>() + index * m * n, m, n};
 }
 template <typename T>
 MatrixMap<T> result(Tensor& y, std::int64_t index) {
-  const std::int64_t m = y.size(-2), n = y.size(-1);
+  const auto m = static_cast<Eigen::Index>(y.size(-2)), n = static_cast<Eigen::Index>(y.size(-1));
   return {y.host<T>() + index * m * n, m, n};
 }
 

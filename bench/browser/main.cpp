@@ -1,0 +1,108 @@
+// What a page will do, timed on one thread: training steps of digit models on 28x28 images, batches of 64, and the time
+// from nothing to the first token of a small language model. The same program runs natively and, built for WebAssembly,
+// under node, so that the two can be compared.
+//
+// usage: bench_browser [MODEL]     MODEL: a file of llama2.c, such as stories260K/checkpoint_legacy.bin
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include <etna/device/cpu/gemm/blas.h>
+#include <etna/device/cpu/parallel.h>
+#include <etna/device/cpu/vector_rows.h>
+#include <etna/etna.h>
+#include <etna/models/generator.h>
+#include <etna/models/model_file.h>
+
+using namespace etna;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double milliseconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+}
+
+struct Mlp : nn::UnaryModule {
+  Mlp() : hidden(784, 256), out(256, 10) {
+    register_module("hidden", hidden);
+    register_module("out", out);
+  }
+  Tensor forward(const Tensor& x) const override { return out(relu(hidden(x.flatten(1)))); }
+  nn::Linear hidden, out;
+};
+
+struct Cnn : nn::UnaryModule {
+  Cnn() : first(1, 16, 3, {.padding = 1}), second(16, 32, 3, {.padding = 1}), out(32 * 7 * 7, 10) {
+    register_module("first", first);
+    register_module("second", second);
+    register_module("out", out);
+  }
+  Tensor forward(const Tensor& x) const override {
+    const Tensor h = max_pool2d(relu(first(x)), 2);
+    return out(max_pool2d(relu(second(h)), 2).flatten(1));
+  }
+  nn::Conv2d first, second;
+  nn::Linear out;
+};
+
+/// The median of 20 steps, after 3 others.
+void time_steps(const char* name, nn::UnaryModule& model) {
+  manual_seed(1);
+  const Tensor x = randn({64, 1, 28, 28}), y = randint(0, 10, {64});
+  optim::AdamW optimizer(model.parameters(), {.lr = 1e-3});
+  std::vector<double> times;
+  double loss = 0;
+  for (int i = 0; i < 23; ++i) {
+    const auto begin = Clock::now();
+    optimizer.zero_grad();
+    const Tensor error = cross_entropy(model(x), y);
+    error.backward();
+    optimizer.step();
+    loss = error.item();
+    if (i >= 3) times.push_back(milliseconds_since(begin));
+  }
+  std::nth_element(times.begin(), times.begin() + 10, times.end());
+  std::printf("%s: %.2f ms a step (loss %.4f after 23)\n", name, times[10], loss);
+}
+
+void time_tokens(const char* file, Clock::time_point start) {
+  const models::Model model = models::load_model(file, {.device = kCPU});
+  models::Generator generator(*model.decoder, {.device = kCPU, .cache = {.dtype = f32}});
+  const std::vector<std::int32_t> prompt{model.tokenizer->bos().value()};
+  std::vector<std::int32_t> tokens;
+  Clock::time_point first;
+  generator.generate(prompt, {.max_tokens = 256, .sampling = {.temperature = 0}}, [&](std::int32_t token) {
+    tokens.push_back(token);
+    if (tokens.size() == 1) {
+      first = Clock::now();
+      std::printf("first token: %.1f ms after main() began\n", milliseconds_since(start));
+    }
+    return true;
+  });
+  std::printf("tokens: %.0f /s\n", 1000 * static_cast<double>(tokens.size() - 1) / milliseconds_since(first));
+  std::ifstream in(std::filesystem::path(file).parent_path() / "expected_greedy.txt");
+  const std::string expected{std::istreambuf_iterator<char>(in), {}};
+  if (!expected.empty())
+    std::printf("text: %s\n", model.tokenizer->decode(tokens) == expected ? "as expected" : "NOT as expected");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const auto start = Clock::now();
+  cpu::with_threads(1, [&] {
+    if (argc > 1) time_tokens(argv[1], start);
+    std::printf("vectors: %s, gemm: %s\n", cpu::vector_target(), cpu::f32_kernels().c_str());
+    Mlp mlp;
+    time_steps("mlp", mlp);
+    Cnn cnn;
+    time_steps("cnn", cnn);
+  });
+}

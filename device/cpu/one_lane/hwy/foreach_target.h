@@ -1,0 +1,3 @@
+#pragma once
+
+// Without Highway there is one target: the file that includes this one is compiled once.
