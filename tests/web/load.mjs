@@ -10,6 +10,7 @@ export const etna_module = await import(pathToFileURL(join(package_folder, "etna
 export const load = (options) => etna_module.load({ device: "cpu", ...options });
 
 /** The folder of stories260K, or null. */
-export const stories = [process.env.ETNA_STORIES].find((path) => path && existsSync(join(path, "tokenizer.bin"))) ?? null;
+const named = process.env.ETNA_STORIES;
+export const stories = named && existsSync(join(named, "tokenizer.bin")) ? named : null;
 export const read = (name) => readFileSync(join(stories, name));
 export const skip_stories = stories ? false : "set ETNA_STORIES to a folder with stories260K's files";

@@ -8,7 +8,8 @@ const PIXELS = 28 * 28;
 function pack(images, labels = []) {
   if (!(images instanceof Uint8Array))
     throw new EtnaError("classifier: images must be a Uint8Array of 784 bytes each, 0 to 255");
-  if (images.length % PIXELS) throw new EtnaError(`classifier: ${images.length} bytes are no images of 28×28`, "ShapeError");
+  if (images.length % PIXELS)
+    throw new EtnaError(`classifier: ${images.length} bytes are no images of 28×28`, "ShapeError");
   const bytes = new Uint8Array(images.length + labels.length);
   bytes.set(images);
   bytes.set(labels, images.length);

@@ -134,7 +134,8 @@ export class Runtime {
     } catch (error) {
       if (error instanceof EtnaError || error instanceof SyntaxError) throw error;
       // A trap leaves C++ in the middle of something: nothing that follows could be trusted.
-      this.#broken = new EtnaError(`Etna stopped by an error in WebAssembly and must be loaded again: ${error.message}`);
+      const what = "Etna stopped by an error in WebAssembly and must be loaded again";
+      this.#broken = new EtnaError(`${what}: ${error.message}`);
       throw this.#broken;
     } finally {
       for (const address of [at, request, answer]) if (address && !this.#broken) core._free(address);
@@ -178,7 +179,8 @@ export class Runtime {
     try {
       for await (const chunk of iterate(chunks)) {
         signal?.throwIfAborted();
-        if (written + chunk.length > size) throw new EtnaError(`${name}: it has more than ${size} bytes`, "FormatError");
+        if (written + chunk.length > size)
+          throw new EtnaError(`${name}: it has more than ${size} bytes`, "FormatError");
         this.#core.HEAPU8.set(chunk, at + written);
         written += chunk.length;
         on_progress?.({ loaded: written, total: size });

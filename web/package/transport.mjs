@@ -56,7 +56,7 @@ export class WorkerTransport {
   }
 
   async memory_size() {
-    return (await this.#send("memory_size", {})).bytes;
+    return (await this.#send("memory_size", {})).size;
   }
 
   close() {

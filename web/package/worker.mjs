@@ -23,14 +23,14 @@ async function handle({ id, what, method, args, bytes, source, options, path }) 
     case "close_file":
       return runtime.close_file(path);
     case "memory_size":
-      return { bytes: runtime.memory_bytes };
+      return { size: runtime.memory_bytes };
   }
 }
 
 onmessage = async ({ data }) => {
   try {
     const result = (await handle(data)) ?? null;
-    postMessage({ id: data.id, result }, result?.bytes ? [result.bytes.buffer] : []);
+    postMessage({ id: data.id, result }, result?.bytes instanceof Uint8Array ? [result.bytes.buffer] : []);
   } catch (error) {
     postMessage({ id: data.id, error: { message: error.message, kind: error.kind ?? "Error" } });
   }
