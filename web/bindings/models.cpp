@@ -55,11 +55,9 @@ Json load(const Json& args) {
   if (model->model.tokenizer == nullptr && args.contains("tokenizer"))
     model->model.tokenizer = data::load_tokenizer(args.at("tokenizer").get<std::string>());
   const models::DecoderConfig& config = model->model.decoder->config;
-  std::int64_t parameters = 0;
-  for (const Tensor& parameter : model->model.decoder->parameters()) parameters += parameter.numel();
   const Json result = {{"source", model->model.source}, {"architecture", config.architecture},
                        {"context", config.context},     {"vocabulary", config.vocabulary},
-                       {"layers", config.layers},       {"parameters", parameters},
+                       {"layers", config.layers},       {"width", config.width},
                        {"device", device.str()},        {"tokenizer", model->model.tokenizer != nullptr}};
   loaded().put(args.at("id"), std::move(model));
   return result;

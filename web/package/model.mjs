@@ -25,9 +25,10 @@ export class Model {
   static async open(transport, source, { device = "cpu", tokenizer, name, onProgress, signal } = {}) {
     const model = new Model();
     model.#transport = transport;
-    name ??= file_name(source, "model.bin");
+    const file = file_name(source, "model.bin");
+    name ??= file;
     const is_url = typeof source === "string" || source instanceof URL;
-    if (!tokenizer && is_url && name.endsWith(".bin")) tokenizer = beside(source, "tokenizer.bin");
+    if (!tokenizer && is_url && file.endsWith(".bin")) tokenizer = beside(source, "tokenizer.bin");
     const folder = `m${model.#id}`;
     const open = async (one, options) => {
       const path = await transport.open_file(one, { folder, signal, ...options });

@@ -18,9 +18,9 @@ async function load_chosen() {
     ($("about").textContent = `Loading ${name}: ${mebibytes(loaded)} of ${mebibytes(total)} MiB.`);
   model = await etna.load_model(source, { tokenizer, device, name, onProgress });
   loaded = `${name} ${device}`;
-  const { architecture, parameters, layers, context, vocabulary } = model;
-  $("about").textContent = `${name}: ${architecture}, ${parameters.toLocaleString("en")} parameters, ` +
-    `${layers} layers, ${vocabulary} tokens, a context of ${context}.`;
+  const { architecture, layers, context, vocabulary, width } = model;
+  $("about").textContent = `${name}: ${architecture}, ${layers} layers of width ${width}, ` +
+    `${vocabulary} tokens, a context of ${context}.`;
 }
 
 const number = (id) => {
