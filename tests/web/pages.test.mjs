@@ -3,12 +3,13 @@
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import { createRequire } from "node:module";
-import { mkdtemp, readFile, rm, stat } from "node:fs/promises";
+import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { gzipSync } from "node:zlib";
 import { serve } from "../../web/serve.mjs";
+import { make_digits } from "../../web/pages/digits.mjs";
 import { folder, read, root, skip_stories, stories } from "./load.mjs";
 
 const modules = process.env.ETNA_BROWSER ?? join(root, "build/browser");
@@ -60,7 +61,16 @@ async function visit(name, f, { width = 1000, height = 900, dark = false } = {})
 }
 
 const text_of = (page, id) => page.$eval(id, (node) => node.textContent);
-const enabled = (page, id) => page.waitForFunction((one) => !document.querySelector(one).disabled, { timeout: 60_000 }, id);
+const enabled = (page, id) =>
+  page.waitForFunction((one) => !document.querySelector(one).disabled, { timeout: 60_000 }, id);
+/** Waits until the text of an element matches. */
+const says = (page, id, pattern) =>
+  page.waitForFunction(
+    (one, source) => new RegExp(source).test(document.querySelector(one).textContent),
+    { timeout: 60_000 }, id, pattern.source,
+  );
+const steps = (page, count) =>
+  page.waitForFunction((n) => Number(document.querySelector("#steps").textContent) >= n, { timeout: 60_000 }, count);
 const picture = async (page, name) =>
   pictures && page.screenshot({ path: join(pictures, `web-${name}.webp`), type: "webp", quality: 72 });
 /** Nothing is wider than the screen. */
@@ -96,16 +106,16 @@ test("Draw trains, its loss falls, and a drawn seven is taken for one", { skip }
     await enabled(page, "#train");
     assert.match(await text_of(page, "#data"), /makes itself/);
     await page.click("#train");
-    await page.waitForFunction(() => Number(document.querySelector("#steps").textContent) >= 1, { timeout: 60_000 });
+    await steps(page, 1);
     const first = Number(await text_of(page, "#loss"));
-    await page.waitForFunction(() => Number(document.querySelector("#steps").textContent) >= 400, { timeout: 60_000 });
+    await steps(page, 400);
     await page.click("#train");
     await enabled(page, "#reset");
     const last = Number(await text_of(page, "#loss")), accuracy = parseFloat(await text_of(page, "#accuracy"));
     assert.ok(last < first / 2, `loss ${first} to ${last}`);
     assert.ok(accuracy > 85, `accuracy ${accuracy} %`);
     await draw_seven(page);
-    await page.waitForFunction(() => /like 7/.test(document.querySelector("#answer").textContent), { timeout: 10_000 });
+    await says(page, "#answer", /like 7/);
     await named(page);
     await picture(page, "draw");
     const paused = await text_of(page, "#steps");
@@ -115,13 +125,13 @@ test("Draw trains, its loss falls, and a drawn seven is taken for one", { skip }
     await page.click("#clear");
     assert.match(await text_of(page, "#answer"), /Draw in the square/);
     await page.click("#example");
-    await page.waitForFunction(() => /looks like/.test(document.querySelector("#answer").textContent));
+    await says(page, "#answer", /looks like/);
     await page.click("#compare");
-    await page.waitForFunction(() => /Steps a second/.test(document.querySelector("#compared").textContent), { timeout: 60_000 });
+    await says(page, "#compared", /Steps a second/);
     await page.select("#model", "cnn");
     await page.waitForFunction(() => document.querySelector("#steps").textContent === "0");
     await page.click("#train");
-    await page.waitForFunction(() => Number(document.querySelector("#steps").textContent) >= 10, { timeout: 60_000 });
+    await steps(page, 10);
     await page.click("#train");
     await enabled(page, "#reset");
   }));
@@ -133,7 +143,7 @@ test("Draw can be drawn on by keyboard, on a phone, in the dark", { skip }, () =
     await page.focus("#pad");
     await page.keyboard.press("Space");
     for (let i = 0; i < 15; i++) await page.keyboard.press("ArrowDown");
-    await page.waitForFunction(() => /looks like/.test(document.querySelector("#answer").textContent), { timeout: 10_000 });
+    await says(page, "#answer", /looks like/);
     const background = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
     assert.equal(background, "rgb(23, 22, 20)");
     await picture(page, "draw-phone");
@@ -161,13 +171,37 @@ test("Draw's memory stays flat over many steps", { skip }, () =>
     assert.ok(sizes.after.page - sizes.before.page < 64 << 20, JSON.stringify(sizes));
   }));
 
-test("Stories writes stories260K's greedy text exactly, its first token within a second", { skip: skip || skip_stories }, (t) =>
+test("Draw trains on images in IDX files where the server has them", { skip }, async () => {
+  const data = await mkdtemp(join(tmpdir(), "etna-web-"));
+  const word = (...numbers) => Buffer.concat(numbers.map((n) => Buffer.from([n >> 24, n >> 16, n >> 8, n])));
+  for (const [name, count, seed] of [["train", 3000, 1], ["t10k", 1000, 2]]) {
+    const { images, labels } = make_digits(count, seed);
+    await writeFile(join(data, `${name}-images-idx3-ubyte`), Buffer.concat([word(0x803, count, 28, 28), images]));
+    await writeFile(join(data, `${name}-labels-idx1-ubyte`), Buffer.concat([word(0x801, count), labels]));
+  }
+  const own = await serve({ folder, port: 0, data: [data] });
+  const page = await browser.newPage();
+  try {
+    await page.goto(`http://127.0.0.1:${own.address().port}/draw.html`);
+    await enabled(page, "#train");
+    assert.match(await text_of(page, "#data"), /3000 to train on and 1000 held out/);
+    await page.click("#train");
+    await page.waitForFunction(() => parseFloat(document.querySelector("#accuracy").textContent) > 60);
+    assert.equal(await text_of(page, "#error"), "");
+  } finally {
+    await page.close();
+    own.close();
+    await rm(data, { recursive: true });
+  }
+});
+
+test("Stories writes stories260K's greedy text exactly", { skip: skip || skip_stories }, (t) =>
   visit("stories.html", async (page) => {
     await enabled(page, "#write");
     await page.$eval("#temperature", (input) => (input.value = "0"));
     await page.click("#write");
     await page.waitForFunction(() => document.querySelector("#story").textContent !== "");
-    await page.waitForFunction(() => /Ended by/.test(document.querySelector("#speed").textContent), { timeout: 60_000 });
+    await says(page, "#speed", /Ended by/);
     assert.equal(await text_of(page, "#story"), read("expected_greedy.txt").toString());
     t.diagnostic(await text_of(page, "#speed"));
     await named(page);
@@ -200,7 +234,7 @@ test("Stories stops when asked, on a phone, in the dark", { skip: skip || skip_s
     await page.click("#write");
     await page.waitForFunction(() => document.querySelector("#story").textContent.length > 40);
     await page.click("#stop");
-    await page.waitForFunction(() => /aborted/.test(document.querySelector("#speed").textContent));
+    await says(page, "#speed", /aborted/);
     assert.match(await text_of(page, "#story"), /^Once upon a time/);
     await picture(page, "stories-phone");
   }, { width: 390, height: 800, dark: true }));
@@ -210,9 +244,9 @@ test("Stories takes a reader's own files, and says why one does not run", { skip
     await enabled(page, "#write");
     const input = await page.$("#file");
     await input.uploadFile(join(stories, "checkpoint_legacy.bin"), join(stories, "tokenizer.bin"));
-    await page.waitForFunction(() => /is loaded/.test(document.querySelector("#own").textContent), { timeout: 20_000 });
+    await says(page, "#own", /is loaded/);
     await input.uploadFile(join(root, "README.md"));
-    await page.waitForFunction(() => /does not run: README.md/.test(document.querySelector("#own").textContent));
+    await says(page, "#own", /does not run: README.md/);
     await enabled(page, "#write");
   }));
 
@@ -224,7 +258,7 @@ test("Bench checks every op and gives a report", { skip }, async () => {
       await client.send("Browser.setDownloadBehavior", { behavior: "allow", downloadPath: downloads });
       await enabled(page, "#run");
       await page.click("#run");
-      await enabled(page, "#save").then(() => {}, () => {});
+      await says(page, "#state", /checked/);
       await page.waitForFunction(() => document.querySelector("#stop").disabled, { timeout: 120_000 });
       assert.match(await text_of(page, "#state"), /^(\d\d) of \1 ops checked, 0 differ\.$/);
       await named(page);
@@ -244,10 +278,6 @@ test("what a page loads first is at most 2.5 MB gzipped", { skip }, async (t) =>
   const loaded = new Set();
   const page = await browser.newPage();
   page.on("request", (request) => loaded.add(new URL(request.url()).pathname));
-  browser.on("targetcreated", async (target) => {
-    const worker = await target.worker?.();
-    worker?.client.send("Network.enable").catch(() => {});
-  });
   await page.goto(`${origin}/draw.html`);
   await enabled(page, "#train");
   await page.close();
