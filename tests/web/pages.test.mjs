@@ -140,10 +140,17 @@ test("Draw can be drawn on by keyboard, on a phone, in the dark", { skip }, () =
   visit("draw.html", async (page) => {
     await enabled(page, "#train");
     await fits(page);
+    await page.click("#example");
+    await says(page, "#answer", /^Before training, a guess: \d/);
+    await page.click("#clear");
+    await page.click("#train");
+    await steps(page, 150);
+    await page.click("#train");
+    await enabled(page, "#reset");
     await page.focus("#pad");
     await page.keyboard.press("Space");
-    for (let i = 0; i < 15; i++) await page.keyboard.press("ArrowDown");
-    await says(page, "#answer", /looks like/);
+    for (let i = 0; i < 20; i++) await page.keyboard.press("ArrowDown");
+    await says(page, "#answer", /looks like 1/);
     const background = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
     assert.equal(background, "rgb(23, 22, 20)");
     await picture(page, "draw-phone");

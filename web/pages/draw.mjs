@@ -10,7 +10,7 @@ const BATCH = 64;
 const LOSS_STEPS = 5, ACCURACY_STEPS = 50;
 
 const chart = new Chart($("chart"));
-let etna, data, classifier, training = false, asked = false;
+let etna, data, classifier, training = false, asked = false, again = false;
 let next = random(5);
 
 function batch() {
@@ -111,13 +111,17 @@ async function compare() {
 
 /** Asks for the drawing; while an answer is awaited, a newer drawing waits. */
 async function classify() {
-  if (!classifier || pad.empty || asked) return;
+  if (!classifier || pad.empty) return;
+  if (asked) return (again = true);
   asked = true;
   try {
+    again = false;
     const { labels, probabilities } = await classifier.predict(pad.image());
     if (pad.empty) return;
     const percent = (i) => `${(100 * probabilities[i]).toFixed(0)} %`;
-    $("answer").textContent = `This looks like ${data.names[labels[0]]} (${percent(labels[0])}).`;
+    const answer = `${data.names[labels[0]]} (${percent(labels[0])})`;
+    const untrained = $("steps").textContent === "0";
+    $("answer").textContent = untrained ? `Before training, a guess: ${answer}.` : `This looks like ${answer}.`;
     $("bars").replaceChildren(...data.names.flatMap((name, i) => {
       const bar = document.createElement("i");
       bar.style.width = percent(i).replace(" ", "");
@@ -127,6 +131,7 @@ async function classify() {
   } finally {
     asked = false;
   }
+  if (again) await classify();
 }
 
 let waiting = false;
