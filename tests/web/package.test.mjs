@@ -27,7 +27,8 @@ test("npm packs it, and what is installed runs", { skip }, async () => {
     const { stdout } = await run("node", ["main.mjs"], { cwd: folder });
     assert.equal(stdout.trim(), "12");
     const installed = await readdir(join(folder, "node_modules/etna"));
-    for (const name of ["etna.d.ts", "worker.mjs", "etna_core.wasm", "LICENSE"]) assert.ok(installed.includes(name), name);
+    for (const name of ["etna.d.ts", "worker.mjs", "etna_core.wasm", "LICENSE"])
+      assert.ok(installed.includes(name), name);
   } finally {
     await rm(folder, { recursive: true });
   }
