@@ -14,7 +14,7 @@ namespace {
 const std::map<std::string, int> kStoreys = {{"shaders", 0}, {"device", 1},   {"tensor", 2}, {"autograd", 3},
                                              {"nn", 4},      {"optim", 4},    {"data", 5},   {"models", 6},
                                              {"train", 6},   {"serve", 6},    {"etna.h", 7}, {"cli", 8},
-                                             {"bench", 8},   {"examples", 8}, {"tests", 8}};
+                                             {"bench", 8},   {"examples", 8}, {"web", 8},    {"tests", 8}};
 
 /// Files without a layer: the generated list of shader variants, and the tables that both sides of an op are made from.
 bool is_neutral(const std::string& target) { return target == "shaders/shaders.h" || target.ends_with(".def"); }

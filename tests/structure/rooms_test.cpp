@@ -64,7 +64,7 @@ std::vector<Source> library() {
   std::vector<Source> all = sources({".h", ".cpp", ".inc"});
   std::erase_if(all, [](const Source& s) {
     return s.folder() == "tests" || s.folder() == "tools" || s.folder() == "bench" || s.folder() == "cli" ||
-           s.folder() == "examples";
+           s.folder() == "examples" || s.folder() == "web";
   });
   return all;
 }

@@ -17,7 +17,8 @@ struct Source {
 
 inline constexpr const char* kFolders[] = {"shaders", "device", "tensor",   "autograd", "nn",
                                            "optim",   "data",   "models",   "train",    "serve",
-                                           "cli",     "bench",  "examples", "tests",    "tools"};
+                                           "cli",     "bench",  "examples", "tests",    "tools",
+                                           "web"};
 
 /// Every file in the folders of the tree (and etna.h) with one of these extensions.
 inline std::vector<Source> sources(const std::vector<std::string>& endings) {

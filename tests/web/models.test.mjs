@@ -1,0 +1,103 @@
+import assert from "node:assert/strict";
+import { before, test } from "node:test";
+import { EtnaErrorOf } from "./claims.mjs";
+import { load, read, skip_stories } from "./load.mjs";
+
+let etna;
+before(async () => {
+  etna = await load();
+});
+const open = (options) =>
+  etna.load_model(read("checkpoint_legacy.bin"), { tokenizer: read("tokenizer.bin"), name: "stories.bin", ...options });
+
+test("stories260K writes its greedy text exactly", { skip: skip_stories }, async () => {
+  const model = await open();
+  assert.equal(model.source, "llama2.c");
+  let streamed = "";
+  const result = await model.generate("", { max_tokens: 256, temperature: 0, on_token: (text) => (streamed += text) });
+  assert.equal(result.text, read("expected_greedy.txt").toString());
+  assert.equal(streamed, result.text);
+  assert.ok(result.tokens_per_second > 0 && result.first_token_ms > 0);
+  await model.free();
+});
+
+test("the same seed writes the same text, and another one another", { skip: skip_stories }, async () => {
+  const model = await open();
+  const write = async (seed) => (await model.generate("Once", { max_tokens: 40, temperature: 1, seed })).text;
+  assert.equal(await write(1), await write(1));
+  assert.notEqual(await write(1), await write(2));
+  await assert.rejects(model.generate("", { temperature: 1, top_p: 7 }), /top_p/);
+  await model.free();
+});
+
+test("a signal ends a text, and the next one begins", { skip: skip_stories }, async () => {
+  const model = await open();
+  const controller = new AbortController();
+  let pieces = 0;
+  const result = await model.generate("", {
+    max_tokens: 256,
+    temperature: 0,
+    signal: controller.signal,
+    on_token: () => ++pieces === 2 && controller.abort(),
+  });
+  assert.equal(result.stopped, "aborted");
+  assert.ok(result.tokens.length < 256);
+  assert.equal((await model.generate("", { max_tokens: 8, temperature: 0 })).tokens.length, 8);
+  await model.free();
+});
+
+test("two texts at once are refused with a sentence", { skip: skip_stories }, async () => {
+  const model = await open();
+  const one = model.generate("", { max_tokens: 20 });
+  await assert.rejects(model.generate("", { max_tokens: 20 }), /writing another text/);
+  await one;
+  await model.free();
+});
+
+test("a model's bytes are there once, and go when it is freed", { skip: skip_stories }, async () => {
+  const before = await etna.memory();
+  const progress = [];
+  for (let i = 0; i < 40; i++) {
+    const model = await open({ onProgress: (step) => progress.push(step) });
+    await model.free();
+  }
+  assert.equal(progress.at(-1).loaded, progress.at(-1).total);
+  const after = await etna.memory();
+  assert.ok(after.wasm - before.wasm < 8 << 20, `${before.wasm} to ${after.wasm}`);
+});
+
+test("a model without a tokenizer loads, and says so when it should write", { skip: skip_stories }, async () => {
+  const model = await etna.load_model(read("checkpoint_legacy.bin"));
+  assert.equal(model.tokenizer, false);
+  await assert.rejects(model.generate("Hello"), /no tokenizer/);
+  await model.free();
+});
+
+test("bad files are refused with Etna's sentence", async () => {
+  const bytes = (text) => new TextEncoder().encode(text);
+  const refused = (data, name) =>
+    assert.rejects(etna.load_model(data, { name }), EtnaErrorOf("FormatError", new RegExp(`^${name}: `)));
+  await refused(bytes("GGUFxxxxyyyy"), "a.gguf");
+  await refused(bytes("x".repeat(99)), "b.bin");
+  await refused(bytes("{}"), "c.safetensors");
+  await refused(new Uint8Array(0), "d.bin");
+  await assert.rejects(etna.load_model(42), /a file must be a URL, a File or Blob, or bytes/);
+});
+
+test("a file that does not fit is refused before a byte is read", async () => {
+  class Large extends Blob {
+    get size() {
+      return 6 * 2 ** 30;
+    }
+  }
+  await assert.rejects(etna.load_model(new Large(["x"]), { name: "large.gguf" }),
+    EtnaErrorOf("OutOfMemory", /large\.gguf: 6144 MiB do not fit/));
+});
+
+test("damaged weights do not stop Etna", { skip: skip_stories }, async () => {
+  const short = read("checkpoint_legacy.bin").subarray(0, 500_000);
+  await assert.rejects(etna.load_model(short, { name: "short.bin" }), EtnaErrorOf("FormatError", /short\.bin/));
+  const model = await open();
+  assert.equal((await model.generate("", { max_tokens: 4, temperature: 0 })).tokens.length, 4);
+  await model.free();
+});

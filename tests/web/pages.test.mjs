@@ -1,0 +1,310 @@
+// Clicks through the pages in Chromium, as a reader would, and reads what they say. No page may ask another server for
+// anything, or write an error to the console.
+import assert from "node:assert/strict";
+import { existsSync } from "node:fs";
+import { createRequire } from "node:module";
+import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { gzipSync } from "node:zlib";
+import { serve } from "../../web/serve.mjs";
+import { make_digits } from "../../web/pages/digits.mjs";
+import { folder, read, root, skip_stories, stories } from "./load.mjs";
+
+const modules = process.env.ETNA_BROWSER ?? join(root, "build/browser");
+const chromium = process.env.ETNA_CHROMIUM ?? "/usr/bin/chromium";
+const missing = [
+  existsSync(join(modules, "node_modules/puppeteer-core")) ? "" : `puppeteer-core in ${modules}`,
+  existsSync(chromium) ? "" : `Chromium (${chromium})`,
+].filter(Boolean);
+const skip = missing.length ? `there is no ${missing.join(" and no ")}` : false;
+/** Pictures for the documentation are written where this is set. */
+const pictures = process.env.ETNA_PICTURES;
+
+let browser, server, origin;
+before(async () => {
+  if (skip) return;
+  const puppeteer = createRequire(join(modules, "package.json"))("puppeteer-core");
+  server = await serve({ folder, port: 0, data: stories ? [stories] : [] });
+  origin = `http://127.0.0.1:${server.address().port}`;
+  browser = await (puppeteer.default ?? puppeteer).launch({
+    executablePath: chromium,
+    headless: true,
+    args: ["--no-sandbox", "--enable-unsafe-webgpu", "--enable-precise-memory-info"],
+  });
+});
+after(async () => {
+  await browser?.close();
+  server?.close();
+});
+
+/** Opens a page, and afterwards checks what it asked for and what it complained about. */
+async function visit(name, f, { width = 1000, height = 900, dark = false } = {}) {
+  const page = await browser.newPage();
+  const complaints = [], requests = [];
+  page.on("console", (message) => message.type() === "error" && complaints.push(message.text()));
+  page.on("pageerror", (error) => complaints.push(error.message));
+  page.on("request", (request) => requests.push(request.url()));
+  await page.setViewport({ width, height, isMobile: width < 500, hasTouch: width < 500 });
+  await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: dark ? "dark" : "light" }]);
+  try {
+    await page.goto(`${origin}/${name}`);
+    await f(page);
+    const text = (id) => page.$eval(id, (node) => node.textContent);
+    if (await page.$("#error")) assert.equal(await text("#error"), "");
+    assert.deepEqual(complaints, []);
+    assert.deepEqual(requests.filter((url) => !/^(data|blob):/.test(url) && !url.startsWith(origin)), []);
+  } finally {
+    await page.close();
+  }
+}
+
+const text_of = (page, id) => page.$eval(id, (node) => node.textContent);
+const enabled = (page, id) =>
+  page.waitForFunction((one) => !document.querySelector(one).disabled, { timeout: 60_000 }, id);
+/** Waits until the text of an element matches. */
+const says = (page, id, pattern) =>
+  page.waitForFunction(
+    (one, source) => new RegExp(source).test(document.querySelector(one).textContent),
+    { timeout: 60_000 }, id, pattern.source,
+  );
+const steps = (page, count) =>
+  page.waitForFunction((n) => Number(document.querySelector("#steps").textContent) >= n, { timeout: 60_000 }, count);
+const picture = async (page, name) =>
+  pictures && page.screenshot({ path: join(pictures, `web-${name}.webp`), type: "webp", quality: 72 });
+/** Nothing is wider than the screen. A phone's innerWidth grows with what is too wide. */
+const fits = async (page) =>
+  assert.ok((await page.evaluate(() => document.documentElement.scrollWidth)) <= page.viewport().width, "too wide");
+/** Every control has a name that a screen reader can say. */
+async function named(page) {
+  const nameless = await page.$$eval("button, select, input, textarea, canvas, a", (all) =>
+    all.filter((one) => !(one.ariaLabel || one.labels?.length || one.textContent.trim())).map((one) => one.outerHTML));
+  assert.deepEqual(nameless, []);
+}
+
+async function draw_seven(page) {
+  const box = await (await page.$("#pad")).boundingBox();
+  const at = ([x, y]) => [box.x + x * box.width, box.y + y * box.height];
+  const points = [[0.3, 0.2], [0.5, 0.2], [0.72, 0.2], [0.62, 0.45], [0.52, 0.65], [0.45, 0.85]].map(at);
+  await page.mouse.move(...points[0]);
+  await page.mouse.down();
+  for (const point of points.slice(1)) await page.mouse.move(...point, { steps: 6 });
+  await page.mouse.up();
+}
+
+test("the index leads to the three pages", { skip }, () =>
+  visit("index.html", async (page) => {
+    const links = await page.$$eval("main a", (all) => all.map((one) => one.getAttribute("href")));
+    assert.deepEqual(links, ["draw.html", "stories.html", "bench.html"]);
+    await fits(page);
+    await picture(page, "index");
+  }));
+
+test("Draw trains, its loss falls, and a drawn seven is taken for one", { skip }, () =>
+  visit("draw.html", async (page) => {
+    await enabled(page, "#train");
+    assert.match(await text_of(page, "#data"), /makes itself/);
+    await page.click("#train");
+    await steps(page, 1);
+    const first = Number(await text_of(page, "#loss"));
+    await steps(page, 400);
+    await page.click("#train");
+    await enabled(page, "#reset");
+    const last = Number(await text_of(page, "#loss")), accuracy = parseFloat(await text_of(page, "#accuracy"));
+    assert.ok(last < first / 2, `loss ${first} to ${last}`);
+    assert.ok(accuracy > 85, `accuracy ${accuracy} %`);
+    await draw_seven(page);
+    await says(page, "#answer", /like 7/);
+    await named(page);
+    await picture(page, "draw");
+    const paused = await text_of(page, "#steps");
+    await new Promise((resume) => setTimeout(resume, 300));
+    assert.equal(await text_of(page, "#steps"), paused, "a pause is one");
+
+    await page.click("#clear");
+    assert.match(await text_of(page, "#answer"), /Draw in the square/);
+    await page.click("#example");
+    await says(page, "#answer", /looks like/);
+    await page.click("#compare");
+    await says(page, "#compared", /Steps a second/);
+    await page.select("#model", "cnn");
+    await page.waitForFunction(() => document.querySelector("#steps").textContent === "0");
+    await page.click("#train");
+    await steps(page, 10);
+    await page.click("#train");
+    await enabled(page, "#reset");
+  }));
+
+test("Draw can be drawn on by keyboard, on a phone, in the dark", { skip }, () =>
+  visit("draw.html", async (page) => {
+    await enabled(page, "#train");
+    await fits(page);
+    await page.click("#example");
+    await says(page, "#answer", /^Before training, a guess: \d/);
+    await page.click("#clear");
+    await page.click("#train");
+    await steps(page, 150);
+    await page.click("#train");
+    await enabled(page, "#reset");
+    await page.focus("#pad");
+    await page.keyboard.press("Space");
+    for (let i = 0; i < 20; i++) await page.keyboard.press("ArrowDown");
+    await says(page, "#answer", /looks like 1/);
+    const background = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+    assert.equal(background, "rgb(23, 22, 20)");
+    await picture(page, "draw-phone");
+  }, { width: 390, height: 800, dark: true }));
+
+test("Draw's memory stays flat over many steps", { skip }, () =>
+  visit("draw.html", async (page) => {
+    await enabled(page, "#train");
+    const sizes = await page.evaluate(async () => {
+      const { load } = await import("./etna/etna.mjs");
+      const { make_digits } = await import("./digits.mjs");
+      const etna = await load({ worker: true, device: "cpu" });
+      const classifier = await etna.classifier();
+      const { images, labels } = make_digits(64, 1);
+      const size = async () => ({ ...(await etna.memory()), page: performance.memory.usedJSHeapSize });
+      for (let i = 0; i < 50; i++) await classifier.train_step(images, labels);
+      const before = await size();
+      for (let i = 0; i < 1000; i++) await (await classifier.train_step(images, labels)).loss();
+      const after = await size();
+      etna.close();
+      return { before, after };
+    });
+    assert.equal(sizes.after.wasm, sizes.before.wasm);
+    assert.ok(sizes.after.in_use - sizes.before.in_use < 100_000, JSON.stringify(sizes));
+    assert.ok(sizes.after.page - sizes.before.page < 64 << 20, JSON.stringify(sizes));
+  }));
+
+test("Draw trains on images in IDX files where the server has them", { skip }, async () => {
+  const data = await mkdtemp(join(tmpdir(), "etna-web-"));
+  const word = (...numbers) => Buffer.concat(numbers.map((n) => Buffer.from([n >> 24, n >> 16, n >> 8, n])));
+  for (const [name, count, seed] of [["train", 3000, 1], ["t10k", 1000, 2]]) {
+    const { images, labels } = make_digits(count, seed);
+    await writeFile(join(data, `${name}-images-idx3-ubyte`), Buffer.concat([word(0x803, count, 28, 28), images]));
+    await writeFile(join(data, `${name}-labels-idx1-ubyte`), Buffer.concat([word(0x801, count), labels]));
+  }
+  const own = await serve({ folder, port: 0, data: [data] });
+  const page = await browser.newPage();
+  try {
+    await page.goto(`http://127.0.0.1:${own.address().port}/draw.html`);
+    await enabled(page, "#train");
+    assert.match(await text_of(page, "#data"), /3000 to train on and 1000 held out/);
+    await page.click("#train");
+    await page.waitForFunction(() => parseFloat(document.querySelector("#accuracy").textContent) > 60);
+    assert.equal(await text_of(page, "#error"), "");
+  } finally {
+    await page.close();
+    own.close();
+    await rm(data, { recursive: true });
+  }
+});
+
+test("Stories writes stories260K's greedy text exactly", { skip: skip || skip_stories }, (t) =>
+  visit("stories.html", async (page) => {
+    await enabled(page, "#write");
+    await page.$eval("#temperature", (input) => (input.value = "0"));
+    await page.click("#write");
+    await page.waitForFunction(() => document.querySelector("#story").textContent !== "");
+    await says(page, "#speed", /Ended by/);
+    assert.equal(await text_of(page, "#story"), read("expected_greedy.txt").toString());
+    t.diagnostic(await text_of(page, "#speed"));
+    await named(page);
+    await picture(page, "stories");
+  }));
+
+test("stories260K's first token comes within a second of the page's load", { skip: skip || skip_stories }, (t) =>
+  visit("index.html", async (page) => {
+    const time = await page.evaluate(async () => {
+      const begin = performance.now();
+      const { load } = await import("./etna/etna.mjs");
+      const etna = await load({ worker: true, device: "cpu" });
+      const model = await etna.load_model(new URL("data/stories/checkpoint_legacy.bin", location.href).href);
+      const first = await new Promise((seen) => {
+        model.generate("", { max_tokens: 4, temperature: 0, on_token: () => seen(performance.now() - begin) });
+      });
+      etna.close();
+      return first;
+    });
+    t.diagnostic(`first token after ${time.toFixed(0)} ms`);
+    assert.ok(time < 1000, `${time} ms`);
+  }));
+
+test("Stories stops when asked, on a phone, in the dark", { skip: skip || skip_stories }, () =>
+  visit("stories.html", async (page) => {
+    await enabled(page, "#write");
+    await fits(page);
+    await page.$eval("#max_tokens", (input) => (input.value = "400"));
+    await page.type("#prompt", "Once upon a time");
+    await page.click("#write");
+    await page.waitForFunction(() => document.querySelector("#story").textContent.length > 40);
+    await page.click("#stop");
+    await says(page, "#speed", /aborted/);
+    assert.match(await text_of(page, "#story"), /^Once upon a time/);
+    await picture(page, "stories-phone");
+  }, { width: 390, height: 800, dark: true }));
+
+test("Stories takes a reader's own files, and says why one does not run", { skip: skip || skip_stories }, () =>
+  visit("stories.html", async (page) => {
+    await enabled(page, "#write");
+    const input = await page.$("#file");
+    await input.uploadFile(join(stories, "checkpoint_legacy.bin"), join(stories, "tokenizer.bin"));
+    await says(page, "#own", /is loaded/);
+    await input.uploadFile(join(root, "README.md"));
+    await says(page, "#own", /does not run: README.md/);
+    await enabled(page, "#write");
+  }));
+
+test("Bench checks every op and gives a report", { skip }, async () => {
+  const downloads = await mkdtemp(join(tmpdir(), "etna-web-"));
+  try {
+    await visit("bench.html", async (page) => {
+      const client = await page.createCDPSession();
+      await client.send("Browser.setDownloadBehavior", { behavior: "allow", downloadPath: downloads });
+      await enabled(page, "#run");
+      await page.click("#run");
+      await says(page, "#state", /checked/);
+      await page.waitForFunction(() => document.querySelector("#stop").disabled, { timeout: 120_000 });
+      assert.match(await text_of(page, "#state"), /^(\d\d) of \1 ops checked, 0 differ\.$/);
+      await named(page);
+      await picture(page, "bench");
+      await page.click("#save");
+      const file = join(downloads, "etna-bench.json");
+      for (let i = 0; i < 50 && !existsSync(file); i++) await new Promise((resume) => setTimeout(resume, 100));
+      const report = JSON.parse(await readFile(file, "utf8"));
+      assert.ok(report.results.length >= 40 && report.results.every((result) => result.ok && result.milliseconds > 0));
+    });
+  } finally {
+    await rm(downloads, { recursive: true });
+  }
+});
+
+test("every page fits a phone", { skip }, async () => {
+  for (const name of ["index", "draw", "stories", "bench"])
+    await visit(`${name}.html`, async (page) => {
+      if (name !== "index") await says(page, name === "bench" ? "#state" : name === "draw" ? "#data" : "#about", /\.$/);
+      await fits(page);
+    }, { width: 360, height: 700 });
+});
+
+test("what a page loads first is at most 2.5 MB gzipped", { skip }, async (t) => {
+  const loaded = new Set();
+  const page = await browser.newPage();
+  page.on("request", (request) => loaded.add(new URL(request.url()).pathname));
+  await page.goto(`${origin}/draw.html`);
+  await enabled(page, "#train");
+  await page.close();
+  // What the worker loads is not among the page's requests everywhere.
+  const files = [...loaded].filter((path) => !path.startsWith("/data/"));
+  for (const name of ["worker.mjs", "runtime.mjs", "etna_core.mjs", "etna_core.wasm", "kernels.json"])
+    files.push(`/etna/${name}`);
+  let sum = 0;
+  for (const path of new Set(files)) {
+    const file = join(folder, path);
+    if (existsSync(file) && (await stat(file)).isFile()) sum += gzipSync(await readFile(file)).length;
+  }
+  t.diagnostic(`${(sum / 1e6).toFixed(2)} MB gzipped`);
+  assert.ok(sum > 1e6 && sum <= 2.5e6, `${sum} bytes`);
+});

@@ -1,0 +1,113 @@
+// Stories: a language model writes, from the server's files or from the reader's own.
+import { $, find_data, guarded, list_devices, open_etna } from "./page.mjs";
+
+/** By the name in the list: what load_model() takes. */
+const sources = new Map();
+let etna, model, loaded = "", controller;
+
+const mebibytes = (bytes) => (bytes / 2 ** 20).toFixed(1);
+
+async function load_chosen() {
+  const name = $("model").value, device = $("device").value;
+  if (loaded === `${name} ${device}`) return;
+  loaded = "";
+  await model?.free();
+  model = null;
+  const { source, tokenizer } = sources.get(name);
+  const onProgress = ({ loaded, total }) =>
+    ($("about").textContent = `Loading ${name}: ${mebibytes(loaded)} of ${mebibytes(total)} MiB.`);
+  model = await etna.load_model(source, { tokenizer, device, name, onProgress });
+  loaded = `${name} ${device}`;
+  const { architecture, layers, context, vocabulary, width } = model;
+  $("about").textContent = `${name}: ${architecture}, ${layers} layers of width ${width}, ` +
+    `${vocabulary} tokens, a context of ${context}.`;
+}
+
+const number = (id) => {
+  const input = $(id);
+  const name = input.parentElement.innerText.trim();
+  if (!input.checkValidity()) throw new Error(`${name}: ${input.validationMessage}`);
+  if (input.value === "") throw new Error(`${name}: a number is missing.`);
+  return Number(input.value);
+};
+
+async function write() {
+  const settings = {};
+  for (const id of ["temperature", "top_k", "top_p", "min_p", "seed", "max_tokens"]) settings[id] = number(id);
+  controller = new AbortController();
+  $("write").disabled = $("model").disabled = $("device").disabled = true;
+  $("stop").disabled = false;
+  const prompt = $("prompt").value, story = $("story");
+  try {
+    await load_chosen();
+    story.textContent = prompt;
+    $("speed").textContent = "";
+    const result = await model.generate(prompt, {
+      ...settings,
+      signal: controller.signal,
+      on_token: (text) => story.append(text),
+    });
+    $("speed").textContent = `${result.tokens.length} tokens, ${result.tokens_per_second.toFixed(0)} a second, ` +
+      `the first after ${result.first_token_ms.toFixed(0)} ms. Ended by: ${result.stopped}.`;
+  } finally {
+    $("write").disabled = $("model").disabled = $("device").disabled = false;
+    $("stop").disabled = true;
+  }
+}
+
+function offer(name, source) {
+  if (!sources.has(name)) $("model").append(new Option(name));
+  sources.set(name, source);
+  if (loaded.startsWith(`${name} `)) loaded = "";
+}
+
+/** Files that were dropped or chosen: a model, and perhaps its tokenizer. */
+async function take(files) {
+  const tokenizer = files.find((file) => file.name.startsWith("tokenizer"));
+  const weights = files.find((file) => file !== tokenizer);
+  if (!weights) throw new Error("Give the model's file, together with its tokenizer.bin if it has one.");
+  const before = $("model").value;
+  offer(weights.name, { source: weights, tokenizer });
+  $("model").value = weights.name;
+  try {
+    await load_chosen();
+    $("own").textContent = `${weights.name} is loaded.` +
+      (model.tokenizer ? "" : " It has no tokenizer: give both files together, or it cannot write.");
+    $("write").disabled = !model.tokenizer;
+  } catch (error) {
+    $("own").textContent = `It does not run: ${error.message}`;
+    sources.delete(weights.name);
+    [...$("model").options].find((option) => option.value === weights.name)?.remove();
+    $("model").value = before;
+    if (sources.size) await load_chosen();
+  }
+}
+
+$("write").onclick = guarded(write);
+$("stop").onclick = () => controller.abort();
+$("model").onchange = $("device").onchange = guarded(load_chosen);
+$("file").onchange = guarded(() => take([...$("file").files]));
+const drop = $("drop");
+for (const [event, over] of [["dragover", true], ["dragleave", false], ["drop", false]]) {
+  drop.addEventListener(event, (what) => {
+    what.preventDefault();
+    drop.classList.toggle("over", over);
+  });
+}
+drop.addEventListener("drop", guarded((event) => take([...event.dataTransfer.files])));
+
+await guarded(async () => {
+  const opening = open_etna();
+  const found = await find_data();
+  etna = await opening;
+  list_devices($("device"), etna);
+  const at = (path) => ({ source: new URL(path, location.href).href });
+  if (found.stories) offer("stories260K", at(found.stories));
+  if (found.run) offer("wikitext demo", at(found.run));
+  if (sources.size) {
+    await load_chosen();
+    $("write").disabled = false;
+  } else {
+    $("about").textContent = "The server has no model. Open one of your own below.";
+  }
+})();

@@ -1,0 +1,106 @@
+// Serves the built pages on this machine:
+//   node web/serve.mjs [--folder build/web] [--port 8080] [--data DIR]... [--run DIR]
+//
+// --data: a folder with images in IDX files (train-images-idx3-ubyte, ...) or a folder stories260K, or such a folder
+// itself. --run: a folder of a trained model with best.safetensors. What is found is listed in /data/index.json.
+import { createReadStream, existsSync, readdirSync, statSync } from "node:fs";
+import { createServer } from "node:http";
+import { basename, extname, join, normalize, resolve, sep } from "node:path";
+import { fileURLToPath } from "node:url";
+import { parseArgs } from "node:util";
+
+const TYPES = {
+  ".html": "text/html; charset=utf-8", ".mjs": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8",
+  ".json": "application/json", ".wasm": "application/wasm", ".svg": "image/svg+xml", ".png": "image/png",
+};
+
+const IDX = ["train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"];
+
+/** What lies in a folder and below it, one level deep: images, a model. */
+export function find_data(folders, run) {
+  const found = { images: null, stories: null, run: null };
+  const files = new Map();
+  const look = (folder) => {
+    const has = (name) => existsSync(join(folder, name));
+    if (!found.images && IDX.every(has)) {
+      found.images = { name: basename(folder), files: IDX.map((name) => `data/images/${name}`) };
+      for (const name of IDX) files.set(`/data/images/${name}`, join(folder, name));
+    }
+    if (!found.stories && has("checkpoint_legacy.bin") && has("tokenizer.bin")) {
+      found.stories = "data/stories/checkpoint_legacy.bin";
+      for (const name of ["checkpoint_legacy.bin", "tokenizer.bin"])
+        files.set(`/data/stories/${name}`, join(folder, name));
+    }
+  };
+  for (const folder of folders.filter((one) => existsSync(one))) {
+    look(folder);
+    for (const name of readdirSync(folder).sort())
+      if (statSync(join(folder, name)).isDirectory()) look(join(folder, name));
+  }
+  const weights = run && join(run, "best.safetensors");
+  if (weights && existsSync(weights)) {
+    found.run = "data/run/best.safetensors";
+    files.set("/data/run/best.safetensors", weights);
+  }
+  return { found, files };
+}
+
+/** The bytes that a header "Range: bytes=a-b" asks for. */
+function range_of(header, size) {
+  const match = /^bytes=(\d+)-(\d*)$/.exec(header ?? "");
+  if (!match) return null;
+  const start = Number(match[1]), end = Math.min(match[2] ? Number(match[2]) : size - 1, size - 1);
+  return start <= end ? { start, end } : null;
+}
+
+/** @returns the server, listening */
+export async function serve({ folder, port = 8080, data = [], run }) {
+  const root = resolve(folder);
+  const { found, files } = find_data(data, run);
+  const server = createServer((request, response) => {
+    const path = decodeURIComponent(new URL(request.url, "http://localhost").pathname);
+    // Threads of WebAssembly need both; nothing here comes from elsewhere.
+    response.setHeader("Cross-Origin-Opener-Policy", "same-origin");
+    response.setHeader("Cross-Origin-Embedder-Policy", "require-corp");
+    response.setHeader("Cache-Control", "no-cache");
+    if (path === "/data/index.json") {
+      response.setHeader("Content-Type", "application/json");
+      return response.end(JSON.stringify(found));
+    }
+    const file = files.get(path) ?? join(root, normalize(path.endsWith("/") ? `${path}index.html` : path));
+    const inside = files.has(path) || file.startsWith(root + sep);
+    if (!inside || !existsSync(file) || !statSync(file).isFile()) {
+      response.writeHead(404, { "Content-Type": "text/plain" });
+      return response.end(`${path} is not here`);
+    }
+    const { size } = statSync(file);
+    const range = range_of(request.headers.range, size);
+    response.setHeader("Content-Type", TYPES[extname(file)] ?? "application/octet-stream");
+    response.setHeader("Content-Length", range ? range.end - range.start + 1 : size);
+    if (range) response.setHeader("Content-Range", `bytes ${range.start}-${range.end}/${size}`);
+    response.writeHead(range ? 206 : 200);
+    if (request.method === "HEAD") return response.end();
+    createReadStream(file, range ?? {}).pipe(response);
+  });
+  await new Promise((ready, fail) => server.once("error", fail).listen(port, "127.0.0.1", ready));
+  return server;
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const { values } = parseArgs({
+    options: {
+      folder: { type: "string", default: fileURLToPath(new URL("../build/web", import.meta.url)) },
+      port: { type: "string", default: "8080" },
+      data: { type: "string", multiple: true, default: [] },
+      run: { type: "string" },
+    },
+  });
+  try {
+    const server = await serve({ ...values, port: Number(values.port) });
+    console.log(`http://localhost:${server.address().port}/`);
+  } catch (error) {
+    const in_use = `port ${values.port} is in use; choose another by --port`;
+    console.error(error.code === "EADDRINUSE" ? in_use : error.message);
+    process.exitCode = 1;
+  }
+}
