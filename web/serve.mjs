@@ -6,6 +6,7 @@
 import { createReadStream, existsSync, readdirSync, statSync } from "node:fs";
 import { createServer } from "node:http";
 import { basename, extname, join, normalize, resolve, sep } from "node:path";
+import { pipeline } from "node:stream";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 
@@ -20,6 +21,8 @@ const IDX = ["train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-
 export function find_data(folders, run) {
   const found = { images: null, stories: null, run: null };
   const files = new Map();
+  for (const folder of folders) if (!existsSync(folder)) throw new Error(`--data ${folder}: there is no such folder`);
+  const is_folder = (path) => existsSync(path) && statSync(path).isDirectory();
   const look = (folder) => {
     const has = (name) => existsSync(join(folder, name));
     if (!found.images && IDX.every(has)) {
@@ -32,17 +35,26 @@ export function find_data(folders, run) {
         files.set(`/data/stories/${name}`, join(folder, name));
     }
   };
-  for (const folder of folders.filter((one) => existsSync(one))) {
+  for (const folder of folders) {
     look(folder);
-    for (const name of readdirSync(folder).sort())
-      if (statSync(join(folder, name)).isDirectory()) look(join(folder, name));
+    for (const name of readdirSync(folder).sort()) if (is_folder(join(folder, name))) look(join(folder, name));
   }
   const weights = run && join(run, "best.safetensors");
-  if (weights && existsSync(weights)) {
+  if (weights && !existsSync(weights)) throw new Error(`--run ${run}: there is no best.safetensors in it`);
+  if (weights) {
     found.run = "data/run/best.safetensors";
     files.set("/data/run/best.safetensors", weights);
   }
   return { found, files };
+}
+
+/** The path of a request; null where it is none. */
+function path_of(url) {
+  try {
+    return decodeURIComponent(new URL(url, "http://localhost").pathname);
+  } catch {
+    return null;
+  }
 }
 
 /** The bytes that a header "Range: bytes=a-b" asks for. */
@@ -58,7 +70,7 @@ export async function serve({ folder, port = 8080, data = [], run }) {
   const root = resolve(folder);
   const { found, files } = find_data(data, run);
   const server = createServer((request, response) => {
-    const path = decodeURIComponent(new URL(request.url, "http://localhost").pathname);
+    const path = path_of(request.url);
     // Threads of WebAssembly need both; nothing here comes from elsewhere.
     response.setHeader("Cross-Origin-Opener-Policy", "same-origin");
     response.setHeader("Cross-Origin-Embedder-Policy", "require-corp");
@@ -66,6 +78,10 @@ export async function serve({ folder, port = 8080, data = [], run }) {
     if (path === "/data/index.json") {
       response.setHeader("Content-Type", "application/json");
       return response.end(JSON.stringify(found));
+    }
+    if (path === null || path.includes("\0")) {
+      response.writeHead(400, { "Content-Type": "text/plain" });
+      return response.end("this is no path");
     }
     const file = files.get(path) ?? join(root, normalize(path.endsWith("/") ? `${path}index.html` : path));
     const inside = files.has(path) || file.startsWith(root + sep);
@@ -80,7 +96,8 @@ export async function serve({ folder, port = 8080, data = [], run }) {
     if (range) response.setHeader("Content-Range", `bytes ${range.start}-${range.end}/${size}`);
     response.writeHead(range ? 206 : 200);
     if (request.method === "HEAD") return response.end();
-    createReadStream(file, range ?? {}).pipe(response);
+    // A file that cannot be read to its end ends the answer early, which the reader sees by its length.
+    pipeline(createReadStream(file, range ?? {}), response, () => {});
   });
   await new Promise((ready, fail) => server.once("error", fail).listen(port, "127.0.0.1", ready));
   return server;
@@ -96,6 +113,8 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
     },
   });
   try {
+    if (!/^\d{1,5}$/.test(values.port) || Number(values.port) > 65535)
+      throw new Error(`--port ${values.port}: a port is a number up to 65535`);
     const server = await serve({ ...values, port: Number(values.port) });
     console.log(`http://localhost:${server.address().port}/`);
   } catch (error) {
