@@ -20,6 +20,8 @@
 #include <etna/models/generator.h>
 #include <etna/models/model_file.h>
 
+#include "digit_models.h"
+
 using namespace etna;
 
 namespace {
@@ -28,29 +30,6 @@ using Clock = std::chrono::steady_clock;
 double milliseconds_since(Clock::time_point begin) {
   return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
 }
-
-struct Mlp : nn::UnaryModule {
-  Mlp() : hidden(784, 256), out(256, 10) {
-    register_module("hidden", hidden);
-    register_module("out", out);
-  }
-  Tensor forward(const Tensor& x) const override { return out(relu(hidden(x.flatten(1)))); }
-  nn::Linear hidden, out;
-};
-
-struct Cnn : nn::UnaryModule {
-  Cnn() : first(1, 16, 3, {.padding = 1}), second(16, 32, 3, {.padding = 1}), out(32 * 7 * 7, 10) {
-    register_module("first", first);
-    register_module("second", second);
-    register_module("out", out);
-  }
-  Tensor forward(const Tensor& x) const override {
-    const Tensor h = max_pool2d(relu(first(x)), 2);
-    return out(max_pool2d(relu(second(h)), 2).flatten(1));
-  }
-  nn::Conv2d first, second;
-  nn::Linear out;
-};
 
 /// The median of 20 steps, after 3 others.
 void time_steps(const char* name, nn::UnaryModule& model) {
@@ -100,9 +79,9 @@ int main(int argc, char** argv) {
   cpu::with_threads(1, [&] {
     if (argc > 1) time_tokens(argv[1], start);
     std::printf("vectors: %s, gemm: %s\n", cpu::vector_target(), cpu::f32_kernels().c_str());
-    Mlp mlp;
+    web::Mlp mlp;
     time_steps("mlp", mlp);
-    Cnn cnn;
+    web::Cnn cnn;
     time_steps("cnn", cnn);
   });
 }

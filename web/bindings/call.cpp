@@ -71,6 +71,12 @@ double number_of(const Json& value) {
   return text == "Infinity" ? infinity : text == "-Infinity" ? -infinity : std::nan("");
 }
 
+Json json_of(double number) {
+  if (std::isnan(number)) return "NaN";
+  if (std::isinf(number)) return number > 0 ? "Infinity" : "-Infinity";
+  return number;
+}
+
 Shape shape_of(const Json& value) {
   const std::vector<std::int64_t> sizes = value;
   return sizes;

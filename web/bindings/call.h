@@ -30,9 +30,10 @@ void add_check_methods(Methods& methods);
 const Tensor& tensor_of(const Json& args, const char* key);
 const Tensor& tensor_with(int id);
 
-/// args["device"], else the CPU; args[key] as numbers. JSON has no NaN and no infinity: they come as texts.
+/// args["device"], else the CPU; args[key] as numbers. JSON has no NaN and no infinity: they come and go as texts.
 Device device_of(const Json& args);
 double number_of(const Json& value);
+Json json_of(double number);
 Shape shape_of(const Json& value);
 
 /// Bytes that JavaScript put into this memory for the call.
@@ -51,10 +52,18 @@ class Kept {
   explicit Kept(const char* kind) : kind_(kind) {}
   void put(int id, std::unique_ptr<T> object) { objects_[id] = std::move(object); }
   void free(int id) { objects_.erase(id); }
+  template <typename Is>
+  void free_if(const Is& is) {
+    std::erase_if(objects_, [&](const auto& kept) { return is(*kept.second); });
+  }
   T& at(const Json& args) const {
+    if (T* found = find(args)) return *found;
+    throw Error(std::string(kind_) + ": it was freed");
+  }
+  /// Null if there is none.
+  T* find(const Json& args) const {
     const auto found = objects_.find(args.at("id").get<int>());
-    if (found == objects_.end()) throw Error(std::string(kind_) + ": it was freed");
-    return *found->second;
+    return found == objects_.end() ? nullptr : found->second.get();
   }
 
  private:

@@ -8,36 +8,13 @@
 #include <etna/etna.h>
 
 #include "call.h"
+#include "digit_models.h"
 
 namespace etna::web {
 namespace {
 
-constexpr std::int64_t kSide = 28, kPixels = kSide * kSide, kClasses = 10;
 /// How many losses may wait to be read: a page that reads none must not gather them for ever.
 constexpr std::int64_t kLosses = 256;
-
-struct Mlp : nn::UnaryModule {
-  Mlp() : hidden(kPixels, 256), out(256, kClasses) {
-    register_module("hidden", hidden);
-    register_module("out", out);
-  }
-  Tensor forward(const Tensor& x) const override { return out(relu(hidden(x.flatten(1)))); }
-  nn::Linear hidden, out;
-};
-
-struct Cnn : nn::UnaryModule {
-  Cnn() : first(1, 16, 3, {.padding = 1}), second(16, 32, 3, {.padding = 1}), out(32 * 7 * 7, kClasses) {
-    register_module("first", first);
-    register_module("second", second);
-    register_module("out", out);
-  }
-  Tensor forward(const Tensor& x) const override {
-    const Tensor h = max_pool2d(relu(first(x)), 2);
-    return out(max_pool2d(relu(second(h)), 2).flatten(1));
-  }
-  nn::Conv2d first, second;
-  nn::Linear out;
-};
 
 std::unique_ptr<nn::UnaryModule> model_named(const std::string& name) {
   if (name == "mlp") return std::make_unique<Mlp>();
@@ -112,7 +89,7 @@ Json loss(const Json& args) {
   const auto size = static_cast<std::int64_t>(classifier.losses.size());
   if (before_last < 0 || before_last >= size)
     throw Error(fmt::format("classifier: the losses of the last {} steps can be read", kLosses));
-  return {{"loss", classifier.losses[static_cast<std::size_t>(size - 1 - before_last)].get()}};
+  return {{"loss", json_of(classifier.losses[static_cast<std::size_t>(size - 1 - before_last)].get())}};
 }
 
 Json evaluate(const Json& args) {
@@ -129,7 +106,7 @@ Json evaluate(const Json& args) {
     right += logits.argmax(1).eq(y).to(f32).sum().item();
   }
   const auto number = static_cast<double>(count);
-  return {{"loss", loss / number}, {"accuracy", right / number}, {"count", count}};
+  return {{"loss", json_of(loss / number)}, {"accuracy", right / number}, {"count", count}};
 }
 
 /// @return probabilities, [count, 10] f32

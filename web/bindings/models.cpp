@@ -121,9 +121,9 @@ Json proceed(const Json& args) {
   return result;
 }
 
+/// Of a text that ended with its model: nothing.
 Json stop(const Json& args) {
-  const Text& text = texts().at(args);
-  text.model->generator->leave(text.sequence);
+  if (const Text* text = texts().find(args)) text->model->generator->leave(text->sequence);
   texts().free(args.at("id"));
   return Json::object();
 }
@@ -134,7 +134,10 @@ Json encode(const Json& args) {
   return {{"tokens", model.model.tokenizer->encode_prompt(args.at("text").get<std::string>())}};
 }
 
+/// Texts that the model is writing end, too: the next call for one says that it was freed.
 Json free_model(const Json& args) {
+  const Loaded* model = loaded().find(args);
+  texts().free_if([&](const Text& text) { return text.model == model; });
   loaded().free(args.at("id"));
   return Json::object();
 }

@@ -175,7 +175,7 @@ Json read(const Json& args) {
                     static_cast<std::size_t>(values.numel()) * item_size(values.dtype()));
 }
 
-Json item(const Json& args) { return {{"value", tensor_of(args, "id").item()}}; }
+Json item(const Json& args) { return {{"value", json_of(tensor_of(args, "id").item())}}; }
 Json text(const Json& args) { return {{"text", tensor_of(args, "id").str()}}; }
 
 Json differentiate(const Json& args) {
