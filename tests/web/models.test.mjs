@@ -54,6 +54,17 @@ test("two texts at once are refused with a sentence", { skip: skip_stories }, as
   await model.free();
 });
 
+test("a model that is freed ends the text that it writes", { skip: skip_stories }, async () => {
+  const model = await open();
+  const text = model.generate("", { max_tokens: 256, temperature: 0 });
+  await new Promise((resume) => setTimeout(resume, 30));
+  await Promise.all([assert.rejects(text, /text: it was freed/), model.free()]);
+  await assert.rejects(model.generate(""), /model: it was freed/);
+  const other = await open();
+  assert.equal((await other.generate("", { max_tokens: 8, temperature: 0 })).tokens.length, 8);
+  await other.free();
+});
+
 test("a model's bytes are there once, and go when it is freed", { skip: skip_stories }, async () => {
   const before = await etna.memory();
   const progress = [];

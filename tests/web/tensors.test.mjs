@@ -9,11 +9,14 @@ before(async () => {
 });
 after(() => etna.close());
 
-test("devices have the CPU, and notes say what is missing", () => {
+test("devices have the CPU, and notes say what is missing", async () => {
   const cpu = etna.devices.find((device) => device.name === "cpu");
   assert.equal(cpu.rejected, "");
   assert.equal(etna.device, "cpu");
-  if (!WebAssembly.promising || etna.notes.length) assert.match(etna.notes.join(), /JSPI/);
+  assert.deepEqual(etna.notes, [], "the CPU was asked for");
+  assert.match((await load({ device: "auto" })).notes.join(), /not run on WebGPU yet/);
+  const unknown = EtnaErrorOf("DeviceError", /no device 'webgpu'; there are auto and cpu/);
+  await assert.rejects(load({ device: "webgpu" }), unknown);
 });
 
 test("ops are chained without waiting", async () => {
@@ -35,6 +38,9 @@ test("numbers keep their dtype, and infinities get through", async () => {
   const y = etna.tensor([1, 2, 3]);
   assert.deepEqual([...(await y.mul(Infinity).data())], [Infinity, Infinity, Infinity]);
   assert.deepEqual([...(await etna.full([2], -Infinity).data())], [-Infinity, -Infinity]);
+  assert.equal(await etna.full([1], Infinity).item(), Infinity);
+  assert.equal(await etna.full([], -Infinity).item(), -Infinity);
+  assert.equal(await etna.full([1], NaN).item(), NaN);
 });
 
 test("errors are Etna's own, and appear where a value is read", async () => {
@@ -47,6 +53,14 @@ test("errors are Etna's own, and appear where a value is read", async () => {
   await assert.rejects(etna.zeros([2], { dtype: "f12" }).data(), (error) => error.kind === "DtypeError");
   assert.throws(() => etna.zeros([2]).add("2"), /no tensor/);
   assert.equal(await etna.ones([3]).sum().item(), 3, "the next call works");
+});
+
+test("nested arrays that are no tensor are refused", () => {
+  assert.throws(() => etna.tensor([[1, 2], [3, 4, 5], [6]]), EtnaErrorOf("ShapeError", /rows differ in length/));
+  assert.throws(() => etna.tensor([[1, 2], 3]), EtnaErrorOf("ShapeError", /rows differ in length/));
+  assert.throws(() => etna.tensor([1, [2]]), /no number/);
+  assert.throws(() => etna.tensor([1, "2"]), /no number/);
+  assert.throws(() => etna.tensor([1, undefined]), /no number/);
 });
 
 test("a tensor that was freed says so", async () => {

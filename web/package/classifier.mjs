@@ -38,13 +38,14 @@ export class Classifier {
   async train_step(images, labels) {
     const { bytes, count } = pack(images, labels);
     const { step } = await this.#call("train_step", { count }, bytes);
-    return { step, loss: async () => (await this.#call("loss", { step })).loss ?? NaN };
+    return { step, loss: async () => Number((await this.#call("loss", { step })).loss) };
   }
 
   /** @returns { loss, accuracy, count } */
-  evaluate(images, labels) {
+  async evaluate(images, labels) {
     const { bytes, count } = pack(images, labels);
-    return this.#call("evaluate", { count }, bytes);
+    const result = await this.#call("evaluate", { count }, bytes);
+    return { ...result, loss: Number(result.loss) };
   }
 
   /** @returns probabilities, ten an image, and the most probable label of each */

@@ -24,9 +24,21 @@ export function typed(bytes, dtype) {
 
 /** Sizes and numbers of nested arrays: [[1, 2], [3, 4]] has the shape [2, 2]. */
 function flatten(data) {
-  const shape = [];
+  const shape = [], numbers = [];
   for (let row = data; Array.isArray(row); row = row[0]) shape.push(row.length);
-  return { shape, numbers: data.flat(Infinity) };
+  const add = (row, depth) => {
+    if (depth === shape.length) {
+      if (!["number", "boolean", "bigint"].includes(typeof row))
+        throw new EtnaError("tensor: its arrays hold something that is no number, or are not equally deep");
+      return numbers.push(Number(row));
+    }
+    if (!Array.isArray(row) || row.length !== shape[depth])
+      throw new EtnaError(`tensor: rows differ in length; one of dimension ${depth} has not ${shape[depth]} elements`,
+        "ShapeError");
+    for (const part of row) add(part, depth + 1);
+  };
+  add(data, 0);
+  return { shape, numbers };
 }
 
 let last_id = 0;
@@ -53,7 +65,7 @@ export function make_tensor_class(transport, default_device) {
       if (Array.isArray(data)) {
         const nested = flatten(data);
         shape ??= nested.shape;
-        data = Float64Array.from(nested.numbers, Number);
+        data = Float64Array.from(nested.numbers);
         dtype ??= "f32";
       }
       const data_dtype = DTYPES.get(data?.constructor);
@@ -153,7 +165,7 @@ export function make_tensor_class(transport, default_device) {
     }
     /** The only number. */
     async item() {
-      return (await transport.call("item", { id: this.#id })).value ?? NaN;
+      return Number((await transport.call("item", { id: this.#id })).value);
     }
     /** Printed as C++ prints it. */
     async text() {

@@ -5,19 +5,15 @@ export class WorkerTransport {
   #worker;
   #waiting = new Map();
   #next = 0;
+  #ended = null;
   notes = [];
 
-  static async open(options, on_message_error) {
+  static async open(options) {
     const transport = new WorkerTransport();
     const worker = new Worker(new URL("./worker.mjs", import.meta.url), { type: "module", name: "etna" });
     transport.#worker = worker;
     worker.onmessage = ({ data }) => transport.#receive(data);
-    worker.onerror = (event) => {
-      const error = new EtnaError(`the worker stopped: ${event.message ?? "it could not be loaded"}`);
-      for (const { reject } of transport.#waiting.values()) reject(error);
-      transport.#waiting.clear();
-      on_message_error?.(error);
-    };
+    worker.onerror = (event) => transport.#end(`the worker stopped: ${event.message ?? "it could not be loaded"}`);
     transport.notes = (await transport.#send("open", { options })).notes;
     return transport;
   }
@@ -31,12 +27,21 @@ export class WorkerTransport {
     else waiting.resolve(result);
   }
 
-  #send(what, message, { transfer = [], on_progress } = {}) {
+  #send(what, message, on_progress) {
+    if (this.#ended) return Promise.reject(this.#ended);
     const id = ++this.#next;
     return new Promise((resolve, reject) => {
       this.#waiting.set(id, { resolve, reject, on_progress });
-      this.#worker.postMessage({ id, what, ...message }, transfer);
+      this.#worker.postMessage({ id, what, ...message });
     });
+  }
+
+  /** What waits, and what comes later, fails with this. */
+  #end(message) {
+    this.#ended = new EtnaError(message);
+    for (const { reject } of this.#waiting.values()) reject(this.#ended);
+    this.#waiting.clear();
+    this.#worker.terminate();
   }
 
   call(method, args, bytes) {
@@ -47,8 +52,22 @@ export class WorkerTransport {
     signal?.throwIfAborted();
     if (source instanceof URL) source = source.href;
     if (typeof source === "string") source = new URL(source, globalThis.location?.href).href;
-    const { path } = await this.#send("open_file", { source, options }, { on_progress });
-    return path;
+    const reading = this.#send("open_file", { source, options }, on_progress);
+    const reader = this.#next;
+    const give_up = () => this.#send("give_up", { reader }).catch(() => {});
+    signal?.addEventListener("abort", give_up);
+    try {
+      const { path } = await reading;
+      // It may have been read before the worker heard of the signal.
+      if (signal?.aborted) await this.close_file(path);
+      signal?.throwIfAborted();
+      return path;
+    } catch (error) {
+      signal?.throwIfAborted();
+      throw error;
+    } finally {
+      signal?.removeEventListener("abort", give_up);
+    }
   }
 
   async close_file(path) {
@@ -60,6 +79,6 @@ export class WorkerTransport {
   }
 
   close() {
-    this.#worker.terminate();
+    this.#end("Etna was closed");
   }
 }

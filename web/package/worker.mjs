@@ -2,8 +2,10 @@
 import { Runtime } from "./runtime.mjs";
 
 let runtime;
+/** Of files that are being read, by the ids of their messages. */
+const readers = new Map();
 
-async function handle({ id, what, method, args, bytes, source, options, path }) {
+async function handle({ id, what, method, args, bytes, source, options, path, reader }) {
   switch (what) {
     case "open":
       runtime = await Runtime.open(options);
@@ -18,8 +20,16 @@ async function handle({ id, what, method, args, bytes, source, options, path }) 
         told = performance.now();
         postMessage({ id, progress });
       };
-      return { path: await runtime.open_file(source, { ...options, on_progress }) };
+      const controller = new AbortController();
+      readers.set(id, controller);
+      try {
+        return { path: await runtime.open_file(source, { ...options, on_progress, signal: controller.signal }) };
+      } finally {
+        readers.delete(id);
+      }
     }
+    case "give_up":
+      return readers.get(reader)?.abort();
     case "close_file":
       return runtime.close_file(path);
     case "memory_size":

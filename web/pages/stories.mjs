@@ -31,6 +31,8 @@ const number = (id) => {
   return Number(input.value);
 };
 
+let writing = Promise.resolve();
+
 async function write() {
   const settings = {};
   for (const id of ["temperature", "top_k", "top_p", "min_p", "seed", "max_tokens"]) settings[id] = number(id);
@@ -66,6 +68,8 @@ async function take(files) {
   const tokenizer = files.find((file) => file.name.startsWith("tokenizer"));
   const weights = files.find((file) => file !== tokenizer);
   if (!weights) throw new Error("Give the model's file, together with its tokenizer.bin if it has one.");
+  controller?.abort();
+  await writing;
   const before = $("model").value;
   offer(weights.name, { source: weights, tokenizer });
   $("model").value = weights.name;
@@ -83,7 +87,11 @@ async function take(files) {
   }
 }
 
-$("write").onclick = guarded(write);
+$("write").onclick = guarded(() => {
+  const text = write();
+  writing = text.catch(() => {});
+  return text;
+});
 $("stop").onclick = () => controller.abort();
 $("model").onchange = $("device").onchange = guarded(load_chosen);
 $("file").onchange = guarded(() => take([...$("file").files]));
