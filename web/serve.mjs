@@ -2,7 +2,7 @@
 //   node web/serve.mjs [--folder build/web] [--port 8080] [--data DIR]... [--run DIR]
 //
 // --data: a folder with images in IDX files (train-images-idx3-ubyte, ...) or a folder stories260K, or such a folder
-// itself. --run: a folder of a trained model with best.safetensors. What is found is listed in /data/index.json.
+// itself. --run: a run folder, whose checkpoints/best.safetensors is served. What is found stands in /data/index.json.
 import { createReadStream, existsSync, readdirSync, statSync } from "node:fs";
 import { createServer } from "node:http";
 import { basename, extname, join, normalize, resolve, sep } from "node:path";
@@ -39,8 +39,8 @@ export function find_data(folders, run) {
     look(folder);
     for (const name of readdirSync(folder).sort()) if (is_folder(join(folder, name))) look(join(folder, name));
   }
-  const weights = run && join(run, "best.safetensors");
-  if (weights && !existsSync(weights)) throw new Error(`--run ${run}: there is no best.safetensors in it`);
+  const weights = run && join(run, "checkpoints/best.safetensors");
+  if (weights && !existsSync(weights)) throw new Error(`--run ${run}: there is no checkpoints/best.safetensors in it`);
   if (weights) {
     found.run = "data/run/best.safetensors";
     files.set("/data/run/best.safetensors", weights);

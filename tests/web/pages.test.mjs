@@ -19,6 +19,8 @@ const missing = [
   existsSync(chromium) ? "" : `Chromium (${chromium})`,
 ].filter(Boolean);
 const skip = missing.length ? `there is no ${missing.join(" and no ")}` : false;
+const trained = process.env.ETNA_RUN ?? join(root, "build/demo");
+const skip_run = existsSync(join(trained, "checkpoints/best.safetensors")) ? false : "./run demo has trained no model";
 /** Pictures for the documentation are written where this is set. */
 const pictures = process.env.ETNA_PICTURES;
 
@@ -259,6 +261,26 @@ test("Stories takes a reader's own files, and says why one does not run", { skip
     await enabled(page, "#write");
   }));
 
+test("Stories writes with a model that was trained here", { skip: skip || skip_run }, async () => {
+  const own = await serve({ folder, port: 0, run: trained });
+  const page = await browser.newPage();
+  try {
+    await page.goto(`http://127.0.0.1:${own.address().port}/stories.html`);
+    await enabled(page, "#write");
+    assert.match(await text_of(page, "#about"), /^wikitext demo: gpt2/);
+    await page.$eval("#temperature", (input) => (input.value = "0"));
+    await page.$eval("#max_tokens", (input) => (input.value = "40"));
+    await page.type("#prompt", "The river");
+    await page.click("#write");
+    await says(page, "#speed", /^40 tokens/);
+    assert.match(await text_of(page, "#story"), /^The river [a-z]+ [a-z]+ /);
+    assert.equal(await text_of(page, "#error"), "");
+  } finally {
+    await page.close();
+    own.close();
+  }
+});
+
 test("a model that is being written with can be replaced by a reader's own", { skip: skip || skip_stories }, () =>
   visit("stories.html", async (page) => {
     await enabled(page, "#write");
@@ -310,7 +332,7 @@ test("the server answers what is no path, and refuses folders that are not there
     own.close();
   }
   await assert.rejects(serve({ folder, port: 0, data: ["/no/such"] }), /--data \/no\/such: there is no such folder/);
-  await assert.rejects(serve({ folder, port: 0, run: folder }), /there is no best.safetensors in it/);
+  await assert.rejects(serve({ folder, port: 0, run: folder }), /there is no checkpoints\/best.safetensors in it/);
 });
 
 test("Bench checks every op and gives a report", { skip }, async () => {

@@ -16,7 +16,7 @@ async function load_chosen() {
   const { source, tokenizer } = sources.get(name);
   const onProgress = ({ loaded, total }) =>
     ($("about").textContent = `Loading ${name}: ${mebibytes(loaded)} of ${mebibytes(total)} MiB.`);
-  model = await etna.load_model(source, { tokenizer, device, name, onProgress });
+  model = await etna.load_model(source, { tokenizer, device, onProgress });
   loaded = `${name} ${device}`;
   const { architecture, layers, context, vocabulary, width } = model;
   $("about").textContent = `${name}: ${architecture}, ${layers} layers of width ${width}, ` +
