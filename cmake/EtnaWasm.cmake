@@ -9,8 +9,15 @@ set(ETNA_SMALL_FOLDERS autograd nn optim data models train)
 add_compile_options(-fwasm-exceptions -msimd128)
 add_link_options(-fwasm-exceptions)
 if(ETNA_WASM_THREADS)
+  # WebGPU's objects belong to one thread, and so would everything that waits for them.
+  set(ETNA_WEBGPU OFF CACHE BOOL "" FORCE)
   add_compile_options(-pthread)
   add_link_options(-pthread)
+endif()
+
+if(ETNA_WEBGPU)
+  # C++ waits for promises.
+  add_link_options(-sJSPI=1 -Wno-experimental)
 endif()
 
 set(headers ${PROJECT_BINARY_DIR}/headers)
@@ -54,6 +61,11 @@ set(ETNA_PRECOMPILED <algorithm> <cstdint> <cstring> <functional> <map> <memory>
 function(etna_node_program target)
   target_link_options(${target} PRIVATE -sNODERAWFS=1 -sEXIT_RUNTIME=1 -sENVIRONMENT=node,worker -sALLOW_MEMORY_GROWTH=1
     -sMAXIMUM_MEMORY=4GB -sSTACK_SIZE=4MB)
+  if(ETNA_WEBGPU)
+    set(pre ${PROJECT_SOURCE_DIR}/device/webgpu/node_program.js)
+    target_link_options(${target} PRIVATE --pre-js=${pre} -sEXPORTED_FUNCTIONS=_main,_malloc)
+    set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${pre})
+  endif()
   if(ETNA_WASM_THREADS)
     target_link_options(${target} PRIVATE -sPROXY_TO_PTHREAD=1 -sPTHREAD_POOL_SIZE=4 -Wno-pthreads-mem-growth)
   endif()

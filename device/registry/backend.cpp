@@ -14,6 +14,9 @@
 #ifdef ETNA_HAS_VULKAN
 #include <etna/device/vulkan/backend.h>
 #endif
+#ifdef ETNA_HAS_WEBGPU
+#include <etna/device/webgpu/backend.h>
+#endif
 
 namespace etna {
 namespace {
@@ -70,6 +73,9 @@ struct Registry {
     all[static_cast<std::size_t>(DeviceType::vulkan)] = new NoVulkan;
 #endif
     count = 2;
+#ifdef ETNA_HAS_WEBGPU
+    all[count++] = webgpu::make_backend().release();
+#endif
   }
 };
 

@@ -16,8 +16,10 @@ export class EtnaError extends Error {
 export interface LoadOptions {
   /** URL or bytes of etna_core.wasm; by default the one beside etna.mjs. */
   wasm?: string | URL | Bytes;
-  /** "auto": the fastest one, today the CPU. */
-  device?: "auto" | "cpu";
+  /** URL or contents of kernels.json; by default the one beside etna.mjs. */
+  kernels?: string | URL | object;
+  /** "auto": WebGPU if there is a GPU, else the CPU. */
+  device?: "auto" | "cpu" | "webgpu";
   /** Run in a Web Worker, so that the page stays responsive. */
   worker?: boolean;
   onProgress?: (progress: { stage: "loading" | "ready" }) => void;

@@ -9,16 +9,16 @@ export { EtnaError };
 
 /**
  * Loads Etna.
- * @param options.wasm URL or bytes of etna_core.wasm
- * @param options.device "auto": the fastest one, today the CPU; "cpu"
+ * @param options.wasm URL or bytes of etna_core.wasm, kernels URL or contents of kernels.json
+ * @param options.device "auto": WebGPU if there is one, else the CPU; "cpu"; "webgpu"
  * @param options.worker true: everything runs in a Web Worker, so that the page stays responsive
  * @param options.onProgress called with { stage }
  */
-export async function load({ wasm, device = "auto", worker = false, onProgress } = {}) {
-  if (!["auto", "cpu"].includes(device))
-    throw new EtnaError(`load: there is no device '${device}'; there are auto and cpu`, "DeviceError");
+export async function load({ wasm, kernels, device = "auto", worker = false, onProgress } = {}) {
+  if (!["auto", "cpu", "webgpu"].includes(device))
+    throw new EtnaError(`load: there is no device '${device}'; there are auto, cpu and webgpu`, "DeviceError");
   onProgress?.({ stage: "loading" });
-  const options = { wasm: wasm instanceof URL ? wasm.href : wasm, device };
+  const options = { wasm: wasm instanceof URL ? wasm.href : wasm, kernels, device };
   let transport;
   if (worker) {
     const { WorkerTransport } = await import("./transport.mjs");
@@ -28,21 +28,24 @@ export async function load({ wasm, device = "auto", worker = false, onProgress }
   }
   const { devices } = await transport.call("devices", {});
   onProgress?.({ stage: "ready" });
-  return new Etna(transport, devices);
+  return new Etna(transport, devices, device);
 }
 
 class Etna {
   #transport;
   #Tensor;
 
-  constructor(transport, devices) {
+  constructor(transport, devices, wanted) {
     this.#transport = transport;
     /** Every device found, usable or not; `rejected` says why not. */
     this.devices = devices;
     /** What differs from the usual here, in sentences. */
     this.notes = transport.notes;
-    /** Where tensors, classifiers and models go unless told. */
-    this.device = "cpu";
+    const gpu = devices.find((one) => one.name.startsWith("webgpu") && !one.rejected);
+    if (wanted === "webgpu" && !gpu)
+      throw new EtnaError(["webgpu: there is no such device here", ...this.notes].join("; "), "DeviceError");
+    /** Where tensors, classifiers and models go unless told. A software rasterizer only when named. */
+    this.device = gpu && (wanted === "webgpu" || gpu.kind !== "software") ? gpu.name : "cpu";
     this.#Tensor = make_tensor_class(transport, () => this.device);
   }
 

@@ -1,4 +1,4 @@
-// The module of WebAssembly and what it needs of the page: files in its memory, and one call after another.
+// The module of WebAssembly and what it needs of the page: files in its memory, WebGPU, and one call after another.
 const in_node = typeof process !== "undefined" && Boolean(process.versions?.node);
 
 /** An error of Etna. `kind` is the C++ class: "ShapeError", "FormatError", ... */
@@ -8,6 +8,36 @@ export class EtnaError extends Error {
     this.name = "EtnaError";
     this.kind = kind;
   }
+}
+
+/** Whether C++ can wait for a GPU here (JavaScript Promise Integration). */
+const can_wait = () => typeof WebAssembly.Suspending === "function" && typeof WebAssembly.promising === "function";
+
+/** Without it nothing ever waits, so a call can run as a plain function. */
+function install_placeholders() {
+  WebAssembly.Suspending ??= function (f) {
+    return f;
+  };
+  WebAssembly.promising ??= (f) => async (...args) => f(...args);
+}
+
+async function read_json(source) {
+  if (typeof source === "object" && !(source instanceof URL)) return source;
+  const url = new URL(source, import.meta.url);
+  if (in_node && url.protocol === "file:") {
+    const { readFile } = await import("node:fs/promises");
+    return JSON.parse(await readFile(url, "utf8"));
+  }
+  const response = await fetch(url);
+  if (!response.ok) throw new Error(`${url}: ${response.status} ${response.statusText}`);
+  return response.json();
+}
+
+/** The object that device/webgpu runs on. @throws Error saying why there is none */
+async function open_gpu(kernels) {
+  if (!globalThis.navigator?.gpu) throw new Error("this browser offers none (navigator.gpu is not there)");
+  const { open_webgpu } = await import("./device/webgpu/webgpu.mjs");
+  return open_webgpu({ gpu: navigator.gpu, read_kernels: () => read_json(kernels) });
 }
 
 /** What a file is read from, chunk by chunk, with its size. */
@@ -47,19 +77,29 @@ export class Runtime {
   notes = [];
 
   /** @param options as load() of etna.mjs */
-  static async open({ wasm, device = "auto" } = {}) {
+  static async open({ wasm, kernels = "./kernels.json", device = "auto" } = {}) {
     const runtime = new Runtime();
     const options = { print: console.log, printErr: (line) => console.warn(line) };
     if (wasm instanceof ArrayBuffer || ArrayBuffer.isView(wasm)) options.wasmBinary = wasm;
     else if (wasm) options.locateFile = () => String(wasm);
-    if (device !== "cpu") runtime.notes.push("Etna does not run on WebGPU yet, so the CPU is used");
+    const waits = can_wait();
+    if (!waits) {
+      install_placeholders();
+      runtime.notes.push("WebAssembly cannot wait for promises here (no JSPI), so only the CPU is used");
+    } else if (device !== "cpu") {
+      try {
+        options.etna_webgpu = await open_gpu(kernels);
+      } catch (error) {
+        runtime.notes.push(`no WebGPU: ${error.message}`);
+      }
+    }
     const { default: etna_core } = await import("./etna_core.mjs");
     runtime.#core = await etna_core(options);
     return runtime;
   }
 
   /**
-   * Runs a method of web/bindings when all calls before have ended: a tensor is made before it is used.
+   * Runs a method of web/bindings when all calls before have ended: two may not overlap while one waits for a GPU.
    * @param bytes copied into WebAssembly for the call
    * @returns the result; bytes in it are a Uint8Array of its own
    */
@@ -82,7 +122,7 @@ export class Runtime {
       const text = JSON.stringify({ method, args }, (_, v) =>
         typeof v === "number" && !Number.isFinite(v) ? String(v) : v);
       request = core.stringToNewUTF8(text);
-      answer = core._etna_call(request);
+      answer = await core._etna_call(request);
       const result = JSON.parse(core.UTF8ToString(answer));
       if (result.error) throw new EtnaError(result.error, result.kind);
       if ("bytes_at" in result) {

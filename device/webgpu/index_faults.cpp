@@ -1,0 +1,59 @@
+#include <etna/device/webgpu/index_faults.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include <etna/device/error.h>
+#include <etna/device/webgpu/heap.h>
+
+namespace etna::webgpu {
+namespace {
+
+constexpr std::uint64_t kFirst = 256;
+constexpr std::size_t kMostOps = 256;
+
+/// As index.glsl writes it.
+struct Report {
+  std::uint32_t position;  ///< plus one; 0: no report
+  std::uint32_t low, high;
+  std::uint32_t limit;
+};
+static_assert(kFirst + kMostOps * sizeof(Report) <= Heap::kReserved);
+
+}  // namespace
+
+std::uint64_t IndexFaults::address(std::string_view op) {
+  auto found = std::find(ops_.begin(), ops_.end(), op);
+  if (found == ops_.end()) {
+    if (ops_.size() == kMostOps) throw DeviceError(fmt::format("{}: more than {} ops take indices", op, kMostOps));
+    ops_.emplace_back(op);
+    found = ops_.end() - 1;
+  }
+  return kFirst + static_cast<std::uint64_t>(found - ops_.begin()) * sizeof(Report);
+}
+
+javascript::HeapRange IndexFaults::range() const { return {kFirst, ops_.size() * sizeof(Report)}; }
+
+void IndexFaults::check(const std::vector<std::byte>& bytes) {
+  std::string message;
+  for (std::size_t i = 0; i < bytes.size() / sizeof(Report); ++i) {
+    Report report;
+    std::memcpy(&report, bytes.data() + i * sizeof(Report), sizeof(Report));
+    if (report.position == 0) continue;
+    if (message.empty()) {
+      const auto index = static_cast<std::int64_t>(std::uint64_t{report.high} << 32 | report.low);
+      message = fmt::format(
+          "{}: index {} at position {} is outside [0, {}); found by a kernel that ran on webgpu:0 "
+          "earlier",
+          ops_[i], index, report.position - 1, report.limit);
+    }
+  }
+  if (message.empty()) return;
+  const std::vector<std::byte> none(bytes.size());
+  javascript::write(kFirst, none);
+  throw IndexError(message);
+}
+
+}  // namespace etna::webgpu
