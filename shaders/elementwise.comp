@@ -15,6 +15,7 @@
 // variant: elementwise_float T=float T_FLOAT
 // variant: elementwise_int T=int T_INT
 // variant: elementwise_i64 T=int64_t T_I64
+// variant: elementwise_pairs T=uvec2 T_PAIR
 // variant: cast_f64 T=double T_F64 CAST_ONLY
 
 #include "dtype.glsl"

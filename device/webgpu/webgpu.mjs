@@ -214,7 +214,7 @@ class WebGpu {
     pass.end();
     this.#device.queue.submit([encoder.finish()]);
     const done = Promise.race([this.#device.queue.onSubmittedWorkDone().catch(() => {}), this.#device.lost]);
-    this.#submitted.push(done.then(() => this.#submitted.shift()));
+    this.#submitted.push(done.then(() => void this.#submitted.shift()));
   }
 
   /**

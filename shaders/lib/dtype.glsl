@@ -1,6 +1,6 @@
 // Loads and stores of any dtype as the compute type T of this variant. `T=float T_FLOAT`, `T=int T_INT`, `T=int64_t
-// T_I64` or `T=double T_F64` in the variant's line chooses T. The dtype is a specialization constant at every use, so
-// the compiler removes the switches.
+// T_I64`, `T=uvec2 T_PAIR` (i64 as two words, for devices without 64-bit integers) or `T=double T_F64` in the
+// variant's line chooses T. The dtype is a specialization constant at every use, so the compiler removes the switches.
 //
 // Stores to f16 round to nearest even, with the same bits on every device. SPIR-V leaves the rounding of a conversion
 // to the device. The device's instruction is used, for two elements at once, where the device guarantees that rounding
@@ -137,6 +137,18 @@ T immediate(uvec2 words) { return uintBitsToFloat(words.x); }
 T load_value(uvec2 address, uint i, uint dtype) { return load_int(address, i, dtype); }
 void store_value(uvec2 address, uint i, uint dtype, T value) { store_int(address, i, dtype, value); }
 T immediate(uvec2 words) { return int(words.x); }
+#elif defined(T_PAIR)
+T load_value(uvec2 address, uint i, uint dtype) {
+  if (dtype == I64) return BufferWords(address).v[i];
+  int value = load_int(address, i, dtype);
+  return uvec2(uint(value), uint(value >> 31));
+}
+void store_value(uvec2 address, uint i, uint dtype, T value) {
+  if (dtype == I64) BufferWords(address).v[i] = value;
+  else if (dtype == BOOL) store_int(address, i, dtype, (value.x | value.y) != 0u ? 1 : 0);
+  else store_int(address, i, dtype, int(value.x));
+}
+T immediate(uvec2 words) { return words; }
 #elif defined(T_I64)
 ETNA_BUFFER(BufferI64, int64_t);
 T load_value(uvec2 address, uint i, uint dtype) {

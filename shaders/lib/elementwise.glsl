@@ -7,11 +7,18 @@
 #ifndef CAST_ONLY
 #if defined(T_FLOAT)
 #include "special.glsl"
+#define ETNA_SAME(name, expression) return expression
 #define ETNA_REAL(expression) return expression
-#define ETNA_BITS(expression) return T(0)
-#else
+#define ETNA_BITS(name, expression) return T(0)
+#elif defined(T_PAIR)
+#include "int64_pairs.glsl"
+#define ETNA_SAME(name, expression) return pair_##name(a, b, c)
 #define ETNA_REAL(expression) return T(0)
-#define ETNA_BITS(expression) return expression
+#define ETNA_BITS(name, expression) return pair_##name(a, b, c)
+#else
+#define ETNA_SAME(name, expression) return expression
+#define ETNA_REAL(expression) return T(0)
+#define ETNA_BITS(name, expression) return expression
 #endif
 #if defined(T_I64)
 bool m_isnan(int64_t a) { return false; }

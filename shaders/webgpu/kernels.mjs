@@ -1,14 +1,17 @@
 // The bundle of translated kernels (the build's wgsl/kernels.json), and the WGSL of one of them for values of its
 // specialization constants. Needs nothing but the language, so it runs in browsers and in node. See docs/webgpu.md.
 
+import { Declarations, parse_declaration, specialize } from './specialize.mjs';
+
 const TYPES = { uint: 'u32', int: 'i32', float: 'f32', bool: 'bool' };
-// f16, bf16, i8, u8, bool, and 255: each tensor has its own.
-const NARROW_DTYPES = new Set([2, 3, 6, 7, 8, 255]);
 
 export class Kernels {
+  #declarations;
+
   /// @param bundle what kernels.json holds
   constructor(bundle) {
     this.bundle = bundle;
+    this.#declarations = new Declarations(bundle.declarations);
   }
 
   names() {
@@ -19,24 +22,10 @@ export class Kernels {
     return this.bundle.missing[name];
   }
 
-  /// Whether a kernel with these constants stores less than a word, or adds to memory atomically. Its heap is then made
-  /// of atomics.
-  is_atomic(name, constants = []) {
-    const kernel = this.bundle.kernels[name];
-    if (kernel.uses.some((u) => /^heap_(add|or|max)$/.test(u))) return true;
-    if (!kernel.uses.includes('heap_set_bits')) return false;
-    return (
-      kernel.narrow.always ||
-      kernel.narrow.dtypes.some((id) => NARROW_DTYPES.has(value_of(kernel, id, constants))) ||
-      kernel.narrow.units.some((id) => [1, 2].includes(value_of(kernel, id, constants)))
-    );
-  }
-
-  /// The text of a kernel.
+  /// The text of a kernel. Branches that the constants rule out are not in it.
   /// @param constants values of specialization constants 0, 1, 2 ..., all as u32
   /// @param segments how many buffers the heap has
-  /// @param atomic see is_atomic()
-  wgsl(name, constants = [], { segments = 1, atomic = this.is_atomic(name, constants) } = {}) {
+  wgsl(name, constants = [], { segments = 1 } = {}) {
     const kernel = this.bundle.kernels[name];
     if (!kernel) throw new Error(`no kernel ${name}: ${this.missing(name) ?? 'unknown'}`);
     const lines = kernel.specialization.map(
@@ -44,9 +33,16 @@ export class Kernels {
         `const ${constant} : ${TYPES[type]} = ${literal(value_of(kernel, id, constants), type)};`,
     );
     kernel.sizes.forEach((size, i) => lines.push(`const size_${i} : u32 = ${size};`));
-    lines.push(...heap_text(kernel.uses, segments, atomic));
-    lines.push(...kernel.declarations.map((d) => this.bundle.declarations[d]));
-    return lines.join('\n') + '\n';
+    const parts = [...lines.map(parse_declaration), ...kernel.declarations.map((d) => this.#declarations.at(d))];
+    const body = specialize(parts);
+    const uses = kernel.uses.filter((use) => new RegExp(`\\b${use}\\(`).test(body));
+    return [...heap_text(uses, segments), body].join('\n') + '\n';
+  }
+
+  /// Whether a kernel with these constants stores less than a word, or adds to memory atomically. Its heap is then made
+  /// of atomics.
+  is_atomic(name, constants = []) {
+    return this.wgsl(name, constants).includes('array<atomic<u32>>;');
   }
 }
 
@@ -72,7 +68,8 @@ function literal(value, type) {
 export const binding_of = (segment) => (segment === 0 ? 0 : segment + 1);
 
 // What stands in place of the functions of heap.glsl whose bodies are placeholders.
-function heap_text(uses, segments, atomic) {
+function heap_text(uses, segments) {
+  const atomic = uses.some((use) => /^heap_(add|or|max|set_bits)$/.test(use));
   const lines = [],
     element = atomic ? 'atomic<u32>' : 'u32';
   for (let s = 0; s < segments; ++s) {

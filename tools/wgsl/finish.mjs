@@ -51,7 +51,7 @@ function renumber(text, outer) {
 const words = (text) => new Set(text.match(/[A-Za-z_]\w*/g));
 
 /// @param kernel what rewrite() returned
-/// @return { specialization, sizes, threads, parameters, narrow, declarations: [text], uses: [name of the prelude] }
+/// @return { specialization, sizes, threads, parameters, declarations: [text], uses: [name of the prelude] }
 export function finish(wgsl, kernel) {
   const all = declarations(wgsl),
     names = new Set(kernel.specialization.map((s) => s.name));
@@ -111,7 +111,6 @@ export function finish(wgsl, kernel) {
     sizes: kernel.sizes,
     threads: kernel.threads,
     parameters: kernel.parameters,
-    narrow: kernel.narrow,
     uses: [...uses].sort(),
     declarations: kept.map((d) => d.text),
   };

@@ -3,7 +3,6 @@
 import { make_const, written_arguments } from './arguments.mjs';
 import { to_wgsl } from './constants.mjs';
 import { accesses, load_and_store } from './heap.mjs';
-import { narrow_stores } from './narrow.mjs';
 import { closing, expression_end, is, print, sign, split, tokenize } from './tokens.mjs';
 import { parameter_reader, read_parameters } from './parameters.mjs';
 
@@ -170,8 +169,8 @@ const BUILTIN = [
 ];
 
 /// @param heap the text of shaders/webgpu/heap.glsl
-/// @return { glsl, narrow, specialization: [{ id, name, type, value }], sizes: [WGSL expression], threads: name of a
-///   constant or null, parameters: [{ name, type, offset, count }] }
+/// @return { glsl, specialization: [{ id, name, type, value }], sizes: [WGSL expression], threads: name of a constant or
+///   null, parameters: [{ name, type, offset, count }] }
 /// @throws Untranslatable
 export function rewrite(source, heap) {
   let items = reachable(outermost(tokenize(source)));
@@ -296,9 +295,7 @@ export function rewrite(source, heap) {
   let library = heap;
   if (packed_dot)
     library += 'int packed_dot(const int a, const int b, const int format) { return a + b + format; }\n';
-  const narrow = narrow_stores(items, specialization, { buffers, parameters, structs });
   return {
-    narrow,
     glsl: `#version 460\n${extensions}\n${library}\n${print(out)}`,
     specialization,
     sizes,

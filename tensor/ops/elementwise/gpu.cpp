@@ -32,7 +32,7 @@ const gpu::Shader* shader_for(const Evaluation& e) {
     return e.attributes.row == Row::identity && can.float64 && can.int64 ? &shaders::cast_f64 : nullptr;
   }
   if (is_floating(compute)) return &shaders::elementwise_float;
-  if (compute == i64) return can.int64 ? &shaders::elementwise_i64 : nullptr;
+  if (compute == i64) return can.int64 ? &shaders::elementwise_i64 : &shaders::elementwise_pairs;
   return &shaders::elementwise_int;
 }
 
