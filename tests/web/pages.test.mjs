@@ -2,88 +2,19 @@
 // anything, or write an error to the console.
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
-import { createRequire } from "node:module";
 import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 import { gzipSync } from "node:zlib";
 import { serve } from "../../web/serve.mjs";
 import { make_digits } from "../../web/pages/digits.mjs";
+import { browser, enabled, fits, named, origin, picture, says, skip, steps, text_of, use_browser, visit } from "./browser.mjs";
 import { folder, read, root, skip_stories, stories } from "./load.mjs";
 
-const modules = process.env.ETNA_BROWSER ?? join(root, "build/browser");
-const chromium = process.env.ETNA_CHROMIUM ?? "/usr/bin/chromium";
-const missing = [
-  existsSync(join(modules, "node_modules/puppeteer-core")) ? "" : `puppeteer-core in ${modules}`,
-  existsSync(chromium) ? "" : `Chromium (${chromium})`,
-].filter(Boolean);
-const skip = missing.length ? `there is no ${missing.join(" and no ")}` : false;
 const trained = process.env.ETNA_RUN ?? join(root, "build/demo");
 const skip_run = existsSync(join(trained, "checkpoints/best.safetensors")) ? false : "./run demo has trained no model";
-/** Pictures for the documentation are written where this is set. */
-const pictures = process.env.ETNA_PICTURES;
-
-let browser, server, origin;
-before(async () => {
-  if (skip) return;
-  const puppeteer = createRequire(join(modules, "package.json"))("puppeteer-core");
-  server = await serve({ folder, port: 0, data: stories ? [stories] : [] });
-  origin = `http://127.0.0.1:${server.address().port}`;
-  browser = await (puppeteer.default ?? puppeteer).launch({
-    executablePath: chromium,
-    headless: true,
-    args: ["--no-sandbox", "--enable-precise-memory-info"],
-  });
-});
-after(async () => {
-  await browser?.close();
-  server?.close();
-});
-
-/** Opens a page, and afterwards checks what it asked for and what it complained about. */
-async function visit(name, f, { width = 1000, height = 900, dark = false } = {}) {
-  const page = await browser.newPage();
-  const complaints = [], requests = [];
-  page.on("console", (message) => message.type() === "error" && complaints.push(message.text()));
-  page.on("pageerror", (error) => complaints.push(error.message));
-  page.on("request", (request) => requests.push(request.url()));
-  await page.setViewport({ width, height, isMobile: width < 500, hasTouch: width < 500 });
-  await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: dark ? "dark" : "light" }]);
-  try {
-    await page.goto(`${origin}/${name}`);
-    await f(page);
-    const text = (id) => page.$eval(id, (node) => node.textContent);
-    if (await page.$("#error")) assert.equal(await text("#error"), "");
-    assert.deepEqual(complaints, []);
-    assert.deepEqual(requests.filter((url) => !/^(data|blob):/.test(url) && !url.startsWith(origin)), []);
-  } finally {
-    await page.close();
-  }
-}
-
-const text_of = (page, id) => page.$eval(id, (node) => node.textContent);
-const enabled = (page, id) =>
-  page.waitForFunction((one) => !document.querySelector(one).disabled, { timeout: 60_000 }, id);
-/** Waits until the text of an element matches. */
-const says = (page, id, pattern) =>
-  page.waitForFunction(
-    (one, source) => new RegExp(source).test(document.querySelector(one).textContent),
-    { timeout: 60_000 }, id, pattern.source,
-  );
-const steps = (page, count) =>
-  page.waitForFunction((n) => Number(document.querySelector("#steps").textContent) >= n, { timeout: 60_000 }, count);
-const picture = async (page, name) =>
-  pictures && page.screenshot({ path: join(pictures, `web-${name}.webp`), type: "webp", quality: 72 });
-/** Nothing is wider than the screen. A phone's innerWidth grows with what is too wide. */
-const fits = async (page) =>
-  assert.ok((await page.evaluate(() => document.documentElement.scrollWidth)) <= page.viewport().width, "too wide");
-/** Every control has a name that a screen reader can say. */
-async function named(page) {
-  const nameless = await page.$$eval("button, select, input, textarea, canvas, a", (all) =>
-    all.filter((one) => !(one.ariaLabel || one.labels?.length || one.textContent.trim())).map((one) => one.outerHTML));
-  assert.deepEqual(nameless, []);
-}
+use_browser();
 
 async function draw_seven(page) {
   const box = await (await page.$("#pad")).boundingBox();

@@ -1,0 +1,86 @@
+// Chromium with a server of the pages, and what tests ask of a page.
+import assert from "node:assert/strict";
+import { existsSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { after, before } from "node:test";
+import { serve } from "../../web/serve.mjs";
+import { folder, root, stories } from "./load.mjs";
+
+const modules = process.env.ETNA_BROWSER ?? join(root, "build/browser");
+const chromium = process.env.ETNA_CHROMIUM ?? "/usr/bin/chromium";
+const missing = [
+  existsSync(join(modules, "node_modules/puppeteer-core")) ? "" : `puppeteer-core in ${modules}`,
+  existsSync(chromium) ? "" : `Chromium (${chromium})`,
+].filter(Boolean);
+export const skip = missing.length ? `there is no ${missing.join(" and no ")}` : false;
+/** Pictures for the documentation are written where this is set. */
+const pictures = process.env.ETNA_PICTURES;
+
+/** Milliseconds; a software rasterizer builds kernels for seconds. */
+const kPatience = 180_000;
+
+export let browser, origin;
+let server;
+/** Opens a browser before the tests of a file and closes it behind them. */
+export function use_browser(args = []) {
+  before(async () => {
+    if (skip) return;
+    const puppeteer = createRequire(join(modules, "package.json"))("puppeteer-core");
+    server = await serve({ folder, port: 0, data: stories ? [stories] : [] });
+    origin = `http://127.0.0.1:${server.address().port}`;
+    browser = await (puppeteer.default ?? puppeteer).launch({
+      executablePath: chromium,
+      headless: true,
+      args: ["--no-sandbox", "--enable-precise-memory-info", ...args],
+    });
+  });
+  after(async () => {
+    await browser?.close();
+    server?.close();
+  });
+}
+
+/** Opens a page, and afterwards checks what it asked for and what it complained about. */
+export async function visit(name, f, { width = 1000, height = 900, dark = false } = {}) {
+  const page = await browser.newPage();
+  const complaints = [], requests = [];
+  page.on("console", (message) => message.type() === "error" && complaints.push(message.text()));
+  page.on("pageerror", (error) => complaints.push(error.message));
+  page.on("request", (request) => requests.push(request.url()));
+  await page.setViewport({ width, height, isMobile: width < 500, hasTouch: width < 500 });
+  await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: dark ? "dark" : "light" }]);
+  try {
+    await page.goto(`${origin}/${name}`);
+    await f(page);
+    const text = (id) => page.$eval(id, (node) => node.textContent);
+    if (await page.$("#error")) assert.equal(await text("#error"), "");
+    assert.deepEqual(complaints, []);
+    assert.deepEqual(requests.filter((url) => !/^(data|blob):/.test(url) && !url.startsWith(origin)), []);
+  } finally {
+    await page.close();
+  }
+}
+
+export const text_of = (page, id) => page.$eval(id, (node) => node.textContent);
+export const enabled = (page, id) =>
+  page.waitForFunction((one) => !document.querySelector(one).disabled, { timeout: kPatience }, id);
+/** Waits until the text of an element matches. */
+export const says = (page, id, pattern) =>
+  page.waitForFunction(
+    (one, source) => new RegExp(source).test(document.querySelector(one).textContent),
+    { timeout: kPatience }, id, pattern.source,
+  );
+export const steps = (page, count) =>
+  page.waitForFunction((n) => Number(document.querySelector("#steps").textContent) >= n, { timeout: kPatience }, count);
+export const picture = async (page, name) =>
+  pictures && page.screenshot({ path: join(pictures, `web-${name}.webp`), type: "webp", quality: 72 });
+/** Nothing is wider than the screen. A phone's innerWidth grows with what is too wide. */
+export const fits = async (page) =>
+  assert.ok((await page.evaluate(() => document.documentElement.scrollWidth)) <= page.viewport().width, "too wide");
+/** Every control has a name that a screen reader can say. */
+export async function named(page) {
+  const nameless = await page.$$eval("button, select, input, textarea, canvas, a", (all) =>
+    all.filter((one) => !(one.ariaLabel || one.labels?.length || one.textContent.trim())).map((one) => one.outerHTML));
+  assert.deepEqual(nameless, []);
+}

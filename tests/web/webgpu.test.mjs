@@ -1,0 +1,47 @@
+// The pages on WebGPU, on the software rasterizer that Chromium brings. Slow, so less is asked of it than of the CPU.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { enabled, picture, says, skip, steps, text_of, use_browser, visit } from "./browser.mjs";
+import { read, skip_stories } from "./load.mjs";
+
+use_browser(["--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader", "--enable-features=Vulkan"]);
+
+/** Chooses the device WebGPU on a page that lists devices. */
+async function on_webgpu(page) {
+  const names = await page.$$eval("#device option", (all) => all.map((one) => one.value));
+  assert.deepEqual(names, ["webgpu:0", "cpu"], await text_of(page, "#notes"));
+  assert.equal(await page.$eval("#device", (one) => one.value), "cpu", "a software rasterizer is not chosen by itself");
+  await page.select("#device", "webgpu:0");
+}
+
+test("Draw trains on WebGPU", { skip, timeout: 600_000 }, (t) =>
+  visit("draw.html", async (page) => {
+    await enabled(page, "#train");
+    await on_webgpu(page);
+    await page.waitForFunction(() => document.querySelector("#steps").textContent === "0");
+    const begin = performance.now();
+    await page.click("#train");
+    await steps(page, 1);
+    const first = Number(await text_of(page, "#loss"));
+    await steps(page, 100);
+    await page.click("#train");
+    await enabled(page, "#reset");
+    t.diagnostic(`100 steps in ${((performance.now() - begin) / 1000).toFixed(1)} s, ${await text_of(page, "#speed")} a second`);
+    const last = Number(await text_of(page, "#loss")), accuracy = parseFloat(await text_of(page, "#accuracy"));
+    t.diagnostic(`loss ${first} to ${last}, accuracy ${accuracy} %`);
+    assert.ok(last < first / 2, `loss ${first} to ${last}`);
+    assert.ok(accuracy > 75, `accuracy ${accuracy} %`);
+    await picture(page, "draw-webgpu");
+  }));
+
+test("Stories writes stories260K's greedy text exactly on WebGPU", { skip: skip || skip_stories, timeout: 600_000 }, (t) =>
+  visit("stories.html", async (page) => {
+    await enabled(page, "#write");
+    await on_webgpu(page);
+    await enabled(page, "#write");
+    await page.$eval("#temperature", (input) => (input.value = "0"));
+    await page.click("#write");
+    await says(page, "#speed", /Ended by/);
+    assert.equal(await text_of(page, "#story"), read("expected_greedy.txt").toString());
+    t.diagnostic(await text_of(page, "#speed"));
+  }));
