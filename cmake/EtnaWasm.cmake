@@ -11,6 +11,10 @@ add_link_options(-fwasm-exceptions)
 if(ETNA_WASM_THREADS)
   add_compile_options(-pthread)
   add_link_options(-pthread)
+else()
+  # Copies and fills of a few known bytes become loads and stores. memory.copy is a call out of the compiled code each
+  # time. Shared memory demands it.
+  add_compile_options(-mno-bulk-memory -mno-bulk-memory-opt)
 endif()
 
 set(headers ${PROJECT_BINARY_DIR}/headers)

@@ -424,9 +424,21 @@ bool convolution_weight(const Convolution& c, const void* x, const void* g, floa
 #else
 
 bool convolves_bf16() { return false; }
-bool convolution(const Convolution&, const void*, const StridedWeight&, const float*, void*) { return false; }
-bool convolution_input(const Convolution&, const void*, const StridedWeight&, void*) { return false; }
-bool convolution_weight(const Convolution&, const void*, const void*, float*) { return false; }
+bool convolution(const Convolution& c, const void* x, const StridedWeight& weight, const float* bias, void* y) {
+  if (!goes_by_patches(c)) return false;
+  patches_forward(c, static_cast<const float*>(x), weight, bias, static_cast<float*>(y));
+  return true;
+}
+bool convolution_input(const Convolution& c, const void* g, const StridedWeight& weight, void* x) {
+  if (!goes_by_patches(c)) return false;
+  patches_input(c, static_cast<const float*>(g), weight, static_cast<float*>(x));
+  return true;
+}
+bool convolution_weight(const Convolution& c, const void* x, const void* g, float* weight) {
+  if (!goes_by_patches(c)) return false;
+  patches_weight(c, static_cast<const float*>(x), static_cast<const float*>(g), weight);
+  return true;
+}
 
 #endif
 
