@@ -41,7 +41,15 @@ bool has_few_channels(const Convolution& c);
 /// @param weight f32 or bf16, contiguous
 void few_channels_input(const Convolution& c, const void* g, const void* weight, void* x);
 
-/// The same by gemms of patches (im2col), for f32 without groups.
+/// The same without oneDNN, for f32 without groups: from the lines of images where a kernel's lines are dense, else by
+/// gemms of patches (im2col).
+bool goes_direct(const Convolution& c);
+void direct_forward(const Convolution& c, const float* x, const StridedWeight& weight, const float* bias, float* y);
+void direct_weight(const Convolution& c, const float* x, const float* g, float* weight);
+/// Only with strides of 1 is the gradient of x a convolution as well.
+bool input_goes_direct(const Convolution& c);
+void direct_input(const Convolution& c, const float* g, const StridedWeight& weight, float* x);
+
 bool goes_by_patches(const Convolution& c);
 void patches_forward(const Convolution& c, const float* x, const StridedWeight& weight, const float* bias, float* y);
 void patches_input(const Convolution& c, const float* g, const StridedWeight& weight, float* x);
