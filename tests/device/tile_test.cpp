@@ -26,7 +26,7 @@ std::vector<float> random_floats(std::int64_t n, unsigned seed) {
 }
 
 /// For a sum of `terms` products below 1, whose roundings are as often up as down.
-double bound(std::int64_t terms) { return 6e-7 * (4 + std::sqrt(static_cast<double>(terms))); }
+double bound(std::int64_t terms) { return 1e-6 * (4 + std::sqrt(static_cast<double>(terms))); }
 
 struct Sized {
   Gemm g;

@@ -130,8 +130,8 @@ class Bands {
     const std::int64_t lines = kMost / (width_ * c.c), reach = (c.kernel[1] - 1) * c.dilation[1] + 1;
     each_ = std::clamp<std::int64_t>((lines - reach) / c.stride[1] + 1, 1, c.out[1]);
     per_image_ = (c.out[1] + each_ - 1) / each_;
-    in_place_ = c.padding[1] == 0 && c.padding[2] == 0 && width_ <= c.in[2] &&
-                (c.out[1] - 1) * c.stride[1] + reach <= c.in[1];
+    in_place_ =
+        c.padding[1] == 0 && c.padding[2] == 0 && width_ <= c.in[2] && (c.out[1] - 1) * c.stride[1] + reach <= c.in[1];
   }
 
   std::int64_t count() const { return c_.n * per_image_; }

@@ -44,7 +44,8 @@ const Library& choose() {
   if ((name.empty() || name == "onednn" || name == "openblas") && kernel_of<T, T>(openblas()) != nullptr) {
     return openblas();
   }
-  if (name != "eigen" && kernel_of<T, T>(packed()) != nullptr) return packed();
+  const bool may_be_packed = name == "packed" || (name != "eigen" && packed_has_vectors());
+  if (may_be_packed && kernel_of<T, T>(packed()) != nullptr) return packed();
   return eigen();
 }
 

@@ -90,6 +90,8 @@ void multiply_f32(const Gemm& g, float alpha, const float* a, const float* b, fl
   }
 }
 
+bool has_vectors() { return kColumns > kVectors; }
+
 }  // namespace etna::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -98,6 +100,7 @@ namespace etna::cpu {
 namespace {
 
 HWY_EXPORT(multiply_f32);
+HWY_EXPORT(has_vectors);
 
 void multiply(const Gemm& g, float alpha, const float* a, const float* b, float beta, float* c) {
   HWY_DYNAMIC_DISPATCH(multiply_f32)(g, alpha, a, b, beta, c);
@@ -109,6 +112,8 @@ const Library& packed() {
   static const Library library{.f32 = multiply, .name = fmt::format("Etna ({})", vector_target())};
   return library;
 }
+
+bool packed_has_vectors() { return HWY_DYNAMIC_DISPATCH(has_vectors)(); }
 
 }  // namespace etna::cpu
 #endif
