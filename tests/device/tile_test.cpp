@@ -90,7 +90,7 @@ TEST(PackedGemm, IsTheProductForEverySizeAroundATile) {
 TEST(PackedGemm, IsTheProductAcrossBlocks) {
   for (int t = 0; t < 4; ++t) {
     for (auto [alpha, beta] : {std::pair(1.0f, 0.0f), std::pair(0.5f, 1.0f), std::pair(1.0f, -2.0f)}) {
-      Sized((t & 1) != 0, (t & 2) != 0, 245, 33, 259, 2).check(alpha, beta);
+      Sized((t & 1) != 0, (t & 2) != 0, 245, 33, 520, 2).check(alpha, beta);
       Sized((t & 1) != 0, (t & 2) != 0, 10, 521, 70, 1).check(alpha, beta);
       if (HasFatalFailure()) return;
     }
