@@ -1,7 +1,7 @@
-// Convolutions without oneDNN: gemms of patches (im2col). Bound by arithmetic if patches stay in cache, so they are laid
-// out for a band of output lines at a time, multiplied, and overwritten by the next band's. All patches at once would
-// be as many floats as the image has times the kernel's taps, from memory and back. The dense lines of a patch are
-// copied by vectors: a call of memcpy() for each costs more than its few floats, in WebAssembly most of all.
+// Convolutions without oneDNN: gemms of patches (im2col). Bound by arithmetic if patches stay in cache, so they are
+// laid out for a band of output lines at a time, multiplied, and overwritten by the next band's. All patches at once
+// would be as many floats as the image has times the kernel's taps, from memory and back. The dense lines of a patch
+// are copied by vectors: a call of memcpy() for each costs more than its few floats, in WebAssembly most of all.
 #include <etna/device/cpu/convolution/convolution.h>
 
 #include <algorithm>

@@ -28,8 +28,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace etna::cpu::HWY_NAMESPACE {
 
-// A panel of b is half of an L1 cache of 32 KiB, or, with 16 floats a vector, all of it. A block is [kBlockRows, kDepth]
-// of a and [kDepth, kBlockColumns] of b.
+// A panel of b is half of an L1 cache of 32 KiB, or, with 16 floats a vector, all of it. A block is
+// [kBlockRows, kDepth] of a and [kDepth, kBlockColumns] of b.
 constexpr std::int64_t kDepth = std::max<std::int64_t>(256, 4096 / kColumns), kBlockRows = 240, kBlockColumns = 512;
 constexpr bool kReadsRows = kRows <= 6;
 
