@@ -13,6 +13,10 @@ if(ETNA_WASM_THREADS)
   set(ETNA_WEBGPU OFF CACHE BOOL "" FORCE)
   add_compile_options(-pthread)
   add_link_options(-pthread)
+else()
+  # Copies and fills of a few known bytes become loads and stores. memory.copy is a call out of the compiled code each
+  # time. Shared memory demands it.
+  add_compile_options(-mno-bulk-memory -mno-bulk-memory-opt)
 endif()
 
 if(ETNA_WEBGPU)

@@ -43,7 +43,7 @@ TEST(EtnaProgram, DoctorSaysWhatMultipliesOnTheProcessor) {
   EXPECT_THAT(named.output, HasSubstr("products  f32  Eigen"));
   Result wrong = etna("doctor", "ETNA_BLAS=mkl");
   EXPECT_NE(wrong.code, 0);
-  EXPECT_THAT(wrong.output, HasSubstr("ETNA_BLAS=mkl: must be onednn, openblas or eigen, or be unset"));
+  EXPECT_THAT(wrong.output, HasSubstr("ETNA_BLAS=mkl: must be onednn, openblas, packed or eigen, or be unset"));
 }
 
 TEST(EtnaProgram, TuneKeepsATableForTheDevice) {

@@ -158,7 +158,7 @@ TEST(Gemm, OfBf16IsTheProductOfWhatItHolds) {
 }
 
 TEST(Gemm, OfEachLibraryIsTheProduct) {
-  for (const Library* library : {&onednn(), &openblas(), &eigen()}) {
+  for (const Library* library : {&onednn(), &openblas(), &packed(), &eigen()}) {
     SCOPED_TRACE(library->name);
     if (library->f32 != nullptr) check_library(library->f32);
     if (library->f64 != nullptr) check_library(library->f64);

@@ -19,6 +19,8 @@
 #include <etna/device/cpu/gemm/onednn.h>
 #include <etna/device/cpu/parallel.h>
 #include <etna/device/cpu/scratch.h>
+#else
+#include <etna/device/cpu/gemm/libraries.h>
 #endif
 
 namespace etna::cpu {
@@ -424,9 +426,26 @@ bool convolution_weight(const Convolution& c, const void* x, const void* g, floa
 #else
 
 bool convolves_bf16() { return false; }
-bool convolution(const Convolution&, const void*, const StridedWeight&, const float*, void*) { return false; }
-bool convolution_input(const Convolution&, const void*, const StridedWeight&, void*) { return false; }
-bool convolution_weight(const Convolution&, const void*, const void*, float*) { return false; }
+bool convolution(const Convolution& c, const void* x, const StridedWeight& weight, const float* bias, void* y) {
+  if (!goes_by_patches(c)) return false;
+  const auto run = packed_has_vectors() && goes_direct(c) ? direct_forward : patches_forward;
+  run(c, static_cast<const float*>(x), weight, bias, static_cast<float*>(y));
+  return true;
+}
+
+bool convolution_input(const Convolution& c, const void* g, const StridedWeight& weight, void* x) {
+  if (!goes_by_patches(c)) return false;
+  const auto run = packed_has_vectors() && input_goes_direct(c) ? direct_input : patches_input;
+  run(c, static_cast<const float*>(g), weight, static_cast<float*>(x));
+  return true;
+}
+
+bool convolution_weight(const Convolution& c, const void* x, const void* g, float* weight) {
+  if (!goes_by_patches(c)) return false;
+  const auto run = packed_has_vectors() && goes_direct(c) ? direct_weight : patches_weight;
+  run(c, static_cast<const float*>(x), static_cast<const float*>(g), weight);
+  return true;
+}
 
 #endif
 

@@ -4,7 +4,8 @@
 #include <cstdint>
 
 /// Convolutions of f32 and bf16 on the host by oneDNN, channels last, on all threads: images, or channels where there
-/// are more weights than results, are dealt out to tasks, and each task calls the library on its own thread.
+/// are more weights than results, are dealt out to tasks, and each task calls the library on its own thread. Builds
+/// without oneDNN multiply patches.
 namespace etna::cpu {
 
 /// x [n, in..., c] · weight [k, kernel..., c / groups] → y [n, out..., k]
@@ -26,7 +27,7 @@ struct StridedWeight {
 /// Whether the processor has code for bf16. Without it callers widen to f32.
 bool convolves_bf16();
 
-/// Each returns false if oneDNN is missing or has no worthwhile code for these sizes; nothing is written then.
+/// Each returns false if there is no worthwhile code for these sizes; nothing is written then.
 /// @param bias f32 [k] or null
 bool convolution(const Convolution& c, const void* x, const StridedWeight& weight, const float* bias, void* y);
 bool convolution_input(const Convolution& c, const void* g, const StridedWeight& weight, void* x);
@@ -39,5 +40,19 @@ bool convolution_weight(const Convolution& c, const void* x, const void* g, floa
 bool has_few_channels(const Convolution& c);
 /// @param weight f32 or bf16, contiguous
 void few_channels_input(const Convolution& c, const void* g, const void* weight, void* x);
+
+/// The same without oneDNN, for f32 without groups: from the lines of images where a kernel's lines are dense, else by
+/// gemms of patches (im2col).
+bool goes_direct(const Convolution& c);
+void direct_forward(const Convolution& c, const float* x, const StridedWeight& weight, const float* bias, float* y);
+void direct_weight(const Convolution& c, const float* x, const float* g, float* weight);
+/// Only with strides of 1 is the gradient of x a convolution as well.
+bool input_goes_direct(const Convolution& c);
+void direct_input(const Convolution& c, const float* g, const StridedWeight& weight, float* x);
+
+bool goes_by_patches(const Convolution& c);
+void patches_forward(const Convolution& c, const float* x, const StridedWeight& weight, const float* bias, float* y);
+void patches_input(const Convolution& c, const float* g, const StridedWeight& weight, float* x);
+void patches_weight(const Convolution& c, const float* x, const float* g, float* weight);
 
 }  // namespace etna::cpu

@@ -35,13 +35,17 @@ template <typename T>
 const Library& choose() {
   const char* named = std::getenv("ETNA_BLAS");
   std::string_view name = named == nullptr ? "" : named;
-  if (!name.empty() && name != "onednn" && name != "openblas" && name != "eigen") {
-    throw DeviceError(fmt::format("ETNA_BLAS={}: must be onednn, openblas or eigen, or be unset", name));
+  if (!name.empty() && name != "onednn" && name != "openblas" && name != "packed" && name != "eigen") {
+    throw DeviceError(fmt::format("ETNA_BLAS={}: must be onednn, openblas, packed or eigen, or be unset", name));
   }
   if (name.empty() || name == "onednn") {
     if (kernel_of<T, T>(onednn()) != nullptr) return onednn();
   }
-  if (name != "eigen" && kernel_of<T, T>(openblas()) != nullptr) return openblas();
+  if ((name.empty() || name == "onednn" || name == "openblas") && kernel_of<T, T>(openblas()) != nullptr) {
+    return openblas();
+  }
+  const bool may_be_packed = name == "packed" || (name != "eigen" && packed_has_vectors());
+  if (may_be_packed && kernel_of<T, T>(packed()) != nullptr) return packed();
   return eigen();
 }
 

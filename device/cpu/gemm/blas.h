@@ -7,8 +7,9 @@
 /// Matrix multiplication on the host, row-major.
 ///
 /// A gemm is tiled into parts of c (gemm/tiling.h). Each part is a oneTBB task that calls a library on its own thread:
-/// oneDNN, else OpenBLAS, else Eigen (docs/decisions/008). There is one thread pool; no library starts its own. The
-/// tiling depends only on the sizes and the number of threads, so a gemm gives the same bits each time.
+/// oneDNN, else OpenBLAS, else Etna's own or Eigen (docs/decisions/008 and 020). There is one thread pool; no library
+/// starts its own. The tiling depends only on the sizes and the number of threads, so a gemm gives the same bits each
+/// time.
 namespace etna::cpu {
 
 /// c = alpha · op(a) · op(b) + beta · c, where op transposes on request.

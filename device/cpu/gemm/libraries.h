@@ -27,6 +27,10 @@ const Library& onednn();
 /// Loaded on first use. Empty where it is not installed, or where the process had already loaded it: somebody else then
 /// controls its threads and its code selection.
 const Library& openblas();
+/// Etna's own, f32 only; selects its code by CPUID where there is a choice.
+const Library& packed();
+/// Whether packed() has vectors of more than one element. Without them Eigen's, or the compiler's, are faster.
+bool packed_has_vectors();
 /// Always available, for the instruction set that Etna was compiled for.
 const Library& eigen();
 

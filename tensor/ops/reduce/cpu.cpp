@@ -33,8 +33,13 @@ template <typename State, typename T>
 void reduce_columns(const Tensor& x, const Plan& plan, std::int64_t base, std::int64_t n, std::int64_t begin,
                     std::int64_t end, State* states) {
   T buffer[kColumns];
+  // Rows may be as short as a few channels, so what is the same for all of them stays outside.
+  const T* elements = x.dtype() == dtype_of<T>() ? x.host<T>() : nullptr;
+  const std::int64_t step = plan.reduced.rank() == 1 ? plan.reduced_strides[0] : 0;
   for (std::int64_t i = begin; i < end; ++i) {
-    const T* row = rows::read(x, base + rows::offset_of(plan.reduced, plan.reduced_strides, i), 1, n, buffer);
+    const std::int64_t at =
+        base + (plan.reduced.rank() == 1 ? i * step : rows::offset_of(plan.reduced, plan.reduced_strides, i));
+    const T* row = elements != nullptr ? elements + at : rows::read(x, at, 1, n, buffer);
     if constexpr (std::is_same_v<State, Sum<T>> && std::is_floating_point_v<T>) {
       static_assert(sizeof(State) == sizeof(double));
       cpu::add_products(&states->total, row, static_cast<const T*>(nullptr), n);
