@@ -6,7 +6,7 @@ const HEAD = (element) => `
 @group(0) @binding(1) var<uniform> parameters : array<vec4<u32>, 9>;
 `;
 
-/** The bits of `mask` in `words` words from `at` become those of `value`. Arguments: byte address, 0, words, value, mask. */
+/** Bits of `mask` become those of `value`. Arguments: byte address, 0, number of words, value, mask. */
 const FILL = `${HEAD("u32")}
 @compute @workgroup_size(256) fn main(@builtin(global_invocation_id) id : vec3<u32>,
                                       @builtin(num_workgroups) groups : vec3<u32>) {

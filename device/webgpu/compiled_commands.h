@@ -8,8 +8,8 @@
 
 namespace etna::webgpu {
 
-/// A graph's dispatches, with copies and fills as dispatches of kernels of their own. WebGPU has no command buffers that
-/// run twice: a run encodes the dispatches anew, with arguments that lie on the device.
+/// A graph's dispatches, with copies and fills as dispatches of kernels of their own. WebGPU has no command buffers
+/// that run twice: a run encodes the dispatches anew, with arguments that lie on the device.
 class CompiledCommands final : public Executable {
  public:
   /// @param graph planned, and alive as long as this object

@@ -5,6 +5,11 @@
 
 bool m_isnan(float a) { return (floatBitsToUint(a) & 0x7fffffffu) > 0x7f800000u; }
 bool m_isfinite(float a) { return (floatBitsToUint(a) & 0x7f800000u) != 0x7f800000u; }
+#ifdef ETNA_WEBGPU
+// WebGPU lets functions of NaN give anything; SwiftShader's exp() gives infinity.
+float m_exp_or_nan(float a) { return m_isnan(a) ? a : exp(a); }
+#define exp m_exp_or_nan
+#endif
 // NaN in either operand gives NaN.
 float m_max(float a, float b) { return m_isnan(a) || a > b ? a : b; }
 float m_min(float a, float b) { return m_isnan(a) || a < b ? a : b; }

@@ -9,7 +9,8 @@ import { test } from "node:test";
 import { gzipSync } from "node:zlib";
 import { serve } from "../../web/serve.mjs";
 import { make_digits } from "../../web/pages/digits.mjs";
-import { browser, enabled, fits, named, origin, picture, says, skip, steps, text_of, use_browser, visit } from "./browser.mjs";
+import { browser, enabled, fits, named, origin, picture, says, skip, steps, text_of, use_browser,
+  visit } from "./browser.mjs";
 import { folder, read, root, skip_stories, stories } from "./load.mjs";
 
 const trained = process.env.ETNA_RUN ?? join(root, "build/demo");

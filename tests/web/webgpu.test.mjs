@@ -26,7 +26,8 @@ test("Draw trains on WebGPU", { skip, timeout: 600_000 }, (t) =>
     await steps(page, 100);
     await page.click("#train");
     await enabled(page, "#reset");
-    t.diagnostic(`100 steps in ${((performance.now() - begin) / 1000).toFixed(1)} s, ${await text_of(page, "#speed")} a second`);
+    const seconds = ((performance.now() - begin) / 1000).toFixed(1);
+    t.diagnostic(`100 steps in ${seconds} s, ${await text_of(page, "#speed")} a second`);
     const last = Number(await text_of(page, "#loss")), accuracy = parseFloat(await text_of(page, "#accuracy"));
     t.diagnostic(`loss ${first} to ${last}, accuracy ${accuracy} %`);
     assert.ok(last < first / 2, `loss ${first} to ${last}`);
@@ -34,7 +35,8 @@ test("Draw trains on WebGPU", { skip, timeout: 600_000 }, (t) =>
     await picture(page, "draw-webgpu");
   }));
 
-test("Stories writes stories260K's greedy text exactly on WebGPU", { skip: skip || skip_stories, timeout: 600_000 }, (t) =>
+const options = { skip: skip || skip_stories, timeout: 600_000 };
+test("Stories writes stories260K's greedy text exactly on WebGPU", options, (t) =>
   visit("stories.html", async (page) => {
     await enabled(page, "#write");
     await on_webgpu(page);

@@ -169,8 +169,8 @@ const BUILTIN = [
 ];
 
 /// @param heap the text of shaders/webgpu/heap.glsl
-/// @return { glsl, specialization: [{ id, name, type, value }], sizes: [WGSL expression], threads: name of a constant or
-///   null, parameters: [{ name, type, offset, count }] }
+/// @return { glsl, specialization: [{ id, name, type, value }], sizes: [WGSL expression], threads: name of a constant
+///   or null, parameters: [{ name, type, offset, count }] }
 /// @throws Untranslatable
 export function rewrite(source, heap) {
   let items = reachable(outermost(tokenize(source)));
