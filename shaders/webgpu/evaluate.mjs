@@ -1,4 +1,4 @@
-// The values of WGSL expressions in constants: { type: "u32" | "i32" | "bool" | "number", value }, where a number has no
+// The values of WGSL expressions in constants: { type: "u32" | "i32" | "bool" | "number", value }; a number has no
 // suffix yet.
 
 const PRECEDENCE = {
@@ -21,7 +21,8 @@ function tokens(text) {
 }
 
 /** As the type has it: numbers wrap around. */
-export const wrap = (type, value) => ({ type, value: type === "u32" ? value >>> 0 : type === "i32" ? value | 0 : value });
+export const wrap = (type, value) =>
+  ({ type, value: type === "u32" ? value >>> 0 : type === "i32" ? value | 0 : value });
 
 function binary(operator, a, b) {
   // One side may decide alone.

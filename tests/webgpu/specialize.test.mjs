@@ -183,7 +183,8 @@ test('a loop keeps its last block, which forgets what a continue may have skippe
       i = (i + 1u);
     }
   }`)));
-  for (const line of ['continuing {', 'if ((x == 1u)) {', 'if ((i < a)) {']) assert.ok(out.includes(line), out.join('\n'));
+  for (const line of ['continuing {', 'if ((x == 1u)) {', 'if ((i < a)) {'])
+    assert.ok(out.includes(line), out.join('\n'));
 });
 
 test('a variable outside of the function is never taken for known', () => {
