@@ -21,7 +21,8 @@ function(etna_wgsl)
   file(GLOB sources CONFIGURE_DEPENDS ${tools}/*.mjs)
   set(out ${PROJECT_BINARY_DIR}/wgsl)
   file(MAKE_DIRECTORY ${out}/variants)
-  file(GLOB shaders CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.comp)
+  file(GLOB shaders CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.comp ${CMAKE_CURRENT_SOURCE_DIR}/webgpu/*.comp)
+  set(names ${CMAKE_CURRENT_BINARY_DIR}/fused_names.txt)
   set(translated "")
   foreach(shader IN LISTS shaders)
     etna_shader_variants(${shader} variants)
@@ -34,14 +35,15 @@ function(etna_wgsl)
         COMMAND ${ETNA_NODE} ${tools}/translate.mjs --glslang ${ETNA_GLSLANG} --tint ${ETNA_TINT} --heap ${heap}
           --out ${json} --depfile ${json}.d -I${CMAKE_CURRENT_SOURCE_DIR}/lib -I${CMAKE_CURRENT_BINARY_DIR}
           -I${PROJECT_SOURCE_DIR} ${words} ${variant} ${shader}
-        DEPENDS ${shader} ${heap} ${sources} ${ETNA_GENERATED_GLSL} DEPFILE ${json}.d
+        DEPENDS ${shader} ${heap} ${sources} ${ETNA_GENERATED_GLSL} ${CMAKE_CURRENT_BINARY_DIR}/fused_rows.glsl
+        DEPFILE ${json}.d
         VERBATIM COMMENT "WGSL ${variant}")
       list(APPEND translated ${json})
     endforeach()
   endforeach()
   add_custom_command(OUTPUT ${out}/kernels.json
-    COMMAND ${ETNA_NODE} ${tools}/bundle.mjs --out ${out}/kernels.json ${out}/variants
-    DEPENDS ${translated} ${tools}/bundle.mjs VERBATIM COMMENT "WGSL: all kernels in one file")
+    COMMAND ${ETNA_NODE} ${tools}/bundle.mjs --out ${out}/kernels.json --names ${names} ${out}/variants
+    DEPENDS ${translated} ${names} ${tools}/bundle.mjs VERBATIM COMMENT "WGSL: all kernels in one file")
   add_custom_target(etna_wgsl DEPENDS ${out}/kernels.json)
   list(TRANSFORM translated REPLACE ".*/" "" OUTPUT_VARIABLE names)
   list(JOIN names "\n" names)

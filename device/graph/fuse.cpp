@@ -136,7 +136,7 @@ Figures fuse(CommandList& list, std::span<const MemoryRange> dropped, KernelWrit
     Candidate& candidate = candidates.emplace_back(Candidate{{list.reads(c), list.writes(c)}});
     if (const FusionInfo* info = list.info(c)) {
       candidate.elementwise = std::get_if<ElementwiseInfo>(info);
-      candidate.through = std::get_if<PrologueFusion>(info);
+      if (writer.writes_reductions()) candidate.through = std::get_if<PrologueFusion>(info);
     }
   }
   const Plan made = plan(candidates, dropped);

@@ -27,6 +27,8 @@ inline constexpr std::size_t kLabelBytes = 32;
 class KernelWriter {
  public:
   virtual ~KernelWriter() = default;
+  /// Whether it writes reductions, too, which compute what they read. If not, only elementwise commands are fused.
+  virtual bool writes_reductions() const { return true; }
   /// Writes and compiles a kernel, and begins to build what a dispatch of it needs.
   /// @param label "fused(mul, tanh, add)", for errors
   /// @param spec, pushed of a reduction: its specialization constants, and the bytes of arguments before the kernel's

@@ -8,6 +8,7 @@
 
 #include <etna/device/error.h>
 #include <etna/device/webgpu/compiled_commands.h>
+#include <etna/device/webgpu/fused_kernel.h>
 #include <etna/device/webgpu/heap.h>
 #include <etna/device/webgpu/queue.h>
 
@@ -140,7 +141,7 @@ class WebGpuBackend final : public Backend, public gpu::Launcher {
   GraphForm graph_form() const override { return GraphForm::commands; }
   std::unique_ptr<Executable> compile(Graph& graph) override {
     Queue& queue = gpu(graph.device()).queue;
-    graph.plan();
+    graph.plan({.kernels = WgslWriter::enabled() ? &fused_kernels_ : nullptr});
     return std::make_unique<CompiledCommands>(queue, graph);
   }
 
@@ -193,6 +194,7 @@ class WebGpuBackend final : public Backend, public gpu::Launcher {
   Adapter adapter_;
   std::vector<AdapterInfo> found_;
   std::optional<Gpu> gpu_;
+  WgslWriter fused_kernels_;
 };
 
 }  // namespace

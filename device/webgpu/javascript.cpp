@@ -25,8 +25,8 @@ EM_JS(unsigned, etna_webgpu_pipeline,
   const values = HEAPU32.slice(constants >>> 2, (constants >>> 2) + count);
   return Module.etna_webgpu.pipeline(UTF8ToString(kernel), values, UTF8ToString(op));
 });
-EM_JS(void, etna_webgpu_define, (const char* kernel, const char* wgsl), {
-  Module.etna_webgpu.define(UTF8ToString(kernel), UTF8ToString(wgsl));
+EM_JS(void, etna_webgpu_define_fused, (const char* kernel, const char* text), {
+  Module.etna_webgpu.define_fused(UTF8ToString(kernel), UTF8ToString(text));
 });
 EM_JS(int, etna_webgpu_building, (), { return Module.etna_webgpu.building; });
 EM_ASYNC_JS(char*, etna_webgpu_finish_building, (), {
@@ -88,7 +88,9 @@ std::string missing(const std::string& kernel) { return taken(etna_webgpu_missin
 std::uint32_t pipeline(const std::string& kernel, std::span<const std::uint32_t> constants, const std::string& op) {
   return etna_webgpu_pipeline(kernel.c_str(), constants.data(), constants.size(), op.c_str());
 }
-void define(const std::string& kernel, const std::string& wgsl) { etna_webgpu_define(kernel.c_str(), wgsl.c_str()); }
+void define_fused(const std::string& kernel, const std::string& text) {
+  etna_webgpu_define_fused(kernel.c_str(), text.c_str());
+}
 bool building() { return etna_webgpu_building() != 0; }
 std::string finish_building() { return taken(etna_webgpu_finish_building()); }
 

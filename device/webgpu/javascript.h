@@ -41,8 +41,8 @@ void write(std::uint64_t address, std::span<const std::byte> bytes);
 std::string missing(const std::string& kernel);
 /// Begins to build a kernel. @returns its number
 std::uint32_t pipeline(const std::string& kernel, std::span<const std::uint32_t> constants, const std::string& op);
-/// Gives a kernel its text.
-void define(const std::string& kernel, const std::string& wgsl);
+/// Names a fused kernel by its text (fused_kernel.h).
+void define_fused(const std::string& kernel, const std::string& text);
 bool building();
 /// Waits. @returns what went wrong; empty if nothing did
 std::string finish_building();

@@ -58,6 +58,7 @@ class WebGpu {
   #programs = new Map();
   #next_program = 1;
   #texts = new Map(Object.entries(BUILT_IN));
+  #fused = new Map();
   #pipelines = [];
   #building = new Map();
   #offset = new Uint32Array(1);
@@ -142,14 +143,18 @@ class WebGpu {
 
   // ---- pipelines
 
-  /** Gives a kernel that is in no bundle: its WGSL, with the bindings of docs/webgpu.md. */
-  define(name, wgsl) {
-    this.#texts.set(name, wgsl);
+  /** Names a fused kernel; its text is as Kernels.fused() takes it. */
+  define_fused(name, text) {
+    this.#fused.set(name, text);
+  }
+  #wgsl(name, constants) {
+    if (this.#fused.has(name)) return this.#kernels.fused(this.#fused.get(name));
+    return this.#texts.get(name) ?? this.#kernels.wgsl(name, constants);
   }
 
   /** Why there is no such kernel; empty where there is one. */
   missing(name) {
-    if (this.#texts.has(name) || this.#kernels.names().includes(name)) return "";
+    if (this.#texts.has(name) || this.#fused.has(name) || this.#kernels.names().includes(name)) return "";
     return this.#kernels.missing(name) ?? "there is none of that name";
   }
 
@@ -158,7 +163,7 @@ class WebGpu {
     const device = this.#device, id = this.#pipelines.length;
     this.#pipelines.push(null);
     const building = (async () => {
-      const code = this.#texts.get(name) ?? this.#kernels.wgsl(name, constants);
+      const code = this.#wgsl(name, constants);
       device.pushErrorScope("validation");
       const module = device.createShaderModule({ label: name, code });
       const scope = device.popErrorScope();

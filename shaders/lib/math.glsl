@@ -8,7 +8,10 @@ bool m_isfinite(float a) { return (floatBitsToUint(a) & 0x7f800000u) != 0x7f8000
 #ifdef ETNA_WEBGPU
 // WebGPU lets functions of NaN give anything; SwiftShader's exp() gives infinity.
 float m_exp_or_nan(float a) { return m_isnan(a) ? a : exp(a); }
-#define exp m_exp_or_nan
+vec4 m_exp_or_nan(vec4 a) {
+  return vec4(m_exp_or_nan(a.x), m_exp_or_nan(a.y), m_exp_or_nan(a.z), m_exp_or_nan(a.w));
+}
+#define exp(a) m_exp_or_nan(a)
 #endif
 // NaN in either operand gives NaN.
 float m_max(float a, float b) { return m_isnan(a) || a > b ? a : b; }

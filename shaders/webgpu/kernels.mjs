@@ -28,15 +28,37 @@ export class Kernels {
   wgsl(name, constants = [], { segments = 1 } = {}) {
     const kernel = this.bundle.kernels[name];
     if (!kernel) throw new Error(`no kernel ${name}: ${this.missing(name) ?? 'unknown'}`);
+    const parts = kernel.declarations.map((d) => this.#declarations.at(d));
+    return this.#text([...this.#constants(kernel, constants).map(parse_declaration), ...parts], kernel.uses, segments);
+  }
+
+  /// The text of a fused kernel: declarations with an empty line between them, `main` among them, that call functions
+  /// of the kernel `fused`. `$row_f{a + b}(` and `$row_i{a + b}(` are those of rows of the elementwise table.
+  fused(text, { segments = 1 } = {}) {
+    const library = this.bundle.kernels.fused;
+    const named = text.replace(/\$row_([fi])\{([^}]*)\}\(/g, (_, type, expression) => {
+      const row = this.bundle.rows[expression];
+      if (!row) throw new Error(`no row of the elementwise table is ${expression}`);
+      return `row_${row}_${type}(`;
+    });
+    const own = named.trim().split('\n\n').map(parse_declaration);
+    const parts = library.declarations.map((d) => this.#declarations.at(d)).filter((one) => one.name !== 'main');
+    const constants = this.#constants(library, []).map(parse_declaration);
+    return this.#text([...constants, ...parts, ...own], library.uses, segments);
+  }
+
+  #constants(kernel, values) {
     const lines = kernel.specialization.map(
-      ([id, constant, type]) =>
-        `const ${constant} : ${TYPES[type]} = ${literal(value_of(kernel, id, constants), type)};`,
+      ([id, constant, type]) => `const ${constant} : ${TYPES[type]} = ${literal(value_of(kernel, id, values), type)};`,
     );
     kernel.sizes.forEach((size, i) => lines.push(`const size_${i} : u32 = ${size};`));
-    const parts = [...lines.map(parse_declaration), ...kernel.declarations.map((d) => this.#declarations.at(d))];
+    return lines;
+  }
+
+  #text(parts, uses, segments) {
     const body = specialize(parts);
-    const uses = kernel.uses.filter((use) => new RegExp(`\\b${use}\\(`).test(body));
-    return [...heap_text(uses, segments), body].join('\n') + '\n';
+    const used = uses.filter((use) => new RegExp(`\\b${use}\\(`).test(body));
+    return [...heap_text(used, segments), body].join('\n') + '\n';
   }
 
   /// Whether a kernel with these constants stores less than a word, or adds to memory atomically. Its heap is then made

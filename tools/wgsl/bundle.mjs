@@ -1,11 +1,14 @@
 // Gathers the translated variants in one file, each declaration once.
-//   node bundle.mjs --out kernels.json FOLDER    of translated variants; the file `list` there names them
+//   node bundle.mjs --out kernels.json --names fused_names.txt FOLDER
+// FOLDER has the translated variants, and in the file `list` their names; fused_names.txt says how rows of the elementwise
+// table are called by their expressions.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 
-const [, , flag, out, folder] = process.argv;
-if (flag !== '--out' || !folder) throw new Error('usage: bundle.mjs --out FILE FOLDER');
+const [, , flag, out, names_flag, names, folder] = process.argv;
+if (flag !== '--out' || names_flag !== '--names' || !folder)
+  throw new Error('usage: bundle.mjs --out FILE --names FILE FOLDER');
 const files = readFileSync(join(folder, 'list'), 'utf8')
   .trim()
   .split('\n')
@@ -35,7 +38,10 @@ for (const file of files.sort()) {
     declarations: kernel.declarations.map(number_of),
   };
 }
-const text = JSON.stringify({ declarations, kernels, missing });
+const rows = { a: 'identity' };
+for (const [, name, quoted] of readFileSync(names, 'utf8').matchAll(/ETNA_NAME (\w+) ("(?:[^"\\]|\\.)*")/g))
+  rows[JSON.parse(quoted)] ??= name;
+const text = JSON.stringify({ declarations, kernels, missing, rows });
 writeFileSync(out, text);
 
 const kb = (bytes) => `${(bytes / 1000).toFixed(0)} kB`;
