@@ -51,12 +51,18 @@ else()
 endif()
 set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
 
-# etna_folder(NAME LIBRARIES... [EXCLUDE REGEX]): objects of every .cpp below this folder.
+# etna_folder(NAME LIBRARIES... [EXCLUDE REGEX]): objects of every .cpp below this folder, but for those of other
+# systems (NAME_posix.cpp, NAME_windows.cpp).
 function(etna_folder name)
   cmake_parse_arguments(PARSE_ARGV 1 folder "" "EXCLUDE" "")
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp ${CMAKE_CURRENT_SOURCE_DIR}/*.c)
   if(folder_EXCLUDE)
     list(FILTER sources EXCLUDE REGEX ${folder_EXCLUDE})
+  endif()
+  if(WIN32)
+    list(FILTER sources EXCLUDE REGEX "_posix\\.cpp$")
+  else()
+    list(FILTER sources EXCLUDE REGEX "_windows\\.cpp$")
   endif()
   if(NOT EXISTS ${ETNA_INCLUDE_DIR}/etna/${name})
     file(CREATE_LINK ${CMAKE_CURRENT_SOURCE_DIR} ${ETNA_INCLUDE_DIR}/etna/${name} SYMBOLIC)
@@ -104,7 +110,7 @@ function(etna_library)
   foreach(folder device tensor autograd nn optim data models train)
     install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/etna
       FILES_MATCHING PATTERN "*.h" PATTERN "elementwise.def" PATTERN "rules.def"
-      REGEX "/device/(cpu|vulkan|registry)$" EXCLUDE
+      REGEX "/device/(cpu|os|vulkan|registry)$" EXCLUDE
       REGEX "/device/(cache_file|cache_folder|log)\\.h$" EXCLUDE
       REGEX "/tensor/(graph|ops/.*/.*\\.h)$" EXCLUDE
       REGEX "/tensor/quant/(block_bytes|families|fit|k_quants|super_block_fit)\\.h$" EXCLUDE

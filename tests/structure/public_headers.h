@@ -11,6 +11,7 @@ namespace etna::structure {
 inline bool is_public(const std::string& path) {
   if (path == "etna.h" || path == "tensor/ops/kernel.h") return true;
   for (const char* internal : {"device/cpu/",
+                               "device/os/",
                                "device/vulkan/",
                                "device/registry/",
                                "device/cache_file.h",
