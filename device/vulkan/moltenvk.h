@@ -7,8 +7,8 @@
 
 #include <etna/device/kernel.h>
 
-/// Whether the library would run on macOS, by reading: what MoltenVK reports on a Mac with an Apple chip and macOS 13 or
-/// newer, compared with what every adapter must offer and what each shader's SPIR-V asks for.
+/// Whether the library would run on macOS, by reading: what MoltenVK reports on a Mac with an Apple chip and macOS 13
+/// or newer, compared with what every adapter must offer and what each shader's SPIR-V asks for.
 namespace etna::vulkan {
 
 /// Where the list was read: MoltenVK/GPUObjects/MVKDevice.mm and Docs/MoltenVK_Runtime_UserGuide.md of this commit of
