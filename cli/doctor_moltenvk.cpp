@@ -4,10 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <etna/device/error.h>
-#ifdef ETNA_HAS_VULKAN
-#include <etna/device/vulkan/moltenvk.h>
+#include <etna/device/moltenvk.h>
 #include <etna/shaders/all.h>
-#endif
 
 #include "commands.h"
 
@@ -15,14 +13,14 @@ namespace etna::cli {
 
 #ifdef ETNA_HAS_VULKAN
 int doctor_moltenvk() {
-  const vulkan::MoltenVkReport report = vulkan::moltenvk_report(shaders::all());
+  const MoltenVkReport report = moltenvk_report(shaders::all());
   std::size_t lost = 0;
   for (const auto& group : report.left_out) lost += group.kernels.size();
   fmt::print(
       "macOS by MoltenVK, as its sources and user guide tell ({} of 2025); nothing was run there\n"
       "  adapter   {}\n"
       "  kernels   {} of {} would run\n",
-      vulkan::kMoltenVkCommit,
+      kMoltenVkCommit,
       report.missing.empty() ? "has what the library needs, with an Apple chip and macOS 13 or newer"
                              : "lacks " + report.missing,
       report.kernels - lost, report.kernels);

@@ -117,7 +117,7 @@ function(etna_library)
     install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/etna
       FILES_MATCHING PATTERN "*.h" PATTERN "elementwise.def" PATTERN "rules.def"
       REGEX "/device/(cpu|os|vulkan|registry)$" EXCLUDE
-      REGEX "/device/(cache_file|cache_folder|log)\\.h$" EXCLUDE
+      REGEX "/device/(cache_file|cache_folder|log|moltenvk)\\.h$" EXCLUDE
       REGEX "/tensor/(graph|ops/.*/.*\\.h)$" EXCLUDE
       REGEX "/tensor/quant/(block_bytes|families|fit|k_quants|super_block_fit)\\.h$" EXCLUDE
       REGEX "/tensor/io/quoted_name\\.h$" EXCLUDE

@@ -1,4 +1,4 @@
-#include <etna/device/vulkan/moltenvk.h>
+#include <etna/device/moltenvk.h>
 
 #include <algorithm>
 
@@ -7,8 +7,10 @@
 #include <etna/device/vulkan/api/adapter.h>
 #include <etna/device/vulkan/pipelines/spirv.h>
 
-namespace etna::vulkan {
+namespace etna {
 namespace {
+
+using namespace vulkan;
 
 /// What a shader may declare, and what MoltenVK has of it. Numbers are SPIR-V's.
 struct Capability {
@@ -122,4 +124,4 @@ MoltenVkReport moltenvk_report(std::span<const gpu::Shader* const> shaders) {
   return report;
 }
 
-}  // namespace etna::vulkan
+}  // namespace etna

@@ -1,4 +1,4 @@
-#include <etna/device/vulkan/moltenvk.h>
+#include <etna/device/moltenvk.h>
 
 #include <vector>
 

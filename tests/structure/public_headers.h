@@ -17,6 +17,7 @@ inline bool is_public(const std::string& path) {
                                "device/cache_file.h",
                                "device/cache_folder.h",
                                "device/log.h",
+                               "device/moltenvk.h",
                                "tensor/quant/block_bytes.h",
                                "tensor/quant/families.h",
                                "tensor/quant/fit.h",

@@ -8,8 +8,9 @@
 #include <etna/device/kernel.h>
 
 /// Whether the library would run on macOS, by reading: what MoltenVK reports on a Mac with an Apple chip and macOS 13
-/// or newer, compared with what every adapter must offer and what each shader's SPIR-V asks for.
-namespace etna::vulkan {
+/// or newer, compared with what every adapter must offer and what each shader's SPIR-V asks for. A build without Vulkan
+/// lacks it.
+namespace etna {
 
 /// Where the list was read: MoltenVK/GPUObjects/MVKDevice.mm and Docs/MoltenVK_Runtime_UserGuide.md of this commit of
 /// github.com/KhronosGroup/MoltenVK, of 2025.
@@ -28,4 +29,4 @@ struct MoltenVkReport {
 
 MoltenVkReport moltenvk_report(std::span<const gpu::Shader* const> shaders);
 
-}  // namespace etna::vulkan
+}  // namespace etna
