@@ -15,6 +15,10 @@ int devices();
 /// Prints everything about each adapter and checks its matrix products. @returns 3 if a check fails.
 int doctor();
 
+/// Prints what MoltenVK, the Vulkan of macOS, lacks of what the library and its kernels ask for. @returns 3 if the
+/// library could not run there.
+int doctor_moltenvk();
+
 struct BenchOptions {
   std::vector<std::string> devices;  ///< in the form select_device() takes; none: all except software rasterizers
   std::string json;                  ///< a file to write; empty: none

@@ -22,6 +22,7 @@ int main(int argc, char** argv) {
   CLI::App* doctor =
       app.add_subcommand("doctor", "Show drivers, features and limits of every device and check its arithmetic");
   bool benching = false;
+  bool moltenvk = false;
   etna::cli::BenchOptions options;
   CLI::Option* bench = doctor->add_flag("--bench", benching,
                                         "instead measure what dispatches, barriers, submits, copies and products take");
@@ -31,6 +32,8 @@ int main(int argc, char** argv) {
       ->delimiter(',')
       ->needs(bench);
   doctor->add_option("--json", options.json, "also write the figures to this file")->needs(bench);
+  doctor->add_flag("--moltenvk", moltenvk, "instead compare what MoltenVK (macOS) offers with what kernels ask for")
+      ->excludes(bench);
   doctor->add_flag("--quick", options.quick, "small sizes and counts, to see that it works")->needs(bench);
   etna::cli::TuneOptions tuning;
   CLI::App* tune =
@@ -75,6 +78,7 @@ int main(int argc, char** argv) {
     if (app.got_subcommand("bench")) return etna::cli::bench_model(model_bench_options);
     if (app.got_subcommand("perplexity")) return etna::cli::perplexity(perplexity_options);
     if (app.got_subcommand("convert")) return etna::cli::convert(convert_options);
+    if (moltenvk) return etna::cli::doctor_moltenvk();
     return benching ? etna::cli::bench(options) : etna::cli::doctor();
   } catch (const etna::DeviceError& error) {
     etna::cli::print_error(error.what());

@@ -1,8 +1,5 @@
 #include "output.h"
 
-#include <sys/ioctl.h>
-#include <unistd.h>
-
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
@@ -13,6 +10,7 @@
 #include <fmt/format.h>
 
 #include <etna/device/error.h>
+#include <etna/device/os/terminal.h>
 #include <etna/train/terminal_text.h>
 
 namespace etna::cli {
@@ -54,11 +52,11 @@ bool may_write(const std::filesystem::path& in, const std::filesystem::path& out
 
 Terminal terminal() {
   Terminal result;
-  result.is_terminal = ::isatty(STDOUT_FILENO) == 1;
-  winsize size{};
-  if (result.is_terminal && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0) {
-    if (size.ws_col > 0) result.width = size.ws_col;
-    if (size.ws_row > 0) result.height = size.ws_row;
+  result.is_terminal = os::is_terminal(stdout);
+  if (result.is_terminal) {
+    const os::TerminalSize size = os::terminal_size(stdout);
+    if (size.columns > 0) result.width = size.columns;
+    if (size.rows > 0) result.height = size.rows;
   }
   if (const std::size_t columns = count_in("COLUMNS"); columns > 0) result.width = columns;
   if (const std::size_t lines = count_in("LINES"); lines > 0) result.height = lines;

@@ -63,6 +63,7 @@ function(etna_shaders)
   file(GLOB shaders CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.comp)
   set(out ${CMAKE_CURRENT_BINARY_DIR})
   set(declarations "")
+  set(list "")
   set(cpps "")
   set(lacking "")
   foreach(shader IN LISTS shaders)
@@ -95,6 +96,7 @@ function(etna_shaders)
       separate_arguments(words UNIX_COMMAND "${line}")
       list(POP_FRONT words variant)
       string(APPEND declarations "extern const gpu::Shader ${variant};\n")
+      string(APPEND list "&${variant},\n")
       if(usable)
         list(TRANSFORM words PREPEND -D)
         set(header ${out}/${variant}.spv.h)
@@ -119,6 +121,14 @@ function(etna_shaders)
   file(CONFIGURE OUTPUT ${ETNA_INCLUDE_DIR}/etna/shaders/shaders.h @ONLY CONTENT
 "// Generated: one object a shader variant.\n#pragma once\n#include <etna/device/kernel.h>\n\
 namespace etna::shaders {\n${declarations}}\n")
+  file(CONFIGURE OUTPUT ${ETNA_INCLUDE_DIR}/etna/shaders/all.h @ONLY CONTENT
+"// Generated.\n#pragma once\n#include <span>\n#include <etna/device/kernel.h>\n\
+namespace etna::shaders {\n/// Every shader variant, by family.\nstd::span<const gpu::Shader* const> all();\n}\n")
+  file(CONFIGURE OUTPUT ${out}/all.cpp @ONLY CONTENT
+"#include <etna/shaders/all.h>\n#include <etna/shaders/shaders.h>\n\
+namespace etna::shaders {\nstd::span<const gpu::Shader* const> all() {\n\
+static constexpr const gpu::Shader* kAll[] = {\n${list}};\nreturn kAll;\n}\n}\n")
+  list(APPEND cpps ${out}/all.cpp)
   list(REMOVE_DUPLICATES lacking)
   if(lacking)
     list(JOIN lacking ", " lacking)

@@ -15,6 +15,12 @@ target_compile_options(etna_options INTERFACE -Wall -Wextra -Wpedantic $<$<BOOL:
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   target_compile_options(etna_options INTERFACE -fno-tree-slp-vectorize)
 endif()
+if(WIN32)
+  # Windows 10; no macros min() and max(); POSIX's functions where mingw-w64 has them.
+  target_compile_definitions(etna_options INTERFACE _WIN32_WINNT=0x0A00 NOMINMAX WIN32_LEAN_AND_MEAN _USE_MATH_DEFINES
+    _POSIX_C_SOURCE=200809L __USE_MINGW_ANSI_STDIO=1)
+  target_compile_options(etna_options INTERFACE -Wa,-mbig-obj)
+endif()
 # -march=native has another meaning on another processor. A definition records which, so that a build folder that is
 # moved, or an object cache that several machines share, is compiled anew.
 if(ETNA_NATIVE)
@@ -51,12 +57,18 @@ else()
 endif()
 set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
 
-# etna_folder(NAME LIBRARIES... [EXCLUDE REGEX]): objects of every .cpp below this folder.
+# etna_folder(NAME LIBRARIES... [EXCLUDE REGEX]): objects of every .cpp below this folder, but for those of other
+# systems (NAME_posix.cpp, NAME_windows.cpp).
 function(etna_folder name)
   cmake_parse_arguments(PARSE_ARGV 1 folder "" "EXCLUDE" "")
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp ${CMAKE_CURRENT_SOURCE_DIR}/*.c)
   if(folder_EXCLUDE)
     list(FILTER sources EXCLUDE REGEX ${folder_EXCLUDE})
+  endif()
+  if(WIN32)
+    list(FILTER sources EXCLUDE REGEX "_posix\\.cpp$")
+  else()
+    list(FILTER sources EXCLUDE REGEX "_windows\\.cpp$")
   endif()
   if(NOT EXISTS ${ETNA_INCLUDE_DIR}/etna/${name})
     file(CREATE_LINK ${CMAKE_CURRENT_SOURCE_DIR} ${ETNA_INCLUDE_DIR}/etna/${name} SYMBOLIC)
@@ -104,8 +116,8 @@ function(etna_library)
   foreach(folder device tensor autograd nn optim data models train)
     install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/etna
       FILES_MATCHING PATTERN "*.h" PATTERN "elementwise.def" PATTERN "rules.def"
-      REGEX "/device/(cpu|vulkan|registry)$" EXCLUDE
-      REGEX "/device/(cache_file|cache_folder|log)\\.h$" EXCLUDE
+      REGEX "/device/(cpu|os|vulkan|registry)$" EXCLUDE
+      REGEX "/device/(cache_file|cache_folder|log|moltenvk)\\.h$" EXCLUDE
       REGEX "/tensor/(graph|ops/.*/.*\\.h)$" EXCLUDE
       REGEX "/tensor/quant/(block_bytes|families|fit|k_quants|super_block_fit)\\.h$" EXCLUDE
       REGEX "/tensor/io/quoted_name\\.h$" EXCLUDE

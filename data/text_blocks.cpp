@@ -11,6 +11,7 @@
 #include <etna/data/text_file.h>
 #include <etna/data/words.h>
 #include <etna/device/error.h>
+#include <etna/device/os/files.h>
 
 namespace etna::data {
 namespace {
@@ -37,7 +38,7 @@ TextBlocks::TextBlocks(const std::filesystem::path& file, std::string advice, st
       block_(std::max<std::size_t>(bytes, 16)) {
   std::error_code none;
   if (std::filesystem::is_directory(file, none)) refuse("is a folder, not a text file");
-  file_.reset(std::fopen(file.c_str(), "rb"));
+  file_.reset(os::open_stream(file, "rb"));
   if (!file_)
     refuse(errno == ENOENT ? "there is no such file"
                            : fmt::format("cannot be read ({})", std::generic_category().message(errno)));

@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include <etna/device/error.h>
+#include <etna/device/os/files.h>
 
 namespace etna::data {
 namespace {
@@ -62,7 +63,7 @@ std::string read_text_file(const std::filesystem::path& file, std::string_view a
   };
   std::error_code none;
   if (std::filesystem::is_directory(file, none)) throw refuse("is a folder, not a text file");
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> in(std::fopen(file.c_str(), "rb"), std::fclose);
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> in(os::open_stream(file, "rb"), std::fclose);
   if (!in)
     throw refuse(errno == ENOENT ? "there is no such file"
                                  : fmt::format("cannot be read ({})", std::generic_category().message(errno)));

@@ -1,43 +1,41 @@
 #include <etna/data/text_sources.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <map>
 #include <utility>
-
-#include <fnmatch.h>
-#include <sys/stat.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <etna/data/glob_match.h>
 #include <etna/device/error.h>
+#include <etna/device/os/files.h>
 
 namespace etna::data {
 namespace {
 
 namespace fs = std::filesystem;
 
-/// Device and inode: what a file is under every name.
-using Identity = std::pair<dev_t, ino_t>;
+using Identity = decltype(os::FileInfo::identity);
 
 class Search {
  public:
   Search(std::span<const std::string> globs) : globs_(globs) {}
 
   void add(const fs::path& input) {
-    struct stat info {};
-    if (::stat(input.c_str(), &info) != 0)
+    std::error_code error;
+    const os::FileInfo info = os::file_info(input, error);
+    if (error)
       throw FormatError(fmt::format("{}: {}", input.string(),
-                                    errno == ENOENT ? "there is no such file or folder"
-                                                    : fmt::format("cannot be read: {}", std::strerror(errno))));
-    if (S_ISDIR(info.st_mode)) {
+                                    error == std::errc::no_such_file_or_directory
+                                        ? "there is no such file or folder"
+                                        : fmt::format("cannot be read: {}", error.message())));
+    if (info.kind == os::FileKind::folder) {
       root_ = input;
-      walk(input, {info.st_dev, info.st_ino});
+      walk(input, info.identity);
       return;
     }
-    if (const auto known = names_.emplace(Identity{info.st_dev, info.st_ino}, input); !known.second)
+    if (const auto known = names_.emplace(info.identity, input); !known.second)
       found_.left_out.push_back(same(input, known.first->second));
     else
       found_.files.push_back(input);
@@ -58,10 +56,10 @@ class Search {
   }
 
   bool wanted(const fs::path& file) const {
-    const std::string name = file.filename().string(), below = file.lexically_relative(root_).string();
+    const std::string name = file.filename().string(), below = file.lexically_relative(root_).generic_string();
     return std::any_of(globs_.begin(), globs_.end(), [&](const std::string& glob) {
       const bool whole = glob.find('/') != std::string::npos;
-      return ::fnmatch(glob.c_str(), (whole ? below : name).c_str(), FNM_PERIOD) == 0;
+      return glob_match(glob, whole ? below : name);
     });
   }
 
@@ -80,20 +78,21 @@ class Search {
   }
 
   void visit(const fs::path& entry) {
-    struct stat info {};
-    if (::stat(entry.c_str(), &info) != 0) {
+    std::error_code error;
+    const os::FileInfo info = os::file_info(entry, error);
+    if (error) {
       if (!wanted(entry)) return;
-      throw FormatError(fmt::format("{}: cannot be read: {}", entry.string(),
-                                    errno == ENOENT ? "it is a link to nothing" : std::strerror(errno)));
+      const bool nothing = error == std::errc::no_such_file_or_directory;
+      throw FormatError(
+          fmt::format("{}: cannot be read: {}", entry.string(), nothing ? "it is a link to nothing" : error.message()));
     }
-    const Identity identity{info.st_dev, info.st_ino};
-    if (S_ISDIR(info.st_mode)) return walk(entry, identity);
+    if (info.kind == os::FileKind::folder) return walk(entry, info.identity);
     if (!wanted(entry)) return;
-    if (!S_ISREG(info.st_mode)) {
+    if (info.kind != os::FileKind::regular) {
       found_.left_out.push_back(fmt::format("{} is no regular file", entry.string()));
-    } else if (info.st_size == 0) {
+    } else if (info.bytes == 0) {
       found_.left_out.push_back(fmt::format("{} is empty", entry.string()));
-    } else if (const auto known = names_.emplace(identity, entry); !known.second) {
+    } else if (const auto known = names_.emplace(info.identity, entry); !known.second) {
       found_.left_out.push_back(same(entry, known.first->second));
     } else {
       found_.files.push_back(entry);

@@ -1,17 +1,10 @@
 #include <etna/device/atomic_file.h>
 
-#include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <utility>
-
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <fmt/format.h>
 
 #include <etna/device/error.h>
+#include <etna/device/os/files.h>
+#include <etna/device/os/process.h>
 
 namespace etna::io {
 namespace {
@@ -26,66 +19,69 @@ fs::path resolved(const fs::path& path) {
 
 /// Neither a file nor a folder, so that a rename would put a file where a device was.
 bool is_device(const fs::path& path) {
-  struct stat there {};
-  return ::stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode);
+  std::error_code error;
+  const os::FileInfo there = os::file_info(path, error);
+  return !error && there.kind == os::FileKind::other;
 }
 
 }  // namespace
 
-AtomicFile::AtomicFile(const fs::path& path)
-    : target_(resolved(path)), in_place_(is_device(target_)), descriptor_(create()) {
-  if (descriptor_ < 0) fail();
+AtomicFile::AtomicFile(const fs::path& path) : target_(resolved(path)), in_place_(is_device(target_)) {
+  std::error_code error;
+  create(error);
+  if (error) fail(error);
 }
 
 AtomicFile::~AtomicFile() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-  if (!finished_ && !in_place_) ::unlink(name_.c_str());
+  std::error_code ignored;
+  if (file_) file_->close(ignored);
+  if (file_ && !finished_ && !in_place_) fs::remove(name_, ignored);
 }
 
 void AtomicFile::write(const void* bytes, std::size_t count) {
-  const char* at = static_cast<const char*>(bytes);
-  while (count > 0) {
-    const ssize_t written = ::write(descriptor_, at, std::min<std::size_t>(count, std::size_t{1} << 30));
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) fail();
-    at += written;
-    count -= static_cast<std::size_t>(written);
-  }
+  std::error_code error;
+  file_->write({static_cast<const char*>(bytes), count}, error);
+  if (error) fail(error);
 }
 
 void AtomicFile::finish() {
+  std::error_code error;
   if (in_place_) {
-    if (::close(std::exchange(descriptor_, -1)) != 0) fail();
+    file_->close(error);
+    if (error) fail(error);
     finished_ = true;
     return;
   }
-  struct stat old {};
-  if (::stat(target_.c_str(), &old) == 0 && ::fchmod(descriptor_, old.st_mode & 07777) != 0) fail();
+  if (const fs::file_status old = fs::status(target_, error); !error && fs::exists(old)) {
+    fs::permissions(name_, old.permissions(), error);
+    if (error) fail(error);
+  }
+  file_->flush(error);
+  if (error) fail(error);
   // Some file systems report a full disk only when the file is closed.
-  if (::fsync(descriptor_) != 0 || ::close(std::exchange(descriptor_, -1)) != 0) fail();
-  if (::rename(name_.c_str(), target_.c_str()) != 0) fail();
+  file_->close(error);
+  if (error) fail(error);
+  os::replace_file(name_, target_, error);
+  if (error) fail(error);
   finished_ = true;
-  const fs::path folder = target_.has_parent_path() ? target_.parent_path() : ".";
-  if (const int directory = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); directory >= 0) {
-    ::fsync(directory);
-    ::close(directory);
-  }
 }
 
-/// Created beside the target, so that the rename stays within one file system, and with the permissions of a plain
-/// open().
-int AtomicFile::create() {
-  if (in_place_) return ::open(target_.c_str(), O_WRONLY | O_CLOEXEC);
-  for (int attempt = 0;; ++attempt) {
-    name_ = fmt::format("{}.{}-{}.tmp", target_.string(), ::getpid(), attempt);
-    const int descriptor = ::open(name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (descriptor >= 0 || errno != EEXIST) return descriptor;
+/// Beside the target, so that the rename stays within one file system, and with the permissions of a plain open().
+void AtomicFile::create(std::error_code& error) {
+  if (in_place_) {
+    file_ = std::make_unique<os::File>(target_, os::File::Open::overwrite, error);
+    return;
   }
+  int attempt = 0;
+  do {
+    name_ = target_;
+    name_ += fmt::format(".{}-{}.tmp", os::process_id(), attempt++);
+    file_ = std::make_unique<os::File>(name_, os::File::Open::create, error);
+  } while (error == std::errc::file_exists);
 }
 
-void AtomicFile::fail() const {
-  const std::string reason = std::strerror(errno);
-  throw FormatError(fmt::format("{}: cannot be written: {}{}", target_.string(), reason,
+void AtomicFile::fail(const std::error_code& error) const {
+  throw FormatError(fmt::format("{}: cannot be written: {}{}", target_.string(), error.message(),
                                 in_place_ ? "" : "; what was there is unchanged"));
 }
 
@@ -101,8 +97,9 @@ void require_writable(const fs::path& path) {
     throw FormatError(fmt::format("'{}' cannot be written: it names a folder, name a file", path.string()));
   // Opening a pipe would wait for its reader.
   if (is_device(path)) {
-    if (::access(path.c_str(), W_OK) == 0) return;
-    throw FormatError(fmt::format("{}: cannot be written: {}", path.string(), std::strerror(errno)));
+    os::check_access(path, os::Access::write, error);
+    if (!error) return;
+    throw FormatError(fmt::format("{}: cannot be written: {}", path.string(), error.message()));
   }
   AtomicFile probe(path);
 }

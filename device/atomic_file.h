@@ -2,8 +2,14 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <system_error>
+
+namespace etna::os {
+class File;
+}
 
 namespace etna::io {
 
@@ -24,13 +30,13 @@ class AtomicFile {
   void finish();
 
  private:
-  int create();
-  [[noreturn]] void fail() const;
+  void create(std::error_code& error);
+  [[noreturn]] void fail(const std::error_code& error) const;
 
   std::filesystem::path target_;
   bool in_place_;
-  std::string name_;  ///< of the temporary file; empty in place
-  int descriptor_;
+  std::filesystem::path name_;  ///< of the temporary file; empty in place
+  std::unique_ptr<os::File> file_;
   bool finished_ = false;
 };
 

@@ -1,7 +1,5 @@
 #include <etna/device/cache_file.h>
 
-#include <unistd.h>
-
 #include <atomic>
 #include <cstdint>
 #include <cstring>
@@ -9,6 +7,8 @@
 #include <iterator>
 
 #include <fmt/format.h>
+
+#include <etna/device/os/process.h>
 
 namespace etna {
 namespace {
@@ -44,7 +44,7 @@ void write_cache_file(const fs::path& file, const CacheMagic& magic, std::span<c
   std::error_code ignored;
   fs::create_directories(file.parent_path(), ignored);
   fs::path temporary = file;
-  temporary += fmt::format(".{}-{}", ::getpid(), counter++);
+  temporary += fmt::format(".{}-{}", os::process_id(), counter++);
   {
     std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
     out.write(reinterpret_cast<const char*>(&header), sizeof header);

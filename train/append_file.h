@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <string_view>
 
+#include <etna/device/os/files.h>
+
 namespace etna::training {
 
 /// A log that others may read while it grows. Each append() is one write at the end of the file, so that a kill leaves
@@ -17,9 +19,6 @@ class AppendFile {
 
   /// @throws FormatError naming the file and the reason
   explicit AppendFile(const std::filesystem::path& path, Open open = Open::create);
-  ~AppendFile();
-  AppendFile(const AppendFile&) = delete;
-  AppendFile& operator=(const AppendFile&) = delete;
 
   /// After a failure, such as a full disk, the file ends where it ended before, so that later records stay readable.
   /// @throws FormatError naming the file and the reason
@@ -33,7 +32,7 @@ class AppendFile {
 
  private:
   std::filesystem::path path_;
-  int descriptor_;
+  os::File file_;
 };
 
 }  // namespace etna::training

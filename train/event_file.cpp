@@ -1,7 +1,5 @@
 #include <etna/train/event_file.h>
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -13,6 +11,7 @@
 #include <fmt/format.h>
 
 #include <etna/device/error.h>
+#include <etna/device/os/process.h>
 #include <etna/train/append_file.h>
 #include <etna/train/read_bytes.h>
 
@@ -195,9 +194,8 @@ bool parse_event(std::string_view message, Event& event) {
 
 /// This computer's name in the characters that file names have everywhere.
 std::string host_name() {
-  char name[256] = {};
-  if (::gethostname(name, sizeof name - 1) != 0 || name[0] == '\0') return "localhost";
-  std::string host = name;
+  std::string host = os::host_name();
+  if (host.empty()) return "localhost";
   for (char& c : host) {
     const bool plain =
         (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' || c == '.' || c == '_';

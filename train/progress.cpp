@@ -5,13 +5,11 @@
 #include <cstdlib>
 #include <cstring>
 
-#include <sys/ioctl.h>
-#include <unistd.h>
-
 #include <fmt/format.h>
 
 #include <etna/device/error.h>
 #include <etna/device/memory.h>
+#include <etna/device/os/terminal.h>
 
 namespace etna::training {
 namespace {
@@ -25,12 +23,12 @@ double steady_seconds() {
 
 bool is_terminal(std::FILE* out) {
   const char* kind = std::getenv("TERM");
-  return ::isatty(::fileno(out)) == 1 && kind != nullptr && std::strcmp(kind, "dumb") != 0;
+  return os::is_terminal(out) && kind != nullptr && std::strcmp(kind, "dumb") != 0;
 }
 
 std::size_t columns(std::FILE* out) {
-  winsize size{};
-  return ::ioctl(::fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+  const std::size_t known = os::terminal_size(out).columns;
+  return known > 0 ? known : 80;
 }
 
 /// Eighths of a character, so that the bar moves evenly.

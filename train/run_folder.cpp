@@ -1,18 +1,15 @@
 #include <etna/train/run_folder.h>
 
 #include <array>
-#include <cerrno>
-#include <cstring>
+#include <span>
 #include <vector>
-
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
 
 #include <fmt/format.h>
 
 #include <etna/device/atomic_file.h>
 #include <etna/device/error.h>
+#include <etna/device/os/files.h>
+#include <etna/device/os/process.h>
 #include <etna/train/checkpointer.h>
 
 namespace etna::training {
@@ -87,28 +84,29 @@ RunFolder::RunFolder(fs::path folder, ExistingRun existing) : folder_(std::move(
   }));
 }
 
-RunFolder::~RunFolder() {
-  if (lock_ >= 0) ::close(lock_);
-}
+RunFolder::~RunFolder() = default;
 
 void RunFolder::lock() {
-  const fs::path file = folder_ / ".lock";
-  lock_ = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (lock_ < 0) throw FormatError(fmt::format("{} cannot be written: {}", folder_.string(), std::strerror(errno)));
-  if (::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
-    const int reason = errno;
+  std::error_code error;
+  const auto check = [&] {
+    if (error) throw FormatError(fmt::format("{} cannot be written: {}", folder_.string(), error.message()));
+  };
+  lock_ = std::make_unique<os::File>(folder_ / ".lock", os::File::Open::update, error);
+  check();
+  const os::File::Lock result = lock_->try_lock();
+  if (result == os::File::Lock::busy) {
     std::array<char, 32> owner{};
-    const ssize_t length = ::pread(lock_, owner.data(), owner.size() - 1, 0);
-    ::close(lock_);
-    lock_ = -1;
-    // A file system without locks (some network ones) cannot tell.
-    if (reason != EWOULDBLOCK) return;
+    const std::size_t length = lock_->read_at(0, std::span(owner).first(owner.size() - 1));
+    lock_.reset();
     throw FormatError(fmt::format("{} is in use: process {} trains in it; name another folder, or wait for it",
                                   folder_.string(), length > 0 ? owner.data() : "?"));
   }
-  const std::string owner = std::to_string(::getpid());
-  if (::ftruncate(lock_, 0) != 0 || ::pwrite(lock_, owner.data(), owner.size(), 0) < 0)
-    throw FormatError(fmt::format("{} cannot be written: {}", folder_.string(), std::strerror(errno)));
+  // A file system without locks (some network ones) cannot tell.
+  if (result == os::File::Lock::unsupported) return lock_.reset();
+  lock_->truncate(0, error);
+  check();
+  lock_->write(std::to_string(os::process_id()), error);
+  check();
 }
 
 void RunFolder::write(std::string_view name, std::string_view text) const { io::write_file(folder_ / name, text); }

@@ -1,8 +1,13 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <string_view>
+
+namespace etna::os {
+class File;
+}
 
 namespace etna::training {
 
@@ -35,7 +40,7 @@ class RunFolder {
   void lock();
 
   std::filesystem::path folder_;
-  int lock_ = -1;
+  std::unique_ptr<os::File> lock_;
 };
 
 /// True if the folder holds a run: its config.json, metrics or a checkpoint.

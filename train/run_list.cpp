@@ -1,7 +1,5 @@
 #include <etna/train/run_list.h>
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -14,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include <etna/device/error.h>
+#include <etna/device/os/process.h>
 #include <etna/train/append_file.h>
 #include <etna/train/json_depth.h>
 #include <etna/train/read_bytes.h>
@@ -92,7 +91,7 @@ std::string new_run_id() {
   std::random_device device;
   const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
   // The clock and the process are for systems whose random device always gives the same.
-  std::seed_seq seed{device(), device(), static_cast<unsigned>(now), static_cast<unsigned>(::getpid())};
+  std::seed_seq seed{device(), device(), static_cast<unsigned>(now), static_cast<unsigned>(os::process_id())};
   std::mt19937 generator(seed);
   return fmt::format("{:08x}", static_cast<std::uint32_t>(generator()));
 }

@@ -4,16 +4,13 @@
 #include <cmath>
 #include <cstring>
 
-#include <sys/stat.h>
-#include <unistd.h>
-#include <cerrno>
-
 #include <fmt/format.h>
 
 #include <etna/data/corpora/prepared_corpus.h>
 #include <etna/data/text_blocks.h>
 #include <etna/data/text_sources.h>
 #include <etna/device/error.h>
+#include <etna/device/os/files.h>
 
 namespace etna::data {
 namespace {
@@ -22,13 +19,15 @@ namespace fs = std::filesystem;
 
 CorpusInput checked(const fs::path& file, int split) {
   const auto refuse = [&](const std::string& why) { throw FormatError(fmt::format("{}: {}", file.string(), why)); };
-  struct stat info {};
-  if (::stat(file.c_str(), &info) != 0 || ::access(file.c_str(), R_OK) != 0)
-    refuse(fmt::format("cannot be read: {}", std::strerror(errno)));
-  if (S_ISDIR(info.st_mode)) refuse("is a folder, not a text file");
-  if (!S_ISREG(info.st_mode)) refuse("is no regular file, and a corpus is read twice; write the text to a file first");
-  if (info.st_size == 0) refuse("is empty");
-  return {file, static_cast<std::int64_t>(info.st_size), split};
+  std::error_code error;
+  const os::FileInfo info = os::file_info(file, error);
+  if (!error) os::check_access(file, os::Access::read, error);
+  if (error) refuse(fmt::format("cannot be read: {}", error.message()));
+  if (info.kind == os::FileKind::folder) refuse("is a folder, not a text file");
+  if (info.kind != os::FileKind::regular)
+    refuse("is no regular file, and a corpus is read twice; write the text to a file first");
+  if (info.bytes == 0) refuse("is empty");
+  return {file, static_cast<std::int64_t>(info.bytes), split};
 }
 
 /// The end of the first line that ends at `from` or later; npos if none does. @param at_line_start whether the text

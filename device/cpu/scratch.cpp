@@ -2,7 +2,8 @@
 
 #include <array>
 #include <bit>
-#include <cstdlib>
+#include <new>
+#include <utility>
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
@@ -17,6 +18,7 @@ namespace etna::cpu::scratch {
 namespace {
 
 constexpr std::size_t kSmallest = 256;  // bytes per block
+constexpr std::align_val_t kAlignment{64};
 
 /// Sizes are powers of two, so that a step's requests fit the blocks that the previous step returned, whichever thread
 /// its tasks ran on.
@@ -24,10 +26,10 @@ std::size_t rounded(std::size_t bytes) { return std::bit_ceil(bytes < kSmallest 
 
 void* from_system(std::size_t bytes) {
   if (bytes > ~std::size_t{0} / 4) throw std::bad_alloc();
-  void* block = std::aligned_alloc(64, rounded(bytes));
-  if (block == nullptr) throw std::bad_alloc();
-  return block;
+  return ::operator new(rounded(bytes), kAlignment);
 }
+
+void to_system(void* block) { ::operator delete(block, kAlignment); }
 
 #ifndef ETNA_PLAIN_SCRATCH
 
@@ -49,7 +51,7 @@ struct Kept {
   ~Kept() {
     ended = true;
     for (Free* block : blocks) {
-      while (block != nullptr) std::free(std::exchange(block, block->next));
+      while (block != nullptr) to_system(std::exchange(block, block->next));
     }
   }
 };
@@ -66,7 +68,7 @@ std::size_t class_of(std::size_t size) { return static_cast<std::size_t>(std::bi
 #ifdef ETNA_PLAIN_SCRATCH
 
 void* take(std::size_t bytes) { return from_system(bytes); }
-void give_back(void* block, std::size_t) noexcept { std::free(block); }
+void give_back(void* block, std::size_t) noexcept { to_system(block); }
 
 #else
 
@@ -82,7 +84,7 @@ void* take(std::size_t bytes) {
 void give_back(void* block, std::size_t bytes) noexcept {
   if (block == nullptr) return;
   const std::size_t size = rounded(bytes);
-  if (ended || size > kMostKept / 2 || kept.bytes + size > kMostKept) return std::free(block);
+  if (ended || size > kMostKept / 2 || kept.bytes + size > kMostKept) return to_system(block);
   Free*& first = kept.blocks[class_of(size)];
   first = ::new (block) Free{first};
   kept.bytes += size;

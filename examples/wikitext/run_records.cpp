@@ -2,10 +2,9 @@
 
 #include <cmath>
 
-#include <unistd.h>
-
 #include <fmt/format.h>
 
+#include <etna/device/os/process.h>
 #include <etna/etna.h>
 
 #include "saved_model.h"
@@ -20,9 +19,8 @@ constexpr const char* kRunKey = "run";
 
 /// Names and values that decide how fast a run is.
 std::vector<std::pair<std::string, std::string>> environment(Device device) {
-  std::string host(256, '\0');
-  if (::gethostname(host.data(), host.size() - 1) != 0) host = "?";
-  host.resize(host.find('\0'));
+  std::string host = os::host_name();
+  if (host.empty()) host = "?";
   return {{"device", device.str()}, {"device name", device_name(device)}, {"compiler", __VERSION__}, {"host", host}};
 }
 

@@ -46,6 +46,15 @@ TEST(EtnaProgram, DoctorSaysWhatMultipliesOnTheProcessor) {
   EXPECT_THAT(wrong.output, HasSubstr("ETNA_BLAS=mkl: must be onednn, openblas, packed or eigen, or be unset"));
 }
 
+TEST(EtnaProgram, DoctorReadsWhatMoltenVkLacks) {
+  Result run = etna("doctor --moltenvk");
+  EXPECT_EQ(run.code, 0) << run.output;
+  EXPECT_THAT(run.output, HasSubstr("nothing was run there"));
+  EXPECT_THAT(run.output, HasSubstr("for lack of float64: cast_f64"));
+  EXPECT_THAT(run.output, HasSubstr("verdict   should run"));
+  EXPECT_EQ(etna("doctor --moltenvk --bench").code, 2);
+}
+
 TEST(EtnaProgram, TuneKeepsATableForTheDevice) {
   const std::filesystem::path folder =
       std::filesystem::temp_directory_path() / ("etna-tune-" + std::to_string(getpid()));

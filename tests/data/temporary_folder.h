@@ -1,20 +1,22 @@
 #pragma once
 
-#include <stdlib.h>
-
+#include <atomic>
 #include <filesystem>
 #include <fstream>
-#include <stdexcept>
 #include <string>
 #include <string_view>
+
+#include <etna/device/os/process.h>
 
 /// A temporary folder for one test, removed with the object.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "etna-test-XXXXXX").string();
-    if (!mkdtemp(pattern.data())) throw std::runtime_error("cannot make a temporary folder");
-    path_ = pattern;
+    static std::atomic<int> next{0};
+    const std::filesystem::path all = std::filesystem::temp_directory_path();
+    do {
+      path_ = all / ("etna-test-" + std::to_string(etna::os::process_id()) + "-" + std::to_string(next++));
+    } while (!std::filesystem::create_directory(path_));
   }
   ~TemporaryFolder() {
     std::error_code ignored;

@@ -11,11 +11,13 @@ namespace etna::structure {
 inline bool is_public(const std::string& path) {
   if (path == "etna.h" || path == "tensor/ops/kernel.h") return true;
   for (const char* internal : {"device/cpu/",
+                               "device/os/",
                                "device/vulkan/",
                                "device/registry/",
                                "device/cache_file.h",
                                "device/cache_folder.h",
                                "device/log.h",
+                               "device/moltenvk.h",
                                "tensor/quant/block_bytes.h",
                                "tensor/quant/families.h",
                                "tensor/quant/fit.h",

@@ -83,24 +83,6 @@ bool find_queue(VkPhysicalDevice device, std::uint32_t vendor, std::uint32_t& fa
   return false;
 }
 
-std::string missing_features(const Features& has, const VkPhysicalDeviceVulkan11Properties& subgroups) {
-  std::string missing;
-  auto require = [&](VkBool32 there, const char* name) {
-    if (!there) missing += (missing.empty() ? "" : ", ") + std::string(name);
-  };
-  require(has.v12.bufferDeviceAddress, "bufferDeviceAddress");
-  require(has.v12.timelineSemaphore, "timelineSemaphore");
-  require(has.v12.scalarBlockLayout, "scalarBlockLayout");
-  require(has.v12.storageBuffer8BitAccess, "storageBuffer8BitAccess");
-  require(has.v11.storageBuffer16BitAccess, "storageBuffer16BitAccess");
-  require((subgroups.subgroupSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0 &&
-              (subgroups.subgroupSupportedOperations & VK_SUBGROUP_FEATURE_BALLOT_BIT) != 0 &&
-              (subgroups.subgroupSupportedOperations & VK_SUBGROUP_FEATURE_ARITHMETIC_BIT) != 0 &&
-              subgroups.subgroupSize >= 4 && subgroups.subgroupSize <= 128,
-          "ballots and sums of subgroups of 4 to 128 lanes");
-  return missing;
-}
-
 /// The features to enable: all that kernels may use, and none that cost speed (robust access).
 Features wanted(const Features& has) {
   Features f;
@@ -251,6 +233,9 @@ Adapter inspect(VkPhysicalDevice handle) {
   vkGetPhysicalDeviceProperties2(handle, &p.core);
 
   a.features = wanted(has);
+  // MoltenVK has the feature, but no stage whose subgroups take a size.
+  if (a.v13 && (p.v13.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT) == 0)
+    a.features.v13.subgroupSizeControl = VK_FALSE;
   a.info.driver = fmt::format("{} {}", p.v12.driverName, p.v12.driverInfo);
   if (p.v12.shaderRoundingModeRTEFloat16) {
     a.half_conversion = p.v12.shaderDenormPreserveFloat16 ? HalfConversion::rounded : HalfConversion::normal;
@@ -306,6 +291,24 @@ std::vector<Adapter> find_adapters() {
 }
 
 }  // namespace
+
+std::string missing_features(const Features& has, const VkPhysicalDeviceVulkan11Properties& subgroups) {
+  std::string missing;
+  auto require = [&](VkBool32 there, const char* name) {
+    if (!there) missing += (missing.empty() ? "" : ", ") + std::string(name);
+  };
+  require(has.v12.bufferDeviceAddress, "bufferDeviceAddress");
+  require(has.v12.timelineSemaphore, "timelineSemaphore");
+  require(has.v12.scalarBlockLayout, "scalarBlockLayout");
+  require(has.v12.storageBuffer8BitAccess, "storageBuffer8BitAccess");
+  require(has.v11.storageBuffer16BitAccess, "storageBuffer16BitAccess");
+  require((subgroups.subgroupSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0 &&
+              (subgroups.subgroupSupportedOperations & VK_SUBGROUP_FEATURE_BALLOT_BIT) != 0 &&
+              (subgroups.subgroupSupportedOperations & VK_SUBGROUP_FEATURE_ARITHMETIC_BIT) != 0 &&
+              subgroups.subgroupSize >= 4 && subgroups.subgroupSize <= 128,
+          "ballots and sums of subgroups of 4 to 128 lanes");
+  return missing;
+}
 
 VkPhysicalDeviceFeatures2* Features::chain(bool with_v13, std::span<const std::string> extensions) {
   core.pNext = &v11;

@@ -51,6 +51,9 @@ struct Adapter {
   bool has_extension(const char* name) const;
 };
 
+/// What every adapter must offer and this one does not, by Vulkan's names with commas between; empty: nothing.
+std::string missing_features(const Features& has, const VkPhysicalDeviceVulkan11Properties& subgroups);
+
 /// All adapters: usable before unusable, then discrete, integrated, virtual, software; then in the driver's order. The
 /// position is the Device's index.
 const std::vector<Adapter>& all_adapters();

@@ -149,6 +149,23 @@ ShaderNeeds shader_needs(std::span<const std::uint32_t> words, std::span<const s
   return reader.needs();
 }
 
+ShaderDeclarations shader_declarations(std::span<const std::uint32_t> words) {
+  ShaderDeclarations found;
+  for (std::size_t at = 5; at < words.size();) {
+    const std::uint32_t length = words[at] >> 16, op = words[at] & 0xffffu;
+    if (length == 0 || at + length > words.size() || op == OpFunction) break;
+    if (op == OpCapability && length > 1) found.capabilities.push_back(words[at + 1]);
+    if (op == OpExtension) {
+      std::string name;  // four characters in each u32, the first in the lowest byte
+      for (std::uint32_t word : words.subspan(at + 1, length - 1))
+        for (; word != 0; word >>= 8) name += static_cast<char>(word & 0xffu);
+      found.extensions.push_back(std::move(name));
+    }
+    at += length;
+  }
+  return found;
+}
+
 std::vector<std::uint32_t> rolled_loops(std::span<const std::uint32_t> words, int inner) {
   constexpr std::uint32_t kUnroll = 1, kDontUnroll = 2;
   struct Loop {

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace etna::vulkan {
@@ -17,6 +18,13 @@ struct ShaderNeeds {
 
 /// Reads the requirements from the SPIR-V. Drivers do not check them: on some, too much shared memory loses the device.
 ShaderNeeds shader_needs(std::span<const std::uint32_t> words, std::span<const std::uint32_t> spec);
+
+/// What a module declares that it uses, by the numbers and names of the SPIR-V specification.
+struct ShaderDeclarations {
+  std::vector<std::uint32_t> capabilities;
+  std::vector<std::string> extensions;
+};
+ShaderDeclarations shader_declarations(std::span<const std::uint32_t> words);
 
 /// The module with every loop that contains at least `inner` others marked DontUnroll, whatever the shader asked for.
 std::vector<std::uint32_t> rolled_loops(std::span<const std::uint32_t> words, int inner);

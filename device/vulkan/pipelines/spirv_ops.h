@@ -10,6 +10,7 @@ enum Op : std::uint32_t {
   OpUndef = 1,
   OpName = 5,
   OpMemberName = 6,
+  OpExtension = 10,
   OpEntryPoint = 15,
   OpExecutionMode = 16,
   OpCapability = 17,

@@ -1,0 +1,52 @@
+#include <etna/device/os/process.h>
+
+#include <array>
+#include <csignal>
+#include <fstream>
+
+#include <unistd.h>
+
+namespace etna::os {
+namespace {
+
+constexpr std::array kSignals = {SIGINT, SIGTERM};
+
+}  // namespace
+
+int process_id() { return ::getpid(); }
+
+std::string host_name() {
+  char name[256] = {};
+  return ::gethostname(name, sizeof name - 1) == 0 ? name : "";
+}
+
+std::string processor_name() {
+  std::ifstream in("/proc/cpuinfo");
+  for (std::string line; std::getline(in, line);) {
+    const std::size_t colon = line.find(':');
+    if (colon == std::string::npos || colon + 2 > line.size()) continue;
+    if (line.starts_with("model name") || line.starts_with("Model")) return line.substr(colon + 2);
+  }
+  return "";
+}
+
+struct EndSignals::Before {
+  std::array<struct sigaction, kSignals.size()> actions{};
+};
+
+EndSignals::EndSignals(void (*handler)(int)) : before_(std::make_unique<Before>()) {
+  struct sigaction action {};
+  action.sa_handler = handler;
+  ::sigemptyset(&action.sa_mask);
+  action.sa_flags = SA_RESTART;  // reads and writes of files go on
+  for (std::size_t i = 0; i < kSignals.size(); ++i) {
+    ::sigaction(kSignals[i], nullptr, &before_->actions[i]);
+    if (before_->actions[i].sa_handler != SIG_IGN) ::sigaction(kSignals[i], &action, nullptr);
+  }
+}
+
+EndSignals::~EndSignals() {
+  for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &before_->actions[i], nullptr);
+}
+
+}  // namespace etna::os
