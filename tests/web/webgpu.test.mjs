@@ -23,15 +23,15 @@ test("Draw trains on WebGPU", { skip, timeout: 600_000 }, (t) =>
     await page.click("#train");
     await steps(page, 1);
     const first = Number(await text_of(page, "#loss"));
-    await steps(page, 100);
+    await steps(page, 50);
     await page.click("#train");
     await enabled(page, "#reset");
     const seconds = ((performance.now() - begin) / 1000).toFixed(1);
-    t.diagnostic(`100 steps in ${seconds} s, ${await text_of(page, "#speed")} a second`);
+    t.diagnostic(`50 steps in ${seconds} s, ${await text_of(page, "#speed")} a second`);
     const last = Number(await text_of(page, "#loss")), accuracy = parseFloat(await text_of(page, "#accuracy"));
     t.diagnostic(`loss ${first} to ${last}, accuracy ${accuracy} %`);
     assert.ok(last < first / 2, `loss ${first} to ${last}`);
-    assert.ok(accuracy > 75, `accuracy ${accuracy} %`);
+    assert.ok(accuracy > 60, `accuracy ${accuracy} %`);
     await picture(page, "draw-webgpu");
   }));
 
