@@ -308,8 +308,10 @@ test("what a page loads first is at most 2.5 MB gzipped", { skip }, async (t) =>
   await page.close();
   // What the worker loads is not among the page's requests everywhere.
   const files = [...loaded].filter((path) => !path.startsWith("/data/"));
-  for (const name of ["worker.mjs", "runtime.mjs", "etna_core.mjs", "etna_core.wasm"])
-    files.push(`/etna/${name}`);
+  const own = ["worker.mjs", "runtime.mjs", "etna_core.mjs", "etna_core.wasm"];
+  const webgpu = ["kernels.json", "device/webgpu/webgpu.mjs", "device/webgpu/built_in.mjs",
+    "shaders/webgpu/kernels.mjs", "shaders/webgpu/specialize.mjs", "shaders/webgpu/evaluate.mjs"];
+  for (const name of [...own, ...webgpu]) files.push(`/etna/${name}`);
   let sum = 0;
   for (const path of new Set(files)) {
     const file = join(folder, path);

@@ -83,8 +83,8 @@ export class Runtime {
     if (wasm instanceof ArrayBuffer || ArrayBuffer.isView(wasm)) options.wasmBinary = wasm;
     else if (wasm) options.locateFile = () => String(wasm);
     const waits = can_wait();
-    if (!waits) {
-      install_placeholders();
+    if (!waits) install_placeholders();
+    if (device !== "cpu" && !waits) {
       runtime.notes.push("WebAssembly cannot wait for promises here (no JSPI), so only the CPU is used");
     } else if (device !== "cpu") {
       try {
