@@ -1,7 +1,7 @@
 // Gathers the translated variants in one file, each declaration once.
 //   node bundle.mjs --out kernels.json --names fused_names.txt FOLDER
-// FOLDER has the translated variants, and in the file `list` their names; fused_names.txt says how rows of the elementwise
-// table are called by their expressions.
+// FOLDER has the translated variants, and in the file `list` their names; fused_names.txt says how rows of the
+// elementwise table are called by their expressions.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
