@@ -31,6 +31,15 @@ class PendingBytes {
 
 namespace gpu {
 
+/// What a kernel writes where Launcher::index_faults() says (shaders/lib/index.glsl).
+struct IndexReport {
+  std::uint32_t position = 0;       ///< plus one; 0: no report
+  std::uint32_t low = 0, high = 0;  ///< the index
+  std::uint32_t limit = 0;
+  /// The sentence of an IndexError.
+  std::string message(std::string_view op, Device device) const;
+};
+
 /// Queues the GPU kernels of ops, and copies and fills, in order. It inserts the barriers itself.
 class Launcher {
  public:

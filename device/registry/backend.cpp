@@ -172,6 +172,12 @@ void record_any(Device device, const AnyDispatch& dispatch) {
 
 }  // namespace
 
+std::string IndexReport::message(std::string_view op, Device device) const {
+  const auto index = static_cast<std::int64_t>(std::uint64_t{high} << 32 | low);
+  return fmt::format("{}: index {} at position {} is outside [0, {}); found by a kernel that ran on {} earlier", op,
+                     index, position - 1, limit, device.str());
+}
+
 bool runs_kernels(Device device) { return backend(device).launcher() != nullptr; }
 const Capabilities& capabilities(Device device) { return launcher(device).capabilities(device); }
 Pointer index_faults(Device device, std::string_view op) { return launcher(device).index_faults(device, op); }

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <etna/device/backend.h>
 #include <etna/device/error.h>
 #include <etna/device/webgpu/heap.h>
 
@@ -14,12 +15,7 @@ namespace {
 constexpr std::uint64_t kFirst = 256;
 constexpr std::size_t kMostOps = 256;
 
-/// As index.glsl writes it.
-struct Report {
-  std::uint32_t position;  ///< plus one; 0: no report
-  std::uint32_t low, high;
-  std::uint32_t limit;
-};
+using Report = gpu::IndexReport;
 static_assert(kFirst + kMostOps * sizeof(Report) <= Heap::kReserved);
 
 }  // namespace
@@ -42,13 +38,7 @@ void IndexFaults::check(const std::vector<std::byte>& bytes) {
     Report report;
     std::memcpy(&report, bytes.data() + i * sizeof(Report), sizeof(Report));
     if (report.position == 0) continue;
-    if (message.empty()) {
-      const auto index = static_cast<std::int64_t>(std::uint64_t{report.high} << 32 | report.low);
-      message = fmt::format(
-          "{}: index {} at position {} is outside [0, {}); found by a kernel that ran on webgpu:0 "
-          "earlier",
-          ops_[i], index, report.position - 1, report.limit);
-    }
+    if (message.empty()) message = report.message(ops_[i], Device::parse("webgpu:0"));
   }
   if (message.empty()) return;
   const std::vector<std::byte> none(bytes.size());

@@ -11,8 +11,15 @@
 EM_JS_DEPS(etna_webgpu, "$stringToNewUTF8,$UTF8ToString,$addRunDependency,$removeRunDependency");
 EM_JS(int, etna_webgpu_is_open, (), { return Module.etna_webgpu ? 1 : 0; });
 EM_JS(char*, etna_webgpu_facts, (), { return stringToNewUTF8(JSON.stringify(Module.etna_webgpu.facts())); });
-EM_JS(char*, etna_webgpu_lost, (), { return stringToNewUTF8(Module.etna_webgpu.lost); });
-EM_JS(char*, etna_webgpu_take_error, (), { return stringToNewUTF8(Module.etna_webgpu.take_error()); });
+// Asked for at each submit and read, and nearly always empty: null then, for which nothing is allocated.
+EM_JS(char*, etna_webgpu_lost, (), {
+  const text = Module.etna_webgpu.lost;
+  return text ? stringToNewUTF8(text) : 0;
+});
+EM_JS(char*, etna_webgpu_take_error, (), {
+  const text = Module.etna_webgpu.take_error();
+  return text ? stringToNewUTF8(text) : 0;
+});
 EM_ASYNC_JS(int, etna_webgpu_grow, (double bytes), { return await Module.etna_webgpu.grow(bytes) ? 1 : 0; });
 EM_JS(void, etna_webgpu_write, (double address, const void* from, size_t bytes), {
   Module.etna_webgpu.write(address, HEAPU8.subarray(from >>> 0, (from >>> 0) + (bytes >>> 0)));
@@ -65,8 +72,9 @@ EM_JS(void, etna_webgpu_drop_read, (unsigned read), { Module.etna_webgpu.drop_re
 namespace etna::webgpu::javascript {
 namespace {
 
-/// Takes a string that JavaScript allocated.
+/// Takes a string that JavaScript allocated; null is an empty one.
 std::string taken(char* text) {
+  if (text == nullptr) return {};
   std::string copy(text);
   std::free(text);
   return copy;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <utility>
 
 #include <fmt/format.h>
 
@@ -153,8 +152,8 @@ void Queue::flush() {
   require_healthy();
   if (open_.commands.empty()) return;
   finish_building();
-  const Batch batch = std::exchange(open_, {});
-  javascript::submit(batch.commands, batch.blocks);
+  javascript::submit(open_.commands, open_.blocks);
+  open_.clear();
   submitted();
 }
 

@@ -5,19 +5,15 @@
 
 #include <fmt/format.h>
 
+#include <etna/device/backend.h>
 #include <etna/device/error.h>
 
 namespace etna::vulkan {
 namespace {
 
-constexpr std::size_t kMostOps = 256;
+using Report = gpu::IndexReport;
 
-/// As index.glsl writes it.
-struct Report {
-  std::uint32_t position;  ///< plus one; 0: no report
-  std::uint32_t low, high;
-  std::uint32_t limit;
-};
+constexpr std::size_t kMostOps = 256;
 
 }  // namespace
 
@@ -44,9 +40,8 @@ void IndexFaults::check() {
     auto* report = reinterpret_cast<volatile Report*>(buffer_.host) + i;
     if (report->position == 0) continue;
     if (message.empty()) {
-      const auto index = static_cast<std::int64_t>(std::uint64_t{report->high} << 32 | report->low);
-      message = fmt::format("{}: index {} at position {} is outside [0, {}); found by a kernel that ran on {} earlier",
-                            ops_[i], index, report->position - 1, std::uint32_t{report->limit}, device_.device.str());
+      const Report copy{report->position, report->low, report->high, report->limit};
+      message = copy.message(ops_[i], device_.device);
     }
     report->position = 0;
   }
