@@ -47,3 +47,27 @@ test("Stories writes stories260K's greedy text exactly on WebGPU", options, (t) 
     assert.equal(await text_of(page, "#story"), read("expected_greedy.txt").toString());
     t.diagnostic(await text_of(page, "#speed"));
   }));
+
+test("on WebGPU a wrong index and a tensor that does not fit are told of, and what follows runs", { skip }, () =>
+  visit("index.html", async (page) => {
+    const seen = await page.evaluate(async () => {
+      const { load } = await import("./etna/etna.mjs");
+      const etna = await load({ device: "webgpu", worker: true });
+      const refused = (promise) => promise.then(() => "nothing", (error) => `${error.kind}: ${error.message}`);
+      const logits = etna.zeros([2, 4]);
+      const targets = etna.tensor(new Int32Array([1, 99])).to({ dtype: "i64" });
+      const index = await refused(logits.cross_entropy(targets).item());
+      const large = await refused(etna.zeros([1 << 15, 12_500]).sum().item());
+      // More than the heap has at first.
+      const ones = etna.ones([24, 1 << 20]), sums = await ones.sum(1).data();
+      const after = await logits.add(1).sum().item();
+      const memory = await etna.memory();
+      etna.close();
+      return { device: etna.device, index, large, sums: [...sums], after, in_use: memory.in_use };
+    });
+    assert.equal(seen.device, "webgpu:0");
+    assert.match(seen.index, /^IndexError: cross_entropy.*: index 99 at position 1 is outside \[0, 4\).* webgpu:0 /);
+    assert.match(seen.large, /^OutOfMemory: /);
+    assert.deepEqual(seen.sums, Array(24).fill(1 << 20));
+    assert.equal(seen.after, 8);
+  }));
