@@ -13,14 +13,18 @@
 // variant: accumulate_float T=float T_FLOAT
 // variant: accumulate_int T=int T_INT
 // variant: accumulate_i64 T=int64_t T_I64
+// variant: accumulate_pairs T=uvec2 T_PAIR
 // variant: accumulate_totals_float T=float T_FLOAT TOTALS
 // variant: accumulate_totals_int T=int T_INT TOTALS
 // variant: accumulate_totals_i64 T=int64_t T_I64 TOTALS
+// variant: accumulate_totals_pairs T=uvec2 T_PAIR TOTALS
 // variant: accumulate_carry_float T=float T_FLOAT CARRY
 // variant: accumulate_carry_int T=int T_INT CARRY
 // variant: accumulate_carry_i64 T=int64_t T_I64 CARRY
+// variant: accumulate_carry_pairs T=uvec2 T_PAIR CARRY
 
 #include "dtype.glsl"
+#include "arithmetic.glsl"
 #include "math.glsl"
 
 layout(local_size_x = 256) in;
@@ -31,7 +35,7 @@ layout(constant_id = 3) const uint Y_DTYPE = 1;
 layout(constant_id = 4) const uint STATE_DTYPE = 1;  // holds a T
 
 const uint SUM = 0, PRODUCT = 1, LARGEST = 2, SMALLEST = 3, LOG_SUM_EXP = 4, RECURRENCE = 5;
-#ifdef T_I64
+#if defined(T_I64) || defined(T_PAIR)
 const uint ELEMENTS = 8;
 #else
 const uint ELEMENTS = 16;
@@ -55,20 +59,11 @@ bool has_extra() { return KIND == LOG_SUM_EXP || KIND == RECURRENCE; }
 bool has_place() { return KIND == LARGEST || KIND == SMALLEST; }
 
 State identity() {
-  if (KIND == PRODUCT) return State(T(1), T(0), 0);
-  if (KIND == RECURRENCE) return State(T(0), T(1), 0);
-#if defined(T_FLOAT)
-  if (KIND == LARGEST || KIND == LOG_SUM_EXP) return State(uintBitsToFloat(0xff800000u), 0.0, 0);
-  if (KIND == SMALLEST) return State(uintBitsToFloat(0x7f800000u), 0.0, 0);
-#elif defined(T_INT)
-  if (KIND == LARGEST) return State(-2147483647 - 1, 0, 0);
-  if (KIND == SMALLEST) return State(2147483647, 0, 0);
-#else
-  int64_t most = int64_t(packUint2x32(uvec2(0xffffffffu, 0x7fffffffu)));
-  if (KIND == LARGEST) return State(-most - int64_t(1), T(0), 0);
-  if (KIND == SMALLEST) return State(most, T(0), 0);
-#endif
-  return State(T(0), T(0), 0);
+  if (KIND == PRODUCT) return State(ONE, ZERO, 0);
+  if (KIND == RECURRENCE) return State(ZERO, ONE, 0);
+  if (KIND == LARGEST || KIND == LOG_SUM_EXP) return State(LOWEST, ZERO, 0);
+  if (KIND == SMALLEST) return State(HIGHEST, ZERO, 0);
+  return State(ZERO, ZERO, 0);
 }
 
 bool is_nan(T v) {
@@ -86,15 +81,15 @@ float scaled(float v, float most) { return v == most ? 1.0 : exp(v - most); }
 // a, then b.
 State combined(State a, State b) {
   switch (KIND) {
-    case SUM: return State(a.value + b.value, T(0), 0);
-    case PRODUCT: return State(a.value * b.value, T(0), 0);
+    case SUM: return State(plus(a.value, b.value), ZERO, 0);
+    case PRODUCT: return State(times(a.value, b.value), ZERO, 0);
     case LARGEST:
-      if (is_nan(b.value) || (!is_nan(a.value) && b.value >= a.value)) return b;
+      if (is_nan(b.value) || (!is_nan(a.value) && !less(b.value, a.value))) return b;
       return a;
     case SMALLEST:
-      if (is_nan(b.value) || (!is_nan(a.value) && b.value <= a.value)) return b;
+      if (is_nan(b.value) || (!is_nan(a.value) && !less(a.value, b.value))) return b;
       return a;
-    case RECURRENCE: return State(b.value + b.extra * a.value, a.extra * b.extra, 0);
+    case RECURRENCE: return State(plus(b.value, times(b.extra, a.value)), times(a.extra, b.extra), 0);
   }
 #ifdef T_FLOAT
   if (is_nan(a.value)) return a;
@@ -124,7 +119,7 @@ void share(uint at, State s) {
   if (has_place()) places[at] = s.place;
 }
 State shared_state(uint at) {
-  return State(values[at], has_extra() ? extras[at] : T(0), has_place() ? places[at] : 0);
+  return State(values[at], has_extra() ? extras[at] : ZERO, has_place() ? places[at] : 0);
 }
 
 // The state through this thread; shared_state() then gives that of any thread. Ends with a barrier.
@@ -226,7 +221,7 @@ void main() {
       x[k] = load_value(p.x, row * p.n + place_in_row(min(start + k * THREADS + t, p.n - 1)), X_DTYPE);
     }
     [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) {
-      if (start + k * THREADS + t < p.n) own = combined(own, State(x[k], T(0), 0));
+      if (start + k * THREADS + t < p.n) own = combined(own, State(x[k], ZERO, 0));
     }
     own = reduce_threads(own);
     if (t == 0) put_total(row * p.chunks + chunk, own);
@@ -237,7 +232,7 @@ void main() {
   load_neighbours(p.x, row, start, x);
   if (KIND == RECURRENCE) load_neighbours(p.factors, row, start, factors);
   [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) {
-    State s = State(x[k], KIND == RECURRENCE ? factors[k] : T(1), first + k);
+    State s = State(x[k], KIND == RECURRENCE ? factors[k] : ONE, first + k);
     if (first + k < p.n) own = combined(own, s);
   }
 #ifdef TOTALS
@@ -249,7 +244,7 @@ void main() {
   if (t > 0) s = shared_state(t - 1);
   if (p.chunks > 1) s = combined(total_at(row * p.chunks + chunk), s);
   [[unroll]] for (uint k = 0; k < ELEMENTS; ++k) {
-    State next = State(x[k], KIND == RECURRENCE ? factors[k] : T(1), first + k);
+    State next = State(x[k], KIND == RECURRENCE ? factors[k] : ONE, first + k);
     if (first + k < p.n) s = combined(s, next);
     exchanged[slot_of(t * ELEMENTS + k)] = result(s);
     if (has_place() && first + k < p.n) {

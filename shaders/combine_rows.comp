@@ -11,8 +11,10 @@
 // variant: combine_rows_float T=float T_FLOAT
 // variant: combine_rows_int T=int T_INT
 // variant: combine_rows_i64 T=int64_t T_I64
+// variant: combine_rows_pairs T=uvec2 T_PAIR
 
 #include "dtype.glsl"
+#include "arithmetic.glsl"
 #include "math.glsl"
 
 layout(local_size_x = 256) in;
@@ -31,26 +33,20 @@ layout(push_constant, scalar) uniform Push {
 } p;
 
 T identity() {
-  if (MODE == 1) return T(0);
-  if (MODE == 2) return T(1);
-#if defined(T_FLOAT)
-  return uintBitsToFloat(MODE == 3 ? 0xff800000u : 0x7f800000u);
-#elif defined(T_INT)
-  return MODE == 3 ? -2147483647 - 1 : 2147483647;
-#else
-  int64_t largest = int64_t(packUint2x32(uvec2(0xffffffffu, 0x7fffffffu)));
-  return MODE == 3 ? -largest - int64_t(1) : largest;
-#endif
+  if (MODE == 1) return ZERO;
+  if (MODE == 2) return ONE;
+  if (MODE == 3) return LOWEST;
+  return HIGHEST;
 }
 
 T combined(T a, T b) {
-  if (MODE == 1) return a + b;
-  if (MODE == 2) return a * b;
+  if (MODE == 1) return plus(a, b);
+  if (MODE == 2) return times(a, b);
 #if defined(T_FLOAT)
   if (m_isnan(a)) return a;
   if (m_isnan(b)) return b;
 #endif
-  return (MODE == 3) == (a < b) ? b : a;
+  return (MODE == 3) == less(a, b) ? b : a;
 }
 
 uint key_at(uint i) { return uint(BufferI32(p.keys).v[i]); }

@@ -5,8 +5,10 @@
 //
 // variant: integer_matmul T=int T_INT
 // variant: integer_matmul_i64 T=int64_t T_I64
+// variant: integer_matmul_pairs T=uvec2 T_PAIR
 
 #include "dtype.glsl"
+#include "arithmetic.glsl"
 
 layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint DTYPE = 5;
@@ -25,13 +27,13 @@ void main() {
   uint i = gl_LocalInvocationID.x / 16, j = gl_LocalInvocationID.x % 16;
   uint row = tile / across * 16 + i, column = tile % across * 16 + j;
   bool there = matrix < p.batch;
-  T total = T(0);
+  T total = ZERO;
   for (uint first = 0; first < p.k; first += 16) {
     bool in_a = there && row < p.m && first + j < p.k, in_b = there && column < p.n && first + i < p.k;
-    a_tile[i][j] = in_a ? load_value(p.a, (matrix * p.m + row) * p.k + first + j, DTYPE) : T(0);
-    b_tile[i][j] = in_b ? load_value(p.b, (matrix * p.k + first + i) * p.n + column, DTYPE) : T(0);
+    a_tile[i][j] = in_a ? load_value(p.a, (matrix * p.m + row) * p.k + first + j, DTYPE) : ZERO;
+    b_tile[i][j] = in_b ? load_value(p.b, (matrix * p.k + first + i) * p.n + column, DTYPE) : ZERO;
     barrier();
-    for (uint c = 0; c < 16; ++c) total += a_tile[i][c] * b_tile[c][j];
+    for (uint c = 0; c < 16; ++c) total = plus(total, times(a_tile[i][c], b_tile[c][j]));
     barrier();
   }
   if (there && row < p.m && column < p.n) store_value(p.y, (matrix * p.m + row) * p.n + column, DTYPE, total);

@@ -18,9 +18,11 @@
 // variant: reduce_float T=float T_FLOAT
 // variant: reduce_int T=int T_INT
 // variant: reduce_i64 T=int64_t T_I64
+// variant: reduce_pairs T=uvec2 T_PAIR
 
 #extension GL_EXT_control_flow_attributes : require
 #include "dtype.glsl"
+#include "arithmetic.glsl"
 #include "math.glsl"
 #ifdef T_FLOAT
 #include "vectors.glsl"
@@ -79,30 +81,21 @@ const bool ARG = KIND == ARGMAX || KIND == ARGMIN;
 const bool LARGEST = KIND == MAX || KIND == ARGMAX || KIND == LOGSUMEXP;
 const uint NOWHERE = 0xffffffffu;
 
-#if defined(T_FLOAT)
-#define LOWEST uintBitsToFloat(0xff800000u)
-#define HIGHEST uintBitsToFloat(0x7f800000u)
+#ifdef T_FLOAT
 bool is_nan(T a) { return m_isnan(a); }
 #else
 bool is_nan(T a) { return false; }
-#if defined(T_INT)
-#define LOWEST int(0x80000000)
-#define HIGHEST 0x7fffffff
-#else
-#define LOWEST (-0x7fffffffffffffffL - 1L)
-#define HIGHEST 0x7fffffffffffffffL
-#endif
 #endif
 
 State initial() {
-  State s = State(T(0), T(0), T(0), NOWHERE);
-  if (KIND == PROD) s.a = T(1);
+  State s = State(ZERO, ZERO, ZERO, NOWHERE);
+  if (KIND == PROD) s.a = ONE;
   if (KIND == MAX || KIND == ARGMAX || KIND == LOGSUMEXP) s.a = LOWEST;
   if (KIND == MIN || KIND == ARGMIN) s.a = HIGHEST;
   return s;
 }
 
-bool beats(T x, T best) { return (LARGEST ? x > best : x < best) || (is_nan(x) && !is_nan(best)); }
+bool beats(T x, T best) { return (LARGEST ? less(best, x) : less(x, best)) || (is_nan(x) && !is_nan(best)); }
 
 #ifdef T_FLOAT
 // Rescales Σ exp(x - largest) to a larger maximum; it stays 0 while only -inf was seen.
@@ -114,8 +107,8 @@ void raise(inout State s, T largest) {
 #endif
 
 void take(inout State s, T x, uint i) {
-  if (KIND == SUM || KIND == MEAN) s.a += x;
-  if (KIND == PROD) s.a *= x;
+  if (KIND == SUM || KIND == MEAN) s.a = plus(s.a, x);
+  if (KIND == PROD) s.a = times(s.a, x);
   if (KIND == MAX || KIND == MIN) s.a = beats(x, s.a) ? x : s.a;
   if (ARG && (s.at == NOWHERE || beats(x, s.a))) {
     s.a = x;
@@ -151,8 +144,8 @@ void take_four(inout State s, vec4 x, uint i) {
 
 // Merges states of disjoint elements, in any order: among equals the lower index wins.
 void merge(inout State s, State o) {
-  if (KIND == SUM || KIND == MEAN) s.a += o.a;
-  if (KIND == PROD) s.a *= o.a;
+  if (KIND == SUM || KIND == MEAN) s.a = plus(s.a, o.a);
+  if (KIND == PROD) s.a = times(s.a, o.a);
   if (KIND == MAX || KIND == MIN) s.a = beats(o.a, s.a) ? o.a : s.a;
   if (ARG && o.at != NOWHERE && (s.at == NOWHERE || beats(o.a, s.a) || (!beats(s.a, o.a) && o.at < s.at))) s = o;
 #ifdef T_FLOAT
@@ -210,7 +203,7 @@ void main() {
       for (; i < end; i += THREADS_PER_ROW) merge(s, States(p.x).v[i * p.outputs + output_index]);
     } else {
       uint base = output_index / p.kept_inner * p.kept_strides.x + output_index % p.kept_inner * p.kept_strides.y;
-      T shift = KIND == VAR && i < end ? load_x(base) : T(0);
+      T shift = KIND == VAR && i < end ? load_x(base) : ZERO;
 #ifdef T_FLOAT
       if (WIDTH == 4) {
         const uint apart = 4 * THREADS_PER_ROW;

@@ -6,8 +6,10 @@
 //
 // variant: scan_float T=float T_FLOAT
 // variant: scan_i64 T=int64_t T_I64
+// variant: scan_pairs T=uvec2 T_PAIR
 
 #include "dtype.glsl"
+#include "arithmetic.glsl"
 #include "lanes.glsl"
 
 layout(constant_id = 2) const uint REVERSE = 0;
@@ -28,28 +30,28 @@ void main() {
   bool there = row < p.rows;
   uint outer = row / p.inner, inner = row % p.inner;
   uint base_x = outer * p.x_strides.x + inner * p.x_strides.y, base_y = outer * p.y_strides.x + inner * p.y_strides.y;
-  T carried = T(0);
+  T carried = ZERO;
   for (uint first = 0; first < p.n; first += THREADS_PER_ROW) {
     uint i = first + lane;
     bool inside = there && i < p.n;
     uint at = REVERSE != 0 ? p.n - 1 - i : i;
-    T sum = inside ? load_value(p.x, base_x + at * p.x_strides.z, X_DTYPE) : T(0);
+    T sum = inside ? load_value(p.x, base_x + at * p.x_strides.z, X_DTYPE) : ZERO;
     if (THREADS_PER_ROW > 1) {
       sums[t] = sum;
       barrier();
       for (uint apart = 1; apart < THREADS_PER_ROW; apart *= 2) {
-        if (lane >= apart) sum += sums[thread_of(slot, lane - apart)];
+        if (lane >= apart) sum = plus(sum, sums[thread_of(slot, lane - apart)]);
         barrier();
         sums[t] = sum;
         barrier();
       }
     }
-    if (inside) store_value(p.y, base_y + at * p.y_strides.z, Y_DTYPE, carried + sum);
+    if (inside) store_value(p.y, base_y + at * p.y_strides.z, Y_DTYPE, plus(carried, sum));
     if (THREADS_PER_ROW > 1) {
-      carried += sums[thread_of(slot, THREADS_PER_ROW - 1)];
+      carried = plus(carried, sums[thread_of(slot, THREADS_PER_ROW - 1)]);
       barrier();
     } else {
-      carried += sum;
+      carried = plus(carried, sum);
     }
   }
 }

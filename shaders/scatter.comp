@@ -9,8 +9,10 @@
 // variant: scatter_add_float T=float T_FLOAT
 // variant: scatter_add_int T=int T_INT
 // variant: scatter_add_i64 T=int64_t T_I64
+// variant: scatter_add_pairs T=uvec2 T_PAIR
 
 #include "index.glsl"
+#include "arithmetic.glsl"
 
 layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint DTYPE = 1;
@@ -46,7 +48,9 @@ void main() {
   if (covered) {
     for (uint j = 0; j < p.extents[DIM]; ++j) {
       uint at = start + j * p.line;
-      if (load_index(p.index, at, INDEX_DTYPE, p.sizes[DIM], p.faults) == own) sum += load_value(p.source, at, DTYPE);
+      if (load_index(p.index, at, INDEX_DTYPE, p.sizes[DIM], p.faults) == own) {
+        sum = plus(sum, load_value(p.source, at, DTYPE));
+      }
     }
   }
   store_value(p.y, i, DTYPE, sum);

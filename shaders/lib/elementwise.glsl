@@ -11,7 +11,7 @@
 #define ETNA_REAL(expression) return expression
 #define ETNA_BITS(name, expression) return T(0)
 #elif defined(T_PAIR)
-#include "int64_pairs.glsl"
+#include "int64_pair_rows.glsl"
 #define ETNA_SAME(name, expression) return pair_##name(a, b, c)
 #define ETNA_REAL(expression) return T(0)
 #define ETNA_BITS(name, expression) return pair_##name(a, b, c)

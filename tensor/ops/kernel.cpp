@@ -31,6 +31,12 @@ std::uint32_t u32(std::int64_t n) {
   return static_cast<std::uint32_t>(n);
 }
 
+const Shader& Variants::of(DType t, Device device) const {
+  if (is_floating(t)) return floats;
+  if (t != i64) return ints;
+  return capabilities(device).int64 ? int64 : pairs;
+}
+
 Table make_table(Device device, const Arguments& rows) {
   Table table;
   table.storage = empty({static_cast<std::int64_t>(rows.bytes().size())}, {u8, device});

@@ -34,6 +34,14 @@ requires(std::is_enum_v<T> && !std::same_as<T, DType>) std::uint32_t u32(T value
   return static_cast<std::uint32_t>(value);
 }
 
+/// A kernel's variants by the type that they compute in: f32, i32, i64, and i64 as pairs of words.
+struct Variants {
+  const Shader &floats, &ints, &int64, &pairs;
+
+  /// The one that computes in t; pairs of words where the device has no 64-bit integers.
+  const Shader& of(DType t, Device device) const;
+};
+
 /// Types that a specialization constant or a 32-bit argument may have.
 template <typename T>
 concept Word = std::integral<T> || std::is_enum_v<T>;

@@ -31,9 +31,9 @@ const gpu::Shader* shader_for(const Evaluation& e) {
   if (f64_involved) {
     return e.attributes.row == Row::identity && can.float64 && can.int64 ? &shaders::cast_f64 : nullptr;
   }
-  if (is_floating(compute)) return &shaders::elementwise_float;
-  if (compute == i64) return can.int64 ? &shaders::elementwise_i64 : &shaders::elementwise_pairs;
-  return &shaders::elementwise_int;
+  const gpu::Variants variants{shaders::elementwise_float, shaders::elementwise_int, shaders::elementwise_i64,
+                               shaders::elementwise_pairs};
+  return &variants.of(compute, e.y.device());
 }
 
 std::uint64_t scalar_words(double value, DType compute, const gpu::Shader* shader) {

@@ -227,8 +227,7 @@ void cpu_scatter(const OpCall& call, std::span<Tensor> out) {
 
 bool gpu_scatter(const OpCall& call, std::span<Tensor> out) {
   Tensor& y = out[0];
-  bool needs_i64 = y.dtype() == i64;
-  if (y.dtype() == f64 || (needs_i64 && !gpu::capabilities(y.device()).int64)) return false;
+  if (y.dtype() == f64) return false;
   if (y.numel() == 0) return true;
   int dim = call.as<DimAttrs>().dim;
   // The kernel below reads a whole line of the index for each element of y. Beyond short lines, sorting is cheaper.
@@ -245,10 +244,9 @@ bool gpu_scatter(const OpCall& call, std::span<Tensor> out) {
     sizes[static_cast<std::size_t>(d)] = gpu::u32(y.shape()[d]);
     extents[static_cast<std::size_t>(d)] = gpu::u32(index.shape()[d]);
   }
-  const gpu::Shader& shader = is_floating(y.dtype()) ? shaders::scatter_add_float
-                              : needs_i64            ? shaders::scatter_add_i64
-                                                     : shaders::scatter_add_int;
-  gpu::Kernel(shader, call)
+  const gpu::Variants variants{shaders::scatter_add_float, shaders::scatter_add_int, shaders::scatter_add_i64,
+                               shaders::scatter_add_pairs};
+  gpu::Kernel(variants.of(y.dtype(), y.device()), call)
       .spec(y.dtype(), index.dtype(), y.dim(), dim)
       .write(y)
       .read(x)

@@ -164,11 +164,10 @@ void replace_on_gpu(const OpCall& call, const Tensor& y, const Tensor& places, c
 
 void combine_on_gpu(const OpCall& call, const Tensor& y, const Tensor& places, const Tensor& source, PutMode mode) {
   constexpr std::int64_t kSegment = 32;
-  const bool floating = is_floating(y.dtype());
-  const gpu::Shader& shader = floating           ? shaders::combine_rows_float
-                              : y.dtype() == i64 ? shaders::combine_rows_i64
-                                                 : shaders::combine_rows_int;
-  const DType partial = floating ? f32 : y.dtype() == i64 ? i64 : i32;
+  const DType partial = is_floating(y.dtype()) ? f32 : y.dtype() == i64 ? i64 : i32;
+  const gpu::Variants variants{shaders::combine_rows_float, shaders::combine_rows_int, shaders::combine_rows_i64,
+                               shaders::combine_rows_pairs};
+  const gpu::Shader& shader = variants.of(partial, y.device());
   const std::int64_t width = y.size(1);
   ordering::SortedKeys sorted = ordering::sort_keys_gpu(call, places, y.size(0));
   Tensor keys = sorted.keys, order = sorted.order, from = source;
@@ -200,7 +199,6 @@ bool on_gpu(const OpCall& call, std::span<Tensor> out) {
   Tensor& y = out[0];
   const bool combines = a.mode != PutMode::replace;
   if (call.in[1].dtype() != i32 || (combines && y.dtype() == f64)) return false;
-  if (combines && y.dtype() == i64 && !gpu::capabilities(y.device()).int64) return false;
   if (y.numel() == 0) return true;
   if (!a.in_place) y.copy_(call.in[0]);
   const Tensor places = call.in[1].contiguous();

@@ -93,12 +93,12 @@ bool on_gpu(const OpCall& call, std::span<Tensor> out) {
   Tensor& y = out[0];
   const gpu::Capabilities& able = gpu::capabilities(y.device());
   const std::int64_t m = y.numel() == 0 ? 0 : y.size(-2), n = y.numel() == 0 ? 0 : y.size(-1), k = call.in[0].size(-1);
-  if (y.dtype() == i64 && !able.int64) return false;
   if (able.most_iterations != 0 && k + k / 16 > able.most_iterations) return false;
   if (y.numel() == 0) return true;
   const Tensor a = Operand(call.in[0], y.shape()).x.contiguous(), b = Operand(call.in[1], y.shape()).x.contiguous();
   const std::int64_t tiles = (m + 15) / 16, across = (n + 15) / 16, batch = y.numel() / (m * n);
-  gpu::Kernel(y.dtype() == i64 ? shaders::integer_matmul_i64 : shaders::integer_matmul, call)
+  const gpu::Shader& wide = able.int64 ? shaders::integer_matmul_i64 : shaders::integer_matmul_pairs;
+  gpu::Kernel(y.dtype() == i64 ? wide : shaders::integer_matmul, call)
       .spec(y.dtype())
       .read(a)
       .read(b)

@@ -21,12 +21,11 @@ struct Loops {
 
 constexpr std::int64_t kThreads = 256;
 
-const gpu::Shader* shader_for(Kind kind, DType t, const gpu::Capabilities& can) {
-  if (t == f64) return nullptr;
-  if (is_floating(t)) return &shaders::reduce_float;
-  bool totals = kind == Kind::sum || kind == Kind::prod;
-  if (totals || t == i64) return can.int64 ? &shaders::reduce_i64 : nullptr;
-  return &shaders::reduce_int;
+/// Sums and products of integers are i64.
+const gpu::Shader& shader_for(Kind kind, DType t, Device device) {
+  const gpu::Variants variants{shaders::reduce_float, shaders::reduce_int, shaders::reduce_i64, shaders::reduce_pairs};
+  const bool totals = kind == Kind::sum || kind == Kind::prod;
+  return variants.of(totals && !is_floating(t) ? i64 : t, device);
 }
 
 /// Threads per output. Few choices, since each needs its own pipeline. Eight adjacent columns still read whole sectors
@@ -60,7 +59,7 @@ struct Dispatcher {
     const std::int64_t slots = kThreads / threads, groups = (loops.outputs + slots - 1) / slots;
     const DType x_dtype = from_states ? f32 : x.dtype();
     gpu::PrologueFusion through;
-    if (capturing() && !from_states && x.is_contiguous()) {
+    if (capturing() && !from_states && x.is_contiguous() && &shader != &shaders::reduce_pairs) {
       const std::uint32_t n = gpu::u32(x.numel()), one = 1;
       through = {
           call.op.name, "reduce.comp", defines_of(shader), {x.address(), gpu::u32(x_dtype), {&n, 1}, {&one, 1}}, n};
@@ -123,9 +122,9 @@ bool on_gpu(const OpCall& call, std::span<Tensor> out) {
   auto a = call.as<Attributes>();
   Tensor x = call.in[0];
   Tensor& y = out[0];
+  if (x.dtype() == f64) return false;
   const gpu::Capabilities& can = gpu::capabilities(x.device());
-  const gpu::Shader* shader = shader_for(a.kind, x.dtype(), can);
-  if (shader == nullptr) return false;
+  const gpu::Shader& shader = shader_for(a.kind, x.dtype(), x.device());
   if (y.numel() == 0) return true;
   Plan plan(x, a.dims);
   if (a.kind == Kind::sum && column_sums(call, x, plan, y)) return true;
@@ -148,12 +147,12 @@ bool on_gpu(const OpCall& call, std::span<Tensor> out) {
   loops.divisor = static_cast<float>(std::max<std::int64_t>(0, plan.length - (a.kind == Kind::var ? a.correction : 0)));
   loops.chunk_length = ((plan.length + chunks - 1) / chunks + 3) / 4 * 4;
   loops.chunks = chunks;
-  Dispatcher dispatch{call, *shader, a.kind};
+  Dispatcher dispatch{call, shader, a.kind};
   if (chunks == 1) {
     dispatch(x, y, loops, threads, columns, false, false, width);
     return true;
   }
-  std::int64_t state_words = shader == &shaders::reduce_i64 ? 8 : 4;
+  std::int64_t state_words = &shader == &shaders::reduce_i64 || &shader == &shaders::reduce_pairs ? 8 : 4;
   Tensor states = empty({chunks, plan.outputs, state_words}, {i32, x.device()});
   dispatch(x, states, loops, threads, columns, false, true, width);
   loops.length = loops.chunk_length = chunks;

@@ -22,7 +22,7 @@ bool on_gpu(const OpCall& call, Kind kind, bool reverse, const Tensor& given, co
             const Tensor& y, const Tensor& indices) {
   const bool floating = is_floating(given.dtype()), wide = y.dtype() == i64;
   const std::int64_t chunk = wide ? 2048 : 4096;  // CHUNK of the shader
-  if (given.dtype() == f64 || (wide && !gpu::capabilities(y.device()).int64)) return false;
+  if (given.dtype() == f64) return false;
   if (y.numel() == 0) return true;
   const Tensor x = given.contiguous(), factors = given_factors.defined() ? given_factors.contiguous() : Tensor();
   const std::int64_t n = x.size(-1), rows = x.numel() / n, chunks = (n + chunk - 1) / chunk;
@@ -33,21 +33,23 @@ bool on_gpu(const OpCall& call, Kind kind, bool reverse, const Tensor& given, co
     if (kind == Kind::log_sum_exp || kind == Kind::recurrence) extra = empty_like(totals);
     if (indices.defined()) places = empty({rows * chunks}, {i32, y.device()});
   }
-  auto launch = [&](const gpu::Shader& of_float, const gpu::Shader& of_int, const gpu::Shader& of_i64,
-                    std::int64_t groups) {
-    const gpu::Shader& shader = floating ? of_float : wide ? of_i64 : of_int;
-    gpu::Kernel kernel(shader, call);
+  auto launch = [&](const gpu::Variants& variants, std::int64_t groups) {
+    gpu::Kernel kernel(variants.of(state, y.device()), call);
     kernel.spec(static_cast<int>(kind), reverse, x.dtype(), y.dtype(), state).read(x).read(factors);
     kernel.write(y).write(indices);
     kernel.read_write(totals).read_write(extra).read_write(places);
     kernel.u32(rows, n, chunks).dispatch(gpu::grid(groups));
   };
   if (chunks > 1) {
-    launch(shaders::accumulate_totals_float, shaders::accumulate_totals_int, shaders::accumulate_totals_i64,
+    launch({shaders::accumulate_totals_float, shaders::accumulate_totals_int, shaders::accumulate_totals_i64,
+            shaders::accumulate_totals_pairs},
            rows * chunks);
-    launch(shaders::accumulate_carry_float, shaders::accumulate_carry_int, shaders::accumulate_carry_i64, rows);
+    launch({shaders::accumulate_carry_float, shaders::accumulate_carry_int, shaders::accumulate_carry_i64,
+            shaders::accumulate_carry_pairs},
+           rows);
   }
-  launch(shaders::accumulate_float, shaders::accumulate_int, shaders::accumulate_i64, rows * chunks);
+  launch({shaders::accumulate_float, shaders::accumulate_int, shaders::accumulate_i64, shaders::accumulate_pairs},
+         rows * chunks);
   return true;
 }
 

@@ -39,7 +39,7 @@ void cumsum_cpu(const OpCall& call, std::span<Tensor> out) {
 
 bool cumsum_gpu(const OpCall& call, std::span<Tensor> out) {
   DType t = out[0].dtype();
-  if (t == f64 || (t == i64 && !gpu::capabilities(out[0].device()).int64)) return false;
+  if (t == f64) return false;
   if (out[0].numel() == 0) return true;
   auto a = call.as<ScanAttrs>();
   constexpr std::int64_t kLong = 2048;  // one workgroup a row would wait for itself
@@ -55,7 +55,11 @@ bool cumsum_gpu(const OpCall& call, std::span<Tensor> out) {
   rows::RowTiling tiling = y.inner > 1      ? rows::RowTiling{1, 0, true}
                            : y.length <= 64 ? rows::RowTiling{32}
                                             : rows::RowTiling{};
-  gpu::Kernel(t == i64 ? shaders::scan_i64 : shaders::scan_float, call)
+  const bool words = t == i64 && !gpu::capabilities(out[0].device()).int64;
+  gpu::Kernel(words      ? shaders::scan_pairs
+              : t == i64 ? shaders::scan_i64
+                         : shaders::scan_float,
+              call)
       .spec(tiling.threads_per_row, tiling.columns, a.reverse, x.x.dtype(), t)
       .read(x.x)
       .write(out[0])

@@ -1,0 +1,61 @@
+// The rows of elementwise.def on i64 as pairs of words, with the results that functions.glsl gives for integers.
+#ifndef ETNA_INT64_PAIR_ROWS_GLSL
+#define ETNA_INT64_PAIR_ROWS_GLSL
+
+#include "int64_pairs.glsl"
+
+#define ETNA_PAIR(name, value) \
+  uvec2 pair_##name(uvec2 a, uvec2 b, uvec2 c) { return value; }
+
+ETNA_PAIR(neg, negated(a))
+ETNA_PAIR(abs, magnitude64(a))
+ETNA_PAIR(sign, is_negative64(a) ? uvec2(0xffffffffu) : small64(a != kZero64))
+ETNA_PAIR(square, product64(a, a))
+ETNA_PAIR(relu, is_negative64(a) ? kZero64 : a)
+ETNA_PAIR(add, sum64(a, b))
+ETNA_PAIR(sub, difference64(a, b))
+ETNA_PAIR(mul, product64(a, b))
+ETNA_PAIR(pow, pow64(a, b))
+ETNA_PAIR(minimum, less64(b, a) ? b : a)
+ETNA_PAIR(maximum, less64(a, b) ? b : a)
+ETNA_PAIR(clamp_min, less64(a, b) ? b : a)
+ETNA_PAIR(clamp_max, less64(b, a) ? b : a)
+ETNA_PAIR(fmax, less64(a, b) ? b : a)
+ETNA_PAIR(fmin, less64(b, a) ? b : a)
+ETNA_PAIR(add_scaled, sum64(a, product64(b, c)))
+ETNA_PAIR(where, a != kZero64 ? b : c)
+ETNA_PAIR(floor, a)
+ETNA_PAIR(ceil, a)
+ETNA_PAIR(round, a)
+ETNA_PAIR(trunc, a)
+ETNA_PAIR(frac, kZero64)
+ETNA_PAIR(fmod, fmod64(a, b))
+ETNA_PAIR(remainder, remainder64(a, b))
+ETNA_PAIR(floor_divide, floor_divide64(a, b))
+ETNA_PAIR(bitwise_and, a & b)
+ETNA_PAIR(bitwise_or, a | b)
+ETNA_PAIR(bitwise_xor, a ^ b)
+ETNA_PAIR(bitwise_not, ~a)
+ETNA_PAIR(bitwise_left_shift, shift_left64(a, b))
+ETNA_PAIR(bitwise_right_shift, shift_right64(a, b))
+ETNA_PAIR(gcd, gcd64(a, b))
+ETNA_PAIR(lcm, magnitude64(product64(quotient64(a, gcd64(a, b)), b)))
+ETNA_PAIR(heaviside, a == kZero64 ? b : small64(!is_negative64(a)))
+ETNA_PAIR(isinf, kZero64)
+ETNA_PAIR(isnan, kZero64)
+ETNA_PAIR(isfinite, small64(true))
+ETNA_PAIR(signbit, small64(is_negative64(a)))
+ETNA_PAIR(relu6, is_negative64(a) ? kZero64 : less64(uvec2(6u, 0u), a) ? uvec2(6u, 0u) : a)
+ETNA_PAIR(relu_backward, !is_negative64(b) && b != kZero64 ? a : kZero64)
+ETNA_PAIR(eq, small64(a == b))
+ETNA_PAIR(ne, small64(a != b))
+ETNA_PAIR(lt, small64(less64(a, b)))
+ETNA_PAIR(le, small64(!less64(b, a)))
+ETNA_PAIR(gt, small64(less64(b, a)))
+ETNA_PAIR(ge, small64(!less64(a, b)))
+ETNA_PAIR(logical_not, small64(a == kZero64))
+ETNA_PAIR(logical_and, small64(a != kZero64 && b != kZero64))
+ETNA_PAIR(logical_or, small64(a != kZero64 || b != kZero64))
+ETNA_PAIR(logical_xor, small64((a != kZero64) != (b != kZero64)))
+
+#endif
