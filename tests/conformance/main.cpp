@@ -22,31 +22,13 @@ class OpTest : public testing::Test {
  public:
   explicit OpTest(const OpDef& op) : op_(op) {}
   void TestBody() override {
-    static const std::vector<Sample> samples = all_samples();
-    walk(op_, samples);
+    walk(op_);
     EXPECT_EQ(vulkan::validation_messages(), 0u);
   }
 
  private:
   const OpDef& op_;
 };
-
-/// The functions composed of ops, as definitions without kernels.
-const std::vector<OpDef>& composed_ops() {
-  static const std::set<std::string> names = [] {
-    std::set<std::string> found;
-    for (const Sample& sample : all_samples()) {
-      if (sample.is_composed) found.insert(sample.op);
-    }
-    return found;
-  }();
-  static const std::vector<OpDef> ops = [] {
-    std::vector<OpDef> all;
-    for (const std::string& name : names) all.push_back({.name = name.c_str()});
-    return all;
-  }();
-  return ops;
-}
 
 TEST(Samples, NameOpsThatExistAndDifferInName) {
   std::set<std::string> ops, seen;

@@ -135,6 +135,8 @@ struct Sample {
   /// Dtypes without a GPU kernel by design (f64 need not be listed): the walk expects the error of strict mode for
   /// them.
   Sample& without_kernel(std::vector<DType> list) { return no_kernel = std::move(list), *this; }
+  /// The only kernel takes subgroup operations: as above where a GPU has none.
+  Sample& with_subgroups() { return subgroups = true, *this; }
   /// The op's purpose is to copy between devices.
   Sample& moves_data() { return transfers = true, *this; }
 
@@ -146,7 +148,7 @@ struct Sample {
   std::vector<std::string> covered;
   Gradients checked = Gradients::second;
   double slack = 1, half_slack = 1;
-  bool transfers = false, is_composed = false;
+  bool transfers = false, is_composed = false, subgroups = false;
 };
 
 /// The samples of every file in tests/ops/.

@@ -229,7 +229,7 @@ class Case {
                                         [&](const Drawn& d) { return d.base.defined() && d.base.dtype() == t; });
     };
     if (involved(f64)) return true;
-    if (involved(i64) && !gpu::capabilities(gpu).int64) return true;
+    if (sample_.subgroups && !gpu::capabilities(gpu).subgroup_arithmetic) return true;
     return std::any_of(sample_.no_kernel.begin(), sample_.no_kernel.end(), involved);
   }
 
@@ -368,8 +368,26 @@ Device gpu_under_test() {
   return kCPU;
 }
 
-void walk(const OpDef& op, const std::vector<Sample>& samples) {
+/// The functions composed of ops, as definitions without kernels.
+const std::vector<OpDef>& composed_ops() {
+  static const std::set<std::string> names = [] {
+    std::set<std::string> found;
+    for (const Sample& sample : all_samples()) {
+      if (sample.is_composed) found.insert(sample.op);
+    }
+    return found;
+  }();
+  static const std::vector<OpDef> ops = [] {
+    std::vector<OpDef> all;
+    for (const std::string& name : names) all.push_back({.name = name.c_str()});
+    return all;
+  }();
+  return ops;
+}
+
+void walk(const OpDef& op) {
   static const Device gpu = gpu_under_test();
+  static const std::vector<Sample> samples = all_samples();
   bool own = false, empty = false;
   std::vector<std::string> covering;
   for (const Sample& sample : samples) {

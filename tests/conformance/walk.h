@@ -10,7 +10,10 @@ namespace etna::conformance {
 /// @throws DeviceError if a GPU is named, or ETNA_TEST_VULKAN=1 requires one, and there is none
 Device gpu_under_test();
 
-/// Every claim about one op, as gtest failures.
-void walk(const OpDef& op, const std::vector<Sample>& samples);
+/// The functions composed of ops, as definitions without kernels.
+const std::vector<OpDef>& composed_ops();
+
+/// Every claim about one op on its samples, as gtest failures.
+void walk(const OpDef& op);
 
 }  // namespace etna::conformance

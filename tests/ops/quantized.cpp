@@ -108,6 +108,7 @@ Sample rounded(const char* name, Shape x, std::int64_t rows, RoundedLinearOption
         if (options.rounds) all.push_back(scales_of(y.rounded));
         return all;
       })
+      .with_subgroups()
       .gradients(Gradients::none);
 }
 

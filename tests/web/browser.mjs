@@ -66,10 +66,10 @@ export const text_of = (page, id) => page.$eval(id, (node) => node.textContent);
 export const enabled = (page, id) =>
   page.waitForFunction((one) => !document.querySelector(one).disabled, { timeout: kPatience }, id);
 /** Waits until the text of an element matches. */
-export const says = (page, id, pattern) =>
+export const says = (page, id, pattern, timeout = kPatience) =>
   page.waitForFunction(
     (one, source) => new RegExp(source).test(document.querySelector(one).textContent),
-    { timeout: kPatience }, id, pattern.source,
+    { timeout }, id, pattern.source,
   );
 export const steps = (page, count) =>
   page.waitForFunction((n) => Number(document.querySelector("#steps").textContent) >= n, { timeout: kPatience }, count);

@@ -291,6 +291,28 @@ test("Bench checks every op and gives a report", { skip }, async () => {
   }
 });
 
+test("Bench runs the tests of every op in the page, and stops them", { skip, timeout: 300_000 }, () =>
+  visit("bench.html", async (page) => {
+    await enabled(page, "#test-run");
+    await page.type("#test-filter", "softmax");
+    await page.click("#test-run");
+    await says(page, "#test-state", /^(\d+) of \1 ops tested, 0 failed\.$/);
+    const rows = await page.$$eval("#test-rows tr", (all) => all.map((one) => [...one.cells].map((c) => c.textContent)));
+    assert.ok(rows.length >= 2 && rows.every(([, count]) => Number(count) > 0 || /^in /.test(count)), JSON.stringify(rows));
+    const softmax = rows.find(([op]) => op === "softmax");
+    assert.match(softmax[2], /e-\d+ \(f32\)$/, "the CPU's error");
+    assert.equal(softmax[4], "", "no GPU was tested");
+    // All ops, which takes minutes: stopped after some.
+    await page.$eval("#test-filter", (input) => (input.value = ""));
+    await page.click("#test-run");
+    await says(page, "#test-state", /^[1-9]\d* of \d\d\d ops tested/);
+    await page.click("#test-stop");
+    await says(page, "#test-state", /Stopped\.$/);
+    await page.$eval("#test-filter", (input) => (input.value = "no such op"));
+    await page.click("#test-run");
+    await says(page, "#test-state", /^0 of 0 ops tested, 0 failed\.$/);
+  }));
+
 test("every page fits a phone", { skip }, async () => {
   for (const name of ["index", "draw", "stories", "bench"])
     await visit(`${name}.html`, async (page) => {

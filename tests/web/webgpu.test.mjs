@@ -48,6 +48,50 @@ test("Stories writes stories260K's greedy text exactly on WebGPU", options, (t) 
     t.diagnostic(await text_of(page, "#speed"));
   }));
 
+test("Bench tests ops on WebGPU", { skip, timeout: 600_000 }, (t) =>
+  visit("bench.html", async (page) => {
+    await enabled(page, "#test-run");
+    assert.match(await text_of(page, "#devices"), /webgpu:0: .*SwiftShader/i);
+    await page.select("#test-device", "webgpu:0");
+    await page.type("#test-filter", "relu");
+    await page.click("#test-run");
+    await says(page, "#test-state", /^(\d+) of \1 ops tested, 0 failed\.$/);
+    const rows = await page.$$eval("#test-rows tr", (all) => all.map((one) => [...one.cells].map((c) => c.textContent)));
+    t.diagnostic(rows.map((cells) => cells.join(" ")).join("; "));
+    assert.ok(rows.some((cells) => /f32|^0$/.test(cells[4])), "the GPU's error");
+    assert.ok(rows.every(([, count]) => Number(count) > 100 || /^in /.test(count)));
+  }));
+
+// Hours on a software rasterizer: ETNA_EVERY_OP=1 asks for it, or a part of a name.
+const every = process.env.ETNA_EVERY_OP;
+test("every op in f32 on WebGPU", { skip: skip || (every ? false : "ETNA_EVERY_OP is not set") }, (t) =>
+  visit("bench.html", async (page) => {
+    await enabled(page, "#test-run");
+    await page.select("#test-device", "webgpu:0");
+    if (every !== "1") await page.type("#test-filter", every);
+    await page.click("#test-run");
+    // Told as they come, for whoever waits.
+    for (let told = 0, running = true; running; ) {
+      await new Promise((resume) => setTimeout(resume, 2000));
+      const rows = await page.$$eval("#test-rows tr", (all) => all.map((one) => one.textContent));
+      while (told < rows.length) console.log(rows[told++]);
+      running = await page.$eval("#test-run", (one) => one.disabled);
+    }
+    const state = await text_of(page, "#test-state");
+    t.diagnostic(state);
+    assert.match(state, /^(\d+) of \1 ops tested, 0 failed\.$/);
+  }));
+
+test("Bench compares ops on WebGPU with the CPU", { skip, timeout: 900_000 }, (t) =>
+  visit("bench.html", async (page) => {
+    await enabled(page, "#run");
+    const begin = performance.now();
+    await page.click("#run");
+    await says(page, "#state", /^(\d\d) of \1 ops checked, 0 differ\.$/, 850_000);
+    t.diagnostic(`${await text_of(page, "#state")} ${((performance.now() - begin) / 1000).toFixed(0)} s`);
+    await picture(page, "bench-webgpu");
+  }));
+
 test("on WebGPU a wrong index and a tensor that does not fit are told of, and what follows runs", { skip }, () =>
   visit("index.html", async (page) => {
     const seen = await page.evaluate(async () => {

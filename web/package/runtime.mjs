@@ -40,6 +40,23 @@ async function open_gpu(kernels) {
   return open_webgpu({ gpu: navigator.gpu, read_kernels: () => read_json(kernels) });
 }
 
+/** What a module of WebAssembly is made with, WebGPU among it, and notes on what is not there. */
+export async function module_options({ kernels = "./kernels.json", device = "auto" } = {}) {
+  const options = { print: console.log, printErr: (line) => console.warn(line) }, notes = [];
+  const waits = can_wait();
+  if (!waits) install_placeholders();
+  if (device !== "cpu" && !waits) {
+    notes.push("WebAssembly cannot wait for promises here (no JSPI), so only the CPU is used");
+  } else if (device !== "cpu") {
+    try {
+      options.etna_webgpu = await open_gpu(kernels);
+    } catch (error) {
+      notes.push(`no WebGPU: ${error.message}`);
+    }
+  }
+  return { options, notes };
+}
+
 /** What a file is read from, chunk by chunk, with its size. */
 async function open_source(source, signal) {
   if (typeof source === "string" || source instanceof URL) {
@@ -77,22 +94,12 @@ export class Runtime {
   notes = [];
 
   /** @param options as load() of etna.mjs */
-  static async open({ wasm, kernels = "./kernels.json", device = "auto" } = {}) {
+  static async open({ wasm, ...devices } = {}) {
     const runtime = new Runtime();
-    const options = { print: console.log, printErr: (line) => console.warn(line) };
+    const { options, notes } = await module_options(devices);
     if (wasm instanceof ArrayBuffer || ArrayBuffer.isView(wasm)) options.wasmBinary = wasm;
     else if (wasm) options.locateFile = () => String(wasm);
-    const waits = can_wait();
-    if (!waits) install_placeholders();
-    if (device !== "cpu" && !waits) {
-      runtime.notes.push("WebAssembly cannot wait for promises here (no JSPI), so only the CPU is used");
-    } else if (device !== "cpu") {
-      try {
-        options.etna_webgpu = await open_gpu(kernels);
-      } catch (error) {
-        runtime.notes.push(`no WebGPU: ${error.message}`);
-      }
-    }
+    runtime.notes = notes;
     const { default: etna_core } = await import("./etna_core.mjs");
     runtime.#core = await etna_core(options);
     return runtime;

@@ -1,16 +1,9 @@
 // Bench and tests: every op on every device, checked against the CPU in f64 and timed.
-import { $, guarded, open_etna, product, usable } from "./page.mjs";
+import { offer_tests } from "./conformance.mjs";
+import { $, cell, error_text, guarded, open_etna, product, row, save_json, usable } from "./page.mjs";
 
 let etna, controller;
 const report = { browser: navigator.userAgent, devices: [], notes: [], results: [] };
-
-const cell = (text, kind = "td") => Object.assign(document.createElement(kind), { textContent: text });
-const row = (cells) => {
-  const line = document.createElement("tr");
-  line.append(...cells);
-  return line;
-};
-const error_text = (value) => (value === 0 ? "0" : value == null ? "not finite" : value.toExponential(1));
 
 function show_devices() {
   $("devices").replaceChildren(...etna.devices.flatMap((device) => {
@@ -24,11 +17,7 @@ async function run() {
   const devices = usable(etna).map((device) => device.name);
   const ops = await etna.ops();
   const titles = devices.flatMap((name) => [`${name}: error`, "gradient", "µs"]);
-  $("head").replaceChildren(row(["Op", ...titles].map((title) => {
-    const head = cell(title, "th");
-    head.scope = "col";
-    return head;
-  })));
+  $("head").replaceChildren(row(["Op", ...titles].map((title) => cell(title, "th"))));
   $("rows").replaceChildren();
   report.results = [];
   $("run").disabled = $("save").disabled = true;
@@ -64,17 +53,9 @@ async function run() {
   }
 }
 
-function save() {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([JSON.stringify(report, null, 1)], { type: "application/json" }));
-  link.download = "etna-bench.json";
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
-}
-
 $("run").onclick = guarded(run);
 $("stop").onclick = () => controller.abort();
-$("save").onclick = save;
+$("save").onclick = () => save_json("etna-bench.json", report);
 
 await guarded(async () => {
   etna = await open_etna();
@@ -82,4 +63,5 @@ await guarded(async () => {
   show_devices();
   $("state").textContent = `${(await etna.ops()).length} ops wait.`;
   $("run").disabled = false;
+  offer_tests(etna);
 })();

@@ -36,3 +36,25 @@ export async function find_data() {
   const response = await fetch("data/index.json");
   return response.ok ? response.json() : { images: null, stories: null, run: null };
 }
+
+// ---- tables, and reports as files
+
+export function cell(text, kind = "td") {
+  const made = Object.assign(document.createElement(kind), { textContent: text });
+  if (kind === "th") made.scope = "col";
+  return made;
+}
+export function row(cells) {
+  const line = document.createElement("tr");
+  line.append(...cells);
+  return line;
+}
+export const error_text = (value) => (value === 0 ? "0" : value == null ? "not finite" : value.toExponential(1));
+
+export function save_json(name, report) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([JSON.stringify(report, null, 1)], { type: "application/json" }));
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+}
