@@ -62,6 +62,9 @@ export async function visit(name, f, { width = 1000, height = 900, dark = false 
   }
 }
 
+/** The texts of a table's cells, row by row. */
+export const cells_of = (page, id) =>
+  page.$$eval(`${id} tr`, (all) => all.map((one) => [...one.cells].map((cell) => cell.textContent)));
 export const text_of = (page, id) => page.$eval(id, (node) => node.textContent);
 export const enabled = (page, id) =>
   page.waitForFunction((one) => !document.querySelector(one).disabled, { timeout: kPatience }, id);

@@ -9,7 +9,7 @@ import { test } from "node:test";
 import { gzipSync } from "node:zlib";
 import { serve } from "../../web/serve.mjs";
 import { make_digits } from "../../web/pages/digits.mjs";
-import { browser, enabled, fits, named, origin, picture, says, skip, steps, text_of, use_browser,
+import { browser, cells_of, enabled, fits, named, origin, picture, says, skip, steps, text_of, use_browser,
   visit } from "./browser.mjs";
 import { folder, read, root, skip_stories, stories } from "./load.mjs";
 
@@ -297,8 +297,9 @@ test("Bench runs the tests of every op in the page, and stops them", { skip, tim
     await page.type("#test-filter", "softmax");
     await page.click("#test-run");
     await says(page, "#test-state", /^(\d+) of \1 ops tested, 0 failed\.$/);
-    const rows = await page.$$eval("#test-rows tr", (all) => all.map((one) => [...one.cells].map((c) => c.textContent)));
-    assert.ok(rows.length >= 2 && rows.every(([, count]) => Number(count) > 0 || /^in /.test(count)), JSON.stringify(rows));
+    const rows = await cells_of(page, "#test-rows");
+    const counted = rows.every(([, count]) => Number(count) > 0 || /^in /.test(count));
+    assert.ok(rows.length >= 2 && counted, JSON.stringify(rows));
     const softmax = rows.find(([op]) => op === "softmax");
     assert.match(softmax[2], /e-\d+ \(f32\)$/, "the CPU's error");
     assert.equal(softmax[4], "", "no GPU was tested");

@@ -1,7 +1,7 @@
 // The pages on WebGPU, on the software rasterizer that Chromium brings. Slow, so less is asked of it than of the CPU.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { enabled, picture, says, skip, steps, text_of, use_browser, visit } from "./browser.mjs";
+import { cells_of, enabled, picture, says, skip, steps, text_of, use_browser, visit } from "./browser.mjs";
 import { read, skip_stories } from "./load.mjs";
 
 use_browser(["--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader", "--enable-features=Vulkan"]);
@@ -56,7 +56,7 @@ test("Bench tests ops on WebGPU", { skip, timeout: 600_000 }, (t) =>
     await page.type("#test-filter", "relu");
     await page.click("#test-run");
     await says(page, "#test-state", /^(\d+) of \1 ops tested, 0 failed\.$/);
-    const rows = await page.$$eval("#test-rows tr", (all) => all.map((one) => [...one.cells].map((c) => c.textContent)));
+    const rows = await cells_of(page, "#test-rows");
     t.diagnostic(rows.map((cells) => cells.join(" ")).join("; "));
     assert.ok(rows.some((cells) => /f32|^0$/.test(cells[4])), "the GPU's error");
     assert.ok(rows.every(([, count]) => Number(count) > 100 || /^in /.test(count)));

@@ -88,8 +88,8 @@ Json run(const Json& request) {
 }  // namespace
 }  // namespace etna::web
 
-/// {"device", "dtype"} at first gives {"ops"}; then {"op"} gives what the walk found. @return JSON, to be freed; {"error"}
-/// if it could not be done
+/// {"device", "dtype"} at first gives {"ops"}; then {"op"} gives what the walk found.
+/// @return JSON, to be freed; {"error"} if it could not be done
 extern "C" char* etna_conformance(const char* request) {
   nlohmann::json answer;
   try {
