@@ -22,12 +22,19 @@ const kPatience = 180_000;
 
 export let browser, origin;
 let server;
-/** Opens a browser before the tests of a file and closes it behind them. */
-export function use_browser(args = []) {
+/** Options that give WebGPU on the software rasterizer that Chromium brings. */
+export const software_webgpu = ["--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader",
+  "--enable-features=Vulkan"];
+
+/**
+ * Opens a browser before the tests of a file and closes it behind them.
+ * @param data folders for the server, besides stories260K's
+ */
+export function use_browser(args = [], data = []) {
   before(async () => {
     if (skip) return;
     const puppeteer = createRequire(join(modules, "package.json"))("puppeteer-core");
-    server = await serve({ folder, port: 0, data: stories ? [stories] : [] });
+    server = await serve({ folder, port: 0, data: stories ? [...data, stories] : data });
     origin = `http://127.0.0.1:${server.address().port}`;
     browser = await (puppeteer.default ?? puppeteer).launch({
       executablePath: chromium,
@@ -78,6 +85,13 @@ export const steps = (page, count) =>
   page.waitForFunction((n) => Number(document.querySelector("#steps").textContent) >= n, { timeout: kPatience }, count);
 export const picture = async (page, name) =>
   pictures && page.screenshot({ path: join(pictures, `web-${name}.webp`), type: "webp", quality: 72 });
+/** Chooses the device WebGPU on a page that lists devices. */
+export async function on_webgpu(page) {
+  const names = await page.$$eval("#device option", (all) => all.map((one) => one.value));
+  assert.deepEqual(names, ["webgpu:0", "cpu"], await text_of(page, "#notes"));
+  assert.equal(await page.$eval("#device", (one) => one.value), "cpu", "a software rasterizer is not chosen by itself");
+  await page.select("#device", "webgpu:0");
+}
 /** Nothing is wider than the screen. A phone's innerWidth grows with what is too wide. */
 export const fits = async (page) =>
   assert.ok((await page.evaluate(() => document.documentElement.scrollWidth)) <= page.viewport().width, "too wide");

@@ -1,18 +1,11 @@
 // The pages on WebGPU, on the software rasterizer that Chromium brings. Slow, so less is asked of it than of the CPU.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { cells_of, enabled, picture, says, skip, steps, text_of, use_browser, visit } from "./browser.mjs";
+import { cells_of, enabled, on_webgpu, picture, says, skip, software_webgpu, steps, text_of, use_browser,
+  visit } from "./browser.mjs";
 import { read, skip_stories } from "./load.mjs";
 
-use_browser(["--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader", "--enable-features=Vulkan"]);
-
-/** Chooses the device WebGPU on a page that lists devices. */
-async function on_webgpu(page) {
-  const names = await page.$$eval("#device option", (all) => all.map((one) => one.value));
-  assert.deepEqual(names, ["webgpu:0", "cpu"], await text_of(page, "#notes"));
-  assert.equal(await page.$eval("#device", (one) => one.value), "cpu", "a software rasterizer is not chosen by itself");
-  await page.select("#device", "webgpu:0");
-}
+use_browser(software_webgpu);
 
 test("Draw trains on WebGPU", { skip, timeout: 600_000 }, (t) =>
   visit("draw.html", async (page) => {
