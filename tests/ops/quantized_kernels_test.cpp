@@ -149,6 +149,51 @@ TEST_P(Kernels, MultiplyCodesExactly) {
   }
 }
 
+TEST_P(Kernels, OneRowMultipliesCodesExactly) {
+  const quantized::OneRowKernels& one_row = kernels().one_row;
+  if (one_row.multiply == nullptr) GTEST_SKIP() << "dot serves one row, too";
+  std::mt19937 random(8);
+  std::normal_distribution<float> normal;
+  for (const std::int64_t columns : {128, 256, 512, 640, 768, 1024, 1024 + 128, 2048 + 256}) {
+    if (columns % format().elements != 0) continue;
+    constexpr std::int64_t kCount = 6;
+    const AtTheEnd rows(row_bytes(columns) * kCount);
+    std::vector<std::vector<float>> values(kCount);
+    for (std::size_t r = 0; r < values.size(); ++r)
+      fill(columns, rows.data() + r * row_bytes(columns), values[r], static_cast<unsigned>(r));
+    std::vector<RoundedGroup> rounded(static_cast<std::size_t>((columns + kGroup - 1) / kGroup));
+    std::vector<float> x(static_cast<std::size_t>(columns));
+    for (float& value : x) value = normal(random);
+    kernels().round_row(x.data(), columns, rounded.data(), 1);
+    const auto groups = static_cast<std::int64_t>(rounded.size());
+    const std::int64_t runs = (groups + one_row.groups - 1) / one_row.groups;
+    cpu::Scratch<std::byte> arranged(static_cast<std::size_t>(runs) * one_row.bytes, std::byte{0xff});
+    one_row.arrange(rounded.data(), groups, arranged.data());
+    for (std::int64_t count = 1; count <= kCount; ++count) {
+      std::vector<float> out(kCount + 1, -1.0f);
+      one_row.multiply(rows.data(), row_bytes(columns), count, columns, arranged.data(), out.data());
+      EXPECT_EQ(out[static_cast<std::size_t>(count)], -1) << "what lies behind is kept";
+      for (std::int64_t r = 0; r < count; ++r) {
+        double wanted = 0, most = 0;
+        for (std::int64_t k = 0; k < columns; ++k) {
+          const RoundedGroup& group = rounded[static_cast<std::size_t>(k / kGroup)];
+          const double product = static_cast<double>(group.codes[k % kGroup]) * group.scales[k % kGroup / 16] *
+                                 values[static_cast<std::size_t>(r)][static_cast<std::size_t>(k)];
+          wanted += product;
+          most += std::abs(product);
+        }
+        const float got = out[static_cast<std::size_t>(r)];
+        ASSERT_NEAR(got, wanted, 1e-5 * most + 1e-12) << columns << " columns, row " << r << " of " << count;
+        // The rows beside it change no bit.
+        float alone = 0;
+        one_row.multiply(rows.data() + static_cast<std::size_t>(r) * row_bytes(columns), row_bytes(columns), 1, columns,
+                         arranged.data(), &alone);
+        ASSERT_EQ(got, alone) << columns << " columns, row " << r << " of " << count;
+      }
+    }
+  }
+}
+
 TEST_P(Kernels, PanelsMultiplyCodesExactly) {
   if (kernels().panel == nullptr) GTEST_SKIP() << "many rows go through floats there";
   std::mt19937 random(5);
@@ -260,6 +305,11 @@ TEST_P(Kernels, SurviveAnyBytes) {
       tables.fill(rounded.data(), columns / kGroup, sums.data());
       tables.multiply(row.data(), row_bytes(columns), 1, columns, {1, rounded.data()}, sums.data(), &product, 1);
     }
+    if (const quantized::OneRowKernels& one_row = kernels().one_row; one_row.multiply != nullptr) {
+      cpu::Scratch<std::byte> arranged(one_row.bytes * rounded.size());
+      one_row.arrange(rounded.data(), columns / kGroup, arranged.data());
+      one_row.multiply(row.data(), row_bytes(columns), 1, columns, arranged.data(), &product);
+    }
     if (kernels().panel == nullptr) continue;
     cpu::Scratch<std::byte> room(static_cast<std::size_t>(columns / kGroup * quantized::kPanelRows / 8) *
                                  quantized::kPackedBytes);
@@ -367,6 +417,7 @@ TEST(QuantizedLinear, RoundsPromptsAsTheEnvironmentSays) {
 TEST(QuantizedLinear, GivesTheSameBitsOnAnyNumberOfThreads) {
   manual_seed(11);
   const std::vector<QuantizedTensor> w = {quantize(randn({517, 512}), quant::format_named("Q4_K")),
+                                          quantize(randn({131, 512}), quant::format_named("TQ2_0")),
                                           quantize(randn({131, 512}), quant::format_named("F16"))};
   for (const char* target : {"AMX", "AVX-512 VNNI", "AVX2", "portable"}) {
     if (!quantized::use_row_kernels(target)) continue;

@@ -132,11 +132,14 @@ class Epilogue {
   Tensor bias_, residual_;
 };
 
-/// Few rows of x as weights meet them: as they are, in codes, and as tables of sums for ternary weights.
+/// Few rows of x as weights meet them: as they are, in codes, one row of codes as the weight's format needs it, and as
+/// tables of sums for ternary weights.
 class FewRows {
  public:
   FewRows(const std::vector<Weight>& weights, const float* x, std::int64_t rows)
       : x_(x), rows_(rows), codes_(round_of(weights), x, rows, weights[0].columns) {
+    if (rows == 1)
+      for (const Weight& w : weights) arrange(w);
     const auto w = std::find_if(weights.begin(), weights.end(), [&](const Weight& w) { return by_tables(w); });
     if (w == weights.end()) return;
     const TableKernels& kernels = w->kernels->tables;
@@ -171,6 +174,11 @@ class FewRows {
       if (w.factor != 1) cpu::scale(out, w.factor, rows_ * count);
       return;
     }
+    if (const std::byte* x = arranged_for(w); x != nullptr) {
+      w.kernels->one_row.multiply(w.row(begin), w.row_bytes, count, w.columns, x, out);
+      if (w.factor != 1) cpu::scale(out, w.factor, count);
+      return;
+    }
     std::array<float, kMostTogether> together;
     for (std::int64_t r = begin; r < end; ++r) {
       for (std::int64_t m = 0; m < rows_; m += kMostTogether) {
@@ -192,9 +200,31 @@ class FewRows {
   }
   bool by_tables(const Weight& w) const { return w.kernels->tables.least != 0 && rows_ >= w.kernels->tables.least; }
 
+  /// The row of x for a weight's format, once for each format.
+  void arrange(const Weight& w) {
+    const OneRowKernels& kernels = w.kernels->one_row;
+    if (kernels.multiply == nullptr || by_tables(w) || arranged_for(w) != nullptr) return;
+    const std::int64_t groups = (w.columns + kGroupSize - 1) / kGroupSize,
+                       runs = (groups + kernels.groups - 1) / kernels.groups;
+    arranged_.push_back({w.kernels, cpu::Scratch<std::byte>(static_cast<std::size_t>(runs) * kernels.bytes)});
+    kernels.arrange(codes_.view.groups, groups, arranged_.back().groups.data());
+  }
+  /// Null where the weight meets codes as they are.
+  const std::byte* arranged_for(const Weight& w) const {
+    for (const Arranged& one : arranged_)
+      if (one.kernels == w.kernels) return one.groups.data();
+    return nullptr;
+  }
+
+  struct Arranged {
+    const RowKernels* kernels;
+    cpu::Scratch<std::byte> groups;
+  };
+
   const float* x_;
   std::int64_t rows_;
   RoundedRows codes_;
+  std::vector<Arranged> arranged_;
   cpu::Scratch<std::byte> tables_;
 };
 

@@ -63,6 +63,17 @@ struct TableKernels {
                    const Activations& x, const std::byte* tables, float* out, std::int64_t step) = nullptr;
 };
 
+/// Products with one row of x, which lies as a format's blocks need it.
+struct OneRowKernels {
+  std::int64_t groups = 0;  ///< of x that lie together; 0 where there is no kernel
+  std::size_t bytes = 0;    ///< of that many
+  /// @param to aligned to 64 bytes, with room for whole runs of `groups`
+  void (*arrange)(const RoundedGroup* groups, std::int64_t count, std::byte* to) = nullptr;
+  /// out[r] = Σ x[k] · weight[r, k] for `count` rows of a weight, whose results do not depend on each other.
+  void (*multiply)(const std::byte* weight, std::size_t row_bytes, std::int64_t count, std::int64_t columns,
+                   const std::byte* x, float* out) = nullptr;
+};
+
 struct RowKernels {
   /// out[m] = Σ x[m, k] · row[k] for `rows` rows of x from `first` on, at most kMostTogether
   void (*dot)(const std::byte* row, std::int64_t columns, const Activations& x, std::int64_t first, std::int64_t rows,
@@ -81,6 +92,8 @@ struct RowKernels {
   PanelKernel panel = nullptr;
   /// Of ternary formats, where the processor has shuffles of bytes.
   TableKernels tables = {};
+  /// Of formats for which it is faster than `dot`.
+  OneRowKernels one_row = {};
 };
 
 /// The kernels of a format; those that it has no use for are null. Formats of integers have none.

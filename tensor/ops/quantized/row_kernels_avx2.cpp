@@ -171,6 +171,7 @@ RowKernels kernels(std::string_view format) {
   RowKernels found = find(format);
   found.panel = panel_kernel(format);
   found.tables = table_kernels(format);
+  found.one_row = one_row_kernels(format);
   return found;
 }
 
