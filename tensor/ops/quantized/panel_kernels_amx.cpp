@@ -15,9 +15,8 @@
 #include <string_view>
 
 #include <cpuid.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
+#include <etna/device/os/process.h>
 #include <etna/tensor/ops/quantized/panels_avx512.h>
 
 #define ETNA_AMX_TARGET \
@@ -131,20 +130,15 @@ ETNA_AMX_TARGET void multiply_block(const Packed& packed, int c, const RoundedGr
 }  // namespace
 
 bool available() {
-#if defined(__linux__)
   static const bool found = [] {
     unsigned a = 0, b = 0, c = 0, d = 0;
     constexpr unsigned kXgetbv = 1u << 27, kTileAndInt8 = 3u << 24, kTileState = 3u << 17;
     if (__get_cpuid(1, &a, &b, &c, &d) == 0 || (c & kXgetbv) == 0) return false;
     if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 || (d & kTileAndInt8) != kTileAndInt8) return false;
     __asm__ volatile("xgetbv" : "=a"(a), "=d"(d) : "c"(0));
-    // Linux gives the state of tiles to processes that ask for it: ARCH_REQ_XCOMP_PERM of XFEATURE_XTILEDATA.
-    return (a & kTileState) == kTileState && syscall(SYS_arch_prctl, 0x1023, 18) == 0;
+    return (a & kTileState) == kTileState && os::request_tile_registers();
   }();
   return found;
-#else
-  return false;
-#endif
 }
 
 RowKernels kernels(std::string_view format) {
