@@ -19,6 +19,21 @@
 #include <etna/device/os/process.h>
 #include <etna/tensor/ops/quantized/panels_avx512.h>
 
+// GCC's intrinsics take a stride as long, which has 32 bits on Windows and is no index there.
+#if defined(_WIN32) && defined(__GNUC__) && !defined(__clang__)
+#undef _tile_loadd
+#undef _tile_stored
+#define _tile_loadd(tile, from, stride)                \
+  __asm__ volatile("tileloadd\t(%0,%1,1), %%tmm" #tile \
+                   :                                   \
+                   : "r"(static_cast<const void*>(from)), "r"(static_cast<std::int64_t>(stride)))
+#define _tile_stored(tile, to, stride)                                                   \
+  __asm__ volatile("tilestored\t%%tmm" #tile ", (%0,%1,1)"                               \
+                   :                                                                     \
+                   : "r"(static_cast<void*>(to)), "r"(static_cast<std::int64_t>(stride)) \
+                   : "memory")
+#endif
+
 #define ETNA_AMX_TARGET \
   __attribute__((target("amx-tile,amx-int8,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")))
 
