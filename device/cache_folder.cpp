@@ -2,18 +2,14 @@
 
 #include <cstdlib>
 
+#include <etna/device/os/folders.h>
+
 namespace etna {
 
 std::filesystem::path cache_folder() {
-  namespace fs = std::filesystem;
-  auto variable = [](const char* name) {
-    const char* value = std::getenv(name);
-    return fs::path(value ? value : "");
-  };
-  if (fs::path own = variable("ETNA_CACHE_DIR"); !own.empty()) return own;
-  if (fs::path xdg = variable("XDG_CACHE_HOME"); !xdg.empty()) return xdg / "etna";
-  if (fs::path home = variable("HOME"); !home.empty()) return home / ".cache" / "etna";
-  return {};
+  if (const char* own = std::getenv("ETNA_CACHE_DIR"); own != nullptr && *own != '\0') return own;
+  const std::filesystem::path all = os::user_folder(os::UserFolder::cache);
+  return all.empty() ? all : all / "etna";
 }
 
 }  // namespace etna

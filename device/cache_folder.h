@@ -4,8 +4,8 @@
 
 namespace etna {
 
-/// The folder that keeps what was measured or built for a device between runs: $ETNA_CACHE_DIR, $XDG_CACHE_HOME/etna or
-/// ~/.cache/etna. Empty where none of them is known.
+/// The folder that keeps what was measured or built for a device between runs: $ETNA_CACHE_DIR, or etna in the user's
+/// cache folder (os::user_folder). Empty where neither is known.
 std::filesystem::path cache_folder();
 
 }  // namespace etna

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include <etna/device/error.h>
+#include <etna/device/os/folders.h>
 #include <etna/device/os/process.h>
 #include <etna/train/append_file.h>
 #include <etna/train/json_depth.h>
@@ -105,15 +106,10 @@ std::string utc_time(std::optional<std::int64_t> seconds) {
 }
 
 fs::path run_list_file() {
-  const auto variable = [](const char* name) {
-    const char* value = std::getenv(name);
-    return fs::path(value ? value : "");
-  };
   constexpr const char* kName = "runs.jsonl";
-  if (const fs::path own = variable("ETNA_RUNS"); !own.empty()) return own / kName;
-  if (const fs::path xdg = variable("XDG_STATE_HOME"); !xdg.empty()) return xdg / "etna" / kName;
-  if (const fs::path home = variable("HOME"); !home.empty()) return home / ".local" / "state" / "etna" / kName;
-  return {};
+  if (const char* own = std::getenv("ETNA_RUNS"); own != nullptr && *own != '\0') return fs::path(own) / kName;
+  const fs::path all = os::user_folder(os::UserFolder::state);
+  return all.empty() ? all : all / "etna" / kName;
 }
 
 std::string json_text(const RunRecord& run) {

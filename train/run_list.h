@@ -35,7 +35,8 @@ std::string new_run_id();
 /// "2026-11-23T01:30:06Z". @param seconds since 1970; without it now
 std::string utc_time(std::optional<std::int64_t> seconds = std::nullopt);
 
-/// runs.jsonl in $ETNA_RUNS, else $XDG_STATE_HOME/etna, else ~/.local/state/etna. Empty where none of them is known.
+/// runs.jsonl in $ETNA_RUNS, else $XDG_STATE_HOME/etna, else ~/.local/state/etna (Windows: %LOCALAPPDATA%\etna). Empty
+/// where none of them is known.
 std::filesystem::path run_list_file();
 
 /// The record as a line of the file has it, without the line break. Numbers that are not finite are null.

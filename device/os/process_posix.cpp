@@ -5,6 +5,9 @@
 #include <fstream>
 
 #include <unistd.h>
+#if defined(__linux__) && defined(__x86_64__)
+#include <sys/syscall.h>
+#endif
 
 namespace etna::os {
 namespace {
@@ -28,6 +31,15 @@ std::string processor_name() {
     if (line.starts_with("model name") || line.starts_with("Model")) return line.substr(colon + 2);
   }
   return "";
+}
+
+bool request_tile_registers() {
+#if defined(__linux__) && defined(__x86_64__)
+  constexpr int kRequest = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  return ::syscall(SYS_arch_prctl, kRequest, kTileData) == 0;
+#else
+  return false;
+#endif
 }
 
 struct EndSignals::Before {

@@ -36,6 +36,9 @@ std::string processor_name() {
   return text;
 }
 
+/// Windows 11 gives them by EnableProcessOptionalXStateFeatures(), which has not been tried.
+bool request_tile_registers() { return false; }
+
 struct EndSignals::Before {
   void (*interrupt)(int);
   void (*terminate)(int);

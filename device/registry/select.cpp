@@ -11,15 +11,14 @@
 #include <etna/device/backend.h>
 #include <etna/device/device.h>
 #include <etna/device/error.h>
+#include <etna/device/os/folders.h>
 
 namespace etna {
 namespace {
 
 std::filesystem::path config_file() {
-  const char* xdg = std::getenv("XDG_CONFIG_HOME");
-  if (xdg && *xdg) return std::filesystem::path(xdg) / "etna" / "config.json";
-  const char* home = std::getenv("HOME");
-  return home && *home ? std::filesystem::path(home) / ".config" / "etna" / "config.json" : std::filesystem::path();
+  const std::filesystem::path all = os::user_folder(os::UserFolder::config);
+  return all.empty() ? all : all / "etna" / "config.json";
 }
 
 /// The config file's `device`, if the file exists and names one.

@@ -1,8 +1,4 @@
-#include <sys/stat.h>
-
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <string>
 
 #include <gmock/gmock.h>
@@ -10,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "data/temporary_folder.h"
-#include "etna_program.h"
+#include "data_program.h"
 
 namespace etna {
 namespace {
@@ -18,23 +14,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 using testing::HasSubstr;
-using testing::Not;
-
-std::string quoted(const fs::path& path) { return "'" + path.string() + "'"; }
-
-std::string read(const fs::path& file) {
-  std::stringstream bytes;
-  bytes << std::ifstream(file, std::ios::binary).rdbuf();
-  return bytes.str();
-}
-
-std::string lines(int count) {
-  std::string text;
-  for (int i = 0; i < count; ++i) text += "the river " + std::to_string(i) + " flows\n";
-  return text;
-}
-
-Result prepare(const std::string& arguments) { return etna("data prepare " + arguments); }
 
 TEST(EtnaData, PreparesATextAndShowsIt) {
   const TemporaryFolder folder;
@@ -73,20 +52,6 @@ TEST(EtnaData, PreparesWords) {
   ASSERT_EQ(run.code, 0) << run.output;
   EXPECT_THAT(run.output, HasSubstr("tokenizer: word, 5 tokens"));
   EXPECT_THAT(run.output, HasSubstr("20.00 %")) << "a fifth of the tokens are numbers, each of which occurs once";
-}
-
-TEST(EtnaData, EscapesWhatWouldCommandATerminal) {
-  const TemporaryFolder folder;
-  std::string text;
-  for (int i = 0; i < 60; ++i) text += "\x1b[31mred\xE2\x80\xAE\n";
-  const fs::path odd = folder.write("odd\x1b[2J.txt", text);
-  Result run = prepare(quoted(odd) + " --out " + quoted(folder / "out\x1b[0m"));
-  ASSERT_EQ(run.code, 0) << run.output;
-  run.output += etna("data inspect " + quoted(folder / "out\x1b[0m")).output;
-  run.output += etna("data inspect " + quoted(folder / "out\x1b[0m" / "train.tokens")).output;
-  run.output += etna("data inspect " + quoted(folder / "none\x1b[0m")).output;
-  EXPECT_THAT(run.output, HasSubstr("\\x1b[31mred\\u202e\\n"));
-  EXPECT_EQ(run.output.find('\x1b'), std::string::npos) << run.output;
 }
 
 TEST(EtnaData, EndsWith2ForWrongUsage) {
@@ -142,41 +107,6 @@ TEST(EtnaData, SaysWhichFilesOfAFolderAreLeftOut) {
   EXPECT_EQ(prepare(quoted(folder.path()) + " --force --out " + quoted(out.path())).code, 0);
 }
 
-TEST(EtnaData, AFullDiskLeavesNothingHalfWritten) {
-  const TemporaryFolder folder;
-  const std::string text = quoted(folder.write("a.txt", lines(40000)));
-  // A limit on file sizes simulates a full disk: writes past 32 KiB fail.
-  const auto limited = [&](const std::string& arguments) {
-    return run_program("bash", "-c \"trap '' XFSZ; ulimit -f 32; exec " ETNA_PROGRAM " data prepare --tokenizer word " +
-                                   arguments + "\"");
-  };
-  Result run = limited(text + " --out " + quoted(folder / "new" / "out"));
-  EXPECT_EQ(run.code, 4) << run.output;
-  EXPECT_THAT(run.output, HasSubstr("cannot be written: File too large"));
-  EXPECT_FALSE(fs::exists(folder / "new"));
-  ASSERT_EQ(prepare(text + " --out " + quoted(folder / "out")).code, 0);
-  const std::string before = read(folder / "out" / "manifest.json");
-  EXPECT_EQ(limited(text + " --force --out " + quoted(folder / "out")).code, 4);
-  EXPECT_EQ(read(folder / "out" / "manifest.json"), before);
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder / "out"), {}), 5);
-  EXPECT_EQ(etna("data inspect --verify " + quoted(folder / "out")).code, 0);
-}
-
-TEST(EtnaData, LeavesNothingAfterCtrlC) {
-  const TemporaryFolder folder;
-  const fs::path text = folder.write("a.txt", "");
-  {
-    std::ofstream out(text);
-    const std::string some = lines(20000);
-    for (std::size_t bytes = 0; bytes < 100'000'000; bytes += some.size()) out << some;
-  }
-  // In the foreground it sends one signal; else a second one to the group, which ends the program at once.
-  Result run = run_program("timeout", "--foreground --preserve-status -s INT 0.3 " ETNA_PROGRAM " data prepare " +
-                                          quoted(text) + " --out " + quoted(folder / "new" / "out"));
-  EXPECT_EQ(run.code, 130) << run.output;
-  EXPECT_FALSE(fs::exists(folder / "new"));
-}
-
 TEST(EtnaData, FindsDamagedIds) {
   const TemporaryFolder folder;
   ASSERT_EQ(prepare(quoted(folder.write("a.txt", lines(200))) + " --out " + quoted(folder / "out")).code, 0);
@@ -187,12 +117,6 @@ TEST(EtnaData, FindsDamagedIds) {
   Result run = etna("data inspect --verify " + quoted(folder / "out"));
   EXPECT_EQ(run.code, 4);
   EXPECT_THAT(run.output, HasSubstr("train.tokens: its ids are not those that were written"));
-}
-
-TEST(EtnaData, AFullStandardOutputIsAnError) {
-  const TemporaryFolder folder;
-  ASSERT_EQ(prepare(quoted(folder.write("a.txt", lines(200))) + " --out " + quoted(folder / "out")).code, 0);
-  EXPECT_EQ(etna("data inspect " + quoted(folder / "out") + " > /dev/full").code, 1);
 }
 
 }  // namespace

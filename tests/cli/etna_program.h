@@ -1,29 +1,10 @@
 #pragma once
 
-#include <sys/wait.h>
-
-#include <array>
-#include <cstdio>
 #include <string>
 
+#include <runner/run_program.h>
+
 namespace etna {
-
-struct Result {
-  std::string output;  ///< standard output and error together
-  int code;
-};
-
-/// @param environment arguments of `env`
-inline Result run_program(const std::string& program, const std::string& arguments, const std::string& environment = "",
-                          const std::string& errors = "2>&1") {
-  std::string command = "env " + environment + " '" + program + "' " + arguments + " " + errors;
-  FILE* pipe = popen(command.c_str(), "r");
-  std::string output;
-  std::array<char, 4096> buffer;
-  while (std::size_t n = fread(buffer.data(), 1, buffer.size(), pipe)) output.append(buffer.data(), n);
-  int status = pclose(pipe);
-  return {output, WIFEXITED(status) ? WEXITSTATUS(status) : -1};
-}
 
 #ifdef ETNA_PROGRAM
 /// Runs etna.

@@ -1,13 +1,11 @@
-#include <sys/wait.h>
-
 #include <array>
-#include <cstdio>
 #include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <etna/device/cpu/instruction_sets.h>
+#include <runner/run_program.h>
 
 namespace etna::cpu {
 namespace {
@@ -64,16 +62,12 @@ TEST(InstructionSets, EndAProgramBeforeItsInitializers) {
 #if !defined(__x86_64__)
   GTEST_SKIP() << "only x86-64 programs look at the processor";
 #endif
-  std::FILE* pipe = popen("'" ETNA_FOREIGN_PROGRAM "' 2>&1", "r");
-  ASSERT_NE(pipe, nullptr);
-  std::string said;
-  for (int c; (c = std::fgetc(pipe)) != EOF;) said += static_cast<char>(c);
-  int status = pclose(pipe);
-  EXPECT_TRUE(WIFEXITED(status));
-  EXPECT_EQ(WEXITSTATUS(status), 3);
+  const Result run = run_program(ETNA_FOREIGN_PROGRAM, "");
+  EXPECT_EQ(run.code, 3);
   EXPECT_THAT(
-      said, AllOf(testing::StartsWith("etna: this build was made for another processor: it uses unknown instructions"),
-                  Not(HasSubstr("initializer")), Not(HasSubstr("main"))));
+      run.output,
+      AllOf(testing::StartsWith("etna: this build was made for another processor: it uses unknown instructions"),
+            Not(HasSubstr("initializer")), Not(HasSubstr("main"))));
 }
 
 }  // namespace

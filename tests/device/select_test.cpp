@@ -52,7 +52,7 @@ class SelectDevice : public testing::Test {
   std::filesystem::path folder_ =
       std::filesystem::path(testing::TempDir()) / ("etna_select_" + std::to_string(getpid()));
   Variable device_{"ETNA_DEVICE", nullptr};
-  Variable config_{"XDG_CONFIG_HOME", folder_.c_str()};
+  Variable config_{"XDG_CONFIG_HOME", folder_.string().c_str()};
 };
 
 TEST_F(SelectDevice, PutsVulkanFirstAndTheCpuLast) {

@@ -9,8 +9,6 @@
 #include <vector>
 
 #include <gtest/gtest.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <etna/device/cpu/parallel.h>
 #include <etna/device/cpu/scratch.h>
@@ -18,6 +16,7 @@
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/quantized/row_kernels.h>
 #include <etna/tensor/quant/quantized_tensor.h>
+#include <runner/bytes_at_the_end.h>
 
 namespace etna {
 namespace {
@@ -26,27 +25,6 @@ using quantized::RoundedGroup;
 using quantized::RowKernels;
 
 constexpr std::int64_t kGroup = 256;
-
-/// Bytes that end where memory ends, so that reading further is a fault.
-class AtTheEnd {
- public:
-  explicit AtTheEnd(std::size_t bytes) {
-    const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-    room_ = (bytes + page - 1) / page * page + page;
-    start_ = mmap(nullptr, room_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    mprotect(static_cast<char*>(start_) + room_ - page, page, PROT_NONE);
-    data_ = static_cast<std::byte*>(start_) + room_ - page - bytes;
-  }
-  ~AtTheEnd() { munmap(start_, room_); }
-  AtTheEnd(const AtTheEnd&) = delete;
-  AtTheEnd& operator=(const AtTheEnd&) = delete;
-  std::byte* data() const { return data_; }
-
- private:
-  void* start_;
-  std::size_t room_;
-  std::byte* data_;
-};
 
 /// A format and kernels for it.
 struct Pair {
@@ -97,7 +75,7 @@ class Kernels : public testing::TestWithParam<Pair> {
 
 TEST_P(Kernels, WidenWhatTheFormatDecodes) {
   for (const std::int64_t columns : lengths()) {
-    const AtTheEnd row(row_bytes(columns));
+    const BytesAtTheEnd row(row_bytes(columns));
     std::vector<float> wanted;
     fill(columns, row.data(), wanted);
     const auto groups = static_cast<std::size_t>((columns + kGroup - 1) / kGroup * kGroup);
@@ -118,7 +96,7 @@ TEST_P(Kernels, MultiplyCodesExactly) {
   std::mt19937 random(3);
   std::normal_distribution<float> normal;
   for (const std::int64_t columns : lengths()) {
-    const AtTheEnd row(row_bytes(columns));
+    const BytesAtTheEnd row(row_bytes(columns));
     std::vector<float> values;
     fill(columns, row.data(), values);
     constexpr std::int64_t kRows = quantized::kMostTogether + 3;
@@ -201,7 +179,7 @@ TEST_P(Kernels, PanelsMultiplyCodesExactly) {
   for (const std::int64_t columns : lengths()) {
     for (const std::int64_t count : {std::int64_t{1}, std::int64_t{13}, quantized::kPanelRows}) {
       // Each row of the weight is another one.
-      const AtTheEnd rows(row_bytes(columns) * static_cast<std::size_t>(count));
+      const BytesAtTheEnd rows(row_bytes(columns) * static_cast<std::size_t>(count));
       std::vector<std::vector<float>> values(static_cast<std::size_t>(count));
       for (std::size_t r = 0; r < values.size(); ++r)
         fill(columns, rows.data() + r * row_bytes(columns), values[r], static_cast<unsigned>(r));
@@ -244,7 +222,7 @@ TEST_P(Kernels, TablesGiveTheSumsOfIntegerProducts) {
   std::mt19937 random(6);
   for (const std::int64_t columns : lengths()) {
     for (const std::int64_t count : {std::int64_t{1}, std::int64_t{19}, tables.rows}) {
-      const AtTheEnd rows(row_bytes(columns) * static_cast<std::size_t>(count));
+      const BytesAtTheEnd rows(row_bytes(columns) * static_cast<std::size_t>(count));
       std::vector<std::vector<float>> values(static_cast<std::size_t>(count));
       for (std::size_t r = 0; r < values.size(); ++r) {
         fill(columns, rows.data() + r * row_bytes(columns), values[r], static_cast<unsigned>(r));
@@ -289,7 +267,7 @@ TEST_P(Kernels, TablesGiveTheSumsOfIntegerProducts) {
 TEST_P(Kernels, SurviveAnyBytes) {
   std::mt19937 random(4);
   const std::int64_t columns = 512;
-  const AtTheEnd row(row_bytes(columns));
+  const BytesAtTheEnd row(row_bytes(columns));
   std::vector<RoundedGroup> rounded(2);
   const std::vector<float> x(static_cast<std::size_t>(columns), 1.0f);
   kernels().round_row(x.data(), columns, rounded.data(), 1);

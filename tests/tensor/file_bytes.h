@@ -21,6 +21,10 @@ inline std::string bytes_of(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
+inline std::size_t files_in(const TemporaryFolder& folder) {
+  return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(folder.path()), {}));
+}
+
 /// Reads damaged versions of a file: about a hundred that are cut short, and as many with one to four random bytes;
 /// ETNA_DAMAGE=N makes N times as many of both. Whatever happens must be a FormatError that names the file, or a file
 /// that can be read.

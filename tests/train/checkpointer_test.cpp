@@ -1,10 +1,5 @@
 #include <etna/train/checkpointer.h>
 
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <csignal>
 #include <fstream>
 
 #include <gmock/gmock.h>
@@ -17,6 +12,7 @@
 #include <etna/tensor/ops.h>
 
 #include "data/temporary_folder.h"
+#include "train/counter.h"
 
 namespace etna::training {
 namespace {
@@ -98,22 +94,6 @@ TEST_P(Resume, EndsWithTheBitsOfARunThatWasNotStopped) {
 INSTANTIATE_TEST_SUITE_P(Device, Resume, ::testing::Values("cpu", "vulkan"),
                          [](const auto& info) { return std::string(info.param); });
 
-struct Counter {
-  std::int64_t step = 0;
-  Tensor state = zeros({64});
-  std::vector<CheckpointItem> items() { return {{"step", step}, {"state", state}}; }
-  void go_to(std::int64_t next) {
-    step = next;
-    state.fill_(static_cast<double>(next));
-  }
-};
-
-std::vector<std::string> names(const std::vector<fs::path>& files) {
-  std::vector<std::string> all;
-  for (const fs::path& file : files) all.push_back(file.filename().string());
-  return all;
-}
-
 TEST(Checkpointer, KeepsTheNewestAndTheBest) {
   const TemporaryFolder folder;
   Counter run;
@@ -124,7 +104,7 @@ TEST(Checkpointer, KeepsTheNewestAndTheBest) {
   }
   checkpoints.wait();
   const CheckpointFiles files = find_checkpoints(folder.path());
-  EXPECT_THAT(names(files.steps), ElementsAre("step-000000010.safetensors", "step-000000003.safetensors"));
+  EXPECT_THAT(file_names(files.steps), ElementsAre("step-000000010.safetensors", "step-000000003.safetensors"));
   Counter best, latest;
   load(files.best, best.items());
   load(files.latest, latest.items());
@@ -158,7 +138,7 @@ TEST(Checkpointer, TakesTheNewestThatIsWhole) {
   other.go_to(2);
   checkpoints.save(2);
   checkpoints.wait();
-  EXPECT_THAT(names(find_checkpoints(folder.path()).steps), ElementsAre("step-000000002.safetensors"));
+  EXPECT_THAT(file_names(find_checkpoints(folder.path()).steps), ElementsAre("step-000000002.safetensors"));
   fs::resize_file(second, 100);
   EXPECT_THAT([&] { checkpoints.restore(); }, ThrowsMessage<FormatError>(HasSubstr("no checkpoint can be used")));
 }
@@ -177,60 +157,6 @@ TEST(Checkpointer, EveryDamagedByteIsFound) {
     EXPECT_THROW(load(folder.write("damaged", bytes), other.items()), FormatError) << at;
   }
   EXPECT_EQ(other.step, 0) << "nothing was loaded";
-}
-
-TEST(Checkpointer, AFullDiskIsSaidAndLosesNothing) {
-  const TemporaryFolder folder;
-  Counter run;
-  Checkpointer checkpoints(folder.path(), run.items());
-  run.go_to(1);
-  checkpoints.save(1);
-  checkpoints.wait();
-  // A limit on the size of files is the full disk that a test can make.
-  std::signal(SIGXFSZ, SIG_IGN);
-  rlimit before{};
-  getrlimit(RLIMIT_FSIZE, &before);
-  const rlimit small{64, before.rlim_max};
-  setrlimit(RLIMIT_FSIZE, &small);
-  run.go_to(2);
-  checkpoints.save(2);
-  std::string why;
-  try {
-    checkpoints.wait();
-  } catch (const FormatError& error) {
-    why = error.what();
-  }
-  setrlimit(RLIMIT_FSIZE, &before);
-  EXPECT_THAT(why, HasSubstr("step-000000002.safetensors: cannot be written: File too large"));
-  Counter other;
-  Checkpointer again(folder.path(), other.items());
-  ASSERT_TRUE(again.restore().has_value());
-  EXPECT_EQ(other.step, 1);
-  EXPECT_THAT(names(find_checkpoints(folder.path()).steps), ElementsAre("step-000000001.safetensors"));
-}
-
-TEST(Checkpointer, AKilledProcessLeavesAWholeCheckpoint) {
-  const TemporaryFolder folder;
-  for (int kill = 0; kill < 20; ++kill) {
-    const pid_t child = fork();
-    if (child == 0) {
-      Counter run;
-      Checkpointer checkpoints(folder.path(), run.items());
-      checkpoints.restore();
-      for (;;) {
-        run.go_to(run.step + 1);
-        checkpoints.save(run.step);
-      }
-    }
-    usleep(static_cast<useconds_t>(2000 + 1700 * kill));
-    ::kill(child, SIGKILL);
-    waitpid(child, nullptr, 0);
-    Counter run;
-    const auto restored = Checkpointer(folder.path(), run.items()).restore();
-    if (!restored.has_value()) continue;
-    EXPECT_TRUE(restored->damaged.empty()) << restored->damaged.front();
-    EXPECT_EQ(run.state.to_vector<float>().back(), static_cast<float>(run.step));
-  }
 }
 
 TEST(Checkpointer, AnotherModelIsAnErrorAndNotDamage) {

@@ -69,9 +69,9 @@ TEST_F(RunsCommand, SaysWhereRunsWillBe) {
   EXPECT_EQ(none.code, 0);
   EXPECT_THAT(none.output, AllOf(HasSubstr("no runs yet"), HasSubstr(list().string())));
   EXPECT_EQ(runs("--json").output, "[]\n");
-  const Result homeless = etna("runs", "-u ETNA_RUNS -u XDG_STATE_HOME -u HOME");
+  const Result homeless = etna("runs", "-u ETNA_RUNS -u XDG_STATE_HOME -u HOME -u LOCALAPPDATA");
   EXPECT_EQ(homeless.code, 1);
-  EXPECT_THAT(homeless.output, HasSubstr("none of ETNA_RUNS, XDG_STATE_HOME and HOME is set"));
+  EXPECT_THAT(homeless.output, HasSubstr("ETNA_RUNS is not set, and the user has no folder for it"));
 }
 
 TEST_F(RunsCommand, ListsTheNewestFirst) {

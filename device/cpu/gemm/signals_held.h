@@ -2,6 +2,7 @@
 
 #if __has_include(<signal.h>) && !defined(_WIN32)
 #include <csignal>
+#define ETNA_HOLDS_SIGNALS
 #endif
 
 namespace etna::cpu {
@@ -11,7 +12,7 @@ namespace etna::cpu {
 /// outermost costs something, 275 ns.
 class SignalsHeld {
  public:
-#ifdef SIG_SETMASK
+#ifdef ETNA_HOLDS_SIGNALS
   SignalsHeld() {
     if (depth++ == 0) ::pthread_sigmask(SIG_SETMASK, &held(), &before);
   }
@@ -32,7 +33,7 @@ class SignalsHeld {
   static inline thread_local int depth = 0;
   static inline thread_local sigset_t before{};
 #else
-  SignalsHeld() = default;
+  SignalsHeld() {}  // not trivial, so that objects count as used
 #endif
 
  public:
@@ -41,3 +42,4 @@ class SignalsHeld {
 };
 
 }  // namespace etna::cpu
+#undef ETNA_HOLDS_SIGNALS

@@ -15,10 +15,24 @@
 #include <string_view>
 
 #include <cpuid.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
+#include <etna/device/os/process.h>
 #include <etna/tensor/ops/quantized/panels_avx512.h>
+
+// GCC's intrinsics take a stride as long, which has 32 bits on Windows and is no index there.
+#if defined(_WIN32) && defined(__GNUC__) && !defined(__clang__)
+#undef _tile_loadd
+#undef _tile_stored
+#define _tile_loadd(tile, from, stride)                \
+  __asm__ volatile("tileloadd\t(%0,%1,1), %%tmm" #tile \
+                   :                                   \
+                   : "r"(static_cast<const void*>(from)), "r"(static_cast<std::int64_t>(stride)))
+#define _tile_stored(tile, to, stride)                                                   \
+  __asm__ volatile("tilestored\t%%tmm" #tile ", (%0,%1,1)"                               \
+                   :                                                                     \
+                   : "r"(static_cast<void*>(to)), "r"(static_cast<std::int64_t>(stride)) \
+                   : "memory")
+#endif
 
 #define ETNA_AMX_TARGET \
   __attribute__((target("amx-tile,amx-int8,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")))
@@ -131,20 +145,15 @@ ETNA_AMX_TARGET void multiply_block(const Packed& packed, int c, const RoundedGr
 }  // namespace
 
 bool available() {
-#if defined(__linux__)
   static const bool found = [] {
     unsigned a = 0, b = 0, c = 0, d = 0;
     constexpr unsigned kXgetbv = 1u << 27, kTileAndInt8 = 3u << 24, kTileState = 3u << 17;
     if (__get_cpuid(1, &a, &b, &c, &d) == 0 || (c & kXgetbv) == 0) return false;
     if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 || (d & kTileAndInt8) != kTileAndInt8) return false;
     __asm__ volatile("xgetbv" : "=a"(a), "=d"(d) : "c"(0));
-    // Linux gives the state of tiles to processes that ask for it: ARCH_REQ_XCOMP_PERM of XFEATURE_XTILEDATA.
-    return (a & kTileState) == kTileState && syscall(SYS_arch_prctl, 0x1023, 18) == 0;
+    return (a & kTileState) == kTileState && os::request_tile_registers();
   }();
   return found;
-#else
-  return false;
-#endif
 }
 
 RowKernels kernels(std::string_view format) {

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <filesystem>
+
+namespace etna::os {
+
+enum class UserFolder {
+  cache,   ///< what can be made again
+  config,  ///< what the user sets
+  state,   ///< what programs remember
+};
+
+/// Where programs keep files of this user's, each in a folder of its own; empty where the system does not say.
+/// $XDG_CACHE_HOME, $XDG_CONFIG_HOME and $XDG_STATE_HOME hold everywhere.
+std::filesystem::path user_folder(UserFolder which);
+
+}  // namespace etna::os

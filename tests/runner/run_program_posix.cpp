@@ -1,0 +1,21 @@
+#include <runner/run_program.h>
+
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+
+namespace etna {
+
+Result run_program(const std::string& program, const std::string& arguments, const std::string& environment,
+                   const std::string& errors) {
+  const std::string command = "env " + environment + " '" + program + "' " + arguments + " " + errors;
+  std::FILE* pipe = popen(command.c_str(), "r");
+  std::string output;
+  std::array<char, 4096> buffer;
+  while (const std::size_t n = std::fread(buffer.data(), 1, buffer.size(), pipe)) output.append(buffer.data(), n);
+  const int status = pclose(pipe);
+  return {output, WIFEXITED(status) ? WEXITSTATUS(status) : -1};
+}
+
+}  // namespace etna
