@@ -49,7 +49,7 @@ struct RoundedLinearOptions {
 
 struct RoundedLinearResult {
   Tensor y;             ///< [..., N] f32; bf16 where that is what was asked for, without a norm
-  RoundedRows rounded;  ///< undefined where it was not asked for, or f16 has no norm that bounds it
+  RoundedRows rounded;  ///< undefined where it was not asked for
 };
 
 /// quantized_linear() of rows that are rounded already. Not differentiable. @throws ShapeError, DtypeError
