@@ -134,7 +134,7 @@ struct SkinnyGemm {
   };
 
   static __device__ __forceinline__ void run(const SkinnyParameters& p, char* memory) {
-    const std::uint32_t lane = threadIdx.x & 31, warp = threadIdx.x >> 5, g = lane >> 2, t = lane & 3;
+    const std::uint32_t warp = threadIdx.x >> 5;
     const std::uint32_t n_warps = kSkinnyWarps / p.k_warps, n_warp = warp % n_warps, k_warp = warp / n_warps;
     const std::uint32_t begin = blockIdx.y * p.steps_a_split, steps_here = min(p.steps - begin, p.steps_a_split);
     const std::uint32_t own = k_warp * p.steps_a_warp;  // behind `begin`
@@ -145,7 +145,9 @@ struct SkinnyGemm {
     char* ring = memory + steps_here * (Row::kElements * 64) + warp * p.stages * kStageBytes;
 
     Fetch fetch(p, ring, begin + own, steps, first, stride, stages);
+#pragma unroll 1
     for (std::uint32_t s = 0; s + 1 < p.stages; ++s) fetch();
+#pragma unroll 2
     for (std::uint32_t i = threadIdx.x; i < steps_here * (Row::kElements * 4); i += kSkinnyWarps * 32) {
       const std::uint32_t block = i >> 8, row = i >> 3 & 31, eight = i & 7;
       const std::size_t from = static_cast<std::size_t>(min(row, p.m - 1)) * p.ldx + begin * Row::kElements +
@@ -156,99 +158,134 @@ struct SkinnyGemm {
     copy_wait<0>();
     __syncthreads();
 
-    Sums sums = {};
-    std::uint32_t step = 0, tile = first, read = 0, most = 0;
-    for (std::uint32_t i = 0; i < stages; ++i) {
-      if (i > 0) copy_wait_for_all_but(p.stages - 2);
-      __syncwarp();
-      fetch();
-      const char* stage = ring + read * kStageBytes;
-      const std::uint32_t x = Row::x_first(own + step, g, t);
-      Row upper, lower;
-      upper.load(stage + g * Row::kPitch, g, t, begin + own + step);
-      lower.load(stage + (g + 8) * Row::kPitch, g, t, begin + own + step);
-#pragma unroll
-      for (int j = 0; j < Row::kEights; ++j) {
-        const char* at = memory + (x ^ Row::x_flip(j) * 16) + Row::x_block(j) * 4096;
-        uint4 eights[4];
-#pragma unroll
-        for (int c = 0; c < 4; ++c) eights[c] = *reinterpret_cast<const uint4*>(at + c * 1024);
-        const uint4 u = upper.eight(j), l = lower.eight(j);
-        const std::uint32_t one[4] = {u.x, l.x, u.y, l.y}, two[4] = {u.z, l.z, u.w, l.w};
-#pragma unroll
-        for (int c = 0; c < 4; ++c) multiply<Row::kF16>(sums[c], one, eights[c].x, eights[c].y);
-#pragma unroll
-        for (int c = 0; c < 4; ++c) multiply<Row::kF16>(sums[c], two, eights[c].z, eights[c].w);
+    std::uint32_t read = 0, most = 0;
+    const bool shares = p.k_warps > 1;
+#pragma unroll 1
+    for (std::uint32_t tile = first; shares || tile < tiles; tile += stride) {
+      Sums sums = {};
+      char* stage = ring;
+#pragma unroll 1
+      for (std::uint32_t step = own; step < own + steps; ++step) {
+        copy_wait_for_all_but(p.stages - 2);
+        __syncwarp();
+        fetch();
+        stage = ring + read * kStageBytes;
+        read = read + 1 == p.stages ? 0 : read + 1;
+        multiply_step(sums, memory, stage, step, begin + step);
       }
-      read = read + 1 == p.stages ? 0 : read + 1;
-      if (++step < steps || p.k_warps > 1) continue;
-      step = 0;
-      most = max(most, store(p, sums, tile));
-      tile += stride;
-#pragma unroll
-      for (int s = 0; s < 16; ++s) sums[s / 4][s % 4] = 0;
-    }
-    if (p.k_warps > 1) {
-      if (add_up(p, sums, memory, n_warps)) most = store(p, sums, first);
+      float* scratch = reinterpret_cast<float*>(stage);  // free until the next copy
+      if (shares) {
+        if (!add_up(sums, memory, n_warps)) break;
+        scratch = reinterpret_cast<float*>(memory) + (kSkinnyWarps - n_warps + warp) * kScratch;
+      }
+      __syncwarp();
+      put(sums, scratch);
+      __syncwarp();
+      most = max(most, store(p, scratch, tile));
+      if (shares) break;
     }
     if (p.largest != nullptr) {
       copy_wait<0>();
       __syncthreads();  // x and the rings are read no more
       auto* of_warps = reinterpret_cast<std::uint32_t*>(memory);
       most = __reduce_max_sync(~0u, most);
-      if (lane == 0) of_warps[warp] = most;
+      if ((threadIdx.x & 31) == 0) of_warps[warp] = most;
       __syncthreads();
       for (int i = 1; i < kSkinnyWarps; ++i) most = max(most, of_warps[i]);
       if (threadIdx.x == 0) p.largest[blockIdx.x] = most;
     }
   }
 
+  /// Sums of a step, which begins at `step` in x and at `of_row` in a row of w.
+  static __device__ __forceinline__ void multiply_step(Sums& sums, const char* x, const char* stage,
+                                                       std::uint32_t step, std::uint32_t of_row) {
+    const std::uint32_t g = threadIdx.x >> 2 & 7, t = threadIdx.x & 3, first = Row::x_first(step, g, t);
+    Row upper, lower;
+    upper.load(stage + g * Row::kPitch, g, t, of_row);
+    lower.load(stage + (g + 8) * Row::kPitch, g, t, of_row);
+#pragma unroll
+    for (int j = 0; j < Row::kEights; ++j) {
+      const char* at = x + (first ^ Row::x_flip(j) * 16) + Row::x_block(j) * 4096;
+      uint4 eights[4];
+#pragma unroll
+      for (int c = 0; c < 4; ++c) eights[c] = *reinterpret_cast<const uint4*>(at + c * 1024);
+      const uint4 u = upper.eight(j), l = lower.eight(j);
+      const std::uint32_t one[4] = {u.x, l.x, u.y, l.y}, two[4] = {u.z, l.z, u.w, l.w};
+#pragma unroll
+      for (int c = 0; c < 4; ++c) multiply<Row::kF16>(sums[c], one, eights[c].x, eights[c].y);
+#pragma unroll
+      for (int c = 0; c < 4; ++c) multiply<Row::kF16>(sums[c], two, eights[c].z, eights[c].w);
+    }
+  }
+
   /// Adds up the sums of the warps that share k. @return whether this warp has received them
-  static __device__ __forceinline__ bool add_up(const SkinnyParameters& p, Sums& sums, char* memory,
-                                                std::uint32_t n_warps) {
+  static __device__ __forceinline__ bool add_up(Sums& sums, char* memory, std::uint32_t n_warps) {
     const std::uint32_t lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-    float* scratch = reinterpret_cast<float*>(memory);  // x and the rings are read no more
+    float* scratch = reinterpret_cast<float*>(memory);
     copy_wait<0>();
-    __syncthreads();
+    __syncthreads();  // x and the rings are read no more
     if (warp >= n_warps) {
 #pragma unroll
-      for (int s = 0; s < 16; ++s) scratch[((warp - n_warps) * 16 + s) * 32 + lane] = sums[s / 4][s % 4];
+      for (int s = 0; s < 16; ++s) scratch[(warp - n_warps) * kScratch + s * 32 + lane] = sums[s / 4][s % 4];
     }
     __syncthreads();
     if (warp >= n_warps) return false;
+#pragma unroll 1
     for (std::uint32_t other = warp; other < kSkinnyWarps - n_warps; other += n_warps) {
 #pragma unroll
-      for (int s = 0; s < 16; ++s) sums[s / 4][s % 4] += scratch[(other * 16 + s) * 32 + lane];
+      for (int s = 0; s < 16; ++s) sums[s / 4][s % 4] += scratch[other * kScratch + s * 32 + lane];
     }
     return true;
   }
 
-  /// @return the largest magnitude, infinities left out
-  static __device__ __forceinline__ std::uint32_t store(const SkinnyParameters& p, const Sums& sums,
+  static constexpr int kScratch = 16 * 32;  ///< floats of a warp's results; a stage has room for them
+  static_assert(kStageBytes >= kScratch * 4);
+
+  /// Where the result of a row of x and column of y lies in the scratch.
+  static __device__ __forceinline__ std::uint32_t scratch_place(std::uint32_t row, std::uint32_t column) {
+    return row * 16 + (column ^ (row >> 1 & 3) * 4);
+  }
+  /// Moves results to the scratch. It keeps the epilogue's code small: a product may end before 64 KiB of code have
+  /// come from memory.
+  static __device__ __forceinline__ void put(const Sums& sums, float* scratch) {
+    const std::uint32_t g = threadIdx.x >> 2 & 7, t = threadIdx.x & 3;
+#pragma unroll
+    for (int s = 0; s < 16; ++s)
+      scratch[scratch_place(s / 4 * 8 + 2 * t + s % 2, s / 2 % 2 * 8 + g)] = sums[s / 4][s % 4];
+  }
+
+  /// @return the largest magnitude of what is stored, infinities left out
+  static __device__ __forceinline__ std::uint32_t store(const SkinnyParameters& p, const float* scratch,
                                                         std::uint32_t tile) {
-    const std::uint32_t lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3, flags = p.kinds.flags;
+    const std::uint32_t lane = threadIdx.x & 31, flags = p.kinds.flags;
     const float scale = p.epilogue.scale * (flags & kScaleBy ? *p.epilogue.scale_by : 1.0f);
-    const bool gate = p.gate != 0;
-    std::uint32_t most = 0;
+    const bool gate = p.gate != 0, plain = !gate && (flags & ~(kScale | kScaleBy)) == 0 && p.kinds.y == kF32;
+    if (plain && p.kinds.width == 4 && tile * 16 + 16 <= p.n) {
+      float* y = static_cast<float*>(p.epilogue.y) + tile * 16 + lane % 4 * 4;
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const std::uint32_t column = gate ? tile * 8 + g : tile * 16 + half * 8 + g;
-      if (column >= p.n || (gate && half == 1)) continue;
-      const float bias = flags & kBias ? load(p.epilogue.bias, column, p.kinds.bias) : 0.0f;
-      const float bias_b = gate && (flags & kBias) ? load(p.epilogue.bias, p.n + column, p.kinds.bias) : 0.0f;
-#pragma unroll
-      for (int s = 0; s < 8; ++s) {
-        const std::uint32_t row = s / 2 * 8 + 2 * t + s % 2;
-        if (row >= p.m) continue;
-        const std::size_t y_row = static_cast<std::size_t>(blockIdx.y) * p.m + row;
-        float v = sums[s / 2][half * 2 + s % 2] * scale + bias;
-        if (half == 0 && gate) v = gated(v, p.gate) * (sums[s / 2][2 + s % 2] * scale + bias_b);
-        if (flags & kResidual)
-          v += load(p.epilogue.residual, y_row * p.epilogue.ld_residual + column, p.kinds.residual);
-        hopper::store(p.epilogue.y, y_row * p.epilogue.ldy + column, p.kinds.y, v);
-        const std::uint32_t bits = __float_as_uint(v) & 0x7fffffffu;
-        if (bits < 0x7f800000u) most = max(most, bits);
+      for (std::uint32_t row = lane / 4; row < 32; row += 8) {
+        const float4 v = *reinterpret_cast<const float4*>(scratch + scratch_place(row, lane % 4 * 4));
+        if (row < p.m)
+          *reinterpret_cast<float4*>(y + (static_cast<std::size_t>(blockIdx.y) * p.m + row) * p.epilogue.ldy) =
+              make_float4(v.x * scale, v.y * scale, v.z * scale, v.w * scale);
       }
+      return 0;
+    }
+    const std::uint32_t columns = gate ? 8 : 16, own = lane % columns, column = tile * columns + own;
+    if (column >= p.n) return 0;
+    const float bias = flags & kBias ? load(p.epilogue.bias, column, p.kinds.bias) : 0.0f;
+    const float bias_b = gate && (flags & kBias) ? load(p.epilogue.bias, p.n + column, p.kinds.bias) : 0.0f;
+    std::uint32_t most = 0;
+#pragma unroll 1
+    for (std::uint32_t row = lane / columns; row < p.m; row += 32 / columns) {
+      const std::size_t y_row = static_cast<std::size_t>(blockIdx.y) * p.m + row;
+      float v = scratch[scratch_place(row, own)] * scale + bias;
+      if (gate) v = gated(v, p.gate) * (scratch[scratch_place(row, own + 8)] * scale + bias_b);
+      if (flags & kResidual)
+        v += load(p.epilogue.residual, y_row * p.epilogue.ld_residual + column, p.kinds.residual);
+      hopper::store(p.epilogue.y, y_row * p.epilogue.ldy + column, p.kinds.y, v);
+      const std::uint32_t bits = __float_as_uint(v) & 0x7fffffffu;
+      if (bits < 0x7f800000u) most = max(most, bits);
     }
     return most;
   }
