@@ -31,11 +31,15 @@ Tensor numbers(const RoundedRows& rows) {
 
 double digits(DType dtype) { return dtype == f16 ? 1.0 / 2048 : 1.0 / 256; }
 
+/// From three rows on where there is a kernel for so few.
 TEST_P(HalfRows, AreTakenForNineToThirtyTwoRows) {
   for (const char* format : {"F16", "Q4_K", "BF16"}) {
     const std::vector<QuantizedTensor> w = on_gpu({weight(format, 8, 256)});
     const DType wanted = std::string_view(format) == "F16" ? f16 : bf16;
-    for (const std::int64_t rows : {3, 8, 33, 512}) EXPECT_FALSE(rounded_rows_dtype(kVulkan, rows, w)) << rows;
+    for (const std::int64_t rows : {33, 512}) EXPECT_FALSE(rounded_rows_dtype(kVulkan, rows, w)) << rows;
+    const bool few = has_skinny_gemm(kVulkan, wanted, block_matrix(w[0].format(), w[0].blocks(), 8, 256));
+    for (const std::int64_t rows : {3, 8})
+      EXPECT_EQ(rounded_rows_dtype(kVulkan, rows, w), few ? std::optional(wanted) : std::nullopt) << rows;
     for (const std::int64_t rows : {9, 32}) EXPECT_EQ(rounded_rows_dtype(kVulkan, rows, w), wanted) << rows;
   }
   EXPECT_FALSE(rounded_rows_dtype(kVulkan, 9, on_gpu({weight("F32", 8, 256)})));

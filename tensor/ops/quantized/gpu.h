@@ -43,8 +43,9 @@ bool has_block_gemm(const Tensor& x, const BlockMatrix& w);
 /// @param y [m, w.rows], rows may lie apart
 void gemm_by_blocks(const OpCall& call, const Tensor& x, const BlockMatrix& w, const gemm::Epilogue& e,
                     const Tensor& y);
-/// Whether skinny_gemm() takes x [m, k], up to 32 dense rows of f16 or bf16: on a Hopper GPU. @param w of both weights
-/// of a gate, one behind the other
+/// Whether skinny_gemm() takes up to 32 dense rows of `x` with w: on a Hopper GPU.
+bool has_skinny_gemm(Device device, DType x, const BlockMatrix& w);
+/// The same of x [m, k]. @param w of both weights of a gate, one behind the other
 bool has_skinny_gemm(const Tensor& x, const BlockMatrix& w, Gate gate = Gate::none);
 /// y = x · wᵀ, or gate(x · w₀ᵀ) ⊙ (x · w₁ᵀ), and an epilogue. @param y [m, n], rows may lie apart
 /// @param largest receives what narrow_scaled.comp finds first; for a gate only

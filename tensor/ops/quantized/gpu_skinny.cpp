@@ -74,17 +74,20 @@ Tiling tiling_of(const Format& f, std::int64_t n, std::int64_t k, bool gate, boo
 
 }  // namespace
 
-bool has_skinny_gemm(const Tensor& x, const BlockMatrix& w, Gate gate) {
+bool has_skinny_gemm(Device device, DType x, const BlockMatrix& w) {
   const Format* f = format_of(w.format);
-  if (gpu::capabilities(x.device()).cubin != 90 || f == nullptr || x.dtype() != f->x || f->kernel->cubin.empty())
-    return false;
+  if (gpu::capabilities(device).cubin != 90 || f == nullptr || x != f->x || f->kernel->cubin.empty()) return false;
   if (gemm::requested_variant().value_or(gemm::KernelVariant::cubin) != gemm::KernelVariant::cubin) return false;
-  const std::int64_t k = x.size(1);
-  if (x.size(0) > kMostRowsOfX || k == 0 || k % f->step != 0 || w.rows == 0) return false;
   // Rows begin at multiples of 16 bytes.
-  if (w.at.address % 16 != 0 || w.row_bytes % 16 != 0 || gpu::pointer(x).address % 16 != 0) return false;
+  return w.rows > 0 && w.columns > 0 && w.columns % f->step == 0 && w.at.address % 16 == 0 && w.row_bytes % 16 == 0;
+}
+
+bool has_skinny_gemm(const Tensor& x, const BlockMatrix& w, Gate gate) {
+  if (x.size(0) > kMostRowsOfX || !has_skinny_gemm(x.device(), x.dtype(), w)) return false;
   // A block takes all of k where there is a gate, and one step at least.
-  return x_bytes(gate == Gate::none ? f->step : k) + 2 * stage_bytes(*f) <= kSharedBytes;
+  const Format& f = *format_of(w.format);
+  return gpu::pointer(x).address % 16 == 0 &&
+         x_bytes(gate == Gate::none ? f.step : w.columns) + 2 * stage_bytes(f) <= kSharedBytes;
 }
 
 void skinny_gemm(const OpCall& call, const Tensor& x, const BlockMatrix& w, Gate gate, const gemm::Epilogue& e,
