@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <etna/tensor/ops.h>
+#include <etna/tensor/quant/rounded_rows.h>
 
 namespace etna::models {
 namespace {
@@ -110,9 +111,14 @@ Tensor Decoder::head(const Tensor& x) const {
   if (head.has_adapter()) return capped(head(norm(x)));
   QuantizedLinearOptions options{.bias = head.bias};
   if (norm.kind == NormKind::layer) return capped(quantized_linear(norm(x), head.blocks(), options));
+  const QuantizedTensor blocks = head.blocks();
+  const std::int64_t rows = x.numel() / x.size(-1);
+  if (const auto to = rounded_rows_dtype(x.device(), rows, std::span(&blocks, 1)); x.dtype() == f32 && to && to != i8)
+    return capped(
+        quantized_linear(round_rows(x, norm.weight, *to, norm.eps), std::span(&blocks, 1), {.bias = head.bias}).y);
   options.norm = norm.weight;
   options.eps = norm.eps;
-  return capped(quantized_linear(x, head.blocks(), options));
+  return capped(quantized_linear(x, blocks, options));
 }
 
 bool Decoder::frozen() const {

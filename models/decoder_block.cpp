@@ -109,7 +109,10 @@ DecoderRows project(const Projection& layer, const DecoderRows& in, const Norm* 
 DType operand_dtype(const Projection& layer, const Norm* norm, Device device, std::int64_t rows, DType dtype,
                     bool fits = false) {
   if (layer.has_adapter() || norm != nullptr) return f32;
-  return quantized_operand_dtype(device, rows, dtype, layer.blocks(), fits);
+  const QuantizedTensor blocks = layer.blocks();
+  const std::optional<DType> rounded = rounded_rows_dtype(device, rows, std::span(&blocks, 1));
+  if (dtype == f32 && (rounded == bf16 || (rounded == f16 && fits))) return *rounded;
+  return quantized_operand_dtype(device, rows, dtype, blocks, fits);
 }
 
 /// Biases of several layers one after the other; undefined where none has one.

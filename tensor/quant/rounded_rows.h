@@ -26,7 +26,7 @@ struct RoundedRows {
 
 /// What products of `rows` rows with all of these weights are best given rounded to: i8 on a GPU that multiplies bytes,
 /// for one row or two, and weights in block formats with rows of a multiple of 64 elements; f16 or bf16 on one with
-/// matrix units, for 9 to 32 rows; nothing elsewhere.
+/// matrix units, for 9 to 32 rows, on a Hopper GPU for 3 to 32; nothing elsewhere.
 /// @param gate the two weights are those of a gate
 std::optional<DType> rounded_rows_dtype(Device device, std::int64_t rows, std::span<const QuantizedTensor> weights,
                                         bool gate = false);
@@ -49,7 +49,7 @@ struct RoundedLinearOptions {
 
 struct RoundedLinearResult {
   Tensor y;             ///< [..., N] f32; bf16 where that is what was asked for, without a norm
-  RoundedRows rounded;  ///< undefined where it was not asked for, or f16 has no norm that bounds it
+  RoundedRows rounded;  ///< undefined where it was not asked for
 };
 
 /// quantized_linear() of rows that are rounded already. Not differentiable. @throws ShapeError, DtypeError

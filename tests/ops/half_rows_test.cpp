@@ -31,11 +31,15 @@ Tensor numbers(const RoundedRows& rows) {
 
 double digits(DType dtype) { return dtype == f16 ? 1.0 / 2048 : 1.0 / 256; }
 
+/// From three rows on where there is a kernel for so few.
 TEST_P(HalfRows, AreTakenForNineToThirtyTwoRows) {
   for (const char* format : {"F16", "Q4_K", "BF16"}) {
     const std::vector<QuantizedTensor> w = on_gpu({weight(format, 8, 256)});
     const DType wanted = std::string_view(format) == "F16" ? f16 : bf16;
-    for (const std::int64_t rows : {3, 8, 33, 512}) EXPECT_FALSE(rounded_rows_dtype(kVulkan, rows, w)) << rows;
+    for (const std::int64_t rows : {33, 512}) EXPECT_FALSE(rounded_rows_dtype(kVulkan, rows, w)) << rows;
+    const bool few = has_skinny_gemm(kVulkan, wanted, block_matrix(w[0].format(), w[0].blocks(), 8, 256));
+    for (const std::int64_t rows : {3, 8})
+      EXPECT_EQ(rounded_rows_dtype(kVulkan, rows, w), few ? std::optional(wanted) : std::nullopt) << rows;
     for (const std::int64_t rows : {9, 32}) EXPECT_EQ(rounded_rows_dtype(kVulkan, rows, w), wanted) << rows;
   }
   EXPECT_FALSE(rounded_rows_dtype(kVulkan, 9, on_gpu({weight("F32", 8, 256)})));
@@ -110,12 +114,28 @@ TEST_P(HalfRows, GiveWhatTheProductGives) {
       const RoundedLinearResult chained = quantized_linear(given, w, options);
       expect_near(chained.y, same, 1e-5 * size, 1e-5);
       expect_near(numbers(chained.rounded), rms_norm(same, next, 1e-4), 1e-5, 1.1 * digits(dtype));
-      // Without a norm only bf16 is known to hold the result.
+      // Without a norm bf16 holds any result, and is all that is stored.
       options.next_norm = Tensor();
       const RoundedLinearResult bare = quantized_linear(given, w, options);
-      EXPECT_EQ(bare.rounded.defined(), dtype == bf16);
+      EXPECT_EQ(bare.y.dtype(), dtype == bf16 ? bf16 : f32);
       expect_near(bare.y.to(f32), same, 1e-5 * size, dtype == bf16 ? digits(bf16) : 1e-5);
+      expect_near(numbers(bare.rounded), same, 1e-5 * size, 1.1 * digits(dtype));
     }
+  }
+}
+
+/// Results of any size, of which the largest decides the power of two.
+TEST_P(HalfRows, HoldGatedResultsOfAnySize) {
+  const std::vector<QuantizedTensor> w = on_gpu({weight("F16", 80, 64), weight("F16", 80, 64, 2)});
+  for (const double size : {0.0, 1e-3, 1e4, 1e12}) {
+    const Tensor x = values({10, 64}, 5, f32) * size, there = x.to(kVulkan);
+    const RoundedLinearResult y = quantized_linear(round_rows(there, {}, f16), w, {.gate = Gate::silu, .rounds = f16});
+    ASSERT_TRUE(y.rounded.defined());
+    EXPECT_EQ(y.rounded.data.dtype(), f16);
+    const Tensor wanted = y.y.to(kCPU);
+    const auto most = wanted.abs().max().item<double>();
+    expect_near(numbers(y.rounded), wanted, most / (1 << 24), 1.01 * digits(f16));
+    expect_near(wanted, quantized_linear(there, w, {.gate = Gate::silu}).to(kCPU), 1e-5 * most, 1e-5);
   }
 }
 

@@ -133,8 +133,8 @@ Sample half_rows(const char* name, Shape x, DType dtype, bool normed) {
       .gradients(Gradients::none);
 }
 
-/// Two weights of `rows` rows, with bias and residual. @param options rounds: there is a norm behind, too
-Sample half_linear(const char* name, Shape x, std::int64_t rows, RoundedLinearOptions options) {
+/// Two weights of `rows` rows, with a residual. @param normed there is a norm behind, where the result is rounded
+Sample half_linear(const char* name, Shape x, std::int64_t rows, RoundedLinearOptions options, bool normed = true) {
   const std::int64_t columns = x.back(), results = options.gate == Gate::none ? 2 * rows : rows;
   Shape residual = x;
   residual.back() = results;
@@ -157,7 +157,7 @@ Sample half_linear(const char* name, Shape x, std::int64_t rows, RoundedLinearOp
                                            QuantizedTensor::plain(in[1].slice(0, rows, 2 * rows).to(f16))};
         RoundedLinearOptions with = options;
         with.residual = in[2];
-        if (with.rounds) with.next_norm = in[3];
+        if (with.rounds && normed) with.next_norm = in[3];
         const RoundedLinearResult y = quantized_linear(given, weights, with);
         TensorList all{y.y};
         if (options.rounds) all.push_back(numbers(y.rounded));
@@ -189,6 +189,7 @@ std::vector<Sample> samples_in_quantized() {
           half_rows("of bf16", {3, 7}, bf16, true),
           half_linear("two weights", {9, 40}, 7, {}),
           half_linear("gated and normed", {2, 5, 24}, 12, {.gate = Gate::silu, .rounds = f16}),
+          half_linear("gated and scaled", {9, 40}, 6, {.gate = Gate::silu, .rounds = f16}, false),
           half_linear("no rows", {0, 24}, 12, {.rounds = f16}),
           table("dequantize", "rows", 7),
           table("dequantize", "no rows", 0),

@@ -4,6 +4,8 @@
 
 #include <etna/device/kernel.h>
 #include <etna/tensor/capture.h>
+#include <etna/tensor/ops.h>
+#include <etna/tensor/ops/matmul/gemm/variant.h>
 #include <etna/tensor/ops/quantized/gpu.h>
 #include <nn/on_device.h>
 #include <ops/quantized_exact.h>
@@ -64,9 +66,44 @@ TEST_P(QuantizedMatrix, TakesBlocksAtAnyAddress) {
   for (const char* format : {"Q4_K", "Q8_0", "MXFP4"}) {
     const QuantizedTensor w = weight(format, 9, 512), there = w.to(kVulkan);
     const Tensor x = values({20, 512}, 5, f32).to(kVulkan);
+    // Cubins take aligned blocks only, and add up in another order.
+    const Tensor by_default = quantized_linear(x, there).to(kCPU);
+    const gemm::ForcedVariant scope(gemm::KernelVariant::coopmat);
     const std::vector<float> wanted = quantized_linear(x, there).to_vector<float>();
     for (const std::int64_t bytes : {1, 2, 4, 8})
       EXPECT_EQ(quantized_linear(x, misaligned(there, bytes)).to_vector<float>(), wanted) << format << " " << bytes;
+    expect_near(by_default, quantized_linear(x, there).to(kCPU), 1e-4, 1e-5);
+  }
+}
+
+/// Each way to share k and rows among workgroups: few and many rows of w, short and long k, whole tiles and rests.
+TEST_P(QuantizedMatrix, SharesWorkInEveryWay) {
+  for (const char* format : {"F16", "BF16", "Q4_K", "Q6_K", "Q8_0"}) {
+    const double relative = std::string_view(format) == "F16" ? 1e-3 : 8e-3;
+    for (const auto& [n, k] : {std::pair<std::int64_t, std::int64_t>{5, 2048},
+                               {128, 2048},
+                               {1003, 2048},
+                               {2048, 2048},
+                               {3000, 2048},
+                               {24, 8192},
+                               {70, 10240},
+                               {17000, 2048}}) {
+      const std::int64_t rows = n > 10000 ? 9 : 32;
+      expect_product(values({rows, k}, 4, f32), {weight(format, n, k)}, {}, relative,
+                     std::string(format) + " " + std::to_string(n) + "x" + std::to_string(k));
+    }
+    for (const std::int64_t n : {12, 1003, 9000}) {
+      const QuantizedLinearOptions gated{.bias = values({2 * n}, 3, f32), .gate = Gate::silu};
+      const QuantizedTensor both = weight(format, 2 * n, 2048).to(kVulkan);
+      const auto half = both.blocks().numel() / 2;
+      const std::vector<QuantizedTensor> two{{both.format(), Shape{n, 2048}, both.blocks().slice(0, 0, half)},
+                                             {both.format(), Shape{n, 2048}, both.blocks().slice(0, half, 2 * half)}};
+      const Tensor x = values({9, 2048}, 5, f32).to(kVulkan);
+      const Tensor got = quantized_linear(x, two, on_gpu(gated));
+      const Tensor products = quantized_linear(x, both, {.bias = gated.bias.to(kVulkan)});
+      const Tensor wanted = silu(products.slice(1, 0, n)) * products.slice(1, n, 2 * n);
+      expect_near(got.to(kCPU), wanted.to(kCPU), 1e-4 * wanted.abs().max().item<double>(), 1e-4);
+    }
   }
 }
 

@@ -43,6 +43,14 @@ bool has_block_gemm(const Tensor& x, const BlockMatrix& w);
 /// @param y [m, w.rows], rows may lie apart
 void gemm_by_blocks(const OpCall& call, const Tensor& x, const BlockMatrix& w, const gemm::Epilogue& e,
                     const Tensor& y);
+/// Whether skinny_gemm() takes up to 32 dense rows of `x` with w: on a Hopper GPU.
+bool has_skinny_gemm(Device device, DType x, const BlockMatrix& w);
+/// The same of x [m, k]. @param w of both weights of a gate, one behind the other
+bool has_skinny_gemm(const Tensor& x, const BlockMatrix& w, Gate gate = Gate::none);
+/// y = x · wᵀ, or gate(x · w₀ᵀ) ⊙ (x · w₁ᵀ), and an epilogue. @param y [m, n], rows may lie apart
+/// @param largest receives what narrow_scaled.comp finds first; for a gate only
+void skinny_gemm(const OpCall& call, const Tensor& x, const BlockMatrix& w, Gate gate, const gemm::Epilogue& e,
+                 const Tensor& y, Tensor* largest = nullptr);
 /// For many: the norm, the weights decoded to x's dtype, a gemm, the gate.
 bool linear_by_gemm(const OpCall& call, Tensor& y);
 
@@ -60,9 +68,9 @@ void rows_in_halves(const OpCall& call, const Tensor& x, const Tensor& norm, dou
 bool multiply_rows(const OpCall& call, const LinearAttrs& a, const Rows& rows, const gemm::Epilogue& behind,
                    const Tensor& y);
 /// The same with the bias, the gate and the residual of the call. @param wide whether a gate's products are f32
-/// @param sums as in gemm::Epilogue; not for a gate
+/// @param sums as in gemm::Epilogue; not for a gate @param largest as in skinny_gemm(), if that is what is called
 bool linear_of_rows(const OpCall& call, const LinearAttrs& a, const Rows& rows, bool wide, const Tensor& y,
-                    gemm::SplitSums* sums = nullptr);
+                    gemm::SplitSums* sums = nullptr, Tensor* largest = nullptr);
 
 /// Makes linear_rows() add up in shared memory, as on devices without subgroup sums, in a scope. For tests; one thread.
 class WithoutSubgroups {

@@ -22,6 +22,8 @@ namespace {
 thread_local std::int64_t decoded_at_once = 1 << 27;
 thread_local int halves_everywhere = 0;
 
+constexpr std::int64_t kMostLargest = 256;  ///< that narrow_scaled.comp takes
+
 /// Weights of one format that lie behind each other.
 struct Run {
   const quant::BlockFormat* format;
@@ -84,29 +86,36 @@ void normed(const OpCall& call, const Tensor& x, const Tensor& norm, double eps,
       .dispatch(gpu::grid(x.size(0)));
 }
 
-/// f32 rows in f16, times a power of two, so that none overflows.
+std::uint32_t scaled_width(const Tensor& x) {
+  const std::uint64_t at = gpu::pointer(x).address;
+  return at % 16 == 0 ? 4 : at % 8 == 0 ? 2 : 1;
+}
+
+/// f32 rows in f16, times a power of two, so that none overflows. @param largest of parts of x, as bits
+void narrowed(const OpCall& call, const Tensor& x, const Tensor& largest, const Rows& y) {
+  gpu::Kernel(shaders::narrow_scaled, call)
+      .spec(scaled_width(x))
+      .read(x)
+      .write(y.x)
+      .read(largest)
+      .write(y.factor)
+      .u32(x.numel(), largest.numel())
+      .dispatch(gpu::grid(std::clamp<std::int64_t>((x.numel() + 4095) / 4096, 1, 4096)));
+}
+
+/// The same without `largest`.
 void scaled(const OpCall& call, const Tensor& x, const Rows& y) {
-  const std::int64_t groups = std::clamp<std::int64_t>((x.numel() + 4095) / 4096, 1, 256);
+  const std::int64_t groups = std::clamp<std::int64_t>((x.numel() + 4095) / 4096, 1, kMostLargest);
   const Tensor largest = empty({groups}, {i32, x.device()});
-  const auto width = static_cast<std::uint32_t>(gpu::pointer(x).address % 16 == 0  ? 4
-                                                : gpu::pointer(x).address % 8 == 0 ? 2
-                                                                                   : 1);
   gpu::Kernel(shaders::narrow_scaled_largest, call)
-      .spec(width)
+      .spec(scaled_width(x))
       .read(x)
       .read(Pointer())
       .write(largest)
       .read(Pointer())
       .u32(x.numel(), groups)
       .dispatch(gpu::grid(groups));
-  gpu::Kernel(shaders::narrow_scaled, call)
-      .spec(width)
-      .read(x)
-      .write(y.x)
-      .read(largest)
-      .write(y.factor)
-      .u32(x.numel(), groups)
-      .dispatch(gpu::grid(std::clamp<std::int64_t>((x.numel() + 4095) / 4096, 1, 4096)));
+  narrowed(call, x, largest, y);
 }
 
 Rows prepared(const OpCall& call, const Tensor& x, DType dtype) {
@@ -198,6 +207,12 @@ bool multiply_rows(const OpCall& call, const LinearAttrs& a, const Rows& rows, c
   };
   for (const Run& run : runs) {
     const BlockMatrix w = block_matrix(*run.format, run.blocks, run.rows, k);
+    if (has_skinny_gemm(rows.x, w)) {
+      if (!flush()) return false;
+      skinny_gemm(call, rows.x, w, Gate::none, epilogue(from, from + run.rows), y.slice(1, from, from + run.rows));
+      from += run.rows;
+      continue;
+    }
     if (run.format->elements > 1 && has_block_gemm(rows.x, w)) {
       if (!flush()) return false;
       gemm_by_blocks(call, rows.x, w, epilogue(from, from + run.rows), y.slice(1, from, from + run.rows));
@@ -234,12 +249,20 @@ bool linear_by_gemm(const OpCall& call, Tensor& out) {
 }
 
 bool linear_of_rows(const OpCall& call, const LinearAttrs& a, const Rows& rows, bool wide, const Tensor& y,
-                    gemm::SplitSums* sums) {
+                    gemm::SplitSums* sums, Tensor* largest) {
   const std::int64_t m = y.size(0);
   const Tensor& bias = call.in[kBias];
   Tensor residual = call.in[kResidual];
   if (residual.defined()) residual = residual.contiguous().reshape(y.shape());
   if (a.gate == Gate::none) return multiply_rows(call, a, rows, {.bias = bias, .residual = residual, .sums = sums}, y);
+  if (const std::vector<Run> runs = runs_of(call, a); runs.size() == 1) {
+    const BlockMatrix both = block_matrix(*runs[0].format, runs[0].blocks, runs[0].rows, rows.x.size(1));
+    if (has_skinny_gemm(rows.x, both, a.gate)) {
+      skinny_gemm(call, rows.x, both, a.gate, {.scale_by = rows.factor, .bias = bias, .residual = residual}, y,
+                  largest);
+      return true;
+    }
+  }
   const Tensor products = empty({m, 2 * a.rows[0]}, {wide ? f32 : y.dtype(), y.device()});
   if (!multiply_rows(call, a, rows, {.bias = bias}, products)) return false;
   apply_gate(call, a.gate, products, residual, y);
@@ -270,11 +293,18 @@ bool half_linear_gpu(const OpCall& call, std::span<Tensor> out) {
     return true;
   }
   const Rows rows{call.in[kX].contiguous(), call.in[static_cast<std::size_t>(kBlocks + a.linear.weights)]};
+  const bool has_norm = call.in[kNorm].defined(), scales = behind && !has_norm && *a.next == f16;
   gemm::SplitSums sums;
-  if (!linear_of_rows(call, a.linear, rows, true, out[0], behind ? &sums : nullptr)) return false;
+  Tensor largest;
+  if (!linear_of_rows(call, a.linear, rows, true, out[0], has_norm ? &sums : nullptr, scales ? &largest : nullptr))
+    return false;
   if (!behind) return true;
   const Rows next{out[1], *a.next == f16 ? out[2] : Tensor()};
-  const Tensor norm = call.in[kNorm].contiguous();
+  if (largest.defined() && largest.numel() <= kMostLargest) {
+    narrowed(call, out[0], largest, next);
+    return true;
+  }
+  const Tensor norm = has_norm ? call.in[kNorm].contiguous() : Tensor();
   if (sums.partial.defined())
     gemm::reduce_and_norm(call, sums, {norm, next.x, next.factor, a.next_eps});
   else

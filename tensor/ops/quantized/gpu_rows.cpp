@@ -267,6 +267,23 @@ bool takes_bytes(Device device, std::span<const QuantizedTensor> weights, bool g
          matrix(weights[0]).aligned == matrix(weights[1]).aligned;
 }
 
+/// What 3 to 32 rows are handed in: on a Hopper GPU, from 9 on wherever there are matrix units.
+std::optional<DType> halves_dtype(Device device, std::int64_t rows, std::span<const QuantizedTensor> weights) {
+  if (rows <= quantized::kMostRounded || rows > quantized::kMostHalves) return {};
+  std::vector<const quant::BlockFormat*> formats;
+  for (const QuantizedTensor& w : weights) {
+    if (!quantized::has_gpu_kernel(w.format(), w.size(1))) return {};
+    formats.push_back(&w.format());
+  }
+  const DType dtype = quantized::product_dtype(device, rows * weights[0].size(1), formats);
+  if (dtype == f32) return {};
+  for (const QuantizedTensor& w : weights) {
+    const quantized::BlockMatrix matrix = quantized::block_matrix(w.format(), w.blocks(), w.size(0), w.size(1));
+    if (rows <= quantized::kMostRows && !quantized::has_skinny_gemm(device, dtype, matrix)) return {};
+  }
+  return dtype;
+}
+
 }  // namespace
 
 std::optional<DType> rounded_rows_dtype(Device device, std::int64_t rows, std::span<const QuantizedTensor> weights,
@@ -276,14 +293,7 @@ std::optional<DType> rounded_rows_dtype(Device device, std::int64_t rows, std::s
     if (!w.defined() || w.shape().rank() != 2 || w.size(1) == 0) return {};
   if (rows <= quantized::kMostRounded)
     return takes_bytes(device, weights, gate) ? std::optional<DType>(i8) : std::nullopt;
-  if (rows <= quantized::kMostRows || rows > quantized::kMostHalves) return {};
-  std::vector<const quant::BlockFormat*> formats;
-  for (const QuantizedTensor& w : weights) {
-    if (!quantized::has_gpu_kernel(w.format(), w.size(1))) return {};
-    formats.push_back(&w.format());
-  }
-  const DType dtype = quantized::product_dtype(device, rows * weights[0].size(1), formats);
-  return dtype == f32 ? std::nullopt : std::optional<DType>(dtype);
+  return halves_dtype(device, rows, weights);
 }
 
 }  // namespace etna

@@ -131,14 +131,13 @@ RoundedLinearResult linear_of_halves(const RoundedRows& x, std::span<const Quant
     }
     in[kResidual] = options.residual.reshape({rows, shape.back()});
   }
-  const bool rounds = options.rounds == f16 || options.rounds == bf16;
-  if (rounds && options.next_norm.defined()) {
+  // bf16 holds any result, which then is all that is needed of it without a norm behind it.
+  const bool narrow = options.rounds == bf16 && !options.next_norm.defined();
+  if ((options.rounds == f16 || options.rounds == bf16) && !narrow) {
     in[kNorm] = options.next_norm;
     a.next = options.rounds;
     a.next_eps = options.next_eps;
   }
-  // What the next product reads is all that is needed of a result without a norm behind it.
-  const bool narrow = rounds && !a.next && *options.rounds == bf16;
   a.linear.dtype = narrow ? bf16 : f32;
   for (Tensor& t : in)
     if (t.defined()) t = t.detach();
