@@ -135,7 +135,7 @@ TEST_P(Kernels, OneRowMultipliesCodesExactly) {
   for (const std::int64_t columns : {128, 256, 512, 640, 768, 1024, 1024 + 128, 2048 + 256}) {
     if (columns % format().elements != 0) continue;
     constexpr std::int64_t kCount = 6;
-    const AtTheEnd rows(row_bytes(columns) * kCount);
+    const BytesAtTheEnd rows(row_bytes(columns) * kCount);
     std::vector<std::vector<float>> values(kCount);
     for (std::size_t r = 0; r < values.size(); ++r)
       fill(columns, rows.data() + r * row_bytes(columns), values[r], static_cast<unsigned>(r));
