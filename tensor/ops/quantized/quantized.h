@@ -52,8 +52,8 @@ struct HalfRowsAttrs {
   double eps = 0;
 };
 /// Of half_linear: inputs are LinearInput's, kNorm the next norm's, then the factor or an undefined tensor behind the
-/// blocks. Outputs: the result; where there is a next dtype also the rows in it, normed where there is a norm, and their
-/// factor.
+/// blocks. Outputs: the result; where there is a next dtype also the rows in it, normed where there is a norm, with
+/// their factor.
 struct HalfLinearAttrs {
   LinearAttrs linear;
   std::optional<DType> next = {};
