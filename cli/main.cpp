@@ -18,6 +18,7 @@
 int main(int argc, char** argv) {
   CLI::App app{"Language models, what Etna can run on, texts to train on, and what was trained."};
   app.require_subcommand(1);
+  app.allow_windows_style_options(false);  // a path may begin with a slash
   app.add_subcommand("devices", "List every device, usable or not, and which one `auto` takes");
   CLI::App* doctor =
       app.add_subcommand("doctor", "Show drivers, features and limits of every device and check its arithmetic");

@@ -76,7 +76,8 @@ std::FILE* open_stream(const fs::path& path, const char* mode) {
 void replace_file(const fs::path& from, const fs::path& to, std::error_code& error) {
   constexpr DWORD kReplace = MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH;
   error = error_unless(::MoveFileExW(from.c_str(), to.c_str(), kReplace));
-  if (!error || !fs::exists(to)) return;
+  std::error_code ignored;
+  if (!error || !fs::is_regular_file(to, ignored)) return;
   // A file that somebody has mapped cannot be replaced, but it can be renamed.
   fs::path aside = from;
   aside += L".old";

@@ -13,6 +13,7 @@ int main(int argc, char** argv) {
   CLI::App app("Trains a CNN or a small vision transformer on Fashion-MNIST");
   Options options;
   bool drawn = false;
+  app.allow_windows_style_options(false);  // a path may begin with a slash
   app.add_option("--data", options.data, "folder with the four IDX files, plain or .gz")
       ->default_val("/usr/share/datasets/fashion-mnist");
   app.add_flag("--drawn", drawn, "train on drawn shapes instead, which need no files");

@@ -134,6 +134,17 @@ TEST(Files, AFileIsReplacedWhileAnotherReadsIt) {
   EXPECT_EQ(old[0], 'o');
 }
 
+TEST(Files, AFolderIsNotReplacedByAFile) {
+  const TemporaryFolder folder;
+  fs::create_directory(folder / "there");
+  const fs::path file = folder.write("file", "text");
+  std::error_code error;
+  os::replace_file(file, folder / "there", error);
+  EXPECT_TRUE(error);
+  EXPECT_TRUE(fs::is_directory(folder / "there"));
+  EXPECT_TRUE(fs::exists(file));
+}
+
 TEST(Files, NamesAreUnicode) {
   const TemporaryFolder folder;
   const fs::path file = folder.path() / fs::path(u8"Ätna – 火山.txt");

@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <optional>
 #include <sstream>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace etna {

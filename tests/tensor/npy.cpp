@@ -6,6 +6,7 @@
 #include <etna/tensor/io/zip.h>
 #include <etna/tensor/ops.h>
 
+#include "runner/libraries.h"
 #include "tensor/file_bytes.h"
 
 namespace etna {
@@ -38,6 +39,7 @@ TEST(Npy, EveryDtypeAndShapeComesBack) {
 }
 
 TEST(Npy, ReadsWhatNumpyWrote) {
+  if (!kHasZip) GTEST_SKIP() << "this build has no libzip";
   const auto all = load_npz(kFiles + "arrays.npz");
   const Tensor numbers = arange(6).reshape({2, 3});
   for (const DType t : {f64, f32, f16, i64, i32, i8, u8})
@@ -59,6 +61,7 @@ TEST(Npy, ReadsWhatNumpyWrote) {
 }
 
 TEST(Npz, ComesBackStoredAndCompressedWithEqualBytes) {
+  if (!kHasZip) GTEST_SKIP() << "this build has no libzip";
   const TemporaryFolder folder;
   const std::map<std::string, Tensor> saved{{"a", zeros({40, 30})}, {"b.c", arange(5)}, {"empty", empty({0})}};
   for (const bool compressed : {false, true}) {
@@ -82,6 +85,7 @@ TEST(Npz, ComesBackStoredAndCompressedWithEqualBytes) {
 }
 
 TEST(Npy, RefusesWhatItCannotHoldByName) {
+  if (!kHasZip) GTEST_SKIP() << "this build has no libzip";
   EXPECT_THAT([] { load_npy(kFiles + "complex.npy"); }, ThrowsMessage<FormatError>(HasSubstr("type '<c8'")));
   EXPECT_THAT([] { load_npy(kFiles + "u64.npy"); }, ThrowsMessage<FormatError>(HasSubstr("type '<u8'")));
   EXPECT_THAT([] { load_npy(kFiles + "objects.npy"); }, ThrowsMessage<FormatError>(HasSubstr("unpickled")));
@@ -117,6 +121,7 @@ TEST(Npy, SurvivesDamage) {
 }
 
 TEST(Npz, RefusesEntriesThatShareBytes) {
+  if (!kHasZip) GTEST_SKIP() << "this build has no libzip";
   // Two directory entries of one stored file: each claims all of it.
   const TemporaryFolder folder;
   save_npz(folder / "x.npz", NamedTensors{{"a", zeros({4000})}, {"b", zeros({4000})}});

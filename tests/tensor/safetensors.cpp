@@ -153,7 +153,7 @@ TEST(Safetensors, WhatIsNoFileOfTheKindIsRefused) {
     EXPECT_THAT([&] { load_safetensors(path); }, ThrowsMessage<FormatError>(HasSubstr(message)));
     EXPECT_THAT([&] { load_safetensors_metadata(path); }, ThrowsMessage<FormatError>(HasSubstr(path.string())));
   };
-  refused(folder / "missing", "cannot be opened: No such file");
+  refused(folder / "missing", "missing: cannot be opened: ");
   refused(folder.path(), "is a directory");
   refused("/dev/null", "no regular file");
   refused(folder.write("empty", ""), "is empty");
@@ -209,7 +209,7 @@ TEST(Safetensors, AMissingFolderIsAnError) {
       [&] {
         save_safetensors(folder / "no/such/file", NamedTensors{{"x", ones({3})}});
       },
-      ThrowsMessage<FormatError>(HasSubstr("cannot be written: No such file or directory")));
+      ThrowsMessage<FormatError>(HasSubstr("cannot be written: ")));
   EXPECT_THAT(
       [&] {
         save_safetensors(folder.path(), NamedTensors{{"x", ones({3})}});

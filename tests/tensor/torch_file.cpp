@@ -7,6 +7,7 @@
 #include <etna/tensor/io/pickle.h>
 #include <etna/tensor/ops.h>
 
+#include "runner/libraries.h"
 #include "tensor/file_bytes.h"
 
 // tests/torch/make_pt.py wrote the files with torch.save().
@@ -20,6 +21,7 @@ using Kind = TorchValue::Kind;
 const std::string kFiles = ETNA_SOURCE_DIR "/tests/torch/files/";
 
 TEST(TorchFile, HoldsEveryDtype) {
+  if (!kHasZip) GTEST_SKIP() << "this build has no libzip";
   const auto all = load_torch(kFiles + "dtypes.pt");
   ASSERT_EQ(all.size(), std::size(kAllDTypes));
   for (DType t : kAllDTypes) {
@@ -30,6 +32,7 @@ TEST(TorchFile, HoldsEveryDtype) {
 }
 
 TEST(TorchFile, ViewsShareTheirStorageAndKeepTheirStrides) {
+  if (!kHasZip) GTEST_SKIP() << "this build has no libzip";
   auto all = load_torch(kFiles + "views.pt");
   const Tensor base = arange(24.0);
   const auto expect = [&](const char* name, const Tensor& want) {
@@ -50,6 +53,7 @@ TEST(TorchFile, ViewsShareTheirStorageAndKeepTheirStrides) {
 }
 
 TEST(TorchFile, AStateDictLoadsIntoAModule) {
+  if (!kHasZip) GTEST_SKIP() << "this build has no libzip";
   nn::Linear first(3, 4), last(4, 2);
   auto all = load_torch(kFiles + "state_dict.pt");
   EXPECT_EQ(all.at("1.num_batches_tracked").item<int>(), 1);
@@ -59,6 +63,7 @@ TEST(TorchFile, AStateDictLoadsIntoAModule) {
 }
 
 TEST(TorchFile, AWholeCheckpointIsATree) {
+  if (!kHasZip) GTEST_SKIP() << "this build has no libzip";
   const TorchValue all = read_torch(kFiles + "checkpoint.pth");
   EXPECT_EQ(all.at("epoch").integer, 7);
   EXPECT_EQ(all.at("loss").number, 0.125);
@@ -82,6 +87,7 @@ TEST(TorchFile, AWholeCheckpointIsATree) {
 }
 
 TEST(TorchFile, ParametersAndOtherProtocolsAreRead) {
+  if (!kHasZip) GTEST_SKIP() << "this build has no libzip";
   const auto parameters = load_torch(kFiles + "parameter.pt");
   EXPECT_EQ(parameters.at("0").to_vector<float>(), std::vector<float>(2, 1));
   const TorchValue four = read_torch(kFiles + "protocol4.pt");
@@ -90,6 +96,7 @@ TEST(TorchFile, ParametersAndOtherProtocolsAreRead) {
 }
 
 TEST(TorchFile, NothingIsExecutedAndWhatIsRefusedIsNamed) {
+  if (!kHasZip) GTEST_SKIP() << "this build has no libzip";
   const auto expect = [](const char* file, const char* text) {
     EXPECT_THAT([&] { load_torch(kFiles + file); }, ThrowsMessage<FormatError>(HasSubstr(text))) << file;
   };
