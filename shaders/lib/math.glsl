@@ -6,7 +6,9 @@
 bool m_isnan(float a) { return (floatBitsToUint(a) & 0x7fffffffu) > 0x7f800000u; }
 bool m_isfinite(float a) { return (floatBitsToUint(a) & 0x7f800000u) != 0x7f800000u; }
 #ifdef ETNA_WEBGPU
-// WebGPU lets functions of NaN give anything; SwiftShader's exp() gives infinity.
+// WebGPU lets functions of NaN give anything; SwiftShader's exp() gives infinity, and its log() a number in Chromium.
+float m_log_or_nan(float a) { return m_isnan(a) ? a : log(a); }
+#define log(a) m_log_or_nan(a)
 float m_exp_or_nan(float a) { return m_isnan(a) ? a : exp(a); }
 vec4 m_exp_or_nan(vec4 a) {
   return vec4(m_exp_or_nan(a.x), m_exp_or_nan(a.y), m_exp_or_nan(a.z), m_exp_or_nan(a.w));
