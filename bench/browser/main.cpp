@@ -31,24 +31,35 @@ double milliseconds_since(Clock::time_point begin) {
   return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
 }
 
-/// The median of 20 steps, after 3 others.
+double median(std::vector<double> times) {
+  std::nth_element(times.begin(), times.begin() + std::ssize(times) / 2, times.end());
+  return times[times.size() / 2];
+}
+
+/// The median of 20 steps after 3 others, and of 50 after a second more: engines of WebAssembly compile what is run
+/// often again, on another thread.
 void time_steps(const char* name, nn::UnaryModule& model) {
   manual_seed(1);
   const Tensor x = randn({64, 1, 28, 28}), y = randint(0, 10, {64});
   optim::AdamW optimizer(model.parameters(), {.lr = 1e-3});
-  std::vector<double> times;
   double loss = 0;
-  for (int i = 0; i < 23; ++i) {
-    const auto begin = Clock::now();
-    optimizer.zero_grad();
-    const Tensor error = cross_entropy(model(x), y);
-    error.backward();
-    optimizer.step();
-    loss = error.item();
-    if (i >= 3) times.push_back(milliseconds_since(begin));
-  }
-  std::nth_element(times.begin(), times.begin() + 10, times.end());
-  std::printf("%s: %.2f ms a step (loss %.4f after 23)\n", name, times[10], loss);
+  const auto steps = [&](int count) {
+    std::vector<double> times;
+    for (int i = 0; i < count; ++i) {
+      const auto begin = Clock::now();
+      optimizer.zero_grad();
+      const Tensor error = cross_entropy(model(x), y);
+      error.backward();
+      optimizer.step();
+      loss = error.item();
+      times.push_back(milliseconds_since(begin));
+    }
+    return median(times);
+  };
+  steps(3);
+  const double first = steps(20), after = loss;
+  for (const auto begin = Clock::now(); milliseconds_since(begin) < 1000;) steps(1);
+  std::printf("%s: %.2f ms a step (loss %.4f after 23), a second later %.2f\n", name, first, after, steps(50));
 }
 
 void time_tokens(const char* file, Clock::time_point start) {
