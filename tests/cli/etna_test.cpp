@@ -10,6 +10,7 @@
 #include <etna/device/device.h>
 
 #include "etna_program.h"
+#include "runner/libraries.h"
 
 namespace etna {
 namespace {
@@ -47,6 +48,7 @@ TEST(EtnaProgram, DoctorSaysWhatMultipliesOnTheProcessor) {
 }
 
 TEST(EtnaProgram, DoctorReadsWhatMoltenVkLacks) {
+  if (!kHasVulkan) GTEST_SKIP() << "this build is without Vulkan";
   Result run = etna("doctor --moltenvk");
   EXPECT_EQ(run.code, 0) << run.output;
   EXPECT_THAT(run.output, HasSubstr("nothing was run there"));
@@ -56,6 +58,7 @@ TEST(EtnaProgram, DoctorReadsWhatMoltenVkLacks) {
 }
 
 TEST(EtnaProgram, TuneKeepsATableForTheDevice) {
+  if (!kHasVulkan) GTEST_SKIP() << "this build is without Vulkan";
   const std::filesystem::path folder =
       std::filesystem::temp_directory_path() / ("etna-tune-" + std::to_string(getpid()));
   const std::string there = "ETNA_CACHE_DIR='" + folder.string() + "'";
@@ -71,6 +74,7 @@ TEST(EtnaProgram, TuneKeepsATableForTheDevice) {
 }
 
 TEST(EtnaProgram, WithoutADriverThereIsStillTheCpu) {
+  if (!kHasVulkan) GTEST_SKIP() << "this build is without Vulkan";
   Result run = etna("devices", "VK_DRIVER_FILES=/none VK_ICD_FILENAMES=/none ETNA_VALIDATION=0");
   EXPECT_EQ(run.code, 0);
   EXPECT_THAT(run.output, HasSubstr("auto takes cpu"));

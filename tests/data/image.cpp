@@ -8,6 +8,7 @@
 
 #include <etna/tensor/ops.h>
 
+#include "runner/libraries.h"
 #include "tensor/file_bytes.h"
 
 namespace etna::data {
@@ -35,6 +36,7 @@ void expect_near(const Tensor& got, const Tensor& want, int tolerance) {
 }
 
 TEST(Image, PngComesBackBitForBit) {
+  if (!kHasPng) GTEST_SKIP() << "this build has no libpng";
   const TemporaryFolder folder;
   for (const std::int64_t channels : {1, 2, 3, 4}) {
     const Tensor image = picture(channels, 5, 7);
@@ -53,6 +55,7 @@ TEST(Image, PngComesBackBitForBit) {
 }
 
 TEST(Image, JpegIsReadWithinItsLoss) {
+  if (!kHasJpeg) GTEST_SKIP() << "this build has no libjpeg";
   expect_near(read_image(kFiles + "gray.jpg"), picture(1, 9, 13), 3);
   expect_near(read_image(kFiles + "rgb.jpg"), picture(3, 11, 19), 8);
   expect_near(read_image(kFiles + "progressive.jpg"), picture(3, 11, 19), 8);
@@ -70,6 +73,7 @@ TEST(Image, OtherFilesAreRefused) {
 }
 
 TEST(Image, SurvivesDamage) {
+  if (!kHasPng || !kHasJpeg) GTEST_SKIP() << "this build has no libpng or no libjpeg";
   const TemporaryFolder folder;
   write_png(folder / "x.png", picture(3, 9, 11));
   const auto read = [](const auto& path) { read_image(path); };
@@ -79,6 +83,7 @@ TEST(Image, SurvivesDamage) {
 }
 
 TEST(Image, HugeSizesAreRefusedBeforeMemoryIsTaken) {
+  if (!kHasJpeg) GTEST_SKIP() << "this build has no libjpeg";
   const TemporaryFolder folder;
   std::string jpeg = bytes_of(kFiles + "gray.jpg");
   const std::size_t frame = jpeg.find("\xff\xc0");

@@ -280,8 +280,9 @@ TEST(PrepareCorpus, RefusesToWriteWhatItReads) {
   refuses(folder / "texts", folder / "texts" / "below" / "it", "lies in");
   refuses(folder / "texts", folder / "texts" / "..", "holds");
   refuses(text, folder / "texts" / "", "holds");
-  fs::create_symlink(folder / "texts", folder / "link");
-  refuses(folder / "texts", folder / "link" / "x", "lies in");
+  std::error_code no_links;  // not every system and user can make them
+  fs::create_symlink(folder / "texts", folder / "link", no_links);
+  if (!no_links) refuses(folder / "texts", folder / "link" / "x", "lies in");
   EXPECT_EQ(files_in(folder / "texts"), 1u);
   EXPECT_EQ(bytes_of(text), lines(0, 99));
   // A name that only begins alike is another folder.
@@ -314,13 +315,15 @@ TEST(PreparedCorpus, RefusesFilesThatDoNotBelongTogether) {
   refuses("is no folder of a prepared corpus");
   for (const char* name : {"tokenizer.json", "train.tokens", "valid.tokens", "test.tokens", "manifest.json"}) {
     copy();
-    fs::copy_file(folder / "b" / name, folder / "bad" / name, fs::copy_options::overwrite_existing);
+    fs::remove(folder / "bad" / name);
+    fs::copy_file(folder / "b" / name, folder / "bad" / name);
     EXPECT_THROW(open_prepared_corpus(folder / "bad"), FormatError) << name;
     fs::remove(folder / "bad" / name);
     EXPECT_THROW(open_prepared_corpus(folder / "bad"), FormatError) << name;
   }
   copy();
-  fs::copy_file(folder / "bad" / "valid.tokens", folder / "bad" / "test.tokens", fs::copy_options::overwrite_existing);
+  fs::remove(folder / "bad" / "test.tokens");
+  fs::copy_file(folder / "bad" / "valid.tokens", folder / "bad" / "test.tokens");
   refuses("test.tokens: does not belong to the manifest beside it");
 }
 

@@ -8,6 +8,7 @@
 #include <etna/data/transforms.h>
 #include <etna/tensor/ops.h>
 
+#include "runner/libraries.h"
 #include "tensor/file_bytes.h"
 
 namespace etna::data {
@@ -46,7 +47,7 @@ TEST(Idx, FaultsAreNamed) {
   expect(std::string("\0\0\x08\1\0\0\0\2a", 9), "has 1 bytes of elements, but shape [2] takes 2");
   expect(std::string("\0\0\x08\1\0\0\0\1ab", 10), "more bytes");
   expect(std::string("\0\0\x0e\3\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", 16), "no memory holds");
-  expect("\x1f\x8b not gzip", "compressed data are damaged");
+  expect("\x1f\x8b not gzip", kHasZlib ? "compressed data are damaged" : "this build of Etna has no zlib");
   EXPECT_THAT([&] { read_idx(folder / "none"); }, ThrowsMessage<FormatError>(HasSubstr("cannot be opened")));
 }
 
@@ -57,6 +58,7 @@ const std::string kCompressed = {'\x1f', '\x8b', '\x08', '\x00', '\x00', '\x00',
                                  '\x26', '\x2c', '\x23', '\x54', '\x12', '\x00', '\x00', '\x00'};
 
 TEST(Idx, GzipIsDecompressed) {
+  if (!kHasZlib) GTEST_SKIP() << "this build has no zlib";
   const TemporaryFolder folder;
   const Tensor x = read_idx(folder.write("x.gz", kCompressed));
   EXPECT_EQ(x.shape(), Shape({2, 3}));

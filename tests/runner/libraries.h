@@ -1,12 +1,31 @@
 #pragma once
 
-// What tests skip in a build without the library that it takes (docs/platforms.md).
+// What tests skip in a build without the library that it takes (docs/platforms.md). Targets that ask are given the
+// definitions.
 namespace etna {
 
 #ifdef ETNA_HAS_LIBZIP
 inline constexpr bool kHasZip = true;
 #else
 inline constexpr bool kHasZip = false;
+#endif
+
+#ifdef ETNA_HAS_ZLIB
+inline constexpr bool kHasZlib = true;
+#else
+inline constexpr bool kHasZlib = false;
+#endif
+
+#ifdef ETNA_HAS_PNG
+inline constexpr bool kHasPng = true;
+#else
+inline constexpr bool kHasPng = false;
+#endif
+
+#ifdef ETNA_HAS_JPEG
+inline constexpr bool kHasJpeg = true;
+#else
+inline constexpr bool kHasJpeg = false;
 #endif
 
 #ifdef ETNA_HAS_PCRE2
@@ -19,6 +38,12 @@ inline constexpr bool kHasRegularExpressions = false;
 inline constexpr bool kHasUnicodeForms = true;
 #else
 inline constexpr bool kHasUnicodeForms = false;
+#endif
+
+#ifdef ETNA_HAS_VULKAN
+inline constexpr bool kHasVulkan = true;
+#else
+inline constexpr bool kHasVulkan = false;
 #endif
 
 }  // namespace etna
