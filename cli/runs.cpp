@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include <etna/device/error.h>
+#include <etna/device/os/folders.h>
 #include <etna/train/progress.h>
 #include <etna/train/terminal_text.h>
 
@@ -288,7 +289,8 @@ CLI::App* add_runs(CLI::App& app, RunsOptions& options) {
 int runs(const CLI::App& command, const RunsOptions& options) try {
   const std::filesystem::path file = training::run_list_file();
   if (file.empty())
-    throw Error("runs: there is no list of runs: ETNA_RUNS is not set, and the user has no folder for it");
+    throw Error(fmt::format("runs: none of ETNA_RUNS, XDG_STATE_HOME and {} is set, so there is no list of runs",
+                            os::kUserFolderVariable));
   const training::RunList list = training::read_runs(file);
   if (list.damaged > 0) {
     fmt::print(stderr, "etna: {} damaged line{} of {} left out\n", list.damaged, list.damaged == 1 ? "" : "s",

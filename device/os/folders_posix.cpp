@@ -12,6 +12,8 @@ std::filesystem::path variable(const char* name) {
 
 }  // namespace
 
+const char* const kUserFolderVariable = "HOME";
+
 /// As the XDG Base Directory Specification says.
 std::filesystem::path user_folder(UserFolder which) {
   struct Place {

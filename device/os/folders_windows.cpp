@@ -12,6 +12,8 @@ std::filesystem::path variable(const wchar_t* name) {
 
 }  // namespace
 
+const char* const kUserFolderVariable = "LOCALAPPDATA";
+
 /// Settings may follow the user to other machines, the rest stays.
 std::filesystem::path user_folder(UserFolder which) {
   constexpr const wchar_t* kNamed[] = {L"XDG_CACHE_HOME", L"XDG_CONFIG_HOME", L"XDG_STATE_HOME"};

@@ -141,11 +141,7 @@ function heap_text(uses, segments) {
   if (uses.includes('heap_uniform_word')) lines.push('var<workgroup> heap_slot : u32;');
   for (const name of uses) {
     const [list, result, by_segment, body] = functions[name];
-    // WGSL wants a return after a switch that may not be left otherwise.
-    const last = by_segment && result && segments > 1 ? ' return 0u;' : '';
-    lines.push(
-      `fn ${name}(${list})${result ? ` -> ${result}` : ''} { ${body ?? choose(by_segment)}${body ? '' : last} }`,
-    );
+    lines.push(`fn ${name}(${list})${result ? ` -> ${result}` : ''} { ${body ?? choose(by_segment)} }`);
   }
   return lines;
 }

@@ -1,5 +1,3 @@
-#include <etna/data/text_sources.h>
-
 #include <sys/stat.h>
 
 #include <gmock/gmock.h>
@@ -7,9 +5,9 @@
 
 #include <filesystem>
 
-#include <etna/data/corpora/prepare_corpus.h>
 #include <etna/device/error.h>
 
+#include "find_texts.h"
 #include "temporary_folder.h"
 
 namespace etna::data {
@@ -20,16 +18,6 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
-
-TextSources find(const std::vector<fs::path>& inputs, const std::vector<std::string>& globs = text_globs()) {
-  return find_text_files(inputs, globs);
-}
-
-std::vector<std::string> names(const TextSources& found) {
-  std::vector<std::string> all;
-  for (const fs::path& file : found.files) all.push_back(file.filename().string());
-  return all;
-}
 
 TEST(TextSources, LeaveOutEmptyFilesAndSecondNamesAndSaySo) {
   const TemporaryFolder folder;
@@ -67,15 +55,6 @@ TEST(TextSources, RefuseLinksThatLeadNowhere) {
   fs::remove(folder / "link.txt");
   fs::create_symlink("self.txt", folder / "self.txt");
   refuses("self.txt: cannot be read: Too many levels");
-}
-
-TEST(TextSources, APipeIsNoText) {
-  const TemporaryFolder folder;
-  mkfifo((folder / "pipe").c_str(), 0600);
-  const std::vector<fs::path> inputs{folder / "pipe"};
-  EXPECT_THAT([&] { prepare_corpus(inputs, folder / "new", {}); },
-              ThrowsMessage<FormatError>(HasSubstr("pipe: is no regular file")));
-  EXPECT_FALSE(fs::exists(folder / "new"));
 }
 
 }  // namespace

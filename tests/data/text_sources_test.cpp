@@ -1,5 +1,3 @@
-#include <etna/data/text_sources.h>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,6 +5,7 @@
 
 #include <etna/device/error.h>
 
+#include "find_texts.h"
 #include "temporary_folder.h"
 
 namespace etna::data {
@@ -17,16 +16,6 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
-
-TextSources find(const std::vector<fs::path>& inputs, const std::vector<std::string>& globs = text_globs()) {
-  return find_text_files(inputs, globs);
-}
-
-std::vector<std::string> names(const TextSources& found) {
-  std::vector<std::string> all;
-  for (const fs::path& file : found.files) all.push_back(file.filename().string());
-  return all;
-}
 
 TEST(TextSources, AreTheTextFilesBelowAFolderInOrder) {
   const TemporaryFolder folder;

@@ -152,7 +152,7 @@ TEST(GgufWriter, SaysWhenTheDiskIsFull) {
   EXPECT_THAT(refusal([&] {
                 file.write("w", from_vector<float>({1, 2, 3, 4}));
               }),
-              HasSubstr("/dev/full: cannot be written: "));
+              HasSubstr("/dev/full: cannot be written: No space left on device"));
 }
 
 TEST(GgufWriter, RefusesWhatNobodyCouldRead) {

@@ -28,18 +28,6 @@ inline constexpr bool kHasJpeg = true;
 inline constexpr bool kHasJpeg = false;
 #endif
 
-#ifdef ETNA_HAS_PCRE2
-inline constexpr bool kHasRegularExpressions = true;
-#else
-inline constexpr bool kHasRegularExpressions = false;
-#endif
-
-#ifdef ETNA_HAS_UTF8PROC
-inline constexpr bool kHasUnicodeForms = true;
-#else
-inline constexpr bool kHasUnicodeForms = false;
-#endif
-
 #ifdef ETNA_HAS_VULKAN
 inline constexpr bool kHasVulkan = true;
 #else

@@ -8,6 +8,7 @@
 #include <etna/tensor/ops.h>
 
 #include "data/temporary_folder.h"
+#include "runner/system_words.h"
 #include "tensor/file_bytes.h"
 
 namespace etna {
@@ -149,11 +150,11 @@ TEST(Safetensors, EveryMalformedHeaderIsRefusedInWords) {
 
 TEST(Safetensors, WhatIsNoFileOfTheKindIsRefused) {
   TemporaryFolder folder;
-  auto refused = [](const std::filesystem::path& path, const char* message) {
+  auto refused = [](const std::filesystem::path& path, const std::string& message) {
     EXPECT_THAT([&] { load_safetensors(path); }, ThrowsMessage<FormatError>(HasSubstr(message)));
     EXPECT_THAT([&] { load_safetensors_metadata(path); }, ThrowsMessage<FormatError>(HasSubstr(path.string())));
   };
-  refused(folder / "missing", "missing: cannot be opened: ");
+  refused(folder / "missing", std::string("missing: cannot be opened: ") + kNoSuchFile);
   refused(folder.path(), "is a directory");
   refused("/dev/null", "no regular file");
   refused(folder.write("empty", ""), "is empty");
@@ -209,7 +210,7 @@ TEST(Safetensors, AMissingFolderIsAnError) {
       [&] {
         save_safetensors(folder / "no/such/file", NamedTensors{{"x", ones({3})}});
       },
-      ThrowsMessage<FormatError>(HasSubstr("cannot be written: ")));
+      ThrowsMessage<FormatError>(HasSubstr(std::string("cannot be written: ") + kNoSuchFile)));
   EXPECT_THAT(
       [&] {
         save_safetensors(folder.path(), NamedTensors{{"x", ones({3})}});

@@ -10,6 +10,7 @@
 
 #include <cli/etna_program.h>
 #include <data/temporary_folder.h>
+#include <etna/device/os/folders.h>
 #include <etna/train/metric_log.h>
 #include <etna/train/read_bytes.h>
 #include <etna/train/run_list.h>
@@ -71,7 +72,8 @@ TEST_F(RunsCommand, SaysWhereRunsWillBe) {
   EXPECT_EQ(runs("--json").output, "[]\n");
   const Result homeless = etna("runs", "-u ETNA_RUNS -u XDG_STATE_HOME -u HOME -u LOCALAPPDATA");
   EXPECT_EQ(homeless.code, 1);
-  EXPECT_THAT(homeless.output, HasSubstr("ETNA_RUNS is not set, and the user has no folder for it"));
+  EXPECT_THAT(homeless.output,
+              HasSubstr(std::string("none of ETNA_RUNS, XDG_STATE_HOME and ") + os::kUserFolderVariable + " is set"));
 }
 
 TEST_F(RunsCommand, ListsTheNewestFirst) {

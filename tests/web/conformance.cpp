@@ -29,11 +29,16 @@ Json json_of(const conformance::Errors& errors) {
   return all;
 }
 
-std::vector<const OpDef*> every_op() {
-  std::vector<const OpDef*> all(all_ops().begin(), all_ops().end());
-  for (const OpDef& op : conformance::composed_ops()) all.push_back(&op);
-  std::sort(all.begin(), all.end(), [](const OpDef* a, const OpDef* b) { return std::string_view(a->name) < b->name; });
-  return all;
+/// By name.
+const std::vector<const OpDef*>& every_op() {
+  static const std::vector<const OpDef*> sorted = [] {
+    std::vector<const OpDef*> all(all_ops().begin(), all_ops().end());
+    for (const OpDef& op : conformance::composed_ops()) all.push_back(&op);
+    const auto before = [](const OpDef* a, const OpDef* b) { return std::string_view(a->name) < b->name; };
+    std::sort(all.begin(), all.end(), before);
+    return all;
+  }();
+  return sorted;
 }
 
 long long comparisons() {

@@ -206,8 +206,11 @@ class FewRows {
     if (kernels.multiply == nullptr || by_tables(w) || arranged_for(w) != nullptr) return;
     const std::int64_t groups = (w.columns + kGroupSize - 1) / kGroupSize,
                        runs = (groups + kernels.groups - 1) / kernels.groups;
-    arranged_.push_back({w.kernels, cpu::Scratch<std::byte>(static_cast<std::size_t>(runs) * kernels.bytes)});
-    kernels.arrange(codes_.view.groups, groups, arranged_.back().groups.data());
+    Arranged& made =
+        *std::find_if(arranged_.begin(), arranged_.end(), [](const Arranged& one) { return !one.kernels; });
+    made.kernels = w.kernels;
+    made.groups.resize(static_cast<std::size_t>(runs) * kernels.bytes);
+    kernels.arrange(codes_.view.groups, groups, made.groups.data());
   }
   /// Null where the weight meets codes as they are.
   const std::byte* arranged_for(const Weight& w) const {
@@ -217,14 +220,14 @@ class FewRows {
   }
 
   struct Arranged {
-    const RowKernels* kernels;
+    const RowKernels* kernels = nullptr;
     cpu::Scratch<std::byte> groups;
   };
 
   const float* x_;
   std::int64_t rows_;
   RoundedRows codes_;
-  std::vector<Arranged> arranged_;
+  std::array<Arranged, kMostWeights> arranged_;
   cpu::Scratch<std::byte> tables_;
 };
 
