@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include <etna/tensor/ops/quantized/formats_avx2.h>
+#include <etna/tensor/ops/quantized/read_rows.h>
 #include <etna/tensor/ops/quantized/round_groups.h>
 
 // Few rows of x. Bound by the instructions that a group of 256 takes, some sixty with one row, until memory is. Codes

@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include <etna/tensor/ops/quantized/formats_avx512.h>
+#include <etna/tensor/ops/quantized/read_rows.h>
 #include <etna/tensor/ops/quantized/round_groups.h>
 
 namespace etna::quantized::avx512 {

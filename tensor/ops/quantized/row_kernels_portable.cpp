@@ -1,6 +1,7 @@
 #include <string_view>
 
 #include <etna/tensor/ops/quantized/packed_formats.h>
+#include <etna/tensor/ops/quantized/read_rows.h>
 #include <etna/tensor/ops/quantized/round_groups.h>
 #include <etna/tensor/ops/quantized/row_kernels.h>
 #include <etna/tensor/ops/quantized/row_kernels_targets.h>
