@@ -7,11 +7,23 @@
 
 #include "runs_command.h"
 
-// A device that is always full, which not every system has.
+// A device that is always full, and names of files that other systems do not have.
 namespace etna {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
+
+TEST_F(RunsCommand, TextOfFilesCannotCommandTheTerminal) {
+  add("evil\x1b]0;title\x07", 3, R"({"key\u001b[31m":"value\u202e","other":"\n"})");
+  add("good", 3, "{}");
+  for (const char* arguments : {"", "compare evil good", "plot evil", "plot --metric nothing evil", "--sort nothing"}) {
+    const Result all = runs(arguments);
+    EXPECT_THAT(all.output, AllOf(Not(HasSubstr("\x1b")), Not(HasSubstr("\x07")), Not(HasSubstr("\u202e"))));
+  }
+  EXPECT_THAT(runs("").output, HasSubstr("evil\\x1b]0;title\\x07"));
+}
 
 TEST_F(RunsCommand, APictureOnAFullDiskIsAnError) {
   add_three();
