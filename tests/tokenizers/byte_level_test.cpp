@@ -93,7 +93,7 @@ TEST(RegexSplitter, FindsPlainTextInEveryBuild) {
   };
   using Match = RegexSplitter::Match;
   EXPECT_THAT(found("a.", "xa.a.ab"), ElementsAre(Match(1, 3), Match(3, 5)));
-  EXPECT_THAT(found("\\", "a\\\b"), ElementsAre(Match(1, 2), Match(2, 3)));
+  EXPECT_THAT(found("\\", "a\\\\b"), ElementsAre(Match(1, 2), Match(2, 3)));
   EXPECT_THAT(found(std::string(" \0\u2581\n", 6), std::string("\u2581 \0\u2581\n", 9)), ElementsAre(Match(3, 9)));
   EXPECT_THAT(found("", "abc"), ElementsAre());
   EXPECT_THAT(found("abc", "ab"), ElementsAre());
