@@ -25,6 +25,13 @@ etna_headers(nlohmann_json::nlohmann_json JSON nlohmann/json.hpp nlohmann-json3-
 if(ETNA_BUILD_EXAMPLES)
   etna_headers(CLI11::CLI11 CLI11 CLI/CLI.hpp libcli11-dev CLI)
 endif()
+if(ETNA_VULKAN)
+  etna_headers(etna_volk VOLK volk.c libvolk-dev volk.c volk.h)
+  etna_headers(etna_vulkan_headers VULKAN vulkan/vulkan.h libvulkan-dev vulkan vk_video)
+  set(VOLK_INCLUDE_DIR ${headers} CACHE PATH "Folder of volk.c")
+  set(VULKAN_INCLUDE_DIR ${headers} CACHE PATH "Folder of vulkan/vulkan.h")
+  mark_as_advanced(VOLK_INCLUDE_DIR VULKAN_INCLUDE_DIR)
+endif()
 etna_headers(hwy::hwy HIGHWAY hwy/highway.h libhwy-dev hwy OPTIONAL)
 if(TARGET hwy::hwy)
   # To choose among targets at run time takes Highway's library; headers are enough for the one of the compiler's flags.

@@ -76,7 +76,7 @@ shared vec4 segments[HEADS * 4];  // the largest scores of 16 parts of a tile
 shared float largest[HEADS];  // of the scores so far
 shared float factor[HEADS];   // of the sums so far, since the largest has grown
 
-const float NONE = uintBitsToFloat(0xff800000u);
+#define NONE uintBitsToFloat(0xff800000u)
 
 #ifdef ROTATED
 // The queries of this workgroup and the new key and value, as the projection left them.

@@ -31,7 +31,7 @@ shared uint places[256];
 shared uint histogram[256];
 shared uint chosen, rest;
 
-const float NONE = uintBitsToFloat(0xff800000u);
+#define NONE uintBitsToFloat(0xff800000u)
 
 // What a candidate must have to stay.
 struct Limits {

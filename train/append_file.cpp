@@ -22,11 +22,15 @@ AppendFile::AppendFile(const std::filesystem::path& path, Open open) : path_(pat
 }
 
 void AppendFile::append(std::string_view bytes) {
-  std::error_code unknown, error;
-  const os::FileInfo before = file_.info(unknown);
+  std::error_code error;
   const std::size_t written = file_.write(bytes, error);
-  // Readers skip a cut last line, so a failure to remove it does not matter.
-  if (error && written > 0 && !unknown && before.kind == os::FileKind::regular) file_.truncate(before.bytes, unknown);
+  if (error && written > 0) {
+    // Readers skip a cut last line, so a failure to remove it does not matter.
+    std::error_code unknown;
+    const os::FileInfo now = file_.info(unknown);
+    if (!unknown && now.kind == os::FileKind::regular && now.bytes >= written)
+      file_.truncate(now.bytes - written, unknown);
+  }
   check(path_, error);
 }
 

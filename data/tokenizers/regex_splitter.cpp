@@ -14,6 +14,15 @@
 #include <etna/device/error.h>
 
 namespace etna::data {
+namespace {
+
+/// Whether the character stands for itself in every regular expression.
+bool is_plain(char c) {
+  return (c & 0x80) != 0 || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '\n' ||
+         c == '\r' || c == '\t' || c == '\0';
+}
+
+}  // namespace
 
 #ifdef ETNA_HAS_PCRE2
 namespace {
@@ -116,16 +125,32 @@ std::vector<RegexSplitter::Match> RegexSplitter::matches(std::string_view text) 
 
 #else
 
-struct RegexSplitter::Compiled {};
+/// Without PCRE2 only expressions that escape_regex() writes are taken: the text that they find.
+struct RegexSplitter::Compiled {
+  std::string text;
+};
 
-RegexSplitter::RegexSplitter(const std::string& pattern, const std::string& name) {
-  throw FormatError(
-      fmt::format("{}: the regular expression {:.200} needs PCRE2, which this build of Etna lacks; build "
-                  "it without ETNA_MINIMAL (Debian: libpcre2-dev)",
-                  name, pattern));
+RegexSplitter::RegexSplitter(const std::string& pattern, const std::string& name)
+    : compiled_(std::make_unique<Compiled>()) {
+  for (std::size_t i = 0; i < pattern.size(); ++i) {
+    const bool escaped = pattern[i] == '\\' && i + 1 < pattern.size() && !is_plain(pattern[i + 1]);
+    if (!escaped && !is_plain(pattern[i]))
+      throw FormatError(
+          fmt::format("{}: the regular expression {:.200} needs PCRE2, which this build of Etna lacks; build "
+                      "it without ETNA_MINIMAL (Debian: libpcre2-dev)",
+                      name, pattern));
+    compiled_->text += pattern[escaped ? ++i : i];
+  }
 }
 
-std::vector<RegexSplitter::Match> RegexSplitter::matches(std::string_view) const { return {}; }
+std::vector<RegexSplitter::Match> RegexSplitter::matches(std::string_view text) const {
+  const std::string& wanted = compiled_->text;
+  std::vector<Match> found;
+  if (wanted.empty()) return found;
+  for (std::size_t at = 0; (at = text.find(wanted, at)) != std::string_view::npos; at += wanted.size())
+    found.emplace_back(at, at + wanted.size());
+  return found;
+}
 
 #endif
 
@@ -178,9 +203,7 @@ std::string from_ruby_regex(std::string_view pattern, const std::string& name) {
 std::string escape_regex(std::string_view text) {
   std::string out;
   for (const char c : text) {
-    const bool plain = (c & 0x80) != 0 || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                       c == '\n' || c == '\r' || c == '\t' || c == '\0';
-    if (!plain) out += '\\';
+    if (!is_plain(c)) out += '\\';
     out += c;
   }
   return out;

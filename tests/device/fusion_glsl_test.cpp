@@ -25,7 +25,7 @@ class FusionGlsl : public testing::Test {
     if (glsl_compiler().empty()) GTEST_SKIP() << "this build has no glslang";
     if (const char* before = std::getenv("ETNA_CACHE_DIR")) before_ = before;
     folder_ = fs::path(testing::TempDir()) / ("etna_fusion_glsl_" + std::to_string(::getpid()));
-    setenv("ETNA_CACHE_DIR", folder_.c_str(), 1);
+    setenv("ETNA_CACHE_DIR", folder_.string().c_str(), 1);
   }
   void TearDown() override {
     if (folder_.empty()) return;

@@ -92,7 +92,7 @@ class VulkanPipelineCache : public VulkanTest {
  protected:
   VulkanPipelineCache() {
     if (const char* before = std::getenv("ETNA_CACHE_DIR")) before_ = before;
-    ::setenv("ETNA_CACHE_DIR", folder_.c_str(), 1);
+    ::setenv("ETNA_CACHE_DIR", folder_.string().c_str(), 1);
   }
   ~VulkanPipelineCache() override {
     ::setenv("ETNA_CACHE_DIR", before_.c_str(), 1);

@@ -1,9 +1,9 @@
 #include <algorithm>
-#include <filesystem>
 #include <random>
 #include <thread>
 
 #include <etna/device/vulkan/api/injection.h>
+#include <runner/run_program.h>
 
 #include "vulkan_fixture.h"
 
@@ -132,9 +132,9 @@ TEST_F(VulkanRecorder, GivesTheBitsOfSerialExecution) {
 
 TEST_F(VulkanRecorder, GivesTheSameBitsWithABarrierBehindEveryDispatch) {
   if (barriers_everywhere()) return;
-  std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
-  std::string command = "ETNA_BARRIERS=all '" + self + "' --gtest_filter=VulkanRecorder.GivesTheBitsOfSerialExecution";
-  EXPECT_EQ(std::system((command + " >/dev/null").c_str()), 0);
+  const Result run =
+      run_program(this_program(), "--gtest_filter=VulkanRecorder.GivesTheBitsOfSerialExecution", "ETNA_BARRIERS=all");
+  EXPECT_EQ(run.code, 0) << run.output;
 }
 
 TEST_F(VulkanRecorder, SubmitsByItselfAfterManyDispatches) {

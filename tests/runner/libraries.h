@@ -28,6 +28,18 @@ inline constexpr bool kHasJpeg = true;
 inline constexpr bool kHasJpeg = false;
 #endif
 
+#ifdef ETNA_HAS_PCRE2
+inline constexpr bool kHasPcre2 = true;
+#else
+inline constexpr bool kHasPcre2 = false;
+#endif
+
+#ifdef ETNA_HAS_UTF8PROC
+inline constexpr bool kHasUtf8proc = true;
+#else
+inline constexpr bool kHasUtf8proc = false;
+#endif
+
 #ifdef ETNA_HAS_VULKAN
 inline constexpr bool kHasVulkan = true;
 #else

@@ -15,4 +15,7 @@ struct Result {
 Result run_program(const std::string& program, const std::string& arguments, const std::string& environment = "",
                    const std::string& errors = "2>&1");
 
+/// The file of the program that asks.
+std::string this_program();
+
 }  // namespace etna

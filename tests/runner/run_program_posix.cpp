@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdio>
+#include <filesystem>
 
 namespace etna {
 
@@ -17,5 +18,7 @@ Result run_program(const std::string& program, const std::string& arguments, con
   const int status = pclose(pipe);
   return {output, WIFEXITED(status) ? WEXITSTATUS(status) : -1};
 }
+
+std::string this_program() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
 
 }  // namespace etna

@@ -3,11 +3,14 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <optional>
 #include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <windows.h>
 
 namespace etna {
 namespace {
@@ -60,6 +63,12 @@ Result run_program(const std::string& program, const std::string& arguments, con
   while (const std::size_t n = std::fread(buffer.data(), 1, buffer.size(), pipe)) output.append(buffer.data(), n);
   const int code = _pclose(pipe);
   return {output, code};
+}
+
+std::string this_program() {
+  std::array<wchar_t, 32768> path;
+  return std::filesystem::path(path.data(), path.data() + ::GetModuleFileNameW(nullptr, path.data(), path.size()))
+      .string();
 }
 
 }  // namespace etna

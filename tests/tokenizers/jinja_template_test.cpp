@@ -23,7 +23,7 @@ using ::testing::ThrowsMessage;
 
 /// Bytes, and special tokens: 256 <|turn|>, 257 <|end|>, 258 [X].
 ModelTokenizer with_template(const std::string& jinja) {
-  VocabularyFields fields = byte_fields({}, {"<|turn|>", "<|end|>", "[X]"}, "qwen2");
+  VocabularyFields fields = byte_fields({}, {"<|turn|>", "<|end|>", "[X]"}, "gpt-2");
   fields.chat_template = jinja;
   fields.eos = 257;
   return ModelTokenizer(fields);

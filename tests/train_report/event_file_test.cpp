@@ -1,6 +1,7 @@
 #include <cmath>
 #include <fstream>
 #include <limits>
+#include <regex>
 #include <string>
 
 #include <gmock/gmock.h>
@@ -29,7 +30,9 @@ TEST(EventFile, ChecksumsAreCrc32c) {
 TEST(EventFile, BeginsWithItsVersionAndAStart) {
   TemporaryFolder folder;
   EventFileWriter writer(folder.path(), 120);
-  EXPECT_THAT(writer.path().filename().string(), testing::MatchesRegex("events\\.out\\.tfevents\\.[0-9]{10}\\..+"));
+  EXPECT_TRUE(
+      std::regex_match(writer.path().filename().string(), std::regex("events\\.out\\.tfevents\\.[0-9]{10}\\..+")))
+      << writer.path();
   const EventFile file = read_event_file(writer.path());
   ASSERT_EQ(file.events.size(), 2u);
   EXPECT_EQ(file.events[0].file_version, "brain.Event:2");

@@ -103,9 +103,6 @@ TEST(HtmlReport, ASteepBeginningGetsAPictureWithoutIt) {
 TEST(HtmlReport, AFolderThatCannotBeWrittenIsAnErrorInWords) {
   TemporaryFolder folder;
   EXPECT_THAT([&] { write_report(folder / "none", {}); }, ThrowsMessage<FormatError>(HasSubstr("report.html")));
-  std::filesystem::create_symlink("/dev/full", folder / "report.html");
-  EXPECT_THAT([&] { write_report(folder.path(), {}); },
-              ThrowsMessage<FormatError>(HasSubstr("No space left on device")));
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include <etna/train/event_file.h>
 #include <etna/train/metric_log.h>
 #include <etna/train/read_bytes.h>
+#include <runner/system_words.h>
 
 namespace etna::training {
 namespace {
@@ -246,7 +247,7 @@ TEST(MetricLog, AFolderThatCannotBeWrittenIsAnErrorInWords) {
   EXPECT_THAT([&] { MetricLog(folder / "file", {}); }, ThrowsMessage<FormatError>(HasSubstr("file cannot be made")));
   fs::create_directory(folder / "metrics.csv");
   EXPECT_THAT([&] { MetricLog(folder.path(), {}); },
-              ThrowsMessage<FormatError>(HasSubstr("metrics.csv cannot be written: Is a directory")));
+              ThrowsMessage<FormatError>(HasSubstr(std::string("metrics.csv cannot be written: ") + kIsAFolder)));
 }
 
 TEST(MetricLog, AHundredThousandRowsTakeSeconds) {

@@ -1,20 +1,16 @@
 #include <cmath>
-#include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include <cli/etna_program.h>
-#include <data/temporary_folder.h>
 #include <etna/device/os/folders.h>
-#include <etna/train/metric_log.h>
 #include <etna/train/read_bytes.h>
-#include <etna/train/run_list.h>
 #include <etna/train/terminal_text.h>
+
+#include "runs_command.h"
 
 namespace etna {
 namespace {
@@ -23,47 +19,6 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 using Json = nlohmann::json;
-
-class RunsCommand : public testing::Test {
- protected:
-  void add(const std::string& id, double loss, const std::string& config, bool metrics = true) {
-    training::RunRecord run;
-    run.id = id;
-    run.time = "2026-11-2" + std::to_string(count_++) + "T01:30:06Z";
-    run.folder = folder_ / id;
-    run.program = "wikitext train";
-    run.device = loss < 3 ? "vulkan:0 (NVIDIA H200)" : "cpu";
-    run.config = config;
-    run.steps = 12'000;
-    run.final_loss = loss;
-    run.tokens_per_second = 181'204.4;
-    run.perplexities = {{"valid", std::exp(loss)}};
-    training::append_run(run, list());
-    if (!metrics) return;
-    training::MetricLog log(run.folder, {"loss"});
-    for (int step = 0; step < 200; ++step) log.log(step, {{"loss", loss + 5 * std::exp(-step / 40.0)}}, step);
-    log.log(200, {{"valid_loss", loss}}, 200);
-  }
-  void add_three() {
-    add("aa11", 3.5, R"({"lr":0.001,"model":{"dim":256},"name":"first"})");
-    add("aa22", 2.5, R"({"lr":0.0003,"model":{"dim":512},"name":"first"})");
-    add("bb33", 3.0, R"({"lr":0.0003,"model":{"dim":512},"name":"first","dropout":0.1})", false);
-  }
-  std::filesystem::path list() const { return folder_ / "runs.jsonl"; }
-  Result runs(const std::string& arguments, const std::string& environment = "") {
-    return etna("runs " + arguments,
-                "-u COLUMNS LC_ALL=C.UTF-8 ETNA_RUNS='" + folder_.path().string() + "' " + environment);
-  }
-  static std::vector<std::string> lines(const std::string& text) {
-    std::vector<std::string> all;
-    std::istringstream in(text);
-    for (std::string line; std::getline(in, line);) all.push_back(line);
-    return all;
-  }
-
-  TemporaryFolder folder_;
-  int count_ = 0;
-};
 
 TEST_F(RunsCommand, SaysWhereRunsWillBe) {
   const Result none = runs("");
@@ -195,38 +150,15 @@ TEST_F(RunsCommand, PlotsAsAPictureAndAsJson) {
   EXPECT_EQ(json[0]["run"], "aa11");
   EXPECT_EQ(json[0]["points"].size(), 200u);
   EXPECT_EQ(json[0]["points"][0], Json({0, 8.5}));
-  const Result full = runs("plot aa11 --svg /dev/full");
-  EXPECT_EQ(full.code, 4);
-  EXPECT_THAT(full.output, HasSubstr("No space left on device"));
-}
-
-TEST_F(RunsCommand, TextOfFilesCannotCommandTheTerminal) {
-  add("evil\x1b]0;title\x07", 3, R"({"key\u001b[31m":"value\u202e","other":"\n"})");
-  add("good", 3, "{}");
-  for (const char* arguments : {"", "compare evil good", "plot evil", "plot --metric nothing evil", "--sort nothing"}) {
-    const Result all = runs(arguments);
-    EXPECT_THAT(all.output, AllOf(Not(HasSubstr("\x1b")), Not(HasSubstr("\x07")), Not(HasSubstr("\u202e"))));
-  }
-  EXPECT_THAT(runs("").output, HasSubstr("evil\\x1b]0;title\\x07"));
 }
 
 TEST_F(RunsCommand, DamagedLinesAreCounted) {
   add_three();
-  { std::ofstream(list(), std::ios::app) << "nonsense\n\n{\"id\":3}\n"; }
+  { std::ofstream(list(), std::ios::app | std::ios::binary) << "nonsense\n\n{\"id\":3}\n"; }
   const Result all = runs("");
   EXPECT_EQ(all.code, 0);
   EXPECT_THAT(all.output, HasSubstr("2 damaged lines of " + list().string() + " left out"));
   EXPECT_THAT(all.output, HasSubstr("aa11"));
-}
-
-TEST_F(RunsCommand, AFullStandardOutputIsAnError) {
-  add_three();
-  for (const char* arguments : {"", "--json", "compare aa11 bb33", "plot aa11"}) {
-    const std::string said = (folder_ / "said").string();
-    const Result full = runs(std::string(arguments) + " >/dev/full 2>'" + said + "' #");
-    EXPECT_EQ(full.code, 1) << arguments;
-    EXPECT_THAT(training::read_bytes(said), HasSubstr("standard output cannot be written: No space left on device"));
-  }
 }
 
 }  // namespace

@@ -29,8 +29,10 @@ HWY_BEFORE_NAMESPACE();
 namespace etna::cpu::HWY_NAMESPACE {
 
 // A panel of b is half of an L1 cache of 32 KiB, or, with 16 floats a vector, all of it. A block is
-// [kBlockRows, kDepth] of a and [kDepth, kBlockColumns] of b.
-constexpr std::int64_t kDepth = std::max<std::int64_t>(256, 4096 / kColumns), kBlockRows = 240, kBlockColumns = 512;
+// [kBlockRows, kDepth] of a and [kDepth, kBlockColumns] of b. With vectors of one float, a panel as large as the cache
+// allows would be 2048 deep, and sums as long lose digits.
+constexpr std::int64_t kDepth = std::clamp<std::int64_t>(4096 / kColumns, 256, 512), kBlockRows = 240,
+                       kBlockColumns = 512;
 constexpr bool kReadsRows = kRows <= 6;
 
 /// Packs `count` rows of op(a), or columns of op(b), into panels [depth, Width], zero-padded.
