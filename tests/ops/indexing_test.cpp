@@ -1,3 +1,4 @@
+#include <cmath>
 #include <numeric>
 
 #include <gmock/gmock.h>
@@ -200,6 +201,10 @@ TEST(Indexing, WrongIndicesAreErrorsOnEveryDevice) {
     EXPECT_THROW(index(x, {list({0, 1}, device), list({0, 1, 2}, device)}), ShapeError);
     EXPECT_THROW(index(x, {Slice(0, 2, 0)}), ShapeError);
     EXPECT_THROW(index_put_(x, {good.select(1, 0)}, ones({3, 3}, device)), ShapeError);
+    Tensor integers = zeros({2}, {i64, device});
+    for (double value : {0.5, 0x1p63, std::nan(""), -HUGE_VAL})
+      EXPECT_THROW(index_put_(integers, {0}, value), DtypeError);
+    EXPECT_NO_THROW(index_put_(integers, {0}, -0x1p63));
     EXPECT_THROW(scatter_reduce(x, 0, good, two, "median"), Error);
     EXPECT_THROW(scatter(x, 0, good, two.to(i32)), DtypeError);
     Tensor w = ones({2, 3}, device).requires_grad_();

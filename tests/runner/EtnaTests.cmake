@@ -77,6 +77,19 @@ function(etna_tests target)
   set_property(GLOBAL APPEND PROPERTY ETNA_TEST_PROCESSES ${processes})
 endfunction()
 
+# etna_program_path(VARIABLE TARGET): what a test names to run a program: its file, or where programs need an emulator, a
+# script that hands it over.
+function(etna_program_path variable target)
+  set(${variable} $<TARGET_FILE:${target}> PARENT_SCOPE)
+  if(CMAKE_CROSSCOMPILING_EMULATOR AND NOT WIN32)
+    set(script ${CMAKE_CURRENT_BINARY_DIR}/emulated_${target})
+    list(JOIN CMAKE_CROSSCOMPILING_EMULATOR "' '" emulator)
+    file(GENERATE OUTPUT ${script} CONTENT "#!/bin/sh\nexec '${emulator}' '$<TARGET_FILE:${target}>' \"$@\"\n"
+      FILE_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
+    set(${variable} ${script} PARENT_SCOPE)
+  endif()
+endfunction()
+
 # To be called behind all etna_tests(): a test that the processes ran all tests, each once.
 function(etna_every_test)
   get_property(programs GLOBAL PROPERTY ETNA_TEST_PROGRAMS)
@@ -84,12 +97,14 @@ function(etna_every_test)
   set(list ${CMAKE_CURRENT_BINARY_DIR}/programs.txt)
   list(JOIN programs "\n" programs)
   file(GENERATE OUTPUT ${list} CONTENT "${programs}\n")
+  list(JOIN CMAKE_CROSSCOMPILING_EMULATOR " " emulator)
   set(file ${CMAKE_CURRENT_BINARY_DIR}/every_test.cmake)
   file(GENERATE OUTPUT ${file} CONTENT
     "if(NOT DEFINED ENV{ETNA_TEST_EACH})
   add_test(tests.every_test_ran_once [=[${PROJECT_SOURCE_DIR}/tests/runner/every_test.sh]=] ran
     [=[${ETNA_TESTS_RAN}]=] [=[${list}]=])
-  set_tests_properties(tests.every_test_ran_once PROPERTIES DEPENDS [=[${processes}]=])
+  set_tests_properties(tests.every_test_ran_once PROPERTIES DEPENDS [=[${processes}]=]
+    ENVIRONMENT [=[ETNA_EMULATOR=${emulator}]=])
 endif()\n")
   set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${file})
 endfunction()

@@ -82,6 +82,9 @@ chmod +x test_stub
 echo "$work/test_stub=stub.0,stub.1" >programs.txt
 every=$root/tests/runner/every_test.sh
 expect 0 "2 tests in 2 processes" "$every" count programs.txt
+install -m 644 test_stub foreign_stub # runs by an emulator only
+echo "$work/foreign_stub=stub.0" >foreign.txt
+expect 0 "2 tests in 1 processes" env ETNA_EMULATOR="env sh" "$every" count foreign.txt
 echo "Suite.A" >ran/stub.0
 expect 1 "stub.1 did not run to its end" "$every" ran ran programs.txt
 printf '# GPU outputs: 3\n' >ran/stub.1

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -328,7 +329,8 @@ Tensor& index_put_(Tensor& x, const std::vector<Index>& indices, const Tensor& g
 
 Tensor& index_put_(Tensor& x, const std::vector<Index>& indices, double value) {
   detail::require_defined("index_put_", x);
-  if (!is_floating(x.dtype()) && value != static_cast<double>(static_cast<std::int64_t>(value))) {
+  const bool whole = value == std::trunc(value) && value >= -0x1p63 && value < 0x1p63;  // all that i64 holds
+  if (!is_floating(x.dtype()) && !whole) {
     throw DtypeError(
         fmt::format("index_put_: a tensor of {} cannot hold {}; convert it first", name(x.dtype()), value));
   }

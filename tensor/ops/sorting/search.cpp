@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -90,7 +91,7 @@ Tensor searchsorted(const Tensor& sorted, const Tensor& values, bool out_int32, 
 }
 Tensor searchsorted(const Tensor& sorted, double value, bool out_int32, bool right) {
   detail::require_defined("searchsorted", sorted);
-  const bool whole = value == static_cast<double>(static_cast<std::int64_t>(value));
+  const bool whole = value == std::trunc(value) && value >= -0x1p63 && value < 0x1p63;  // all that i64 holds
   const DType t = is_floating(sorted.dtype()) ? sorted.dtype() : whole ? i64 : f32;
   return searchsorted(sorted, scalar(value, {t, sorted.device()}), out_int32, right);
 }
