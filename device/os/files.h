@@ -79,7 +79,7 @@ class File {
   Lock lock(bool wait);
 
   std::intptr_t handle_ = kClosed;
-  bool appends_ = false;
+  [[maybe_unused]] bool appends_ = false;
 };
 
 }  // namespace etna::os

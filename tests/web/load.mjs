@@ -7,6 +7,7 @@ export const root = fileURLToPath(new URL("../..", import.meta.url));
 export const folder = process.env.ETNA_WEB ?? join(root, "build/web");
 export const package_folder = join(folder, "etna");
 export const etna_module = await import(pathToFileURL(join(package_folder, "etna.mjs")));
+export const { has_threads } = await import(pathToFileURL(join(package_folder, "built.mjs")));
 export const load = (options) => etna_module.load({ device: "cpu", ...options });
 
 /** The folder of stories260K, or null. */

@@ -20,6 +20,8 @@ export interface LoadOptions {
   kernels?: string | URL | object;
   /** "auto": WebGPU if there is a GPU, else the CPU. */
   device?: "auto" | "cpu" | "webgpu";
+  /** false: one thread on the CPU even where WebAssembly may have more. */
+  threads?: boolean;
   /** Run in a Web Worker, so that the page stays responsive. */
   worker?: boolean;
   onProgress?: (progress: { stage: "loading" | "ready" }) => void;

@@ -11,14 +11,15 @@ export { EtnaError };
  * Loads Etna.
  * @param options.wasm URL or bytes of etna_core.wasm, kernels URL or contents of kernels.json
  * @param options.device "auto": WebGPU if there is one, else the CPU; "cpu"; "webgpu"
+ * @param options.threads false: one thread on the CPU even where WebAssembly may have more
  * @param options.worker true: everything runs in a Web Worker, so that the page stays responsive
  * @param options.onProgress called with { stage }
  */
-export async function load({ wasm, kernels, device = "auto", worker = false, onProgress } = {}) {
+export async function load({ wasm, kernels, device = "auto", threads = true, worker = false, onProgress } = {}) {
   if (!["auto", "cpu", "webgpu"].includes(device))
     throw new EtnaError(`load: there is no device '${device}'; there are auto, cpu and webgpu`, "DeviceError");
   onProgress?.({ stage: "loading" });
-  const options = { wasm: wasm instanceof URL ? wasm.href : wasm, kernels, device };
+  const options = { wasm: wasm instanceof URL ? wasm.href : wasm, kernels, device, threads };
   let transport;
   if (worker) {
     const { WorkerTransport } = await import("./transport.mjs");

@@ -1,4 +1,6 @@
 // The module of WebAssembly and what it needs of the page: files in its memory, WebGPU, and one call after another.
+import { has_threads } from "./built.mjs";
+
 const in_node = typeof process !== "undefined" && Boolean(process.versions?.node);
 
 /** An error of Etna. `kind` is the C++ class: "ShapeError", "FormatError", ... */
@@ -19,6 +21,26 @@ function install_placeholders() {
     return f;
   };
   WebAssembly.promising ??= (f) => async (...args) => f(...args);
+}
+
+/** Why C++ can have no threads here; null where it can. A page's own thread may not wait for others. */
+function no_threads() {
+  if (in_node) return null;
+  if (!globalThis.crossOriginIsolated) return "this page is not served with the headers COOP and COEP";
+  return typeof document === "undefined" ? null : "they need load({ worker: true })";
+}
+
+/** The module with threads, or null with a note. */
+async function open_with_threads(options, notes) {
+  try {
+    const reason = no_threads();
+    if (reason) throw new Error(reason);
+    const { default: etna_threads } = await import("./etna_threads.mjs");
+    return await etna_threads({ ...options });
+  } catch (error) {
+    notes.push(`one thread on the CPU: ${error.message}`);
+    return null;
+  }
 }
 
 async function read_json(source) {
@@ -94,15 +116,24 @@ export class Runtime {
   notes = [];
 
   /** @param options as load() of etna.mjs */
-  static async open({ wasm, ...devices } = {}) {
+  static async open({ wasm, threads = true, ...devices } = {}) {
     const runtime = new Runtime();
     const { options, notes } = await module_options(devices);
     if (wasm instanceof ArrayBuffer || ArrayBuffer.isView(wasm)) options.wasmBinary = wasm;
     else if (wasm) options.locateFile = () => String(wasm);
     runtime.notes = notes;
-    const { default: etna_core } = await import("./etna_core.mjs");
-    runtime.#core = await etna_core(options);
+    // WebGPU's objects belong to one thread, so the module with threads has only the CPU.
+    if (threads && has_threads && !wasm && !options.etna_webgpu) runtime.#core = await open_with_threads(options, notes);
+    if (!runtime.#core) {
+      const { default: etna_core } = await import("./etna_core.mjs");
+      runtime.#core = await etna_core(options);
+    }
     return runtime;
+  }
+
+  /** All memory of WebAssembly; anew for each use, since it grows. */
+  get #bytes() {
+    return new Uint8Array(this.#core.wasmMemory.buffer);
   }
 
   /**
@@ -133,7 +164,7 @@ export class Runtime {
       const result = JSON.parse(core.UTF8ToString(answer));
       if (result.error) throw new EtnaError(result.error, result.kind);
       if ("bytes_at" in result) {
-        result.bytes = core.HEAPU8.slice(result.bytes_at, result.bytes_at + result.bytes_size);
+        result.bytes = this.#bytes.slice(result.bytes_at, result.bytes_at + result.bytes_size);
         core._free(result.bytes_at);
       }
       return result;
@@ -159,7 +190,7 @@ export class Runtime {
 
   #copy_in(bytes) {
     const at = this.#allocate(bytes.byteLength, "tensor");
-    this.#core.HEAPU8.set(new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength), at);
+    this.#bytes.set(new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength), at);
     return at;
   }
 
@@ -169,7 +200,7 @@ export class Runtime {
   }
 
   get memory_bytes() {
-    return this.#core.HEAPU8.length;
+    return this.#bytes.length;
   }
 
   /**
@@ -187,7 +218,7 @@ export class Runtime {
         signal?.throwIfAborted();
         if (written + chunk.length > size)
           throw new EtnaError(`${name}: it has more than ${size} bytes`, "FormatError");
-        this.#core.HEAPU8.set(chunk, at + written);
+        this.#bytes.set(chunk, at + written);
         written += chunk.length;
         on_progress?.({ loaded: written, total: size });
       }
@@ -200,7 +231,7 @@ export class Runtime {
     FS.mkdirTree(`/models/${folder}`);
     FS.writeFile(path, "");
     const { node } = FS.lookupPath(path);
-    const heap = () => this.#core.HEAPU8;
+    const heap = () => this.#bytes;
     node.usedBytes = size;
     node.etna_bytes_at = at;
     node.stream_ops = {
