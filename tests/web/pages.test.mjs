@@ -11,7 +11,7 @@ import { serve } from "../../web/serve.mjs";
 import { make_digits } from "../../web/pages/digits.mjs";
 import { browser, cells_of, enabled, fits, named, origin, picture, says, skip, steps, text_of, use_browser,
   visit } from "./browser.mjs";
-import { folder, read, root, skip_stories, stories } from "./load.mjs";
+import { folder, has_threads, read, root, skip_stories, stories } from "./load.mjs";
 
 const trained = process.env.ETNA_RUN ?? join(root, "build/demo");
 const skip_run = existsSync(join(trained, "checkpoints/best.safetensors")) ? false : "./run demo has trained no model";
@@ -329,17 +329,19 @@ test("what a page loads first is at most 2.5 MB gzipped", { skip }, async (t) =>
   await page.goto(`${origin}/draw.html`);
   await enabled(page, "#train");
   await page.close();
-  // What the worker loads is not among the page's requests everywhere.
-  const files = [...loaded].filter((path) => !path.startsWith("/data/"));
-  const own = ["worker.mjs", "runtime.mjs", "etna_core.mjs", "etna_core.wasm"];
+  // What the worker loads is not among the page's requests everywhere: one of two modules, with WebGPU or with threads.
   const webgpu = ["kernels.json", "device/webgpu/webgpu.mjs", "device/webgpu/built_in.mjs",
     "shaders/webgpu/kernels.mjs", "shaders/webgpu/specialize.mjs", "shaders/webgpu/evaluate.mjs"];
-  for (const name of [...own, ...webgpu]) files.push(`/etna/${name}`);
-  let sum = 0;
-  for (const path of new Set(files)) {
-    const file = join(folder, path);
-    if (existsSync(file) && (await stat(file)).isFile()) sum += gzipSync(await readFile(file)).length;
+  const modules = { etna_core: webgpu, ...(has_threads && { etna_threads: [] }) };
+  const shared = [...loaded].filter((path) => !/^\/data\/|\/etna_(core|threads)\./.test(path));
+  for (const [module, more] of Object.entries(modules)) {
+    const own = ["worker.mjs", "runtime.mjs", `${module}.mjs`, `${module}.wasm`, ...more];
+    let sum = 0;
+    for (const path of new Set([...shared, ...own.map((name) => `/etna/${name}`)])) {
+      const file = join(folder, path);
+      if (existsSync(file) && (await stat(file)).isFile()) sum += gzipSync(await readFile(file)).length;
+    }
+    t.diagnostic(`${module}: ${(sum / 1e6).toFixed(2)} MB gzipped`);
+    assert.ok(sum > 1e6 && sum <= 2.5e6, `${module}: ${sum} bytes`);
   }
-  t.diagnostic(`${(sum / 1e6).toFixed(2)} MB gzipped`);
-  assert.ok(sum > 1e6 && sum <= 2.5e6, `${sum} bytes`);
 });

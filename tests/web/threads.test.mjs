@@ -2,9 +2,11 @@
 import assert from "node:assert/strict";
 import { cpus } from "node:os";
 import { test } from "node:test";
+import { skip as skip_browser, use_browser, visit } from "./browser.mjs";
 import { has_threads, load, read, skip_stories } from "./load.mjs";
 
 const skip = has_threads ? false : "the package was built with one thread";
+use_browser();
 const threads_of = (etna) => etna.devices.find((device) => device.name === "cpu").limits.join();
 
 test("the CPU has as many threads as the machine, or one when that is asked for", { skip }, async () => {
@@ -31,7 +33,8 @@ test("many threads and one compute the same bits", { skip }, async () => {
 test("a classifier learns on threads, and memory stays flat", { skip }, async () => {
   const etna = await load();
   const classifier = await etna.classifier({ model: "mlp", lr: 1e-3 });
-  const images = new Uint8Array(64 * 784).map((_, i) => (i * 7) % 256), labels = new Uint8Array(64).map((_, i) => i % 10);
+  const images = new Uint8Array(64 * 784).map((_, i) => (i * 7) % 256);
+  const labels = new Uint8Array(64).map((_, i) => i % 10);
   const first = await (await classifier.train_step(images, labels)).loss();
   for (let step = 0; step < 50; step++) await classifier.train_step(images, labels);
   const { wasm } = await etna.memory();
@@ -48,3 +51,27 @@ test("stories260K writes its greedy text exactly on threads", { skip: skip || sk
   assert.equal(text, read("expected_greedy.txt").toString());
   await model.free();
 });
+
+test("a worker of an isolated page has threads, the page itself one", { skip: skip || skip_browser }, () =>
+  visit("index.html", async (page) => {
+    const found = await page.evaluate(async () => {
+      const { load } = await import("./etna/etna.mjs");
+      const results = [];
+      for (const worker of [true, false]) {
+        const etna = await load({ device: "cpu", worker });
+        const product = etna.ones([300, 200]).matmul(etna.ones([200, 100]));
+        results.push({
+          sum: await product.sum().item(),
+          limits: etna.devices.find((device) => device.name === "cpu").limits.join(),
+          notes: etna.notes,
+        });
+        etna.close();
+      }
+      return { results, cores: navigator.hardwareConcurrency };
+    });
+    const [worker, own] = found.results;
+    assert.deepEqual(worker, { sum: 300 * 200 * 100, limits: `${found.cores} threads`, notes: [] });
+    assert.equal(own.sum, 300 * 200 * 100);
+    assert.equal(own.limits, "1 threads");
+    assert.match(own.notes.join(), /one thread on the CPU: they need load\({ worker: true }\)/);
+  }));

@@ -123,7 +123,8 @@ export class Runtime {
     else if (wasm) options.locateFile = () => String(wasm);
     runtime.notes = notes;
     // WebGPU's objects belong to one thread, so the module with threads has only the CPU.
-    if (threads && has_threads && !wasm && !options.etna_webgpu) runtime.#core = await open_with_threads(options, notes);
+    const may = threads && has_threads && !wasm && !options.etna_webgpu;
+    if (may) runtime.#core = await open_with_threads(options, notes);
     if (!runtime.#core) {
       const { default: etna_core } = await import("./etna_core.mjs");
       runtime.#core = await etna_core(options);
