@@ -77,8 +77,8 @@ function(etna_tests target)
   set_property(GLOBAL APPEND PROPERTY ETNA_TEST_PROCESSES ${processes})
 endfunction()
 
-# etna_program_path(VARIABLE TARGET): what a test names to run a program: its file, or where programs need an emulator, a
-# script that hands it over.
+# etna_program_path(VARIABLE TARGET): what a test names to run a program: its file, or where programs need an emulator,
+# a script that hands it over.
 function(etna_program_path variable target)
   set(${variable} $<TARGET_FILE:${target}> PARENT_SCOPE)
   if(CMAKE_CROSSCOMPILING_EMULATOR AND NOT WIN32)
