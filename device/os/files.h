@@ -79,7 +79,7 @@ class File {
   Lock lock(bool wait);
 
   std::intptr_t handle_ = kClosed;
-  [[maybe_unused]] bool appends_ = false;
+  [[maybe_unused]] bool appends_ = false;  ///< POSIX leaves that to the file's own mode
 };
 
 }  // namespace etna::os
