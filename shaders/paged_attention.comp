@@ -95,8 +95,11 @@ float as_cached(float x) {
   return CACHE_DTYPE == BF16 ? bfloat16_to_float(float_to_bfloat16(x)) : x;
 }
 
+float load_frequency(uint pair) { return pair < p.pairs ? BufferF32(p.frequencies).v[pair] : 0.0; }
+
 // Norms and rotates them, and rounds the key and the value as the cache does. The barrier behind it is the caller's.
-void rotate(int position) {
+// @param frequency of the first pair that this thread rotates
+void rotate(int position, float frequency) {
   uint thread = gl_LocalInvocationID.x;
   barrier();
   if (NORMED != 0) {
@@ -121,7 +124,7 @@ void rotate(int position) {
   for (uint i = thread; i < (HEADS + 1) * p.pairs; i += 256) {
     uint pair = i % p.pairs, head = i / p.pairs * SIZE;
     uint first = head + (INTERLEAVED != 0 ? 2 * pair : pair), second = first + (INTERLEAVED != 0 ? 1 : p.pairs);
-    float angle = float(position) * BufferF32(p.frequencies).v[pair];
+    float angle = float(position) * (i == thread ? frequency : load_frequency(pair));
     float c = m_cos(angle) * p.magnitude, s = m_sin(angle) * p.magnitude;
     float u = query[first / 4][first % 4], v = query[second / 4][second % 4];
     query[first / 4][first % 4] = u * c - v * s;
@@ -147,14 +150,14 @@ void emit_rounded(uint row) {
   uint k = p.groups * HEADS * SPLIT * SIZE, rows = gl_NumWorkGroups.z;
   for (uint i = gl_LocalInvocationID.x; i < HEADS * COLUMNS; i += 256) {
     float most = 0.0;
-    for (uint j = 0; j < 8; ++j) {
-      vec4 a = abs(query[(i & ~7u) + j]);
+    [[unroll]] for (uint j = 0; j < ROUNDED_BLOCK / 4; ++j) {
+      vec4 a = abs(query[i / (ROUNDED_BLOCK / 4) * (ROUNDED_BLOCK / 4) + j]);
       most = m_max(most, m_max(m_max(a.x, a.y), m_max(a.z, a.w)));
     }
     RoundingScale scale = rounding_scale(most);
     uint e = gl_WorkGroupID.y * HEADS * SIZE + i * 4;
     BufferI32(p.parts).v[(row * k + e) / 4] = int(rounded_codes(query[i], scale));
-    if (i % 8 == 0) BufferF32(p.parts).v[scale_place(rows, k, row, e)] = scale.scale;
+    if (i % (ROUNDED_BLOCK / 4) == 0) BufferF32(p.parts).v[scale_place(rows, k, row, e)] = scale.scale;
   }
 }
 #endif
@@ -182,6 +185,7 @@ void main() {
   uint place = first / CACHE_BLOCK + thread;
   int ahead = thread < CHUNK / CACHE_BLOCK && place < p.width ? BufferI32(p.table).v[batch * p.width + place] : -1;
 #ifdef ROTATED
+  float frequency = load_frequency(thread % max(p.pairs, 1));
   load_projected(row, group, split);
 #endif
   if (first >= end || first + p.span <= begin) {
@@ -199,7 +203,7 @@ void main() {
     return;
   }
 #ifdef ROTATED
-  rotate(position);
+  rotate(position, frequency);
 #else
   for (uint i = thread; i < HEADS * COLUMNS; i += 256)
     query[i] = load_vector(p.q, head * SIZE + i * 4, 4, DTYPE, Q_WIDTH);

@@ -2,11 +2,11 @@
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 // quantized_linear for up to eight rows of x, as quantized_linear.comp, where the device multiplies bytes: x is rounded
-// to bytes, 32 to a scale (lib/rounding.glsl). Dot products of four bytes replace the conversion of each code to a
+// to bytes, 16 to a scale (lib/rounding.glsl). Dot products of four bytes replace the conversion of each code to a
 // float, which takes longer than the weights' way from memory.
 //
 // A dispatch that only rounds, and its barrier, take as long as a small product. So with EMITS a product rounds its own
-// results for the next one: a workgroup then owns 32 columns of y, in sets of threads. Lost: rounding x in each
+// results for the next one: a workgroup then owns 16 columns of y, in sets of threads. Lost: rounding x in each
 // workgroup that reads it (0.86 to 0.55 of the tokens a second), in shared memory as in registers.
 //
 // variant: quantized_dot
@@ -28,16 +28,19 @@ int dot4(uint a, uint b) { return packed_dot(int(a), int(b), 0); }
 layout(constant_id = 18) const uint EMITS = 0;             // results are rounded, too
 layout(constant_id = 19) const uint NEXT_NORM_DTYPE = 99;  // of p.norm, whose weight multiplies them first
 
+layout(constant_id = 20) const uint WORDS = 0;             // rows of all weights begin at multiples of four bytes
+
 const uint OWN = WEIGHTS * ROWS;  // rows of weights in a set
 
-// Results on their way to be rounded, 32 of each row of x.
-shared float emitted[EMITS != 0 ? X_ROWS * 32 : 1];
-shared float emitted_squares[EMITS != 0 ? X_ROWS * 32 : 1];
+// Results on their way to be rounded, a block of each row of x, by fours.
+const uint QUADS = ROUNDED_BLOCK / 4;
+shared vec4 emitted[EMITS != 0 ? X_ROWS * QUADS : 1];
+shared vec4 emitted_squares[EMITS != 0 ? X_ROWS * QUADS : 1];
 
-// The bytes of x that a unit's codes meet, and the scale of each group.
+// The bytes of x that a unit's codes meet, and the scale of each block of them.
 struct Rounded {
   uint codes[16];
-  float scales[4];
+  vec4 scales;
 };
 
 Rounded rounded_x(uint format, uint row, uint first) {
@@ -49,29 +52,43 @@ Rounded rounded_x(uint format, uint row, uint first) {
       uvec4 four = BufferQuads(p.x).v[at / 16 + i / 4];
       [[unroll]] for (uint j = 0; j < 4; ++j) x.codes[g * words + i + j] = four[j];
     }
-    x.scales[g] = BufferF32(p.x).v[scale_place(p.x_rows, p.k, row, first + 32 * g)];
+  }
+  uint place = scale_place(p.x_rows, p.k, row, first);
+  if (has_short_groups(format)) {
+    [[unroll]] for (uint g = 0; g < 4; ++g) x.scales[g] = BufferF32(p.x).v[place + 2 * g];
+  } else {
+    x.scales = uintBitsToFloat(BufferQuads(p.x).v[place / 4]);
   }
   return x;
 }
 
 // Adds this thread's part of the dot products of one unit with the workgroup's rows.
 void add_unit(uint format, BlockRow rows[OWN], uint unit, float tails[2]) {
-  const uint groups = unit_groups(format), words = 16 / groups, offset = code_offset(format);
+  const uint groups = unit_groups(format), blocks = 4 / groups;  // blocks: of x in a group
+  const uint offset = code_offset(format);
   PackedUnit k[OWN];
-  [[unroll]] for (uint r = 0; r < OWN; ++r) k[r] = decode_unit(format, rows[r], unit, tails[r / ROWS]);
+  [[unroll]] for (uint r = 0; r < OWN; ++r) k[r] = decode_unit(format, rows[r], unit, tails[r / ROWS], WORDS != 0);
   [[unroll]] for (uint m = 0; m < X_ROWS; ++m) {
     Rounded x = rounded_x(format, min(m, p.x_rows - 1), unit_first(format, unit));
     [[unroll]] for (uint g = 0; g < groups; ++g) {
-      int x_sum = 0;
-      if (offset != 0 || has_minimum(format)) {
-        [[unroll]] for (uint i = 0; i < words; ++i) x_sum += dot4(x.codes[g * words + i], 0x01010101u);
+      float products[OWN], x_sum = 0.0;
+      [[unroll]] for (uint r = 0; r < OWN; ++r) products[r] = 0.0;
+      [[unroll]] for (uint b = g * blocks; b < g * blocks + blocks; ++b) {
+        int codes_sum = 0;
+        if (offset != 0 || has_minimum(format)) {
+          [[unroll]] for (uint i = 4 * b; i < 4 * b + 4; ++i) codes_sum += dot4(x.codes[i], 0x01010101u);
+        }
+        if (has_minimum(format)) x_sum += x.scales[b] * float(codes_sum);
+        [[unroll]] for (uint r = 0; r < OWN; ++r) {
+          int d = -int(offset) * codes_sum;
+          [[unroll]] for (uint i = 4 * b; i < 4 * b + 4; ++i) d += dot4(k[r].codes[i], x.codes[i]);
+          products[r] += x.scales[b] * float(d);
+        }
       }
       [[unroll]] for (uint r = 0; r < OWN; ++r) {
-        int d = -int(offset) * x_sum;
-        [[unroll]] for (uint i = 0; i < words; ++i) d += dot4(k[r].codes[g * words + i], x.codes[g * words + i]);
-        float term = k[r].scale[g] * float(d);
-        if (has_minimum(format)) term -= k[r].least[g] * float(x_sum);
-        sums[r / ROWS * X_ROWS * ROWS + m * ROWS + r % ROWS] += x.scales[g] * term;
+        float term = k[r].scale[g] * products[r];
+        if (has_minimum(format)) term -= k[r].least[g] * x_sum;
+        sums[r / ROWS * X_ROWS * ROWS + m * ROWS + r % ROWS] += term;
       }
     }
   }
@@ -89,37 +106,70 @@ void add_products(uint format, uint aligned, uvec2 w, uvec2 second, uint n, uint
   for (uint own = set_thread(); own < units; own += SET_THREADS) add_unit(format, rows, own, tails);
 }
 
-// What the norm's factor needs.
+// Sums of squares of x, by fours, which the norm's factor needs: of each row this thread's first ones, which are on their
+// way while the products are made.
+const uint SQUARES = 2;
+vec4 first_squares[NORM ? X_ROWS * SQUARES : 1];
+
+uint square_quads() { return p.k / (4 * ROUNDED_BLOCK); }
+
+vec4 load_squares(uint m, uint quad) {
+  uint place = square_place(p.x_rows, p.k, min(m, p.x_rows - 1), 0);
+  return uintBitsToFloat(BufferQuads(p.x).v[place / 4 + min(quad, square_quads() - 1)]);
+}
+
+void load_first_squares() {
+  [[unroll]] for (uint i = 0; i < (NORM ? X_ROWS * SQUARES : 0); ++i)
+    first_squares[i] = load_squares(i / SQUARES, set_thread() + i % SQUARES * SET_THREADS);
+}
+
 void add_squares() {
   [[unroll]] for (uint m = 0; m < (NORM ? X_ROWS : 0); ++m) {
-    for (uint b = set_thread(); b < p.k / 32; b += SET_THREADS)
-      sums[SUMS + m] += BufferF32(p.x).v[square_place(p.x_rows, p.k, min(m, p.x_rows - 1), b * 32)];
+    uint quad = set_thread();
+    [[unroll]] for (uint i = 0; i < SQUARES; ++i, quad += SET_THREADS) {
+      vec4 four = first_squares[NORM ? m * SQUARES + i : 0];
+      sums[SUMS + m] += quad < square_quads() ? (four.x + four.y) + (four.z + four.w) : 0.0;
+    }
+    for (; quad < square_quads(); quad += SET_THREADS) {
+      vec4 four = load_squares(m, quad);
+      sums[SUMS + m] += (four.x + four.y) + (four.z + four.w);
+    }
   }
 }
 
-// Rounds the workgroup's 32 columns of y. @param result this thread's own, if it has one
-void emit_rounded(Part part, float result) {
+// The weight of the norm that a thread's own result is rounded for.
+float load_next_norm(Part part) {
+  uint own = set_thread();
+  if (EMITS == 0 || NEXT_NORM_DTYPE == 99 || own >= X_ROWS * ROWS) return 1.0;
+  return load_float(p.norm, part.from + part.row + own % ROWS, NEXT_NORM_DTYPE);
+}
+
+// Rounds the workgroup's columns of y. @param result this thread's own, if it has one
+void emit_rounded(Part part, float result, float next_norm) {
   uint own = set_thread(), m = own / ROWS, thread = gl_LocalInvocationID.x;
   if (own < X_ROWS * ROWS) {
-    uint at = m * 32 + set_index() * ROWS + own % ROWS, column = part.from + part.row + own % ROWS;
-    float factor = NEXT_NORM_DTYPE != 99 ? load_float(p.norm, column, NEXT_NORM_DTYPE) : 1.0;
-    emitted[at] = result * factor;
-    emitted_squares[at] = result * result;
+    uint at = m * ROUNDED_BLOCK + set_index() * ROWS + own % ROWS;
+    emitted[at / 4][at % 4] = result * next_norm;
+    emitted_squares[at / 4][at % 4] = result * result;
   }
   barrier();
-  uint row = thread / 8, quad = thread % 8, first = row * 32;
+  uint row = thread / QUADS, quad = thread % QUADS, first = row * QUADS;
   if (row >= p.x_rows) return;
   float most = 0.0;
-  for (uint i = 0; i < 32; ++i) most = m_max(most, abs(emitted[first + i]));
+  [[unroll]] for (uint i = 0; i < QUADS; ++i) {
+    vec4 a = abs(emitted[first + i]);
+    most = m_max(most, m_max(m_max(a.x, a.y), m_max(a.z, a.w)));
+  }
   RoundingScale scale = rounding_scale(most);
-  uint at = first + quad * 4, column = part.from + part.row / 32 * 32;
-  vec4 values = vec4(emitted[at], emitted[at + 1], emitted[at + 2], emitted[at + 3]);
-  BufferI32(p.rounded).v[(row * part.columns + column) / 4 + quad] = int(rounded_codes(values, scale));
+  uint column = part.from + part.row / ROUNDED_BLOCK * ROUNDED_BLOCK;
+  uint codes = rounded_codes(emitted[first + quad], scale);
+  BufferI32(p.rounded).v[(row * part.columns + column) / 4 + quad] = int(codes);
   if (quad != 0) return;
-  float squares = 0.0;
-  for (uint i = 0; i < 32; ++i) squares += emitted_squares[first + i];
+  vec4 squares = vec4(0.0);
+  [[unroll]] for (uint i = 0; i < QUADS; ++i) squares += emitted_squares[first + i];
+  float total = (squares.x + squares.y) + (squares.z + squares.w);
   BufferF32(p.rounded).v[scale_place(p.x_rows, part.columns, row, column)] = scale.scale;
-  BufferF32(p.rounded).v[square_place(p.x_rows, part.columns, row, column)] = squares;
+  BufferF32(p.rounded).v[square_place(p.x_rows, part.columns, row, column)] = total;
 }
 
 void main() {
@@ -127,6 +177,8 @@ void main() {
   Part part;
   if (!find_part(part)) return;
   Addends addends = load_addends(part, set_thread());
+  float next_norm = load_next_norm(part);
+  load_first_squares();
   [[unroll]] for (uint v = 0; v < VALUES; ++v) sums[v] = 0.0;
   if (GATE != 0) {
     add_products(FORMAT_0, ALIGNED_0, p.w0, p.w1, p.n0, p.bytes0, part.row);
@@ -142,5 +194,5 @@ void main() {
   }
   add_squares();
   float result = finish(part, addends);
-  if (EMITS != 0) emit_rounded(part, result);
+  if (EMITS != 0) emit_rounded(part, result, next_norm);
 }

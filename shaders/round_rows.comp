@@ -1,9 +1,9 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
-// Rounds rows of x, times a norm's weight where there is one, to bytes, 32 to a scale, for quantized_dot.comp
+// Rounds rows of x, times a norm's weight where there is one, to bytes, 16 to a scale, for quantized_dot.comp
 // (lib/rounding.glsl). The norm's other factor, one number a row, is left to the products: each block's squares are
-// added up here. A few kilobytes: bound by its latency. Four threads a block, eight elements each.
+// added up here. A few kilobytes: bound by its latency. Two threads a block, eight elements each.
 //
 // variant: round_rows
 
@@ -41,13 +41,11 @@ void main() {
   squares[thread] = square;
   barrier();
   if (e >= p.k) return;
-  uint block = thread & ~3u;
-  RoundingScale scale = rounding_scale(
-      m_max(m_max(largest[block], largest[block + 1]), m_max(largest[block + 2], largest[block + 3])));
+  uint block = thread & ~1u;
+  RoundingScale scale = rounding_scale(m_max(largest[block], largest[block + 1]));
   if (thread == block) {
     BufferF32(p.y).v[scale_place(p.rows, p.k, row, e)] = scale.scale;
-    BufferF32(p.y).v[square_place(p.rows, p.k, row, e)] =
-        (squares[block] + squares[block + 1]) + (squares[block + 2] + squares[block + 3]);
+    BufferF32(p.y).v[square_place(p.rows, p.k, row, e)] = squares[block] + squares[block + 1];
   }
   BufferWords(p.y).v[(row * p.k + e) / 8] = uvec2(rounded_codes(x[0], scale), rounded_codes(x[1], scale));
 }

@@ -60,23 +60,31 @@ float half_at(BlockRow r, uint at) { return half_to_float(u16_at(r, at)); }
 
 // Four bytes from anywhere, also eight and sixteen, out of aligned runs: fewer loads than bytes have. Only runs that
 // hold one of the bytes are read, and without a branch, so that a thread's loads are all on their way at once.
+//
+// Four words from `byte` on of five that begin in the first: where bytes are even, each is one shift of two words by a
+// constant, and a choice.
+uvec4 moved(BlockRow r, uint byte, uvec4 low, uvec4 next) {
+  if (r.aligned >= 2) return (byte & 2u) != 0 ? low >> 16 | next << 16 : low;
+  uint shift = 8 * (byte & 3u);
+  return low >> shift | next << 1 << (31 - shift);
+}
 uint u32_at(BlockRow r, uint at) {
-  uint byte = r.skew + at, i = byte >> 2, shift = 8 * (byte & 3u), next = shift == 0 ? i : i + 1;
-  return BufferPair(r.base).v[i] >> shift | BufferPair(r.base).v[next] << 1 << (31 - shift);
+  uint byte = r.skew + at, i = byte >> 2, next = (byte & 3u) == 0 ? i : i + 1;
+  return moved(r, byte, uvec4(BufferPair(r.base).v[i]), uvec4(BufferPair(r.base).v[next])).x;
 }
 uvec2 two_u32_at(BlockRow r, uint at) {
-  uint byte = r.skew + at, i = byte >> 3, behind = byte & 7u, shift = 8 * (byte & 3u);
+  uint byte = r.skew + at, i = byte >> 3, behind = byte & 7u;
   uvec2 a = BufferWords(r.base).v[i], b = BufferWords(r.base).v[behind == 0 ? i : i + 1];
   uvec3 w = behind >= 4 ? uvec3(a.y, b) : uvec3(a, b.x);
-  return w.xy >> shift | w.yz << 1 << (31 - shift);
+  return moved(r, byte, w.xyzz, w.yzzz).xy;
 }
 uvec4 four_u32_at(BlockRow r, uint at) {
-  uint byte = r.skew + at, i = byte >> 3, behind = byte & 7u, shift = 8 * (byte & 3u);
+  uint byte = r.skew + at, i = byte >> 3, behind = byte & 7u;
   uvec2 a = BufferWords(r.base).v[i], b = BufferWords(r.base).v[i + 1];
   uvec2 c = BufferWords(r.base).v[behind == 0 ? i + 1 : i + 2];
   uvec4 low = behind >= 4 ? uvec4(a.y, b, c.x) : uvec4(a, b);
   uint last = behind >= 4 ? c.y : c.x;
-  return low >> shift | uvec4(low.yzw, last) << 1 << (31 - shift);
+  return moved(r, byte, low, uvec4(low.yzw, last));
 }
 // The same where blocks of the format are a multiple of four bytes.
 uint whole_u32_at(BlockRow r, uint at) {
@@ -138,8 +146,7 @@ vec4 from_signed_bytes(uint w) {
 float from_signed_byte(uint b) { return float(int(b << 24) >> 24); }
 // Bits n ... n + 3 of a u32 as bit 4 of its four bytes.
 uint fifth_bits(uint bits, uint n) {
-  bits = bits >> n & 0xfu;
-  return (bits & 1u) << 4 | (bits & 2u) << 11 | (bits & 4u) << 18 | (bits & 8u) << 25;
+  return (bits >> n & 0xfu) * 0x02040810u & 0x10101010u;
 }
 
 const uint kLow4 = 0x0f0f0f0fu, kLow2 = 0x03030303u;

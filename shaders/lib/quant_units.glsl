@@ -46,8 +46,50 @@ PackedUnit unit_of_chunks(uint format, BlockRow r, uint unit, float tail) {
   return k;
 }
 
-// @param tail the scale of I2_S
-PackedUnit decode_unit(uint format, BlockRow r, uint unit, float tail) {
+bool has_word_units(uint format) { return format == Q8_0 || format == Q4_0 || format == Q5_0; }
+
+// Two blocks of 4 n + 2 bytes, in rows that begin at multiples of four: their words are read once, two at a time, and
+// the first block's codes lie half a word off, the second's not.
+PackedUnit decode_words(uint format, BlockRow r, uint unit) {
+  const uint words = format == Q8_0 ? 17 : format == Q5_0 ? 11 : 9;
+  uint first = (r.skew >> 2) + unit * words;
+  bool odd = (first & 1u) != 0;
+  uint pairs[18], w[18];
+  [[unroll]] for (uint i = 0; i < words / 2 + 1; ++i) {
+    uvec2 two = BufferWords(r.base).v[first / 2 + i];
+    pairs[2 * i] = two.x;
+    pairs[2 * i + 1] = two.y;
+  }
+  [[unroll]] for (uint i = 0; i < words; ++i) w[i] = odd ? pairs[i + 1] : pairs[i];
+  PackedUnit k;
+  k.scale = vec4(half_to_float(w[0] & 0xffffu), half_to_float(w[words / 2] >> 16), 0.0, 0.0);
+  k.least = vec4(0.0);
+  [[unroll]] for (uint g = 0; g < 2; ++g) {
+    const uint at = g == 0 ? 0 : words / 2 + 1;  // of the scale's word, or of the first one behind it
+    uint high = 0;
+    if (format == Q5_0) high = g == 0 ? w[0] >> 16 | w[1] << 16 : w[at];
+    const uint codes = format == Q5_0 ? at + 1 : at;
+    if (format == Q8_0) {
+      [[unroll]] for (uint i = 0; i < 8; ++i)
+        k.codes[8 * g + i] = g == 0 ? w[codes + i] >> 16 | w[codes + i + 1] << 16 : w[codes + i];
+      continue;
+    }
+    [[unroll]] for (uint i = 0; i < 4; ++i) {
+      uint four = g == 0 ? w[codes + i] >> 16 | w[codes + i + 1] << 16 : w[codes + i];
+      k.codes[8 * g + i] = four & kLow4;
+      k.codes[8 * g + 4 + i] = four >> 4 & kLow4;
+      if (format == Q5_0) {
+        k.codes[8 * g + i] |= fifth_bits(high, 4 * i);
+        k.codes[8 * g + 4 + i] |= fifth_bits(high, 16 + 4 * i);
+      }
+    }
+  }
+  return k;
+}
+
+// @param tail the scale of I2_S @param words whether rows begin at multiples of four bytes
+PackedUnit decode_unit(uint format, BlockRow r, uint unit, float tail, bool words) {
+  if (words && has_word_units(format)) return decode_words(format, r, unit);
   PackedUnit k;
   k.scale = vec4(1.0);
   k.least = vec4(0.0);

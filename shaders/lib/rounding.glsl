@@ -1,4 +1,4 @@
-// Rows rounded to bytes, 32 to a scale: value = scale * code; the largest magnitude of a block has code 127. A block
+// Rows rounded to bytes, 16 to a scale: value = scale * code; the largest magnitude of a block has code 127. A block
 // with an infinity or NaN has the scale NaN. In memory: the codes of all rows, then a scale for each block, then the
 // sum of the squares of what was rounded, before the weight of a norm, for each block.
 #ifndef ETNA_ROUNDING_GLSL
@@ -6,9 +6,13 @@
 
 #include "math.glsl"
 
-// Places in f32 of what belongs to the block of element e of a row. @param k elements of a row, a multiple of 32
-uint scale_place(uint rows, uint k, uint row, uint e) { return rows * k / 4 + (row * k + e) / 32; }
-uint square_place(uint rows, uint k, uint row, uint e) { return rows * k / 4 + rows * k / 32 + (row * k + e) / 32; }
+const uint ROUNDED_BLOCK = 16;
+
+// Places in f32 of what belongs to the block of element e of a row. @param k elements of a row, a multiple of 16
+uint scale_place(uint rows, uint k, uint row, uint e) { return rows * k / 4 + (row * k + e) / ROUNDED_BLOCK; }
+uint square_place(uint rows, uint k, uint row, uint e) {
+  return rows * k / 4 + rows * k / ROUNDED_BLOCK + (row * k + e) / ROUNDED_BLOCK;
+}
 
 struct RoundingScale {
   float scale;    // NaN where a value is infinite or NaN

@@ -10,13 +10,18 @@
 /// one or two dispatches a product so.
 namespace etna {
 
-/// Rows of a matrix, in bytes for one row or two, 32 elements to a scale: element = code · scale, |code| <= 127; or in
+/// Elements that share a scale where rows are rounded to bytes.
+inline constexpr std::int64_t kRoundedBlock = 16;
+/// Size of RoundedRows::data in bytes, for so many elements of whole blocks.
+constexpr std::int64_t rounded_bytes(std::int64_t elements) { return elements + elements / kRoundedBlock * 2 * 4; }
+
+/// Rows of a matrix, in bytes for one row or two, 16 elements to a scale: element = code · scale, |code| <= 127; or in
 /// f16 or bf16 for up to 32 rows: element = number · factor.
 struct RoundedRows {
-  /// Bytes: u8 [rows · K · 5/4]: codes (i8) of all rows, then scales (f32), then sums of squares of the elements of
+  /// Bytes: u8 [rows · K · 3/2]: codes (i8) of all rows, then scales (f32), then sums of squares of the elements of
   /// each block. Halves: [rows, K] of their dtype.
   Tensor data;
-  Shape shape;          ///< [..., K] of the rows; K is a multiple of 32 in bytes
+  Shape shape;          ///< [..., K] of the rows; K is a multiple of 16 in bytes
   bool normed = false;  ///< codes are of x ⊙ the weight of an RMS norm; the sums of squares are x's
   Tensor factor = {};   ///< f32 [1], of halves; undefined: 1
 
@@ -31,7 +36,7 @@ struct RoundedRows {
 std::optional<DType> rounded_rows_dtype(Device device, std::int64_t rows, std::span<const QuantizedTensor> weights,
                                         bool gate = false);
 
-/// @param x [..., K] floating; for i8, K is a multiple of 32 @param norm [K] of an RMS norm, or undefined
+/// @param x [..., K] floating; for i8, K is a multiple of 16 @param norm [K] of an RMS norm, or undefined
 /// @param dtype i8, f16 or bf16 @param eps of the norm; i8 leaves the division to the product
 /// @throws ShapeError, DtypeError
 RoundedRows round_rows(const Tensor& x, const Tensor& norm = {}, DType dtype = i8, double eps = 1e-5);
@@ -41,7 +46,7 @@ struct RoundedLinearOptions {
   double eps = 1e-5;       ///< of the norm, where x is normed, in bytes
   Gate gate = Gate::none;  ///< as for quantized_linear()
   Tensor residual = {};    ///< [..., N], added last
-  /// The result is rounded, too, if x is of the same kind; in bytes, each weight has a multiple of 32 rows.
+  /// The result is rounded, too, if x is of the same kind; in bytes, each weight has a multiple of 16 rows.
   std::optional<DType> rounds = {};
   Tensor next_norm = {};  ///< [N]: the weight of the norm that the rounded result is for, or undefined
   double next_eps = 1e-5;

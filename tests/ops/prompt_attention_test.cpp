@@ -131,7 +131,7 @@ TEST_P(PromptAttention, RoundsTheResultOfAStep) {
       if (!rounded.defined()) continue;
       EXPECT_EQ(rounded.shape, (Shape{2, 1, 6 * size}));
       const quantized::RoundedParts parts = quantized::parts_of(rounded.data.to(kCPU), 2, 6 * size);
-      const Tensor heads = y.to(kCPU).reshape({2, 6 * size / 32, 32});
+      const Tensor heads = y.to(kCPU).reshape({2, 6 * size / kRoundedBlock, kRoundedBlock});
       expect_near(parts.scales, amax(abs(heads), {-1}) / 127.0, 0, 1e-6);
       const Tensor got = parts.codes.to(f32).reshape(heads.shape()) * parts.scales.unsqueeze(-1);
       EXPECT_LE((abs(got - heads) - parts.scales.unsqueeze(-1) * 0.501).max().item<double>(), 0.0);

@@ -46,7 +46,7 @@ Sample table(const char* op, const char* name, std::int64_t rows, std::int64_t i
 std::vector<double> whole_numbers(std::int64_t count) {
   std::vector<double> list;
   for (std::int64_t i = 0; i < count; ++i)
-    list.push_back(i % 32 == 5 ? 127.0 : static_cast<double>(i * i * 7 % 251 - 125));
+    list.push_back(i % kRoundedBlock == 5 ? 127.0 : static_cast<double>(i * i * 7 % 251 - 125));
   return list;
 }
 

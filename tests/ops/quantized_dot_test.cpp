@@ -11,7 +11,7 @@
 #include <nn/on_device.h>
 #include <ops/quantized_exact.h>
 
-// Products of few rows in bytes on a GPU: x is rounded, 32 elements to a scale, so that each may be off by half a code.
+// Products of few rows in bytes on a GPU: x is rounded, 16 elements to a scale, so that each may be off by half a code.
 namespace etna {
 namespace {
 
@@ -147,7 +147,8 @@ TEST_P(QuantizedDot, GivesTheSameBitsCaptured) {
 Tensor numbers(const RoundedRows& rows) {
   const std::int64_t k = rows.shape.back(), m = numel(rows.shape) / k;
   const RoundedParts parts = parts_of(rows.data.to(kCPU), m, k);
-  return (parts.codes.to(f32).reshape({m, k / 32, 32}) * parts.scales.unsqueeze(-1)).reshape(rows.shape);
+  return (parts.codes.to(f32).reshape({m, k / kRoundedBlock, kRoundedBlock}) * parts.scales.unsqueeze(-1))
+      .reshape(rows.shape);
 }
 
 TEST_P(QuantizedDot, RoundsRowsAsTheReferenceDoes) {
@@ -208,7 +209,7 @@ TEST_P(QuantizedDot, RoundsItsResultsForTheNextProduct) {
         const Tensor y = got.y.to(kCPU), wanted = y * norm;
         ASSERT_TRUE(got.rounded.normed);
         const RoundedParts parts = parts_of(got.rounded.data.to(kCPU), rows, c.n);
-        const Tensor blocks = wanted.reshape({rows, c.n / 32, 32});
+        const Tensor blocks = wanted.reshape({rows, c.n / kRoundedBlock, kRoundedBlock});
         expect_near(parts.scales, amax(abs(blocks), {-1}) / 127.0, 1e-9 * size, 1e-6);
         expect_near(parts.squares, sum(square(y.reshape(blocks.shape())), {-1}), 1e-9 * size, 1e-5);
         const Tensor halves = parts.scales.unsqueeze(-1).expand(blocks.shape()).reshape({rows, c.n}) * 0.501;

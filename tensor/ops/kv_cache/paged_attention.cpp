@@ -143,7 +143,7 @@ std::vector<OutputSpec> infer_step(const OpCall& call) {
     throw ShapeError(fmt::format("{}: {} heads of queries, {} of keys; the second must divide the first", call.op.name,
                                  a.heads, a.kv_heads));
   }
-  if (call.as<StepAttrs>().rounds) out.push_back({Shape{call.in[kQkv].size(0) * a.heads * a.size / 4 * 5}, u8});
+  if (call.as<StepAttrs>().rounds) out.push_back({Shape{rounded_bytes(call.in[kQkv].size(0) * a.heads * a.size)}, u8});
   return out;
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint32_t kNone = 99;
 constexpr std::int64_t kChunk = 16, kUnit = 64;  ///< elements that the kernels decode at once
-/// Rows at most that products round for one another. With more, workgroups of 32 columns are too large for registers.
+/// Rows at most that products round for one another. With more, workgroups of 16 columns are too large for registers.
 constexpr std::int64_t kMostRounded = 2;
 /// Rows at most that products hand on in f16 or bf16. With more, gemms do not split k, and have nothing to add up.
 constexpr std::int64_t kMostHalves = 32;
@@ -64,7 +64,7 @@ Tiling tiling_of_halves(std::int64_t n, std::int64_t k, std::int64_t x_rows, boo
   const std::int64_t eights = k / 8;
   if (x_rows == 1 && n / 4 >= 8 * compute_units) return {32, 2, 2};
   const std::int64_t threads = std::clamp<std::int64_t>((eights / 2 + 31) / 32 * 32, 32, 256);
-  return {threads, x_rows <= 2 && !gate ? 2 : 1, x_rows <= 2 && eights >= 4 * threads ? 2 : 1};
+  return {threads, x_rows <= 2 && !gate ? 2 : 1, x_rows <= 2 && eights >= 2 * threads ? 2 : 1};
 }
 
 /// Of quantized_dot.comp. Tuned on an H200.
@@ -73,14 +73,11 @@ Tiling tiling_of_bytes(std::int64_t k, std::int64_t x_rows, bool gate) {
   return {threads, x_rows <= 2 && !gate ? 2 : 1, 1};
 }
 
-/// The same where a workgroup owns as many results as are rounded together. Both weights of a gate need registers.
-Tiling tiling_of_rounded(std::int64_t k, std::int64_t x_rows, bool gate, const gpu::Capabilities& can) {
-  const std::int64_t least = std::max<std::int64_t>(32, can.subgroup_size);
-  std::int64_t rows = x_rows > 2 ? 1 : 2;
-  std::int64_t threads = (k / kUnit + least - 1) / least * least;
-  threads = std::clamp<std::int64_t>(threads, least, gate ? least : 2 * least);
+/// The same where a workgroup owns as many results as are rounded together.
+Tiling tiling_of_rounded(std::int64_t x_rows, bool gate, const gpu::Capabilities& can) {
+  const std::int64_t threads = std::max<std::int64_t>(32, can.subgroup_size);
   const auto most = static_cast<std::int64_t>(std::min(can.max_workgroup_size, can.max_subgroups * can.subgroup_size));
-  if (kRoundedBlock / rows * threads > most) threads = least;
+  std::int64_t rows = gate && x_rows <= 2 ? 2 : 1;
   while (kRoundedBlock / rows * threads > most) rows *= 2;
   return {threads, rows, 1, kRoundedBlock / rows};
 }
@@ -132,6 +129,12 @@ struct RowsLaunch {
   Tensor rounded = {};       ///< the results in bytes, for a norm whose weight is `norm`
   DType dtype = DType::f32;  ///< of x, where it is not in bytes, and y
 
+  /// Whether rows of all weights begin at multiples of four bytes.
+  bool begins_at_words() const {
+    return std::all_of(weights.begin(), weights.begin() + attrs.weights,
+                       [](const BlockMatrix& w) { return (w.at.address | w.row_bytes) % 4 == 0; });
+  }
+
   void record(const OpCall& call, const gpu::Shader& shader, const Tiling& tiling, bool subgroups) const {
     const LinearAttrs& a = attrs;
     const auto& w = weights;
@@ -155,7 +158,7 @@ struct RowsLaunch {
               dtype_or_none(bias))
         .spec(dtype_or_none(residual), gpu::u32(a.gate), gpu::u32(parts), gpu::u32(tiling.chunks))
         .spec(tiling.sets);
-    if (bytes) kernel.spec(rounded.defined(), rounded.defined() ? dtype_or_none(norm) : kNone);
+    if (bytes) kernel.spec(rounded.defined(), rounded.defined() ? dtype_or_none(norm) : kNone, begins_at_words());
     kernel.read(x).write(y).read(bias).read(norm).read(residual);
     for (const BlockMatrix& weight : w) kernel.read(weight.at);
     kernel.write(rounded).u32(x_rows, k);
@@ -195,7 +198,7 @@ void linear_rows(const OpCall& call, const Tensor& out) {
   const std::int64_t x_rows = launch.x_rows <= 2 ? launch.x_rows : launch.x_rows <= 4 ? 4 : 8;
   const bool gate = a.gate != Gate::none, subgroups = has_subgroups(can);
   if (subgroups && multiplies_bytes(a, w, k, can)) {
-    launch.x = empty({rows * k / 4 * 5}, {u8, x.device()});
+    launch.x = empty({rounded_bytes(rows * k)}, {u8, x.device()});
     record_rounding(call, x, norm, launch.x, rows, k);
     launch.norm = Tensor();
     launch.record(call, shaders::quantized_dot, tiling_of_bytes(k, x_rows, gate), true);
@@ -243,8 +246,7 @@ bool rounded_linear_gpu(const OpCall& call, std::span<Tensor> out) {
   const bool gate = a.linear.gate != Gate::none;
   if (a.rounds) launch.rounded = out[1];
   launch.record(call, shaders::quantized_dot,
-                a.rounds ? tiling_of_rounded(a.columns, x_rows, gate, can) : tiling_of_bytes(a.columns, x_rows, gate),
-                true);
+                a.rounds ? tiling_of_rounded(x_rows, gate, can) : tiling_of_bytes(a.columns, x_rows, gate), true);
   return true;
 }
 

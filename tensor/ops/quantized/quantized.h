@@ -35,9 +35,6 @@ LinearAttrs linear_attrs(const char* op, const Shape& x, std::span<const Quantiz
 /// act(x) of a gate that is not none.
 Tensor gated(Gate gate, const Tensor& x);
 
-/// Elements that share a scale when rows are rounded to bytes.
-inline constexpr std::int64_t kRoundedBlock = 32;
-
 /// Positions of round_rows' inputs. Those of rounded_linear are LinearInput's: kX are bytes, kNorm is the next norm's.
 enum RoundInput { kToRound, kRoundNorm };
 struct RoundedLinearAttrs {
@@ -63,7 +60,7 @@ struct HalfLinearAttrs {
 /// Views of RoundedRows::data in bytes.
 struct RoundedParts {
   Tensor codes;            ///< [rows, K] i8
-  Tensor scales, squares;  ///< [rows, K / 32] f32
+  Tensor scales, squares;  ///< [rows, K / kRoundedBlock] f32
 };
 RoundedParts parts_of(const Tensor& bytes, std::int64_t rows, std::int64_t columns);
 

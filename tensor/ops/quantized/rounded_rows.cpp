@@ -16,8 +16,6 @@ namespace {
 
 using namespace quantized;
 
-std::int64_t bytes_of_rows(std::int64_t rows, std::int64_t columns) { return rows * columns / 4 * 5; }
-
 void check_blocks(const char* op, const char* what, std::int64_t columns) {
   if (columns % kRoundedBlock != 0)
     throw ShapeError(fmt::format("{}: {} has {} columns; wanted a multiple of {}", op, what, columns, kRoundedBlock));
@@ -51,7 +49,7 @@ std::vector<OutputSpec> infer_round(const OpCall& call) {
     throw ShapeError(
         fmt::format("{}: the norm's weight is {}; x has {} columns", call.op.name, str(norm.shape()), x.size(1)));
   }
-  return {{Shape{bytes_of_rows(x.size(0), x.size(1))}, u8}};
+  return {{Shape{rounded_bytes(x.numel())}, u8}};
 }
 
 TensorList round_reference(const OpCall& call) {
@@ -74,7 +72,7 @@ std::vector<OutputSpec> infer_rounded_linear(const OpCall& call) {
   check("the residual", call.in[kResidual], {a.rows, columns});
   if (a.rounds)
     for (int i = 0; i < a.linear.weights; ++i) check_blocks(call.op.name, "a rounded result", a.linear.rows[i]);
-  return {{Shape{a.rows, columns}, f32}, {Shape{a.rounds ? bytes_of_rows(a.rows, columns) : 0}, u8}};
+  return {{Shape{a.rows, columns}, f32}, {Shape{a.rounds ? rounded_bytes(a.rows * columns) : 0}, u8}};
 }
 
 TensorList rounded_linear_reference(const OpCall& call) {
