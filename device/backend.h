@@ -10,6 +10,7 @@
 #include <etna/device/caching_allocator.h>
 #include <etna/device/device.h>
 #include <etna/device/kernel.h>
+#include <etna/device/memory.h>
 
 /// The interface of a kind of device. The CPU and Vulkan implement it; register_backend() adds others
 /// (docs/adding-a-backend.md).
@@ -96,6 +97,10 @@ class Backend {
                     std::size_t bytes) = 0;
   /// Queues a copy of at most 64 bytes after everything queued so far, and does not wait for it.
   virtual std::shared_ptr<PendingBytes> download_later(Device device, std::uint64_t address, std::size_t bytes);
+
+  /// etna::import_host(). Null: the device reads no memory of the host.
+  virtual StoragePtr import_host(Device, std::span<const std::byte>, std::shared_ptr<const void>) { return nullptr; }
+  virtual bool is_imported(const Storage&) { return false; }
 
   /// ---- queue. Waits until the device is idle. @throws DeviceLost, IndexError
   virtual void synchronize(Device) {}

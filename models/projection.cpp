@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <etna/device/host_import.h>
 #include <etna/nn/init.h>
 #include <etna/tensor/ops.h>
 
@@ -102,6 +103,7 @@ void lay_together(std::initializer_list<Projection*> layers) {
   const quant::BlockFormat* format = nullptr;
   for (const Projection* layer : layers) {
     if (layer == nullptr || !layer->frozen() || layer->packed.device().is_cpu()) return;
+    if (is_imported(*layer->packed.storage())) return;  // a copy is what that saves
     const quant::BlockFormat& own = layer->blocks().format();
     // Rows are read by wide loads, which ask for their alignment.
     if ((format != nullptr && format != &own) || own.tail != 0 || layer->packed.numel() % 16 != 0) return;

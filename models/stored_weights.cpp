@@ -3,16 +3,22 @@
 #include <fmt/format.h>
 
 #include <etna/device/error.h>
-#include <etna/device/memory.h>
+#include <etna/device/host_import.h>
 #include <etna/tensor/ops.h>
 
 namespace etna::models {
 namespace {
 
-/// Bytes of a mapping as a tensor. On the CPU they stay where they are, and the tensor keeps the mapping alive.
+/// Bytes of a mapping as a tensor. On the CPU and on a GPU that shares its memory they stay where they are, and the
+/// tensor keeps the mapping alive.
 Tensor bytes_on(Device device, const StoredTensor& stored, std::size_t begin, std::size_t size) {
   const std::byte* from = stored.span().data() + begin;
   const auto count = static_cast<std::int64_t>(size);
+  if (device != kCPU && !stored.owned.defined()) {
+    const auto mapping = std::make_shared<const io::MappedBytes>(stored.bytes);
+    if (const StoragePtr there = import_host(device, {from, size}, mapping))
+      return detail::make_view(there, device, u8, {count}, {1}, 0);
+  }
   if (device != kCPU || stored.owned.defined()) return from_bytes(from, {count}, u8, device);
   auto* host = const_cast<std::byte*>(from);
   const auto address = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(host));

@@ -1,3 +1,4 @@
+#include <etna/device/host_import.h>
 #include <etna/device/memory.h>
 
 #include <cstring>
@@ -57,6 +58,13 @@ StoragePtr allocate(Device device, std::size_t bytes) {
   }
   return allocator(device).allocate(bytes, use);
 }
+
+StoragePtr import_host(Device device, std::span<const std::byte> bytes, std::shared_ptr<const void> owner) {
+  return backend(device).import_host(device, bytes, std::move(owner));
+}
+
+bool is_imported(const Storage& storage) { return backend(storage.device()).is_imported(storage); }
+
 MemoryStats memory_stats(Device device) {
   finish_pending();
   return allocator(device).stats();

@@ -8,6 +8,7 @@
 #include <etna/device/vulkan/api/adapters.h>
 #include <etna/device/vulkan/api/injection.h>
 #include <etna/device/vulkan/commands/context.h>
+#include <etna/device/vulkan/commands/host_import.h>
 #include <etna/device/vulkan/commands/profile.h>
 #include <etna/device/vulkan/graph/compiled_commands.h>
 
@@ -95,6 +96,11 @@ class VulkanBackend final : public Backend, public Launcher {
     context.recorder.copy("copy", span_of(context, "copy", from, from_offset, bytes),
                           span_of(context, "copy", to, to_offset, bytes));
   }
+
+  StoragePtr import_host(Device device, std::span<const std::byte> bytes, std::shared_ptr<const void> owner) override {
+    return vulkan::import_host(device, bytes, std::move(owner));
+  }
+  bool is_imported(const Storage& storage) override { return vulkan::is_imported(storage); }
 
   void synchronize(Device device) override {
     Context& context = Context::of(device);

@@ -31,6 +31,9 @@ struct Properties {
       structure<VkPhysicalDeviceVulkan12Properties>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES);
   VkPhysicalDeviceVulkan13Properties v13 =
       structure<VkPhysicalDeviceVulkan13Properties>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_PROPERTIES);
+  VkPhysicalDeviceExternalMemoryHostPropertiesEXT host_memory =
+      structure<VkPhysicalDeviceExternalMemoryHostPropertiesEXT>(
+          VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_MEMORY_HOST_PROPERTIES_EXT);
   VkPhysicalDeviceShaderSMBuiltinsPropertiesNV nvidia = structure<VkPhysicalDeviceShaderSMBuiltinsPropertiesNV>(
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV);
   VkPhysicalDeviceShaderCorePropertiesAMD amd =
@@ -210,6 +213,9 @@ Adapter inspect(VkPhysicalDevice handle) {
   };
   enable(VK_KHR_PORTABILITY_SUBSET_EXTENSION_NAME);
   a.memory_budget = enable(VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
+  const bool shares_memory = a.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU ||
+                             a.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
+  const bool imports = shares_memory && enable(VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME);
   if (!enable(VK_EXT_CALIBRATED_TIMESTAMPS_EXTENSION_NAME)) enable("VK_KHR_calibrated_timestamps");
   std::uint32_t cubin = cubin_architecture(a.properties);
   if (cubin != 0 && !enable(VK_NVX_BINARY_IMPORT_EXTENSION_NAME)) cubin = 0;
@@ -228,6 +234,7 @@ Adapter inspect(VkPhysicalDevice handle) {
   link(p.v11);
   link(p.v12);
   if (a.v13) link(p.v13);
+  if (imports) link(p.host_memory);
   if (extensions.count(VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME)) link(p.nvidia);
   if (extensions.count(VK_AMD_SHADER_CORE_PROPERTIES_EXTENSION_NAME)) link(p.amd);
   vkGetPhysicalDeviceProperties2(handle, &p.core);
@@ -241,6 +248,7 @@ Adapter inspect(VkPhysicalDevice handle) {
     a.half_conversion = p.v12.shaderDenormPreserveFloat16 ? HalfConversion::rounded : HalfConversion::normal;
   }
   a.max_allocation = p.v11.maxMemoryAllocationSize;
+  if (imports) a.host_import_alignment = p.host_memory.minImportedHostPointerAlignment;
   if (a.v13 && p.v13.maxBufferSize) a.max_allocation = std::min<std::uint64_t>(a.max_allocation, p.v13.maxBufferSize);
   const VkPhysicalDeviceLimits& limits = a.properties.limits;
   a.capabilities = {

@@ -46,6 +46,8 @@ struct Adapter {
   Features features;                    ///< to be enabled
   bool v13 = false;                     ///< the device supports VkPhysicalDeviceVulkan13Features
   bool memory_budget = false;
+  /// Of memory of the host that the device, which shares it, reads in place; 0: it does not.
+  std::uint64_t host_import_alignment = 0;
   HalfConversion half_conversion = HalfConversion::any;
 
   bool has_extension(const char* name) const;

@@ -1,6 +1,7 @@
 #include <etna/device/vulkan/memory/memory.h>
 
 #include <algorithm>
+#include <bit>
 
 #include <fmt/format.h>
 
@@ -84,6 +85,53 @@ VkResult make_buffer(const LogicalDevice& device, BufferUse use, std::size_t byt
   return VK_SUCCESS;
 }
 
+VkResult import_buffer(const LogicalDevice& device, void* pages, std::size_t bytes, Buffer& out) {
+  constexpr VkExternalMemoryHandleTypeFlagBits kind = VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT;
+  const VolkDeviceTable& vk = device.vk;
+  auto memory = structure<VkMemoryHostPointerPropertiesEXT>(VK_STRUCTURE_TYPE_MEMORY_HOST_POINTER_PROPERTIES_EXT);
+  VkResult result = vk.vkGetMemoryHostPointerPropertiesEXT(device.handle, kind, pages, &memory);
+  if (result != VK_SUCCESS) return result;
+
+  Buffer made;
+  made.bytes = bytes;
+  made.imported = true;
+  auto external = structure<VkExternalMemoryBufferCreateInfo>(VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO);
+  external.handleTypes = kind;
+  auto info = structure<VkBufferCreateInfo>(VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO);
+  info.pNext = &external;
+  info.size = bytes;
+  info.usage =
+      VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT;
+  result = vk.vkCreateBuffer(device.handle, &info, nullptr, &made.handle);
+  if (result != VK_SUCCESS) return result;
+
+  VkMemoryRequirements needs;
+  vk.vkGetBufferMemoryRequirements(device.handle, made.handle, &needs);
+  const std::uint32_t types = needs.memoryTypeBits & memory.memoryTypeBits;
+  auto import = structure<VkImportMemoryHostPointerInfoEXT>(VK_STRUCTURE_TYPE_IMPORT_MEMORY_HOST_POINTER_INFO_EXT);
+  import.handleType = kind;
+  import.pHostPointer = pages;
+  auto flags = structure<VkMemoryAllocateFlagsInfo>(VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO);
+  flags.pNext = &import;
+  flags.flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT;
+  auto allocation = structure<VkMemoryAllocateInfo>(VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO);
+  allocation.pNext = &flags;
+  allocation.allocationSize = bytes;
+  allocation.memoryTypeIndex = static_cast<std::uint32_t>(std::countr_zero(types));
+  result = types == 0 || needs.size > bytes ? VK_ERROR_INVALID_EXTERNAL_HANDLE
+                                            : vk.vkAllocateMemory(device.handle, &allocation, nullptr, &made.memory);
+  if (result == VK_SUCCESS) result = vk.vkBindBufferMemory(device.handle, made.handle, made.memory, 0);
+  if (result != VK_SUCCESS) {
+    destroy_buffer(device, made);
+    return result;
+  }
+  auto which = structure<VkBufferDeviceAddressInfo>(VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO);
+  which.buffer = made.handle;
+  made.address = vk.vkGetBufferDeviceAddress(device.handle, &which);
+  out = made;
+  return VK_SUCCESS;
+}
+
 void destroy_buffer(const LogicalDevice& device, const Buffer& buffer) {
   device.vk.vkDestroyBuffer(device.handle, buffer.handle, nullptr);
   device.vk.vkFreeMemory(device.handle, buffer.memory, nullptr);
@@ -114,6 +162,20 @@ bool BufferSegments::allocate(std::size_t bytes, Segment& out, std::string& why)
   out.address = buffer.address;
   out.bytes = bytes;
   return true;
+}
+
+bool BufferSegments::adopt(const Buffer& buffer) {
+  std::lock_guard lock(mutex_);
+  // As in allocate(), an address may not look like a placeholder.
+  return buffer.address >> 62 != 1 && by_address_.emplace(buffer.address, buffer).second;
+}
+
+bool BufferSegments::is_imported(std::uint64_t address) const {
+  std::lock_guard lock(mutex_);
+  const auto next = by_address_.upper_bound(address);
+  if (next == by_address_.begin()) return false;
+  const Buffer& buffer = std::prev(next)->second;
+  return buffer.imported && address < buffer.address + buffer.bytes;
 }
 
 void BufferSegments::synchronize() {
@@ -173,7 +235,7 @@ std::uint64_t BufferSegments::available() const {
   std::uint64_t used = 0;
   {
     std::lock_guard lock(mutex_);
-    for (const auto& [address, buffer] : by_address_) used += buffer.bytes;
+    for (const auto& [address, buffer] : by_address_) used += buffer.imported ? 0 : buffer.bytes;
   }
   // Segments are in the largest heap.
   std::uint64_t most = 0;

@@ -21,6 +21,7 @@ struct Buffer {
   std::uint64_t address = 0;
   std::size_t bytes = 0;
   std::byte* host = nullptr;
+  bool imported = false;  ///< the memory is the host's
 };
 
 /// Bytes within a buffer, as copy commands name them.
@@ -39,6 +40,9 @@ enum class BufferUse {
 
 /// @returns VK_SUCCESS, or the first failure with everything cleaned up.
 VkResult make_buffer(const LogicalDevice& device, BufferUse use, std::size_t bytes, Buffer& out);
+/// A buffer over memory of the host, which kernels read in place. @param pages and bytes: multiples of the adapter's
+/// host_import_alignment
+VkResult import_buffer(const LogicalDevice& device, void* pages, std::size_t bytes, Buffer& out);
 void destroy_buffer(const LogicalDevice& device, const Buffer& buffer);
 
 /// Device-local memory for the caching allocator: one buffer and one allocation per segment, looked up by address.
@@ -52,6 +56,11 @@ class BufferSegments : public SegmentSource {
   void synchronize() override;
   void release(const Segment& segment) override;
   std::uint64_t available() const override;
+
+  /// Adds a buffer that was imported; release() ends it. @returns false where another one begins at its address
+  bool adopt(const Buffer& buffer);
+  /// Whether the address is in such a buffer.
+  bool is_imported(std::uint64_t address) const;
 
   /// @throws DeviceError where the bytes are not in one live segment.
   BufferSpan find(std::uint64_t address, std::size_t bytes) const;
