@@ -49,51 +49,85 @@ ActivationKind activation_named(const std::string& name) {
   throw FormatError(fmt::format("the activation '{}' is not known; wanted silu, gelu, gelu_new or relu2", name));
 }
 
+std::vector<float> read_factors(const Json& scaling, const char* key) {
+  const Json* factors = field(scaling, key);
+  if (factors == nullptr || !factors->is_array())
+    throw FormatError(fmt::format("'{}' of rope_scaling is no list", key));
+  std::vector<float> list;
+  for (const Json& factor : *factors) {
+    if (!factor.is_number()) throw FormatError(fmt::format("'{}' of rope_scaling holds {}", key, factor.dump()));
+    list.push_back(factor.get<float>());
+  }
+  return list;
+}
+
+void read_yarn(const Json& scaling, RopeConfig& rope) {
+  rope.scaling = RopeScaling::yarn;
+  rope.beta_fast = read(scaling, "beta_fast", rope.beta_fast);
+  rope.beta_slow = read(scaling, "beta_slow", rope.beta_slow);
+  rope.attention_factor = read(scaling, "attention_factor", 0.0);
+  if (!read(scaling, "truncate", true))
+    throw FormatError("yarn without whole boundaries ('truncate' of rope_scaling is false) does not run here");
+  // DeepSeek's files give the factor as a fraction.
+  const double above = read(scaling, "mscale", 0.0), below = read(scaling, "mscale_all_dim", 0.0);
+  const auto magnitude = [&](double scale) { return rope.factor > 1 ? 1 + 0.1 * scale * std::log(rope.factor) : 1; };
+  if (rope.attention_factor == 0 && above > 0 && below > 0) rope.attention_factor = magnitude(above) / magnitude(below);
+}
+
+void read_scaling(const Json& scaling, RopeConfig& rope) {
+  const std::string type = read<std::string>(scaling, "rope_type", read<std::string>(scaling, "type", "default"));
+  rope.factor = read(scaling, "factor", 1.0);
+  rope.original_context = read<std::int64_t>(scaling, "original_max_position_embeddings", rope.original_context);
+  if (type == "linear") {
+    rope.scaling = RopeScaling::linear;
+  } else if (type == "ntk") {
+    rope.scaling = RopeScaling::ntk;
+  } else if (type == "yarn") {
+    read_yarn(scaling, rope);
+  } else if (type == "llama3") {
+    rope.scaling = RopeScaling::llama3;
+    rope.low_frequency_factor = read(scaling, "low_freq_factor", 1.0);
+    rope.high_frequency_factor = read(scaling, "high_freq_factor", 4.0);
+  } else if (type == "longrope" || type == "su") {
+    rope.scaling = RopeScaling::longrope;
+    rope.short_divisors = read_factors(scaling, "short_factor");
+    rope.long_divisors = read_factors(scaling, "long_factor");
+    rope.attention_factor = read(scaling, "attention_factor", 0.0);
+  } else if (type == "dynamic") {
+    // The base grows with texts beyond the context. No text here is that long, and within it nothing is scaled.
+    rope.factor = 1;
+  } else if (type != "default" && type != "mrope") {
+    throw FormatError(
+        fmt::format("the scaling of rope is '{}'; known are linear, ntk, dynamic, yarn, llama3 and longrope", type));
+  }
+}
+
 void read_rope(const Json& json, DecoderConfig& c) {
   RopeConfig& rope = c.rope;
   // Hugging Face has no such field: its files are all of the other kind.
   rope.interleaved = read(json, "rope_interleaved", false);
   rope.base = read(json, "rope_theta", rope.base);
   c.window_rope_base = read(json, "rope_local_base_freq", c.window_rope_base);
-  const double part = read(json, "partial_rotary_factor", 1.0);
-  rope.size = static_cast<std::int64_t>(static_cast<double>(c.head_size) * part) / 2 * 2;
+  double part = read(json, "partial_rotary_factor", 1.0);
   rope.original_context = read<std::int64_t>(json, "original_max_position_embeddings", 0);
-  const Json* scaling = field(json, "rope_scaling");
+  // Later files have one object for all of rope, Gemma 3's one for each kind of layer.
+  const Json* scaling = field(json, "rope_parameters");
+  if (scaling != nullptr && scaling->is_object()) {
+    const Json* local = field(*scaling, "sliding_attention");
+    if (local != nullptr && local->is_object()) c.window_rope_base = read(*local, "rope_theta", c.window_rope_base);
+    const Json* full = field(*scaling, "full_attention");
+    if (full != nullptr && full->is_object()) scaling = full;
+    rope.base = read(*scaling, "rope_theta", rope.base);
+    part = read(*scaling, "partial_rotary_factor", part);
+  } else {
+    scaling = field(json, "rope_scaling");
+  }
+  if (!(part > 0 && part <= 1))
+    throw FormatError(fmt::format("'partial_rotary_factor' is {}; it must be above 0, and at most 1", part));
+  rope.size = static_cast<std::int64_t>(static_cast<double>(c.head_size) * part) / 2 * 2;
   if (scaling == nullptr) return;
   if (!scaling->is_object()) throw FormatError("'rope_scaling' is no object");
-  const std::string type = read<std::string>(*scaling, "rope_type", read<std::string>(*scaling, "type", "default"));
-  rope.factor = read(*scaling, "factor", 1.0);
-  rope.original_context = read<std::int64_t>(*scaling, "original_max_position_embeddings", rope.original_context);
-  rope.attention_factor = read(*scaling, "attention_factor", 0.0);
-  if (type == "linear") {
-    rope.scaling = RopeScaling::linear;
-  } else if (type == "dynamic") {
-    rope.scaling = RopeScaling::ntk;
-  } else if (type == "yarn") {
-    rope.scaling = RopeScaling::yarn;
-    rope.beta_fast = read(*scaling, "beta_fast", rope.beta_fast);
-    rope.beta_slow = read(*scaling, "beta_slow", rope.beta_slow);
-  } else if (type == "llama3") {
-    rope.scaling = RopeScaling::llama3;
-    rope.low_frequency_factor = read(*scaling, "low_freq_factor", 1.0);
-    rope.high_frequency_factor = read(*scaling, "high_freq_factor", 4.0);
-  } else if (type == "longrope" || type == "su") {
-    const std::int64_t original = rope.original_context > 0 ? rope.original_context : c.context;
-    const char* which = c.context > original ? "long_factor" : "short_factor";
-    const Json* factors = field(*scaling, which);
-    if (factors == nullptr || !factors->is_array())
-      throw FormatError(fmt::format("'{}' of rope_scaling is no list", which));
-    for (const Json& factor : *factors) {
-      if (!factor.is_number()) throw FormatError(fmt::format("'{}' of rope_scaling holds {}", which, factor.dump()));
-      rope.divisors.push_back(factor.get<float>());
-    }
-    const double longer = static_cast<double>(c.context) / static_cast<double>(original);
-    if (rope.attention_factor == 0 && longer > 1)
-      rope.attention_factor = std::sqrt(1 + std::log(longer) / std::log(static_cast<double>(original)));
-  } else if (type != "default" && type != "mrope") {
-    throw FormatError(
-        fmt::format("the scaling of rope is '{}'; known are linear, dynamic, yarn, llama3 and longrope", type));
-  }
+  read_scaling(*scaling, rope);
 }
 
 void read_gpt2(const Json& json, DecoderConfig& c) {
@@ -111,24 +145,21 @@ void read_gpt2(const Json& json, DecoderConfig& c) {
 
 void read_window(const Json& json, DecoderConfig& c) {
   c.window = read<std::int64_t>(json, "sliding_window", 0);
-  if (!read(json, "use_sliding_window", true)) c.window = 0;
+  const bool qwen = c.architecture.starts_with("qwen");
+  if (!read(json, "use_sliding_window", !qwen)) c.window = 0;
+  if (qwen && c.window > 0 && field(json, "layer_types") == nullptr) {
+    // Qwen's window is that of the layers from this one on.
+    const std::int64_t first = read<std::int64_t>(json, "max_window_layers", 28);
+    if (first >= c.layers) c.window = 0;
+    if (first > 0 && first < c.layers)
+      throw FormatError(fmt::format("a window from layer {} on ('max_window_layers') does not run here", first));
+  }
   c.window_every = read<std::int64_t>(json, "sliding_window_pattern", c.window_every);
   const Json* types = field(json, "layer_types");
   if (c.window == 0 || types == nullptr || !types->is_array()) return;
-  // A list of each layer's kind, which must be one that window_every describes.
-  std::int64_t first_full = 0;
-  const auto full = [&](std::size_t i) { return (*types)[i] == "full_attention"; };
-  while (first_full < static_cast<std::int64_t>(types->size()) && !full(static_cast<std::size_t>(first_full)))
-    ++first_full;
-  if (first_full == 0) {
-    c.window = 0;
-  } else {
-    c.window_every = first_full < static_cast<std::int64_t>(types->size()) ? first_full + 1 : 1;
-  }
-  for (std::size_t i = 0; i < types->size(); ++i) {
-    if (full(i) == c.has_window(static_cast<std::int64_t>(i)))
-      throw FormatError("'layer_types' is no repeated row of sliding and full attention");
-  }
+  std::vector<bool> windowed;
+  for (const Json& kind : *types) windowed.push_back(kind != "full_attention");
+  if (!set_windows(c, windowed)) throw FormatError("'layer_types' is no repeated row of sliding and full attention");
 }
 
 DecoderConfig read_config(const Json& whole) {
