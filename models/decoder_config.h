@@ -74,6 +74,7 @@ struct DecoderConfig {
   bool head_bias = false;
   bool tied = false;               ///< the head is the token embedding
   bool ternary_scales = false;     ///< each matrix has a scale of its own in the file (BitNet)
+  bool rounds_to_ternary = false;  ///< matrices of blocks are rounded to -s, 0 and s when they are loaded (BitNet)
 
   PositionKind positions = PositionKind::rotary;
   RopeConfig rope;

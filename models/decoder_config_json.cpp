@@ -162,6 +162,25 @@ void read_window(const Json& json, DecoderConfig& c) {
   if (!set_windows(c, windowed)) throw FormatError("'layer_types' is no repeated row of sliding and full attention");
 }
 
+/// BitNet's files have ternary weights ("offline"), or weights that are rounded where they are used ("online").
+void read_quantization(const Json& json, DecoderConfig& c) {
+  if (read<std::string>(json, "quant_method", "") != "bitnet") return;
+  if (read<std::string>(json, "linear_class", "bitlinear") != "autobitlinear") return;
+  const std::string mode = read<std::string>(json, "quantization_mode", "offline");
+  if (mode != "online" && mode != "offline") {
+    throw FormatError(
+        fmt::format("'quantization_mode' of quantization_config is '{}'; known are online and offline", mode));
+  }
+  c.rounds_to_ternary = mode == "online";
+  c.ternary_scales = mode == "offline";
+  const Json* kept = field(json, "modules_to_not_convert");
+  if (kept == nullptr || !kept->is_array() || !c.rounds_to_ternary) return;
+  for (const Json& name : *kept) {
+    if (name != "lm_head")
+      throw FormatError(fmt::format("BitNet with weights of {} that are not rounded does not run here", name.dump()));
+  }
+}
+
 DecoderConfig read_config(const Json& whole) {
   // Models of several kinds of input keep the text's part apart.
   const Json* text = field(whole, "text_config");
@@ -207,6 +226,9 @@ DecoderConfig read_config(const Json& whole) {
   fill_defaults(c);
   read_window(json, c);
   read_rope(json, c);
+  const Json* quantization = field(json, "quantization_config");
+  if (quantization == nullptr) quantization = field(whole, "quantization_config");
+  if (quantization != nullptr && quantization->is_object()) read_quantization(*quantization, c);
   return c;
 }
 
