@@ -191,18 +191,17 @@ void check_design(const DecoderConfig& c, const DecoderConfig& standard) {
   const bool llama = c.architecture == "llama", rotary = c.positions == PositionKind::rotary;
   for (const auto& [what, same] :
        {std::pair{"activation", kind(c.activation) == kind(standard.activation)},
-        {"gates", c.gated == standard.gated},
-        {"norms", c.norm == standard.norm && c.norm_bias == standard.norm_bias && c.post_norms == standard.post_norms &&
-                      c.sub_norms == standard.sub_norms},
-        {"parallel blocks", c.parallel == standard.parallel},
-        {"positions", c.positions == standard.positions},
+        {"feed-forward layer", c.gated == standard.gated},
+        {"set of norms", c.norm == standard.norm && c.norm_bias == standard.norm_bias &&
+                             c.post_norms == standard.post_norms && c.sub_norms == standard.sub_norms},
+        {"order of layers", c.parallel == standard.parallel},
+        {"kind of positions", c.positions == standard.positions},
         {"order of rotated pairs",
          !rotary || c.rope.interleaved == standard.rope.interleaved || (llama && c.rope.size == c.head_size)},
         {"factor of embeddings", c.embedding_scale == standard.embedding_scale}}) {
     if (!same) {
       throw FormatError(
-          fmt::format("a GGUF file cannot hold the model: its {} differ from those that the architecture "
-                      "'{}' implies there",
+          fmt::format("a GGUF file cannot hold the model: its {} differs from that of the architecture '{}' there",
                       what, c.architecture));
     }
   }
