@@ -114,8 +114,8 @@ DecoderConfig decoder_config(const io::GgufFile& file);
 /// From a config.json of Hugging Face. @param name for errors @throws FormatError
 DecoderConfig decoder_config(std::string_view json, const std::string& name);
 DecoderConfig decoder_config(const io::Llama2cConfig& config);
-/// A config as decoder_config() reads it, in the words of a config.json. @throws Error for an architecture that is only
-/// read: all but llama and gpt2
+/// A config as decoder_config() reads it, in the words of a config.json.
+/// @throws Error for an architecture that is only read: all but llama and gpt2; and for what has no word there
 std::string config_json(const DecoderConfig& config);
 
 /// The architectures that run, as GGUF names them.

@@ -201,14 +201,20 @@ DecoderConfig read_config(const Json& whole) {
     read_gpt2(json, c);
     return c;
   }
-  c.vocabulary = required(json, "vocab_size");
+  // Published files of Gemma 3 leave out what Hugging Face's class takes by default.
+  const bool gemma3 = c.architecture == "gemma3";
+  const auto size = [&](const char* key, std::int64_t of_gemma3) {
+    return gemma3 ? read(json, key, of_gemma3) : required(json, key);
+  };
+  c.vocabulary = size("vocab_size", 262208);
   c.width = required(json, "hidden_size");
   c.layers = required(json, "num_hidden_layers");
-  c.heads = required(json, "num_attention_heads");
-  c.kv_heads = read<std::int64_t>(json, "num_key_value_heads", c.heads);
-  c.head_size = read<std::int64_t>(json, "head_dim", 0);
+  c.heads = size("num_attention_heads", 8);
+  c.kv_heads = read<std::int64_t>(json, "num_key_value_heads", gemma3 ? 4 : c.heads);
+  c.head_size = read<std::int64_t>(json, "head_dim", gemma3 ? 256 : 0);
   c.feed_forward = required(json, "intermediate_size");
-  c.context = read<std::int64_t>(json, "max_position_embeddings", 2048);
+  c.context = read<std::int64_t>(json, "max_position_embeddings", gemma3 ? 131072 : 2048);
+  if (gemma3) c.rope.base = 1e6;
   c.norm_eps = c.norm == NormKind::rms ? read(json, "rms_norm_eps", 1e-6) : read(json, "layer_norm_eps", 1e-5);
   c.tied = read(json, "tie_word_embeddings", c.tied);
   c.query_bias = read(json, "attention_bias", c.query_bias);
@@ -221,7 +227,7 @@ DecoderConfig read_config(const Json& whole) {
   if (!activation.empty() && !c.architecture.starts_with("gemma")) c.activation = activation_named(activation);
   c.attention_softcap = read(json, "attn_logit_softcapping", 0.0);
   c.logit_softcap = read(json, "final_logit_softcapping", 0.0);
-  const double scalar = read(json, "query_pre_attn_scalar", 0.0);
+  const double scalar = read(json, "query_pre_attn_scalar", gemma3 ? 256.0 : 0.0);
   if (scalar > 0) c.attention_scale = 1 / std::sqrt(scalar);
   fill_defaults(c);
   read_window(json, c);
@@ -244,6 +250,39 @@ const char* name_of(ActivationKind kind) {
       break;
   }
   return "relu2";
+}
+
+/// The object that read_scaling() reads.
+Json scaling_json(const RopeConfig& rope) {
+  Json json = {{"factor", rope.factor}};
+  if (rope.original_context > 0) json["original_max_position_embeddings"] = rope.original_context;
+  if (rope.attention_factor > 0) json["attention_factor"] = rope.attention_factor;
+  switch (rope.scaling) {
+    case RopeScaling::none:
+      break;
+    case RopeScaling::linear:
+      json["rope_type"] = "linear";
+      break;
+    case RopeScaling::ntk:
+      json["rope_type"] = "ntk";
+      break;
+    case RopeScaling::yarn:
+      json["rope_type"] = "yarn";
+      json["beta_fast"] = rope.beta_fast;
+      json["beta_slow"] = rope.beta_slow;
+      break;
+    case RopeScaling::llama3:
+      json["rope_type"] = "llama3";
+      json["low_freq_factor"] = rope.low_frequency_factor;
+      json["high_freq_factor"] = rope.high_frequency_factor;
+      break;
+    case RopeScaling::longrope:
+      json["rope_type"] = "longrope";
+      json["short_factor"] = rope.short_divisors;
+      json["long_factor"] = rope.long_divisors;
+      break;
+  }
+  return json;
 }
 
 }  // namespace
@@ -281,6 +320,17 @@ std::string config_json(const DecoderConfig& c) {
           {"mlp_bias", c.ffn_bias},
           {"tie_word_embeddings", c.tied}};
   if (c.rope.interleaved) json["rope_interleaved"] = true;
+  if (!c.rope.divisors.empty() || c.rope.extrapolation != 1)
+    throw Error("config_json: a config.json has no word for divisors of rope's frequencies and yarn's extrapolation");
+  if (c.output_bias != c.query_bias || c.head_bias || c.window_every != 1)
+    throw Error("config_json: a config.json of llama has no word for biases or windows of some layers only");
+  if (c.attention_softcap > 0) json["attn_logit_softcapping"] = c.attention_softcap;
+  if (c.logit_softcap > 0) json["final_logit_softcapping"] = c.logit_softcap;
+  if (c.rope.scaling != RopeScaling::none) json["rope_scaling"] = scaling_json(c.rope);
+  if (c.rope.size != c.head_size)
+    json["partial_rotary_factor"] = static_cast<double>(c.rope.size) / static_cast<double>(c.head_size);
+  if (c.attention_scale > 0) json["query_pre_attn_scalar"] = 1 / (c.attention_scale * c.attention_scale);
+  if (c.window > 0) json["sliding_window"] = c.window;
   return json.dump(2);
 }
 

@@ -126,6 +126,33 @@ TEST(FamilyConfig, Gemma2) {
   EXPECT_DOUBLE_EQ(large.score_scale(), 1.0 / 12);
 }
 
+/// With the parts for images left out.
+std::string gemma3(const std::string& text) {
+  return R"({"architectures": ["Gemma3ForConditionalGeneration"], "boi_token_index": 255999, "eos_token_id": [1, 106],
+    "image_token_index": 262144, "initializer_range": 0.02, "mm_tokens_per_image": 256, "model_type": "gemma3",
+    "text_config": {"model_type": "gemma3_text", "rope_scaling": {"factor": 8.0, "rope_type": "linear"},
+    "sliding_window": 1024, )" +
+         text + R"(}, "torch_dtype": "bfloat16", "vision_config": {"hidden_size": 1152, "model_type": "siglip"}})";
+}
+
+TEST(FamilyConfig, Gemma3LeavesOutWhatItsClassTakesByDefault) {
+  const DecoderConfig c = read(gemma3(R"("hidden_size": 2560, "intermediate_size": 10240, "num_hidden_layers": 34)"));
+  EXPECT_EQ(c.num_parameters(), 3'880'263'168);
+  EXPECT_EQ(c.query_rows(), 2048);
+  EXPECT_EQ(c.kv_rows(), 1024);
+  EXPECT_EQ(c.rope.base, 1e6);
+  EXPECT_EQ(c.window_rope_base, 10000);
+  EXPECT_EQ(c.context, 131072);
+  EXPECT_DOUBLE_EQ(c.score_scale(), 1.0 / 16);
+  EXPECT_TRUE(c.has_window(4) && !c.has_window(5) && c.has_window(6));
+  EXPECT_FLOAT_EQ(c.rope_frequencies(5)[0], 1.0f / 8);
+  EXPECT_FLOAT_EQ(c.rope_frequencies(0)[0], 1);
+  const DecoderConfig largest = read(gemma3(R"("head_dim": 128, "hidden_size": 5376, "intermediate_size": 21504,
+    "num_attention_heads": 32, "num_hidden_layers": 62, "num_key_value_heads": 16, "query_pre_attn_scalar": 168)"));
+  EXPECT_EQ(largest.query_rows(), 4096);
+  EXPECT_DOUBLE_EQ(largest.score_scale(), 1 / std::sqrt(168.0));
+}
+
 TEST(FamilyConfig, Phi2) {
   const DecoderConfig c = read(R"({"architectures": ["PhiForCausalLM"], "attention_dropout": 0.0,
     "bos_token_id": 50256, "embd_pdrop": 0.0, "eos_token_id": 50256, "hidden_act": "gelu_new", "hidden_size": 2560,

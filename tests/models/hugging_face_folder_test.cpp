@@ -76,8 +76,10 @@ INSTANTIATE_TEST_SUITE_P(
                     Family{
                         "gemma2", "gemma2", "model.",
                         R"(, "sliding_window": 24, "attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0)"},
-                    Family{"gemma3_text", "gemma3", "model.", R"(, "sliding_window": 24, "sliding_window_pattern": 6)"},
-                    Family{"gemma3_text", "gemma3", "language_model.model.", R"(, "sliding_window": 24)"},
+                    Family{"gemma3_text", "gemma3", "model.",
+                           R"(, "sliding_window": 24, "sliding_window_pattern": 6, "query_pre_attn_scalar": 16)"},
+                    Family{"gemma3_text", "gemma3", "language_model.model.",
+                           R"(, "sliding_window": 24, "query_pre_attn_scalar": 16)"},
                     Family{"phi", "phi2", "model.", R"(, "partial_rotary_factor": 0.5, "hidden_act": "gelu_new")"},
                     Family{"phi3", "phi3", "model.",
                            R"(, "original_max_position_embeddings": 128, "rope_scaling": {"type": "longrope",

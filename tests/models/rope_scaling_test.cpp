@@ -167,6 +167,27 @@ TEST_P(EachScaling, ComesBackFromGguf) {
   EXPECT_GT((unscaled - logits).abs().max().item<double>(), 0.05) << "the scaling changes nothing here";
 }
 
+TEST_P(EachScaling, ComesBackFromJson) {
+  DecoderConfig config = small_config("llama");
+  RopeConfig rope = GetParam().rope;
+  rope.size = 16;
+  config.rope = rope;
+  config.window = 100;
+  if (!rope.divisors.empty() || rope.extrapolation != 1) {
+    EXPECT_THROW(config_json(config), Error);
+    return;
+  }
+  const DecoderConfig read = decoder_config(config_json(config), "config.json");
+  EXPECT_EQ(read.rope_frequencies(0), config.rope_frequencies(0));
+  EXPECT_EQ(read.rope_magnitude(), config.rope_magnitude());
+  EXPECT_EQ(read.rope.scaling, rope.scaling);
+  EXPECT_EQ(read.window, 100);
+  config.rope.size = 8;
+  config.rope.short_divisors.resize(rope.short_divisors.size() / 2);
+  config.rope.long_divisors.resize(rope.long_divisors.size() / 2);
+  EXPECT_EQ(decoder_config(config_json(config), "config.json").rope.size, 8);
+}
+
 const std::vector<float> kNear = {1, 1.1f, 1.2f, 1.3f, 1.5f, 1.8f, 2, 2.5f}, kFar = {1, 2, 3, 4, 6, 9, 12, 16};
 
 INSTANTIATE_TEST_SUITE_P(
