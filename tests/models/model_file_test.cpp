@@ -48,8 +48,8 @@ TEST_P(EachFile, ComesBackFromGguf) {
 }
 
 INSTANTIATE_TEST_SUITE_P(ModelFile, EachFile,
-                         testing::Values("llama", "qwen2", "qwen3", "gemma2", "gemma3", "phi2", "phi3", "gpt2",
-                                         "bitnet"));
+                         testing::Values("llama", "qwen2", "qwen3", "gemma", "gemma2", "gemma3", "phi2", "phi3", "gpt2",
+                                         "bitnet", "bitnet-25", "bitnet-b1.58"));
 
 /// Writes a model as Hugging Face does.
 void save_folder(const TemporaryFolder& folder, const Decoder& model, const std::map<std::string, std::string>& names) {
