@@ -187,6 +187,10 @@ DecoderConfig read_config(const Json& whole) {
   const Json& json = text != nullptr && text->is_object() ? *text : whole;
   const std::string type = read<std::string>(json, "model_type", "");
   const Architecture* architecture = find_architecture_hugging_face(type);
+  // The first BitNet b1.58 models call themselves llama, and round their weights where they use them.
+  const std::int64_t bits = type == "llama" ? read<std::int64_t>(json, "weight_bits", 0) : 0;
+  if (bits == 1) architecture = find_architecture_gguf("bitnet");
+  if (bits > 1) throw FormatError(fmt::format("weights that are rounded to {} bits do not run here", bits));
   if (architecture == nullptr) {
     throw FormatError(
         fmt::format("models of the type '{}' do not run here; these do: llama, mistral, qwen2, qwen3, gemma, "
@@ -196,6 +200,7 @@ DecoderConfig read_config(const Json& whole) {
   DecoderConfig c;
   architecture->apply(c);
   c.architecture = architecture->gguf;
+  c.rounds_to_ternary = bits == 1;
   c.name = read<std::string>(json, "_name_or_path", "");
   if (type == "gpt2") {
     read_gpt2(json, c);

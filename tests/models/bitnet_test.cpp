@@ -9,6 +9,7 @@
 #include <etna/models/gguf_export.h>
 #include <etna/models/model_file.h>
 #include <etna/tensor/io/gguf.h>
+#include <nn/on_device.h>
 
 #include "data/temporary_folder.h"
 #include "hugging_face_folder.h"
@@ -124,6 +125,27 @@ INSTANTIATE_TEST_SUITE_P(BitNet, EachTernaryFile,
                            return name;
                          });
 
+class BitNetOnDevice : public OnDevice {};
+
+TEST_P(BitNetOnDevice, RunsAsItsDequantizedWeights) {
+  for (const auto& [architecture, format] : {std::pair{"bitnet", "TQ2_0"}, {"bitnet-b1.58", "I2_S"}}) {
+    const TemporaryFolder folder;
+    const auto model = ternary_model(architecture);
+    save_ternary(folder / "bitnet.gguf", *model, format, false);
+    const std::vector<std::int32_t> tokens = some_text(50, 97);
+    const NoGrad no_grad;
+    const Tensor wanted = model->forward(from_vector(tokens, {1, 50})).select(0, 0);
+    const Model frozen = load_model(folder / "bitnet.gguf", {.device = device()});
+    // A prompt, and one token after the other.
+    for (const std::int64_t chunk : {50, 1}) {
+      Generator generator(*frozen.decoder, {.device = device(), .chunk = chunk, .cache = {.dtype = f32}});
+      EXPECT_LT(largest(generator.logits(tokens).to(kCPU) - wanted), 0.05 * largest(wanted)) << format << chunk;
+    }
+  }
+}
+
+ETNA_ON_EVERY_DEVICE(BitNetOnDevice);
+
 TEST(BitNet, AScaleIsOneNumber) {
   const TemporaryFolder folder;
   const auto model = ternary_model("bitnet");
@@ -178,6 +200,22 @@ TEST(BitNet, RoundsWeightsThatAreQuantizedOnline) {
   save_gguf_model(online / "converted.gguf", *frozen.decoder, nullptr);
   const Model converted = load_model(online / "converted.gguf", {.trainable = true});
   EXPECT_LT(largest(converted.decoder->forward(text) - wanted), 1e-4);
+}
+
+TEST(BitNet, ReadsFoldersOfTheFirstModels) {
+  const auto model = small_model(small_config("bitnet")), ternary = small_model(small_config("bitnet"));
+  for (const nn::NamedTensor& p : ternary->named_parameters())
+    if (is_ternary(p.name)) p.tensor.detach().copy_(rounded(p.tensor.detach()));
+  const NoGrad no_grad;
+  const Tensor text = from_vector(some_text(50, 97), {1, 50}), wanted = ternary->forward(text);
+  const TemporaryFolder folder, other;
+  FolderWriter(*model, {"llama", "bitnet", "model.", R"(, "hidden_act": "silu", "weight_bits": 1, "input_bits": 8)"})
+      .save(folder);
+  const Model read = load_model(folder.path(), {.trainable = true});
+  EXPECT_EQ(read.decoder->config.architecture, "bitnet");
+  EXPECT_LT(largest(read.decoder->forward(text) - wanted), 1e-4);
+  FolderWriter(*model, {"llama", "bitnet", "model.", R"(, "weight_bits": 4)"}).save(other);
+  EXPECT_THROW(load_model(other.path()), FormatError);
 }
 
 TEST(BitNet, MultipliesByTheScalesOfOfflineFiles) {

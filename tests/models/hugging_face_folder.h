@@ -148,8 +148,9 @@ class FolderWriter {
         copy(to + "self_attn.k_norm", from + "attention.key_norm");
       }
       if (c_.sub_norms) {
-        copy(to + "self_attn.attn_sub_norm", from + "attention.sub_norm");
-        copy(to + "mlp.ffn_sub_norm", from + "ffn.sub_norm");
+        const bool first = std::string(family_.type) == "llama";
+        copy(to + (first ? "self_attn.inner_attn_ln" : "self_attn.attn_sub_norm"), from + "attention.sub_norm");
+        copy(to + (first ? "mlp.ffn_layernorm" : "mlp.ffn_sub_norm"), from + "ffn.sub_norm");
       }
     }
   }
