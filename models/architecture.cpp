@@ -93,4 +93,16 @@ void fill_defaults(DecoderConfig& c) {
   if (c.architecture.starts_with("gemma")) c.embedding_scale = std::sqrt(static_cast<double>(c.width));
 }
 
+bool set_windows(DecoderConfig& c, const std::vector<bool>& windowed) {
+  const auto full = std::find(windowed.begin(), windowed.end(), false);
+  if (full == windowed.begin()) {
+    c.window = 0;
+  } else {
+    c.window_every = full == windowed.end() ? 1 : full - windowed.begin() + 1;
+  }
+  for (std::size_t i = 0; i < windowed.size(); ++i)
+    if (windowed[i] != c.has_window(static_cast<std::int64_t>(i))) return false;
+  return true;
+}
+
 }  // namespace etna::models

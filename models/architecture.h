@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string_view>
+#include <vector>
 
 #include <etna/models/decoder_config.h>
 
@@ -21,5 +22,9 @@ std::string architecture_names();
 
 /// What follows from the sizes where a file is silent: Gemma's factor of embeddings, for one.
 void fill_defaults(DecoderConfig& config);
+
+/// Sets which layers have the window. @param windowed of each layer @return false for a list that window_every does not
+/// describe
+bool set_windows(DecoderConfig& config, const std::vector<bool>& windowed);
 
 }  // namespace etna::models

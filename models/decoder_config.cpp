@@ -22,19 +22,29 @@ double DecoderConfig::score_scale() const {
 
 double DecoderConfig::rope_magnitude() const {
   if (rope.attention_factor > 0) return rope.attention_factor;
-  return rope.scaling == RopeScaling::yarn && rope.factor > 1 ? 1 + 0.1 * std::log(rope.factor) : 1;
+  if (rope.scaling == RopeScaling::yarn) return rope.factor > 1 ? 1 + 0.1 * std::log(rope.factor) : 1;
+  if (rope.scaling != RopeScaling::longrope) return 1;
+  const double original = static_cast<double>(original_context());
+  const double longer = rope.original_context > 0 ? static_cast<double>(context) / original : rope.factor;
+  return longer > 1 && original > 1 ? std::sqrt(1 + std::log(longer) / std::log(original)) : 1;
+}
+
+const std::vector<float>& DecoderConfig::rope_divisors() const {
+  if (rope.scaling != RopeScaling::longrope) return rope.divisors;
+  return context > original_context() ? rope.long_divisors : rope.short_divisors;
 }
 
 std::vector<float> DecoderConfig::rope_frequencies(std::int64_t layer) const {
   const bool local = window_rope_base > 0 && has_window(layer);
   const std::int64_t pairs = rope.size / 2;
-  const double original = static_cast<double>(rope.original_context > 0 ? rope.original_context : context);
+  const double original = static_cast<double>(original_context());
   const double size = static_cast<double>(rope.size);
   double base = local ? window_rope_base : rope.base;
   const RopeScaling scaling = local ? RopeScaling::none : rope.scaling;
   if (scaling == RopeScaling::ntk) base *= std::pow(rope.factor, size / (size - 2));
   const double low = std::floor(pair_of_turns(rope.beta_fast, rope, original));
   const double high = std::ceil(pair_of_turns(rope.beta_slow, rope, original));
+  const std::vector<float>& divisors = rope_divisors();
   std::vector<float> frequencies;
   for (std::int64_t i = 0; i < pairs; ++i) {
     double f = std::pow(base, -2 * static_cast<double>(i) / size);
@@ -55,7 +65,7 @@ std::vector<float> DecoderConfig::rope_frequencies(std::int64_t layer) const {
         f = (1 - kept) * f / rope.factor + kept * f;
       }
     }
-    if (!local && !rope.divisors.empty()) f /= static_cast<double>(rope.divisors[static_cast<std::size_t>(i)]);
+    if (!local && !divisors.empty()) f /= static_cast<double>(divisors[static_cast<std::size_t>(i)]);
     frequencies.push_back(static_cast<float>(f));
   }
   return frequencies;
@@ -105,11 +115,24 @@ void DecoderConfig::check() const {
       refuse(fmt::format("rope's base is {}; it must be above 0", rope.base));
     if (!(rope.factor > 0) || !std::isfinite(rope.factor))
       refuse(fmt::format("rope's factor is {}; it must be above 0", rope.factor));
-    if (!rope.divisors.empty() && static_cast<std::int64_t>(rope.divisors.size()) != rope.size / 2) {
-      refuse(fmt::format("rope has {} divisors for {} frequencies", rope.divisors.size(), rope.size / 2));
+    if (!(rope.attention_factor >= 0) || !std::isfinite(rope.attention_factor))
+      refuse(fmt::format("rope's attention factor is {}; it must be 0 or above", rope.attention_factor));
+    if (rope.scaling == RopeScaling::yarn && !(rope.beta_fast > 0 && rope.beta_slow > 0 && rope.base > 1)) {
+      refuse(fmt::format("yarn's beta_fast is {}, its beta_slow {} and rope's base {}; wanted above 0, 0 and 1",
+                         rope.beta_fast, rope.beta_slow, rope.base));
     }
-    for (const float divisor : rope.divisors)
-      if (!(divisor > 0)) refuse(fmt::format("a divisor of rope's frequencies is {}; all must be above 0", divisor));
+    if (rope.scaling == RopeScaling::yarn && !(rope.extrapolation >= 0 && rope.extrapolation <= 1))
+      refuse(fmt::format("yarn's factor of extrapolation is {}; it must be from 0 to 1", rope.extrapolation));
+    if (rope.scaling == RopeScaling::longrope && rope_divisors().empty()) {
+      refuse(fmt::format("rope's scaling is longrope, but its {} factors are missing",
+                         context > original_context() ? "long" : "short"));
+    }
+    for (const std::vector<float>* list : {&rope.divisors, &rope.short_divisors, &rope.long_divisors}) {
+      if (!list->empty() && static_cast<std::int64_t>(list->size()) != rope.size / 2)
+        refuse(fmt::format("rope has {} divisors for {} frequencies", list->size(), rope.size / 2));
+      for (const float divisor : *list)
+        if (!(divisor > 0)) refuse(fmt::format("a divisor of rope's frequencies is {}; all must be above 0", divisor));
+    }
   }
   if (window < 0 || window_every < 1) refuse(fmt::format("a window of {} in layers of {}", window, window_every));
 }

@@ -23,10 +23,11 @@ enum class ActivationKind : std::uint8_t { silu, gelu, gelu_tanh, relu_squared }
 /// How rotary positions beyond the length a model was trained with are handled.
 enum class RopeScaling : std::uint8_t {
   none,
-  linear,  ///< positions are divided by the factor
-  ntk,     ///< the base grows with the factor (bloc97 2023)
-  yarn,    ///< low frequencies are divided, high ones kept (Peng et al. 2023)
-  llama3   ///< the same with the boundaries of Llama 3.1
+  linear,   ///< positions are divided by the factor
+  ntk,      ///< the base grows with the factor, for texts of any length (bloc97 2023)
+  yarn,     ///< low frequencies are divided, high ones kept (Peng et al. 2023)
+  llama3,   ///< the same with the boundaries of Llama 3.1
+  longrope  ///< each frequency has a divisor of its own (Ding et al. 2024)
 };
 
 struct RopeConfig {
@@ -40,6 +41,8 @@ struct RopeConfig {
   double beta_fast = 32, beta_slow = 1, extrapolation = 1;     ///< yarn
   double low_frequency_factor = 1, high_frequency_factor = 4;  ///< llama3
   std::vector<float> divisors = {};                            ///< of each frequency, from the file; empty: all 1
+  std::vector<float> short_divisors = {};  ///< longrope, for models whose context is the original one
+  std::vector<float> long_divisors = {};   ///< longrope, for models with a longer context
 };
 
 /// The design of a decoder: sizes and what its blocks are made of.
@@ -69,8 +72,9 @@ struct DecoderConfig {
   bool ffn_bias = false;
   bool norm_bias = false;  ///< of layer norms
   bool head_bias = false;
-  bool tied = false;            ///< the head is the token embedding
-  bool ternary_scales = false;  ///< each matrix has a scale of its own in the file (BitNet)
+  bool tied = false;               ///< the head is the token embedding
+  bool ternary_scales = false;     ///< each matrix has a scale of its own in the file (BitNet)
+  bool rounds_to_ternary = false;  ///< matrices of blocks are rounded to -s, 0 and s when they are loaded (BitNet)
 
   PositionKind positions = PositionKind::rotary;
   RopeConfig rope;
@@ -89,6 +93,10 @@ struct DecoderConfig {
   std::int64_t query_rows() const { return heads * head_size; }
   std::int64_t kv_rows() const { return kv_heads * head_size; }
   double score_scale() const;
+  /// Positions of the training before rope was scaled.
+  std::int64_t original_context() const { return rope.original_context > 0 ? rope.original_context : context; }
+  /// The divisors of rope's frequencies that this model uses; empty: all 1.
+  const std::vector<float>& rope_divisors() const;
   /// What rotated queries and keys are multiplied by; 1 but for yarn and longrope.
   double rope_magnitude() const;
   /// Angle a position of each rotated pair, scaling included. @param layer decides about the base
@@ -106,8 +114,8 @@ DecoderConfig decoder_config(const io::GgufFile& file);
 /// From a config.json of Hugging Face. @param name for errors @throws FormatError
 DecoderConfig decoder_config(std::string_view json, const std::string& name);
 DecoderConfig decoder_config(const io::Llama2cConfig& config);
-/// A config as decoder_config() reads it, in the words of a config.json. @throws Error for an architecture that is only
-/// read: all but llama and gpt2
+/// A config as decoder_config() reads it, in the words of a config.json.
+/// @throws Error for an architecture that is only read: all but llama and gpt2; and for what has no word there
 std::string config_json(const DecoderConfig& config);
 
 /// The architectures that run, as GGUF names them.

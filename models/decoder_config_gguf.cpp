@@ -14,7 +14,7 @@ RopeScaling scaling_named(const std::string& type) {
   if (type.empty() || type == "none") return RopeScaling::none;
   if (type == "linear") return RopeScaling::linear;
   if (type == "yarn") return RopeScaling::yarn;
-  if (type == "longrope") return RopeScaling::none;  // its divisors say all
+  if (type == "longrope") return RopeScaling::longrope;
   throw FormatError(fmt::format("the scaling of rope is '{}'; known are none, linear, yarn and longrope", type));
 }
 
@@ -40,20 +40,52 @@ void read_rope(const Reader& read, const io::GgufFile& file, DecoderConfig& c) {
   RopeConfig& rope = c.rope;
   rope.size = read.integer("rope.dimension_count", rope.size);
   rope.base = read.number("rope.freq_base", rope.base);
-  rope.scaling = scaling_named(read.string("rope.scaling.type", ""));
-  rope.factor = read.number("rope.scaling.factor", 1);
-  if (!read.has("rope.scaling.factor") && read.has("rope.scale_linear")) {
-    rope.scaling = RopeScaling::linear;
-    rope.factor = read.number("rope.scale_linear", 1);
-  }
+  c.window_rope_base = read.number("rope.freq_base_swa", c.window_rope_base);
+  const std::string type = read.string("rope.scaling.type", "");
+  rope.scaling = scaling_named(type);
+  rope.factor = read.number("rope.scaling.factor", read.number("rope.scale_linear", 1));
+  if (rope.factor == 0) rope.factor = 1;
+  // As in llama.cpp, a factor without a type is of linear scaling.
+  if (type.empty() && rope.factor != 1) rope.scaling = RopeScaling::linear;
   rope.original_context = read.integer("rope.scaling.original_context_length", c.context);
-  const double given = read.number("rope.scaling.attn_factor", 0);
-  if (given > 0) rope.attention_factor = given * c.rope_magnitude();
+  if (rope.scaling == RopeScaling::yarn) {
+    rope.beta_fast = read.number("rope.scaling.yarn_beta_fast", rope.beta_fast);
+    rope.beta_slow = read.number("rope.scaling.yarn_beta_slow", rope.beta_slow);
+    const double extrapolation = read.number("rope.scaling.yarn_ext_factor", -1);
+    if (extrapolation >= 0) rope.extrapolation = extrapolation;
+    // Positions that are all divided are those of linear scaling, whose rule has no factor.
+    if (rope.extrapolation == 0) rope.attention_factor = 1;
+    // Converters copy it from config.json, where it replaces the rule's.
+    const double whole = read.number("rope.scaling.yarn_attn_factor", 0);
+    if (whole > 0) rope.attention_factor = whole;
+  }
   if (file.find_tensor("rope_freqs.weight") != nullptr)
     rope.divisors = file.load("rope_freqs.weight").to(f32).to_vector<float>();
-  const bool longer = c.context > rope.original_context;
-  const char* factors = longer ? "rope_factors_long.weight" : "rope_factors_short.weight";
-  if (file.find_tensor(factors) != nullptr) rope.divisors = file.load(factors).to(f32).to_vector<float>();
+  for (const auto& [name, list] : {std::pair{"rope_factors_short.weight", &rope.short_divisors},
+                                   std::pair{"rope_factors_long.weight", &rope.long_divisors}}) {
+    if (file.find_tensor(name) == nullptr) continue;
+    *list = file.load(name).to(f32).to_vector<float>();
+    rope.scaling = RopeScaling::longrope;
+  }
+  // The file has the factor of longrope, which llama.cpp does not compute.
+  if (rope.scaling == RopeScaling::longrope) rope.attention_factor = 1;
+  const double given = read.number("rope.scaling.attn_factor", 0);
+  if (given > 0) rope.attention_factor = given * c.rope_magnitude();
+}
+
+/// A number of layers that repeat, the last of them without the window, or whether each layer has it.
+void read_windows(const io::GgufFile& file, DecoderConfig& c) {
+  const std::string key = c.architecture + ".attention.sliding_window_pattern";
+  const io::GgufValue* pattern = file.find(key);
+  if (pattern == nullptr || c.window == 0) return;
+  if (pattern->type() != io::GgufType::array) {
+    c.window_every = file.integer(key);
+    return;
+  }
+  std::vector<bool> windowed;
+  for (const std::int64_t layer : file.integers(key)) windowed.push_back(layer != 0);
+  if (!set_windows(c, windowed))
+    throw FormatError(fmt::format("'{}' is no repeated row of sliding and full attention", key));
 }
 
 DecoderConfig read_config(const io::GgufFile& file) {
@@ -85,6 +117,7 @@ DecoderConfig read_config(const io::GgufFile& file) {
   c.logit_softcap = read.number("final_logit_softcapping", 0);
   c.attention_scale = read.number("attention.scale", 0);
   c.window = read.integer("attention.sliding_window", 0);
+  read_windows(file, c);
   fill_defaults(c);
   read_rope(read, file, c);
 
@@ -96,9 +129,9 @@ DecoderConfig read_config(const io::GgufFile& file) {
   c.head_bias = has("output.bias");
   c.query_key_norm = has("blk.0.attn_q_norm.weight");
   c.ternary_scales = has("blk.0.attn_q.scale");
-  // Gemma 2 with 27 billion weights scales by what a head has of the width.
-  if (c.architecture == "gemma2" && c.layers == 46 && c.attention_scale == 0)
-    c.attention_scale = 1 / std::sqrt(static_cast<double>(c.width / c.heads));
+  // Gemma 2 and 3 with 27 billion weights scale by what a head has of the width. Their files do not say so.
+  const bool largest = (c.architecture == "gemma2" && c.layers == 46) || (c.architecture == "gemma3" && c.layers == 62);
+  if (largest && c.attention_scale == 0) c.attention_scale = 1 / std::sqrt(static_cast<double>(c.width / c.heads));
   return c;
 }
 

@@ -49,51 +49,85 @@ ActivationKind activation_named(const std::string& name) {
   throw FormatError(fmt::format("the activation '{}' is not known; wanted silu, gelu, gelu_new or relu2", name));
 }
 
+std::vector<float> read_factors(const Json& scaling, const char* key) {
+  const Json* factors = field(scaling, key);
+  if (factors == nullptr || !factors->is_array())
+    throw FormatError(fmt::format("'{}' of rope_scaling is no list", key));
+  std::vector<float> list;
+  for (const Json& factor : *factors) {
+    if (!factor.is_number()) throw FormatError(fmt::format("'{}' of rope_scaling holds {}", key, factor.dump()));
+    list.push_back(factor.get<float>());
+  }
+  return list;
+}
+
+void read_yarn(const Json& scaling, RopeConfig& rope) {
+  rope.scaling = RopeScaling::yarn;
+  rope.beta_fast = read(scaling, "beta_fast", rope.beta_fast);
+  rope.beta_slow = read(scaling, "beta_slow", rope.beta_slow);
+  rope.attention_factor = read(scaling, "attention_factor", 0.0);
+  if (!read(scaling, "truncate", true))
+    throw FormatError("yarn without whole boundaries ('truncate' of rope_scaling is false) does not run here");
+  // DeepSeek's files give the factor as a fraction.
+  const double above = read(scaling, "mscale", 0.0), below = read(scaling, "mscale_all_dim", 0.0);
+  const auto magnitude = [&](double scale) { return rope.factor > 1 ? 1 + 0.1 * scale * std::log(rope.factor) : 1; };
+  if (rope.attention_factor == 0 && above > 0 && below > 0) rope.attention_factor = magnitude(above) / magnitude(below);
+}
+
+void read_scaling(const Json& scaling, RopeConfig& rope) {
+  const std::string type = read<std::string>(scaling, "rope_type", read<std::string>(scaling, "type", "default"));
+  rope.factor = read(scaling, "factor", 1.0);
+  rope.original_context = read<std::int64_t>(scaling, "original_max_position_embeddings", rope.original_context);
+  if (type == "linear") {
+    rope.scaling = RopeScaling::linear;
+  } else if (type == "ntk") {
+    rope.scaling = RopeScaling::ntk;
+  } else if (type == "yarn") {
+    read_yarn(scaling, rope);
+  } else if (type == "llama3") {
+    rope.scaling = RopeScaling::llama3;
+    rope.low_frequency_factor = read(scaling, "low_freq_factor", 1.0);
+    rope.high_frequency_factor = read(scaling, "high_freq_factor", 4.0);
+  } else if (type == "longrope" || type == "su") {
+    rope.scaling = RopeScaling::longrope;
+    rope.short_divisors = read_factors(scaling, "short_factor");
+    rope.long_divisors = read_factors(scaling, "long_factor");
+    rope.attention_factor = read(scaling, "attention_factor", 0.0);
+  } else if (type == "dynamic") {
+    // The base grows with texts beyond the context. No text here is that long, and within it nothing is scaled.
+    rope.factor = 1;
+  } else if (type != "default" && type != "mrope") {
+    throw FormatError(
+        fmt::format("the scaling of rope is '{}'; known are linear, ntk, dynamic, yarn, llama3 and longrope", type));
+  }
+}
+
 void read_rope(const Json& json, DecoderConfig& c) {
   RopeConfig& rope = c.rope;
   // Hugging Face has no such field: its files are all of the other kind.
   rope.interleaved = read(json, "rope_interleaved", false);
   rope.base = read(json, "rope_theta", rope.base);
   c.window_rope_base = read(json, "rope_local_base_freq", c.window_rope_base);
-  const double part = read(json, "partial_rotary_factor", 1.0);
-  rope.size = static_cast<std::int64_t>(static_cast<double>(c.head_size) * part) / 2 * 2;
+  double part = read(json, "partial_rotary_factor", 1.0);
   rope.original_context = read<std::int64_t>(json, "original_max_position_embeddings", 0);
-  const Json* scaling = field(json, "rope_scaling");
+  // Later files have one object for all of rope, Gemma 3's one for each kind of layer.
+  const Json* scaling = field(json, "rope_parameters");
+  if (scaling != nullptr && scaling->is_object()) {
+    const Json* local = field(*scaling, "sliding_attention");
+    if (local != nullptr && local->is_object()) c.window_rope_base = read(*local, "rope_theta", c.window_rope_base);
+    const Json* full = field(*scaling, "full_attention");
+    if (full != nullptr && full->is_object()) scaling = full;
+    rope.base = read(*scaling, "rope_theta", rope.base);
+    part = read(*scaling, "partial_rotary_factor", part);
+  } else {
+    scaling = field(json, "rope_scaling");
+  }
+  if (!(part > 0 && part <= 1))
+    throw FormatError(fmt::format("'partial_rotary_factor' is {}; it must be above 0, and at most 1", part));
+  rope.size = static_cast<std::int64_t>(static_cast<double>(c.head_size) * part) / 2 * 2;
   if (scaling == nullptr) return;
   if (!scaling->is_object()) throw FormatError("'rope_scaling' is no object");
-  const std::string type = read<std::string>(*scaling, "rope_type", read<std::string>(*scaling, "type", "default"));
-  rope.factor = read(*scaling, "factor", 1.0);
-  rope.original_context = read<std::int64_t>(*scaling, "original_max_position_embeddings", rope.original_context);
-  rope.attention_factor = read(*scaling, "attention_factor", 0.0);
-  if (type == "linear") {
-    rope.scaling = RopeScaling::linear;
-  } else if (type == "dynamic") {
-    rope.scaling = RopeScaling::ntk;
-  } else if (type == "yarn") {
-    rope.scaling = RopeScaling::yarn;
-    rope.beta_fast = read(*scaling, "beta_fast", rope.beta_fast);
-    rope.beta_slow = read(*scaling, "beta_slow", rope.beta_slow);
-  } else if (type == "llama3") {
-    rope.scaling = RopeScaling::llama3;
-    rope.low_frequency_factor = read(*scaling, "low_freq_factor", 1.0);
-    rope.high_frequency_factor = read(*scaling, "high_freq_factor", 4.0);
-  } else if (type == "longrope" || type == "su") {
-    const std::int64_t original = rope.original_context > 0 ? rope.original_context : c.context;
-    const char* which = c.context > original ? "long_factor" : "short_factor";
-    const Json* factors = field(*scaling, which);
-    if (factors == nullptr || !factors->is_array())
-      throw FormatError(fmt::format("'{}' of rope_scaling is no list", which));
-    for (const Json& factor : *factors) {
-      if (!factor.is_number()) throw FormatError(fmt::format("'{}' of rope_scaling holds {}", which, factor.dump()));
-      rope.divisors.push_back(factor.get<float>());
-    }
-    const double longer = static_cast<double>(c.context) / static_cast<double>(original);
-    if (rope.attention_factor == 0 && longer > 1)
-      rope.attention_factor = std::sqrt(1 + std::log(longer) / std::log(static_cast<double>(original)));
-  } else if (type != "default" && type != "mrope") {
-    throw FormatError(
-        fmt::format("the scaling of rope is '{}'; known are linear, dynamic, yarn, llama3 and longrope", type));
-  }
+  read_scaling(*scaling, rope);
 }
 
 void read_gpt2(const Json& json, DecoderConfig& c) {
@@ -111,23 +145,39 @@ void read_gpt2(const Json& json, DecoderConfig& c) {
 
 void read_window(const Json& json, DecoderConfig& c) {
   c.window = read<std::int64_t>(json, "sliding_window", 0);
-  if (!read(json, "use_sliding_window", true)) c.window = 0;
+  const bool qwen = c.architecture.starts_with("qwen");
+  if (!read(json, "use_sliding_window", !qwen)) c.window = 0;
+  if (qwen && c.window > 0 && field(json, "layer_types") == nullptr) {
+    // Qwen's window is that of the layers from this one on.
+    const std::int64_t first = read<std::int64_t>(json, "max_window_layers", 28);
+    if (first >= c.layers) c.window = 0;
+    if (first > 0 && first < c.layers)
+      throw FormatError(fmt::format("a window from layer {} on ('max_window_layers') does not run here", first));
+  }
   c.window_every = read<std::int64_t>(json, "sliding_window_pattern", c.window_every);
   const Json* types = field(json, "layer_types");
   if (c.window == 0 || types == nullptr || !types->is_array()) return;
-  // A list of each layer's kind, which must be one that window_every describes.
-  std::int64_t first_full = 0;
-  const auto full = [&](std::size_t i) { return (*types)[i] == "full_attention"; };
-  while (first_full < static_cast<std::int64_t>(types->size()) && !full(static_cast<std::size_t>(first_full)))
-    ++first_full;
-  if (first_full == 0) {
-    c.window = 0;
-  } else {
-    c.window_every = first_full < static_cast<std::int64_t>(types->size()) ? first_full + 1 : 1;
+  std::vector<bool> windowed;
+  for (const Json& kind : *types) windowed.push_back(kind != "full_attention");
+  if (!set_windows(c, windowed)) throw FormatError("'layer_types' is no repeated row of sliding and full attention");
+}
+
+/// BitNet's files have ternary weights ("offline"), or weights that are rounded where they are used ("online").
+void read_quantization(const Json& json, DecoderConfig& c) {
+  if (read<std::string>(json, "quant_method", "") != "bitnet") return;
+  if (read<std::string>(json, "linear_class", "bitlinear") != "autobitlinear") return;
+  const std::string mode = read<std::string>(json, "quantization_mode", "offline");
+  if (mode != "online" && mode != "offline") {
+    throw FormatError(
+        fmt::format("'quantization_mode' of quantization_config is '{}'; known are online and offline", mode));
   }
-  for (std::size_t i = 0; i < types->size(); ++i) {
-    if (full(i) == c.has_window(static_cast<std::int64_t>(i)))
-      throw FormatError("'layer_types' is no repeated row of sliding and full attention");
+  c.rounds_to_ternary = mode == "online";
+  c.ternary_scales = mode == "offline";
+  const Json* kept = field(json, "modules_to_not_convert");
+  if (kept == nullptr || !kept->is_array() || !c.rounds_to_ternary) return;
+  for (const Json& name : *kept) {
+    if (name != "lm_head")
+      throw FormatError(fmt::format("BitNet with weights of {} that are not rounded does not run here", name.dump()));
   }
 }
 
@@ -137,6 +187,10 @@ DecoderConfig read_config(const Json& whole) {
   const Json& json = text != nullptr && text->is_object() ? *text : whole;
   const std::string type = read<std::string>(json, "model_type", "");
   const Architecture* architecture = find_architecture_hugging_face(type);
+  // The first BitNet b1.58 models call themselves llama, and round their weights where they use them.
+  const std::int64_t bits = type == "llama" ? read<std::int64_t>(json, "weight_bits", 0) : 0;
+  if (bits == 1) architecture = find_architecture_gguf("bitnet");
+  if (bits > 1) throw FormatError(fmt::format("weights that are rounded to {} bits do not run here", bits));
   if (architecture == nullptr) {
     throw FormatError(
         fmt::format("models of the type '{}' do not run here; these do: llama, mistral, qwen2, qwen3, gemma, "
@@ -146,19 +200,26 @@ DecoderConfig read_config(const Json& whole) {
   DecoderConfig c;
   architecture->apply(c);
   c.architecture = architecture->gguf;
+  c.rounds_to_ternary = bits == 1;
   c.name = read<std::string>(json, "_name_or_path", "");
   if (type == "gpt2") {
     read_gpt2(json, c);
     return c;
   }
-  c.vocabulary = required(json, "vocab_size");
+  // Published files of Gemma 3 leave out what Hugging Face's class takes by default.
+  const bool gemma3 = c.architecture == "gemma3";
+  const auto size = [&](const char* key, std::int64_t of_gemma3) {
+    return gemma3 ? read(json, key, of_gemma3) : required(json, key);
+  };
+  c.vocabulary = size("vocab_size", 262208);
   c.width = required(json, "hidden_size");
   c.layers = required(json, "num_hidden_layers");
-  c.heads = required(json, "num_attention_heads");
-  c.kv_heads = read<std::int64_t>(json, "num_key_value_heads", c.heads);
-  c.head_size = read<std::int64_t>(json, "head_dim", 0);
+  c.heads = size("num_attention_heads", 8);
+  c.kv_heads = read<std::int64_t>(json, "num_key_value_heads", gemma3 ? 4 : c.heads);
+  c.head_size = read<std::int64_t>(json, "head_dim", gemma3 ? 256 : 0);
   c.feed_forward = required(json, "intermediate_size");
-  c.context = read<std::int64_t>(json, "max_position_embeddings", 2048);
+  c.context = read<std::int64_t>(json, "max_position_embeddings", gemma3 ? 131072 : 2048);
+  if (gemma3) c.rope.base = 1e6;
   c.norm_eps = c.norm == NormKind::rms ? read(json, "rms_norm_eps", 1e-6) : read(json, "layer_norm_eps", 1e-5);
   c.tied = read(json, "tie_word_embeddings", c.tied);
   c.query_bias = read(json, "attention_bias", c.query_bias);
@@ -171,11 +232,14 @@ DecoderConfig read_config(const Json& whole) {
   if (!activation.empty() && !c.architecture.starts_with("gemma")) c.activation = activation_named(activation);
   c.attention_softcap = read(json, "attn_logit_softcapping", 0.0);
   c.logit_softcap = read(json, "final_logit_softcapping", 0.0);
-  const double scalar = read(json, "query_pre_attn_scalar", 0.0);
+  const double scalar = read(json, "query_pre_attn_scalar", gemma3 ? 256.0 : 0.0);
   if (scalar > 0) c.attention_scale = 1 / std::sqrt(scalar);
   fill_defaults(c);
   read_window(json, c);
   read_rope(json, c);
+  const Json* quantization = field(json, "quantization_config");
+  if (quantization == nullptr) quantization = field(whole, "quantization_config");
+  if (quantization != nullptr && quantization->is_object()) read_quantization(*quantization, c);
   return c;
 }
 
@@ -191,6 +255,39 @@ const char* name_of(ActivationKind kind) {
       break;
   }
   return "relu2";
+}
+
+/// The object that read_scaling() reads.
+Json scaling_json(const RopeConfig& rope) {
+  Json json = {{"factor", rope.factor}};
+  if (rope.original_context > 0) json["original_max_position_embeddings"] = rope.original_context;
+  if (rope.attention_factor > 0) json["attention_factor"] = rope.attention_factor;
+  switch (rope.scaling) {
+    case RopeScaling::none:
+      break;
+    case RopeScaling::linear:
+      json["rope_type"] = "linear";
+      break;
+    case RopeScaling::ntk:
+      json["rope_type"] = "ntk";
+      break;
+    case RopeScaling::yarn:
+      json["rope_type"] = "yarn";
+      json["beta_fast"] = rope.beta_fast;
+      json["beta_slow"] = rope.beta_slow;
+      break;
+    case RopeScaling::llama3:
+      json["rope_type"] = "llama3";
+      json["low_freq_factor"] = rope.low_frequency_factor;
+      json["high_freq_factor"] = rope.high_frequency_factor;
+      break;
+    case RopeScaling::longrope:
+      json["rope_type"] = "longrope";
+      json["short_factor"] = rope.short_divisors;
+      json["long_factor"] = rope.long_divisors;
+      break;
+  }
+  return json;
 }
 
 }  // namespace
@@ -228,6 +325,17 @@ std::string config_json(const DecoderConfig& c) {
           {"mlp_bias", c.ffn_bias},
           {"tie_word_embeddings", c.tied}};
   if (c.rope.interleaved) json["rope_interleaved"] = true;
+  if (!c.rope.divisors.empty() || c.rope.extrapolation != 1)
+    throw Error("config_json: a config.json has no word for divisors of rope's frequencies and yarn's extrapolation");
+  if (c.output_bias != c.query_bias || c.head_bias || c.window_every != 1)
+    throw Error("config_json: a config.json of llama has no word for biases or windows of some layers only");
+  if (c.attention_softcap > 0) json["attn_logit_softcapping"] = c.attention_softcap;
+  if (c.logit_softcap > 0) json["final_logit_softcapping"] = c.logit_softcap;
+  if (c.rope.scaling != RopeScaling::none) json["rope_scaling"] = scaling_json(c.rope);
+  if (c.rope.size != c.head_size)
+    json["partial_rotary_factor"] = static_cast<double>(c.rope.size) / static_cast<double>(c.head_size);
+  if (c.attention_scale > 0) json["query_pre_attn_scalar"] = 1 / (c.attention_scale * c.attention_scale);
+  if (c.window > 0) json["sliding_window"] = c.window;
   return json.dump(2);
 }
 

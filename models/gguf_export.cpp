@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include <etna/models/architecture.h>
 #include <etna/models/head_order.h>
 #include <etna/models/weight_names.h>
 #include <etna/tensor/io/gguf_writer.h>
@@ -43,8 +44,7 @@ class Exporter {
     if (decoder.output) matrix("output", {decoder.output.get()});
     if (decoder.output) bias("output", {decoder.output.get()});
     for (std::size_t i = 0; i < decoder.blocks.size(); ++i) block(fmt::format("blocks.{}.", i), decoder.blocks[i]);
-    if (c.positions == PositionKind::rotary && (c.rope.scaling == RopeScaling::llama3 || !c.rope.divisors.empty()))
-      divisors();
+    if (c.positions == PositionKind::rotary) divisors();
   }
 
   void declare(io::GgufWriter& to) const {
@@ -145,13 +145,24 @@ class Exporter {
     if (norm.bias.defined()) plain(gguf_name(name + ".bias"), norm.bias);
   }
   void divisors() {
-    const DecoderConfig& c = decoder_.config;
-    std::vector<float> list = c.rope_frequencies(c.layers - 1);
-    for (std::size_t i = 0; i < list.size(); ++i) {
-      const double plain = std::pow(c.rope.base, -2.0 * static_cast<double>(i) / static_cast<double>(c.rope.size));
-      list[i] = static_cast<float>(plain / static_cast<double>(list[i]));
+    const RopeConfig& rope = decoder_.config.rope;
+    const auto list = [&](const char* name, const std::vector<float>& values) {
+      if (!values.empty()) plain(name, from_vector(values));
+    };
+    if (rope.scaling == RopeScaling::longrope) {
+      list("rope_factors_short.weight", rope.short_divisors);
+      list("rope_factors_long.weight", rope.long_divisors);
+      return;
     }
-    this->plain("rope_freqs.weight", from_vector(list));
+    if (rope.scaling != RopeScaling::llama3) return list("rope_freqs.weight", rope.divisors);
+    DecoderConfig everywhere = decoder_.config;
+    everywhere.window_rope_base = 0;
+    std::vector<float> divisors = everywhere.rope_frequencies(0);
+    for (std::size_t i = 0; i < divisors.size(); ++i) {
+      const double plain = std::pow(rope.base, -2.0 * static_cast<double>(i) / static_cast<double>(rope.size));
+      divisors[i] = static_cast<float>(plain / static_cast<double>(divisors[i]));
+    }
+    list("rope_freqs.weight", divisors);
   }
 
   const Decoder& decoder_;
@@ -160,7 +171,43 @@ class Exporter {
   std::vector<Part> parts_;
 };
 
-void set_config(io::GgufWriter& to, const DecoderConfig& c) {
+/// The design that GGUF's name of an architecture stands for.
+DecoderConfig standard_config(const DecoderConfig& c) {
+  DecoderConfig standard;
+  standard.architecture = c.architecture;
+  standard.width = c.width;
+  if (const Architecture* architecture = find_architecture_gguf(c.architecture)) architecture->apply(standard);
+  fill_defaults(standard);
+  return standard;
+}
+
+/// GGUF has no words for some parts of a design: the architecture's name implies them.
+/// @throws FormatError for a part that it implies otherwise
+void check_design(const DecoderConfig& c, const DecoderConfig& standard) {
+  const auto kind = [](ActivationKind activation) {
+    // llama.cpp computes GELU by its approximation, which is off by less than 0.0005.
+    return activation == ActivationKind::gelu ? ActivationKind::gelu_tanh : activation;
+  };
+  const bool llama = c.architecture == "llama", rotary = c.positions == PositionKind::rotary;
+  for (const auto& [what, same] :
+       {std::pair{"activation", kind(c.activation) == kind(standard.activation)},
+        {"feed-forward layer", c.gated == standard.gated},
+        {"set of norms", c.norm == standard.norm && c.norm_bias == standard.norm_bias &&
+                             c.post_norms == standard.post_norms && c.sub_norms == standard.sub_norms},
+        {"order of layers", c.parallel == standard.parallel},
+        {"kind of positions", c.positions == standard.positions},
+        {"order of rotated pairs",
+         !rotary || c.rope.interleaved == standard.rope.interleaved || (llama && c.rope.size == c.head_size)},
+        {"factor of embeddings", c.embedding_scale == standard.embedding_scale}}) {
+    if (!same) {
+      throw FormatError(
+          fmt::format("a GGUF file cannot hold the model: its {} differs from that of the architecture '{}' there",
+                      what, c.architecture));
+    }
+  }
+}
+
+void set_config(io::GgufWriter& to, const DecoderConfig& c, const DecoderConfig& standard) {
   const auto key = [&](const char* last) { return c.architecture + "." + last; };
   const auto whole = [&](const char* last, std::int64_t value) {
     to.set(key(last), static_cast<std::uint32_t>(value));
@@ -182,14 +229,34 @@ void set_config(io::GgufWriter& to, const DecoderConfig& c) {
   if (c.attention_softcap > 0) real("attn_logit_softcapping", c.attention_softcap);
   if (c.logit_softcap > 0) real("final_logit_softcapping", c.logit_softcap);
   if (c.attention_scale > 0) real("attention.scale", c.attention_scale);
+  if (c.window > 0 && c.window_every != standard.window_every)
+    whole("attention.sliding_window_pattern", c.window_every);
   if (c.positions != PositionKind::rotary) return;
-  whole("rope.dimension_count", c.rope.size);
-  real("rope.freq_base", c.rope.base);
-  if (c.rope.scaling == RopeScaling::linear || c.rope.scaling == RopeScaling::yarn) {
-    to.set(key("rope.scaling.type"), c.rope.scaling == RopeScaling::linear ? "linear" : "yarn");
-    real("rope.scaling.factor", c.rope.factor);
-    whole("rope.scaling.original_context_length", c.rope.original_context > 0 ? c.rope.original_context : c.context);
+  const RopeConfig& rope = c.rope;
+  whole("rope.dimension_count", rope.size);
+  // NTK's scaling is a larger base.
+  const double size = static_cast<double>(rope.size);
+  const bool ntk = rope.scaling == RopeScaling::ntk && rope.size > 2;
+  real("rope.freq_base", ntk ? rope.base * std::pow(rope.factor, size / (size - 2)) : rope.base);
+  if (c.window_rope_base != standard.window_rope_base) real("rope.freq_base_swa", c.window_rope_base);
+  double magnitude = c.rope_magnitude();
+  if (rope.scaling == RopeScaling::linear) {
+    to.set(key("rope.scaling.type"), "linear");
+    real("rope.scaling.factor", rope.factor);
+  } else if (rope.scaling == RopeScaling::yarn) {
+    to.set(key("rope.scaling.type"), "yarn");
+    real("rope.scaling.factor", rope.factor);
+    whole("rope.scaling.original_context_length", c.original_context());
+    real("rope.scaling.yarn_ext_factor", rope.extrapolation);
+    real("rope.scaling.yarn_beta_fast", rope.beta_fast);
+    real("rope.scaling.yarn_beta_slow", rope.beta_slow);
+    // llama.cpp multiplies by the rule's factor where some frequencies are kept.
+    if (rope.extrapolation > 0 && rope.factor > 1) magnitude /= 1 + 0.1 * std::log(rope.factor);
+  } else if (rope.scaling == RopeScaling::longrope) {
+    to.set(key("rope.scaling.type"), "longrope");
+    whole("rope.scaling.original_context_length", c.original_context());
   }
+  if (std::abs(magnitude - 1) > 1e-7) real("rope.scaling.attn_factor", magnitude);
 }
 
 void set_vocabulary(io::GgufWriter& to, const data::VocabularyFields& fields) {
@@ -244,9 +311,11 @@ void save_gguf_model(const std::filesystem::path& path, const Decoder& decoder, 
       fields->tokens.push_back(fmt::format("[unused{}]", fields->tokens.size()));
     }
   }
+  const DecoderConfig standard = standard_config(decoder.config);
+  check_design(decoder.config, standard);
   const Exporter exporter(decoder, format);
   io::GgufWriter to(path);
-  set_config(to, decoder.config);
+  set_config(to, decoder.config, standard);
   if (fields)
     set_vocabulary(to, *fields);
   else

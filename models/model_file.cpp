@@ -40,6 +40,13 @@ const quant::BlockFormat* format_of(DType dtype) {
                                                        : nullptr;
 }
 
+/// The factor of a BitNet matrix.
+double scale_in(const std::string& name, const Tensor& values) {
+  if (values.numel() != 1)
+    throw FormatError(fmt::format("'{}' is {}; a matrix has one scale", name, str(values.shape())));
+  return values.to(f32).flatten().to_vector<double>().front();
+}
+
 WeightPlacement placement_of(const LoadOptions& options) { return {options.device, options.trainable}; }
 
 Model load_gguf_model(const fs::path& path, const LoadOptions& options) {
@@ -57,7 +64,7 @@ Model load_gguf_model(const fs::path& path, const LoadOptions& options) {
     weights.factor_of = [file](const std::string& name) -> std::optional<double> {
       if (!name.ends_with(".weight")) return std::nullopt;
       const io::GgufTensor* scale = file.find_tensor(name.substr(0, name.size() - 6) + "scale");
-      return scale == nullptr ? std::nullopt : std::optional(file.load(*scale).to(f32).to_vector<double>().at(0));
+      return scale == nullptr ? std::nullopt : std::optional(scale_in(scale->name, file.load(*scale)));
     };
   }
   Model model{"GGUF", std::make_unique<Decoder>(config, weights), nullptr};
@@ -78,6 +85,13 @@ Model load_folder(const fs::path& path, const LoadOptions& options) {
   };
   StoredWeights weights(path.string(), find, hugging_face_places(config, has), placement_of(options));
   if (config.architecture.starts_with("gemma")) weights.norm_offset = 1;
+  weights.rounds_to_ternary = config.rounds_to_ternary;
+  if (config.ternary_scales) {
+    weights.factor_of = [&file](const std::string& name) -> std::optional<double> {
+      const std::string scale = name + "_scale";
+      return file.contains(scale) ? std::optional(scale_in(scale, file.load(scale))) : std::nullopt;
+    };
+  }
   Model model{"safetensors", std::make_unique<Decoder>(config, weights), nullptr};
   for (const char* name : {"tokenizer.json", "tokenizer.model"}) {
     if (model.tokenizer == nullptr && is_file(path / name)) model.tokenizer = data::load_tokenizer(path / name);

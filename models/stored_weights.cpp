@@ -1,5 +1,7 @@
 #include <etna/models/stored_weights.h>
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include <etna/device/error.h>
@@ -25,6 +27,12 @@ Tensor bytes_on(Device device, const StoredTensor& stored, std::size_t begin, st
   StoragePtr storage(new Storage(kCPU, size, host, address, nullptr),
                      [bytes = stored.bytes](Storage* own) { delete own; });
   return detail::make_view(storage, kCPU, u8, {count}, {1}, 0);
+}
+
+/// Weights rounded as BitNet's layers do.
+Tensor ternary(const Tensor& values) {
+  const double scale = std::max(1e-5, abs(values).mean().item<double>());
+  return clamp(round(values * (1 / scale)), -1.0, 1.0) * scale;
 }
 
 }  // namespace
@@ -61,7 +69,8 @@ Matrix StoredWeights::matrix(const std::string& name, std::int64_t rows, std::in
     throw FormatError(fmt::format("{}: '{}' holds {}, which no weights are in", file_, place.name, format.name));
   const bool whole = stored.shape[0] == rows && !place.transposed;
   const std::optional<double> factor = factor_of ? factor_of(place.name) : std::nullopt;
-  const bool decoded = placement_.trainable || factor || place.transposed || (!whole && format.tail != 0);
+  const bool rounds = rounds_to_ternary && name.starts_with("blocks.");
+  const bool decoded = placement_.trainable || factor || rounds || place.transposed || (!whole && format.tail != 0);
   if (!decoded) {
     const std::size_t row = static_cast<std::size_t>(columns / format.elements) * format.bytes;
     const std::size_t size = quant::storage_bytes(format, rows * columns);
@@ -75,6 +84,7 @@ Matrix StoredWeights::matrix(const std::string& name, std::int64_t rows, std::in
   if (place.transposed) values = values.t();
   values = values.slice(0, place.begin, place.begin + rows).contiguous();
   if (factor) values = values * *factor;
+  if (rounds) values = ternary(values);
   if (placement_.trainable) return {(whole ? values : values.clone()).to(placement_.device), {}};
   return {{}, QuantizedTensor::plain(values.to(placement_.device))};
 }

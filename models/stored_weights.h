@@ -49,6 +49,8 @@ class StoredWeights : public Weights {
 
   /// Added to the weights of norms: 1 where the file stores their difference from 1.
   double norm_offset = 0;
+  /// Matrices of blocks become -s, 0 and s, where s is the mean of their magnitudes (Ma et al. 2024).
+  bool rounds_to_ternary = false;
   /// A factor that the file has for a matrix beside it, by the matrix's name in the file.
   std::function<std::optional<double>(const std::string& name)> factor_of = {};
 

@@ -93,6 +93,12 @@ const Names& hugging_face_names(const std::string& architecture) {
     names.insert(names.end(), llama.begin(), llama.end());
     return names;
   }();
+  // The first BitNet models; later ones have the names above.
+  static const Names bitnet = [] {
+    Names names = {{"attention.sub_norm", "self_attn.inner_attn_ln"}, {"ffn.sub_norm", "mlp.ffn_layernorm"}};
+    names.insert(names.end(), llama.begin(), llama.end());
+    return names;
+  }();
   static const Names phi2 = [] {
     Names names = {{"attention.output", "self_attn.dense"},
                    {"ffn.up", "mlp.fc1"},
@@ -114,6 +120,7 @@ const Names& hugging_face_names(const std::string& architecture) {
                              {"ffn.down", "mlp.c_proj"}};
   if (architecture == "gpt2") return gpt2;
   if (architecture == "phi2") return phi2;
+  if (architecture == "bitnet") return bitnet;
   return architecture == "gemma2" || architecture == "gemma3" ? gemma : llama;
 }
 

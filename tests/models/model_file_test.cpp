@@ -1,5 +1,6 @@
 #include <etna/models/model_file.h>
 
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -47,8 +48,8 @@ TEST_P(EachFile, ComesBackFromGguf) {
 }
 
 INSTANTIATE_TEST_SUITE_P(ModelFile, EachFile,
-                         testing::Values("llama", "qwen2", "qwen3", "gemma2", "gemma3", "phi2", "phi3", "gpt2",
-                                         "bitnet"));
+                         testing::Values("llama", "qwen2", "qwen3", "gemma", "gemma2", "gemma3", "phi2", "phi3", "gpt2",
+                                         "bitnet", "bitnet-25", "bitnet-b1.58"));
 
 /// Writes a model as Hugging Face does.
 void save_folder(const TemporaryFolder& folder, const Decoder& model, const std::map<std::string, std::string>& names) {
@@ -137,6 +138,29 @@ TEST(ModelFile, RefusesWhatDoesNotFit) {
               HasSubstr("is [64, 32]; the model's sizes ask for [64, 96]"));
   EXPECT_THAT(without("blk.0.attn_norm.weight", ones({63})), HasSubstr("'blk.0.attn_norm.weight' is [63]"));
   EXPECT_THAT(without("token_embd.weight", ones({97, 32})), HasSubstr("token_embd.weight"));
+}
+
+TEST(ModelFile, RefusesToWriteWhatGgufHasNoWordsFor) {
+  const TemporaryFolder folder;
+  const auto refusal = [&](const DecoderConfig& config) -> std::string {
+    try {
+      save_gguf_model(folder / "model.gguf", *small_model(config), nullptr);
+    } catch (const FormatError& error) {
+      EXPECT_FALSE(std::filesystem::exists(folder / "model.gguf"));
+      return error.what();
+    }
+    return "";
+  };
+  DecoderConfig config = small_config("llama");
+  config.activation = ActivationKind::gelu;
+  EXPECT_EQ(refusal(config),
+            "a GGUF file cannot hold the model: its activation differs from that of the architecture 'llama' there");
+  config = small_config("llama");
+  config.rope.interleaved = false, config.rope.size = 8;
+  EXPECT_THAT(refusal(config), HasSubstr("its order of rotated pairs differs"));
+  config = small_config("qwen2");
+  config.sub_norms = true;
+  EXPECT_THAT(refusal(config), HasSubstr("its set of norms differs from that of the architecture 'qwen2'"));
 }
 
 TEST(ModelFile, DamagedFilesAreRefusedOrHarmless) {
