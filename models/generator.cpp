@@ -58,6 +58,7 @@ Generator::Generator(const Decoder& model, const GeneratorOptions& options)
   const Device device = options.device;
   tokens_ = zeros({slots}, {i32, device});
   positions_ = full({slots}, -1, {i32, device});
+  for (std::int64_t i = 0; i < slots; ++i) steps_->token_of_slot.push_back(tokens_.select(0, i));
   active_ = zeros({slots}, {i32, device});
   numbers_ = zeros({slots, kSamplingNumbers}, {f32, device});
   seeds_ = zeros({slots, 2}, {i32, device});
@@ -181,7 +182,7 @@ void Generator::launch() {
     if (!slot.running()) continue;
     ++slot.position;
     ++slot.generated;
-    slot.pending.push_back(read_later(tokens_.select(0, static_cast<std::int64_t>(i))));
+    slot.pending.push_back(read_later(steps_->token_of_slot[i]));
   }
 }
 

@@ -26,6 +26,7 @@ class Running {
       dup2(in[0], 0);
       dup2(out[1], 1);
       for (const int end : {in[0], in[1], out[0], out[1]}) close(end);
+      signal(SIGINT, SIG_DFL);  // a test in the background may have inherited that it is ignored
       const std::string command = "exec " ETNA_PROGRAM " " + arguments;
       execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
       _exit(127);

@@ -60,7 +60,9 @@ TEST_F(EtnaModelOnGpu, StrictWantsASoftwareRasterizerByItsNumber) {
     EXPECT_THAT(refused.output, AllOf(HasSubstr("etna: device vulkan was asked for, but it is "),
                                       HasSubstr("strict mode takes that only as vulkan:0")));
   }
-  if (select_device("auto").is_cpu()) EXPECT_EQ(etna(on("gpu", "run") + "--strict --prompt x").code, 3);
+  if (select_device("auto").is_cpu()) {
+    EXPECT_EQ(etna(on("gpu", "run") + "--strict --prompt x").code, 3);
+  }
 }
 
 }  // namespace
