@@ -61,10 +61,13 @@ Verdict verdict_of(const InspectOptions& options, const WeightFile& file) {
     count += tensors;
     list += (list.empty() ? "" : ", ") + format;
   }
-  if (count > 0)
-    return {false, fmt::format("this build cannot decode {} of its tensors: {}", with_commas(count), list)};
   bool has_tokenizer = false;
   const std::string obstacle = obstacle_of(options.file, has_tokenizer), reads = "this build reads all of its tensors";
+  if (count > 0) {
+    return {obstacle.empty(),
+            fmt::format("this build cannot decode {} of its tensors: {}; the model {}", with_commas(count), list,
+                        obstacle.empty() ? "runs without them" : "does not run: " + printable(obstacle))};
+  }
   if (!obstacle.empty()) return {false, fmt::format("{}, but does not run the model: {}", reads, printable(obstacle))};
   return {true, reads + (has_tokenizer ? ", and runs the model" : ", and runs the model, which has no tokenizer")};
 }

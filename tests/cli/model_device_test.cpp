@@ -43,9 +43,6 @@ TEST_F(EtnaModelOnGpu, BenchComparesItWithTheCpu) {
     EXPECT_GT(json[device]["decode_tokens_per_second"], 0) << device;
     EXPECT_GT(json[device]["op_ms_per_token"]["quantized_linear"], 0) << device;
   }
-  const Result alone = etna(on("vulkan:0", "bench") + "-p 8 -n 3 --repeat 1 --no-cpu");
-  ASSERT_EQ(alone.code, 0) << alone.output;
-  EXPECT_THAT(alone.output, testing::Not(HasSubstr("speed-up")));
 }
 
 TEST_F(EtnaModelOnGpu, StrictWantsASoftwareRasterizerByItsNumber) {
