@@ -151,7 +151,7 @@ CLI::App* add_bench(CLI::App& app, ModelBenchOptions& options) {
 
 int bench_model(const ModelBenchOptions& options) try {
   training::Interrupt interrupt;
-  const Device device = select_device(options.device);
+  const Device device = device_of(options);
   std::vector<Speed> speeds;
   if (!device.is_cpu() && options.cpu) speeds.push_back(measure(options, "cpu", interrupt));
   if (!interrupt.requested()) speeds.push_back(measure(options, device.str(), interrupt));

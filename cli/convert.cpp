@@ -10,6 +10,7 @@
 #include <etna/models/adapter_file.h>
 #include <etna/models/gguf_export.h>
 #include <etna/models/gptq.h>
+#include <etna/models/suspicious_weights.h>
 #include <etna/tensor/quant/block_format.h>
 #include <etna/train/interrupt.h>
 #include <etna/train/progress.h>
@@ -89,6 +90,7 @@ int convert(const ConvertOptions& options) try {
     models::load_adapters(options.adapter, *model.decoder);
     model.decoder->merge_adapters();
   }
+  models::check_weights(*model.decoder);
   if (calibrated && !round_by_text(model, options.gptq, *format)) return 130;
   const data::Tokenizer* tokenizer = options.no_tokenizer ? nullptr : model.tokenizer.get();
   models::save_gguf_model(options.out, *model.decoder, tokenizer, format);

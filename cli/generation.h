@@ -17,6 +17,7 @@ namespace etna::cli {
 struct ModelOptions {
   std::string model, tokenizer, adapter, draft, device, cache = "f16";
   std::int64_t context = 0, guesses = 0;
+  bool strict = false;
 };
 
 struct TextOptions : ModelOptions {
@@ -53,6 +54,7 @@ CLI::App* add_perplexity(CLI::App& app, PerplexityOptions& options);
 CLI::App* add_convert(CLI::App& app, ConvertOptions& options);
 
 /// All return the exit code: 2 for wrong usage, 3 for a device, 4 for files, 130 after Ctrl-C.
+/// @throws models::SuspiciousWeights where weights, or logits that they make, are damaged
 int run_text(const TextOptions& options);
 int chat(const TextOptions& options);
 int bench_model(const ModelBenchOptions& options);
@@ -72,6 +74,8 @@ struct LoadedModel {
 
 /// What load_model() takes: of a training run's folder, the best checkpoint.
 std::filesystem::path model_path(const std::filesystem::path& path);
+/// @throws DeviceError
+Device device_of(const ModelOptions& options);
 /// @throws FormatError, DeviceError
 LoadedModel open_model(const ModelOptions& options, std::int64_t slots = 1);
 /// "120 of 160 guesses were right"; empty where nothing was guessed.

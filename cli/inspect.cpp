@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <string>
 
@@ -8,6 +9,7 @@
 #include <etna/device/atomic_file.h>
 #include <etna/device/error.h>
 #include <etna/device/memory.h>
+#include <etna/models/model_file.h>
 #include <etna/tensor/quant/suspicious_weights.h>
 #include <etna/train/progress.h>
 #include <etna/train/terminal_text.h>
@@ -31,8 +33,25 @@ struct Share {
 
 std::string shape_text(const Shape& shape) { return shape.empty() ? "one number" : str(shape); }
 
-/// "12 tensors of 3 are of formats that this build cannot decode: IQ2_XXS", or that it reads all.
-std::string verdict_of(const WeightFile& file) {
+/// Whether this build can run the model.
+struct Verdict {
+  bool runs = false;
+  std::string text;
+};
+
+/// What load_model() says about a file, without its name in front.
+std::string obstacle_of(const std::string& file, bool& has_tokenizer) try {
+  namespace fs = std::filesystem;
+  const fs::path path = fs::path(file).extension() == ".json" ? fs::path(file).parent_path() : fs::path(file);
+  has_tokenizer = models::load_model(path.empty() ? "." : path).tokenizer != nullptr;
+  return "";
+} catch (const Error& error) {
+  const std::string text = error.what();
+  return text.starts_with(file + ": ") ? text.substr(file.size() + 2) : text;
+}
+
+/// "this build reads all of its tensors, but does not run the model: ..."
+Verdict verdict_of(const InspectOptions& options, const WeightFile& file) {
   std::map<std::string, std::int64_t> unknown;
   for (const WeightTensor& t : file.tensors) unknown[t.format] += t.layout == nullptr ? 1 : 0;
   std::string list;
@@ -42,8 +61,15 @@ std::string verdict_of(const WeightFile& file) {
     count += tensors;
     list += (list.empty() ? "" : ", ") + format;
   }
-  if (count == 0) return "this build reads all of its tensors";
-  return fmt::format("this build cannot decode {} of its tensors: {}", with_commas(count), list);
+  bool has_tokenizer = false;
+  const std::string obstacle = obstacle_of(options.file, has_tokenizer), reads = "this build reads all of its tensors";
+  if (count > 0) {
+    return {obstacle.empty(),
+            fmt::format("this build cannot decode {} of its tensors: {}; the model {}", with_commas(count), list,
+                        obstacle.empty() ? "runs without them" : "does not run: " + printable(obstacle))};
+  }
+  if (!obstacle.empty()) return {false, fmt::format("{}, but does not run the model: {}", reads, printable(obstacle))};
+  return {true, reads + (has_tokenizer ? ", and runs the model" : ", and runs the model, which has no tokenizer")};
 }
 
 std::map<std::string, Share> shares_of(const WeightFile& file) {
@@ -67,7 +93,7 @@ Share sum_of(const std::map<std::string, Share>& shares) {
   return all;
 }
 
-std::string text_of(const InspectOptions& options, const WeightFile& file) {
+std::string text_of(const InspectOptions& options, const WeightFile& file, const Verdict& verdict) {
   const auto shares = shares_of(file);
   const Share all = sum_of(shares);
   std::string text = fmt::format("{}: {}, {} tensors, {} weights, {}\n", printable(options.file), file.kind,
@@ -76,7 +102,7 @@ std::string text_of(const InspectOptions& options, const WeightFile& file) {
     text += fmt::format("  {:<8} {:>6} tensors {:>16} weights {:>12}\n", printable(format), with_commas(share.tensors),
                         with_commas(share.elements), readable_bytes(share.bytes));
   }
-  text += verdict_of(file) + "\n";
+  text += verdict.text + "\n";
   std::size_t key_width = 0, name_width = 0, shape_width = 0;
   for (const auto& [key, value] : file.metadata) key_width = std::max(key_width, training::columns(printable(key)));
   for (const WeightTensor& t : file.tensors) {
@@ -97,7 +123,7 @@ std::string text_of(const InspectOptions& options, const WeightFile& file) {
   return text;
 }
 
-nlohmann::json json_of(const WeightFile& file) {
+nlohmann::json json_of(const WeightFile& file, const Verdict& verdict) {
   // File names and tensor names are any bytes; what is not UTF-8 becomes an escape.
   nlohmann::json tensors = nlohmann::json::array(), metadata = nlohmann::json::object();
   for (const WeightTensor& t : file.tensors) {
@@ -109,7 +135,11 @@ nlohmann::json json_of(const WeightFile& file) {
                        {"readable", t.layout != nullptr}});
   }
   for (const auto& [key, value] : file.metadata) metadata[printable(key)] = printable(value);
-  return {{"kind", file.kind}, {"metadata", metadata}, {"tensors", tensors}};
+  return {{"kind", file.kind},
+          {"runs", verdict.runs},
+          {"verdict", verdict.text},
+          {"metadata", metadata},
+          {"tensors", tensors}};
 }
 
 /// A line for each finding. @return how many tensors have one
@@ -128,7 +158,7 @@ std::int64_t check(const WeightFile& file, std::string& text) {
 
 CLI::App* add_inspect(CLI::App& app, InspectOptions& options) {
   CLI::App* inspect =
-      app.add_subcommand("inspect", "Show what a file of weights holds, and whether this build reads it");
+      app.add_subcommand("inspect", "Show what a file of weights holds, and whether this build runs it");
   inspect
       ->add_option("file", options.file,
                    "GGUF, safetensors (a file, an index, or a folder of Hugging Face), or a llama2.c checkpoint")
@@ -142,14 +172,15 @@ CLI::App* add_inspect(CLI::App& app, InspectOptions& options) {
 int inspect(const InspectOptions& options) try {
   if (!options.json.empty()) io::require_writable(options.json);
   const WeightFile file = open_weights(options.file);
-  std::string text = text_of(options, file), found;
+  const Verdict verdict = verdict_of(options, file);
+  std::string text = text_of(options, file, verdict), found;
   std::int64_t suspicious = 0;
   if (options.check) {
     suspicious = check(file, found);
     text += suspicious == 0 ? "\nweights: nothing suspicious\n"
                             : fmt::format("\nweights: {} tensors are suspicious\n{}", with_commas(suspicious), found);
   }
-  if (!options.json.empty()) io::write_file(options.json, json_of(file).dump(2) + "\n");
+  if (!options.json.empty()) io::write_file(options.json, json_of(file, verdict).dump(2) + "\n");
   print_all(text);
   return suspicious == 0 ? 0 : kSuspicious;
 } catch (const FormatError& error) {

@@ -4,6 +4,8 @@
 #include <CLI/CLI.hpp>
 
 #include <etna/device/error.h>
+#include <etna/models/suspicious_weights.h>
+#include <etna/train/terminal_text.h>
 
 #include "commands.h"
 #include "data.h"
@@ -84,6 +86,9 @@ int main(int argc, char** argv) {
   } catch (const etna::DeviceError& error) {
     etna::cli::print_error(error.what());
     return 3;
+  } catch (const etna::models::SuspiciousWeights& error) {
+    etna::cli::print_error(etna::training::printable(error.what()));
+    return etna::cli::kSuspicious;
   } catch (const etna::OutOfMemory& error) {
     etna::cli::print_error(error.what());
     return 5;

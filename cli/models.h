@@ -20,7 +20,7 @@ CLI::App* add_inspect(CLI::App& app, InspectOptions& options);
 CLI::App* add_quantize(CLI::App& app, QuantizeOptions& options);
 
 /// Both return the exit code: 2 for wrong usage, 4 for files that cannot be read or are damaged, 8 for suspicious
-/// weights, 130 after Ctrl-C. @throws Error if standard output cannot be written
+/// weights, 130 after Ctrl-C. @throws Error if standard output cannot be written; models::SuspiciousWeights
 int inspect(const InspectOptions& options);
 int quantize(const QuantizeOptions& options);
 

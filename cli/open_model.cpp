@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <etna/device/error.h>
+#include <etna/device/strict_device.h>
 #include <etna/models/adapter_file.h>
 #include <etna/train/checkpointer.h>
 #include <etna/train/terminal_text.h>
@@ -66,10 +67,14 @@ fs::path model_path(const fs::path& path) {
   throw FormatError(fmt::format("{}: the run has no checkpoint yet", path.string()));
 }
 
+Device device_of(const ModelOptions& options) {
+  return options.strict ? select_device_strictly(options.device) : select_device(options.device);
+}
+
 LoadedModel open_model(const ModelOptions& options, std::int64_t slots) {
   const auto begin = std::chrono::steady_clock::now();
   LoadedModel loaded;
-  loaded.device = select_device(options.device);
+  loaded.device = device_of(options);
   std::fprintf(stderr, "%s\n", device_line(options.device, loaded.device).c_str());
   loaded.model = models::load_model(model_path(options.model), {.device = loaded.device});
   if (!options.tokenizer.empty()) {

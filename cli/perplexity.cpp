@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <etna/device/error.h>
+#include <etna/models/suspicious_weights.h>
 #include <etna/tensor/ops.h>
 #include <etna/train/interrupt.h>
 #include <etna/train/progress.h>
@@ -57,6 +58,7 @@ int perplexity(const PerplexityOptions& options) try {
     if (part.size() < 2) break;
     const auto length = static_cast<std::int64_t>(part.size());
     const Tensor logits = model.generator->logits(part).slice(0, 0, length - 1);
+    models::check_logits(logits, "the text");
     const Tensor targets = from_vector(std::vector<std::int32_t>(part.begin() + 1, part.end()), model.device);
     const Tensor losses = cross_entropy(logits, targets, -100, 0, Reduction::none);
     for (const double loss : losses.to_vector<double>()) {

@@ -9,6 +9,7 @@
 
 #include <etna/device/error.h>
 #include <etna/device/memory.h>
+#include <etna/models/suspicious_weights.h>
 #include <etna/tensor/io/gguf.h>
 #include <etna/tensor/quant/error_statistics.h>
 #include <etna/tensor/quant/suspicious_weights.h>
@@ -27,9 +28,6 @@ using quant::BlockFormat;
 using training::printable;
 using training::with_commas;
 
-struct SuspiciousWeights : Error {
-  using Error::Error;
-};
 /// By a signal.
 struct Stopped {
   int exit_code;
@@ -77,7 +75,7 @@ void convert(const io::GgufFile& from, const io::GgufTensor& t, const BlockForma
   const io::MappedBytes bytes = from.bytes(t);
   for (const quant::Finding& finding : quant::find_suspicious(*t.format, bytes, t.elements)) {
     if (finding.kind == quant::Finding::Kind::not_finite || finding.kind == quant::Finding::Kind::scale)
-      throw SuspiciousWeights(fmt::format("{}: {}", printable(t.name), finding.text));
+      throw models::SuspiciousWeights(fmt::format("{}: {}", printable(t.name), finding.text));
   }
   const std::size_t size = quant::storage_bytes(format, t.elements);
   auto& [tensors, total] = sum.formats[std::string(format.name)];
@@ -165,10 +163,10 @@ CLI::App* add_quantize(CLI::App& app, QuantizeOptions& options) {
 
 int quantize(const QuantizeOptions& options) try {
   const BlockFormat* wanted = quant::find_format(options.to);
-  if (wanted == nullptr || !wanted->can_quantize() || wanted->gguf_type == quant::kNoGgufType || wanted->tail > 0) {
+  if (wanted == nullptr || !wanted->can_quantize() || wanted->gguf_type == quant::kNoGgufType) {
     std::string names;
     for (const BlockFormat& f : quant::block_formats()) {
-      if (f.can_quantize() && f.gguf_type != quant::kNoGgufType && f.tail == 0)
+      if (f.can_quantize() && f.gguf_type != quant::kNoGgufType)
         names += fmt::format("{}{}", names.empty() ? "" : ", ", f.name);
     }
     print_error(fmt::format("--to is '{}'; it should be one of {}", printable(options.to), names));
@@ -181,9 +179,6 @@ int quantize(const QuantizeOptions& options) try {
 } catch (const Stopped& stopped) {
   print_error("stopped; nothing was written");
   return stopped.exit_code;
-} catch (const SuspiciousWeights& error) {
-  print_error(error.what());
-  return kSuspicious;
 } catch (const FormatError& error) {
   print_error(printable(error.what()));
   return 4;

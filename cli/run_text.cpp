@@ -8,6 +8,7 @@
 #include <etna/data/tokenizers/chat_template.h>
 #include <etna/data/tokenizers/stream_decoder.h>
 #include <etna/device/error.h>
+#include <etna/models/suspicious_weights.h>
 #include <etna/train/interrupt.h>
 #include <etna/train/terminal_text.h>
 
@@ -59,7 +60,12 @@ int run_text(const TextOptions& options) try {
   Answer answer(*model.generator, tokenizer, options, interrupt);
   // What the model goes on with belongs to the text.
   print_now(prompt);
-  answer.write(ids);
+  try {
+    answer.write(ids);
+  } catch (const models::SuspiciousWeights&) {
+    print_now("\n");
+    throw;
+  }
   print_now("\n");
   if (!options.quiet) {
     const models::GenerationTimes& times = model.generator->times();

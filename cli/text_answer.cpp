@@ -50,6 +50,9 @@ void add_model_options(CLI::App& app, ModelOptions& options) {
   app.add_option("--adapter", options.adapter,
                  "low-rank adapters for the model: a GGUF file, or a folder or .safetensors file of PEFT");
   app.add_option("--device", options.device, "cpu, vulkan:N, gpu (a real one) or auto");
+  app.add_flag("--strict", options.strict,
+               "refuse what would silently run on the CPU: ops without a kernel for the device, and a software "
+               "rasterizer that is not named with its number");
   app.add_option("--context", options.context,
                  "tokens that fit at once, in blocks of 64 (default: what the model was trained with)")
       ->check(CLI::PositiveNumber);

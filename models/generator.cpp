@@ -7,6 +7,7 @@
 #include <etna/autograd/autograd.h>
 #include <etna/models/draft.h>
 #include <etna/models/generator_slots.h>
+#include <etna/models/suspicious_weights.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/sampling.h>
 
@@ -57,6 +58,7 @@ Generator::Generator(const Decoder& model, const GeneratorOptions& options)
   const Device device = options.device;
   tokens_ = zeros({slots}, {i32, device});
   positions_ = full({slots}, -1, {i32, device});
+  for (std::int64_t i = 0; i < slots; ++i) steps_->token_of_slot.push_back(tokens_.select(0, i));
   active_ = zeros({slots}, {i32, device});
   numbers_ = zeros({slots, kSamplingNumbers}, {f32, device});
   seeds_ = zeros({slots, 2}, {i32, device});
@@ -180,7 +182,7 @@ void Generator::launch() {
     if (!slot.running()) continue;
     ++slot.position;
     ++slot.generated;
-    slot.pending.push_back(read_later(tokens_.select(0, static_cast<std::int64_t>(i))));
+    slot.pending.push_back(read_later(steps_->token_of_slot[i]));
   }
 }
 
@@ -276,12 +278,14 @@ void Generator::read_prompt(Slot& slot, std::span<const std::int32_t> prompt, st
     at += count;
     if (at == length) last = x.select(1, count - 1);
   }
-  tokens_.slice(0, index, index + 1).copy_(pick(model_.head(last), index, index + 1));
+  const Tensor logits = model_.head(last);
+  tokens_.slice(0, index, index + 1).copy_(pick(logits, index, index + 1));
   draws_.select(0, index).add_(1);
   positions_.select(0, index).fill_(static_cast<double>(length));
   active_.select(0, index).fill_(1);
   slot.position = length;
   slot.pending.push_back(read_later(tokens_.select(0, index)));
+  check_logits(logits, "the prompt");
 }
 
 /// Where keys cannot be turned to other places, the end of the text is read again from the first position on.

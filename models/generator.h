@@ -71,7 +71,7 @@ class Generator {
 
   /// Reads a prompt. @param prompt at least one token
   /// @throws Error if no slot is free or the prompt is empty; IndexError for a token outside of the vocabulary;
-  /// CacheFull
+  /// CacheFull; SuspiciousWeights where the logits behind the prompt are NaN or infinite, or all the same
   Id join(std::span<const std::int32_t> prompt, const GenerationOptions& options = {});
   bool has_room() const;
   /// Decodes: the next token of each sequence that runs, or with guesses several. Empty once all have ended.

@@ -2,6 +2,8 @@
 
 #include <deque>
 #include <map>
+#include <memory>
+#include <vector>
 
 #include <etna/models/generator.h>
 #include <etna/tensor/capture.h>
@@ -34,6 +36,7 @@ struct Generator::Slot {
 struct Generator::Steps {
   using Step = CapturedFunction<std::function<void()>>;
   std::map<StepKind, std::unique_ptr<Step>> captured;
+  std::vector<Tensor> token_of_slot;  ///< views of what a step draws, made once
 };
 
 }  // namespace etna::models

@@ -12,6 +12,7 @@
 #include <etna/device/device.h>
 #include <etna/device/error.h>
 #include <etna/device/os/folders.h>
+#include <etna/device/strict_device.h>
 
 namespace etna {
 namespace {
@@ -125,6 +126,18 @@ Device select_device(std::string_view requested) {
   const auto& found = backend(device).adapters();
   if (device.index < found.size() && found[device.index].rejected.empty()) return device;
   throw DeviceError(fmt::format("device {} was asked for{}, but {}", device.str(), from, absence(device)));
+}
+
+Device select_device_strictly(std::string_view requested) {
+  set_strict(true);
+  const Device device = select_device(requested);
+  const Request request = resolve(requested);
+  const auto& found = backend(device).adapters();
+  if (device.is_cpu() || found[device.index].kind != "software" || request.text == device.str()) return device;
+  throw DeviceError(fmt::format(
+      "device {} was asked for{}, but it is {}, which computes on the CPU; strict mode takes that only as {}",
+      request.text, request.source.empty() ? "" : fmt::format(" (by {})", request.source), found[device.index].name,
+      device.str()));
 }
 
 std::string device_line(std::string_view requested, Device selected) {

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include <etna/device/strict_device.h>
 #include <etna/nn/neural_cache.h>
 
 #include "generate.h"
@@ -18,11 +19,16 @@ struct DataOptions {
   std::string text;  ///< --text
 };
 
+/// @param strict --strict @throws etna::DeviceError
+inline etna::Device device_of(const std::string& requested, bool strict) {
+  return strict ? etna::select_device_strictly(requested) : etna::select_device(requested);
+}
+
 struct TrainOptions {
   DataOptions data;
   std::string program = "wikitext";  ///< as the user called it
   std::string device, preset = "tiny", config, out, json;
-  bool resume = false, force = false, print_config = false;
+  bool resume = false, force = false, print_config = false, strict = false;
   bool evaluate = true, eager = false, resident = false, forecast = true;
   bool profile = false, profile_exact = false;
   std::string trace;  ///< --trace
@@ -32,12 +38,13 @@ struct TrainOptions {
 struct EvaluateOptions {
   DataOptions data;
   std::string device, run, json, precision = "f32";
-  bool with_cache = false;
+  bool with_cache = false, strict = false;
   etna::nn::NeuralCacheOptions cache;
 };
 
 struct GenerateOptions {
   std::string device, run, prompt;
+  bool strict = false;
   Sampling sampling;
 };
 

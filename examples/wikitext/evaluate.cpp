@@ -12,6 +12,7 @@
 
 #include "commands.h"
 #include "corpus.h"
+#include "loss_meter.h"
 #include "saved_model.h"
 
 namespace wikitext {
@@ -37,6 +38,8 @@ Perplexity perplexity(TextModel& model, const Corpus& corpus, SplitOptions optio
   const double valid = Split(model, corpus.valid, options).loss();
   options.title = "test";
   const double test = Split(model, corpus.test, options).loss();
+  if (!std::isfinite(valid + test))
+    throw NonFiniteLoss(fmt::format("the loss is {} on validation and {} on test: weights are damaged", valid, test));
   return {std::exp(valid), std::exp(test), word_perplexity(valid, corpus.valid), word_perplexity(test, corpus.test),
           perplexity_text(corpus, valid, test)};
 }
@@ -68,7 +71,7 @@ double Split::loss() {
 }
 
 int run_evaluate(const EvaluateOptions& options) {
-  const Device device = select_device(options.device);
+  const Device device = device_of(options.device, options.strict);
   fmt::print("{}\n", device_line(options.device, device));
   if (!options.json.empty()) io::require_writable(options.json);
   SavedModel saved = load_model(options.run, device);

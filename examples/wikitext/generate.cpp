@@ -12,6 +12,7 @@
 #include <etna/etna.h>
 #include <etna/models/generator.h>
 #include <etna/models/model_file.h>
+#include <etna/models/suspicious_weights.h>
 
 namespace wikitext {
 namespace {
@@ -103,6 +104,7 @@ void unroll(TextModel& model, std::int64_t vocabulary, std::vector<std::int32_t>
     const std::vector<std::int32_t> window(ids.end() - static_cast<std::ptrdiff_t>(fresh), ids.end());
     const Tensor tokens = from_vector(window, {1, static_cast<std::int64_t>(fresh)}, device);
     const Tensor logits = model.head(model.hidden(tokens, *memory).select(0, 0).select(0, -1)).slice(0, 0, vocabulary);
+    if (i == 0) models::check_logits(logits, "the prompt");
     const std::int32_t id = draw(logits.to_vector<float>(), sampling, state);
     if (end && id == *end) break;
     ids.push_back(id);

@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 
 #include <etna/device/error.h>
+#include <etna/models/suspicious_weights.h>
 
 #include "commands.h"
 #include "loss_meter.h"
@@ -13,7 +14,7 @@
 namespace {
 
 /// Exit codes by kind of failure; README and --help list them.
-enum Exit { kOther = 1, kUsage = 2, kDevice = 3, kData = 4, kMemory = 5, kNonFinite = 6 };
+enum Exit { kOther = 1, kUsage = 2, kDevice = 3, kData = 4, kMemory = 5, kNonFinite = 6, kSuspicious = 8 };
 
 int failed(Exit code, const char* what) {
   // Not fmt::print, which throws where standard error cannot be written either.
@@ -33,7 +34,10 @@ constexpr const char* kResidentHelp = "upload the corpus once and cut batches fr
 constexpr const char* kPresetHelp = "model and numbers: demo, tiny, small, gpt2, best, fast, best_cpu, or a TOML file";
 constexpr const char* kRunHelp = "the --out folder of a training run, or a checkpoint";
 constexpr const char* kPrecisionHelp = "what products compute in: f32, f16 (training scales its loss) or bf16";
-constexpr const char* kDeviceHelp = "auto, cpu, vulkan or vulkan:N (default: $ETNA_DEVICE, else auto)";
+constexpr const char* kDeviceHelp = "auto, gpu, cpu, vulkan or vulkan:N (default: $ETNA_DEVICE, else auto)";
+constexpr const char* kStrictHelp =
+    "refuse what would silently run on the CPU: ops without a kernel for the device, and a software rasterizer that is "
+    "not named with its number";
 
 }  // namespace
 
@@ -42,7 +46,7 @@ int main(int argc, char** argv) {
   CLI::App app{"Trains language models on WikiText, on the CPU or a Vulkan GPU."};
   app.footer(
       "Exit codes: 1 losses differ (compare) or another error, 2 usage, 3 device, 4 data or checkpoint, 5 memory,\n"
-      "6 the loss became NaN or infinite, 130 stopped by Ctrl-C.");
+      "6 the loss became NaN or infinite, 8 suspicious weights, 130 stopped by Ctrl-C.");
   app.require_subcommand(1);
   app.allow_windows_style_options(false);  // a path may begin with a slash
   int code = 0;
@@ -58,6 +62,7 @@ int main(int argc, char** argv) {
       "--preset.");
   add_data_options(*train_command, train.data);
   train_command->add_option("--device", train.device, kDeviceHelp);
+  train_command->add_flag("--strict", train.strict, kStrictHelp);
   auto* preset = train_command->add_option("--preset", train.preset, kPresetHelp)->capture_default_str();
   train_command
       ->add_option("--recipe", train.preset,
@@ -96,6 +101,7 @@ int main(int argc, char** argv) {
   CLI::App* eval_command = app.add_subcommand("eval", "perplexity of a checkpoint");
   add_data_options(*eval_command, evaluate.data);
   eval_command->add_option("--device", evaluate.device, kDeviceHelp);
+  eval_command->add_flag("--strict", evaluate.strict, kStrictHelp);
   eval_command->add_option("--run", evaluate.run, kRunHelp)->required();
   eval_command->add_option("--precision", evaluate.precision, kPrecisionHelp)->check(precisions)->capture_default_str();
   auto* cache = eval_command->add_flag("--cache", evaluate.with_cache,
@@ -121,6 +127,7 @@ int main(int argc, char** argv) {
   generate_command->add_option("--prompt", generate.prompt, "words to go on from");
   for (auto [command, options] : {std::pair(generate_command, &generate), std::pair(chat_command, &chat)}) {
     command->add_option("--device", options->device, kDeviceHelp);
+    command->add_flag("--strict", options->strict, kStrictHelp);
     command->add_option("--run", options->run, kRunHelp)->required();
     command->add_option("--words", options->sampling.words, "how many to write at a time (of byte pairs: tokens)")
         ->check(CLI::PositiveNumber)
@@ -171,6 +178,8 @@ int main(int argc, char** argv) {
     return failed(kUsage, error.what());
   } catch (const NonFiniteLoss& error) {
     return failed(kNonFinite, error.what());
+  } catch (const etna::models::SuspiciousWeights& error) {
+    return failed(kSuspicious, error.what());
   } catch (const etna::DeviceError& error) {
     return failed(kDevice, error.what());
   } catch (const etna::FormatError& error) {

@@ -105,7 +105,7 @@ int run_train(const TrainOptions& options, Settings& settings, SettingList& list
     return 0;
   }
   const std::string preset = options.resume && before.contains(kPresetKey) ? before.at(kPresetKey) : options.preset;
-  const Device device = select_device(options.device);
+  const Device device = device_of(options.device, options.strict);
   fmt::print("{}\n", device_line(options.device, device));
   if (!options.json.empty()) io::require_writable(options.json);
   if (!options.trace.empty()) profile::require_trace_writable(options.trace);
@@ -199,7 +199,7 @@ int run_train(const TrainOptions& options, Settings& settings, SettingList& list
 }
 
 int run_generate(const GenerateOptions& options) {
-  Device device = select_device(options.device);
+  Device device = device_of(options.device, options.strict);
   SavedModel saved = load_model(options.run, device);
   const std::vector<std::string> unknown = unknown_words(options.prompt, *saved.tokenizer);
   if (!unknown.empty()) {
@@ -213,7 +213,7 @@ int run_generate(const GenerateOptions& options) {
 }
 
 int run_chat(const GenerateOptions& options) {
-  const Device device = select_device(options.device);
+  const Device device = device_of(options.device, options.strict);
   const SavedModel saved = load_model(options.run, device);
   fmt::print("{}, {}; the model goes on with each line; an empty line or Ctrl-D ends\n", saved.settings.model,
              saved.model->describe());

@@ -1,4 +1,3 @@
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <regex>
@@ -15,9 +14,7 @@
 #include <etna/models/model_file.h>
 #include <etna/tensor/ops.h>
 
-#include "data/temporary_folder.h"
-#include "etna_program.h"
-#include "models/small_models.h"
+#include "etna_model.h"
 
 namespace etna {
 namespace {
@@ -26,56 +23,6 @@ namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
-
-/// What etna prints to standard output.
-std::string text_of(const std::string& arguments) {
-  return run_program(ETNA_PROGRAM, arguments, "", "2>/dev/null").output;
-}
-
-std::string quoted(const fs::path& path) { return "'" + path.string() + "'"; }
-
-/// Bytes and a few words.
-data::VocabularyFields some_fields() {
-  data::VocabularyFields fields;
-  fields.model = "llama";
-  fields.tokens = {"<unk>", "<s>", "</s>"};
-  fields.types = {2, 3, 3};
-  for (int byte = 0; byte < 256; ++byte) {
-    char name[8];
-    std::snprintf(name, sizeof name, "<0x%02X>", static_cast<unsigned>(byte));
-    fields.tokens.emplace_back(name);
-    fields.types.push_back(6);
-  }
-  for (const char* word :
-       {"\xE2\x96\x81", "the", "\xE2\x96\x81the", "river", "\xE2\x96\x81river", "a", "b", "c", "."}) {
-    fields.tokens.emplace_back(word);
-    fields.types.push_back(1);
-  }
-  fields.scores.resize(fields.tokens.size());
-  for (std::size_t i = 0; i < fields.scores.size(); ++i) fields.scores[i] = -static_cast<float>(i);
-  fields.bos = 1;
-  fields.eos = 2;
-  return fields;
-}
-data::ModelTokenizer some_tokenizer() { return data::ModelTokenizer(some_fields()); }
-
-class EtnaModel : public testing::Test {
- protected:
-  void SetUp() override {
-    const data::ModelTokenizer tokenizer = some_tokenizer();
-    models::DecoderConfig config = models::small_config("llama");
-    config.vocabulary = static_cast<std::int64_t>(tokenizer.size());
-    const auto decoder = models::small_model(config);
-    models::save_gguf_model(model(), *decoder, &tokenizer);
-    models::save_gguf_model(folder_ / "mute.gguf", *decoder, nullptr);
-  }
-  fs::path model() const { return folder_ / "model.gguf"; }
-  std::string with_model(const std::string& command) const {
-    return command + " --device cpu --model " + quoted(model()) + " ";
-  }
-
-  TemporaryFolder folder_;
-};
 
 TEST_F(EtnaModel, RunsGreedily) {
   const std::string run = with_model("run") + "--temperature 0 --max-tokens 20 --quiet --prompt 'the river'";

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -112,6 +113,39 @@ TEST(EtnaQuantize, WritesMatricesInFewerBits) {
   const Result pure = etna("quantize --pure --force --to Q4_K --out " + quoted(to) + " " + quoted(from));
   ASSERT_EQ(pure.code, 0) << pure.output;
   EXPECT_EQ(io::GgufFile(to).tensor("token_embd.weight").format->name, "Q4_K");
+}
+
+/// I2_S has one scale for a tensor, behind its blocks.
+TEST(EtnaQuantize, WritesTernaryWeights) {
+  const TemporaryFolder folder;
+  manual_seed(5);
+  const Tensor signs = (rand({256, 256}) * 3).floor() - 1.0;
+  save_gguf(folder / "model.gguf",
+            {{"token_embd.weight", randn({64, 256})},
+             {"blk.0.attn_q.weight", signs * 0.37},
+             {"blk.0.odd.weight", randn({8, 48})},
+             {"output_norm.weight", ones({256})}},
+            {.metadata = {{"general.architecture", "llama"}}});
+  const fs::path to = folder / "i2_s.gguf";
+  const Result run = etna("quantize --to i2_s --out " + quoted(to) + " " + quoted(folder / "model.gguf"));
+  ASSERT_EQ(run.code, 0) << run.output;
+  const io::GgufFile file(to);
+  EXPECT_EQ(file.tensor("blk.0.attn_q.weight").format->name, "I2_S");
+  EXPECT_EQ(file.tensor("blk.0.attn_q.weight").bytes, 256u * 256 / 4 + 32);
+  EXPECT_EQ(file.tensor("token_embd.weight").format->name, "Q6_K");
+  EXPECT_EQ(file.tensor("blk.0.odd.weight").format->name, "F16");
+  EXPECT_LT((file.load("blk.0.attn_q.weight") - signs * 0.37).abs().max().item<double>(), 1e-6);
+  EXPECT_EQ(etna("inspect --check " + quoted(to)).code, 0);
+
+  // Written again, the bytes are the same.
+  const Result again = etna("quantize --to i2_s --out " + quoted(folder / "again.gguf") + " " + quoted(to));
+  ASSERT_EQ(again.code, 0) << again.output;
+  const io::MappedBytes one = file.bytes("blk.0.attn_q.weight"),
+                        two = io::GgufFile(folder / "again.gguf").bytes("blk.0.attn_q.weight");
+  EXPECT_TRUE(std::ranges::equal(one.span(), two.span()));
+  const Result back = etna("quantize --to f32 --out " + quoted(folder / "f32.gguf") + " " + quoted(to));
+  ASSERT_EQ(back.code, 0) << back.output;
+  EXPECT_LT((load_gguf(folder / "f32.gguf").at("blk.0.attn_q.weight") - signs * 0.37).abs().max().item<double>(), 1e-6);
 }
 
 TEST(EtnaQuantize, RefusesWrongUsage) {

@@ -11,6 +11,7 @@
 
 #include <etna/device/device.h>
 #include <etna/device/error.h>
+#include <etna/device/strict_device.h>
 
 namespace etna {
 namespace {
@@ -81,6 +82,33 @@ TEST_F(SelectDevice, GpuIsARealOneOrAnError) {
                 testing::AllOf(HasSubstr("a GPU was asked for, but there is none"), HasSubstr("found")));
   else
     EXPECT_EQ(select_device("gpu"), best);
+}
+
+TEST_F(SelectDevice, StrictlyASoftwareRasterizerIsNamedWithItsNumber) {
+  const bool before = strict();
+  const auto error_of = [](std::string_view requested) -> std::string {
+    try {
+      select_device_strictly(requested);
+    } catch (const DeviceError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(error_of("cpu"), "");
+  EXPECT_TRUE(strict());
+  EXPECT_EQ(error_of("auto"), "") << "auto takes no software rasterizer";
+  for (const AdapterInfo& a : adapters()) {
+    if (a.kind != "software" || !a.rejected.empty()) continue;
+    EXPECT_EQ(select_device_strictly(a.device.str()), a.device);
+    Variable named("ETNA_DEVICE", a.device.str().c_str());
+    EXPECT_EQ(select_device_strictly(), a.device);
+    if (a.device != kVulkan) continue;
+    EXPECT_EQ(select_device("vulkan"), a.device);
+    EXPECT_THAT(error_of("vulkan"), testing::AllOf(HasSubstr("which computes on the CPU"), HasSubstr("vulkan:0")));
+    Variable kind("ETNA_DEVICE", "vulkan");
+    EXPECT_THAT(error_of({}), HasSubstr("(by ETNA_DEVICE)"));
+  }
+  set_strict(before);
 }
 
 TEST_F(SelectDevice, ArgumentBeatsEnvironmentBeatsConfigFile) {

@@ -21,7 +21,8 @@ using Target = bool(const std::uint8_t* data, std::size_t size);
 /// Runs a target over a sound file that is cut at every byte, that has numbers at their limits at every byte, and that
 /// has random bytes changed, repeated and left out. ETNA_DAMAGE=N makes N times as many of the random ones.
 /// @param step for a slow target: the first two only at every `step`-th byte
-inline Damage damage(const std::string& whole, Target* target, std::size_t step = 1) {
+/// @param random_ones how many files have random changes
+inline Damage damage(const std::string& whole, Target* target, std::size_t step = 1, std::size_t random_ones = 2000) {
   Damage result;
   const auto attempt = [&](const std::string& bytes) {
     ++result.tried;
@@ -43,7 +44,7 @@ inline Damage damage(const std::string& whole, Target* target, std::size_t step 
   }
   const char* more = std::getenv("ETNA_DAMAGE");
   std::mt19937 random(7);
-  for (std::size_t n = 2000 * (more == nullptr ? 1 : std::stoul(more)); n > 0; --n) {
+  for (std::size_t n = random_ones * (more == nullptr ? 1 : std::stoul(more)); n > 0; --n) {
     std::string bytes = whole;
     for (unsigned changes = random() % 4 + 1; changes > 0; --changes) {
       const std::size_t at = random() % bytes.size(), size = 1 + random() % 16;

@@ -1,10 +1,14 @@
 #include <data/temporary_folder.h>
+#include <etna/data/tokenizers/jinja_template.h>
+#include <etna/data/tokenizers/model_tokenizer.h>
+#include <etna/models/adapter_file.h>
 #include <etna/models/gguf_export.h>
+#include <etna/nn/linear.h>
+#include <etna/tensor/io/checkpoint.h>
 #include <etna/train/read_bytes.h>
 #include <fuzz/damage.h>
 #include <fuzz/targets.h>
 #include <io/gguf_bytes.h>
-#include <models/small_models.h>
 
 // The fuzz targets over damaged files, with any compiler. A fuzzer goes on from there: see CMakeLists.txt.
 namespace etna::fuzz {
@@ -55,18 +59,78 @@ TEST(FuzzReaders, DecoderConfigSurvivesDamage) {
 }
 
 TEST(FuzzReaders, DecoderFileSurvivesDamage) {
-  models::DecoderConfig config = models::small_config("llama");
-  config.vocabulary = 5;
-  config.width = config.head_size = config.feed_forward = config.rope.size = 4;
-  config.heads = config.kv_heads = config.layers = 1;
   const TemporaryFolder folder;
-  models::save_gguf_model(folder / "whole.gguf", *models::small_model(config), nullptr);
+  models::save_gguf_model(folder / "whole.gguf", *tiny_decoder(), nullptr);
   const Damage result = damage(training::read_bytes(folder / "whole.gguf"), decoder_file, 5);
   EXPECT_GT(result.refused, result.tried / 4);
 }
 
+/// With a vocabulary, a chat template and merges.
+TEST(FuzzReaders, DecoderFileWithAVocabularySurvivesDamage) {
+  data::VocabularyFields fields;
+  fields.model = "gpt2";
+  fields.tokens = {"a", "b", "ab", "</s>", "c"};
+  fields.types = {1, 1, 1, 3, 1};
+  fields.merges = {"a b"};
+  fields.bos = fields.eos = 3;
+  fields.chat_template = "{% for m in messages %}{{ m['content'] }}{% endfor %}";
+  const data::ModelTokenizer tokenizer(fields);
+  const TemporaryFolder folder;
+  models::save_gguf_model(folder / "whole.gguf", *tiny_decoder(), &tokenizer);
+  const Damage result = damage(training::read_bytes(folder / "whole.gguf"), decoder_file, 41);
+  EXPECT_GT(result.refused, result.tried / 4);
+}
+
+TEST(FuzzReaders, AdapterFileSurvivesDamage) {
+  const TemporaryFolder folder;
+  const auto decoder = tiny_decoder();
+  decoder->add_adapters(2, 4, true);
+  models::save_adapters(folder / "adapter.gguf", *decoder);
+  const Damage result = damage(training::read_bytes(folder / "adapter.gguf"), adapter_file, 11);
+  EXPECT_GT(result.refused, result.tried / 4);
+}
+
+TEST(FuzzReaders, AdapterConfigSurvivesDamage) {
+  const std::string file =
+      R"({"peft_type":"LORA","task_type":"CAUSAL_LM","r":2,"rank_pattern":{},"alpha_pattern":{},"lora_alpha":4.0,)"
+      R"("lora_dropout":0.0,"bias":"none","target_modules":["q_proj","v_proj"],"fan_in_fan_out":false,)"
+      R"("use_dora":false,"use_rslora":false,"inference_mode":true})";
+  const Damage result = damage(file, adapter_config, 9);
+  EXPECT_GT(result.refused, result.tried / 2);
+}
+
+TEST(FuzzReaders, TokenizerConfigSurvivesDamage) {
+  const std::string file =
+      R"({"bos_token":{"__type":"AddedToken","content":"</s>","lstrip":false},"eos_token":"</s>","add_bos_token":true,)"
+      R"("chat_template":[{"name":"tool_use","template":"x"},{"name":"default","template":"{{ bos_token }}"}],)"
+      R"("model_max_length":1e30})";
+  const Damage result = damage(file, tokenizer_config, 7);
+  EXPECT_GT(result.refused, result.tried / 2);
+}
+
+/// A template runs in a process of its own, which takes a while.
+TEST(FuzzReaders, ChatTemplateSurvivesDamage) {
+  if (!data::runs_jinja()) GTEST_SKIP() << "this build runs no Jinja";
+  const std::string file =
+      "{% for m in messages %}{% if m['role'] == 'user' and loop.index0 > 0 %}{{ '<s>' + m['content'] | trim }}"
+      "{% else %}{{ m.role ~ m['content'][0:2] }}{% endif %}{% endfor %}{% if add_generation_prompt %}{{ eos_token }}"
+      "{% endif %}";
+  const Damage result = damage(file, chat_template, 32, 60);
+  EXPECT_GT(result.refused, result.tried / 10);
+}
+
+TEST(FuzzReaders, CheckpointSurvivesDamage) {
+  const TemporaryFolder folder;
+  nn::Linear layer(2, 3);
+  std::int64_t step = 7;
+  save(folder / "run.safetensors", {{"layer", layer}, {"step", step}}, {{"a", "b"}});
+  const Damage result = damage(training::read_bytes(folder / "run.safetensors"), checkpoint, 7);
+  EXPECT_GT(result.refused, result.tried / 2);
+}
+
 TEST(FuzzReaders, RefuseWhatIsNoFileAtAll) {
-  for (Target* target : {decoder_config, decoder_file, gguf, llama2c, safetensors, shard_index}) {
+  for (Target* target : {adapter_config, adapter_file, checkpoint, decoder_config, decoder_file, gguf, llama2c,
+                         safetensors, shard_index, tokenizer_config}) {
     EXPECT_FALSE(target(nullptr, 0));
     const std::string zeros(4096, '\0'), ones(4096, '\xff'), open(4096, '['), quotes(4096, '"');
     for (const std::string* text : {&zeros, &ones, &open, &quotes})

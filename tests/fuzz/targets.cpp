@@ -8,14 +8,20 @@
 #include <vector>
 
 #include <data/temporary_folder.h>
+#include <etna/data/tokenizers/jinja_template.h>
+#include <etna/data/tokenizers/model_tokenizer.h>
 #include <etna/device/error.h>
+#include <etna/models/adapter_file.h>
 #include <etna/models/decoder_config.h>
 #include <etna/models/model_file.h>
+#include <etna/nn/linear.h>
+#include <etna/tensor/io/checkpoint.h>
 #include <etna/tensor/io/gguf_header.h>
 #include <etna/tensor/io/llama2c.h>
 #include <etna/tensor/io/safetensors_header.h>
 #include <etna/tensor/io/sharded_safetensors.h>
 #include <etna/tensor/quant/suspicious_weights.h>
+#include <models/small_models.h>
 
 namespace etna::fuzz {
 namespace {
@@ -105,6 +111,92 @@ bool decoder_file(const std::uint8_t* data, std::size_t size) try {
   static const TemporaryFolder folder;
   const auto path = folder.write("model.gguf", {reinterpret_cast<const char*>(data), size});
   models::load_model(path);
+  return true;
+} catch (const FormatError& error) {
+  check_sentence(error);
+  return false;
+}
+
+std::unique_ptr<models::Decoder> tiny_decoder() {
+  models::DecoderConfig config = models::small_config("llama");
+  config.vocabulary = 5;
+  config.width = config.head_size = config.feed_forward = config.rope.size = 4;
+  config.heads = config.kv_heads = config.layers = 1;
+  return models::small_model(config);
+}
+
+bool adapter_file(const std::uint8_t* data, std::size_t size) try {
+  static const TemporaryFolder folder;
+  const auto path = folder.write("adapter.gguf", {reinterpret_cast<const char*>(data), size});
+  const auto decoder = tiny_decoder();
+  models::load_adapters(path, *decoder);
+  decoder->merge_adapters();
+  return true;
+} catch (const FormatError& error) {
+  check_sentence(error);
+  return false;
+}
+
+bool adapter_config(const std::uint8_t* data, std::size_t size) try {
+  static const TemporaryFolder folder;
+  static const bool written = [] {
+    const auto decoder = tiny_decoder();
+    decoder->add_adapters(2, 4);
+    models::save_adapters(folder / "adapter_model.safetensors", *decoder);
+    return true;
+  }();
+  require(written);
+  folder.write("adapter_config.json", {reinterpret_cast<const char*>(data), size});
+  const auto decoder = tiny_decoder();
+  models::load_adapters(folder.path(), *decoder);
+  return true;
+} catch (const FormatError& error) {
+  check_sentence(error);
+  return false;
+}
+
+bool tokenizer_config(const std::uint8_t* data, std::size_t size) try {
+  static const TemporaryFolder folder;
+  folder.write("tokenizer.json", R"({"added_tokens":[{"id":3,"content":"</s>","special":true}],)"
+                                 R"("pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false},)"
+                                 R"("decoder":{"type":"ByteLevel"},)"
+                                 R"("model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2},"merges":["a b"]}})");
+  folder.write("tokenizer_config.json", {reinterpret_cast<const char*>(data), size});
+  const auto tokenizer = data::load_tokenizer(folder / "tokenizer.json");
+  require(tokenizer->size() == 4);
+  tokenizer->encode_prompt("ab</s>", {.special = data::SpecialTokens::recognize, .add_special = true});
+  data::recognize_chat_format(tokenizer->chat_template());
+  return true;
+} catch (const FormatError& error) {
+  check_sentence(error);
+  return false;
+}
+
+bool chat_template(const std::uint8_t* data, std::size_t size) try {
+  data::VocabularyFields fields;
+  fields.model = "llama";
+  fields.tokens = {"<unk>", "<s>", "</s>", "a"};
+  fields.types = {2, 3, 3, 1};
+  fields.scores = {0, 0, 0, 0};
+  fields.bos = 1;
+  fields.eos = 2;
+  fields.chat_template.assign(reinterpret_cast<const char*>(data), size);
+  const data::ModelTokenizer tokenizer(fields);
+  data::recognize_chat_format(tokenizer.chat_template());
+  const std::vector<data::ChatMessage> talk = {{"system", "a"}, {"user", "</s> a"}, {"assistant", "a"}, {"user", "b"}};
+  data::format_chat_by_template(tokenizer, talk);
+  return true;
+} catch (const FormatError& error) {
+  check_sentence(error);
+  return false;
+}
+
+bool checkpoint(const std::uint8_t* data, std::size_t size) try {
+  static const TemporaryFolder folder;
+  const auto path = folder.write("run.safetensors", {reinterpret_cast<const char*>(data), size});
+  nn::Linear layer(2, 3);
+  std::int64_t step = 0;
+  load(path, {{"layer", layer}, {"step", step}});
   return true;
 } catch (const FormatError& error) {
   check_sentence(error);

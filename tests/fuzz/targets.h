@@ -2,6 +2,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+
+#include <etna/models/decoder.h>
 
 /// What a fuzzer runs over bytes, one function for each reader of files. True if the bytes are a sound file; a refusal
 /// is a FormatError, which the function catches. Anything else that is thrown, and every fault, is a defect.
@@ -14,5 +17,18 @@ bool decoder_config(const std::uint8_t* data, std::size_t size);
 /// A whole GGUF file as a decoder, written to a file first.
 bool decoder_file(const std::uint8_t* data, std::size_t size);
 bool shard_index(const std::uint8_t* data, std::size_t size);
+/// Low-rank adapters in a GGUF file, loaded into tiny_decoder().
+bool adapter_file(const std::uint8_t* data, std::size_t size);
+/// The adapter_config.json beside adapters that PEFT wrote.
+bool adapter_config(const std::uint8_t* data, std::size_t size);
+/// The tokenizer_config.json beside a small tokenizer.json.
+bool tokenizer_config(const std::uint8_t* data, std::size_t size);
+/// A Jinja template of a model, recognized and run over a conversation. A build without minja runs none.
+bool chat_template(const std::uint8_t* data, std::size_t size);
+/// A checkpoint of a module and a number.
+bool checkpoint(const std::uint8_t* data, std::size_t size);
+
+/// The smallest decoder: width 4, a vocabulary of 5.
+std::unique_ptr<models::Decoder> tiny_decoder();
 
 }  // namespace etna::fuzz

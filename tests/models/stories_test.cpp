@@ -1,19 +1,28 @@
+#include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <string>
 
 #include <gtest/gtest.h>
 
+#include <data/temporary_folder.h>
+#include <etna/autograd/autograd.h>
 #include <etna/device/device.h>
 #include <etna/models/generator.h>
+#include <etna/models/gguf_export.h>
 #include <etna/models/model_file.h>
+#include <etna/tensor/losses.h>
+#include <etna/tensor/ops.h>
 
 // The model of 260 thousand weights that comes with llama2.c, where it is there.
 namespace etna::models {
 namespace {
 
 std::filesystem::path stories_folder() {
+  if (const char* folder = std::getenv("ETNA_STORIES")) return folder;
   const char* data = std::getenv("ETNA_DATA");
   return data == nullptr ? std::filesystem::path() : std::filesystem::path(data).parent_path() / "stories260K";
 }
@@ -41,6 +50,33 @@ void expect_greedy_text(Device device, DType cache) {
   EXPECT_EQ(reason, StopReason::max_tokens);
   const std::string expected = text_of(folder / "expected_greedy.txt"), text = model.tokenizer->decode(tokens);
   EXPECT_EQ(text, expected);
+}
+
+/// Mean negative log-likelihood of its own text.
+double loss_of(const Model& model, const std::string& text) {
+  std::vector<std::int32_t> tokens = model.tokenizer->encode_prompt(text);
+  Generator generator(*model.decoder, {.cache = {.dtype = f32}});
+  const NoGrad no_grad;
+  tokens.resize(std::min(tokens.size(), static_cast<std::size_t>(model.decoder->config.context)));
+  const Tensor logits = generator.logits(tokens).slice(0, 0, std::ssize(tokens) - 1);
+  return cross_entropy(logits, from_vector(std::vector<std::int32_t>(tokens.begin() + 1, tokens.end()))).item<double>();
+}
+
+TEST(Stories, WeightsInFewerBitsMoveTheLossLittle) {
+  const std::filesystem::path folder = stories_folder();
+  if (!std::filesystem::exists(folder / "checkpoint_legacy.bin")) GTEST_SKIP() << "stories260K is not there";
+  const std::string text = text_of(folder / "expected_greedy.txt");
+  const Model exact = load_model(folder / "checkpoint_legacy.bin");
+  const double loss = loss_of(exact, text);
+  EXPECT_LT(loss, 1);
+  const TemporaryFolder files;
+  for (const char* format : {"F16", "Q8_0"}) {
+    save_gguf_model(files / "model.gguf", *exact.decoder, exact.tokenizer.get(), &quant::format_named(format));
+    const double rounded = loss_of(load_model(files / "model.gguf"), text);
+    RecordProperty(std::string(format) + "_change", std::to_string(rounded / loss - 1));
+    std::printf("%s: %.5f nats, f32: %.5f\n", format, rounded, loss);
+    EXPECT_NEAR(rounded, loss, 0.01 * loss) << format;
+  }
 }
 
 TEST(Stories, GreedyTextOnTheCpu) { expect_greedy_text(kCPU, f32); }

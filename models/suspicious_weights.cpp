@@ -1,0 +1,58 @@
+#include <etna/models/suspicious_weights.h>
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include <etna/autograd/autograd.h>
+#include <etna/tensor/ops.h>
+#include <etna/tensor/quant/suspicious_weights.h>
+
+namespace etna::models {
+namespace {
+
+void check_tensor(const std::string& name, const QuantizedTensor& tensor) {
+  const QuantizedTensor here = tensor.to(kCPU);
+  const Tensor bytes = here.blocks();
+  const std::span all(reinterpret_cast<const std::byte*>(bytes.data<std::uint8_t>()),
+                      static_cast<std::size_t>(bytes.numel()));
+  for (const quant::Finding& finding : quant::find_suspicious(here.format(), all, numel(here.shape()))) {
+    if (finding.kind == quant::Finding::Kind::not_finite || finding.kind == quant::Finding::Kind::scale)
+      throw SuspiciousWeights(fmt::format("{}: {}", name, finding.text));
+  }
+}
+
+}  // namespace
+
+void check_logits(const Tensor& logits, const char* text) {
+  const NoGrad no_grad;
+  const Tensor values = logits.detach();
+  const std::vector<double> range = stack({values.min(), values.max()}).to_vector<double>();
+  if (!std::isfinite(range[0]) || !std::isfinite(range[1])) {
+    throw SuspiciousWeights(fmt::format(
+        "what the model computes from {} is NaN or infinite, so its weights are damaged; etna inspect --check names "
+        "damaged ones",
+        text));
+  }
+  if (range[0] == range[1] && values.numel() > 1) {
+    throw SuspiciousWeights(fmt::format(
+        "to the model, all tokens behind {} are equally likely, so its weights are damaged; etna inspect --check names "
+        "damaged ones",
+        text));
+  }
+}
+
+void check_weights(Decoder& decoder) {
+  const NoGrad no_grad;
+  for (const nn::NamedModule& part : decoder.named_modules()) {
+    const auto name = [&](const std::string& last) { return part.name.empty() ? last : part.name + "." + last; };
+    const auto* layer = dynamic_cast<const Projection*>(part.module);
+    if (layer != nullptr) check_tensor(name("weight"), layer->blocks());
+    for (const nn::NamedTensor& own : part.module->named_parameters(false)) {
+      if (layer != nullptr && own.name == "weight") continue;
+      check_tensor(name(own.name), QuantizedTensor::plain(own.tensor.detach().to(kCPU, f32)));
+    }
+  }
+}
+
+}  // namespace etna::models

@@ -1,0 +1,111 @@
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "etna_model.h"
+
+namespace etna {
+namespace {
+
+using testing::HasSubstr;
+
+/// A running program with pipes to its input and from its output.
+class Running {
+ public:
+  explicit Running(const std::string& arguments) {
+    int in[2], out[2];
+    if (pipe(in) != 0 || pipe(out) != 0) return;
+    child_ = fork();
+    if (child_ == 0) {
+      dup2(in[0], 0);
+      dup2(out[1], 1);
+      for (const int end : {in[0], in[1], out[0], out[1]}) close(end);
+      signal(SIGINT, SIG_DFL);  // a test in the background may have inherited that it is ignored
+      const std::string command = "exec " ETNA_PROGRAM " " + arguments;
+      execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
+      _exit(127);
+    }
+    close(in[0]);
+    close(out[1]);
+    in_ = in[1];
+    out_ = out[0];
+  }
+  ~Running() {
+    if (child_ <= 0) return;
+    kill(child_, SIGKILL);
+    waitpid(child_, nullptr, 0);
+    close(out_);
+  }
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+
+  void write(const std::string& text) const {
+    EXPECT_EQ(::write(in_, text.data(), text.size()), static_cast<ssize_t>(text.size()));
+  }
+  void interrupt() const { kill(child_, SIGINT); }
+
+  /// Reads what is written until `bytes` are there, or `text` is. @return false where nothing comes for two minutes
+  bool wait_for(std::size_t bytes, const std::string& text = "") {
+    const std::size_t begin = output_.size();
+    while (output_.size() < begin + bytes || (!text.empty() && output_.find(text, begin) == std::string::npos)) {
+      pollfd end{out_, POLLIN, 0};
+      if (poll(&end, 1, 120'000) <= 0) return false;
+      char buffer[4096];
+      const ssize_t n = ::read(out_, buffer, sizeof buffer);
+      if (n <= 0) return false;
+      output_.append(buffer, static_cast<std::size_t>(n));
+    }
+    return true;
+  }
+  /// Closes its input. @return the exit code, or minus the signal that ended it
+  int end() {
+    close(in_);
+    while (wait_for(1)) {}
+    int status = 0;
+    waitpid(child_, &status, 0);
+    child_ = 0;
+    close(out_);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  }
+  const std::string& output() const { return output_; }
+
+ private:
+  pid_t child_ = 0;
+  int in_ = -1, out_ = -1;
+  std::string output_;
+};
+
+/// An answer without an end ends by Ctrl-C only; the next question is answered.
+TEST_F(EtnaModel, CtrlCEndsAnAnswerAndNotTheChat) {
+  data::VocabularyFields fields = some_fields();
+  fields.eos.reset();
+  fields.types[2] = 1;
+  const data::ModelTokenizer tokenizer(fields);
+  ASSERT_THAT(tokenizer.end_tokens(), testing::IsEmpty());
+  models::DecoderConfig config = models::small_config("llama");
+  config.vocabulary = static_cast<std::int64_t>(tokenizer.size());
+  config.context = 200'000;
+  models::save_gguf_model(model(), *models::small_model(config), &tokenizer);
+  Running chat(with_model("chat") +
+               "--temperature 1 --top-k 0 --seed 3 --max-tokens 1000000 --format chatml "
+               "2>/dev/null");
+  for (const char* question : {"the river\n", "a b c\n"}) {
+    chat.write(question);
+    ASSERT_TRUE(chat.wait_for(200)) << "no answer came: " << chat.output();
+    chat.interrupt();
+    chat.write("/metrics\n");
+    ASSERT_TRUE(chat.wait_for(0, "cache: ")) << "the answer went on: " << chat.output().size();
+  }
+  EXPECT_THAT(chat.output(), HasSubstr("\nread "));
+  chat.write("/exit\n");
+  EXPECT_EQ(chat.end(), 0);
+}
+
+}  // namespace
+}  // namespace etna
