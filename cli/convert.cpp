@@ -11,6 +11,7 @@
 #include <etna/models/gguf_export.h>
 #include <etna/models/gptq.h>
 #include <etna/models/suspicious_weights.h>
+#include <etna/tensor/io/gguf_header.h>
 #include <etna/tensor/quant/block_format.h>
 #include <etna/train/interrupt.h>
 #include <etna/train/progress.h>
@@ -75,7 +76,7 @@ CLI::App* add_convert(CLI::App& app, ConvertOptions& options) {
 int convert(const ConvertOptions& options) try {
   namespace fs = std::filesystem;
   const quant::BlockFormat* format = options.to.empty() ? nullptr : &quant::format_named(options.to);
-  if (format != nullptr && (!format->can_quantize() || format->gguf_type == quant::kNoGgufType)) {
+  if (format != nullptr && (!format->can_quantize() || !io::gguf_type_of(*format))) {
     print_error(fmt::format("--to is '{}', which no GGUF file has for weights", printable(options.to)));
     return 2;
   }

@@ -43,18 +43,16 @@ std::optional<std::uint32_t> file_type(std::string_view format) {
   return found == kTypes.end() ? std::nullopt : std::optional(found->second);
 }
 
-bool fits(const BlockFormat& format, std::int64_t row) { return row % format.elements == 0; }
-
 /// The format of a tensor in the new file. Vectors (norms, biases) stay as they are. Tables of words and the last
 /// matrix get at least 6 bits unless `pure`, since they are few and matter most. Rows that are no whole blocks get the
 /// next format whose blocks they are.
-const BlockFormat& format_for(const io::GgufTensor& t, const BlockFormat& wanted, bool pure) {
+const BlockFormat& format_for(const io::GgufTensor& t, const BlockFormat& wanted, bool pure, std::uint64_t alignment) {
   if (t.shape.size() < 2) return *t.format;
   const bool outer = t.name == "token_embd.weight" || t.name == "output.weight";
   const BlockFormat* format = &wanted;
   if (outer && !pure && wanted.bits() < 6) format = &quant::format_named("Q6_K");
   for (const char* next : {"Q8_0", "F16"}) {
-    if (fits(*format, t.shape.back())) break;
+    if (io::gguf_can_hold(*format, t.shape, alignment)) break;
     format = &quant::format_named(next);
   }
   return *format;
@@ -130,7 +128,7 @@ Quantized write(const io::GgufFile& from, const BlockFormat& wanted, const Quant
   to.set("general.quantization_version", std::uint32_t{2});
   std::vector<const BlockFormat*> formats;
   for (const io::GgufTensor& t : from.tensors()) {
-    formats.push_back(&format_for(t, wanted, options.pure));
+    formats.push_back(&format_for(t, wanted, options.pure, from.alignment()));
     to.add(t.name, *formats.back(), t.shape);
   }
   Quantized sum;
@@ -163,10 +161,10 @@ CLI::App* add_quantize(CLI::App& app, QuantizeOptions& options) {
 
 int quantize(const QuantizeOptions& options) try {
   const BlockFormat* wanted = quant::find_format(options.to);
-  if (wanted == nullptr || !wanted->can_quantize() || wanted->gguf_type == quant::kNoGgufType) {
+  if (wanted == nullptr || !wanted->can_quantize() || !io::gguf_type_of(*wanted)) {
     std::string names;
     for (const BlockFormat& f : quant::block_formats()) {
-      if (f.can_quantize() && f.gguf_type != quant::kNoGgufType)
+      if (f.can_quantize() && io::gguf_type_of(f))
         names += fmt::format("{}{}", names.empty() ? "" : ", ", f.name);
     }
     print_error(fmt::format("--to is '{}'; it should be one of {}", printable(options.to), names));

@@ -10,6 +10,7 @@
 #include <etna/models/architecture.h>
 #include <etna/models/head_order.h>
 #include <etna/models/weight_names.h>
+#include <etna/tensor/io/gguf_header.h>
 #include <etna/tensor/io/gguf_writer.h>
 #include <etna/tensor/ops.h>
 
@@ -25,9 +26,9 @@ struct Part {
 };
 
 const quant::BlockFormat& format_for(const quant::BlockFormat& own, const quant::BlockFormat* wanted,
-                                     std::int64_t row) {
+                                     const Shape& shape) {
   if (wanted == nullptr) return own;
-  return row % wanted->elements == 0 ? *wanted : quant::format_named("F16");
+  return io::gguf_can_hold(*wanted, shape, io::kGgufAlignment) ? *wanted : quant::format_named("F16");
 }
 
 class Exporter {
@@ -103,7 +104,7 @@ class Exporter {
     std::int64_t rows = 0;
     for (const Projection* layer : layers) rows += layer->out;
     const std::int64_t columns = layers[0]->in, head = decoder_.config.head_size;
-    const quant::BlockFormat& format = format_for(layers[0]->blocks().format(), format_, columns);
+    const quant::BlockFormat& format = format_for(layers[0]->blocks().format(), format_, {rows, columns});
     const std::string to_name = file_name(name, ".weight", is_file_name);
     const bool turn = reorder_ && (name.ends_with(".query") || name.ends_with(".key"));
     parts_.push_back({to_name, &format, {rows, columns}, [=, &format](io::GgufWriter& to) {

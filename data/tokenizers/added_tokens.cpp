@@ -13,7 +13,7 @@
 namespace etna::data {
 namespace {
 
-bool is_space(const Utf8Character& c) { return c.valid && character_classes()[c.point] == CharacterClass::space; }
+bool is_space(const Utf8Character& c) { return c.valid && character_categories()[c.point] == Category::space; }
 
 #ifdef ETNA_HAS_UTF8PROC
 

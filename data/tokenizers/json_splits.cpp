@@ -3,9 +3,9 @@
 #include <etna/data/tokenizers/byte_characters.h>
 #include <etna/data/tokenizers/json_steps.h>
 #include <etna/data/tokenizers/piece_splits.h>
+#include <etna/data/tokenizers/published_patterns.h>
 #include <etna/data/tokenizers/regex_splitter.h>
 #include <etna/data/tokenizers/space_symbol.h>
-#include <etna/data/tokenizers/split_patterns.h>
 
 namespace etna::data {
 namespace {
@@ -62,7 +62,8 @@ void read_step(const JsonPart& part, JsonSplit& split) {
     if (split.byte_level) part.refuse("is ByteLevel twice");
     split.byte_level = true;
     if (part.flag("add_prefix_space", true)) split.steps.push_back(space_before());
-    if (part.flag("use_regex", true)) split.steps.push_back(gpt2_split());
+    if (part.flag("use_regex", true))
+      split.steps.push_back(regex_split(published::kGpt2, SplitBehavior::isolated, false, part.name()));
   } else if (type == "Split") {
     split.steps.push_back(
         regex_split(part.pattern("pattern"), behavior(part), part.flag("invert", false), part.name()));
@@ -70,11 +71,12 @@ void read_step(const JsonPart& part, JsonSplit& split) {
     split.steps.push_back(metaspace(part));
   } else if (type == "Digits") {
     const bool each = part.flag("individual_digits", false);
-    split.steps.push_back(regex_split(each ? R"(\p{N})" : R"(\p{N}+)", SplitBehavior::isolated, false, part.name()));
+    split.steps.push_back(
+        regex_split(each ? published::kOneNumber : published::kNumbers, SplitBehavior::isolated, false, part.name()));
   } else if (type == "Punctuation") {
-    split.steps.push_back(regex_split(R"([\p{P}$+<=>^`|~])", behavior(part), false, part.name()));
+    split.steps.push_back(regex_split(published::kOnePunctuation, behavior(part), false, part.name()));
   } else if (type == "WhitespaceSplit") {
-    split.steps.push_back(regex_split(R"(\s)", SplitBehavior::removed, false, part.name()));
+    split.steps.push_back(regex_split(published::kOneSpace, SplitBehavior::removed, false, part.name()));
   } else if (type == "CharDelimiterSplit") {
     split.steps.push_back(
         regex_split(escape_regex(part.text("delimiter")), SplitBehavior::removed, false, part.name()));

@@ -2,9 +2,9 @@
 
 #include <utility>
 
-#include <etna/data/tokenizers/pre_tokenizer.h>
 #include <etna/data/tokenizers/regex_splitter.h>
 #include <etna/data/tokenizers/space_symbol.h>
+#include <etna/data/tokenizers/split_scanners.h>
 
 namespace etna::data {
 namespace {
@@ -58,20 +58,29 @@ std::vector<Part> parts(std::size_t size, const std::vector<RegexSplitter::Match
   return kept;
 }
 
-}  // namespace
-
-TokenizerPlan::Split gpt2_split() {
-  return [](std::string_view text, bool, Pieces& pieces) {
-    for_each_word(text, [&](std::string_view word) { pieces.emplace_back(word); });
-  };
+void add_pieces(std::string_view text, const std::vector<RegexSplitter::Match>& matches, SplitBehavior behavior,
+                bool invert, Pieces& pieces) {
+  for (const Part& part : parts(text.size(), matches, behavior, invert))
+    pieces.emplace_back(text.substr(part.begin, part.end - part.begin));
 }
 
-TokenizerPlan::Split regex_split(const std::string& pattern, SplitBehavior behavior, bool invert,
+}  // namespace
+
+TokenizerPlan::Split regex_split(std::string_view pattern, SplitBehavior behavior, bool invert,
                                  const std::string& name) {
-  const auto splitter = std::make_shared<const RegexSplitter>(pattern, name);
+  if (const SplitScanner scanner = split_scanner(pattern)) {
+    // Every part is a piece, matched or not.
+    if (behavior == SplitBehavior::isolated)
+      return [scanner](std::string_view text, bool, Pieces& pieces) {
+        for_each_part(text, scanner, [&](std::string_view part, bool) { pieces.emplace_back(part); });
+      };
+    return [scanner, behavior, invert](std::string_view text, bool, Pieces& pieces) {
+      add_pieces(text, scanner_matches(scanner, text), behavior, invert, pieces);
+    };
+  }
+  const auto splitter = std::make_shared<const RegexSplitter>(std::string(pattern), name);
   return [splitter, behavior, invert](std::string_view text, bool, Pieces& pieces) {
-    for (const Part& part : parts(text.size(), splitter->matches(text), behavior, invert))
-      pieces.emplace_back(text.substr(part.begin, part.end - part.begin));
+    add_pieces(text, splitter->matches(text), behavior, invert, pieces);
   };
 }
 

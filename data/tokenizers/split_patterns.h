@@ -1,7 +1,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace etna::data {
@@ -11,7 +10,6 @@ struct SplitRule {
   /// Regular expressions, applied one after the other: each cuts the pieces of the one before into its matches and what
   /// lies between them.
   std::vector<std::string> patterns;
-  bool gpt2 = false;  ///< the patterns are GPT-2's, which for_each_word() applies faster
   bool ignore_merges = false;
   bool add_bos = false;
 };
@@ -19,8 +17,5 @@ struct SplitRule {
 /// The rule of the name that a GGUF file gives in `tokenizer.ggml.pre`, such as "llama-bpe". Empty: the one for files
 /// that are older than this field. @throws FormatError for a name that Etna does not know
 SplitRule split_rule(const std::string& pre, const std::string& name);
-
-/// GPT-2's regular expression.
-std::string_view gpt2_pattern();
 
 }  // namespace etna::data

@@ -143,7 +143,7 @@ std::string without_accents(std::string_view text) {
 
 std::string strip(std::string_view text, bool left, bool right) {
   const auto is_space = [](const Utf8Character& c) {
-    return c.valid && character_classes()[c.point] == CharacterClass::space;
+    return c.valid && character_categories()[c.point] == Category::space;
   };
   std::size_t first = 0, last = 0;  // where what is kept begins and ends
   bool found = false;

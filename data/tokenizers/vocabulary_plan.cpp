@@ -171,7 +171,7 @@ class VocabularyPlanner {
     options.fallback.bytes.fill(-1);
     options.fallback.unknown = checked(fields_.unk, "unknown token").value_or(-1);
     plan_.model = make_merge_model(plan_.bytes, usable, read_merges(), options, name_);
-    plan_.split = rule.gpt2 ? gpt2_split() : regex_splits(rule.patterns, name_);
+    plan_.split = regex_splits(rule.patterns, name_);
   }
 
   std::vector<TokenMerge> read_merges() const {

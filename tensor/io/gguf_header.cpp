@@ -237,6 +237,21 @@ std::string gguf_type_name(std::uint32_t type) {
   return fmt::format("type {}", type);
 }
 
+std::optional<std::uint32_t> gguf_type_of(const quant::BlockFormat& format) {
+  if (format.name == "I2_S_32") return quant::format_named("I2_S").gguf_type;
+  return format.gguf_type == quant::kNoGgufType ? std::nullopt : std::optional(format.gguf_type);
+}
+
+bool gguf_can_hold(const quant::BlockFormat& format, const Shape& shape, std::uint64_t alignment) {
+  if (!gguf_type_of(format) || shape.rank() == 0 || shape.back() % format.elements != 0) return false;
+  if (format.name != "I2_S_32") return true;
+  const quant::BlockFormat& whole = quant::format_named("I2_S");
+  if (shape.back() % whole.elements != 0) return false;
+  const std::int64_t elements = numel(shape, "gguf_can_hold");
+  const auto room = [&](const quant::BlockFormat& f) { return aligned(quant::storage_bytes(f, elements), alignment); };
+  return room(format) != room(whole);
+}
+
 GgufHeader parse_gguf_header(std::span<const std::byte> bytes) {
   if (bytes.empty()) refuse("is empty, not a GGUF file");
   Cursor file(bytes);

@@ -128,7 +128,7 @@ void GgufWriter::add(std::string_view name, const quant::BlockFormat& format, co
     s.refuse(fmt::format("{} has a name of {} bytes; 1 to {} are allowed, for llama.cpp reads no longer ones", what,
                          name.size(), kLongestName));
   }
-  if (format.gguf_type == quant::kNoGgufType)
+  if (!gguf_type_of(format))
     s.refuse(fmt::format("{} is of {}, which has no number in GGUF; choose another, like Q8_0", what, format.name));
   if (shape.rank() < 1 || shape.rank() > static_cast<int>(kMaxGgufDims)) {
     s.refuse(
@@ -143,6 +143,13 @@ void GgufWriter::add(std::string_view name, const quant::BlockFormat& format, co
                            shape.back(), format.name, format.elements));
     }
     tensor.bytes = quant::storage_bytes(format, tensor.elements);
+    if (!gguf_can_hold(format, shape, s.alignment)) {
+      s.refuse(
+          fmt::format("{} of shape {} would not be read as {}, which only its size tells from I2_S; I2_S_32 needs "
+                      "rows of a multiple of 128 elements, and more than 512 at an alignment of 32; choose "
+                      "another format, like TQ2_0 or Q8_0",
+                      what, str(shape), format.name));
+    }
   } catch (const ShapeError& error) {
     s.refuse(fmt::format("{}: {}", what, error.what()));
   }
@@ -163,7 +170,7 @@ void GgufWriter::begin() {
     append_string(header, tensor.name);
     append(header, static_cast<std::uint32_t>(tensor.shape.rank()));
     for (int d = tensor.shape.rank(); d-- > 0;) append(header, static_cast<std::uint64_t>(tensor.shape[d]));
-    append(header, tensor.format->gguf_type);
+    append(header, *gguf_type_of(*tensor.format));
     append(header, offset);
     const std::uint64_t padded = (tensor.bytes + s.alignment - 1) & ~(s.alignment - 1);
     if (__builtin_add_overflow(offset, padded, &offset) || offset > INT64_MAX)

@@ -33,7 +33,8 @@ bool is_refused(const std::string& file, const json& cases) {
     const auto tokenizer = parse_tokenizer(file, "tokenizer.json");
     for (const auto& probe : cases) tokenizer->encode(probe["text"].get<std::string>());
   } catch (const FormatError& error) {
-    EXPECT_THAT(error.what(), ::testing::AnyOf(HasSubstr("needs PCRE2"), HasSubstr("need utf8proc")));
+    EXPECT_THAT(error.what(),
+                ::testing::AnyOf(HasSubstr("needs PCRE2"), HasSubstr("need utf8proc"), HasSubstr("needs utf8proc")));
     return true;
   }
   return false;
@@ -62,7 +63,7 @@ TEST(TokenizerJson, EqualsHuggingFacesTokenizers) {
     tokenizer->save(folder / "again.json");
     EXPECT_EQ(load_tokenizer(folder / "again.json")->hash(), tokenizer->hash());
   }
-  EXPECT_GE(compared, 6u) << "as many need no library";
+  EXPECT_GE(compared, 11u) << "as many need no library";
 }
 
 template <typename Change>
