@@ -60,16 +60,17 @@ export function find_data(folders, run) {
   return { found, files };
 }
 
-/** Files whose name ends in .gz, unpacked and kept: a page asks for their first bytes. */
+/** Files whose name ends in .gz, unpacked and kept until they change: a page asks for their first bytes. */
 class Unpacked {
   #kept = new Map();
 
   /** @returns the bytes @throws Error that names the file, where it is damaged or cannot be read */
   async read(path) {
     const unpack = async () => promisify(gunzip)(readFileSync(path));
-    if (!this.#kept.has(path)) this.#kept.set(path, unpack());
+    const { mtimeMs, size } = statSync(path), version = `${mtimeMs} ${size}`;
+    if (this.#kept.get(path)?.version !== version) this.#kept.set(path, { version, bytes: unpack() });
     try {
-      return await this.#kept.get(path);
+      return await this.#kept.get(path).bytes;
     } catch (error) {
       this.#kept.delete(path);
       throw new Error(`${path} is damaged or cannot be read: ${error.message}`);

@@ -179,7 +179,7 @@ const missing = there ? false : `there is no Fashion-MNIST in ${fashion}`;
 test("Draw learns Fashion-MNIST on the CPU: 88 % of the 10,000 test images", { skip: skip || missing }, (t) =>
   visit("draw.html", async (page) => {
     await enabled(page, "#train");
-    for (const [id, value] of [["images", "clothes"], ["lr", "0.003"], ["batch", "256"], ["plan", "1000"]]) {
+    for (const [id, value] of [["images", "clothes"], ["lr", "0.003"], ["batch", "256"], ["plan", "1500"]]) {
       await page.select(`#${id}`, value);
       await enabled(page, "#train");
     }

@@ -81,7 +81,7 @@ Json train_step(const Json& args) {
   Classifier& classifier = classifiers().at(args);
   const std::int64_t count = args.at("count");
   const Tensor images = images_of(args, count), labels = labels_of(args, count);
-  if (args.contains("lr")) classifier.optimizer.set_lr(number_of(args.at("lr")));
+  if (args.contains("lr")) classifier.optimizer.set_lr(0, number_of(args.at("lr")));
   classifier.losses.push_back(read_later(classifier.captured(images, labels)));
   if (static_cast<std::int64_t>(classifier.losses.size()) > kLosses) classifier.losses.pop_front();
   return {{"step", ++classifier.steps}};

@@ -14,13 +14,22 @@ const SETTINGS = ["images", "model", "device", "lr", "batch", "plan"];
 
 const chart = new Chart($("chart"));
 let etna, found, data, classifier, training = false, asked = false, again = false;
-let next = random(5), taken = 0;
+let next = random(5), order = [], drawn = 0, taken = 0;
+
+/** Each image once in random order (Fisher & Yates), then anew. */
+function next_image(count) {
+  if (order.length !== count) order = Uint32Array.from({ length: count }, (_, i) => i);
+  if (drawn === count) drawn = 0;
+  const other = drawn + Math.floor(next() * (count - drawn));
+  [order[drawn], order[other]] = [order[other], order[drawn]];
+  return order[drawn++];
+}
 
 function batch() {
   const { images, labels } = data.train, size = Number($("batch").value);
   const chosen = new Uint8Array(size * 784), their = new Uint8Array(size);
   for (let i = 0; i < size; i++) {
-    const at = Math.floor(next() * labels.length);
+    const at = next_image(labels.length);
     chosen.set(images.subarray(at * 784, at * 784 + 784), i * 784);
     their[i] = labels[at];
   }
@@ -55,6 +64,8 @@ async function start_anew() {
   await old?.free();
   await etna.manual_seed(1);
   next = random(5);
+  order = [];
+  drawn = 0;
   const settings = { model: $("model").value, device: $("device").value, lr: Number($("lr").value) };
   classifier = await etna.classifier(settings);
   chart.clear();
