@@ -53,7 +53,8 @@ async function accuracy_of(count) {
     const part = [images.subarray(begin * 784, end * 784), labels.subarray(begin, end)];
     right += (await classifier.evaluate(...part)).accuracy * (end - begin);
   }
-  $("accuracy").textContent = `${((100 * right) / all).toFixed(1)} % of ${all}`;
+  // As many digits as the count tells apart.
+  $("accuracy").textContent = `${((100 * right) / all).toFixed(all < 10_000 ? 1 : 2)} % of ${all}`;
   return right / all;
 }
 
