@@ -14,6 +14,8 @@ const missing = [
   existsSync(chromium) ? "" : `Chromium (${chromium})`,
 ].filter(Boolean);
 export const skip = missing.length ? `there is no ${missing.join(" and no ")}` : false;
+/** Where Debian's dataset-fashion-mnist lies. */
+export const fashion = process.env.ETNA_FASHION ?? "/usr/share/datasets/fashion-mnist";
 /** Pictures for the documentation are written where this is set. */
 const pictures = process.env.ETNA_PICTURES;
 

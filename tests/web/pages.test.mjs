@@ -2,13 +2,12 @@
 // anything, or write an error to the console.
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
-import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import { gzipSync } from "node:zlib";
 import { serve } from "../../web/serve.mjs";
-import { make_digits } from "../../web/pages/digits.mjs";
 import { browser, cells_of, enabled, fits, named, origin, picture, says, skip, steps, text_of, use_browser,
   visit } from "./browser.mjs";
 import { folder, has_threads, read, root, skip_stories, stories } from "./load.mjs";
@@ -112,30 +111,6 @@ test("Draw's memory stays flat over many steps", { skip }, () =>
     assert.ok(sizes.after.in_use - sizes.before.in_use < 100_000, JSON.stringify(sizes));
     assert.ok(sizes.after.page - sizes.before.page < 64 << 20, JSON.stringify(sizes));
   }));
-
-test("Draw trains on images in IDX files where the server has them", { skip }, async () => {
-  const data = await mkdtemp(join(tmpdir(), "etna-web-"));
-  const word = (...numbers) => Buffer.concat(numbers.map((n) => Buffer.from([n >> 24, n >> 16, n >> 8, n])));
-  for (const [name, count, seed] of [["train", 3000, 1], ["t10k", 1000, 2]]) {
-    const { images, labels } = make_digits(count, seed);
-    await writeFile(join(data, `${name}-images-idx3-ubyte`), Buffer.concat([word(0x803, count, 28, 28), images]));
-    await writeFile(join(data, `${name}-labels-idx1-ubyte`), Buffer.concat([word(0x801, count), labels]));
-  }
-  const own = await serve({ folder, port: 0, data: [data] });
-  const page = await browser.newPage();
-  try {
-    await page.goto(`http://127.0.0.1:${own.address().port}/draw.html`);
-    await enabled(page, "#train");
-    assert.match(await text_of(page, "#data"), /3000 to train on and 1000 held out/);
-    await page.click("#train");
-    await page.waitForFunction(() => parseFloat(document.querySelector("#accuracy").textContent) > 60);
-    assert.equal(await text_of(page, "#error"), "");
-  } finally {
-    await page.close();
-    own.close();
-    await rm(data, { recursive: true });
-  }
-});
 
 test("Stories writes stories260K's greedy text exactly", { skip: skip || skip_stories }, (t) =>
   visit("stories.html", async (page) => {

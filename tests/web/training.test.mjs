@@ -37,6 +37,18 @@ for (const model of ["mlp", "cnn"]) {
   });
 }
 
+test("a step takes a learning rate, which stays", async () => {
+  const etna = await load();
+  const classifier = await etna.classifier({ lr: 1e-2 });
+  const { images, labels } = make_digits(64, 1);
+  const loss_after = async (options) => (await classifier.train_step(images, labels, options)).loss();
+  for (let i = 0; i < 5; i++) await loss_after({});
+  const before = await loss_after({ lr: 0 });
+  for (let i = 0; i < 3; i++) assert.equal(await loss_after({}), before, "nothing is learned at a rate of 0");
+  await loss_after({ lr: 1e-2 });
+  assert.ok((await loss_after({})) < before);
+});
+
 test("a classifier refuses what it cannot take", async () => {
   const etna = await load();
   await assert.rejects(etna.classifier({ model: "tree" }), /no model 'tree'; there are mlp and cnn/);
@@ -44,4 +56,6 @@ test("a classifier refuses what it cannot take", async () => {
   await assert.rejects(classifier.predict(new Uint8Array(100)), /100 bytes are no images of 28×28/);
   await assert.rejects(classifier.train_step(new Uint8Array(784), [12]), /labels are 0 to 9/);
   await assert.rejects(classifier.train_step(new Uint8Array(1568), [1]), /as many labels as images, 2/);
+  const negative = classifier.train_step(new Uint8Array(784), [1], { lr: -1 });
+  await assert.rejects(negative, /lr is -1; it must not be negative/);
 });

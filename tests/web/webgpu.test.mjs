@@ -11,7 +11,7 @@ test("Draw trains on WebGPU", { skip, timeout: 600_000 }, (t) =>
   visit("draw.html", async (page) => {
     await enabled(page, "#train");
     await on_webgpu(page);
-    await page.waitForFunction(() => document.querySelector("#steps").textContent === "0");
+    await enabled(page, "#train");
     const begin = performance.now();
     await page.click("#train");
     await steps(page, 1);

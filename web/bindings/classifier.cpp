@@ -51,13 +51,16 @@ Kept<Classifier>& classifiers() {
   return all;
 }
 
-/// Bytes of images, 0 to 255, then a byte a label. @return [count, 1, 28, 28] in 0 to 1 on the CPU
+/// About the mean and the deviation of the pixels of MNIST (0.13 and 0.31) and of Fashion-MNIST (0.29 and 0.35).
+constexpr double kMean = 0.2, kDeviation = 0.33;
+
+/// Bytes of images, 0 to 255, then a byte a label. @return [count, 1, 28, 28] on the CPU, about normalized
 Tensor images_of(const Json& args, std::int64_t count) {
   const Bytes bytes = bytes_of(args);
   if (count < 1) throw ShapeError("classifier: there are no images");
   if (static_cast<std::int64_t>(bytes.size) < count * kPixels)
     throw ShapeError(fmt::format("classifier: {} bytes are not {} images of 28×28", bytes.size, count));
-  return from_bytes(bytes.data, {count, 1, kSide, kSide}, u8).to(f32) / 255.0;
+  return from_bytes(bytes.data, {count, 1, kSide, kSide}, u8).to(f32) / (255.0 * kDeviation) - kMean / kDeviation;
 }
 Tensor labels_of(const Json& args, std::int64_t count) {
   const Bytes bytes = bytes_of(args);
@@ -78,6 +81,7 @@ Json train_step(const Json& args) {
   Classifier& classifier = classifiers().at(args);
   const std::int64_t count = args.at("count");
   const Tensor images = images_of(args, count), labels = labels_of(args, count);
+  if (args.contains("lr")) classifier.optimizer.set_lr(0, number_of(args.at("lr")));
   classifier.losses.push_back(read_later(classifier.captured(images, labels)));
   if (static_cast<std::int64_t>(classifier.losses.size()) > kLosses) classifier.losses.pop_front();
   return {{"step", ++classifier.steps}};

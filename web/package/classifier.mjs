@@ -33,11 +33,12 @@ export class Classifier {
 
   /**
    * One step of AdamW. @param images Uint8Array, 784 bytes each @param labels 0 to 9
+   * @param lr the learning rate of this step and of those after it; without it, it stays
    * @returns { step, loss() }: loss() fetches the value, which waits for the device; call it only where it is shown
    */
-  async train_step(images, labels) {
+  async train_step(images, labels, { lr } = {}) {
     const { bytes, count } = pack(images, labels);
-    const { step } = await this.#call("train_step", { count }, bytes);
+    const { step } = await this.#call("train_step", lr === undefined ? { count } : { count, lr }, bytes);
     return { step, loss: async () => Number((await this.#call("loss", { step })).loss) };
   }
 

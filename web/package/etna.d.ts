@@ -136,8 +136,12 @@ export interface Optimizer {
 }
 
 export interface Classifier {
-  /** @param images 784 bytes each, 0 to 255 @param labels 0 to 9 */
-  train_step(images: Uint8Array, labels: ArrayLike<number>): Promise<{ step: number; loss(): Promise<number> }>;
+  /** @param images 784 bytes each, 0 to 255 @param labels 0 to 9 @param lr from this step on; without it, it stays */
+  train_step(
+    images: Uint8Array,
+    labels: ArrayLike<number>,
+    options?: { lr?: number },
+  ): Promise<{ step: number; loss(): Promise<number> }>;
   evaluate(
     images: Uint8Array,
     labels: ArrayLike<number>,

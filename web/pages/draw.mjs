@@ -1,40 +1,79 @@
 // Draw: trains a classifier and asks it what a drawing shows.
 import { Chart } from "./chart.mjs";
 import { random } from "./digits.mjs";
-import { load_images } from "./images.mjs";
+import { image_sets, load_images } from "./images.mjs";
 import { Pad } from "./pad.mjs";
 import { $, find_data, guarded, list_devices, open_etna, product, show_error, usable } from "./page.mjs";
 
-const BATCH = 64;
 /** A loss is fetched every so many steps: fetching it waits for the device. */
 const LOSS_STEPS = 5, ACCURACY_STEPS = 50;
+/** So many held-out images are counted while the model is trained, and at a time. */
+const COUNTED = 1000;
+/** What is chosen before training. */
+const SETTINGS = ["images", "model", "device", "lr", "batch", "plan"];
 
 const chart = new Chart($("chart"));
-let etna, data, classifier, training = false, asked = false, again = false;
-let next = random(5);
+let etna, found, data, classifier, training = false, asked = false, again = false;
+let next = random(5), order = [], drawn = 0, taken = 0;
+
+/** Each image once in random order (Fisher & Yates), then anew. */
+function next_image(count) {
+  if (order.length !== count) order = Uint32Array.from({ length: count }, (_, i) => i);
+  if (drawn === count) drawn = 0;
+  const other = drawn + Math.floor(next() * (count - drawn));
+  [order[drawn], order[other]] = [order[other], order[drawn]];
+  return order[drawn++];
+}
 
 function batch() {
-  const { images, labels } = data.train;
-  const chosen = new Uint8Array(BATCH * 784), their = new Uint8Array(BATCH);
-  for (let i = 0; i < BATCH; i++) {
-    const at = Math.floor(next() * labels.length);
+  const { images, labels } = data.train, size = Number($("batch").value);
+  const chosen = new Uint8Array(size * 784), their = new Uint8Array(size);
+  for (let i = 0; i < size; i++) {
+    const at = next_image(labels.length);
     chosen.set(images.subarray(at * 784, at * 784 + 784), i * 784);
     their[i] = labels[at];
   }
   return [chosen, their];
 }
 
+/** The learning rate of a step, from 0: up in a twentieth of the steps, then half a cosine down to 0. */
+function learning_rate(step, steps) {
+  const highest = Number($("lr").value);
+  if (steps === 0) return highest;
+  return highest * Math.min(1, (step + 1) / (0.05 * steps)) * 0.5 * (1 + Math.cos((Math.PI * step) / steps));
+}
+
+/** The part of the first held-out images that are classified right. */
+async function accuracy_of(count) {
+  const { images, labels } = data.held_out, all = Math.min(count, labels.length);
+  let right = 0;
+  for (let begin = 0; begin < all; begin += COUNTED) {
+    const end = Math.min(begin + COUNTED, all);
+    if (all > COUNTED) $("accuracy").textContent = `counting: ${begin} of ${all} …`;
+    const part = [images.subarray(begin * 784, end * 784), labels.subarray(begin, end)];
+    right += (await classifier.evaluate(...part)).accuracy * (end - begin);
+  }
+  // As many digits as the count tells apart.
+  $("accuracy").textContent = `${((100 * right) / all).toFixed(all < 10_000 ? 1 : 2)} % of ${all}`;
+  return right / all;
+}
+
 async function start_anew() {
+  $("train").disabled = true;
   const old = classifier;
   classifier = null;
   await old?.free();
   await etna.manual_seed(1);
   next = random(5);
+  order = [];
+  drawn = 0;
   const settings = { model: $("model").value, device: $("device").value, lr: Number($("lr").value) };
   classifier = await etna.classifier(settings);
   chart.clear();
+  taken = 0;
   $("steps").textContent = "0";
   for (const id of ["loss", "accuracy", "speed"]) $(id).textContent = "–";
+  $("train").disabled = false;
   await classify();
 }
 
@@ -42,11 +81,14 @@ async function train() {
   if (training) return (training = false);
   training = true;
   $("train").textContent = "Pause";
-  for (const id of ["reset", "compare", "model", "device", "lr"]) $(id).disabled = true;
+  for (const id of ["reset", "compare", ...SETTINGS]) $(id).disabled = true;
   try {
+    const planned = Number($("plan").value);
+    if (planned && taken >= planned) await start_anew();
     let since = performance.now(), steps = 0;
     while (training) {
-      const { step, loss } = await classifier.train_step(...batch());
+      const { step, loss } = await classifier.train_step(...batch(), { lr: learning_rate(taken, planned) });
+      taken = step;
       steps++;
       if (step % LOSS_STEPS === 0 || step === 1) {
         const value = await loss();
@@ -60,10 +102,14 @@ async function train() {
         since = now;
         steps = 0;
       }
+      if (step === planned) {
+        $("train").disabled = true;
+        chart.add_accuracy(step, await accuracy_of(Infinity));
+        await classify();
+        break;
+      }
       if (step % ACCURACY_STEPS === 0) {
-        const { accuracy } = await classifier.evaluate(data.held_out.images, data.held_out.labels);
-        chart.add_accuracy(step, accuracy);
-        $("accuracy").textContent = `${(100 * accuracy).toFixed(1)} %`;
+        chart.add_accuracy(step, await accuracy_of(COUNTED));
         await classify();
         // The time of an evaluation is none of the steps'.
         since += performance.now() - now;
@@ -72,7 +118,7 @@ async function train() {
   } finally {
     training = false;
     $("train").textContent = "Train";
-    for (const id of ["reset", "compare", "model", "device", "lr"]) $(id).disabled = false;
+    for (const id of ["train", "reset", "compare", ...SETTINGS]) $(id).disabled = false;
   }
 }
 
@@ -147,23 +193,45 @@ const pad = new Pad($("pad"), () => {
 $("train").onclick = guarded(train);
 $("reset").onclick = guarded(start_anew);
 $("compare").onclick = guarded(compare);
-for (const id of ["model", "device", "lr"]) $(id).onchange = guarded(start_anew);
-$("clear").onclick = () => {
+for (const id of SETTINGS.slice(1)) $(id).onchange = guarded(start_anew);
+$("images").onchange = guarded(use_images);
+function clear() {
   pad.clear();
   $("bars").replaceChildren();
   $("answer").textContent = "Draw in the square.";
-};
+}
+$("clear").onclick = clear;
 $("example").onclick = guarded(async () => {
   const at = Math.floor(Math.random() * data.held_out.labels.length);
   pad.show(data.held_out.images.slice(at * 784, at * 784 + 784));
   await classify();
 });
 
+/** Loads the images that are chosen. Where that fails, others can be chosen. */
+async function use_images() {
+  for (const id of ["train", "reset", "compare", "example", ...SETTINGS]) $(id).disabled = true;
+  $("data").textContent = "Loading …";
+  clear();
+  try {
+    data = await load_images(found, $("images").value);
+    await start_anew();
+    $("data").textContent = [data.about, ...found.notes].join(" ");
+    for (const id of ["train", "reset", "compare", "example", ...SETTINGS]) $(id).disabled = false;
+  } catch (error) {
+    $("data").textContent = "These images cannot be used.";
+    throw error;
+  } finally {
+    $("images").disabled = false;
+  }
+}
+
 await guarded(async () => {
-  data = await load_images(await find_data());
+  found = await find_data();
+  const sets = image_sets(found);
+  for (const { kind, title } of sets) $("images").append(new Option(title, kind));
+  // Clothes are hard to draw.
+  $("images").value = sets.find(({ kind }) => kind !== "clothes").kind;
   etna = await open_etna();
   list_devices($("device"), etna);
-  await start_anew();
-  $("data").textContent = data.about;
-  for (const id of ["train", "reset", "compare", "example"]) $(id).disabled = false;
+  await use_images();
 })();

@@ -34,7 +34,7 @@ export function list_devices(select, etna) {
 /** What the server has beside the pages: images, models. */
 export async function find_data() {
   const response = await fetch("data/index.json");
-  return response.ok ? response.json() : { images: null, stories: null, run: null };
+  return response.ok ? response.json() : { images: [], stories: null, run: null, notes: [] };
 }
 
 // ---- tables, and reports as files
