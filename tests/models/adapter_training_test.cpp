@@ -1,4 +1,4 @@
-#include <string>
+#include <cstdio>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 namespace etna::models {
 namespace {
 
-constexpr std::int64_t kTokens = 64, kSteps = 16;
+constexpr std::int64_t kTokens = 64, kSteps = 12;
 
 /// A model whose rows are whole blocks of 256.
 DecoderConfig wide_config() {
@@ -62,12 +62,14 @@ Losses train_adapters(const char* format, Device device) {
 
 class AdapterTraining : public OnDevice {};
 
+/// What the CPU reaches beside f32 is the measure on every device.
 TEST_P(AdapterTraining, LowersTheLossOnBlocksAsOnF32) {
-  const Losses exact = train_adapters(nullptr, GetParam());
-  EXPECT_LT(exact.after, 0.5 * exact.before);
+  static const Losses exact = train_adapters(nullptr, kCPU);
+  EXPECT_LT(exact.after, 0.55 * exact.before);
   for (const char* format : {"Q4_0", "Q4_K"}) {
     const Losses blocks = train_adapters(format, GetParam());
-    RecordProperty(std::string(format) + "_loss", std::to_string(blocks.after));
+    std::printf("%s: %.4f to %.4f, f32: %.4f to %.4f\n", format, blocks.before, blocks.after, exact.before,
+                exact.after);
     EXPECT_NEAR(blocks.before, exact.before, 0.05 * exact.before) << format;
     EXPECT_NEAR(blocks.after, exact.after, 0.05 * exact.after) << format;
   }
