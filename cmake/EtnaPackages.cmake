@@ -61,8 +61,8 @@ else()
 endif()
 
 if(ETNA_MINIMAL)
-  set(without "threads by std::thread; gemm by Etna and Eigen; no regular expressions, no Unicode normal forms, \
-no .gz, .npz, .pt, PNG, JPEG")
+  set(without "threads by std::thread; gemm by Etna and Eigen; no regular expressions but those of known \
+tokenizers, no Unicode normal forms, no .gz, .npz, .pt, PNG, JPEG")
   if(NOT ETNA_HIGHWAY)
     string(PREPEND without "kernels without vectors, since Highway is not here (libhwy-dev); ")
   endif()

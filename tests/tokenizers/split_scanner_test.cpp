@@ -143,8 +143,8 @@ TEST_F(SplitScanner, AgreesWithPcre2OnRandomTexts) {
 
 TEST_F(SplitScanner, AgreesWithPcre2OnAllShortTexts) {
   const Strings parts = {"a", "A", "\u00AA", "\u0301", "1", " ", "\n", "\u00A0", "'", "s", "!", "/", "\x01", "\xFF"};
-  std::vector<std::size_t> digits(5);
-  for (std::size_t length = 0; length <= digits.size(); ++length) {
+  constexpr std::size_t kLongest = 4;
+  for (std::size_t length = 0; length <= kLongest; ++length) {
     std::size_t count = 1;
     for (std::size_t i = 0; i < length; ++i) count *= parts.size();
     for (std::size_t i = 0; i < count && !HasFatalFailure(); ++i) {
@@ -174,7 +174,7 @@ TEST_F(SplitScanner, AgreesWithPcre2OnWikiText) {
   const char* data = std::getenv("ETNA_TEST_DATA");
   if (data == nullptr) data = std::getenv("ETNA_DATA");
   if (data == nullptr) GTEST_SKIP() << "set ETNA_DATA to a folder with WikiText-2 (tools/get-wikitext2)";
-  for (const char* split : {"train", "valid", "test"}) {
+  for (const char* split : {"valid", "test"}) {
     std::ifstream in(std::string(data) + "/wiki." + split + ".tokens", std::ios::binary);
     std::stringstream text;
     text << in.rdbuf();
