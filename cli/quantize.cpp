@@ -164,8 +164,7 @@ int quantize(const QuantizeOptions& options) try {
   if (wanted == nullptr || !wanted->can_quantize() || !io::gguf_type_of(*wanted)) {
     std::string names;
     for (const BlockFormat& f : quant::block_formats()) {
-      if (f.can_quantize() && io::gguf_type_of(f))
-        names += fmt::format("{}{}", names.empty() ? "" : ", ", f.name);
+      if (f.can_quantize() && io::gguf_type_of(f)) names += fmt::format("{}{}", names.empty() ? "" : ", ", f.name);
     }
     print_error(fmt::format("--to is '{}'; it should be one of {}", printable(options.to), names));
     return 2;
