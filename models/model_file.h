@@ -27,8 +27,8 @@ struct Model {
 };
 
 /// Reads a GGUF file, a folder of Hugging Face (config.json, safetensors, tokenizer.json), llama2.c's legacy checkpoint
-/// (its tokenizer.bin beside it), or a checkpoint whose metadata has a "config". On the CPU, and on a GPU that shares its
-/// memory, weights stay in the mapped file.
+/// (its tokenizer.bin beside it), or a checkpoint whose metadata has a "config". On the CPU, and on a GPU that shares
+/// its memory, weights stay in the mapped file.
 /// @throws FormatError naming the file for what is missing, damaged, or does not run here
 Model load_model(const std::filesystem::path& path, const LoadOptions& options = {});
 

@@ -106,8 +106,8 @@ void add_products(uint format, uint aligned, uvec2 w, uvec2 second, uint n, uint
   for (uint own = set_thread(); own < units; own += SET_THREADS) add_unit(format, rows, own, tails);
 }
 
-// Sums of squares of x, by fours, which the norm's factor needs: of each row this thread's first ones, which are on their
-// way while the products are made.
+// Sums of squares of x, by fours, which the norm's factor needs: of each row this thread's first ones, which are on
+// their way while the products are made.
 const uint SQUARES = 2;
 vec4 first_squares[NORM ? X_ROWS * SQUARES : 1];
 
