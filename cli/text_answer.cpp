@@ -1,11 +1,11 @@
 #include "text_answer.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <functional>
 #include <random>
 
+#include <etna/data/tokenizers/stop_words.h>
 #include <etna/data/tokenizers/stream_decoder.h>
 #include <etna/device/error.h>
 
@@ -13,20 +13,6 @@
 
 namespace etna::cli {
 namespace {
-
-/// Text that may be printed: a stop word may begin at its end, so the rest is held back.
-std::size_t certain(const std::string& text, const std::vector<std::string>& stops) {
-  std::size_t held = 0;
-  for (const std::string& stop : stops) {
-    for (std::size_t n = std::min(stop.size(), text.size()); n > held; --n) {
-      if (text.compare(text.size() - n, n, stop, 0, n) == 0) {
-        held = n;
-        break;
-      }
-    }
-  }
-  return text.size() - held;
-}
 
 /// Refuses numbers that no sampling takes, infinite ones and NaN among them, before a model is loaded.
 /// @param wanted "0 or more"
@@ -137,28 +123,18 @@ std::vector<std::int32_t> Answer::write(std::span<const std::int32_t> prompt) {
   options.stop_tokens = tokenizer_.end_tokens();
   options.endless = options_.endless;
   std::vector<std::int32_t> tokens;
-  std::size_t printed = 0;
-  bool stopped = false;
+  data::StopWords stops(options_.stop);
   text_.clear();
+  const auto show = [&](const std::string& piece) {
+    text_ += piece;
+    print_now(piece);
+  };
   reason_ = generator_.generate(prompt, options, [&](std::int32_t token) {
     tokens.push_back(token);
-    text_ += decoder.push(token);
-    for (const std::string& stop : options_.stop) {
-      const std::size_t at = stop.empty() ? std::string::npos : text_.find(stop, printed);
-      if (at != std::string::npos) {
-        text_.resize(at);
-        stopped = true;
-      }
-    }
-    const std::size_t end = stopped ? text_.size() : certain(text_, options_.stop);
-    print_now(text_.substr(printed, end - printed));
-    printed = end;
-    return !stopped && !interrupt_.requested();
+    show(stops.push(decoder.push(token)));
+    return !stops.stopped() && !interrupt_.requested();
   });
-  if (!stopped) {
-    text_ += decoder.finish();
-    print_now(text_.substr(printed));
-  }
+  show(stops.push(decoder.finish()) + stops.finish());
   return tokens;
 }
 

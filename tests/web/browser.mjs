@@ -1,4 +1,4 @@
-// Chromium with a server of the pages, and what tests ask of a page.
+// Chromium or Firefox with a server of the pages, and what tests ask of a page.
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -9,11 +9,17 @@ import { folder, root, stories } from "./load.mjs";
 
 const modules = process.env.ETNA_BROWSER ?? join(root, "build/browser");
 const chromium = process.env.ETNA_CHROMIUM ?? "/usr/bin/chromium";
-const missing = [
-  existsSync(join(modules, "node_modules/puppeteer-core")) ? "" : `puppeteer-core in ${modules}`,
-  existsSync(chromium) ? "" : `Chromium (${chromium})`,
-].filter(Boolean);
-export const skip = missing.length ? `there is no ${missing.join(" and no ")}` : false;
+const firefox = process.env.ETNA_FIREFOX ?? "/usr/bin/firefox-esr";
+/** Why tests in a browser are skipped, or false. */
+function skip_without(name, program) {
+  const missing = [
+    existsSync(join(modules, "node_modules/puppeteer-core")) ? "" : `puppeteer-core in ${modules}`,
+    existsSync(program) ? "" : `${name} (${program})`,
+  ].filter(Boolean);
+  return missing.length ? `there is no ${missing.join(" and no ")}` : false;
+}
+export const skip = skip_without("Chromium", chromium);
+export const skip_firefox = skip_without("Firefox", firefox);
 /** Where Debian's dataset-fashion-mnist lies. */
 export const fashion = process.env.ETNA_FASHION ?? "/usr/share/datasets/fashion-mnist";
 /** Pictures for the documentation are written where this is set. */
@@ -21,6 +27,8 @@ const pictures = process.env.ETNA_PICTURES;
 
 /** Milliseconds; a software rasterizer builds kernels for seconds. */
 const kPatience = 180_000;
+/** What a wait for a page may take at most, whatever the wait itself allows. */
+const kLongest = 7_500_000;
 
 export let browser, origin;
 let server;
@@ -28,26 +36,29 @@ let server;
 export const software_webgpu = ["--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader",
   "--enable-features=Vulkan"];
 
-/**
- * Opens a browser before the tests of a file and closes it behind them.
- * @param data folders for the server, besides stories260K's
- */
-export function use_browser(args = [], data = []) {
+/** Opens a browser before the tests of a file and closes it behind them. @param server_data folders for the server */
+function use(no_browser, options, server_data) {
   before(async () => {
-    if (skip) return;
+    if (no_browser) return;
     const puppeteer = createRequire(join(modules, "package.json"))("puppeteer-core");
-    server = await serve({ folder, port: 0, data: stories ? [...data, stories] : data });
+    server = await serve({ folder, port: 0, data: stories ? [...server_data, stories] : server_data });
     origin = `http://127.0.0.1:${server.address().port}`;
-    browser = await (puppeteer.default ?? puppeteer).launch({
-      executablePath: chromium,
-      headless: true,
-      args: ["--no-sandbox", "--enable-precise-memory-info", ...args],
-    });
+    browser = await (puppeteer.default ?? puppeteer).launch({ headless: true, protocolTimeout: kLongest, ...options });
   });
   after(async () => {
     await browser?.close();
     server?.close();
   });
+}
+
+/** Chromium. @param data folders for the server, besides stories260K's */
+export const use_browser = (args = [], data = []) =>
+  use(skip, { executablePath: chromium, args: ["--no-sandbox", "--enable-precise-memory-info", ...args] }, data);
+
+/** Firefox, with WebGPU on any Vulkan driver there is. */
+export function use_firefox() {
+  const gpu = { "dom.webgpu.enabled": true, "gfx.webgpu.ignore-blocklist": true };
+  use(skip_firefox, { browser: "firefox", executablePath: firefox, extraPrefsFirefox: gpu }, []);
 }
 
 /** Opens a page, and afterwards checks what it asked for and what it complained about. */

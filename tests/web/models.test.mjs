@@ -46,6 +46,60 @@ test("a signal ends a text, and the next one begins", { skip: skip_stories }, as
   await model.free();
 });
 
+test("a text ends before a stop word", { skip: skip_stories }, async () => {
+  const model = await open();
+  const write = (options) => model.generate("", { max_tokens: 256, temperature: 0, ...options });
+  const whole = await write({});
+  let streamed = "";
+  const { text, stopped } = await write({ stop: ["She loved", "no such"], on_token: (piece) => (streamed += piece) });
+  assert.equal(text, whole.text.slice(0, whole.text.indexOf("She loved")));
+  assert.deepEqual([streamed, stopped], [text, "stop word"]);
+  assert.equal((await write({ stop: "Once" })).text, "");
+  assert.equal((await write({ stop: "" })).text, whole.text, "an empty word stops nothing");
+  await model.free();
+});
+
+test("penalties, biases and typical_p change a text, wrong ones are refused", { skip: skip_stories }, async () => {
+  const model = await open();
+  const write = (options) => model.generate("", { max_tokens: 60, temperature: 0, ...options });
+  const plain = await write({});
+  const banned = plain.tokens[3];
+  const without = await write({ logit_bias: { [banned]: -1000 } });
+  assert.ok(!without.tokens.includes(banned));
+  assert.deepEqual(without.tokens.slice(0, 3), plain.tokens.slice(0, 3));
+  for (const options of [{ presence_penalty: 5 }, { frequency_penalty: 5 }, { repetition_penalty: 3 }])
+    assert.notEqual((await write(options)).text, plain.text, JSON.stringify(options));
+  const typical = { temperature: 1, top_k: 0, top_p: 1, min_p: 0, seed: 3 };
+  assert.notEqual((await write({ ...typical, typical_p: 0.2 })).text, (await write(typical)).text);
+  for (const [options, message] of [
+    [{ logit_bias: { x: 1 } }, /logit_bias has 'x', which is no token's number/],
+    [{ logit_bias: { 99999: 1 } }, /99999/],
+    [{ typical_p: 2 }, /typical_p/],
+    [{ presence_penalty: NaN }, /presence_penalty/],
+    [{ temprature: 1 }, /there is no option 'temprature'/],
+  ])
+    await assert.rejects(write(options), message);
+  assert.equal((await write({ temperature: undefined, max_tokens: 3 })).tokens.length, 3);
+  await model.free();
+});
+
+test("a cache has the size and dtype that were asked for", { skip: skip_stories }, async () => {
+  const written = {};
+  for (const cache of ["f32", "f16", "bf16"]) {
+    const model = await open({ cache, context: 128 });
+    const { tokens, stopped } = await model.generate("", { max_tokens: 400, temperature: 0 });
+    assert.deepEqual([tokens.length < 130, stopped], [true, "context full"]);
+    // Without its end token.
+    const options = { max_tokens: 400, temperature: 1, endless: true, logit_bias: { 1: -100 } };
+    assert.equal((await model.generate("", options)).tokens.length, 400);
+    written[cache] = tokens;
+    await model.free();
+  }
+  assert.deepEqual(written.f16.slice(0, 20), written.f32.slice(0, 20));
+  await assert.rejects(open({ cache: "f8" }), /there is no cache "f8"; there are f32, f16, bf16 and q8_0/);
+  for (const context of [0, -5, "many", 1e12]) await assert.rejects(open({ context }), /context is/);
+});
+
 test("two texts at once are refused with a sentence", { skip: skip_stories }, async () => {
   const model = await open();
   const one = model.generate("", { max_tokens: 20 });

@@ -1,7 +1,8 @@
 // The package as npm packs it: installed in an empty folder, it runs there.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
-import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { copyFile, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
@@ -11,14 +12,27 @@ import { package_folder, root } from "./load.mjs";
 const run = promisify(execFile);
 const has_npm = await run("npm", ["--version"]).then(() => true, () => false);
 const skip = has_npm ? false : "there is no npm";
+// TypeScript from npm, which tests/web/run installs, or Debian's.
+const own = join(process.env.ETNA_BROWSER ?? join(root, "build/browser"), "node_modules/.bin/tsc");
+const tsc = existsSync(own) ? own : "tsc";
+const has_tsc = await run(tsc, ["--version"]).then(() => true, () => false);
 
-test("npm packs it, and what is installed runs", { skip }, async () => {
+/** Calls f with a folder that has the package installed. */
+async function with_installed(f) {
   const folder = await mkdtemp(join(tmpdir(), "etna-package-"));
   try {
     await run("npm", ["pack", "--pack-destination", folder], { cwd: package_folder });
     const [archive] = await readdir(folder);
     await writeFile(join(folder, "package.json"), '{"name": "user", "private": true, "type": "module"}');
     await run("npm", ["install", "--offline", "--no-audit", "--no-fund", `./${archive}`], { cwd: folder });
+    await f(folder);
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+}
+
+test("npm packs it, and what is installed runs", { skip }, () =>
+  with_installed(async (folder) => {
     const program = `
       import { load } from "etna";
       const etna = await load({ device: "cpu" });
@@ -29,10 +43,16 @@ test("npm packs it, and what is installed runs", { skip }, async () => {
     const installed = await readdir(join(folder, "node_modules/etna"));
     for (const name of ["etna.d.ts", "worker.mjs", "etna_core.wasm", "LICENSE"])
       assert.ok(installed.includes(name), name);
-  } finally {
-    await rm(folder, { recursive: true });
-  }
-});
+  }));
+
+test("TypeScript takes its types", { skip: skip || (has_tsc ? false : "there is no tsc") }, () =>
+  with_installed(async (folder) => {
+    await copyFile(new URL("typed.ts", import.meta.url), join(folder, "typed.ts"));
+    const options = ["--noEmit", "--strict", "--target", "es2022", "--lib", "es2022,dom", "--module", "nodenext",
+      "--moduleResolution", "nodenext"];
+    const { stdout } = await run(tsc, [...options, "typed.ts"], { cwd: folder }).catch((error) => error);
+    assert.equal(stdout.trim(), "");
+  }));
 
 test("the types name every method of a tensor, and the examples of the documentation run", async () => {
   const types = await readFile(join(package_folder, "etna.d.ts"), "utf8");

@@ -90,8 +90,9 @@ test("Draw can be drawn on by keyboard, on a phone, in the dark", { skip }, () =
     await picture(page, "draw-phone");
   }, { width: 390, height: 800, dark: true }));
 
-test("Draw's memory stays flat over many steps", { skip }, () =>
+test("Draw's memory stays flat over 10,000 steps", { skip, timeout: 900_000 }, (t) =>
   visit("draw.html", async (page) => {
+    page.setDefaultTimeout(600_000);
     await enabled(page, "#train");
     const sizes = await page.evaluate(async () => {
       const { load } = await import("./etna/etna.mjs");
@@ -102,11 +103,15 @@ test("Draw's memory stays flat over many steps", { skip }, () =>
       const size = async () => ({ ...(await etna.memory()), page: performance.memory.usedJSHeapSize });
       for (let i = 0; i < 50; i++) await classifier.train_step(images, labels);
       const before = await size();
-      for (let i = 0; i < 1000; i++) await (await classifier.train_step(images, labels)).loss();
+      for (let i = 0; i < 10_000; i++) {
+        const { loss } = await classifier.train_step(images, labels);
+        if (i % 10 === 0) await loss();
+      }
       const after = await size();
       etna.close();
       return { before, after };
     });
+    t.diagnostic(JSON.stringify(sizes));
     assert.equal(sizes.after.wasm, sizes.before.wasm);
     assert.ok(sizes.after.in_use - sizes.before.in_use < 100_000, JSON.stringify(sizes));
     assert.ok(sizes.after.page - sizes.before.page < 64 << 20, JSON.stringify(sizes));
@@ -287,6 +292,31 @@ test("Bench runs the tests of every op in the page, and stops them", { skip, tim
     await page.$eval("#test-filter", (input) => (input.value = "no such op"));
     await page.click("#test-run");
     await says(page, "#test-state", /^0 of 0 ops tested, 0 failed\.$/);
+  }));
+
+test("loading tells how many bytes have come", { skip }, () =>
+  visit("index.html", async (page) => {
+    const seen = await page.evaluate(async () => {
+      const { load } = await import("./etna/etna.mjs");
+      const all = [];
+      for (const options of [{ worker: true }, { worker: true, threads: false }, { device: "cpu" }]) {
+        const told = [];
+        const etna = await load({ ...options, onProgress: (progress) => told.push(progress) });
+        const sum = await etna.ones([3]).sum().item();
+        etna.close();
+        all.push({ told, sum });
+      }
+      return all;
+    });
+    const size = async (name) => (await stat(join(folder, "etna", name))).size;
+    const core = await size("etna_core.wasm");
+    const wanted = [has_threads ? await size("etna_threads.wasm") : core, core, core];
+    seen.forEach(({ told, sum }, i) => {
+      assert.deepEqual(told[0], { stage: "loading", loaded: 0, total: 0 });
+      assert.deepEqual(told.at(-1), { stage: "ready", loaded: wanted[i], total: wanted[i] });
+      assert.ok(told.length > 3 && told.every(({ loaded }, k) => k === 0 || loaded >= told[k - 1].loaded));
+      assert.equal(sum, 3);
+    });
   }));
 
 test("every page fits a phone", { skip }, async () => {

@@ -50,7 +50,7 @@ test("Draw learns Fashion-MNIST on WebGPU: 88 % of the 10,000 test images", long
     await enabled(page, "#train");
     await on_webgpu(page);
     await enabled(page, "#train");
-    await choose(page, { images: "clothes", lr: "0.003", batch: "256", plan: "1500" });
+    await choose(page, { images: "clothes", lr: "0.01", batch: "256", plan: "1000" });
     const about = await text_of(page, "#data");
     assert.match(about, /Fashion-MNIST: .*60000 to train on and 10000 held out/);
     assert.equal(await page.$eval("#device", (one) => one.value), "webgpu:0");

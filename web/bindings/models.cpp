@@ -1,7 +1,11 @@
 // Language models from files, and texts that they write.
+#include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <utility>
 
+#include <etna/data/tokenizers/stop_words.h>
+#include <etna/data/tokenizers/stream_decoder.h>
 #include <etna/models/generator.h>
 #include <etna/models/model_file.h>
 
@@ -15,16 +19,17 @@ using Clock = std::chrono::steady_clock;
 struct Loaded {
   models::Model model;
   Device device;
+  models::KvCacheOptions cache;
   /// Made with the first text; keeps its captured step and its cache from text to text.
   std::unique_ptr<models::Generator> generator;
 };
 
 /// A text that is being written, by one sequence of its model's generator.
 struct Text {
-  Loaded* model = nullptr;
-  models::Generator::Id sequence = 0;
-  data::DecodeState state;
-  std::string rest;  ///< the first bytes of a character that the next token completes
+  Loaded* model;
+  models::Generator::Id sequence;
+  data::StreamDecoder decoder;
+  data::StopWords stops;
 };
 
 Kept<Loaded>& loaded() {
@@ -36,15 +41,27 @@ Kept<Text>& texts() {
   return all;
 }
 
-/// How many bytes at the end of a text begin a character of UTF-8 without ending it.
-std::size_t unfinished_bytes(const std::string& text) {
-  for (std::size_t back = 1; back <= 3 && back <= text.size(); ++back) {
-    const auto byte = static_cast<unsigned char>(text[text.size() - back]);
-    if ((byte & 0xc0) == 0x80) continue;
-    const std::size_t length = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc0 ? 2 : 1;
-    return length > back ? back : 0;
+/// What a page's model can remember unless told: some models are trained on more than a page has room for.
+constexpr std::int64_t kCacheTokens = 4096;
+
+/// Of the arguments "context" and "cache", which may be null.
+models::KvCacheOptions cache_options(const Json& args, const models::Model& model, Device device) {
+  models::KvCacheOptions options;
+  const Json &context = args.at("context"), &dtype = args.at("cache");
+  if (!context.is_null() && !(context.is_number() && context >= 1 && context <= 1 << 30))
+    throw Error("load_model: context is " + context.dump() + "; it is a number of tokens, 1 or more");
+  options.tokens = context.is_null() ? std::min<std::int64_t>(model.decoder->config.context, kCacheTokens)
+                                     : context.get<std::int64_t>();
+  const std::map<std::string, DType> dtypes = {{"f32", f32}, {"f16", f16}, {"bf16", bf16}, {"q8_0", u8}};
+  if (dtype.is_null()) {
+    options.dtype = device.is_cpu() ? f32 : f16;
+    return options;
   }
-  return 0;
+  const auto found = dtype.is_string() ? dtypes.find(dtype.get<std::string>()) : dtypes.end();
+  if (found == dtypes.end())
+    throw Error("load_model: there is no cache " + dtype.dump() + "; there are f32, f16, bf16 and q8_0");
+  options.dtype = found->second;
+  return options;
 }
 
 Json load(const Json& args) {
@@ -55,6 +72,7 @@ Json load(const Json& args) {
   if (model->model.tokenizer == nullptr && args.contains("tokenizer"))
     model->model.tokenizer = data::load_tokenizer(args.at("tokenizer").get<std::string>());
   const models::DecoderConfig& config = model->model.decoder->config;
+  model->cache = cache_options(args, model->model, device);
   const Json result = {{"source", model->model.source}, {"architecture", config.architecture},
                        {"context", config.context},     {"vocabulary", config.vocabulary},
                        {"layers", config.layers},       {"width", config.width},
@@ -66,13 +84,28 @@ Json load(const Json& args) {
 models::GenerationOptions options_of(const Json& args, const data::Tokenizer& tokenizer) {
   models::GenerationOptions options;
   options.max_tokens = args.at("max_tokens");
-  options.sampling.temperature = number_of(args.at("temperature"));
-  options.sampling.top_k = args.at("top_k");
-  options.sampling.top_p = number_of(args.at("top_p"));
-  options.sampling.min_p = number_of(args.at("min_p"));
-  options.sampling.repetition_penalty = number_of(args.at("repetition_penalty"));
-  options.sampling.seed = args.at("seed").get<std::uint64_t>();
+  models::SamplingOptions& sampling = options.sampling;
+  sampling.top_k = args.at("top_k");
+  sampling.seed = args.at("seed").get<std::uint64_t>();
+  const std::pair<const char*, double*> numbers[] = {
+      {"temperature", &sampling.temperature},
+      {"top_p", &sampling.top_p},
+      {"min_p", &sampling.min_p},
+      {"typical_p", &sampling.typical_p},
+      {"repetition_penalty", &sampling.repetition_penalty},
+      {"presence_penalty", &sampling.presence_penalty},
+      {"frequency_penalty", &sampling.frequency_penalty},
+  };
+  for (const auto& [name, number] : numbers) *number = number_of(args.at(name));
+  for (const auto& [token, bias] : args.at("logit_bias").items()) {
+    std::int32_t id = 0;
+    const auto [end, error] = std::from_chars(token.data(), token.data() + token.size(), id);
+    if (error != std::errc() || end != token.data() + token.size())
+      throw Error("generate: logit_bias has '" + token + "', which is no token's number");
+    sampling.logit_bias[id] = static_cast<float>(number_of(bias));
+  }
   options.stop_tokens = tokenizer.end_tokens();
+  options.endless = args.at("endless");
   return options;
 }
 
@@ -81,18 +114,16 @@ Json start(const Json& args) {
   const data::Tokenizer* tokenizer = model.model.tokenizer.get();
   if (tokenizer == nullptr) throw Error("generate: the model has no tokenizer; give load_model() its file");
   const std::vector<std::int32_t> prompt = tokenizer->encode_prompt(args.at("prompt").get<std::string>());
-  if (model.generator == nullptr) {
-    models::GeneratorOptions options{.device = model.device};
-    if (model.device.is_cpu()) options.cache.dtype = f32;
-    model.generator = std::make_unique<models::Generator>(*model.model.decoder, options);
-  }
+  if (model.generator == nullptr)
+    model.generator = std::make_unique<models::Generator>(
+        *model.model.decoder, models::GeneratorOptions{.device = model.device, .cache = model.cache});
   if (!model.generator->has_room()) throw Error("generate: the model is writing another text; wait for it or stop it");
-  auto text = std::make_unique<Text>();
-  text->model = &model;
+  data::StreamDecoder decoder(*tokenizer);
   // A prompt's words go before the answer: only without them does the answer begin a text.
-  text->state.at_start = args.at("prompt").get<std::string>().empty();
-  text->sequence = model.generator->join(prompt, options_of(args, *tokenizer));
-  texts().put(args.at("id"), std::move(text));
+  for (const std::int32_t token : prompt) decoder.push(token);
+  data::StopWords stops(args.at("stop").get<std::vector<std::string>>());
+  const models::Generator::Id sequence = model.generator->join(prompt, options_of(args, *tokenizer));
+  texts().put(args.at("id"), std::make_unique<Text>(Text{&model, sequence, std::move(decoder), std::move(stops)}));
   return {{"prompt_tokens", prompt.size()}};
 }
 
@@ -102,23 +133,24 @@ Json proceed(const Json& args) {
   models::Generator& generator = *text.model->generator;
   const auto end = Clock::now() + std::chrono::duration<double, std::milli>(number_of(args.at("milliseconds")));
   std::vector<std::int32_t> tokens;
+  std::string shown;
   do {
     for (const models::GeneratedToken& token : generator.step()) {
       tokens.push_back(token.token);
-      text.model->model.tokenizer->decode_next(token.token, text.state, text.rest);
+      shown += text.stops.push(text.decoder.push(token.token));
+      if (text.stops.stopped()) break;
     }
-  } while (generator.stopped(text.sequence) == models::StopReason::none && Clock::now() < end);
+  } while (!text.stops.stopped() && generator.stopped(text.sequence) == models::StopReason::none && Clock::now() < end);
   const models::StopReason reason = generator.stopped(text.sequence);
-  const bool stopped = reason != models::StopReason::none;
-  std::string rest;
-  if (const std::size_t keep = unfinished_bytes(text.rest); keep > 0 && !stopped) {
-    rest = text.rest.substr(text.rest.size() - keep);
-    text.rest.resize(text.rest.size() - keep);
+  Json stopped;
+  if (text.stops.stopped()) {
+    generator.leave(text.sequence);
+    stopped = "stop word";
+  } else if (reason != models::StopReason::none) {
+    shown += text.stops.push(text.decoder.finish()) + text.stops.finish();
+    stopped = text.stops.stopped() ? "stop word" : models::name(reason);
   }
-  Json result = {{"text", text.rest}, {"tokens", tokens}};
-  text.rest = rest;
-  result["stopped"] = stopped ? Json(models::name(reason)) : Json(nullptr);
-  return result;
+  return {{"text", shown}, {"tokens", tokens}, {"stopped", stopped}};
 }
 
 /// Of a text that ended with its model: nothing.

@@ -24,7 +24,8 @@ export interface LoadOptions {
   threads?: boolean;
   /** Run in a Web Worker, so that the page stays responsive. */
   worker?: boolean;
-  onProgress?: (progress: { stage: "loading" | "ready" }) => void;
+  /** Bytes of the module that have come, while it is loading; total is 0 where the server does not say. */
+  onProgress?: (progress: { stage: "loading" | "ready"; loaded: number; total: number }) => void;
 }
 export function load(options?: LoadOptions): Promise<Etna>;
 
@@ -165,7 +166,16 @@ export interface GenerateOptions {
   top_k?: number;
   top_p?: number;
   min_p?: number;
+  typical_p?: number;
   repetition_penalty?: number;
+  presence_penalty?: number;
+  frequency_penalty?: number;
+  /** Added to the logits of tokens. */
+  logit_bias?: Record<number, number>;
+  /** The text ends before one of these. */
+  stop?: string | string[];
+  /** Where the context is full: go on without the middle of the text. */
+  endless?: boolean;
   seed?: number;
   /** Called with each new piece of text. */
   on_token?: (text: string) => void;
@@ -188,7 +198,7 @@ export interface Model {
   ): Promise<{
     text: string;
     tokens: number[];
-    /** "stop token", "max tokens", ... or "aborted" after the signal. */
+    /** "stop token", "stop word", "length", ... or "aborted" after the signal. */
     stopped: string;
     first_token_ms: number;
     tokens_per_second: number;
@@ -240,6 +250,10 @@ export interface Etna {
       /** In a file of its own; for the URL of a llama2.c file by default tokenizer.bin beside it. */
       tokenizer?: FileSource;
       name?: string;
+      /** Tokens that fit at once; by default what the model was trained with, at most 4096. */
+      context?: number;
+      /** Of keys and values; by default f32 on the CPU, f16 on a GPU. */
+      cache?: "f32" | "f16" | "bf16" | "q8_0";
       onProgress?: (progress: { loaded: number; total: number }) => void;
       signal?: AbortSignal;
     },

@@ -13,22 +13,24 @@ export { EtnaError };
  * @param options.device "auto": WebGPU if there is one, else the CPU; "cpu"; "webgpu"
  * @param options.threads false: one thread on the CPU even where WebAssembly may have more
  * @param options.worker true: everything runs in a Web Worker, so that the page stays responsive
- * @param options.onProgress called with { stage }
+ * @param options.onProgress called with { stage, loaded, total }: bytes of the module, total 0 where nobody says
  */
 export async function load({ wasm, kernels, device = "auto", threads = true, worker = false, onProgress } = {}) {
   if (!["auto", "cpu", "webgpu"].includes(device))
     throw new EtnaError(`load: there is no device '${device}'; there are auto, cpu and webgpu`, "DeviceError");
-  onProgress?.({ stage: "loading" });
+  let bytes = { loaded: 0, total: 0 };
+  const on_progress = onProgress && ((now) => onProgress({ stage: "loading", ...(bytes = now) }));
+  on_progress?.(bytes);
   const options = { wasm: wasm instanceof URL ? wasm.href : wasm, kernels, device, threads };
   let transport;
   if (worker) {
     const { WorkerTransport } = await import("./transport.mjs");
-    transport = await WorkerTransport.open(options);
+    transport = await WorkerTransport.open(options, on_progress);
   } else {
-    transport = await Runtime.open(options);
+    transport = await Runtime.open(options, on_progress);
   }
   const { devices } = await transport.call("devices", {});
-  onProgress?.({ stage: "ready" });
+  onProgress?.({ stage: "ready", ...bytes });
   return new Etna(transport, devices, device);
 }
 

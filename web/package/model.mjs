@@ -5,6 +5,22 @@ import { new_id } from "./tensor.mjs";
 /** How long C++ writes before JavaScript may show the text, or stop it. */
 const SLICE_MS = 16;
 
+/** What a text is written with unless told. */
+const DEFAULTS = {
+  max_tokens: 128,
+  temperature: 0.8,
+  top_k: 40,
+  top_p: 0.95,
+  min_p: 0.05,
+  typical_p: 1,
+  repetition_penalty: 1,
+  presence_penalty: 0,
+  frequency_penalty: 0,
+  logit_bias: {},
+  endless: false,
+  seed: 0,
+};
+
 function file_name(source, otherwise) {
   const path = source instanceof URL ? source.pathname : typeof source === "string" ? source : source?.name;
   return (path ?? otherwise).split(/[?#]/)[0].split("/").pop() || otherwise;
@@ -21,8 +37,10 @@ export class Model {
   /**
    * @param source URL, File, Blob or bytes @param options.tokenizer the same for a tokenizer in a file of its own; for
    * the URL of a llama2.c file, tokenizer.bin beside it @param options.name of the file, for errors
+   * @param options.context tokens that fit at once, cache the dtype of cached keys and values
    */
-  static async open(transport, source, { device = "cpu", tokenizer, name, onProgress, signal } = {}) {
+  static async open(transport, source, options = {}) {
+    let { device = "cpu", tokenizer, name, context = null, cache = null, onProgress, signal } = options;
     const model = new Model();
     model.#transport = transport;
     const file = file_name(source, "model.bin");
@@ -37,7 +55,7 @@ export class Model {
     };
     try {
       const path = await open(source, { name, on_progress: onProgress });
-      const args = { id: model.#id, path, device };
+      const args = { id: model.#id, path, device, context, cache };
       if (tokenizer) args.tokenizer = await open(tokenizer, { name: file_name(tokenizer, "tokenizer.bin") });
       Object.assign(model, await transport.call("load_model", args));
       return model;
@@ -55,15 +73,19 @@ export class Model {
 
   /**
    * Goes on with a text.
+   * @param options numbers of the sampling, as in etna.d.ts @param options.stop the text ends before one of these
    * @param options.on_token called with each new piece of text @param options.signal of an AbortController, ends it
    * @returns { text, tokens, stopped, first_token_ms, tokens_per_second }; stopped is "aborted" after the signal
    */
   async generate(prompt, options = {}) {
-    const { max_tokens = 128, temperature = 0.8, top_k = 40, top_p = 0.95, min_p = 0.05 } = options;
-    const { repetition_penalty = 1, seed = 0, on_token, signal } = options;
+    const { stop = [], on_token, signal, ...numbers } = options;
+    for (const name of Object.keys(numbers))
+      if (!(name in DEFAULTS)) throw new EtnaError(`generate: there is no option '${name}'`);
     const begin = performance.now();
     const id = new_id();
-    const settings = { max_tokens, temperature, top_k, top_p, min_p, repetition_penalty, seed };
+    // What is undefined is as if it were not there.
+    const given = Object.fromEntries(Object.entries(numbers).filter(([, value]) => value !== undefined));
+    const settings = { ...DEFAULTS, ...given, stop: [stop].flat() };
     await this.#transport.call("generate", { id, model: this.#id, prompt, ...settings });
     let text = "", stopped = null, first = 0;
     const tokens = [];

@@ -1,5 +1,6 @@
 // The module of WebAssembly and what it needs of the page: files in its memory, WebGPU, and one call after another.
 import { has_threads } from "./built.mjs";
+import { open_module } from "./compile.mjs";
 
 const in_node = typeof process !== "undefined" && Boolean(process.versions?.node);
 
@@ -30,13 +31,15 @@ function no_threads() {
   return typeof document === "undefined" ? null : "they need load({ worker: true })";
 }
 
+const beside = (name) => new URL(name, import.meta.url);
+
 /** The module with threads, or null with a note. */
-async function open_with_threads(options, notes) {
+async function open_with_threads(options, notes, on_progress) {
   try {
     const reason = no_threads();
     if (reason) throw new Error(reason);
     const { default: etna_threads } = await import("./etna_threads.mjs");
-    return await etna_threads({ ...options });
+    return await open_module(etna_threads, beside("etna_threads.wasm"), { ...options }, on_progress);
   } catch (error) {
     notes.push(`one thread on the CPU: ${error.message}`);
     return null;
@@ -115,19 +118,22 @@ export class Runtime {
   #files = 0;
   notes = [];
 
-  /** @param options as load() of etna.mjs */
-  static async open({ wasm, threads = true, ...devices } = {}) {
+  /** @param options as load() of etna.mjs @param on_progress called with { loaded, total } in bytes of the module */
+  static async open({ wasm, threads = true, ...devices } = {}, on_progress) {
     const runtime = new Runtime();
     const { options, notes } = await module_options(devices);
-    if (wasm instanceof ArrayBuffer || ArrayBuffer.isView(wasm)) options.wasmBinary = wasm;
+    const has_bytes = wasm instanceof ArrayBuffer || ArrayBuffer.isView(wasm);
+    if (has_bytes) options.wasmBinary = wasm;
     else if (wasm) options.locateFile = () => String(wasm);
+    // node reads files, which fetch() does not.
+    if (has_bytes || in_node) on_progress = null;
     runtime.notes = notes;
     // WebGPU's objects belong to one thread, so the module with threads has only the CPU.
     const may = threads && has_threads && !wasm && !options.etna_webgpu;
-    if (may) runtime.#core = await open_with_threads(options, notes);
+    if (may) runtime.#core = await open_with_threads(options, notes, on_progress);
     if (!runtime.#core) {
       const { default: etna_core } = await import("./etna_core.mjs");
-      runtime.#core = await etna_core(options);
+      runtime.#core = await open_module(etna_core, wasm ?? beside("etna_core.wasm"), options, on_progress);
     }
     return runtime;
   }

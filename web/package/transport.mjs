@@ -8,13 +8,13 @@ export class WorkerTransport {
   #ended = null;
   notes = [];
 
-  static async open(options) {
+  static async open(options, on_progress) {
     const transport = new WorkerTransport();
     const worker = new Worker(new URL("./worker.mjs", import.meta.url), { type: "module", name: "etna" });
     transport.#worker = worker;
     worker.onmessage = ({ data }) => transport.#receive(data);
     worker.onerror = (event) => transport.#end(`the worker stopped: ${event.message ?? "it could not be loaded"}`);
-    transport.notes = (await transport.#send("open", { options })).notes;
+    transport.notes = (await transport.#send("open", { options, tell: Boolean(on_progress) }, on_progress)).notes;
     return transport;
   }
 

@@ -5,10 +5,10 @@ let runtime;
 /** Of files that are being read, by the ids of their messages. */
 const readers = new Map();
 
-async function handle({ id, what, method, args, bytes, source, options, path, reader }) {
+async function handle({ id, what, method, args, bytes, source, options, tell, path, reader }) {
   switch (what) {
     case "open":
-      runtime = await Runtime.open(options);
+      runtime = await Runtime.open(options, tell && ((progress) => postMessage({ id, progress })));
       return { notes: runtime.notes };
     case "call":
       return runtime.call(method, args, bytes);

@@ -17,8 +17,14 @@ export const guarded = (f) => async (...args) => {
   }
 };
 
+export const mebibytes = (bytes) => (bytes / 2 ** 20).toFixed(1);
+
 export async function open_etna() {
-  const etna = await load({ worker: true });
+  const onProgress = ({ loaded, total }) => {
+    const of_all = total ? ` of ${mebibytes(total)}` : "";
+    $("notes").textContent = `Loading Etna: ${mebibytes(loaded)}${of_all} MiB.`;
+  };
+  const etna = await load({ worker: true, onProgress });
   $("notes").textContent = etna.notes.map((note) => `${note[0].toUpperCase()}${note.slice(1)}.`).join(" ");
   return etna;
 }

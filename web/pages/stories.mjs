@@ -1,11 +1,9 @@
 // Stories: a language model writes, from the server's files or from the reader's own.
-import { $, find_data, guarded, list_devices, open_etna } from "./page.mjs";
+import { $, find_data, guarded, list_devices, mebibytes, open_etna } from "./page.mjs";
 
 /** By the name in the list: what load_model() takes. */
 const sources = new Map();
 let etna, model, loaded = "", controller;
-
-const mebibytes = (bytes) => (bytes / 2 ** 20).toFixed(1);
 
 async function load_chosen() {
   const name = $("model").value, device = $("device").value;
