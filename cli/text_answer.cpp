@@ -1,9 +1,12 @@
 #include "text_answer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <functional>
+#include <limits>
 #include <random>
+#include <utility>
 
 #include <etna/data/tokenizers/stop_words.h>
 #include <etna/data/tokenizers/stream_decoder.h>
@@ -23,6 +26,18 @@ CLI::Validator number_that_is(const std::string& wanted, const std::function<boo
     return number && std::isfinite(value) && fits(value) ? "" : text + " is no number that is " + wanted;
   };
   return {check, "(" + wanted + ")", ""};
+}
+
+/// Reads "TOKEN=NUMBER". @throws CLI::ValidationError
+std::pair<std::int32_t, float> bias_of(const std::string& text) {
+  const std::size_t at = std::min(text.find('='), text.size());
+  std::int32_t token = -1;
+  double bias = std::numeric_limits<double>::quiet_NaN();
+  const bool both = CLI::detail::lexical_cast(text.substr(0, at), token) && at < text.size() &&
+                    CLI::detail::lexical_cast(text.substr(at + 1), bias);
+  if (!both || token < 0 || std::isnan(bias) || bias == std::numeric_limits<double>::infinity())
+    throw CLI::ValidationError("--logit-bias", text + " is no TOKEN=NUMBER, such as 29=-1.5, or 29=-inf");
+  return {token, static_cast<float>(bias)};
 }
 
 }  // namespace
@@ -92,6 +107,12 @@ void add_sampling_options(CLI::App& app, TextOptions& options) {
   app.add_option("--frequency-penalty", s.frequency_penalty, "subtracted as often as the answer has the token")
       ->check(any)
       ->capture_default_str();
+  app.add_option_function<std::vector<std::string>>(
+      "--logit-bias",
+      [&s](const std::vector<std::string>& all) {
+        for (const std::string& one : all) s.logit_bias.insert_or_assign(bias_of(one).first, bias_of(one).second);
+      },
+      "TOKEN=NUMBER: added to the logit of a token's id, -inf forbids it; may be given several times");
   options.seed = app.add_option("--seed", s.seed, "of the draws (default: another one each time)");
   app.add_option("--stop", options.stop, "end before this text; may be given several times");
 }

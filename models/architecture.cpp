@@ -22,6 +22,8 @@ void gemma2(DecoderConfig& c) {
   gemma(c);
   c.post_norms = true;
   c.window_every = 2;
+  c.attention_softcap = 50;
+  c.logit_softcap = 30;
 }
 void gemma3(DecoderConfig& c) {
   gemma(c);
@@ -94,6 +96,7 @@ void fill_defaults(DecoderConfig& c) {
 }
 
 bool set_windows(DecoderConfig& c, const std::vector<bool>& windowed) {
+  if (windowed.empty() || static_cast<std::int64_t>(windowed.size()) != c.layers) return false;
   const auto full = std::find(windowed.begin(), windowed.end(), false);
   if (full == windowed.begin()) {
     c.window = 0;

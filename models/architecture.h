@@ -24,7 +24,7 @@ std::string architecture_names();
 void fill_defaults(DecoderConfig& config);
 
 /// Sets which layers have the window. @param windowed of each layer @return false for a list that window_every does not
-/// describe
+/// describe, and for one of another length
 bool set_windows(DecoderConfig& config, const std::vector<bool>& windowed);
 
 }  // namespace etna::models

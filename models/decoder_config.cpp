@@ -1,6 +1,7 @@
 #include <etna/models/decoder_config.h>
 
 #include <cmath>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -106,17 +107,28 @@ void DecoderConfig::check() const {
                        kv_heads));
   if (!(norm_eps >= 0 && norm_eps < 1))
     refuse(fmt::format("the norm's epsilon is {}; it must be from 0 to 1", norm_eps));
+  for (const auto& [what, value] :
+       {std::pair{"the scale of attention", attention_scale},
+        std::pair{"the cap of attention's scores", attention_softcap}, std::pair{"the cap of logits", logit_softcap},
+        std::pair{"the factor of embeddings", embedding_scale}}) {
+    if (!(value >= 0 && value <= 1e6)) refuse(fmt::format("{} is {}; it must be from 0 to 1e6", what, value));
+  }
   if (positions == PositionKind::rotary) {
     if (rope.size < 2 || rope.size % 2 != 0 || rope.size > head_size) {
       refuse(fmt::format("rope turns {} elements of heads of {}; it must be an even number, 2 or more, that fits",
                          rope.size, head_size));
     }
-    if (!(rope.base > 0) || !std::isfinite(rope.base))
-      refuse(fmt::format("rope's base is {}; it must be above 0", rope.base));
+    // No model's are near these bounds, beyond which angles overflow.
+    if (!(rope.base >= 1e-3 && rope.base <= 1e30))
+      refuse(fmt::format("rope's base is {}; it must be above 0, and from 0.001 to 1e30", rope.base));
+    if (!(window_rope_base == 0 || (window_rope_base >= 1e-3 && window_rope_base <= 1e30))) {
+      refuse(fmt::format("rope's base in layers with a window is {}; it must be 0, or from 0.001 to 1e30",
+                         window_rope_base));
+    }
     if (!(rope.factor > 0) || !std::isfinite(rope.factor))
       refuse(fmt::format("rope's factor is {}; it must be above 0", rope.factor));
-    if (!(rope.attention_factor >= 0) || !std::isfinite(rope.attention_factor))
-      refuse(fmt::format("rope's attention factor is {}; it must be 0 or above", rope.attention_factor));
+    if (!(rope.attention_factor >= 0 && rope.attention_factor <= 1e4))
+      refuse(fmt::format("rope's attention factor is {}; it must be from 0 to 10000", rope.attention_factor));
     if (rope.scaling == RopeScaling::yarn && !(rope.beta_fast > 0 && rope.beta_slow > 0 && rope.base > 1)) {
       refuse(fmt::format("yarn's beta_fast is {}, its beta_slow {} and rope's base {}; wanted above 0, 0 and 1",
                          rope.beta_fast, rope.beta_slow, rope.base));
@@ -131,7 +143,9 @@ void DecoderConfig::check() const {
       if (!list->empty() && static_cast<std::int64_t>(list->size()) != rope.size / 2)
         refuse(fmt::format("rope has {} divisors for {} frequencies", list->size(), rope.size / 2));
       for (const float divisor : *list)
-        if (!(divisor > 0)) refuse(fmt::format("a divisor of rope's frequencies is {}; all must be above 0", divisor));
+        if (!(divisor >= 1e-6f && divisor <= 1e30f))
+          refuse(fmt::format("a divisor of rope's frequencies is {}; all must be above 0, and from 1e-6 to 1e30",
+                             divisor));
     }
   }
   if (window < 0 || window_every < 1) refuse(fmt::format("a window of {} in layers of {}", window, window_every));

@@ -70,6 +70,7 @@ void read_rope(const Reader& read, const io::GgufFile& file, DecoderConfig& c) {
   // The file has the factor of longrope, which llama.cpp does not compute.
   if (rope.scaling == RopeScaling::longrope) rope.attention_factor = 1;
   const double given = read.number("rope.scaling.attn_factor", 0);
+  if (!(given >= 0)) throw FormatError(fmt::format("rope's attention factor is {}; it must be 0 or above", given));
   if (given > 0) rope.attention_factor = given * c.rope_magnitude();
 }
 
@@ -82,8 +83,13 @@ void read_windows(const io::GgufFile& file, DecoderConfig& c) {
     c.window_every = file.integer(key);
     return;
   }
+  const bool of_switches = pattern->item_type() == io::GgufType::boolean;
   std::vector<bool> windowed;
-  for (const std::int64_t layer : file.integers(key)) windowed.push_back(layer != 0);
+  if (of_switches) {
+    windowed = pattern->booleans();
+  } else {
+    for (const std::int64_t layer : file.integers(key)) windowed.push_back(layer != 0);
+  }
   if (!set_windows(c, windowed))
     throw FormatError(fmt::format("'{}' is no repeated row of sliding and full attention", key));
 }
@@ -113,8 +119,8 @@ DecoderConfig read_config(const io::GgufFile& file) {
       c.norm == NormKind::rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon", c.norm_eps);
   const io::GgufTensor& table = file.tensor("token_embd.weight");
   c.vocabulary = table.shape.rank() == 2 ? table.shape[0] : 0;
-  c.attention_softcap = read.number("attn_logit_softcapping", 0);
-  c.logit_softcap = read.number("final_logit_softcapping", 0);
+  c.attention_softcap = read.number("attn_logit_softcapping", c.attention_softcap);
+  c.logit_softcap = read.number("final_logit_softcapping", c.logit_softcap);
   c.attention_scale = read.number("attention.scale", 0);
   c.window = read.integer("attention.sliding_window", 0);
   read_windows(file, c);
@@ -131,7 +137,8 @@ DecoderConfig read_config(const io::GgufFile& file) {
   c.ternary_scales = has("blk.0.attn_q.scale");
   // Gemma 2 and 3 with 27 billion weights scale by what a head has of the width. Their files do not say so.
   const bool largest = (c.architecture == "gemma2" && c.layers == 46) || (c.architecture == "gemma3" && c.layers == 62);
-  if (largest && c.attention_scale == 0) c.attention_scale = 1 / std::sqrt(static_cast<double>(c.width / c.heads));
+  if (largest && c.attention_scale == 0 && c.heads > 0)
+    c.attention_scale = 1 / std::sqrt(static_cast<double>(c.width / c.heads));
   return c;
 }
 

@@ -1,4 +1,7 @@
 #include <cmath>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -26,7 +29,10 @@ T read(const Json& object, const char* key, T otherwise) {
                     : std::is_same_v<T, std::string> ? value->is_string()
                     : std::is_same_v<T, double>      ? value->is_number()
                                                      : value->is_number_integer();
-  if (!fits) {
+  // Whole numbers from 2^63 on would become negative ones.
+  const bool large = std::is_same_v<T, std::int64_t> && value->is_number_unsigned() &&
+                     value->get<std::uint64_t>() > std::numeric_limits<std::int64_t>::max();
+  if (!fits || large) {
     throw FormatError(fmt::format("'{}' is {}; wanted {}", key, value->dump(),
                                   std::is_same_v<T, bool>          ? "true or false"
                                   : std::is_same_v<T, std::string> ? "a string"
@@ -74,10 +80,19 @@ void read_yarn(const Json& scaling, RopeConfig& rope) {
   if (rope.attention_factor == 0 && above > 0 && below > 0) rope.attention_factor = magnitude(above) / magnitude(below);
 }
 
-void read_scaling(const Json& scaling, RopeConfig& rope) {
+/// A scaling's factor; without one, yarn's is that of the contexts. @param context of the model
+double read_factor(const Json& scaling, const std::string& type, const RopeConfig& rope, std::int64_t context) {
+  const bool needed = type == "linear" || type == "ntk" || type == "yarn" || type == "llama3";
+  if (!needed || field(scaling, "factor") != nullptr) return read(scaling, "factor", 1.0);
+  if (type != "yarn" || rope.original_context <= 0)
+    throw FormatError(fmt::format("'factor' of rope_scaling is missing, which '{}' needs", type));
+  return static_cast<double>(context) / static_cast<double>(rope.original_context);
+}
+
+void read_scaling(const Json& scaling, RopeConfig& rope, std::int64_t context) {
   const std::string type = read<std::string>(scaling, "rope_type", read<std::string>(scaling, "type", "default"));
-  rope.factor = read(scaling, "factor", 1.0);
   rope.original_context = read<std::int64_t>(scaling, "original_max_position_embeddings", rope.original_context);
+  rope.factor = read_factor(scaling, type, rope, context);
   if (type == "linear") {
     rope.scaling = RopeScaling::linear;
   } else if (type == "ntk") {
@@ -108,7 +123,7 @@ void read_rope(const Json& json, DecoderConfig& c) {
   rope.interleaved = read(json, "rope_interleaved", false);
   rope.base = read(json, "rope_theta", rope.base);
   c.window_rope_base = read(json, "rope_local_base_freq", c.window_rope_base);
-  double part = read(json, "partial_rotary_factor", 1.0);
+  double part = read(json, "partial_rotary_factor", c.architecture == "phi2" ? 0.5 : 1.0);
   rope.original_context = read<std::int64_t>(json, "original_max_position_embeddings", 0);
   // Later files have one object for all of rope, Gemma 3's one for each kind of layer.
   const Json* scaling = field(json, "rope_parameters");
@@ -127,7 +142,7 @@ void read_rope(const Json& json, DecoderConfig& c) {
   rope.size = static_cast<std::int64_t>(static_cast<double>(c.head_size) * part) / 2 * 2;
   if (scaling == nullptr) return;
   if (!scaling->is_object()) throw FormatError("'rope_scaling' is no object");
-  read_scaling(*scaling, rope);
+  read_scaling(*scaling, rope, c.context);
 }
 
 void read_gpt2(const Json& json, DecoderConfig& c) {
@@ -140,6 +155,10 @@ void read_gpt2(const Json& json, DecoderConfig& c) {
   c.norm_eps = read(json, "layer_norm_epsilon", 1e-5);
   c.activation = activation_named(read<std::string>(json, "activation_function", "gelu_new"));
   c.tied = read(json, "tie_word_embeddings", true);
+  if (!read(json, "scale_attn_weights", true))
+    throw FormatError("scores that are not scaled ('scale_attn_weights' is false) do not run here");
+  if (read(json, "scale_attn_by_inverse_layer_idx", false))
+    throw FormatError("scores scaled by the layer ('scale_attn_by_inverse_layer_idx') do not run here");
   fill_defaults(c);
 }
 
@@ -156,10 +175,18 @@ void read_window(const Json& json, DecoderConfig& c) {
   }
   c.window_every = read<std::int64_t>(json, "sliding_window_pattern", c.window_every);
   const Json* types = field(json, "layer_types");
-  if (c.window == 0 || types == nullptr || !types->is_array()) return;
+  if (types == nullptr) return;
   std::vector<bool> windowed;
-  for (const Json& kind : *types) windowed.push_back(kind != "full_attention");
-  if (!set_windows(c, windowed)) throw FormatError("'layer_types' is no repeated row of sliding and full attention");
+  for (const Json& kind : types->is_array() ? *types : Json::array({*types})) {
+    if (kind != "full_attention" && kind != "sliding_attention")
+      throw FormatError(fmt::format("'layer_types' has {}; known are \"full_attention\" and \"sliding_attention\"",
+                                    data::json_brief(kind)));
+    windowed.push_back(kind == "sliding_attention");
+  }
+  if (c.window > 0 && !set_windows(c, windowed)) {
+    throw FormatError(
+        fmt::format("'layer_types' is no repeated row of sliding and full attention for {} layers", c.layers));
+  }
 }
 
 /// BitNet's files have ternary weights ("offline"), or weights that are rounded where they are used ("online").
@@ -171,6 +198,8 @@ void read_quantization(const Json& json, DecoderConfig& c) {
     throw FormatError(
         fmt::format("'quantization_mode' of quantization_config is '{}'; known are online and offline", mode));
   }
+  if (read(json, "use_rms_norm", false))
+    throw FormatError("BitNet with a norm in each layer ('use_rms_norm' of quantization_config) does not run here");
   c.rounds_to_ternary = mode == "online";
   c.ternary_scales = mode == "offline";
   const Json* kept = field(json, "modules_to_not_convert");
@@ -230,8 +259,14 @@ DecoderConfig read_config(const Json& whole) {
       read<std::string>(json, "hidden_activation", read<std::string>(json, "hidden_act", ""));
   // Early files of Gemma say gelu and mean its approximation.
   if (!activation.empty() && !c.architecture.starts_with("gemma")) c.activation = activation_named(activation);
-  c.attention_softcap = read(json, "attn_logit_softcapping", 0.0);
-  c.logit_softcap = read(json, "final_logit_softcapping", 0.0);
+  if (read(json, "qk_layernorm", false))
+    throw FormatError("layer norms of queries and keys ('qk_layernorm') do not run here");
+  // Null means none, and what is missing is the family's.
+  const auto softcap = [&](const char* key, double otherwise) {
+    return json.contains(key) ? read(json, key, 0.0) : otherwise;
+  };
+  c.attention_softcap = softcap("attn_logit_softcapping", c.attention_softcap);
+  c.logit_softcap = softcap("final_logit_softcapping", c.logit_softcap);
   const double scalar = read(json, "query_pre_attn_scalar", gemma3 ? 256.0 : 0.0);
   if (scalar > 0) c.attention_scale = 1 / std::sqrt(scalar);
   fill_defaults(c);
@@ -341,7 +376,7 @@ std::string config_json(const DecoderConfig& c) {
 
 DecoderConfig decoder_config(std::string_view json, const std::string& name) {
   try {
-    DecoderConfig config = read_config(data::parse_json_object(json, name));
+    DecoderConfig config = read_config(data::parse_json_object(json, name, "config"));
     config.check();
     return config;
   } catch (const FormatError& error) {

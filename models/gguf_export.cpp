@@ -227,8 +227,10 @@ void set_config(io::GgufWriter& to, const DecoderConfig& c, const DecoderConfig&
   whole("vocab_size", c.vocabulary);
   real(c.norm == NormKind::rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon", c.norm_eps);
   if (c.window > 0) whole("attention.sliding_window", c.window);
-  if (c.attention_softcap > 0) real("attn_logit_softcapping", c.attention_softcap);
-  if (c.logit_softcap > 0) real("final_logit_softcapping", c.logit_softcap);
+  if (c.attention_softcap != standard.attention_softcap || c.attention_softcap > 0)
+    real("attn_logit_softcapping", c.attention_softcap);
+  if (c.logit_softcap != standard.logit_softcap || c.logit_softcap > 0)
+    real("final_logit_softcapping", c.logit_softcap);
   if (c.attention_scale > 0) real("attention.scale", c.attention_scale);
   if (c.window > 0 && c.window_every != standard.window_every)
     whole("attention.sliding_window_pattern", c.window_every);

@@ -22,7 +22,8 @@ void SamplingOptions::check(std::int64_t vocabulary) const {
   for (const auto& [token, bias] : logit_bias) {
     if (token < 0 || token >= vocabulary)
       throw Error(fmt::format("sampling: a logit bias is for token {}; there are {}", token, vocabulary));
-    if (std::isnan(bias)) refuse("a logit bias", static_cast<double>(bias), "a number");
+    if (std::isnan(bias) || (std::isinf(bias) && bias > 0))
+      refuse("a logit bias", static_cast<double>(bias), "a number, or minus infinity");
   }
 }
 

@@ -17,7 +17,7 @@ struct SamplingOptions {
   double repetition_penalty = 1;  ///< logits of tokens of prompt or answer are divided by it, negative ones multiplied
   double presence_penalty = 0;    ///< subtracted where the answer has the token
   double frequency_penalty = 0;   ///< subtracted as often as the answer has the token
-  std::map<std::int32_t, float> logit_bias = {};
+  std::map<std::int32_t, float> logit_bias = {};  ///< added to logits of tokens; minus infinity forbids one
   std::uint64_t seed = 0;
 
   bool greedy() const { return temperature <= 0; }

@@ -54,15 +54,13 @@ StoredTensor StoredWeights::find(const std::string& name) const {
 Matrix StoredWeights::matrix(const std::string& name, std::int64_t rows, std::int64_t columns) {
   const StoredPlace place = locate_(name);
   const StoredTensor stored = find(place.name);
-  const Shape wanted = place.transposed ? Shape{columns, rows} : Shape{rows, columns};
-  const bool fits = stored.shape.rank() == 2 && stored.shape[1] == wanted[1] &&
-                    (stored.shape[0] == wanted[0] || (!place.transposed && stored.shape[0] >= place.begin + rows));
   // A packed tensor may be transposed as well: then the rows are a run of its columns.
-  const bool packed = place.transposed && stored.shape.rank() == 2 && stored.shape[0] == columns &&
-                      stored.shape[1] >= place.begin + rows;
-  if (!fits && !packed) {
-    throw FormatError(
-        fmt::format("{}: '{}' is {}; the model's sizes ask for {}", file_, place.name, str(stored.shape), str(wanted)));
+  const int across = place.transposed ? 1 : 0;
+  const std::int64_t end = place.begin + rows;
+  if (stored.shape.rank() != 2 || stored.shape[1 - across] != columns || stored.shape[across] < end) {
+    const Shape wanted = place.transposed ? Shape{columns, end} : Shape{end, columns};
+    throw FormatError(fmt::format("{}: '{}' is {}; the model's sizes ask for {}{}", file_, place.name,
+                                  str(stored.shape), str(wanted), place.packed ? " or more" : ""));
   }
   const quant::BlockFormat& format = *stored.format;
   if (!format.can_quantize())
@@ -74,10 +72,12 @@ Matrix StoredWeights::matrix(const std::string& name, std::int64_t rows, std::in
   if (!decoded) {
     const std::size_t row = static_cast<std::size_t>(columns / format.elements) * format.bytes;
     const std::size_t size = quant::storage_bytes(format, rows * columns);
-    return {{},
-            {format,
-             {rows, columns},
-             bytes_on(placement_.device, stored, static_cast<std::size_t>(place.begin) * row, size)}};
+    const std::size_t from = static_cast<std::size_t>(place.begin) * row;
+    if (stored.span().size() < from + size) {
+      throw FormatError(fmt::format("{}: '{}' has {} bytes; its rows end at byte {}", file_, place.name,
+                                    stored.span().size(), from + size));
+    }
+    return {{}, {format, {rows, columns}, bytes_on(placement_.device, stored, from, size)}};
   }
   Tensor values = empty(stored.shape);
   quant::dequantize(format, stored.span(), values.mutable_data<float>(), values.numel());
@@ -93,8 +93,8 @@ Tensor StoredWeights::vector(const std::string& name, std::int64_t size) {
   const StoredPlace place = locate_(name);
   const StoredTensor stored = find(place.name);
   const std::int64_t count = numel(stored.shape);
-  if (stored.shape.rank() < 1 || count < place.begin + size ||
-      (place.begin == 0 && count != size && stored.shape.rank() != 1)) {
+  const bool fits = place.packed ? stored.shape.rank() == 1 && count >= place.begin + size : count == size;
+  if (stored.shape.rank() < 1 || !fits) {
     throw FormatError(
         fmt::format("{}: '{}' is {}; the model's sizes ask for {}", file_, place.name, str(stored.shape), size));
   }

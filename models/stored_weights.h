@@ -32,6 +32,7 @@ struct StoredPlace {
   std::string name;
   std::int64_t begin = 0;
   bool transposed = false;  ///< the file has [in, out]
+  bool packed = false;      ///< with others in one tensor
 };
 
 /// Weights of a mapped file. What differs between kinds of files are two functions.

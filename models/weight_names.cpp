@@ -139,12 +139,12 @@ StoredWeights::Locate gguf_places(const DecoderConfig& config, const HasTensor& 
       // Gate and up may be one tensor, the gate first.
       const bool packed = config.gated && name.ends_with(".ffn.up.weight") &&
                           !has(gguf_name(name.substr(0, name.size() - 9) + "gate.weight"));
-      return {plain, packed ? config.feed_forward : 0, false};
+      return {plain, packed ? config.feed_forward : 0, false, packed};
     }
     const Parts parts = parts_of(name);
     if (is_query_key_or_value(parts.part))
-      return {fmt::format("blk.{}.attn_qkv{}", parts.block, parts.kind), first_row(config, parts.part), false};
-    if (parts.part == "ffn.gate") return {fmt::format("blk.{}.ffn_up{}", parts.block, parts.kind), 0, false};
+      return {fmt::format("blk.{}.attn_qkv{}", parts.block, parts.kind), first_row(config, parts.part), false, true};
+    if (parts.part == "ffn.gate") return {fmt::format("blk.{}.ffn_up{}", parts.block, parts.kind), 0, false, true};
     return {plain, 0, false};
   };
 }
@@ -166,13 +166,13 @@ StoredWeights::Locate hugging_face_places(const DecoderConfig& config, const Has
         parts.block.empty() ? prefix : fmt::format("{}{}.{}.", prefix, gpt2 ? "h" : "layers", parts.block);
     const std::string plain = block + part + parts.kind;
     const bool matrix = !parts.block.empty() && parts.kind == ".weight" && parts.part.find("norm") == std::string::npos;
-    if (gpt2) return {plain, is_query_key_or_value(parts.part) ? first_row(config, parts.part) : 0, matrix};
+    if (gpt2) return {plain, first_row(config, parts.part), matrix, is_query_key_or_value(parts.part)};
     if (has(plain)) return {plain, 0, false};
     if (is_query_key_or_value(parts.part))
-      return {block + "self_attn.qkv_proj" + parts.kind, first_row(config, parts.part), false};
+      return {block + "self_attn.qkv_proj" + parts.kind, first_row(config, parts.part), false, true};
     if (parts.part == "ffn.gate" || parts.part == "ffn.up") {
       const std::string packed = block + "mlp.gate_up_proj" + parts.kind;
-      if (has(packed)) return {packed, parts.part == "ffn.up" ? config.feed_forward : 0, false};
+      if (has(packed)) return {packed, parts.part == "ffn.up" ? config.feed_forward : 0, false, true};
     }
     return {plain, 0, false};
   };
@@ -200,7 +200,7 @@ StoredWeights::Locate language_model_places(const DecoderConfig& config) {
     const Parts parts = parts_of(name);
     const std::string last = translated(names, parts.part) + parts.kind;
     return {parts.block.empty() ? last : fmt::format("blocks.{}.{}", parts.block, last), first_row(config, parts.part),
-            false};
+            false, is_query_key_or_value(parts.part)};
   };
 }
 

@@ -6,7 +6,7 @@
 // /data/index.json.
 import { createReadStream, existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { createServer } from "node:http";
-import { basename, extname, join, normalize, resolve, sep } from "node:path";
+import { basename, dirname, extname, join, normalize, resolve, sep } from "node:path";
 import { pipeline } from "node:stream";
 import { fileURLToPath } from "node:url";
 import { parseArgs, promisify } from "node:util";
@@ -33,7 +33,9 @@ export function find_data(folders, run) {
     const missing = IDX.filter((name) => !at(name));
     if (missing.length === IDX.length) return;
     if (missing.length) return found.notes.push(`${folder} lacks ${missing.join(" and ")}: its images are left out.`);
-    const kind = /fashion/i.test(basename(resolve(folder))) ? "clothes" : "digits";
+    // The files of a data set lie in its folder, or in one named raw below it.
+    const path = resolve(folder), name = basename(basename(path) === "raw" ? dirname(path) : path);
+    const kind = /fashion/i.test(name) ? "clothes" : "digits";
     if (found.images.some((one) => one.kind === kind)) return;
     found.images.push({ kind, files: IDX.map((name) => `data/${kind}/${name}`) });
     for (const name of IDX) files.set(`/data/${kind}/${name}`, at(name));

@@ -45,11 +45,11 @@ bool is_off(const json& object, const char* field) {
 
 }  // namespace
 
-json parse_json_object(std::string_view text, const std::string& name) {
-  if (too_deep(text)) throw FormatError(fmt::format("{}: is no tokenizer: JSON nested more than 100 deep", name));
+json parse_json_object(std::string_view text, const std::string& name, const char* what) {
+  if (too_deep(text)) throw FormatError(fmt::format("{}: is no {}: JSON nested more than 100 deep", name, what));
   json root = json::parse(text, nullptr, false);
   if (!root.is_object())
-    throw FormatError(fmt::format("{}: is no tokenizer: {}", name,
+    throw FormatError(fmt::format("{}: is no {}: {}", name, what,
                                   root.is_discarded() ? "not JSON, or cut off" : "not a JSON object"));
   return root;
 }

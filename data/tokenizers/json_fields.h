@@ -9,9 +9,9 @@
 
 namespace etna::data {
 
-/// The object that a JSON text is. @param name for errors @throws FormatError for a text that is no JSON, or another
-/// value, and for objects and lists nested more than 100 deep
-nlohmann::json parse_json_object(std::string_view text, const std::string& name);
+/// The object that a JSON text is. @param name, what for errors: "NAME: is no WHAT: ..." @throws FormatError for a text
+/// that is no JSON, or another value, and for objects and lists nested more than 100 deep
+nlohmann::json parse_json_object(std::string_view text, const std::string& name, const char* what = "tokenizer");
 
 /// A JSON string. @throws FormatError for a text that is not UTF-8
 std::string json_text(const std::string& text);

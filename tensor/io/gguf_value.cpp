@@ -151,6 +151,13 @@ std::string GgufValue::string() const {
   if (type_ != GgufType::string) unfit("a string");
   return bytes_.substr(sizeof(std::uint64_t));
 }
+std::vector<bool> GgufValue::booleans() const {
+  if (!is_list() || item_type_ != GgufType::boolean) unfit("a list of true and false");
+  std::vector<bool> list;
+  for (const char item : bytes_) list.push_back(item != 0);
+  return list;
+}
+
 std::vector<std::int64_t> GgufValue::integers() const {
   if (!is_list()) unfit("a list of whole numbers");
   return converted<std::int64_t>("a list of whole numbers");

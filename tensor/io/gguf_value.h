@@ -74,6 +74,7 @@ class GgufValue {
   /// The items of a list, converted likewise.
   std::vector<std::int64_t> integers() const;
   std::vector<float> numbers() const;
+  std::vector<bool> booleans() const;
   std::vector<std::string> strings() const;
 
   /// For people: "32", "'llama'", "['<s>', '</s>', ... 32000 strings]". Shows at most `most` items of a list.

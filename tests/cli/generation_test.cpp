@@ -48,6 +48,23 @@ TEST_F(EtnaModel, StopsBeforeAStopWord) {
   EXPECT_EQ(text_of(run + "--stop '" + word + "'"), whole.substr(0, whole.find(word, 9)) + "\n");
 }
 
+TEST_F(EtnaModel, NeverWritesATokenThatABiasForbids) {
+  const std::string run = with_model("run") + "--temperature 0 --max-tokens 12 --quiet --prompt 'the river' ";
+  const std::string whole = text_of(run);
+  std::string forbidden;
+  for (int token = 0; token < 256; ++token) forbidden += " --logit-bias " + std::to_string(token) + "=-inf";
+  EXPECT_NE(text_of(run + forbidden), whole);
+  EXPECT_EQ(text_of(run + "--logit-bias 3=-0.0"), whole);
+  for (const char* bias : {"3", "=1", "x=1", "3=", "3=nan", "3=inf", "-1=2", "3=1=2"}) {
+    const Result refused = etna(run + "--logit-bias=" + bias);
+    EXPECT_EQ(refused.code, 2) << bias;
+    EXPECT_THAT(refused.output, HasSubstr(" is no TOKEN=NUMBER")) << bias;
+  }
+  const Result outside = etna(run + "--logit-bias 99999999=1");
+  EXPECT_EQ(outside.code, 1);
+  EXPECT_THAT(outside.output, HasSubstr("a logit bias is for token 99999999; there are "));
+}
+
 TEST_F(EtnaModel, SaysWhatIsWrong) {
   EXPECT_EQ(etna("run --prompt x").code, 2);
   EXPECT_EQ(etna(with_model("run") + "--temperature -1").code, 2);

@@ -1,4 +1,7 @@
+#include <array>
 #include <cmath>
+#include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -40,6 +43,43 @@ TEST(FamilyConfig, Mistral) {
   EXPECT_EQ(c.head_size, 128);
   EXPECT_FALSE(c.tied || c.query_bias || c.rope.interleaved);
   EXPECT_FALSE(read(mistral("null")).has_window(0));
+}
+
+TEST(FamilyConfig, RefusesWhatWouldRunAsAnotherModel) {
+  const auto with = [](const std::string& type, const std::string& fields) {
+    return R"({"model_type": ")" + type + R"(", "vocab_size": 97, "hidden_size": 64, "num_hidden_layers": 2,
+      "num_attention_heads": 4, "intermediate_size": 96, "max_position_embeddings": 512, "n_positions": 512,
+      "n_embd": 64, "n_layer": 2, "n_head": 4)" +
+           fields + "}";
+  };
+  const std::vector<std::array<const char*, 3>> cases = {
+      {"gpt2", R"(, "scale_attn_weights": false)", "scale_attn_weights"},
+      {"gpt2", R"(, "scale_attn_by_inverse_layer_idx": true)", "scale_attn_by_inverse_layer_idx"},
+      {"phi", R"(, "qk_layernorm": true)", "qk_layernorm"},
+      {"bitnet", R"(, "quantization_config": {"quant_method": "bitnet", "linear_class": "autobitlinear",
+        "quantization_mode": "online", "use_rms_norm": true})",
+       "use_rms_norm"},
+      {"llama", R"(, "rope_scaling": {"rope_type": "linear"})", "'factor' of rope_scaling is missing"},
+      {"llama", R"(, "rope_scaling": {"rope_type": "yarn"})", "'factor' of rope_scaling is missing"},
+      {"llama", R"(, "layer_types": ["chunked_attention", "full_attention"])", "chunked_attention"},
+      {"llama", R"(, "layer_types": "x")", "'layer_types' has \"x\""},
+      {"llama", R"(, "sliding_window": 8, "layer_types": ["sliding_attention"])", "for 2 layers"},
+      {"llama", R"(, "sliding_window": 8, "layer_types": [])", "for 2 layers"},
+      {"llama", R"(, "rope_theta": 1e-300)", "rope's base"},
+      {"llama", R"(, "query_pre_attn_scalar": 1e-320)", "the scale of attention"},
+      {"llama", R"(, "head_dim": 9223372036854775808)", "'head_dim' is 9223372036854775808; wanted a whole number"},
+  };
+  for (const auto& [type, fields, wanted] : cases) EXPECT_THAT(refusal(with(type, fields)), HasSubstr(wanted));
+  EXPECT_THAT(refusal("[]"), HasSubstr("config.json: is no config: not a JSON object"));
+  EXPECT_THAT(refusal(R"({"model_type": "llama",})"), HasSubstr("is no config: not JSON"));
+
+  EXPECT_EQ(read(with("phi", "")).rope.size, 8);
+  const std::string yarn =
+      R"(, "rope_scaling": {"rope_type": "yarn", "factor": null, "original_max_position_embeddings": 128})";
+  EXPECT_EQ(read(with("llama", yarn)).rope.factor, 4);
+  const std::string gemma2 = R"(, "head_dim": 16, "sliding_window": 8)";
+  EXPECT_EQ(read(with("gemma2", gemma2)).logit_softcap, 30);
+  EXPECT_EQ(read(with("gemma2", gemma2 + R"(, "final_logit_softcapping": null)")).logit_softcap, 0);
 }
 
 std::string qwen2(const std::string& window) {

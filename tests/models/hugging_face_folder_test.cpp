@@ -88,6 +88,48 @@ INSTANTIATE_TEST_SUITE_P(
                     Family{"bitnet", "bitnet-b1.58", "model.", R"(, "hidden_act": "relu2")"}),
     [](const auto& info) { return fmt::format("{}_{}", info.param.type, info.index); });
 
+TEST(HuggingFace, RefusesTensorsThatAreTooSmallForWhatIsPackedInThem) {
+  const Family phi3{"phi3", "phi3"}, gpt2{"gpt2", "gpt2", ""};
+  for (const auto& [family, part] : {std::pair{phi3, "self_attn.qkv_proj.weight"},
+                                     {phi3, "mlp.gate_up_proj.weight"},
+                                     {gpt2, "attn.c_attn.weight"},
+                                     {gpt2, "attn.c_attn.bias"}}) {
+    const auto model = small_model(small_config(family.architecture));
+    for (const bool trainable : {false, true}) {
+      FolderWriter writer(*model, family);
+      std::string changed;
+      for (auto& [name, values] : writer.tensors()) {
+        if (!name.ends_with(part)) continue;
+        // All but the last row or column: what is packed last then ends outside.
+        const std::int64_t dim = std::string(part) == "attn.c_attn.weight" ? 1 : 0;
+        values = values.slice(dim, 0, values.size(dim) - 1).contiguous();
+        changed = name;
+      }
+      ASSERT_NE(changed, "");
+      const TemporaryFolder folder;
+      writer.save(folder);
+      try {
+        load_model(folder.path(), {.trainable = trainable});
+        ADD_FAILURE() << part;
+      } catch (const FormatError& error) {
+        EXPECT_THAT(error.what(), HasSubstr(part));
+        EXPECT_THAT(error.what(), HasSubstr("the model's sizes ask for"));
+      }
+    }
+  }
+}
+
+TEST(HuggingFace, RefusesANormThatIsTooLong) {
+  const Family family{"llama", "llama"};
+  const auto model = small_model(config_of(family));
+  FolderWriter writer(*model, family);
+  for (auto& [name, values] : writer.tensors())
+    if (name == "model.norm.weight") values = cat({values, values});
+  const TemporaryFolder folder;
+  writer.save(folder);
+  EXPECT_THROW(load_model(folder.path()), FormatError);
+}
+
 TEST(HuggingFace, NamesAShardThatIsMissing) {
   const TemporaryFolder folder;
   const Family family{"qwen2", "qwen2"};

@@ -51,6 +51,33 @@ INSTANTIATE_TEST_SUITE_P(ModelFile, EachFile,
                          testing::Values("llama", "qwen2", "qwen3", "gemma", "gemma2", "gemma3", "phi2", "phi3", "gpt2",
                                          "bitnet", "bitnet-25", "bitnet-b1.58"));
 
+TEST(ModelFile, RefusesMatricesOfGgufThatEndWithinWhatIsPackedInThem) {
+  const TemporaryFolder folder;
+  save_gguf_model(folder / "whole.gguf", *small_model(small_config("llama")), nullptr);
+  const io::GgufFile whole(folder / "whole.gguf");
+  // Without a gate, "up" would have to hold both; without keys and values, "qkv" all three.
+  for (const auto& [left_out, put_in] : {std::pair{"blk.1.ffn_gate.weight", ""},
+                                         {"blk.1.attn_q.weight", "blk.1.attn_qkv.weight"},
+                                         {"blk.1.attn_k.weight", "blk.1.attn_qkv.weight"}}) {
+    GgufOptions options;
+    for (const io::GgufEntry& entry : whole.metadata())
+      if (entry.key != "general.alignment") options.metadata.emplace_back(entry.key, entry.value);
+    std::vector<std::pair<std::string, Tensor>> tensors;
+    for (const io::GgufTensor& tensor : whole.tensors())
+      if (tensor.name != left_out) tensors.emplace_back(tensor.name, whole.load(tensor));
+    if (*put_in != 0) tensors.emplace_back(put_in, randn({32, 64}));
+    save_gguf(folder / "short.gguf", tensors, options);
+    for (const bool trainable : {false, true}) {
+      try {
+        load_model(folder / "short.gguf", {.trainable = trainable});
+        ADD_FAILURE() << left_out;
+      } catch (const FormatError& error) {
+        EXPECT_THAT(error.what(), HasSubstr("the model's sizes ask for")) << left_out;
+      }
+    }
+  }
+}
+
 /// Writes a model as Hugging Face does.
 void save_folder(const TemporaryFolder& folder, const Decoder& model, const std::map<std::string, std::string>& names) {
   NamedTensors tensors;

@@ -340,6 +340,35 @@ TEST(DecoderConfig, ReadsWindowsOfGguf) {
       {{"attention.sliding_window", 512u}, {"attention.sliding_window_pattern", 3u}, {"rope.freq_base_swa", 20000.0f}});
   EXPECT_EQ(c.window_every, 3);
   EXPECT_EQ(c.window_rope_base, 20000);
+  // llama.cpp's converters write whether each layer has the window, in booleans.
+  const auto listed = [](const io::GgufValue& pattern) {
+    return config_of_file(
+        "gemma3",
+        {{"block_count", 4u}, {"attention.sliding_window", 512u}, {"attention.sliding_window_pattern", pattern}});
+  };
+  EXPECT_EQ(listed(std::vector<bool>{true, false, true, false}).window_every, 2);
+  EXPECT_EQ(listed(std::vector<std::uint32_t>{1, 1, 1, 0}).window_every, 4);
+  for (const io::GgufValue& wrong : {io::GgufValue(std::vector<bool>{true, true}), io::GgufValue(std::vector<bool>{}),
+                                     io::GgufValue(std::vector<bool>{false, true, true, true}), io::GgufValue(true)})
+    EXPECT_THROW(listed(wrong), FormatError) << wrong.str();
+}
+
+TEST(DecoderConfig, RefusesNumbersThatMakeEveryLogitInfinite) {
+  for (const char* key : {"attention.scale", "attn_logit_softcapping", "final_logit_softcapping",
+                          "rope.scaling.attn_factor", "rope.freq_base", "rope.freq_base_swa"}) {
+    for (const float value : {std::nanf(""), HUGE_VALF, 1e38f, -1.0f})
+      EXPECT_THROW(config_of_file("gemma3", {{key, value}}), FormatError) << key << " " << value;
+  }
+  for (const auto& [architecture, layers] : {std::pair{"gemma2", 46u}, {"gemma3", 62u}}) {
+    EXPECT_THROW(config_of_file(architecture, {{"block_count", layers}, {"attention.head_count", 0u}}), FormatError);
+  }
+}
+
+TEST(DecoderConfig, Gemma2CapsUnlessTheFileSaysOtherwise) {
+  EXPECT_EQ(config_of_file("gemma2", {}).attention_softcap, 50);
+  EXPECT_EQ(config_of_file("gemma2", {}).logit_softcap, 30);
+  EXPECT_EQ(config_of_file("gemma2", {{"final_logit_softcapping", 0.0f}}).logit_softcap, 0);
+  EXPECT_EQ(config_of_file("llama", {}).logit_softcap, 0);
 }
 
 }  // namespace

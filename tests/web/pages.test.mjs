@@ -64,6 +64,7 @@ test("Draw trains, its loss falls, and a drawn seven is taken for one", { skip }
     t.diagnostic(await text_of(page, "#compared"));
     await page.select("#model", "cnn");
     await page.waitForFunction(() => document.querySelector("#steps").textContent === "0");
+    await enabled(page, "#train");
     await page.click("#train");
     await steps(page, 10);
     await page.click("#train");

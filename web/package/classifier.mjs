@@ -10,6 +10,8 @@ function pack(images, labels = []) {
     throw new EtnaError("classifier: images must be a Uint8Array of 784 bytes each, 0 to 255");
   if (images.length % PIXELS)
     throw new EtnaError(`classifier: ${images.length} bytes are no images of 28×28`, "ShapeError");
+  if (!Array.prototype.every.call(labels, (label) => Number.isInteger(label) && label >= 0 && label <= 9))
+    throw new EtnaError("classifier: labels are 0 to 9", "IndexError");
   const bytes = new Uint8Array(images.length + labels.length);
   bytes.set(images);
   bytes.set(labels, images.length);

@@ -13,7 +13,8 @@ async function compile(url, on_progress) {
   const counter = new TransformStream({
     transform(chunk, out) {
       loaded += chunk.length;
-      on_progress({ loaded, total });
+      // Another server's encoding cannot be seen: its length is not the module's.
+      on_progress({ loaded, total: loaded <= total ? total : 0 });
       out.enqueue(chunk);
     },
   });
@@ -30,7 +31,7 @@ export async function open_module(make, url, options, on_progress) {
   const module = await compile(url, on_progress);
   return new Promise((resolve, reject) => {
     const instantiateWasm = (imports, receive) => {
-      WebAssembly.instantiate(module, imports).then((instance) => receive(instance, module), reject);
+      WebAssembly.instantiate(module, imports).then((instance) => receive(instance, module)).catch(reject);
       return {};
     };
     make({ ...options, instantiateWasm }).then(resolve, reject);

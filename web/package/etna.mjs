@@ -29,9 +29,16 @@ export async function load({ wasm, kernels, device = "auto", threads = true, wor
   } else {
     transport = await Runtime.open(options, on_progress);
   }
-  const { devices } = await transport.call("devices", {});
-  onProgress?.({ stage: "ready", ...bytes });
-  return new Etna(transport, devices, device);
+  try {
+    const { devices } = await transport.call("devices", {});
+    const etna = new Etna(transport, devices, device);
+    onProgress?.({ stage: "ready", ...bytes });
+    return etna;
+  } catch (error) {
+    // Nobody else could end the worker.
+    transport.close?.();
+    throw error;
+  }
 }
 
 class Etna {

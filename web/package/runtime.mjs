@@ -88,7 +88,9 @@ async function open_source(source, signal) {
     const response = await fetch(source, { signal });
     if (!response.ok) throw new EtnaError(`${source}: ${response.status} ${response.statusText}`, "FormatError");
     // The length of a compressed answer is not the file's.
-    const length = response.headers.get("content-encoding") ? null : response.headers.get("content-length");
+    // Of another server's answer the encoding cannot be seen.
+    const plain = response.type === "basic" && !response.headers.get("content-encoding");
+    const length = plain ? response.headers.get("content-length") : null;
     if (length !== null) return { size: Number(length), chunks: response.body };
     source = await response.blob();
   }
@@ -107,7 +109,8 @@ async function* iterate(stream) {
   try {
     for (let part; !(part = await reader.read()).done; ) yield part.value;
   } finally {
-    reader.releaseLock();
+    // Of what was read to its end this cancels nothing.
+    await reader.cancel().catch(() => {});
   }
 }
 

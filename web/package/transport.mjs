@@ -14,7 +14,12 @@ export class WorkerTransport {
     transport.#worker = worker;
     worker.onmessage = ({ data }) => transport.#receive(data);
     worker.onerror = (event) => transport.#end(`the worker stopped: ${event.message ?? "it could not be loaded"}`);
-    transport.notes = (await transport.#send("open", { options, tell: Boolean(on_progress) }, on_progress)).notes;
+    try {
+      transport.notes = (await transport.#send("open", { options, tell: Boolean(on_progress) }, on_progress)).notes;
+    } catch (error) {
+      transport.close();
+      throw error;
+    }
     return transport;
   }
 

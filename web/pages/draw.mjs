@@ -11,10 +11,33 @@ const LOSS_STEPS = 5, ACCURACY_STEPS = 50;
 const COUNTED = 1000;
 /** What is chosen before training. */
 const SETTINGS = ["images", "model", "device", "lr", "batch", "plan"];
+const BUTTONS = ["train", "reset", "compare", "example"];
 
 const chart = new Chart($("chart"));
 let etna, found, data, classifier, training = false, asked = false, again = false;
 let next = random(5), order = [], drawn = 0, taken = 0;
+
+function disable(ids, disabled = true) {
+  for (const id of ids) $(id).disabled = disabled;
+}
+
+/** Whether there are images, and how many actions are under way or wait. */
+let ready = false, turns = 0, last_turn = Promise.resolve();
+
+/** Runs actions that make classifiers one after another, also where the next is asked for before one has ended. */
+function in_turn(action) {
+  return guarded(async () => {
+    turns++;
+    disable(BUTTONS);
+    const turn = last_turn.then(action);
+    last_turn = turn.catch(() => {});
+    try {
+      await turn;
+    } finally {
+      if (--turns === 0) disable(BUTTONS, !ready);
+    }
+  });
+}
 
 /** Each image once in random order (Fisher & Yates), then anew. */
 function next_image(count) {
@@ -59,7 +82,6 @@ async function accuracy_of(count) {
 }
 
 async function start_anew() {
-  $("train").disabled = true;
   const old = classifier;
   classifier = null;
   await old?.free();
@@ -73,7 +95,6 @@ async function start_anew() {
   taken = 0;
   $("steps").textContent = "0";
   for (const id of ["loss", "accuracy", "speed"]) $(id).textContent = "–";
-  $("train").disabled = false;
   await classify();
 }
 
@@ -81,10 +102,14 @@ async function train() {
   if (training) return (training = false);
   training = true;
   $("train").textContent = "Pause";
-  for (const id of ["reset", "compare", ...SETTINGS]) $(id).disabled = true;
+  disable(["reset", "compare", ...SETTINGS]);
   try {
     const planned = Number($("plan").value);
-    if (planned && taken >= planned) await start_anew();
+    if (planned && taken >= planned) {
+      disable(["train"]);
+      await start_anew();
+      disable(["train"], false);
+    }
     let since = performance.now(), steps = 0;
     while (training) {
       const { step, loss } = await classifier.train_step(...batch(), { lr: learning_rate(taken, planned) });
@@ -103,7 +128,7 @@ async function train() {
         steps = 0;
       }
       if (step === planned) {
-        $("train").disabled = true;
+        disable(["train"]);
         chart.add_accuracy(step, await accuracy_of(Infinity));
         await classify();
         break;
@@ -118,41 +143,36 @@ async function train() {
   } finally {
     training = false;
     $("train").textContent = "Train";
-    for (const id of ["train", "reset", "compare", ...SETTINGS]) $(id).disabled = false;
+    disable(["train", "reset", "compare", ...SETTINGS], false);
   }
 }
 
 /** Steps a second of the chosen model on each device. */
 async function compare() {
-  $("compare").disabled = $("train").disabled = true;
-  const results = [];
-  try {
-    for (const device of usable(etna)) {
-      $("compared").textContent = `Timing ${product(device)} …`;
-      const one = await etna.classifier({ model: $("model").value, device: device.name });
-      try {
-        const step = async (count) => {
-          let last;
-          for (let i = 0; i < count; i++) last = await one.train_step(...batch());
-          await last.loss();
-        };
-        await step(3);
-        let steps = 0;
-        const begin = performance.now();
-        while (performance.now() - begin < 1500) {
-          await step(10);
-          steps += 10;
-        }
-        results.push(`${product(device)} ${((steps / (performance.now() - begin)) * 1000).toFixed(0)}`);
-      } finally {
-        await one.free();
+  const results = [], model = $("model").value;
+  for (const device of usable(etna)) {
+    $("compared").textContent = `Timing ${product(device)} …`;
+    const one = await etna.classifier({ model, device: device.name });
+    try {
+      const step = async (count) => {
+        let last;
+        for (let i = 0; i < count; i++) last = await one.train_step(...batch());
+        await last.loss();
+      };
+      await step(3);
+      let steps = 0;
+      const begin = performance.now();
+      while (performance.now() - begin < 1500) {
+        await step(10);
+        steps += 10;
       }
+      results.push(`${product(device)} ${((steps / (performance.now() - begin)) * 1000).toFixed(0)}`);
+    } finally {
+      await one.free();
     }
-    $("compared").textContent = `Steps a second: ${results.join(", ")}.` +
-      (results.length === 1 ? " There is no other device here." : "");
-  } finally {
-    $("compare").disabled = $("train").disabled = false;
   }
+  $("compared").textContent = `Steps a second: ${results.join(", ")}.` +
+    (results.length === 1 ? " There is no other device here." : "");
 }
 
 /** Asks for the drawing; while an answer is awaited, a newer drawing waits. */
@@ -191,10 +211,10 @@ const pad = new Pad($("pad"), () => {
 });
 
 $("train").onclick = guarded(train);
-$("reset").onclick = guarded(start_anew);
-$("compare").onclick = guarded(compare);
-for (const id of SETTINGS.slice(1)) $(id).onchange = guarded(start_anew);
-$("images").onchange = guarded(use_images);
+$("reset").onclick = in_turn(start_anew);
+$("compare").onclick = in_turn(compare);
+for (const id of SETTINGS.slice(1)) $(id).onchange = in_turn(start_anew);
+$("images").onchange = in_turn(use_images);
 function clear() {
   pad.clear();
   $("bars").replaceChildren();
@@ -209,23 +229,26 @@ $("example").onclick = guarded(async () => {
 
 /** Loads the images that are chosen. Where that fails, others can be chosen. */
 async function use_images() {
-  for (const id of ["train", "reset", "compare", "example", ...SETTINGS]) $(id).disabled = true;
+  ready = false;
+  disable(SETTINGS.slice(1));
   $("data").textContent = "Loading …";
   clear();
   try {
     data = await load_images(found, $("images").value);
     await start_anew();
     $("data").textContent = [data.about, ...found.notes].join(" ");
-    for (const id of ["train", "reset", "compare", "example", ...SETTINGS]) $(id).disabled = false;
+    ready = true;
+    disable(SETTINGS, false);
   } catch (error) {
     $("data").textContent = "These images cannot be used.";
     throw error;
   } finally {
-    $("images").disabled = false;
+    disable(["images"], false);
   }
 }
 
-await guarded(async () => {
+disable(SETTINGS);
+await in_turn(async () => {
   found = await find_data();
   const sets = image_sets(found);
   for (const { kind, title } of sets) $("images").append(new Option(title, kind));

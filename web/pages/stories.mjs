@@ -5,7 +5,15 @@ import { $, find_data, guarded, list_devices, mebibytes, open_etna } from "./pag
 const sources = new Map();
 let etna, model, loaded = "", controller;
 
-async function load_chosen() {
+/** One model at a time is loaded: of two that are asked for quickly, both would stay in memory. */
+let loading = Promise.resolve();
+function load_chosen() {
+  const turn = loading.then(load_now);
+  loading = turn.catch(() => {});
+  return turn;
+}
+
+async function load_now() {
   const name = $("model").value, device = $("device").value;
   if (loaded === `${name} ${device}`) return;
   loaded = "";

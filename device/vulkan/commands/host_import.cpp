@@ -28,10 +28,15 @@ void release(Device device, std::uint64_t address) noexcept {
   try {
     Context& context = Context::of(device);
     std::lock_guard lock(context.mutex);
-    if (context.logical.lost.empty()) context.recorder.finish();
+    try {
+      if (context.logical.lost.empty()) context.recorder.finish();
+    } catch (...) {
+      // Lost while it was waited for, or what was recorded could not be submitted; what had been may still run.
+      context.logical.vk.vkDeviceWaitIdle(context.logical.handle);
+    }
     context.segments.release({.address = address});
   } catch (...) {
-    // The device was lost while it was waited for, and reads nothing any more.
+    // There is no such device any more.
   }
 }
 
@@ -45,6 +50,7 @@ StoragePtr import_host(Device device, std::span<const std::byte> bytes, std::sha
   const std::uint64_t unit = context.logical.adapter.host_import_alignment;
   if (unit == 0 || unit > kPage) return nullptr;
   const std::uintptr_t begin = at / kPage * kPage, end = (at + bytes.size() + kPage - 1) / kPage * kPage;
+  if (end - begin > context.logical.adapter.max_allocation) return nullptr;
   Buffer buffer;
   if (import_buffer(context.logical, reinterpret_cast<void*>(begin), end - begin, buffer) != VK_SUCCESS) return nullptr;
   if (!context.segments.adopt(buffer)) {

@@ -208,7 +208,9 @@ VkPipeline Pipelines::make(const Shader& shader, std::span<const std::uint32_t> 
   const ShaderNeeds needs = shader_needs(shader.words, spec);
   if ((needs.cooperative_matrix || needs.subgroups) && has.v13.subgroupSizeControl && has.v13.computeFullSubgroups) {
     info.stage.pNext = &size;
-    info.stage.flags = VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
+    // Only whole ones can be asked to be full.
+    if (needs.local_size[0] % size.requiredSubgroupSize == 0)
+      info.stage.flags = VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
   }
   info.layout = layout_;
   VkPipeline pipeline = VK_NULL_HANDLE;

@@ -41,41 +41,52 @@ struct Tiling {
   std::int64_t sets = 1;  ///< of a workgroup
 };
 
+/// The fewest threads of a workgroup: a whole subgroup.
+std::int64_t least_threads(const gpu::Capabilities& can) { return std::max<std::int64_t>(32, can.subgroup_size); }
+
+/// As many threads as there is work for, in whole subgroups. @param most a number of whole subgroups of any size
+std::int64_t whole_subgroups(std::int64_t threads, std::int64_t most, const gpu::Capabilities& can) {
+  const std::int64_t least = least_threads(can);
+  return std::clamp((threads + least - 1) / least * least, least, std::max(least, most));
+}
+
 /// Threads that share k, so that all of them take at most `most` chunks in a round, and few idle in the last round.
-std::int64_t threads_for(std::int64_t k, std::int64_t chunks_per_thread, std::int64_t most) {
+std::int64_t threads_for(std::int64_t k, std::int64_t chunks_per_thread, std::int64_t most,
+                         const gpu::Capabilities& can) {
   const std::int64_t chunks = std::max<std::int64_t>(1, (k + kChunk - 1) / kChunk), rounds = (chunks + most - 1) / most;
   const std::int64_t threads = (chunks + rounds * chunks_per_thread - 1) / (rounds * chunks_per_thread);
-  return (threads + 31) / 32 * 32;
+  return whole_subgroups(threads, most, can);
 }
 
 /// Of quantized_linear.comp. More rows where there are enough to fill the device nevertheless; codes are floats in
 /// registers, which bounds the rows of a format that takes long to decode. Tuned on an H200.
 Tiling tiling_of_floats(std::int64_t n, std::int64_t k, std::int64_t x_rows, bool plain, bool gate,
-                        std::int64_t compute_units) {
-  if (x_rows == 1 && plain && n / 8 >= 4 * compute_units) return {threads_for(k, 2, 128), 8, 1};
-  const std::int64_t chunks = x_rows <= 2 ? 2 : 1, threads = threads_for(k, chunks, 128);
+                        const gpu::Capabilities& can) {
+  const std::int64_t compute_units = can.compute_units;
+  if (x_rows == 1 && plain && n / 8 >= 4 * compute_units) return {threads_for(k, 2, 128, can), 8, 1};
+  const std::int64_t chunks = x_rows <= 2 ? 2 : 1, threads = threads_for(k, chunks, 128, can);
   if (gate && x_rows > 2) return {threads, 1, chunks};
   if (x_rows == 1 && plain && n / 4 >= 3 * compute_units) return {threads, 4, chunks};
   return {threads, n / 2 >= 2 * compute_units ? 2 : 1, chunks};
 }
 
 /// Of the loop of quantized_linear.comp for aligned halves, whose chunks have eight elements. Tuned on an H200.
-Tiling tiling_of_halves(std::int64_t n, std::int64_t k, std::int64_t x_rows, bool gate, std::int64_t compute_units) {
+Tiling tiling_of_halves(std::int64_t n, std::int64_t k, std::int64_t x_rows, bool gate, const gpu::Capabilities& can) {
   const std::int64_t eights = k / 8;
-  if (x_rows == 1 && n / 4 >= 8 * compute_units) return {32, 2, 2};
-  const std::int64_t threads = std::clamp<std::int64_t>((eights / 2 + 31) / 32 * 32, 32, 256);
+  if (x_rows == 1 && n / 4 >= 8 * static_cast<std::int64_t>(can.compute_units)) return {least_threads(can), 2, 2};
+  const std::int64_t threads = whole_subgroups(eights / 2, 256, can);
   return {threads, x_rows <= 2 && !gate ? 2 : 1, x_rows <= 2 && eights >= 2 * threads ? 2 : 1};
 }
 
 /// Of quantized_dot.comp. Tuned on an H200.
-Tiling tiling_of_bytes(std::int64_t k, std::int64_t x_rows, bool gate) {
-  const std::int64_t threads = std::clamp<std::int64_t>((k / kUnit + 31) / 32 * 32, 32, 128);
+Tiling tiling_of_bytes(std::int64_t k, std::int64_t x_rows, bool gate, const gpu::Capabilities& can) {
+  const std::int64_t threads = whole_subgroups(k / kUnit, 128, can);
   return {threads, x_rows <= 2 && !gate ? 2 : 1, 1};
 }
 
 /// The same where a workgroup owns as many results as are rounded together.
 Tiling tiling_of_rounded(std::int64_t x_rows, bool gate, const gpu::Capabilities& can) {
-  const std::int64_t threads = std::max<std::int64_t>(32, can.subgroup_size);
+  const std::int64_t threads = least_threads(can);
   const auto most = static_cast<std::int64_t>(std::min(can.max_workgroup_size, can.max_subgroups * can.subgroup_size));
   std::int64_t rows = gate && x_rows <= 2 ? 2 : 1;
   while (kRoundedBlock / rows * threads > most) rows *= 2;
@@ -201,7 +212,7 @@ void linear_rows(const OpCall& call, const Tensor& out) {
     launch.x = empty({rounded_bytes(rows * k)}, {u8, x.device()});
     record_rounding(call, x, norm, launch.x, rows, k);
     launch.norm = Tensor();
-    launch.record(call, shaders::quantized_dot, tiling_of_bytes(k, x_rows, gate), true);
+    launch.record(call, shaders::quantized_dot, tiling_of_bytes(k, x_rows, gate, can), true);
   } else {
     bool plain = true, halves = true;  // halves: what is_wide() of the shader asks
     for (std::size_t i = 0; i < a.weights; ++i) {
@@ -210,8 +221,8 @@ void linear_rows(const OpCall& call, const Tensor& out) {
       halves = halves && w[i].aligned >= 16 && w[i].format == w[0].format && w[i].aligned == w[0].aligned &&
                (format.name == "F16" || format.name == "BF16");
     }
-    const Tiling tiling = halves ? tiling_of_halves(a.columns(), k, x_rows, gate, can.compute_units)
-                                 : tiling_of_floats(a.columns(), k, x_rows, plain, gate, can.compute_units);
+    const Tiling tiling = halves ? tiling_of_halves(a.columns(), k, x_rows, gate, can)
+                                 : tiling_of_floats(a.columns(), k, x_rows, plain, gate, can);
     launch.record(call, subgroups ? shaders::quantized_linear : shaders::quantized_linear_shared, tiling, subgroups);
   }
   if (!same) Tensor(out).copy_(y);
@@ -246,7 +257,7 @@ bool rounded_linear_gpu(const OpCall& call, std::span<Tensor> out) {
   const bool gate = a.linear.gate != Gate::none;
   if (a.rounds) launch.rounded = out[1];
   launch.record(call, shaders::quantized_dot,
-                a.rounds ? tiling_of_rounded(x_rows, gate, can) : tiling_of_bytes(a.columns, x_rows, gate), true);
+                a.rounds ? tiling_of_rounded(x_rows, gate, can) : tiling_of_bytes(a.columns, x_rows, gate, can), true);
   return true;
 }
 
