@@ -150,7 +150,8 @@ std::size_t storage_bytes(const BlockFormat& format, std::int64_t count) {
   const std::int64_t blocks = count / format.elements;
   std::int64_t bytes = 0;
   if (__builtin_mul_overflow(blocks, static_cast<std::int64_t>(format.bytes), &bytes) ||
-      __builtin_add_overflow(bytes, static_cast<std::int64_t>(count > 0 ? format.tail : 0), &bytes))
+      __builtin_add_overflow(bytes, static_cast<std::int64_t>(count > 0 ? format.tail : 0), &bytes) ||
+      static_cast<std::uint64_t>(bytes) > std::numeric_limits<std::size_t>::max())
     throw ShapeError(fmt::format("{}: {} elements take more bytes than any memory holds", format.name, count));
   return static_cast<std::size_t>(bytes);
 }
