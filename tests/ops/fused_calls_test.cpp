@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <etna/device/kernel.h>
+#include <etna/device/platform.h>
 #include <etna/etna.h>
 #include <etna/tensor/fusion.h>
 #include <etna/tensor/ops/matmul/gemm/tuned.h>
@@ -187,6 +188,7 @@ TEST_P(FusedCalls, WritesBetweenCallsAreSeenInOrder) {
 }
 
 TEST_P(FusedCalls, AResultIsThereForWhoeverReadsIt) {
+  if (!kHasThreads) GTEST_SKIP() << "a build without threads";
   NoGrad off;
   Tensor x = full({2, 8}, 1, {f32, device()}), d = full({2, 8}, 2, {f32, device()});
   EXPECT_EQ((x + d).to_vector<float>(), std::vector<float>(16, 3));
@@ -209,6 +211,7 @@ TEST_P(FusedCalls, AResultIsThereForWhoeverReadsIt) {
 }
 
 TEST_P(FusedCalls, ResultsGoFromThreadToThread) {
+  if (!kHasThreads) GTEST_SKIP() << "a build without threads";
   NoGrad off;
   Tensor w = ones({8}, {f32, device()}), b = zeros({8}, {f32, device()});
   std::vector<std::thread> threads;

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <etna/autograd/autograd.h>
+#include <etna/device/platform.h>
 #include <etna/device/transfers.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/random/philox.h>
@@ -131,6 +132,7 @@ TEST(Random, RefusesWhatItCannotMake) {
 }
 
 TEST(Random, ThreadsNeverShareNumbers) {
+  if (!kHasThreads) GTEST_SKIP() << "a build without threads";
   manual_seed(11);
   std::vector<std::vector<float>> drawn(8);
   std::vector<std::thread> threads;
