@@ -110,7 +110,10 @@ void add_sampling_options(CLI::App& app, TextOptions& options) {
   app.add_option_function<std::vector<std::string>>(
       "--logit-bias",
       [&s](const std::vector<std::string>& all) {
-        for (const std::string& one : all) s.logit_bias.insert_or_assign(bias_of(one).first, bias_of(one).second);
+        for (const std::string& one : all) {
+          const auto [token, bias] = bias_of(one);
+          s.logit_bias[token] = bias;
+        }
       },
       "TOKEN=NUMBER: added to the logit of a token's id, -inf forbids it; may be given several times");
   options.seed = app.add_option("--seed", s.seed, "of the draws (default: another one each time)");

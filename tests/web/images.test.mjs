@@ -83,6 +83,14 @@ test("the server unpacks gzipped IDX files, and knows digits from clothes", asyn
   });
 });
 
+test("the server knows clothes by the folder above one that is named raw", async () => {
+  await write_images("FashionMNIST/raw", [20, 10]);
+  await served([join(data, "FashionMNIST")], async (at) => {
+    const found = await (await fetch(`${at}/data/index.json`)).json();
+    assert.deepEqual(found.images.map(({ kind }) => kind), ["clothes"]);
+  });
+});
+
 test("the server says which file is damaged or missing, and goes on", async () => {
   const cut = (bytes) => gzipSync(bytes).subarray(0, 200);
   const damaged = await write_images("fashion-mnist-cut", [20, 10], cut, ".gz");
@@ -155,6 +163,32 @@ test("Draw without handwritten digits makes its own, and offers clothes", { skip
     await enabled(page, "#train");
     assert.deepEqual(await kinds_of(page), ["clothes", "made"]);
     assert.match(await text_of(page, "#data"), /makes itself/);
+  });
+});
+
+test("settings that change quickly leave one classifier", { skip }, async () => {
+  await visit_draw([], async (page) => {
+    await page.evaluateOnNewDocument(() => {
+      globalThis.calls = { classifier: 0, free_classifier: 0 };
+      const post = Worker.prototype.postMessage;
+      Worker.prototype.postMessage = function (message, ...more) {
+        if (message?.method in globalThis.calls) globalThis.calls[message.method]++;
+        return post.call(this, message, ...more);
+      };
+    });
+    await visit_again(page);
+    const waits = await page.evaluate(() => {
+      const model = document.querySelector("#model");
+      for (const value of ["cnn", "mlp", "cnn"]) {
+        model.value = value;
+        model.dispatchEvent(new Event("change"));
+      }
+      return document.querySelector("#train").disabled;
+    });
+    assert.ok(waits, "Train waits for all of them");
+    await enabled(page, "#train");
+    assert.deepEqual(await page.evaluate(() => globalThis.calls), { classifier: 4, free_classifier: 3 });
+    assert.equal(await text_of(page, "#error"), "");
   });
 });
 

@@ -98,7 +98,7 @@ test("a cache has the size and dtype that were asked for", { skip: skip_stories 
   }
   assert.deepEqual(written.f16.slice(0, 20), written.f32.slice(0, 20));
   await assert.rejects(open({ cache: "f8" }), /there is no cache "f8"; there are f32, f16, bf16 and q8_0/);
-  for (const context of [0, -5, "many", 1e12]) await assert.rejects(open({ context }), /context is/);
+  for (const context of [0, -5, 1.5, "many", 1e12]) await assert.rejects(open({ context }), /context is/);
 });
 
 test("two texts at once are refused with a sentence", { skip: skip_stories }, async () => {

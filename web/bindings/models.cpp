@@ -48,7 +48,7 @@ constexpr std::int64_t kCacheTokens = 4096;
 models::KvCacheOptions cache_options(const Json& args, const models::Model& model, Device device) {
   models::KvCacheOptions options;
   const Json &context = args.at("context"), &dtype = args.at("cache");
-  if (!context.is_null() && !(context.is_number() && context >= 1 && context <= 1 << 30))
+  if (!context.is_null() && !(context.is_number_integer() && context >= 1 && context <= 1 << 30))
     throw Error("load_model: context is " + context.dump() + "; it is a number of tokens, 1 or more");
   options.tokens = context.is_null() ? std::min<std::int64_t>(model.decoder->config.context, kCacheTokens)
                                      : context.get<std::int64_t>();
