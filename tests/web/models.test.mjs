@@ -78,6 +78,7 @@ test("penalties, biases and typical_p change a text, wrong ones are refused", { 
     [{ typical_p: 2 }, /typical_p/],
     [{ presence_penalty: NaN }, /presence_penalty/],
     [{ temprature: 1 }, /there is no option 'temprature'/],
+    [{ toString: 1 }, /there is no option 'toString'/],
   ])
     await assert.rejects(write(options), message);
   assert.equal((await write({ temperature: undefined, max_tokens: 3 })).tokens.length, 3);

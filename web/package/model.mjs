@@ -80,7 +80,7 @@ export class Model {
   async generate(prompt, options = {}) {
     const { stop = [], on_token, signal, ...numbers } = options;
     for (const name of Object.keys(numbers))
-      if (!(name in DEFAULTS)) throw new EtnaError(`generate: there is no option '${name}'`);
+      if (!Object.hasOwn(DEFAULTS, name)) throw new EtnaError(`generate: there is no option '${name}'`);
     const begin = performance.now();
     const id = new_id();
     // What is undefined is as if it were not there.
