@@ -64,10 +64,11 @@ function(etna_shaders)
   set(out ${CMAKE_CURRENT_BINARY_DIR})
   set(declarations "")
   set(list "")
-  set(cpps "")
+  set(binaries "")
+  set(embedded "")
+  set(definitions "")
   set(lacking "")
   foreach(shader IN LISTS shaders)
-    get_filename_component(family ${shader} NAME_WE)
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${shader})
     set(target vulkan1.2)
     file(STRINGS ${shader} targets REGEX "^// target: ")
@@ -89,9 +90,6 @@ function(etna_shaders)
       endif()
     endforeach()
     etna_shader_variants(${shader} variants)
-    set(includes "")
-    set(definitions "")
-    set(headers "")
     foreach(line IN LISTS variants)
       separate_arguments(words UNIX_COMMAND "${line}")
       list(POP_FRONT words variant)
@@ -99,36 +97,31 @@ function(etna_shaders)
       string(APPEND list "&${variant},\n")
       if(usable)
         list(TRANSFORM words PREPEND -D)
-        set(header ${out}/${variant}.spv.h)
-        add_custom_command(OUTPUT ${header}
+        set(binary ${out}/${variant}.spv)
+        add_custom_command(OUTPUT ${binary}
           COMMAND ${ETNA_GLSLANG} -V --target-env ${target} --quiet
             -I${CMAKE_CURRENT_SOURCE_DIR}/lib -I${out} -I${PROJECT_SOURCE_DIR} ${words}
-            --depfile ${header}.d --vn ${variant}_words -o ${header} ${shader}
-          DEPENDS ${shader} ${ETNA_GENERATED_GLSL} DEPFILE ${header}.d VERBATIM COMMENT "GLSL ${variant}")
-        list(APPEND headers ${header})
-        string(APPEND includes "#include \"${variant}.spv.h\"\n")
-        string(APPEND definitions "const gpu::Shader ${variant}{\"${variant}\", ${variant}_words};\n")
+            --depfile ${binary}.d -o ${binary} ${shader}
+          DEPENDS ${shader} ${ETNA_GENERATED_GLSL} DEPFILE ${binary}.d VERBATIM COMMENT "GLSL ${variant}")
+        list(APPEND binaries ${binary})
+        string(APPEND embedded "ETNA_EMBED(spirv_${variant}, \"${binary}\")\n")
+        string(APPEND definitions "const gpu::Shader ${variant}{\"${variant}\", words(embedded::spirv_${variant}())};\n")
       else()
         string(APPEND definitions "const gpu::Shader ${variant}{\"${variant}\", {}};\n")
       endif()
     endforeach()
-    set(cpp ${out}/${family}.shader.cpp)
-    file(CONFIGURE OUTPUT ${cpp} @ONLY CONTENT
-"#include <etna/shaders/shaders.h>\nnamespace {\n${includes}}\nnamespace etna::shaders {\n${definitions}}\n")
-    set_source_files_properties(${cpp} PROPERTIES OBJECT_DEPENDS "${headers}")
-    list(APPEND cpps ${cpp})
   endforeach()
   file(CONFIGURE OUTPUT ${ETNA_INCLUDE_DIR}/etna/shaders/shaders.h @ONLY CONTENT
-"// Generated: one object a shader variant.\n#pragma once\n#include <etna/device/kernel.h>\n\
+"// Generated: every shader variant.\n#pragma once\n#include <etna/device/kernel.h>\n\
 namespace etna::shaders {\n${declarations}}\n")
   file(CONFIGURE OUTPUT ${ETNA_INCLUDE_DIR}/etna/shaders/all.h @ONLY CONTENT
 "// Generated.\n#pragma once\n#include <span>\n#include <etna/device/kernel.h>\n\
 namespace etna::shaders {\n/// Every shader variant, by family.\nstd::span<const gpu::Shader* const> all();\n}\n")
   file(CONFIGURE OUTPUT ${out}/all.cpp @ONLY CONTENT
-"#include <etna/shaders/all.h>\n#include <etna/shaders/shaders.h>\n\
-namespace etna::shaders {\nstd::span<const gpu::Shader* const> all() {\n\
+"#include <etna/shaders/all.h>\n#include <etna/shaders/shaders.h>\n#include \"${CMAKE_CURRENT_SOURCE_DIR}/embed.h\"\n\
+namespace etna::embedded {\n${embedded}}\nnamespace etna::shaders {\n${definitions}std::span<const gpu::Shader* const> all() {\n\
 static constexpr const gpu::Shader* kAll[] = {\n${list}};\nreturn kAll;\n}\n}\n")
-  list(APPEND cpps ${out}/all.cpp)
+  set_source_files_properties(${out}/all.cpp PROPERTIES OBJECT_DEPENDS "${binaries}")
   list(REMOVE_DUPLICATES lacking)
   if(lacking)
     list(JOIN lacking ", " lacking)
@@ -137,13 +130,7 @@ static constexpr const gpu::Shader* kAll[] = {\n${list}};\nreturn kAll;\n}\n}\n"
   elseif(ETNA_VULKAN)
     message(STATUS "Shaders: every variant is built, by ${ETNA_GLSLANG}")
   endif()
-  if(cpps)
-    add_library(etna_shaders OBJECT ${cpps})
-    target_include_directories(etna_shaders PRIVATE ${out})
-    target_link_libraries(etna_shaders PRIVATE etna_options)
-    set_property(GLOBAL APPEND PROPERTY ETNA_FOLDERS etna_shaders)
-    if(NOT ETNA_VULKAN)
-      set_target_properties(etna_shaders PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0)
-    endif()
-  endif()
+  add_library(etna_shaders OBJECT ${out}/all.cpp)
+  target_link_libraries(etna_shaders PRIVATE etna_options)
+  set_property(GLOBAL APPEND PROPERTY ETNA_FOLDERS etna_shaders)
 endfunction()

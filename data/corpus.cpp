@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 
 const std::string kFetch = "; tools/get-wikitext2 DIR fetches WikiText-2 whole";
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+constexpr std::string_view kCorpusByteOrderMark = "\xEF\xBB\xBF";
 
 /// English prose has about five bytes per token. Without a reserve, a vector that grows by doubling copies most tokens
 /// twice.
@@ -106,7 +106,7 @@ Corpus read_wikitext(const fs::path& folder) {
 }
 
 Corpus split_text(std::string_view text, const std::string& name) {
-  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  if (text.starts_with(kCorpusByteOrderMark)) text.remove_prefix(kCorpusByteOrderMark.size());
   Corpus corpus;
   corpus.source = name;
   reserve_for(text.size(), corpus.train);

@@ -16,9 +16,9 @@ namespace etna::data {
 namespace {
 
 /// SplitMix64 (Steele, Lea & Flood 2014). Uses 64-bit integer arithmetic only, so every machine draws the same numbers.
-class Random {
+class CorpusRandom {
  public:
-  explicit Random(std::uint64_t seed) : state_(seed) {}
+  explicit CorpusRandom(std::uint64_t seed) : state_(seed) {}
   std::uint64_t next() {
     std::uint64_t z = state_ += 0x9E3779B97F4A7C15u;
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
@@ -35,7 +35,7 @@ class Random {
 /// Writes one article: expands templates and remembers the `$` draws.
 class Writer {
  public:
-  explicit Writer(Random& random) : random_(random) {
+  explicit Writer(CorpusRandom& random) : random_(random) {
     const bool she = random_.below(2) == 0;
     facts_ = {{"he", she ? "she" : "he"},   {"He", she ? "She" : "He"},   {"his", she ? "her" : "his"},
               {"His", she ? "Her" : "His"}, {"him", she ? "her" : "him"}, {"name", draw(she ? "woman" : "man")}};
@@ -125,7 +125,7 @@ class Writer {
     return options.substr(0, options.find('|'));
   }
 
-  Random& random_;
+  CorpusRandom& random_;
   std::map<std::string, std::string> facts_;
 };
 
@@ -137,7 +137,7 @@ std::size_t count_tokens(std::string_view text) {
   return count;
 }
 
-std::string write_articles(Random& random, std::size_t tokens) {
+std::string write_articles(CorpusRandom& random, std::size_t tokens) {
   std::string text;
   for (std::size_t count = 0; count < tokens;) {
     const std::string article = Writer(random).write(demo::articles()[random.below(demo::articles().size())]);
@@ -150,12 +150,12 @@ std::string write_articles(Random& random, std::size_t tokens) {
 }  // namespace
 
 std::string demo_text(std::uint64_t seed, std::size_t tokens) {
-  Random random(seed);
+  CorpusRandom random(seed);
   return write_articles(random, tokens);
 }
 
 Corpus demo_corpus(std::uint64_t seed) {
-  Random random(seed);
+  CorpusRandom random(seed);
   Corpus corpus;
   append_lines(write_articles(random, 120'000), corpus.vocab, corpus.train);
   append_lines(write_articles(random, 8'000), corpus.vocab, corpus.valid);

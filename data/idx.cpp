@@ -13,13 +13,13 @@
 namespace etna::data {
 namespace {
 
-struct Encoding {
+struct IdxEncoding {
   unsigned code;
   DType dtype;
   std::size_t bytes;  ///< in the file
 };
-constexpr Encoding kEncodings[] = {{0x08, u8, 1},  {0x09, i8, 1},  {0x0b, i32, 2},
-                                   {0x0c, i32, 4}, {0x0d, f32, 4}, {0x0e, f64, 8}};
+constexpr IdxEncoding kEncodings[] = {{0x08, u8, 1},  {0x09, i8, 1},  {0x0b, i32, 2},
+                                      {0x0c, i32, 4}, {0x0d, f32, 4}, {0x0e, f64, 8}};
 constexpr const char* kKind = "an IDX file";
 constexpr std::size_t kLongestHeader = 4 + 4 * kMaxRank;
 
@@ -36,8 +36,8 @@ Tensor read_idx(const std::filesystem::path& path, Device device) {
   const auto byte = [&](std::size_t i) { return std::to_integer<std::uint32_t>(bytes[i]); };
   if (bytes.size() < 4 || byte(0) != 0 || byte(1) != 0)
     throw refuse("is not an IDX file: it does not begin with two bytes 0, an element type and a rank");
-  const auto* encoding =
-      std::find_if(std::begin(kEncodings), std::end(kEncodings), [&](const Encoding& e) { return e.code == byte(2); });
+  const auto* encoding = std::find_if(std::begin(kEncodings), std::end(kEncodings),
+                                      [&](const IdxEncoding& e) { return e.code == byte(2); });
   if (encoding == std::end(kEncodings)) throw refuse(fmt::format("has the unknown element type {:#04x}", byte(2)));
   const std::size_t rank = byte(3), begin = 4 + 4 * rank;
   if (rank > kMaxRank) throw refuse(fmt::format("has {} dimensions; {} are the most", rank, kMaxRank));
@@ -75,7 +75,7 @@ Tensor read_idx(const std::filesystem::path& path, Device device) {
 }
 
 void write_idx(const std::filesystem::path& path, const Tensor& tensor) {
-  const auto* encoding = std::find_if(std::begin(kEncodings), std::end(kEncodings), [&](const Encoding& e) {
+  const auto* encoding = std::find_if(std::begin(kEncodings), std::end(kEncodings), [&](const IdxEncoding& e) {
     return e.dtype == tensor.dtype() && e.bytes == item_size(e.dtype);
   });
   if (encoding == std::end(kEncodings))

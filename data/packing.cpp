@@ -42,7 +42,7 @@ void Packing::fill(std::int64_t index, std::span<const std::span<const std::int3
 
 namespace {
 
-void check(std::span<const std::int64_t> lengths, std::int64_t seq) {
+void packing_check(std::span<const std::int64_t> lengths, std::int64_t seq) {
   if (seq < 1) throw ShapeError(fmt::format("packing: sequences of {} tokens; it takes at least 1", seq));
   for (std::size_t i = 0; i < lengths.size(); ++i)
     if (lengths[i] < 0 || lengths[i] == INT64_MAX)
@@ -53,7 +53,7 @@ void check(std::span<const std::int64_t> lengths, std::int64_t seq) {
 
 Packing pack_concatenated(std::span<const std::int64_t> lengths, std::int64_t seq, std::int32_t end_token,
                           Remainder remainder) {
-  check(lengths, seq);
+  packing_check(lengths, seq);
   Packing packing{seq, {}, end_token};
   std::int64_t room = 0;
   for (std::size_t i = 0; i < lengths.size(); ++i) {
@@ -76,7 +76,7 @@ Packing pack_concatenated(std::span<const std::int64_t> lengths, std::int64_t se
 }
 
 Packing pack_best_fit(std::span<const std::int64_t> lengths, std::int64_t seq) {
-  check(lengths, seq);
+  packing_check(lengths, seq);
   Packing packing{seq, {}, {}};
   std::vector<PackedRun> rests;
   for (std::size_t i = 0; i < lengths.size(); ++i) {

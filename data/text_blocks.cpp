@@ -16,9 +16,9 @@
 namespace etna::data {
 namespace {
 
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+constexpr std::string_view kTextBlocksByteOrderMark = "\xEF\xBB\xBF";
 
-bool is_line_end(char c) { return c == '\n' || c == '\r'; }
+bool text_blocks_is_line_end(char c) { return c == '\n' || c == '\r'; }
 
 /// Whether a text may be cut before text[at]: white space of ASCII that follows a character that is none.
 bool may_cut(std::string_view text, std::size_t at) {
@@ -103,9 +103,9 @@ std::optional<std::string_view> TextBlocks::next() {
     // Where a block's worth has no place to cut, the block becomes larger.
     buffer_.resize(std::max(block_, filled_ >= block_ ? 2 * filled_ : 0));
     ended_ = !read_more();
-    if (first && std::string_view(buffer_).substr(0, filled_).starts_with(kByteOrderMark)) {
-      buffer_.erase(0, kByteOrderMark.size());
-      filled_ -= kByteOrderMark.size();
+    if (first && std::string_view(buffer_).substr(0, filled_).starts_with(kTextBlocksByteOrderMark)) {
+      buffer_.erase(0, kTextBlocksByteOrderMark.size());
+      filled_ -= kTextBlocksByteOrderMark.size();
     }
     check_text();
     if (!ended_) end = last_cut();
@@ -113,7 +113,7 @@ std::optional<std::string_view> TextBlocks::next() {
   if (ended_) end = filled_;
   if (end == 0) return std::nullopt;
   given_ = end;
-  open_line_ = !is_line_end(buffer_[end - 1]);
+  open_line_ = !text_blocks_is_line_end(buffer_[end - 1]);
   return std::string_view(buffer_).substr(0, end);
 }
 

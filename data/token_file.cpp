@@ -18,12 +18,12 @@ static_assert(std::endian::native == std::endian::little, "token files are littl
 
 constexpr char kHead[16] = {'E', 't', 'n', 'a', ' ', 't', 'o', 'k', 'e', 'n', 's', '\r', '\n', '\x1A', '\n', '\0'};
 constexpr char kTail[8] = {'E', 't', 'n', 'a', ' ', 'e', 'n', 'd'};
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kTokenFileVersion = 1;
 
 /// The last 64 bytes. At the end, since the number and the hash of the ids are known only then, and a file that is
 /// written in one pass needs no second.
 struct Trailer {
-  std::uint32_t version = kVersion, width = 0;
+  std::uint32_t version = kTokenFileVersion, width = 0;
   std::uint64_t size = 0, vocabulary = 0, tokenizer_hash = 0, content_hash = 0;
   std::uint64_t unused = 0;
   std::uint64_t hash = 0;  ///< XXH3 of all fields before
@@ -51,8 +51,9 @@ TokenFile::TokenFile(const std::filesystem::path& file)
   if (map_->size() < sizeof kHead + sizeof trailer) refuse(damaged);
   std::memcpy(&trailer, map_->bytes() + map_->size() - sizeof trailer, sizeof trailer);
   if (std::memcmp(trailer.tail, kTail, sizeof kTail) != 0 || trailer.hash != hash_of(trailer)) refuse(damaged);
-  if (trailer.version != kVersion)
-    refuse(fmt::format("has version {} of token files, and this Etna reads version {}", trailer.version, kVersion));
+  if (trailer.version != kTokenFileVersion)
+    refuse(fmt::format("has version {} of token files, and this Etna reads version {}", trailer.version,
+                       kTokenFileVersion));
   const std::uint64_t bytes = map_->size() - sizeof kHead - sizeof trailer;
   const bool fits = (trailer.width == 2 && trailer.vocabulary <= kNarrow) || trailer.width == 4;
   if (!fits || trailer.vocabulary > INT32_MAX || bytes % trailer.width != 0 || trailer.size != bytes / trailer.width)

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <etna/device/error.h>
+#include <etna/device/rounding.h>
 
 namespace etna {
 
@@ -29,7 +30,6 @@ constexpr std::size_t kSmallSegment = std::size_t{4} << 20;
 constexpr std::size_t kLargeSegment = std::size_t{64} << 20;
 constexpr std::size_t kMostBytes = (~std::size_t{0} >> 2) + 1;  // a quarter of all addresses
 
-std::size_t round_up(std::size_t n, std::size_t to) { return (n + to - 1) / to * to; }
 /// $ETNA_MEMORY_LIMIT in bytes, a cap per device: for sharing a machine, and for tests. Read each time; new segments
 /// are rare.
 std::uint64_t memory_limit() {

@@ -25,7 +25,7 @@ struct Layer {
   Projection* layer;
 };
 
-std::vector<Layer> layers_of(Decoder& decoder) {
+std::vector<Layer> adapter_file_layers_of(Decoder& decoder) {
   std::vector<Layer> list;
   for (std::size_t i = 0; i < decoder.blocks.size(); ++i) {
     DecoderBlock& b = decoder.blocks[i];
@@ -111,7 +111,7 @@ struct FileMatrix {
 
 std::vector<FileMatrix> matrices_of(Decoder& decoder, const FileKind& kind, const HasTensor& has) {
   std::vector<FileMatrix> list;
-  for (const Layer& layer : layers_of(decoder)) {
+  for (const Layer& layer : adapter_file_layers_of(decoder)) {
     const StoredPlace place = kind.place_of(layer.name, has);
     const auto same = [&](const FileMatrix& matrix) { return matrix.name == place.name; };
     auto found = std::find_if(list.begin(), list.end(), same);

@@ -10,7 +10,7 @@
 namespace etna::models {
 namespace {
 
-const DecoderConfig& checked(const DecoderConfig& config) {
+const DecoderConfig& decoder_checked(const DecoderConfig& config) {
   config.check();
   return config;
 }
@@ -22,14 +22,14 @@ T& lasting(T&& object) {
 }
 
 /// Rows of a table that may be frozen.
-Tensor rows_of(const Projection& table, const Tensor& indices) {
+Tensor decoder_rows_of(const Projection& table, const Tensor& indices) {
   return table.frozen() ? quantized_embedding(indices, table.blocks()) : embedding(table.weight, indices);
 }
 
 }  // namespace
 
 Decoder::Decoder(const DecoderConfig& given, Weights& weights)
-    : config(checked(given)),
+    : config(decoder_checked(given)),
       token_embedding(weights, "token_embedding", config.width, config.vocabulary, false),
       position_embedding(
           config.positions == PositionKind::learned
@@ -56,9 +56,9 @@ std::unique_ptr<nn::Module> Decoder::another() const {
 
 Tensor Decoder::embed(const Tensor& tokens, const Tensor& positions) const {
   if (tokens.dim() != 2) throw ShapeError(fmt::format("Decoder: tokens are {}; wanted [B, T]", str(tokens.shape())));
-  Tensor x = rows_of(token_embedding, tokens);
+  Tensor x = decoder_rows_of(token_embedding, tokens);
   if (config.embedding_scale != 1) x = x * config.embedding_scale;
-  return position_embedding ? x + rows_of(*position_embedding, positions) : x;
+  return position_embedding ? x + decoder_rows_of(*position_embedding, positions) : x;
 }
 
 Tensor Decoder::embedded(const Tensor& tokens) const {

@@ -66,7 +66,7 @@ Tensor prepare(const Tensor& x, const Norm* norm, QuantizedLinearOptions& option
 /// Whether rows of a layer's result can be rounded for a norm.
 bool rounds_for(const Norm* norm) { return norm == nullptr || norm->kind == NormKind::rms; }
 
-std::int64_t rows_of(const Tensor& x) { return x.size(0) * x.size(1); }
+std::int64_t decoder_block_rows_of(const Tensor& x) { return x.size(0) * x.size(1); }
 
 /// Rows as a product takes them, from the product before or rounded now.
 RoundedRows rounded(const DecoderRows& in, const Norm* norm, DType dtype) {
@@ -91,7 +91,7 @@ DecoderRows project(const Projection& layer, const DecoderRows& in, const Norm* 
   }
   const QuantizedTensor blocks = layer.blocks();
   if (dtype == f32 && rounds_for(norm)) {
-    if (const auto to = rounded_rows_dtype(in.x.device(), rows_of(in.x), std::span(&blocks, 1))) {
+    if (const auto to = rounded_rows_dtype(in.x.device(), decoder_block_rows_of(in.x), std::span(&blocks, 1))) {
       RoundedLinearOptions options{.bias = layer.bias, .residual = residual};
       if (layer.out % 32 == 0) round_for(next, options);
       if (norm != nullptr) options.eps = norm->eps;
@@ -302,18 +302,18 @@ DecoderRows DecoderFeedForward::forward(const DecoderRows& in, const Norm* norm,
     const Tensor bias = biases_of({gate.get(), &up});
     const std::array blocks{gate->blocks(), up.blocks()};
     const std::optional<DType> to =
-        x.dtype() == f32 && rounds_for(norm) ? takes_rounded(x.device(), rows_of(x)) : std::nullopt;
+        x.dtype() == f32 && rounds_for(norm) ? takes_rounded(x.device(), decoder_block_rows_of(x)) : std::nullopt;
     if (to) {
       const QuantizedTensor behind = down.blocks();
       RoundedLinearOptions options{.bias = bias, .gate = fused};
       if (!down.has_adapter() && sub_norm == nullptr && up.out % 32 == 0)
-        options.rounds = rounded_rows_dtype(x.device(), rows_of(x), std::span(&behind, 1));
+        options.rounds = rounded_rows_dtype(x.device(), decoder_block_rows_of(x), std::span(&behind, 1));
       if (norm != nullptr) options.eps = norm->eps;
       const RoundedLinearResult result = quantized_linear(rounded(in, norm, *to), blocks, options);
       h = {result.y, result.rounded};
     } else {
       QuantizedLinearOptions options{.bias = bias, .gate = fused};
-      options.dtype = operand_dtype(down, sub_norm.get(), x.device(), rows_of(x), x.dtype());
+      options.dtype = operand_dtype(down, sub_norm.get(), x.device(), decoder_block_rows_of(x), x.dtype());
       const Tensor rows = prepare(x, norm, options);
       h.x = quantized_linear(rows, blocks, options);
     }
@@ -354,7 +354,7 @@ DecoderRows DecoderBlock::forward(const DecoderRows& in, const DecoderCache& cac
     return ffn.forward({normed}, nullptr, y.x);
   }
   if (attention_post_norm == nullptr) {
-    const std::int64_t rows = rows_of(x);
+    const std::int64_t rows = decoder_block_rows_of(x);
     NextNorm inner;
     if (rounds_for(ffn_norm.get())) inner = {ffn_norm.get(), ffn.takes_rounded(x.device(), rows)};
     NextNorm outer;

@@ -36,7 +36,7 @@ class Reader {
   std::string prefix_;
 };
 
-void read_rope(const Reader& read, const io::GgufFile& file, DecoderConfig& c) {
+void decoder_config_gguf_read_rope(const Reader& read, const io::GgufFile& file, DecoderConfig& c) {
   RopeConfig& rope = c.rope;
   rope.size = read.integer("rope.dimension_count", rope.size);
   rope.base = read.number("rope.freq_base", rope.base);
@@ -94,7 +94,7 @@ void read_windows(const io::GgufFile& file, DecoderConfig& c) {
     throw FormatError(fmt::format("'{}' is no repeated row of sliding and full attention", key));
 }
 
-DecoderConfig read_config(const io::GgufFile& file) {
+DecoderConfig decoder_config_gguf_read_config(const io::GgufFile& file) {
   DecoderConfig c;
   c.architecture = file.string("general.architecture");
   const Architecture* architecture = find_architecture_gguf(c.architecture);
@@ -125,7 +125,7 @@ DecoderConfig read_config(const io::GgufFile& file) {
   c.window = read.integer("attention.sliding_window", 0);
   read_windows(file, c);
   fill_defaults(c);
-  read_rope(read, file, c);
+  decoder_config_gguf_read_rope(read, file, c);
 
   const auto has = [&](const char* name) { return file.find_tensor(name) != nullptr; };
   c.tied = !has("output.weight");
@@ -146,7 +146,7 @@ DecoderConfig read_config(const io::GgufFile& file) {
 
 DecoderConfig decoder_config(const io::GgufFile& file) {
   try {
-    DecoderConfig config = read_config(file);
+    DecoderConfig config = decoder_config_gguf_read_config(file);
     config.check();
     return config;
   } catch (const FormatError& error) {

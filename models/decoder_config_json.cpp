@@ -117,7 +117,7 @@ void read_scaling(const Json& scaling, RopeConfig& rope, std::int64_t context) {
   }
 }
 
-void read_rope(const Json& json, DecoderConfig& c) {
+void decoder_config_json_read_rope(const Json& json, DecoderConfig& c) {
   RopeConfig& rope = c.rope;
   // Hugging Face has no such field: its files are all of the other kind.
   rope.interleaved = read(json, "rope_interleaved", false);
@@ -210,7 +210,7 @@ void read_quantization(const Json& json, DecoderConfig& c) {
   }
 }
 
-DecoderConfig read_config(const Json& whole) {
+DecoderConfig decoder_config_json_read_config(const Json& whole) {
   // Models of several kinds of input keep the text's part apart.
   const Json* text = field(whole, "text_config");
   const Json& json = text != nullptr && text->is_object() ? *text : whole;
@@ -271,7 +271,7 @@ DecoderConfig read_config(const Json& whole) {
   if (scalar > 0) c.attention_scale = 1 / std::sqrt(scalar);
   fill_defaults(c);
   read_window(json, c);
-  read_rope(json, c);
+  decoder_config_json_read_rope(json, c);
   const Json* quantization = field(json, "quantization_config");
   if (quantization == nullptr) quantization = field(whole, "quantization_config");
   if (quantization != nullptr && quantization->is_object()) read_quantization(*quantization, c);
@@ -376,7 +376,7 @@ std::string config_json(const DecoderConfig& c) {
 
 DecoderConfig decoder_config(std::string_view json, const std::string& name) {
   try {
-    DecoderConfig config = read_config(data::parse_json_object(json, name, "config"));
+    DecoderConfig config = decoder_config_json_read_config(data::parse_json_object(json, name, "config"));
     config.check();
     return config;
   } catch (const FormatError& error) {

@@ -10,7 +10,7 @@
 namespace etna::models {
 namespace {
 
-constexpr std::int64_t kFirstWidth = 8;
+constexpr std::int64_t kDraftFirstWidth = 8;
 
 /// Room for every slot's text, as far as the draft's context and the target's cache go.
 KvCacheOptions cache_options(const DecoderConfig& config, const DraftOptions& options) {
@@ -41,7 +41,7 @@ Draft::Draft(const Decoder& model, const Decoder& target, const DraftOptions& op
   }
   inputs_.resize(static_cast<std::size_t>(options.slots * (2 + options.guesses)));
   inputs_there_ = zeros({std::ssize(inputs_)}, {i32, options.device});
-  widen(kFirstWidth);
+  widen(kDraftFirstWidth);
 }
 
 std::int64_t Draft::most() const { return std::min(model_.config.context, cache_.capacity()); }

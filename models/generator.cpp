@@ -16,7 +16,7 @@ namespace {
 
 /// Steps that are queued before the host has seen the token of the first of them.
 constexpr std::int64_t kAhead = 2;
-constexpr std::int64_t kFirstWidth = 8;
+constexpr std::int64_t kGeneratorFirstWidth = 8;
 
 using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
@@ -76,7 +76,7 @@ Generator::Generator(const Decoder& model, const GeneratorOptions& options)
                                                   .dtype = options_.cache.dtype},
                                      SamplingInputs{numbers_, seeds_, draws_});
   }
-  widen(kFirstWidth);
+  widen(kGeneratorFirstWidth);
 }
 
 Generator::~Generator() = default;
@@ -102,7 +102,7 @@ StopReason Generator::stopped(Id sequence) const {
 /// The table of blocks grows by doubling: each width is another captured step.
 void Generator::widen(std::int64_t blocks) {
   if (blocks <= width_) return;
-  width_ = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max(blocks, kFirstWidth))));
+  width_ = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max(blocks, kGeneratorFirstWidth))));
   table_ = full({options_.slots, width_}, -1, {i32, options_.device});
   for (std::size_t i = 0; i < slots_.size(); ++i)
     if (slots_[i].running()) write_row(i);

@@ -34,7 +34,7 @@ void pack(const quant::BlockFormat& format, const std::array<unsigned, kBlock>& 
   for (std::size_t i = 0; i < kBlock / 2; ++i) bytes[i] = quant::to_byte(codes[i] | codes[i + kBlock / 2] << 4);
 }
 
-const quant::BlockFormat& checked(const quant::BlockFormat& format) {
+const quant::BlockFormat& gptq_checked(const quant::BlockFormat& format) {
   if (format.name != "Q4_0" && format.name != "Q4_1")
     throw Error(fmt::format("gptq: the format is {}; wanted Q4_0 or Q4_1", format.name));
   return format;
@@ -89,7 +89,7 @@ class Moments {
   std::vector<HookHandle> handles_;
 };
 
-std::vector<Projection*> layers_of(DecoderBlock& block) {
+std::vector<Projection*> gptq_layers_of(DecoderBlock& block) {
   std::vector<Projection*> layers = {&block.attention.query,  &block.attention.key, &block.attention.value,
                                      &block.attention.output, &block.ffn.up,        &block.ffn.down};
   if (block.ffn.gate) layers.push_back(block.ffn.gate.get());
@@ -100,7 +100,7 @@ std::vector<Projection*> layers_of(DecoderBlock& block) {
 }  // namespace
 
 QuantizedTensor gptq(const Tensor& weight, const Tensor& moments, const quant::BlockFormat& format, double damping) {
-  checked(format);
+  gptq_checked(format);
   if (weight.dim() != 2 || weight.size(1) % kBlock != 0 || moments.shape() != Shape{weight.size(1), weight.size(1)}) {
     throw ShapeError(
         fmt::format("gptq: the weight is {}, the moments are {}; wanted [N, K] and [K, K], K a multiple of {}",
@@ -129,7 +129,8 @@ QuantizedTensor gptq(const Tensor& weight, const Tensor& moments, const quant::B
 }
 
 void quantize_gptq(Decoder& decoder, std::span<const std::vector<std::int32_t>> texts, const GptqOptions& options) {
-  const quant::BlockFormat& format = checked(options.format != nullptr ? *options.format : quant::format_named("Q4_0"));
+  const quant::BlockFormat& format =
+      gptq_checked(options.format != nullptr ? *options.format : quant::format_named("Q4_0"));
   if (decoder.frozen()) throw Error("quantize_gptq: the decoder's weights are rounded already; load it trainable");
   if (texts.empty()) throw Error("quantize_gptq: there is no text; give it some like those the model is for");
   const NoGrad no_grad;
@@ -145,7 +146,7 @@ void quantize_gptq(Decoder& decoder, std::span<const std::vector<std::int32_t>> 
   for (std::size_t i = 0; i < decoder.blocks.size(); ++i) {
     if (options.progress && !options.progress(static_cast<std::int64_t>(i))) return;
     DecoderBlock& block = decoder.blocks[i];
-    const std::vector<Projection*> layers = layers_of(block);
+    const std::vector<Projection*> layers = gptq_layers_of(block);
     Moments moments;
     for (Projection* layer : layers) moments.watch(*layer);
     for (const Tensor& x : streams) block(x);

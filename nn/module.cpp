@@ -13,7 +13,7 @@
 namespace etna::nn {
 namespace {
 
-std::string joined(const std::string& prefix, const std::string& name) {
+std::string module_joined(const std::string& prefix, const std::string& name) {
   return prefix.empty() ? name : name.empty() ? prefix : prefix + "." + name;
 }
 
@@ -37,9 +37,9 @@ void replace(Tensor& x, const Tensor& with) {
 
 template <typename Visit>
 void Module::each_tensor(const std::string& prefix, bool parameters, const Visit& visit, bool recurse) const {
-  for (const auto& [name, member] : parameters ? parameters_ : buffers_) visit(joined(prefix, name), *member);
+  for (const auto& [name, member] : parameters ? parameters_ : buffers_) visit(module_joined(prefix, name), *member);
   if (!recurse) return;
-  for (const auto& [name, module] : modules_) module->each_tensor(joined(prefix, name), parameters, visit);
+  for (const auto& [name, module] : modules_) module->each_tensor(module_joined(prefix, name), parameters, visit);
 }
 
 std::vector<NamedTensor> Module::named(bool parameters, bool recurse) const {

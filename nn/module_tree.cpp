@@ -13,7 +13,7 @@
 namespace etna::nn {
 namespace {
 
-std::string joined(const std::string& prefix, const std::string& name) {
+std::string module_tree_joined(const std::string& prefix, const std::string& name) {
   return prefix.empty() ? name : name.empty() ? prefix : prefix + "." + name;
 }
 
@@ -47,7 +47,7 @@ std::vector<NamedModule> Module::named_modules() {
   const auto visit = [&](const auto& self, const std::string& name, Module& module) -> void {
     if (!seen.insert(&module).second) return;
     list.push_back({name, &module});
-    for (const auto& [child, below] : module.modules_) self(self, joined(name, child), *below);
+    for (const auto& [child, below] : module.modules_) self(self, module_tree_joined(name, child), *below);
   };
   visit(visit, "", *this);
   return list;

@@ -71,7 +71,7 @@ T converted(const Literal& number) {
   }
 }
 
-Tensor filled(const Flattened& values, DType dtype, Device device) {
+Tensor literal_filled(const Flattened& values, DType dtype, Device device) {
   Tensor x = empty(values.shape(), dtype);
   visit(dtype, [&](auto zero) {
     using T = decltype(zero);
@@ -100,8 +100,10 @@ std::int64_t Literal::integer() const {
 
 Tensor tensor(const Literal& values, Device device) {
   const Flattened flat(values);
-  return filled(flat, flat.dtype(), device);
+  return literal_filled(flat, flat.dtype(), device);
 }
-Tensor tensor(const Literal& values, DType dtype, Device device) { return filled(Flattened(values), dtype, device); }
+Tensor tensor(const Literal& values, DType dtype, Device device) {
+  return literal_filled(Flattened(values), dtype, device);
+}
 
 }  // namespace etna

@@ -79,7 +79,7 @@ bool nothing_to_compute(const TensorList& out) {
 }
 
 /// The op's infer(); an undefined operand that it needs is named.
-std::vector<OutputSpec> infer(const OpCall& call) {
+std::vector<OutputSpec> op_infer(const OpCall& call) {
   try {
     return call.op.infer(call);
   } catch (const UndefinedTensor& error) {
@@ -150,7 +150,7 @@ auto naming(const char* op, auto&& f) {
   }
 }
 
-TensorList run(const OpCall& call, Device device) {
+TensorList op_run(const OpCall& call, Device device) {
   recording::Running running(call.op.name);
   if (probe != nullptr && probe->seen) probe->seen(call.op);
   if (call.op.direct != nullptr) {
@@ -162,7 +162,7 @@ TensorList run(const OpCall& call, Device device) {
   for (const Tensor& x : call.in) {
     if (x.defined()) detail::check_countable(call.op.name, x);
   }
-  std::vector<OutputSpec> specs = infer(call);
+  std::vector<OutputSpec> specs = op_infer(call);
   TensorList out = naming(call.op.name, [&] { return allocate_outputs(call, device, specs); });
   if (nothing_to_compute(out)) return out;
   if (probe != nullptr && probe->compose) {
@@ -223,7 +223,7 @@ TensorList apply(const OpDef& op, std::span<const Tensor> inputs, const Attrs& a
     recording::observe(device);
     if (move_inputs(op, inputs, device, moved)) inputs = moved;
   }
-  TensorList out = run({op, inputs, attrs}, device);
+  TensorList out = op_run({op, inputs, attrs}, device);
   GradRecorder& recorder = grad_recorder();
   if (recorder.wants(inputs)) recorder.record(op, inputs, attrs, out);
   return out;

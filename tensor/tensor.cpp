@@ -150,7 +150,7 @@ Tensor empty(const char* op, const Shape& shape, TensorOptions options) {
 }  // namespace detail
 
 namespace {
-Tensor filled(const char* op, const Shape& shape, double value, TensorOptions options) {
+Tensor tensor_filled(const char* op, const Shape& shape, double value, TensorOptions options) {
   Tensor x = detail::empty(op, shape, options);
   x.fill_(value);
   return x;
@@ -158,10 +158,10 @@ Tensor filled(const char* op, const Shape& shape, double value, TensorOptions op
 }  // namespace
 
 Tensor empty(Shape shape, TensorOptions options) { return detail::empty("empty", shape, options); }
-Tensor full(Shape shape, double value, TensorOptions options) { return filled("full", shape, value, options); }
-Tensor zeros(Shape shape, TensorOptions options) { return filled("zeros", shape, 0, options); }
+Tensor full(Shape shape, double value, TensorOptions options) { return tensor_filled("full", shape, value, options); }
+Tensor zeros(Shape shape, TensorOptions options) { return tensor_filled("zeros", shape, 0, options); }
 Tensor ones(Shape shape, TensorOptions options) {
-  Tensor x = filled("ones", shape, 1, options);
+  Tensor x = tensor_filled("ones", shape, 1, options);
   x.impl()->ones = true;
   return x;
 }

@@ -17,17 +17,18 @@ namespace etna::training {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr std::string_view kPrefix = "step-", kEnding = ".safetensors";
+constexpr std::string_view kCheckpointerPrefix = "step-", kEnding = ".safetensors";
 
 fs::path step_file(const fs::path& folder, std::int64_t step) {
-  return folder / fmt::format("{}{:09}{}", kPrefix, step, kEnding);
+  return folder / fmt::format("{}{:09}{}", kCheckpointerPrefix, step, kEnding);
 }
 
 /// The step of a checkpoint's file name; negative for other files.
 std::int64_t step_of(const fs::path& file) {
   const std::string name = file.filename().string();
-  if (!name.starts_with(kPrefix) || !name.ends_with(kEnding)) return -1;
-  const std::string digits = name.substr(kPrefix.size(), name.size() - kPrefix.size() - kEnding.size());
+  if (!name.starts_with(kCheckpointerPrefix) || !name.ends_with(kEnding)) return -1;
+  const std::string digits =
+      name.substr(kCheckpointerPrefix.size(), name.size() - kCheckpointerPrefix.size() - kEnding.size());
   const bool number = !digits.empty() && digits.size() <= 18 && digits.find_first_not_of("0123456789") == digits.npos;
   return number ? std::stoll(digits) : -1;
 }

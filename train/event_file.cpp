@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kPrefix = "events.out.tfevents.";
+constexpr std::string_view kEventFilePrefix = "events.out.tfevents.";
 
 // Field numbers of tensorflow.Event, Summary, Summary.Value and SessionLog.
 constexpr std::uint32_t kWallTime = 1, kStep = 2, kFileVersion = 3, kSummary = 5, kSessionLog = 7;
@@ -210,9 +210,9 @@ std::int64_t latest_time(const fs::path& folder) {
   std::error_code ignored;
   for (fs::directory_iterator at(folder, ignored), end; !ignored && at != end; at.increment(ignored)) {
     const std::string name = at->path().filename().string();
-    if (!name.starts_with(kPrefix)) continue;
+    if (!name.starts_with(kEventFilePrefix)) continue;
     std::int64_t time = 0;
-    std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), time);
+    std::from_chars(name.data() + kEventFilePrefix.size(), name.data() + name.size(), time);
     // A name from the far future must not run over.
     if (time < 9'999'999'999) latest = std::max(latest, time);
   }
@@ -222,7 +222,7 @@ std::int64_t latest_time(const fs::path& folder) {
 std::unique_ptr<AppendFile> create(const fs::path& folder) {
   std::int64_t time = std::max(static_cast<std::int64_t>(now()), latest_time(folder) + 1);
   while (true) {
-    const fs::path path = folder / fmt::format("{}{:010}.{}", kPrefix, time, host_name());
+    const fs::path path = folder / fmt::format("{}{:010}.{}", kEventFilePrefix, time, host_name());
     try {
       return std::make_unique<AppendFile>(path, AppendFile::Open::only);
     } catch (const FormatError&) {

@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::int64_t kLookEvery = 10;
 
-double steady_seconds() {
+double fit_steady_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
@@ -50,7 +50,7 @@ struct detail::Fit::State {
   std::optional<Progress> progress = {};
   PendingValue pending = {};
   std::int64_t pending_step = 0;
-  double begin = steady_seconds();
+  double begin = fit_steady_seconds();
 
   State(nn::Module& m, Evaluator::Metric l, optim::Optimizer& o, std::int64_t steps, const FitOptions& given)
       : model(m),
@@ -82,11 +82,11 @@ struct detail::Fit::State {
   }
 
   std::int64_t total() const { return options.epochs * steps_per_epoch; }
-  double seconds() const { return before + steady_seconds() - begin; }
+  double seconds() const { return before + fit_steady_seconds() - begin; }
   /// Moves what the clock shows into the number that checkpoints keep.
   void count_seconds() {
     before = seconds();
-    begin = steady_seconds();
+    begin = fit_steady_seconds();
   }
 
   void check(double value, std::int64_t step) const {

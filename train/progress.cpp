@@ -17,7 +17,7 @@ namespace {
 constexpr std::int64_t kWarmUp = 3;  ///< steps: the first one, the one that records, and one more
 constexpr double kWindow = 60;       ///< seconds over which the rate is taken
 
-double steady_seconds() {
+double progress_steady_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
@@ -26,7 +26,7 @@ bool is_terminal(std::FILE* out) {
   return os::is_terminal(out) && kind != nullptr && std::strcmp(kind, "dumb") != 0;
 }
 
-std::size_t columns(std::FILE* out) {
+std::size_t terminal_columns(std::FILE* out) {
   const std::size_t known = os::terminal_size(out).columns;
   return known > 0 ? known : 80;
 }
@@ -75,7 +75,7 @@ Progress::Progress(std::int64_t total, ProgressOptions options)
     : total_(total), step_(options.first), options_(std::move(options)) {
   if (total < step_) throw Error(fmt::format("Progress: {} steps are made before the first of {}", step_, total));
   terminal_ = options_.terminal.value_or(is_terminal(options_.out));
-  if (!options_.clock) options_.clock = steady_seconds;
+  if (!options_.clock) options_.clock = progress_steady_seconds;
   begin_ = options_.clock();
 }
 
@@ -180,7 +180,7 @@ std::string Progress::text(bool bar) const {
 
 void Progress::draw() {
   // Erases the rest of the line after the text, so that nothing flickers.
-  fmt::print(options_.out, "\r{}\x1b[K", cut(text(true), columns(options_.out) - 1));
+  fmt::print(options_.out, "\r{}\x1b[K", cut(text(true), terminal_columns(options_.out) - 1));
   std::fflush(options_.out);
   drawn_ = true;
 }

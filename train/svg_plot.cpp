@@ -12,7 +12,7 @@
 namespace etna::training {
 namespace {
 
-constexpr std::size_t kMostNames = 24;  ///< in the legend
+constexpr std::size_t kSvgPlotMostNames = 24;  ///< in the legend
 
 class Picture {
  public:
@@ -107,7 +107,7 @@ class Picture {
     return shortened(series_[index].name, width) + (value.empty() ? "" : "  " + value);
   }
 
-  std::size_t names() const { return std::min(series_.size(), kMostNames); }
+  std::size_t names() const { return std::min(series_.size(), kSvgPlotMostNames); }
   /// Cells are as wide as the widest name is in the larger letters of a narrow page.
   double cell() const {
     std::size_t widest = 8;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::array kColours = {36, 33, 32, 35, 31, 34, 96, 93, 92, 95, 91, 94};
 constexpr std::string_view kMarks = "*+ox#@%&=~";
-constexpr std::size_t kMostNames = 12;
+constexpr std::size_t kTerminalPlotMostNames = 12;
 
 /// Characters that lines are drawn into. With braille patterns each has 2 columns and 4 rows of dots, with marks it is
 /// one dot.
@@ -163,7 +163,7 @@ class Screen {
     out_ += std::string(gutter + 1, ' ') + (ascii_ ? "+" : "└") + line + "\n" + labels + "\n";
   }
 
-  std::size_t names() const { return std::min(series_.size(), kMostNames); }
+  std::size_t names() const { return std::min(series_.size(), kTerminalPlotMostNames); }
   int legend_rows() const { return static_cast<int>(names()) + (names() < series_.size() ? 1 : 0); }
 
   void legend() {

@@ -19,35 +19,35 @@ namespace etna::data::codecs {
 namespace {
 
 /// Errors leave libjpeg by longjmp(), which runs no destructors: the functions that it crosses hold plain values only.
-struct Session {
+struct JpegSession {
   jpeg_error_mgr errors;  // first: libjpeg hands out its address
   std::jmp_buf back;
   char message[JMSG_LENGTH_MAX] = "";
 };
 
-[[noreturn]] void on_error(j_common_ptr jpeg) {
-  auto* session = reinterpret_cast<Session*>(jpeg->err);
+[[noreturn]] void jpeg_on_error(j_common_ptr jpeg) {
+  auto* session = reinterpret_cast<JpegSession*>(jpeg->err);
   (*jpeg->err->format_message)(jpeg, session->message);
   std::longjmp(session->back, 1);
 }
 
 /// libjpeg fills what is missing with gray and warns; here that is an error. Bytes between markers are harmless.
 void on_message(j_common_ptr jpeg, int level) {
-  if (level < 0 && jpeg->err->msg_code != JWRN_EXTRANEOUS_DATA) on_error(jpeg);
+  if (level < 0 && jpeg->err->msg_code != JWRN_EXTRANEOUS_DATA) jpeg_on_error(jpeg);
 }
 
 /// A progressive file may name any number of passes over all pixels; honest ones have about ten.
 void on_progress(j_common_ptr jpeg) {
   constexpr int kMostScans = 200;
   if (jpeg->is_decompressor && reinterpret_cast<j_decompress_ptr>(jpeg)->input_scan_number > kMostScans) {
-    std::snprintf(reinterpret_cast<Session*>(jpeg->err)->message, JMSG_LENGTH_MAX, "it has more than %d scans",
+    std::snprintf(reinterpret_cast<JpegSession*>(jpeg->err)->message, JMSG_LENGTH_MAX, "it has more than %d scans",
                   kMostScans);
-    std::longjmp(reinterpret_cast<Session*>(jpeg->err)->back, 1);
+    std::longjmp(reinterpret_cast<JpegSession*>(jpeg->err)->back, 1);
   }
 }
 
 /// Starts decompression, up to the sizes.
-bool start(jpeg_decompress_struct& jpeg, Session& session, const unsigned char* bytes, std::size_t count) {
+bool start(jpeg_decompress_struct& jpeg, JpegSession& session, const unsigned char* bytes, std::size_t count) {
   if (setjmp(session.back)) return false;
   jpeg_create_decompress(&jpeg);
   jpeg_mem_src(&jpeg, bytes, count);
@@ -55,13 +55,13 @@ bool start(jpeg_decompress_struct& jpeg, Session& session, const unsigned char* 
   return true;
 }
 
-bool begin(jpeg_decompress_struct& jpeg, Session& session) {
+bool begin(jpeg_decompress_struct& jpeg, JpegSession& session) {
   if (setjmp(session.back)) return false;
   jpeg_start_decompress(&jpeg);
   return true;
 }
 
-bool read_pixels(jpeg_decompress_struct& jpeg, Session& session, unsigned char* to, std::size_t row) {
+bool jpeg_read_pixels(jpeg_decompress_struct& jpeg, JpegSession& session, unsigned char* to, std::size_t row) {
   if (setjmp(session.back)) return false;
   while (jpeg.output_scanline < jpeg.output_height) {
     JSAMPROW at = to + jpeg.output_scanline * row;
@@ -72,7 +72,7 @@ bool read_pixels(jpeg_decompress_struct& jpeg, Session& session, unsigned char* 
 }
 
 struct Decompressor {
-  Decompressor(Session& session) { jpeg.err = &session.errors; }
+  Decompressor(JpegSession& session) { jpeg.err = &session.errors; }
   void watch() {
     progress.progress_monitor = on_progress;
     jpeg.progress = &progress;
@@ -87,9 +87,9 @@ struct Decompressor {
 }  // namespace
 
 Pixels decode_jpeg(std::span<const std::byte> bytes, int channels) {
-  Session session{};
+  JpegSession session{};
   jpeg_std_error(&session.errors);
-  session.errors.error_exit = on_error;
+  session.errors.error_exit = jpeg_on_error;
   session.errors.emit_message = on_message;
   const auto fail = [&] { return FormatError(fmt::format("is a damaged JPEG file: {}", session.message)); };
   Decompressor decompressor(session);
@@ -109,7 +109,7 @@ Pixels decode_jpeg(std::span<const std::byte> bytes, int channels) {
   Pixels pixels{jpeg.output_height, jpeg.output_width, jpeg.output_components, {}};
   const std::size_t row = std::size_t{jpeg.output_width} * static_cast<std::size_t>(jpeg.output_components);
   pixels.values.resize(row * jpeg.output_height);
-  if (!read_pixels(jpeg, session, pixels.values.data(), row)) throw fail();
+  if (!jpeg_read_pixels(jpeg, session, pixels.values.data(), row)) throw fail();
   return pixels;
 }
 

@@ -18,15 +18,15 @@ namespace {
 
 /// What libpng's callbacks share with their caller. Errors leave libpng by longjmp(), which runs no destructors: the
 /// functions that it crosses hold plain values only.
-struct Session {
+struct PngSession {
   const std::byte* at = nullptr;
   std::size_t left = 0;
   std::string* out = nullptr;
   char message[120] = "";
 };
 
-[[noreturn]] void on_error(png_structp png, png_const_charp text) {
-  auto* session = static_cast<Session*>(png_get_error_ptr(png));
+[[noreturn]] void png_on_error(png_structp png, png_const_charp text) {
+  auto* session = static_cast<PngSession*>(png_get_error_ptr(png));
   std::strncpy(session->message, text, sizeof session->message - 1);
   png_longjmp(png, 1);
 }
@@ -34,7 +34,7 @@ struct Session {
 void on_warning(png_structp, png_const_charp) {}
 
 void read_bytes(png_structp png, png_bytep to, std::size_t count) {
-  auto* session = static_cast<Session*>(png_get_io_ptr(png));
+  auto* session = static_cast<PngSession*>(png_get_io_ptr(png));
   if (count > session->left) png_error(png, "it is cut short");
   std::memcpy(to, session->at, count);
   session->at += count;
@@ -42,7 +42,7 @@ void read_bytes(png_structp png, png_bytep to, std::size_t count) {
 }
 
 void write_bytes(png_structp png, png_bytep bytes, std::size_t count) {
-  auto* session = static_cast<Session*>(png_get_io_ptr(png));
+  auto* session = static_cast<PngSession*>(png_get_io_ptr(png));
   bool fine = true;
   try {
     session->out->append(reinterpret_cast<const char*>(bytes), count);
@@ -55,8 +55,8 @@ void write_bytes(png_structp png, png_bytep bytes, std::size_t count) {
 void flush(png_structp) {}
 
 struct Reader {
-  Reader(Session& session) {
-    png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &session, on_error, on_warning);
+  Reader(PngSession& session) {
+    png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &session, png_on_error, on_warning);
     info = png != nullptr ? png_create_info_struct(png) : nullptr;
     if (info == nullptr) {
       png_destroy_read_struct(&png, nullptr, nullptr);
@@ -88,7 +88,7 @@ bool read_header(png_structp png, png_infop info, Size& size) {
   return true;
 }
 
-bool read_pixels(png_structp png, png_bytepp rows) {
+bool png_read_pixels(png_structp png, png_bytepp rows) {
   if (setjmp(png_jmpbuf(png))) return false;
   png_read_image(png, rows);
   png_read_end(png, nullptr);
@@ -115,7 +115,7 @@ std::vector<png_bytep> rows_of(const Pixels& pixels) {
 }  // namespace
 
 Pixels decode_png(std::span<const std::byte> bytes) {
-  Session session{bytes.data(), bytes.size(), nullptr, ""};
+  PngSession session{bytes.data(), bytes.size(), nullptr, ""};
   const auto fail = [&] { return FormatError(fmt::format("is a damaged PNG file: {}", session.message)); };
   Reader reader(session);
   Size size{};
@@ -128,7 +128,7 @@ Pixels decode_png(std::span<const std::byte> bytes) {
   Pixels pixels{size.height, size.width, size.channels, {}};
   pixels.values.resize(static_cast<std::size_t>(count) * static_cast<std::size_t>(size.channels));
   std::vector<png_bytep> rows = rows_of(pixels);
-  if (!read_pixels(reader.png, rows.data())) throw fail();
+  if (!png_read_pixels(reader.png, rows.data())) throw fail();
   return pixels;
 }
 
@@ -136,8 +136,8 @@ std::string encode_png(const Pixels& pixels) {
   constexpr int kColors[] = {PNG_COLOR_TYPE_GRAY, PNG_COLOR_TYPE_GRAY_ALPHA, PNG_COLOR_TYPE_RGB,
                              PNG_COLOR_TYPE_RGB_ALPHA};
   std::string out;
-  Session session{nullptr, 0, &out, ""};
-  png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &session, on_error, on_warning);
+  PngSession session{nullptr, 0, &out, ""};
+  png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &session, png_on_error, on_warning);
   png_infop info = png != nullptr ? png_create_info_struct(png) : nullptr;
   std::vector<png_bytep> rows = rows_of(pixels);
   bool fine = info != nullptr;

@@ -36,7 +36,7 @@ struct Statistics {
 
 constexpr double kShare = 0.05;
 
-void check(double valid, double test) {
+void prepare_corpus_check(double valid, double test) {
   for (const double share : {valid, test, valid + test})
     if (!(share >= 0 && share < 1))
       throw FormatError(
@@ -139,7 +139,7 @@ void encode(const CorpusInputs& inputs, const PrepareOptions& options, const Tok
 
 PreparedCorpus prepare_corpus(std::span<const fs::path> inputs, const fs::path& folder, const PrepareOptions& options) {
   const double valid = options.valid.value_or(kShare), test = options.test.value_or(kShare);
-  check(valid, test);
+  prepare_corpus_check(valid, test);
   CorpusManifest manifest;
   manifest.tokenizer = given_tokenizer(options);
   const bool learns = !manifest.tokenizer, bpe = options.tokenizer == "bpe";

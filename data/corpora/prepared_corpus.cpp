@@ -16,8 +16,8 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kFormat = "etna.corpus";
-constexpr int kVersion = 1;
+constexpr const char* kPreparedCorpusFormat = "etna.corpus";
+constexpr int kPreparedCorpusVersion = 1;
 constexpr const char* kAgain = "prepare the corpus again";
 
 std::string hex(std::uint64_t hash) { return fmt::format("{:016x}", hash); }
@@ -34,9 +34,9 @@ class Manifest {
   explicit Manifest(const fs::path& file) : name_(file.string()) {
     root_ = Json::parse(read_text_file(file), nullptr, false);
     if (!root_.is_object()) refuse(root_.is_discarded() ? "it is not JSON, or cut off" : "it is not a JSON object");
-    if (text(root_, "format") != kFormat) refuse("its format is missing or unknown");
-    if (const std::int64_t version = count(root_, "version"); version != kVersion)
-      refuse(fmt::format("it has version {}, and this Etna reads version {}", version, kVersion));
+    if (text(root_, "format") != kPreparedCorpusFormat) refuse("its format is missing or unknown");
+    if (const std::int64_t version = count(root_, "version"); version != kPreparedCorpusVersion)
+      refuse(fmt::format("it has version {}, and this Etna reads version {}", version, kPreparedCorpusVersion));
   }
 
   [[noreturn]] void refuse(const std::string& why) const {
@@ -176,8 +176,12 @@ std::string manifest_json(const CorpusManifest& manifest) {
     json["hash"] = source.hash;
     sources.push_back(std::move(json));
   }
-  const Json all = {{"format", kFormat}, {"version", kVersion}, {"tokenizer", kind},
-                    {"recipe", how},     {"splits", splits},    {"sources", sources}};
+  const Json all = {{"format", kPreparedCorpusFormat},
+                    {"version", kPreparedCorpusVersion},
+                    {"tokenizer", kind},
+                    {"recipe", how},
+                    {"splits", splits},
+                    {"sources", sources}};
   return all.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -13,7 +13,9 @@
 namespace etna::data {
 namespace {
 
-bool is_space(const Utf8Character& c) { return c.valid && character_categories()[c.point] == Category::space; }
+bool added_tokens_is_space(const Utf8Character& c) {
+  return c.valid && character_categories()[c.point] == Category::space;
+}
 
 #ifdef ETNA_HAS_UTF8PROC
 
@@ -98,12 +100,12 @@ void AddedTokens::split(std::string_view text, bool special, const std::function
       continue;
     while (token.strip_left && left > begin) {
       const Utf8Character c = character_before(text, left);
-      if (!is_space(c) || c.length > left - begin) break;
+      if (!added_tokens_is_space(c) || c.length > left - begin) break;
       left -= c.length;
     }
     while (token.strip_right && right < text.size()) {
       const Utf8Character c = utf8_character(text, right);
-      if (!is_space(c)) break;
+      if (!added_tokens_is_space(c)) break;
       right += c.length;
     }
     if (left > begin) on_text(text.substr(begin, left - begin));

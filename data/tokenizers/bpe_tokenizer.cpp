@@ -18,9 +18,9 @@ namespace etna::data {
 namespace {
 
 /// Words up to this many bytes are cached, and merged by looking at all pairs; longer ones with a heap.
-constexpr std::size_t kShortWord = 48;
+constexpr std::size_t kBpeTokenizerShortWord = 48;
 
-std::uint64_t key(std::int32_t left, std::int32_t right) {
+std::uint64_t bpe_tokenizer_key(std::int32_t left, std::int32_t right) {
   return static_cast<std::uint64_t>(static_cast<std::uint32_t>(left)) << 32 | static_cast<std::uint32_t>(right);
 }
 
@@ -65,7 +65,7 @@ BpeTokenizer::BpeTokenizer(std::vector<std::string> tokens, std::vector<Merge> m
     const auto& [left, right] = merges_[rank];
     const auto joined = ids.find(std::string(token(left)).append(token(right)));
     if (joined == ids.end()) throw FormatError(fmt::format("bpe: merge {} gives no token of the vocabulary", rank));
-    ranks_.insert_or_assign(key(left, right), Rank{static_cast<std::int32_t>(rank), joined->second});
+    ranks_.insert_or_assign(bpe_tokenizer_key(left, right), Rank{static_cast<std::int32_t>(rank), joined->second});
   }
 }
 
@@ -87,13 +87,13 @@ std::uint64_t BpeTokenizer::hash() const {
   hash.add(std::uint64_t{tokens_.size()});
   for (const std::string& text : tokens_) hash.add(text);
   hash.add(std::uint64_t{merges_.size()});
-  for (const Merge& merge : merges_) hash.add(key(merge.first, merge.second));
+  for (const Merge& merge : merges_) hash.add(bpe_tokenizer_key(merge.first, merge.second));
   for (const std::int32_t id : special_) hash.add(static_cast<std::uint64_t>(id));
   return hash.value();
 }
 
 const BpeTokenizer::Rank* BpeTokenizer::find(std::int32_t left, std::int32_t right) const {
-  const auto found = ranks_.find(key(left, right));
+  const auto found = ranks_.find(bpe_tokenizer_key(left, right));
   return found == ranks_.end() ? nullptr : &found->second;
 }
 
@@ -152,7 +152,7 @@ void BpeTokenizer::encode_part(std::string_view text, Cache& cache, Ids& ids) co
 
 void BpeTokenizer::append_words(std::string_view text, Cache& cache, Ids& ids) const {
   for_each_word(text, [&](std::string_view word) {
-    if (word.size() > kShortWord) return encode_long_word(word, ids);
+    if (word.size() > kBpeTokenizerShortWord) return encode_long_word(word, ids);
     Ids& known = cache[word];
     if (known.empty()) encode_word(word, known);
     ids.insert(ids.end(), known.begin(), known.end());

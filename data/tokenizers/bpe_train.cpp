@@ -27,14 +27,16 @@ struct Word {
 
 /// A pair that may be merged next. Counts change after an entry is made, and a pair may have several entries, each with
 /// the words that gained it at that time.
-struct Entry {
+struct BpeTrainEntry {
   std::int64_t count;
   Pair pair;
   std::vector<std::uint32_t> words;
 };
 
 /// Whether `a` comes after `b`: the highest count is first, then the smallest pair.
-bool after(const Entry& a, const Entry& b) { return a.count != b.count ? a.count < b.count : b.pair < a.pair; }
+bool after(const BpeTrainEntry& a, const BpeTrainEntry& b) {
+  return a.count != b.count ? a.count < b.count : b.pair < a.pair;
+}
 
 class Merger {
  public:
@@ -48,7 +50,7 @@ class Merger {
   }
 
   /// The entry to merge next; false if there is none that occurs min_frequency times.
-  bool next(std::int64_t min_frequency, Entry& entry) {
+  bool next(std::int64_t min_frequency, BpeTrainEntry& entry) {
     while (!heap_.empty()) {
       std::pop_heap(heap_.begin(), heap_.end(), after);
       entry = std::move(heap_.back());
@@ -62,7 +64,7 @@ class Merger {
     return false;
   }
 
-  void merge(const Entry& entry, std::int32_t joined) {
+  void merge(const BpeTrainEntry& entry, std::int32_t joined) {
     std::unordered_map<Pair, std::vector<std::uint32_t>, PairHash> where;
     for (const std::uint32_t w : entry.words) merge_word(w, entry.pair, joined, where);
     push(where);
@@ -111,7 +113,7 @@ class Merger {
 
   std::vector<Word> words_;
   std::unordered_map<Pair, std::int64_t, PairHash> counts_;
-  std::vector<Entry> heap_;
+  std::vector<BpeTrainEntry> heap_;
 };
 
 }  // namespace
@@ -152,7 +154,7 @@ BpeTokenizer BpeTokenizer::train(const WordCounts& counted, const BpeOptions& op
   }
   Merger merger(std::move(words));
   std::vector<Merge> merges;
-  Entry entry;
+  BpeTrainEntry entry;
   while (static_cast<std::int64_t>(tokens.size()) < options.vocab_size && merger.next(options.min_frequency, entry)) {
     std::string joined = tokens[static_cast<std::size_t>(entry.pair.first)];
     joined += tokens[static_cast<std::size_t>(entry.pair.second)];

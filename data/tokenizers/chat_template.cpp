@@ -33,7 +33,7 @@ struct Format {
 constexpr Turn role(const char* before, const char* after) { return {before, after}; }
 
 constexpr Turn kChatml = role("<|im_start|>{role}\n", "<|im_end|>\n");
-constexpr Turn kLlama3 = role("<|start_header_id|>{role}<|end_header_id|>\n\n", "<|eot_id|>");
+constexpr Turn kLlama3Turn = role("<|start_header_id|>{role}<|end_header_id|>\n\n", "<|eot_id|>");
 constexpr Turn kLlama4 = role("<|header_start|>{role}<|header_end|>\n\n", "<|eot|>");
 constexpr Turn kPhi3 = role("<|{role}|>\n", "<|end|>\n");
 constexpr Turn kPhi4 = role("<|im_start|>{role}<|im_sep|>", "<|im_end|>");
@@ -44,7 +44,7 @@ constexpr Turn kGranite = role("<|start_of_role|>{role}<|end_of_role|>", "<|end_
 
 const Format kFormats[] = {
     {"chatml", kChatml, kChatml, kChatml, "<|im_start|>assistant\n", false, true},
-    {"llama3", kLlama3, kLlama3, kLlama3, "<|start_header_id|>assistant<|end_header_id|>\n\n", true, true},
+    {"llama3", kLlama3Turn, kLlama3Turn, kLlama3Turn, "<|start_header_id|>assistant<|end_header_id|>\n\n", true, true},
     {"llama4", kLlama4, kLlama4, kLlama4, "<|header_start|>assistant<|header_end|>\n\n", true, true},
     {"gemma", kNone, role("<start_of_turn>user\n", "<end_of_turn>\n"),
      role("<start_of_turn>model\n", "<end_of_turn>\n"), "<start_of_turn>model\n", true, false, true},

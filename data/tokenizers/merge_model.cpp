@@ -11,7 +11,7 @@
 namespace etna::data {
 namespace {
 
-std::uint64_t key(std::int32_t left, std::int32_t right) {
+std::uint64_t merge_model_key(std::int32_t left, std::int32_t right) {
   return static_cast<std::uint64_t>(static_cast<std::uint32_t>(left)) << 32 | static_cast<std::uint32_t>(right);
 }
 
@@ -34,7 +34,7 @@ class MergeModel : public SegmentModel {
       const auto joined = ids_.find(tokens_[left] + tokens_[right]);
       if (joined == ids_.end())
         throw FormatError(fmt::format("{}: merge {} gives no token of the vocabulary", name, rank));
-      ranks_.insert_or_assign(key(merges[rank].first, merges[rank].second),
+      ranks_.insert_or_assign(merge_model_key(merges[rank].first, merges[rank].second),
                               Rank{static_cast<std::int32_t>(rank), joined->second});
     }
   }
@@ -66,7 +66,7 @@ class MergeModel : public SegmentModel {
       at += length;
     }
     merge_symbols(symbols, [&](const MergeSymbol& left, const MergeSymbol& right, double& cost) {
-      const auto found = ranks_.find(key(left.id, right.id));
+      const auto found = ranks_.find(merge_model_key(left.id, right.id));
       if (found == ranks_.end()) return -1;
       cost = found->second.rank;
       return found->second.id;

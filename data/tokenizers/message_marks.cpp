@@ -9,7 +9,7 @@ namespace etna::data {
 namespace {
 
 constexpr std::string_view kOpen = "\xEF\xB7\x90", kClose = "\xEF\xB7\x91", kReplacement = "\xEF\xBF\xBD";
-constexpr std::string_view kSpace = " \t\n\r\f\v";
+constexpr std::string_view kAsciiSpace = " \t\n\r\f\v";
 
 }  // namespace
 
@@ -37,9 +37,9 @@ std::string MessageMarks::mark(const ChatMessage& message) const {
   const std::string_view text = message.content;
   const bool assistant = message.role == "assistant";
   // White space around a message stays outside, where templates find it.
-  const std::size_t begin = text.find_first_not_of(kSpace);
+  const std::size_t begin = text.find_first_not_of(kAsciiSpace);
   if (begin == std::string_view::npos) return message.content;
-  const std::size_t end = text.find_last_not_of(kSpace) + 1;
+  const std::size_t end = text.find_last_not_of(kAsciiSpace) + 1;
   std::string marked;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t length = utf8_character(text, at).length;

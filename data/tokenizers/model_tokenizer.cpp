@@ -15,16 +15,16 @@ namespace etna::data {
 namespace {
 
 /// Words up to this many bytes are remembered while a text is encoded, up to this many words.
-constexpr std::size_t kShortWord = 48, kMostWords = 1 << 18;
+constexpr std::size_t kModelTokenizerShortWord = 48, kMostWords = 1 << 18;
 
 using Ids = std::vector<std::int32_t>;
 using Ranges = AddedTokens::Ranges;
 
 /// Encodes one text.
-class Encoding {
+class ModelTokenizerEncoding {
  public:
   /// @param markup where special tokens count although `special` is false
-  Encoding(const TokenizerPlan& plan, bool special, const Ranges* markup = nullptr)
+  ModelTokenizerEncoding(const TokenizerPlan& plan, bool special, const Ranges* markup = nullptr)
       : plan_(plan), special_(special), markup_(markup) {}
 
   Ids run(std::string_view text) {
@@ -67,7 +67,7 @@ class Encoding {
 
   void encode_word(std::string_view word) {
     if (word.empty()) return;
-    if (word.size() > kShortWord) return plan_.model->encode(word, ids_);
+    if (word.size() > kModelTokenizerShortWord) return plan_.model->encode(word, ids_);
     key_.assign(word);
     const auto known = words_.find(key_);
     if (known != words_.end()) {
@@ -98,7 +98,7 @@ ModelTokenizer::ModelTokenizer(ModelTokenizer&&) noexcept = default;
 
 std::vector<std::int32_t> ModelTokenizer::encode(std::string_view text, SpecialTokens special,
                                                  std::vector<std::string>*) const {
-  return Encoding(*plan_, special == SpecialTokens::recognize).run(text);
+  return ModelTokenizerEncoding(*plan_, special == SpecialTokens::recognize).run(text);
 }
 
 std::vector<std::int32_t> ModelTokenizer::encode_prompt(std::string_view text, PromptOptions options) const {
@@ -114,7 +114,7 @@ std::vector<std::int32_t> ModelTokenizer::encode_parts(std::span<const TextPart>
     text += part.text;
     if (part.special == SpecialTokens::recognize) markup.emplace_back(begin, text.size());
   }
-  Ids ids = Encoding(*plan_, false, &markup).run(text);
+  Ids ids = ModelTokenizerEncoding(*plan_, false, &markup).run(text);
   return add_special ? around(std::move(ids)) : ids;
 }
 

@@ -166,8 +166,8 @@ std::size_t run_end(const Text& text, std::size_t at) {
 }
 
 bool is_number(const Text::Character& c) { return kNumber.has(c.category); }
-bool is_space(const Text::Character& c) { return kSpace.has(c.category); }
-bool is_line_end(const Text::Character& c) { return c.point == '\r' || c.point == '\n'; }
+bool split_scanners_is_space(const Text::Character& c) { return kSpace.has(c.category); }
+bool split_scanners_is_line_end(const Text::Character& c) { return c.point == '\r' || c.point == '\n'; }
 /// [\p{P}$+<=>^`|~]: the symbols of ASCII are these nine.
 bool is_mark(const Text::Character& c) {
   return c.category == Category::punctuation || (c.point < 0x80 && c.category == Category::symbol);
@@ -187,12 +187,12 @@ std::size_t three_digits_end(const Text& text, std::size_t at) {
   return three.size() == 3 && std::all_of(three.begin(), three.end(), is_digit) ? at + 3 : at;
 }
 
-struct Entry {
+struct SplitScannersEntry {
   std::string_view pattern;
   SplitScanner scanner;
 };
 
-constexpr Entry kEntries[] = {
+constexpr SplitScannersEntry kEntries[] = {
     {published::kGpt2, word_end},
     {published::kLlama3, llama3_end<3>},
     {published::kQwen2, llama3_end<1>},
@@ -208,8 +208,8 @@ constexpr Entry kEntries[] = {
     {published::kThreeNumbers, run_end<is_number, 3>},
     {published::kNumbers, run_end<is_number>},
     {published::kThreeDigits, three_digits_end},
-    {published::kLineEnd, run_end<is_line_end, 1>},
-    {published::kOneSpace, run_end<is_space, 1>},
+    {published::kLineEnd, run_end<split_scanners_is_line_end, 1>},
+    {published::kOneSpace, run_end<split_scanners_is_space, 1>},
     {published::kSpacedLetters, spaced_letters_end},
     {published::kSpacedPunctuation, spaced_punctuation_end},
 };
@@ -217,14 +217,14 @@ constexpr Entry kEntries[] = {
 }  // namespace
 
 SplitScanner split_scanner(std::string_view pattern) {
-  for (const Entry& entry : kEntries)
+  for (const SplitScannersEntry& entry : kEntries)
     if (entry.pattern == pattern) return entry.scanner;
   return nullptr;
 }
 
 std::vector<std::string_view> scanned_patterns() {
   std::vector<std::string_view> patterns;
-  for (const Entry& entry : kEntries) patterns.push_back(entry.pattern);
+  for (const SplitScannersEntry& entry : kEntries) patterns.push_back(entry.pattern);
   return patterns;
 }
 

@@ -7,7 +7,7 @@
 namespace etna::data {
 namespace {
 
-bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+bool text_chunks_is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 }  // namespace
 
@@ -16,7 +16,9 @@ std::vector<std::string_view> text_chunks(std::string_view text, std::size_t lea
   std::size_t begin = 0;
   while (text.size() - begin > least) {
     std::size_t at = begin + std::max<std::size_t>(least, 1);
-    const auto starts = [&] { return is_space(text[at]) && !is_space(text[at - 1]) && !(text[at - 1] & 0x80); };
+    const auto starts = [&] {
+      return text_chunks_is_space(text[at]) && !text_chunks_is_space(text[at - 1]) && !(text[at - 1] & 0x80);
+    };
     while (at < text.size() && !starts()) ++at;
     if (at == text.size()) break;
     chunks.push_back(text.substr(begin, at - begin));

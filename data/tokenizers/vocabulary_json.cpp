@@ -8,7 +8,7 @@ namespace etna::data {
 namespace {
 
 using nlohmann::json;
-constexpr const char* kFormat = "etna.vocabulary";
+constexpr const char* kVocabularyJsonFormat = "etna.vocabulary";
 
 std::string to_hex(std::string_view bytes) {
   std::string out;
@@ -47,7 +47,7 @@ void read(const json& root, const char* field, T& value) {
 }  // namespace
 
 std::string vocabulary_json(const VocabularyFields& fields) {
-  const json root = {{"format", kFormat},
+  const json root = {{"format", kVocabularyJsonFormat},
                      {"version", 1},
                      {"kind", fields.model},
                      {"pre", fields.pre},

@@ -13,8 +13,8 @@
 namespace etna::data {
 namespace {
 
-constexpr const char* kFormat = "etna.word_tokenizer";
-constexpr int kVersion = 1;
+constexpr const char* kWordTokenizerFormat = "etna.word_tokenizer";
+constexpr int kWordTokenizerVersion = 1;
 
 }  // namespace
 
@@ -51,7 +51,8 @@ std::uint64_t WordTokenizer::hash() const {
 }
 
 std::string WordTokenizer::json() const {
-  std::string out = fmt::format("{{\n  \"format\": \"{}\",\n  \"version\": {},\n  \"words\": [", kFormat, kVersion);
+  std::string out = fmt::format("{{\n  \"format\": \"{}\",\n  \"version\": {},\n  \"words\": [", kWordTokenizerFormat,
+                                kWordTokenizerVersion);
   for (std::size_t id = 0; id < size(); ++id)
     out += fmt::format("{}\n    {}", id == 0 ? "" : ",",
                        json_text(std::string(vocabulary_.word(static_cast<std::int32_t>(id)))));
@@ -67,9 +68,9 @@ WordTokenizer WordTokenizer::parse(std::string_view text, const std::string& nam
   const auto refuse = [&](const std::string& why) {
     throw FormatError(fmt::format("{}: is no tokenizer that Etna reads: {}", name, why));
   };
-  if (json.value("format", nlohmann::json()) != kFormat) refuse("its format is missing or unknown");
-  if (json.value("version", nlohmann::json()) != kVersion)
-    refuse(fmt::format("its version is not {}; it was written by another Etna", kVersion));
+  if (json.value("format", nlohmann::json()) != kWordTokenizerFormat) refuse("its format is missing or unknown");
+  if (json.value("version", nlohmann::json()) != kWordTokenizerVersion)
+    refuse(fmt::format("its version is not {}; it was written by another Etna", kWordTokenizerVersion));
   if (!json.contains("words") || !json["words"].is_array()) refuse("it has no list 'words'");
   Vocabulary vocabulary;
   for (const auto& word : json["words"]) {

@@ -4,43 +4,25 @@
 #include <atomic>
 #include <cstdint>
 
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define ETNA_PLAIN_THREADS
-#endif
-#endif
-#if defined(__SANITIZE_THREAD__) || !defined(ETNA_HAS_TBB)
-#define ETNA_PLAIN_THREADS
-#endif
-
-#ifdef ETNA_PLAIN_THREADS
-#include <etna/device/cpu/thread_pool.h>
-#else
-#include <tbb/blocked_range.h>
-#include <tbb/parallel_for.h>
-#include <tbb/task_arena.h>
-#endif
-
 namespace etna::cpu {
 
 /// The number of threads that share a parallel_for().
-inline int workers() {
-#ifdef ETNA_PLAIN_THREADS
-  return pool::threads();
-#else
-  return tbb::this_task_arena::max_concurrency();
-#endif
-}
+int workers();
+
+namespace detail {
+
+// One function for every body: oneTBB's templates, instantiated for each, would be a third of the time to compile.
+using Chunk = void (*)(const void* body, std::int64_t begin, std::int64_t end);
+void parallel_for(std::int64_t n, std::int64_t grain, Chunk chunk, const void* body);
+void with_threads(int threads, void (*call)(const void* work), const void* work);
+
+}  // namespace detail
 
 /// Calls work() on this thread; every parallel_for() in it is shared by this many threads.
 template <typename Work>
 void with_threads(int threads, const Work& work) {
-#ifdef ETNA_PLAIN_THREADS
-  const pool::Limit limit(threads);
-  work();
-#else
-  tbb::task_arena(threads).execute(work);
-#endif
+  detail::with_threads(
+      threads, [](const void* f) { (*static_cast<const Work*>(f))(); }, &work);
 }
 
 /// Calls body(begin, end) on chunks of [0, n) from several threads. A chunk has at least `grain` elements; if n ≤
@@ -52,16 +34,9 @@ void parallel_for(std::int64_t n, std::int64_t grain, const Body& body) {
     body(std::int64_t{0}, n);
     return;
   }
-#ifdef ETNA_PLAIN_THREADS
-  constexpr std::int64_t kPiecesOfThread = 4;
-  const auto chunk = [](const void* work, std::int64_t begin, std::int64_t end) {
-    (*static_cast<const Body*>(work))(begin, end);
-  };
-  pool::run(n, std::clamp<std::int64_t>(n / grain, 1, kPiecesOfThread * workers()), chunk, &body);
-#else
-  tbb::parallel_for(tbb::blocked_range<std::int64_t>(0, n, static_cast<std::size_t>(grain)),
-                    [&](const tbb::blocked_range<std::int64_t>& r) { body(r.begin(), r.end()); });
-#endif
+  detail::parallel_for(
+      n, grain,
+      [](const void* f, std::int64_t begin, std::int64_t end) { (*static_cast<const Body*>(f))(begin, end); }, &body);
 }
 
 /// Calls body(task) for each of [0, n), in order; each task goes to the first free thread. For tasks that take much

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 /// Plain threads for builds without oneTBB, and for ThreadSanitizer, which does not see how oneTBB hands over work.
-/// Only parallel.h includes this.
+/// Only parallel.cpp and thread_pool.cpp include this.
 namespace etna::cpu::pool {
 
 /// The number of threads that share a run(), the caller among them.

@@ -8,10 +8,10 @@
 namespace etna::graph {
 namespace {
 
-constexpr std::size_t kAlign = 256;
+constexpr std::size_t kMemoryPlanAlign = 256;
 constexpr std::size_t kNowhere = std::numeric_limits<std::size_t>::max();
 
-std::size_t aligned(std::size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
+std::size_t aligned(std::size_t bytes) { return (bytes + kMemoryPlanAlign - 1) / kMemoryPlanAlign * kMemoryPlanAlign; }
 
 /// A block placed in a chunk; kept in order of offset.
 struct Placed {
@@ -60,7 +60,7 @@ MemoryPlan plan_memory(std::span<const Lifetime> lifetimes, std::size_t largest_
   std::vector<Chunk> chunks;
   for (std::size_t i : order) {
     const Lifetime& wanted = lifetimes[i];
-    std::size_t bytes = std::max(aligned(wanted.bytes), kAlign);
+    std::size_t bytes = std::max(aligned(wanted.bytes), kMemoryPlanAlign);
     plan.naive += bytes;
     std::size_t c = 0, offset = kNowhere;
     for (; c < chunks.size(); ++c) {

@@ -20,7 +20,7 @@ constexpr std::uint64_t kBase = std::uint64_t{1} << 62;
 constexpr std::uint64_t kSpan = std::uint64_t{1} << 60;
 /// Those of commands, which all recordings share.
 constexpr std::uint64_t kShared = std::uint64_t{1} << 44;
-constexpr std::size_t kAlign = 256;
+constexpr std::size_t kStoragesAlign = 256;
 constexpr std::size_t kMaxNumberBytes = 65536;
 
 /// Placeholder addresses increase over all recordings, so that those of a failed recording are recognized as stale.
@@ -46,7 +46,7 @@ Storages::Storages(Device device, GraphForm form) : device_(device), calls_(form
 
 std::uint64_t Storages::take_addresses(std::size_t bytes) {
   // A gap follows each placeholder, so that an address one past its end belongs to no other.
-  const std::uint64_t run = (bytes + 2 * kAlign - 1) / kAlign * kAlign;
+  const std::uint64_t run = (bytes + 2 * kStoragesAlign - 1) / kStoragesAlign * kStoragesAlign;
   // Those of calls never leave the graph.
   if (calls_) return kBase + std::exchange(taken_, taken_ + run);
   // A request that is far too large leaves the counter unchanged, since all recordings share it.

@@ -18,9 +18,9 @@ std::string quoted(std::string_view text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-class Writer {
+class ChromeTraceWriter {
  public:
-  explicit Writer(const Profile& profile) : profile_(profile) {}
+  explicit ChromeTraceWriter(const Profile& profile) : profile_(profile) {}
 
   std::string text() {
     text_ = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n";
@@ -86,6 +86,6 @@ class Writer {
 
 }  // namespace
 
-std::string chrome_trace(const Profile& profile) { return Writer(profile).text(); }
+std::string chrome_trace(const Profile& profile) { return ChromeTraceWriter(profile).text(); }
 
 }  // namespace etna::profile

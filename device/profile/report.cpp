@@ -11,9 +11,9 @@ namespace {
 
 constexpr double kMiB = 1024.0 * 1024.0;
 
-class Writer {
+class ProfileReportWriter {
  public:
-  Writer(const Profile& profile, const Summary& summary)
+  ProfileReportWriter(const Profile& profile, const Summary& summary)
       : profile_(profile), s_(summary), steps_(static_cast<double>(std::max<std::int64_t>(1, summary.steps))) {}
 
   std::string text() {
@@ -129,7 +129,7 @@ class Writer {
 
 std::string report(const Profile& profile) {
   const Summary summary = summarize(profile);
-  return Writer(profile, summary).text();
+  return ProfileReportWriter(profile, summary).text();
 }
 
 }  // namespace etna::profile

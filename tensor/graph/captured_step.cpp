@@ -18,7 +18,9 @@ using Clock = std::chrono::steady_clock;
 
 thread_local CapturedStep* recorded_step = nullptr;
 
-std::size_t bytes_of(const Tensor& x) { return static_cast<std::size_t>(x.numel()) * item_size(x.dtype()); }
+std::size_t captured_step_bytes_of(const Tensor& x) {
+  return static_cast<std::size_t>(x.numel()) * item_size(x.dtype());
+}
 
 /// Makes a step the recorded one in its scope.
 struct Recorded {
@@ -53,9 +55,9 @@ void copy_argument(const Tensor& argument, const Tensor& input) {
   Tensor x = argument.contiguous();
   const std::size_t offset = static_cast<std::size_t>(x.offset()) * item_size(x.dtype());
   if (x.device().is_cpu()) {
-    upload(x.storage()->host() + offset, *input.storage(), 0, bytes_of(x));
+    upload(x.storage()->host() + offset, *input.storage(), 0, captured_step_bytes_of(x));
   } else if (x.device() == input.device()) {
-    gpu::record_copy(x.device(), *x.storage(), offset, *input.storage(), 0, bytes_of(x));
+    gpu::record_copy(x.device(), *x.storage(), offset, *input.storage(), 0, captured_step_bytes_of(x));
   } else {
     copy_argument(x.to(kCPU), input);
   }
@@ -102,7 +104,7 @@ void CapturedStep::compile() {
   // Leaves that only the step knew, like those inside of a checkpoint, are gone: their memory is free.
   std::erase_if(gradients_, [](const LeafGradient& note) { return note.leaf.impl_ptr().use_count() == 1; });
   for (LeafGradient& note : gradients_) note.after = note.leaf.grad();
-  for (const Tensor& x : inputs_) report_.input_bytes += bytes_of(x);
+  for (const Tensor& x : inputs_) report_.input_bytes += captured_step_bytes_of(x);
   for (const External& external : externals_) graph_.storages().pin(external.storage);
   // The eager step left its memory in the cache; the plan allocates its own.
   empty_cache(device());

@@ -17,7 +17,7 @@ static_assert(std::endian::native == std::endian::little, "numbers of the file a
 namespace etna::io {
 namespace {
 
-[[noreturn]] void refuse(const std::string& what) { throw FormatError(what); }
+[[noreturn]] void gguf_header_refuse(const std::string& what) { throw FormatError(what); }
 
 /// Formats of llama.cpp that are not read here, for messages.
 struct Unread {
@@ -40,7 +40,8 @@ class Cursor {
   /// @param what is being read, for the error: "the count of tensors"
   std::span<const std::byte> bytes(std::uint64_t count, std::string_view what) {
     if (count > left()) {
-      refuse(fmt::format("is cut short: {} takes {} bytes at byte {}, but only {} follow", what, count, at_, left()));
+      gguf_header_refuse(
+          fmt::format("is cut short: {} takes {} bytes at byte {}, but only {} follow", what, count, at_, left()));
     }
     const auto found = file_.subspan(static_cast<std::size_t>(at_), static_cast<std::size_t>(count));
     at_ += count;
@@ -63,9 +64,10 @@ class Cursor {
   /// A key or a tensor's name.
   std::string_view name(const std::string& what) {
     const std::string_view found = string(what);
-    if (found.empty()) refuse(fmt::format("{} is empty", what));
+    if (found.empty()) gguf_header_refuse(fmt::format("{} is empty", what));
     if (found.size() > kMaxGgufName) {
-      refuse(fmt::format("{} has {} bytes; {} are allowed, so the file is damaged", what, found.size(), kMaxGgufName));
+      gguf_header_refuse(
+          fmt::format("{} has {} bytes; {} are allowed, so the file is damaged", what, found.size(), kMaxGgufName));
     }
     return found;
   }
@@ -77,7 +79,7 @@ class Cursor {
 
 GgufType type_of(std::uint32_t number, const std::string& what) {
   if (number > static_cast<std::uint32_t>(GgufType::f64))
-    refuse(fmt::format("{} is of type {}, but types of metadata are 0 to 12", what, number));
+    gguf_header_refuse(fmt::format("{} is of type {}, but types of metadata are 0 to 12", what, number));
   return static_cast<GgufType>(number);
 }
 
@@ -85,7 +87,7 @@ GgufType type_of(std::uint32_t number, const std::string& what) {
 void check_bools(std::span<const std::byte> bytes, const std::string& what) {
   const auto bad = std::find_if(bytes.begin(), bytes.end(), [](std::byte b) { return b > std::byte{1}; });
   if (bad != bytes.end())
-    refuse(fmt::format("{} has a bool of {}, it must be 0 or 1", what, std::to_integer<int>(*bad)));
+    gguf_header_refuse(fmt::format("{} has a bool of {}, it must be 0 or 1", what, std::to_integer<int>(*bad)));
 }
 
 GgufValue read_value(Cursor& file, const std::string& what) {
@@ -94,12 +96,12 @@ GgufValue read_value(Cursor& file, const std::string& what) {
   std::uint64_t count = 1;
   if (type == GgufType::array) {
     item = type_of(file.number<std::uint32_t>("the type of the items of " + what), "an item of " + what);
-    if (item == GgufType::array) refuse(fmt::format("{} is a list of lists, which is not read", what));
+    if (item == GgufType::array) gguf_header_refuse(fmt::format("{} is a list of lists, which is not read", what));
     count = file.number<std::uint64_t>("the length of " + what);
     const std::uint64_t least = item == GgufType::string ? sizeof(std::uint64_t) : item_bytes(item);
     if (count > file.left() / least) {
-      refuse(fmt::format("{} claims {} items of at least {} bytes, but only {} bytes follow", what, count, least,
-                         file.left()));
+      gguf_header_refuse(fmt::format("{} claims {} items of at least {} bytes, but only {} bytes follow", what, count,
+                                     least, file.left()));
     }
   }
   if (item != GgufType::string) {
@@ -115,29 +117,30 @@ GgufValue read_value(Cursor& file, const std::string& what) {
 
 std::uint32_t read_version(Cursor& file) {
   const auto version = file.number<std::uint32_t>("the version");
-  if (version == 1) refuse("is GGUF version 1, which is not read; convert it again with llama.cpp's tools");
+  if (version == 1) gguf_header_refuse("is GGUF version 1, which is not read; convert it again with llama.cpp's tools");
   if (version == 2 || version == 3) return version;
   if (version != 0 && (version & 0xffffu) == 0)
-    refuse("was written on a big-endian machine, which is not read; llama.cpp's gguf_convert_endian.py converts it");
-  refuse(fmt::format("is GGUF version {}; versions 2 and 3 are read", version));
+    gguf_header_refuse(
+        "was written on a big-endian machine, which is not read; llama.cpp's gguf_convert_endian.py converts it");
+  gguf_header_refuse(fmt::format("is GGUF version {}; versions 2 and 3 are read", version));
 }
 
 void read_metadata(Cursor& file, std::uint64_t count, GgufHeader& header) {
   constexpr std::uint64_t kLeast = 8 + 1 + 4 + 1;  // a key of one byte, a type, a value of one byte
   if (count > file.left() / kLeast) {
-    refuse(fmt::format("claims {} entries of metadata, but only {} bytes follow; it is damaged or cut short", count,
-                       file.left()));
+    gguf_header_refuse(fmt::format(
+        "claims {} entries of metadata, but only {} bytes follow; it is damaged or cut short", count, file.left()));
   }
   std::set<std::string, std::less<>> keys;
   for (std::uint64_t i = 0; i < count; ++i) {
     const std::string_view key = file.name(fmt::format("the key of metadata entry {}", i));
-    if (!keys.emplace(key).second) refuse(fmt::format("metadata {} stands in it twice", quoted_name(key)));
+    if (!keys.emplace(key).second) gguf_header_refuse(fmt::format("metadata {} stands in it twice", quoted_name(key)));
     header.metadata.push_back({std::string(key), read_value(file, "metadata " + quoted_name(key))});
     if (key != "general.alignment") continue;
     const GgufValue& value = header.metadata.back().value;
     if (value.type() != GgufType::u32 || !std::has_single_bit(value.unsigned_integer())) {
-      refuse(fmt::format("has an alignment of {} ({}); it must be a power of two and an u32", value.str(),
-                         name(value.type())));
+      gguf_header_refuse(fmt::format("has an alignment of {} ({}); it must be a power of two and an u32", value.str(),
+                                     name(value.type())));
     }
     header.alignment = value.unsigned_integer();
   }
@@ -158,7 +161,7 @@ GgufTensor read_tensor(Cursor& file, std::uint64_t index) {
   const std::string what = "tensor " + quoted_name(tensor.name);
   const auto rank = file.number<std::uint32_t>("the rank of " + what);
   if (rank == 0 || rank > kMaxGgufDims)
-    refuse(fmt::format("{} has {} dimensions; 1 to {} are allowed", what, rank, kMaxGgufDims));
+    gguf_header_refuse(fmt::format("{} has {} dimensions; 1 to {} are allowed", what, rank, kMaxGgufDims));
   std::int64_t product = 1;
   bool none = false;
   for (std::uint32_t d = 0; d < rank; ++d) {
@@ -167,7 +170,7 @@ GgufTensor read_tensor(Cursor& file, std::uint64_t index) {
     none = none || size == 0;
     if (size > INT64_MAX ||
         __builtin_mul_overflow(product, std::max<std::int64_t>(1, static_cast<std::int64_t>(size)), &product))
-      refuse(fmt::format("{} has {} as a size, too much for any memory", what, size));
+      gguf_header_refuse(fmt::format("{} has {} as a size, too much for any memory", what, size));
     tensor.shape.insert(0, static_cast<std::int64_t>(size));
   }
   tensor.elements = none ? 0 : product;
@@ -177,11 +180,11 @@ GgufTensor read_tensor(Cursor& file, std::uint64_t index) {
   if (format == nullptr) return tensor;
   try {
     if (!set_format(tensor, *format)) {
-      refuse(fmt::format("{} has rows of {} elements, which are no whole blocks of {} ({} elements)", what,
-                         tensor.shape.back(), format->name, format->elements));
+      gguf_header_refuse(fmt::format("{} has rows of {} elements, which are no whole blocks of {} ({} elements)", what,
+                                     tensor.shape.back(), format->name, format->elements));
     }
   } catch (const ShapeError& error) {
-    refuse(fmt::format("{} has a shape of {}: {}", what, str(tensor.shape), error.what()));
+    gguf_header_refuse(fmt::format("{} has a shape of {}: {}", what, str(tensor.shape), error.what()));
   }
   return tensor;
 }
@@ -203,11 +206,11 @@ void place_tensors(GgufHeader& header, std::uint64_t file_size) {
   for (GgufTensor& tensor : header.tensors) {
     const std::string what = "tensor " + quoted_name(tensor.name);
     if (tensor.begin % header.alignment != 0)
-      refuse(fmt::format("{} has the offset {}, no multiple of {}", what, tensor.begin, header.alignment));
+      gguf_header_refuse(fmt::format("{} has the offset {}, no multiple of {}", what, tensor.begin, header.alignment));
     const std::uint64_t room = file_size > header.data ? file_size - header.data : 0;
     if (tensor.begin > room) {
-      refuse(fmt::format("{} begins {} bytes behind the header, but only {} follow; the file is cut short", what,
-                         tensor.begin, room));
+      gguf_header_refuse(fmt::format("{} begins {} bytes behind the header, but only {} follow; the file is cut short",
+                                     what, tensor.begin, room));
     }
     tensor.begin += header.data;
     order.push_back(&tensor);
@@ -221,9 +224,10 @@ void place_tensors(GgufHeader& header, std::uint64_t file_size) {
     choose_bitnet_format(tensor, next - tensor.begin, header.alignment);
     if (tensor.bytes <= next - tensor.begin) continue;
     if (i + 1 < order.size())
-      refuse(fmt::format("tensors {} and {} overlap", quoted_name(tensor.name), quoted_name(order[i + 1]->name)));
-    refuse(fmt::format("tensor {} has {} bytes, but only {} follow; the file is cut short", quoted_name(tensor.name),
-                       tensor.bytes, next - tensor.begin));
+      gguf_header_refuse(
+          fmt::format("tensors {} and {} overlap", quoted_name(tensor.name), quoted_name(order[i + 1]->name)));
+    gguf_header_refuse(fmt::format("tensor {} has {} bytes, but only {} follow; the file is cut short",
+                                   quoted_name(tensor.name), tensor.bytes, next - tensor.begin));
   }
 }
 
@@ -253,10 +257,11 @@ bool gguf_can_hold(const quant::BlockFormat& format, const Shape& shape, std::ui
 }
 
 GgufHeader parse_gguf_header(std::span<const std::byte> bytes) {
-  if (bytes.empty()) refuse("is empty, not a GGUF file");
+  if (bytes.empty()) gguf_header_refuse("is empty, not a GGUF file");
   Cursor file(bytes);
   const auto magic = bytes.first(std::min<std::size_t>(4, bytes.size()));
-  if (std::memcmp(magic.data(), "GGUF", magic.size()) != 0) refuse("does not begin with 'GGUF', so it is no GGUF file");
+  if (std::memcmp(magic.data(), "GGUF", magic.size()) != 0)
+    gguf_header_refuse("does not begin with 'GGUF', so it is no GGUF file");
   file.bytes(4, "the word 'GGUF'");
   GgufHeader header;
   header.version = read_version(file);
@@ -265,14 +270,14 @@ GgufHeader parse_gguf_header(std::span<const std::byte> bytes) {
   read_metadata(file, entries, header);
   constexpr std::uint64_t kLeast = 8 + 1 + 4 + 8 + 4 + 8;  // a name of one byte, rank, one size, format, offset
   if (tensors > file.left() / kLeast) {
-    refuse(
+    gguf_header_refuse(
         fmt::format("claims {} tensors, but only {} bytes follow; it is damaged or cut short", tensors, file.left()));
   }
   std::set<std::string, std::less<>> names;
   for (std::uint64_t i = 0; i < tensors; ++i) {
     header.tensors.push_back(read_tensor(file, i));
     const std::string& name = header.tensors.back().name;
-    if (!names.insert(name).second) refuse(fmt::format("tensor {} stands in it twice", quoted_name(name)));
+    if (!names.insert(name).second) gguf_header_refuse(fmt::format("tensor {} stands in it twice", quoted_name(name)));
   }
   header.data = aligned(file.at(), header.alignment);
   place_tensors(header, bytes.size());

@@ -18,7 +18,7 @@ constexpr std::array<std::string_view, 13> kNames = {"u8",   "i8",     "u16",   
                                                      "bool", "string", "array", "u64", "i64", "f64"};
 constexpr std::array<std::size_t, 13> kBytes = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
 
-void append_string(std::string& bytes, std::string_view text) {
+void gguf_value_append_string(std::string& bytes, std::string_view text) {
   const std::uint64_t size = text.size();
   bytes.append(reinterpret_cast<const char*>(&size), sizeof size);
   bytes.append(text);
@@ -51,7 +51,7 @@ std::size_t item_bytes(GgufType type) { return kBytes.at(static_cast<std::size_t
 
 GgufValue::GgufValue(std::string_view text) {
   type_ = item_type_ = GgufType::string;
-  append_string(bytes_, text);
+  gguf_value_append_string(bytes_, text);
 }
 
 GgufValue::GgufValue(const std::vector<bool>& list) {
@@ -65,7 +65,7 @@ GgufValue::GgufValue(const std::vector<std::string>& list) {
   type_ = GgufType::array;
   item_type_ = GgufType::string;
   count_ = list.size();
-  for (const std::string& item : list) append_string(bytes_, item);
+  for (const std::string& item : list) gguf_value_append_string(bytes_, item);
 }
 
 GgufValue GgufValue::list_of(GgufType item, std::uint64_t count, const void* bytes, std::size_t size) {

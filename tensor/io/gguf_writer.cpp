@@ -23,7 +23,7 @@ template <typename T>
 void append(std::string& bytes, T number) {
   bytes.append(reinterpret_cast<const char*>(&number), sizeof number);
 }
-void append_string(std::string& bytes, std::string_view text) {
+void gguf_writer_append_string(std::string& bytes, std::string_view text) {
   append(bytes, static_cast<std::uint64_t>(text.size()));
   bytes.append(text);
 }
@@ -98,7 +98,7 @@ GgufWriter::GgufWriter(const std::filesystem::path& path, std::uint32_t alignmen
     state_->refuse(fmt::format("an alignment of {} is no power of two up to {}", alignment, kLargest));
   state_->file.emplace(path);
   if (alignment != kGgufAlignment) {
-    append_string(state_->metadata, "general.alignment");
+    gguf_writer_append_string(state_->metadata, "general.alignment");
     append(state_->metadata, static_cast<std::uint32_t>(GgufType::u32));
     append(state_->metadata, alignment);
     ++state_->entries;
@@ -114,7 +114,7 @@ void GgufWriter::set(std::string_view key, const GgufValue& value) {
     s.refuse(fmt::format("{} cannot be a key: 1 to {} bytes are allowed", quoted_name(key), kMaxGgufName));
   if (key == "general.alignment") s.refuse("the alignment is given to the writer itself, not as metadata");
   if (!s.keys.emplace(key).second) s.refuse(fmt::format("metadata {} is set twice", quoted_name(key)));
-  append_string(s.metadata, key);
+  gguf_writer_append_string(s.metadata, key);
   append(s.metadata, static_cast<std::uint32_t>(value.type()));
   s.metadata += value.file_bytes();
   ++s.entries;
@@ -167,7 +167,7 @@ void GgufWriter::begin() {
   header += s.metadata;
   std::uint64_t offset = 0;
   for (const Declared& tensor : s.tensors) {
-    append_string(header, tensor.name);
+    gguf_writer_append_string(header, tensor.name);
     append(header, static_cast<std::uint32_t>(tensor.shape.rank()));
     for (int d = tensor.shape.rank(); d-- > 0;) append(header, static_cast<std::uint64_t>(tensor.shape[d]));
     append(header, *gguf_type_of(*tensor.format));

@@ -16,7 +16,7 @@ static_assert(std::endian::native == std::endian::little, "numbers of the file a
 namespace etna::io {
 namespace {
 
-[[noreturn]] void refuse(const std::string& what) { throw FormatError(what); }
+[[noreturn]] void llama2c_refuse(const std::string& what) { throw FormatError(what); }
 
 constexpr std::size_t kHeaderBytes = 7 * sizeof(std::int32_t);
 
@@ -25,25 +25,26 @@ Llama2cConfig read_config(std::span<const std::byte> file) {
   std::memcpy(numbers.data(), file.data(), kHeaderBytes);
   constexpr std::int32_t kVersioned = 0x616b3432;  // "ak42" of the later formats
   if (numbers[0] == kVersioned)
-    refuse("is one of llama2.c's versioned files; export it with --version 0 for the legacy format");
+    llama2c_refuse("is one of llama2.c's versioned files; export it with --version 0 for the legacy format");
   constexpr std::array<const char*, 7> kNames = {"dim",        "hidden_dim", "n_layers", "n_heads",
                                                  "n_kv_heads", "vocab_size", "seq_len"};
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     // A negative vocabulary says that the last matrix is one of its own.
     const bool negative = numbers[i] < 0 && i != 5;
     if (negative || numbers[i] == 0 || numbers[i] == INT32_MIN) {
-      refuse(fmt::format("has {} as {}, so it is no checkpoint of llama2.c, or a damaged one", numbers[i], kNames[i]));
+      llama2c_refuse(
+          fmt::format("has {} as {}, so it is no checkpoint of llama2.c, or a damaged one", numbers[i], kNames[i]));
     }
   }
   const Llama2cConfig config{numbers[0], numbers[1],    numbers[2],
                              numbers[3], numbers[4],    std::abs(std::int64_t{numbers[5]}),
                              numbers[6], numbers[5] > 0};
   if (config.width % config.heads != 0 || config.head_width() % 2 != 0) {
-    refuse(fmt::format("has {} heads for a width of {}; each head must have the same, even width", config.heads,
-                       config.width));
+    llama2c_refuse(fmt::format("has {} heads for a width of {}; each head must have the same, even width", config.heads,
+                               config.width));
   }
   if (config.heads % config.kv_heads != 0)
-    refuse(fmt::format("has {} heads for {} key/value heads, no multiple", config.heads, config.kv_heads));
+    llama2c_refuse(fmt::format("has {} heads for {} key/value heads, no multiple", config.heads, config.kv_heads));
   return config;
 }
 
@@ -81,8 +82,8 @@ class Layout {
     return product;
   }
   [[noreturn]] void cut_short(const char* name) const {
-    refuse(fmt::format("ends within {}: only {} numbers are left; it is no checkpoint of llama2.c, or cut short", name,
-                       left_));
+    llama2c_refuse(fmt::format(
+        "ends within {}: only {} numbers are left; it is no checkpoint of llama2.c, or cut short", name, left_));
   }
 
   std::int64_t at_ = 0, left_;
@@ -93,11 +94,12 @@ class Layout {
 
 Llama2cHeader parse_llama2c(std::span<const std::byte> file) {
   if (file.size() < kHeaderBytes)
-    refuse(fmt::format("is {} bytes long, too short for a checkpoint of llama2.c", file.size()));
+    llama2c_refuse(fmt::format("is {} bytes long, too short for a checkpoint of llama2.c", file.size()));
   Llama2cHeader header;
   header.config = read_config(file);
   const Llama2cConfig& c = header.config;
-  if ((file.size() - kHeaderBytes) % sizeof(float) != 0) refuse("does not end with a whole f32; it is cut short");
+  if ((file.size() - kHeaderBytes) % sizeof(float) != 0)
+    llama2c_refuse("does not end with a whole f32; it is cut short");
   Layout layout(file.size(), header);
   layout.add("tok_embeddings.weight", {c.vocabulary, c.width});
   layout.each_layer("attention_norm", {c.width});
@@ -113,7 +115,8 @@ Llama2cHeader parse_llama2c(std::span<const std::byte> file) {
   layout.skip("the table of cosines", {c.context, c.head_width() / 2});
   layout.skip("the table of sines", {c.context, c.head_width() / 2});
   if (!c.tied) layout.add("output.weight", {c.vocabulary, c.width});
-  if (layout.left() != 0) refuse(fmt::format("has {} numbers behind its last tensor; it is damaged", layout.left()));
+  if (layout.left() != 0)
+    llama2c_refuse(fmt::format("has {} numbers behind its last tensor; it is damaged", layout.left()));
   return header;
 }
 

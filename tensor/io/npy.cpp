@@ -44,7 +44,7 @@ constexpr std::array<Encoding, 11> kEncodings = {{{"f8", f64, 8},
                                                   {"u2", i32, 2},
                                                   {"u4", i64, 4}}};
 
-struct Header {
+struct NpyHeader {
   Encoding encoding{};
   bool big_endian = false, column_major = false;
   Shape shape;
@@ -55,7 +55,7 @@ class HeaderParser {
  public:
   explicit HeaderParser(std::string_view text) : text_(text) {}
 
-  Header parse() {
+  NpyHeader parse() {
     bool seen[3] = {};
     expect('{');
     while (!take('}')) {
@@ -158,7 +158,7 @@ class HeaderParser {
 
   std::string_view text_;
   std::size_t at_ = 0;
-  Header header_;
+  NpyHeader header_;
 };
 
 template <typename From, typename To>
@@ -172,7 +172,7 @@ void widen(const std::byte* from, std::size_t count, std::byte* to) {
 }
 
 /// The elements as they lie in a tensor's memory.
-std::vector<std::byte> decode(const Header& header, std::span<const std::byte> data) {
+std::vector<std::byte> decode(const NpyHeader& header, std::span<const std::byte> data) {
   const std::size_t width = header.encoding.bytes, count = data.size() / width;
   std::vector<std::byte> bytes(data.begin(), data.end());
   if (header.big_endian) {
@@ -233,7 +233,7 @@ Tensor npy::parse(std::span<const std::byte> bytes, Device device) {
   if (length > bytes.size() - begin)
     throw FormatError(
         fmt::format("claims a header of {} bytes, but only {} follow; it is cut short", length, bytes.size() - begin));
-  const Header header = HeaderParser(text.substr(begin, length)).parse();
+  const NpyHeader header = HeaderParser(text.substr(begin, length)).parse();
   const std::size_t available = bytes.size() - begin - length;
   std::size_t wanted = 0;
   try {

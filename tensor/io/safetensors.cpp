@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using safetensors::Entry;
-using safetensors::Header;
+using SafetensorsHeader = safetensors::Header;
 
 }  // namespace
 
@@ -37,7 +37,7 @@ void save_safetensors(const fs::path& path, const NamedTensors& tensors, const M
   // Widest elements first, so that every tensor is aligned to its element size.
   std::stable_sort(ordered.begin(), ordered.end(),
                    [](const auto& a, const auto& b) { return item_size(a.first.dtype) > item_size(b.first.dtype); });
-  Header header{{}, metadata};
+  SafetensorsHeader header{{}, metadata};
   std::uint64_t at = 0;
   for (auto& [entry, tensor] : ordered) {
     entry.begin = at;

@@ -15,15 +15,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-[[noreturn]] void refuse(const std::string& what) { throw FormatError(what); }
+[[noreturn]] void sharded_safetensors_refuse(const std::string& what) { throw FormatError(what); }
 
 void check_file_name(const std::string& tensor, const std::string& name) {
   constexpr std::string_view kEnd = ".safetensors";
   const bool plain = name.size() <= 255 && name.size() > kEnd.size() && name.ends_with(kEnd) &&
                      name.find_first_of(std::string_view("/\\\0", 3)) == std::string::npos;
   if (!plain) {
-    refuse(fmt::format("tensor {} is said to lie in {}; only names of .safetensors files beside the index are taken",
-                       quoted_name(tensor), quoted_name(name)));
+    sharded_safetensors_refuse(
+        fmt::format("tensor {} is said to lie in {}; only names of .safetensors files beside the index are taken",
+                    quoted_name(tensor), quoted_name(name)));
   }
 }
 
@@ -32,13 +33,14 @@ void check_file_name(const std::string& tensor, const std::string& name) {
 class Reader : public nlohmann::json_sax<nlohmann::json> {
  public:
   ShardIndex take() {
-    if (!seen_) refuse("has no 'weight_map', so it is no index of safetensors files");
+    if (!seen_) sharded_safetensors_refuse("has no 'weight_map', so it is no index of safetensors files");
     return std::move(index_);
   }
 
   bool key(string_t& text) override {
     if (depth_ == 1) {
-      if (!fields_.insert(text).second) refuse(fmt::format("field {} stands in it twice", quoted_name(text)));
+      if (!fields_.insert(text).second)
+        sharded_safetensors_refuse(fmt::format("field {} stands in it twice", quoted_name(text)));
       in_map_ = text == "weight_map";
       seen_ = seen_ || in_map_;
     }
@@ -67,7 +69,8 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
       return true;
     }
     check_file_name(name_, text);
-    if (!index_.emplace(name_, text).second) refuse(fmt::format("tensor {} stands in it twice", quoted_name(name_)));
+    if (!index_.emplace(name_, text).second)
+      sharded_safetensors_refuse(fmt::format("tensor {} stands in it twice", quoted_name(name_)));
     return true;
   }
 
@@ -78,20 +81,23 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
   bool number_float(number_float_t, const string_t&) override { return unexpected("a number"); }
   bool binary(binary_t&) override { return unexpected("bytes"); }
   bool parse_error(std::size_t position, const std::string&, const nlohmann::json::exception&) override {
-    refuse(fmt::format("is not JSON, from its byte {} on", position));
+    sharded_safetensors_refuse(fmt::format("is not JSON, from its byte {} on", position));
   }
 
  private:
   bool deeper() {
     constexpr int kDeepest = 32;
-    if (++depth_ > kDeepest) refuse(fmt::format("nests deeper than {} levels", kDeepest));
+    if (++depth_ > kDeepest) sharded_safetensors_refuse(fmt::format("nests deeper than {} levels", kDeepest));
     return true;
   }
   /// Refuses a value where an object belongs or a file's name; others are skipped.
   bool unexpected(const char* what) const {
-    if (depth_ == 0) refuse(fmt::format("is {}, it must be a JSON object", what));
-    if (depth_ == 1 && in_map_) refuse(fmt::format("'weight_map' is {}, it must be an object", what));
-    if (in_map_) refuse(fmt::format("tensor {} has {} for a file, it must be a name", quoted_name(name_), what));
+    if (depth_ == 0) sharded_safetensors_refuse(fmt::format("is {}, it must be a JSON object", what));
+    if (depth_ == 1 && in_map_)
+      sharded_safetensors_refuse(fmt::format("'weight_map' is {}, it must be an object", what));
+    if (in_map_)
+      sharded_safetensors_refuse(
+          fmt::format("tensor {} has {} for a file, it must be a name", quoted_name(name_), what));
     return true;
   }
 
@@ -128,7 +134,7 @@ ShardIndex read_index(const fs::path& path) {
 }  // namespace
 
 ShardIndex parse_shard_index(std::string_view json) {
-  if (json.empty()) refuse("is empty, not an index of safetensors files");
+  if (json.empty()) sharded_safetensors_refuse("is empty, not an index of safetensors files");
   Reader reader;
   nlohmann::json::sax_parse(json.begin(), json.end(), &reader);
   return reader.take();

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 /// Deflate's best ratio: 258 bytes of output from two bits of input.
 constexpr std::uint64_t kMostExpansion = 1032;
 
-FormatError refuse(const fs::path& path, const std::string& what) {
+FormatError zip_refuse(const fs::path& path, const std::string& what) {
   return FormatError(fmt::format("{}: {}", path.string(), what));
 }
 
@@ -44,7 +44,7 @@ struct ZipReader::Archive {
       zip = zip_open_from_source(source, ZIP_RDONLY, &error);
       if (zip == nullptr) zip_source_free(source);
     }
-    if (zip == nullptr) throw refuse(path, fmt::format("is not {}, or is cut short: {}", kind, text_of(&error)));
+    if (zip == nullptr) throw zip_refuse(path, fmt::format("is not {}, or is cut short: {}", kind, text_of(&error)));
     zip_error_fini(&error);
   }
   ~Archive() { zip_discard(zip); }
@@ -64,23 +64,23 @@ ZipReader::ZipReader(const fs::path& path, const char* kind)
     constexpr zip_uint64_t kNeeded = ZIP_STAT_NAME | ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE | ZIP_STAT_COMP_METHOD;
     if (zip_stat_index(archive_->zip, static_cast<zip_uint64_t>(i), ZIP_FL_ENC_RAW, &info) != 0 ||
         (info.valid & kNeeded) != kNeeded) {
-      throw refuse(path, fmt::format("entry {} of the archive is damaged", i));
+      throw zip_refuse(path, fmt::format("entry {} of the archive is damaged", i));
     }
     const std::string name = info.name;
     if ((info.valid & ZIP_STAT_ENCRYPTION_METHOD) && info.encryption_method != ZIP_EM_NONE)
-      throw refuse(path, fmt::format("entry '{}' is encrypted", name));
+      throw zip_refuse(path, fmt::format("entry '{}' is encrypted", name));
     if (info.comp_method != ZIP_CM_STORE && info.comp_method != ZIP_CM_DEFLATE)
-      throw refuse(path, fmt::format("entry '{}' is compressed by method {}; known are 0 (stored) and 8 (deflate)",
-                                     name, info.comp_method));
+      throw zip_refuse(path, fmt::format("entry '{}' is compressed by method {}; known are 0 (stored) and 8 (deflate)",
+                                         name, info.comp_method));
     // Entries that share bytes of the file would let a small file ask for any amount of memory.
     if (info.comp_size > left)
-      throw refuse(path, fmt::format("entry '{}' claims {} bytes of the file, but only {} are left", name,
-                                     info.comp_size, left));
+      throw zip_refuse(path, fmt::format("entry '{}' claims {} bytes of the file, but only {} are left", name,
+                                         info.comp_size, left));
     left -= info.comp_size;
     const bool stored = info.comp_method == ZIP_CM_STORE;
     if (stored ? info.size != info.comp_size : info.size / kMostExpansion > info.comp_size)
-      throw refuse(path,
-                   fmt::format("entry '{}' claims {} bytes from {} in the file", name, info.size, info.comp_size));
+      throw zip_refuse(path,
+                       fmt::format("entry '{}' claims {} bytes from {} in the file", name, info.size, info.comp_size));
     entries_.push_back({name, info.size});
   }
 }
@@ -90,7 +90,7 @@ ZipReader::~ZipReader() = default;
 std::vector<std::byte> ZipReader::read(std::size_t entry) const {
   const Entry& wanted = entries_.at(entry);
   const auto fail = [&](const std::string& why) {
-    return refuse(path_, fmt::format("entry '{}' cannot be read: {}", wanted.name, why));
+    return zip_refuse(path_, fmt::format("entry '{}' cannot be read: {}", wanted.name, why));
   };
   const std::unique_ptr<zip_file_t, int (*)(zip_file_t*)> file(zip_fopen_index(archive_->zip, entry, 0), zip_fclose);
   if (!file) throw fail(zip_strerror(archive_->zip));
@@ -120,7 +120,7 @@ struct ZipWriter::Archive {
     if (source != nullptr) zip = zip_open_from_source(source, ZIP_CREATE | ZIP_TRUNCATE, &error);
     if (zip == nullptr) {
       zip_source_free(source);
-      throw refuse(path, "cannot be written: " + text_of(&error));
+      throw zip_refuse(path, "cannot be written: " + text_of(&error));
     }
     zip_error_fini(&error);
     zip_source_keep(source);
@@ -147,13 +147,13 @@ void ZipWriter::add(const std::string& name, std::vector<std::byte> bytes, bool 
   const std::int64_t index = source == nullptr ? -1 : zip_file_add(zip, name.c_str(), source, ZIP_FL_ENC_UTF_8);
   if (index < 0) {
     if (source != nullptr) zip_source_free(source);
-    throw refuse(path_, fmt::format("entry '{}' cannot be written: {}", name, zip_strerror(zip)));
+    throw zip_refuse(path_, fmt::format("entry '{}' cannot be written: {}", name, zip_strerror(zip)));
   }
   const auto at = static_cast<zip_uint64_t>(index);
   constexpr zip_uint16_t kFirstDay = 1 << 5 | 1;  // 1980-01-01
   if (zip_set_file_compression(zip, at, compress ? ZIP_CM_DEFLATE : ZIP_CM_STORE, 0) != 0 ||
       zip_file_set_dostime(zip, at, 0, kFirstDay, 0) != 0) {
-    throw refuse(path_, fmt::format("entry '{}' cannot be written: {}", name, zip_strerror(zip)));
+    throw zip_refuse(path_, fmt::format("entry '{}' cannot be written: {}", name, zip_strerror(zip)));
   }
 }
 
@@ -164,16 +164,16 @@ void ZipWriter::finish() {
   const bool empty = archive.contents.empty();
   if (!empty) {
     if (zip_close(archive.zip) != 0)
-      throw refuse(path_, fmt::format("cannot be written: {}", zip_strerror(archive.zip)));
+      throw zip_refuse(path_, fmt::format("cannot be written: {}", zip_strerror(archive.zip)));
     archive.zip = nullptr;
-    if (zip_source_open(archive.source) != 0) throw refuse(path_, "cannot be written");
+    if (zip_source_open(archive.source) != 0) throw zip_refuse(path_, "cannot be written");
   }
   AtomicFile file(path_);
   if (empty) file.write(kEmpty, sizeof kEmpty);
   std::vector<std::byte> chunk(1 << 20);
   while (!empty) {
     const std::int64_t got = zip_source_read(archive.source, chunk.data(), chunk.size());
-    if (got < 0) throw refuse(path_, "cannot be written: the archive cannot be read back");
+    if (got < 0) throw zip_refuse(path_, "cannot be written: the archive cannot be read back");
     if (got == 0) break;
     file.write(chunk.data(), static_cast<std::size_t>(got));
   }

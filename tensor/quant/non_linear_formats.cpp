@@ -9,7 +9,7 @@
 namespace etna::quant {
 namespace {
 
-constexpr int kBlock = 32, kBytesIQ4_NL = 18, kBytesIQ4_XS = 136, kBytesMXFP4 = 17;
+constexpr int kNonLinearFormatsBlock = 32, kBytesIQ4_NL = 18, kBytesIQ4_XS = 136, kBytesMXFP4 = 17;
 
 constexpr int kLevels[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 /// E2M1 numbers times two.
@@ -54,7 +54,7 @@ void encode_levels(const float* x, float d, std::byte* codes) {
 void decode_one_iq4_nl(const std::byte* block, float* out) { decode_levels(block + 2, load_half(block), out); }
 
 void encode_one_iq4_nl(const float* x, const float* w, std::byte* block) {
-  const float d = fit_half_scale<LevelCodes, kBlock>(x, w);
+  const float d = fit_half_scale<LevelCodes, kNonLinearFormatsBlock>(x, w);
   store_half(block, d);
   encode_levels(x, d, block + 2);
 }
@@ -64,7 +64,8 @@ void decode_one_iq4_xs(const std::byte* block, float* out) {
   const unsigned high = load<std::uint16_t>(block + 2);
   for (int s = 0; s < 8; ++s) {
     const unsigned six = (byte_at(block + 4, s / 2) >> 4 * (s % 2) & 0xfu) | (high >> 2 * s & 3u) << 4;
-    decode_levels(block + 8 + 16 * s, d * static_cast<float>(static_cast<int>(six) - 32), out + kBlock * s);
+    decode_levels(block + 8 + 16 * s, d * static_cast<float>(static_cast<int>(six) - 32),
+                  out + kNonLinearFormatsBlock * s);
   }
 }
 
@@ -75,7 +76,7 @@ void encode_one_iq4_xs(const float* x, const float* w, std::byte* block) {
     const unsigned six = static_cast<unsigned>(fit.scales[s] + 32);
     low |= (six & 0xfu) << 4 * s;
     high |= (six >> 4) << 2 * s;
-    encode_levels(x + kBlock * s, fit.step(s), block + 8 + 16 * s);
+    encode_levels(x + kNonLinearFormatsBlock * s, fit.step(s), block + 8 + 16 * s);
   }
   store_half(block, fit.d);
   store(block + 2, static_cast<std::uint16_t>(high));
@@ -104,7 +105,7 @@ unsigned micro_code(float x) {
 void encode_one_mxfp4(const float* x, const float* w, std::byte* block) {
   constexpr int kLastExponent = 252;  // with larger ones, 12 halves of the power are beyond f32
   double largest = 0;
-  for (int i = 0; i < kBlock; ++i) largest = std::max(largest, std::abs(static_cast<double>(x[i])));
+  for (int i = 0; i < kNonLinearFormatsBlock; ++i) largest = std::max(largest, std::abs(static_cast<double>(x[i])));
   // Whether the largest value is cut or its exponent is raised is decided by the error.
   const int middle = largest > 0 ? static_cast<int>(std::floor(std::log2(largest))) - 2 + 127 : 0;
   unsigned best_e = 0;
@@ -113,7 +114,7 @@ void encode_one_mxfp4(const float* x, const float* w, std::byte* block) {
     const auto bounded = static_cast<unsigned>(std::clamp(e, 0, kLastExponent));
     const double d = half_power(bounded);
     double error = 0;
-    for (int i = 0; i < kBlock; ++i) {
+    for (int i = 0; i < kNonLinearFormatsBlock; ++i) {
       const double off = x[i] - d * kMicroLevels[micro_code(static_cast<float>(x[i] / d))];
       error += w[i] * off * off;
     }
@@ -131,23 +132,23 @@ void encode_one_mxfp4(const float* x, const float* w, std::byte* block) {
 }  // namespace
 
 void decode_iq4_nl(const std::byte* blocks, float* out, std::int64_t count) {
-  decode_blocks<decode_one_iq4_nl, kBlock, kBytesIQ4_NL>(blocks, out, count);
+  decode_blocks<decode_one_iq4_nl, kNonLinearFormatsBlock, kBytesIQ4_NL>(blocks, out, count);
 }
 void decode_iq4_xs(const std::byte* blocks, float* out, std::int64_t count) {
   decode_blocks<decode_one_iq4_xs, 256, kBytesIQ4_XS>(blocks, out, count);
 }
 void decode_mxfp4(const std::byte* blocks, float* out, std::int64_t count) {
-  decode_blocks<decode_one_mxfp4, kBlock, kBytesMXFP4>(blocks, out, count);
+  decode_blocks<decode_one_mxfp4, kNonLinearFormatsBlock, kBytesMXFP4>(blocks, out, count);
 }
 
 void encode_iq4_nl(const float* x, const float* w, std::byte* blocks, std::int64_t count) {
-  encode_blocks<encode_one_iq4_nl, kBlock, kBytesIQ4_NL>(x, w, blocks, count);
+  encode_blocks<encode_one_iq4_nl, kNonLinearFormatsBlock, kBytesIQ4_NL>(x, w, blocks, count);
 }
 void encode_iq4_xs(const float* x, const float* w, std::byte* blocks, std::int64_t count) {
   encode_blocks<encode_one_iq4_xs, 256, kBytesIQ4_XS>(x, w, blocks, count);
 }
 void encode_mxfp4(const float* x, const float* w, std::byte* blocks, std::int64_t count) {
-  encode_blocks<encode_one_mxfp4, kBlock, kBytesMXFP4>(x, w, blocks, count);
+  encode_blocks<encode_one_mxfp4, kNonLinearFormatsBlock, kBytesMXFP4>(x, w, blocks, count);
 }
 
 }  // namespace etna::quant

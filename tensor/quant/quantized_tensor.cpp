@@ -46,8 +46,8 @@ QuantizedTensor QuantizedTensor::to(Device device) const {
 namespace {
 
 /// @param each a scale for each row
-QuantizedTensor rounded(const char* op, const Tensor& x, const quant::BlockFormat& format, const Tensor& importance,
-                        bool each) {
+QuantizedTensor quantized_tensor_rounded(const char* op, const Tensor& x, const quant::BlockFormat& format,
+                                         const Tensor& importance, bool each) {
   if (!x.defined()) throw UndefinedTensor(op, 1);
   if (!is_floating(x.dtype()))
     throw DtypeError(fmt::format("{}: x is {}; wanted a floating dtype", op, name(x.dtype())));
@@ -73,11 +73,11 @@ QuantizedTensor rounded(const char* op, const Tensor& x, const quant::BlockForma
 }  // namespace
 
 QuantizedTensor quantize(const Tensor& x, const quant::BlockFormat& format, const Tensor& importance) {
-  return rounded("quantize", x, format, importance, false);
+  return quantized_tensor_rounded("quantize", x, format, importance, false);
 }
 
 QuantizedTensor quantize_per_channel(const Tensor& x, const quant::BlockFormat& format, const Tensor& importance) {
-  return rounded("quantize_per_channel", x, format, importance, true);
+  return quantized_tensor_rounded("quantize_per_channel", x, format, importance, true);
 }
 
 }  // namespace etna

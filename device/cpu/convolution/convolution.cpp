@@ -37,24 +37,24 @@ bool Convolution::operator<(const Convolution& o) const {
 namespace {
 
 using dnnl::memory;
-using Desc = memory::desc;
-using Type = memory::data_type;
+using ConvolutionDesc = memory::desc;
+using ConvolutionType = memory::data_type;
 using Tag = memory::format_tag;
 
-const dnnl::engine& engine() {
+const dnnl::engine& convolution_engine() {
   // Never destroyed: destructors of static objects may still compute.
   static const auto* instance = new dnnl::engine(dnnl::engine::kind::cpu, 0);
   return *instance;
 }
 
 dnnl::stream& stream() {
-  thread_local dnnl::stream mine(engine());
+  thread_local dnnl::stream mine(convolution_engine());
   return mine;
 }
 
-memory at(const Desc& desc, const void* where) {
+memory at(const ConvolutionDesc& desc, const void* where) {
   // oneDNN has one type for inputs and outputs.
-  return memory(desc, engine(), const_cast<void*>(where));
+  return memory(desc, convolution_engine(), const_cast<void*>(where));
 }
 
 enum class Kind { forward, forward_bias, input, weight };
@@ -67,12 +67,13 @@ int dimensions(const Convolution& c) {
 
 memory::dims last(const std::array<std::int64_t, 3>& sizes, int dims) { return {sizes.end() - dims, sizes.end()}; }
 
-Type type_of(const Convolution& c) { return c.bf16 ? Type::bf16 : Type::f32; }
+ConvolutionType type_of(const Convolution& c) { return c.bf16 ? ConvolutionType::bf16 : ConvolutionType::f32; }
 
-Desc pixels(const Convolution& c, std::int64_t channels, const std::array<std::int64_t, 3>& sizes, int dims) {
+ConvolutionDesc pixels(const Convolution& c, std::int64_t channels, const std::array<std::int64_t, 3>& sizes,
+                       int dims) {
   memory::dims shape = {c.n, channels};
   for (std::int64_t s : last(sizes, dims)) shape.push_back(s);
-  return Desc(shape, type_of(c), dims == 3 ? Tag::ndhwc : dims == 2 ? Tag::nhwc : Tag::nwc);
+  return ConvolutionDesc(shape, type_of(c), dims == 3 ? Tag::ndhwc : dims == 2 ? Tag::nhwc : Tag::nwc);
 }
 
 memory::dims weight_shape(const Convolution& c, int dims) {
@@ -84,12 +85,13 @@ memory::dims weight_shape(const Convolution& c, int dims) {
 }
 
 /// @param strides of k, the kernel's dimensions and c
-Desc weight_as_given(const Convolution& c, const std::array<std::int64_t, 5>& strides, Type type) {
+ConvolutionDesc weight_as_given(const Convolution& c, const std::array<std::int64_t, 5>& strides,
+                                ConvolutionType type) {
   const int dims = dimensions(c);
   memory::dims all = {strides[0], strides[4]};
   all.insert(all.end(), strides.begin() + 4 - dims, strides.begin() + 4);
   if (c.groups > 1) all.insert(all.begin(), strides[0] * (c.k / c.groups));
-  return Desc(weight_shape(c, dims), type, all);
+  return ConvolutionDesc(weight_shape(c, dims), type, all);
 }
 
 std::array<std::int64_t, 5> dense_strides(const Convolution& c) {
@@ -102,7 +104,7 @@ std::array<std::int64_t, 5> dense_strides(const Convolution& c) {
 }
 
 /// Elements of a blocked layout that lie together along the first dimension.
-std::int64_t first_block(const Desc& desc) {
+std::int64_t first_block(const ConvolutionDesc& desc) {
   std::int64_t block = 1;
 #if DNNL_VERSION_MAJOR >= 3
   const memory::dims sizes = desc.get_inner_blks(), of = desc.get_inner_idxs();
@@ -129,7 +131,7 @@ void in_blocks(const memory::dims& shape, std::int64_t block, const Each& each) 
   });
 }
 
-void reorder(const Desc& from, const void* source, const Desc& to, const void* target) {
+void reorder(const ConvolutionDesc& from, const void* source, const ConvolutionDesc& to, const void* target) {
   OneOpenMpThread one;
   auto a = at(from, source), b = at(to, target);
   dnnl::reorder(a, b).execute(stream(), a, b);
@@ -137,13 +139,13 @@ void reorder(const Desc& from, const void* source, const Desc& to, const void* t
 }
 
 /// A compiled primitive for given sizes.
-class Ready {
+class ConvolutionReady {
  public:
-  Ready(const Convolution& c, Kind kind) : kind_(kind) {
+  ConvolutionReady(const Convolution& c, Kind kind) : kind_(kind) {
     const int dims = dimensions(c);
     x_ = pixels(c, c.c, c.in, dims), y_ = pixels(c, c.k, c.out, dims);
     shape_ = weight_shape(c, dims);
-    bias_ = kind == Kind::forward_bias ? Desc({c.k}, Type::f32, Tag::a) : Desc();
+    bias_ = kind == Kind::forward_bias ? ConvolutionDesc({c.k}, ConvolutionType::f32, Tag::a) : ConvolutionDesc();
     OneOpenMpThread one;
     try {
       make(c, dims);
@@ -153,12 +155,12 @@ class Ready {
   }
 
   explicit operator bool() const { return static_cast<bool>(primitive_); }
-  const Desc& weight() const { return weight_; }
+  const ConvolutionDesc& weight() const { return weight_; }
   const memory::dims& shape() const { return shape_; }
 
   /// The weight in the layout that run() takes: as given, or a copy in `memory`. @param alone on this thread
   const void* prepare(const Convolution& c, const StridedWeight& weight, Scratch<char>& memory, bool alone) const {
-    const Desc given = weight_as_given(c, weight.strides, type_of(c));
+    const ConvolutionDesc given = weight_as_given(c, weight.strides, type_of(c));
     if (weight_ == given) return weight.data;
     memory.resize(weight_.get_size() + 1);
     if (alone) {
@@ -191,20 +193,21 @@ class Ready {
     const memory::dims stride = last(c.stride, dims), before = last(c.padding, dims);
     memory::dims behind = last(c.padding_behind, dims), dilation = last(c.dilation, dims);
     for (auto& d : dilation) --d;
-    const Desc weight(shape_, kind_ == Kind::weight ? Type::f32 : type_of(c), Tag::any),
+    const ConvolutionDesc weight(shape_, kind_ == Kind::weight ? ConvolutionType::f32 : type_of(c), Tag::any),
         hint(shape_, type_of(c), Tag::any);
     dnnl::primitive_attr attributes;
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     const auto training = dnnl::prop_kind::forward_training;
 #if DNNL_VERSION_MAJOR >= 3
-    dnnl::convolution_forward::primitive_desc forward(engine(), training, algorithm, x_, hint, bias_, y_, stride,
-                                                      dilation, before, behind, attributes, true);
+    dnnl::convolution_forward::primitive_desc forward(convolution_engine(), training, algorithm, x_, hint, bias_, y_,
+                                                      stride, dilation, before, behind, attributes, true);
     if (!forward) return;
     if (kind_ == Kind::input) {
-      take<dnnl::convolution_backward_data>(
-          {engine(), algorithm, x_, weight, y_, stride, dilation, before, behind, forward, attributes, true});
+      take<dnnl::convolution_backward_data>({convolution_engine(), algorithm, x_, weight, y_, stride, dilation, before,
+                                             behind, forward, attributes, true});
     } else if (kind_ == Kind::weight) {
-      take_weight({engine(), algorithm, x_, weight, y_, stride, dilation, before, behind, forward, attributes, true});
+      take_weight({convolution_engine(), algorithm, x_, weight, y_, stride, dilation, before, behind, forward,
+                   attributes, true});
     } else {
       take<dnnl::convolution_forward>(forward);
     }
@@ -214,17 +217,17 @@ class Ready {
         kind_ == Kind::forward_bias
             ? Forward::desc(training, algorithm, x_, hint, bias_, y_, stride, dilation, before, behind)
             : Forward::desc(training, algorithm, x_, hint, y_, stride, dilation, before, behind);
-    Forward::primitive_desc forward(forward_desc, attributes, engine(), true);
+    Forward::primitive_desc forward(forward_desc, attributes, convolution_engine(), true);
     if (!forward) return;
     if (kind_ == Kind::input) {
       using Backward = dnnl::convolution_backward_data;
       take<Backward>(
           Backward::primitive_desc(Backward::desc(algorithm, x_, weight, y_, stride, dilation, before, behind),
-                                   attributes, engine(), forward, true));
+                                   attributes, convolution_engine(), forward, true));
     } else if (kind_ == Kind::weight) {
       using Backward = dnnl::convolution_backward_weights;
       take_weight(Backward::primitive_desc(Backward::desc(algorithm, x_, weight, y_, stride, dilation, before, behind),
-                                           attributes, engine(), forward, true));
+                                           attributes, convolution_engine(), forward, true));
     } else {
       take<Forward>(forward);
     }
@@ -250,22 +253,22 @@ class Ready {
 
   Kind kind_;
   memory::dims shape_;
-  Desc x_, y_, weight_, bias_, scratch_;
+  ConvolutionDesc x_, y_, weight_, bias_, scratch_;
   dnnl::primitive primitive_;
 };
 
 /// The cached primitives. When there are many, all are dropped, including sizes that will not recur.
-std::shared_ptr<const Ready> ready(const Convolution& c, Kind kind) {
+std::shared_ptr<const ConvolutionReady> convolution_ready(const Convolution& c, Kind kind) {
   using Key = std::pair<Kind, Convolution>;
   constexpr std::size_t kMost = 1024;
   static std::shared_mutex mutex;
-  static auto* known = new std::map<Key, std::shared_ptr<const Ready>>;
+  static auto* known = new std::map<Key, std::shared_ptr<const ConvolutionReady>>;
   const Key key{kind, c};
   {
     std::shared_lock lock(mutex);
     if (auto found = known->find(key); found != known->end()) return found->second;
   }
-  auto made = std::make_shared<const Ready>(c, kind);
+  auto made = std::make_shared<const ConvolutionReady>(c, kind);
   std::unique_lock lock(mutex);
   if (known->size() >= kMost) known->clear();
   return known->emplace(key, std::move(made)).first->second;
@@ -298,10 +301,10 @@ struct Split {
 };
 
 /// The primitives of all tasks; empty if one is missing.
-std::vector<std::shared_ptr<const Ready>> primitives(const Convolution& c, Kind kind, const Split& split) {
-  std::vector<std::shared_ptr<const Ready>> all;
+std::vector<std::shared_ptr<const ConvolutionReady>> primitives(const Convolution& c, Kind kind, const Split& split) {
+  std::vector<std::shared_ptr<const ConvolutionReady>> all;
   for (std::int64_t task = 0; task < split.tasks; ++task) {
-    all.push_back(ready(split.part(c, kind, task), kind));
+    all.push_back(convolution_ready(split.part(c, kind, task), kind));
     if (!*all.back()) return {};
   }
   return all;
@@ -324,7 +327,7 @@ bool by_channels(const Convolution& c, Kind kind, const Split& split, const char
   const bool back = kind == Kind::input;
   const std::int64_t item = item_of(c), pixels = c.n * (back ? pixels_of(c.in) : pixels_of(c.out));
   for_each_task(split.tasks, [&](std::int64_t t) {
-    const Ready& mine = *run[static_cast<std::size_t>(t)];
+    const ConvolutionReady& mine = *run[static_cast<std::size_t>(t)];
     const std::int64_t first = split.first(t), bytes = split.count(t) * item;
     const auto* part = static_cast<const char*>(weight.data) + first * weight.strides[back ? 4 : 0] * item;
     Scratch<char> packed, result(static_cast<std::size_t>(pixels * bytes));
@@ -373,7 +376,8 @@ bool weight_by_filters(const Convolution& c, const Split& split, const char* x, 
     Scratch<char> part(static_cast<std::size_t>(pixels * bytes)), blocked(mine.weight().get_size() + 1);
     copy_channels(g + first * item, c.k * item, part.data(), bytes, pixels, bytes);
     mine.run(x, blocked.data(), nullptr, part.data());
-    reorder(mine.weight(), blocked.data(), weight_as_given(split.part(c, Kind::weight, t), dense_strides(c), Type::f32),
+    reorder(mine.weight(), blocked.data(),
+            weight_as_given(split.part(c, Kind::weight, t), dense_strides(c), ConvolutionType::f32),
             weight + first * filter);
   });
   return true;
@@ -405,14 +409,14 @@ bool convolution_weight(const Convolution& c, const void* x, const void* g, floa
     const std::int64_t image = split.first(task);
     run[i]->run(xs + image * x_size, sums[i].data(), nullptr, gs + image * y_size);
   });
-  const Desc given = weight_as_given(c, dense_strides(c), Type::f32);
+  const ConvolutionDesc given = weight_as_given(c, dense_strides(c), ConvolutionType::f32);
   const std::int64_t filter = c.c / c.groups * pixels_of(c.kernel);
   std::int64_t block = 1;
   for (const auto& mine : run) block = std::lcm(block, first_block(mine->weight()));
   in_blocks(run.front()->shape(), block, [&](const memory::dims& part, const memory::dims& offsets) {
     const std::int64_t per = c.groups > 1 ? filter * (c.k / c.groups) : filter, n = part[0] * per;
     float* to = weight + offsets[0] * per;
-    const Desc dense = given.submemory_desc(part, memory::dims(part.size(), 0));
+    const ConvolutionDesc dense = given.submemory_desc(part, memory::dims(part.size(), 0));
     Scratch<float> other(static_cast<std::size_t>(n));
     for (std::size_t i = 0; i < run.size(); ++i) {
       float* target = i == 0 ? to : other.data();

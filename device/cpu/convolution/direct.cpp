@@ -38,6 +38,7 @@ struct Band {
 // Must come after foreach_target.h.
 #include <hwy/highway.h>
 
+#include <etna/device/rounding.h>
 #include <etna/device/cpu/gemm/tile.inc>
 
 HWY_BEFORE_NAMESPACE();
@@ -112,8 +113,6 @@ HWY_EXPORT(panel_width);
 HWY_EXPORT(pack_weight);
 HWY_EXPORT(forward_band);
 HWY_EXPORT(weight_band);
-
-std::int64_t round_up(std::int64_t n, std::int64_t unit) { return (n + unit - 1) / unit * unit; }
 
 /// y [rows, n]: every row becomes x [n]. Copies grow: a short one costs as much as a long one.
 void repeat(const float* x, std::int64_t n, std::int64_t rows, float* y) {

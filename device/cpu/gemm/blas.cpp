@@ -56,7 +56,7 @@ const Library& chosen() {
 }
 
 template <typename T>
-void scale(const Gemm& g, T beta, T* c) {
+void blas_scale(const Gemm& g, T beta, T* c) {
   for (std::int64_t i = 0; i < g.m; ++i) {
     T* row = c + i * g.ldc;
     if (beta == T(0)) {
@@ -70,7 +70,7 @@ void scale(const Gemm& g, T beta, T* c) {
 template <typename S, typename T>
 void one_thread(const Gemm& g, T alpha, const S* a, const S* b, T beta, T* c) {
   if (g.m <= 0 || g.n <= 0) return;
-  if (g.k <= 0) return scale(g, beta, c);
+  if (g.k <= 0) return blas_scale(g, beta, c);
   std::optional<FlushSubnormals> flush;
   if constexpr (std::is_same_v<T, float>) {
     if (is_skinny(g)) return multiply_skinny(g, alpha, a, b, beta, c, false, {});

@@ -18,7 +18,7 @@ template <typename T>
 using Map = Eigen::Map<T, Eigen::Unaligned, Eigen::OuterStride<>>;
 
 template <typename T>
-void multiply(const Gemm& g, T alpha, const T* a, const T* b, T beta, T* c) {
+void eigen_multiply(const Gemm& g, T alpha, const T* a, const T* b, T beta, T* c) {
   Map<const Matrix<T>> ma(a, g.transpose_a ? g.k : g.m, g.transpose_a ? g.m : g.k, Eigen::OuterStride<>(g.lda));
   Map<const Matrix<T>> mb(b, g.transpose_b ? g.n : g.k, g.transpose_b ? g.k : g.n, Eigen::OuterStride<>(g.ldb));
   Map<Matrix<T>> mc(c, g.m, g.n, Eigen::OuterStride<>(g.ldc));
@@ -36,7 +36,7 @@ void multiply(const Gemm& g, T alpha, const T* a, const T* b, T beta, T* c) {
     mc.noalias() += alpha * ma * mb;
 }
 
-std::string name() {
+std::string eigen_name() {
   return fmt::format("Eigen {}.{}.{} ({})", EIGEN_WORLD_VERSION, EIGEN_MAJOR_VERSION, EIGEN_MINOR_VERSION,
                      Eigen::SimdInstructionSetsInUse());
 }
@@ -44,7 +44,7 @@ std::string name() {
 }  // namespace
 
 const Library& eigen() {
-  static const Library library{.f32 = multiply<float>, .f64 = multiply<double>, .name = name()};
+  static const Library library{.f32 = eigen_multiply<float>, .f64 = eigen_multiply<double>, .name = eigen_name()};
   return library;
 }
 

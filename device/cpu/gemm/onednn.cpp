@@ -63,7 +63,7 @@ bool has_avx512() {
   return has;
 }
 
-void multiply(const Gemm& g, float alpha, const float* a, const float* b, float beta, float* c) {
+void onednn_multiply(const Gemm& g, float alpha, const float* a, const float* b, float beta, float* c) {
   const bool small = std::min(g.m, g.n) < 2 * kBlock && std::min(g.m, g.n) > 16;
   const bool copies_a = small && g.transpose_a && g.lda % (has_avx512() ? kCollideFully : kCollide) == 0;
   const bool copies_b = small && !has_avx512() && !g.transpose_b && g.ldb % kCollide == 0;
@@ -116,7 +116,7 @@ const char* instructions() {
   }
 }
 
-std::string name() {
+std::string onednn_name() {
   const dnnl_version_t* v = dnnl_version();
   return fmt::format("oneDNN {}.{}.{} ({})", v->major, v->minor, v->patch, instructions());
 }
@@ -125,7 +125,7 @@ std::string name() {
 
 const Library& onednn() {
   static const Library library{
-      .f32 = multiply, .bf16 = onednn_multiplies_bf16() ? onednn_bf16 : nullptr, .name = name()};
+      .f32 = onednn_multiply, .bf16 = onednn_multiplies_bf16() ? onednn_bf16 : nullptr, .name = onednn_name()};
   return library;
 }
 

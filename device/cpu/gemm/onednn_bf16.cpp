@@ -21,27 +21,28 @@
 namespace etna::cpu {
 namespace {
 
-using Desc = dnnl::memory::desc;
-using Type = dnnl::memory::data_type;
+using OnednnBf16Desc = dnnl::memory::desc;
+using OnednnBf16Type = dnnl::memory::data_type;
 
-const dnnl::engine& engine() {
+const dnnl::engine& onednn_bf16_engine() {
   // Never destroyed: destructors of static objects may still multiply.
   static const auto* instance = new dnnl::engine(dnnl::engine::kind::cpu, 0);
   return *instance;
 }
 
-Desc matrix(std::int64_t rows, std::int64_t columns, Type type, bool transposed, std::int64_t leading) {
+OnednnBf16Desc matrix(std::int64_t rows, std::int64_t columns, OnednnBf16Type type, bool transposed,
+                      std::int64_t leading) {
   leading = std::max(leading, transposed ? rows : columns);
   return {{rows, columns}, type, transposed ? dnnl::memory::dims{1, leading} : dnnl::memory::dims{leading, 1}};
 }
 
 /// A compiled primitive for given sizes: c = a · b, or c += a · b.
-class Ready {
+class OnednnBf16Ready {
  public:
-  Ready(const Gemm& g, bool adds)
-      : a_(matrix(g.m, g.k, Type::bf16, g.transpose_a, g.lda)),
-        b_(matrix(g.k, g.n, Type::bf16, g.transpose_b, g.ldb)),
-        c_(matrix(g.m, g.n, Type::f32, false, g.ldc)) {
+  OnednnBf16Ready(const Gemm& g, bool adds)
+      : a_(matrix(g.m, g.k, OnednnBf16Type::bf16, g.transpose_a, g.lda)),
+        b_(matrix(g.k, g.n, OnednnBf16Type::bf16, g.transpose_b, g.ldb)),
+        c_(matrix(g.m, g.n, OnednnBf16Type::f32, false, g.ldc)) {
     dnnl::primitive_attr attributes;
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     if (adds) {
@@ -51,9 +52,9 @@ class Ready {
     }
     OneOpenMpThread one;
 #if DNNL_VERSION_MAJOR >= 3
-    dnnl::matmul::primitive_desc found(engine(), a_, b_, c_, attributes, true);
+    dnnl::matmul::primitive_desc found(onednn_bf16_engine(), a_, b_, c_, attributes, true);
 #else
-    dnnl::matmul::primitive_desc found(dnnl::matmul::desc(a_, b_, c_), attributes, engine(), true);
+    dnnl::matmul::primitive_desc found(dnnl::matmul::desc(a_, b_, c_), attributes, onednn_bf16_engine(), true);
 #endif
     // The reference implementation takes what no other does; widening to f32 is much faster.
     if (!found || std::string_view(found.impl_info_str()).starts_with("ref")) return;
@@ -65,7 +66,7 @@ class Ready {
   bool run(const Bf16* a, const Bf16* b, float* c) const {
     if (!matmul_) return false;
     OneOpenMpThread one;
-    thread_local dnnl::stream stream(engine());
+    thread_local dnnl::stream stream(onednn_bf16_engine());
     thread_local std::vector<float> scratch;  // floats, for their alignment; the content does not matter
     constexpr std::size_t kLine = 64;
     std::size_t bytes = scratch_.get_size() + kLine;
@@ -73,8 +74,8 @@ class Ready {
     void* start = scratch.data();
     std::size_t room = scratch.size() * sizeof(float);
     start = std::align(kLine, scratch_.get_size(), start, room);
-    auto at = [](const Desc& desc, const void* where) {
-      return dnnl::memory(desc, engine(),
+    auto at = [](const OnednnBf16Desc& desc, const void* where) {
+      return dnnl::memory(desc, onednn_bf16_engine(),
                           const_cast<void*>(where));  // oneDNN uses the same type for input and output
     };
     matmul_.execute(stream, {{DNNL_ARG_SRC, at(a_, a)},
@@ -86,28 +87,28 @@ class Ready {
   }
 
  private:
-  Desc a_, b_, c_, scratch_;
+  OnednnBf16Desc a_, b_, c_, scratch_;
   dnnl::matmul matmul_;
 };
 
 /// The cached primitives. When there are many, all are dropped, including sizes that will not recur.
-std::shared_ptr<const Ready> ready(const Gemm& g, bool adds) {
+std::shared_ptr<const OnednnBf16Ready> onednn_bf16_ready(const Gemm& g, bool adds) {
   using Key = std::array<std::int64_t, 9>;
   constexpr std::size_t kMost = 1024;
   static std::shared_mutex mutex;
-  static auto* known = new std::map<Key, std::shared_ptr<const Ready>>;
+  static auto* known = new std::map<Key, std::shared_ptr<const OnednnBf16Ready>>;
   const Key key{g.transpose_a, g.transpose_b, g.m, g.n, g.k, g.lda, g.ldb, g.ldc, adds};
   {
     std::shared_lock lock(mutex);
     if (auto found = known->find(key); found != known->end()) return found->second;
   }
-  auto made = std::make_shared<const Ready>(g, adds);
+  auto made = std::make_shared<const OnednnBf16Ready>(g, adds);
   std::unique_lock lock(mutex);
   if (known->size() >= kMost) known->clear();
   return known->emplace(key, std::move(made)).first->second;
 }
 
-void scale(const Gemm& g, float factor, float* c) {
+void onednn_bf16_scale(const Gemm& g, float factor, float* c) {
   if (factor == 1) return;
   for (std::int64_t i = 0; i < g.m; ++i) {
     for (std::int64_t j = 0; j < g.n; ++j) c[i * g.ldc + j] *= factor;
@@ -126,14 +127,14 @@ void onednn_bf16(const Gemm& g, float alpha, const Bf16* a, const Bf16* b, float
   // The primitive does not support alpha or beta; c is scaled before and after it.
   if (alpha == 0) {
     for (std::int64_t i = 0; i < g.m && beta == 0; ++i) std::fill_n(c + i * g.ldc, g.n, 0.0f);
-    return scale(g, beta, c);
+    return onednn_bf16_scale(g, beta, c);
   }
   const bool adds = beta != 0;
-  if (adds) scale(g, beta / alpha, c);
-  if (!ready(g, adds)->run(a, b, c)) {
+  if (adds) onednn_bf16_scale(g, beta / alpha, c);
+  if (!onednn_bf16_ready(g, adds)->run(a, b, c)) {
     multiply_widened(onednn().f32, g, 1, a, b, adds ? 1.0f : 0.0f, c);
   }
-  scale(g, alpha, c);
+  onednn_bf16_scale(g, alpha, c);
 }
 
 }  // namespace etna::cpu

@@ -18,9 +18,9 @@ namespace {
 /// Sets an environment variable while it lives, unless the user has set it.
 class Meanwhile {
  public:
-  Meanwhile(const char* name, const char* value) : name_(name) {
-    if (value != nullptr && std::getenv(name) == nullptr) {
-      set_ = setenv(name, value, 0) == 0;
+  Meanwhile(const char* openblas_name, const char* value) : name_(openblas_name) {
+    if (value != nullptr && std::getenv(openblas_name) == nullptr) {
+      set_ = setenv(openblas_name, value, 0) == 0;
     }
   }
   ~Meanwhile() {
@@ -54,7 +54,7 @@ template <typename T>
 Function<T> function = nullptr;
 
 template <typename T>
-void multiply(const Gemm& g, T alpha, const T* a, const T* b, T beta, T* c) {
+void openblas_multiply(const Gemm& g, T alpha, const T* a, const T* b, T beta, T* c) {
   auto narrow = [](std::int64_t n) { return static_cast<int>(n); };
   auto leading = [&](std::int64_t ld, std::int64_t columns) { return narrow(std::max(ld, columns)); };
   function<T>(kRowMajor, g.transpose_a ? kTransposed : kPlain, g.transpose_b ? kTransposed : kPlain, narrow(g.m),
@@ -63,7 +63,7 @@ void multiply(const Gemm& g, T alpha, const T* a, const T* b, T beta, T* c) {
 }
 
 /// "OpenBLAS 0.3.21 (SkylakeX)"
-std::string name(void* library) {
+std::string openblas_name(void* library) {
   auto word = [&](const char* function_name) -> std::string {
     auto* f = reinterpret_cast<char* (*)()>(dlsym(library, function_name));
     return f == nullptr ? "" : f();
@@ -87,7 +87,7 @@ Library load() {
   function<double> = reinterpret_cast<Function<double>>(dlsym(library, "cblas_dgemm"));
   if (set_threads == nullptr || function<float> == nullptr || function<double> == nullptr) return {};
   set_threads(1);
-  return {.f32 = multiply<float>, .f64 = multiply<double>, .name = name(library)};
+  return {.f32 = openblas_multiply<float>, .f64 = openblas_multiply<double>, .name = openblas_name(library)};
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 #include <etna/device/cpu/gemm/tiling.h>
+#include <etna/device/rounding.h>
 
 #include <algorithm>
 #include <initializer_list>
@@ -18,9 +19,6 @@ constexpr double kWorthThreads = 400e3;  // smaller gemms run on one thread
 
 constexpr std::int64_t kShallowest = 256;       // chunk of k
 constexpr std::int64_t kMostPartial = 3 << 20;  // elements of partial sums
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }
 
 }  // namespace
 

@@ -10,9 +10,9 @@
 namespace etna {
 namespace {
 
-using attention::Attributes;
+using AttentionAttributes = attention::Attributes;
 
-constexpr const char* kName = "scaled_dot_product_attention";
+constexpr const char* kAttentionName = "scaled_dot_product_attention";
 
 std::string shapes_in_words(const OpCall& call) {
   return fmt::format("q {}, k {}, v {}", str(call.in[0].shape()), str(call.in[1].shape()), str(call.in[2].shape()));
@@ -26,58 +26,58 @@ bool leading_match(const Tensor& a, const Tensor& b) {
   return true;
 }
 
-void check_mask(const OpCall& call) {
+void attention_check_mask(const OpCall& call) {
   const Tensor &q = call.in[0], &k = call.in[1], &mask = call.in[3];
   if (!mask.defined()) return;
-  if (call.as<Attributes>().causal)
-    throw ShapeError(fmt::format("{}: got a mask and causal; put the triangle into the mask", kName));
+  if (call.as<AttentionAttributes>().causal)
+    throw ShapeError(fmt::format("{}: got a mask and causal; put the triangle into the mask", kAttentionName));
   if (mask.dtype() != boolean && !is_floating(mask.dtype())) {
-    throw DtypeError(fmt::format("{}: the mask holds {}, it must be bool (true: attend) or floating (added)", kName,
-                                 name(mask.dtype())));
+    throw DtypeError(fmt::format("{}: the mask holds {}, it must be bool (true: attend) or floating (added)",
+                                 kAttentionName, name(mask.dtype())));
   }
   Shape scores = q.shape();
   scores.back() = k.size(-2);
   bool fits = mask.dim() <= scores.rank();
   for (int i = 1; fits && i <= mask.dim(); ++i) fits = mask.size(-i) == 1 || mask.size(-i) == scores[scores.rank() - i];
   if (!fits)
-    throw ShapeError(
-        fmt::format("{}: the mask {} does not broadcast to the scores {}", kName, str(mask.shape()), str(scores)));
+    throw ShapeError(fmt::format("{}: the mask {} does not broadcast to the scores {}", kAttentionName,
+                                 str(mask.shape()), str(scores)));
 }
 
-std::vector<OutputSpec> infer(const OpCall& call) {
+std::vector<OutputSpec> attention_infer(const OpCall& call) {
   const Tensor &q = call.in[0], &k = call.in[1], &v = call.in[2];
   for (int i = 0; i < 3; ++i) {
     DType t = call.in[static_cast<std::size_t>(i)].dtype();
     if (!is_floating(t) || t != q.dtype()) {
-      throw DtypeError(fmt::format("{}: q holds {}, k {}, v {}; all must be of one floating dtype", kName,
+      throw DtypeError(fmt::format("{}: q holds {}, k {}, v {}; all must be of one floating dtype", kAttentionName,
                                    name(q.dtype()), name(k.dtype()), name(v.dtype())));
     }
   }
   if (q.dim() < 3 || !leading_match(q, k) || k.shape() != v.shape() || q.size(-1) != k.size(-1)) {
     throw ShapeError(
         fmt::format("{}: got {}; wanted q [..., H, T, D] and k, v [..., G, S, D] with the same leading sizes and D",
-                    kName, shapes_in_words(call)));
+                    kAttentionName, shapes_in_words(call)));
   }
   if (k.size(-3) == 0 ? q.size(-3) != 0 : q.size(-3) % k.size(-3) != 0) {
-    throw ShapeError(fmt::format("{}: got {}; the {} heads of q must be a multiple of the {} of k and v", kName,
-                                 shapes_in_words(call), q.size(-3), k.size(-3)));
+    throw ShapeError(fmt::format("{}: got {}; the {} heads of q must be a multiple of the {} of k and v",
+                                 kAttentionName, shapes_in_words(call), q.size(-3), k.size(-3)));
   }
   if (q.size(-1) > 256)
-    throw ShapeError(fmt::format("{}: the head size is {}, at most 256 is taken", kName, q.size(-1)));
-  check_mask(call);
+    throw ShapeError(fmt::format("{}: the head size is {}, at most 256 is taken", kAttentionName, q.size(-1)));
+  attention_check_mask(call);
   Shape rows = q.shape();
   rows.erase(q.dim() - 1);
   return {{q.shape(), q.dtype()}, {rows, attention::row_dtype(q.dtype())}};
 }
 
-std::vector<OutputSpec> infer_backward(const OpCall& call) {
+std::vector<OutputSpec> attention_infer_backward(const OpCall& call) {
   std::vector<OutputSpec> specs;
   for (std::size_t i = 0; i < 3; ++i) specs.push_back({call.in[i].shape(), call.in[i].dtype()});
   return specs;
 }
 
-TensorList reference(const OpCall& call) {
-  auto attributes = call.as<Attributes>();
+TensorList attention_reference(const OpCall& call) {
+  auto attributes = call.as<AttentionAttributes>();
   DType rows = attention::row_dtype(call.in[0].dtype());
   Tensor q = call.in[0].to(rows), k = call.in[1].to(rows), v = call.in[2].to(rows);
   return {attention::composed(q, k, v, call.in[3], attributes).to(call.in[0].dtype()),
@@ -85,20 +85,20 @@ TensorList reference(const OpCall& call) {
 }
 
 /// Uses q, k, v, mask and the gradient only, not what forward saved, so that it can be differentiated.
-TensorList reference_backward(const OpCall& call) {
+TensorList attention_reference_backward(const OpCall& call) {
   DType t = call.in[0].dtype(), rows = attention::row_dtype(t);
   TensorList grads = attention::composed_gradients(call.in[0].to(rows), call.in[1].to(rows), call.in[2].to(rows),
-                                                   call.in[3], call.in[6].to(rows), call.as<Attributes>());
+                                                   call.in[3], call.in[6].to(rows), call.as<AttentionAttributes>());
   return {grads[0].to(t), grads[1].to(t), grads[2].to(t)};
 }
 
 const OpDef kAttentionBackward = {.name = "attention_backward",
-                                  .infer = infer_backward,
+                                  .infer = attention_infer_backward,
                                   .cpu = attention::cpu_backward,
                                   .gpu = attention::gpu_backward,
-                                  .reference = reference_backward};
+                                  .reference = attention_reference_backward};
 
-TensorList vjp(const VjpCall& call) {
+TensorList attention_vjp(const VjpCall& call) {
   if (!call.grad[0].defined()) return {{}, {}, {}, {}};
   const Tensor &q = call.in[0], &k = call.in[1], &v = call.in[2], &mask = call.in[3];
   TensorList grads(4);
@@ -111,17 +111,17 @@ TensorList vjp(const VjpCall& call) {
   if (call.needs[3]) {
     DType rows = attention::row_dtype(q.dtype());
     grads[3] = attention::composed_gradients(q.to(rows), k.to(rows), v.to(rows), mask, call.grad[0].to(rows),
-                                             call.as<Attributes>())[3];
+                                             call.as<AttentionAttributes>())[3];
   }
   return grads;
 }
 
-const OpDef kAttention = {.name = kName,
-                          .infer = infer,
+const OpDef kAttention = {.name = kAttentionName,
+                          .infer = attention_infer,
                           .cpu = attention::cpu_forward,
                           .gpu = attention::gpu_forward,
-                          .reference = reference,
-                          .vjp = vjp,
+                          .reference = attention_reference,
+                          .vjp = attention_vjp,
                           .saved = Saved::both};
 
 }  // namespace
@@ -136,9 +136,9 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
   }
   double size = q.dim() > 0 ? static_cast<double>(q.size(-1)) : 1;
   return apply1(kAttention, {a, b, c, mask},
-                Attrs::of(Attributes{causal, scale      ? *scale
-                                             : size > 0 ? 1 / std::sqrt(size)
-                                                        : 1}));
+                Attrs::of(AttentionAttributes{causal, scale      ? *scale
+                                                      : size > 0 ? 1 / std::sqrt(size)
+                                                                 : 1}));
 }
 
 std::span<const OpDef* const> ops_in_attention() {

@@ -9,6 +9,7 @@
 #include <etna/device/cpu/parallel.h>
 #include <etna/device/cpu/scratch.h>
 #include <etna/device/cpu/vector_rows.h>
+#include <etna/device/rounding.h>
 #include <etna/tensor/ops/attention/attention.h>
 
 // A task is one head and one block of queries (forward), or one group of heads (backward: all heads of a group add to
@@ -79,8 +80,6 @@ class Block {
   std::int64_t batch_ = 0, head_ = 0, group_ = 0;
 };
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
 /// State of a row's online softmax: Σ exp(score) = exp(largest) · sum. The sum is 0 if all scores are -inf.
 template <typename T>
 struct SoftmaxState {
@@ -101,7 +100,7 @@ struct SoftmaxState {
 
 /// @param out [B, H, T, D], with any row stride
 template <typename T>
-void forward(const Inputs& in, const Attributes& attributes, const Tensor& out, T* lse) {
+void attention_cpu_forward(const Inputs& in, const Attributes& attributes, const Tensor& out, T* lse) {
   const std::int64_t blocks = ceil_div(in.queries, kQueries), y_row = out.strides()[2];
   cpu::parallel_for(in.batch * in.heads * blocks, 1, [&](std::int64_t begin, std::int64_t end) {
     cpu::Scratch<T> scores(static_cast<std::size_t>(kQueries * (std::min(in.keys, kKeys) + kGap)));
@@ -247,7 +246,7 @@ void cpu_forward(const OpCall& call, std::span<Tensor> out) {
   with_type(call.in[0].dtype(), [&]<typename T>(T) {
     Inputs in = wide_inputs<T>(call);
     Tensor y = wide_output<T>(out[0]);
-    forward<T>(in, call.as<Attributes>(), merge_leading(y, in.batch), out[1].host<T>());
+    attention_cpu_forward<T>(in, call.as<Attributes>(), merge_leading(y, in.batch), out[1].host<T>());
     write_back(y, out[0]);
   });
 }
@@ -257,7 +256,7 @@ void cpu_self_forward(const OpCall& call, std::span<Tensor> out) {
   with_type(call.in[0].dtype(), [&]<typename T>(T) {
     Inputs in = wide_packed_inputs<T>(call);
     Tensor y = wide_output<T>(out[0]);
-    forward<T>(in, call.as<Attributes>(), heads_of(y, in.batch, in.heads), out[1].host<T>());
+    attention_cpu_forward<T>(in, call.as<Attributes>(), heads_of(y, in.batch, in.heads), out[1].host<T>());
     write_back(y, out[0]);
   });
 }

@@ -1,3 +1,4 @@
+#include <etna/device/rounding.h>
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/ops/attention/attention.h>
 #include <etna/tensor/ops/attention/matrix.h>
@@ -19,8 +20,6 @@ std::array<std::uint32_t, 4> mask_strides(const Tensor& mask) {
   const Strides& s = mask.strides();
   return {gpu::u32(s[0]), gpu::u32(s[1]), gpu::u32(s[2]), gpu::u32(s[3])};
 }
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 /// Elements of a row that can be loaded at once from every operand: 4 or 1.
 std::uint32_t width(std::int64_t size, std::initializer_list<const Tensor*> operands) {
@@ -67,7 +66,7 @@ Inputs device_inputs(const OpCall& call) {
 }
 
 /// @param packed the result's heads are adjacent in memory
-void forward(const OpCall& call, const Inputs& in, bool packed, std::span<Tensor> out) {
+void attention_gpu_forward(const OpCall& call, const Inputs& in, bool packed, std::span<Tensor> out) {
   auto attributes = call.as<Attributes>();
   auto dispatch = [&](gpu::Kernel& kernel, std::array<std::uint32_t, 3> groups) {
     kernel.read(in.q).read(in.k).read(in.v).read(in.mask).write(out[0]).write(out[1]);
@@ -164,7 +163,7 @@ bool gpu_forward(const OpCall& call, std::span<Tensor> out) {
   if (out[1].numel() == 0) return true;
   Inputs in = device_inputs(call);
   if (!fits_grid(in)) return false;
-  forward(call, in, false, out);
+  attention_gpu_forward(call, in, false, out);
   return true;
 }
 
@@ -173,7 +172,7 @@ bool gpu_self_forward(const OpCall& call, std::span<Tensor> out) {
   if (out[1].numel() == 0) return true;
   Inputs in = packed_inputs(call.in[0], call.as<Attributes>());
   if (!fits_grid(in)) return false;
-  forward(call, in, true, out);
+  attention_gpu_forward(call, in, true, out);
   return true;
 }
 

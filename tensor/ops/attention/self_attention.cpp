@@ -12,32 +12,34 @@
 namespace etna {
 namespace {
 
-using attention::Attributes;
+using SelfAttentionAttributes = attention::Attributes;
 
-constexpr const char* kName = "self_attention";
+constexpr const char* kSelfAttentionName = "self_attention";
 
 /// Number of heads in q, k and v together.
 std::int64_t all_heads(std::int64_t heads, std::int64_t groups) {
-  return checked_sum(heads, checked_product(2, groups, kName), kName);
+  return checked_sum(heads, checked_product(2, groups, kSelfAttentionName), kSelfAttentionName);
 }
 
-std::vector<OutputSpec> infer(const OpCall& call) {
+std::vector<OutputSpec> self_attention_infer(const OpCall& call) {
   const Tensor& qkv = call.in[0];
-  auto [causal, scale, heads, groups] = call.as<Attributes>();
+  auto [causal, scale, heads, groups] = call.as<SelfAttentionAttributes>();
   if (!is_floating(qkv.dtype()))
-    throw DtypeError(fmt::format("{}: qkv holds {}, it must be f64, f32, f16 or bf16", kName, name(qkv.dtype())));
+    throw DtypeError(
+        fmt::format("{}: qkv holds {}, it must be f64, f32, f16 or bf16", kSelfAttentionName, name(qkv.dtype())));
   if (heads < 1 || groups < 1 || heads % groups != 0) {
     throw ShapeError(
-        fmt::format("{}: got {} heads and {} key and value heads; the former must be a multiple of the latter", kName,
-                    heads, groups));
+        fmt::format("{}: got {} heads and {} key and value heads; the former must be a multiple of the latter",
+                    kSelfAttentionName, heads, groups));
   }
   std::int64_t all = all_heads(heads, groups);
   if (qkv.dim() < 2 || qkv.size(-1) % all != 0) {
-    throw ShapeError(
-        fmt::format("{}: got qkv {}; wanted [..., T, ({} + 2 · {}) · D]", kName, str(qkv.shape()), heads, groups));
+    throw ShapeError(fmt::format("{}: got qkv {}; wanted [..., T, ({} + 2 · {}) · D]", kSelfAttentionName,
+                                 str(qkv.shape()), heads, groups));
   }
   std::int64_t size = qkv.size(-1) / all;
-  if (size > 256) throw ShapeError(fmt::format("{}: the head size is {}, at most 256 is taken", kName, size));
+  if (size > 256)
+    throw ShapeError(fmt::format("{}: the head size is {}, at most 256 is taken", kSelfAttentionName, size));
   Shape result = qkv.shape(), rows = qkv.shape();
   result.back() = heads * size;
   rows[qkv.dim() - 2] = heads;
@@ -45,7 +47,9 @@ std::vector<OutputSpec> infer(const OpCall& call) {
   return {{result, qkv.dtype()}, {rows, attention::row_dtype(qkv.dtype())}};
 }
 
-std::vector<OutputSpec> infer_backward(const OpCall& call) { return {{call.in[0].shape(), call.in[0].dtype()}}; }
+std::vector<OutputSpec> self_attention_infer_backward(const OpCall& call) {
+  return {{call.in[0].shape(), call.in[0].dtype()}};
+}
 
 /// x [..., T, n · D] as [..., n, T, D].
 Tensor cut_heads(const Tensor& x, std::int64_t n) {
@@ -65,22 +69,22 @@ Tensor join_heads(const Tensor& x) {
 
 /// q, k, v in the accumulation dtype.
 TensorList parts(const OpCall& call) {
-  auto attributes = call.as<Attributes>();
+  auto attributes = call.as<SelfAttentionAttributes>();
   Tensor all =
       cut_heads(call.in[0].to(attention::row_dtype(call.in[0].dtype())), attributes.heads + 2 * attributes.groups);
   return all.split({attributes.heads, attributes.groups, attributes.groups}, -3);
 }
 
-TensorList reference(const OpCall& call) {
-  auto attributes = call.as<Attributes>();
+TensorList self_attention_reference(const OpCall& call) {
+  auto attributes = call.as<SelfAttentionAttributes>();
   TensorList p = parts(call);
   return {join_heads(attention::composed(p[0], p[1], p[2], {}, attributes)).to(call.in[0].dtype()),
           attention::composed_logsumexp(p[0], p[1], {}, attributes)};
 }
 
 /// Uses qkv and the gradient only, not what forward saved, so that it can be differentiated.
-TensorList reference_backward(const OpCall& call) {
-  auto attributes = call.as<Attributes>();
+TensorList self_attention_reference_backward(const OpCall& call) {
+  auto attributes = call.as<SelfAttentionAttributes>();
   TensorList p = parts(call);
   Tensor dy = cut_heads(call.in[3].to(p[0].dtype()), attributes.heads);
   TensorList grads = attention::composed_gradients(p[0], p[1], p[2], {}, dy, attributes);
@@ -88,22 +92,22 @@ TensorList reference_backward(const OpCall& call) {
 }
 
 const OpDef kSelfAttentionBackward = {.name = "self_attention_backward",
-                                      .infer = infer_backward,
+                                      .infer = self_attention_infer_backward,
                                       .cpu = attention::cpu_self_backward,
                                       .gpu = attention::gpu_self_backward,
-                                      .reference = reference_backward};
+                                      .reference = self_attention_reference_backward};
 
-TensorList vjp(const VjpCall& call) {
+TensorList self_attention_vjp(const VjpCall& call) {
   if (!call.grad[0].defined()) return {{}};
   return apply(kSelfAttentionBackward, {call.in[0], call.out[0], call.out[1], call.grad[0]}, call.attrs);
 }
 
-const OpDef kSelfAttention = {.name = kName,
-                              .infer = infer,
+const OpDef kSelfAttention = {.name = kSelfAttentionName,
+                              .infer = self_attention_infer,
                               .cpu = attention::cpu_self_forward,
                               .gpu = attention::gpu_self_forward,
-                              .reference = reference,
-                              .vjp = vjp,
+                              .reference = self_attention_reference,
+                              .vjp = self_attention_vjp,
                               .saved = Saved::both};
 
 }  // namespace
@@ -114,11 +118,11 @@ Tensor self_attention(const Tensor& qkv, std::int64_t heads, std::int64_t kv_hea
   std::int64_t groups = kv_heads == 0 ? heads : kv_heads, all = all_heads(heads, groups);
   double size = qkv.dim() > 0 && all > 0 ? static_cast<double>(qkv.size(-1)) / static_cast<double>(all) : 1;
   return apply1(kSelfAttention, {detail::lowered(qkv)},
-                Attrs::of(Attributes{causal,
-                                     scale      ? *scale
-                                     : size > 0 ? 1 / std::sqrt(size)
-                                                : 1,
-                                     heads, groups}));
+                Attrs::of(SelfAttentionAttributes{causal,
+                                                  scale      ? *scale
+                                                  : size > 0 ? 1 / std::sqrt(size)
+                                                             : 1,
+                                                  heads, groups}));
 }
 
 std::span<const OpDef* const> ops_in_self_attention() {

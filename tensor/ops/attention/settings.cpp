@@ -13,14 +13,14 @@
 namespace etna {
 namespace {
 
-constexpr const char* kName = "dot_product_attention";
-constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
+constexpr const char* kAttentionSettingsName = "dot_product_attention";
+constexpr double kAttentionSettingsMinusInfinity = -std::numeric_limits<double>::infinity();
 
-void check(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionSettings& s) {
-  detail::require_defined(kName, q, k, v);
+void attention_settings_check(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionSettings& s) {
+  detail::require_defined(kAttentionSettingsName, q, k, v);
   const auto fail = [&](const char* wanted) {
-    throw ShapeError(
-        fmt::format("{}: q {}, k {}, v {}; {}", kName, str(q.shape()), str(k.shape()), str(v.shape()), wanted));
+    throw ShapeError(fmt::format("{}: q {}, k {}, v {}; {}", kAttentionSettingsName, str(q.shape()), str(k.shape()),
+                                 str(v.shape()), wanted));
   };
   if (q.dim() < 3 || k.dim() != q.dim() || v.dim() != q.dim()) fail("wanted [..., heads, rows, size], of one rank");
   for (int d = 0; d < q.dim() - 3; ++d) {
@@ -31,7 +31,7 @@ void check(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionSet
   if (k.size(-3) == 0 ? q.size(-3) != 0 : q.size(-3) % k.size(-3) != 0)
     fail("the heads of q must be a multiple of those of k and v");
   if (s.causal_from_end && k.size(-2) < q.size(-2)) fail("causal_from_end: there are more queries than keys");
-  if (s.softcap < 0) throw Error(fmt::format("{}: softcap {} must not be negative", kName, s.softcap));
+  if (s.softcap < 0) throw Error(fmt::format("{}: softcap {} must not be negative", kAttentionSettingsName, s.softcap));
 }
 
 double scale_of(const Tensor& q, const AttentionSettings& s) {
@@ -45,7 +45,7 @@ Tensor whole_mask(const Tensor& q, const Tensor& k, const AttentionSettings& s) 
   const std::int64_t queries = q.size(-2), keys = k.size(-2), past = s.causal_from_end ? keys - queries : 0;
   const Tensor seen = ne(tril(ones({queries, keys}, {f32, q.device()}), past), 0.0);
   if (!s.mask.defined()) return seen;
-  return s.mask.dtype() == boolean ? s.mask & seen : masked_fill(s.mask, ~seen, kMinusInfinity);
+  return s.mask.dtype() == boolean ? s.mask & seen : masked_fill(s.mask, ~seen, kAttentionSettingsMinusInfinity);
 }
 
 Tensor repeat_heads(const Tensor& x, std::int64_t heads) {
@@ -57,7 +57,7 @@ Tensor repeat_heads(const Tensor& x, std::int64_t heads) {
   return x.unsqueeze(-3).expand(repeated).reshape(merged);
 }
 
-Tensor padded(const Tensor& x, std::int64_t size) {
+Tensor attention_settings_padded(const Tensor& x, std::int64_t size) {
   Shape more = x.shape();
   more.back() = size - x.size(-1);
   return more.back() == 0 ? x : cat({x, zeros(more, {x.dtype(), x.device()})}, -1);
@@ -67,7 +67,7 @@ Tensor padded(const Tensor& x, std::int64_t size) {
 
 WeightedAttention attention_with_weights(const Tensor& q, const Tensor& k, const Tensor& v,
                                          const AttentionSettings& s) {
-  check(q, k, v, s);
+  attention_settings_check(q, k, v, s);
   const std::int64_t heads = q.size(-3);
   const Tensor mask = whole_mask(q, k, s);
   Tensor scores = matmul(detail::lowered(q), detail::lowered(repeat_heads(k, heads)).t());
@@ -76,12 +76,13 @@ WeightedAttention attention_with_weights(const Tensor& q, const Tensor& k, const
   scores = scores * scale_of(q, s);
   if (s.softcap > 0) scores = tanh(scores / s.softcap) * s.softcap;
   if (mask.defined()) {
-    scores = mask.dtype() == boolean ? masked_fill(scores, ~mask, kMinusInfinity) : scores + mask.to(scores.dtype());
+    scores = mask.dtype() == boolean ? masked_fill(scores, ~mask, kAttentionSettingsMinusInfinity)
+                                     : scores + mask.to(scores.dtype());
   }
   Tensor weights = scores;
   if (k.size(-2) > 0) {
     // A row that may attend to nothing is 0, as in the fused op.
-    const Tensor nothing = mask.defined() ? eq(max(scores, {-1}, true), kMinusInfinity) : Tensor();
+    const Tensor nothing = mask.defined() ? eq(max(scores, {-1}, true), kAttentionSettingsMinusInfinity) : Tensor();
     weights = softmax(mask.defined() ? masked_fill(scores, nothing, 0.0) : scores, -1);
     if (mask.defined()) weights = masked_fill(weights, nothing, 0.0);
   }
@@ -92,13 +93,14 @@ WeightedAttention attention_with_weights(const Tensor& q, const Tensor& k, const
 
 Tensor dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionSettings& s) {
   if (s.softcap > 0 || s.dropout > 0) return attention_with_weights(q, k, v, s).output;
-  check(q, k, v, s);
+  attention_settings_check(q, k, v, s);
   const bool square = q.size(-2) == k.size(-2), alone = !s.mask.defined();
   const bool causal = alone && (s.causal || (s.causal_from_end && square));
   const Tensor mask = causal && (!s.causal_from_end || square) ? Tensor() : whole_mask(q, k, s);
   const std::int64_t size = v.size(-1), widest = std::max(size, q.size(-1));
-  const Tensor y = scaled_dot_product_attention(padded(q, widest), padded(k, widest), padded(v, widest), mask,
-                                                !mask.defined() && causal, scale_of(q, s));
+  const Tensor y = scaled_dot_product_attention(
+      attention_settings_padded(q, widest), attention_settings_padded(k, widest), attention_settings_padded(v, widest),
+      mask, !mask.defined() && causal, scale_of(q, s));
   return size == widest ? y : y.slice(-1, 0, size);
 }
 

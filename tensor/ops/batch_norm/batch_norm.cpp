@@ -9,8 +9,8 @@
 namespace etna {
 namespace {
 
-using channel_norm::Attributes;
-using channel_norm::BackwardAttributes;
+using BatchNormAttributes = channel_norm::Attributes;
+using BatchNormBackwardAttributes = channel_norm::BackwardAttributes;
 using channel_norm::statistics_dtype;
 using channel_norm::UpdateAttributes;
 
@@ -32,7 +32,7 @@ void check_channels(const OpCall& call, const Tensor& x, const Tensor& w, const 
   }
 }
 
-std::vector<OutputSpec> infer(const OpCall& call) {
+std::vector<OutputSpec> batch_norm_infer(const OpCall& call) {
   const Tensor& x = call.in[0];
   check_x(call, x);
   constexpr const char* names[] = {"x", "weight", "bias", "mean", "variance"};
@@ -41,8 +41,8 @@ std::vector<OutputSpec> infer(const OpCall& call) {
   return {{x.shape(), x.dtype()}, {channels, statistics_dtype(x)}, {channels, statistics_dtype(x)}};
 }
 
-std::vector<OutputSpec> infer_backward(const OpCall& call) {
-  const auto a = call.as<BackwardAttributes>();
+std::vector<OutputSpec> batch_norm_infer_backward(const OpCall& call) {
+  const auto a = call.as<BatchNormBackwardAttributes>();
   const Tensor &g = call.in[0], &x = call.in[1];
   check_x(call, x);
   if (g.shape() != x.shape()) {
@@ -59,7 +59,7 @@ std::vector<OutputSpec> infer_backward(const OpCall& call) {
 }
 
 /// [C] as it broadcasts to [A, C, B].
-Tensor along(const Tensor& w, DType t) { return w.to(t).reshape({1, w.numel(), 1}); }
+Tensor batch_norm_along(const Tensor& w, DType t) { return w.to(t).reshape({1, w.numel(), 1}); }
 
 /// Mean and variance of channels of x [A, C, B], as [1, C, 1].
 struct Moments {
@@ -71,30 +71,31 @@ struct Moments {
   Moments(const Tensor& m, const Tensor& v) : mean(m), variance(v) {}
 };
 
-TensorList reference(const OpCall& call) {
-  const auto a = call.as<Attributes>();
+TensorList batch_norm_reference(const OpCall& call) {
+  const auto a = call.as<BatchNormAttributes>();
   const Tensor &x = call.in[0], &weight = call.in[1], &bias = call.in[2];
   const DType t = statistics_dtype(x);
   const Tensor wide = x.to(t);
-  const Moments m = a.training ? Moments(wide) : Moments(along(call.in[3], t), along(call.in[4], t));
+  const Moments m =
+      a.training ? Moments(wide) : Moments(batch_norm_along(call.in[3], t), batch_norm_along(call.in[4], t));
   Tensor y = (wide - m.mean) * rsqrt(m.variance + a.eps);
-  if (weight.defined()) y = y * along(weight, t);
-  if (bias.defined()) y = y + along(bias, t);
+  if (weight.defined()) y = y * batch_norm_along(weight, t);
+  if (bias.defined()) y = y + batch_norm_along(bias, t);
   const Shape channels = {x.shape()[1]};
   return {y.to(x.dtype()), m.mean.reshape(channels), m.variance.reshape(channels)};
 }
 
-TensorList backward_reference(const OpCall& call) {
-  const auto a = call.as<BackwardAttributes>();
+TensorList batch_norm_backward_reference(const OpCall& call) {
+  const auto a = call.as<BatchNormBackwardAttributes>();
   const Tensor &given = call.in[1], &weight = call.in[2];
   const DType t = statistics_dtype(given);
   const Tensor g = call.in[0].to(t), x = given.to(t);
-  const Moments m = a.training ? Moments(x) : Moments(along(call.in[3], t), along(call.in[4], t));
+  const Moments m = a.training ? Moments(x) : Moments(batch_norm_along(call.in[3], t), batch_norm_along(call.in[4], t));
   const Tensor rstd = rsqrt(m.variance + a.eps), normed = (x - m.mean) * rstd;
   Tensor dx = g;
   if (a.training) dx = g - mean(g, {0, 2}, true) - normed * mean(g * normed, {0, 2}, true);
   dx = dx * rstd;
-  if (weight.defined()) dx = dx * along(weight, t);
+  if (weight.defined()) dx = dx * batch_norm_along(weight, t);
   TensorList out = {dx.to(given.dtype())};
   if (a.wants_weight) out.push_back(sum(g * normed, {0, 2}).to(a.weight_dtype));
   if (a.wants_bias) out.push_back(sum(g, {0, 2}).to(a.bias_dtype));
@@ -102,16 +103,16 @@ TensorList backward_reference(const OpCall& call) {
 }
 
 const OpDef kBatchNormBackward = {.name = "batch_norm_backward",
-                                  .infer = infer_backward,
+                                  .infer = batch_norm_infer_backward,
                                   .cpu = channel_norm::backward_cpu,
                                   .gpu = channel_norm::backward_gpu,
-                                  .reference = backward_reference};
+                                  .reference = batch_norm_backward_reference};
 
-TensorList vjp(const VjpCall& call) {
+TensorList batch_norm_vjp(const VjpCall& call) {
   TensorList grads(call.in.size());
   if (!call.grad[0].defined()) return grads;
-  const auto a = call.as<Attributes>();
-  BackwardAttributes b{a.eps, a.training, call.needs[1], call.needs[2]};
+  const auto a = call.as<BatchNormAttributes>();
+  BatchNormBackwardAttributes b{a.eps, a.training, call.needs[1], call.needs[2]};
   if (b.wants_weight) b.weight_dtype = call.in[1].dtype();
   if (b.wants_bias) b.bias_dtype = call.in[2].dtype();
   const TensorList out = apply(
@@ -125,11 +126,11 @@ TensorList vjp(const VjpCall& call) {
 }
 
 const OpDef kBatchNorm = {.name = "batch_norm",
-                          .infer = infer,
+                          .infer = batch_norm_infer,
                           .cpu = channel_norm::forward_cpu,
                           .gpu = channel_norm::forward_gpu,
-                          .reference = reference,
-                          .vjp = vjp,
+                          .reference = batch_norm_reference,
+                          .vjp = batch_norm_vjp,
                           .saved = Saved::both,
                           .saved_inputs = 0b11,
                           .saved_outputs = 0b110};
@@ -162,13 +163,15 @@ const OpDef kUpdate = {.name = "batch_norm_update",
 
 channel_norm::Normalized channel_norm::normalize(const Tensor& x, const Tensor& weight, const Tensor& bias,
                                                  double eps) {
-  const TensorList out = apply(kBatchNorm, {x, weight, bias, Tensor(), Tensor()}, Attrs::of(Attributes{eps, true}));
+  const TensorList out =
+      apply(kBatchNorm, {x, weight, bias, Tensor(), Tensor()}, Attrs::of(BatchNormAttributes{eps, true}));
   return {out[0], out[1].detach(), out[2].detach()};
 }
 
 Tensor channel_norm::normalize_by(const Tensor& x, const Tensor& mean, const Tensor& variance, const Tensor& weight,
                                   const Tensor& bias, double eps) {
-  return apply1(kBatchNorm, {x, weight, bias, mean.detach(), variance.detach()}, Attrs::of(Attributes{eps, false}));
+  return apply1(kBatchNorm, {x, weight, bias, mean.detach(), variance.detach()},
+                Attrs::of(BatchNormAttributes{eps, false}));
 }
 
 void channel_norm::update(const RunningStatistics& running, const Tensor& mean, const Tensor& variance, double count) {

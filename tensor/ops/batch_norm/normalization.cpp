@@ -38,7 +38,7 @@ struct Channels {
   Tensor unfold(const Tensor& y) const { return back.empty() ? y.reshape(shape) : y.reshape(shape).permute(back); }
 };
 
-void check_floating(const char* op, const Tensor& x) {
+void normalization_check_floating(const char* op, const Tensor& x) {
   if (!is_floating(x.dtype())) {
     throw DtypeError(
         fmt::format("{}: x is {}, it must be floating; convert it first, e.g. with .to(f32)", op, name(x.dtype())));
@@ -57,7 +57,7 @@ void check_several(const char* op, const Tensor& x, std::int64_t count) {
 Tensor batch_norm_tracked(const Tensor& x, const RunningStatistics& running, const Tensor& weight, const Tensor& bias,
                           bool training, double eps) {
   detail::require_defined("batch_norm", x);
-  check_floating("batch_norm", x);
+  normalization_check_floating("batch_norm", x);
   const Channels channels("batch_norm", x);
   if (running.mean.defined() != running.var.defined())
     throw ShapeError("batch_norm: one of the running mean and variance is missing");
@@ -84,7 +84,7 @@ Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& run
 Tensor instance_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight,
                      const Tensor& bias, bool use_input_stats, double momentum, double eps) {
   detail::require_defined("instance_norm", x);
-  check_floating("instance_norm", x);
+  normalization_check_floating("instance_norm", x);
   if (!use_input_stats) return batch_norm(x, running_mean, running_var, weight, bias, false, momentum, eps);
   const Channels channels("instance_norm", x.contiguous());
   const Shape& s = channels.folded.shape();
@@ -107,7 +107,7 @@ Tensor instance_norm(const Tensor& x, const Tensor& running_mean, const Tensor& 
 
 Tensor group_norm(const Tensor& x, std::int64_t num_groups, const Tensor& weight, const Tensor& bias, double eps) {
   detail::require_defined("group_norm", x);
-  check_floating("group_norm", x);
+  normalization_check_floating("group_norm", x);
   const Tensor dense = x.contiguous();
   const Channels channels("group_norm", dense);
   const Shape& s = channels.folded.shape();
@@ -137,7 +137,7 @@ Tensor group_norm(const Tensor& x, std::int64_t num_groups, const Tensor& weight
 
 Tensor local_response_norm(const Tensor& x, std::int64_t size, double alpha, double beta, double k) {
   detail::require_defined("local_response_norm", x);
-  check_floating("local_response_norm", x);
+  normalization_check_floating("local_response_norm", x);
   if (x.dim() < 3 || size < 1 || size > 1 << 30) {
     throw ShapeError(fmt::format("local_response_norm: x is {}, size is {}; x must be [N, C, ...] and size positive",
                                  str(x.shape()), size));

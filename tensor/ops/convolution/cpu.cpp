@@ -42,7 +42,7 @@ bool empty_or_f64(const Tensor& y, const Tensor& a, const Tensor& b) {
 /// What a convolution of tensors of a dtype computes on.
 DType operand_dtype(const Tensor& x) { return x.dtype() == bf16 && cpu::convolves_bf16() ? bf16 : f32; }
 
-Tensor dense(const Tensor& x, DType type) { return x.defined() ? x.to(type).contiguous() : x; }
+Tensor convolution_cpu_dense(const Tensor& x, DType type) { return x.defined() ? x.to(type).contiguous() : x; }
 
 /// The weight in its own layout, where no stride is 0.
 struct Weight {
@@ -89,7 +89,7 @@ void convolve_cpu(const OpCall& call, const Geometry& g, Tensor& y) {
   const Tensor &x = call.in[0], &weight = call.in[1], &bias = call.in[2];
   const DType type = operand_dtype(x);
   const bool done = !empty_or_f64(y, x, weight) && into(y, type, [&](void* to) {
-    const Tensor a = dense(x, type), c = dense(bias, f32);
+    const Tensor a = convolution_cpu_dense(x, type), c = convolution_cpu_dense(bias, f32);
     return cpu::convolution(sizes(g, s, type), a.raw_data(), Weight(weight, type).strided, floats(c), to);
   });
   if (!done) y.copy_(convolve_composed(x, weight, bias, s));
@@ -100,14 +100,14 @@ void input_gradient_cpu(const OpCall& call, const Geometry& g, Tensor& x) {
   const Tensor &y = call.in[0], &weight = call.in[1], &bias = call.in[2];
   const DType type = operand_dtype(y);
   const bool done = !empty_or_f64(x, y, weight) && into(x, type, [&](void* to) {
-    const Tensor a = dense(y, type);
+    const Tensor a = convolution_cpu_dense(y, type);
     const cpu::Convolution c = sizes(g, s, type);
     if (cpu::has_few_channels(c))
-      cpu::few_channels_input(c, a.raw_data(), dense(weight, type).raw_data(), to);
+      cpu::few_channels_input(c, a.raw_data(), convolution_cpu_dense(weight, type).raw_data(), to);
     else if (!cpu::convolution_input(c, a.raw_data(), Weight(weight, type).strided, to))
       return false;
     if (!bias.defined()) return true;
-    const Tensor added = dense(bias, f32);
+    const Tensor added = convolution_cpu_dense(bias, f32);
     const std::int64_t pixels = g.n * g.in_pixels();
     if (type == bf16)
       add_bias(static_cast<BFloat16*>(to), floats(added), pixels, g.c);
@@ -123,7 +123,7 @@ void weight_gradient_cpu(const OpCall& call, const Geometry& g, Tensor& weight) 
   const Tensor &x = call.in[0], &y = call.in[1];
   const DType type = operand_dtype(x);
   const bool done = !empty_or_f64(weight, x, y) && into(weight, f32, [&](void* to) {
-    const Tensor a = dense(x, type), b = dense(y, type);
+    const Tensor a = convolution_cpu_dense(x, type), b = convolution_cpu_dense(y, type);
     return cpu::convolution_weight(sizes(g, s, type), a.raw_data(), b.raw_data(), static_cast<float*>(to));
   });
   if (!done) weight.copy_(weight_gradient_composed(x, y, s));

@@ -165,7 +165,7 @@ Settings patches_of(const char* op, const Dims& kernel, const Dims& dilation, co
   return s;
 }
 
-void check_floating(const char* op, const Tensor& x) {
+void convolution_functions_check_floating(const char* op, const Tensor& x) {
   if (is_floating(x.dtype())) return;
   throw DtypeError(fmt::format("{}: x holds {}, it must be floating; call .to(f32)", op, name(x.dtype())));
 }
@@ -199,7 +199,7 @@ Tensor conv_transpose3d(const Tensor& x, const Tensor& weight, const Tensor& bia
 
 Tensor unfold(const Tensor& x, const Dims& kernel_size, const Dims& dilation, const Dims& padding, const Dims& stride) {
   detail::require_defined("unfold", x);
-  check_floating("unfold", x);
+  convolution_functions_check_floating("unfold", x);
   if (x.dim() == 3) return unfold(x.unsqueeze(0), kernel_size, dilation, padding, stride).squeeze(0);
   if (x.dim() != 4) throw ShapeError(fmt::format("unfold: x {} must be [N, C, H, W] or [C, H, W]", str(x.shape())));
   const Settings s = patches_of("unfold", kernel_size, dilation, padding, stride, tail(x.shape(), 2));
@@ -211,7 +211,7 @@ Tensor unfold(const Tensor& x, const Dims& kernel_size, const Dims& dilation, co
 Tensor fold(const Tensor& x, const Dims& output_size, const Dims& kernel_size, const Dims& dilation,
             const Dims& padding, const Dims& stride) {
   detail::require_defined("fold", x);
-  check_floating("fold", x);
+  convolution_functions_check_floating("fold", x);
   if (x.dim() == 2) return fold(x.unsqueeze(0), output_size, kernel_size, dilation, padding, stride).squeeze(0);
   if (x.dim() != 3) {
     throw ShapeError(fmt::format("fold: x {} must be [N, C · kernel elements, patches], or without N", str(x.shape())));

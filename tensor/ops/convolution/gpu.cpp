@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include <etna/device/rounding.h>
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
@@ -15,7 +16,6 @@ namespace {
 
 constexpr std::int64_t kFewChannels = 16;  ///< of a group
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 /// The gemm kernels load 16 bytes at a time from rows that start at multiples of them.
 std::int64_t padded(std::int64_t elements) { return ceil_div(elements, 8) * 8; }
 

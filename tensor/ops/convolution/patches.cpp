@@ -80,20 +80,20 @@ void col2im_on_cpu(const OpCall& call, std::span<Tensor> out) {
   col2im_cpu(call.in[0], col2im_geometry(call.as<Settings>(), call.in[0]), out[0]);
 }
 
-Rows dense(const Tensor& patches, const Geometry& g) { return {patches, g.taps() * g.c, 0}; }
+Rows convolution_patches_dense(const Tensor& patches, const Geometry& g) { return {patches, g.taps() * g.c, 0}; }
 
 bool im2col_on_gpu(const OpCall& call, std::span<Tensor> out) {
   if (item_size(out[0].dtype()) == 1) return false;
   Geometry g = im2col_geometry(call.as<Settings>(), call.in[0]);
   g.groups = 1;
-  if (out[0].numel() > 0) im2col_gpu(call, call.in[0], g, dense(out[0], g), false);
+  if (out[0].numel() > 0) im2col_gpu(call, call.in[0], g, convolution_patches_dense(out[0], g), false);
   return true;
 }
 bool col2im_on_gpu(const OpCall& call, std::span<Tensor> out) {
   if (out[0].dtype() == f64) return false;
   Geometry g = col2im_geometry(call.as<Settings>(), call.in[0]);
   g.groups = 1;
-  return out[0].numel() == 0 || col2im_gpu(call, dense(call.in[0].contiguous(), g), g, {}, out[0]);
+  return out[0].numel() == 0 || col2im_gpu(call, convolution_patches_dense(call.in[0].contiguous(), g), g, {}, out[0]);
 }
 
 TensorList im2col_vjp(const VjpCall& call) { return {col2im(call.grad[0], call.as<Settings>())}; }

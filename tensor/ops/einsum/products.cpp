@@ -18,7 +18,7 @@ void require_rank(const char* op, const Tensor& x, int rank, const char* which) 
                                str(x.shape()), rank, rank == 1 ? "" : "s"));
 }
 
-Tensor product(const char* op, const Tensor& a, int a_rank, const Tensor& b, int b_rank) {
+Tensor products_product(const char* op, const Tensor& a, int a_rank, const Tensor& b, int b_rank) {
   detail::require_defined(op, a, b);
   require_rank(op, a, a_rank, "a");
   require_rank(op, b, b_rank, "b");
@@ -31,7 +31,7 @@ Tensor product(const char* op, const Tensor& a, int a_rank, const Tensor& b, int
 Tensor scaled(const Tensor& x, double by) { return by == 1 ? x : x * by; }
 
 /// beta · input + alpha · y, of y's shape.
-Tensor added(const char* op, const Tensor& input, const Tensor& y, double beta, double alpha) {
+Tensor products_added(const char* op, const Tensor& input, const Tensor& y, double beta, double alpha) {
   detail::require_defined(op, input);
   if (broadcast(input.shape(), y.shape(), op) != y.shape()) {
     throw ShapeError(
@@ -115,11 +115,11 @@ Tensor tensordot(const Tensor& a, const Tensor& b, const std::vector<std::int64_
       .reshape(result);
 }
 
-Tensor mm(const Tensor& a, const Tensor& b) { return product("mm", a, 2, b, 2); }
-Tensor bmm(const Tensor& a, const Tensor& b) { return product("bmm", a, 3, b, 3); }
-Tensor mv(const Tensor& a, const Tensor& x) { return product("mv", a, 2, x, 1); }
-Tensor dot(const Tensor& a, const Tensor& b) { return product("dot", a, 1, b, 1); }
-Tensor vdot(const Tensor& a, const Tensor& b) { return product("vdot", a, 1, b, 1); }
+Tensor mm(const Tensor& a, const Tensor& b) { return products_product("mm", a, 2, b, 2); }
+Tensor bmm(const Tensor& a, const Tensor& b) { return products_product("bmm", a, 3, b, 3); }
+Tensor mv(const Tensor& a, const Tensor& x) { return products_product("mv", a, 2, x, 1); }
+Tensor dot(const Tensor& a, const Tensor& b) { return products_product("dot", a, 1, b, 1); }
+Tensor vdot(const Tensor& a, const Tensor& b) { return products_product("vdot", a, 1, b, 1); }
 
 Tensor outer(const Tensor& a, const Tensor& b) {
   detail::require_defined("outer", a, b);
@@ -138,20 +138,20 @@ Tensor inner(const Tensor& a, const Tensor& b) {
 }
 
 Tensor addmm(const Tensor& input, const Tensor& a, const Tensor& b, double beta, double alpha) {
-  const Tensor y = product("addmm", a, 2, b, 2);
-  return added("addmm", input, y, beta, alpha);
+  const Tensor y = products_product("addmm", a, 2, b, 2);
+  return products_added("addmm", input, y, beta, alpha);
 }
 Tensor addmv(const Tensor& input, const Tensor& a, const Tensor& x, double beta, double alpha) {
-  return added("addmv", input, product("addmv", a, 2, x, 1), beta, alpha);
+  return products_added("addmv", input, products_product("addmv", a, 2, x, 1), beta, alpha);
 }
 Tensor addr(const Tensor& input, const Tensor& a, const Tensor& b, double beta, double alpha) {
   detail::require_defined("addr", input, a, b);
   require_rank("addr", a, 1, "a");
   require_rank("addr", b, 1, "b");
-  return added("addr", input, a.unsqueeze(1) * b, beta, alpha);
+  return products_added("addr", input, a.unsqueeze(1) * b, beta, alpha);
 }
 Tensor baddbmm(const Tensor& input, const Tensor& a, const Tensor& b, double beta, double alpha) {
-  return added("baddbmm", input, product("baddbmm", a, 3, b, 3), beta, alpha);
+  return products_added("baddbmm", input, products_product("baddbmm", a, 3, b, 3), beta, alpha);
 }
 
 Tensor addbmm(const Tensor& input, const Tensor& a, const Tensor& b, double beta, double alpha) {
@@ -164,7 +164,7 @@ Tensor addbmm(const Tensor& input, const Tensor& a, const Tensor& b, double beta
   // Adding up the products of a batch is one longer product.
   const std::int64_t k = checked_product(a.size(0), a.size(2), "addbmm");
   const Tensor rows = a.permute({1, 0, 2}).reshape({a.size(1), k}), columns = b.reshape({k, b.size(2)});
-  return added("addbmm", input, matmul(rows, columns), beta, alpha);
+  return products_added("addbmm", input, matmul(rows, columns), beta, alpha);
 }
 
 Tensor kron(const Tensor& a, const Tensor& b) {

@@ -32,27 +32,27 @@ void run(const Evaluation& e) {
 
 namespace {
 
-using elementwise::Attributes;
-using elementwise::Row;
+using ElementwiseAttributes = elementwise::Attributes;
+using ElementwiseRow = elementwise::Row;
 
 enum class Result { same, real, truth, bits };
 
 template <int arity>
-std::vector<OutputSpec> infer(const OpCall& call) {
+std::vector<OutputSpec> elementwise_infer(const OpCall& call) {
   Shape shape;
   for (const Tensor& x : call.in) {
     if (x.defined()) shape = broadcast(shape, x.shape(), call.op.name);
   }
-  return {{shape, call.as<Attributes>().result}};
+  return {{shape, call.as<ElementwiseAttributes>().result}};
 }
 
 template <int arity>
-void cpu(const OpCall& call, std::span<Tensor> out) {
-  elementwise::cpu({call.op.name, call.as<Attributes>(), arity, call.in, out[0]});
+void elementwise_cpu(const OpCall& call, std::span<Tensor> out) {
+  elementwise::cpu({call.op.name, call.as<ElementwiseAttributes>(), arity, call.in, out[0]});
 }
 template <int arity>
-bool on_gpu(const OpCall& call, std::span<Tensor> out) {
-  return elementwise::on_gpu({call.op.name, call.as<Attributes>(), arity, call.in, out[0]});
+bool elementwise_on_gpu(const OpCall& call, std::span<Tensor> out) {
+  return elementwise::on_gpu({call.op.name, call.as<ElementwiseAttributes>(), arity, call.in, out[0]});
 }
 
 constexpr Saved kSavedNone = Saved::none, kSavedIn = Saved::inputs, kSavedOut = Saved::outputs;
@@ -60,12 +60,12 @@ constexpr Saved kSavedNone = Saved::none, kSavedIn = Saved::inputs, kSavedOut = 
 #define ETNA_SAVED_in kSavedIn
 #define ETNA_SAVED_out kSavedOut
 
-const OpDef kRows[] = {
+const OpDef kElementwiseRows[] = {
 #define ETNA_ELEMENTWISE(op_name, arity, result, keeps, ...) \
   {.name = #op_name,                                         \
-   .infer = infer<ETNA_ARITY(arity)>,                        \
-   .cpu = cpu<ETNA_ARITY(arity)>,                            \
-   .gpu = on_gpu<ETNA_ARITY(arity)>,                         \
+   .infer = elementwise_infer<ETNA_ARITY(arity)>,            \
+   .cpu = elementwise_cpu<ETNA_ARITY(arity)>,                \
+   .gpu = elementwise_on_gpu<ETNA_ARITY(arity)>,             \
    .vjp = elementwise::vjp,                                  \
    .saved = ETNA_SAVED_##keeps},
 #include <etna/tensor/ops/elementwise/elementwise.def>
@@ -73,9 +73,17 @@ const OpDef kRows[] = {
 };
 
 TensorList cast_vjp(const VjpCall& call) { return {call.grad[0].to(call.in[0].dtype())}; }
-const OpDef kCast = {.name = "cast", .infer = infer<1>, .cpu = cpu<1>, .gpu = on_gpu<1>, .vjp = cast_vjp};
+const OpDef kCast = {.name = "cast",
+                     .infer = elementwise_infer<1>,
+                     .cpu = elementwise_cpu<1>,
+                     .gpu = elementwise_on_gpu<1>,
+                     .vjp = cast_vjp};
 TensorList copy_vjp(const VjpCall& call) { return {call.grad[0]}; }
-const OpDef kCopy = {.name = "copy", .infer = infer<1>, .cpu = cpu<1>, .gpu = on_gpu<1>, .vjp = copy_vjp};
+const OpDef kElementwiseCopy = {.name = "copy",
+                                .infer = elementwise_infer<1>,
+                                .cpu = elementwise_cpu<1>,
+                                .gpu = elementwise_on_gpu<1>,
+                                .vjp = copy_vjp};
 
 constexpr int category(DType t) { return is_floating(t) ? 2 : t == boolean ? 0 : 1; }
 
@@ -99,24 +107,24 @@ DType result_dtype(std::span<const Tensor> operands, int scalar_at, double scala
 }
 
 /// True for rows whose results overflow or lose their digits in 16 bits.
-bool raised_by_autocast(Row row) {
+bool raised_by_autocast(ElementwiseRow row) {
   switch (row) {
-    case Row::exp_:
-    case Row::exp2_:
-    case Row::expm1_:
-    case Row::log_:
-    case Row::log2_:
-    case Row::log10_:
-    case Row::log1p_:
-    case Row::pow_:
-    case Row::reciprocal_:
-    case Row::rsqrt_:
-    case Row::tan_:
-    case Row::asin_:
-    case Row::acos_:
-    case Row::sinh_:
-    case Row::cosh_:
-    case Row::erfinv_:
+    case ElementwiseRow::exp_:
+    case ElementwiseRow::exp2_:
+    case ElementwiseRow::expm1_:
+    case ElementwiseRow::log_:
+    case ElementwiseRow::log2_:
+    case ElementwiseRow::log10_:
+    case ElementwiseRow::log1p_:
+    case ElementwiseRow::pow_:
+    case ElementwiseRow::reciprocal_:
+    case ElementwiseRow::rsqrt_:
+    case ElementwiseRow::tan_:
+    case ElementwiseRow::asin_:
+    case ElementwiseRow::acos_:
+    case ElementwiseRow::sinh_:
+    case ElementwiseRow::cosh_:
+    case ElementwiseRow::erfinv_:
       return true;
     default:
       return false;
@@ -139,26 +147,26 @@ Dims channels_last_order(std::span<const Tensor> operands) {
   return only->permute(order).is_contiguous() ? order : Dims();
 }
 
-Tensor call_row(Row row, Result kind, std::initializer_list<Tensor> given, int scalar_at, double scalar) {
+Tensor call_row(ElementwiseRow row, Result kind, std::initializer_list<Tensor> given, int scalar_at, double scalar) {
   std::span<const Tensor> operands(given.begin(), given.size());
   TensorList raised;
   if (autocast_dtype() != f32 && raised_by_autocast(row)) {
     for (const Tensor& x : operands) raised.push_back(detail::raised(x));
     operands = raised;
   }
-  const char* op = kRows[static_cast<int>(row)].name;
+  const char* op = kElementwiseRows[static_cast<int>(row)].name;
   for (std::size_t k = 0; k < operands.size(); ++k) {
     if (!operands[k].defined() && static_cast<int>(k) != scalar_at - 1) {
       throw UndefinedTensor(op, k + 1);
     }
   }
-  if (row == Row::where_ && operands[0].dtype() != boolean) {
+  if (row == ElementwiseRow::where_ && operands[0].dtype() != boolean) {
     throw DtypeError(fmt::format("where: the condition holds {}, it must be bool; compare first: where(x > 0, ...)",
                                  name(operands[0].dtype())));
   }
-  DType t = result_dtype(operands, scalar_at, scalar, row == Row::where_);
+  DType t = result_dtype(operands, scalar_at, scalar, row == ElementwiseRow::where_);
   if (kind == Result::real && !is_floating(t)) t = f32;
-  if (kind == Result::same && t == boolean && row != Row::where_) {
+  if (kind == Result::same && t == boolean && row != ElementwiseRow::where_) {
     throw DtypeError(fmt::format(
         "{}: arithmetic on bool tensors is not defined; cast them first, or use logical_and, logical_or, logical_not",
         op));
@@ -167,15 +175,15 @@ Tensor call_row(Row row, Result kind, std::initializer_list<Tensor> given, int s
     throw DtypeError(fmt::format(
         "{}: takes integers or bool, not {}; convert first, e.g. with .to(i64), or compare, e.g. x > 0", op, name(t)));
   }
-  if ((row == Row::gcd_ || row == Row::lcm_) && t == boolean)
+  if ((row == ElementwiseRow::gcd_ || row == ElementwiseRow::lcm_) && t == boolean)
     throw DtypeError(fmt::format("{}: takes integers, not bool; convert first, e.g. with .to(i64)", op));
-  if (row == Row::nextafter_ && item_size(t) == 2) {
+  if (row == ElementwiseRow::nextafter_ && item_size(t) == 2) {
     throw DtypeError(fmt::format("nextafter: takes f32 and f64, not {}, which is computed in f32", name(t)));
   }
-  if (row == Row::bitwise_not_ && t == boolean) return logical_not(operands[0]);
+  if (row == ElementwiseRow::bitwise_not_ && t == boolean) return logical_not(operands[0]);
   const auto run = [&](std::span<const Tensor> in) {
-    return apply(kRows[static_cast<int>(row)], in,
-                 Attrs::of(Attributes{row, scalar_at, scalar, kind == Result::truth ? boolean : t, t}))[0];
+    return apply(kElementwiseRows[static_cast<int>(row)], in,
+                 Attrs::of(ElementwiseAttributes{row, scalar_at, scalar, kind == Result::truth ? boolean : t, t}))[0];
   };
   const Dims order = channels_last_order(operands);
   if (order.rank() == 0) return run(operands);
@@ -191,26 +199,34 @@ Tensor call_row(Row row, Result kind, std::initializer_list<Tensor> given, int s
 }  // namespace
 
 #define ETNA_DEFINE_1(name, kind) \
-  Tensor name(const Tensor& x) { return call_row(Row::name##_, Result::kind, {x}, 0, 0); }
-#define ETNA_DEFINE_1n(name, kind) \
-  Tensor name(const Tensor& x, double number) { return call_row(Row::name##_, Result::kind, {x, Tensor()}, 2, number); }
-#define ETNA_DEFINE_2n(name, kind)                                            \
-  Tensor name(const Tensor& a, const Tensor& b, double number) {              \
-    return call_row(Row::name##_, Result::kind, {a, b, Tensor()}, 3, number); \
+  Tensor name(const Tensor& x) { return call_row(ElementwiseRow::name##_, Result::kind, {x}, 0, 0); }
+#define ETNA_DEFINE_1n(name, kind)                                                    \
+  Tensor name(const Tensor& x, double number) {                                       \
+    return call_row(ElementwiseRow::name##_, Result::kind, {x, Tensor()}, 2, number); \
   }
-#define ETNA_DEFINE_2(name, kind)                                                                              \
-  Tensor name(const Tensor& a, const Tensor& b) { return call_row(Row::name##_, Result::kind, {a, b}, 0, 0); } \
-  Tensor name(const Tensor& a, double b) { return call_row(Row::name##_, Result::kind, {a, Tensor()}, 2, b); } \
-  Tensor name(double a, const Tensor& b) { return call_row(Row::name##_, Result::kind, {Tensor(), b}, 1, a); }
-#define ETNA_DEFINE_3(name, kind)                                        \
-  Tensor name(const Tensor& a, const Tensor& b, const Tensor& c) {       \
-    return call_row(Row::name##_, Result::kind, {a, b, c}, 0, 0);        \
-  }                                                                      \
-  Tensor name(const Tensor& a, const Tensor& b, double c) {              \
-    return call_row(Row::name##_, Result::kind, {a, b, Tensor()}, 3, c); \
-  }                                                                      \
-  Tensor name(const Tensor& a, double b, const Tensor& c) {              \
-    return call_row(Row::name##_, Result::kind, {a, Tensor(), c}, 2, b); \
+#define ETNA_DEFINE_2n(name, kind)                                                       \
+  Tensor name(const Tensor& a, const Tensor& b, double number) {                         \
+    return call_row(ElementwiseRow::name##_, Result::kind, {a, b, Tensor()}, 3, number); \
+  }
+#define ETNA_DEFINE_2(name, kind)                                                \
+  Tensor name(const Tensor& a, const Tensor& b) {                                \
+    return call_row(ElementwiseRow::name##_, Result::kind, {a, b}, 0, 0);        \
+  }                                                                              \
+  Tensor name(const Tensor& a, double b) {                                       \
+    return call_row(ElementwiseRow::name##_, Result::kind, {a, Tensor()}, 2, b); \
+  }                                                                              \
+  Tensor name(double a, const Tensor& b) {                                       \
+    return call_row(ElementwiseRow::name##_, Result::kind, {Tensor(), b}, 1, a); \
+  }
+#define ETNA_DEFINE_3(name, kind)                                                   \
+  Tensor name(const Tensor& a, const Tensor& b, const Tensor& c) {                  \
+    return call_row(ElementwiseRow::name##_, Result::kind, {a, b, c}, 0, 0);        \
+  }                                                                                 \
+  Tensor name(const Tensor& a, const Tensor& b, double c) {                         \
+    return call_row(ElementwiseRow::name##_, Result::kind, {a, b, Tensor()}, 3, c); \
+  }                                                                                 \
+  Tensor name(const Tensor& a, double b, const Tensor& c) {                         \
+    return call_row(ElementwiseRow::name##_, Result::kind, {a, Tensor(), c}, 2, b); \
   }
 #define ETNA_ELEMENTWISE(name, arity, result, ...) ETNA_DEFINE_##arity(name, result)
 #include <etna/tensor/ops/elementwise/elementwise.def>
@@ -235,11 +251,12 @@ Tensor cast(const Tensor& x, DType dtype) {
   DType compute = is_floating(x.dtype()) || is_floating(dtype) ? (x.dtype() == f64 || dtype == f64 ? f64 : f32)
                                                                : promote(x.dtype(), dtype);
   if (compute == f32 && (x.dtype() == i64 || dtype == i64) && x.device().is_cpu()) compute = f64;
-  return apply1(kCast, {x}, Attrs::of(Attributes{Row::identity, 0, 0, dtype, compute}));
+  return apply1(kCast, {x}, Attrs::of(ElementwiseAttributes{ElementwiseRow::identity, 0, 0, dtype, compute}));
 }
 
 Tensor copy(const Tensor& x) {
-  return apply1(kCopy, {x}, Attrs::of(Attributes{Row::identity, 0, 0, x.dtype(), x.dtype()}));
+  return apply1(kElementwiseCopy, {x},
+                Attrs::of(ElementwiseAttributes{ElementwiseRow::identity, 0, 0, x.dtype(), x.dtype()}));
 }
 
 Tensor masked_fill(const Tensor& x, const Tensor& mask, double value) {
@@ -274,9 +291,9 @@ Tensor where(const Tensor& mask, double a, double b) {
 std::span<const OpDef* const> ops_in_elementwise() {
   static const auto list = [] {
     std::vector<const OpDef*> ops;
-    for (const OpDef& row : kRows) ops.push_back(&row);
+    for (const OpDef& row : kElementwiseRows) ops.push_back(&row);
     ops.push_back(&kCast);
-    ops.push_back(&kCopy);
+    ops.push_back(&kElementwiseCopy);
     return ops;
   }();
   return list;

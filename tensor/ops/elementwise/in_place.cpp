@@ -10,8 +10,8 @@
 namespace etna {
 namespace {
 
-using elementwise::Attributes;
-using elementwise::Row;
+using InPlaceAttributes = elementwise::Attributes;
+using InPlaceRow = elementwise::Row;
 
 void check_writable(const Tensor& x, const char* method) {
   if (x.requires_grad() && grad_enabled()) {
@@ -28,7 +28,7 @@ void check_writable(const Tensor& x, const char* method) {
 }
 
 /// Checks what is to be written into x.
-void check_operand(const Tensor& x, const Tensor& other, const char* method) {
+void in_place_check_operand(const Tensor& x, const Tensor& other, const char* method) {
   if (!other.defined()) throw UndefinedTensor(method, 1);
   if (broadcast(x.shape(), other.shape(), method) != x.shape()) {
     throw ShapeError(fmt::format("{}: {} does not broadcast to {}", method, str(other.shape()), str(x.shape())));
@@ -68,7 +68,7 @@ Tensor apart(const Tensor& x, const Tensor& other) {
 }
 
 struct WriteAttrs {
-  Attributes attributes;
+  InPlaceAttributes attributes;
   int arity;
 };
 
@@ -77,13 +77,13 @@ void write_cpu(const OpCall& call, std::span<Tensor> out) {
   elementwise::run({call.op.name, a.attributes, a.arity, call.in, out[0]});
 }
 /// Op definitions for steps recorded on the CPU. Not in all_ops(): these are methods.
-const OpDef kCopy = {.name = "copy_", .cpu = write_cpu}, kFill = {.name = "fill_", .cpu = write_cpu},
+const OpDef kInPlaceCopy = {.name = "copy_", .cpu = write_cpu}, kFill = {.name = "fill_", .cpu = write_cpu},
             kAdd = {.name = "add_", .cpu = write_cpu}, kMul = {.name = "mul_", .cpu = write_cpu},
             kDiv = {.name = "div_", .cpu = write_cpu};
 
-void write(const OpDef& op, Tensor& x, Row row, int arity, int scalar_at, double scalar,
+void write(const OpDef& op, Tensor& x, InPlaceRow row, int arity, int scalar_at, double scalar,
            std::initializer_list<Tensor> operands) {
-  const Attributes attributes{row, scalar_at, scalar, x.dtype(), x.dtype()};
+  const InPlaceAttributes attributes{row, scalar_at, scalar, x.dtype(), x.dtype()};
   std::span<const Tensor> in(operands.begin(), operands.size());
   detail::check_countable(op.name, x);
   if (x.numel() > std::int64_t{0x7fffffff} && !x.device().is_cpu()) {
@@ -110,74 +110,74 @@ void write(const OpDef& op, Tensor& x, Row row, int arity, int scalar_at, double
 
 Tensor& Tensor::copy_(const Tensor& source) {
   check_writable(*this, "copy_");
-  check_operand(*this, source, "copy_");
+  in_place_check_operand(*this, source, "copy_");
   GradMode off(false);
   Tensor from = source.to(device()).to(dtype());
-  write(kCopy, *this, Row::identity, 1, 0, 0, {apart(*this, from)});
+  write(kInPlaceCopy, *this, InPlaceRow::identity, 1, 0, 0, {apart(*this, from)});
   return *this;
 }
 
 Tensor& Tensor::fill_(double value) {
   check_writable(*this, "fill_");
-  write(kFill, *this, Row::identity, 1, 1, value, {Tensor()});
+  write(kFill, *this, InPlaceRow::identity, 1, 1, value, {Tensor()});
   return *this;
 }
 
 namespace {
 
-Tensor& add(Tensor& x, const Tensor& other, double alpha, double sign, const char* method) {
+Tensor& add_scaled(Tensor& x, const Tensor& other, double alpha, double sign, const char* method) {
   check_writable(x, method);
-  check_operand(x, other, method);
+  in_place_check_operand(x, other, method);
   check_kind(x, other.dtype(), method);
   check_number(x, alpha, method);
   if (alpha * sign == 1)
-    write(kAdd, x, Row::add_, 2, 0, 0, {x, apart(x, other)});
+    write(kAdd, x, InPlaceRow::add_, 2, 0, 0, {x, apart(x, other)});
   else
-    write(kAdd, x, Row::add_scaled_, 3, 3, alpha * sign, {x, apart(x, other), Tensor()});
+    write(kAdd, x, InPlaceRow::add_scaled_, 3, 3, alpha * sign, {x, apart(x, other), Tensor()});
   return x;
 }
 
-Tensor& add(Tensor& x, double value, double sign, const char* method) {
+Tensor& add_scaled(Tensor& x, double value, double sign, const char* method) {
   check_writable(x, method);
   check_number(x, value, method);
-  write(kAdd, x, Row::add_, 2, 2, value * sign, {x, Tensor()});
+  write(kAdd, x, InPlaceRow::add_, 2, 2, value * sign, {x, Tensor()});
   return x;
 }
 
 }  // namespace
 
-Tensor& Tensor::add_(const Tensor& other, double alpha) { return etna::add(*this, other, alpha, 1, "add_"); }
-Tensor& Tensor::add_(double value) { return etna::add(*this, value, 1, "add_"); }
-Tensor& Tensor::sub_(const Tensor& other, double alpha) { return etna::add(*this, other, alpha, -1, "sub_"); }
-Tensor& Tensor::sub_(double value) { return etna::add(*this, value, -1, "sub_"); }
+Tensor& Tensor::add_(const Tensor& other, double alpha) { return add_scaled(*this, other, alpha, 1, "add_"); }
+Tensor& Tensor::add_(double value) { return add_scaled(*this, value, 1, "add_"); }
+Tensor& Tensor::sub_(const Tensor& other, double alpha) { return add_scaled(*this, other, alpha, -1, "sub_"); }
+Tensor& Tensor::sub_(double value) { return add_scaled(*this, value, -1, "sub_"); }
 
 Tensor& Tensor::mul_(const Tensor& other) {
   check_writable(*this, "mul_");
-  check_operand(*this, other, "mul_");
+  in_place_check_operand(*this, other, "mul_");
   check_kind(*this, other.dtype(), "mul_");
-  write(kMul, *this, Row::mul_, 2, 0, 0, {*this, apart(*this, other)});
+  write(kMul, *this, InPlaceRow::mul_, 2, 0, 0, {*this, apart(*this, other)});
   return *this;
 }
 
 Tensor& Tensor::mul_(double value) {
   check_writable(*this, "mul_");
   check_number(*this, value, "mul_");
-  write(kMul, *this, Row::mul_, 2, 2, value, {*this, Tensor()});
+  write(kMul, *this, InPlaceRow::mul_, 2, 2, value, {*this, Tensor()});
   return *this;
 }
 
 Tensor& Tensor::div_(const Tensor& other) {
   check_writable(*this, "div_");
-  check_operand(*this, other, "div_");
+  in_place_check_operand(*this, other, "div_");
   check_kind(*this, f32, "div_");
-  write(kDiv, *this, Row::div_, 2, 0, 0, {*this, apart(*this, other)});
+  write(kDiv, *this, InPlaceRow::div_, 2, 0, 0, {*this, apart(*this, other)});
   return *this;
 }
 
 Tensor& Tensor::div_(double value) {
   check_writable(*this, "div_");
   check_kind(*this, f32, "div_");
-  write(kDiv, *this, Row::div_, 2, 2, value, {*this, Tensor()});
+  write(kDiv, *this, InPlaceRow::div_, 2, 2, value, {*this, Tensor()});
   return *this;
 }
 

@@ -10,8 +10,8 @@ namespace etna {
 namespace {
 
 /// f32 at least: for formulas whose steps leave the range of 16 bits, and for integers.
-Tensor wide(const Tensor& x) { return !is_floating(x.dtype()) || item_size(x.dtype()) == 2 ? x.to(f32) : x; }
-DType floating(const Tensor& x) { return is_floating(x.dtype()) ? x.dtype() : f32; }
+Tensor special_wide(const Tensor& x) { return !is_floating(x.dtype()) || item_size(x.dtype()) == 2 ? x.to(f32) : x; }
+DType special_floating(const Tensor& x) { return is_floating(x.dtype()) ? x.dtype() : f32; }
 
 /// 2^exponent for whole exponents, whose halves stay in the range of f32.
 Tensor times_power(const Tensor& x, const Tensor& exponent) {
@@ -27,17 +27,17 @@ Tensor polygamma(std::int64_t n, const Tensor& x) {
   if (n == 0) return digamma(x);
   const auto order = static_cast<double>(n);
   const double factor = std::tgamma(order + 1) * (n % 2 == 0 ? -1 : 1);
-  return (hurwitz_zeta(wide(x), order + 1) * factor).to(floating(x));
+  return (hurwitz_zeta(special_wide(x), order + 1) * factor).to(special_floating(x));
 }
 
 Tensor mvlgamma(const Tensor& x, std::int64_t p) {
   detail::require_defined("mvlgamma", x);
   if (p < 1) throw ShapeError(fmt::format("mvlgamma: p is {}, it must be at least 1", p));
-  const Tensor a = wide(x);
+  const Tensor a = special_wide(x);
   const auto count = static_cast<double>(p);
   Tensor sum = lgamma(a) + count * (count - 1) / 4 * 1.1447298858494002;  // log π
   for (std::int64_t j = 1; j < p; ++j) sum = sum + lgamma(a - 0.5 * static_cast<double>(j));
-  return sum.to(floating(x));
+  return sum.to(special_floating(x));
 }
 
 Tensor logit(const Tensor& x, double eps) {
@@ -47,15 +47,15 @@ Tensor logit(const Tensor& x, double eps) {
 
 Tensor ldexp(const Tensor& x, const Tensor& other) {
   detail::require_defined("ldexp", x, other);
-  const DType t = promote(floating(x), is_floating(other.dtype()) ? other.dtype() : floating(x));
-  return times_power(wide(x), wide(other)).to(t);
+  const DType t = promote(special_floating(x), is_floating(other.dtype()) ? other.dtype() : special_floating(x));
+  return times_power(special_wide(x), special_wide(other)).to(t);
 }
 
 Frexp frexp(const Tensor& x) {
   detail::require_defined("frexp", x);
   if (!is_floating(x.dtype()))
     throw DtypeError(fmt::format("frexp: {} is not floating; convert it first, e.g. with .to(f32)", name(x.dtype())));
-  const Tensor a = wide(x), size = abs(a.detach()), plain = logical_and(gt(size, 0.0), isfinite(size));
+  const Tensor a = special_wide(x), size = abs(a.detach()), plain = logical_and(gt(size, 0.0), isfinite(size));
   // A logarithm may round to the next whole number: the quotient tells.
   const Tensor guess = floor(log2(where(plain, size, 0.5))) + 1.0;
   const Tensor scaled = times_power(where(plain, size, 0.5), -guess);

@@ -97,9 +97,9 @@ class Transform {
   Line chirp_, filter_;
 };
 
-struct Layout {
+struct LineLayout {
   std::int64_t outer = 1, n = 1, inner = 1;
-  Layout(const Tensor& x, int dim) : n(x.shape()[dim]) {
+  LineLayout(const Tensor& x, int dim) : n(x.shape()[dim]) {
     for (int d = 0; d < dim; ++d) outer *= x.shape()[d];
     for (int d = dim + 1; d < x.dim() - 1; ++d) inner *= x.shape()[d];
   }
@@ -109,7 +109,7 @@ void cpu(const OpCall& call, std::span<Tensor> out) {
   const auto attrs = call.as<FftAttrs>();
   const Tensor x = call.in[0].contiguous();
   if (x.numel() == 0) return;
-  const Layout layout(x, attrs.dim);
+  const LineLayout layout(x, attrs.dim);
   const std::int64_t n = layout.n, inner = layout.inner;
   visit(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
@@ -149,7 +149,7 @@ std::int64_t factor_of(std::int64_t n) {
 }
 
 /// One dispatch of shaders/fft.comp, which explains the numbers.
-void launch(const OpCall& call, const Tensor& x, const Tensor& y, const Layout& layout,
+void launch(const OpCall& call, const Tensor& x, const Tensor& y, const LineLayout& layout,
             std::array<std::int64_t, 3> two_steps, double scale) {
   const std::int64_t lines = layout.outer * layout.inner, each = kMost / layout.n;
   gpu::Kernel(shaders::fft, call)
@@ -169,7 +169,7 @@ bool on_gpu(const OpCall& call, std::span<Tensor> out) {
   if (y.dtype() == f64) return false;
   if (y.numel() == 0) return true;
   const Tensor x = call.in[0].contiguous();
-  const Layout layout(x, attrs.dim);
+  const LineLayout layout(x, attrs.dim);
   if (layout.n <= kMost) {
     launch(call, x, y, layout, {0, 0, 1}, attrs.scale);
     return true;
@@ -177,7 +177,7 @@ bool on_gpu(const OpCall& call, std::span<Tensor> out) {
   const std::int64_t n1 = factor_of(layout.n), n2 = n1 == 0 ? 0 : layout.n / n1;
   if (n1 == 0) return false;
   const Tensor between = empty(x.shape(), {f32, x.device()});
-  Layout first = layout, second = layout;
+  LineLayout first = layout, second = layout;
   first.n = n1, first.inner = checked_product(n2, layout.inner, "fft");
   second.n = n2, second.outer = checked_product(layout.outer, n1, "fft");
   launch(call, x, between, first, {layout.n, layout.inner, 1}, 1);

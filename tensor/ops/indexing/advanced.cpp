@@ -252,7 +252,7 @@ Tensor read(const Plan& plan) {
 }
 
 /// Values of the result's shape, with reversed dimensions turned back, as rows for the table.
-Tensor as_rows(const Plan& plan, const Table& table, const Tensor& values) {
+Tensor advanced_as_rows(const Plan& plan, const Table& table, const Tensor& values) {
   Shape shape;
   for (std::int64_t d : table.order) shape.push_back(table.natural[static_cast<int>(d)]);
   if (broadcast(shape, values.shape(), plan.op) != shape) {
@@ -318,7 +318,7 @@ Tensor& index_put_(Tensor& x, const std::vector<Index>& indices, const Tensor& g
     return x;
   }
   const Table table = make_table(plan);
-  const Tensor rows = as_rows(plan, table, values);
+  const Tensor rows = advanced_as_rows(plan, table, values);
   if (rows.numel() == 0) return x;
   const indexing::PutMode mode = accumulate ? indexing::PutMode::add : indexing::PutMode::replace;
   indexing::write_in_place(op, view, {}, [&](const Tensor& to) {
@@ -351,7 +351,7 @@ Tensor index_put(const Tensor& x, const std::vector<Index>& indices, const Tenso
   const Plan whole = make_plan(op, x, indices);
   if (whole.view.impl() == x.impl() && whole.advanced()) {
     const Table table = make_table(whole);
-    const Tensor rows = as_rows(whole, table, values);
+    const Tensor rows = advanced_as_rows(whole, table, values);
     if (rows.numel() == 0) return x.clone();
     return put_rows(x.reshape({x.numel() / table.width, table.width}), table.places.reshape({rows.size(0)}), rows, mode)
         .reshape(x.shape());

@@ -10,7 +10,7 @@ namespace {
 
 // As in the shader.
 constexpr std::uint32_t kThreads = 256;
-constexpr std::int64_t kTile = 4096, kChunk = 65536, kBins = 2048, kMostBuckets = 1024,
+constexpr std::int64_t kBinnedSumsTile = 4096, kChunk = 65536, kBins = 2048, kMostBuckets = 1024,
                        kPlanWords = 2 * kMostBuckets + 2;
 
 std::int64_t parts(std::int64_t n, std::int64_t size) { return (n + size - 1) / size; }
@@ -27,7 +27,7 @@ bool can_add_in_bins(const Tensor& y, std::int64_t numbers) {
 
 void add_in_bins(const OpCall& call, const Tensor& y, const Tensor& places, const Tensor& x) {
   const Device device = y.device();
-  const std::int64_t n = places.numel(), tiles = parts(n, kTile), buckets = parts(y.numel(), kBins);
+  const std::int64_t n = places.numel(), tiles = parts(n, kBinnedSumsTile), buckets = parts(y.numel(), kBins);
   const bool direct = buckets == 1, shares = n > kChunk;  // else every bucket has one chunk
   Tensor plan, pairs, states, sums;
   if (shares) {

@@ -17,13 +17,13 @@
 namespace etna {
 namespace {
 
-struct SliceAttrs {
+struct DynamicSliceAttrs {
   int dim;
   std::int64_t length;
 };
 
 /// @param size of the dimension in x
-void check(const char* op, const Tensor& x, const Tensor& start, std::int64_t dim, std::int64_t length) {
+void dynamic_slice_check(const char* op, const Tensor& x, const Tensor& start, std::int64_t dim, std::int64_t length) {
   rows::check_index_dtype(op, start);
   if (start.dim() != 0) {
     throw ShapeError(fmt::format("{}: the start is {}, it must be one number, 0-d", op, str(start.shape())));
@@ -105,22 +105,22 @@ void dispatch(const gpu::Shader& shader, const OpCall& call, const Tensor& y, co
 // ---- dynamic_slice: inputs x, start
 
 std::vector<OutputSpec> slice_infer(const OpCall& call) {
-  const auto [dim, length] = call.as<SliceAttrs>();
-  check("dynamic_slice", call.in[0], call.in[1], dim, length);
+  const auto [dim, length] = call.as<DynamicSliceAttrs>();
+  dynamic_slice_check("dynamic_slice", call.in[0], call.in[1], dim, length);
   Shape shape = call.in[0].shape();
   shape[dim] = length;
   return {{shape, call.in[0].dtype()}};
 }
 
 void slice_cpu(const OpCall& call, std::span<Tensor> out) {
-  const auto [dim, length] = call.as<SliceAttrs>();
+  const auto [dim, length] = call.as<DynamicSliceAttrs>();
   const std::int64_t start = read_start(call, call.in[1], call.in[0].shape()[dim] - length);
   if (out[0].numel() == 0) return;
   Run(call.in[0], dim).copy(start, length, static_cast<std::byte*>(out[0].raw_host()), length, 0);
 }
 
 bool slice_gpu(const OpCall& call, std::span<Tensor> out) {
-  const auto [dim, length] = call.as<SliceAttrs>();
+  const auto [dim, length] = call.as<DynamicSliceAttrs>();
   if (out[0].numel() > 0) dispatch(shaders::dynamic_slice, call, out[0], {}, call.in[1], dim, length);
   return true;
 }
@@ -131,31 +131,31 @@ Tensor run_from(const Tensor& start, std::int64_t length) {
 }
 
 TensorList slice_reference(const OpCall& call) {
-  const auto [dim, length] = call.as<SliceAttrs>();
+  const auto [dim, length] = call.as<DynamicSliceAttrs>();
   return {index_select(call.in[0], dim, run_from(call.in[1], length))};
 }
 
-TensorList slice_vjp(const VjpCall& call) {
+TensorList dynamic_slice_vjp(const VjpCall& call) {
   if (!call.needs[0]) return {Tensor(), Tensor()};
   const Tensor& g = call.grad[0];
   const Tensor nothing = zeros(call.in[0].shape(), {g.dtype(), g.device()});
-  return {dynamic_update_slice(nothing, g, call.as<SliceAttrs>().dim, call.in[1]), Tensor()};
+  return {dynamic_update_slice(nothing, g, call.as<DynamicSliceAttrs>().dim, call.in[1]), Tensor()};
 }
 
-const OpDef kSlice = {.name = "dynamic_slice",
-                      .infer = slice_infer,
-                      .cpu = slice_cpu,
-                      .gpu = slice_gpu,
-                      .reference = slice_reference,
-                      .vjp = slice_vjp,
-                      .saved = Saved::inputs,
-                      .saved_inputs = 0b10};
+const OpDef kDynamicSlice = {.name = "dynamic_slice",
+                             .infer = slice_infer,
+                             .cpu = slice_cpu,
+                             .gpu = slice_gpu,
+                             .reference = slice_reference,
+                             .vjp = dynamic_slice_vjp,
+                             .saved = Saved::inputs,
+                             .saved_inputs = 0b10};
 
 // ---- dynamic_update_slice: inputs x, update, start
 
-std::vector<OutputSpec> update_infer(const OpCall& call) {
+std::vector<OutputSpec> dynamic_slice_update_infer(const OpCall& call) {
   const Tensor &x = call.in[0], &update = call.in[1];
-  const auto [dim, length] = call.as<SliceAttrs>();
+  const auto [dim, length] = call.as<DynamicSliceAttrs>();
   if (update.dtype() != x.dtype()) {
     throw DtypeError(fmt::format("dynamic_update_slice: {} is written into {}; both must be of one dtype",
                                  name(update.dtype()), name(x.dtype())));
@@ -168,12 +168,12 @@ std::vector<OutputSpec> update_infer(const OpCall& call) {
                     "dimension {}",
                     str(update.shape()), str(x.shape()), dim));
   }
-  check("dynamic_update_slice", x, call.in[2], dim, length);
+  dynamic_slice_check("dynamic_update_slice", x, call.in[2], dim, length);
   return {{x.shape(), x.dtype()}};
 }
 
-void update_cpu(const OpCall& call, std::span<Tensor> out) {
-  const auto [dim, length] = call.as<SliceAttrs>();
+void dynamic_slice_update_cpu(const OpCall& call, std::span<Tensor> out) {
+  const auto [dim, length] = call.as<DynamicSliceAttrs>();
   const std::int64_t size = call.in[0].shape()[dim], start = read_start(call, call.in[2], size - length);
   if (out[0].numel() == 0) return;
   auto* to = static_cast<std::byte*>(out[0].raw_host());
@@ -181,16 +181,16 @@ void update_cpu(const OpCall& call, std::span<Tensor> out) {
   if (length > 0) Run(call.in[1], dim).copy(0, length, to, size, start);
 }
 
-bool update_gpu(const OpCall& call, std::span<Tensor> out) {
-  const auto [dim, length] = call.as<SliceAttrs>();
+bool dynamic_slice_update_gpu(const OpCall& call, std::span<Tensor> out) {
+  const auto [dim, length] = call.as<DynamicSliceAttrs>();
   if (out[0].numel() == 0) return true;
   dispatch(shaders::dynamic_update_slice, call, out[0], call.in[1].contiguous(), call.in[2], dim, length);
   return true;
 }
 
-TensorList update_reference(const OpCall& call) {
+TensorList dynamic_slice_update_reference(const OpCall& call) {
   const Tensor &x = call.in[0], &update = call.in[1];
-  const auto [dim, length] = call.as<SliceAttrs>();
+  const auto [dim, length] = call.as<DynamicSliceAttrs>();
   if (length == 0 || x.numel() == 0) return {x.clone()};
   const Tensor place = arange(0, static_cast<double>(x.shape()[dim]), 1, {i64, x.device()}) - call.in[2].to(i64);
   Shape along = Dims::filled(x.dim(), 1);
@@ -202,7 +202,7 @@ TensorList update_reference(const OpCall& call) {
 
 TensorList update_vjp(const VjpCall& call) {
   const Tensor &g = call.grad[0], &start = call.in[2];
-  const auto [dim, length] = call.as<SliceAttrs>();
+  const auto [dim, length] = call.as<DynamicSliceAttrs>();
   Tensor to_x, to_update;
   if (call.needs[0]) {
     to_x = dynamic_update_slice(g, zeros(call.in[1].shape(), {g.dtype(), g.device()}), dim, start);
@@ -212,10 +212,10 @@ TensorList update_vjp(const VjpCall& call) {
 }
 
 const OpDef kUpdateSlice = {.name = "dynamic_update_slice",
-                            .infer = update_infer,
-                            .cpu = update_cpu,
-                            .gpu = update_gpu,
-                            .reference = update_reference,
+                            .infer = dynamic_slice_update_infer,
+                            .cpu = dynamic_slice_update_cpu,
+                            .gpu = dynamic_slice_update_gpu,
+                            .reference = dynamic_slice_update_reference,
                             .vjp = update_vjp,
                             .saved = Saved::inputs,
                             .saved_inputs = 0b100};
@@ -225,7 +225,8 @@ const OpDef kUpdateSlice = {.name = "dynamic_update_slice",
 Tensor dynamic_slice(const Tensor& x, std::int64_t dim, const Tensor& start, std::int64_t length) {
   detail::require_defined("dynamic_slice", x, start);
   if (x.dim() == 0) throw ShapeError("dynamic_slice: x is 0-d, it has no dimension to take a run of");
-  return apply1(kSlice, {x, start}, Attrs::of(SliceAttrs{wrap_dim(dim, x.dim(), "dynamic_slice"), length}));
+  return apply1(kDynamicSlice, {x, start},
+                Attrs::of(DynamicSliceAttrs{wrap_dim(dim, x.dim(), "dynamic_slice"), length}));
 }
 
 Tensor dynamic_update_slice(const Tensor& x, const Tensor& update, std::int64_t dim, const Tensor& start) {
@@ -235,11 +236,11 @@ Tensor dynamic_update_slice(const Tensor& x, const Tensor& update, std::int64_t 
                                  str(update.shape()), str(x.shape())));
   }
   const int at = wrap_dim(dim, x.dim(), "dynamic_update_slice");
-  return apply1(kUpdateSlice, {x, update, start}, Attrs::of(SliceAttrs{at, update.shape()[at]}));
+  return apply1(kUpdateSlice, {x, update, start}, Attrs::of(DynamicSliceAttrs{at, update.shape()[at]}));
 }
 
 std::span<const OpDef* const> ops_in_dynamic_slice() {
-  static const OpDef* const list[] = {&kSlice, &kUpdateSlice};
+  static const OpDef* const list[] = {&kDynamicSlice, &kUpdateSlice};
   return list;
 }
 

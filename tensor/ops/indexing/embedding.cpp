@@ -22,7 +22,7 @@ struct BackwardAttrs {
   std::int64_t rows;
 };
 
-std::vector<OutputSpec> infer(const OpCall& call) {
+std::vector<OutputSpec> embedding_infer(const OpCall& call) {
   const Tensor &weight = call.in[0], &index = call.in[1];
   if (weight.dim() != 2) {
     throw ShapeError(fmt::format("embedding: the weight is {}, it must be [rows, width]", str(weight.shape())));
@@ -36,20 +36,24 @@ std::vector<OutputSpec> infer(const OpCall& call) {
   return {{shape, weight.dtype()}};
 }
 
-rows::Selection selection(const OpCall& call, const Tensor& y) {
+rows::Selection embedding_selection(const OpCall& call, const Tensor& y) {
   return {call.in[0], call.in[1], y, 1, call.in[0].size(0), call.in[0].size(1)};
 }
-void cpu(const OpCall& call, std::span<Tensor> out) { rows::select_cpu(call, selection(call, out[0])); }
-bool on_gpu(const OpCall& call, std::span<Tensor> out) { return rows::select_gpu(call, selection(call, out[0])); }
+void embedding_cpu(const OpCall& call, std::span<Tensor> out) {
+  rows::select_cpu(call, embedding_selection(call, out[0]));
+}
+bool embedding_on_gpu(const OpCall& call, std::span<Tensor> out) {
+  return rows::select_gpu(call, embedding_selection(call, out[0]));
+}
 
-TensorList reference(const OpCall& call) {
+TensorList embedding_reference(const OpCall& call) {
   const Tensor &weight = call.in[0], &index = call.in[1];
   Shape shape = index.shape();
   shape.push_back(weight.size(1));
   return {index_select(weight, 0, index.reshape({index.numel()})).reshape(shape)};
 }
 
-TensorList vjp(const VjpCall& call) {
+TensorList embedding_vjp(const VjpCall& call) {
   return {call.needs[0] ? embedding_backward(call.grad[0], call.in[1], call.in[0].size(0)) : Tensor(), Tensor()};
 }
 
@@ -61,11 +65,11 @@ bool vjp_into(const VjpCall& call, Tensor& sum) {
 }
 
 const OpDef kEmbedding = {.name = "embedding",
-                          .infer = infer,
-                          .cpu = cpu,
-                          .gpu = on_gpu,
-                          .reference = reference,
-                          .vjp = vjp,
+                          .infer = embedding_infer,
+                          .cpu = embedding_cpu,
+                          .gpu = embedding_on_gpu,
+                          .reference = embedding_reference,
+                          .vjp = embedding_vjp,
                           .vjp_into = vjp_into,
                           .saved = Saved::inputs};
 
@@ -84,7 +88,7 @@ void check_gradient(const OpCall& call, const Tensor& grad, const Tensor& index,
   }
 }
 
-std::vector<OutputSpec> infer_backward(const OpCall& call) {
+std::vector<OutputSpec> embedding_infer_backward(const OpCall& call) {
   const Tensor& grad = call.in[0];
   std::int64_t table_rows = call.as<BackwardAttrs>().rows;
   check_gradient(call, grad, call.in[1], table_rows);
@@ -237,7 +241,7 @@ bool gpu_sum(const OpCall& call, Tensor& y, bool adds) {
 bool gpu_backward(const OpCall& call, std::span<Tensor> out) { return gpu_sum(call, out[0], false); }
 bool gpu_add(const OpCall& call, std::span<Tensor> out) { return gpu_sum(call, out[0], true); }
 
-TensorList reference_backward(const OpCall& call) {
+TensorList embedding_reference_backward(const OpCall& call) {
   const Tensor &grad = call.in[0], &index = call.in[1];
   std::int64_t count = index.numel(), width = grad.size(-1);
   Tensor table = zeros({call.as<BackwardAttrs>().rows, width}, {grad.dtype(), grad.device()});
@@ -249,10 +253,10 @@ TensorList vjp_backward(const VjpCall& call) {
 }
 
 const OpDef kEmbeddingBackward = {.name = "embedding_backward",
-                                  .infer = infer_backward,
+                                  .infer = embedding_infer_backward,
                                   .cpu = cpu_backward,
                                   .gpu = gpu_backward,
-                                  .reference = reference_backward,
+                                  .reference = embedding_reference_backward,
                                   .vjp = vjp_backward,
                                   .saved = Saved::inputs};
 

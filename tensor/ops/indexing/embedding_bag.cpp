@@ -10,15 +10,15 @@
 namespace etna {
 namespace {
 
-constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
+constexpr double kEmbeddingBagMinusInfinity = -std::numeric_limits<double>::infinity();
 
 /// Bags are dimension 0, their rows dimension 1. @param counted undefined, or [B, N, 1]: which rows count
-Tensor reduce(const Tensor& rows, const Tensor& counted, BagMode mode) {
+Tensor embedding_bag_reduce(const Tensor& rows, const Tensor& counted, BagMode mode) {
   if (mode == BagMode::max) {
     if (rows.size(1) == 0) return sum(rows, {1});
     if (!counted.defined()) return max(rows, {1});
-    const Tensor best = max(masked_fill(rows, eq(counted, 0.0), kMinusInfinity), {1});
-    return masked_fill(best, eq(best, kMinusInfinity), 0.0);
+    const Tensor best = max(masked_fill(rows, eq(counted, 0.0), kEmbeddingBagMinusInfinity), {1});
+    return masked_fill(best, eq(best, kEmbeddingBagMinusInfinity), 0.0);
   }
   const Tensor total = sum(counted.defined() ? rows * counted.to(rows.dtype()) : rows, {1});
   if (mode == BagMode::sum) return total;
@@ -33,8 +33,8 @@ Tensor bag_of_rows(const Tensor& offsets, std::int64_t n) {
   return cumsum(counts.slice(0, 0, n), 0) - 1.0;
 }
 
-void check(const Tensor& weight, const Tensor& index, const Tensor& offsets, const Tensor& factors,
-           const EmbeddingBagOptions& options) {
+void embedding_bag_check(const Tensor& weight, const Tensor& index, const Tensor& offsets, const Tensor& factors,
+                         const EmbeddingBagOptions& options) {
   detail::require_defined("embedding_bag", weight, index);
   if (weight.dim() != 2)
     throw ShapeError(fmt::format("embedding_bag: the weight is {}; wanted [rows, dim]", str(weight.shape())));
@@ -60,12 +60,12 @@ void check(const Tensor& weight, const Tensor& index, const Tensor& offsets, con
 
 Tensor embedding_bag(const Tensor& weight, const Tensor& index, const Tensor& offsets,
                      const EmbeddingBagOptions& options, const Tensor& factors) {
-  check(weight, index, offsets, factors, options);
+  embedding_bag_check(weight, index, offsets, factors, options);
   Tensor rows = embedding(weight, index), counted;
   if (const auto& row = options.padding_idx)
     counted = ne(index, static_cast<double>(*row < 0 ? *row + weight.size(0) : *row)).unsqueeze(-1);
   if (factors.defined()) rows = rows * factors.to(rows.dtype()).unsqueeze(-1);
-  if (!offsets.defined()) return reduce(rows, counted, options.mode);
+  if (!offsets.defined()) return embedding_bag_reduce(rows, counted, options.mode);
 
   const std::int64_t n = index.size(0), bags = offsets.size(0) - (options.include_last_offset ? 1 : 0);
   const Tensor begins = offsets.slice(0, 0, bags);
@@ -75,7 +75,7 @@ Tensor embedding_bag(const Tensor& weight, const Tensor& index, const Tensor& of
     const Tensor which = cumsum(ones({bags}, {i64, bag.device()}), 0).unsqueeze(1) - 1.0;
     Tensor mine = eq(which, bag.unsqueeze(0)).unsqueeze(2);
     if (counted.defined()) mine = mine & counted.unsqueeze(0);
-    return reduce(rows.unsqueeze(0).expand({bags, n, weight.size(1)}), mine, options.mode);
+    return embedding_bag_reduce(rows.unsqueeze(0).expand({bags, n, weight.size(1)}), mine, options.mode);
   }
   if (counted.defined()) rows = rows * counted.to(rows.dtype());
   const Tensor total = embedding_backward(rows, bag, bags);

@@ -22,7 +22,7 @@ struct DimAttrs {
   int dim;
 };
 
-std::int64_t product(const Shape& shape, int begin, int end) {
+std::int64_t index_product(const Shape& shape, int begin, int end) {
   return numel(Shape(std::span(shape.begin() + begin, shape.begin() + end)), "index_select");
 }
 
@@ -43,13 +43,16 @@ std::vector<OutputSpec> infer_select(const OpCall& call) {
   return {{shape, x.dtype()}};
 }
 
-rows::Selection selection(const OpCall& call, const Tensor& y) {
+rows::Selection index_selection(const OpCall& call, const Tensor& y) {
   const Tensor& x = call.in[0];
   int dim = call.as<DimAttrs>().dim;
-  return {x, call.in[1], y, product(x.shape(), 0, dim), x.shape()[dim], product(x.shape(), dim + 1, x.dim())};
+  return {
+      x, call.in[1], y, index_product(x.shape(), 0, dim), x.shape()[dim], index_product(x.shape(), dim + 1, x.dim())};
 }
-void cpu_select(const OpCall& call, std::span<Tensor> out) { rows::select_cpu(call, selection(call, out[0])); }
-bool gpu_select(const OpCall& call, std::span<Tensor> out) { return rows::select_gpu(call, selection(call, out[0])); }
+void cpu_select(const OpCall& call, std::span<Tensor> out) { rows::select_cpu(call, index_selection(call, out[0])); }
+bool gpu_select(const OpCall& call, std::span<Tensor> out) {
+  return rows::select_gpu(call, index_selection(call, out[0]));
+}
 
 TensorList reference_select(const OpCall& call) {
   int dim = call.as<DimAttrs>().dim;
@@ -70,7 +73,7 @@ TensorList vjp_select(const VjpCall& call) {
   }
   Tensor g = call.grad[0].permute(to_front), index = call.in[1].reshape({call.in[1].numel()});
   Shape front = g.shape();
-  g = embedding_backward(g.reshape({front[0], product(front, 1, front.rank())}), index, shape[dim]);
+  g = embedding_backward(g.reshape({front[0], index_product(front, 1, front.rank())}), index, shape[dim]);
   front[0] = shape[dim];
   return {g.reshape(front).permute(back), Tensor()};
 }
@@ -274,26 +277,27 @@ const OpDef kScatterAdd = {.name = "scatter_add",
                            .saved = Saved::inputs};
 
 /// Treats a 0-d tensor as a list of one element.
-Tensor at_least_1d(const Tensor& x) { return x.dim() == 0 ? x.reshape({1}) : x; }
+Tensor index_at_least_1d(const Tensor& x) { return x.dim() == 0 ? x.reshape({1}) : x; }
 
 }  // namespace
 
 Tensor index_select(const Tensor& x, std::int64_t dim, const Tensor& index) {
   detail::require_defined("index_select", x, index);
-  Tensor list = at_least_1d(x);
+  Tensor list = index_at_least_1d(x);
   return apply1(kIndexSelect, {list, index}, Attrs::of(DimAttrs{wrap_dim(dim, list.dim(), "index_select")}));
 }
 
 Tensor gather(const Tensor& x, std::int64_t dim, const Tensor& index) {
   detail::require_defined("gather", x, index);
-  Tensor lines = at_least_1d(x);
-  Tensor y = apply1(kGather, {lines, at_least_1d(index)}, Attrs::of(DimAttrs{wrap_dim(dim, lines.dim(), "gather")}));
+  Tensor lines = index_at_least_1d(x);
+  Tensor y =
+      apply1(kGather, {lines, index_at_least_1d(index)}, Attrs::of(DimAttrs{wrap_dim(dim, lines.dim(), "gather")}));
   return index.dim() == 0 ? y.reshape({}) : y;
 }
 
 Tensor scatter_add(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& source) {
   detail::require_defined("scatter_add", x, index, source);
-  Tensor lines = at_least_1d(x), places = at_least_1d(index), added = at_least_1d(source);
+  Tensor lines = index_at_least_1d(x), places = index_at_least_1d(index), added = index_at_least_1d(source);
   int at = wrap_dim(dim, lines.dim(), "scatter_add");
   // Elements of the source that the index does not cover are ignored.
   if (added.dim() == places.dim()) {

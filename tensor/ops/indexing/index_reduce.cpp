@@ -9,8 +9,8 @@
 namespace etna {
 namespace {
 
-Tensor reduced(const char* op, const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& source,
-               std::string_view reduce, bool include_self) {
+Tensor index_reduce_reduced(const char* op, const Tensor& x, std::int64_t dim, const Tensor& index,
+                            const Tensor& source, std::string_view reduce, bool include_self) {
   detail::require_defined(op, x, index, source);
   if (reduce != "prod" && reduce != "mean" && reduce != "amax" && reduce != "amin")
     throw Error(fmt::format("{}: there is no reduction '{}'; there are prod, mean, amax and amin", op, reduce));
@@ -35,14 +35,14 @@ Tensor reduced(const char* op, const Tensor& x, std::int64_t dim, const Tensor& 
 
 Tensor index_reduce(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& source,
                     std::string_view reduce, bool include_self) {
-  return reduced("index_reduce", x, dim, index, source, reduce, include_self);
+  return index_reduce_reduced("index_reduce", x, dim, index, source, reduce, include_self);
 }
 Tensor& index_reduce_(Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& source, std::string_view reduce,
                       bool include_self) {
   detail::require_defined("index_reduce_", x, index, source);
   indexing::write_in_place("index_reduce_", x, source, [&](const Tensor& to) {
     Tensor written = to;
-    written.copy_(reduced("index_reduce_", to, dim, index, source, reduce, include_self));
+    written.copy_(index_reduce_reduced("index_reduce_", to, dim, index, source, reduce, include_self));
   });
   return x;
 }

@@ -12,7 +12,7 @@
 namespace etna::indexing {
 namespace {
 
-std::vector<OutputSpec> infer(const OpCall& call) {
+std::vector<OutputSpec> linear_index_infer(const OpCall& call) {
   const Tensor& index = call.in[0];
   const auto a = call.as<Coordinates>();
   rows::check_index_dtype(a.op, index);
@@ -55,7 +55,7 @@ void fill(const Coordinates& a, const Tensor& index, const Tensor& base, Place* 
   });
 }
 
-void cpu(const OpCall& call, std::span<Tensor> out) {
+void linear_index_cpu(const OpCall& call, std::span<Tensor> out) {
   const auto a = call.as<Coordinates>();
   const Tensor index = call.in[0].to(i64).contiguous(),
                base = call.in[1].defined() ? call.in[1].contiguous() : Tensor();
@@ -66,7 +66,7 @@ void cpu(const OpCall& call, std::span<Tensor> out) {
   }
 }
 
-bool on_gpu(const OpCall& call, std::span<Tensor> out) {
+bool linear_index_on_gpu(const OpCall& call, std::span<Tensor> out) {
   const auto a = call.as<Coordinates>();
   if (out[0].numel() == 0) return true;
   const Tensor index = call.in[0].contiguous(), base = call.in[1].defined() ? call.in[1].contiguous() : Tensor();
@@ -90,7 +90,8 @@ bool on_gpu(const OpCall& call, std::span<Tensor> out) {
   return true;
 }
 
-const OpDef kLinearIndex = {.name = "linear_index", .infer = infer, .cpu = cpu, .gpu = on_gpu};
+const OpDef kLinearIndex = {
+    .name = "linear_index", .infer = linear_index_infer, .cpu = linear_index_cpu, .gpu = linear_index_on_gpu};
 
 }  // namespace
 

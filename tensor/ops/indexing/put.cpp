@@ -27,7 +27,7 @@ struct PutAttrs {
   bool in_place;
 };
 
-std::vector<OutputSpec> infer(const OpCall& call) {
+std::vector<OutputSpec> put_infer(const OpCall& call) {
   const Tensor &table = call.in[0], &places = call.in[1], &source = call.in[2];
   if (table.dim() != 2 || places.dim() != 1 || source.dim() != 2 || source.size(0) != places.size(0) ||
       source.size(1) != table.size(1)) {
@@ -110,7 +110,7 @@ void replace_rows(const Tensor& y, const Tensor& places, const Tensor& source) {
   });
 }
 
-void cpu(const OpCall& call, std::span<Tensor> out) {
+void put_cpu(const OpCall& call, std::span<Tensor> out) {
   const auto a = call.as<PutAttrs>();
   Tensor& y = out[0];
   if (!a.in_place) y.copy_(call.in[0]);
@@ -194,7 +194,7 @@ void combine_on_gpu(const OpCall& call, const Tensor& y, const Tensor& places, c
   }
 }
 
-bool on_gpu(const OpCall& call, std::span<Tensor> out) {
+bool put_on_gpu(const OpCall& call, std::span<Tensor> out) {
   const auto a = call.as<PutAttrs>();
   Tensor& y = out[0];
   const bool combines = a.mode != PutMode::replace;
@@ -311,15 +311,15 @@ const OpDef kTake = {.name = "take_distinct",
 
 // One definition for each of what backward reads.
 const OpDef kPut = {.name = "put_rows",
-                    .infer = infer,
-                    .cpu = cpu,
-                    .gpu = on_gpu,
+                    .infer = put_infer,
+                    .cpu = put_cpu,
+                    .gpu = put_on_gpu,
                     .vjp = vjp,
                     .saved = Saved::inputs,
                     .saved_inputs = 0b010};
 const OpDef kReduce = {
-    .name = "reduce_rows", .infer = infer, .cpu = cpu, .gpu = on_gpu, .vjp = vjp, .saved = Saved::both};
-const OpDef kPutInPlace = {.name = "put_rows_", .infer = infer, .cpu = cpu, .gpu = on_gpu};
+    .name = "reduce_rows", .infer = put_infer, .cpu = put_cpu, .gpu = put_on_gpu, .vjp = vjp, .saved = Saved::both};
+const OpDef kPutInPlace = {.name = "put_rows_", .infer = put_infer, .cpu = put_cpu, .gpu = put_on_gpu};
 
 }  // namespace
 

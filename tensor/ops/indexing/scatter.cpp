@@ -43,10 +43,10 @@ namespace {
 
 using indexing::PutMode;
 
-Tensor at_least_1d(const Tensor& x) { return x.dim() == 0 ? x.reshape({1}) : x; }
+Tensor scatter_at_least_1d(const Tensor& x) { return x.dim() == 0 ? x.reshape({1}) : x; }
 
 /// Rows of `width` elements for places of x.
-struct Rows {
+struct ScatterRows {
   Tensor places, source;
   std::int64_t width = 1;
   PutMode mode = PutMode::replace;
@@ -75,13 +75,14 @@ void check_sums(const char* op, const Tensor& x) {
   if (x.dtype() == boolean) throw DtypeError(fmt::format("{}: bool elements are not combined; use i32", op));
 }
 
-Tensor number(const Tensor& x, double value, std::int64_t rows, std::int64_t width) {
+Tensor scatter_number(const Tensor& x, double value, std::int64_t rows, std::int64_t width) {
   return full({1, 1}, value, {x.dtype(), x.device()}).expand({rows, width});
 }
 
 /// @param source undefined where a number is written
-Rows scattered(const char* op, const Tensor& given, std::int64_t dim, const Tensor& index, const Tensor& source) {
-  const Tensor x = at_least_1d(given), at = at_least_1d(index);
+ScatterRows scattered(const char* op, const Tensor& given, std::int64_t dim, const Tensor& index,
+                      const Tensor& source) {
+  const Tensor x = scatter_at_least_1d(given), at = scatter_at_least_1d(index);
   const int d = wrap_dim(dim, x.dim(), op);
   bool fits = at.dim() == x.dim();
   for (int i = 0; fits && i < x.dim(); ++i) fits = i == d || at.shape()[i] <= x.shape()[i];
@@ -90,11 +91,11 @@ Rows scattered(const char* op, const Tensor& given, std::int64_t dim, const Tens
         "{}: an index {} does not go with {}; it must have as many dimensions, none larger but dimension {}", op,
         str(index.shape()), str(given.shape()), d));
   }
-  Rows rows;
+  ScatterRows rows;
   rows.places = indexing::places_along(op, x.shape(), d, at).reshape({at.numel()});
   if (!source.defined()) return rows;
   check_dtype(op, x, source);
-  Tensor from = at_least_1d(source);
+  Tensor from = scatter_at_least_1d(source);
   fits = from.dim() == at.dim();
   for (int i = 0; fits && i < at.dim(); ++i) {
     fits = from.shape()[i] >= at.shape()[i];
@@ -108,16 +109,16 @@ Rows scattered(const char* op, const Tensor& given, std::int64_t dim, const Tens
   return rows;
 }
 
-Rows scattered(const char* op, const Tensor& x, std::int64_t dim, const Tensor& index, double value) {
-  Rows rows = scattered(op, x, dim, index, Tensor());
-  rows.source = number(x, value, rows.places.numel(), 1);
+ScatterRows scattered(const char* op, const Tensor& x, std::int64_t dim, const Tensor& index, double value) {
+  ScatterRows rows = scattered(op, x, dim, index, Tensor());
+  rows.source = scatter_number(x, value, rows.places.numel(), 1);
   rows.distinct = true;
   return rows;
 }
 
 /// Whole slices of one dimension: rows of the dimensions behind it.
-Rows indexed(const char* op, const Tensor& given, std::int64_t dim, const Tensor& index, const Tensor& source) {
-  const Tensor x = at_least_1d(given);
+ScatterRows indexed(const char* op, const Tensor& given, std::int64_t dim, const Tensor& index, const Tensor& source) {
+  const Tensor x = scatter_at_least_1d(given);
   const int d = wrap_dim(dim, x.dim(), op);
   if (index.dim() > 1) {
     throw ShapeError(fmt::format("{}: the index is {}, it must be a list", op, str(index.shape())));
@@ -125,7 +126,7 @@ Rows indexed(const char* op, const Tensor& given, std::int64_t dim, const Tensor
   const std::int64_t count = index.numel(), size = x.shape()[d];
   const std::int64_t inner = numel(Shape(std::span(x.shape().begin() + d + 1, x.shape().end())), op);
   const std::int64_t outer = numel(Shape(std::span(x.shape().begin(), x.shape().begin() + d)), op);
-  Rows rows;
+  ScatterRows rows;
   rows.width = std::max<std::int64_t>(inner, 1);
   const bool wide = x.numel() > std::int64_t{0x7fffffff};
   rows.places = indexing::linear_index(index.reshape({1, count}).expand({outer, count}), {},
@@ -135,7 +136,7 @@ Rows indexed(const char* op, const Tensor& given, std::int64_t dim, const Tensor
   check_dtype(op, x, source);
   Shape wanted = x.shape();
   wanted[d] = count;
-  if (at_least_1d(source).shape() != wanted) {
+  if (scatter_at_least_1d(source).shape() != wanted) {
     throw ShapeError(fmt::format("{}: the source is {}; with an index of {} into dimension {} of {} it must be {}", op,
                                  str(source.shape()), count, d, str(given.shape()), str(wanted)));
   }
@@ -143,31 +144,31 @@ Rows indexed(const char* op, const Tensor& given, std::int64_t dim, const Tensor
   return rows;
 }
 
-Rows indexed(const char* op, const Tensor& x, std::int64_t dim, const Tensor& index, double value) {
-  Rows rows = indexed(op, x, dim, index, Tensor());
-  rows.source = number(x, value, rows.places.numel(), rows.width);
+ScatterRows indexed(const char* op, const Tensor& x, std::int64_t dim, const Tensor& index, double value) {
+  ScatterRows rows = indexed(op, x, dim, index, Tensor());
+  rows.source = scatter_number(x, value, rows.places.numel(), rows.width);
   rows.distinct = true;
   return rows;
 }
 
-Rows added(Rows rows, const char* op, const Tensor& x, double alpha = 1) {
+ScatterRows scatter_added(ScatterRows rows, const char* op, const Tensor& x, double alpha = 1) {
   check_sums(op, x);
   rows.mode = PutMode::add;
   if (alpha != 1) rows.source = rows.source * alpha;
   return rows;
 }
 
-Rows listed(const char* op, const Tensor& x, const Tensor& index, const Tensor& source, bool accumulate) {
+ScatterRows listed(const char* op, const Tensor& x, const Tensor& index, const Tensor& source, bool accumulate) {
   check_dtype(op, x, source);
   if (source.numel() != index.numel()) {
     throw ShapeError(
         fmt::format("{}: {} elements of the source do not match {} indices", op, source.numel(), index.numel()));
   }
   const std::int64_t n = index.numel();
-  Rows rows;
+  ScatterRows rows;
   rows.places = indexing::places_along(op, {x.numel()}, 0, index.reshape({n}), true);
   rows.source = source.reshape({n, 1});
-  return accumulate ? added(rows, op, x) : rows;
+  return accumulate ? scatter_added(rows, op, x) : rows;
 }
 
 /// Infinity, the largest or smallest value of a floating dtype, 0 or 1: what combines with any value to that value.
@@ -177,8 +178,8 @@ double identity(PutMode mode) {
   return (mode == PutMode::largest ? -1 : 1) * std::numeric_limits<double>::infinity();
 }
 
-Tensor reduced(const char* op, const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& source,
-               std::string_view reduce, bool include_self) {
+Tensor scatter_reduced(const char* op, const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& source,
+                       std::string_view reduce, bool include_self) {
   detail::require_defined(op, x, index, source);
   check_sums(op, x);
   PutMode mode = PutMode::add;
@@ -195,12 +196,12 @@ Tensor reduced(const char* op, const Tensor& x, std::int64_t dim, const Tensor& 
   if (mean && !is_floating(x.dtype())) {
     throw DtypeError(fmt::format("{}: a mean of {} is not defined; convert to f32 first", op, name(x.dtype())));
   }
-  Rows rows = scattered(op, x, dim, index, source);
+  ScatterRows rows = scattered(op, x, dim, index, source);
   if (x.numel() == 0 || rows.places.numel() == 0) return x.clone();
   rows.mode = mode;
   Tensor table = rows.table(x);
   auto with_number = [&](const Tensor& to, double value) {
-    return put_rows(to, rows.places, number(to, value, rows.places.numel(), 1), PutMode::replace, true);
+    return put_rows(to, rows.places, scatter_number(to, value, rows.places.numel(), 1), PutMode::replace, true);
   };
   const bool extreme = mode == PutMode::largest || mode == PutMode::smallest;
   if (!include_self && extreme && !is_floating(x.dtype())) {
@@ -231,11 +232,11 @@ Tensor scatter(const Tensor& x, std::int64_t dim, const Tensor& index, double va
 }
 Tensor scatter_reduce(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& source,
                       std::string_view reduce, bool include_self) {
-  return reduced("scatter_reduce", x, dim, index, source, reduce, include_self);
+  return scatter_reduced("scatter_reduce", x, dim, index, source, reduce, include_self);
 }
 Tensor index_add(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& source, double alpha) {
   detail::require_defined("index_add", x, index, source);
-  return added(indexed("index_add", x, dim, index, source), "index_add", x, alpha).put(x);
+  return scatter_added(indexed("index_add", x, dim, index, source), "index_add", x, alpha).put(x);
 }
 Tensor index_copy(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& source) {
   detail::require_defined("index_copy", x, index, source);
@@ -285,7 +286,7 @@ Tensor& scatter_(Tensor& x, std::int64_t dim, const Tensor& index, double value)
 }
 Tensor& scatter_add_(Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& source) {
   detail::require_defined("scatter_add_", x, index, source);
-  added(scattered("scatter_add_", x, dim, index, source.detach()), "scatter_add_", x)
+  scatter_added(scattered("scatter_add_", x, dim, index, source.detach()), "scatter_add_", x)
       .put_in_place("scatter_add_", x, source);
   return x;
 }
@@ -294,13 +295,13 @@ Tensor& scatter_reduce_(Tensor& x, std::int64_t dim, const Tensor& index, const 
   detail::require_defined("scatter_reduce_", x, index, source);
   indexing::write_in_place("scatter_reduce_", x, source, [&](const Tensor& to) {
     Tensor written = to;
-    written.copy_(reduced("scatter_reduce_", to, dim, index, source, reduce, include_self));
+    written.copy_(scatter_reduced("scatter_reduce_", to, dim, index, source, reduce, include_self));
   });
   return x;
 }
 Tensor& index_add_(Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& source, double alpha) {
   detail::require_defined("index_add_", x, index, source);
-  added(indexed("index_add_", x, dim, index, source.detach()), "index_add_", x, alpha)
+  scatter_added(indexed("index_add_", x, dim, index, source.detach()), "index_add_", x, alpha)
       .put_in_place("index_add_", x, source);
   return x;
 }

@@ -16,8 +16,8 @@
 namespace etna::indexing {
 namespace {
 
-constexpr std::int64_t kTile = 4096;
-std::int64_t tiles_of(const Tensor& mask) { return (mask.numel() + kTile - 1) / kTile; }
+constexpr std::int64_t kSelectTrueTile = 4096;
+std::int64_t tiles_of(const Tensor& mask) { return (mask.numel() + kSelectTrueTile - 1) / kSelectTrueTile; }
 
 // ---- count_true
 
@@ -33,7 +33,8 @@ void count_cpu(const OpCall& call, std::span<Tensor> out) {
   cpu::parallel_for(tiles, 4, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t t = begin; t < end; ++t) {
       std::int32_t count = 0;
-      for (std::int64_t i = t * kTile; i < std::min(n, (t + 1) * kTile); ++i) count += truth[i] != 0 ? 1 : 0;
+      for (std::int64_t i = t * kSelectTrueTile; i < std::min(n, (t + 1) * kSelectTrueTile); ++i)
+        count += truth[i] != 0 ? 1 : 0;
       before[t] = count;
     }
   });
@@ -75,9 +76,9 @@ void for_each_true(const Tensor& given, const Tensor& before, const Body& body) 
   const auto* starts = before.host<std::int32_t>();
   const std::int64_t n = mask.numel();
   cpu::parallel_for(tiles_of(mask), 4, [&](std::int64_t begin, std::int64_t end) {
-    std::array<std::int32_t, kTile + 1> found;
+    std::array<std::int32_t, kSelectTrueTile + 1> found;
     for (std::int64_t t = begin; t < end; ++t) {
-      const std::int64_t first = t * kTile, count = std::min(kTile, n - first);
+      const std::int64_t first = t * kSelectTrueTile, count = std::min(kSelectTrueTile, n - first);
       std::int64_t hits = 0;
       // Without a branch: a random mask would mispredict every other one.
       for (std::int64_t i = 0; i < count; ++i) {
@@ -239,7 +240,7 @@ Tensor nonzero(const Tensor& x) {
 
 namespace {
 
-void check_mask(const char* op, const Tensor& mask) {
+void select_true_check_mask(const char* op, const Tensor& mask) {
   if (mask.dtype() != boolean)
     throw DtypeError(fmt::format("{}: the mask is {}, it must be bool; compare, as in x > 0", op, name(mask.dtype())));
 }
@@ -248,7 +249,7 @@ void check_mask(const char* op, const Tensor& mask) {
 
 Tensor masked_select(const Tensor& x, const Tensor& mask) {
   detail::require_defined("masked_select", x, mask);
-  check_mask("masked_select", mask);
+  select_true_check_mask("masked_select", mask);
   const Shape shape = broadcast(x.shape(), mask.shape(), "masked_select");
   const Tensor flags = indexing::flags_of("masked_select", mask.expand(shape));
   const indexing::TrueCounts counts = indexing::count_true(flags);
@@ -258,7 +259,7 @@ Tensor masked_select(const Tensor& x, const Tensor& mask) {
 
 Tensor masked_scatter(const Tensor& x, const Tensor& mask, const Tensor& source) {
   detail::require_defined("masked_scatter", x, mask, source);
-  check_mask("masked_scatter", mask);
+  select_true_check_mask("masked_scatter", mask);
   if (source.dtype() != x.dtype()) {
     throw DtypeError(fmt::format("masked_scatter: elements of {} go into {}; both must be of one dtype",
                                  name(source.dtype()), name(x.dtype())));

@@ -44,14 +44,14 @@ void check_places(const OpCall& call, const Tensor& table, const Tensor& positio
   }
 }
 
-void check_floating(const OpCall& call, const char* what, DType dtype) {
+void paged_attention_check_floating(const OpCall& call, const char* what, DType dtype) {
   if (!is_floating(dtype))
     throw DtypeError(fmt::format("{}: {}: {} was given; wanted a floating dtype", call.op.name, what, name(dtype)));
 }
 
 std::vector<OutputSpec> infer_new_rows(const OpCall& call, const WriteAttrs& a) {
   const Tensor& qkv = call.in[kQkv];
-  check_floating(call, "qkv", qkv.dtype());
+  paged_attention_check_floating(call, "qkv", qkv.dtype());
   if (qkv.dim() != 3 || a.heads < 1 || a.kv_heads < 1 || qkv.size(2) % (a.heads + 2 * a.kv_heads) != 0) {
     throw ShapeError(fmt::format("{}: qkv is {}; wanted [B, T, ({} + 2 · {}) · D]", call.op.name, str(qkv.shape()),
                                  a.heads, a.kv_heads));
@@ -72,7 +72,7 @@ std::vector<OutputSpec> infer_new_rows(const OpCall& call, const WriteAttrs& a) 
                                  call.in[kKeysOut].size(1), a.kv_heads));
   }
   check_places(call, call.in[kWriteTable], call.in[kWritePositions], qkv.size(0));
-  check_floating(call, "queries", a.dtype);
+  paged_attention_check_floating(call, "queries", a.dtype);
   return {{Shape{qkv.size(0), qkv.size(1), a.heads, a.size}, a.dtype},
           {call.in[kKeysOut].shape(), call.in[kKeysOut].dtype(), kKeysOut},
           {call.in[kValuesOut].shape(), call.in[kValuesOut].dtype(), kValuesOut}};
@@ -85,16 +85,19 @@ Tensor row_positions(const Tensor& positions, std::int64_t steps) {
   return positions.to(i64).unsqueeze(1) + arange(0, steps, 1, {i64, positions.device()}).unsqueeze(0);
 }
 
-TensorList no_gradient(const VjpCall& call) {
+TensorList paged_attention_no_gradient(const VjpCall& call) {
   throw Error(fmt::format("{} is not differentiable: train with scaled_dot_product_attention", call.op.name));
 }
 
-const OpDef kWrite = {
-    .name = "rotate_and_cache", .infer = infer_write, .cpu = write_cpu, .gpu = write_gpu, .vjp = no_gradient};
+const OpDef kWrite = {.name = "rotate_and_cache",
+                      .infer = infer_write,
+                      .cpu = write_cpu,
+                      .gpu = write_gpu,
+                      .vjp = paged_attention_no_gradient};
 
 std::vector<OutputSpec> infer_attention(const OpCall& call) {
   const Tensor &q = call.in[kQ], &keys = call.in[kKeys];
-  check_floating(call, "q", q.dtype());
+  paged_attention_check_floating(call, "q", q.dtype());
   if (q.dim() != 4) throw ShapeError(fmt::format("{}: q is {}; wanted [B, T, H, D]", call.op.name, str(q.shape())));
   check_cache(call, keys, call.in[kValues], q.size(3));
   if (keys.size(1) == 0 || q.size(2) % keys.size(1) != 0) {
@@ -127,12 +130,12 @@ TensorList attention_reference(const OpCall& call) {
   return {y.transpose(1, 2).contiguous().to(q.dtype())};
 }
 
-const OpDef kAttention = {.name = "paged_attention",
-                          .infer = infer_attention,
-                          .cpu = attention_cpu,
-                          .gpu = attention_gpu,
-                          .reference = attention_reference,
-                          .vjp = no_gradient};
+const OpDef kPagedAttention = {.name = "paged_attention",
+                               .infer = infer_attention,
+                               .cpu = attention_cpu,
+                               .gpu = attention_gpu,
+                               .reference = attention_reference,
+                               .vjp = paged_attention_no_gradient};
 
 std::vector<OutputSpec> infer_step(const OpCall& call) {
   const auto a = call.as<StepAttrs>().write;
@@ -157,14 +160,17 @@ void step_cpu(const OpCall& call, std::span<Tensor> out) {
   write_cpu({kWrite, in, Attrs::of(a.write)}, rotated);
   const Tensor rows[] = {rotated[0], out[1], out[2], in[kWriteTable], in[kWritePositions]};
   Tensor y[] = {out[0].dtype() == dtype ? out[0] : empty(out[0].shape(), {dtype})};
-  attention_cpu({kAttention, rows, Attrs::of(a.attention)}, y);
+  attention_cpu({kPagedAttention, rows, Attrs::of(a.attention)}, y);
   if (out[0].dtype() != dtype) out[0].copy_(y[0]);
 }
 
-const OpDef kStep = {
-    .name = "rotate_and_attend", .infer = infer_step, .cpu = step_cpu, .gpu = step_gpu, .vjp = no_gradient};
+const OpDef kStep = {.name = "rotate_and_attend",
+                     .infer = infer_step,
+                     .cpu = step_cpu,
+                     .gpu = step_gpu,
+                     .vjp = paged_attention_no_gradient};
 
-std::vector<OutputSpec> infer_rows(const OpCall& call) {
+std::vector<OutputSpec> paged_attention_infer_rows(const OpCall& call) {
   const auto a = call.as<RowsAttrs>();
   const Tensor &cache = call.in[kCache], &table = call.in[kRowsTable];
   const std::int64_t blocks = (a.length + kCacheBlock - 1) / kCacheBlock;
@@ -176,11 +182,11 @@ std::vector<OutputSpec> infer_rows(const OpCall& call) {
   }
   if (table.dtype() != i32)
     throw DtypeError(fmt::format("{}: the table is {}; wanted i32", call.op.name, name(table.dtype())));
-  check_floating(call, "rows", a.dtype);
+  paged_attention_check_floating(call, "rows", a.dtype);
   return {{Shape{table.size(0), cache.size(1), a.length, row_values(cache)}, a.dtype}};
 }
 
-TensorList rows_reference(const OpCall& call) {
+TensorList paged_attention_rows_reference(const OpCall& call) {
   const auto a = call.as<RowsAttrs>();
   const Tensor &cache = call.in[kCache], &table = call.in[kRowsTable];
   const std::int64_t batch = table.size(0), heads = cache.size(1), row = cache.size(3), size = row_values(cache);
@@ -202,8 +208,11 @@ TensorList rows_reference(const OpCall& call) {
   return {where(there, values.to(a.dtype), 0.0).slice(2, 0, a.length).contiguous()};
 }
 
-const OpDef kRows = {
-    .name = "cached_rows", .infer = infer_rows, .gpu = rows_gpu, .reference = rows_reference, .vjp = no_gradient};
+const OpDef kPagedAttentionRows = {.name = "cached_rows",
+                                   .infer = paged_attention_infer_rows,
+                                   .gpu = rows_gpu,
+                                   .reference = paged_attention_rows_reference,
+                                   .vjp = paged_attention_no_gradient};
 
 WriteAttrs write_attrs(const Tensor& qkv, const RotarySettings& settings) {
   WriteAttrs a;
@@ -270,13 +279,13 @@ Tensor rotate_and_attend_(const Tensor& qkv, PagedCache& cache, const CachePlace
 
 Tensor cached_rows(const Tensor& cache, const Tensor& table, std::int64_t length, DType dtype) {
   detail::require_defined("cached_rows", cache, table);
-  return apply1(kRows, {cache, table}, Attrs::of(RowsAttrs{length, dtype}));
+  return apply1(kPagedAttentionRows, {cache, table}, Attrs::of(RowsAttrs{length, dtype}));
 }
 
 Tensor paged_attention(const Tensor& q, const PagedCache& cache, const CachePlaces& places,
                        const PagedAttentionSettings& settings) {
   detail::require_defined("paged_attention", q, cache.keys, cache.values, places.table, places.positions);
-  return apply1(kAttention, {q, cache.keys, cache.values, places.table, places.positions},
+  return apply1(kPagedAttention, {q, cache.keys, cache.values, places.table, places.positions},
                 Attrs::of(attention_attrs(q.dim() == 0 ? 0 : q.size(-1), settings)));
 }
 
@@ -308,7 +317,7 @@ Tensor prompt_attention(const Tensor& q, const PagedCache& cache, const Tensor& 
 }
 
 std::span<const OpDef* const> ops_in_paged_attention() {
-  static const OpDef* const list[] = {&kAttention, &kRows, &kStep, &kWrite};
+  static const OpDef* const list[] = {&kPagedAttention, &kPagedAttentionRows, &kStep, &kWrite};
   return list;
 }
 

@@ -15,25 +15,25 @@ namespace etna {
 namespace linalg {
 namespace {
 
-constexpr const char* kNotFinite = "is not finite, or its eigenvalues do not converge";
+constexpr const char* kEigNotFinite = "is not finite, or its eigenvalues do not converge";
 
-std::vector<OutputSpec> infer(const OpCall& call) {
+std::vector<OutputSpec> eig_infer(const OpCall& call) {
   const Tensor& a = call.in[0];
   require_square(call.op.name, a);
   const OutputSpec values{with_sizes(batch_shape(a), {a.size(-1)}), a.dtype()}, vectors{a.shape(), a.dtype()};
   return {values, values, vectors, vectors};
 }
 
-void cpu(const OpCall& call, std::span<Tensor> out) {
+void eig_cpu(const OpCall& call, std::span<Tensor> out) {
   const Tensor a = call.in[0].contiguous();
   const std::int64_t n = a.size(-1);
   if (a.numel() == 0) return;
   each_matrix(call.op.name, a, [&](auto zero, std::int64_t i) -> const char* {
     using T = decltype(zero);
     const Eigen::MatrixXd x = matrix<T>(a, i).template cast<double>();
-    if (!x.allFinite()) return kNotFinite;
+    if (!x.allFinite()) return kEigNotFinite;
     const Eigen::EigenSolver<Eigen::MatrixXd> found(x);
-    if (found.info() != Eigen::Success) return kNotFinite;
+    if (found.info() != Eigen::Success) return kEigNotFinite;
     std::vector<Eigen::Index> order(static_cast<std::size_t>(n));
     std::iota(order.begin(), order.end(), 0);
     const auto& values = found.eigenvalues();
@@ -71,7 +71,7 @@ Tensor real_of_solved(const Complex& a, const Complex& b) {
 
 /// V⁻ᴴ (diag(G_L) + (Vᴴ G_V - Vᴴ V · Re diag(Vᴴ G_V)) / E) Vᴴ with E_ij = conj(l_j - l_i) off the diagonal
 /// (Boeddeker et al. 2017).
-TensorList vjp(const VjpCall& call) {
+TensorList eig_vjp(const VjpCall& call) {
   const Complex v{call.out[2], call.out[3]};
   const auto given = [&call](std::size_t k) { return call.grad[k].defined() ? call.grad[k] : zeros_like(call.out[k]); };
   const Complex vh = adjoint(v);
@@ -89,7 +89,7 @@ TensorList vjp(const VjpCall& call) {
   return {real_of_solved(vh, product(inner, vh))};
 }
 
-const OpDef kEig = {.name = "eig", .infer = infer, .cpu = cpu, .vjp = vjp, .saved = Saved::outputs};
+const OpDef kEig = {.name = "eig", .infer = eig_infer, .cpu = eig_cpu, .vjp = eig_vjp, .saved = Saved::outputs};
 
 }  // namespace
 

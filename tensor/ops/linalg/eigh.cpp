@@ -11,15 +11,15 @@ namespace etna {
 namespace linalg {
 namespace {
 
-constexpr const char* kNotFinite = "is not finite, or its eigenvalues do not converge";
+constexpr const char* kEighNotFinite = "is not finite, or its eigenvalues do not converge";
 
-std::vector<OutputSpec> infer(const OpCall& call) {
+std::vector<OutputSpec> eigh_infer(const OpCall& call) {
   const Tensor& a = call.in[0];
   require_square(call.op.name, a);
   return {{with_sizes(batch_shape(a), {a.size(-1)}), a.dtype()}, {a.shape(), a.dtype()}};
 }
 
-void cpu(const OpCall& call, std::span<Tensor> out) {
+void eigh_cpu(const OpCall& call, std::span<Tensor> out) {
   const Tensor a = call.in[0].contiguous();
   const std::int64_t n = a.size(-1);
   if (a.numel() == 0) return;
@@ -27,16 +27,16 @@ void cpu(const OpCall& call, std::span<Tensor> out) {
     using T = decltype(zero);
     // Only the lower triangle is read, so only that must be finite.
     const Eigen::MatrixXd lower = matrix<T>(a, i).template cast<double>().template triangularView<Eigen::Lower>();
-    if (!lower.allFinite()) return kNotFinite;
+    if (!lower.allFinite()) return kEighNotFinite;
     const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> found(lower);
     std::copy_n(found.eigenvalues().data(), n, out[0].host<T>() + i * n);
     result<T>(out[1], i) = found.eigenvectors().template cast<T>();
-    return found.info() == Eigen::Success ? nullptr : kNotFinite;
+    return found.info() == Eigen::Success ? nullptr : kEighNotFinite;
   });
 }
 
 /// V (diag(G_L) + Vᵀ G_V / E) Vᵀ with E_ij = l_j - l_i off the diagonal.
-TensorList vjp(const VjpCall& call) {
+TensorList eigh_vjp(const VjpCall& call) {
   const Tensor &l = call.out[0], &v = call.out[1], &gl = call.grad[0], &gv = call.grad[1];
   if (!gv.defined()) return {matmul(v * gl.unsqueeze(-2), v.t())};
   const Tensor same = detail::identity(l.size(-1), {boolean, l.device()});
@@ -46,7 +46,7 @@ TensorList vjp(const VjpCall& call) {
   return {matmul(matmul(v, inner), v.t())};
 }
 
-const OpDef kEigh = {.name = "eigh", .infer = infer, .cpu = cpu, .vjp = vjp, .saved = Saved::outputs};
+const OpDef kEigh = {.name = "eigh", .infer = eigh_infer, .cpu = eigh_cpu, .vjp = eigh_vjp, .saved = Saved::outputs};
 
 std::vector<OutputSpec> exp_infer(const OpCall& call) {
   require_square(call.op.name, call.in[0]);

@@ -9,7 +9,7 @@ namespace etna {
 namespace linalg {
 namespace {
 
-std::vector<OutputSpec> infer(const OpCall& call) {
+std::vector<OutputSpec> lu_infer(const OpCall& call) {
   const Tensor& a = call.in[0];
   require_matrices(call.op.name, a);
   const Shape batch = batch_shape(a);
@@ -18,7 +18,7 @@ std::vector<OutputSpec> infer(const OpCall& call) {
           {with_sizes(batch, {a.size(-2)}), i64}};
 }
 
-void cpu(const OpCall& call, std::span<Tensor> out) {
+void lu_cpu(const OpCall& call, std::span<Tensor> out) {
   const Tensor a = call.in[0].contiguous();
   each_matrix(call.op.name, a, [&](auto zero, std::int64_t index) -> const char* {
     using T = decltype(zero);
@@ -64,7 +64,7 @@ Tensor lower(const Tensor& lu) {
 Tensor upper(const Tensor& lu) { return triu(lu.slice(-2, 0, std::min(lu.size(-1), lu.size(-2)))); }
 
 /// With G split into G_L below the diagonal and G_U: P L⁻ᵀ (tril(Lᵀ G_L, -1) + triu(G_U Uᵀ)) U⁻ᵀ.
-TensorList vjp(const VjpCall& call) {
+TensorList lu_vjp(const VjpCall& call) {
   const Tensor &lu = call.out[0], &g = call.grad[0];
   if (!g.defined()) return {zeros_like(lu)};
   if (lu.size(-1) != lu.size(-2)) {
@@ -78,10 +78,10 @@ TensorList vjp(const VjpCall& call) {
 }
 
 const OpDef kLuFactor = {.name = "lu_factor",
-                         .infer = infer,
-                         .cpu = cpu,
+                         .infer = lu_infer,
+                         .cpu = lu_cpu,
                          .gpu = on_gpu,
-                         .vjp = vjp,
+                         .vjp = lu_vjp,
                          .saved = Saved::outputs,
                          .saved_outputs = 0b101};
 

@@ -13,7 +13,7 @@ struct QrAttrs {
   QrMode mode = QrMode::reduced;
 };
 
-std::vector<OutputSpec> infer(const OpCall& call) {
+std::vector<OutputSpec> qr_infer(const OpCall& call) {
   const Tensor& a = call.in[0];
   require_matrices(call.op.name, a);
   const std::int64_t m = a.size(-2), n = a.size(-1);
@@ -22,7 +22,7 @@ std::vector<OutputSpec> infer(const OpCall& call) {
   return {{with_sizes(batch, {m, k}), a.dtype()}, {with_sizes(batch, {k, n}), a.dtype()}};
 }
 
-void cpu(const OpCall& call, std::span<Tensor> out) {
+void qr_cpu(const OpCall& call, std::span<Tensor> out) {
   const Tensor a = call.in[0].contiguous();
   each_matrix(call.op.name, a, [&](auto zero, std::int64_t i) -> const char* {
     using T = decltype(zero);
@@ -49,7 +49,7 @@ Tensor tall_gradient(const Tensor& q, const Tensor& r, const Tensor& gq, const T
   return solve_triangular(r.t(), gq + matmul(q, inner), false, false);
 }
 
-TensorList vjp(const VjpCall& call) {
+TensorList qr_vjp(const VjpCall& call) {
   const Tensor &q = call.out[0], &r = call.out[1];
   const std::int64_t m = q.size(-2), n = r.size(-1);
   if (call.as<QrAttrs>().mode == QrMode::r) throw GradError("qr: QrMode::r computes no Q, which the gradient needs");
@@ -67,7 +67,7 @@ TensorList vjp(const VjpCall& call) {
   return {cat({first, matmul(q, g_rest)}, -1)};
 }
 
-const OpDef kQr = {.name = "qr", .infer = infer, .cpu = cpu, .vjp = vjp, .saved = Saved::outputs};
+const OpDef kQr = {.name = "qr", .infer = qr_infer, .cpu = qr_cpu, .vjp = qr_vjp, .saved = Saved::outputs};
 
 }  // namespace
 

@@ -13,7 +13,7 @@ namespace {
 /// Computes in double for f32, too: exact to the last digits, and a minute less to compile.
 using Decomposition = Eigen::BDCSVD<Eigen::MatrixXd>;
 
-constexpr const char* kNotFinite = "is not finite, or its singular values do not converge";
+constexpr const char* kSvdNotFinite = "is not finite, or its singular values do not converge";
 
 struct SvdAttrs {
   bool full = true;
@@ -22,7 +22,7 @@ struct PinvAttrs {
   double rtol = 0;
 };
 
-std::vector<OutputSpec> infer(const OpCall& call) {
+std::vector<OutputSpec> svd_infer(const OpCall& call) {
   const Tensor& a = call.in[0];
   require_matrices(call.op.name, a);
   const std::int64_t m = a.size(-2), n = a.size(-1), k = std::min(m, n);
@@ -33,7 +33,7 @@ std::vector<OutputSpec> infer(const OpCall& call) {
           {with_sizes(batch, {full ? n : k, n}), a.dtype()}};
 }
 
-void cpu(const OpCall& call, std::span<Tensor> out) {
+void svd_cpu(const OpCall& call, std::span<Tensor> out) {
   const Tensor a = call.in[0].contiguous();
   const unsigned what =
       call.as<SvdAttrs>().full ? Eigen::ComputeFullU | Eigen::ComputeFullV : Eigen::ComputeThinU | Eigen::ComputeThinV;
@@ -44,12 +44,12 @@ void cpu(const OpCall& call, std::span<Tensor> out) {
     u.setIdentity(), vh.setIdentity();
     const std::int64_t k = std::min(a.size(-1), a.size(-2));
     if (k == 0) return nullptr;
-    if (!matrix<T>(a, i).allFinite()) return kNotFinite;
+    if (!matrix<T>(a, i).allFinite()) return kSvdNotFinite;
     const Decomposition found(matrix<T>(a, i).template cast<double>(), what);
     u = found.matrixU().template cast<T>();
     vh = found.matrixV().transpose().template cast<T>();
     std::copy_n(found.singularValues().data(), k, out[1].host<T>() + i * k);
-    return found.info() == Eigen::Success ? nullptr : kNotFinite;
+    return found.info() == Eigen::Success ? nullptr : kSvdNotFinite;
   });
 }
 
@@ -58,7 +58,7 @@ Tensor skew(const Tensor& x) { return x - x.t(); }
 /// With E_ij = s_j² - s_i² off the diagonal, for K = min(M, N):
 ///   G = U [ (skew(Uᵀ G_U) / E) S + S (skew(Vᵀ G_V) / E) + diag(G_S) ] Vᵀ
 /// and, for M > K, (G_U - U Uᵀ G_U) S⁻¹ Vᵀ more; for N > K, U S⁻¹ (G_V - V Vᵀ G_V)ᵀ.
-TensorList vjp(const VjpCall& call) {
+TensorList svd_vjp(const VjpCall& call) {
   const Tensor &u = call.out[0], &s = call.out[1], &vh = call.out[2];
   const Tensor &gu = call.grad[0], &gs = call.grad[1], &gvh = call.grad[2];
   const std::int64_t m = u.size(-2), n = vh.size(-1), k = s.size(-1);
@@ -81,7 +81,7 @@ TensorList vjp(const VjpCall& call) {
   return {more.defined() ? g + more : g};
 }
 
-const OpDef kSvd = {.name = "svd", .infer = infer, .cpu = cpu, .vjp = vjp, .saved = Saved::outputs};
+const OpDef kSvd = {.name = "svd", .infer = svd_infer, .cpu = svd_cpu, .vjp = svd_vjp, .saved = Saved::outputs};
 
 // ---- singular values alone
 
@@ -96,10 +96,10 @@ void values_cpu(const OpCall& call, std::span<Tensor> out) {
   each_matrix(call.op.name, a, [&](auto zero, std::int64_t i) -> const char* {
     using T = decltype(zero);
     if (k == 0) return nullptr;
-    if (!matrix<T>(a, i).allFinite()) return kNotFinite;
+    if (!matrix<T>(a, i).allFinite()) return kSvdNotFinite;
     const Decomposition found(matrix<T>(a, i).template cast<double>());
     std::copy_n(found.singularValues().data(), k, out[0].host<T>() + i * k);
-    return found.info() == Eigen::Success ? nullptr : kNotFinite;
+    return found.info() == Eigen::Success ? nullptr : kSvdNotFinite;
   });
 }
 TensorList values_vjp(const VjpCall& call) {
@@ -122,14 +122,14 @@ void pinv_cpu(const OpCall& call, std::span<Tensor> out) {
   if (a.numel() == 0) return;
   each_matrix(call.op.name, a, [&](auto zero, std::int64_t i) -> const char* {
     using T = decltype(zero);
-    if (!matrix<T>(a, i).allFinite()) return kNotFinite;
+    if (!matrix<T>(a, i).allFinite()) return kSvdNotFinite;
     const Decomposition found(matrix<T>(a, i).template cast<double>(), Eigen::ComputeThinU | Eigen::ComputeThinV);
     Eigen::VectorXd s = found.singularValues();
     const double least = rtol * s[0];
     for (double& value : s) value = value > least ? 1 / value : 0;
     const Eigen::MatrixXd inverse = found.matrixV() * s.asDiagonal() * found.matrixU().transpose();
     result<T>(out[0], i) = inverse.template cast<T>();
-    return found.info() == Eigen::Success ? nullptr : kNotFinite;
+    return found.info() == Eigen::Success ? nullptr : kSvdNotFinite;
   });
 }
 /// Golub & Pereyra (1973), for matrices of constant rank.

@@ -65,7 +65,7 @@ WeightedRows picked_rows(const char* op, const Tensor& given, const Tensor& log_
   return {masked_fill(losses, logical_not(counts), 0.0), weights};
 }
 
-Tensor reduced_rows(const WeightedRows& rows, const Tensor& given, Reduction reduction) {
+Tensor class_weights_reduced_rows(const WeightedRows& rows, const Tensor& given, Reduction reduction) {
   if (reduction == Reduction::mean) return sum(rows.losses) / sum(rows.weights);
   if (reduction == Reduction::sum) return sum(rows.losses);
   return rows.losses.reshape(without_classes(given));
@@ -89,8 +89,8 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, const Tensor& w
   const Tensor x = classes_last(op, widened(op, logits)), log_probs = log_softmax(x, 1);
   require_weight(op, weight, x.size(1));
   if (!soft) {
-    return reduced_rows(picked_rows(op, logits, log_probs, target, weight, ignore_index, label_smoothing), logits,
-                        reduction);
+    return class_weights_reduced_rows(picked_rows(op, logits, log_probs, target, weight, ignore_index, label_smoothing),
+                                      logits, reduction);
   }
   const double classes = static_cast<double>(x.size(1));
   Tensor shares = classes_last(op, target.to(x.dtype()));
@@ -107,7 +107,7 @@ Tensor nll_loss(const Tensor& log_probs, const Tensor& target, const Tensor& wei
   const Tensor x = classes_last(op, widened(op, log_probs));
   require_weight(op, weight, x.size(1));
   const Tensor loss =
-      reduced_rows(picked_rows(op, log_probs, x, target, weight, ignore_index, 0), log_probs, reduction);
+      class_weights_reduced_rows(picked_rows(op, log_probs, x, target, weight, ignore_index, 0), log_probs, reduction);
   return loss.to(result_dtype(log_probs));
 }
 

@@ -26,7 +26,7 @@ void require_lengths(const char* op, const Tensor& lengths, const char* what, st
 }
 
 /// 0, 1 ... on the device; also in a captured step.
-Tensor counted(std::int64_t n, Device device) { return cumsum(ones({n}, {i64, device}), 0) - 1.0; }
+Tensor ctc_counted(std::int64_t n, Device device) { return cumsum(ones({n}, {i64, device}), 0) - 1.0; }
 
 /// -log p of each sequence. @param log_probs [T, N, C] @param targets [N, S]
 Tensor sequence_losses(const Tensor& log_probs, const Tensor& targets, const Tensor& input_lengths,
@@ -36,7 +36,7 @@ Tensor sequence_losses(const Tensor& log_probs, const Tensor& targets, const Ten
   const Device device = log_probs.device();
   const TensorOptions numbers{log_probs.dtype(), device};
   // Labels past a target's length may hold anything; as blanks they are valid indices.
-  const Tensor used = counted(labels, device).unsqueeze(0) < target_lengths.unsqueeze(1);
+  const Tensor used = ctc_counted(labels, device).unsqueeze(0) < target_lengths.unsqueeze(1);
   const Tensor blanks = full({n, labels}, static_cast<double>(blank), {i64, device});
   const Tensor inner = where(used, targets, blanks);
   const Tensor end = full({n, 1}, static_cast<double>(blank), {i64, device});
@@ -49,7 +49,7 @@ Tensor sequence_losses(const Tensor& log_probs, const Tensor& targets, const Ten
   const Tensor index = path.unsqueeze(0).expand({steps, n, states}).contiguous();
   const Tensor emitted = clamp(gather(log_probs, 2, index), kImpossible, {});
   const Tensor before = full({n, 2}, kImpossible, numbers);
-  const Tensor begins = (counted(states, device) < 2.0).unsqueeze(0);
+  const Tensor begins = (ctc_counted(states, device) < 2.0).unsqueeze(0);
   Tensor forward = where(begins, emitted.select(0, 0), kImpossible);
   for (std::int64_t t = 1; t < steps; ++t) {
     const Tensor padded = cat({before, forward}, 1);

@@ -11,17 +11,17 @@
 namespace etna {
 namespace {
 
-using linear_cross_entropy_rows::Attributes;
-enum Input { kX, kWeight, kBias, kTarget };
+using LinearCrossEntropyAttributes = linear_cross_entropy_rows::Attributes;
+enum LinearCrossEntropyInput { kX, kWeight, kBias, kTarget };
 
 /// In f16 the gradients of x would underflow before a loss scale reaches them.
 DType gradient_dtype(DType x) { return x == f16 ? f32 : x; }
 /// As in linear: rounded only when a narrower leaf accumulates them.
 DType sum_dtype(DType t) { return t == f64 ? f64 : f32; }
 
-std::vector<OutputSpec> infer(const OpCall& call) {
+std::vector<OutputSpec> linear_cross_entropy_infer(const OpCall& call) {
   const Tensor &x = call.in[kX], &weight = call.in[kWeight], &bias = call.in[kBias], &target = call.in[kTarget];
-  auto a = call.as<Attributes>();
+  auto a = call.as<LinearCrossEntropyAttributes>();
   for (const Tensor& t : {x, weight, bias}) {
     if (!t.defined()) continue;
     if (!is_floating(t.dtype())) {
@@ -63,7 +63,7 @@ std::vector<OutputSpec> infer(const OpCall& call) {
 }
 
 /// The loss, and the wanted gradients for a gradient `g` of the loss; composed of differentiable ops.
-TensorList composed(std::span<const Tensor> in, const Attributes& a, const Tensor& g, bool widens) {
+TensorList composed(std::span<const Tensor> in, const LinearCrossEntropyAttributes& a, const Tensor& g, bool widens) {
   Tensor x = in[kX], weight = in[kWeight], bias = in[kBias];
   if (widens) {
     DType t = sum_dtype(x.dtype());
@@ -78,15 +78,16 @@ TensorList composed(std::span<const Tensor> in, const Attributes& a, const Tenso
   return out;
 }
 
-TensorList reference(const OpCall& call) {
+TensorList linear_cross_entropy_reference(const OpCall& call) {
   const Tensor& x = call.in[kX];
-  TensorList out = composed(call.in, call.as<Attributes>(), ones({}, {sum_dtype(x.dtype()), x.device()}), true);
-  if (call.as<Attributes>().wants_x) out[1] = out[1].to(gradient_dtype(x.dtype()));
+  TensorList out =
+      composed(call.in, call.as<LinearCrossEntropyAttributes>(), ones({}, {sum_dtype(x.dtype()), x.device()}), true);
+  if (call.as<LinearCrossEntropyAttributes>().wants_x) out[1] = out[1].to(gradient_dtype(x.dtype()));
   return out;
 }
 
-TensorList vjp(const VjpCall& call) {
-  auto a = call.as<Attributes>();
+TensorList linear_cross_entropy_vjp(const VjpCall& call) {
+  auto a = call.as<LinearCrossEntropyAttributes>();
   TensorList grads(4);
   const Tensor& g = call.grad[0];
   if (!g.defined()) return grads;
@@ -107,11 +108,11 @@ TensorList vjp(const VjpCall& call) {
 }
 
 const OpDef kLinearCrossEntropy = {.name = "linear_cross_entropy",
-                                   .infer = infer,
+                                   .infer = linear_cross_entropy_infer,
                                    .cpu = linear_cross_entropy_rows::cpu,
                                    .gpu = linear_cross_entropy_rows::on_gpu,
-                                   .reference = reference,
-                                   .vjp = vjp,
+                                   .reference = linear_cross_entropy_reference,
+                                   .vjp = linear_cross_entropy_vjp,
                                    .saved = Saved::both,
                                    .saved_outputs = ~1u};
 
@@ -126,7 +127,8 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
   TensorList in = {x, weight, bias};
   detail::bring_to_one_dtype(in, 1u << kBias);
   auto wants = [](const Tensor& t) { return grad_enabled() && t.requires_grad(); };
-  const Attributes a{{ignore_index, label_smoothing, reduction}, wants(in[kX]), wants(in[kWeight]), wants(in[kBias])};
+  const LinearCrossEntropyAttributes a{
+      {ignore_index, label_smoothing, reduction}, wants(in[kX]), wants(in[kWeight]), wants(in[kBias])};
   in.push_back(target);
   return apply(kLinearCrossEntropy, in, Attrs::of(a))[0];
 }

@@ -8,6 +8,7 @@
 #include <etna/device/cpu/parallel.h>
 #include <etna/device/cpu/scratch.h>
 #include <etna/device/cpu/vector_rows.h>
+#include <etna/device/rounding.h>
 #include <etna/tensor/ops/loss/linear_cross_entropy.h>
 #include <etna/tensor/ops/rows/rows.h>
 
@@ -36,8 +37,6 @@ constexpr std::int64_t kMostGroups = 32;             ///< most tasks per row of 
 constexpr std::int64_t kChunkBytes = std::int64_t{24} << 20;
 /// Fewest blocks of rows per chunk: how often a tile of the weight is used before it leaves the caches.
 constexpr std::int64_t kFewestBlocks = 4;
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 struct Span {
   std::int64_t begin = 0, end = 0;

@@ -9,9 +9,9 @@
 namespace etna {
 namespace {
 
-using cross_entropy_rows::Attributes;
+using LossAttributes = cross_entropy_rows::Attributes;
 
-void check_rows(const char* op, const Tensor& x, const Tensor& target) {
+void loss_check_rows(const char* op, const Tensor& x, const Tensor& target) {
   if (!is_floating(x.dtype())) {
     throw DtypeError(
         fmt::format("{}: the first input holds {}, it must be f64, f32, f16 or bf16", op, name(x.dtype())));
@@ -53,10 +53,10 @@ ClassRows class_rows(const char* op, const Tensor& x, const Tensor& target) {
   return {x.permute(classes_last).reshape({target.numel(), x.size(1)}), target.reshape({target.numel()})};
 }
 
-std::vector<OutputSpec> infer(const OpCall& call) {
+std::vector<OutputSpec> loss_infer(const OpCall& call) {
   const Tensor &logits = call.in[0], &target = call.in[1];
-  auto attributes = call.as<Attributes>();
-  check_rows("cross_entropy", logits, target);
+  auto attributes = call.as<LossAttributes>();
+  loss_check_rows("cross_entropy", logits, target);
   if (!(attributes.label_smoothing >= 0 && attributes.label_smoothing <= 1)) {
     throw ShapeError(
         fmt::format("cross_entropy: label_smoothing is {}, it must lie in [0, 1]", attributes.label_smoothing));
@@ -66,10 +66,10 @@ std::vector<OutputSpec> infer(const OpCall& call) {
   return {{loss, sums}, {target.shape(), sums}, {{1}, sums}};
 }
 
-std::vector<OutputSpec> infer_backward(const OpCall& call) { return {{call.in[0].shape(), call.in[0].dtype()}}; }
+std::vector<OutputSpec> loss_infer_backward(const OpCall& call) { return {{call.in[0].shape(), call.in[0].dtype()}}; }
 
 /// The target distribution per row and class, 0 in ignored rows, in the dtype of the sums.
-Tensor target_distribution(const Tensor& logits, const Tensor& target, const Attributes& attributes,
+Tensor target_distribution(const Tensor& logits, const Tensor& target, const LossAttributes& attributes,
                            const Tensor& counts) {
   std::int64_t n = logits.size(0), classes = logits.size(1);
   TensorOptions options{cross_entropy_rows::sum_dtype(logits.dtype()), logits.device()};
@@ -80,9 +80,9 @@ Tensor target_distribution(const Tensor& logits, const Tensor& target, const Att
   return masked_fill(smoothed, logical_not(counts).unsqueeze(1), 0.0);
 }
 
-TensorList reference(const OpCall& call) {
+TensorList loss_reference(const OpCall& call) {
   const Tensor &logits = call.in[0], &target = call.in[1];
-  auto attributes = call.as<Attributes>();
+  auto attributes = call.as<LossAttributes>();
   DType sums = cross_entropy_rows::sum_dtype(logits.dtype());
   Tensor x = logits.to(sums), counts = ne(target, static_cast<double>(attributes.ignore_index));
   Tensor index = where(counts, target, 0.0).unsqueeze(1), log_probs = log_softmax(x, 1);
@@ -99,9 +99,9 @@ TensorList reference(const OpCall& call) {
 }
 
 /// Uses logits and gradient only, not what forward saved, so that it can be differentiated.
-TensorList reference_backward(const OpCall& call) {
+TensorList loss_reference_backward(const OpCall& call) {
   const Tensor &logits = call.in[0], &target = call.in[1], &gradient = call.in[4];
-  auto attributes = call.as<Attributes>();
+  auto attributes = call.as<LossAttributes>();
   DType sums = cross_entropy_rows::sum_dtype(logits.dtype());
   Tensor counts = ne(target, static_cast<double>(attributes.ignore_index)), row = counts.to(sums);
   if (attributes.reduction == Reduction::mean) row = row / sum(row);
@@ -111,26 +111,26 @@ TensorList reference_backward(const OpCall& call) {
 }
 
 const OpDef kCrossEntropyBackward = {.name = "cross_entropy_backward",
-                                     .infer = infer_backward,
+                                     .infer = loss_infer_backward,
                                      .cpu = cross_entropy_rows::cpu_backward,
                                      .gpu = cross_entropy_rows::gpu_backward,
-                                     .reference = reference_backward};
+                                     .reference = loss_reference_backward};
 
-TensorList vjp(const VjpCall& call) {
+TensorList loss_vjp(const VjpCall& call) {
   if (!call.grad[0].defined()) return {{}, {}};
   return {apply1(kCrossEntropyBackward, {call.in[0], call.in[1], call.out[1], call.out[2], call.grad[0]}, call.attrs),
           {}};
 }
 
 const OpDef kCrossEntropy = {.name = "cross_entropy",
-                             .infer = infer,
+                             .infer = loss_infer,
                              .cpu = cross_entropy_rows::cpu_forward,
                              .gpu = cross_entropy_rows::gpu_forward,
-                             .reference = reference,
-                             .vjp = vjp,
+                             .reference = loss_reference,
+                             .vjp = loss_vjp,
                              .saved = Saved::both};
 
-Tensor reduce(const Tensor& losses, Reduction reduction) {
+Tensor loss_reduce(const Tensor& losses, Reduction reduction) {
   return reduction == Reduction::none ? losses : reduction == Reduction::sum ? sum(losses) : mean(losses);
 }
 
@@ -143,14 +143,14 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, std::int64_t ig
     return cross_entropy(logits, target, Tensor(), ignore_index, label_smoothing, reduction);
   const ClassRows rows = class_rows("cross_entropy", logits, target);
   const Tensor loss =
-      apply1(kCrossEntropy, {rows.x, rows.target}, Attrs::of(Attributes{ignore_index, label_smoothing, reduction}));
+      apply1(kCrossEntropy, {rows.x, rows.target}, Attrs::of(LossAttributes{ignore_index, label_smoothing, reduction}));
   return reduction == Reduction::none && logits.dim() != 2 ? loss.reshape(target.shape()) : loss;
 }
 
 Tensor nll_loss(const Tensor& log_probs, const Tensor& target, std::int64_t ignore_index, Reduction reduction) {
   detail::require_defined("nll_loss", log_probs, target);
   const ClassRows rows = class_rows("nll_loss", log_probs, target);
-  check_rows("nll_loss", rows.x, rows.target);
+  loss_check_rows("nll_loss", rows.x, rows.target);
   Tensor counts = ne(rows.target, static_cast<double>(ignore_index));
   Tensor picked = gather(detail::raised(rows.x), 1, where(counts, rows.target, 0.0).unsqueeze(1)).squeeze(1);
   Tensor losses = masked_fill(-picked, logical_not(counts), 0.0);
@@ -166,11 +166,11 @@ Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction) {
         fmt::format("mse_loss: x {} and target {} differ in shape; expand one on purpose, if that is meant",
                     str(x.shape()), str(target.shape())));
   }
-  return reduce(square(detail::raised(x) - detail::raised(target)), reduction);
+  return loss_reduce(square(detail::raised(x) - detail::raised(target)), reduction);
 }
 
 cross_entropy_rows::LossAndGradient cross_entropy_rows::loss_and_gradient(const Tensor& logits, const Tensor& target,
-                                                                          const Tensor& g, const Attributes& a) {
+                                                                          const Tensor& g, const LossAttributes& a) {
   const Attrs attrs = Attrs::of(a);
   TensorList found = apply(kCrossEntropy, {logits, target}, attrs);
   return {found[0], apply1(kCrossEntropyBackward, {logits, target, found[1], found[2], g}, attrs)};

@@ -10,14 +10,14 @@ namespace {
 using namespace losses;
 
 /// [N, C] from [N, C] or [C].
-Tensor as_rows(const char* op, const Tensor& x) {
+Tensor margin_as_rows(const char* op, const Tensor& x) {
   if (x.dim() == 2) return x;
   if (x.dim() != 1) throw ShapeError(fmt::format("{}: x is {}, wanted [N, C] or [C]", op, str(x.shape())));
   return x.unsqueeze(0);
 }
 
 /// Unreduced losses [N] as the caller has them: [] for one row without N.
-Tensor reduced_rows(const Tensor& losses, const Tensor& given, Reduction reduction) {
+Tensor margin_reduced_rows(const Tensor& losses, const Tensor& given, Reduction reduction) {
   const bool one = given.dim() == 1;
   return reduced(one ? losses.reshape({}) : losses, reduction, result_dtype(given));
 }
@@ -63,7 +63,7 @@ Tensor multi_margin_loss(const Tensor& given, const Tensor& target, int p, doubl
   constexpr const char* op = "multi_margin_loss";
   require_classes(op, target);
   if (p != 1 && p != 2) throw Error(fmt::format("{}: p is {}, it must be 1 or 2", op, p));
-  const Tensor x = as_rows(op, widened(op, given));
+  const Tensor x = margin_as_rows(op, widened(op, given));
   const Shape wanted = given.dim() == 1 ? Shape{} : Shape{x.size(0)};
   if (target.shape() != wanted && !(given.dim() == 1 && target.numel() == 1)) {
     throw ShapeError(
@@ -82,14 +82,14 @@ Tensor multi_margin_loss(const Tensor& given, const Tensor& target, int p, doubl
     }
     losses = losses * index_select(weight.to(x.dtype()), 0, index.reshape({x.size(0)}));
   }
-  return reduced_rows(losses, given, reduction);
+  return margin_reduced_rows(losses, given, reduction);
 }
 
 Tensor multilabel_margin_loss(const Tensor& given, const Tensor& target, Reduction reduction) {
   constexpr const char* op = "multilabel_margin_loss";
   require_classes(op, target);
   require_same(op, given, target);
-  const Tensor x = as_rows(op, widened(op, given)), labels = target.reshape(x.shape());
+  const Tensor x = margin_as_rows(op, widened(op, given)), labels = target.reshape(x.shape());
   const TensorOptions options{x.dtype(), x.device()};
   // Labels count up to the first negative one.
   const Tensor ends = cumsum((labels < 0.0).to(x.dtype()), 1), counts = ends == 0.0;
@@ -98,7 +98,7 @@ Tensor multilabel_margin_loss(const Tensor& given, const Tensor& target, Reducti
   const Tensor own = gather(x, 1, index);
   const Tensor terms = clamp(1.0 - own.unsqueeze(2) + x.unsqueeze(1), 0.0, {});
   const Tensor kept = terms * valid.unsqueeze(2) * others.unsqueeze(1);
-  return reduced_rows(sum(kept, {1, 2}) / static_cast<double>(x.size(1)), given, reduction);
+  return margin_reduced_rows(sum(kept, {1, 2}) / static_cast<double>(x.size(1)), given, reduction);
 }
 
 Tensor multilabel_soft_margin_loss(const Tensor& given, const Tensor& target, const Tensor& weight,

@@ -11,11 +11,11 @@
 namespace etna {
 namespace {
 
-using Attributes = gemm::FeedForwardAttributes;
+using FeedForwardAttributes = gemm::FeedForwardAttributes;
 
-enum Input { kX, kUp, kUpBias, kDown, kDownBias };
+enum FeedForwardInput { kX, kUp, kUpBias, kDown, kDownBias };
 
-std::vector<OutputSpec> infer(const OpCall& call) {
+std::vector<OutputSpec> feed_forward_infer(const OpCall& call) {
   const Tensor &x = call.in[kX], &up = call.in[kUp], &down = call.in[kDown];
   gemm::check_dtypes(call, 1u << kUpBias | 1u << kDownBias);
   if (x.dim() == 0) throw ShapeError("feed_forward: x has no dimensions; it must be [..., in]");
@@ -23,14 +23,14 @@ std::vector<OutputSpec> infer(const OpCall& call) {
   gemm::check_linear_layer(call, "down", up.size(0), down, call.in[kDownBias]);
   Shape hidden = x.shape(), out = x.shape();
   hidden.back() = up.size(0), out.back() = down.size(0);
-  if (!call.as<Attributes>().keeps) return {{out, x.dtype()}};
+  if (!call.as<FeedForwardAttributes>().keeps) return {{out, x.dtype()}};
   return {{out, x.dtype()}, {hidden, x.dtype()}, {hidden, x.dtype()}};
 }
 
 /// @param gemm (a, b, epilogue, y), returns whether it has a kernel
-bool compute(const OpCall& call, std::span<Tensor> out, const auto& gemm) {
+bool feed_forward_compute(const OpCall& call, std::span<Tensor> out, const auto& gemm) {
   const Tensor x = gemm::as_rows(call.in[kX]);
-  gemm::Epilogue first{.bias = call.in[kUpBias], .activation = call.as<Attributes>().activation};
+  gemm::Epilogue first{.bias = call.in[kUpBias], .activation = call.as<FeedForwardAttributes>().activation};
   Tensor hidden;
   if (out.size() > 1) {
     hidden = gemm::as_rows(out[1]);
@@ -45,33 +45,33 @@ bool compute(const OpCall& call, std::span<Tensor> out, const auto& gemm) {
          gemm(hidden, call.in[kDown].t(), gemm::Epilogue{.bias = call.in[kDownBias]}, y);
 }
 
-void cpu(const OpCall& call, std::span<Tensor> out) {
-  compute(call, out, [](auto&&... of) { return gemm::cpu(of...), true; });
+void feed_forward_cpu(const OpCall& call, std::span<Tensor> out) {
+  feed_forward_compute(call, out, [](auto&&... of) { return gemm::cpu(of...), true; });
 }
-bool on_gpu(const OpCall& call, std::span<Tensor> out) {
-  return compute(call, out, [&](auto&&... of) { return gemm::on_gpu(call, of...); });
+bool feed_forward_on_gpu(const OpCall& call, std::span<Tensor> out) {
+  return feed_forward_compute(call, out, [&](auto&&... of) { return gemm::on_gpu(call, of...); });
 }
 
-TensorList reference(const OpCall& call) {
-  auto a = call.as<Attributes>();
+TensorList feed_forward_reference(const OpCall& call) {
+  auto a = call.as<FeedForwardAttributes>();
   Tensor preactivation = linear(call.in[kX], call.in[kUp], call.in[kUpBias]);
   Tensor hidden = gemm::activate(preactivation, a.activation);
   Tensor y = linear(hidden, call.in[kDown], call.in[kDownBias]);
   return a.keeps ? TensorList{y, hidden, preactivation} : TensorList{y};
 }
 
-TensorList vjp(const VjpCall& call) {
-  auto activation = call.as<Attributes>().activation;
+TensorList feed_forward_vjp(const VjpCall& call) {
+  auto activation = call.as<FeedForwardAttributes>().activation;
   return gemm::feed_forward_gradients({call.in[kX], call.in[kUp], call.in[kDown], call.out[1], call.out[2], activation},
                                       call.grad[0], call.grad[1], call.grad[2], call.needs);
 }
 
 const OpDef kFeedForward = {.name = "feed_forward",
-                            .infer = infer,
-                            .cpu = cpu,
-                            .gpu = on_gpu,
-                            .reference = reference,
-                            .vjp = vjp,
+                            .infer = feed_forward_infer,
+                            .cpu = feed_forward_cpu,
+                            .gpu = feed_forward_on_gpu,
+                            .reference = feed_forward_reference,
+                            .vjp = feed_forward_vjp,
                             .saved = Saved::both,
                             .saved_inputs = 1u << kX | 1u << kUp | 1u << kDown,
                             .saved_outputs = 1u << 1 | 1u << 2};
@@ -82,7 +82,7 @@ Tensor feed_forward(const Tensor& x, const Tensor& up, const Tensor& up_bias, co
                     const Tensor& down_bias, Activation activation) {
   TensorList in = {x, up, up_bias, down, down_bias};
   detail::bring_to_one_dtype(in, 1u << kUpBias | 1u << kDownBias);
-  return apply(kFeedForward, in, Attrs::of(Attributes{activation, grad_recorder().wants(in)}))[0];
+  return apply(kFeedForward, in, Attrs::of(FeedForwardAttributes{activation, grad_recorder().wants(in)}))[0];
 }
 
 std::span<const OpDef* const> ops_in_feed_forward() {

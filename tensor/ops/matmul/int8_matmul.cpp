@@ -8,9 +8,9 @@
 namespace etna {
 namespace {
 
-enum Input { kA, kB, kRowScale, kColumnScale };
+enum Int8MatmulInput { kA, kB, kRowScale, kColumnScale };
 
-struct Attributes {
+struct Int8MatmulAttributes {
   DType out = DType::i32;
 };
 
@@ -25,7 +25,7 @@ void check_scale(const OpCall& call, const Tensor& scale, const char* which, con
   }
 }
 
-std::vector<OutputSpec> infer(const OpCall& call) {
+std::vector<OutputSpec> int8_matmul_infer(const OpCall& call) {
   const Tensor &a = call.in[kA], &b = call.in[kB];
   for (const Tensor& x : {a, b}) {
     if (x.dtype() != i8) {
@@ -50,18 +50,18 @@ std::vector<OutputSpec> infer(const OpCall& call) {
   check_scale(call, call.in[kRowScale], "row", shape);
   check_scale(call, call.in[kColumnScale], "column", {b.size(-1)});
   shape.push_back(b.size(-1));
-  return {{shape, call.as<Attributes>().out}};
+  return {{shape, call.as<Int8MatmulAttributes>().out}};
 }
 
-void cpu(const OpCall& call, std::span<Tensor> out) {
+void int8_matmul_cpu(const OpCall& call, std::span<Tensor> out) {
   gemm::int8_cpu(call.in[kA], call.in[kB], {call.in[kRowScale], call.in[kColumnScale]}, out[0]);
 }
-bool on_gpu(const OpCall& call, std::span<Tensor> out) {
+bool int8_matmul_on_gpu(const OpCall& call, std::span<Tensor> out) {
   return gemm::int8_gpu(call, call.in[kA], call.in[kB], {call.in[kRowScale], call.in[kColumnScale]}, out[0]);
 }
 
 /// Computes in f64, which represents every sum exactly.
-TensorList reference(const OpCall& call) {
+TensorList int8_matmul_reference(const OpCall& call) {
   Tensor y = matmul(call.in[kA].to(f64), call.in[kB].to(f64));
   auto row_wise = [](const Tensor& scale) { return scale.numel() == 1 ? scale.reshape({}) : scale.unsqueeze(-1); };
   if (call.in[kRowScale].defined()) y = y * row_wise(call.in[kRowScale]).to(f64);
@@ -69,24 +69,28 @@ TensorList reference(const OpCall& call) {
     const Tensor& scale = call.in[kColumnScale];
     y = y * (scale.numel() == 1 ? scale.reshape({}) : scale).to(f64);
   }
-  return {y.to(call.as<Attributes>().out)};
+  return {y.to(call.as<Int8MatmulAttributes>().out)};
 }
 
-TensorList vjp(const VjpCall& call) {
+TensorList int8_matmul_vjp(const VjpCall& call) {
   throw Error(
       fmt::format("{} is not differentiable: whole numbers have no gradients; train with matmul of what they were "
                   "rounded from",
                   call.op.name));
 }
 
-const OpDef kInt8Matmul = {
-    .name = "int8_matmul", .infer = infer, .cpu = cpu, .gpu = on_gpu, .reference = reference, .vjp = vjp};
+const OpDef kInt8Matmul = {.name = "int8_matmul",
+                           .infer = int8_matmul_infer,
+                           .cpu = int8_matmul_cpu,
+                           .gpu = int8_matmul_on_gpu,
+                           .reference = int8_matmul_reference,
+                           .vjp = int8_matmul_vjp};
 
 }  // namespace
 
 Tensor int8_matmul(const Tensor& a, const Tensor& b) {
   detail::require_defined("int8_matmul", a, b);
-  return apply1(kInt8Matmul, {a, b, Tensor(), Tensor()}, Attrs::of(Attributes{}));
+  return apply1(kInt8Matmul, {a, b, Tensor(), Tensor()}, Attrs::of(Int8MatmulAttributes{}));
 }
 
 Tensor int8_matmul(const Tensor& a, const Tensor& b, const Tensor& row_scale, const Tensor& column_scale, DType out) {
@@ -95,7 +99,7 @@ Tensor int8_matmul(const Tensor& a, const Tensor& b, const Tensor& row_scale, co
     throw DtypeError(fmt::format(
         "int8_matmul: scaled results are f32, f16 or bf16, not {}; without scales they are i32", name(out)));
   }
-  return apply1(kInt8Matmul, {a, b, row_scale, column_scale}, Attrs::of(Attributes{out}));
+  return apply1(kInt8Matmul, {a, b, row_scale, column_scale}, Attrs::of(Int8MatmulAttributes{out}));
 }
 
 std::span<const OpDef* const> ops_in_int8_matmul() {

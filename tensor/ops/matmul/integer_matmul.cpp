@@ -14,7 +14,7 @@
 namespace etna {
 namespace {
 
-std::vector<OutputSpec> infer(const OpCall& call) {
+std::vector<OutputSpec> integer_matmul_infer(const OpCall& call) {
   const Tensor &a = call.in[0], &b = call.in[1];
   for (const Tensor& x : {a, b}) {
     if (!is_integral(x.dtype()) || x.dtype() != a.dtype()) {
@@ -51,7 +51,7 @@ struct Operand {
   std::int64_t offset(std::int64_t matrix) const { return gemm::offset_of(matrix, batch, strides); }
 };
 
-void cpu(const OpCall& call, std::span<Tensor> out) {
+void integer_matmul_cpu(const OpCall& call, std::span<Tensor> out) {
   Tensor& y = out[0];
   if (y.numel() == 0) return;
   const Operand a(call.in[0], y.shape()), b(call.in[1], y.shape());
@@ -89,7 +89,7 @@ void cpu(const OpCall& call, std::span<Tensor> out) {
   });
 }
 
-bool on_gpu(const OpCall& call, std::span<Tensor> out) {
+bool integer_matmul_on_gpu(const OpCall& call, std::span<Tensor> out) {
   Tensor& y = out[0];
   const gpu::Capabilities& able = gpu::capabilities(y.device());
   const std::int64_t m = y.numel() == 0 ? 0 : y.size(-2), n = y.numel() == 0 ? 0 : y.size(-1), k = call.in[0].size(-1);
@@ -109,13 +109,16 @@ bool on_gpu(const OpCall& call, std::span<Tensor> out) {
 }
 
 /// Row by row, by sums of elementwise products.
-TensorList reference(const OpCall& call) {
+TensorList integer_matmul_reference(const OpCall& call) {
   const Tensor &a = call.in[0], &b = call.in[1];
   return {sum(a.unsqueeze(-1).to(i64) * b.unsqueeze(-3).to(i64), {-2}).to(a.dtype())};
 }
 
-const OpDef kIntegerMatmul = {
-    .name = "integer_matmul", .infer = infer, .cpu = cpu, .gpu = on_gpu, .reference = reference};
+const OpDef kIntegerMatmul = {.name = "integer_matmul",
+                              .infer = integer_matmul_infer,
+                              .cpu = integer_matmul_cpu,
+                              .gpu = integer_matmul_on_gpu,
+                              .reference = integer_matmul_reference};
 
 }  // namespace
 

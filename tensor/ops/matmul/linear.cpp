@@ -11,9 +11,9 @@
 namespace etna {
 namespace {
 
-using Attributes = gemm::LinearAttributes;
+using LinearAttributes = gemm::LinearAttributes;
 
-std::vector<OutputSpec> infer(const OpCall& call) {
+std::vector<OutputSpec> linear_infer(const OpCall& call) {
   const Tensor &x = call.in[0], &weight = call.in[1], &bias = call.in[2];
   gemm::check_dtypes(call, 1u << 2);
   if (weight.dim() != 2) {
@@ -32,33 +32,33 @@ std::vector<OutputSpec> infer(const OpCall& call) {
   }
   Shape shape = x.shape();
   shape.back() = weight.size(0);
-  return {call.as<Attributes>().keeps ? 2u : 1u, OutputSpec{shape, x.dtype()}};
+  return {call.as<LinearAttributes>().keeps ? 2u : 1u, OutputSpec{shape, x.dtype()}};
 }
 
-void compute(const OpCall& call, std::span<Tensor> out, const auto& gemm) {
-  gemm::Epilogue e{.bias = call.in[2], .activation = call.as<Attributes>().activation};
+void linear_compute(const OpCall& call, std::span<Tensor> out, const auto& gemm) {
+  gemm::Epilogue e{.bias = call.in[2], .activation = call.as<LinearAttributes>().activation};
   if (out.size() > 1) e.preactivation = out[1];
   gemm(gemm::as_rows(call.in[0]), call.in[1].t(), e, out[0]);
 }
 
-void cpu(const OpCall& call, std::span<Tensor> out) { compute(call, out, gemm::cpu); }
-bool on_gpu(const OpCall& call, std::span<Tensor> out) {
+void linear_cpu(const OpCall& call, std::span<Tensor> out) { linear_compute(call, out, gemm::cpu); }
+bool linear_on_gpu(const OpCall& call, std::span<Tensor> out) {
   bool done = false;
-  compute(call, out, [&](auto&&... of) { done = gemm::on_gpu(call, of...); });
+  linear_compute(call, out, [&](auto&&... of) { done = gemm::on_gpu(call, of...); });
   return done;
 }
 
-TensorList reference(const OpCall& call) {
-  auto a = call.as<Attributes>();
+TensorList linear_reference(const OpCall& call) {
+  auto a = call.as<LinearAttributes>();
   Tensor t = matmul(call.in[0], call.in[1].t());
   if (call.in[2].defined()) t = t + call.in[2];
   Tensor y = gemm::activate(t, a.activation);
   return a.keeps ? TensorList{y, t} : TensorList{y};
 }
 
-TensorList vjp(const VjpCall& call) {
+TensorList linear_vjp(const VjpCall& call) {
   const Tensor &x = call.in[0], &weight = call.in[1];
-  auto a = call.as<Attributes>();
+  auto a = call.as<LinearAttributes>();
   Tensor g = call.grad[0];
   if (a.activation != Activation::none) {
     // If this gradient is differentiated in turn, a gradient of the preactivation arrives too.
@@ -84,7 +84,7 @@ TensorList vjp(const VjpCall& call) {
 bool fuse_activation(fusion::Calls calls, fusion::Call& fused) {
   const fusion::Call &layer = calls[0], &activation = calls[1];
   const Tensor& x = layer.out[0];
-  if (layer.attrs.as<Attributes>().activation != Activation::none || activation.out[0].dtype() != x.dtype() ||
+  if (layer.attrs.as<LinearAttributes>().activation != Activation::none || activation.out[0].dtype() != x.dtype() ||
       fusion::rounds_when_stored(x)) {
     return false;
   }
@@ -92,17 +92,17 @@ bool fuse_activation(fusion::Calls calls, fusion::Call& fused) {
   fused.out = {activation.out[0]};
   const bool keeps = !fusion::dead(calls, 0);
   if (keeps) fused.out.push_back(x);
-  fused.attrs = Attrs::of(Attributes{gemm::activation_of(*activation.op), keeps});
+  fused.attrs = Attrs::of(LinearAttributes{gemm::activation_of(*activation.op), keeps});
   return true;
 }
 constexpr FusionPattern kThenActivation[] = {{{"linear", "relu|gelu|gelu_tanh|silu"}, fuse_activation}};
 
 const OpDef kLinear = {.name = "linear",
-                       .infer = infer,
-                       .cpu = cpu,
-                       .gpu = on_gpu,
-                       .reference = reference,
-                       .vjp = vjp,
+                       .infer = linear_infer,
+                       .cpu = linear_cpu,
+                       .gpu = linear_on_gpu,
+                       .reference = linear_reference,
+                       .vjp = linear_vjp,
                        .saved = Saved::both,
                        .saved_inputs = 1u << 0 | 1u << 1,
                        .saved_outputs = 1u << 1,
@@ -114,7 +114,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
   TensorList in = {x, weight, bias};
   detail::bring_to_one_dtype(in, 1u << 2);
   bool keeps = activation != Activation::none && grad_recorder().wants(in);
-  return apply(kLinear, in, Attrs::of(Attributes{activation, keeps}))[0];
+  return apply(kLinear, in, Attrs::of(LinearAttributes{activation, keeps}))[0];
 }
 
 std::span<const OpDef* const> ops_in_linear() {

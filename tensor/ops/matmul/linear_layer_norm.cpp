@@ -15,7 +15,7 @@
 namespace etna {
 namespace {
 
-struct Attributes {
+struct LinearLayerNormAttributes {
   double eps = 0;
   DType out = DType::f32;  ///< dtype of the norm
   Activation activation = Activation::none;
@@ -48,18 +48,18 @@ std::vector<OutputSpec> infer_of(const OpCall& call, std::size_t layers) {
   }
   norms::check_parameter(call, residual, call.in[layers + kWeight], "weight");
   norms::check_parameter(call, residual, call.in[layers + kShift], "bias");
-  auto a = call.as<Attributes>();
+  auto a = call.as<LinearLayerNormAttributes>();
   std::vector<OutputSpec> specs = {{out, residual.dtype()}, {out, a.out}};
   if (a.keeps) specs.insert(specs.end(), 2, OutputSpec{hidden, x.dtype()});
   return specs;
 }
-std::vector<OutputSpec> infer(const OpCall& call) { return infer_of(call, kLayer); }
+std::vector<OutputSpec> linear_layer_norm_infer(const OpCall& call) { return infer_of(call, kLayer); }
 std::vector<OutputSpec> infer_feed_forward(const OpCall& call) { return infer_of(call, kLayers); }
 
 /// Runs the last layer as a separate gemm, then the sum and its norm in one pass.
 /// @param gemm, normalize return whether they have a kernel
 bool end_in_two(const OpCall& call, const Tensor& h, std::span<Tensor> out, const auto& gemm, const auto& normalize) {
-  auto a = call.as<Attributes>();
+  auto a = call.as<LinearLayerNormAttributes>();
   std::span<const Tensor> end = call.in.last(kEndInputs);
   const Tensor &w = call.in[call.in.size() - kEndInputs - 2], &bias = call.in[call.in.size() - kEndInputs - 1];
   Tensor delta = empty(out[0].shape(), {h.dtype(), h.device()});
@@ -78,19 +78,20 @@ bool end_cpu(const OpCall& call, const Tensor& h, std::span<Tensor> out) {
 bool end_gpu(const OpCall& call, const Tensor& h, std::span<Tensor> out) {
   std::span<const Tensor> end = call.in.last(kEndInputs);
   const std::size_t layer = call.in.size() - kEndInputs - 2;
-  gemm::GemmNorm n{call.in[layer + 1], end[kResidual], end[kWeight], end[kShift], call.as<Attributes>().eps};
+  gemm::GemmNorm n{call.in[layer + 1], end[kResidual], end[kWeight], end[kShift],
+                   call.as<LinearLayerNormAttributes>().eps};
   return gemm::gemm_norm_on_gpu(call, h, call.in[layer], n, out[0], out[1]) ||
          end_in_two(
              call, h, out, [&](auto&&... of) { return gemm::on_gpu(call, of...); }, norms::forward_gpu);
 }
 
-void cpu(const OpCall& call, std::span<Tensor> out) { end_cpu(call, call.in[0], out); }
-bool on_gpu(const OpCall& call, std::span<Tensor> out) { return end_gpu(call, call.in[0], out); }
+void linear_layer_norm_cpu(const OpCall& call, std::span<Tensor> out) { end_cpu(call, call.in[0], out); }
+bool linear_layer_norm_on_gpu(const OpCall& call, std::span<Tensor> out) { return end_gpu(call, call.in[0], out); }
 
 /// @param gemm, end return whether they have a kernel
 bool feed_forward(const OpCall& call, std::span<Tensor> out, const auto& gemm, const auto& end) {
   const Tensor& x = call.in[0];
-  gemm::Epilogue first{.bias = call.in[2], .activation = call.as<Attributes>().activation};
+  gemm::Epilogue first{.bias = call.in[2], .activation = call.as<LinearLayerNormAttributes>().activation};
   Tensor hidden;
   if (out.size() > 2) {
     hidden = out[2];
@@ -113,14 +114,16 @@ bool feed_forward_gpu(const OpCall& call, std::span<Tensor> out) {
 }
 
 TensorList end_reference(const OpCall& call, const Tensor& delta) {
-  auto a = call.as<Attributes>();
+  auto a = call.as<LinearLayerNormAttributes>();
   std::span<const Tensor> end = call.in.last(kEndInputs);
   AddedNorm y = add_layer_norm(end[kResidual], delta, end[kWeight], end[kShift], a.eps);
   return {y.sum, y.normed.to(a.out)};
 }
-TensorList reference(const OpCall& call) { return end_reference(call, linear(call.in[0], call.in[1], call.in[2])); }
+TensorList linear_layer_norm_reference(const OpCall& call) {
+  return end_reference(call, linear(call.in[0], call.in[1], call.in[2]));
+}
 TensorList feed_forward_reference(const OpCall& call) {
-  auto a = call.as<Attributes>();
+  auto a = call.as<LinearLayerNormAttributes>();
   Tensor preactivation = linear(call.in[0], call.in[1], call.in[2]);
   Tensor hidden = gemm::activate(preactivation, a.activation);
   TensorList out = end_reference(call, linear(hidden, call.in[3], call.in[4]));
@@ -139,7 +142,7 @@ Tensor end_vjp(const VjpCall& call, TensorList& grads) {
     grads[end + kResidual] = past;
     return past.defined() ? past.to(t) : past;
   }
-  norms::BackwardAttributes wanted{.eps = call.as<Attributes>().eps,
+  norms::BackwardAttributes wanted{.eps = call.as<LinearLayerNormAttributes>().eps,
                                    .wants_weight = call.needs[end + kWeight],
                                    .wants_bias = call.needs[end + kShift]};
   wanted.wants_delta = t != sum.dtype();
@@ -153,7 +156,7 @@ Tensor end_vjp(const VjpCall& call, TensorList& grads) {
   return wanted.wants_delta ? found.back() : found[0];
 }
 
-TensorList vjp(const VjpCall& call) {
+TensorList linear_layer_norm_vjp(const VjpCall& call) {
   TensorList grads(call.in.size());
   Tensor g = end_vjp(call, grads);
   if (!g.defined()) return grads;
@@ -167,14 +170,14 @@ TensorList feed_forward_vjp(const VjpCall& call) {
   TensorList grads(call.in.size());
   Tensor g = end_vjp(call, grads);
   TensorList of_layers = gemm::feed_forward_gradients(
-      {call.in[0], call.in[1], call.in[3], call.out[2], call.out[3], call.as<Attributes>().activation}, g, call.grad[2],
-      call.grad[3], call.needs);
+      {call.in[0], call.in[1], call.in[3], call.out[2], call.out[3], call.as<LinearLayerNormAttributes>().activation},
+      g, call.grad[2], call.grad[3], call.needs);
   std::copy(of_layers.begin(), of_layers.end(), grads.begin());
   return grads;
 }
 
 /// Replaces the layers, the sum of their result and a residual stream, and the norm of that sum.
-bool fuse(fusion::Calls calls, const Attributes& layers, fusion::Call& fused) {
+bool fuse(fusion::Calls calls, const LinearLayerNormAttributes& layers, fusion::Call& fused) {
   const fusion::Call &first = calls[0], &add = calls[1], &norm = calls[2];
   const Tensor residual = fusion::added_to(calls, 1), sum = add.out[0];
   if (!residual.defined() || residual.shape() != first.out[0].shape() || residual.dtype() != sum.dtype() ||
@@ -184,8 +187,8 @@ bool fuse(fusion::Calls calls, const Attributes& layers, fusion::Call& fused) {
   auto of_norm = norm.attrs.as<norms::Attributes>();
   fused.in = first.in;
   fused.in.insert(fused.in.end(), {residual, norm.in[1], norm.in[2]});
-  fused.attrs = Attrs::of(
-      Attributes{.eps = of_norm.eps, .out = of_norm.out, .activation = layers.activation, .keeps = layers.keeps});
+  fused.attrs = Attrs::of(LinearLayerNormAttributes{
+      .eps = of_norm.eps, .out = of_norm.out, .activation = layers.activation, .keeps = layers.keeps});
   fused.out = {sum, norm.out[0]};
   fused.out.insert(fused.out.end(), first.out.begin() + 1, first.out.end());
   return true;
@@ -201,11 +204,11 @@ constexpr FusionPattern kEndOfLinear[] = {{{"linear", "add", "layer_norm"}, fuse
                         kEndOfFeedForward[] = {{{"feed_forward", "add", "layer_norm"}, fuse_feed_forward}};
 
 const OpDef kLinearLayerNorm = {.name = "linear_layer_norm",
-                                .infer = infer,
-                                .cpu = cpu,
-                                .gpu = on_gpu,
-                                .reference = reference,
-                                .vjp = vjp,
+                                .infer = linear_layer_norm_infer,
+                                .cpu = linear_layer_norm_cpu,
+                                .gpu = linear_layer_norm_on_gpu,
+                                .reference = linear_layer_norm_reference,
+                                .vjp = linear_layer_norm_vjp,
                                 .saved = Saved::both,
                                 .saved_inputs = 1u << 0 | 1u << 1 | 1u << (kLayer + kWeight),
                                 .saved_outputs = 1u << 0,
@@ -221,8 +224,8 @@ const OpDef kFeedForwardLayerNorm = {.name = "feed_forward_layer_norm",
                                      .saved_outputs = 1u << 0 | 1u << 2 | 1u << 3,
                                      .replaces = kEndOfFeedForward};
 
-AddedNorm run(const OpDef& op, TensorList layers, std::uint32_t biases, Tensor residual, const Tensor& weight,
-              const Tensor& bias, Attributes a) {
+AddedNorm linear_layer_norm_run(const OpDef& op, TensorList layers, std::uint32_t biases, Tensor residual,
+                                const Tensor& weight, const Tensor& bias, LinearLayerNormAttributes a) {
   detail::bring_to_one_dtype(layers, biases);
   if (is_floating(residual.dtype()) && is_floating(layers[0].dtype()))
     residual = residual.to(promote(residual.dtype(), layers[0].dtype()));
@@ -237,13 +240,14 @@ AddedNorm run(const OpDef& op, TensorList layers, std::uint32_t biases, Tensor r
 
 AddedNorm linear_layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& residual,
                             const Tensor& norm_weight, const Tensor& norm_bias, double eps) {
-  return run(kLinearLayerNorm, {x, weight, bias}, 1u << 2, residual, norm_weight, norm_bias, {.eps = eps});
+  return linear_layer_norm_run(kLinearLayerNorm, {x, weight, bias}, 1u << 2, residual, norm_weight, norm_bias,
+                               {.eps = eps});
 }
 AddedNorm feed_forward_layer_norm(const Tensor& x, const Tensor& up, const Tensor& up_bias, const Tensor& down,
                                   const Tensor& down_bias, Activation activation, const Tensor& residual,
                                   const Tensor& norm_weight, const Tensor& norm_bias, double eps) {
-  return run(kFeedForwardLayerNorm, {x, up, up_bias, down, down_bias}, 1u << 2 | 1u << 4, residual, norm_weight,
-             norm_bias, {.eps = eps, .activation = activation});
+  return linear_layer_norm_run(kFeedForwardLayerNorm, {x, up, up_bias, down, down_bias}, 1u << 2 | 1u << 4, residual,
+                               norm_weight, norm_bias, {.eps = eps, .activation = activation});
 }
 
 std::span<const OpDef* const> ops_in_linear_layer_norm() {

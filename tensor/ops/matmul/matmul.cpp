@@ -13,7 +13,7 @@ namespace etna {
 namespace {
 
 /// Attributes of matmul; they record which operands had one dimension and reach the op as a row or a column.
-struct Attributes {
+struct MatmulAttributes {
   bool a_vector = false, b_vector = false;
   bool widens = false;  ///< f16 and bf16 operands give f32
   Activation derivative = Activation::none;
@@ -24,7 +24,7 @@ std::string shape_in_words(const Tensor& x, bool vector) {
   return vector ? fmt::format("[{}]", x.numel()) : str(x.shape());
 }
 
-void check_operand(const OpCall& call, const Tensor& x, const char* which) {
+void matmul_check_operand(const OpCall& call, const Tensor& x, const char* which) {
   if (!is_floating(x.dtype())) {
     throw DtypeError(fmt::format("{}: {} holds {}, matrices are f64, f32, f16 or bf16; call .to(f32) first",
                                  call.op.name, which, name(x.dtype())));
@@ -35,15 +35,15 @@ void check_operand(const OpCall& call, const Tensor& x, const char* which) {
   }
 }
 
-std::vector<OutputSpec> infer(const OpCall& call) {
+std::vector<OutputSpec> matmul_infer(const OpCall& call) {
   const Tensor &a = call.in[0], &b = call.in[1];
-  check_operand(call, a, "a");
-  check_operand(call, b, "b");
+  matmul_check_operand(call, a, "a");
+  matmul_check_operand(call, b, "b");
   if (a.dtype() != b.dtype()) {
     throw DtypeError(fmt::format("{}: a holds {}, b holds {}; bring both to one dtype", call.op.name, name(a.dtype()),
                                  name(b.dtype())));
   }
-  auto attributes = call.as<Attributes>();
+  auto attributes = call.as<MatmulAttributes>();
   if (a.size(-1) != b.size(-2)) {
     bool transposed_fits = !attributes.b_vector && a.size(-1) == b.size(-1);
     throw ShapeError(fmt::format("{}: inner sizes differ: a {} · b {}{}", call.op.name,
@@ -58,8 +58,8 @@ std::vector<OutputSpec> infer(const OpCall& call) {
   return {{shape, attributes.widens ? f32 : a.dtype()}};
 }
 
-void cpu(const OpCall& call, std::span<Tensor> out) { gemm::cpu(call.in[0], call.in[1], {}, out[0]); }
-bool on_gpu(const OpCall& call, std::span<Tensor> out) {
+void matmul_cpu(const OpCall& call, std::span<Tensor> out) { gemm::cpu(call.in[0], call.in[1], {}, out[0]); }
+bool matmul_on_gpu(const OpCall& call, std::span<Tensor> out) {
   return gemm::on_gpu(call, call.in[0], call.in[1], {}, out[0]);
 }
 
@@ -72,7 +72,7 @@ bool one_matrix(const Tensor& x) {
 
 /// da = g · bᵀ, db = aᵀ · g, summed over broadcast dimensions. If one matrix b served a whole batch, all rows of the
 /// batch form one long gemm, which needs no sum afterwards.
-TensorList vjp(const VjpCall& call) {
+TensorList matmul_vjp(const VjpCall& call) {
   const Tensor &a = call.in[0], &b = call.in[1];
   Tensor g = call.grad[0].to(a.dtype());
   Tensor da, db;
@@ -91,10 +91,15 @@ TensorList vjp(const VjpCall& call) {
   return {da, db};
 }
 
-const OpDef kMatmul = {.name = "matmul", .infer = infer, .cpu = cpu, .gpu = on_gpu, .vjp = vjp, .saved = Saved::inputs};
+const OpDef kMatmul = {.name = "matmul",
+                       .infer = matmul_infer,
+                       .cpu = matmul_cpu,
+                       .gpu = matmul_on_gpu,
+                       .vjp = matmul_vjp,
+                       .saved = Saved::inputs};
 
 std::vector<OutputSpec> infer_derivative(const OpCall& call) {
-  std::vector<OutputSpec> specs = infer(call);
+  std::vector<OutputSpec> specs = matmul_infer(call);
   const Tensor& at = call.in[2];
   if (at.shape() != specs[0].shape) {
     throw ShapeError(
@@ -109,7 +114,7 @@ std::vector<OutputSpec> infer_derivative(const OpCall& call) {
 }
 
 gemm::Epilogue derivative_of(const OpCall& call) {
-  return {.activation = call.as<Attributes>().derivative, .derivative_at = call.in[2]};
+  return {.activation = call.as<MatmulAttributes>().derivative, .derivative_at = call.in[2]};
 }
 void derivative_cpu(const OpCall& call, std::span<Tensor> out) {
   gemm::cpu(call.in[0], call.in[1], derivative_of(call), out[0]);
@@ -119,7 +124,7 @@ bool derivative_gpu(const OpCall& call, std::span<Tensor> out) {
 }
 TensorList derivative_reference(const OpCall& call) {
   Tensor y = matmul(call.in[0], call.in[1]);
-  return {gemm::activation_backward(y, call.in[2], call.as<Attributes>().derivative).to(y.dtype())};
+  return {gemm::activation_backward(y, call.in[2], call.as<MatmulAttributes>().derivative).to(y.dtype())};
 }
 
 /// Replaces a gemm and the gradient of the activation before it. Not for relu and silu: where the gradient is infinite,
@@ -127,7 +132,7 @@ TensorList derivative_reference(const OpCall& call) {
 bool fuse_derivative(fusion::Calls calls, fusion::Call& fused) {
   const fusion::Call &gemm = calls[0], &backward = calls[1];
   const Tensor &g = gemm.out[0], &at = backward.in[1];
-  auto a = gemm.attrs.as<Attributes>();
+  auto a = gemm.attrs.as<MatmulAttributes>();
   if (a.a_vector || a.b_vector || a.widens || !at.defined() || backward.in[0].impl() != g.impl() ||
       at.shape() != g.shape() || backward.out[0].dtype() != g.dtype() || fusion::rounds_when_stored(g) ||
       !fusion::dead(calls, 0)) {
@@ -158,7 +163,7 @@ void promote_both(Tensor& a, Tensor& b) {
 Tensor multiply(Tensor a, Tensor b, bool widens) {
   a = detail::lowered(a), b = detail::lowered(b);
   promote_both(a, b);
-  Attributes attributes{a.dim() == 1, b.dim() == 1, widens};
+  MatmulAttributes attributes{a.dim() == 1, b.dim() == 1, widens};
   if (attributes.a_vector) a = a.unsqueeze(0);
   if (attributes.b_vector) b = b.unsqueeze(1);
   const bool integers = is_integral(a.dtype()) && is_integral(b.dtype()) && a.dim() > 1 && b.dim() > 1;
@@ -190,7 +195,7 @@ Tensor matmul(const Tensor& a, const Tensor& b, DType out) {
 Tensor matmul_derivative(const Tensor& a, const Tensor& b, const Tensor& at, Activation activation) {
   Tensor x = a, y = b;
   promote_both(x, y);
-  Attributes attributes;
+  MatmulAttributes attributes;
   attributes.derivative = activation;
   return apply1(kMatmulDerivative, {x, y, at}, Attrs::of(attributes));
 }

@@ -11,11 +11,11 @@
 namespace etna {
 namespace {
 
-using norms::Attributes;
-using norms::BackwardAttributes;
+using NormAttributes = norms::Attributes;
+using NormBackwardAttributes = norms::BackwardAttributes;
 using norms::check_parameter;
 
-void check(const OpCall& call, const Tensor& x) {
+void norm_check(const OpCall& call, const Tensor& x) {
   if (!is_floating(x.dtype())) {
     throw DtypeError(fmt::format("{}: x is {} {}, it must be floating; convert it first, e.g. with .to(f32)",
                                  call.op.name, name(x.dtype()), str(x.shape())));
@@ -45,10 +45,10 @@ void check_delta(const OpCall& call, const Tensor& x, const Tensor& delta) {
                                  name(x.dtype()), name(delta.dtype())));
 }
 
-std::vector<OutputSpec> infer(const OpCall& call) {
-  auto a = call.as<Attributes>();
+std::vector<OutputSpec> norm_infer(const OpCall& call) {
+  auto a = call.as<NormAttributes>();
   norms::Inputs in(call);
-  check(call, in.x);
+  norm_check(call, in.x);
   if (a.adds) check_delta(call, in.x, in.delta);
   check_parameter(call, in.x, in.weight, "weight");
   check_parameter(call, in.x, in.bias, "bias");
@@ -60,8 +60,8 @@ std::vector<OutputSpec> infer(const OpCall& call) {
 
 std::vector<OutputSpec> backward_infer(const OpCall& call) {
   const Tensor& x = call.in[1];
-  auto a = call.as<BackwardAttributes>();
-  check(call, x);
+  auto a = call.as<NormBackwardAttributes>();
+  norm_check(call, x);
   check_parameter(call, x, call.in[2], "weight");
   for (const Tensor& g : {call.in[0], call.in[3]}) {
     if (g.defined() && g.shape() != x.shape())
@@ -80,7 +80,7 @@ std::vector<OutputSpec> backward_infer(const OpCall& call) {
 bool fuse_add(fusion::Calls calls, fusion::Call& fused) {
   const fusion::Call &add = calls[0], &norm = calls[1];
   const Tensor& sum = add.out[0];
-  auto a = norm.attrs.as<Attributes>();
+  auto a = norm.attrs.as<NormAttributes>();
   if (!add.in[0].defined() || !add.in[1].defined() || !norms::reads_only_first(norm, sum)) return false;
   auto is_stream = [&](const Tensor& x) { return x.shape() == sum.shape() && x.dtype() == sum.dtype(); };
   const std::size_t x = is_stream(add.in[0]) ? 0 : 1;
@@ -99,7 +99,7 @@ constexpr FusionPattern kAddThenLayerNorm[] = {{{"add", "layer_norm"}, fuse_add}
 /// the dtype of the residual stream's other summand.
 bool fuse_backward(fusion::Calls calls, fusion::Call& fused) {
   const fusion::Call &norm = calls[0], &last = calls.back();
-  auto b = norm.attrs.as<BackwardAttributes>();
+  auto b = norm.attrs.as<NormBackwardAttributes>();
   const Tensor& dx = norm.out[0];
   if (b.wants_delta) return false;
   Tensor more, sum;
@@ -132,7 +132,7 @@ constexpr FusionPattern kLayerNormBackwardThen[] = {{{"layer_norm_backward", "ad
                                                   {{"rms_norm_backward", "add"}, fuse_backward},
                                                   {{"rms_norm_backward", "cast"}, fuse_backward}};
 
-DType compute_dtype(const Tensor& x) { return x.dtype() == f64 ? f64 : f32; }
+DType norm_compute_dtype(const Tensor& x) { return x.dtype() == f64 ? f64 : f32; }
 
 /// x normalized, and the reciprocal of its divisor.
 struct Normed {
@@ -144,10 +144,10 @@ struct Normed {
   }
 };
 
-TensorList reference(const OpCall& call) {
-  auto a = call.as<Attributes>();
+TensorList norm_reference(const OpCall& call) {
+  auto a = call.as<NormAttributes>();
   norms::Inputs in(call);
-  DType t = compute_dtype(in.x);
+  DType t = norm_compute_dtype(in.x);
   Tensor x = a.adds ? in.x + in.delta : in.x;
   Tensor y = Normed(x.to(t), a.rms, a.eps).value;
   if (in.weight.defined()) y = y * in.weight.to(t);
@@ -156,10 +156,10 @@ TensorList reference(const OpCall& call) {
   return a.adds ? TensorList{x, y} : TensorList{y};
 }
 
-TensorList backward_reference(const OpCall& call) {
-  auto a = call.as<BackwardAttributes>();
+TensorList norm_backward_reference(const OpCall& call) {
+  auto a = call.as<NormBackwardAttributes>();
   const Tensor &given_x = call.in[1], &weight = call.in[2];
-  DType t = compute_dtype(given_x);
+  DType t = norm_compute_dtype(given_x);
   Tensor g = call.in[0].to(t), x = given_x.to(t);
   Normed normed(x, a.rms, a.eps);
   Tensor scaled = weight.defined() ? g * weight.to(t) : g;
@@ -179,23 +179,23 @@ const OpDef kLayerNormBackward = {.name = "layer_norm_backward",
                                   .infer = backward_infer,
                                   .cpu = norms::backward_cpu,
                                   .gpu = norms::backward_gpu,
-                                  .reference = backward_reference,
+                                  .reference = norm_backward_reference,
                                   .replaces = kLayerNormBackwardThen};
 const OpDef kRmsNormBackward = {.name = "rms_norm_backward",
                                 .infer = backward_infer,
                                 .cpu = norms::backward_cpu,
                                 .gpu = norms::backward_gpu,
-                                .reference = backward_reference,
+                                .reference = norm_backward_reference,
                                 .replaces = kRmsNormBackwardThen};
 
-TensorList vjp(const VjpCall& call) {
-  auto a = call.as<Attributes>();
+TensorList norm_vjp(const VjpCall& call) {
+  auto a = call.as<NormAttributes>();
   const std::size_t weight = a.adds ? 2 : 1, bias = weight + 1;
   const Tensor& grad = call.grad.back();
   const Tensor grad_sum = a.adds ? call.grad[0] : Tensor();
   TensorList grads(call.in.size());
   if (grad.defined()) {
-    BackwardAttributes b{a.eps, a.rms, call.needs[weight], !a.rms && call.needs[bias]};
+    NormBackwardAttributes b{a.eps, a.rms, call.needs[weight], !a.rms && call.needs[bias]};
     // A narrow delta gets the sum's gradient in its own dtype, unless it was repeated over rows: then the gradient is
     // summed below.
     b.wants_delta =
@@ -218,42 +218,42 @@ TensorList vjp(const VjpCall& call) {
 }
 
 const OpDef kLayerNorm = {.name = "layer_norm",
-                          .infer = infer,
+                          .infer = norm_infer,
                           .cpu = norms::forward_cpu,
                           .gpu = norms::forward_gpu,
-                          .reference = reference,
-                          .vjp = vjp,
+                          .reference = norm_reference,
+                          .vjp = norm_vjp,
                           .saved = Saved::inputs};
 const OpDef kRmsNorm = {.name = "rms_norm",
-                        .infer = infer,
+                        .infer = norm_infer,
                         .cpu = norms::forward_cpu,
                         .gpu = norms::forward_gpu,
-                        .reference = reference,
-                        .vjp = vjp,
+                        .reference = norm_reference,
+                        .vjp = norm_vjp,
                         .saved = Saved::inputs};
 // For x + delta, backward needs the sum only, not x or delta.
 const OpDef kAddLayerNorm = {.name = "add_layer_norm",
-                             .infer = infer,
+                             .infer = norm_infer,
                              .cpu = norms::forward_cpu,
                              .gpu = norms::forward_gpu,
-                             .reference = reference,
-                             .vjp = vjp,
+                             .reference = norm_reference,
+                             .vjp = norm_vjp,
                              .saved = Saved::both,
                              .saved_inputs = 1u << 2,
                              .saved_outputs = 1u << 0,
                              .replaces = kAddThenLayerNorm};
 const OpDef kAddRmsNorm = {.name = "add_rms_norm",
-                           .infer = infer,
+                           .infer = norm_infer,
                            .cpu = norms::forward_cpu,
                            .gpu = norms::forward_gpu,
-                           .reference = reference,
-                           .vjp = vjp,
+                           .reference = norm_reference,
+                           .vjp = norm_vjp,
                            .saved = Saved::both,
                            .saved_inputs = 1u << 2,
                            .saved_outputs = 1u << 0,
                            .replaces = kAddThenRmsNorm};
 
-AddedNorm added(const OpDef& op, TensorList in, Attributes a) {
+AddedNorm norm_added(const OpDef& op, TensorList in, NormAttributes a) {
   if (is_floating(in[0].dtype()) && is_floating(in[1].dtype())) in[0] = in[0].to(promote(in[0].dtype(), in[1].dtype()));
   a.out = norms::out_dtype(in[0]);
   TensorList out = apply(op, in, Attrs::of(a));
@@ -279,7 +279,7 @@ void norms::check_parameter(const OpCall& call, const Tensor& x, const Tensor& w
 }
 
 TensorList norms::gradients(const Tensor& grad, const Tensor& x, const Tensor& weight, const Tensor& more,
-                            const BackwardAttributes& wanted) {
+                            const NormBackwardAttributes& wanted) {
   return apply(wanted.rms ? kRmsNormBackward : kLayerNormBackward, {grad, x, weight, more}, Attrs::of(wanted));
 }
 
@@ -287,19 +287,19 @@ DType norms::out_dtype(const Tensor& x) { return x.dtype() == f32 ? autocast_dty
 
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
   detail::require_defined("layer_norm", x);
-  return apply1(kLayerNorm, {x, weight, bias}, Attrs::of(Attributes{eps, false, false, norms::out_dtype(x)}));
+  return apply1(kLayerNorm, {x, weight, bias}, Attrs::of(NormAttributes{eps, false, false, norms::out_dtype(x)}));
 }
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
   detail::require_defined("rms_norm", x);
-  return apply1(kRmsNorm, {x, weight}, Attrs::of(Attributes{eps, true, false, norms::out_dtype(x)}));
+  return apply1(kRmsNorm, {x, weight}, Attrs::of(NormAttributes{eps, true, false, norms::out_dtype(x)}));
 }
 AddedNorm add_layer_norm(const Tensor& x, const Tensor& delta, const Tensor& weight, const Tensor& bias, double eps) {
   detail::require_defined("add_layer_norm", x, delta);
-  return added(kAddLayerNorm, {x, delta, weight, bias}, {eps, false, true});
+  return norm_added(kAddLayerNorm, {x, delta, weight, bias}, {eps, false, true});
 }
 AddedNorm add_rms_norm(const Tensor& x, const Tensor& delta, const Tensor& weight, double eps) {
   detail::require_defined("add_rms_norm", x, delta);
-  return added(kAddRmsNorm, {x, delta, weight}, {eps, true, true});
+  return norm_added(kAddRmsNorm, {x, delta, weight}, {eps, true, true});
 }
 
 std::span<const OpDef* const> ops_in_norm() {

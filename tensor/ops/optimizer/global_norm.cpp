@@ -14,7 +14,6 @@ namespace {
 using multi_tensor::add_norm_spec;
 using multi_tensor::kernel_over;
 using multi_tensor::Rows;
-using multi_tensor::rows_of;
 using multi_tensor::widest;
 
 // ---- global_norm
@@ -25,7 +24,7 @@ struct NormAttrs {
 
 std::uint32_t order_code(double order) { return order == 1 ? 1 : order == 2 ? 2 : 0; }
 
-std::vector<OutputSpec> norm_infer(const OpCall& call) {
+std::vector<OutputSpec> global_norm_infer(const OpCall& call) {
   double order = call.as<NormAttrs>().order;
   if (order != 1 && order != 2 && order != HUGE_VAL)
     throw Error(fmt::format("{}: no norm of order {}; 1, 2 and infinity are there", call.op.name, order));
@@ -33,13 +32,13 @@ std::vector<OutputSpec> norm_infer(const OpCall& call) {
   return {{Shape{}, widest(call.in)}};
 }
 
-void norm_cpu(const OpCall& call, std::span<Tensor> out) {
+void global_norm_cpu(const OpCall& call, std::span<Tensor> out) {
   out[0].fill_(multi_tensor::norm_on_cpu(call.in, call.as<NormAttrs>().order));
 }
 
-bool norm_gpu(const OpCall& call, std::span<Tensor> out) {
+bool global_norm_gpu(const OpCall& call, std::span<Tensor> out) {
   if (widest(call.in) == f64) return false;
-  Rows rows = rows_of(call.in, Access::read);
+  Rows rows = multi_tensor::rows_of(call.in, Access::read);
   if (rows.empty()) {
     out[0].fill_(0);
     return true;
@@ -53,19 +52,19 @@ bool norm_gpu(const OpCall& call, std::span<Tensor> out) {
   return true;
 }
 
-TensorList norm_reference(const OpCall& call) {
+TensorList global_norm_reference(const OpCall& call) {
   return {multi_tensor::composed_norm(call.in, call.as<NormAttrs>().order)};
 }
 
 const OpDef kGlobalNorm = {
-    .name = "global_norm", .infer = norm_infer, .cpu = norm_cpu, .gpu = norm_gpu, .reference = norm_reference};
+    .name = "global_norm", .infer = global_norm_infer, .cpu = global_norm_cpu, .gpu = global_norm_gpu, .reference = global_norm_reference};
 
 // ---- scale_to_norm_: inputs norm, tensors ...
 
 struct ScaleAttrs {
   double max_norm;
 };
-constexpr double kNormEps = 1e-6;
+constexpr double kGlobalNormEps = 1e-6;
 
 std::vector<OutputSpec> scale_infer(const OpCall& call) {
   multi_tensor::require_floating(call, call.in);
@@ -79,11 +78,11 @@ std::vector<OutputSpec> scale_infer(const OpCall& call) {
 
 /// The scale factor as a tensor on the norm's device.
 Tensor scale_factor(const OpCall& call, DType dtype) {
-  return clamp(call.as<ScaleAttrs>().max_norm / (call.in[0].to(dtype) + kNormEps), {}, 1.0);
+  return clamp(call.as<ScaleAttrs>().max_norm / (call.in[0].to(dtype) + kGlobalNormEps), {}, 1.0);
 }
 
 void scale_cpu(const OpCall& call, std::span<Tensor> out) {
-  double factor = call.as<ScaleAttrs>().max_norm / (call.in[0].item<double>() + kNormEps);
+  double factor = call.as<ScaleAttrs>().max_norm / (call.in[0].item<double>() + kGlobalNormEps);
   if (factor >= 1) return;
   for (Tensor& x : out) x.mul_(factor);
 }
@@ -97,7 +96,7 @@ bool scale_gpu(const OpCall& call, std::span<Tensor> out) {
     else
       x.mul_(scale_factor(call, f32));  // also handles a gradient that is a transposed view
   }
-  Rows rows = rows_of(dense, Access::read_write);
+  Rows rows = multi_tensor::rows_of(dense, Access::read_write);
   if (rows.empty()) return true;
   const Tensor norm = call.in[0].to(f32);
   gpu::Kernel kernel = kernel_over(shaders::scale_to_norm, call, rows, norm.device());

@@ -13,9 +13,8 @@ namespace etna {
 namespace {
 
 using multi_tensor::Rows;
-using multi_tensor::rows_of;
 
-constexpr float kNormEps = 1e-6f;
+constexpr float kStepControlNormEps = 1e-6f;
 
 void check_numbers(const OpCall& call, const Tensor& x, const char* what, std::int64_t size) {
   if (x.shape() != Shape{size} || x.dtype() != f32 || !x.is_contiguous()) {
@@ -46,7 +45,7 @@ std::vector<OutputSpec> control_infer(const OpCall& call) {
 void decide(float total, const ControlAttrs& a, float* control, float* scale) {
   float inverse = scale != nullptr && a.scaled ? 1 / scale[0] : 1, norm = total * inverse;
   auto bound = static_cast<float>(a.max_norm);
-  float clipped = bound / (norm + kNormEps);
+  float clipped = bound / (norm + kStepControlNormEps);
   bool skip = scale != nullptr && !std::isfinite(total);
   control[0] = bound > 0 && !(clipped >= 1) ? inverse * clipped : inverse;
   control[1] = norm;
@@ -63,7 +62,7 @@ void control_cpu(const OpCall& call, std::span<Tensor> out) {
 bool control_gpu(const OpCall& call, std::span<Tensor> out) {
   std::span<const Tensor> gradients = call.in.subspan(2);
   if (multi_tensor::widest(gradients) == f64) return false;
-  Rows rows = rows_of(gradients, Access::read);
+  Rows rows = multi_tensor::rows_of(gradients, Access::read);
   if (rows.empty()) return false;
   auto a = call.as<ControlAttrs>();
   const bool with_scale = out.size() > 1;
@@ -84,7 +83,7 @@ TensorList control_reference(const OpCall& call) {
                                     : zeros({}, {f32, call.in[0].device()});
   const Tensor &control = call.in[0], &scale = call.in[1];
   Tensor inverse = scale.defined() && a.scaled ? 1.0 / scale.select(0, 0) : ones_like(total);
-  Tensor norm = total * inverse, clipped = a.max_norm / (norm + kNormEps);
+  Tensor norm = total * inverse, clipped = a.max_norm / (norm + kStepControlNormEps);
   Tensor factor = a.max_norm > 0 ? where(clipped >= 1.0, inverse, inverse * clipped) : inverse;
   Tensor skip = scale.defined() ? logical_not(isfinite(total)).to(f32) : zeros_like(total);
   TensorList out = {stack({factor, norm, control.select(0, 2) + skip, skip})};
@@ -124,7 +123,7 @@ bool unscale_gpu(const OpCall& call, std::span<Tensor> out) {
     else
       x.mul_(1.0 / call.in[0].select(0, 0));
   }
-  Rows rows = rows_of(dense, Access::read_write);
+  Rows rows = multi_tensor::rows_of(dense, Access::read_write);
   if (rows.empty()) return true;
   gpu::Kernel kernel = multi_tensor::kernel_over(shaders::unscale, call, rows, call.in[0].device());
   multi_tensor::add_norm_spec(kernel, rows);
@@ -146,7 +145,7 @@ const OpDef kUnscale = {
 
 // ---- update_loss_scale_
 
-std::vector<OutputSpec> update_infer(const OpCall& call) {
+std::vector<OutputSpec> step_control_update_infer(const OpCall& call) {
   check_numbers(call, call.in[0], "loss scale", 3);
   auto u = call.as<LossScaleUpdate>();
   if (!(u.growth >= 1) || !(u.backoff > 0 && u.backoff <= 1) || u.interval < 1) {
@@ -156,7 +155,7 @@ std::vector<OutputSpec> update_infer(const OpCall& call) {
   return {{call.in[0].shape(), f32, 0}};
 }
 
-void update_cpu(const OpCall& call, std::span<Tensor> out) {
+void step_control_update_cpu(const OpCall& call, std::span<Tensor> out) {
   auto u = call.as<LossScaleUpdate>();
   float *state = out[0].host<float>(), good = state[1] + 1;
   if (state[2] != 0) {
@@ -169,7 +168,7 @@ void update_cpu(const OpCall& call, std::span<Tensor> out) {
   state[1] = good, state[2] = 0;
 }
 
-bool update_gpu(const OpCall& call, std::span<Tensor> out) {
+bool step_control_update_gpu(const OpCall& call, std::span<Tensor> out) {
   auto u = call.as<LossScaleUpdate>();
   gpu::Kernel(shaders::loss_scale, call)
       .read_write(out[0])
@@ -180,7 +179,7 @@ bool update_gpu(const OpCall& call, std::span<Tensor> out) {
   return true;
 }
 
-TensorList update_reference(const OpCall& call) {
+TensorList step_control_update_reference(const OpCall& call) {
   auto u = call.as<LossScaleUpdate>();
   Tensor scale = call.in[0].select(0, 0), good = call.in[0].select(0, 1) + 1.0, bad = call.in[0].select(0, 2) != 0.0;
   Tensor full = good >= static_cast<double>(u.interval), grown = scale * u.growth;
@@ -189,10 +188,10 @@ TensorList update_reference(const OpCall& call) {
 }
 
 const OpDef kUpdateLossScale = {.name = "update_loss_scale_",
-                                .infer = update_infer,
-                                .cpu = update_cpu,
-                                .gpu = update_gpu,
-                                .reference = update_reference};
+                                .infer = step_control_update_infer,
+                                .cpu = step_control_update_cpu,
+                                .gpu = step_control_update_gpu,
+                                .reference = step_control_update_reference};
 
 }  // namespace
 

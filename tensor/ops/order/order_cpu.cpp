@@ -86,7 +86,7 @@ void radix_sort(Pair* pairs, Pair* other, std::size_t n, int key_bits, std::int6
 /// may still fill; the bound then falls each time.
 /// @param flip all ones to sort descending
 template <typename Pair, typename T, typename Key>
-void select(const T* row, std::int64_t n, std::int64_t kept, Key flip, std::int64_t* order) {
+void order_cpu_select(const T* row, std::int64_t n, std::int64_t kept, Key flip, std::int64_t* order) {
   const std::int64_t block = std::clamp<std::int64_t>(n / (4 * kept), 8, 64), blocks = (n + block - 1) / block;
   const auto k = static_cast<std::size_t>(kept);
   cpu::Scratch<Key> least(static_cast<std::size_t>(2 * blocks));
@@ -129,7 +129,7 @@ void order_row(const T* row, std::int64_t n, bool descending, std::int64_t kept,
     return Pair(descending ? Key(~k) : k, i);
   };
   if (kept <= n / 8 || kept == 1) {
-    select<Pair>(row, n, kept, descending ? Key(~Key(0)) : Key(0), order);
+    order_cpu_select<Pair>(row, n, kept, descending ? Key(~Key(0)) : Key(0), order);
     return;
   }
   const auto count = static_cast<std::size_t>(n);

@@ -92,7 +92,7 @@ Tensor sort_long(const Rows& r, Tensor& keys) {
   return order;
 }
 
-void select(const Rows& r, std::int64_t kept, const Tensor& order) {
+void order_gpu_select(const Rows& r, std::int64_t kept, const Tensor& order) {
   Tensor candidates;
   for (std::int64_t n = r.n;;) {
     const std::int64_t tiles = (n + kTile - 1) / kTile;
@@ -122,7 +122,7 @@ SortedKeys order_gpu(const OpCall& call, const Tensor& x, bool descending, std::
   // Each run over the candidates must leave fewer of them.
   const bool few = x.dtype() != i64 && kept <= kMostSelected && kept <= n / 2 && n > kSelectFrom;
   if (few) {
-    select(r, kept, sorted.order);
+    order_gpu_select(r, kept, sorted.order);
   } else if (n <= (x.dtype() == i64 ? kTile / 2 : kTile)) {
     sort_short(r, kept, sorted.order, {});
   } else {

@@ -16,7 +16,7 @@ namespace {
 using pool::Window;
 using pool::Windows;
 
-std::vector<OutputSpec> infer(const OpCall& call) {
+std::vector<OutputSpec> max_pool_infer(const OpCall& call) {
   const Tensor& x = call.in[0];
   const auto windows = call.as<Windows>();
   if (!is_floating(x.dtype())) {
@@ -107,7 +107,7 @@ Tensor taken_at(const Tensor& g, const Tensor& indices) {
   return gather(flat, 1, indices.reshape({to[0], to[1] * to[2] * to[3], to[4]})).reshape(to);
 }
 
-TensorList vjp(const VjpCall& call) {
+TensorList max_pool_vjp(const VjpCall& call) {
   if (!call.grad[0].defined()) return {Tensor()};
   return {pool::max_pool_back(call.grad[0], detail::alias(call.out[1]), call.as<Windows>())};
 }
@@ -116,10 +116,10 @@ TensorList vjp_back(const VjpCall& call) {
 }
 
 const OpDef kMaxPool = {.name = "max_pool",
-                        .infer = infer,
+                        .infer = max_pool_infer,
                         .cpu = pool::max_pool_cpu,
                         .gpu = forward_gpu,
-                        .vjp = vjp,
+                        .vjp = max_pool_vjp,
                         .saved = Saved::outputs,
                         .saved_outputs = 0b10};
 const OpDef kMaxPoolBackward = {.name = "max_pool_backward",

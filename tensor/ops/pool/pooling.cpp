@@ -17,7 +17,7 @@ using pool::Windows;
 using resample::Map;
 using resample::Planes;
 
-constexpr std::int64_t kLargest = 1 << 30;  ///< kernels add two such numbers in 32 bits
+constexpr std::int64_t kPoolingLargest = 1 << 30;  ///< kernels add two such numbers in 32 bits
 
 /// One number for each spatial dimension. @param least the smallest one allowed
 Dims one_each(const char* op, const char* what, const Dims& given, int spatial, std::int64_t least) {
@@ -27,7 +27,7 @@ Dims one_each(const char* op, const char* what, const Dims& given, int spatial, 
   Dims all;
   for (int d = 0; d < spatial; ++d) {
     all.push_back(given[given.rank() == 1 ? 0 : d]);
-    if (all[d] < least || all[d] > kLargest)
+    if (all[d] < least || all[d] > kPoolingLargest)
       throw ShapeError(fmt::format("{}: {} is {}; each number must be from {} to 2^30", op, what, str(given), least));
   }
   return all;
@@ -54,7 +54,7 @@ struct Pooling {
             fmt::format("{}: padding {} exceeds half of kernel_size {}; windows could lie outside the input", op,
                         str(padding), str(kernel)));
       }
-      if (checked_product(kernel[i], dilation[i], op) > kLargest)
+      if (checked_product(kernel[i], dilation[i], op) > kPoolingLargest)
         throw ShapeError(
             fmt::format("{}: kernel_size {} times dilation {} exceeds 2^30", op, str(kernel), str(dilation)));
     }
@@ -69,7 +69,7 @@ struct Pooling {
       std::int64_t to = room < 0 && !ceil_mode ? 0 : (room + (ceil_mode ? stride[i] - 1 : 0)) / stride[i] + 1;
       if (room < 0 && ceil_mode) to = -room >= stride[i] ? 0 : 1;
       if (ceil_mode && (to - 1) * stride[i] >= from + padding[i]) --to;
-      if (from < 1 || to < 1 || from > kLargest) {
+      if (from < 1 || to < 1 || from > kPoolingLargest) {
         throw ShapeError(fmt::format(
             "{}: windows of {} (dilation {}) do not fit into {} elements with padding {}; the result would be empty",
             op, kernel[i], dilation[i], from, padding[i]));
@@ -91,7 +91,7 @@ Windows adaptive_windows(const char* op, const Planes& planes, const Dims& outpu
   for (int i = 0; i < spatial; ++i) {
     const int d = 3 - spatial + i;
     const std::int64_t from = planes.sizes()[static_cast<std::size_t>(d)], to = wanted[i] == -1 ? from : wanted[i];
-    if (from < 1 || from > kLargest)
+    if (from < 1 || from > kPoolingLargest)
       throw ShapeError(
           fmt::format("{}: the input has {} elements along a spatial dimension, at least 1 is needed", op, from));
     all.axes[d] = {static_cast<std::int32_t>(from), static_cast<std::int32_t>(to)};
@@ -137,7 +137,7 @@ Tensor max_unpool(const char* op, const Tensor& x, const Tensor& indices, int sp
     const std::int64_t least =
         checked_sum(checked_product(to - 1, pooling.stride[i], op), pooling.kernel[i] - 2 * pooling.padding[i], op);
     const std::int64_t from = output_size.empty() ? least : output_size[i];
-    if (to < 1 || from < 1 || from > kLargest || std::abs(from - least) >= pooling.stride[i] + (from == least)) {
+    if (to < 1 || from < 1 || from > kPoolingLargest || std::abs(from - least) >= pooling.stride[i] + (from == least)) {
       throw ShapeError(fmt::format("{}: output_size {} does not go with {}; dimension {} must be within {} ± {}", op,
                                    str(output_size), str(x.shape()), d, least, pooling.stride[i] - 1));
     }

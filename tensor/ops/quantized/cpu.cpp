@@ -9,10 +9,10 @@
 namespace etna::quantized {
 namespace {
 
-/// Rows of a table of blocks, decoded one by one.
-class Rows {
+/// EmbeddingRows of a table of blocks, decoded one by one.
+class EmbeddingRows {
  public:
-  Rows(const quant::BlockFormat& format, const Tensor& blocks, std::int64_t columns)
+  EmbeddingRows(const quant::BlockFormat& format, const Tensor& blocks, std::int64_t columns)
       : format_(format),
         blocks_(reinterpret_cast<const std::byte*>(blocks.host<std::uint8_t>())),
         columns_(columns),
@@ -41,7 +41,7 @@ class Rows {
 void dequantize_cpu(const OpCall& call, std::span<Tensor> out) {
   const auto a = call.as<TableAttrs>();
   if (out[0].numel() == 0) return;
-  const Rows table(quant::block_formats()[a.format], call.in[0], a.columns);
+  const EmbeddingRows table(quant::block_formats()[a.format], call.in[0], a.columns);
   cpu::parallel_for(a.rows, std::max<std::int64_t>(1, rows::kGrain / a.columns),
                     [&](std::int64_t begin, std::int64_t end) {
                       cpu::Scratch<float> row(static_cast<std::size_t>(a.columns));
@@ -56,7 +56,7 @@ void embedding_cpu(const OpCall& call, std::span<Tensor> out) {
   const auto a = call.as<TableAttrs>();
   const Tensor index = rows::checked_index(call.op.name, call.in[kIndices], a.rows);
   if (out[0].numel() == 0) return;
-  const Rows table(quant::block_formats()[a.format], call.in[kTable], a.columns);
+  const EmbeddingRows table(quant::block_formats()[a.format], call.in[kTable], a.columns);
   const std::int64_t* at = index.host<std::int64_t>();
   cpu::parallel_for(index.numel(), std::max<std::int64_t>(1, rows::kGrain / a.columns),
                     [&](std::int64_t begin, std::int64_t end) {

@@ -10,8 +10,8 @@
 namespace etna::quantized {
 namespace {
 
-constexpr std::uint32_t kNone = 99, kI2_S = 36, kI2_S_32 = 255, kIntegers = 256;
-constexpr std::int64_t kChunk = 16, kThreads = 128;
+constexpr std::uint32_t kQuantizedGpuNone = 99, kI2_S = 36, kI2_S_32 = 255, kIntegers = 256;
+constexpr std::int64_t kQuantizedGpuChunk = 16, kQuantizedGpuThreads = 128;
 
 /// Elements per store that suit rows of `columns` elements from `at` on.
 std::uint32_t store_width(const Pointer& at, std::int64_t columns, DType dtype) {
@@ -79,7 +79,7 @@ void decode_rows(const OpCall& call, const BlockMatrix& table, const Pointer& ta
                  const Tensor& index) {
   const std::int64_t rows = index.defined() ? index.numel() : table.rows;
   if (table.columns == 0) return;
-  const std::int64_t chunks = (table.columns + kChunk - 1) / kChunk;
+  const std::int64_t chunks = (table.columns + kQuantizedGpuChunk - 1) / kQuantizedGpuChunk;
   // Threads are numbered in 32 bits, so large tables take several dispatches.
   const std::int64_t most = std::max<std::int64_t>(1, (std::int64_t{1} << 31) / chunks);
   for (std::int64_t first = 0; first < rows; first += most) {
@@ -89,7 +89,7 @@ void decode_rows(const OpCall& call, const BlockMatrix& table, const Pointer& ta
     gpu::Kernel kernel(shaders::quantized_rows, call);
     kernel.on(y.device())
         .spec(table.format, table.aligned, gpu::u32(y.dtype()), store_width(to, table.columns, y.dtype()),
-              index.defined() ? gpu::u32(index.dtype()) : kNone)
+              index.defined() ? gpu::u32(index.dtype()) : kQuantizedGpuNone)
         .read(index.defined() ? table.at : table.from(first).at)
         .write(to);
     if (index.defined()) {
@@ -100,7 +100,7 @@ void decode_rows(const OpCall& call, const BlockMatrix& table, const Pointer& ta
     kernel.read(tail)
         .u32(count, table.columns, table.row_bytes)
         .u32(y_bytes, table.rows)
-        .dispatch(gpu::grid(count * chunks, kThreads));
+        .dispatch(gpu::grid(count * chunks, kQuantizedGpuThreads));
   }
 }
 

@@ -10,7 +10,7 @@ namespace etna::quantized {
 namespace {
 
 constexpr std::int64_t kStep = 128, kTileM = 32, kTileN = 64;
-constexpr std::uint32_t kThreads = 128;
+constexpr std::uint32_t kGpuBlocksThreads = 128;
 
 }  // namespace
 
@@ -22,8 +22,8 @@ bool has_block_gemm(const Tensor& x, const BlockMatrix& w) {
   const std::int64_t shared = (kTileM + kTileN) * (kStep + 8) * 2 + 256;
   // A subgroup owns half of a tile in both directions.
   return can.cooperative_matrix && shape != nullptr && shape->m <= kTileM / 2 && shape->n <= kTileN / 2 &&
-         4 * can.subgroup_size == kThreads && kThreads <= can.max_workgroup_size && shared <= can.shared_memory_bytes &&
-         !shaders::gemm_blocks_32_bf16.words.empty();
+         4 * can.subgroup_size == kGpuBlocksThreads && kGpuBlocksThreads <= can.max_workgroup_size &&
+         shared <= can.shared_memory_bytes && !shaders::gemm_blocks_32_bf16.words.empty();
 }
 
 void gemm_by_blocks(const OpCall& call, const Tensor& x, const BlockMatrix& w, const gemm::Epilogue& e,
@@ -51,7 +51,7 @@ void gemm_by_blocks(const OpCall& call, const Tensor& x, const BlockMatrix& w, c
   const std::int64_t most = std::max<std::int64_t>(1, k / kStep / 2);
   const std::int64_t split = std::clamp<std::int64_t>(3 * can.compute_units / tiles, 1, most);
   const gpu::MatrixShape* shape = gemm::coopmat_shape(can, bf16);
-  const std::uint32_t first[] = {kThreads}, last[] = {shape->m, shape->n, shape->k, w.format, w.aligned};
+  const std::uint32_t first[] = {kGpuBlocksThreads}, last[] = {shape->m, shape->n, shape->k, w.format, w.aligned};
   gemm::launch_tiled(call, p, {shaders::gemm_blocks_32_bf16, kTileM, kTileN, kStep, 8, first, last}, split);
 }
 

@@ -63,7 +63,7 @@ Tensor in_place(const Run& run, std::int64_t k, DType dtype) {
   return detail::make_view(run.blocks.storage(), run.blocks.device(), dtype, {run.rows, k}, {k, 1}, at / size);
 }
 
-std::uint32_t load_width(std::initializer_list<Tensor> all, std::int64_t columns) {
+std::uint32_t gpu_gemm_load_width(std::initializer_list<Tensor> all, std::int64_t columns) {
   for (std::uint32_t width : {4u, 2u}) {
     bool fits = columns % width == 0;
     for (const Tensor& x : all)
@@ -76,7 +76,7 @@ std::uint32_t load_width(std::initializer_list<Tensor> all, std::int64_t columns
 /// The norm in front, and the rounding to f16 or bf16, in one dispatch. @param x f32
 void normed(const OpCall& call, const Tensor& x, const Tensor& norm, double eps, const Rows& y) {
   gpu::Kernel(shaders::normed_rows, call)
-      .spec(y.x.dtype(), norm.dtype(), load_width({x, norm, y.x}, x.size(1)))
+      .spec(y.x.dtype(), norm.dtype(), gpu_gemm_load_width({x, norm, y.x}, x.size(1)))
       .read(x)
       .read(norm)
       .write(y.x)
@@ -118,7 +118,7 @@ void scaled(const OpCall& call, const Tensor& x, const Rows& y) {
   narrowed(call, x, largest, y);
 }
 
-Rows prepared(const OpCall& call, const Tensor& x, DType dtype) {
+Rows gpu_gemm_prepared(const OpCall& call, const Tensor& x, DType dtype) {
   const Tensor& norm = call.in[kNorm];
   const double eps = call.as<LinearAttrs>().eps;
   if (x.dtype() == f32 && dtype != f32 && x.numel() > 0) return rows_in_halves(call, x, norm, eps, dtype);
@@ -126,7 +126,7 @@ Rows prepared(const OpCall& call, const Tensor& x, DType dtype) {
 }
 
 /// y = gate(left half) ⊙ right half + residual, in slices whose elements 32 bits can number.
-void apply_gate(const OpCall& call, Gate gate, const Tensor& halves, const Tensor& residual, const Tensor& y) {
+void gpu_gemm_apply_gate(const OpCall& call, Gate gate, const Tensor& halves, const Tensor& residual, const Tensor& y) {
   const std::int64_t n = y.size(1), quads = (n + 3) / 4, most = std::max<std::int64_t>(1, (std::int64_t{1} << 30) / n);
   for (std::int64_t first = 0; first < y.size(0); first += most) {
     const std::int64_t rows = std::min(most, y.size(0) - first);
@@ -134,7 +134,7 @@ void apply_gate(const OpCall& call, Gate gate, const Tensor& halves, const Tenso
     const Tensor left = slice(halves), added = slice(residual), to = slice(y);
     gpu::Kernel(shaders::quantized_gate, call)
         .spec(gpu::u32(gate), gpu::u32(left.dtype()), added.defined() ? gpu::u32(added.dtype()) : 99u,
-              load_width({left, added, to}, n))
+              gpu_gemm_load_width({left, added, to}, n))
         .spec(to.dtype())
         .read(left)
         .read(added)
@@ -245,7 +245,7 @@ bool linear_by_gemm(const OpCall& call, Tensor& out) {
   for (int i = 0; i < a.weights; ++i)
     if (a.rows[i] != 0) formats.push_back(&a.block_format(i));
   const DType dtype = given.dtype() == f32 ? product_dtype(y.device(), given.numel(), formats) : given.dtype();
-  return linear_of_rows(call, a, prepared(call, given, dtype), given.dtype() == f32, y);
+  return linear_of_rows(call, a, gpu_gemm_prepared(call, given, dtype), given.dtype() == f32, y);
 }
 
 bool linear_of_rows(const OpCall& call, const LinearAttrs& a, const Rows& rows, bool wide, const Tensor& y,
@@ -265,7 +265,7 @@ bool linear_of_rows(const OpCall& call, const LinearAttrs& a, const Rows& rows, 
   }
   const Tensor products = empty({m, 2 * a.rows[0]}, {wide ? f32 : y.dtype(), y.device()});
   if (!multiply_rows(call, a, rows, {.bias = bias}, products)) return false;
-  apply_gate(call, a.gate, products, residual, y);
+  gpu_gemm_apply_gate(call, a.gate, products, residual, y);
   return true;
 }
 

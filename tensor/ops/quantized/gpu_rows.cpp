@@ -11,8 +11,8 @@
 namespace etna::quantized {
 namespace {
 
-constexpr std::uint32_t kNone = 99;
-constexpr std::int64_t kChunk = 16, kUnit = 64;  ///< elements that the kernels decode at once
+constexpr std::uint32_t kGpuRowsNone = 99;
+constexpr std::int64_t kGpuRowsChunk = 16, kUnit = 64;  ///< elements that the kernels decode at once
 /// Rows at most that products round for one another. With more, workgroups of 16 columns are too large for registers.
 constexpr std::int64_t kMostRounded = 2;
 /// Rows at most that products hand on in f16 or bf16. With more, gemms do not split k, and have nothing to add up.
@@ -20,10 +20,10 @@ constexpr std::int64_t kMostHalves = 32;
 
 thread_local int without_subgroups = 0, without_bytes = 0;
 
-std::uint32_t dtype_or_none(const Tensor& x) { return x.defined() ? gpu::u32(x.dtype()) : kNone; }
+std::uint32_t dtype_or_none(const Tensor& x) { return x.defined() ? gpu::u32(x.dtype()) : kGpuRowsNone; }
 
 /// Elements per load that suit x and the norm's weight.
-std::uint32_t load_width(const Tensor& x, const Tensor& norm, std::int64_t k) {
+std::uint32_t gpu_rows_load_width(const Tensor& x, const Tensor& norm, std::int64_t k) {
   for (std::uint32_t width : {4u, 2u}) {
     const auto fits = [&](const Tensor& t) {
       return !t.defined() || gpu::pointer(t).address % (width * item_size(t.dtype())) == 0;
@@ -34,7 +34,7 @@ std::uint32_t load_width(const Tensor& x, const Tensor& norm, std::int64_t k) {
 }
 
 /// How a weight's rows are dealt out.
-struct Tiling {
+struct GpuRowsTiling {
   std::int64_t threads;   ///< of a set, which share k
   std::int64_t rows;      ///< of a weight, of a set
   std::int64_t chunks;    ///< that a thread loads of each row before it multiplies
@@ -53,14 +53,15 @@ std::int64_t whole_subgroups(std::int64_t threads, std::int64_t most, const gpu:
 /// Threads that share k, so that all of them take at most `most` chunks in a round, and few idle in the last round.
 std::int64_t threads_for(std::int64_t k, std::int64_t chunks_per_thread, std::int64_t most,
                          const gpu::Capabilities& can) {
-  const std::int64_t chunks = std::max<std::int64_t>(1, (k + kChunk - 1) / kChunk), rounds = (chunks + most - 1) / most;
+  const std::int64_t chunks = std::max<std::int64_t>(1, (k + kGpuRowsChunk - 1) / kGpuRowsChunk),
+                     rounds = (chunks + most - 1) / most;
   const std::int64_t threads = (chunks + rounds * chunks_per_thread - 1) / (rounds * chunks_per_thread);
   return whole_subgroups(threads, most, can);
 }
 
 /// Of quantized_linear.comp. More rows where there are enough to fill the device nevertheless; codes are floats in
 /// registers, which bounds the rows of a format that takes long to decode. Tuned on an H200.
-Tiling tiling_of_floats(std::int64_t n, std::int64_t k, std::int64_t x_rows, bool plain, bool gate,
+GpuRowsTiling tiling_of_floats(std::int64_t n, std::int64_t k, std::int64_t x_rows, bool plain, bool gate,
                         const gpu::Capabilities& can) {
   const std::int64_t compute_units = can.compute_units;
   if (x_rows == 1 && plain && n / 8 >= 4 * compute_units) return {threads_for(k, 2, 128, can), 8, 1};
@@ -71,7 +72,7 @@ Tiling tiling_of_floats(std::int64_t n, std::int64_t k, std::int64_t x_rows, boo
 }
 
 /// Of the loop of quantized_linear.comp for aligned halves, whose chunks have eight elements. Tuned on an H200.
-Tiling tiling_of_halves(std::int64_t n, std::int64_t k, std::int64_t x_rows, bool gate, const gpu::Capabilities& can) {
+GpuRowsTiling tiling_of_halves(std::int64_t n, std::int64_t k, std::int64_t x_rows, bool gate, const gpu::Capabilities& can) {
   const std::int64_t eights = k / 8;
   if (x_rows == 1 && n / 4 >= 8 * static_cast<std::int64_t>(can.compute_units)) return {least_threads(can), 2, 2};
   const std::int64_t threads = whole_subgroups(eights / 2, 256, can);
@@ -79,13 +80,13 @@ Tiling tiling_of_halves(std::int64_t n, std::int64_t k, std::int64_t x_rows, boo
 }
 
 /// Of quantized_dot.comp. Tuned on an H200.
-Tiling tiling_of_bytes(std::int64_t k, std::int64_t x_rows, bool gate, const gpu::Capabilities& can) {
+GpuRowsTiling tiling_of_bytes(std::int64_t k, std::int64_t x_rows, bool gate, const gpu::Capabilities& can) {
   const std::int64_t threads = whole_subgroups(k / kUnit, 128, can);
   return {threads, x_rows <= 2 && !gate ? 2 : 1, 1};
 }
 
 /// The same where a workgroup owns as many results as are rounded together.
-Tiling tiling_of_rounded(std::int64_t x_rows, bool gate, const gpu::Capabilities& can) {
+GpuRowsTiling tiling_of_rounded(std::int64_t x_rows, bool gate, const gpu::Capabilities& can) {
   const std::int64_t threads = least_threads(can);
   const auto most = static_cast<std::int64_t>(std::min(can.max_workgroup_size, can.max_subgroups * can.subgroup_size));
   std::int64_t rows = gate && x_rows <= 2 ? 2 : 1;
@@ -106,7 +107,7 @@ bool multiplies_bytes(const LinearAttrs& a, const std::array<BlockMatrix, kMostW
 void record_rounding(const OpCall& call, const Tensor& x, const Tensor& norm, const Tensor& y, std::int64_t rows,
                      std::int64_t k) {
   gpu::Kernel(shaders::round_rows, call)
-      .spec(gpu::u32(x.dtype()), load_width(x, norm, k), dtype_or_none(norm))
+      .spec(gpu::u32(x.dtype()), gpu_rows_load_width(x, norm, k), dtype_or_none(norm))
       .read(x)
       .read(norm)
       .write(y)
@@ -146,7 +147,7 @@ struct RowsLaunch {
                        [](const BlockMatrix& w) { return (w.at.address | w.row_bytes) % 4 == 0; });
   }
 
-  void record(const OpCall& call, const gpu::Shader& shader, const Tiling& tiling, bool subgroups) const {
+  void record(const OpCall& call, const gpu::Shader& shader, const GpuRowsTiling& tiling, bool subgroups) const {
     const LinearAttrs& a = attrs;
     const auto& w = weights;
     const gpu::Capabilities& can = gpu::capabilities(y.device());
@@ -163,13 +164,14 @@ struct RowsLaunch {
                             : 8)
         .spec(w[0].format, w[1].format, w[2].format, w[0].aligned, w[1].aligned, w[2].aligned)
         .spec(gpu::u32(dtype), x_width,
-              !normed ? kNone
+              !normed ? kGpuRowsNone
               : bytes ? gpu::u32(f32)
                       : dtype_or_none(norm),
               dtype_or_none(bias))
         .spec(dtype_or_none(residual), gpu::u32(a.gate), gpu::u32(parts), gpu::u32(tiling.chunks))
         .spec(tiling.sets);
-    if (bytes) kernel.spec(rounded.defined(), rounded.defined() ? dtype_or_none(norm) : kNone, begins_at_words());
+    if (bytes)
+      kernel.spec(rounded.defined(), rounded.defined() ? dtype_or_none(norm) : kGpuRowsNone, begins_at_words());
     kernel.read(x).write(y).read(bias).read(norm).read(residual);
     for (const BlockMatrix& weight : w) kernel.read(weight.at);
     kernel.write(rounded).u32(x_rows, k);
@@ -205,7 +207,7 @@ void linear_rows(const OpCall& call, const Tensor& out) {
   launch.k = k;
   launch.normed = norm.defined() && k > 0;
   launch.dtype = x.dtype();
-  launch.x_width = load_width(x, norm, k);
+  launch.x_width = gpu_rows_load_width(x, norm, k);
   const std::int64_t x_rows = launch.x_rows <= 2 ? launch.x_rows : launch.x_rows <= 4 ? 4 : 8;
   const bool gate = a.gate != Gate::none, subgroups = has_subgroups(can);
   if (subgroups && multiplies_bytes(a, w, k, can)) {
@@ -221,8 +223,8 @@ void linear_rows(const OpCall& call, const Tensor& out) {
       halves = halves && w[i].aligned >= 16 && w[i].format == w[0].format && w[i].aligned == w[0].aligned &&
                (format.name == "F16" || format.name == "BF16");
     }
-    const Tiling tiling = halves ? tiling_of_halves(a.columns(), k, x_rows, gate, can)
-                                 : tiling_of_floats(a.columns(), k, x_rows, plain, gate, can);
+    const GpuRowsTiling tiling = halves ? tiling_of_halves(a.columns(), k, x_rows, gate, can)
+                                        : tiling_of_floats(a.columns(), k, x_rows, plain, gate, can);
     launch.record(call, subgroups ? shaders::quantized_linear : shaders::quantized_linear_shared, tiling, subgroups);
   }
   if (!same) Tensor(out).copy_(y);

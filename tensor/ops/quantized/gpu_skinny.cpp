@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 
+#include <etna/device/rounding.h>
 #include <etna/shaders/cubins.h>
 #include <etna/tensor/ops/matmul/gemm/epilogue.h>
 #include <etna/tensor/ops/matmul/gemm/variant.h>
@@ -34,10 +35,8 @@ const Format* format_of(std::uint32_t number) {
   return nullptr;
 }
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
 /// How the work is dealt out to blocks and their warps.
-struct Tiling {
+struct GpuSkinnyTiling {
   std::int64_t groups = 1, split_k = 1;  ///< of blocks
   std::int64_t k_warps = 1;              ///< warps of a block that share k
   std::int64_t stages = 2;
@@ -49,12 +48,12 @@ std::int64_t stage_bytes(const Format& f) { return kWarps * kTileRows * f.bytes;
 
 /// One block a multiprocessor. Too few rows of w for that: k is split among the warps of a block where the result is
 /// wanted at once, else among blocks, whose sums are added up together with what comes next.
-Tiling tiling_of(const Format& f, std::int64_t n, std::int64_t k, bool gate, bool may_split, std::int64_t units) {
+GpuSkinnyTiling tiling_of(const Format& f, std::int64_t n, std::int64_t k, bool gate, bool may_split, std::int64_t units) {
   const std::int64_t tiles = ceil_div(n, gate ? kTileRows / 2 : kTileRows), steps = k / f.step;
   const auto fits = [&](std::int64_t split) {
     return x_bytes(ceil_div(steps, split) * f.step) + 2 * stage_bytes(f) <= kSharedBytes;
   };
-  Tiling t;
+  GpuSkinnyTiling t;
   if (!gate && (may_split || !fits(1))) {
     t.split_k = std::clamp<std::int64_t>(units / ceil_div(tiles, kWarps), 1, steps);
     while (t.split_k < steps && !fits(t.split_k)) ++t.split_k;
@@ -110,7 +109,7 @@ void skinny_gemm(const OpCall& call, const Tensor& x, const BlockMatrix& w, Gate
   if (e.scale_by.defined()) p.scale_by = gpu::pointer(e.scale_by);
   p.sums = e.sums;
   const auto units = static_cast<std::int64_t>(gpu::capabilities(y.device()).compute_units);
-  const Tiling t = tiling_of(f, n, k, gate != Gate::none, e.sums != nullptr, units);
+  const GpuSkinnyTiling t = tiling_of(f, n, k, gate != Gate::none, e.sums != nullptr, units);
   const std::int64_t steps = k / f.step, steps_a_split = ceil_div(steps, t.split_k);
   const bool split = t.split_k > 1;
   if (largest != nullptr) *largest = empty({t.groups}, {i32, p.device});

@@ -38,7 +38,7 @@ TensorList halves_reference(const Tensor& x, const Tensor& norm, double eps, DTy
   return {(y / factor).to(f16), factor};
 }
 
-std::vector<OutputSpec> infer_rows(const OpCall& call) {
+std::vector<OutputSpec> half_rows_infer_rows(const OpCall& call) {
   const Tensor& x = call.in[kToRound];
   const DType dtype = call.as<HalfRowsAttrs>().dtype;
   if (!is_floating(x.dtype()))
@@ -47,14 +47,15 @@ std::vector<OutputSpec> infer_rows(const OpCall& call) {
   return {{x.shape(), dtype}, {Shape{dtype == f16 ? 1 : 0}, f32}};
 }
 
-TensorList rows_reference(const OpCall& call) {
+TensorList half_rows_reference(const OpCall& call) {
   const auto a = call.as<HalfRowsAttrs>();
   return halves_reference(call.in[kToRound].to(f32), call.in[kRoundNorm], a.eps, a.dtype);
 }
 
-const OpDef kHalfRows = {.name = "half_rows", .infer = infer_rows, .gpu = half_rows_gpu, .reference = rows_reference};
+const OpDef kHalfRows = {
+    .name = "half_rows", .infer = half_rows_infer_rows, .gpu = half_rows_gpu, .reference = half_rows_reference};
 
-std::vector<OutputSpec> infer_linear(const OpCall& call) {
+std::vector<OutputSpec> half_rows_infer_linear(const OpCall& call) {
   const auto a = call.as<HalfLinearAttrs>();
   const Tensor &x = call.in[kX], &bias = call.in[kBias], &residual = call.in[kResidual];
   const std::int64_t rows = x.size(0), columns = a.linear.columns();
@@ -74,7 +75,7 @@ std::vector<OutputSpec> infer_linear(const OpCall& call) {
   return out;
 }
 
-TensorList linear_reference(const OpCall& call) {
+TensorList half_rows_linear_reference(const OpCall& call) {
   const auto a = call.as<HalfLinearAttrs>();
   const Tensor& factor = call.in[static_cast<std::size_t>(kBlocks + a.linear.weights)];
   const Tensor x = factor.defined() ? call.in[kX].to(f32) * factor : call.in[kX].to(f32);
@@ -98,8 +99,10 @@ TensorList linear_reference(const OpCall& call) {
   return out;
 }
 
-const OpDef kHalfLinear = {
-    .name = "half_linear", .infer = infer_linear, .gpu = half_linear_gpu, .reference = linear_reference};
+const OpDef kHalfLinear = {.name = "half_linear",
+                           .infer = half_rows_infer_linear,
+                           .gpu = half_linear_gpu,
+                           .reference = half_rows_linear_reference};
 
 }  // namespace
 

@@ -55,10 +55,10 @@ struct Weight {
 };
 
 /// Rows of x rounded to codes of 8 bits; NaN and infinities make their scale NaN.
-class RoundedRows {
+class RoundedInput {
  public:
   /// @param round null where no weight needs it
-  RoundedRows(decltype(RowKernels::round_row) round, const float* x, std::int64_t rows, std::int64_t columns)
+  RoundedInput(decltype(RowKernels::round_row) round, const float* x, std::int64_t rows, std::int64_t columns)
       : groups_(static_cast<std::size_t>(round == nullptr ? 0 : rows * ((columns + kGroupSize - 1) / kGroupSize))) {
     view = {rows, groups_.data()};
     if (round == nullptr) return;
@@ -76,7 +76,7 @@ class RoundedRows {
 };
 
 /// g becomes gate(g) · u.
-void apply_gate(Gate gate, float* g, const float* u, std::int64_t n) {
+void linear_cpu_apply_gate(Gate gate, float* g, const float* u, std::int64_t n) {
   if (gate == Gate::relu_squared) {
     for (std::int64_t i = 0; i < n; ++i) g[i] = g[i] < 0 ? 0.0f : g[i] * g[i];
   } else {
@@ -116,7 +116,7 @@ class Epilogue {
     if (bias != nullptr) cpu::add_scaled(y, bias, 1, count);
     if (up != nullptr) {
       if (bias != nullptr) cpu::add_scaled(up, bias + attrs_.rows[0], 1, count);
-      apply_gate(attrs_.gate, y, up, count);
+      linear_cpu_apply_gate(attrs_.gate, y, up, count);
     }
     const std::int64_t at = m * columns_ + begin;
     if (residual_.defined()) {
@@ -226,7 +226,7 @@ class FewRows {
 
   const float* x_;
   std::int64_t rows_;
-  RoundedRows codes_;
+  RoundedInput codes_;
   std::array<Arranged, kMostWeights> arranged_;
   cpu::Scratch<std::byte> tables_;
 };
@@ -331,7 +331,7 @@ class ManyRows {
   }
 
   Tensor x_, rounded_;
-  std::optional<RoundedRows> codes_;
+  std::optional<RoundedInput> codes_;
   bool half_ = false;
 };
 
@@ -358,7 +358,7 @@ void by_reference(const OpCall& call, std::span<Tensor> out) {
 }
 
 /// x in f32, [rows, columns], normed where the call asks for it.
-Tensor prepared(const OpCall& call, const LinearAttrs& a) {
+Tensor linear_cpu_prepared(const OpCall& call, const LinearAttrs& a) {
   const Tensor& given = call.in[kX];
   const Tensor x = given.to(f32).contiguous().reshape({-1, given.size(-1)});
   return call.in[kNorm].defined() ? rms_norm(x, call.in[kNorm].to(f32), a.eps) : x;
@@ -377,7 +377,7 @@ void linear_cpu(const OpCall& call, std::span<Tensor> out) {
     known = known && (weights.back().plain() || weights.back().kernels->dot != nullptr);
   }
   if (!known) return by_reference(call, out);
-  const Tensor x = prepared(call, a);
+  const Tensor x = linear_cpu_prepared(call, a);
   Epilogue epilogue(call, a, out[0]);
   if (epilogue.rows() < kFewRows)
     few_rows(weights, a, x.host<float>(), epilogue);

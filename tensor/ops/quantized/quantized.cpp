@@ -14,37 +14,37 @@ namespace {
 
 using namespace quantized;
 
-void check_floating(const OpCall& call, const char* what, DType dtype) {
+void quantized_check_floating(const OpCall& call, const char* what, DType dtype) {
   if (!is_floating(dtype))
     throw DtypeError(fmt::format("{}: {} is {}; wanted a floating dtype", call.op.name, what, name(dtype)));
 }
 
 /// @param expected null where the shape is free
-void check_operand(const OpCall& call, const char* what, const Tensor& given, const Shape& expected) {
+void quantized_check_operand(const OpCall& call, const char* what, const Tensor& given, const Shape& expected) {
   if (!given.defined()) return;
-  check_floating(call, what, given.dtype());
+  quantized_check_floating(call, what, given.dtype());
   if (given.shape() != expected) {
     throw ShapeError(fmt::format("{}: {} is {}; wanted {}", call.op.name, what, str(given.shape()), str(expected)));
   }
 }
 
-std::vector<OutputSpec> infer_linear(const OpCall& call) {
+std::vector<OutputSpec> quantized_infer_linear(const OpCall& call) {
   const auto a = call.as<LinearAttrs>();
   const Tensor& x = call.in[kX];
-  check_floating(call, "x", x.dtype());
+  quantized_check_floating(call, "x", x.dtype());
   Shape shape = x.shape();
   shape.back() = a.columns();
-  check_operand(call, "the bias", call.in[kBias], {a.rows[0] + a.rows[1] + a.rows[2]});
-  check_operand(call, "the norm's weight", call.in[kNorm], {x.size(-1)});
-  check_operand(call, "the residual", call.in[kResidual], shape);
-  check_floating(call, "the result", a.dtype);
+  quantized_check_operand(call, "the bias", call.in[kBias], {a.rows[0] + a.rows[1] + a.rows[2]});
+  quantized_check_operand(call, "the norm's weight", call.in[kNorm], {x.size(-1)});
+  quantized_check_operand(call, "the residual", call.in[kResidual], shape);
+  quantized_check_floating(call, "the result", a.dtype);
   return {{shape, a.dtype}};
 }
 
 Tensor dequantized(const Tensor& blocks, const TableAttrs& a);
 
 /// In f64 where x is, so that tests may ask for it.
-TensorList linear_reference(const OpCall& call) {
+TensorList quantized_linear_reference(const OpCall& call) {
   const auto a = call.as<LinearAttrs>();
   const Tensor &given = call.in[kX], &bias = call.in[kBias], &residual = call.in[kResidual];
   const DType row = given.dtype() == f64 ? f64 : f32;
@@ -63,12 +63,12 @@ TensorList linear_reference(const OpCall& call) {
   return {y.to(a.dtype)};
 }
 
-const OpDef kLinear = {.name = "quantized_linear",
-                       .infer = infer_linear,
-                       .cpu = linear_cpu,
-                       .gpu = linear_gpu,
-                       .reference = linear_reference,
-                       .saved = Saved::inputs};
+const OpDef kQuantizedLinear = {.name = "quantized_linear",
+                                .infer = quantized_infer_linear,
+                                .cpu = linear_cpu,
+                                .gpu = linear_gpu,
+                                .reference = quantized_linear_reference,
+                                .saved = Saved::inputs};
 
 std::vector<OutputSpec> infer_embedding(const OpCall& call) {
   const auto a = call.as<TableAttrs>();
@@ -85,11 +85,11 @@ TensorList embedding_reference(const OpCall& call) {
   return {embedding(dequantized(call.in[kTable], call.as<TableAttrs>()), call.in[kIndices])};
 }
 
-const OpDef kEmbedding = {.name = "quantized_embedding",
-                          .infer = infer_embedding,
-                          .cpu = embedding_cpu,
-                          .gpu = embedding_gpu,
-                          .reference = embedding_reference};
+const OpDef kQuantizedEmbedding = {.name = "quantized_embedding",
+                                   .infer = infer_embedding,
+                                   .cpu = embedding_cpu,
+                                   .gpu = embedding_gpu,
+                                   .reference = embedding_reference};
 
 std::vector<OutputSpec> infer_dequantize(const OpCall& call) {
   const auto a = call.as<TableAttrs>();
@@ -159,7 +159,7 @@ Tensor quantized_linear(const Tensor& x, std::span<const QuantizedTensor> weight
   LinearAttrs a = linear_attrs(kName, x.shape(), weights, options.gate, in);
   a.dtype = options.dtype.value_or(x.dtype());
   a.eps = options.eps;
-  return apply(kLinear, in, Attrs::of(a))[0];
+  return apply(kQuantizedLinear, in, Attrs::of(a))[0];
 }
 
 Tensor quantized_linear(const Tensor& x, const QuantizedTensor& weight, const QuantizedLinearOptions& options) {
@@ -178,12 +178,12 @@ DType quantized_operand_dtype(Device device, std::int64_t rows, DType dtype, con
 Tensor quantized_embedding(const Tensor& indices, const QuantizedTensor& table, DType dtype) {
   detail::require_defined("quantized_embedding", indices);
   require_table("quantized_embedding", "the table", table);
-  return apply1(kEmbedding, {indices, table.blocks()},
+  return apply1(kQuantizedEmbedding, {indices, table.blocks()},
                 Attrs::of(TableAttrs{table.size(0), table.size(1), place_of(table.format()), dtype}));
 }
 
 std::span<const OpDef* const> ops_in_quantized() {
-  static const OpDef* const list[] = {&kDequantize, &kEmbedding, &kLinear};
+  static const OpDef* const list[] = {&kDequantize, &kQuantizedEmbedding, &kQuantizedLinear};
   return list;
 }
 

@@ -21,7 +21,7 @@ void check_blocks(const char* op, const char* what, std::int64_t columns) {
     throw ShapeError(fmt::format("{}: {} has {} columns; wanted a multiple of {}", op, what, columns, kRoundedBlock));
 }
 
-Tensor bytes_of(const Tensor& x) {
+Tensor rounded_rows_bytes_of(const Tensor& x) {
   const Tensor dense = x.contiguous();
   const auto size = static_cast<std::int64_t>(item_size(x.dtype()));
   return detail::make_view(dense.storage(), dense.device(), u8, {dense.numel() * size}, {1}, dense.offset() * size);
@@ -35,8 +35,9 @@ Tensor rounded_reference(const Tensor& x, const Tensor& norm) {
   const Tensor most = amax(abs(values), {-1}, true), scale = most / 127.0, inverse = 1.0 / scale;
   const Tensor some = logical_and(isfinite(most), isfinite(inverse));
   const Tensor codes = where(some, round(where(some, values, 0.0) * where(some, inverse, 1.0)), 0.0);
-  return cat({bytes_of(codes.to(i8)), bytes_of(where(isfinite(most), scale, zeros_like(scale) / 0.0)),
-              bytes_of(sum(square(given), {-1}))});
+  return cat({rounded_rows_bytes_of(codes.to(i8)),
+              rounded_rows_bytes_of(where(isfinite(most), scale, zeros_like(scale) / 0.0)),
+              rounded_rows_bytes_of(sum(square(given), {-1}))});
 }
 
 std::vector<OutputSpec> infer_round(const OpCall& call) {

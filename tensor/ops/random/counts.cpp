@@ -17,7 +17,7 @@ constexpr double kFew = 12;               ///< expected events up to which gaps 
 constexpr std::int64_t kGaps = 48;        ///< a Poisson number of mean 12 is larger with a probability of 1e-14
 constexpr std::int64_t kChunk = 1 << 18;  ///< elements whose gaps are in memory at once
 
-void require_floating(const char* op, const Tensor& x) {
+void counts_require_floating(const char* op, const Tensor& x) {
   detail::require_defined(op, x);
   if (!is_floating(x.dtype()))
     throw DtypeError(fmt::format("{}: the tensor holds {}, it must be floating", op, name(x.dtype())));
@@ -59,7 +59,7 @@ Tensor quantile_at_normal(const Tensor& mean, const Tensor& variance, const Tens
 }  // namespace
 
 Tensor poisson(const Tensor& rate) {
-  require_floating("poisson", rate);
+  counts_require_floating("poisson", rate);
   check_values("poisson", "a rate", rate, std::numeric_limits<double>::max());
   const GradMode off(false);
   const Tensor mean = rate.to(rate.dtype() == f64 ? f64 : f32);
@@ -70,8 +70,8 @@ Tensor poisson(const Tensor& rate) {
 }
 
 Tensor binomial(const Tensor& count, const Tensor& prob) {
-  require_floating("binomial", count);
-  require_floating("binomial", prob);
+  counts_require_floating("binomial", count);
+  counts_require_floating("binomial", prob);
   check_values("binomial", "a count", count, std::numeric_limits<double>::max());
   check_values("binomial", "a probability", prob, 1);
   const GradMode off(false);

@@ -13,7 +13,7 @@
 namespace etna {
 namespace {
 
-void require_floating(const char* op, const Tensor& x) {
+void distributions_require_floating(const char* op, const Tensor& x) {
   detail::require_defined(op, x);
   if (!is_floating(x.dtype())) {
     throw DtypeError(fmt::format("{}: the tensor holds {}, it must be floating", op, name(x.dtype())));
@@ -23,7 +23,7 @@ void require_floating(const char* op, const Tensor& x) {
 /// f64 numbers for f64 tensors, else f32: 16 bits are rounded once, at the end.
 TensorOptions drawn_for(const Tensor& x) { return {x.dtype() == f64 ? f64 : f32, x.device()}; }
 
-void require_probability(const char* op, double p) {
+void distributions_require_probability(const char* op, double p) {
   if (!(p >= 0 && p <= 1)) throw ShapeError(fmt::format("{}: p is {}, a probability lies in [0, 1]", op, p));
 }
 
@@ -32,7 +32,7 @@ bool readable(const Tensor& x) { return x.device().is_cpu() && !capturing(); }
 
 void require_probabilities(const char* op, const Tensor& p) {
   if (!readable(p)) return;
-  for (double value : p.to_vector<double>()) require_probability(op, value);
+  for (double value : p.to_vector<double>()) distributions_require_probability(op, value);
 }
 
 void require_deviation(const char* op, double std) {
@@ -64,7 +64,7 @@ Tensor drawn_with_replacement(const Tensor& weights, std::int64_t count) {
   return clamp(at, 0, static_cast<double>(classes - 1)).to(i64);
 }
 
-void check_weights(const Tensor& weights) {
+void distributions_check_weights(const Tensor& weights) {
   if (!readable(weights)) return;
   const std::vector<double> values = weights.to_vector<double>();
   const auto classes = static_cast<std::size_t>(weights.size(-1));
@@ -83,7 +83,7 @@ void check_weights(const Tensor& weights) {
 }  // namespace
 
 Tensor bernoulli(const Tensor& p) {
-  require_floating("bernoulli", p);
+  distributions_require_floating("bernoulli", p);
   require_probabilities("bernoulli", p);
   const GradMode off(false);
   const TensorOptions drawn = drawn_for(p);
@@ -91,15 +91,15 @@ Tensor bernoulli(const Tensor& p) {
 }
 
 Tensor bernoulli(const Tensor& x, double p) {
-  require_floating("bernoulli", x);
-  require_probability("bernoulli", p);
+  distributions_require_floating("bernoulli", x);
+  distributions_require_probability("bernoulli", p);
   const GradMode off(false);
   return lt(rand(x.shape(), drawn_for(x)), p).to(x.dtype());
 }
 
 Tensor normal(const Tensor& mean, const Tensor& std) {
-  require_floating("normal", mean);
-  require_floating("normal", std);
+  distributions_require_floating("normal", mean);
+  distributions_require_floating("normal", std);
   const GradMode off(false);
   const DType t = promote(mean.dtype(), std.dtype());
   const Shape shape = broadcast(mean.shape(), std.shape(), "normal");
@@ -108,14 +108,14 @@ Tensor normal(const Tensor& mean, const Tensor& std) {
 }
 
 Tensor normal(const Tensor& mean, double std) {
-  require_floating("normal", mean);
+  distributions_require_floating("normal", mean);
   require_deviation("normal", std);
   const GradMode off(false);
   return (randn(mean.shape(), drawn_for(mean)) * std + mean).to(mean.dtype());
 }
 
 Tensor normal(double mean, const Tensor& std) {
-  require_floating("normal", std);
+  distributions_require_floating("normal", std);
   const GradMode off(false);
   return (randn(std.shape(), drawn_for(std)) * std + mean).to(std.dtype());
 }
@@ -138,7 +138,7 @@ Tensor randperm(std::int64_t n, TensorOptions options) {
 }
 
 Tensor multinomial(const Tensor& weights, std::int64_t num_samples, bool replacement) {
-  require_floating("multinomial", weights);
+  distributions_require_floating("multinomial", weights);
   if (weights.dim() != 1 && weights.dim() != 2) {
     throw ShapeError(fmt::format("multinomial: the weights are {}, they must be [K] or [B, K]", str(weights.shape())));
   }
@@ -153,7 +153,7 @@ Tensor multinomial(const Tensor& weights, std::int64_t num_samples, bool replace
                     "classes",
                     num_samples, classes));
   }
-  check_weights(weights);
+  distributions_check_weights(weights);
   const GradMode off(false);
   const Tensor rows = (weights.dim() == 1 ? weights.unsqueeze(0) : weights).to(drawn_for(weights).dtype);
   // The classes that win a race of exponential clocks are a sample without replacement (Efraimidis & Spirakis 2006).
@@ -167,30 +167,30 @@ Tensor multinomial(const Tensor& weights, std::int64_t num_samples, bool replace
 }
 
 Tensor& Tensor::uniform_(double low, double high) {
-  require_floating("uniform_", *this);
+  distributions_require_floating("uniform_", *this);
   if (!(low <= high)) throw ShapeError(fmt::format("uniform_: [{}, {}) is no interval", low, high));
   return copy_(uniform_for(*this) * (high - low) + low);
 }
 
 Tensor& Tensor::normal_(double mean, double std) {
-  require_floating("normal_", *this);
+  distributions_require_floating("normal_", *this);
   require_deviation("normal_", std);
   return copy_(randn(shape(), drawn_for(*this)) * std + mean);
 }
 
 Tensor& Tensor::exponential_(double lambda) {
-  require_floating("exponential_", *this);
+  distributions_require_floating("exponential_", *this);
   if (!(lambda > 0)) throw ShapeError(fmt::format("exponential_: lambda is {}, it must be positive", lambda));
   return copy_(detail::standard_exponential(shape(), drawn_for(*this)) * (1 / lambda));
 }
 
 Tensor& Tensor::bernoulli_(double p) {
-  require_floating("bernoulli_", *this);
+  distributions_require_floating("bernoulli_", *this);
   return copy_(bernoulli(*this, p));
 }
 
 Tensor& Tensor::bernoulli_(const Tensor& p) {
-  require_floating("bernoulli_", *this);
+  distributions_require_floating("bernoulli_", *this);
   return copy_(bernoulli(p.expand(shape())));
 }
 

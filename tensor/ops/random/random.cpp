@@ -98,9 +98,9 @@ void each_element(Stream stream, std::int64_t n, const Put& put) {
 }
 
 __extension__ typedef unsigned __int128 Wide;
-std::uint64_t wide(const std::uint32_t* words) { return words[0] | static_cast<std::uint64_t>(words[1]) << 32; }
+std::uint64_t random_wide(const std::uint32_t* words) { return words[0] | static_cast<std::uint64_t>(words[1]) << 32; }
 
-enum class Kind : std::uint32_t { uniform, normal, integer, exponential };
+enum class RandomKind : std::uint32_t { uniform, normal, integer, exponential };
 
 /// Integers [low, low + size).
 struct Interval {
@@ -110,7 +110,7 @@ struct Interval {
 
 struct FillAttrs {
   Stream stream;
-  Kind kind;
+  RandomKind kind;
   Interval interval;
 };
 
@@ -144,7 +144,7 @@ gpu::Kernel kernel(const gpu::Shader& shader, const OpCall& call, const Tensor& 
 bool fill_gpu(const OpCall& call, std::span<Tensor> out) {
   auto [stream, kind, interval] = call.as<FillAttrs>();
   Tensor& y = out[0];
-  const bool two_words = kind == Kind::integer || (kind == Kind::uniform && y.dtype() == f64);
+  const bool two_words = kind == RandomKind::integer || (kind == RandomKind::uniform && y.dtype() == f64);
   kernel(shaders::random_fill, call, {}, y, stream, call.in[0])
       .spec(y.dtype(), kind)
       .u64(static_cast<std::uint64_t>(interval.low))
@@ -157,7 +157,7 @@ bool fill_gpu(const OpCall& call, std::span<Tensor> out) {
 
 void fill_cpu(const OpCall& call, std::span<Tensor> out) {
   const auto& attrs = call.as<FillAttrs>();
-  const Kind kind = attrs.kind;
+  const RandomKind kind = attrs.kind;
   const Interval interval = attrs.interval;
   const Stream stream = stream_of(call.in[0], attrs.stream);
   Tensor& y = out[0];
@@ -170,22 +170,22 @@ void fill_cpu(const OpCall& call, std::span<Tensor> out) {
       else
         return static_cast<T>(value);
     };
-    if (kind == Kind::integer) {
+    if (kind == RandomKind::integer) {
       const auto low = static_cast<std::uint64_t>(interval.low), size = interval.size;
       each_element<2>(stream, y.numel(), [&](std::int64_t i, const std::uint32_t* words) {
-        auto picked = static_cast<std::uint64_t>(static_cast<Wide>(wide(words)) * size >> 64);
+        auto picked = static_cast<std::uint64_t>(static_cast<Wide>(random_wide(words)) * size >> 64);
         to[i] = convert(static_cast<std::int64_t>(low + picked));
       });
-    } else if (kind == Kind::normal) {
+    } else if (kind == RandomKind::normal) {
       each_element<1>(stream, y.numel(),
                       [&](std::int64_t i, const std::uint32_t* words) { to[i] = convert(standard_normal(*words)); });
-    } else if (kind == Kind::exponential) {
+    } else if (kind == RandomKind::exponential) {
       each_element<1>(stream, y.numel(), [&](std::int64_t i, const std::uint32_t* words) {
         to[i] = convert(standard_exponential(*words));
       });
     } else if (y.dtype() == f64) {
       each_element<2>(stream, y.numel(), [&](std::int64_t i, const std::uint32_t* words) {
-        to[i] = convert(static_cast<double>(wide(words) >> 11) * 0x1p-53);
+        to[i] = convert(static_cast<double>(random_wide(words) >> 11) * 0x1p-53);
       });
     } else {
       // Keeps only as many bits as the type's significand holds, so that rounding never reaches 1.
@@ -201,10 +201,11 @@ void fill_cpu(const OpCall& call, std::span<Tensor> out) {
 /// The op behind the functions below; not in all_ops(), since they take no tensors.
 const OpDef kRandom = {.name = "random", .cpu = fill_cpu, .gpu = fill_gpu};
 
-Tensor filled(const char* op, Kind kind, const Shape& shape, TensorOptions options, Interval interval = {}) {
-  if (kind == Kind::integer ? !is_integral(options.dtype) : !is_floating(options.dtype)) {
+Tensor random_filled(const char* op, RandomKind kind, const Shape& shape, TensorOptions options,
+                     Interval interval = {}) {
+  if (kind == RandomKind::integer ? !is_integral(options.dtype) : !is_floating(options.dtype)) {
     throw DtypeError(fmt::format("{}: {} was asked for; it makes {} numbers", op, name(options.dtype),
-                                 kind == Kind::integer ? "integer" : "floating"));
+                                 kind == RandomKind::integer ? "integer" : "floating"));
   }
   Tensor y = detail::empty(op, shape, options);
   if (y.numel() > std::int64_t{0x7fffffff})
@@ -323,11 +324,11 @@ std::uint64_t current_seed() {
   return generator().next.seed;
 }
 
-Tensor rand(Shape shape, TensorOptions options) { return filled("rand", Kind::uniform, shape, options); }
-Tensor randn(Shape shape, TensorOptions options) { return filled("randn", Kind::normal, shape, options); }
+Tensor rand(Shape shape, TensorOptions options) { return random_filled("rand", RandomKind::uniform, shape, options); }
+Tensor randn(Shape shape, TensorOptions options) { return random_filled("randn", RandomKind::normal, shape, options); }
 
 Tensor detail::standard_exponential(const Shape& shape, TensorOptions options) {
-  return filled("exponential", Kind::exponential, shape, options);
+  return random_filled("exponential", RandomKind::exponential, shape, options);
 }
 
 Tensor randint(std::int64_t low, std::int64_t high, Shape shape, TensorOptions options) {
@@ -343,8 +344,8 @@ Tensor randint(std::int64_t low, std::int64_t high, Shape shape, TensorOptions o
     if (low < least || high - 1 > most)
       throw DtypeError(fmt::format("randint: {} does not hold all of [{}, {})", name(options.dtype), low, high));
   }
-  return filled("randint", Kind::integer, shape, options,
-                {low, static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low)});
+  return random_filled("randint", RandomKind::integer, shape, options,
+                       {low, static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low)});
 }
 
 Tensor dropout(const Tensor& x, double p, bool training) {

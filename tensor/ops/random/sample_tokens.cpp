@@ -20,7 +20,7 @@
 namespace etna {
 namespace {
 
-enum In { kLogits, kNumbers, kSeeds, kDraws, kCounts, kBias };
+enum SampleTokensIn { kLogits, kNumbers, kSeeds, kDraws, kCounts, kBias };
 
 void check_shape(const OpCall& call, const char* what, const Tensor& x, const Shape& shape, DType dtype) {
   if (!x.defined()) return;
@@ -30,7 +30,7 @@ void check_shape(const OpCall& call, const char* what, const Tensor& x, const Sh
   }
 }
 
-std::vector<OutputSpec> infer(const OpCall& call) {
+std::vector<OutputSpec> sample_tokens_infer(const OpCall& call) {
   const Tensor& logits = call.in[kLogits];
   if (!is_floating(logits.dtype()))
     throw DtypeError(fmt::format("{}: logits are {}; wanted a floating dtype", call.op.name, name(logits.dtype())));
@@ -49,9 +49,9 @@ std::vector<OutputSpec> infer(const OpCall& call) {
 }
 
 /// The candidates of a row, and how they are narrowed.
-class Row {
+class SampleTokensRow {
  public:
-  explicit Row(std::int64_t size) : logits_(static_cast<std::size_t>(size)), weights_(logits_.size()) {}
+  explicit SampleTokensRow(std::int64_t size) : logits_(static_cast<std::size_t>(size)), weights_(logits_.size()) {}
 
   std::vector<float>& logits() { return logits_; }
 
@@ -166,13 +166,13 @@ std::uint32_t word_of(const std::int32_t* seed, std::int32_t draw) {
   return philox::block({bits, static_cast<std::uint32_t>(draw)}, 0)[0];
 }
 
-void cpu(const OpCall& call, std::span<Tensor> out) {
+void sample_tokens_cpu(const OpCall& call, std::span<Tensor> out) {
   const Tensor logits = call.in[kLogits].contiguous(), numbers = call.in[kNumbers].contiguous(),
                seeds = call.in[kSeeds].contiguous(), draws = call.in[kDraws].contiguous();
   const Tensor bias = call.in[kBias].defined() ? call.in[kBias].contiguous() : Tensor();
   const std::int64_t size = logits.size(1);
   cpu::parallel_for(logits.size(0), 1, [&](std::int64_t begin, std::int64_t end) {
-    Row row(size);
+    SampleTokensRow row(size);
     for (std::int64_t b = begin; b < end; ++b) {
       float* values = row.logits().data();
       const float* of = numbers.host<float>() + b * kSamplingNumbers;
@@ -189,11 +189,11 @@ void cpu(const OpCall& call, std::span<Tensor> out) {
   });
 }
 
-bool on_gpu(const OpCall& call, std::span<Tensor> out) {
+bool sample_tokens_on_gpu(const OpCall& call, std::span<Tensor> out) {
   const Tensor& logits = call.in[kLogits];
   if (logits.dtype() == f64) return false;
   if (logits.size(0) == 0) return true;
-  const auto dense = [&](In i) { return call.in[i].defined() ? call.in[i].contiguous() : Tensor(); };
+  const auto dense = [&](SampleTokensIn i) { return call.in[i].defined() ? call.in[i].contiguous() : Tensor(); };
   const Tensor rows = logits.contiguous();
   const Tensor values = empty(logits.shape(), {f32, logits.device()});
   gpu::Kernel(shaders::sample_tokens, call)
@@ -211,11 +211,15 @@ bool on_gpu(const OpCall& call, std::span<Tensor> out) {
   return true;
 }
 
-TensorList no_gradient(const VjpCall& call) {
+TensorList sample_tokens_no_gradient(const VjpCall& call) {
   throw Error(fmt::format("{} is not differentiable: tokens are whole numbers", call.op.name));
 }
 
-const OpDef kSampleTokens = {.name = "sample_tokens", .infer = infer, .cpu = cpu, .gpu = on_gpu, .vjp = no_gradient};
+const OpDef kSampleTokens = {.name = "sample_tokens",
+                             .infer = sample_tokens_infer,
+                             .cpu = sample_tokens_cpu,
+                             .gpu = sample_tokens_on_gpu,
+                             .vjp = sample_tokens_no_gradient};
 
 }  // namespace
 

@@ -11,11 +11,11 @@
 namespace etna {
 namespace {
 
-void require_probability(const char* op, double p) {
+void stochastic_require_probability(const char* op, double p) {
   if (!(p >= 0 && p <= 1)) throw ShapeError(fmt::format("{}: p is {}, a probability lies in [0, 1]", op, p));
 }
 
-void require_floating(const char* op, const Tensor& x) {
+void stochastic_require_floating(const char* op, const Tensor& x) {
   detail::require_defined(op, x);
   if (!is_floating(x.dtype()))
     throw DtypeError(fmt::format("{}: the input is {}, it must be floating", op, name(x.dtype())));
@@ -30,8 +30,8 @@ Shape channels_of(const Tensor& x, int kept) {
 
 /// @param ranks of inputs that are taken, and whether the shorter one lacks the batch
 Tensor channel_dropout(const char* op, const Tensor& x, double p, bool training, int shorter, bool unbatched) {
-  require_floating(op, x);
-  require_probability(op, p);
+  stochastic_require_floating(op, x);
+  stochastic_require_probability(op, p);
   if (x.dim() != shorter && x.dim() != shorter + 1) {
     throw ShapeError(fmt::format("{}: x is {}; wanted {} or {} dimensions", op, str(x.shape()), shorter, shorter + 1));
   }
@@ -66,8 +66,8 @@ Tensor dropout3d(const Tensor& x, double p, bool training) {
 }
 
 Tensor locked_dropout(const Tensor& x, double p, bool training, std::int64_t dim) {
-  require_floating("locked_dropout", x);
-  require_probability("locked_dropout", p);
+  stochastic_require_floating("locked_dropout", x);
+  stochastic_require_probability("locked_dropout", p);
   Shape mask = x.shape();
   mask[wrap_dim(dim, x.dim(), "locked_dropout")] = 1;
   if (!training || p == 0) return x;
@@ -75,8 +75,8 @@ Tensor locked_dropout(const Tensor& x, double p, bool training, std::int64_t dim
 }
 
 Tensor embedding_dropout(const Tensor& index, const Tensor& weight, double p, bool training) {
-  require_floating("embedding_dropout", weight);
-  require_probability("embedding_dropout", p);
+  stochastic_require_floating("embedding_dropout", weight);
+  stochastic_require_probability("embedding_dropout", p);
   const Tensor rows = embedding(weight, index);
   if (!training || p == 0) return rows;
   const Tensor kept = dropout(ones({weight.size(0), 1}, {weight.dtype(), weight.device()}), p);
@@ -84,14 +84,14 @@ Tensor embedding_dropout(const Tensor& index, const Tensor& weight, double p, bo
 }
 
 Tensor alpha_dropout(const Tensor& x, double p, bool training) {
-  require_floating("alpha_dropout", x);
-  require_probability("alpha_dropout", p);
+  stochastic_require_floating("alpha_dropout", x);
+  stochastic_require_probability("alpha_dropout", p);
   return training && p > 0 ? dropout_for_selu(x, x.shape(), p) : x;
 }
 
 Tensor feature_alpha_dropout(const Tensor& x, double p, bool training) {
-  require_floating("feature_alpha_dropout", x);
-  require_probability("feature_alpha_dropout", p);
+  stochastic_require_floating("feature_alpha_dropout", x);
+  stochastic_require_probability("feature_alpha_dropout", p);
   if (x.dim() < 2) {
     throw ShapeError(fmt::format("feature_alpha_dropout: x is {}; wanted [N, C, ...]", str(x.shape())));
   }
@@ -99,7 +99,7 @@ Tensor feature_alpha_dropout(const Tensor& x, double p, bool training) {
 }
 
 Tensor gumbel_softmax(const Tensor& logits, double tau, bool hard, std::int64_t dim) {
-  require_floating("gumbel_softmax", logits);
+  stochastic_require_floating("gumbel_softmax", logits);
   if (!(tau > 0)) throw Error(fmt::format("gumbel_softmax: tau is {}, it must be positive", tau));
   const int along = wrap_dim(dim, logits.dim(), "gumbel_softmax");
   const bool half = item_size(logits.dtype()) == 2;

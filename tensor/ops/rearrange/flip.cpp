@@ -17,7 +17,7 @@ struct FlipAttrs {
   Dims dims;  ///< at least one
 };
 
-std::vector<OutputSpec> infer(const OpCall& call) { return {{call.in[0].shape(), call.in[0].dtype()}}; }
+std::vector<OutputSpec> flip_infer(const OpCall& call) { return {{call.in[0].shape(), call.in[0].dtype()}}; }
 
 /// x's strides with signs, and the offset of the first element of the result.
 struct Reversed {
@@ -32,7 +32,7 @@ struct Reversed {
   }
 };
 
-void cpu(const OpCall& call, std::span<Tensor> out) {
+void flip_cpu(const OpCall& call, std::span<Tensor> out) {
   const Tensor& x = call.in[0];
   if (x.numel() == 0) return;
   const Reversed from(x, call.as<FlipAttrs>().dims);
@@ -73,9 +73,9 @@ bool gpu(const OpCall& call, std::span<Tensor> out) {
   return true;
 }
 
-TensorList vjp(const VjpCall& call) { return {flip(call.grad[0], call.as<FlipAttrs>().dims)}; }
+TensorList flip_vjp(const VjpCall& call) { return {flip(call.grad[0], call.as<FlipAttrs>().dims)}; }
 
-const OpDef kFlip = {.name = "flip", .infer = infer, .cpu = cpu, .gpu = gpu, .vjp = vjp};
+const OpDef kFlip = {.name = "flip", .infer = flip_infer, .cpu = flip_cpu, .gpu = gpu, .vjp = flip_vjp};
 
 }  // namespace
 

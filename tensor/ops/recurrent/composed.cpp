@@ -23,7 +23,8 @@ struct Step {
   Tensor h, c, saved;
 };
 
-Step step(RecurrentMode mode, const Tensor& input, const Tensor& hidden, const Tensor& h, const Tensor& c) {
+Step recurrent_composed_step(RecurrentMode mode, const Tensor& input, const Tensor& hidden, const Tensor& h,
+                             const Tensor& c) {
   if (mode == RecurrentMode::rnn_tanh) return {tanh(input + hidden), {}, {}};
   if (mode == RecurrentMode::rnn_relu) return {relu(input + hidden), {}, {}};
   if (mode == RecurrentMode::gru) {
@@ -87,7 +88,7 @@ TensorList composed(const OpCall& call) {
     const std::int64_t at = step_at(i, steps, a.reverse);
     const auto slot = static_cast<std::size_t>(at);
     const Tensor valid = valid_at(lengths, at);
-    const Step y = step(a.mode, gates.select(0, at), linear(h, weight, bias), h, c);
+    const Step y = recurrent_composed_step(a.mode, gates.select(0, at), linear(h, weight, bias), h, c);
     states[slot] = h = pick(valid, y.h, h);
     if (c.defined()) cells[slot] = c = pick(valid, y.c, c);
     if (y.saved.defined()) saved[slot] = or_zero(valid, y.saved);

@@ -218,7 +218,8 @@ RecurrentLayer layer(const Tensor& given, const RecurrentState& state, const Rec
 }
 
 /// One step; adds the dimensions of time and, where missing, of the batch.
-RecurrentState step(const Tensor& x, const RecurrentState& state, const RecurrentWeights& w, RecurrentMode mode) {
+RecurrentState cell_step(const Tensor& x, const RecurrentState& state, const RecurrentWeights& w,
+                              RecurrentMode mode) {
   const char* name = name_of(mode);
   detail::require_defined(name, x);
   if (x.dim() != 1 && x.dim() != 2) {
@@ -251,16 +252,16 @@ RecurrentLayer recurrent_layer(const Tensor& x, const RecurrentState& state, con
 }
 
 Tensor rnn_tanh_cell(const Tensor& x, const Tensor& h, const RecurrentWeights& weights) {
-  return recurrent::step(x, {h, {}}, weights, RecurrentMode::rnn_tanh).h;
+  return recurrent::cell_step(x, {h, {}}, weights, RecurrentMode::rnn_tanh).h;
 }
 Tensor rnn_relu_cell(const Tensor& x, const Tensor& h, const RecurrentWeights& weights) {
-  return recurrent::step(x, {h, {}}, weights, RecurrentMode::rnn_relu).h;
+  return recurrent::cell_step(x, {h, {}}, weights, RecurrentMode::rnn_relu).h;
 }
 Tensor gru_cell(const Tensor& x, const Tensor& h, const RecurrentWeights& weights) {
-  return recurrent::step(x, {h, {}}, weights, RecurrentMode::gru).h;
+  return recurrent::cell_step(x, {h, {}}, weights, RecurrentMode::gru).h;
 }
 RecurrentState lstm_cell(const Tensor& x, const RecurrentState& state, const RecurrentWeights& weights) {
-  return recurrent::step(x, state, weights, RecurrentMode::lstm);
+  return recurrent::cell_step(x, state, weights, RecurrentMode::lstm);
 }
 
 std::span<const OpDef* const> ops_in_recurrent() {

@@ -17,7 +17,7 @@ namespace etna::recurrent {
 namespace {
 
 /// x as a contiguous tensor of the compute type.
-Tensor dense(const Tensor& x, DType row) { return x.defined() ? x.to(row).contiguous() : x; }
+Tensor recurrent_cpu_dense(const Tensor& x, DType row) { return x.defined() ? x.to(row).contiguous() : x; }
 /// Where to compute an output: itself, or another tensor of the compute type.
 Tensor target(const Tensor& x, DType row) { return !x.defined() || x.dtype() == row ? x : empty(x.shape(), row); }
 void round_into(const Tensor& from, const Tensor& to) {
@@ -55,7 +55,7 @@ const S* weight_data(const Tensor& weight) {
 }
 template <typename T, typename S>
 Tensor dense_weight(const Tensor& weight) {
-  return sizeof(S) == 2 ? weight.contiguous() : dense(weight, dtype_of<T>());
+  return sizeof(S) == 2 ? weight.contiguous() : recurrent_cpu_dense(weight, dtype_of<T>());
 }
 
 /// The units of one panel in one step, with everything a step reads and writes. Rows are of the batch.
@@ -173,8 +173,9 @@ template <typename T, typename S>
 void forward(const OpCall& call, const Outputs& out) {
   const auto a = call.as<Attributes>();
   const DType row = dtype_of<T>();
-  const Tensor gates = dense(call.in[kGates], row), weight = dense_weight<T, S>(call.in[kWeight]);
-  const Tensor bias = dense(call.in[kBias], row), h0 = dense(call.in[kH0], row), c0 = dense(call.in[kC0], row);
+  const Tensor gates = recurrent_cpu_dense(call.in[kGates], row), weight = dense_weight<T, S>(call.in[kWeight]);
+  const Tensor bias = recurrent_cpu_dense(call.in[kBias], row), h0 = recurrent_cpu_dense(call.in[kH0], row),
+               c0 = recurrent_cpu_dense(call.in[kC0], row);
   const Outputs to = [&] {
     Outputs o;
     o.states = target(out.states, row), o.cells = target(out.cells, row), o.saved = target(out.saved, row);
@@ -342,7 +343,8 @@ void backward(const OpCall& call, const Gradients& out) {
   const DType row = dtype_of<T>();
   TensorList in;
   for (int i = 0; i < kBackwardInputs; ++i)
-    in.push_back(i == kSteps || i == kHiddenWeight ? Tensor() : dense(call.in[static_cast<std::size_t>(i)], row));
+    in.push_back(i == kSteps || i == kHiddenWeight ? Tensor()
+                                                   : recurrent_cpu_dense(call.in[static_cast<std::size_t>(i)], row));
   Gradients to;
   to.gates = target(out.gates, row), to.hidden = target(out.hidden, row);
   to.h0 = target(out.h0, row), to.c0 = target(out.c0, row);

@@ -11,7 +11,7 @@ namespace {
 constexpr std::uint32_t kNone = 99;
 
 Tensor at_step(const Tensor& x, std::int64_t t) { return x.defined() ? x.select(0, t) : x; }
-Tensor dense(const Tensor& x) { return x.defined() ? x.contiguous() : x; }
+Tensor recurrent_gpu_dense(const Tensor& x) { return x.defined() ? x.contiguous() : x; }
 
 /// Sizes whose rows do not start at multiples of 16 bytes, and are worth it, are copied once for all steps: gemms read
 /// aligned rows with wide loads.
@@ -35,9 +35,9 @@ bool gpu_forward(const OpCall& call, std::span<Tensor> out) {
   if (t == f64) return false;
   if (to.states.numel() == 0) return true;
   const std::int64_t pitch = pitch_of(to.states.size(2));
-  const Tensor gates = dense(call.in[kGates]), lengths = dense(call.in[kLengths]);
+  const Tensor gates = recurrent_gpu_dense(call.in[kGates]), lengths = recurrent_gpu_dense(call.in[kLengths]);
   const Tensor weight = with_pitch(call.in[kWeight], pitch).t();
-  Tensor h = dense(call.in[kH0]), c = dense(call.in[kC0]);
+  Tensor h = recurrent_gpu_dense(call.in[kH0]), c = recurrent_gpu_dense(call.in[kC0]);
   const std::int64_t steps = gates.size(0), batch = gates.size(1), units = to.states.size(2);
   Tensor product = empty({batch, gates.size(2)}, {f32, gates.device()});
   const Tensor aligned = pitch == 0 ? Tensor() : with_pitch(h, pitch);
@@ -69,10 +69,13 @@ bool gpu_backward(const OpCall& call, std::span<Tensor> out) {
   const DType t = to.gates.dtype();
   if (t == f64) return false;
   if (to.gates.numel() == 0) return true;
-  const Tensor states = dense(call.in[kStates]), cells = dense(call.in[kCells]), saved = dense(call.in[kSaved]);
-  const Tensor h0 = dense(call.in[kInitialH]), c0 = dense(call.in[kInitialC]), lengths = dense(call.in[kSteps]);
-  const Tensor states_grad = dense(call.in[kStatesGrad]), cells_grad = dense(call.in[kCellsGrad]);
-  const Tensor saved_grad = dense(call.in[kSavedGrad]);
+  const Tensor states = recurrent_gpu_dense(call.in[kStates]), cells = recurrent_gpu_dense(call.in[kCells]),
+               saved = recurrent_gpu_dense(call.in[kSaved]);
+  const Tensor h0 = recurrent_gpu_dense(call.in[kInitialH]), c0 = recurrent_gpu_dense(call.in[kInitialC]),
+               lengths = recurrent_gpu_dense(call.in[kSteps]);
+  const Tensor states_grad = recurrent_gpu_dense(call.in[kStatesGrad]),
+               cells_grad = recurrent_gpu_dense(call.in[kCellsGrad]);
+  const Tensor saved_grad = recurrent_gpu_dense(call.in[kSavedGrad]);
   const Tensor weight = with_pitch(call.in[kHiddenWeight], pitch_of(states.size(2)));
   const std::int64_t steps = states.size(0), batch = states.size(1), units = states.size(2);
   const bool gru = a.mode == RecurrentMode::gru, lstm = a.mode == RecurrentMode::lstm;

@@ -7,8 +7,8 @@
 namespace etna::reduce {
 namespace {
 
-constexpr std::int64_t kColumns = 128;  ///< per workgroup
-constexpr std::int64_t kRows = 64;      ///< per chunk, at least: eight per thread
+constexpr std::int64_t kColumnSumsColumns = 128;  ///< per workgroup
+constexpr std::int64_t kRows = 64;                ///< per chunk, at least: eight per thread
 
 /// Elements that can be loaded at once from every row.
 std::uint32_t width(const Tensor& x, std::int64_t columns, std::int64_t stride) {
@@ -20,7 +20,7 @@ std::uint32_t width(const Tensor& x, std::int64_t columns, std::int64_t stride) 
 
 void dispatch(const OpCall& call, const Tensor& x, const Tensor& y, std::int64_t rows, std::int64_t columns,
               std::int64_t stride, std::int64_t chunks) {
-  const std::int64_t groups = (columns + kColumns - 1) / kColumns;
+  const std::int64_t groups = (columns + kColumnSumsColumns - 1) / kColumnSumsColumns;
   gpu::Kernel(shaders::column_sums, call)
       .spec(x.dtype(), y.dtype(), width(x, columns, stride))
       .read(x)
@@ -37,7 +37,7 @@ bool column_sums(const OpCall& call, const Tensor& x, const Plan& plan, Tensor& 
   if (!matrix || !floats || plan.outputs < 16 || plan.length < 8 || plan.reduced_strides[0] < plan.outputs)
     return false;
   const std::int64_t units = gpu::capabilities(x.device()).compute_units;
-  const std::int64_t groups = (plan.outputs + kColumns - 1) / kColumns;
+  const std::int64_t groups = (plan.outputs + kColumnSumsColumns - 1) / kColumnSumsColumns;
   std::int64_t chunks = std::clamp<std::int64_t>(4 * units / groups, 1, std::max<std::int64_t>(1, plan.length / kRows));
   if (chunks < 4) chunks = 1;  // fewer are not worth a barrier and a second dispatch
   const std::int64_t stride = plan.reduced_strides[0];

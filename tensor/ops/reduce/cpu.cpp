@@ -8,10 +8,10 @@
 namespace etna::reduce {
 namespace {
 
-constexpr std::int64_t kRowPiece = 1 << 15;    ///< reduced elements per part, for rows
-constexpr std::int64_t kColumnPiece = 1 << 9;  ///< the same for columns
-constexpr std::int64_t kColumns = 128;         ///< outputs reduced together
-constexpr std::int64_t kChunk = 1024;          ///< elements converted at a time
+constexpr std::int64_t kRowPiece = 1 << 15;      ///< reduced elements per part, for rows
+constexpr std::int64_t kColumnPiece = 1 << 9;    ///< the same for columns
+constexpr std::int64_t kReduceCpuColumns = 128;  ///< outputs reduced together
+constexpr std::int64_t kChunk = 1024;            ///< elements converted at a time
 
 /// The state of elements [begin, end) of one output's reduction.
 template <typename State, typename T>
@@ -32,7 +32,7 @@ void reduce_row(const Tensor& x, const Plan& plan, std::int64_t base, std::int64
 template <typename State, typename T>
 void reduce_columns(const Tensor& x, const Plan& plan, std::int64_t base, std::int64_t n, std::int64_t begin,
                     std::int64_t end, State* states) {
-  T buffer[kColumns];
+  T buffer[kReduceCpuColumns];
   // Rows may be as short as a few channels, so what is the same for all of them stays outside.
   const T* elements = x.dtype() == dtype_of<T>() ? x.host<T>() : nullptr;
   const std::int64_t step = plan.reduced.rank() == 1 ? plan.reduced_strides[0] : 0;
@@ -53,8 +53,8 @@ void reduce_columns(const Tensor& x, const Plan& plan, std::int64_t base, std::i
 template <typename State, typename T, typename Finish>
 void run(const Tensor& x, const Plan& plan, Tensor& y, const Finish& finish) {
   bool columns = plan.columns();
-  std::int64_t width = columns ? plan.kept.back() : 1;  // adjacent outputs
-  std::int64_t block = std::min(width, kColumns);       // outputs reduced together
+  std::int64_t width = columns ? plan.kept.back() : 1;      // adjacent outputs
+  std::int64_t block = std::min(width, kReduceCpuColumns);  // outputs reduced together
   std::int64_t blocks = (width + block - 1) / block * (plan.outputs / width);
   std::int64_t piece = columns ? kColumnPiece : kRowPiece;
   std::int64_t pieces = std::max<std::int64_t>(1, (plan.length + piece - 1) / piece);

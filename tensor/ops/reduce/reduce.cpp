@@ -9,8 +9,8 @@
 namespace etna {
 namespace {
 
-using reduce::Attributes;
-using reduce::Kind;
+using ReduceAttributes = reduce::Attributes;
+using ReduceKind = reduce::Kind;
 
 Shape reduced_shape(const Shape& shape, const Dims& dims, bool keepdim) {
   Shape out;
@@ -23,11 +23,12 @@ Shape reduced_shape(const Shape& shape, const Dims& dims, bool keepdim) {
   return out;
 }
 
-std::vector<OutputSpec> infer(const OpCall& call) {
+std::vector<OutputSpec> reduce_infer(const OpCall& call) {
   const Tensor& x = call.in[0];
-  auto a = call.as<Attributes>();
-  bool orders = a.kind == Kind::max || a.kind == Kind::min || a.kind == Kind::argmax || a.kind == Kind::argmin;
-  bool real = a.kind == Kind::mean || a.kind == Kind::logsumexp || a.kind == Kind::var;
+  auto a = call.as<ReduceAttributes>();
+  bool orders = a.kind == ReduceKind::max || a.kind == ReduceKind::min || a.kind == ReduceKind::argmax ||
+                a.kind == ReduceKind::argmin;
+  bool real = a.kind == ReduceKind::mean || a.kind == ReduceKind::logsumexp || a.kind == ReduceKind::var;
   if (real && !is_floating(x.dtype())) {
     throw DtypeError(fmt::format("{}: {} {} is not floating; convert it first, e.g. with .to(f32)", call.op.name,
                                  name(x.dtype()), str(x.shape())));
@@ -45,19 +46,20 @@ std::vector<OutputSpec> infer(const OpCall& call) {
                                  call.op.name, length, str(x.shape())));
   }
   DType t = x.dtype();
-  if (a.kind == Kind::argmax || a.kind == Kind::argmin) t = i64;
-  if ((a.kind == Kind::sum || a.kind == Kind::prod) && !is_floating(t)) t = i64;
+  if (a.kind == ReduceKind::argmax || a.kind == ReduceKind::argmin) t = i64;
+  if ((a.kind == ReduceKind::sum || a.kind == ReduceKind::prod) && !is_floating(t)) t = i64;
   if (a.widens) t = f32;
   return {{shape, t}};
 }
 
 /// Restores the reduced dimensions of a result with size 1.
 Tensor keep(const Tensor& y, const VjpCall& call) {
-  return y.reshape(reduced_shape(call.in[0].shape(), call.as<Attributes>().dims, true));
+  return y.reshape(reduced_shape(call.in[0].shape(), call.as<ReduceAttributes>().dims, true));
 }
 double length_of(const VjpCall& call) {
   double n = 1;
-  for (std::int64_t d : call.as<Attributes>().dims) n *= static_cast<double>(call.in[0].shape()[static_cast<int>(d)]);
+  for (std::int64_t d : call.as<ReduceAttributes>().dims)
+    n *= static_cast<double>(call.in[0].shape()[static_cast<int>(d)]);
   return n;
 }
 /// The dtype for counts: f16 cannot distinguish 2049 from 2048.
@@ -72,10 +74,10 @@ TensorList mean_vjp(const VjpCall& call) {
 }
 
 /// Equal extremes share the gradient. A NaN extreme equals nothing, so the gradient is 0/0 and shows it.
-TensorList extreme_vjp(const VjpCall& call) {
+TensorList reduce_extreme_vjp(const VjpCall& call) {
   const Tensor& x = call.in[0];
   Tensor hit = cast(eq(x, keep(call.out[0], call)), counting(x));
-  Tensor share = keep(call.grad[0], call) / sum_keeping(hit, call.as<Attributes>().dims);
+  Tensor share = keep(call.grad[0], call) / sum_keeping(hit, call.as<ReduceAttributes>().dims);
   return {(hit * share).to(x.dtype())};
 }
 
@@ -118,7 +120,7 @@ struct Moved {
 /// both sides.
 TensorList prod_vjp(const VjpCall& call) {
   const Tensor& x = call.in[0];
-  auto dims = call.as<Attributes>().dims;
+  auto dims = call.as<ReduceAttributes>().dims;
   Tensor g = keep(call.grad[0], call);
   if (dims.empty() || x.numel() == 0) return {g.expand(x.shape())};
   if (grad_enabled()) {
@@ -142,14 +144,14 @@ TensorList logsumexp_vjp(const VjpCall& call) {
 
 TensorList var_vjp(const VjpCall& call) {
   const Tensor& x = call.in[0];
-  auto a = call.as<Attributes>();
+  auto a = call.as<ReduceAttributes>();
   double divisor = std::max(0.0, length_of(call) - a.correction);
   Tensor centered = a.dims.empty() ? zeros_like(x) : x - mean(x, a.dims, true);
   return {keep(call.grad[0] * (2.0 / divisor), call) * centered};
 }
 
 TensorList mean_reference(const OpCall& call) {
-  auto a = call.as<Attributes>();
+  auto a = call.as<ReduceAttributes>();
   const Tensor& x = call.in[0];
   double n = 1;
   for (std::int64_t d : a.dims) n *= static_cast<double>(x.shape()[static_cast<int>(d)]);
@@ -157,7 +159,7 @@ TensorList mean_reference(const OpCall& call) {
   return {(total / n).to(x.dtype()).reshape(reduced_shape(x.shape(), a.dims, a.keepdim))};
 }
 TensorList logsumexp_reference(const OpCall& call) {
-  auto a = call.as<Attributes>();
+  auto a = call.as<ReduceAttributes>();
   Tensor x = call.in[0].to(counting(call.in[0]));
   if (a.dims.empty()) return {call.in[0].clone()};
   Tensor largest =
@@ -167,7 +169,7 @@ TensorList logsumexp_reference(const OpCall& call) {
   return {y.to(call.in[0].dtype()).reshape(reduced_shape(x.shape(), a.dims, a.keepdim))};
 }
 TensorList var_reference(const OpCall& call) {
-  auto a = call.as<Attributes>();
+  auto a = call.as<ReduceAttributes>();
   Tensor x = call.in[0].to(counting(call.in[0]));
   double n = 1;
   for (std::int64_t d : a.dims) n *= static_cast<double>(x.shape()[static_cast<int>(d)]);
@@ -176,75 +178,90 @@ TensorList var_reference(const OpCall& call) {
   return {y.to(call.in[0].dtype()).reshape(reduced_shape(x.shape(), a.dims, a.keepdim))};
 }
 
-const OpDef kSum = {.name = "sum", .infer = infer, .cpu = reduce::cpu, .gpu = reduce::on_gpu, .vjp = sum_vjp};
+const OpDef kSum = {.name = "sum", .infer = reduce_infer, .cpu = reduce::cpu, .gpu = reduce::on_gpu, .vjp = sum_vjp};
 const OpDef kMean = {.name = "mean",
-                     .infer = infer,
+                     .infer = reduce_infer,
                      .cpu = reduce::cpu,
                      .gpu = reduce::on_gpu,
                      .reference = mean_reference,
                      .vjp = mean_vjp};
-const OpDef kProd = {
-    .name = "prod", .infer = infer, .cpu = reduce::cpu, .gpu = reduce::on_gpu, .vjp = prod_vjp, .saved = Saved::inputs};
-const OpDef kMax = {
-    .name = "max", .infer = infer, .cpu = reduce::cpu, .gpu = reduce::on_gpu, .vjp = extreme_vjp, .saved = Saved::both};
-const OpDef kMin = {
-    .name = "min", .infer = infer, .cpu = reduce::cpu, .gpu = reduce::on_gpu, .vjp = extreme_vjp, .saved = Saved::both};
-const OpDef kArgmax = {.name = "argmax", .infer = infer, .cpu = reduce::cpu, .gpu = reduce::on_gpu};
-const OpDef kArgmin = {.name = "argmin", .infer = infer, .cpu = reduce::cpu, .gpu = reduce::on_gpu};
+const OpDef kProd = {.name = "prod",
+                     .infer = reduce_infer,
+                     .cpu = reduce::cpu,
+                     .gpu = reduce::on_gpu,
+                     .vjp = prod_vjp,
+                     .saved = Saved::inputs};
+const OpDef kMax = {.name = "max",
+                    .infer = reduce_infer,
+                    .cpu = reduce::cpu,
+                    .gpu = reduce::on_gpu,
+                    .vjp = reduce_extreme_vjp,
+                    .saved = Saved::both};
+const OpDef kMin = {.name = "min",
+                    .infer = reduce_infer,
+                    .cpu = reduce::cpu,
+                    .gpu = reduce::on_gpu,
+                    .vjp = reduce_extreme_vjp,
+                    .saved = Saved::both};
+const OpDef kArgmax = {.name = "argmax", .infer = reduce_infer, .cpu = reduce::cpu, .gpu = reduce::on_gpu};
+const OpDef kArgmin = {.name = "argmin", .infer = reduce_infer, .cpu = reduce::cpu, .gpu = reduce::on_gpu};
 const OpDef kLogsumexp = {.name = "logsumexp",
-                          .infer = infer,
+                          .infer = reduce_infer,
                           .cpu = reduce::cpu,
                           .gpu = reduce::on_gpu,
                           .reference = logsumexp_reference,
                           .vjp = logsumexp_vjp,
                           .saved = Saved::both};
 const OpDef kVar = {.name = "var",
-                    .infer = infer,
+                    .infer = reduce_infer,
                     .cpu = reduce::cpu,
                     .gpu = reduce::on_gpu,
                     .reference = var_reference,
                     .vjp = var_vjp,
                     .saved = Saved::inputs};
 
-Tensor call(const OpDef& op, Kind kind, const Tensor& x, const Dims& dims, bool keepdim, int correction = 0) {
+Tensor call(const OpDef& op, ReduceKind kind, const Tensor& x, const Dims& dims, bool keepdim, int correction = 0) {
   detail::require_defined(op.name, x);
-  return apply1(op, {x}, Attrs::of(Attributes{kind, wrap_dims(dims, x.dim(), op.name), keepdim, correction}));
+  return apply1(op, {x}, Attrs::of(ReduceAttributes{kind, wrap_dims(dims, x.dim(), op.name), keepdim, correction}));
 }
-Tensor call_arg(const OpDef& op, Kind kind, const Tensor& x, std::optional<std::int64_t> dim, bool keepdim) {
+Tensor call_arg(const OpDef& op, ReduceKind kind, const Tensor& x, std::optional<std::int64_t> dim, bool keepdim) {
   detail::require_defined(op.name, x);
   return call(op, kind, x, dim ? Dims{*dim} : Dims{}, keepdim);
 }
 
 }  // namespace
 
-Tensor sum(const Tensor& x, Dims dims, bool keepdim) { return call(kSum, Kind::sum, detail::raised(x), dims, keepdim); }
+Tensor sum(const Tensor& x, Dims dims, bool keepdim) {
+  return call(kSum, ReduceKind::sum, detail::raised(x), dims, keepdim);
+}
 Tensor sum(const Tensor& x, Dims dims, bool keepdim, DType out) {
   detail::require_defined("sum", x);
   bool widens = out == f32 && item_size(x.dtype()) == 2;
   if (!widens && out != x.dtype()) {
     throw DtypeError(fmt::format("sum: of {} sums are not {}; f16 and bf16 may give f32", name(x.dtype()), name(out)));
   }
-  return apply1(kSum, {x}, Attrs::of(Attributes{Kind::sum, wrap_dims(dims, x.dim(), "sum"), keepdim, 0, widens}));
+  return apply1(kSum, {x},
+                Attrs::of(ReduceAttributes{ReduceKind::sum, wrap_dims(dims, x.dim(), "sum"), keepdim, 0, widens}));
 }
 Tensor mean(const Tensor& x, Dims dims, bool keepdim) {
-  return call(kMean, Kind::mean, detail::raised(x), dims, keepdim);
+  return call(kMean, ReduceKind::mean, detail::raised(x), dims, keepdim);
 }
-Tensor max(const Tensor& x, Dims dims, bool keepdim) { return call(kMax, Kind::max, x, dims, keepdim); }
-Tensor min(const Tensor& x, Dims dims, bool keepdim) { return call(kMin, Kind::min, x, dims, keepdim); }
+Tensor max(const Tensor& x, Dims dims, bool keepdim) { return call(kMax, ReduceKind::max, x, dims, keepdim); }
+Tensor min(const Tensor& x, Dims dims, bool keepdim) { return call(kMin, ReduceKind::min, x, dims, keepdim); }
 Tensor prod(const Tensor& x, Dims dims, bool keepdim) {
-  return call(kProd, Kind::prod, detail::raised(x), dims, keepdim);
+  return call(kProd, ReduceKind::prod, detail::raised(x), dims, keepdim);
 }
 Tensor logsumexp(const Tensor& x, Dims dims, bool keepdim) {
-  return call(kLogsumexp, Kind::logsumexp, detail::raised(x), dims, keepdim);
+  return call(kLogsumexp, ReduceKind::logsumexp, detail::raised(x), dims, keepdim);
 }
 Tensor var(const Tensor& x, Dims dims, bool keepdim, int correction) {
-  return call(kVar, Kind::var, detail::raised(x), dims, keepdim, correction);
+  return call(kVar, ReduceKind::var, detail::raised(x), dims, keepdim, correction);
 }
 Tensor argmax(const Tensor& x, std::optional<std::int64_t> dim, bool keepdim) {
-  return call_arg(kArgmax, Kind::argmax, x, dim, keepdim);
+  return call_arg(kArgmax, ReduceKind::argmax, x, dim, keepdim);
 }
 Tensor argmin(const Tensor& x, std::optional<std::int64_t> dim, bool keepdim) {
-  return call_arg(kArgmin, Kind::argmin, x, dim, keepdim);
+  return call_arg(kArgmin, ReduceKind::argmin, x, dim, keepdim);
 }
 
 Tensor sum_to(const Tensor& x, const Shape& shape) {

@@ -7,7 +7,7 @@
 namespace etna {
 namespace {
 
-void check_weights(const char* what, const Tensor& weights, std::int64_t n, bool integers) {
+void covariance_check_weights(const char* what, const Tensor& weights, std::int64_t n, bool integers) {
   if (weights.dim() != 1 || weights.size(0) != n)
     throw ShapeError(
         fmt::format("cov: {} are {}, they must be one for each of {} observations", what, str(weights.shape()), n));
@@ -51,11 +51,11 @@ Tensor cov(const Tensor& x, std::int64_t correction, const Tensor& fweights, con
   const std::int64_t n = rows.size(1);
   Tensor weights;
   if (fweights.defined()) {
-    check_weights("fweights", fweights, n, true);
+    covariance_check_weights("fweights", fweights, n, true);
     weights = fweights.to(rows.dtype());
   }
   if (aweights.defined()) {
-    check_weights("aweights", aweights, n, false);
+    covariance_check_weights("aweights", aweights, n, false);
     weights = weights.defined() ? weights * aweights.to(rows.dtype()) : aweights.to(rows.dtype());
   }
   Tensor products;

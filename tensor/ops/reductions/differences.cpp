@@ -9,7 +9,7 @@
 namespace etna {
 namespace {
 
-Tensor floating(const Tensor& x) { return is_floating(x.dtype()) ? x : x.to(f32); }
+Tensor differences_floating(const Tensor& x) { return is_floating(x.dtype()) ? x : x.to(f32); }
 
 /// Elements [begin, end) along a dimension.
 Tensor part(const Tensor& x, int d, std::int64_t begin, std::int64_t end) { return x.slice(d, begin, end); }
@@ -19,7 +19,7 @@ void require_dimensions(const char* op, const Tensor& x) {
 }
 
 /// A list along dimension d of a tensor with `rank` dimensions.
-Tensor along(const Tensor& list, int d, int rank) {
+Tensor differences_along(const Tensor& list, int d, int rank) {
   Shape shape = Dims::filled(rank, 1);
   shape[d] = list.numel();
   return list.reshape(shape);
@@ -79,7 +79,7 @@ Tensor neighbours(const Tensor& y, int d) {
 /// @return the areas between neighbours
 Tensor areas(const char* op, const Tensor& y, double dx, int d) {
   detail::require_defined(op, y);
-  return neighbours(floating(y), d) * (0.5 * dx);
+  return neighbours(differences_floating(y), d) * (0.5 * dx);
 }
 Tensor areas(const char* op, const Tensor& y, const Tensor& x, int d) {
   const bool list = x.dim() == 1;
@@ -87,10 +87,10 @@ Tensor areas(const char* op, const Tensor& y, const Tensor& x, int d) {
     throw ShapeError(fmt::format("{}: x {} does not tell where the elements along dimension {} of y {} lie", op,
                                  str(x.shape()), d, str(y.shape())));
   }
-  const Tensor at = floating(list ? along(x, d, y.dim()) : x);
+  const Tensor at = differences_floating(list ? differences_along(x, d, y.dim()) : x);
   const std::int64_t n = at.size(d);
-  if (n == 0) return floating(y);
-  return (part(at, d, 1, n) - part(at, d, 0, n - 1)) * neighbours(floating(y), d) * 0.5;
+  if (n == 0) return differences_floating(y);
+  return (part(at, d, 1, n) - part(at, d, 0, n - 1)) * neighbours(differences_floating(y), d) * 0.5;
 }
 
 int checked_dim(const char* op, const Tensor& y, std::int64_t dim) {
@@ -134,7 +134,7 @@ std::vector<Tensor> gradient(const Tensor& x, const std::vector<double>& spacing
   std::vector<Tensor> found;
   for (int k = 0; k < all.rank(); ++k) {
     const int d = static_cast<int>(all[k]);
-    const Tensor from = floating(x), slopes = diff(from, 1, d) / spacing[static_cast<std::size_t>(k)];
+    const Tensor from = differences_floating(x), slopes = diff(from, 1, d) / spacing[static_cast<std::size_t>(k)];
     found.push_back(derivative(from, slopes, d, edge_order, 0.5, 0.5, 0.5));
   }
   return found;
@@ -154,7 +154,7 @@ std::vector<Tensor> gradient(const Tensor& x, const std::vector<Tensor>& coordin
                       "lie",
                       str(at.shape()), d, str(x.shape())));
     }
-    const Tensor from = floating(x), steps = along(diff(floating(at)), d, x.dim());
+    const Tensor from = differences_floating(x), steps = differences_along(diff(differences_floating(at)), d, x.dim());
     const std::int64_t n = steps.size(d);
     const Tensor slopes = diff(from, 1, d) / steps;
     if (n == 1) {

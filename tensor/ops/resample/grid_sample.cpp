@@ -12,7 +12,9 @@ namespace etna {
 namespace {
 
 /// 0, 1, ... n - 1, made on the device: nothing is uploaded.
-Tensor counted(std::int64_t n, DType dtype, Device device) { return cumsum(ones({n}, {dtype, device}), 0) - 1.0; }
+Tensor grid_sample_counted(std::int64_t n, DType dtype, Device device) {
+  return cumsum(ones({n}, {dtype, device}), 0) - 1.0;
+}
 
 /// The largest whole number that is not above x. Numbers beyond ±10^9 and NaN become -10^9: they lie outside any image.
 Tensor floor_of(const Tensor& x) {
@@ -22,7 +24,7 @@ Tensor floor_of(const Tensor& x) {
 }
 
 /// To the nearest whole number, halves to the even one.
-Tensor rounded(const Tensor& x) {
+Tensor grid_sample_rounded(const Tensor& x) {
   const Tensor up = floor_of(x + 0.5), half = up * 0.5;
   const Tensor odd = ne(floor_of(half), half), tie = eq(up - x.detach(), 0.5);
   return up - (odd & tie).to(x.dtype());
@@ -43,7 +45,7 @@ Tensor pixels(const Tensor& at, std::int64_t size, bool align_corners) {
   return align_corners ? (at + 1.0) * ((n - 1) / 2) : ((at + 1.0) * n - 1.0) * 0.5;
 }
 /// Those inside the image that they stand for, unless it is surrounded by zeros.
-Tensor padded(const Tensor& at, std::int64_t size, GridPadding padding, bool align_corners) {
+Tensor grid_sample_padded(const Tensor& at, std::int64_t size, GridPadding padding, bool align_corners) {
   if (padding == GridPadding::zeros) return at;
   const auto n = static_cast<double>(size);
   if (padding == GridPadding::border) return clamp(at, 0.0, n - 1);
@@ -78,7 +80,7 @@ struct Image {
 
   Tensor nearest(const TensorList& position) const {
     TensorList whole;
-    for (const Tensor& x : position) whole.push_back(rounded(x));
+    for (const Tensor& x : position) whole.push_back(grid_sample_rounded(x));
     return at(whole, position[0] * 0.0 + 1.0);
   }
   /// The corners around a position, each with the product of its weights along all dimensions.
@@ -105,9 +107,9 @@ struct Image {
     const std::array<Tensor, 4> across = cubic_weights(position[0] - left), down = cubic_weights(position[1] - top);
     Tensor y;
     for (std::size_t j = 0; j < 4; ++j) {
-      const Tensor row = padded(top + (static_cast<double>(j) - 1), sizes[1], padding, align_corners);
+      const Tensor row = grid_sample_padded(top + (static_cast<double>(j) - 1), sizes[1], padding, align_corners);
       for (std::size_t i = 0; i < 4; ++i) {
-        const Tensor column = padded(left + (static_cast<double>(i) - 1), sizes[0], padding, align_corners);
+        const Tensor column = grid_sample_padded(left + (static_cast<double>(i) - 1), sizes[0], padding, align_corners);
         const Tensor part = at({column, row}, across[i] * down[j]);
         y = y.defined() ? y + part : part;
       }
@@ -154,14 +156,16 @@ Tensor grid_sample(const Tensor& x, const Tensor& grid, GridSampleMode mode, Gri
   Dims channels_last{0}, channels_second{0, spatial + 1};
   for (int d = 0; d < spatial; ++d) channels_last.push_back(d + 2), channels_second.push_back(d + 1);
   channels_last.push_back(1);
-  Image image{x.permute(channels_last).reshape({s[0] * each, s[1]}),
-              (counted(s[0], f32, x.device()).to(i32) * static_cast<double>(each)).reshape(ones_after_first),
-              {}};
+  Image image{
+      x.permute(channels_last).reshape({s[0] * each, s[1]}),
+      (grid_sample_counted(s[0], f32, x.device()).to(i32) * static_cast<double>(each)).reshape(ones_after_first),
+      {}};
   TensorList at;
   for (int k = 0; k < spatial; ++k) {
     image.sizes.push_back(s[s.rank() - 1 - k]);
     at.push_back(pixels(positions.select(-1, k), image.sizes.back(), align_corners));
-    if (mode != GridSampleMode::bicubic) at.back() = padded(at.back(), image.sizes.back(), padding_mode, align_corners);
+    if (mode != GridSampleMode::bicubic)
+      at.back() = grid_sample_padded(at.back(), image.sizes.back(), padding_mode, align_corners);
   }
   const Tensor y = mode == GridSampleMode::nearest    ? image.nearest(at)
                    : mode == GridSampleMode::bilinear ? image.linear(at)
@@ -188,7 +192,7 @@ Tensor affine_grid(const Tensor& theta, const Dims& size, bool align_corners) {
     const auto n = static_cast<double>(whole[d]);
     Shape along = Dims::filled(spatial, 1);
     along[d] = whole[d];
-    Tensor at = counted(whole[d], t, theta.device());
+    Tensor at = grid_sample_counted(whole[d], t, theta.device());
     at = n <= 1 ? at * 0.0 : align_corners ? at * (2 / (n - 1)) - 1.0 : (at * 2.0 + (1 - n)) * (1 / n);
     coordinates.push_back(at.reshape(along).expand(whole));
   }

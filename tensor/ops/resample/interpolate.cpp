@@ -10,21 +10,21 @@ namespace etna {
 namespace {
 
 using resample::Axis;
-using resample::Kind;
+using InterpolateKind = resample::Kind;
 using resample::Map;
 
-constexpr std::int64_t kLargest = 1 << 30;
+constexpr std::int64_t kInterpolateLargest = 1 << 30;
 
-Kind kind_of(Interpolation mode) {
+InterpolateKind kind_of(Interpolation mode) {
   switch (mode) {
     case Interpolation::nearest:
-      return Kind::nearest;
+      return InterpolateKind::nearest;
     case Interpolation::nearest_exact:
-      return Kind::nearest_exact;
+      return InterpolateKind::nearest_exact;
     case Interpolation::bicubic:
-      return Kind::cubic;
+      return InterpolateKind::cubic;
     default:
-      return Kind::linear;
+      return InterpolateKind::linear;
   }
 }
 
@@ -36,7 +36,7 @@ int dimensions_of(Interpolation mode) {
                                                                              : 0;
 }
 
-void check(const Tensor& x, const InterpolateOptions& o, int spatial) {
+void interpolate_check(const Tensor& x, const InterpolateOptions& o, int spatial) {
   if (spatial < 1 || spatial > 3 || (dimensions_of(o.mode) != 0 && dimensions_of(o.mode) != spatial)) {
     throw ShapeError(
         fmt::format("interpolate: {} does not go with the mode; linear takes [N, C, L], bilinear and bicubic [N, C, H, "
@@ -60,7 +60,7 @@ void check(const Tensor& x, const InterpolateOptions& o, int spatial) {
 Tensor interpolate(const Tensor& x, const InterpolateOptions& o) {
   detail::require_defined("interpolate", x);
   const int spatial = x.dim() - 2;
-  check(x, o, spatial);
+  interpolate_check(x, o, spatial);
   Map map;
   map.kind = kind_of(o.mode);
   map.align_corners = o.align_corners;
@@ -73,11 +73,11 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& o) {
     if (o.size.empty()) {
       factor = o.scale_factor[o.scale_factor.size() == 1 ? 0 : given];
       const double exact = std::floor(static_cast<double>(from) * factor);
-      to = factor > 0 && exact <= kLargest ? static_cast<std::int64_t>(exact) : -1;
+      to = factor > 0 && exact <= kInterpolateLargest ? static_cast<std::int64_t>(exact) : -1;
     } else {
       to = o.size[o.size.rank() == 1 ? 0 : i];
     }
-    if (from < 1 || from > kLargest || to < 1 || to > kLargest) {
+    if (from < 1 || from > kInterpolateLargest || to < 1 || to > kInterpolateLargest) {
       throw ShapeError(
           fmt::format("interpolate: dimension {} of {} cannot become {} elements; sizes are from 1 to 2^30", i + 2,
                       str(x.shape()), to));

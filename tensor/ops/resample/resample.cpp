@@ -12,10 +12,10 @@ namespace etna {
 namespace {
 
 using resample::Axis;
-using resample::Kind;
+using ResampleKind = resample::Kind;
 using resample::Map;
 
-std::vector<OutputSpec> infer(const OpCall& call) {
+std::vector<OutputSpec> resample_infer(const OpCall& call) {
   const Tensor& x = call.in[0];
   const auto map = call.as<Map>();
   if (!is_floating(x.dtype())) {
@@ -35,27 +35,30 @@ std::vector<OutputSpec> infer(const OpCall& call) {
   return {{shape, x.dtype()}};
 }
 
-TensorList vjp(const VjpCall& call) {
+TensorList resample_vjp(const VjpCall& call) {
   auto map = call.as<Map>();
   map.transposed = !map.transposed;
   return {resample::apply_map(call.grad[0], map)};
 }
 
-const OpDef kResample = {
-    .name = "resample", .infer = infer, .cpu = resample::map_cpu, .gpu = resample::map_gpu, .vjp = vjp};
+const OpDef kResample = {.name = "resample",
+                         .infer = resample_infer,
+                         .cpu = resample::map_cpu,
+                         .gpu = resample::map_gpu,
+                         .vjp = resample_vjp};
 
 /// The most elements that one result may read along an axis.
 std::int64_t most_taps(const Map& map, const Axis& a) {
   const std::int64_t from = a.from, to = a.to;
   switch (map.kind) {
-    case Kind::window:
+    case ResampleKind::window:
       return map.transposed ? a.kernel / a.stride + 1 : a.kernel;
-    case Kind::adaptive:
+    case ResampleKind::adaptive:
       return map.transposed ? to / from + 2 : from / to + 2;
-    case Kind::replicate:
+    case ResampleKind::replicate:
       return map.transposed ? to : 1;
-    case Kind::reflect:
-    case Kind::circular:
+    case ResampleKind::reflect:
+    case ResampleKind::circular:
       return 3;
     default:  // four results for each element on either side, and the rounding; each weighs at most four elements
       return !map.transposed
@@ -82,7 +85,7 @@ bool map_gpu(const OpCall& call, std::span<Tensor> out) {
   for (int d = 0; d < 3; ++d) {
     const Axis& a = map.axes[d];
     // Products of positions and sizes are 32-bit.
-    if (map.kind == Kind::adaptive && (a.from + 1ll) * (a.to + 1ll) > std::numeric_limits<std::int32_t>::max())
+    if (map.kind == ResampleKind::adaptive && (a.from + 1ll) * (a.to + 1ll) > std::numeric_limits<std::int32_t>::max())
       return false;
     steps *= most_taps(map, a);
     if (first == 2 && (a.from != 1 || a.to != 1)) first = d;

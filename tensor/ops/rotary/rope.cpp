@@ -20,9 +20,9 @@ struct RopeAttrs {
   bool back = false;  ///< by the negative angles
 };
 
-enum In { kX, kFrequencies, kPositions };
+enum RopeIn { kX, kFrequencies, kPositions };
 
-std::vector<OutputSpec> infer(const OpCall& call) {
+std::vector<OutputSpec> rope_infer(const OpCall& call) {
   const Tensor &x = call.in[kX], &frequencies = call.in[kFrequencies], &positions = call.in[kPositions];
   if (!is_floating(x.dtype())) throw DtypeError(fmt::format("rope: x is {}; wanted a floating dtype", name(x.dtype())));
   if (x.dim() < 2 || frequencies.dim() != 1 || 2 * frequencies.size(0) > x.size(-1)) {
@@ -49,7 +49,7 @@ Tensor four_dims(const Tensor& x) {
   return y.dim() == 4 ? y : y.reshape({-1, y.size(-3), y.size(-2), y.size(-1)});
 }
 
-void cpu(const OpCall& call, std::span<Tensor> out) {
+void rope_cpu(const OpCall& call, std::span<Tensor> out) {
   if (out[0].numel() == 0) return;
   const auto a = call.as<RopeAttrs>();
   const Tensor x = four_dims(call.in[kX]), &at = call.in[kPositions];
@@ -90,7 +90,7 @@ void cpu(const OpCall& call, std::span<Tensor> out) {
   });
 }
 
-bool on_gpu(const OpCall& call, std::span<Tensor> out) {
+bool rope_on_gpu(const OpCall& call, std::span<Tensor> out) {
   if (out[0].dtype() == f64) return false;
   if (out[0].numel() == 0) return true;
   const auto a = call.as<RopeAttrs>();
@@ -111,7 +111,7 @@ bool on_gpu(const OpCall& call, std::span<Tensor> out) {
   return true;
 }
 
-TensorList reference(const OpCall& call) {
+TensorList rope_reference(const OpCall& call) {
   const auto a = call.as<RopeAttrs>();
   const Tensor &x = call.in[kX], &given = call.in[kPositions];
   const DType row = x.dtype() == f64 ? f64 : f32;
@@ -122,18 +122,18 @@ TensorList reference(const OpCall& call) {
   return {apply_rotary(x.to(row), cos(angle), a.back ? -sin(angle) : sin(angle), a.interleaved).to(x.dtype())};
 }
 
-TensorList vjp(const VjpCall& call);
+TensorList rope_vjp(const VjpCall& call);
 
 const OpDef kRope = {.name = "rope",
-                     .infer = infer,
-                     .cpu = cpu,
-                     .gpu = on_gpu,
-                     .reference = reference,
-                     .vjp = vjp,
+                     .infer = rope_infer,
+                     .cpu = rope_cpu,
+                     .gpu = rope_on_gpu,
+                     .reference = rope_reference,
+                     .vjp = rope_vjp,
                      .saved = Saved::inputs,
                      .saved_inputs = 1u << kFrequencies | 1u << kPositions};
 
-TensorList vjp(const VjpCall& call) {
+TensorList rope_vjp(const VjpCall& call) {
   auto a = call.as<RopeAttrs>();
   a.back = !a.back;
   return {apply1(kRope, {call.grad[0], call.in[kFrequencies], call.in[kPositions]}, Attrs::of(a)), {}, {}};

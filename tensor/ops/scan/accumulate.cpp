@@ -57,10 +57,10 @@ bool on_gpu(const OpCall& call, Kind kind, bool reverse, const Tensor& given, co
 
 namespace {
 
-using scan::Kind;
+using AccumulateKind = scan::Kind;
 
 struct KindAttrs {
-  Kind kind;
+  AccumulateKind kind;
   bool reverse;
 };
 
@@ -71,7 +71,7 @@ std::vector<OutputSpec> extreme_infer(const OpCall& call) {
 }
 
 void extreme_cpu(const OpCall& call, std::span<Tensor> out) {
-  const bool largest = call.as<KindAttrs>().kind == Kind::largest;
+  const bool largest = call.as<KindAttrs>().kind == AccumulateKind::largest;
   const Tensor x = call.in[0].contiguous();
   if (x.numel() == 0) return;
   const std::int64_t n = x.size(-1);
@@ -101,7 +101,7 @@ bool extreme_gpu(const OpCall& call, std::span<Tensor> out) {
   return scan::on_gpu(call, a.kind, false, call.in[0], {}, out[0], out[1]);
 }
 
-TensorList extreme_vjp(const VjpCall& call) {
+TensorList accumulate_extreme_vjp(const VjpCall& call) {
   const Tensor& g = call.grad[0];
   if (!g.defined()) return {zeros_like(call.in[0])};
   return {scatter_add(zeros(call.in[0].shape(), {g.dtype(), g.device()}), -1, call.out[1], g)};
@@ -111,18 +111,18 @@ const OpDef kCummax = {.name = "cummax",
                        .infer = extreme_infer,
                        .cpu = extreme_cpu,
                        .gpu = extreme_gpu,
-                       .vjp = extreme_vjp,
+                       .vjp = accumulate_extreme_vjp,
                        .saved = Saved::outputs,
                        .saved_outputs = 0b10};
 const OpDef kCummin = {.name = "cummin",
                        .infer = extreme_infer,
                        .cpu = extreme_cpu,
                        .gpu = extreme_gpu,
-                       .vjp = extreme_vjp,
+                       .vjp = accumulate_extreme_vjp,
                        .saved = Saved::outputs,
                        .saved_outputs = 0b10};
 
-ValuesIndices running(const OpDef& op, Kind kind, const Tensor& x, std::int64_t dim) {
+ValuesIndices running(const OpDef& op, AccumulateKind kind, const Tensor& x, std::int64_t dim) {
   detail::require_defined(op.name, x);
   const sorting::LastDim rows(x, wrap_dim(dim, x.dim(), op.name));
   TensorList out = apply(op, {rows.x}, Attrs::of(KindAttrs{kind, false}));
@@ -131,17 +131,17 @@ ValuesIndices running(const OpDef& op, Kind kind, const Tensor& x, std::int64_t 
 
 // ---- cumprod, logcumsumexp
 
-std::vector<OutputSpec> infer(const OpCall& call) {
+std::vector<OutputSpec> accumulate_infer(const OpCall& call) {
   const Tensor& x = call.in[0];
-  if (call.as<KindAttrs>().kind == Kind::log_sum_exp && !is_floating(x.dtype())) {
+  if (call.as<KindAttrs>().kind == AccumulateKind::log_sum_exp && !is_floating(x.dtype())) {
     throw DtypeError(
         fmt::format("{}: {} is not floating; convert it, e.g. with .to(f32)", call.op.name, name(x.dtype())));
   }
   return {{x.shape(), is_floating(x.dtype()) ? x.dtype() : i64}};
 }
 
-void cpu(const OpCall& call, std::span<Tensor> out) {
-  const bool products = call.as<KindAttrs>().kind == Kind::product;
+void accumulate_cpu(const OpCall& call, std::span<Tensor> out) {
+  const bool products = call.as<KindAttrs>().kind == AccumulateKind::product;
   rows::visit_compute(call.in[0].dtype(), [&](auto zero) {
     using T = decltype(zero);
     using Wide = std::conditional_t<std::is_floating_point_v<T>, double, std::uint64_t>;
@@ -197,10 +197,18 @@ TensorList logcumsumexp_vjp(const VjpCall& call) {
   return {share * scan::linear_recurrence(decay, g, true)};
 }
 
-const OpDef kCumprod = {
-    .name = "cumprod", .infer = infer, .cpu = cpu, .gpu = gpu_rows, .vjp = cumprod_vjp, .saved = Saved::inputs};
-const OpDef kLogcumsumexp = {
-    .name = "logcumsumexp", .infer = infer, .cpu = cpu, .gpu = gpu_rows, .vjp = logcumsumexp_vjp, .saved = Saved::both};
+const OpDef kCumprod = {.name = "cumprod",
+                        .infer = accumulate_infer,
+                        .cpu = accumulate_cpu,
+                        .gpu = gpu_rows,
+                        .vjp = cumprod_vjp,
+                        .saved = Saved::inputs};
+const OpDef kLogcumsumexp = {.name = "logcumsumexp",
+                             .infer = accumulate_infer,
+                             .cpu = accumulate_cpu,
+                             .gpu = gpu_rows,
+                             .vjp = logcumsumexp_vjp,
+                             .saved = Saved::both};
 
 // ---- the recurrence
 
@@ -232,7 +240,8 @@ void recurrence_cpu(const OpCall& call, std::span<Tensor> out) {
 }
 
 bool recurrence_gpu(const OpCall& call, std::span<Tensor> out) {
-  return scan::on_gpu(call, Kind::recurrence, call.as<KindAttrs>().reverse, call.in[1], call.in[0], out[0], {});
+  return scan::on_gpu(call, AccumulateKind::recurrence, call.as<KindAttrs>().reverse, call.in[1], call.in[0], out[0],
+                      {});
 }
 
 TensorList recurrence_vjp(const VjpCall& call) {
@@ -251,7 +260,7 @@ const OpDef kRecurrence = {.name = "linear_recurrence",
                            .saved = Saved::both,
                            .saved_inputs = 0b01};
 
-Tensor along(const OpDef& op, Kind kind, const Tensor& x, std::int64_t dim) {
+Tensor accumulate_along(const OpDef& op, AccumulateKind kind, const Tensor& x, std::int64_t dim) {
   detail::require_defined(op.name, x);
   const sorting::LastDim rows(x, wrap_dim(dim, x.dim(), op.name));
   return rows.back(apply1(op, {detail::raised(rows.x)}, Attrs::of(KindAttrs{kind, false})));
@@ -260,13 +269,17 @@ Tensor along(const OpDef& op, Kind kind, const Tensor& x, std::int64_t dim) {
 }  // namespace
 
 Tensor scan::linear_recurrence(const Tensor& a, const Tensor& b, bool reverse) {
-  return apply1(kRecurrence, {a, b}, Attrs::of(KindAttrs{Kind::recurrence, reverse}));
+  return apply1(kRecurrence, {a, b}, Attrs::of(KindAttrs{AccumulateKind::recurrence, reverse}));
 }
 
-ValuesIndices cummax(const Tensor& x, std::int64_t dim) { return running(kCummax, Kind::largest, x, dim); }
-ValuesIndices cummin(const Tensor& x, std::int64_t dim) { return running(kCummin, Kind::smallest, x, dim); }
-Tensor cumprod(const Tensor& x, std::int64_t dim) { return along(kCumprod, Kind::product, x, dim); }
-Tensor logcumsumexp(const Tensor& x, std::int64_t dim) { return along(kLogcumsumexp, Kind::log_sum_exp, x, dim); }
+ValuesIndices cummax(const Tensor& x, std::int64_t dim) { return running(kCummax, AccumulateKind::largest, x, dim); }
+ValuesIndices cummin(const Tensor& x, std::int64_t dim) { return running(kCummin, AccumulateKind::smallest, x, dim); }
+Tensor cumprod(const Tensor& x, std::int64_t dim) {
+  return accumulate_along(kCumprod, AccumulateKind::product, x, dim);
+}
+Tensor logcumsumexp(const Tensor& x, std::int64_t dim) {
+  return accumulate_along(kLogcumsumexp, AccumulateKind::log_sum_exp, x, dim);
+}
 
 std::span<const OpDef* const> ops_in_accumulate() {
   static const OpDef* const list[] = {&kCummax, &kCummin, &kCumprod, &kLogcumsumexp, &kRecurrence};

@@ -17,7 +17,7 @@ struct SoftmaxAttrs {
   bool log = false;
 };
 
-std::vector<OutputSpec> infer(const OpCall& call) {
+std::vector<OutputSpec> softmax_infer(const OpCall& call) {
   const Tensor& x = call.in[0];
   for (const Tensor& t : call.in) {
     if (!is_floating(t.dtype())) {
@@ -76,20 +76,20 @@ void backward_cpu(const OpCall& call, std::span<Tensor> out) {
 }
 
 Dims along_dim(const Tensor& x, const SoftmaxAttrs& a) { return x.dim() == 0 ? Dims{} : Dims{a.dim}; }
-DType compute_dtype(const Tensor& x) { return x.dtype() == f64 ? f64 : f32; }
+DType softmax_compute_dtype(const Tensor& x) { return x.dtype() == f64 ? f64 : f32; }
 
-TensorList reference(const OpCall& call) {
+TensorList softmax_reference(const OpCall& call) {
   auto a = call.as<SoftmaxAttrs>();
   const Tensor& given = call.in[0];
   if (given.numel() == 0) return {given.clone()};
-  Tensor x = given.to(compute_dtype(given));
+  Tensor x = given.to(softmax_compute_dtype(given));
   Tensor shifted = x - max(x, along_dim(x, a), true).detach();
   Tensor e = exp(shifted), total = sum(e, along_dim(x, a), true);
   return {(a.log ? shifted - log(total) : e / total).to(given.dtype())};
 }
-TensorList backward_reference(const OpCall& call) {
+TensorList softmax_backward_reference(const OpCall& call) {
   auto a = call.as<SoftmaxAttrs>();
-  DType t = compute_dtype(call.in[1]);
+  DType t = softmax_compute_dtype(call.in[1]);
   Tensor g = call.in[0].to(t), y = call.in[1].to(t);
   Tensor dx = a.log ? g - exp(y) * sum(g, along_dim(y, a), true) : y * (g - sum(g * y, along_dim(y, a), true));
   return {dx.to(call.in[1].dtype())};
@@ -119,7 +119,7 @@ rows::RowTiling tiling_by_fours(std::int64_t length, std::int64_t most) {
 
 /// Runs all four ops: in[0] is x or the gradient of y, in[1] the y of the forward pass.
 template <bool backward>
-bool on_gpu(const OpCall& call, std::span<Tensor> out) {
+bool softmax_on_gpu(const OpCall& call, std::span<Tensor> out) {
   auto attrs = call.as<SoftmaxAttrs>();
   for (const Tensor& x : call.in) {
     if (x.dtype() == f64) return false;
@@ -146,34 +146,34 @@ bool on_gpu(const OpCall& call, std::span<Tensor> out) {
 }
 
 const OpDef kSoftmaxBackward = {.name = "softmax_backward",
-                                .infer = infer,
+                                .infer = softmax_infer,
                                 .cpu = backward_cpu,
-                                .gpu = on_gpu<true>,
-                                .reference = backward_reference};
+                                .gpu = softmax_on_gpu<true>,
+                                .reference = softmax_backward_reference};
 const OpDef kLogSoftmaxBackward = {.name = "log_softmax_backward",
-                                   .infer = infer,
+                                   .infer = softmax_infer,
                                    .cpu = backward_cpu,
-                                   .gpu = on_gpu<true>,
-                                   .reference = backward_reference};
+                                   .gpu = softmax_on_gpu<true>,
+                                   .reference = softmax_backward_reference};
 
-TensorList vjp(const VjpCall& call) {
+TensorList softmax_vjp(const VjpCall& call) {
   const OpDef& op = call.as<SoftmaxAttrs>().log ? kLogSoftmaxBackward : kSoftmaxBackward;
   return {apply1(op, {call.grad[0], call.out[0]}, call.attrs)};
 }
 
 const OpDef kSoftmax = {.name = "softmax",
-                        .infer = infer,
+                        .infer = softmax_infer,
                         .cpu = forward_cpu,
-                        .gpu = on_gpu<false>,
-                        .reference = reference,
-                        .vjp = vjp,
+                        .gpu = softmax_on_gpu<false>,
+                        .reference = softmax_reference,
+                        .vjp = softmax_vjp,
                         .saved = Saved::outputs};
 const OpDef kLogSoftmax = {.name = "log_softmax",
-                           .infer = infer,
+                           .infer = softmax_infer,
                            .cpu = forward_cpu,
-                           .gpu = on_gpu<false>,
-                           .reference = reference,
-                           .vjp = vjp,
+                           .gpu = softmax_on_gpu<false>,
+                           .reference = softmax_reference,
+                           .vjp = softmax_vjp,
                            .saved = Saved::outputs};
 
 }  // namespace

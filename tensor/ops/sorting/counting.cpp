@@ -9,7 +9,7 @@
 namespace etna {
 namespace {
 
-Tensor list_of(const Tensor& x) { return x.detach().reshape({x.numel()}); }
+Tensor counting_list_of(const Tensor& x) { return x.detach().reshape({x.numel()}); }
 
 }  // namespace
 
@@ -21,7 +21,7 @@ Tensor histc(const Tensor& x, std::int64_t bins, double lo, double hi) {
     throw ShapeError(
         fmt::format("histc: {} bins from {} to {}; there must be at least one, from min to max", bins, lo, hi));
   const DType t = x.dtype() == f64 ? f64 : f32;
-  const Tensor list = list_of(x).to(t);
+  const Tensor list = counting_list_of(x).to(t);
   if (list.numel() == 0) return zeros({bins}, {x.dtype(), x.device()});
   Tensor least = full({}, lo, {t, x.device()}), most = full({}, hi, {t, x.device()});
   if (lo == hi) {

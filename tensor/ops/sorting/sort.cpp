@@ -20,7 +20,7 @@ struct SortAttrs {
   std::int64_t kept;  ///< of each row
 };
 
-std::vector<OutputSpec> infer(const OpCall& call) {
+std::vector<OutputSpec> sort_infer(const OpCall& call) {
   const Tensor& x = call.in[0];
   Shape shape = x.shape();
   if (shape.back() > std::int64_t{0x7fffffff})
@@ -29,7 +29,7 @@ std::vector<OutputSpec> infer(const OpCall& call) {
   return {{shape, x.dtype()}, {shape, i64}};
 }
 
-void cpu(const OpCall& call, std::span<Tensor> out) {
+void sort_cpu(const OpCall& call, std::span<Tensor> out) {
   const auto a = call.as<SortAttrs>();
   const Tensor x = call.in[0].contiguous();
   if (out[0].numel() == 0) return;
@@ -49,7 +49,7 @@ void cpu(const OpCall& call, std::span<Tensor> out) {
   });
 }
 
-bool on_gpu(const OpCall& call, std::span<Tensor> out) {
+bool sort_on_gpu(const OpCall& call, std::span<Tensor> out) {
   const auto a = call.as<SortAttrs>();
   if (out[0].dtype() == f64) return false;
   if (out[0].numel() == 0) return true;
@@ -67,27 +67,27 @@ bool on_gpu(const OpCall& call, std::span<Tensor> out) {
   return true;
 }
 
-TensorList vjp(const VjpCall& call) {
+TensorList sort_vjp(const VjpCall& call) {
   if (!call.grad[0].defined()) return {zeros_like(call.in[0])};
   return {indexing::spread_along_last(call.op.name, call.in[0].shape(), call.out[1], call.grad[0])};
 }
 
 const OpDef kSort = {.name = "sort",
-                     .infer = infer,
-                     .cpu = cpu,
-                     .gpu = on_gpu,
-                     .vjp = vjp,
+                     .infer = sort_infer,
+                     .cpu = sort_cpu,
+                     .gpu = sort_on_gpu,
+                     .vjp = sort_vjp,
                      .saved = Saved::outputs,
                      .saved_outputs = 0b10};
 const OpDef kTopk = {.name = "topk",
-                     .infer = infer,
-                     .cpu = cpu,
-                     .gpu = on_gpu,
-                     .vjp = vjp,
+                     .infer = sort_infer,
+                     .cpu = sort_cpu,
+                     .gpu = sort_on_gpu,
+                     .vjp = sort_vjp,
                      .saved = Saved::outputs,
                      .saved_outputs = 0b10};
 
-ValuesIndices ordered(const OpDef& op, const Tensor& x, int dim, bool descending, std::int64_t kept) {
+ValuesIndices sort_ordered(const OpDef& op, const Tensor& x, int dim, bool descending, std::int64_t kept) {
   sorting::LastDim rows(x, dim);
   TensorList out = apply(op, {rows.x}, Attrs::of(SortAttrs{descending, kept}));
   return {rows.back(out[0]), rows.back(out[1])};
@@ -98,7 +98,7 @@ ValuesIndices ordered(const OpDef& op, const Tensor& x, int dim, bool descending
 ValuesIndices sort(const Tensor& x, std::int64_t dim, bool descending, bool) {
   detail::require_defined("sort", x);
   const int d = wrap_dim(dim, x.dim(), "sort");
-  return ordered(kSort, x, d, descending, x.dim() == 0 ? 1 : x.shape()[d]);
+  return sort_ordered(kSort, x, d, descending, x.dim() == 0 ? 1 : x.shape()[d]);
 }
 Tensor argsort(const Tensor& x, std::int64_t dim, bool descending, bool stable) {
   detail::require_defined("argsort", x);
@@ -115,7 +115,7 @@ ValuesIndices topk(const Tensor& x, std::int64_t k, std::int64_t dim, bool large
   const std::int64_t n = x.dim() == 0 ? 1 : x.shape()[d];
   if (k < 0 || k > n)
     throw ShapeError(fmt::format("topk: k is {}, dimension {} of {} has {} elements", k, d, str(x.shape()), n));
-  return ordered(kTopk, x, d, largest, k);
+  return sort_ordered(kTopk, x, d, largest, k);
 }
 
 std::span<const OpDef* const> ops_in_sort() {

@@ -14,7 +14,7 @@ namespace etna {
 namespace {
 
 /// @throws ShapeError if rows have no elements, but there are rows
-void check_rows(const char* op, const Tensor& x, int dim) {
+void statistics_check_rows(const char* op, const Tensor& x, int dim) {
   if (x.dim() == 0 || x.shape()[dim] > 0) return;
   Shape others = x.shape();
   others.erase(dim);
@@ -23,7 +23,8 @@ void check_rows(const char* op, const Tensor& x, int dim) {
 }
 
 /// Elements at `place` [..., 1] of sorted rows.
-ValuesIndices pick(const sorting::LastDim& rows, const ValuesIndices& sorted, const Tensor& place, bool keepdim) {
+ValuesIndices statistics_pick(const sorting::LastDim& rows, const ValuesIndices& sorted, const Tensor& place,
+                              bool keepdim) {
   return {rows.reduced(gather(sorted.values, -1, place), keepdim),
           rows.reduced(gather(sorted.indices, -1, place), keepdim)};
 }
@@ -44,7 +45,7 @@ Tensor halved(const Tensor& x) {
 ValuesIndices median_of(const char* op, const Tensor& x, std::int64_t dim, bool keepdim, bool skip_nan) {
   detail::require_defined(op, x);
   const int d = wrap_dim(dim, x.dim(), op);
-  check_rows(op, x, d);
+  statistics_check_rows(op, x, d);
   const sorting::LastDim rows(x, d);
   const std::int64_t n = rows.x.size(-1);
   if (rows.x.numel() == 0) {
@@ -56,13 +57,13 @@ ValuesIndices median_of(const char* op, const Tensor& x, std::int64_t dim, bool 
   Shape one = rows.x.shape();
   one.back() = 1;
   const Tensor middle = full(one, static_cast<double>((n - 1) / 2), {i64, x.device()});
-  if (!is_floating(x.dtype())) return pick(rows, sorted, middle, keepdim);
+  if (!is_floating(x.dtype())) return statistics_pick(rows, sorted, middle, keepdim);
   const Tensor count = numbers_in(rows.x.detach());
   if (!skip_nan) {
     // NaN is behind the others: the first of them is the median if there is one.
-    return pick(rows, sorted, where(count < static_cast<double>(n), count, middle), keepdim);
+    return statistics_pick(rows, sorted, where(count < static_cast<double>(n), count, middle), keepdim);
   }
-  return pick(rows, sorted, halved(clamp(count - 1.0, 0.0, {})), keepdim);
+  return statistics_pick(rows, sorted, halved(clamp(count - 1.0, 0.0, {})), keepdim);
 }
 
 /// Where the quantiles are between the elements of sorted rows.
@@ -132,7 +133,7 @@ Tensor quantile_of(const char* op, const Tensor& given, const Tensor& q, std::op
   return placed.reshape(shape);
 }
 
-Tensor number(double q, const Tensor& x, const char* op) {
+Tensor statistics_number(double q, const Tensor& x, const char* op) {
   detail::require_defined(op, x);
   if (!(q >= 0 && q <= 1)) throw Error(fmt::format("{}: q is {}, it must be in [0, 1]", op, q));
   return scalar(q, {x.dtype() == f64 ? f64 : f32, x.device()});
@@ -141,7 +142,7 @@ Tensor number(double q, const Tensor& x, const char* op) {
 ValuesIndices extreme(const char* op, const Tensor& x, std::int64_t dim, bool keepdim, bool largest) {
   detail::require_defined(op, x);
   const int d = wrap_dim(dim, x.dim(), op);
-  check_rows(op, x, d);
+  statistics_check_rows(op, x, d);
   if (x.dim() == 0) return {x, zeros({}, {i64, x.device()})};
   const Tensor places = largest ? argmax(x, d, true) : argmin(x, d, true), values = gather(x, d, places);
   return keepdim ? ValuesIndices{values, places} : ValuesIndices{values.squeeze(d), places.squeeze(d)};
@@ -183,7 +184,7 @@ ValuesIndices kthvalue(const Tensor& x, std::int64_t k, std::int64_t dim, bool k
 
 Tensor quantile(const Tensor& x, double q, std::optional<std::int64_t> dim, bool keepdim,
                 std::string_view interpolation) {
-  return quantile_of("quantile", x, number(q, x, "quantile"), dim, keepdim, interpolation, false);
+  return quantile_of("quantile", x, statistics_number(q, x, "quantile"), dim, keepdim, interpolation, false);
 }
 Tensor quantile(const Tensor& x, const Tensor& q, std::optional<std::int64_t> dim, bool keepdim,
                 std::string_view interpolation) {
@@ -191,7 +192,7 @@ Tensor quantile(const Tensor& x, const Tensor& q, std::optional<std::int64_t> di
 }
 Tensor nanquantile(const Tensor& x, double q, std::optional<std::int64_t> dim, bool keepdim,
                    std::string_view interpolation) {
-  return quantile_of("nanquantile", x, number(q, x, "nanquantile"), dim, keepdim, interpolation, true);
+  return quantile_of("nanquantile", x, statistics_number(q, x, "nanquantile"), dim, keepdim, interpolation, true);
 }
 Tensor nanquantile(const Tensor& x, const Tensor& q, std::optional<std::int64_t> dim, bool keepdim,
                    std::string_view interpolation) {
@@ -201,7 +202,7 @@ Tensor nanquantile(const Tensor& x, const Tensor& q, std::optional<std::int64_t>
 ValuesIndices mode(const Tensor& x, std::int64_t dim, bool keepdim) {
   detail::require_defined("mode", x);
   const int d = wrap_dim(dim, x.dim(), "mode");
-  check_rows("mode", x, d);
+  statistics_check_rows("mode", x, d);
   const sorting::LastDim rows(x, d);
   const std::int64_t n = rows.x.size(-1);
   const ValuesIndices sorted = sort(rows.x, -1);
@@ -215,7 +216,7 @@ ValuesIndices mode(const Tensor& x, std::int64_t dim, bool keepdim) {
     began = cat({place.slice(-1, 0, 1), where(begins, place.slice(-1, 1, n), 0.0)}, -1);
     began = cummax(began, -1).values;
   }
-  return pick(rows, sorted, argmax(place - began, -1, true), keepdim);
+  return statistics_pick(rows, sorted, argmax(place - began, -1, true), keepdim);
 }
 
 ValuesIndices max_with_indices(const Tensor& x, std::int64_t dim, bool keepdim) {

@@ -11,10 +11,10 @@
 namespace etna {
 namespace {
 
-Tensor list_of(const Tensor& x) { return x.detach().reshape({x.numel()}); }
+Tensor unique_list_of(const Tensor& x) { return x.detach().reshape({x.numel()}); }
 
 /// The slices of x along dimension d as rows.
-Tensor rows_of(const char* op, const Tensor& x, int d) {
+Tensor unique_rows_of(const char* op, const Tensor& x, int d) {
   if (x.numel() == 0 && x.size(d) > 0)
     throw ShapeError(fmt::format("{}: the slices of {} along dimension {} have no elements", op, str(x.shape()), d));
   const Tensor first = movedim(x.detach(), d, 0);
@@ -69,7 +69,7 @@ Unique runs(const char* op, const Tensor& list, const Shape& shape, const Tensor
 Unique runs_along(const char* op, const Tensor& x, std::int64_t dim, bool sorted, bool inverse, bool counts) {
   if (x.dim() == 0) throw ShapeError(fmt::format("{}: a tensor without dimensions has no slices; leave dim out", op));
   const int d = wrap_dim(dim, x.dim(), op);
-  const Tensor rows = rows_of(op, x, d);
+  const Tensor rows = unique_rows_of(op, x, d);
   const Tensor order = sorted && rows.size(0) > 0 ? order_of(rows) : Tensor();
   Unique found = runs(op, order.defined() ? index_select(rows, 0, order) : rows, {x.size(d)}, order, inverse, counts);
   Shape shape = movedim(x.detach(), d, 0).shape();
@@ -83,14 +83,14 @@ Unique runs_along(const char* op, const Tensor& x, std::int64_t dim, bool sorted
 Unique unique(const Tensor& x, bool return_inverse, bool return_counts, std::optional<std::int64_t> dim) {
   detail::require_defined("unique", x);
   if (dim) return runs_along("unique", x, *dim, true, return_inverse, return_counts);
-  const ValuesIndices sorted = sort(list_of(x), 0);
+  const ValuesIndices sorted = sort(unique_list_of(x), 0);
   return runs("unique", sorted.values, x.shape(), sorted.indices, return_inverse, return_counts);
 }
 
 Unique unique_consecutive(const Tensor& x, bool return_inverse, bool return_counts, std::optional<std::int64_t> dim) {
   detail::require_defined("unique_consecutive", x);
   if (dim) return runs_along("unique_consecutive", x, *dim, false, return_inverse, return_counts);
-  return runs("unique_consecutive", list_of(x), x.shape(), {}, return_inverse, return_counts);
+  return runs("unique_consecutive", unique_list_of(x), x.shape(), {}, return_inverse, return_counts);
 }
 
 }  // namespace etna

@@ -15,7 +15,7 @@ struct ShapeAttrs {
 struct PermuteAttrs {
   Dims order;
 };
-struct SliceAttrs {
+struct ViewsSliceAttrs {
   int dim;
   std::int64_t begin, end, step;
 };
@@ -25,7 +25,7 @@ struct SplitAttrs {
 };
 struct SliceBackwardAttrs {
   Shape shape;
-  SliceAttrs slice;
+  ViewsSliceAttrs slice;
 };
 struct DeviceAttrs {
   Device device;
@@ -95,7 +95,7 @@ TensorList expand_direct(const OpCall& call) {
 TensorList expand_vjp(const VjpCall& call) { return {sum_to(call.grad[0], call.in[0].shape())}; }
 const OpDef kExpand = {.name = "expand", .vjp = expand_vjp, .direct = expand_direct};
 
-Tensor slice_view(const Tensor& x, const SliceAttrs& s) {
+Tensor slice_view(const Tensor& x, const ViewsSliceAttrs& s) {
   Shape shape = x.shape();
   Strides strides = x.strides();
   shape[s.dim] = s.end > s.begin ? (s.end - s.begin - 1) / s.step + 1 : 0;
@@ -103,13 +103,13 @@ Tensor slice_view(const Tensor& x, const SliceAttrs& s) {
   if (shape[s.dim] > 1) strides[s.dim] *= s.step;  // a step beyond the end may be any number
   return with_layout(x, shape, strides, x.offset() + s.begin * x.strides()[s.dim]);
 }
-TensorList slice_direct(const OpCall& call) { return {slice_view(call.in[0], call.as<SliceAttrs>())}; }
-Tensor slice_backward(const Tensor& g, const Shape& shape, const SliceAttrs& slice);
-TensorList slice_vjp(const VjpCall& call) {
+TensorList slice_direct(const OpCall& call) { return {slice_view(call.in[0], call.as<ViewsSliceAttrs>())}; }
+Tensor slice_backward(const Tensor& g, const Shape& shape, const ViewsSliceAttrs& slice);
+TensorList views_slice_vjp(const VjpCall& call) {
   if (call.grad[0].shape() == call.in[0].shape()) return {call.grad[0]};  // the slice was all of x
-  return {slice_backward(call.grad[0], call.in[0].shape(), call.as<SliceAttrs>())};
+  return {slice_backward(call.grad[0], call.in[0].shape(), call.as<ViewsSliceAttrs>())};
 }
-const OpDef kSlice = {.name = "slice", .vjp = slice_vjp, .direct = slice_direct};
+const OpDef kViewsSlice = {.name = "slice", .vjp = views_slice_vjp, .direct = slice_direct};
 
 /// Zeros of the whole shape with g copied to the slice's place.
 TensorList slice_backward_direct(const OpCall& call) {
@@ -124,7 +124,7 @@ TensorList slice_backward_vjp(const VjpCall& call) {
   return {call.grad[0].slice(s.dim, s.begin, s.end, s.step)};
 }
 const OpDef kSliceBackward = {.name = "slice_backward", .vjp = slice_backward_vjp, .direct = slice_backward_direct};
-Tensor slice_backward(const Tensor& g, const Shape& shape, const SliceAttrs& slice) {
+Tensor slice_backward(const Tensor& g, const Shape& shape, const ViewsSliceAttrs& slice) {
   return apply1(kSliceBackward, {g}, Attrs::of(SliceBackwardAttrs{shape, slice}));
 }
 
@@ -252,7 +252,7 @@ Tensor Tensor::slice(std::int64_t d, std::int64_t begin, std::int64_t end, std::
   if (end < 0) end += n;
   begin = std::clamp<std::int64_t>(begin, 0, n);
   end = std::clamp<std::int64_t>(end, begin, n);
-  return apply1(kSlice, {*this}, Attrs::of(SliceAttrs{at, begin, end, step}));
+  return apply1(kViewsSlice, {*this}, Attrs::of(ViewsSliceAttrs{at, begin, end, step}));
 }
 
 Tensor Tensor::select(std::int64_t d, std::int64_t index) const {
@@ -364,7 +364,8 @@ Tensor Tensor::to(Device d) const {
 }
 
 std::span<const OpDef* const> ops_in_views() {
-  static const OpDef* const list[] = {&kReshape, &kPermute, &kExpand, &kSlice, &kSliceBackward, &kSplit, &kToDevice};
+  static const OpDef* const list[] = {&kReshape,       &kPermute, &kExpand,  &kViewsSlice,
+                                      &kSliceBackward, &kSplit,   &kToDevice};
   return list;
 }
 

@@ -17,9 +17,9 @@ struct Variants {
   const gpu::Shader* bf16;
 };
 /// In the order of kTiles.
-const Variants kShaders[] = {{&shaders::gemm_coopmat_128x128_f16, &shaders::gemm_coopmat_128x128_bf16},
-                             {&shaders::gemm_coopmat_128x64_f16, &shaders::gemm_coopmat_128x64_bf16},
-                             {&shaders::gemm_coopmat_64x64_f16, &shaders::gemm_coopmat_64x64_bf16}};
+const Variants kCoopmatShaders[] = {{&shaders::gemm_coopmat_128x128_f16, &shaders::gemm_coopmat_128x128_bf16},
+                                    {&shaders::gemm_coopmat_128x64_f16, &shaders::gemm_coopmat_128x64_bf16},
+                                    {&shaders::gemm_coopmat_64x64_f16, &shaders::gemm_coopmat_64x64_bf16}};
 
 /// Upper bound of the shared memory for the operands, in bytes: rows of k have the larger padding.
 std::int64_t shared_bytes(const Tile& tile) { return (tile.m + tile.n) * (kStep + 8) * 2; }
@@ -63,7 +63,7 @@ bool launch_coopmat(const OpCall& call, const GemmParams& p) {
     tiling.tile += fitting;
   }
   const Tile& tile = kTiles[tiling.tile];
-  const Variants& variants = kShaders[tiling.tile];
+  const Variants& variants = kCoopmatShaders[tiling.tile];
   const gpu::Shader& shader = p.dtype == f16 ? *variants.f16 : *variants.bf16;
   if (shader.words.empty()) return false;
   const std::uint32_t first[] = {threads}, last[] = {shape->m, shape->n, shape->k};

@@ -27,7 +27,7 @@ const cpu::Bf16* elements(const BFloat16* x) { return reinterpret_cast<const cpu
 /// c = alpha · a · b + beta · c, then the epilogue. S is the element type of a and b.
 /// @param c rows `leading` apart, matrices one after the other
 template <typename S, typename T>
-void multiply(const Plan& p, T alpha, T beta, T* c, std::int64_t leading, const PartEpilogue<T>& epilogue) {
+void gemm_cpu_multiply(const Plan& p, T alpha, T beta, T* c, std::int64_t leading, const PartEpilogue<T>& epilogue) {
   const auto *a = elements(p.a.host<S>()), *b = elements(p.b.host<S>());
   cpu::Gemm g{p.a_matrix.transposed, p.b_matrix.transposed, p.m,    p.n, p.k,
               p.a_matrix.leading,    p.b_matrix.leading,    leading};
@@ -83,11 +83,11 @@ void compute(const Tensor& a, const Tensor& b, const Epilogue& given, Tensor& y)
   const Plan p = plan(a, b);
   if constexpr (std::is_same_v<T, float>) {
     if (a.dtype() == bf16)
-      multiply<BFloat16>(p, alpha, beta, sums.host<T>(), leading, epilogue);
+      gemm_cpu_multiply<BFloat16>(p, alpha, beta, sums.host<T>(), leading, epilogue);
     else
-      multiply<T>(p, alpha, beta, sums.host<T>(), leading, epilogue);
+      gemm_cpu_multiply<T>(p, alpha, beta, sums.host<T>(), leading, epilogue);
   } else {
-    multiply<T>(p, alpha, beta, sums.host<T>(), leading, epilogue);
+    gemm_cpu_multiply<T>(p, alpha, beta, sums.host<T>(), leading, epilogue);
   }
   if (!in_place && !even) y.copy_(sums);
   if (e.preactivation.defined() && given.preactivation.raw_data() != e.preactivation.raw_data())

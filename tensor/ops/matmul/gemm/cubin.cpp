@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include <etna/device/rounding.h>
 #include <etna/shaders/cubins.h>
 #include <etna/tensor/ops/matmul/gemm/cubin.h>
 #include <etna/tensor/ops/matmul/gemm/epilogue.h>
@@ -12,8 +13,6 @@
 namespace etna::gemm {
 namespace {
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
 /// A kernel's tile and resources, as in shaders/sm90/gemm16.cuh and gemm32.cuh.
 struct Kernel {
   const gpu::CubinKernel* cubin;
@@ -23,12 +22,12 @@ struct Kernel {
   std::int64_t columns = 128;
 };
 
-enum Layout { kNN, kNT, kTN };
+enum OperandLayout { kNN, kNT, kTN };
 
 /// Tiles of 128 x 128, 256 x 128 (f16 and bf16) and 256 x 64 (f32).
 enum TileShape { kSquare, kTall, kNarrow };
 
-const gpu::CubinKernel* choose(DType dtype, Layout layout, TileShape shape) {
+const gpu::CubinKernel* choose(DType dtype, OperandLayout layout, TileShape shape) {
   using namespace cubins;
   static const gpu::CubinKernel* const bf16s[] = {&cubin_gemm_bf16_nn,     &cubin_gemm_bf16_nt,
                                                   &cubin_gemm_bf16_tn,     &cubin_gemm_bf16_nn_256,
@@ -41,7 +40,7 @@ const gpu::CubinKernel* choose(DType dtype, Layout layout, TileShape shape) {
   return (dtype == f32 ? f32s : dtype == f16 ? f16s : bf16s)[layout + (shape == kSquare ? 0 : 3)];
 }
 
-Kernel kernel_of(DType dtype, Layout layout, TileShape shape) {
+Kernel kernel_of(DType dtype, OperandLayout layout, TileShape shape) {
   constexpr std::uint32_t scratch = 8 * 4096;
   const gpu::CubinKernel* cubin = choose(dtype, layout, shape);
   if (shape == kNarrow) return {cubin, 256, 32, 512, 4 * 40960 + 2 * 12288 + scratch + 4 * 16 + 2 * 24, 1.4, 64};
@@ -60,7 +59,7 @@ struct Launch {
 /// The launch estimated to be fastest on `units` multiprocessors: waves of tiles and, with split-K, writing, reading
 /// and adding the partial sums.
 /// @param narrow whether there are tiles of 64 columns
-Launch launch_of(const GemmParams& p, Layout layout, std::int64_t units, bool narrow = true) {
+Launch launch_of(const GemmParams& p, OperandLayout layout, std::int64_t units, bool narrow = true) {
   if (p.tiling && p.tiling->tile < (p.dtype == f32 ? 1u : 2u))
     return {kernel_of(p.dtype, layout, p.tiling->tile == 1 ? kTall : kSquare), p.tiling->split_k};
   Launch best;
@@ -98,7 +97,7 @@ auto map_of(const Operand& x, DType dtype, bool along_k, std::int64_t extent, st
 }
 
 /// An operand's matrix as stored.
-struct Stored {
+struct CubinStored {
   const Operand& operand;
   DType dtype;
   std::int64_t rows, columns;
@@ -111,7 +110,7 @@ struct Stored {
 };
 
 /// A copy of the operand with rows that start at multiples of 16 bytes, as the copy engine requires.
-Operand padded(const OpCall& call, const Stored& x, Device device, Tensor& copy) {
+Operand padded(const OpCall& call, const CubinStored& x, Device device, Tensor& copy) {
   const std::int64_t leading = ceil_div(x.columns, x.wide()) * x.wide();
   copy = empty({x.rows, leading}, {x.dtype, device});
   Arguments arguments;
@@ -166,7 +165,7 @@ void record(const OpCall& call, const GemmParams& p, const Launch& launch, const
   if (split) add_split_k(call, p, partial, split_k);
 }
 
-bool launch_matrices(const OpCall& call, const GemmParams& p, Layout layout) {
+bool launch_matrices(const OpCall& call, const GemmParams& p, OperandLayout layout) {
   const Launch launch = launch_of(p, layout, units_of(p));
   const Kernel& kernel = launch.kernel;
   const auto a = map_of(p.a, p.dtype, layout != kTN, p.m, p.k, p.inner, kernel.step, kernel.rows);
@@ -195,7 +194,7 @@ bool multiplies(const GemmParams& p) {
 bool launch_cubin_family(const OpCall& call, const GemmParams& p, const CubinFamily& family) {
   if (requested_variant().value_or(KernelVariant::cubin) != KernelVariant::cubin) return false;
   if (!multiplies(p) || too_small(p) || family.kernels[0]->cubin.empty()) return false;
-  Launch launch = launch_of(p, static_cast<Layout>(family.layout), units_of(p), family.kernels[2] != nullptr);
+  Launch launch = launch_of(p, static_cast<OperandLayout>(family.layout), units_of(p), family.kernels[2] != nullptr);
   if (p.dtype == f32) {
     launch.kernel.cubin = family.kernels[launch.kernel.columns == 64 ? 2 : 0];
   } else if (family.kernels[2] != nullptr && p.n <= 64 && ceil_div(p.m, 256) >= units_of(p)) {
@@ -219,7 +218,7 @@ std::span<const Tile> cubin_tiles() {
 
 bool launch_cubin(const OpCall& call, const GemmParams& p) {
   if (!multiplies(p) || (p.a.transposed && p.b.transposed)) return false;
-  const Layout layout = p.a.transposed ? kTN : p.b.transposed ? kNT : kNN;
+  const OperandLayout layout = p.a.transposed ? kTN : p.b.transposed ? kNT : kNN;
   if (too_small(p)) return false;
   if (choose(p.dtype, layout, kSquare)->cubin.empty()) return false;
   if (static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.inner) > 4e9) return false;
@@ -231,9 +230,9 @@ bool launch_cubin(const OpCall& call, const GemmParams& p) {
   one.outer = 1;
   Tensor a, b;  // copies
   if (p.matrices() == 1) {
-    const Stored stored_a{p.a, p.dtype, p.a.transposed ? p.k : p.m, p.a.transposed ? p.m : p.k, p.n},
+    const CubinStored stored_a{p.a, p.dtype, p.a.transposed ? p.k : p.m, p.a.transposed ? p.m : p.k, p.n},
         stored_b{p.b, p.dtype, p.b.transposed ? p.n : p.k, p.b.transposed ? p.k : p.n, p.m};
-    for (const Stored* x : {&stored_a, &stored_b}) {
+    for (const CubinStored* x : {&stored_a, &stored_b}) {
       if (!x->aligned() && !x->worth_a_copy()) return false;
     }
     if (!stored_a.aligned()) one.a = padded(call, stored_a, p.device, a);

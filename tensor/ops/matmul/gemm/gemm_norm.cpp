@@ -10,7 +10,7 @@
 namespace etna::gemm {
 namespace {
 
-constexpr std::int64_t kRows = 8;
+constexpr std::int64_t kGemmNormRows = 8;
 
 /// Sizes of the gemm, and the columns of a workgroup's tile.
 struct Sizes {
@@ -26,8 +26,8 @@ bool pays(const Sizes& s, Device device, DType dtype) {
   constexpr double start = 900, rate = 0.6 * 128, l2_bytes = 24;
   constexpr double norm_start = 4100, norm_bytes = 14,
                    memory_bytes = 13;  // a dispatch and a barrier; bytes per result; bytes per clock
-  std::int64_t waves = ((s.m + kRows - 1) / kRows + units - 1) / units;
-  double step = std::max(static_cast<double>(kRows * s.tile_n) / rate,
+  std::int64_t waves = ((s.m + kGemmNormRows - 1) / kGemmNormRows + units - 1) / units;
+  double step = std::max(static_cast<double>(kGemmNormRows * s.tile_n) / rate,
                          static_cast<double>(s.n) * static_cast<double>(item_size(dtype)) / l2_bytes);
   double fused = start + static_cast<double>(waves * s.k) * step;
   std::span<const Tile> tiles = can.cooperative_matrix && dtype != f32 ? coopmat_tiles() : plain_tiles();
@@ -37,7 +37,7 @@ bool pays(const Sizes& s, Device device, DType dtype) {
   return fused < estimated_clocks(extent, units, tiles[tiling.tile], tiling.split_k) + norm;
 }
 
-Tensor dense(const Tensor& x) { return x.defined() ? x.contiguous() : x; }
+Tensor gemm_norm_dense(const Tensor& x) { return x.defined() ? x.contiguous() : x; }
 /// The dtype, or a placeholder for an absent tensor, so that absence does not create another pipeline.
 DType dtype_of(const Tensor& x) { return x.defined() ? x.dtype() : f32; }
 
@@ -55,7 +55,8 @@ bool gemm_norm_on_gpu(const OpCall& call, const Tensor& x, const Tensor& w, cons
   if (lda == 0 || ldb == 0 || !pays(s, x.device(), x.dtype())) return false;
 
   Tensor residual = spacing(n.residual) == 0 ? n.residual.contiguous() : n.residual;
-  Tensor bias = dense(n.bias), norm_weight = dense(n.norm_weight), norm_bias = dense(n.norm_bias);
+  Tensor bias = gemm_norm_dense(n.bias), norm_weight = gemm_norm_dense(n.norm_weight),
+         norm_bias = gemm_norm_dense(n.norm_bias);
   std::int64_t ld_residual = spacing(residual);
   std::int64_t width =
       std::min({vector_width(sum.address(), sum.dtype(), {s.n}), vector_width(y.address(), y.dtype(), {s.n}),
@@ -81,7 +82,7 @@ bool gemm_norm_on_gpu(const OpCall& call, const Tensor& x, const Tensor& w, cons
       .write(y)
       .u32(s.m, s.n, s.k, lda, ldb, ld_residual)
       .f32(static_cast<float>(n.eps))
-      .dispatch(gpu::grid(s.m, kRows));
+      .dispatch(gpu::grid(s.m, kGemmNormRows));
   return true;
 }
 

@@ -11,24 +11,24 @@ namespace etna::gemm {
 namespace {
 
 using Sums = Eigen::Matrix<std::int32_t, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-using Stored = Eigen::Map<const Sums, 0, Eigen::OuterStride<>>;
+using Int8CpuStored = Eigen::Map<const Sums, 0, Eigen::OuterStride<>>;
 
-constexpr std::int64_t kRows = 32;  ///< per task
+constexpr std::int64_t kInt8CpuRows = 32;  ///< per task
 
 /// acc = rows [first, first + acc.rows()) of a · b
-void multiply(const Plan& p, const std::int32_t* a, const std::int32_t* b, std::int64_t first, Sums& acc) {
+void int8_cpu_multiply(const Plan& p, const std::int32_t* a, const std::int32_t* b, std::int64_t first, Sums& acc) {
   std::int64_t count = acc.rows();
   const Eigen::OuterStride<> lda(p.a_matrix.leading), ldb(p.b_matrix.leading);
   auto by = [&](const auto& rows) {
     if (p.b_matrix.transposed)
-      acc.noalias() = rows * Stored(b, p.n, p.k, ldb).transpose();
+      acc.noalias() = rows * Int8CpuStored(b, p.n, p.k, ldb).transpose();
     else
-      acc.noalias() = rows * Stored(b, p.k, p.n, ldb);
+      acc.noalias() = rows * Int8CpuStored(b, p.k, p.n, ldb);
   };
   if (p.a_matrix.transposed)
-    by(Stored(a + first, p.k, count, lda).transpose());
+    by(Int8CpuStored(a + first, p.k, count, lda).transpose());
   else
-    by(Stored(a + first * p.a_matrix.leading, count, p.k, lda));
+    by(Int8CpuStored(a + first * p.a_matrix.leading, count, p.k, lda));
 }
 
 /// The index-th scale; there may be one for all.
@@ -49,14 +49,15 @@ void int8_cpu(const Tensor& a, const Tensor& b, const Int8Scales& scales, Tensor
   Tensor column = scales.column.defined() ? scales.column.contiguous() : Tensor();
   const bool scaled = row.defined() || column.defined() || y.dtype() != i32;
   Tensor out = scaled ? empty(y.shape(), {f32, kCPU}) : y;
-  std::int64_t chunks = (p.m + kRows - 1) / kRows;
+  std::int64_t chunks = (p.m + kInt8CpuRows - 1) / kInt8CpuRows;
   cpu::parallel_for(numel(p.batch) * chunks, 1, [&](std::int64_t begin, std::int64_t end) {
     Sums acc;
     for (std::int64_t task = begin; task < end; ++task) {
-      std::int64_t matrix = task / chunks, first = task % chunks * kRows, rows = std::min(kRows, p.m - first);
+      std::int64_t matrix = task / chunks, first = task % chunks * kInt8CpuRows,
+                   rows = std::min(kInt8CpuRows, p.m - first);
       acc.resize(rows, p.n);
-      multiply(p, p.a.host<std::int32_t>() + offset_of(matrix, p.batch, p.a_batch),
-               p.b.host<std::int32_t>() + offset_of(matrix, p.batch, p.b_batch), first, acc);
+      int8_cpu_multiply(p, p.a.host<std::int32_t>() + offset_of(matrix, p.batch, p.a_batch),
+                        p.b.host<std::int32_t>() + offset_of(matrix, p.batch, p.b_batch), first, acc);
       for (std::int64_t i = 0; i < rows; ++i) {
         std::int64_t at = matrix * p.m + first + i;
         const std::int32_t* from = acc.data() + i * p.n;

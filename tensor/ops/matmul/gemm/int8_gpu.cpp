@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include <etna/device/rounding.h>
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/ops/matmul/gemm/epilogue.h>
 #include <etna/tensor/ops/matmul/gemm/gemm.h>
@@ -9,10 +10,9 @@
 namespace etna::gemm {
 namespace {
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 /// The index step of a scale; 0: one scale for all.
 std::uint32_t step_of(const Tensor& scale) { return scale.defined() && scale.numel() > 1 ? 1 : 0; }
-Tensor dense(const Tensor& x) { return x.defined() ? x.contiguous() : x; }
+Tensor int8_gpu_dense(const Tensor& x) { return x.defined() ? x.contiguous() : x; }
 
 /// The stride of a batch dimension counted from the end (1: the last); 0 if there is none.
 std::int64_t stride_at(const Strides& strides, int from_end) {
@@ -68,7 +68,7 @@ bool int8_gpu(const OpCall& call, const Tensor& a, const Tensor& b, const Int8Sc
     return true;
   }
   const Plan p = plan_of(a, b);
-  const Tensor row = dense(scales.row), column = dense(scales.column);
+  const Tensor row = int8_gpu_dense(scales.row), column = int8_gpu_dense(scales.column);
   const std::int64_t matrices = numel(p.batch);
   const gpu::Capabilities& can = gpu::capabilities(y.device());
   const std::uint32_t scaled = y.dtype() == i32 ? 0 : 4 | (row.defined() ? 1u : 0u) | (column.defined() ? 2u : 0u);

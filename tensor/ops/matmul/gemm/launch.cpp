@@ -1,13 +1,10 @@
+#include <etna/device/rounding.h>
 #include <etna/tensor/ops/matmul/gemm/launch.h>
 
 #include <algorithm>
 
 namespace etna::gemm {
-namespace {
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
-}  // namespace
+namespace {}  // namespace
 
 void launch_tiled(const OpCall& call, const GemmParams& p, const TiledShader& kernel, std::int64_t split_k) {
   const std::int64_t matrices = p.matrices();

@@ -9,7 +9,7 @@ namespace etna::gemm {
 namespace {
 
 /// In the order of plain_tiles().
-const gpu::Shader* const kShaders[] = {&shaders::gemm_128, &shaders::gemm_64, &shaders::gemm_32};
+const gpu::Shader* const kPlainShaders[] = {&shaders::gemm_128, &shaders::gemm_64, &shaders::gemm_32};
 constexpr std::int64_t kSteps[] = {8, 16, 32};
 
 }  // namespace
@@ -23,7 +23,7 @@ bool launch_plain(const OpCall& call, const GemmParams& p) {
                           std::max<std::int64_t>(32, gpu::capabilities(p.device).compute_units), plain_tiles());
   const Tile& tile = plain_tiles()[tiling.tile];
   const std::uint32_t first[] = {gpu::u32(p.dtype)};
-  launch_tiled(call, p, {*kShaders[tiling.tile], tile.m, tile.n, kSteps[tiling.tile], 4, first}, tiling.split_k);
+  launch_tiled(call, p, {*kPlainShaders[tiling.tile], tile.m, tile.n, kSteps[tiling.tile], 4, first}, tiling.split_k);
   return true;
 }
 

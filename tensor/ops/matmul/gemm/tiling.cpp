@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include <etna/device/rounding.h>
 #include <etna/tensor/ops/matmul/gemm/tiling.h>
 
 namespace etna::gemm {
@@ -16,8 +17,6 @@ constexpr double kBytesAClock = 13;   ///< result bytes per clock and multiproce
 constexpr double kResultBytes = 8.5;  ///< cost of writing a result, in bytes of scratch written and read
 constexpr double kSecondPass = 4100;  ///< clocks of a barrier and a second dispatch
 constexpr std::int64_t kMostSplitK = 128, kShortest = 64, kMostPartials = std::int64_t{1} << 27;
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 }  // namespace
 

@@ -51,7 +51,7 @@ const TuningTable& table_of(Device device) {
   return *tables[index].back();
 }
 
-thread_local const KernelConfig* forced = nullptr;
+thread_local const KernelConfig* tuned_forced = nullptr;
 thread_local std::optional<ShapeClass> last;
 
 }  // namespace
@@ -127,9 +127,9 @@ std::filesystem::path table_file(Device device) {
 }
 
 std::optional<KernelConfig> config_for(const GemmParams& params) {
-  if (forced != nullptr) {
+  if (tuned_forced != nullptr) {
     last.emplace(params);
-    return *forced;
+    return *tuned_forced;
   }
   const TuningTable& table = table_of(params.device);
   if (table.size() == 0) return {};
@@ -158,12 +158,12 @@ ForcedConfig::ForcedConfig(const KernelConfig& config) {
   static thread_local KernelConfig held;
   finish_pending();
   held = config;
-  forced = &held;
+  tuned_forced = &held;
   last.reset();
 }
 ForcedConfig::~ForcedConfig() noexcept(false) {
   struct Restore {
-    ~Restore() { forced = nullptr; }
+    ~Restore() { tuned_forced = nullptr; }
   } restore;
   finish_pending();
 }

@@ -17,7 +17,7 @@ constexpr Launcher kLaunchers[] = {{KernelVariant::cubin, launch_cubin},
                                    {KernelVariant::coopmat, launch_coopmat},
                                    {KernelVariant::plain, launch_plain}};
 
-thread_local int forced = -1;
+thread_local int variant_forced = -1;
 
 std::vector<Launcher> only(KernelVariant variant) {
   std::vector<Launcher> list;
@@ -64,18 +64,18 @@ std::span<const Launcher> launchers() {
 
 std::optional<KernelVariant> requested_variant() {
   static const std::optional<KernelVariant> from_environment = variant_in_environment();
-  return forced >= 0 ? static_cast<KernelVariant>(forced) : from_environment;
+  return variant_forced >= 0 ? static_cast<KernelVariant>(variant_forced) : from_environment;
 }
 
 // Calls held back were made under the variant of before, or of this scope.
-ForcedVariant::ForcedVariant(KernelVariant variant) : before_(forced) {
+ForcedVariant::ForcedVariant(KernelVariant variant) : before_(variant_forced) {
   finish_pending();
-  forced = static_cast<int>(variant);
+  variant_forced = static_cast<int>(variant);
 }
 ForcedVariant::~ForcedVariant() noexcept(false) {
   struct Restore {
     int before;
-    ~Restore() { forced = before; }
+    ~Restore() { variant_forced = before; }
   } restore{before_};
   finish_pending();
 }
