@@ -2,15 +2,18 @@
 
 #include <fmt/format.h>
 
+#include <etna/nn/printing.h>
 #include <etna/tensor/ops.h>
 
 namespace etna::nn {
 
-#define ETNA_ACTIVATION(NAME, RESULT) \
-  Tensor NAME::forward(const Tensor& x) const { return RESULT; }
+// What follows the result are the constructor's arguments.
+#define ETNA_ACTIVATION(NAME, RESULT, ...)                       \
+  Tensor NAME::forward(const Tensor& x) const { return RESULT; } \
+  std::unique_ptr<Module> NAME::another() const { return std::make_unique<NAME>(__VA_ARGS__); }
 ETNA_ACTIVATION(ReLU, relu(x))
 ETNA_ACTIVATION(ReLU6, relu6(x))
-ETNA_ACTIVATION(GELU, tanh ? gelu_tanh(x) : gelu(x))
+ETNA_ACTIVATION(GELU, tanh ? gelu_tanh(x) : gelu(x), tanh)
 ETNA_ACTIVATION(SiLU, silu(x))
 ETNA_ACTIVATION(Mish, mish(x))
 ETNA_ACTIVATION(SELU, selu(x))
@@ -21,21 +24,40 @@ ETNA_ACTIVATION(Tanhshrink, tanhshrink(x))
 ETNA_ACTIVATION(Softsign, softsign(x))
 ETNA_ACTIVATION(Hardsigmoid, hardsigmoid(x))
 ETNA_ACTIVATION(Hardswish, hardswish(x))
-ETNA_ACTIVATION(LeakyReLU, leaky_relu(x, negative_slope))
-ETNA_ACTIVATION(ELU, elu(x, alpha))
-ETNA_ACTIVATION(CELU, celu(x, alpha))
-ETNA_ACTIVATION(Softshrink, softshrink(x, lambda))
-ETNA_ACTIVATION(Hardshrink, hardshrink(x, lambda))
-ETNA_ACTIVATION(Hardtanh, hardtanh(x, min_val, max_val))
-ETNA_ACTIVATION(Softplus, softplus(x, beta, threshold))
-ETNA_ACTIVATION(Threshold, etna::threshold(x, threshold, value))
-ETNA_ACTIVATION(RReLU, rrelu(x, lower, upper, training()))
-ETNA_ACTIVATION(PReLU, prelu(x, weight))
-ETNA_ACTIVATION(GLU, glu(x, dim))
-ETNA_ACTIVATION(Softmax, softmax(x, dim))
-ETNA_ACTIVATION(Softmin, softmin(x, dim))
-ETNA_ACTIVATION(LogSoftmax, log_softmax(x, dim))
+ETNA_ACTIVATION(LeakyReLU, leaky_relu(x, negative_slope), negative_slope)
+ETNA_ACTIVATION(ELU, elu(x, alpha), alpha)
+ETNA_ACTIVATION(CELU, celu(x, alpha), alpha)
+ETNA_ACTIVATION(Softshrink, softshrink(x, lambda), lambda)
+ETNA_ACTIVATION(Hardshrink, hardshrink(x, lambda), lambda)
+ETNA_ACTIVATION(Hardtanh, hardtanh(x, min_val, max_val), min_val, max_val)
+ETNA_ACTIVATION(Softplus, softplus(x, beta, threshold), beta, threshold)
+ETNA_ACTIVATION(Threshold, etna::threshold(x, threshold, value), threshold, value)
+ETNA_ACTIVATION(RReLU, rrelu(x, lower, upper, training()), lower, upper)
+ETNA_ACTIVATION(PReLU, prelu(x, weight), weight.size(0))
+ETNA_ACTIVATION(GLU, glu(x, dim), dim)
+ETNA_ACTIVATION(Softmax, softmax(x, dim), dim)
+ETNA_ACTIVATION(Softmin, softmin(x, dim), dim)
+ETNA_ACTIVATION(LogSoftmax, log_softmax(x, dim), dim)
 #undef ETNA_ACTIVATION
+
+#define ETNA_REPR(NAME, REPR) \
+  std::string NAME::extra_repr() const { return REPR; }
+ETNA_REPR(GELU, tanh ? "approximate='tanh'" : "approximate='none'")
+ETNA_REPR(LeakyReLU, repr_of("negative_slope", negative_slope))
+ETNA_REPR(ELU, repr_of("alpha", alpha))
+ETNA_REPR(CELU, repr_of("alpha", alpha))
+ETNA_REPR(Softshrink, repr_of(lambda))
+ETNA_REPR(Hardshrink, repr_of(lambda))
+ETNA_REPR(Hardtanh, repr_of("min_val", min_val) + ", " + repr_of("max_val", max_val))
+ETNA_REPR(Softplus, repr_of("beta", beta) + ", " + repr_of("threshold", threshold))
+ETNA_REPR(Threshold, repr_of("threshold", threshold) + ", " + repr_of("value", value))
+ETNA_REPR(RReLU, repr_of("lower", lower) + ", " + repr_of("upper", upper))
+ETNA_REPR(PReLU, fmt::format("num_parameters={}", weight.size(0)))
+ETNA_REPR(GLU, fmt::format("dim={}", dim))
+ETNA_REPR(Softmax, fmt::format("dim={}", dim))
+ETNA_REPR(Softmin, fmt::format("dim={}", dim))
+ETNA_REPR(LogSoftmax, fmt::format("dim={}", dim))
+#undef ETNA_REPR
 
 Tensor Softmax2d::forward(const Tensor& x) const {
   if (x.dim() != 3 && x.dim() != 4)
@@ -47,5 +69,9 @@ PReLU::PReLU(std::int64_t num_parameters, double init)
     : weight(full({checked_size("PReLU", "num_parameters", num_parameters, 1)}, init)) {
   register_parameter("weight", weight);
 }
+
+GELU::GELU(bool tanh) : tanh(tanh) {}
+
+std::unique_ptr<Module> Softmax2d::another() const { return std::make_unique<Softmax2d>(); }
 
 }  // namespace etna::nn

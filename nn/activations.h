@@ -3,19 +3,18 @@
 #include <cstdint>
 
 #include <etna/nn/module.h>
-#include <etna/nn/printing.h>
 
 /// Activations as modules, for Sequential. The functions, with formulas and sources, are in <etna/tensor/ops.h> and
 /// <etna/tensor/activations.h>; names and defaults are those of torch.nn.
 namespace etna::nn {
 
-#define ETNA_ACTIVATION(NAME)                                                             \
-  class NAME : public UnaryModule {                                                       \
-   public:                                                                                \
-    Tensor forward(const Tensor& x) const override;                                       \
-                                                                                          \
-   protected:                                                                             \
-    std::unique_ptr<Module> another() const override { return std::make_unique<NAME>(); } \
+#define ETNA_ACTIVATION(NAME)                         \
+  class NAME : public UnaryModule {                   \
+   public:                                            \
+    Tensor forward(const Tensor& x) const override;   \
+                                                      \
+   protected:                                         \
+    std::unique_ptr<Module> another() const override; \
   };
 ETNA_ACTIVATION(ReLU)         // max(x, 0)
 ETNA_ACTIVATION(ReLU6)        // max(x, 0), at most 6
@@ -35,51 +34,50 @@ ETNA_ACTIVATION(Hardswish)    // x · hardsigmoid(x)
 /// x/2 · (1 + tanh(√(2/π) · (x + 0.044715 x³))).
 class GELU : public UnaryModule {
  public:
-  explicit GELU(bool tanh = false) : tanh(tanh) {}
+  explicit GELU(bool tanh = false);
   Tensor forward(const Tensor& x) const override;
-  std::string extra_repr() const override { return tanh ? "approximate='tanh'" : "approximate='none'"; }
+  std::string extra_repr() const override;
 
   bool tanh;
 
  protected:
-  std::unique_ptr<Module> another() const override { return std::make_unique<GELU>(tanh); }
+  std::unique_ptr<Module> another() const override;
 };
 
 /// Activations with one number.
-#define ETNA_ACTIVATION(NAME, NUMBER, DEFAULT, REPR)                                            \
-  class NAME : public UnaryModule {                                                             \
-   public:                                                                                      \
-    explicit NAME(double NUMBER = DEFAULT) : NUMBER(NUMBER) {}                                  \
-    Tensor forward(const Tensor& x) const override;                                             \
-                                                                                                \
-    std::string extra_repr() const override { return REPR; }                                    \
-                                                                                                \
-    double NUMBER;                                                                              \
-                                                                                                \
-   protected:                                                                                   \
-    std::unique_ptr<Module> another() const override { return std::make_unique<NAME>(NUMBER); } \
+#define ETNA_ACTIVATION(NAME, NUMBER, DEFAULT)                 \
+  class NAME : public UnaryModule {                            \
+   public:                                                     \
+    explicit NAME(double NUMBER = DEFAULT) : NUMBER(NUMBER) {} \
+    Tensor forward(const Tensor& x) const override;            \
+                                                               \
+    std::string extra_repr() const override;                   \
+                                                               \
+    double NUMBER;                                             \
+                                                               \
+   protected:                                                  \
+    std::unique_ptr<Module> another() const override;          \
   };
-ETNA_ACTIVATION(LeakyReLU, negative_slope, 0.01,
-                repr_of("negative_slope", negative_slope))  // x, or x · slope where negative
-ETNA_ACTIVATION(ELU, alpha, 1, repr_of("alpha", alpha))     // x, or alpha · (e^x - 1) where negative
-ETNA_ACTIVATION(CELU, alpha, 1, repr_of("alpha", alpha))    // x, or alpha · (e^(x/alpha) - 1) where negative
-ETNA_ACTIVATION(Softshrink, lambda, 0.5, repr_of(lambda))   // x moved toward 0 by lambda
-ETNA_ACTIVATION(Hardshrink, lambda, 0.5, repr_of(lambda))   // 0 within lambda of 0
+ETNA_ACTIVATION(LeakyReLU, negative_slope, 0.01)  // x, or x · slope where negative
+ETNA_ACTIVATION(ELU, alpha, 1)                    // x, or alpha · (e^x - 1) where negative
+ETNA_ACTIVATION(CELU, alpha, 1)                   // x, or alpha · (e^(x/alpha) - 1) where negative
+ETNA_ACTIVATION(Softshrink, lambda, 0.5)          // x moved toward 0 by lambda
+ETNA_ACTIVATION(Hardshrink, lambda, 0.5)          // 0 within lambda of 0
 #undef ETNA_ACTIVATION
 
 /// Activations with two numbers.
-#define ETNA_ACTIVATION(NAME, FIRST, FIRST_DEFAULT, SECOND, SECOND_DEFAULT)                                      \
-  class NAME : public UnaryModule {                                                                              \
-   public:                                                                                                       \
-    explicit NAME(double FIRST FIRST_DEFAULT, double SECOND SECOND_DEFAULT) : FIRST(FIRST), SECOND(SECOND) {}    \
-    Tensor forward(const Tensor& x) const override;                                                              \
-                                                                                                                 \
-    std::string extra_repr() const override { return repr_of(#FIRST, FIRST) + ", " + repr_of(#SECOND, SECOND); } \
-                                                                                                                 \
-    double FIRST, SECOND;                                                                                        \
-                                                                                                                 \
-   protected:                                                                                                    \
-    std::unique_ptr<Module> another() const override { return std::make_unique<NAME>(FIRST, SECOND); }           \
+#define ETNA_ACTIVATION(NAME, FIRST, FIRST_DEFAULT, SECOND, SECOND_DEFAULT)                                   \
+  class NAME : public UnaryModule {                                                                           \
+   public:                                                                                                    \
+    explicit NAME(double FIRST FIRST_DEFAULT, double SECOND SECOND_DEFAULT) : FIRST(FIRST), SECOND(SECOND) {} \
+    Tensor forward(const Tensor& x) const override;                                                           \
+                                                                                                              \
+    std::string extra_repr() const override;                                                                  \
+                                                                                                              \
+    double FIRST, SECOND;                                                                                     \
+                                                                                                              \
+   protected:                                                                                                 \
+    std::unique_ptr<Module> another() const override;                                                         \
   };
 ETNA_ACTIVATION(Hardtanh, min_val, = -1, max_val, = 1)      // x within [min_val, max_val]
 ETNA_ACTIVATION(Softplus, beta, = 1, threshold, = 20)       // log(1 + e^(beta · x)) / beta
@@ -93,12 +91,12 @@ class PReLU : public UnaryModule {
   explicit PReLU(std::int64_t num_parameters = 1, double init = 0.25);
   Tensor forward(const Tensor& x) const override;
 
-  std::string extra_repr() const override { return "num_parameters=" + std::to_string(weight.size(0)); }
+  std::string extra_repr() const override;
 
   Tensor weight;  ///< [num_parameters]
 
  protected:
-  std::unique_ptr<Module> another() const override { return std::make_unique<PReLU>(weight.size(0)); }
+  std::unique_ptr<Module> another() const override;
 };
 
 /// softmax over the channels. @param x [N, C, H, W] or [C, H, W]
@@ -107,22 +105,22 @@ class Softmax2d : public UnaryModule {
   Tensor forward(const Tensor& x) const override;
 
  protected:
-  std::unique_ptr<Module> another() const override { return std::make_unique<Softmax2d>(); }
+  std::unique_ptr<Module> another() const override;
 };
 
 /// Activations along a dimension.
-#define ETNA_ACTIVATION(NAME, DEFAULT)                                                       \
-  class NAME : public UnaryModule {                                                          \
-   public:                                                                                   \
-    explicit NAME(std::int64_t dim DEFAULT) : dim(dim) {}                                    \
-    Tensor forward(const Tensor& x) const override;                                          \
-                                                                                             \
-    std::string extra_repr() const override { return "dim=" + std::to_string(dim); }         \
-                                                                                             \
-    std::int64_t dim;                                                                        \
-                                                                                             \
-   protected:                                                                                \
-    std::unique_ptr<Module> another() const override { return std::make_unique<NAME>(dim); } \
+#define ETNA_ACTIVATION(NAME, DEFAULT)                    \
+  class NAME : public UnaryModule {                       \
+   public:                                                \
+    explicit NAME(std::int64_t dim DEFAULT) : dim(dim) {} \
+    Tensor forward(const Tensor& x) const override;       \
+                                                          \
+    std::string extra_repr() const override;              \
+                                                          \
+    std::int64_t dim;                                     \
+                                                          \
+   protected:                                             \
+    std::unique_ptr<Module> another() const override;     \
   };
 ETNA_ACTIVATION(GLU, = -1)     // first half · sigmoid(second half)
 ETNA_ACTIVATION(Softmax, )     // e^x over its sum

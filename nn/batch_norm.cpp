@@ -103,4 +103,23 @@ std::string LocalResponseNorm::extra_repr() const {
   return fmt::format("{}, {}, {}, {}", size, repr_of("alpha", alpha), repr_of("beta", beta), repr_of("k", k));
 }
 
+std::unique_ptr<Module> GroupNorm::another() const {
+  return std::make_unique<GroupNorm>(num_groups, num_channels, eps, weight.defined());
+}
+
+std::unique_ptr<Module> LocalResponseNorm::another() const {
+  return std::make_unique<LocalResponseNorm>(size, alpha, beta, k);
+}
+
+#define ETNA_NORM(NAME, BASE, OPTIONS, ...)                                                                          \
+  NAME::NAME(std::int64_t num_features, const OPTIONS& options) : BASE(#NAME, num_features, options, __VA_ARGS__) {} \
+  std::unique_ptr<Module> NAME::another() const { return std::make_unique<NAME>(num_features, options); }
+ETNA_NORM(BatchNorm1d, BatchNorm, BatchNormOptions, 2, 3)
+ETNA_NORM(BatchNorm2d, BatchNorm, BatchNormOptions, 4, 4)
+ETNA_NORM(BatchNorm3d, BatchNorm, BatchNormOptions, 5, 5)
+ETNA_NORM(InstanceNorm1d, InstanceNorm, InstanceNormOptions, 1)
+ETNA_NORM(InstanceNorm2d, InstanceNorm, InstanceNormOptions, 2)
+ETNA_NORM(InstanceNorm3d, InstanceNorm, InstanceNormOptions, 3)
+#undef ETNA_NORM
+
 }  // namespace etna::nn

@@ -74,21 +74,20 @@ class InstanceNorm : public ChannelNorm {
   int spatial_;
 };
 
-#define ETNA_NORM(NAME, BASE, OPTIONS, ...)                                                                    \
-  class NAME : public BASE {                                                                                   \
-   public:                                                                                                     \
-    explicit NAME(std::int64_t num_features, const OPTIONS& options = {})                                      \
-        : BASE(#NAME, num_features, options, __VA_ARGS__) {}                                                   \
-                                                                                                               \
-   protected:                                                                                                  \
-    std::unique_ptr<Module> another() const override { return std::make_unique<NAME>(num_features, options); } \
+#define ETNA_NORM(NAME, BASE, OPTIONS)                                     \
+  class NAME : public BASE {                                               \
+   public:                                                                 \
+    explicit NAME(std::int64_t num_features, const OPTIONS& options = {}); \
+                                                                           \
+   protected:                                                              \
+    std::unique_ptr<Module> another() const override;                      \
   };
-ETNA_NORM(BatchNorm1d, BatchNorm, BatchNormOptions, 2, 3)        // x: [N, C] or [N, C, L]
-ETNA_NORM(BatchNorm2d, BatchNorm, BatchNormOptions, 4, 4)        // x: [N, C, H, W]
-ETNA_NORM(BatchNorm3d, BatchNorm, BatchNormOptions, 5, 5)        // x: [N, C, D, H, W]
-ETNA_NORM(InstanceNorm1d, InstanceNorm, InstanceNormOptions, 1)  // x: [N, C, L] or [C, L]
-ETNA_NORM(InstanceNorm2d, InstanceNorm, InstanceNormOptions, 2)  // x: [N, C, H, W] or [C, H, W]
-ETNA_NORM(InstanceNorm3d, InstanceNorm, InstanceNormOptions, 3)  // x: [N, C, D, H, W] or [C, D, H, W]
+ETNA_NORM(BatchNorm1d, BatchNorm, BatchNormOptions)           // x: [N, C] or [N, C, L]
+ETNA_NORM(BatchNorm2d, BatchNorm, BatchNormOptions)           // x: [N, C, H, W]
+ETNA_NORM(BatchNorm3d, BatchNorm, BatchNormOptions)           // x: [N, C, D, H, W]
+ETNA_NORM(InstanceNorm1d, InstanceNorm, InstanceNormOptions)  // x: [N, C, L] or [C, L]
+ETNA_NORM(InstanceNorm2d, InstanceNorm, InstanceNormOptions)  // x: [N, C, H, W] or [C, H, W]
+ETNA_NORM(InstanceNorm3d, InstanceNorm, InstanceNormOptions)  // x: [N, C, D, H, W] or [C, D, H, W]
 #undef ETNA_NORM
 
 /// weight and bias are [C], if affine.
@@ -104,9 +103,7 @@ class GroupNorm : public UnaryModule {
   Tensor weight, bias;
 
  protected:
-  std::unique_ptr<Module> another() const override {
-    return std::make_unique<GroupNorm>(num_groups, num_channels, eps, weight.defined());
-  }
+  std::unique_ptr<Module> another() const override;
 };
 
 class LocalResponseNorm : public UnaryModule {
@@ -119,7 +116,7 @@ class LocalResponseNorm : public UnaryModule {
   double alpha, beta, k;
 
  protected:
-  std::unique_ptr<Module> another() const override { return std::make_unique<LocalResponseNorm>(size, alpha, beta, k); }
+  std::unique_ptr<Module> another() const override;
 };
 
 }  // namespace etna::nn

@@ -31,4 +31,8 @@ std::string Bilinear::extra_repr() const {
                      weight.size(0), bias.defined() ? "True" : "False");
 }
 
+std::unique_ptr<Module> Bilinear::another() const {
+  return std::make_unique<Bilinear>(weight.size(1), weight.size(2), weight.size(0), bias.defined());
+}
+
 }  // namespace etna::nn

@@ -16,9 +16,7 @@ class Bilinear : public Module {
   Tensor weight, bias;  ///< bias is undefined if left out
 
  protected:
-  std::unique_ptr<Module> another() const override {
-    return std::make_unique<Bilinear>(weight.size(1), weight.size(2), weight.size(0), bias.defined());
-  }
+  std::unique_ptr<Module> another() const override;
 };
 
 }  // namespace etna::nn

@@ -88,4 +88,6 @@ std::unique_ptr<Module> ParameterDict::another() const {
   return copy;
 }
 
+std::unique_ptr<Module> Identity::another() const { return std::make_unique<Identity>(); }
+
 }  // namespace etna::nn

@@ -16,7 +16,7 @@ class Identity : public UnaryModule {
   Tensor forward(const Tensor& x) const override { return x; }
 
  protected:
-  std::unique_ptr<Module> another() const override { return std::make_unique<Identity>(); }
+  std::unique_ptr<Module> another() const override;
 };
 
 /// Modules of one type (or a common base) by name, in the order in which they were added.

@@ -145,6 +145,10 @@ std::string ConvBase::repr_with(const ConvTransposeOptions& o) const {
     const bool zeros = options.padding_mode == "zeros";                                             \
     return FUNCTION(zeros ? x : padded(x, options), weight, bias, options.stride,                   \
                     zeros ? options.padding : Padding(0), options.dilation, options.groups);        \
+  }                                                                                                 \
+  std::string NAME::extra_repr() const { return repr_with(options); }                               \
+  std::unique_ptr<Module> NAME::another() const {                                                   \
+    return std::make_unique<NAME>(in_channels, out_channels, kernel_size, options);                 \
   }
 ETNA_CONV(Conv1d, 1, conv1d)
 ETNA_CONV(Conv2d, 2, conv2d)
@@ -157,6 +161,10 @@ ETNA_CONV(Conv3d, 3, conv3d)
   Tensor NAME::forward(const Tensor& x) const {                                                               \
     return FUNCTION(x, weight, bias, options.stride, options.padding, options.output_padding, options.groups, \
                     options.dilation);                                                                        \
+  }                                                                                                           \
+  std::string NAME::extra_repr() const { return repr_with(options); }                                         \
+  std::unique_ptr<Module> NAME::another() const {                                                             \
+    return std::make_unique<NAME>(in_channels, out_channels, kernel_size, options);                           \
   }
 ETNA_CONV_TRANSPOSE(ConvTranspose1d, 1, conv_transpose1d)
 ETNA_CONV_TRANSPOSE(ConvTranspose2d, 2, conv_transpose2d)

@@ -57,14 +57,12 @@ class ConvBase : public UnaryModule {
    public:                                                                                                           \
     NAME(std::int64_t in_channels, std::int64_t out_channels, const Dims& kernel_size, const OPTIONS& options = {}); \
     Tensor forward(const Tensor& x) const override;                                                                  \
-    std::string extra_repr() const override { return repr_with(options); }                                           \
+    std::string extra_repr() const override;                                                                         \
                                                                                                                      \
     const OPTIONS options;                                                                                           \
                                                                                                                      \
    protected:                                                                                                        \
-    std::unique_ptr<Module> another() const override {                                                               \
-      return std::make_unique<NAME>(in_channels, out_channels, kernel_size, options);                                \
-    }                                                                                                                \
+    std::unique_ptr<Module> another() const override;                                                                \
   };
 ETNA_CONV(Conv1d, ConvOptions)
 ETNA_CONV(Conv2d, ConvOptions)

@@ -19,12 +19,12 @@ class Dropout : public UnaryModule {
   /// False: forward() returns x.
   bool active() const { return training() && p > 0; }
 
-  std::string extra_repr() const override { return dropout_repr(p); }
+  std::string extra_repr() const override;
 
   double p;
 
  protected:
-  std::unique_ptr<Module> another() const override { return std::make_unique<Dropout>(p); }
+  std::unique_ptr<Module> another() const override;
 };
 
 }  // namespace etna::nn

@@ -16,4 +16,8 @@ std::string Embedding::extra_repr() const { return fmt::format("{}, {}", weight.
 
 Tensor Embedding::forward(const Tensor& index) const { return embedding(weight, index); }
 
+std::unique_ptr<Module> Embedding::another() const {
+  return std::make_unique<Embedding>(weight.size(0), weight.size(1));
+}
+
 }  // namespace etna::nn

@@ -16,9 +16,7 @@ class Embedding : public UnaryModule {
   Tensor weight;
 
  protected:
-  std::unique_ptr<Module> another() const override {
-    return std::make_unique<Embedding>(weight.size(0), weight.size(1));
-  }
+  std::unique_ptr<Module> another() const override;
 };
 
 }  // namespace etna::nn

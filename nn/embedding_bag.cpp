@@ -37,4 +37,8 @@ std::string EmbeddingBag::extra_repr() const {
   return text;
 }
 
+std::unique_ptr<Module> EmbeddingBag::another() const {
+  return std::make_unique<EmbeddingBag>(weight.size(0), weight.size(1), options);
+}
+
 }  // namespace etna::nn

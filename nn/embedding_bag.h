@@ -22,9 +22,7 @@ class EmbeddingBag : public Module {
   EmbeddingBagOptions options;
 
  protected:
-  std::unique_ptr<Module> another() const override {
-    return std::make_unique<EmbeddingBag>(weight.size(0), weight.size(1), options);
-  }
+  std::unique_ptr<Module> another() const override;
 };
 
 }  // namespace etna::nn

@@ -15,4 +15,8 @@ Tensor FeedForward::forward(const Tensor& x) const {
   return dropout(feed_forward(x, up.weight, up.bias, down.weight, down.bias, Activation::gelu_tanh));
 }
 
+std::unique_ptr<Module> FeedForward::another() const {
+  return std::make_unique<FeedForward>(up.weight.size(1), up.weight.size(0), dropout.p);
+}
+
 }  // namespace etna::nn

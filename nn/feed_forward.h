@@ -16,9 +16,7 @@ class FeedForward : public UnaryModule {
   Dropout dropout;
 
  protected:
-  std::unique_ptr<Module> another() const override {
-    return std::make_unique<FeedForward>(up.weight.size(1), up.weight.size(0), dropout.p);
-  }
+  std::unique_ptr<Module> another() const override;
 };
 
 }  // namespace etna::nn

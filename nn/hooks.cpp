@@ -1,11 +1,10 @@
-#include <etna/nn/hooks.h>
-
 #include <algorithm>
 
 #include <fmt/format.h>
 
 #include <etna/autograd/autograd.h>
 #include <etna/nn/module.h>
+#include <etna/nn/module_hooks.h>
 
 namespace etna::nn {
 namespace {
@@ -80,6 +79,7 @@ HookHandle keep(std::shared_ptr<Hooks>& hooks, std::map<std::int64_t, Hook> Hook
 HookHandle Module::register_forward_pre_hook(ForwardPreHook hook) {
   return keep(hooks_, &Hooks::before, std::move(hook));
 }
+bool Module::has_hooks() const { return !hooks_->empty(); }
 HookHandle Module::register_forward_hook(ForwardHook hook) { return keep(hooks_, &Hooks::after, std::move(hook)); }
 HookHandle Module::register_full_backward_hook(BackwardHook hook) {
   return keep(hooks_, &Hooks::backward, std::move(hook));

@@ -1,11 +1,6 @@
 #pragma once
 
-#include <cstdint>
 #include <functional>
-#include <map>
-#include <memory>
-#include <string>
-#include <utility>
 
 #include <etna/tensor/op.h>
 
@@ -13,7 +8,6 @@
 namespace etna::nn {
 
 class Module;
-class Reparametrization;
 
 /// Gets the inputs before forward(). @return inputs to use instead; empty: leaves them
 using ForwardPreHook = std::function<TensorList(const Module& module, const TensorList& inputs)>;
@@ -25,16 +19,6 @@ using ForwardHook =
 /// nothing to pass on and the list of theirs is all undefined.
 using BackwardHook =
     std::function<TensorList(const Module& module, const TensorList& grad_inputs, const TensorList& grad_outputs)>;
-
-/// The hooks of one module, in the order in which they were registered.
-struct Hooks {
-  std::int64_t next = 0;
-  std::map<std::int64_t, ForwardPreHook> before;
-  std::map<std::int64_t, ForwardHook> after;
-  std::map<std::int64_t, BackwardHook> backward;
-  std::map<std::string, std::shared_ptr<Reparametrization>> reparametrized;  ///< by parameter
-  bool empty() const { return before.empty() && after.empty() && backward.empty(); }
-};
 
 using etna::HookHandle;
 

@@ -57,4 +57,6 @@ Tensor LanguageModel::loss(const Tensor& tokens, const Tensor& targets) const {
   return linear_cross_entropy(hidden(tokens).flatten(0, 1), wte.weight, targets.flatten());
 }
 
+std::unique_ptr<Module> LanguageModel::another() const { return std::make_unique<LanguageModel>(config); }
+
 }  // namespace etna::nn

@@ -40,7 +40,7 @@ class LanguageModel : public UnaryModule {
   LayerNorm norm;
 
  protected:
-  std::unique_ptr<Module> another() const override { return std::make_unique<LanguageModel>(config); }
+  std::unique_ptr<Module> another() const override;
 };
 
 }  // namespace etna::nn

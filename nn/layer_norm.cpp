@@ -18,4 +18,6 @@ std::string LayerNorm::extra_repr() const {
   return fmt::format("({},), eps={}, elementwise_affine=True", weight.size(0), eps);
 }
 
+std::unique_ptr<Module> LayerNorm::another() const { return std::make_unique<LayerNorm>(weight.size(0), eps); }
+
 }  // namespace etna::nn

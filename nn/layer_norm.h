@@ -17,7 +17,7 @@ class LayerNorm : public UnaryModule {
   double eps;
 
  protected:
-  std::unique_ptr<Module> another() const override { return std::make_unique<LayerNorm>(weight.size(0), eps); }
+  std::unique_ptr<Module> another() const override;
 };
 
 }  // namespace etna::nn

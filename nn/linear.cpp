@@ -25,4 +25,8 @@ std::string Linear::extra_repr() const {
 
 Tensor Linear::forward(const Tensor& x) const { return linear(x, weight, bias); }
 
+std::unique_ptr<Module> Linear::another() const {
+  return std::make_unique<Linear>(weight.size(1), weight.size(0), bias.defined());
+}
+
 }  // namespace etna::nn

@@ -17,9 +17,7 @@ class Linear : public UnaryModule {
   Tensor weight, bias;  ///< bias is undefined if left out
 
  protected:
-  std::unique_ptr<Module> another() const override {
-    return std::make_unique<Linear>(weight.size(1), weight.size(0), bias.defined());
-  }
+  std::unique_ptr<Module> another() const override;
 };
 
 }  // namespace etna::nn

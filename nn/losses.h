@@ -14,16 +14,10 @@ namespace etna::nn {
 class CrossEntropyLoss : public Module {
  public:
   explicit CrossEntropyLoss(std::int64_t ignore_index = -100, double label_smoothing = 0,
-                            Reduction reduction = Reduction::mean)
-      : ignore_index(ignore_index), label_smoothing(label_smoothing), reduction(reduction) {
-    register_buffer("weight", weight);
-  }
+                            Reduction reduction = Reduction::mean);
   /// @param weight [C], one for each class; a buffer, so it moves with the module
   explicit CrossEntropyLoss(Tensor weight, std::int64_t ignore_index = -100, double label_smoothing = 0,
-                            Reduction reduction = Reduction::mean)
-      : CrossEntropyLoss(ignore_index, label_smoothing, reduction) {
-    this->weight = std::move(weight);
-  }
+                            Reduction reduction = Reduction::mean);
   /// Layouts as of cross_entropy(): the classes are dimension 1.
   /// @param logits [N, C, ...] @param target [N, ...] i64 or i32, or probabilities [N, C, ...]
   /// @return 0-d, or [N, ...] if reduction is none
@@ -36,23 +30,15 @@ class CrossEntropyLoss : public Module {
   Reduction reduction;
 
  protected:
-  std::unique_ptr<Module> another() const override {
-    return std::make_unique<CrossEntropyLoss>(ignore_index, label_smoothing, reduction);
-  }
+  std::unique_ptr<Module> another() const override;
 };
 
 /// -log_probs[target], averaged.
 class NLLLoss : public Module {
  public:
-  explicit NLLLoss(std::int64_t ignore_index = -100, Reduction reduction = Reduction::mean)
-      : ignore_index(ignore_index), reduction(reduction) {
-    register_buffer("weight", weight);
-  }
+  explicit NLLLoss(std::int64_t ignore_index = -100, Reduction reduction = Reduction::mean);
   /// @param weight [C], one for each class; a buffer, so it moves with the module
-  explicit NLLLoss(Tensor weight, std::int64_t ignore_index = -100, Reduction reduction = Reduction::mean)
-      : NLLLoss(ignore_index, reduction) {
-    this->weight = std::move(weight);
-  }
+  explicit NLLLoss(Tensor weight, std::int64_t ignore_index = -100, Reduction reduction = Reduction::mean);
   /// @param log_probs [N, C, ...] @param target [N, ...] i64 or i32 @return 0-d, or [N, ...] if reduction is none
   Tensor forward(const Tensor& log_probs, const Tensor& target) const;
   Tensor operator()(const Tensor& log_probs, const Tensor& target) const { return forward(log_probs, target); }
@@ -62,30 +48,27 @@ class NLLLoss : public Module {
   Reduction reduction;
 
  protected:
-  std::unique_ptr<Module> another() const override { return std::make_unique<NLLLoss>(ignore_index, reduction); }
+  std::unique_ptr<Module> another() const override;
 };
 
 /// (x - target)², averaged.
 class MSELoss : public Module {
  public:
-  explicit MSELoss(Reduction reduction = Reduction::mean) : reduction(reduction) {}
+  explicit MSELoss(Reduction reduction = Reduction::mean);
   Tensor forward(const Tensor& x, const Tensor& target) const;
   Tensor operator()(const Tensor& x, const Tensor& target) const { return forward(x, target); }
 
   Reduction reduction;
 
  protected:
-  std::unique_ptr<Module> another() const override { return std::make_unique<MSELoss>(reduction); }
+  std::unique_ptr<Module> another() const override;
 };
 
 /// binary_cross_entropy() with its settings.
 /// Weights are buffers: they move with the module.
 class BCELoss : public Module {
  public:
-  explicit BCELoss(Tensor weight = {}, Reduction reduction = Reduction::mean)
-      : weight(std::move(weight)), reduction(reduction) {
-    register_buffer("weight", this->weight);
-  }
+  explicit BCELoss(Tensor weight = {}, Reduction reduction = Reduction::mean);
   Tensor forward(const Tensor& x, const Tensor& target) const {
     return binary_cross_entropy(x, target, weight, reduction);
   }
@@ -95,18 +78,14 @@ class BCELoss : public Module {
   Reduction reduction;
 
  protected:
-  std::unique_ptr<Module> another() const override { return std::make_unique<BCELoss>(weight, reduction); }
+  std::unique_ptr<Module> another() const override;
 };
 
 /// binary_cross_entropy_with_logits() with its settings.
 /// Weights are buffers: they move with the module.
 class BCEWithLogitsLoss : public Module {
  public:
-  explicit BCEWithLogitsLoss(Tensor weight = {}, Tensor pos_weight = {}, Reduction reduction = Reduction::mean)
-      : weight(std::move(weight)), pos_weight(std::move(pos_weight)), reduction(reduction) {
-    register_buffer("weight", this->weight);
-    register_buffer("pos_weight", this->pos_weight);
-  }
+  explicit BCEWithLogitsLoss(Tensor weight = {}, Tensor pos_weight = {}, Reduction reduction = Reduction::mean);
   Tensor forward(const Tensor& x, const Tensor& target) const {
     return binary_cross_entropy_with_logits(x, target, weight, reduction, pos_weight);
   }
@@ -117,16 +96,13 @@ class BCEWithLogitsLoss : public Module {
   Reduction reduction;
 
  protected:
-  std::unique_ptr<Module> another() const override {
-    return std::make_unique<BCEWithLogitsLoss>(weight, pos_weight, reduction);
-  }
+  std::unique_ptr<Module> another() const override;
 };
 
 /// sigmoid_focal_loss() with its settings.
 class SigmoidFocalLoss : public Module {
  public:
-  explicit SigmoidFocalLoss(double alpha = 0.25, double gamma = 2, Reduction reduction = Reduction::none)
-      : alpha(alpha), gamma(gamma), reduction(reduction) {}
+  explicit SigmoidFocalLoss(double alpha = 0.25, double gamma = 2, Reduction reduction = Reduction::none);
   Tensor forward(const Tensor& x, const Tensor& target) const {
     return sigmoid_focal_loss(x, target, alpha, gamma, reduction);
   }
@@ -137,15 +113,13 @@ class SigmoidFocalLoss : public Module {
   Reduction reduction;
 
  protected:
-  std::unique_ptr<Module> another() const override {
-    return std::make_unique<SigmoidFocalLoss>(alpha, gamma, reduction);
-  }
+  std::unique_ptr<Module> another() const override;
 };
 
 /// dice_loss() with its settings.
 class DiceLoss : public Module {
  public:
-  explicit DiceLoss(double smooth = 1, Reduction reduction = Reduction::mean) : smooth(smooth), reduction(reduction) {}
+  explicit DiceLoss(double smooth = 1, Reduction reduction = Reduction::mean);
   Tensor forward(const Tensor& x, const Tensor& target) const { return dice_loss(x, target, smooth, reduction); }
   Tensor operator()(const Tensor& x, const Tensor& target) const { return forward(x, target); }
 
@@ -153,14 +127,13 @@ class DiceLoss : public Module {
   Reduction reduction;
 
  protected:
-  std::unique_ptr<Module> another() const override { return std::make_unique<DiceLoss>(smooth, reduction); }
+  std::unique_ptr<Module> another() const override;
 };
 
 /// kl_div() with its settings.
 class KLDivLoss : public Module {
  public:
-  explicit KLDivLoss(KLReduction reduction = KLReduction::mean, bool log_target = false)
-      : reduction(reduction), log_target(log_target) {}
+  explicit KLDivLoss(KLReduction reduction = KLReduction::mean, bool log_target = false);
   Tensor forward(const Tensor& x, const Tensor& target) const { return kl_div(x, target, reduction, log_target); }
   Tensor operator()(const Tensor& x, const Tensor& target) const { return forward(x, target); }
 
@@ -168,26 +141,26 @@ class KLDivLoss : public Module {
   bool log_target;
 
  protected:
-  std::unique_ptr<Module> another() const override { return std::make_unique<KLDivLoss>(reduction, log_target); }
+  std::unique_ptr<Module> another() const override;
 };
 
 /// |x - target|, averaged.
 class L1Loss : public Module {
  public:
-  explicit L1Loss(Reduction reduction = Reduction::mean) : reduction(reduction) {}
+  explicit L1Loss(Reduction reduction = Reduction::mean);
   Tensor forward(const Tensor& x, const Tensor& target) const { return l1_loss(x, target, reduction); }
   Tensor operator()(const Tensor& x, const Tensor& target) const { return forward(x, target); }
 
   Reduction reduction;
 
  protected:
-  std::unique_ptr<Module> another() const override { return std::make_unique<L1Loss>(reduction); }
+  std::unique_ptr<Module> another() const override;
 };
 
 /// smooth_l1_loss() with its settings.
 class SmoothL1Loss : public Module {
  public:
-  explicit SmoothL1Loss(Reduction reduction = Reduction::mean, double beta = 1) : reduction(reduction), beta(beta) {}
+  explicit SmoothL1Loss(Reduction reduction = Reduction::mean, double beta = 1);
   Tensor forward(const Tensor& x, const Tensor& target) const { return smooth_l1_loss(x, target, reduction, beta); }
   Tensor operator()(const Tensor& x, const Tensor& target) const { return forward(x, target); }
 
@@ -195,13 +168,13 @@ class SmoothL1Loss : public Module {
   double beta;
 
  protected:
-  std::unique_ptr<Module> another() const override { return std::make_unique<SmoothL1Loss>(reduction, beta); }
+  std::unique_ptr<Module> another() const override;
 };
 
 /// huber_loss() with its settings.
 class HuberLoss : public Module {
  public:
-  explicit HuberLoss(Reduction reduction = Reduction::mean, double delta = 1) : reduction(reduction), delta(delta) {}
+  explicit HuberLoss(Reduction reduction = Reduction::mean, double delta = 1);
   Tensor forward(const Tensor& x, const Tensor& target) const { return huber_loss(x, target, reduction, delta); }
   Tensor operator()(const Tensor& x, const Tensor& target) const { return forward(x, target); }
 
@@ -209,14 +182,13 @@ class HuberLoss : public Module {
   double delta;
 
  protected:
-  std::unique_ptr<Module> another() const override { return std::make_unique<HuberLoss>(reduction, delta); }
+  std::unique_ptr<Module> another() const override;
 };
 
 /// gaussian_nll_loss() with its settings.
 class GaussianNLLLoss : public Module {
  public:
-  explicit GaussianNLLLoss(bool full = false, double eps = 1e-6, Reduction reduction = Reduction::mean)
-      : full(full), eps(eps), reduction(reduction) {}
+  explicit GaussianNLLLoss(bool full = false, double eps = 1e-6, Reduction reduction = Reduction::mean);
   Tensor forward(const Tensor& x, const Tensor& target, const Tensor& var) const {
     return gaussian_nll_loss(x, target, var, full, eps, reduction);
   }
@@ -227,15 +199,14 @@ class GaussianNLLLoss : public Module {
   Reduction reduction;
 
  protected:
-  std::unique_ptr<Module> another() const override { return std::make_unique<GaussianNLLLoss>(full, eps, reduction); }
+  std::unique_ptr<Module> another() const override;
 };
 
 /// poisson_nll_loss() with its settings.
 class PoissonNLLLoss : public Module {
  public:
   explicit PoissonNLLLoss(bool log_input = true, bool full = false, double eps = 1e-8,
-                          Reduction reduction = Reduction::mean)
-      : log_input(log_input), full(full), eps(eps), reduction(reduction) {}
+                          Reduction reduction = Reduction::mean);
   Tensor forward(const Tensor& x, const Tensor& target) const {
     return poisson_nll_loss(x, target, log_input, full, eps, reduction);
   }
@@ -247,16 +218,13 @@ class PoissonNLLLoss : public Module {
   Reduction reduction;
 
  protected:
-  std::unique_ptr<Module> another() const override {
-    return std::make_unique<PoissonNLLLoss>(log_input, full, eps, reduction);
-  }
+  std::unique_ptr<Module> another() const override;
 };
 
 /// ctc_loss() with its settings.
 class CTCLoss : public Module {
  public:
-  explicit CTCLoss(std::int64_t blank = 0, Reduction reduction = Reduction::mean, bool zero_infinity = false)
-      : blank(blank), reduction(reduction), zero_infinity(zero_infinity) {}
+  explicit CTCLoss(std::int64_t blank = 0, Reduction reduction = Reduction::mean, bool zero_infinity = false);
   Tensor forward(const Tensor& log_probs, const Tensor& targets, const Tensor& input_lengths,
                  const Tensor& target_lengths) const {
     return ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity);
@@ -271,9 +239,7 @@ class CTCLoss : public Module {
   bool zero_infinity;
 
  protected:
-  std::unique_ptr<Module> another() const override {
-    return std::make_unique<CTCLoss>(blank, reduction, zero_infinity);
-  }
+  std::unique_ptr<Module> another() const override;
 };
 
 }  // namespace etna::nn

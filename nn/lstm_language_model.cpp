@@ -118,4 +118,6 @@ void LSTMLanguageModel::State::load_state_dict(const std::map<std::string, Tenso
   }
 }
 
+std::unique_ptr<Module> LSTMLanguageModel::another() const { return std::make_unique<LSTMLanguageModel>(config); }
+
 }  // namespace etna::nn

@@ -61,7 +61,7 @@ class LSTMLanguageModel : public Module {
   Tensor bias;  ///< of the head, [vocab]
 
  protected:
-  std::unique_ptr<Module> another() const override { return std::make_unique<LSTMLanguageModel>(config); }
+  std::unique_ptr<Module> another() const override;
 
  private:
   struct Output {

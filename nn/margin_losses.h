@@ -11,61 +11,50 @@ namespace etna::nn {
 /// margin_ranking_loss() with its settings.
 class MarginRankingLoss : public Module {
  public:
-  explicit MarginRankingLoss(double margin = 0, Reduction reduction = Reduction::mean)
-      : margin(margin), reduction(reduction) {}
-  Tensor forward(const Tensor& x1, const Tensor& x2, const Tensor& target) const {
-    return margin_ranking_loss(x1, x2, target, margin, reduction);
-  }
+  explicit MarginRankingLoss(double margin = 0, Reduction reduction = Reduction::mean);
+  Tensor forward(const Tensor& x1, const Tensor& x2, const Tensor& target) const;
   Tensor operator()(const Tensor& x1, const Tensor& x2, const Tensor& target) const { return forward(x1, x2, target); }
 
   double margin;
   Reduction reduction;
 
  protected:
-  std::unique_ptr<Module> another() const override { return std::make_unique<MarginRankingLoss>(margin, reduction); }
+  std::unique_ptr<Module> another() const override;
 };
 
 /// hinge_embedding_loss() with its settings.
 class HingeEmbeddingLoss : public Module {
  public:
-  explicit HingeEmbeddingLoss(double margin = 1, Reduction reduction = Reduction::mean)
-      : margin(margin), reduction(reduction) {}
-  Tensor forward(const Tensor& x, const Tensor& target) const {
-    return hinge_embedding_loss(x, target, margin, reduction);
-  }
+  explicit HingeEmbeddingLoss(double margin = 1, Reduction reduction = Reduction::mean);
+  Tensor forward(const Tensor& x, const Tensor& target) const;
   Tensor operator()(const Tensor& x, const Tensor& target) const { return forward(x, target); }
 
   double margin;
   Reduction reduction;
 
  protected:
-  std::unique_ptr<Module> another() const override { return std::make_unique<HingeEmbeddingLoss>(margin, reduction); }
+  std::unique_ptr<Module> another() const override;
 };
 
 /// soft_margin_loss() with its settings.
 class SoftMarginLoss : public Module {
  public:
-  explicit SoftMarginLoss(Reduction reduction = Reduction::mean) : reduction(reduction) {}
-  Tensor forward(const Tensor& x, const Tensor& target) const { return soft_margin_loss(x, target, reduction); }
+  explicit SoftMarginLoss(Reduction reduction = Reduction::mean);
+  Tensor forward(const Tensor& x, const Tensor& target) const;
   Tensor operator()(const Tensor& x, const Tensor& target) const { return forward(x, target); }
 
   Reduction reduction;
 
  protected:
-  std::unique_ptr<Module> another() const override { return std::make_unique<SoftMarginLoss>(reduction); }
+  std::unique_ptr<Module> another() const override;
 };
 
 /// multi_margin_loss() with its settings.
 /// Weights are buffers: they move with the module.
 class MultiMarginLoss : public Module {
  public:
-  explicit MultiMarginLoss(Tensor weight = {}, int p = 1, double margin = 1, Reduction reduction = Reduction::mean)
-      : weight(std::move(weight)), p(p), margin(margin), reduction(reduction) {
-    register_buffer("weight", this->weight);
-  }
-  Tensor forward(const Tensor& x, const Tensor& target) const {
-    return multi_margin_loss(x, target, p, margin, weight, reduction);
-  }
+  explicit MultiMarginLoss(Tensor weight = {}, int p = 1, double margin = 1, Reduction reduction = Reduction::mean);
+  Tensor forward(const Tensor& x, const Tensor& target) const;
   Tensor operator()(const Tensor& x, const Tensor& target) const { return forward(x, target); }
 
   Tensor weight;
@@ -74,72 +63,57 @@ class MultiMarginLoss : public Module {
   Reduction reduction;
 
  protected:
-  std::unique_ptr<Module> another() const override {
-    return std::make_unique<MultiMarginLoss>(weight, p, margin, reduction);
-  }
+  std::unique_ptr<Module> another() const override;
 };
 
 /// multilabel_margin_loss() with its settings.
 class MultiLabelMarginLoss : public Module {
  public:
-  explicit MultiLabelMarginLoss(Reduction reduction = Reduction::mean) : reduction(reduction) {}
-  Tensor forward(const Tensor& x, const Tensor& target) const { return multilabel_margin_loss(x, target, reduction); }
+  explicit MultiLabelMarginLoss(Reduction reduction = Reduction::mean);
+  Tensor forward(const Tensor& x, const Tensor& target) const;
   Tensor operator()(const Tensor& x, const Tensor& target) const { return forward(x, target); }
 
   Reduction reduction;
 
  protected:
-  std::unique_ptr<Module> another() const override { return std::make_unique<MultiLabelMarginLoss>(reduction); }
+  std::unique_ptr<Module> another() const override;
 };
 
 /// multilabel_soft_margin_loss() with its settings.
 /// Weights are buffers: they move with the module.
 class MultiLabelSoftMarginLoss : public Module {
  public:
-  explicit MultiLabelSoftMarginLoss(Tensor weight = {}, Reduction reduction = Reduction::mean)
-      : weight(std::move(weight)), reduction(reduction) {
-    register_buffer("weight", this->weight);
-  }
-  Tensor forward(const Tensor& x, const Tensor& target) const {
-    return multilabel_soft_margin_loss(x, target, weight, reduction);
-  }
+  explicit MultiLabelSoftMarginLoss(Tensor weight = {}, Reduction reduction = Reduction::mean);
+  Tensor forward(const Tensor& x, const Tensor& target) const;
   Tensor operator()(const Tensor& x, const Tensor& target) const { return forward(x, target); }
 
   Tensor weight;
   Reduction reduction;
 
  protected:
-  std::unique_ptr<Module> another() const override {
-    return std::make_unique<MultiLabelSoftMarginLoss>(weight, reduction);
-  }
+  std::unique_ptr<Module> another() const override;
 };
 
 /// cosine_embedding_loss() with its settings.
 class CosineEmbeddingLoss : public Module {
  public:
-  explicit CosineEmbeddingLoss(double margin = 0, Reduction reduction = Reduction::mean)
-      : margin(margin), reduction(reduction) {}
-  Tensor forward(const Tensor& x1, const Tensor& x2, const Tensor& target) const {
-    return cosine_embedding_loss(x1, x2, target, margin, reduction);
-  }
+  explicit CosineEmbeddingLoss(double margin = 0, Reduction reduction = Reduction::mean);
+  Tensor forward(const Tensor& x1, const Tensor& x2, const Tensor& target) const;
   Tensor operator()(const Tensor& x1, const Tensor& x2, const Tensor& target) const { return forward(x1, x2, target); }
 
   double margin;
   Reduction reduction;
 
  protected:
-  std::unique_ptr<Module> another() const override { return std::make_unique<CosineEmbeddingLoss>(margin, reduction); }
+  std::unique_ptr<Module> another() const override;
 };
 
 /// triplet_margin_loss() with its settings.
 class TripletMarginLoss : public Module {
  public:
   explicit TripletMarginLoss(double margin = 1, double p = 2, double eps = 1e-6, bool swap = false,
-                             Reduction reduction = Reduction::mean)
-      : margin(margin), p(p), eps(eps), swap(swap), reduction(reduction) {}
-  Tensor forward(const Tensor& anchor, const Tensor& positive, const Tensor& negative) const {
-    return triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, reduction);
-  }
+                             Reduction reduction = Reduction::mean);
+  Tensor forward(const Tensor& anchor, const Tensor& positive, const Tensor& negative) const;
   Tensor operator()(const Tensor& anchor, const Tensor& positive, const Tensor& negative) const {
     return forward(anchor, positive, negative);
   }
@@ -151,9 +125,7 @@ class TripletMarginLoss : public Module {
   Reduction reduction;
 
  protected:
-  std::unique_ptr<Module> another() const override {
-    return std::make_unique<TripletMarginLoss>(margin, p, eps, swap, reduction);
-  }
+  std::unique_ptr<Module> another() const override;
 };
 
 /// triplet_margin_with_distance_loss() with its settings.
@@ -161,11 +133,8 @@ class TripletMarginWithDistanceLoss : public Module {
  public:
   /// @param distance empty: pairwise_distance()
   explicit TripletMarginWithDistanceLoss(DistanceFunction distance = {}, double margin = 1, bool swap = false,
-                                         Reduction reduction = Reduction::mean)
-      : distance(std::move(distance)), margin(margin), swap(swap), reduction(reduction) {}
-  Tensor forward(const Tensor& anchor, const Tensor& positive, const Tensor& negative) const {
-    return triplet_margin_with_distance_loss(anchor, positive, negative, distance, margin, swap, reduction);
-  }
+                                         Reduction reduction = Reduction::mean);
+  Tensor forward(const Tensor& anchor, const Tensor& positive, const Tensor& negative) const;
   Tensor operator()(const Tensor& anchor, const Tensor& positive, const Tensor& negative) const {
     return forward(anchor, positive, negative);
   }
@@ -176,30 +145,28 @@ class TripletMarginWithDistanceLoss : public Module {
   Reduction reduction;
 
  protected:
-  std::unique_ptr<Module> another() const override {
-    return std::make_unique<TripletMarginWithDistanceLoss>(distance, margin, swap, reduction);
-  }
+  std::unique_ptr<Module> another() const override;
 };
 
 /// cosine_similarity() with its settings.
 class CosineSimilarity : public Module {
  public:
-  explicit CosineSimilarity(std::int64_t dim = 1, double eps = 1e-8) : dim(dim), eps(eps) {}
-  Tensor forward(const Tensor& x1, const Tensor& x2) const { return cosine_similarity(x1, x2, dim, eps); }
+  explicit CosineSimilarity(std::int64_t dim = 1, double eps = 1e-8);
+  Tensor forward(const Tensor& x1, const Tensor& x2) const;
   Tensor operator()(const Tensor& x1, const Tensor& x2) const { return forward(x1, x2); }
 
   std::int64_t dim;
   double eps;
 
  protected:
-  std::unique_ptr<Module> another() const override { return std::make_unique<CosineSimilarity>(dim, eps); }
+  std::unique_ptr<Module> another() const override;
 };
 
 /// pairwise_distance() with its settings.
 class PairwiseDistance : public Module {
  public:
-  explicit PairwiseDistance(double p = 2, double eps = 1e-6, bool keepdim = false) : p(p), eps(eps), keepdim(keepdim) {}
-  Tensor forward(const Tensor& x1, const Tensor& x2) const { return pairwise_distance(x1, x2, p, eps, keepdim); }
+  explicit PairwiseDistance(double p = 2, double eps = 1e-6, bool keepdim = false);
+  Tensor forward(const Tensor& x1, const Tensor& x2) const;
   Tensor operator()(const Tensor& x1, const Tensor& x2) const { return forward(x1, x2); }
 
   double p;
@@ -207,20 +174,20 @@ class PairwiseDistance : public Module {
   bool keepdim;
 
  protected:
-  std::unique_ptr<Module> another() const override { return std::make_unique<PairwiseDistance>(p, eps, keepdim); }
+  std::unique_ptr<Module> another() const override;
 };
 
 /// cdist() with its settings.
 class CDist : public Module {
  public:
-  explicit CDist(double p = 2) : p(p) {}
-  Tensor forward(const Tensor& x1, const Tensor& x2) const { return cdist(x1, x2, p); }
+  explicit CDist(double p = 2);
+  Tensor forward(const Tensor& x1, const Tensor& x2) const;
   Tensor operator()(const Tensor& x1, const Tensor& x2) const { return forward(x1, x2); }
 
   double p;
 
  protected:
-  std::unique_ptr<Module> another() const override { return std::make_unique<CDist>(p); }
+  std::unique_ptr<Module> another() const override;
 };
 
 }  // namespace etna::nn

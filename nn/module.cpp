@@ -35,6 +35,9 @@ void replace(Tensor& x, const Tensor& with) {
 
 }  // namespace
 
+Module::Module() = default;
+Module::~Module() = default;
+
 template <typename Visit>
 void Module::each_tensor(const std::string& prefix, bool parameters, const Visit& visit, bool recurse) const {
   for (const auto& [name, member] : parameters ? parameters_ : buffers_) visit(module_joined(prefix, name), *member);
@@ -235,5 +238,7 @@ std::int64_t checked_size(const char* module, const char* argument, std::int64_t
   const std::string wanted = least == 0 ? "not be negative" : fmt::format("be at least {}", least);
   throw ShapeError(fmt::format("{}: {} is {}; it must {}", module, argument, size, wanted));
 }
+
+std::string Module::extra_repr() const { return ""; }
 
 }  // namespace etna::nn

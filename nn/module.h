@@ -14,6 +14,8 @@
 
 namespace etna::nn {
 
+struct Hooks;
+
 struct NamedTensor {
   std::string name;
   Tensor tensor;
@@ -46,7 +48,7 @@ class WithTensors;
 ///     };
 class Module {
  public:
-  virtual ~Module() = default;
+  virtual ~Module();
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
 
@@ -99,12 +101,12 @@ class Module {
 
   /// The class without namespaces, and its settings, as PyTorch prints them: "Linear" and "in_features=2, ...".
   virtual std::string type_name() const;
-  virtual std::string extra_repr() const { return ""; }
+  virtual std::string extra_repr() const;
   /// The module and those below it, as PyTorch prints them.
   std::string repr() const;
 
  protected:
-  Module() = default;
+  Module();
 
   /// Makes `member` require grad and adds it to parameters(). Skips an undefined member (a bias that was left out).
   /// Here and below: @throws Error if the name is taken, holds a dot, or is empty (a module's may be)
@@ -121,7 +123,7 @@ class Module {
   /// Whether repr() prints equal neighbours among its submodules once, "(0-5): 6 x ...".
   virtual bool prints_equal_once() const { return false; }
 
-  bool hooked() const { return hooks_ != nullptr && !hooks_->empty(); }
+  bool hooked() const { return hooks_ != nullptr && has_hooks(); }
   /// Runs `forward` between the module's hooks; for operator() where hooked().
   TensorList call_hooked(TensorList in, const std::function<TensorList(const TensorList&)>& forward) const;
 
@@ -135,6 +137,7 @@ class Module {
   void require_free(const std::string& name, const char* what) const;
   void print(std::string& out, const std::string& indent) const;
   void copy_from(const Module& other);
+  bool has_hooks() const;
 
   std::vector<std::pair<std::string, Tensor*>> parameters_, buffers_;
   std::vector<std::pair<std::string, Module*>> modules_;

@@ -208,4 +208,8 @@ MultiheadOutput MultiheadAttention::operator()(const Tensor& query, const Tensor
   return {out[0], out[1]};
 }
 
+std::unique_ptr<Module> MultiheadAttention::another() const {
+  return std::make_unique<MultiheadAttention>(embed_dim, num_heads, options);
+}
+
 }  // namespace etna::nn

@@ -50,9 +50,7 @@ class MultiheadAttention : public Module {
   Linear out_proj;
 
  protected:
-  std::unique_ptr<Module> another() const override {
-    return std::make_unique<MultiheadAttention>(embed_dim, num_heads, options);
-  }
+  std::unique_ptr<Module> another() const override;
 
  private:
   /// @param query, key, value [N, rows, features]

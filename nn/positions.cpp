@@ -70,4 +70,18 @@ std::string RotaryEmbedding::extra_repr() const {
   return fmt::format("{}, base={}, interleaved={}", size, base, interleaved ? "True" : "False");
 }
 
+PositionalEncoding::PositionalEncoding(double p) : dropout(p) {}
+
+std::unique_ptr<Module> SinusoidalPositionalEncoding::another() const {
+  return std::make_unique<SinusoidalPositionalEncoding>(pe.size(1), pe.size(0), dropout.p);
+}
+
+std::unique_ptr<Module> LearnedPositionalEncoding::another() const {
+  return std::make_unique<LearnedPositionalEncoding>(weight.size(1), weight.size(0), dropout.p);
+}
+
+std::unique_ptr<Module> RotaryEmbedding::another() const {
+  return std::make_unique<RotaryEmbedding>(size, base, interleaved);
+}
+
 }  // namespace etna::nn

@@ -15,7 +15,7 @@ class PositionalEncoding : public UnaryModule {
   Dropout dropout;
 
  protected:
-  explicit PositionalEncoding(double p) : dropout(p) {}
+  explicit PositionalEncoding(double p);
   virtual const Tensor& table() const = 0;
 };
 
@@ -29,9 +29,7 @@ class SinusoidalPositionalEncoding : public PositionalEncoding {
 
  protected:
   const Tensor& table() const override { return pe; }
-  std::unique_ptr<Module> another() const override {
-    return std::make_unique<SinusoidalPositionalEncoding>(pe.size(1), pe.size(0), dropout.p);
-  }
+  std::unique_ptr<Module> another() const override;
 };
 
 /// x + weight[0 ... T-1], then dropout. weight [max_len, dim] starts normal with standard deviation 0.02.
@@ -43,9 +41,7 @@ class LearnedPositionalEncoding : public PositionalEncoding {
 
  protected:
   const Tensor& table() const override { return weight; }
-  std::unique_ptr<Module> another() const override {
-    return std::make_unique<LearnedPositionalEncoding>(weight.size(1), weight.size(0), dropout.p);
-  }
+  std::unique_ptr<Module> another() const override;
 };
 
 /// rope() with its frequencies, which are computed again rather than saved: they are no part of state_dict(). They
@@ -64,9 +60,7 @@ class RotaryEmbedding : public Module {
   const bool interleaved;
 
  protected:
-  std::unique_ptr<Module> another() const override {
-    return std::make_unique<RotaryEmbedding>(size, base, interleaved);
-  }
+  std::unique_ptr<Module> another() const override;
 
  private:
   mutable Tensor frequencies_;

@@ -27,4 +27,9 @@ std::string QuantizedLinear::extra_repr() const {
                      format.name);
 }
 
+std::unique_ptr<Module> QuantizedLinear::another() const {
+  return std::make_unique<QuantizedLinear>(QuantizedTensor(format, {out, in}, blocks.clone()),
+                                           bias.defined() ? bias.clone() : bias);
+}
+
 }  // namespace etna::nn

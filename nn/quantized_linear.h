@@ -24,10 +24,7 @@ class QuantizedLinear : public UnaryModule {
   Tensor bias;    ///< [out] or undefined, a buffer
 
  protected:
-  std::unique_ptr<Module> another() const override {
-    return std::make_unique<QuantizedLinear>(QuantizedTensor(format, {out, in}, blocks.clone()),
-                                             bias.defined() ? bias.clone() : bias);
-  }
+  std::unique_ptr<Module> another() const override;
 };
 
 }  // namespace etna::nn

@@ -23,29 +23,26 @@ class PaddingModule : public UnaryModule {
   PaddingModule(const char* name, const Dims& padding, int spatial, PadMode mode, double value = 0);
 };
 
-#define ETNA_PADDING_MODULE(NAME, N, MODE)                                                                   \
-  class NAME##N##d : public PaddingModule {                                                                  \
-   public:                                                                                                   \
-    explicit NAME##N##d(Dims padding) : PaddingModule(#NAME, padding, N, PadMode::MODE) {}                   \
-                                                                                                             \
-   protected:                                                                                                \
-    std::unique_ptr<Module> another() const override { return std::make_unique<NAME##N##d>(Dims(padding)); } \
+#define ETNA_PADDING_MODULE(NAME, N)                  \
+  class NAME##N##d : public PaddingModule {           \
+   public:                                            \
+    explicit NAME##N##d(Dims padding);                \
+                                                      \
+   protected:                                         \
+    std::unique_ptr<Module> another() const override; \
   };
-#define ETNA_PADDING_MODULES(N)                                                 \
-  ETNA_PADDING_MODULE(ZeroPad, N, constant)                                     \
-  ETNA_PADDING_MODULE(ReflectionPad, N, reflect)                                \
-  ETNA_PADDING_MODULE(ReplicationPad, N, replicate)                             \
-  ETNA_PADDING_MODULE(CircularPad, N, circular)                                 \
-  class ConstantPad##N##d : public PaddingModule {                              \
-   public:                                                                      \
-    ConstantPad##N##d(Dims padding, double value)                               \
-        : PaddingModule("ConstantPad", padding, N, PadMode::constant, value) {} \
-    std::string extra_repr() const override;                                    \
-                                                                                \
-   protected:                                                                   \
-    std::unique_ptr<Module> another() const override {                          \
-      return std::make_unique<ConstantPad##N##d>(Dims(padding), value);         \
-    }                                                                           \
+#define ETNA_PADDING_MODULES(N)                       \
+  ETNA_PADDING_MODULE(ZeroPad, N)                     \
+  ETNA_PADDING_MODULE(ReflectionPad, N)               \
+  ETNA_PADDING_MODULE(ReplicationPad, N)              \
+  ETNA_PADDING_MODULE(CircularPad, N)                 \
+  class ConstantPad##N##d : public PaddingModule {    \
+   public:                                            \
+    ConstantPad##N##d(Dims padding, double value);    \
+    std::string extra_repr() const override;          \
+                                                      \
+   protected:                                         \
+    std::unique_ptr<Module> another() const override; \
   };
 ETNA_PADDING_MODULES(1)
 ETNA_PADDING_MODULES(2)
@@ -56,66 +53,66 @@ ETNA_PADDING_MODULES(3)
 /// interpolate() with these options.
 class Upsample : public UnaryModule {
  public:
-  explicit Upsample(const InterpolateOptions& options) : options(options) {}
+  explicit Upsample(const InterpolateOptions& options);
   Tensor forward(const Tensor& x) const override { return interpolate(x, options); }
   std::string extra_repr() const override;
 
   InterpolateOptions options;
 
  protected:
-  std::unique_ptr<Module> another() const override { return std::make_unique<Upsample>(options); }
+  std::unique_ptr<Module> another() const override;
 };
 /// To a size, or twice as large, or by any other factor: nearest, and bilinear between the corners.
 class UpsamplingNearest2d : public Upsample {
  public:
-  explicit UpsamplingNearest2d(double scale_factor) : Upsample({{scale_factor}}) {}
+  explicit UpsamplingNearest2d(double scale_factor);
   explicit UpsamplingNearest2d(const InterpolateOptions& size_or_scale);
 
  protected:
-  std::unique_ptr<Module> another() const override { return std::make_unique<UpsamplingNearest2d>(options); }
+  std::unique_ptr<Module> another() const override;
 };
 class UpsamplingBilinear2d : public Upsample {
  public:
-  explicit UpsamplingBilinear2d(double scale_factor) : Upsample({{scale_factor}, {}, Interpolation::bilinear, true}) {}
+  explicit UpsamplingBilinear2d(double scale_factor);
   explicit UpsamplingBilinear2d(const InterpolateOptions& size_or_scale);
 
  protected:
-  std::unique_ptr<Module> another() const override { return std::make_unique<UpsamplingBilinear2d>(options); }
+  std::unique_ptr<Module> another() const override;
 };
 
-#define ETNA_SHUFFLE(NAME, NUMBER, FUNCTION)                                                    \
-  class NAME : public UnaryModule {                                                             \
-   public:                                                                                      \
-    explicit NAME(std::int64_t NUMBER) : NUMBER(checked_size(#NAME, #NUMBER, NUMBER, 1)) {}     \
-    Tensor forward(const Tensor& x) const override { return FUNCTION(x, NUMBER); }              \
-    std::string extra_repr() const override { return #NUMBER "=" + std::to_string(NUMBER); }    \
-                                                                                                \
-    std::int64_t NUMBER;                                                                        \
-                                                                                                \
-   protected:                                                                                   \
-    std::unique_ptr<Module> another() const override { return std::make_unique<NAME>(NUMBER); } \
+#define ETNA_SHUFFLE(NAME, NUMBER)                    \
+  class NAME : public UnaryModule {                   \
+   public:                                            \
+    explicit NAME(std::int64_t NUMBER);               \
+    Tensor forward(const Tensor& x) const override;   \
+    std::string extra_repr() const override;          \
+                                                      \
+    std::int64_t NUMBER;                              \
+                                                      \
+   protected:                                         \
+    std::unique_ptr<Module> another() const override; \
   };
-ETNA_SHUFFLE(PixelShuffle, upscale_factor, pixel_shuffle)
-ETNA_SHUFFLE(PixelUnshuffle, downscale_factor, pixel_unshuffle)
-ETNA_SHUFFLE(ChannelShuffle, groups, channel_shuffle)
+ETNA_SHUFFLE(PixelShuffle, upscale_factor)
+ETNA_SHUFFLE(PixelUnshuffle, downscale_factor)
+ETNA_SHUFFLE(ChannelShuffle, groups)
 #undef ETNA_SHUFFLE
 
 /// Merges dimensions start_dim ... end_dim; by default all but the first.
 class Flatten : public UnaryModule {
  public:
-  explicit Flatten(std::int64_t start_dim = 1, std::int64_t end_dim = -1) : start_dim(start_dim), end_dim(end_dim) {}
+  explicit Flatten(std::int64_t start_dim = 1, std::int64_t end_dim = -1);
   Tensor forward(const Tensor& x) const override { return x.flatten(start_dim, end_dim); }
   std::string extra_repr() const override;
 
   std::int64_t start_dim, end_dim;
 
  protected:
-  std::unique_ptr<Module> another() const override { return std::make_unique<Flatten>(start_dim, end_dim); }
+  std::unique_ptr<Module> another() const override;
 };
 /// Splits one dimension into several.
 class Unflatten : public UnaryModule {
  public:
-  Unflatten(std::int64_t dim, Dims unflattened_size) : dim(dim), unflattened_size(unflattened_size) {}
+  Unflatten(std::int64_t dim, Dims unflattened_size);
   Tensor forward(const Tensor& x) const override;
   std::string extra_repr() const override;
 
@@ -123,7 +120,7 @@ class Unflatten : public UnaryModule {
   Dims unflattened_size;
 
  protected:
-  std::unique_ptr<Module> another() const override { return std::make_unique<Unflatten>(dim, unflattened_size); }
+  std::unique_ptr<Module> another() const override;
 };
 
 }  // namespace etna::nn

@@ -16,4 +16,6 @@ std::string RMSNorm::extra_repr() const {
   return fmt::format("({},), eps={}, elementwise_affine=True", weight.size(0), eps);
 }
 
+std::unique_ptr<Module> RMSNorm::another() const { return std::make_unique<RMSNorm>(weight.size(0), eps); }
+
 }  // namespace etna::nn

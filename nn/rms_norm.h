@@ -16,7 +16,7 @@ class RMSNorm : public UnaryModule {
   double eps;
 
  protected:
-  std::unique_ptr<Module> another() const override { return std::make_unique<RMSNorm>(weight.size(0), eps); }
+  std::unique_ptr<Module> another() const override;
 };
 
 }  // namespace etna::nn

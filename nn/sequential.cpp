@@ -8,4 +8,12 @@ Tensor Sequential::forward(const Tensor& x) const {
   return y;
 }
 
+Sequential::Sequential() { register_module("", modules); }
+
+std::unique_ptr<Module> Sequential::another() const {
+  auto copy = std::make_unique<Sequential>();
+  for (const UnaryModule& module : modules) copy->add(clone_of(module));
+  return copy;
+}
+
 }  // namespace etna::nn

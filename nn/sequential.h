@@ -13,7 +13,7 @@ namespace etna::nn {
 ///     net.add<nn::Linear>(784, 100).add<nn::ReLU>().add<nn::Linear>(100, 10);
 class Sequential : public UnaryModule {
  public:
-  Sequential() { register_module("", modules); }
+  Sequential();
 
   /// Constructs an M at the end.
   template <typename M, typename... Args>
@@ -31,11 +31,7 @@ class Sequential : public UnaryModule {
   ModuleList<UnaryModule> modules;
 
  protected:
-  std::unique_ptr<Module> another() const override {
-    auto copy = std::make_unique<Sequential>();
-    for (const UnaryModule& module : modules) copy->add(clone_of(module));
-    return copy;
-  }
+  std::unique_ptr<Module> another() const override;
 };
 
 }  // namespace etna::nn

@@ -14,4 +14,8 @@ SwiGLU::SwiGLU(std::int64_t dim, std::int64_t hidden, bool bias)
 
 Tensor SwiGLU::forward(const Tensor& x) const { return w2(swiglu(w1(x), w3(x))); }
 
+std::unique_ptr<Module> SwiGLU::another() const {
+  return std::make_unique<SwiGLU>(w1.weight.size(1), w1.weight.size(0), w1.bias.defined());
+}
+
 }  // namespace etna::nn

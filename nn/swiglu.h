@@ -16,9 +16,7 @@ class SwiGLU : public UnaryModule {
   Linear w3;  ///< up
 
  protected:
-  std::unique_ptr<Module> another() const override {
-    return std::make_unique<SwiGLU>(w1.weight.size(1), w1.weight.size(0), w1.bias.defined());
-  }
+  std::unique_ptr<Module> another() const override;
 };
 
 }  // namespace etna::nn

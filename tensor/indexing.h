@@ -4,7 +4,6 @@
 #include <initializer_list>
 #include <optional>
 #include <string_view>
-#include <variant>
 #include <vector>
 
 #include <etna/tensor/tensor.h>
@@ -44,21 +43,28 @@ struct Slice {
 /// while a step is captured.
 class Index {
  public:
+  enum class Kind : std::uint8_t { integer, flag, none, ellipsis, slice, tensor };
+
   template <typename T>
   requires(std::is_integral_v<T> && !std::is_same_v<T, bool>) Index(T value)
-      : value_(static_cast<std::int64_t>(value)) {}
+      : kind_(Kind::integer), integer_(static_cast<std::int64_t>(value)) {}
   template <typename T>
-  requires std::is_same_v<T, bool> Index(T value) : value_(value) {}
-  Index(NoneType none) : value_(none) {}
-  Index(EllipsisType all) : value_(all) {}
-  Index(const Slice& slice) : value_(slice) {}
-  Index(const Tensor& index) : value_(index) {}
+  requires std::is_same_v<T, bool> Index(T value) : kind_(Kind::flag), integer_(value) {}
+  Index(NoneType) : kind_(Kind::none) {}
+  Index(EllipsisType) : kind_(Kind::ellipsis) {}
+  Index(const Slice& slice) : kind_(Kind::slice), slice_(slice) {}
+  Index(const Tensor& index) : kind_(Kind::tensor), tensor_(index) {}
 
-  using Value = std::variant<std::int64_t, bool, NoneType, EllipsisType, Slice, Tensor>;
-  const Value& value() const { return value_; }
+  Kind kind() const { return kind_; }
+  std::int64_t integer() const { return integer_; }  ///< of an integer, or 1 and 0 of a flag
+  const Slice& slice() const { return slice_; }
+  const Tensor& tensor() const { return tensor_; }
 
  private:
-  Value value_;
+  Kind kind_;
+  std::int64_t integer_ = 0;
+  Slice slice_;
+  Tensor tensor_;
 };
 
 /// The elements of x at `indices`: a view where they are integers, slices with positive steps, None and Ellipsis,
@@ -75,15 +81,16 @@ Tensor index_put(const Tensor& x, const std::vector<Index>& indices, const Tenso
 /// What `x[{...}]` and `x[mask]` give: read where a Tensor is wanted, written to by assignment.
 class IndexedTensor {
  public:
-  IndexedTensor(Tensor x, std::vector<Index> indices) : x_(std::move(x)), indices_(std::move(indices)) {}
-  IndexedTensor(const IndexedTensor&) = default;
+  IndexedTensor(Tensor x, std::vector<Index> indices);
+  IndexedTensor(const IndexedTensor& other);
+  ~IndexedTensor();
 
-  Tensor get() const { return etna::index(x_, indices_); }
+  Tensor get() const;
   operator Tensor() const { return get(); }
 
-  const IndexedTensor& operator=(const Tensor& values) const { return index_put_(target(), indices_, values), *this; }
-  const IndexedTensor& operator=(double value) const { return index_put_(target(), indices_, value), *this; }
-  const IndexedTensor& operator=(const IndexedTensor& other) const { return *this = other.get(); }
+  const IndexedTensor& operator=(const Tensor& values) const;
+  const IndexedTensor& operator=(double value) const;
+  const IndexedTensor& operator=(const IndexedTensor& other) const;
   const IndexedTensor& operator+=(const Tensor& other) const;
   const IndexedTensor& operator-=(const Tensor& other) const;
   const IndexedTensor& operator*=(const Tensor& other) const;
@@ -122,16 +129,6 @@ class IndexedTensor {
   mutable Tensor x_;  ///< a handle; its elements change
   std::vector<Index> indices_;
 };
-
-inline IndexedTensor Tensor::operator[](std::initializer_list<Index> indices) const { return {*this, indices}; }
-inline IndexedTensor Tensor::operator[](const Tensor& at) const { return {*this, {Index(at)}}; }
-inline Tensor Tensor::index(const std::vector<Index>& indices) const { return etna::index(*this, indices); }
-inline Tensor& Tensor::index_put_(const std::vector<Index>& indices, const Tensor& values, bool accumulate) {
-  return etna::index_put_(*this, indices, values, accumulate);
-}
-inline Tensor& Tensor::index_put_(const std::vector<Index>& indices, double value) {
-  return etna::index_put_(*this, indices, value);
-}
 
 // ---- by position of true elements. The result's size is a number that the host reads, so these are CaptureErrors
 // while a step is captured; masked_scatter() is not.

@@ -83,19 +83,16 @@ Tensor literal_filled(const Flattened& values, DType dtype, Device device) {
 
 }  // namespace
 
-DType Literal::dtype() const {
-  return std::holds_alternative<double>(value_) ? f32 : std::holds_alternative<bool>(value_) ? boolean : i64;
-}
+Literal::Literal(std::initializer_list<Literal> items) : kind_(Kind::list), items_(items) {}
+Literal::Literal(const Literal& other) = default;
+Literal& Literal::operator=(const Literal& other) = default;
+Literal::~Literal() = default;
+void Literal::append(const Literal& item) { items_.push_back(item); }
 
-double Literal::number() const {
-  if (const double* d = std::get_if<double>(&value_)) return *d;
-  return static_cast<double>(integer());
-}
-
+DType Literal::dtype() const { return kind_ == Kind::floating ? f32 : kind_ == Kind::boolean ? boolean : i64; }
+double Literal::number() const { return kind_ == Kind::floating ? number_ : static_cast<double>(integer_); }
 std::int64_t Literal::integer() const {
-  if (const bool* b = std::get_if<bool>(&value_)) return *b ? 1 : 0;
-  if (const double* d = std::get_if<double>(&value_)) return static_cast<std::int64_t>(*d);
-  return std::get<std::int64_t>(value_);
+  return kind_ == Kind::floating ? static_cast<std::int64_t>(number_) : integer_;
 }
 
 Tensor tensor(const Literal& values, Device device) {

@@ -1,9 +1,8 @@
 #pragma once
 
-#include <concepts>
 #include <cstdint>
 #include <initializer_list>
-#include <variant>
+#include <type_traits>
 #include <vector>
 
 #include <etna/tensor/tensor.h>
@@ -14,23 +13,36 @@ namespace etna {
 class Literal {
  public:
   template <typename T>
-  requires std::integral<T> &&(!std::same_as<T, bool>)Literal(T value) : value_(static_cast<std::int64_t>(value)) {}
-  Literal(std::floating_point auto value) : value_(static_cast<double>(value)) {}
-  Literal(std::same_as<bool> auto value) : value_(value) {}
-  Literal(std::initializer_list<Literal> items) : value_(std::vector<Literal>(items)) {}
+  requires(std::is_integral_v<T> && !std::is_same_v<T, bool>) Literal(T value)
+      : kind_(Kind::integer), integer_(static_cast<std::int64_t>(value)) {}
   template <typename T>
-  requires std::is_arithmetic_v<T> Literal(const std::vector<T>& items)
-      : value_(std::vector<Literal>(items.begin(), items.end())) {}
+  requires std::is_floating_point_v<T> Literal(T value) : kind_(Kind::floating), number_(static_cast<double>(value)) {}
+  template <typename T>
+  requires std::is_same_v<T, bool> Literal(T value) : kind_(Kind::boolean), integer_(value) {}
+  Literal(std::initializer_list<Literal> items);
+  template <typename T>
+  requires std::is_arithmetic_v<T> Literal(const std::vector<T>& items) : kind_(Kind::list) {
+    for (const T item : items) append(Literal(item));
+  }
+  Literal(const Literal& other);
+  Literal& operator=(const Literal& other);
+  ~Literal();
 
-  bool is_list() const { return std::holds_alternative<std::vector<Literal>>(value_); }
-  const std::vector<Literal>& items() const { return std::get<std::vector<Literal>>(value_); }
+  bool is_list() const { return kind_ == Kind::list; }
+  const std::vector<Literal>& items() const { return items_; }
   /// Of a number: i64, bool, or f32 for floating numbers.
   DType dtype() const;
   double number() const;
   std::int64_t integer() const;
 
  private:
-  std::variant<std::int64_t, double, bool, std::vector<Literal>> value_;
+  enum class Kind : std::uint8_t { integer, floating, boolean, list };
+  void append(const Literal& item);
+
+  Kind kind_;
+  std::int64_t integer_ = 0;
+  double number_ = 0;
+  std::vector<Literal> items_;
 };
 
 /// A tensor of the values of nested lists: `tensor(3)`, `tensor({1., 2.})`, `tensor({{1, 2}, {3, 4}}, device)`. f32 if

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 
 #include <fmt/format.h>
 
@@ -38,7 +37,7 @@ std::string svg_bars(const std::vector<std::string>& series, const std::vector<B
   const double left = std::min(names + 28, width / 2), room = std::max(20.0, width - left - captions - 24);
   std::string body;
   const auto put = [&body]<typename... Values>(fmt::format_string<const Values&...> format, const Values&... values) {
-    fmt::format_to(std::back_inserter(body), format, values...);
+    body += fmt::format(format, values...);
   };
   double y = 20;
   if (!options.title.empty()) {

@@ -88,8 +88,7 @@ class Picture {
       for (std::size_t i = 0; i < segment.size() && series_[index].points.size() <= 40; ++i)
         put("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.6\" stroke=\"none\"/>", px(segment[i].x), py(segment[i].y));
       for (std::size_t i = 0; i < segment.size(); ++i)
-        fmt::format_to(std::back_inserter(path), "{}{:.1f} {:.1f}", i == 0 ? 'M' : 'L', px(segment[i].x),
-                       py(segment[i].y));
+        path += fmt::format("{}{:.1f} {:.1f}", i == 0 ? 'M' : 'L', px(segment[i].x), py(segment[i].y));
     }
     if (!path.empty()) put("<path class=\"line\"{} d=\"{}\"/>", dashes(index), path);
     put("</g>\n");
@@ -140,7 +139,7 @@ class Picture {
 
   template <typename... T>
   void put(fmt::format_string<T...> format, T&&... values) {
-    fmt::format_to(std::back_inserter(body_), format, std::forward<T>(values)...);
+    body_ += fmt::format(format, std::forward<T>(values)...);
   }
 
   const std::vector<Series>& series_;

@@ -1,7 +1,6 @@
 #include <etna/device/profile/chrome_trace.h>
 
 #include <algorithm>
-#include <iterator>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -36,7 +35,7 @@ class ChromeTraceWriter {
   template <typename... T>
   void event(fmt::format_string<T...> format, T&&... values) {
     if (text_.back() == '}') text_ += ",\n";
-    fmt::format_to(std::back_inserter(text_), format, std::forward<T>(values)...);
+    text_ += fmt::format(format, std::forward<T>(values)...);
   }
   double us(std::int64_t ns) const { return static_cast<double>(ns - profile_.begin) * 1e-3; }
 

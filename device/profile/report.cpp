@@ -1,7 +1,6 @@
 #include <etna/device/profile/report.h>
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include <fmt/format.h>
@@ -30,7 +29,7 @@ class ProfileReportWriter {
  private:
   template <typename... T>
   void line(fmt::format_string<T...> format, T&&... values) {
-    fmt::format_to(std::back_inserter(text_), format, std::forward<T>(values)...);
+    text_ += fmt::format(format, std::forward<T>(values)...);
     text_ += '\n';
   }
   /// Milliseconds per step.

@@ -1,7 +1,6 @@
 #include <etna/device/profile/trace_picture.h>
 
 #include <algorithm>
-#include <iterator>
 #include <map>
 #include <string_view>
 #include <utility>
@@ -174,7 +173,7 @@ class Picture {
 
   template <typename... T>
   void put(fmt::format_string<T...> format, T&&... values) {
-    fmt::format_to(std::back_inserter(body_), format, std::forward<T>(values)...);
+    body_ += fmt::format(format, std::forward<T>(values)...);
   }
 
   const Profile& profile_;

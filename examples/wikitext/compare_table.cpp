@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 
 #include <fmt/format.h>
 
@@ -16,7 +15,7 @@ namespace {
 
 template <typename... T>
 void put(std::string& text, fmt::format_string<T...> format, T&&... values) {
-  fmt::format_to(std::back_inserter(text), format, std::forward<T>(values)...);
+  text += fmt::format(format, std::forward<T>(values)...);
 }
 
 std::string device_label(const Compared& run) {

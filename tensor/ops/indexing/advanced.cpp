@@ -49,10 +49,11 @@ Tensor upwards(const Tensor& x, int dim, const Slice& s) {
 }
 
 std::int64_t dims_taken(const Index& index) {
-  const auto& value = index.value();
-  if (const auto* tensor = std::get_if<Tensor>(&value))
-    return tensor->defined() ? (tensor->dtype() == boolean ? tensor->dim() : 1) : 1;
-  return std::holds_alternative<std::int64_t>(value) || std::holds_alternative<Slice>(value) ? 1 : 0;
+  if (index.kind() == Index::Kind::tensor) {
+    const Tensor& places = index.tensor();
+    return places.defined() && places.dtype() == boolean ? places.dim() : 1;
+  }
+  return index.kind() == Index::Kind::integer || index.kind() == Index::Kind::slice ? 1 : 0;
 }
 
 /// Coordinates of a mask's true elements, as index tensors of its dimensions.
@@ -76,7 +77,7 @@ Plan make_plan(const char* op, const Tensor& x, const std::vector<Index>& indice
   std::int64_t taken = 0, ellipses = 0;
   for (const Index& i : indices) {
     taken += dims_taken(i);
-    ellipses += std::holds_alternative<EllipsisType>(i.value()) ? 1 : 0;
+    ellipses += i.kind() == Index::Kind::ellipsis ? 1 : 0;
   }
   if (taken > x.dim() || ellipses > 1) {
     throw ShapeError(taken > x.dim()
@@ -90,35 +91,35 @@ Plan make_plan(const char* op, const Tensor& x, const std::vector<Index>& indice
   };
   for (const Index& i : indices) {
     const int d = static_cast<int>(plan.tensors.size());
-    const auto& value = i.value();
-    if (const auto* at = std::get_if<std::int64_t>(&value)) {
-      const std::int64_t n = plan.view.shape()[d];
-      if (*at < -n || *at >= n) {
-        throw IndexError(fmt::format("{}: index {} is outside [{}, {}), dimension {} of {}", op, *at, -n, n, d,
+    if (i.kind() == Index::Kind::integer) {
+      const std::int64_t n = plan.view.shape()[d], at = i.integer();
+      if (at < -n || at >= n) {
+        throw IndexError(fmt::format("{}: index {} is outside [{}, {}), dimension {} of {}", op, at, -n, n, d,
                                      str(plan.view.shape())));
       }
-      plan.view = plan.view.select(d, *at);
-    } else if (const auto* s = std::get_if<Slice>(&value)) {
-      if (s->step == 0) throw ShapeError(fmt::format("{}: the step of a slice is 0", op));
+      plan.view = plan.view.select(d, at);
+    } else if (i.kind() == Index::Kind::slice) {
+      const Slice& s = i.slice();
+      if (s.step == 0) throw ShapeError(fmt::format("{}: the step of a slice is 0", op));
       const std::int64_t n = plan.view.shape()[d];
-      if (!s->start && !s->stop && s->step == 1) {
+      if (!s.start && !s.stop && s.step == 1) {
         whole();
         continue;
       }
-      plan.view = s->step > 0 ? plan.view.slice(d, s->start.value_or(0), s->stop.value_or(n), s->step)
-                              : upwards(plan.view, d, *s);
-      whole(s->step < 0 && plan.view.shape()[d] > 1);
-    } else if (std::holds_alternative<NoneType>(value)) {
+      plan.view =
+          s.step > 0 ? plan.view.slice(d, s.start.value_or(0), s.stop.value_or(n), s.step) : upwards(plan.view, d, s);
+      whole(s.step < 0 && plan.view.shape()[d] > 1);
+    } else if (i.kind() == Index::Kind::none) {
       plan.view = plan.view.unsqueeze(d);
       whole();
-    } else if (std::holds_alternative<EllipsisType>(value)) {
+    } else if (i.kind() == Index::Kind::ellipsis) {
       for (std::int64_t k = taken; k < x.dim(); ++k) whole();
-    } else if (const auto* flag = std::get_if<bool>(&value)) {
+    } else if (i.kind() == Index::Kind::flag) {
       plan.view = plan.view.unsqueeze(d);
-      plan.tensors.push_back(zeros({*flag ? 1 : 0}, {i64, x.device()}));
+      plan.tensors.push_back(zeros({i.integer()}, {i64, x.device()}));
       plan.reversed.push_back(false);
     } else {
-      const auto& tensor = std::get<Tensor>(value);
+      const Tensor& tensor = i.tensor();
       detail::require_defined(op, tensor);
       const Tensor there = tensor.to(x.device());
       if (tensor.dtype() == boolean) {
@@ -282,8 +283,9 @@ Tensor turned(const Plan& plan, const Tensor& values) {
 /// The mask, if it is the only index and one value goes to all its elements: then nothing needs to be read on the host.
 const Tensor* lone_mask(const Tensor& x, const std::vector<Index>& indices, std::int64_t values) {
   if (indices.size() != 1 || values != 1) return nullptr;
-  const auto* mask = std::get_if<Tensor>(&indices[0].value());
-  if (mask == nullptr || !mask->defined() || mask->dtype() != boolean || mask->dim() == 0) return nullptr;
+  if (indices[0].kind() != Index::Kind::tensor) return nullptr;
+  const Tensor* mask = &indices[0].tensor();
+  if (!mask->defined() || mask->dtype() != boolean || mask->dim() == 0) return nullptr;
   const Shape& shape = mask->shape();
   const bool fits = shape.rank() <= x.dim() && std::equal(shape.begin(), shape.end(), x.shape().begin());
   return fits ? mask : nullptr;
@@ -365,6 +367,32 @@ Tensor index_put(const Tensor& x, const std::vector<Index>& indices, const Tenso
   }
   const Tensor source = values.expand(places.shape()).reshape({places.numel(), 1});
   return put_rows(x.reshape({x.numel(), 1}), places.reshape({places.numel()}), source, mode).reshape(x.shape());
+}
+
+IndexedTensor::IndexedTensor(Tensor x, std::vector<Index> indices) : x_(std::move(x)), indices_(std::move(indices)) {}
+IndexedTensor::IndexedTensor(const IndexedTensor& other) = default;
+IndexedTensor::~IndexedTensor() = default;
+
+Tensor IndexedTensor::get() const { return etna::index(x_, indices_); }
+
+const IndexedTensor& IndexedTensor::operator=(const Tensor& values) const {
+  etna::index_put_(target(), indices_, values);
+  return *this;
+}
+const IndexedTensor& IndexedTensor::operator=(double value) const {
+  etna::index_put_(target(), indices_, value);
+  return *this;
+}
+const IndexedTensor& IndexedTensor::operator=(const IndexedTensor& other) const { return *this = other.get(); }
+
+IndexedTensor Tensor::operator[](std::initializer_list<Index> indices) const { return {*this, indices}; }
+IndexedTensor Tensor::operator[](const Tensor& at) const { return {*this, {Index(at)}}; }
+Tensor Tensor::index(const std::vector<Index>& indices) const { return etna::index(*this, indices); }
+Tensor& Tensor::index_put_(const std::vector<Index>& indices, const Tensor& values, bool accumulate) {
+  return etna::index_put_(*this, indices, values, accumulate);
+}
+Tensor& Tensor::index_put_(const std::vector<Index>& indices, double value) {
+  return etna::index_put_(*this, indices, value);
 }
 
 #define ETNA_INDEXED(SYMBOL)                                                          \

@@ -41,8 +41,8 @@ Tensor by_sign(const Tensor& s, const Tensor& positive, const Tensor& zero, cons
 }
 double power(double a, double b) { return std::pow(a, b); }
 Tensor power(const Tensor& a, const Tensor& b) { return pow(a, b); }
-double rules_pick(bool condition, double a, double b) { return condition ? a : b; }
-Tensor rules_pick(const Tensor& condition, const Tensor& a, const Tensor& b) { return where(condition, a, b); }
+double pick(bool condition, double a, double b) { return condition ? a : b; }
+Tensor pick(const Tensor& condition, const Tensor& a, const Tensor& b) { return where(condition, a, b); }
 double one_minus_power(double base, double, double exponent) { return 1 - std::pow(base, exponent); }
 Tensor one_minus_power(const Tensor& base, const Tensor&, const Tensor& exponent) { return 1.0 - pow(base, exponent); }
 double averaged_length(double rest, double log_beta, double t) {
@@ -63,7 +63,7 @@ T momentum_product(const T& log_beta, const T& log_r, const T& t) {
     half /= 2;
     const T r = exp(log_r * static_cast<double>(k));
     // At r = 1 the series has t terms of 1; 1e-300 makes 0/0 a 0, and pick() takes t.
-    const T series = rules_pick(r < 1.0, r * (1.0 - exp(log_r * static_cast<double>(k) * t)) / (1.0 - r + 1e-300), t);
+    const T series = pick(r < 1.0, r * (1.0 - exp(log_r * static_cast<double>(k) * t)) / (1.0 - r + 1e-300), t);
     sum = sum - series * (half / k);
   }
   return exp(sum);
