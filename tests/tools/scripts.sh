@@ -28,7 +28,7 @@ expect 2 "usage: tools/get-dawn" "$root/tools/get-dawn" --what
 expect 2 "usage: tools/get-emscripten" "$root/tools/get-emscripten" --what
 expect 2 "usage: tools/format" "$root/tools/format" --what
 
-# A block of README.md is what its command printed; --check compares all but figures.
+# A block of a page is what its command printed; --check compares all but figures.
 figures=tree/tools/readme-figures
 mkdir -p tree/tools tree/build/bin
 cp "$root/tools/readme-figures" tree/tools/
@@ -44,7 +44,7 @@ chmod +x tree/build/bin/etna
 printf 'before\n<!-- figures: doctor -->\n<!-- end -->\nafter\n' >tree/README.md
 expect 0 "doctor" "$figures" --list
 expect 2 "usage: tools/readme-figures" "$figures" --what
-expect 1 "no block 'docter'; there are: doctor" "$figures" docter
+expect 1 "no page has a block 'docter'; there are: doctor" "$figures" docter
 expect 1 "doctor needs a GPU as vulkan:0" env KIND=software "$figures" doctor
 expect 0 "doctor: left as it is" env KIND=software "$figures"
 expect 0 "doctor: written" env US=4.5 "$figures"
@@ -55,6 +55,11 @@ expect 0 "on an A GPU, 20" grep A tree/README.md
 after' ]] || { echo "FAILED: tools/readme-figures wrote"; cat tree/README.md; failed=1; }
 expect 0 "its form is up to date" env US=31.25 "$figures" --check
 expect 1 "out of date: doctor" env US=31.25 MORE=1 "$figures" --check
+mkdir tree/docs && mv tree/README.md tree/docs/page.md && echo text >tree/README.md
+expect 0 "doctor" "$figures" --list
+expect 0 "doctor: written" env US=5.5 "$figures" doctor
+expect 0 "5.5 us" grep "round trip" tree/docs/page.md
+mv tree/docs/page.md tree/README.md
 sed -i '/<!-- end/d' tree/README.md
 expect 1 "markers do not come in pairs" "$figures" --list
 expect 0 "program" "$root/tools/readme-figures" --list
