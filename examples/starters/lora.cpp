@@ -20,7 +20,7 @@ std::string write(const models::Model& model, const std::string& prompt, Device 
   models::Generator generator(*model.decoder, {.device = device});
   std::vector<std::int32_t> ids = model.tokenizer->encode_prompt(prompt);
   const std::vector<std::int32_t> start = ids;
-  generator.generate(start, {.max_tokens = 40, .sampling = {.temperature = 0}}, [&](std::int32_t token) {
+  generator.generate(start, {.max_tokens = 36, .sampling = {.temperature = 0}}, [&](std::int32_t token) {
     ids.push_back(token);
     return true;
   });

@@ -58,7 +58,7 @@ TEST(Starters, SayWhatIsWrongWithTheirArguments) {
     EXPECT_EQ(ended.code, 3) << ended.text;
     EXPECT_NE(ended.text.find("vulkan:77"), std::string::npos) << ended.text;
   }
-  const Outcome file = run("bpe_lstm cpu 1 " ETNA_BINARY_DIR "/none.txt");
+  const Outcome file = run("bpe_lstm cpu " ETNA_BINARY_DIR "/none.txt");
   EXPECT_EQ(file.code, 3) << file.text;
   EXPECT_NE(file.text.find("none.txt"), std::string::npos) << file.text;
   const Outcome model = run("lora cpu " ETNA_BINARY_DIR "/none.bin " ETNA_BINARY_DIR "/example_lora_none.gguf");
