@@ -47,5 +47,33 @@ TEST(Tutorial, QuotesProgramsThatRun) {
   EXPECT_GE(blocks, 8);
 }
 
+/// The lines of the first ```cpp block.
+std::vector<std::string> first_program(const std::string& page) {
+  std::ifstream in(page);
+  std::vector<std::string> lines;
+  bool inside = false;
+  for (std::string line; std::getline(in, line);) {
+    if (inside && line == "```") break;
+    if (inside) lines.push_back(line);
+    inside = inside || line == "```cpp";
+  }
+  return lines;
+}
+
+TEST(Starters, AreShortAndQuotedWhole) {
+  int programs = 0;
+  for (const Source& source : sources({".cpp"})) {
+    const std::string folder = "examples/starters/";
+    if (!source.path.starts_with(folder)) continue;
+    ++programs;
+    EXPECT_LE(source.lines.size(), 80u) << source.path;
+    const std::string page =
+        "docs/examples/" + source.path.substr(folder.size(), source.path.find('.') - folder.size());
+    EXPECT_EQ(first_program(ETNA_SOURCE_DIR "/" + page + ".md"), source.lines)
+        << page << ".md quotes another program than " << source.path;
+  }
+  EXPECT_EQ(programs, 5);
+}
+
 }  // namespace
 }  // namespace etna::structure
