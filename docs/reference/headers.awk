@@ -145,6 +145,9 @@ heading { open_section() }
   next
 }
 
+# Each module implements it; Module's own says how.
+{ sub(/std::unique_ptr<Module> another\(\) const override/, "private: &") }
+
 in_define { print; in_define = /\\$/; next }
 /^ *#define ETNA_/ {
   match($0, /ETNA_[A-Za-z0-9_]*/)
