@@ -28,8 +28,10 @@ Tensor apply_rotary(const Tensor& x, const Tensor& cos, const Tensor& sin, bool 
 
 /// Gated activations (Shazeer 2020): silu(gate) · up and gelu(gate) · up. Captured, one kernel.
 Tensor swiglu(const Tensor& gate, const Tensor& up);
+/// gelu(gate) · up (Shazeer 2020). Captured, one kernel.
 Tensor geglu(const Tensor& gate, const Tensor& up);
 
+/// Settings of dot_product_attention().
 struct AttentionSettings {
   Tensor mask = {};     ///< bool (true: attend) or floating (added), broadcasting to [..., H, T, S]
   bool causal = false;  ///< also together with a mask

@@ -210,7 +210,22 @@ methods && doc == "" && $0 !~ /\/\/\/</ && /^  [A-Za-z].*\(.*;$/ {
   match($0, /[a-z_0-9]*\(/)
   doc = as_method(substr($0, RSTART, RLENGTH - 1))
 }
+
+# Functions whose names and results are alike (conv1d, conv2d), below a described one without a blank line between
+# them, share its docstring.
+/^ *$/ || /^ *[}#]/ || /\/\/\/</ { shared = "" }
 {
+  name = type = match($0, /^ *[A-Za-z][^(=]*[ &*][A-Za-z0-9_]+\(/) ? substr($0, RSTART, RLENGTH - 1) : ""
+  sub(/.*[ &*]/, "", name)
+  type = substr(type, 1, length(type) - length(name))
+}
+name && !methods && doc != "" { shared = doc; shared_by = name; shared_type = type }
+name && shared != "" && doc == "" && type == shared_type && ended &&
+    substr(name, 1, 3) == substr(shared_by, 1, 3) {
+  doc = (name == shared_by ? "" : "Declared with " shared_by "(): ") shared
+}
+{
+  ended = /[;}] *$/
   docstring(doc)
   say($0)
 }
