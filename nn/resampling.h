@@ -74,6 +74,7 @@ class UpsamplingNearest2d : public Upsample {
  protected:
   std::unique_ptr<Module> another() const override { return std::make_unique<UpsamplingNearest2d>(options); }
 };
+/// interpolate() of images by Interpolation::bilinear with aligned corners.
 class UpsamplingBilinear2d : public Upsample {
  public:
   explicit UpsamplingBilinear2d(double scale_factor) : Upsample({{scale_factor}, {}, Interpolation::bilinear, true}) {}

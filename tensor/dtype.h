@@ -35,6 +35,7 @@ struct BFloat16 {
   explicit operator float() const { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
 };
 
+/// Bytes of one element.
 constexpr std::size_t item_size(DType t) {
   constexpr std::size_t sizes[] = {8, 4, 2, 2, 8, 4, 1, 1, 1};
   return sizes[static_cast<int>(t)];

@@ -158,6 +158,7 @@ Tensor self_attention(const Tensor& qkv, std::int64_t heads, std::int64_t kv_hea
                       std::optional<double> scale = {});
 
 // ---- norms over the last dimension
+/// (x - mean) / √(variance + eps) · weight + bias over the last dimension (Ba et al. 2016).
 /// @param weight, bias [D] or undefined
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps = 1e-5);
 /// Root-mean-square norm (Zhang & Sennrich 2019). @param weight [D] or undefined
@@ -186,6 +187,7 @@ AddedNorm feed_forward_layer_norm(const Tensor& x, const Tensor& up, const Tenso
                                   const Tensor& norm_weight, const Tensor& norm_bias, double eps = 1e-5);
 
 // ---- losses. Targets are class indices, i64 or i32.
+/// -log softmax(logits)[target].
 /// Rows whose target is ignore_index count neither in the sum nor in the mean; the mean of no rows is NaN. Any other
 /// target outside [0, C) is an IndexError, thrown as described under indexing; on a GPU the row's loss and gradient are
 /// NaN until then.
@@ -200,6 +202,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, std::int64_t ig
 Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& target, const Tensor& bias = {},
                             std::int64_t ignore_index = -100, double label_smoothing = 0,
                             Reduction reduction = Reduction::mean);
+/// -log_probs[target].
 /// @param log_probs, target as for cross_entropy()
 Tensor nll_loss(const Tensor& log_probs, const Tensor& target, std::int64_t ignore_index = -100,
                 Reduction reduction = Reduction::mean);
@@ -224,6 +227,7 @@ void index_add_(const Tensor& table, const Tensor& index, const Tensor& source);
 Tensor cat(const std::vector<Tensor>& tensors, std::int64_t dim = 0);
 /// Joins tensors of one shape along a dimension that the result gets.
 Tensor stack(const std::vector<Tensor>& tensors, std::int64_t dim = 0);
+/// The slices of one dimension at these positions, copied.
 /// @param index [K] i64 or i32
 Tensor index_select(const Tensor& x, std::int64_t dim, const Tensor& index);
 /// out[i][j] = x[index[i][j]][j] for dim 0. @param index of x's rank, no larger than x outside `dim`
@@ -251,6 +255,7 @@ struct RandomState {
 };
 /// The state to store, with which set_random_state() goes on.
 RandomState random_state();
+/// Goes on from a state that random_state() gave.
 void set_random_state(const RandomState& state);
 Tensor rand(Shape shape, TensorOptions options = {});   ///< uniform in [0, 1)
 Tensor randn(Shape shape, TensorOptions options = {});  ///< standard normal

@@ -84,6 +84,7 @@ Tensor histc(const Tensor& x, std::int64_t bins = 100, double min = 0, double ma
 /// @param x [N] of integers ≥ 0 @return [max(minlength, largest + 1)]: i64, or weights' dtype
 Tensor bincount(const Tensor& x, const Tensor& weights = {}, std::int64_t minlength = 0);
 
+/// What unique() and unique_consecutive() return.
 struct Unique {
   Tensor values;
   Tensor inverse;  ///< where each element is among the values; undefined unless asked

@@ -354,6 +354,7 @@ class AutogradMeta {
   virtual ~AutogradMeta() = default;
 };
 
+/// What the handles of one tensor share.
 struct TensorImpl {
   StoragePtr storage;  ///< null for a tensor that carries shape and dtype only
   Shape shape;

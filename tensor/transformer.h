@@ -46,6 +46,7 @@ struct AttentionSettings {
 /// @param q [..., H, T, D] @param k [..., G, S, D] @param v [..., G, S, E] @return [..., H, T, E]
 Tensor dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionSettings& settings = {});
 
+/// What attention with weights returns.
 struct WeightedAttention {
   Tensor output;   ///< [..., H, T, E]
   Tensor weights;  ///< [..., H, T, S], after softmax and before dropout

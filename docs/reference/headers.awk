@@ -211,6 +211,18 @@ methods && doc == "" && $0 !~ /\/\/\/</ && /^  [A-Za-z].*\(.*;$/ {
   doc = as_method(substr($0, RSTART, RLENGTH - 1))
 }
 
+# struct AdamOptions are the options of Adam.
+doc == "" && /^struct [A-Za-z0-9]*Options {/ {
+  name = $2
+  sub(/Options$/, "", name)
+  doc = "Options of " name "."
+}
+
+# A remark on several functions, up to a blank line.
+/^\/\/ / { remark = remark (remark == "" ? "" : "\n") substr($0, 4); print; next }
+/^ *$/ { remark = "" }
+remark != "" && doc == "" && /^[A-Za-z].*\(.*;/ && !/\/\/\/</ { doc = remark }
+
 # Functions whose names and results are alike (conv1d, conv2d), below a described one without a blank line between
 # them, share its docstring.
 /^ *$/ || /^ *[}#]/ || /\/\/\/</ { shared = "" }

@@ -16,6 +16,7 @@ function load(whenLoaded) {
     script.src = `search/all_${i.toString(16)}.js`;
     script.onload = () => {
       for (const [, [name, ...places]] of searchData) {
+        if (name.startsWith('ETNA_')) continue;  // Macros that headers use themselves.
         for (const [address, , scope] of places) entries.push([decoded(name), decoded(scope), address.replace('../', '')]);
       }
       if (--missing === 0) whenLoaded();
