@@ -115,6 +115,7 @@ function read_table(path,    line, row, text, fields) {
   close(path)
 }
 
+BEGIN { as_module = "A module with the arguments of the function of its name." }
 FNR == 1 {
   header = FILENAME
   sub(/.*\/include\/etna\//, "", header)
@@ -148,10 +149,16 @@ heading { open_section() }
 # Each module implements it; Module's own says how.
 { sub(/std::unique_ptr<Module> another\(\) const override/, "private: &") }
 
+# Classes of which a macro makes several, MaxPool1d and so on.
+in_define && /^  class [A-Za-z]*##.* : public / {
+  print "/** " as_module " */ \\"
+  makes_several[defined] = 1
+}
 in_define { print; in_define = /\\$/; next }
 /^ *#define ETNA_/ {
   match($0, /ETNA_[A-Za-z0-9_]*/)
-  doc_of[substr($0, RSTART, RLENGTH)] = doc
+  defined = substr($0, RSTART, RLENGTH)
+  doc_of[defined] = doc
   doc = ""
   print
   in_define = /\\$/
@@ -200,6 +207,7 @@ row != "" {
   }
   row = row $0
   if (row !~ /\) *;?$/) next
+  if (doc doc_of[macro] == "" && header ~ /^nn\// && !makes_several[macro]) doc = as_module
   docstring(doc_of[macro] (doc_of[macro] == "" || doc == "" ? "" : "\n\n") doc)
   say(row)
   row = ""

@@ -25,23 +25,30 @@ function load(whenLoaded) {
   }
 }
 
-/// How well an entry suits: smaller is better; Infinity if it does not. `path` is what was typed before the last name.
+/// How badly an entry suits; Infinity if it does not. `path` is what was typed before the last name.
 function distance([name, scope], path, wanted) {
-  const at = name.toLowerCase().indexOf(wanted);
+  const lower = name.toLowerCase(), at = lower.indexOf(wanted.toLowerCase());
   if (at < 0) return Infinity;
   const space = scope.replace(/\(.*/, '').toLowerCase();
-  if (path && !`${space}::`.includes(`${path}::`)) return Infinity;
-  const words = space.split('::').length + (space.includes('tensor') ? 0.5 : 0);
-  const exact = name.toLowerCase() === wanted ? 0 : at === 0 ? 100 : 200;
-  return exact + words + name.length / 20 + (/backward|detail/.test(name) ? 20 : 0);
+  if (path && !`${space}::`.includes(`${path.toLowerCase()}::`)) return Infinity;
+  const known = space.startsWith('etna::nn::module::') ? 1.5 : space.startsWith('etna::tensor::') ? 0.5 : 0;
+  return (name === wanted ? 0 : lower.length === wanted.length ? 10 : at === 0 ? 100 : 200) - known + name.length / 20 +
+    space.split('::').length + (scope.includes('(') ? 0.3 : 0) + (/->/.test(scope) ? 5 : 0);
 }
 
-function found(typed) {
-  const parts = typed.trim().toLowerCase().replace(/^torch\./, '').replace(/\(.*/, '').split(/::|\./);
-  const wanted = parts.pop();
+function ranked(typed) {
+  const parts = typed.split(/::|\./), wanted = parts.pop();
   if (!wanted) return [];
-  const ranked = entries.map((entry) => [distance(entry, parts.join('::'), wanted), entry]);
-  return ranked.filter(([far]) => far < Infinity).sort((a, b) => a[0] - b[0]).slice(0, 40).map(([, entry]) => entry);
+  const distances = entries.map((entry) => [distance(entry, parts.join('::'), wanted), entry]);
+  return distances.filter(([far]) => far < Infinity).sort((a, b) => a[0] - b[0]).slice(0, 40).map(([, entry]) => entry);
+}
+
+/// Of a name of PyTorch, what has another name here (renamed.js) comes first.
+function found(typed) {
+  const name = typed.trim().replace(/\(.*/, ''), last = name.split(/::|\./).pop();
+  const here = Object.hasOwn(renamed, last) ? ranked(renamed[last]).slice(0, 5) : [];
+  const pytorchs = /^(torch|nn\.functional|f|optim\.lr_scheduler|utils\.data)\./i;
+  return here.concat(ranked(name.replace(/^torch\./, '').replace(pytorchs, '')));
 }
 
 document.addEventListener('DOMContentLoaded', () => {
