@@ -154,13 +154,15 @@ in_define && /^  class [A-Za-z]*##.* : public / {
   print "/** " as_module " */ \\"
   makes_several[defined] = 1
 }
-in_define { print; in_define = /\\$/; next }
+in_define { if (!of_table) print; in_define = /\\$/; next }
 /^ *#define ETNA_/ {
   match($0, /ETNA_[A-Za-z0-9_]*/)
   defined = substr($0, RSTART, RLENGTH)
   doc_of[defined] = doc
   doc = ""
-  print
+  # Those that make declarations of tables are not needed here.
+  of_table = defined ~ /^ETNA_(DECLARE_|METHOD_|ELEMENTWISE|OPTIMIZER)/
+  if (!of_table) print
   in_define = /\\$/
   next
 }

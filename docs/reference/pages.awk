@@ -47,6 +47,7 @@ function with_links(line,    out, start, target, open, i) {
     open = 0
     for (i = length(out); i > 0 && !open; --i) if (substr(out, i, 1) == "[") open = i
     if (open > 1 && substr(out, open - 1, 1) == "!") {
+      sub(/.*\//, "", target)
       out = out "](" target ")"
     } else if (link(target) == "" && open) {
       out = substr(out, 1, open - 1) substr(out, open + 1)
@@ -65,6 +66,7 @@ FNR == 1 {
 /^ *```/ { fenced = !fenced }
 fenced || /^ *```/ { print; next }
 /<\/?(picture|source)/ { next }
+/<img/ { sub(/src="[^"]*\//, "src=\"") }
 /^# / { print $0 " {#" label(page) "}"; next }
 /^##+ / {
   heading = $0
