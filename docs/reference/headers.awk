@@ -1,4 +1,4 @@
-# Doxygen's filter for a public header: awk -v include=FOLDER -f headers.awk FOLDER/etna/tensor/ops.h
+# Doxygen's filter for a public header: awk -v root=FOLDER -f headers.awk FOLDER/etna/tensor/ops.h
 #
 # - A header is a topic of the reference, within its folder's; the comment above its namespace describes it.
 # - Sections (// ---- reductions) become sections.
@@ -168,7 +168,7 @@ in_define { if (!of_table) print; in_define = /\\$/; next }
 }
 /^ *#include <etna\/.*\.def>/ {
   match($0, /<.*>/)
-  read_table(include "/" substr($0, RSTART + 1, RLENGTH - 2))
+  read_table(root "/" substr($0, RSTART + 1, RLENGTH - 2))
   next
 }
 
@@ -185,15 +185,21 @@ in_define { if (!of_table) print; in_define = /\\$/; next }
     print "/// @defgroup " topic " " header
     if (folder != "") print "/// @ingroup " folder
     docstring("`#include <etna/" header ">`\n\n" doc)
+  } else if (doc != "") {
+    print "/// @addtogroup " topic
+    docstring(doc)
   }
   doc = ""
   ++depth
   print
   print "/** @addtogroup " topic "\n@{ */"
+  forward = 1
   next
 }
 /^namespace / { docstring(doc); doc = ""; ++depth; print; next }
-/^}  \/\/ namespace/ {
+# A namespace of forward declarations ends without a comment.
+forward && !/^(class|struct) [A-Za-z]*;$/ && !/^} *$/ { forward = 0 }
+/^}  \/\/ namespace/ || (forward && /^}/) {
   if (depth == 1) end_section()
   if (--depth == 0) print "/** @} */"
   say($0)
