@@ -17,7 +17,12 @@ function load(whenLoaded) {
     script.onload = () => {
       for (const [, [name, ...places]] of searchData) {
         if (name.startsWith('ETNA_')) continue;  // Macros that headers use themselves.
-        for (const [address, , scope] of places) entries.push([decoded(name), decoded(scope), address.replace('../', '')]);
+        for (const [address, , scope] of places) {
+          // Doxygen 1.9.8 puts names that differ in case below one; the scope, if it has the name too, has it as it is.
+          const last = scope.replace(/[(&].*/, '').split('::').pop();
+          const exact = last.toLowerCase() === name.toLowerCase() ? last : decoded(name);
+          entries.push([exact, decoded(scope), address.replace('../', '')]);
+        }
       }
       if (--missing === 0) whenLoaded();
     };
