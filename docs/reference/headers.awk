@@ -207,7 +207,10 @@ forward && !/^(class|struct) [A-Za-z]*;$/ && !/^} *$/ { forward = 0 }
 }
 section == "class" && (/^ (private|protected):/ || /^};/) { end_section() }
 
-row == "" && /^ *ETNA_[A-Za-z0-9_]*\(/ { match($0, /ETNA_[A-Za-z0-9_]*/); macro = substr($0, RSTART, RLENGTH); row = " " }
+row == "" && match($0, /^ *ETNA_[A-Za-z0-9_]*\(/) {
+  macro = substr($0, length(indent) + 1, RLENGTH - length(indent) - 1)
+  row = " "
+}
 row != "" {
   if (match($0, / *\/\/ /)) {
     doc = doc (doc == "" ? "" : "\n") substr($0, RSTART + RLENGTH)

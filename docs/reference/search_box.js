@@ -67,7 +67,7 @@ document.addEventListener('DOMContentLoaded', () => {
   };
   const show = () => load(() => {
     list.replaceChildren(...found(input.value).map(([name, scope, address]) => {
-      const item = document.createElement('li'), link = document.createElement('a'), where = document.createElement('span');
+      const [item, link, where] = ['li', 'a', 'span'].map((tag) => document.createElement(tag));
       link.href = address;
       link.append(name, where);
       where.textContent = scope;

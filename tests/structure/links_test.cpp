@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Page {
+struct MarkdownPage {
   std::vector<std::string> links;
   std::set<std::string> anchors;
 };
@@ -41,10 +41,10 @@ std::string anchor_of(const std::string& heading) {
   return anchor;
 }
 
-Page read(const fs::path& path) {
+MarkdownPage read_page(const fs::path& path) {
   static const std::regex code("`[^`]*`"), heading("#+ +(.*?) *"), named(R"re(<a (?:id|name)="([^"]*)")re"),
       link(R"re(\]\(<?([^)\s>]+)>?(?: "[^"]*")?\)|(?:href|src|srcset)="([^"\s]+)|^\[[^\]]+\]: +(\S+))re");
-  Page page;
+  MarkdownPage page;
   std::map<std::string, int> seen;
   std::ifstream in(path);
   bool fenced = false;
@@ -66,24 +66,24 @@ Page read(const fs::path& path) {
   return page;
 }
 
-fs::path root() {
+fs::path docs_root() {
   const char* other = std::getenv("ETNA_LINKS_ROOT");
   return other != nullptr ? other : ETNA_SOURCE_DIR;
 }
 
-std::map<fs::path, Page> pages() {
-  std::vector<fs::path> files = {root() / "README.md", root() / "CONTRIBUTING.md"};
-  for (const auto& entry : fs::recursive_directory_iterator(root() / "docs")) {
+std::map<fs::path, MarkdownPage> markdown_pages() {
+  std::vector<fs::path> files = {docs_root() / "README.md", docs_root() / "CONTRIBUTING.md"};
+  for (const auto& entry : fs::recursive_directory_iterator(docs_root() / "docs")) {
     if (entry.path().extension() == ".md") files.push_back(entry.path());
   }
-  std::map<fs::path, Page> all;
-  for (const fs::path& file : files) all.emplace(fs::weakly_canonical(file), read(file));
+  std::map<fs::path, MarkdownPage> all;
+  for (const fs::path& file : files) all.emplace(fs::weakly_canonical(file), read_page(file));
   return all;
 }
 
 TEST(Links, LeadToFilesAndHeadings) {
   static const std::regex scheme("[a-z]+:.*");
-  const std::map<fs::path, Page> all = pages();
+  const std::map<fs::path, MarkdownPage> all = markdown_pages();
   int links = 0;
   for (const auto& [path, page] : all) {
     for (const std::string& link : page.links) {
