@@ -27,6 +27,7 @@ class EnableGrad : public GradMode {
   [[nodiscard]] EnableGrad() : GradMode(true) {}
 };
 
+/// grad_enabled() under PyTorch's name.
 inline bool is_grad_enabled() { return grad_enabled(); }
 
 namespace autograd {

@@ -19,8 +19,10 @@ namespace etna::autograd {
 void backward(const TensorList& roots, const TensorList& grads = {}, bool retain_graph = false,
               bool create_graph = false);
 
+/// A function of tensors to differentiate.
 using TensorFunction = std::function<TensorList(const TensorList&)>;
 
+/// What vjp(), jvp(), hvp() and vhp() return.
 struct Product {
   TensorList outputs;   ///< of the function, detached unless create_graph
   TensorList products;  ///< one for each input (vjp, hvp), or for each output (jvp)
@@ -36,10 +38,12 @@ Product vhp(const TensorFunction& f, const TensorList& inputs, const TensorList&
 
 /// @return [output][input], of the output's shape followed by the input's; together at most 8 dimensions
 std::vector<TensorList> jacobian(const TensorFunction& f, const TensorList& inputs, bool create_graph = false);
+/// For a function of one tensor. @return of the output's shape followed by the input's
 Tensor jacobian(const std::function<Tensor(const Tensor&)>& f, const Tensor& x, bool create_graph = false);
 /// Second derivatives of a function to one number.
 /// @return [input][input], of the first input's shape followed by the second's
 std::vector<TensorList> hessian(const TensorFunction& f, const TensorList& inputs, bool create_graph = false);
+/// For a function of one tensor to one number. @return of the input's shape, twice
 Tensor hessian(const std::function<Tensor(const Tensor&)>& f, const Tensor& x, bool create_graph = false);
 
 }  // namespace etna::autograd

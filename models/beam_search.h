@@ -17,6 +17,7 @@ struct BeamOptions {
   DType cache = f32;  ///< of keys and values, as in KvCacheOptions
 };
 
+/// A text that beam search found.
 struct Beam {
   std::vector<std::int32_t> tokens;
   double log_probability = 0;  ///< of the tokens, the stop token included

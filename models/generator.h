@@ -43,6 +43,7 @@ enum class StopReason : std::uint8_t { none, stop_token, max_tokens, context_ful
 /// "stop token", "length", ...
 const char* name(StopReason reason);
 
+/// A token and the sequence that it continues.
 struct GeneratedToken {
   std::int64_t sequence;
   std::int32_t token;

@@ -106,6 +106,7 @@ class GroupNorm : public UnaryModule {
   std::unique_ptr<Module> another() const override;
 };
 
+/// local_response_norm() with its settings.
 class LocalResponseNorm : public UnaryModule {
  public:
   explicit LocalResponseNorm(std::int64_t size, double alpha = 1e-4, double beta = 0.75, double k = 1);

@@ -9,10 +9,15 @@
 /// (manual_seed), which gives the same bits on every device.
 namespace etna::nn::init {
 
+/// Sets every element to `value`.
 Tensor constant_(Tensor x, double value);
+/// Sets every element to 0.
 Tensor zeros_(Tensor x);
+/// Sets every element to 1.
 Tensor ones_(Tensor x);
+/// Uniform in [low, high).
 Tensor uniform_(Tensor x, double low = 0, double high = 1);
+/// Normal with this mean and standard deviation.
 Tensor normal_(Tensor x, double mean = 0, double std = 1);
 /// Normal within [low, high]: numbers outside are drawn again, on the host.
 Tensor trunc_normal_(Tensor x, double mean = 0, double std = 1, double low = -2, double high = 2);

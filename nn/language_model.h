@@ -8,6 +8,7 @@
 
 namespace etna::nn {
 
+/// Sizes and settings of a LanguageModel.
 struct LanguageModelConfig {
   std::int64_t layers = 2;
   std::int64_t heads = 4;

@@ -10,6 +10,7 @@
 
 namespace etna::nn {
 
+/// Sizes and settings of an LSTMLanguageModel.
 struct LSTMLanguageModelConfig {
   std::int64_t layers = 3;
   std::int64_t dim = 400;      ///< of the embedding, and of the last layer, whose output meets the embedding again

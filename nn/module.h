@@ -16,6 +16,7 @@ namespace etna::nn {
 
 struct Hooks;
 
+/// A parameter or buffer and its name, such as "blocks.0.norm1.weight".
 struct NamedTensor {
   std::string name;
   Tensor tensor;
@@ -30,6 +31,7 @@ struct IncompatibleKeys {
   std::vector<std::string> unexpected_keys;  ///< of the dictionary, not in the module: not used
 };
 
+/// A module and its name, such as "blocks.0".
 struct NamedModule {
   std::string name;
   Module* module = nullptr;
@@ -56,7 +58,9 @@ class Module {
   /// @param recurse false: this module's own only
   std::vector<NamedTensor> named_parameters(bool recurse = true) const;
   std::vector<NamedTensor> named_buffers(bool recurse = true) const;
+  /// The tensors of named_parameters().
   std::vector<Tensor> parameters(bool recurse = true) const;
+  /// The tensors of named_buffers().
   std::vector<Tensor> buffers(bool recurse = true) const;
   std::int64_t num_parameters() const;  ///< number of elements in all parameters
 
@@ -84,8 +88,10 @@ class Module {
   /// This module, named "", and all below it, depth first, each once; or only those that it registered itself. A
   /// submodule that was registered without a name has the name of the module that holds it.
   std::vector<NamedModule> named_modules();
+  /// This module and all below it, as named_modules().
   std::vector<Module*> modules();
   std::vector<NamedModule> named_children();
+  /// The submodules that this one registered.
   std::vector<Module*> children();
   /// Calls f with every module, those below before this one.
   void apply(const std::function<void(Module&)>& f);

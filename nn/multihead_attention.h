@@ -22,6 +22,7 @@ struct MultiheadMasks {
   bool is_causal = false;        ///< hides later keys; needs no attn_mask, and ignores one
 };
 
+/// What MultiheadAttention returns.
 struct MultiheadOutput {
   Tensor output;   ///< of the query's shape
   Tensor weights;  ///< [N, L, S], or [N, heads, L, S] if not averaged; undefined if not wanted

@@ -21,10 +21,12 @@ struct RecurrentOptions {
       0;  ///< LSTM only: size of a projected h, below hidden_size; 0: none. Its steps are not fused
 };
 
+/// What RNN, LSTM and GRU return.
 struct RecurrentOutput {
   Tensor output;         ///< [T, B, D · H]: of the last layer, D = 2 directions side by side, else 1
   RecurrentState state;  ///< [num_layers · D, B, H]: after the last step of each sequence; c for LSTM only
 };
+/// What RNN, LSTM and GRU return for a PackedSequence.
 struct PackedOutput {
   PackedSequence output;
   RecurrentState state;
@@ -124,6 +126,7 @@ class RNNCell : public RecurrentCell {
   std::unique_ptr<Module> another() const override;
 };
 
+/// One step of an LSTM: lstm_cell() with its weights.
 class LSTMCell : public RecurrentCell {
  public:
   LSTMCell(std::int64_t input_size, std::int64_t hidden_size, bool bias = true);
@@ -134,6 +137,7 @@ class LSTMCell : public RecurrentCell {
   std::unique_ptr<Module> another() const override;
 };
 
+/// One step of a GRU: gru_cell() with its weights.
 class GRUCell : public RecurrentCell {
  public:
   GRUCell(std::int64_t input_size, std::int64_t hidden_size, bool bias = true);

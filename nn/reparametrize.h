@@ -23,6 +23,7 @@ void remove_weight_norm(Module& module, const std::string& name = "weight");
 /// @throws Error if the module has no such parameter
 void spectral_norm(Module& module, const std::string& name = "weight", int n_power_iterations = 1, double eps = 1e-12,
                    std::int64_t dim = 0);
+/// Makes the normalized weight a parameter again.
 void remove_spectral_norm(Module& module, const std::string& name = "weight");
 
 /// DropConnect (Wan et al. 2013) on a weight, as AWD-LSTM has it between a recurrent layer's steps (Merity et al.

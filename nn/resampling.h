@@ -71,6 +71,7 @@ class UpsamplingNearest2d : public Upsample {
  protected:
   std::unique_ptr<Module> another() const override;
 };
+/// interpolate() of images by Interpolation::bilinear with aligned corners.
 class UpsamplingBilinear2d : public Upsample {
  public:
   explicit UpsamplingBilinear2d(double scale_factor);

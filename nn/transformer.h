@@ -28,6 +28,7 @@ struct SequenceMasks {
   bool is_causal = false;
 };
 
+/// Self-attention and a feed-forward network, each with a residual connection and a norm (Vaswani et al. 2017).
 class TransformerEncoderLayer : public Module {
  public:
   TransformerEncoderLayer(std::int64_t d_model, std::int64_t nhead, TransformerOptions options = {});
@@ -49,6 +50,7 @@ class TransformerEncoderLayer : public Module {
   Tensor feed(const Tensor& x) const;
 };
 
+/// Self-attention, attention to the encoder's output and a feed-forward network (Vaswani et al. 2017).
 class TransformerDecoderLayer : public Module {
  public:
   TransformerDecoderLayer(std::int64_t d_model, std::int64_t nhead, TransformerOptions options = {});
@@ -89,6 +91,7 @@ class TransformerEncoder : public Module {
   std::unique_ptr<Module> another() const override;
 };
 
+/// As TransformerEncoder, of decoder layers.
 class TransformerDecoder : public Module {
  public:
   TransformerDecoder(std::int64_t d_model, std::int64_t nhead, std::int64_t num_layers, TransformerOptions options = {},

@@ -51,6 +51,7 @@ class Optimizer {
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
+  /// The parameters and their settings, in the order in which they were added.
   const std::vector<ParamGroup>& groups() const { return groups_; }
   /// Settings of one group. @throws Error for a group that is not there or a negative setting
   void set_lr(std::size_t group, double lr);

@@ -19,6 +19,7 @@ class Schedule {
   Schedule(std::function<double(std::int64_t step)> factor, std::function<double(std::int64_t step)> momentum = {})
       : factor_(std::move(factor)), momentum_(std::move(momentum)) {}
   double operator()(std::int64_t step) const { return factor_(step); }
+  /// Whether the schedule also sets the momentum.
   bool has_momentum() const { return momentum_ != nullptr; }
   double momentum(std::int64_t step) const { return momentum_(step); }
 
@@ -33,6 +34,7 @@ class Schedule {
 // A group's own rate is the rate that it was given. PyTorch's schedules that take absolute rates (eta_min, max_lr,
 // base_lr) are given here as fractions or multiples of it. Past its end a schedule keeps its last value.
 
+/// `factor` at every step.
 Schedule constant(double factor = 1);
 /// `factor` for `total` steps, then 1: ConstantLR.
 Schedule constant(double factor, std::int64_t total);
@@ -60,6 +62,7 @@ Schedule cosine_warm_restarts(std::int64_t period, std::int64_t growth = 1, doub
 /// linear_warmup(warmup) * cosine(total, floor)
 Schedule warmup_cosine(std::int64_t warmup, std::int64_t total, double floor = 0);
 
+/// The form of one_cycle()'s rise and fall.
 enum class Annealing { cosine, linear };
 struct OneCycleOptions {
   double pct_start = 0.3;  ///< share of the steps that the rate rises
@@ -74,6 +77,7 @@ struct OneCycleOptions {
 /// @param total number of steps, at least 2
 Schedule one_cycle(std::int64_t total, OneCycleOptions options = {});
 
+/// How the height of cyclic() changes from cycle to cycle.
 enum class CyclicMode { triangular, triangular2, exp_range };
 struct CyclicOptions {
   std::int64_t step_size_up = 2000;

@@ -32,6 +32,7 @@ class [[nodiscard]] Autocast {
   DType before_;
 };
 
+/// Autocast to `dtype` for as long as the result lives: `const auto cast = autocast(bf16);`.
 [[nodiscard]] inline Autocast autocast(DType dtype) { return Autocast(dtype); }
 
 /// The dtype to which this thread now casts f32 inputs of matrix products; f32: no cast.

@@ -134,6 +134,7 @@ class CapturedFunction : public Captured {
   F function_;
 };
 
+/// Makes a function of tensors whose second call is recorded, and replayed from then on.
 /// @param function takes any number of `const Tensor&` and returns nothing, a Tensor or a std::vector<Tensor>. It and
 /// everything it refers to must live as long as the result. Under ETNA_CAPTURE=0 every call runs eagerly.
 template <typename F>

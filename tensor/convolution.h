@@ -29,14 +29,17 @@ class Padding {
   Dims sizes = {};
 };
 
+/// Cross-correlation of signals with K kernels.
 /// @param x [N, C, L] or [C, L] @param weight [K, C / groups, kernel] @param bias [K] or undefined
 /// @return [N, K, L'] or [K, L'], L' = (L + 2 padding - dilation (kernel - 1) - 1) / stride + 1
 /// @throws ShapeError, DtypeError; f16 and bf16 are summed in f32, and weight and bias then get f32 gradients
 Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const Dims& stride = 1,
               const Padding& padding = 0, const Dims& dilation = 1, std::int64_t groups = 1);
+/// Cross-correlation of images with K kernels; otherwise as conv1d().
 /// @param x [N, C, H, W] or [C, H, W] @param weight [K, C / groups, kernel height, kernel width]
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const Dims& stride = 1,
               const Padding& padding = 0, const Dims& dilation = 1, std::int64_t groups = 1);
+/// Cross-correlation of volumes with K kernels; otherwise as conv1d().
 /// @param x [N, C, D, H, W] or [C, D, H, W] @param weight [K, C / groups, depth, height, width]
 Tensor conv3d(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const Dims& stride = 1,
               const Padding& padding = 0, const Dims& dilation = 1, std::int64_t groups = 1);

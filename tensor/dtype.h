@@ -35,11 +35,14 @@ struct BFloat16 {
   explicit operator float() const { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
 };
 
+/// Bytes of one element.
 constexpr std::size_t item_size(DType t) {
   constexpr std::size_t sizes[] = {8, 4, 2, 2, 8, 4, 1, 1, 1};
   return sizes[static_cast<int>(t)];
 }
+/// f64, f32, f16 and bf16.
 constexpr bool is_floating(DType t) { return t <= DType::bf16; }
+/// Integers, signed or not; bool is none.
 constexpr bool is_integral(DType t) { return !is_floating(t) && t != DType::boolean; }
 
 /// "f32", "bool" ...

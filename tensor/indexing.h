@@ -135,6 +135,7 @@ class IndexedTensor {
 
 /// Coordinates of the elements that are not 0, in row-major order. @return [count, rank of x] i64
 Tensor nonzero(const Tensor& x);
+/// nonzero() under its NumPy name.
 inline Tensor argwhere(const Tensor& x) { return nonzero(x); }
 /// The elements where the mask is true, in order. @param mask bool, broadcasts with x @return [count]
 Tensor masked_select(const Tensor& x, const Tensor& mask);

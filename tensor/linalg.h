@@ -43,6 +43,7 @@ Tensor solve(const Tensor& a, const Tensor& b, bool left = true);
 Tensor inv(const Tensor& a);  ///< @throws LinalgError for a singular matrix
 /// The gradient multiplies by the inverse: at a singular matrix it is a LinalgError.
 Tensor det(const Tensor& a);
+/// What slogdet() returns.
 struct SignLogDet {
   Tensor sign, logabsdet;
 };
@@ -57,6 +58,7 @@ struct LuFactor {
 };
 /// Differentiable for square A. Singular matrices are no error.
 LuFactor lu_factor(const Tensor& a);
+/// What lu() returns.
 struct Lu {
   Tensor P, L, U;
 };
@@ -68,7 +70,9 @@ Tensor lu_solve(const LuFactor& factor, const Tensor& b);
 Tensor cholesky_solve(const Tensor& b, const Tensor& l, bool upper = false);
 Tensor cholesky_inverse(const Tensor& l, bool upper = false);
 
+/// Which parts of Q and R qr() computes.
 enum class QrMode { reduced, complete, r };
+/// What qr() returns.
 struct Qr {
   Tensor Q, R;  ///< [..., M, K] and [..., K, N]; complete: [..., M, M] and [..., M, N]; r: Q undefined
 };
@@ -81,6 +85,7 @@ Qr qr(const Tensor& a, QrMode mode = QrMode::reduced);
 /// @param a [..., M, N], M ≥ N @param tau [..., K], K ≤ N @return [..., M, N]
 Tensor householder_product(const Tensor& a, const Tensor& tau);
 
+/// What svd() returns.
 struct Svd {
   Tensor U, S, Vh;  ///< [..., M, K], [..., K] descending, [..., K, N]; full: [..., M, M] and [..., N, N]
 };
@@ -88,19 +93,23 @@ struct Svd {
 /// they need full_matrices = false; and they mean something only for functions that do not depend on the signs of the
 /// vectors. The gradient of S is always finite. @throws LinalgError for matrices that are not finite
 Svd svd(const Tensor& a, bool full_matrices = true);
+/// The singular values of svd() alone.
 Tensor svdvals(const Tensor& a);
+/// What eigh() returns.
 struct Eigh {
   Tensor eigenvalues, eigenvectors;  ///< [..., N] ascending, [..., N, N] in columns
 };
 /// A = V · diag(L) · Vᵀ for symmetric A. Reads one triangle, by default the lower. The gradient of V is infinite or NaN
 /// where eigenvalues are equal.
 Eigh eigh(const Tensor& a, bool upper = false);
+/// The eigenvalues of eigh() alone.
 Tensor eigvalsh(const Tensor& a, bool upper = false);
 /// A complex tensor as two real ones, since there is no complex dtype; etna::complex(real, imag) joins them as fft()
 /// takes them.
 struct Complex {
   Tensor real, imag;
 };
+/// What eig() returns.
 struct Eig {
   Complex eigenvalues, eigenvectors;  ///< [..., N] ascending by real, then imag; [..., N, N] in columns of length 1
 };
@@ -108,11 +117,13 @@ struct Eig {
 /// means something only for functions that do not depend on the phases of the vectors.
 /// @throws LinalgError for matrices that are not finite
 Eig eig(const Tensor& a);
+/// The eigenvalues of eig() alone.
 Complex eigvals(const Tensor& a);
 
 /// The Moore-Penrose inverse. Singular values of at most rtol · the largest count as 0.
 /// @param rtol by default the dtype's epsilon · max(M, N)
 Tensor pinv(const Tensor& a, std::optional<double> rtol = {});
+/// What lstsq() returns.
 struct Lstsq {
   Tensor solution;         ///< [..., N, K], of least norm
   Tensor residuals;        ///< [..., K] where M > N and all matrices have rank N, else empty

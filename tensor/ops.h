@@ -84,9 +84,13 @@ Tensor sum(const Tensor& x, Dims dims = {}, bool keepdim = false);   ///< intege
 Tensor sum(const Tensor& x, Dims dims, bool keepdim, DType out);     ///< f32 of f16 or bf16, not rounded
 Tensor mean(const Tensor& x, Dims dims = {}, bool keepdim = false);  ///< floating only
 Tensor max(const Tensor& x, Dims dims = {}, bool keepdim = false);   ///< gradient shared among equal maxima
+/// Gradient shared among equal minima.
 Tensor min(const Tensor& x, Dims dims = {}, bool keepdim = false);
+/// The product; of integers and bool as i64.
 Tensor prod(const Tensor& x, Dims dims = {}, bool keepdim = false);
+/// log Σ eˣ, without overflow.
 Tensor logsumexp(const Tensor& x, Dims dims = {}, bool keepdim = false);
+/// The variance: Σ (x - mean)² / (count - correction).
 Tensor var(const Tensor& x, Dims dims = {}, bool keepdim = false, int correction = 1);
 /// Index of the largest element, i64: the first of equal ones; NaN wins. Over all elements without `dim`.
 Tensor argmax(const Tensor& x, std::optional<std::int64_t> dim = {}, bool keepdim = false);
@@ -96,8 +100,11 @@ Tensor argmin(const Tensor& x, std::optional<std::int64_t> dim = {}, bool keepdi
 Tensor sum_to(const Tensor& x, const Shape& shape);
 
 // ---- along one dimension
+/// eˣ over its sum along `dim`.
 Tensor softmax(const Tensor& x, std::int64_t dim);
+/// log(softmax(x)), without overflow.
 Tensor log_softmax(const Tensor& x, std::int64_t dim);
+/// Sums of the elements so far; with `reverse`, of those from here on. @return integers and bool as i64
 Tensor cumsum(const Tensor& x, std::int64_t dim, bool reverse = false);
 /// Keeps the last two dimensions on and below (triu: above) the k-th diagonal; sets the rest to 0.
 Tensor tril(const Tensor& x, std::int64_t diagonal = 0);
@@ -151,10 +158,12 @@ Tensor self_attention(const Tensor& qkv, std::int64_t heads, std::int64_t kv_hea
                       std::optional<double> scale = {});
 
 // ---- norms over the last dimension
+/// (x - mean) / √(variance + eps) · weight + bias over the last dimension (Ba et al. 2016).
 /// @param weight, bias [D] or undefined
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps = 1e-5);
 /// Root-mean-square norm (Zhang & Sennrich 2019). @param weight [D] or undefined
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps = 1e-6);
+/// A sum and its norm.
 struct AddedNorm {
   Tensor sum, normed;
 };
@@ -178,6 +187,7 @@ AddedNorm feed_forward_layer_norm(const Tensor& x, const Tensor& up, const Tenso
                                   const Tensor& norm_weight, const Tensor& norm_bias, double eps = 1e-5);
 
 // ---- losses. Targets are class indices, i64 or i32.
+/// -log softmax(logits)[target].
 /// Rows whose target is ignore_index count neither in the sum nor in the mean; the mean of no rows is NaN. Any other
 /// target outside [0, C) is an IndexError, thrown as described under indexing; on a GPU the row's loss and gradient are
 /// NaN until then.
@@ -192,9 +202,11 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, std::int64_t ig
 Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& target, const Tensor& bias = {},
                             std::int64_t ignore_index = -100, double label_smoothing = 0,
                             Reduction reduction = Reduction::mean);
+/// -log_probs[target].
 /// @param log_probs, target as for cross_entropy()
 Tensor nll_loss(const Tensor& log_probs, const Tensor& target, std::int64_t ignore_index = -100,
                 Reduction reduction = Reduction::mean);
+/// (x - target)².
 Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction = Reduction::mean);
 
 // ---- indexing and joining
@@ -211,8 +223,11 @@ Tensor embedding_backward(const Tensor& grad, const Tensor& index, std::int64_t 
 /// Adds to an existing table: table[index[i]] += source[i]. In place and not recorded; the table is contiguous.
 /// @param table [rows, D] @param source [..., D] of the table's dtype
 void index_add_(const Tensor& table, const Tensor& index, const Tensor& source);
+/// Joins tensors along a dimension that they have. Other sizes are equal; dtypes are promoted.
 Tensor cat(const std::vector<Tensor>& tensors, std::int64_t dim = 0);
+/// Joins tensors of one shape along a dimension that the result gets.
 Tensor stack(const std::vector<Tensor>& tensors, std::int64_t dim = 0);
+/// The slices of one dimension at these positions, copied.
 /// @param index [K] i64 or i32
 Tensor index_select(const Tensor& x, std::int64_t dim, const Tensor& index);
 /// out[i][j] = x[index[i][j]][j] for dim 0. @param index of x's rank, no larger than x outside `dim`
@@ -232,15 +247,19 @@ Tensor dynamic_update_slice(const Tensor& x, const Tensor& update, std::int64_t 
 // ---- random: Philox4x32-10 (Salmon et al. 2011), the same bits on every device
 /// Sets the process's seed and its offset to 0.
 void manual_seed(std::uint64_t seed);
+/// The seed that manual_seed() set.
 std::uint64_t current_seed();
 /// The state of the process's random number generator. Checkpoints store it, and recomputation restores it.
 struct RandomState {
   std::uint64_t seed = 0, offset = 0;
 };
+/// The state to store, with which set_random_state() goes on.
 RandomState random_state();
+/// Goes on from a state that random_state() gave.
 void set_random_state(const RandomState& state);
 Tensor rand(Shape shape, TensorOptions options = {});   ///< uniform in [0, 1)
 Tensor randn(Shape shape, TensorOptions options = {});  ///< standard normal
+/// Uniform integers in [low, high).
 Tensor randint(std::int64_t low, std::int64_t high, Shape shape, TensorOptions options = {DType::i64});
 /// Zeroes each element with probability p and scales the rest by 1/(1-p).
 Tensor dropout(const Tensor& x, double p, bool training = true);

@@ -17,6 +17,7 @@ struct MaxPoolOptions {
   Dims stride = {}, padding = 0, dilation = 1;
   bool ceil_mode = false;  ///< also windows that start inside and end beyond the padded input
 };
+/// What pooling with indices returns.
 struct MaxPooled {
   Tensor values;
   Tensor indices;  ///< i64: positions in the flattened spatial dimensions

@@ -20,6 +20,7 @@ Tensor roll(const Tensor& x, Dims shifts, Dims dims = {});
 /// Turns by k · 90° in the plane of two dimensions, from the first toward the second.
 Tensor rot90(const Tensor& x, std::int64_t k = 1, Dims dims = {0, 1});
 Tensor swapaxes(const Tensor& x, std::int64_t a, std::int64_t b);  ///< x.transpose(a, b); also named swapdims
+/// x.transpose(a, b)
 Tensor swapdims(const Tensor& x, std::int64_t a, std::int64_t b);
 /// A view whose dimensions `source` are at `destination`; the others keep their order.
 Tensor movedim(const Tensor& x, Dims source, Dims destination);
@@ -40,6 +41,7 @@ Tensor block_diag(const std::vector<Tensor>& tensors);
 // ---- repetition
 /// Views of one shape.
 Tensor broadcast_to(const Tensor& x, Shape shape);
+/// Views of the shape that the tensors broadcast to.
 std::vector<Tensor> broadcast_tensors(const std::vector<Tensor>& tensors);
 /// The whole of x, repeats[d] times along each dimension. More repeats than dimensions add leading ones.
 Tensor repeat(const Tensor& x, Dims repeats);
@@ -63,8 +65,11 @@ std::vector<Tensor> tensor_split(const Tensor& x, std::int64_t sections, std::in
 std::vector<Tensor> tensor_split(const Tensor& x, const std::vector<std::int64_t>& indices, std::int64_t dim = 0);
 /// Splits one dimension; one size may be -1.
 Tensor unflatten(const Tensor& x, std::int64_t dim, Dims sizes);
+/// x, or its one element as [1].
 Tensor atleast_1d(const Tensor& x);
+/// x with leading dimensions of size 1 up to two dimensions.
 Tensor atleast_2d(const Tensor& x);
+/// x with dimensions of size 1 up to three: [N] becomes [1, N, 1], [M, N] becomes [M, N, 1].
 Tensor atleast_3d(const Tensor& x);
 
 // ---- joining

@@ -19,14 +19,17 @@ enum class RecurrentMode { rnn_tanh, rnn_relu, lstm, gru };
 /// Blocks of H in the weights: 1, 4 for lstm, 3 for gru.
 std::int64_t gates_of(RecurrentMode mode);
 
+/// What a recurrent layer passes from step to step.
 struct RecurrentState {
   Tensor h;
   Tensor c;  ///< lstm only
 };
+/// What recurrent_layer() returns.
 struct RecurrentLayer {
   Tensor output;         ///< [T, B, H]; 0 past a sequence's length
   RecurrentState state;  ///< [B, H], after the last step of each sequence (of the first, if reversed)
 };
+/// The weights of one layer in one direction.
 struct RecurrentWeights {
   Tensor weight_ih;         ///< [gates·H, I]
   Tensor weight_hh;         ///< [gates·H, H], or [gates·H, P] with a projection
@@ -48,7 +51,9 @@ RecurrentLayer recurrent_layer(const Tensor& x, const RecurrentState& state, con
 /// Single steps. @param x [B, I] or [I] @param h, c [B, H] or [H] @return of h's shape
 Tensor rnn_tanh_cell(const Tensor& x, const Tensor& h, const RecurrentWeights& weights);
 Tensor rnn_relu_cell(const Tensor& x, const Tensor& h, const RecurrentWeights& weights);
+/// One step of a GRU. @param x [B, I] or [I] @param h [B, H] or [H] @return of h's shape
 Tensor gru_cell(const Tensor& x, const Tensor& h, const RecurrentWeights& weights);
+/// One step of an LSTM. @param x [B, I] or [I] @param state h and c, [B, H] or [H] each
 RecurrentState lstm_cell(const Tensor& x, const RecurrentState& state, const RecurrentWeights& weights);
 
 }  // namespace etna

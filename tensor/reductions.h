@@ -15,6 +15,7 @@ namespace etna {
 // ---- reductions
 /// bool, or u8 of u8. NaN counts as true. Of nothing, any is false and all is true.
 Tensor any(const Tensor& x, Dims dims = {}, bool keepdim = false);
+/// bool, or u8 of u8: whether no element is 0. Of nothing it is true.
 Tensor all(const Tensor& x, Dims dims = {}, bool keepdim = false);
 Tensor count_nonzero(const Tensor& x, Dims dims = {});  ///< i64
 /// max and min: the gradient is shared among equal extremes.
@@ -22,12 +23,15 @@ Tensor amax(const Tensor& x, Dims dims = {}, bool keepdim = false);
 Tensor amin(const Tensor& x, Dims dims = {}, bool keepdim = false);
 /// √var. Its gradient is 0 where it is 0.
 Tensor std(const Tensor& x, Dims dims = {}, bool keepdim = false, int correction = 1);
+/// var() and mean().
 std::pair<Tensor, Tensor> var_mean(const Tensor& x, Dims dims = {}, bool keepdim = false, int correction = 1);
+/// std() and mean().
 std::pair<Tensor, Tensor> std_mean(const Tensor& x, Dims dims = {}, bool keepdim = false, int correction = 1);
 /// (Σ |x|^p)^(1/p), also as linalg::vector_norm; p = 0 counts what is not 0, ±infinity is the largest or smallest
 /// magnitude. Where the gradient does not exist, at 0, it is 0. Sums of f16 and bf16 are f32 and are rounded once.
 /// @throws DtypeError unless x is floating; ShapeError where p < 0 or infinite and nothing is reduced
 Tensor vector_norm(const Tensor& x, double p = 2, Dims dims = {}, bool keepdim = false);
+/// vector_norm() under its other name.
 Tensor norm(const Tensor& x, double p = 2, Dims dims = {}, bool keepdim = false);
 /// norm(a - b, p)
 Tensor dist(const Tensor& a, const Tensor& b, double p = 2);
@@ -58,20 +62,27 @@ Tensor nan_to_num(const Tensor& x, double nan = 0, std::optional<double> posinf 
                   std::optional<double> neginf = {});
 /// |a - b| ≤ atol + rtol · |b|, and equal infinities. @return bool
 Tensor isclose(const Tensor& a, const Tensor& b, double rtol = 1e-5, double atol = 1e-8, bool equal_nan = false);
+/// Whether x is ∞. @return bool
 Tensor isposinf(const Tensor& x);
+/// Whether x is -∞. @return bool
 Tensor isneginf(const Tensor& x);
 /// Which elements occur in `tests`, by comparing each with each in chunks of `tests`. @return bool, x's shape
 Tensor isin(const Tensor& x, const Tensor& tests, bool invert = false);
 
 // ---- answers for the host: wait for the device, and throw while capturing
+/// Whether isclose() is true of all elements.
 bool allclose(const Tensor& a, const Tensor& b, double rtol = 1e-5, double atol = 1e-8, bool equal_nan = false);
 /// Same shape and, once promoted, same values; NaN differs from everything.
 bool equal(const Tensor& a, const Tensor& b);
 
 // ---- fills
+/// `value` everywhere, in the shape, dtype and device of x.
 Tensor full_like(const Tensor& x, double value);
+/// rand() of the shape, dtype and device of x.
 Tensor rand_like(const Tensor& x);
+/// randn() of the shape, dtype and device of x.
 Tensor randn_like(const Tensor& x);
+/// randint() of the shape, dtype and device of x.
 Tensor randint_like(const Tensor& x, std::int64_t low, std::int64_t high);
 /// `steps` numbers from begin to end, both exact. @throws ShapeError for negative steps
 Tensor linspace(double begin, double end, std::int64_t steps, TensorOptions options = {});

@@ -17,6 +17,7 @@ struct ValuesIndices {
 
 // ---- sorting along one dimension. Equal elements keep their order: a stable sort costs nothing here.
 ValuesIndices sort(const Tensor& x, std::int64_t dim = -1, bool descending = false, bool stable = true);
+/// The indices of sort().
 Tensor argsort(const Tensor& x, std::int64_t dim = -1, bool descending = false, bool stable = true);
 /// Values sorted along dimension 0.
 Tensor msort(const Tensor& x);
@@ -30,9 +31,11 @@ ValuesIndices kthvalue(const Tensor& x, std::int64_t k, std::int64_t dim = -1, b
 /// The lower one of two middle elements; NaN if there is one. Without `dim`: of all elements, and elements equal to it
 /// share the gradient.
 Tensor median(const Tensor& x);
+/// The median along one dimension and its index.
 ValuesIndices median(const Tensor& x, std::int64_t dim, bool keepdim = false);
 /// The median of those that are not NaN.
 Tensor nanmedian(const Tensor& x);
+/// The median of those that are not NaN along one dimension, and its index.
 ValuesIndices nanmedian(const Tensor& x, std::int64_t dim, bool keepdim = false);
 /// @param q in [0, 1] @param interpolation linear, lower, higher, midpoint or nearest
 /// @return without `dim` of all elements
@@ -41,8 +44,10 @@ Tensor quantile(const Tensor& x, double q, std::optional<std::int64_t> dim = {},
 /// @param q [] or [Q] of x's dtype @return of shape [Q, ...] for a list
 Tensor quantile(const Tensor& x, const Tensor& q, std::optional<std::int64_t> dim = {}, bool keepdim = false,
                 std::string_view interpolation = "linear");
+/// quantile() of those that are not NaN.
 Tensor nanquantile(const Tensor& x, double q, std::optional<std::int64_t> dim = {}, bool keepdim = false,
                    std::string_view interpolation = "linear");
+/// quantile() of those that are not NaN.
 Tensor nanquantile(const Tensor& x, const Tensor& q, std::optional<std::int64_t> dim = {}, bool keepdim = false,
                    std::string_view interpolation = "linear");
 /// The most frequent value, the smallest of several, and its last index.
@@ -50,11 +55,13 @@ ValuesIndices mode(const Tensor& x, std::int64_t dim = -1, bool keepdim = false)
 /// The largest element along one dimension and its first index: PyTorch's max(x, dim). The gradient goes to that
 /// element, while max(x, dims) shares it among equal ones.
 ValuesIndices max_with_indices(const Tensor& x, std::int64_t dim, bool keepdim = false);
+/// The smallest element along one dimension and its first index: PyTorch's min(x, dim).
 ValuesIndices min_with_indices(const Tensor& x, std::int64_t dim, bool keepdim = false);
 
 // ---- running results along one dimension
 /// The largest element so far and its index, the last of equal ones. NaN stays.
 ValuesIndices cummax(const Tensor& x, std::int64_t dim);
+/// The smallest element so far and its index, the last of equal ones. NaN stays.
 ValuesIndices cummin(const Tensor& x, std::int64_t dim);
 /// The gradient is right where elements are 0, too. @return integers and bool as i64
 Tensor cumprod(const Tensor& x, std::int64_t dim);
@@ -77,6 +84,7 @@ Tensor histc(const Tensor& x, std::int64_t bins = 100, double min = 0, double ma
 /// @param x [N] of integers ≥ 0 @return [max(minlength, largest + 1)]: i64, or weights' dtype
 Tensor bincount(const Tensor& x, const Tensor& weights = {}, std::int64_t minlength = 0);
 
+/// What unique() and unique_consecutive() return.
 struct Unique {
   Tensor values;
   Tensor inverse;  ///< where each element is among the values; undefined unless asked

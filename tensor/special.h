@@ -19,13 +19,16 @@ Tensor mvlgamma(const Tensor& x, std::int64_t p);
 Tensor logit(const Tensor& x, double eps);
 /// x · 2^other, in two factors, so that it reaches the whole range.
 Tensor ldexp(const Tensor& x, const Tensor& other);
+/// What frexp() returns.
 struct Frexp {
   Tensor mantissa;  ///< ½ ≤ |mantissa| < 1; x itself where that is 0, infinite or NaN
   Tensor exponent;  ///< i32, 0 there
 };
 /// x = mantissa · 2^exponent. @param x floating
 Frexp frexp(const Tensor& x);
+/// x · π/180
 Tensor deg2rad(const Tensor& x);
+/// x · 180/π
 Tensor rad2deg(const Tensor& x);
 /// pow() in f64 of any dtypes, as in PyTorch. No GPU kernel computes in f64: there it falls back, pow() does not.
 Tensor float_power(const Tensor& a, const Tensor& b);

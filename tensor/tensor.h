@@ -73,16 +73,21 @@ class Tensor {
   Tensor& operator=(Tensor&& other) && { return copy_(other); }
   Tensor& operator=(double value) && { return fill_(value); }
 
+  /// False for a default-constructed tensor, which has neither shape nor storage.
   bool defined() const { return impl_ != nullptr; }
 
   // ---- what it is
   const Shape& shape() const;
   const Strides& strides() const;
+  /// A negative dim counts from the end. @throws ShapeError if it is out of range
   std::int64_t size(std::int64_t dim) const;
+  /// The number of dimensions.
   int dim() const { return shape().rank(); }
+  /// The number of elements.
   std::int64_t numel() const;
   DType dtype() const;
   Device device() const;
+  /// Whether elements are in row-major order without gaps.
   bool is_contiguous() const;
   std::string str() const;  ///< printed the way PyTorch prints it
 
@@ -129,20 +134,28 @@ class Tensor {
   std::vector<T> to_vector() const;
 
   // ---- copies on another device, in another dtype or layout
+  /// A copy there, or this tensor if it is there. Differentiable.
   Tensor to(Device device) const;
   Tensor to(std::string_view device) const { return to(Device::parse(device)); }  ///< "cpu", "vulkan:0"
+  /// Converted as by cast(), or this tensor if it has the dtype. Differentiable.
   Tensor to(DType dtype) const;
   Tensor to(Device device, DType dtype) const;
+  /// A copy in row-major order, or this tensor if it is.
   Tensor contiguous() const;
+  /// A copy with storage of its own. Differentiable.
   Tensor clone() const;
 
   // ---- views (no copies)
   Tensor reshape(Shape shape) const;  ///< one size may be -1; copies only where strides do not allow a view
   Tensor view(Shape shape) const;     ///< as reshape, but throws where a copy would be needed
+  /// Dimension i of the result is dimension order[i] of this tensor.
   Tensor permute(Dims order) const;
+  /// Two dimensions swapped.
   Tensor transpose(std::int64_t a, std::int64_t b) const;
   Tensor t() const;  ///< the last two dimensions swapped
+  /// Every step-th element of one dimension from `begin` up to but not including `end`.
   Tensor slice(std::int64_t dim, std::int64_t begin, std::int64_t end, std::int64_t step = 1) const;
+  /// One position of a dimension, which is dropped.
   Tensor select(std::int64_t dim, std::int64_t index) const;
   Tensor operator[](std::int64_t index) const { return select(0, index); }
   /// `x[{Slice(1, 5, 2), None, Ellipsis, 3, mask, index}]`, `x[mask]`: read, or written to by assignment. Index and
@@ -154,17 +167,25 @@ class Tensor {
   Tensor& index_put_(const std::vector<Index>& indices, const Tensor& values, bool accumulate = false);
   Tensor& index_put_(const std::vector<Index>& indices, double value);
   Tensor expand(Shape shape) const;  ///< -1 keeps a size
+  /// Without the dimensions of size 1.
   Tensor squeeze() const;
+  /// Without this dimension if its size is 1.
   Tensor squeeze(std::int64_t dim) const;
+  /// With a dimension of size 1 at `dim`.
   Tensor unsqueeze(std::int64_t dim) const;
+  /// Dimensions first ... last as one.
   Tensor flatten(std::int64_t first = 0, std::int64_t last = -1) const;
+  /// Parts of `size` elements of a dimension; the last one may be smaller.
   std::vector<Tensor> split(std::int64_t size, std::int64_t dim = 0) const;
+  /// Parts of these sizes. @throws ShapeError unless they add up to the dimension
   std::vector<Tensor> split(const std::vector<std::int64_t>& sizes, std::int64_t dim = 0) const;
+  /// At most `count` equal parts of a dimension; the last one may be smaller.
   std::vector<Tensor> chunk(std::int64_t count, std::int64_t dim = 0) const;
 
   // ---- in place: not recorded, so a tensor here, or an operand, that requires grad while grad mode is on is a
   // GradError. So is a value that the tensor's dtype cannot hold (DtypeError), and a tensor that expand() repeats.
   Tensor& copy_(const Tensor& source);  ///< broadcasts, converts dtype and device
+  /// Sets every element.
   Tensor& fill_(double value);
   Tensor& zero_() { return fill_(0); }
   Tensor& add_(const Tensor& other, double alpha = 1);  ///< + alpha · other
@@ -294,11 +315,16 @@ class Tensor {
   Tensor outer(const Tensor& other) const;
 
   // ---- autograd (implemented in autograd/)
+  /// Whether backward() computes a gradient for this tensor or through it.
   bool requires_grad() const;
+  /// Makes a leaf that backward() accumulates a gradient in.
+  /// @throws GradError if it is no leaf, DtypeError if it is not floating
   Tensor& requires_grad_(bool on = true);
+  /// Whether no recorded op made this tensor.
   bool is_leaf() const;
   /// The gradient that backward() accumulated; undefined before backward().
   Tensor grad() const;
+  /// Replaces what grad() returns; an undefined tensor drops it.
   void set_grad(const Tensor& grad);
   /// Differentiates a scalar (or any tensor, with `grad` of its shape) with respect to every leaf that requires grad.
   void backward(const Tensor& grad = {}, bool retain_graph = false, bool create_graph = false) const;
@@ -328,6 +354,7 @@ class AutogradMeta {
   virtual ~AutogradMeta() = default;
 };
 
+/// What the handles of one tensor share.
 struct TensorImpl {
   StoragePtr storage;  ///< null for a tensor that carries shape and dtype only
   Shape shape;
@@ -354,13 +381,19 @@ struct TensorOptions {
   Device device = {};
 };
 
+/// Elements are not initialized.
 Tensor empty(Shape shape, TensorOptions options = {});
+/// Every element is `value`.
 Tensor full(Shape shape, double value, TensorOptions options = {});
 Tensor zeros(Shape shape, TensorOptions options = {});
 Tensor ones(Shape shape, TensorOptions options = {});
+/// empty() of the shape, dtype and device of x.
 Tensor empty_like(const Tensor& x);
+/// zeros() of the shape, dtype and device of x.
 Tensor zeros_like(const Tensor& x);
+/// ones() of the shape, dtype and device of x.
 Tensor ones_like(const Tensor& x);
+/// A 0-d tensor.
 Tensor scalar(double value, TensorOptions options = {});
 /// begin, begin + step, ... up to but not including end: i64, or f32 where an argument is a floating number.
 /// @throws DtypeError if an integer dtype is asked for numbers that are not whole

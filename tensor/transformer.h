@@ -28,8 +28,10 @@ Tensor apply_rotary(const Tensor& x, const Tensor& cos, const Tensor& sin, bool 
 
 /// Gated activations (Shazeer 2020): silu(gate) · up and gelu(gate) · up. Captured, one kernel.
 Tensor swiglu(const Tensor& gate, const Tensor& up);
+/// gelu(gate) · up (Shazeer 2020). Captured, one kernel.
 Tensor geglu(const Tensor& gate, const Tensor& up);
 
+/// Settings of dot_product_attention().
 struct AttentionSettings {
   Tensor mask = {};     ///< bool (true: attend) or floating (added), broadcasting to [..., H, T, S]
   bool causal = false;  ///< also together with a mask
@@ -44,6 +46,7 @@ struct AttentionSettings {
 /// @param q [..., H, T, D] @param k [..., G, S, D] @param v [..., G, S, E] @return [..., H, T, E]
 Tensor dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionSettings& settings = {});
 
+/// What attention with weights returns.
 struct WeightedAttention {
   Tensor output;   ///< [..., H, T, E]
   Tensor weights;  ///< [..., H, T, S], after softmax and before dropout

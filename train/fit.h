@@ -28,6 +28,7 @@ struct FitOptions {
   std::int64_t patience = 0;  ///< epochs without a better validation loss before the end; 0: any number
 };
 
+/// What fit() returns.
 struct FitResult {
   std::int64_t steps = 0, epochs = 0;
   double loss = 0;                        ///< mean over the last whole epoch
