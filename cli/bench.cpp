@@ -13,7 +13,7 @@ namespace etna::cli {
 namespace {
 
 /// The named devices. Without names, all usable ones except software rasterizers, which take long and tell little.
-std::vector<AdapterInfo> chosen(const std::vector<std::string>& names) {
+std::vector<AdapterInfo> bench_chosen(const std::vector<std::string>& names) {
   const std::vector<AdapterInfo> all = adapters();
   std::vector<AdapterInfo> some;
   for (const std::string& name : names) {
@@ -40,7 +40,7 @@ std::vector<AdapterInfo> chosen(const std::vector<std::string>& names) {
 }  // namespace
 
 int bench(const BenchOptions& options) {
-  const std::vector<AdapterInfo> devices = chosen(options.devices);
+  const std::vector<AdapterInfo> devices = bench_chosen(options.devices);
   if (!options.json.empty()) io::require_writable(options.json);
   // Strict: a matrix product that silently fell back to the CPU would say nothing about the device.
   set_strict(true);

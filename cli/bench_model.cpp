@@ -16,6 +16,7 @@
 #include <etna/train/progress.h>
 #include <etna/train/terminal_text.h>
 
+#include "bench.h"
 #include "generation.h"
 #include "output.h"
 #include "text_answer.h"
@@ -35,12 +36,6 @@ struct Speed {
   models::GenerationTimes times = {};        ///< of all counted runs
   std::map<std::string, double> op_ms = {};  ///< of a decoded token
 };
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t n = values.size();
-  return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
-}
 
 /// Tokens that are no text, but different ones.
 std::vector<std::int32_t> some_tokens(std::int64_t count, std::int64_t vocabulary, std::uint32_t state) {

@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 using training::with_commas;
 
 /// Thrown through prepare_corpus() after Ctrl-C.
-struct Stopped {};
+struct DataPrepareStopped {};
 
 /// A bar for each stage, in megabytes; lines where standard error is no terminal.
 class Stages {
@@ -106,7 +106,7 @@ int prepare_data(const CLI::App& command, const DataOptions& options) {
   training::Interrupt interrupt;
   Stages stages;
   prepare.progress = [&](const char* stage, std::int64_t done, std::int64_t total) {
-    if (interrupt.requested()) throw Stopped();
+    if (interrupt.requested()) throw DataPrepareStopped();
     stages.update(stage, done, total);
   };
   const auto begin = std::chrono::steady_clock::now();
@@ -122,7 +122,7 @@ int prepare_data(const CLI::App& command, const DataOptions& options) {
                           corpus.sources.size() == 1 ? "" : "s", with_commas(bytes), seconds.count(),
                           tokenizer_line(*corpus.tokenizer), split_table(corpus), training::printable(options.out)));
     return 0;
-  } catch (const Stopped&) {
+  } catch (const DataPrepareStopped&) {
     print_error("stopped; nothing was written");
     return interrupt.exit_code();
   }

@@ -93,7 +93,7 @@ Share sum_of(const std::map<std::string, Share>& shares) {
   return all;
 }
 
-std::string text_of(const InspectOptions& options, const WeightFile& file, const Verdict& verdict) {
+std::string inspect_text_of(const InspectOptions& options, const WeightFile& file, const Verdict& verdict) {
   const auto shares = shares_of(file);
   const Share all = sum_of(shares);
   std::string text = fmt::format("{}: {}, {} tensors, {} weights, {}\n", printable(options.file), file.kind,
@@ -173,7 +173,7 @@ int inspect(const InspectOptions& options) try {
   if (!options.json.empty()) io::require_writable(options.json);
   const WeightFile file = open_weights(options.file);
   const Verdict verdict = verdict_of(options, file);
-  std::string text = text_of(options, file, verdict), found;
+  std::string text = inspect_text_of(options, file, verdict), found;
   std::int64_t suspicious = 0;
   if (options.check) {
     suspicious = check(file, found);

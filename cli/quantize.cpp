@@ -29,7 +29,7 @@ using training::printable;
 using training::with_commas;
 
 /// By a signal.
-struct Stopped {
+struct QuantizeStopped {
   int exit_code;
 };
 
@@ -94,7 +94,7 @@ void convert(const io::GgufFile& from, const io::GgufTensor& t, const BlockForma
   if (error.signal_to_noise() < sum.worst) sum.worst = error.signal_to_noise(), sum.worst_name = t.name;
 }
 
-std::string text_of(const QuantizeOptions& options, const Quantized& sum) {
+std::string quantize_text_of(const QuantizeOptions& options, const Quantized& sum) {
   std::string text;
   for (const auto& [format, count] : sum.formats)
     text +=
@@ -135,7 +135,7 @@ Quantized write(const io::GgufFile& from, const BlockFormat& wanted, const Quant
   training::Progress progress(static_cast<std::int64_t>(formats.size()),
                               {.title = "quantize", .keep = false, .out = stderr});
   for (std::size_t i = 0; i < formats.size(); ++i) {
-    if (interrupt.requested()) throw Stopped{interrupt.exit_code()};
+    if (interrupt.requested()) throw QuantizeStopped{interrupt.exit_code()};
     convert(from, from.tensors()[i], *formats[i], to, sum);
     progress.update(static_cast<std::int64_t>(i) + 1, {});
   }
@@ -171,9 +171,9 @@ int quantize(const QuantizeOptions& options) try {
   }
   if (!may_write(options.file, options.out, options.force)) return 2;
   const Quantized sum = write(io::GgufFile(options.file), *wanted, options);
-  print_all(text_of(options, sum));
+  print_all(quantize_text_of(options, sum));
   return 0;
-} catch (const Stopped& stopped) {
+} catch (const QuantizeStopped& stopped) {
   print_error("stopped; nothing was written");
   return stopped.exit_code;
 } catch (const FormatError& error) {

@@ -61,7 +61,7 @@ bool matches(const RunRecord& run, const std::string& name, const std::string& w
 }
 
 /// The runs to show, in order.
-std::vector<const RunRecord*> chosen(const training::RunList& list, const RunsOptions& options) {
+std::vector<const RunRecord*> runs_chosen(const training::RunList& list, const RunsOptions& options) {
   std::vector<const RunRecord*> all;
   for (auto run = list.runs.rbegin(); run != list.runs.rend(); ++run) all.push_back(&*run);
   for (const std::string& filter : options.filters) {
@@ -199,7 +199,7 @@ std::string table(const std::vector<const RunRecord*>& runs) {
 }
 
 int list_runs(const training::RunList& list, const RunsOptions& options) {
-  const std::vector<const RunRecord*> runs = chosen(list, options);
+  const std::vector<const RunRecord*> runs = runs_chosen(list, options);
   std::string text;
   if (options.json) {
     text = "[";

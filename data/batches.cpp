@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include <etna/data/prefetcher.h>
 #include <etna/data/random.h>
 #include <etna/device/error.h>
 
@@ -99,22 +100,40 @@ Batch make_batch(const StreamBatches& streams, StreamSpan span, std::int64_t ste
   return batch;
 }
 
+struct BatchLoader::Reader {
+  Prefetcher<Batch> prefetcher;
+};
+
 BatchLoader::BatchLoader(const StreamBatches& streams, std::int64_t first_step, std::size_t depth)
-    : prefetcher_(
+    : reader_(new Reader{Prefetcher<Batch>(
           [streams, step = first_step]() mutable -> std::optional<Batch> {
             if (step >= streams.steps()) return std::nullopt;
             return make_batch(streams, step++);
           },
-          depth) {}
+          depth)}) {}
 
 BatchLoader::BatchLoader(const StreamBatches& streams, std::vector<StreamSpan> spans, std::int64_t first_step,
                          std::size_t depth)
-    : prefetcher_(
+    : reader_(new Reader{Prefetcher<Batch>(
           [streams, spans = std::move(spans), step = first_step]() mutable -> std::optional<Batch> {
             if (step >= static_cast<std::int64_t>(spans.size())) return std::nullopt;
             const StreamSpan span = spans[static_cast<std::size_t>(step)];
             return make_batch(streams, span, step++);
           },
-          depth) {}
+          depth)}) {}
+
+BatchLoader::BatchLoader(BatchLoader&&) noexcept = default;
+BatchLoader::~BatchLoader() = default;
+
+std::optional<Batch> BatchLoader::next() { return reader_->prefetcher.next(); }
+
+BatchLoader::Iterator::Iterator(BatchLoader& loader) : loader_(&loader) { ++*this; }
+
+BatchLoader::Iterator& BatchLoader::Iterator::operator++() {
+  std::optional<Batch> next = loader_->next();
+  ended_ = !next.has_value();
+  batch_ = next ? std::move(*next) : Batch();
+  return *this;
+}
 
 }  // namespace etna::data

@@ -2,11 +2,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
-#include <etna/data/prefetcher.h>
 #include <etna/data/token_file.h>
 #include <etna/tensor/tensor.h>
 
@@ -87,30 +87,32 @@ class BatchLoader {
   BatchLoader(const StreamBatches& streams, std::vector<StreamSpan> spans, std::int64_t first_step = 0,
               std::size_t depth = 4);
 
+  BatchLoader(BatchLoader&&) noexcept;
+  ~BatchLoader();
+
   /// Empty after the last step.
-  std::optional<Batch> next() { return prefetcher_.next(); }
+  std::optional<Batch> next();
 
   struct End {};
   class Iterator {
    public:
-    explicit Iterator(BatchLoader& loader) : loader_(&loader), batch_(loader.next()) {}
-    const Batch& operator*() const { return *batch_; }
-    const Batch* operator->() const { return &*batch_; }
-    Iterator& operator++() {
-      batch_ = loader_->next();
-      return *this;
-    }
-    bool operator==(End) const { return !batch_.has_value(); }
+    explicit Iterator(BatchLoader& loader);
+    const Batch& operator*() const { return batch_; }
+    const Batch* operator->() const { return &batch_; }
+    Iterator& operator++();
+    bool operator==(End) const { return ended_; }
 
    private:
     BatchLoader* loader_;
-    std::optional<Batch> batch_;
+    Batch batch_;
+    bool ended_ = false;
   };
   Iterator begin() { return Iterator(*this); }
   End end() const { return {}; }
 
  private:
-  Prefetcher<Batch> prefetcher_;
+  struct Reader;
+  std::unique_ptr<Reader> reader_;
 };
 
 }  // namespace etna::data

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <etna/device/error.h>
+#include <etna/device/os/clock.h>
 #include <etna/device/platform.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
@@ -89,7 +90,8 @@ Checkpointer::Checkpointer(fs::path folder, std::vector<CheckpointItem> items, C
     : folder_(std::move(folder)),
       items_(std::move(items)),
       options_(options),
-      random_(std::make_unique<RandomNumbers>()) {
+      random_(std::make_unique<RandomNumbers>()),
+      last_(os::steady_seconds()) {
   if (options.keep < 1)
     throw Error(fmt::format("Checkpointer: keep is {}; at least the newest one is kept", options.keep));
   std::error_code error;
@@ -128,7 +130,7 @@ std::optional<Checkpointer::Restored> Checkpointer::restore() {
     }
     restored.path = path;
     restored.metadata = std::move(state.metadata);
-    last_ = std::chrono::steady_clock::now();
+    last_ = os::steady_seconds();
     return restored;
   }
   if (restored.damaged.empty()) return std::nullopt;
@@ -137,13 +139,11 @@ std::optional<Checkpointer::Restored> Checkpointer::restore() {
   throw FormatError(fmt::format("{}: no checkpoint can be used:{}", folder_.string(), all));
 }
 
-bool Checkpointer::due() const {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - last_).count() >= options_.seconds;
-}
+bool Checkpointer::due() const { return os::steady_seconds() - last_ >= options_.seconds; }
 
 void Checkpointer::save(std::int64_t step, const Metadata& metadata, bool best) {
   wait();
-  last_ = std::chrono::steady_clock::now();
+  last_ = os::steady_seconds();
   const GradMode off(false);
   auto job = std::make_unique<Job>(Job{step, best, checkpoint_state(all_items(), metadata)});
   try {

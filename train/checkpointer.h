@@ -1,6 +1,5 @@
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -78,7 +77,7 @@ class Checkpointer {
   CheckpointerOptions options_;
   std::unique_ptr<RandomNumbers> random_;
   std::unique_ptr<Job> job_;  ///< being written
-  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+  double last_;               ///< seconds of a steady clock
 };
 
 }  // namespace etna::training

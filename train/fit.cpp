@@ -1,6 +1,5 @@
 #include <etna/train/fit.h>
 
-#include <chrono>
 #include <cmath>
 #include <utility>
 
@@ -8,6 +7,7 @@
 
 #include <etna/autograd/autograd.h>
 #include <etna/device/error.h>
+#include <etna/device/os/clock.h>
 #include <etna/optim/grad_scaler.h>
 #include <etna/tensor/autocast.h>
 #include <etna/tensor/ops.h>
@@ -22,10 +22,6 @@ namespace etna::training {
 namespace {
 
 constexpr std::int64_t kLookEvery = 10;
-
-double fit_steady_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 }  // namespace
 
@@ -50,7 +46,7 @@ struct detail::Fit::State {
   std::optional<Progress> progress = {};
   PendingValue pending = {};
   std::int64_t pending_step = 0;
-  double begin = fit_steady_seconds();
+  double begin = os::steady_seconds();
 
   State(nn::Module& m, Evaluator::Metric l, optim::Optimizer& o, std::int64_t steps, const FitOptions& given)
       : model(m),
@@ -82,11 +78,11 @@ struct detail::Fit::State {
   }
 
   std::int64_t total() const { return options.epochs * steps_per_epoch; }
-  double seconds() const { return before + fit_steady_seconds() - begin; }
+  double seconds() const { return before + os::steady_seconds() - begin; }
   /// Moves what the clock shows into the number that checkpoints keep.
   void count_seconds() {
     before = seconds();
-    begin = fit_steady_seconds();
+    begin = os::steady_seconds();
   }
 
   void check(double value, std::int64_t step) const {

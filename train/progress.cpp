@@ -9,6 +9,7 @@
 
 #include <etna/device/error.h>
 #include <etna/device/memory.h>
+#include <etna/device/os/clock.h>
 #include <etna/device/os/terminal.h>
 
 namespace etna::training {
@@ -16,10 +17,6 @@ namespace {
 
 constexpr std::int64_t kWarmUp = 3;  ///< steps: the first one, the one that records, and one more
 constexpr double kWindow = 60;       ///< seconds over which the rate is taken
-
-double progress_steady_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 bool is_terminal(std::FILE* out) {
   const char* kind = std::getenv("TERM");
@@ -75,7 +72,7 @@ Progress::Progress(std::int64_t total, ProgressOptions options)
     : total_(total), step_(options.first), options_(std::move(options)) {
   if (total < step_) throw Error(fmt::format("Progress: {} steps are made before the first of {}", step_, total));
   terminal_ = options_.terminal.value_or(is_terminal(options_.out));
-  if (!options_.clock) options_.clock = progress_steady_seconds;
+  if (!options_.clock) options_.clock = os::steady_seconds;
   begin_ = options_.clock();
 }
 
@@ -95,7 +92,8 @@ void Progress::update(std::int64_t step, const Metrics& metrics) {
       samples_.push_back({step, now()});
     else
       samples_.back() = {step, now()};
-    while (samples_.size() > 2 && samples_.back().seconds - samples_[1].seconds > kWindow) samples_.pop_front();
+    while (samples_.size() > 2 && samples_.back().seconds - samples_[1].seconds > kWindow)
+      samples_.erase(samples_.begin());
   }
   if (terminal_) {
     if (last_drawn_ >= 0 && now() - last_drawn_ < 0.1 && step != total_) return;

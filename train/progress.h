@@ -1,9 +1,7 @@
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
-#include <deque>
 #include <functional>
 #include <optional>
 #include <string>
@@ -77,7 +75,7 @@ class Progress {
   std::int64_t total_, step_;
   ProgressOptions options_;
   bool terminal_, drawn_ = false, finished_ = false;
-  std::deque<Sample> samples_;
+  std::vector<Sample> samples_;
   Metrics metrics_;
   double begin_, paused_ = 0, pause_begin_ = -1, last_pause_ = 0, last_drawn_ = -1;
   std::int64_t last_line_ = -1;

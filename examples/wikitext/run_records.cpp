@@ -105,17 +105,20 @@ void RunRecords::finish(const training::RunFolder& folder, const std::string& pr
                                        {.title = "loss", .height = 14, .charset = training::terminal_charset()}));
   }
   const training::CheckpointFiles files = training::find_checkpoints(folder.checkpoints());
-  const std::string runs = (std::filesystem::path(program).parent_path() / "etna").string() + " runs";
+  const std::filesystem::path etna = std::filesystem::path(program).parent_path() / "etna";
   fmt::print(
       "report: {0}/report.html (open it in a browser)\n"
-      "weights: {3}\n"
+      "weights: {2}\n"
       "next:\n"
       "  {1} generate --run {0} --prompt \"The river\"   # let it write\n"
       "  {1} eval --run {0}                             # measure it in a process of its own\n"
-      "  {1} train --resume --out {0} --epochs N        # train it longer\n"
-      "  {2}                                            # compare all runs\n",
-      training::printable(folder.path().string()), training::printable(program), training::printable(runs),
+      "  {1} train --resume --out {0} --epochs N        # train it longer\n",
+      training::printable(folder.path().string()), training::printable(program),
       training::printable((files.best.empty() ? files.latest : files.best).string()));
+  // A demo builds no more than this program.
+  if (std::filesystem::exists(etna))
+    fmt::print("  {} runs                                            # compare all runs\n",
+               training::printable(etna.string()));
 }
 
 }  // namespace wikitext

@@ -8,17 +8,14 @@
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 
+#include <autograd/leaves.h>
+
 namespace {
 
 using namespace etna;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
-
-std::vector<double> values(const Tensor& x) { return x.to_vector<double>(); }
-
-Tensor leaf(std::vector<double> list, Shape shape) { return from_vector(list, shape).requires_grad_(); }
-Tensor leaf(std::vector<double> list) { return leaf(list, {static_cast<std::int64_t>(list.size())}); }
 
 TEST(Tape, AddsUpGradientsOverCalls) {
   Tensor x = leaf({1, 2});

@@ -3,7 +3,7 @@
 namespace etna {
 namespace {
 
-constexpr std::int64_t kSteps = 20;
+constexpr std::int64_t kResidentSteps = 20;
 
 /// Training steps that slice their batches from a corpus on the device.
 class ResidentTraining : public OnDevice {
@@ -31,7 +31,7 @@ TEST_P(ResidentTraining, GivesTheBitsOfUploadedBatchesAndMovesNothing) {
   ASSERT_EQ(streams_.steps(), 8);
   Training plain(device());
   std::vector<float> wanted;
-  for (std::int64_t i = 0; i < kSteps; ++i) wanted.push_back(eager_step(plain, streams_, i % streams_.steps()));
+  for (std::int64_t i = 0; i < kResidentSteps; ++i) wanted.push_back(eager_step(plain, streams_, i % streams_.steps()));
 
   Training t(device());
   data::ResidentBatches batches(streams_, device());
@@ -42,7 +42,7 @@ TEST_P(ResidentTraining, GivesTheBitsOfUploadedBatchesAndMovesNothing) {
       },
       {.device = device()});
   std::vector<float> losses;
-  for (std::int64_t i = 0; i < kSteps; ++i) {
+  for (std::int64_t i = 0; i < kResidentSteps; ++i) {
     const Transfers before = transfers();
     Tensor loss = step();
     if (device().is_vulkan()) synchronize(device());
@@ -53,9 +53,9 @@ TEST_P(ResidentTraining, GivesTheBitsOfUploadedBatchesAndMovesNothing) {
     losses.push_back(loss.item());
   }
   EXPECT_EQ(step.captures(), 1);
-  EXPECT_EQ(step.replays(), kSteps - 2);
+  EXPECT_EQ(step.replays(), kResidentSteps - 2);
   EXPECT_EQ(step.report().input_bytes, 0u);
-  EXPECT_EQ(batches.step(), kSteps % streams_.steps());
+  EXPECT_EQ(batches.step(), kResidentSteps % streams_.steps());
   EXPECT_EQ(losses, wanted);
   EXPECT_TRUE(same_bits(values_of(t.parameters), values_of(plain.parameters)));
 }

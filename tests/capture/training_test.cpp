@@ -5,7 +5,7 @@
 namespace etna {
 namespace {
 
-constexpr std::int64_t kSteps = 20;
+constexpr std::int64_t kTrainingSteps = 20;
 
 class CapturedTraining : public OnDevice {};
 ETNA_ON_BOTH_DEVICES(CapturedTraining);
@@ -18,7 +18,7 @@ struct Course {
 Course eager_course(Device device) {
   Training t(device);
   Course course;
-  for (std::int64_t i = 0; i < kSteps; ++i) {
+  for (std::int64_t i = 0; i < kTrainingSteps; ++i) {
     auto [x, y] = Training::batch(i);
     course.losses.push_back(t.step(x.to(device), y.to(device)).item());
   }
@@ -32,16 +32,16 @@ TEST_P(CapturedTraining, GivesTheBitsOfEagerTraining) {
   Training t(device());
   auto step = capture([&](const Tensor& x, const Tensor& y) { return t.step(x, y); }, {.device = device()});
   Course captured;
-  for (std::int64_t i = 0; i < kSteps; ++i) {
+  for (std::int64_t i = 0; i < kTrainingSteps; ++i) {
     auto [x, y] = Training::batch(i);
     captured.losses.push_back(step(x, y).item());
   }
   captured.parameters = values_of(t.parameters);
 
   EXPECT_EQ(step.captures(), 1);
-  EXPECT_EQ(step.replays(), kSteps - 2);
-  EXPECT_EQ(t.schedule.current_step(), kSteps);
-  EXPECT_EQ(t.optimizer.state_dict().at("0.step").item(), kSteps);
+  EXPECT_EQ(step.replays(), kTrainingSteps - 2);
+  EXPECT_EQ(t.schedule.current_step(), kTrainingSteps);
+  EXPECT_EQ(t.optimizer.state_dict().at("0.step").item(), kTrainingSteps);
   EXPECT_EQ(captured.losses, eager.losses);
   EXPECT_TRUE(same_bits(captured.parameters, eager.parameters));
 }
@@ -67,14 +67,14 @@ TEST_P(CapturedTraining, GivesTheBitsOfEagerTrainingInMixedPrecision) {
       };
       auto step = capture(train, {.device = device()});
       Course c;
-      for (std::int64_t i = 0; i < kSteps; ++i) {
+      for (std::int64_t i = 0; i < kTrainingSteps; ++i) {
         auto [x, y] = Training::batch(i);
         c.losses.push_back((captured ? step(x, y) : train(x.to(device()), y.to(device()))).item());
       }
-      EXPECT_EQ(step.replays(), captured ? kSteps - 2 : 0);
+      EXPECT_EQ(step.replays(), captured ? kTrainingSteps - 2 : 0);
       if (precision == f16) {
         EXPECT_LT(scaler.get_scale(), 0x1p125);
-        EXPECT_LT(t.optimizer.state_dict().at("0.step").item(), kSteps);
+        EXPECT_LT(t.optimizer.state_dict().at("0.step").item(), kTrainingSteps);
       }
       c.parameters = values_of(t.parameters);
       return c;
@@ -93,7 +93,7 @@ TEST_P(CapturedTraining, MovesTheBatchAndNothingElse) {
   Tensor loss;
   Transfers before;
   std::uint64_t misses = 0;
-  for (std::int64_t i = 0; i < kSteps; ++i) {
+  for (std::int64_t i = 0; i < kTrainingSteps; ++i) {
     auto [x, y] = Training::batch(i);
     before = transfers();
     if (i == 3) misses = memory_stats(device()).misses;
@@ -112,7 +112,7 @@ TEST_P(CapturedTraining, EagerStepsMoveTheBatchAndNothingElseToo) {
   Training t(device());
   const std::uint64_t batch_bytes = 2 * Training::kBatch * Training::kSeq * sizeof(std::int32_t);
   std::uint64_t misses = 0;
-  for (std::int64_t i = 0; i < kSteps; ++i) {
+  for (std::int64_t i = 0; i < kTrainingSteps; ++i) {
     auto [x, y] = Training::batch(i);
     Transfers before = transfers();
     if (i == 3) misses = memory_stats(device()).misses;
@@ -164,7 +164,7 @@ TEST_P(CapturedTraining, EagerStepsGoOnWhereReplaysStopped) {
   Training t(device());
   std::vector<float> losses;
   auto step = capture([&](const Tensor& x, const Tensor& y) { return t.step(x, y); }, {.device = device()});
-  for (std::int64_t i = 0; i < kSteps; ++i) {
+  for (std::int64_t i = 0; i < kTrainingSteps; ++i) {
     auto [x, y] = Training::batch(i);
     // Two eager steps in the middle of the replays.
     Tensor loss = i == 7 || i == 8 ? t.step(x.to(device()), y.to(device())) : step(x, y);

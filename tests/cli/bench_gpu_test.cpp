@@ -20,7 +20,7 @@ namespace {
 using nlohmann::json;
 using testing::HasSubstr;
 
-bool gpu_there() {
+bool bench_gpu_there() {
   try {
     select_device("vulkan:0");
     return true;
@@ -30,7 +30,7 @@ bool gpu_there() {
 }
 
 TEST(BenchGpu, TimesEachOpAgainstTheCeilingsOfTheSameRun) {
-  if (!gpu_there()) {
+  if (!bench_gpu_there()) {
     const char* expected = std::getenv("ETNA_TEST_VULKAN");
     if (expected != nullptr && *expected == '1') FAIL() << "no usable Vulkan device";
     GTEST_SKIP() << "no usable Vulkan device";

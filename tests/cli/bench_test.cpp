@@ -36,7 +36,7 @@ class DoctorBench : public testing::Test {
   std::filesystem::path folder_ = std::filesystem::temp_directory_path() / fmt::format("etna_doctor_{}", getpid());
 };
 
-bool gpu_there() {
+bool bench_gpu_there() {
   try {
     select_device("vulkan:0");
     return true;
@@ -71,7 +71,7 @@ void expect_told(const json& device, const std::string& output) {
 }
 
 TEST_F(DoctorBench, MeasuresAGpu) {
-  if (!gpu_there()) GTEST_SKIP() << "no usable Vulkan device";
+  if (!bench_gpu_there()) GTEST_SKIP() << "no usable Vulkan device";
   Result run = bench("--device vulkan:0");
   ASSERT_EQ(run.code, 0) << run.output;
   json device = figures()["devices"].at(0);
@@ -110,7 +110,7 @@ TEST_F(DoctorBench, LeavesSoftwareRasterizersOutUnlessNamed) {
 }
 
 TEST_F(DoctorBench, SaysWhatDidNotFitInMemory) {
-  if (!gpu_there()) GTEST_SKIP() << "no usable Vulkan device";
+  if (!bench_gpu_there()) GTEST_SKIP() << "no usable Vulkan device";
   Result run = bench("--device vulkan:0", "ETNA_MEMORY_LIMIT=134217728");
   EXPECT_EQ(run.code, 0) << run.output;
   EXPECT_THAT(line_of(run.output, "allocate from the system"), HasSubstr("ETNA_MEMORY_LIMIT is 128.0 MiB"));
@@ -120,7 +120,7 @@ TEST_F(DoctorBench, SaysWhatDidNotFitInMemory) {
 }
 
 TEST_F(DoctorBench, SaysThatCaptureIsOff) {
-  if (!gpu_there()) GTEST_SKIP() << "no usable Vulkan device";
+  if (!bench_gpu_there()) GTEST_SKIP() << "no usable Vulkan device";
   Result run = bench("--device vulkan:0", "ETNA_CAPTURE=0");
   EXPECT_EQ(run.code, 0) << run.output;
   for (const char* label : {"dispatch behind a barrier", "replay a captured step"}) {

@@ -9,8 +9,6 @@
 
 namespace etna {
 
-inline std::string quoted(const std::filesystem::path& path) { return "'" + path.string() + "'"; }
-
 inline std::string read(const std::filesystem::path& file) {
   std::stringstream bytes;
   bytes << std::ifstream(file, std::ios::binary).rdbuf();

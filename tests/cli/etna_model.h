@@ -22,8 +22,6 @@ inline std::string text_of(const std::string& arguments) {
   return run_program(ETNA_PROGRAM, arguments, "", "2>/dev/null").output;
 }
 
-inline std::string quoted(const std::filesystem::path& path) { return "'" + path.string() + "'"; }
-
 /// Bytes and a few words.
 inline data::VocabularyFields some_fields() {
   data::VocabularyFields fields;

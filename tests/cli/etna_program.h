@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <string>
 
 #include <runner/run_program.h>
@@ -12,5 +13,7 @@ inline Result etna(const std::string& arguments, const std::string& environment 
   return run_program(ETNA_PROGRAM, arguments, environment);
 }
 #endif
+
+inline std::string quoted(const std::filesystem::path& path) { return "'" + path.string() + "'"; }
 
 }  // namespace etna

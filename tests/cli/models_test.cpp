@@ -23,8 +23,6 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-std::string quoted(const fs::path& path) { return "'" + path.string() + "'"; }
-
 /// A model of random weights, of which one may be replaced.
 fs::path model(const TemporaryFolder& folder, double damaged = 0) {
   manual_seed(5);

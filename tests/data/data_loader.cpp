@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 using Batches = std::vector<std::vector<double>>;
 
-TensorDataset numbers(std::int64_t n) { return {arange(2 * n).reshape({n, 2}), arange(n)}; }
+TensorDataset data_loader_numbers(std::int64_t n) { return {arange(2 * n).reshape({n, 2}), arange(n)}; }
 
 /// Samples that hold their index and a random number, made at different speeds.
 struct Noise : Dataset<> {
@@ -45,7 +45,7 @@ Batches epoch_of(Loader& loader) {
 }
 
 TEST(DataLoader, MakesTheBatchesOfAnEpoch) {
-  DataLoader loader(numbers(5), {.batch_size = 2});
+  DataLoader loader(data_loader_numbers(5), {.batch_size = 2});
   EXPECT_EQ(loader.size(), 3);
   for (int epoch = 0; epoch < 2; ++epoch) {
     std::vector<std::vector<int>> targets;
@@ -56,9 +56,9 @@ TEST(DataLoader, MakesTheBatchesOfAnEpoch) {
     EXPECT_EQ(targets, (std::vector<std::vector<int>>{{0, 1}, {2, 3}, {4}}));
     EXPECT_EQ(loader.state(), (DataLoaderState{static_cast<std::uint64_t>(epoch) + 1, 0}));
   }
-  DataLoader dropped(numbers(5), {.batch_size = 2, .drop_last = true});
+  DataLoader dropped(data_loader_numbers(5), {.batch_size = 2, .drop_last = true});
   EXPECT_EQ(epoch_of(dropped).size(), 2u);
-  DataLoader none(numbers(0), {.batch_size = 2, .num_workers = 2});
+  DataLoader none(data_loader_numbers(0), {.batch_size = 2, .num_workers = 2});
   EXPECT_TRUE(epoch_of(none).empty());
 }
 
@@ -129,7 +129,7 @@ TEST(DataLoader, AFailureNamesItsSampleAndTheRestGoesOn) {
     loader.set_state(loader.state());
     EXPECT_EQ(epoch_of(loader).size(), 1u);
   }
-  DataLoader uneven(transformed(numbers(4),
+  DataLoader uneven(transformed(data_loader_numbers(4),
                                 [](Example e) {
                                   return Example{ones({e.target.item<std::int64_t>()}), {}};
                                 }),
@@ -158,7 +158,7 @@ TEST(DataLoader, TakesACollateFunctionAndOtherItems) {
     ASSERT_EQ(batch.size(), 2u);
     EXPECT_EQ(batch[1].dim(), 2);
   }
-  DataLoader sums(numbers(6), {.batch_size = 4, .num_workers = 2}, [](const std::vector<Example>& samples) {
+  DataLoader sums(data_loader_numbers(6), {.batch_size = 4, .num_workers = 2}, [](const std::vector<Example>& samples) {
     int sum = 0;
     for (const Example& sample : samples) sum += sample.target.item<int>();
     return sum;
@@ -174,16 +174,16 @@ struct BySize : BatchSampler {
 };
 
 TEST(DataLoader, TakesSamplers) {
-  DataLoader batched(numbers(6), {.batch_sampler = std::make_shared<BySize>()});
+  DataLoader batched(data_loader_numbers(6), {.batch_sampler = std::make_shared<BySize>()});
   EXPECT_EQ(epoch_of(batched), (Batches{{10, 11, 5}, {0, 1, 2, 3, 4, 5, 0, 1, 2}}));
-  DataLoader odd(numbers(6), {.batch_size = 3,
-                              .sampler = std::make_shared<DistributedSampler>(
-                                  6, 2, 1, DistributedSamplerOptions{.shuffle = false})});
+  DataLoader odd(data_loader_numbers(6), {.batch_size = 3,
+                                          .sampler = std::make_shared<DistributedSampler>(
+                                              6, 2, 1, DistributedSamplerOptions{.shuffle = false})});
   EXPECT_EQ(epoch_of(odd), (Batches{{2, 3, 6, 7, 10, 11, 1, 3, 5}}));
-  DataLoader beyond(numbers(2), {.sampler = std::make_shared<SequentialSampler>(3)});
+  DataLoader beyond(data_loader_numbers(2), {.sampler = std::make_shared<SequentialSampler>(3)});
   EXPECT_THAT([&] { epoch_of(beyond); }, ThrowsMessage<SampleError>(HasSubstr("index 2 is outside the 2 samples")));
   const auto refuse = [](DataLoaderOptions options, const char* text) {
-    EXPECT_THAT([&] { DataLoader(numbers(2), options); }, ThrowsMessage<Error>(HasSubstr(text)));
+    EXPECT_THAT([&] { DataLoader(data_loader_numbers(2), options); }, ThrowsMessage<Error>(HasSubstr(text)));
   };
   refuse({.batch_size = 0}, "batch_size is 0");
   refuse({.num_workers = -1}, "num_workers is -1");
@@ -197,7 +197,7 @@ ETNA_ON_EVERY_DEVICE(DataLoaderOn);
 
 TEST_P(DataLoaderOn, BatchesArriveThere) {
   for (const int workers : {0, 2}) {
-    DataLoader loader(numbers(9), {.batch_size = 2, .num_workers = workers, .device = device()});
+    DataLoader loader(data_loader_numbers(9), {.batch_size = 2, .num_workers = workers, .device = device()});
     std::vector<int> targets;
     for (auto [x, y] : loader) {
       EXPECT_EQ(x.device(), device());

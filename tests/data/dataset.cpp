@@ -15,10 +15,10 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-TensorDataset numbers(std::int64_t n) { return {arange(3 * n).reshape({n, 3}), arange(n)}; }
+TensorDataset dataset_numbers(std::int64_t n) { return {arange(3 * n).reshape({n, 3}), arange(n)}; }
 
 TEST(Dataset, TensorsAreReadByRow) {
-  const TensorDataset dataset = numbers(4);
+  const TensorDataset dataset = dataset_numbers(4);
   EXPECT_EQ(dataset.size(), 4);
   const auto [x, y] = dataset.get(2);
   EXPECT_EQ(x.to_vector<int>(), std::vector<int>({6, 7, 8}));
@@ -38,14 +38,14 @@ TEST(Dataset, TensorsAreReadByRow) {
 }
 
 TEST(Dataset, SubsetsAndJoinsKeepTheirSamples) {
-  const auto all = share(numbers(5));
+  const auto all = share(dataset_numbers(5));
   const Subset subset(all, {4, 0, 4});
   EXPECT_EQ(subset.size(), 3);
   EXPECT_EQ(subset.get(2).target.item<int>(), 4);
   EXPECT_EQ(subset.batch(std::vector<std::int64_t>{0, 1})->target.to_vector<int>(), std::vector<int>({4, 0}));
   EXPECT_THROW(Subset(all, {5}), IndexError);
   EXPECT_THROW(subset.get(3), IndexError);
-  const ConcatDataset joined(numbers(2), subset, numbers(0), numbers(3));
+  const ConcatDataset joined(dataset_numbers(2), subset, dataset_numbers(0), dataset_numbers(3));
   EXPECT_EQ(joined.size(), 8);
   std::vector<int> targets;
   for (std::int64_t i = 0; i < joined.size(); ++i) targets.push_back(joined.get(i).target.item<int>());
@@ -55,7 +55,7 @@ TEST(Dataset, SubsetsAndJoinsKeepTheirSamples) {
 }
 
 TEST(Dataset, ARandomSplitIsAPartition) {
-  const auto all = share(numbers(11));
+  const auto all = share(dataset_numbers(11));
   for (const auto& parts : {random_split(all, {8, 3}, 7), random_split(all, {0.7, 0.3}, 7)}) {
     ASSERT_EQ(parts.size(), 2u);
     EXPECT_EQ(parts[0].size(), 8);
@@ -65,16 +65,16 @@ TEST(Dataset, ARandomSplitIsAPartition) {
   }
   EXPECT_EQ(random_split(all, {5, 6}, 1)[0].indices(), random_split(all, {5, 6}, 1)[0].indices());
   EXPECT_NE(random_split(all, {5, 6}, 1)[0].indices(), random_split(all, {5, 6}, 2)[0].indices());
-  EXPECT_EQ(random_split(numbers(3), {0.0, 1.0})[0].size(), 0);
+  EXPECT_EQ(random_split(dataset_numbers(3), {0.0, 1.0})[0].size(), 0);
   EXPECT_THAT([&] { random_split(all, {5, 5}); }, ThrowsMessage<Error>(HasSubstr("5 + 5 samples do not add up")));
   EXPECT_THROW(random_split(all, {12, -1}), Error);
   EXPECT_THROW(random_split(all, {0.5, 0.4}), Error);
 }
 
 TEST(Dataset, TransformsDrawFromTheirSample) {
-  const auto doubled = transformed(numbers(3), [](Example e) { return Example{e.data * 2, e.target}; });
+  const auto doubled = transformed(dataset_numbers(3), [](Example e) { return Example{e.data * 2, e.target}; });
   EXPECT_EQ(doubled.get(1).data.to_vector<int>(), std::vector<int>({6, 8, 10}));
-  const auto noisy = transformed(numbers(3), [](const Example& e, Random& r) {
+  const auto noisy = transformed(dataset_numbers(3), [](const Example& e, Random& r) {
     return std::vector<Tensor>{e.data, scalar(r.uniform())};
   });
   static_assert(std::is_same_v<decltype(noisy)::item_type, std::vector<Tensor>>);

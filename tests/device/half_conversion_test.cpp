@@ -7,11 +7,11 @@
 namespace etna::vulkan {
 namespace {
 
-using Words = std::vector<std::uint32_t>;
+using HalfConversionWords = std::vector<std::uint32_t>;
 
 /// The instructions of a module, each as its words.
-std::vector<Words> instructions(std::span<const std::uint32_t> words) {
-  std::vector<Words> all;
+std::vector<HalfConversionWords> instructions(std::span<const std::uint32_t> words) {
+  std::vector<HalfConversionWords> all;
   for (std::size_t at = 5; at < words.size(); at += words[at] >> 16) {
     const auto part = words.subspan(at, words[at] >> 16);
     all.emplace_back(part.begin(), part.end());
@@ -23,13 +23,14 @@ constexpr std::uint32_t kExecutionMode = 4 << 16 | 16, kCapability = 2 << 16 | 1
 
 TEST(HalfConversion, IsDemandedAsPromised) {
   const std::span<const std::uint32_t> plain = shaders::elementwise_float.words;
-  const Words normal = demanding(HalfConversion::normal, plain), rounded = demanding(HalfConversion::rounded, plain);
+  const HalfConversionWords normal = demanding(HalfConversion::normal, plain),
+                            rounded = demanding(HalfConversion::rounded, plain);
   EXPECT_EQ(instructions(normal).size(), instructions(plain).size() + 2);
   EXPECT_EQ(instructions(rounded).size(), instructions(plain).size() + 4);
   // SPIR-V requires capabilities first, and execution modes right after the entry point.
   int modes = 0, capabilities = 0;
   std::uint32_t before = 0;
-  for (const Words& w : instructions(rounded)) {
+  for (const HalfConversionWords& w : instructions(rounded)) {
     if (w[0] == kCapability) {
       EXPECT_TRUE(before == 0 || (before & 0xffffu) == 17u);
       capabilities += w[1] == 4464 || w[1] == 4467;

@@ -11,24 +11,24 @@
 namespace etna::vulkan {
 namespace {
 
-using Words = std::vector<std::uint32_t>;
+using TakenBranchesWords = std::vector<std::uint32_t>;
 
 /// Instructions of a kind; OpFunction is 54, OpLabel 248, OpSwitch 251.
-int count(const Words& words, std::uint32_t op) {
+int count(const TakenBranchesWords& words, std::uint32_t op) {
   int found = 0;
   for (std::size_t at = 5; at < words.size(); at += words[at] >> 16) found += (words[at] & 0xffffu) == op;
   return found;
 }
 
-Words module_of(const gpu::Shader& shader) { return {shader.words.begin(), shader.words.end()}; }
+TakenBranchesWords module_of(const gpu::Shader& shader) { return {shader.words.begin(), shader.words.end()}; }
 
 std::uint32_t instruction(std::uint32_t op, std::uint32_t length) { return length << 16 | op; }
 
 /// void main() { if (C == 5) { barrier } else { barrier; barrier } }, C being specialization constant 7, by default 5.
-Words two_ways() {
+TakenBranchesWords two_ways() {
   enum : std::uint32_t { kMain = 1, kVoid, kType, kUint, kBool, kC, kFive, kIs, kEntry, kYes, kNo, kEnd, kBound };
-  Words w = {0x07230203, 0x10500, 0, kBound, 0};
-  const auto add = [&](std::uint32_t op, const Words& operands) {
+  TakenBranchesWords w = {0x07230203, 0x10500, 0, kBound, 0};
+  const auto add = [&](std::uint32_t op, const TakenBranchesWords& operands) {
     w.push_back(instruction(op, static_cast<std::uint32_t>(operands.size()) + 1));
     w.insert(w.end(), operands.begin(), operands.end());
   };
@@ -65,7 +65,7 @@ constexpr std::uint32_t kBarrier = 224, kLabel = 248, kName = 5;
 
 TEST(TakenBranches, KeepsTheSideThatAConstantChooses) {
   const SpecializationValue other{7, 6};
-  const Words yes = taken_branches(two_ways(), {}), no = taken_branches(two_ways(), {&other, 1});
+  const TakenBranchesWords yes = taken_branches(two_ways(), {}), no = taken_branches(two_ways(), {&other, 1});
   EXPECT_EQ(count(yes, kBarrier), 1);
   EXPECT_EQ(count(yes, kLabel), 3);
   EXPECT_EQ(count(yes, kName), 0) << "what is gone has no name";
@@ -74,7 +74,7 @@ TEST(TakenBranches, KeepsTheSideThatAConstantChooses) {
 }
 
 TEST(TakenBranches, KeepsBothSidesOfWhatIsDecidedLater) {
-  Words words = two_ways();
+  TakenBranchesWords words = two_ways();
   const auto at = std::find(words.begin(), words.end(), instruction(52, 6));
   ASSERT_NE(at, words.end());
   at[3] = 9999;  // an operation that it does not compute
@@ -82,8 +82,8 @@ TEST(TakenBranches, KeepsBothSidesOfWhatIsDecidedLater) {
 }
 
 TEST(TakenBranches, LeavesAloneWhatIsNoModule) {
-  EXPECT_EQ(taken_branches({}, {}), Words());
-  Words words = two_ways();
+  EXPECT_EQ(taken_branches({}, {}), TakenBranchesWords());
+  TakenBranchesWords words = two_ways();
   words.pop_back();  // no end of the function
   EXPECT_EQ(taken_branches(words, {}), words);
   words = two_ways();
@@ -92,15 +92,16 @@ TEST(TakenBranches, LeavesAloneWhatIsNoModule) {
 }
 
 TEST(TakenBranches, LeaveOneOpOfTheElementwiseKernel) {
-  const Words all = module_of(shaders::elementwise_float), one = taken_branches(all, {});
+  const TakenBranchesWords all = module_of(shaders::elementwise_float), one = taken_branches(all, {});
   EXPECT_LT(one.size(), all.size() * 2 / 3);
   EXPECT_LT(count(one, 54), count(all, 54));
   EXPECT_EQ(taken_branches(one, {}).size(), one.size()) << "the second time there is nothing left to do";
 }
 
 TEST(RolledLoops, MarksLoopsAroundOthers) {
-  const Words all = module_of(shaders::gemm_32), rolled = rolled_loops(all, 3), every = rolled_loops(all, 0);
-  const auto marked = [](const Words& words) {
+  const TakenBranchesWords all = module_of(shaders::gemm_32), rolled = rolled_loops(all, 3),
+                           every = rolled_loops(all, 0);
+  const auto marked = [](const TakenBranchesWords& words) {
     int found = 0;
     for (std::size_t at = 5; at < words.size(); at += words[at] >> 16) {
       found += (words[at] & 0xffffu) == spirv::OpLoopMerge && words[at + 3] == 2;
@@ -111,8 +112,9 @@ TEST(RolledLoops, MarksLoopsAroundOthers) {
   EXPECT_EQ(marked(every), count(all, spirv::OpLoopMerge));
   EXPECT_EQ(marked(rolled), 3) << "over steps of k, over k inside a step, over passes of the epilogue";
   EXPECT_EQ(rolled.size(), all.size());
-  EXPECT_EQ(rolled_loops({}, 0), Words());
-  EXPECT_EQ(rolled_loops(Words{1, 2, 3, 4, 5, 0, 246}, 0), (Words{1, 2, 3, 4, 5, 0, 246})) << "no length";
+  EXPECT_EQ(rolled_loops({}, 0), TakenBranchesWords());
+  EXPECT_EQ(rolled_loops(TakenBranchesWords{1, 2, 3, 4, 5, 0, 246}, 0), (TakenBranchesWords{1, 2, 3, 4, 5, 0, 246}))
+      << "no length";
 }
 
 TEST(SpirvOps, ComputeWhatTheSpecificationDefines) {

@@ -15,7 +15,7 @@
 namespace etna::cpu {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kTileInfinity = std::numeric_limits<float>::infinity();
 
 std::vector<float> random_floats(std::int64_t n, unsigned seed) {
   std::mt19937 random(seed);
@@ -101,7 +101,7 @@ TEST(PackedGemm, InfinityTimesZeroIsNoNumber) {
   for (int t = 0; t < 4; ++t) {
     Sized x((t & 1) != 0, (t & 2) != 0, 7, 11, 6);
     for (std::int64_t k = 0; k < 6; ++k) x.at_a(5, k) = 0;
-    x.at_b(3, 10) = kInfinity;
+    x.at_b(3, 10) = kTileInfinity;
     x.multiply(1, 0);
     EXPECT_TRUE(std::isnan(x.at_c(5, 10)));
     EXPECT_TRUE(std::isinf(x.at_c(0, 10)));

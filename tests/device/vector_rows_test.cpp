@@ -32,7 +32,7 @@ INSTANTIATE_TEST_SUITE_P(By, VectorRows, testing::ValuesIn(hwy::SupportedAndGene
 
 TEST_P(VectorRows, RunOnTheInstructionsAskedFor) { EXPECT_STREQ(vector_target(), hwy::TargetName(GetParam())); }
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kVectorRowsInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
 /// Distinct numbers over [low, high]; their count is not a multiple of any vector length.
@@ -99,7 +99,7 @@ TEST_P(VectorRows, UnaryOpsAreWithinTheirUnits) {
 }
 
 TEST_P(VectorRows, UnaryOpsKeepNaNAndReachTheirLimits) {
-  const std::vector<float> x = {kNaN, kInfinity, -kInfinity, 0, 200, -200};
+  const std::vector<float> x = {kNaN, kVectorRowsInfinity, -kVectorRowsInfinity, 0, 200, -200};
   for (UnaryOp f :
        {UnaryOp::exp, UnaryOp::tanh, UnaryOp::sigmoid, UnaryOp::erf, UnaryOp::gelu, UnaryOp::gelu_derivative,
         UnaryOp::gelu_tanh, UnaryOp::gelu_tanh_derivative, UnaryOp::silu, UnaryOp::silu_derivative}) {
@@ -110,7 +110,7 @@ TEST_P(VectorRows, UnaryOpsKeepNaNAndReachTheirLimits) {
   }
   std::vector<float> y(x.size());
   unary(UnaryOp::exp, x.data(), y.data(), 6);
-  EXPECT_EQ(y[1], kInfinity);
+  EXPECT_EQ(y[1], kVectorRowsInfinity);
   EXPECT_EQ(y[2], 0);
   EXPECT_EQ(y[3], 1);
   unary(UnaryOp::tanh, x.data(), y.data(), 6);
@@ -138,7 +138,7 @@ TEST_P(VectorRows, ARowsEndIsTreatedLikeItsMiddle) {
     EXPECT_NEAR(sum_e, want_e, 1e-6 * (1 + want_e)) << n;
     EXPECT_NEAR(sum(x.data(), count), want_sum, 1e-12 * (1 + want_squares)) << n;
     EXPECT_NEAR(squares(x.data(), 0.5, count), want_squares, 1e-12 * (1 + want_squares)) << n;
-    EXPECT_EQ(largest(x.data(), count), n == 0 ? -kInfinity : x.back()) << n;
+    EXPECT_EQ(largest(x.data(), count), n == 0 ? -kVectorRowsInfinity : x.back()) << n;
   }
 }
 
@@ -148,8 +148,8 @@ TEST_P(VectorRows, TheLargestOfARowWithNaNIsNaN) {
     x[at] = kNaN;
     EXPECT_TRUE(std::isnan(largest(x.data(), 37))) << at;
   }
-  const std::vector<float> x = {-kInfinity, kInfinity, -kInfinity};
-  EXPECT_EQ(largest(x.data(), 3), kInfinity);
+  const std::vector<float> x = {-kVectorRowsInfinity, kVectorRowsInfinity, -kVectorRowsInfinity};
+  EXPECT_EQ(largest(x.data(), 3), kVectorRowsInfinity);
 }
 
 TEST_P(VectorRows, SumsOfLongRowsKeepTheirDigits) {
@@ -164,8 +164,8 @@ TEST_P(VectorRows, SumsOfLongRowsKeepTheirDigits) {
 }
 
 TEST_P(VectorRows, ExponentialsAreNormalNumbersOrZero) {
-  const std::vector<float> x = {-87.0f, -87.4f, -95.0f, -1000.0f, -kInfinity, -86.0f,
-                                0.0f,   -87.3f, -88.0f, -104.0f,  -86.5f};
+  const std::vector<float> x = {-87.0f, -87.4f, -95.0f,  -1000.0f, -kVectorRowsInfinity, -86.0f, 0.0f,
+                                -87.3f, -88.0f, -104.0f, -86.5f};
   std::vector<float> y(x.size());
   exp_sum(x.data(), 0.0f, y.data(), static_cast<std::int64_t>(x.size()));
   for (std::size_t i = 0; i < x.size(); ++i) {
@@ -212,7 +212,7 @@ TEST_P(VectorRows, BF16IsRoundedToNearestEvenAndKeepsNaN) {
                           1.01171875f,
                           1.00390637f,
                           -1.01171875f,
-                          kInfinity,
+                          kVectorRowsInfinity,
                           3.4e38f,
                           0,
                           -0.0f,

@@ -36,7 +36,7 @@ Tensor logits_of(const Decoder& model) {
   return model(from_vector(some_text(20, 97), {1, 20}));
 }
 
-std::string refusal(const std::function<void()>& run) {
+std::string adapter_file_refusal(const std::function<void()>& run) {
   try {
     run();
   } catch (const FormatError& error) {
@@ -213,29 +213,32 @@ TEST_F(AdapterFile, UpAloneIsNotPacked) {
 
 TEST_F(AdapterFile, IsRefusedInWords) {
   const auto model = small_model(small_config("llama"));
-  EXPECT_THAT(refusal([&] { save_adapters(folder_ / "a.gguf", *model); }), HasSubstr("no adapters to write"));
-  EXPECT_THAT(refusal([&] { load_adapters(folder_ / "none.gguf", *model); }), HasSubstr("none.gguf"));
-  EXPECT_THAT(refusal([&] { load_adapters(folder_ / "none.safetensors", *model); }),
+  EXPECT_THAT(adapter_file_refusal([&] { save_adapters(folder_ / "a.gguf", *model); }),
+              HasSubstr("no adapters to write"));
+  EXPECT_THAT(adapter_file_refusal([&] { load_adapters(folder_ / "none.gguf", *model); }), HasSubstr("none.gguf"));
+  EXPECT_THAT(adapter_file_refusal([&] { load_adapters(folder_ / "none.safetensors", *model); }),
               HasSubstr("adapter_config.json: the file cannot be read"));
   save_gguf_model(folder_ / "model.gguf", *model, nullptr);
-  EXPECT_THAT(refusal([&] { load_adapters(folder_ / "model.gguf", *model); }), HasSubstr("no low-rank adapters"));
+  EXPECT_THAT(adapter_file_refusal([&] { load_adapters(folder_ / "model.gguf", *model); }),
+              HasSubstr("no low-rank adapters"));
 
   DecoderConfig other = small_config("llama");
   other.feed_forward = 64;
   save_adapters(folder_ / "a.gguf", *adapted(other));
-  EXPECT_THAT(refusal([&] { load_adapters(folder_ / "a.gguf", *model); }),
+  EXPECT_THAT(adapter_file_refusal([&] { load_adapters(folder_ / "a.gguf", *model); }),
               HasSubstr("blocks.0.ffn.gate is [3, 64] and [64, 3]; wanted [rank, 64] and [96, rank]"));
   EXPECT_FALSE(model->blocks[0].attention.query.has_adapter());
   other = small_config("llama");
   other.layers = 3;
   save_adapters(folder_ / "a.gguf", *adapted(other));
-  EXPECT_THAT(refusal([&] { load_adapters(folder_ / "a.gguf", *model); }), HasSubstr("belongs to no layer"));
+  EXPECT_THAT(adapter_file_refusal([&] { load_adapters(folder_ / "a.gguf", *model); }),
+              HasSubstr("belongs to no layer"));
 
   const auto packed = small_model(small_config("gpt2"));
   save_gguf(folder_ / "a.gguf",
             {{"blk.0.attn_qkv.weight.lora_a", randn({2, 64})}, {"blk.0.attn_qkv.weight.lora_b", randn({191, 2})}},
             {.metadata = {{"adapter.type", std::string("lora")}}});
-  EXPECT_THAT(refusal([&] { load_adapters(folder_ / "a.gguf", *packed); }),
+  EXPECT_THAT(adapter_file_refusal([&] { load_adapters(folder_ / "a.gguf", *packed); }),
               HasSubstr("blocks.0.attention.query is [2, 64] and [191, 2]; wanted [rank, 64] and [192, rank]"));
 
   save_adapters(folder_ / "adapter_model.safetensors", *adapted(small_config("llama")));
@@ -244,7 +247,7 @@ TEST_F(AdapterFile, IsRefusedInWords) {
         R"({"r": 3, "lora_alpha": 3, "fan_in_fan_out": true})",
         R"({"r": 3, "lora_alpha": 3, "alpha_pattern": {"q_proj": 5}})"}) {
     std::ofstream(folder_ / "adapter_config.json") << config;
-    EXPECT_THAT(refusal([&] { load_adapters(folder_.path(), *model); }), HasSubstr("adapter_config.json"));
+    EXPECT_THAT(adapter_file_refusal([&] { load_adapters(folder_.path(), *model); }), HasSubstr("adapter_config.json"));
   }
   auto endless = adapted(small_config("llama"));
   for (DecoderBlock& block : endless->blocks)
@@ -252,10 +255,11 @@ TEST_F(AdapterFile, IsRefusedInWords) {
                               &block.attention.output, block.ffn.gate.get(), &block.ffn.up, &block.ffn.down})
       layer->lora_scale = std::numeric_limits<double>::infinity();
   save_adapters(folder_ / "endless.gguf", *endless);
-  EXPECT_THAT(refusal([&] { load_adapters(folder_ / "endless.gguf", *model); }), HasSubstr("no finite number"));
+  EXPECT_THAT(adapter_file_refusal([&] { load_adapters(folder_ / "endless.gguf", *model); }),
+              HasSubstr("no finite number"));
   const auto twice = adapted(small_config("llama"));
   save_adapters(folder_ / "a.gguf", *twice);
-  EXPECT_THAT(refusal([&] { load_adapters(folder_ / "a.gguf", *twice); }), HasSubstr("merge them first"));
+  EXPECT_THAT(adapter_file_refusal([&] { load_adapters(folder_ / "a.gguf", *twice); }), HasSubstr("merge them first"));
 }
 
 }  // namespace

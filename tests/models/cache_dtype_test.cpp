@@ -20,7 +20,7 @@ constexpr std::int64_t kLength = 200;
 
 /// Mean negative log-likelihood of a text that the model has written, read in chunks so that all but the first meet the
 /// cache.
-double loss_of(const Decoder& model, Device device, DType dtype, const std::vector<std::int32_t>& text) {
+double cache_dtype_loss_of(const Decoder& model, Device device, DType dtype, const std::vector<std::int32_t>& text) {
   Generator generator(model, {.device = device, .chunk = 20, .cache = {.dtype = dtype}});
   const NoGrad no_grad;
   const Tensor logits = generator.logits(text).slice(0, 0, std::ssize(text) - 1);
@@ -49,10 +49,10 @@ TEST_P(CacheDtype, MovesTheLossLittle) {
   model->to(GetParam());
   const std::vector<std::int32_t> text = written(*model, GetParam(), f32);
   ASSERT_EQ(std::ssize(text), kLength);
-  const double exact = loss_of(*model, GetParam(), f32, text);
+  const double exact = cache_dtype_loss_of(*model, GetParam(), f32, text);
   for (const DType dtype : {f16, bf16, u8}) {
     if (dtype == f16 && !GetParam().is_cpu()) continue;  // the default, which other tests have
-    const double loss = loss_of(*model, GetParam(), dtype, text);
+    const double loss = cache_dtype_loss_of(*model, GetParam(), dtype, text);
     RecordProperty(dtype == u8 ? "q8_0" : std::string(name(dtype)), std::to_string(loss - exact));
     EXPECT_NEAR(loss, exact, dtype == f16 ? 0.002 : 0.02) << name(dtype) << ", f32 has " << exact;
     const std::vector<std::int32_t> own = written(*model, GetParam(), dtype);

@@ -10,7 +10,7 @@ namespace {
 
 using testing::HasSubstr;
 
-std::string refusal(const std::string& json) {
+std::string config_refusal(const std::string& json) {
   try {
     decoder_config(json, "config.json");
   } catch (const FormatError& error) {
@@ -97,19 +97,22 @@ TEST(DecoderConfig, GoesThroughJson) {
 TEST(DecoderConfig, SaysWhatIsWrong) {
   const std::string sizes = R"("vocab_size": 10, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2,)"
                             R"("intermediate_size": 16)";
-  EXPECT_EQ(refusal(R"({"model_type": "llama", )" + sizes + "}"), "");
-  EXPECT_THAT(refusal(R"({"model_type": "mamba", )" + sizes + "}"), HasSubstr("'mamba' do not run here"));
-  EXPECT_THAT(refusal(R"({"model_type": "llama"})"), HasSubstr("config.json: 'vocab_size' is missing"));
-  EXPECT_THAT(refusal(R"({"model_type": "llama", "num_key_value_heads": 3, )" + sizes + "}"), HasSubstr("must divide"));
-  EXPECT_THAT(refusal(R"({"model_type": "llama", "hidden_act": "quick_gelu", )" + sizes + "}"),
+  EXPECT_EQ(config_refusal(R"({"model_type": "llama", )" + sizes + "}"), "");
+  EXPECT_THAT(config_refusal(R"({"model_type": "mamba", )" + sizes + "}"), HasSubstr("'mamba' do not run here"));
+  EXPECT_THAT(config_refusal(R"({"model_type": "llama"})"), HasSubstr("config.json: 'vocab_size' is missing"));
+  EXPECT_THAT(config_refusal(R"({"model_type": "llama", "num_key_value_heads": 3, )" + sizes + "}"),
+              HasSubstr("must divide"));
+  EXPECT_THAT(config_refusal(R"({"model_type": "llama", "hidden_act": "quick_gelu", )" + sizes + "}"),
               HasSubstr("'quick_gelu'"));
-  EXPECT_THAT(refusal(R"({"model_type": "llama", "rope_scaling": {"type": "magic"}, )" + sizes + "}"),
+  EXPECT_THAT(config_refusal(R"({"model_type": "llama", "rope_scaling": {"type": "magic"}, )" + sizes + "}"),
               HasSubstr("'magic'"));
-  EXPECT_THAT(refusal(R"({"model_type": "llama", "rope_theta": "much", )" + sizes + "}"), HasSubstr("wanted a number"));
-  EXPECT_THAT(refusal(R"({"model_type": "llama", "vocab_size": 1e30, "hidden_size": 8})"), HasSubstr("vocab_size"));
-  EXPECT_THAT(refusal("[1, 2"), HasSubstr("config.json"));
-  EXPECT_THAT(refusal(std::string(100000, '[')), HasSubstr("config.json"));
-  EXPECT_THAT(refusal(R"({"model_type": "llama", "vocab_size": 9223372036854775807, "hidden_size": 8,
+  EXPECT_THAT(config_refusal(R"({"model_type": "llama", "rope_theta": "much", )" + sizes + "}"),
+              HasSubstr("wanted a number"));
+  EXPECT_THAT(config_refusal(R"({"model_type": "llama", "vocab_size": 1e30, "hidden_size": 8})"),
+              HasSubstr("vocab_size"));
+  EXPECT_THAT(config_refusal("[1, 2"), HasSubstr("config.json"));
+  EXPECT_THAT(config_refusal(std::string(100000, '[')), HasSubstr("config.json"));
+  EXPECT_THAT(config_refusal(R"({"model_type": "llama", "vocab_size": 9223372036854775807, "hidden_size": 8,
       "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16})"),
               HasSubstr("it must be from 1 to"));
 }

@@ -11,7 +11,7 @@
 namespace etna::models {
 namespace {
 
-double difference(const Tensor& a, const Tensor& b) { return (a - b).abs().max().item<double>(); }
+double decoder_difference(const Tensor& a, const Tensor& b) { return (a - b).abs().max().item<double>(); }
 
 class EachArchitecture : public testing::TestWithParam<std::string> {};
 
@@ -22,7 +22,7 @@ TEST_P(EachArchitecture, GivesTheSameLogitsFromACache) {
   const Tensor whole = model->forward(from_vector(text, {1, 90})).select(0, 0);
   for (const std::int64_t chunk : {90, 31, 1}) {
     Generator generator(*model, {.chunk = chunk, .cache = {.dtype = f32}});
-    EXPECT_LT(difference(generator.logits(text), whole), 2e-4) << "chunks of " << chunk;
+    EXPECT_LT(decoder_difference(generator.logits(text), whole), 2e-4) << "chunks of " << chunk;
   }
 }
 
@@ -82,7 +82,7 @@ TEST(Decoder, TrainsAdaptersOnly) {
   const NoGrad no_grad;
   const Tensor apart = model.forward(x);
   model.merge_adapters();
-  EXPECT_LT(difference(model.forward(x), apart), 1e-4);
+  EXPECT_LT(decoder_difference(model.forward(x), apart), 1e-4);
 }
 
 TEST(Decoder, RefusesSizesThatMakeNoModel) {

@@ -15,8 +15,8 @@ namespace {
 
 using testing::HasSubstr;
 
-std::vector<std::int32_t> text_of(Generator& generator, const std::vector<std::int32_t>& prompt,
-                                  const GenerationOptions& options) {
+std::vector<std::int32_t> draft_text_of(Generator& generator, const std::vector<std::int32_t>& prompt,
+                                        const GenerationOptions& options) {
   std::vector<std::int32_t> tokens;
   generator.generate(prompt, options, [&](std::int32_t token) {
     tokens.push_back(token);
@@ -25,7 +25,7 @@ std::vector<std::int32_t> text_of(Generator& generator, const std::vector<std::i
   return tokens;
 }
 
-GenerationOptions greedy(std::int64_t tokens) { return {.max_tokens = tokens, .sampling = {.temperature = 0}}; }
+GenerationOptions draft_greedy(std::int64_t tokens) { return {.max_tokens = tokens, .sampling = {.temperature = 0}}; }
 
 /// A smaller decoder with the vocabulary of small_config().
 std::unique_ptr<Decoder> small_draft(std::int64_t context = 256, const std::string& architecture = "llama") {
@@ -40,12 +40,12 @@ std::unique_ptr<Decoder> small_draft(std::int64_t context = 256, const std::stri
 TEST(Draft, EqualToTheModelGuessesEverythingRight) {
   const auto model = small_model(small_config("llama"));
   const GenerationOptions drawn{.max_tokens = 90, .sampling = {.temperature = 1, .seed = 11}};
-  for (const GenerationOptions& options : {greedy(90), drawn}) {
+  for (const GenerationOptions& options : {draft_greedy(90), drawn}) {
     Generator plain(*model, {.cache = {.dtype = f32}});
-    const auto wanted = text_of(plain, {5, 9, 2}, options);
+    const auto wanted = draft_text_of(plain, {5, 9, 2}, options);
     for (const std::int64_t guesses : {1, 4, 7}) {
       Generator generator(*model, {.guesses = guesses, .draft = model.get(), .cache = {.dtype = f32}});
-      EXPECT_EQ(text_of(generator, {5, 9, 2}, options), wanted) << guesses;
+      EXPECT_EQ(draft_text_of(generator, {5, 9, 2}, options), wanted) << guesses;
       EXPECT_GE(generator.times().guessed, 90 * guesses / (guesses + 1) - guesses) << guesses;
       EXPECT_EQ(generator.times().guessed_right, generator.times().guessed) << guesses;
     }
@@ -59,18 +59,18 @@ TEST(Draft, LeavesTheTextAsItIs) {
     for (const double temperature : {0.0, 0.6, 1.5}) {
       GenerationOptions options{.max_tokens = 150, .sampling = {.temperature = temperature, .seed = 5}};
       Generator plain(*model, {.cache = {.dtype = f32}});
-      const std::vector<std::int32_t> prompt = some_text(70, 97), wanted = text_of(plain, prompt, options);
+      const std::vector<std::int32_t> prompt = some_text(70, 97), wanted = draft_text_of(plain, prompt, options);
       for (const std::int64_t guesses : {1, 3, 8}) {
         Generator generator(*model, {.guesses = guesses, .draft = draft.get(), .cache = {.dtype = f32}});
-        EXPECT_EQ(text_of(generator, prompt, options), wanted) << guesses;
+        EXPECT_EQ(draft_text_of(generator, prompt, options), wanted) << guesses;
         EXPECT_GT(generator.times().guessed, generator.times().guessed_right);
         // Both caches know the beginning of the second text.
-        EXPECT_EQ(text_of(generator, prompt, options), wanted) << guesses;
+        EXPECT_EQ(draft_text_of(generator, prompt, options), wanted) << guesses;
         EXPECT_EQ(generator.draft_cache()->stats().reused_tokens, 64);
         EXPECT_EQ(generator.draft_cache()->stats().in_use, 0);
         options.stop_tokens = {wanted[60]};
         const auto stop = std::find(wanted.begin(), wanted.end(), wanted[60]);
-        EXPECT_EQ(text_of(generator, prompt, options), std::vector<std::int32_t>(wanted.begin(), stop));
+        EXPECT_EQ(draft_text_of(generator, prompt, options), std::vector<std::int32_t>(wanted.begin(), stop));
         options.stop_tokens.clear();
       }
     }
@@ -89,7 +89,7 @@ TEST(Draft, ForgetsWhatWasNotAccepted) {
   }
   Generator plain(*model, {.cache = {.dtype = f32}}), far(*draft, {.cache = {.dtype = f32}});
   std::vector<std::int32_t> text = some_text(8, 97);
-  const std::vector<std::int32_t> wanted = text_of(plain, text, greedy(200));
+  const std::vector<std::int32_t> wanted = draft_text_of(plain, text, draft_greedy(200));
   // What it says of each next token by itself.
   text.insert(text.end(), wanted.begin(), wanted.end());
   const std::vector<std::int32_t> best = argmax(far.logits(text), -1).to(i32).to_vector<std::int32_t>();
@@ -98,7 +98,7 @@ TEST(Draft, ForgetsWhatWasNotAccepted) {
   ASSERT_GT(equal, 120);
   ASSERT_LT(equal, 200);
   Generator generator(*model, {.guesses = 1, .draft = draft.get(), .cache = {.dtype = f32}});
-  EXPECT_EQ(text_of(generator, some_text(8, 97), greedy(200)), wanted);
+  EXPECT_EQ(draft_text_of(generator, some_text(8, 97), draft_greedy(200)), wanted);
   // A guess is right exactly where its own best token is the model's.
   std::int64_t guessed = 0, right = 0;
   for (std::size_t i = 1; i < wanted.size(); ++i) {
@@ -123,7 +123,7 @@ TEST(Draft, ServesSequencesThatJoinAndLeave) {
   std::vector<std::vector<std::int32_t>> alone;
   for (std::size_t i = 0; i < prompts.size(); ++i) {
     Generator generator(*model, {.cache = {.dtype = f32}});
-    alone.push_back(text_of(generator, prompts[i], options(i)));
+    alone.push_back(draft_text_of(generator, prompts[i], options(i)));
   }
   for (const Decoder* guesser : {draft.get(), model.get()}) {
     Generator generator(*model, {.slots = 3, .guesses = 3, .draft = guesser, .cache = {.tokens = 1024, .dtype = f32}});
@@ -148,16 +148,16 @@ TEST(Draft, CatchesUpWithTokensThatItDidNotGuess) {
   const auto model = small_model(small_config("llama"));
   Generator generator(*model,
                       {.slots = 2, .guesses = 3, .draft = model.get(), .cache = {.tokens = 1024, .dtype = f32}});
-  GenerationOptions penalized = greedy(30);
+  GenerationOptions penalized = draft_greedy(30);
   penalized.sampling.repetition_penalty = 1.5;
   std::vector<std::int32_t> text;
-  const Generator::Id id = generator.join(some_text(10, 97), greedy(120));
+  const Generator::Id id = generator.join(some_text(10, 97), draft_greedy(120));
   generator.join(some_text(12, 89), penalized);
   for (std::vector<GeneratedToken> tokens; !(tokens = generator.step()).empty();)
     for (const GeneratedToken& t : tokens)
       if (t.sequence == id) text.push_back(t.token);
   Generator plain(*model, {.cache = {.dtype = f32}});
-  EXPECT_EQ(text, text_of(plain, some_text(10, 97), greedy(120)));
+  EXPECT_EQ(text, draft_text_of(plain, some_text(10, 97), draft_greedy(120)));
   EXPECT_GT(generator.times().guessed, 50);
   EXPECT_EQ(generator.times().guessed_right, generator.times().guessed);
 }
@@ -166,8 +166,8 @@ TEST(Draft, GuessesUpToTheContextsEnd) {
   const auto model = small_model(small_config("llama"));
   const auto draft = small_draft();
   Generator plain(*model), generator(*model, {.guesses = 6, .draft = draft.get()});
-  const auto wanted = text_of(plain, some_text(6, 97), greedy(1000));
-  EXPECT_EQ(text_of(generator, some_text(6, 97), greedy(1000)), wanted);
+  const auto wanted = draft_text_of(plain, some_text(6, 97), draft_greedy(1000));
+  EXPECT_EQ(draft_text_of(generator, some_text(6, 97), draft_greedy(1000)), wanted);
   EXPECT_EQ(std::ssize(wanted), 256 - 6 + 1);
 }
 
@@ -177,11 +177,12 @@ TEST(Draft, WithAShorterContextReadsTheEndOfTheText) {
   const auto model = small_model(config);
   Generator plain(*model, {.cache = {.dtype = f32}});
   for (const std::int64_t length : {10, 130}) {
-    const std::vector<std::int32_t> prompt = some_text(length, 97), wanted = text_of(plain, prompt, greedy(400));
+    const std::vector<std::int32_t> prompt = some_text(length, 97),
+                                    wanted = draft_text_of(plain, prompt, draft_greedy(400));
     for (const std::int64_t context : {14, 64, 100}) {
       const auto draft = small_draft(context);
       Generator generator(*model, {.guesses = 5, .draft = draft.get(), .cache = {.dtype = f32}});
-      EXPECT_EQ(text_of(generator, prompt, greedy(400)), wanted) << context;
+      EXPECT_EQ(draft_text_of(generator, prompt, draft_greedy(400)), wanted) << context;
       EXPECT_GT(generator.times().guessed, 400);
     }
   }
@@ -193,11 +194,11 @@ TEST(Draft, GuessesForEndlessTexts) {
     config.context = 320;
     const auto model = small_model(config);
     const auto draft = small_draft(100);
-    GenerationOptions options = greedy(900);
+    GenerationOptions options = draft_greedy(900);
     options.endless = true;
     Generator plain(*model, {.cache = {.dtype = f32}});
     Generator generator(*model, {.guesses = 4, .draft = draft.get(), .cache = {.dtype = f32}});
-    EXPECT_EQ(text_of(generator, some_text(30, 97), options), text_of(plain, some_text(30, 97), options));
+    EXPECT_EQ(draft_text_of(generator, some_text(30, 97), options), draft_text_of(plain, some_text(30, 97), options));
     EXPECT_GT(generator.times().guessed, 400);
   }
 }
@@ -209,7 +210,8 @@ TEST(Draft, TakesACacheInQ8) {
   const auto draft = small_draft();  // heads of 16, which Q8_0 cannot hold
   Generator plain(*model, {.cache = {.dtype = u8}});
   Generator generator(*model, {.guesses = 3, .draft = draft.get(), .cache = {.dtype = u8}});
-  EXPECT_EQ(text_of(generator, some_text(5, 97), greedy(60)), text_of(plain, some_text(5, 97), greedy(60)));
+  EXPECT_EQ(draft_text_of(generator, some_text(5, 97), draft_greedy(60)),
+            draft_text_of(plain, some_text(5, 97), draft_greedy(60)));
 }
 
 TEST(Draft, VulkanWritesWhatItWritesAlone) {
@@ -219,19 +221,19 @@ TEST(Draft, VulkanWritesWhatItWritesAlone) {
   model->to(kVulkan);
   draft->to(kVulkan);
   const GenerationOptions drawn{.max_tokens = 40, .sampling = {.temperature = 0.9, .seed = 4}};
-  for (const GenerationOptions& options : {greedy(40), drawn}) {
+  for (const GenerationOptions& options : {draft_greedy(40), drawn}) {
     Generator plain(*model, {.device = kVulkan, .cache = {.dtype = f32}});
-    const auto wanted = text_of(plain, some_text(40, 97), options);
+    const auto wanted = draft_text_of(plain, some_text(40, 97), options);
     for (const Decoder* guesser : {draft.get(), model.get()}) {
       Generator generator(*model, {.device = kVulkan, .guesses = 3, .draft = guesser, .cache = {.dtype = f32}});
-      EXPECT_EQ(text_of(generator, some_text(40, 97), options), wanted);
+      EXPECT_EQ(draft_text_of(generator, some_text(40, 97), options), wanted);
       EXPECT_TRUE(guesser == draft.get() || generator.times().guessed_right == generator.times().guessed);
     }
   }
 }
 
 /// The message of the error that a generator with this draft throws.
-std::string refusal(const Decoder& model, const GeneratorOptions& options) {
+std::string draft_refusal(const Decoder& model, const GeneratorOptions& options) {
   try {
     const Generator generator(model, options);
   } catch (const Error& error) {
@@ -258,12 +260,12 @@ TEST(Draft, RefusesWhatDoesNotGoTogether) {
   DecoderConfig other = small_config("llama");
   other.vocabulary = 98;
   const auto wide = small_model(other), tiny = small_draft(13);
-  EXPECT_THAT(refusal(*model, {.guesses = 2, .draft = wide.get()}),
+  EXPECT_THAT(draft_refusal(*model, {.guesses = 2, .draft = wide.get()}),
               HasSubstr("the draft has a vocabulary of 98 tokens, the model one of 97"));
-  EXPECT_THAT(refusal(*model, {.guesses = 5, .draft = tiny.get()}),
+  EXPECT_THAT(draft_refusal(*model, {.guesses = 5, .draft = tiny.get()}),
               HasSubstr("a context of 13 has no room for 5 guesses; ask for 4 at most"));
-  EXPECT_EQ(refusal(*model, {.guesses = 4, .draft = tiny.get()}), "");
-  EXPECT_THAT(refusal(*model, {.draft = model.get()}), HasSubstr("nothing to do without guesses"));
+  EXPECT_EQ(draft_refusal(*model, {.guesses = 4, .draft = tiny.get()}), "");
+  EXPECT_THAT(draft_refusal(*model, {.draft = model.get()}), HasSubstr("nothing to do without guesses"));
 }
 
 }  // namespace

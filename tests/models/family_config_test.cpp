@@ -16,7 +16,7 @@ using testing::HasSubstr;
 
 DecoderConfig read(const std::string& json) { return decoder_config(json, "config.json"); }
 
-std::string refusal(const std::string& json) {
+std::string family_config_refusal(const std::string& json) {
   try {
     read(json);
   } catch (const FormatError& error) {
@@ -69,9 +69,10 @@ TEST(FamilyConfig, RefusesWhatWouldRunAsAnotherModel) {
       {"llama", R"(, "query_pre_attn_scalar": 1e-320)", "the scale of attention"},
       {"llama", R"(, "head_dim": 9223372036854775808)", "'head_dim' is 9223372036854775808; wanted a whole number"},
   };
-  for (const auto& [type, fields, wanted] : cases) EXPECT_THAT(refusal(with(type, fields)), HasSubstr(wanted));
-  EXPECT_THAT(refusal("[]"), HasSubstr("config.json: is no config: not a JSON object"));
-  EXPECT_THAT(refusal(R"({"model_type": "llama",})"), HasSubstr("is no config: not JSON"));
+  for (const auto& [type, fields, wanted] : cases)
+    EXPECT_THAT(family_config_refusal(with(type, fields)), HasSubstr(wanted));
+  EXPECT_THAT(family_config_refusal("[]"), HasSubstr("config.json: is no config: not a JSON object"));
+  EXPECT_THAT(family_config_refusal(R"({"model_type": "llama",})"), HasSubstr("is no config: not JSON"));
 
   EXPECT_EQ(read(with("phi", "")).rope.size, 8);
   const std::string yarn =
@@ -106,7 +107,7 @@ TEST(FamilyConfig, WindowsOfQwenBeginAtALayer) {
   EXPECT_EQ(read(qwen2("")).window, 0) << "the switch is off where it is missing";
   EXPECT_EQ(read(qwen2(R"("max_window_layers": 24, "use_sliding_window": true, )")).window, 0);
   EXPECT_EQ(read(qwen2(R"("max_window_layers": 0, "use_sliding_window": true, )")).window, 32768);
-  EXPECT_THAT(refusal(qwen2(R"("max_window_layers": 21, "use_sliding_window": true, )")),
+  EXPECT_THAT(family_config_refusal(qwen2(R"("max_window_layers": 21, "use_sliding_window": true, )")),
               HasSubstr("a window from layer 21 on"));
 }
 
@@ -270,10 +271,10 @@ TEST(FamilyConfig, BitNet) {
   EXPECT_TRUE(offline.ternary_scales);
   EXPECT_FALSE(offline.rounds_to_ternary);
   EXPECT_FALSE(read(bitnet("null")).rounds_to_ternary);
-  EXPECT_THAT(refusal(bitnet(R"({"quant_method": "bitnet", "linear_class": "autobitlinear",
+  EXPECT_THAT(family_config_refusal(bitnet(R"({"quant_method": "bitnet", "linear_class": "autobitlinear",
     "quantization_mode": "sometimes"})")),
               HasSubstr("'sometimes'; known are online and offline"));
-  EXPECT_THAT(refusal(bitnet(R"({"quant_method": "bitnet", "linear_class": "autobitlinear",
+  EXPECT_THAT(family_config_refusal(bitnet(R"({"quant_method": "bitnet", "linear_class": "autobitlinear",
     "quantization_mode": "online", "modules_to_not_convert": ["o_proj"]})")),
               HasSubstr(R"(weights of "o_proj" that are not rounded)"));
 }
@@ -293,9 +294,10 @@ TEST(FamilyConfig, RopeInOneObject) {
   EXPECT_EQ(gemma.rope.base, 1e6);
   EXPECT_EQ(gemma.rope.scaling, RopeScaling::linear);
   EXPECT_EQ(gemma.window_rope_base, 20000);
-  EXPECT_THAT(refusal(R"({"model_type": "llama", "vocab_size": 100, "hidden_size": 64, "num_hidden_layers": 1,
+  EXPECT_THAT(
+      family_config_refusal(R"({"model_type": "llama", "vocab_size": 100, "hidden_size": 64, "num_hidden_layers": 1,
     "num_attention_heads": 4, "intermediate_size": 64, "partial_rotary_factor": 1e300})"),
-              HasSubstr("at most 1"));
+      HasSubstr("at most 1"));
 }
 
 }  // namespace

@@ -16,7 +16,9 @@
 namespace etna::models {
 namespace {
 
-double difference(const Tensor& a, const Tensor& b) { return (a.to(kCPU) - b.to(kCPU)).abs().max().item<double>(); }
+double fine_tuning_difference(const Tensor& a, const Tensor& b) {
+  return (a.to(kCPU) - b.to(kCPU)).abs().max().item<double>();
+}
 
 class FineTuning : public OnDevice {};
 
@@ -43,19 +45,20 @@ void expect_tuned(Device device, const std::string& architecture, const quant::B
   }
   EXPECT_LT(decoder.loss(x, y).item<double>(), 0.7 * before);
   for (const nn::NamedTensor& p : decoder.named_parameters())
-    EXPECT_GT(difference(p.tensor.detach(), given.at(p.name)), 0) << p.name << " was not trained";
+    EXPECT_GT(fine_tuning_difference(p.tensor.detach(), given.at(p.name)), 0) << p.name << " was not trained";
 
   save_gguf_model(folder / "tuned.gguf", decoder, nullptr);
   const NoGrad no_grad;
   const Tensor tuned = decoder.forward(x);
-  EXPECT_GT(difference(load_model(folder / "given.gguf", {.trainable = true}).decoder->forward(x.to(kCPU)), tuned),
+  EXPECT_GT(fine_tuning_difference(load_model(folder / "given.gguf", {.trainable = true}).decoder->forward(x.to(kCPU)),
+                                   tuned),
             0.1);
   const Model again = load_model(folder / "tuned.gguf", {.device = device, .trainable = true});
-  EXPECT_LT(difference(again.decoder->forward(x), tuned), 1e-5);
+  EXPECT_LT(fine_tuning_difference(again.decoder->forward(x), tuned), 1e-5);
   const Model frozen = load_model(folder / "tuned.gguf", {.device = device});
   Generator generator(*frozen.decoder, {.device = device, .cache = {.dtype = f32}});
   const std::vector<std::int32_t> row(tokens.begin(), tokens.begin() + 32);
-  EXPECT_LT(difference(generator.logits(row), tuned.select(0, 0)), 5e-4);
+  EXPECT_LT(fine_tuning_difference(generator.logits(row), tuned.select(0, 0)), 5e-4);
 }
 
 TEST_P(FineTuning, ChangesAModelOfAFile) { expect_tuned(device(), "llama", nullptr); }

@@ -15,8 +15,8 @@
 namespace etna::models {
 namespace {
 
-std::vector<std::int32_t> text_of(Generator& generator, const std::vector<std::int32_t>& prompt,
-                                  const GenerationOptions& options) {
+std::vector<std::int32_t> generator_text_of(Generator& generator, const std::vector<std::int32_t>& prompt,
+                                            const GenerationOptions& options) {
   std::vector<std::int32_t> tokens;
   generator.generate(prompt, options, [&](std::int32_t token) {
     tokens.push_back(token);
@@ -25,20 +25,22 @@ std::vector<std::int32_t> text_of(Generator& generator, const std::vector<std::i
   return tokens;
 }
 
-GenerationOptions greedy(std::int64_t tokens) { return {.max_tokens = tokens, .sampling = {.temperature = 0}}; }
+GenerationOptions generator_greedy(std::int64_t tokens) {
+  return {.max_tokens = tokens, .sampling = {.temperature = 0}};
+}
 
 TEST(Generator, GivesAsManyTokensAsAsked) {
   const auto model = small_model(small_config("llama"));
   Generator generator(*model);
   for (const std::int64_t count : {1, 2, 3, 70})
-    EXPECT_EQ(std::ssize(text_of(generator, {5, 9}, greedy(count))), count);
+    EXPECT_EQ(std::ssize(generator_text_of(generator, {5, 9}, generator_greedy(count))), count);
 }
 
 TEST(Generator, GreedyIsTheMostProbableToken) {
   const auto model = small_model(small_config("llama"));
   Generator generator(*model, {.cache = {.dtype = f32}});
   std::vector<std::int32_t> tokens = some_text(5, 97);
-  const std::vector<std::int32_t> more = text_of(generator, tokens, greedy(40));
+  const std::vector<std::int32_t> more = generator_text_of(generator, tokens, generator_greedy(40));
   const NoGrad no_grad;
   tokens.insert(tokens.end(), more.begin(), more.end());
   const std::vector<std::int32_t> best =
@@ -54,17 +56,17 @@ TEST(Generator, GuessesChangeNothingButTheSpeed) {
   for (const double temperature : {0.0, 0.7}) {
     GenerationOptions options{.max_tokens = 120, .sampling = {.temperature = temperature, .seed = 5}};
     Generator plain(*model, {.cache = {.dtype = f32}});
-    const std::vector<std::int32_t> wanted = text_of(plain, prompt, options);
+    const std::vector<std::int32_t> wanted = generator_text_of(plain, prompt, options);
     for (const std::int64_t guesses : {1, 3, 7, 20}) {
       Generator generator(*model, {.guesses = guesses, .cache = {.dtype = f32}});
-      EXPECT_EQ(text_of(generator, prompt, options), wanted) << guesses;
+      EXPECT_EQ(generator_text_of(generator, prompt, options), wanted) << guesses;
       EXPECT_GT(generator.times().guessed, generator.times().guessed_right);
       EXPECT_GT(generator.times().guessed_right, temperature == 0 ? 20 : 0) << guesses;
       // What was cached of the first text serves the second.
-      EXPECT_EQ(text_of(generator, prompt, options), wanted) << guesses;
+      EXPECT_EQ(generator_text_of(generator, prompt, options), wanted) << guesses;
       options.stop_tokens = {wanted[60]};
       const auto stop = std::find(wanted.begin(), wanted.end(), wanted[60]);
-      EXPECT_EQ(text_of(generator, prompt, options), std::vector<std::int32_t>(wanted.begin(), stop));
+      EXPECT_EQ(generator_text_of(generator, prompt, options), std::vector<std::int32_t>(wanted.begin(), stop));
       options.stop_tokens.clear();
     }
   }
@@ -79,12 +81,14 @@ TEST(Generator, GuessesForSeveralSequencesAtOnce) {
   std::map<Generator::Id, std::size_t> which;
   std::vector<std::vector<std::int32_t>> together(prompts.size());
   for (std::size_t i = 0; i < prompts.size(); ++i)
-    which[generator.join(prompts[i], greedy(40 + 30 * static_cast<std::int64_t>(i)))] = i;
+    which[generator.join(prompts[i], generator_greedy(40 + 30 * static_cast<std::int64_t>(i)))] = i;
   for (std::vector<GeneratedToken> tokens; !(tokens = generator.step()).empty();)
     for (const GeneratedToken& t : tokens) together[which.at(t.sequence)].push_back(t.token);
   for (std::size_t i = 0; i < prompts.size(); ++i) {
     Generator alone(*model, {.cache = {.dtype = f32}});
-    EXPECT_EQ(together[i], text_of(alone, prompts[i], greedy(40 + 30 * static_cast<std::int64_t>(i)))) << i;
+    EXPECT_EQ(together[i],
+              generator_text_of(alone, prompts[i], generator_greedy(40 + 30 * static_cast<std::int64_t>(i))))
+        << i;
   }
 }
 
@@ -94,8 +98,8 @@ TEST(Generator, GuessesStopAtTheContextsEnd) {
   config.vocabulary = 11;
   const auto model = small_model(config);
   Generator plain(*model), generator(*model, {.guesses = 6});
-  const auto wanted = text_of(plain, {3, 7, 1, 3, 7, 1}, greedy(1000));
-  EXPECT_EQ(text_of(generator, {3, 7, 1, 3, 7, 1}, greedy(1000)), wanted);
+  const auto wanted = generator_text_of(plain, {3, 7, 1, 3, 7, 1}, generator_greedy(1000));
+  EXPECT_EQ(generator_text_of(generator, {3, 7, 1, 3, 7, 1}, generator_greedy(1000)), wanted);
   EXPECT_EQ(std::ssize(wanted), config.context - 6 + 1);
 }
 
@@ -116,7 +120,7 @@ TEST(Generator, SequencesTogetherAreAsAlone) {
   std::vector<std::vector<std::int32_t>> alone;
   for (std::size_t i = 0; i < prompts.size(); ++i) {
     Generator generator(*model, {.cache = {.dtype = f32}});
-    alone.push_back(text_of(generator, prompts[i], greedy(20 + 10 * static_cast<std::int64_t>(i))));
+    alone.push_back(generator_text_of(generator, prompts[i], generator_greedy(20 + 10 * static_cast<std::int64_t>(i))));
   }
   Generator generator(*model, {.slots = 3, .cache = {.tokens = 1024, .dtype = f32}});
   std::map<Generator::Id, std::size_t> which;
@@ -125,7 +129,7 @@ TEST(Generator, SequencesTogetherAreAsAlone) {
   // They join when a slot is free, between steps.
   for (int i = 0; i < 200; ++i) {
     if (next < prompts.size() && generator.has_room() && i >= 4 * static_cast<int>(next)) {
-      which[generator.join(prompts[next], greedy(20 + 10 * static_cast<std::int64_t>(next)))] = next;
+      which[generator.join(prompts[next], generator_greedy(20 + 10 * static_cast<std::int64_t>(next)))] = next;
       ++next;
     }
     for (const GeneratedToken& token : generator.step()) together[which.at(token.sequence)].push_back(token.token);
@@ -140,11 +144,12 @@ TEST(Generator, VulkanWritesWhatTheCpuWrites) {
     Generator here(*model, {.cache = {.dtype = f32}});
     const GenerationOptions draws{.max_tokens = 20,
                                   .sampling = {.temperature = 0.5, .top_k = 5, .repetition_penalty = 1.1, .seed = 9}};
-    const auto drawn = text_of(here, some_text(40, 97), draws), best = text_of(here, some_text(70, 97), greedy(40));
+    const auto drawn = generator_text_of(here, some_text(40, 97), draws),
+               best = generator_text_of(here, some_text(70, 97), generator_greedy(40));
     model->to(kVulkan);
     Generator there(*model, {.device = kVulkan, .cache = {.dtype = f32}});
-    EXPECT_EQ(text_of(there, some_text(70, 97), greedy(40)), best) << architecture;
-    EXPECT_EQ(text_of(there, some_text(40, 97), draws), drawn) << architecture;
+    EXPECT_EQ(generator_text_of(there, some_text(70, 97), generator_greedy(40)), best) << architecture;
+    EXPECT_EQ(generator_text_of(there, some_text(40, 97), draws), drawn) << architecture;
   }
 }
 
@@ -154,34 +159,34 @@ TEST(Generator, DrawsTheSameBySeed) {
   const GenerationOptions one{.max_tokens = 30, .sampling = {.temperature = 1, .seed = 5}};
   GenerationOptions other = one;
   other.sampling.seed = 6;
-  EXPECT_EQ(text_of(generator, {3}, one), text_of(generator, {3}, one));
-  EXPECT_NE(text_of(generator, {3}, one), text_of(generator, {3}, other));
+  EXPECT_EQ(generator_text_of(generator, {3}, one), generator_text_of(generator, {3}, one));
+  EXPECT_NE(generator_text_of(generator, {3}, one), generator_text_of(generator, {3}, other));
 }
 
 TEST(Generator, PenaltiesAndBiasesCount) {
   const auto model = small_model(small_config("llama"));
   Generator generator(*model);
-  GenerationOptions options = greedy(60);
+  GenerationOptions options = generator_greedy(60);
   options.sampling.presence_penalty = 1000;
-  std::vector<std::int32_t> tokens = text_of(generator, {3, 4}, options);
+  std::vector<std::int32_t> tokens = generator_text_of(generator, {3, 4}, options);
   std::sort(tokens.begin(), tokens.end());
   EXPECT_EQ(std::adjacent_find(tokens.begin(), tokens.end()), tokens.end());
-  options = greedy(5);
+  options = generator_greedy(5);
   options.sampling.logit_bias = {{42, 1000.0f}};
-  EXPECT_EQ(text_of(generator, {3, 4}, options), std::vector<std::int32_t>(5, 42));
-  EXPECT_NE(text_of(generator, {3, 4}, greedy(5)), std::vector<std::int32_t>(5, 42));
+  EXPECT_EQ(generator_text_of(generator, {3, 4}, options), std::vector<std::int32_t>(5, 42));
+  EXPECT_NE(generator_text_of(generator, {3, 4}, generator_greedy(5)), std::vector<std::int32_t>(5, 42));
 }
 
 TEST(Generator, StopsAtStopTokensAndAtTheContextsEnd) {
   const auto model = small_model(small_config("llama"));
   Generator generator(*model);
-  const std::vector<std::int32_t> text = text_of(generator, {8}, greedy(30));
-  GenerationOptions options = greedy(30);
+  const std::vector<std::int32_t> text = generator_text_of(generator, {8}, generator_greedy(30));
+  GenerationOptions options = generator_greedy(30);
   options.stop_tokens = {text[12]};
   const auto first = std::find(text.begin(), text.end(), text[12]);
-  EXPECT_EQ(text_of(generator, {8}, options), std::vector<std::int32_t>(text.begin(), first));
-  EXPECT_EQ(std::ssize(text_of(generator, {8}, greedy(1000))), 256);
-  const Generator::Id id = generator.join(some_text(10, 97), greedy(1000));
+  EXPECT_EQ(generator_text_of(generator, {8}, options), std::vector<std::int32_t>(text.begin(), first));
+  EXPECT_EQ(std::ssize(generator_text_of(generator, {8}, generator_greedy(1000))), 256);
+  const Generator::Id id = generator.join(some_text(10, 97), generator_greedy(1000));
   while (generator.stopped(id) == StopReason::none) generator.step();
   EXPECT_EQ(generator.stopped(id), StopReason::context_full);
 }
@@ -197,13 +202,13 @@ TEST(Generator, EndlessTextsKeepMemoryFlat) {
       const auto model = small_model(config);
       model->to(device);
       Generator generator(*model, {.device = device, .cache = {.dtype = f32}});
-      GenerationOptions options = greedy(first);
+      GenerationOptions options = generator_greedy(first);
       options.endless = true;
-      EXPECT_EQ(std::ssize(text_of(generator, some_text(30, 97), options)), first) << architecture;
+      EXPECT_EQ(std::ssize(generator_text_of(generator, some_text(30, 97), options)), first) << architecture;
       const std::uint64_t before = memory_stats(device).in_use;
       const std::uint64_t misses = memory_stats(device).misses;
       options.max_tokens = most;
-      EXPECT_EQ(std::ssize(text_of(generator, some_text(30, 97), options)), most) << architecture;
+      EXPECT_EQ(std::ssize(generator_text_of(generator, some_text(30, 97), options)), most) << architecture;
       EXPECT_LE(memory_stats(device).in_use, before + 65536) << architecture << device.str();
       EXPECT_EQ(memory_stats(device).misses, misses) << architecture << device.str() << ": memory came from the system";
     }
@@ -218,7 +223,7 @@ TEST(Generator, DecodingAllocatesNothing) {
     const auto model = small_model(small_config("llama"));
     model->to(device);
     Generator generator(*model, {.device = device});
-    generator.join(some_text(10, 97), greedy(100));
+    generator.join(some_text(10, 97), generator_greedy(100));
     const auto allocations = [&] { return memory_stats(device).hits + memory_stats(device).misses; };
     for (int i = 0; i < 4; ++i) generator.step();  // compiles and records
     const std::uint64_t before = allocations(), bytes = memory_stats(device).in_use;
@@ -232,12 +237,12 @@ TEST(Generator, PromptsThatBeginAlikeAreReadOnce) {
   const auto model = small_model(small_config("llama"));
   Generator generator(*model, {.cache = {.tokens = 1024, .dtype = f32}});
   std::vector<std::int32_t> prompt = some_text(150, 97);
-  const std::vector<std::int32_t> first = text_of(generator, prompt, greedy(20));
+  const std::vector<std::int32_t> first = generator_text_of(generator, prompt, generator_greedy(20));
   EXPECT_EQ(generator.cache().stats().reused_tokens, 0);
-  EXPECT_EQ(text_of(generator, prompt, greedy(20)), first);
+  EXPECT_EQ(generator_text_of(generator, prompt, generator_greedy(20)), first);
   EXPECT_EQ(generator.cache().stats().reused_tokens, 128);
   prompt[64] ^= 1;
-  text_of(generator, prompt, greedy(1));
+  generator_text_of(generator, prompt, generator_greedy(1));
   EXPECT_EQ(generator.cache().stats().reused_tokens, 192);
   EXPECT_EQ(generator.cache().stats().in_use, 0);
 }

@@ -15,9 +15,9 @@ namespace {
 
 using testing::HasSubstr;
 
-double difference(const Tensor& a, const Tensor& b) { return (a - b).abs().max().item<double>(); }
+double hugging_face_folder_difference(const Tensor& a, const Tensor& b) { return (a - b).abs().max().item<double>(); }
 
-DecoderConfig config_of(const Family& family) {
+DecoderConfig hugging_face_folder_config_of(const Family& family) {
   DecoderConfig c = small_config(family.architecture);
   c.rope.interleaved = false;
   if (std::string(family.type) == "mistral") c.window = 24;
@@ -33,7 +33,7 @@ DecoderConfig config_of(const Family& family) {
 class EachFamily : public testing::TestWithParam<Family> {};
 
 TEST_P(EachFamily, GivesTheLogitsOfTheModelItWasWrittenFrom) {
-  const auto model = small_model(config_of(GetParam()));
+  const auto model = small_model(hugging_face_folder_config_of(GetParam()));
   FolderWriter writer(*model, GetParam());
   const Tensor text = from_vector(some_text(60, 97), {1, 60});
   const NoGrad no_grad;
@@ -43,15 +43,16 @@ TEST_P(EachFamily, GivesTheLogitsOfTheModelItWasWrittenFrom) {
     writer.save(folder, shards);
     const Model trainable = load_model(folder.path(), {.trainable = true});
     EXPECT_EQ(trainable.decoder->num_parameters(), model->num_parameters());
-    EXPECT_LT(difference(trainable.decoder->forward(text), wanted), 1e-4) << shards << " files";
+    EXPECT_LT(hugging_face_folder_difference(trainable.decoder->forward(text), wanted), 1e-4) << shards << " files";
     const Model frozen = load_model(folder.path());
     Generator generator(*frozen.decoder, {.cache = {.dtype = f32}});
-    EXPECT_LT(difference(generator.logits(some_text(60, 97)), wanted.select(0, 0)), 2e-4) << shards << " files";
+    EXPECT_LT(hugging_face_folder_difference(generator.logits(some_text(60, 97)), wanted.select(0, 0)), 2e-4)
+        << shards << " files";
   }
 }
 
 TEST_P(EachFamily, NamesAWeightThatIsMissing) {
-  const auto model = small_model(config_of(GetParam()));
+  const auto model = small_model(hugging_face_folder_config_of(GetParam()));
   FolderWriter writer(*model, GetParam());
   for (const std::size_t left_out : {std::size_t{2}, writer.tensors().size() - 1}) {
     FolderWriter other = writer;
@@ -121,7 +122,7 @@ TEST(HuggingFace, RefusesTensorsThatAreTooSmallForWhatIsPackedInThem) {
 
 TEST(HuggingFace, RefusesANormThatIsTooLong) {
   const Family family{"llama", "llama"};
-  const auto model = small_model(config_of(family));
+  const auto model = small_model(hugging_face_folder_config_of(family));
   FolderWriter writer(*model, family);
   for (auto& [name, values] : writer.tensors())
     if (name == "model.norm.weight") values = cat({values, values});
@@ -133,7 +134,7 @@ TEST(HuggingFace, RefusesANormThatIsTooLong) {
 TEST(HuggingFace, NamesAShardThatIsMissing) {
   const TemporaryFolder folder;
   const Family family{"qwen2", "qwen2"};
-  FolderWriter(*small_model(config_of(family)), family).save(folder, 2);
+  FolderWriter(*small_model(hugging_face_folder_config_of(family)), family).save(folder, 2);
   std::filesystem::remove(folder / "model-00002-of-00002.safetensors");
   try {
     load_model(folder.path());

@@ -22,7 +22,7 @@ namespace {
 
 using testing::HasSubstr;
 
-std::vector<std::int32_t> greedy_text(const Decoder& decoder) {
+std::vector<std::int32_t> model_file_greedy_text(const Decoder& decoder) {
   Generator generator(decoder, {.cache = {.dtype = f32}});
   std::vector<std::int32_t> tokens;
   generator.generate(some_text(7, 97), {.max_tokens = 40, .sampling = {.temperature = 0}}, [&](std::int32_t token) {
@@ -41,10 +41,10 @@ TEST_P(EachFile, ComesBackFromGguf) {
   const Model again = load_model(folder / "model.gguf");
   EXPECT_TRUE(again.decoder->frozen());
   EXPECT_EQ(again.tokenizer, nullptr);
-  EXPECT_EQ(greedy_text(*again.decoder), greedy_text(*model));
+  EXPECT_EQ(model_file_greedy_text(*again.decoder), model_file_greedy_text(*model));
   const Model trainable = load_model(folder / "model.gguf", {.trainable = true});
   EXPECT_FALSE(trainable.decoder->frozen());
-  EXPECT_EQ(greedy_text(*trainable.decoder), greedy_text(*model));
+  EXPECT_EQ(model_file_greedy_text(*trainable.decoder), model_file_greedy_text(*model));
 }
 
 INSTANTIATE_TEST_SUITE_P(ModelFile, EachFile,
@@ -116,14 +116,14 @@ TEST(ModelFile, ReadsAFolderOfHuggingFace) {
                                                    : name,
                          tensor);
   save_safetensors(folder / "model.safetensors", tensors);
-  EXPECT_EQ(greedy_text(*load_model(folder.path()).decoder), greedy_text(*model));
+  EXPECT_EQ(model_file_greedy_text(*load_model(folder.path()).decoder), model_file_greedy_text(*model));
 }
 
 TEST(ModelFile, ReadsACheckpoint) {
   const TemporaryFolder folder;
   const auto model = small_model(small_config("llama"));
   save(folder / "run.safetensors", {{"model", *model}}, {{"config", config_json(model->config)}});
-  EXPECT_EQ(greedy_text(*load_model(folder / "run.safetensors").decoder), greedy_text(*model));
+  EXPECT_EQ(model_file_greedy_text(*load_model(folder / "run.safetensors").decoder), model_file_greedy_text(*model));
   save(folder / "bare.safetensors", {{"model", *model}});
   EXPECT_THROW(load_model(folder / "bare.safetensors"), FormatError);
 }

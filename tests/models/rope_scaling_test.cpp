@@ -18,7 +18,7 @@ namespace {
 
 using testing::HasSubstr;
 
-DecoderConfig config_of(const RopeConfig& rope, std::int64_t context) {
+DecoderConfig rope_scaling_config_of(const RopeConfig& rope, std::int64_t context) {
   DecoderConfig c;
   c.context = context;
   c.rope = rope;
@@ -62,26 +62,26 @@ std::vector<double> llama3(double size, double base, double factor, double origi
 
 TEST(RopeScaling, YarnsRampIsThePapersAtEveryPair) {
   const RopeConfig rope{.size = 128, .base = 1e6, .scaling = RopeScaling::yarn, .factor = 4, .original_context = 32768};
-  expect_frequencies(config_of(rope, 131072), yarn(128, 1e6, 4, 32768, 32, 1));
+  expect_frequencies(rope_scaling_config_of(rope, 131072), yarn(128, 1e6, 4, 32768, 32, 1));
   RopeConfig other = rope;
   other.beta_fast = 64, other.beta_slow = 2, other.base = 10000, other.factor = 16, other.original_context = 4096;
-  expect_frequencies(config_of(other, 65536), yarn(128, 10000, 16, 4096, 64, 2));
+  expect_frequencies(rope_scaling_config_of(other, 65536), yarn(128, 10000, 16, 4096, 64, 2));
   // Some pairs lie between the two kinds: a ramp that only has its ends would pass no test.
   const std::vector<double> plain = yarn(128, 1e6, 1, 32768, 32, 1), ramp = yarn(128, 1e6, 4, 32768, 32, 1);
   int between = 0;
   for (std::size_t i = 0; i < ramp.size(); ++i) between += ramp[i] < 0.999 * plain[i] && ramp[i] > 0.251 * plain[i];
   EXPECT_GT(between, 10);
-  EXPECT_NEAR(config_of(rope, 131072).rope_magnitude(), 0.1 * std::log(4.0) + 1, 1e-12);
+  EXPECT_NEAR(rope_scaling_config_of(rope, 131072).rope_magnitude(), 0.1 * std::log(4.0) + 1, 1e-12);
 }
 
 TEST(RopeScaling, Llama3sRampIsMetasAtEveryPair) {
   const RopeConfig rope{
       .size = 128, .base = 500000, .scaling = RopeScaling::llama3, .factor = 8, .original_context = 8192};
-  expect_frequencies(config_of(rope, 131072), llama3(128, 500000, 8, 8192, 1, 4));
+  expect_frequencies(rope_scaling_config_of(rope, 131072), llama3(128, 500000, 8, 8192, 1, 4));
   RopeConfig other = rope;
   other.size = 64, other.factor = 32, other.low_frequency_factor = 2, other.high_frequency_factor = 16;
-  expect_frequencies(config_of(other, 131072), llama3(64, 500000, 32, 8192, 2, 16));
-  EXPECT_EQ(config_of(rope, 131072).rope_magnitude(), 1);
+  expect_frequencies(rope_scaling_config_of(other, 131072), llama3(64, 500000, 32, 8192, 2, 16));
+  EXPECT_EQ(rope_scaling_config_of(rope, 131072).rope_magnitude(), 1);
 }
 
 TEST(RopeScaling, LinearAndNtkAtEveryPair) {
@@ -91,9 +91,9 @@ TEST(RopeScaling, LinearAndNtkAtEveryPair) {
     linear.push_back(std::pow(10000, -i / 32) / 3);
     ntk.push_back(std::pow(10000 * std::pow(3, 64.0 / 62), -i / 32));
   }
-  expect_frequencies(config_of(rope, 4096), linear);
+  expect_frequencies(rope_scaling_config_of(rope, 4096), linear);
   rope.scaling = RopeScaling::ntk;
-  expect_frequencies(config_of(rope, 4096), ntk);
+  expect_frequencies(rope_scaling_config_of(rope, 4096), ntk);
 }
 
 const char* kPhi3 = R"({"model_type": "phi3", "vocab_size": 100, "hidden_size": 32, "num_hidden_layers": 1,

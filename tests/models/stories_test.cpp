@@ -27,7 +27,7 @@ std::filesystem::path stories_folder() {
   return data == nullptr ? std::filesystem::path() : std::filesystem::path(data).parent_path() / "stories260K";
 }
 
-std::string text_of(const std::filesystem::path& file) {
+std::string stories_text_of(const std::filesystem::path& file) {
   std::ifstream in(file);
   std::stringstream text;
   text << in.rdbuf();
@@ -48,12 +48,12 @@ void expect_greedy_text(Device device, DType cache) {
         return true;
       });
   EXPECT_EQ(reason, StopReason::max_tokens);
-  const std::string expected = text_of(folder / "expected_greedy.txt"), text = model.tokenizer->decode(tokens);
+  const std::string expected = stories_text_of(folder / "expected_greedy.txt"), text = model.tokenizer->decode(tokens);
   EXPECT_EQ(text, expected);
 }
 
 /// Mean negative log-likelihood of its own text.
-double loss_of(const Model& model, const std::string& text) {
+double stories_loss_of(const Model& model, const std::string& text) {
   std::vector<std::int32_t> tokens = model.tokenizer->encode_prompt(text);
   Generator generator(*model.decoder, {.cache = {.dtype = f32}});
   const NoGrad no_grad;
@@ -65,14 +65,14 @@ double loss_of(const Model& model, const std::string& text) {
 TEST(Stories, WeightsInFewerBitsMoveTheLossLittle) {
   const std::filesystem::path folder = stories_folder();
   if (!std::filesystem::exists(folder / "checkpoint_legacy.bin")) GTEST_SKIP() << "stories260K is not there";
-  const std::string text = text_of(folder / "expected_greedy.txt");
+  const std::string text = stories_text_of(folder / "expected_greedy.txt");
   const Model exact = load_model(folder / "checkpoint_legacy.bin");
-  const double loss = loss_of(exact, text);
+  const double loss = stories_loss_of(exact, text);
   EXPECT_LT(loss, 1);
   const TemporaryFolder files;
   for (const char* format : {"F16", "Q8_0"}) {
     save_gguf_model(files / "model.gguf", *exact.decoder, exact.tokenizer.get(), &quant::format_named(format));
-    const double rounded = loss_of(load_model(files / "model.gguf"), text);
+    const double rounded = stories_loss_of(load_model(files / "model.gguf"), text);
     RecordProperty(std::string(format) + "_change", std::to_string(rounded / loss - 1));
     std::printf("%s: %.5f nats, f32: %.5f\n", format, rounded, loss);
     EXPECT_NEAR(rounded, loss, 0.01 * loss) << format;

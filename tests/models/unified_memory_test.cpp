@@ -26,7 +26,7 @@ bool shares_memory() {
   return import_host(kVulkan, {pages.get(), kBytes}, pages) != nullptr;
 }
 
-std::vector<std::int32_t> greedy_text(const Decoder& decoder, Device device) {
+std::vector<std::int32_t> unified_memory_greedy_text(const Decoder& decoder, Device device) {
   Generator generator(decoder, {.device = device, .cache = {.dtype = f32}});
   std::vector<std::int32_t> tokens;
   generator.generate(some_text(7, 97), {.max_tokens = 12, .sampling = {.temperature = 0}}, [&](std::int32_t token) {
@@ -48,12 +48,12 @@ TEST_P(UnifiedMemory, WeightsAreReadFromTheirFile) {
   const auto model = small_model(config);
   const auto path = folder / "model.gguf";
   save_gguf_model(path, *model, nullptr);
-  const std::vector<std::int32_t> wanted = greedy_text(*model, kCPU);
+  const std::vector<std::int32_t> wanted = unified_memory_greedy_text(*model, kCPU);
   const std::uint64_t before = memory_stats(kVulkan).in_use;
   const Model loaded = load_model(path, {.device = kVulkan});
   EXPECT_LT(memory_stats(kVulkan).in_use - before, std::filesystem::file_size(path) / 8);
   std::filesystem::remove(path);
-  EXPECT_EQ(greedy_text(*loaded.decoder, kVulkan), wanted);
+  EXPECT_EQ(unified_memory_greedy_text(*loaded.decoder, kVulkan), wanted);
 }
 
 INSTANTIATE_TEST_SUITE_P(Device, UnifiedMemory, testing::Values(kVulkan), device_type);

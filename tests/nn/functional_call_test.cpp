@@ -11,14 +11,14 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-struct Net : Module {
+struct FunctionalCallNet : Module {
   Linear first{2, 3}, second{3, 1};
-  Net() { register_module("first", first), register_module("second", second); }
+  FunctionalCallNet() { register_module("first", first), register_module("second", second); }
   Tensor operator()(const Tensor& x) const { return second(tanh(first(x))); }
 };
 
 TEST(FunctionalCall, UsesOtherParametersForOneCall) {
-  Net net;
+  FunctionalCallNet net;
   const Tensor x = ones({4, 2});
   const std::vector<float> before = net(x).to_vector<float>();
   const Tensor y =
@@ -28,7 +28,7 @@ TEST(FunctionalCall, UsesOtherParametersForOneCall) {
 }
 
 TEST(FunctionalCall, GradientsFlowThroughUpdatedWeights) {
-  Net net;
+  FunctionalCallNet net;
   const Tensor x = ones({4, 2});
   const auto loss = [&] { return sum(square(net(x))); };
   TensorList weights;
@@ -45,7 +45,7 @@ TEST(FunctionalCall, GradientsFlowThroughUpdatedWeights) {
 }
 
 TEST(FunctionalCall, ChecksNamesAndShapesBeforeItChangesAnything) {
-  Net net;
+  FunctionalCallNet net;
   const Tensor x = ones({1, 2});
   const float before = net(x).item();
   const auto call = [&](const StateDict& with) {

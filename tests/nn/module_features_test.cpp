@@ -16,11 +16,11 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-struct Net : Module {
+struct ModuleFeaturesNet : Module {
   Linear hidden{3, 4};
   Sequential tail;
   Tensor scale = ones({2}), seen = zeros({1}, i64);
-  Net() {
+  ModuleFeaturesNet() {
     tail.add<ReLU>().add<Linear>(4, 2);
     register_parameter("scale", scale);
     register_buffer("seen", seen);
@@ -28,19 +28,20 @@ struct Net : Module {
     register_module("tail", tail);
   }
   Tensor forward(const Tensor& x) const { return tail(hidden(x)) * scale; }
-  std::unique_ptr<Module> another() const override { return std::make_unique<Net>(); }
+  std::unique_ptr<Module> another() const override { return std::make_unique<ModuleFeaturesNet>(); }
 };
 
-std::vector<std::string> names(const std::vector<NamedModule>& list) {
+std::vector<std::string> module_features_names(const std::vector<NamedModule>& list) {
   std::vector<std::string> all;
   for (const NamedModule& m : list) all.push_back(m.name);
   return all;
 }
 
 TEST(ModuleTree, ListsModulesAndChildren) {
-  Net net;
-  EXPECT_THAT(names(net.named_modules()), ElementsAre("", "hidden", "tail", "tail", "tail.0", "tail.1"));
-  EXPECT_THAT(names(net.named_children()), ElementsAre("hidden", "tail"));
+  ModuleFeaturesNet net;
+  EXPECT_THAT(module_features_names(net.named_modules()),
+              ElementsAre("", "hidden", "tail", "tail", "tail.0", "tail.1"));
+  EXPECT_THAT(module_features_names(net.named_children()), ElementsAre("hidden", "tail"));
   EXPECT_EQ(net.modules().size(), 6u);
   EXPECT_EQ(net.children()[0], &net.hidden);
   EXPECT_EQ(net.parameters(false).size(), 1u);
@@ -50,7 +51,7 @@ TEST(ModuleTree, ListsModulesAndChildren) {
 }
 
 TEST(ModuleTree, AppliesFromBelow) {
-  Net net;
+  ModuleFeaturesNet net;
   std::vector<std::string> order;
   net.apply([&](Module& m) {
     order.push_back(m.type_name());
@@ -71,7 +72,7 @@ TEST(ModuleTree, PrintsEqualNeighboursOfAListOnce) {
 }
 
 TEST(ModuleTree, FreezesAndUnfreezes) {
-  Net net;
+  ModuleFeaturesNet net;
   net.requires_grad_(false);
   for (const Tensor& p : net.parameters()) EXPECT_FALSE(p.requires_grad());
   net.requires_grad_();
@@ -79,12 +80,12 @@ TEST(ModuleTree, FreezesAndUnfreezes) {
 }
 
 TEST(Clone, CopiesValuesModesAndSharing) {
-  Net net;
+  ModuleFeaturesNet net;
   net.eval();
   net.scale.requires_grad_(false);
   net.seen.fill_(3);
   dynamic_cast<Linear&>(net.tail.modules[1]).to(bf16);
-  const std::unique_ptr<Net> copy = clone_of(net);
+  const std::unique_ptr<ModuleFeaturesNet> copy = clone_of(net);
   EXPECT_FALSE(copy->training());
   EXPECT_FALSE(copy->hidden.training());
   EXPECT_FALSE(copy->scale.requires_grad());

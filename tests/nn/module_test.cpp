@@ -12,18 +12,18 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-std::vector<std::string> names(const std::vector<NamedTensor>& list) {
+std::vector<std::string> module_names(const std::vector<NamedTensor>& list) {
   std::vector<std::string> out;
   for (const NamedTensor& x : list) out.push_back(x.name);
   return out;
 }
 
 /// A module with a parameter, a buffer, two submodules, and a tensor shared by both.
-struct Net : Module {
+struct ModuleNet : Module {
   Tensor scale = ones({2}), count = zeros({}, {i64});
   Linear first{3, 2}, second{3, 2, false};
   Dropout drop;
-  Net() {
+  ModuleNet() {
     register_parameter("scale", scale);
     register_buffer("count", count);
     register_module("first", first);
@@ -34,9 +34,9 @@ struct Net : Module {
 };
 
 TEST(Module, NamesParametersDepthFirstAndSharedOnesOnce) {
-  Net net;
-  EXPECT_THAT(names(net.named_parameters()), ElementsAre("scale", "first.weight", "first.bias"));
-  EXPECT_THAT(names(net.named_buffers()), ElementsAre("count"));
+  ModuleNet net;
+  EXPECT_THAT(module_names(net.named_parameters()), ElementsAre("scale", "first.weight", "first.bias"));
+  EXPECT_THAT(module_names(net.named_buffers()), ElementsAre("count"));
   EXPECT_EQ(net.num_parameters(), 2 + 6 + 2);
   for (const Tensor& p : net.parameters()) EXPECT_TRUE(p.requires_grad());
   EXPECT_FALSE(net.count.requires_grad());
@@ -44,7 +44,7 @@ TEST(Module, NamesParametersDepthFirstAndSharedOnesOnce) {
 
 TEST(Module, NamesABlocksPartsAsItsOwn) {
   LanguageModel model({.layers = 1, .heads = 2, .dim = 4, .ffn = 8, .seq = 3, .vocab = 5});
-  EXPECT_THAT(names(model.named_parameters()),
+  EXPECT_THAT(module_names(model.named_parameters()),
               ElementsAre("wte.weight", "wpe.weight", "blocks.0.norm1.weight", "blocks.0.norm1.bias",
                           "blocks.0.qkv.weight", "blocks.0.qkv.bias", "blocks.0.proj.weight", "blocks.0.proj.bias",
                           "blocks.0.norm2.weight", "blocks.0.norm2.bias", "blocks.0.up.weight", "blocks.0.up.bias",
@@ -52,7 +52,7 @@ TEST(Module, NamesABlocksPartsAsItsOwn) {
 }
 
 TEST(Module, LoadsWhatItSaved) {
-  Net a, b;
+  ModuleNet a, b;
   a.count.fill_(7);
   StateDict state = a.state_dict();
   EXPECT_EQ(state.size(), 4u);
@@ -66,7 +66,7 @@ TEST(Module, LoadsWhatItSaved) {
 }
 
 TEST(Module, ListsEveryNameThatDoesNotFitAndCopiesNothing) {
-  Net net;
+  ModuleNet net;
   StateDict state = net.state_dict();
   auto kept = net.first.bias.to_vector<float>();
   state["first.bias"] = full({2}, 9);
@@ -107,7 +107,7 @@ TEST(Module, RefusesANameTwice) {
 }
 
 TEST(Module, TrainsAndEvaluatesWithAllItsParts) {
-  Net net;
+  ModuleNet net;
   Tensor x = ones({1000});
   EXPECT_NE(net.drop(x).to_vector<float>(), x.to_vector<float>());
   net.eval();
@@ -118,7 +118,7 @@ TEST(Module, TrainsAndEvaluatesWithAllItsParts) {
 }
 
 TEST(Module, ConvertsFloatingTensorsOnly) {
-  Net net;
+  ModuleNet net;
   Tensor handle = net.first.weight;
   net.to(bf16);
   EXPECT_EQ(handle.dtype(), bf16);
@@ -131,7 +131,7 @@ TEST(Module, ConvertsFloatingTensorsOnly) {
 class Moving : public OnDevice {};
 
 TEST_P(Moving, KeepsHandlesSharingAndGradients) {
-  Net net;
+  ModuleNet net;
   Tensor handle = net.first.weight;
   sum(net.first(ones({4, 3}))).backward();
   net.to(device());

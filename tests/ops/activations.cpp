@@ -7,8 +7,8 @@ namespace {
 
 using Unary = Tensor (*)(const Tensor&);
 
-void add(std::vector<Sample>& all, const char* name, Unary f, std::vector<double> corners = {},
-         Gradients gradients = Gradients::second) {
+void activations_add(std::vector<Sample>& all, const char* name, Unary f, std::vector<double> corners = {},
+                     Gradients gradients = Gradients::second) {
   auto call = [f](const TensorList& in) { return f(in[0]); };
   for (const Shape& shape : {Shape{3, 6}, Shape{2, 0}}) {
     all.push_back(Sample(name, numel(shape) > 0 ? "a matrix" : "nothing")
@@ -26,12 +26,12 @@ void add(std::vector<Sample>& all, const char* name, Unary f, std::vector<double
 
 std::vector<Sample> samples_in_activations() {
   std::vector<Sample> all;
-  add(all, "hardtanh", [](const Tensor& x) { return hardtanh(x, -1, 2); }, {-1, 2});
-  add(all, "threshold", [](const Tensor& x) { return threshold(x, 0.5, -2); }, {0.5});
-  add(all, "tanhshrink", tanhshrink);
-  add(all, "softmin", [](const Tensor& x) { return softmin(x, 0); });
-  add(all, "rrelu", [](const Tensor& x) { return rrelu(x); }, {0});
-  add(all, "glu", [](const Tensor& x) { return x.size(-1) == 0 ? glu(x) : glu(x, 1); });
+  activations_add(all, "hardtanh", [](const Tensor& x) { return hardtanh(x, -1, 2); }, {-1, 2});
+  activations_add(all, "threshold", [](const Tensor& x) { return threshold(x, 0.5, -2); }, {0.5});
+  activations_add(all, "tanhshrink", tanhshrink);
+  activations_add(all, "softmin", [](const Tensor& x) { return softmin(x, 0); });
+  activations_add(all, "rrelu", [](const Tensor& x) { return rrelu(x); }, {0});
+  activations_add(all, "glu", [](const Tensor& x) { return x.size(-1) == 0 ? glu(x) : glu(x, 1); });
   all.push_back(Sample("prelu", "a slope per channel")
                     .composed()
                     .in({2, 3, 4}, -3, 3)

@@ -6,7 +6,7 @@ namespace {
 
 /// Two parameters, so that the second starts in the middle of the list. Sums of squares are never negative.
 /// @param control the last input, unless empty
-Sample sample(const char* name, Shape shape, AdagradStep step, std::vector<double> control = {}) {
+Sample adagrad_step_sample(const char* name, Shape shape, AdagradStep step, std::vector<double> control = {}) {
   Sample s("adagrad_step_", name);
   for (const Shape& each : {shape, Shape{5}}) s.in(each).dense().in(each).in(each, 0.1, 2).dense();
   bool controlled = !control.empty();
@@ -28,12 +28,12 @@ Sample sample(const char* name, Shape shape, AdagradStep step, std::vector<doubl
 }  // namespace
 
 std::vector<Sample> samples_in_adagrad_step() {
-  return {sample("plain", {3, 37}, {.lr = 0.1}),
-          sample("weight decay", {4099}, {.lr = 0.1, .lr_decay = 0.1, .weight_decay = 0.2, .step = 7}),
-          sample("controlled", {41}, {.lr = 0.1, .lr_decay = 0.1, .step = 9}, {0.25, 4, 3, 0}),
-          sample("skipped", {41}, {.lr = 0.1, .step = 9}, {0.25, 4, 3, 1}),
-          sample("0-d", {}, {.lr = 0.1}),
-          sample("no elements", {0, 3}, {.lr = 0.1})};
+  return {adagrad_step_sample("plain", {3, 37}, {.lr = 0.1}),
+          adagrad_step_sample("weight decay", {4099}, {.lr = 0.1, .lr_decay = 0.1, .weight_decay = 0.2, .step = 7}),
+          adagrad_step_sample("controlled", {41}, {.lr = 0.1, .lr_decay = 0.1, .step = 9}, {0.25, 4, 3, 0}),
+          adagrad_step_sample("skipped", {41}, {.lr = 0.1, .step = 9}, {0.25, 4, 3, 1}),
+          adagrad_step_sample("0-d", {}, {.lr = 0.1}),
+          adagrad_step_sample("no elements", {0, 3}, {.lr = 0.1})};
 }
 
 }  // namespace etna::conformance

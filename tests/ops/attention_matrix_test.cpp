@@ -14,15 +14,15 @@ using namespace numerics;
 using attention::ForcedVariant;
 using attention::KernelVariant;
 
-struct Case {
+struct AttentionMatrixCase {
   std::string name;
   Shape q, kv;
   bool causal = false;
   Tensor mask = {};
 };
 
-std::vector<Case> cases() {
-  std::vector<Case> all;
+std::vector<AttentionMatrixCase> attention_matrix_cases() {
+  std::vector<AttentionMatrixCase> all;
   for (std::int64_t size : {32, 64, 72, 128, 256}) {
     all.push_back({"head size " + std::to_string(size), {1, 2, 130, size}, {1, 2, 130, size}, true});
   }
@@ -43,7 +43,7 @@ std::vector<Case> cases() {
 }
 
 /// The result and the gradients of q, k, v, for inputs rounded to `t` and computed in `as`.
-TensorList results(const Case& c, DType t, DType as, Device d) {
+TensorList attention_matrix_results(const AttentionMatrixCase& c, DType t, DType as, Device d) {
   TensorList in;
   for (std::uint64_t i = 1; i <= 3; ++i)
     in.push_back((values(i == 1 ? c.q : c.kv, i, t) * 2.0).to(as).to(d).requires_grad_());
@@ -79,8 +79,9 @@ class AttentionOnMatrixUnits : public testing::TestWithParam<std::tuple<KernelVa
 
 TEST_P(AttentionOnMatrixUnits, AgreesWithF64) {
   static const char* const names[] = {"y", "dq", "dk", "dv"};
-  for (const Case& c : cases()) {
-    TensorList wanted = results(c, dtype(), f64, kCPU), found = results(c, dtype(), dtype(), kVulkan);
+  for (const AttentionMatrixCase& c : attention_matrix_cases()) {
+    TensorList wanted = attention_matrix_results(c, dtype(), f64, kCPU),
+               found = attention_matrix_results(c, dtype(), dtype(), kVulkan);
     for (std::size_t i = 0; i < 4; ++i)
       EXPECT_LT(distance(doubles(found[i]), doubles(wanted[i])), bound(dtype())) << c.name << " " << names[i];
   }
@@ -112,8 +113,9 @@ TEST_P(AttentionOnMatrixUnits, TakesScoresFarFromZero) {
 }
 
 TEST_P(AttentionOnMatrixUnits, TwoRunsGiveTheSameBits) {
-  Case c{"", {2, 2, 300, 64}, {2, 2, 300, 64}, true};
-  TensorList first = results(c, dtype(), dtype(), kVulkan), second = results(c, dtype(), dtype(), kVulkan);
+  AttentionMatrixCase c{"", {2, 2, 300, 64}, {2, 2, 300, 64}, true};
+  TensorList first = attention_matrix_results(c, dtype(), dtype(), kVulkan),
+             second = attention_matrix_results(c, dtype(), dtype(), kVulkan);
   for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(doubles(first[i]), doubles(second[i]));
 }
 

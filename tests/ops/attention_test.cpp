@@ -16,7 +16,7 @@ using testing::ThrowsMessage;
 
 constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
 
-struct Case {
+struct AttentionCase {
   Tensor q, k, v, mask = {};
   bool causal = false;
   std::optional<double> scale = {};
@@ -25,7 +25,7 @@ struct Case {
 };
 
 /// Attention with loops, in f64. Leading dimensions are merged.
-std::vector<double> naive(const Case& c) {
+std::vector<double> naive(const AttentionCase& c) {
   std::int64_t heads = c.q.size(-3), groups = c.k.size(-3), t = c.q.size(-2), s = c.k.size(-2), d = c.q.size(-1);
   std::int64_t batch = c.q.numel() / std::max<std::int64_t>(1, heads * t * d);
   std::vector<double> q = doubles(c.q), k = doubles(c.k), v = doubles(c.v), mask, out;
@@ -64,13 +64,13 @@ std::vector<double> naive(const Case& c) {
 Tensor bool_mask(Shape shape, std::uint64_t seed) { return gt(values(shape, seed), -0.3); }
 
 /// q, k, v as views of one [B, T, 3, H, D].
-Case fused(std::int64_t b, std::int64_t t, std::int64_t h, std::int64_t d, bool causal, DType dtype) {
+AttentionCase fused(std::int64_t b, std::int64_t t, std::int64_t h, std::int64_t d, bool causal, DType dtype) {
   Tensor qkv = values({b, t, 3, h, d}, 1, dtype) * 2.0;
   auto part = [&](std::int64_t i) { return qkv.select(2, i).transpose(1, 2); };
   return {part(0), part(1), part(2), {}, causal};
 }
 
-std::vector<Case> cases(DType t) {
+std::vector<AttentionCase> attention_cases(DType t) {
   auto v = [&](Shape shape, std::uint64_t seed) { return values(shape, seed, t) * 2.0; };
   return {
       {v({1, 1, 1}, 1), v({1, 1, 1}, 2), v({1, 1, 1}, 3)},
@@ -95,7 +95,7 @@ double looser(DType t) { return t == f64 ? 1e-12 : t == f32 ? 1e-5 : 3 * toleran
 TEST(Attention, AgreesWithLoops) {
   for (DType t : {f64, f32, f16, bf16}) {
     int index = 0;
-    for (const Case& c : cases(t)) {
+    for (const AttentionCase& c : attention_cases(t)) {
       Tensor y = c.run();
       EXPECT_EQ(y.shape(), c.q.shape());
       EXPECT_EQ(y.dtype(), t);
@@ -106,7 +106,7 @@ TEST(Attention, AgreesWithLoops) {
 
 TEST(Attention, GradientsAgreeWithDifferences) {
   int index = 0;
-  for (const Case& c : cases(f64)) {
+  for (const AttentionCase& c : attention_cases(f64)) {
     if (c.q.numel() > 300) continue;
     auto f = [&](const TensorList& in) {
       return TensorList{scaled_dot_product_attention(in[0], in[1], in[2], in[3], c.causal, c.scale)};
@@ -156,15 +156,15 @@ TEST(Attention, LongSequencesGiveWhatWholeRowsOfScoresGive) {
   const Tensor k = values({1, 2, keys, size}, 2) + rising, v = values({1, 2, keys, size}, 3);
   Tensor hidden = ones({keys}, {boolean, kCPU});
   hidden.slice(0, 0, 600).fill_(0);
-  const Case cases[] = {{values({1, 2, 5, size}, 1), k, v},
-                        {values({1, 2, 5, size}, 1), k, v, hidden},
-                        {values({1, 4, 1100, size}, 1), k, v, {}, true}};
-  for (const Case& c : cases) {
+  const AttentionCase attention_cases[] = {{values({1, 2, 5, size}, 1), k, v},
+                                           {values({1, 2, 5, size}, 1), k, v, hidden},
+                                           {values({1, 4, 1100, size}, 1), k, v, {}, true}};
+  for (const AttentionCase& c : attention_cases) {
     expect_near(doubles(c.run()), naive(c), 1e-12, "f64");
     TensorList in = {c.q.clone().detach().requires_grad_(), c.k.clone().detach().requires_grad_(),
                      c.v.clone().detach().requires_grad_()};
     const Tensor g = values(c.q.shape(), 4);
-    Case{in[0], in[1], in[2], c.mask, c.causal}.run().backward(g);
+    AttentionCase{in[0], in[1], in[2], c.mask, c.causal}.run().backward(g);
     const std::int64_t heads = c.q.size(1) / 2;
     auto repeated = [&](const Tensor& x) {
       return x.reshape({1, 2, 1, keys, size}).expand({1, 2, heads, keys, size}).reshape({1, 2 * heads, keys, size});
@@ -177,7 +177,7 @@ TEST(Attention, LongSequencesGiveWhatWholeRowsOfScoresGive) {
     matmul(softmax(scores, -1), repeated(plain[2])).backward(g);
     for (std::size_t i = 0; i < in.size(); ++i)
       expect_near(doubles(in[i].grad()), doubles(plain[i].grad()), 1e-11, "gradient " + std::to_string(i));
-    const Case narrow{c.q.to(f32), c.k.to(f32), c.v.to(f32), c.mask, c.causal};
+    const AttentionCase narrow{c.q.to(f32), c.k.to(f32), c.v.to(f32), c.mask, c.causal};
     expect_near(doubles(narrow.run()), naive(c), 1e-5, "f32");
   }
 }
@@ -231,7 +231,7 @@ class AttentionOnGpu : public testing::Test {
 };
 
 /// The result and the gradients of q, k, v.
-TensorList results(const Case& c) {
+TensorList attention_results(const AttentionCase& c) {
   TensorList in = {c.q.detach(), c.k.detach(), c.v.detach()};
   for (Tensor& x : in) x = detail::alias(x).requires_grad_();
   Tensor y = scaled_dot_product_attention(in[0], in[1], in[2], c.mask, c.causal, c.scale);
@@ -242,11 +242,11 @@ TensorList results(const Case& c) {
 TEST_F(AttentionOnGpu, AgreesWithTheCpu) {
   for (DType t : {f32, f16, bf16}) {
     int index = 0;
-    for (const Case& c : cases(t)) {
+    for (const AttentionCase& c : attention_cases(t)) {
       if (t != f32 && index % 3 != 1 && ++index)
         continue;  // every kernel in f32, only some in the other dtypes: pipelines are slow to build
-      TensorList host = results(c),
-                 device = results({on_gpu(c.q), on_gpu(c.k), on_gpu(c.v), on_gpu(c.mask), c.causal, c.scale});
+      TensorList host = attention_results(c),
+                 device = attention_results({on_gpu(c.q), on_gpu(c.k), on_gpu(c.v), on_gpu(c.mask), c.causal, c.scale});
       for (std::size_t i = 0; i < host.size(); ++i) {
         expect_near(doubles(device[i]), doubles(host[i]), looser(t),
                     std::string(name(t)) + " case " + std::to_string(index) + " tensor " + std::to_string(i));
@@ -262,7 +262,7 @@ TEST_F(AttentionOnGpu, TakesViewsOfOneProjectionAndWideHeads) {
     auto at = [&](Device d) {
       Tensor x = qkv.to(d);
       auto part = [&](std::int64_t i) { return x.select(2, i).transpose(1, 2); };
-      return results({part(0), part(1), part(2), {}, true});
+      return attention_results({part(0), part(1), part(2), {}, true});
     };
     TensorList host = at(kCPU), device = at(kVulkan);
     for (std::size_t i = 0; i < host.size(); ++i)
@@ -271,9 +271,9 @@ TEST_F(AttentionOnGpu, TakesViewsOfOneProjectionAndWideHeads) {
 }
 
 TEST_F(AttentionOnGpu, TwoRunsGiveTheSameBits) {
-  Case c = fused(2, 130, 2, 16, true, f32);
-  Case g = {on_gpu(c.q), on_gpu(c.k), on_gpu(c.v), {}, true};
-  TensorList first = results(g), second = results(g);
+  AttentionCase c = fused(2, 130, 2, 16, true, f32);
+  AttentionCase g = {on_gpu(c.q), on_gpu(c.k), on_gpu(c.v), {}, true};
+  TensorList first = attention_results(g), second = attention_results(g);
   for (std::size_t i = 0; i < first.size(); ++i) EXPECT_EQ(doubles(first[i]), doubles(second[i]));
 }
 

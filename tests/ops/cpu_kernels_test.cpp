@@ -25,7 +25,7 @@ namespace {
 using namespace numerics;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr double kCpuKernelsNaN = std::numeric_limits<double>::quiet_NaN();
 
 /// Once for each instruction set.
 class CpuKernels : public testing::TestWithParam<std::int64_t> {
@@ -67,7 +67,7 @@ TEST_P(CpuKernels, MaxPoolFindsTheFirstMaximumAndTheLastNaN) {
   for (DType dtype : {f32, bf16, f16, f64}) {
     for (std::int64_t channels : {1, 3, 37}) {
       Tensor x = round(values({2, channels, h, w}, 7) * 3.0);  // with ties
-      x = where(gt(values({2, channels, h, w}, 8), 0.95), kNaN, x);
+      x = where(gt(values({2, channels, h, w}, 8), 0.95), kCpuKernelsNaN, x);
       x = where(lt(values({2, channels, h, w}, 9), -0.7), -kInfinity, x);
       x = x.to(dtype);
       const std::vector<double> given = doubles(x);
@@ -154,7 +154,7 @@ TEST(CpuKernelsOfSizes, TopkAgreesWithSort) {
     for (bool largest : {true, false}) {
       Tensor x = round(values({3, 5000}, 6) * (dtype == u8 ? 50.0 : 1000.0));
       if (dtype == u8) x = abs(x);
-      if (is_floating(dtype)) x = where(gt(values({3, 5000}, 7), 0.99), kNaN, x);
+      if (is_floating(dtype)) x = where(gt(values({3, 5000}, 7), 0.99), kCpuKernelsNaN, x);
       x = x.to(dtype);
       for (std::int64_t k : {1, 2, 40, 600}) {
         const ValuesIndices got = topk(x, k, 1, largest), all = sort(x, 1, largest);

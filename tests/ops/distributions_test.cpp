@@ -16,11 +16,11 @@
 namespace etna {
 namespace {
 
-using namespace testing;
+using namespace op_tests;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-double mean_of(const std::vector<double>& v) {
+double distributions_mean_of(const std::vector<double>& v) {
   return std::accumulate(v.begin(), v.end(), 0.0) / static_cast<double>(v.size());
 }
 
@@ -50,14 +50,14 @@ TEST(Distributions, TheGpuDrawsTheSameBits) {
 TEST(Distributions, HaveTheirMoments) {
   manual_seed(1);
   Tensor x = empty({200000});
-  EXPECT_NEAR(mean_of(x.exponential_(2).to_vector<double>()), 0.5, 0.005);
+  EXPECT_NEAR(distributions_mean_of(x.exponential_(2).to_vector<double>()), 0.5, 0.005);
   const std::vector<double> v = x.to_vector<double>();
   EXPECT_GT(*std::min_element(v.begin(), v.end()), 0);
   EXPECT_NEAR(static_cast<double>(std::count_if(v.begin(), v.end(), [](double e) { return e > 1.5; })),
               200000 * std::exp(-3), 500);
-  EXPECT_NEAR(mean_of(x.uniform_(2, 4).to_vector<double>()), 3, 0.005);
-  EXPECT_NEAR(mean_of(x.normal_(-1, 3).to_vector<double>()), -1, 0.03);
-  EXPECT_NEAR(mean_of(x.bernoulli_(0.25).to_vector<double>()), 0.25, 0.004);
+  EXPECT_NEAR(distributions_mean_of(x.uniform_(2, 4).to_vector<double>()), 3, 0.005);
+  EXPECT_NEAR(distributions_mean_of(x.normal_(-1, 3).to_vector<double>()), -1, 0.03);
+  EXPECT_NEAR(distributions_mean_of(x.bernoulli_(0.25).to_vector<double>()), 0.25, 0.004);
   expect_close(bernoulli(from_vector<float>({0, 1, 0, 1})), {0, 1, 0, 1}, 0);
   EXPECT_EQ(normal(from_vector<double>({1, 2}), zeros({3, 1}, f64)).to_vector<double>(),
             (std::vector<double>{1, 2, 1, 2, 1, 2}));
@@ -99,7 +99,7 @@ TEST(Multinomial, FollowsItsWeights) {
 /// The mean and the variance of many numbers.
 std::pair<double, double> moments(const Tensor& x) {
   const std::vector<double> v = x.to_vector<double>();
-  const double mean = mean_of(v);
+  const double mean = distributions_mean_of(v);
   double squares = 0;
   for (double e : v) squares += (e - mean) * (e - mean);
   return {mean, squares / static_cast<double>(v.size())};

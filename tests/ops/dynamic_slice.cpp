@@ -10,7 +10,7 @@ Sample slice(const char* name, std::int64_t dim, std::int64_t length) {
   return s;
 }
 
-Sample update(const char* name, std::int64_t dim) {
+Sample dynamic_slice_update(const char* name, std::int64_t dim) {
   Sample s("dynamic_update_slice", name);
   s.calls([=](const TensorList& in) { return dynamic_update_slice(in[0], in[1], dim, in[2]); });
   return s;
@@ -30,14 +30,14 @@ std::vector<Sample> samples_in_dynamic_slice() {
       slice("nothing", 1, 0).in({2, 3}).index({}, 0, 3),
       slice("no rows", 1, 3).in({0, 7}).index({}, 2, 4),
       slice("prime", 1, 67).in({13, 131}).index({}, 17, 64),
-      update("the first columns", 1).in({3, 8}).in({3, 5}).index({}, 0, 1).and_integers().and_bool(),
-      update("columns within", -1).in({4, 9}).in({4, 4}).index({}, 2, 6),
-      update("rows, from an i32", 0).in({5, 3}).in({2, 3}).index({}, 1, 3, i32).and_integers(),
-      update("the middle of three", 1).in({2, 7, 4}).in({2, 3, 4}).index({}, 0, 5),
-      update("all", 0).in({11}).in({11}).index({}, 0, 1),
-      update("with nothing", 1).in({2, 3}).in({2, 0}).index({}, 0, 3),
-      update("no rows", 1).in({0, 7}).in({0, 3}).index({}, 0, 3),
-      update("prime", 1).in({13, 131}).in({13, 67}).index({}, 17, 64),
+      dynamic_slice_update("the first columns", 1).in({3, 8}).in({3, 5}).index({}, 0, 1).and_integers().and_bool(),
+      dynamic_slice_update("columns within", -1).in({4, 9}).in({4, 4}).index({}, 2, 6),
+      dynamic_slice_update("rows, from an i32", 0).in({5, 3}).in({2, 3}).index({}, 1, 3, i32).and_integers(),
+      dynamic_slice_update("the middle of three", 1).in({2, 7, 4}).in({2, 3, 4}).index({}, 0, 5),
+      dynamic_slice_update("all", 0).in({11}).in({11}).index({}, 0, 1),
+      dynamic_slice_update("with nothing", 1).in({2, 3}).in({2, 0}).index({}, 0, 3),
+      dynamic_slice_update("no rows", 1).in({0, 7}).in({0, 3}).index({}, 0, 3),
+      dynamic_slice_update("prime", 1).in({13, 131}).in({13, 67}).index({}, 17, 64),
   };
 }
 

@@ -20,9 +20,9 @@ using ::testing::ThrowsMessage;
 Tensor at(std::int64_t start, Device device, DType t = i64) { return scalar(static_cast<double>(start), {t, device}); }
 
 TEST(DynamicSlice, GivesWhatASliceGives) {
-  for (Device device : testing::devices()) {
+  for (Device device : op_tests::devices()) {
     for (DType t : {f32, f16, bf16, i64, i32, u8}) {
-      Tensor x = testing::random_tensor({7, 31}, t);
+      Tensor x = op_tests::random_tensor({7, 31}, t);
       Tensor on_device = x.to(device);
       for (std::int64_t start : {0, 1, 2, 13, 20}) {
         EXPECT_EQ(dynamic_slice(on_device, 1, at(start, device), 11).to_vector<double>(),
@@ -35,7 +35,7 @@ TEST(DynamicSlice, GivesWhatASliceGives) {
 
 TEST(DynamicSlice, KeepsTheBitsOfNaNs) {
   const std::vector<std::uint32_t> bits = {0x7fc00001, 0x7f800001, 0xffc12345, 0x80000000};
-  for (Device device : testing::devices()) {
+  for (Device device : op_tests::devices()) {
     Tensor x = from_bytes(bits.data(), {1, 4}, f32, device), y = dynamic_slice(x, 1, at(1, device), 3).to(kCPU);
     EXPECT_EQ(std::memcmp(y.raw_data(), bits.data() + 1, 12), 0) << device.str();
     Tensor z = dynamic_update_slice(x, x.slice(1, 2, 4), 1, at(0, device)).to(kCPU);
@@ -45,7 +45,7 @@ TEST(DynamicSlice, KeepsTheBitsOfNaNs) {
 }
 
 TEST(DynamicSlice, AStartOutsideIsAnErrorOnTheCPUAndClampedOnAGPU) {
-  for (Device device : testing::devices()) {
+  for (Device device : op_tests::devices()) {
     Tensor x = arange(0, 24, 1, {i32}).reshape({2, 12}).to(device), five = zeros({2, 5}, {i32, device});
     for (std::int64_t start : {std::int64_t{-1}, std::int64_t{8}, std::int64_t{1} << 40, -(std::int64_t{1} << 40)}) {
       if (device.is_cpu()) {
@@ -64,7 +64,7 @@ TEST(DynamicSlice, AStartOutsideIsAnErrorOnTheCPUAndClampedOnAGPU) {
 }
 
 TEST(DynamicSlice, RefusesWhatDoesNotFit) {
-  for (Device device : testing::devices()) {
+  for (Device device : op_tests::devices()) {
     Tensor x = zeros({3, 12}, {i32, device}), start = at(0, device);
     for (std::int64_t length : {-2, 13}) {
       EXPECT_THAT([&] { dynamic_slice(x, 1, start, length); },
@@ -93,7 +93,7 @@ TEST(DynamicSlice, RefusesWhatDoesNotFit) {
 }
 
 TEST(DynamicSlice, ReadsItsStartAtEveryReplay) {
-  for (Device device : testing::devices()) {
+  for (Device device : op_tests::devices()) {
     Tensor x = arange(0, 40, 1, {i32}).reshape({2, 20}).to(device);
     std::int64_t start = 0, asked = 0;
     auto step = capture(
@@ -115,7 +115,7 @@ TEST(DynamicSlice, ReadsItsStartAtEveryReplay) {
 }
 
 TEST(DynamicSlice, AStartComputedOnTheDeviceMovesOnByItself) {
-  for (Device device : testing::devices()) {
+  for (Device device : op_tests::devices()) {
     Tensor x = arange(0, 20, 1, {i32}).reshape({1, 20}).to(device), position = zeros({}, {i64, device});
     auto step = capture(
         [&] {
@@ -130,7 +130,7 @@ TEST(DynamicSlice, AStartComputedOnTheDeviceMovesOnByItself) {
 }
 
 TEST(DynamicSlice, AHostNumberThatThrowsFailsBeforeAnythingRuns) {
-  for (Device device : testing::devices()) {
+  for (Device device : op_tests::devices()) {
     Tensor x = arange(0, 12, 1, {i32}).reshape({1, 12}).to(device), count = zeros({}, {i32, device});
     std::int64_t start = 0;
     auto from = [&] {
@@ -166,7 +166,7 @@ TEST(DynamicSlice, AHostNumberThatThrowsFailsBeforeAnythingRuns) {
 }
 
 TEST(DynamicSlice, WhatTheHostComputesForItsStartIsNoPartOfTheStep) {
-  for (Device device : testing::devices()) {
+  for (Device device : op_tests::devices()) {
     Tensor x = arange(0, 10, 1, {i32}).reshape({1, 10}).to(device);
     std::int64_t number = 0;
     auto from = [&] { return full({}, static_cast<double>(++number), {i32}).item<double>(); };
@@ -176,7 +176,7 @@ TEST(DynamicSlice, WhatTheHostComputesForItsStartIsNoPartOfTheStep) {
 }
 
 TEST(EachStep, NumbersOfEveryDtypeReachTheDevice) {
-  for (Device device : testing::devices()) {
+  for (Device device : op_tests::devices()) {
     for (DType t : {f32, f16, bf16, i64, i32, i8, u8}) {
       double n = 2;
       auto step = capture(
@@ -190,7 +190,7 @@ TEST(EachStep, NumbersOfEveryDtypeReachTheDevice) {
 }
 
 TEST(EachStep, ANumberThatIsHeldOutlivesItsStep) {
-  for (Device device : testing::devices()) {
+  for (Device device : op_tests::devices()) {
     Tensor held;
     double n = 0;
     {

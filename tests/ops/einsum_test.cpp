@@ -10,7 +10,7 @@
 namespace etna {
 namespace {
 
-using namespace testing;
+using namespace op_tests;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 

@@ -96,7 +96,8 @@ struct Row {
   }
 };
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN(), kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kElementwiseNaN = std::numeric_limits<double>::quiet_NaN(),
+                 kInfinity = std::numeric_limits<double>::infinity();
 
 /// A shape that spreads over several workgroups, with an odd end.
 const Shape kPrime = {1031};
@@ -139,13 +140,13 @@ void unary(std::vector<Sample>& all, const Row& row, F f) {
                     .gradients(Gradients::none));
   if (row.result == Result::truth) {
     all.push_back(row.sample("equal, infinite, NaN")
-                      .values({8}, {0, 1, -1, kNaN, kInfinity, -kInfinity, 2, 0.5})
+                      .values({8}, {0, 1, -1, kElementwiseNaN, kInfinity, -kInfinity, 2, 0.5})
                       .calls(call)
                       .gradients(Gradients::none));
     if (row.name == "logical_not") all.push_back(row.sample("bool").mask({3, 5}).calls(call).in_dtypes({boolean}));
   } else {
     all.push_back(row.sample("NaN stays visible")
-                      .values({4}, {kNaN, row.number(), kNaN, row.number()})
+                      .values({4}, {kElementwiseNaN, row.number(), kElementwiseNaN, row.number()})
                       .calls(call)
                       .in_dtypes(row.floats())
                       .gradients(Gradients::none));
@@ -201,8 +202,8 @@ void binary(std::vector<Sample>& all, const Row& row, F f) {
   // Rows that select one operand may hide the other's NaN, depending on the comparison. These two must show it:
   if (row.name == "minimum" || row.name == "maximum" || row.name == "add" || row.name == "mul") {
     all.push_back(row.sample("NaN stays visible")
-                      .values({5}, {kNaN, 1, kNaN, kInfinity, 2})
-                      .values({5}, {1, kNaN, kNaN, 3, -kInfinity})
+                      .values({5}, {kElementwiseNaN, 1, kElementwiseNaN, kInfinity, 2})
+                      .values({5}, {1, kElementwiseNaN, kElementwiseNaN, 3, -kInfinity})
                       .calls(call)
                       .gradients(Gradients::none));
   }
@@ -227,7 +228,7 @@ void numbered(std::vector<Sample>& all, const Row& row, F f) {
                     .in_dtypes({i32})
                     .gradients(Gradients::none));
   all.push_back(row.sample("NaN stays visible")
-                    .values({3}, {kNaN, 1, kNaN})
+                    .values({3}, {kElementwiseNaN, 1, kElementwiseNaN})
                     .calls(call)
                     .in_dtypes({f32})
                     .gradients(Gradients::none));

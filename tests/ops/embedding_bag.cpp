@@ -4,7 +4,7 @@
 namespace etna::conformance {
 namespace {
 
-Sample sample(const char* name, BagMode mode, std::int64_t bags = 2) {
+Sample embedding_bag_sample(const char* name, BagMode mode, std::int64_t bags = 2) {
   return Sample("embedding_bag", name).in({5, 3}).index({bags, 4}, 0, 5).composed().calls([=](const TensorList& in) {
     return embedding_bag(in[0], in[1], {}, {.mode = mode, .padding_idx = -1});
   });
@@ -13,8 +13,9 @@ Sample sample(const char* name, BagMode mode, std::int64_t bags = 2) {
 }  // namespace
 
 std::vector<Sample> samples_in_embedding_bag() {
-  return {sample("mean", BagMode::mean), sample("no bags", BagMode::sum, 0).gradients(Gradients::first),
-          sample("max", BagMode::max).gradients(Gradients::compared),
+  return {embedding_bag_sample("mean", BagMode::mean),
+          embedding_bag_sample("no bags", BagMode::sum, 0).gradients(Gradients::first),
+          embedding_bag_sample("max", BagMode::max).gradients(Gradients::compared),
           Sample("embedding_bag", "offsets and factors")
               .in({5, 3})
               .index({7}, 0, 5)

@@ -17,9 +17,9 @@
 namespace etna {
 namespace {
 
+using op_tests::kInf;
+using op_tests::kNaN;
 using ::testing::HasSubstr;
-using testing::kInf;
-using testing::kNaN;
 using ::testing::ThrowsMessage;
 
 struct Function {
@@ -77,7 +77,7 @@ const Function kFunctions[] = {
 TEST(Functions, KeepTheirDigitsOverTheWholeRangeOnEveryDevice) {
   for (const Function& f : kFunctions) {
     const std::vector<float> x = points(f.lo, f.hi);
-    for (Device device : testing::devices()) {
+    for (Device device : op_tests::devices()) {
       const std::vector<float> y = f.row(from_vector(x).to(device)).to_vector<float>();
       double worst = 0;
       float at = 0;
@@ -96,7 +96,7 @@ TEST(Functions, ErfinvUndoesErf) {
   for (double v = -3.6; v < 3.6; v += 0.01) y.push_back(v), x.push_back(std::erf(v));
   // The argument is rounded to f32, so near ±1 only what it says about y can be known.
   std::vector<float> rounded(x.begin(), x.end());
-  for (Device device : testing::devices()) {
+  for (Device device : op_tests::devices()) {
     const std::vector<float> got = erfinv(from_vector(rounded).to(device)).to_vector<float>();
     for (std::size_t i = 0; i < y.size(); ++i) {
       const double slack = 1.2e-7 * std::exp(y[i] * y[i]);
@@ -133,7 +133,7 @@ TEST(Functions, OfTwoOperandsAgreeWithTheCLibraryAtTheEdges) {
   for (float x : edges) {
     for (float y : edges) a.push_back(x), b.push_back(y);
   }
-  for (Device device : testing::devices()) {
+  for (Device device : op_tests::devices()) {
     const Tensor x = from_vector(a).to(device), y = from_vector(b).to(device);
     auto check = [&](const char* name, const Tensor& result, auto exact, double ulp) {
       const std::vector<float> got = result.to_vector<float>();
@@ -154,7 +154,7 @@ TEST(Functions, OfTwoOperandsAgreeWithTheCLibraryAtTheEdges) {
 }
 
 TEST(Remainder, HasTheSignOfTheDivisorAndFmodThatOfTheDividend) {
-  for (Device device : testing::devices()) {
+  for (Device device : op_tests::devices()) {
     const Tensor a = tensor({7, -7, 7, -7}).to(device), b = tensor({3, 3, -3, -3}).to(device);
     EXPECT_EQ((a % b).to_vector<std::int64_t>(), (std::vector<std::int64_t>{1, 2, -2, -1}));
     EXPECT_EQ(fmod(a, b).to_vector<std::int64_t>(), (std::vector<std::int64_t>{1, -1, 1, -1}));
@@ -167,7 +167,7 @@ TEST(Remainder, HasTheSignOfTheDivisorAndFmodThatOfTheDividend) {
 }
 
 TEST(Integers, DividedByZeroGiveQuotientZeroAndOverMinusOneWrapAround) {
-  for (Device device : testing::devices()) {
+  for (Device device : op_tests::devices()) {
     for (DType t : {i64, i32, i8}) {
       const std::int64_t least = t == i64   ? std::numeric_limits<std::int64_t>::min()
                                  : t == i32 ? std::numeric_limits<std::int32_t>::min()
@@ -183,7 +183,7 @@ TEST(Integers, DividedByZeroGiveQuotientZeroAndOverMinusOneWrapAround) {
 }
 
 TEST(Integers, ShiftAndCombineBits) {
-  for (Device device : testing::devices()) {
+  for (Device device : op_tests::devices()) {
     const Tensor a = from_vector(std::vector<std::int32_t>{12, -12, 1, 5}).to(device);
     const Tensor b = from_vector(std::vector<std::int32_t>{10, 3, 40, -1}).to(device);
     EXPECT_EQ((a & b).to_vector<std::int64_t>(), (std::vector<std::int64_t>{8, 0, 0, 5}));
@@ -203,7 +203,7 @@ TEST(Integers, ShiftAndCombineBits) {
 }
 
 TEST(Functions, GiveTheSameBitsInACapturedStep) {
-  for (Device device : testing::devices()) {
+  for (Device device : op_tests::devices()) {
     const Tensor x = randn({64}, device) * 0.3;
     auto all = [](const Tensor& a) {
       return sinh(a) + asin(clamp(a, -0.9, 0.9)) + erfc(a) + fmod(a, 0.07) + elu(a, 0.7) + leaky_relu(a) + mish(a);

@@ -20,8 +20,8 @@ namespace etna {
 namespace {
 
 using namespace numerics;
-using gemm::ForcedVariant;
-using gemm::KernelVariant;
+using GemmForced = gemm::ForcedVariant;
+using GemmVariant = gemm::KernelVariant;
 
 class GemmCubin : public testing::Test {
  protected:
@@ -31,13 +31,13 @@ class GemmCubin : public testing::Test {
   }
 };
 
-Tensor by(KernelVariant variant, const Tensor& a, const Tensor& b, DType out) {
-  ForcedVariant forced(variant);
+Tensor by(GemmVariant variant, const Tensor& a, const Tensor& b, DType out) {
+  GemmForced forced(variant);
   return matmul(a, b, out);
 }
 
 /// Sizes of y [m, n] = a [m, k] b [k, n].
-struct Case {
+struct GemmCubinCase {
   std::int64_t m, n, k;
 };
 enum Lies { nn, nt, tn };
@@ -45,21 +45,21 @@ Tensor laid(const Tensor& x, bool transposed) { return transposed ? x.t().contig
 
 TEST_F(GemmCubin, AgreeWithF64ForEveryLayoutAndEdge) {
   for (DType t : {bf16, f16, f32}) {
-    for (Case c : {Case{128, 128, 64},
-                   {256, 256, 128},
-                   {136, 264, 72},
-                   {1000, 520, 200},
-                   {8, 8, 8},
-                   {264, 136, 4104},
-                   {1, 512, 96},
-                   {700, 1304, 8}}) {
+    for (GemmCubinCase c : {GemmCubinCase{128, 128, 64},
+                            {256, 256, 128},
+                            {136, 264, 72},
+                            {1000, 520, 200},
+                            {8, 8, 8},
+                            {264, 136, 4104},
+                            {1, 512, 96},
+                            {700, 1304, 8}}) {
       Tensor a = values({c.m, c.k}, 1, t), b = values({c.k, c.n}, 2, t);
       const std::vector<double> want = doubles(matmul(a.to(f64), b.to(f64)));
       const double grown = 1 + std::sqrt(static_cast<double>(c.k)) / 8;
       for (Lies lies : {nn, nt, tn}) {
         Tensor x = laid(on_gpu(a), lies == tn), y = laid(on_gpu(b), lies == nt);
         for (DType out : {t, f32}) {
-          Tensor got = by(KernelVariant::cubin, x, y, out);
+          Tensor got = by(GemmVariant::cubin, x, y, out);
           EXPECT_EQ(got.dtype(), out);
           expect_near(doubles(got), want, tolerance(out) * grown,
                       std::string(name(t)) + " " + std::to_string(c.m) + "x" + std::to_string(c.n) + "x" +
@@ -74,7 +74,7 @@ TEST_F(GemmCubin, TakeRowsOfAnyLength) {
   for (DType t : {bf16, f32}) {
     Tensor g = values({520, 1333}, 1, t), w = values({1333, 200}, 2, t), x = values({520, 264}, 3, t);
     auto compare = [&](const Tensor& a, const Tensor& b, const char* what) {
-      expect_near(doubles(by(KernelVariant::cubin, on_gpu(a), on_gpu(b), f32)), doubles(matmul(a.to(f64), b.to(f64))),
+      expect_near(doubles(by(GemmVariant::cubin, on_gpu(a), on_gpu(b), f32)), doubles(matmul(a.to(f64), b.to(f64))),
                   6 * tolerance(f32), what);
     };
     compare(g, w, "a in a copy");
@@ -87,7 +87,7 @@ TEST_F(GemmCubin, TakeRowsOfAnyLength) {
 TEST_F(GemmCubin, StoreTheLastOfAPaddedRow) {
   for (DType t : {bf16, f32}) {
     auto run = [&](Device device, DType dtype) {
-      ForcedVariant forced(KernelVariant::cubin);
+      GemmForced forced(GemmVariant::cubin);
       Tensor x = values({264, 136}, 1, t).to(dtype).to(device).requires_grad_(),
              w = values({1334, 136}, 2, t).to(dtype).to(device).requires_grad_();
       Tensor target = (abs(values({264}, 3, f64)) * 1333.0).to(i64).to(device);
@@ -106,7 +106,7 @@ TEST_F(GemmCubin, WalkBatches) {
   for (DType t : {bf16, f32}) {
     Tensor a = values({3, 2, 72, 40}, 1, t), b = values({3, 2, 40, 88}, 2, t), one = values({40, 88}, 3, t);
     auto compare = [&](const Tensor& x, const Tensor& y, const char* what) {
-      Tensor got = by(KernelVariant::cubin, on_gpu(x), on_gpu(y), t);
+      Tensor got = by(GemmVariant::cubin, on_gpu(x), on_gpu(y), t);
       expect_near(doubles(got), doubles(matmul(x.to(f64), y.to(f64))), 8 * tolerance(t), what);
     };
     compare(a, b, "two dimensions");
@@ -119,15 +119,15 @@ TEST_F(GemmCubin, WalkBatches) {
 TEST_F(GemmCubin, FuseWhatThePlainKernelFuses) {
   for (DType t : {bf16, f32}) {
     for (Activation activation : {Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::silu}) {
-      auto run = [&](KernelVariant variant) {
-        ForcedVariant forced(variant);
+      auto run = [&](GemmVariant variant) {
+        GemmForced forced(variant);
         Tensor x = on_gpu(values({200, 136}, 1, t)).requires_grad_(),
                w = on_gpu(values({264, 136}, 2, t)).requires_grad_(), b = on_gpu(values({264}, 3, t)).requires_grad_();
         Tensor y = linear(x, w, b, activation);
         (y.to(f32) * on_gpu(values({200, 264}, 4, f32))).sum().backward();
         return TensorList{y, x.grad(), w.grad(), b.grad()};
       };
-      TensorList got = run(KernelVariant::cubin), want = run(KernelVariant::plain);
+      TensorList got = run(GemmVariant::cubin), want = run(GemmVariant::plain);
       for (std::size_t i = 0; i < got.size(); ++i) {
         expect_near(doubles(got[i]), doubles(want[i]), 10 * tolerance(t), "tensor " + std::to_string(i));
       }
@@ -139,8 +139,8 @@ TEST_F(GemmCubin, GiveTheSameBitsAgainAndCaptured) {
   for (DType t : {bf16, f32}) {
     Tensor a = on_gpu(values({520, 4096}, 1, t)), b = on_gpu(values({4096, 136}, 2, t));
     auto gram = [&](const Tensor& x) {
-      Tensor half = by(KernelVariant::cubin, x, b, t);  // k is split
-      return by(KernelVariant::cubin, half.t(), half, DType::f32);
+      Tensor half = by(GemmVariant::cubin, x, b, t);  // k is split
+      return by(GemmVariant::cubin, half.t(), half, DType::f32);
     };
     const std::vector<double> first = doubles(gram(a));
     auto captured = capture([&](const Tensor& x) { return gram(x); }, {.device = kVulkan});
@@ -220,8 +220,8 @@ TEST_F(GemmCubin, AreAsExactAsF32) {
       Tensor a = on_gpu(kind.a), b = on_gpu(kind.b);
       // GPUs may treat denormals as 0, and the plain kernel does.
       const bool denormal = std::string_view(kind.name).find("denormal") != std::string_view::npos;
-      Errors exact = errors(by(KernelVariant::cubin, a, b, f32), kind.a, kind.b),
-             f32s = errors(denormal ? by(KernelVariant::plain, a, b, f32) : chain(kind.a, kind.b), kind.a, kind.b);
+      Errors exact = errors(by(GemmVariant::cubin, a, b, f32), kind.a, kind.b),
+             f32s = errors(denormal ? by(GemmVariant::plain, a, b, f32) : chain(kind.a, kind.b), kind.a, kind.b);
       std::printf("k %6d %-20s cubin %9.3f %9.4f   f32 %9.3f %9.4f\n", static_cast<int>(k), kind.name, exact.largest,
                   exact.mean, f32s.largest, f32s.mean);
       const double wider = k < 256 ? 2.5 : 1;
@@ -243,7 +243,7 @@ TEST_F(GemmCubin, KeepInfinitiesNanAndTheHuge) {
   set(a, 3, 40, inf), set(a, 70, 100, nan), set(a, 99, 200, 3e38f), set(a, 100, 7, 1e-42f), set(b, 150, 20, -inf);
   set(b, 200, 77, 2.0f), set(b, 7, 9, 3e38f);
   // In column 9 the denormal is multiplied by 3e38 and counts: the reference is f64, not an f32 that flushes it.
-  std::vector<double> got = doubles(by(KernelVariant::cubin, on_gpu(a), on_gpu(b), f32)),
+  std::vector<double> got = doubles(by(GemmVariant::cubin, on_gpu(a), on_gpu(b), f32)),
                       want = doubles(matmul(a.to(f64), b.to(f64)).to(f32));
   for (std::size_t i = 0; i < got.size(); ++i) {
     if (std::isnan(want[i])) {

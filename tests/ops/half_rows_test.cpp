@@ -24,7 +24,7 @@ class HalfRows : public OnDevice {
 };
 
 /// Rows as numbers, f32 on the host.
-Tensor numbers(const RoundedRows& rows) {
+Tensor half_rows_numbers(const RoundedRows& rows) {
   const Tensor x = rows.data.to(kCPU).to(f32).reshape(rows.shape);
   return rows.factor.defined() ? x * rows.factor.to(kCPU) : x;
 }
@@ -53,10 +53,10 @@ TEST_P(HalfRows, HaveTheDigitsOfTheirDtype) {
       for (const double size : {1.0, 1e-6, 1e30}) {
         const Tensor x = values({3, 5, columns}, 3, f32) * size, norm = values({columns}, 4, f32) * 3.0;
         const double relative = 1.01 * digits(dtype), least = size * 1e-7;
-        expect_near(numbers(round_rows(x.to(kVulkan), {}, dtype)), x, least, relative);
+        expect_near(half_rows_numbers(round_rows(x.to(kVulkan), {}, dtype)), x, least, relative);
         if (size > 1) continue;  // squares overflow
-        expect_near(numbers(round_rows(x.to(kVulkan), norm.to(kVulkan), dtype, 0)), rms_norm(x, norm, 0), 1e-5,
-                    relative);
+        expect_near(half_rows_numbers(round_rows(x.to(kVulkan), norm.to(kVulkan), dtype, 0)), rms_norm(x, norm, 0),
+                    1e-5, relative);
       }
     }
     // Rows of the dtype are not copied.
@@ -72,7 +72,7 @@ TEST_P(HalfRows, KeepWhatIsNoNumberInItsRow) {
   const Tensor norm = ones({64}, kVulkan);
   for (const DType dtype : {f16, bf16}) {
     for (const Tensor& by : {Tensor(), norm}) {
-      const Tensor y = numbers(round_rows(x.to(kVulkan), by, dtype));
+      const Tensor y = half_rows_numbers(round_rows(x.to(kVulkan), by, dtype));
       EXPECT_FALSE(isfinite(y.slice(0, 1, 2)).all().item<bool>());
       for (const std::int64_t row : {0, 2}) {
         const Tensor own = x.slice(0, row, row + 1);
@@ -80,7 +80,7 @@ TEST_P(HalfRows, KeepWhatIsNoNumberInItsRow) {
                     1.01 * digits(dtype));
       }
     }
-    const Tensor zero = numbers(round_rows(zeros({2, 32}, kVulkan), {}, dtype));
+    const Tensor zero = half_rows_numbers(round_rows(zeros({2, 32}, kVulkan), {}, dtype));
     EXPECT_EQ(zero.abs().max().item<float>(), 0);
   }
 }
@@ -113,13 +113,13 @@ TEST_P(HalfRows, GiveWhatTheProductGives) {
       options.next_eps = 1e-4;
       const RoundedLinearResult chained = quantized_linear(given, w, options);
       expect_near(chained.y, same, 1e-5 * size, 1e-5);
-      expect_near(numbers(chained.rounded), rms_norm(same, next, 1e-4), 1e-5, 1.1 * digits(dtype));
+      expect_near(half_rows_numbers(chained.rounded), rms_norm(same, next, 1e-4), 1e-5, 1.1 * digits(dtype));
       // Without a norm bf16 holds any result, and is all that is stored.
       options.next_norm = Tensor();
       const RoundedLinearResult bare = quantized_linear(given, w, options);
       EXPECT_EQ(bare.y.dtype(), dtype == bf16 ? bf16 : f32);
       expect_near(bare.y.to(f32), same, 1e-5 * size, dtype == bf16 ? digits(bf16) : 1e-5);
-      expect_near(numbers(bare.rounded), same, 1e-5 * size, 1.1 * digits(dtype));
+      expect_near(half_rows_numbers(bare.rounded), same, 1e-5 * size, 1.1 * digits(dtype));
     }
   }
 }
@@ -134,7 +134,7 @@ TEST_P(HalfRows, HoldGatedResultsOfAnySize) {
     EXPECT_EQ(y.rounded.data.dtype(), f16);
     const Tensor wanted = y.y.to(kCPU);
     const auto most = wanted.abs().max().item<double>();
-    expect_near(numbers(y.rounded), wanted, most / (1 << 24), 1.01 * digits(f16));
+    expect_near(half_rows_numbers(y.rounded), wanted, most / (1 << 24), 1.01 * digits(f16));
     expect_near(wanted, quantized_linear(there, w, {.gate = Gate::silu}).to(kCPU), 1e-5 * most, 1e-5);
   }
 }

@@ -7,7 +7,7 @@
 namespace etna {
 namespace {
 
-using namespace testing;
+using namespace op_tests;
 
 /// For every f16: the number itself, the midpoint to the next one, and the f32 numbers next to that midpoint; both
 /// signs, and values out of range.

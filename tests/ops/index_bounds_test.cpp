@@ -21,14 +21,14 @@ using ::testing::ThrowsMessage;
 constexpr std::int64_t kLimit = 5;
 
 /// An op that selects along a dimension of size kLimit by an index of three elements.
-struct Case {
+struct IndexBoundsCase {
   const char* op;  ///< as errors name it
   std::function<Tensor(const Tensor& index)> call;
   bool loss = false;  ///< the index is a target; -100 is ignored
 };
 
-std::vector<Case> cases(Device device) {
-  auto values = [&](Shape shape) { return testing::random_tensor(shape, f32).to(device); };
+std::vector<IndexBoundsCase> index_bounds_cases(Device device) {
+  auto values = [&](Shape shape) { return op_tests::random_tensor(shape, f32).to(device); };
   const Tensor table = values({kLimit, 2}), rows = values({3, 2}), matrix = values({kLimit, 3}), line = values({1, 3}),
                cube = values({2, kLimit, 3}), logits = values({3, kLimit});
   return {
@@ -75,7 +75,7 @@ auto names(const std::string& op, std::int64_t index) {
 }
 
 TEST(IndexBounds, TheCpuThrowsAtTheCall) {
-  for (const Case& c : cases(kCPU)) {
+  for (const IndexBoundsCase& c : index_bounds_cases(kCPU)) {
     for (DType dtype : {i64, i32}) {
       c.call(index_of(0, dtype, kCPU));
       c.call(index_of(kLimit - 1, dtype, kCPU));
@@ -90,14 +90,14 @@ TEST(IndexBounds, TheCpuThrowsAtTheCall) {
 class IndexBoundsOnGpu : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!testing::have_vulkan()) GTEST_SKIP() << "no Vulkan device";
+    if (!op_tests::have_vulkan()) GTEST_SKIP() << "no Vulkan device";
   }
 };
 
 TEST_F(IndexBoundsOnGpu, EachOpThrowsAtTheNextWaitAndTheDeviceWorksOn) {
-  const std::vector<Case> on_cpu = cases(kCPU), on_gpu = cases(kVulkan);
+  const std::vector<IndexBoundsCase> on_cpu = index_bounds_cases(kCPU), on_gpu = index_bounds_cases(kVulkan);
   for (std::size_t k = 0; k < on_gpu.size(); ++k) {
-    const Case& c = on_gpu[k];
+    const IndexBoundsCase& c = on_gpu[k];
     SCOPED_TRACE(c.op);
     for (DType dtype : {i64, i32}) {
       for (std::int64_t bad : outside(dtype)) {
@@ -108,8 +108,8 @@ TEST_F(IndexBoundsOnGpu, EachOpThrowsAtTheNextWaitAndTheDeviceWorksOn) {
                     ThrowsMessage<IndexError>(HasSubstr("at position 1 is outside [0, 5)")));
       }
       for (std::int64_t good : {std::int64_t{0}, kLimit - 1}) {
-        testing::expect_close(c.call(index_of(good, dtype, kVulkan)),
-                              on_cpu[k].call(index_of(good, dtype, kCPU)).to_vector<double>(), 1e-5, 1e-5);
+        op_tests::expect_close(c.call(index_of(good, dtype, kVulkan)),
+                               on_cpu[k].call(index_of(good, dtype, kCPU)).to_vector<double>(), 1e-5, 1e-5);
       }
       synchronize(kVulkan);
     }
@@ -120,7 +120,7 @@ TEST_F(IndexBoundsOnGpu, EachOpThrowsAtTheNextWaitAndTheDeviceWorksOn) {
 }
 
 TEST_F(IndexBoundsOnGpu, EveryWayToWaitThrowsOnce) {
-  const Tensor table = testing::random_tensor({kLimit, 2}, f32).to(kVulkan), bad = index_of(7, i64, kVulkan);
+  const Tensor table = op_tests::random_tensor({kLimit, 2}, f32).to(kVulkan), bad = index_of(7, i64, kVulkan);
   const std::vector<std::function<void(const Tensor&)>> waits = {
       [](const Tensor& y) { y.item(); },
       [](const Tensor& y) { y.to_vector<float>(); },
@@ -136,7 +136,7 @@ TEST_F(IndexBoundsOnGpu, EveryWayToWaitThrowsOnce) {
 }
 
 TEST_F(IndexBoundsOnGpu, ACapturedStepThrowsAtEachReplayWithAWrongIndex) {
-  for (const Case& c : cases(kVulkan)) {
+  for (const IndexBoundsCase& c : index_bounds_cases(kVulkan)) {
     SCOPED_TRACE(c.op);
     auto step = capture([&](const Tensor& index) { return sum(c.call(index)); }, {.device = kVulkan});
     const double want = step(index_of(2, i64, kVulkan)).item<double>();
@@ -153,7 +153,7 @@ TEST_F(IndexBoundsOnGpu, ACapturedStepThrowsAtEachReplayWithAWrongIndex) {
 }
 
 TEST_F(IndexBoundsOnGpu, AGradientNamesTheForwardOpFirst) {
-  Tensor table = testing::random_tensor({kLimit, 2}, f32).to(kVulkan).requires_grad_();
+  Tensor table = op_tests::random_tensor({kLimit, 2}, f32).to(kVulkan).requires_grad_();
   sum(embedding(table, index_of(9, i64, kVulkan))).backward();
   EXPECT_THAT([&] { synchronize(kVulkan); }, names("embedding", 9));
   EXPECT_NO_THROW(synchronize(kVulkan));
@@ -183,8 +183,8 @@ TEST_F(IndexBoundsOnGpu, ALossOfSeveralChunksNamesTheRow) {
   const std::int64_t rows = 700;
   std::vector<std::int64_t> targets(static_cast<std::size_t>(rows), 1);
   targets[650] = 11;
-  const Tensor target = from_vector(targets).to(kVulkan), x = testing::random_tensor({rows, 4}, f32).to(kVulkan);
-  const Tensor weight = testing::random_tensor({kLimit, 4}, f32).to(kVulkan);
+  const Tensor target = from_vector(targets).to(kVulkan), x = op_tests::random_tensor({rows, 4}, f32).to(kVulkan);
+  const Tensor weight = op_tests::random_tensor({kLimit, 4}, f32).to(kVulkan);
   EXPECT_THAT([&] { linear_cross_entropy(x, weight, target).item(); },
               ThrowsMessage<IndexError>(HasSubstr("linear_cross_entropy: index 11 at position 650 is outside [0, 5)")));
   EXPECT_THAT([&] { cross_entropy(linear(x, weight), target).item(); },

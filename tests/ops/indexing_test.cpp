@@ -15,15 +15,15 @@
 namespace etna {
 namespace {
 
+using op_tests::random_tensor;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using testing::random_tensor;
 using ::testing::ThrowsMessage;
 
 Tensor list(std::vector<std::int64_t> values, Device device) { return from_vector(values).to(device); }
 
 TEST(Scatter, TheLastOfEqualIndicesStaysAndOnlyItGetsTheGradient) {
-  for (Device device : testing::devices()) {
+  for (Device device : op_tests::devices()) {
     Tensor x = zeros({3}, device).requires_grad_(), source = from_vector<float>({1, 2, 3, 4}, device).requires_grad_();
     const Tensor y = scatter(x, 0, list({1, 1, 2, 1}, device), source);
     EXPECT_THAT(y.to_vector<float>(), ElementsAre(0, 4, 3)) << device.str();
@@ -62,7 +62,7 @@ void expect_sums(std::int64_t n, std::int64_t places, DType dtype, bool skewed, 
 }
 
 TEST(Scatter, ManyNumbersAddUpWhereverTheyGo) {
-  for (Device device : testing::devices()) {
+  for (Device device : op_tests::devices()) {
     expect_sums(20000, 100, f32, false, device);     // one bucket, one chunk
     expect_sums(140000, 2048, bf16, false, device);  // one bucket, three chunks
     expect_sums(20000, 70001, f32, false, device);   // buckets of one chunk
@@ -74,7 +74,7 @@ TEST(Scatter, ManyNumbersAddUpWhereverTheyGo) {
 TEST(Scatter, ManyNumbersKeepInfinityNaNAndTheSmallest) {
   const std::int64_t n = 70000;
   const float infinity = std::numeric_limits<float>::infinity(), least = std::ldexp(1.0F, -149);
-  for (Device device : testing::devices()) {
+  for (Device device : op_tests::devices()) {
     for (std::int64_t places : {20, 5000}) {
       std::vector<std::int64_t> index(n, 19);
       std::vector<float> values(n, 1.0F);
@@ -104,7 +104,7 @@ TEST(Scatter, ManyNumbersKeepInfinityNaNAndTheSmallest) {
 
 TEST(Scatter, LongListsAddUpInOrderOnEveryDevice) {
   const std::int64_t n = 20011;
-  for (Device device : testing::devices()) {
+  for (Device device : op_tests::devices()) {
     for (std::int64_t places : {1, 7, 3000}) {
       std::vector<std::int64_t> index(n);
       for (std::int64_t i = 0; i < n; ++i) index[static_cast<std::size_t>(i)] = i * 7919 % 104729 % places;
@@ -118,7 +118,7 @@ TEST(Scatter, LongListsAddUpInOrderOnEveryDevice) {
       }
       const Tensor nothing = zeros({places}, device), low = full({places}, -9, device);
       const Tensor added = scatter_add(nothing, 0, at, source);
-      testing::expect_close(added, sums, 1e-4, 1e-3, device.str());
+      op_tests::expect_close(added, sums, 1e-4, 1e-3, device.str());
       EXPECT_EQ(added.to_vector<float>(), scatter_add(nothing, 0, at, source).to_vector<float>()) << "the same bits";
       EXPECT_EQ(scatter(low, 0, at, source).to_vector<double>(), last) << device.str();
       EXPECT_EQ(scatter_reduce(low, 0, at, source, "amax").to_vector<double>(), most) << device.str();
@@ -128,7 +128,7 @@ TEST(Scatter, LongListsAddUpInOrderOnEveryDevice) {
 
 TEST(Embedding, GradientOfManyTokensIsSorted) {
   const std::int64_t n = 33001;
-  for (Device device : testing::devices()) {
+  for (Device device : op_tests::devices()) {
     std::vector<std::int64_t> index(n);
     for (std::int64_t i = 0; i < n; ++i) index[static_cast<std::size_t>(i)] = i * i % 11;
     const Tensor g = embedding_backward(ones({n, 1}, device), list(index, device), 11);
@@ -139,7 +139,7 @@ TEST(Embedding, GradientOfManyTokensIsSorted) {
 }
 
 TEST(MaskedSelect, OfManyElementsKeepsTheirOrder) {
-  for (Device device : testing::devices()) {
+  for (Device device : op_tests::devices()) {
     Tensor x = random_tensor({3, 5003}, f32, 2).to(device);
     std::vector<float> want;
     for (float v : x.to_vector<float>()) {
@@ -154,7 +154,7 @@ TEST(MaskedSelect, OfManyElementsKeepsTheirOrder) {
 }
 
 TEST(Indexing, InPlaceWritesGoToTheTensor) {
-  for (Device device : testing::devices()) {
+  for (Device device : op_tests::devices()) {
     Tensor x = zeros({2, 3}, device), same = x, turned = x.t();
     scatter_(turned, 0, list({2, 0}, device).reshape({1, 2}), 5.0);
     EXPECT_THAT(same.to_vector<float>(), ElementsAre(0, 0, 5, 5, 0, 0)) << device.str();
@@ -174,7 +174,7 @@ TEST(Indexing, InPlaceWritesGoToTheTensor) {
 }
 
 TEST(Indexing, WrongIndicesAreErrorsOnEveryDevice) {
-  for (Device device : testing::devices()) {
+  for (Device device : op_tests::devices()) {
     Tensor x = zeros({4, 3}, device);
     auto wait = [&](auto call) {
       return [=] {
@@ -215,7 +215,7 @@ TEST(Indexing, WrongIndicesAreErrorsOnEveryDevice) {
 }
 
 TEST(Indexing, NothingIsReadOnTheHostInACapturedStep) {
-  for (Device device : testing::devices()) {
+  for (Device device : op_tests::devices()) {
     auto step = capture(
         [](const Tensor& x, const Tensor& at) {
           Tensor y = x.clone();
@@ -229,7 +229,7 @@ TEST(Indexing, NothingIsReadOnTheHostInACapturedStep) {
       Tensor y = where(x > 0.0, 2.0, x);
       index_put_(y, {at, 0}, -1.0);
       const Tensor want = index(y, {at, Slice(None, None, -1)}) + masked_scatter(y, y > 0.0, x).sum();
-      testing::expect_close(step(x, at), want.to_vector<double>(), 1e-6, 1e-6, device.str());
+      op_tests::expect_close(step(x, at), want.to_vector<double>(), 1e-6, 1e-6, device.str());
     }
     auto counting = capture([](const Tensor& x) { return masked_select(x, x > 0.0); }, {.device = device});
     const Tensor x = ones({3}, device);
@@ -242,7 +242,7 @@ TEST(Indexing, NothingIsReadOnTheHostInACapturedStep) {
 }
 
 TEST(Indexing, NothingHasNoElements) {
-  for (Device device : testing::devices()) {
+  for (Device device : op_tests::devices()) {
     const Tensor x = ones({0, 3}, device), none = list({}, device).to(i64);
     EXPECT_EQ(index(x, {none}).shape(), (Shape{0, 3}));
     EXPECT_EQ(nonzero(x).shape(), (Shape{0, 2}));

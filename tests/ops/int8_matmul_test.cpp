@@ -15,7 +15,7 @@ using testing::ThrowsMessage;
 
 std::vector<Device> devices() { return with_vulkan() ? std::vector<Device>{kCPU, kVulkan} : std::vector<Device>{kCPU}; }
 
-Tensor bytes(Shape shape, std::uint64_t seed) { return (values(shape, seed) * 128.0).to(i8); }
+Tensor int8_matmul_bytes(Shape shape, std::uint64_t seed) { return (values(shape, seed) * 128.0).to(i8); }
 
 TEST(Int8Matmul, IsExactInEveryLayout) {
   struct Sizes {
@@ -26,8 +26,8 @@ TEST(Int8Matmul, IsExactInEveryLayout) {
                            Sizes{1, 97, 130}, Sizes{131, 4, 1}, Sizes{130, 272, 140}, Sizes{721, 33, 1030}}) {
       for (bool a_turned : {false, true}) {
         for (bool b_turned : {false, true}) {
-          Tensor a = a_turned ? bytes({k, m}, 1).t() : bytes({m, k}, 1);
-          Tensor b = b_turned ? bytes({n, k}, 2).t() : bytes({k, n}, 2);
+          Tensor a = a_turned ? int8_matmul_bytes({k, m}, 1).t() : int8_matmul_bytes({m, k}, 1);
+          Tensor b = b_turned ? int8_matmul_bytes({n, k}, 2).t() : int8_matmul_bytes({k, n}, 2);
           Tensor y = int8_matmul(a.to(device), b.to(device));
           EXPECT_EQ(y.dtype(), i32);
           EXPECT_EQ(doubles(y), doubles(matmul(a.to(f64), b.to(f64))))
@@ -48,7 +48,7 @@ TEST(Int8Matmul, HoldsTheLargestSums) {
 }
 
 TEST(Int8Matmul, TakesBatchesThatDoNotMerge) {
-  Tensor a = bytes({2, 2, 2, 3, 4}, 1), b = bytes({2, 2, 2, 4, 3}, 2);
+  Tensor a = int8_matmul_bytes({2, 2, 2, 3, 4}, 1), b = int8_matmul_bytes({2, 2, 2, 4, 3}, 2);
   Tensor turned = a.permute({2, 0, 1, 3, 4});
   std::vector<double> want = doubles(matmul(turned.to(f64), b.to(f64)));
   for (Device device : devices()) {
@@ -60,15 +60,17 @@ TEST(Int8Matmul, ReadsNothingBesideItsOperands) {
   for (Device device : devices()) {
     for (std::int64_t pad : {1, 4}) {
       Tensor a = full({6, 10 + pad}, 100, {i8}), b = full({10, 7 + pad}, 100, {i8});
-      a.slice(1, 0, 10).copy_(bytes({6, 10}, 1)), b.slice(1, 0, 7).copy_(bytes({10, 7}, 2));
+      a.slice(1, 0, 10).copy_(int8_matmul_bytes({6, 10}, 1)), b.slice(1, 0, 7).copy_(int8_matmul_bytes({10, 7}, 2));
       Tensor y = int8_matmul(a.to(device).slice(1, 0, 10), b.to(device).slice(1, 0, 7));
-      EXPECT_EQ(doubles(y), doubles(matmul(bytes({6, 10}, 1).to(f64), bytes({10, 7}, 2).to(f64)))) << device.str();
+      EXPECT_EQ(doubles(y),
+                doubles(matmul(int8_matmul_bytes({6, 10}, 1).to(f64), int8_matmul_bytes({10, 7}, 2).to(f64))))
+          << device.str();
     }
   }
 }
 
 TEST(Int8Matmul, ScalesInF32AndRoundsOnce) {
-  Tensor a = bytes({70, 40}, 1), b = bytes({40, 66}, 2);
+  Tensor a = int8_matmul_bytes({70, 40}, 1), b = int8_matmul_bytes({40, 66}, 2);
   Tensor rows = (values({70}, 3) + 2.0).to(f32), columns = (values({66}, 4) + 2.0).to(f32),
          one = full({}, 0.125, {f32});
   std::vector<float> sums = int8_matmul(a, b).to_vector<float>(), r = rows.to_vector<float>(),

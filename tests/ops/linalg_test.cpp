@@ -15,7 +15,7 @@
 namespace etna {
 namespace {
 
-using namespace testing;
+using namespace op_tests;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;

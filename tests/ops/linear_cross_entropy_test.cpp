@@ -29,7 +29,7 @@ TensorList run(const Tensor& x0, const Tensor& weight0, const Tensor& target, DT
   return {loss.detach(), x.grad(), weight.grad()};
 }
 
-Tensor targets(std::int64_t rows, std::int64_t classes) {
+Tensor linear_cross_entropy_targets(std::int64_t rows, std::int64_t classes) {
   return (abs(values({rows}, 5)) * static_cast<double>(classes - 1)).to(i64);
 }
 
@@ -43,7 +43,7 @@ TEST_F(LinearCrossEntropyOnGpu, TakesRowsOfAnyLength) {
   for (auto [dtype, classes, smoothing] :
        {Case{f32, 9, 0.1}, {bf16, 4097, 0}, {f16, 8190, 0.1}, {f32, 40960, 0}, {f32, 41003, 0.1}}) {
     Tensor x = values({3, 4}, 1) * 4.0, weight = values({classes, 4}, 2);
-    const Tensor target = targets(3, classes);
+    const Tensor target = linear_cross_entropy_targets(3, classes);
     const TensorList got = run(x, weight, target, dtype, kVulkan, smoothing),
                      want = run(x.to(dtype), weight.to(dtype), target, f64, kCPU, smoothing);
     for (std::size_t i = 0; i < got.size(); ++i) {
@@ -78,7 +78,7 @@ TEST(LinearCrossEntropyOnCpu, TilesGroupsAndChunksGiveWhatWholeRowsGive) {
   for (auto [rows, width, classes, smoothing] :
        {Case{3, 5, 1, 0}, {131, 7, 513, 0}, {5, 3, 17'000, 0.1}, {259, 9, 1025, 0.1}, {401, 2, 33'278, 0}}) {
     const Tensor x = values({rows, width}, 1) * 4.0, weight = values({classes, width}, 2),
-                 target = targets(rows, classes);
+                 target = linear_cross_entropy_targets(rows, classes);
     const TensorList exact = run(x, weight, target, f64, kCPU, smoothing);
     Tensor plain_x = x.detach().requires_grad_(), plain_weight = weight.detach().requires_grad_();
     Tensor loss = cross_entropy(linear(plain_x, plain_weight), target, -100, smoothing);
@@ -134,7 +134,8 @@ TEST(LinearCrossEntropyOnCpu, ClassesThatAreImpossibleTakeNoPart) {
 }
 
 TEST(LinearCrossEntropyOnCpu, TheSameBitsEveryTime) {
-  const Tensor x = values({300, 16}, 1, f32), weight = values({5000, 16}, 2, f32), target = targets(300, 5000);
+  const Tensor x = values({300, 16}, 1, f32), weight = values({5000, 16}, 2, f32),
+               target = linear_cross_entropy_targets(300, 5000);
   const TensorList first = run(x, weight, target, f32, kCPU);
   for (int again = 0; again < 3; ++again) {
     const TensorList found = run(x, weight, target, f32, kCPU);

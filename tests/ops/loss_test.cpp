@@ -17,8 +17,8 @@ using testing::ThrowsMessage;
 
 constexpr Reduction kReductions[] = {Reduction::none, Reduction::mean, Reduction::sum};
 
-Tensor targets(std::int64_t n, std::int64_t classes, DType dtype = i64, std::int64_t ignored = -100,
-               bool with_ignored = true) {
+Tensor loss_targets(std::int64_t n, std::int64_t classes, DType dtype = i64, std::int64_t ignored = -100,
+                    bool with_ignored = true) {
   std::vector<std::int64_t> t;
   for (std::int64_t i = 0; i < n; ++i) t.push_back(with_ignored && i % 5 == 3 ? ignored : (i * 7 + 2) % classes);
   return from_vector(t).to(dtype);
@@ -52,7 +52,7 @@ TEST(CrossEntropy, AgreesWithLoops) {
   for (DType t : {f64, f32, f16, bf16}) {
     for (Reduction reduction : kReductions) {
       for (double smoothing : {0.0, 0.1}) {
-        Tensor logits = (values({11, 37}, 1) * 8.0).to(t), target = targets(11, 37, t == f32 ? i32 : i64);
+        Tensor logits = (values({11, 37}, 1) * 8.0).to(t), target = loss_targets(11, 37, t == f32 ? i32 : i64);
         Tensor loss = cross_entropy(logits, target, -100, smoothing, reduction);
         EXPECT_EQ(loss.dtype(), t == f64 ? f64 : f32);
         expect_near(doubles(loss), naive_cross_entropy(logits, target, -100, smoothing, reduction),
@@ -63,7 +63,7 @@ TEST(CrossEntropy, AgreesWithLoops) {
 }
 
 TEST(CrossEntropy, KeepsDigitsOverManyClasses) {
-  Tensor logits = (values({3, 33278}, 1) * 4.0).to(f32), target = targets(3, 33278);
+  Tensor logits = (values({3, 33278}, 1) * 4.0).to(f32), target = loss_targets(3, 33278);
   expect_near(doubles(cross_entropy(logits, target)), naive_cross_entropy(logits, target, -100, 0, Reduction::mean),
               5e-7);
   Tensor same = full({2, 33278}, 1e4), first = from_vector(std::vector<std::int64_t>{0, 1});
@@ -74,7 +74,7 @@ TEST(CrossEntropy, GradientsAgreeWithDifferences) {
   for (Reduction reduction : kReductions) {
     for (double smoothing : {0.0, 0.2}) {
       auto f = [&](const TensorList& in) {
-        return TensorList{cross_entropy(in[0], targets(6, 5, i64, 2), 2, smoothing, reduction)};
+        return TensorList{cross_entropy(in[0], loss_targets(6, 5, i64, 2), 2, smoothing, reduction)};
       };
       EXPECT_EQ(autograd::gradcheck(f, {(values({6, 5}, 1) * 3.0).requires_grad_()}, {.second_order = true}), "");
       auto transposed = [&](const TensorList& in) { return f({in[0].t()}); };
@@ -94,7 +94,7 @@ TEST(CrossEntropy, AllIgnoredIsNaNInTheMeanAndZeroInTheSum) {
 TEST(CrossEntropy, KeepsNaNVisible) {
   Tensor logits = zeros({2, 5});
   logits.mutable_data<float>()[7] = std::numeric_limits<float>::quiet_NaN();
-  std::vector<double> losses = doubles(cross_entropy(logits, targets(2, 5), -100, 0, Reduction::none));
+  std::vector<double> losses = doubles(cross_entropy(logits, loss_targets(2, 5), -100, 0, Reduction::none));
   EXPECT_FALSE(std::isnan(losses[0]));
   EXPECT_TRUE(std::isnan(losses[1]));
 }
@@ -136,7 +136,7 @@ TEST(CrossEntropy, TakesNoRows) {
 }
 
 TEST(NllLoss, AgreesWithCrossEntropy) {
-  Tensor logits = values({11, 7}, 1), target = targets(11, 7);
+  Tensor logits = values({11, 7}, 1), target = loss_targets(11, 7);
   for (Reduction reduction : kReductions) {
     expect_near(doubles(nll_loss(log_softmax(logits, 1), target, -100, reduction)),
                 doubles(cross_entropy(logits, target, -100, 0, reduction)), 1e-13);
@@ -171,7 +171,7 @@ TEST_F(CrossEntropyOnGpu, AgreesWithTheCpu) {
       for (Reduction reduction : kReductions) {
         double smoothing = classes == 257 ? 0.1 : 0;
         DType index = classes == 2 ? i32 : i64;
-        Tensor logits = (values({7, classes}, 1) * 8.0).to(t), target = targets(7, classes, index);
+        Tensor logits = (values({7, classes}, 1) * 8.0).to(t), target = loss_targets(7, classes, index);
         TensorList found;
         for (Device d : {kCPU, kVulkan}) {
           Tensor x = logits.detach().to(d).clone().requires_grad_();
@@ -191,7 +191,7 @@ TEST_F(CrossEntropyOnGpu, TakesRowsThatStartAnywhere) {
   // aligned differently from those of a dense gradient.
   for (DType t : {f32, bf16}) {
     for (auto [all, from, to] : {std::array{8999, 0, 8999}, {9002, 0, 9002}, {9003, 1, 9001}, {9004, 4, 9000}}) {
-      Tensor whole = (values({5, all}, 1) * 8.0).to(t), target = targets(5, to - from);
+      Tensor whole = (values({5, all}, 1) * 8.0).to(t), target = loss_targets(5, to - from);
       TensorList found;
       for (Device d : {kCPU, kVulkan}) {
         Tensor x = whole.to(d).clone().requires_grad_();
@@ -236,14 +236,14 @@ TEST_F(CrossEntropyOnGpu, KeepsNaNAndInfinityVisible) {
       Tensor logits = zeros({2, classes});
       logits.mutable_data<float>()[classes + 200] = odd;
       std::vector<double> losses =
-          doubles(cross_entropy(on_gpu(logits), on_gpu(targets(2, classes)), -100, 0, Reduction::none));
+          doubles(cross_entropy(on_gpu(logits), on_gpu(loss_targets(2, classes)), -100, 0, Reduction::none));
       EXPECT_NEAR(losses[0], std::log(static_cast<double>(classes)), 1e-5);
       EXPECT_FALSE(std::isfinite(losses[1]));
     }
   }
   Tensor masked = full({1, 300}, -std::numeric_limits<double>::infinity());
   masked.mutable_data<float>()[9] = 1;
-  EXPECT_EQ(cross_entropy(on_gpu(masked), on_gpu(targets(1, 300))).item(), std::numeric_limits<float>::infinity());
+  EXPECT_EQ(cross_entropy(on_gpu(masked), on_gpu(loss_targets(1, 300))).item(), std::numeric_limits<float>::infinity());
 }
 
 }  // namespace

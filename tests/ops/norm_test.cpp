@@ -3,7 +3,7 @@
 namespace etna {
 namespace {
 
-using namespace testing;
+using namespace op_tests;
 
 std::vector<double> norm_of(const std::vector<double>& v, bool rms, double eps) {
   double n = static_cast<double>(v.size()), mean = 0, squares = 0;

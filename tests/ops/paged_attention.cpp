@@ -98,8 +98,8 @@ Sample step(const Write& w, const PagedAttentionSettings& attention = {}) {
   });
 }
 
-Sample rows(const char* name, Shape cache, Shape table, std::vector<double> blocks, std::int64_t length,
-            DType dtype = f32) {
+Sample paged_attention_rows(const char* name, Shape cache, Shape table, std::vector<double> blocks, std::int64_t length,
+                            DType dtype = f32) {
   return Sample("cached_rows", name)
       .in(cache)
       .values(table, std::move(blocks))
@@ -121,13 +121,13 @@ std::vector<Sample> samples_in_paged_attention() {
       attention({"softcap", {1, 2, 3, 4}, 1, 3, {0}, {20}, {.scale = 0.7, .softcap = 2}}),
       attention({"nothing to see", {2, 1, 2, 4}, 1, 1, {-1, 0}, {3, -1}}),
       attention({"no sequences", {0, 1, 2, 4}, 1, 1, {}, {}}),
-      rows("two sequences", {4, 2, kCacheBlock, 8}, {2, 2}, {3, 0, 1, 2}, 100),
-      rows("without a block", {3, 1, kCacheBlock, 4}, {1, 4}, {-1, 2, 3, 0}, 256),
-      rows("an odd size", {2, 3, kCacheBlock, 7}, {1, 2}, {1, 0}, 67),
-      rows("an even size", {2, 1, kCacheBlock, 6}, {1, 2}, {1, 0}, 65),
-      rows("in bf16", {2, 1, kCacheBlock, 8}, {1, 1}, {1}, 5, bf16),
-      rows("no positions", {2, 3, kCacheBlock, 8}, {1, 2}, {1, 0}, 0),
-      rows("no sequences", {2, 3, kCacheBlock, 8}, {0, 2}, {}, 3),
+      paged_attention_rows("two sequences", {4, 2, kCacheBlock, 8}, {2, 2}, {3, 0, 1, 2}, 100),
+      paged_attention_rows("without a block", {3, 1, kCacheBlock, 4}, {1, 4}, {-1, 2, 3, 0}, 256),
+      paged_attention_rows("an odd size", {2, 3, kCacheBlock, 7}, {1, 2}, {1, 0}, 67),
+      paged_attention_rows("an even size", {2, 1, kCacheBlock, 6}, {1, 2}, {1, 0}, 65),
+      paged_attention_rows("in bf16", {2, 1, kCacheBlock, 8}, {1, 1}, {1}, 5, bf16),
+      paged_attention_rows("no positions", {2, 3, kCacheBlock, 8}, {1, 2}, {1, 0}, 0),
+      paged_attention_rows("no sequences", {2, 3, kCacheBlock, 8}, {0, 2}, {}, 3),
       write({"halves", {2, 3, 32}, {.heads = 2, .kv_heads = 1}, {0, 1, 2, -1}, {62, 5}, 4}),
       write({"neighbours", {1, 2, 64}, {.heads = 4, .kv_heads = 2, .interleaved = true}, {2}, {9}, 4}),
       write({"a part, larger", {1, 2, 40}, {.heads = 2, .kv_heads = 1, .magnitude = 1.3}, {2}, {3}, 3}),

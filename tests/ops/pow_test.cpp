@@ -10,9 +10,9 @@
 namespace etna {
 namespace {
 
-using testing::expect_close;
-using testing::kInf;
-using testing::kNaN;
+using op_tests::expect_close;
+using op_tests::kInf;
+using op_tests::kNaN;
 
 const std::vector<double> kBases = {0, 0, 0, 0, 0, -0.0, -2, -2, 2, 3, 0};
 const std::vector<double> kExponents = {0, 0.5, 1, 2, 3, 0, 2, 0, 0, 2, -1};
@@ -31,7 +31,7 @@ Tensor first(const Tensor& y, const Tensor& x) {
 // The values are those of PyTorch: 0 for the base if the exponent is 0, and 0 for the exponent if the base is 0 and the
 // exponent is not negative.
 TEST(Pow, GradientsOfTensorsAtBaseZero) {
-  for (Device device : testing::devices()) {
+  for (Device device : op_tests::devices()) {
     Tensor a = leaf(kBases, device), b = leaf(kExponents, device);
     const Tensor y = pow(a, b);
     expect_close(first(y, a), {0, kInf, 1, 0, 0, 0, -4, 0, 0, 6, -kInf}, 1e-6, 1e-6, "base");
@@ -41,7 +41,7 @@ TEST(Pow, GradientsOfTensorsAtBaseZero) {
 }
 
 TEST(Pow, GradientOfABaseWithANumberAsExponent) {
-  for (Device device : testing::devices()) {
+  for (Device device : op_tests::devices()) {
     for (auto [exponent, wanted] :
          {std::pair<double, std::vector<double>>{0, {0, 0, 0}}, {1, {1, 1, 1}}, {2, {0, -4, 6}}, {3, {0, 12, 27}}}) {
       Tensor a = leaf({0, -2, 3}, device);
@@ -53,7 +53,7 @@ TEST(Pow, GradientOfABaseWithANumberAsExponent) {
 }
 
 TEST(Pow, GradientOfAnExponentWithANumberAsBase) {
-  for (Device device : testing::devices()) {
+  for (Device device : op_tests::devices()) {
     Tensor b = leaf({0, 0.5, 2, -1}, device);
     expect_close(first(pow(0.0, b), b), {0, 0, 0, -kInf}, 0);
     b = leaf({0, 2}, device);
@@ -63,7 +63,7 @@ TEST(Pow, GradientOfAnExponentWithANumberAsBase) {
 }
 
 TEST(Pow, SecondGradientsStayFinite) {
-  for (Device device : testing::devices()) {
+  for (Device device : op_tests::devices()) {
     for (double exponent : {0.0, 1.0, 2.0, 3.0}) {
       Tensor a = leaf({0, 2}, device);
       const double c = exponent * (exponent - 1);

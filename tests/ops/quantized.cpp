@@ -9,7 +9,7 @@ namespace {
 
 /// Weights as they are, so that devices that round activations to codes and those that do not give the same; block
 /// formats are in quantized_test.cpp and quantized_gpu_test.cpp. @param options eps: 1 for a bias, 2 also for a norm
-Sample plain(const char* name, DType dtype, Shape x, std::int64_t rows, QuantizedLinearOptions options = {}) {
+Sample quantized_plain(const char* name, DType dtype, Shape x, std::int64_t rows, QuantizedLinearOptions options = {}) {
   const std::int64_t columns = x[x.rank() - 1];
   return Sample("quantized_linear", name)
       .in(x)
@@ -170,11 +170,11 @@ Sample half_linear(const char* name, Shape x, std::int64_t rows, RoundedLinearOp
 }  // namespace
 
 std::vector<Sample> samples_in_quantized() {
-  return {plain("one row", f32, {1, 16}, 5, {.eps = 0}),
-          plain("prime sizes", f32, {3, 67}, 131, {.eps = 1}),
-          plain("many rows", f32, {17, 24}, 7, {.eps = 0}),
-          plain("normed", f32, {2, 2, 32}, 6, {.eps = 2}),
-          plain("no rows", f32, {0, 16}, 5, {.eps = 0}),
+  return {quantized_plain("one row", f32, {1, 16}, 5, {.eps = 0}),
+          quantized_plain("prime sizes", f32, {3, 67}, 131, {.eps = 1}),
+          quantized_plain("many rows", f32, {17, 24}, 7, {.eps = 0}),
+          quantized_plain("normed", f32, {2, 2, 32}, 6, {.eps = 2}),
+          quantized_plain("no rows", f32, {0, 16}, 5, {.eps = 0}),
           rounding("rows", {2, 3, 64}, false),
           rounding("more than a workgroup", {2, 1184}, true),
           rounding("no rows", {0, 64}, true),

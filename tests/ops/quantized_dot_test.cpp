@@ -144,7 +144,7 @@ TEST_P(QuantizedDot, GivesTheSameBitsCaptured) {
 }
 
 /// A rounded row as numbers.
-Tensor numbers(const RoundedRows& rows) {
+Tensor quantized_dot_numbers(const RoundedRows& rows) {
   const std::int64_t k = rows.shape.back(), m = numel(rows.shape) / k;
   const RoundedParts parts = parts_of(rows.data.to(kCPU), m, k);
   return (parts.codes.to(f32).reshape({m, k / kRoundedBlock, kRoundedBlock}) * parts.scales.unsqueeze(-1))
@@ -160,7 +160,7 @@ TEST_P(QuantizedDot, RoundsRowsAsTheReferenceDoes) {
     expect_near(a.codes.to(f32), b.codes.to(f32), 1);
     expect_near(a.scales, b.scales, 0, 1e-6);
     expect_near(a.squares, b.squares, 0, 1e-5);
-    expect_near(numbers(there), x.to(f32) * norm.to(f32), 0.51 * 4 / 127);
+    expect_near(quantized_dot_numbers(there), x.to(f32) * norm.to(f32), 0.51 * 4 / 127);
   }
   EXPECT_THROW(round_rows(ones({2, 40}, kVulkan)), ShapeError);
   EXPECT_THROW(round_rows(ones({2, 64}, {i32, kVulkan})), DtypeError);
@@ -213,7 +213,7 @@ TEST_P(QuantizedDot, RoundsItsResultsForTheNextProduct) {
         expect_near(parts.scales, amax(abs(blocks), {-1}) / 127.0, 1e-9 * size, 1e-6);
         expect_near(parts.squares, sum(square(y.reshape(blocks.shape())), {-1}), 1e-9 * size, 1e-5);
         const Tensor halves = parts.scales.unsqueeze(-1).expand(blocks.shape()).reshape({rows, c.n}) * 0.501;
-        EXPECT_LE((abs(numbers(got.rounded) - wanted) - halves).max().item<double>(), 0.0);
+        EXPECT_LE((abs(quantized_dot_numbers(got.rounded) - wanted) - halves).max().item<double>(), 0.0);
         // The chain is the product of the normed results.
         if (c.n % 64 != 0) continue;
         const Tensor end = quantized_linear(got.rounded, std::vector{next.to(kVulkan)}, {.eps = 1e-5}).y;

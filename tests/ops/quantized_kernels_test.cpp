@@ -27,20 +27,20 @@ using quantized::RowKernels;
 constexpr std::int64_t kGroup = 256;
 
 /// A format and kernels for it.
-struct Pair {
+struct QuantizedKernelsPair {
   std::string target, format;
 };
-void PrintTo(const Pair& pair, std::ostream* out) { *out << pair.format << " by " << pair.target; }
+void PrintTo(const QuantizedKernelsPair& pair, std::ostream* out) { *out << pair.format << " by " << pair.target; }
 
-std::vector<Pair> pairs() {
-  std::vector<Pair> all;
+std::vector<QuantizedKernelsPair> quantized_kernels_pairs() {
+  std::vector<QuantizedKernelsPair> all;
   for (const char* target : {"AMX", "AVX-512 VNNI", "AVX2", "portable"})
     for (const quant::BlockFormat& format : quant::block_formats())
       if (format.can_quantize() && format.elements > 1) all.push_back({target, std::string(format.name)});
   return all;
 }
 
-class Kernels : public testing::TestWithParam<Pair> {
+class Kernels : public testing::TestWithParam<QuantizedKernelsPair> {
  protected:
   void SetUp() override {
     if (!quantized::use_row_kernels(GetParam().target.c_str())) GTEST_SKIP() << "this processor lacks them";
@@ -366,7 +366,7 @@ TEST_P(Kernels, RoundManyRowsAroundTheirMiddle) {
   EXPECT_EQ(group.centers[7], 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Quantized, Kernels, testing::ValuesIn(pairs()));
+INSTANTIATE_TEST_SUITE_P(Quantized, Kernels, testing::ValuesIn(quantized_kernels_pairs()));
 
 TEST(QuantizedLinear, TakesKernelsThatTheEnvironmentNames) {
   ASSERT_EQ(setenv("ETNA_QUANT_KERNELS", "portable", 1), 0);

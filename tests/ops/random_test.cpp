@@ -21,16 +21,16 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-bool have_vulkan() { return testing::devices().size() > 1; }
+bool random_have_vulkan() { return op_tests::devices().size() > 1; }
 
-std::vector<std::uint8_t> bytes(const Tensor& x) {
+std::vector<std::uint8_t> random_bytes(const Tensor& x) {
   Tensor host = x.detach().to(kCPU).contiguous();
   std::vector<std::uint8_t> out(static_cast<std::size_t>(host.numel()) * item_size(host.dtype()));
   if (!out.empty()) std::memcpy(out.data(), host.raw_data(), out.size());
   return out;
 }
 
-double mean_of(const std::vector<double>& v, int power = 1) {
+double random_mean_of(const std::vector<double>& v, int power = 1) {
   double s = 0;
   for (double x : v) s += std::pow(x, power);
   return s / static_cast<double>(v.size());
@@ -62,11 +62,11 @@ TEST(Random, ASeedGivesTheSameNumbersAgain) {
   EXPECT_EQ(current_seed(), 5u);
   Tensor a = randn({37}), b = randn({37});
   manual_seed(5);
-  EXPECT_EQ(bytes(randn({37})), bytes(a));
-  EXPECT_EQ(bytes(randn({37})), bytes(b));
-  EXPECT_NE(bytes(a), bytes(b));
+  EXPECT_EQ(random_bytes(randn({37})), random_bytes(a));
+  EXPECT_EQ(random_bytes(randn({37})), random_bytes(b));
+  EXPECT_NE(random_bytes(a), random_bytes(b));
   manual_seed(6);
-  EXPECT_NE(bytes(randn({37})), bytes(a));
+  EXPECT_NE(random_bytes(randn({37})), random_bytes(a));
 }
 
 TEST(Random, ALongerTensorBeginsWithTheShorter) {
@@ -82,8 +82,8 @@ TEST(Random, UniformNumbersAreUniformAndBelowOne) {
     manual_seed(1);
     std::vector<double> v = rand({200000}, {t}).to_vector<double>();
     double half_step = t == f16 ? 0x1p-12 : t == bf16 ? 0x1p-9 : 0;  // numbers are truncated, not rounded
-    EXPECT_NEAR(mean_of(v) + half_step, 0.5, 0.003) << name(t);
-    EXPECT_NEAR(mean_of(v, 2) - mean_of(v) * mean_of(v), 1 / 12.0, 0.001) << name(t);
+    EXPECT_NEAR(random_mean_of(v) + half_step, 0.5, 0.003) << name(t);
+    EXPECT_NEAR(random_mean_of(v, 2) - random_mean_of(v) * random_mean_of(v), 1 / 12.0, 0.001) << name(t);
     EXPECT_GE(*std::min_element(v.begin(), v.end()), 0) << name(t);
     EXPECT_LT(*std::max_element(v.begin(), v.end()), 1) << name(t);
   }
@@ -92,10 +92,10 @@ TEST(Random, UniformNumbersAreUniformAndBelowOne) {
 TEST(Random, NormalNumbersHaveTheNormalMomentsAndTails) {
   manual_seed(1);
   std::vector<double> v = randn({1000000}).to_vector<double>();
-  EXPECT_NEAR(mean_of(v), 0, 0.004);
-  EXPECT_NEAR(mean_of(v, 2), 1, 0.006);
-  EXPECT_NEAR(mean_of(v, 3), 0, 0.015);
-  EXPECT_NEAR(mean_of(v, 4), 3, 0.04);
+  EXPECT_NEAR(random_mean_of(v), 0, 0.004);
+  EXPECT_NEAR(random_mean_of(v, 2), 1, 0.006);
+  EXPECT_NEAR(random_mean_of(v, 3), 0, 0.015);
+  EXPECT_NEAR(random_mean_of(v, 4), 3, 0.04);
   for (double edge : {0.5, 1.0, 2.0, 3.0, 4.0}) {
     double expected = std::erfc(edge / std::sqrt(2.0)) * 1e6;
     auto beyond = static_cast<double>(std::count_if(v.begin(), v.end(), [&](double x) { return std::abs(x) > edge; }));
@@ -143,7 +143,7 @@ TEST(Random, ThreadsNeverShareNumbers) {
 }
 
 TEST(Random, TheGpuDrawsTheSameBitsWithoutTransfers) {
-  if (!have_vulkan()) GTEST_SKIP() << "no GPU";
+  if (!random_have_vulkan()) GTEST_SKIP() << "no GPU";
   for (std::int64_t n : {1, 3, 1031, 70001}) {
     for (DType t : {f64, f32, f16, bf16}) {
       manual_seed(0xfedcba9876543210ULL + static_cast<std::uint64_t>(n));
@@ -152,17 +152,18 @@ TEST(Random, TheGpuDrawsTheSameBitsWithoutTransfers) {
       Transfers before = transfers();
       Tensor gpu_u = rand({n}, {t, kVulkan}), gpu_z = randn({n}, {t, kVulkan});
       EXPECT_EQ(transfers().h2d_bytes, before.h2d_bytes);
-      EXPECT_EQ(bytes(gpu_u), bytes(u)) << name(t) << " rand " << n;
-      EXPECT_EQ(bytes(gpu_z), bytes(z)) << name(t) << " randn " << n;
+      EXPECT_EQ(random_bytes(gpu_u), random_bytes(u)) << name(t) << " rand " << n;
+      EXPECT_EQ(random_bytes(gpu_z), random_bytes(z)) << name(t) << " randn " << n;
     }
     for (DType t : {i64, i32, i8, u8}) {
       manual_seed(4);
       Tensor few = randint(t == u8 ? 3 : -100, 101, {n}, {t}),
              many = t == i64 ? randint(INT64_MIN, INT64_MAX, {n}) : few;
       manual_seed(4);
-      EXPECT_EQ(bytes(randint(t == u8 ? 3 : -100, 101, {n}, {t, kVulkan})), bytes(few)) << name(t) << " " << n;
+      EXPECT_EQ(random_bytes(randint(t == u8 ? 3 : -100, 101, {n}, {t, kVulkan})), random_bytes(few))
+          << name(t) << " " << n;
       if (t == i64) {
-        EXPECT_EQ(bytes(randint(INT64_MIN, INT64_MAX, {n}, {t, kVulkan})), bytes(many)) << n;
+        EXPECT_EQ(random_bytes(randint(INT64_MIN, INT64_MAX, {n}, {t, kVulkan})), random_bytes(many)) << n;
       }
     }
   }
@@ -174,7 +175,7 @@ TEST(Dropout, KeepsTheExpectedValue) {
     std::vector<double> y = dropout(ones({100000}), p).to_vector<double>();
     auto dropped = static_cast<double>(std::count(y.begin(), y.end(), 0.0));
     EXPECT_NEAR(dropped / 1e5, p, 0.006);
-    EXPECT_NEAR(mean_of(y), 1, 0.03);
+    EXPECT_NEAR(random_mean_of(y), 1, 0.03);
     EXPECT_NEAR(*std::max_element(y.begin(), y.end()), 1 / (1 - p), 1e-5);
   }
 }
@@ -196,7 +197,7 @@ TEST(Dropout, OfProbabilityOneIsZeroAndSoIsItsGradient) {
 }
 
 TEST(Dropout, TheGradientPassesWhereTheValueDid) {
-  for (Device device : have_vulkan() ? std::vector<Device>{kCPU, kVulkan} : std::vector<Device>{kCPU}) {
+  for (Device device : random_have_vulkan() ? std::vector<Device>{kCPU, kVulkan} : std::vector<Device>{kCPU}) {
     Tensor x = ones({1031}, {f32, device});
     x.requires_grad_();
     Tensor y = dropout(x, 0.3);
@@ -206,7 +207,7 @@ TEST(Dropout, TheGradientPassesWhereTheValueDid) {
 }
 
 TEST(Dropout, TheGpuDropsTheSameElements) {
-  if (!have_vulkan()) GTEST_SKIP() << "no GPU";
+  if (!random_have_vulkan()) GTEST_SKIP() << "no GPU";
   for (DType t : {f32, f16, bf16}) {
     for (std::int64_t n : {1, 1031, 2048, 70001}) {
       manual_seed(8);
@@ -214,8 +215,9 @@ TEST(Dropout, TheGpuDropsTheSameElements) {
       Tensor y = dropout(x, 0.3), from_second = dropout(x.slice(0, 1, n), 0.3);
       manual_seed(8);
       Tensor z = randn({n}, {t, kVulkan});
-      EXPECT_EQ(bytes(dropout(z, 0.3)), bytes(y)) << n << " " << name(t);
-      EXPECT_EQ(bytes(dropout(z.slice(0, 1, n), 0.3)), bytes(from_second)) << n << " " << name(t) << ", unaligned";
+      EXPECT_EQ(random_bytes(dropout(z, 0.3)), random_bytes(y)) << n << " " << name(t);
+      EXPECT_EQ(random_bytes(dropout(z.slice(0, 1, n), 0.3)), random_bytes(from_second))
+          << n << " " << name(t) << ", unaligned";
     }
   }
 }

@@ -12,7 +12,7 @@ namespace {
 using Reduce = Tensor (*)(const Tensor&, Dims, bool);
 
 /// Rows, columns, both, all; long enough to be split; empty.
-void add(std::vector<Sample>& all, const char* op, Reduce reduce, bool integers, double lo = -2, double hi = 2) {
+void reduce_add(std::vector<Sample>& all, const char* op, Reduce reduce, bool integers, double lo = -2, double hi = 2) {
   std::string_view name = op;
   bool extreme = name == "max" || name == "min", product = name == "prod";
   auto sample = [&](const char* what, Shape shape, Dims dims, bool keepdim = false) {
@@ -46,13 +46,13 @@ Tensor sample_var(const Tensor& x, Dims dims, bool keepdim) { return var(x, dims
 
 std::vector<Sample> samples_in_reduce() {
   std::vector<Sample> all;
-  add(all, "sum", sum, true);
-  add(all, "mean", mean, false);
-  add(all, "prod", prod, true, 0.5, 1.5);
-  add(all, "max", max, true);
-  add(all, "min", min, true);
-  add(all, "logsumexp", logsumexp, false, -6, 6);
-  add(all, "var", sample_var, false);
+  reduce_add(all, "sum", sum, true);
+  reduce_add(all, "mean", mean, false);
+  reduce_add(all, "prod", prod, true, 0.5, 1.5);
+  reduce_add(all, "max", max, true);
+  reduce_add(all, "min", min, true);
+  reduce_add(all, "logsumexp", logsumexp, false, -6, 6);
+  reduce_add(all, "var", sample_var, false);
   all.push_back(Sample("sum", "columns in pieces")
                     .in({331, 133})
                     .calls([](const TensorList& in) { return sum(in[0], {0}); })

@@ -5,7 +5,7 @@
 namespace etna {
 namespace {
 
-using namespace testing;
+using namespace op_tests;
 
 using Fold = std::function<double(const std::vector<double>&)>;
 
@@ -72,14 +72,14 @@ std::vector<std::vector<double>> groups(const Tensor& x, const Dims& dims) {
   return out;
 }
 
-struct Case {
+struct ReduceCase {
   Tensor x;
   Dims dims;
 };
 
 /// Rows, columns, both, neither; contiguous, transposed, sliced, expanded; sizes that are no multiple of a tile.
-std::vector<Case> cases(DType t) {
-  std::vector<Case> all;
+std::vector<ReduceCase> reduce_cases(DType t) {
+  std::vector<ReduceCase> all;
   for (std::int64_t n : {1, 3, 7, 31, 257, 1031}) {
     all.push_back({random_tensor({n}, t), {0}});
     all.push_back({random_tensor({5, n}, t), {1}});
@@ -107,7 +107,7 @@ std::vector<Case> cases(DType t) {
   return all;
 }
 
-void check(const Reduction& r, const Case& c, DType t, Device device) {
+void check(const Reduction& r, const ReduceCase& c, DType t, Device device) {
   Tensor y = r.run(placed(c.x, device), c.dims, true);
   std::vector<double> want;
   double scale = 0;
@@ -127,8 +127,8 @@ TEST(Reduce, AgreesWithLoopsOverStridesAndDtypes) {
       for (const Reduction& r : reductions()) {
         // The product of 1031 numbers exceeds the range of f16.
         bool product = r.name == std::string_view("prod");
-        for (const Case& c : cases(t))
-          check(r, product ? Case{cast(exp(c.x.to(f64) * 0.02), t), c.dims} : c, t, device);
+        for (const ReduceCase& c : reduce_cases(t))
+          check(r, product ? ReduceCase{cast(exp(c.x.to(f64) * 0.02), t), c.dims} : c, t, device);
       }
     }
   }
@@ -137,7 +137,7 @@ TEST(Reduce, AgreesWithLoopsOverStridesAndDtypes) {
 TEST(Reduce, SumsAndMultipliesIntegersIn64Bits) {
   for (Device device : devices()) {
     for (DType t : {i64, i32, i8, u8, boolean}) {
-      for (const Case& c : cases(t)) {
+      for (const ReduceCase& c : reduce_cases(t)) {
         Tensor x = placed(c.x, device), y = sum(x, c.dims);
         EXPECT_EQ(y.dtype(), i64);
         std::vector<double> want;

@@ -9,7 +9,8 @@
 namespace etna::conformance {
 namespace {
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN(), kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kReductionsNaN = std::numeric_limits<double>::quiet_NaN(),
+                 kReductionsInfinity = std::numeric_limits<double>::infinity();
 
 template <typename F>
 Sample of(const char* name, const char* what, const Shape& shape, F f, double lo = -2) {
@@ -41,7 +42,7 @@ std::vector<Sample> samples_in_reductions() {
   });
   reduction(all, "amax", [](const Tensor& x) { return amax(x, {1}); });
   reduction(all, "amin", [](const Tensor& x) { return amin(x, {1}, true); });
-  for (double p : {1.0, 2.0, 3.0, 0.5, kInfinity}) {
+  for (double p : {1.0, 2.0, 3.0, 0.5, kReductionsInfinity}) {
     const std::string order = std::isinf(p) ? "inf" : std::to_string(p).substr(0, 3);
     // Positive where the function of magnitudes has corners: at 0, or where two are equal.
     all.push_back(of(
@@ -57,7 +58,7 @@ std::vector<Sample> samples_in_reductions() {
     all.push_back(Sample(name, "no rows").composed().in({0, 5}).calls(call).in_dtypes({f64, f32}));
     all.push_back(Sample(name, "with NaN")
                       .composed()
-                      .values({2, 3}, {1, kNaN, 3, kNaN, kNaN, kNaN})
+                      .values({2, 3}, {1, kReductionsNaN, 3, kReductionsNaN, kReductionsNaN, kReductionsNaN})
                       .calls(call)
                       .in_dtypes({f64, f32})
                       .gradients(Gradients::none));

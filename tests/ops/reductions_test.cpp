@@ -15,13 +15,13 @@
 namespace etna {
 namespace {
 
+using op_tests::kInf;
+using op_tests::kNaN;
 using ::testing::HasSubstr;
-using testing::kInf;
-using testing::kNaN;
 using ::testing::ThrowsMessage;
 
 TEST(AnyAndAll, OfNothingAreFalseAndTrueAndOfU8AreU8) {
-  for (Device device : testing::devices()) {
+  for (Device device : op_tests::devices()) {
     const Tensor nothing = zeros({2, 0}, device);
     EXPECT_EQ(any(nothing, 1).to_vector<std::uint8_t>(), (std::vector<std::uint8_t>{0, 0}));
     EXPECT_EQ(all(nothing, 1).to_vector<std::uint8_t>(), (std::vector<std::uint8_t>{1, 1}));
@@ -42,7 +42,7 @@ TEST(Norm, NamesWhatItCannotDo) {
 }
 
 TEST(Norm, OfHalvesSumsInF32) {
-  for (Device device : testing::devices()) {
+  for (Device device : op_tests::devices()) {
     const Tensor x = full({64}, 300, {f16, device});  // squares beyond f16
     EXPECT_EQ(norm(x).item(), 2400);
     EXPECT_EQ(norm(x).dtype(), f16);
@@ -51,7 +51,7 @@ TEST(Norm, OfHalvesSumsInF32) {
 }
 
 TEST(Comparisons, AnswerTheHostAndRefuseWhileCapturing) {
-  for (Device device : testing::devices()) {
+  for (Device device : op_tests::devices()) {
     const Tensor a = tensor({1.0f, 2.0f}).to(device);
     EXPECT_TRUE(allclose(a, a * (1 + 1e-6)));
     EXPECT_FALSE(a.allclose(a * 1.1));
@@ -72,7 +72,7 @@ TEST(Comparisons, AnswerTheHostAndRefuseWhileCapturing) {
 }
 
 TEST(Isin, ComparesWithEveryChunkOfTheTests) {
-  for (Device device : testing::devices()) {
+  for (Device device : op_tests::devices()) {
     const Tensor x = arange(4096).to(i32).to(device), tests = arange(0, 8192, 4).to(i32).to(device);  // two chunks
     EXPECT_EQ(isin(x, tests).to(i32).sum().item<int>(), 1024);
     EXPECT_EQ(isin(x, tests, true).to(i32).sum().item<int>(), 3072);
@@ -81,7 +81,7 @@ TEST(Isin, ComparesWithEveryChunkOfTheTests) {
 }
 
 TEST(Clamp, TakesTensorsAndNaNBoundsShow) {
-  for (Device device : testing::devices()) {
+  for (Device device : op_tests::devices()) {
     const Tensor x = tensor({-2.0f, 0.0f, 2.0f}).to(device);
     const Tensor lo = tensor({-1.0f, static_cast<float>(kNaN), -1.0f}).to(device);
     const std::vector<float> y = clamp(x, lo, Tensor()).to_vector<float>();
@@ -94,7 +94,7 @@ TEST(Clamp, TakesTensorsAndNaNBoundsShow) {
 }
 
 TEST(Fills, TakeShapeDtypeAndDevice) {
-  for (Device device : testing::devices()) {
+  for (Device device : op_tests::devices()) {
     const Tensor x = zeros({2, 3}, {f16, device});
     for (const Tensor& y : {full_like(x, 2), rand_like(x), randn_like(x)}) {
       EXPECT_EQ(y.shape(), x.shape());

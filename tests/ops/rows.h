@@ -16,7 +16,7 @@
 #include <etna/tensor/ops.h>
 
 /// Shared by the tests of reductions, softmax, norms and scans: random tensors, and comparison with values in double.
-namespace etna::testing {
+namespace etna::op_tests {
 
 inline constexpr double kInf = std::numeric_limits<double>::infinity();
 inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
@@ -92,4 +92,4 @@ inline std::vector<DType> floats(Device device) {
   return device.is_cpu() ? std::vector<DType>{f64, f32, f16, bf16} : std::vector<DType>{f32, f16, bf16};
 }
 
-}  // namespace etna::testing
+}  // namespace etna::op_tests

@@ -7,21 +7,21 @@
 namespace etna {
 namespace {
 
-using namespace testing;
+using namespace op_tests;
 
-std::vector<std::uint8_t> bytes(const Tensor& x) {
+std::vector<std::uint8_t> runs_bytes(const Tensor& x) {
   const Tensor host = x.to(kCPU).contiguous();
   std::vector<std::uint8_t> out(static_cast<std::size_t>(host.numel()) * item_size(host.dtype()));
   if (!out.empty()) std::memcpy(out.data(), host.raw_data(), out.size());
   return out;
 }
 
-struct Pair {
+struct RunsPair {
   const char* what;
   Tensor a, b;
 };
 
-std::vector<Pair> pairs(DType t, DType u) {
+std::vector<RunsPair> runs_pairs(DType t, DType u) {
   auto a = [t](Shape shape) { return random_tensor(shape, t, 1); };
   auto b = [u](Shape shape) { return random_tensor(shape, u, 2); };
   return {
@@ -47,13 +47,13 @@ TEST(Runs, GiveTheSameBitsAsElementsOneByOne) {
   for (Device device : devices()) {
     if (device.is_cpu()) continue;
     for (auto [t, u] : {std::pair{f32, f32}, {f16, f16}, {bf16, bf16}, {f32, bf16}, {i32, i32}}) {
-      for (const Pair& p : pairs(t, u)) {
+      for (const RunsPair& p : runs_pairs(t, u)) {
         const Tensor a = placed(p.a, device), b = placed(p.b, device);
         const std::string what = std::string(p.what) + ", " + std::string(name(t)) + " and " + std::string(name(u));
-        EXPECT_EQ(bytes(a + b), bytes(p.a + p.b)) << what;
-        EXPECT_EQ(bytes(b * a), bytes(p.b * p.a)) << what;
-        EXPECT_EQ(bytes(a * 3.0), bytes(p.a * 3.0)) << what;
-        EXPECT_EQ(bytes(a.to(bf16)), bytes(p.a.to(bf16))) << what;
+        EXPECT_EQ(runs_bytes(a + b), runs_bytes(p.a + p.b)) << what;
+        EXPECT_EQ(runs_bytes(b * a), runs_bytes(p.b * p.a)) << what;
+        EXPECT_EQ(runs_bytes(a * 3.0), runs_bytes(p.a * 3.0)) << what;
+        EXPECT_EQ(runs_bytes(a.to(bf16)), runs_bytes(p.a.to(bf16))) << what;
       }
     }
   }
@@ -65,11 +65,11 @@ TEST(Runs, MayBeWrittenInPlaceAndIntoViews) {
     const Tensor x = random_tensor({37, 44}, f32, 1), y = random_tensor({37, 44}, f32, 2);
     Tensor in_place = x.clone().to(device), views = x.clone().to(device);
     in_place.add_(y.to(device));
-    EXPECT_EQ(bytes(in_place), bytes(x + y));
+    EXPECT_EQ(runs_bytes(in_place), runs_bytes(x + y));
     for (auto [begin, end] : {std::pair{0, 20}, {20, 44}}) {
       views.slice(1, begin, end).mul_(y.slice(1, begin, end).to(device));
     }
-    EXPECT_EQ(bytes(views), bytes(x * y));
+    EXPECT_EQ(runs_bytes(views), runs_bytes(x * y));
   }
 }
 

@@ -3,7 +3,7 @@
 namespace etna {
 namespace {
 
-using namespace testing;
+using namespace op_tests;
 
 std::vector<double> cumulative(std::vector<double> v, bool reverse) {
   if (reverse) std::reverse(v.begin(), v.end());
@@ -12,13 +12,13 @@ std::vector<double> cumulative(std::vector<double> v, bool reverse) {
   return v;
 }
 
-struct Case {
+struct ScanCase {
   Tensor x;
   int dim;
 };
 
-std::vector<Case> cases(DType t) {
-  std::vector<Case> all;
+std::vector<ScanCase> scan_cases(DType t) {
+  std::vector<ScanCase> all;
   for (std::int64_t n : {1, 3, 7, 31, 257, 1031}) {
     all.push_back({random_tensor({5, n}, t), 1});
     all.push_back({random_tensor({n, 19}, t), 0});
@@ -35,7 +35,7 @@ TEST(Cumsum, AgreesWithLoopsOverStridesAndDtypes) {
   for (Device device : devices()) {
     for (DType t : kAllDTypes) {
       if (t == f64 && device.is_vulkan()) continue;
-      for (const Case& c : cases(t)) {
+      for (const ScanCase& c : scan_cases(t)) {
         for (bool reverse : {false, true}) {
           Tensor y = cumsum(placed(c.x, device), c.dim, reverse);
           EXPECT_EQ(y.dtype(), is_floating(t) ? t : i64);

@@ -14,17 +14,17 @@ using namespace numerics;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-struct Case {
+struct SelfAttentionCase {
   std::int64_t heads, kv_heads, rows, size;
   bool causal;
 
   Shape shape() const { return {2, rows, (heads + 2 * kv_heads) * size}; }
 };
-const Case kCases[] = {{2, 2, 7, 3, false},   {4, 2, 5, 4, true},    {3, 1, 70, 10, true},
-                       {1, 1, 131, 64, true}, {2, 1, 67, 66, false}, {1, 1, 65, 256, true}};
+const SelfAttentionCase kCases[] = {{2, 2, 7, 3, false},   {4, 2, 5, 4, true},    {3, 1, 70, 10, true},
+                                    {1, 1, 131, 64, true}, {2, 1, 67, 66, false}, {1, 1, 65, 256, true}};
 
 /// Result and gradient, with views that slice the heads out.
-TensorList composed(const Case& c, const Tensor& qkv, const Tensor& dy) {
+TensorList composed(const SelfAttentionCase& c, const Tensor& qkv, const Tensor& dy) {
   Tensor x = detail::alias(qkv.detach()).requires_grad_();
   auto parts = x.reshape({2, c.rows, c.heads + 2 * c.kv_heads, c.size}).split({c.heads, c.kv_heads, c.kv_heads}, -2);
   for (Tensor& part : parts) part = part.transpose(1, 2);
@@ -34,7 +34,7 @@ TensorList composed(const Case& c, const Tensor& qkv, const Tensor& dy) {
   return {y, x.grad()};
 }
 
-TensorList packed(const Case& c, const Tensor& qkv, const Tensor& dy) {
+TensorList packed(const SelfAttentionCase& c, const Tensor& qkv, const Tensor& dy) {
   Tensor x = detail::alias(qkv.detach()).requires_grad_();
   Tensor y = self_attention(x, c.heads, c.kv_heads, c.causal);
   y.backward(dy);
@@ -42,7 +42,7 @@ TensorList packed(const Case& c, const Tensor& qkv, const Tensor& dy) {
 }
 
 TEST(SelfAttention, IsAttentionBetweenThePartsOfOneProjection) {
-  for (const Case& c : kCases) {
+  for (const SelfAttentionCase& c : kCases) {
     for (DType t : {f64, f32, bf16}) {
       Tensor qkv = values(c.shape(), 1, t) * 2.0, dy = values({2, c.rows, c.heads * c.size}, 2, t);
       TensorList wanted = composed(c, qkv, dy), found = packed(c, qkv, dy);
@@ -54,7 +54,7 @@ TEST(SelfAttention, IsAttentionBetweenThePartsOfOneProjection) {
 
 TEST(SelfAttention, OfTheGpuAgreesWithTheCpu) {
   if (!with_vulkan()) GTEST_SKIP() << "ETNA_TEST_VULKAN is not 1";
-  for (const Case& c : kCases) {
+  for (const SelfAttentionCase& c : kCases) {
     for (DType t : {f32, bf16}) {
       if (t != f32 && c.size != 64) continue;  // pipelines are slow to build
       Tensor qkv = values(c.shape(), 1, t) * 2.0, dy = values({2, c.rows, c.heads * c.size}, 2, t);
@@ -66,7 +66,7 @@ TEST(SelfAttention, OfTheGpuAgreesWithTheCpu) {
 }
 
 TEST(SelfAttention, TakesAnyViewAndAnyGradient) {
-  const Case c{2, 2, 5, 4, true};
+  const SelfAttentionCase c{2, 2, 5, 4, true};
   for (Device d : {kCPU, kVulkan}) {
     if (d.is_vulkan() && !with_vulkan()) continue;
     Tensor qkv = values({2, 24, 5}, 1, f32), dy = values({5, 2, 8}, 2, f32);

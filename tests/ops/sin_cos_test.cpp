@@ -13,8 +13,8 @@
 namespace etna {
 namespace {
 
-using testing::kInf;
-using testing::kNaN;
+using op_tests::kInf;
+using op_tests::kNaN;
 
 /// Angles of every size, and random bit patterns of finite numbers.
 std::vector<float> angles() {
@@ -54,7 +54,7 @@ void expect_digits(const Tensor& got, const std::vector<float>& x, double (*exac
 
 TEST(SinAndCos, KeepTheirDigitsForEveryAngleOnEveryDevice) {
   const std::vector<float> x = angles();
-  for (Device device : testing::devices()) {
+  for (Device device : op_tests::devices()) {
     Tensor on = from_vector(x).to(device);
     expect_digits(
         sin(on), x, [](double a) { return std::sin(a); }, "sin");
@@ -70,7 +70,7 @@ TEST(SinAndCos, KeepTheirDigitsForEveryAngleOnEveryDevice) {
 }
 
 TEST(SinAndCos, KeepTheSignOfZeroAndMakeNaNOfInfinity) {
-  for (Device device : testing::devices()) {
+  for (Device device : op_tests::devices()) {
     const Tensor x = from_vector(std::vector<double>{0.0, -0.0, kInf, -kInf, kNaN}).to(f32).to(device);
     const std::vector<float> s = sin(x).to_vector<float>(), c = cos(x).to_vector<float>();
     EXPECT_FALSE(std::signbit(s[0]));
@@ -82,7 +82,7 @@ TEST(SinAndCos, KeepTheSignOfZeroAndMakeNaNOfInfinity) {
 }
 
 TEST(SinAndCos, OfHalvesAreThoseOfFloatsRounded) {
-  for (Device device : testing::devices()) {
+  for (Device device : op_tests::devices()) {
     for (DType t : {f16, bf16}) {
       const Tensor x = from_vector(std::vector<double>{0.1, 3, 700, 60000}).to(t).to(device);
       EXPECT_EQ(sin(x).to_vector<float>(), sin(x.to(f32)).to(t).to_vector<float>());
@@ -93,7 +93,7 @@ TEST(SinAndCos, OfHalvesAreThoseOfFloatsRounded) {
 
 TEST(SinAndCos, AreTheSameInACapturedStep) {
   const std::vector<float> x = angles();
-  for (Device device : testing::devices()) {
+  for (Device device : op_tests::devices()) {
     auto step = capture([](const Tensor& a) { return sin(a) + cos(a) * 0.5; }, {.device = device});
     const Tensor on = from_vector(x).to(device);
     const std::vector<float> eager = (sin(on) + cos(on) * 0.5).to_vector<float>();

@@ -3,7 +3,7 @@
 namespace etna {
 namespace {
 
-using namespace testing;
+using namespace op_tests;
 
 std::vector<double> softmax_of(const std::vector<double>& v, bool log) {
   double largest = -kInf, total = 0;
@@ -14,13 +14,13 @@ std::vector<double> softmax_of(const std::vector<double>& v, bool log) {
   return y;
 }
 
-struct Case {
+struct SoftmaxCase {
   Tensor x;
   int dim;
 };
 
-std::vector<Case> cases(DType t) {
-  std::vector<Case> all;
+std::vector<SoftmaxCase> softmax_cases(DType t) {
+  std::vector<SoftmaxCase> all;
   for (std::int64_t n : {1, 3, 7, 31, 64, 257, 1031}) {
     all.push_back({random_tensor({5, n}, t, 1, -8, 8), 1});
     all.push_back({random_tensor({n, 5}, t, 2, -8, 8), 0});
@@ -45,7 +45,7 @@ std::vector<Case> cases(DType t) {
 TEST(Softmax, AgreesWithLoopsOverStridesAndDtypes) {
   for (Device device : devices()) {
     for (DType t : floats(device)) {
-      for (const Case& c : cases(t)) {
+      for (const SoftmaxCase& c : softmax_cases(t)) {
         auto want = [&](bool log) { return map_rows(c.x, c.dim, [log](const auto& v) { return softmax_of(v, log); }); };
         Tensor x = placed(c.x, device);
         std::string what = str(x.shape()) + " along " + std::to_string(c.dim) + " on " + device.str();

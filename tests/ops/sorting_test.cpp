@@ -16,9 +16,9 @@
 namespace etna {
 namespace {
 
+using op_tests::random_tensor;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using testing::random_tensor;
 using ::testing::ThrowsMessage;
 
 std::vector<std::int64_t> order_of(const std::vector<double>& row, bool descending) {
@@ -33,7 +33,7 @@ std::vector<std::int64_t> order_of(const std::vector<double>& row, bool descendi
 }
 
 TEST(Sort, OfAnyLengthIsStableOnEveryDevice) {
-  for (Device device : testing::devices()) {
+  for (Device device : op_tests::devices()) {
     for (DType t : {f32, bf16, i64, u8}) {
       for (std::int64_t n : {1, 8, 9, 33, 1000, 2049, 4096, 9001}) {
         if (n > 2049 && t != f32 && t != i64) continue;
@@ -59,7 +59,7 @@ TEST(Sort, OfAnyLengthIsStableOnEveryDevice) {
 
 TEST(Sort, NaNIsTheLargestAndZerosAreEqual) {
   const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
-  for (Device device : testing::devices()) {
+  for (Device device : op_tests::devices()) {
     const Tensor x = from_vector<float>({0.0f, -nan, -0.0f, inf, nan, -inf, 1e-42f, -1e-42f}, device);
     const ValuesIndices up = sort(x), down = sort(x, 0, true);
     EXPECT_THAT(up.indices.to_vector<int>(), ElementsAre(5, 7, 0, 2, 6, 3, 1, 4)) << device.str();
@@ -71,7 +71,7 @@ TEST(Sort, NaNIsTheLargestAndZerosAreEqual) {
 }
 
 TEST(Topk, EqualsTheStartOfASortOnEveryDevice) {
-  for (Device device : testing::devices()) {
+  for (Device device : op_tests::devices()) {
     for (auto [n, k] : {std::pair<std::int64_t, std::int64_t>{600, 1},
                         {600, 64},
                         {5000, 3},
@@ -109,7 +109,7 @@ TEST(Sort, RefusesWhatDoesNotFit) {
 }
 
 TEST(RunningResults, CrossChunksOnEveryDevice) {
-  for (Device device : testing::devices()) {
+  for (Device device : op_tests::devices()) {
     const std::int64_t n = 8200;
     const Tensor x = random_tensor({2, n}, f32, 3).to(device);
     const std::vector<double> row = x.to_vector<double>();
@@ -137,7 +137,7 @@ TEST(RunningResults, CrossChunksOnEveryDevice) {
 }
 
 TEST(Sort, WorksInACapturedStep) {
-  for (Device device : testing::devices()) {
+  for (Device device : op_tests::devices()) {
     auto step =
         capture([](const Tensor& x) { return topk(sort(x, 1).values, 3, 1).values + median(x, 1, true).values; },
                 {.device = device});

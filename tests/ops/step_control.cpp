@@ -35,7 +35,7 @@ Sample unscale(const char* name, Shape shape) {
       .gradients(Gradients::none);
 }
 
-Sample update(const char* name, std::vector<double> state) {
+Sample step_control_update(const char* name, std::vector<double> state) {
   Sample s("update_loss_scale_", name);
   s.values({3}, std::move(state)).as(f32).dense().constant();
   s.in({0});  // the walk requires an input without elements for every op
@@ -61,10 +61,10 @@ std::vector<Sample> samples_in_step_control() {
           unscale("large", {8209}),
           unscale("0-d", {}),
           unscale("no elements", {0, 3}),
-          update("counts", {8, 2, 0}),
-          update("grows", {8, 5, 0}),
-          update("backs off", {8, 5, 1}),
-          update("does not overflow", {3e38, 5, 0})};
+          step_control_update("counts", {8, 2, 0}),
+          step_control_update("grows", {8, 5, 0}),
+          step_control_update("backs off", {8, 5, 1}),
+          step_control_update("does not overflow", {3e38, 5, 0})};
 }
 
 }  // namespace etna::conformance

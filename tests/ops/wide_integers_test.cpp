@@ -22,7 +22,7 @@ using Bits = std::uint64_t;
 using Numbers = std::vector<Whole>;
 
 /// Every edge of a word and of a sign now and then, otherwise any 64 bits.
-Numbers numbers(std::size_t count, unsigned seed) {
+Numbers wide_integers_numbers(std::size_t count, unsigned seed) {
   constexpr Whole kEdges[] = {0,
                               1,
                               -1,
@@ -58,11 +58,11 @@ class WideIntegers : public ::testing::TestWithParam<int> {};
 
 TEST_P(WideIntegers, ReduceAndScanWithCarriesAndWrapAround) {
   const auto n = static_cast<std::size_t>(GetParam());
-  const Numbers x = numbers(n, GetParam());
+  const Numbers x = wide_integers_numbers(n, GetParam());
   const auto least = std::numeric_limits<Whole>::min(), most = std::numeric_limits<Whole>::max();
   const auto larger = [](Whole a, Whole b) { return std::max(a, b); };
   const auto smaller = [](Whole a, Whole b) { return std::min(a, b); };
-  for (Device device : testing::devices()) {
+  for (Device device : op_tests::devices()) {
     SCOPED_TRACE(device.str());
     const Tensor on = from_vector(x, {GetParam()}).to(device);
     EXPECT_EQ(sum(on).item<Whole>(), running(x, 0, plus).back());
@@ -84,7 +84,7 @@ TEST_P(WideIntegers, ReduceAndScanWithCarriesAndWrapAround) {
 
 TEST_P(WideIntegers, ScatterByIndices) {
   const auto n = static_cast<std::size_t>(GetParam());
-  const Numbers x = numbers(n, 2 * GetParam() + 1);
+  const Numbers x = wide_integers_numbers(n, 2 * GetParam() + 1);
   constexpr std::size_t kPlaces = 5;
   Numbers places, sums(kPlaces, -1), products(kPlaces, -1), largest(kPlaces, -1), smallest(kPlaces, -1);
   for (std::size_t i = 0; i < n; ++i) {
@@ -95,7 +95,7 @@ TEST_P(WideIntegers, ScatterByIndices) {
     largest[to] = std::max(largest[to], x[i]);
     smallest[to] = std::min(smallest[to], x[i]);
   }
-  for (Device device : testing::devices()) {
+  for (Device device : op_tests::devices()) {
     SCOPED_TRACE(device.str());
     const Tensor on = from_vector(x, {GetParam()}).to(device), at = from_vector(places, {GetParam()}).to(device),
                  start = full({kPlaces}, -1, {i64, device});
@@ -109,7 +109,8 @@ TEST_P(WideIntegers, ScatterByIndices) {
 
 TEST_P(WideIntegers, Multiply) {
   const Whole k = GetParam();
-  const Numbers a = numbers(static_cast<std::size_t>(3 * k), 7), b = numbers(static_cast<std::size_t>(k * 2), 8);
+  const Numbers a = wide_integers_numbers(static_cast<std::size_t>(3 * k), 7),
+                b = wide_integers_numbers(static_cast<std::size_t>(k * 2), 8);
   Numbers want(6, 0);
   for (Whole i = 0; i < 3; ++i) {
     for (Whole j = 0; j < 2; ++j) {
@@ -119,7 +120,7 @@ TEST_P(WideIntegers, Multiply) {
       }
     }
   }
-  for (Device device : testing::devices()) {
+  for (Device device : op_tests::devices()) {
     const Tensor y = matmul(from_vector(a, {3, k}).to(device), from_vector(b, {k, 2}).to(device));
     EXPECT_EQ(y.to_vector<Whole>(), want) << device.str();
   }

@@ -15,7 +15,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-const std::string kFiles = ETNA_SOURCE_DIR "/tests/torch/files/";
+const std::string kNpyFiles = ETNA_SOURCE_DIR "/tests/torch/files/";
 
 void expect_same(const Tensor& got, const Tensor& want, const std::string& what) {
   EXPECT_EQ(got.dtype(), want.dtype()) << what;
@@ -40,7 +40,7 @@ TEST(Npy, EveryDtypeAndShapeComesBack) {
 
 TEST(Npy, ReadsWhatNumpyWrote) {
   if (!kHasZip) GTEST_SKIP() << "this build has no libzip";
-  const auto all = load_npz(kFiles + "arrays.npz");
+  const auto all = load_npz(kNpyFiles + "arrays.npz");
   const Tensor numbers = arange(6).reshape({2, 3});
   for (const DType t : {f64, f32, f16, i64, i32, i8, u8})
     expect_same(all.at(std::string(name(t))), numbers.to(t), std::string(name(t)));
@@ -55,7 +55,7 @@ TEST(Npy, ReadsWhatNumpyWrote) {
   expect_same(all.at("number"), scalar(2.5), "0-d");
   expect_same(all.at("empty"), empty({0, 4}), "empty");
   EXPECT_TRUE(all.at("columns3").is_contiguous());
-  const auto compressed = load_npz(kFiles + "compressed.npz");
+  const auto compressed = load_npz(kNpyFiles + "compressed.npz");
   expect_same(compressed.at("zeros"), zeros({3000}), "deflate");
   expect_same(compressed.at("seven"), full({1}, 7, i64), "deflate");
 }
@@ -86,12 +86,12 @@ TEST(Npz, ComesBackStoredAndCompressedWithEqualBytes) {
 
 TEST(Npy, RefusesWhatItCannotHoldByName) {
   if (!kHasZip) GTEST_SKIP() << "this build has no libzip";
-  EXPECT_THAT([] { load_npy(kFiles + "complex.npy"); }, ThrowsMessage<FormatError>(HasSubstr("type '<c8'")));
-  EXPECT_THAT([] { load_npy(kFiles + "u64.npy"); }, ThrowsMessage<FormatError>(HasSubstr("type '<u8'")));
-  EXPECT_THAT([] { load_npy(kFiles + "objects.npy"); }, ThrowsMessage<FormatError>(HasSubstr("unpickled")));
-  EXPECT_THAT([] { load_npy(kFiles + "records.npy"); }, ThrowsMessage<FormatError>(HasSubstr("records")));
-  EXPECT_THAT([] { load_npy(kFiles + "nothing.npy"); }, ThrowsMessage<FormatError>(HasSubstr("cannot be opened")));
-  EXPECT_THAT([] { load_npz(kFiles + "u64.npy"); }, ThrowsMessage<FormatError>(HasSubstr("is not an NPZ file")));
+  EXPECT_THAT([] { load_npy(kNpyFiles + "complex.npy"); }, ThrowsMessage<FormatError>(HasSubstr("type '<c8'")));
+  EXPECT_THAT([] { load_npy(kNpyFiles + "u64.npy"); }, ThrowsMessage<FormatError>(HasSubstr("type '<u8'")));
+  EXPECT_THAT([] { load_npy(kNpyFiles + "objects.npy"); }, ThrowsMessage<FormatError>(HasSubstr("unpickled")));
+  EXPECT_THAT([] { load_npy(kNpyFiles + "records.npy"); }, ThrowsMessage<FormatError>(HasSubstr("records")));
+  EXPECT_THAT([] { load_npy(kNpyFiles + "nothing.npy"); }, ThrowsMessage<FormatError>(HasSubstr("cannot be opened")));
+  EXPECT_THAT([] { load_npz(kNpyFiles + "u64.npy"); }, ThrowsMessage<FormatError>(HasSubstr("is not an NPZ file")));
 }
 
 TEST(Npy, RefusesHostileShapes) {
@@ -116,8 +116,8 @@ TEST(Npy, SurvivesDamage) {
     return bytes_of(folder / "x");
   }();
   expect_safe_on_damage(npy, [](const auto& path) { load_npy(path); });
-  expect_safe_on_damage(bytes_of(kFiles + "arrays.npz"), [](const auto& path) { load_npz(path); });
-  expect_safe_on_damage(bytes_of(kFiles + "compressed.npz"), [](const auto& path) { load_npz(path); });
+  expect_safe_on_damage(bytes_of(kNpyFiles + "arrays.npz"), [](const auto& path) { load_npz(path); });
+  expect_safe_on_damage(bytes_of(kNpyFiles + "compressed.npz"), [](const auto& path) { load_npz(path); });
 }
 
 TEST(Npz, RefusesEntriesThatShareBytes) {

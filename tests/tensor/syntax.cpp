@@ -15,14 +15,14 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-std::vector<double> values(const Tensor& x) { return x.to_vector<double>(); }
+std::vector<double> syntax_values(const Tensor& x) { return x.to_vector<double>(); }
 
 TEST(Syntax, TensorsFromNestedLists) {
   EXPECT_EQ(tensor({1., 2.}).dtype(), f32);
-  EXPECT_THAT(values(tensor({1., 2.})), ElementsAre(1, 2));
+  EXPECT_THAT(syntax_values(tensor({1., 2.})), ElementsAre(1, 2));
   EXPECT_EQ(tensor({{1, 2, 3}, {4, 5, 6}}).shape(), (Shape{2, 3}));
   EXPECT_EQ(tensor({{1, 2, 3}, {4, 5, 6}}).dtype(), i64);
-  EXPECT_THAT(values(tensor({{1, 2}, {3, 4}})), ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT(syntax_values(tensor({{1, 2}, {3, 4}})), ElementsAre(1, 2, 3, 4));
   EXPECT_EQ(tensor({{{1.5f}}}).shape(), (Shape{1, 1, 1}));
   EXPECT_EQ(tensor(3).shape(), Shape());
   EXPECT_EQ(tensor(2.5).item(), 2.5f);
@@ -32,7 +32,7 @@ TEST(Syntax, TensorsFromNestedLists) {
   EXPECT_EQ(tensor({1, 2}, f64).dtype(), f64);
   EXPECT_EQ(tensor({}).shape(), (Shape{0}));
   EXPECT_EQ(tensor({{}, {}}).shape(), (Shape{2, 0}));
-  EXPECT_THAT(values(tensor(std::vector<int>{3, 4})), ElementsAre(3, 4));
+  EXPECT_THAT(syntax_values(tensor(std::vector<int>{3, 4})), ElementsAre(3, 4));
   EXPECT_EQ(tensor({std::int64_t{1} << 62}).item<std::int64_t>(), std::int64_t{1} << 62);
   EXPECT_THAT([] { tensor({{1, 2}, {3}}); }, ThrowsMessage<ShapeError>(HasSubstr("a list of 1 at depth 1")));
   EXPECT_THAT([] { tensor({{1, 2}, 3}); }, ThrowsMessage<ShapeError>(HasSubstr("a number at depth 1")));
@@ -44,13 +44,13 @@ TEST(Syntax, TensorsFromNestedLists) {
 TEST(Syntax, SizesAndDimensionsAreNumbersOrLists) {
   EXPECT_EQ(zeros(5).shape(), (Shape{5}));
   Tensor x = arange(6).reshape({2, 3}).to(f32);
-  EXPECT_THAT(values(sum(x, 1)), ElementsAre(3, 12));
-  EXPECT_THAT(values(x.mean(-1)), ElementsAre(1, 4));
+  EXPECT_THAT(syntax_values(sum(x, 1)), ElementsAre(3, 12));
+  EXPECT_THAT(syntax_values(x.mean(-1)), ElementsAre(1, 4));
   EXPECT_EQ(x.sum({0, 1}).item(), 15);
   EXPECT_EQ(x.sum().item(), 15);
-  EXPECT_THAT(values(x.sum(0, true)), ElementsAre(3, 5, 7));
+  EXPECT_THAT(syntax_values(x.sum(0, true)), ElementsAre(3, 5, 7));
   EXPECT_EQ(x.reshape(-1).shape(), (Shape{6}));
-  EXPECT_THAT(values(x.argmax(1)), ElementsAre(2, 2));
+  EXPECT_THAT(syntax_values(x.argmax(1)), ElementsAre(2, 2));
   EXPECT_EQ(zeros({2}, f64).dtype(), f64);
   EXPECT_EQ(randn({2}, f64).dtype(), f64);
   EXPECT_EQ(randn({2}, kCPU).device(), kCPU);
@@ -59,14 +59,14 @@ TEST(Syntax, SizesAndDimensionsAreNumbersOrLists) {
 
 TEST(Syntax, OpsAreMethods) {
   Tensor x = tensor({0., 1.});
-  EXPECT_EQ(values(x.exp()), values(exp(x)));
-  EXPECT_EQ(values(x.add(1).pow(2.0).sqrt()), values(x + 1.0));
-  EXPECT_EQ(values(x.maximum(x.neg())), values(x));
-  EXPECT_EQ(values(x.where(x > 0.5, -1)), values(tensor({-1., 1.})));
-  EXPECT_EQ(values(x.softmax(0)), values(softmax(x, 0)));
-  EXPECT_EQ(values(x.clamp(0.5)), values(tensor({0.5, 1.})));
+  EXPECT_EQ(syntax_values(x.exp()), syntax_values(exp(x)));
+  EXPECT_EQ(syntax_values(x.add(1).pow(2.0).sqrt()), syntax_values(x + 1.0));
+  EXPECT_EQ(syntax_values(x.maximum(x.neg())), syntax_values(x));
+  EXPECT_EQ(syntax_values(x.where(x > 0.5, -1)), syntax_values(tensor({-1., 1.})));
+  EXPECT_EQ(syntax_values(x.softmax(0)), syntax_values(softmax(x, 0)));
+  EXPECT_EQ(syntax_values(x.clamp(0.5)), syntax_values(tensor({0.5, 1.})));
   EXPECT_EQ(x.max().item(), 1);
-  EXPECT_EQ(values(x.cumsum(0)), values(tensor({0., 1.})));
+  EXPECT_EQ(syntax_values(x.cumsum(0)), syntax_values(tensor({0., 1.})));
 }
 
 TEST(Syntax, LogicOnMasks) {
@@ -82,7 +82,7 @@ TEST(Syntax, LogicOnMasks) {
 }
 
 TEST(Syntax, ValuesAndListsInBothDirections) {
-  EXPECT_THAT(values(from_vector({1.f, 2.f})), ElementsAre(1, 2));
+  EXPECT_THAT(syntax_values(from_vector({1.f, 2.f})), ElementsAre(1, 2));
   EXPECT_EQ(from_vector({1.f, 2.f}, {2, 1}).shape(), (Shape{2, 1}));
   EXPECT_EQ(tensor(7).item<std::size_t>(), 7u);
   EXPECT_EQ(tensor(7).item<long long>(), 7);
@@ -100,9 +100,9 @@ TEST(Syntax, RangesHaveTheDtypeOfTheirNumbers) {
   EXPECT_EQ(arange(3).dtype(), i64);
   EXPECT_EQ(arange(0, 3).dtype(), i64);
   EXPECT_EQ(arange(3.0).dtype(), f32);
-  EXPECT_THAT(values(arange(0, 1, 0.25)), ElementsAre(0, 0.25, 0.5, 0.75));
+  EXPECT_THAT(syntax_values(arange(0, 1, 0.25)), ElementsAre(0, 0.25, 0.5, 0.75));
   EXPECT_THAT([] { arange(0, 1, 0.25, i64); }, ThrowsMessage<DtypeError>(HasSubstr("i64 cannot hold")));
-  EXPECT_THAT(values(arange(5, 0, -2)), ElementsAre(5, 3, 1));
+  EXPECT_THAT(syntax_values(arange(5, 0, -2)), ElementsAre(5, 3, 1));
   EXPECT_EQ(arange(0, -3).numel(), 0);
   const std::int64_t big = (std::int64_t{1} << 62) + 1;
   EXPECT_EQ(arange(big, big + 2)[1].item<std::int64_t>(), big + 1) << "whole numbers stay exact";

@@ -18,11 +18,11 @@ using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 using Kind = TorchValue::Kind;
 
-const std::string kFiles = ETNA_SOURCE_DIR "/tests/torch/files/";
+const std::string kTorchFileFiles = ETNA_SOURCE_DIR "/tests/torch/files/";
 
 TEST(TorchFile, HoldsEveryDtype) {
   if (!kHasZip) GTEST_SKIP() << "this build has no libzip";
-  const auto all = load_torch(kFiles + "dtypes.pt");
+  const auto all = load_torch(kTorchFileFiles + "dtypes.pt");
   ASSERT_EQ(all.size(), std::size(kAllDTypes));
   for (DType t : kAllDTypes) {
     const Tensor& x = all.at(std::string(name(t)));
@@ -33,7 +33,7 @@ TEST(TorchFile, HoldsEveryDtype) {
 
 TEST(TorchFile, ViewsShareTheirStorageAndKeepTheirStrides) {
   if (!kHasZip) GTEST_SKIP() << "this build has no libzip";
-  auto all = load_torch(kFiles + "views.pt");
+  auto all = load_torch(kTorchFileFiles + "views.pt");
   const Tensor base = arange(24.0);
   const auto expect = [&](const char* name, const Tensor& want) {
     EXPECT_EQ(all.at(name).shape(), want.shape()) << name;
@@ -55,7 +55,7 @@ TEST(TorchFile, ViewsShareTheirStorageAndKeepTheirStrides) {
 TEST(TorchFile, AStateDictLoadsIntoAModule) {
   if (!kHasZip) GTEST_SKIP() << "this build has no libzip";
   nn::Linear first(3, 4), last(4, 2);
-  auto all = load_torch(kFiles + "state_dict.pt");
+  auto all = load_torch(kTorchFileFiles + "state_dict.pt");
   EXPECT_EQ(all.at("1.num_batches_tracked").item<int>(), 1);
   first.load_state_dict({{"weight", all.at("0.weight")}, {"bias", all.at("0.bias")}});
   EXPECT_EQ(first.state_dict().at("weight").to_vector<float>(), (arange(12.0) / 8).to_vector<float>());
@@ -64,7 +64,7 @@ TEST(TorchFile, AStateDictLoadsIntoAModule) {
 
 TEST(TorchFile, AWholeCheckpointIsATree) {
   if (!kHasZip) GTEST_SKIP() << "this build has no libzip";
-  const TorchValue all = read_torch(kFiles + "checkpoint.pth");
+  const TorchValue all = read_torch(kTorchFileFiles + "checkpoint.pth");
   EXPECT_EQ(all.at("epoch").integer, 7);
   EXPECT_EQ(all.at("loss").number, 0.125);
   EXPECT_EQ(all.at("best").kind, Kind::none);
@@ -88,9 +88,9 @@ TEST(TorchFile, AWholeCheckpointIsATree) {
 
 TEST(TorchFile, ParametersAndOtherProtocolsAreRead) {
   if (!kHasZip) GTEST_SKIP() << "this build has no libzip";
-  const auto parameters = load_torch(kFiles + "parameter.pt");
+  const auto parameters = load_torch(kTorchFileFiles + "parameter.pt");
   EXPECT_EQ(parameters.at("0").to_vector<float>(), std::vector<float>(2, 1));
-  const TorchValue four = read_torch(kFiles + "protocol4.pt");
+  const TorchValue four = read_torch(kTorchFileFiles + "protocol4.pt");
   EXPECT_EQ(four.at("a").tensor.to_vector<int>(), std::vector<int>({0, 1, 2}));
   EXPECT_EQ(four.at("b").string, std::string(300, 'x'));
 }
@@ -98,7 +98,7 @@ TEST(TorchFile, ParametersAndOtherProtocolsAreRead) {
 TEST(TorchFile, NothingIsExecutedAndWhatIsRefusedIsNamed) {
   if (!kHasZip) GTEST_SKIP() << "this build has no libzip";
   const auto expect = [](const char* file, const char* text) {
-    EXPECT_THAT([&] { load_torch(kFiles + file); }, ThrowsMessage<FormatError>(HasSubstr(text))) << file;
+    EXPECT_THAT([&] { load_torch(kTorchFileFiles + file); }, ThrowsMessage<FormatError>(HasSubstr(text))) << file;
   };
   std::filesystem::remove("/tmp/etna_pickle_was_executed");
   expect("attack.pt", "contains a 'posix.system'");
@@ -158,7 +158,7 @@ TEST(Pickle, CyclesRepeatsAndEmptyStacksAreRefused) {
 
 TEST(TorchFile, SurvivesDamage) {
   for (const char* file : {"dtypes.pt", "views.pt", "checkpoint.pth", "protocol4.pt"})
-    expect_safe_on_damage(bytes_of(kFiles + file), [](const auto& path) { load_torch(path); });
+    expect_safe_on_damage(bytes_of(kTorchFileFiles + file), [](const auto& path) { load_torch(path); });
   // The archive's checksums catch nearly all of that, so damage the pickle itself too.
   const std::string code =
       "}(\x8c\1a]q\1(K\1K\2e\x8c\1"

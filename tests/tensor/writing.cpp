@@ -21,25 +21,25 @@ using ::testing::ThrowsMessage;
 class Writing : public OnDevice {};
 ETNA_ON_EVERY_DEVICE(Writing);
 
-std::vector<double> values(const Tensor& x) { return x.to_vector<double>(); }
+std::vector<double> writing_values(const Tensor& x) { return x.to_vector<double>(); }
 
 TEST_P(Writing, AssignmentToAViewWrites) {
   Tensor x = zeros({2, 3}, device()), y = ones({3}, device());
   x[0] = y;
-  EXPECT_THAT(values(x), ElementsAre(1, 1, 1, 0, 0, 0));
+  EXPECT_THAT(writing_values(x), ElementsAre(1, 1, 1, 0, 0, 0));
   x.slice(1, 1, 3) = full({2, 1}, 5, {i32, device()});
-  EXPECT_THAT(values(x), ElementsAre(1, 5, 5, 0, 5, 5)) << "broadcasts and converts";
+  EXPECT_THAT(writing_values(x), ElementsAre(1, 5, 5, 0, 5, 5)) << "broadcasts and converts";
   x[1] = 2.0;
   x[1][0] = 7;
-  EXPECT_THAT(values(x), ElementsAre(1, 5, 5, 7, 2, 2));
+  EXPECT_THAT(writing_values(x), ElementsAre(1, 5, 5, 7, 2, 2));
   x.t()[0] = x.t()[1].clone();
-  EXPECT_THAT(values(x), ElementsAre(5, 5, 5, 2, 2, 2));
+  EXPECT_THAT(writing_values(x), ElementsAre(5, 5, 5, 2, 2, 2));
 }
 
 TEST_P(Writing, AssignmentToANameChangesTheHandle) {
   Tensor x = zeros({2}, device()), row = x[0];
   row = ones({5}, device());
-  EXPECT_THAT(values(x), ElementsAre(0, 0));
+  EXPECT_THAT(writing_values(x), ElementsAre(0, 0));
   EXPECT_EQ(row.numel(), 5);
   static_assert(std::is_copy_assignable_v<Tensor> && std::is_nothrow_move_assignable_v<Tensor>);
 }
@@ -54,7 +54,7 @@ TEST_P(Writing, AssignmentRefusesWhatDoesNotFit) {
   NoGrad off;
   w[0] = 2.0;
   x[0] = w;
-  EXPECT_THAT(values(x), ElementsAre(2, 1, 1, 0, 0, 0));
+  EXPECT_THAT(writing_values(x), ElementsAre(2, 1, 1, 0, 0, 0));
 }
 
 TEST_P(Writing, CompoundAssignmentIsInPlace) {
@@ -63,13 +63,13 @@ TEST_P(Writing, CompoundAssignmentIsInPlace) {
   x -= 3;
   x *= full({1}, 2, device());
   x /= 4.0;
-  EXPECT_THAT(values(same), ElementsAre(2, 2));
+  EXPECT_THAT(writing_values(same), ElementsAre(2, 2));
   x[0] += 1.0;
   x[1] /= ones({}, device()) * 4.0;
-  EXPECT_THAT(values(same), ElementsAre(3, 0.5));
+  EXPECT_THAT(writing_values(same), ElementsAre(3, 0.5));
   Tensor i = full({2}, 7, {i64, device()});
   i += 2, i -= ones({2}, {i32, device()}), i *= 3;
-  EXPECT_THAT(values(i), ElementsAre(24, 24));
+  EXPECT_THAT(writing_values(i), ElementsAre(24, 24));
 }
 
 TEST_P(Writing, CompoundAssignmentLetsGradientsFlow) {
@@ -77,7 +77,7 @@ TEST_P(Writing, CompoundAssignmentLetsGradientsFlow) {
   for (int i = 1; i <= 3; ++i) total += (w * static_cast<double>(i)).sum();
   total *= 2;
   total.backward();
-  EXPECT_THAT(values(w.grad()), ElementsAre(12, 12, 12));
+  EXPECT_THAT(writing_values(w.grad()), ElementsAre(12, 12, 12));
   EXPECT_EQ(before.item(), 0) << "recorded: only the handle changed";
   EXPECT_THROW(w += 1, GradError) << "a leaf";
   Tensor x = zeros({3}, device());
@@ -98,14 +98,14 @@ TEST_P(Writing, InPlaceRefusesWhatWouldBeLost) {
   }
   EXPECT_THROW(mask.add_(i), DtypeError);
   EXPECT_THROW(mask += 1, DtypeError);
-  EXPECT_THAT(values(i), ElementsAre(1, 1));
+  EXPECT_THAT(writing_values(i), ElementsAre(1, 1));
   Tensor row = zeros({1, 2}, device()), repeated = row.expand({3, 2});
   EXPECT_THAT([&] { repeated.add_(1.0); },
               ThrowsMessage<ShapeError>(HasSubstr("repeats its elements along dimension 0")));
   EXPECT_THROW(repeated.fill_(1), ShapeError);
   EXPECT_THROW(repeated.copy_(ones({3, 2}, device())), ShapeError);
   repeated[0] = 1.0;
-  EXPECT_THAT(values(row), ElementsAre(1, 1)) << "one row is not repeated";
+  EXPECT_THAT(writing_values(row), ElementsAre(1, 1)) << "one row is not repeated";
 }
 
 TEST(HostPointer, WritesCountAsChanges) {
@@ -113,7 +113,7 @@ TEST(HostPointer, WritesCountAsChanges) {
   *seed.mutable_data<float>() = 5;
   Tensor x = full({2}, 3).requires_grad_();
   (x.sum() * 1.0).backward(seed);
-  EXPECT_THAT(values(x.grad()), ElementsAre(5, 5)) << "no longer taken for ones";
+  EXPECT_THAT(writing_values(x.grad()), ElementsAre(5, 5)) << "no longer taken for ones";
 
   Tensor y = full({2}, 3), z = (x * y).sum();
   y.mutable_data<float>()[0] = 9;

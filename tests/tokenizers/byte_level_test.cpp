@@ -14,16 +14,16 @@
 namespace {
 
 using namespace etna::data;
-using namespace etna::data::testing;
+using namespace etna::data::fixtures;
 using etna::FormatError;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
-using Strings = std::vector<std::string>;
+using ByteLevelStrings = std::vector<std::string>;
 
 /// The words of a text by a rule, as one vocabulary sees them whose words merge completely.
 Strings words(const std::string& pre, const std::string& text) {
-  Strings pieces;
+  ByteLevelStrings pieces;
   regex_splits(split_rule(pre, "test").patterns, "test")(text, true, pieces);
   return pieces;
 }

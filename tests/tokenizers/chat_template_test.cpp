@@ -10,55 +10,58 @@
 namespace {
 
 using namespace etna::data;
-using namespace etna::data::testing;
+using namespace etna::data::fixtures;
 using etna::FormatError;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-const std::vector<ChatMessage> kChat{
+const std::vector<ChatMessage> kChatTemplateChat{
     {"system", "Be kind."}, {"user", "Hi"}, {"assistant", "Hello!"}, {"user", " Bye "}};
 
-std::string text(std::string_view format, const ChatOptions& options = {}) {
-  return chat_text(format_chat(format, kChat, options));
+std::string chat_template_text(std::string_view format, const ChatOptions& options = {}) {
+  return chat_text(format_chat(format, kChatTemplateChat, options));
 }
 
 TEST(ChatTemplate, WritesEachFormatAsItsModelsLearnedIt) {
-  EXPECT_EQ(text("chatml"),
+  EXPECT_EQ(chat_template_text("chatml"),
             "<|im_start|>system\nBe kind.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nHello!"
             "<|im_end|>\n<|im_start|>user\n Bye <|im_end|>\n<|im_start|>assistant\n");
-  EXPECT_EQ(text("llama3"),
+  EXPECT_EQ(chat_template_text("llama3"),
             "<|start_header_id|>system<|end_header_id|>\n\nBe kind.<|eot_id|><|start_header_id|>user<|end_header_id|>"
             "\n\nHi<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\nHello!<|eot_id|><|start_header_id|>user"
             "<|end_header_id|>\n\nBye<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n");
-  EXPECT_EQ(text("llama2"), "[INST] <<SYS>>\nBe kind.\n<</SYS>>\n\nHi [/INST]Hello!</s>[INST]  Bye  [/INST]");
-  EXPECT_EQ(text("llama2-bos"), "[INST] <<SYS>>\nBe kind.\n<</SYS>>\n\nHi [/INST]Hello!</s><s>[INST]  Bye  [/INST]");
-  EXPECT_EQ(text("mistral-v1"), " [INST] Be kind.\n\nHi [/INST] Hello!</s> [INST]  Bye  [/INST]");
-  EXPECT_EQ(text("mistral-v3"), "[INST] Be kind.\n\nHi[/INST] Hello!</s>[INST]  Bye [/INST]");
-  EXPECT_EQ(text("mistral-v3-tekken"), "[INST]Be kind.\n\nHi[/INST]Hello!</s>[INST] Bye [/INST]");
-  EXPECT_EQ(text("mistral-v7"),
+  EXPECT_EQ(chat_template_text("llama2"),
+            "[INST] <<SYS>>\nBe kind.\n<</SYS>>\n\nHi [/INST]Hello!</s>[INST]  Bye  [/INST]");
+  EXPECT_EQ(chat_template_text("llama2-bos"),
+            "[INST] <<SYS>>\nBe kind.\n<</SYS>>\n\nHi [/INST]Hello!</s><s>[INST]  Bye  [/INST]");
+  EXPECT_EQ(chat_template_text("mistral-v1"), " [INST] Be kind.\n\nHi [/INST] Hello!</s> [INST]  Bye  [/INST]");
+  EXPECT_EQ(chat_template_text("mistral-v3"), "[INST] Be kind.\n\nHi[/INST] Hello!</s>[INST]  Bye [/INST]");
+  EXPECT_EQ(chat_template_text("mistral-v3-tekken"), "[INST]Be kind.\n\nHi[/INST]Hello!</s>[INST] Bye [/INST]");
+  EXPECT_EQ(chat_template_text("mistral-v7"),
             "[SYSTEM_PROMPT] Be kind.[/SYSTEM_PROMPT][INST] Hi[/INST] Hello!</s>[INST]  Bye [/INST]");
-  EXPECT_EQ(text("gemma"),
+  EXPECT_EQ(chat_template_text("gemma"),
             "<start_of_turn>user\nBe kind.\n\nHi<end_of_turn>\n<start_of_turn>model\nHello!<end_of_turn>\n"
             "<start_of_turn>user\nBye<end_of_turn>\n<start_of_turn>model\n");
-  EXPECT_EQ(text("phi3"),
+  EXPECT_EQ(chat_template_text("phi3"),
             "<|system|>\nBe kind.<|end|>\n<|user|>\nHi<|end|>\n<|assistant|>\nHello!<|end|>\n<|user|>\n Bye <|end|>\n"
             "<|assistant|>\n");
   EXPECT_EQ(
-      text("zephyr", {.eos = "</s>"}),
+      chat_template_text("zephyr", {.eos = "</s>"}),
       "<|system|>\nBe kind.</s>\n<|user|>\nHi</s>\n<|assistant|>\nHello!</s>\n<|user|>\n Bye </s>\n<|assistant|>\n");
-  EXPECT_EQ(text("vicuna"), "Be kind.\n\nUSER: Hi\nASSISTANT: Hello!</s>\nUSER:  Bye \nASSISTANT:");
-  EXPECT_EQ(text("deepseek"),
+  EXPECT_EQ(chat_template_text("vicuna"), "Be kind.\n\nUSER: Hi\nASSISTANT: Hello!</s>\nUSER:  Bye \nASSISTANT:");
+  EXPECT_EQ(chat_template_text("deepseek"),
             "Be kind.### Instruction:\nHi\n### Response:\nHello!\n<|EOT|>\n### Instruction:\n Bye \n### Response:\n");
-  EXPECT_EQ(text("deepseek3"),
+  EXPECT_EQ(chat_template_text("deepseek3"),
             "Be kind.<\uFF5CUser\uFF5C>Hi<\uFF5CAssistant\uFF5C>Hello!<\uFF5C"
             "end\u2581of\u2581sentence\uFF5C><\uFF5CUser\uFF5C> Bye "
             "<\uFF5CAssistant\uFF5C>");
-  EXPECT_EQ(text("chatml", {.add_generation_prompt = false, .eos = ""}).find("assistant\n", 120), std::string::npos);
+  EXPECT_EQ(chat_template_text("chatml", {.add_generation_prompt = false, .eos = ""}).find("assistant\n", 120),
+            std::string::npos);
 }
 
 TEST(ChatTemplate, AllFormatsTakeAChatAndNoMessages) {
   for (const std::string_view name : chat_formats()) {
-    const std::string chat = text(name);
+    const std::string chat = chat_template_text(name);
     for (const char* part : {"Be kind.", "Hi", "Hello!", "Bye"}) EXPECT_THAT(chat, HasSubstr(part)) << name;
     EXPECT_NO_THROW(format_chat(name, {})) << name;
     EXPECT_EQ(recognize_chat_format(name), name);

@@ -14,7 +14,7 @@
 namespace {
 
 using namespace etna::data;
-using namespace etna::data::testing;
+using namespace etna::data::fixtures;
 using etna::FormatError;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;

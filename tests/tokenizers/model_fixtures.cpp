@@ -4,7 +4,7 @@
 
 #include <etna/data/tokenizers/byte_characters.h>
 
-namespace etna::data::testing {
+namespace etna::data::fixtures {
 
 VocabularyFields byte_fields(const std::vector<std::pair<std::string, std::string>>& merges,
                              const std::vector<std::string>& special, const std::string& pre) {
@@ -26,4 +26,4 @@ VocabularyFields byte_fields(const std::vector<std::pair<std::string, std::strin
   return fields;
 }
 
-}  // namespace etna::data::testing
+}  // namespace etna::data::fixtures

@@ -9,7 +9,7 @@
 
 #include <etna/data/tokenizers/vocabulary_fields.h>
 
-namespace etna::data::testing {
+namespace etna::data::fixtures {
 
 using Ids = std::vector<std::int32_t>;
 
@@ -66,4 +66,4 @@ inline VocabularyFields llama_fields(const std::vector<std::string>& words) {
 VocabularyFields byte_fields(const std::vector<std::pair<std::string, std::string>>& merges,
                              const std::vector<std::string>& special, const std::string& pre);
 
-}  // namespace etna::data::testing
+}  // namespace etna::data::fixtures

@@ -12,7 +12,7 @@
 namespace {
 
 using namespace etna::data;
-using namespace etna::data::testing;
+using namespace etna::data::fixtures;
 using etna::FormatError;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;

@@ -15,7 +15,7 @@
 namespace {
 
 using namespace etna::data;
-using Strings = std::vector<std::string>;
+using SplitScannerStrings = std::vector<std::string>;
 
 /// The text, with what no terminal shows spelled out.
 std::string readable(std::string_view text) {
@@ -46,8 +46,8 @@ std::string readable(std::string_view text) {
 }
 
 /// Pieces of text that expressions treat differently, next to what is almost the same.
-const std::vector<Strings>& alphabets() {
-  static const std::vector<Strings> all = {
+const std::vector<SplitScannerStrings>& alphabets() {
+  static const std::vector<SplitScannerStrings> all = {
       // Contractions in any case, with U+017F (long s), U+212A (Kelvin) and U+2019.
       {"'", "'", "s", "S", "t", "T",      "re",     "R", "e",      "E",
        "v", "m", "L", "l", "d", "\u017F", "\u212A", "k", "\u2019", " "},
@@ -130,11 +130,11 @@ class SplitScanner : public ::testing::Test {
 TEST_F(SplitScanner, AgreesWithPcre2OnRandomTexts) {
   std::mt19937 random(7);
   for (int i = 0; i < 300000 && !HasFatalFailure(); ++i) {
-    const Strings& alphabet = alphabets()[random() % alphabets().size()];
-    const Strings& other = alphabets()[random() % alphabets().size()];
+    const SplitScannerStrings& alphabet = alphabets()[random() % alphabets().size()];
+    const SplitScannerStrings& other = alphabets()[random() % alphabets().size()];
     std::string text;
     for (std::size_t length = random() % 17; length > 0; --length) {
-      const Strings& parts = random() % 4 == 0 ? other : alphabet;
+      const SplitScannerStrings& parts = random() % 4 == 0 ? other : alphabet;
       text += parts[random() % parts.size()];
     }
     expect_agreement(text);
@@ -142,7 +142,8 @@ TEST_F(SplitScanner, AgreesWithPcre2OnRandomTexts) {
 }
 
 TEST_F(SplitScanner, AgreesWithPcre2OnAllShortTexts) {
-  const Strings parts = {"a", "A", "\u00AA", "\u0301", "1", " ", "\n", "\u00A0", "'", "s", "!", "/", "\x01", "\xFF"};
+  const SplitScannerStrings parts = {"a",      "A", "\u00AA", "\u0301", "1", " ",    "\n",
+                                     "\u00A0", "'", "s",      "!",      "/", "\x01", "\xFF"};
   constexpr std::size_t kLongest = 4;
   for (std::size_t length = 0; length <= kLongest; ++length) {
     std::size_t count = 1;
@@ -191,10 +192,10 @@ TEST(SplitScanners, BeginAndEndWithNothing) {
 
 TEST(SplitScanners, TakeALongSFromAContraction) {
   const std::string text = "it'\u017F it'S";
-  Strings words;
+  SplitScannerStrings words;
   for_each_part(text, split_scanner(published::kLlama3),
                 [&](std::string_view part, bool) { words.emplace_back(part); });
-  EXPECT_EQ(words, (Strings{"it", "'\u017F", " it", "'S"}));
+  EXPECT_EQ(words, (SplitScannerStrings{"it", "'\u017F", " it", "'S"}));
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 namespace {
 
 using namespace etna::data;
-using namespace etna::data::testing;
+using namespace etna::data::fixtures;
 
 std::string streamed(const Tokenizer& tokenizer, const Ids& ids) {
   StreamDecoder stream(tokenizer);

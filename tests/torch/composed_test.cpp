@@ -7,7 +7,7 @@
 namespace etna {
 namespace {
 
-using In = const TensorList&;
+using TorchComposedIn = const TensorList&;
 
 /// All elements of some tensors, each times its number, from 1 on, if `weighted`.
 Tensor flat(const std::vector<Tensor>& parts, bool weighted = false) {
@@ -39,62 +39,63 @@ Tensor at(const Tensor& like) { return listed({0.0, 0.5, 1.75, 2, 4.25}, like); 
 Tensor fweights(const Tensor& like) { return from_vector<std::int64_t>({1, 3, 2, 1, 2}).to(like.device()); }
 Tensor aweights(const Tensor& like) { return listed({0.5, 1, 2, 0.25, 1}, like); }
 
-std::map<std::string, figures::Function> calls() {
+std::map<std::string, figures::Function> torch_composed_calls() {
   using Coordinates = std::vector<Tensor>;
   using Distances = std::vector<double>;
   using Places = std::vector<std::int64_t>;
   std::map<std::string, figures::Function> all = {
-      {"diff", [](In in) { return diff(in[0]); }},
-      {"diff twice", [](In in) { return diff(in[0], 2, 0); }},
-      {"diff all", [](In in) { return diff(in[0], 9, 0); }},
-      {"diff joined", [](In in) { return diff(in[0], 1, -1, in[1], in[2]); }},
-      {"gradient", [](In in) { return flat(gradient(in[0])); }},
+      {"diff", [](TorchComposedIn in) { return diff(in[0]); }},
+      {"diff twice", [](TorchComposedIn in) { return diff(in[0], 2, 0); }},
+      {"diff all", [](TorchComposedIn in) { return diff(in[0], 9, 0); }},
+      {"diff joined", [](TorchComposedIn in) { return diff(in[0], 1, -1, in[1], in[2]); }},
+      {"gradient", [](TorchComposedIn in) { return flat(gradient(in[0])); }},
       {"gradient spacing",
-       [](In in) {
+       [](TorchComposedIn in) {
          return flat(gradient(in[0], Distances{2, 0.5}, {}, 2));
        }},
-      {"gradient dim", [](In in) { return flat(gradient(in[0], 0.5, 1)); }},
-      {"gradient coordinates", [](In in) { return flat(gradient(in[0], Coordinates{at(in[0])}, -1)); }},
-      {"gradient coordinates 2", [](In in) { return flat(gradient(in[0], Coordinates{at(in[0])}, -1, 2)); }},
-      {"trapezoid", [](In in) { return trapezoid(in[0], 0.5); }},
-      {"trapezoid x", [](In in) { return trapezoid(in[0], in[1]); }},
-      {"trapezoid x dim", [](In in) { return trapezoid(in[0], in[1], 0); }},
-      {"cumulative_trapezoid", [](In in) { return cumulative_trapezoid(in[0], 1, 0); }},
-      {"cumulative_trapezoid x", [](In in) { return cumulative_trapezoid(in[0], in[1]); }},
-      {"cov", [](In in) { return cov(in[0]); }},
-      {"cov list", [](In in) { return cov(in[0]); }},
-      {"cov weights", [](In in) { return cov(in[0], 1, fweights(in[0]), aweights(in[0])); }},
-      {"cov fweights", [](In in) { return cov(in[0], 0, fweights(in[0])); }},
-      {"corrcoef", [](In in) { return corrcoef_apart(in[0]); }},
-      {"dist", [](In in) { return dist(in[0], in[1]); }},
-      {"dist 3", [](In in) { return in[0].dist(in[1], 3); }},
-      {"renorm", [](In in) { return renorm(in[0], 2, 0, 1.5); }},
-      {"renorm 1", [](In in) { return in[0].renorm(1, -1, 2); }},
+      {"gradient dim", [](TorchComposedIn in) { return flat(gradient(in[0], 0.5, 1)); }},
+      {"gradient coordinates", [](TorchComposedIn in) { return flat(gradient(in[0], Coordinates{at(in[0])}, -1)); }},
+      {"gradient coordinates 2",
+       [](TorchComposedIn in) { return flat(gradient(in[0], Coordinates{at(in[0])}, -1, 2)); }},
+      {"trapezoid", [](TorchComposedIn in) { return trapezoid(in[0], 0.5); }},
+      {"trapezoid x", [](TorchComposedIn in) { return trapezoid(in[0], in[1]); }},
+      {"trapezoid x dim", [](TorchComposedIn in) { return trapezoid(in[0], in[1], 0); }},
+      {"cumulative_trapezoid", [](TorchComposedIn in) { return cumulative_trapezoid(in[0], 1, 0); }},
+      {"cumulative_trapezoid x", [](TorchComposedIn in) { return cumulative_trapezoid(in[0], in[1]); }},
+      {"cov", [](TorchComposedIn in) { return cov(in[0]); }},
+      {"cov list", [](TorchComposedIn in) { return cov(in[0]); }},
+      {"cov weights", [](TorchComposedIn in) { return cov(in[0], 1, fweights(in[0]), aweights(in[0])); }},
+      {"cov fweights", [](TorchComposedIn in) { return cov(in[0], 0, fweights(in[0])); }},
+      {"corrcoef", [](TorchComposedIn in) { return corrcoef_apart(in[0]); }},
+      {"dist", [](TorchComposedIn in) { return dist(in[0], in[1]); }},
+      {"dist 3", [](TorchComposedIn in) { return in[0].dist(in[1], 3); }},
+      {"renorm", [](TorchComposedIn in) { return renorm(in[0], 2, 0, 1.5); }},
+      {"renorm 1", [](TorchComposedIn in) { return in[0].renorm(1, -1, 2); }},
       {"block_diag",
-       [](In in) {
+       [](TorchComposedIn in) {
          return block_diag({in[0], in[1], in[2]});
        }},
-      {"diagflat", [](In in) { return diagflat(in[0], -1); }},
-      {"combinations", [](In in) { return combinations(in[0], 3); }},
-      {"combinations replaced", [](In in) { return combinations(in[0], 2, true); }},
-      {"combinations 1", [](In in) { return combinations(in[0], 1); }},
-      {"tensor_split", [](In in) { return flat(tensor_split(in[0], 3, 1), true); }},
+      {"diagflat", [](TorchComposedIn in) { return diagflat(in[0], -1); }},
+      {"combinations", [](TorchComposedIn in) { return combinations(in[0], 3); }},
+      {"combinations replaced", [](TorchComposedIn in) { return combinations(in[0], 2, true); }},
+      {"combinations 1", [](TorchComposedIn in) { return combinations(in[0], 1); }},
+      {"tensor_split", [](TorchComposedIn in) { return flat(tensor_split(in[0], 3, 1), true); }},
       {"tensor_split at",
-       [](In in) {
+       [](TorchComposedIn in) {
          return flat(in[0].tensor_split(Places{1, -2, 4, 99}, 1), true);
        }},
       {"broadcast",
-       [](In in) {
+       [](TorchComposedIn in) {
          const std::vector<Tensor> both = broadcast_tensors({in[0], in[1]});
          return both[0] + both[1];
        }},
-      {"householder_product", [](In in) { return linalg::householder_product(in[0], in[1]); }},
-      {"eig", [](In in) { return eig_free(in[0]); }},
-      {"grid volume nearest", [](In in) { return grid_sample(in[0], in[1], GridSampleMode::nearest); }},
+      {"householder_product", [](TorchComposedIn in) { return linalg::householder_product(in[0], in[1]); }},
+      {"eig", [](TorchComposedIn in) { return eig_free(in[0]); }},
+      {"grid volume nearest", [](TorchComposedIn in) { return grid_sample(in[0], in[1], GridSampleMode::nearest); }},
   };
   for (const char* reduce : {"prod", "mean", "amax", "amin"}) {
     for (bool include : {true, false}) {
-      all[std::string("index_reduce ") + reduce + (include ? " True" : " False")] = [=](In in) {
+      all[std::string("index_reduce ") + reduce + (include ? " True" : " False")] = [=](TorchComposedIn in) {
         const Tensor index = from_vector<std::int64_t>({2, 0, 2, 1}).to(in[0].device());
         return index_reduce(in[0], 1, index, in[1], reduce, include);
       };
@@ -108,7 +109,7 @@ std::map<std::string, figures::Function> calls() {
       const std::string rest = entry.first + (corners ? " True" : " False");
       for (bool volume : {true, false}) {
         const GridSampleMode mode = volume ? GridSampleMode::bilinear : GridSampleMode::bicubic;
-        all[(volume ? "grid volume " : "grid bicubic ") + rest] = [=](In in) {
+        all[(volume ? "grid volume " : "grid bicubic ") + rest] = [=](TorchComposedIn in) {
           return grid_sample(in[0], in[1], mode, padding, corners);
         };
       }
@@ -119,7 +120,7 @@ std::map<std::string, figures::Function> calls() {
 
 TEST(TorchComposed, ValuesAndGradients) {
   const nlohmann::json cases = figures::load("composed")["cases"];
-  const std::map<std::string, figures::Function> functions = calls();
+  const std::map<std::string, figures::Function> functions = torch_composed_calls();
   for (Device device : figures::devices()) {
     for (const auto& [name, figure] : cases.items()) {
       ASSERT_TRUE(functions.contains(name)) << name;

@@ -11,51 +11,51 @@
 namespace etna {
 namespace {
 
-using Call = std::function<Tensor(const TensorList&)>;
-using In = const TensorList&;
+using ConvolutionCall = std::function<Tensor(const TensorList&)>;
+using ConvolutionIn = const TensorList&;
 
-const std::map<std::string, Call>& calls() {
-  static const std::map<std::string, Call> all = {
-      {"conv2d", [](In in) { return conv2d(in[0], in[1], in[2]); }},
+const std::map<std::string, ConvolutionCall>& convolution_calls() {
+  static const std::map<std::string, ConvolutionCall> all = {
+      {"conv2d", [](ConvolutionIn in) { return conv2d(in[0], in[1], in[2]); }},
       {"conv2d_settings",
-       [](In in) {
+       [](ConvolutionIn in) {
          return conv2d(in[0], in[1], in[2], {2, 1}, {1, 2}, {1, 2});
        }},
       {"conv2d_same",
-       [](In in) {
+       [](ConvolutionIn in) {
          return conv2d(in[0], in[1], in[2], 1, "same", {2, 1});
        }},
       {"conv2d_valid",
-       [](In in) {
+       [](ConvolutionIn in) {
          return conv2d(in[0], ones({1, 4, 2, 2}, in[0].device()), {}, 1, "valid");
        }},
-      {"conv2d_groups", [](In in) { return conv2d(in[0], in[1], in[2], 1, 1, 1, 2); }},
-      {"conv2d_depthwise", [](In in) { return conv2d(in[0], in[1], {}, 2, 1, 1, 4); }},
-      {"conv2d_unbatched", [](In in) { return conv2d(in[0], in[1], in[2], 1, 1); }},
-      {"conv1d", [](In in) { return conv1d(in[0], in[1], in[2], 2, 3, 2); }},
-      {"conv1d_unbatched", [](In in) { return conv1d(in[0], in[1]); }},
+      {"conv2d_groups", [](ConvolutionIn in) { return conv2d(in[0], in[1], in[2], 1, 1, 1, 2); }},
+      {"conv2d_depthwise", [](ConvolutionIn in) { return conv2d(in[0], in[1], {}, 2, 1, 1, 4); }},
+      {"conv2d_unbatched", [](ConvolutionIn in) { return conv2d(in[0], in[1], in[2], 1, 1); }},
+      {"conv1d", [](ConvolutionIn in) { return conv1d(in[0], in[1], in[2], 2, 3, 2); }},
+      {"conv1d_unbatched", [](ConvolutionIn in) { return conv1d(in[0], in[1]); }},
       {"conv3d",
-       [](In in) {
+       [](ConvolutionIn in) {
          return conv3d(in[0], in[1], in[2], {1, 2, 1}, {1, 0, 1});
        }},
-      {"conv_transpose1d", [](In in) { return conv_transpose1d(in[0], in[1], in[2], 3, 1, 2, 1, 2); }},
-      {"conv_transpose2d", [](In in) { return conv_transpose2d(in[0], in[1], in[2]); }},
+      {"conv_transpose1d", [](ConvolutionIn in) { return conv_transpose1d(in[0], in[1], in[2], 3, 1, 2, 1, 2); }},
+      {"conv_transpose2d", [](ConvolutionIn in) { return conv_transpose2d(in[0], in[1], in[2]); }},
       {"conv_transpose2d_settings",
-       [](In in) {
+       [](ConvolutionIn in) {
          return conv_transpose2d(in[0], in[1], in[2], {2, 3}, {1, 0}, {1, 2}, 2);
        }},
-      {"conv_transpose2d_dilated", [](In in) { return conv_transpose2d(in[0], in[1], {}, 1, 0, 1, 1, 2); }},
+      {"conv_transpose2d_dilated", [](ConvolutionIn in) { return conv_transpose2d(in[0], in[1], {}, 1, 0, 1, 1, 2); }},
       {"conv_transpose3d",
-       [](In in) {
+       [](ConvolutionIn in) {
          return conv_transpose3d(in[0], in[1], in[2], {1, 2, 2}, 1, {0, 1, 0});
        }},
       {"unfold",
-       [](In in) {
+       [](ConvolutionIn in) {
          return unfold(in[0], {2, 3}, 2, {1, 2}, {2, 1});
        }},
-      {"unfold_unbatched", [](In in) { return unfold(in[0], 2); }},
+      {"unfold_unbatched", [](ConvolutionIn in) { return unfold(in[0], 2); }},
       {"fold",
-       [](In in) {
+       [](ConvolutionIn in) {
          return fold(in[0], {5, 4}, {2, 3}, 1, {1, 0}, {2, 1});
        }},
   };
@@ -68,7 +68,7 @@ TEST(TorchConvolution, ValuesAndGradientsOfBothOrders) {
     for (const auto& [name, figure] : all["cases"].items()) {
       TensorList in;
       for (const auto& x : figure["inputs"]) in.push_back(figures::tensor(x, device).to(f32).requires_grad_());
-      const Tensor y = calls().at(name)(in);
+      const Tensor y = convolution_calls().at(name)(in);
       figures::expect_close(y, figure["value"], 1e-5, name);
       const TensorList seed = {figures::tensor(figure["seed"], device).to(f32)};
       const TensorList first = autograd::grad(TensorList{y}, in, seed, true, true);

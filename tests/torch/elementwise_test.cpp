@@ -12,11 +12,11 @@
 namespace etna {
 namespace {
 
-using Call = std::function<Tensor(const TensorList&)>;
+using ElementwiseCall = std::function<Tensor(const TensorList&)>;
 
 /// The public functions of the names in make_elementwise.py; the last word is the input there.
-std::map<std::string, Call> calls() {
-  std::map<std::string, Call> all;
+std::map<std::string, ElementwiseCall> elementwise_calls() {
+  std::map<std::string, ElementwiseCall> all;
 #define ETNA_UNARY(NAME, INPUT) all[#NAME " " #INPUT] = [](const TensorList& in) { return NAME(in[0]); };
   ETNA_UNARY(floor, x)
   ETNA_UNARY(ceil, x)
@@ -110,7 +110,7 @@ std::map<std::string, Call> calls() {
 
 TEST(TorchElementwise, ValuesAndGradients) {
   const nlohmann::json all = figures::load("elementwise");
-  const std::map<std::string, Call> functions = calls();
+  const std::map<std::string, ElementwiseCall> functions = elementwise_calls();
   for (Device device : figures::devices()) {
     for (const auto& [name, figure] : all["cases"].items()) {
       const std::string what = name + " on " + device.str();

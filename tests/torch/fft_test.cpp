@@ -8,7 +8,7 @@ namespace etna {
 namespace {
 
 using fft::Norm;
-using Call = std::function<Tensor(const Tensor&)>;
+using FftCall = std::function<Tensor(const Tensor&)>;
 
 /// torch.hann_window(n)
 Tensor hann(std::int64_t n, const Tensor& like) {
@@ -18,8 +18,8 @@ Tensor hann(std::int64_t n, const Tensor& like) {
   return from_vector(w).to(like.dtype()).to(like.device());
 }
 
-const std::map<std::string, Call>& calls() {
-  static const std::map<std::string, Call> all = {
+const std::map<std::string, FftCall>& fft_calls() {
+  static const std::map<std::string, FftCall> all = {
       {"fft", [](const Tensor& x) { return fft::fft(x); }},
       {"fft 6", [](const Tensor& x) { return fft::fft(x); }},
       {"fft 1", [](const Tensor& x) { return fft::fft(x); }},
@@ -81,7 +81,7 @@ TEST(TorchFft, ValuesAndGradients) {
         if (dtype == f64 && !device.is_cpu()) continue;
         const double tolerance = dtype == f64 ? 1e-12 : 1e-5;
         const Tensor x = figures::tensor(figure["x"], device, dtype).requires_grad_();
-        const Tensor y = calls().at(name)(x);
+        const Tensor y = fft_calls().at(name)(x);
         figures::expect_close(y, figure["value"], tolerance, name + " on " + device.str());
         const Tensor seed = figures::tensor(figure["seed"], device, dtype);
         const TensorList gradients = autograd::grad(TensorList{y}, TensorList{x}, TensorList{seed});

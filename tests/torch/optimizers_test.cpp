@@ -19,7 +19,7 @@ using OptimizerPtr = std::unique_ptr<optim::Optimizer>;
 using Make = std::function<OptimizerPtr(std::vector<Tensor>)>;
 
 template <typename Optimizer, typename Options>
-Make make(Options options) {
+Make optimizers_make(Options options) {
   return
       [options](std::vector<Tensor> parameters) { return std::make_unique<Optimizer>(std::move(parameters), options); };
 }
@@ -34,42 +34,43 @@ Make make_groups(optim::ParamGroup first, optim::ParamGroup second, Options opti
   };
 }
 
-const std::map<std::string, Make>& cases() {
+const std::map<std::string, Make>& optimizers_cases() {
   using namespace optim;
   static const std::map<std::string, Make> all = {
-      {"sgd", make<SGD>(SGDOptions{.lr = 0.1, .momentum = 0.9, .weight_decay = 0.1, .nesterov = true})},
-      {"sgd maximize", make<SGD>(SGDOptions{.lr = 0.001, .maximize = true})},
-      {"adam", make<Adam>(AdamOptions{.lr = 0.05, .weight_decay = 0.1})},
-      {"adam amsgrad", make<Adam>(AdamOptions{.lr = 0.05, .beta1 = 0.8, .beta2 = 0.95, .amsgrad = true})},
-      {"adam maximize", make<Adam>(AdamOptions{.lr = 0.01, .weight_decay = 0.1, .maximize = true})},
-      {"adamw", make<AdamW>(AdamWOptions{.lr = 0.05, .weight_decay = 0.1})},
-      {"adamw amsgrad", make<AdamW>(AdamWOptions{.lr = 0.05, .weight_decay = 0.1, .amsgrad = true})},
-      {"adagrad", make<Adagrad>(AdagradOptions{
+      {"sgd", optimizers_make<SGD>(SGDOptions{.lr = 0.1, .momentum = 0.9, .weight_decay = 0.1, .nesterov = true})},
+      {"sgd maximize", optimizers_make<SGD>(SGDOptions{.lr = 0.001, .maximize = true})},
+      {"adam", optimizers_make<Adam>(AdamOptions{.lr = 0.05, .weight_decay = 0.1})},
+      {"adam amsgrad", optimizers_make<Adam>(AdamOptions{.lr = 0.05, .beta1 = 0.8, .beta2 = 0.95, .amsgrad = true})},
+      {"adam maximize", optimizers_make<Adam>(AdamOptions{.lr = 0.01, .weight_decay = 0.1, .maximize = true})},
+      {"adamw", optimizers_make<AdamW>(AdamWOptions{.lr = 0.05, .weight_decay = 0.1})},
+      {"adamw amsgrad", optimizers_make<AdamW>(AdamWOptions{.lr = 0.05, .weight_decay = 0.1, .amsgrad = true})},
+      {"adagrad", optimizers_make<Adagrad>(AdagradOptions{
                       .lr = 0.1, .lr_decay = 0.01, .weight_decay = 0.1, .initial_accumulator_value = 0.5})},
-      {"rmsprop", make<RMSprop>(RMSpropOptions{.lr = 0.01, .weight_decay = 0.1})},
-      {"rmsprop momentum", make<RMSprop>(RMSpropOptions{.lr = 0.01, .alpha = 0.9, .momentum = 0.8})},
-      {"rmsprop centered", make<RMSprop>(RMSpropOptions{.lr = 0.01, .alpha = 0.9, .eps = 1e-2, .centered = true})},
-      {"rmsprop centered momentum",
-       make<RMSprop>(RMSpropOptions{.lr = 0.01, .alpha = 0.9, .eps = 1e-2, .momentum = 0.5, .centered = true})},
-      {"adadelta", make<Adadelta>(AdadeltaOptions{.weight_decay = 0.1})},
-      {"adamax", make<Adamax>(AdamaxOptions{.lr = 0.05, .weight_decay = 0.1})},
-      {"nadam", make<NAdam>(NAdamOptions{.lr = 0.05, .weight_decay = 0.1})},
-      {"nadam fast decay", make<NAdam>(NAdamOptions{.lr = 0.05, .momentum_decay = 0.5})},
-      {"radam", make<RAdam>(RAdamOptions{.lr = 0.05, .weight_decay = 0.1})},
-      {"radam short", make<RAdam>(RAdamOptions{.lr = 0.05, .beta1 = 0.8, .beta2 = 0.9})},
-      {"asgd", make<ASGD>(ASGDOptions{.lr = 0.1, .lambd = 1e-2, .t0 = 20, .weight_decay = 0.1})},
-      {"rprop", make<Rprop>(RpropOptions{.lr = 0.01})},
+      {"rmsprop", optimizers_make<RMSprop>(RMSpropOptions{.lr = 0.01, .weight_decay = 0.1})},
+      {"rmsprop momentum", optimizers_make<RMSprop>(RMSpropOptions{.lr = 0.01, .alpha = 0.9, .momentum = 0.8})},
+      {"rmsprop centered",
+       optimizers_make<RMSprop>(RMSpropOptions{.lr = 0.01, .alpha = 0.9, .eps = 1e-2, .centered = true})},
+      {"rmsprop centered momentum", optimizers_make<RMSprop>(RMSpropOptions{
+                                        .lr = 0.01, .alpha = 0.9, .eps = 1e-2, .momentum = 0.5, .centered = true})},
+      {"adadelta", optimizers_make<Adadelta>(AdadeltaOptions{.weight_decay = 0.1})},
+      {"adamax", optimizers_make<Adamax>(AdamaxOptions{.lr = 0.05, .weight_decay = 0.1})},
+      {"nadam", optimizers_make<NAdam>(NAdamOptions{.lr = 0.05, .weight_decay = 0.1})},
+      {"nadam fast decay", optimizers_make<NAdam>(NAdamOptions{.lr = 0.05, .momentum_decay = 0.5})},
+      {"radam", optimizers_make<RAdam>(RAdamOptions{.lr = 0.05, .weight_decay = 0.1})},
+      {"radam short", optimizers_make<RAdam>(RAdamOptions{.lr = 0.05, .beta1 = 0.8, .beta2 = 0.9})},
+      {"asgd", optimizers_make<ASGD>(ASGDOptions{.lr = 0.1, .lambd = 1e-2, .t0 = 20, .weight_decay = 0.1})},
+      {"rprop", optimizers_make<Rprop>(RpropOptions{.lr = 0.01})},
       {"sgd groups",
        make_groups<SGD>({.lr = 0.02, .momentum = 0.5}, {.momentum = 0}, SGDOptions{.lr = 0.1, .momentum = 0.9})},
       {"adamw groups",
        make_groups<AdamW>({.beta1 = 0.5, .beta2 = 0.9, .eps = 0.1}, {.weight_decay = 0.3}, AdamWOptions{.lr = 0.05})},
       {"rmsprop groups", make_groups<RMSprop>({.momentum = 0.5}, {.eps = 1e-2}, RMSpropOptions{.lr = 0.01})},
       {"radam groups", make_groups<RAdam>({.beta1 = 0.8, .beta2 = 0.9}, {.lr = 0.02}, RAdamOptions{.lr = 0.05})},
-      {"lion", make<Lion>(LionOptions{.lr = 0.01, .weight_decay = 0.1})},
-      {"lamb", make<LAMB>(LAMBOptions{.lr = 0.02})},
-      {"adafactor", make<Adafactor>(AdafactorOptions{.lr = 0.05, .eps1 = 0x1p-23, .weight_decay = 0.1})},
-      {"muon", make<Muon>(MuonOptions{.lr = 0.02})},
-      {"muon plain", make<Muon>(MuonOptions{
+      {"lion", optimizers_make<Lion>(LionOptions{.lr = 0.01, .weight_decay = 0.1})},
+      {"lamb", optimizers_make<LAMB>(LAMBOptions{.lr = 0.02})},
+      {"adafactor", optimizers_make<Adafactor>(AdafactorOptions{.lr = 0.05, .eps1 = 0x1p-23, .weight_decay = 0.1})},
+      {"muon", optimizers_make<Muon>(MuonOptions{.lr = 0.02})},
+      {"muon plain", optimizers_make<Muon>(MuonOptions{
                          .lr = 0.02, .weight_decay = 0, .momentum = 0.9, .nesterov = false, .match_rms_adamw = true})},
   };
   return all;
@@ -84,7 +85,7 @@ void follow(const nlohmann::json& all, const std::string& name, Device device, D
     parameters.push_back(figures::tensor(all["start"][i], device, dtype).requires_grad_());
     bias.push_back(figures::tensor(all["bias"][i], device, dtype));
   }
-  const OptimizerPtr optimizer = cases().at(name)(parameters);
+  const OptimizerPtr optimizer = optimizers_cases().at(name)(parameters);
   int steps = 0;
   const auto step = [&] {
     GradMode off(false);
@@ -110,22 +111,23 @@ void follow(const nlohmann::json& all, const std::string& name, Device device, D
 
 TEST(TorchOptimizers, FollowPyTorchInF64) {
   const nlohmann::json all = figures::load("optimizers");
-  ASSERT_EQ(all["cases"].size(), cases().size());
+  ASSERT_EQ(all["cases"].size(), optimizers_cases().size());
   // PyTorch keeps the rate of ASGD in f32.
-  for (const auto& [name, unused] : cases()) follow(all, name, kCPU, f64, false, name == "asgd" ? 1e-6 : 1e-11);
+  for (const auto& [name, unused] : optimizers_cases())
+    follow(all, name, kCPU, f64, false, name == "asgd" ? 1e-6 : 1e-11);
 }
 
 TEST(TorchOptimizers, FollowPyTorchInF32) {
   const nlohmann::json all = figures::load("optimizers");
   for (Device device : figures::devices()) {
-    for (const auto& [name, unused] : cases()) follow(all, name, device, f32, false, 1e-5);
+    for (const auto& [name, unused] : optimizers_cases()) follow(all, name, device, f32, false, 1e-5);
   }
 }
 
 TEST(TorchOptimizers, FollowPyTorchCaptured) {
   const nlohmann::json all = figures::load("optimizers");
   for (Device device : figures::devices()) {
-    for (const auto& [name, unused] : cases()) follow(all, name, device, f32, true, 1e-5);
+    for (const auto& [name, unused] : optimizers_cases()) follow(all, name, device, f32, true, 1e-5);
   }
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 using Made = std::unique_ptr<nn::RecurrentModule>;
 
-Made make(const std::string& name) {
+Made recurrent_make(const std::string& name) {
   const nn::RecurrentOptions deep{.num_layers = 2, .bidirectional = true};
   if (name == "rnn_tanh") return std::make_unique<nn::RNN>(2, 3, deep);
   if (name == "rnn_relu")
@@ -33,7 +33,7 @@ TEST(TorchRecurrent, OutputsStatesAndGradients) {
   const nlohmann::json all = figures::load("recurrent");
   for (Device device : figures::devices()) {
     for (const auto& [name, figure] : all["cases"].items()) {
-      const Made module = make(name);
+      const Made module = recurrent_make(name);
       figures::load_state(*module, figure["state"]);
       module->to(device);
       const Tensor x = figures::tensor(figure["x"], device).requires_grad_();

@@ -11,12 +11,12 @@
 namespace etna {
 namespace {
 
-using Call = std::function<ValuesIndices(const Tensor&)>;
+using SortingCall = std::function<ValuesIndices(const Tensor&)>;
 
-std::map<std::string, Call> calls_by_name() {
+std::map<std::string, SortingCall> calls_by_name() {
   auto alone = [](auto call) { return [=](const Tensor& x) { return ValuesIndices{call(x), Tensor()}; }; };
   auto list = [](const Tensor& x, std::vector<double> q) { return from_vector(q).to(x.dtype()).to(x.device()); };
-  std::map<std::string, Call> calls = {
+  std::map<std::string, SortingCall> calls = {
       {"cummax", [](const Tensor& x) { return cummax(x, 1); }},
       {"cummin", [](const Tensor& x) { return cummin(x, 0); }},
       {"median", alone([](const Tensor& x) { return median(x); })},
@@ -61,7 +61,7 @@ std::map<std::string, Call> calls_by_name() {
 
 TEST(TorchSorting, ValuesIndicesAndGradients) {
   const nlohmann::json all = figures::load("sorting");
-  const std::map<std::string, Call> calls = calls_by_name();
+  const std::map<std::string, SortingCall> calls = calls_by_name();
   for (Device device : figures::devices()) {
     for (const nlohmann::json& figure : all["cases"]) {
       const std::string called = figure["name"], given = figure["given"],

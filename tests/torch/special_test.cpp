@@ -9,34 +9,34 @@
 namespace etna {
 namespace {
 
-using In = const TensorList&;
+using SpecialIn = const TensorList&;
 
-const std::map<std::string, figures::Function>& calls() {
+const std::map<std::string, figures::Function>& special_calls() {
   static const std::map<std::string, figures::Function> all = {
-      {"lgamma", [](In in) { return lgamma(in[0]); }},
-      {"digamma", [](In in) { return digamma(in[0]); }},
-      {"polygamma 1", [](In in) { return polygamma(1, in[0]); }},
-      {"polygamma 2", [](In in) { return polygamma(2, in[0]); }},
-      {"polygamma 3", [](In in) { return polygamma(3, in[0]); }},
-      {"polygamma 5", [](In in) { return polygamma(5, in[0]); }},
-      {"mvlgamma 3", [](In in) { return mvlgamma(in[0], 3); }},
-      {"i0", [](In in) { return i0(in[0]); }},
-      {"i1", [](In in) { return i1(in[0]); }},
-      {"logit", [](In in) { return logit(in[0]); }},
-      {"logit eps", [](In in) { return logit(in[0], 0.1); }},
-      {"deg2rad", [](In in) { return deg2rad(in[0]); }},
-      {"rad2deg", [](In in) { return rad2deg(in[0]); }},
-      {"frexp mantissa", [](In in) { return frexp(in[0]).mantissa; }},
-      {"frexp exponent", [](In in) { return frexp(in[0]).exponent; }},
-      {"fmax", [](In in) { return fmax(in[0], in[1]); }},
-      {"fmin", [](In in) { return fmin(in[0], in[1]); }},
-      {"logaddexp2", [](In in) { return logaddexp2(in[0], in[1]); }},
-      {"float_power", [](In in) { return float_power(in[0], in[1]); }},
-      {"heaviside", [](In in) { return heaviside(in[0], in[1]); }},
-      {"ldexp", [](In in) { return ldexp(in[0], in[1]); }},
-      {"gcd", [](In in) { return gcd(in[0], in[1]); }},
-      {"lcm", [](In in) { return lcm(in[0], in[1]); }},
-      {"nextafter", [](In in) { return nextafter(in[0], in[1]); }},
+      {"lgamma", [](SpecialIn in) { return lgamma(in[0]); }},
+      {"digamma", [](SpecialIn in) { return digamma(in[0]); }},
+      {"polygamma 1", [](SpecialIn in) { return polygamma(1, in[0]); }},
+      {"polygamma 2", [](SpecialIn in) { return polygamma(2, in[0]); }},
+      {"polygamma 3", [](SpecialIn in) { return polygamma(3, in[0]); }},
+      {"polygamma 5", [](SpecialIn in) { return polygamma(5, in[0]); }},
+      {"mvlgamma 3", [](SpecialIn in) { return mvlgamma(in[0], 3); }},
+      {"i0", [](SpecialIn in) { return i0(in[0]); }},
+      {"i1", [](SpecialIn in) { return i1(in[0]); }},
+      {"logit", [](SpecialIn in) { return logit(in[0]); }},
+      {"logit eps", [](SpecialIn in) { return logit(in[0], 0.1); }},
+      {"deg2rad", [](SpecialIn in) { return deg2rad(in[0]); }},
+      {"rad2deg", [](SpecialIn in) { return rad2deg(in[0]); }},
+      {"frexp mantissa", [](SpecialIn in) { return frexp(in[0]).mantissa; }},
+      {"frexp exponent", [](SpecialIn in) { return frexp(in[0]).exponent; }},
+      {"fmax", [](SpecialIn in) { return fmax(in[0], in[1]); }},
+      {"fmin", [](SpecialIn in) { return fmin(in[0], in[1]); }},
+      {"logaddexp2", [](SpecialIn in) { return logaddexp2(in[0], in[1]); }},
+      {"float_power", [](SpecialIn in) { return float_power(in[0], in[1]); }},
+      {"heaviside", [](SpecialIn in) { return heaviside(in[0], in[1]); }},
+      {"ldexp", [](SpecialIn in) { return ldexp(in[0], in[1]); }},
+      {"gcd", [](SpecialIn in) { return gcd(in[0], in[1]); }},
+      {"lcm", [](SpecialIn in) { return lcm(in[0], in[1]); }},
+      {"nextafter", [](SpecialIn in) { return nextafter(in[0], in[1]); }},
   };
   return all;
 }
@@ -58,10 +58,10 @@ TEST(TorchSpecial, ValuesAreWithinTwoMillionthsOfEachOne) {
     for (const auto& [name, figure] : cases.items()) {
       if (name == "float_power" && !device.is_cpu()) continue;  // in f64
       const std::string what = name + " on " + device.str();
-      ASSERT_TRUE(calls().contains(function_of(name))) << name;
+      ASSERT_TRUE(special_calls().contains(function_of(name))) << name;
       TensorList in;
       for (const auto& input : figure["inputs"]) in.push_back(figures::tensor(input, device));
-      const Tensor y = calls().at(function_of(name))(in), wanted = figures::tensor(figure["value"], kCPU, f64);
+      const Tensor y = special_calls().at(function_of(name))(in), wanted = figures::tensor(figure["value"], kCPU, f64);
       ASSERT_EQ(y.shape(), wanted.shape()) << what;
       const std::vector<double> got = y.to_vector<double>(), want = wanted.to_vector<double>();
       const double least = name.find("negative") != std::string::npos ? 1 : 0;
@@ -83,8 +83,8 @@ TEST(TorchSpecial, Gradients) {
   const nlohmann::json cases = figures::load("special")["gradients"];
   for (Device device : figures::devices()) {
     for (const auto& [name, figure] : cases.items()) {
-      ASSERT_TRUE(calls().contains(name)) << name;
-      figures::expect_case(figure, calls().at(name), device, f32, 1e-5, name + " on " + device.str());
+      ASSERT_TRUE(special_calls().contains(name)) << name;
+      figures::expect_case(figure, special_calls().at(name), device, f32, 1e-5, name + " on " + device.str());
     }
   }
 }
@@ -96,7 +96,7 @@ TEST(TorchSpecial, InF64) {
     if (name == "nextafter" || name == "float_power") continue;
     TensorList in;
     for (const auto& input : figure["inputs"]) in.push_back(figures::tensor(input, kCPU, f64));
-    figures::expect_close(calls().at(function_of(name))(in), figure["value"], 2e-10, name + " in f64");
+    figures::expect_close(special_calls().at(function_of(name))(in), figure["value"], 2e-10, name + " in f64");
   }
 }
 

@@ -55,7 +55,7 @@ class Browser : public testing::Test {
   TemporaryFolder folder_;
 };
 
-std::size_t count(const std::string& text, const std::string& word) {
+std::size_t browser_count(const std::string& text, const std::string& word) {
   std::size_t found = 0;
   for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++found;
   return found;
@@ -77,9 +77,9 @@ std::vector<std::string> asked_for(const std::string& log) {
 TEST_F(Browser, ShowsTheCurvesAndAsksForNothing) {
   const std::string log = (folder_ / "net.json").string();
   const std::string dom = run("--dump-dom --log-net-log='" + log + "' --net-log-capture-mode=Everything");
-  EXPECT_EQ(count(dom, "<svg"), 3u);
-  EXPECT_EQ(count(dom, "<g class=\"series"), 4u);
-  EXPECT_EQ(count(dom, "<figure"), 4u);
+  EXPECT_EQ(browser_count(dom, "<svg"), 3u);
+  EXPECT_EQ(browser_count(dom, "<g class=\"series"), 4u);
+  EXPECT_EQ(browser_count(dom, "<figure"), 4u);
   EXPECT_THAT(dom, testing::HasSubstr("The castle was built"));
   EXPECT_THAT(asked_for(log), testing::IsEmpty());
 }

@@ -26,7 +26,7 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::ThrowsMessage;
 
-const double kInf = std::numeric_limits<double>::infinity();
+const double kMetricLogInf = std::numeric_limits<double>::infinity();
 
 std::string csv(const TemporaryFolder& folder) { return read_bytes(folder / "metrics.csv"); }
 std::string jsonl(const TemporaryFolder& folder) { return read_bytes(folder / "metrics.jsonl"); }
@@ -82,7 +82,7 @@ TEST(MetricLog, UndeclaredNamesGoToJsonAndTensorBoardAlone) {
 TEST(MetricLog, NumbersThatAreNotFiniteKeepTheFilesValid) {
   TemporaryFolder folder;
   MetricLog log(folder.path(), {"a", "b", "c"});
-  log.log(1, {{"a", std::nan("")}, {"b", kInf}, {"c", -kInf}}, 1);
+  log.log(1, {{"a", std::nan("")}, {"b", kMetricLogInf}, {"c", -kMetricLogInf}}, 1);
   EXPECT_THAT(csv(folder), HasSubstr("1,1.000,nan,inf,-inf\n"));
   const auto row = nlohmann::json::parse(jsonl(folder));
   EXPECT_EQ(row["a"], "NaN");
@@ -92,8 +92,8 @@ TEST(MetricLog, NumbersThatAreNotFiniteKeepTheFilesValid) {
     fs::remove(folder / removed);
     const Metrics metrics = read_metrics(folder.path());
     EXPECT_TRUE(std::isnan(metrics.points("a").at(0).value));
-    EXPECT_EQ(metrics.points("b").at(0).value, kInf);
-    EXPECT_EQ(metrics.points("c").at(0).value, -kInf);
+    EXPECT_EQ(metrics.points("b").at(0).value, kMetricLogInf);
+    EXPECT_EQ(metrics.points("c").at(0).value, -kMetricLogInf);
   }
 }
 
@@ -117,7 +117,7 @@ TEST(MetricLog, NamesAreQuotedOrRefused) {
   refuses("\xff", "is not UTF-8");
   EXPECT_THAT([&] { log.log(2, {{"a", 1}, {"a", 2}}, 2); }, ThrowsMessage<Error>(HasSubstr("'a' comes twice")));
   EXPECT_THAT([&] { log.log(-1, {{"a", 1}}, 2); }, ThrowsMessage<Error>(HasSubstr("step is -1")));
-  EXPECT_THAT([&] { log.log(2, {{"a", 1}}, kInf); }, ThrowsMessage<Error>(HasSubstr("seconds are inf")));
+  EXPECT_THAT([&] { log.log(2, {{"a", 1}}, kMetricLogInf); }, ThrowsMessage<Error>(HasSubstr("seconds are inf")));
   EXPECT_EQ(jsonl(folder), before);
   EXPECT_THAT([&] { MetricLog(folder.path(), {"x", "x"}); }, ThrowsMessage<Error>(HasSubstr("comes twice")));
 }
@@ -213,7 +213,7 @@ TEST(MetricLog, AnyDamageIsReadOrRefused) {
   TemporaryFolder folder;
   {
     MetricLog log(folder.path(), {"loss", "a,b"});
-    for (int step = 0; step < 5; ++step) log.log(step, {{"loss", 1.5}, {"a,b", kInf}}, step);
+    for (int step = 0; step < 5; ++step) log.log(step, {{"loss", 1.5}, {"a,b", kMetricLogInf}}, step);
   }
   std::uint32_t state = 1;
   const auto random = [&state](std::size_t end) {

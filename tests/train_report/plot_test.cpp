@@ -17,7 +17,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-const double kInf = std::numeric_limits<double>::infinity();
+const double kPlotInf = std::numeric_limits<double>::infinity();
 const double kNan = std::numeric_limits<double>::quiet_NaN();
 
 std::vector<std::string> labels(const Axis& axis) {
@@ -26,7 +26,7 @@ std::vector<std::string> labels(const Axis& axis) {
   return all;
 }
 
-std::size_t count(const std::string& text, const std::string& word) {
+std::size_t plot_count(const std::string& text, const std::string& word) {
   std::size_t found = 0;
   for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++found;
   return found;
@@ -118,7 +118,7 @@ TEST(Drawing, StepsFromOneAreShownFromZero) {
 }
 
 TEST(Drawing, GapsAreWhereNumbersAreNotFinite) {
-  const Series series{"loss", {{0, 1}, {1, 2}, {2, kNan}, {3, 3}, {4, kInf}, {5, 4}, {6, 5}}};
+  const Series series{"loss", {{0, 1}, {1, 2}, {2, kNan}, {3, 3}, {4, kPlotInf}, {5, 4}, {6, 5}}};
   const Drawing drawing = drawing_of({series}, false, false, 1000);
   ASSERT_EQ(drawing.series[0].size(), 3u);
   EXPECT_EQ(drawing.series[0][1].size(), 1u);
@@ -138,7 +138,7 @@ TEST(SvgPlot, HasLinesLabelsAndNames) {
   const std::string svg = svg_plot({curve("loss", 50), curve("valid", 50, 1.1)}, {.title = "Loss", .x_label = "step"});
   EXPECT_TRUE(svg.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\""));
   EXPECT_TRUE(svg.ends_with("</svg>\n"));
-  EXPECT_EQ(count(svg, "<g class=\"series"), 2u);
+  EXPECT_EQ(plot_count(svg, "<g class=\"series"), 2u);
   EXPECT_THAT(svg, HasSubstr(">Loss</text>"));
   EXPECT_THAT(svg, HasSubstr(">step</text>"));
   EXPECT_THAT(svg, HasSubstr("loss  2.060"));
@@ -149,8 +149,8 @@ TEST(SvgPlot, HasLinesLabelsAndNames) {
 }
 
 TEST(SvgPlot, FewPointsAreMarked) {
-  EXPECT_EQ(count(svg_plot({curve("valid", 20)}), "<circle"), 20u);
-  EXPECT_EQ(count(svg_plot({curve("loss", 41)}), "<circle"), 0u);
+  EXPECT_EQ(plot_count(svg_plot({curve("valid", 20)}), "<circle"), 20u);
+  EXPECT_EQ(plot_count(svg_plot({curve("loss", 41)}), "<circle"), 0u);
 }
 
 TEST(SvgPlot, NamesCannotMarkUp) {
@@ -173,7 +173,8 @@ TEST(SvgPlot, OddSeriesAreDrawn) {
     }
   }
   EXPECT_THAT(svg_plot({{"point", {{7, 3}}}}), HasSubstr("<circle"));
-  for (const std::vector<Series>& none : {std::vector<Series>{}, {{"empty", {}}}, {{"nan", {{0, kNan}, {kInf, 1}}}}})
+  for (const std::vector<Series>& none :
+       {std::vector<Series>{}, {{"empty", {}}}, {{"nan", {{0, kNan}, {kPlotInf, 1}}}}})
     EXPECT_THAT(svg_plot(none), HasSubstr("no data"));
   EXPECT_THAT(svg_plot({curve("x", 5)}, {.width = -5, .height = 0}), HasSubstr("</svg>"));
 }
@@ -182,7 +183,7 @@ TEST(SvgPlot, ManySeriesShareTheSpace) {
   std::vector<Series> many;
   for (int i = 0; i < 200; ++i) many.push_back(curve("series " + std::to_string(i), 5000, 1 + i * 0.1));
   const std::string svg = svg_plot(many);
-  EXPECT_EQ(count(svg, "<g class=\"series"), 200u);
+  EXPECT_EQ(plot_count(svg, "<g class=\"series"), 200u);
   EXPECT_THAT(svg, HasSubstr("and 176 more"));
   EXPECT_LT(svg.size(), 1'500'000u);
 }
@@ -248,8 +249,8 @@ TEST(SvgBars, HaveALengthForEachValue) {
   const std::string svg =
       svg_bars({"op by op", "captured"}, {{"cpu <f32>", {40, 20}, {"40 ms", "20 ms & 1x"}}, {"vulkan:0", {10, 0.01}}},
                {.title = "tiny", .width = 500});
-  EXPECT_EQ(count(svg, "<path"), 4u);
-  EXPECT_EQ(count(svg, "<rect class=\"k"), 2u) << "the legend";
+  EXPECT_EQ(plot_count(svg, "<path"), 4u);
+  EXPECT_EQ(plot_count(svg, "<rect class=\"k"), 2u) << "the legend";
   EXPECT_NE(svg.find("cpu &lt;f32&gt;"), std::string::npos);
   EXPECT_NE(svg.find("20 ms &amp; 1x"), std::string::npos);
   EXPECT_NE(svg.find(">0.01<"), std::string::npos);
@@ -261,7 +262,7 @@ TEST(SvgBars, LeaveOutWhatHasNoLength) {
   const std::string svg = svg_bars({"a"}, {{"nan", {NAN}}, {"huge", {1e308}}, {"negative", {-3}}, {"none", {}}});
   EXPECT_EQ(svg.find("h-nan"), std::string::npos);
   EXPECT_EQ(svg.find("hinf"), std::string::npos);
-  EXPECT_EQ(count(svg, "<path"), 3u);
+  EXPECT_EQ(plot_count(svg, "<path"), 3u);
 }
 
 }  // namespace

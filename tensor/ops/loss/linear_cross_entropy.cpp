@@ -12,7 +12,7 @@ namespace etna {
 namespace {
 
 using LinearCrossEntropyAttributes = linear_cross_entropy_rows::Attributes;
-enum LinearCrossEntropyInput { kX, kWeight, kBias, kTarget };
+enum LinearCrossEntropyInput { kLossX, kLossWeight, kLossBias, kLossTarget };
 
 /// In f16 the gradients of x would underflow before a loss scale reaches them.
 DType gradient_dtype(DType x) { return x == f16 ? f32 : x; }
@@ -20,7 +20,8 @@ DType gradient_dtype(DType x) { return x == f16 ? f32 : x; }
 DType sum_dtype(DType t) { return t == f64 ? f64 : f32; }
 
 std::vector<OutputSpec> linear_cross_entropy_infer(const OpCall& call) {
-  const Tensor &x = call.in[kX], &weight = call.in[kWeight], &bias = call.in[kBias], &target = call.in[kTarget];
+  const Tensor &x = call.in[kLossX], &weight = call.in[kLossWeight], &bias = call.in[kLossBias],
+               &target = call.in[kLossTarget];
   auto a = call.as<LinearCrossEntropyAttributes>();
   for (const Tensor& t : {x, weight, bias}) {
     if (!t.defined()) continue;
@@ -64,13 +65,13 @@ std::vector<OutputSpec> linear_cross_entropy_infer(const OpCall& call) {
 
 /// The loss, and the wanted gradients for a gradient `g` of the loss; composed of differentiable ops.
 TensorList composed(std::span<const Tensor> in, const LinearCrossEntropyAttributes& a, const Tensor& g, bool widens) {
-  Tensor x = in[kX], weight = in[kWeight], bias = in[kBias];
+  Tensor x = in[kLossX], weight = in[kLossWeight], bias = in[kLossBias];
   if (widens) {
     DType t = sum_dtype(x.dtype());
     x = x.to(t), weight = weight.to(t), bias = bias.defined() ? bias.to(t) : bias;
   }
   Tensor logits = linear(x, weight, bias.defined() ? bias.to(x.dtype()) : bias);
-  cross_entropy_rows::LossAndGradient found = cross_entropy_rows::loss_and_gradient(logits, in[kTarget], g, a.loss);
+  cross_entropy_rows::LossAndGradient found = cross_entropy_rows::loss_and_gradient(logits, in[kLossTarget], g, a.loss);
   TensorList out = {found.loss};
   if (a.wants_x) out.push_back(matmul(found.gradient, weight));
   if (a.wants_weight) out.push_back(gemm::weight_gradient(found.gradient, x));
@@ -79,7 +80,7 @@ TensorList composed(std::span<const Tensor> in, const LinearCrossEntropyAttribut
 }
 
 TensorList linear_cross_entropy_reference(const OpCall& call) {
-  const Tensor& x = call.in[kX];
+  const Tensor& x = call.in[kLossX];
   TensorList out =
       composed(call.in, call.as<LinearCrossEntropyAttributes>(), ones({}, {sum_dtype(x.dtype()), x.device()}), true);
   if (call.as<LinearCrossEntropyAttributes>().wants_x) out[1] = out[1].to(gradient_dtype(x.dtype()));
@@ -101,9 +102,9 @@ TensorList linear_cross_entropy_vjp(const VjpCall& call) {
     if (!detail::holds_ones(g)) found = multiply_all(found, g);
   }
   std::size_t next = 0;
-  if (a.wants_x) grads[kX] = found[next++].to(call.in[kX].dtype());
-  if (a.wants_weight) grads[kWeight] = found[next++];
-  if (a.wants_bias) grads[kBias] = found[next];
+  if (a.wants_x) grads[kLossX] = found[next++].to(call.in[kLossX].dtype());
+  if (a.wants_weight) grads[kLossWeight] = found[next++];
+  if (a.wants_bias) grads[kLossBias] = found[next];
   return grads;
 }
 
@@ -125,10 +126,10 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
     return cross_entropy(linear(x, weight, bias), target, ignore_index, label_smoothing, reduction);
   }
   TensorList in = {x, weight, bias};
-  detail::bring_to_one_dtype(in, 1u << kBias);
+  detail::bring_to_one_dtype(in, 1u << kLossBias);
   auto wants = [](const Tensor& t) { return grad_enabled() && t.requires_grad(); };
   const LinearCrossEntropyAttributes a{
-      {ignore_index, label_smoothing, reduction}, wants(in[kX]), wants(in[kWeight]), wants(in[kBias])};
+      {ignore_index, label_smoothing, reduction}, wants(in[kLossX]), wants(in[kLossWeight]), wants(in[kLossBias])};
   in.push_back(target);
   return apply(kLinearCrossEntropy, in, Attrs::of(a))[0];
 }

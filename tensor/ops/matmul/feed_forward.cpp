@@ -13,14 +13,14 @@ namespace {
 
 using FeedForwardAttributes = gemm::FeedForwardAttributes;
 
-enum FeedForwardInput { kX, kUp, kUpBias, kDown, kDownBias };
+enum FeedForwardInput { kFeedForwardX, kFeedForwardUp, kFeedForwardUpBias, kFeedForwardDown, kFeedForwardDownBias };
 
 std::vector<OutputSpec> feed_forward_infer(const OpCall& call) {
-  const Tensor &x = call.in[kX], &up = call.in[kUp], &down = call.in[kDown];
-  gemm::check_dtypes(call, 1u << kUpBias | 1u << kDownBias);
+  const Tensor &x = call.in[kFeedForwardX], &up = call.in[kFeedForwardUp], &down = call.in[kFeedForwardDown];
+  gemm::check_dtypes(call, 1u << kFeedForwardUpBias | 1u << kFeedForwardDownBias);
   if (x.dim() == 0) throw ShapeError("feed_forward: x has no dimensions; it must be [..., in]");
-  gemm::check_linear_layer(call, "up", x.size(-1), up, call.in[kUpBias]);
-  gemm::check_linear_layer(call, "down", up.size(0), down, call.in[kDownBias]);
+  gemm::check_linear_layer(call, "up", x.size(-1), up, call.in[kFeedForwardUpBias]);
+  gemm::check_linear_layer(call, "down", up.size(0), down, call.in[kFeedForwardDownBias]);
   Shape hidden = x.shape(), out = x.shape();
   hidden.back() = up.size(0), out.back() = down.size(0);
   if (!call.as<FeedForwardAttributes>().keeps) return {{out, x.dtype()}};
@@ -29,20 +29,20 @@ std::vector<OutputSpec> feed_forward_infer(const OpCall& call) {
 
 /// @param gemm (a, b, epilogue, y), returns whether it has a kernel
 bool feed_forward_compute(const OpCall& call, std::span<Tensor> out, const auto& gemm) {
-  const Tensor x = gemm::as_rows(call.in[kX]);
-  gemm::Epilogue first{.bias = call.in[kUpBias], .activation = call.as<FeedForwardAttributes>().activation};
+  const Tensor x = gemm::as_rows(call.in[kFeedForwardX]);
+  gemm::Epilogue first{.bias = call.in[kFeedForwardUpBias], .activation = call.as<FeedForwardAttributes>().activation};
   Tensor hidden;
   if (out.size() > 1) {
     hidden = gemm::as_rows(out[1]);
     first.preactivation = gemm::as_rows(out[2]);
   } else {
     Shape shape = x.shape();
-    shape.back() = call.in[kUp].size(0);
+    shape.back() = call.in[kFeedForwardUp].size(0);
     hidden = empty(shape, {x.dtype(), x.device()});
   }
   Tensor y = gemm::as_rows(out[0]);
-  return gemm(x, call.in[kUp].t(), first, hidden) &&
-         gemm(hidden, call.in[kDown].t(), gemm::Epilogue{.bias = call.in[kDownBias]}, y);
+  return gemm(x, call.in[kFeedForwardUp].t(), first, hidden) &&
+         gemm(hidden, call.in[kFeedForwardDown].t(), gemm::Epilogue{.bias = call.in[kFeedForwardDownBias]}, y);
 }
 
 void feed_forward_cpu(const OpCall& call, std::span<Tensor> out) {
@@ -54,15 +54,16 @@ bool feed_forward_on_gpu(const OpCall& call, std::span<Tensor> out) {
 
 TensorList feed_forward_reference(const OpCall& call) {
   auto a = call.as<FeedForwardAttributes>();
-  Tensor preactivation = linear(call.in[kX], call.in[kUp], call.in[kUpBias]);
+  Tensor preactivation = linear(call.in[kFeedForwardX], call.in[kFeedForwardUp], call.in[kFeedForwardUpBias]);
   Tensor hidden = gemm::activate(preactivation, a.activation);
-  Tensor y = linear(hidden, call.in[kDown], call.in[kDownBias]);
+  Tensor y = linear(hidden, call.in[kFeedForwardDown], call.in[kFeedForwardDownBias]);
   return a.keeps ? TensorList{y, hidden, preactivation} : TensorList{y};
 }
 
 TensorList feed_forward_vjp(const VjpCall& call) {
   auto activation = call.as<FeedForwardAttributes>().activation;
-  return gemm::feed_forward_gradients({call.in[kX], call.in[kUp], call.in[kDown], call.out[1], call.out[2], activation},
+  return gemm::feed_forward_gradients({call.in[kFeedForwardX], call.in[kFeedForwardUp], call.in[kFeedForwardDown],
+                                       call.out[1], call.out[2], activation},
                                       call.grad[0], call.grad[1], call.grad[2], call.needs);
 }
 
@@ -73,7 +74,7 @@ const OpDef kFeedForward = {.name = "feed_forward",
                             .reference = feed_forward_reference,
                             .vjp = feed_forward_vjp,
                             .saved = Saved::both,
-                            .saved_inputs = 1u << kX | 1u << kUp | 1u << kDown,
+                            .saved_inputs = 1u << kFeedForwardX | 1u << kFeedForwardUp | 1u << kFeedForwardDown,
                             .saved_outputs = 1u << 1 | 1u << 2};
 
 }  // namespace
@@ -81,7 +82,7 @@ const OpDef kFeedForward = {.name = "feed_forward",
 Tensor feed_forward(const Tensor& x, const Tensor& up, const Tensor& up_bias, const Tensor& down,
                     const Tensor& down_bias, Activation activation) {
   TensorList in = {x, up, up_bias, down, down_bias};
-  detail::bring_to_one_dtype(in, 1u << kUpBias | 1u << kDownBias);
+  detail::bring_to_one_dtype(in, 1u << kFeedForwardUpBias | 1u << kFeedForwardDownBias);
   return apply(kFeedForward, in, Attrs::of(FeedForwardAttributes{activation, grad_recorder().wants(in)}))[0];
 }
 

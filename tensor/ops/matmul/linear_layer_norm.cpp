@@ -23,11 +23,11 @@ struct LinearLayerNormAttributes {
 };
 
 // Inputs: those of the layers, followed by these.
-enum End { kResidual, kWeight, kShift, kEndInputs };
+enum End { kNormResidual, kNormWeight, kNormShift, kEndInputs };
 constexpr std::size_t kLayer = 3, kLayers = 5;  ///< inputs of one linear layer, of two
 
 std::vector<OutputSpec> infer_of(const OpCall& call, std::size_t layers) {
-  const Tensor &x = call.in[0], &residual = call.in[layers + kResidual];
+  const Tensor &x = call.in[0], &residual = call.in[layers + kNormResidual];
   std::uint32_t biases = layers == kLayer ? 1u << 2 : 1u << 2 | 1u << 4;
   gemm::check_dtypes(call, biases, 7u << layers);
   if (x.dim() == 0) throw ShapeError(fmt::format("{}: x has no dimensions; it must be [..., in]", call.op.name));
@@ -46,8 +46,8 @@ std::vector<OutputSpec> infer_of(const OpCall& call, std::size_t layers) {
     throw DtypeError(fmt::format("{}: the residual is {}, the layer computes in {}; the residual must be no narrower",
                                  call.op.name, name(residual.dtype()), name(x.dtype())));
   }
-  norms::check_parameter(call, residual, call.in[layers + kWeight], "weight");
-  norms::check_parameter(call, residual, call.in[layers + kShift], "bias");
+  norms::check_parameter(call, residual, call.in[layers + kNormWeight], "weight");
+  norms::check_parameter(call, residual, call.in[layers + kNormShift], "bias");
   auto a = call.as<LinearLayerNormAttributes>();
   std::vector<OutputSpec> specs = {{out, residual.dtype()}, {out, a.out}};
   if (a.keeps) specs.insert(specs.end(), 2, OutputSpec{hidden, x.dtype()});
@@ -64,7 +64,7 @@ bool end_in_two(const OpCall& call, const Tensor& h, std::span<Tensor> out, cons
   const Tensor &w = call.in[call.in.size() - kEndInputs - 2], &bias = call.in[call.in.size() - kEndInputs - 1];
   Tensor delta = empty(out[0].shape(), {h.dtype(), h.device()});
   if (!gemm(gemm::as_rows(h), w.t(), gemm::Epilogue{.bias = bias}, delta)) return false;
-  const Tensor in[] = {end[kResidual], delta, end[kWeight], end[kShift]};
+  const Tensor in[] = {end[kNormResidual], delta, end[kNormWeight], end[kNormShift]};
   Attrs attrs = Attrs::of(norms::Attributes{a.eps, false, true, a.out});
   return normalize(OpCall{call.op, in, attrs}, out.first(2));
 }
@@ -78,7 +78,7 @@ bool end_cpu(const OpCall& call, const Tensor& h, std::span<Tensor> out) {
 bool end_gpu(const OpCall& call, const Tensor& h, std::span<Tensor> out) {
   std::span<const Tensor> end = call.in.last(kEndInputs);
   const std::size_t layer = call.in.size() - kEndInputs - 2;
-  gemm::GemmNorm n{call.in[layer + 1], end[kResidual], end[kWeight], end[kShift],
+  gemm::GemmNorm n{call.in[layer + 1], end[kNormResidual], end[kNormWeight], end[kNormShift],
                    call.as<LinearLayerNormAttributes>().eps};
   return gemm::gemm_norm_on_gpu(call, h, call.in[layer], n, out[0], out[1]) ||
          end_in_two(
@@ -116,7 +116,7 @@ bool feed_forward_gpu(const OpCall& call, std::span<Tensor> out) {
 TensorList end_reference(const OpCall& call, const Tensor& delta) {
   auto a = call.as<LinearLayerNormAttributes>();
   std::span<const Tensor> end = call.in.last(kEndInputs);
-  AddedNorm y = add_layer_norm(end[kResidual], delta, end[kWeight], end[kShift], a.eps);
+  AddedNorm y = add_layer_norm(end[kNormResidual], delta, end[kNormWeight], end[kNormShift], a.eps);
   return {y.sum, y.normed.to(a.out)};
 }
 TensorList linear_layer_norm_reference(const OpCall& call) {
@@ -139,20 +139,20 @@ Tensor end_vjp(const VjpCall& call, TensorList& grads) {
   DType t = call.in[0].dtype();
   if (!grad.defined()) {
     const Tensor& past = call.grad[0];
-    grads[end + kResidual] = past;
+    grads[end + kNormResidual] = past;
     return past.defined() ? past.to(t) : past;
   }
   norms::BackwardAttributes wanted{.eps = call.as<LinearLayerNormAttributes>().eps,
-                                   .wants_weight = call.needs[end + kWeight],
-                                   .wants_bias = call.needs[end + kShift]};
+                                   .wants_weight = call.needs[end + kNormWeight],
+                                   .wants_bias = call.needs[end + kNormShift]};
   wanted.wants_delta = t != sum.dtype();
   wanted.delta_dtype = t;
-  if (wanted.wants_weight) wanted.weight_dtype = call.in[end + kWeight].dtype();
-  if (wanted.wants_bias) wanted.bias_dtype = call.in[end + kShift].dtype();
-  TensorList found = norms::gradients(grad, sum, call.in[end + kWeight], call.grad[0], wanted);
-  grads[end + kResidual] = found[0];
-  if (wanted.wants_weight) grads[end + kWeight] = found[1];
-  if (wanted.wants_bias) grads[end + kShift] = found[wanted.wants_weight ? 2 : 1];
+  if (wanted.wants_weight) wanted.weight_dtype = call.in[end + kNormWeight].dtype();
+  if (wanted.wants_bias) wanted.bias_dtype = call.in[end + kNormShift].dtype();
+  TensorList found = norms::gradients(grad, sum, call.in[end + kNormWeight], call.grad[0], wanted);
+  grads[end + kNormResidual] = found[0];
+  if (wanted.wants_weight) grads[end + kNormWeight] = found[1];
+  if (wanted.wants_bias) grads[end + kNormShift] = found[wanted.wants_weight ? 2 : 1];
   return wanted.wants_delta ? found.back() : found[0];
 }
 
@@ -210,7 +210,7 @@ const OpDef kLinearLayerNorm = {.name = "linear_layer_norm",
                                 .reference = linear_layer_norm_reference,
                                 .vjp = linear_layer_norm_vjp,
                                 .saved = Saved::both,
-                                .saved_inputs = 1u << 0 | 1u << 1 | 1u << (kLayer + kWeight),
+                                .saved_inputs = 1u << 0 | 1u << 1 | 1u << (kLayer + kNormWeight),
                                 .saved_outputs = 1u << 0,
                                 .replaces = kEndOfLinear};
 const OpDef kFeedForwardLayerNorm = {.name = "feed_forward_layer_norm",
@@ -220,7 +220,7 @@ const OpDef kFeedForwardLayerNorm = {.name = "feed_forward_layer_norm",
                                      .reference = feed_forward_reference,
                                      .vjp = feed_forward_vjp,
                                      .saved = Saved::both,
-                                     .saved_inputs = 1u << 0 | 1u << 1 | 1u << 3 | 1u << (kLayers + kWeight),
+                                     .saved_inputs = 1u << 0 | 1u << 1 | 1u << 3 | 1u << (kLayers + kNormWeight),
                                      .saved_outputs = 1u << 0 | 1u << 2 | 1u << 3,
                                      .replaces = kEndOfFeedForward};
 

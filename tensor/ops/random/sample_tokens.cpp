@@ -20,7 +20,7 @@
 namespace etna {
 namespace {
 
-enum SampleTokensIn { kLogits, kNumbers, kSeeds, kDraws, kCounts, kBias };
+enum SampleTokensIn { kSampleLogits, kSampleNumbers, kSampleSeeds, kSampleDraws, kSampleCounts, kSampleBias };
 
 void check_shape(const OpCall& call, const char* what, const Tensor& x, const Shape& shape, DType dtype) {
   if (!x.defined()) return;
@@ -31,21 +31,21 @@ void check_shape(const OpCall& call, const char* what, const Tensor& x, const Sh
 }
 
 std::vector<OutputSpec> sample_tokens_infer(const OpCall& call) {
-  const Tensor& logits = call.in[kLogits];
+  const Tensor& logits = call.in[kSampleLogits];
   if (!is_floating(logits.dtype()))
     throw DtypeError(fmt::format("{}: logits are {}; wanted a floating dtype", call.op.name, name(logits.dtype())));
   if (logits.dim() != 2 || logits.size(1) < 1)
     throw ShapeError(fmt::format("{}: logits are {}; wanted [B, V] with V above 0", call.op.name, str(logits.shape())));
   const std::int64_t batch = logits.size(0);
-  check_shape(call, "the numbers", call.in[kNumbers], {batch, kSamplingNumbers}, f32);
-  check_shape(call, "the seeds", call.in[kSeeds], {batch, 2}, i32);
-  check_shape(call, "the draws", call.in[kDraws], {batch}, i32);
-  check_shape(call, "the counts", call.in[kCounts], logits.shape(), i32);
-  check_shape(call, "the biases", call.in[kBias], logits.shape(), f32);
-  if (!call.in[kCounts].defined()) return {{Shape{batch}, i32}};
-  if (!call.in[kCounts].is_contiguous())
+  check_shape(call, "the numbers", call.in[kSampleNumbers], {batch, kSamplingNumbers}, f32);
+  check_shape(call, "the seeds", call.in[kSampleSeeds], {batch, 2}, i32);
+  check_shape(call, "the draws", call.in[kSampleDraws], {batch}, i32);
+  check_shape(call, "the counts", call.in[kSampleCounts], logits.shape(), i32);
+  check_shape(call, "the biases", call.in[kSampleBias], logits.shape(), f32);
+  if (!call.in[kSampleCounts].defined()) return {{Shape{batch}, i32}};
+  if (!call.in[kSampleCounts].is_contiguous())
     throw ShapeError(fmt::format("{}: the counts are written in place and must be contiguous", call.op.name));
-  return {{Shape{batch}, i32}, {logits.shape(), i32, kCounts}};
+  return {{Shape{batch}, i32}, {logits.shape(), i32, kSampleCounts}};
 }
 
 /// The candidates of a row, and how they are narrowed.
@@ -167,9 +167,9 @@ std::uint32_t word_of(const std::int32_t* seed, std::int32_t draw) {
 }
 
 void sample_tokens_cpu(const OpCall& call, std::span<Tensor> out) {
-  const Tensor logits = call.in[kLogits].contiguous(), numbers = call.in[kNumbers].contiguous(),
-               seeds = call.in[kSeeds].contiguous(), draws = call.in[kDraws].contiguous();
-  const Tensor bias = call.in[kBias].defined() ? call.in[kBias].contiguous() : Tensor();
+  const Tensor logits = call.in[kSampleLogits].contiguous(), numbers = call.in[kSampleNumbers].contiguous(),
+               seeds = call.in[kSampleSeeds].contiguous(), draws = call.in[kSampleDraws].contiguous();
+  const Tensor bias = call.in[kSampleBias].defined() ? call.in[kSampleBias].contiguous() : Tensor();
   const std::int64_t size = logits.size(1);
   cpu::parallel_for(logits.size(0), 1, [&](std::int64_t begin, std::int64_t end) {
     SampleTokensRow row(size);
@@ -190,20 +190,20 @@ void sample_tokens_cpu(const OpCall& call, std::span<Tensor> out) {
 }
 
 bool sample_tokens_on_gpu(const OpCall& call, std::span<Tensor> out) {
-  const Tensor& logits = call.in[kLogits];
+  const Tensor& logits = call.in[kSampleLogits];
   if (logits.dtype() == f64) return false;
   if (logits.size(0) == 0) return true;
   const auto dense = [&](SampleTokensIn i) { return call.in[i].defined() ? call.in[i].contiguous() : Tensor(); };
   const Tensor rows = logits.contiguous();
   const Tensor values = empty(logits.shape(), {f32, logits.device()});
   gpu::Kernel(shaders::sample_tokens, call)
-      .spec(rows.dtype(), out.size() > 1, call.in[kBias].defined())
+      .spec(rows.dtype(), out.size() > 1, call.in[kSampleBias].defined())
       .read(rows)
-      .read(dense(kNumbers))
-      .read(dense(kSeeds))
-      .read(dense(kDraws))
+      .read(dense(kSampleNumbers))
+      .read(dense(kSampleSeeds))
+      .read(dense(kSampleDraws))
       .read_write(out.size() > 1 ? out[1] : Tensor())
-      .read(dense(kBias))
+      .read(dense(kSampleBias))
       .write(values)
       .write(out[0])
       .u32(logits.size(1))

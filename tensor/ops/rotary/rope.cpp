@@ -20,10 +20,10 @@ struct RopeAttrs {
   bool back = false;  ///< by the negative angles
 };
 
-enum RopeIn { kX, kFrequencies, kPositions };
+enum RopeIn { kRopeX, kRopeFrequencies, kRopePositions };
 
 std::vector<OutputSpec> rope_infer(const OpCall& call) {
-  const Tensor &x = call.in[kX], &frequencies = call.in[kFrequencies], &positions = call.in[kPositions];
+  const Tensor &x = call.in[kRopeX], &frequencies = call.in[kRopeFrequencies], &positions = call.in[kRopePositions];
   if (!is_floating(x.dtype())) throw DtypeError(fmt::format("rope: x is {}; wanted a floating dtype", name(x.dtype())));
   if (x.dim() < 2 || frequencies.dim() != 1 || 2 * frequencies.size(0) > x.size(-1)) {
     throw ShapeError(fmt::format("rope: x is {}, the frequencies are {}; wanted [..., T, D] and at most D/2 of them",
@@ -52,8 +52,8 @@ Tensor four_dims(const Tensor& x) {
 void rope_cpu(const OpCall& call, std::span<Tensor> out) {
   if (out[0].numel() == 0) return;
   const auto a = call.as<RopeAttrs>();
-  const Tensor x = four_dims(call.in[kX]), &at = call.in[kPositions];
-  const Tensor frequencies = call.in[kFrequencies].to(x.dtype() == f64 ? f64 : f32).contiguous();
+  const Tensor x = four_dims(call.in[kRopeX]), &at = call.in[kRopePositions];
+  const Tensor frequencies = call.in[kRopeFrequencies].to(x.dtype() == f64 ? f64 : f32).contiguous();
   const std::int64_t steps = x.size(2), size = x.size(3), pairs = frequencies.size(0), heads = x.size(0) * x.size(1);
   const std::vector<std::int64_t> given = at.defined() ? at.to_vector<std::int64_t>() : std::vector<std::int64_t>{0};
   const bool each = at.defined() && at.dim() == 1;
@@ -94,8 +94,8 @@ bool rope_on_gpu(const OpCall& call, std::span<Tensor> out) {
   if (out[0].dtype() == f64) return false;
   if (out[0].numel() == 0) return true;
   const auto a = call.as<RopeAttrs>();
-  const Tensor x = four_dims(call.in[kX]), frequencies = call.in[kFrequencies].to(f32).contiguous();
-  const Tensor positions = call.in[kPositions].defined() ? call.in[kPositions].contiguous() : Tensor();
+  const Tensor x = four_dims(call.in[kRopeX]), frequencies = call.in[kRopeFrequencies].to(f32).contiguous();
+  const Tensor positions = call.in[kRopePositions].defined() ? call.in[kRopePositions].contiguous() : Tensor();
   const std::int64_t size = x.size(3), pairs = frequencies.size(0), threads = (size + 1) / 2;
   const std::int64_t count = checked_product(out[0].numel() / size, threads, "rope");
   gpu::Kernel(shaders::rope, call)
@@ -113,12 +113,12 @@ bool rope_on_gpu(const OpCall& call, std::span<Tensor> out) {
 
 TensorList rope_reference(const OpCall& call) {
   const auto a = call.as<RopeAttrs>();
-  const Tensor &x = call.in[kX], &given = call.in[kPositions];
+  const Tensor &x = call.in[kRopeX], &given = call.in[kRopePositions];
   const DType row = x.dtype() == f64 ? f64 : f32;
   if (x.numel() == 0) return {x.clone()};
   Tensor at = cumsum(ones({x.size(-2)}, {row, x.device()}), 0) - 1.0;
   if (given.defined()) at = given.dim() == 1 ? given.to(row) : at + given.to(row);
-  const Tensor angle = at.unsqueeze(1) * call.in[kFrequencies].to(row);
+  const Tensor angle = at.unsqueeze(1) * call.in[kRopeFrequencies].to(row);
   return {apply_rotary(x.to(row), cos(angle), a.back ? -sin(angle) : sin(angle), a.interleaved).to(x.dtype())};
 }
 
@@ -131,12 +131,12 @@ const OpDef kRope = {.name = "rope",
                      .reference = rope_reference,
                      .vjp = rope_vjp,
                      .saved = Saved::inputs,
-                     .saved_inputs = 1u << kFrequencies | 1u << kPositions};
+                     .saved_inputs = 1u << kRopeFrequencies | 1u << kRopePositions};
 
 TensorList rope_vjp(const VjpCall& call) {
   auto a = call.as<RopeAttrs>();
   a.back = !a.back;
-  return {apply1(kRope, {call.grad[0], call.in[kFrequencies], call.in[kPositions]}, Attrs::of(a)), {}, {}};
+  return {apply1(kRope, {call.grad[0], call.in[kRopeFrequencies], call.in[kRopePositions]}, Attrs::of(a)), {}, {}};
 }
 
 }  // namespace
