@@ -12,9 +12,9 @@
 #else
 #define ETNA_EMBED_SECTION ".section .rodata,\"a\",%progbits\n"
 #endif
-#define ETNA_EMBED(NAME, FILE)                                                                                  \
+#define ETNA_EMBED(NAME, FILE)                                                                                     \
   asm(ETNA_EMBED_SECTION ".balign 64\netna_begin_" #NAME ":\n.incbin \"" FILE "\"\netna_end_" #NAME ":\n.text\n"); \
-  extern const std::byte NAME##_begin[] asm("etna_begin_" #NAME), NAME##_end[] asm("etna_end_" #NAME);           \
+  extern const std::byte NAME##_begin[] asm("etna_begin_" #NAME), NAME##_end[] asm("etna_end_" #NAME);             \
   inline std::span<const std::byte> NAME() { return {NAME##_begin, NAME##_end}; }
 
 namespace etna::shaders {

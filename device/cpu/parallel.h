@@ -35,8 +35,8 @@ void parallel_for(std::int64_t n, std::int64_t grain, const Body& body) {
     return;
   }
   detail::parallel_for(
-      n, grain,
-      [](const void* f, std::int64_t begin, std::int64_t end) { (*static_cast<const Body*>(f))(begin, end); }, &body);
+      n, grain, [](const void* f, std::int64_t begin, std::int64_t end) { (*static_cast<const Body*>(f))(begin, end); },
+      &body);
 }
 
 /// Calls body(task) for each of [0, n), in order; each task goes to the first free thread. For tasks that take much

@@ -57,7 +57,7 @@ TEST(ModuleTree, AppliesFromBelow) {
     order.push_back(m.type_name());
     if (auto* linear = dynamic_cast<Linear*>(&m)) init::zeros_(linear->weight);
   });
-  EXPECT_THAT(order, ElementsAre("Linear", "ReLU", "Linear", "ModuleList", "Sequential", "Net"));
+  EXPECT_THAT(order, ElementsAre("Linear", "ReLU", "Linear", "ModuleList", "Sequential", "ModuleFeaturesNet"));
   EXPECT_EQ(net.hidden.weight.to_vector<float>(), std::vector<float>(12, 0));
 }
 

@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <set>
 #include <sstream>
@@ -117,6 +119,8 @@ TEST(Processors, AllCompileWhatIncludesHighwayOrIntrinsics) {
     if (auto [at, added] = kinds.emplace(kind, name); !added) alike += fmt::format(" {} (as {})", name, at->second);
   }
   ASSERT_GE(kinds.size(), 2u) << "Highway's detect_targets.h was not read";
+  // ./run test --all compiles for every kind; otherwise the least processor and the one that comes last have to do.
+  if (std::getenv("ETNA_TEST_ALL") == nullptr) kinds.erase(std::next(kinds.begin()), std::prev(kinds.end()));
   std::printf("compiled as another:%s; unknown to this compiler:%s\n", alike.c_str(), unknown.c_str());
 
   for (const auto& [kind, name] : kinds) {

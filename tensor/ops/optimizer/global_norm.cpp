@@ -56,8 +56,11 @@ TensorList global_norm_reference(const OpCall& call) {
   return {multi_tensor::composed_norm(call.in, call.as<NormAttrs>().order)};
 }
 
-const OpDef kGlobalNorm = {
-    .name = "global_norm", .infer = global_norm_infer, .cpu = global_norm_cpu, .gpu = global_norm_gpu, .reference = global_norm_reference};
+const OpDef kGlobalNorm = {.name = "global_norm",
+                           .infer = global_norm_infer,
+                           .cpu = global_norm_cpu,
+                           .gpu = global_norm_gpu,
+                           .reference = global_norm_reference};
 
 // ---- scale_to_norm_: inputs norm, tensors ...
 

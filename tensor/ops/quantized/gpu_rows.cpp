@@ -62,7 +62,7 @@ std::int64_t threads_for(std::int64_t k, std::int64_t chunks_per_thread, std::in
 /// Of quantized_linear.comp. More rows where there are enough to fill the device nevertheless; codes are floats in
 /// registers, which bounds the rows of a format that takes long to decode. Tuned on an H200.
 GpuRowsTiling tiling_of_floats(std::int64_t n, std::int64_t k, std::int64_t x_rows, bool plain, bool gate,
-                        const gpu::Capabilities& can) {
+                               const gpu::Capabilities& can) {
   const std::int64_t compute_units = can.compute_units;
   if (x_rows == 1 && plain && n / 8 >= 4 * compute_units) return {threads_for(k, 2, 128, can), 8, 1};
   const std::int64_t chunks = x_rows <= 2 ? 2 : 1, threads = threads_for(k, chunks, 128, can);
@@ -72,7 +72,8 @@ GpuRowsTiling tiling_of_floats(std::int64_t n, std::int64_t k, std::int64_t x_ro
 }
 
 /// Of the loop of quantized_linear.comp for aligned halves, whose chunks have eight elements. Tuned on an H200.
-GpuRowsTiling tiling_of_halves(std::int64_t n, std::int64_t k, std::int64_t x_rows, bool gate, const gpu::Capabilities& can) {
+GpuRowsTiling tiling_of_halves(std::int64_t n, std::int64_t k, std::int64_t x_rows, bool gate,
+                               const gpu::Capabilities& can) {
   const std::int64_t eights = k / 8;
   if (x_rows == 1 && n / 4 >= 8 * static_cast<std::int64_t>(can.compute_units)) return {least_threads(can), 2, 2};
   const std::int64_t threads = whole_subgroups(eights / 2, 256, can);

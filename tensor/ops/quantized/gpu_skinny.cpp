@@ -48,7 +48,8 @@ std::int64_t stage_bytes(const Format& f) { return kWarps * kTileRows * f.bytes;
 
 /// One block a multiprocessor. Too few rows of w for that: k is split among the warps of a block where the result is
 /// wanted at once, else among blocks, whose sums are added up together with what comes next.
-GpuSkinnyTiling tiling_of(const Format& f, std::int64_t n, std::int64_t k, bool gate, bool may_split, std::int64_t units) {
+GpuSkinnyTiling tiling_of(const Format& f, std::int64_t n, std::int64_t k, bool gate, bool may_split,
+                          std::int64_t units) {
   const std::int64_t tiles = ceil_div(n, gate ? kTileRows / 2 : kTileRows), steps = k / f.step;
   const auto fits = [&](std::int64_t split) {
     return x_bytes(ceil_div(steps, split) * f.step) + 2 * stage_bytes(f) <= kSharedBytes;

@@ -218,8 +218,7 @@ RecurrentLayer layer(const Tensor& given, const RecurrentState& state, const Rec
 }
 
 /// One step; adds the dimensions of time and, where missing, of the batch.
-RecurrentState cell_step(const Tensor& x, const RecurrentState& state, const RecurrentWeights& w,
-                              RecurrentMode mode) {
+RecurrentState cell_step(const Tensor& x, const RecurrentState& state, const RecurrentWeights& w, RecurrentMode mode) {
   const char* name = name_of(mode);
   detail::require_defined(name, x);
   if (x.dim() != 1 && x.dim() != 2) {
