@@ -154,10 +154,7 @@ function(etna_objects target sources options)
   elseif(options)
     target_compile_options(${target} PRIVATE ${options})
   endif()
-  # Sources of Eigen's decompositions share little, and GCC takes longer for all at a time than one by one.
-  if(NOT target STREQUAL "etna_tensor_linalg")
-    etna_unity(${target})
-  endif()
+  etna_unity(${target})
   set_property(GLOBAL APPEND PROPERTY ETNA_FOLDERS ${target})
 endfunction()
 

@@ -21,13 +21,13 @@ class Prefetcher {
   /// @param produce returns the next item, or nothing at the end; next() rethrows its exceptions
   explicit Prefetcher(std::function<std::optional<T>()> produce, std::size_t depth = 2)
       : producer_(
-            [produce = std::move(produce), ended = std::make_shared<bool>(false)](
-                std::int64_t, const std::atomic<bool>&) -> std::shared_ptr<void> {
-              if (*ended) return nullptr;
-              *ended = true;  // also where produce() throws
+            [produce = std::move(produce), ended = false](std::int64_t,
+                                                          const std::atomic<bool>&) mutable -> std::shared_ptr<void> {
+              if (ended) return nullptr;
+              ended = true;  // also where produce() throws
               std::optional<T> item = produce();
               if (!item) return nullptr;
-              *ended = false;
+              ended = false;
               return std::make_shared<T>(std::move(*item));
             },
             0, std::numeric_limits<std::int64_t>::max(), 1, static_cast<std::int64_t>(depth)) {}

@@ -16,8 +16,6 @@ using op_tests::random_tensor;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-bool index_have_vulkan() { return op_tests::devices().size() > 1; }
-
 /// Indices in [0, limit); small ones are far more frequent, as words are.
 Tensor skewed_index(Shape shape, std::int64_t limit, DType dtype = i64, unsigned seed = 1) {
   std::mt19937 bits(seed);
@@ -53,7 +51,7 @@ TEST(Embedding, GradientAddsUpRepeatedTokensOnEveryDevice) {
       Tensor got = embedding_backward(grad, index, rows);
       double loose = t == f32 ? 1e-6 : t == f16 ? 1e-3 : 8e-3, absolute = t == f32 ? 1e-4 : 1e-3;
       expect_close(got, want, loose, absolute, "cpu");
-      if (!index_have_vulkan()) continue;
+      if (!op_tests::have_vulkan()) continue;
       Tensor on_gpu = embedding_backward(grad.to(kVulkan), index.to(kVulkan), rows);
       expect_close(on_gpu, want, loose, absolute, "vulkan");
       EXPECT_EQ(embedding_backward(grad.to(kVulkan), index.to(kVulkan), rows).to_vector<float>(),
@@ -74,7 +72,7 @@ TEST(Embedding, AnIndexOutsideIsAnErrorAndClampedOnAGpu) {
   EXPECT_THAT([&] { embedding(weight, index); },
               ThrowsMessage<IndexError>(HasSubstr("embedding: index 3 at position 1 is outside [0, 3)")));
   EXPECT_THAT([&] { embedding_backward(weight, index, 3); }, ThrowsMessage<ShapeError>(HasSubstr("is outside [0, 3)")));
-  if (!index_have_vulkan()) return;
+  if (!op_tests::have_vulkan()) return;
   Tensor rows = embedding(weight.to(kVulkan), index.to(kVulkan));
   EXPECT_THROW(synchronize(kVulkan), IndexError);
   EXPECT_EQ(rows.to_vector<float>(), (std::vector<float>{2, 3, 4, 5, 0, 1}));
@@ -115,7 +113,7 @@ TEST(Gather, AndScatterAddDoWhatLoopsDo) {
   expect_close(gather(x, 1, index), picked, 0);
   expect_close(gather(x.transpose(0, 2).contiguous().transpose(0, 2), 1, index), picked, 0);
   expect_close(scatter_add(x, 1, index, source), sums, 1e-14, 1e-14);
-  if (!index_have_vulkan()) return;
+  if (!op_tests::have_vulkan()) return;
   Tensor gx = x.to(f32).to(kVulkan), gi = index.to(kVulkan);
   expect_close(gather(gx.transpose(0, 2).contiguous().transpose(0, 2), 1, gi), picked, 1e-7);
   expect_close(scatter_add(gx, 1, gi, source.to(f32).to(kVulkan)), sums, 1e-6, 1e-6);
@@ -125,7 +123,7 @@ TEST(ScatterAdd, OfHalvesRoundsOnce) {
   // Added one by one in f16, 2048 + 1 stays 2048.
   Tensor x = full({1}, 2048, {f16}), index = zeros({64}, {i64}), source = ones({64}, {f16});
   EXPECT_EQ(scatter_add(x, 0, index, source).item<float>(), 2112);
-  if (index_have_vulkan()) {
+  if (op_tests::have_vulkan()) {
     EXPECT_EQ(scatter_add(x.to(kVulkan), 0, index.to(kVulkan), source.to(kVulkan)).item<float>(), 2112);
   }
 }
@@ -138,7 +136,7 @@ TEST(IndexSelect, TakesRowsOfAViewOnEveryDevice) {
   }
   EXPECT_EQ(index_select(x, 2, index).to_vector<std::int64_t>(), want);
   EXPECT_EQ(index_select(x.permute({2, 0, 1}), 0, index).permute({1, 2, 0}).to_vector<std::int64_t>(), want);
-  if (index_have_vulkan()) {
+  if (op_tests::have_vulkan()) {
     EXPECT_EQ(index_select(x.to(kVulkan), -1, index.to(kVulkan)).to_vector<std::int64_t>(), want);
   }
 }
@@ -192,7 +190,7 @@ TEST(Cat, PromotesAndKeepsOrderOnEveryDevice) {
   EXPECT_EQ(cat({a, b, c}, 1).dtype(), f32);
   EXPECT_EQ(cat({a, b, c}, 1).to_vector<float>(), want);
   EXPECT_EQ(cat({a, d}, 1).dtype(), f64);
-  if (index_have_vulkan()) {
+  if (op_tests::have_vulkan()) {
     EXPECT_EQ(cat({a.to(kVulkan), b.to(kVulkan), c.to(kVulkan)}, -1).to_vector<float>(), want);
   }
 }
@@ -205,7 +203,7 @@ TEST(Cat, JoinsFortyParts) {
     for (std::int64_t k = 0; k < 40; ++k) want.insert(want.end(), static_cast<std::size_t>(k % 3), k);
   }
   EXPECT_EQ(cat(parts, 1).to_vector<std::int64_t>(), want);
-  if (!index_have_vulkan()) return;
+  if (!op_tests::have_vulkan()) return;
   for (Tensor& part : parts) part = part.to(kVulkan);
   EXPECT_EQ(cat(parts, 1).to_vector<std::int64_t>(), want);
 }

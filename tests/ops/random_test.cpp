@@ -21,8 +21,6 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-bool random_have_vulkan() { return op_tests::devices().size() > 1; }
-
 std::vector<std::uint8_t> random_bytes(const Tensor& x) {
   Tensor host = x.detach().to(kCPU).contiguous();
   std::vector<std::uint8_t> out(static_cast<std::size_t>(host.numel()) * item_size(host.dtype()));
@@ -143,7 +141,7 @@ TEST(Random, ThreadsNeverShareNumbers) {
 }
 
 TEST(Random, TheGpuDrawsTheSameBitsWithoutTransfers) {
-  if (!random_have_vulkan()) GTEST_SKIP() << "no GPU";
+  if (!op_tests::have_vulkan()) GTEST_SKIP() << "no GPU";
   for (std::int64_t n : {1, 3, 1031, 70001}) {
     for (DType t : {f64, f32, f16, bf16}) {
       manual_seed(0xfedcba9876543210ULL + static_cast<std::uint64_t>(n));
@@ -197,7 +195,7 @@ TEST(Dropout, OfProbabilityOneIsZeroAndSoIsItsGradient) {
 }
 
 TEST(Dropout, TheGradientPassesWhereTheValueDid) {
-  for (Device device : random_have_vulkan() ? std::vector<Device>{kCPU, kVulkan} : std::vector<Device>{kCPU}) {
+  for (Device device : op_tests::have_vulkan() ? std::vector<Device>{kCPU, kVulkan} : std::vector<Device>{kCPU}) {
     Tensor x = ones({1031}, {f32, device});
     x.requires_grad_();
     Tensor y = dropout(x, 0.3);
@@ -207,7 +205,7 @@ TEST(Dropout, TheGradientPassesWhereTheValueDid) {
 }
 
 TEST(Dropout, TheGpuDropsTheSameElements) {
-  if (!random_have_vulkan()) GTEST_SKIP() << "no GPU";
+  if (!op_tests::have_vulkan()) GTEST_SKIP() << "no GPU";
   for (DType t : {f32, f16, bf16}) {
     for (std::int64_t n : {1, 1031, 2048, 70001}) {
       manual_seed(8);
