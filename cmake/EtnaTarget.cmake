@@ -103,11 +103,12 @@ function(etna_unity target)
   target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
 endfunction()
 
-# etna_folder(NAME LIBRARIES... [EXCLUDE REGEX] [PART NAME|REGEX|OPTIONS]...): objects of every .cpp below this folder,
-# but for those of other systems (NAME_posix.cpp, NAME_windows.cpp). Sources whose path matches a PART's expression are
-# compiled with its options.
+# etna_folder(NAME LIBRARIES... [EXCLUDE REGEX] [PART NAME|REGEX|OPTIONS]... [OPTIONS OPTIONS]): objects of every .cpp
+# below this folder, but for those of other systems (NAME_posix.cpp, NAME_windows.cpp). Sources whose path matches a
+# PART's expression are compiled with its options; where it begins with "text:", also those with a line that matches.
+# What belongs to no part is compiled with OPTIONS.
 function(etna_folder name)
-  cmake_parse_arguments(PARSE_ARGV 1 folder "" "EXCLUDE" "PART")
+  cmake_parse_arguments(PARSE_ARGV 1 folder "" "EXCLUDE;OPTIONS" "PART")
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp ${CMAKE_CURRENT_SOURCE_DIR}/*.c)
   if(folder_EXCLUDE)
     list(FILTER sources EXCLUDE REGEX ${folder_EXCLUDE})
@@ -126,15 +127,27 @@ function(etna_folder name)
     set(expression "${CMAKE_MATCH_2}")
     set(options ${CMAKE_MATCH_3})
     set(chosen ${sources})
-    list(FILTER chosen INCLUDE REGEX "${expression}")
-    list(FILTER sources EXCLUDE REGEX "${expression}")
+    if(expression MATCHES "^text:(.*)$")
+      set(expression "${CMAKE_MATCH_1}")
+      foreach(source IN LISTS sources)
+        file(STRINGS ${source} line LIMIT_COUNT 1 REGEX "${expression}")
+        if(NOT line AND NOT source MATCHES "${expression}")
+          list(REMOVE_ITEM chosen ${source})
+        endif()
+      endforeach()
+    else()
+      list(FILTER chosen INCLUDE REGEX "${expression}")
+    endif()
+    list(REMOVE_ITEM sources ${chosen})
     etna_objects(etna_${name}_${part_name} "${chosen}" "${options}" ${folder_UNPARSED_ARGUMENTS})
   endforeach()
-  etna_objects(etna_${name} "${sources}" "" ${folder_UNPARSED_ARGUMENTS})
+  etna_objects(etna_${name} "${sources}" "${folder_OPTIONS}" ${folder_UNPARSED_ARGUMENTS})
 endfunction()
 
-# These call kernels and have no loops worth unrolling; -O3 takes a sixth longer.
-set(ETNA_HOST_FOLDERS autograd nn optim data models train)
+# For code that calls kernels: it has no loops worth unrolling, and -O3 takes twice the time of -O1. Code that runs
+# often between kernels, or over characters, is worth -O2.
+set(ETNA_HOST_OPTIONS $<$<CONFIG:Release>:-O1>)
+set(ETNA_BUSY_HOST_OPTIONS $<$<CONFIG:Release>:-O2>)
 
 # etna_objects(TARGET SOURCES OPTIONS LIBRARIES...): an object library that becomes part of libetna.
 function(etna_objects target sources options)
@@ -149,8 +162,6 @@ function(etna_objects target sources options)
   string(REGEX REPLACE "^etna_([a-z]+).*" "\\1" folder ${target})
   if(folder IN_LIST ETNA_SMALL_FOLDERS)
     target_compile_options(${target} PRIVATE -Os)
-  elseif(folder IN_LIST ETNA_HOST_FOLDERS)
-    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O2>)
   elseif(options)
     target_compile_options(${target} PRIVATE ${options})
   endif()

@@ -31,6 +31,8 @@ class Names : public testing::EmptyTestEventListener {
 
 void report_count(const char* name, long long count) { counts.emplace_back(name, count); }
 
+bool test_all() { return std::getenv("ETNA_TEST_ALL") != nullptr; }
+
 int run_all_tests() {
   const char* value = std::getenv("ETNA_TESTS_RAN");
   const std::string file = value != nullptr ? value : "";

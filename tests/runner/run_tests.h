@@ -11,4 +11,7 @@ int run_all_tests();
 /// A number that the file gets beside the names, summed over all processes: "# NAME: COUNT".
 void report_count(const char* name, long long count);
 
+/// Whether claims are to be repeated in many more variants, too: `./run test --all`.
+bool test_all();
+
 }  // namespace etna

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <runner/run_tests.h>
 #include <structure/public_headers.h>
 #include <structure/source_tree.h>
 
@@ -81,6 +82,8 @@ TEST(Files, PublicHeadersCompileAloneWithTheStandardLibraryOnly) {
     }
   }
   ASSERT_GT(headers.size(), 20u);
+  // A second each.
+  if (!test_all()) std::erase_if(headers, [kept = 0](const std::string&) mutable { return kept++ % 4 != 0; });
   EXPECT_EQ(compile("-I" ETNA_BINARY_DIR "/include", headers, ETNA_BINARY_DIR "/public_headers.txt"), "");
 }
 

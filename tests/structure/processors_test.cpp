@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <runner/run_tests.h>
 #include <structure/source_tree.h>
 
 // Sources that use Highway or intrinsics must compile for every processor, not only for the one that runs the tests.
@@ -120,7 +121,7 @@ TEST(Processors, AllCompileWhatIncludesHighwayOrIntrinsics) {
   }
   ASSERT_GE(kinds.size(), 2u) << "Highway's detect_targets.h was not read";
   // ./run test --all compiles for every kind; otherwise the least processor and the one that comes last have to do.
-  if (std::getenv("ETNA_TEST_ALL") == nullptr) kinds.erase(std::next(kinds.begin()), std::prev(kinds.end()));
+  if (!test_all()) kinds.erase(std::next(kinds.begin()), std::prev(kinds.end()));
   std::printf("compiled as another:%s; unknown to this compiler:%s\n", alike.c_str(), unknown.c_str());
 
   for (const auto& [kind, name] : kinds) {
