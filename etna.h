@@ -10,6 +10,7 @@
 #include <etna/data/tokenizers/word_tokenizer.h>
 #include <etna/device/device.h>
 #include <etna/device/error.h>
+#include <etna/device/file_path.h>
 #include <etna/device/memory.h>
 #include <etna/device/profile/profiler.h>
 #include <etna/device/profile/report.h>

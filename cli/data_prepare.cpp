@@ -111,7 +111,7 @@ int prepare_data(const CLI::App& command, const DataOptions& options) {
   };
   const auto begin = std::chrono::steady_clock::now();
   try {
-    const std::vector<fs::path> inputs(options.inputs.begin(), options.inputs.end());
+    const std::vector<FilePath> inputs(options.inputs.begin(), options.inputs.end());
     const data::PreparedCorpus corpus = data::prepare_corpus(inputs, options.out, prepare);
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
     if (!options.json.empty()) io::write_file(options.json, data::read_text_file(corpus.folder / data::kManifestFile));

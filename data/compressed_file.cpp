@@ -73,7 +73,7 @@ std::vector<std::byte> decompress(std::span<const std::byte>, std::size_t) {
 
 }  // namespace
 
-std::vector<std::byte> read_file(const std::filesystem::path& path, const char* kind, std::size_t most) {
+std::vector<std::byte> read_file(const FilePath& path, const char* kind, std::size_t most) {
   const io::MappedFile file(path, kind);
   const std::span<const std::byte> bytes(file.bytes(), file.size());
   if (bytes.size() < 2 || bytes[0] != std::byte{0x1f} || bytes[1] != std::byte{0x8b})

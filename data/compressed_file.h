@@ -1,8 +1,9 @@
 #pragma once
 
 #include <cstddef>
-#include <filesystem>
 #include <vector>
+
+#include <etna/device/file_path.h>
 
 namespace etna::data {
 
@@ -10,6 +11,6 @@ namespace etna::data {
 /// @param kind what the file should be, for errors: "an IDX file"
 /// @throws FormatError for a file that is missing, unreadable or a folder, whose compressed data are damaged, or that
 /// is compressed while this build has no zlib
-std::vector<std::byte> read_file(const std::filesystem::path& path, const char* kind, std::size_t most);
+std::vector<std::byte> read_file(const FilePath& path, const char* kind, std::size_t most);
 
 }  // namespace etna::data

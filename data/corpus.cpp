@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <utility>
 
 #include <etna/data/text_blocks.h>
@@ -23,13 +24,13 @@ void reserve_for(std::uintmax_t bytes, std::vector<std::int32_t>& ids) {
   ids.reserve(ids.size() + static_cast<std::size_t>(bytes / 4));
 }
 
-void reserve_for(const fs::path& file, std::vector<std::int32_t>& ids) {
+void reserve_for(const FilePath& file, std::vector<std::int32_t>& ids) {
   std::error_code none;  // a pipe has no size
   if (const std::uintmax_t bytes = fs::file_size(file, none); !none) reserve_for(bytes, ids);
 }
 
-std::vector<std::int32_t> read_split(const fs::path& folder, const char* split, Vocabulary& vocab) {
-  const fs::path file = find_split(folder, split);
+std::vector<std::int32_t> read_split(const FilePath& folder, const char* split, Vocabulary& vocab) {
+  const FilePath file = find_split(folder, split);
   if (file.empty()) throw FormatError(fmt::format("{}: has neither {}{}", folder.string(), split_names(split), kFetch));
   std::vector<std::int32_t> ids;
   reserve_for(file, ids);
@@ -40,7 +41,7 @@ std::vector<std::int32_t> read_split(const fs::path& folder, const char* split, 
   if (blocks.bytes() == 0) throw FormatError(fmt::format("{}: is empty{}", file.string(), kFetch));
   // WikiText ends its files with a line break; plain text often lacks one.
   if (blocks.open_line()) {
-    if (file.extension() != ".txt")
+    if (!file.string().ends_with(".txt"))
       throw FormatError(fmt::format("{}: is cut off in the middle of its last line{}", file.string(), kFetch));
     ids.push_back(vocab.add(kEndOfLine));
   }
@@ -90,7 +91,7 @@ class LineSplitter {
 
 }  // namespace
 
-Corpus read_wikitext(const fs::path& folder) {
+Corpus read_wikitext(const FilePath& folder) {
   std::error_code none;
   if (!fs::exists(folder, none))
     throw FormatError(fmt::format("{}: there is no such folder{}", folder.string(), kFetch));
@@ -117,13 +118,13 @@ Corpus split_text(std::string_view text, const std::string& name) {
   return corpus;
 }
 
-Corpus read_text(const fs::path& file_or_folder) {
-  const fs::path inputs[] = {file_or_folder};
-  const std::vector<fs::path> files = find_text_files(inputs, text_globs()).files;
+Corpus read_text(const FilePath& file_or_folder) {
+  const FilePath inputs[] = {file_or_folder};
+  const std::vector<FilePath> files = find_text_files(inputs, text_globs()).files;
   Corpus corpus;
   corpus.source = file_or_folder.string();
   LineSplitter splitter(corpus);
-  for (const fs::path& file : files) {
+  for (const FilePath& file : files) {
     reserve_for(file, corpus.train);
     TextBlocks blocks(file);
     while (const auto block = blocks.next()) splitter.add(*block);

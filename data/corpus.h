@@ -1,12 +1,12 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <etna/data/vocabulary.h>
+#include <etna/device/file_path.h>
 
 namespace etna::data {
 
@@ -22,12 +22,12 @@ struct Corpus {
 /// valid.txt, test.txt. WikiText-2 gives 2,088,628 / 217,646 / 245,569 tokens and 33,278 words. The files are read in
 /// blocks, so that a corpus takes four bytes a token.
 /// @throws FormatError if the folder or a file is missing, empty, truncated, or not UTF-8 text.
-Corpus read_wikitext(const std::filesystem::path& folder);
+Corpus read_wikitext(const FilePath& folder);
 
 /// Reads any UTF-8 text file, or the text files of a folder (text_sources.h) as one text. The first 90 % of its lines
 /// are for training, the next 5 % for validation, the rest for testing.
 /// @throws FormatError for a file that is missing, empty, binary, not UTF-8, or shorter than 20 lines.
-Corpus read_text(const std::filesystem::path& file_or_folder);
+Corpus read_text(const FilePath& file_or_folder);
 
 /// The same split of a text in memory; messages call it `name`.
 Corpus split_text(std::string_view text, const std::string& name);

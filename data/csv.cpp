@@ -237,8 +237,6 @@ Tensor Csv::classes(std::string_view name, std::vector<std::string> names) const
   return from_vector(values);
 }
 
-Csv read_csv(const std::filesystem::path& file, CsvOptions options) {
-  return Csv(read_text_file(file), options, file.string());
-}
+Csv read_csv(const FilePath& file, CsvOptions options) { return Csv(read_text_file(file), options, file.string()); }
 
 }  // namespace etna::data

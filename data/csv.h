@@ -1,13 +1,13 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include <etna/device/file_path.h>
 #include <etna/tensor/tensor.h>
 
 namespace etna::data {
@@ -60,6 +60,6 @@ class Csv {
 };
 
 /// The file's table. @throws FormatError as Csv, and for a file that is missing or not UTF-8
-Csv read_csv(const std::filesystem::path& file, CsvOptions options = {});
+Csv read_csv(const FilePath& file, CsvOptions options = {});
 
 }  // namespace etna::data

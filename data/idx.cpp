@@ -30,7 +30,7 @@ void reverse_each(std::byte* bytes, std::size_t count, std::size_t width) {
 
 }  // namespace
 
-Tensor read_idx(const std::filesystem::path& path, Device device) {
+Tensor read_idx(const FilePath& path, Device device) {
   const auto refuse = [&](const std::string& what) { return FormatError(fmt::format("{}: {}", path.string(), what)); };
   std::vector<std::byte> bytes = read_file(path, kKind, kLongestHeader);
   const auto byte = [&](std::size_t i) { return std::to_integer<std::uint32_t>(bytes[i]); };
@@ -74,7 +74,7 @@ Tensor read_idx(const std::filesystem::path& path, Device device) {
   return from_bytes(wide.data(), shape, i32, device);
 }
 
-void write_idx(const std::filesystem::path& path, const Tensor& tensor) {
+void write_idx(const FilePath& path, const Tensor& tensor) {
   const auto* encoding = std::find_if(std::begin(kEncodings), std::end(kEncodings), [&](const IdxEncoding& e) {
     return e.dtype == tensor.dtype() && e.bytes == item_size(e.dtype);
   });

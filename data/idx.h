@@ -1,7 +1,6 @@
 #pragma once
 
-#include <filesystem>
-
+#include <etna/device/file_path.h>
 #include <etna/tensor/tensor.h>
 
 namespace etna::data {
@@ -9,9 +8,9 @@ namespace etna::data {
 /// Reads an IDX file, the format of MNIST and its relatives, plain or compressed by gzip: an array of u8, i8, i16
 /// (which becomes i32), i32, f32 or f64.
 /// @throws FormatError for a file that is missing or damaged, naming the file and the fault
-Tensor read_idx(const std::filesystem::path& path, Device device = {});
+Tensor read_idx(const FilePath& path, Device device = {});
 /// Writes u8, i8, i32, f32 and f64, uncompressed, atomically. @throws DtypeError for others; FormatError if the file
 /// cannot be written; ShapeError for sizes beyond 32 bits
-void write_idx(const std::filesystem::path& path, const Tensor& tensor);
+void write_idx(const FilePath& path, const Tensor& tensor);
 
 }  // namespace etna::data

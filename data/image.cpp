@@ -50,7 +50,7 @@ Tensor decode_image(std::span<const std::byte> bytes, ImageMode mode) {
   throw FormatError("is neither a PNG nor a JPEG file, by its first bytes");
 }
 
-Tensor read_image(const std::filesystem::path& path, ImageMode mode) {
+Tensor read_image(const FilePath& path, ImageMode mode) {
   const io::MappedFile file(path, "a picture");
   try {
     return decode_image({file.bytes(), file.size()}, mode);
@@ -59,7 +59,7 @@ Tensor read_image(const std::filesystem::path& path, ImageMode mode) {
   }
 }
 
-void write_png(const std::filesystem::path& path, const Tensor& image) {
+void write_png(const FilePath& path, const Tensor& image) {
   if (image.dtype() != u8) {
     throw DtypeError(fmt::format("write_png: takes u8, not {}; for numbers in [0, 1] write (x * 255).round().to(u8)",
                                  name(image.dtype())));

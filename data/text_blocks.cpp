@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <system_error>
 #include <utility>
 
@@ -31,7 +32,7 @@ bool may_cut(std::string_view text, std::size_t at) {
 
 }  // namespace
 
-TextBlocks::TextBlocks(const std::filesystem::path& file, std::string advice, std::size_t bytes)
+TextBlocks::TextBlocks(const FilePath& file, std::string advice, std::size_t bytes)
     : name_(file.string()),
       advice_(std::move(advice)),
       file_(nullptr, std::fclose),

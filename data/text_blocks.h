@@ -3,13 +3,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include <etna/data/token_hash.h>
+#include <etna/device/file_path.h>
 
 namespace etna::data {
 
@@ -22,7 +22,7 @@ class TextBlocks {
  public:
   /// @param advice ends error messages @param bytes of a block; one with a longer word is larger
   /// @throws FormatError for a file that is missing, unreadable or a folder
-  explicit TextBlocks(const std::filesystem::path& file, std::string advice = {}, std::size_t bytes = 1 << 24);
+  explicit TextBlocks(const FilePath& file, std::string advice = {}, std::size_t bytes = 1 << 24);
 
   /// The next block, valid until the next call; nothing at the end. Blocks are never empty.
   /// @throws FormatError for a file that cannot be read on, has NUL bytes or is not UTF-8

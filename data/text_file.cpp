@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <system_error>
 
@@ -57,7 +58,7 @@ std::size_t find_invalid_utf8(std::string_view text) {
   return std::string_view::npos;
 }
 
-std::string read_text_file(const std::filesystem::path& file, std::string_view advice) {
+std::string read_text_file(const FilePath& file, std::string_view advice) {
   const auto refuse = [&](const std::string& what) {
     return FormatError(fmt::format("{}: {}{}", file.string(), what, advice));
   };
@@ -87,7 +88,7 @@ std::string read_text_file(const std::filesystem::path& file, std::string_view a
   return text;
 }
 
-std::vector<std::string> read_lines(const std::filesystem::path& file) {
+std::vector<std::string> read_lines(const FilePath& file) {
   const std::string text = read_text_file(file);
   std::vector<std::string> lines;
   for (std::size_t at = 0; at < text.size();) {

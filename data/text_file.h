@@ -1,19 +1,20 @@
 #pragma once
 
-#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <etna/device/file_path.h>
 
 namespace etna::data {
 
 /// Reads a whole file of UTF-8 text.
 /// @throws FormatError for a file that is missing, unreadable or a folder, that contains NUL bytes, or that is not
 /// UTF-8; `advice` ends the message ("; tools/get-wikitext2 fetches it").
-std::string read_text_file(const std::filesystem::path& file, std::string_view advice = {});
+std::string read_text_file(const FilePath& file, std::string_view advice = {});
 
 /// The lines of a text file, without their ends (LF or CRLF). @throws FormatError as read_text_file()
-std::vector<std::string> read_lines(const std::filesystem::path& file);
+std::vector<std::string> read_lines(const FilePath& file);
 
 /// Offset of the first byte that is not part of well-formed UTF-8 (no overlong forms, no surrogates); npos if there is
 /// none.

@@ -1,6 +1,7 @@
 #include <etna/data/text_sources.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <utility>
 
@@ -22,7 +23,7 @@ class Search {
  public:
   Search(std::span<const std::string> globs) : globs_(globs) {}
 
-  void add(const fs::path& input) {
+  void add(const FilePath& input) {
     std::error_code error;
     const os::FileInfo info = os::file_info(input, error);
     if (error)
@@ -41,17 +42,17 @@ class Search {
       found_.files.push_back(input);
   }
 
-  TextSources finish(std::span<const fs::path> inputs) {
+  TextSources finish(std::span<const FilePath> inputs) {
     if (!found_.files.empty()) return std::move(found_);
     std::vector<std::string> names;
-    for (const fs::path& input : inputs) names.push_back(input.string());
+    for (const FilePath& input : inputs) names.push_back(input.string());
     throw FormatError(fmt::format("{}: has no text file ({}){}; name a file, or give other patterns by --glob",
                                   fmt::join(names, ", "), fmt::join(globs_, ", "),
                                   found_.left_out.empty() ? "" : fmt::format(": {}", found_.left_out.front())));
   }
 
  private:
-  static std::string same(const fs::path& file, const fs::path& other) {
+  static std::string same(const FilePath& file, const FilePath& other) {
     return fmt::format("{} is the same file as {}", file.string(), other.string());
   }
 
@@ -113,13 +114,13 @@ std::vector<std::string> names_of(const std::string& split) {
 
 std::vector<std::string> text_globs() { return {"*.txt", "*.md", "*.tokens", "*.raw"}; }
 
-TextSources find_text_files(std::span<const fs::path> inputs, std::span<const std::string> globs) {
+TextSources find_text_files(std::span<const FilePath> inputs, std::span<const std::string> globs) {
   Search search(globs);
-  for (const fs::path& input : inputs) search.add(input);
+  for (const FilePath& input : inputs) search.add(input);
   return search.finish(inputs);
 }
 
-fs::path find_split(const fs::path& folder, const std::string& split) {
+FilePath find_split(const FilePath& folder, const std::string& split) {
   std::error_code none;
   for (const std::string& name : names_of(split))
     if (fs::exists(folder / name, none)) return folder / name;

@@ -41,8 +41,7 @@ constexpr std::uint64_t kNarrow = 65536;  ///< the largest vocabulary whose ids 
 
 }  // namespace
 
-TokenFile::TokenFile(const std::filesystem::path& file)
-    : path_(file), map_(std::make_shared<io::MappedFile>(file, "a token file")) {
+TokenFile::TokenFile(const FilePath& file) : path_(file), map_(std::make_shared<io::MappedFile>(file, "a token file")) {
   const auto refuse = [&](const std::string& why) { throw FormatError(fmt::format("{}: {}", file.string(), why)); };
   if (map_->size() < sizeof kHead || std::memcmp(map_->bytes(), kHead, sizeof kHead) != 0)
     refuse("is no token file of Etna; data::TokenFileWriter writes them");
@@ -113,8 +112,7 @@ void TokenFile::require_tokenizer(std::uint64_t hash) const {
                     path_.string(), tokenizer_hash_, hash));
 }
 
-TokenFileWriter::TokenFileWriter(const std::filesystem::path& file, std::int64_t vocabulary,
-                                 std::uint64_t tokenizer_hash)
+TokenFileWriter::TokenFileWriter(const FilePath& file, std::int64_t vocabulary, std::uint64_t tokenizer_hash)
     : hash_(std::make_unique<TokenHash>()), vocabulary_(vocabulary), tokenizer_hash_(tokenizer_hash) {
   if (vocabulary < 0 || vocabulary > INT32_MAX)
     throw FormatError(

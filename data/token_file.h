@@ -2,10 +2,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <span>
 #include <vector>
+
+#include <etna/device/file_path.h>
 
 namespace etna::io {
 class AtomicFile;
@@ -21,7 +22,7 @@ class TokenFile {
  public:
   /// Checks the trailer and the file's size, not the ids; verify() does.
   /// @throws FormatError for a file that is missing, cut off, no token file, or of another version
-  explicit TokenFile(const std::filesystem::path& file);
+  explicit TokenFile(const FilePath& file);
 
   std::int64_t size() const { return size_; }
   /// Bytes of an id in the file: 2 or 4.
@@ -44,7 +45,7 @@ class TokenFile {
   void require_tokenizer(std::uint64_t hash) const;
 
  private:
-  std::filesystem::path path_;
+  FilePath path_;
   std::shared_ptr<const io::MappedFile> map_;
   std::int64_t size_ = 0, vocabulary_ = 0;
   std::uint64_t tokenizer_hash_ = 0, content_hash_ = 0;
@@ -58,7 +59,7 @@ class TokenFileWriter {
  public:
   /// @param vocabulary the tokenizer's size; up to 65,536 gives ids of two bytes
   /// @throws FormatError here and below, for a file that cannot be written
-  TokenFileWriter(const std::filesystem::path& file, std::int64_t vocabulary, std::uint64_t tokenizer_hash);
+  TokenFileWriter(const FilePath& file, std::int64_t vocabulary, std::uint64_t tokenizer_hash);
   ~TokenFileWriter();
 
   /// @throws FormatError for an id outside [0, vocabulary)

@@ -1,6 +1,7 @@
 #include <etna/data/vision.h>
 
 #include <cstring>
+#include <filesystem>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -27,22 +28,22 @@ constexpr const char* kCifarAdvice =
     "; the binary version is at www.cs.toronto.edu/~kriz/cifar.html (cifar-10-binary.tar.gz, cifar-100-binary.tar.gz)";
 
 /// The first of the places where the file is.
-fs::path find(const fs::path& folder, const std::vector<std::string>& below, const std::string& name,
+FilePath find(const FilePath& folder, const std::vector<std::string>& below, const std::string& name,
               const char* advice) {
   std::error_code none;
   for (const std::string& inner : below) {
     for (const char* ending : {"", ".gz"}) {
-      const fs::path file = folder / inner / (name + ending);
+      const FilePath file = folder / inner / (name + ending);
       if (fs::is_regular_file(file, none)) return file;
     }
   }
   throw FormatError(fmt::format("{}: there is no file {}{}", folder.string(), name, advice));
 }
 
-Example read_mnist(const fs::path& folder, const std::string& inner, bool train, const char* advice) {
+Example read_mnist(const FilePath& folder, const std::string& inner, bool train, const char* advice) {
   const std::string prefix = train ? "train-" : "t10k-";
-  const fs::path images = find(folder, {"", inner}, prefix + "images-idx3-ubyte", advice);
-  const fs::path labels = find(folder, {"", inner}, prefix + "labels-idx1-ubyte", advice);
+  const FilePath images = find(folder, {"", inner}, prefix + "images-idx3-ubyte", advice);
+  const FilePath labels = find(folder, {"", inner}, prefix + "labels-idx1-ubyte", advice);
   const Tensor data = read_idx(images), target = read_idx(labels);
   if (data.dtype() != u8 || data.dim() != 3)
     throw FormatError(fmt::format("{}: holds {} of shape {}, not pictures u8 [N, H, W]", images.string(),
@@ -53,7 +54,7 @@ Example read_mnist(const fs::path& folder, const std::string& inner, bool train,
   return {data.unsqueeze(1), target.to(i64)};
 }
 
-Example read_cifars(const fs::path& folder, const std::string& inner, const std::vector<std::string>& names, int labels,
+Example read_cifars(const FilePath& folder, const std::string& inner, const std::vector<std::string>& names, int labels,
                     int label) {
   std::vector<Tensor> data, target;
   for (const std::string& name : names) {
@@ -68,15 +69,15 @@ TensorDataset dataset_of(const Example& all) { return TensorDataset(all.data, al
 
 }  // namespace
 
-Mnist::Mnist(const fs::path& folder, bool train)
+Mnist::Mnist(const FilePath& folder, bool train)
     : TensorDataset(dataset_of(read_mnist(folder, "MNIST/raw", train, kMnistAdvice))) {}
 
-fs::path FashionMnist::default_folder() { return "/usr/share/datasets/fashion-mnist"; }
+FilePath FashionMnist::default_folder() { return "/usr/share/datasets/fashion-mnist"; }
 
-FashionMnist::FashionMnist(const fs::path& folder, bool train)
+FashionMnist::FashionMnist(const FilePath& folder, bool train)
     : TensorDataset(dataset_of(read_mnist(folder, "FashionMNIST/raw", train, kFashionAdvice))) {}
 
-Cifar10::Cifar10(const fs::path& folder, bool train)
+Cifar10::Cifar10(const FilePath& folder, bool train)
     : TensorDataset(dataset_of(
           read_cifars(folder, "cifar-10-batches-bin",
                       train ? std::vector<std::string>{"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin",
@@ -84,11 +85,11 @@ Cifar10::Cifar10(const fs::path& folder, bool train)
                             : std::vector<std::string>{"test_batch.bin"},
                       1, 0))) {}
 
-Cifar100::Cifar100(const fs::path& folder, bool train, bool coarse)
+Cifar100::Cifar100(const FilePath& folder, bool train, bool coarse)
     : TensorDataset(
           dataset_of(read_cifars(folder, "cifar-100-binary", {train ? "train.bin" : "test.bin"}, 2, coarse ? 0 : 1))) {}
 
-Example read_cifar(const fs::path& path, int labels, int label) {
+Example read_cifar(const FilePath& path, int labels, int label) {
   if (labels < 1 || label < 0 || label >= labels)
     throw Error(fmt::format("read_cifar: label {} of {}; it must be in [0, labels)", label, labels));
   constexpr std::size_t kPicture = 3 * 32 * 32;

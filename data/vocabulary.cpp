@@ -60,7 +60,7 @@ std::string_view Vocabulary::word(std::int32_t id) const {
   return at(static_cast<std::size_t>(id));
 }
 
-void Vocabulary::save(const std::filesystem::path& file) const {
+void Vocabulary::save(const FilePath& file) const {
   std::string lines;
   lines.reserve(text_.size() + size());
   for (std::size_t id = 0; id < size(); ++id) {
@@ -73,7 +73,7 @@ void Vocabulary::save(const std::filesystem::path& file) const {
   io::write_file(file, lines);
 }
 
-Vocabulary Vocabulary::load(const std::filesystem::path& file) {
+Vocabulary Vocabulary::load(const FilePath& file) {
   const std::string text = read_text_file(file);
   if (text.empty()) throw FormatError(fmt::format("{}: empty, but a vocabulary has one word a line", file.string()));
   if (text.back() != '\n')

@@ -2,11 +2,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <etna/device/file_path.h>
 
 namespace etna::data {
 
@@ -31,9 +32,9 @@ class Vocabulary {
 
   /// One word per line; the line number is the id. A failed save leaves an existing file unchanged.
   /// @throws FormatError if the file cannot be written, or for words with white space, which would break a line.
-  void save(const std::filesystem::path& file) const;
+  void save(const FilePath& file) const;
   /// @throws FormatError for a file that is missing, empty, truncated or not UTF-8, or that has a word twice.
-  static Vocabulary load(const std::filesystem::path& file);
+  static Vocabulary load(const FilePath& file);
 
   friend bool operator==(const Vocabulary& a, const Vocabulary& b) { return a.ends_ == b.ends_ && a.text_ == b.text_; }
 

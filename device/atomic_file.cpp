@@ -1,5 +1,7 @@
 #include <etna/device/atomic_file.h>
 
+#include <filesystem>
+
 #include <fmt/format.h>
 
 #include <etna/device/error.h>
@@ -18,7 +20,7 @@ fs::path resolved(const fs::path& path) {
 }
 
 /// Neither a file nor a folder, so that a rename would put a file where a device was.
-bool is_device(const fs::path& path) {
+bool is_device(const FilePath& path) {
   std::error_code error;
   const os::FileInfo there = os::file_info(path, error);
   return !error && there.kind == os::FileKind::other;
@@ -26,7 +28,7 @@ bool is_device(const fs::path& path) {
 
 }  // namespace
 
-AtomicFile::AtomicFile(const fs::path& path) : target_(resolved(path)), in_place_(is_device(target_)) {
+AtomicFile::AtomicFile(const FilePath& path) : target_(resolved(path)), in_place_(is_device(target_)) {
   std::error_code error;
   create(error);
   if (error) fail(error);
@@ -74,8 +76,7 @@ void AtomicFile::create(std::error_code& error) {
   }
   int attempt = 0;
   do {
-    name_ = target_;
-    name_ += fmt::format(".{}-{}.tmp", os::process_id(), attempt++);
+    name_ = fmt::format("{}.{}-{}.tmp", target_.string(), os::process_id(), attempt++);
     file_ = std::make_unique<os::File>(name_, os::File::Open::create, error);
   } while (error == std::errc::file_exists);
 }
@@ -85,15 +86,15 @@ void AtomicFile::fail(const std::error_code& error) const {
                                 in_place_ ? "" : "; what was there is unchanged"));
 }
 
-void write_file(const fs::path& path, std::string_view text) {
+void write_file(const FilePath& path, std::string_view text) {
   AtomicFile file(path);
   file.write(text);
   file.finish();
 }
 
-void require_writable(const fs::path& path) {
+void require_writable(const FilePath& path) {
   std::error_code error;
-  if (path.filename().empty() || fs::is_directory(path, error))
+  if (fs::path(path).filename().empty() || fs::is_directory(path, error))
     throw FormatError(fmt::format("'{}' cannot be written: it names a folder, name a file", path.string()));
   // Opening a pipe would wait for its reader.
   if (is_device(path)) {

@@ -1,11 +1,12 @@
 #pragma once
 
 #include <cstddef>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <system_error>
+
+#include <etna/device/file_path.h>
 
 namespace etna::os {
 class File;
@@ -19,7 +20,7 @@ namespace etna::io {
 class AtomicFile {
  public:
   /// Here and below: @throws FormatError naming the file and the reason
-  explicit AtomicFile(const std::filesystem::path& path);
+  explicit AtomicFile(const FilePath& path);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
@@ -33,18 +34,18 @@ class AtomicFile {
   void create(std::error_code& error);
   [[noreturn]] void fail(const std::error_code& error) const;
 
-  std::filesystem::path target_;
+  FilePath target_;
   bool in_place_;
-  std::filesystem::path name_;  ///< of the temporary file; empty in place
+  FilePath name_;  ///< of the temporary file; empty in place
   std::unique_ptr<os::File> file_;
   bool finished_ = false;
 };
 
 /// Writes a whole file with AtomicFile. @throws FormatError
-void write_file(const std::filesystem::path& path, std::string_view text);
+void write_file(const FilePath& path, std::string_view text);
 
 /// Checks that write_file() could write there, so that a wrong name is reported before the work and not after it.
 /// @throws FormatError
-void require_writable(const std::filesystem::path& path);
+void require_writable(const FilePath& path);
 
 }  // namespace etna::io

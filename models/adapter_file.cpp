@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <set>
 #include <vector>
@@ -128,7 +129,7 @@ struct AdapterFile {
   double alpha = 0;  ///< 0: the factor is 1
 };
 
-AdapterFile read_gguf(const fs::path& path) {
+AdapterFile read_gguf(const FilePath& path) {
   const io::GgufFile file(path);
   if (file.string("adapter.type", "none") != "lora")
     throw FormatError(
@@ -139,7 +140,7 @@ AdapterFile read_gguf(const fs::path& path) {
   return read;
 }
 
-AdapterFile read_peft(const fs::path& path, const DecoderConfig& config) {
+AdapterFile read_peft(const FilePath& path, const DecoderConfig& config) {
   std::error_code ignored;
   const bool folder = fs::is_directory(path, ignored);
   const fs::path weights = folder ? path / "adapter_model.safetensors" : path;
@@ -150,11 +151,11 @@ AdapterFile read_peft(const fs::path& path, const DecoderConfig& config) {
   return read;
 }
 
-bool is_gguf(const fs::path& path) { return path.extension() == ".gguf"; }
+bool is_gguf(const FilePath& path) { return path.string().ends_with(".gguf"); }
 
 }  // namespace
 
-void save_adapters(const fs::path& path, const Decoder& decoder) {
+void save_adapters(const FilePath& path, const Decoder& decoder) {
   const FileKind kind(is_gguf(path), decoder.config);
   const auto alone = [&](const std::string& matrix) { return kind.writes_alone(matrix); };
   NamedTensors tensors;
@@ -182,7 +183,7 @@ void save_adapters(const fs::path& path, const Decoder& decoder) {
   if (tensors.empty()) throw FormatError(fmt::format("{}: the decoder has no adapters to write", path.string()));
   if (!kind.gguf()) {
     save_safetensors(path, tensors, {{"format", "pt"}});
-    write_peft_config(path.parent_path() / "adapter_config.json", peft);
+    write_peft_config(fs::path(path).parent_path() / "adapter_config.json", peft);
     return;
   }
   save_gguf(path, tensors,
@@ -192,7 +193,7 @@ void save_adapters(const fs::path& path, const Decoder& decoder) {
                           {"adapter.lora.alpha", static_cast<float>(peft.alpha)}}});
 }
 
-void load_adapters(const fs::path& path, Decoder& decoder) {
+void load_adapters(const FilePath& path, Decoder& decoder) {
   const FileKind kind(is_gguf(path), decoder.config);
   const AdapterFile file = kind.gguf() ? read_gguf(path) : read_peft(path, decoder.config);
   const auto refuse = [&](const std::string& what) { throw FormatError(fmt::format("{}: {}", path.string(), what)); };

@@ -295,7 +295,7 @@ void set_vocabulary(io::GgufWriter& to, const data::VocabularyFields& fields) {
 
 }  // namespace
 
-void save_gguf_model(const std::filesystem::path& path, const Decoder& decoder, const data::Tokenizer* tokenizer,
+void save_gguf_model(const FilePath& path, const Decoder& decoder, const data::Tokenizer* tokenizer,
                      const quant::BlockFormat* format) {
   std::optional<data::VocabularyFields> fields;
   if (tokenizer != nullptr) {

@@ -1,6 +1,7 @@
 #include <etna/models/model_file.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <optional>
@@ -21,14 +22,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string read_text(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
+std::string read_text(const FilePath& file) {
+  std::ifstream in(fs::path(file), std::ios::binary);
   std::stringstream text;
   if (!in || !(text << in.rdbuf())) throw FormatError(fmt::format("{}: the file cannot be read", file.string()));
   return text.str();
 }
 
-bool is_file(const fs::path& path) {
+bool is_file(const FilePath& path) {
   std::error_code ignored;
   return fs::is_regular_file(path, ignored);
 }
@@ -49,7 +50,7 @@ double scale_in(const std::string& name, const Tensor& values) {
 
 WeightPlacement placement_of(const LoadOptions& options) { return {options.device, options.trainable}; }
 
-Model load_gguf_model(const fs::path& path, const LoadOptions& options) {
+Model load_gguf_model(const FilePath& path, const LoadOptions& options) {
   const io::GgufFile file(path);
   const DecoderConfig config = decoder_config(file);
   const HasTensor has = [file](const std::string& name) { return file.find_tensor(name) != nullptr; };
@@ -74,7 +75,7 @@ Model load_gguf_model(const fs::path& path, const LoadOptions& options) {
   return model;
 }
 
-Model load_folder(const fs::path& path, const LoadOptions& options) {
+Model load_folder(const FilePath& path, const LoadOptions& options) {
   const DecoderConfig config = decoder_config(read_text(path / "config.json"), (path / "config.json").string());
   const io::ShardedSafetensors file(path);
   const HasTensor has = [&file](const std::string& name) { return file.contains(name); };
@@ -99,7 +100,7 @@ Model load_folder(const fs::path& path, const LoadOptions& options) {
   return model;
 }
 
-Model load_llama2c_model(const fs::path& path, const LoadOptions& options) {
+Model load_llama2c_model(const FilePath& path, const LoadOptions& options) {
   const io::Llama2cCheckpoint file(path);
   const auto find = [&file](const std::string& name) -> std::optional<StoredTensor> {
     for (const io::Llama2cTensor& tensor : file.tensors())
@@ -108,13 +109,13 @@ Model load_llama2c_model(const fs::path& path, const LoadOptions& options) {
   };
   StoredWeights weights(path.string(), find, llama2c_places(), placement_of(options));
   Model model{"llama2.c", std::make_unique<Decoder>(decoder_config(file.config()), weights), nullptr};
-  const fs::path tokenizer = path.parent_path() / "tokenizer.bin";
+  const fs::path tokenizer = fs::path(path).parent_path() / "tokenizer.bin";
   if (is_file(tokenizer)) model.tokenizer = data::load_tokenizer(tokenizer);
   return model;
 }
 
 /// A file that checkpoint_state() describes: "model" and, if it is there, "vocabulary".
-Model load_checkpoint_model(const fs::path& path, const LoadOptions& options) {
+Model load_checkpoint_model(const FilePath& path, const LoadOptions& options) {
   const CheckpointState state = read_checkpoint(path);
   const auto config = state.metadata.find("config");
   if (config == state.metadata.end()) {
@@ -190,15 +191,15 @@ data::VocabularyFields vocabulary_of(const io::GgufFile& file) {
   return fields;
 }
 
-Model load_model(const fs::path& path, const LoadOptions& options) {
+Model load_model(const FilePath& path, const LoadOptions& options) {
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) return load_folder(path, options);
-  std::ifstream in(path, std::ios::binary);
+  std::ifstream in(fs::path(path), std::ios::binary);
   char magic[4] = {};
   if (!in) throw FormatError(fmt::format("{}: there is no such file, or it cannot be read", path.string()));
   in.read(magic, sizeof magic);
   if (std::string_view(magic, 4) == "GGUF") return load_gguf_model(path, options);
-  if (path.extension() == ".safetensors") return load_checkpoint_model(path, options);
+  if (path.string().ends_with(".safetensors")) return load_checkpoint_model(path, options);
   return load_llama2c_model(path, options);
 }
 

@@ -1,11 +1,11 @@
 #pragma once
 
-#include <filesystem>
 #include <memory>
 #include <string>
 
 #include <etna/data/tokenizers/tokenizer.h>
 #include <etna/data/tokenizers/vocabulary_fields.h>
+#include <etna/device/file_path.h>
 #include <etna/models/decoder.h>
 
 namespace etna::io {
@@ -30,7 +30,7 @@ struct Model {
 /// (its tokenizer.bin beside it), or a checkpoint whose metadata has a "config". On the CPU, and on a GPU that shares
 /// its memory, weights stay in the mapped file.
 /// @throws FormatError naming the file for what is missing, damaged, or does not run here
-Model load_model(const std::filesystem::path& path, const LoadOptions& options = {});
+Model load_model(const FilePath& path, const LoadOptions& options = {});
 
 /// A decoder with the weights of another, or of an nn::LanguageModel. @param name for errors
 /// @throws FormatError for weights that are missing or of other shapes

@@ -9,13 +9,13 @@
 namespace etna::training {
 namespace {
 
-void check(const std::filesystem::path& path, const std::error_code& error) {
+void check(const FilePath& path, const std::error_code& error) {
   if (error) throw FormatError(fmt::format("{} cannot be written: {}", path.string(), error.message()));
 }
 
 }  // namespace
 
-AppendFile::AppendFile(const std::filesystem::path& path, Open open) : path_(path) {
+AppendFile::AppendFile(const FilePath& path, Open open) : path_(path) {
   std::error_code error;
   file_.open(path, open == Open::only ? os::File::Open::append_new : os::File::Open::append, error);
   check(path, error);

@@ -1,9 +1,9 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <string_view>
 
+#include <etna/device/file_path.h>
 #include <etna/device/os/files.h>
 
 namespace etna::training {
@@ -18,7 +18,7 @@ class AppendFile {
   };
 
   /// @throws FormatError naming the file and the reason
-  explicit AppendFile(const std::filesystem::path& path, Open open = Open::create);
+  explicit AppendFile(const FilePath& path, Open open = Open::create);
 
   /// After a failure, such as a full disk, the file ends where it ended before, so that later records stay readable.
   /// @throws FormatError naming the file and the reason
@@ -28,10 +28,10 @@ class AppendFile {
   /// cut.
   void append_line_locked(std::string_view line);
 
-  const std::filesystem::path& path() const { return path_; }
+  const FilePath& path() const { return path_; }
 
  private:
-  std::filesystem::path path_;
+  FilePath path_;
   os::File file_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <filesystem>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -20,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 constexpr std::string_view kCheckpointerPrefix = "step-", kEnding = ".safetensors";
 
-fs::path step_file(const fs::path& folder, std::int64_t step) {
+FilePath step_file(const FilePath& folder, std::int64_t step) {
   return folder / fmt::format("{}{:09}{}", kCheckpointerPrefix, step, kEnding);
 }
 
@@ -48,7 +49,7 @@ void also_named(const fs::path& file, const fs::path& name) {
 
 }  // namespace
 
-CheckpointFiles find_checkpoints(const fs::path& folder) {
+CheckpointFiles find_checkpoints(const FilePath& folder) {
   CheckpointFiles found;
   std::error_code error;
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
@@ -58,7 +59,7 @@ CheckpointFiles find_checkpoints(const fs::path& folder) {
     if (step_of(at->path()) >= 0) found.steps.push_back(at->path());
   }
   std::sort(found.steps.begin(), found.steps.end(),
-            [](const fs::path& a, const fs::path& b) { return step_of(a) > step_of(b); });
+            [](const FilePath& a, const FilePath& b) { return step_of(a) > step_of(b); });
   return found;
 }
 
@@ -86,7 +87,7 @@ struct Checkpointer::Job {
   std::thread thread = {};
 };
 
-Checkpointer::Checkpointer(fs::path folder, std::vector<CheckpointItem> items, CheckpointerOptions options)
+Checkpointer::Checkpointer(FilePath folder, std::vector<CheckpointItem> items, CheckpointerOptions options)
     : folder_(std::move(folder)),
       items_(std::move(items)),
       options_(options),
@@ -112,8 +113,8 @@ std::vector<CheckpointItem> Checkpointer::all_items() {
 std::optional<Checkpointer::Restored> Checkpointer::restore() {
   wait();
   Restored restored;
-  std::vector<fs::path> bad_files;
-  for (const fs::path& path : find_checkpoints(folder_).steps) {
+  std::vector<FilePath> bad_files;
+  for (const FilePath& path : find_checkpoints(folder_).steps) {
     CheckpointState state;
     try {
       state = read_checkpoint(path);
@@ -124,9 +125,9 @@ std::optional<Checkpointer::Restored> Checkpointer::restore() {
     }
     etna::restore(path, state, all_items());
     // A later save() must not count them among the newest.
-    for (const fs::path& bad : bad_files) {
+    for (const FilePath& bad : bad_files) {
       std::error_code ignored;
-      fs::rename(bad, fs::path(bad) += ".damaged", ignored);
+      fs::rename(bad, FilePath(bad.string() + ".damaged"), ignored);
     }
     restored.path = path;
     restored.metadata = std::move(state.metadata);
@@ -177,12 +178,12 @@ void Checkpointer::wait() {
 }
 
 void Checkpointer::write(const Job& job) const {
-  const fs::path file = step_file(folder_, job.step);
+  const FilePath file = step_file(folder_, job.step);
   write_checkpoint(file, job.state);
   also_named(file, folder_ / "latest.safetensors");
   if (job.best) also_named(file, folder_ / "best.safetensors");
   std::int64_t kept = 1;
-  for (const fs::path& older : find_checkpoints(folder_).steps) {
+  for (const FilePath& older : find_checkpoints(folder_).steps) {
     std::error_code ignored;
     if (step_of(older) < job.step && ++kept > options_.keep) fs::remove(older, ignored);
   }

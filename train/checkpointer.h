@@ -1,12 +1,12 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include <etna/device/file_path.h>
 #include <etna/tensor/io/checkpoint.h>
 
 namespace etna::training {
@@ -14,10 +14,10 @@ namespace etna::training {
 /// The checkpoints in a folder: step-000001200.safetensors for each of the last few, and two more names (hard links)
 /// for one of them each, latest.safetensors and best.safetensors.
 struct CheckpointFiles {
-  std::vector<std::filesystem::path> steps;  ///< the newest first
-  std::filesystem::path latest, best;        ///< empty if not there
+  std::vector<FilePath> steps;  ///< the newest first
+  FilePath latest, best;        ///< empty if not there
 };
-CheckpointFiles find_checkpoints(const std::filesystem::path& folder);
+CheckpointFiles find_checkpoints(const FilePath& folder);
 
 struct CheckpointerOptions {
   std::int64_t keep = 2;      ///< how many of the newest to keep, at least 1; the best one is kept besides
@@ -43,12 +43,12 @@ struct CheckpointerOptions {
 class Checkpointer {
  public:
   /// Makes the folder. @param items live as long as the checkpointer @throws FormatError, Error for keep < 1
-  Checkpointer(std::filesystem::path folder, std::vector<CheckpointItem> items, CheckpointerOptions options = {});
+  Checkpointer(FilePath folder, std::vector<CheckpointItem> items, CheckpointerOptions options = {});
   /// Waits for the file that is being written.
   ~Checkpointer();
 
   struct Restored {
-    std::filesystem::path path;
+    FilePath path;
     Metadata metadata;
     std::vector<std::string> damaged;  ///< a sentence for each newer file that could not be used
   };
@@ -64,7 +64,7 @@ class Checkpointer {
   /// Waits until what was saved is on disk. @throws FormatError as save()
   void wait();
 
-  const std::filesystem::path& folder() const { return folder_; }
+  const FilePath& folder() const { return folder_; }
 
  private:
   struct RandomNumbers;
@@ -72,7 +72,7 @@ class Checkpointer {
   std::vector<CheckpointItem> all_items();
   void write(const Job& job) const;
 
-  std::filesystem::path folder_;
+  FilePath folder_;
   std::vector<CheckpointItem> items_;
   CheckpointerOptions options_;
   std::unique_ptr<RandomNumbers> random_;

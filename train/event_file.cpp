@@ -6,6 +6,7 @@
 #include <charconv>
 #include <chrono>
 #include <cstring>
+#include <filesystem>
 #include <optional>
 
 #include <fmt/format.h>
@@ -205,7 +206,7 @@ std::string host_name() {
 }
 
 /// The time in the name of the latest event file of the folder; 0 without one.
-std::int64_t latest_time(const fs::path& folder) {
+std::int64_t latest_time(const FilePath& folder) {
   std::int64_t latest = 0;
   std::error_code ignored;
   for (fs::directory_iterator at(folder, ignored), end; !ignored && at != end; at.increment(ignored)) {
@@ -219,10 +220,10 @@ std::int64_t latest_time(const fs::path& folder) {
   return latest;
 }
 
-std::unique_ptr<AppendFile> create(const fs::path& folder) {
+std::unique_ptr<AppendFile> create(const FilePath& folder) {
   std::int64_t time = std::max(static_cast<std::int64_t>(now()), latest_time(folder) + 1);
   while (true) {
-    const fs::path path = folder / fmt::format("{}{:010}.{}", kEventFilePrefix, time, host_name());
+    const FilePath path = folder / fmt::format("{}{:010}.{}", kEventFilePrefix, time, host_name());
     try {
       return std::make_unique<AppendFile>(path, AppendFile::Open::only);
     } catch (const FormatError&) {
@@ -242,7 +243,7 @@ std::uint32_t crc32c(std::string_view bytes) {
   return ~crc;
 }
 
-EventFileWriter::EventFileWriter(const fs::path& folder, std::int64_t first_step) : file_(create(folder)) {
+EventFileWriter::EventFileWriter(const FilePath& folder, std::int64_t first_step) : file_(create(folder)) {
   std::string version = event_head(now(), 0);
   put_bytes(version, kFileVersion, "brain.Event:2");
   std::string start = event_head(now(), first_step);
@@ -269,9 +270,9 @@ void EventFileWriter::scalars(std::int64_t step, const Values& values, double wa
   file_->append(record(event));
 }
 
-const fs::path& EventFileWriter::path() const { return file_->path(); }
+const FilePath& EventFileWriter::path() const { return file_->path(); }
 
-EventFile read_event_file(const fs::path& file) {
+EventFile read_event_file(const FilePath& file) {
   const std::string all = read_bytes(file);
   EventFile result;
   std::size_t at = 0;

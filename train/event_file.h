@@ -1,12 +1,13 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include <etna/device/file_path.h>
 
 /// TensorBoard's event files: records (length, masked CRC-32C, bytes, masked CRC-32C) of protocol buffers.
 namespace etna::training {
@@ -19,7 +20,7 @@ class EventFileWriter {
   /// The file's name sorts behind those of the folder, so that TensorBoard reads it after them. A START event makes
   /// TensorBoard drop the points that earlier files have at `first_step` and later.
   /// @throws FormatError naming the file and the reason
-  explicit EventFileWriter(const std::filesystem::path& folder, std::int64_t first_step = 0);
+  explicit EventFileWriter(const FilePath& folder, std::int64_t first_step = 0);
   ~EventFileWriter();
   EventFileWriter(const EventFileWriter&) = delete;
   EventFileWriter& operator=(const EventFileWriter&) = delete;
@@ -29,7 +30,7 @@ class EventFileWriter {
   /// @throws FormatError naming the file and the reason
   void scalars(std::int64_t step, const Values& values, double wall_time);
 
-  const std::filesystem::path& path() const;
+  const FilePath& path() const;
 
  private:
   std::unique_ptr<AppendFile> file_;
@@ -50,7 +51,7 @@ struct EventFile {
 
 /// Reads what EventFileWriter writes, and the scalars of other programs' files; skips fields that it does not know.
 /// @throws FormatError naming the position, for a wrong checksum or a damaged record
-EventFile read_event_file(const std::filesystem::path& file);
+EventFile read_event_file(const FilePath& file);
 
 /// CRC-32C (Castagnoli), as of iSCSI: "123456789" gives 0xe3069283.
 std::uint32_t crc32c(std::string_view bytes);

@@ -1,12 +1,12 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
 
+#include <etna/device/file_path.h>
 #include <etna/nn/module.h>
 #include <etna/optim/optimizer.h>
 #include <etna/optim/schedule.h>
@@ -22,7 +22,7 @@ struct FitOptions {
   DType precision = f32;
   bool captured = true;                  ///< record a step once and replay it
   optim::Scheduler* schedule = nullptr;  ///< stepped with the optimizer
-  std::filesystem::path folder = {};     ///< of the run: metrics and checkpoints; empty: nothing is written
+  FilePath folder = {};                  ///< of the run: metrics and checkpoints; empty: nothing is written
   ExistingRun existing = ExistingRun::refuse;
   double checkpoint_seconds = 30;
   std::int64_t patience = 0;  ///< epochs without a better validation loss before the end; 0: any number

@@ -263,7 +263,7 @@ std::vector<RunReport::Curves> curves_of(const Metrics& metrics) {
 
 std::string html_report(const RunReport& report) { return Page(report).text(); }
 
-void write_report(const std::filesystem::path& folder, const RunReport& report) {
+void write_report(const FilePath& folder, const RunReport& report) {
   io::write_file(folder / "report.html", html_report(report));
 }
 

@@ -1,10 +1,10 @@
 #pragma once
 
-#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <etna/device/file_path.h>
 #include <etna/train/metrics.h>
 #include <etna/train/plot.h>
 
@@ -45,6 +45,6 @@ std::vector<RunReport::Curves> curves_of(const Metrics& metrics);
 std::string html_report(const RunReport& report);
 
 /// Writes report.html into the folder; replaces an earlier one in one step. @throws FormatError if it cannot be written
-void write_report(const std::filesystem::path& folder, const RunReport& report);
+void write_report(const FilePath& folder, const RunReport& report);
 
 }  // namespace etna::training

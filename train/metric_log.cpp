@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <filesystem>
 #include <limits>
 #include <string_view>
 
@@ -97,11 +98,10 @@ std::string json_line(std::int64_t step, double seconds, const MetricLog::Values
   return line + "}\n";
 }
 
-void keep_as_old(const fs::path& file) {
+void keep_as_old(const FilePath& file) {
   std::error_code error;
   if (!fs::is_regular_file(file, error)) return;
-  fs::path old = file;
-  old += ".old";
+  const FilePath old = file.string() + ".old";
   fs::rename(file, old, error);
   if (error)
     throw FormatError(
@@ -109,7 +109,7 @@ void keep_as_old(const fs::path& file) {
 }
 
 /// Replaces both files by the rows up to `step`. The CSV file gets the columns of this run.
-void remove_after(const fs::path& folder, const std::vector<std::string>& columns, std::int64_t step) {
+void remove_after(const FilePath& folder, const std::vector<std::string>& columns, std::int64_t step) {
   std::string jsonl, csv = csv_head(columns);
   std::error_code ignored;
   if (fs::exists(folder / kJsonl, ignored) || fs::exists(folder / kCsv, ignored)) {
@@ -132,7 +132,7 @@ void remove_after(const fs::path& folder, const std::vector<std::string>& column
 
 }  // namespace
 
-MetricLog::MetricLog(const fs::path& folder, std::vector<std::string> columns,
+MetricLog::MetricLog(const FilePath& folder, std::vector<std::string> columns,
                      std::optional<std::int64_t> resume_at_step)
     : folder_(folder), columns_(std::move(columns)) {
   check_names(columns_, [](const std::string& name) -> const std::string& { return name; });

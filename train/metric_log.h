@@ -1,13 +1,13 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <etna/device/file_path.h>
 #include <etna/train/metrics.h>
 
 namespace etna::training {
@@ -36,7 +36,7 @@ class MetricLog {
   /// their names.
   /// @throws FormatError for a folder that cannot be written, and for earlier metrics that are damaged
   /// @throws Error for a name that is empty, has control characters, is not UTF-8, or comes twice
-  explicit MetricLog(const std::filesystem::path& folder, std::vector<std::string> columns = {},
+  explicit MetricLog(const FilePath& folder, std::vector<std::string> columns = {},
                      std::optional<std::int64_t> resume_at_step = std::nullopt);
   ~MetricLog();
   MetricLog(const MetricLog&) = delete;
@@ -47,10 +47,10 @@ class MetricLog {
   /// @throws Error for a negative step, seconds that are not finite, and names as above or "step" or "seconds"
   void log(std::int64_t step, const Values& values, double seconds);
 
-  const std::filesystem::path& folder() const { return folder_; }
+  const FilePath& folder() const { return folder_; }
 
  private:
-  std::filesystem::path folder_;
+  FilePath folder_;
   std::vector<std::string> columns_;
   std::unique_ptr<AppendFile> jsonl_, csv_;
   std::unique_ptr<EventFileWriter> events_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 #include <limits>
 #include <map>
 #include <optional>
@@ -21,7 +22,7 @@ using Json = nlohmann::ordered_json;
 
 class MetricsReader {
  public:
-  explicit MetricsReader(const fs::path& file) : file_(file), text_(read_bytes(file)) {}
+  explicit MetricsReader(const FilePath& file) : file_(file), text_(read_bytes(file)) {}
 
   Metrics jsonl() {
     std::string_view rest = text_;
@@ -129,7 +130,7 @@ class MetricsReader {
     metrics_.rows_.push_back(std::move(made));
   }
 
-  const fs::path& file_;
+  const FilePath& file_;
   std::string text_;
   std::map<std::string, std::size_t> index_;
   Metrics metrics_;
@@ -148,8 +149,8 @@ std::vector<MetricPoint> Metrics::points(std::string_view name) const {
   return points;
 }
 
-Metrics read_metrics(const fs::path& folder) {
-  const fs::path jsonl = folder / "metrics.jsonl", csv = folder / "metrics.csv";
+Metrics read_metrics(const FilePath& folder) {
+  const FilePath jsonl = folder / "metrics.jsonl", csv = folder / "metrics.csv";
   std::error_code ignored;
   if (fs::exists(jsonl, ignored)) return MetricsReader(jsonl).jsonl();
   if (fs::exists(csv, ignored)) return MetricsReader(csv).csv();

@@ -2,11 +2,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include <etna/device/file_path.h>
 
 namespace etna::training {
 
@@ -43,6 +44,6 @@ class Metrics {
 
 /// The metrics of a run folder: metrics.jsonl, or metrics.csv (a `step` column and others) where that is missing.
 /// @throws FormatError naming file and line for damage other than a cut last line; FormatError where neither is there
-Metrics read_metrics(const std::filesystem::path& folder);
+Metrics read_metrics(const FilePath& folder);
 
 }  // namespace etna::training

@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 
 #include <fmt/format.h>
@@ -10,7 +11,7 @@
 
 namespace etna::training {
 
-std::string read_bytes(const std::filesystem::path& file) {
+std::string read_bytes(const FilePath& file) {
   std::error_code error;
   const auto status = std::filesystem::status(file, error);
   if (!std::filesystem::exists(status)) throw FormatError(fmt::format("{} does not exist", file.string()));
@@ -18,7 +19,7 @@ std::string read_bytes(const std::filesystem::path& file) {
   if (!std::filesystem::is_regular_file(status))
     throw FormatError(fmt::format("{} cannot be read: it is not a regular file", file.string()));
   errno = 0;
-  std::ifstream in(file, std::ios::binary);
+  std::ifstream in(std::filesystem::path(file), std::ios::binary);
   if (!in) throw FormatError(fmt::format("{} cannot be read: {}", file.string(), std::strerror(errno)));
   std::string bytes;
   char chunk[1 << 16];

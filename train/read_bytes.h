@@ -1,11 +1,12 @@
 #pragma once
 
-#include <filesystem>
 #include <string>
+
+#include <etna/device/file_path.h>
 
 namespace etna::training {
 
 /// All bytes of a file. @throws FormatError for a file that is missing, unreadable, or no regular file
-std::string read_bytes(const std::filesystem::path& file);
+std::string read_bytes(const FilePath& file);
 
 }  // namespace etna::training

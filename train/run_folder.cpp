@@ -1,6 +1,7 @@
 #include <etna/train/run_folder.h>
 
 #include <array>
+#include <filesystem>
 #include <span>
 #include <vector>
 
@@ -34,8 +35,8 @@ bool belongs_to_run(const std::string& name) {
 }
 
 template <typename Wanted>
-std::vector<fs::path> files_in(const fs::path& folder, const Wanted& wanted) {
-  std::vector<fs::path> found;
+std::vector<FilePath> files_in(const FilePath& folder, const Wanted& wanted) {
+  std::vector<FilePath> found;
   std::error_code error;
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
     if (at->is_regular_file(error) && wanted(at->path().filename().string())) found.push_back(at->path());
@@ -43,8 +44,8 @@ std::vector<fs::path> files_in(const fs::path& folder, const Wanted& wanted) {
   return found;
 }
 
-void remove_all(const std::vector<fs::path>& files) {
-  for (const fs::path& file : files) {
+void remove_all(const std::vector<FilePath>& files) {
+  for (const FilePath& file : files) {
     std::error_code error;
     if (!fs::remove(file, error) && error)
       throw FormatError(fmt::format("{} cannot be removed: {}", file.string(), error.message()));
@@ -53,7 +54,7 @@ void remove_all(const std::vector<fs::path>& files) {
 
 }  // namespace
 
-bool holds_run(const fs::path& folder) {
+bool holds_run(const FilePath& folder) {
   return !files_in(folder,
                    [](const std::string& name) {
                      return name == "config.json" || name == "metrics.csv" || name == "metrics.jsonl";
@@ -62,7 +63,7 @@ bool holds_run(const fs::path& folder) {
          !find_checkpoints(folder / "checkpoints").steps.empty();
 }
 
-RunFolder::RunFolder(fs::path folder, ExistingRun existing) : folder_(std::move(folder)) {
+RunFolder::RunFolder(FilePath folder, ExistingRun existing) : folder_(std::move(folder)) {
   const std::string name = folder_.string();
   const bool held = holds_run(folder_);
   if (existing == ExistingRun::refuse && held) {

@@ -1,9 +1,10 @@
 #pragma once
 
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <string_view>
+
+#include <etna/device/file_path.h>
 
 namespace etna::os {
 class File;
@@ -26,24 +27,24 @@ class RunFolder {
  public:
   /// Makes the folder and tries to write in it. @throws FormatError in words: it holds a run, another process trains in
   /// it, it cannot be written
-  RunFolder(std::filesystem::path folder, ExistingRun existing);
+  RunFolder(FilePath folder, ExistingRun existing);
   ~RunFolder();
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
 
-  const std::filesystem::path& path() const { return folder_; }
-  std::filesystem::path checkpoints() const { return folder_ / "checkpoints"; }
+  const FilePath& path() const { return folder_; }
+  FilePath checkpoints() const { return folder_ / "checkpoints"; }
   /// Replaces a file as a whole. @throws FormatError
   void write(std::string_view name, std::string_view text) const;
 
  private:
   void lock();
 
-  std::filesystem::path folder_;
+  FilePath folder_;
   std::unique_ptr<os::File> lock_;
 };
 
 /// True if the folder holds a run: its config.json, metrics or a checkpoint.
-bool holds_run(const std::filesystem::path& folder);
+bool holds_run(const FilePath& folder);
 
 }  // namespace etna::training

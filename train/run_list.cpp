@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <ctime>
+#include <filesystem>
 #include <map>
 #include <random>
 
@@ -105,9 +106,9 @@ std::string utc_time(std::optional<std::int64_t> seconds) {
                      parts.tm_hour, parts.tm_min, parts.tm_sec);
 }
 
-fs::path run_list_file() {
+FilePath run_list_file() {
   constexpr const char* kName = "runs.jsonl";
-  if (const char* own = std::getenv("ETNA_RUNS"); own != nullptr && *own != '\0') return fs::path(own) / kName;
+  if (const char* own = std::getenv("ETNA_RUNS"); own != nullptr && *own != '\0') return FilePath(own) / kName;
   const fs::path all = os::user_folder(os::UserFolder::state);
   return all.empty() ? all : all / "etna" / kName;
 }
@@ -133,7 +134,7 @@ std::string json_text(const RunRecord& run) {
   return line.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-void append_run(const RunRecord& run, const fs::path& file) {
+void append_run(const RunRecord& run, const FilePath& file) {
   if (file.empty()) return;
   std::error_code error;
   RunRecord whole = run;
@@ -142,16 +143,16 @@ void append_run(const RunRecord& run, const fs::path& file) {
     if (!error) whole.folder = folder;
   }
   const std::string line = json_text(whole);
-  if (file.has_parent_path()) {
-    fs::create_directories(file.parent_path(), error);
+  if (const fs::path parent = fs::path(file).parent_path(); !parent.empty()) {
+    fs::create_directories(parent, error);
     if (error)
       throw FormatError(fmt::format("{} cannot be made: {}; ETNA_RUNS names another folder for the list of runs",
-                                    file.parent_path().string(), error.message()));
+                                    parent.string(), error.message()));
   }
   AppendFile(file).append_line_locked(line);
 }
 
-RunList read_runs(const fs::path& file) {
+RunList read_runs(const FilePath& file) {
   RunList list;
   std::error_code error;
   if (file.empty() || fs::status(file, error).type() == fs::file_type::not_found) return list;

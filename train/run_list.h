@@ -2,11 +2,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <etna/device/file_path.h>
 
 /// The list of all training runs of a user, which `etna runs` shows: one JSON object a line in runs.jsonl.
 namespace etna::training {
@@ -19,7 +20,7 @@ const char* name(Outcome outcome);
 struct RunRecord {
   std::string id = {};    ///< of new_run_id()
   std::string time = {};  ///< of the start, as utc_time() gives it
-  std::filesystem::path folder = {};
+  FilePath folder = {};
   std::string program = {};   ///< "wikitext train"
   std::string device = {};    ///< "vulkan:0 (NVIDIA H200)"
   std::string config = "{}";  ///< a JSON object
@@ -37,7 +38,7 @@ std::string utc_time(std::optional<std::int64_t> seconds = std::nullopt);
 
 /// runs.jsonl in $ETNA_RUNS, else $XDG_STATE_HOME/etna, else ~/.local/state/etna (Windows: %LOCALAPPDATA%\etna). Empty
 /// where none of them is known.
-std::filesystem::path run_list_file();
+FilePath run_list_file();
 
 /// The record as a line of the file has it, without the line break. Numbers that are not finite are null.
 /// @throws Error for a config that is no JSON object
@@ -47,7 +48,7 @@ std::string json_text(const RunRecord& run);
 /// record with the id of an earlier one replaces it: a run that is resumed keeps its id. Does nothing for an empty
 /// `file`.
 /// @throws FormatError for a file that cannot be written, Error as json_text()
-void append_run(const RunRecord& run, const std::filesystem::path& file = run_list_file());
+void append_run(const RunRecord& run, const FilePath& file = run_list_file());
 
 struct RunList {
   std::vector<RunRecord> runs;  ///< oldest first
@@ -55,7 +56,7 @@ struct RunList {
 };
 
 /// Empty for a file that does not exist. @throws FormatError for one that cannot be read
-RunList read_runs(const std::filesystem::path& file = run_list_file());
+RunList read_runs(const FilePath& file = run_list_file());
 
 /// The run of a folder or of an id, which may be cut to a prefix that only one has. Of several runs in a folder, the
 /// last.

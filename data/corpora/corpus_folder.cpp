@@ -1,6 +1,7 @@
 #include <etna/data/corpora/corpus_folder.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <system_error>
 #include <utility>
 
@@ -29,23 +30,23 @@ bool is_within(const fs::path& inner, const fs::path& outer) {
 }
 
 /// "train.tokens.4711-0.tmp": what a process that was killed leaves behind.
-bool is_left_over(const std::string& name, const fs::path& folder) {
+bool is_left_over(const std::string& name, const FilePath& folder) {
   if (!name.ends_with(".tmp")) return false;
-  const std::vector<fs::path> files = corpus_files(folder);
+  const std::vector<FilePath> files = corpus_files(folder);
   return std::any_of(files.begin(), files.end(),
                      [&](const fs::path& file) { return name.starts_with(file.filename().string() + "."); });
 }
 
 }  // namespace
 
-std::vector<fs::path> corpus_files(const fs::path& folder) {
-  std::vector<fs::path> files{folder / kTokenizerFile};
+std::vector<FilePath> corpus_files(const FilePath& folder) {
+  std::vector<FilePath> files{folder / kTokenizerFile};
   for (const char* split : kSplits) files.push_back(folder / token_file_name(split));
   files.push_back(folder / kManifestFile);
   return files;
 }
 
-CorpusFolder::CorpusFolder(fs::path folder, bool overwrite) : folder_(std::move(folder)) {
+CorpusFolder::CorpusFolder(FilePath folder, bool overwrite) : folder_(std::move(folder)) {
   const std::string name = folder_.string();
   std::error_code error;
   const fs::file_status status = fs::status(folder_, error);
@@ -91,7 +92,7 @@ CorpusFolder::~CorpusFolder() {
   if (kept_) return;
   std::error_code none;
   if (replacing_ && was_empty_)
-    for (const fs::path& file : corpus_files(folder_)) fs::remove(file, none);
+    for (const FilePath& file : corpus_files(folder_)) fs::remove(file, none);
   // Only empty folders are removed.
   for (auto made = made_.rbegin(); made != made_.rend(); ++made) fs::remove(*made, none);
 }
@@ -104,10 +105,10 @@ void CorpusFolder::begin_to_replace() {
     throw FormatError(fmt::format("{}: cannot be replaced: {}", (folder_ / kManifestFile).string(), error.message()));
 }
 
-void refuse_to_write_input(std::span<const fs::path> inputs, const CorpusInputs& found, const fs::path& folder) {
+void refuse_to_write_input(std::span<const FilePath> inputs, const CorpusInputs& found, const FilePath& folder) {
   const fs::path out = whole_path(folder);
   std::error_code none;
-  for (const fs::path& input : inputs) {
+  for (const FilePath& input : inputs) {
     if (fs::is_directory(input, none) && is_within(out, whole_path(input)))
       throw FormatError(fmt::format("{}: {} {}, which is read; name a folder elsewhere", folder.string(),
                                     out == whole_path(input) ? "is" : "lies in", input.string()));

@@ -1,10 +1,10 @@
 #pragma once
 
-#include <filesystem>
 #include <span>
 #include <vector>
 
 #include <etna/data/corpora/corpus_reader.h>
+#include <etna/device/file_path.h>
 
 namespace etna::data {
 
@@ -12,7 +12,7 @@ namespace etna::data {
 class CorpusFolder {
  public:
   /// Makes the folder. @throws FormatError for one that holds something, unless `overwrite`, or that cannot be written
-  CorpusFolder(std::filesystem::path folder, bool overwrite);
+  CorpusFolder(FilePath folder, bool overwrite);
   ~CorpusFolder();
   CorpusFolder(const CorpusFolder&) = delete;
   CorpusFolder& operator=(const CorpusFolder&) = delete;
@@ -23,16 +23,15 @@ class CorpusFolder {
   void keep() { kept_ = true; }
 
  private:
-  std::filesystem::path folder_;
-  std::vector<std::filesystem::path> made_;  ///< folders, the outermost first
+  FilePath folder_;
+  std::vector<FilePath> made_;  ///< folders, the outermost first
   bool was_empty_ = true, replacing_ = false, kept_ = false;
 };
 
 /// @throws FormatError where the folder to write is, or lies in, what is read, or has a file that is read
-void refuse_to_write_input(std::span<const std::filesystem::path> inputs, const CorpusInputs& found,
-                           const std::filesystem::path& folder);
+void refuse_to_write_input(std::span<const FilePath> inputs, const CorpusInputs& found, const FilePath& folder);
 
 /// The files of a prepared corpus.
-std::vector<std::filesystem::path> corpus_files(const std::filesystem::path& folder);
+std::vector<FilePath> corpus_files(const FilePath& folder);
 
 }  // namespace etna::data

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 
 #include <fmt/format.h>
 
@@ -17,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-CorpusInput checked(const fs::path& file, int split) {
+CorpusInput checked(const FilePath& file, int split) {
   const auto refuse = [&](const std::string& why) { throw FormatError(fmt::format("{}: {}", file.string(), why)); };
   std::error_code error;
   const os::FileInfo info = os::file_info(file, error);
@@ -51,10 +52,10 @@ std::int64_t CorpusInputs::bytes() const {
   return all;
 }
 
-CorpusInputs find_corpus_inputs(std::span<const fs::path> inputs, std::span<const std::string> globs, double valid,
+CorpusInputs find_corpus_inputs(std::span<const FilePath> inputs, std::span<const std::string> globs, double valid,
                                 double test) {
   std::error_code none;
-  for (const fs::path& input : inputs)
+  for (const FilePath& input : inputs)
     if (holds_prepared_corpus(input) && fs::exists(input / token_file_name(kSplits[0]), none))
       throw FormatError(
           fmt::format("{}: is a prepared corpus, not text; name the text that it was made from", input.string()));
@@ -65,7 +66,7 @@ CorpusInputs find_corpus_inputs(std::span<const fs::path> inputs, std::span<cons
     std::string lacking;
     int there = 0;
     for (int split = 0; split < 3; ++split) {
-      const fs::path file = find_split(inputs[0], kSplits[split]);
+      const FilePath file = find_split(inputs[0], kSplits[split]);
       if (file.empty())
         lacking = kSplits[split];
       else
@@ -86,7 +87,7 @@ CorpusInputs find_corpus_inputs(std::span<const fs::path> inputs, std::span<cons
   const std::vector<std::string> usual = text_globs();
   TextSources sources = find_text_files(inputs, globs.empty() ? std::span<const std::string>(usual) : globs);
   found.left_out = std::move(sources.left_out);
-  for (const fs::path& file : sources.files) found.files.push_back(checked(file, -1));
+  for (const FilePath& file : sources.files) found.files.push_back(checked(file, -1));
   return found;
 }
 

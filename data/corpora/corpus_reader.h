@@ -2,12 +2,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <etna/device/file_path.h>
 
 namespace etna::data {
 
@@ -16,7 +17,7 @@ inline constexpr const char* kSplits[] = {"train", "valid", "test"};
 
 /// A text file of a corpus.
 struct CorpusInput {
-  std::filesystem::path file;
+  FilePath file;
   std::int64_t bytes = 0;
   int split = -1;  ///< -1: where its place in the whole text says
 };
@@ -35,8 +36,8 @@ struct CorpusInputs {
 /// else all that find_text_files() finds. @param globs empty: text_globs()
 /// @throws FormatError for what find_text_files() refuses, for files that cannot be read twice (a pipe), and a folder
 /// that lacks a split
-CorpusInputs find_corpus_inputs(std::span<const std::filesystem::path> inputs, std::span<const std::string> globs,
-                                double valid, double test);
+CorpusInputs find_corpus_inputs(std::span<const FilePath> inputs, std::span<const std::string> globs, double valid,
+                                double test);
 
 /// What read_corpus() calls.
 struct CorpusVisitor {

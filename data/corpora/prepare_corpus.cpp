@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <system_error>
@@ -137,7 +138,7 @@ void encode(const CorpusInputs& inputs, const PrepareOptions& options, const Tok
 
 }  // namespace
 
-PreparedCorpus prepare_corpus(std::span<const fs::path> inputs, const fs::path& folder, const PrepareOptions& options) {
+PreparedCorpus prepare_corpus(std::span<const FilePath> inputs, const FilePath& folder, const PrepareOptions& options) {
   const double valid = options.valid.value_or(kShare), test = options.test.value_or(kShare);
   prepare_corpus_check(valid, test);
   CorpusManifest manifest;

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <optional>
 #include <span>
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include <etna/data/corpora/prepared_corpus.h>
+#include <etna/device/file_path.h>
 
 namespace etna::data {
 
@@ -43,7 +43,7 @@ struct PrepareOptions {
 /// The text is read twice, in blocks; memory is needed for one block and the different words.
 /// @throws FormatError for inputs that are missing, empty or not UTF-8, change meanwhile, or give an empty split; for a
 /// folder that holds something, is one of the inputs or lies in one, or cannot be written. The folder is then as it was
-PreparedCorpus prepare_corpus(std::span<const std::filesystem::path> inputs, const std::filesystem::path& folder,
+PreparedCorpus prepare_corpus(std::span<const FilePath> inputs, const FilePath& folder,
                               const PrepareOptions& options = {});
 
 }  // namespace etna::data

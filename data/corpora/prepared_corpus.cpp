@@ -1,5 +1,6 @@
 #include <etna/data/corpora/prepared_corpus.h>
 
+#include <filesystem>
 #include <system_error>
 #include <utility>
 
@@ -31,7 +32,7 @@ Json json_of(const TextStatistics& text, bool has_unknown) {
 /// A manifest that is read; every refusal names the file.
 class Manifest {
  public:
-  explicit Manifest(const fs::path& file) : name_(file.string()) {
+  explicit Manifest(const FilePath& file) : name_(file.string()) {
     root_ = Json::parse(read_text_file(file), nullptr, false);
     if (!root_.is_object()) refuse(root_.is_discarded() ? "it is not JSON, or cut off" : "it is not a JSON object");
     if (text(root_, "format") != kPreparedCorpusFormat) refuse("its format is missing or unknown");
@@ -81,7 +82,7 @@ class Manifest {
   Json root_;
 };
 
-PreparedSplit open_split(const fs::path& folder, const char* name, const Manifest& manifest,
+PreparedSplit open_split(const FilePath& folder, const char* name, const Manifest& manifest,
                          const Tokenizer& tokenizer) {
   const Json& json = manifest.object(manifest.object(manifest.root(), "splits"), name);
   PreparedSplit split{TokenFile(folder / token_file_name(name)), manifest.statistics(json)};
@@ -105,12 +106,12 @@ TextStatistics& TextStatistics::operator+=(const TextStatistics& other) {
   return *this;
 }
 
-bool holds_prepared_corpus(const fs::path& folder) {
+bool holds_prepared_corpus(const FilePath& folder) {
   std::error_code none;
   return fs::exists(folder / kManifestFile, none);
 }
 
-PreparedCorpus open_prepared_corpus(const fs::path& folder) {
+PreparedCorpus open_prepared_corpus(const FilePath& folder) {
   std::error_code none;
   if (!fs::is_directory(folder, none))
     throw FormatError(

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -9,6 +8,7 @@
 
 #include <etna/data/token_file.h>
 #include <etna/data/tokenizers/tokenizer.h>
+#include <etna/device/file_path.h>
 
 namespace etna::data {
 
@@ -56,7 +56,7 @@ struct CorpusRecipe {
 /// A corpus as token files with the tokenizer that made them: a folder of tokenizer.json, train.tokens, valid.tokens,
 /// test.tokens and manifest.json.
 struct PreparedCorpus {
-  std::filesystem::path folder;
+  FilePath folder;
   std::shared_ptr<const Tokenizer> tokenizer;
   PreparedSplit train, valid, test;
   std::vector<PreparedSource> sources;
@@ -66,11 +66,11 @@ struct PreparedCorpus {
 };
 
 /// Whether the folder has a manifest, whole or not.
-bool holds_prepared_corpus(const std::filesystem::path& folder);
+bool holds_prepared_corpus(const FilePath& folder);
 
 /// Opens what prepare_corpus() wrote. Ids are mapped, and are not read; TokenFile::verify() does.
 /// @throws FormatError for files that are missing, damaged, or do not belong together
-PreparedCorpus open_prepared_corpus(const std::filesystem::path& folder);
+PreparedCorpus open_prepared_corpus(const FilePath& folder);
 
 /// What the manifest says.
 struct CorpusManifest {

@@ -109,9 +109,7 @@ class Reader {
 
 }  // namespace
 
-BpeTokenizer BpeTokenizer::load(const std::filesystem::path& file) {
-  return parse(read_text_file(file), file.string());
-}
+BpeTokenizer BpeTokenizer::load(const FilePath& file) { return parse(read_text_file(file), file.string()); }
 
 BpeTokenizer BpeTokenizer::parse(std::string_view json, const std::string& name) {
   const Reader reader(json, name);

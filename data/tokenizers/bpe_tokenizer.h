@@ -8,6 +8,7 @@
 
 #include <etna/data/tokenizers/tokenizer.h>
 #include <etna/data/tokenizers/word_counts.h>
+#include <etna/device/file_path.h>
 
 namespace etna::data {
 
@@ -36,11 +37,11 @@ class BpeTokenizer : public Tokenizer {
   static BpeTokenizer train(const WordCounts& words, const BpeOptions& options);
 
   /// @throws FormatError as load_tokenizer() and parse_tokenizer()
-  static BpeTokenizer load(const std::filesystem::path& file);
+  static BpeTokenizer load(const FilePath& file);
   static BpeTokenizer parse(std::string_view json, const std::string& name);
   /// A tokenizer.json as Hugging Face's tokenizers read it.
   std::string json() const override;
-  void save_hf(const std::filesystem::path& file) const { save(file); }
+  void save_hf(const FilePath& file) const { save(file); }
 
   std::vector<std::int32_t> encode(std::string_view text, SpecialTokens special = SpecialTokens::recognize,
                                    std::vector<std::string>* unknown = nullptr) const override;

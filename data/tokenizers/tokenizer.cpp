@@ -1,5 +1,7 @@
 #include <etna/data/tokenizers/tokenizer.h>
 
+#include <filesystem>
+
 #include <fmt/format.h>
 
 #include <etna/data/compressed_file.h>
@@ -20,7 +22,7 @@ constexpr std::size_t kLargestFile = std::size_t{256} << 20;
 
 }  // namespace
 
-void Tokenizer::save(const std::filesystem::path& file) const { io::write_file(file, json()); }
+void Tokenizer::save(const FilePath& file) const { io::write_file(file, json()); }
 
 std::vector<std::int32_t> Tokenizer::encode_prompt(std::string_view text, PromptOptions options) const {
   return encode(text, options.special);
@@ -57,13 +59,13 @@ std::unique_ptr<Tokenizer> parse_tokenizer(std::string_view json, const std::str
   return std::make_unique<ModelTokenizer>(plan_tokenizer_json(json, name));
 }
 
-std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& file) {
+std::unique_ptr<Tokenizer> load_tokenizer(const FilePath& file) {
   const std::string name = file.string();
   const std::vector<std::byte> bytes = read_file(file, "a tokenizer", kLargestFile + 1);
   if (bytes.size() > kLargestFile)
     throw FormatError(fmt::format("{}: is larger than {} MiB and no tokenizer", name, kLargestFile >> 20));
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  const std::string extension = file.extension().string();
+  const std::string extension = std::filesystem::path(file).extension().string();
   if (extension == ".bin") return std::make_unique<ModelTokenizer>(parse_llama2c_tokenizer(text, name), name);
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   const bool json = first == std::string_view::npos || text[first] == '{' || text[first] == '[';

@@ -2,13 +2,14 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <etna/device/file_path.h>
 
 namespace etna::data {
 
@@ -80,13 +81,13 @@ class Tokenizer {
 
   /// Writes that to a file, which load_tokenizer() reads. A failed save leaves an existing file unchanged.
   /// @throws FormatError
-  void save(const std::filesystem::path& file) const;
+  void save(const FilePath& file) const;
 };
 
 /// Reads what Tokenizer::save() wrote, a tokenizer.json of Hugging Face's tokenizers, a SentencePiece model, or the
 /// tokenizer.bin of llama2.c.
 /// @throws FormatError for a file that is missing, damaged or of another kind
-std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& file);
+std::unique_ptr<Tokenizer> load_tokenizer(const FilePath& file);
 /// The same of a text in memory; messages call it `name`.
 std::unique_ptr<Tokenizer> parse_tokenizer(std::string_view json, const std::string& name);
 

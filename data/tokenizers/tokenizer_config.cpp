@@ -1,6 +1,7 @@
 #include <etna/data/tokenizers/tokenizer_config.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include <fmt/format.h>
 
@@ -37,10 +38,10 @@ json template_text(const json& config) {
 
 }  // namespace
 
-std::string with_tokenizer_config(std::string text, const std::filesystem::path& file) {
+std::string with_tokenizer_config(std::string text, const FilePath& file) {
   std::error_code none;
-  const std::filesystem::path config = file.parent_path() / "tokenizer_config.json";
-  const std::filesystem::path jinja = file.parent_path() / "chat_template.jinja";
+  const std::filesystem::path folder = std::filesystem::path(file).parent_path();
+  const std::filesystem::path config = folder / "tokenizer_config.json", jinja = folder / "chat_template.jinja";
   const std::size_t brace = text.find('{');
   if (brace == std::string::npos || text.find("\"tokenizer_config\"") != std::string::npos) return text;
   json fields = json::object();

@@ -1,9 +1,9 @@
 #pragma once
 
-#include <filesystem>
 #include <string>
 
 #include <etna/data/tokenizers/tokenizer_plan.h>
+#include <etna/device/file_path.h>
 
 namespace etna::data {
 
@@ -11,7 +11,7 @@ namespace etna::data {
 /// chat template, which may also be a file chat_template.jinja. They become its field "tokenizer_config", so that one
 /// file is enough from then on. A text that has this field stays as it is.
 /// @throws FormatError for a tokenizer_config.json that is damaged
-std::string with_tokenizer_config(std::string json, const std::filesystem::path& file);
+std::string with_tokenizer_config(std::string json, const FilePath& file);
 
 /// Reads that field. @param config its text @throws FormatError for tokens that are not in the vocabulary
 void apply_tokenizer_config(const std::string& config, const std::string& name, TokenizerPlan& plan);

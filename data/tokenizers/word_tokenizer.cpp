@@ -59,9 +59,7 @@ std::string WordTokenizer::json() const {
   return out + "\n  ]\n}\n";
 }
 
-WordTokenizer WordTokenizer::load(const std::filesystem::path& file) {
-  return parse(read_text_file(file), file.string());
-}
+WordTokenizer WordTokenizer::load(const FilePath& file) { return parse(read_text_file(file), file.string()); }
 
 WordTokenizer WordTokenizer::parse(std::string_view text, const std::string& name) {
   const nlohmann::json json = parse_json_object(text, name);

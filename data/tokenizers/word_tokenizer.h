@@ -3,6 +3,7 @@
 #include <etna/data/tokenizers/tokenizer.h>
 #include <etna/data/vocabulary.h>
 #include <etna/data/words.h>
+#include <etna/device/file_path.h>
 
 namespace etna::data {
 
@@ -13,7 +14,7 @@ class WordTokenizer : public Tokenizer {
   explicit WordTokenizer(Vocabulary vocabulary) : vocabulary_(std::move(vocabulary)) {}
 
   /// @throws FormatError as load_tokenizer() and parse_tokenizer()
-  static WordTokenizer load(const std::filesystem::path& file);
+  static WordTokenizer load(const FilePath& file);
   static WordTokenizer parse(std::string_view json, const std::string& name);
   std::string json() const override;
 

@@ -12,7 +12,6 @@
 namespace etna {
 namespace {
 
-namespace fs = std::filesystem;
 using State = std::map<std::string, Tensor>;
 
 /// The names of the objects, each ended by a line break. An object may have no tensors.
@@ -95,14 +94,14 @@ CheckpointState checkpoint_state(const std::vector<CheckpointItem>& items, const
   return all;
 }
 
-void write_checkpoint(const fs::path& path, CheckpointState state) {
+void write_checkpoint(const FilePath& path, CheckpointState state) {
   const GradMode off(false);
   for (auto& [name, tensor] : state.tensors) tensor = tensor.contiguous().to(kCPU);
   state.metadata[kHash] = content_hash(state.tensors, state.metadata);
   save_safetensors(path, state.tensors, state.metadata);
 }
 
-CheckpointState read_checkpoint(const fs::path& path) {
+CheckpointState read_checkpoint(const FilePath& path) {
   CheckpointState state;
   state.metadata = load_safetensors_metadata(path);
   const auto hash = state.metadata.find(kHash);
@@ -119,7 +118,7 @@ CheckpointState read_checkpoint(const fs::path& path) {
   return state;
 }
 
-void restore(const fs::path& path, const CheckpointState& state, const std::vector<CheckpointItem>& items) {
+void restore(const FilePath& path, const CheckpointState& state, const std::vector<CheckpointItem>& items) {
   const auto wanted = named(items);
   const std::string& objects = state.metadata.at(kObjects);
   std::map<std::string, State> states;
@@ -150,11 +149,11 @@ void restore(const fs::path& path, const CheckpointState& state, const std::vect
   }
 }
 
-void save(const fs::path& path, const std::vector<CheckpointItem>& items, const Metadata& metadata) {
+void save(const FilePath& path, const std::vector<CheckpointItem>& items, const Metadata& metadata) {
   write_checkpoint(path, checkpoint_state(items, metadata));
 }
 
-Metadata load(const fs::path& path, const std::vector<CheckpointItem>& items) {
+Metadata load(const FilePath& path, const std::vector<CheckpointItem>& items) {
   CheckpointState state = read_checkpoint(path);
   restore(path, state, items);
   state.metadata.erase(kObjects);

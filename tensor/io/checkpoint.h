@@ -2,13 +2,13 @@
 
 #include <concepts>
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <etna/device/file_path.h>
 #include <etna/tensor/io/safetensors.h>
 #include <etna/tensor/tensor.h>
 
@@ -57,11 +57,11 @@ struct CheckpointState {
 /// @throws FormatError for a name that repeats or holds a dot
 CheckpointState checkpoint_state(const std::vector<CheckpointItem>& items, const Metadata& metadata = {});
 /// Writes it as save() does.
-void write_checkpoint(const std::filesystem::path& path, CheckpointState state);
+void write_checkpoint(const FilePath& path, CheckpointState state);
 /// Reads it and checks its hash. @throws FormatError if the file is damaged or no checkpoint
-CheckpointState read_checkpoint(const std::filesystem::path& path);
+CheckpointState read_checkpoint(const FilePath& path);
 /// Loads the objects as load() does. @param path for errors
-void restore(const std::filesystem::path& path, const CheckpointState& state, const std::vector<CheckpointItem>& items);
+void restore(const FilePath& path, const CheckpointState& state, const std::vector<CheckpointItem>& items);
 
 /// Writes one safetensors file, atomically, with names like "model.0.weight" and "optimizer.3.exp_avg":
 ///     save("run.safetensors", {{"model", model}, {"optimizer", optimizer}, {"loader", loader}, {"step", step}});
@@ -69,13 +69,13 @@ void restore(const std::filesystem::path& path, const CheckpointState& state, co
 /// Other programs read it as any safetensors file. Its metadata has a hash of everything, which load() checks.
 /// @throws FormatError for a name that repeats or holds a dot, or if the file cannot be written; what was at `path` is
 /// then unchanged
-void save(const std::filesystem::path& path, const std::vector<CheckpointItem>& items, const Metadata& metadata = {});
+void save(const FilePath& path, const std::vector<CheckpointItem>& items, const Metadata& metadata = {});
 
 /// Loads what save() wrote; names may come in another order, and the file may hold objects that are not asked for.
 /// Each object is loaded whole or not at all, in the order given.
 /// @return the metadata given to save()
 /// @throws FormatError naming the file and the object, if the file is damaged, no checkpoint, lacks an object (then
 /// nothing is loaded), or if an object refuses its state (then those before it are loaded)
-Metadata load(const std::filesystem::path& path, const std::vector<CheckpointItem>& items);
+Metadata load(const FilePath& path, const std::vector<CheckpointItem>& items);
 
 }  // namespace etna

@@ -11,8 +11,7 @@
 namespace etna::io {
 
 struct GgufFile::Contents {
-  explicit Contents(const std::filesystem::path& from)
-      : path(from), file(std::make_shared<MappedFile>(from, "a GGUF file")) {
+  explicit Contents(const FilePath& from) : path(from), file(std::make_shared<MappedFile>(from, "a GGUF file")) {
     try {
       header = parse_gguf_header({file->bytes(), file->size()});
     } catch (const FormatError& error) {
@@ -24,15 +23,15 @@ struct GgufFile::Contents {
 
   FormatError refusal(const std::string& what) const { return FormatError(fmt::format("{}: {}", path.string(), what)); }
 
-  std::filesystem::path path;
+  FilePath path;
   std::shared_ptr<const MappedFile> file;
   GgufHeader header;
   std::map<std::string_view, std::size_t> keys, names;  ///< of strings in the header
 };
 
-GgufFile::GgufFile(const std::filesystem::path& path) : contents_(std::make_shared<const Contents>(path)) {}
+GgufFile::GgufFile(const FilePath& path) : contents_(std::make_shared<const Contents>(path)) {}
 
-const std::filesystem::path& GgufFile::path() const { return contents_->path; }
+const FilePath& GgufFile::path() const { return contents_->path; }
 std::uint32_t GgufFile::version() const { return contents_->header.version; }
 std::uint64_t GgufFile::alignment() const { return contents_->header.alignment; }
 std::uint64_t GgufFile::file_bytes() const { return contents_->file->size(); }
@@ -113,7 +112,7 @@ Tensor GgufFile::load(const GgufTensor& tensor, Device device) const {
 
 namespace etna {
 
-std::map<std::string, Tensor> load_gguf(const std::filesystem::path& path, Device device) {
+std::map<std::string, Tensor> load_gguf(const FilePath& path, Device device) {
   const io::GgufFile file(path);
   std::map<std::string, Tensor> tensors;
   for (const io::GgufTensor& tensor : file.tensors()) tensors.emplace(tensor.name, file.load(tensor, device));

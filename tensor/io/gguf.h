@@ -1,13 +1,13 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include <etna/device/file_path.h>
 #include <etna/tensor/io/gguf_header.h>
 #include <etna/tensor/io/gguf_writer.h>
 #include <etna/tensor/io/mapped_bytes.h>
@@ -21,9 +21,9 @@ namespace etna::io {
 class GgufFile {
  public:
   /// @throws FormatError for a file that cannot be read or is damaged, naming the file and the fault
-  explicit GgufFile(const std::filesystem::path& path);
+  explicit GgufFile(const FilePath& path);
 
-  const std::filesystem::path& path() const;
+  const FilePath& path() const;
   std::uint32_t version() const;
   std::uint64_t alignment() const;
   std::uint64_t file_bytes() const;
@@ -77,6 +77,6 @@ class GgufFile {
 namespace etna {
 
 /// All tensors of a GGUF file, as GgufFile::load() gives them. @throws FormatError, also for a format that is not known
-std::map<std::string, Tensor> load_gguf(const std::filesystem::path& path, Device device = {});
+std::map<std::string, Tensor> load_gguf(const FilePath& path, Device device = {});
 
 }  // namespace etna

@@ -63,7 +63,7 @@ struct GgufWriter::Declared {
 };
 
 struct GgufWriter::State {
-  State(const std::filesystem::path& path, std::uint32_t alignment) : path(path), alignment(alignment) {}
+  State(const FilePath& path, std::uint32_t alignment) : path(path), alignment(alignment) {}
 
   [[noreturn]] void refuse(const std::string& what) const {
     throw FormatError(fmt::format("{}: {}", path.string(), what));
@@ -79,7 +79,7 @@ struct GgufWriter::State {
     }
   }
 
-  std::filesystem::path path;
+  FilePath path;
   std::uint64_t alignment;
   std::optional<AtomicFile> file;  ///< from the start, so that a wrong name is reported before the work
   std::string metadata;
@@ -91,7 +91,7 @@ struct GgufWriter::State {
   std::uint64_t written = 0;  ///< bytes of it
 };
 
-GgufWriter::GgufWriter(const std::filesystem::path& path, std::uint32_t alignment)
+GgufWriter::GgufWriter(const FilePath& path, std::uint32_t alignment)
     : state_(std::make_unique<State>(path, alignment)) {
   constexpr std::uint32_t kLargest = 1u << 20;
   if (!std::has_single_bit(alignment) || alignment > kLargest)
@@ -263,7 +263,7 @@ void GgufWriter::finish() {
 
 namespace etna {
 
-void save_gguf(const std::filesystem::path& path, const std::vector<std::pair<std::string, Tensor>>& tensors,
+void save_gguf(const FilePath& path, const std::vector<std::pair<std::string, Tensor>>& tensors,
                const GgufOptions& options) {
   io::GgufWriter file(path, options.alignment);
   for (const auto& [key, value] : options.metadata) file.set(key, value);

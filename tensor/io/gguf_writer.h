@@ -2,13 +2,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include <etna/device/file_path.h>
 #include <etna/tensor/io/gguf_value.h>
 #include <etna/tensor/quant/block_format.h>
 #include <etna/tensor/tensor.h>
@@ -29,7 +29,7 @@ class GgufWriter {
  public:
   /// @param alignment of the tensors, a power of two
   /// Here and below: @throws FormatError naming the file, for what cannot be written or a call out of order
-  explicit GgufWriter(const std::filesystem::path& path, std::uint32_t alignment = 32);
+  explicit GgufWriter(const FilePath& path, std::uint32_t alignment = 32);
   ~GgufWriter();
   GgufWriter(const GgufWriter&) = delete;
   GgufWriter& operator=(const GgufWriter&) = delete;
@@ -71,7 +71,7 @@ struct GgufOptions {
 
 /// Writes tensors in the formats of their dtypes (f64, f32, f16, bf16, i64, i32, i8). They may be on any device and may
 /// be views. @throws FormatError as GgufWriter, and for other dtypes
-void save_gguf(const std::filesystem::path& path, const std::vector<std::pair<std::string, Tensor>>& tensors,
+void save_gguf(const FilePath& path, const std::vector<std::pair<std::string, Tensor>>& tensors,
                const GgufOptions& options = {});
 
 }  // namespace etna

@@ -120,7 +120,7 @@ Llama2cHeader parse_llama2c(std::span<const std::byte> file) {
   return header;
 }
 
-Llama2cCheckpoint::Llama2cCheckpoint(const std::filesystem::path& path)
+Llama2cCheckpoint::Llama2cCheckpoint(const FilePath& path)
     : path_(path), file_(std::make_shared<MappedFile>(path, "a checkpoint of llama2.c")) {
   try {
     header_ = parse_llama2c({file_->bytes(), file_->size()});

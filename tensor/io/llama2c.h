@@ -2,13 +2,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include <etna/device/file_path.h>
 #include <etna/tensor/io/mapped_bytes.h>
 #include <etna/tensor/tensor.h>
 
@@ -51,7 +51,7 @@ Llama2cHeader parse_llama2c(std::span<const std::byte> file);
 class Llama2cCheckpoint {
  public:
   /// @throws FormatError for a file that cannot be read or is damaged, naming the file and the fault
-  explicit Llama2cCheckpoint(const std::filesystem::path& path);
+  explicit Llama2cCheckpoint(const FilePath& path);
 
   const Llama2cConfig& config() const { return header_.config; }
   const std::vector<Llama2cTensor>& tensors() const { return header_.tensors; }
@@ -62,7 +62,7 @@ class Llama2cCheckpoint {
  private:
   const Llama2cTensor& tensor(std::string_view name) const;
 
-  std::filesystem::path path_;
+  FilePath path_;
   std::shared_ptr<const MappedFile> file_;
   Llama2cHeader header_;
 };

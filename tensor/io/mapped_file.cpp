@@ -9,7 +9,7 @@
 
 namespace etna::io {
 
-MappedFile::MappedFile(const std::filesystem::path& path, const char* kind) {
+MappedFile::MappedFile(const FilePath& path, const char* kind) {
   const auto refuse = [&](const std::string& what) { return FormatError(fmt::format("{}: {}", path.string(), what)); };
   std::error_code error;
   const os::File file(path, os::File::Open::read, error);

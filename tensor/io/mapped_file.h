@@ -1,7 +1,8 @@
 #pragma once
 
 #include <cstddef>
-#include <filesystem>
+
+#include <etna/device/file_path.h>
 
 namespace etna::io {
 
@@ -11,7 +12,7 @@ class MappedFile {
  public:
   /// @param kind what the file should be, for errors: "a safetensors file"
   /// @throws FormatError for a file that is missing, unreadable, or a folder
-  MappedFile(const std::filesystem::path& path, const char* kind);
+  MappedFile(const FilePath& path, const char* kind);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;

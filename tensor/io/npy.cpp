@@ -22,8 +22,6 @@ static_assert(std::endian::native == std::endian::little, "arrays are written as
 namespace etna {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr std::string_view kMagic = "\x93NUMPY";
 
 /// How a file stores elements, and the dtype that holds them.
@@ -256,7 +254,7 @@ Tensor npy::parse(std::span<const std::byte> bytes, Device device) {
   return from_bytes(elements.data(), reversed, header.encoding.dtype).permute(order).contiguous().to(device);
 }
 
-Tensor load_npy(const fs::path& path, Device device) {
+Tensor load_npy(const FilePath& path, Device device) {
   const io::MappedFile file(path, "an NPY file");
   try {
     return npy::parse({file.bytes(), file.size()}, device);
@@ -265,7 +263,7 @@ Tensor load_npy(const fs::path& path, Device device) {
   }
 }
 
-void save_npy(const fs::path& path, const Tensor& tensor) {
+void save_npy(const FilePath& path, const Tensor& tensor) {
   GradMode off(false);
   const std::string header = header_of(tensor, path.string());
   const Tensor host = tensor.contiguous().to(kCPU);
@@ -275,7 +273,7 @@ void save_npy(const fs::path& path, const Tensor& tensor) {
   file.finish();
 }
 
-std::map<std::string, Tensor> load_npz(const fs::path& path, Device device) {
+std::map<std::string, Tensor> load_npz(const FilePath& path, Device device) {
   const io::ZipReader archive(path, "an NPZ file");
   std::map<std::string, Tensor> tensors;
   for (std::size_t i = 0; i < archive.entries().size(); ++i) {
@@ -293,7 +291,7 @@ std::map<std::string, Tensor> load_npz(const fs::path& path, Device device) {
   return tensors;
 }
 
-void save_npz(const fs::path& path, const NamedTensors& tensors, bool compressed) {
+void save_npz(const FilePath& path, const NamedTensors& tensors, bool compressed) {
   GradMode off(false);
   io::ZipWriter archive(path);
   std::set<std::string> names;
@@ -314,7 +312,7 @@ void save_npz(const fs::path& path, const NamedTensors& tensors, bool compressed
   archive.finish();
 }
 
-void save_npz(const fs::path& path, const std::map<std::string, Tensor>& tensors, bool compressed) {
+void save_npz(const FilePath& path, const std::map<std::string, Tensor>& tensors, bool compressed) {
   save_npz(path, NamedTensors(tensors.begin(), tensors.end()), compressed);
 }
 

@@ -1,11 +1,11 @@
 #pragma once
 
 #include <cstddef>
-#include <filesystem>
 #include <map>
 #include <span>
 #include <string>
 
+#include <etna/device/file_path.h>
 #include <etna/tensor/io/safetensors.h>
 #include <etna/tensor/tensor.h>
 
@@ -16,17 +16,17 @@ namespace etna {
 /// dtype of that kind.
 /// @throws FormatError for a file that cannot be read or is damaged, and for other dtypes (u64, complex, strings,
 /// objects, which would need pickle), naming the file and the fault
-Tensor load_npy(const std::filesystem::path& path, Device device = {});
+Tensor load_npy(const FilePath& path, Device device = {});
 /// Writes row-major, version 1.0, atomically. The tensor may be on any device and may be a view.
 /// @throws DtypeError for bf16, which NumPy lacks; FormatError if the file cannot be written
-void save_npy(const std::filesystem::path& path, const Tensor& tensor);
+void save_npy(const FilePath& path, const Tensor& tensor);
 
 /// All arrays of the archive by name, without ".npy". @throws FormatError as load_npy()
-std::map<std::string, Tensor> load_npz(const std::filesystem::path& path, Device device = {});
+std::map<std::string, Tensor> load_npz(const FilePath& path, Device device = {});
 /// Writes "NAME.npy" for each, atomically; equal tensors give equal bytes. @param compressed as np.savez_compressed
 /// @throws DtypeError, FormatError as save_npy(), and for a name that repeats or is empty
-void save_npz(const std::filesystem::path& path, const NamedTensors& tensors, bool compressed = false);
-void save_npz(const std::filesystem::path& path, const std::map<std::string, Tensor>& tensors, bool compressed = false);
+void save_npz(const FilePath& path, const NamedTensors& tensors, bool compressed = false);
+void save_npz(const FilePath& path, const std::map<std::string, Tensor>& tensors, bool compressed = false);
 
 namespace npy {
 /// The array in the bytes of an .npy file. @throws FormatError with text that fits after "FILE: "

@@ -18,13 +18,12 @@ static_assert(std::endian::native == std::endian::little,
 namespace etna {
 namespace {
 
-namespace fs = std::filesystem;
 using safetensors::Entry;
 using SafetensorsHeader = safetensors::Header;
 
 }  // namespace
 
-void save_safetensors(const fs::path& path, const NamedTensors& tensors, const Metadata& metadata) {
+void save_safetensors(const FilePath& path, const NamedTensors& tensors, const Metadata& metadata) {
   std::vector<std::pair<Entry, Tensor>> ordered;
   std::set<std::string> names;
   for (const auto& [name, tensor] : tensors) {
@@ -57,17 +56,17 @@ void save_safetensors(const fs::path& path, const NamedTensors& tensors, const M
   file.finish();
 }
 
-void save_safetensors(const fs::path& path, const std::map<std::string, Tensor>& tensors, const Metadata& metadata) {
+void save_safetensors(const FilePath& path, const std::map<std::string, Tensor>& tensors, const Metadata& metadata) {
   save_safetensors(path, NamedTensors(tensors.begin(), tensors.end()), metadata);
 }
 
-std::map<std::string, Tensor> load_safetensors(const fs::path& path, Device device) {
+std::map<std::string, Tensor> load_safetensors(const FilePath& path, Device device) {
   const io::SafetensorsFile file(path);
   std::map<std::string, Tensor> tensors;
   for (const Entry& entry : file.tensors()) tensors.emplace(entry.name, file.load(entry, device));
   return tensors;
 }
 
-Metadata load_safetensors_metadata(const fs::path& path) { return io::SafetensorsFile(path).metadata(); }
+Metadata load_safetensors_metadata(const FilePath& path) { return io::SafetensorsFile(path).metadata(); }
 
 }  // namespace etna

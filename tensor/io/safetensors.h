@@ -1,11 +1,11 @@
 #pragma once
 
-#include <filesystem>
 #include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <etna/device/file_path.h>
 #include <etna/tensor/tensor.h>
 
 /// The safetensors file format: a JSON header that names the tensors, followed by their bytes. Little-endian,
@@ -18,14 +18,14 @@ using Metadata = std::map<std::string, std::string>;
 /// Writes the file atomically: writes beside `path`, flushes to disk, then renames over it. Tensors may be on any
 /// device and may be views.
 /// @throws FormatError for a repeated name, or if the file cannot be written; what was at `path` is then unchanged
-void save_safetensors(const std::filesystem::path& path, const NamedTensors& tensors, const Metadata& metadata = {});
-void save_safetensors(const std::filesystem::path& path, const std::map<std::string, Tensor>& tensors,
+void save_safetensors(const FilePath& path, const NamedTensors& tensors, const Metadata& metadata = {});
+void save_safetensors(const FilePath& path, const std::map<std::string, Tensor>& tensors,
                       const Metadata& metadata = {});
 
 /// Loads all tensors of a file. Every header field is checked before use, so no size in it causes a read out of bounds.
 /// @throws FormatError for a file that cannot be read or is damaged, naming the file and the fault
-std::map<std::string, Tensor> load_safetensors(const std::filesystem::path& path, Device device = {});
+std::map<std::string, Tensor> load_safetensors(const FilePath& path, Device device = {});
 /// The file's metadata; reads the header only.
-Metadata load_safetensors_metadata(const std::filesystem::path& path);
+Metadata load_safetensors_metadata(const FilePath& path);
 
 }  // namespace etna

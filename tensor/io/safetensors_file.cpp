@@ -9,8 +9,7 @@
 namespace etna::io {
 
 struct SafetensorsFile::Contents {
-  explicit Contents(const std::filesystem::path& from)
-      : path(from), file(std::make_shared<MappedFile>(from, "a safetensors file")) {
+  explicit Contents(const FilePath& from) : path(from), file(std::make_shared<MappedFile>(from, "a safetensors file")) {
     const auto refuse = [&](const std::string& what) {
       return FormatError(fmt::format("{}: {}", path.string(), what));
     };
@@ -35,17 +34,16 @@ struct SafetensorsFile::Contents {
     for (std::size_t i = 0; i < header.entries.size(); ++i) names.emplace(header.entries[i].name, i);
   }
 
-  std::filesystem::path path;
+  FilePath path;
   std::shared_ptr<const MappedFile> file;
   safetensors::Header header;
   std::uint64_t data = 0;                         ///< first byte of the tensors
   std::map<std::string_view, std::size_t> names;  ///< of strings in the header
 };
 
-SafetensorsFile::SafetensorsFile(const std::filesystem::path& path)
-    : contents_(std::make_shared<const Contents>(path)) {}
+SafetensorsFile::SafetensorsFile(const FilePath& path) : contents_(std::make_shared<const Contents>(path)) {}
 
-const std::filesystem::path& SafetensorsFile::path() const { return contents_->path; }
+const FilePath& SafetensorsFile::path() const { return contents_->path; }
 const std::vector<safetensors::Entry>& SafetensorsFile::tensors() const { return contents_->header.entries; }
 const Metadata& SafetensorsFile::metadata() const { return contents_->header.metadata; }
 

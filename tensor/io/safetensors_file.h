@@ -1,11 +1,11 @@
 #pragma once
 
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <string_view>
 #include <vector>
 
+#include <etna/device/file_path.h>
 #include <etna/tensor/io/mapped_bytes.h>
 #include <etna/tensor/io/safetensors_header.h>
 
@@ -16,9 +16,9 @@ namespace etna::io {
 class SafetensorsFile {
  public:
   /// @throws FormatError for a file that cannot be read or is damaged, naming the file and the fault
-  explicit SafetensorsFile(const std::filesystem::path& path);
+  explicit SafetensorsFile(const FilePath& path);
 
-  const std::filesystem::path& path() const;
+  const FilePath& path() const;
   const std::vector<safetensors::Entry>& tensors() const;
   const Metadata& metadata() const;
   /// The entry of a name, or null.

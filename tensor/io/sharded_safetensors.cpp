@@ -1,6 +1,7 @@
 #include <etna/tensor/io/sharded_safetensors.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <set>
 #include <utility>
 
@@ -109,7 +110,7 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
 };
 
 /// The index or the single file that a path means.
-fs::path model_file(const fs::path& path) {
+FilePath model_file(const FilePath& path) {
   std::error_code error;
   if (!fs::is_directory(path, error)) return path;
   for (const char* name : {"model.safetensors.index.json", "model.safetensors"}) {
@@ -119,7 +120,7 @@ fs::path model_file(const fs::path& path) {
                                 path.string()));
 }
 
-ShardIndex read_index(const fs::path& path) {
+ShardIndex read_index(const FilePath& path) {
   const MappedFile file(path, "an index of safetensors files");
   const auto refused = [&](const std::string& what) { return FormatError(fmt::format("{}: {}", path.string(), what)); };
   if (file.size() > safetensors::kMaxHeaderBytes)
@@ -140,8 +141,8 @@ ShardIndex parse_shard_index(std::string_view json) {
   return reader.take();
 }
 
-ShardedSafetensors::ShardedSafetensors(const fs::path& path) : path_(model_file(path)) {
-  if (path_.extension() != ".json") {
+ShardedSafetensors::ShardedSafetensors(const FilePath& path) : path_(model_file(path)) {
+  if (fs::path(path_).extension() != ".json") {
     files_.emplace_back(path_);
     for (const safetensors::Entry& entry : files_[0].tensors()) tensors_.emplace(entry.name, Place{0, &entry});
     return;
@@ -151,7 +152,7 @@ ShardedSafetensors::ShardedSafetensors(const fs::path& path) : path_(model_file(
   for (const auto& [tensor, file] : index) {
     const auto [number, first] = numbers.emplace(file, files_.size());
     if (first) {
-      const fs::path shard = path_.parent_path() / file;
+      const fs::path shard = fs::path(path_).parent_path() / file;
       std::error_code error;
       if (!fs::exists(shard, error)) {
         throw FormatError(fmt::format("{}: names {}, which is not beside it; download the file again", path_.string(),
@@ -197,7 +198,7 @@ Tensor ShardedSafetensors::load(std::string_view name, Device device) const {
 
 namespace etna {
 
-std::map<std::string, Tensor> load_sharded_safetensors(const std::filesystem::path& path, Device device) {
+std::map<std::string, Tensor> load_sharded_safetensors(const FilePath& path, Device device) {
   const io::ShardedSafetensors model(path);
   std::map<std::string, Tensor> tensors;
   for (const std::string& name : model.names()) tensors.emplace(name, model.load(name, device));

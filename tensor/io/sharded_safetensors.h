@@ -1,11 +1,11 @@
 #pragma once
 
-#include <filesystem>
 #include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include <etna/device/file_path.h>
 #include <etna/tensor/io/safetensors_file.h>
 
 /// A model of Hugging Face in several safetensors files, with an index that says which tensor is in which file.
@@ -25,7 +25,7 @@ class ShardedSafetensors {
   /// model.safetensors in it
   /// @throws FormatError for what cannot be read or is damaged, for a file that is missing, and for a tensor that is
   /// not in the file that the index names
-  explicit ShardedSafetensors(const std::filesystem::path& path);
+  explicit ShardedSafetensors(const FilePath& path);
 
   /// In alphabetical order.
   std::vector<std::string> names() const;
@@ -45,7 +45,7 @@ class ShardedSafetensors {
   };
   const Place& place(std::string_view name) const;
 
-  std::filesystem::path path_;
+  FilePath path_;
   std::vector<SafetensorsFile> files_;
   std::map<std::string, Place, std::less<>> tensors_;
 };
@@ -55,6 +55,6 @@ class ShardedSafetensors {
 namespace etna {
 
 /// All tensors of a model in one or several files; `path` as ShardedSafetensors. @throws FormatError
-std::map<std::string, Tensor> load_sharded_safetensors(const std::filesystem::path& path, Device device = {});
+std::map<std::string, Tensor> load_sharded_safetensors(const FilePath& path, Device device = {});
 
 }  // namespace etna

@@ -13,10 +13,8 @@
 namespace etna {
 namespace {
 
-namespace fs = std::filesystem;
-
 /// Files before PyTorch 1.6 are a pickle, or a tar archive; their first bytes tell, and earn a better message.
-void refuse_legacy(const fs::path& path) {
+void refuse_legacy(const FilePath& path) {
   const io::MappedFile file(path, "a file of PyTorch");
   const std::string_view text(reinterpret_cast<const char*>(file.bytes()), file.size());
   if (!text.starts_with("PK")) {
@@ -31,7 +29,7 @@ void refuse_legacy(const fs::path& path) {
 /// The entries of one file and the storages read so far.
 class TorchFile {
  public:
-  TorchFile(const fs::path& path, Device device) : archive_(path, "a file of PyTorch"), device_(device) {
+  TorchFile(const FilePath& path, Device device) : archive_(path, "a file of PyTorch"), device_(device) {
     std::size_t pickles = 0;
     for (std::size_t i = 0; i < archive_.entries().size(); ++i) {
       const std::string& name = archive_.entries()[i].name;
@@ -124,7 +122,7 @@ std::map<std::string, Tensor> TorchValue::tensors() const {
   return all;
 }
 
-TorchValue read_torch(const fs::path& path, Device device) {
+TorchValue read_torch(const FilePath& path, Device device) {
   refuse_legacy(path);
   try {
     return TorchFile(path, device).read();
@@ -134,7 +132,7 @@ TorchValue read_torch(const fs::path& path, Device device) {
   }
 }
 
-std::map<std::string, Tensor> load_torch(const fs::path& path, Device device) {
+std::map<std::string, Tensor> load_torch(const FilePath& path, Device device) {
   const TorchValue value = read_torch(path, device);
   try {
     return value.tensors();

@@ -1,11 +1,11 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
 
+#include <etna/device/file_path.h>
 #include <etna/tensor/tensor.h>
 
 /// PyTorch's files (.pt, .pth: torch.save since 1.6), read without executing anything: the pickle in them is
@@ -41,9 +41,9 @@ struct TorchValue::Entry {
 /// Reads a whole file. Tensors that shared a storage share it again; views keep their strides.
 /// @throws FormatError for a file that cannot be read or is damaged, is of the format before PyTorch 1.6 or of
 /// torch.jit, or contains anything but the above (named in the message), naming the file and the fault
-TorchValue read_torch(const std::filesystem::path& path, Device device = {});
+TorchValue read_torch(const FilePath& path, Device device = {});
 
 /// read_torch(path).tensors(): the way to a state_dict, `model.load_state_dict(load_torch("model.pt"))`.
-std::map<std::string, Tensor> load_torch(const std::filesystem::path& path, Device device = {});
+std::map<std::string, Tensor> load_torch(const FilePath& path, Device device = {});
 
 }  // namespace etna

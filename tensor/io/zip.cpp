@@ -18,12 +18,10 @@ namespace etna::io {
 #ifdef ETNA_HAS_LIBZIP
 namespace {
 
-namespace fs = std::filesystem;
-
 /// Deflate's best ratio: 258 bytes of output from two bits of input.
 constexpr std::uint64_t kMostExpansion = 1032;
 
-FormatError zip_refuse(const fs::path& path, const std::string& what) {
+FormatError zip_refuse(const FilePath& path, const std::string& what) {
   return FormatError(fmt::format("{}: {}", path.string(), what));
 }
 
@@ -36,7 +34,7 @@ std::string text_of(zip_error_t* error) {
 }  // namespace
 
 struct ZipReader::Archive {
-  Archive(const fs::path& path, const char* kind) : file(path, kind) {
+  Archive(const FilePath& path, const char* kind) : file(path, kind) {
     zip_error_t error;
     zip_error_init(&error);
     zip_source_t* source = zip_source_buffer_create(file.bytes(), file.size(), 0, &error);
@@ -55,7 +53,7 @@ struct ZipReader::Archive {
   zip_t* zip = nullptr;
 };
 
-ZipReader::ZipReader(const fs::path& path, const char* kind)
+ZipReader::ZipReader(const FilePath& path, const char* kind)
     : path_(path), archive_(std::make_unique<Archive>(path, kind)) {
   std::uint64_t left = archive_->file.size();
   const std::int64_t count = zip_get_num_entries(archive_->zip, 0);
@@ -113,7 +111,7 @@ std::vector<std::byte> ZipReader::read(std::size_t entry) const {
 }
 
 struct ZipWriter::Archive {
-  explicit Archive(const fs::path& path) {
+  explicit Archive(const FilePath& path) {
     zip_error_t error;
     zip_error_init(&error);
     source = zip_source_buffer_create(nullptr, 0, 0, &error);
@@ -137,7 +135,7 @@ struct ZipWriter::Archive {
   zip_t* zip = nullptr;
 };
 
-ZipWriter::ZipWriter(const fs::path& path) : path_(path), archive_(std::make_unique<Archive>(path)) {}
+ZipWriter::ZipWriter(const FilePath& path) : path_(path), archive_(std::make_unique<Archive>(path)) {}
 ZipWriter::~ZipWriter() = default;
 
 void ZipWriter::add(const std::string& name, std::vector<std::byte> bytes, bool compress) {
@@ -185,7 +183,7 @@ void ZipWriter::finish() {
 
 namespace {
 
-[[noreturn]] void refuse_without_libzip(const std::filesystem::path& path) {
+[[noreturn]] void refuse_without_libzip(const FilePath& path) {
   throw FormatError(path.string() + ": is a ZIP archive, and this build of Etna has no libzip (Debian: libzip-dev); " +
                     "install it and configure again");
 }
@@ -194,10 +192,10 @@ namespace {
 
 struct ZipReader::Archive {};
 struct ZipWriter::Archive {};
-ZipReader::ZipReader(const std::filesystem::path& path, const char*) { refuse_without_libzip(path); }
+ZipReader::ZipReader(const FilePath& path, const char*) { refuse_without_libzip(path); }
 ZipReader::~ZipReader() = default;
 std::vector<std::byte> ZipReader::read(std::size_t) const { return {}; }
-ZipWriter::ZipWriter(const std::filesystem::path& path) { refuse_without_libzip(path); }
+ZipWriter::ZipWriter(const FilePath& path) { refuse_without_libzip(path); }
 ZipWriter::~ZipWriter() = default;
 void ZipWriter::add(const std::string&, std::vector<std::byte>, bool) {}
 void ZipWriter::finish() {}

@@ -2,10 +2,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
+
+#include <etna/device/file_path.h>
 
 /// ZIP archives by libzip: the container of .npz and of PyTorch's files.
 namespace etna::io {
@@ -20,7 +21,7 @@ class ZipReader {
   /// Reads the directory of the archive and checks every size in it against the file's.
   /// @param kind what the file should be, for errors: "an NPZ file"
   /// @throws FormatError for a file that is missing, no archive, damaged or encrypted, or if libzip is not there
-  ZipReader(const std::filesystem::path& path, const char* kind);
+  ZipReader(const FilePath& path, const char* kind);
   ~ZipReader();
   ZipReader(const ZipReader&) = delete;
   ZipReader& operator=(const ZipReader&) = delete;
@@ -32,7 +33,7 @@ class ZipReader {
 
  private:
   struct Archive;
-  std::filesystem::path path_;
+  FilePath path_;
   std::unique_ptr<Archive> archive_;
   std::vector<Entry> entries_;
 };
@@ -42,7 +43,7 @@ class ZipReader {
 class ZipWriter {
  public:
   /// @throws FormatError if libzip is not there
-  explicit ZipWriter(const std::filesystem::path& path);
+  explicit ZipWriter(const FilePath& path);
   ~ZipWriter();
   ZipWriter(const ZipWriter&) = delete;
   ZipWriter& operator=(const ZipWriter&) = delete;
@@ -54,7 +55,7 @@ class ZipWriter {
 
  private:
   struct Archive;
-  std::filesystem::path path_;
+  FilePath path_;
   std::unique_ptr<Archive> archive_;
 };
 

@@ -22,7 +22,7 @@ using ::testing::ThrowsMessage;
 TEST(PrepareCorpus, APipeIsNoText) {
   const TemporaryFolder folder;
   mkfifo((folder / "pipe").c_str(), 0600);
-  const std::vector<fs::path> inputs{folder / "pipe"};
+  const std::vector<FilePath> inputs{folder / "pipe"};
   EXPECT_THAT([&] { prepare_corpus(inputs, folder / "new", {}); },
               ThrowsMessage<FormatError>(HasSubstr("pipe: is no regular file")));
   EXPECT_FALSE(fs::exists(folder / "new"));
@@ -33,7 +33,7 @@ TEST(PrepareCorpus, IsNotPutAmongItsTextsThroughALink) {
   fs::create_directory(folder / "texts");
   folder.write("texts/a.txt", "text\n");
   fs::create_symlink(folder / "texts", folder / "link");
-  const std::vector<fs::path> inputs{folder / "texts"};
+  const std::vector<FilePath> inputs{folder / "texts"};
   PrepareOptions options;
   options.overwrite = true;
   EXPECT_THAT([&] { prepare_corpus(inputs, folder / "link" / "x", options); },

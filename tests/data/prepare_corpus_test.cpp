@@ -46,7 +46,7 @@ std::string lines(int from, int to, const char* end = "\n") {
   return text;
 }
 
-PreparedCorpus prepare(const std::vector<fs::path>& inputs, const fs::path& folder,
+PreparedCorpus prepare(const std::vector<FilePath>& inputs, const fs::path& folder,
                        const PrepareOptions& options = {}) {
   return prepare_corpus(inputs, folder, options);
 }
@@ -186,7 +186,7 @@ TEST(PrepareCorpus, TakesATokenizerThatIsThere) {
 TEST(PrepareCorpus, RefusesTextsThatCannotBeUsedAndWritesNothing) {
   const TemporaryFolder folder;
   const fs::path out = folder / "new" / "corpus";
-  const auto refuses = [&](const std::vector<fs::path>& inputs, const std::string& why,
+  const auto refuses = [&](const std::vector<FilePath>& inputs, const std::string& why,
                            const PrepareOptions& options = {}) {
     EXPECT_THAT([&] { prepare(inputs, out, options); }, ThrowsMessage<FormatError>(HasSubstr(why)));
     EXPECT_FALSE(fs::exists(folder / "new")) << why;

@@ -46,11 +46,11 @@ TEST(TextSources, FindTheSplitsOfWikiText) {
   const TemporaryFolder folder;
   EXPECT_EQ(find_split(folder.path(), "train"), "");
   folder.write("train.txt", "text");
-  EXPECT_EQ(find_split(folder.path(), "train").filename(), "train.txt");
+  EXPECT_EQ(find_split(folder.path(), "train"), folder / "train.txt");
   folder.write("wiki.train.raw", "text");
-  EXPECT_EQ(find_split(folder.path(), "train").filename(), "wiki.train.raw");
+  EXPECT_EQ(find_split(folder.path(), "train"), folder / "wiki.train.raw");
   folder.write("wiki.train.tokens", "text");
-  EXPECT_EQ(find_split(folder.path(), "train").filename(), "wiki.train.tokens");
+  EXPECT_EQ(find_split(folder.path(), "train"), folder / "wiki.train.tokens");
 }
 
 }  // namespace

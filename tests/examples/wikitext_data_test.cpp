@@ -30,7 +30,7 @@ std::string lines(int from, int to) {
 }
 
 void prepare(const fs::path& input, const fs::path& folder, const std::string& kind) {
-  const std::vector<fs::path> inputs{input};
+  const std::vector<etna::FilePath> inputs{input};
   PrepareOptions options;
   options.tokenizer = kind;
   if (kind == "bpe") options.vocab_size = 300;
@@ -130,7 +130,7 @@ TEST(WikitextData, TrainsOnAFolderOfTexts) {
 
 TEST(WikitextData, NeedsNoSplitsWhereNothingIsEvaluated) {
   const TemporaryFolder folder;
-  const std::vector<fs::path> inputs{folder.write("a.txt", lines(0, 900))};
+  const std::vector<etna::FilePath> inputs{folder.write("a.txt", lines(0, 900))};
   etna::data::PrepareOptions options;
   options.valid = options.test = 0;
   etna::data::prepare_corpus(inputs, folder / "all", options);

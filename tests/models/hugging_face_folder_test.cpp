@@ -1,5 +1,7 @@
 #include "hugging_face_folder.h"
 
+#include <filesystem>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

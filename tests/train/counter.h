@@ -21,7 +21,7 @@ struct Counter {
   }
 };
 
-inline std::vector<std::string> file_names(const std::vector<std::filesystem::path>& files) {
+inline std::vector<std::string> file_names(const std::vector<FilePath>& files) {
   std::vector<std::string> all;
   for (const std::filesystem::path& file : files) all.push_back(file.filename().string());
   return all;
