@@ -1,5 +1,6 @@
 #include <etna/models/decoder_config.h>
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 

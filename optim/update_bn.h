@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -30,22 +29,13 @@ class Measured {
   explicit Measured(Model& model) {
     model.apply([this](auto& module) { add(dynamic_cast<KeepsRunningStatistics*>(&module)); });
   }
-  ~Measured() {
-    for (auto& [norm, momentum] : norms_) norm->set_momentum(momentum);
-  }
+  ~Measured();
   Measured(const Measured&) = delete;
   Measured& operator=(const Measured&) = delete;
   bool empty() const { return norms_.empty(); }
 
  private:
-  void add(KeepsRunningStatistics* norm) {
-    // Modules may share a norm.
-    if (norm == nullptr || std::any_of(norms_.begin(), norms_.end(), [&](const auto& n) { return n.first == norm; }))
-      return;
-    norms_.emplace_back(norm, norm->momentum());
-    norm->reset_running_stats();
-    norm->set_momentum({});
-  }
+  void add(KeepsRunningStatistics* norm);
 
   std::vector<std::pair<KeepsRunningStatistics*, std::optional<double>>> norms_;
 };

@@ -1,5 +1,6 @@
 #include <etna/tensor/tensor.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 

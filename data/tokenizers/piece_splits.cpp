@@ -1,5 +1,6 @@
 #include <etna/data/tokenizers/piece_splits.h>
 
+#include <algorithm>
 #include <utility>
 
 #include <etna/data/tokenizers/regex_splitter.h>

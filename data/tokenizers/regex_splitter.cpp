@@ -2,6 +2,8 @@
 // expressions need. Its just-in-time compiler makes it about as fast as splitting by hand.
 #include <etna/data/tokenizers/regex_splitter.h>
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #ifdef ETNA_HAS_PCRE2

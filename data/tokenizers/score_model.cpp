@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <unordered_map>
 
 #include <etna/data/tokenizers/merge_symbols.h>

@@ -1,6 +1,7 @@
 // Bound by loads: maxima and places stay in registers over all elements of a window.
 #include <etna/device/cpu/max_pool.h>
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 

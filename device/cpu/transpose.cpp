@@ -2,6 +2,8 @@
 // in tiles whose lines on both sides stay in the L1 cache.
 #include <etna/device/cpu/transpose.h>
 
+#include <algorithm>
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE <etna/device/cpu/transpose.cpp>
 #include <hwy/foreach_target.h>

@@ -3,6 +3,7 @@
 // bound: sums use four independent vectors, and exp also returns its sum.
 #include <etna/device/cpu/vector_rows.h>
 
+#include <algorithm>
 #include <bit>
 #include <limits>
 #include <numeric>

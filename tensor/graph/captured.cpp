@@ -1,5 +1,6 @@
 #include <etna/tensor/capture.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <utility>

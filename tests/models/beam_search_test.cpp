@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <etna/models/beam_search.h>
 
 #include <gtest/gtest.h>

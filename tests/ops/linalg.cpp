@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <conformance/samples.h>
 #include <etna/tensor/einsum.h>
 #include <etna/tensor/linalg.h>

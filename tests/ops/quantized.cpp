@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/quantized/quantized.h>
 #include <etna/tensor/quant/rounded_rows.h>

@@ -1,5 +1,6 @@
 #include <etna/tensor/ops/quantized/row_kernels.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <optional>

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "rows.h"
 
 namespace etna {

@@ -1,5 +1,7 @@
 #include <etna/tensor/io/checkpoint.h>
 
+#include <algorithm>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

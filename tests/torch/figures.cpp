@@ -1,5 +1,6 @@
 #include <torch/figures.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <limits>

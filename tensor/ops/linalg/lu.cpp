@@ -1,5 +1,6 @@
 #include <etna/tensor/ops/linalg/matrices.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include <etna/tensor/ops.h>

@@ -1,5 +1,7 @@
 #include <etna/tensor/ops/linalg/matrices.h>
 
+#include <algorithm>
+
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/einsum.h>
 #include <etna/tensor/ops.h>

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <etna/tensor/ops/linalg/matrices.h>
 
 #include <Eigen/QR>

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+
 #include <etna/tensor/op.h>
 
 /// The implementation of layer_norm and rms_norm over the last dimension, D elements per row, and of add_layer_norm and

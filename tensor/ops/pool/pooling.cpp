@@ -1,5 +1,6 @@
 #include <etna/tensor/pooling.h>
 
+#include <algorithm>
 #include <limits>
 
 #include <fmt/format.h>

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <etna/tensor/autocast.h>
 #include <etna/tensor/ops/reduce/reduce.h>
 
