@@ -100,7 +100,7 @@ function(etna_unity target)
   endforeach()
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
   # GCC means headers by this warning, and takes the sources of a unit for some.
-  target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+  target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
 endfunction()
 
 # etna_folder(NAME LIBRARIES... [EXCLUDE REGEX] [PART NAME|REGEX|OPTIONS]... [OPTIONS OPTIONS]): objects of every .cpp

@@ -144,7 +144,7 @@ void read_trainer(std::string_view bytes, const std::string& name, VocabularyFie
   fields.model = kind == 1 ? "t5" : "llama";
 }
 
-void read_normalizer(std::string_view bytes, const std::string& name, VocabularyFields& fields) {
+void read_sentencepiece_normalizer(std::string_view bytes, const std::string& name, VocabularyFields& fields) {
   fields.add_space_prefix = true;
   fields.remove_extra_whitespaces = true;
   fields.escape_whitespaces = true;
@@ -173,13 +173,13 @@ void read_normalizer(std::string_view bytes, const std::string& name, Vocabulary
 VocabularyFields parse_sentencepiece(std::string_view bytes, const std::string& name) {
   VocabularyFields fields;
   fields.model = "t5";
-  read_normalizer({}, name, fields);
+  read_sentencepiece_normalizer({}, name, fields);
   SpecialPieces special;
   WireReader reader(bytes, name);
   while (reader.next()) {
     if (reader.field() == 1) read_piece(reader.text(), name, fields);
     if (reader.field() == 2) read_trainer(reader.text(), name, fields, special);
-    if (reader.field() == 3) read_normalizer(reader.text(), name, fields);
+    if (reader.field() == 3) read_sentencepiece_normalizer(reader.text(), name, fields);
     if (reader.field() != 5) continue;
     for (WireReader rules(reader.text(), name); rules.next();)
       if (rules.field() == 2 && !rules.text().empty())
