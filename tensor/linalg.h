@@ -12,7 +12,8 @@
 namespace etna {
 
 /// A matrix that a decomposition or a solver cannot work with: singular, not positive definite, not finite. The message
-/// names its index in the batch.
+/// names its index in the batch. Also thrown where svd(), pinv(), eigh(), eig() and qr() find no LAPACK
+/// (docs/deploying.md).
 struct LinalgError : Error {
   using Error::Error;
 };

@@ -100,6 +100,87 @@ TEST(Linalg, FactorsMultiplyBack) {
   EXPECT_FALSE(linalg::qr(ones({2, 2}), linalg::QrMode::r).Q.defined());
 }
 
+TEST(Linalg, FactorsOfMatricesOfSeveralBlocksMultiplyBack) {
+  for (DType dtype : {f32, f64}) {
+    const double tolerance = dtype == f64 ? 1e-11 : 1e-3;
+    for (const Shape& shape : {Shape{31, 31}, Shape{33, 33}, Shape{2, 100, 100}, Shape{100, 40}, Shape{40, 100}}) {
+      const Tensor a = random_tensor(shape, dtype).t().contiguous().t();
+      const auto near = [&](const Tensor& got, const Tensor& wanted) {
+        expect_close(got, wanted.to_vector<double>(), tolerance, tolerance, str(shape));
+      };
+      const linalg::Lu lu = linalg::lu(a);
+      near(matmul(matmul(lu.P, lu.L), lu.U), a);
+      const linalg::Qr qr = linalg::qr(a, linalg::QrMode::complete);
+      near(matmul(qr.Q, qr.R), a);
+      near(matmul(qr.Q.t(), qr.Q), zeros_like(qr.Q) + detail::identity(qr.Q.size(-1), dtype));
+      const linalg::Svd svd = linalg::svd(a, false);
+      near(matmul(svd.U * svd.S.unsqueeze(-2), svd.Vh), a);
+      if (shape.back() != shape[shape.rank() - 2]) continue;
+      const Tensor spd = matmul(a, a.t()) + detail::identity(shape.back(), dtype), l = linalg::cholesky(spd);
+      near(matmul(l, l.t()), spd);
+      near(l, tril(l));
+      near(matmul(spd, linalg::solve(spd, a)), a);
+      for (bool upper : {false, true}) {
+        for (bool unit : {false, true}) {
+          const Tensor t = l * (unit ? 0.1 : 1.0), x = upper ? t.t() : t;
+          const Tensor whole =
+              unit ? x - x * detail::identity(shape.back(), dtype) + detail::identity(shape.back(), dtype) : x;
+          near(matmul(whole, linalg::solve_triangular(x, a, upper, true, unit)), a);
+        }
+      }
+      const linalg::Eigh eigh = linalg::eigh(spd);
+      near(matmul(eigh.eigenvectors * eigh.eigenvalues.unsqueeze(-2), eigh.eigenvectors.t()), spd);
+      const auto [values, v] = linalg::eig(a);
+      near(matmul(a, v.real), v.real * values.real.unsqueeze(-2) - v.imag * values.imag.unsqueeze(-2));
+      near(matmul(a, v.imag), v.real * values.imag.unsqueeze(-2) + v.imag * values.real.unsqueeze(-2));
+      near(sum(square(v.real) + square(v.imag), -2), ones_like(values.real));
+    }
+  }
+}
+
+TEST(Linalg, TheExponentialIsAccurateForEveryNorm) {
+  // Norms that choose each order of the approximant, and squarings. exp of [[0, -x], [x, 0]] is a rotation by x.
+  for (double x : {0.0, 1e-300, 1e-8, 0.01, 0.2, 0.9, 2.0, 5.0, 40.0}) {
+    const Tensor turn = linalg::matrix_exp(from_vector<double>({0, -x, x, 0}, {2, 2}));
+    expect_close(turn, {std::cos(x), -std::sin(x), std::sin(x), std::cos(x)}, 1e-13, 1e-13, std::to_string(x));
+    const Tensor jordan = linalg::matrix_exp(from_vector<double>({x, 1, 0, x}, {2, 2}));
+    expect_close(jordan * std::exp(-x), {1, 1, 0, 1}, 1e-13, 1e-13, std::to_string(x));
+  }
+  const Tensor a = random_tensor({50, 50}, f64);
+  expect_close(matmul(linalg::matrix_exp(a), linalg::matrix_exp(-a)),
+               (zeros({50, 50}, f64) + detail::identity(50, f64)).to_vector<double>(), 1e-9, 1e-9);
+}
+
+TEST(Linalg, MatricesFarFromOneAndOfLowRank) {
+  for (double size : {1e-300, 1e-160, 1e160, 1e300}) {
+    const Tensor a = random_tensor({5, 3}, f64) * size, square = a.slice(-2, 0, 3);
+    const auto near = [&](const Tensor& got, const Tensor& wanted) {
+      expect_close(got / size, (wanted / size).to_vector<double>(), 1e-12, 1e-12, std::to_string(size));
+    };
+    const linalg::Svd svd = linalg::svd(a, false);
+    near(matmul(svd.U * svd.S.unsqueeze(-2), svd.Vh), a);
+    const linalg::Qr qr = linalg::qr(a);
+    near(matmul(qr.Q, qr.R), a);
+    near(matmul(square, linalg::solve(square, ones({3, 1}, f64) * size)), ones({3, 1}, f64) * size);
+    const Tensor symmetric = square + square.t();
+    const linalg::Eigh eigh = linalg::eigh(symmetric);
+    near(matmul(eigh.eigenvectors * eigh.eigenvalues.unsqueeze(-2), eigh.eigenvectors.t()), symmetric);
+  }
+  const Tensor low = ones({4, 6}, f64), zero = zeros({3, 3}, f64);
+  EXPECT_EQ(linalg::matrix_rank(low).item<int>(), 1);
+  expect_close(linalg::pinv(low), std::vector<double>(24, 1.0 / 24), 1e-15, 1e-15);
+  EXPECT_EQ(linalg::svdvals(zero).to_vector<double>(), std::vector<double>(3));
+  EXPECT_EQ(linalg::eigvalsh(zero).to_vector<double>(), std::vector<double>(3));
+  EXPECT_EQ(linalg::eigvals(zero).real.to_vector<double>(), std::vector<double>(3));
+  EXPECT_EQ(linalg::pinv(zero).to_vector<double>(), std::vector<double>(9));
+  Tensor batch = random_tensor({4, 3, 3}, f32);
+  batch.select(0, 2).fill_(kNaN);
+  EXPECT_THAT([&] { linalg::svdvals(batch); },
+              ThrowsMessage<LinalgError>(HasSubstr("matrix 2 of the batch [4, 3, 3]")));
+  EXPECT_THAT([&] { linalg::eigvals(batch); },
+              ThrowsMessage<LinalgError>(HasSubstr("matrix 2 of the batch [4, 3, 3]")));
+}
+
 TEST(Linalg, SolvesLargeAndSmallSystemsOnEveryDevice) {
   for (Device device : devices()) {
     for (std::int64_t n : {1, 5, 64}) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <mutex>
 #include <string>
 
 #include <etna/device/cpu/gemm/blas.h>
@@ -27,6 +28,12 @@ const Library& onednn();
 /// Loaded on first use. Empty where it is not installed, or where the process had already loaded it: somebody else then
 /// controls its threads and its code selection.
 const Library& openblas();
+/// A function of OpenBLAS, which contains LAPACK; null where there is none. Also of one that the process had already
+/// loaded.
+void* openblas_function(const char* name);
+/// To be held while such a function works. Empty if Etna loaded OpenBLAS, for one thread; else callers wait here, since
+/// on OpenBLAS's own threads they would spin.
+std::unique_lock<std::mutex> openblas_turn();
 /// Etna's own, f32 only; selects its code by CPUID where there is a choice.
 const Library& packed();
 /// Whether packed() has vectors of more than one element. Without them Eigen's, or the compiler's, are faster.

@@ -76,12 +76,13 @@ std::string openblas_name(void* library) {
   return core.empty() ? all : all + " (" + core + ")";
 }
 
-Library load() {
-  constexpr const char* kFile = "libopenblas.so.0";
-  if (dlopen(kFile, RTLD_NOW | RTLD_NOLOAD) != nullptr) return {};
-  Meanwhile core("OPENBLAS_CORETYPE", core_type()), threads("OPENBLAS_NUM_THREADS", "1");
-  void* library = dlopen(kFile, RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) return {};
+/// The library, and its gemms if Etna loaded it.
+struct Loaded {
+  void* library = nullptr;
+  Library gemms = {};
+};
+
+Library gemms_of(void* library) {
   auto set_threads = reinterpret_cast<void (*)(int)>(dlsym(library, "openblas_set_num_threads"));
   function<float> = reinterpret_cast<Function<float>>(dlsym(library, "cblas_sgemm"));
   function<double> = reinterpret_cast<Function<double>>(dlsym(library, "cblas_dgemm"));
@@ -90,11 +91,31 @@ Library load() {
   return {.f32 = openblas_multiply<float>, .f64 = openblas_multiply<double>, .name = openblas_name(library)};
 }
 
+Loaded load() {
+  constexpr const char* kFile = "libopenblas.so.0";
+  if (void* library = dlopen(kFile, RTLD_NOW | RTLD_NOLOAD)) return {library};
+  Meanwhile core("OPENBLAS_CORETYPE", core_type()), threads("OPENBLAS_NUM_THREADS", "1");
+  void* library = dlopen(kFile, RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return {};
+  return {library, gemms_of(library)};
+}
+
+const Loaded& loaded() {
+  static const Loaded once = load();
+  return once;
+}
+
 }  // namespace
 
-const Library& openblas() {
-  static const Library library = load();
-  return library;
+const Library& openblas() { return loaded().gemms; }
+
+void* openblas_function(const char* name) {
+  return loaded().library == nullptr ? nullptr : dlsym(loaded().library, name);
+}
+
+std::unique_lock<std::mutex> openblas_turn() {
+  static std::mutex one;
+  return loaded().gemms.f64 != nullptr ? std::unique_lock<std::mutex>() : std::unique_lock(one);
 }
 
 }  // namespace etna::cpu
@@ -107,6 +128,9 @@ const Library& openblas() {
   static const Library library;
   return library;
 }
+
+void* openblas_function(const char*) { return nullptr; }
+std::unique_lock<std::mutex> openblas_turn() { return {}; }
 
 }  // namespace etna::cpu
 

@@ -1,14 +1,13 @@
-#include <etna/tensor/ops/linalg/matrices.h>
-
 #include <algorithm>
 #include <numeric>
 #include <utility>
 #include <vector>
 
-#include <Eigen/Eigenvalues>
-
 #include <etna/tensor/einsum.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/linalg/decompositions.h>
+#include <etna/tensor/ops/linalg/factors.h>
+#include <etna/tensor/ops/linalg/matrices.h>
 
 // Eigenvalues of matrices that are not symmetric: complex, as pairs of real tensors.
 namespace etna {
@@ -28,25 +27,26 @@ void eig_cpu(const OpCall& call, std::span<Tensor> out) {
   const Tensor a = call.in[0].contiguous();
   const std::int64_t n = a.size(-1);
   if (a.numel() == 0) return;
+  raw::require_decompositions(call.op.name, n, n);
   each_matrix(call.op.name, a, [&](auto zero, std::int64_t i) -> const char* {
     using T = decltype(zero);
-    const Eigen::MatrixXd x = matrix<T>(a, i).template cast<double>();
-    if (!x.allFinite()) return kEigNotFinite;
-    const Eigen::EigenSolver<Eigen::MatrixXd> found(x);
-    if (found.info() != Eigen::Success) return kEigNotFinite;
-    std::vector<Eigen::Index> order(static_cast<std::size_t>(n));
-    std::iota(order.begin(), order.end(), 0);
-    const auto& values = found.eigenvalues();
-    std::sort(order.begin(), order.end(), [&values](Eigen::Index p, Eigen::Index q) {
-      return std::pair(values[p].real(), values[p].imag()) < std::pair(values[q].real(), values[q].imag());
-    });
-    const auto vectors = found.eigenvectors();
-    for (std::int64_t k = 0; k < n; ++k) {
-      const Eigen::Index from = order[static_cast<std::size_t>(k)];
-      out[0].host<T>()[i * n + k] = static_cast<T>(values[from].real());
-      out[1].host<T>()[i * n + k] = static_cast<T>(values[from].imag());
-      result<T>(out[2], i).col(k) = vectors.col(from).real().template cast<T>();
-      result<T>(out[3], i).col(k) = vectors.col(from).imag().template cast<T>();
+    if (!raw::all_finite(matrix<T>(a, i), n * n)) return kEigNotFinite;
+    std::vector<double> x = copied<double, T>(a, i), re(x.size()), im(x.size());
+    const auto side = static_cast<std::size_t>(n);
+    std::vector<double> real(side), imag(side);
+    if (!raw::eig(n, x.data(), real.data(), imag.data(), re.data(), im.data())) return kEigNotFinite;
+    std::vector<std::size_t> order(side);
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::sort(order.begin(), order.end(),
+              [&](std::size_t p, std::size_t q) { return std::pair(real[p], imag[p]) < std::pair(real[q], imag[q]); });
+    T *const values_re = out[0].host<T>() + i * n, *const values_im = out[1].host<T>() + i * n;
+    T *const vectors_re = result<T>(out[2], i), *const vectors_im = result<T>(out[3], i);
+    for (std::size_t k = 0; k < side; ++k) {
+      values_re[k] = static_cast<T>(real[order[k]]), values_im[k] = static_cast<T>(imag[order[k]]);
+      for (std::size_t row = 0; row < side; ++row) {
+        vectors_re[row * side + k] = static_cast<T>(re[order[k] * side + row]);
+        vectors_im[row * side + k] = static_cast<T>(im[order[k] * side + row]);
+      }
     }
     return nullptr;
   });

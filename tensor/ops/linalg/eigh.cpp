@@ -1,14 +1,12 @@
 #include <algorithm>
 
-#include <etna/tensor/ops/linalg/matrices.h>
-
-#include <Eigen/Eigenvalues>
-#include <unsupported/Eigen/MatrixFunctions>
-
 #include <etna/tensor/einsum.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/linalg/decompositions.h>
+#include <etna/tensor/ops/linalg/factors.h>
+#include <etna/tensor/ops/linalg/matrices.h>
 
-// Eigenvalues of symmetric matrices, and the matrix exponential.
+// Eigenvalues of symmetric matrices.
 namespace etna {
 namespace linalg {
 namespace {
@@ -25,15 +23,19 @@ void eigh_cpu(const OpCall& call, std::span<Tensor> out) {
   const Tensor a = call.in[0].contiguous();
   const std::int64_t n = a.size(-1);
   if (a.numel() == 0) return;
+  raw::require_decompositions(call.op.name, n, n);
   each_matrix(call.op.name, a, [&](auto zero, std::int64_t i) -> const char* {
     using T = decltype(zero);
+    std::vector<double> x = copied<double, T>(a, i), values(static_cast<std::size_t>(n));
     // Only the lower triangle is read, so only that must be finite.
-    const Eigen::MatrixXd lower = matrix<T>(a, i).template cast<double>().template triangularView<Eigen::Lower>();
-    if (!lower.allFinite()) return kEighNotFinite;
-    const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> found(lower);
-    std::copy_n(found.eigenvalues().data(), n, out[0].host<T>() + i * n);
-    result<T>(out[1], i) = found.eigenvectors().template cast<T>();
-    return found.info() == Eigen::Success ? nullptr : kEighNotFinite;
+    for (std::int64_t row = 0; row < n; ++row) std::fill_n(x.data() + row * n + row + 1, n - row - 1, 0.0);
+    if (!raw::all_finite(x.data(), n * n) || !raw::eigh(n, x.data(), values.data())) return kEighNotFinite;
+    convert(values.data(), n, out[0].host<T>() + i * n);
+    T* to = result<T>(out[1], i);
+    for (std::int64_t row = 0; row < n; ++row) {
+      for (std::int64_t k = 0; k < n; ++k) *to++ = static_cast<T>(x[static_cast<std::size_t>(k * n + row)]);
+    }
+    return nullptr;
   });
 }
 
@@ -50,33 +52,6 @@ TensorList eigh_vjp(const VjpCall& call) {
 
 const OpDef kEigh = {.name = "eigh", .infer = eigh_infer, .cpu = eigh_cpu, .vjp = eigh_vjp, .saved = Saved::outputs};
 
-std::vector<OutputSpec> exp_infer(const OpCall& call) {
-  require_square(call.op.name, call.in[0]);
-  return {{call.in[0].shape(), call.in[0].dtype()}};
-}
-void exp_cpu(const OpCall& call, std::span<Tensor> out) {
-  const Tensor a = call.in[0].contiguous();
-  if (a.numel() == 0) return;
-  each_matrix(call.op.name, a, [&](auto zero, std::int64_t i) -> const char* {
-    using T = decltype(zero);
-    const Eigen::MatrixXd x = matrix<T>(a, i).template cast<double>();
-    // Scaling by powers of two would not end.
-    if (!x.allFinite()) return "is not finite";
-    const Eigen::MatrixXd y = x.exp();
-    result<T>(out[0], i) = y.template cast<T>();
-    return nullptr;
-  });
-}
-/// exp of [[Aᵀ, G], [0, Aᵀ]] has the gradient at the top right (Mathias 1996).
-TensorList exp_vjp(const VjpCall& call) {
-  const Tensor a = call.in[0].t(), &g = call.grad[0];
-  const std::int64_t n = a.size(-1);
-  const Tensor block = cat({cat({a, g}, -1), cat({zeros_like(a), a}, -1)}, -2);
-  return {matrix_exp(block).slice(-2, 0, n).slice(-1, n, 2 * n)};
-}
-const OpDef kMatrixExp = {
-    .name = "matrix_exp", .infer = exp_infer, .cpu = exp_cpu, .vjp = exp_vjp, .saved = Saved::inputs};
-
 }  // namespace
 
 Eigh eigh(const Tensor& a, bool upper) {
@@ -87,15 +62,10 @@ Eigh eigh(const Tensor& a, bool upper) {
 }
 Tensor eigvalsh(const Tensor& a, bool upper) { return eigh(a, upper).eigenvalues; }
 
-Tensor matrix_exp(const Tensor& a) {
-  detail::require_defined("matrix_exp", a);
-  return apply1(kMatrixExp, {a});
-}
-
 }  // namespace linalg
 
 std::span<const OpDef* const> ops_in_eigh() {
-  static const OpDef* const list[] = {&linalg::kEigh, &linalg::kMatrixExp};
+  static const OpDef* const list[] = {&linalg::kEigh};
   return list;
 }
 

@@ -1,11 +1,12 @@
-#include <etna/tensor/ops/linalg/matrices.h>
-
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/linalg/factors.h>
+#include <etna/tensor/ops/linalg/matrices.h>
 
-// LU with partial pivoting. Row by row, so that the inner loop is over consecutive elements.
+// LU with partial pivoting.
 namespace etna {
 namespace linalg {
 namespace {
@@ -28,21 +29,10 @@ void lu_cpu(const OpCall& call, std::span<Tensor> out) {
     std::int64_t* rows = out[2].host<std::int64_t>() + index * m;
     std::iota(rows, rows + m, std::int64_t{0});
     if (n == 0) return nullptr;
-    auto y = result<T>(out[0], index);
-    y = matrix<T>(a, index);
-    for (std::int64_t k = 0; k < steps; ++k) {
-      std::int64_t best = k;
-      for (std::int64_t i = k + 1; i < m; ++i) {
-        if (std::abs(y(i, k)) > std::abs(y(best, k))) best = i;
-      }
-      pivots[k] = static_cast<std::int32_t>(best + 1);
-      if (best != k) y.row(k).swap(y.row(best)), std::swap(rows[k], rows[best]);
-      if (y(k, k) == T(0)) continue;
-      for (std::int64_t i = k + 1; i < m; ++i) {
-        const T factor = y(i, k) /= y(k, k);
-        y.row(i).tail(n - k - 1) -= factor * y.row(k).tail(n - k - 1);
-      }
-    }
+    T* const y = result<T>(out[0], index);
+    std::copy_n(matrix<T>(a, index), m * n, y);
+    raw::lu(m, n, y, pivots);
+    for (std::int64_t k = 0; k < steps; ++k) std::swap(rows[k], rows[pivots[k]++]);
     return nullptr;
   });
 }

@@ -1,17 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <limits>
 #include <string>
-
-// The AVX-512 headers of GCC 12 warn of their own variables (GCC bug 105593).
-#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 13
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#endif
-
-#define EIGEN_DONT_PARALLELIZE
-#include <Eigen/Core>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -19,15 +12,8 @@
 #include <etna/tensor/linalg.h>
 #include <etna/tensor/op.h>
 
-/// Batches of matrices for Eigen.
+/// Batches of matrices.
 namespace etna::linalg {
-
-template <typename T>
-using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-template <typename T>
-using MatrixMap = Eigen::Map<Matrix<T>>;
-template <typename T>
-using ConstMatrixMap = Eigen::Map<const Matrix<T>>;
 
 /// @throws DtypeError, ShapeError
 void require_matrices(const char* op, const Tensor& a);
@@ -46,16 +32,31 @@ inline Shape with_sizes(Shape batch, std::initializer_list<std::int64_t> sizes) 
   return batch;
 }
 
-/// Matrix `index` of a contiguous tensor.
+/// Matrix `index` of a contiguous tensor, by rows.
 template <typename T>
-ConstMatrixMap<T> matrix(const Tensor& a, std::int64_t index) {
-  const auto m = static_cast<Eigen::Index>(a.size(-2)), n = static_cast<Eigen::Index>(a.size(-1));
-  return {a.host<T>() + index * m * n, m, n};
+const T* matrix(const Tensor& a, std::int64_t index) {
+  return a.host<T>() + index * a.size(-2) * a.size(-1);
 }
 template <typename T>
-MatrixMap<T> result(Tensor& y, std::int64_t index) {
-  const auto m = static_cast<Eigen::Index>(y.size(-2)), n = static_cast<Eigen::Index>(y.size(-1));
-  return {y.host<T>() + index * m * n, m, n};
+T* result(Tensor& y, std::int64_t index) {
+  return y.host<T>() + index * y.size(-2) * y.size(-1);
+}
+/// A copy of it in To.
+template <typename To, typename T>
+std::vector<To> copied(const Tensor& a, std::int64_t index) {
+  const T* const from = matrix<T>(a, index);
+  return {from, from + a.size(-2) * a.size(-1)};
+}
+/// Converts numbers to T. @return the end of `to`
+template <typename From, typename T>
+T* convert(const From* from, std::int64_t n, T* to) {
+  return std::transform(from, from + n, to, [](From x) { return static_cast<T>(x); });
+}
+/// The identity's first rows and columns.
+template <typename T>
+void set_identity(std::int64_t m, std::int64_t n, T* a) {
+  std::fill_n(a, m * n, T(0));
+  for (std::int64_t i = 0; i < std::min(m, n); ++i) a[i * n + i] = T(1);
 }
 
 /// Calls body(zero of T, index) for each matrix of the batch, from several threads. body returns null, or what is

@@ -1,10 +1,8 @@
 #include <algorithm>
 
-#include <etna/tensor/ops/linalg/matrices.h>
-
-#include <Eigen/QR>
-
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/linalg/decompositions.h>
+#include <etna/tensor/ops/linalg/matrices.h>
 
 // QR by Householder reflections.
 namespace etna {
@@ -26,15 +24,15 @@ std::vector<OutputSpec> qr_infer(const OpCall& call) {
 
 void qr_cpu(const OpCall& call, std::span<Tensor> out) {
   const Tensor a = call.in[0].contiguous();
+  const std::int64_t m = a.size(-2), n = a.size(-1), k = out[0].size(-1);
+  if (a.numel() > 0) raw::require_decompositions(call.op.name, m, n);
   each_matrix(call.op.name, a, [&](auto zero, std::int64_t i) -> const char* {
     using T = decltype(zero);
-    auto q = result<T>(out[0], i);
-    auto r = result<T>(out[1], i);
-    q.setIdentity();
-    if (a.size(-1) == 0 || a.size(-2) == 0) return nullptr;
-    const Eigen::HouseholderQR<Matrix<T>> factor(matrix<T>(a, i));
-    q = factor.householderQ() * Matrix<T>::Identity(q.rows(), q.cols());
-    r = factor.matrixQR().topRows(r.rows()).template triangularView<Eigen::Upper>();
+    T* const q = result<T>(out[0], i);
+    if (m == 0 || n == 0)
+      set_identity(m, k, q);
+    else
+      raw::qr(m, n, k, matrix<T>(a, i), q, result<T>(out[1], i));
     return nullptr;
   });
 }

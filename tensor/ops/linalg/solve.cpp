@@ -1,12 +1,11 @@
-#include <etna/tensor/ops/linalg/matrices.h>
-
-#include <Eigen/Cholesky>
-#include <Eigen/LU>
+#include <cmath>
 
 #include <etna/tensor/einsum.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/linalg/factors.h>
+#include <etna/tensor/ops/linalg/matrices.h>
 
-// Cholesky factors, triangular systems, systems of equations, inverses and determinants. Eigen on the CPU,
+// Cholesky factors, triangular systems, systems of equations, inverses and determinants. factors.h on the CPU,
 // shaders/small_matrix.comp on a GPU.
 namespace etna {
 namespace linalg {
@@ -23,13 +22,13 @@ std::vector<OutputSpec> same_shape(const OpCall& call) {
 
 void cholesky_cpu(const OpCall& call, std::span<Tensor> out) {
   const Tensor a = call.in[0].contiguous();
+  const std::int64_t n = a.size(-1);
   if (a.numel() == 0) return;
   each_matrix(call.op.name, a, [&](auto zero, std::int64_t i) -> const char* {
     using T = decltype(zero);
-    const Eigen::LLT<Matrix<T>, Eigen::Lower> factor(matrix<T>(a, i));
-    auto y = result<T>(out[0], i);
-    y = factor.matrixL();
-    return factor.info() == Eigen::Success && y.allFinite() ? nullptr : "is not positive definite";
+    T* const y = result<T>(out[0], i);
+    std::copy_n(matrix<T>(a, i), n * n, y);
+    return raw::cholesky(n, y) && raw::all_finite(y, n * n) ? nullptr : "is not positive definite";
   });
 }
 bool cholesky_gpu(const OpCall& call, std::span<Tensor> out) {
@@ -73,21 +72,17 @@ std::vector<OutputSpec> system_infer(const OpCall& call) {
 void triangular_cpu(const OpCall& call, std::span<Tensor> out) {
   const auto attrs = call.as<TriangularAttrs>();
   const Tensor a = call.in[0].contiguous(), b = call.in[1].contiguous();
+  const std::int64_t n = a.size(-1), columns = b.size(-1);
   if (b.numel() == 0) return;
   each_matrix(call.op.name, a, [&](auto zero, std::int64_t i) -> const char* {
     using T = decltype(zero);
-    const auto triangle = matrix<T>(a, i);
-    auto x = result<T>(out[0], i);
-    x = matrix<T>(b, i);
-    if (!attrs.unit && (triangle.diagonal().array() == T(0)).any()) return "has a zero on its diagonal";
-    if (attrs.upper && attrs.unit)
-      triangle.template triangularView<Eigen::UnitUpper>().solveInPlace(x);
-    else if (attrs.upper)
-      triangle.template triangularView<Eigen::Upper>().solveInPlace(x);
-    else if (attrs.unit)
-      triangle.template triangularView<Eigen::UnitLower>().solveInPlace(x);
-    else
-      triangle.template triangularView<Eigen::Lower>().solveInPlace(x);
+    const T* const triangle = matrix<T>(a, i);
+    T* const x = result<T>(out[0], i);
+    for (std::int64_t k = 0; k < n && !attrs.unit; ++k) {
+      if (triangle[k * n + k] == T(0)) return "has a zero on its diagonal";
+    }
+    std::copy_n(matrix<T>(b, i), n * columns, x);
+    raw::solve_triangular(attrs.upper, attrs.unit, n, columns, triangle, n, x, columns);
     return nullptr;
   });
 }
@@ -113,20 +108,15 @@ const OpDef kSolveTriangular = {.name = "solve_triangular",
                                 .saved = Saved::both,
                                 .saved_inputs = 0b01};
 
-template <typename T>
-bool singular(const Eigen::PartialPivLU<Matrix<T>>& factor) {
-  return (factor.matrixLU().diagonal().array() == T(0)).any();
-}
-
 void solve_cpu(const OpCall& call, std::span<Tensor> out) {
   const Tensor a = call.in[0].contiguous(), b = call.in[1].contiguous();
+  const std::int64_t n = a.size(-1), columns = b.size(-1);
   if (b.numel() == 0) return;
   each_matrix(call.op.name, a, [&](auto zero, std::int64_t i) -> const char* {
     using T = decltype(zero);
-    const Eigen::PartialPivLU<Matrix<T>> factor(matrix<T>(a, i));
-    if (singular(factor)) return kSingular;
-    result<T>(out[0], i) = factor.solve(matrix<T>(b, i));
-    return nullptr;
+    T* const x = result<T>(out[0], i);
+    std::copy_n(matrix<T>(b, i), n * columns, x);
+    return raw::solve(n, columns, copied<T, T>(a, i).data(), x) ? nullptr : kSingular;
   });
 }
 bool solve_gpu(const OpCall& call, std::span<Tensor> out) {
@@ -148,13 +138,13 @@ const OpDef kSolve = {.name = "solve",
 
 void inv_cpu(const OpCall& call, std::span<Tensor> out) {
   const Tensor a = call.in[0].contiguous();
+  const std::int64_t n = a.size(-1);
   if (a.numel() == 0) return;
   each_matrix(call.op.name, a, [&](auto zero, std::int64_t i) -> const char* {
     using T = decltype(zero);
-    const Eigen::PartialPivLU<Matrix<T>> factor(matrix<T>(a, i));
-    if (singular(factor)) return kSingular;
-    result<T>(out[0], i) = factor.inverse();
-    return nullptr;
+    T* const x = result<T>(out[0], i);
+    set_identity(n, n, x);
+    return raw::solve(n, n, copied<T, T>(a, i).data(), x) ? nullptr : kSingular;
   });
 }
 bool inv_gpu(const OpCall& call, std::span<Tensor> out) {
@@ -178,17 +168,20 @@ std::vector<OutputSpec> slogdet_infer(const OpCall& call) {
 
 void determinants_cpu(const OpCall& call, std::span<Tensor> out) {
   const Tensor a = call.in[0].contiguous();
+  const std::int64_t n = a.size(-1);
   each_matrix(call.op.name, a, [&](auto zero, std::int64_t i) -> const char* {
     using T = decltype(zero);
-    T sign = 1, logarithm = 0, product = 1;
-    if (a.size(-1) > 0) {
-      const Eigen::PartialPivLU<Matrix<T>> factor(matrix<T>(a, i));
-      sign = product = static_cast<T>(factor.permutationP().determinant());
-      for (const T d : factor.matrixLU().diagonal()) {
-        product *= d;
-        sign = d == T(0) ? T(0) : d < T(0) ? -sign : d > T(0) ? sign : d;
-        logarithm += std::log(std::abs(d));
-      }
+    std::vector<T> factor = copied<T, T>(a, i);
+    std::vector<std::int32_t> swapped(static_cast<std::size_t>(n));
+    raw::lu(n, n, factor.data(), swapped.data());
+    T sign = 1, logarithm = 0;
+    for (std::int64_t k = 0; k < n; ++k) sign = swapped[static_cast<std::size_t>(k)] == k ? sign : -sign;
+    T product = sign;
+    for (std::int64_t k = 0; k < n; ++k) {
+      const T d = factor[static_cast<std::size_t>(k * n + k)];
+      product *= d;
+      sign = d == T(0) ? T(0) : d < T(0) ? -sign : d > T(0) ? sign : d;
+      logarithm += std::log(std::abs(d));
     }
     out[0].host<T>()[i] = out.size() == 1 ? product : sign;
     if (out.size() == 2) out[1].host<T>()[i] = logarithm;

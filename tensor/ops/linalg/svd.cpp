@@ -1,21 +1,36 @@
 #include <algorithm>
 
-#include <etna/tensor/ops/linalg/matrices.h>
-
-#include <Eigen/SVD>
-
 #include <etna/tensor/einsum.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/linalg/decompositions.h>
+#include <etna/tensor/ops/linalg/factors.h>
+#include <etna/tensor/ops/linalg/matrices.h>
 
 // Singular values, and the pseudoinverse.
 namespace etna {
 namespace linalg {
 namespace {
 
-/// Computes in double for f32, too: exact to the last digits, and a minute less to compile.
-using Decomposition = Eigen::BDCSVD<Eigen::MatrixXd>;
-
 constexpr const char* kSvdNotFinite = "is not finite, or its singular values do not converge";
+
+/// Of a matrix by rows. Computed in double for f32, too: exact to the last digits.
+struct SvdFactors {
+  template <typename T>
+  SvdFactors(const T* a, std::int64_t m, std::int64_t n, raw::Vectors vectors) : s(elements(std::min(m, n), 1)) {
+    if (!raw::all_finite(a, m * n)) return;
+    std::vector<double> copy(a, a + m * n);
+    if (vectors != raw::Vectors::none) {
+      const bool full = vectors == raw::Vectors::full;
+      u.resize(elements(m, full ? m : std::min(m, n)));
+      vh.resize(elements(full ? n : std::min(m, n), n));
+    }
+    converged = raw::svd(m, n, vectors, copy.data(), s.data(), u.data(), vh.data());
+  }
+  static std::size_t elements(std::int64_t m, std::int64_t n) { return static_cast<std::size_t>(m * n); }
+
+  std::vector<double> u, s, vh;
+  bool converged = false;  ///< false also for a matrix that is not finite
+};
 
 struct SvdAttrs {
   bool full = true;
@@ -37,21 +52,22 @@ std::vector<OutputSpec> svd_infer(const OpCall& call) {
 
 void svd_cpu(const OpCall& call, std::span<Tensor> out) {
   const Tensor a = call.in[0].contiguous();
-  const unsigned what =
-      call.as<SvdAttrs>().full ? Eigen::ComputeFullU | Eigen::ComputeFullV : Eigen::ComputeThinU | Eigen::ComputeThinV;
+  const std::int64_t k = out[1].size(-1), u_columns = out[0].size(-1), vh_rows = out[2].size(-2);
+  if (a.numel() > 0) raw::require_decompositions(call.op.name, a.size(-2), a.size(-1));
   each_matrix(call.op.name, a, [&](auto zero, std::int64_t i) -> const char* {
     using T = decltype(zero);
-    auto u = result<T>(out[0], i);
-    auto vh = result<T>(out[2], i);
-    u.setIdentity(), vh.setIdentity();
-    const std::int64_t k = std::min(a.size(-1), a.size(-2));
-    if (k == 0) return nullptr;
-    if (!matrix<T>(a, i).allFinite()) return kSvdNotFinite;
-    const Decomposition found(matrix<T>(a, i).template cast<double>(), what);
-    u = found.matrixU().template cast<T>();
-    vh = found.matrixV().transpose().template cast<T>();
-    std::copy_n(found.singularValues().data(), k, out[1].host<T>() + i * k);
-    return found.info() == Eigen::Success ? nullptr : kSvdNotFinite;
+    T *const u = result<T>(out[0], i), *const vh = result<T>(out[2], i);
+    if (k == 0) {
+      set_identity(a.size(-2), u_columns, u), set_identity(vh_rows, a.size(-1), vh);
+      return nullptr;
+    }
+    const SvdFactors found(matrix<T>(a, i), a.size(-2), a.size(-1),
+                           call.as<SvdAttrs>().full ? raw::Vectors::full : raw::Vectors::thin);
+    if (!found.converged) return kSvdNotFinite;
+    convert(found.u.data(), a.size(-2) * u_columns, u);
+    convert(found.s.data(), k, out[1].host<T>() + i * k);
+    convert(found.vh.data(), vh_rows * a.size(-1), vh);
+    return nullptr;
   });
 }
 
@@ -95,13 +111,14 @@ std::vector<OutputSpec> values_infer(const OpCall& call) {
 void values_cpu(const OpCall& call, std::span<Tensor> out) {
   const Tensor a = call.in[0].contiguous();
   const std::int64_t k = out[0].size(-1);
+  if (a.numel() == 0) return;
+  raw::require_decompositions(call.op.name, a.size(-2), a.size(-1));
   each_matrix(call.op.name, a, [&](auto zero, std::int64_t i) -> const char* {
     using T = decltype(zero);
-    if (k == 0) return nullptr;
-    if (!matrix<T>(a, i).allFinite()) return kSvdNotFinite;
-    const Decomposition found(matrix<T>(a, i).template cast<double>());
-    std::copy_n(found.singularValues().data(), k, out[0].host<T>() + i * k);
-    return found.info() == Eigen::Success ? nullptr : kSvdNotFinite;
+    const SvdFactors found(matrix<T>(a, i), a.size(-2), a.size(-1), raw::Vectors::none);
+    if (!found.converged) return kSvdNotFinite;
+    convert(found.s.data(), k, out[0].host<T>() + i * k);
+    return nullptr;
   });
 }
 TensorList values_vjp(const VjpCall& call) {
@@ -121,17 +138,25 @@ std::vector<OutputSpec> pinv_infer(const OpCall& call) {
 void pinv_cpu(const OpCall& call, std::span<Tensor> out) {
   const Tensor a = call.in[0].contiguous();
   const double rtol = call.as<PinvAttrs>().rtol;
+  const std::int64_t m = a.size(-2), n = a.size(-1), k = std::min(m, n);
   if (a.numel() == 0) return;
+  raw::require_decompositions(call.op.name, m, n);
   each_matrix(call.op.name, a, [&](auto zero, std::int64_t i) -> const char* {
     using T = decltype(zero);
-    if (!matrix<T>(a, i).allFinite()) return kSvdNotFinite;
-    const Decomposition found(matrix<T>(a, i).template cast<double>(), Eigen::ComputeThinU | Eigen::ComputeThinV);
-    Eigen::VectorXd s = found.singularValues();
-    const double least = rtol * s[0];
-    for (double& value : s) value = value > least ? 1 / value : 0;
-    const Eigen::MatrixXd inverse = found.matrixV() * s.asDiagonal() * found.matrixU().transpose();
-    result<T>(out[0], i) = inverse.template cast<T>();
-    return found.info() == Eigen::Success ? nullptr : kSvdNotFinite;
+    SvdFactors found(matrix<T>(a, i), m, n, raw::Vectors::thin);
+    if (!found.converged) return kSvdNotFinite;
+    const double least = rtol * found.s[0];
+    double* row = found.vh.data();
+    for (const double value : found.s) {
+      const double factor = value > least ? 1 / value : 0;
+      row = std::transform(row, row + n, row, [factor](double x) { return x * factor; });
+    }
+    std::vector<double> inverse(SvdFactors::elements(n, m));
+    cpu::gemm_one_thread(
+        {.transpose_a = true, .transpose_b = true, .m = n, .n = m, .k = k, .lda = n, .ldb = k, .ldc = m}, 1.0,
+        found.vh.data(), found.u.data(), 0.0, inverse.data());
+    convert(inverse.data(), n * m, result<T>(out[0], i));
+    return nullptr;
   });
 }
 /// Golub & Pereyra (1973), for matrices of constant rank.
