@@ -56,7 +56,7 @@ SavedModel load_model(const fs::path& folder_or_file, Device device) {
 }
 
 Metadata newest_metadata(const fs::path& folder) {
-  for (const fs::path& file : training::find_checkpoints(folder / "checkpoints").steps) {
+  for (const FilePath& file : training::find_checkpoints(folder / "checkpoints").steps) {
     try {
       return read_checkpoint(file).metadata;
     } catch (const FormatError&) {
