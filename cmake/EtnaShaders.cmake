@@ -6,8 +6,9 @@
 #     // variant: <rule>_step RULE_<rule>   (one for each optimizer's rule, ETNA_OPTIMIZER_RULES)
 #     // requires: GL_KHR_cooperative_matrix
 #     // target: vulkan1.3               (default: vulkan1.2; some extensions need SPIR-V 1.6)
-# Each variant becomes one custom command with a dependency file, and etna::shaders::<variant> (<etna/shaders.h>). A
-# variant that requires an extension the GLSL compiler lacks is embedded empty; one status line says so.
+# Each variant becomes etna::shaders::<variant> (<etna/shaders.h>). compile.cpp compiles all in one process, but for
+# those that require an extension, or where there is no glslang library: these are a command each, with a dependency
+# file. A variant that requires an extension the GLSL compiler lacks is embedded empty; one status line says so.
 
 # A compiler found by an earlier configuration is searched for again: tools/get-glslang may have installed a newer one.
 if(ETNA_GLSLANG AND ETNA_GLSLANG STREQUAL "${ETNA_GLSLANG_FOUND}")
@@ -68,6 +69,8 @@ function(etna_shaders)
   set(embedded "")
   set(definitions "")
   set(lacking "")
+  set(together "")
+  set(lines "include ${CMAKE_CURRENT_SOURCE_DIR}/lib\ninclude ${out}\ninclude ${PROJECT_SOURCE_DIR}\n")
   foreach(shader IN LISTS shaders)
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${shader})
     set(target vulkan1.2)
@@ -96,13 +99,19 @@ function(etna_shaders)
       string(APPEND declarations "extern const gpu::Shader ${variant};\n")
       string(APPEND list "&${variant},\n")
       if(usable)
-        list(TRANSFORM words PREPEND -D)
         set(binary ${out}/${variant}.spv)
-        add_custom_command(OUTPUT ${binary}
-          COMMAND ${ETNA_GLSLANG} -V --target-env ${target} --quiet
-            -I${CMAKE_CURRENT_SOURCE_DIR}/lib -I${out} -I${PROJECT_SOURCE_DIR} ${words}
-            --depfile ${binary}.d -o ${binary} ${shader}
-          DEPENDS ${shader} ${ETNA_GENERATED_GLSL} DEPFILE ${binary}.d VERBATIM COMMENT "GLSL ${variant}")
+        if(ETNA_GLSLANG_LIBRARIES AND NOT CMAKE_CROSSCOMPILING AND NOT requirements)
+          list(JOIN words " " words)
+          string(APPEND lines "variant ${binary} ${shader} ${target} ${words}\n")
+          list(APPEND together ${binary})
+        else()
+          list(TRANSFORM words PREPEND -D)
+          add_custom_command(OUTPUT ${binary}
+            COMMAND ${ETNA_GLSLANG} -V --target-env ${target} --quiet
+              -I${CMAKE_CURRENT_SOURCE_DIR}/lib -I${out} -I${PROJECT_SOURCE_DIR} ${words}
+              --depfile ${binary}.d -o ${binary} ${shader}
+            DEPENDS ${shader} ${ETNA_GENERATED_GLSL} DEPFILE ${binary}.d VERBATIM COMMENT "GLSL ${variant}")
+        endif()
         list(APPEND binaries ${binary})
         string(APPEND embedded "ETNA_EMBED(spirv_${variant}, \"${binary}\")\n")
         string(APPEND definitions "const gpu::Shader ${variant}{\"${variant}\", words(embedded::spirv_${variant}())};\n")
@@ -111,6 +120,19 @@ function(etna_shaders)
       endif()
     endforeach()
   endforeach()
+  if(together)
+    add_executable(etna_compile_shaders compile.cpp)
+    target_compile_features(etna_compile_shaders PRIVATE cxx_std_20)
+    target_compile_options(etna_compile_shaders PRIVATE $<$<CONFIG:Release>:-O0>)
+    target_link_libraries(etna_compile_shaders PRIVATE ${ETNA_GLSLANG_LIBRARIES} Threads::Threads)
+    file(CONFIGURE OUTPUT ${out}/variants.txt @ONLY CONTENT "${lines}")
+    file(GLOB included CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/lib/*.glsl
+      ${PROJECT_SOURCE_DIR}/tensor/ops/optimizer/*.rule)
+    add_custom_command(OUTPUT ${together} COMMAND etna_compile_shaders ${out}/variants.txt
+      DEPENDS etna_compile_shaders ${out}/variants.txt ${shaders} ${included} ${ETNA_GENERATED_GLSL}
+        ${out}/optimizer_rule.glsl
+      VERBATIM COMMENT "GLSL, all variants")
+  endif()
   file(CONFIGURE OUTPUT ${ETNA_INCLUDE_DIR}/etna/shaders/shaders.h @ONLY CONTENT
 "// Generated: every shader variant.\n#pragma once\n#include <etna/device/kernel.h>\n\
 namespace etna::shaders {\n${declarations}}\n")

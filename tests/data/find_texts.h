@@ -15,7 +15,7 @@ inline TextSources find(const std::vector<FilePath>& inputs,
 
 inline std::vector<std::string> names(const TextSources& found) {
   std::vector<std::string> all;
-  for (const std::filesystem::path& file : found.files) all.push_back(file.filename().string());
+  for (const std::filesystem::path file : found.files) all.push_back(file.filename().string());
   return all;
 }
 

@@ -23,7 +23,7 @@ struct Counter {
 
 inline std::vector<std::string> file_names(const std::vector<FilePath>& files) {
   std::vector<std::string> all;
-  for (const std::filesystem::path& file : files) all.push_back(file.filename().string());
+  for (const FilePath& file : files) all.push_back(std::filesystem::path(file).filename().string());
   return all;
 }
 

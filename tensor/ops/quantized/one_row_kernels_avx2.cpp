@@ -1,6 +1,6 @@
 #include <etna/tensor/ops/quantized/row_kernels_targets.h>
 
-#if defined(__x86_64__)
+#ifdef ETNA_ROWS_BY_AVX2
 
 #include <algorithm>
 #include <cstring>

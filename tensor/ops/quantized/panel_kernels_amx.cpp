@@ -1,6 +1,6 @@
 #include <etna/tensor/ops/quantized/row_kernels_targets.h>
 
-#if defined(__x86_64__)
+#ifdef ETNA_ROWS_BY_AMX
 
 // GCC 12 takes the intrinsics' own undefined operands for mistakes.
 #if defined(__GNUC__) && !defined(__clang__)

@@ -25,21 +25,29 @@ struct Target {
 };
 
 bool always() { return true; }
-#if defined(__x86_64__)
+#ifdef ETNA_ROWS_BY_AVX2
 bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
+#endif
+#ifdef ETNA_ROWS_BY_AVX512
 bool has_avx512() {
   return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
          __builtin_cpu_supports("avx512vnni");
 }
+#endif
+#ifdef ETNA_ROWS_BY_AMX
 bool has_amx() { return has_avx512() && amx::available(); }
 #endif
 
 constexpr Target kTargets[] = {
-#if defined(__x86_64__)
+#ifdef ETNA_ROWS_BY_AMX
     // On a Xeon 5 to 15 % faster than AVX-512 in Q4_K and as much slower in Q6_K, whose tiles are half full.
     {"AMX", "amx", has_amx, amx::kernels, true},
+#endif
+#ifdef ETNA_ROWS_BY_AVX512
     {"AVX-512 VNNI", "avx512", has_avx512, avx512::kernels},
+#endif
+#ifdef ETNA_ROWS_BY_AVX2
     {"AVX2", "avx2", has_avx2, avx2::kernels},
 #endif
     {"portable", "portable", always, portable::kernels}};

@@ -1,6 +1,6 @@
 #include <etna/tensor/ops/quantized/row_kernels_targets.h>
 
-#if defined(__x86_64__)
+#ifdef ETNA_ROWS_BY_AVX2
 
 // GCC 12 warns of what a lambda of a wider target returns, which never crosses a call: it is always inlined.
 #if defined(__GNUC__) && !defined(__clang__)

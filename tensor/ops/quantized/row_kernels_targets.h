@@ -4,6 +4,17 @@
 
 #include <etna/tensor/ops/quantized/row_kernels.h>
 
+// A build for one processor has no kernels that this one cannot run.
+#if defined(__x86_64__) && (!defined(ETNA_PROCESSOR) || defined(__AVX2__))
+#define ETNA_ROWS_BY_AVX2 1
+#endif
+#if defined(__x86_64__) && (!defined(ETNA_PROCESSOR) || defined(__AVX512VNNI__))
+#define ETNA_ROWS_BY_AVX512 1
+#endif
+#if defined(__x86_64__) && (!defined(ETNA_PROCESSOR) || defined(__AMX_INT8__))
+#define ETNA_ROWS_BY_AMX 1
+#endif
+
 /// The kernels of a format for each instruction set. Internal.
 namespace etna::quantized {
 
