@@ -68,7 +68,8 @@ OpReport& Report::of(const OpDef& op) {
 
 void Report::write_table(const std::string& path, const std::string& gpu_name) const {
   std::ofstream out = open(path);
-  out << kHead << "GPU: " << gpu_name << ". Written by `ETNA_TEST_ALL=1 build/bin/test_conformance --table docs/ops.md`.\n\n";
+  out << kHead << "GPU: " << gpu_name
+      << ". Written by `ETNA_TEST_ALL=1 build/bin/test_conformance --table docs/ops.md`.\n\n";
   out << "| op | kind | CPU f64 | f32 | f16 | bf16 | others | GPU f32 | f16 | bf16 | others | gradient CPU f32 | GPU "
          "f32 | differences |\n";
   out << "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n";
