@@ -8,8 +8,7 @@
 
 namespace etna::data {
 
-inline TextSources find(const std::vector<FilePath>& inputs,
-                        const std::vector<std::string>& globs = text_globs()) {
+inline TextSources find(const std::vector<FilePath>& inputs, const std::vector<std::string>& globs = text_globs()) {
   return find_text_files(inputs, globs);
 }
 
