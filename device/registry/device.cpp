@@ -20,9 +20,10 @@ constexpr int kMostDevices = 64;  ///< of one kind
 Device Device::parse(std::string_view text) {
   if (text == "cpu") return kCPU;
   std::string known = "cpu";
+  for (std::size_t type = 1; type < backends().size(); ++type)
+    known += fmt::format(", {0} or {0}:N", backends()[type]->name());
   for (std::size_t type = 1; type < backends().size(); ++type) {
     const std::string_view name = backends()[type]->name();
-    known += fmt::format(", {} or {}:N", name, name);
     if (!text.starts_with(name)) continue;
     const std::string_view rest = text.substr(name.size());
     if (rest.empty()) return {static_cast<DeviceType>(type), 0};
@@ -32,7 +33,7 @@ Device Device::parse(std::string_view text) {
     auto [at, error] = std::from_chars(rest.data() + 1, end, index);
     if (error != std::errc{} || at != end) continue;
     if (index >= 0 && index < kMostDevices) return {static_cast<DeviceType>(type), index};
-    throw DeviceError(fmt::format("device '{}': the number {} is outside [0, {})", text, index, kMostDevices));
+    throw DeviceError(fmt::format("device '{}' has a number outside 0 to {}; write {}", text, kMostDevices - 1, known));
   }
   throw DeviceError(fmt::format("device '{}' is not a device's name; write {}", text, known));
 }
