@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <system_error>
 #include <utility>
 
@@ -12,7 +11,6 @@
 #include <etna/data/text_file.h>
 #include <etna/data/words.h>
 #include <etna/device/error.h>
-#include <etna/device/os/files.h>
 
 namespace etna::data {
 namespace {
@@ -37,12 +35,9 @@ TextBlocks::TextBlocks(const FilePath& file, std::string advice, std::size_t byt
       advice_(std::move(advice)),
       file_(nullptr, std::fclose),
       block_(std::max<std::size_t>(bytes, 16)) {
-  std::error_code none;
-  if (std::filesystem::is_directory(file, none)) refuse("is a folder, not a text file");
-  file_.reset(os::open_stream(file, "rb"));
-  if (!file_)
-    refuse(errno == ENOENT ? "there is no such file"
-                           : fmt::format("cannot be read ({})", std::generic_category().message(errno)));
+  std::string why;
+  file_.reset(open_text_stream(file, why));
+  if (!file_) refuse(why);
 }
 
 void TextBlocks::refuse(const std::string& why) const {

@@ -12,7 +12,9 @@
 #include <system_error>
 
 #include <etna/device/error.h>
+#include <etna/device/memory.h>
 #include <etna/device/os/files.h>
+#include <etna/device/os/memory.h>
 
 namespace etna::data {
 namespace {
@@ -58,18 +60,39 @@ std::size_t find_invalid_utf8(std::string_view text) {
   return std::string_view::npos;
 }
 
+std::FILE* open_text_stream(const FilePath& file, std::string& why) {
+  using std::filesystem::file_type;
+  std::error_code none;
+  switch (std::filesystem::status(file, none).type()) {
+    case file_type::directory:
+      why = "is a folder, not a text file";
+      return nullptr;
+    case file_type::character:
+    case file_type::block:
+      why = "is a device, not a text file";
+      return nullptr;
+    default:
+      break;
+  }
+  std::FILE* stream = os::open_stream(file, "rb");
+  if (stream == nullptr)
+    why = errno == ENOENT ? "there is no such file"
+                          : fmt::format("cannot be read ({})", std::generic_category().message(errno));
+  return stream;
+}
+
 std::string read_text_file(const FilePath& file, std::string_view advice) {
   const auto refuse = [&](const std::string& what) {
     return FormatError(fmt::format("{}: {}{}", file.string(), what, advice));
   };
-  std::error_code none;
-  if (std::filesystem::is_directory(file, none)) throw refuse("is a folder, not a text file");
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> in(os::open_stream(file, "rb"), std::fclose);
-  if (!in)
-    throw refuse(errno == ENOENT ? "there is no such file"
-                                 : fmt::format("cannot be read ({})", std::generic_category().message(errno)));
+  std::string why;
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> in(open_text_stream(file, why), std::fclose);
+  if (!in) throw refuse(why);
 
+  std::error_code none;
   const auto bytes = std::filesystem::file_size(file, none);
+  if (const std::uint64_t room = os::available_memory_bytes(); !none && room > 0 && bytes > room)
+    throw refuse(fmt::format("has {}, and there are {} of memory", readable_bytes(bytes), readable_bytes(room)));
   std::string text;
   std::size_t filled = 0;
   // A pipe has no size, and a file may grow, so read until the end.

@@ -28,7 +28,7 @@ enum class Access { read, write };
 /// Leaves an error where this process may not do that with the file.
 void check_access(const std::filesystem::path& path, Access access, std::error_code& error);
 
-/// std::fopen() for a path in any characters.
+/// std::fopen() for a path in any characters, which to read does not wait for the writer of a pipe.
 std::FILE* open_stream(const std::filesystem::path& path, const char* mode);
 
 /// Puts `from` in the place of `to`, in one step for everybody else, so that the new name survives a power loss.

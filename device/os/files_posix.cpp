@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -55,7 +56,14 @@ void check_access(const fs::path& path, Access access, std::error_code& error) {
   error = ::access(path.c_str(), access == Access::read ? R_OK : W_OK) == 0 ? std::error_code() : last_error();
 }
 
-std::FILE* open_stream(const fs::path& path, const char* mode) { return std::fopen(path.c_str(), mode); }
+std::FILE* open_stream(const fs::path& path, const char* mode) {
+  if (mode[0] != 'r' || std::strchr(mode, '+') != nullptr) return std::fopen(path.c_str(), mode);
+  // A pipe that nobody writes to would hold up open(); then it reads as empty.
+  const int file = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  if (file < 0) return nullptr;
+  ::fcntl(file, F_SETFL, ::fcntl(file, F_GETFL) & ~O_NONBLOCK);
+  return ::fdopen(file, mode);
+}
 
 void replace_file(const fs::path& from, const fs::path& to, std::error_code& error) {
   error = ::rename(from.c_str(), to.c_str()) == 0 ? std::error_code() : last_error();

@@ -13,6 +13,10 @@ std::string host_name();
 /// "AMD EPYC 9B45"; empty where the system does not say.
 std::string processor_name();
 
+/// Opens the null device as standard input, output and error where the process came without them: a file that is opened
+/// later would get their number, and the text that belongs there. To be called before anything is opened.
+void open_standard_streams();
+
 /// Asks for the registers of AMX, which systems give only to processes that ask; false where this one gives none.
 bool request_tile_registers();
 
@@ -25,6 +29,22 @@ class EndSignals {
   ~EndSignals();
   EndSignals(const EndSignals&) = delete;
   EndSignals& operator=(const EndSignals&) = delete;
+
+ private:
+  struct Before;
+  std::unique_ptr<Before> before_;
+};
+
+/// While one lives, Ctrl-C ends a read of standard input instead of the process. One object at a time. Without signals
+/// (Windows) it does nothing.
+class InterruptibleRead {
+ public:
+  InterruptibleRead();
+  ~InterruptibleRead();
+  InterruptibleRead(const InterruptibleRead&) = delete;
+  InterruptibleRead& operator=(const InterruptibleRead&) = delete;
+
+  bool interrupted() const;
 
  private:
   struct Before;

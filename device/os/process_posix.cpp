@@ -4,6 +4,7 @@
 #include <csignal>
 #include <fstream>
 
+#include <fcntl.h>
 #include <unistd.h>
 #if defined(__linux__) && defined(__x86_64__)
 #include <sys/syscall.h>
@@ -13,6 +14,8 @@ namespace etna::os {
 namespace {
 
 constexpr std::array kSignals = {SIGINT, SIGTERM};
+
+volatile std::sig_atomic_t read_interrupted = 0;
 
 }  // namespace
 
@@ -31,6 +34,15 @@ std::string processor_name() {
     if (line.starts_with("model name") || line.starts_with("Model")) return line.substr(colon + 2);
   }
   return "";
+}
+
+void open_standard_streams() {
+  // open() gives the lowest number that is free.
+  int number = 0;
+  do {
+    number = ::open("/dev/null", O_RDWR);
+  } while (number >= 0 && number <= 2);
+  if (number > 2) ::close(number);
 }
 
 bool request_tile_registers() {
@@ -60,5 +72,21 @@ EndSignals::EndSignals(void (*handler)(int)) : before_(std::make_unique<Before>(
 EndSignals::~EndSignals() {
   for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &before_->actions[i], nullptr);
 }
+
+struct InterruptibleRead::Before {
+  struct sigaction action {};
+};
+
+InterruptibleRead::InterruptibleRead() : before_(std::make_unique<Before>()) {
+  read_interrupted = 0;
+  struct sigaction action {};
+  action.sa_handler = [](int) { read_interrupted = 1; };
+  ::sigemptyset(&action.sa_mask);
+  ::sigaction(SIGINT, &action, &before_->action);  // without SA_RESTART: read() returns
+}
+
+InterruptibleRead::~InterruptibleRead() { ::sigaction(SIGINT, &before_->action, nullptr); }
+
+bool InterruptibleRead::interrupted() const { return read_interrupted != 0; }
 
 }  // namespace etna::os

@@ -36,6 +36,9 @@ std::string processor_name() {
   return text;
 }
 
+/// The C library keeps their numbers where the process came without them.
+void open_standard_streams() {}
+
 /// Windows 11 gives them by EnableProcessOptionalXStateFeatures(), which has not been tried.
 bool request_tile_registers() { return false; }
 
@@ -58,5 +61,11 @@ EndSignals::~EndSignals() {
   std::signal(SIGINT, before_->interrupt);
   std::signal(SIGTERM, before_->terminate);
 }
+
+struct InterruptibleRead::Before {};
+
+InterruptibleRead::InterruptibleRead() = default;
+InterruptibleRead::~InterruptibleRead() = default;
+bool InterruptibleRead::interrupted() const { return false; }
 
 }  // namespace etna::os
