@@ -24,6 +24,9 @@ struct PlotOptions {
   int width = 640, height = 340;  ///< units of the picture; it scales
 };
 
+/// What marks the pictures of svg_plot() and svg_bars() near their beginning (io::OutputFile::marks).
+inline constexpr const char* kPlotMark = "class=\"etna-plot\"";
+
 /// A picture without scripts that asks for nothing from elsewhere, light or dark as the reader prefers. It is a file or
 /// part of an HTML page. Names may be any text. Without a finite number it says "no data".
 std::string svg_plot(const std::vector<Series>& series, const PlotOptions& options = {});

@@ -22,7 +22,7 @@ class ChromeTraceWriter {
   explicit ChromeTraceWriter(const Profile& profile) : profile_(profile) {}
 
   std::string text() {
-    text_ = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n";
+    text_ = fmt::format("{{\"displayTimeUnit\":\"ms\",{},\"traceEvents\":[\n", kChromeTraceMark);
     process(kHost, "host");
     for (std::size_t t = 0; t < profile_.threads.size(); ++t) thread(kHost, static_cast<int>(t), profile_.threads[t]);
     for (const HostSpan& span : profile_.host) host_span(span);

@@ -6,6 +6,9 @@
 
 namespace etna::profile {
 
+/// What marks such a file near its beginning.
+inline constexpr const char* kChromeTraceMark = "\"otherData\":{\"writer\":\"etna\"}";
+
 /// The profile as Trace Event JSON, for ui.perfetto.dev or chrome://tracing. One process holds the host's threads, and
 /// each GPU is a process. Times are microseconds since the profile began. An arrow connects the host's recording of a
 /// dispatch with its run.

@@ -8,6 +8,10 @@ namespace etna::profile {
 
 void require_trace_writable(const std::string& path) { io::require_writable(path); }
 
+std::vector<std::string> trace_marks(const std::string& path) {
+  return {path.ends_with(".svg") ? kTracePictureMark : kChromeTraceMark};
+}
+
 void write_trace(const Profile& profile, const std::string& path) {
   io::write_file(path, path.ends_with(".svg") ? trace_picture(profile) : chrome_trace(profile));
 }

@@ -68,7 +68,8 @@ class Picture {
     axis();
     legend();
     return fmt::format(
-               "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" "
+               "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"etna-trace\" viewBox=\"0 0 {0:.0f} {1:.0f}\" "
+               "width=\"{0:.0f}\" "
                "height=\"{1:.0f}\" font-family=\"sans-serif\" font-size=\"11\">\n"
                "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n",
                kLeft + kWidth + 16, y_ + 8) +
