@@ -7,6 +7,7 @@
 
 #include <etna/autograd/autograd.h>
 #include <etna/device/error.h>
+#include <etna/device/log.h>
 #include <etna/device/os/clock.h>
 #include <etna/optim/grad_scaler.h>
 #include <etna/tensor/autocast.h>
@@ -90,12 +91,20 @@ struct detail::Fit::State {
       throw Error(fmt::format("fit: the loss at step {} is {}; try a smaller learning rate", step, value));
   }
 
+  void message(const std::string& line) {
+    if (progress) progress->message(line);
+  }
+  void warn(const std::string& sentence) {
+    if (progress) return progress->message("warning: " + sentence);
+    etna::log().warn("{}", sentence);
+  }
+
   void log(std::int64_t step, const MetricLog::Values& values) {
     if (!metrics) return;
     try {
       metrics->log(step, values, seconds());
     } catch (const FormatError& error) {
-      progress->message(fmt::format("warning: {}", error.what()));
+      warn(error.what());
     }
   }
 
@@ -104,7 +113,7 @@ struct detail::Fit::State {
     if (!pending.defined()) return;
     const double value = std::exchange(pending, {}).get();
     log(pending_step, {{"loss", value}, {"lr", optimizer.lr()}});
-    progress->update(pending_step, {{"loss", value}});
+    if (progress) progress->update(pending_step, {{"loss", value}});
     check(value, pending_step);
   }
 
@@ -114,15 +123,18 @@ struct detail::Fit::State {
     try {
       checkpoints->save(made, {}, best);
     } catch (const FormatError& error) {
-      progress->message(fmt::format("warning: no checkpoint: {}", error.what()));
+      warn(fmt::format("no checkpoint: {}", error.what()));
     }
   }
 };
 
 detail::Fit::Fit(nn::Module& model, Evaluator::Metric loss, optim::Optimizer& optimizer, const CheckpointItem& loader,
-                 std::int64_t steps_per_epoch, const FitOptions& options) {
+                 std::int64_t steps_per_epoch, const FitOptions& options, bool validates) {
   if (options.epochs < 0 || steps_per_epoch < 1)
     throw Error(fmt::format("fit: {} epochs of {} batches are no training", options.epochs, steps_per_epoch));
+  if (options.patience > 0 && !validates)
+    throw Error(fmt::format("fit: a patience of {} epochs needs batches to validate with; give `valid`, or no patience",
+                            options.patience));
   state_ = std::make_unique<State>(model, std::move(loss), optimizer, steps_per_epoch, options);
   State& s = *state_;
   const bool resume = options.existing == ExistingRun::resume;
@@ -142,8 +154,9 @@ detail::Fit::Fit(nn::Module& model, Evaluator::Metric loss, optim::Optimizer& op
   }
   if (s.made > s.total())
     throw Error(fmt::format("fit: {} steps are made, {} epochs have {}", s.made, options.epochs, s.total()));
-  s.progress.emplace(s.total(),
-                     ProgressOptions{.first = s.made, .pause_every = steps_per_epoch, .device = options.device});
+  if (options.progress)
+    s.progress.emplace(s.total(),
+                       ProgressOptions{.first = s.made, .pause_every = steps_per_epoch, .device = options.device});
   model.train();
 }
 
@@ -178,22 +191,22 @@ void detail::Fit::end_epoch(const std::function<double(Evaluator&)>& validate) {
   MetricLog::Values values = {{"epoch_loss", s.mean}};
   bool best = false;
   if (validate) {
-    s.progress->pause();
+    if (s.progress) s.progress->pause();
     const double loss = validate(s.evaluator);
-    s.progress->resume();
+    if (s.progress) s.progress->resume();
     best = s.stopping.update(loss);
     line += fmt::format(", validation loss {:.4f}{}", loss, best ? ", the best so far" : "");
     values.emplace_back("valid_loss", loss);
   }
   s.log(s.made, values);
-  s.progress->message(line);
+  s.message(line);
   if (s.checkpoints && (best || s.checkpoints->due())) s.save(best);
 }
 
 FitResult detail::Fit::finish() {
   State& s = *state_;
   s.tell();
-  s.progress->finish();
+  if (s.progress) s.progress->finish();
   if (s.checkpoints) {
     s.count_seconds();
     s.checkpoints->save(s.made);
@@ -201,7 +214,10 @@ FitResult detail::Fit::finish() {
   }
   FitResult result{.steps = s.made, .epochs = s.made / s.steps_per_epoch, .loss = s.mean};
   if (std::isfinite(s.stopping.best())) result.valid_loss = s.stopping.best();
-  if (s.made < s.total()) result.exit_code = s.interrupt.exit_code();
+  if (s.made < s.total()) {
+    result.exit_code = s.interrupt.exit_code();
+    result.ending = s.interrupt.requested() ? Ending::interrupted : Ending::patience;
+  }
   return result;
 }
 

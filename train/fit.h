@@ -26,13 +26,17 @@ struct FitOptions {
   ExistingRun existing = ExistingRun::refuse;
   double checkpoint_seconds = 30;
   std::int64_t patience = 0;  ///< epochs without a better validation loss before the end; 0: any number
+  bool progress = true;       ///< false: nothing is printed
 };
+
+enum class Ending { finished, patience, interrupted };
 
 /// What fit() returns.
 struct FitResult {
   std::int64_t steps = 0, epochs = 0;
   double loss = 0;                        ///< mean over the last whole epoch
   std::optional<double> valid_loss = {};  ///< the best
+  Ending ending = Ending::finished;       ///< all epochs, no better loss, or Ctrl-C
   int exit_code = 0;                      ///< 130 after Ctrl-C: fit() again with ExistingRun::resume goes on
 };
 
@@ -42,7 +46,7 @@ namespace detail {
 class Fit {
  public:
   Fit(nn::Module& model, Evaluator::Metric loss, optim::Optimizer& optimizer, const CheckpointItem& loader,
-      std::int64_t steps_per_epoch, const FitOptions& options);
+      std::int64_t steps_per_epoch, const FitOptions& options, bool validates);
   ~Fit();
   bool go_on() const;
   /// @param x, y on any device
@@ -64,16 +68,22 @@ class Fit {
 ///     auto loss = [&](const Tensor& x, const Tensor& y) { return cross_entropy(model(x), y); };
 ///     training::FitOptions options = {.epochs = 5, .device = device};
 ///     return training::fit(model, loss, optimizer, loader, options, &valid).exit_code;
+/// The model ends with its last weights. With a folder and `valid`, the best are in a file:
+///     load(training::find_checkpoints("runs/first/checkpoints").best, {{"model", model}});
 /// @param loss of a batch, 0-d; runs under autocast
 /// @param loader a data::DataLoader, best with drop_last: batches of one shape are recorded once
 /// @param valid its batches are read after each epoch; may be null
-/// @throws FormatError for a folder that cannot be used, Error if the loss becomes NaN or infinite
+/// @throws FormatError for a folder that cannot be used, Error if the loss becomes NaN or infinite, or for a patience
+/// without `valid`
 template <typename Loader, typename Valid = Loader>
 FitResult fit(nn::Module& model, Evaluator::Metric loss, optim::Optimizer& optimizer, Loader& loader,
               const FitOptions& options = {}, Valid* valid = nullptr) {
-  detail::Fit run(model, std::move(loss), optimizer, {"loader", loader}, loader.size(), options);
+  detail::Fit run(model, std::move(loss), optimizer, {"loader", loader}, loader.size(), options, valid != nullptr);
   std::function<double(Evaluator&)> validate;
-  if (valid != nullptr) validate = [valid](Evaluator& evaluator) { return evaluator.mean(*valid, valid->size()); };
+  if (valid != nullptr)
+    validate = [valid, bar = options.progress](Evaluator& evaluator) {
+      return evaluator.mean(*valid, bar ? valid->size() : 0);
+    };
   while (run.go_on()) {
     for (const auto& batch : loader) {
       const auto& [x, y] = batch;

@@ -43,6 +43,29 @@ struct Job {
   std::vector<float> weights() const { return model.state_dict().at("weight").to_vector<float>(); }
 };
 
+TEST(Fit, TellsWhyItEnded) {
+  EXPECT_EQ(Job(1).fit({.epochs = 2, .progress = false}).ending, Ending::finished);
+  Job still(1);
+  still.optimizer.set_lr(0);  // the first validation is the best for ever
+  const FitResult result = still.fit({.epochs = 9, .patience = 2, .progress = false});
+  EXPECT_EQ(result.ending, Ending::patience);
+  EXPECT_EQ(result.epochs, 3);
+  EXPECT_EQ(result.exit_code, 0);
+}
+
+TEST(Fit, PatienceNeedsValidation) {
+  Job job(1);
+  const auto loss = [&](const Tensor& a, const Tensor& b) { return mse_loss(job.model(a), b); };
+  EXPECT_THAT([&] { training::fit(job.model, loss, job.optimizer, job.loader, {.patience = 3}); },
+              ThrowsMessage<Error>(HasSubstr("a patience of 3 epochs needs batches to validate with")));
+}
+
+TEST(Fit, PrintsNothingWithoutProgress) {
+  testing::internal::CaptureStdout();
+  Job(1).fit({.epochs = 2, .progress = false});
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "");
+}
+
 TEST(Fit, TrainsAndWritesItsRun) {
   const TemporaryFolder folder;
   Job job(1);
