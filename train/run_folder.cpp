@@ -66,9 +66,12 @@ bool holds_run(const FilePath& folder) {
 RunFolder::RunFolder(FilePath folder, ExistingRun existing) : folder_(std::move(folder)) {
   const std::string name = folder_.string();
   const bool held = holds_run(folder_);
-  if (existing == ExistingRun::refuse && held) {
-    throw FormatError(
-        fmt::format("{} holds a run; --resume goes on with it, --force begins anew and removes it", name));
+  if (existing == ExistingRun::refuse && held)
+    throw FolderTaken(fmt::format("{} holds a run; name another folder, or go on with it", name));
+  if (existing == ExistingRun::refuse) {
+    if (const std::vector<FilePath> others = files_in(folder_, belongs_to_run); !others.empty())
+      throw FolderTaken(
+          fmt::format("{} is there already, and a run would replace it; name another folder", others[0].string()));
   }
   if (existing == ExistingRun::resume && !held) throw FormatError(fmt::format("{} holds no run to resume", name));
   std::error_code error;

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include <etna/device/error.h>
 #include <etna/device/file_path.h>
 
 namespace etna::os {
@@ -14,9 +15,14 @@ namespace etna::training {
 
 /// What to do with a folder that holds a run already.
 enum class ExistingRun {
-  refuse,     ///< an error that says how to go on
+  refuse,     ///< an error, also for other files that a run would replace
   overwrite,  ///< remove what belongs to the old run; other files stay
   resume,     ///< go on with it; an error if there is none
+};
+
+/// A folder holds a run, or a file that has the name of one of a run's.
+struct FolderTaken : FormatError {
+  using FormatError::FormatError;
 };
 
 /// The folder of a run: config.json, environment.json, metrics, checkpoints/ and reports. While the object lives, other
@@ -25,8 +31,8 @@ enum class ExistingRun {
 ///     run.write("config.json", config);
 class RunFolder {
  public:
-  /// Makes the folder and tries to write in it. @throws FormatError in words: it holds a run, another process trains in
-  /// it, it cannot be written
+  /// Makes the folder and tries to write in it. @throws FolderTaken for ExistingRun::refuse, FormatError where another
+  /// process trains in it, or it cannot be written
   RunFolder(FilePath folder, ExistingRun existing);
   ~RunFolder();
   RunFolder(const RunFolder&) = delete;

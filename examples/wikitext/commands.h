@@ -38,7 +38,7 @@ struct TrainOptions {
 struct EvaluateOptions {
   DataOptions data;
   std::string device, run, json, precision = "f32";
-  bool with_cache = false, strict = false;
+  bool with_cache = false, strict = false, force = false;
   etna::nn::NeuralCacheOptions cache;
 };
 
@@ -54,7 +54,7 @@ struct CompareOptions {
   std::vector<std::string> precisions;  ///< empty: the preset's
   std::string preset = "tiny", json, picture;
   std::int64_t steps = 20;
-  bool epoch = false, resident = false;
+  bool epoch = false, resident = false, force = false;
 };
 
 /// @param settings those of the command line; others are filled in

@@ -8,11 +8,13 @@
 #include <nlohmann/json.hpp>
 
 #include <etna/device/atomic_file.h>
+#include <etna/device/output_file.h>
 #include <etna/etna.h>
 
 #include "commands.h"
 #include "corpus.h"
 #include "loss_meter.h"
+#include "report.h"
 #include "saved_model.h"
 
 namespace wikitext {
@@ -20,6 +22,8 @@ namespace wikitext {
 using namespace etna;
 
 namespace {
+
+constexpr const char* kEvaluateCommand = "wikitext eval";
 
 /// Of a split that may be too short for as many.
 std::int64_t streams_for(const TokenIds& ids, const SplitOptions& options) {
@@ -73,7 +77,7 @@ double Split::loss() {
 int run_evaluate(const EvaluateOptions& options) {
   const Device device = device_of(options.device, options.strict);
   fmt::print("{}\n", device_line(options.device, device));
-  if (!options.json.empty()) io::require_writable(options.json);
+  io::require_output({"--json", options.json, json_marks(kEvaluateCommand)}, options.force, {options.run});
   SavedModel saved = load_model(options.run, device);
   const Corpus corpus = find_corpus(options.data);
   data::require_same_tokenizer(*corpus.tokenizer, *saved.tokenizer, options.run);
@@ -84,9 +88,13 @@ int run_evaluate(const EvaluateOptions& options) {
                            .precision = dtype_named(options.precision)};
   const Perplexity plain = perplexity(*saved.model, corpus, split);
   fmt::print("perplexity: {}\n", plain.text);
-  nlohmann::json result = {{"device", device.str()},          {"device_name", device_name(device)},
-                           {"preset", saved.preset},          {"parameters", saved.model->module().num_parameters()},
-                           {"valid_perplexity", plain.valid}, {"test_perplexity", plain.test}};
+  nlohmann::json result = {{kCommandKey, kEvaluateCommand},
+                           {"device", device.str()},
+                           {"device_name", device_name(device)},
+                           {"preset", saved.preset},
+                           {"parameters", saved.model->module().num_parameters()},
+                           {"valid_perplexity", plain.valid},
+                           {"test_perplexity", plain.test}};
   if (!corpus.of_words()) {
     result["valid_word_perplexity"] = plain.valid_word;
     result["test_word_perplexity"] = plain.test_word;

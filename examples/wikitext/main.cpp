@@ -6,12 +6,18 @@
 #include <CLI/CLI.hpp>
 
 #include <etna/device/error.h>
+#include <etna/device/os/process.h>
+#include <etna/device/output_file.h>
 #include <etna/models/suspicious_weights.h>
+#include <etna/train/nearest_name.h>
+#include <etna/train/number_range.h>
 
 #include "commands.h"
 #include "loss_meter.h"
 
 namespace {
+
+namespace training = etna::training;
 
 /// Exit codes by kind of failure; README and --help list them.
 enum Exit { kOther = 1, kUsage = 2, kDevice = 3, kData = 4, kMemory = 5, kNonFinite = 6, kSuspicious = 8 };
@@ -35,14 +41,43 @@ constexpr const char* kPresetHelp = "model and numbers: demo, tiny, small, gpt2,
 constexpr const char* kRunHelp = "the --out folder of a training run, or a checkpoint";
 constexpr const char* kPrecisionHelp = "what products compute in: f32, f16 (training scales its loss) or bf16";
 constexpr const char* kDeviceHelp = "auto, gpu, cpu, vulkan or vulkan:N (default: $ETNA_DEVICE, else auto)";
+constexpr const char* kForceHelp = "replace files of outputs that something else wrote";
 constexpr const char* kStrictHelp =
     "refuse what would silently run on the CPU: ops without a kernel for the device, and a software rasterizer that is "
     "not named with its number";
+
+/// The help of an option that names an output file.
+std::string output(const std::string& help) { return help + etna::io::kReplacesOnlyOwn; }
+
+CLI::Validator number_in(const training::NumberRange& range) {
+  return {[range](std::string& text) { return range.refuse(text); }, "(" + range.str() + ")", ""};
+}
+
+/// A sentence about the first argument that neither the program nor its command takes; empty where there is none.
+std::string unknown_argument(const CLI::App& app) {
+  std::vector<const CLI::App*> given{&app};
+  for (const CLI::App* command : app.get_subcommands()) given.push_back(command);
+  for (const CLI::App* command : given) {
+    std::vector<std::string> names;
+    for (const CLI::App* one : command->get_subcommands([](const CLI::App*) { return true; }))
+      names.push_back(one->get_name());
+    for (const CLI::Option* option : command->get_options())
+      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    for (const std::string& argument : command->remaining()) {
+      const std::string nearest = training::nearest_name(argument.substr(0, argument.find('=')), names);
+      return fmt::format("'{}' is no argument of wikitext{}{}; {}", argument, command == &app ? "" : " ",
+                         command->get_name(),
+                         nearest.empty() ? "--help lists them" : fmt::format("did you mean {}?", nearest));
+    }
+  }
+  return "";
+}
 
 }  // namespace
 
 int main(int argc, char** argv) {
   using namespace wikitext;
+  etna::os::open_standard_streams();
   CLI::App app{"Trains language models on WikiText, on the CPU or a Vulkan GPU."};
   app.footer(
       "Exit codes: 1 losses differ (compare) or another error, 2 usage, 3 device, 4 data or checkpoint, 5 memory,\n"
@@ -75,17 +110,18 @@ int main(int argc, char** argv) {
                                         "folder for checkpoints, metrics and the report (a folder that holds a run "
                                         "already is refused)");
   auto* resume = train_command->add_flag("--resume", train.resume, "go on with the run in --out")->needs(out);
-  train_command->add_flag("--force", train.force, "remove the run in --out first")->needs(out)->excludes(resume);
+  train_command->add_flag("--force", train.force, "remove the run in --out first, and replace files of outputs")
+      ->excludes(resume);
   list.add_options(*train_command);
   train_command->add_flag("--eager", train.eager, "run op by op instead of replaying a recorded step");
   train_command->add_flag("!--no-forecast", train.forecast, "do not measure beforehand how much memory it will take");
   train_command->add_flag("--resident", train.resident, kResidentHelp);
-  train_command->add_option("--json", train.json, "also write the summary to this file");
+  train_command->add_option("--json", train.json, output("also write the summary to this file"));
   train_command->add_flag("!--no-eval", train.evaluate, "skip validations, the evaluation and the passage");
   auto* profile = train_command->add_flag("--profile", train.profile,
                                           "profile some steps after the first five and print where their time went");
   train_command->add_option("--profile-steps", train.profile_steps, "how many")
-      ->check(CLI::PositiveNumber)
+      ->check(number_in(training::integers(1)))
       ->capture_default_str()
       ->needs(profile);
   train_command
@@ -93,7 +129,7 @@ int main(int argc, char** argv) {
       ->needs(profile);
   train_command
       ->add_option("--trace", train.trace,
-                   "also write them to this file: a Chrome trace, or a picture where it ends in .svg")
+                   output("also write them to this file: a Chrome trace, or a picture where it ends in .svg"))
       ->needs(profile);
   train_command->callback([&] { code = run_train(train, settings, list); });
 
@@ -107,18 +143,19 @@ int main(int argc, char** argv) {
   auto* cache = eval_command->add_flag("--cache", evaluate.with_cache,
                                        "also measure it with a cache of the last words (Grave et al. 2017)");
   eval_command->add_option("--cache-window", evaluate.cache.window, "words that the cache remembers")
-      ->check(CLI::Range(1, 1000000))
+      ->check(number_in(training::integers(1, 1'000'000)))
       ->capture_default_str()
       ->needs(cache);
   eval_command->add_option("--cache-theta", evaluate.cache.theta, "how sharply it prefers words in like contexts")
-      ->check(CLI::Range(0.0, 1000.0))
+      ->check(number_in({.least = 0, .most = 1000}))
       ->capture_default_str()
       ->needs(cache);
   eval_command->add_option("--cache-lambda", evaluate.cache.lambda, "its share of a probability")
-      ->check(CLI::Range(0.0, 0.999))
+      ->check(number_in({.least = 0, .most = 0.999}))
       ->capture_default_str()
       ->needs(cache);
-  eval_command->add_option("--json", evaluate.json, "also write the result to this file");
+  eval_command->add_option("--json", evaluate.json, output("also write the result to this file"));
+  eval_command->add_flag("--force", evaluate.force, kForceHelp);
   eval_command->callback([&] { code = run_evaluate(evaluate); });
 
   GenerateOptions generate, chat;
@@ -130,13 +167,13 @@ int main(int argc, char** argv) {
     command->add_flag("--strict", options->strict, kStrictHelp);
     command->add_option("--run", options->run, kRunHelp)->required();
     command->add_option("--words", options->sampling.words, "how many to write at a time (of byte pairs: tokens)")
-        ->check(CLI::PositiveNumber)
+        ->check(number_in(training::integers(1)))
         ->capture_default_str();
     command->add_option("--temperature", options->sampling.temperature, "0: always the likeliest token")
-        ->check(CLI::NonNegativeNumber)
+        ->check(number_in({.least = 0}))
         ->capture_default_str();
     command->add_option("--top-k", options->sampling.top_k, "draw from the likeliest K; 0: from all")
-        ->check(CLI::NonNegativeNumber)
+        ->check(number_in(training::integers(0)))
         ->capture_default_str();
     command->add_option("--seed", options->sampling.seed, "of the draws")->capture_default_str();
   }
@@ -158,13 +195,14 @@ int main(int argc, char** argv) {
       ->delimiter(',')
       ->check(precisions);
   compare_command->add_option("--steps", compare.steps, "steps on each")
-      ->check(CLI::PositiveNumber)
+      ->check(number_in(training::integers(1)))
       ->capture_default_str();
   compare_command->add_flag("--epoch", compare.epoch,
                             "captured runs train a whole epoch, so that its time is measured");
   compare_command->add_flag("--resident", compare.resident, kResidentHelp);
-  compare_command->add_option("--picture", compare.picture, "also draw the table as an SVG file");
-  compare_command->add_option("--json", compare.json, "also write every run to this file");
+  compare_command->add_option("--picture", compare.picture, output("also draw the table as an SVG file"));
+  compare_command->add_option("--json", compare.json, output("also write every run to this file"));
+  compare_command->add_flag("--force", compare.force, kForceHelp);
   compare_command->callback([&] { code = run_compare(compare, compared, compared_list); });
 
   try {
@@ -173,8 +211,12 @@ int main(int argc, char** argv) {
       return failed(kOther, "standard output cannot be written; is the disk full?");
     return code;
   } catch (const CLI::ParseError& error) {
+    if (const std::string unknown = unknown_argument(app); error.get_exit_code() != 0 && !unknown.empty())
+      return failed(kUsage, unknown.c_str());
     return app.exit(error) == 0 ? 0 : kUsage;
   } catch (const SettingError& error) {
+    return failed(kUsage, error.what());
+  } catch (const etna::io::OutputExists& error) {
     return failed(kUsage, error.what());
   } catch (const NonFiniteLoss& error) {
     return failed(kNonFinite, error.what());

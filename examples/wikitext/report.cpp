@@ -43,13 +43,14 @@ void print_summary(const Summary& s) {
   if (s.program) fmt::print("{}", s.program->str());
 }
 
-nlohmann::json to_json(const Summary& s, const TextModel& model, Device device) {
+nlohmann::json to_json(const Summary& s, const TextModel& model, Device device, const char* command) {
   nlohmann::json losses = nlohmann::json::array();
   for (const Look& look : s.looks) losses.push_back({{"step", look.step}, {"loss", look.loss}});
   const auto number = [](const std::optional<double>& value) -> nlohmann::json {
     return value ? nlohmann::json(*value) : nlohmann::json(nullptr);
   };
   return {
+      {kCommandKey, command},
       {"device", device.str()},
       {"device_name", device_name(device)},
       {"preset", s.preset},

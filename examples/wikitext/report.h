@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -38,7 +39,15 @@ Summary summary_of(const TrainingRun& run, const LossMeter& meter, std::int64_t 
 
 void print_summary(const Summary& summary);
 
+/// Where a JSON file names the command that wrote it, which another output may then replace.
+inline constexpr const char* kCommandKey = "command";
+/// @param command "wikitext eval"
+inline std::vector<std::string> json_marks(const std::string& command) {
+  return {"\"" + std::string(kCommandKey) + "\": \"" + command + "\""};
+}
+
 /// One run as JSON: model, device, speed, quality, memory and transfers.
-nlohmann::json to_json(const Summary& summary, const TextModel& model, etna::Device device);
+/// @param command "wikitext train"
+nlohmann::json to_json(const Summary& summary, const TextModel& model, etna::Device device, const char* command);
 
 }  // namespace wikitext

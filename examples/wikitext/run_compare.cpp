@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <etna/device/atomic_file.h>
+#include <etna/device/output_file.h>
 #include <etna/etna.h>
 
 #include "amdahl.h"
@@ -19,6 +20,8 @@ namespace wikitext {
 using namespace etna;
 
 namespace {
+
+constexpr const char* kCompareCommand = "wikitext compare";
 
 /// Which steps of a run are profiled: some after the step is recorded. Profiled steps take under 1 % longer, which does
 /// not move a median.
@@ -72,7 +75,7 @@ Summary train_on(bool captured, const CompareOptions& options, Settings settings
   summary.epoch_seconds = std::move(epoch_seconds);
   summary.transfers = transfers();
   summary.memory = memory_stats(device);
-  compared.report.push_back(to_json(summary, *model, device));
+  compared.report.push_back(to_json(summary, *model, device, kCompareCommand));
   if (auto seen = profiler.take()) compared.amdahl = amdahl_line(profile::summarize(*seen));
   return summary;
 }
@@ -83,8 +86,8 @@ int run_compare(const CompareOptions& options, Settings& settings, SettingList& 
   constexpr double kAllowed = 0.02;
   list.read(preset_text(options.preset), "preset " + options.preset);
   list.check();
-  if (!options.json.empty()) io::require_writable(options.json);
-  if (!options.picture.empty()) io::require_writable(options.picture);
+  io::require_output({"--json", options.json, json_marks(kCompareCommand)}, options.force);
+  io::require_output({"--picture", options.picture, {training::kPlotMark}}, options.force);
   std::vector<Device> devices;
   for (const std::string& name : options.devices) {
     devices.push_back(select_device(name));

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <etna/data/text_file.h>
 #include <etna/device/os/process.h>
 #include <etna/etna.h>
 
@@ -15,7 +16,14 @@ using namespace etna;
 
 namespace {
 
-constexpr const char* kRunKey = "run";
+constexpr const char *kRunKey = "run", *kEnvironmentFile = "environment.json", *kSummaryFile = "summary.json";
+
+/// A JSON file of the run's folder; null where it is missing or damaged.
+nlohmann::json file_of_run(const std::filesystem::path& file) {
+  std::error_code none;
+  if (!std::filesystem::is_regular_file(file, none)) return nullptr;
+  return nlohmann::json::parse(data::read_text_file(file), nullptr, false);
+}
 
 /// Names and values that decide how fast a run is.
 std::vector<std::pair<std::string, std::string>> environment(Device device) {
@@ -46,9 +54,9 @@ RunRecords::RunRecords(std::filesystem::path folder, const Metadata& before, std
 
 void RunRecords::begin(const training::RunFolder& folder) const {
   folder.write("config.toml", config_toml_);
-  nlohmann::json facts = {{"corpus", corpus_}, {"time", time_}};
+  nlohmann::json facts = {{"corpus", corpus_}, {"time", time_}, {kRunKey, metadata_.at(kRunKey)}};
   for (const auto& [name, value] : environment(device_)) facts[name] = value;
-  folder.write("environment.json", facts.dump(2) + "\n");
+  folder.write(kEnvironmentFile, facts.dump(2) + "\n");
 }
 
 void RunRecords::end(training::Outcome outcome, const Summary& s) const {
@@ -62,7 +70,7 @@ void RunRecords::end(training::Outcome outcome, const Summary& s) const {
   record.steps = s.steps;
   record.outcome = outcome;
   if (s.steps_per_epoch > 0 && s.ms_per_step_median > 0) record.epoch_seconds = s.seconds_an_epoch();
-  if (s.seconds > 0) record.tokens_per_second = s.tokens_per_second();
+  if (s.seconds > 0 && s.steps > s.first_step) record.tokens_per_second = s.tokens_per_second();
   if (!s.looks.empty() && std::isfinite(s.looks.back().loss)) record.final_loss = s.looks.back().loss;
   if (s.valid_perplexity) record.perplexities.emplace_back("valid", *s.valid_perplexity);
   if (s.test_perplexity) record.perplexities.emplace_back("test", *s.test_perplexity);
@@ -77,7 +85,7 @@ void RunRecords::end(training::Outcome outcome, const Summary& s) const {
 
 void RunRecords::finish(const training::RunFolder& folder, const std::string& program, const Summary& s,
                         const nlohmann::json& result, const std::string& passage) const {
-  folder.write("summary.json", result.dump(2) + "\n");
+  folder.write(kSummaryFile, result.dump(2) + "\n");
   const training::Metrics metrics = training::read_metrics(folder.path());
   std::vector<training::RunReport::Curves> curves = training::curves_of(metrics);
   training::RunReport report;
@@ -119,6 +127,38 @@ void RunRecords::finish(const training::RunFolder& folder, const std::string& pr
   if (std::filesystem::exists(etna))
     fmt::print("  {} runs                                            # compare all runs\n",
                training::printable(etna.string()));
+}
+
+std::int64_t reported_step(const std::filesystem::path& folder) {
+  const nlohmann::json summary = file_of_run(folder / kSummaryFile);
+  const auto steps = summary.is_object() ? summary.find("steps") : summary.end();
+  return steps != summary.end() && steps->is_number_integer() ? steps->get<std::int64_t>() : -1;
+}
+
+void require_own_checkpoints(const std::filesystem::path& folder) {
+  const nlohmann::json facts = file_of_run(folder / kEnvironmentFile);
+  const auto id = facts.is_object() ? facts.find(kRunKey) : facts.end();
+  // Folders of versions that did not write it have none.
+  std::string own = id != facts.end() && id->is_string() ? id->get<std::string>() : "";
+  training::CheckpointFiles files = training::find_checkpoints(folder / "checkpoints");
+  for (const FilePath& named : {files.latest, files.best})
+    if (!named.empty()) files.steps.push_back(named);
+  for (const FilePath& file : files.steps) {
+    Metadata metadata;
+    try {
+      metadata = read_checkpoint(file).metadata;
+    } catch (const FormatError&) {
+      continue;  // the checkpointer says so when it restores
+    }
+    const auto run = metadata.find(kRunKey);
+    if (run == metadata.end()) continue;
+    if (own.empty()) own = run->second;
+    if (run->second != own)
+      throw FormatError(
+          fmt::format("{}: is a checkpoint of run {}, and the folder is that of run {}; put its own "
+                      "checkpoints back, or begin anew with --force",
+                      file.string(), training::printable(run->second), training::printable(own)));
+  }
 }
 
 }  // namespace wikitext

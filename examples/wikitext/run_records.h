@@ -40,4 +40,10 @@ class RunRecords {
   etna::Metadata metadata_;
 };
 
+/// The step that a folder's summary.json is of; negative where there is none that can be read.
+std::int64_t reported_step(const std::filesystem::path& folder);
+
+/// Refuses checkpoints that belong to another run than the folder or than each other. @throws FormatError
+void require_own_checkpoints(const std::filesystem::path& folder);
+
 }  // namespace wikitext

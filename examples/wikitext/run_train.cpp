@@ -9,6 +9,7 @@
 
 #include <etna/data/text_file.h>
 #include <etna/device/atomic_file.h>
+#include <etna/device/output_file.h>
 #include <etna/device/profile/report.h>
 #include <etna/device/profile/trace_file.h>
 #include <etna/device/profile/trace_picture.h>
@@ -25,6 +26,8 @@ namespace wikitext {
 using namespace etna;
 
 namespace {
+
+constexpr const char* kTrainCommand = "wikitext train";
 
 /// How many steps are profiled for the picture in report.html.
 constexpr std::int64_t kPicturedSteps = 4;
@@ -95,6 +98,16 @@ void tell_profile(const std::optional<profile::Profile>& seen, const TrainOption
   fmt::print("trace: {}{}\n", options.trace, options.trace.ends_with(".svg") ? "" : ", for ui.perfetto.dev");
 }
 
+void open_folder(const TrainOptions& options, std::optional<training::RunFolder>& folder) try {
+  if (options.out.empty()) return;
+  folder.emplace(options.out, options.resume  ? training::ExistingRun::resume
+                              : options.force ? training::ExistingRun::overwrite
+                                              : training::ExistingRun::refuse);
+  if (options.resume) require_own_checkpoints(options.out);
+} catch (const training::FolderTaken& error) {
+  throw FormatError(fmt::format("{}: --resume goes on with a run, --force begins anew and removes it", error.what()));
+}
+
 }  // namespace
 
 int run_train(const TrainOptions& options, Settings& settings, SettingList& list) {
@@ -107,14 +120,10 @@ int run_train(const TrainOptions& options, Settings& settings, SettingList& list
   const std::string preset = options.resume && before.contains(kPresetKey) ? before.at(kPresetKey) : options.preset;
   const Device device = device_of(options.device, options.strict);
   fmt::print("{}\n", device_line(options.device, device));
-  if (!options.json.empty()) io::require_writable(options.json);
-  if (!options.trace.empty()) profile::require_trace_writable(options.trace);
+  io::require_output({"--json", options.json, json_marks(kTrainCommand)}, options.force);
+  io::require_output({"--trace", options.trace, profile::trace_marks(options.trace)}, options.force);
   std::optional<training::RunFolder> folder;
-  if (!options.out.empty()) {
-    folder.emplace(options.out, options.resume  ? training::ExistingRun::resume
-                                : options.force ? training::ExistingRun::overwrite
-                                                : training::ExistingRun::refuse);
-  }
+  open_folder(options, folder);
   Corpus corpus = find_corpus(options.data);
 
   const RunOptions run_options{.captured = !options.eager, .resident = options.resident};
@@ -133,8 +142,17 @@ int run_train(const TrainOptions& options, Settings& settings, SettingList& list
   if (const auto config = model->decoder_config()) metadata["config"] = models::config_json(*config);
   if (folder && !options.resume) records.begin(*folder);
   Watch watch(run, *model, corpus, settings, device,
-              {.folder = options.out, .metadata = metadata, .resume = options.resume, .evaluate = options.evaluate});
+              {.folder = options.out,
+               .metadata = metadata,
+               .resume = options.resume,
+               .evaluate = options.evaluate,
+               .reported = options.resume ? reported_step(options.out) : -1});
   const std::int64_t first_step = run.step();
+  if (watch.nothing_left()) {
+    fmt::print("nothing is left to do: {} ended at step {}; --epochs N or --steps N trains it longer\n",
+               training::printable(options.out), first_step);
+    return 0;
+  }
   profile::StepProfiler profiler(
       {.steps = options.profile ? options.profile_steps
                 : folder        ? kPicturedSteps
@@ -156,7 +174,7 @@ int run_train(const TrainOptions& options, Settings& settings, SettingList& list
   Summary summary = watch.summary(preset, first_step);
   summary.transfers = transfers();
   summary.memory = memory_stats(device);
-  nlohmann::json result = to_json(summary, *model, device);
+  nlohmann::json result = to_json(summary, *model, device, kTrainCommand);
   const std::optional<profile::Profile> seen = profiler.take();
   tell_profile(seen, options);
   if (seen) summary.profile_svg = profile::trace_picture(*seen);

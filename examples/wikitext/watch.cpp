@@ -45,6 +45,7 @@ Watch::Watch(TrainingRun& run, TextModel& model, Corpus& corpus, const Settings&
     if (!restored) throw FormatError(fmt::format("{} has no checkpoint to go on from", folder.string()));
     for (const std::string& damage : restored->damaged) fmt::print("{}; an older checkpoint is used\n", damage);
     run_.resume();
+    if (run_.step() == options_.reported && !go_on()) return;
     fmt::print("resumed: {}, step {} of {}\n", restored->path.string(), run_.step(), run_.total());
   }
   if (!folder.empty()) {

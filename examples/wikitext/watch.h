@@ -25,11 +25,15 @@ class Watch {
     etna::Metadata metadata;       ///< of checkpoints
     bool resume = false;           ///< go on from the newest checkpoint
     bool evaluate = true;          ///< validate now and then
+    std::int64_t reported = -1;    ///< the step that the folder's summary is of; negative: none
   };
   /// The references outlive the object. @throws FormatError for a checkpoint that does not fit, or a full disk
   Watch(TrainingRun& run, TextModel& model, Corpus& corpus, const Settings& settings, etna::Device device,
         Options options);
 
+  /// True for a resumed run with no step to go whose summary is there: nothing was written, and nothing else may be
+  /// called.
+  bool nothing_left() const { return !meter_; }
   /// False at the end, after Ctrl-C, and where validation stops improving.
   bool go_on() const;
   /// After each step. @param lr the step's learning rate @throws NonFiniteLoss
