@@ -8,6 +8,7 @@
 
 #include "bench.h"
 #include "commands.h"
+#include "output.h"
 
 namespace etna::cli {
 namespace {
@@ -41,7 +42,7 @@ std::vector<AdapterInfo> bench_chosen(const std::vector<std::string>& names) {
 
 int bench(const BenchOptions& options) {
   const std::vector<AdapterInfo> devices = bench_chosen(options.devices);
-  if (!options.json.empty()) io::require_writable(options.json);
+  io::require_output({"--json", options.json, json_marks(kDoctorBench)}, options.force);
   // Strict: a matrix product that silently fell back to the CPU would say nothing about the device.
   set_strict(true);
   const Effort effort = options.quick ? Effort{.quick = true, .seconds = 0.002, .repeats = 3} : Effort{};

@@ -81,6 +81,7 @@ double seconds_a_call(Device device, const Effort& effort, const std::function<v
 std::string table(const Sheet& sheet);
 /// Explains each label once, for all sheets.
 std::string legend(const std::vector<Sheet>& sheets);
+inline constexpr const char* kDoctorBench = "etna doctor --bench";
 /// All sheets as JSON.
 std::string json(const std::vector<Sheet>& sheets);
 

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <chrono>
-#include <fstream>
 #include <map>
 #include <stdexcept>
 #include <vector>
@@ -8,6 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <etna/device/atomic_file.h>
 #include <etna/device/error.h>
 #include <etna/device/memory.h>
 #include <etna/device/profile/profiler.h>
@@ -16,6 +16,7 @@
 #include <etna/train/progress.h>
 #include <etna/train/terminal_text.h>
 
+#include "arguments.h"
 #include "bench.h"
 #include "generation.h"
 #include "output.h"
@@ -26,6 +27,7 @@ namespace {
 
 using training::printable;
 
+constexpr const char* kBench = "etna bench";
 /// Tokens that are decoded while ops are timed.
 constexpr std::int64_t kProfiled = 16;
 
@@ -126,25 +128,26 @@ CLI::App* add_bench(CLI::App& app, ModelBenchOptions& options) {
   add_model_options(*bench, options);
   add_guess_options(*bench, options);
   bench->add_option("-p,--prompt", options.prompt, "tokens to read at once")
-      ->check(CLI::PositiveNumber)
+      ->check(number_in(training::integers(1)))
       ->capture_default_str();
   bench->add_option("-n,--tokens", options.tokens, "tokens to write one by one")
-      ->check(CLI::PositiveNumber)
+      ->check(number_in(training::integers(1)))
       ->capture_default_str();
   bench
       ->add_option("--sequences", options.sequences,
                    "sequences that are written at once; their tokens are counted together")
-      ->check(CLI::Range(1, 1024))
+      ->check(number_in(training::integers(1, 1024)))
       ->capture_default_str();
   bench->add_option("--repeat", options.repeat, "runs, after one that does not count; medians are shown")
-      ->check(CLI::Range(1, 1000))
+      ->check(number_in(training::integers(1, 1000)))
       ->capture_default_str();
   bench->add_flag("--no-cpu{false}", options.cpu, "leave out the CPU, which a GPU is compared with");
-  bench->add_option("--json", options.json, "also write the figures to this file");
+  add_output(*bench, "--json", options.json, "also write the figures to this file", options.force);
   return bench;
 }
 
 int bench_model(const ModelBenchOptions& options) try {
+  io::require_output({"--json", options.json, json_marks(kBench)}, options.force, models_of(options));
   training::Interrupt interrupt;
   const Device device = device_of(options);
   std::vector<Speed> speeds;
@@ -159,19 +162,18 @@ int bench_model(const ModelBenchOptions& options) try {
                         options.sequences > 1 ? fmt::format(" of {} sequences", options.sequences) : "", speed.decode,
                         speed.load_seconds);
     if (speed.times.guessed > 0) text += guesses_line(speed.times) + "\n";
-    json[speed.device.str()] = {
-        {"prompt_tokens", options.prompt},          {"sequences", options.sequences},
-        {"prompt_tokens_per_second", speed.prompt}, {"decode_tokens_per_second", speed.decode},
-        {"guessed", speed.times.guessed},           {"guessed_right", speed.times.guessed_right},
-        {"load_seconds", speed.load_seconds},       {"op_ms_per_token", speed.op_ms}};
+    json[speed.device.str()] = {{kCommandKey, kBench},
+                                {"prompt_tokens", options.prompt},
+                                {"sequences", options.sequences},
+                                {"prompt_tokens_per_second", speed.prompt},
+                                {"decode_tokens_per_second", speed.decode},
+                                {"guessed", speed.times.guessed},
+                                {"guessed_right", speed.times.guessed_right},
+                                {"load_seconds", speed.load_seconds},
+                                {"op_ms_per_token", speed.op_ms}};
   }
   print_all(text + "\n" + op_table(speeds));
-  if (!options.json.empty()) {
-    std::ofstream out(options.json);
-    out << json.dump(2) << '\n';
-    out.flush();
-    if (!out) throw FormatError(fmt::format("{}: the file cannot be written", options.json));
-  }
+  if (!options.json.empty()) io::write_file(options.json, json.dump(2) + "\n");
   return 0;
 } catch (const std::invalid_argument& error) {
   print_error(error.what());

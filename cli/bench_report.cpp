@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench.h"
+#include "output.h"
 
 namespace etna::cli {
 namespace {
@@ -75,7 +76,7 @@ std::string json(const std::vector<Sheet>& sheets) {
                        {"conditions", sheet.conditions()},
                        {"figures", figures}});
   }
-  return nlohmann::ordered_json{{"devices", devices}}.dump(2) + "\n";
+  return nlohmann::ordered_json{{kCommandKey, kDoctorBench}, {"devices", devices}}.dump(2) + "\n";
 }
 
 }  // namespace etna::cli

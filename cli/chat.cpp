@@ -1,17 +1,18 @@
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
-#include <iostream>
+#include <optional>
 
 #include <fmt/format.h>
 
 #include <etna/data/tokenizers/chat_template.h>
 #include <etna/data/tokenizers/jinja_template.h>
+#include <etna/device/atomic_file.h>
 #include <etna/device/error.h>
 #include <etna/train/interrupt.h>
 #include <etna/train/terminal_text.h>
 
 #include "generation.h"
+#include "line_reader.h"
 #include "output.h"
 #include "text_answer.h"
 
@@ -25,7 +26,10 @@ constexpr const char* kHelp =
     "/clear        forget the conversation\n"
     "/save FILE    write it to a file, as Markdown\n"
     "/metrics      tokens, speed and the cache of keys and values\n"
-    "/exit         end; so does Ctrl-D. Ctrl-C ends an answer\n";
+    "/exit         end; so does Ctrl-D. Ctrl-C ends an answer, or drops a line\n";
+
+/// The first line of a saved conversation.
+constexpr const char* kChatMark = "<!-- etna chat -->";
 
 /// As a format: the model's own template, run as it is.
 constexpr const char* kOwnTemplate = "jinja";
@@ -139,12 +143,18 @@ class Chat {
       print_now("/save needs the name of a file\n");
       return;
     }
-    std::ofstream out(file, std::ios::binary);
+    std::string text = std::string(kChatMark) + "\n\n";
     for (const data::ChatMessage& message : messages_)
-      out << "**" << message.role << "**\n\n" << message.content << "\n\n";
-    out.flush();
-    print_now(out ? fmt::format("{} messages are in {}\n", messages_.size(), printable(file))
-                  : fmt::format("{} cannot be written\n", printable(file)));
+      text += fmt::format("**{}**\n\n{}\n\n", message.role, message.content);
+    try {
+      io::require_output({"/save", file, {kChatMark}}, false, models_of(options_));
+      io::write_file(file, text);
+      print_now(fmt::format("{} messages are in {}\n", messages_.size(), printable(file)));
+    } catch (const io::OutputExists&) {
+      print_now(fmt::format("{} is there already, and is no conversation; name another file\n", printable(file)));
+    } catch (const FormatError& error) {
+      print_now(printable(error.what()) + "\n");
+    }
   }
 
   LoadedModel& model_;
@@ -172,13 +182,10 @@ CLI::App* add_chat(CLI::App& app, TextOptions& options) {
 int chat(const TextOptions& options) try {
   LoadedModel model = open_model(options);
   Chat chat(model, options);
-  const Terminal out = terminal();
-  for (std::string line;;) {
-    if (out.is_terminal) print_now("> ");
-    if (!std::getline(std::cin, line)) break;
-    if (!chat.line(line)) break;
+  LineReader reader;
+  while (const std::optional<std::string> line = reader.next()) {
+    if (!chat.line(*line)) break;
   }
-  if (out.is_terminal) print_now("\n");
   return 0;
 } catch (const FormatError& error) {
   print_error(printable(error.what()));

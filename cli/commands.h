@@ -22,7 +22,7 @@ int doctor_moltenvk();
 struct BenchOptions {
   std::vector<std::string> devices;  ///< in the form select_device() takes; none: all except software rasterizers
   std::string json;                  ///< a file to write; empty: none
-  bool quick = false;
+  bool quick = false, force = false;
 };
 
 /// Measures how fast devices dispatch, copy and multiply; prints tables and JSON. @returns 3 if something failed on a

@@ -1,11 +1,10 @@
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include <etna/data/text_file.h>
 #include <etna/device/error.h>
 #include <etna/models/adapter_file.h>
 #include <etna/models/gguf_export.h>
@@ -18,7 +17,9 @@
 #include <etna/train/terminal_text.h>
 
 #include "generation.h"
+#include "model_kind.h"
 #include "output.h"
+#include "weight_format.h"
 
 namespace etna::cli {
 
@@ -30,10 +31,7 @@ namespace {
 std::vector<std::vector<std::int32_t>> texts_of(const models::Model& model, const std::string& file) {
   constexpr std::int64_t kMost = 128, kLength = 512;
   if (model.tokenizer == nullptr) throw FormatError("the model came without a tokenizer, so it cannot read a text");
-  std::ifstream in(file, std::ios::binary);
-  std::stringstream text;
-  if (!in || !(text << in.rdbuf())) throw FormatError(fmt::format("{}: the file cannot be read, or is empty", file));
-  const std::vector<std::int32_t> ids = model.tokenizer->encode(text.str());
+  const std::vector<std::int32_t> ids = model.tokenizer->encode(data::read_text_file(file));
   const std::int64_t length = std::min(kLength, model.decoder->config.context), all = std::ssize(ids);
   std::vector<std::vector<std::int32_t>> texts;
   for (std::int64_t at = 0; at < all && std::ssize(texts) < kMost; at += length)
@@ -59,7 +57,7 @@ bool round_by_text(const models::Model& model, const std::string& file, const qu
 CLI::App* add_convert(CLI::App& app, ConvertOptions& options) {
   CLI::App* convert = app.add_subcommand("convert", "Write a model as a GGUF file");
   convert
-      ->add_option("model", options.model,
+      ->add_option("-m,--model,model", options.model,
                    "a folder of Hugging Face, a llama2.c checkpoint, a training run, or a GGUF file")
       ->required();
   convert->add_option("--out", options.out, "the file to write; one that is there is refused")->required();
@@ -75,12 +73,12 @@ CLI::App* add_convert(CLI::App& app, ConvertOptions& options) {
 
 int convert(const ConvertOptions& options) try {
   namespace fs = std::filesystem;
-  const quant::BlockFormat* format = options.to.empty() ? nullptr : &quant::format_named(options.to);
-  if (format != nullptr && (!format->can_quantize() || !io::gguf_type_of(*format))) {
-    print_error(fmt::format("--to is '{}', which no GGUF file has for weights", printable(options.to)));
+  const quant::BlockFormat* format = options.to.empty() ? nullptr : writable_format(options.to);
+  if (format == nullptr && !options.to.empty()) {
+    print_error(unknown_format(options.to));
     return 2;
   }
-  if (!may_write(options.model, options.out, options.force)) return 2;
+  io::require_output({"--out", options.out, {}}, options.force, {options.model, options.adapter, options.gptq});
   const bool calibrated = !options.gptq.empty();
   if (calibrated && (format == nullptr || (format->name != "Q4_0" && format->name != "Q4_1"))) {
     print_error("--gptq goes with --to q4_0 or q4_1");
@@ -88,6 +86,7 @@ int convert(const ConvertOptions& options) try {
   }
   const models::Model model = models::load_model(model_path(options.model), {.trainable = calibrated});
   if (!options.adapter.empty()) {
+    require_plain_files(options.adapter);
     models::load_adapters(options.adapter, *model.decoder);
     model.decoder->merge_adapters();
   }

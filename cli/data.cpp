@@ -5,6 +5,7 @@
 #include <etna/device/error.h>
 #include <etna/train/terminal_text.h>
 
+#include "arguments.h"
 #include "output.h"
 
 namespace etna::cli {
@@ -23,28 +24,29 @@ CLI::App* add_data(CLI::App& app, DataOptions& options) {
                    "bpe (byte pairs), word (words between white space), or a tokenizer.json to take as it is")
       ->capture_default_str();
   prepare->add_option("--vocab-size", options.vocab_size, "at most so many tokens (default: 8192 for bpe; words: all)")
-      ->check(CLI::Range(std::int64_t{3}, std::int64_t{INT32_MAX}));
+      ->check(number_in(training::integers(3, INT32_MAX)));
   prepare
       ->add_option("--min-frequency", options.min_frequency,
                    "pairs that occur less often are not merged; words become <unk> (default: 2 for bpe, 1 for words)")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{INT64_MAX}));
+      ->check(number_in(training::integers(1)));
   prepare
       ->add_option("--glob", options.globs,
                    "names of text files in folders; repeatable (default: *.txt, *.md, *.tokens, *.raw)")
       ->take_all()
       ->allow_extra_args(false);
   prepare->add_option("--valid", options.valid, "share of the text for validation")
-      ->check(CLI::Range(0.0, 0.5))
+      ->check(number_in({.least = 0, .most = 0.5}))
       ->capture_default_str();
   prepare->add_option("--test", options.test, "share of the text for testing")
-      ->check(CLI::Range(0.0, 0.49))
+      ->check(number_in({.least = 0, .most = 0.49}))
       ->capture_default_str();
-  prepare->add_option("--json", options.json, "also write the corpus' manifest to this file");
-  prepare->add_flag("--force", options.force, "replace a corpus in --out, or write among other files");
+  prepare->add_flag("--force", options.force,
+                    "replace a corpus in --out, write among other files, and replace the file of --json");
+  add_output(*prepare, "--json", options.json, "also write the corpus' manifest to this file", options.force);
   CLI::App* inspect = data->add_subcommand("inspect", "Show what a prepared corpus or a token file holds");
   inspect->add_option("what", options.what, "a folder that prepare wrote, or a token file")->required();
   inspect->add_option("--tokens", options.tokens, "how many tokens of each file's beginning to show")
-      ->check(CLI::Range(std::int64_t{0}, std::int64_t{100'000}))
+      ->check(number_in(training::integers(0, 100'000)))
       ->capture_default_str();
   inspect->add_flag("--verify", options.verify, "read all ids and compare them with their hash");
   return data;

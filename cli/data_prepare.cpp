@@ -68,7 +68,11 @@ void check_json(const DataOptions& options) {
       throw FormatError(
           fmt::format("--json {}: is or lies in {}, which is read; name a file elsewhere", options.json, input));
   }
-  io::require_writable(options.json);
+  // A manifest in its place belongs to another corpus.
+  const bool manifest = json.filename() == data::kManifestFile;
+  io::require_output(
+      {"--json", options.json, manifest ? std::vector<std::string>() : std::vector<std::string>{"\"etna.corpus\""}},
+      options.force);
 }
 
 }  // namespace

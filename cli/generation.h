@@ -17,21 +17,22 @@ namespace etna::cli {
 struct ModelOptions {
   std::string model, tokenizer, adapter, draft, device, cache = "f16";
   std::int64_t context = 0, guesses = 0;
-  bool strict = false;
+  bool strict = false, quiet = false;
 };
 
 struct TextOptions : ModelOptions {
   std::string prompt, prompt_file, system, format;
   std::int64_t max_tokens = 256;
-  bool endless = false, quiet = false, no_special = false;
+  bool endless = false, no_special = false;
   models::SamplingOptions sampling;
   std::vector<std::string> stop;
-  CLI::Option* seed = nullptr;  ///< given: the seed is the user's
+  CLI::Option *seed = nullptr, *given_prompt = nullptr;  ///< to ask whether the user gave them
 };
 
 struct ModelBenchOptions : ModelOptions {
   std::int64_t prompt = 512, tokens = 128, sequences = 1, repeat = 3;
   bool cpu = true;  ///< also the CPU, where the device is another
+  bool force = false;
   std::string json;
 };
 
@@ -74,6 +75,8 @@ struct LoadedModel {
 
 /// What load_model() takes: of a training run's folder, the best checkpoint.
 std::filesystem::path model_path(const std::filesystem::path& path);
+/// Files that the options name to be read.
+std::vector<FilePath> models_of(const ModelOptions& options);
 /// @throws DeviceError
 Device device_of(const ModelOptions& options);
 /// @throws FormatError, DeviceError

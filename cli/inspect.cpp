@@ -14,6 +14,7 @@
 #include <etna/train/progress.h>
 #include <etna/train/terminal_text.h>
 
+#include "model_kind.h"
 #include "models.h"
 #include "output.h"
 #include "weight_file.h"
@@ -24,6 +25,7 @@ namespace {
 using training::printable;
 using training::with_commas;
 
+constexpr const char* kInspect = "etna inspect";
 constexpr std::size_t kWidestName = 48, kWidestKey = 44;
 
 struct Share {
@@ -42,6 +44,7 @@ struct Verdict {
 /// What load_model() says about a file, without its name in front.
 std::string obstacle_of(const std::string& file, bool& has_tokenizer) try {
   namespace fs = std::filesystem;
+  if (std::string why = why_no_model(file); !why.empty()) return why;
   const fs::path path = fs::path(file).extension() == ".json" ? fs::path(file).parent_path() : fs::path(file);
   has_tokenizer = models::load_model(path.empty() ? "." : path).tokenizer != nullptr;
   return "";
@@ -135,11 +138,8 @@ nlohmann::json json_of(const WeightFile& file, const Verdict& verdict) {
                        {"readable", t.layout != nullptr}});
   }
   for (const auto& [key, value] : file.metadata) metadata[printable(key)] = printable(value);
-  return {{"kind", file.kind},
-          {"runs", verdict.runs},
-          {"verdict", verdict.text},
-          {"metadata", metadata},
-          {"tensors", tensors}};
+  return {{kCommandKey, kInspect},   {"kind", file.kind},    {"runs", verdict.runs},
+          {"verdict", verdict.text}, {"metadata", metadata}, {"tensors", tensors}};
 }
 
 /// A line for each finding. @return how many tensors have one
@@ -160,17 +160,17 @@ CLI::App* add_inspect(CLI::App& app, InspectOptions& options) {
   CLI::App* inspect =
       app.add_subcommand("inspect", "Show what a file of weights holds, and whether this build runs it");
   inspect
-      ->add_option("file", options.file,
+      ->add_option("-m,--model,file", options.file,
                    "GGUF, safetensors (a file, an index, or a folder of Hugging Face), or a llama2.c checkpoint")
       ->required();
   inspect->add_flag("--check", options.check, "also read all weights and report suspicious ones (exit code 8)");
   inspect->add_flag("!--no-tensors", options.names, "leave the list of tensors out");
-  inspect->add_option("--json", options.json, "also write kind, metadata and tensors to this file");
+  add_output(*inspect, "--json", options.json, "also write kind, metadata and tensors to this file", options.force);
   return inspect;
 }
 
 int inspect(const InspectOptions& options) try {
-  if (!options.json.empty()) io::require_writable(options.json);
+  io::require_output({"--json", options.json, json_marks(kInspect)}, options.force, {options.file});
   const WeightFile file = open_weights(options.file);
   const Verdict verdict = verdict_of(options, file);
   std::string text = inspect_text_of(options, file, verdict), found;

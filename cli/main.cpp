@@ -4,22 +4,27 @@
 #include <CLI/CLI.hpp>
 
 #include <etna/device/error.h>
+#include <etna/device/os/process.h>
 #include <etna/models/suspicious_weights.h>
 #include <etna/train/terminal_text.h>
 
+#include "arguments.h"
 #include "commands.h"
 #include "data.h"
 #include "generation.h"
 #include "models.h"
 #include "output.h"
+#include "reference.h"
 #include "runs.h"
 #include "tune.h"
 
 /// Exit codes: 0 success, 1 any other failure, 2 wrong usage, 3 a missing, lost or faulty device, 4 runs or data that
 /// are not there or cannot be used, 5 out of memory, 8 suspicious weights, 130 stopped by Ctrl-C.
 int main(int argc, char** argv) {
+  etna::os::open_standard_streams();
   CLI::App app{"Language models, what Etna can run on, texts to train on, and what was trained."};
   app.require_subcommand(1);
+  app.set_version_flag("--version", "etna " ETNA_VERSION);
   app.allow_windows_style_options(false);  // a path may begin with a slash
   app.add_subcommand("devices", "List every device, usable or not, and which one `auto` takes");
   CLI::App* doctor =
@@ -34,7 +39,8 @@ int main(int argc, char** argv) {
                    "cpu, vulkan:N or auto, several by commas (default: all but software rasterizers)")
       ->delimiter(',')
       ->needs(bench);
-  doctor->add_option("--json", options.json, "also write the figures to this file")->needs(bench);
+  etna::cli::add_output(*doctor, "--json", options.json, "also write the figures to this file", options.force)
+      ->needs(bench);
   doctor->add_flag("--moltenvk", moltenvk, "instead compare what MoltenVK (macOS) offers with what kernels ask for")
       ->excludes(bench);
   doctor->add_flag("--quick", options.quick, "small sizes and counts, to see that it works")->needs(bench);
@@ -64,9 +70,21 @@ int main(int argc, char** argv) {
   etna::cli::add_perplexity(app, perplexity_options);
   etna::cli::ConvertOptions convert_options;
   etna::cli::add_convert(app, convert_options);
+  std::string shell;
+  app.add_subcommand("completion", "Print what a shell completes etna's words by: source <(etna completion bash)")
+      ->add_option("shell", shell, "bash, zsh or fish")
+      ->required()
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  app.add_subcommand("man", "Print the manual page: etna man | man -l -");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() != 0) {
+      if (const std::string unknown = etna::cli::unknown_argument(app); !unknown.empty()) {
+        etna::cli::print_error(unknown);
+        return 2;
+      }
+    }
     return app.exit(error) == 0 ? 0 : 2;
   }
   try {
@@ -81,8 +99,13 @@ int main(int argc, char** argv) {
     if (app.got_subcommand("bench")) return etna::cli::bench_model(model_bench_options);
     if (app.got_subcommand("perplexity")) return etna::cli::perplexity(perplexity_options);
     if (app.got_subcommand("convert")) return etna::cli::convert(convert_options);
+    if (app.got_subcommand("completion")) return etna::cli::print_all(etna::cli::completion(app, shell)), 0;
+    if (app.got_subcommand("man")) return etna::cli::print_all(etna::cli::man_page(app)), 0;
     if (moltenvk) return etna::cli::doctor_moltenvk();
     return benching ? etna::cli::bench(options) : etna::cli::doctor();
+  } catch (const etna::io::OutputExists& error) {
+    etna::cli::print_error(etna::training::printable(error.what()));
+    return 2;
   } catch (const etna::DeviceError& error) {
     etna::cli::print_error(error.what());
     return 3;

@@ -9,7 +9,7 @@ namespace etna::cli {
 
 struct InspectOptions {
   std::string file, json;
-  bool check = false, names = true;
+  bool check = false, names = true, force = false;
 };
 struct QuantizeOptions {
   std::string file, to, out;

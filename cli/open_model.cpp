@@ -12,6 +12,7 @@
 #include <etna/train/terminal_text.h>
 
 #include "generation.h"
+#include "model_kind.h"
 #include "output.h"
 
 namespace etna::cli {
@@ -58,6 +59,8 @@ std::int64_t guesses_of(const ModelOptions& options) {
 }  // namespace
 
 fs::path model_path(const fs::path& path) {
+  if (const std::string why = why_no_model(path); !why.empty())
+    throw FormatError(fmt::format("{}: {}", path.string(), why));
   std::error_code ignored;
   if (!fs::is_directory(path, ignored) || fs::exists(path / "config.json", ignored) ||
       !fs::exists(path / "checkpoints", ignored))
@@ -68,6 +71,10 @@ fs::path model_path(const fs::path& path) {
   throw FormatError(fmt::format("{}: the run has no checkpoint yet", path.string()));
 }
 
+std::vector<FilePath> models_of(const ModelOptions& options) {
+  return {options.model, options.tokenizer, options.adapter, options.draft};
+}
+
 Device device_of(const ModelOptions& options) {
   return options.strict ? select_device_strictly(options.device) : select_device(options.device);
 }
@@ -76,7 +83,7 @@ LoadedModel open_model(const ModelOptions& options, std::int64_t slots) {
   const auto begin = std::chrono::steady_clock::now();
   LoadedModel loaded;
   loaded.device = device_of(options);
-  std::fprintf(stderr, "%s\n", device_line(options.device, loaded.device).c_str());
+  if (!options.quiet) std::fprintf(stderr, "%s\n", device_line(options.device, loaded.device).c_str());
   loaded.model = models::load_model(model_path(options.model), {.device = loaded.device});
   if (!options.tokenizer.empty()) {
     loaded.model.tokenizer = tokenizer_in(options.tokenizer);
@@ -86,6 +93,7 @@ LoadedModel open_model(const ModelOptions& options, std::int64_t slots) {
                                     options.tokenizer, size, loaded.model.decoder->config.vocabulary));
     }
   }
+  if (!options.adapter.empty()) require_plain_files(options.adapter);
   if (!options.adapter.empty()) models::load_adapters(options.adapter, *loaded.model.decoder);
   if (!options.draft.empty()) {
     loaded.draft = models::load_model(model_path(options.draft), {.device = loaded.device});

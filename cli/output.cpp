@@ -39,15 +39,15 @@ void print_error(const std::string& sentence) {
   std::fputs(fmt::format("etna: {}\n", sentence).c_str(), stderr);
 }
 
-bool may_write(const std::filesystem::path& in, const std::filesystem::path& out, bool force) {
-  std::error_code none;
-  if (!std::filesystem::exists(out, none)) return true;
-  if (std::filesystem::equivalent(in, out, none)) {
-    print_error("--out is the file to read; give it another name");
-    return false;
-  }
-  if (!force) print_error(fmt::format("{} is there already; --force replaces it", training::printable(out.string())));
-  return force;
+CLI::Option* add_output(CLI::App& app, const std::string& name, std::string& file, const std::string& help,
+                        bool& force) {
+  if (app.get_option_no_throw("--force") == nullptr)
+    app.add_flag("--force", force, "replace a file that something else wrote");
+  return app.add_option(name, file, help + io::kReplacesOnlyOwn);
+}
+
+std::vector<std::string> json_marks(const std::string& command) {
+  return {fmt::format("\"{}\": \"{}\"", kCommandKey, command)};
 }
 
 Terminal terminal() {

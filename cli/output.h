@@ -1,8 +1,12 @@
 #pragma once
 
 #include <cstddef>
-#include <filesystem>
 #include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include <etna/device/output_file.h>
 
 namespace etna::cli {
 
@@ -12,8 +16,14 @@ void print_all(const std::string& text);
 /// Writes "etna: ..." to standard error. That it cannot be written is no error: nobody could be told.
 void print_error(const std::string& sentence);
 
-/// Whether `out` may be written from `in`; if not, says why. @param force whether a file that is there may be replaced
-bool may_write(const std::filesystem::path& in, const std::filesystem::path& out, bool force);
+/// Adds an option that names an output file, and --force where the command has none yet.
+CLI::Option* add_output(CLI::App& app, const std::string& name, std::string& file, const std::string& help,
+                        bool& force);
+
+/// Where a JSON file names the command that wrote it, which another output may then replace.
+inline constexpr const char* kCommandKey = "command";
+/// @param command "etna inspect"
+std::vector<std::string> json_marks(const std::string& command);
 
 struct Terminal {
   bool is_terminal = false;  ///< standard output is one

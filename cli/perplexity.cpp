@@ -1,11 +1,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <fstream>
-#include <sstream>
+#include <optional>
 
 #include <fmt/format.h>
 
+#include <etna/data/text_file.h>
 #include <etna/device/error.h>
 #include <etna/models/suspicious_weights.h>
 #include <etna/tensor/ops.h>
@@ -13,6 +13,7 @@
 #include <etna/train/progress.h>
 #include <etna/train/terminal_text.h>
 
+#include "arguments.h"
 #include "generation.h"
 #include "output.h"
 #include "text_answer.h"
@@ -24,23 +25,21 @@ using training::printable;
 CLI::App* add_perplexity(CLI::App& app, PerplexityOptions& options) {
   CLI::App* perplexity = app.add_subcommand("perplexity", "How well a language model foretells a text");
   add_model_options(*perplexity, options);
-  perplexity->add_option("--file", options.file, "the text")->required();
+  perplexity->add_option("-f,--file", options.file, "the text")->required();
   perplexity
       ->add_option("--chunk", options.chunk, "the text is cut into pieces of so many tokens, each read for itself")
-      ->check(CLI::Range(2, 1 << 20))
+      ->check(number_in(training::integers(2, 1 << 20)))
       ->capture_default_str();
-  perplexity->add_option("--tokens", options.most, "stop after about so many; 0: all")->check(CLI::NonNegativeNumber);
+  perplexity->add_option("-n,--tokens", options.most, "stop after about so many; 0: all")
+      ->check(number_in(training::integers(0)));
   return perplexity;
 }
 
 int perplexity(const PerplexityOptions& options) try {
-  std::ifstream in(options.file, std::ios::binary);
-  std::stringstream text;
-  if (!in || !(text << in.rdbuf()))
-    throw FormatError(fmt::format("{}: the file cannot be read, or is empty", options.file));
+  const std::string text = data::read_text_file(options.file);
   LoadedModel model = open_model(options);
   const data::Tokenizer& tokenizer = tokenizer_of(model, options.model);
-  const std::vector<std::int32_t> ids = tokenizer.encode(text.str());
+  const std::vector<std::int32_t> ids = tokenizer.encode(text);
   const std::int64_t context = std::min(model.model.decoder->config.context, model.generator->cache().capacity());
   const std::int64_t chunk = std::min(options.chunk, context);
   const std::vector<std::int32_t> begin = tokenizer.encode_prompt("", {});
@@ -49,7 +48,9 @@ int perplexity(const PerplexityOptions& options) try {
   if (options.most > 0) all = std::min(all, options.most);
   if (all < 2 || chunk <= first) throw FormatError(fmt::format("{}: the text is too short", options.file));
   training::Interrupt interrupt;
-  training::Progress progress(all, {.title = "perplexity", .keep = false, .out = stderr});
+  std::optional<training::Progress> progress;
+  if (!options.quiet)
+    progress.emplace(all, training::ProgressOptions{.title = "perplexity", .keep = false, .out = stderr});
   double sum = 0, squares = 0;
   std::int64_t count = 0;
   for (std::int64_t at = 0; at < all && !interrupt.requested(); at += chunk - first) {
@@ -67,9 +68,9 @@ int perplexity(const PerplexityOptions& options) try {
       squares += loss * loss;
       ++count;
     }
-    progress.update(end, {{"perplexity", std::exp(sum / static_cast<double>(count))}});
+    if (progress) progress->update(end, {{"perplexity", std::exp(sum / static_cast<double>(count))}});
   }
-  progress.finish();
+  if (progress) progress->finish();
   const double mean = sum / static_cast<double>(count);
   const double error =
       std::sqrt(std::max(0.0, squares / static_cast<double>(count) - mean * mean) / static_cast<double>(count));

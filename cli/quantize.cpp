@@ -19,6 +19,7 @@
 
 #include "models.h"
 #include "output.h"
+#include "weight_format.h"
 
 namespace etna::cli {
 namespace {
@@ -148,10 +149,10 @@ Quantized write(const io::GgufFile& from, const BlockFormat& wanted, const Quant
 
 CLI::App* add_quantize(CLI::App& app, QuantizeOptions& options) {
   CLI::App* quantize = app.add_subcommand("quantize", "Write a GGUF file with its matrices in fewer bits");
-  quantize->add_option("file", options.file, "a GGUF file")->required();
+  quantize->add_option("-m,--model,file", options.file, "a GGUF file")->required();
   quantize
       ->add_option("--to", options.to,
-                   "q8_0, q6_k, q5_k, q4_k, q4_0, iq4_nl, mxfp4, tq2_0 ...: see docs/quantization.md")
+                   "q8_0, q6_k, q5_k, q4_k (or q4_k_m), q4_0, iq4_nl, mxfp4, tq2_0 ...: see docs/quantization.md")
       ->required();
   quantize->add_option("--out", options.out, "the file to write; one that is there is refused")->required();
   quantize->add_flag("--pure", options.pure, "the same format for token_embd and output, which otherwise keep 6 bits");
@@ -160,16 +161,12 @@ CLI::App* add_quantize(CLI::App& app, QuantizeOptions& options) {
 }
 
 int quantize(const QuantizeOptions& options) try {
-  const BlockFormat* wanted = quant::find_format(options.to);
-  if (wanted == nullptr || !wanted->can_quantize() || !io::gguf_type_of(*wanted)) {
-    std::string names;
-    for (const BlockFormat& f : quant::block_formats()) {
-      if (f.can_quantize() && io::gguf_type_of(f)) names += fmt::format("{}{}", names.empty() ? "" : ", ", f.name);
-    }
-    print_error(fmt::format("--to is '{}'; it should be one of {}", printable(options.to), names));
+  const BlockFormat* wanted = writable_format(options.to);
+  if (wanted == nullptr) {
+    print_error(unknown_format(options.to));
     return 2;
   }
-  if (!may_write(options.file, options.out, options.force)) return 2;
+  io::require_output({"--out", options.out, {}}, options.force, {options.file});
   const Quantized sum = write(io::GgufFile(options.file), *wanted, options);
   print_all(quantize_text_of(options, sum));
   return 0;

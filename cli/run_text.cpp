@@ -1,14 +1,15 @@
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 #include <random>
-#include <sstream>
 
 #include <fmt/format.h>
 
+#include <etna/data/text_file.h>
 #include <etna/data/tokenizers/chat_template.h>
 #include <etna/data/tokenizers/stream_decoder.h>
 #include <etna/device/error.h>
+#include <etna/device/memory.h>
+#include <etna/device/os/terminal.h>
 #include <etna/models/suspicious_weights.h>
 #include <etna/train/interrupt.h>
 #include <etna/train/terminal_text.h>
@@ -22,13 +23,33 @@ namespace {
 
 using training::printable;
 
+/// A file of text ends in a line break that is no part of the prompt.
+std::string without_line_break(std::string text) {
+  if (text.ends_with('\n')) text.pop_back();
+  if (text.ends_with('\r')) text.pop_back();
+  return text;
+}
+
+std::string standard_input() {
+  constexpr std::size_t kMost = std::size_t{64} << 20;  // no context holds as much
+  std::string text;
+  char chunk[1 << 16];
+  while (const std::size_t count = std::fread(chunk, 1, sizeof chunk, stdin)) {
+    text.append(chunk, count);
+    if (text.size() > kMost)
+      throw FormatError(fmt::format("standard input has more than {}, which is no prompt", readable_bytes(kMost)));
+  }
+  if (const std::size_t at = std::min(text.find('\0'), data::find_invalid_utf8(text)); at != std::string::npos)
+    throw FormatError(fmt::format("standard input is not UTF-8 text: see byte {}", at));
+  return without_line_break(text);
+}
+
+/// --prompt, --prompt-file, or what is piped in.
 std::string prompt_of(const TextOptions& options) {
-  if (options.prompt_file.empty()) return options.prompt;
-  std::ifstream in(options.prompt_file, std::ios::binary);
-  std::stringstream text;
-  if (!in || !(text << in.rdbuf()))
-    throw FormatError(fmt::format("{}: the file cannot be read, or is empty", options.prompt_file));
-  return text.str();
+  const bool given = options.given_prompt->count() > 0, file = !options.prompt_file.empty();
+  const bool piped = !given && !file && !os::is_terminal(stdin);
+  if (piped || (given && options.prompt == "-") || options.prompt_file == "-") return standard_input();
+  return file ? without_line_break(data::read_text_file(options.prompt_file)) : options.prompt;
 }
 
 }  // namespace
@@ -37,11 +58,13 @@ CLI::App* add_run(CLI::App& app, TextOptions& options) {
   CLI::App* run = app.add_subcommand("run", "Let a language model go on with a text");
   add_model_options(*run, options);
   add_guess_options(*run, options);
-  CLI::Option* prompt = run->add_option("--prompt", options.prompt, "the text to go on with");
-  run->add_option("--prompt-file", options.prompt_file, "a file with it")->excludes(prompt);
+  options.given_prompt = run->add_option("-p,--prompt", options.prompt,
+                                         "the text to go on with; -: standard input, which is also read where it is "
+                                         "no terminal and no prompt is given");
+  run->add_option("--prompt-file", options.prompt_file, "a file with it, whose last line break is left out")
+      ->excludes(options.given_prompt);
   run->add_flag("--no-special", options.no_special, "add no begin token to the prompt");
   run->add_flag("--endless", options.endless, "where the context is full, go on without the middle of the text");
-  run->add_flag("--quiet", options.quiet, "no figures on standard error");
   add_sampling_options(*run, options);
   return run;
 }

@@ -15,6 +15,7 @@
 #include <etna/train/progress.h>
 #include <etna/train/terminal_text.h>
 
+#include "arguments.h"
 #include "output.h"
 
 namespace etna::cli {
@@ -262,7 +263,7 @@ std::string shown(const Json& value, Digits digits) {
 CLI::App* add_runs(CLI::App& app, RunsOptions& options) {
   CLI::App* list = app.add_subcommand("runs", "List the training runs of this user, newest first");
   list->add_option("--last", options.last, "only so many, of the newest (with --sort: the first of that order)")
-      ->check(CLI::PositiveNumber);
+      ->check(number_in(training::integers(1)));
   list->add_option("--sort", options.sort,
                    "by a result (loss, tokens_per_second, valid_perplexity ...) or config value");
   list->add_flag("--reverse", options.reverse, "the other way round");
@@ -279,7 +280,7 @@ CLI::App* add_runs(CLI::App& app, RunsOptions& options) {
   plot->add_option("--metric", options.metrics, "what to plot (default: the losses); repeatable")
       ->take_all()
       ->allow_extra_args(false);
-  plot->add_option("--svg", options.svg, "write a picture to this file");
+  add_output(*plot, "--svg", options.svg, "write a picture to this file", options.force);
   plot->add_flag("--log", options.log, "with a logarithmic axis");
   plot->add_flag("--json", options.json, "print the points as JSON");
   list->require_subcommand(0, 1);

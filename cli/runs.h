@@ -16,7 +16,7 @@ namespace etna::cli {
 struct RunsOptions {
   std::size_t last = 0;  ///< 0: all
   std::string sort;
-  bool reverse = false, json = false, log = false;
+  bool reverse = false, json = false, log = false, force = false;
   std::vector<std::string> filters, names, metrics;
   std::string svg;
 };

@@ -68,6 +68,7 @@ std::string json(const std::vector<Curve>& curves) {
 }  // namespace
 
 int plot_runs(const training::RunList& list, const RunsOptions& options) {
+  io::require_output({"--svg", options.svg, {training::kPlotMark}}, options.force);
   std::vector<Curve> curves;
   for (const std::string& name : options.names) {
     const auto folder = folder_of(list, name);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <functional>
 #include <limits>
 #include <random>
 #include <utility>
@@ -12,21 +11,11 @@
 #include <etna/data/tokenizers/stream_decoder.h>
 #include <etna/device/error.h>
 
+#include "arguments.h"
 #include "output.h"
 
 namespace etna::cli {
 namespace {
-
-/// Refuses numbers that no sampling takes, infinite ones and NaN among them, before a model is loaded.
-/// @param wanted "0 or more"
-CLI::Validator number_that_is(const std::string& wanted, const std::function<bool(double)>& fits) {
-  const auto check = [=](std::string& text) -> std::string {
-    double value = 0;
-    const bool number = CLI::detail::lexical_cast(text, value);
-    return number && std::isfinite(value) && fits(value) ? "" : text + " is no number that is " + wanted;
-  };
-  return {check, "(" + wanted + ")", ""};
-}
 
 /// Reads "TOKEN=NUMBER". @throws CLI::ValidationError
 std::pair<std::int32_t, float> bias_of(const std::string& text) {
@@ -43,7 +32,7 @@ std::pair<std::int32_t, float> bias_of(const std::string& text) {
 }  // namespace
 
 void add_model_options(CLI::App& app, ModelOptions& options) {
-  app.add_option("--model", options.model,
+  app.add_option("-m,--model,model", options.model,
                  "a GGUF file, a folder of Hugging Face, a llama2.c checkpoint, or the folder of a training run")
       ->required();
   app.add_option("--tokenizer", options.tokenizer,
@@ -56,10 +45,11 @@ void add_model_options(CLI::App& app, ModelOptions& options) {
                "rasterizer that is not named with its number");
   app.add_option("--context", options.context,
                  "tokens that fit at once, in blocks of 64 (default: what the model was trained with)")
-      ->check(CLI::PositiveNumber);
+      ->check(number_in(training::integers(1)));
   app.add_option("--cache", options.cache, "dtype of cached keys and values")
       ->check(CLI::IsMember({"f32", "f16", "bf16", "q8_0"}))
       ->capture_default_str();
+  app.add_flag("-q,--quiet", options.quiet, "neither the device nor figures or progress on standard error");
 }
 
 void add_guess_options(CLI::App& app, ModelOptions& options) {
@@ -67,7 +57,7 @@ void add_guess_options(CLI::App& app, ModelOptions& options) {
       app.add_option("--guesses", options.guesses,
                      "tokens to guess in each step: from how the text went on before, or by the draft (then 4 if not "
                      "given); the text stays the same")
-          ->check(CLI::Range(0, 64))
+          ->check(number_in(training::integers(0, 64)))
           ->capture_default_str();
   app.add_option("--draft", options.draft, "a smaller model with the same vocabulary that guesses");
   app.callback([guesses, &options] {
@@ -78,16 +68,15 @@ void add_guess_options(CLI::App& app, ModelOptions& options) {
 
 void add_sampling_options(CLI::App& app, TextOptions& options) {
   models::SamplingOptions& s = options.sampling;
-  const CLI::Validator part = number_that_is("from 0 to 1", [](double x) { return x >= 0 && x <= 1; }),
-                       any = number_that_is("finite", [](double) { return true; });
-  app.add_option("--max-tokens", options.max_tokens, "write at most so many")
-      ->check(CLI::PositiveNumber)
+  const CLI::Validator part = number_in({.least = 0, .most = 1}), any = number_in({});
+  app.add_option("-n,--max-tokens", options.max_tokens, "write at most so many")
+      ->check(number_in(training::integers(1)))
       ->capture_default_str();
   app.add_option("--temperature", s.temperature, "0: always the most probable token")
-      ->check(number_that_is("0 or more", [](double x) { return x >= 0; }))
+      ->check(number_in({.least = 0}))
       ->capture_default_str();
   app.add_option("--top-k", s.top_k, "draw from the K most probable; 0: from all")
-      ->check(CLI::NonNegativeNumber)
+      ->check(number_in(training::integers(0)))
       ->capture_default_str();
   app.add_option("--top-p", s.top_p, "draw from the most probable that together have this probability; 1: from all")
       ->check(part)
@@ -99,7 +88,7 @@ void add_sampling_options(CLI::App& app, TextOptions& options) {
       ->check(part)
       ->capture_default_str();
   app.add_option("--repetition-penalty", s.repetition_penalty, "divides logits of tokens that were there; 1: off")
-      ->check(number_that_is("above 0", [](double x) { return x > 0; }))
+      ->check(number_in({.least = 0, .above = true}))
       ->capture_default_str();
   app.add_option("--presence-penalty", s.presence_penalty, "subtracted where the answer has the token")
       ->check(any)
@@ -107,17 +96,22 @@ void add_sampling_options(CLI::App& app, TextOptions& options) {
   app.add_option("--frequency-penalty", s.frequency_penalty, "subtracted as often as the answer has the token")
       ->check(any)
       ->capture_default_str();
+  // allow_extra_args(false): what follows the value may be the model.
   app.add_option_function<std::vector<std::string>>(
-      "--logit-bias",
-      [&s](const std::vector<std::string>& all) {
-        for (const std::string& one : all) {
-          const auto [token, bias] = bias_of(one);
-          s.logit_bias[token] = bias;
-        }
-      },
-      "TOKEN=NUMBER: added to the logit of a token's id, -inf forbids it; may be given several times");
+         "--logit-bias",
+         [&s](const std::vector<std::string>& all) {
+           for (const std::string& one : all) {
+             const auto [token, bias] = bias_of(one);
+             s.logit_bias[token] = bias;
+           }
+         },
+         "TOKEN=NUMBER: added to the logit of a token's id, -inf forbids it; may be given several times")
+      ->take_all()
+      ->allow_extra_args(false);
   options.seed = app.add_option("--seed", s.seed, "of the draws (default: another one each time)");
-  app.add_option("--stop", options.stop, "end before this text; may be given several times");
+  app.add_option("--stop", options.stop, "end before this text; may be given several times")
+      ->take_all()
+      ->allow_extra_args(false);
 }
 
 void print_now(const std::string& text) {

@@ -10,6 +10,8 @@
 #include <etna/tensor/io/llama2c.h>
 #include <etna/tensor/io/sharded_safetensors.h>
 
+#include "model_kind.h"
+
 namespace etna::cli {
 namespace {
 
@@ -103,7 +105,13 @@ WeightFile of_llama2c(const fs::path& path) {
 
 WeightFile open_weights(const fs::path& path) {
   std::error_code none;
-  if (fs::is_directory(path, none) || path.extension() == ".json") return of_safetensors(path);
+  require_plain_files(path);
+  if (fs::exists(path / "adapter_config.json", none)) return of_safetensors(path / "adapter_model.safetensors");
+  if (fs::is_directory(path, none) || path.extension() == ".json") {
+    if (const std::string why = why_no_model(path); !why.empty())
+      throw FormatError(fmt::format("{}: {}", path.string(), why));
+    return of_safetensors(path);
+  }
   std::string begin(9, '\0');
   std::ifstream in(path, std::ios::binary);
   if (!in) throw FormatError(fmt::format("{}: cannot be opened", path.string()));
@@ -111,6 +119,8 @@ WeightFile open_weights(const fs::path& path) {
   if (begin.starts_with("GGUF")) return of_gguf(path);
   // The length of a header, then JSON.
   if (begin[8] == '{') return of_safetensors(path);
+  if (const std::string why = why_no_model(path); !why.empty())
+    throw FormatError(fmt::format("{}: {}", path.string(), why));
   try {
     return of_llama2c(path);
   } catch (const FormatError& error) {

@@ -1,4 +1,5 @@
 #include <poll.h>
+#include <pty.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -105,6 +106,77 @@ TEST_F(EtnaModel, CtrlCEndsAnAnswerAndNotTheChat) {
   EXPECT_THAT(chat.output(), HasSubstr("\nread "));
   chat.write("/exit\n");
   EXPECT_EQ(chat.end(), 0);
+}
+
+/// etna chat on a terminal of its own.
+class OnTerminal {
+ public:
+  explicit OnTerminal(const std::string& arguments) {
+    child_ = ::forkpty(&end_, nullptr, nullptr, nullptr);
+    if (child_ != 0) return;
+    const std::string command = "TERM=xterm LC_ALL=C.UTF-8 exec " ETNA_PROGRAM " " + arguments;
+    execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
+    _exit(127);
+  }
+  ~OnTerminal() {
+    kill(child_, SIGKILL);
+    waitpid(child_, nullptr, 0);
+    close(end_);
+  }
+  OnTerminal(const OnTerminal&) = delete;
+  OnTerminal& operator=(const OnTerminal&) = delete;
+
+  void type(const std::string& keys) const {
+    EXPECT_EQ(::write(end_, keys.data(), keys.size()), static_cast<ssize_t>(keys.size()));
+  }
+  /// Reads until `text` appears after what was read before.
+  testing::AssertionResult shows(const std::string& text) {
+    std::string output;
+    char buffer[4096];
+    while (output.find(text) == std::string::npos) {
+      pollfd end{end_, POLLIN, 0};
+      const ssize_t n = poll(&end, 1, 120'000) > 0 ? ::read(end_, buffer, sizeof buffer) : 0;
+      if (n <= 0) return testing::AssertionFailure() << "no '" << text << "' in: " << output;
+      output.append(buffer, static_cast<std::size_t>(n));
+    }
+    return testing::AssertionSuccess();
+  }
+  int exit_code() {
+    int status = 0;
+    char buffer[4096];
+    while (::read(end_, buffer, sizeof buffer) > 0) {}
+    waitpid(child_, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  }
+
+ private:
+  pid_t child_ = 0;
+  int end_ = -1;
+};
+
+TEST_F(EtnaModel, OnATerminalCtrlCDropsALineAndTheChatGoesOn) {
+  OnTerminal chat(with_model("chat") + "--temperature 0 --max-tokens 3 --format chatml");
+  ASSERT_TRUE(chat.shows("> "));
+  chat.type("half a line\x03");
+  ASSERT_TRUE(chat.shows("/exit ends"));
+  ASSERT_TRUE(chat.shows("> "));
+  chat.type("/metrics\n");
+  ASSERT_TRUE(chat.shows("cache: "));
+  chat.type("\x04");
+  EXPECT_EQ(chat.exit_code(), 0);
+}
+
+TEST_F(EtnaModel, OnATerminalLinesAreEditedAndCalledBack) {
+  if (run_program("/bin/sh", "-c 'ldd " ETNA_PROGRAM " | grep libedit'").output.empty())
+    GTEST_SKIP() << "this build is without libedit";
+  OnTerminal chat(with_model("chat") + "--format chatml");
+  ASSERT_TRUE(chat.shows("> "));
+  chat.type("/ab\x1b[D\x1b[Dx\n");  // two steps to the left
+  ASSERT_TRUE(chat.shows("there is no command /xab"));
+  chat.type("\x1b[A\n");
+  ASSERT_TRUE(chat.shows("there is no command /xab")) << "the last line again";
+  chat.type("/exit\n");
+  EXPECT_EQ(chat.exit_code(), 0);
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace etna {
 
 Result run_program(const std::string& program, const std::string& arguments, const std::string& environment,
                    const std::string& errors) {
-  const std::string command = "env " + environment + " '" + program + "' " + arguments + " " + errors;
+  const std::string command = "env " + environment + " '" + program + "' </dev/null " + arguments + " " + errors;
   std::FILE* pipe = popen(command.c_str(), "r");
   std::string output;
   std::array<char, 4096> buffer;
