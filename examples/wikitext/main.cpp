@@ -65,8 +65,8 @@ std::string unknown_argument(const CLI::App& app) {
       for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
     for (const std::string& argument : command->remaining()) {
       const std::string nearest = training::nearest_name(argument.substr(0, argument.find('=')), names);
-      return fmt::format("'{}' is no argument of wikitext{}{}; {}", argument, command == &app ? "" : " ",
-                         command->get_name(),
+      const std::string of = command == &app ? "" : " " + command->get_name();
+      return fmt::format("'{}' is no argument of wikitext{}; {}", argument, of,
                          nearest.empty() ? "--help lists them" : fmt::format("did you mean {}?", nearest));
     }
   }
