@@ -63,6 +63,7 @@ class Context {
     Tensor tensor;
     std::uint32_t version = 0;
     int output = -1;  ///< which output of the op it is
+    int input = -1;   ///< which input
   };
 
   std::string name_;

@@ -65,22 +65,20 @@ Tensor unpack(const Node& node, const SavedTensor& saved) {
                                   y.defined() ? str(y.shape()) + " of " + std::string(name(y.dtype())) : "none",
                                   str(wanted.shape()), name(wanted.dtype()), wanted.device().str()));
     }
+    // What was packed may be the tensor itself.
+    if (y.storage() == saved.packed->storage.lock())
+      check_version(y, saved.packed->version, node.name, node.origin ? str(*node.origin) : "");
     return detail::alias(y);
   }
-  if (saved.tensor.defined() && saved.tensor.impl()->storage && saved.version != saved.tensor.storage()->version) {
-    throw GradError(
-        fmt::format("backward: a tensor {} that '{}' saved was modified in place afterwards; clone() it before",
-                    str(saved.tensor.shape()), node.name));
-  }
+  if (saved.tensor.defined() && saved.tensor.impl()->storage && saved.version != saved.tensor.storage()->version)
+    check_version(saved.tensor, saved.version, node.name, node.origin ? str(*node.origin) : "");
   return saved.tensor;
 }
 
-/// An input as the vjp gets it. One that was packed comes back without its place on the tape.
+/// An input as the vjp gets it: where it was on the tape, if the gradient is recorded.
 Tensor unpack_input(const Node& node, std::size_t i, bool create_graph) {
   const Tensor x = unpack(node, node.in[i]);
-  if (node.in[i].packed == nullptr || !create_graph || !node.needs[i]) return x;
-  const Edge& edge = node.edges[i];
-  return edge.node != nullptr ? linked(x, edge.node, edge.output) : separate(edge.leaf, x);
+  return create_graph && node.needs[i] && x.defined() && x.impl()->storage ? placed(x, node.edges[i]) : x;
 }
 
 /// Differentiates an op without vjp through its reference.
@@ -209,6 +207,14 @@ struct Later {
 };
 
 }  // namespace
+
+void check_version(const Tensor& saved, std::uint32_t version, const std::string& op, const std::string& where) {
+  if (!saved.defined() || saved.storage()->version == version) return;
+  const char* writer = saved.storage()->last_writer();
+  throw GradError(
+      fmt::format("backward: a tensor {} that '{}' saved was modified in place afterwards{}; clone() it before{}",
+                  str(saved.shape()), op, writer != nullptr ? fmt::format(", last by '{}'", writer) : "", where));
+}
 
 Node::~Node() {
   // A long tape is a long chain of owners. Releasing it here link by link keeps the stack flat. Every node reachable
@@ -374,6 +380,7 @@ TensorList run_backward(std::span<const Tensor> roots, std::span<const Tensor> r
       meta.grad = create_graph || !shared ? leaf.grad : leaf.grad.clone();
       if (!create_graph) {
         meta.grad = meta.grad.contiguous();
+        meta.grad.impl()->view = TensorImpl::View::recorded;  // nobody else's, whatever view it was
         meta.grad.storage()->set_use(MemoryUse::gradients);
       }
     } else if (create_graph) {

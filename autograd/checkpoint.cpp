@@ -11,13 +11,24 @@ namespace etna::autograd {
 TensorList checkpoint(const std::function<TensorList(const TensorList&)>& f, const TensorList& inputs) {
   // Shared, so that each replay of a captured step can update it.
   auto before = std::make_shared<RandomState>();
+  struct Given {
+    Tensor values;
+    bool requires_grad = false;
+    std::uint32_t version = 0;
+  };
+  // Off the tape: a node does not own tensors whose place there may change.
+  std::vector<Given> given;
+  for (const Tensor& x : inputs) {
+    given.push_back(x.defined() ? Given{detail::alias(x), x.requires_grad(), x.storage()->version} : Given{});
+  }
   each_step([before] { *before = random_state(); });
-  auto backward = [f, inputs, before, precision = autocast_dtype()](const TensorList& grads) {
-    TensorList leaves = inputs;
+  auto backward = [f, given = std::move(given), before, precision = autocast_dtype()](const TensorList& grads) {
+    TensorList leaves(given.size());
     for (std::size_t i = 0; i < leaves.size(); ++i) {
-      if (!inputs[i].defined()) continue;
-      leaves[i] = detail::alias(inputs[i]);
-      if (inputs[i].requires_grad()) leaves[i].requires_grad_();
+      if (!given[i].values.defined()) continue;
+      check_version(given[i].values, given[i].version, "checkpoint");
+      leaves[i] = detail::alias(given[i].values);
+      if (given[i].requires_grad) leaves[i].requires_grad_();
     }
     TensorList roots, seeds;
     {

@@ -38,6 +38,17 @@ Meta& meta_of(const Tensor& tensor);
 /// Null if the tensor has none yet.
 Meta* find_meta(const Tensor& tensor);
 
+/// Gives a view its place on the tape again, after writes into what it is a view of.
+void follow_base(const Tensor& view);
+/// Before autograd looks at a tensor.
+inline void refresh(const Tensor& x) {
+  const TensorImpl& impl = *x.impl();
+  if (impl.base != nullptr && impl.writes != impl.base->writes) follow_base(x);
+}
+/// Implement GradRecorder (autograd/in_place.cpp).
+bool wants_write(const char* op, const Tensor& x, const Tensor& source);
+void record_write(const char* op, Tensor& x, const std::function<Tensor(const Tensor&)>& result);
+
 /// Where a gradient goes next: a node's output, or a leaf.
 struct Edge {
   std::shared_ptr<Node> node;
@@ -50,14 +61,19 @@ struct Edge {
 struct PackedTensor {
   std::any value;
   std::function<Tensor(const std::any&)> unpack;
+  std::weak_ptr<Storage> storage;  ///< of the tensor that was packed
+  std::uint32_t version = 0;       ///< its version then
 };
 
-/// A saved tensor, and its storage's version at that time. A packed one has no storage here.
+/// A saved tensor, and its storage's version at that time. A packed one has no storage here. Only a leaf is the
+/// caller's tensor; a saved result is off the tape, as its place there may change: it had the place that the edge says.
 struct SavedTensor {
   Tensor tensor;
   std::uint32_t version = 0;
   std::shared_ptr<PackedTensor> packed = nullptr;
 };
+/// @throws GradError naming `op` where the tensor was written to since
+void check_version(const Tensor& saved, std::uint32_t version, const std::string& op, const std::string& where = {});
 
 /// Where in the program an op was recorded, for the errors of DetectAnomaly.
 struct Origin {
@@ -88,8 +104,16 @@ struct Node {
   ~Node();
 };
 
+/// The sequence of the node recorded next.
+std::uint64_t upcoming_sequence();
+/// Makes `outputs` results of the node.
+void attach(const std::shared_ptr<Node>& node, std::span<Tensor> outputs);
+
 /// A saved output as it was when it was recorded: linked to its node, which a second derivative needs.
 Tensor linked(const Tensor& output, const std::shared_ptr<Node>& node, int index);
+
+/// `values` where `edge` says on the tape.
+Tensor placed(const Tensor& values, const Edge& edge);
 
 /// `values` as a variable of its own whose gradient flows to x. x itself is a good value.
 Tensor separate(const Tensor& x, const Tensor& values);

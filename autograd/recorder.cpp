@@ -36,16 +36,21 @@ class Recorder final : public GradRecorder {
     // An op without vjp is differentiated through its reference, which needs the inputs.
     auto saved = static_cast<unsigned>(op.vjp != nullptr ? op.saved : Saved::inputs);
     std::uint32_t in = (saved & 1u) == 0 ? 0 : op.vjp != nullptr ? op.saved_inputs : ~0u;
-    for (std::size_t i = 0; i < inputs.size(); ++i)
-      node->in.push_back(has(in, i) ? saved_values(inputs[i]) : saved_shape(inputs[i]));
+    int wanted = 0;
     for (const Tensor& x : inputs) {
       node->edges.push_back(edge_to(x));
       node->needs.push_back(node->edges.back().wanted());
+      wanted += node->needs.back() ? 1 : 0;
+    }
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const bool if_another = op.saved == Saved::factors || (op.saved == Saved::quotient && i == 0);
+      const bool needed = has(in, i) && (!if_another || wanted > (node->needs[i] ? 1 : 0));
+      node->in.push_back(needed ? saved_values(inputs[i], !kept_as_it_is(inputs[i])) : saved_shape(inputs[i]));
     }
     // A saved output is stored without its link to this node; otherwise the two would own each other.
     std::uint32_t out = (saved & 2u) == 0 ? 0 : op.saved_outputs;
     for (std::size_t i = 0; i < outputs.size(); ++i)
-      node->out.push_back(has(out, i) ? saved_values(detail::alias(outputs[i])) : saved_shape(outputs[i]));
+      node->out.push_back(has(out, i) ? saved_values(outputs[i], true) : saved_shape(outputs[i]));
     attach(node, outputs);
   }
 
@@ -54,37 +59,57 @@ class Recorder final : public GradRecorder {
     return meta != nullptr && meta->node ? meta->node->op : nullptr;
   }
 
-  static void attach(const std::shared_ptr<Node>& node, std::span<Tensor> outputs) {
-    node->sequence = next_sequence++;
-    node->hooks.resize(outputs.size());
-    if (detects_anomalies()) node->origin = origin_here();
-    for (std::size_t i = 0; i < outputs.size(); ++i) {
-      if (!is_floating(outputs[i].dtype())) continue;
-      outputs[i].impl()->requires_grad = true;
-      Meta& meta = meta_of(outputs[i]);
-      meta.node = node;
-      meta.output = static_cast<int>(i);
-    }
+  bool wants_write(const char* op, const Tensor& x, const Tensor& source) const override {
+    return autograd::wants_write(op, x, source);
+  }
+  void record_write(const char* op, Tensor& x, const std::function<Tensor(const Tensor&)>& result) override {
+    autograd::record_write(op, x, result);
   }
 
  private:
+  /// A leaf that requires grad is not written into, and no graph leads from it. Integers are on no tape.
+  static bool kept_as_it_is(const Tensor& x) {
+    return !x.defined() || !is_floating(x.dtype()) || (x.requires_grad() && x.is_leaf());
+  }
   /// With more inputs than bits (cat), the last bit stands for all further ones.
   static bool has(std::uint32_t mask, std::size_t i) { return (mask >> std::min<std::size_t>(i, 31) & 1u) != 0; }
   static SavedTensor saved_shape(const Tensor& x) { return {detail::without_storage(x), 0}; }
-  static SavedTensor saved_values(const Tensor& x) {
+  static SavedTensor saved_values(const Tensor& x, bool off_tape) {
     const SavedTensorHooks* hooks = SavedTensorHooks::current();
-    if (hooks == nullptr || !x.defined()) return {x, x.defined() ? x.storage()->version : 0};
+    if (!x.defined()) return {x, 0};
+    const std::uint32_t version = x.storage()->version;
+    if (hooks == nullptr) return {off_tape ? detail::alias(x) : x, version};
     NoGrad off;
-    auto packed = std::make_shared<PackedTensor>(PackedTensor{hooks->pack()(detail::alias(x)), hooks->unpack()});
+    auto packed = std::make_shared<PackedTensor>(
+        PackedTensor{hooks->pack()(detail::alias(x)), hooks->unpack(), x.storage(), version});
     return {detail::without_storage(x), 0, std::move(packed)};
   }
 };
 
 }  // namespace
 
-Meta* find_meta(const Tensor& tensor) { return static_cast<Meta*>(tensor.impl()->autograd.get()); }
+std::uint64_t upcoming_sequence() { return next_sequence; }
+
+void attach(const std::shared_ptr<Node>& node, std::span<Tensor> outputs) {
+  node->sequence = next_sequence++;
+  node->hooks.resize(outputs.size());
+  if (detects_anomalies()) node->origin = origin_here();
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (!is_floating(outputs[i].dtype())) continue;
+    outputs[i].impl()->requires_grad = true;
+    Meta& meta = meta_of(outputs[i]);
+    meta.node = node;
+    meta.output = static_cast<int>(i);
+  }
+}
+
+Meta* find_meta(const Tensor& tensor) {
+  refresh(tensor);
+  return static_cast<Meta*>(tensor.impl()->autograd.get());
+}
 
 Meta& meta_of(const Tensor& tensor) {
+  refresh(tensor);
   auto& slot = tensor.impl()->autograd;
   if (!slot) slot = std::make_unique<Meta>();
   return static_cast<Meta&>(*slot);
@@ -101,6 +126,11 @@ Tensor separate(const Tensor& x, const Tensor& values) {
   return custom(
       {x}, [&values](const TensorList&) { return TensorList{values}; }, [](const TensorList& g) { return g; },
       "identity")[0];
+}
+
+Tensor placed(const Tensor& values, const Edge& edge) {
+  if (edge.node != nullptr) return linked(values, edge.node, edge.output);
+  return values.impl() == edge.leaf.impl() ? values : separate(edge.leaf, values);
 }
 
 Tensor linked(const Tensor& output, const std::shared_ptr<Node>& node, int index) {
@@ -134,8 +164,11 @@ std::shared_ptr<Node> record_custom(const TensorList& inputs, TensorList& output
   for (Tensor& y : outputs) {
     y = detail::alias(y);
     node->out.push_back({detail::without_storage(y), 0});
+    const bool view = std::any_of(inputs.begin(), inputs.end(),
+                                  [&](const Tensor& x) { return x.defined() && x.impl()->storage == y.storage(); });
+    if (view) y.impl()->view = TensorImpl::View::of_graph_off_tape;
   }
-  Recorder::attach(node, outputs);
+  attach(node, outputs);
   return node;
 }
 
@@ -166,13 +199,13 @@ TensorList custom(const TensorList& inputs, const std::function<TensorList(Conte
   if (!grad_recorder().wants(inputs)) return outputs;
   for (Context::Saved& saved : context->saved_) {
     for (std::size_t i = 0; i < plain.size(); ++i) {
-      if (saved.tensor.impl_ptr() == plain[i].impl_ptr()) saved.tensor = inputs[i];
+      if (saved.tensor.impl_ptr() == plain[i].impl_ptr()) saved.input = static_cast<int>(i);
     }
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       if (saved.tensor.impl_ptr() == outputs[i].impl_ptr()) saved.output = static_cast<int>(i);
     }
     // Without its link: the node owns the context, and an output its node.
-    if (saved.output >= 0) saved.tensor = detail::alias(saved.tensor);
+    if (saved.output >= 0 && saved.tensor.defined()) saved.tensor = detail::alias(saved.tensor);
   }
   context->node_ = record_custom(
       inputs, outputs,
@@ -182,21 +215,21 @@ TensorList custom(const TensorList& inputs, const std::function<TensorList(Conte
 }
 
 void Context::save_for_backward(const TensorList& tensors) {
-  for (const Tensor& x : tensors) saved_.push_back({x, x.defined() ? x.storage()->version : 0, -1});
+  for (const Tensor& x : tensors) saved_.push_back({x, x.defined() ? x.storage()->version : 0});
 }
 
 TensorList Context::saved_tensors() const {
   TensorList list;
   for (const Saved& saved : saved_) {
-    if (saved.tensor.defined() && saved.tensor.storage()->version != saved.version) {
-      throw GradError(
-          fmt::format("backward: a tensor {} that '{}' saved was modified in place afterwards; clone() it "
-                      "before",
-                      str(saved.tensor.shape()), name_));
-    }
+    check_version(saved.tensor, saved.version, name_);
     const std::shared_ptr<Node> node = node_.lock();
-    const bool link = saved.output >= 0 && node != nullptr && grad_enabled();
-    list.push_back(link ? linked(saved.tensor, node, saved.output) : saved.tensor);
+    const bool link = node != nullptr && grad_enabled() && saved.tensor.defined();
+    const Edge* edge = link && saved.input >= 0 ? &node->edges[static_cast<std::size_t>(saved.input)] : nullptr;
+    if (edge != nullptr && edge->wanted()) {
+      list.push_back(placed(saved.tensor, *edge));
+    } else {
+      list.push_back(link && saved.output >= 0 ? linked(saved.tensor, node, saved.output) : saved.tensor);
+    }
   }
   return list;
 }
@@ -208,7 +241,11 @@ GradRecorder& grad_recorder() {
   return *recorder;
 }
 
-bool Tensor::requires_grad() const { return defined() && impl_->requires_grad; }
+bool Tensor::requires_grad() const {
+  if (!defined()) return false;
+  autograd::refresh(*this);
+  return impl_->requires_grad;
+}
 
 bool Tensor::is_leaf() const {
   shape();
@@ -223,6 +260,7 @@ Tensor& Tensor::requires_grad_(bool on) {
   }
   if (!is_leaf()) throw GradError("requires_grad_: the tensor is the result of a recorded op; detach() it first");
   impl_->requires_grad = on;
+  if (on) impl_->base = nullptr, impl_->view = TensorImpl::View::recorded;  // a variable of its own
   return *this;
 }
 
@@ -242,7 +280,7 @@ void Tensor::set_grad(const Tensor& grad) {
   autograd::meta_of(*this).grad = grad;
 }
 
-Tensor Tensor::detach() const { return requires_grad() ? detail::alias(*this) : *this; }
+Tensor Tensor::detach() const { return detail::alias(*this); }
 
 HookHandle Tensor::register_hook(std::function<Tensor(const Tensor&)> hook) const {
   if (!requires_grad()) throw GradError("register_hook: the tensor does not require grad, so no gradient will come");

@@ -83,6 +83,10 @@ class Storage {
   /// Counts the bytes as used for this from now on. Those that a captured step shares among its storages stay its own.
   void set_use(MemoryUse use);
   MemoryUse use() const { return use_; }
+  /// Counts a write in place. @param writer its name, for messages
+  void count_write(const char* writer) { ++version, last_writer_ = writer; }
+  void set_last_writer(const char* writer) { last_writer_ = writer; }
+  const char* last_writer() const { return last_writer_; }
   /// False for a storage of a failed capture: it has an address, but no memory.
   bool has_bytes() const { return block_ != nullptr || whole_ != nullptr; }
 
@@ -99,6 +103,7 @@ class Storage {
   std::uint64_t address_;
   void* block_;
   std::shared_ptr<Storage> whole_;  ///< the storage that holds the bytes, if they are not in block_
+  const char* last_writer_ = nullptr;
 };
 
 using StoragePtr = std::shared_ptr<Storage>;

@@ -71,7 +71,7 @@ class Index {
 /// else a copy. Differentiable.
 /// @throws ShapeError for more indices than dimensions, or indices that do not broadcast
 Tensor index(const Tensor& x, const std::vector<Index>& indices);
-/// Writes to those elements; values broadcast and are converted to x's dtype. In place, not recorded.
+/// Writes to those elements; values broadcast and are converted to x's dtype. In place, recorded.
 /// @param accumulate adds instead, in order
 Tensor& index_put_(Tensor& x, const std::vector<Index>& indices, const Tensor& values, bool accumulate = false);
 Tensor& index_put_(Tensor& x, const std::vector<Index>& indices, double value);
@@ -171,7 +171,7 @@ Tensor take(const Tensor& x, const Tensor& index);
 /// @param source as many elements as index has, x's dtype
 Tensor put(const Tensor& x, const Tensor& index, const Tensor& source, bool accumulate = false);
 
-// ---- the same in place, not recorded
+// ---- the same in place, recorded
 Tensor& scatter_(Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& source);
 Tensor& scatter_(Tensor& x, std::int64_t dim, const Tensor& index, double value);
 Tensor& scatter_add_(Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& source);

@@ -1,5 +1,3 @@
-#include <array>
-
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 
@@ -88,37 +86,6 @@ Tensor Tensor::gather(std::int64_t dim, const Tensor& index) const { return etna
 Tensor Tensor::scatter_add(std::int64_t dim, const Tensor& index, const Tensor& source) const {
   return etna::scatter_add(*this, dim, index, source);
 }
-
-namespace {
-
-/// True where `x += other` has to be recorded, and can be: a leaf is left to the method in place, which refuses it.
-bool recorded(const Tensor& x, const Tensor& other) {
-  return grad_recorder().wants(std::array{x, other}) && !(x.requires_grad() && x.is_leaf());
-}
-
-/// The result of an operator in its first operand's shape and dtype.
-Tensor fitted(const char* op, const Tensor& x, const Tensor& result) {
-  if (result.shape() != x.shape()) {
-    throw ShapeError(std::string(op) + ": the result " + str(result.shape()) + " does not fit into a tensor " +
-                     str(x.shape()));
-  }
-  return result.to(x.dtype());
-}
-
-}  // namespace
-
-#define ETNA_IN_PLACE(SYMBOL, METHOD, NAME)                                                      \
-  Tensor& Tensor::operator SYMBOL(const Tensor& other)& {                                        \
-    return recorded(*this, other) ? *this = fitted(#SYMBOL, *this, NAME(other)) : METHOD(other); \
-  }                                                                                              \
-  Tensor& Tensor::operator SYMBOL(double value)& {                                               \
-    return recorded(*this, {}) ? *this = fitted(#SYMBOL, *this, NAME(value)) : METHOD(value);    \
-  }
-ETNA_IN_PLACE(+=, add_, add)
-ETNA_IN_PLACE(-=, sub_, sub)
-ETNA_IN_PLACE(*=, mul_, mul)
-ETNA_IN_PLACE(/=, div_, div)
-#undef ETNA_IN_PLACE
 
 ValuesIndices Tensor::sort(std::int64_t dim, bool descending, bool stable) const {
   return etna::sort(*this, dim, descending, stable);

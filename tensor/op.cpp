@@ -55,7 +55,7 @@ TensorList allocate_outputs(const OpCall& call, Device device, const std::vector
   for (const OutputSpec& spec : specs) {
     if (spec.alias >= 0) {
       out.push_back(call.in[static_cast<std::size_t>(spec.alias)]);
-      ++out.back().storage()->version;
+      out.back().storage()->count_write(call.op.name);
     } else {
       if (numel(spec.shape, call.op.name) > kMostElements) {
         throw ShapeError(
@@ -150,14 +150,31 @@ auto naming(const char* op, auto&& f) {
   }
 }
 
+/// Notes in a result what it is a view of.
+void note_view(const Tensor& x, const Tensor& y, bool recorded) {
+  TensorImpl &of = *x.impl(), &view = *y.impl();
+  if (view.storage != of.storage || &view == &of || !of.storage) return;
+  using View = TensorImpl::View;
+  if (!recorded || of.view != View::recorded) {
+    const bool of_graph = of.view == View::of_graph_off_tape || (!recorded && x.requires_grad());
+    view.view = of_graph ? View::of_graph_off_tape : View::off_tape;
+    return;
+  }
+  view.base = of.base != nullptr ? of.base : x.impl_ptr();
+  view.writes = view.base->writes;
+}
+
 TensorList op_run(const OpCall& call, Device device) {
   recording::Running running(call.op.name);
   if (probe != nullptr && probe->seen) probe->seen(call.op);
   if (call.op.direct != nullptr) {
     // Not Computing: a copy to another device must first wait for the calls held back.
+    const bool recorded = grad_enabled();
     GradMode off(false);
     Autocast as_given(f32);
-    return call.op.direct(call);
+    TensorList out = call.op.direct(call);
+    for (const Tensor& y : out) note_view(call.in[0], y, recorded);
+    return out;
   }
   for (const Tensor& x : call.in) {
     if (x.defined()) detail::check_countable(call.op.name, x);

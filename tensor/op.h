@@ -61,7 +61,8 @@ struct OutputSpec {
 };
 
 /// Which values backward needs. Inputs that are not saved keep only shape, dtype and device.
-enum class Saved : unsigned { none = 0, inputs = 1, outputs = 2, both = 3 };
+/// Of a product, each factor is needed if another needs a gradient; of a quotient, so is the dividend.
+enum class Saved : unsigned { none = 0, inputs = 1, outputs = 2, both = 3, factors = 5, quotient = 9 };
 
 /// The argument of vjp: the call (inputs have no storage unless saved), its outputs (likewise), the gradient of each
 /// output (undefined if none arrived), and which inputs need a gradient.
@@ -159,6 +160,11 @@ class GradRecorder {
                       std::span<Tensor> outputs) = 0;
   /// The recorded op that made x; null for leaves and where nothing was recorded.
   virtual const OpDef* made_by(const Tensor& x) const = 0;
+  /// Whether a write of `source` (undefined: of numbers) into x is recorded: if x, its base or source requires grad.
+  /// @throws GradError where x is a leaf that requires grad, or a view whose place is unknown
+  virtual bool wants_write(const char* op, const Tensor& x, const Tensor& source) const = 0;
+  /// Writes result(x) into x, and gives x and what it is a view of their new place on the tape.
+  virtual void record_write(const char* op, Tensor& x, const std::function<Tensor(const Tensor&)>& result) = 0;
 };
 GradRecorder& grad_recorder();
 

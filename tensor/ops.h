@@ -220,7 +220,7 @@ Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction = Red
 Tensor embedding(const Tensor& weight, const Tensor& index);
 /// The gradient of embedding: adds row i of `grad` [..., D] to row index[i] of the result, in order. @return [rows, D]
 Tensor embedding_backward(const Tensor& grad, const Tensor& index, std::int64_t rows);
-/// Adds to an existing table: table[index[i]] += source[i]. In place and not recorded; the table is contiguous.
+/// Adds to an existing table: table[index[i]] += source[i]. In place, recorded; the table is contiguous.
 /// @param table [rows, D] @param source [..., D] of the table's dtype
 void index_add_(const Tensor& table, const Tensor& index, const Tensor& source);
 /// Joins tensors along a dimension that they have. Other sizes are equal; dtypes are promoted.

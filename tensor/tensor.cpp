@@ -45,7 +45,7 @@ const void* Tensor::raw_data() const {
 }
 
 void Tensor::before_host_write() {
-  ++storage()->version;
+  storage()->count_write("mutable_data");
   storage()->exposed = true;
 }
 
@@ -62,13 +62,22 @@ template <typename T>
 std::vector<T> Tensor::to_vector() const {
   detail::require_defined("to_vector", *this);
   recording::forbid("to_vector", "values are read on the host");
-  Tensor host = detach().to(kCPU).to(dtype_of<T>()).contiguous();
+  const GradMode off(false);
+  Tensor host = to(kCPU);
+  if constexpr (std::is_integral_v<T> && sizeof(T) < 8) {
+    if (!is_floating(dtype()) && item_size(dtype()) > sizeof(T)) {
+      for (const std::int64_t value : host.to_vector<std::int64_t>()) {
+        if (!std::in_range<T>(value)) does_not_fit(value, "to_vector");
+      }
+    }
+  }
+  host = host.to(dtype_of<T>()).contiguous();
   const T* begin = host.data<T>();
   return std::vector<T>(begin, begin + host.numel());
 }
 
-void Tensor::does_not_fit(std::int64_t value) {
-  throw Error(fmt::format("item: {} does not fit in the type that was asked for", value));
+void Tensor::does_not_fit(std::int64_t value, const char* method) {
+  throw Error(fmt::format("{}: {} does not fit in the type that was asked for", method, value));
 }
 
 template <typename T>
@@ -78,7 +87,16 @@ T Tensor::element() const {
     throw ShapeError(
         fmt::format("item: the tensor has {} elements {}, item() wants exactly one", numel(), etna::str(shape())));
   recording::forbid("item", "a value is read on the host");
-  Tensor host = detach().to(kCPU).to(dtype_of<T>());
+  const GradMode off(false);
+  Tensor host = to(kCPU);
+  if constexpr (std::is_same_v<T, std::int64_t>) {
+    if (is_floating(dtype())) {
+      const double value = *host.to(f64).data<double>();
+      if (!(value >= -0x1p63 && value < 0x1p63))
+        throw Error(fmt::format("item: {} does not fit in the type that was asked for", value));
+    }
+  }
+  host = host.to(dtype_of<T>());
   return *host.data<T>();
 }
 

@@ -35,9 +35,10 @@ struct UndefinedTensor : Error {
 };
 
 namespace detail {
-/// The element type that item<T>() reads before it converts to T, where no dtype holds T itself.
+/// The element type that item<T>() reads before it converts to T: for integers the widest.
 template <typename T>
-using ItemType = std::conditional_t<kIsElement<T>, T, std::conditional_t<std::is_integral_v<T>, std::int64_t, double>>;
+using ItemType = std::conditional_t<std::is_integral_v<T> && !std::is_same_v<T, bool>, std::int64_t,
+                                    std::conditional_t<kIsElement<T>, T, double>>;
 }  // namespace detail
 
 /// What registering a hook returns. Dropping it leaves the hook where it is.
@@ -120,16 +121,16 @@ class Tensor {
   void* raw_host() const { return const_cast<void*>(raw_data()); }
 
   /// The only element, as T (any arithmetic type); waits for a GPU.
-  /// @throws ShapeError unless there is exactly one; Error if T cannot hold an integer
+  /// @throws ShapeError unless there is exactly one; Error if an integer T cannot hold it, cut to an integer
   template <typename T = float>
   T item() const {
     const auto value = element<detail::ItemType<T>>();
-    if constexpr (!std::is_same_v<T, detail::ItemType<T>> && std::is_integral_v<T>) {
+    if constexpr (!std::is_same_v<T, bool> && std::is_integral_v<T>) {
       if (!std::in_range<T>(value)) does_not_fit(value);
     }
     return static_cast<T>(value);
   }
-  /// All elements in row-major order, converted to T; waits for a GPU.
+  /// All elements in row-major order, converted to T; waits for a GPU. @throws Error if T cannot hold an integer
   template <typename T>
   std::vector<T> to_vector() const;
 
@@ -182,8 +183,10 @@ class Tensor {
   /// At most `count` equal parts of a dimension; the last one may be smaller.
   std::vector<Tensor> chunk(std::int64_t count, std::int64_t dim = 0) const;
 
-  // ---- in place: not recorded, so a tensor here, or an operand, that requires grad while grad mode is on is a
-  // GradError. So is a value that the tensor's dtype cannot hold (DtypeError), and a tensor that expand() repeats.
+  // ---- in place. Recorded as PyTorch does: gradients flow through what is written, also into views and what they are
+  // views of. A leaf that requires grad, or a view of one, is a GradError while grad mode is on. So is backward()
+  // through an op that saved what was overwritten. A value that the tensor's dtype cannot hold is a DtypeError, and a
+  // tensor that expand() repeats a ShapeError.
   Tensor& copy_(const Tensor& source);  ///< broadcasts, converts dtype and device
   /// Sets every element.
   Tensor& fill_(double value);
@@ -202,13 +205,10 @@ class Tensor {
   Tensor& exponential_(double lambda = 1);
   Tensor& bernoulli_(double p = 0.5);
   Tensor& bernoulli_(const Tensor& p);
-  /// `x += y` is x.add_(y). Where gradients have to flow (`total += loss`) it is `x = x + y`: recorded, and this handle
-  /// alone changes. A leaf that requires grad stays a GradError while grad mode is on.
-#define ETNA_IN_PLACE(SYMBOL, METHOD)                                      \
-  Tensor& operator SYMBOL(const Tensor& other)&;                           \
-  Tensor& operator SYMBOL(double value)&;                                  \
-  Tensor& operator SYMBOL(const Tensor& other)&& { return METHOD(other); } \
-  Tensor& operator SYMBOL(double value)&& { return METHOD(value); }
+  /// `x += y` is x.add_(y): every handle and view sees it. `x = x + y` changes this handle alone.
+#define ETNA_IN_PLACE(SYMBOL, METHOD)                                    \
+  Tensor& operator SYMBOL(const Tensor& other) { return METHOD(other); } \
+  Tensor& operator SYMBOL(double value) { return METHOD(value); }
   ETNA_IN_PLACE(+=, add_)
   ETNA_IN_PLACE(-=, sub_)
   ETNA_IN_PLACE(*=, mul_)
@@ -342,7 +342,7 @@ class Tensor {
  private:
   template <typename T>
   T element() const;
-  [[noreturn]] static void does_not_fit(std::int64_t value);
+  [[noreturn]] static void does_not_fit(std::int64_t value, const char* method = "item");
   void before_host_write();
 
   std::shared_ptr<TensorImpl> impl_;
@@ -366,6 +366,12 @@ struct TensorImpl {
   bool requires_grad = false;
   bool ones = false;  ///< created by ones()
   std::unique_ptr<AutogradMeta> autograd;
+  /// A view's place in autograd. Off the tape: made with grad mode off, or by a user's op. Gradients would not follow a
+  /// write through it.
+  enum class View : std::uint8_t { recorded, off_tape, of_graph_off_tape } view = View::recorded;
+  /// Of a base: how many writes into it, or a view of it, were recorded. Of a view: how many of them its node knows.
+  std::uint32_t writes = 0;
+  std::shared_ptr<TensorImpl> base;  ///< of a view: what it is a view of, itself no view
 };
 
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor);

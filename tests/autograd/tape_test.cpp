@@ -168,9 +168,9 @@ TEST(Tape, RefusesASavedTensorThatWasOverwritten) {
     NoGrad off;
     h.add_(ones({2}, {f64}));
   }
-  EXPECT_THAT(
-      [&] { y.backward(); },
-      ThrowsMessage<GradError>(HasSubstr("that 'mul' saved was modified in place afterwards; clone() it before")));
+  EXPECT_THAT([&] { y.backward(); },
+              ThrowsMessage<GradError>(
+                  HasSubstr("that 'mul' saved was modified in place afterwards, last by 'add_'; clone() it before")));
 
   Tensor saved_output = exp(x);
   Tensor z = sum(saved_output);
@@ -187,13 +187,6 @@ TEST(Tape, RefusesASavedTensorThatWasOverwritten) {
     x.add_(ones({2}, {f64}));
   }
   EXPECT_NO_THROW(w.backward());
-}
-
-TEST(Tape, RefusesToWriteIntoWhatIsBeingDifferentiated) {
-  Tensor x = leaf({1, 2});
-  EXPECT_THAT([&] { x.mul_(2); },
-              ThrowsMessage<GradError>(HasSubstr("requires grad and grad mode is on; write under NoGrad")));
-  EXPECT_THAT([&] { x.zero_(); }, ThrowsMessage<GradError>(HasSubstr("requires grad")));
 }
 
 TEST(Tape, AddsTheGradientOfATiedTableToWhatItHasGathered) {

@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -65,6 +67,19 @@ TEST(Tensor, WritesInPlace) {
   Tensor leaf = ones({2});
   leaf.requires_grad_();
   EXPECT_THAT([&] { leaf.zero_(); }, ThrowsMessage<GradError>(HasSubstr("requires grad")));
+}
+
+TEST(Tensor, GivesNoIntegerThatDoesNotFit) {
+  const Tensor large = from_vector<std::int64_t>({(std::int64_t{1} << 40) + 5}),
+               small = from_vector<std::int64_t>({300});
+  EXPECT_THAT([&] { large.item<int>(); }, ThrowsMessage<Error>(HasSubstr("item: 1099511627781 does not fit")));
+  EXPECT_THROW(small.item<std::uint8_t>(), Error);
+  EXPECT_THROW(full({}, 3e9).item<int>(), Error);
+  EXPECT_THROW(full({}, std::nan("")).item<std::int64_t>(), Error);
+  EXPECT_THAT([&] { large.to_vector<std::int32_t>(); }, ThrowsMessage<Error>(HasSubstr("to_vector: 1099511627781")));
+  EXPECT_EQ(small.item<std::int16_t>(), 300);
+  EXPECT_EQ(full({}, -2.75).item<int>(), -2);
+  EXPECT_EQ(large.item<double>(), 1099511627781.0);
 }
 
 TEST(Tensor, ClonesApart) {

@@ -59,6 +59,16 @@ constexpr Saved kSavedNone = Saved::none, kSavedIn = Saved::inputs, kSavedOut = 
 #define ETNA_SAVED_none kSavedNone
 #define ETNA_SAVED_in kSavedIn
 #define ETNA_SAVED_out kSavedOut
+#define ETNA_SAVED_mask kSavedIn
+#define ETNA_SAVED_factors Saved::factors
+#define ETNA_SAVED_quotient Saved::quotient
+constexpr std::uint32_t kSavesAll = ~0u, kSavesMask = 0b1;
+#define ETNA_SAVED_INPUTS_none kSavesAll
+#define ETNA_SAVED_INPUTS_in kSavesAll
+#define ETNA_SAVED_INPUTS_out kSavesAll
+#define ETNA_SAVED_INPUTS_mask kSavesMask
+#define ETNA_SAVED_INPUTS_factors kSavesAll
+#define ETNA_SAVED_INPUTS_quotient kSavesAll
 
 const OpDef kElementwiseRows[] = {
 #define ETNA_ELEMENTWISE(op_name, arity, result, keeps, ...) \
@@ -67,7 +77,8 @@ const OpDef kElementwiseRows[] = {
    .cpu = elementwise_cpu<ETNA_ARITY(arity)>,                \
    .gpu = elementwise_on_gpu<ETNA_ARITY(arity)>,             \
    .vjp = elementwise::vjp,                                  \
-   .saved = ETNA_SAVED_##keeps},
+   .saved = ETNA_SAVED_##keeps,                              \
+   .saved_inputs = ETNA_SAVED_INPUTS_##keeps},
 #include <etna/tensor/ops/elementwise/elementwise.def>
 #undef ETNA_ELEMENTWISE
 };

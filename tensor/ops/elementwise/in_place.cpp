@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <etna/tensor/in_place.h>
 #include <etna/tensor/op.h>
+#include <etna/tensor/ops.h>
 #include <etna/tensor/ops/elementwise/elementwise.h>
 #include <etna/tensor/recording.h>
 #include <etna/tensor/tensor.h>
@@ -13,31 +15,11 @@ namespace {
 using InPlaceAttributes = elementwise::Attributes;
 using InPlaceRow = elementwise::Row;
 
-void check_writable(const Tensor& x, const char* method) {
-  if (x.requires_grad() && grad_enabled()) {
-    throw GradError(fmt::format(
-        "{}: the tensor requires grad and grad mode is on; write under NoGrad, or on a detached tensor", method));
-  }
-  for (int i = 0; i < x.dim() && x.numel() > 0; ++i) {
-    if (x.shape()[i] > 1 && x.strides()[i] == 0) {
-      throw ShapeError(fmt::format(
-          "{}: the tensor {} repeats its elements along dimension {}, as expand() makes it; clone() it and write there",
-          method, str(x.shape()), i));
-    }
-  }
-}
-
 /// Checks what is to be written into x.
 void in_place_check_operand(const Tensor& x, const Tensor& other, const char* method) {
   if (!other.defined()) throw UndefinedTensor(method, 1);
   if (broadcast(x.shape(), other.shape(), method) != x.shape()) {
     throw ShapeError(fmt::format("{}: {} does not broadcast to {}", method, str(other.shape()), str(x.shape())));
-  }
-  if (other.requires_grad() && grad_enabled()) {
-    throw GradError(fmt::format(
-        "{}: the operand requires grad, and a write in place is not recorded; use an op that returns a new tensor, or "
-        "detach() the operand",
-        method));
   }
 }
 
@@ -98,7 +80,7 @@ void write(const OpDef& op, Tensor& x, InPlaceRow row, int arity, int scalar_at,
   } else {
     recording::observe(x.device());
   }
-  ++x.storage()->version;
+  x.storage()->count_write(op.name);
   if (x.device().is_cpu()) {
     recording::run_cpu_kernel({op, in, Attrs::of(WriteAttrs{attributes, arity})}, std::span(&x, 1));
   } else {
@@ -109,8 +91,11 @@ void write(const OpDef& op, Tensor& x, InPlaceRow row, int arity, int scalar_at,
 }  // namespace
 
 Tensor& Tensor::copy_(const Tensor& source) {
-  check_writable(*this, "copy_");
+  const bool recorded = in_place::recorded("copy_", *this, source);
   in_place_check_operand(*this, source, "copy_");
+  if (recorded) {
+    return in_place::record("copy_", *this, [&](const Tensor&) { return source.to(device()).to(dtype()); });
+  }
   GradMode off(false);
   Tensor from = source.to(device()).to(dtype());
   write(kInPlaceCopy, *this, InPlaceRow::identity, 1, 0, 0, {apart(*this, from)});
@@ -118,28 +103,42 @@ Tensor& Tensor::copy_(const Tensor& source) {
 }
 
 Tensor& Tensor::fill_(double value) {
-  check_writable(*this, "fill_");
+  if (in_place::recorded("fill_", *this)) {
+    return in_place::record("fill_", *this, [&](const Tensor& x) { return scalar(value, {x.dtype(), x.device()}); });
+  }
   write(kFill, *this, InPlaceRow::identity, 1, 1, value, {Tensor()});
   return *this;
 }
 
 namespace {
 
+/// The result of the op that is not in place, in x's dtype.
+template <typename Result>
+Tensor& in_place_composed(const char* method, Tensor& x, Result result) {
+  return in_place::record(method, x, [&](const Tensor& old) { return result(old).to(old.dtype()); });
+}
+
 Tensor& add_scaled(Tensor& x, const Tensor& other, double alpha, double sign, const char* method) {
-  check_writable(x, method);
+  const bool recorded = in_place::recorded(method, x, other);
   in_place_check_operand(x, other, method);
   check_kind(x, other.dtype(), method);
   check_number(x, alpha, method);
-  if (alpha * sign == 1)
+  const double factor = alpha * sign;
+  if (recorded) {
+    return in_place_composed(method, x,
+                             [&](const Tensor& old) { return factor == 1 ? old + other : old + other * factor; });
+  }
+  if (factor == 1)
     write(kAdd, x, InPlaceRow::add_, 2, 0, 0, {x, apart(x, other)});
   else
-    write(kAdd, x, InPlaceRow::add_scaled_, 3, 3, alpha * sign, {x, apart(x, other), Tensor()});
+    write(kAdd, x, InPlaceRow::add_scaled_, 3, 3, factor, {x, apart(x, other), Tensor()});
   return x;
 }
 
 Tensor& add_scaled(Tensor& x, double value, double sign, const char* method) {
-  check_writable(x, method);
+  const bool recorded = in_place::recorded(method, x);
   check_number(x, value, method);
+  if (recorded) return in_place_composed(method, x, [&](const Tensor& old) { return old + value * sign; });
   write(kAdd, x, InPlaceRow::add_, 2, 2, value * sign, {x, Tensor()});
   return x;
 }
@@ -152,33 +151,60 @@ Tensor& Tensor::sub_(const Tensor& other, double alpha) { return add_scaled(*thi
 Tensor& Tensor::sub_(double value) { return add_scaled(*this, value, -1, "sub_"); }
 
 Tensor& Tensor::mul_(const Tensor& other) {
-  check_writable(*this, "mul_");
+  const bool recorded = in_place::recorded("mul_", *this, other);
   in_place_check_operand(*this, other, "mul_");
   check_kind(*this, other.dtype(), "mul_");
+  if (recorded) return in_place_composed("mul_", *this, [&](const Tensor& old) { return old * other; });
   write(kMul, *this, InPlaceRow::mul_, 2, 0, 0, {*this, apart(*this, other)});
   return *this;
 }
 
 Tensor& Tensor::mul_(double value) {
-  check_writable(*this, "mul_");
+  const bool recorded = in_place::recorded("mul_", *this);
   check_number(*this, value, "mul_");
+  if (recorded) return in_place_composed("mul_", *this, [&](const Tensor& old) { return old * value; });
   write(kMul, *this, InPlaceRow::mul_, 2, 2, value, {*this, Tensor()});
   return *this;
 }
 
 Tensor& Tensor::div_(const Tensor& other) {
-  check_writable(*this, "div_");
+  const bool recorded = in_place::recorded("div_", *this, other);
   in_place_check_operand(*this, other, "div_");
   check_kind(*this, f32, "div_");
+  if (recorded) return in_place_composed("div_", *this, [&](const Tensor& old) { return old / other; });
   write(kDiv, *this, InPlaceRow::div_, 2, 0, 0, {*this, apart(*this, other)});
   return *this;
 }
 
 Tensor& Tensor::div_(double value) {
-  check_writable(*this, "div_");
+  const bool recorded = in_place::recorded("div_", *this);
   check_kind(*this, f32, "div_");
+  if (recorded) return in_place_composed("div_", *this, [&](const Tensor& old) { return old / value; });
   write(kDiv, *this, InPlaceRow::div_, 2, 2, value, {*this, Tensor()});
   return *this;
+}
+
+bool in_place::recorded(const char* op, const Tensor& x, const Tensor& source) {
+  const TensorImpl* impl = (x.shape(), x.impl());  // shape() throws where x is undefined
+  for (int i = 0; i < x.dim() && x.numel() > 0; ++i) {
+    if (x.shape()[i] > 1 && x.strides()[i] == 0) {
+      throw ShapeError(fmt::format(
+          "{}: the tensor {} repeats its elements along dimension {}, as expand() makes it; clone() it and write there",
+          op, str(x.shape()), i));
+    }
+  }
+  if (!grad_enabled()) return false;
+  const bool plain = !impl->requires_grad && impl->base == nullptr && impl->view == TensorImpl::View::recorded;
+  if (plain && !source.requires_grad()) return false;
+  return grad_recorder().wants_write(op, x, source);
+}
+
+Tensor& in_place::record(const char* op, Tensor& x, const std::function<Tensor(const Tensor&)>& result) {
+  grad_recorder().record_write(op, x, [&](const Tensor& old) {
+    const Tensor y = result(old);
+    return y.shape() == old.shape() ? y : y.expand(old.shape());
+  });
+  return x;
 }
 
 }  // namespace etna

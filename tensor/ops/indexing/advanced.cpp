@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <etna/tensor/in_place.h>
 #include <etna/tensor/indexing.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
@@ -296,56 +297,9 @@ Tensor spread(const Tensor& mask, const Tensor& x) {
   return mask.to(x.device()).reshape(shape);
 }
 
-}  // namespace
-
-Tensor index(const Tensor& x, const std::vector<Index>& indices) {
-  detail::require_defined("index", x);
-  return read(make_plan("index", x, indices));
-}
-
-Tensor& index_put_(Tensor& x, const std::vector<Index>& indices, const Tensor& given, bool accumulate) {
-  const char* op = "index_put_";
-  detail::require_defined(op, x, given);
-  const Tensor* mask = accumulate ? nullptr : lone_mask(x, indices, given.numel());
-  indexing::check_in_place(op, x, given);
-  GradMode off(false);
-  Tensor values = given.to(x.device()).to(x.dtype());
-  if (values.storage() == x.storage()) values = values.clone();
-  if (mask != nullptr) return x.copy_(where(spread(*mask, x), values.reshape({}), x));
-  const Plan plan = make_plan(op, x, indices);
-  Tensor view = plan.view;
-  if (!plan.advanced()) {
-    values = turned(plan, values);
-    accumulate ? view.add_(values) : view.copy_(values);
-    return x;
-  }
-  const Table table = make_table(plan);
-  const Tensor rows = advanced_as_rows(plan, table, values);
-  if (rows.numel() == 0) return x;
-  const indexing::PutMode mode = accumulate ? indexing::PutMode::add : indexing::PutMode::replace;
-  indexing::write_in_place(op, view, {}, [&](const Tensor& to) {
-    put_rows_(to.reshape({to.numel() / table.width, table.width}), table.places.reshape({rows.size(0)}), rows, mode);
-  });
-  return x;
-}
-
-Tensor& index_put_(Tensor& x, const std::vector<Index>& indices, double value) {
-  detail::require_defined("index_put_", x);
-  const bool whole = value == std::trunc(value) && value >= -0x1p63 && value < 0x1p63;  // all that i64 holds
-  if (!is_floating(x.dtype()) && !whole) {
-    throw DtypeError(
-        fmt::format("index_put_: a tensor of {} cannot hold {}; convert it first", name(x.dtype()), value));
-  }
-  return index_put_(x, indices, full({}, value, {x.dtype(), x.device()}));
-}
-
-Tensor index_put(const Tensor& x, const std::vector<Index>& indices, const Tensor& values, bool accumulate) {
-  const char* op = "index_put";
-  detail::require_defined(op, x, values);
-  if (values.dtype() != x.dtype()) {
-    throw DtypeError(fmt::format("{}: values of {} go into a tensor of {}; both must be of one dtype", op,
-                                 name(values.dtype()), name(x.dtype())));
-  }
+/// A copy of x with `values`, of x's dtype, at `indices`.
+Tensor advanced_put(const char* op, const Tensor& x, const std::vector<Index>& indices, const Tensor& values,
+                    bool accumulate) {
   if (const Tensor* mask = accumulate ? nullptr : lone_mask(x, indices, values.numel()))
     return where(spread(*mask, x), values.reshape({}), x);
   if (x.numel() == 0) return x.clone();
@@ -367,6 +321,62 @@ Tensor index_put(const Tensor& x, const std::vector<Index>& indices, const Tenso
   }
   const Tensor source = values.expand(places.shape()).reshape({places.numel(), 1});
   return put_rows(x.reshape({x.numel(), 1}), places.reshape({places.numel()}), source, mode).reshape(x.shape());
+}
+
+}  // namespace
+
+Tensor index(const Tensor& x, const std::vector<Index>& indices) {
+  detail::require_defined("index", x);
+  return read(make_plan("index", x, indices));
+}
+
+Tensor& index_put_(Tensor& x, const std::vector<Index>& indices, const Tensor& given, bool accumulate) {
+  const char* op = "index_put_";
+  detail::require_defined(op, x, given);
+  const Tensor* mask = accumulate ? nullptr : lone_mask(x, indices, given.numel());
+  if (in_place::recorded(op, x, given)) {
+    return in_place::record(op, x, [&](const Tensor& old) {
+      return advanced_put(op, old, indices, given.to(old.device()).to(old.dtype()), accumulate);
+    });
+  }
+  GradMode off(false);
+  Tensor values = given.to(x.device()).to(x.dtype());
+  if (values.storage() == x.storage()) values = values.clone();
+  if (mask != nullptr) return x.copy_(where(spread(*mask, x), values.reshape({}), x));
+  const Plan plan = make_plan(op, x, indices);
+  Tensor view = plan.view;
+  if (!plan.advanced()) {
+    values = turned(plan, values);
+    accumulate ? view.add_(values) : view.copy_(values);
+    return x;
+  }
+  const Table table = make_table(plan);
+  const Tensor rows = advanced_as_rows(plan, table, values);
+  if (rows.numel() == 0) return x;
+  const indexing::PutMode mode = accumulate ? indexing::PutMode::add : indexing::PutMode::replace;
+  indexing::write_in_place(view, [&](const Tensor& to) {
+    put_rows_(to.reshape({to.numel() / table.width, table.width}), table.places.reshape({rows.size(0)}), rows, mode);
+  });
+  return x;
+}
+
+Tensor& index_put_(Tensor& x, const std::vector<Index>& indices, double value) {
+  detail::require_defined("index_put_", x);
+  const bool whole = value == std::trunc(value) && value >= -0x1p63 && value < 0x1p63;  // all that i64 holds
+  if (!is_floating(x.dtype()) && !whole) {
+    throw DtypeError(
+        fmt::format("index_put_: a tensor of {} cannot hold {}; convert it first", name(x.dtype()), value));
+  }
+  return index_put_(x, indices, full({}, value, {x.dtype(), x.device()}));
+}
+
+Tensor index_put(const Tensor& x, const std::vector<Index>& indices, const Tensor& values, bool accumulate) {
+  detail::require_defined("index_put", x, values);
+  if (values.dtype() != x.dtype()) {
+    throw DtypeError(fmt::format("index_put: values of {} go into a tensor of {}; both must be of one dtype",
+                                 name(values.dtype()), name(x.dtype())));
+  }
+  return advanced_put("index_put", x, indices, values, accumulate);
 }
 
 IndexedTensor::IndexedTensor(Tensor x, std::vector<Index> indices) : x_(std::move(x)), indices_(std::move(indices)) {}

@@ -6,6 +6,8 @@
 #include <etna/device/cpu/parallel.h>
 #include <etna/device/cpu/scratch.h>
 #include <etna/shaders/shaders.h>
+#include <etna/tensor/in_place.h>
+#include <etna/tensor/indexing.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/indexing/put.h>
@@ -71,7 +73,8 @@ const OpDef kEmbedding = {.name = "embedding",
                           .reference = embedding_reference,
                           .vjp = embedding_vjp,
                           .vjp_into = vjp_into,
-                          .saved = Saved::inputs};
+                          .saved = Saved::inputs,
+                          .saved_inputs = 0b10};
 
 void check_gradient(const OpCall& call, const Tensor& grad, const Tensor& index, std::int64_t table_rows) {
   rows::check_index_dtype(call.op.name, index);
@@ -258,7 +261,8 @@ const OpDef kEmbeddingBackward = {.name = "embedding_backward",
                                   .gpu = gpu_backward,
                                   .reference = embedding_reference_backward,
                                   .vjp = vjp_backward,
-                                  .saved = Saved::inputs};
+                                  .saved = Saved::inputs,
+                                  .saved_inputs = 0b10};
 
 TensorList reference_add(const OpCall& call) {
   const Tensor &source = call.in[0], &index = call.in[1], &table = call.in[2];
@@ -279,8 +283,17 @@ Tensor embedding_backward(const Tensor& grad, const Tensor& index, std::int64_t 
 }
 
 void index_add_(const Tensor& table, const Tensor& index, const Tensor& source) {
+  detail::require_defined("index_add_", table, index, source);
+  Tensor x = table;
+  if (in_place::recorded("index_add_", x, source)) {
+    const std::int64_t rows = index.numel();
+    in_place::record("index_add_", x, [&](const Tensor& old) {
+      return index_add(old, 0, index.reshape({rows}), source.reshape({rows, old.size(-1)}));
+    });
+    return;
+  }
   GradMode off(false);
-  apply1(kIndexAdd, {source, index, table});
+  apply1(kIndexAdd, {source.storage() == table.storage() ? source.clone() : source, index, table});
 }
 
 std::span<const OpDef* const> ops_in_embedding() {

@@ -6,10 +6,10 @@
 
 namespace etna::indexing {
 
-/// @throws GradError, ShapeError where x, or the values, may not be written
-void check_in_place(const char* op, const Tensor& x, const Tensor& values);
-/// Calls write(table) with x itself, or with a contiguous copy that is copied back.
-/// @throws as check_in_place()
-void write_in_place(const char* op, Tensor& x, const Tensor& values, const std::function<void(const Tensor&)>& write);
+/// Calls write(table) with x itself, or with a contiguous copy that is copied back. Not recorded.
+void write_in_place(Tensor& x, const std::function<void(const Tensor&)>& write);
+/// Copies result(x) into x. @param source what is written @throws as in_place::recorded()
+Tensor& replace_in_place(const char* op, Tensor& x, const Tensor& source,
+                         const std::function<Tensor(const Tensor&)>& result);
 
 }  // namespace etna::indexing

@@ -84,7 +84,8 @@ const OpDef kIndexSelect = {.name = "index_select",
                             .gpu = gpu_select,
                             .reference = reference_select,
                             .vjp = vjp_select,
-                            .saved = Saved::inputs};
+                            .saved = Saved::inputs,
+                            .saved_inputs = 0b10};
 
 // ---- gather and scatter_add
 
@@ -170,7 +171,8 @@ const OpDef kGather = {.name = "gather",
                        .cpu = cpu_gather,
                        .gpu = gpu_gather,
                        .vjp = vjp_gather,
-                       .saved = Saved::inputs};
+                       .saved = Saved::inputs,
+                       .saved_inputs = 0b10};
 
 std::vector<OutputSpec> infer_scatter(const OpCall& call) {
   const Tensor &x = call.in[0], &index = call.in[1], &source = call.in[2];
@@ -274,7 +276,8 @@ const OpDef kScatterAdd = {.name = "scatter_add",
                            .cpu = cpu_scatter,
                            .gpu = gpu_scatter,
                            .vjp = vjp_scatter,
-                           .saved = Saved::inputs};
+                           .saved = Saved::inputs,
+                           .saved_inputs = 0b10};
 
 /// Treats a 0-d tensor as a list of one element.
 Tensor index_at_least_1d(const Tensor& x) { return x.dim() == 0 ? x.reshape({1}) : x; }

@@ -40,11 +40,9 @@ Tensor index_reduce(const Tensor& x, std::int64_t dim, const Tensor& index, cons
 Tensor& index_reduce_(Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& source, std::string_view reduce,
                       bool include_self) {
   detail::require_defined("index_reduce_", x, index, source);
-  indexing::write_in_place("index_reduce_", x, source, [&](const Tensor& to) {
-    Tensor written = to;
-    written.copy_(index_reduce_reduced("index_reduce_", to, dim, index, source, reduce, include_self));
+  return indexing::replace_in_place("index_reduce_", x, source, [&](const Tensor& to) {
+    return index_reduce_reduced("index_reduce_", to, dim, index, source, reduce, include_self);
   });
-  return x;
 }
 
 }  // namespace etna

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <etna/tensor/in_place.h>
 #include <etna/tensor/indexing.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/indexing/in_place.h>
@@ -12,33 +13,19 @@
 // scatter, index_add and their family: each is rows put to places of x (tensor/ops/indexing/put.h).
 namespace etna {
 
-namespace indexing {
-
-void check_in_place(const char* op, const Tensor& x, const Tensor& values) {
-  if (grad_enabled() && (x.requires_grad() || (values.defined() && values.requires_grad()))) {
-    throw GradError(fmt::format(
-        "{}: the tensor or the values require grad, and a write in place is not recorded; use the op without _, or "
-        "write under NoGrad",
-        op));
-  }
-  for (int d = 0; d < x.dim() && x.numel() > 0; ++d) {
-    if (x.shape()[d] > 1 && x.strides()[d] == 0) {
-      throw ShapeError(
-          fmt::format("{}: the tensor {} repeats its elements along dimension {}; clone() it", op, str(x.shape()), d));
-    }
-  }
+Tensor& indexing::replace_in_place(const char* op, Tensor& x, const Tensor& source,
+                                   const std::function<Tensor(const Tensor&)>& result) {
+  if (in_place::recorded(op, x, source)) return in_place::record(op, x, result);
+  GradMode off(false);
+  return x.copy_(result(x));
 }
 
-void write_in_place(const char* op, Tensor& x, const Tensor& values, const std::function<void(const Tensor&)>& write) {
-  check_in_place(op, x, values);
-  GradMode off(false);
+void indexing::write_in_place(Tensor& x, const std::function<void(const Tensor&)>& write) {
   if (x.is_contiguous()) return write(x);
   const Tensor copied = x.clone();
   write(copied);
   x.copy_(copied);
 }
-
-}  // namespace indexing
 
 namespace {
 
@@ -58,8 +45,8 @@ struct ScatterRows {
     if (x.numel() == 0) return x.clone();
     return put_rows(table(x), places, source, mode, distinct).reshape(x.shape());
   }
-  void put_in_place(const char* op, Tensor& x, const Tensor& values) const {
-    indexing::write_in_place(op, x, values, [&](const Tensor& to) {
+  void put_in_place(Tensor& x, const Tensor& values) const {
+    indexing::write_in_place(x, [&](const Tensor& to) {
       // The values may be a view of x.
       const Tensor from = values.defined() && values.storage() == x.storage() ? source.clone() : source;
       if (to.numel() > 0) put_rows_(table(to), places, from, mode, distinct);
@@ -221,6 +208,17 @@ Tensor scatter_reduced(const char* op, const Tensor& x, std::int64_t dim, const 
   return y.reshape(x.shape());
 }
 
+/// Puts into x itself the rows that `rows` makes for it.
+/// @param source undefined where a number is written
+template <typename Rows>
+Tensor& put_in_place(const char* op, Tensor& x, const Tensor& source, Rows rows) {
+  if (in_place::recorded(op, x, source))
+    return in_place::record(op, x, [&](const Tensor& old) { return rows(old).put(old); });
+  GradMode off(false);
+  rows(x).put_in_place(x, source);
+  return x;
+}
+
 }  // namespace
 
 Tensor scatter(const Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& source) {
@@ -277,57 +275,54 @@ Tensor take_along_dim(const Tensor& x, const Tensor& index, std::optional<std::i
 
 Tensor& scatter_(Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& source) {
   detail::require_defined("scatter_", x, index, source);
-  scattered("scatter_", x, dim, index, source.detach()).put_in_place("scatter_", x, source);
-  return x;
+  return put_in_place("scatter_", x, source,
+                      [&](const Tensor& to) { return scattered("scatter_", to, dim, index, source); });
 }
 Tensor& scatter_(Tensor& x, std::int64_t dim, const Tensor& index, double value) {
   detail::require_defined("scatter_", x, index);
-  scattered("scatter_", x, dim, index, value).put_in_place("scatter_", x, {});
-  return x;
+  return put_in_place("scatter_", x, {},
+                      [&](const Tensor& to) { return scattered("scatter_", to, dim, index, value); });
 }
 Tensor& scatter_add_(Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& source) {
-  detail::require_defined("scatter_add_", x, index, source);
-  scatter_added(scattered("scatter_add_", x, dim, index, source.detach()), "scatter_add_", x)
-      .put_in_place("scatter_add_", x, source);
-  return x;
+  const char* op = "scatter_add_";
+  detail::require_defined(op, x, index, source);
+  return put_in_place(op, x, source,
+                      [&](const Tensor& to) { return scatter_added(scattered(op, to, dim, index, source), op, to); });
 }
 Tensor& scatter_reduce_(Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& source, std::string_view reduce,
                         bool include_self) {
-  detail::require_defined("scatter_reduce_", x, index, source);
-  indexing::write_in_place("scatter_reduce_", x, source, [&](const Tensor& to) {
-    Tensor written = to;
-    written.copy_(scatter_reduced("scatter_reduce_", to, dim, index, source, reduce, include_self));
+  const char* op = "scatter_reduce_";
+  detail::require_defined(op, x, index, source);
+  return indexing::replace_in_place(op, x, source, [&](const Tensor& to) {
+    return scatter_reduced(op, to, dim, index, source, reduce, include_self);
   });
-  return x;
 }
 Tensor& index_add_(Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& source, double alpha) {
-  detail::require_defined("index_add_", x, index, source);
-  scatter_added(indexed("index_add_", x, dim, index, source.detach()), "index_add_", x, alpha)
-      .put_in_place("index_add_", x, source);
-  return x;
+  const char* op = "index_add_";
+  detail::require_defined(op, x, index, source);
+  return put_in_place(op, x, source, [&](const Tensor& to) {
+    return scatter_added(indexed(op, to, dim, index, source), op, to, alpha);
+  });
 }
 Tensor& index_copy_(Tensor& x, std::int64_t dim, const Tensor& index, const Tensor& source) {
   detail::require_defined("index_copy_", x, index, source);
-  indexed("index_copy_", x, dim, index, source.detach()).put_in_place("index_copy_", x, source);
-  return x;
+  return put_in_place("index_copy_", x, source,
+                      [&](const Tensor& to) { return indexed("index_copy_", to, dim, index, source); });
 }
 Tensor& index_fill_(Tensor& x, std::int64_t dim, const Tensor& index, double value) {
   detail::require_defined("index_fill_", x, index);
-  indexed("index_fill_", x, dim, index, value).put_in_place("index_fill_", x, {});
-  return x;
+  return put_in_place("index_fill_", x, {},
+                      [&](const Tensor& to) { return indexed("index_fill_", to, dim, index, value); });
 }
 Tensor& put_(Tensor& x, const Tensor& index, const Tensor& source, bool accumulate) {
   detail::require_defined("put_", x, index, source);
-  listed("put_", x, index, source.detach(), accumulate).put_in_place("put_", x, source);
-  return x;
+  return put_in_place("put_", x, source,
+                      [&](const Tensor& to) { return listed("put_", to, index, source, accumulate); });
 }
 Tensor& masked_scatter_(Tensor& x, const Tensor& mask, const Tensor& source) {
   detail::require_defined("masked_scatter_", x, mask, source);
-  indexing::write_in_place("masked_scatter_", x, source, [&](const Tensor& to) {
-    Tensor written = to;
-    written.copy_(masked_scatter(to, mask, source));
-  });
-  return x;
+  return indexing::replace_in_place("masked_scatter_", x, source,
+                                    [&](const Tensor& to) { return masked_scatter(to, mask, source); });
 }
 
 }  // namespace etna
