@@ -192,9 +192,13 @@ Tensor call_row(ElementwiseRow row, Result kind, std::initializer_list<Tensor> g
     throw DtypeError(fmt::format("nextafter: takes f32 and f64, not {}, which is computed in f32", name(t)));
   }
   if (row == ElementwiseRow::bitwise_not_ && t == boolean) return logical_not(operands[0]);
+  // GPUs compute i32 in 32 bits, where a larger number would wrap.
+  const bool large = scalar_at != 0 && (scalar < -0x1p31 || scalar >= 0x1p31);
+  const DType compute = large && !is_floating(t) ? i64 : t;
   const auto run = [&](std::span<const Tensor> in) {
-    return apply(kElementwiseRows[static_cast<int>(row)], in,
-                 Attrs::of(ElementwiseAttributes{row, scalar_at, scalar, kind == Result::truth ? boolean : t, t}))[0];
+    return apply(
+        kElementwiseRows[static_cast<int>(row)], in,
+        Attrs::of(ElementwiseAttributes{row, scalar_at, scalar, kind == Result::truth ? boolean : t, compute}))[0];
   };
   const Dims order = channels_last_order(operands);
   if (order.rank() == 0) return run(operands);
