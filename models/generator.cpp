@@ -14,20 +14,39 @@
 namespace etna::models {
 namespace {
 
-/// Steps that are queued before the host has seen the token of the first of them.
-constexpr std::int64_t kAhead = 2;
 constexpr std::int64_t kGeneratorFirstWidth = 8;
+constexpr std::int64_t kMaxSlots = 1 << 16;
 
 using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
-GeneratorOptions with_defaults(GeneratorOptions options) {
+GeneratorOptions with_defaults(GeneratorOptions options, std::int64_t context) {
   nn::checked_size("Generator", "chunk", options.chunk, 0);
   nn::checked_size("Generator", "guesses", options.guesses, 0);
+  nn::checked_size("Generator", "slots", options.slots, 1);
+  if (options.slots > kMaxSlots)
+    throw ShapeError(fmt::format("Generator: slots is {}; it must be at most {}", options.slots, kMaxSlots));
+  if (options.guesses > 0 && options.guesses >= context) {
+    throw ShapeError(fmt::format("Generator: guesses is {}; the model's context of {} has no room for so many",
+                                 options.guesses, context));
+  }
   if (options.draft != nullptr && options.guesses == 0)
     throw Error("Generator: a draft has nothing to do without guesses; ask for some, such as 4");
   if (options.chunk == 0) options.chunk = options.device.is_cpu() ? 512 : 2048;
   return options;
+}
+
+void check_tokens(std::span<const std::int32_t> tokens, std::int64_t vocabulary, const char* text) {
+  for (const std::int32_t token : tokens) {
+    if (token < 0 || token >= vocabulary)
+      throw IndexError(fmt::format("Generator: {} has token {}; the model knows 0 to {}", text, token, vocabulary - 1));
+  }
+}
+
+void check_options(const GenerationOptions& options, std::int64_t vocabulary) {
+  options.sampling.check(vocabulary);
+  nn::checked_size("Generator", "max_tokens", options.max_tokens, 0);
+  nn::checked_size("Generator", "sinks", options.sinks, 0);
 }
 
 }  // namespace
@@ -50,9 +69,9 @@ const char* name(StopReason reason) {
 
 Generator::Generator(const Decoder& model, const GeneratorOptions& options)
     : model_(model),
-      options_(with_defaults(options)),
+      options_(with_defaults(options, model.config.context)),
       cache_(model.config, options.device, options.cache),
-      slots_(static_cast<std::size_t>(nn::checked_size("Generator", "slots", options.slots, 1))),
+      slots_(static_cast<std::size_t>(options.slots)),
       steps_(std::make_unique<Steps>()) {
   const std::int64_t slots = options.slots;
   const Device device = options.device;
@@ -94,9 +113,9 @@ Generator::Slot* Generator::slot_of(Id sequence) {
 }
 
 StopReason Generator::stopped(Id sequence) const {
-  const auto found =
-      std::find_if(ended_.begin(), ended_.end(), [&](const auto& ended) { return ended.first == sequence; });
-  return found == ended_.end() ? StopReason::none : found->second;
+  if (sequence < 0 || sequence >= std::ssize(ended_))
+    throw IndexError(fmt::format("Generator: there is no sequence {}; {} have joined", sequence, ended_.size()));
+  return ended_[static_cast<std::size_t>(sequence)];
 }
 
 /// The table of blocks grows by doubling: each width is another captured step.
@@ -115,35 +134,6 @@ void Generator::write_row(std::size_t i) {
 
 bool Generator::is_full(const Slot& slot) const {
   return slot.position >= std::min(model_.config.context, cache_.capacity());
-}
-
-/// Whether a full sequence has to wait until the host has seen its tokens, to end or to be read again.
-bool Generator::waits(const Slot& slot) const {
-  if (!slot.running() || !is_full(slot)) return false;
-  const bool turns = model_.config.positions == PositionKind::rotary && options_.cache.dtype != u8 &&
-                     cache_.droppable(slot.cached, slot.position, slot.options.sinks) > 0;
-  return !slot.options.endless || !turns;
-}
-
-/// Gives a slot's sequence blocks up to the last position that the next step writes.
-void Generator::make_room(Slot& slot, std::int64_t rows) {
-  const auto index = static_cast<std::int64_t>(&slot - slots_.data());
-  if (slot.options.endless && is_full(slot)) {
-    const std::int64_t most = std::min(model_.config.context, cache_.capacity());
-    const std::int64_t dropped = cache_.drop_middle(slot.cached, slot.position, slot.options.sinks, most / 4);
-    slot.position -= dropped;
-    slot.dropped += dropped;
-    positions_.select(0, index).add_(-static_cast<double>(dropped));
-    slot.blocks = 0;
-  }
-  cache_.reserve(slot.cached, slot.position + rows);
-  const std::int64_t blocks = (slot.position + rows - 1) / kCacheBlock + 1;
-  if (blocks <= slot.blocks) return;
-  slot.blocks = blocks;
-  if (blocks > width_)
-    widen(blocks);
-  else
-    write_row(static_cast<std::size_t>(index));
 }
 
 /// Draws from logits [rows, vocabulary] of slots begin ... end - 1.
@@ -179,7 +169,7 @@ void Generator::launch() {
   (*step)();
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     Slot& slot = slots_[i];
-    if (!slot.running()) continue;
+    if (!slot.drawing) continue;
     ++slot.position;
     ++slot.generated;
     slot.pending.push_back(read_later(steps_->token_of_slot[i]));
@@ -190,13 +180,8 @@ Generator::Id Generator::join(std::span<const std::int32_t> prompt, const Genera
   const auto begin = Clock::now();
   if (prompt.empty())
     throw Error("Generator: the prompt is empty; give it at least one token, such as the one for begin");
-  for (const std::int32_t token : prompt) {
-    if (token < 0 || token >= model_.config.vocabulary) {
-      throw IndexError(fmt::format("Generator: the prompt has token {}; the model knows 0 to {}", token,
-                                   model_.config.vocabulary - 1));
-    }
-  }
-  options.sampling.check(model_.config.vocabulary);
+  check_tokens(prompt, model_.config.vocabulary, "the prompt");
+  check_options(options, model_.config.vocabulary);
   const auto length = static_cast<std::int64_t>(prompt.size());
   if (length > model_.config.context) {
     throw Error(
@@ -216,40 +201,20 @@ Generator::Id Generator::join(std::span<const std::int32_t> prompt, const Genera
   }
   Slot& slot = *free;
   slot = Slot();
-  slot.sequence = next_++;
+  slot.sequence = std::ssize(ended_);
+  ended_.push_back(StopReason::none);
   slot.cached = started.id;
   slot.options = options;
   slot.tokens.assign(prompt.begin(), prompt.end());
+  slot.prompt = length;
   slot.blocks = (length - 1) / kCacheBlock + 1;
-  if (slot.blocks > width_)
-    widen(slot.blocks);
-  else
-    write_row(static_cast<std::size_t>(index));
-
-  const SamplingOptions& s = options.sampling;
-  numbers_.select(0, index).copy_(from_vector(std::vector<float>{
-      static_cast<float>(s.temperature), static_cast<float>(s.top_k), static_cast<float>(s.top_p),
-      static_cast<float>(s.min_p), static_cast<float>(s.typical_p), static_cast<float>(s.repetition_penalty),
-      static_cast<float>(s.presence_penalty), static_cast<float>(s.frequency_penalty)}));
-  seeds_.select(0, index).copy_(
-      from_vector(std::vector<std::int32_t>{static_cast<std::int32_t>(static_cast<std::uint32_t>(s.seed)),
-                                            static_cast<std::int32_t>(static_cast<std::uint32_t>(s.seed >> 32))}));
-  const std::int64_t vocabulary = model_.config.vocabulary;
-  if (s.penalizes() && !counts_.defined()) counts_ = zeros({options_.slots, vocabulary}, {i32, options_.device});
-  if (!s.logit_bias.empty() && !bias_.defined()) bias_ = zeros({options_.slots, vocabulary}, {f32, options_.device});
-  if (counts_.defined()) {
-    std::vector<std::int32_t> counts(static_cast<std::size_t>(vocabulary));
-    for (const std::int32_t token : prompt) counts[static_cast<std::size_t>(token)] = kInPrompt;
-    counts_.select(0, index).copy_(from_vector(counts));
-  }
-  if (bias_.defined()) {
-    std::vector<float> bias(static_cast<std::size_t>(vocabulary));
-    for (const auto& [token, value] : s.logit_bias) bias[static_cast<std::size_t>(token)] = value;
-    bias_.select(0, index).copy_(from_vector(bias));
-  }
-
-  draws_.select(0, index).fill_(0);
+  const Id sequence = slot.sequence;
   try {
+    if (slot.blocks > width_)
+      widen(slot.blocks);
+    else
+      write_row(static_cast<std::size_t>(index));
+    write_sampling(slot);
     read_prompt(slot, prompt, started.reused);
     slot.generated = 1;
     slot.pending.back().get();
@@ -260,7 +225,41 @@ Generator::Id Generator::join(std::span<const std::int32_t> prompt, const Genera
   }
   times_.prompt_tokens += length - started.reused;
   times_.prompt_seconds += seconds_since(begin);
-  return slot.sequence;
+  return sequence;
+}
+
+/// Writes how a sequence's tokens are drawn to the device.
+void Generator::write_sampling(const Slot& slot) {
+  const auto index = static_cast<std::int64_t>(&slot - slots_.data());
+  const SamplingOptions& s = slot.options.sampling;
+  numbers_.select(0, index).copy_(from_vector(std::vector<float>{
+      static_cast<float>(s.temperature), static_cast<float>(s.top_k), static_cast<float>(s.top_p),
+      static_cast<float>(s.min_p), static_cast<float>(s.typical_p), static_cast<float>(s.repetition_penalty),
+      static_cast<float>(s.presence_penalty), static_cast<float>(s.frequency_penalty)}));
+  seeds_.select(0, index).copy_(
+      from_vector(std::vector<std::int32_t>{static_cast<std::int32_t>(static_cast<std::uint32_t>(s.seed)),
+                                            static_cast<std::int32_t>(static_cast<std::uint32_t>(s.seed >> 32))}));
+  const std::int64_t vocabulary = model_.config.vocabulary;
+  if (s.penalizes() && !counts_.defined()) counts_ = zeros({options_.slots, vocabulary}, {i32, options_.device});
+  if (!s.logit_bias.empty() && !bias_.defined()) bias_ = zeros({options_.slots, vocabulary}, {f32, options_.device});
+  write_counts(slot);
+  if (bias_.defined()) {
+    std::vector<float> bias(static_cast<std::size_t>(vocabulary));
+    for (const auto& [token, value] : s.logit_bias) bias[static_cast<std::size_t>(token)] = value;
+    bias_.select(0, index).copy_(from_vector(bias));
+  }
+  draws_.select(0, index).fill_(0);
+}
+
+/// Writes how often a sequence's text has each token, as far as the host has seen it.
+void Generator::write_counts(const Slot& slot) {
+  if (!counts_.defined()) return;
+  std::vector<std::int32_t> counts(static_cast<std::size_t>(model_.config.vocabulary));
+  for (std::size_t i = 0; i < slot.tokens.size(); ++i) {
+    std::int32_t& count = counts[static_cast<std::size_t>(slot.tokens[i])];
+    static_cast<std::int64_t>(i) < slot.prompt ? count = kInPrompt : ++count;
+  }
+  counts_.select(0, &slot - slots_.data()).copy_(from_vector(counts));
 }
 
 /// Reads tokens from `at` on and queues the draw of the next one.
@@ -283,27 +282,10 @@ void Generator::read_prompt(Slot& slot, std::span<const std::int32_t> prompt, st
   draws_.select(0, index).add_(1);
   positions_.select(0, index).fill_(static_cast<double>(length));
   active_.select(0, index).fill_(1);
+  slot.active = true;
   slot.position = length;
   slot.pending.push_back(read_later(tokens_.select(0, index)));
   check_logits(logits, "the prompt");
-}
-
-/// Where keys cannot be turned to other places, the end of the text is read again from the first position on.
-void Generator::read_again(Slot& slot) {
-  const std::int64_t most = std::min(model_.config.context, cache_.capacity());
-  const auto known = static_cast<std::int64_t>(slot.tokens.size());
-  const std::int64_t sinks = std::min(slot.options.sinks, most / 4), rest = std::max<std::int64_t>(1, most / 2 - sinks);
-  std::vector<std::int32_t> tokens(slot.tokens.begin(), slot.tokens.begin() + sinks);
-  tokens.insert(tokens.end(), slot.tokens.end() - std::min(rest, known - sinks), slot.tokens.end());
-  cache_.finish(slot.cached, {});
-  const KvCache::Started started = cache_.start(tokens);
-  slot.cached = started.id;
-  slot.dropped += known - static_cast<std::int64_t>(tokens.size());
-  cache_.reserve(slot.cached, static_cast<std::int64_t>(tokens.size()));
-  slot.blocks = (static_cast<std::int64_t>(tokens.size()) - 1) / kCacheBlock + 1;
-  write_row(static_cast<std::size_t>(&slot - slots_.data()));
-  read_prompt(slot, tokens, started.reused);
-  ++slot.generated;
 }
 
 void Generator::finish(Slot& slot, StopReason reason) {
@@ -318,66 +300,8 @@ void Generator::finish(Slot& slot, StopReason reason) {
   const std::int64_t written = std::min<std::int64_t>(slot.position, static_cast<std::int64_t>(cached.size()));
   cache_.finish(slot.cached, std::span(cached).first(static_cast<std::size_t>(written)));
   if (draft_) draft_->leave(static_cast<std::size_t>(index), slot.tokens);
-  ended_.emplace_back(slot.sequence, reason);
-  if (ended_.size() > 1024) ended_.erase(ended_.begin());
+  ended_[static_cast<std::size_t>(slot.sequence)] = reason;
   slot = Slot();
-}
-
-/// Takes a token that was drawn for a sequence. @return false if the sequence has ended with it
-bool Generator::give(Slot& slot, std::int32_t token, std::vector<GeneratedToken>& tokens) {
-  const auto& stops = slot.options.stop_tokens;
-  if (std::find(stops.begin(), stops.end(), token) != stops.end()) {
-    finish(slot, StopReason::stop_token);
-    return false;
-  }
-  slot.tokens.push_back(token);
-  tokens.push_back({slot.sequence, token});
-  ++times_.tokens;
-  if (++slot.given < slot.options.max_tokens) return true;
-  finish(slot, StopReason::max_tokens);
-  return false;
-}
-
-std::vector<GeneratedToken> Generator::step() {
-  const auto begin = Clock::now();
-  const NoGrad no_grad;
-  std::vector<GeneratedToken> tokens;
-  if (can_guess()) guess(tokens);
-  if (!tokens.empty()) {
-    times_.decode_seconds += seconds_since(begin);
-    return tokens;
-  }
-  // A guess needs all tokens before it.
-  const std::int64_t ahead = options_.guesses > 0 ? 1 : kAhead;
-  const auto wants = [ahead](const Slot& slot) {
-    return slot.running() && std::ssize(slot.pending) < ahead && slot.generated < slot.options.max_tokens;
-  };
-  while (std::any_of(slots_.begin(), slots_.end(), wants)) {
-    for (Slot& slot : slots_) {
-      if (!slot.running()) continue;
-      if (!waits(slot)) {
-        make_room(slot);
-      } else if (slot.pending.empty()) {
-        slot.options.endless ? read_again(slot) : finish(slot, StopReason::context_full);
-      }
-    }
-    if (std::any_of(slots_.begin(), slots_.end(), [this](const Slot& slot) { return waits(slot); })) break;
-    if (!std::any_of(slots_.begin(), slots_.end(), wants)) break;
-    launch();
-  }
-  for (Slot& slot : slots_) {
-    if (!slot.running()) continue;
-    if (slot.given >= slot.options.max_tokens || slot.pending.empty()) {
-      finish(slot, slot.pending.empty() && slot.given < slot.options.max_tokens ? StopReason::context_full
-                                                                                : StopReason::max_tokens);
-      continue;
-    }
-    const auto token = static_cast<std::int32_t>(slot.pending.front().get());
-    slot.pending.pop_front();
-    give(slot, token, tokens);
-  }
-  times_.decode_seconds += seconds_since(begin);
-  return tokens;
 }
 
 void Generator::leave(Id sequence) {
@@ -403,6 +327,7 @@ StopReason Generator::generate(std::span<const std::int32_t> prompt, const Gener
 Tensor Generator::logits(std::span<const std::int32_t> tokens) {
   const NoGrad no_grad;
   const auto length = static_cast<std::int64_t>(tokens.size());
+  check_tokens(tokens, model_.config.vocabulary, "the text");
   if (length == 0) return zeros({0, model_.config.vocabulary}, options_.device);
   const KvCache::Started started = cache_.start({});
   std::vector<Tensor> parts;

@@ -64,20 +64,24 @@ class Generator {
   using Id = std::int64_t;
 
   /// @param model must outlive this object, and be on options.device
-  /// @throws Error for a draft with another vocabulary, with a context too short for the guesses, or without guesses
+  /// @throws Error for slots, guesses or a cache of a size that cannot be, and for a draft with another vocabulary, with
+  /// a context too short for the guesses, or without guesses
   Generator(const Decoder& model, const GeneratorOptions& options = {});
   ~Generator();
   Generator(const Generator&) = delete;
   Generator& operator=(const Generator&) = delete;
 
   /// Reads a prompt. @param prompt at least one token
-  /// @throws Error if no slot is free or the prompt is empty; IndexError for a token outside of the vocabulary;
+  /// @throws Error if no slot is free, the prompt is empty or an option is out of range; IndexError for a token outside
+  /// of the vocabulary;
   /// CacheFull; SuspiciousWeights where the logits behind the prompt are NaN or infinite, or all the same
   Id join(std::span<const std::int32_t> prompt, const GenerationOptions& options = {});
   bool has_room() const;
-  /// Decodes: the next token of each sequence that runs, or with guesses several. Empty once all have ended.
+  /// Decodes: the next token of each sequence that runs, or with guesses several. Empty once all have ended. A sequence
+  /// for which the cache has no block waits until another one has ended.
+  /// @throws CacheFull where all sequences wait; leave() ends one, then the others go on
   std::vector<GeneratedToken> step();
-  /// Why a sequence ended; none while it runs.
+  /// Why a sequence ended, however long ago; none while it runs. @throws IndexError for one that never joined
   StopReason stopped(Id sequence) const;
   /// Ends a sequence; nothing happens if it has ended.
   void leave(Id sequence);
@@ -87,6 +91,7 @@ class Generator {
                       const std::function<bool(std::int32_t)>& seen);
 
   /// Logits of all positions of a text that is not generated, [T, vocabulary]; the cache is as before.
+  /// @throws IndexError for a token outside of the vocabulary; CacheFull
   Tensor logits(std::span<const std::int32_t> tokens);
 
   KvCache& cache() { return cache_; }
@@ -112,6 +117,12 @@ class Generator {
   void make_room(Slot& slot, std::int64_t rows = 1);
   void read_prompt(Slot& slot, std::span<const std::int32_t> prompt, std::int64_t at);
   void read_again(Slot& slot);
+  std::optional<CacheFull> queue_steps();
+  bool prepare(Slot& slot);
+  void activate(Slot& slot, bool active);
+  void take_tokens(std::vector<GeneratedToken>& tokens);
+  void write_sampling(const Slot& slot);
+  void write_counts(const Slot& slot);
   void write_row(std::size_t slot);
   void widen(std::int64_t blocks);
   Tensor decode();
@@ -121,8 +132,7 @@ class Generator {
   const GeneratorOptions options_;
   KvCache cache_;
   std::vector<Slot> slots_;
-  std::vector<std::pair<Id, StopReason>> ended_;
-  Id next_ = 0;
+  std::vector<StopReason> ended_;  ///< of each sequence by its id; none while it runs
   std::int64_t width_ = 0;
   Tensor tokens_, positions_, active_, table_, numbers_, seeds_, draws_, counts_, bias_;
   Tensor guessed_;  ///< [2, slots, 1 + guesses] i32: what a step with guesses reads, and what it draws

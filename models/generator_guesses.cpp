@@ -72,15 +72,17 @@ void Generator::check_guesses(bool greedy) {
 void Generator::guess(std::vector<GeneratedToken>& tokens) {
   const std::int64_t rows = 1 + options_.guesses, slots = options_.slots;
   std::vector<std::int32_t> read(static_cast<std::size_t>(slots * rows)), next(slots_.size()), count(slots_.size());
-  const std::vector<std::int64_t> found = find_guesses(read);
-  const std::int64_t all = std::accumulate(found.begin(), found.end(), std::int64_t{0});
-  if (all == 0) return;
   try {
     for (Slot& slot : slots_)
       if (slot.running()) make_room(slot, rows);
   } catch (const CacheFull&) {
     return;  // one token may have room where several have not
   }
+  const std::vector<std::int64_t> found = find_guesses(read);
+  const std::int64_t all = std::accumulate(found.begin(), found.end(), std::int64_t{0});
+  if (all == 0) return;
+  for (Slot& slot : slots_)
+    if (slot.running()) activate(slot, true);
   times_.guessed += all;
   const bool greedy = std::all_of(slots_.begin(), slots_.end(),
                                   [](const Slot& slot) { return !slot.running() || slot.options.sampling.greedy(); });

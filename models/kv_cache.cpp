@@ -1,6 +1,7 @@
 #include <etna/models/kv_cache.h>
 
 #include <algorithm>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -11,7 +12,10 @@
 namespace etna::models {
 namespace {
 
-std::int64_t blocks_for(std::int64_t positions) { return (positions + kCacheBlock - 1) / kCacheBlock; }
+/// A table of blocks has i32, and so have positions.
+constexpr std::int64_t kMaxBlocks = std::numeric_limits<std::int32_t>::max() / kCacheBlock;
+
+std::int64_t blocks_for(std::int64_t positions) { return positions / kCacheBlock + (positions % kCacheBlock != 0); }
 
 }  // namespace
 
@@ -29,12 +33,21 @@ KvCache::KvCache(const DecoderConfig& config, Device device, const KvCacheOption
   const std::int64_t row = options.dtype == u8 ? cache_row_bytes(config.head_size)
                                                : config.head_size * static_cast<std::int64_t>(item_size(options.dtype));
   const std::int64_t block = checked_product(2 * config.layers * config.kv_heads * kCacheBlock, row, "KvCache");
+  if (options.tokens < 0)
+    throw Error(fmt::format("KvCache: tokens is {}; it must be 0 (the model's context) or more", options.tokens));
   blocks_ = blocks_for(options.tokens > 0 ? options.tokens : config.context);
-  if (options.bytes > 0) blocks_ = std::min(blocks_, static_cast<std::int64_t>(options.bytes) / block);
+  if (options.bytes > 0)
+    blocks_ = static_cast<std::int64_t>(
+        std::min(static_cast<std::uint64_t>(blocks_), options.bytes / static_cast<std::uint64_t>(block)));
   if (blocks_ < 1) {
     throw Error(fmt::format("KvCache: {} do not hold one block of {} positions, which takes {}",
                             readable_bytes(options.bytes), kCacheBlock,
                             readable_bytes(static_cast<std::uint64_t>(block))));
+  }
+  if (blocks_ > kMaxBlocks) {
+    throw Error(
+        fmt::format("KvCache: {} blocks of {} positions are asked; there can be {} at most, so take fewer tokens",
+                    blocks_, kCacheBlock, kMaxBlocks));
   }
   for (std::int64_t i = 0; i < config.layers; ++i)
     layers_.push_back(paged_cache(blocks_, config.kv_heads, config.head_size, {options.dtype, device}));
@@ -89,10 +102,14 @@ bool KvCache::evict_one() {
   free_.push_back(worst->block);
   --cached_;
   ++stats_.evictions;
-  auto& siblings = worst->parent->children;
-  siblings.erase(
-      std::find_if(siblings.begin(), siblings.end(), [&](const auto& c) { return c.second.get() == worst; }));
+  erase(*worst);
   return true;
+}
+
+void KvCache::erase(Node& node) {
+  auto& siblings = node.parent->children;
+  siblings.erase(
+      std::find_if(siblings.begin(), siblings.end(), [&](const auto& c) { return c.second.get() == &node; }));
 }
 
 std::int32_t KvCache::take() {
@@ -100,6 +117,13 @@ std::int32_t KvCache::take() {
   const std::int32_t block = free_.back();
   free_.pop_back();
   return block;
+}
+
+CacheFull KvCache::full(std::int64_t length) const {
+  return CacheFull(fmt::format(
+      "the cache of keys and values is full: {} positions asked, {} of {} blocks are in use by {} sequences; "
+      "give it more tokens, or fewer or shorter sequences",
+      length, stats().in_use, blocks_, sequences_.size()));
 }
 
 void KvCache::reserve(Id id, std::int64_t length) {
@@ -111,10 +135,7 @@ void KvCache::reserve(Id id, std::int64_t length) {
     if (block < 0) {
       free_.insert(free_.end(), sequence.own.begin() + static_cast<std::ptrdiff_t>(before), sequence.own.end());
       sequence.own.resize(before);
-      throw CacheFull(
-          fmt::format("the cache of keys and values is full: {} positions asked, {} of {} blocks are in use by "
-                      "{} sequences; give it more tokens, or a shorter prompt",
-                      length, stats().in_use, blocks_, sequences_.size()));
+      throw full(length);
     }
     sequence.own.push_back(block);
   }
@@ -166,30 +187,74 @@ void KvCache::finish(Id id, std::span<const std::int32_t> tokens) {
   sequences_.erase(id);
 }
 
-std::int64_t KvCache::first_droppable(const Sequence& sequence, std::int64_t keep) const {
-  return std::max<std::int64_t>(blocks_for(keep), static_cast<std::int64_t>(sequence.prefix.size()));
+std::int64_t KvCache::droppable(std::int64_t used, std::int64_t keep) const {
+  return std::max<std::int64_t>(0, blocks_for(used) - blocks_for(std::min(keep, used)) - 1) * kCacheBlock;
 }
 
-std::int64_t KvCache::droppable(Id id, std::int64_t used, std::int64_t keep) const {
-  return std::max<std::int64_t>(0, blocks_for(used) - first_droppable(find(id), keep) - 1) * kCacheBlock;
+/// Makes blocks of a sequence from `first` on its own: those that nobody else has are taken out of the shared prefixes,
+/// others are copied. Of the first `unwanted` nothing is kept. @throws CacheFull; nothing has changed then
+void KvCache::unshare(Sequence& sequence, std::size_t first, std::size_t unwanted) {
+  std::vector<Node*>& prefix = sequence.prefix;
+  if (first >= prefix.size()) {
+    const auto begin = sequence.own.begin() + static_cast<std::ptrdiff_t>(first - prefix.size());
+    free_.insert(free_.end(), begin, begin + static_cast<std::ptrdiff_t>(unwanted));
+    sequence.own.erase(begin, begin + static_cast<std::ptrdiff_t>(unwanted));
+    return;
+  }
+  const std::size_t wanted = std::min(first + unwanted, prefix.size());
+  std::size_t copied = prefix.size();  // the nodes behind it are nobody else's
+  while (copied > wanted && prefix[copied - 1]->users == 1 &&
+         (copied == prefix.size() ? prefix[copied - 1]->children.empty() : prefix[copied - 1]->children.size() == 1))
+    --copied;
+  std::vector<std::int32_t> from, to;
+  for (std::size_t i = wanted; i < copied; ++i) {
+    const std::int32_t block = take();
+    if (block < 0) {
+      free_.insert(free_.end(), to.begin(), to.end());
+      throw full(blocks_for(static_cast<std::int64_t>(prefix.size() + sequence.own.size())) * kCacheBlock);
+    }
+    from.push_back(prefix[i]->block);
+    to.push_back(block);
+  }
+  if (!to.empty()) {
+    const Tensor sources = from_vector(from, device_), places = from_vector(to, device_);
+    for (PagedCache& layer : layers_) {
+      layer.keys.index_put_({Index(places)}, index_select(layer.keys, 0, sources));
+      layer.values.index_put_({Index(places)}, index_select(layer.values, 0, sources));
+    }
+  }
+  for (std::size_t i = copied; i < prefix.size(); ++i) to.push_back(prefix[i]->block);
+  const std::size_t dropped_own = first + unwanted - wanted;
+  const auto kept_own = sequence.own.begin() + static_cast<std::ptrdiff_t>(dropped_own);
+  free_.insert(free_.end(), sequence.own.begin(), kept_own);
+  to.insert(to.end(), kept_own, sequence.own.end());
+  sequence.own = std::move(to);
+  while (prefix.size() > first) {
+    Node* node = prefix.back();
+    const bool taken_over = prefix.size() > copied;
+    prefix.pop_back();
+    if (--node->users > 0) continue;
+    if (taken_over)
+      erase(*node);
+    else
+      ++cached_;
+  }
 }
 
 std::int64_t KvCache::drop_middle(Id id, std::int64_t used, std::int64_t keep, std::int64_t room) {
   if (options_.dtype == u8)
     throw Error("KvCache: keys in Q8_0 cannot be turned to other places; take f16 for texts without an end");
   Sequence& sequence = find(id);
-  const std::int64_t kept = first_droppable(sequence, keep);
-  const std::int64_t drop = std::min(blocks_for(room), droppable(id, used, keep) / kCacheBlock);
+  const auto kept = static_cast<std::size_t>(blocks_for(std::min(keep, used)));
+  const std::int64_t drop = std::min(blocks_for(room), droppable(used, keep) / kCacheBlock);
   if (drop < 1) return 0;
-  const auto begin =
-      sequence.own.begin() + static_cast<std::ptrdiff_t>(kept - static_cast<std::int64_t>(sequence.prefix.size()));
-  free_.insert(free_.end(), begin, begin + static_cast<std::ptrdiff_t>(drop));
-  const auto rest = sequence.own.erase(begin, begin + static_cast<std::ptrdiff_t>(drop));
+  unshare(sequence, kept, static_cast<std::size_t>(drop));
   if (config_.positions != PositionKind::rotary) return drop * kCacheBlock;
   // Keys hold the angle of their old position; the difference is the same for all of them.
-  std::vector<std::int32_t> moved(rest, sequence.own.end());
+  const std::vector<std::int32_t> moved(
+      sequence.own.begin() + static_cast<std::ptrdiff_t>(kept - sequence.prefix.size()), sequence.own.end());
   const Tensor blocks = from_vector(moved, device_);
-  const Tensor back = full({kCacheBlock}, -static_cast<double>(drop * kCacheBlock), {i32, device_});
+  const Tensor back = etna::full({kCacheBlock}, -static_cast<double>(drop * kCacheBlock), {i32, device_});
   for (std::int64_t i = 0; i < config_.layers; ++i) {
     Tensor& keys = layers_[static_cast<std::size_t>(i)].keys;
     const Tensor frequencies = from_vector(config_.rope_frequencies(i), device_);

@@ -44,7 +44,8 @@ class KvCache {
  public:
   using Id = std::int64_t;
 
-  /// Takes all its memory at once. @throws ShapeError for rows that Q8_0 cannot hold; OutOfMemory
+  /// Takes all its memory at once. @throws ShapeError for rows that Q8_0 cannot hold; Error for sizes that cannot be;
+  /// OutOfMemory
   KvCache(const DecoderConfig& config, Device device, const KvCacheOptions& options = {});
 
   struct Started {
@@ -58,13 +59,13 @@ class KvCache {
   void truncate(Id id, std::int64_t length);
   /// Ends a sequence. @param tokens those whose keys and values are in the cache, from the first on
   void finish(Id id, std::span<const std::int32_t> tokens);
-  /// Positions that drop_middle() can drop at most: not those of the first `keep`, of a prefix that others share, and
-  /// of the last block.
-  std::int64_t droppable(Id id, std::int64_t used, std::int64_t keep) const;
+  /// Positions that drop_middle() can drop at most: not those of the first `keep`, and of the last block.
+  std::int64_t droppable(std::int64_t used, std::int64_t keep) const;
   /// Drops positions between the first `keep` and the last ones, so that `room` more fit into `length`: an endless text
   /// keeps its first tokens, which attention sinks into (Xiao et al. 2023). Keys that stay are turned to their new
-  /// places. Both are rounded up to blocks. @param used positions that the sequence has written
-  /// @return positions that were dropped @throws Error for a cache in Q8_0
+  /// places, in blocks of their own where other sequences share them. Both are rounded up to blocks.
+  /// @param used positions that the sequence has written
+  /// @return positions that were dropped @throws Error for a cache in Q8_0; CacheFull, nothing has changed then
   std::int64_t drop_middle(Id id, std::int64_t used, std::int64_t keep, std::int64_t room);
 
   /// Blocks of a sequence in order, then -1 up to `width`.
@@ -94,7 +95,9 @@ class KvCache {
   bool evict_one();
   Sequence& find(Id id);
   const Sequence& find(Id id) const { return const_cast<KvCache*>(this)->find(id); }
-  std::int64_t first_droppable(const Sequence& sequence, std::int64_t keep) const;
+  void erase(Node& node);
+  void unshare(Sequence& sequence, std::size_t first, std::size_t unwanted);
+  CacheFull full(std::int64_t length) const;
 
   const DecoderConfig config_;
   Device device_;

@@ -19,12 +19,16 @@ void SamplingOptions::check(std::int64_t vocabulary) const {
     refuse("repetition_penalty", repetition_penalty, "above 0");
   if (!std::isfinite(presence_penalty)) refuse("presence_penalty", presence_penalty, "a number");
   if (!std::isfinite(frequency_penalty)) refuse("frequency_penalty", frequency_penalty, "a number");
+  std::int64_t forbidden = 0;
   for (const auto& [token, bias] : logit_bias) {
+    forbidden += std::isinf(bias) ? 1 : 0;
     if (token < 0 || token >= vocabulary)
       throw Error(fmt::format("sampling: a logit bias is for token {}; there are {}", token, vocabulary));
     if (std::isnan(bias) || (std::isinf(bias) && bias > 0))
       refuse("a logit bias", static_cast<double>(bias), "a number, or minus infinity");
   }
+  if (forbidden > 0 && forbidden == vocabulary)
+    throw Error(fmt::format("sampling: logit biases forbid all {} tokens; leave one at least", vocabulary));
 }
 
 }  // namespace etna::models

@@ -1,0 +1,169 @@
+#include <algorithm>
+#include <chrono>
+
+#include <etna/autograd/autograd.h>
+#include <etna/models/generator_slots.h>
+#include <etna/tensor/ops.h>
+
+// Which sequences the next step is for, and what becomes of those that have no room for another position.
+namespace etna::models {
+namespace {
+
+/// Steps that are queued before the host has seen the token of the first of them.
+constexpr std::int64_t kAhead = 2;
+
+}  // namespace
+
+/// Whether a sequence is full and has to wait until the host has seen its tokens, to end or to be read again.
+bool Generator::waits(const Slot& slot) const {
+  if (!is_full(slot)) return false;
+  const bool turns = model_.config.positions == PositionKind::rotary && options_.cache.dtype != u8 &&
+                     cache_.droppable(slot.position, slot.options.sinks) > 0;
+  return !slot.options.endless || !turns;
+}
+
+/// Gives a slot's sequence blocks up to the last position that the next step writes.
+void Generator::make_room(Slot& slot, std::int64_t rows) {
+  const auto index = static_cast<std::int64_t>(&slot - slots_.data());
+  if (slot.options.endless && is_full(slot)) {
+    const std::int64_t most = std::min(model_.config.context, cache_.capacity());
+    const std::int64_t dropped = cache_.drop_middle(slot.cached, slot.position, slot.options.sinks, most / 4);
+    slot.position -= dropped;
+    slot.dropped += dropped;
+    positions_.select(0, index).add_(-static_cast<double>(dropped));
+    slot.blocks = 0;
+  }
+  cache_.reserve(slot.cached, slot.position + rows);
+  const std::int64_t blocks = (slot.position + rows - 1) / kCacheBlock + 1;
+  if (blocks <= slot.blocks) return;
+  slot.blocks = blocks;
+  if (blocks > width_)
+    widen(blocks);
+  else
+    write_row(static_cast<std::size_t>(index));
+}
+
+/// Where keys cannot be turned to other places, the end of the text is read again from the first position on.
+/// @throws CacheFull; another call then tries again
+void Generator::read_again(Slot& slot) {
+  const std::int64_t most = std::min(model_.config.context, cache_.capacity());
+  const auto known = static_cast<std::int64_t>(slot.tokens.size());
+  const std::int64_t sinks = std::min(slot.options.sinks, most / 4), rest = std::max<std::int64_t>(1, most / 2 - sinks);
+  std::vector<std::int32_t> tokens(slot.tokens.begin(), slot.tokens.begin() + sinks);
+  tokens.insert(tokens.end(), slot.tokens.end() - std::min(rest, known - sinks), slot.tokens.end());
+  cache_.finish(slot.cached, {});
+  const KvCache::Started started = cache_.start(tokens);
+  slot.cached = started.id;
+  slot.dropped = known - static_cast<std::int64_t>(tokens.size());
+  cache_.reserve(slot.cached, static_cast<std::int64_t>(tokens.size()));
+  slot.blocks = (static_cast<std::int64_t>(tokens.size()) - 1) / kCacheBlock + 1;
+  write_row(static_cast<std::size_t>(&slot - slots_.data()));
+  if (!slot.active) write_counts(slot);
+  read_prompt(slot, tokens, started.reused);
+  ++slot.generated;
+}
+
+/// Whether the next step is for this sequence, too; then it has room for it. @throws CacheFull
+bool Generator::prepare(Slot& slot) {
+  if (!slot.running() || slot.generated >= slot.options.max_tokens) return false;
+  const bool seen = slot.pending.empty();
+  if (!slot.active && !seen) return false;  // steps without it have written over its last token on the device
+  if (waits(slot)) {
+    if (!seen) return false;
+    if (!slot.options.endless) {
+      finish(slot, StopReason::context_full);
+      return false;
+    }
+    read_again(slot);
+    if (is_full(slot)) return false;
+  }
+  make_room(slot);
+  return true;
+}
+
+/// Takes a sequence out of the steps on the device, or back into them: then the host knows all its tokens.
+void Generator::activate(Slot& slot, bool active) {
+  if (slot.active == active) return;
+  const auto index = static_cast<std::int64_t>(&slot - slots_.data());
+  positions_.select(0, index).fill_(active ? static_cast<double>(slot.position) : -1.0);
+  active_.select(0, index).fill_(active ? 1 : 0);
+  slot.active = active;
+  if (!active) return;
+  tokens_.select(0, index).fill_(slot.tokens.back());
+  write_counts(slot);
+}
+
+/// Queues steps until each sequence that can go on has tokens for the host to wait for.
+/// @return the error of the first sequence that cannot go on since the cache has no block for it
+std::optional<CacheFull> Generator::queue_steps() {
+  // A guess needs all tokens before it.
+  const std::int64_t ahead = options_.guesses > 0 ? 1 : kAhead;
+  const auto wants = [ahead](const Slot& slot) {
+    return slot.running() && std::ssize(slot.pending) < ahead && slot.generated < slot.options.max_tokens;
+  };
+  std::optional<CacheFull> full;
+  while (std::any_of(slots_.begin(), slots_.end(), wants)) {
+    full.reset();
+    for (Slot& slot : slots_) {
+      slot.drawing = false;
+      try {
+        slot.drawing = prepare(slot);
+      } catch (const CacheFull& error) {
+        if (!full) full = error;
+      }
+    }
+    if (std::none_of(slots_.begin(), slots_.end(), [&](const Slot& slot) { return slot.drawing && wants(slot); }))
+      break;
+    for (Slot& slot : slots_)
+      if (slot.running()) activate(slot, slot.drawing);
+    launch();
+  }
+  return full;
+}
+
+/// Takes a token that was drawn for a sequence. @return false if the sequence has ended with it
+bool Generator::give(Slot& slot, std::int32_t token, std::vector<GeneratedToken>& tokens) {
+  const auto& stops = slot.options.stop_tokens;
+  if (std::find(stops.begin(), stops.end(), token) != stops.end()) {
+    finish(slot, StopReason::stop_token);
+    return false;
+  }
+  slot.tokens.push_back(token);
+  tokens.push_back({slot.sequence, token});
+  ++times_.tokens;
+  if (++slot.given < slot.options.max_tokens) return true;
+  finish(slot, StopReason::max_tokens);
+  return false;
+}
+
+/// Waits for the next token of each sequence that has one queued.
+void Generator::take_tokens(std::vector<GeneratedToken>& tokens) {
+  for (Slot& slot : slots_) {
+    if (slot.pending.empty()) continue;
+    if (slot.given >= slot.options.max_tokens) {
+      finish(slot, StopReason::max_tokens);
+      continue;
+    }
+    const auto token = static_cast<std::int32_t>(slot.pending.front().get());
+    slot.pending.pop_front();
+    give(slot, token, tokens);
+  }
+}
+
+std::vector<GeneratedToken> Generator::step() {
+  const auto begin = std::chrono::steady_clock::now();
+  const NoGrad no_grad;
+  std::vector<GeneratedToken> tokens;
+  while (tokens.empty() && std::any_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.running(); })) {
+    if (can_guess()) guess(tokens);
+    if (!tokens.empty()) break;
+    const std::optional<CacheFull> full = queue_steps();
+    if (full && std::all_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.pending.empty(); }))
+      throw *full;
+    take_tokens(tokens);
+  }
+  times_.decode_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return tokens;
+}
+
+}  // namespace etna::models
