@@ -34,8 +34,7 @@ class Reader {
     for (const char* field : {"byte_fallback", "ignore_merges"})
       if (const json* value = find(model(), field); value != nullptr && *value != false)
         refuse(fmt::format("its model has {} = {}", field, brief(*value)));
-    for (const char* field : {"normalizer", "truncation", "padding"})
-      if (find(root_, field) != nullptr) refuse(fmt::format("it has a {}, which Etna does not apply", field));
+    if (find(root_, "normalizer") != nullptr) refuse("it has a normalizer, which Etna does not apply");
     const json* splitter = find(root_, "pre_tokenizer");
     if (splitter == nullptr || !is_byte_level(*splitter)) refuse("its pre_tokenizer is not ByteLevel");
     if (const json* prefix = find(*splitter, "add_prefix_space"); prefix != nullptr && *prefix != false)

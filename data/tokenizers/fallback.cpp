@@ -18,23 +18,21 @@ int byte_token(std::string_view text) {
   return value;
 }
 
-void Fallback::read_bytes(const std::vector<std::string>& tokens, bool required, const std::string& name) {
+void Fallback::read_bytes(const std::vector<std::string>& tokens) {
   bytes.fill(-1);
   for (std::size_t id = 0; id < tokens.size(); ++id) {
     const int byte = byte_token(tokens[id]);
     if (byte >= 0 && bytes[static_cast<std::size_t>(byte)] < 0)
       bytes[static_cast<std::size_t>(byte)] = static_cast<std::int32_t>(id);
   }
-  use_bytes = true;
-  for (std::size_t b = 0; b < bytes.size(); ++b) {
-    if (bytes[b] >= 0) continue;
-    use_bytes = false;
-    if (required) throw FormatError(fmt::format("{}: byte_fallback is set, but there is no token <0x{:02X}>", name, b));
-  }
+  const auto there = [](std::int32_t id) { return id >= 0; };
+  use_bytes = std::any_of(bytes.begin(), bytes.end(), there);
+  all_bytes = std::all_of(bytes.begin(), bytes.end(), there);
 }
 
 void Fallback::append(std::string_view characters, std::vector<std::int32_t>& ids) const {
-  if (use_bytes) {
+  const auto has_byte = [this](char c) { return bytes[static_cast<unsigned char>(c)] >= 0; };
+  if (use_bytes && std::all_of(characters.begin(), characters.end(), has_byte)) {
     for (const char c : characters) ids.push_back(bytes[static_cast<unsigned char>(c)]);
   } else if (unknown >= 0) {
     ids.push_back(unknown);

@@ -95,7 +95,8 @@ bool is_plain_byte_level(const json& root) {
   for (const char* field : {"post_processor", "decoder"})
     if (const json* value = json_field(root, field); value != nullptr && !has_type(*value, "ByteLevel")) return false;
   const json* config = json_field(root, "tokenizer_config");
-  if (config != nullptr && json_field(*config, "chat_template") != nullptr) return false;
+  for (const char* field : {"chat_template", "bos_token", "eos_token", "bos_token_id", "eos_token_id"})
+    if (config != nullptr && json_field(*config, field) != nullptr) return false;
   const json* added = json_field(root, "added_tokens");
   if (added == nullptr || !added->is_array()) return true;
   for (const json& token : *added) {

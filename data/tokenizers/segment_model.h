@@ -26,11 +26,12 @@ class SegmentModel {
 /// The tokens for characters that have none: their bytes, or one for all that is unknown.
 struct Fallback {
   std::array<std::int32_t, 256> bytes{};  ///< -1: none
-  bool use_bytes = false;
+  bool use_bytes = false;                 ///< characters become bytes where all of theirs have tokens
+  bool all_bytes = false;                 ///< every byte has a token
   std::int32_t unknown = -1;
 
-  /// Tokens `<0x00>` to `<0xFF>`. @throws FormatError if some are missing and `required`
-  void read_bytes(const std::vector<std::string>& tokens, bool required, const std::string& name);
+  /// Finds the tokens `<0x00>` to `<0xFF>`, as many as there are.
+  void read_bytes(const std::vector<std::string>& tokens);
   void append(std::string_view characters, std::vector<std::int32_t>& ids) const;
 };
 

@@ -56,7 +56,7 @@ StreamDecoder::StreamDecoder(const Tokenizer& tokenizer, bool show_special)
 }
 
 std::string StreamDecoder::push(std::int32_t id) {
-  tokenizer_.decode_next(id, state_, pending_);
+  if (id < 0 || static_cast<std::size_t>(id) < tokenizer_.size()) tokenizer_.decode_next(id, state_, pending_);
   return take(false);
 }
 

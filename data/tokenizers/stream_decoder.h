@@ -15,7 +15,8 @@ class StreamDecoder {
   /// @param tokenizer must outlive this object @param show_special special tokens give their spelling, not nothing
   explicit StreamDecoder(const Tokenizer& tokenizer, bool show_special = false);
 
-  /// The text that is certain after this token; often empty. @throws FormatError for an id outside [0, size)
+  /// The text that is certain after this token; often empty. An id beyond the tokens has none: a model whose table of
+  /// embeddings is padded can draw such. @throws FormatError for an id below 0
   std::string push(std::int32_t id);
   /// The rest: U+FFFD where the last character lacks bytes. The next push() begins a new text.
   std::string finish();

@@ -69,8 +69,11 @@ std::unique_ptr<Tokenizer> load_tokenizer(const FilePath& file) {
   if (extension == ".bin") return std::make_unique<ModelTokenizer>(parse_llama2c_tokenizer(text, name), name);
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   const bool json = first == std::string_view::npos || text[first] == '{' || text[first] == '[';
-  if (extension == ".model" || (!json && text[0] == '\n'))
-    return std::make_unique<ModelTokenizer>(parse_sentencepiece(text, name), name);
+  if (extension == ".model" || (!json && text[0] == '\n')) {
+    VocabularyFields vocabulary = parse_sentencepiece(text, name);
+    apply_tokenizer_config(file, vocabulary);
+    return std::make_unique<ModelTokenizer>(std::move(vocabulary), name);
+  }
   return parse_tokenizer(with_tokenizer_config(read_text_file(file), file), name);
 }
 

@@ -85,7 +85,8 @@ class Tokenizer {
 };
 
 /// Reads what Tokenizer::save() wrote, a tokenizer.json of Hugging Face's tokenizers, a SentencePiece model, or the
-/// tokenizer.bin of llama2.c.
+/// tokenizer.bin of llama2.c. What a tokenizer.json says of truncation and padding is not applied: texts keep their
+/// length, as Hugging Face's transformers set both anew at each call.
 /// @throws FormatError for a file that is missing, damaged or of another kind
 std::unique_ptr<Tokenizer> load_tokenizer(const FilePath& file);
 /// The same of a text in memory; messages call it `name`.

@@ -27,8 +27,6 @@ class JsonPlanner {
   TokenizerPlan run() {
     const json* model = whole_.find("model");
     if (model == nullptr || !model->is_object()) whole_.refuse("has no object 'model'");
-    for (const char* field : {"truncation", "padding"})
-      if (whole_.find(field) != nullptr) whole_.refuse(fmt::format("has {}, which Etna does not apply", field));
     if (const json* step = whole_.find("pre_tokenizer")) split_ = read_pre_tokenizer({*step, "pre_tokenizer", name_});
     if (const json* step = whole_.find("normalizer")) plan_.normalize = read_normalizer({*step, "normalizer", name_});
     const JsonPart part(*model, "model", name_);
@@ -183,13 +181,13 @@ class JsonPlanner {
     options.ignore_merges = model.flag("ignore_merges", false);
     options.bytes = split_.byte_level && !split_.spelled;
     options.fallback.bytes.fill(-1);
-    if (model.flag("byte_fallback", false)) options.fallback.read_bytes(plan_.tokens, false, name_);
+    if (model.flag("byte_fallback", false)) options.fallback.read_bytes(plan_.tokens);
     const std::string unknown = model.text("unk_token", "");
     if (!unknown.empty()) {
       options.fallback.unknown = id_of(model, unknown);
       plan_.unk = options.fallback.unknown;
     }
-    if (model.flag("fuse_unk", false) && !options.fallback.use_bytes) plan_.fuse_unknown = options.fallback.unknown;
+    if (model.flag("fuse_unk", false) && !options.fallback.all_bytes) plan_.fuse_unknown = options.fallback.unknown;
     std::vector<std::string> spelled;
     std::vector<bool> usable;
     for (std::size_t id = 0; id < plan_.tokens.size(); ++id) {
@@ -221,13 +219,13 @@ class JsonPlanner {
     if (split_.byte_level) model.refuse("is Unigram behind ByteLevel, which Etna does not apply");
     UnigramOptions options{.sentencepiece = false, .fallback = {}};
     options.fallback.bytes.fill(-1);
-    if (model.flag("byte_fallback", false)) options.fallback.read_bytes(plan_.tokens, false, name_);
+    if (model.flag("byte_fallback", false)) options.fallback.read_bytes(plan_.tokens);
     const std::int64_t unknown = model.integer("unk_id", -1);
     if (unknown >= static_cast<std::int64_t>(plan_.tokens.size()) || unknown < -1)
       model.refuse(fmt::format("has unk_id = {}, outside its {} pieces", unknown, plan_.tokens.size()));
     options.fallback.unknown = static_cast<std::int32_t>(unknown);
     if (unknown >= 0) plan_.unk = static_cast<std::int32_t>(unknown);
-    if (!options.fallback.use_bytes) plan_.fuse_unknown = options.fallback.unknown;
+    if (!options.fallback.all_bytes) plan_.fuse_unknown = options.fallback.unknown;
     // Bytes of the fallback are pieces like others.
     std::vector<TokenType> types = plan_.types;
     std::replace(types.begin(), types.end(), TokenType::byte, TokenType::normal);

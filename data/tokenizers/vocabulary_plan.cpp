@@ -94,13 +94,13 @@ class VocabularyPlanner {
       byte_spellings[id] = fields_.tokens[id];
       if (byte_token(fields_.tokens[id]) < 0) refuse(fmt::format("the byte token {} is not spelled <0xNN>", id));
     }
-    fallback.read_bytes(byte_spellings, false, name_);
+    fallback.read_bytes(byte_spellings);
     fallback.unknown = checked(fields_.unk, "unknown token").value_or(-1);
     if (fallback.unknown < 0) {
       const auto found = std::find(plan_.types.begin(), plan_.types.end(), TokenType::unknown);
       if (found != plan_.types.end()) fallback.unknown = static_cast<std::int32_t>(found - plan_.types.begin());
     }
-    if (!fallback.use_bytes) plan_.fuse_unknown = fallback.unknown;
+    if (!fallback.all_bytes) plan_.fuse_unknown = fallback.unknown;
 
     SentencePieceNormalizer normalizer;
     normalizer.rules = Charsmap(fields_.precompiled_charsmap, name_);
@@ -119,7 +119,7 @@ class VocabularyPlanner {
     normalizer.remove_extra_whitespaces = fields_.remove_extra_whitespaces;
     normalizer.escape_whitespaces = fields_.escape_whitespaces;
     normalizer.treat_whitespace_as_suffix = fields_.treat_whitespace_as_suffix;
-    normalizer.keep_invalid = fallback.use_bytes;
+    normalizer.keep_invalid = fallback.all_bytes;
     plan_.raw = AddedTokens(std::move(special));
     if (fields_.remove_extra_whitespaces)
       plan_.leading_space = LeadingSpace::sentencepiece_every;
@@ -198,7 +198,9 @@ class VocabularyPlanner {
     plan_.bos = checked(fields_.bos, "bos");
     plan_.eos = checked(fields_.eos, "eos");
     plan_.unk = checked(fields_.unk, "unknown token");
-    plan_.pad = checked(fields_.pad, "pad");
+    // Nothing is encoded as padding, so files in use name a row of the padded table of embeddings.
+    const auto count = static_cast<std::int64_t>(fields_.tokens.size());
+    if (fields_.pad && *fields_.pad >= 0 && *fields_.pad < count) plan_.pad = static_cast<std::int32_t>(*fields_.pad);
     const bool add_bos = fields_.add_bos.value_or(fields_.model == "llama" && plan_.bos.has_value());
     const bool add_eos = fields_.add_eos.value_or(fields_.model == "t5" && plan_.eos.has_value());
     if (add_bos && !plan_.bos) refuse("prompts should begin with bos, but it has none");

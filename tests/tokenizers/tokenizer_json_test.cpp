@@ -7,6 +7,7 @@
 #include <runner/libraries.h>
 #include <tokenizers/model_fixtures.h>
 
+#include <etna/data/tokenizers/bpe_tokenizer.h>
 #include <etna/data/tokenizers/model_tokenizer.h>
 #include <etna/data/tokenizers/tokenizer_plan.h>
 #include <etna/device/error.h>
@@ -85,7 +86,6 @@ TEST(TokenizerJson, NamesWhatItDoesNotApply) {
   refuses([](json& j) { j["post_processor"] = {{"type", "Magic"}}; }, "Magic");
   refuses([](json& j) { j["decoder"] = {{"type", "CTC"}}; }, "CTC");
   refuses([](json& j) { j["decoder"] = nullptr; }, "no decoder");
-  refuses([](json& j) { j["truncation"] = {{"max_length", 5}}; }, "truncation");
   refuses([](json& j) { j["model"]["type"] = "WordPiece"; }, "WordPiece");
   refuses([](json& j) { j["model"]["dropout"] = 0.1; }, "dropout");
   refuses([](json& j) { j["model"]["end_of_word_suffix"] = "</w>"; }, "end_of_word_suffix");
@@ -151,6 +151,52 @@ TEST(TokenizerJson, TakesTheChatTemplateFromTheFileBeside) {
               ThrowsMessage<FormatError>(HasSubstr("\"<nothing>\", which is not in the vocabulary")));
   folder.write("tokenizer_config.json", "{");
   EXPECT_THROW(load_tokenizer(folder / "tokenizer.json"), FormatError);
+}
+
+/// Hugging Face's transformers set both anew at each call.
+TEST(TokenizerJson, TruncationAndPaddingAreNotApplied) {
+  for (const bool plain : {true, false}) {
+    json file = base();
+    if (!plain) file["pre_tokenizer"]["use_regex"] = false;
+    const auto wanted = parse_tokenizer(file.dump(), "tokenizer.json");
+    file["truncation"] = {{"direction", "Right"}, {"max_length", 2}, {"strategy", "LongestFirst"}, {"stride", 0}};
+    file["padding"] = {{"strategy", {{"Fixed", 64}}}, {"pad_id", 0}, {"pad_token", "a"}};
+    const auto tokenizer = parse_tokenizer(file.dump(), "tokenizer.json");
+    EXPECT_EQ(tokenizer->name(), plain ? "bpe" : "tokenizer.json");
+    EXPECT_EQ(tokenizer->encode("the text of a test"), wanted->encode("the text of a test"));
+  }
+}
+
+TEST(TokenizerJson, EndsOfTextsAreThoseOfTheFilesBeside) {
+  TemporaryFolder folder;
+  BpeTokenizer::train(std::vector<std::string_view>{"a b"},
+                      {.vocab_size = 260, .special_tokens = {"</s>", "<stop>", "<other>"}})
+      .save(folder / "tokenizer.json");
+  folder.write("tokenizer_config.json", R"({"eos_token": "<stop>", "bos_token": null})");
+  auto tokenizer = load_tokenizer(folder / "tokenizer.json");
+  EXPECT_EQ(tokenizer->eos(), 1);
+  EXPECT_EQ(tokenizer->end_tokens(), Ids{1});
+  EXPECT_EQ(tokenizer->decode(tokenizer->encode("a b")), "a b");
+  folder.write("generation_config.json", R"({"bos_token_id": 0, "eos_token_id": [2, 1, 5000]})");
+  tokenizer = load_tokenizer(folder / "tokenizer.json");
+  EXPECT_EQ(tokenizer->bos(), 0);
+  EXPECT_EQ(tokenizer->eos(), 1);
+  EXPECT_EQ(tokenizer->end_tokens(), (Ids{1, 2})) << "5000 is no token";
+  std::filesystem::remove(folder / "tokenizer_config.json");
+  tokenizer = load_tokenizer(folder / "tokenizer.json");
+  EXPECT_EQ(tokenizer->eos(), 2);
+  folder.write("generation_config.json", R"({"eos_token_id": "</s>"})");
+  EXPECT_THAT([&] { load_tokenizer(folder / "tokenizer.json"); }, ThrowsMessage<FormatError>(HasSubstr("is no id")));
+}
+
+TEST(TokenizerJson, CharactersFallBackToTheBytesThatThereAre) {
+  const auto tokenizer = parse_tokenizer(
+      R"({"version":"1.0","added_tokens":[],"normalizer":null,"pre_tokenizer":null,"post_processor":null,
+      "decoder":{"type":"Sequence","decoders":[{"type":"ByteFallback"},{"type":"Fuse"}]},"model":{"type":"Unigram",
+      "unk_id":0,"byte_fallback":true,"vocab":[["<unk>",0.0],["a",-1.0],["b",-1.0],["<0x0A>",0.0]]}})",
+      "tokenizer.json");
+  EXPECT_EQ(tokenizer->encode("a\nb"), (Ids{1, 3, 2}));
+  EXPECT_EQ(tokenizer->encode("axb"), (Ids{1, 0, 2}));
 }
 
 TEST(TokenizerJson, TokensThatAreNotSpecialAreFoundInAnyText) {
