@@ -11,6 +11,7 @@ namespace etna::io {
 
 MappedFile::MappedFile(const FilePath& path, const char* kind) {
   const auto refuse = [&](const std::string& what) { return FormatError(fmt::format("{}: {}", path.string(), what)); };
+  if (path.string().empty()) throw FormatError(fmt::format("{} cannot be read: its path is empty", kind));
   std::error_code error;
   const os::File file(path, os::File::Open::read, error);
   if (error) throw refuse(fmt::format("cannot be opened: {}", error.message()));

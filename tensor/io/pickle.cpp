@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cctype>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -73,10 +74,25 @@ Object* Machine::string(std::uint64_t length) {
   return made;
 }
 
-/// Two's complement of any length; those beyond 64 bits are refused.
+/// Two's complement of any length; those beyond 64 bits, such as a seed of PyTorch's, become the nearest number.
 Object* Machine::long_integer(std::uint64_t length) {
-  const auto bytes = take(length);
-  if (length > 8) refuse(fmt::format("has an integer of {} bytes; 8 are the most", length));
+  std::span<const std::byte> bytes = take(length);
+  const bool negative = length > 0 && (bytes.back() & std::byte{0x80}) != std::byte{0};
+  while (bytes.size() > 8 && bytes.back() == (negative ? std::byte{0xff} : std::byte{0}) &&
+         ((bytes[bytes.size() - 2] & std::byte{0x80}) != std::byte{0}) == negative) {
+    bytes = bytes.first(bytes.size() - 1);
+  }
+  length = bytes.size();
+  if (length > 8) {
+    // The digits of a negative one are those of its complement, less 1.
+    double magnitude = 0;
+    for (std::size_t i = bytes.size(); i-- > 0;)
+      magnitude = 256 * magnitude + static_cast<double>(bytes[i] ^ (negative ? std::byte{0xff} : std::byte{0}));
+    if (!std::isfinite(magnitude)) refuse(fmt::format("has an integer of {} bytes, beyond any number", length));
+    Object* made = make(Kind::number);
+    made->number = negative ? -magnitude - 1 : magnitude;
+    return made;
+  }
   std::uint64_t value = 0;
   for (std::size_t i = 0; i < bytes.size(); ++i) value |= static_cast<std::uint64_t>(bytes[i]) << (8 * i);
   if (length > 0 && length < 8 && (value >> (8 * length - 1)) != 0) value |= ~std::uint64_t{0} << (8 * length);

@@ -21,7 +21,7 @@ struct TorchValue {
   Kind kind = Kind::none;
   bool boolean = false;
   std::int64_t integer = 0;
-  double number = 0;
+  double number = 0;  ///< also of an integer beyond 64 bits, such as a large seed: the nearest
   std::string string;
   Tensor tensor;
   std::vector<TorchValue> items;  ///< of a list or tuple (torch.Size too)

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <etna/nn/nn.h>
+#include <etna/tensor/io/gguf.h>
 #include <etna/tensor/io/pickle.h>
+#include <etna/tensor/io/safetensors.h>
 #include <etna/tensor/ops.h>
 
 #include "runner/libraries.h"
@@ -138,6 +140,25 @@ TEST(Pickle, ViewsStayInTheirStorage) {
         code("K\1", "(" + huge + huge + "t", "(K\1K\1t"), code("K\1", "(J\xff\xff\xff\xfft", "(K\1t"),
         code("N", "(K\1t", "(K\1t"), code("K\1", "(K\1K\1K\1K\1K\1K\1K\1K\1K\1t", "(K\1K\1K\1K\1K\1K\1K\1K\1K\1t")})
     EXPECT_THROW(run(bad), FormatError);
+}
+
+TEST(MappedFile, NamesWhatAnEmptyPathShouldBe) {
+  const char* wanted = "cannot be read: its path is empty";
+  EXPECT_THAT([] { load_gguf(""); }, ThrowsMessage<FormatError>(HasSubstr(wanted)));
+  EXPECT_THAT([] { load_safetensors(""); }, ThrowsMessage<FormatError>(HasSubstr(wanted)));
+}
+
+/// As torch.initial_seed() gives them. LONG1 has a length and two's complement.
+TEST(Pickle, IntegersBeyond64BitsAreTheNearestNumber) {
+  const auto value = [](const std::string& digits) {
+    const std::string code = "\x80\x02\x8a" + std::string(1, static_cast<char>(digits.size())) + digits + ".";
+    return pickle::Machine(std::as_bytes(std::span(code.data(), code.size())), {}).run();
+  };
+  EXPECT_EQ(value(std::string(8, '\xff') + std::string(1, '\0')).number, 0x1p64);
+  EXPECT_EQ(value(std::string(8, '\0') + "\xff").number, -0x1p64);
+  EXPECT_EQ(value(std::string(7, '\0') + "\x40" + std::string(3, '\0')).integer, std::int64_t{1} << 62);
+  EXPECT_EQ(value(std::string(12, '\xff')).integer, -1);
+  EXPECT_THROW(value(std::string(200, '\x7f')), FormatError);
 }
 
 TEST(Pickle, CyclesRepeatsAndEmptyStacksAreRefused) {
