@@ -25,6 +25,23 @@ class Reader {
   std::int64_t integer(const char* key, std::int64_t otherwise) const {
     return file_.integer(prefix_ + key, otherwise);
   }
+  /// A number that may be given for each layer, if all are equal.
+  std::int64_t of_layers(const char* key, std::int64_t layers) const {
+    const io::GgufValue* value = file_.find(prefix_ + key);
+    if (value == nullptr || !value->is_list()) return integer(key);
+    const std::vector<std::int64_t> all = file_.integers(prefix_ + key);
+    if (std::ssize(all) != layers)
+      throw FormatError(fmt::format("'{}{}' has {} numbers for {} layers", prefix_, key, all.size(), layers));
+    for (const std::int64_t one : all) {
+      if (one != all[0]) {
+        throw FormatError(
+            fmt::format("'{}{}' is {} in the first layer and {} in another; layers of different sizes do "
+                        "not run here",
+                        prefix_, key, all[0], one));
+      }
+    }
+    return all.at(0);
+  }
   double number(const char* key, double otherwise) const { return file_.number(prefix_ + key, otherwise); }
   std::string string(const char* key, const std::string& otherwise) const {
     return file_.string(prefix_ + key, otherwise);
@@ -108,10 +125,12 @@ DecoderConfig decoder_config_gguf_read_config(const io::GgufFile& file) {
   c.context = read.integer("context_length");
   c.width = read.integer("embedding_length");
   c.layers = read.integer("block_count");
-  c.heads = read.integer("attention.head_count");
-  c.kv_heads = read.integer("attention.head_count_kv", c.heads);
+  if (c.layers < 1)
+    throw FormatError(fmt::format("'{}.block_count' is {}; it must be above 0", c.architecture, c.layers));
+  c.heads = read.of_layers("attention.head_count", c.layers);
+  c.kv_heads = read.has("attention.head_count_kv") ? read.of_layers("attention.head_count_kv", c.layers) : c.heads;
   c.head_size = read.integer("attention.key_length", 0);
-  c.feed_forward = read.integer("feed_forward_length");
+  c.feed_forward = read.of_layers("feed_forward_length", c.layers);
   if (read.integer("attention.value_length", c.head_size) != c.head_size)
     throw FormatError("heads of keys and of values have different sizes; they must be equal");
   if (read.integer("expert_count", 0) > 0) throw FormatError("a mixture of experts does not run here");

@@ -251,9 +251,9 @@ DecoderConfig decoder_config_json_read_config(const Json& whole) {
   if (gemma3) c.rope.base = 1e6;
   c.norm_eps = c.norm == NormKind::rms ? read(json, "rms_norm_eps", 1e-6) : read(json, "layer_norm_eps", 1e-5);
   c.tied = read(json, "tie_word_embeddings", c.tied);
-  c.query_bias = read(json, "attention_bias", c.query_bias);
-  // Llama's switch is for all four projections.
-  if (type == "llama") c.output_bias = c.query_bias;
+  // The switch is for all four projections; the other families have or lack biases whatever it says.
+  if (type == "llama" || type == "qwen3" || type == "bitnet" || type.starts_with("gemma"))
+    c.query_bias = c.output_bias = read(json, "attention_bias", false);
   c.ffn_bias = read(json, "mlp_bias", c.ffn_bias);
   const std::string activation =
       read<std::string>(json, "hidden_activation", read<std::string>(json, "hidden_act", ""));

@@ -8,9 +8,11 @@
 #include <sstream>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <etna/data/tokenizers/model_tokenizer.h>
 #include <etna/data/tokenizers/tokenizer_state.h>
+#include <etna/device/log.h>
 #include <etna/models/weight_names.h>
 #include <etna/tensor/io/checkpoint.h>
 #include <etna/tensor/io/gguf.h>
@@ -50,6 +52,46 @@ double scale_in(const std::string& name, const Tensor& values) {
 
 WeightPlacement placement_of(const LoadOptions& options) { return {options.device, options.trainable}; }
 
+/// "'a', 'b', ... 7 in all"
+std::string listed(const std::vector<std::string>& names) {
+  const std::vector<std::string> few(names.begin(), names.begin() + std::min<std::ptrdiff_t>(3, std::ssize(names)));
+  return fmt::format("'{}'{}", fmt::join(few, "', '"),
+                     names.size() > few.size() ? fmt::format(" ... {} in all", names.size()) : "");
+}
+
+/// @throws FormatError for tensors that should be parts of the model, and warns of others.
+void check_unused(const std::string& file, const std::vector<std::string>& unused,
+                  const std::function<UnusedTensor(const std::string& name)>& kind_of) {
+  std::vector<std::string> parts, others;
+  for (const std::string& name : unused) {
+    const UnusedTensor kind = kind_of(name);
+    if (kind == UnusedTensor::part) parts.push_back(name);
+    if (kind == UnusedTensor::other) others.push_back(name);
+  }
+  if (!parts.empty()) {
+    throw FormatError(
+        fmt::format("{}: the model that the file's sizes describe has no place for {}; its number of "
+                    "layers or another field is wrong",
+                    file, listed(parts)));
+  }
+  if (!others.empty()) log().warn("{}: these tensors are not used: {}", file, listed(others));
+}
+
+/// What to name instead of a folder that is no model.
+[[noreturn]] void refuse_folder(const FilePath& path) {
+  std::vector<std::string> models;
+  std::error_code ignored;
+  for (fs::directory_iterator at(fs::path(path), ignored), end; at != end && !ignored; at.increment(ignored)) {
+    const std::string kind = at->path().extension().string();
+    if (kind == ".gguf" || kind == ".bin" || kind == ".safetensors") models.push_back(at->path().filename().string());
+  }
+  std::sort(models.begin(), models.end());
+  throw FormatError(
+      fmt::format("{}: the folder has no config.json, as models of Hugging Face do; {}", path.string(),
+                  models.empty() ? "it holds no other model either"
+                                 : fmt::format("to load a file of another kind, name the file: {}", listed(models))));
+}
+
 Model load_gguf_model(const FilePath& path, const LoadOptions& options) {
   const io::GgufFile file(path);
   const DecoderConfig config = decoder_config(file);
@@ -69,6 +111,11 @@ Model load_gguf_model(const FilePath& path, const LoadOptions& options) {
     };
   }
   Model model{"GGUF", std::make_unique<Decoder>(config, weights), nullptr};
+  std::vector<std::string> names;
+  for (const io::GgufTensor& tensor : file.tensors()) names.push_back(tensor.name);
+  check_unused(path.string(), weights.unused(names), [&config](const std::string& name) {
+    return config.ternary_scales && name.ends_with(".scale") ? UnusedTensor::known : gguf_unused(name);
+  });
   const std::string kind = file.string("tokenizer.ggml.model", "none");
   if (kind != "none" && kind != "no_vocab")
     model.tokenizer = std::make_shared<data::ModelTokenizer>(vocabulary_of(file), path.string());
@@ -76,6 +123,7 @@ Model load_gguf_model(const FilePath& path, const LoadOptions& options) {
 }
 
 Model load_folder(const FilePath& path, const LoadOptions& options) {
+  if (!is_file(path / "config.json")) refuse_folder(path);
   const DecoderConfig config = decoder_config(read_text(path / "config.json"), (path / "config.json").string());
   const io::ShardedSafetensors file(path);
   const HasTensor has = [&file](const std::string& name) { return file.contains(name); };
@@ -94,6 +142,10 @@ Model load_folder(const FilePath& path, const LoadOptions& options) {
     };
   }
   Model model{"safetensors", std::make_unique<Decoder>(config, weights), nullptr};
+  check_unused(path.string(), weights.unused(file.names()), [&](const std::string& name) {
+    return config.ternary_scales && name.ends_with("_scale") ? UnusedTensor::known
+                                                             : hugging_face_unused(config, has, name);
+  });
   for (const char* name : {"tokenizer.json", "tokenizer.model"}) {
     if (model.tokenizer == nullptr && is_file(path / name)) model.tokenizer = data::load_tokenizer(path / name);
   }
@@ -148,7 +200,11 @@ std::unique_ptr<Decoder> decoder_of(const DecoderConfig& config, const nn::State
   const bool language_model = state.contains("wte.weight");
   StoredWeights weights(name, find, language_model ? language_model_places(config) : StoredWeights::Locate(as_is),
                         placement_of(options));
-  return std::make_unique<Decoder>(config, weights);
+  auto decoder = std::make_unique<Decoder>(config, weights);
+  std::vector<std::string> names;
+  for (const auto& [own, tensor] : state) names.push_back(own);
+  check_unused(name, weights.unused(names), [](const std::string&) { return UnusedTensor::part; });
+  return decoder;
 }
 
 data::VocabularyFields vocabulary_of(const io::GgufFile& file) {
@@ -192,6 +248,7 @@ data::VocabularyFields vocabulary_of(const io::GgufFile& file) {
 }
 
 Model load_model(const FilePath& path, const LoadOptions& options) {
+  if (path.string().empty()) throw FormatError("a model cannot be read: its path is empty");
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) return load_folder(path, options);
   std::ifstream in(fs::path(path), std::ios::binary);

@@ -1,6 +1,7 @@
 #include <etna/models/stored_weights.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include <fmt/format.h>
 
@@ -43,11 +44,19 @@ std::span<const std::byte> StoredTensor::span() const {
           static_cast<std::size_t>(owned.numel()) * item_size(owned.dtype())};
 }
 
-StoredTensor StoredWeights::find(const std::string& name) const {
+std::vector<std::string> StoredWeights::unused(const std::vector<std::string>& names) const {
+  std::vector<std::string> left;
+  std::copy_if(names.begin(), names.end(), std::back_inserter(left),
+               [this](const std::string& name) { return !used_.contains(name); });
+  return left;
+}
+
+StoredTensor StoredWeights::find(const std::string& name) {
   std::optional<StoredTensor> found = find_(name);
   if (!found) throw FormatError(fmt::format("{}: the tensor '{}' is missing", file_, name));
   if (found->format == nullptr)
     throw FormatError(fmt::format("{}: '{}' is in a format that is not known here", file_, name));
+  used_.insert(name);
   return *found;
 }
 
@@ -56,11 +65,11 @@ Matrix StoredWeights::matrix(const std::string& name, std::int64_t rows, std::in
   const StoredTensor stored = find(place.name);
   // A packed tensor may be transposed as well: then the rows are a run of its columns.
   const int across = place.transposed ? 1 : 0;
-  const std::int64_t end = place.begin + rows;
-  if (stored.shape.rank() != 2 || stored.shape[1 - across] != columns || stored.shape[across] < end) {
-    const Shape wanted = place.transposed ? Shape{columns, end} : Shape{end, columns};
-    throw FormatError(fmt::format("{}: '{}' is {}; the model's sizes ask for {}{}", file_, place.name,
-                                  str(stored.shape), str(wanted), place.packed ? " or more" : ""));
+  const std::int64_t all = place.packed > 0 ? place.packed : rows;
+  if (stored.shape.rank() != 2 || stored.shape[1 - across] != columns || stored.shape[across] != all) {
+    const Shape wanted = place.transposed ? Shape{columns, all} : Shape{all, columns};
+    throw FormatError(
+        fmt::format("{}: '{}' is {}; the model's sizes ask for {}", file_, place.name, str(stored.shape), str(wanted)));
   }
   const quant::BlockFormat& format = *stored.format;
   if (!format.can_quantize())
@@ -93,10 +102,10 @@ Tensor StoredWeights::vector(const std::string& name, std::int64_t size) {
   const StoredPlace place = locate_(name);
   const StoredTensor stored = find(place.name);
   const std::int64_t count = numel(stored.shape);
-  const bool fits = place.packed ? stored.shape.rank() == 1 && count >= place.begin + size : count == size;
-  if (stored.shape.rank() < 1 || !fits) {
+  const std::int64_t all = place.packed > 0 ? place.packed : size;
+  if (stored.shape.rank() < 1 || count != all || (place.packed > 0 && stored.shape.rank() != 1)) {
     throw FormatError(
-        fmt::format("{}: '{}' is {}; the model's sizes ask for {}", file_, place.name, str(stored.shape), size));
+        fmt::format("{}: '{}' is {}; the model's sizes ask for {}", file_, place.name, str(stored.shape), all));
   }
   Tensor values = empty({count});
   quant::dequantize(*stored.format, stored.span(), values.mutable_data<float>(), count);

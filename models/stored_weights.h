@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 
@@ -32,7 +33,7 @@ struct StoredPlace {
   std::string name;
   std::int64_t begin = 0;
   bool transposed = false;  ///< the file has [in, out]
-  bool packed = false;      ///< with others in one tensor
+  std::int64_t packed = 0;  ///< rows of all that are packed in the tensor; 0: this one is alone in it
 };
 
 /// Weights of a mapped file. What differs between kinds of files are two functions.
@@ -47,6 +48,8 @@ class StoredWeights : public Weights {
 
   Matrix matrix(const std::string& name, std::int64_t rows, std::int64_t columns) override;
   Tensor vector(const std::string& name, std::int64_t size) override;
+  /// The tensors among these that no weight was read from, in their order.
+  std::vector<std::string> unused(const std::vector<std::string>& names) const;
 
   /// Added to the weights of norms: 1 where the file stores their difference from 1.
   double norm_offset = 0;
@@ -56,12 +59,13 @@ class StoredWeights : public Weights {
   std::function<std::optional<double>(const std::string& name)> factor_of = {};
 
  private:
-  StoredTensor find(const std::string& name) const;
+  StoredTensor find(const std::string& name);
 
   std::string file_;
   Find find_;
   Locate locate_;
   WeightPlacement placement_;
+  std::set<std::string> used_;
 };
 
 }  // namespace etna::models

@@ -65,6 +65,9 @@ std::int64_t first_row(const DecoderConfig& config, const std::string& part) {
   return 0;
 }
 
+/// Rows of queries, keys and values in one.
+std::int64_t packed_rows(const DecoderConfig& config) { return config.query_rows() + 2 * config.kv_rows(); }
+
 bool is_query_key_or_value(const std::string& part) {
   return part == "attention.query" || part == "attention.key" || part == "attention.value";
 }
@@ -124,6 +127,15 @@ const Names& hugging_face_names(const std::string& architecture) {
   return architecture == "gemma2" || architecture == "gemma3" ? gemma : llama;
 }
 
+/// What the names of a decoder's tensors begin with.
+std::string hugging_face_prefix(const DecoderConfig& config, const HasTensor& has) {
+  const std::string table = config.architecture == "gpt2" ? "wte.weight" : "embed_tokens.weight";
+  std::string prefix;
+  for (const char* candidate : {"model.", "transformer.", "language_model.model.", "model.language_model."})
+    if (has(candidate + table)) prefix = candidate;
+  return prefix;
+}
+
 }  // namespace
 
 std::string gguf_name(const std::string& name) {
@@ -139,21 +151,36 @@ StoredWeights::Locate gguf_places(const DecoderConfig& config, const HasTensor& 
       // Gate and up may be one tensor, the gate first.
       const bool packed = config.gated && name.ends_with(".ffn.up.weight") &&
                           !has(gguf_name(name.substr(0, name.size() - 9) + "gate.weight"));
-      return {plain, packed ? config.feed_forward : 0, false, packed};
+      return {plain, packed ? config.feed_forward : 0, false, packed ? 2 * config.feed_forward : 0};
     }
     const Parts parts = parts_of(name);
     if (is_query_key_or_value(parts.part))
-      return {fmt::format("blk.{}.attn_qkv{}", parts.block, parts.kind), first_row(config, parts.part), false, true};
-    if (parts.part == "ffn.gate") return {fmt::format("blk.{}.ffn_up{}", parts.block, parts.kind), 0, false, true};
+      return {fmt::format("blk.{}.attn_qkv{}", parts.block, parts.kind), first_row(config, parts.part), false,
+              packed_rows(config)};
+    if (parts.part == "ffn.gate")
+      return {fmt::format("blk.{}.ffn_up{}", parts.block, parts.kind), 0, false, 2 * config.feed_forward};
     return {plain, 0, false};
   };
 }
 
+UnusedTensor gguf_unused(const std::string& name) {
+  // Of rope, which decoder_config() reads, and buffers of old converters.
+  const bool known = name.starts_with("rope_f") || name == "rope.freqs" || name.ends_with("attn_rot_embd");
+  return known ? UnusedTensor::known : UnusedTensor::part;
+}
+
+UnusedTensor hugging_face_unused(const DecoderConfig& config, const HasTensor& has, const std::string& name) {
+  const bool gpt2 = config.architecture == "gpt2", head = name.ends_with("lm_head.weight");
+  // Angles and masks that Hugging Face's classes kept as buffers, and a second copy of a tied head.
+  if (name.ends_with("rotary_emb.inv_freq") || (config.tied && head)) return UnusedTensor::known;
+  if (gpt2 && (name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias"))) return UnusedTensor::known;
+  const bool part = name.starts_with(hugging_face_prefix(config, has) + (gpt2 ? "h." : "layers.")) ||
+                    name.ends_with("lm_head.bias") || head;
+  return part ? UnusedTensor::part : UnusedTensor::other;
+}
+
 StoredWeights::Locate hugging_face_places(const DecoderConfig& config, const HasTensor& has) {
-  const std::string table = config.architecture == "gpt2" ? "wte.weight" : "embed_tokens.weight";
-  std::string prefix;
-  for (const char* candidate : {"model.", "transformer.", "language_model.model.", "model.language_model."})
-    if (has(candidate + table)) prefix = candidate;
+  const std::string prefix = hugging_face_prefix(config, has);
   const bool gpt2 = config.architecture == "gpt2";
   return [&config, has, prefix, gpt2](const std::string& name) -> StoredPlace {
     const Parts parts = parts_of(name);
@@ -166,13 +193,17 @@ StoredWeights::Locate hugging_face_places(const DecoderConfig& config, const Has
         parts.block.empty() ? prefix : fmt::format("{}{}.{}.", prefix, gpt2 ? "h" : "layers", parts.block);
     const std::string plain = block + part + parts.kind;
     const bool matrix = !parts.block.empty() && parts.kind == ".weight" && parts.part.find("norm") == std::string::npos;
-    if (gpt2) return {plain, first_row(config, parts.part), matrix, is_query_key_or_value(parts.part)};
+    if (gpt2) {
+      return {plain, first_row(config, parts.part), matrix,
+              is_query_key_or_value(parts.part) ? packed_rows(config) : 0};
+    }
     if (has(plain)) return {plain, 0, false};
     if (is_query_key_or_value(parts.part))
-      return {block + "self_attn.qkv_proj" + parts.kind, first_row(config, parts.part), false, true};
+      return {block + "self_attn.qkv_proj" + parts.kind, first_row(config, parts.part), false, packed_rows(config)};
     if (parts.part == "ffn.gate" || parts.part == "ffn.up") {
       const std::string packed = block + "mlp.gate_up_proj" + parts.kind;
-      if (has(packed)) return {packed, parts.part == "ffn.up" ? config.feed_forward : 0, false, true};
+      if (has(packed))
+        return {packed, parts.part == "ffn.up" ? config.feed_forward : 0, false, 2 * config.feed_forward};
     }
     return {plain, 0, false};
   };
@@ -200,7 +231,7 @@ StoredWeights::Locate language_model_places(const DecoderConfig& config) {
     const Parts parts = parts_of(name);
     const std::string last = translated(names, parts.part) + parts.kind;
     return {parts.block.empty() ? last : fmt::format("blocks.{}.{}", parts.block, last), first_row(config, parts.part),
-            false, is_query_key_or_value(parts.part)};
+            false, is_query_key_or_value(parts.part) ? packed_rows(config) : 0};
   };
 }
 

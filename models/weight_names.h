@@ -19,6 +19,15 @@ StoredWeights::Locate llama2c_places();
 /// Of the files that `wikitext train` writes for its GPT-2-like models.
 StoredWeights::Locate language_model_places(const DecoderConfig& config);
 
+/// What a tensor of a file is from which no weight was read.
+enum class UnusedTensor {
+  known,  ///< the model does without it
+  part,   ///< of the model that the file's sizes should describe
+  other   ///< of something else in the file, such as a vision tower
+};
+UnusedTensor gguf_unused(const std::string& name);
+UnusedTensor hugging_face_unused(const DecoderConfig& config, const HasTensor& has, const std::string& name);
+
 /// The name that a GGUF file has for a decoder's weight.
 std::string gguf_name(const std::string& name);
 

@@ -53,6 +53,44 @@ TEST_P(EachFamily, GivesTheLogitsOfTheModelItWasWrittenFrom) {
   }
 }
 
+/// "attention_bias" is for all four projections in these families.
+TEST(HuggingFaceFolder, ReadsTheBiasesOfAttention) {
+  for (const auto& [type, architecture] : {std::pair{"llama", "llama"}, {"qwen3", "qwen3"}, {"gemma2", "gemma2"}}) {
+    const Family family{type, architecture, "model.", ", \"attention_bias\": true"};
+    DecoderConfig config = hugging_face_folder_config_of(family);
+    config.query_bias = config.output_bias = true;
+    const auto model = small_model(config);
+    const FolderWriter writer(*model, family);
+    const TemporaryFolder folder;
+    writer.save(folder);
+    const NoGrad no_grad;
+    const Tensor text = from_vector(some_text(20, 97), {1, 20});
+    const Model again = load_model(folder.path(), {.trainable = true});
+    EXPECT_LT(hugging_face_folder_difference(again.decoder->forward(text), model->forward(text)), 1e-4) << type;
+  }
+}
+
+TEST(HuggingFaceFolder, RefusesPartsThatItsSizesLeaveOver) {
+  const Family family{"qwen3", "qwen3"};
+  const auto model = small_model(hugging_face_folder_config_of(family));
+  const auto refusal = [&](const std::string& more) -> std::string {
+    FolderWriter writer(*model, family);
+    writer.tensors().emplace_back(more, ones({64}));
+    const TemporaryFolder folder;
+    writer.save(folder);
+    try {
+      load_model(folder.path());
+    } catch (const FormatError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(refusal("model.layers.2.input_layernorm.weight"), HasSubstr("no place for 'model.layers.2."));
+  EXPECT_THAT(refusal("model.layers.0.self_attn.o_proj.bias"), HasSubstr("no place for"));
+  EXPECT_EQ(refusal("model.layers.0.self_attn.rotary_emb.inv_freq"), "");
+  EXPECT_EQ(refusal("vision_tower.patch.weight"), "");  // with a warning
+}
+
 TEST_P(EachFamily, NamesAWeightThatIsMissing) {
   const auto model = small_model(hugging_face_folder_config_of(GetParam()));
   FolderWriter writer(*model, GetParam());

@@ -139,6 +139,7 @@ TEST(ModelFile, RefusesWhatDoesNotFit) {
     return "";
   };
   EXPECT_THAT(refusal(folder / "nothing.gguf"), HasSubstr("nothing.gguf"));
+  EXPECT_EQ(refusal(""), "a model cannot be read: its path is empty");
   save_gguf(folder / "other.gguf", {{"x", ones({4})}}, {.metadata = {{"general.architecture", "rwkv"}}});
   EXPECT_THAT(refusal(folder / "other.gguf"), HasSubstr("'rwkv' do not run here; these do: llama, qwen2"));
   save_gguf(folder / "empty.gguf", {{"x", ones({4})}}, {});
@@ -165,6 +166,66 @@ TEST(ModelFile, RefusesWhatDoesNotFit) {
               HasSubstr("is [64, 32]; the model's sizes ask for [64, 96]"));
   EXPECT_THAT(without("blk.0.attn_norm.weight", ones({63})), HasSubstr("'blk.0.attn_norm.weight' is [63]"));
   EXPECT_THAT(without("token_embd.weight", ones({97, 32})), HasSubstr("token_embd.weight"));
+}
+
+/// Saves a model's GGUF file with other metadata. @return why it is refused, or ""
+std::string gguf_refusal(const std::map<std::string, io::GgufValue>& changed,
+                         const std::vector<std::pair<std::string, Tensor>>& more = {}) {
+  const TemporaryFolder folder;
+  save_gguf_model(folder / "whole.gguf", *small_model(small_config("llama")), nullptr);
+  const io::GgufFile whole(folder / "whole.gguf");
+  std::vector<std::pair<std::string, Tensor>> tensors = more;
+  for (const io::GgufTensor& t : whole.tensors()) tensors.emplace_back(t.name, whole.load(t));
+  GgufOptions options;
+  for (const io::GgufEntry& entry : whole.metadata()) {
+    const auto other = changed.find(entry.key);
+    if (entry.key != "general.alignment")
+      options.metadata.emplace_back(entry.key, other == changed.end() ? entry.value : other->second);
+  }
+  save_gguf(folder / "changed.gguf", tensors, options);
+  try {
+    load_model(folder / "changed.gguf");
+  } catch (const FormatError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(ModelFile, RefusesGgufWhoseSizesLeaveTensorsOrRowsOver) {
+  using U32 = std::uint32_t;
+  EXPECT_EQ(gguf_refusal({}), "");
+  EXPECT_THAT(gguf_refusal({{"llama.attention.head_count_kv", U32{1}}}),
+              HasSubstr("'blk.0.attn_k.weight' is [32, 64]; the model's sizes ask for [16, 64]"));
+  EXPECT_THAT(gguf_refusal({{"llama.feed_forward_length", U32{32}}}), HasSubstr("the model's sizes ask for"));
+  EXPECT_THAT(gguf_refusal({{"llama.block_count", U32{1}}}), HasSubstr("has no place for 'blk.1."));
+  EXPECT_THAT(gguf_refusal({}, {{"blk.1.attn_q.bias", ones({64})}}), HasSubstr("has no place for 'blk.1.attn_q.bias'"));
+  EXPECT_EQ(gguf_refusal({}, {{"rope_freqs.weight", ones({8})}}), "");
+}
+
+TEST(ModelFile, TakesSizesOfEachLayerWhereAllAreEqual) {
+  using List = std::vector<std::uint32_t>;
+  EXPECT_EQ(gguf_refusal({{"llama.attention.head_count", List{4, 4}},
+                          {"llama.attention.head_count_kv", List{2, 2}},
+                          {"llama.feed_forward_length", List{96, 96}}}),
+            "");
+  EXPECT_THAT(gguf_refusal({{"llama.feed_forward_length", List{96, 48}}}),
+              HasSubstr("is 96 in the first layer and 48"));
+  EXPECT_THAT(gguf_refusal({{"llama.feed_forward_length", List{96}}}), HasSubstr("has 1 numbers for 2 layers"));
+}
+
+TEST(ModelFile, NamesTheModelsInAFolderThatIsNone) {
+  const TemporaryFolder folder;
+  const auto refusal = [&]() -> std::string {
+    try {
+      load_model(folder.path());
+    } catch (const FormatError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(refusal(), HasSubstr("has no config.json, as models of Hugging Face do; it holds no other model"));
+  std::ofstream(folder / "stories.bin") << "x";
+  EXPECT_THAT(refusal(), HasSubstr("name the file: 'stories.bin'"));
 }
 
 TEST(ModelFile, RefusesToWriteWhatGgufHasNoWordsFor) {
