@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <etna/models/head_order.h>
 #include <etna/models/packed_adapter.h>
@@ -126,7 +127,8 @@ std::vector<FileMatrix> matrices_of(Decoder& decoder, const FileKind& kind, cons
 /// What a file says: values in f32 by name, and the factor of all adapters times their rank.
 struct AdapterFile {
   std::map<std::string, Tensor> tensors;
-  double alpha = 0;  ///< 0: the factor is 1
+  double alpha = 0;                   ///< 0: the factor is 1
+  std::set<std::int64_t> ranks = {};  ///< empty: any
 };
 
 AdapterFile read_gguf(const FilePath& path) {
@@ -146,7 +148,9 @@ AdapterFile read_peft(const FilePath& path, const DecoderConfig& config) {
   const fs::path weights = folder ? path / "adapter_model.safetensors" : path;
   AdapterFile read;
   const bool in_by_out = config.architecture == "gpt2";
-  read.alpha = read_peft_config(weights.parent_path() / "adapter_config.json", in_by_out).alpha;
+  const PeftConfig config_file = read_peft_config(weights.parent_path() / "adapter_config.json", in_by_out);
+  read.alpha = config_file.alpha;
+  read.ranks = config_file.ranks;
   for (const auto& [name, tensor] : load_safetensors(weights)) read.tensors.emplace(name, tensor.to(f32));
   return read;
 }
@@ -231,6 +235,9 @@ void load_adapters(const FilePath& path, Decoder& decoder) {
       refuse(fmt::format("the adapter of {} is {} and {}; wanted [rank, {}] and [{}, rank]", name, str(down.shape()),
                          str(up.shape()), in, rows));
     }
+    if (!file.ranks.empty() && !file.ranks.contains(down.size(0)))
+      refuse(fmt::format("the adapter of {} has rank {}, and adapter_config.json says {}", name, down.size(0),
+                         fmt::join(file.ranks, ", ")));
     for (const auto& [layer, begin] : layers) {
       const Tensor own = up.slice(0, begin, begin + layer.layer->out).clone();
       found.push_back({layer.name, layer.layer, down.clone(), kind.from_file(layer.name, own)});

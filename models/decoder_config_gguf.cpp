@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <etna/device/log.h>
 #include <etna/models/architecture.h>
 #include <etna/models/decoder_config.h>
 #include <etna/tensor/io/gguf.h>
@@ -129,6 +130,9 @@ DecoderConfig decoder_config_gguf_read_config(const io::GgufFile& file) {
     throw FormatError(fmt::format("'{}.block_count' is {}; it must be above 0", c.architecture, c.layers));
   c.heads = read.of_layers("attention.head_count", c.layers);
   c.kv_heads = read.has("attention.head_count_kv") ? read.of_layers("attention.head_count_kv", c.layers) : c.heads;
+  if (c.kv_heads < 1)
+    throw FormatError(
+        fmt::format("'{}.attention.head_count_kv' is {}; it must be above 0", c.architecture, c.kv_heads));
   c.head_size = read.integer("attention.key_length", 0);
   c.feed_forward = read.of_layers("feed_forward_length", c.layers);
   if (read.integer("attention.value_length", c.head_size) != c.head_size)
@@ -138,6 +142,9 @@ DecoderConfig decoder_config_gguf_read_config(const io::GgufFile& file) {
       c.norm == NormKind::rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon", c.norm_eps);
   const io::GgufTensor& table = file.tensor("token_embd.weight");
   c.vocabulary = table.shape.rank() == 2 ? table.shape[0] : 0;
+  if (const std::int64_t said = read.integer("vocab_size", c.vocabulary); said != c.vocabulary)
+    log().warn("'{}.vocab_size' is {}, and the token table has {} rows; the table counts", c.architecture, said,
+               c.vocabulary);
   c.attention_softcap = read.number("attn_logit_softcapping", c.attention_softcap);
   c.logit_softcap = read.number("final_logit_softcapping", c.logit_softcap);
   c.attention_scale = read.number("attention.scale", 0);

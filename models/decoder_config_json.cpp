@@ -47,6 +47,14 @@ std::int64_t required(const Json& object, const char* key) {
   return read<std::int64_t>(object, key, 0);
 }
 
+/// A size that must not be 0, where the file has it.
+std::int64_t if_given(const Json& object, const char* key, std::int64_t otherwise) {
+  const auto size = read<std::int64_t>(object, key, otherwise);
+  if (field(object, key) != nullptr && size < 1)
+    throw FormatError(fmt::format("'{}' is {}; it must be above 0", key, size));
+  return size;
+}
+
 ActivationKind activation_named(const std::string& name) {
   if (name == "silu" || name == "swish") return ActivationKind::silu;
   if (name == "gelu") return ActivationKind::gelu;
@@ -244,8 +252,8 @@ DecoderConfig decoder_config_json_read_config(const Json& whole) {
   c.width = required(json, "hidden_size");
   c.layers = required(json, "num_hidden_layers");
   c.heads = size("num_attention_heads", 8);
-  c.kv_heads = read<std::int64_t>(json, "num_key_value_heads", gemma3 ? 4 : c.heads);
-  c.head_size = read<std::int64_t>(json, "head_dim", gemma3 ? 256 : 0);
+  c.kv_heads = if_given(json, "num_key_value_heads", gemma3 ? 4 : c.heads);
+  c.head_size = if_given(json, "head_dim", gemma3 ? 256 : 0);
   c.feed_forward = required(json, "intermediate_size");
   c.context = read<std::int64_t>(json, "max_position_embeddings", gemma3 ? 131072 : 2048);
   if (gemma3) c.rope.base = 1e6;

@@ -27,7 +27,16 @@ PeftConfig read_peft_config(const std::filesystem::path& path, bool in_by_out) {
     if (value == true || (value.is_object() && !value.empty()))
       throw FormatError(fmt::format("{}: adapters with '{}' do not run here", path.string(), key));
   }
-  return {.alpha = config["lora_alpha"].get<double>(), .in_by_out = in_by_out};
+  PeftConfig read{.alpha = config["lora_alpha"].get<double>(), .in_by_out = in_by_out};
+  const auto add_rank = [&](const char* key, const nlohmann::json& rank) {
+    if (!rank.is_number_integer() || rank.get<double>() < 1)
+      throw FormatError(fmt::format("{}: '{}' has the rank {}", path.string(), key, rank.dump()));
+    read.ranks.insert(rank.get<std::int64_t>());
+  };
+  add_rank("r", config["r"]);
+  if (const auto pattern = config.find("rank_pattern"); pattern != config.end() && pattern->is_object())
+    for (const nlohmann::json& rank : *pattern) add_rank("rank_pattern", rank);
+  return read;
 }
 
 void write_peft_config(const std::filesystem::path& path, const PeftConfig& config) {

@@ -14,6 +14,7 @@ struct PeftConfig {
   bool in_by_out = false;              ///< the model's own matrices are [in, out], as gpt2's
   std::set<std::string> targets = {};  ///< ends of modules' names
   std::map<std::string, std::int64_t> rank_of_module = {};
+  std::set<std::int64_t> ranks = {};  ///< that a file allows: of most modules, and of those with one of their own
 };
 
 /// @param in_by_out whether the model may say so of its matrices

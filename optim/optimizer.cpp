@@ -31,6 +31,9 @@ constexpr Setting kSettings[] = {{"lr", &ParamGroup::lr},
 /// Every optimizer has these, Rprop's weight decay of 0 among them.
 bool always_there(const Setting& s) { return s.value == &ParamGroup::lr || s.value == &ParamGroup::weight_decay; }
 
+/// The entry that holds how many parameters a group has. Older checkpoints lack it.
+std::string group_size_name(std::size_t group) { return fmt::format("group.{}.parameters", group); }
+
 void require(const char* optimizer, const Setting& s, double value) {
   const bool beta = s.value == &ParamGroup::beta1 || s.value == &ParamGroup::beta2;
   if (beta && !(value >= 0 && value < 1))
@@ -246,6 +249,7 @@ std::map<std::string, Tensor> Optimizer::state_dict() const {
       if (always_there(s) || defaults_.*s.value != ParamGroup::kDefault)
         state[fmt::format("group.{}.{}", g, s.name)] = scalar(groups_[g].*s.value, {f64});
     }
+    state[group_size_name(g)] = scalar(static_cast<double>(groups_[g].parameters.size()), {f64});
     const std::vector<std::string> names = state_names(groups_[g]);
     for (std::size_t n = groups_[g].parameters.size(); n > 0; --n, ++i) {
       if (state_[i].step == 0) continue;
@@ -282,6 +286,13 @@ void Optimizer::load_state_dict(const std::map<std::string, Tensor>& state) {
       const std::string name = fmt::format("group.{}.{}", g, s.name);
       if (!always_there(s) && (defaults_.*s.value == ParamGroup::kDefault || !state.contains(name))) continue;
       if (const Tensor* x = take(name, {})) groups[g].*s.value = x->item<double>();
+    }
+    // Parameters without a step have no entries, so only this tells a shorter list from a longer one.
+    if (const std::string size = group_size_name(g); state.contains(size)) {
+      const Tensor* there = take(size, {});
+      if (there != nullptr && there->item<double>() != static_cast<double>(groups[g].parameters.size()))
+        wrong += fmt::format(" group {} ({} parameters; here are {})", g, there->item<double>(),
+                             groups[g].parameters.size());
     }
     const std::vector<std::string> names = state_names(groups[g]);
     for (const Tensor& p : groups[g].parameters) {

@@ -167,6 +167,18 @@ ShardedSafetensors::ShardedSafetensors(const FilePath& path) : path_(model_file(
     }
     tensors_.emplace(tensor, Place{number->second, entry});
   }
+  // What an index leaves out is there all the same, so that whoever reads a model sees what has no use.
+  std::set<std::string> left_out;
+  for (std::size_t file = 0; file < files_.size(); ++file) {
+    for (const safetensors::Entry& entry : files_[file].tensors()) {
+      if (index.contains(entry.name)) continue;
+      if (!left_out.insert(entry.name).second) {
+        throw FormatError(fmt::format("{}: leaves out tensor {}, which stands in two of its files", path_.string(),
+                                      quoted_name(entry.name)));
+      }
+      tensors_.emplace(entry.name, Place{file, &entry});
+    }
+  }
 }
 
 std::vector<std::string> ShardedSafetensors::names() const {

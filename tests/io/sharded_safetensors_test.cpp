@@ -75,6 +75,17 @@ TEST_F(Sharded, MissingFilesAndTensorsAreNamed) {
   EXPECT_THAT(refusal([&] { ShardedSafetensors{path()}; }), HasSubstr("m-1-of-2.safetensors: is 7 bytes long"));
 }
 
+/// A reader of models must see what has no use.
+TEST_F(Sharded, WhatTheIndexLeavesOutIsThere) {
+  index({{"a", "m-1-of-2.safetensors"}, {"c", "m-2-of-2.safetensors"}});
+  EXPECT_THAT(ShardedSafetensors(path()).names(), ElementsAre("a", "b", "c"));
+  EXPECT_EQ(ShardedSafetensors(path()).load("b").to_vector<int>().back(), 5);
+  save_safetensors(folder / "m-2-of-2.safetensors", NamedTensors{{"b", ones({1})}, {"c", ones({1})}});
+  EXPECT_THAT(refusal([&] { ShardedSafetensors{path()}; }), HasSubstr("leaves out tensor 'b', which stands in two"));
+  index({{"a", "m-1-of-2.safetensors"}, {"b", "m-1-of-2.safetensors"}, {"c", "m-2-of-2.safetensors"}});
+  EXPECT_EQ(ShardedSafetensors(path()).entry("b").shape, Shape({6}));
+}
+
 TEST(ShardIndex, CannotLeadOutOfItsFolder) {
   for (const char* name : {"../x.safetensors", "/etc/x.safetensors", "a/b.safetensors", "a\\\\b.safetensors", "",
                            ".safetensors", "x.bin", "x\\u0000.safetensors"}) {
