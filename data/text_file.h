@@ -11,7 +11,8 @@ namespace etna::data {
 
 /// Reads a whole file of UTF-8 text.
 /// @throws FormatError for a file that is missing, unreadable, a folder or a device, that has more bytes than there is
-/// memory, that contains NUL bytes, or that is not UTF-8; `advice` ends the message ("; tools/get-wikitext2 fetches it").
+/// memory, that contains NUL bytes, or that is not UTF-8; `advice` ends the message ("; tools/get-wikitext2 fetches
+/// it").
 std::string read_text_file(const FilePath& file, std::string_view advice = {});
 
 /// Opens a file of text to be read once, a pipe too; one that nobody writes to is empty.

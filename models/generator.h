@@ -64,8 +64,8 @@ class Generator {
   using Id = std::int64_t;
 
   /// @param model must outlive this object, and be on options.device
-  /// @throws Error for slots, guesses or a cache of a size that cannot be, and for a draft with another vocabulary, with
-  /// a context too short for the guesses, or without guesses
+  /// @throws Error for slots, guesses or a cache of a size that cannot be, and for a draft with another vocabulary,
+  /// with a context too short for the guesses, or without guesses
   Generator(const Decoder& model, const GeneratorOptions& options = {});
   ~Generator();
   Generator(const Generator&) = delete;

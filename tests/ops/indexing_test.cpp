@@ -209,7 +209,7 @@ TEST(Indexing, WrongIndicesAreErrorsOnEveryDevice) {
     EXPECT_THROW(scatter_reduce(x, 0, good, two, "median"), Error);
     EXPECT_THROW(scatter(x, 0, good, two.to(i32)), DtypeError);
     Tensor w = ones({2, 3}, device).requires_grad_();
-    EXPECT_THROW(index_put_(x, {list({0, 1}, device)}, w), GradError);
+    EXPECT_THROW(index_put_(w, {list({0, 1}, device)}, ones({2, 3}, device)), GradError);
     EXPECT_THROW(index_fill_(w, 0, list({0}, device), 1), GradError);
     synchronize(device);
   }
