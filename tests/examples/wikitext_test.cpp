@@ -143,7 +143,7 @@ TEST_F(Wikitext, ComparesPrecisionsOverAWholeEpoch) {
 
 TEST_F(Wikitext, AResidentCorpusGivesTheSameLossesAndIsUploadedOnce) {
   auto losses = [&](const std::string& arguments) {
-    Outcome run = wikitext(arguments + " --json " + at("run.json"), "ETNA_STRICT=1");
+    Outcome run = wikitext(arguments + " --force --json " + at("run.json"), "ETNA_STRICT=1");
     EXPECT_EQ(run.code, 0) << arguments << "\n" << run.text;
     return nlohmann::json::parse(read(at("run.json")));
   };
@@ -219,7 +219,7 @@ TEST_F(Wikitext, ATraceThatCannotBeWrittenIsSaidBeforeTheTraining) {
 TEST_F(Wikitext, UsageErrorsEndWith2) {
   for (const char* arguments :
        {"", "train --preset huge", "train --steps -1", "fly", "eval", "train --lr nonsense", "train --trace x.json",
-        "train --resume", "train --force", "train --profile --profile-steps 0", "train --precision f8",
+        "train --resume", "train --force --resume --out x", "train --profile --profile-steps 0", "train --precision f8",
         "eval --run x --precision f64"}) {
     EXPECT_EQ(wikitext(arguments).code, 2) << arguments;
   }
