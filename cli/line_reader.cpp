@@ -1,10 +1,12 @@
 #include "line_reader.h"
 
 #include <clocale>
+#include <cwchar>
 #include <iostream>
 
 #ifdef ETNA_HAS_LIBEDIT
 #include <histedit.h>
+#include <unistd.h>
 #endif
 
 #include <etna/device/os/process.h>
@@ -37,6 +39,7 @@ struct LineReader::Editor {
     ::history(history, &event, H_SETSIZE, 1000);
     ::history(history, &event, H_SETUNIQUE, 1);
     el_set(line, EL_HIST, ::history, history);
+    el_set(line, EL_GETCFN, &character);
   }
   ~Editor() {
     history_end(history);
@@ -45,9 +48,27 @@ struct LineReader::Editor {
   Editor(const Editor&) = delete;
   Editor& operator=(const Editor&) = delete;
 
-  /// @return false at the end
-  bool read(std::string& text) {
+  /// The next character, which may be of several bytes; libedit's own would miss a Ctrl-C in front of its read().
+  /// @return 1; 0 at the end; -1 after Ctrl-C
+  static int character(EditLine* editor, wchar_t* into) {
+    const os::InterruptibleRead* typed = nullptr;
+    el_get(editor, EL_CLIENTDATA, &typed);
+    std::mbstate_t state{};
+    for (;;) {
+      char byte = 0;
+      const auto got = typed->wait() ? ::read(STDIN_FILENO, &byte, 1) : -1;
+      if (got <= 0) return static_cast<int>(got);
+      const std::size_t length = std::mbrtowc(into, &byte, 1, &state);
+      if (length == static_cast<std::size_t>(-2)) continue;  // the character goes on
+      if (length == static_cast<std::size_t>(-1)) *into = L'\xfffd', state = {};
+      return 1;
+    }
+  }
+
+  /// @return false at the end, and after Ctrl-C
+  bool read(std::string& text, const os::InterruptibleRead& typing) {
     int count = 0;
+    el_set(line, EL_CLIENTDATA, &typing);
     const char* typed = el_gets(line, &count);
     if (typed == nullptr || count <= 0) return false;
     text = typed;
@@ -60,9 +81,9 @@ struct LineReader::Editor {
 #else
 
 struct LineReader::Editor {
-  bool read(std::string& text) {
+  bool read(std::string& text, const os::InterruptibleRead& typing) {
     print_all("> ");
-    return static_cast<bool>(std::getline(std::cin, text));
+    return typing.wait() && std::getline(std::cin, text);
   }
 };
 
@@ -79,7 +100,7 @@ std::optional<std::string> LineReader::next() {
   if (!terminal_) return std::getline(std::cin, text) ? std::optional(text) : std::nullopt;
   for (;;) {
     const os::InterruptibleRead read;
-    if (editor_->read(text)) return text;
+    if (editor_->read(text, read)) return text;
     std::cin.clear();
     std::clearerr(stdin);
     print_all(read.interrupted() ? kHowToEnd : "\n");

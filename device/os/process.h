@@ -35,7 +35,7 @@ class EndSignals {
   std::unique_ptr<Before> before_;
 };
 
-/// While one lives, Ctrl-C ends a read of standard input instead of the process. One object at a time. Without signals
+/// While one lives, Ctrl-C ends a wait for standard input instead of the process. One object at a time. Without signals
 /// (Windows) it does nothing.
 class InterruptibleRead {
  public:
@@ -44,6 +44,8 @@ class InterruptibleRead {
   InterruptibleRead(const InterruptibleRead&) = delete;
   InterruptibleRead& operator=(const InterruptibleRead&) = delete;
 
+  /// Waits until there is something to read, or the end. @return false after Ctrl-C, whenever it came
+  bool wait() const;
   bool interrupted() const;
 
  private:

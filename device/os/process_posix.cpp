@@ -1,10 +1,12 @@
 #include <etna/device/os/process.h>
 
 #include <array>
+#include <cerrno>
 #include <csignal>
 #include <fstream>
 
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 #if defined(__linux__) && defined(__x86_64__)
 #include <sys/syscall.h>
@@ -16,6 +18,8 @@ namespace {
 constexpr std::array kSignals = {SIGINT, SIGTERM};
 
 volatile std::sig_atomic_t read_interrupted = 0;
+/// Written to by the handler, so that a wait that begins after Ctrl-C ends, and whichever thread gets the signal.
+volatile std::sig_atomic_t interruption_end = -1;
 
 }  // namespace
 
@@ -75,17 +79,38 @@ EndSignals::~EndSignals() {
 
 struct InterruptibleRead::Before {
   struct sigaction action {};
+  std::array<int, 2> pipe{-1, -1};
 };
 
 InterruptibleRead::InterruptibleRead() : before_(std::make_unique<Before>()) {
+  if (::pipe(before_->pipe.data()) != 0) before_->pipe = {-1, -1};
+  for (const int end : before_->pipe)
+    if (end >= 0) ::fcntl(end, F_SETFD, FD_CLOEXEC);
+  interruption_end = before_->pipe[1];
   read_interrupted = 0;
   struct sigaction action {};
-  action.sa_handler = [](int) { read_interrupted = 1; };
+  action.sa_handler = [](int) {
+    read_interrupted = 1;
+    const int error = errno;
+    [[maybe_unused]] const auto written = ::write(interruption_end, "", 1);
+    errno = error;
+  };
   ::sigemptyset(&action.sa_mask);
-  ::sigaction(SIGINT, &action, &before_->action);  // without SA_RESTART: read() returns
+  ::sigaction(SIGINT, &action, &before_->action);  // without SA_RESTART: a read that has begun returns
 }
 
-InterruptibleRead::~InterruptibleRead() { ::sigaction(SIGINT, &before_->action, nullptr); }
+InterruptibleRead::~InterruptibleRead() {
+  ::sigaction(SIGINT, &before_->action, nullptr);
+  interruption_end = -1;
+  for (const int end : before_->pipe)
+    if (end >= 0) ::close(end);
+}
+
+bool InterruptibleRead::wait() const {
+  std::array<pollfd, 2> ends{{{STDIN_FILENO, POLLIN, 0}, {before_->pipe[0], POLLIN, 0}}};
+  while (!interrupted() && ::poll(ends.data(), ends.size(), -1) < 0 && errno == EINTR) {}
+  return !interrupted();
+}
 
 bool InterruptibleRead::interrupted() const { return read_interrupted != 0; }
 

@@ -66,6 +66,7 @@ struct InterruptibleRead::Before {};
 
 InterruptibleRead::InterruptibleRead() = default;
 InterruptibleRead::~InterruptibleRead() = default;
+bool InterruptibleRead::wait() const { return true; }
 bool InterruptibleRead::interrupted() const { return false; }
 
 }  // namespace etna::os

@@ -25,7 +25,7 @@ TEST_F(EtnaModel, PipesAndDevicesEndWithASentence) {
   ASSERT_EQ(::mkfifo((folder_ / "pipes" / "config.json").c_str(), 0600), 0);
   fs::create_symlink("/dev/zero", folder_ / "zeros" / "config.json");
   for (const std::string& path : {(folder_ / "pipe.gguf").string(), (folder_ / "pipes").string(),
-                                 (folder_ / "zeros").string(), std::string("/dev/zero")}) {
+                                  (folder_ / "zeros").string(), std::string("/dev/zero")}) {
     for (const std::string& command :
          {"inspect '" + path + "'", "run --device cpu --model '" + path + "'", "bench --device cpu '" + path + "'",
           "convert --out " + quoted(folder_ / "x.gguf") + " '" + path + "'",

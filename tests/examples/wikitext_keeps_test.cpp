@@ -23,7 +23,8 @@ void write(const fs::path& file, const std::string& text) { std::ofstream(file, 
 
 TEST_F(Wikitext, AnOutputReplacesNoFileThatItDidNotWrite) {
   train_into("run");
-  const std::string profiled = std::string(kShortTrain) + "--profile --profile-steps 1 --steps 8 --trace ";
+  const std::string profiled =
+      "train --device cpu --preset demo --steps 8 --no-eval --no-forecast --profile --profile-steps 1 --trace ";
   for (const std::string& command :
        {std::string(kShortTrain) + "--json ", profiled, "eval --device cpu --run " + at("run") + " --json ",
         std::string("compare --devices cpu --preset demo --steps 2 --json "),

@@ -57,7 +57,6 @@ TEST(HostileVocabulary, IsRefusedInWords) {
   refuses([](auto& f) { f.bos = 261; }, "bos is 261");
   refuses([](auto& f) { f.eos = -5; }, "eos is -5");
   refuses([](auto& f) { f.unk = std::int64_t{1} << 40; }, "unknown token is 1099511627776");
-  refuses([](auto& f) { f.pad = 1000; }, "pad is 1000");
   refuses([](auto& f) { f.end_tokens = {1 << 30}; }, "end token is");
   refuses([](auto& f) { f.bos.reset(), f.add_bos = true; }, "has none");
   refuses([](auto& f) { f.tokens[10] = "<0xZZ>"; }, "byte token 10");
