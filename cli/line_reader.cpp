@@ -69,6 +69,7 @@ struct LineReader::Editor {
   bool read(std::string& text, const os::InterruptibleRead& typing) {
     int count = 0;
     el_set(line, EL_CLIENTDATA, &typing);
+    el_set(line, EL_PREP_TERM, 1);  // before the prompt, so that all keys behind it are read as such
     const char* typed = el_gets(line, &count);
     if (typed == nullptr || count <= 0) return false;
     text = typed;
