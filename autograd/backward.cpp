@@ -106,7 +106,7 @@ TensorList through_reference(const Node& node, const TensorList& in, std::span<c
   }
   TensorList result(in.size());
   if (roots.empty()) return result;
-  TensorList found = grad(roots, wanted, seeds, false, create_graph);
+  TensorList found = run_backward(roots, seeds, wanted, false, create_graph);
   for (std::size_t i = 0, k = 0; i < in.size(); ++i) {
     if (needs[i]) result[i] = found[k++];
   }
@@ -404,6 +404,12 @@ TensorList grad(std::span<const Tensor> outputs, std::span<const Tensor> inputs,
   if (seeds.size() != outputs.size())
     throw GradError(fmt::format("grad: {} outputs but {} grad_outputs", outputs.size(), seeds.size()));
   TensorList found = run_backward(outputs, seeds, inputs, retain_graph, create_graph);
+  // The caller may write into them: none is a view of another, of a seed, or of a single number.
+  for (Tensor& g : found) {
+    if (!g.defined() || create_graph) continue;
+    g = is_shared(g) ? g.clone() : g.contiguous();
+    g.impl()->view = TensorImpl::View::recorded;
+  }
   for (std::size_t i = 0; i < found.size() && !allow_unused; ++i) {
     if (!found[i].defined()) {
       throw GradError(

@@ -282,6 +282,20 @@ void Tensor::set_grad(const Tensor& grad) {
 
 Tensor Tensor::detach() const { return detail::alias(*this); }
 
+Tensor& Tensor::detach_() {
+  if (!requires_grad()) return *this;
+  if (impl_->base != nullptr) {
+    throw GradError(fmt::format("detach_: the tensor {} is a view, on the tape with what it is a view of; use detach()",
+                                etna::str(shape())));
+  }
+  autograd::Meta& meta = autograd::meta_of(*this);
+  if (meta.node != nullptr && meta.retains)
+    std::erase_if(meta.node->retained, [this](const auto& r) { return r.second.lock() == impl_; });
+  meta.node = nullptr, meta.output = 0, meta.retains = false;
+  impl_->requires_grad = false;
+  return *this;
+}
+
 HookHandle Tensor::register_hook(std::function<Tensor(const Tensor&)> hook) const {
   if (!requires_grad()) throw GradError("register_hook: the tensor does not require grad, so no gradient will come");
   autograd::Meta& meta = autograd::meta_of(*this);

@@ -330,6 +330,9 @@ class Tensor {
   void backward(const Tensor& grad = {}, bool retain_graph = false, bool create_graph = false) const;
   /// The same values, detached from the tape; shares storage.
   Tensor detach() const;
+  /// Takes this tensor off the tape: a leaf without gradient from now on. Results computed of it before stay recorded.
+  /// @throws GradError for a view; detach() it
+  Tensor& detach_();
   /// Calls `hook` with the complete gradient. If the hook returns a defined tensor, that tensor replaces the gradient.
   HookHandle register_hook(std::function<Tensor(const Tensor&)> hook) const;
   /// backward() then stores the gradient of this tensor too, which is no leaf, in grad(). It does nothing for a leaf.

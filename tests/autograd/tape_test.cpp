@@ -55,6 +55,40 @@ TEST(Tape, GivesEachLeafAGradientOfItsOwn) {
   EXPECT_THAT(values(seed), ElementsAre(1, 1)) << "the caller's gradient was handed out";
 }
 
+TEST(Tape, GradGivesTensorsThatTheCallerMayWriteInto) {
+  Tensor p = leaf({1, 2, 3, 4}), q = leaf({1, 2, 3, 4}), seed = from_vector(std::vector<double>{1, 1, 1, 1});
+  Tensor g = autograd::grad(std::vector{p.mean()}, std::vector{p})[0];
+  g[0].fill_(8);
+  EXPECT_THAT(values(g), ElementsAre(8, 0.25, 0.25, 0.25));
+  TensorList both = autograd::grad(std::vector{p + q}, std::vector{p, q}, std::vector{seed});
+  both[0].zero_();
+  EXPECT_THAT(values(both[1]), ElementsAre(1, 1, 1, 1));
+  EXPECT_THAT(values(seed), ElementsAre(1, 1, 1, 1));
+  both = autograd::grad(std::vector{p * 2.0}, std::vector{p, p}, std::vector{seed});
+  both[0].zero_();
+  EXPECT_THAT(values(both[1]), ElementsAre(2, 2, 2, 2)) << "asked for twice";
+}
+
+TEST(Tape, DetachesInPlace) {
+  Tensor x = leaf({1, 2}), y = x * 3.0;
+  const Tensor before = y * y;
+  y.retain_grad();
+  EXPECT_EQ(&y.detach_(), &y);
+  EXPECT_TRUE(y.is_leaf());
+  EXPECT_FALSE(y.requires_grad() || y.retains_grad());
+  EXPECT_FALSE((y * 2.0).requires_grad());
+  sum(before).backward();
+  EXPECT_THAT(values(x.grad()), ElementsAre(18, 36)) << "what was computed before stays on the tape";
+  EXPECT_FALSE(y.grad().defined());
+  y.requires_grad_();
+  sum(y * 5.0).backward();
+  EXPECT_THAT(values(y.grad()), ElementsAre(5, 5));
+  x.detach_();
+  EXPECT_FALSE(x.requires_grad());
+  Tensor z = leaf({1, 2}) * 2.0;
+  EXPECT_THAT([&] { z[0].detach_(); }, ThrowsMessage<GradError>(HasSubstr("is a view")));
+}
+
 TEST(Tape, TakesAGradientForWhatIsNoScalar) {
   Tensor x = leaf({1, 2, 3});
   Tensor y = x * x;
