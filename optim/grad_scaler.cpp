@@ -12,12 +12,17 @@
 
 namespace etna::optim {
 
+namespace {
+/// Whether the device, which keeps the scale in f32, divides by it.
+bool divides(double scale) { return scale >= 0x1p-126 && scale < 0x1p128; }
+}  // namespace
+
 GradScaler::GradScaler(GradScalerOptions options) : options_(options), scale_(options.init_scale) {
-  if (!(options.init_scale > 0) || !std::isfinite(options.init_scale) || !(options.growth_factor >= 1) ||
+  if (!divides(options.init_scale) || !(options.growth_factor >= 1) ||
       !(options.backoff_factor > 0 && options.backoff_factor <= 1) || options.growth_interval < 1) {
     throw Error(
         fmt::format("GradScaler: init_scale {}, growth_factor {}, backoff_factor {}, growth_interval {}; wanted are "
-                    "above 0, at least 1, in (0, 1], at least 1",
+                    "a normal f32 above 0, at least 1, in (0, 1], at least 1",
                     options.init_scale, options.growth_factor, options.backoff_factor, options.growth_interval));
   }
 }
@@ -87,7 +92,10 @@ void GradScaler::load_state_dict(const std::map<std::string, Tensor>& state) {
     throw Error(fmt::format("GradScaler: load_state_dict: wanted are scale and growth_tracker, there are:{}",
                             names.empty() ? " none" : names));
   }
-  scale_ = scale->second.item<double>();
+  const double loaded = scale->second.item<double>();
+  if (!divides(loaded))
+    throw Error(fmt::format("GradScaler: load_state_dict: a scale of {}; wanted is a normal f32 above 0", loaded));
+  scale_ = loaded;
   growth_tracker_ = tracker->second.item<double>();
   state_ = {};
 }

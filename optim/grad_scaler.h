@@ -19,8 +19,8 @@ struct GradScalerOptions {
 
 /// Keeps f16 gradients from underflowing (Micikevicius et al. 2018). The loss is multiplied by a scale, and the
 /// optimizer's pass divides the gradients by it. If a gradient is not finite, the step is skipped and the scale is
-/// halved. The scale and every decision stay on the device: nothing waits for the host, and a captured step replays
-/// them.
+/// halved, down to kLeastLossScale. The scale and every decision stay on the device: nothing waits for the host, and a
+/// captured step replays them.
 ///     optim::GradScaler scaler;
 ///     scaler.scale(loss).backward();
 ///     scaler.step(optimizer);
@@ -45,7 +45,7 @@ class GradScaler {
   double get_scale() const;
   /// "scale" and "growth_tracker", f64 on the CPU. Empty if disabled.
   std::map<std::string, Tensor> state_dict() const;
-  /// @throws Error listing missing and unknown names
+  /// @throws Error listing missing and unknown names, or for a scale that f32 does not divide by
   void load_state_dict(const std::map<std::string, Tensor>& state);
 
  private:

@@ -28,7 +28,8 @@ LBFGS::LBFGS(std::vector<Tensor> parameters, LBFGSOptions options)
   std::erase_if(parameters_, [](const Tensor& p) { return !p.requires_grad(); });
   if (parameters_.empty()) throw Error("LBFGS: no parameters were given, or none of them requires grad");
   if (options.max_eval == 0) options_.max_eval = options.max_iter * 5 / 4;
-  if (!(options.lr >= 0) || options.max_iter < 1 || options_.max_eval < 1 || options.history_size < 1) {
+  if (!(options.lr >= 0) || std::isinf(options.lr) || options.max_iter < 1 || options_.max_eval < 1 ||
+      options.history_size < 1) {
     throw Error(fmt::format("LBFGS: lr {}, max_iter {}, max_eval {}, history_size {}; wanted are at least 0, 1, 1, 1",
                             options.lr, options.max_iter, options_.max_eval, options.history_size));
   }

@@ -1,6 +1,7 @@
 #include <etna/optim/optimizer.h>
 
 #include <algorithm>
+#include <cmath>
 #include <tuple>
 #include <unordered_set>
 
@@ -38,7 +39,8 @@ void require(const char* optimizer, const Setting& s, double value) {
   const bool beta = s.value == &ParamGroup::beta1 || s.value == &ParamGroup::beta2;
   if (beta && !(value >= 0 && value < 1))
     throw Error(fmt::format("{}: {} is {}, not in [0, 1)", optimizer, s.name, value));
-  if (!(value >= 0)) throw Error(fmt::format("{}: {} is {}; it must not be negative", optimizer, s.name, value));
+  if (!std::isfinite(value)) throw Error(fmt::format("{}: {} is {}; it must be finite", optimizer, s.name, value));
+  if (value < 0) throw Error(fmt::format("{}: {} is {}; it must not be negative", optimizer, s.name, value));
 }
 
 /// Fills in what the group leaves out, and checks all.
@@ -237,6 +239,7 @@ void Optimizer::zero_grad() {
 }
 
 void Optimizer::set_lr(double lr) {
+  require(name_, kSettings[0], lr);
   for (ParamGroup& group : groups_) group.lr = lr;
 }
 
@@ -285,7 +288,10 @@ void Optimizer::load_state_dict(const std::map<std::string, Tensor>& state) {
     for (const Setting& s : kSettings) {
       const std::string name = fmt::format("group.{}.{}", g, s.name);
       if (!always_there(s) && (defaults_.*s.value == ParamGroup::kDefault || !state.contains(name))) continue;
-      if (const Tensor* x = take(name, {})) groups[g].*s.value = x->item<double>();
+      if (const Tensor* x = take(name, {})) {
+        groups[g].*s.value = x->item<double>();
+        require(name_, s, groups[g].*s.value);
+      }
     }
     // Parameters without a step have no entries, so only this tells a shorter list from a longer one.
     if (const std::string size = group_size_name(g); state.contains(size)) {

@@ -53,7 +53,7 @@ class Optimizer {
 
   /// The parameters and their settings, in the order in which they were added.
   const std::vector<ParamGroup>& groups() const { return groups_; }
-  /// Settings of one group. @throws Error for a group that is not there or a negative setting
+  /// Settings of one group. @throws Error for a group that is not there, or a setting that is negative or not finite
   void set_lr(std::size_t group, double lr);
   void set_weight_decay(std::size_t group, double weight_decay);
   /// The momentum, or beta1 of optimizers with betas. Captured steps read it at each replay, as they read the learning
@@ -74,7 +74,7 @@ class Optimizer {
   Tensor grad_norm() const;
   /// Drops all gradients.
   void zero_grad();
-  /// Sets it for every group.
+  /// Sets it for every group. @throws Error unless it is finite and not negative
   void set_lr(double lr);
   /// The learning rate of the first group.
   double lr() const { return groups_.front().lr; }

@@ -18,7 +18,8 @@ SWALR::SWALR(Optimizer& optimizer, std::vector<double> swa_lr, SWALROptions opti
   if (swa_lr_.size() != 1 && swa_lr_.size() != groups)
     throw Error(fmt::format("SWALR: {} rates for {} groups; give one for all or one each", swa_lr_.size(), groups));
   for (const double rate : swa_lr_) {
-    if (!(rate >= 0)) throw Error(fmt::format("SWALR: a rate of {} is negative", rate));
+    if (!(rate >= 0) || std::isinf(rate))
+      throw Error(fmt::format("SWALR: a rate of {}; it must be finite and not negative", rate));
   }
   if (options.anneal_epochs < 0)
     throw Error(fmt::format("SWALR: anneal_epochs is {}; it must not be negative", options.anneal_epochs));

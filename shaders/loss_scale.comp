@@ -12,13 +12,13 @@ ETNA_BUFFER(Scalars, float);
 
 layout(push_constant, scalar) uniform Push {
   Scalars state;  // the scale, consecutive steps with finite gradients, whether this step had a non-finite one
-  float growth, backoff, interval;
+  float growth, backoff, interval, least;
 } p;
 
 void main() {
   float scale = p.state.v[0], good = p.state.v[1] + 1.0;
   if (p.state.v[2] != 0.0) {
-    scale *= p.backoff, good = 0.0;
+    scale = max(scale * p.backoff, min(scale, p.least)), good = 0.0;
   } else if (good >= p.interval) {
     float grown = scale * p.growth;
     if ((floatBitsToUint(grown) & 0x7f800000u) != 0x7f800000u) scale = grown;

@@ -144,13 +144,16 @@ void unscale_(std::span<const Tensor> tensors, const Tensor& loss_scale);
 /// Multiplies every tensor by a number on their device. @param factor 0-d f32 (f64 if one of the tensors is)
 std::vector<Tensor> multiply_all(std::span<const Tensor> tensors, const Tensor& factor);
 
+/// Below this the scale does not fall: gradients times the scale would leave the normal numbers of f32.
+inline constexpr float kLeastLossScale = 0x1p-64f;
+
 struct LossScaleUpdate {
   double growth = 2, backoff = 0.5;
   std::int64_t interval = 2000;
 };
 /// Ends a step under loss scaling (Micikevicius et al. 2018). If a gradient was not finite, multiplies the scale by
-/// `backoff`. After `interval` finite steps in a row, multiplies it by `growth`, unless it would overflow. Clears the
-/// flag.
+/// `backoff`, but not to less than kLeastLossScale. After `interval` finite steps in a row, multiplies it by `growth`,
+/// unless it would overflow. Clears the flag.
 /// @param loss_scale [3] f32: the scale, the number of finite steps in a row, and a flag: a gradient was not finite
 void update_loss_scale_(const Tensor& loss_scale, const LossScaleUpdate& update);
 

@@ -64,6 +64,7 @@ std::vector<Sample> samples_in_step_control() {
           step_control_update("counts", {8, 2, 0}),
           step_control_update("grows", {8, 5, 0}),
           step_control_update("backs off", {8, 5, 1}),
+          step_control_update("backs off to its least", {6e-20, 5, 1}),
           step_control_update("does not overflow", {3e38, 5, 0})};
 }
 

@@ -5,6 +5,7 @@
 #include <etna/optim/clip.h>
 #include <etna/optim/grad_scaler.h>
 #include <etna/optim/sgd.h>
+#include <etna/tensor/multi_tensor.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 #include <nn/on_device.h>
@@ -135,6 +136,23 @@ TEST_P(GradScaler, GrowsAfterAnIntervalAndKeepsItsState) {
   EXPECT_EQ(other.state_dict().at("growth_tracker").item<double>(), 1);
 }
 
+TEST_P(GradScaler, StepsAgainAfterAnyNumberOfOverflows) {
+  Tensor p = from_vector<float>({1}, device()).requires_grad_();
+  optim::SGD optimizer({p}, {.lr = 0.1});
+  optim::GradScaler scaler;
+  const auto step = [&](double g) {
+    scaler.scale((p * g).sum()).backward();
+    scaler.step(optimizer);
+    scaler.update();
+    optimizer.zero_grad();
+  };
+  for (int i = 0; i < 170; ++i) step(INFINITY);
+  EXPECT_EQ(p.item<float>(), 1);
+  EXPECT_EQ(scaler.get_scale(), kLeastLossScale);
+  step(1);
+  EXPECT_FLOAT_EQ(p.item<float>(), 0.9f);
+}
+
 TEST_P(GradScaler, UnscalesForWhoWantsToLook) {
   Parameters p(device());
   Tensor before = p.a.detach().clone();
@@ -159,6 +177,8 @@ TEST_P(GradScaler, SaysWhatIsWrong) {
   EXPECT_THROW(scaler.unscale_(optimizer), Error);
   EXPECT_THROW(scaler.load_state_dict({}), Error);
   EXPECT_THROW(optim::GradScaler({.init_scale = 0}), Error);
+  EXPECT_THROW(optim::GradScaler({.init_scale = 1e-40}), Error);
+  EXPECT_THROW(scaler.load_state_dict({{"scale", etna::scalar(0)}, {"growth_tracker", etna::scalar(0)}}), Error);
   EXPECT_THROW(optim::GradScaler({.backoff_factor = 2}), Error);
   EXPECT_THROW(optim::GradScaler({.growth_interval = 0}), Error);
   optim::GradScaler off({.enabled = false});

@@ -199,6 +199,23 @@ TEST(Optimizer, SaysWhatIsWrongWithItsParameters) {
   EXPECT_THAT([&] { optim::Adagrad({x}, {.lr_decay = -1}); }, ThrowsMessage<Error>(HasSubstr("an lr_decay of -1")));
 }
 
+TEST(Optimizer, RefusesSettingsThatAreNoNumbers) {
+  Tensor x = ones({2}).requires_grad_();
+  optim::SGD optimizer({x}, {.lr = 0.1, .momentum = 0.5});
+  for (const double wrong : {std::nan(""), HUGE_VAL, -1.0}) {
+    EXPECT_THROW(optim::SGD({x}, {.lr = wrong}), Error);
+    EXPECT_THROW(optimizer.set_lr(wrong), Error);
+    EXPECT_THROW(optimizer.set_lr(0, wrong), Error);
+    EXPECT_THROW(optimizer.set_weight_decay(0, wrong), Error);
+    EXPECT_THROW(optimizer.set_momentum(0, wrong), Error);
+    EXPECT_THROW(optim::LBFGS({x}, {.lr = wrong}), Error);
+    auto state = optimizer.state_dict();
+    state["group.0.lr"] = scalar(wrong, {f64});
+    EXPECT_THROW(optimizer.load_state_dict(state), Error);
+    EXPECT_EQ(optimizer.lr(), 0.1);
+  }
+}
+
 TEST(Optimizer, DropsGradientsOnZeroGrad) {
   Tensor x = ones({2}).requires_grad_();
   optim::SGD optimizer({x});

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -159,7 +160,7 @@ void step_control_update_cpu(const OpCall& call, std::span<Tensor> out) {
   auto u = call.as<LossScaleUpdate>();
   float *state = out[0].host<float>(), good = state[1] + 1;
   if (state[2] != 0) {
-    state[0] *= static_cast<float>(u.backoff), good = 0;
+    state[0] = std::max(state[0] * static_cast<float>(u.backoff), std::min(state[0], kLeastLossScale)), good = 0;
   } else if (good >= static_cast<float>(u.interval)) {
     float grown = state[0] * static_cast<float>(u.growth);
     if (std::isfinite(grown)) state[0] = grown;
@@ -175,6 +176,7 @@ bool step_control_update_gpu(const OpCall& call, std::span<Tensor> out) {
       .f32(static_cast<float>(u.growth))
       .f32(static_cast<float>(u.backoff))
       .f32(static_cast<float>(u.interval))
+      .f32(kLeastLossScale)
       .dispatch(1);
   return true;
 }
@@ -183,7 +185,8 @@ TensorList step_control_update_reference(const OpCall& call) {
   auto u = call.as<LossScaleUpdate>();
   Tensor scale = call.in[0].select(0, 0), good = call.in[0].select(0, 1) + 1.0, bad = call.in[0].select(0, 2) != 0.0;
   Tensor full = good >= static_cast<double>(u.interval), grown = scale * u.growth;
-  Tensor next = where(bad, scale * u.backoff, where(logical_and(full, isfinite(grown)), grown, scale));
+  Tensor reduced = maximum(scale * u.backoff, minimum(scale, kLeastLossScale));
+  Tensor next = where(bad, reduced, where(logical_and(full, isfinite(grown)), grown, scale));
   return {stack({next, where(logical_or(bad, full), zeros_like(good), good), zeros_like(good)})};
 }
 
