@@ -89,6 +89,13 @@ void Optimizer::add_param_group(ParamGroup group) {
       throw Error(fmt::format("{}: parameter {} {} is no leaf; pass what parameters() gives", name_, position,
                               p.defined() ? str(p.shape()) : "(undefined)"));
     }
+    for (int d = 0; d < p.dim(); ++d) {
+      if (p.shape()[d] > 1 && p.strides()[d] == 0) {
+        throw Error(
+            fmt::format("{}: parameter {} {} repeats its elements along dimension {}; pass what it was expanded from",
+                        name_, position, str(p.shape()), d));
+      }
+    }
     if (!seen.insert(p.impl()).second)
       throw Error(fmt::format("{}: parameter {} {} was given before", name_, position, str(p.shape())));
     ++position;
@@ -189,6 +196,7 @@ void Optimizer::step(const Tensor& loss_scale, bool scaled) {
   struct Alike {
     std::vector<std::size_t> parameters;
     std::vector<Tensor> list;
+    std::vector<std::pair<Tensor, Tensor>> packed;  ///< parameters with strides, and their contiguous copies
   };
   std::size_t index = 0;
   for (std::size_t g = 0; g < groups_.size(); ++g) {
@@ -208,7 +216,8 @@ void Optimizer::step(const Tensor& loss_scale, bool scaled) {
       }
       Alike& alike = lists[{p.device(), state.step, state.skipped}];
       alike.parameters.push_back(index - 1);
-      alike.list.push_back(p);
+      alike.list.push_back(p.contiguous());
+      if (!p.is_contiguous()) alike.packed.emplace_back(p, alike.list.back());
       alike.list.push_back(grad);
       for (std::size_t k = 0; k < names; ++k) {
         Tensor& x = state.tensors[k];
@@ -228,6 +237,7 @@ void Optimizer::step(const Tensor& loss_scale, bool scaled) {
                               .momentum = momentum(g)};
           });
       update(groups_[g], alike.list, numbers, control);
+      for (auto& [parameter, stepped] : alike.packed) parameter.copy_(stepped);
     }
   }
 }

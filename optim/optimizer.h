@@ -100,7 +100,7 @@ class Optimizer {
   /// setting
   /// @param max_grad_norm clips the gradients, as one vector, to this norm in the pass that steps; 0: no bound
   /// Parameters that do not require grad (frozen ones) are left out.
-  /// @throws Error if none remains, if one appears twice or is no leaf, or for a negative setting
+  /// @throws Error if none remains, if one appears twice, is no leaf or repeats elements, or for a negative setting
   Optimizer(const char* name, std::vector<ParamGroup> groups, ParamGroup defaults, double max_grad_norm);
 
   /// Names of the state tensors of a group's parameters: "exp_avg" ... A setting may add names at the end.

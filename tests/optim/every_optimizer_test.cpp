@@ -129,6 +129,32 @@ TEST_P(EveryOptimizer, SkipsAStepWhoseGradientsAreNotFinite) {
   }
 }
 
+TEST_P(EveryOptimizer, StepsParametersWithStrides) {
+  for (const auto& [name, optimizer] : optimizers()) {
+    std::vector<Tensor> dense = parameters(f32), strided;
+    for (const Tensor& p : dense)
+      strided.push_back(p.detach().transpose(0, 1).clone().transpose(0, 1).detach().requires_grad_());
+    ASSERT_FALSE(strided[0].is_contiguous());
+    const OptimizerPtr a = optimizer(dense), b = optimizer(strided);
+    for (int i = 1; i <= 3; ++i) {
+      set_gradients(dense, i), a->step();
+      set_gradients(strided, i), b->step();
+    }
+    EXPECT_EQ(values(strided), values(dense)) << name;
+    const auto captured = [&](std::vector<Tensor>& all, const OptimizerPtr& steps) {
+      auto step = capture(
+          [&] {
+            set_gradients(all, 1);
+            steps->step();
+          },
+          {.device = device()});
+      for (int i = 0; i < 4; ++i) step();
+    };
+    captured(dense, a), captured(strided, b);
+    EXPECT_EQ(values(strided), values(dense)) << name << ", captured";
+  }
+}
+
 TEST_P(EveryOptimizer, ReadsNothingBackAndShowsANaN) {
   for (const auto& [name, optimizer] : optimizers()) {
     std::vector<Tensor> all = parameters(f32);

@@ -194,6 +194,8 @@ TEST(Optimizer, SaysWhatIsWrongWithItsParameters) {
   EXPECT_THAT([&] { optim::SGD({ones({2})}); }, ThrowsMessage<Error>(HasSubstr("requires_grad_()")));
   EXPECT_THAT([&] { optim::SGD({x, x}); }, ThrowsMessage<Error>(HasSubstr("given before")));
   EXPECT_THAT([&] { optim::SGD({x}, {.lr = -2}); }, ThrowsMessage<Error>(HasSubstr("negative")));
+  EXPECT_THAT([&] { optim::SGD({ones({1}).expand({2}).detach().requires_grad_()}); },
+              ThrowsMessage<Error>(HasSubstr("repeats its elements")));
   EXPECT_THAT([&] { optim::SGD({x}, {.nesterov = true}); }, ThrowsMessage<Error>(HasSubstr("nesterov wants momentum")));
   EXPECT_THAT([&] { optim::AdamW({x}, {.beta1 = 1}); }, ThrowsMessage<Error>(HasSubstr("not in [0, 1)")));
   EXPECT_THAT([&] { optim::Adagrad({x}, {.lr_decay = -1}); }, ThrowsMessage<Error>(HasSubstr("an lr_decay of -1")));
