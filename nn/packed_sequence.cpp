@@ -124,11 +124,14 @@ Tensor pad_sequence(const std::vector<Tensor>& sequences, bool batch_first, doub
     if (x.dim() < 1) throw ShapeError("pad_sequence: a sequence is 0-d; wanted [T, ...]");
     longest = std::max(longest, x.size(0));
   }
+  const auto filled = [&](const Shape& shape, const Tensor& x) {
+    return full(shape, detail::number_held("pad_sequence", x.dtype(), padding_value), {x.dtype(), x.device()});
+  };
   std::vector<Tensor> padded;
   for (const Tensor& x : sequences) {
     Shape rest = x.shape();
     rest[0] = longest - x.size(0);
-    padded.push_back(rest[0] == 0 ? x : cat({x, full(rest, padding_value, {x.dtype(), x.device()})}, 0));
+    padded.push_back(rest[0] == 0 ? x : cat({x, filled(rest, x)}, 0));
   }
   return stack(padded, batch_first ? 0 : 1);
 }

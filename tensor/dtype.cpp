@@ -1,6 +1,9 @@
 #include <etna/tensor/dtype.h>
 
+#include <cmath>
 #include <iterator>
+#include <limits>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -58,6 +61,28 @@ DType promote(DType a, DType b) {
   if (b == boolean) return a;
   if (a == i64 || b == i64) return i64;
   return i32;  // i32 with anything smaller, and i8 with u8
+}
+
+double detail::number_held(const char* op, DType t, double value) {
+  if (t == DType::boolean) return value != 0 ? 1 : 0;
+  if (is_floating(t)) {
+    // What rounds to infinity: half a unit beyond the largest number.
+    const double limit = t == f32 ? 0x1.ffffffp127 : t == bf16 ? 0x1.ffp127 : t == f16 ? 65520 : INFINITY;
+    if (std::abs(value) < limit || !std::isfinite(value)) return value;
+    throw DtypeError(fmt::format("{}: a tensor of {} cannot hold {}, which rounds to infinity; convert it first", op,
+                                 name(t), value));
+  }
+  const auto [least, most] = visit(t, [](auto zero) -> std::pair<double, double> {
+    using T = decltype(zero);
+    if constexpr (std::is_integral_v<T>)
+      return {static_cast<double>(std::numeric_limits<T>::min()), static_cast<double>(std::numeric_limits<T>::max())};
+    else
+      return {0, 0};
+  });
+  const bool fits = value >= least && (t == i64 ? value < most : value <= most);  // 2^63 is most, rounded
+  if (fits && value == std::trunc(value)) return value;
+  throw DtypeError(fmt::format("{}: a tensor of {} cannot hold {}; it holds integers from {} to {}; convert it first",
+                               op, name(t), value, least, most));
 }
 
 void detail::refuse_dtype(DType t) {

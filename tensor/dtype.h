@@ -103,6 +103,10 @@ inline constexpr bool kIsElement =
     std::is_same_v<T, std::uint8_t> || std::is_same_v<T, bool>;
 /// @throws DtypeError for a value that is none of DType's
 [[noreturn]] void refuse_dtype(DType t);
+/// The number that an element of the dtype gets: bool holds 0, or 1 for all others.
+/// @throws DtypeError naming `op` for what the dtype cannot hold: beyond its range, or a fraction or NaN of integers.
+/// Floating dtypes hold infinities and NaN; digits are rounded.
+double number_held(const char* op, DType t, double value);
 }  // namespace detail
 
 /// Calls f with a value of the dtype's C++ type: visit(t, [&](auto zero) { using T = decltype(zero); ... }).

@@ -11,7 +11,9 @@
 #include <etna/tensor/tensor.h>
 
 /// The public ops. Each is differentiable where that makes sense. Ops of several tensors broadcast as NumPy does and
-/// promote dtypes as PyTorch does. f16 and bf16 are computed in f32 and rounded once.
+/// promote dtypes as PyTorch does. f16 and bf16 are computed in f32 and rounded once. Integers meet numbers in 64 bits
+/// and results wrap; where the result would be a number that the dtype cannot hold, as in where(m, x, 300) of u8, it is
+/// a DtypeError.
 namespace etna {
 
 // ---- elementwise: rows of tensor/ops/elementwise/elementwise.def

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -58,14 +59,29 @@ T* Tensor::host() const {
   return static_cast<T*>(const_cast<void*>(raw_data()));
 }
 
+namespace detail {
+namespace {
+/// @throws Error unless an integer T can hold the value, cut to an integer
+template <typename T>
+void require_integer(const char* method, double value) {
+  const double least = static_cast<double>(std::numeric_limits<T>::min()),
+               beyond = std::ldexp(1.0, std::numeric_limits<T>::digits);
+  if (!(std::trunc(value) >= least && value < beyond))
+    throw Error(fmt::format("{}: {} does not fit in the type that was asked for", method, value));
+}
+}  // namespace
+}  // namespace detail
+
 template <typename T>
 std::vector<T> Tensor::to_vector() const {
   detail::require_defined("to_vector", *this);
   recording::forbid("to_vector", "values are read on the host");
   const GradMode off(false);
   Tensor host = to(kCPU);
-  if constexpr (std::is_integral_v<T> && sizeof(T) < 8) {
-    if (!is_floating(dtype()) && item_size(dtype()) > sizeof(T)) {
+  if constexpr (std::is_integral_v<T>) {
+    if (is_floating(dtype())) {
+      for (const double value : host.to_vector<double>()) detail::require_integer<T>("to_vector", value);
+    } else if (item_size(dtype()) > sizeof(T)) {
       for (const std::int64_t value : host.to_vector<std::int64_t>()) {
         if (!std::in_range<T>(value)) does_not_fit(value, "to_vector");
       }
@@ -90,11 +106,7 @@ T Tensor::element() const {
   const GradMode off(false);
   Tensor host = to(kCPU);
   if constexpr (std::is_same_v<T, std::int64_t>) {
-    if (is_floating(dtype())) {
-      const double value = *host.to(f64).data<double>();
-      if (!(value >= -0x1p63 && value < 0x1p63))
-        throw Error(fmt::format("item: {} does not fit in the type that was asked for", value));
-    }
+    if (is_floating(dtype())) detail::require_integer<T>("item", *host.to(f64).data<double>());
   }
   host = host.to(dtype_of<T>());
   return *host.data<T>();
@@ -170,6 +182,7 @@ Tensor empty(const char* op, const Shape& shape, TensorOptions options) {
 
 namespace {
 Tensor tensor_filled(const char* op, const Shape& shape, double value, TensorOptions options) {
+  value = detail::number_held(op, options.dtype, value);
   Tensor x = detail::empty(op, shape, options);
   x.fill_(value);
   return x;
@@ -190,7 +203,7 @@ bool detail::holds_ones(const Tensor& x) {
 Tensor empty_like(const Tensor& x) { return empty(x.shape(), {x.dtype(), x.device()}); }
 Tensor zeros_like(const Tensor& x) { return zeros(x.shape(), {x.dtype(), x.device()}); }
 Tensor ones_like(const Tensor& x) { return ones(x.shape(), {x.dtype(), x.device()}); }
-Tensor scalar(double value, TensorOptions options) { return full({}, value, options); }
+Tensor scalar(double value, TensorOptions options) { return tensor_filled("scalar", {}, value, options); }
 
 namespace {
 
@@ -198,6 +211,11 @@ namespace {
 /// caller may change it in place.
 template <typename Number>
 Tensor range(Number begin, Number step, std::int64_t count, TensorOptions options) {
+  if (count > 0 && options.dtype != (std::is_integral_v<Number> ? i64 : f64)) {
+    detail::number_held("arange", options.dtype, static_cast<double>(begin));
+    detail::number_held("arange", options.dtype,
+                        static_cast<double>(begin) + static_cast<double>(count - 1) * static_cast<double>(step));
+  }
   Tensor x;
   {
     NotCaptured now;

@@ -185,8 +185,8 @@ class Tensor {
 
   // ---- in place. Recorded as PyTorch does: gradients flow through what is written, also into views and what they are
   // views of. A leaf that requires grad, or a view of one, is a GradError while grad mode is on. So is backward()
-  // through an op that saved what was overwritten. A value that the tensor's dtype cannot hold is a DtypeError, and a
-  // tensor that expand() repeats a ShapeError.
+  // through an op that saved what was overwritten. A number that the tensor's dtype cannot hold is a DtypeError (sums
+  // and products of integers wrap), and a tensor that expand() repeats a ShapeError.
   Tensor& copy_(const Tensor& source);  ///< broadcasts, converts dtype and device
   /// Sets every element.
   Tensor& fill_(double value);
@@ -393,6 +393,8 @@ struct TensorOptions {
 /// Elements are not initialized.
 Tensor empty(Shape shape, TensorOptions options = {});
 /// Every element is `value`.
+/// @throws DtypeError for a number that the dtype cannot hold, as every op that writes one: beyond its range, or a
+/// fraction of integers
 Tensor full(Shape shape, double value, TensorOptions options = {});
 Tensor zeros(Shape shape, TensorOptions options = {});
 Tensor ones(Shape shape, TensorOptions options = {});

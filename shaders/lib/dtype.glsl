@@ -154,7 +154,9 @@ ETNA_BUFFER(BufferI64, int64_t);
 T load_value(uvec2 address, uint i, uint dtype) {
   if (dtype == I64) return BufferI64(address).v[i];
   if (dtype <= BF16) return int64_t(load_float(address, i, dtype));
-  return int64_t(load_int(address, i, dtype));
+  // Not int64_t(value): Mesa 22 compares what was extended so with constants in 32 bits, and wrongly.
+  int value = load_int(address, i, dtype);
+  return int64_t(packUint2x32(uvec2(uint(value), uint(value >> 31))));
 }
 void store_value(uvec2 address, uint i, uint dtype, T value) {
   if (dtype == I64) BufferI64(address).v[i] = value;

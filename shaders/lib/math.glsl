@@ -37,7 +37,7 @@ int m_pow(int a, int b) {
 
 float m_pow(float a, float b) {
   if (b == 0.0 || a == 1.0) return 1.0;
-  if (m_isnan(b)) return b;
+  if (m_isnan(a) || m_isnan(b)) return a + b;
   if (a == 0.0) return b > 0.0 ? 0.0 : 1.0 / abs(a);
   if (a > 0.0) return b == 1.0 ? a : b == 2.0 ? a * a : exp2(b * log2(a));
   if (b != floor(b)) return uintBitsToFloat(0x7fc00000u);

@@ -72,6 +72,7 @@ float m_digamma(float a) {
 
 // a^-s for a > 0: by squaring for a small whole s.
 float m_reciprocal_power(float a, float s) {
+  if (a == 1.0) return 1.0;
   if (s != floor(s) || s > 64.0) return m_exp(-s * m_log(a));
   float power = 1.0, factor = 1.0 / a;
   for (int n = int(s); n > 0; n >>= 1, factor *= factor) {
@@ -90,6 +91,7 @@ float m_hurwitz_zeta_positive(float q, float s) {
   }
   if (m_isinf(q)) return 0.0;
   float power = m_reciprocal_power(q, s), r = 1.0 / q, t = r * r;
+  if (power == 0.0) return sum;
   float series = s * r * (0.0833333358 - (s + 1.0) * (s + 2.0) * t * (0.00138888892 - (s + 3.0) * (s + 4.0) * t *
                  (3.30687835e-5 - (s + 5.0) * (s + 6.0) * t * (8.26719634e-7))));
   return sum + (q * power / (s - 1.0) + power * (0.5 + series));

@@ -108,7 +108,7 @@ Tensor each_step_tensor(const Shape& shape, TensorOptions options, std::function
 
 Tensor each_step(std::function<double()> value, TensorOptions options) {
   return detail::each_step_tensor({}, options, [value = std::move(value), t = options.dtype](std::byte* to) {
-    visit(t, [&, number = value()](auto zero) {
+    visit(t, [&, number = detail::number_held("each_step", t, value())](auto zero) {
       using T = decltype(zero);
       T converted;
       if constexpr (sizeof(T) == 2)

@@ -40,6 +40,7 @@ Tensor rrelu(const Tensor& x, double lower, double upper, bool training) {
 Tensor hardtanh(const Tensor& x, double lo, double hi) {
   detail::require_defined("hardtanh", x);
   if (!(lo <= hi)) throw ShapeError(fmt::format("hardtanh: the bounds {} and {} are not in order", lo, hi));
+  if (!is_floating(x.dtype())) return clamp(x, lo, hi);
   const Tensor y = where(le(x, lo), lo, x);
   return where(ge(y, hi), hi, y);
 }

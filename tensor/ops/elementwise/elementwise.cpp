@@ -142,6 +142,26 @@ bool raised_by_autocast(ElementwiseRow row) {
   }
 }
 
+/// True for rows whose result may be the number itself, which the result's dtype must then hold: the smaller of an
+/// operand and a number beyond all others is the operand.
+bool may_choose(ElementwiseRow row, double number) {
+  switch (row) {
+    case ElementwiseRow::where_:
+    case ElementwiseRow::heaviside_:
+      return true;
+    case ElementwiseRow::minimum_:
+    case ElementwiseRow::clamp_max_:
+    case ElementwiseRow::fmin_:
+      return number < 0;
+    case ElementwiseRow::maximum_:
+    case ElementwiseRow::clamp_min_:
+    case ElementwiseRow::fmax_:
+      return number > 0;
+    default:
+      return false;
+  }
+}
+
 /// Images whose channels are adjacent stay so on the CPU, where convolutions and pooling want them so.
 /// @return the order of dimensions in memory, or none
 Dims channels_last_order(std::span<const Tensor> operands) {
@@ -192,6 +212,7 @@ Tensor call_row(ElementwiseRow row, Result kind, std::initializer_list<Tensor> g
     throw DtypeError(fmt::format("nextafter: takes f32 and f64, not {}, which is computed in f32", name(t)));
   }
   if (row == ElementwiseRow::bitwise_not_ && t == boolean) return logical_not(operands[0]);
+  if (scalar_at != 0 && is_integral(t) && may_choose(row, scalar)) detail::number_held(op, t, scalar);
   // GPUs compute i32 in 32 bits, where a larger number would wrap.
   const bool large = scalar_at != 0 && (scalar < -0x1p31 || scalar >= 0x1p31);
   const DType compute = large && !is_floating(t) ? i64 : t;
@@ -278,6 +299,9 @@ Tensor masked_fill(const Tensor& x, const Tensor& mask, double value) {
   detail::require_defined("masked_fill", x, mask);
   if (mask.dtype() != boolean)
     throw DtypeError(fmt::format("masked_fill: the mask is {}, it must be bool", name(mask.dtype())));
+  value = detail::number_held("masked_fill", x.dtype(), value);
+  // As a tensor, a number neither widens bool nor leaves i64.
+  if (x.dtype() == boolean || x.dtype() == i64) return where(mask, scalar(value, {x.dtype(), x.device()}), x);
   return where(mask, value, x);
 }
 

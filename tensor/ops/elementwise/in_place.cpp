@@ -103,7 +103,9 @@ Tensor& Tensor::copy_(const Tensor& source) {
 }
 
 Tensor& Tensor::fill_(double value) {
-  if (in_place::recorded("fill_", *this)) {
+  const bool recorded = in_place::recorded("fill_", *this);
+  value = detail::number_held("fill_", dtype(), value);
+  if (recorded) {
     return in_place::record("fill_", *this, [&](const Tensor& x) { return scalar(value, {x.dtype(), x.device()}); });
   }
   write(kFill, *this, InPlaceRow::identity, 1, 1, value, {Tensor()});

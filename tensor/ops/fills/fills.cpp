@@ -15,8 +15,13 @@ TensorOptions like(const char* op, const Tensor& x) {
   return {x.dtype(), x.device()};
 }
 
-/// Uploads numbers. A step that is being recorded gets a copy at every replay, since the caller may change it in place.
-Tensor uploaded(const std::vector<double>& values, TensorOptions options) {
+/// Uploads numbers that rise or fall; for integers they are cut. A step that is being recorded gets a copy at every
+/// replay, since the caller may change it in place.
+Tensor uploaded(const char* op, const std::vector<double>& values, TensorOptions options) {
+  for (std::size_t i : {std::size_t{0}, values.size() - 1}) {
+    if (values.empty()) break;
+    detail::number_held(op, options.dtype, is_floating(options.dtype) ? values[i] : std::trunc(values[i]));
+  }
   Tensor x;
   {
     NotCaptured now;
@@ -39,7 +44,10 @@ std::vector<double> spaced(const char* op, double begin, double end, std::int64_
 
 }  // namespace
 
-Tensor full_like(const Tensor& x, double value) { return full(x.shape(), value, like("full_like", x)); }
+Tensor full_like(const Tensor& x, double value) {
+  const TensorOptions options = like("full_like", x);
+  return full(x.shape(), detail::number_held("full_like", options.dtype, value), options);
+}
 Tensor rand_like(const Tensor& x) { return rand(x.shape(), like("rand_like", x)); }
 Tensor randn_like(const Tensor& x) { return randn(x.shape(), like("randn_like", x)); }
 Tensor randint_like(const Tensor& x, std::int64_t low, std::int64_t high) {
@@ -47,12 +55,12 @@ Tensor randint_like(const Tensor& x, std::int64_t low, std::int64_t high) {
 }
 
 Tensor linspace(double begin, double end, std::int64_t steps, TensorOptions options) {
-  return uploaded(spaced("linspace", begin, end, steps), options);
+  return uploaded("linspace", spaced("linspace", begin, end, steps), options);
 }
 Tensor logspace(double begin, double end, std::int64_t steps, double base, TensorOptions options) {
   std::vector<double> values = spaced("logspace", begin, end, steps);
   for (double& x : values) x = std::pow(base, x);
-  return uploaded(values, options);
+  return uploaded("logspace", values, options);
 }
 
 Tensor eye(std::int64_t rows, std::optional<std::int64_t> columns, TensorOptions options) {

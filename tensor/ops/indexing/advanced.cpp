@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cmath>
 
 #include <fmt/format.h>
 
@@ -362,11 +361,7 @@ Tensor& index_put_(Tensor& x, const std::vector<Index>& indices, const Tensor& g
 
 Tensor& index_put_(Tensor& x, const std::vector<Index>& indices, double value) {
   detail::require_defined("index_put_", x);
-  const bool whole = value == std::trunc(value) && value >= -0x1p63 && value < 0x1p63;  // all that i64 holds
-  if (!is_floating(x.dtype()) && !whole) {
-    throw DtypeError(
-        fmt::format("index_put_: a tensor of {} cannot hold {}; convert it first", name(x.dtype()), value));
-  }
+  value = detail::number_held("index_put_", x.dtype(), value);
   return index_put_(x, indices, full({}, value, {x.dtype(), x.device()}));
 }
 

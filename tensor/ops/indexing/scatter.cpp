@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include <fmt/format.h>
@@ -63,8 +64,8 @@ void check_sums(const char* op, const Tensor& x) {
   if (x.dtype() == boolean) throw DtypeError(fmt::format("{}: bool elements are not combined; use i32", op));
 }
 
-Tensor scatter_number(const Tensor& x, double value, std::int64_t rows, std::int64_t width) {
-  return full({1, 1}, value, {x.dtype(), x.device()}).expand({rows, width});
+Tensor scatter_number(const char* op, const Tensor& x, double value, std::int64_t rows, std::int64_t width) {
+  return full({1, 1}, detail::number_held(op, x.dtype(), value), {x.dtype(), x.device()}).expand({rows, width});
 }
 
 /// @param source undefined where a number is written
@@ -99,7 +100,7 @@ ScatterRows scattered(const char* op, const Tensor& given, std::int64_t dim, con
 
 ScatterRows scattered(const char* op, const Tensor& x, std::int64_t dim, const Tensor& index, double value) {
   ScatterRows rows = scattered(op, x, dim, index, Tensor());
-  rows.source = scatter_number(x, value, rows.places.numel(), 1);
+  rows.source = scatter_number(op, x, value, rows.places.numel(), 1);
   rows.distinct = true;
   return rows;
 }
@@ -134,7 +135,7 @@ ScatterRows indexed(const char* op, const Tensor& given, std::int64_t dim, const
 
 ScatterRows indexed(const char* op, const Tensor& x, std::int64_t dim, const Tensor& index, double value) {
   ScatterRows rows = indexed(op, x, dim, index, Tensor());
-  rows.source = scatter_number(x, value, rows.places.numel(), rows.width);
+  rows.source = scatter_number(op, x, value, rows.places.numel(), rows.width);
   rows.distinct = true;
   return rows;
 }
@@ -142,6 +143,8 @@ ScatterRows indexed(const char* op, const Tensor& x, std::int64_t dim, const Ten
 ScatterRows scatter_added(ScatterRows rows, const char* op, const Tensor& x, double alpha = 1) {
   check_sums(op, x);
   rows.mode = PutMode::add;
+  const bool whole = alpha == std::trunc(alpha) && std::abs(alpha) < 0x1p63;
+  if (!is_floating(x.dtype()) && !whole) detail::number_held(op, x.dtype(), alpha);
   if (alpha != 1) rows.source = rows.source * alpha;
   return rows;
 }
@@ -189,7 +192,7 @@ Tensor scatter_reduced(const char* op, const Tensor& x, std::int64_t dim, const 
   rows.mode = mode;
   Tensor table = rows.table(x);
   auto with_number = [&](const Tensor& to, double value) {
-    return put_rows(to, rows.places, scatter_number(to, value, rows.places.numel(), 1), PutMode::replace, true);
+    return put_rows(to, rows.places, scatter_number(op, to, value, rows.places.numel(), 1), PutMode::replace, true);
   };
   const bool extreme = mode == PutMode::largest || mode == PutMode::smallest;
   if (!include_self && extreme && !is_floating(x.dtype())) {

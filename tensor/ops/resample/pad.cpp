@@ -92,7 +92,10 @@ Tensor pad(const Tensor& x, const std::vector<std::int64_t>& pads, PadMode mode,
                                    str(x.shape())));
     }
   }
-  if (mode == PadMode::constant) return apply1(kPadConstant, {x}, Attrs::of(a));
+  if (mode == PadMode::constant) {
+    a.value = detail::number_held("pad", x.dtype(), value);
+    return apply1(kPadConstant, {x}, Attrs::of(a));
+  }
   check_reach(x, a, mode);
   if (padded > 3) {
     throw ShapeError(fmt::format("pad: mode {} pads at most three dimensions, not {}; pad some of them first",

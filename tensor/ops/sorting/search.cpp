@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -92,7 +93,8 @@ Tensor searchsorted(const Tensor& sorted, const Tensor& values, bool out_int32, 
 Tensor searchsorted(const Tensor& sorted, double value, bool out_int32, bool right) {
   detail::require_defined("searchsorted", sorted);
   const bool whole = value == std::trunc(value) && value >= -0x1p63 && value < 0x1p63;  // all that i64 holds
-  const DType t = is_floating(sorted.dtype()) ? sorted.dtype() : whole ? i64 : f32;
+  const DType t = sorted.dtype() == f64 ? f64 : is_floating(sorted.dtype()) || !whole ? f32 : i64;
+  if (t == f32 && std::abs(value) > std::numeric_limits<float>::max()) value = std::copysign(INFINITY, value);
   return searchsorted(sorted, scalar(value, {t, sorted.device()}), out_int32, right);
 }
 Tensor bucketize(const Tensor& values, const Tensor& boundaries, bool out_int32, bool right) {
