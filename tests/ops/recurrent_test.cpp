@@ -55,6 +55,31 @@ TEST_P(Recurrent, ASequenceIsNotTouchedByItsPadding) {
   expect_near(y.state.h.slice(1, 0, 1).detach(), alone.state.h.detach(), 1e-6);
 }
 
+TEST_P(Recurrent, GradientsAreNotTouchedByWhatIsBehindALength) {
+  const Tensor lengths = from_vector<std::int64_t>({2, 4}, device()), clean = draw({4, 2, 3});
+  for (const double behind : {-HUGE_VAL, HUGE_VAL, std::nan("")}) {
+    const auto check = [&](auto&& layer) {
+      layer.to(device());
+      const auto gradients = [&](double padding) {
+        Tensor x = clean.clone();
+        x.slice(0, 2, 4).select(1, 0).fill_(padding);
+        x.requires_grad_();
+        layer.zero_grad();
+        layer(x, {}, lengths).output.sum().backward();
+        std::vector<Tensor> all = {x.grad()};
+        for (const Tensor& p : layer.parameters()) all.push_back(p.grad());
+        return all;
+      };
+      const std::vector<Tensor> wanted = gradients(0), got = gradients(behind);
+      for (std::size_t i = 0; i < got.size(); ++i) expect_near(got[i], wanted[i], 0);
+    };
+    check(nn::RNN(3, 4, {.num_layers = 2, .bidirectional = true}));
+    check(nn::GRU(3, 4, {.bidirectional = true}));
+    check(nn::LSTM(3, 4, {.bidirectional = true}));
+    check(nn::LSTM(3, 4, {.proj_size = 2}));
+  }
+}
+
 TEST_P(Recurrent, LengthsChangeFromReplayToReplay) {
   nn::RNN rnn(2, 3);
   rnn.to(device());

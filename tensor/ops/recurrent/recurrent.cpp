@@ -195,6 +195,16 @@ RecurrentLayer layer(const Tensor& given, const RecurrentState& state, const Rec
   const DType t = all[0].dtype();
   const auto as = [t](const Tensor& x) { return x.defined() && is_floating(x.dtype()) ? x.to(t) : x; };
   const bool lstm = mode == RecurrentMode::lstm;
+  Tensor valid;
+  if (lengths.defined()) {
+    if (lengths.shape() != Shape{given.size(1)}) {
+      throw ShapeError(fmt::format("{}: the lengths are {}, wanted {} for x {}", name, str(lengths.shape()),
+                                   str(Shape{given.size(1)}), str(given.shape())));
+    }
+    // Steps that do not count become 0: a gradient of 0 times an infinity in the padding would be NaN.
+    valid = valid_steps(lengths, given.size(0));
+    all[0] = where(valid, all[0], 0.0);
+  }
   const std::int64_t batch = given.size(1), h = w.weight_ih.size(0) / blocks;
   const Tensor gates = linear(all[0], all[1], as(all[3]));
   if (!is_floating(t)) throw DtypeError(fmt::format("{}: x is {}; wanted a floating dtype", name, etna::name(t)));
@@ -213,7 +223,7 @@ RecurrentLayer layer(const Tensor& given, const RecurrentState& state, const Rec
   const std::int64_t last = reverse ? 0 : given.size(0) - 1;
   RecurrentLayer y{out.states, {out.states.select(0, last), {}}};
   if (lstm) y.state.c = out.cells.select(0, last).to(t);
-  if (lengths.defined()) y.output = where(valid_steps(lengths, given.size(0)), y.output, 0.0);
+  if (valid.defined()) y.output = where(valid, y.output, 0.0);
   return y;
 }
 
