@@ -218,8 +218,10 @@ Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction = Red
 // again at each replay. The device stays usable.
 
 /// Rows of a table.
-/// @param weight [V, D] @param index [...] i64 or i32 in [0, V) @return [..., D]
-Tensor embedding(const Tensor& weight, const Tensor& index);
+/// @param weight [V, D] @param index [...] i64 or i32 in [0, V)
+/// @param padding_idx a row that gets no gradient; a negative one counts from the end
+/// @return [..., D]
+Tensor embedding(const Tensor& weight, const Tensor& index, std::optional<std::int64_t> padding_idx = {});
 /// The gradient of embedding: adds row i of `grad` [..., D] to row index[i] of the result, in order. @return [rows, D]
 Tensor embedding_backward(const Tensor& grad, const Tensor& index, std::int64_t rows);
 /// Adds to an existing table: table[index[i]] += source[i]. In place, recorded; the table is contiguous.

@@ -68,6 +68,18 @@ Tensor attention_by_hand(const MultiHeadAttention& m, const Tensor& x) {
   return m.proj(cat(heads, -1));
 }
 
+TEST_P(Layers, AnEmbeddingMayHaveARowForPadding) {
+  Embedding table(5, 3, {.padding_idx = -2});
+  EXPECT_EQ(table.options.padding_idx, 3);
+  EXPECT_EQ(table.extra_repr(), "5, 3, padding_idx=3");
+  table.to(device());
+  EXPECT_EQ(table.weight[3].to_vector<float>(), std::vector<float>(3, 0));
+  table(from_vector<std::int64_t>({1, 3, 3, 4}, device())).sum().backward();
+  EXPECT_EQ(table.weight.grad().to_vector<float>(), std::vector<float>({0, 0, 0, 1, 1, 1, 0, 0, 0, 0, 0, 0, 1, 1, 1}));
+  EXPECT_THROW(Embedding(5, 3, {.padding_idx = 5}), IndexError);
+  EXPECT_THROW(Embedding(5, 3, {.padding_idx = -6}), IndexError);
+}
+
 TEST_P(Layers, AttentionIsSoftmaxHeadByHead) {
   Tensor x = draw({2, 5, 8});
   for (AttentionOptions options : {AttentionOptions{}, AttentionOptions{.causal = false},

@@ -275,7 +275,16 @@ const OpDef kIndexAdd = {
 
 }  // namespace
 
-Tensor embedding(const Tensor& weight, const Tensor& index) { return apply1(kEmbedding, {weight, index}); }
+Tensor embedding(const Tensor& weight, const Tensor& index, std::optional<std::int64_t> padding_idx) {
+  const Tensor y = apply1(kEmbedding, {weight, index});
+  if (!padding_idx) return y;
+  const std::int64_t count = weight.size(0);
+  if (*padding_idx < -count || *padding_idx >= count)
+    throw IndexError(fmt::format("embedding: padding_idx {} is outside [{}, {})", *padding_idx, -count, count));
+  if (!y.requires_grad()) return y;
+  const double row = static_cast<double>(*padding_idx < 0 ? *padding_idx + count : *padding_idx);
+  return where(eq(index, row).unsqueeze(-1), y.detach(), y);
+}
 
 Tensor embedding_backward(const Tensor& grad, const Tensor& index, std::int64_t table_rows) {
   detail::require_defined("embedding_backward", grad, index);

@@ -12,7 +12,8 @@ namespace {
 
 constexpr double kEmbeddingBagMinusInfinity = -std::numeric_limits<double>::infinity();
 
-/// Bags are dimension 0, their rows dimension 1. @param counted undefined, or [B, N, 1]: which rows count
+/// Bags are dimension 0, their rows dimension 1. @param counted undefined, or [B, N, 1]: which rows count; the others
+/// are 0 in sums
 Tensor embedding_bag_reduce(const Tensor& rows, const Tensor& counted, BagMode mode) {
   if (mode == BagMode::max) {
     if (rows.size(1) == 0) return sum(rows, {1});
@@ -20,7 +21,7 @@ Tensor embedding_bag_reduce(const Tensor& rows, const Tensor& counted, BagMode m
     const Tensor best = max(masked_fill(rows, eq(counted, 0.0), kEmbeddingBagMinusInfinity), {1});
     return masked_fill(best, eq(best, kEmbeddingBagMinusInfinity), 0.0);
   }
-  const Tensor total = sum(counted.defined() ? rows * counted.to(rows.dtype()) : rows, {1});
+  const Tensor total = sum(rows, {1});
   if (mode == BagMode::sum) return total;
   if (!counted.defined()) return rows.size(1) == 0 ? total : total / static_cast<double>(rows.size(1));
   return total / clamp_min(sum(counted.to(f32), {1}), 1.0).to(total.dtype());
@@ -64,7 +65,12 @@ Tensor embedding_bag(const Tensor& weight, const Tensor& index, const Tensor& of
   Tensor rows = embedding(weight, index), counted;
   if (const auto& row = options.padding_idx)
     counted = ne(index, static_cast<double>(*row < 0 ? *row + weight.size(0) : *row)).unsqueeze(-1);
-  if (factors.defined()) rows = rows * factors.to(rows.dtype()).unsqueeze(-1);
+  // Selected, not multiplied: a row that does not count may hold an infinity.
+  if (counted.defined() && options.mode != BagMode::max) rows = where(counted, rows, 0.0);
+  if (factors.defined()) {
+    const Tensor each = factors.to(rows.dtype()).unsqueeze(-1);
+    rows = rows * (counted.defined() ? where(counted, each, 0.0) : each);
+  }
   if (!offsets.defined()) return embedding_bag_reduce(rows, counted, options.mode);
 
   const std::int64_t n = index.size(0), bags = offsets.size(0) - (options.include_last_offset ? 1 : 0);
@@ -77,7 +83,6 @@ Tensor embedding_bag(const Tensor& weight, const Tensor& index, const Tensor& of
     if (counted.defined()) mine = mine & counted.unsqueeze(0);
     return embedding_bag_reduce(rows.unsqueeze(0).expand({bags, n, weight.size(1)}), mine, options.mode);
   }
-  if (counted.defined()) rows = rows * counted.to(rows.dtype());
   const Tensor total = embedding_backward(rows, bag, bags);
   if (options.mode == BagMode::sum) return total;
   const Tensor each = counted.defined() ? counted.to(f32) : ones({n, 1}, {f32, bag.device()});

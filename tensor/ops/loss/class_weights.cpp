@@ -86,7 +86,13 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, const Tensor& w
   if (!soft && !weight.defined()) return cross_entropy(logits, target, ignore_index, label_smoothing, reduction);
   if (!(label_smoothing >= 0 && label_smoothing <= 1))
     throw ShapeError(fmt::format("{}: label_smoothing is {}, it must lie in [0, 1]", op, label_smoothing));
-  const Tensor x = classes_last(op, widened(op, logits)), log_probs = log_softmax(x, 1);
+  Tensor x = classes_last(op, widened(op, logits));
+  if (!soft && target.numel() == x.size(0)) {
+    // The gradient of log_softmax() would be NaN for an ignored row that is not finite.
+    const Tensor counts = ne(target.reshape({x.size(0), 1}), static_cast<double>(ignore_index));
+    x = where(counts, x, 0.0);
+  }
+  const Tensor log_probs = log_softmax(x, 1);
   require_weight(op, weight, x.size(1));
   if (!soft) {
     return class_weights_reduced_rows(picked_rows(op, logits, log_probs, target, weight, ignore_index, label_smoothing),
