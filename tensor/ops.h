@@ -145,11 +145,12 @@ Tensor int8_matmul(const Tensor& a, const Tensor& b);
 /// @param row_scale f32, [..., M] or one number; undefined: 1
 /// @param column_scale f32, [N] or one number; undefined: 1
 Tensor int8_matmul(const Tensor& a, const Tensor& b, const Tensor& row_scale, const Tensor& column_scale, DType out);
-/// Attention (Vaswani et al. 2017). D is at most 256. causal: query i attends to keys 0 ... i, also where T ≠ S.
-/// @param q [..., H, T, D] @param k, v [..., G, S, D] with G dividing H (grouped heads)
+/// Attention (Vaswani et al. 2017). D and E are at most 256. causal: query i attends to keys 0 ... i, also where T ≠ S.
+/// @param q [..., H, T, D] @param k [..., G, S, D], v [..., G, S, E] with G dividing H (grouped heads); kernels are for
+/// E = D, so the smaller one is padded
 /// @param mask undefined, bool (true: attend) or floating (added), broadcasting to [..., H, T, S]; not with causal
 /// @param scale 1/√D by default
-/// @return [..., H, T, D]; a row that may attend to nothing is 0
+/// @return [..., H, T, E]; a row that may attend to nothing is 0
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask = {},
                                     bool causal = false, std::optional<double> scale = {});
 /// Self-attention on the result of one fused projection. Reads q, k and v in place instead of copying them.

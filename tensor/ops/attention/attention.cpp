@@ -54,9 +54,9 @@ std::vector<OutputSpec> attention_infer(const OpCall& call) {
     }
   }
   if (q.dim() < 3 || !leading_match(q, k) || k.shape() != v.shape() || q.size(-1) != k.size(-1)) {
-    throw ShapeError(
-        fmt::format("{}: got {}; wanted q [..., H, T, D] and k, v [..., G, S, D] with the same leading sizes and D",
-                    kAttentionName, shapes_in_words(call)));
+    throw ShapeError(fmt::format(
+        "{}: got {}; wanted q [..., H, T, D], k [..., G, S, D] and v [..., G, S, E] with the same leading sizes",
+        kAttentionName, shapes_in_words(call)));
   }
   if (k.size(-3) == 0 ? q.size(-3) != 0 : q.size(-3) % k.size(-3) != 0) {
     throw ShapeError(fmt::format("{}: got {}; the {} heads of q must be a multiple of the {} of k and v",
@@ -135,10 +135,20 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
     a = q.to(t), b = k.to(t), c = v.to(t);
   }
   double size = q.dim() > 0 ? static_cast<double>(q.size(-1)) : 1;
-  return apply1(kAttention, {a, b, c, mask},
-                Attrs::of(AttentionAttributes{causal, scale      ? *scale
-                                                      : size > 0 ? 1 / std::sqrt(size)
-                                                                 : 1}));
+  // Zeros at the end of a head change no score, and no value but their own.
+  const std::int64_t of_values = v.dim() > 0 ? v.size(-1) : 0;
+  if (q.dim() >= 3 && k.dim() == q.dim() && v.dim() == q.dim() && k.size(-1) == q.size(-1) && of_values != q.size(-1)) {
+    if (of_values > 256)
+      throw ShapeError(fmt::format("{}: the head size of v is {}, at most 256 is taken", kAttentionName, of_values));
+    const std::int64_t missing = of_values - q.size(-1);
+    if (missing > 0) a = pad(a, {0, missing}), b = pad(b, {0, missing});
+    if (missing < 0) c = pad(c, {0, -missing});
+  }
+  const Tensor y = apply1(kAttention, {a, b, c, mask},
+                          Attrs::of(AttentionAttributes{causal, scale      ? *scale
+                                                                : size > 0 ? 1 / std::sqrt(size)
+                                                                           : 1}));
+  return y.size(-1) == of_values ? y : y.slice(-1, 0, of_values);
 }
 
 std::span<const OpDef* const> ops_in_attention() {
