@@ -5,6 +5,11 @@
 // Bound by the latency of n dependent steps, so a batch is what it is good for. A single thread searches each pivot:
 // the first of the largest, on every device.
 //
+// COFACTOR gives the cofactors of any matrix, singular ones too, without dividing by the last pivot d: with pivots
+// searched in rows and columns, P A Q = L U and U = [U₁ u; 0 d],
+//   adj A = ± det U₁ · Q [U₁⁻¹ (d Y₁ - u y); y]   where [Y₁; y] = L⁻¹ P
+// and it is 0 where U₁ is singular.
+//
 // variant: small_matrix
 
 #include "dtype.glsl"
@@ -14,7 +19,7 @@ layout(constant_id = 0) const uint MODE = 0;
 layout(constant_id = 1) const uint UPPER = 0;
 layout(constant_id = 2) const uint UNIT = 0;  // the diagonal counts as ones
 
-const uint LU = 0, SOLVE = 1, DET = 2, SLOGDET = 3, TRIANGULAR = 4, CHOLESKY = 5;
+const uint LU = 0, SOLVE = 1, DET = 2, SLOGDET = 3, TRIANGULAR = 4, CHOLESKY = 5, COFACTOR = 6;
 
 layout(push_constant, scalar) uniform Push {
   uvec2 a, b;  // b may be null: the identity
@@ -24,7 +29,7 @@ layout(push_constant, scalar) uniform Push {
 
 shared float s[7680];  // rows of the matrix, each followed by its right-hand sides
 shared uint pivot;
-shared uint order[64], swapped[64];
+shared uint order[64], swapped[64], order_of_columns[64], row_best[64];
 shared float parity;
 
 uint me = gl_LocalInvocationID.x;
@@ -32,12 +37,46 @@ uint width;
 
 float diagonal(uint k) { return s[k * width + k]; }
 
+// Brings the largest element of rows and columns from k on to the diagonal's column.
+void swap_columns(uint k) {
+  for (uint i = k + me; i < p.n; i += 256) {
+    uint best = k;
+    for (uint j = k + 1; j < p.n; ++j) {
+      if (abs(s[i * width + j]) > abs(s[i * width + best])) best = j;
+    }
+    row_best[i] = best;
+  }
+  barrier();
+  if (me == 0) {
+    uint from = k;
+    for (uint i = k + 1; i < p.n; ++i) {
+      if (abs(s[i * width + row_best[i]]) > abs(s[from * width + row_best[from]])) from = i;
+    }
+    pivot = row_best[from];
+    if (pivot != k) {
+      parity = -parity;
+      uint column = order_of_columns[k];
+      order_of_columns[k] = order_of_columns[pivot];
+      order_of_columns[pivot] = column;
+    }
+  }
+  barrier();
+  uint best = pivot;
+  for (uint i = me; i < p.n && best != k; i += 256) {
+    float kept = s[i * width + k];
+    s[i * width + k] = s[i * width + best];
+    s[i * width + best] = kept;
+  }
+  barrier();
+}
+
 // P A = L U in place, and L⁻¹ P B.
 void factorize() {
   if (me == 0) parity = 1.0;
-  for (uint i = me; i < p.n; i += 256) order[i] = i;
+  for (uint i = me; i < p.n; i += 256) order[i] = order_of_columns[i] = i;
   barrier();
   for (uint k = 0; k < p.n; ++k) {
+    if (MODE == COFACTOR) swap_columns(k);
     if (me == 0) {
       uint best = k;
       float most = abs(diagonal(k));
@@ -77,11 +116,11 @@ void factorize() {
   }
 }
 
-// Solves with the upper or the lower triangle, in place of the right-hand sides.
-void substitute(bool upper, bool unit) {
+// Solves with the upper or the lower triangle of n rows, in place of the right-hand sides.
+void substitute(uint n, bool upper, bool unit) {
   uint count = width - p.n;
-  for (uint step = 0; step < p.n; ++step) {
-    uint k = upper ? p.n - 1 - step : step, rows = p.n - 1 - step, begin = upper ? 0 : k + 1;
+  for (uint step = 0; step < n; ++step) {
+    uint k = upper ? n - 1 - step : step, rows = n - 1 - step, begin = upper ? 0 : k + 1;
     if (!unit) {
       float d = diagonal(k);
       for (uint j = me; j < count; j += 256) s[k * width + p.n + j] /= d;
@@ -93,6 +132,22 @@ void substitute(bool upper, bool unit) {
     }
     barrier();
   }
+}
+
+// Of the factors and L⁻¹ P B: the part of adj A, in the order of the columns of U. @return what multiplies it
+float adjugate() {
+  uint last = p.n - 1, count = width - p.n;
+  float d = diagonal(last), factor = parity;
+  for (uint k = 0; k < last; ++k) factor *= diagonal(k);
+  barrier();
+  if (factor == 0.0) return 0.0;
+  for (uint at = me; at < last * count; at += 256) {
+    uint i = at / count, j = p.n + at % count;
+    s[i * width + j] = d * s[i * width + j] - s[i * width + last] * s[last * width + j];
+  }
+  barrier();
+  substitute(last, true, false);
+  return factor;
 }
 
 void cholesky() {
@@ -136,15 +191,22 @@ void main() {
     return;
   }
   if (MODE == TRIANGULAR) {
-    substitute(UPPER != 0, UNIT != 0);
+    substitute(p.n, UPPER != 0, UNIT != 0);
   } else {
     factorize();
-    if (MODE == SOLVE) substitute(true, false);
+    if (MODE == SOLVE) substitute(p.n, true, false);
   }
   if (MODE == SOLVE || MODE == TRIANGULAR) {
     for (uint at = me; at < p.n * count; at += 256) {
       uint i = at / count, j = at % count;
       BufferF32(p.y).v[(which * p.n + i) * p.columns + first + j] = s[i * width + p.n + j];
+    }
+  } else if (MODE == COFACTOR) {
+    float factor = adjugate();
+    for (uint at = me; at < p.n * count; at += 256) {
+      uint k = at / count, j = at % count;
+      float value = factor == 0.0 ? 0.0 : s[k * width + p.n + j] * factor;
+      BufferF32(p.y).v[(which * p.n + first + j) * p.n + order_of_columns[k]] = value;
     }
   } else if (MODE == LU) {
     for (uint at = me; at < square; at += 256) {

@@ -42,13 +42,15 @@ Tensor solve_triangular(const Tensor& a, const Tensor& b, bool upper, bool left 
 /// @throws LinalgError for a singular matrix
 Tensor solve(const Tensor& a, const Tensor& b, bool left = true);
 Tensor inv(const Tensor& a);  ///< @throws LinalgError for a singular matrix
-/// The gradient multiplies by the inverse: at a singular matrix it is a LinalgError.
+/// The gradient is the matrix of cofactors, which singular matrices have too. Its own derivative multiplies by the
+/// inverse: at a singular matrix it is a LinalgError.
 Tensor det(const Tensor& a);
 /// What slogdet() returns.
 struct SignLogDet {
   Tensor sign, logabsdet;
 };
-/// Sign and logarithm of the absolute value of the determinant: 0 and -inf for a singular matrix.
+/// Sign and logarithm of the absolute value of the determinant: 0 and -inf for a singular matrix, where the gradient is
+/// a LinalgError.
 SignLogDet slogdet(const Tensor& a);
 
 /// P · A = L · U with partial pivoting, for any M, N; K is the smaller.

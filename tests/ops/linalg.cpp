@@ -45,6 +45,7 @@ std::vector<Sample> samples_in_linalg() {
       "inv", [](In in) { return linalg::inv(spread(in[0])); }, true);
   squares(
       "det", [](In in) { return linalg::det(with_diagonal(in[0], 2)); }, true);
+  all[all.size() - 3].covers({"cofactor"});
   squares(
       "slogdet", [](In in) { return linalg::slogdet(with_diagonal(in[0], -3)).logabsdet; }, true);
   squares(

@@ -196,6 +196,43 @@ TEST(Linalg, SolvesLargeAndSmallSystemsOnEveryDevice) {
   }
 }
 
+TEST(Linalg, TheDeterminantOfASingularMatrixHasAGradient) {
+  const auto gradient = [](Tensor a) {
+    a.requires_grad_();
+    linalg::det(a).sum().backward();
+    return a.grad();
+  };
+  Tensor a = from_vector<double>({1, 2, 2, 4}, {2, 2});
+  expect_close(gradient(a.clone()), {4, -2, -2, 1}, 1e-12, 1e-12);
+  // Entry i, j is ± the determinant without row i and column j, of matrices of every rank.
+  for (Device device : devices()) {
+    const DType t = device.is_cpu() ? f64 : f32;
+    for (std::int64_t n : {1, 2, 3, 6}) {
+      for (std::int64_t rank = 0; rank <= n; ++rank) {
+        const Tensor x = matmul(random_tensor({2, n, rank}, t, 7), random_tensor({2, rank, n}, t, 8));
+        std::vector<double> wanted;
+        for (std::int64_t b = 0; b < 2; ++b) {
+          for (std::int64_t i = 0; i < n; ++i) {
+            for (std::int64_t j = 0; j < n; ++j) {
+              const Tensor rows = cat({x[b].slice(0, 0, i), x[b].slice(0, i + 1, n)});
+              const Tensor minor = cat({rows.slice(1, 0, j), rows.slice(1, j + 1, n)}, 1);
+              wanted.push_back(((i + j) % 2 == 0 ? 1 : -1) * linalg::det(minor.to(f64)).item<double>());
+            }
+          }
+        }
+        const double close = t == f64 ? 1e-10 : 2e-3;
+        expect_close(gradient(x.to(device).clone()), wanted, close, close, device.str() + " " + std::to_string(rank));
+      }
+    }
+  }
+  Tensor zero = zeros({3, 3}, f64), large = random_tensor({70, 70}, f64) * 0.2;
+  expect_close(gradient(zero), std::vector<double>(9, 0), 0);
+  large[3] = large[5];
+  expect_close(matmul(gradient(large.clone()), large.t()), std::vector<double>(4900, 0), 0, 1e-3, "det A · identity");
+  Tensor b = from_vector<double>({1, 2, 2, 4}, {2, 2}).requires_grad_();
+  EXPECT_THROW(linalg::slogdet(b).logabsdet.backward(), LinalgError);
+}
+
 TEST(Linalg, LstsqGivesRanksAndResiduals) {
   const Tensor a = from_vector<double>({1, 0, 0, 1, 1, 1}, {3, 2}), b = from_vector<double>({1, 2, 4}, {3, 1});
   const linalg::Lstsq found = linalg::lstsq(a, b);

@@ -2,6 +2,8 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <numeric>
+#include <utility>
 #include <vector>
 
 #include <etna/tensor/ops/linalg/factors.h>
@@ -122,6 +124,93 @@ bool solve(std::int64_t n, std::int64_t k, T* a, T* x) {
   solve_triangular(false, true, n, k, a, n, x, k);
   solve_triangular(true, false, n, k, a, n, x, k);
   return true;
+}
+
+namespace {
+
+std::size_t entries(std::int64_t n) { return static_cast<std::size_t>(n * n); }
+double largest_of(const std::vector<double>& x) {
+  double most = 0;
+  for (double v : x) most = std::max(most, std::abs(v));
+  return most;
+}
+
+/// By the inverse. Empty where so few digits of it are right that the last pivot must not be divided by.
+std::vector<double> cofactors_by_inverse(std::int64_t n, const std::vector<double>& a) {
+  constexpr double kMostCondition = 1e8;
+  std::vector<double> factor = a, x(entries(n), 0);
+  std::vector<std::int32_t> swapped(static_cast<std::size_t>(n));
+  lu(n, n, factor.data(), swapped.data());
+  double det = 1;
+  for (std::int64_t i = 0; i < n; ++i) {
+    x[static_cast<std::size_t>(i * n + i)] = 1;
+    det *= factor[static_cast<std::size_t>(i * n + i)];
+  }
+  if (det == 0 || !std::isfinite(det)) return {};
+  for (std::int64_t i = 0; i < n; ++i) {
+    const std::int64_t other = swapped[static_cast<std::size_t>(i)];
+    if (other == i) continue;
+    std::swap_ranges(x.data() + i * n, x.data() + (i + 1) * n, x.data() + other * n);
+    det = -det;
+  }
+  solve_triangular(false, true, n, n, factor.data(), n, x.data(), n);
+  solve_triangular(true, false, n, n, factor.data(), n, x.data(), n);
+  if (!(largest_of(a) * largest_of(x) * static_cast<double>(n) < kMostCondition)) return {};
+  std::vector<double> y(entries(n));
+  for (std::int64_t i = 0; i < n; ++i) {
+    for (std::int64_t j = 0; j < n; ++j)
+      y[static_cast<std::size_t>(i * n + j)] = det * x[static_cast<std::size_t>(j * n + i)];
+  }
+  return y;
+}
+
+}  // namespace
+
+/// shaders/small_matrix.comp explains the second part.
+std::vector<double> cofactors(std::int64_t n, const std::vector<double>& a) {
+  if (std::vector<double> y = cofactors_by_inverse(n, a); !y.empty()) return y;
+  std::vector<double> u = a, x(entries(n), 0), y(entries(n), 0);
+  std::vector<std::int64_t> columns(static_cast<std::size_t>(n));
+  std::iota(columns.begin(), columns.end(), std::int64_t{0});
+  for (std::int64_t i = 0; i < n; ++i) x[static_cast<std::size_t>(i * n + i)] = 1;
+  const auto row = [n](std::vector<double>& of, std::int64_t i) { return of.data() + i * n; };
+  double factor = 1;
+  for (std::int64_t k = 0; k < n; ++k) {
+    std::int64_t from = k, best = k;
+    for (std::int64_t i = k; i < n; ++i) {
+      for (std::int64_t j = k; j < n; ++j) {
+        if (std::abs(row(u, i)[j]) > std::abs(row(u, from)[best])) from = i, best = j;
+      }
+    }
+    if (from != k) {
+      std::swap_ranges(row(u, k), row(u, k) + n, row(u, from));
+      std::swap_ranges(row(x, k), row(x, k) + n, row(x, from));
+      factor = -factor;
+    }
+    if (best != k) {
+      for (std::int64_t i = 0; i < n; ++i) std::swap(row(u, i)[k], row(u, i)[best]);
+      std::swap(columns[static_cast<std::size_t>(k)], columns[static_cast<std::size_t>(best)]);
+      factor = -factor;
+    }
+    const double pivot = row(u, k)[k];
+    if (k + 1 < n) factor *= pivot;
+    for (std::int64_t i = k + 1; i < n && pivot != 0; ++i) {
+      const double f = row(u, i)[k] / pivot;
+      subtract_row(f, row(u, k) + k + 1, n - k - 1, row(u, i) + k + 1);
+      subtract_row(f, row(x, k), n, row(x, i));
+    }
+  }
+  if (factor == 0) return y;
+  const std::int64_t last = n - 1;
+  const double d = row(u, last)[last];
+  for (std::int64_t i = 0; i < last; ++i) {
+    for (std::int64_t j = 0; j < n; ++j) row(x, i)[j] = d * row(x, i)[j] - row(u, i)[last] * row(x, last)[j];
+  }
+  solve_triangular(true, false, last, n, u.data(), n, x.data(), n);
+  for (std::int64_t k = 0; k < n; ++k) {
+    for (std::int64_t j = 0; j < n; ++j) row(y, j)[columns[static_cast<std::size_t>(k)]] = factor * row(x, k)[j];
+  }
+  return y;
 }
 
 template <typename T>

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include <etna/device/cpu/gemm/blas.h>
 
@@ -25,6 +26,9 @@ void solve_triangular(bool upper, bool unit, std::int64_t n, std::int64_t k, con
 /// X with A · X = B by lu(). @param x [n, k]: B, then X. Returns false, and leaves x, if a pivot is zero.
 template <typename T>
 bool solve(std::int64_t n, std::int64_t k, T* a, T* x);
+
+/// det A · A⁻ᵀ, of singular matrices too. @param a [n, n]
+std::vector<double> cofactors(std::int64_t n, const std::vector<double>& a);
 
 template <typename T>
 bool all_finite(const T* x, std::int64_t n);

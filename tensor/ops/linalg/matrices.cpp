@@ -51,7 +51,7 @@ bool run_small(const OpCall& call, Small what, const Tensor& a, const Tensor& b,
   const std::int64_t n = a.size(-1), batch = batch_size(a);
   if (a.dtype() != f32 || n > kMost || n != a.size(-2)) return false;
   if (y.numel() == 0) return true;
-  const bool identity = what == Small::solve && !b.defined();
+  const bool identity = (what == Small::solve && !b.defined()) || what == Small::cofactor;
   const std::int64_t columns = identity ? n : b.defined() ? b.size(-1) : 0;
   const std::int64_t tile = std::min(columns, n == 0 ? kMost : kElements / n - n),
                      tiles = tile == 0 ? 1 : (columns + tile - 1) / tile;

@@ -192,14 +192,38 @@ bool det_gpu(const OpCall& call, std::span<Tensor> out) { return run_small(call,
 bool slogdet_gpu(const OpCall& call, std::span<Tensor> out) {
   return run_small(call, Small::slogdet, call.in[0], {}, out[0], out[1]);
 }
+/// det A · A⁻ᵀ, which singular matrices have too: entry i, j is ± the determinant of A without row i and column j.
+TensorList cofactor_reference(const OpCall& call) {
+  const Tensor& a = call.in[0];
+  return {det(a).unsqueeze(-1).unsqueeze(-1) * inv(a).t()};
+}
+void cofactor_cpu(const OpCall& call, std::span<Tensor> out) {
+  const Tensor a = call.in[0].contiguous();
+  const std::int64_t n = a.size(-1);
+  if (a.numel() == 0) return;
+  each_matrix(call.op.name, a, [&](auto zero, std::int64_t i) -> const char* {
+    using T = decltype(zero);
+    const std::vector<double> found = raw::cofactors(n, copied<double, T>(a, i));
+    convert(found.data(), n * n, result<T>(out[0], i));
+    return nullptr;
+  });
+}
+bool cofactor_gpu(const OpCall& call, std::span<Tensor> out) {
+  return run_small(call, Small::cofactor, call.in[0], {}, out[0]);
+}
+const OpDef kCofactor = {
+    .name = "cofactor", .infer = same_shape, .cpu = cofactor_cpu, .gpu = cofactor_gpu, .reference = cofactor_reference};
+
 Tensor inverse_times(const Tensor& a, const Tensor& factor) { return inv(a).t() * factor.unsqueeze(-1).unsqueeze(-1); }
-TensorList det_vjp(const VjpCall& call) { return {inverse_times(call.in[0], call.grad[0] * call.out[0])}; }
+TensorList det_vjp(const VjpCall& call) {
+  return {apply1(kCofactor, {call.in[0]}) * call.grad[0].unsqueeze(-1).unsqueeze(-1)};
+}
 TensorList slogdet_vjp(const VjpCall& call) {
   if (!call.grad[1].defined()) return {zeros_like(call.in[0])};
   return {inverse_times(call.in[0], call.grad[1])};
 }
 const OpDef kDet = {
-    .name = "det", .infer = det_infer, .cpu = determinants_cpu, .gpu = det_gpu, .vjp = det_vjp, .saved = Saved::both};
+    .name = "det", .infer = det_infer, .cpu = determinants_cpu, .gpu = det_gpu, .vjp = det_vjp, .saved = Saved::inputs};
 const OpDef kSlogdet = {.name = "slogdet",
                         .infer = slogdet_infer,
                         .cpu = determinants_cpu,
@@ -267,8 +291,8 @@ Tensor cholesky_inverse(const Tensor& l, bool upper) {
 }  // namespace linalg
 
 std::span<const OpDef* const> ops_in_solve() {
-  static const OpDef* const list[] = {&linalg::kCholesky, &linalg::kSolveTriangular, &linalg::kSolve, &linalg::kInv,
-                                      &linalg::kDet,      &linalg::kSlogdet};
+  static const OpDef* const list[] = {&linalg::kCholesky, &linalg::kSolveTriangular, &linalg::kSolve,  &linalg::kInv,
+                                      &linalg::kDet,      &linalg::kCofactor,        &linalg::kSlogdet};
   return list;
 }
 
