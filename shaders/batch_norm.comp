@@ -4,9 +4,10 @@
 // forward reads x twice and writes once, backward reads both tensors twice and writes once.
 //
 // SUMS reduces channels, a chunk of each per workgroup; a second dispatch merges the chunks' states (FROM_STATES) if
-// there are several. Forward, a state is (count, mean, Σ (x - mean)²). Up to sixteen elements are in registers at once:
-// their own mean and squares are exact, and are merged as in Chan, Golub & LeVeque (1983), so that neither a large mean
-// nor many elements cost digits. Backward, a state is (Σ g, Σ g (x - mean)). Where channels are adjacent in memory
+// there are several. Forward, a state is (count, mean, Σ (k (x - mean))², k), where k is a power of two that keeps the
+// squares in f32 (lib/row_scale.glsl). Up to sixteen elements are in registers at once: their own mean and squares are
+// exact, and are merged as in Chan, Golub & LeVeque (1983), so that neither a large mean nor many elements cost digits.
+// Backward, a state is (Σ g, Σ g (x - mean)). Where channels are adjacent in memory
 // (B = 1), COLUMNS makes neighbouring threads take neighbouring channels.
 // APPLY normalizes, or computes dx, element by element. UPDATE moves the running statistics.
 //
@@ -15,6 +16,7 @@
 // variant: batch_norm_update UPDATE
 
 #include "lanes.glsl"
+#include "row_scale.glsl"
 #include "vectors.glsl"
 
 layout(constant_id = 2) const uint BACKWARD = 0;
@@ -31,7 +33,7 @@ ETNA_BUFFER_ALIGNED(States, vec4, 16);
 layout(push_constant, scalar) uniform Push {
   uvec2 x, g;         // FROM_STATES: x holds states [chunks, C]
   uvec2 mean;         // read backward, otherwise written
-  uvec2 second;       // variance, or Σ g and Σ g (x - mean) as [2, C]
+  uvec2 second;       // deviation, or Σ g and Σ g (x - mean) as [2, C]
   uvec2 states;       // TO_STATES: [chunks, C]
   uint channels, run, count;       // C, B, and A·B or the number of chunks
   uint chunk, groups, chunks;      // elements per chunk, workgroups per chunk
@@ -42,8 +44,11 @@ vec4 merge(vec4 a, vec4 b) {
   float both = a.x + b.x;
   if (both == 0.0) return a;
   if (a.x == 0.0) return b;
-  float d = b.y - a.y;
-  return vec4(both, a.y + d * (b.x / both), a.z + b.z + d * d * (a.x * b.x / both), 0.0);
+  if (b.x == 0.0) return a;
+  float d = b.y - a.y, k = min(min(a.w, b.w), squares_scale(abs(d)));
+  float by_a = k / a.w, by_b = k / b.w, scaled = d * k;
+  float squares = a.z * by_a * by_a + b.z * by_b * by_b + scaled * scaled * (a.x * b.x / both);
+  return vec4(both, a.y + d * (b.x / both), squares, k);
 }
 
 shared vec4 state_values[256];
@@ -91,14 +96,17 @@ vec4 state_of(uint channel, uint begin, uint end, uint lane) {
     float count = 0.0, sum = 0.0, squares = 0.0;
     for (uint k = 0; k < vectors; ++k) {
       count += dot(there[k], vec4(1.0));
-      sum += dot(x[k], vec4(1.0));
+      sum += dot(x[k], vec4(kSumDown));
     }
-    float own = sum / count;
+    float own = sum / count * kSumUp;
+    vec4 most = vec4(0.0);
     for (uint k = 0; k < vectors; ++k) {
-      vec4 d = (x[k] - own) * there[k];
-      squares += dot(d, d);
+      x[k] = (x[k] - own) * there[k];
+      most = max(most, abs(x[k]));
     }
-    s = merge(s, vec4(count, own, squares, 0.0));
+    float scale = squares_scale(max(max(most.x, most.y), max(most.z, most.w)));
+    for (uint k = 0; k < vectors; ++k) squares += dot(x[k] * scale, x[k] * scale);
+    s = merge(s, vec4(count, own, squares, scale));
   }
   return s;
 }
@@ -124,7 +132,7 @@ void main() {
     BufferF32(p.second).v[p.channels + channel] = s.y;
   } else {
     BufferF32(p.mean).v[channel] = s.y;
-    BufferF32(p.second).v[channel] = s.z / s.x;
+    BufferF32(p.second).v[channel] = sqrt(s.z / s.x) / s.w;
   }
 }
 #endif
@@ -132,13 +140,15 @@ void main() {
 #ifdef APPLY
 // Which elements a thread takes: 4: four of one run, or of four channels, 1: single ones.
 layout(constant_id = 5) const uint WIDTH = 1;
-layout(constant_id = 6) const uint HAS = 0;  // 1: weight, 2: bias (forward), or training (backward)
+layout(constant_id = 6) const uint HAS = 0;  // 1: weight, 2: bias (forward) or sums (backward), 4: a deviation
 layout(constant_id = 7) const uint WEIGHT_DTYPE = 1;
 layout(constant_id = 8) const uint BIAS_DTYPE = 1;
 layout(constant_id = 9) const uint Y_DTYPE = 1;
 
 layout(push_constant, scalar) uniform Push {
-  uvec2 x, y, g, mean, variance, weight, bias, sums;
+  uvec2 x, y, g, mean;
+  uvec2 spread;  // deviation, or variance
+  uvec2 weight, bias, sums;
   uint n, channels, run;
   float eps, inverse_count;
 } p;
@@ -149,8 +159,17 @@ vec4 of_channels(uvec2 address, uint channel, uint dtype) {
   return vec4(load_float(address, channel, dtype));
 }
 
+// 1 / sqrt(variance + eps)
+float reciprocal(float spread) {
+  if ((HAS & 4) == 0) return 1.0 / sqrt(spread + p.eps);
+  float fit = row_scale(spread, p.eps);
+  spread *= fit;
+  return fit / sqrt(spread * spread + p.eps * fit * fit);
+}
+
 vec4 computed(vec4 x, vec4 g, uint channel) {
-  vec4 mean = of_channels(p.mean, channel, F32), rstd = 1.0 / sqrt(of_channels(p.variance, channel, F32) + p.eps);
+  vec4 mean = of_channels(p.mean, channel, F32), spread = of_channels(p.spread, channel, F32), rstd;
+  for (uint c = 0; c < 4; ++c) rstd[c] = reciprocal(spread[c]);
   vec4 scale = rstd;
   if ((HAS & 1) != 0) scale *= of_channels(p.weight, channel, WEIGHT_DTYPE);
   if (BACKWARD == 0) {
@@ -186,7 +205,7 @@ layout(constant_id = 6) const uint VARIANCE_DTYPE = 1;
 layout(constant_id = 7) const uint COUNTS = 0;  // 1: counts batches, 2: and their number gives the factor
 
 layout(push_constant, scalar) uniform Push {
-  uvec2 running_mean, running_variance, mean, variance, batches;
+  uvec2 running_mean, running_variance, mean, deviation, batches;
   uint channels;
   float momentum, unbiased;
 } p;
@@ -205,7 +224,8 @@ void main() {
     float mean = load_float(p.running_mean, c, MEAN_DTYPE);
     float variance = load_float(p.running_variance, c, VARIANCE_DTYPE);
     mean += (BufferF32(p.mean).v[c] - mean) * factor;
-    variance += (BufferF32(p.variance).v[c] * p.unbiased - variance) * factor;
+    float deviation = BufferF32(p.deviation).v[c];
+    variance += (deviation * deviation * p.unbiased - variance) * factor;
     store_float(p.running_mean, c, MEAN_DTYPE, mean);
     store_float(p.running_variance, c, VARIANCE_DTYPE, variance);
   }

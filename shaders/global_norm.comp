@@ -3,8 +3,9 @@
 #extension GL_EXT_control_flow_attributes : require
 // The norm of many tensors taken as one vector, and scaling them down to a bound. Bytes-bound: every tensor is read
 // once. Deterministic: a workgroup sums a chunk of 8192 elements, 32 per thread, then by a tree in shared memory; one
-// workgroup then sums the chunks the same way. Scaling reads the norm on the device first: if it does not exceed the
-// bound, nothing else is read or written.
+// workgroup then sums the chunks the same way. Squares are also summed of elements times 2^-80 and 2^80, of which the
+// norm is taken where the sum of squares itself leaves f32. Scaling reads the norm on the device first: if it does not
+// exceed the bound, nothing else is read or written.
 //
 // global_norm_control reduces the norms of an optimizer's gradients to one and derives from it the factor for the
 // gradients, or that the step is skipped. The step reads that result in its own pass (tensor/multi_tensor.h,
@@ -19,6 +20,7 @@
 
 #include "math.glsl"
 #include "multi_tensor.glsl"
+#include "row_scale.glsl"
 
 layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint DTYPE = 1;
@@ -30,7 +32,7 @@ layout(constant_id = 4) const uint LOSS_SCALE = 0;  // 1: there is a loss scale,
 layout(push_constant, scalar) uniform Push {
   Rows rows;
   uint count, chunks;
-  Scalars partial, norm;
+  Scalars partial, norm;  // partial: three sums of squares of each chunk, or one number
   Scalars loss_scale;
   float max_norm;
 } p;
@@ -42,11 +44,20 @@ const uint TO = 0;
 #endif
 
 #ifndef SCALE
-shared float sums[256];
+shared vec3 sums[256];  // the second and third for squares alone
 
-float combine(float a, float b) { return ORDER != 0 ? a + b : m_max(a, b); }
+vec3 combine(vec3 a, vec3 b) { return ORDER != 0 ? a + b : vec3(m_max(a.x, b.x), 0.0, 0.0); }
+vec3 term(float x) {
+  if (ORDER != 2) return vec3(abs(x), 0.0, 0.0);
+  vec3 each = vec3(x, x * kDown, x * kUp);
+  return each * each;
+}
+float root(vec3 squares) {
+  if (!(squares.x < kLargeSquares)) return sqrt(squares.y) * kUp;
+  return squares.x > 8.271806125530277e-25 ? sqrt(squares.x) : sqrt(squares.z) * kDown;
+}
 
-void reduce(float sum) {
+void reduce(vec3 sum) {
   uint thread = gl_LocalInvocationID.x;
   sums[thread] = sum;
   barrier();
@@ -59,11 +70,15 @@ void reduce(float sum) {
 
 void main() {
 #ifdef TOTAL
-  float sum = 0.0;
-  for (uint i = gl_LocalInvocationID.x; i < p.chunks; i += 256) sum = combine(sum, p.partial.v[i]);
+  vec3 sum = vec3(0.0);
+  for (uint i = gl_LocalInvocationID.x; i < p.chunks; i += 256) {
+    vec3 next = vec3(p.partial.v[ORDER == 2 ? 3 * i : i], 0.0, 0.0);
+    if (ORDER == 2) next.yz = vec2(p.partial.v[3 * i + 1], p.partial.v[3 * i + 2]);
+    sum = combine(sum, next);
+  }
   reduce(sum);
   if (gl_LocalInvocationID.x != 0) return;
-  float total = ORDER == 2 ? sqrt(sums[0]) : sums[0];
+  float total = ORDER == 2 ? root(sums[0]) : sums[0].x;
 #ifdef CONTROL
   float inverse = LOSS_SCALE == 2 ? 1.0 / p.loss_scale.v[0] : 1.0, norm = total * inverse;
   float clipped = p.max_norm / (norm + 1e-6);  // NaN stays NaN
@@ -98,18 +113,18 @@ void main() {
   for (uint i = middle + id; i < end; i += 256)
     store_float(row.address[TO], i, dtype, load_float(row.address[0], i, dtype) * factor);
 #else
-  vec4 four = vec4(0.0);  // partial sums
+  vec3 four[4] = vec3[4](vec3(0.0), vec3(0.0), vec3(0.0), vec3(0.0));  // partial sums
   for (uint i = begin + id * 4; i < middle; i += 1024) {
     vec4 x = load_vector(row.address[0], i, 4, dtype, 4);
-    x = ORDER == 2 ? x * x : abs(x);
-    [[unroll]] for (uint k = 0; k < 4; ++k) four[k] = combine(four[k], x[k]);
+    [[unroll]] for (uint k = 0; k < 4; ++k) four[k] = combine(four[k], term(x[k]));
   }
   for (uint i = middle + id; i < end; i += 256) {
     float x = load_float(row.address[0], i, dtype);
-    four.x = combine(four.x, ORDER == 2 ? x * x : abs(x));
+    four[0] = combine(four[0], term(x));
   }
-  reduce(combine(combine(four.x, four.y), combine(four.z, four.w)));
-  if (id == 0) p.partial.v[chunk] = sums[0];
+  reduce(combine(combine(four[0], four[1]), combine(four[2], four[3])));
+  if (id == 0 && ORDER != 2) p.partial.v[chunk] = sums[0].x;
+  if (id < 3 && ORDER == 2) p.partial.v[3 * chunk + id] = sums[0][id];
 #endif
 #endif
 }

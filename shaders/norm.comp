@@ -3,7 +3,8 @@
 // layer_norm and rms_norm over the last dimension. Bytes-bound: a row is read once into registers (rows of up to 4096
 // elements; longer ones are read again, from the cache), mean and variance take two passes over it, and it is written
 // once. Short rows share a workgroup. The second pass also finds the rounding error of the mean, so a mean far from 0
-// costs no digits.
+// costs no digits. The first pass of layer_norm also finds the row's largest magnitude, and rms_norm sums squares of
+// scaled elements besides, so that no square leaves f32 (lib/row_scale.glsl).
 //
 // For add_layer_norm and add_rms_norm the row is x + delta: written once, rounded to its dtype, and then normalized as
 // rounded. A residual stream thus adds a sublayer's result in the pass that reads it for the next sublayer.
@@ -15,6 +16,7 @@
 #extension GL_EXT_control_flow_attributes : require
 #include "vectors.glsl"
 #include "lanes.glsl"
+#include "row_scale.glsl"
 
 layout(constant_id = 2) const uint RMS = 0;
 layout(constant_id = 3) const uint ELEMENTS_PER_THREAD = 4;  // elements per thread; 0: rows are too long for registers
@@ -42,6 +44,8 @@ layout(push_constant, scalar) uniform Push {
 
 vec2 combine_sum(vec2 a, vec2 b) { return a + b; }
 ETNA_REDUCE_LANES(row_sum, combine_sum)
+vec2 combine_first(vec2 a, vec2 b) { return vec2(a.x + b.x, max(a.y, b.y)); }
+ETNA_REDUCE_LANES(row_first, combine_first)
 
 float as_stored(float v) {
   if (X_DTYPE == F16) return half_to_float(float_to_half(v));
@@ -102,25 +106,34 @@ void main() {
     for (uint k = 0, i = lane; i < n; ++k, i += THREADS_PER_ROW) body \
   }
 #define AT(k, i) (ELEMENTS_PER_THREAD > 0 ? held[k] : load_float(from, base + (i) * strides.y, X_DTYPE))
-  float count = float(p.n), mean = 0.0;
-  if (RMS == 0) {
-    float total = 0.0;
-    EACH(total += AT(k, i);)
-    mean = row_sum(vec2(total, 0.0)).x / count;
+  float count = float(p.n), mean = 0.0, fit = 1.0;  // fit: a power of two for the row's elements
+  if (RMS == 0 || shows_small(p.eps)) {
+    vec2 first = vec2(0.0);  // Σ x, and the largest |x|
+    EACH({
+      float x = AT(k, i);
+      first = vec2(first.x + x * kSumDown, max(first.y, abs(x)));
+    })
+    first = row_first(first);
+    fit = row_scale(first.y, p.eps);
+    if (RMS == 0) mean = first.x / count * kSumUp;
   }
-  vec2 about = vec2(0.0);  // Σ d², Σ d
+  vec2 about = vec2(0.0);  // Σ d², and Σ d or for rms_norm Σ (d · 2^-80)²
   EACH({
-    float d = AT(k, i) - mean;
-    about += vec2(d * d, d);
+    float d = (AT(k, i) - mean) * fit;
+    float less = d * kDown;
+    about += vec2(d * d, RMS != 0 ? less * less : d);
   })
   about = row_sum(about) / count;
-  if (RMS != 0) about.y = 0.0;
-  float scale = 1.0 / sqrt(about.x - about.y * about.y + p.eps);
+  if (RMS != 0) {
+    if (!(about.x < kLargeSquares)) about.x = about.y, fit *= kDown;
+    about.y = 0.0;
+  }
+  float scale = 1.0 / sqrt(about.x - about.y * about.y + p.eps * fit * fit);
   if (VECTOR != 0) {
     [[unroll]] for (uint q = 0; q < ELEMENTS_PER_THREAD / 4; ++q) {
       uint i = (q * THREADS_PER_ROW + lane) * 4;
       if (i >= n) continue;
-      vec4 y = ((vec4(held[q * 4], held[q * 4 + 1], held[q * 4 + 2], held[q * 4 + 3]) - mean) - about.y) * scale;
+      vec4 y = ((vec4(held[q * 4], held[q * 4 + 1], held[q * 4 + 2], held[q * 4 + 3]) - mean) * fit - about.y) * scale;
       if ((GIVEN & 1) != 0) y *= load_vector(p.w, i, 4, W_DTYPE, 4);
       if ((GIVEN & 2) != 0) y += load_vector(p.b, i, 4, B_DTYPE, 4);
       store_vector(p.y, row * p.n + i, 4, Y_DTYPE, 4, y);
@@ -128,7 +141,7 @@ void main() {
     return;
   }
   for (uint k = 0, i = lane; i < n; ++k, i += THREADS_PER_ROW) {
-    float y = ((AT(k, i) - mean) - about.y) * scale;
+    float y = ((AT(k, i) - mean) * fit - about.y) * scale;
     if ((GIVEN & 1) != 0) y *= load_float(p.w, i * p.w_stride, W_DTYPE);
     if ((GIVEN & 2) != 0) y += load_float(p.b, i * p.b_stride, B_DTYPE);
     store_float(p.y, row * p.n + i, Y_DTYPE, y);

@@ -4,7 +4,8 @@
 // of a row are recomputed from x instead of being saved by the forward pass. With n the normalized x and s = gradient ·
 // weight,
 //   dx = (s - mean(s) - n · mean(s · n)) / deviation     (rms_norm: without mean(s))
-// plus an optional second gradient of x: that of a residual stream, which bypasses the norm.
+// from elements scaled as in the forward pass, plus an optional second gradient of x: that of a residual stream, which
+// bypasses the norm.
 //
 // For dweight = Σ gradient · n and dbias = Σ gradient over rows, each workgroup processes every GROUPS-th block of rows
 // with the sums of its columns in registers, and writes one line of partial sums. norm_lines adds the lines of both
@@ -71,6 +72,7 @@ void main() {
 
 #else
 #include "lanes.glsl"
+#include "row_scale.glsl"
 
 layout(constant_id = 2) const uint RMS = 0;
 layout(constant_id = 3) const uint ELEMENTS_PER_THREAD = 4;
@@ -97,8 +99,8 @@ layout(push_constant, scalar) uniform Push {
   uvec2 ddelta;
 } p;
 
-vec2 combine_sum(vec2 a, vec2 b) { return a + b; }
-ETNA_REDUCE_LANES(row_sum, combine_sum)
+vec2 combine_first(vec2 a, vec2 b) { return vec2(a.x + b.x, max(a.y, b.y)); }
+ETNA_REDUCE_LANES(row_first, combine_first)
 
 shared vec4 wide_values[256];
 shared vec4 wide_groups[16];
@@ -156,7 +158,7 @@ void main() {
     }
 #define X(k, i) (ELEMENTS_PER_THREAD > 0 ? held_x[k] : load_float(p.x, base_x + (i) * p.x_strides.y, X_DTYPE))
 #define G(k, i) (ELEMENTS_PER_THREAD > 0 ? held_g[k] : load_float(p.g, base_g + (i) * p.g_strides.y, G_DTYPE))
-#define NORMED(k, i) (((X(k, i) - mean) - about.y) * scale)
+#define NORMED(k, i) (((X(k, i) - mean) * fit - about.y) * scale)
 #define SCALED(k, i)                                                               \
   (G(k, i) * (ELEMENTS_PER_THREAD > 0 ? held_w[k]                                  \
               : (GIVEN & 1) != 0      ? load_float(p.w, (i) * p.w_stride, W_DTYPE) \
@@ -177,22 +179,32 @@ void main() {
         held_g[k] = i < n ? load_float(p.g, base_g + i * p.g_strides.y, G_DTYPE) : 0.0;
       }
     }
-    float mean = 0.0;
-    if (RMS == 0) {
-      float total = 0.0;
-      EACH(total += X(k, i);)
-      mean = row_sum(vec2(total, 0.0)).x / count;
+    float mean = 0.0, fit = 1.0;
+    if (RMS == 0 || shows_small(p.eps)) {
+      vec2 first_pass = vec2(0.0);  // Σ x, and the largest |x|
+      EACH({
+        float x = X(k, i);
+        first_pass = vec2(first_pass.x + x * kSumDown, max(first_pass.y, abs(x)));
+      })
+      first_pass = row_first(first_pass);
+      fit = row_scale(first_pass.y, p.eps);
+      if (RMS == 0) mean = first_pass.x / count * kSumUp;
     }
-    // With d = x - mean: the means of d², d (the rounding error of the mean), s · d and s.
+    // With d = x - mean: the means of d², d (the rounding error of the mean), s · d and s; for rms_norm the second and
+    // the last are those of the first and third with d · 2^-80.
     vec4 about = vec4(0.0);
     EACH({
-      float d = X(k, i) - mean;
+      float d = (X(k, i) - mean) * fit;
+      float less = d * kDown;
       float s = SCALED(k, i);
-      about += vec4(d * d, d, s * d, s);
+      about += RMS != 0 ? vec4(d * d, less * less, s * d, s * less) : vec4(d * d, d, s * d, s);
     })
     about = row_sums(about) / count;
-    if (RMS != 0) about.yw = vec2(0.0);
-    float scale = 1.0 / sqrt(about.x - about.y * about.y + p.eps);
+    if (RMS != 0) {
+      if (!(about.x < kLargeSquares)) about.xz = about.yw, fit *= kDown;
+      about.yw = vec2(0.0);
+    }
+    float scale = 1.0 / sqrt(about.x - about.y * about.y + p.eps * fit * fit), back = scale * fit;
     vec2 along = vec2((about.z - about.y * about.w) * scale, about.w);  // the means of s · n and s
     if (VECTOR != 0) {
       [[unroll]] for (uint q = 0; q < ELEMENTS_PER_THREAD / 4; ++q) {
@@ -202,7 +214,7 @@ void main() {
         [[unroll]] for (uint c = 0; c < 4; ++c) {
           uint k = q * 4 + c;
           float normed = NORMED(k, i + c), g = G(k, i + c);
-          dx[c] = (SCALED(k, i + c) - along.y - normed * along.x) * scale + more[q][c];
+          dx[c] = (SCALED(k, i + c) - along.y - normed * along.x) * back + more[q][c];
           if (WEIGHT) sum_weight[k] += g * normed;
           if (BIAS) sum_bias[k] += g;
         }
@@ -213,7 +225,7 @@ void main() {
     }
     for (uint k = 0, i = lane; i < n; ++k, i += THREADS_PER_ROW) {
       float normed = NORMED(k, i), g = G(k, i);
-      float dx = (SCALED(k, i) - along.y - normed * along.x) * scale;
+      float dx = (SCALED(k, i) - along.y - normed * along.x) * back;
       if ((GIVEN & 2) != 0) dx += load_float(p.more, row * p.more_strides.x + i * p.more_strides.y, MORE_DTYPE);
       store_float(p.dx, row * p.n + i, X_DTYPE, dx);
       if ((WANTS & 4) != 0) store_float(p.ddelta, row * p.n + i, DELTA_DTYPE, dx);

@@ -13,7 +13,9 @@
 // Few outputs of many elements are split into chunks, one workgroup each, and a second dispatch merges their states
 // (FROM_STATES). The split depends only on the shape and the device, so the bits do not vary.
 //
-// The variance of an output is computed from differences to its first element: a mean far from 0 costs no digits.
+// The variance of an output is computed from differences to its first element: a mean far from 0 costs no digits. The
+// deviation and the norm sum squares of elements times a power of two, which grows or falls with the largest element,
+// so that they are right where squares leave f32 (lib/row_scale.glsl).
 //
 // variant: reduce_float T=float T_FLOAT
 // variant: reduce_int T=int T_INT
@@ -25,6 +27,7 @@
 #include "arithmetic.glsl"
 #include "math.glsl"
 #ifdef T_FLOAT
+#include "row_scale.glsl"
 #include "vectors.glsl"
 #endif
 
@@ -41,9 +44,11 @@ layout(constant_id = 7) const uint WIDTH = 0;
 const uint SLOTS = 256 / THREADS_PER_ROW;
 
 // The order of etna::reduce::Kind.
-const uint SUM = 0, MEAN = 1, PROD = 2, MAX = 3, MIN = 4, ARGMAX = 5, ARGMIN = 6, LOGSUMEXP = 7, VAR = 8;
+const uint SUM = 0, MEAN = 1, PROD = 2, MAX = 3, MIN = 4, ARGMAX = 5, ARGMIN = 6, LOGSUMEXP = 7, VAR = 8, STD = 9,
+           NORM = 10;
 
-// a: total, best or mean; b: Σ exp or Σ squares; c: count; at: index of the best.
+// a: total, best or mean; b: Σ exp or Σ squares; c: count, or the factor of what was squared; at: index of the best, or
+// the count.
 struct State {
   T a, b, c;
   uint at;
@@ -92,6 +97,9 @@ State initial() {
   if (KIND == PROD) s.a = ONE;
   if (KIND == MAX || KIND == ARGMAX || KIND == LOGSUMEXP) s.a = LOWEST;
   if (KIND == MIN || KIND == ARGMIN) s.a = HIGHEST;
+#ifdef T_FLOAT
+  if (KIND == STD || KIND == NORM) s.c = kUp, s.at = 0;
+#endif
   return s;
 }
 
@@ -103,6 +111,16 @@ void raise(inout State s, T largest) {
   if (!beats(largest, s.a)) return;
   s.b = s.b > 0.0 ? s.b * exp(s.a - largest) : 0.0;
   s.a = largest;
+}
+#endif
+
+#ifdef T_FLOAT
+// Brings the sum of squares to a smaller factor.
+void rescale(inout State s, float factor) {
+  if (!(factor < s.c)) return;
+  float by = factor / s.c;
+  s.b = s.b * by * by;
+  s.c = factor;
 }
 #endif
 
@@ -125,6 +143,17 @@ void take(inout State s, T x, uint i) {
     s.a += d / s.c;
     s.b += d * (x - s.a);
   }
+  if (KIND == NORM) {
+    rescale(s, squares_scale(abs(x)));
+    s.b += (x * s.c) * (x * s.c);
+  }
+  if (KIND == STD) {
+    ++s.at;
+    float d = x - s.a;
+    rescale(s, squares_scale(abs(d)));
+    s.a += d / float(s.at);
+    s.b += (d * s.c) * ((x - s.a) * s.c);
+  }
 #endif
 }
 
@@ -136,6 +165,10 @@ void take_four(inout State s, vec4 x, uint i) {
   } else if (KIND == LOGSUMEXP) {
     raise(s, m_max(m_max(x.x, x.y), m_max(x.z, x.w)));
     if (s.a != LOWEST) s.b += (exp(x.x - s.a) + exp(x.y - s.a)) + (exp(x.z - s.a) + exp(x.w - s.a));
+  } else if (KIND == NORM) {
+    vec4 size = abs(x);
+    rescale(s, squares_scale(max(max(size.x, size.y), max(size.z, size.w))));
+    s.b += dot(x * s.c, x * s.c);
   } else {
     [[unroll]] for (uint c = 0; c < 4; ++c) take(s, x[c], i + c);
   }
@@ -159,6 +192,17 @@ void merge(inout State s, State o) {
     s.b += o.b + d * d * (s.c * o.c / both);
     s.c = both;
   }
+  if (KIND == NORM || (KIND == STD && o.at > 0)) {
+    float n = float(s.at), m = float(o.at), d = KIND == STD && s.at > 0 ? o.a - s.a : 0.0;
+    rescale(s, min(o.c, squares_scale(abs(d))));
+    rescale(o, s.c);
+    s.b += o.b;
+    if (KIND == STD) {
+      s.b += (d * s.c) * (d * s.c) * (n * m / (n + m));
+      s.a = s.at > 0 ? s.a + d * (m / (n + m)) : o.a;
+      s.at += o.at;
+    }
+  }
 #endif
 }
 
@@ -175,6 +219,10 @@ void finish(uint output_index, State s) {
     float total = KIND == VAR ? s.b : s.a;
     float nan = uintBitsToFloat(0x7fc00000u);
     y = p.divisor > 0.0 ? total / p.divisor : total > 0.0 ? HIGHEST : total < 0.0 ? LOWEST : nan;
+  }
+  if (KIND == NORM) y = sqrt(s.b) / s.c;
+  if (KIND == STD) {
+    y = p.divisor > 0.0 ? sqrt(s.b / p.divisor) / s.c : s.b > 0.0 ? HIGHEST : uintBitsToFloat(0x7fc00000u);
   }
 #endif
   store_value(p.y, output_index, Y_DTYPE, y);
@@ -203,7 +251,7 @@ void main() {
       for (; i < end; i += THREADS_PER_ROW) merge(s, States(p.x).v[i * p.outputs + output_index]);
     } else {
       uint base = output_index / p.kept_inner * p.kept_strides.x + output_index % p.kept_inner * p.kept_strides.y;
-      T shift = KIND == VAR && i < end ? load_x(base) : ZERO;
+      T shift = (KIND == VAR || KIND == STD) && i < end ? load_x(base) : ZERO;
 #ifdef T_FLOAT
       if (WIDTH == 4) {
         const uint apart = 4 * THREADS_PER_ROW;

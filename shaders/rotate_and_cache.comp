@@ -7,6 +7,7 @@
 
 #include "math.glsl"
 #include "paged.glsl"
+#include "row_scale.glsl"
 
 layout(local_size_x = 64) in;
 layout(constant_id = 0) const uint DTYPE = 1;
@@ -24,7 +25,7 @@ layout(push_constant, scalar) uniform Push {
 } p;
 
 shared float row[MOST];
-shared float sums[64];
+shared vec2 sums[64];  // of squares of x, and of x · 2^-80
 
 void main() {
   uint thread = gl_LocalInvocationID.x, all = p.heads + 2 * p.kv_heads;
@@ -32,20 +33,22 @@ void main() {
   uint batch = r / all / p.steps;
   int position = BufferI32(p.positions).v[batch] + int(step);
   bool query = head < p.heads, key = !query && head < p.heads + p.kv_heads;
-  float squares = 0.0;
+  vec2 squares = vec2(0.0);
   for (uint i = thread; i < p.size; i += 64) {
     float x = load_float(p.qkv, r * p.size + i, DTYPE);
     row[i] = x;
-    squares += x * x;
+    squares += vec2(x * x, (x * kDown) * (x * kDown));
   }
   uvec2 norm = query ? p.query_norm : p.key_norm;
   sums[thread] = squares;
   barrier();
   if (NORMED != 0 && (query || key) && norm != uvec2(0)) {
-    float total = 0.0;
+    vec2 total = vec2(0.0);
     for (uint i = 0; i < 64; ++i) total += sums[i];
-    float scale = 1.0 / sqrt(total / float(p.size) + p.eps);
-    for (uint i = thread; i < p.size; i += 64) row[i] = row[i] * scale * load_float(norm, i, NORMED - 1);
+    total /= float(p.size);
+    float fit = total.x < kLargeSquares ? 1.0 : kDown;
+    float scale = 1.0 / sqrt((fit == 1.0 ? total.x : total.y) + p.eps * fit * fit);
+    for (uint i = thread; i < p.size; i += 64) row[i] = row[i] * fit * scale * load_float(norm, i, NORMED - 1);
   }
   barrier();
   if (query || key) {

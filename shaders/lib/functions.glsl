@@ -91,6 +91,7 @@ float m_log10(float a) {
 
 // log(1 + a) without losing a small a: divides out the rounding error of 1 + a (Kahan).
 float m_log1p(float a) {
+  if (a > 67108864.0) return m_isinf(a) ? a : m_log(a);  // 2^26: the 1 is beyond the last digit
   precise float u = 1.0 + a;
   precise float d = u - 1.0;
   if (d == 0.0) return a;
@@ -301,7 +302,7 @@ float m_remainder(float a, float b) {
 // The whole number nearest to the exact quotient of a less its remainder.
 float m_floor_divide(float a, float b) {
   if (b == 0.0) return a / b;
-  float r = m_fmod(a, b), q = (a - r) / b;
+  float r = m_fmod(a, b), q = m_divide(a - r, b);
   if (r != 0.0 && (r < 0.0) != (b < 0.0)) q -= 1.0;
   if (q == 0.0) return m_copysign(0.0, a) * m_copysign(1.0, b);
   float whole = floor(q);

@@ -19,6 +19,11 @@ vec4 m_exp_or_nan(vec4 a) {
 float m_max(float a, float b) { return m_isnan(a) || a > b ? a : b; }
 float m_min(float a, float b) { return m_isnan(a) || a < b ? a : b; }
 float m_sign(float a) { return m_isnan(a) ? a : sign(a); }
+// a / b, also for b from 2^126 on, whose reciprocal is subnormal: drivers may take it for 0.
+float m_divide(float a, float b) {
+  float scale = abs(b) > 1.2676506002282294e30 ? 2.3283064365386963e-10 : 1.0;  // 2^-32 above 2^100
+  return (a * scale) / (b * scale);
+}
 
 bool m_isnan(int a) { return false; }
 bool m_isfinite(int a) { return true; }

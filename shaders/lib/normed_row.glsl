@@ -7,6 +7,7 @@
 #define ETNA_NORMED_ROW_GLSL
 
 #include "math.glsl"
+#include "row_scale.glsl"
 #include "vectors.glsl"
 
 struct NormedRow {
@@ -15,16 +16,17 @@ struct NormedRow {
   float eps;
 };
 
-shared float normed_row_sums[256];
+shared vec2 normed_row_sums[256];  // of squares of x, and of x · 2^-80 (row_scale.glsl)
 shared float normed_row_largest[256];
 
 void write_normed_row(NormedRow r, uint width) {
   uint thread = gl_LocalInvocationID.x;
-  float squares = 0.0, most = 0.0;
+  vec2 squares = vec2(0.0);
+  float most = 0.0;
   for (uint e = thread * 4; e < r.k; e += 1024) {
     uint count = min(4, r.k - e);
     vec4 x = load_vector(r.x, r.x_begin + e, count, F32, width);
-    squares += dot(x, x);
+    squares += vec2(dot(x, x), dot(x * kDown, x * kDown));
     if (DTYPE == F16) {
       vec4 w = abs(load_vector(r.norm, e, count, NORM_DTYPE, width));
       for (uint i = 0; i < 4; ++i)
@@ -41,7 +43,9 @@ void write_normed_row(NormedRow r, uint width) {
     }
     barrier();
   }
-  float scale = 1.0 / sqrt(normed_row_sums[0] / float(r.k) + r.eps);
+  squares = normed_row_sums[0] / float(r.k);
+  float fit = squares.x < kLargeSquares ? 1.0 : kDown;
+  float scale = 1.0 / sqrt((fit == 1.0 ? squares.x : squares.y) + r.eps * fit * fit);
   // 2^-shift is a normal number for every shift.
   uint bits = floatBitsToUint(min(normed_row_largest[0] * sqrt(float(r.k)), 3.0e38));
   int shift = DTYPE != F16 || bits == 0 ? 0 : max(int(bits >> 23) - 127 - 14, -100);
@@ -50,7 +54,7 @@ void write_normed_row(NormedRow r, uint width) {
     BufferF32(r.factor).v[0] = uintBitsToFloat(uint(127 + shift) << 23);
   for (uint e = thread * 4; e < r.k; e += 1024) {
     uint count = min(4, r.k - e);
-    vec4 x = load_vector(r.x, r.x_begin + e, count, F32, width) * scale;
+    vec4 x = load_vector(r.x, r.x_begin + e, count, F32, width) * fit * scale;
     vec4 w = load_vector(r.norm, e, count, NORM_DTYPE, width);
     store_vector(r.y, r.row * r.k + e, count, DTYPE, width, x * (w * power));
   }

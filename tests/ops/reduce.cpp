@@ -19,7 +19,9 @@ void reduce_add(std::vector<Sample>& all, const char* op, Reduce reduce, bool in
     Sample s(op, what);
     s.in(shape, lo, hi).calls([=](const TensorList& in) { return reduce(in[0], dims, keepdim); });
     if (extreme) s.distinct();
-    if (name == "var") s.looser(4);  // the rounding errors of x - mean are all there is for equal elements
+    if (name == "std" && numel(shape) == 1) s.gradients(Gradients::none);  // a root has no derivative at 0
+    if (name == "var" || name == "std")
+      s.looser(4);  // the rounding errors of x - mean are all there is for equal elements
     // Products of integers overflow i8 only if there are many of them.
     if (integers && !(product && numel(shape) > 8)) s.and_integers().and_bool();
     all.push_back(s);
@@ -41,6 +43,8 @@ void reduce_add(std::vector<Sample>& all, const char* op, Reduce reduce, bool in
 }
 
 Tensor sample_var(const Tensor& x, Dims dims, bool keepdim) { return var(x, dims, keepdim, 0); }
+Tensor sample_std(const Tensor& x, Dims dims, bool keepdim) { return etna::std(x, dims, keepdim, 0); }
+Tensor sample_norm(const Tensor& x, Dims dims, bool keepdim) { return norm(x, 2, dims, keepdim); }
 
 }  // namespace
 
@@ -53,6 +57,8 @@ std::vector<Sample> samples_in_reduce() {
   reduce_add(all, "min", min, true);
   reduce_add(all, "logsumexp", logsumexp, false, -6, 6);
   reduce_add(all, "var", sample_var, false);
+  reduce_add(all, "std", sample_std, false);
+  reduce_add(all, "norm", sample_norm, false, 0.2, 2);
   all.push_back(Sample("sum", "columns in pieces")
                     .in({331, 133})
                     .calls([](const TensorList& in) { return sum(in[0], {0}); })

@@ -33,7 +33,6 @@ void reduction(std::vector<Sample>& all, const char* name, F f) {
 
 std::vector<Sample> samples_in_reductions() {
   std::vector<Sample> all;
-  reduction(all, "std", [](const Tensor& x) { return etna::std(x, {1}); });
   reduction(all, "var_mean", [](const Tensor& x) {
     return TensorList{var_mean(x, {1}).first, var_mean(x, {1}).second};
   });

@@ -82,7 +82,7 @@ TensorList batch_norm_reference(const OpCall& call) {
   if (weight.defined()) y = y * batch_norm_along(weight, t);
   if (bias.defined()) y = y + batch_norm_along(bias, t);
   const Shape channels = {x.shape()[1]};
-  return {y.to(x.dtype()), m.mean.reshape(channels), m.variance.reshape(channels)};
+  return {y.to(x.dtype()), m.mean.reshape(channels), (a.training ? sqrt(m.variance) : m.variance).reshape(channels)};
 }
 
 TensorList batch_norm_backward_reference(const OpCall& call) {
@@ -174,7 +174,7 @@ Tensor channel_norm::normalize_by(const Tensor& x, const Tensor& mean, const Ten
                 Attrs::of(BatchNormAttributes{eps, false}));
 }
 
-void channel_norm::update(const RunningStatistics& running, const Tensor& mean, const Tensor& variance, double count) {
+void channel_norm::update(const RunningStatistics& running, const Tensor& mean, const Tensor& deviation, double count) {
   GradMode off(false);
   UpdateAttributes a;
   a.cumulative = !running.momentum;
@@ -182,7 +182,7 @@ void channel_norm::update(const RunningStatistics& running, const Tensor& mean, 
   a.unbiased = count / (count - 1);
   if (a.cumulative && !running.num_batches_tracked.defined())
     throw ShapeError("batch_norm: an average of all batches needs num_batches_tracked; pass it, or a momentum");
-  apply(kUpdate, {running.mean, running.var, mean, variance, running.num_batches_tracked}, Attrs::of(a));
+  apply(kUpdate, {running.mean, running.var, mean, deviation, running.num_batches_tracked}, Attrs::of(a));
 }
 
 std::span<const OpDef* const> ops_in_batch_norm() {

@@ -131,7 +131,9 @@ void forward(const OpCall& call, std::span<Tensor> out) {
     mean = values<double>(call.in[3], e.c, 0), variance = values<double>(call.in[4], e.c, 0);
   }
   rows::write(out[1], 0, 1, e.c, mean.data());
-  rows::write(out[2], 0, 1, e.c, variance.data());
+  std::vector<double> spread = variance;
+  if (a.training) std::ranges::transform(variance, spread.begin(), [](double v) { return std::sqrt(v); });
+  rows::write(out[2], 0, 1, e.c, spread.data());
   if (x.numel() == 0) return;
   // y = (x - mean) · scale + bias; what rounding takes from the mean goes into the bias.
   const std::vector<double> weight = values<double>(call.in[1], e.c, 1), given = values<double>(call.in[2], e.c, 0);
@@ -218,20 +220,22 @@ void backward(const OpCall& call, std::span<Tensor> out) {
   const Tensor g = call.in[0].contiguous(), x = call.in[1].contiguous();
   const Extents e(x);
   const std::vector<double> weight = values<double>(call.in[2], e.c, 1), mean = values<double>(call.in[3], e.c, 0),
-                            variance = values<double>(call.in[4], e.c, 0);
+                            spread = values<double>(call.in[4], e.c, 0);
   std::vector<double> sums(static_cast<std::size_t>(2 * e.c), 0);
   if (x.numel() > 0 && (a.training || a.wants_weight || a.wants_bias)) sums = gradient_sums<T>(g, x, mean);
   const auto count = static_cast<double>(e.a * e.b);
-  // dx = g · scale + x · slope + level
-  std::vector<T> scale(weight.size(), 0), slope(weight.size(), 0), level(weight.size(), 0), center(weight.size(), 0);
+  // dx = g · scale + normed x · slope + level
+  std::vector<T> scale(weight.size(), 0), slope(weight.size(), 0), level(weight.size(), 0), center(weight.size(), 0),
+      reciprocal(weight.size(), 0);
   std::vector<double> dweight(weight.size(), 0);
   for (std::size_t c = 0; c < weight.size(); ++c) {
-    const double rstd = 1 / std::sqrt(variance[c] + a.eps), product = sums[weight.size() + c];
+    const double variance = a.training ? spread[c] * spread[c] : spread[c];
+    const double rstd = 1 / std::sqrt(variance + a.eps), product = sums[weight.size() + c];
     dweight[c] = product * rstd;
     scale[c] = static_cast<T>(weight[c] * rstd);
-    center[c] = static_cast<T>(mean[c]);
+    center[c] = static_cast<T>(mean[c]), reciprocal[c] = static_cast<T>(rstd);
     if (!a.training || count == 0) continue;
-    slope[c] = static_cast<T>(-weight[c] * rstd * rstd * rstd * product / count);
+    slope[c] = static_cast<T>(-weight[c] * rstd * rstd * product / count);
     level[c] = static_cast<T>(-weight[c] * rstd * sums[c] / count);
   }
   std::size_t next = 1;
@@ -248,13 +252,13 @@ void backward(const OpCall& call, std::span<Tensor> out) {
       const T* row = rows::read(x, r * n, 1, n * count, buffer_x);
       if (e.b > 1) {
         const auto c = static_cast<std::size_t>(r % e.c);
-        const T s = scale[c], k = slope[c], l = level[c], m = center[c];
-        for (std::int64_t i = 0; i < n; ++i) dx[i] = grad[i] * s + ((row[i] - m) * k + l);
+        const T s = scale[c], k = slope[c], l = level[c], m = center[c], by = reciprocal[c];
+        for (std::int64_t i = 0; i < n; ++i) dx[i] = grad[i] * s + ((row[i] - m) * by * k + l);
       } else {
-        const T *s = scale.data(), *k = slope.data(), *l = level.data(), *m = center.data();
+        const T *s = scale.data(), *k = slope.data(), *l = level.data(), *m = center.data(), *by = reciprocal.data();
         T* to = dx;
         for (std::int64_t j = 0; j < count; ++j, grad += n, row += n, to += n) {
-          for (std::int64_t i = 0; i < n; ++i) to[i] = grad[i] * s[i] + ((row[i] - m[i]) * k[i] + l[i]);
+          for (std::int64_t i = 0; i < n; ++i) to[i] = grad[i] * s[i] + ((row[i] - m[i]) * by[i] * k[i] + l[i]);
         }
       }
       rows::write(out[0], r * n, 1, n * count, dx);
@@ -291,7 +295,7 @@ void update_cpu(const OpCall& call, std::span<Tensor> out) {
     std::vector<double> running = values<double>(out[k], n, 0);
     const std::vector<double> now = values<double>(call.in[2 + k], n, 0);
     for (std::size_t i = 0; i < running.size(); ++i)
-      running[i] += (now[i] * (k == 1 ? a.unbiased : 1) - running[i]) * factor;
+      running[i] += (k == 1 ? now[i] * now[i] * a.unbiased - running[i] : now[i] - running[i]) * factor;
     rows::write(out[k], 0, n == 0 ? 1 : out[k].strides()[0], n, running.data());
   }
 }

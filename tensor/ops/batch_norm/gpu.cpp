@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/ops.h>
@@ -22,7 +23,7 @@ bool by_fours(std::int64_t run, std::initializer_list<const Tensor*> tensors) {
 }
 
 /// Sums over channels: their moments, or (with g) those of the gradient.
-/// @param second variance [C], or the sums [2, C]
+/// @param second deviation [C], or the sums [2, C]
 void sums(const OpCall& call, const Tensor& x, const Tensor& g, const Tensor& mean, const Tensor& second) {
   const std::int64_t channels = x.shape()[1], run = x.shape()[2], count = x.shape()[0] * run;
   const bool backward = g.defined(), columns = run == 1;
@@ -55,22 +56,24 @@ void sums(const OpCall& call, const Tensor& x, const Tensor& g, const Tensor& me
   if (chunks > 1) launch(states, 32, chunks, chunks, 1, true, false);
 }
 
-/// y, or dx.
+/// y, or dx. @param spread the deviation, or for given statistics the variance
 void elements(const OpCall& call, const Tensor& x, const Tensor& y, const Tensor& g, const Tensor& mean,
-              const Tensor& variance, const Tensor& weight, const Tensor& bias, const Tensor& sums, double eps) {
+              const Tensor& spread, const Tensor& weight, const Tensor& bias, const Tensor& sums, double eps,
+              bool training) {
   const std::int64_t channels = x.shape()[1], run = x.shape()[2], count = x.shape()[0] * run;
   const bool backward = g.defined(), columns = run == 1;
   const bool fours =
-      columns ? by_fours(channels, {&x, &g, &y, &mean, &variance, &weight, &bias, &sums}) : by_fours(run, {&x, &g, &y});
+      columns ? by_fours(channels, {&x, &g, &y, &mean, &spread, &weight, &bias, &sums}) : by_fours(run, {&x, &g, &y});
   const bool second = backward ? sums.defined() : bias.defined();
   gpu::Kernel(shaders::batch_norm_apply, call)
       .spec(256, columns && fours, backward, x.dtype(), dtype_of(g), fours ? 4 : 1)
-      .spec((weight.defined() ? 1 : 0) | (second ? 2 : 0), dtype_of(weight), dtype_of(bias), y.dtype())
+      .spec((weight.defined() ? 1 : 0) | (second ? 2 : 0) | (training ? 4 : 0), dtype_of(weight), dtype_of(bias),
+            y.dtype())
       .read(x)
       .write(y)
       .read(g)
       .read(mean)
-      .read(variance)
+      .read(spread)
       .read(weight)
       .read(bias)
       .read(sums)
@@ -87,19 +90,19 @@ Tensor dense(const Tensor& w) { return w.defined() ? w.contiguous() : w; }
 bool forward_gpu(const OpCall& call, std::span<Tensor> out) {
   if (any_f64(call.in)) return false;
   const auto a = call.as<Attributes>();
-  Tensor &y = out[0], &mean = out[1], &variance = out[2];
+  Tensor &y = out[0], &mean = out[1], &spread = out[2];
   if (y.numel() == 0) {
     for (Tensor& each : out) each.fill_(0);
     return true;
   }
   const Tensor x = call.in[0].contiguous();
   if (a.training) {
-    sums(call, x, {}, mean, variance);
+    sums(call, x, {}, mean, spread);
   } else {
     mean.copy_(call.in[3]);
-    variance.copy_(call.in[4]);
+    spread.copy_(call.in[4]);
   }
-  elements(call, x, y, {}, mean, variance, dense(call.in[1]), dense(call.in[2]), {}, a.eps);
+  elements(call, x, y, {}, mean, spread, dense(call.in[1]), dense(call.in[2]), {}, a.eps, a.training);
   return true;
 }
 
@@ -111,18 +114,16 @@ bool backward_gpu(const OpCall& call, std::span<Tensor> out) {
     return true;
   }
   const Tensor g = call.in[0].contiguous(), x = call.in[1].contiguous(), weight = dense(call.in[2]);
-  const Tensor mean = call.in[3].contiguous(), variance = call.in[4].contiguous();
+  const Tensor mean = call.in[3].contiguous(), spread = call.in[4].contiguous();
   Tensor totals;
   if (a.training || a.wants_weight || a.wants_bias) {
     totals = empty({2, x.shape()[1]}, {f32, x.device()});
     sums(call, x, g, mean, totals);
   }
-  elements(call, x, out[0], g, mean, variance, weight, {}, a.training ? totals : Tensor(), a.eps);
+  elements(call, x, out[0], g, mean, spread, weight, {}, a.training ? totals : Tensor(), a.eps, a.training);
   std::size_t next = 1;
-  if (a.wants_weight) {
-    Tensor scale = variance + a.eps;
-    out[next++].copy_(totals[1] / sqrt(scale));
-  }
+  if (a.wants_weight)
+    out[next++].copy_(totals[1] / (a.training ? hypot(spread, std::sqrt(a.eps)) : sqrt(spread + a.eps)));
   if (a.wants_bias) out[next].copy_(totals[0]);
   return true;
 }

@@ -70,7 +70,7 @@ Tensor batch_norm_tracked(const Tensor& x, const RunningStatistics& running, con
   check_several("batch_norm", x, count);
   const channel_norm::Normalized y = channel_norm::normalize(channels.folded, weight, bias, eps);
   if (running.mean.defined() && count > 0)
-    channel_norm::update(running, y.mean, y.variance, static_cast<double>(count));
+    channel_norm::update(running, y.mean, y.deviation, static_cast<double>(count));
   return channels.unfold(y.y);
 }
 
@@ -99,8 +99,8 @@ Tensor instance_norm(const Tensor& x, const Tensor& running_mean, const Tensor& 
   if (running_mean.defined() && running_var.defined() && x.numel() > 0) {
     RunningStatistics running{running_mean, running_var};
     running.momentum = momentum;
-    channel_norm::update(running, mean(y.mean.reshape({n, c}), {0}), mean(y.variance.reshape({n, c}), {0}),
-                         static_cast<double>(length));
+    channel_norm::update(running, mean(y.mean.reshape({n, c}), {0}),
+                         sqrt(mean(square(y.deviation.reshape({n, c})), {0})), static_cast<double>(length));
   }
   return channels.unfold(y.y);
 }

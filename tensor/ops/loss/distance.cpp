@@ -21,13 +21,14 @@ Tensor cosine_similarity(const Tensor& x1, const Tensor& x2, std::int64_t dim, d
   }
   // From the end: the inputs broadcast there.
   const Dims along = {dim < 0 ? dim : dim - rank};
-  const Tensor product = a * b;
-  // One over a norm of at least eps; as in PyTorch, the gradient ignores that bound.
-  const auto inverse = [&](const Tensor& x) {
-    const Tensor total = sum(square(x.expand(product.shape())), along), fixed = detail::alias(total);
-    return rsqrt(total + (clamp(fixed, eps * eps, {}) - fixed));
+  const Shape shape = broadcast(a.shape(), b.shape(), op);
+  // Over a norm of at least eps. As in PyTorch, the bound raises the square, and its gradient is that of the square.
+  const auto unit = [&](const Tensor& x) {
+    const Tensor size = vector_norm(x.expand(shape), 2, along, true), fixed = detail::alias(size);
+    const Tensor bounded = clamp(fixed, eps, {});
+    return x / (bounded + (size - fixed) * (fixed / bounded));
   };
-  return (sum(product, along) * inverse(a) * inverse(b)).to(result_dtype(x1));
+  return sum(unit(a) * unit(b), along).to(result_dtype(x1));
 }
 
 Tensor pairwise_distance(const Tensor& x1, const Tensor& x2, double p, double eps, bool keepdim) {

@@ -119,8 +119,8 @@ Tensor cosine_embedding_loss(const Tensor& x1, const Tensor& x2, const Tensor& t
     throw ShapeError(fmt::format("{}: got {} and target {}, wanted [N, D] and [N], or [D] and []", op, str(x1.shape()),
                                  str(target.shape())));
   }
-  const auto norm = [](const Tensor& x) { return sum(square(x), {-1}) + 1e-12; };
-  const Tensor cosine = sum(a * b, {-1}) * rsqrt(norm(a)) * rsqrt(norm(b));
+  const auto unit = [](const Tensor& x) { return x / hypot(vector_norm(x, 2, {-1}, true), 1e-6); };
+  const Tensor cosine = sum(unit(a) * unit(b), {-1});
   const Tensor unlike = where(eq(target, -1.0), clamp(cosine - margin, 0.0, {}), 0.0);
   return reduced(where(eq(target, 1.0), 1.0 - cosine, unlike), reduction, result_dtype(x1));
 }

@@ -55,14 +55,7 @@ void require_classes(const char* op, const Tensor& target) {
 Tensor norm_of_last(const char* op, const Tensor& x, double p, bool keepdim) {
   if (!(p >= 0)) throw Error(fmt::format("{}: there is no norm of order {}; p is at least 0", op, p));
   if (x.dim() == 0) throw ShapeError(fmt::format("{}: the inputs are 0-d; they need a last dimension", op));
-  const Dims last = {-1};
-  if (p == 0) return sum(ne(x, 0.0).to(x.dtype()), last, keepdim);
-  if (p == 1) return sum(abs(x), last, keepdim);
-  if (std::isinf(p)) return max(abs(x), last, keepdim);
-  const Tensor powers = p == 2 ? square(x) : pow(abs(x), p), total = sum(powers, last, keepdim);
-  // A root has no derivative at 0; there this takes another number, and masked_fill() passes no gradient.
-  const Tensor nothing = total == 0.0, safe = masked_fill(total, nothing, 1.0);
-  return masked_fill(p == 2 ? sqrt(safe) : pow(safe, 1 / p), nothing, 0.0);
+  return vector_norm(x, p, {-1}, keepdim);
 }
 
 }  // namespace etna::losses

@@ -104,7 +104,7 @@ void add_norm_spec(gpu::Kernel& kernel, const Rows& rows, std::uint32_t order) {
 }
 
 gpu::Kernel norm_total(const OpCall& call, const gpu::Shader& total, Rows& rows, Device device, std::uint32_t order) {
-  const Tensor partial = empty({rows.chunks.count()}, {f32, device}), none;
+  const Tensor partial = empty({rows.chunks.count(), order == 2 ? 3 : 1}, {f32, device}), none;
   rows.keep(partial);
   gpu::Kernel sums = kernel_over(shaders::global_norm_chunks, call, rows, device);
   add_norm_spec(sums, rows, order);

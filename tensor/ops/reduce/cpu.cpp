@@ -114,9 +114,13 @@ void run_kind(const Tensor& x, const Plan& plan, Tensor& y, const Attributes& a)
   if constexpr (std::is_floating_point_v<T>) {
     if (a.kind == Kind::mean) run<Sum<T>, T>(x, plan, y, [n](const auto& s) { return s.total / n; });
     if (a.kind == Kind::logsumexp) run<LogSumExp<T>, T>(x, plan, y, [](const auto& s) { return s.value(); });
-    if (a.kind == Kind::var) {
-      double divisor = std::max(0.0, n - a.correction);
-      run<Variance<T>, T>(x, plan, y, [divisor](const auto& s) { return s.squares / divisor; });
+    if (a.kind == Kind::norm) run<Norm<T>, T>(x, plan, y, [](const auto& s) { return std::sqrt(s.squares); });
+    if (a.kind == Kind::var || a.kind == Kind::std) {
+      const double divisor = std::max(0.0, n - a.correction);
+      const bool root = a.kind == Kind::std;
+      run<Variance<T>, T>(x, plan, y, [divisor, root](const auto& s) {
+        return root ? std::sqrt(s.squares / divisor) : s.squares / divisor;
+      });
     }
   }
 }

@@ -144,7 +144,8 @@ bool on_gpu(const OpCall& call, std::span<Tensor> out) {
   std::int64_t chunks = std::clamp<std::int64_t>(std::min(wanted, useful), 1, 1024);
 
   Loops loops = loops_of(plan);
-  loops.divisor = static_cast<float>(std::max<std::int64_t>(0, plan.length - (a.kind == Kind::var ? a.correction : 0)));
+  loops.divisor = static_cast<float>(
+      std::max<std::int64_t>(0, plan.length - (a.kind == Kind::var || a.kind == Kind::std ? a.correction : 0)));
   loops.chunk_length = ((plan.length + chunks - 1) / chunks + 3) / 4 * 4;
   loops.chunks = chunks;
   Dispatcher dispatch{call, shader, a.kind};

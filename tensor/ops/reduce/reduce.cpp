@@ -30,7 +30,8 @@ std::vector<OutputSpec> reduce_infer(const OpCall& call) {
   auto a = call.as<ReduceAttributes>();
   bool orders = a.kind == ReduceKind::max || a.kind == ReduceKind::min || a.kind == ReduceKind::argmax ||
                 a.kind == ReduceKind::argmin;
-  bool real = a.kind == ReduceKind::mean || a.kind == ReduceKind::logsumexp || a.kind == ReduceKind::var;
+  bool real = a.kind == ReduceKind::mean || a.kind == ReduceKind::logsumexp || a.kind == ReduceKind::var ||
+              a.kind == ReduceKind::std || a.kind == ReduceKind::norm;
   if (real && !is_floating(x.dtype())) {
     throw DtypeError(fmt::format("{}: {} {} is not floating; convert it first, e.g. with .to(f32)", call.op.name,
                                  name(x.dtype()), str(x.shape())));
@@ -152,6 +153,24 @@ TensorList var_vjp(const VjpCall& call) {
   return {keep(call.grad[0] * (2.0 / divisor), call) * centered};
 }
 
+/// x over y, of which x is a part, and 0 where y is 0: there the root has no derivative.
+Tensor share_of_root(const Tensor& x, const Tensor& y) {
+  const Tensor zero = eq(y, 0.0);
+  return where(zero, 0.0, x / where(zero, 1.0, y));
+}
+
+TensorList deviation_vjp(const VjpCall& call) {
+  const Tensor& x = call.in[0];
+  const auto a = call.as<ReduceAttributes>();
+  const double divisor = std::max(0.0, length_of(call) - a.correction);
+  const Tensor centered = a.dims.empty() ? zeros_like(x) : x - mean(x, a.dims, true);
+  return {keep(call.grad[0] * (1.0 / divisor), call) * share_of_root(centered, keep(call.out[0], call))};
+}
+
+TensorList root_of_squares_vjp(const VjpCall& call) {
+  return {keep(call.grad[0], call) * share_of_root(call.in[0], keep(call.out[0], call))};
+}
+
 TensorList mean_reference(const OpCall& call) {
   auto a = call.as<ReduceAttributes>();
   const Tensor& x = call.in[0];
@@ -177,6 +196,14 @@ TensorList var_reference(const OpCall& call) {
   for (std::int64_t d : a.dims) n *= static_cast<double>(x.shape()[static_cast<int>(d)]);
   Tensor mean = sum_keeping(x, a.dims) / n;
   Tensor y = sum_keeping(square(x - mean), a.dims) / std::max(0.0, n - a.correction);
+  return {y.to(call.in[0].dtype()).reshape(reduced_shape(x.shape(), a.dims, a.keepdim))};
+}
+
+TensorList deviation_reference(const OpCall& call) { return {sqrt(var_reference(call)[0])}; }
+TensorList root_of_squares_reference(const OpCall& call) {
+  auto a = call.as<ReduceAttributes>();
+  const Tensor x = call.in[0].to(counting(call.in[0]));
+  const Tensor y = sqrt(sum_keeping(square(x), a.dims));
   return {y.to(call.in[0].dtype()).reshape(reduced_shape(x.shape(), a.dims, a.keepdim))};
 }
 
@@ -221,6 +248,20 @@ const OpDef kVar = {.name = "var",
                     .reference = var_reference,
                     .vjp = var_vjp,
                     .saved = Saved::inputs};
+const OpDef kDeviation = {.name = "std",
+                          .infer = reduce_infer,
+                          .cpu = reduce::cpu,
+                          .gpu = reduce::on_gpu,
+                          .reference = deviation_reference,
+                          .vjp = deviation_vjp,
+                          .saved = Saved::both};
+const OpDef kRootOfSquares = {.name = "norm",
+                              .infer = reduce_infer,
+                              .cpu = reduce::cpu,
+                              .gpu = reduce::on_gpu,
+                              .reference = root_of_squares_reference,
+                              .vjp = root_of_squares_vjp,
+                              .saved = Saved::both};
 
 Tensor call(const OpDef& op, ReduceKind kind, const Tensor& x, const Dims& dims, bool keepdim, int correction = 0) {
   detail::require_defined(op.name, x);
@@ -259,6 +300,12 @@ Tensor logsumexp(const Tensor& x, Dims dims, bool keepdim) {
 Tensor var(const Tensor& x, Dims dims, bool keepdim, int correction) {
   return call(kVar, ReduceKind::var, detail::raised(x), dims, keepdim, correction);
 }
+Tensor std(const Tensor& x, Dims dims, bool keepdim, int correction) {
+  return call(kDeviation, ReduceKind::std, detail::raised(x), dims, keepdim, correction);
+}
+Tensor reduce::root_of_squares(const Tensor& x, const Dims& dims, bool keepdim) {
+  return call(kRootOfSquares, ReduceKind::norm, x, dims, keepdim);
+}
 Tensor argmax(const Tensor& x, std::optional<std::int64_t> dim, bool keepdim) {
   return call_arg(kArgmax, ReduceKind::argmax, x, dim, keepdim);
 }
@@ -284,7 +331,8 @@ Tensor sum_to(const Tensor& x, const Shape& shape) {
 }
 
 std::span<const OpDef* const> ops_in_reduce() {
-  static const OpDef* const list[] = {&kSum, &kMean, &kMax, &kMin, &kProd, &kArgmax, &kArgmin, &kLogsumexp, &kVar};
+  static const OpDef* const list[] = {&kSum,    &kMean,      &kMax, &kMin,       &kProd,         &kArgmax,
+                                      &kArgmin, &kLogsumexp, &kVar, &kDeviation, &kRootOfSquares};
   return list;
 }
 

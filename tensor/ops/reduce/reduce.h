@@ -6,13 +6,13 @@
 namespace etna::reduce {
 
 /// Shared with shaders/reduce.comp.
-enum class Kind : int { sum, mean, prod, max, min, argmax, argmin, logsumexp, var };
+enum class Kind : int { sum, mean, prod, max, min, argmax, argmin, logsumexp, var, std, norm };
 
 struct Attributes {
   Kind kind = Kind::sum;
   Dims dims;  ///< the reduced dimensions, sorted and distinct
   bool keepdim = false;
-  int correction = 0;   ///< var divides by n - correction
+  int correction = 0;   ///< var and std divide by n - correction
   bool widens = false;  ///< sum: f16 and bf16 give f32
 };
 
@@ -27,6 +27,9 @@ struct Plan {
   /// True if neighbouring outputs are adjacent in x and neighbouring reduced elements are not: sums columns, not rows.
   bool columns() const;
 };
+
+/// √Σ x². @throws DtypeError unless x is floating
+Tensor root_of_squares(const Tensor& x, const Dims& dims, bool keepdim);
 
 void cpu(const OpCall& call, std::span<Tensor> out);
 bool on_gpu(const OpCall& call, std::span<Tensor> out);

@@ -123,6 +123,15 @@ struct LogSumExp {
   }
 };
 
+/// Σ x², in double, which holds the squares of every float.
+template <typename T>
+struct Norm {
+  double squares = 0;
+  void take(const T* x, std::int64_t n, std::int64_t) { squares += cpu::squares(x, 0, n); }
+  void add(T x, std::int64_t) { squares += static_cast<double>(x) * static_cast<double>(x); }
+  void merge(const Norm& later) { squares += later.squares; }
+};
+
 /// Mean and Σ (x - mean)², combined as in Chan, Golub & LeVeque (1983).
 template <typename T>
 struct Variance {

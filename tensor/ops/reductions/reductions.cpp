@@ -7,17 +7,17 @@
 
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/reduce/reduce.h>
 
 // Reductions composed of those in tensor/ops/reduce/.
 namespace etna {
 namespace {
 
-/// √x, whose gradient is 0 where x is 0: there the root is computed of 1 and dropped.
+/// x^power, whose gradient is 0 where x is 0: there it is computed of 1 and dropped.
 Tensor root(const Tensor& x, double power) {
-  auto take = [power](const Tensor& of) { return power == 0.5 ? sqrt(of) : pow(of, power); };
-  if (!grad_enabled() || !x.requires_grad()) return take(x);
+  if (!grad_enabled() || !x.requires_grad()) return pow(x, power);
   const Tensor zero = eq(x, 0.0);
-  return where(zero, 0.0, take(where(zero, 1.0, x)));
+  return where(zero, 0.0, pow(where(zero, 1.0, x), power));
 }
 
 /// any() gives u8 of u8.
@@ -29,6 +29,26 @@ Tensor powers(const Tensor& magnitude, double p) {
   // The derivative at 0 is infinite: the power is computed of 1 instead and dropped.
   const Tensor zero = eq(magnitude, 0.0);
   return where(zero, p > 0 ? 0.0 : std::numeric_limits<double>::infinity(), pow(where(zero, 1.0, magnitude), p));
+}
+
+/// (Σ |x|^p)^(1/p), of x over its largest magnitude (for p < 0 its smallest), so that no power leaves the range.
+Tensor power_norm(const Tensor& x, double p, const Dims& dims, bool keepdim) {
+  const Tensor magnitude = abs(x);
+  if (x.numel() == 0) return root(sum(powers(magnitude, p), dims, keepdim), 1 / p);
+  Tensor unit;
+  {
+    GradMode off(false);
+    unit = p > 0 ? max(magnitude, dims, true) : min(magnitude, dims, true);
+    unit = where(logical_and(gt(unit, 0.0), isfinite(unit)), unit, 1.0);
+  }
+  const Tensor y = root(sum(powers(magnitude / unit, p), dims, true), 1 / p) * unit;
+  if (keepdim) return y;
+  const Dims reduced = wrap_dims(dims, x.dim(), "vector_norm");
+  Shape shape;
+  for (int d = 0; d < x.dim(); ++d) {
+    if (!reduced.contains(d)) shape.push_back(x.shape()[d]);
+  }
+  return y.reshape(shape);
 }
 
 }  // namespace
@@ -51,9 +71,6 @@ Tensor count_nonzero(const Tensor& x, Dims dims) {
 Tensor amax(const Tensor& x, Dims dims, bool keepdim) { return max(x, dims, keepdim); }
 Tensor amin(const Tensor& x, Dims dims, bool keepdim) { return min(x, dims, keepdim); }
 
-Tensor std(const Tensor& x, Dims dims, bool keepdim, int correction) {
-  return root(var(x, dims, keepdim, correction), 0.5);
-}
 std::pair<Tensor, Tensor> var_mean(const Tensor& x, Dims dims, bool keepdim, int correction) {
   return {var(x, dims, keepdim, correction), mean(x, dims, keepdim)};
 }
@@ -72,18 +89,17 @@ Tensor vector_norm(const Tensor& x, double p, Dims dims, bool keepdim) {
     throw ShapeError(fmt::format("vector_norm: of order {} of no elements in {}: nothing has no largest or smallest", p,
                                  str(x.shape())));
   }
+  if (p == 2) return reduce::root_of_squares(x, dims, keepdim);
   const Tensor wide = item_size(x.dtype()) == 2 ? x.to(f32) : x;
   Tensor y;
   if (p == 0)
     y = sum(cast(ne(wide, 0.0), wide.dtype()), dims, keepdim);
   else if (p == 1)
     y = sum(abs(wide), dims, keepdim);
-  else if (p == 2)
-    y = root(sum(square(wide), dims, keepdim), 0.5);
   else if (std::isinf(p))
     y = p > 0 ? max(abs(wide), dims, keepdim) : min(abs(wide), dims, keepdim);
   else
-    y = root(sum(powers(abs(wide), p), dims, keepdim), 1 / p);
+    y = power_norm(wide, p, dims, keepdim);
   return y.to(x.dtype());
 }
 Tensor norm(const Tensor& x, double p, Dims dims, bool keepdim) { return vector_norm(x, p, dims, keepdim); }
