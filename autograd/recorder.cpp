@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <atomic>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -259,7 +260,8 @@ Tensor& Tensor::requires_grad_(bool on) {
         fmt::format("requires_grad_: the tensor holds {}; only floating tensors have gradients", name(dtype())));
   }
   if (!is_leaf()) throw GradError("requires_grad_: the tensor is the result of a recorded op; detach() it first");
-  impl_->requires_grad = on;
+  recording::note_requires_grad(*this, recording::Touch::write);
+  if (std::exchange(impl_->requires_grad, on) != on) recording::changed();
   if (on) impl_->base = nullptr, impl_->view = TensorImpl::View::recorded;  // a variable of its own
   return *this;
 }

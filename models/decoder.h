@@ -11,6 +11,9 @@ namespace etna::models {
 /// A decoder of the llama kind, or what DecoderConfig makes of it: token embeddings, blocks, a norm and a head.
 class Decoder : public nn::UnaryModule {
  public:
+  /// It cannot be moved: its blocks refer to its configuration.
+  Decoder(Decoder&&) = delete;
+  Decoder& operator=(Decoder&&) = delete;
   /// @throws FormatError as DecoderConfig::check()
   Decoder(const DecoderConfig& config, Weights& weights);
   /// With fresh weights, to be trained.

@@ -128,8 +128,8 @@ Tensor biases_of(std::initializer_list<const Projection*> layers) {
 Norm::Norm(Weights& weights, const std::string& name, NormKind kind, std::int64_t size, double eps, bool with_bias)
     : kind(kind), eps(eps), weight(weights.vector(name + ".weight", size)) {
   if (with_bias) bias = weights.vector(name + ".bias", size);
-  register_parameter("weight", weight);
-  register_parameter("bias", bias);
+  register_parameter("weight", &Norm::weight);
+  register_parameter("bias", &Norm::bias);
 }
 
 Tensor Norm::forward(const Tensor& x) const {

@@ -18,11 +18,11 @@ Projection::Projection(Weights& weights, const std::string& name, std::int64_t i
   if (matrix.blocks.defined()) {
     packed = matrix.blocks.blocks();
     format_ = &matrix.blocks.format();
-    register_buffer("packed", packed);
+    register_buffer("packed", &Projection::packed);
   }
-  register_parameter("weight", weight);
+  register_parameter("weight", &Projection::weight);
   if (with_bias) bias = weights.vector(name + ".bias", out);
-  register_parameter("bias", bias);
+  register_parameter("bias", &Projection::bias);
   if (frozen() && bias.defined()) bias.requires_grad_(false);
 }
 
@@ -39,7 +39,7 @@ void Projection::freeze(const QuantizedTensor& blocks) {
   weight = Tensor();
   packed = blocks.blocks();
   format_ = &blocks.format();
-  register_buffer("packed", packed);
+  register_buffer("packed", &Projection::packed);
   if (bias.defined()) bias.requires_grad_(false);
 }
 
@@ -75,8 +75,8 @@ void Projection::set_adapter(const Tensor& a, const Tensor& b, double scale) {
   lora_scale = scale;
   if (!frozen()) weight.requires_grad_(false);
   if (bias.defined()) bias.requires_grad_(false);
-  register_parameter("lora_a", lora_a);
-  register_parameter("lora_b", lora_b);
+  register_parameter("lora_a", &Projection::lora_a);
+  register_parameter("lora_b", &Projection::lora_b);
 }
 
 void Projection::merge_adapter() {
@@ -91,7 +91,7 @@ void Projection::merge_adapter() {
     packed = Tensor();
     format_ = nullptr;
     weight = merged;
-    register_parameter("weight", weight);
+    register_parameter("weight", &Projection::weight);
   } else {
     weight.detach().copy_(merged);
     weight.requires_grad_();

@@ -67,7 +67,7 @@ Tensor Softmax2d::forward(const Tensor& x) const {
 
 PReLU::PReLU(std::int64_t num_parameters, double init)
     : weight(full({checked_size("PReLU", "num_parameters", num_parameters, 1)}, init)) {
-  register_parameter("weight", weight);
+  register_parameter("weight", &PReLU::weight);
 }
 
 GELU::GELU(bool tanh) : tanh(tanh) {}

@@ -15,11 +15,11 @@ ChannelNorm::ChannelNorm(const char* name, std::int64_t num_features, bool affin
     running_mean = zeros({num_features}), running_var = ones({num_features});
     num_batches_tracked = zeros({}, i64);
   }
-  register_parameter("weight", weight);
-  register_parameter("bias", bias);
-  register_buffer("running_mean", running_mean);
-  register_buffer("running_var", running_var);
-  register_buffer("num_batches_tracked", num_batches_tracked);
+  register_parameter("weight", &ChannelNorm::weight);
+  register_parameter("bias", &ChannelNorm::bias);
+  register_buffer("running_mean", &ChannelNorm::running_mean);
+  register_buffer("running_var", &ChannelNorm::running_var);
+  register_buffer("num_batches_tracked", &ChannelNorm::num_batches_tracked);
 }
 
 void ChannelNorm::reset_statistics() {
@@ -84,8 +84,8 @@ GroupNorm::GroupNorm(std::int64_t num_groups, std::int64_t num_channels, double 
   if (num_channels % num_groups != 0)
     throw ShapeError(fmt::format("GroupNorm: {} channels do not form {} equal groups", num_channels, num_groups));
   if (affine) weight = ones({num_channels}), bias = zeros({num_channels});
-  register_parameter("weight", weight);
-  register_parameter("bias", bias);
+  register_parameter("weight", &GroupNorm::weight);
+  register_parameter("bias", &GroupNorm::bias);
 }
 
 Tensor GroupNorm::forward(const Tensor& x) const { return group_norm(x, num_groups, weight, bias, eps); }

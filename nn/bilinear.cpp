@@ -15,8 +15,8 @@ Bilinear::Bilinear(std::int64_t in1, std::int64_t in2, std::int64_t out, bool wi
   const double bound = in1 > 0 ? 1 / std::sqrt(static_cast<double>(in1)) : 0;
   init::uniform_(weight, -bound, bound);
   if (with_bias) bias = init::uniform_(empty({out}), -bound, bound);
-  register_parameter("weight", weight);
-  register_parameter("bias", bias);
+  register_parameter("weight", &Bilinear::weight);
+  register_parameter("bias", &Bilinear::bias);
 }
 
 Tensor Bilinear::forward(const Tensor& a, const Tensor& b) const { return bilinear(a, b, weight, bias); }

@@ -23,7 +23,7 @@ ParameterList::ParameterList(const std::vector<Tensor>& tensors) { extend(tensor
 
 ParameterList& ParameterList::append(const Tensor& tensor) {
   auto item = std::make_unique<Tensor>(require("ParameterList", tensor));
-  register_parameter(std::to_string(items_.size()), *item);
+  register_parameter(std::to_string(items_.size()), *item, Place::heap);
   items_.push_back(std::move(item));
   return *this;
 }
@@ -51,7 +51,7 @@ ParameterDict::ParameterDict(const std::vector<NamedTensor>& tensors) {
 
 ParameterDict& ParameterDict::insert(const std::string& name, const Tensor& tensor) {
   auto item = std::make_unique<Tensor>(require("ParameterDict", tensor));
-  register_parameter(name, *item);
+  register_parameter(name, *item, Place::heap);
   items_.emplace_back(name, std::move(item));
   return *this;
 }

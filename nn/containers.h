@@ -38,7 +38,7 @@ class ModuleDict : public Module {
   }
   /// Takes a module over.
   void insert(const std::string& name, std::unique_ptr<M> module) {
-    register_module(name, *module);
+    this->register_module(name, *module, Module::Place::heap);
     items_.emplace_back(name, std::move(module));
   }
 

@@ -93,8 +93,8 @@ void ConvBase::initialize(const Shape& shape, bool with_bias) {
   // PyTorch takes the bias's fan-in from the weight's second dimension for transposed layers, too.
   const auto fan_in = static_cast<double>(weight.numel() / weight.size(0));
   if (with_bias) bias = init::uniform_(empty({out_channels}), -1 / std::sqrt(fan_in), 1 / std::sqrt(fan_in));
-  register_parameter("weight", weight);
-  register_parameter("bias", bias);
+  register_parameter("weight", &ConvBase::weight);
+  register_parameter("bias", &ConvBase::bias);
 }
 
 Tensor ConvBase::padded(const Tensor& x, const ConvOptions& options) const {

@@ -16,7 +16,7 @@ Embedding::Embedding(std::int64_t count, std::int64_t dim, EmbeddingOptions give
     if (*row < 0) *row += count;
     weight[*row] = 0.0;
   }
-  register_parameter("weight", weight);
+  register_parameter("weight", &Embedding::weight);
 }
 
 std::string Embedding::extra_repr() const {

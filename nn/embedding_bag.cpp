@@ -16,7 +16,7 @@ EmbeddingBag::EmbeddingBag(std::int64_t count, std::int64_t dim, EmbeddingBagOpt
     if (*row < 0) *row += count;
     weight[*row] = 0.0;
   }
-  register_parameter("weight", weight);
+  register_parameter("weight", &EmbeddingBag::weight);
 }
 
 Tensor EmbeddingBag::forward(const Tensor& index, const Tensor& offsets, const Tensor& factors) const {

@@ -9,8 +9,8 @@ void WithTensors::each_member(Module& module, const std::string& prefix, const V
   const auto named = [&prefix](const std::string& name) {
     return prefix.empty() ? name : name.empty() ? prefix : prefix + "." + name;
   };
-  for (auto& [name, member] : module.parameters_) visit(named(name), *member);
-  for (auto& [name, member] : module.buffers_) visit(named(name), *member);
+  for (auto& [name, member, place] : module.parameters_) visit(named(name), *member);
+  for (auto& [name, member, place] : module.buffers_) visit(named(name), *member);
   for (auto& [name, child] : module.modules_) each_member(*child, named(name), visit);
 }
 

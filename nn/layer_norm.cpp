@@ -8,8 +8,8 @@ namespace etna::nn {
 
 LayerNorm::LayerNorm(std::int64_t dim, double eps)
     : weight(ones({checked_size("LayerNorm", "dim", dim)})), bias(zeros({dim})), eps(eps) {
-  register_parameter("weight", weight);
-  register_parameter("bias", bias);
+  register_parameter("weight", &LayerNorm::weight);
+  register_parameter("bias", &LayerNorm::bias);
 }
 
 Tensor LayerNorm::forward(const Tensor& x) const { return layer_norm(x, weight, bias, eps); }

@@ -14,8 +14,8 @@ Linear::Linear(std::int64_t in, std::int64_t out, bool with_bias)
   double bound = in > 0 ? 1 / std::sqrt(static_cast<double>(in)) : 0;
   init::uniform_(weight, -bound, bound);
   if (with_bias) bias = init::uniform_(empty({out}), -bound, bound);
-  register_parameter("weight", weight);
-  register_parameter("bias", bias);
+  register_parameter("weight", &Linear::weight);
+  register_parameter("bias", &Linear::bias);
 }
 
 std::string Linear::extra_repr() const {

@@ -15,7 +15,7 @@ Tensor MSELoss::forward(const Tensor& x, const Tensor& target) const { return ms
 
 CrossEntropyLoss::CrossEntropyLoss(std::int64_t ignore_index, double label_smoothing, Reduction reduction)
     : ignore_index(ignore_index), label_smoothing(label_smoothing), reduction(reduction) {
-  register_buffer("weight", weight);
+  register_buffer("weight", &CrossEntropyLoss::weight);
 }
 
 CrossEntropyLoss::CrossEntropyLoss(Tensor weight, std::int64_t ignore_index, double label_smoothing,
@@ -29,7 +29,7 @@ std::unique_ptr<Module> CrossEntropyLoss::another() const {
 }
 
 NLLLoss::NLLLoss(std::int64_t ignore_index, Reduction reduction) : ignore_index(ignore_index), reduction(reduction) {
-  register_buffer("weight", weight);
+  register_buffer("weight", &NLLLoss::weight);
 }
 
 NLLLoss::NLLLoss(Tensor weight, std::int64_t ignore_index, Reduction reduction) : NLLLoss(ignore_index, reduction) {
@@ -43,15 +43,15 @@ MSELoss::MSELoss(Reduction reduction) : reduction(reduction) {}
 std::unique_ptr<Module> MSELoss::another() const { return std::make_unique<MSELoss>(reduction); }
 
 BCELoss::BCELoss(Tensor weight, Reduction reduction) : weight(std::move(weight)), reduction(reduction) {
-  register_buffer("weight", this->weight);
+  register_buffer("weight", &BCELoss::weight);
 }
 
 std::unique_ptr<Module> BCELoss::another() const { return std::make_unique<BCELoss>(weight, reduction); }
 
 BCEWithLogitsLoss::BCEWithLogitsLoss(Tensor weight, Tensor pos_weight, Reduction reduction)
     : weight(std::move(weight)), pos_weight(std::move(pos_weight)), reduction(reduction) {
-  register_buffer("weight", this->weight);
-  register_buffer("pos_weight", this->pos_weight);
+  register_buffer("weight", &BCEWithLogitsLoss::weight);
+  register_buffer("pos_weight", &BCEWithLogitsLoss::pos_weight);
 }
 
 std::unique_ptr<Module> BCEWithLogitsLoss::another() const {

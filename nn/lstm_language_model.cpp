@@ -25,7 +25,7 @@ LSTMLanguageModel::LSTMLanguageModel(const LSTMLanguageModelConfig& config)
     checked_probability("LSTMLanguageModel", p);
   register_module("embedding", embedding);
   register_module("layers", layers);
-  register_parameter("bias", bias);
+  register_parameter("bias", &LSTMLanguageModel::bias);
   init::uniform_(embedding.weight, -0.1, 0.1);
   for (std::int64_t i = 0; i < config.layers; ++i) {
     layers.emplace_back(i == 0 ? config.dim : width_of(config, i - 1), width_of(config, i));

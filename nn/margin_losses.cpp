@@ -32,7 +32,7 @@ std::unique_ptr<Module> SoftMarginLoss::another() const { return std::make_uniqu
 
 MultiMarginLoss::MultiMarginLoss(Tensor weight, int p, double margin, Reduction reduction)
     : weight(std::move(weight)), p(p), margin(margin), reduction(reduction) {
-  register_buffer("weight", this->weight);
+  register_buffer("weight", &MultiMarginLoss::weight);
 }
 
 Tensor MultiMarginLoss::forward(const Tensor& x, const Tensor& target) const {
@@ -55,7 +55,7 @@ std::unique_ptr<Module> MultiLabelMarginLoss::another() const {
 
 MultiLabelSoftMarginLoss::MultiLabelSoftMarginLoss(Tensor weight, Reduction reduction)
     : weight(std::move(weight)), reduction(reduction) {
-  register_buffer("weight", this->weight);
+  register_buffer("weight", &MultiLabelSoftMarginLoss::weight);
 }
 
 Tensor MultiLabelSoftMarginLoss::forward(const Tensor& x, const Tensor& target) const {

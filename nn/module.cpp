@@ -4,11 +4,14 @@
 #include <typeinfo>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <etna/nn/module_identity.h>
 #include <etna/tensor/op.h>
+#include <etna/tensor/recording.h>
 
 namespace etna::nn {
 namespace {
@@ -35,12 +38,10 @@ void replace(Tensor& x, const Tensor& with) {
 
 }  // namespace
 
-Module::Module() = default;
-Module::~Module() = default;
-
 template <typename Visit>
 void Module::each_tensor(const std::string& prefix, bool parameters, const Visit& visit, bool recurse) const {
-  for (const auto& [name, member] : parameters ? parameters_ : buffers_) visit(module_joined(prefix, name), *member);
+  for (const auto& [name, member, place] : parameters ? parameters_ : buffers_)
+    visit(module_joined(prefix, name), *member);
   if (!recurse) return;
   for (const auto& [name, module] : modules_) module->each_tensor(module_joined(prefix, name), parameters, visit);
 }
@@ -63,9 +64,10 @@ void Module::require_free(const std::string& name, const char* what) const {
   if (name.find('.') != std::string::npos) {
     throw Error(fmt::format("{}: the name '{}' holds a dot, which separates the names of modules", what, name));
   }
-  const auto named = [&](const auto& entry) { return entry.first == name; };
+  const auto named = [&](const TensorEntry& entry) { return entry.name == name; };
   if (std::any_of(parameters_.begin(), parameters_.end(), named) ||
-      std::any_of(buffers_.begin(), buffers_.end(), named) || std::any_of(modules_.begin(), modules_.end(), named)) {
+      std::any_of(buffers_.begin(), buffers_.end(), named) ||
+      std::any_of(modules_.begin(), modules_.end(), [&](const auto& entry) { return entry.first == name; })) {
     throw Error(fmt::format("{}: the module has something named '{}' already", what, name));
   }
 }
@@ -74,6 +76,7 @@ std::vector<NamedTensor> Module::named_parameters(bool recurse) const { return n
 std::vector<NamedTensor> Module::named_buffers(bool recurse) const { return named(false, recurse); }
 
 std::vector<Tensor> Module::parameters(bool recurse) const {
+  if (recurse) warn_of_unregistered();
   std::vector<Tensor> list;
   for (const NamedTensor& p : named(true, recurse)) list.push_back(p.tensor);
   return list;
@@ -136,7 +139,7 @@ void Module::copy_from(const Module& other) {
         "clone: {} is built of other parts than the module it copies; another() must construct it the same way",
         type_name()));
   }
-  training_ = other.training_;
+  identity_->training = other.identity_->training;
   for (std::size_t i = 0; i < modules_.size(); ++i) modules_[i].second->copy_from(*other.modules_[i].second);
 }
 
@@ -191,8 +194,21 @@ void Module::to(DType dtype) {
   }
 }
 
+bool Module::training() const {
+  if (capturing()) note_mode(recording::Touch::read);
+  return identity_->training != 0;
+}
+
+void Module::note_mode(recording::Touch touch) const {
+  const recording::Setting training(identity_, &identity_->training);
+  recording::note_setting(training, touch, [type = type_name()](std::int64_t now) {
+    return fmt::format("{} is in {} mode now", type, now != 0 ? "train" : "eval");
+  });
+}
+
 void Module::train(bool on) {
-  training_ = on;
+  if (capturing()) note_mode(recording::Touch::write);
+  if (std::exchange(identity_->training, on ? 1 : 0) != (on ? 1 : 0)) recording::changed();
   for (auto& [name, module] : modules_) module->train(on);
 }
 
@@ -204,33 +220,37 @@ void Module::requires_grad_(bool on) {
   for (Tensor& p : parameters()) p.requires_grad_(on);
 }
 
-void Module::register_parameter(std::string name, Tensor& member) {
+void Module::register_parameter(std::string name, Tensor& member, Place place) {
   if (name.empty()) throw Error("register_parameter: the name is empty");
   require_free(name, "register_parameter");
   if (!member.defined()) return;
   member.requires_grad_();
   member.storage()->set_use(MemoryUse::weights);
-  parameters_.emplace_back(std::move(name), &member);
+  parameters_.push_back({std::move(name), &member, place});
 }
 
-void Module::register_buffer(std::string name, Tensor& member) {
+void Module::register_buffer(std::string name, Tensor& member, Place place) {
   if (name.empty()) throw Error("register_buffer: the name is empty");
   require_free(name, "register_buffer");
   if (member.defined()) member.storage()->set_use(MemoryUse::weights);
-  buffers_.emplace_back(std::move(name), &member);
+  buffers_.push_back({std::move(name), &member, place});
 }
 
-void Module::register_module(std::string name, Module& member) {
+void Module::register_module(std::string name, Module& member, Place place) {
   if (!name.empty()) require_free(name, "register_module");
   modules_.emplace_back(std::move(name), &member);
-  if (!training_) member.train(false);
+  claim(member, place);
+  if (identity_->training == 0) member.train(false);
 }
 
 void Module::unregister(const std::string& name) {
-  const auto named = [&](const auto& entry) { return entry.first == name; };
+  const auto named = [&](const TensorEntry& entry) { return entry.name == name; };
   std::erase_if(parameters_, named);
   std::erase_if(buffers_, named);
-  std::erase_if(modules_, named);
+  for (const auto& [at, module] : modules_) {
+    if (at == name) std::erase(module->holders_, this);
+  }
+  std::erase_if(modules_, [&](const auto& entry) { return entry.first == name; });
 }
 
 std::int64_t checked_size(const char* module, const char* argument, std::int64_t size, std::int64_t least) {

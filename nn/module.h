@@ -12,9 +12,14 @@
 #include <etna/nn/hooks.h>
 #include <etna/tensor/tensor.h>
 
+namespace etna::recording {
+enum class Touch;
+}
+
 namespace etna::nn {
 
 struct Hooks;
+struct ModuleIdentity;
 
 /// A parameter or buffer and its name, such as "blocks.0.norm1.weight".
 struct NamedTensor {
@@ -40,9 +45,9 @@ struct NamedModule {
 class WithTensors;
 
 /// The base of everything with parameters. A module has its parameters, buffers and submodules as members and registers
-/// each in its constructor. The registry points to those members, so a module cannot be copied or moved. A member that
-/// is not registered is not found: C++ does not let a base class see its members, so nothing can warn of it; compare
-/// num_parameters() with what you expect.
+/// each in its constructor. Modules may be moved and returned, and the registry follows; clone() copies. A member that
+/// is not registered is not found: it is neither trained nor moved nor saved. parameters() warns of submodules that
+/// were forgotten so, but it cannot see tensors; compare num_parameters() with what you expect.
 ///     struct Net : nn::Module {
 ///       nn::Linear hidden{784, 100}, out{100, 10};
 ///       Net() { register_module("hidden", hidden), register_module("out", out); }
@@ -51,6 +56,10 @@ class WithTensors;
 class Module {
  public:
   virtual ~Module();
+  /// What is registered moves along, handles to parameters keep their tensors, and `other` has nothing left.
+  /// @throws Error if tensors were registered by reference, and then nothing changes
+  Module(Module&& other);
+  Module& operator=(Module&& other);
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
 
@@ -79,7 +88,7 @@ class Module {
 
   void train(bool on = true);
   void eval() { train(false); }
-  bool training() const { return training_; }
+  bool training() const;
   /// Drops all gradients.
   void zero_grad();
   /// Freezes (false) or unfreezes all parameters.
@@ -112,14 +121,26 @@ class Module {
   std::string repr() const;
 
  protected:
+  /// Where something registered is: in the module itself, or on the heap, so that it stays where the module moves.
+  enum class Place : std::uint8_t { unknown, member, heap };
   Module();
 
-  /// Makes `member` require grad and adds it to parameters(). Skips an undefined member (a bias that was left out).
+  /// Makes the member require grad and adds it to parameters(). Skips an undefined one (a bias that was left out).
+  ///     register_parameter("weight", &Net::weight);
   /// Here and below: @throws Error if the name is taken, holds a dot, or is empty (a module's may be)
-  void register_parameter(std::string name, Tensor& member);
-  void register_buffer(std::string name, Tensor& member);
+  template <typename M>
+  void register_parameter(std::string name, Tensor M::*member) {
+    register_parameter(std::move(name), static_cast<M*>(this)->*member, Place::member);
+  }
+  /// By reference: unless its place is known, the module cannot be moved.
+  void register_parameter(std::string name, Tensor& member, Place place = Place::unknown);
+  template <typename M>
+  void register_buffer(std::string name, Tensor M::*member) {
+    register_buffer(std::move(name), static_cast<M*>(this)->*member, Place::member);
+  }
+  void register_buffer(std::string name, Tensor& member, Place place = Place::unknown);
   /// With an empty name, the submodule's parameters appear as this module's own.
-  void register_module(std::string name, Module& member);
+  void register_module(std::string name, Module& member, Place place = Place::member);
   /// Forgets a parameter, buffer or module of this name; nothing happens where there is none.
   void unregister(const std::string& name);
 
@@ -136,6 +157,11 @@ class Module {
  private:
   friend class Reparametrization;
   friend class WithTensors;
+  struct TensorEntry {
+    std::string name;
+    Tensor* member;
+    Place place;
+  };
 
   template <typename Visit>
   void each_tensor(const std::string& prefix, bool parameters, const Visit& visit, bool recurse = true) const;
@@ -144,11 +170,17 @@ class Module {
   void print(std::string& out, const std::string& indent) const;
   void copy_from(const Module& other);
   bool has_hooks() const;
+  void note_mode(recording::Touch touch) const;
+  void require_movable() const;
+  void take(Module& other);
+  void claim(Module& member, Place place);
+  void warn_of_unregistered() const;
 
-  std::vector<std::pair<std::string, Tensor*>> parameters_, buffers_;
+  std::vector<TensorEntry> parameters_, buffers_;
   std::vector<std::pair<std::string, Module*>> modules_;
+  std::vector<Module*> holders_;  ///< the modules that registered this one
   std::shared_ptr<Hooks> hooks_;
-  bool training_ = true;
+  std::shared_ptr<ModuleIdentity> identity_;
 };
 
 std::ostream& operator<<(std::ostream& out, const Module& module);

@@ -26,7 +26,7 @@ class ModuleList : public Module {
   }
   /// Takes a module over.
   void push_back(std::unique_ptr<M> module) {
-    register_module(std::to_string(items_.size()), *module);
+    this->register_module(std::to_string(items_.size()), *module, Module::Place::heap);
     items_.push_back(std::move(module));
   }
 

@@ -42,14 +42,14 @@ MultiheadAttention::MultiheadAttention(std::int64_t embed_dim, std::int64_t num_
                      vdim = options.vdim > 0 ? options.vdim : embed_dim;
   if (kdim == embed_dim && vdim == embed_dim) {
     in_proj_weight = init::xavier_uniform_(empty({checked_product(3, embed_dim, "MultiheadAttention"), embed_dim}));
-    register_parameter("in_proj_weight", in_proj_weight);
+    register_parameter("in_proj_weight", &MultiheadAttention::in_proj_weight);
   } else {
     q_proj_weight = init::xavier_uniform_(empty({embed_dim, embed_dim}));
     k_proj_weight = init::xavier_uniform_(empty({embed_dim, kdim}));
     v_proj_weight = init::xavier_uniform_(empty({embed_dim, vdim}));
-    register_parameter("q_proj_weight", q_proj_weight);
-    register_parameter("k_proj_weight", k_proj_weight);
-    register_parameter("v_proj_weight", v_proj_weight);
+    register_parameter("q_proj_weight", &MultiheadAttention::q_proj_weight);
+    register_parameter("k_proj_weight", &MultiheadAttention::k_proj_weight);
+    register_parameter("v_proj_weight", &MultiheadAttention::v_proj_weight);
   }
   if (options.bias) {
     in_proj_bias = zeros({3 * embed_dim});
@@ -60,10 +60,10 @@ MultiheadAttention::MultiheadAttention(std::int64_t embed_dim, std::int64_t num_
     bias_k = init::normal_(empty({1, 1, embed_dim}), 0, std);
     bias_v = init::normal_(empty({1, 1, embed_dim}), 0, std);
   }
-  register_parameter("in_proj_bias", in_proj_bias);
+  register_parameter("in_proj_bias", &MultiheadAttention::in_proj_bias);
   register_module("out_proj", out_proj);
-  register_parameter("bias_k", bias_k);
-  register_parameter("bias_v", bias_v);
+  register_parameter("bias_k", &MultiheadAttention::bias_k);
+  register_parameter("bias_v", &MultiheadAttention::bias_v);
 }
 
 TensorList MultiheadAttention::project(const Tensor& query, const Tensor& key, const Tensor& value) const {

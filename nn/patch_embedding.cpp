@@ -17,8 +17,8 @@ PatchEmbedding::Projection::Projection(std::int64_t channels, std::int64_t dim, 
       1 / std::sqrt(static_cast<double>(channels) * static_cast<double>(patch) * static_cast<double>(patch));
   weight = init::uniform_(empty({dim, channels, patch, patch}), -bound, bound);
   if (with_bias) bias = init::uniform_(empty({dim}), -bound, bound);
-  register_parameter("weight", weight);
-  register_parameter("bias", bias);
+  register_parameter("weight", &Projection::weight);
+  register_parameter("bias", &Projection::bias);
 }
 
 PatchEmbedding::PatchEmbedding(std::int64_t channels, std::int64_t dim, std::int64_t patch, bool bias)

@@ -40,7 +40,7 @@ std::string PositionalEncoding::extra_repr() const {
 
 SinusoidalPositionalEncoding::SinusoidalPositionalEncoding(std::int64_t dim, std::int64_t max_len, double p)
     : PositionalEncoding(p), pe(sinusoids(dim, max_len)) {
-  register_buffer("pe", pe);
+  register_buffer("pe", &SinusoidalPositionalEncoding::pe);
   register_module("dropout", dropout);
 }
 
@@ -49,7 +49,7 @@ LearnedPositionalEncoding::LearnedPositionalEncoding(std::int64_t dim, std::int6
       weight(init::normal_(empty({checked_size("LearnedPositionalEncoding", "max_len", max_len),
                                   checked_size("LearnedPositionalEncoding", "dim", dim)}),
                            0, 0.02)) {
-  register_parameter("weight", weight);
+  register_parameter("weight", &LearnedPositionalEncoding::weight);
   register_module("dropout", dropout);
 }
 

@@ -13,8 +13,8 @@ QuantizedLinear::QuantizedLinear(const QuantizedTensor& weight, const Tensor& gi
       throw ShapeError(fmt::format("QuantizedLinear: the bias is {}; wanted [{}]", str(given_bias.shape()), out));
     bias = given_bias.detach();
   }
-  register_buffer("blocks", blocks);
-  if (bias.defined()) register_buffer("bias", bias);
+  register_buffer("blocks", &QuantizedLinear::blocks);
+  if (bias.defined()) register_buffer("bias", &QuantizedLinear::bias);
 }
 
 QuantizedLinear::QuantizedLinear(const Linear& layer, const quant::BlockFormat& format, const Tensor& importance)

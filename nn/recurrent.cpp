@@ -58,11 +58,11 @@ RecurrentModule::RecurrentModule(const char* name, RecurrentMode mode, std::int6
     const std::string suffix = fmt::format("_l{}{}", static_cast<std::int64_t>(i) / directions(),
                                            static_cast<std::int64_t>(i) % directions() == 1 ? "_reverse" : "");
     RecurrentWeights& w = weights_[i];
-    register_parameter("weight_ih" + suffix, w.weight_ih);
-    register_parameter("weight_hh" + suffix, w.weight_hh);
-    register_parameter("bias_ih" + suffix, w.bias_ih);
-    register_parameter("bias_hh" + suffix, w.bias_hh);
-    register_parameter("weight_hr" + suffix, w.weight_hr);
+    register_parameter("weight_ih" + suffix, w.weight_ih, Place::heap);
+    register_parameter("weight_hh" + suffix, w.weight_hh, Place::heap);
+    register_parameter("bias_ih" + suffix, w.bias_ih, Place::heap);
+    register_parameter("bias_hh" + suffix, w.bias_hh, Place::heap);
+    register_parameter("weight_hr" + suffix, w.weight_hr, Place::heap);
   }
 }
 
@@ -202,10 +202,10 @@ RecurrentCell::RecurrentCell(const char* name, RecurrentMode mode, std::int64_t 
       input_size(checked_size(name, "input_size", input_size, 1)),
       hidden_size(checked_size(name, "hidden_size", hidden_size, 1)) {
   weights = initial_weights(mode, input_size, hidden_size, hidden_size, bias);
-  register_parameter("weight_ih", weights.weight_ih);
-  register_parameter("weight_hh", weights.weight_hh);
-  register_parameter("bias_ih", weights.bias_ih);
-  register_parameter("bias_hh", weights.bias_hh);
+  register_parameter("weight_ih", weights.weight_ih, Place::member);
+  register_parameter("weight_hh", weights.weight_hh, Place::member);
+  register_parameter("bias_ih", weights.bias_ih, Place::member);
+  register_parameter("bias_hh", weights.bias_hh, Place::member);
 }
 
 std::string RecurrentCell::extra_repr() const {

@@ -17,9 +17,10 @@ class Reparametrization {
   /// Takes the parameter off the module's list; its member stays and is assigned before each call.
   Reparametrization(Module& module, std::string name, const char* what) : module_(module), name_(std::move(name)) {
     auto& list = module.parameters_;
-    const auto at = std::find_if(list.begin(), list.end(), [&](const auto& entry) { return entry.first == name_; });
+    const auto at = std::find_if(list.begin(), list.end(), [&](const auto& entry) { return entry.name == name_; });
     if (at == list.end()) throw Error(fmt::format("{}: {} has no parameter '{}'", what, module.type_name(), name_));
-    member_ = at->second;
+    member_ = at->member;
+    place_ = at->place;
     first_ = *member_;
     list.erase(at);
   }
@@ -46,12 +47,12 @@ class Reparametrization {
     for (auto* list : {&module_.parameters_, &module_.buffers_}) {
       list->erase(std::remove_if(list->begin(), list->end(),
                                  [&](const auto& entry) {
-                                   return std::find(parts_.begin(), parts_.end(), entry.first) != parts_.end();
+                                   return std::find(parts_.begin(), parts_.end(), entry.name) != parts_.end();
                                  }),
                   list->end());
     }
     *member_ = value;
-    module_.register_parameter(name_, *member_);
+    module_.register_parameter(name_, *member_, place_);
   }
 
   template <typename Kind, typename... Args>
@@ -86,6 +87,7 @@ class Reparametrization {
   Module& module_;
   std::string name_;
   Tensor* member_ = nullptr;
+  Module::Place place_ = {};
   std::vector<std::string> parts_;
 };
 

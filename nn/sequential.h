@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <type_traits>
 #include <utility>
 
 #include <etna/nn/module.h>
@@ -9,11 +10,21 @@
 namespace etna::nn {
 
 /// Modules applied one after the other, named by position.
+///     nn::Sequential net(nn::Linear(784, 100), nn::ReLU(), nn::Linear(100, 10));
+/// or, one by one:
 ///     nn::Sequential net;
 ///     net.add<nn::Linear>(784, 100).add<nn::ReLU>().add<nn::Linear>(100, 10);
 class Sequential : public UnaryModule {
  public:
   Sequential();
+  /// Takes the modules over; std::move() those that have names.
+  template <typename First, typename... More>
+  requires std::is_base_of_v<UnaryModule, First> &&(std::is_base_of_v<UnaryModule, More>&&...) &&
+      (sizeof...(More) > 0 || !std::is_same_v<First, Sequential>)explicit Sequential(First&& first, More&&... more)
+      : Sequential() {
+    modules.emplace_back<First>(std::move(first));
+    (modules.emplace_back<More>(std::move(more)), ...);
+  }
 
   /// Constructs an M at the end.
   template <typename M, typename... Args>

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <tuple>
 #include <unordered_set>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -11,6 +12,7 @@
 #include <etna/tensor/capture.h>
 #include <etna/tensor/multi_tensor.h>
 #include <etna/tensor/op.h>
+#include <etna/tensor/recording.h>
 
 namespace etna::optim {
 namespace {
@@ -62,7 +64,10 @@ void complete(const char* optimizer, ParamGroup& group, const ParamGroup& defaul
 }  // namespace
 
 Optimizer::Optimizer(const char* name, std::vector<ParamGroup> groups, ParamGroup defaults, double max_grad_norm)
-    : name_(name), defaults_(std::move(defaults)), max_grad_norm_(max_grad_norm) {
+    : version_(std::make_shared<std::int64_t>(0)),
+      name_(name),
+      defaults_(std::move(defaults)),
+      max_grad_norm_(max_grad_norm) {
   if (!(max_grad_norm >= 0))
     throw Error(fmt::format("{}: a max_grad_norm of {}; it may not be negative", name, max_grad_norm));
   if (defaults_.beta1 != ParamGroup::kDefault)
@@ -103,6 +108,12 @@ void Optimizer::add_param_group(ParamGroup group) {
   std::erase_if(group.parameters, [](const Tensor& p) { return !p.requires_grad(); });
   state_.resize(state_.size() + group.parameters.size());
   groups_.push_back(std::move(group));
+  settings_changed();
+}
+
+void Optimizer::settings_changed() {
+  ++*version_;
+  recording::changed();
 }
 
 void Optimizer::require_group(std::size_t index) const {
@@ -130,7 +141,7 @@ void Optimizer::set_momentum(std::size_t index, double momentum) {
   for (const Setting& s : kSettings) {
     if (s.value == momentum_) require(name_, s, momentum);
   }
-  groups_[index].*momentum_ = momentum;
+  if ((std::exchange(groups_[index].*momentum_, momentum) != 0) != (momentum != 0)) settings_changed();
 }
 
 double Optimizer::momentum(std::size_t index) const {
@@ -190,6 +201,9 @@ Tensor Optimizer::control_from(const std::vector<Tensor>& gradients, const Tenso
 void Optimizer::step(const Tensor& loss_scale, bool scaled) {
   profile::Scope phase("optimizer", profile::Category::phase);
   GradMode off(false);
+  recording::note_setting(version_, recording::Touch::read, [name = name_](std::int64_t) {
+    return fmt::format("{} has other parameters or settings now", name);
+  });
   const std::int64_t skipped_before = newcomers() ? skipped() : 0;
   const bool controlled = max_grad_norm_ > 0 || loss_scale.defined();
   const Tensor control = controlled ? control_from(gradients(), loss_scale, scaled) : Tensor();
@@ -227,6 +241,7 @@ void Optimizer::step(const Tensor& loss_scale, bool scaled) {
     for (auto& [key, alike] : lists) {
       // All parameters of a list have the same counts, so the first gives them. A control counts skipped steps from the
       // optimizer's first step on.
+      if (capturing()) recording::guard(equal_steps(alike.parameters));
       const StepNumbers numbers =
           each_step_numbers(alike.list, [this, g, controlled, parameters = std::move(alike.parameters)] {
             for (std::size_t i : parameters) ++state_[i].step;
@@ -240,6 +255,18 @@ void Optimizer::step(const Tensor& loss_scale, bool scaled) {
       for (auto& [parameter, stepped] : alike.packed) parameter.copy_(stepped);
     }
   }
+}
+
+/// Why a list of parameters that was recorded may no longer be stepped as one; empty where it may.
+std::function<std::string()> Optimizer::equal_steps(std::vector<std::size_t> list) const {
+  return [this, alive = std::weak_ptr(version_), list = std::move(list)]() -> std::string {
+    if (alive.expired()) return "its optimizer is gone";
+    const State& first = state_[list.front()];
+    const bool equal = std::all_of(list.begin(), list.end(), [&](std::size_t i) {
+      return state_[i].step == first.step && state_[i].skipped == first.skipped;
+    });
+    return equal ? "" : fmt::format("parameters of {} have made different numbers of steps", name_);
+  };
 }
 
 void Optimizer::zero_grad() {
@@ -335,6 +362,7 @@ void Optimizer::load_state_dict(const std::map<std::string, Tensor>& state) {
   groups_ = std::move(groups);
   state_ = std::move(loaded);
   control_ = {};
+  settings_changed();
 }
 
 }  // namespace etna::optim

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -130,13 +132,18 @@ class Optimizer {
 
   void require_group(std::size_t index) const;
 
+  std::function<std::string()> equal_steps(std::vector<std::size_t> list) const;
+  /// The settings that captured steps hold as constants have changed, or the parameters.
+  void settings_changed();
+
   std::vector<ParamGroup> groups_;
   std::vector<State> state_;
+  std::shared_ptr<std::int64_t> version_;  ///< of these; shared with the captured steps that read it
   const char* name_;
   ParamGroup defaults_;
   double ParamGroup::*momentum_ = nullptr;  ///< momentum, beta1, or null: it has neither
   double max_grad_norm_;
-  Tensor control_;  ///< StepControl, on the gradients' device
+  Tensor control_;     ///< StepControl, on the gradients' device
 };
 
 }  // namespace etna::optim

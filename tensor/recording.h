@@ -1,6 +1,10 @@
 #pragma once
 
+#include <cstdint>
+#include <functional>
+#include <memory>
 #include <span>
+#include <string>
 #include <utility>
 
 #include <etna/tensor/capture.h>
@@ -38,6 +42,21 @@ void run_cpu_kernel(const OpCall& call, std::span<Tensor> out);
 /// Called before autograd reads or replaces a leaf's gradient.
 enum class Touch { read, write };
 void note_gradient(const Tensor& leaf, Touch touch);
+
+/// A number that decides what the host does: whether a module trains.
+using Setting = std::shared_ptr<std::int64_t>;
+/// A setting in words, for a message: "Dropout is in eval mode now".
+using Described = std::function<std::string(std::int64_t now)>;
+/// Called before a setting is read or written. A recording is not replayed while a setting that it read first has
+/// another value; a replay leaves a setting that the recording wrote as the recording did.
+void note_setting(const Setting& setting, Touch touch, Described what);
+/// The same of whether a leaf requires grad.
+void note_requires_grad(const Tensor& leaf, Touch touch);
+/// Called after a setting, or what requires grad, has changed.
+void changed();
+/// While a step is recorded: `check` runs before each replay and says why the recording no longer does what its
+/// function would; empty if it does.
+void guard(std::function<std::string()> check);
 
 /// While one lives, *device is set to the first GPU on which this thread runs an op.
 class ObserveDevice {

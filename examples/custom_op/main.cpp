@@ -15,7 +15,7 @@ struct Net : nn::Module {
   Net() {
     register_module("hidden", hidden);
     register_module("out", out);
-    register_parameter("alpha", alpha);
+    register_parameter("alpha", &Net::alpha);
   }
   Tensor forward(const Tensor& x) const { return out(snake(hidden(x), alpha)); }
 };

@@ -31,7 +31,7 @@ Tensor Cnn::forward(const Tensor& x) const {
 VisionTransformer::VisionTransformer() : patches(16, 96), positions(randn({49, 96}) * 0.02), norm(96), out(96, 10) {
   for (int i = 0; i < 4; ++i) blocks.emplace_back<nn::TransformerBlock>(96, 4, 192);
   register_module("patches", patches);
-  register_parameter("positions", positions);
+  register_parameter("positions", &VisionTransformer::positions);
   register_module("blocks", blocks);
   register_module("norm", norm);
   register_module("out", out);

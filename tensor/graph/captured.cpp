@@ -19,7 +19,8 @@
 namespace etna {
 namespace {
 
-/// Maximum number of recordings per captured function; there is one for each combination of argument shapes.
+/// Maximum number of recordings per captured function; there is one for each combination of argument shapes and of
+/// modes.
 constexpr std::size_t kMostSteps = 8;
 
 /// What two calls must share to use the same recording.
@@ -166,7 +167,7 @@ TensorList Captured::State::record(const Signature& signature, const TensorList&
   TensorList results = step->outputs();
   steps.insert(steps.begin(), Recorded{signature, std::move(step)});
   if (steps.size() > kMostSteps) {
-    say(fmt::format("more than {} combinations of shapes; the recording used longest ago goes", kMostSteps));
+    say(fmt::format("more than {} combinations of shapes and modes; the recording used longest ago goes", kMostSteps));
     steps.pop_back();
   }
   return results;
@@ -182,8 +183,14 @@ TensorList Captured::run(const TensorList& arguments, const Function& function) 
   if (!enabled()) return s.run_eagerly(arguments, function);
 
   const Signature signature = signature_of(arguments);
-  auto found =
-      std::find_if(s.steps.begin(), s.steps.end(), [&](const State::Recorded& r) { return r.signature == signature; });
+  std::string changed;  // what differs from the last recording for these arguments
+  const auto found = std::find_if(s.steps.begin(), s.steps.end(), [&](const State::Recorded& r) {
+    if (!(r.signature == signature)) return false;
+    std::string difference = r.step->difference();
+    const bool same = difference.empty();
+    if (changed.empty()) changed = std::move(difference);
+    return same;
+  });
   if (found != s.steps.end()) {
     if (std::string why = found->step->stale(); !why.empty()) {
       s.say(why + "; it is captured again");
@@ -198,6 +205,9 @@ TensorList Captured::run(const TensorList& arguments, const Function& function) 
       step.replay(arguments);
       return step.outputs();
     }
+  } else if (!changed.empty()) {
+    s.say(changed + "; it is captured again for that");
+    std::erase_if(s.steps, [](const State::Recorded& r) { return !r.step->stale().empty(); });
   } else if (!s.steps.empty() && !s.options.varied_shapes) {
     s.say(difference(s.steps.front().signature, signature) + "; it is captured again for that");
   }

@@ -112,6 +112,7 @@ void CapturedStep::compile() {
   fill_in(report_, graph_.figures());
   report_.state_bytes = numbers_.size();
   noted_ = {};
+  watched_.end();
   // Nothing else in the step holds these storages, so a use count of one means that the user has released it.
   for (External& external : externals_) {
     external.version = external.storage->version - external.version;
@@ -137,6 +138,7 @@ void CapturedStep::touch(const char* op, std::span<const Tensor> tensors) {
     }
     const StoragePtr& storage = x.impl()->storage;
     if (graph_.storages().made(*storage)) continue;
+    if (grad_enabled() && is_floating(x.dtype()) && x.is_leaf()) watched_.note_requires_grad(x, recording::Touch::read);
     if (noted_.insert(storage.get()).second) externals_.push_back({storage, storage->version, false});
   }
 }
@@ -202,6 +204,7 @@ void CapturedStep::ran(const OpCall& call, std::span<const Tensor> out) {
 }
 
 std::string CapturedStep::stale() const {
+  if (watched_.gone()) return "a module or an optimizer it works with is gone";
   for (const External& e : externals_) {
     if (e.shared && e.storage.use_count() == 1) return "a tensor it works on was replaced, or moved to another device";
   }
@@ -230,6 +233,7 @@ void CapturedStep::replay(const TensorList& arguments) {
   for (LeafGradient& g : gradients_) {
     if (g.leaf.grad().impl() != g.after.impl()) g.leaf.set_grad(g.after);
   }
+  watched_.write();
 }
 
 }  // namespace etna

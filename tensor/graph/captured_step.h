@@ -12,6 +12,7 @@
 #include <etna/device/graph/graph.h>
 #include <etna/device/profile/profiler.h>
 #include <etna/tensor/capture.h>
+#include <etna/tensor/graph/watched.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/recording.h>
 
@@ -36,6 +37,8 @@ class CapturedStep final : public AllocationHook {
 
   /// Why a replay would no longer do what the function does; empty if it would.
   std::string stale() const;
+  /// What the function would read differently now, so that another recording is needed; empty if nothing.
+  std::string difference() const { return watched_.difference(); }
   /// Runs one step. @param arguments of the same number, shapes and dtypes as at recording
   void replay(const TensorList& arguments);
 
@@ -52,6 +55,7 @@ class CapturedStep final : public AllocationHook {
   void touch(const char* op, std::span<const Tensor> tensors);
   /// Allocates storages made while recording. @throws CaptureError for a device other than the step's
   StoragePtr allocate(Device device, std::size_t bytes) override;
+  Watched& watched() { return watched_; }
   void note_gradient(const Tensor& leaf, recording::Touch touch);
   /// The host does this before each replay, in the order of these calls.
   void each_replay(std::function<void()> f) { host_steps_.push_back(std::move(f)); }
@@ -89,6 +93,7 @@ class CapturedStep final : public AllocationHook {
   TensorList inputs_, outputs_;
   std::vector<External> externals_;
   std::vector<LeafGradient> gradients_;
+  Watched watched_;
   std::unordered_set<const void*> noted_;  ///< while recording: what is in those two already
   std::vector<std::function<void()>> host_steps_;
   std::vector<std::byte> numbers_;  ///< the block that goes to the device in one upload, in whole words

@@ -52,6 +52,18 @@ void note_gradient(const Tensor& leaf, Touch touch) {
   if (CapturedStep* step = CapturedStep::recorded()) step->note_gradient(leaf, touch);
 }
 
+void note_setting(const Setting& setting, Touch touch, Described what) {
+  if (CapturedStep* step = CapturedStep::recorded()) step->watched().note(setting, touch, std::move(what));
+}
+
+void note_requires_grad(const Tensor& leaf, Touch touch) {
+  if (CapturedStep* step = CapturedStep::recorded()) step->watched().note_requires_grad(leaf, touch);
+}
+
+void guard(std::function<std::string()> check) {
+  if (CapturedStep* step = CapturedStep::recorded()) step->watched().guard(std::move(check));
+}
+
 ObserveDevice::ObserveDevice(Device* device) : device_(device), outer_(std::exchange(observed_device, device)) {}
 ObserveDevice::~ObserveDevice() {
   observed_device = outer_;
