@@ -29,5 +29,6 @@
 #include <etna/tensor/literal.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/readback.h>
+#include <etna/tensor/stream.h>
 #include <etna/tensor/tensor.h>
 #include <etna/train/train.h>

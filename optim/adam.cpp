@@ -37,8 +37,8 @@ AdamW::AdamW(std::vector<Tensor> parameters, AdamWOptions options)
 
 AdamW::AdamW(std::vector<ParamGroup> groups, AdamWOptions options)
     : Adam(std::move(groups),
-           {options.lr, options.beta1, options.beta2, options.eps, options.weight_decay, options.amsgrad,
-            options.maximize, options.max_grad_norm},
+           {options.lr, options.betas, options.eps, options.weight_decay, options.amsgrad, options.maximize,
+            options.max_grad_norm},
            true) {}
 
 }  // namespace etna::optim

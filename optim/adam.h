@@ -1,13 +1,14 @@
 #pragma once
 
+#include <utility>
+
 #include <etna/optim/optimizer.h>
 
 namespace etna::optim {
 
 struct AdamOptions {
   double lr = 1e-3;
-  double beta1 = 0.9;
-  double beta2 = 0.999;
+  std::pair<double, double> betas = {0.9, 0.999};
   double eps = 1e-8;
   double weight_decay = 0;
   bool amsgrad = false;      ///< divides by the largest second moment so far (Reddi et al. 2018)
@@ -37,8 +38,7 @@ class Adam : public Optimizer {
 
 struct AdamWOptions {
   double lr = 1e-3;
-  double beta1 = 0.9;
-  double beta2 = 0.999;
+  std::pair<double, double> betas = {0.9, 0.999};
   double eps = 1e-8;
   double weight_decay = 0.01;
   bool amsgrad = false;      ///< divides by the largest second moment so far (Reddi et al. 2018)

@@ -1,13 +1,14 @@
 #pragma once
 
+#include <utility>
+
 #include <etna/optim/optimizer.h>
 
 namespace etna::optim {
 
 struct LionOptions {
   double lr = 1e-4;
-  double beta1 = 0.9;
-  double beta2 = 0.99;
+  std::pair<double, double> betas = {0.9, 0.99};
   double weight_decay = 0;
   bool maximize = false;     ///< climbs instead of descending
   double max_grad_norm = 0;  ///< clips gradients to this global norm in the pass that steps; 0: no clipping

@@ -1,13 +1,14 @@
 #pragma once
 
+#include <utility>
+
 #include <etna/optim/optimizer.h>
 
 namespace etna::optim {
 
 struct NAdamOptions {
   double lr = 2e-3;
-  double beta1 = 0.9;
-  double beta2 = 0.999;
+  std::pair<double, double> betas = {0.9, 0.999};
   double eps = 1e-8;
   double weight_decay = 0;
   double momentum_decay = 4e-3;

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include <etna/device/log.h>
 #include <etna/device/profile/profiler.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/multi_tensor.h>
@@ -213,6 +214,7 @@ void Optimizer::step(const Tensor& loss_scale, bool scaled) {
     std::vector<std::pair<Tensor, Tensor>> packed;  ///< parameters with strides, and their contiguous copies
   };
   std::size_t index = 0;
+  bool any = false;
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     const std::size_t names = state_names(groups_[g]).size();
     // One list for each device and step count: parameters that were skipped before have made fewer steps.
@@ -221,6 +223,7 @@ void Optimizer::step(const Tensor& loss_scale, bool scaled) {
       State& state = state_[index++];
       Tensor grad = p.grad();
       if (!grad.defined()) continue;
+      any = true;
       if (!state.begun) state.skipped = skipped_before, state.begun = true;
       if (state.tensors.size() < names) {
         NotCaptured now;  // replays continue from the current state
@@ -254,6 +257,22 @@ void Optimizer::step(const Tensor& loss_scale, bool scaled) {
       update(groups_[g], alike.list, numbers, control);
       for (auto& [parameter, stepped] : alike.packed) parameter.copy_(stepped);
     }
+  }
+  if (!any && !std::exchange(told_, true)) warn_of_no_gradients();
+}
+
+void Optimizer::warn_of_no_gradients() {
+  const auto required = [](const ParamGroup& group) {
+    return std::any_of(group.parameters.begin(), group.parameters.end(),
+                       [](const Tensor& p) { return p.requires_grad(); });
+  };
+  if (std::any_of(groups_.begin(), groups_.end(), required)) {
+    log().warn("{}: step() changes nothing, because no parameter has a gradient; call backward() before it", name_);
+  } else {
+    log().warn(
+        "{}: step() changes nothing, because none of its {} parameters requires grad any more; make the "
+        "optimizer after adapters are added or parts are frozen",
+        name_, state_.size());
   }
 }
 

@@ -39,8 +39,10 @@ ParamGroup settings_of(const Options& options) {
   settings.lr = options.lr, settings.weight_decay = 0;
   if constexpr (requires { options.weight_decay; }) settings.weight_decay = options.weight_decay;
   if constexpr (requires { options.momentum; }) settings.momentum = options.momentum;
-  if constexpr (requires { options.beta1; }) settings.beta1 = options.beta1;
-  if constexpr (requires { options.beta2; }) settings.beta2 = options.beta2;
+  if constexpr (requires { options.betas; }) {
+    settings.beta1 = options.betas.first;
+    settings.beta2 = options.betas.second;
+  }
   if constexpr (requires { options.eps; }) settings.eps = options.eps;
   return settings;
 }
@@ -68,7 +70,7 @@ class Optimizer {
   /// @throws Error as the constructor, and then nothing changes
   void add_param_group(ParamGroup group);
 
-  /// Updates every parameter that has a gradient.
+  /// Updates every parameter that has a gradient. Where none has one, it says so once on standard error.
   void step();
   /// The norm of the last step's gradients, unscaled and before clipping, on their device. Only optimizers that clip,
   /// or that a GradScaler steps, compute it. The next step overwrites it. @return 0-d f32, or undefined if there is
@@ -131,6 +133,7 @@ class Optimizer {
   std::int64_t skipped() const;
 
   void require_group(std::size_t index) const;
+  void warn_of_no_gradients();
 
   std::function<std::string()> equal_steps(std::vector<std::size_t> list) const;
   /// The settings that captured steps hold as constants have changed, or the parameters.
@@ -143,6 +146,7 @@ class Optimizer {
   ParamGroup defaults_;
   double ParamGroup::*momentum_ = nullptr;  ///< momentum, beta1, or null: it has neither
   double max_grad_norm_;
+  bool told_ = false;  ///< that no parameter has a gradient
   Tensor control_;     ///< StepControl, on the gradients' device
 };
 

@@ -131,6 +131,44 @@ class Scheduler {
   std::int64_t step_ = 0;
 };
 
+// Schedulers under PyTorch's names, with its arguments in its order.
+
+/// Scheduler(optimizer, step_decay(step_size, gamma))
+struct StepLR : Scheduler {
+  StepLR(Optimizer& optimizer, std::int64_t step_size, double gamma = 0.1)
+      : Scheduler(optimizer, step_decay(step_size, gamma)) {}
+};
+/// Scheduler(optimizer, multi_step(milestones, gamma))
+struct MultiStepLR : Scheduler {
+  MultiStepLR(Optimizer& optimizer, std::vector<std::int64_t> milestones, double gamma = 0.1)
+      : Scheduler(optimizer, multi_step(std::move(milestones), gamma)) {}
+};
+/// Scheduler(optimizer, exponential(gamma))
+struct ExponentialLR : Scheduler {
+  ExponentialLR(Optimizer& optimizer, double gamma) : Scheduler(optimizer, exponential(gamma)) {}
+};
+/// Scheduler(optimizer, constant(factor, total_iters))
+struct ConstantLR : Scheduler {
+  explicit ConstantLR(Optimizer& optimizer, double factor = 1.0 / 3, std::int64_t total_iters = 5)
+      : Scheduler(optimizer, constant(factor, total_iters)) {}
+};
+/// Scheduler(optimizer, linear(start_factor, end_factor, total_iters))
+struct LinearLR : Scheduler {
+  explicit LinearLR(Optimizer& optimizer, double start_factor = 1.0 / 3, double end_factor = 1,
+                    std::int64_t total_iters = 5)
+      : Scheduler(optimizer, linear(start_factor, end_factor, total_iters)) {}
+};
+/// Scheduler(optimizer, polynomial(total_iters, power))
+struct PolynomialLR : Scheduler {
+  explicit PolynomialLR(Optimizer& optimizer, std::int64_t total_iters = 5, double power = 1)
+      : Scheduler(optimizer, polynomial(total_iters, power)) {}
+};
+/// Scheduler(optimizer, Schedule(lr_lambda))
+struct LambdaLR : Scheduler {
+  LambdaLR(Optimizer& optimizer, std::function<double(std::int64_t step)> lr_lambda)
+      : Scheduler(optimizer, Schedule(std::move(lr_lambda))) {}
+};
+
 struct SWALROptions {
   std::int64_t anneal_epochs = 10;  ///< steps from a group's rate to swa_lr
   Annealing anneal_strategy = Annealing::cosine;

@@ -6,6 +6,7 @@
 
 #include <etna/tensor/op.h>
 #include <etna/tensor/recording.h>
+#include <etna/tensor/stream.h>
 #include <etna/tensor/tensor.h>
 
 // Prints tensors as PyTorch does: four digits after the point, or scientific notation if the values span too wide a
@@ -163,5 +164,7 @@ std::string Tensor::str() const {
 }
 
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor) { return out << tensor.str(); }
+std::ostream& operator<<(std::ostream& out, Device device) { return out << device.str(); }
+std::ostream& operator<<(std::ostream& out, DType dtype) { return out << name(dtype); }
 
 }  // namespace etna

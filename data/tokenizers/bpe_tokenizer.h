@@ -15,7 +15,7 @@ namespace etna::data {
 struct BpeOptions {
   std::int64_t vocab_size = 8192;
   std::int64_t min_frequency = 0;  ///< pairs that occur less often are not merged
-  std::vector<std::string> special_tokens;
+  std::vector<std::string> special_tokens = {};
 };
 
 /// Byte-level byte pair encoding as GPT-2 has it (Sennrich et al. 2016; Radford et al. 2019). Every byte is a token, so

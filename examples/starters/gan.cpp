@@ -39,8 +39,8 @@ int main(int argc, char** argv) try {
   manual_seed(1);
   Net generator(kNoise, 2), discriminator(2, 1);
   generator.to(device), discriminator.to(device);
-  optim::Adam generator_adam(generator.parameters(), {.lr = 1e-3, .beta1 = 0.5});
-  optim::Adam discriminator_adam(discriminator.parameters(), {.lr = 1e-3, .beta1 = 0.5});
+  optim::Adam generator_adam(generator.parameters(), {.lr = 1e-3, .betas = {0.5, 0.999}});
+  optim::Adam discriminator_adam(discriminator.parameters(), {.lr = 1e-3, .betas = {0.5, 0.999}});
 
   auto step = capture(
       [&] {

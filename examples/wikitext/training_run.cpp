@@ -57,7 +57,7 @@ TrainingRun::TrainingRun(TextModel& model, const TokenIds& ids, const Settings& 
       total_(planned_steps(s, steps_per_epoch())),
       seed_(static_cast<std::uint64_t>(s.seed)),
       optimizer_(decay_matrices_only(model.module(), s.weight_decay),
-                 {.lr = s.lr, .beta1 = s.beta1, .beta2 = s.beta2, .eps = s.eps, .max_grad_norm = s.clip}),
+                 {.lr = s.lr, .betas = {s.beta1, s.beta2}, .eps = s.eps, .max_grad_norm = s.clip}),
       scaler_({.enabled = precision_ == f16}),
       schedule_(optimizer_, schedule_of(s, total_)),
       epoch_loss_(zeros({}, {f32, device})),

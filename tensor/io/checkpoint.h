@@ -78,4 +78,14 @@ void save(const FilePath& path, const std::vector<CheckpointItem>& items, const 
 /// nothing is loaded), or if an object refuses its state (then those before it are loaded)
 Metadata load(const FilePath& path, const std::vector<CheckpointItem>& items);
 
+/// `save("run.safetensors", model, optimizer)`: objects without names, which load() wants in the same order.
+template <HasStateDict... T>
+requires(sizeof...(T) > 0) void save(const FilePath& path, T&... objects) {
+  save(path, std::vector<CheckpointItem>{CheckpointItem(objects)...});
+}
+template <HasStateDict... T>
+requires(sizeof...(T) > 0) Metadata load(const FilePath& path, T&... objects) {
+  return load(path, std::vector<CheckpointItem>{CheckpointItem(objects)...});
+}
+
 }  // namespace etna

@@ -65,7 +65,7 @@ class GgufWriter {
 namespace etna {
 
 struct GgufOptions {
-  std::vector<std::pair<std::string, io::GgufValue>> metadata;
+  std::vector<std::pair<std::string, io::GgufValue>> metadata = {};
   std::uint32_t alignment = 32;
 };
 

@@ -59,8 +59,7 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const std::string& name, const 
                                                                       .max_grad_norm = max_grad_norm});
   }
   return std::make_unique<optim::AdamW>(parameters, optim::AdamWOptions{.lr = o.at("lr"),
-                                                                        .beta1 = o.at("betas")[0],
-                                                                        .beta2 = o.at("betas")[1],
+                                                                        .betas = {o.at("betas")[0], o.at("betas")[1]},
                                                                         .eps = o.at("eps"),
                                                                         .weight_decay = o.at("weight_decay"),
                                                                         .max_grad_norm = max_grad_norm});

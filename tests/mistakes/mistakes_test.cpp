@@ -195,7 +195,10 @@ std::vector<Mistake> gradients_and_training() {
        }},
       {"SGD", "lr is -1", "negative", [] { optim::SGD({parameter({2})}, {.lr = -1}); }},
       {"SGD", "no parameters", "requires_grad_()", [] { optim::SGD(std::vector<Tensor>{}, {.lr = 1}); }},
-      {"Adam", "beta1 is 1.5", "[0, 1)", [] { optim::Adam({parameter({2})}, {.beta1 = 1.5}); }},
+      {"Adam", "beta1 is 1.5", "[0, 1)",
+       [] {
+         optim::Adam({parameter({2})}, {.betas = {1.5, 0.999}});
+       }},
       {"load_state_dict", "missing: bias weight", "strict = false", [] { nn::Linear(2, 3).load_state_dict({}); }},
       {"load_state_dict", "weight [2]", "wanted [3, 2]",
        [] {

@@ -182,13 +182,13 @@ TEST(Optimizer, RefusesSettingsOutOfRange) {
   using namespace optim;
   expect_refused<RMSprop>(RMSpropOptions{.alpha = -1}, "an alpha of -1");
   expect_refused<Adadelta>(AdadeltaOptions{.rho = 2}, "a rho of 2");
-  expect_refused<Adamax>(AdamaxOptions{.beta2 = 1}, "not in [0, 1)");
+  expect_refused<Adamax>(AdamaxOptions{.betas = {0.9, 1}}, "not in [0, 1)");
   expect_refused<NAdam>(NAdamOptions{.momentum_decay = -1}, "momentum_decay of -1");
   expect_refused<RAdam>(RAdamOptions{.eps = -1}, "eps is -1; it must not be negative");
   expect_refused<ASGD>(ASGDOptions{.lambd = -1}, "lambd of -1");
   expect_refused<Rprop>(RpropOptions{.eta_plus = 0.5}, "eta_plus 0.5");
-  expect_refused<Lion>(LionOptions{.beta1 = 1}, "not in [0, 1)");
-  expect_refused<LAMB>(LAMBOptions{.beta1 = -1}, "not in [0, 1)");
+  expect_refused<Lion>(LionOptions{.betas = {1, 0.99}}, "not in [0, 1)");
+  expect_refused<LAMB>(LAMBOptions{.betas = {-1, 0.999}}, "not in [0, 1)");
   expect_refused<Adafactor>(AdafactorOptions{.d = 0.5}, "d 0.5");
   expect_refused<Muon>(MuonOptions{.ns_steps = 0}, "ns_steps is 0");
   expect_refused<Adagrad>(AdagradOptions{.initial_accumulator_value = -1}, "initial_accumulator_value");

@@ -140,7 +140,7 @@ TEST(Optimizer, RefusesAStateDictThatDoesNotFitAndKeepsItsOwn) {
 
 TEST(Optimizer, GroupsHaveSettingsOfTheirOwn) {
   Tensor a = ones({2}).requires_grad_(), b = ones({2}).requires_grad_(), c = ones({2}).requires_grad_();
-  optim::AdamW optimizer({{.parameters = {a}, .beta1 = 0.5}, {.parameters = {b}}}, {.beta2 = 0.9});
+  optim::AdamW optimizer({{.parameters = {a}, .beta1 = 0.5}, {.parameters = {b}}}, {.betas = {0.9, 0.9}});
   optimizer.add_param_group({.parameters = {c}, .beta2 = 0.8, .eps = 1e-3});
   EXPECT_EQ(optimizer.groups()[0].beta1, 0.5);
   EXPECT_EQ(optimizer.groups()[1].beta1, 0.9);
@@ -156,7 +156,7 @@ TEST(Optimizer, GroupsHaveSettingsOfTheirOwn) {
   other.load_state_dict(state);
   EXPECT_EQ(other.groups()[0].beta1, 0.5);
   for (const char* name : {"beta1", "beta2", "eps"}) state.erase(std::string("group.0.") + name);
-  optim::AdamW third({{.parameters = {a}}, {.parameters = {b}}, {.parameters = {c}}}, {.beta1 = 0.6});
+  optim::AdamW third({{.parameters = {a}}, {.parameters = {b}}, {.parameters = {c}}}, {.betas = {0.6, 0.999}});
   third.load_state_dict(state);
   EXPECT_EQ(third.groups()[0].beta1, 0.6) << "a setting that is missing stays";
 
@@ -197,7 +197,7 @@ TEST(Optimizer, SaysWhatIsWrongWithItsParameters) {
   EXPECT_THAT([&] { optim::SGD({ones({1}).expand({2}).detach().requires_grad_()}); },
               ThrowsMessage<Error>(HasSubstr("repeats its elements")));
   EXPECT_THAT([&] { optim::SGD({x}, {.nesterov = true}); }, ThrowsMessage<Error>(HasSubstr("nesterov wants momentum")));
-  EXPECT_THAT([&] { optim::AdamW({x}, {.beta1 = 1}); }, ThrowsMessage<Error>(HasSubstr("not in [0, 1)")));
+  EXPECT_THAT([&] { optim::AdamW({x}, {.betas = {1, 0.999}}); }, ThrowsMessage<Error>(HasSubstr("not in [0, 1)")));
   EXPECT_THAT([&] { optim::Adagrad({x}, {.lr_decay = -1}); }, ThrowsMessage<Error>(HasSubstr("an lr_decay of -1")));
 }
 

@@ -133,13 +133,14 @@ TEST_P(Steps, SGDFollowsItsRecurrence) {
 TEST_P(Steps, AdamFollowsItsRecurrence) {
   for (DType t : dtypes()) {
     follow<optim::Adam>(optim::AdamOptions{.weight_decay = 0.1}, adam_rule(0.9, 0.999, 1e-8, false), t);
-    follow<optim::Adam>(optim::AdamOptions{.beta1 = 0.5, .beta2 = 0.9, .eps = 0.1}, adam_rule(0.5, 0.9, 0.1, false), t);
+    follow<optim::Adam>(optim::AdamOptions{.betas = {0.5, 0.9}, .eps = 0.1}, adam_rule(0.5, 0.9, 0.1, false), t);
   }
 }
 
 TEST_P(Steps, AdamWFollowsItsRecurrence) {
   for (DType t : dtypes()) {
-    follow<optim::AdamW>(optim::AdamWOptions{.beta2 = 0.95, .weight_decay = 0.1}, adam_rule(0.9, 0.95, 1e-8, true), t);
+    follow<optim::AdamW>(optim::AdamWOptions{.betas = {0.9, 0.95}, .weight_decay = 0.1},
+                         adam_rule(0.9, 0.95, 1e-8, true), t);
   }
 }
 
