@@ -14,7 +14,7 @@ EarlyStopping::EarlyStopping(EarlyStoppingOptions options) : options_(options) {
   }
 }
 
-bool EarlyStopping::update(double value) {
+bool EarlyStopping::improved(double value) {
   const double cost = options_.maximize ? -value : value;
   const bool better = cost < best_ - options_.min_delta;
   if (better) best_ = cost;

@@ -16,19 +16,20 @@ struct EarlyStoppingOptions {
 };
 
 /// Watches a validation metric.
-///     if (stopping.update(loss)) checkpoints.save(step, {}, true);  // the best so far
-///     if (stopping.stop()) break;
+///     if (stopping.improved(loss)) checkpoints.save(step, {}, true);  // the best so far
+///     if (stopping.should_stop()) break;
 class EarlyStopping {
  public:
   /// @throws Error for a negative option or NaN
   explicit EarlyStopping(EarlyStoppingOptions options = {});
 
-  /// @return true if the value is the best so far; a NaN never is
-  bool update(double value);
+  /// Takes the value of one evaluation. @return true if it is the best so far; a NaN never is
+  bool improved(double value);
   /// True if the last value was the best so far.
   bool improved() const { return bad_ == 0 && best_ != std::numeric_limits<double>::infinity(); }
-  bool stop() const { return options_.patience > 0 && bad_ >= options_.patience; }
-  /// Infinite before the first update.
+  /// After `patience` values in a row that did not improve.
+  bool should_stop() const { return options_.patience > 0 && bad_ >= options_.patience; }
+  /// Infinite before the first value.
   double best() const { return options_.maximize ? -best_ : best_; }
 
   /// "best" and "num_bad", f64 on the CPU.

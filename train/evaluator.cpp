@@ -12,7 +12,7 @@ Evaluator::Evaluator(nn::Module& model, Metric metric, EvaluatorOptions options)
     : model_(model),
       metric_(std::move(metric)),
       options_(std::move(options)),
-      total_(zeros({}, {f32, options_.device})),
+      total_(options_.device),
       captured_([this](const Tensor& x, const Tensor& y) { return measure(x, y); },
                 {.device = options_.device, .name = options_.title}) {}
 
@@ -21,20 +21,25 @@ Evaluator::~Evaluator() = default;
 Tensor Evaluator::measure(const Tensor& x, const Tensor& y) {
   const GradMode off(false);
   const auto mixed = autocast(options_.precision);
-  total_.add_(metric_(x, y));
-  return total_;
+  total_.add(metric_(x, y));
+  return total_.total;
 }
 
-Evaluator::Pass::Pass(Evaluator& evaluator, std::int64_t count)
-    : evaluator_(evaluator), training_(evaluator.model_.training()) {
+Evaluator::Pass::Pass(Evaluator& evaluator, std::int64_t count) : evaluator_(evaluator) {
+  for (nn::Module* module : evaluator_.model_.modules()) modes_.emplace_back(module, module->training());
   evaluator_.model_.eval();
-  evaluator_.total_.zero_();
+  evaluator_.total_.reset();
   if (count > 0)
     progress_ = std::make_unique<Progress>(
         count, ProgressOptions{.title = evaluator.options_.title, .lines = 0, .keep = false});
 }
 
-Evaluator::Pass::~Pass() { evaluator_.model_.train(training_); }
+Evaluator::Pass::~Pass() {
+  // Those above first: train() reaches the modules below.
+  for (const auto& [module, training] : modes_) {
+    if (module->training() != training) module->train(training);
+  }
+}
 
 void Evaluator::Pass::add(const Tensor& x, const Tensor& y) {
   if (evaluator_.options_.captured) {
@@ -48,7 +53,7 @@ void Evaluator::Pass::add(const Tensor& x, const Tensor& y) {
 
 double Evaluator::Pass::mean() {
   if (batches_ == 0) throw Error("Evaluator: there was no batch to measure");
-  const double sum = evaluator_.total_.item<double>();
+  const double sum = evaluator_.total_.value();
   if (progress_) progress_->finish();
   return sum / static_cast<double>(batches_);
 }

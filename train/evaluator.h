@@ -4,10 +4,13 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <etna/nn/module.h>
 #include <etna/tensor/capture.h>
 #include <etna/train/progress.h>
+#include <etna/train/running_sum.h>
 
 namespace etna::training {
 
@@ -51,7 +54,7 @@ class Evaluator {
   }
 
  private:
-  /// One call of mean(): restores the model's mode at the end.
+  /// One call of mean(): restores the mode of each module at the end.
   class Pass {
    public:
     Pass(Evaluator& evaluator, std::int64_t count);
@@ -61,7 +64,7 @@ class Evaluator {
 
    private:
     Evaluator& evaluator_;
-    const bool training_;
+    std::vector<std::pair<nn::Module*, bool>> modes_;
     std::int64_t batches_ = 0;
     std::unique_ptr<Progress> progress_;
   };
@@ -70,7 +73,7 @@ class Evaluator {
   nn::Module& model_;
   Metric metric_;
   EvaluatorOptions options_;
-  Tensor total_;  ///< f32, on the device: the sum over the batches so far
+  RunningSum total_;  ///< over the batches so far
   CapturedFunction<std::function<Tensor(const Tensor&, const Tensor&)>> captured_;
 };
 

@@ -33,7 +33,7 @@ struct detail::Fit::State {
   const std::int64_t steps_per_epoch;
   const FitOptions options;
   optim::GradScaler scaler;
-  Tensor epoch_loss;
+  RunningSum epoch_loss;
   std::int64_t made = 0;  ///< steps
   double before = 0;      ///< seconds of training up to the last checkpoint
   double mean = 0;        ///< of the last whole epoch
@@ -56,7 +56,7 @@ struct detail::Fit::State {
         steps_per_epoch(steps),
         options(given),
         scaler({.enabled = given.precision == f16}),
-        epoch_loss(zeros({}, {f32, given.device})),
+        epoch_loss(given.device),
         stopping({.patience = given.patience}),
         evaluator(m, loss, {.device = given.device, .precision = given.precision, .title = "validation"}),
         captured([this](const Tensor& x, const Tensor& y) { return train(x, y); },
@@ -74,7 +74,7 @@ struct detail::Fit::State {
     if (options.schedule != nullptr) options.schedule->step();
     optimizer.zero_grad();
     value = value.detach();
-    epoch_loss.add_(value);
+    epoch_loss.add(value);
     return value;
   }
 
@@ -143,7 +143,7 @@ detail::Fit::Fit(nn::Module& model, Evaluator::Metric loss, optim::Optimizer& op
     s.folder.emplace(options.folder, options.existing);
     std::vector<CheckpointItem> items = {
         {"model", model}, {"optimizer", optimizer}, {"scaler", s.scaler},     loader,
-        {"step", s.made}, {"seconds", s.before},    {"stopping", s.stopping}, {"epoch_loss", s.epoch_loss},
+        {"step", s.made}, {"seconds", s.before},    {"stopping", s.stopping}, {"epoch_loss", s.epoch_loss.total},
         {"mean", s.mean}};
     if (options.schedule != nullptr) items.emplace_back("schedule", *options.schedule);
     s.checkpoints.emplace(s.folder->checkpoints(), items, CheckpointerOptions{.seconds = options.checkpoint_seconds});
@@ -163,7 +163,7 @@ detail::Fit::Fit(nn::Module& model, Evaluator::Metric loss, optim::Optimizer& op
 detail::Fit::~Fit() = default;
 
 bool detail::Fit::go_on() const {
-  return state_->made < state_->total() && !state_->interrupt.requested() && !state_->stopping.stop();
+  return state_->made < state_->total() && !state_->interrupt.requested() && !state_->stopping.should_stop();
 }
 
 void detail::Fit::step(const Tensor& x, const Tensor& y) {
@@ -184,9 +184,9 @@ bool detail::Fit::at_end_of_epoch() const { return state_->made % state_->steps_
 void detail::Fit::end_epoch(const std::function<double(Evaluator&)>& validate) {
   State& s = *state_;
   s.tell();
-  s.mean = s.epoch_loss.item<double>() / static_cast<double>(s.steps_per_epoch);
+  s.mean = s.epoch_loss.value() / static_cast<double>(s.steps_per_epoch);
   s.check(s.mean, s.made);
-  s.epoch_loss.zero_();
+  s.epoch_loss.reset();
   std::string line = fmt::format("epoch {}: mean loss {:.4f}", s.made / s.steps_per_epoch, s.mean);
   MetricLog::Values values = {{"epoch_loss", s.mean}};
   bool best = false;
@@ -194,7 +194,7 @@ void detail::Fit::end_epoch(const std::function<double(Evaluator&)>& validate) {
     if (s.progress) s.progress->pause();
     const double loss = validate(s.evaluator);
     if (s.progress) s.progress->resume();
-    best = s.stopping.update(loss);
+    best = s.stopping.improved(loss);
     line += fmt::format(", validation loss {:.4f}{}", loss, best ? ", the best so far" : "");
     values.emplace_back("valid_loss", loss);
   }

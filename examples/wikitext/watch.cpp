@@ -63,7 +63,7 @@ Watch::Watch(TrainingRun& run, TextModel& model, Corpus& corpus, const Settings&
   epoch_first_ = run_.step();
 }
 
-bool Watch::go_on() const { return run_.step() < run_.total() && !interrupt_.requested() && !stopping_.stop(); }
+bool Watch::go_on() const { return run_.step() < run_.total() && !interrupt_.requested() && !stopping_.should_stop(); }
 
 void Watch::after_step(double lr, const Tensor& loss) {
   const std::int64_t step = run_.step();
@@ -92,7 +92,7 @@ bool Watch::validate() {
   progress_->resume();
   meter_->resume();
   validated_at_ = run_.step();
-  const bool best = stopping_.update(loss);
+  const bool best = stopping_.improved(loss);
   log(run_.step(), {{"valid_loss", loss}, {"valid_perplexity", std::exp(loss)}});
   progress_->message(fmt::format("step {}: validation loss {:.4f}, perplexity {:.2f}{}", run_.step(), loss,
                                  std::exp(loss), best && !std::isinf(before) ? ", the best so far" : ""));

@@ -104,24 +104,24 @@ TEST(Interrupt, LeavesIgnoredSignalsIgnored) {
 
 TEST(EarlyStopping, StopsAfterPatienceWithoutImprovement) {
   EarlyStopping stopping({.patience = 2, .min_delta = 0.1});
-  EXPECT_TRUE(stopping.update(3));
-  EXPECT_FALSE(stopping.update(2.95)) << "not by more than min_delta";
-  EXPECT_FALSE(stopping.stop());
-  EXPECT_TRUE(stopping.update(2));
-  EXPECT_FALSE(stopping.update(std::numeric_limits<double>::quiet_NaN()));
+  EXPECT_TRUE(stopping.improved(3));
+  EXPECT_FALSE(stopping.improved(2.95)) << "not by more than min_delta";
+  EXPECT_FALSE(stopping.should_stop());
+  EXPECT_TRUE(stopping.improved(2));
+  EXPECT_FALSE(stopping.improved(std::numeric_limits<double>::quiet_NaN()));
   EarlyStopping resumed({.patience = 2, .min_delta = 0.1});
   resumed.load_state_dict(stopping.state_dict());
-  EXPECT_FALSE(resumed.update(2));
-  EXPECT_TRUE(resumed.stop());
+  EXPECT_FALSE(resumed.improved(2));
+  EXPECT_TRUE(resumed.should_stop());
   EXPECT_EQ(resumed.best(), 2);
 }
 
 TEST(EarlyStopping, CanMaximize) {
   EarlyStopping stopping({.patience = 1, .maximize = true});
-  EXPECT_TRUE(stopping.update(0.5));
-  EXPECT_TRUE(stopping.update(0.6));
-  EXPECT_FALSE(stopping.update(0.6));
-  EXPECT_TRUE(stopping.stop());
+  EXPECT_TRUE(stopping.improved(0.5));
+  EXPECT_TRUE(stopping.improved(0.6));
+  EXPECT_FALSE(stopping.improved(0.6));
+  EXPECT_TRUE(stopping.should_stop());
   EXPECT_EQ(stopping.best(), 0.6);
   EXPECT_THROW(EarlyStopping({.patience = -1}), Error);
 }
