@@ -24,7 +24,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// @throws FormatError for a pipe, which would wait for its writer, and a device, which may never end
+void require_plain_file(const FilePath& path) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (fs::exists(status) && !fs::is_regular_file(status))
+    throw FormatError(fmt::format("{}: is a pipe or a device, not a file", path.string()));
+}
+
 std::string read_text(const FilePath& file) {
+  require_plain_file(file);
   std::ifstream in(fs::path(file), std::ios::binary);
   std::stringstream text;
   if (!in || !(text << in.rdbuf())) throw FormatError(fmt::format("{}: the file cannot be read", file.string()));
@@ -204,6 +213,7 @@ std::unique_ptr<Decoder> decoder_of(const DecoderConfig& config, const nn::State
   std::vector<std::string> names;
   for (const auto& [own, tensor] : state) names.push_back(own);
   check_unused(name, weights.unused(names), [](const std::string&) { return UnusedTensor::part; });
+  if (!options.trainable) decoder->requires_grad_(false);
   return decoder;
 }
 
@@ -247,10 +257,13 @@ data::VocabularyFields vocabulary_of(const io::GgufFile& file) {
   return fields;
 }
 
-Model load_model(const FilePath& path, const LoadOptions& options) {
+namespace {
+
+Model model_in(const FilePath& path, const LoadOptions& options) {
   if (path.string().empty()) throw FormatError("a model cannot be read: its path is empty");
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) return load_folder(path, options);
+  require_plain_file(path);
   std::ifstream in(fs::path(path), std::ios::binary);
   char magic[4] = {};
   if (!in) throw FormatError(fmt::format("{}: there is no such file, or it cannot be read", path.string()));
@@ -258,6 +271,14 @@ Model load_model(const FilePath& path, const LoadOptions& options) {
   if (std::string_view(magic, 4) == "GGUF") return load_gguf_model(path, options);
   if (path.string().ends_with(".safetensors")) return load_checkpoint_model(path, options);
   return load_llama2c_model(path, options);
+}
+
+}  // namespace
+
+Model load_model(const FilePath& path, const LoadOptions& options) {
+  Model model = model_in(path, options);
+  if (!options.trainable) model.decoder->requires_grad_(false);
+  return model;
 }
 
 }  // namespace etna::models

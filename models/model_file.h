@@ -16,7 +16,8 @@ namespace etna::models {
 
 struct LoadOptions {
   Device device = {};
-  bool trainable = false;  ///< matrices are decoded to f32 parameters; else they stay as they lie in the file
+  /// Matrices are decoded to f32 parameters. Else they stay as they lie in the file, and no parameter requires grad.
+  bool trainable = false;
 };
 
 /// A model from files, ready to run.

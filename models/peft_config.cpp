@@ -2,21 +2,18 @@
 
 #include <algorithm>
 #include <fstream>
-#include <iterator>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <etna/data/text_file.h>
 #include <etna/data/tokenizers/json_fields.h>
 #include <etna/device/error.h>
 
 namespace etna::models {
 
 PeftConfig read_peft_config(const std::filesystem::path& path, bool in_by_out) {
-  std::ifstream in(path);
-  if (!in) throw FormatError(fmt::format("{}: the file cannot be read", path.string()));
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
-  const nlohmann::json config = data::parse_json_object(text, path.string());
+  const nlohmann::json config = data::parse_json_object(data::read_text_file(path), path.string());
   for (const char* key : {"r", "lora_alpha"}) {
     if (!config.contains(key) || !config[key].is_number())
       throw FormatError(fmt::format("{}: '{}' is no number", path.string(), key));

@@ -40,10 +40,12 @@ TEST_P(EachFile, ComesBackFromGguf) {
   save_gguf_model(folder / "model.gguf", *model, nullptr);
   const Model again = load_model(folder / "model.gguf");
   EXPECT_TRUE(again.decoder->frozen());
+  for (const nn::NamedTensor& p : again.decoder->named_parameters()) EXPECT_FALSE(p.tensor.requires_grad()) << p.name;
   EXPECT_EQ(again.tokenizer, nullptr);
   EXPECT_EQ(model_file_greedy_text(*again.decoder), model_file_greedy_text(*model));
   const Model trainable = load_model(folder / "model.gguf", {.trainable = true});
   EXPECT_FALSE(trainable.decoder->frozen());
+  for (const Tensor& p : trainable.decoder->parameters()) EXPECT_TRUE(p.requires_grad());
   EXPECT_EQ(model_file_greedy_text(*trainable.decoder), model_file_greedy_text(*model));
 }
 
