@@ -75,7 +75,7 @@ void add_options(CLI::App& app, Wanted& wanted) {
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_flag("--quick", wanted.effort.quick, "each once: shows that it works, the figures mean little");
-  app.add_option("--json", wanted.json, "also write the figures to this file");
+  add_json_option(app, wanted.json, "\"product_gflops\"");
 }
 
 Cases chosen_cases(const Wanted& wanted) {

@@ -67,7 +67,7 @@ struct Wanted {
   Effort effort;
 };
 
-/// Adds --device, --preset, --filter, --repeats, --quick and --json.
+/// Adds --device, --preset, --filter, --repeats, --quick, --json and --force.
 void add_options(CLI::App& app, Wanted& wanted);
 
 /// The cases of the chosen presets whose names match the filter, named "preset/op".

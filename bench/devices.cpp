@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <etna/device/error.h>
+#include <etna/device/output_file.h>
 
 namespace bench {
 
@@ -17,6 +18,14 @@ void add_device_option(CLI::App& app, std::vector<std::string>& names) {
   app.add_option("--device", names,
                  "cpu, vulkan:N or auto, several by commas (default: $ETNA_DEVICE, else auto, and the CPU)")
       ->delimiter(',');
+}
+
+void add_json_option(CLI::App& app, std::string& json, const std::string& mark) {
+  app.add_option("--json", json, std::string("also write the figures to this file") + io::kReplacesOnlyOwn);
+  const CLI::Option* force = app.add_flag("--force")->description("replace files of outputs that something else wrote");
+  app.parse_complete_callback([force, mark, &json] {
+    io::require_output({"--json", json, {mark}}, force->count() > 0);
+  });
 }
 
 std::vector<Device> chosen_devices(const std::vector<std::string>& names) {

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include <etna/device/error.h>
+#include <etna/device/output_file.h>
 #include <etna/device/profile/report.h>
 #include <etna/device/profile/trace_file.h>
 
@@ -111,7 +112,7 @@ int main(int argc, char** argv) {
   app.add_option("--span", options.span, "steps between two waits for the device (default: 1 on the CPU, 10 on a GPU)")
       ->check(CLI::PositiveNumber);
   app.add_option("--batch", batch, "sequences a step (default: the preset's)")->check(CLI::PositiveNumber);
-  app.add_option("--json", json, "also write every run to this file");
+  bench::add_json_option(app, json, "\"ms_per_step_median\"");
   auto* profiled =
       app.add_flag("--profile", profiling, "profile more steps behind those timed and print where their time went");
   app.add_option("--profile-steps", profile_steps, "how many")
@@ -121,11 +122,13 @@ int main(int argc, char** argv) {
   app.add_flag("--profile-exact", exact, "time every dispatch by itself, which makes the steps slower")
       ->needs(profiled);
   app.add_option("--trace", trace,
-                 "also write the last run's to this file: a Chrome trace, or a picture where it ends in .svg")
+                 std::string("also write the last run's to this file: a Chrome trace, or a picture where it ends in "
+                             ".svg") +
+                     io::kReplacesOnlyOwn)
       ->needs(profiled);
 
   return bench::run_program(app, argc, argv, [&] {
-    if (!trace.empty()) profile::require_trace_writable(trace);
+    io::require_output({"--trace", trace, profile::trace_marks(trace)}, app.count("--force") > 0);
     if (profiling) options.profile = profile_steps;
     if (exact) options.timing = profile::Timing::dispatches;
     std::optional<profile::Profile> seen;

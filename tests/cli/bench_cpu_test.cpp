@@ -61,6 +61,19 @@ TEST(BenchCpu, PutsProductsBesideEigen) {
   }
 }
 
+TEST(BenchCpu, KeepsAFileThatItDidNotWrite) {
+  const std::string file = temporary_json();
+  std::ofstream(file) << "weights";
+  const std::string command = fmt::format("--quick --filter '^add$' --json '{}'", file);
+  const Result refused = run_program(ETNA_BENCH_CPU, command);
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_THAT(refused.output, HasSubstr("--force"));
+  EXPECT_EQ(std::filesystem::file_size(file), 7u);
+  EXPECT_EQ(run_program(ETNA_BENCH_CPU, command + " --force").code, 0);
+  EXPECT_EQ(run_program(ETNA_BENCH_CPU, command).code, 0) << "a file of its own";
+  std::filesystem::remove(file);
+}
+
 TEST(BenchCpu, SaysWhatIsWrong) {
   Result preset = run_program(ETNA_BENCH_CPU, "--preset huge");
   EXPECT_EQ(preset.code, 2);
