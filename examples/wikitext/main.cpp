@@ -82,6 +82,7 @@ int main(int argc, char** argv) {
   app.footer(
       "Exit codes: 1 losses differ (compare) or another error, 2 usage, 3 device, 4 data or checkpoint, 5 memory,\n"
       "6 the loss became NaN or infinite, 8 suspicious weights, 130 stopped by Ctrl-C.");
+  app.set_version_flag("--version", "wikitext, of Etna " ETNA_VERSION);
   app.require_subcommand(1);
   app.allow_windows_style_options(false);  // a path may begin with a slash
   int code = 0;

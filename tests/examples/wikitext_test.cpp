@@ -224,6 +224,7 @@ TEST_F(Wikitext, UsageErrorsEndWith2) {
     EXPECT_EQ(wikitext(arguments).code, 2) << arguments;
   }
   EXPECT_EQ(wikitext("--help").code, 0);
+  EXPECT_THAT(wikitext("--version").text, testing::HasSubstr("wikitext, of Etna "));
 }
 
 TEST_F(Wikitext, DeviceErrorsEndWith3) {

@@ -34,6 +34,13 @@ endforeach()
 # Installed programs find their library beside them.
 if(CLI)
   run("etna doctor --help" ${prefix}/${BINDIR}/etna doctor --help)
+  foreach(printed man/man1/etna.1 bash-completion/completions/etna zsh/site-functions/_etna
+      fish/vendor_completions.d/etna.fish)
+    file(STRINGS ${prefix}/${DATADIR}/${printed} lines REGEX etna)
+    if(NOT lines)
+      message(FATAL_ERROR "${printed} is not installed")
+    endif()
+  endforeach()
 endif()
 
 # Every page is installed, and its links lead to files that are.
