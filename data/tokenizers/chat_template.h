@@ -17,7 +17,7 @@ struct ChatMessage {
 
 struct ChatOptions {
   bool add_generation_prompt = true;  ///< end with the beginning of the assistant's answer
-  std::string eos = {};                    ///< how the model spells its end token, for "zephyr"; empty: "<|endoftext|>"
+  std::string eos = {};               ///< how the model spells its end token, for "zephyr"; empty: "<|endoftext|>"
 };
 
 /// The names of the formats that there are, such as "chatml" and "llama3".
