@@ -178,8 +178,10 @@ vec4 computed(vec4 x, vec4 g, uint channel) {
   }
   if ((HAS & 2) == 0) return g * scale;
   vec4 level = of_channels(p.sums, channel, F32) * p.inverse_count;
-  vec4 along = of_channels(p.sums, p.channels + channel, F32) * p.inverse_count * rstd * rstd;
-  return (g - level - (x - mean) * along) * scale;
+  // The square of rstd may be below f32.
+  precise vec4 normed = (x - mean) * rstd;
+  precise vec4 along = of_channels(p.sums, p.channels + channel, F32) * p.inverse_count * rstd;
+  return (g - level - normed * along) * scale;
 }
 
 void main() {

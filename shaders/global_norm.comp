@@ -3,7 +3,7 @@
 #extension GL_EXT_control_flow_attributes : require
 // The norm of many tensors taken as one vector, and scaling them down to a bound. Bytes-bound: every tensor is read
 // once. Deterministic: a workgroup sums a chunk of 8192 elements, 32 per thread, then by a tree in shared memory; one
-// workgroup then sums the chunks the same way. Squares are also summed of elements times 2^-80 and 2^80, of which the
+// workgroup then sums the chunks the same way. Squares are also summed of elements times 2^-80 and 2^63, of which the
 // norm is taken where the sum of squares itself leaves f32. Scaling reads the norm on the device first: if it does not
 // exceed the bound, nothing else is read or written.
 //
@@ -53,8 +53,8 @@ vec3 term(float x) {
   return each * each;
 }
 float root(vec3 squares) {
-  if (!(squares.x < kLargeSquares)) return sqrt(squares.y) * kUp;
-  return squares.x > 8.271806125530277e-25 ? sqrt(squares.x) : sqrt(squares.z) * kDown;
+  if (!(squares.x < kLargeSquares)) return sqrt(squares.y) / kDown;
+  return squares.x > 8.271806125530277e-25 ? sqrt(squares.x) : sqrt(squares.z) / kUp;
 }
 
 void reduce(vec3 sum) {

@@ -3,7 +3,7 @@
 #ifndef ETNA_ROW_SCALE_GLSL
 #define ETNA_ROW_SCALE_GLSL
 
-const float kDown = 8.271806125530277e-25, kUp = 1.2089258196146292e24;  // 2^-80 and 2^80
+const float kDown = 8.271806125530277e-25, kUp = 9.223372036854775808e18;  // 2^-80, and 2^63, whose square is finite
 // Factors of elements that are only added up, so that sums of the largest stay finite (2^-16 and 2^16).
 const float kSumDown = 1.52587890625e-5, kSumUp = 65536.0;
 // Means of squares from here on may be infinite (2^100). Elements up to 2^50 stay below; times 2^-80 they are 2^-30.

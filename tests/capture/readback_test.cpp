@@ -59,7 +59,7 @@ TEST_P(ReadLater, ArrivesBeforeAReplayBehindItEnds) {
   const Tensor w = randn({96, 96}, {f32, device()}) * 0.1;
   auto step = capture([&](const Tensor& x) {
     Tensor y = x;
-    for (int i = 0; i < 12; ++i) y = matmul(y, w);
+    for (int i = 0; i < 60; ++i) y = matmul(y, w);  // longer than a transfer, on a fast GPU too
     return y;
   });
   const Tensor x = randn({96, 96}, {f32, device()});
