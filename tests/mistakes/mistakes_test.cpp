@@ -107,9 +107,9 @@ std::vector<Mistake> shapes() {
        [] {
          nn::Linear(64, 10)(ones({2, 3}));
        }},
-      {"scaled_dot_product_attention", "v [2, 5, 7]", "k, v [..., G, S, D]",
+      {"scaled_dot_product_attention", "v [2, 4, 8]", "[..., G, S,",
        [] {
-         scaled_dot_product_attention(ones({2, 5, 8}), ones({2, 5, 8}), ones({2, 5, 7}));
+         scaled_dot_product_attention(ones({2, 5, 8}), ones({2, 5, 8}), ones({2, 4, 8}));
        }},
       {"self_attention", "[2, 5, 30]", "wanted [..., T,",
        [] {
