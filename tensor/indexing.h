@@ -122,6 +122,14 @@ class IndexedTensor {
   Tensor mean(Dims dims = {}, bool keepdim = false) const { return get().mean(dims, keepdim); }
   Tensor max(Dims dims = {}, bool keepdim = false) const { return get().max(dims, keepdim); }
   Tensor min(Dims dims = {}, bool keepdim = false) const { return get().min(dims, keepdim); }
+  template <std::integral Dim>
+  auto max(Dim dim, bool keepdim = false) const {
+    return get().max(dim, keepdim);
+  }
+  template <std::integral Dim>
+  auto min(Dim dim, bool keepdim = false) const {
+    return get().min(dim, keepdim);
+  }
   Tensor operator[](std::int64_t i) const { return get()[i]; }
 
  private:

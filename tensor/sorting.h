@@ -1,5 +1,6 @@
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -52,11 +53,29 @@ Tensor nanquantile(const Tensor& x, const Tensor& q, std::optional<std::int64_t>
                    std::string_view interpolation = "linear");
 /// The most frequent value, the smallest of several, and its last index.
 ValuesIndices mode(const Tensor& x, std::int64_t dim = -1, bool keepdim = false);
-/// The largest element along one dimension and its first index: PyTorch's max(x, dim). The gradient goes to that
-/// element, while max(x, dims) shares it among equal ones.
+/// The largest element along one dimension and its first index. The gradient goes to that element, while max() over a
+/// list of dimensions shares it among equal ones.
 ValuesIndices max_with_indices(const Tensor& x, std::int64_t dim, bool keepdim = false);
-/// The smallest element along one dimension and its first index: PyTorch's min(x, dim).
+/// The smallest element along one dimension and its first index.
 ValuesIndices min_with_indices(const Tensor& x, std::int64_t dim, bool keepdim = false);
+/// max_with_indices(): auto [values, indices] = max(x, 1). A list of dimensions, as in max(x, {1}), gives values alone.
+template <std::integral Dim>
+ValuesIndices max(const Tensor& x, Dim dim, bool keepdim = false) {
+  return max_with_indices(x, dim, keepdim);
+}
+/// min_with_indices().
+template <std::integral Dim>
+ValuesIndices min(const Tensor& x, Dim dim, bool keepdim = false) {
+  return min_with_indices(x, dim, keepdim);
+}
+template <std::integral Dim>
+ValuesIndices Tensor::max(Dim dim, bool keepdim) const {
+  return max_with_indices(*this, dim, keepdim);
+}
+template <std::integral Dim>
+ValuesIndices Tensor::min(Dim dim, bool keepdim) const {
+  return min_with_indices(*this, dim, keepdim);
+}
 
 // ---- running results along one dimension
 /// The largest element so far and its index, the last of equal ones. NaN stays.

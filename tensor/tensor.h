@@ -1,5 +1,6 @@
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
@@ -240,6 +241,10 @@ class Tensor {
   Tensor mean(Dims dims = {}, bool keepdim = false) const;
   Tensor max(Dims dims = {}, bool keepdim = false) const;
   Tensor min(Dims dims = {}, bool keepdim = false) const;
+  template <std::integral Dim>
+  ValuesIndices max(Dim dim, bool keepdim = false) const;  ///< in sorting.h
+  template <std::integral Dim>
+  ValuesIndices min(Dim dim, bool keepdim = false) const;  ///< in sorting.h
   Tensor prod(Dims dims = {}, bool keepdim = false) const;
   Tensor logsumexp(Dims dims = {}, bool keepdim = false) const;
   Tensor var(Dims dims = {}, bool keepdim = false, int correction = 1) const;

@@ -64,7 +64,7 @@ Tensor sample(const Denoiser& model, std::int64_t count, const Tensor& left, Dev
 float distance(const Tensor& points) {
   const Tensor curve = spiral(arange(400.0) / 400.0).unsqueeze(0);
   const Tensor apart = sum(square(points.to(kCPU).unsqueeze(1) - curve), -1);
-  return mean(sqrt(min(apart, 1))).item();
+  return mean(sqrt(min(apart, {1}))).item();
 }
 
 }  // namespace

@@ -29,8 +29,8 @@ std::map<std::string, SortingCall> calls_by_name() {
       {"msort", alone([](const Tensor& x) { return msort(x); })},
       {"kthvalue", [](const Tensor& x) { return kthvalue(x, 3, -1); }},
       {"kthvalue keep", [](const Tensor& x) { return kthvalue(x, 2, 0, true); }},
-      {"max", [](const Tensor& x) { return max_with_indices(x, 1); }},
-      {"min", [](const Tensor& x) { return min_with_indices(x, 1); }},
+      {"max", [](const Tensor& x) { return max(x, 1); }},
+      {"min", [](const Tensor& x) { return x.min(1); }},
       {"mode", alone([](const Tensor& x) { return mode(x, 1).values; })},
       {"quantile list", alone([=](const Tensor& x) {
          return quantile(x, list(x, {0, 0.25, 1}), 2);

@@ -67,7 +67,7 @@ Tensor matrix_norm(const Tensor& x, double ord, Dims dims, bool keepdim) {
   else
     throw ShapeError(
         fmt::format("matrix_norm: there is no norm of order {}; 1, 2, inf or their negatives are wanted", ord));
-  return kept("matrix_norm", ord > 0 ? max(each, -1) : min(each, -1), x, dims, keepdim);
+  return kept("matrix_norm", ord > 0 ? max(each, {-1}) : min(each, {-1}), x, dims, keepdim);
 }
 
 Tensor norm(const Tensor& x, std::optional<double> ord, Dims dims, bool keepdim) {
@@ -89,7 +89,7 @@ Tensor cond(const Tensor& a, std::optional<double> p) {
   detail::require_defined("cond", a);
   require_matrices("cond", a);
   if (!p || std::abs(*p) == 2) {
-    const Tensor s = svdvals(a), largest = max(s, -1), smallest = min(s, -1);
+    const Tensor s = svdvals(a), largest = max(s, {-1}), smallest = min(s, {-1});
     return p && *p < 0 ? smallest / largest : largest / smallest;
   }
   return matrix_norm(a, *p) * matrix_norm(inv(a), *p);
@@ -103,7 +103,7 @@ Tensor matrix_rank(const Tensor& a, std::optional<double> atol, std::optional<do
   const Tensor s = hermitian ? abs(eigvalsh(a)) : svdvals(a);
   if (s.size(-1) == 0) return zeros(batch_shape(a), {i64, a.device()});
   const double share = rtol.value_or(atol.value_or(0) > 0 ? 0 : epsilon_of(a));
-  const Tensor least = clamp(max(s, -1, true) * share, atol.value_or(0), std::nullopt);
+  const Tensor least = clamp(max(s, {-1}, true) * share, atol.value_or(0), std::nullopt);
   return sum(gt(s, least), -1);
 }
 
