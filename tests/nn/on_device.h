@@ -12,6 +12,7 @@
 #include <etna/device/transfers.h>
 #include <etna/device/vulkan/api/diagnostics.h>
 #include <etna/tensor/tensor.h>
+#include <runner/run_tests.h>
 
 namespace etna {
 
@@ -30,6 +31,11 @@ class OnDevice : public testing::TestWithParam<Device> {
   }
   void TearDown() override { EXPECT_EQ(vulkan::validation_messages(), 0u); }
   static Device device() { return GetParam(); }
+  /// What is tried of a list: all on the CPU, thinned() on a GPU.
+  template <typename T>
+  static std::vector<T> tried(const std::vector<T>& all, std::size_t step = 2) {
+    return device().is_cpu() ? all : thinned(all, step);
+  }
 };
 
 inline std::string device_type(const testing::TestParamInfo<Device>& info) {

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstddef>
+#include <vector>
+
 namespace etna {
 
 /// RUN_ALL_TESTS(), which fails where no test was chosen, so that a wrong filter or shard is seen. $ETNA_TESTS_RAN
@@ -13,5 +16,15 @@ void report_count(const char* name, long long count);
 
 /// Whether claims are to be repeated in many more variants, too: `./run test --all`.
 bool test_all();
+
+/// A list whole in ./run test --all, else every `step`-th of it: what costs a driver that compiles for the CPU seconds
+/// each and differs little from its neighbors.
+template <typename T>
+std::vector<T> thinned(const std::vector<T>& all, std::size_t step = 2) {
+  if (test_all()) return all;
+  std::vector<T> some;
+  for (std::size_t i = 0; i < all.size(); i += step) some.push_back(all[i]);
+  return some;
+}
 
 }  // namespace etna

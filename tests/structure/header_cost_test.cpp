@@ -30,7 +30,7 @@ double cost_of(const std::string& header) {
   return user_seconds() - before;
 }
 
-// What programs pay for headers, in units of <bits/stdc++.h>, measured in the same minute: the least of several times,
+// What programs pay for headers, in units of <bits/stdc++.h>, measured in the same minute: the least of up to five times,
 // since other processes only ever add. A header that is over its budget holds what a source could hold.
 TEST(Headers, CostNoMoreThanTheirBudget) {
   if (std::system(fmt::format("echo '#include <bits/stdc++.h>' | '{}' -x c++ -E - >/dev/null 2>&1", ETNA_CXX_COMPILER)
@@ -42,12 +42,15 @@ TEST(Headers, CostNoMoreThanTheirBudget) {
   constexpr double kNoise = 1.05;  // what the least of five times still varies by
   std::map<std::string, double> least;
   double unit = 1e9;
-  for (int repeat = 0; repeat < 5; ++repeat) {
+  bool within = false;
+  for (int repeat = 0; repeat < 5 && !within; ++repeat) {
     unit = std::min(unit, cost_of("bits/stdc++.h"));
     for (const auto& [header, budget] : budgets) {
       const double seconds = cost_of(header);
       if (repeat == 0 || seconds < least[header]) least[header] = seconds;
     }
+    within = std::all_of(budgets.begin(), budgets.end(),
+                         [&](const auto& header) { return least[header.first] <= header.second * unit; });
   }
   for (const auto& [header, budget] : budgets) {
     RecordProperty(header, fmt::format("{:.2f}", least[header] / unit));
