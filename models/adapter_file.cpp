@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <etna/models/architecture.h>
 #include <etna/models/head_order.h>
 #include <etna/models/packed_adapter.h>
 #include <etna/models/peft_config.h>
@@ -46,24 +47,19 @@ std::vector<Layer> adapter_file_layers_of(Decoder& decoder) {
 /// The two kinds of files, and where they have a layer's adapter.
 class FileKind {
  public:
-  FileKind(bool gguf, const DecoderConfig& config) : gguf_(gguf), config_(config) {}
+  FileKind(bool gguf, const DecoderConfig& config)
+      : gguf_(gguf), config_(config), architecture_(architecture_of(config)) {}
 
   bool gguf() const { return gguf_; }
-  /// The place of a layer's matrix in the model's file: gpt2 and phi3 have several in one.
+  /// The place of a layer's matrix in the model's file, which may have several in one.
   /// @param has true for a matrix that has an adapter of its own
   StoredPlace place_of(const std::string& layer, const HasTensor& has) const {
     if (gguf_) return gguf_places(config_, has)(layer + ".weight");
-    // The name of the embedding's table says what all names begin with.
-    const std::string prefix = config_.architecture == "gpt2" ? "transformer." : "model.";
-    const HasTensor with_table = [&](const std::string& name) {
-      const bool table = name.ends_with("embed_tokens.weight") || name.ends_with("wte.weight");
-      return table ? name == prefix + "embed_tokens.weight" || name == prefix + "wte.weight" : has(name);
-    };
-    return hugging_face_places(config_, with_table)(layer + ".weight");
+    return hugging_face_places(config_, std::string(architecture_.prefix), has)(layer + ".weight");
   }
   /// Whether files that are written have a matrix for itself.
   bool writes_alone(const std::string& matrix) const {
-    const bool packs = config_.architecture == "gpt2" || config_.architecture == "phi3";
+    const bool packs = architecture_.packing != Packing::none;
     const auto is = [&](const char* name) { return matrix.find(name) != std::string::npos; };
     if (gguf_) return !packs || (!is("attn_q.") && !is("attn_k.") && !is("attn_v.") && !is("ffn_gate."));
     return !packs || (!is(".q_proj.") && !is(".k_proj.") && !is(".v_proj.") && !is(".gate_proj.") && !is(".up_proj."));
@@ -77,11 +73,12 @@ class FileKind {
   std::string module_of(const std::string& matrix) const {
     return matrix.substr(0, matrix.size() - std::string_view(".weight").size());
   }
-  /// As short as it is the same in all blocks and means nothing else: gpt2 has two modules c_proj.
+  /// As short as it is the same in all blocks and means nothing else.
   std::string target_of(const std::string& matrix) const {
     const std::string module = module_of(matrix);
-    const std::size_t last = module.rfind('.');
-    return module.substr((config_.architecture == "gpt2" ? module.rfind('.', last - 1) : last) + 1);
+    std::size_t dot = module.rfind('.');
+    for (int words = 1; words < architecture_.target_words; ++words) dot = module.rfind('.', dot - 1);
+    return module.substr(dot + 1);
   }
 
   /// Files have the rows of rotated heads in one order, whatever the decoder's is.
@@ -97,11 +94,12 @@ class FileKind {
  private:
   bool turns(const std::string& layer) const {
     const bool rotated = layer.ends_with(".query") || layer.ends_with(".key");
-    return rotated && config_.architecture == "llama" && config_.rope.interleaved != gguf_;
+    return rotated && architecture_.neighbours_in_gguf && config_.rope.interleaved != gguf_;
   }
 
   bool gguf_;
   const DecoderConfig& config_;
+  const Architecture& architecture_;
 };
 
 /// A matrix of a model's file: the decoder's layers that have their rows in it, and where these begin.
@@ -147,8 +145,8 @@ AdapterFile read_peft(const FilePath& path, const DecoderConfig& config) {
   const bool folder = fs::is_directory(path, ignored);
   const fs::path weights = folder ? path / "adapter_model.safetensors" : path;
   AdapterFile read;
-  const bool in_by_out = config.architecture == "gpt2";
-  const PeftConfig config_file = read_peft_config(weights.parent_path() / "adapter_config.json", in_by_out);
+  const PeftConfig config_file =
+      read_peft_config(weights.parent_path() / "adapter_config.json", architecture_of(config).in_by_out);
   read.alpha = config_file.alpha;
   read.ranks = config_file.ranks;
   for (const auto& [name, tensor] : load_safetensors(weights)) read.tensors.emplace(name, tensor.to(f32));
@@ -163,7 +161,7 @@ void save_adapters(const FilePath& path, const Decoder& decoder) {
   const FileKind kind(is_gguf(path), decoder.config);
   const auto alone = [&](const std::string& matrix) { return kind.writes_alone(matrix); };
   NamedTensors tensors;
-  PeftConfig peft{.in_by_out = decoder.config.architecture == "gpt2"};
+  PeftConfig peft{.in_by_out = architecture_of(decoder.config).in_by_out};
   for (const FileMatrix& matrix : matrices_of(const_cast<Decoder&>(decoder), kind, alone)) {
     std::vector<AdapterPart> parts;
     for (const auto& [layer, begin] : matrix.layers) {

@@ -1,24 +1,79 @@
 #pragma once
 
+#include <cstdint>
+#include <span>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <etna/models/decoder_config.h>
 
 namespace etna::models {
 
-/// What the name of an architecture says about its models before their sizes are known.
+/// Matrices that llama.cpp and Hugging Face hold as one, rows behind each other.
+enum class Packing : std::uint8_t {
+  none,
+  qkv,          ///< queries, keys and values
+  qkv_and_gate  ///< these, and the gate with the up projection
+};
+
+/// What a decoder's part is called, and what a file calls it.
+using PartNames = std::span<const std::pair<std::string_view, std::string_view>>;
+
+/// All that is particular to one family of models. A family whose parts are there is one more row of the table in
+/// architecture.cpp; nothing else asks for an architecture's name.
 struct Architecture {
   std::string_view gguf;          ///< `general.architecture` of a GGUF file
   std::string_view hugging_face;  ///< `model_type` of a config.json; empty: has none of its own
+  /// What the name says about a design before its sizes are known.
   void (*apply)(DecoderConfig& config);
+
+  // ---- tensors, in both kinds of files
+  Packing packing = Packing::none;  ///< of GGUF files, and of adapters
+  /// Rotary pairs are neighbours in GGUF files, and halves of a head apart in Hugging Face's.
+  bool neighbours_in_gguf = false;
+
+  // ---- tensors in files of Hugging Face
+  PartNames names = {};                            ///< other than llama's
+  std::string_view prefix = "model.";              ///< that adapters' names begin with
+  std::string_view blocks = "layers";              ///< what the list of blocks is called
+  std::span<const std::string_view> buffers = {};  ///< ends of names of tensors that are no weights
+  bool in_by_out = false;                          ///< matrices of blocks are [in, out]
+  double norm_offset = 0;                          ///< added to the weights of norms
+  int target_words = 1;                            ///< of a module's name, that tell it from others in its block
+
+  // ---- config.json
+  PartNames keys = {};               ///< llama's keys, and those that stand for them
+  std::string_view of_one_bit = {};  ///< the architecture, as GGUF names it, where 'weight_bits' is 1
+  bool attention_bias = false;       ///< 'attention_bias' is for all four projections; else it says nothing
+  bool window_is_asked_for = false;  ///< by 'use_sliding_window', from layer 'max_window_layers' on
+  bool fixed_activation = false;     ///< whatever the file says
+  bool is_written = false;           ///< config_json() can write it
+  double rotary_part = 1;            ///< 'partial_rotary_factor' where it is missing
+  // Sizes where they are missing; 0: they must be there, or follow from others.
+  std::int64_t vocabulary = 0, heads = 0, kv_heads = 0, head_size = 0, context = 2048;
+  double rope_base = 10000, query_scalar = 0;
+  std::int64_t feed_forward_per_width = 0;
+
+  // ---- scales that files do not say
+  bool scales_embeddings = false;  ///< by √width
+  /// Models of so many layers scale scores by 1/√(width / heads), whatever a head's size is.
+  std::int64_t wide_scores_at_layers = 0;
 };
 
 /// The entry of a name in a file, or null.
 const Architecture* find_architecture_gguf(std::string_view name);
 const Architecture* find_architecture_hugging_face(std::string_view name);
-/// "llama, qwen2, ..."
+/// The entry of a config; that of llama for a name that is not in the table.
+const Architecture& architecture_of(const DecoderConfig& config);
+/// "llama, qwen2, ...", as GGUF names them.
 std::string architecture_names();
+/// "llama, mistral, ...", as Hugging Face does.
+std::string hugging_face_type_names();
+
+/// What files of Hugging Face call a decoder's part ("attention.query"), within its block.
+std::string hugging_face_part(const Architecture& architecture, std::string_view part);
 
 /// What follows from the sizes where a file is silent: Gemma's factor of embeddings, for one.
 void fill_defaults(DecoderConfig& config);

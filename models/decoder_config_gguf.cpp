@@ -162,8 +162,7 @@ DecoderConfig decoder_config_gguf_read_config(const io::GgufFile& file) {
   c.query_key_norm = has("blk.0.attn_q_norm.weight");
   c.ternary_scales = has("blk.0.attn_q.scale");
   // Gemma 2 and 3 with 27 billion weights scale by what a head has of the width. Their files do not say so.
-  const bool largest = (c.architecture == "gemma2" && c.layers == 46) || (c.architecture == "gemma3" && c.layers == 62);
-  if (largest && c.attention_scale == 0 && c.heads > 0)
+  if (architecture->wide_scores_at_layers == c.layers && c.attention_scale == 0 && c.heads > 0)
     c.attention_scale = 1 / std::sqrt(static_cast<double>(c.width / c.heads));
   return c;
 }

@@ -131,7 +131,7 @@ void decoder_config_json_read_rope(const Json& json, DecoderConfig& c) {
   rope.interleaved = read(json, "rope_interleaved", false);
   rope.base = read(json, "rope_theta", rope.base);
   c.window_rope_base = read(json, "rope_local_base_freq", c.window_rope_base);
-  double part = read(json, "partial_rotary_factor", c.architecture == "phi2" ? 0.5 : 1.0);
+  double part = read(json, "partial_rotary_factor", architecture_of(c).rotary_part);
   rope.original_context = read<std::int64_t>(json, "original_max_position_embeddings", 0);
   // Later files have one object for all of rope, Gemma 3's one for each kind of layer.
   const Json* scaling = field(json, "rope_parameters");
@@ -153,28 +153,11 @@ void decoder_config_json_read_rope(const Json& json, DecoderConfig& c) {
   read_scaling(*scaling, rope, c.context);
 }
 
-void read_gpt2(const Json& json, DecoderConfig& c) {
-  c.vocabulary = required(json, "vocab_size");
-  c.context = required(json, "n_positions");
-  c.width = required(json, "n_embd");
-  c.layers = required(json, "n_layer");
-  c.heads = required(json, "n_head");
-  c.feed_forward = read<std::int64_t>(json, "n_inner", 4 * c.width);
-  c.norm_eps = read(json, "layer_norm_epsilon", 1e-5);
-  c.activation = activation_named(read<std::string>(json, "activation_function", "gelu_new"));
-  c.tied = read(json, "tie_word_embeddings", true);
-  if (!read(json, "scale_attn_weights", true))
-    throw FormatError("scores that are not scaled ('scale_attn_weights' is false) do not run here");
-  if (read(json, "scale_attn_by_inverse_layer_idx", false))
-    throw FormatError("scores scaled by the layer ('scale_attn_by_inverse_layer_idx') do not run here");
-  fill_defaults(c);
-}
-
 void read_window(const Json& json, DecoderConfig& c) {
   c.window = read<std::int64_t>(json, "sliding_window", 0);
-  const bool qwen = c.architecture.starts_with("qwen");
-  if (!read(json, "use_sliding_window", !qwen)) c.window = 0;
-  if (qwen && c.window > 0 && field(json, "layer_types") == nullptr) {
+  const bool asked_for = architecture_of(c).window_is_asked_for;
+  if (!read(json, "use_sliding_window", !asked_for)) c.window = 0;
+  if (asked_for && c.window > 0 && field(json, "layer_types") == nullptr) {
     // Qwen's window is that of the layers from this one on.
     const std::int64_t first = read<std::int64_t>(json, "max_window_layers", 28);
     if (first >= c.layers) c.window = 0;
@@ -218,68 +201,76 @@ void read_quantization(const Json& json, DecoderConfig& c) {
   }
 }
 
+/// The row of a file's model type. Sets `one_bit` where the file says so.
+const Architecture& architecture_in(const Json& json, bool& one_bit) {
+  const std::string type = read<std::string>(json, "model_type", "");
+  const Architecture* found = find_architecture_hugging_face(type);
+  if (found == nullptr) {
+    throw FormatError(
+        fmt::format("models of the type '{}' do not run here; these do: {}", type, hugging_face_type_names()));
+  }
+  if (found->of_one_bit.empty()) return *found;
+  // The first BitNet b1.58 models call themselves llama, and round their weights where they use them.
+  const auto bits = read<std::int64_t>(json, "weight_bits", 0);
+  if (bits > 1) throw FormatError(fmt::format("weights that are rounded to {} bits do not run here", bits));
+  one_bit = bits == 1;
+  return one_bit ? *find_architecture_gguf(found->of_one_bit) : *found;
+}
+
+/// What a config.json calls what llama's calls `name`.
+const char* key_of(const Architecture& architecture, const char* name) {
+  for (const auto& [own, theirs] : architecture.keys)
+    if (own == name) return theirs.data();
+  return name;
+}
+
 DecoderConfig decoder_config_json_read_config(const Json& whole) {
   // Models of several kinds of input keep the text's part apart.
   const Json* text = field(whole, "text_config");
   const Json& json = text != nullptr && text->is_object() ? *text : whole;
-  const std::string type = read<std::string>(json, "model_type", "");
-  const Architecture* architecture = find_architecture_hugging_face(type);
-  // The first BitNet b1.58 models call themselves llama, and round their weights where they use them.
-  const std::int64_t bits = type == "llama" ? read<std::int64_t>(json, "weight_bits", 0) : 0;
-  if (bits == 1) architecture = find_architecture_gguf("bitnet");
-  if (bits > 1) throw FormatError(fmt::format("weights that are rounded to {} bits do not run here", bits));
-  if (architecture == nullptr) {
-    throw FormatError(
-        fmt::format("models of the type '{}' do not run here; these do: llama, mistral, qwen2, qwen3, gemma, "
-                    "gemma2, gemma3_text, phi, phi3, gpt2, bitnet",
-                    type));
-  }
   DecoderConfig c;
-  architecture->apply(c);
-  c.architecture = architecture->gguf;
-  c.rounds_to_ternary = bits == 1;
+  const Architecture& a = architecture_in(json, c.rounds_to_ternary);
+  a.apply(c);
+  c.architecture = a.gguf;
   c.name = read<std::string>(json, "_name_or_path", "");
-  if (type == "gpt2") {
-    read_gpt2(json, c);
-    return c;
-  }
-  // Published files of Gemma 3 leave out what Hugging Face's class takes by default.
-  const bool gemma3 = c.architecture == "gemma3";
-  const auto size = [&](const char* key, std::int64_t of_gemma3) {
-    return gemma3 ? read(json, key, of_gemma3) : required(json, key);
+  const auto key = [&](const char* name) { return key_of(a, name); };
+  const auto size = [&](const char* name, std::int64_t otherwise) {
+    return otherwise > 0 ? read(json, key(name), otherwise) : required(json, key(name));
   };
-  c.vocabulary = size("vocab_size", 262208);
-  c.width = required(json, "hidden_size");
-  c.layers = required(json, "num_hidden_layers");
-  c.heads = size("num_attention_heads", 8);
-  c.kv_heads = if_given(json, "num_key_value_heads", gemma3 ? 4 : c.heads);
-  c.head_size = if_given(json, "head_dim", gemma3 ? 256 : 0);
-  c.feed_forward = required(json, "intermediate_size");
-  c.context = read<std::int64_t>(json, "max_position_embeddings", gemma3 ? 131072 : 2048);
-  if (gemma3) c.rope.base = 1e6;
-  c.norm_eps = c.norm == NormKind::rms ? read(json, "rms_norm_eps", 1e-6) : read(json, "layer_norm_eps", 1e-5);
+  c.vocabulary = size("vocab_size", a.vocabulary);
+  c.width = required(json, key("hidden_size"));
+  c.layers = required(json, key("num_hidden_layers"));
+  c.heads = size("num_attention_heads", a.heads);
+  c.kv_heads = if_given(json, "num_key_value_heads", a.kv_heads > 0 ? a.kv_heads : c.heads);
+  c.head_size = if_given(json, "head_dim", a.head_size);
+  c.feed_forward = size("intermediate_size", a.feed_forward_per_width * c.width);
+  c.context = size("max_position_embeddings", a.context);
+  c.rope.base = a.rope_base;
+  c.norm_eps = c.norm == NormKind::rms ? read(json, "rms_norm_eps", 1e-6) : read(json, key("layer_norm_eps"), 1e-5);
   c.tied = read(json, "tie_word_embeddings", c.tied);
-  // The switch is for all four projections; the other families have or lack biases whatever it says.
-  if (type == "llama" || type == "qwen3" || type == "bitnet" || type.starts_with("gemma"))
-    c.query_bias = c.output_bias = read(json, "attention_bias", false);
+  if (a.attention_bias) c.query_bias = c.output_bias = read(json, "attention_bias", false);
   c.ffn_bias = read(json, "mlp_bias", c.ffn_bias);
+  if (!read(json, "use_bias", true)) c.query_bias = c.output_bias = c.ffn_bias = false;
   const std::string activation =
-      read<std::string>(json, "hidden_activation", read<std::string>(json, "hidden_act", ""));
-  // Early files of Gemma say gelu and mean its approximation.
-  if (!activation.empty() && !c.architecture.starts_with("gemma")) c.activation = activation_named(activation);
+      read<std::string>(json, "hidden_activation", read<std::string>(json, key("hidden_act"), ""));
+  if (!activation.empty() && !a.fixed_activation) c.activation = activation_named(activation);
   if (read(json, "qk_layernorm", false))
     throw FormatError("layer norms of queries and keys ('qk_layernorm') do not run here");
+  if (!read(json, "scale_attn_weights", true))
+    throw FormatError("scores that are not scaled ('scale_attn_weights' is false) do not run here");
+  if (read(json, "scale_attn_by_inverse_layer_idx", false))
+    throw FormatError("scores scaled by the layer ('scale_attn_by_inverse_layer_idx') do not run here");
   // Null means none, and what is missing is the family's.
-  const auto softcap = [&](const char* key, double otherwise) {
-    return json.contains(key) ? read(json, key, 0.0) : otherwise;
+  const auto softcap = [&](const char* name, double otherwise) {
+    return json.contains(name) ? read(json, name, 0.0) : otherwise;
   };
   c.attention_softcap = softcap("attn_logit_softcapping", c.attention_softcap);
   c.logit_softcap = softcap("final_logit_softcapping", c.logit_softcap);
-  const double scalar = read(json, "query_pre_attn_scalar", gemma3 ? 256.0 : 0.0);
+  const double scalar = read(json, "query_pre_attn_scalar", a.query_scalar);
   if (scalar > 0) c.attention_scale = 1 / std::sqrt(scalar);
   fill_defaults(c);
   read_window(json, c);
-  decoder_config_json_read_rope(json, c);
+  if (c.positions == PositionKind::rotary) decoder_config_json_read_rope(json, c);
   const Json* quantization = field(json, "quantization_config");
   if (quantization == nullptr) quantization = field(whole, "quantization_config");
   if (quantization != nullptr && quantization->is_object()) read_quantization(*quantization, c);
@@ -336,37 +327,26 @@ Json scaling_json(const RopeConfig& rope) {
 }  // namespace
 
 std::string config_json(const DecoderConfig& c) {
-  Json json;
-  if (c.architecture == "gpt2") {
-    json = {{"model_type", "gpt2"},
-            {"vocab_size", c.vocabulary},
-            {"n_positions", c.context},
-            {"n_embd", c.width},
-            {"n_layer", c.layers},
-            {"n_head", c.heads},
-            {"n_inner", c.feed_forward},
-            {"layer_norm_epsilon", c.norm_eps},
-            {"activation_function", name_of(c.activation)},
-            {"tie_word_embeddings", c.tied}};
-    return json.dump(2);
-  }
-  if (c.architecture != "llama")
+  const Architecture* a = find_architecture_gguf(c.architecture);
+  if (a == nullptr || !a->is_written)
     throw Error(fmt::format("config_json: models of the architecture '{}' are read, not written", c.architecture));
-  json = {{"model_type", "llama"},
-          {"vocab_size", c.vocabulary},
-          {"max_position_embeddings", c.context},
-          {"hidden_size", c.width},
-          {"num_hidden_layers", c.layers},
-          {"num_attention_heads", c.heads},
-          {"num_key_value_heads", c.kv_heads},
-          {"head_dim", c.head_size},
-          {"intermediate_size", c.feed_forward},
-          {"rms_norm_eps", c.norm_eps},
-          {"rope_theta", c.rope.base},
-          {"hidden_act", name_of(c.activation)},
-          {"attention_bias", c.query_bias},
-          {"mlp_bias", c.ffn_bias},
-          {"tie_word_embeddings", c.tied}};
+  const auto key = [&](const char* name) { return key_of(*a, name); };
+  Json json = {{"model_type", a->hugging_face},
+               {"vocab_size", c.vocabulary},
+               {key("max_position_embeddings"), c.context},
+               {key("hidden_size"), c.width},
+               {key("num_hidden_layers"), c.layers},
+               {key("num_attention_heads"), c.heads},
+               {key("intermediate_size"), c.feed_forward},
+               {c.norm == NormKind::rms ? "rms_norm_eps" : key("layer_norm_eps"), c.norm_eps},
+               {key("hidden_act"), name_of(c.activation)},
+               {"tie_word_embeddings", c.tied}};
+  if (c.positions != PositionKind::rotary) return json.dump(2);
+  json["num_key_value_heads"] = c.kv_heads;
+  json["head_dim"] = c.head_size;
+  json["rope_theta"] = c.rope.base;
+  json["attention_bias"] = c.query_bias;
+  json["mlp_bias"] = c.ffn_bias;
   if (c.rope.interleaved) json["rope_interleaved"] = true;
   if (!c.rope.divisors.empty() || c.rope.extrapolation != 1)
     throw Error("config_json: a config.json has no word for divisors of rope's frequencies and yarn's extrapolation");

@@ -35,7 +35,7 @@ class Exporter {
  public:
   Exporter(const Decoder& decoder, const quant::BlockFormat* format) : decoder_(decoder), format_(format) {
     const DecoderConfig& c = decoder.config;
-    reorder_ = c.architecture == "llama" && !c.rope.interleaved;
+    reorder_ = architecture_of(c).neighbours_in_gguf && !c.rope.interleaved;
     matrix("token_embedding", {&decoder.token_embedding});
     if (decoder.position_embedding) {
       // llama.cpp adds this table row by row and wants it whole.
@@ -58,7 +58,8 @@ class Exporter {
  private:
   void block(const std::string& name, const DecoderBlock& b) {
     // llama.cpp reads these in one tensor only.
-    const bool both = decoder_.config.architecture == "phi3", packed = both || decoder_.config.architecture == "gpt2";
+    const Packing packing = architecture_of(decoder_.config).packing;
+    const bool both = packing == Packing::qkv_and_gate, packed = packing != Packing::none;
     const std::string prefix = "blk." + name.substr(7);
     norm(name + "attention_norm", b.attention_norm);
     if (packed) {
@@ -189,7 +190,7 @@ void check_design(const DecoderConfig& c, const DecoderConfig& standard) {
     // llama.cpp computes GELU by its approximation, which is off by less than 0.0005.
     return activation == ActivationKind::gelu ? ActivationKind::gelu_tanh : activation;
   };
-  const bool llama = c.architecture == "llama", rotary = c.positions == PositionKind::rotary;
+  const bool turns = architecture_of(c).neighbours_in_gguf, rotary = c.positions == PositionKind::rotary;
   for (const auto& [what, same] :
        {std::pair{"activation", kind(c.activation) == kind(standard.activation)},
         {"feed-forward layer", c.gated == standard.gated},
@@ -198,7 +199,7 @@ void check_design(const DecoderConfig& c, const DecoderConfig& standard) {
         {"order of layers", c.parallel == standard.parallel},
         {"kind of positions", c.positions == standard.positions},
         {"order of rotated pairs",
-         !rotary || c.rope.interleaved == standard.rope.interleaved || (llama && c.rope.size == c.head_size)},
+         !rotary || c.rope.interleaved == standard.rope.interleaved || (turns && c.rope.size == c.head_size)},
         {"factor of embeddings", c.embedding_scale == standard.embedding_scale}}) {
     if (!same) {
       throw FormatError(

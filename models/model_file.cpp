@@ -13,6 +13,7 @@
 #include <etna/data/tokenizers/model_tokenizer.h>
 #include <etna/data/tokenizers/tokenizer_state.h>
 #include <etna/device/log.h>
+#include <etna/models/architecture.h>
 #include <etna/models/weight_names.h>
 #include <etna/tensor/io/checkpoint.h>
 #include <etna/tensor/io/gguf.h>
@@ -141,8 +142,9 @@ Model load_folder(const FilePath& path, const LoadOptions& options) {
     const safetensors::Entry& entry = file.entry(name);
     return StoredTensor{format_of(entry.dtype), entry.shape, file.bytes(name)};
   };
-  StoredWeights weights(path.string(), find, hugging_face_places(config, has), placement_of(options));
-  if (config.architecture.starts_with("gemma")) weights.norm_offset = 1;
+  StoredWeights weights(path.string(), find, hugging_face_places(config, hugging_face_prefix(config, has), has),
+                        placement_of(options));
+  weights.norm_offset = architecture_of(config).norm_offset;
   weights.rounds_to_ternary = config.rounds_to_ternary;
   if (config.ternary_scales) {
     weights.factor_of = [&file](const std::string& name) -> std::optional<double> {

@@ -1,10 +1,13 @@
 #include <etna/models/weight_names.h>
 
+#include <algorithm>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
+
+#include <etna/models/architecture.h>
 
 namespace etna::models {
 namespace {
@@ -72,70 +75,6 @@ bool is_query_key_or_value(const std::string& part) {
   return part == "attention.query" || part == "attention.key" || part == "attention.value";
 }
 
-const Names& hugging_face_names(const std::string& architecture) {
-  static const Names llama = {{"token_embedding", "embed_tokens"},
-                              {"norm", "norm"},
-                              {"attention_norm", "input_layernorm"},
-                              {"attention.query", "self_attn.q_proj"},
-                              {"attention.key", "self_attn.k_proj"},
-                              {"attention.value", "self_attn.v_proj"},
-                              {"attention.output", "self_attn.o_proj"},
-                              {"attention.query_norm", "self_attn.q_norm"},
-                              {"attention.key_norm", "self_attn.k_norm"},
-                              {"attention.sub_norm", "self_attn.attn_sub_norm"},
-                              {"ffn_norm", "post_attention_layernorm"},
-                              {"ffn.gate", "mlp.gate_proj"},
-                              {"ffn.up", "mlp.up_proj"},
-                              {"ffn.down", "mlp.down_proj"},
-                              {"ffn.sub_norm", "mlp.ffn_sub_norm"}};
-  // Gemma 2 and 3 have norms on both sides.
-  static const Names gemma = [] {
-    Names names = {{"attention_post_norm", "post_attention_layernorm"},
-                   {"ffn_norm", "pre_feedforward_layernorm"},
-                   {"ffn_post_norm", "post_feedforward_layernorm"}};
-    names.insert(names.end(), llama.begin(), llama.end());
-    return names;
-  }();
-  // The first BitNet models; later ones have the names above.
-  static const Names bitnet = [] {
-    Names names = {{"attention.sub_norm", "self_attn.inner_attn_ln"}, {"ffn.sub_norm", "mlp.ffn_layernorm"}};
-    names.insert(names.end(), llama.begin(), llama.end());
-    return names;
-  }();
-  static const Names phi2 = [] {
-    Names names = {{"attention.output", "self_attn.dense"},
-                   {"ffn.up", "mlp.fc1"},
-                   {"ffn.down", "mlp.fc2"},
-                   {"norm", "final_layernorm"}};
-    names.insert(names.end(), llama.begin(), llama.end());
-    return names;
-  }();
-  static const Names gpt2 = {{"token_embedding", "wte"},
-                             {"position_embedding", "wpe"},
-                             {"norm", "ln_f"},
-                             {"attention_norm", "ln_1"},
-                             {"attention.query", "attn.c_attn"},
-                             {"attention.key", "attn.c_attn"},
-                             {"attention.value", "attn.c_attn"},
-                             {"attention.output", "attn.c_proj"},
-                             {"ffn_norm", "ln_2"},
-                             {"ffn.up", "mlp.c_fc"},
-                             {"ffn.down", "mlp.c_proj"}};
-  if (architecture == "gpt2") return gpt2;
-  if (architecture == "phi2") return phi2;
-  if (architecture == "bitnet") return bitnet;
-  return architecture == "gemma2" || architecture == "gemma3" ? gemma : llama;
-}
-
-/// What the names of a decoder's tensors begin with.
-std::string hugging_face_prefix(const DecoderConfig& config, const HasTensor& has) {
-  const std::string table = config.architecture == "gpt2" ? "wte.weight" : "embed_tokens.weight";
-  std::string prefix;
-  for (const char* candidate : {"model.", "transformer.", "language_model.model.", "model.language_model."})
-    if (has(candidate + table)) prefix = candidate;
-  return prefix;
-}
-
 }  // namespace
 
 std::string gguf_name(const std::string& name) {
@@ -169,43 +108,50 @@ UnusedTensor gguf_unused(const std::string& name) {
   return known ? UnusedTensor::known : UnusedTensor::part;
 }
 
+std::string hugging_face_prefix(const DecoderConfig& config, const HasTensor& has) {
+  const std::string table = hugging_face_part(architecture_of(config), "token_embedding") + ".weight";
+  std::string prefix;
+  for (const char* candidate : {"model.", "transformer.", "language_model.model.", "model.language_model."})
+    if (has(candidate + table)) prefix = candidate;
+  return prefix;
+}
+
 UnusedTensor hugging_face_unused(const DecoderConfig& config, const HasTensor& has, const std::string& name) {
-  const bool gpt2 = config.architecture == "gpt2", head = name.ends_with("lm_head.weight");
+  const Architecture& a = architecture_of(config);
+  const bool head = name.ends_with("lm_head.weight");
   // Angles and masks that Hugging Face's classes kept as buffers, and a second copy of a tied head.
-  if (name.ends_with("rotary_emb.inv_freq") || (config.tied && head)) return UnusedTensor::known;
-  if (gpt2 && (name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias"))) return UnusedTensor::known;
-  const bool part = name.starts_with(hugging_face_prefix(config, has) + (gpt2 ? "h." : "layers.")) ||
+  const bool buffer = name.ends_with("rotary_emb.inv_freq") ||
+                      std::any_of(a.buffers.begin(), a.buffers.end(), [&](auto end) { return name.ends_with(end); });
+  if (buffer || (config.tied && head)) return UnusedTensor::known;
+  const bool part = name.starts_with(fmt::format("{}{}.", hugging_face_prefix(config, has), a.blocks)) ||
                     name.ends_with("lm_head.bias") || head;
   return part ? UnusedTensor::part : UnusedTensor::other;
 }
 
-StoredWeights::Locate hugging_face_places(const DecoderConfig& config, const HasTensor& has) {
-  const std::string prefix = hugging_face_prefix(config, has);
-  const bool gpt2 = config.architecture == "gpt2";
-  return [&config, has, prefix, gpt2](const std::string& name) -> StoredPlace {
+StoredWeights::Locate hugging_face_places(const DecoderConfig& config, const std::string& prefix,
+                                          const HasTensor& has) {
+  return [&config, has, prefix, &a = architecture_of(config)](const std::string& name) -> StoredPlace {
     const Parts parts = parts_of(name);
     if (parts.part == "output") {
       const bool inner = prefix.starts_with("language_model.");
       return {(inner ? "language_model.lm_head" : "lm_head") + parts.kind, 0, false};
     }
-    const std::string part = translated(hugging_face_names(config.architecture), parts.part);
-    const std::string block =
-        parts.block.empty() ? prefix : fmt::format("{}{}.{}.", prefix, gpt2 ? "h" : "layers", parts.block);
-    const std::string plain = block + part + parts.kind;
+    const std::string block = parts.block.empty() ? prefix : fmt::format("{}{}.{}.", prefix, a.blocks, parts.block);
+    const std::string plain = block + hugging_face_part(a, parts.part) + parts.kind;
     const bool matrix = !parts.block.empty() && parts.kind == ".weight" && parts.part.find("norm") == std::string::npos;
-    if (gpt2) {
-      return {plain, first_row(config, parts.part), matrix,
-              is_query_key_or_value(parts.part) ? packed_rows(config) : 0};
+    const bool turned = a.in_by_out && matrix;
+    if (is_query_key_or_value(parts.part)) {
+      const bool always = hugging_face_part(a, "attention.query") == hugging_face_part(a, "attention.key");
+      if (always || !has(plain))
+        return {always ? plain : block + "self_attn.qkv_proj" + parts.kind, first_row(config, parts.part), turned,
+                packed_rows(config)};
     }
-    if (has(plain)) return {plain, 0, false};
-    if (is_query_key_or_value(parts.part))
-      return {block + "self_attn.qkv_proj" + parts.kind, first_row(config, parts.part), false, packed_rows(config)};
-    if (parts.part == "ffn.gate" || parts.part == "ffn.up") {
+    if ((parts.part == "ffn.gate" || parts.part == "ffn.up") && !has(plain)) {
       const std::string packed = block + "mlp.gate_up_proj" + parts.kind;
       if (has(packed))
-        return {packed, parts.part == "ffn.up" ? config.feed_forward : 0, false, 2 * config.feed_forward};
+        return {packed, parts.part == "ffn.up" ? config.feed_forward : 0, turned, 2 * config.feed_forward};
     }
-    return {plain, 0, false};
+    return {plain, 0, turned};
   };
 }
 

@@ -14,7 +14,9 @@ using HasTensor = std::function<bool(const std::string& name)>;
 
 /// Each takes a decoder's name ("blocks.0.attention.query.weight") to its place in the file.
 StoredWeights::Locate gguf_places(const DecoderConfig& config, const HasTensor& has);
-StoredWeights::Locate hugging_face_places(const DecoderConfig& config, const HasTensor& has);
+/// @param prefix that the names of the decoder's tensors begin with
+StoredWeights::Locate hugging_face_places(const DecoderConfig& config, const std::string& prefix, const HasTensor& has);
+std::string hugging_face_prefix(const DecoderConfig& config, const HasTensor& has);
 StoredWeights::Locate llama2c_places();
 /// Of the files that `wikitext train` writes for its GPT-2-like models.
 StoredWeights::Locate language_model_places(const DecoderConfig& config);

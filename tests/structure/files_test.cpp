@@ -1,5 +1,6 @@
 #include <cstdio>
 #include <cstdlib>
+#include <regex>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -44,6 +45,20 @@ TEST(Files, ShadersOpenWithWhatBoundsThem) {
     EXPECT_GT(variants, 0u) << source.path << " names no variant at its top";
   }
   EXPECT_GT(shaders, 0);
+}
+
+// A family of models is a row of a table: nothing else asks for an architecture's name (docs/adding-an-architecture.md).
+TEST(Files, OnlyTheTableOfArchitecturesNamesThem) {
+  static const std::regex asks(R"re(architecture\s*(==|!=|\.starts_with\()\s*")re");
+  int files = 0;
+  for (const Source& source : sources({".h", ".cpp"})) {
+    if (source.folder() != "models" && source.folder() != "cli" && source.folder() != "train") continue;
+    if (source.path.starts_with("models/architecture.")) continue;
+    ++files;
+    for (std::size_t i = 0; i < source.lines.size(); ++i)
+      EXPECT_FALSE(std::regex_search(source.lines[i], asks)) << source.path << ":" << i + 1 << ": " << source.lines[i];
+  }
+  EXPECT_GT(files, 40) << "the tree was not read";
 }
 
 /// Compiles a list of headers, each alone, and returns the compiler's complaints.
