@@ -44,6 +44,12 @@ void phi2(DecoderConfig& c) {
   c.gated = false;
   c.activation = ActivationKind::gelu_tanh;
 }
+void starcoder2(DecoderConfig& c) {
+  c.norm = NormKind::layer;
+  c.norm_bias = c.query_bias = c.output_bias = c.ffn_bias = c.tied = true;
+  c.gated = false;
+  c.activation = ActivationKind::gelu_tanh;
+}
 void bitnet(DecoderConfig& c) { c.sub_norms = c.tied = true; }
 void bitnet_squared(DecoderConfig& c) {
   bitnet(c);
@@ -78,6 +84,9 @@ constexpr std::pair<std::string_view, std::string_view> kPhiNames[] = {{"attenti
                                                                        {"ffn.up", "mlp.fc1"},
                                                                        {"ffn.down", "mlp.fc2"},
                                                                        {"norm", "final_layernorm"}};
+constexpr std::pair<std::string_view, std::string_view> kStarcoder2Names[] = {{"ffn.up", "mlp.c_fc"},
+                                                                              {"ffn.down", "mlp.c_proj"}};
+constexpr std::pair<std::string_view, std::string_view> kStarcoder2Keys[] = {{"layer_norm_eps", "norm_epsilon"}};
 constexpr std::pair<std::string_view, std::string_view> kGpt2Names[] = {{"token_embedding", "wte"},
                                                                         {"position_embedding", "wpe"},
                                                                         {"norm", "ln_f"},
@@ -158,6 +167,11 @@ constexpr Architecture kAll[] = {
      .is_written = true,
      .context = 0,
      .feed_forward_per_width = 4},
+    {.gguf = "starcoder2",
+     .hugging_face = "starcoder2",
+     .apply = starcoder2,
+     .names = kStarcoder2Names,
+     .keys = kStarcoder2Keys},
     {.gguf = "bitnet", .hugging_face = "", .apply = bitnet, .names = kBitnetNames, .attention_bias = true},
     {.gguf = "bitnet-25", .hugging_face = "", .apply = bitnet_squared},
     {.gguf = "bitnet-b1.58", .hugging_face = "bitnet", .apply = bitnet_squared, .attention_bias = true}};

@@ -45,6 +45,28 @@ TEST(FamilyConfig, Mistral) {
   EXPECT_FALSE(read(mistral("null")).has_window(0));
 }
 
+TEST(FamilyConfig, Starcoder2) {
+  const std::string three_billion =
+      R"({"architectures": ["Starcoder2ForCausalLM"], "attention_softmax_in_fp32": true, "bos_token_id": 0,
+    "eos_token_id": 0, "hidden_act": "gelu_pytorch_tanh", "hidden_size": 3072, "intermediate_size": 12288,
+    "layer_norm_epsilon": 1e-05, "max_position_embeddings": 16384, "mlp_type": "default", "model_type": "starcoder2",
+    "norm_epsilon": 1e-05, "norm_type": "layer_norm", "num_attention_heads": 24, "num_hidden_layers": 30,
+    "num_key_value_heads": 2, "rope_theta": 999999.4420358813, "scale_attn_weights": true, "sliding_window": 4096,
+    "use_bias": true, "vocab_size": 49152})";
+  const DecoderConfig c = read(three_billion);
+  EXPECT_EQ(c.num_parameters(), 3'030'371'328);
+  EXPECT_TRUE(c.tied && c.norm_bias && c.ffn_bias && c.query_bias && c.output_bias && !c.gated);
+  EXPECT_EQ(c.norm, NormKind::layer);
+  EXPECT_EQ(c.activation, ActivationKind::gelu_tanh);
+  EXPECT_EQ(c.window, 4096);
+  EXPECT_NEAR(c.rope.base, 999999.44, 0.01);
+  std::string without = three_billion;
+  without.replace(without.find("\"use_bias\": true"), 16, "\"use_bias\": false");
+  const DecoderConfig bare = read(without);
+  EXPECT_FALSE(bare.query_bias || bare.output_bias || bare.ffn_bias);
+  EXPECT_TRUE(bare.norm_bias);
+}
+
 TEST(FamilyConfig, RefusesWhatWouldRunAsAnotherModel) {
   const auto with = [](const std::string& type, const std::string& fields) {
     return R"({"model_type": ")" + type + R"(", "vocab_size": 97, "hidden_size": 64, "num_hidden_layers": 2,
