@@ -105,7 +105,8 @@ class Exporter {
     std::int64_t rows = 0;
     for (const Projection* layer : layers) rows += layer->out;
     const std::int64_t columns = layers[0]->in, head = decoder_.config.head_size;
-    const quant::BlockFormat& format = format_for(layers[0]->blocks().format(), format_, {rows, columns});
+    const QuantizedTensor first = layers[0]->blocks();
+    const quant::BlockFormat& format = format_for(first.format(), format_, {rows, columns});
     const std::string to_name = file_name(name, ".weight", is_file_name);
     const bool turn = reorder_ && (name.ends_with(".query") || name.ends_with(".key"));
     parts_.push_back({to_name, &format, {rows, columns}, [=, &format](io::GgufWriter& to) {

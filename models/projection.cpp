@@ -104,7 +104,8 @@ void lay_together(std::initializer_list<Projection*> layers) {
   for (const Projection* layer : layers) {
     if (layer == nullptr || !layer->frozen() || layer->packed.device().is_cpu()) return;
     if (is_imported(*layer->packed.storage())) return;  // a copy is what that saves
-    const quant::BlockFormat& own = layer->blocks().format();
+    const QuantizedTensor blocks = layer->blocks();
+    const quant::BlockFormat& own = blocks.format();
     // Rows are read by wide loads, which ask for their alignment.
     if ((format != nullptr && format != &own) || own.tail != 0 || layer->packed.numel() % 16 != 0) return;
     format = &own;

@@ -407,7 +407,8 @@ inline constexpr bool kIntegers<Integers<Bits, Elements, ZeroPoint>> = true;
 template <typename F>
 struct Padded {
   ETNA_INLINE Padded(const std::byte* from, std::int64_t elements) {
-    std::memcpy(bytes, from, static_cast<std::size_t>(elements / F::kElements * F::kBytes));
+    const auto size = static_cast<std::size_t>(elements / F::kElements * F::kBytes);
+    std::memcpy(bytes, from, std::min(size, sizeof bytes));
   }
   std::byte bytes[kGroup / F::kElements * F::kBytes] = {};
 };
