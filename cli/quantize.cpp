@@ -47,13 +47,13 @@ std::optional<std::uint32_t> file_type(std::string_view format) {
 /// The format of a tensor in the new file. Vectors (norms, biases) stay as they are. Tables of words and the last
 /// matrix get at least 6 bits unless `pure`, since they are few and matter most. Rows that are no whole blocks get the
 /// next format whose blocks they are.
-const BlockFormat& format_for(const io::GgufTensor& t, const BlockFormat& wanted, bool pure, std::uint64_t alignment) {
+const BlockFormat& format_for(const io::GgufTensor& t, const BlockFormat& wanted, bool pure) {
   if (t.shape.size() < 2) return *t.format;
   const bool outer = t.name == "token_embd.weight" || t.name == "output.weight";
   const BlockFormat* format = &wanted;
   if (outer && !pure && wanted.bits() < 6) format = &quant::format_named("Q6_K");
   for (const char* next : {"Q8_0", "F16"}) {
-    if (io::gguf_can_hold(*format, t.shape, alignment)) break;
+    if (io::gguf_can_hold(*format, t.shape)) break;
     format = &quant::format_named(next);
   }
   return *format;
@@ -129,7 +129,7 @@ Quantized write(const io::GgufFile& from, const BlockFormat& wanted, const Quant
   to.set("general.quantization_version", std::uint32_t{2});
   std::vector<const BlockFormat*> formats;
   for (const io::GgufTensor& t : from.tensors()) {
-    formats.push_back(&format_for(t, wanted, options.pure, from.alignment()));
+    formats.push_back(&format_for(t, wanted, options.pure));
     to.add(t.name, *formats.back(), t.shape);
   }
   Quantized sum;

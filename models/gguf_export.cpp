@@ -28,7 +28,7 @@ struct Part {
 const quant::BlockFormat& format_for(const quant::BlockFormat& own, const quant::BlockFormat* wanted,
                                      const Shape& shape) {
   if (wanted == nullptr) return own;
-  return io::gguf_can_hold(*wanted, shape, io::kGgufAlignment) ? *wanted : quant::format_named("F16");
+  return io::gguf_can_hold(*wanted, shape) ? *wanted : quant::format_named("F16");
 }
 
 class Exporter {

@@ -86,7 +86,7 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--tokens", tokens, "rows of x, several by commas")->delimiter(',')->capture_default_str();
   app.add_option("--dtype", dtype, "of x")->check(CLI::IsMember({"f32", "f16", "bf16"}))->capture_default_str();
-  app.add_option("--kernels", kernels, "of the CPU: AMX, \"AVX-512 VNNI\", AVX2 or portable; the best by default");
+  app.add_option("--kernels", kernels, "of the CPU: \"AVX-512 VNNI\", AVX2 or portable; the best by default");
   app.add_option("--min-time", seconds, "seconds each product runs at least")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();

@@ -17,9 +17,6 @@ std::string processor_name();
 /// later would get their number, and the text that belongs there. To be called before anything is opened.
 void open_standard_streams();
 
-/// Asks for the registers of AMX, which systems give only to processes that ask; false where this one gives none.
-bool request_tile_registers();
-
 /// While one lives, Ctrl-C (SIGINT) and SIGTERM call a function instead of ending the process. One that the process
 /// ignores (nohup) stays ignored. One object at a time.
 class EndSignals {

@@ -9,7 +9,6 @@
 #include <poll.h>
 #include <unistd.h>
 #if defined(__linux__) && defined(__x86_64__)
-#include <sys/syscall.h>
 #endif
 
 namespace etna::os {
@@ -47,15 +46,6 @@ void open_standard_streams() {
     number = ::open("/dev/null", O_RDWR);
   } while (number >= 0 && number <= 2);
   if (number > 2) ::close(number);
-}
-
-bool request_tile_registers() {
-#if defined(__linux__) && defined(__x86_64__)
-  constexpr int kRequest = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
-  return ::syscall(SYS_arch_prctl, kRequest, kTileData) == 0;
-#else
-  return false;
-#endif
 }
 
 struct EndSignals::Before {

@@ -39,9 +39,6 @@ std::string processor_name() {
 /// The C library keeps their numbers where the process came without them.
 void open_standard_streams() {}
 
-/// Windows 11 gives them by EnableProcessOptionalXStateFeatures(), which has not been tried.
-bool request_tile_registers() { return false; }
-
 struct EndSignals::Before {
   void (*interrupt)(int);
   void (*terminate)(int);

@@ -15,7 +15,7 @@
 // eight bits a code, one for a zero point, and how many times 32 elements share a scale.
 const uint Q_F32 = 0, Q_F16 = 1, Q4_0 = 2, Q4_1 = 3, Q5_0 = 6, Q5_1 = 7, Q8_0 = 8, Q2_K = 10, Q3_K = 11, Q4_K = 12,
            Q5_K = 13, Q6_K = 14, IQ4_NL = 20, IQ4_XS = 23, Q_BF16 = 30, TQ1_0 = 34, TQ2_0 = 35, I2_S = 36, MXFP4 = 39,
-           I2_S_32 = 255, INTEGERS = 256;
+           INTEGERS = 256;
 
 bool is_plain(uint format) { return format == Q_F32 || format == Q_F16 || format == Q_BF16; }
 bool is_integers(uint format) { return format >= INTEGERS; }
@@ -195,7 +195,7 @@ uint code_offset(uint format) {
     case Q5_0: return 16;
     case Q3_K: return 4;
     case Q6_K: return 32;
-    case TQ1_0: case TQ2_0: case I2_S: case I2_S_32: return 1;
+    case TQ1_0: case TQ2_0: case I2_S: return 1;
     default: return 0;
   }
 }
@@ -376,15 +376,6 @@ PackedChunk decode_bytes(uint format, BlockRow r, uint c, float tail) {
       uint w = whole_u32_at(r, 4 * c);
       [[unroll]] for (uint i = 0; i < 4; ++i) k.codes[i] = w >> (6 - 2 * i) & kLow2;
       k.scale = vec4(tail);
-      break;
-    }
-    case I2_S_32: {
-      uint at = c / 2 * 10, w = u32_at(r, at + c % 2 * 4);
-      [[unroll]] for (uint i = 0; i < 4; ++i) {
-        uint four = w >> 8 * i & 0xffu;
-        k.codes[i] = (four | four << 6 | four << 12 | four << 18) & kLow2;
-      }
-      k.scale = vec4(half_at(r, at + 8));
       break;
     }
   }

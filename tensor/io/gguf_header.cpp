@@ -191,13 +191,18 @@ GgufTensor read_tensor(Cursor& file, std::uint64_t index) {
 
 std::uint64_t aligned(std::uint64_t size, std::uint64_t alignment) { return (size + alignment - 1) & ~(alignment - 1); }
 
-/// BitNet's number stands for two formats: the one with a scale for the tensor, and blocks of 32 with their own. Only
-/// the room up to the next tensor tells them apart.
-void choose_bitnet_format(GgufTensor& tensor, std::uint64_t room, std::uint64_t alignment) {
-  static const quant::BlockFormat& small = quant::format_named("I2_S_32");
+/// BitNet's number stands for two formats: the one with a scale for the tensor, and blocks of 32 with f16 scales of their
+/// own, which is not read. Only the room up to the next tensor tells them apart.
+void refuse_blocks_with_scales(const GgufTensor& tensor, std::uint64_t room, std::uint64_t alignment) {
   if (tensor.format == nullptr || tensor.format->name != "I2_S" || tensor.elements == 0) return;
+  constexpr std::uint64_t kElements = 32, kBytes = 10;
   const auto fits = [&](std::uint64_t bytes) { return room == bytes || room == aligned(bytes, alignment); };
-  if (!fits(tensor.bytes) && fits(quant::storage_bytes(small, tensor.elements))) set_format(tensor, small);
+  const auto elements = static_cast<std::uint64_t>(tensor.elements);
+  if (fits(tensor.bytes) || elements % kElements != 0 || !fits(elements / kElements * kBytes)) return;
+  gguf_header_refuse(
+      fmt::format("tensor {} has blocks of 32 ternary weights with a scale each, which have the number "
+                  "of I2_S and are not read; convert the model's original to TQ2_0",
+                  quoted_name(tensor.name)));
 }
 
 /// Turns offsets into places in the file, and checks that the tensors lie in it without overlap.
@@ -221,7 +226,7 @@ void place_tensors(GgufHeader& header, std::uint64_t file_size) {
   for (std::size_t i = 0; i < order.size(); ++i) {
     GgufTensor& tensor = *order[i];
     const std::uint64_t next = i + 1 < order.size() ? order[i + 1]->begin : std::max(file_size, tensor.begin);
-    choose_bitnet_format(tensor, next - tensor.begin, header.alignment);
+    refuse_blocks_with_scales(tensor, next - tensor.begin, header.alignment);
     if (tensor.bytes <= next - tensor.begin) continue;
     if (i + 1 < order.size())
       gguf_header_refuse(
@@ -242,18 +247,11 @@ std::string gguf_type_name(std::uint32_t type) {
 }
 
 std::optional<std::uint32_t> gguf_type_of(const quant::BlockFormat& format) {
-  if (format.name == "I2_S_32") return quant::format_named("I2_S").gguf_type;
   return format.gguf_type == quant::kNoGgufType ? std::nullopt : std::optional(format.gguf_type);
 }
 
-bool gguf_can_hold(const quant::BlockFormat& format, const Shape& shape, std::uint64_t alignment) {
-  if (!gguf_type_of(format) || shape.rank() == 0 || shape.back() % format.elements != 0) return false;
-  if (format.name != "I2_S_32") return true;
-  const quant::BlockFormat& whole = quant::format_named("I2_S");
-  if (shape.back() % whole.elements != 0) return false;
-  const std::int64_t elements = numel(shape, "gguf_can_hold");
-  const auto room = [&](const quant::BlockFormat& f) { return aligned(quant::storage_bytes(f, elements), alignment); };
-  return room(format) != room(whole);
+bool gguf_can_hold(const quant::BlockFormat& format, const Shape& shape) {
+  return gguf_type_of(format) && shape.rank() > 0 && shape.back() % format.elements == 0;
 }
 
 GgufHeader parse_gguf_header(std::span<const std::byte> bytes) {

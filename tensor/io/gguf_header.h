@@ -46,13 +46,11 @@ struct GgufHeader {
 /// "Q4_K", or what is known of another number: "type 16 (IQ2_XXS)".
 std::string gguf_type_name(std::uint32_t type);
 
-/// The number that a file has for a format: its own, or for I2_S_32 that of I2_S. None for other formats without one.
+/// The number that a file has for a format, if it has one.
 std::optional<std::uint32_t> gguf_type_of(const quant::BlockFormat& format);
 
-/// Whether a file can hold a tensor of this format so that it is read as such: the format has a number, rows are whole
-/// blocks, and one of I2_S_32 differs from one of I2_S in its size. That takes rows of whole blocks of 128 and, at an
-/// alignment of 32, more than 512 elements.
-bool gguf_can_hold(const quant::BlockFormat& format, const Shape& shape, std::uint64_t alignment);
+/// Whether a file can hold a tensor of this format: the format has a number, and rows are whole blocks.
+bool gguf_can_hold(const quant::BlockFormat& format, const Shape& shape);
 
 /// Checks every count, length, offset and product before it is used, so that no field causes a read out of bounds or an
 /// allocation larger than the file justifies.

@@ -54,8 +54,6 @@ constexpr BlockFormat kFormats[] = {
     {"TQ2_0", 35, 256, 66, 0, kBlockFormatHalf, "f16 scale, ternary codes of 2 bits", decode_tq2_0, encode_tq2_0},
     {"I2_S", 36, 128, 32, 32, FLT_MAX, "ternary codes of 2 bits; one f32 scale behind the tensor", decode_i2_s,
      encode_i2_s},
-    {"I2_S_32", kNoGgufType, 32, 10, 0, kBlockFormatHalf, "ternary codes of 2 bits, f16 scale", decode_i2_s_32,
-     encode_i2_s_32},
     IntegerGroups<8, 64, false>::format("INT8_64", "f16 scale, codes of 8 bits"),
     IntegerGroups<8, 128, false>::format("INT8_128", "f16 scale, codes of 8 bits"),
     IntegerGroups<8, 32, true>::format("INT8_ZP_32", "f16 scale and zero point, codes of 8 bits"),

@@ -21,8 +21,8 @@ Encode encode_q2_k, encode_q3_k, encode_q4_k, encode_q5_k, encode_q6_k;
 Decode decode_iq4_nl, decode_iq4_xs, decode_mxfp4;
 Encode encode_iq4_nl, encode_iq4_xs, encode_mxfp4;
 
-Decode decode_tq1_0, decode_tq2_0, decode_i2_s, decode_i2_s_32;
-Encode encode_tq1_0, encode_tq2_0, encode_i2_s, encode_i2_s_32;
+Decode decode_tq1_0, decode_tq2_0, decode_i2_s;
+Encode encode_tq1_0, encode_tq2_0, encode_i2_s;
 
 /// The scale d for which codes -1, 0 and 1 times d are nearest to the values, in squared error; 0 if all are 0.
 /// `weights` repeats after `period` elements.

@@ -19,13 +19,12 @@ struct HalfFields {
   int at[2];
 };
 constexpr HalfFields kHalves[] = {
-    {"Q8_0", {0, -1}},      {"Q4_0", {0, -1}},      {"Q4_1", {0, 2}},       {"Q5_0", {0, -1}},
-    {"Q5_1", {0, 2}},       {"Q2_K", {80, 82}},     {"Q3_K", {108, -1}},    {"Q4_K", {0, 2}},
-    {"Q5_K", {0, 2}},       {"Q6_K", {208, -1}},    {"IQ4_NL", {0, -1}},    {"IQ4_XS", {0, -1}},
-    {"TQ1_0", {52, -1}},    {"TQ2_0", {64, -1}},    {"I2_S_32", {8, -1}},   {"INT8_64", {0, -1}},
-    {"INT8_128", {0, -1}},  {"INT8_ZP_32", {0, 2}}, {"INT8_ZP_64", {0, 2}}, {"INT8_ZP_128", {0, 2}},
-    {"INT4_64", {0, -1}},   {"INT4_128", {0, -1}},  {"INT4_ZP_32", {0, 2}}, {"INT4_ZP_64", {0, 2}},
-    {"INT4_ZP_128", {0, 2}}};
+    {"Q8_0", {0, -1}},      {"Q4_0", {0, -1}},      {"Q4_1", {0, 2}},        {"Q5_0", {0, -1}},
+    {"Q5_1", {0, 2}},       {"Q2_K", {80, 82}},     {"Q3_K", {108, -1}},     {"Q4_K", {0, 2}},
+    {"Q5_K", {0, 2}},       {"Q6_K", {208, -1}},    {"IQ4_NL", {0, -1}},     {"IQ4_XS", {0, -1}},
+    {"TQ1_0", {52, -1}},    {"TQ2_0", {64, -1}},    {"INT8_64", {0, -1}},    {"INT8_128", {0, -1}},
+    {"INT8_ZP_32", {0, 2}}, {"INT8_ZP_64", {0, 2}}, {"INT8_ZP_128", {0, 2}}, {"INT4_64", {0, -1}},
+    {"INT4_128", {0, -1}},  {"INT4_ZP_32", {0, 2}}, {"INT4_ZP_64", {0, 2}},  {"INT4_ZP_128", {0, 2}}};
 
 bool half_is_finite(const std::byte* at) { return (load<std::uint16_t>(at) & 0x7c00u) != 0x7c00u; }
 
@@ -102,7 +101,7 @@ std::vector<Finding> find_suspicious(const BlockFormat& format, std::span<const 
   const auto* halves = std::find_if(std::begin(kHalves), std::end(kHalves),
                                     [&](const HalfFields& fields) { return fields.name == format.name; });
   if (halves == std::end(kHalves)) halves = nullptr;
-  const int code_bytes = format.name == "TQ2_0" ? 64 : format.name == "I2_S" ? 32 : format.name == "I2_S_32" ? 8 : 0;
+  const int code_bytes = format.name == "TQ2_0" ? 64 : format.name == "I2_S" ? 32 : 0;
 
   float scale = 1.0f;
   if (format.tail != 0 && count > 0) scale = load<float>(bytes.data() + wanted - format.tail);

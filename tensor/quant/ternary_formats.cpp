@@ -8,12 +8,11 @@
 //   TQ1_0     256: five codes a byte in base 3 (52 bytes), f16 d
 //   TQ2_0     256: two bits a code (64 bytes), f16 d
 //   I2_S      128: two bits a code (32 bytes); one f32 d for the tensor, behind all blocks (BitNet's x86 layout)
-//   I2_S_32   32: two bits a code, in order (8 bytes), f16 d
 namespace etna::quant {
 namespace {
 
 constexpr int kSuper = 256, kBytesTQ1_0 = 54, kBytesTQ2_0 = 66;
-constexpr int kI2_S = 128, kBytesI2_S = 32, kI2_S_32 = 32, kBytesI2_S_32 = 10;
+constexpr int kI2_S = 128, kBytesI2_S = 32;
 
 /// Codes in base 3: `bytes` bytes, each with `digits` codes of elements that lie `bytes` apart, the first on top.
 struct Trits {
@@ -61,15 +60,6 @@ void decode_one_i2_s(const std::byte* block, float* out) {
   for (int quarter = 0; quarter < 4; ++quarter) {
     for (int i = 0; i < 32; ++i)
       out[32 * quarter + i] = static_cast<float>(static_cast<int>(byte_at(block, i) >> (6 - 2 * quarter) & 3u) - 1);
-  }
-}
-
-void decode_one_i2_s_32(const std::byte* block, float* out) {
-  const float d = load_half(block + 8);
-  // A word holds 16 codes, so each code is a shift of it, whatever its byte.
-  for (int word = 0; word < 2; ++word) {
-    const std::uint32_t codes = load<std::uint32_t>(block + 4 * word);
-    for (int i = 0; i < 16; ++i) out[16 * word + i] = static_cast<float>(static_cast<int>(codes >> 2 * i & 3u) - 1) * d;
   }
 }
 
@@ -142,18 +132,6 @@ void encode_one_i2_s(const float* x, const float*, std::byte* block) {
   }
 }
 
-void encode_one_i2_s_32(const float* x, const float* w, std::byte* block) {
-  const float d = best_half_scale<kI2_S_32>(x, w);
-  unsigned codes[kI2_S_32];
-  ternary_codes(x, kI2_S_32, d, codes);
-  for (int j = 0; j < 8; ++j) {
-    unsigned byte = 0;
-    for (int k = 0; k < 4; ++k) byte |= codes[4 * j + k] << 2 * k;
-    block[j] = to_byte(byte);
-  }
-  store_half(block + 8, d);
-}
-
 }  // namespace
 
 float ternary_scale(const float* values, const float* weights, std::int64_t period, std::int64_t count) {
@@ -202,9 +180,6 @@ void decode_tq2_0(const std::byte* blocks, float* out, std::int64_t count) {
 void decode_i2_s(const std::byte* blocks, float* out, std::int64_t count) {
   decode_blocks<decode_one_i2_s, kI2_S, kBytesI2_S>(blocks, out, count);
 }
-void decode_i2_s_32(const std::byte* blocks, float* out, std::int64_t count) {
-  decode_blocks<decode_one_i2_s_32, kI2_S_32, kBytesI2_S_32>(blocks, out, count);
-}
 
 void encode_tq1_0(const float* x, const float* w, std::byte* blocks, std::int64_t count) {
   encode_blocks<encode_one_tq1_0, kSuper, kBytesTQ1_0>(x, w, blocks, count);
@@ -214,9 +189,6 @@ void encode_tq2_0(const float* x, const float* w, std::byte* blocks, std::int64_
 }
 void encode_i2_s(const float* x, const float* w, std::byte* blocks, std::int64_t count) {
   encode_blocks<encode_one_i2_s, kI2_S, kBytesI2_S>(x, w, blocks, count);
-}
-void encode_i2_s_32(const float* x, const float* w, std::byte* blocks, std::int64_t count) {
-  encode_blocks<encode_one_i2_s_32, kI2_S_32, kBytesI2_S_32>(x, w, blocks, count);
 }
 
 }  // namespace etna::quant

@@ -111,11 +111,6 @@ TEST(EtnaQuantize, WritesMatricesInFewerBits) {
   const Result pure = etna("quantize --pure --force --to Q4_K --out " + quoted(to) + " " + quoted(from));
   ASSERT_EQ(pure.code, 0) << pure.output;
   EXPECT_EQ(io::GgufFile(to).tensor("token_embd.weight").format->name, "Q4_K");
-
-  const Result ternary = etna("quantize --force --to i2_s_32 --out " + quoted(to) + " " + quoted(from));
-  ASSERT_EQ(ternary.code, 0) << ternary.output;
-  EXPECT_EQ(io::GgufFile(to).tensor("blk.0.attn_q.weight").format->name, "I2_S_32");
-  EXPECT_EQ(io::GgufFile(to).tensor("blk.0.odd.weight").format->name, "F16");
 }
 
 /// I2_S has one scale for a tensor, behind its blocks.

@@ -172,48 +172,6 @@ TEST(GgufWriter, RefusesWhatNobodyCouldRead) {
   EXPECT_THAT(refusal([&] { GgufWriter(folder / "x.gguf", 48); }), HasSubstr("an alignment of 48"));
 }
 
-TEST(GgufWriter, WritesBothFormatsOfBitNetUnderOneNumber) {
-  const TemporaryFolder folder;
-  std::vector<float> values(1024);
-  for (std::size_t i = 0; i < values.size(); ++i)
-    values[i] = 0.75f * static_cast<float>(static_cast<int>(i * i % 3) - 1);
-  const Tensor tensor = from_vector(values, {8, 128});
-  GgufWriter file(folder / "model.gguf");
-  for (const char* name : {"I2_S_32", "I2_S"}) file.add(name, quant::format_named(name), {8, 128});
-  file.add("last", quant::format_named("I2_S_32"), {8, 128});
-  for (const char* name : {"I2_S_32", "I2_S", "last"}) file.write(name, tensor);
-  file.finish();
-  const GgufFile gguf(folder / "model.gguf");
-  for (const GgufTensor& written : gguf.tensors()) {
-    EXPECT_EQ(written.type, 36u);
-    EXPECT_EQ(written.format->name, written.name == "I2_S" ? "I2_S" : "I2_S_32");
-    EXPECT_EQ(gguf.load(written.name).to_vector<float>(), values) << written.name;
-  }
-  // Byte j of a block holds elements 4 j to 4 j + 3, the first at the bottom; the f16 0.75 follows.
-  const MappedBytes mapped = gguf.bytes("I2_S_32");
-  const std::span<const std::byte> blocks = mapped;
-  ASSERT_EQ(blocks.size(), 1024u / 32 * 10);
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const auto byte = std::to_integer<unsigned>(blocks[i / 32 * 10 + i % 32 / 4]);
-    ASSERT_EQ(0.75f * static_cast<float>(static_cast<int>(byte >> 2 * (i % 4) & 3u) - 1), values[i]) << i;
-  }
-  EXPECT_EQ(blocks[8], std::byte{0x00});
-  EXPECT_EQ(blocks[9], std::byte{0x3a});
-}
-
-TEST(GgufWriter, RefusesBlocksOfBitNetThatWouldBeReadAsTheOthers) {
-  const TemporaryFolder folder;
-  const quant::BlockFormat& small = quant::format_named("I2_S_32");
-  GgufWriter file(folder / "model.gguf");
-  for (const Shape& shape : {Shape{32}, Shape{64, 96}, Shape{128}, Shape{4, 128}})
-    EXPECT_THAT(refusal([&] { file.add(str(shape), small, shape); }), HasSubstr("only its size tells from I2_S"))
-        << shape;
-  file.add("five rows", small, {5, 128});
-  GgufWriter wide(folder / "wide.gguf", 64);
-  EXPECT_THAT(refusal([&] { wide.add("w", small, {8, 128}); }), HasSubstr("only its size tells from I2_S"));
-  wide.add("v", small, {16, 128});
-}
-
 TEST(GgufWriter, RefusesCallsOutOfOrder) {
   const TemporaryFolder folder;
   const quant::BlockFormat& format = quant::format_named("F32");

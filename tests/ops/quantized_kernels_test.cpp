@@ -34,7 +34,7 @@ void PrintTo(const QuantizedKernelsPair& pair, std::ostream* out) { *out << pair
 
 std::vector<QuantizedKernelsPair> quantized_kernels_pairs() {
   std::vector<QuantizedKernelsPair> all;
-  for (const char* target : {"AMX", "AVX-512 VNNI", "AVX2", "portable"})
+  for (const char* target : {"AVX-512 VNNI", "AVX2", "portable"})
     for (const quant::BlockFormat& format : quant::block_formats())
       if (format.can_quantize() && format.elements > 1) all.push_back({target, std::string(format.name)});
   return all;
@@ -397,7 +397,7 @@ TEST(QuantizedLinear, GivesTheSameBitsOnAnyNumberOfThreads) {
   const std::vector<QuantizedTensor> w = {quantize(randn({517, 512}), quant::format_named("Q4_K")),
                                           quantize(randn({131, 512}), quant::format_named("TQ2_0")),
                                           quantize(randn({131, 512}), quant::format_named("F16"))};
-  for (const char* target : {"AMX", "AVX-512 VNNI", "AVX2", "portable"}) {
+  for (const char* target : {"AVX-512 VNNI", "AVX2", "portable"}) {
     if (!quantized::use_row_kernels(target)) continue;
     for (const std::int64_t rows : {1, 5, 9, 40}) {
       // The gemm library's tiling of many rows depends on the threads.

@@ -149,7 +149,7 @@ TEST(Quantize, HasNoLargerErrorThanGgml) {
 }
 
 TEST(Quantize, KeepsWhatAFormatHoldsExactly) {
-  for (const char* name : {"TQ1_0", "TQ2_0", "I2_S", "I2_S_32", "Q4_0", "Q8_0", "MXFP4", "F16", "BF16", "F32"}) {
+  for (const char* name : {"TQ1_0", "TQ2_0", "I2_S", "Q4_0", "Q8_0", "MXFP4", "F16", "BF16", "F32"}) {
     const BlockFormat& format = format_named(name);
     std::vector<float> values(512), decoded(512);
     const float scale = std::string_view(name) == "Q8_0" ? 127 * 0x1p-9f : 0x1p-5f;
@@ -260,18 +260,6 @@ TEST(I2S, LiesAsBitNetWritesIt) {
   float scale = 0;
   std::memcpy(&scale, &bytes[32], sizeof scale);
   EXPECT_EQ(scale, 0.5f);
-}
-
-TEST(I2S, OfSmallBlocksHasItsScaleBehindEightBytes) {
-  std::vector<float> values(32, 0.0f);
-  values[1] = 0.5f;
-  values[4] = -0.5f;
-  std::vector<std::byte> bytes(10);
-  quantize(format_named("I2_S_32"), values.data(), bytes, 32);
-  EXPECT_EQ(bytes[0], std::byte{0b01'01'10'01});
-  EXPECT_EQ(bytes[1], std::byte{0b01'01'01'00});
-  EXPECT_EQ(bytes[8], std::byte{0x00});
-  EXPECT_EQ(bytes[9], std::byte{0x38});
 }
 
 TEST(PlainFormats, DecodeEveryHalf) {

@@ -115,7 +115,6 @@ const std::map<std::string_view, Element>& elements() {
       {"TQ2_0",
        [=](const Block& b, int i) { return f(b.bits(i / 128 * 32 + i % 32, i % 128 / 32 * 2, 2) - 1) * b.f16(64); }},
       {"I2_S", [=](const Block& b, int i) { return f(b.bits(i % 32, 6 - i / 32 * 2, 2) - 1); }},
-      {"I2_S_32", [=](const Block& b, int i) { return f(b.bits(i / 4, i % 4 * 2, 2) - 1) * b.f16(8); }},
       {"INT8_64", integers(8, false)},
       {"INT8_128", integers(8, false)},
       {"INT8_ZP_32", integers(8, true)},

@@ -132,10 +132,6 @@ ETNA_TARGET ETNA_INLINE __m256i codes_of(const std::byte* b) {
     return shifted<6 - 2 * kQuarter>(load32(b + 32 * kHalf), 3);
   } else if constexpr (kIs<F, Q3_K>) {
     return _mm256_or_si256(shifted<2 * kQuarter>(load32(b + 32 + 32 * kHalf), 3), moved<C, 2>(load32(b), 1));
-  } else if constexpr (kIs<F, I2_S_32>) {
-    const __m256i x = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(own)));
-    const __m256i low = _mm256_or_si256(x, _mm256_slli_epi32(x, 6));
-    return _mm256_and_si256(_mm256_or_si256(low, _mm256_slli_epi32(low, 12)), _mm256_set1_epi8(3));
   } else {
     static_assert(kIs<F, TQ1_0>);
     if constexpr (C < 5) {
@@ -200,13 +196,11 @@ ETNA_TARGET ETNA_INLINE Steps steps_of(const std::byte* b) {
     const __m256 scales = halves_of_runs<F>(b);
     if constexpr (F::kZeroPoint) return {scales, _mm256_mul_ps(scales, halves_of_runs<F>(b + 2))};
     return around(scales, F::kBits == 8 ? 0 : 8);
-  } else if constexpr (kIs<F, Q8_0, Q4_0, Q5_0, IQ4_NL, I2_S_32>) {
-    const std::byte* at = b + (kIs<F, I2_S_32> ? 8 : 0);
-    const __m128i d =
-        _mm_set_epi16(bits_at<short>(at + 7 * kB), bits_at<short>(at + 6 * kB), bits_at<short>(at + 5 * kB),
-                      bits_at<short>(at + 4 * kB), bits_at<short>(at + 3 * kB), bits_at<short>(at + 2 * kB),
-                      bits_at<short>(at + kB), bits_at<short>(at));
-    return around(_mm256_cvtph_ps(d), kIs<F, Q4_0> ? 8 : kIs<F, Q5_0> ? 16 : kIs<F, I2_S_32> ? 1 : 0);
+  } else if constexpr (kIs<F, Q8_0, Q4_0, Q5_0, IQ4_NL>) {
+    const __m128i d = _mm_set_epi16(bits_at<short>(b + 7 * kB), bits_at<short>(b + 6 * kB), bits_at<short>(b + 5 * kB),
+                                    bits_at<short>(b + 4 * kB), bits_at<short>(b + 3 * kB), bits_at<short>(b + 2 * kB),
+                                    bits_at<short>(b + kB), bits_at<short>(b));
+    return around(_mm256_cvtph_ps(d), kIs<F, Q4_0> ? 8 : kIs<F, Q5_0> ? 16 : 0);
   } else if constexpr (kIs<F, Q4_1, Q5_1>) {
     const __m256i pairs = _mm256_set_m128i(four_words<kB>(b + 4 * kB), four_words<kB>(b));
     const __m256i order =

@@ -119,17 +119,6 @@ ETNA_TARGET ETNA_INLINE __m512i codes_of(const std::byte* b) {
     const __m512i bits = _mm512_inserti64x4(_mm512_set1_epi8(static_cast<char>(1 << (2 * C))),
                                             _mm256_set1_epi8(static_cast<char>(2 << (2 * C))), 1);
     return _mm512_mask_add_epi8(two, _mm512_test_epi8_mask(both_halves(b), bits), two, _mm512_set1_epi8(4));
-  } else if constexpr (kIs<F, I2_S_32>) {
-    // Each byte four times, shifted by 0, 2, 4 and 6.
-    const __m128i low = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(b + 20 * C));
-    const __m128i high = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(b + 20 * C + 10));
-    const __m512i bytes = _mm512_broadcast_i32x4(_mm_unpacklo_epi64(low, high));
-    const __m512i place =
-        _mm512_set_epi32(0x0f0f0f0f, 0x0e0e0e0e, 0x0d0d0d0d, 0x0c0c0c0c, 0x0b0b0b0b, 0x0a0a0a0a, 0x09090909, 0x08080808,
-                         0x07070707, 0x06060606, 0x05050505, 0x04040404, 0x03030303, 0x02020202, 0x01010101, 0);
-    const __m512i four = _mm512_srlv_epi16(_mm512_shuffle_epi8(bytes, place), _mm512_set1_epi32(0x00040000));
-    const __m512i odd = _mm512_srli_epi16(four, 2), odd_places = _mm512_set1_epi16(static_cast<short>(0xff00));
-    return _mm512_and_si512(_mm512_ternarylogic_epi32(odd_places, odd, four, 0xca), _mm512_set1_epi8(3));
   } else {
     static_assert(kIs<F, TQ1_0>);
     const auto powers = [](int a, int c, int e, int f) ETNA_LAMBDA {
@@ -219,10 +208,6 @@ ETNA_TARGET ETNA_INLINE Steps steps_of(const std::byte* b) {
         _mm_set_epi16(half_bits(b + 7 * kB), half_bits(b + 6 * kB), half_bits(b + 5 * kB), half_bits(b + 4 * kB),
                       half_bits(b + 3 * kB), half_bits(b + 2 * kB), half_bits(b + kB), half_bits(b));
     return around(doubled(_mm256_cvtph_ps(d)), kIs<F, Q8_0> ? 128 : kIs<F, Q4_0> ? 8 : kIs<F, Q5_0> ? 16 : 127);
-  } else if constexpr (kIs<F, I2_S_32>) {
-    const __m128i d = _mm_set_epi16(half_bits(b + 78), half_bits(b + 68), half_bits(b + 58), half_bits(b + 48),
-                                    half_bits(b + 38), half_bits(b + 28), half_bits(b + 18), half_bits(b + 8));
-    return around(doubled(_mm256_cvtph_ps(d)), 1);
   } else if constexpr (kIs<F, Q4_1, Q5_1>) {
     const __m256i pairs =
         _mm256_set_epi32(four_bytes(b + 7 * kB), four_bytes(b + 6 * kB), four_bytes(b + 5 * kB), four_bytes(b + 4 * kB),

@@ -10,7 +10,7 @@
 namespace etna::quantized {
 namespace {
 
-constexpr std::uint32_t kQuantizedGpuNone = 99, kI2_S = 36, kI2_S_32 = 255, kIntegerFormats = 256;
+constexpr std::uint32_t kQuantizedGpuNone = 99, kI2_S = 36, kIntegerFormats = 256;
 constexpr std::int64_t kQuantizedGpuChunk = 16, kQuantizedGpuThreads = 128;
 
 /// Elements per store that suit rows of `columns` elements from `at` on.
@@ -27,7 +27,6 @@ std::uint32_t store_width(const Pointer& at, std::int64_t columns, DType dtype) 
 /// As quant_blocks.glsl numbers formats: by GGUF's number, or for integers in groups by what they are made of.
 std::uint32_t shader_format(const quant::BlockFormat& format) {
   if (format.gguf_type != quant::kNoGgufType) return format.gguf_type;
-  if (!format.name.starts_with("INT")) return kI2_S_32;
   return kIntegerFormats + (format.name.starts_with("INT8") ? 1 : 0) +
          (format.name.find("_ZP_") != std::string_view::npos ? 2 : 0) + 4 * gpu::u32(format.elements / 32);
 }

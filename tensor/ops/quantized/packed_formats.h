@@ -316,20 +316,6 @@ struct I2_S {
     for (int h = 0; h < 2; ++h) pairs_of_bits(b + 32 * h, 6, -2, to + 128 * h);
   }
 };
-struct I2_S_32 {
-  static constexpr int kElements = 32, kBytes = 10;
-  static ETNA_INLINE void scales(const std::byte* b, float* s, float* m) {
-    for (int i = 0; i < 8; ++i) s[2 * i] = s[2 * i + 1] = m[2 * i] = m[2 * i + 1] = half_at(b + 10 * i + 8);
-  }
-  static ETNA_INLINE void codes(const std::byte* b, std::uint8_t* to) {
-    for (int k = 0; k < 8; ++k) {
-      std::uint64_t word;
-      std::memcpy(&word, b + 10 * k, 8);
-      for (int i = 0; i < 32; ++i) to[32 * k + i] = static_cast<std::uint8_t>(word >> (2 * i) & 3u);
-    }
-  }
-};
-
 /// Integers in groups (tensor/quant/integer_formats.h). A run is 32 elements.
 template <int Bits, int Elements, bool ZeroPoint>
 struct Integers {
@@ -391,7 +377,6 @@ inline constexpr bool kIntegers<Integers<Bits, Elements, ZeroPoint>> = true;
   X(TQ1_0)                     \
   X(TQ2_0)                     \
   X(I2_S)                      \
-  X(I2_S_32)                   \
   X(INT8_64)                   \
   X(INT8_128)                  \
   X(INT8_ZP_32)                \

@@ -209,11 +209,6 @@ ETNA_TARGET void pack(const std::byte* const (&rows)[kLanes], PackedOf<F>& to) {
   }
 }
 
-template <typename>
-struct Session {
-  void begin(std::int64_t) {}
-};
-
 #include <etna/tensor/ops/quantized/panel_kernels.inc>
 
 }  // namespace

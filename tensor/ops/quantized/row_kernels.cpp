@@ -21,7 +21,6 @@ struct Target {
   const char* variable;  ///< as ETNA_QUANT_KERNELS spells it
   bool (*there)();
   Kernels kernels;
-  bool by_name = false;  ///< taken only where ETNA_QUANT_KERNELS names it
 };
 
 bool always() { return true; }
@@ -35,15 +34,8 @@ bool has_avx512() {
          __builtin_cpu_supports("avx512vnni");
 }
 #endif
-#ifdef ETNA_ROWS_BY_AMX
-bool has_amx() { return has_avx512() && amx::available(); }
-#endif
 
 constexpr Target kTargets[] = {
-#ifdef ETNA_ROWS_BY_AMX
-    // On a Xeon 5 to 15 % faster than AVX-512 in Q4_K and as much slower in Q6_K, whose tiles are half full.
-    {"AMX", "amx", has_amx, amx::kernels, true},
-#endif
 #ifdef ETNA_ROWS_BY_AVX512
     {"AVX-512 VNNI", "avx512", has_avx512, avx512::kernels},
 #endif
@@ -52,15 +44,14 @@ constexpr Target kTargets[] = {
 #endif
     {"portable", "portable", always, portable::kernels}};
 
-/// The first that the processor has and that needs no name, or the one that ETNA_QUANT_KERNELS names.
+/// The first that the processor has, or the one that ETNA_QUANT_KERNELS names.
 const Target* best() {
   const char* named = std::getenv("ETNA_QUANT_KERNELS");
   const bool any = named == nullptr || *named == 0 || std::string_view(named) == "auto";
   for (const Target& target : kTargets)
-    if ((any ? !target.by_name : std::string_view(named) == target.variable) && target.there()) return &target;
+    if ((any || std::string_view(named) == target.variable) && target.there()) return &target;
   throw Error(fmt::format(
-      "ETNA_QUANT_KERNELS is '{}'; it may be auto, portable, or what this processor has of avx2, avx512 and amx",
-      named));
+      "ETNA_QUANT_KERNELS is '{}'; it may be auto, portable, or what this processor has of avx2 and avx512", named));
 }
 
 /// What ETNA_QUANT_PROMPTS says.

@@ -90,7 +90,7 @@ struct RowKernels {
   void (*round_row_centered)(const float* x, std::int64_t columns, RoundedGroup* out, std::int64_t step) = nullptr;
   /// Null where many rows of x are better served by a gemm of floats.
   PanelKernel panel = nullptr;
-  /// Of ternary formats, where the processor has shuffles of bytes.
+  /// Of ternary formats, by AVX2.
   TableKernels tables = {};
   /// Of formats for which it is faster than `dot`.
   OneRowKernels one_row = {};
@@ -99,7 +99,7 @@ struct RowKernels {
 /// The kernels of a format; those that it has no use for are null. Formats of integers have none.
 const RowKernels& row_kernels(const quant::BlockFormat& format);
 
-/// "AMX", "AVX-512 VNNI", "AVX2" or "portable".
+/// "AVX-512 VNNI", "AVX2" or "portable".
 const char* row_kernels_target();
 /// Lets tests choose: null for the best. @return false where the processor lacks it
 bool use_row_kernels(const char* target);

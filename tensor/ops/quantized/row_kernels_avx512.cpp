@@ -104,7 +104,6 @@ RowKernels kernels(std::string_view format) {
   RowKernels found = find(format);
   if (!__builtin_cpu_supports("avx512bf16")) found.widen_bf16 = nullptr;
   found.panel = panel_kernel(format);
-  found.tables = table_kernels(format);
   found.one_row = one_row_kernels(format);
   return found;
 }

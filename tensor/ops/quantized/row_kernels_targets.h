@@ -11,9 +11,6 @@
 #if defined(__x86_64__) && (!defined(ETNA_PROCESSOR) || defined(__AVX512VNNI__))
 #define ETNA_ROWS_BY_AVX512 1
 #endif
-#if defined(__x86_64__) && (!defined(ETNA_PROCESSOR) || defined(__AMX_INT8__))
-#define ETNA_ROWS_BY_AMX 1
-#endif
 
 /// The kernels of a format for each instruction set. Internal.
 namespace etna::quantized {
@@ -32,14 +29,7 @@ namespace avx512 {
 RowKernels kernels(std::string_view format);
 OneRowKernels one_row_kernels(std::string_view format);
 PanelKernel panel_kernel(std::string_view format);
-TableKernels table_kernels(std::string_view format);
 }  // namespace avx512
-namespace amx {
-/// Whether the processor has tiles and the system lets this process use them.
-bool available();
-/// Those of AVX-512 VNNI with panels by tiles.
-RowKernels kernels(std::string_view format);
-}  // namespace amx
 #endif
 
 }  // namespace etna::quantized

@@ -12,7 +12,6 @@
 #include <string_view>
 
 #include <etna/tensor/ops/quantized/formats_avx2.h>
-#include <etna/tensor/ops/quantized/ternary_halves_avx2.h>
 
 // Ternary weights by look-up. Two neighbouring codes of a row are a place in a table of 16 sums of two codes of x, and
 // one byte shuffle looks up 32 rows. A sum is 64 · high + low: four lows fit in a byte together, sixteen highs in a
@@ -25,6 +24,63 @@
 // next to the processor's own prefetching (half the speed from memory).
 namespace etna::quantized::avx2 {
 namespace {
+
+/// Which of four blocks lies at bits 0, 2, 4 or 6 of half_of_group().
+template <typename F>
+constexpr int ternary_block(int place) {
+  return kIs<F, I2_S> ? 3 - place : place;
+}
+/// Blocks 4 H ... 4 H + 3 of a group.
+template <typename F, int H>
+ETNA_TARGET ETNA_INLINE __m256i half_of_group(const std::byte* b) {
+  if constexpr (kIs<F, TQ2_0, I2_S>) {
+    return load32(b + 32 * H);
+  } else {
+    const __m256i low = _mm256_or_si256(codes_of<F, 4 * H>(b), _mm256_slli_epi16(codes_of<F, 4 * H + 1>(b), 2));
+    const __m256i high = _mm256_or_si256(codes_of<F, 4 * H + 2>(b), _mm256_slli_epi16(codes_of<F, 4 * H + 3>(b), 2));
+    return _mm256_or_si256(low, _mm256_slli_epi16(high, 4));
+  }
+}
+/// A group's scale in f16.
+template <typename F>
+ETNA_INLINE std::uint16_t ternary_scale(const std::byte* group) {
+  constexpr int kAt = kIs<F, TQ1_0> ? 52 : 64;
+  std::uint16_t bits = 0x3c00;  // 1, since that of I2_S is behind the tensor
+  if constexpr (!kIs<F, I2_S>) std::memcpy(&bits, group + kAt, sizeof bits);
+  return bits;
+}
+
+/// Asks for the g-th of `groups` shares of the rows that come next: too many rows are read side by side for a processor
+/// to see them coming.
+ETNA_INLINE void prefetch_share(const std::byte* next, std::size_t bytes, std::int64_t g, std::int64_t groups) {
+  const std::size_t share = (bytes / static_cast<std::size_t>(groups) + 64) / 64 * 64;
+  for (std::size_t at = static_cast<std::size_t>(g) * share;
+       at < std::min(bytes, (static_cast<std::size_t>(g) + 1) * share); at += 64)
+    __builtin_prefetch(next + at);
+}
+
+/// Group g of `Rows` rows of a weight. Rows from `count` on are the last one again, and what lies behind a row's end is
+/// zeros.
+template <typename F, int Rows>
+struct TernaryRows {
+  static constexpr std::int64_t kBytes = kGroup / F::kElements * F::kBytes;
+
+  ETNA_INLINE TernaryRows(const std::byte* rows, std::size_t row_bytes, std::int64_t count, std::int64_t columns,
+                          std::int64_t g) {
+    for (std::int64_t r = 0; r < Rows; ++r)
+      at[r] = rows + static_cast<std::size_t>(std::min(r, count - 1)) * row_bytes + g * kBytes;
+    const std::int64_t rest = columns - g * kGroup;
+    if (rest >= kGroup) return;
+    for (int r = 0; r < Rows; ++r) {
+      const Padded<F> last(at[r], rest);
+      std::memcpy(filled[r], last.bytes, sizeof last.bytes);
+      at[r] = filled[r];
+    }
+  }
+
+  const std::byte* at[Rows];
+  std::byte filled[Rows][kBytes];
+};
 
 constexpr int kLanes = 32;      // rows of a weight beside each other
 constexpr int kPairs = 16;      // of a block of 32 elements
@@ -137,8 +193,58 @@ ETNA_TARGET void fill(const RoundedGroup* groups, std::int64_t count, std::byte*
   }
 }
 
-#define ETNA_TABLE_TARGET ETNA_TARGET
-#include <etna/tensor/ops/quantized/table_kernels.inc>
+/// Adds the products of half H of a group. @param sums [rows of x, kLanes]
+template <typename F, int H>
+ETNA_TARGET ETNA_INLINE void add_half(const std::byte* const (&rows)[kLanes], const RoundedGroup* x,
+                                      const std::byte* tables, std::int64_t tokens, float* sums) {
+  Places places;
+  find_places<F, H>(rows, places);
+  Floats scales[4];
+  for (int place = 0; place < 4; ++place) {
+    const int c = 4 * H + ternary_block<F>(place);
+    if (place == 0) {
+      std::uint16_t halves[4][kLanes / 4];
+      for (int i = 0; i < kLanes; ++i)
+        halves[i / (kLanes / 4)][i % (kLanes / 4)] = ternary_scale<F>(rows[kOrder[i / 8] + i % 8]);
+      for (int v = 0; v < 4; ++v) scales[v] = widened(halves[v]);
+    }
+    const std::byte* own = tables + static_cast<std::size_t>(c) * (kTableBytes / 8);
+    for (std::int64_t m = 0; m < tokens; ++m) {
+      add_products(places.at[place], own + static_cast<std::size_t>(m) * kTableBytes, scales, x[m].block_scales[c],
+                   sums + kLanes * m);
+    }
+  }
+}
+
+template <typename F>
+ETNA_TARGET void multiply(const std::byte* rows, std::size_t row_bytes, std::int64_t count, std::int64_t columns,
+                          const Activations& x, const std::byte* tables, float* out, std::int64_t step) {
+  constexpr std::int64_t kTogether = 16;
+  const std::int64_t groups = (columns + kGroup - 1) / kGroup;
+  alignas(64) float sums[kTogether * kLanes];
+  for (std::int64_t first = 0; first < x.rows; first += kTogether) {
+    const std::int64_t some = std::min(kTogether, x.rows - first);
+    std::memset(sums, 0, sizeof sums);
+    for (std::int64_t g = 0; g < groups; ++g) {
+      if (first == 0) prefetch_share(rows + kLanes * row_bytes, kLanes * row_bytes, g, groups);
+      const TernaryRows<F, kLanes> own(rows, row_bytes, count, columns, g);
+      const std::byte* from = tables + static_cast<std::size_t>(g * x.rows + first) * kTableBytes;
+      add_half<F, 0>(own.at, x.at(first, g), from, some, sums);
+      add_half<F, 1>(own.at, x.at(first, g), from, some, sums);
+    }
+    for (std::int64_t m = 0; m < some; ++m) {
+      for (int v = 0; v < kLanes / 8; ++v) {
+        const std::int64_t left = std::min<std::int64_t>(8, count - kOrder[v]);
+        for (std::int64_t i = 0; i < left; ++i) out[(first + m) * step + kOrder[v] + i] = sums[kLanes * m + 8 * v + i];
+      }
+    }
+  }
+}
+
+template <typename F>
+TableKernels kernels_of(std::int64_t least) {
+  return {kLanes, kTableBytes, least, fill, multiply<F>};
+}
 
 }  // namespace
 
@@ -146,7 +252,6 @@ TableKernels table_kernels(std::string_view format) {
   if (format == "TQ1_0") return kernels_of<TQ1_0>(5);
   if (format == "TQ2_0") return kernels_of<TQ2_0>(6);
   if (format == "I2_S") return kernels_of<I2_S>(6);
-  if (format == "I2_S_32") return kernels_of<I2_S_32>(5);
   return {};
 }
 
