@@ -28,6 +28,24 @@ expect 2 "usage: tools/get-dawn" "$root/tools/get-dawn" --what
 expect 2 "usage: tools/get-emscripten" "$root/tools/get-emscripten" --what
 expect 2 "usage: tools/format" "$root/tools/format" --what
 
+# message CODE TEXT MESSAGE: the hook for messages of commits exits with CODE and says TEXT.
+message() {
+  printf '%b' "$3" >message.txt
+  expect "$1" "$2" "$root/tools/hooks/commit-msg" message.txt
+}
+message 0 "" 'vulkan: merge barriers of independent ranges\n\nA text of any length.\n'
+message 0 "" '# a comment\ncli, models: name what a folder lacks\n# another\n'
+message 0 "" "Merge branch 'a'\n"
+message 1 "no 'area: verb" 'Merges barriers\n'
+message 1 "no 'area: verb" 'vulkan: Merge barriers\n'
+message 1 "no 'area: verb" 'vulkan:merge barriers\n'
+message 1 "has 73 columns" "a: $(printf 'b%.0s' {1..70})\n"
+message 0 "" "a: $(printf 'ü%.0s' {1..69} | sed 's/^ü/u/')\n"
+message 1 "ends with a period" 'vulkan: merge barriers.\n'
+message 1 "second line is not empty" 'vulkan: merge barriers\nof ranges\n'
+message 1 "is empty" '# nothing\n\n'
+expect 2 "usage: tools/hooks/commit-msg" "$root/tools/hooks/commit-msg"
+
 # A block of a page is what its command printed; --check compares all but figures.
 figures=tree/tools/readme-figures
 mkdir -p tree/tools tree/build/bin
