@@ -8,12 +8,12 @@
 #include <fmt/format.h>
 
 #include <etna/autograd/autograd.h>
-#include <etna/autograd/node.h>
-#include <etna/device/pending.h>
+#include <etna/autograd/internal/node.h>
+#include <etna/device/internal/pending.h>
 #include <etna/device/profile/profiler.h>
 #include <etna/tensor/autocast.h>
+#include <etna/tensor/internal/recording.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/recording.h>
 
 namespace etna::autograd {
 namespace {

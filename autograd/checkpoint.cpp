@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
 #include <etna/autograd/autograd.h>
-#include <etna/autograd/node.h>
+#include <etna/autograd/internal/node.h>
 #include <etna/tensor/autocast.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/ops.h>

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <etna/autograd/autograd.h>
-#include <etna/autograd/node.h>
+#include <etna/autograd/internal/node.h>
 #include <etna/tensor/ops.h>
 
 namespace etna::autograd {

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include <etna/autograd/autograd.h>
-#include <etna/autograd/node.h>
+#include <etna/autograd/internal/node.h>
 #include <etna/autograd/saved_tensors.h>
 #include <etna/tensor/ops.h>
 

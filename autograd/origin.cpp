@@ -14,7 +14,7 @@
 #include <fmt/ranges.h>
 
 #include <etna/autograd/autograd.h>
-#include <etna/autograd/node.h>
+#include <etna/autograd/internal/node.h>
 
 namespace etna::autograd {
 namespace {

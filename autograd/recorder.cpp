@@ -5,9 +5,9 @@
 #include <fmt/format.h>
 
 #include <etna/autograd/autograd.h>
-#include <etna/autograd/node.h>
+#include <etna/autograd/internal/node.h>
 #include <etna/autograd/saved_tensors.h>
-#include <etna/tensor/recording.h>
+#include <etna/tensor/internal/recording.h>
 
 namespace etna {
 namespace autograd {

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <etna/train/nearest_name.h>
+#include <etna/train/internal/nearest_name.h>
 #include <etna/train/terminal_text.h>
 
 namespace etna::cli {

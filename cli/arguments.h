@@ -4,7 +4,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include <etna/train/number_range.h>
+#include <etna/train/internal/number_range.h>
 
 /// What CLI11 lacks for the command line.
 namespace etna::cli {

@@ -3,7 +3,7 @@
 
 #include <fmt/core.h>
 
-#include <etna/device/atomic_file.h>
+#include <etna/device/internal/atomic_file.h>
 #include <etna/device/memory.h>
 
 #include "bench.h"

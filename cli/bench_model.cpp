@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include <etna/device/atomic_file.h>
 #include <etna/device/error.h>
+#include <etna/device/internal/atomic_file.h>
 #include <etna/device/memory.h>
 #include <etna/device/profile/profiler.h>
 #include <etna/device/profile/summary.h>

@@ -5,9 +5,9 @@
 #include <fmt/format.h>
 
 #include <etna/data/tokenizers/chat_template.h>
-#include <etna/data/tokenizers/jinja_template.h>
-#include <etna/device/atomic_file.h>
+#include <etna/data/tokenizers/internal/jinja_template.h>
 #include <etna/device/error.h>
+#include <etna/device/internal/atomic_file.h>
 #include <etna/train/interrupt.h>
 #include <etna/train/terminal_text.h>
 

@@ -1,7 +1,7 @@
 #include <fmt/core.h>
 
-#include <etna/device/backend.h>
 #include <etna/device/error.h>
+#include <etna/device/internal/backend.h>
 
 #include "commands.h"
 

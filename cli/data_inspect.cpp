@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include <etna/data/corpora/corpus_reader.h>
+#include <etna/data/corpora/internal/corpus_reader.h>
 #include <etna/device/error.h>
 #include <etna/train/progress.h>
 #include <etna/train/terminal_text.h>

@@ -10,8 +10,8 @@
 
 #include <etna/data/corpora/prepare_corpus.h>
 #include <etna/data/text_file.h>
-#include <etna/device/atomic_file.h>
 #include <etna/device/error.h>
+#include <etna/device/internal/atomic_file.h>
 #include <etna/train/interrupt.h>
 #include <etna/train/progress.h>
 #include <etna/train/terminal_text.h>

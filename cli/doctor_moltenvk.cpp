@@ -4,7 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <etna/device/error.h>
-#include <etna/device/moltenvk.h>
+#include <etna/device/internal/moltenvk.h>
 #include <etna/shaders/all.h>
 
 #include "commands.h"

@@ -4,7 +4,7 @@
 
 #include <fmt/core.h>
 
-#include <etna/device/cpu/gemm/blas.h>
+#include <etna/device/internal/cpu/gemm/blas.h>
 #include <etna/tensor/ops.h>
 
 #include "commands.h"

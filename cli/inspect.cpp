@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include <etna/device/atomic_file.h>
 #include <etna/device/error.h>
+#include <etna/device/internal/atomic_file.h>
 #include <etna/device/memory.h>
 #include <etna/models/model_file.h>
 #include <etna/tensor/quant/suspicious_weights.h>

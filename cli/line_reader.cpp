@@ -9,8 +9,8 @@
 #include <unistd.h>
 #endif
 
-#include <etna/device/os/process.h>
-#include <etna/device/os/terminal.h>
+#include <etna/device/internal/os/process.h>
+#include <etna/device/internal/os/terminal.h>
 
 #include "output.h"
 

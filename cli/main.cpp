@@ -4,7 +4,7 @@
 #include <CLI/CLI.hpp>
 
 #include <etna/device/error.h>
-#include <etna/device/os/process.h>
+#include <etna/device/internal/os/process.h>
 #include <etna/models/suspicious_weights.h>
 #include <etna/train/terminal_text.h>
 

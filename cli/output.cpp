@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 
 #include <etna/device/error.h>
-#include <etna/device/os/terminal.h>
+#include <etna/device/internal/os/terminal.h>
 #include <etna/train/terminal_text.h>
 
 namespace etna::cli {

@@ -8,8 +8,8 @@
 #include <etna/data/tokenizers/chat_template.h>
 #include <etna/data/tokenizers/stream_decoder.h>
 #include <etna/device/error.h>
+#include <etna/device/internal/os/terminal.h>
 #include <etna/device/memory.h>
-#include <etna/device/os/terminal.h>
 #include <etna/models/suspicious_weights.h>
 #include <etna/train/interrupt.h>
 #include <etna/train/terminal_text.h>

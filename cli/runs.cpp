@@ -11,7 +11,7 @@
 #include <fmt/format.h>
 
 #include <etna/device/error.h>
-#include <etna/device/os/folders.h>
+#include <etna/device/internal/os/folders.h>
 #include <etna/train/progress.h>
 #include <etna/train/terminal_text.h>
 

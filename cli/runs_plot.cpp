@@ -3,8 +3,8 @@
 
 #include <fmt/format.h>
 
-#include <etna/device/atomic_file.h>
 #include <etna/device/error.h>
+#include <etna/device/internal/atomic_file.h>
 #include <etna/train/metrics.h>
 #include <etna/train/plot.h>
 

@@ -9,7 +9,7 @@
 #include <etna/autograd/autograd.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/matmul/gemm/tuned.h>
+#include <etna/tensor/ops/matmul/gemm/internal/tuned.h>
 
 namespace etna::cli {
 namespace {

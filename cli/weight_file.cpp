@@ -7,8 +7,8 @@
 
 #include <etna/device/error.h>
 #include <etna/tensor/io/gguf.h>
-#include <etna/tensor/io/llama2c.h>
-#include <etna/tensor/io/sharded_safetensors.h>
+#include <etna/tensor/io/internal/llama2c.h>
+#include <etna/tensor/io/internal/sharded_safetensors.h>
 
 #include "model_kind.h"
 

@@ -57,7 +57,7 @@ if(TARGET hwy::hwy)
   list(APPEND ETNA_PACKAGE_LIBRARIES hwy::hwy)
 else()
   set(ETNA_HIGHWAY OFF)
-  target_include_directories(etna_highway INTERFACE ${PROJECT_SOURCE_DIR}/device/cpu/one_lane)
+  target_include_directories(etna_highway INTERFACE ${PROJECT_SOURCE_DIR}/device/internal/cpu/one_lane)
 endif()
 
 if(ETNA_MINIMAL)

@@ -194,21 +194,9 @@ function(etna_library)
   include(CMakePackageConfigHelpers)
   install(TARGETS etna EXPORT etnaTargets)
   install(EXPORT etnaTargets NAMESPACE etna:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/etna)
-  # What tests/structure/public_headers.h names as internal stays here.
   foreach(folder device tensor autograd nn optim data models train)
     install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/etna
-      FILES_MATCHING PATTERN "*.h" PATTERN "elementwise.def" PATTERN "rules.def"
-      REGEX "/device/(cpu|os|vulkan|registry)$" EXCLUDE
-      REGEX "/device/(cache_file|cache_folder|log|moltenvk)\\.h$" EXCLUDE
-      REGEX "/tensor/(graph|ops/.*/.*\\.h)$" EXCLUDE
-      REGEX "/tensor/quant/(block_bytes|families|fit|k_quants|super_block_fit)\\.h$" EXCLUDE
-      REGEX "/tensor/io/quoted_name\\.h$" EXCLUDE
-      REGEX "/data/codecs$" EXCLUDE
-      REGEX "/data/tokenizers/(bounded_process|json_[a-z]+|message_marks)\\.h$" EXCLUDE
-      REGEX "/tensor/(layout|recording)\\.h$" EXCLUDE
-      REGEX "/autograd/node\\.h$" EXCLUDE
-      REGEX "/models/(draft|generator_slots|head_order|packed_adapter|peft_config)\\.h$" EXCLUDE
-      REGEX "/train/(append_file|json_depth|markup|plot_axis|read_bytes|svg_style|utf8)\\.h$" EXCLUDE)
+      FILES_MATCHING PATTERN "*.h" PATTERN "elementwise.def" PATTERN "rules.def" PATTERN internal EXCLUDE)
   endforeach()
   install(FILES ${PROJECT_SOURCE_DIR}/etna.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/etna)
   configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/etnaConfig.cmake.in ${PROJECT_BINARY_DIR}/etnaConfig.cmake

@@ -34,7 +34,7 @@ function(etna_node_program target)
   target_link_options(${target} PRIVATE -sNODERAWFS=1 -sEXIT_RUNTIME=1 -sENVIRONMENT=node,worker -sALLOW_MEMORY_GROWTH=1
     -sMAXIMUM_MEMORY=4GB -sSTACK_SIZE=4MB)
   if(ETNA_WEBGPU)
-    set(pre ${PROJECT_SOURCE_DIR}/device/webgpu/node_program.js)
+    set(pre ${PROJECT_SOURCE_DIR}/device/internal/webgpu/node_program.js)
     target_link_options(${target} PRIVATE --pre-js=${pre} -sEXPORTED_FUNCTIONS=_main,_malloc)
     set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${pre})
   endif()

@@ -1,4 +1,4 @@
-#include <etna/data/demo_grammar.h>
+#include <etna/data/internal/demo_grammar.h>
 
 namespace etna::data::demo {
 namespace {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include <etna/data/demo_grammar.h>
+#include <etna/data/internal/demo_grammar.h>
 #include <etna/data/words.h>
 #include <etna/device/error.h>
 

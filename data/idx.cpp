@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
-#include <etna/data/compressed_file.h>
-#include <etna/device/atomic_file.h>
+#include <etna/data/internal/compressed_file.h>
+#include <etna/device/internal/atomic_file.h>
 #include <etna/tensor/op.h>
 
 namespace etna::data {

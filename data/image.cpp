@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
-#include <etna/data/codecs/codecs.h>
-#include <etna/device/atomic_file.h>
+#include <etna/data/internal/codecs/codecs.h>
+#include <etna/device/internal/atomic_file.h>
 #include <etna/tensor/io/mapped_file.h>
 #include <etna/tensor/op.h>
 

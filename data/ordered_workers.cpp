@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include <etna/device/platform.h>
+#include <etna/device/internal/platform.h>
 #include <etna/device/profile/profiler.h>
 
 namespace etna::data::loading {

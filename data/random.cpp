@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include <etna/device/error.h>
-#include <etna/tensor/ops/random/philox.h>
+#include <etna/tensor/ops/random/internal/philox.h>
 
 namespace etna::data {
 

@@ -12,9 +12,9 @@
 #include <system_error>
 
 #include <etna/device/error.h>
+#include <etna/device/internal/os/files.h>
+#include <etna/device/internal/os/memory.h>
 #include <etna/device/memory.h>
-#include <etna/device/os/files.h>
-#include <etna/device/os/memory.h>
 
 namespace etna::data {
 namespace {

@@ -8,9 +8,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <etna/data/glob_match.h>
+#include <etna/data/internal/glob_match.h>
 #include <etna/device/error.h>
-#include <etna/device/os/files.h>
+#include <etna/device/internal/os/files.h>
 
 namespace etna::data {
 namespace {

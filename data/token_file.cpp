@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 
 #include <etna/data/token_hash.h>
-#include <etna/device/atomic_file.h>
 #include <etna/device/error.h>
+#include <etna/device/internal/atomic_file.h>
 #include <etna/tensor/io/mapped_file.h>
 
 namespace etna::data {

@@ -7,8 +7,8 @@
 
 #include <etna/data/text_file.h>
 #include <etna/data/words.h>
-#include <etna/device/atomic_file.h>
 #include <etna/device/error.h>
+#include <etna/device/internal/atomic_file.h>
 
 namespace etna::data {
 

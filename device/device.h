@@ -8,7 +8,7 @@
 
 namespace etna {
 
-/// A kind of device. register_backend() (device/backend.h) hands out further values.
+/// A kind of device. register_backend() (device/internal/backend.h) hands out further values.
 enum class DeviceType : std::uint8_t { cpu, vulkan };
 
 /// Where a tensor lives: the host (`cpu`) or one adapter of another backend (`vulkan:0`). A small value type.

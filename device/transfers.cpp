@@ -8,7 +8,7 @@
 
 #include <etna/device/device.h>
 #include <etna/device/error.h>
-#include <etna/device/log.h>
+#include <etna/device/internal/log.h>
 
 namespace etna {
 namespace {

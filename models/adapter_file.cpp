@@ -10,11 +10,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <etna/models/architecture.h>
-#include <etna/models/head_order.h>
-#include <etna/models/packed_adapter.h>
-#include <etna/models/peft_config.h>
-#include <etna/models/weight_names.h>
+#include <etna/models/internal/architecture.h>
+#include <etna/models/internal/head_order.h>
+#include <etna/models/internal/packed_adapter.h>
+#include <etna/models/internal/peft_config.h>
+#include <etna/models/internal/weight_names.h>
 #include <etna/tensor/io/gguf.h>
 #include <etna/tensor/io/safetensors.h>
 

@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <etna/device/log.h>
-#include <etna/models/architecture.h>
+#include <etna/device/internal/log.h>
 #include <etna/models/decoder_config.h>
+#include <etna/models/internal/architecture.h>
 #include <etna/tensor/io/gguf.h>
-#include <etna/tensor/io/llama2c.h>
+#include <etna/tensor/io/internal/llama2c.h>
 
 namespace etna::models {
 namespace {

@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include <etna/data/tokenizers/json_fields.h>
-#include <etna/models/architecture.h>
+#include <etna/data/tokenizers/internal/json_fields.h>
 #include <etna/models/decoder_config.h>
+#include <etna/models/internal/architecture.h>
 
 namespace etna::models {
 namespace {

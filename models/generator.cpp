@@ -5,8 +5,8 @@
 #include <fmt/format.h>
 
 #include <etna/autograd/autograd.h>
-#include <etna/models/draft.h>
-#include <etna/models/generator_slots.h>
+#include <etna/models/internal/draft.h>
+#include <etna/models/internal/generator_slots.h>
 #include <etna/models/suspicious_weights.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/sampling.h>

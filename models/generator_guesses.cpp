@@ -3,9 +3,9 @@
 
 #include <fmt/format.h>
 
-#include <etna/models/draft.h>
-#include <etna/models/generator_slots.h>
-#include <etna/models/look_up.h>
+#include <etna/models/internal/draft.h>
+#include <etna/models/internal/generator_slots.h>
+#include <etna/models/internal/look_up.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/sampling.h>
 

@@ -2,7 +2,7 @@
 #include <chrono>
 
 #include <etna/autograd/autograd.h>
-#include <etna/models/generator_slots.h>
+#include <etna/models/internal/generator_slots.h>
 #include <etna/tensor/ops.h>
 
 // Which sequences the next step is for, and what becomes of those that have no room for another position.

@@ -7,9 +7,9 @@
 
 #include <fmt/format.h>
 
-#include <etna/models/architecture.h>
-#include <etna/models/head_order.h>
-#include <etna/models/weight_names.h>
+#include <etna/models/internal/architecture.h>
+#include <etna/models/internal/head_order.h>
+#include <etna/models/internal/weight_names.h>
 #include <etna/tensor/io/gguf_header.h>
 #include <etna/tensor/io/gguf_writer.h>
 #include <etna/tensor/ops.h>

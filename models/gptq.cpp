@@ -8,10 +8,10 @@
 #include <fmt/format.h>
 
 #include <etna/autograd/autograd.h>
-#include <etna/device/cpu/parallel.h>
+#include <etna/device/internal/cpu/parallel.h>
 #include <etna/tensor/linalg.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/quant/block_bytes.h>
+#include <etna/tensor/quant/internal/block_bytes.h>
 
 namespace etna::models {
 namespace {

@@ -10,15 +10,15 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <etna/data/tokenizers/internal/tokenizer_state.h>
 #include <etna/data/tokenizers/model_tokenizer.h>
-#include <etna/data/tokenizers/tokenizer_state.h>
-#include <etna/device/log.h>
-#include <etna/models/architecture.h>
-#include <etna/models/weight_names.h>
+#include <etna/device/internal/log.h>
+#include <etna/models/internal/architecture.h>
+#include <etna/models/internal/weight_names.h>
 #include <etna/tensor/io/checkpoint.h>
 #include <etna/tensor/io/gguf.h>
-#include <etna/tensor/io/llama2c.h>
-#include <etna/tensor/io/sharded_safetensors.h>
+#include <etna/tensor/io/internal/llama2c.h>
+#include <etna/tensor/io/internal/sharded_safetensors.h>
 
 namespace etna::models {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include <etna/device/host_import.h>
+#include <etna/device/internal/host_import.h>
 #include <etna/nn/init.h>
 #include <etna/tensor/ops.h>
 

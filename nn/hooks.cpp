@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <etna/autograd/autograd.h>
+#include <etna/nn/internal/module_hooks.h>
 #include <etna/nn/module.h>
-#include <etna/nn/module_hooks.h>
 
 namespace etna::nn {
 namespace {

@@ -9,9 +9,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <etna/nn/module_identity.h>
+#include <etna/nn/internal/module_identity.h>
+#include <etna/tensor/internal/recording.h>
 #include <etna/tensor/op.h>
-#include <etna/tensor/recording.h>
 
 namespace etna::nn {
 namespace {

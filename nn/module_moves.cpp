@@ -7,10 +7,10 @@
 
 #include <fmt/format.h>
 
-#include <etna/device/log.h>
+#include <etna/device/internal/log.h>
+#include <etna/nn/internal/module_hooks.h>
+#include <etna/nn/internal/module_identity.h>
 #include <etna/nn/module.h>
-#include <etna/nn/module_hooks.h>
-#include <etna/nn/module_identity.h>
 
 // Where modules are: how the registry follows modules that move, and which members nobody registered.
 namespace etna::nn {

@@ -6,7 +6,7 @@
 
 #include <etna/nn/dropout.h>
 #include <etna/nn/init.h>
-#include <etna/nn/module_hooks.h>
+#include <etna/nn/internal/module_hooks.h>
 #include <etna/tensor/ops.h>
 
 namespace etna::nn {

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include <etna/tensor/capture.h>
-#include <etna/tensor/multi_tensor.h>
+#include <etna/tensor/internal/multi_tensor.h>
 #include <etna/tensor/op.h>
 
 namespace etna::optim {

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <etna/device/profile/profiler.h>
-#include <etna/tensor/multi_tensor.h>
+#include <etna/tensor/internal/multi_tensor.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 

@@ -6,7 +6,7 @@
 
 #include <etna/device/profile/profiler.h>
 #include <etna/tensor/capture.h>
-#include <etna/tensor/multi_tensor.h>
+#include <etna/tensor/internal/multi_tensor.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include <etna/optim/line_search.h>
+#include <etna/optim/internal/line_search.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 

@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include <etna/optim/composed_step.h>
-#include <etna/tensor/multi_tensor.h>
+#include <etna/optim/internal/composed_step.h>
+#include <etna/tensor/internal/multi_tensor.h>
 
 namespace etna::optim {
 namespace {

@@ -8,12 +8,12 @@
 
 #include <fmt/format.h>
 
-#include <etna/device/log.h>
+#include <etna/device/internal/log.h>
 #include <etna/device/profile/profiler.h>
 #include <etna/tensor/capture.h>
-#include <etna/tensor/multi_tensor.h>
+#include <etna/tensor/internal/multi_tensor.h>
+#include <etna/tensor/internal/recording.h>
 #include <etna/tensor/op.h>
-#include <etna/tensor/recording.h>
 
 namespace etna::optim {
 namespace {

@@ -67,8 +67,8 @@ layout(push_constant, scalar) uniform Push {
 #endif
 } p;
 
-// Elements of x: one, or four from i on if `count` is nonzero. A generated kernel (device/vulkan/graph/fusion/)
-// computes them instead, from the inputs of x.
+// Elements of x: one, or four from i on if `count` is nonzero. A generated kernel
+// (device/internal/vulkan/graph/fusion/) computes them instead, from the inputs of x.
 #ifdef ETNA_PROLOGUE
 #include "prologue.glsl"
 T load_x(uint i) { return T(prologue(i)); }

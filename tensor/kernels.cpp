@@ -7,8 +7,8 @@
 
 #include <fmt/format.h>
 
-#include <etna/device/backend.h>
-#include <etna/tensor/layout.h>
+#include <etna/device/internal/backend.h>
+#include <etna/tensor/internal/layout.h>
 
 namespace etna {
 namespace {

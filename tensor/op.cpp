@@ -4,13 +4,13 @@
 
 #include <fmt/format.h>
 
-#include <etna/device/pending.h>
+#include <etna/device/internal/pending.h>
 #include <etna/device/profile/profiler.h>
 #include <etna/device/transfers.h>
 #include <etna/tensor/autocast.h>
-#include <etna/tensor/fusion.h>
+#include <etna/tensor/internal/fusion.h>
+#include <etna/tensor/internal/recording.h>
 #include <etna/tensor/kernels.h>
-#include <etna/tensor/recording.h>
 
 namespace etna {
 namespace {

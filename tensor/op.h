@@ -102,7 +102,7 @@ struct OpDef {
   std::uint32_t saved_inputs = ~0u, saved_outputs = ~0u;
   /// Replaces infer and the kernels: makes the outputs itself (views of in[0], copies to another device).
   TensorList (*direct)(const OpCall&) = nullptr;
-  /// Consecutive calls of other ops that one call of this op can replace (tensor/fusion.h).
+  /// Consecutive calls of other ops that one call of this op can replace (tensor/internal/fusion.h).
   std::span<const FusionPattern> replaces = {};
 };
 

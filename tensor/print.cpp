@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <etna/tensor/internal/recording.h>
 #include <etna/tensor/op.h>
-#include <etna/tensor/recording.h>
 #include <etna/tensor/stream.h>
 #include <etna/tensor/tensor.h>
 

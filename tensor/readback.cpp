@@ -6,10 +6,10 @@
 
 #include <fmt/format.h>
 
-#include <etna/device/backend.h>
-#include <etna/device/pending.h>
+#include <etna/device/internal/backend.h>
+#include <etna/device/internal/pending.h>
 #include <etna/device/transfers.h>
-#include <etna/tensor/recording.h>
+#include <etna/tensor/internal/recording.h>
 
 namespace etna {
 namespace {

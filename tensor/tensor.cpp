@@ -7,9 +7,9 @@
 
 #include <fmt/format.h>
 
+#include <etna/tensor/internal/recording.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/recording.h>
 
 namespace etna {
 

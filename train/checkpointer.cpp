@@ -10,8 +10,8 @@
 #include <fmt/format.h>
 
 #include <etna/device/error.h>
-#include <etna/device/os/clock.h>
-#include <etna/device/platform.h>
+#include <etna/device/internal/os/clock.h>
+#include <etna/device/internal/platform.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 

@@ -12,9 +12,9 @@
 #include <fmt/format.h>
 
 #include <etna/device/error.h>
-#include <etna/device/os/process.h>
-#include <etna/train/append_file.h>
-#include <etna/train/read_bytes.h>
+#include <etna/device/internal/os/process.h>
+#include <etna/train/internal/append_file.h>
+#include <etna/train/internal/read_bytes.h>
 
 namespace etna::training {
 namespace {

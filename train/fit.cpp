@@ -7,8 +7,8 @@
 
 #include <etna/autograd/autograd.h>
 #include <etna/device/error.h>
-#include <etna/device/log.h>
-#include <etna/device/os/clock.h>
+#include <etna/device/internal/log.h>
+#include <etna/device/internal/os/clock.h>
 #include <etna/optim/grad_scaler.h>
 #include <etna/tensor/autocast.h>
 #include <etna/tensor/ops.h>

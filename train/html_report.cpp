@@ -7,9 +7,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include <etna/device/atomic_file.h>
-#include <etna/train/json_depth.h>
-#include <etna/train/markup.h>
+#include <etna/device/internal/atomic_file.h>
+#include <etna/train/internal/json_depth.h>
+#include <etna/train/internal/markup.h>
 
 namespace etna::training {
 namespace {

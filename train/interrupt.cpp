@@ -5,7 +5,7 @@
 #include <optional>
 
 #include <etna/device/error.h>
-#include <etna/device/os/process.h>
+#include <etna/device/internal/os/process.h>
 
 namespace etna::training {
 namespace {

@@ -11,10 +11,10 @@
 #include <nlohmann/json.hpp>
 
 #include <etna/data/text_file.h>
-#include <etna/device/atomic_file.h>
 #include <etna/device/error.h>
-#include <etna/train/append_file.h>
+#include <etna/device/internal/atomic_file.h>
 #include <etna/train/event_file.h>
+#include <etna/train/internal/append_file.h>
 #include <etna/train/terminal_text.h>
 
 namespace etna::training {

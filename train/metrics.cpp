@@ -12,7 +12,7 @@
 
 #include <etna/data/csv.h>
 #include <etna/device/error.h>
-#include <etna/train/read_bytes.h>
+#include <etna/train/internal/read_bytes.h>
 #include <etna/train/terminal_text.h>
 
 namespace etna::training {

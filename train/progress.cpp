@@ -8,9 +8,9 @@
 #include <fmt/format.h>
 
 #include <etna/device/error.h>
+#include <etna/device/internal/os/clock.h>
+#include <etna/device/internal/os/terminal.h>
 #include <etna/device/memory.h>
-#include <etna/device/os/clock.h>
-#include <etna/device/os/terminal.h>
 
 namespace etna::training {
 namespace {

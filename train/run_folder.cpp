@@ -7,10 +7,10 @@
 
 #include <fmt/format.h>
 
-#include <etna/device/atomic_file.h>
 #include <etna/device/error.h>
-#include <etna/device/os/files.h>
-#include <etna/device/os/process.h>
+#include <etna/device/internal/atomic_file.h>
+#include <etna/device/internal/os/files.h>
+#include <etna/device/internal/os/process.h>
 #include <etna/train/checkpointer.h>
 
 namespace etna::training {

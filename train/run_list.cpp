@@ -13,11 +13,11 @@
 #include <nlohmann/json.hpp>
 
 #include <etna/device/error.h>
-#include <etna/device/os/folders.h>
-#include <etna/device/os/process.h>
-#include <etna/train/append_file.h>
-#include <etna/train/json_depth.h>
-#include <etna/train/read_bytes.h>
+#include <etna/device/internal/os/folders.h>
+#include <etna/device/internal/os/process.h>
+#include <etna/train/internal/append_file.h>
+#include <etna/train/internal/json_depth.h>
+#include <etna/train/internal/read_bytes.h>
 #include <etna/train/terminal_text.h>
 
 namespace etna::training {

@@ -4,10 +4,10 @@
 
 #include <fmt/format.h>
 
-#include <etna/train/markup.h>
+#include <etna/train/internal/markup.h>
+#include <etna/train/internal/plot_axis.h>
+#include <etna/train/internal/svg_style.h>
 #include <etna/train/plot.h>
-#include <etna/train/plot_axis.h>
-#include <etna/train/svg_style.h>
 
 namespace etna::training {
 namespace {

@@ -6,9 +6,9 @@
 
 #include <fmt/format.h>
 
+#include <etna/train/internal/plot_axis.h>
+#include <etna/train/internal/utf8.h>
 #include <etna/train/plot.h>
-#include <etna/train/plot_axis.h>
-#include <etna/train/utf8.h>
 
 namespace etna::training {
 namespace {

@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include <etna/train/utf8.h>
+#include <etna/train/internal/utf8.h>
 
 namespace etna::training {
 namespace {

@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
-#include <etna/device/cpu/gemm/blas.h>
-#include <etna/device/cpu/parallel.h>
-#include <etna/device/cpu/vector_rows.h>
+#include <etna/device/internal/cpu/gemm/blas.h>
+#include <etna/device/internal/cpu/parallel.h>
+#include <etna/device/internal/cpu/vector_rows.h>
 #include <etna/etna.h>
 #include <etna/models/generator.h>
 #include <etna/models/model_file.h>

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include <etna/device/cpu/gemm/blas.h>
 #include <etna/device/error.h>
+#include <etna/device/internal/cpu/gemm/blas.h>
 #include <etna/device/transfers.h>
 
 #include "devices.h"

@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/quantized/row_kernels.h>
+#include <etna/tensor/ops/quantized/internal/row_kernels.h>
 #include <etna/tensor/quant/quantized_tensor.h>
 
 #include "devices.h"

@@ -10,12 +10,12 @@
 
 #include <fmt/format.h>
 
-#include <etna/data/corpora/corpus_folder.h>
-#include <etna/data/corpora/corpus_reader.h>
-#include <etna/data/corpora/tokenizer_learner.h>
+#include <etna/data/corpora/internal/corpus_folder.h>
+#include <etna/data/corpora/internal/corpus_reader.h>
+#include <etna/data/corpora/internal/tokenizer_learner.h>
 #include <etna/data/words.h>
-#include <etna/device/atomic_file.h>
 #include <etna/device/error.h>
+#include <etna/device/internal/atomic_file.h>
 
 namespace etna::data {
 namespace {

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include <etna/data/corpora/corpus_reader.h>
+#include <etna/data/corpora/internal/corpus_reader.h>
 #include <etna/data/text_file.h>
 #include <etna/device/error.h>
 

@@ -8,11 +8,11 @@
 
 #include <etna/data/text_file.h>
 #include <etna/data/token_hash.h>
-#include <etna/data/tokenizers/byte_characters.h>
-#include <etna/data/tokenizers/pre_tokenizer.h>
-#include <etna/data/tokenizers/text_chunks.h>
-#include <etna/device/cpu/parallel.h>
+#include <etna/data/tokenizers/internal/byte_characters.h>
+#include <etna/data/tokenizers/internal/pre_tokenizer.h>
+#include <etna/data/tokenizers/internal/text_chunks.h>
 #include <etna/device/error.h>
+#include <etna/device/internal/cpu/parallel.h>
 
 namespace etna::data {
 namespace {

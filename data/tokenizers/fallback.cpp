@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <etna/data/tokenizers/segment_model.h>
+#include <etna/data/tokenizers/internal/segment_model.h>
 #include <etna/device/error.h>
 
 namespace etna::data {

@@ -1,10 +1,10 @@
 #include <fmt/format.h>
 
-#include <etna/data/tokenizers/charsmap.h>
-#include <etna/data/tokenizers/json_steps.h>
-#include <etna/data/tokenizers/regex_splitter.h>
-#include <etna/data/tokenizers/unicode_normal.h>
-#include <etna/data/tokenizers/utf8_character.h>
+#include <etna/data/tokenizers/internal/charsmap.h>
+#include <etna/data/tokenizers/internal/json_steps.h>
+#include <etna/data/tokenizers/internal/regex_splitter.h>
+#include <etna/data/tokenizers/internal/unicode_normal.h>
+#include <etna/data/tokenizers/internal/utf8_character.h>
 
 namespace etna::data {
 namespace {

@@ -1,11 +1,11 @@
 #include <fmt/format.h>
 
-#include <etna/data/tokenizers/byte_characters.h>
-#include <etna/data/tokenizers/json_steps.h>
-#include <etna/data/tokenizers/piece_splits.h>
-#include <etna/data/tokenizers/published_patterns.h>
-#include <etna/data/tokenizers/regex_splitter.h>
-#include <etna/data/tokenizers/space_symbol.h>
+#include <etna/data/tokenizers/internal/byte_characters.h>
+#include <etna/data/tokenizers/internal/json_steps.h>
+#include <etna/data/tokenizers/internal/piece_splits.h>
+#include <etna/data/tokenizers/internal/published_patterns.h>
+#include <etna/data/tokenizers/internal/regex_splitter.h>
+#include <etna/data/tokenizers/internal/space_symbol.h>
 
 namespace etna::data {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <fmt/format.h>
 
-#include <etna/data/tokenizers/segment_model.h>
-#include <etna/data/tokenizers/space_symbol.h>
+#include <etna/data/tokenizers/internal/segment_model.h>
+#include <etna/data/tokenizers/internal/space_symbol.h>
 #include <etna/data/tokenizers/vocabulary_fields.h>
 #include <etna/device/error.h>
 

@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <etna/data/tokenizers/merge_symbols.h>
-#include <etna/data/tokenizers/segment_model.h>
-#include <etna/data/tokenizers/space_symbol.h>
-#include <etna/data/tokenizers/utf8_character.h>
+#include <etna/data/tokenizers/internal/merge_symbols.h>
+#include <etna/data/tokenizers/internal/segment_model.h>
+#include <etna/data/tokenizers/internal/space_symbol.h>
+#include <etna/data/tokenizers/internal/utf8_character.h>
 #include <etna/device/error.h>
 
 namespace etna::data {

@@ -4,16 +4,16 @@
 
 #include <fmt/format.h>
 
-#include <etna/data/compressed_file.h>
+#include <etna/data/internal/compressed_file.h>
 #include <etna/data/text_file.h>
 #include <etna/data/tokenizers/bpe_tokenizer.h>
-#include <etna/data/tokenizers/json_fields.h>
+#include <etna/data/tokenizers/internal/json_fields.h>
+#include <etna/data/tokenizers/internal/tokenizer_config.h>
+#include <etna/data/tokenizers/internal/tokenizer_plan.h>
 #include <etna/data/tokenizers/model_tokenizer.h>
-#include <etna/data/tokenizers/tokenizer_config.h>
-#include <etna/data/tokenizers/tokenizer_plan.h>
 #include <etna/data/tokenizers/word_tokenizer.h>
-#include <etna/device/atomic_file.h>
 #include <etna/device/error.h>
+#include <etna/device/internal/atomic_file.h>
 
 namespace etna::data {
 namespace {

@@ -4,11 +4,11 @@
 
 #include <fmt/format.h>
 
-#include <etna/data/tokenizers/byte_characters.h>
-#include <etna/data/tokenizers/json_steps.h>
-#include <etna/data/tokenizers/piece_splits.h>
-#include <etna/data/tokenizers/space_symbol.h>
-#include <etna/data/tokenizers/tokenizer_config.h>
+#include <etna/data/tokenizers/internal/byte_characters.h>
+#include <etna/data/tokenizers/internal/json_steps.h>
+#include <etna/data/tokenizers/internal/piece_splits.h>
+#include <etna/data/tokenizers/internal/space_symbol.h>
+#include <etna/data/tokenizers/internal/tokenizer_config.h>
 #include <etna/device/error.h>
 
 namespace etna::data {

@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <limits>
 
-#include <etna/data/tokenizers/prefix_trie.h>
-#include <etna/data/tokenizers/segment_model.h>
-#include <etna/data/tokenizers/utf8_character.h>
+#include <etna/data/tokenizers/internal/prefix_trie.h>
+#include <etna/data/tokenizers/internal/segment_model.h>
+#include <etna/data/tokenizers/internal/utf8_character.h>
 
 namespace etna::data {
 namespace {

@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
-#include <etna/data/tokenizers/json_fields.h>
-#include <etna/data/tokenizers/tokenizer_plan.h>
+#include <etna/data/tokenizers/internal/json_fields.h>
+#include <etna/data/tokenizers/internal/tokenizer_plan.h>
 #include <etna/device/error.h>
 
 namespace etna::data {

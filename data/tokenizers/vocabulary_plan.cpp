@@ -4,12 +4,12 @@
 
 #include <fmt/format.h>
 
-#include <etna/data/tokenizers/byte_characters.h>
-#include <etna/data/tokenizers/piece_splits.h>
-#include <etna/data/tokenizers/sentencepiece_normalizer.h>
-#include <etna/data/tokenizers/space_symbol.h>
-#include <etna/data/tokenizers/split_patterns.h>
-#include <etna/data/tokenizers/tokenizer_plan.h>
+#include <etna/data/tokenizers/internal/byte_characters.h>
+#include <etna/data/tokenizers/internal/piece_splits.h>
+#include <etna/data/tokenizers/internal/sentencepiece_normalizer.h>
+#include <etna/data/tokenizers/internal/space_symbol.h>
+#include <etna/data/tokenizers/internal/split_patterns.h>
+#include <etna/data/tokenizers/internal/tokenizer_plan.h>
 #include <etna/device/error.h>
 
 namespace etna::data {

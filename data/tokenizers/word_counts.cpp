@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include <etna/data/tokenizers/pre_tokenizer.h>
-#include <etna/data/tokenizers/text_chunks.h>
-#include <etna/device/cpu/parallel.h>
+#include <etna/data/tokenizers/internal/pre_tokenizer.h>
+#include <etna/data/tokenizers/internal/text_chunks.h>
+#include <etna/device/internal/cpu/parallel.h>
 
 namespace etna::data {
 

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include <etna/device/profile/gpu_lanes.h>
+#include <etna/device/profile/internal/gpu_lanes.h>
 
 namespace etna::profile {
 namespace {

@@ -13,10 +13,10 @@
 
 #include <fmt/format.h>
 
-#include <etna/device/backend.h>
 #include <etna/device/error.h>
-#include <etna/device/pending.h>
-#include <etna/device/profile/span_log.h>
+#include <etna/device/internal/backend.h>
+#include <etna/device/internal/pending.h>
+#include <etna/device/profile/internal/span_log.h>
 
 namespace etna::profile {
 namespace {

@@ -1,6 +1,6 @@
 #include <etna/device/profile/trace_file.h>
 
-#include <etna/device/atomic_file.h>
+#include <etna/device/internal/atomic_file.h>
 #include <etna/device/profile/chrome_trace.h>
 #include <etna/device/profile/trace_picture.h>
 

@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include <etna/device/profile/gpu_lanes.h>
+#include <etna/device/profile/internal/gpu_lanes.h>
 #include <etna/device/profile/summary.h>
 
 namespace etna::profile {

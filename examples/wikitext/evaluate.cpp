@@ -7,8 +7,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include <etna/device/atomic_file.h>
-#include <etna/device/output_file.h>
+#include <etna/device/internal/atomic_file.h>
+#include <etna/device/internal/output_file.h>
 #include <etna/etna.h>
 
 #include "commands.h"

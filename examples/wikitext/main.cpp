@@ -6,11 +6,11 @@
 #include <CLI/CLI.hpp>
 
 #include <etna/device/error.h>
-#include <etna/device/os/process.h>
-#include <etna/device/output_file.h>
+#include <etna/device/internal/os/process.h>
+#include <etna/device/internal/output_file.h>
 #include <etna/models/suspicious_weights.h>
-#include <etna/train/nearest_name.h>
-#include <etna/train/number_range.h>
+#include <etna/train/internal/nearest_name.h>
+#include <etna/train/internal/number_range.h>
 
 #include "commands.h"
 #include "loss_meter.h"

@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
-#include <etna/device/atomic_file.h>
-#include <etna/device/output_file.h>
+#include <etna/device/internal/atomic_file.h>
+#include <etna/device/internal/output_file.h>
 #include <etna/etna.h>
 
 #include "amdahl.h"

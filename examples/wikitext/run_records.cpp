@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include <etna/data/text_file.h>
-#include <etna/device/os/process.h>
+#include <etna/device/internal/os/process.h>
 #include <etna/etna.h>
 
 #include "saved_model.h"

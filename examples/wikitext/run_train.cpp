@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include <etna/data/text_file.h>
-#include <etna/device/atomic_file.h>
-#include <etna/device/output_file.h>
+#include <etna/device/internal/atomic_file.h>
+#include <etna/device/internal/output_file.h>
 #include <etna/device/profile/report.h>
 #include <etna/device/profile/trace_file.h>
 #include <etna/device/profile/trace_picture.h>

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include <etna/data/tokenizers/tokenizer_state.h>
+#include <etna/data/tokenizers/internal/tokenizer_state.h>
 #include <etna/tensor/io/checkpoint.h>
 
 #include "text_model.h"

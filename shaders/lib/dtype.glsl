@@ -22,8 +22,8 @@ ETNA_BUFFER(BufferI8, int8_t);
 ETNA_BUFFER(BufferU8, uint8_t);
 ETNA_BUFFER_ALIGNED(BufferWords, uvec2, 8);
 
-// What the device guarantees, set by the host (device/vulkan/api/half_conversion.h): 0: nothing, 1: normal results are
-// rounded to nearest even, 2: all are.
+// What the device guarantees, set by the host (device/internal/vulkan/api/half_conversion.h): 0: nothing, 1: normal
+// results are rounded to nearest even, 2: all are.
 layout(constant_id = 1000) const uint HALF_CONVERSION = 0;
 
 float half_to_float(uint bits) { return unpackHalf2x16(bits).x; }

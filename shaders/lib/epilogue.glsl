@@ -1,7 +1,7 @@
-// The epilogue of a · b (tensor/ops/matmul/gemm/gemm_params.h: Epilogue), applied to four neighbouring results of a row
-// at a time. The shader declares specialization constants EPILOGUE (flags), Y_WIDTH (elements per load or store that
-// suit all tensors here: 4, 2 or 1), Y_DTYPE, BIAS_DTYPE, AUX_DTYPE and RESIDUAL_DTYPE, and puts EPILOGUE_PUSH among
-// its push constants, p.
+// The epilogue of a · b (tensor/ops/matmul/gemm/internal/gemm_params.h: Epilogue), applied to four neighbouring results
+// of a row at a time. The shader declares specialization constants EPILOGUE (flags), Y_WIDTH (elements per load or
+// store that suit all tensors here: 4, 2 or 1), Y_DTYPE, BIAS_DTYPE, AUX_DTYPE and RESIDUAL_DTYPE, and puts
+// EPILOGUE_PUSH among its push constants, p.
 #ifndef ETNA_EPILOGUE_GLSL
 #define ETNA_EPILOGUE_GLSL
 

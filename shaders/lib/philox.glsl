@@ -1,5 +1,5 @@
-// Philox4x32-10 (Salmon et al. 2011), the same u32s as tensor/ops/random/philox.h, and the standard normal made of one
-// u32, the same bits as tensor/ops/random/random.cpp.
+// Philox4x32-10 (Salmon et al. 2011), the same u32s as tensor/ops/random/internal/philox.h, and the standard normal
+// made of one u32, the same bits as tensor/ops/random/random.cpp.
 #ifndef ETNA_PHILOX_GLSL
 #define ETNA_PHILOX_GLSL
 

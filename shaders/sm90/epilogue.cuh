@@ -1,6 +1,6 @@
 #pragma once
-// The epilogue of a · b (tensor/ops/matmul/gemm/gemm_params.h: Epilogue): the counterpart of shaders/lib/epilogue.glsl,
-// with the same flags and formulas.
+// The epilogue of a · b (tensor/ops/matmul/gemm/internal/gemm_params.h: Epilogue): the counterpart of
+// shaders/lib/epilogue.glsl, with the same flags and formulas.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 

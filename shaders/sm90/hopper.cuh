@@ -5,7 +5,8 @@
 
 namespace hopper {
 
-/// The copy engine's description of a matrix in memory; the host encodes it (tensor/ops/matmul/gemm/tensor_map.h).
+/// The copy engine's description of a matrix in memory; the host encodes it
+/// (tensor/ops/matmul/gemm/internal/tensor_map.h).
 struct alignas(64) TensorMap {
   std::uint64_t words[16];
 };

@@ -1,7 +1,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// What fused kernels are made of on WebGPU: functions that device/webgpu/fused_kernel.cpp calls in the WGSL that it
-// writes. This kernel itself never runs; it only names each function, so that they are translated.
+// What fused kernels are made of on WebGPU: functions that device/internal/webgpu/fused_kernel.cpp calls in the WGSL
+// that it writes. This kernel itself never runs; it only names each function, so that they are translated.
 //
 // variant: fused
 #include "dtype.glsl"

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <etna/tensor/io/content_hash.h>
+#include <etna/tensor/io/internal/content_hash.h>
 #include <etna/tensor/op.h>
 
 namespace etna {

@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 
 #include <etna/device/error.h>
-#include <etna/tensor/io/quoted_name.h>
+#include <etna/tensor/io/internal/quoted_name.h>
 
 static_assert(std::endian::native == std::endian::little, "numbers of the file are read as they lie in memory");
 
@@ -191,8 +191,8 @@ GgufTensor read_tensor(Cursor& file, std::uint64_t index) {
 
 std::uint64_t aligned(std::uint64_t size, std::uint64_t alignment) { return (size + alignment - 1) & ~(alignment - 1); }
 
-/// BitNet's number stands for two formats: the one with a scale for the tensor, and blocks of 32 with f16 scales of their
-/// own, which is not read. Only the room up to the next tensor tells them apart.
+/// BitNet's number stands for two formats: the one with a scale for the tensor, and blocks of 32 with f16 scales of
+/// their own, which is not read. Only the room up to the next tensor tells them apart.
 void refuse_blocks_with_scales(const GgufTensor& tensor, std::uint64_t room, std::uint64_t alignment) {
   if (tensor.format == nullptr || tensor.format->name != "I2_S" || tensor.elements == 0) return;
   constexpr std::uint64_t kElements = 32, kBytes = 10;

@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include <etna/device/error.h>
-#include <etna/tensor/io/quoted_name.h>
+#include <etna/tensor/io/internal/quoted_name.h>
 
 namespace etna::io {
 namespace {

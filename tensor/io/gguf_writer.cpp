@@ -8,10 +8,10 @@
 
 #include <fmt/format.h>
 
-#include <etna/device/atomic_file.h>
 #include <etna/device/error.h>
+#include <etna/device/internal/atomic_file.h>
 #include <etna/tensor/io/gguf_header.h>
-#include <etna/tensor/io/quoted_name.h>
+#include <etna/tensor/io/internal/quoted_name.h>
 #include <etna/tensor/op.h>
 
 namespace etna::io {

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include <etna/device/error.h>
-#include <etna/device/os/files.h>
+#include <etna/device/internal/os/files.h>
 
 namespace etna::io {
 

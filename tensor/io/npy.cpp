@@ -12,9 +12,9 @@
 
 #include <fmt/format.h>
 
-#include <etna/device/atomic_file.h>
+#include <etna/device/internal/atomic_file.h>
+#include <etna/tensor/io/internal/zip.h>
 #include <etna/tensor/io/mapped_file.h>
-#include <etna/tensor/io/zip.h>
 #include <etna/tensor/op.h>
 
 static_assert(std::endian::native == std::endian::little, "arrays are written as they lie in memory");

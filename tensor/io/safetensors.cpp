@@ -7,9 +7,9 @@
 
 #include <fmt/format.h>
 
-#include <etna/device/atomic_file.h>
-#include <etna/tensor/io/safetensors_file.h>
-#include <etna/tensor/io/safetensors_header.h>
+#include <etna/device/internal/atomic_file.h>
+#include <etna/tensor/io/internal/safetensors_file.h>
+#include <etna/tensor/io/internal/safetensors_header.h>
 #include <etna/tensor/op.h>
 
 static_assert(std::endian::native == std::endian::little,

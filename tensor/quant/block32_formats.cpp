@@ -1,6 +1,6 @@
-#include <etna/tensor/quant/block_bytes.h>
-#include <etna/tensor/quant/families.h>
-#include <etna/tensor/quant/fit.h>
+#include <etna/tensor/quant/internal/block_bytes.h>
+#include <etna/tensor/quant/internal/families.h>
+#include <etna/tensor/quant/internal/fit.h>
 
 // Blocks of 32 with one f16 scale d, and in Q4_1 and Q5_1 an f16 minimum m:
 //   Q8_0  d, 32 x i8                       q * d

@@ -9,11 +9,11 @@
 
 #include <fmt/format.h>
 
-#include <etna/device/cpu/parallel.h>
 #include <etna/device/error.h>
-#include <etna/tensor/quant/block_bytes.h>
-#include <etna/tensor/quant/families.h>
-#include <etna/tensor/quant/integer_formats.h>
+#include <etna/device/internal/cpu/parallel.h>
+#include <etna/tensor/quant/internal/block_bytes.h>
+#include <etna/tensor/quant/internal/families.h>
+#include <etna/tensor/quant/internal/integer_formats.h>
 #include <etna/tensor/shape.h>
 
 namespace etna::quant {

@@ -1,6 +1,6 @@
-#include <etna/tensor/quant/block_bytes.h>
-#include <etna/tensor/quant/families.h>
-#include <etna/tensor/quant/k_quants.h>
+#include <etna/tensor/quant/internal/block_bytes.h>
+#include <etna/tensor/quant/internal/families.h>
+#include <etna/tensor/quant/internal/k_quants.h>
 
 // Decoders of the K formats; k_quants.h has the layout of their blocks. Codes are copied first: as far as the compiler
 // knows, `out` may be the block, and loops over both would not vectorize.

@@ -1,7 +1,7 @@
-#include <etna/tensor/quant/block_bytes.h>
-#include <etna/tensor/quant/families.h>
-#include <etna/tensor/quant/k_quants.h>
-#include <etna/tensor/quant/super_block_fit.h>
+#include <etna/tensor/quant/internal/block_bytes.h>
+#include <etna/tensor/quant/internal/families.h>
+#include <etna/tensor/quant/internal/k_quants.h>
+#include <etna/tensor/quant/internal/super_block_fit.h>
 
 // Encoders of the K formats: a fit of the whole super-block (super_block_fit.h), then packing.
 namespace etna::quant {

@@ -1,6 +1,6 @@
-#include <etna/tensor/quant/block_bytes.h>
-#include <etna/tensor/quant/families.h>
-#include <etna/tensor/quant/super_block_fit.h>
+#include <etna/tensor/quant/internal/block_bytes.h>
+#include <etna/tensor/quant/internal/families.h>
+#include <etna/tensor/quant/internal/super_block_fit.h>
 
 // Four-bit codes that stand for values of a table, closer together near 0, where weights are.
 //   IQ4_NL  blocks of 32: f16 d, 16 bytes of codes                     d * table[q]

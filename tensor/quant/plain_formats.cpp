@@ -1,5 +1,5 @@
-#include <etna/tensor/quant/block_bytes.h>
-#include <etna/tensor/quant/families.h>
+#include <etna/tensor/quant/internal/block_bytes.h>
+#include <etna/tensor/quant/internal/families.h>
 
 // One element a block: floats and integers as they are.
 namespace etna::quant {

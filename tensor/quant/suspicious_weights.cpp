@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include <etna/device/error.h>
-#include <etna/tensor/quant/block_bytes.h>
+#include <etna/tensor/quant/internal/block_bytes.h>
 
 namespace etna::quant {
 namespace {

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <vector>
 
-#include <etna/tensor/quant/block_bytes.h>
-#include <etna/tensor/quant/families.h>
+#include <etna/tensor/quant/internal/block_bytes.h>
+#include <etna/tensor/quant/internal/families.h>
 
 // Three values, -d, 0 and d, stored as codes 0, 1 and 2.
 //   TQ1_0     256: five codes a byte in base 3 (52 bytes), f16 d

@@ -9,15 +9,15 @@
 #include <gtest/gtest.h>
 
 #include <etna/autograd/autograd.h>
-#include <etna/device/backend.h>
 #include <etna/device/error.h>
+#include <etna/device/internal/backend.h>
 #include <etna/device/transfers.h>
 #include <etna/nn/nn.h>
 #include <etna/optim/optim.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/kernels.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/elementwise/elementwise.h>
+#include <etna/tensor/ops/elementwise/internal/elementwise.h>
 
 // A third backend in one file, built as docs/adding-a-backend.md describes: memory that only it may access, and a dozen
 // kernels. All other ops fall back, to references made of ops that it has, or to the CPU.

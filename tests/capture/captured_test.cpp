@@ -1,5 +1,5 @@
-#include <etna/device/log.h>
-#include <etna/device/vulkan/api/injection.h>
+#include <etna/device/internal/log.h>
+#include <etna/device/internal/vulkan/api/injection.h>
 
 #include "training.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include <etna/device/vulkan/graph/fusion/glsl.h>
+#include <etna/device/internal/vulkan/graph/fusion/glsl.h>
 
 #include "training.h"
 

@@ -1,6 +1,6 @@
 #include <sys/resource.h>
 
-#include <etna/device/cpu/scratch.h>
+#include <etna/device/internal/cpu/scratch.h>
 #include <etna/device/memory.h>
 
 #include "training.h"

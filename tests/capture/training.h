@@ -6,9 +6,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <etna/device/internal/vulkan/api/adapters.h>
+#include <etna/device/internal/vulkan/api/diagnostics.h>
 #include <etna/device/kernel.h>
-#include <etna/device/vulkan/api/adapters.h>
-#include <etna/device/vulkan/api/diagnostics.h>
 #include <etna/etna.h>
 
 namespace etna {

@@ -6,8 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <etna/device/cpu/gemm/blas.h>
 #include <etna/device/device.h>
+#include <etna/device/internal/cpu/gemm/blas.h>
 
 #include "etna_program.h"
 #include "runner/libraries.h"

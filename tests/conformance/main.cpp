@@ -8,8 +8,8 @@
 #include <conformance/report.h>
 #include <conformance/walk.h>
 #include <etna/device/device.h>
+#include <etna/device/internal/vulkan/api/diagnostics.h>
 #include <etna/device/kernel.h>
-#include <etna/device/vulkan/api/diagnostics.h>
 #include <runner/run_tests.h>
 
 // test_conformance: one test per op.

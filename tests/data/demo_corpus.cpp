@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include <etna/data/demo_grammar.h>
+#include <etna/data/internal/demo_grammar.h>
 #include <etna/data/words.h>
 
 namespace etna::data {

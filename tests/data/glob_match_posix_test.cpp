@@ -1,4 +1,4 @@
-#include <etna/data/glob_match.h>
+#include <etna/data/internal/glob_match.h>
 
 #include <random>
 #include <string>

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include <etna/device/os/process.h>
+#include <etna/device/internal/os/process.h>
 
 /// A temporary folder for one test, removed with the object.
 class TemporaryFolder {

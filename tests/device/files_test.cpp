@@ -1,4 +1,4 @@
-#include <etna/device/os/files.h>
+#include <etna/device/internal/os/files.h>
 
 #include <array>
 #include <csignal>
@@ -11,12 +11,12 @@
 #include <gtest/gtest.h>
 
 #include <data/temporary_folder.h>
-#include <etna/device/atomic_file.h>
 #include <etna/device/error.h>
-#include <etna/device/os/memory.h>
-#include <etna/device/os/process.h>
+#include <etna/device/internal/atomic_file.h>
+#include <etna/device/internal/os/memory.h>
+#include <etna/device/internal/os/process.h>
 
-// Claims that hold on every system (device/os/).
+// Claims that hold on every system (device/internal/os/).
 namespace etna::os {
 namespace {
 

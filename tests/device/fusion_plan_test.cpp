@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include <etna/device/graph/fusion_plan.h>
+#include <etna/device/internal/graph/fusion_plan.h>
 
 namespace etna::graph::fusion {
 namespace {

@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <etna/device/cpu/gemm/libraries.h>
-#include <etna/device/cpu/gemm/tiling.h>
+#include <etna/device/internal/cpu/gemm/libraries.h>
+#include <etna/device/internal/cpu/gemm/tiling.h>
 
 namespace etna::cpu {
 namespace {

@@ -1,7 +1,7 @@
 #include <cstring>
 
-#include <etna/device/backend.h>
-#include <etna/device/graph/graph.h>
+#include <etna/device/internal/backend.h>
+#include <etna/device/internal/graph/graph.h>
 
 #include "vulkan_fixture.h"
 

@@ -1,4 +1,4 @@
-#include <etna/device/vulkan/api/half_conversion.h>
+#include <etna/device/internal/vulkan/api/half_conversion.h>
 #include <etna/shaders/shaders.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include <etna/device/graph/hazards.h>
+#include <etna/device/internal/graph/hazards.h>
 
 #include <random>
 #include <vector>

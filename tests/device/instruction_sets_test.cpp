@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <etna/device/cpu/instruction_sets.h>
+#include <etna/device/internal/cpu/instruction_sets.h>
 #include <runner/run_program.h>
 
 namespace etna::cpu {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <etna/device/graph/memory_plan.h>
+#include <etna/device/internal/graph/memory_plan.h>
 
 namespace etna::graph {
 namespace {

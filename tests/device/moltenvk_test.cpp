@@ -1,11 +1,11 @@
-#include <etna/device/moltenvk.h>
+#include <etna/device/internal/moltenvk.h>
 
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <etna/device/vulkan/pipelines/spirv.h>
+#include <etna/device/internal/vulkan/pipelines/spirv.h>
 #include <etna/shaders/all.h>
 
 namespace etna::vulkan {

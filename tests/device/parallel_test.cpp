@@ -9,8 +9,8 @@
 
 #include <gtest/gtest.h>
 
-#include <etna/device/cpu/parallel.h>
-#include <etna/device/cpu/thread_pool.h>
+#include <etna/device/internal/cpu/parallel.h>
+#include <etna/device/internal/cpu/thread_pool.h>
 
 // parallel_for() is oneTBB's where the build has it; the plain threads of other builds are tested in every build.
 namespace etna::cpu {

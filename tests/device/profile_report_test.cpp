@@ -12,7 +12,7 @@
 
 #include <etna/device/error.h>
 #include <etna/device/profile/chrome_trace.h>
-#include <etna/device/profile/gpu_lanes.h>
+#include <etna/device/profile/internal/gpu_lanes.h>
 #include <etna/device/profile/report.h>
 #include <etna/device/profile/trace_file.h>
 #include <etna/device/profile/trace_picture.h>

@@ -7,10 +7,10 @@
 #include <string>
 #include <thread>
 
+#include <etna/device/internal/vulkan/api/injection.h>
 #include <etna/device/profile/profiler.h>
 #include <etna/device/profile/step_profiler.h>
 #include <etna/device/transfers.h>
-#include <etna/device/vulkan/api/injection.h>
 
 #include "vulkan_fixture.h"
 

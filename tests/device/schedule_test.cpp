@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include <etna/device/graph/schedule.h>
+#include <etna/device/internal/graph/schedule.h>
 
 namespace etna::graph {
 namespace {

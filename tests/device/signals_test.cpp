@@ -7,8 +7,8 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include <etna/device/cpu/gemm/blas.h>
-#include <etna/device/cpu/gemm/signals_held.h>
+#include <etna/device/internal/cpu/gemm/blas.h>
+#include <etna/device/internal/cpu/gemm/signals_held.h>
 
 namespace etna::cpu {
 namespace {

@@ -3,9 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include <etna/device/vulkan/pipelines/spirv.h>
-#include <etna/device/vulkan/pipelines/spirv_ops.h>
-#include <etna/device/vulkan/pipelines/taken_branches.h>
+#include <etna/device/internal/vulkan/pipelines/spirv.h>
+#include <etna/device/internal/vulkan/pipelines/spirv_ops.h>
+#include <etna/device/internal/vulkan/pipelines/taken_branches.h>
 #include <etna/shaders/shaders.h>
 
 namespace etna::vulkan {

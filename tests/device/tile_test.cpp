@@ -9,8 +9,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <etna/device/cpu/convolution/convolution.h>
-#include <etna/device/cpu/gemm/libraries.h>
+#include <etna/device/internal/cpu/convolution/convolution.h>
+#include <etna/device/internal/cpu/gemm/libraries.h>
 
 // The gemm and the convolutions of builds without other libraries; every build compiles them.
 namespace etna::cpu {

@@ -1,6 +1,6 @@
+#include <etna/device/internal/vulkan/commands/context.h>
+#include <etna/device/internal/vulkan/commands/timestamps.h>
 #include <etna/device/profile/profiler.h>
-#include <etna/device/vulkan/commands/context.h>
-#include <etna/device/vulkan/commands/timestamps.h>
 
 #include "vulkan_fixture.h"
 

@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 #include <hwy/targets.h>
 
-#include <etna/device/cpu/vector_rows.h>
+#include <etna/device/internal/cpu/vector_rows.h>
 
 namespace etna::cpu {
 namespace {

@@ -1,5 +1,5 @@
-#include <etna/device/backend.h>
-#include <etna/device/graph/graph.h>
+#include <etna/device/internal/backend.h>
+#include <etna/device/internal/graph/graph.h>
 #include <etna/shaders/cubins.h>
 
 #include "vulkan_fixture.h"

@@ -11,10 +11,10 @@
 
 #include <etna/device/device.h>
 #include <etna/device/error.h>
+#include <etna/device/internal/vulkan/api/adapters.h>
+#include <etna/device/internal/vulkan/api/diagnostics.h>
+#include <etna/device/internal/vulkan/api/types.h>
 #include <etna/device/memory.h>
-#include <etna/device/vulkan/api/adapters.h>
-#include <etna/device/vulkan/api/diagnostics.h>
-#include <etna/device/vulkan/api/types.h>
 #include <etna/shaders/shaders.h>
 
 namespace etna::vulkan {

@@ -1,8 +1,8 @@
 #include <numeric>
 
-#include <etna/device/host_import.h>
-#include <etna/device/os/memory.h>
-#include <etna/device/vulkan/commands/context.h>
+#include <etna/device/internal/host_import.h>
+#include <etna/device/internal/os/memory.h>
+#include <etna/device/internal/vulkan/commands/context.h>
 
 #include "vulkan_fixture.h"
 

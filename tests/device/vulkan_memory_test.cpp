@@ -6,8 +6,8 @@
 #include <fstream>
 #include <numeric>
 
-#include <etna/device/backend.h>
-#include <etna/device/vulkan/commands/context.h>
+#include <etna/device/internal/backend.h>
+#include <etna/device/internal/vulkan/commands/context.h>
 
 #include "vulkan_fixture.h"
 

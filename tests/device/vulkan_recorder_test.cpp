@@ -2,7 +2,7 @@
 #include <random>
 #include <thread>
 
-#include <etna/device/vulkan/api/injection.h>
+#include <etna/device/internal/vulkan/api/injection.h>
 #include <runner/run_program.h>
 
 #include "vulkan_fixture.h"

@@ -16,9 +16,9 @@
 #include <etna/optim/adam.h>
 #include <etna/tensor/io/checkpoint.h>
 #include <etna/tensor/io/gguf.h>
-#include <etna/tensor/io/llama2c.h>
+#include <etna/tensor/io/internal/llama2c.h>
 #include <etna/tensor/io/npy.h>
-#include <etna/train/read_bytes.h>
+#include <etna/train/internal/read_bytes.h>
 #include <models/hugging_face_folder.h>
 #include <models/small_models.h>
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include <data/temporary_folder.h>
-#include <etna/data/tokenizers/jinja_template.h>
+#include <etna/data/tokenizers/internal/jinja_template.h>
 #include <etna/data/tokenizers/model_tokenizer.h>
 #include <etna/device/error.h>
 #include <etna/models/adapter_file.h>
@@ -17,9 +17,9 @@
 #include <etna/nn/linear.h>
 #include <etna/tensor/io/checkpoint.h>
 #include <etna/tensor/io/gguf_header.h>
-#include <etna/tensor/io/llama2c.h>
-#include <etna/tensor/io/safetensors_header.h>
-#include <etna/tensor/io/sharded_safetensors.h>
+#include <etna/tensor/io/internal/llama2c.h>
+#include <etna/tensor/io/internal/safetensors_header.h>
+#include <etna/tensor/io/internal/sharded_safetensors.h>
 #include <etna/tensor/quant/suspicious_weights.h>
 #include <models/small_models.h>
 

@@ -67,7 +67,7 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const std::string& name, const 
 
 class Golden : public OnDevice {
  protected:
-  /// What a driver that compiles for the CPU takes most of a minute for, and what AdamW and bf16 show as well.
+  /// What a driver that compiles for the CPU takes most of a minute for, beside AdamW.
   bool repeated() { return !device().is_cpu() && !test_all(); }
   static constexpr const char* kRepeated = "on a GPU in ./run test --all";
 
@@ -176,7 +176,10 @@ TEST_P(Golden, MixedPrecisionInF16FollowsPyTorch) {
   if (repeated()) GTEST_SKIP() << kRepeated;
   follow("adamw", f16);
 }
-TEST_P(Golden, MixedPrecisionInBF16FollowsPyTorch) { follow("adamw", bf16); }
+TEST_P(Golden, MixedPrecisionInBF16FollowsPyTorch) {
+  if (repeated()) GTEST_SKIP() << kRepeated;
+  follow("adamw", bf16);
+}
 
 ETNA_ON_EVERY_DEVICE(Golden);
 

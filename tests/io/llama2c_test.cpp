@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <etna/etna.h>
-#include <etna/tensor/io/llama2c.h>
+#include <etna/tensor/io/internal/llama2c.h>
 
 #include "data/temporary_folder.h"
 

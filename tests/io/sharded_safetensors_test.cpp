@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <etna/etna.h>
-#include <etna/tensor/io/sharded_safetensors.h>
+#include <etna/tensor/io/internal/sharded_safetensors.h>
 
 #include "data/temporary_folder.h"
 #include "io/refusal.h"

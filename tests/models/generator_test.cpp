@@ -8,7 +8,7 @@
 
 #include <etna/autograd/autograd.h>
 #include <etna/device/memory.h>
-#include <etna/models/look_up.h>
+#include <etna/models/internal/look_up.h>
 
 #include "runner/run_tests.h"
 #include "small_models.h"

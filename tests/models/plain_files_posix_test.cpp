@@ -6,8 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <etna/models/internal/peft_config.h>
 #include <etna/models/model_file.h>
-#include <etna/models/peft_config.h>
 
 #include "data/temporary_folder.h"
 

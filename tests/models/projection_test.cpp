@@ -5,7 +5,7 @@
 #include <etna/autograd/autograd.h>
 #include <etna/models/generator.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/quantized/gpu.h>
+#include <etna/tensor/ops/quantized/internal/gpu.h>
 #include <nn/on_device.h>
 
 #include "small_models.h"

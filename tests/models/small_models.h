@@ -3,8 +3,8 @@
 #include <cmath>
 #include <string>
 
-#include <etna/models/architecture.h>
 #include <etna/models/decoder.h>
+#include <etna/models/internal/architecture.h>
 #include <etna/tensor/ops.h>
 
 namespace etna::models {

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <etna/device/host_import.h>
-#include <etna/device/os/memory.h>
+#include <etna/device/internal/host_import.h>
+#include <etna/device/internal/os/memory.h>
 #include <etna/models/generator.h>
 #include <etna/models/gguf_export.h>
 #include <etna/models/model_file.h>

@@ -8,9 +8,9 @@
 #include <gtest/gtest.h>
 
 #include <etna/device/device.h>
+#include <etna/device/internal/vulkan/api/diagnostics.h>
 #include <etna/device/kernel.h>
 #include <etna/device/transfers.h>
-#include <etna/device/vulkan/api/diagnostics.h>
 #include <etna/tensor/tensor.h>
 #include <runner/run_tests.h>
 

@@ -1,5 +1,5 @@
 #include <conformance/samples.h>
-#include <etna/tensor/ops/scan/accumulate.h>
+#include <etna/tensor/ops/scan/internal/accumulate.h>
 #include <etna/tensor/sorting.h>
 
 namespace etna::conformance {

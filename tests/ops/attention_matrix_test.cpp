@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <etna/device/kernel.h>
-#include <etna/tensor/ops/attention/matrix.h>
+#include <etna/tensor/ops/attention/internal/matrix.h>
 
 #include "ops/numerics.h"
 

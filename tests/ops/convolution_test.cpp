@@ -9,7 +9,7 @@
 #include <etna/tensor/capture.h>
 #include <etna/tensor/convolution.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/convolution/geometry.h>
+#include <etna/tensor/ops/convolution/internal/geometry.h>
 #include <nn/on_device.h>
 
 namespace etna {

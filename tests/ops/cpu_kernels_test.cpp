@@ -8,8 +8,8 @@
 #include <hwy/targets.h>
 
 #include <etna/autograd/autograd.h>
-#include <etna/device/cpu/bf16_panels.h>
-#include <etna/device/cpu/weight_panels.h>
+#include <etna/device/internal/cpu/bf16_panels.h>
+#include <etna/device/internal/cpu/weight_panels.h>
 #include <etna/tensor/convolution.h>
 #include <etna/tensor/indexing.h>
 #include <etna/tensor/ops.h>

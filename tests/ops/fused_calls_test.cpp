@@ -5,11 +5,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <etna/device/internal/platform.h>
 #include <etna/device/kernel.h>
-#include <etna/device/platform.h>
 #include <etna/etna.h>
-#include <etna/tensor/fusion.h>
-#include <etna/tensor/ops/matmul/gemm/tuned.h>
+#include <etna/tensor/internal/fusion.h>
+#include <etna/tensor/ops/matmul/gemm/internal/tuned.h>
 #include <nn/on_device.h>
 
 namespace etna {
@@ -17,7 +17,7 @@ namespace {
 
 using Step = std::function<TensorList()>;
 
-/// Consecutive calls of ops become one call of a fused op (tensor/fusion.h).
+/// Consecutive calls of ops become one call of a fused op (tensor/internal/fusion.h).
 class FusedCalls : public OnDevice {
  protected:
   struct Seen {

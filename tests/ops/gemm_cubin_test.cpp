@@ -11,8 +11,8 @@
 #include <etna/device/kernel.h>
 #include <etna/shaders/cubins.h>
 #include <etna/tensor/capture.h>
-#include <etna/tensor/ops/matmul/gemm/tensor_map.h>
-#include <etna/tensor/ops/matmul/gemm/variant.h>
+#include <etna/tensor/ops/matmul/gemm/internal/tensor_map.h>
+#include <etna/tensor/ops/matmul/gemm/internal/variant.h>
 
 #include "ops/numerics.h"
 

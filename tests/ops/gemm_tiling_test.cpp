@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include <etna/tensor/ops/matmul/gemm/tiling.h>
+#include <etna/tensor/ops/matmul/gemm/internal/tiling.h>
 
 namespace etna::gemm {
 namespace {

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <etna/device/kernel.h>
-#include <etna/tensor/ops/matmul/gemm/tuned.h>
+#include <etna/tensor/ops/matmul/gemm/internal/tuned.h>
 
 #include "ops/numerics.h"
 

@@ -7,7 +7,7 @@
 #include <etna/device/kernel.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/quantized/gpu.h>
+#include <etna/tensor/ops/quantized/internal/gpu.h>
 #include <etna/tensor/quant/rounded_rows.h>
 #include <nn/on_device.h>
 #include <ops/quantized_exact.h>

@@ -7,11 +7,11 @@
 #include <etna/autograd/autograd.h>
 #include <etna/device/kernel.h>
 #include <etna/device/transfers.h>
-#include <etna/tensor/ops/matmul/gemm/gemm.h>
-#include <etna/tensor/ops/matmul/gemm/gradients.h>
-#include <etna/tensor/ops/matmul/gemm/tiling.h>
-#include <etna/tensor/ops/matmul/gemm/tuned.h>
-#include <etna/tensor/ops/matmul/gemm/variant.h>
+#include <etna/tensor/ops/matmul/gemm/internal/gemm.h>
+#include <etna/tensor/ops/matmul/gemm/internal/gradients.h>
+#include <etna/tensor/ops/matmul/gemm/internal/tiling.h>
+#include <etna/tensor/ops/matmul/gemm/internal/tuned.h>
+#include <etna/tensor/ops/matmul/gemm/internal/variant.h>
 
 #include "ops/numerics.h"
 

@@ -9,7 +9,7 @@
 
 #include <etna/autograd/autograd.h>
 #include <etna/tensor/capture.h>
-#include <etna/tensor/multi_tensor.h>
+#include <etna/tensor/internal/multi_tensor.h>
 #include <etna/tensor/ops.h>
 
 #include "nn/on_device.h"

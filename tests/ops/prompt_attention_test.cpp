@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/kv_cache/kv_cache.h>
-#include <etna/tensor/ops/quantized/quantized.h>
+#include <etna/tensor/ops/kv_cache/internal/kv_cache.h>
+#include <etna/tensor/ops/quantized/internal/quantized.h>
 #include <etna/tensor/paged_attention.h>
 #include <etna/tensor/quant/rounded_rows.h>
 #include <etna/tensor/reductions.h>

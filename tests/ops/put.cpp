@@ -1,8 +1,8 @@
 #include <conformance/samples.h>
 #include <etna/tensor/indexing.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/indexing/put.h>
-#include <etna/tensor/ops/indexing/select_true.h>
+#include <etna/tensor/ops/indexing/internal/put.h>
+#include <etna/tensor/ops/indexing/internal/select_true.h>
 
 namespace etna::conformance {
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/quantized/quantized.h>
+#include <etna/tensor/ops/quantized/internal/quantized.h>
 #include <etna/tensor/quant/rounded_rows.h>
 
 #include "conformance/samples.h"

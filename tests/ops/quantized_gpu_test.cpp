@@ -9,7 +9,7 @@
 #include <etna/autograd/autograd.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/quantized/gpu.h>
+#include <etna/tensor/ops/quantized/internal/gpu.h>
 #include <etna/tensor/quant/quantized_tensor.h>
 #include <nn/on_device.h>
 #include <ops/quantized_exact.h>

@@ -10,11 +10,11 @@
 
 #include <gtest/gtest.h>
 
-#include <etna/device/cpu/parallel.h>
-#include <etna/device/cpu/scratch.h>
+#include <etna/device/internal/cpu/parallel.h>
+#include <etna/device/internal/cpu/scratch.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/quantized/row_kernels.h>
+#include <etna/tensor/ops/quantized/internal/row_kernels.h>
 #include <etna/tensor/quant/quantized_tensor.h>
 #include <runner/bytes_at_the_end.h>
 

@@ -5,8 +5,8 @@
 #include <etna/device/kernel.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/matmul/gemm/variant.h>
-#include <etna/tensor/ops/quantized/gpu.h>
+#include <etna/tensor/ops/matmul/gemm/internal/variant.h>
+#include <etna/tensor/ops/quantized/internal/gpu.h>
 #include <nn/on_device.h>
 #include <ops/quantized_exact.h>
 

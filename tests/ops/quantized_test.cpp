@@ -1,4 +1,4 @@
-#include <etna/tensor/ops/quantized/row_kernels.h>
+#include <etna/tensor/ops/quantized/internal/row_kernels.h>
 
 #include <algorithm>
 #include <cmath>

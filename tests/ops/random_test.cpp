@@ -9,10 +9,10 @@
 #include <gtest/gtest.h>
 
 #include <etna/autograd/autograd.h>
-#include <etna/device/platform.h>
+#include <etna/device/internal/platform.h>
 #include <etna/device/transfers.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/random/philox.h>
+#include <etna/tensor/ops/random/internal/philox.h>
 
 #include "ops/rows.h"
 

@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <etna/autograd/autograd.h>
+#include <etna/device/internal/vulkan/api/diagnostics.h>
 #include <etna/device/kernel.h>
-#include <etna/device/vulkan/api/diagnostics.h>
 
 #include "ops/numerics.h"
 

@@ -1,9 +1,9 @@
 #include <cmath>
 #include <limits>
 
-#include <etna/device/vulkan/api/diagnostics.h>
+#include <etna/device/internal/vulkan/api/diagnostics.h>
 #include <etna/optim/clip.h>
-#include <etna/tensor/multi_tensor.h>
+#include <etna/tensor/internal/multi_tensor.h>
 #include <etna/tensor/ops.h>
 #include <nn/on_device.h>
 

@@ -2,9 +2,9 @@
 #include <functional>
 #include <random>
 
-#include <etna/device/vulkan/api/diagnostics.h>
+#include <etna/device/internal/vulkan/api/diagnostics.h>
 #include <etna/optim/optim.h>
-#include <etna/tensor/multi_tensor.h>
+#include <etna/tensor/internal/multi_tensor.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 #include <nn/on_device.h>

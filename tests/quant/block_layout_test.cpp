@@ -6,8 +6,8 @@
 #include <map>
 #include <random>
 
-#include <etna/tensor/quant/block_bytes.h>
 #include <etna/tensor/quant/block_format.h>
+#include <etna/tensor/quant/internal/block_bytes.h>
 
 // Each format once more, element by element, by the pictures of blocks in docs/quantization.md.
 namespace {

@@ -1,4 +1,4 @@
-#include <etna/device/vulkan/api/diagnostics.h>
+#include <etna/device/internal/vulkan/api/diagnostics.h>
 
 // Tests of every device ask the validation layers at their end; a build without Vulkan has none.
 namespace etna::vulkan {

@@ -47,7 +47,8 @@ TEST(Files, ShadersOpenWithWhatBoundsThem) {
   EXPECT_GT(shaders, 0);
 }
 
-// A family of models is a row of a table: nothing else asks for an architecture's name (docs/adding-an-architecture.md).
+// A family of models is a row of a table: nothing else asks for an architecture's name
+// (docs/adding-an-architecture.md).
 TEST(Files, OnlyTheTableOfArchitecturesNamesThem) {
   static const std::regex asks(R"re(architecture\s*(==|!=|\.starts_with\()\s*")re");
   int files = 0;

@@ -30,8 +30,8 @@ double cost_of(const std::string& header) {
   return user_seconds() - before;
 }
 
-// What programs pay for headers, in units of <bits/stdc++.h>, measured in the same minute: the least of up to five times,
-// since other processes only ever add. A header that is over its budget holds what a source could hold.
+// What programs pay for headers, in units of <bits/stdc++.h>, measured in the same minute: the least of up to five
+// times, since other processes only ever add. A header that is over its budget holds what a source could hold.
 TEST(Headers, CostNoMoreThanTheirBudget) {
   if (std::system(fmt::format("echo '#include <bits/stdc++.h>' | '{}' -x c++ -E - >/dev/null 2>&1", ETNA_CXX_COMPILER)
                       .c_str()) != 0) {

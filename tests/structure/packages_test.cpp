@@ -17,7 +17,7 @@ bool is_of_the_library(const std::string& folder) {
 }
 
 /// Whose includers are behind the condition.
-bool is_included_behind_one(const std::string& path) { return path == "device/cpu/gemm/one_openmp_thread.h"; }
+bool is_included_behind_one(const std::string& path) { return path == "device/internal/cpu/gemm/one_openmp_thread.h"; }
 
 TEST(Packages, ThatASmallBuildLacksAreIncludedBehindACondition) {
   static const std::regex include(R"(^\s*#\s*include\s*[<"]([^>"]+)[>"])"),
@@ -25,7 +25,7 @@ TEST(Packages, ThatASmallBuildLacksAreIncludedBehindACondition) {
                R"(|jpeglib\.h|zip\.h)");
   int seen = 0;
   for (const Source& source : sources({".h", ".cpp", ".inc"})) {
-    if (!is_of_the_library(source.folder()) || source.path.starts_with("device/vulkan/") ||
+    if (!is_of_the_library(source.folder()) || source.path.starts_with("device/internal/vulkan/") ||
         is_included_behind_one(source.path))
       continue;
     int conditions = 0;

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <etna/tensor/io/zip.h>
+#include <etna/tensor/io/internal/zip.h>
 #include <etna/tensor/ops.h>
 
 #include "runner/libraries.h"

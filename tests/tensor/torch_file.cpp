@@ -5,7 +5,7 @@
 
 #include <etna/nn/nn.h>
 #include <etna/tensor/io/gguf.h>
-#include <etna/tensor/io/pickle.h>
+#include <etna/tensor/io/internal/pickle.h>
 #include <etna/tensor/io/safetensors.h>
 #include <etna/tensor/ops.h>
 

@@ -7,10 +7,10 @@
 
 #include <runner/libraries.h>
 
-#include <etna/data/tokenizers/published_patterns.h>
-#include <etna/data/tokenizers/regex_splitter.h>
-#include <etna/data/tokenizers/split_scanners.h>
-#include <etna/data/tokenizers/utf8_character.h>
+#include <etna/data/tokenizers/internal/published_patterns.h>
+#include <etna/data/tokenizers/internal/regex_splitter.h>
+#include <etna/data/tokenizers/internal/split_scanners.h>
+#include <etna/data/tokenizers/internal/utf8_character.h>
 
 namespace {
 

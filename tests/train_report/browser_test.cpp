@@ -12,7 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include <data/temporary_folder.h>
-#include <etna/train/read_bytes.h>
+#include <etna/train/internal/read_bytes.h>
 #include <train_report/sample_report.h>
 
 // The report in a real browser, where there is one: Chromium, or $ETNA_CHROMIUM.

@@ -6,8 +6,8 @@
 
 #include <data/temporary_folder.h>
 #include <etna/train/html_report.h>
+#include <etna/train/internal/read_bytes.h>
 #include <etna/train/metric_log.h>
-#include <etna/train/read_bytes.h>
 #include <etna/train/run_list.h>
 
 // The program of docs/runs.md, word for word.

@@ -13,8 +13,8 @@
 #include <etna/data/csv.h>
 #include <etna/device/error.h>
 #include <etna/train/event_file.h>
+#include <etna/train/internal/read_bytes.h>
 #include <etna/train/metric_log.h>
-#include <etna/train/read_bytes.h>
 #include <runner/system_words.h>
 
 namespace etna::training {

@@ -7,8 +7,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <etna/train/internal/plot_axis.h>
 #include <etna/train/plot.h>
-#include <etna/train/plot_axis.h>
 
 namespace etna::training {
 namespace {

@@ -9,7 +9,7 @@
 
 #include <data/temporary_folder.h>
 #include <etna/device/error.h>
-#include <etna/train/read_bytes.h>
+#include <etna/train/internal/read_bytes.h>
 #include <etna/train/run_list.h>
 
 #include "sample_run.h"

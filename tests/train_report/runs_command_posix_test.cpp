@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <etna/train/read_bytes.h>
+#include <etna/train/internal/read_bytes.h>
 
 #include "runs_command.h"
 

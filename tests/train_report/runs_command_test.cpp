@@ -7,8 +7,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include <etna/device/os/folders.h>
-#include <etna/train/read_bytes.h>
+#include <etna/device/internal/os/folders.h>
+#include <etna/train/internal/read_bytes.h>
 #include <etna/train/terminal_text.h>
 
 #include "runs_command.h"

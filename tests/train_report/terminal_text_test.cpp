@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <etna/train/markup.h>
+#include <etna/train/internal/markup.h>
 #include <etna/train/terminal_text.h>
 
 namespace etna::training {

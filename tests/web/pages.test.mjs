@@ -336,7 +336,7 @@ test("what a page loads first is at most 2.5 MB gzipped", { skip }, async (t) =>
   await enabled(page, "#train");
   await page.close();
   // What the worker loads is not among the page's requests everywhere: one of two modules, with WebGPU or with threads.
-  const webgpu = ["kernels.json", "device/webgpu/webgpu.mjs", "device/webgpu/built_in.mjs",
+  const webgpu = ["kernels.json", "device/internal/webgpu/webgpu.mjs", "device/internal/webgpu/built_in.mjs",
     "shaders/webgpu/kernels.mjs", "shaders/webgpu/specialize.mjs", "shaders/webgpu/evaluate.mjs"];
   const modules = { etna_core: webgpu, ...(has_threads && { etna_threads: [] }) };
   const shared = [...loaded].filter((path) => !/^\/data\/|\/etna_(core|threads)\./.test(path));

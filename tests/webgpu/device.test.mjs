@@ -1,8 +1,8 @@
-// device/webgpu/webgpu.mjs as C++ uses it, without C++: the heap, copies and fills, batches, programs, reads, errors.
+// device/internal/webgpu/webgpu.mjs as C++ uses it, without C++: the heap, copies and fills, batches, programs, reads, errors.
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
 import { kernels, open_device } from './harness.mjs';
-import { open_webgpu } from '../../device/webgpu/webgpu.mjs';
+import { open_webgpu } from '../../device/internal/webgpu/webgpu.mjs';
 
 let gpu;
 async function open() {

@@ -58,10 +58,10 @@ async function read_json(source) {
   return response.json();
 }
 
-/** The object that device/webgpu runs on. @throws Error saying why there is none */
+/** The object that device/internal/webgpu runs on. @throws Error saying why there is none */
 async function open_gpu(kernels) {
   if (!globalThis.navigator?.gpu) throw new Error("this browser offers none (navigator.gpu is not there)");
-  const { open_webgpu } = await import("./device/webgpu/webgpu.mjs");
+  const { open_webgpu } = await import("./device/internal/webgpu/webgpu.mjs");
   return open_webgpu({ gpu: navigator.gpu, read_kernels: () => read_json(kernels) });
 }
 

@@ -5,7 +5,7 @@
 #include <etna/tensor/autocast.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/attention/attention.h>
+#include <etna/tensor/ops/attention/internal/attention.h>
 
 namespace etna {
 namespace {

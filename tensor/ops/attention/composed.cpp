@@ -1,7 +1,7 @@
 #include <limits>
 
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/attention/attention.h>
+#include <etna/tensor/ops/attention/internal/attention.h>
 
 namespace etna::attention {
 namespace {

@@ -1,7 +1,7 @@
-#include <etna/device/rounding.h>
+#include <etna/device/internal/rounding.h>
 #include <etna/shaders/shaders.h>
-#include <etna/tensor/ops/attention/attention.h>
-#include <etna/tensor/ops/attention/matrix.h>
+#include <etna/tensor/ops/attention/internal/attention.h>
+#include <etna/tensor/ops/attention/internal/matrix.h>
 #include <etna/tensor/ops/kernel.h>
 
 namespace etna::attention {

@@ -1,5 +1,5 @@
-#include <etna/tensor/layout.h>
-#include <etna/tensor/ops/attention/attention.h>
+#include <etna/tensor/internal/layout.h>
+#include <etna/tensor/ops/attention/internal/attention.h>
 
 namespace etna::attention {
 

@@ -1,4 +1,4 @@
-#include <etna/tensor/ops/attention/matrix.h>
+#include <etna/tensor/ops/attention/internal/matrix.h>
 
 #include <algorithm>
 #include <cmath>

@@ -5,7 +5,7 @@
 #include <etna/tensor/autocast.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/attention/attention.h>
+#include <etna/tensor/ops/attention/internal/attention.h>
 
 // Self-attention from one fused projection to one result. Replaces scaled_dot_product_attention together with the views
 // that slice q, k and v and the copies that concatenate heads and gradients.

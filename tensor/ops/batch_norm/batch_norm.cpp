@@ -1,4 +1,4 @@
-#include <etna/tensor/ops/batch_norm/batch_norm.h>
+#include <etna/tensor/ops/batch_norm/internal/batch_norm.h>
 
 #include <fmt/format.h>
 

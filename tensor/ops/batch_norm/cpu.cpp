@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include <etna/device/cpu/scratch.h>
-#include <etna/tensor/ops/batch_norm/batch_norm.h>
-#include <etna/tensor/ops/rows/rows.h>
+#include <etna/device/internal/cpu/scratch.h>
+#include <etna/tensor/ops/batch_norm/internal/batch_norm.h>
+#include <etna/tensor/ops/rows/internal/rows.h>
 
 // Sums are in double. Tasks sum fixed parts of the rows, whose states are merged in order, so that the bits do not
 // depend on the number of threads. A row is the B elements of one channel, or, where B is 1, one element of each of the

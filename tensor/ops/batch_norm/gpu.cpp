@@ -3,7 +3,7 @@
 
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/batch_norm/batch_norm.h>
+#include <etna/tensor/ops/batch_norm/internal/batch_norm.h>
 #include <etna/tensor/ops/kernel.h>
 
 namespace etna::channel_norm {

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/batch_norm/batch_norm.h>
-#include <etna/tensor/ops/resample/resample.h>
+#include <etna/tensor/ops/batch_norm/internal/batch_norm.h>
+#include <etna/tensor/ops/resample/internal/resample.h>
 
 namespace etna {
 namespace {

@@ -5,8 +5,8 @@
 #include <etna/tensor/autocast.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/convolution/geometry.h>
-#include <etna/tensor/ops/matmul/gemm/gradients.h>
+#include <etna/tensor/ops/convolution/internal/geometry.h>
+#include <etna/tensor/ops/matmul/gemm/internal/gradients.h>
 
 // A convolution and its two gradients, each an op whose gradients are the other two.
 namespace etna {

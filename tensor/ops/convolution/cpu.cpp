@@ -1,9 +1,9 @@
 #include <algorithm>
 
-#include <etna/device/cpu/convolution/convolution.h>
-#include <etna/device/cpu/parallel.h>
+#include <etna/device/internal/cpu/convolution/convolution.h>
+#include <etna/device/internal/cpu/parallel.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/convolution/geometry.h>
+#include <etna/tensor/ops/convolution/internal/geometry.h>
 
 // Convolutions on the CPU: f32 and, where the processor has it, bf16 by oneDNN; f16, and bf16 elsewhere, widened to
 // f32; f64, and what oneDNN lacks, by patches and gemms.

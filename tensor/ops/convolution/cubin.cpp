@@ -1,11 +1,11 @@
-#include <etna/tensor/ops/convolution/cubin.h>
+#include <etna/tensor/ops/convolution/internal/cubin.h>
 
 #include <bit>
 
 #include <etna/shaders/cubins.h>
 #include <etna/tensor/ops/kernel.h>
-#include <etna/tensor/ops/matmul/gemm/cubin.h>
-#include <etna/tensor/ops/matmul/gemm/tensor_map.h>
+#include <etna/tensor/ops/matmul/gemm/internal/cubin.h>
+#include <etna/tensor/ops/matmul/gemm/internal/tensor_map.h>
 
 namespace etna::convolution {
 namespace {

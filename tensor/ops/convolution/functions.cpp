@@ -5,7 +5,7 @@
 #include <etna/tensor/convolution.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/convolution/geometry.h>
+#include <etna/tensor/ops/convolution/internal/geometry.h>
 
 // The public functions: PyTorch's arguments and channels-first shapes, turned into the ops' settings and channels-last
 // views.

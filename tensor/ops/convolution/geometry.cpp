@@ -1,4 +1,4 @@
-#include <etna/tensor/ops/convolution/geometry.h>
+#include <etna/tensor/ops/convolution/internal/geometry.h>
 
 #include <fmt/format.h>
 

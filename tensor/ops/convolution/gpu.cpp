@@ -1,13 +1,13 @@
 #include <algorithm>
 
-#include <etna/device/rounding.h>
+#include <etna/device/internal/rounding.h>
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/convolution/cubin.h>
-#include <etna/tensor/ops/convolution/geometry.h>
+#include <etna/tensor/ops/convolution/internal/cubin.h>
+#include <etna/tensor/ops/convolution/internal/geometry.h>
 #include <etna/tensor/ops/kernel.h>
-#include <etna/tensor/ops/matmul/gemm/gemm.h>
+#include <etna/tensor/ops/matmul/gemm/internal/gemm.h>
 
 // Convolutions on a GPU, as gemms of patches. Patches of some images at a time go to scratch, so that it stays bounded;
 // a 1x1 convolution reads x itself. With few channels a group the direct kernels are faster.

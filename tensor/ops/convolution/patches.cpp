@@ -3,9 +3,9 @@
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/convolution/geometry.h>
+#include <etna/tensor/ops/convolution/internal/geometry.h>
 #include <etna/tensor/ops/kernel.h>
-#include <etna/tensor/ops/rows/rows.h>
+#include <etna/tensor/ops/rows/internal/rows.h>
 
 // The patches that a kernel visits (im2col), and their sum at their places (col2im): each the other's gradient.
 namespace etna {

@@ -1,13 +1,13 @@
 #include <algorithm>
 
-#include <etna/device/cpu/functions.h>
-#include <etna/device/cpu/math.h>
-#include <etna/device/cpu/parallel.h>
-#include <etna/device/cpu/special.h>
-#include <etna/device/cpu/vector_rows.h>
-#include <etna/tensor/layout.h>
-#include <etna/tensor/ops/elementwise/elementwise.h>
-#include <etna/tensor/ops/rows/rows.h>
+#include <etna/device/internal/cpu/functions.h>
+#include <etna/device/internal/cpu/math.h>
+#include <etna/device/internal/cpu/parallel.h>
+#include <etna/device/internal/cpu/special.h>
+#include <etna/device/internal/cpu/vector_rows.h>
+#include <etna/tensor/internal/layout.h>
+#include <etna/tensor/ops/elementwise/internal/elementwise.h>
+#include <etna/tensor/ops/rows/internal/rows.h>
 
 // Works in chunks that fit the L1 cache. Each operand is copied into a contiguous buffer of the compute type, or used
 // in place if it is contiguous and of that type already. The row's loop runs over the buffers, then the result is

@@ -8,7 +8,7 @@
 #include <etna/tensor/kernels.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/elementwise/elementwise.h>
+#include <etna/tensor/ops/elementwise/internal/elementwise.h>
 
 namespace etna {
 namespace elementwise {

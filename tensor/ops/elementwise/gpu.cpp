@@ -2,11 +2,11 @@
 #include <bit>
 #include <cmath>
 
-#include <etna/device/graph/fusion_info.h>
+#include <etna/device/internal/graph/fusion_info.h>
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/capture.h>
-#include <etna/tensor/layout.h>
-#include <etna/tensor/ops/elementwise/elementwise.h>
+#include <etna/tensor/internal/layout.h>
+#include <etna/tensor/ops/elementwise/internal/elementwise.h>
 #include <etna/tensor/ops/kernel.h>
 
 namespace etna::elementwise {

@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/elementwise/elementwise.h>
+#include <etna/tensor/ops/elementwise/internal/elementwise.h>
 
 // The last three columns of elementwise.def as functions. An operand is a Tensor, or a double if the call had a number
 // there.

@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <etna/tensor/in_place.h>
+#include <etna/tensor/internal/in_place.h>
+#include <etna/tensor/internal/recording.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/elementwise/elementwise.h>
-#include <etna/tensor/recording.h>
+#include <etna/tensor/ops/elementwise/internal/elementwise.h>
 #include <etna/tensor/tensor.h>
 
 namespace etna {

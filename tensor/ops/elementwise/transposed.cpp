@@ -1,8 +1,8 @@
 #include <algorithm>
 
 #include <etna/shaders/shaders.h>
-#include <etna/tensor/layout.h>
-#include <etna/tensor/ops/elementwise/elementwise.h>
+#include <etna/tensor/internal/layout.h>
+#include <etna/tensor/ops/elementwise/internal/elementwise.h>
 #include <etna/tensor/ops/kernel.h>
 
 namespace etna::elementwise {

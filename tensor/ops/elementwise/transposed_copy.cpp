@@ -1,10 +1,10 @@
 #include <algorithm>
 
-#include <etna/device/cpu/parallel.h>
-#include <etna/device/cpu/transpose.h>
-#include <etna/tensor/layout.h>
-#include <etna/tensor/ops/elementwise/elementwise.h>
-#include <etna/tensor/ops/rows/rows.h>
+#include <etna/device/internal/cpu/parallel.h>
+#include <etna/device/internal/cpu/transpose.h>
+#include <etna/tensor/internal/layout.h>
+#include <etna/tensor/ops/elementwise/internal/elementwise.h>
+#include <etna/tensor/ops/rows/internal/rows.h>
 
 // Copies whose neighbours in memory are not neighbours in the result, as from [N, C, H, W] to [N, H, W, C]: bound by
 // bytes if both sides are touched in whole lines. A copy that also converts turns a block first.

@@ -8,13 +8,13 @@
 
 #include <fmt/format.h>
 
-#include <etna/device/cpu/parallel.h>
+#include <etna/device/internal/cpu/parallel.h>
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/fft/transform.h>
+#include <etna/tensor/ops/fft/internal/transform.h>
 #include <etna/tensor/ops/kernel.h>
-#include <etna/tensor/ops/rows/rows.h>
+#include <etna/tensor/ops/rows/internal/rows.h>
 
 // The complex transform along one dimension, with a factor. It is linear and its matrix is symmetric, so its gradient
 // is the transform of the other direction with the same factor. On the CPU kissfft computes in f64; a size with a large

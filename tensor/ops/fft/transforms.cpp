@@ -4,7 +4,7 @@
 
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/fft/transform.h>
+#include <etna/tensor/ops/fft/internal/transform.h>
 
 // The family of transforms, composed of the complex one along one dimension.
 namespace etna {

@@ -2,14 +2,14 @@
 
 #include <fmt/format.h>
 
-#include <etna/tensor/in_place.h>
 #include <etna/tensor/indexing.h>
+#include <etna/tensor/internal/in_place.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/indexing/in_place.h>
-#include <etna/tensor/ops/indexing/put.h>
-#include <etna/tensor/ops/indexing/rows.h>
-#include <etna/tensor/ops/indexing/select_true.h>
+#include <etna/tensor/ops/indexing/internal/in_place.h>
+#include <etna/tensor/ops/indexing/internal/put.h>
+#include <etna/tensor/ops/indexing/internal/rows.h>
+#include <etna/tensor/ops/indexing/internal/select_true.h>
 
 // x[{...}]. Integers, slices, None and Ellipsis make a view first. Slices with negative steps are that view with some
 // dimensions reversed. Index tensors and masks then select rows of the view: places of a table (put.h).

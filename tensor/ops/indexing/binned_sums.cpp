@@ -1,4 +1,4 @@
-#include <etna/tensor/ops/indexing/binned_sums.h>
+#include <etna/tensor/ops/indexing/internal/binned_sums.h>
 
 #include <algorithm>
 

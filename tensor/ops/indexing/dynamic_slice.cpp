@@ -4,13 +4,13 @@
 
 #include <fmt/format.h>
 
-#include <etna/device/cpu/parallel.h>
+#include <etna/device/internal/cpu/parallel.h>
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/indexing/rows.h>
+#include <etna/tensor/ops/indexing/internal/rows.h>
 #include <etna/tensor/ops/kernel.h>
-#include <etna/tensor/ops/rows/strided.h>
+#include <etna/tensor/ops/rows/internal/strided.h>
 
 // Slices whose start is a number on the device: every replay of a captured step may start elsewhere. Elements are
 // copied as bytes. A start out of range throws on the CPU. On a GPU it is clamped, since the host does not wait for it.

@@ -3,17 +3,17 @@
 
 #include <fmt/format.h>
 
-#include <etna/device/cpu/parallel.h>
-#include <etna/device/cpu/scratch.h>
+#include <etna/device/internal/cpu/parallel.h>
+#include <etna/device/internal/cpu/scratch.h>
 #include <etna/shaders/shaders.h>
-#include <etna/tensor/in_place.h>
 #include <etna/tensor/indexing.h>
+#include <etna/tensor/internal/in_place.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/indexing/put.h>
-#include <etna/tensor/ops/indexing/rows.h>
+#include <etna/tensor/ops/indexing/internal/put.h>
+#include <etna/tensor/ops/indexing/internal/rows.h>
 #include <etna/tensor/ops/kernel.h>
-#include <etna/tensor/ops/order/order.h>
+#include <etna/tensor/ops/order/internal/order.h>
 
 // Rows of a table, and the table's gradient, alone or added to existing values. The gradients of equal indices are
 // added in order of position. That order depends on the index alone, so the bits never vary.

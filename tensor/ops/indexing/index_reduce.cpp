@@ -3,7 +3,7 @@
 #include <etna/tensor/indexing.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/indexing/in_place.h>
+#include <etna/tensor/ops/indexing/internal/in_place.h>
 
 // scatter_reduce() with one index for a whole slice.
 namespace etna {

@@ -1,8 +1,8 @@
-#include <etna/tensor/ops/indexing/numbers.h>
+#include <etna/tensor/ops/indexing/internal/numbers.h>
 
 #include <algorithm>
 
-#include <etna/tensor/ops/rows/rows.h>
+#include <etna/tensor/ops/rows/internal/rows.h>
 
 namespace etna::indexing {
 namespace {

@@ -4,17 +4,17 @@
 
 #include <fmt/format.h>
 
-#include <etna/device/cpu/parallel.h>
-#include <etna/device/cpu/scratch.h>
+#include <etna/device/internal/cpu/parallel.h>
+#include <etna/device/internal/cpu/scratch.h>
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/indexing/binned_sums.h>
-#include <etna/tensor/ops/indexing/numbers.h>
-#include <etna/tensor/ops/indexing/put.h>
-#include <etna/tensor/ops/indexing/rows.h>
+#include <etna/tensor/ops/indexing/internal/binned_sums.h>
+#include <etna/tensor/ops/indexing/internal/numbers.h>
+#include <etna/tensor/ops/indexing/internal/put.h>
+#include <etna/tensor/ops/indexing/internal/rows.h>
 #include <etna/tensor/ops/kernel.h>
-#include <etna/tensor/ops/order/order.h>
-#include <etna/tensor/ops/rows/rows.h>
+#include <etna/tensor/ops/order/internal/order.h>
+#include <etna/tensor/ops/rows/internal/rows.h>
 
 // The order in which rows of one place count is that of the source, on every device. A GPU sorts the places, so that
 // rows of one place come together; many single numbers it adds in bins, where no order counts.

@@ -1,11 +1,11 @@
-#include <etna/tensor/ops/indexing/rows.h>
+#include <etna/tensor/ops/indexing/internal/rows.h>
 
 #include <algorithm>
 #include <cstring>
 
 #include <fmt/format.h>
 
-#include <etna/device/cpu/parallel.h>
+#include <etna/device/internal/cpu/parallel.h>
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/ops/kernel.h>
 

@@ -4,14 +4,14 @@
 
 #include <fmt/format.h>
 
-#include <etna/tensor/in_place.h>
 #include <etna/tensor/indexing.h>
+#include <etna/tensor/internal/in_place.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/indexing/in_place.h>
-#include <etna/tensor/ops/indexing/put.h>
-#include <etna/tensor/ops/indexing/rows.h>
+#include <etna/tensor/ops/indexing/internal/in_place.h>
+#include <etna/tensor/ops/indexing/internal/put.h>
+#include <etna/tensor/ops/indexing/internal/rows.h>
 
-// scatter, index_add and their family: each is rows put to places of x (tensor/ops/indexing/put.h).
+// scatter, index_add and their family: each is rows put to places of x (tensor/ops/indexing/internal/put.h).
 namespace etna {
 
 Tensor& indexing::replace_in_place(const char* op, Tensor& x, const Tensor& source,

@@ -1,16 +1,16 @@
-#include <etna/tensor/ops/indexing/select_true.h>
+#include <etna/tensor/ops/indexing/internal/select_true.h>
 
 #include <array>
 
 #include <fmt/format.h>
 
-#include <etna/device/cpu/parallel.h>
+#include <etna/device/internal/cpu/parallel.h>
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/indexing.h>
+#include <etna/tensor/internal/recording.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/kernel.h>
-#include <etna/tensor/ops/rows/rows.h>
-#include <etna/tensor/recording.h>
+#include <etna/tensor/ops/rows/internal/rows.h>
 
 // A tile of the mask is counted and placed on its own, given the true elements before it.
 namespace etna::indexing {

@@ -5,11 +5,11 @@
 
 #include <fmt/format.h>
 
-#include <etna/device/cpu/parallel.h>
+#include <etna/device/internal/cpu/parallel.h>
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/indexing/rows.h>
+#include <etna/tensor/ops/indexing/internal/rows.h>
 #include <etna/tensor/ops/kernel.h>
 
 // Concatenation. The result is a matrix whose rows are the parts' rows, one after the other. Elements are copied as

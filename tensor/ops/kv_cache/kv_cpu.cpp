@@ -4,11 +4,11 @@
 #include <cstring>
 #include <limits>
 
-#include <etna/device/cpu/parallel.h>
-#include <etna/device/cpu/scratch.h>
-#include <etna/device/cpu/vector_rows.h>
-#include <etna/tensor/ops/kv_cache/kv_cache.h>
-#include <etna/tensor/ops/rows/rows.h>
+#include <etna/device/internal/cpu/parallel.h>
+#include <etna/device/internal/cpu/scratch.h>
+#include <etna/device/internal/cpu/vector_rows.h>
+#include <etna/tensor/ops/kv_cache/internal/kv_cache.h>
+#include <etna/tensor/ops/rows/internal/rows.h>
 
 namespace etna::kv_cache {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/kernel.h>
-#include <etna/tensor/ops/kv_cache/kv_cache.h>
+#include <etna/tensor/ops/kv_cache/internal/kv_cache.h>
 #include <etna/tensor/quant/quantized_tensor.h>
 #include <etna/tensor/quant/rounded_rows.h>
 #include <etna/tensor/transformer.h>

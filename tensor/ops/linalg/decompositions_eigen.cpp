@@ -13,7 +13,7 @@
 #include <Eigen/QR>
 #include <Eigen/SVD>
 
-#include <etna/tensor/ops/linalg/decompositions.h>
+#include <etna/tensor/ops/linalg/internal/decompositions.h>
 
 namespace etna::linalg::raw {
 namespace {

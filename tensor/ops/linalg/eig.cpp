@@ -5,9 +5,9 @@
 
 #include <etna/tensor/einsum.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/linalg/decompositions.h>
-#include <etna/tensor/ops/linalg/factors.h>
-#include <etna/tensor/ops/linalg/matrices.h>
+#include <etna/tensor/ops/linalg/internal/decompositions.h>
+#include <etna/tensor/ops/linalg/internal/factors.h>
+#include <etna/tensor/ops/linalg/internal/matrices.h>
 
 // Eigenvalues of matrices that are not symmetric: complex, as pairs of real tensors.
 namespace etna {

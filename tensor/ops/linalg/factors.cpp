@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include <etna/tensor/ops/linalg/factors.h>
+#include <etna/tensor/ops/linalg/internal/factors.h>
 
 namespace etna::linalg::raw {
 namespace {

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/linalg/factors.h>
-#include <etna/tensor/ops/linalg/matrices.h>
+#include <etna/tensor/ops/linalg/internal/factors.h>
+#include <etna/tensor/ops/linalg/internal/matrices.h>
 
 // LU with partial pivoting.
 namespace etna {

@@ -1,4 +1,4 @@
-#include <etna/tensor/ops/linalg/matrices.h>
+#include <etna/tensor/ops/linalg/internal/matrices.h>
 
 #include <algorithm>
 

@@ -4,8 +4,8 @@
 
 #include <etna/tensor/einsum.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/linalg/factors.h>
-#include <etna/tensor/ops/linalg/matrices.h>
+#include <etna/tensor/ops/linalg/internal/factors.h>
+#include <etna/tensor/ops/linalg/internal/matrices.h>
 
 // The matrix exponential by scaling, a Padé approximant and squaring (Higham 2005), in double.
 namespace etna {

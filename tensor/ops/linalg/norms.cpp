@@ -6,7 +6,7 @@
 #include <etna/tensor/einsum.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/linalg/matrices.h>
+#include <etna/tensor/ops/linalg/internal/matrices.h>
 
 // Norms, and what follows from singular values. All composed.
 namespace etna::linalg {

@@ -1,8 +1,8 @@
 #include <algorithm>
 
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/linalg/decompositions.h>
-#include <etna/tensor/ops/linalg/matrices.h>
+#include <etna/tensor/ops/linalg/internal/decompositions.h>
+#include <etna/tensor/ops/linalg/internal/matrices.h>
 
 // QR by Householder reflections.
 namespace etna {

@@ -2,8 +2,8 @@
 
 #include <etna/tensor/einsum.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/linalg/factors.h>
-#include <etna/tensor/ops/linalg/matrices.h>
+#include <etna/tensor/ops/linalg/internal/factors.h>
+#include <etna/tensor/ops/linalg/internal/matrices.h>
 
 // Cholesky factors, triangular systems, systems of equations, inverses and determinants. factors.h on the CPU,
 // shaders/small_matrix.comp on a GPU.

@@ -2,9 +2,9 @@
 
 #include <etna/tensor/einsum.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/linalg/decompositions.h>
-#include <etna/tensor/ops/linalg/factors.h>
-#include <etna/tensor/ops/linalg/matrices.h>
+#include <etna/tensor/ops/linalg/internal/decompositions.h>
+#include <etna/tensor/ops/linalg/internal/factors.h>
+#include <etna/tensor/ops/linalg/internal/matrices.h>
 
 // Singular values, and the pseudoinverse.
 namespace etna {

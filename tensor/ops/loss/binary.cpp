@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include <etna/tensor/ops/loss/reduction.h>
+#include <etna/tensor/ops/loss/internal/reduction.h>
 
 // Losses of probabilities and of yes or no.
 namespace etna {

@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
 #include <etna/tensor/op.h>
-#include <etna/tensor/ops/loss/reduction.h>
+#include <etna/tensor/ops/loss/internal/reduction.h>
 
 // cross_entropy and nll_loss with class weights and with probabilities as targets.
 namespace etna {

@@ -3,12 +3,12 @@
 
 #include <fmt/format.h>
 
-#include <etna/device/cpu/math.h>
-#include <etna/device/cpu/parallel.h>
-#include <etna/device/cpu/scratch.h>
-#include <etna/device/cpu/vector_rows.h>
-#include <etna/tensor/ops/loss/cross_entropy.h>
-#include <etna/tensor/ops/rows/rows.h>
+#include <etna/device/internal/cpu/math.h>
+#include <etna/device/internal/cpu/parallel.h>
+#include <etna/device/internal/cpu/scratch.h>
+#include <etna/device/internal/cpu/vector_rows.h>
+#include <etna/tensor/ops/loss/internal/cross_entropy.h>
+#include <etna/tensor/ops/rows/internal/rows.h>
 
 namespace etna::cross_entropy_rows {
 namespace {

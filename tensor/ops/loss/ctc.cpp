@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include <etna/tensor/op.h>
-#include <etna/tensor/ops/loss/reduction.h>
+#include <etna/tensor/ops/loss/internal/reduction.h>
 
 // Connectionist temporal classification. Sequences run through S labels with a blank before, between and after them:
 // 2S + 1 states. Forward variables are log-probabilities; "impossible" is a large negative number and not -infinity, so

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <etna/tensor/op.h>
-#include <etna/tensor/ops/loss/reduction.h>
+#include <etna/tensor/ops/loss/internal/reduction.h>
 
 namespace etna {
 

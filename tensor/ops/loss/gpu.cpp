@@ -2,7 +2,7 @@
 
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/ops/kernel.h>
-#include <etna/tensor/ops/loss/cross_entropy.h>
+#include <etna/tensor/ops/loss/internal/cross_entropy.h>
 
 namespace etna::cross_entropy_rows {
 namespace {

@@ -3,14 +3,14 @@
 #include <limits>
 #include <utility>
 
-#include <etna/device/cpu/gemm/blas.h>
-#include <etna/device/cpu/math.h>
-#include <etna/device/cpu/parallel.h>
-#include <etna/device/cpu/scratch.h>
-#include <etna/device/cpu/vector_rows.h>
-#include <etna/device/rounding.h>
-#include <etna/tensor/ops/loss/linear_cross_entropy.h>
-#include <etna/tensor/ops/rows/rows.h>
+#include <etna/device/internal/cpu/gemm/blas.h>
+#include <etna/device/internal/cpu/math.h>
+#include <etna/device/internal/cpu/parallel.h>
+#include <etna/device/internal/cpu/scratch.h>
+#include <etna/device/internal/cpu/vector_rows.h>
+#include <etna/device/internal/rounding.h>
+#include <etna/tensor/ops/loss/internal/linear_cross_entropy.h>
+#include <etna/tensor/ops/rows/internal/rows.h>
 
 // Bound by three gemms; the data between them must stay in the cache. A chunk of rows is divided into tiles of 128 rows
 // and 512 classes. A tile and its part of the weight fit a core's L2. While a tile is in the cache, its logits become

@@ -1,10 +1,10 @@
-#include <etna/tensor/ops/loss/linear_cross_entropy.h>
+#include <etna/tensor/ops/loss/internal/linear_cross_entropy.h>
 
 #include <algorithm>
 
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/ops/kernel.h>
-#include <etna/tensor/ops/matmul/gemm/gemm.h>
+#include <etna/tensor/ops/matmul/gemm/internal/gemm.h>
 
 namespace etna::linear_cross_entropy_rows {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <etna/tensor/autocast.h>
 #include <etna/tensor/losses.h>
-#include <etna/tensor/ops/loss/cross_entropy.h>
+#include <etna/tensor/ops/loss/internal/cross_entropy.h>
 
 namespace etna {
 namespace {

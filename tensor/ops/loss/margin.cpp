@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
 #include <etna/tensor/op.h>
-#include <etna/tensor/ops/loss/reduction.h>
+#include <etna/tensor/ops/loss/internal/reduction.h>
 
 // Losses that are 0 beyond a margin.
 namespace etna {

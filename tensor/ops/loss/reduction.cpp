@@ -1,4 +1,4 @@
-#include <etna/tensor/ops/loss/reduction.h>
+#include <etna/tensor/ops/loss/internal/reduction.h>
 
 #include <cmath>
 

@@ -1,9 +1,9 @@
 #include <etna/tensor/autocast.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/matmul/gemm/gemm.h>
-#include <etna/tensor/ops/matmul/gemm/gradients.h>
-#include <etna/tensor/ops/matmul/gemm/linear_layer.h>
+#include <etna/tensor/ops/matmul/gemm/internal/gemm.h>
+#include <etna/tensor/ops/matmul/gemm/internal/gradients.h>
+#include <etna/tensor/ops/matmul/gemm/internal/linear_layer.h>
 
 // The two linear layers of a feed-forward block as one op. The activation runs in the epilogue of the first gemm. Its
 // derivative runs in the epilogue of the gemm of the gradient with the second weight. Neither needs its own pass over

@@ -1,13 +1,13 @@
 #include <fmt/format.h>
 
-#include <etna/device/cpu/parallel.h>
-#include <etna/device/cpu/scratch.h>
+#include <etna/device/internal/cpu/parallel.h>
+#include <etna/device/internal/cpu/scratch.h>
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/einsum.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/kernel.h>
-#include <etna/tensor/ops/matmul/gemm/gemm.h>
+#include <etna/tensor/ops/matmul/gemm/internal/gemm.h>
 
 // Matrix products of integers: exact modulo 2^bits, as PyTorch's on the CPU. Sums are kept in 32 bits, or 64 for i64;
 // the low bits of a sum do not depend on its high bits, so what is stored is right for narrower types too.

@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <etna/tensor/autocast.h>
-#include <etna/tensor/fusion.h>
+#include <etna/tensor/internal/fusion.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/matmul/gemm/gemm.h>
-#include <etna/tensor/ops/matmul/gemm/gemm_norm.h>
-#include <etna/tensor/ops/matmul/gemm/gradients.h>
-#include <etna/tensor/ops/matmul/gemm/linear_layer.h>
-#include <etna/tensor/ops/norm/norm.h>
+#include <etna/tensor/ops/matmul/gemm/internal/gemm.h>
+#include <etna/tensor/ops/matmul/gemm/internal/gemm_norm.h>
+#include <etna/tensor/ops/matmul/gemm/internal/gradients.h>
+#include <etna/tensor/ops/matmul/gemm/internal/linear_layer.h>
+#include <etna/tensor/ops/norm/internal/norm.h>
 
 // The end of a sublayer of a pre-norm transformer: its last gemm is added to the residual stream, whose norm the next
 // sublayer reads. On a GPU this is one dispatch if rows are short and few (shaders/gemm_norm.comp), otherwise the gemm

@@ -2,12 +2,12 @@
 
 #include <etna/tensor/autocast.h>
 #include <etna/tensor/einsum.h>
-#include <etna/tensor/fusion.h>
+#include <etna/tensor/internal/fusion.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/matmul/gemm/gemm.h>
-#include <etna/tensor/ops/matmul/gemm/gradients.h>
-#include <etna/tensor/ops/matmul/gemm/linear_layer.h>
+#include <etna/tensor/ops/matmul/gemm/internal/gemm.h>
+#include <etna/tensor/ops/matmul/gemm/internal/gradients.h>
+#include <etna/tensor/ops/matmul/gemm/internal/linear_layer.h>
 
 namespace etna {
 namespace {

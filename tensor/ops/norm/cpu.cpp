@@ -1,9 +1,9 @@
 #include <cmath>
 
-#include <etna/device/cpu/scratch.h>
-#include <etna/device/cpu/vector_rows.h>
-#include <etna/tensor/ops/norm/norm.h>
-#include <etna/tensor/ops/rows/rows.h>
+#include <etna/device/internal/cpu/scratch.h>
+#include <etna/device/internal/cpu/vector_rows.h>
+#include <etna/tensor/ops/norm/internal/norm.h>
+#include <etna/tensor/ops/rows/internal/rows.h>
 
 // Rows are short enough to stay in the cache, so mean and variance take two passes. They are summed in double, as are
 // the gradients of weight and bias over rows. Elements are computed in f32 (in double for f64).

@@ -1,8 +1,8 @@
 #include <algorithm>
 
 #include <etna/shaders/shaders.h>
-#include <etna/tensor/ops/norm/norm.h>
-#include <etna/tensor/ops/rows/strided.h>
+#include <etna/tensor/ops/norm/internal/norm.h>
+#include <etna/tensor/ops/rows/internal/strided.h>
 
 namespace etna::norms {
 namespace {

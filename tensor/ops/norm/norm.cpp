@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <etna/tensor/autocast.h>
-#include <etna/tensor/fusion.h>
+#include <etna/tensor/internal/fusion.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/norm/norm.h>
+#include <etna/tensor/ops/norm/internal/norm.h>
 
 // layer_norm and rms_norm over the last dimension, of x or of x + delta. Backward recomputes the row's moments instead
 // of storing them, since it reads the normalized tensor anyway. If others use the sum too, the same kernel adds their

@@ -1,11 +1,11 @@
-#include <etna/tensor/ops/optimizer/norm.h>
+#include <etna/tensor/ops/optimizer/internal/norm.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
 
-#include <etna/device/cpu/scratch.h>
+#include <etna/device/internal/cpu/scratch.h>
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/ops.h>
 

@@ -2,11 +2,11 @@
 #include <array>
 #include <cmath>
 
-#include <etna/device/cpu/vector_steps.h>
+#include <etna/device/internal/cpu/vector_steps.h>
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/optimizer/step.h>
-#include <etna/tensor/ops/optimizer/table.h>
+#include <etna/tensor/ops/optimizer/internal/step.h>
+#include <etna/tensor/ops/optimizer/internal/table.h>
 
 // The ops generated from the table of rules.
 namespace etna {

@@ -1,4 +1,4 @@
-#include <etna/tensor/ops/optimizer/step.h>
+#include <etna/tensor/ops/optimizer/internal/step.h>
 
 #include <algorithm>
 #include <array>
@@ -9,7 +9,7 @@
 
 #include <etna/tensor/capture.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/optimizer/table.h>
+#include <etna/tensor/ops/optimizer/internal/table.h>
 
 namespace etna {
 namespace multi_tensor {

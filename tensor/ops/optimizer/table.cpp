@@ -1,4 +1,4 @@
-#include <etna/tensor/ops/optimizer/table.h>
+#include <etna/tensor/ops/optimizer/internal/table.h>
 
 namespace etna::multi_tensor {
 

@@ -3,9 +3,9 @@
 #include <bit>
 #include <cstring>
 
-#include <etna/device/cpu/parallel.h>
-#include <etna/device/cpu/scratch.h>
-#include <etna/tensor/ops/order/order.h>
+#include <etna/device/internal/cpu/parallel.h>
+#include <etna/device/internal/cpu/scratch.h>
+#include <etna/tensor/ops/order/internal/order.h>
 
 // Elements become unsigned keys, each with its position. Radix sort of those is stable and reads memory in order; short
 // rows are compared, with the position behind the key.

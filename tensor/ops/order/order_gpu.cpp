@@ -3,7 +3,7 @@
 
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/ops/kernel.h>
-#include <etna/tensor/ops/order/order.h>
+#include <etna/tensor/ops/order/internal/order.h>
 
 // Short rows are sorted in shared memory, one workgroup for one or more rows. Long rows take a radix sort. A few
 // elements of a row are selected without sorting it.

@@ -1,4 +1,4 @@
-#include <etna/tensor/ops/pool/max_pool.h>
+#include <etna/tensor/ops/pool/internal/max_pool.h>
 
 #include <limits>
 

@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/pool/max_pool.h>
-#include <etna/tensor/ops/resample/resample.h>
+#include <etna/tensor/ops/pool/internal/max_pool.h>
+#include <etna/tensor/ops/resample/internal/resample.h>
 
 // The public functions: sizes are checked here, the sums are maps of resample.h, the maxima those of max_pool.h.
 namespace etna {

@@ -1,10 +1,10 @@
 #include <vector>
 
-#include <etna/device/cpu/parallel.h>
-#include <etna/device/cpu/scratch.h>
-#include <etna/tensor/ops/indexing/rows.h>
-#include <etna/tensor/ops/quantized/quantized.h>
-#include <etna/tensor/ops/rows/rows.h>
+#include <etna/device/internal/cpu/parallel.h>
+#include <etna/device/internal/cpu/scratch.h>
+#include <etna/tensor/ops/indexing/internal/rows.h>
+#include <etna/tensor/ops/quantized/internal/quantized.h>
+#include <etna/tensor/ops/rows/internal/rows.h>
 
 namespace etna::quantized {
 namespace {

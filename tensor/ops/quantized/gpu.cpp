@@ -1,10 +1,10 @@
-#include <etna/tensor/ops/quantized/gpu.h>
+#include <etna/tensor/ops/quantized/internal/gpu.h>
 
 #include <algorithm>
 #include <limits>
 
 #include <etna/shaders/shaders.h>
-#include <etna/tensor/ops/indexing/rows.h>
+#include <etna/tensor/ops/indexing/internal/rows.h>
 
 // dequantize and quantized_embedding on a GPU, and what they share with quantized_linear.
 namespace etna::quantized {

@@ -1,9 +1,9 @@
 #include <algorithm>
 
 #include <etna/shaders/shaders.h>
-#include <etna/tensor/ops/matmul/gemm/launch.h>
-#include <etna/tensor/ops/matmul/gemm/variant.h>
-#include <etna/tensor/ops/quantized/gpu.h>
+#include <etna/tensor/ops/matmul/gemm/internal/launch.h>
+#include <etna/tensor/ops/matmul/gemm/internal/variant.h>
+#include <etna/tensor/ops/quantized/internal/gpu.h>
 
 // A few rows of x on matrix units, with weights that are decoded on their way to them.
 namespace etna::quantized {

@@ -4,9 +4,9 @@
 
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/matmul/gemm/epilogue.h>
-#include <etna/tensor/ops/matmul/gemm/gemm.h>
-#include <etna/tensor/ops/quantized/gpu.h>
+#include <etna/tensor/ops/matmul/gemm/internal/epilogue.h>
+#include <etna/tensor/ops/matmul/gemm/internal/gemm.h>
+#include <etna/tensor/ops/quantized/internal/gpu.h>
 
 // quantized_linear for many rows of x (a prompt): the weights are decoded to x's dtype once and multiplied by the gemm
 // kernels. Reading and writing a decoded weight takes a fraction of the product's time from some hundred rows on. The

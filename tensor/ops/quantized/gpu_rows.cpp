@@ -3,7 +3,7 @@
 #include <vector>
 
 #include <etna/shaders/shaders.h>
-#include <etna/tensor/ops/quantized/gpu.h>
+#include <etna/tensor/ops/quantized/internal/gpu.h>
 #include <etna/tensor/quant/rounded_rows.h>
 
 // quantized_linear for up to eight rows of x: shaders/quantized_linear.comp, or, where the device multiplies bytes and

@@ -1,11 +1,11 @@
 #include <algorithm>
 #include <array>
 
-#include <etna/device/rounding.h>
+#include <etna/device/internal/rounding.h>
 #include <etna/shaders/cubins.h>
-#include <etna/tensor/ops/matmul/gemm/epilogue.h>
-#include <etna/tensor/ops/matmul/gemm/variant.h>
-#include <etna/tensor/ops/quantized/gpu.h>
+#include <etna/tensor/ops/matmul/gemm/internal/epilogue.h>
+#include <etna/tensor/ops/matmul/gemm/internal/variant.h>
+#include <etna/tensor/ops/quantized/internal/gpu.h>
 
 // Products of up to 32 rows of x on Hopper GPUs: shaders/sm90/skinny_gemm.cuh.
 namespace etna::quantized {

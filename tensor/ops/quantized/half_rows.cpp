@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/quantized/half_rows.h>
-#include <etna/tensor/ops/quantized/quantized.h>
+#include <etna/tensor/ops/quantized/internal/half_rows.h>
+#include <etna/tensor/ops/quantized/internal/quantized.h>
 #include <etna/tensor/reductions.h>
 
 // half_rows and half_linear: rows in f16 or bf16, made once for the products that follow.

@@ -5,14 +5,14 @@
 #include <limits>
 #include <optional>
 
-#include <etna/device/cpu/gemm/blas.h>
-#include <etna/device/cpu/parallel.h>
-#include <etna/device/cpu/scratch.h>
-#include <etna/device/cpu/vector_rows.h>
+#include <etna/device/internal/cpu/gemm/blas.h>
+#include <etna/device/internal/cpu/parallel.h>
+#include <etna/device/internal/cpu/scratch.h>
+#include <etna/device/internal/cpu/vector_rows.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/quantized/quantized.h>
-#include <etna/tensor/ops/quantized/row_kernels.h>
-#include <etna/tensor/ops/rows/rows.h>
+#include <etna/tensor/ops/quantized/internal/quantized.h>
+#include <etna/tensor/ops/quantized/internal/row_kernels.h>
+#include <etna/tensor/ops/rows/internal/rows.h>
 
 // quantized_linear on the CPU. Few rows of x: each row of a weight is read once and multiplied as it lies, bound by
 // memory. Many rows: weights are unpacked panel by panel, and meet x in codes, too, or are widened and go through the

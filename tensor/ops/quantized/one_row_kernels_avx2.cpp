@@ -1,4 +1,4 @@
-#include <etna/tensor/ops/quantized/row_kernels_targets.h>
+#include <etna/tensor/ops/quantized/internal/row_kernels_targets.h>
 
 #ifdef ETNA_ROWS_BY_AVX2
 
@@ -6,8 +6,8 @@
 #include <cstring>
 #include <string_view>
 
-#include <etna/tensor/ops/quantized/formats_avx2.h>
-#include <etna/tensor/ops/quantized/read_rows.h>
+#include <etna/tensor/ops/quantized/internal/formats_avx2.h>
+#include <etna/tensor/ops/quantized/internal/read_rows.h>
 
 // One row of x and ternary weights, as in one_row_kernels_avx512.cpp: two groups at once, with lanes exchanged so that
 // the codes of a block of 32 fill two lanes. Four products are summed in 16 bits before they are widened. Instructions
@@ -105,7 +105,7 @@ ETNA_TARGET ETNA_INLINE void totals(const float (&sums)[4][kLanes], float* out) 
   _mm_storeu_ps(out, _mm_add_ps(_mm256_castps256_ps128(all), _mm256_extractf128_ps(all, 1)));
 }
 
-#include <etna/tensor/ops/quantized/one_row_kernels.inc>
+#include <etna/tensor/ops/quantized/internal/one_row_kernels.inc>
 
 }  // namespace
 

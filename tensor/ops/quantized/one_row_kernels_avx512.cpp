@@ -1,4 +1,4 @@
-#include <etna/tensor/ops/quantized/row_kernels_targets.h>
+#include <etna/tensor/ops/quantized/internal/row_kernels_targets.h>
 
 #ifdef ETNA_ROWS_BY_AVX512
 
@@ -13,8 +13,8 @@
 #include <cstring>
 #include <string_view>
 
-#include <etna/tensor/ops/quantized/formats_avx512.h>
-#include <etna/tensor/ops/quantized/read_rows.h>
+#include <etna/tensor/ops/quantized/internal/formats_avx512.h>
+#include <etna/tensor/ops/quantized/internal/read_rows.h>
 
 // One row of x, for the formats that language models are decoded in most. Memory should bound it, but where operations
 // of 512 bits take two cycles (Zen 4), instructions do. So:
@@ -267,7 +267,7 @@ ETNA_TARGET ETNA_INLINE void totals(const float (&sums)[4][kLanes], float* out) 
   _mm_storeu_ps(out, _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1)));
 }
 
-#include <etna/tensor/ops/quantized/one_row_kernels.inc>
+#include <etna/tensor/ops/quantized/internal/one_row_kernels.inc>
 
 }  // namespace
 

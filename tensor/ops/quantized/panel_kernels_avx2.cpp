@@ -1,4 +1,4 @@
-#include <etna/tensor/ops/quantized/row_kernels_targets.h>
+#include <etna/tensor/ops/quantized/internal/row_kernels_targets.h>
 
 #ifdef ETNA_ROWS_BY_AVX2
 
@@ -11,7 +11,7 @@
 #include <cstring>
 #include <string_view>
 
-#include <etna/tensor/ops/quantized/formats_avx2.h>
+#include <etna/tensor/ops/quantized/internal/formats_avx2.h>
 
 // Many rows of x, in the same codes of 8 bits as few rows. Bound by arithmetic: 256 products take some 19 instructions,
 // where f32 takes 32 multiply-adds. Eight rows of a weight are unpacked once and interleaved by words of four codes, so
@@ -209,7 +209,7 @@ ETNA_TARGET void pack(const std::byte* const (&rows)[kLanes], PackedOf<F>& to) {
   }
 }
 
-#include <etna/tensor/ops/quantized/panel_kernels.inc>
+#include <etna/tensor/ops/quantized/internal/panel_kernels.inc>
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-#include <etna/tensor/ops/quantized/row_kernels_targets.h>
+#include <etna/tensor/ops/quantized/internal/row_kernels_targets.h>
 
 #ifdef ETNA_ROWS_BY_AVX512
 
@@ -14,7 +14,7 @@
 #include <cstring>
 #include <string_view>
 
-#include <etna/tensor/ops/quantized/formats_avx512.h>
+#include <etna/tensor/ops/quantized/internal/formats_avx512.h>
 
 // Many rows of x in codes of 8 bits, as in panel_kernels_avx2.cpp: sixteen rows of a weight are interleaved by words of
 // four codes, so that a lane holds the sum of one row, and VNNI adds 64 products. Bound by the units that multiply: 16
@@ -174,7 +174,7 @@ ETNA_TARGET void multiply_block(const Packed& packed, int c, const RoundedGroup*
   }
 }
 
-#include <etna/tensor/ops/quantized/panel_kernels.inc>
+#include <etna/tensor/ops/quantized/internal/panel_kernels.inc>
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-#include <etna/tensor/ops/quantized/quantized.h>
+#include <etna/tensor/ops/quantized/internal/quantized.h>
 
 #include <algorithm>
 #include <vector>
@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/indexing/rows.h>
+#include <etna/tensor/ops/indexing/internal/rows.h>
 
 // quantized_linear, quantized_embedding and dequantize: weights in block formats (tensor/quant/).
 namespace etna {

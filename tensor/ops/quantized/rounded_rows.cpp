@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/quantized/half_rows.h>
-#include <etna/tensor/ops/quantized/quantized.h>
+#include <etna/tensor/ops/quantized/internal/half_rows.h>
+#include <etna/tensor/ops/quantized/internal/quantized.h>
 #include <etna/tensor/reductions.h>
 
 // round_rows and rounded_linear: rows in bytes, made once for the products that follow.

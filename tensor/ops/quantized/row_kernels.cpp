@@ -1,4 +1,4 @@
-#include <etna/tensor/ops/quantized/row_kernels.h>
+#include <etna/tensor/ops/quantized/internal/row_kernels.h>
 
 #include <atomic>
 #include <cstdlib>
@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include <etna/device/error.h>
-#include <etna/tensor/ops/quantized/row_kernels_targets.h>
+#include <etna/tensor/ops/quantized/internal/row_kernels_targets.h>
 
 namespace etna::quantized {
 namespace {

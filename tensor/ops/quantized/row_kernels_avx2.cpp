@@ -1,4 +1,4 @@
-#include <etna/tensor/ops/quantized/row_kernels_targets.h>
+#include <etna/tensor/ops/quantized/internal/row_kernels_targets.h>
 
 #ifdef ETNA_ROWS_BY_AVX2
 
@@ -9,9 +9,9 @@
 
 #include <string_view>
 
-#include <etna/tensor/ops/quantized/formats_avx2.h>
-#include <etna/tensor/ops/quantized/read_rows.h>
-#include <etna/tensor/ops/quantized/round_groups.h>
+#include <etna/tensor/ops/quantized/internal/formats_avx2.h>
+#include <etna/tensor/ops/quantized/internal/read_rows.h>
+#include <etna/tensor/ops/quantized/internal/round_groups.h>
 
 // Few rows of x. Bound by the instructions that a group of 256 takes, some sixty with one row, until memory is. Codes
 // of 32 are multiplied as they are unpacked; their scale, times that of x, is read back from the stack to all lanes,
@@ -164,7 +164,7 @@ struct Vector {
   }
 };
 
-#include <etna/tensor/ops/quantized/row_kernels.inc>
+#include <etna/tensor/ops/quantized/internal/row_kernels.inc>
 
 }  // namespace
 

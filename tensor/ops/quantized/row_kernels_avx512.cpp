@@ -1,4 +1,4 @@
-#include <etna/tensor/ops/quantized/row_kernels_targets.h>
+#include <etna/tensor/ops/quantized/internal/row_kernels_targets.h>
 
 #ifdef ETNA_ROWS_BY_AVX512
 
@@ -12,9 +12,9 @@
 
 #include <string_view>
 
-#include <etna/tensor/ops/quantized/formats_avx512.h>
-#include <etna/tensor/ops/quantized/read_rows.h>
-#include <etna/tensor/ops/quantized/round_groups.h>
+#include <etna/tensor/ops/quantized/internal/formats_avx512.h>
+#include <etna/tensor/ops/quantized/internal/read_rows.h>
+#include <etna/tensor/ops/quantized/internal/round_groups.h>
 
 namespace etna::quantized::avx512 {
 namespace {
@@ -96,7 +96,7 @@ struct Vector {
   }
 };
 
-#include <etna/tensor/ops/quantized/row_kernels.inc>
+#include <etna/tensor/ops/quantized/internal/row_kernels.inc>
 
 }  // namespace
 

@@ -1,10 +1,10 @@
 #include <string_view>
 
-#include <etna/tensor/ops/quantized/packed_formats.h>
-#include <etna/tensor/ops/quantized/read_rows.h>
-#include <etna/tensor/ops/quantized/round_groups.h>
-#include <etna/tensor/ops/quantized/row_kernels.h>
-#include <etna/tensor/ops/quantized/row_kernels_targets.h>
+#include <etna/tensor/ops/quantized/internal/packed_formats.h>
+#include <etna/tensor/ops/quantized/internal/read_rows.h>
+#include <etna/tensor/ops/quantized/internal/round_groups.h>
+#include <etna/tensor/ops/quantized/internal/row_kernels.h>
+#include <etna/tensor/ops/quantized/internal/row_kernels_targets.h>
 
 #define ETNA_TARGET
 #define ETNA_BF16_TARGET
@@ -63,7 +63,7 @@ struct Vector {
   }
 };
 
-#include <etna/tensor/ops/quantized/row_kernels.inc>
+#include <etna/tensor/ops/quantized/internal/row_kernels.inc>
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-#include <etna/tensor/ops/quantized/row_kernels_targets.h>
+#include <etna/tensor/ops/quantized/internal/row_kernels_targets.h>
 
 #ifdef ETNA_ROWS_BY_AVX2
 
@@ -11,7 +11,7 @@
 #include <cstring>
 #include <string_view>
 
-#include <etna/tensor/ops/quantized/formats_avx2.h>
+#include <etna/tensor/ops/quantized/internal/formats_avx2.h>
 
 // Ternary weights by look-up. Two neighbouring codes of a row are a place in a table of 16 sums of two codes of x, and
 // one byte shuffle looks up 32 rows. A sum is 64 · high + low: four lows fit in a byte together, sixteen highs in a

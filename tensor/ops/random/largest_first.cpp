@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include <etna/device/cpu/parallel.h>
+#include <etna/device/internal/cpu/parallel.h>
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/distributions.h>
 #include <etna/tensor/op.h>

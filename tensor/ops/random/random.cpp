@@ -6,17 +6,17 @@
 
 #include <fmt/format.h>
 
-#include <etna/device/cpu/parallel.h>
+#include <etna/device/internal/cpu/parallel.h>
 #include <etna/device/transfers.h>
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/distributions.h>
+#include <etna/tensor/internal/recording.h>
 #include <etna/tensor/kernels.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/kernel.h>
-#include <etna/tensor/ops/random/philox.h>
-#include <etna/tensor/recording.h>
+#include <etna/tensor/ops/random/internal/philox.h>
 
 // Random numbers, and dropout. This file is compiled without contraction into fused multiply-adds: it performs the same
 // sequence of additions and multiplications as shaders/lib/philox.glsl, and gives the same bits.

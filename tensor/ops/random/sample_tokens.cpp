@@ -6,14 +6,14 @@
 
 #include <fmt/format.h>
 
-#include <etna/device/cpu/parallel.h>
-#include <etna/device/cpu/scratch.h>
-#include <etna/device/cpu/vector_rows.h>
+#include <etna/device/internal/cpu/parallel.h>
+#include <etna/device/internal/cpu/scratch.h>
+#include <etna/device/internal/cpu/vector_rows.h>
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops/kernel.h>
-#include <etna/tensor/ops/random/philox.h>
-#include <etna/tensor/ops/rows/rows.h>
+#include <etna/tensor/ops/random/internal/philox.h>
+#include <etna/tensor/ops/rows/internal/rows.h>
 #include <etna/tensor/sampling.h>
 
 // Drawing a token from each row of logits.

@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <etna/device/cpu/parallel.h>
+#include <etna/device/internal/cpu/parallel.h>
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops/kernel.h>
-#include <etna/tensor/ops/rows/rows.h>
+#include <etna/tensor/ops/rows/internal/rows.h>
 #include <etna/tensor/rearranging.h>
 
 // flip: a copy through negative strides, which tensors themselves do not have.

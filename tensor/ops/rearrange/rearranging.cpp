@@ -4,9 +4,9 @@
 
 #include <fmt/format.h>
 
+#include <etna/tensor/internal/recording.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/recording.h>
 
 // Composed of views, cat() and copies.
 namespace etna {

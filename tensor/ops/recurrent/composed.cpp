@@ -1,5 +1,5 @@
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/recurrent/recurrent.h>
+#include <etna/tensor/ops/recurrent/internal/recurrent.h>
 
 // The recurrence and its gradient, step by step in base ops: the oracle of the kernels, and what a second derivative
 // goes through.

@@ -1,10 +1,10 @@
-#include <etna/tensor/ops/recurrent/recurrent.h>
+#include <etna/tensor/ops/recurrent/internal/recurrent.h>
 
 #include <fmt/format.h>
 
 #include <etna/tensor/autocast.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/matmul/gemm/gradients.h>
+#include <etna/tensor/ops/matmul/gemm/internal/gradients.h>
 
 // The definitions of recurrent and recurrent_backward, and the public functions.
 namespace etna {

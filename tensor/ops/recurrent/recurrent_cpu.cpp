@@ -1,13 +1,13 @@
 #include <algorithm>
 #include <vector>
 
-#include <etna/device/cpu/parallel.h>
-#include <etna/device/cpu/scratch.h>
-#include <etna/device/cpu/transpose.h>
-#include <etna/device/cpu/vector_rows.h>
-#include <etna/device/cpu/weight_panels.h>
+#include <etna/device/internal/cpu/parallel.h>
+#include <etna/device/internal/cpu/scratch.h>
+#include <etna/device/internal/cpu/transpose.h>
+#include <etna/device/internal/cpu/vector_rows.h>
+#include <etna/device/internal/cpu/weight_panels.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/recurrent/recurrent.h>
+#include <etna/tensor/ops/recurrent/internal/recurrent.h>
 
 // A task owns a panel of units for a whole batch: it multiplies the states by the panel's columns of the weight, which
 // are packed once for all steps and stay in its core's cache, and makes gates, cells and new states of them at once. So

@@ -1,7 +1,7 @@
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/ops/kernel.h>
-#include <etna/tensor/ops/matmul/gemm/gemm.h>
-#include <etna/tensor/ops/recurrent/recurrent.h>
+#include <etna/tensor/ops/matmul/gemm/internal/gemm.h>
+#include <etna/tensor/ops/recurrent/internal/recurrent.h>
 
 // A step is a gemm and one dispatch of shaders/recurrent.comp. The two directions of a layer do not depend on each
 // other, so a captured step runs them side by side.

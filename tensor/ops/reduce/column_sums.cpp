@@ -2,7 +2,7 @@
 
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/ops/kernel.h>
-#include <etna/tensor/ops/reduce/reduce.h>
+#include <etna/tensor/ops/reduce/internal/reduce.h>
 
 namespace etna::reduce {
 namespace {

@@ -1,7 +1,7 @@
-#include <etna/device/cpu/scratch.h>
-#include <etna/tensor/ops/reduce/reduce.h>
-#include <etna/tensor/ops/reduce/states.h>
-#include <etna/tensor/ops/rows/rows.h>
+#include <etna/device/internal/cpu/scratch.h>
+#include <etna/tensor/ops/reduce/internal/reduce.h>
+#include <etna/tensor/ops/reduce/internal/states.h>
+#include <etna/tensor/ops/rows/internal/rows.h>
 
 // Each output combines, in order, the states of fixed parts of its reduction, so that the bits do not depend on the
 // number of threads. If outputs are adjacent in memory, a block of columns is reduced together.

@@ -1,11 +1,11 @@
 #include <algorithm>
 #include <array>
 
-#include <etna/device/graph/fusion_info.h>
+#include <etna/device/internal/graph/fusion_info.h>
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/ops/kernel.h>
-#include <etna/tensor/ops/reduce/reduce.h>
+#include <etna/tensor/ops/reduce/internal/reduce.h>
 
 namespace etna::reduce {
 namespace {

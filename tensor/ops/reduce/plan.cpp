@@ -1,5 +1,5 @@
-#include <etna/tensor/layout.h>
-#include <etna/tensor/ops/reduce/reduce.h>
+#include <etna/tensor/internal/layout.h>
+#include <etna/tensor/ops/reduce/internal/reduce.h>
 
 namespace etna::reduce {
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include <etna/tensor/autocast.h>
-#include <etna/tensor/ops/reduce/reduce.h>
+#include <etna/tensor/ops/reduce/internal/reduce.h>
 
 #include <fmt/format.h>
 

@@ -7,7 +7,7 @@
 
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/reduce/reduce.h>
+#include <etna/tensor/ops/reduce/internal/reduce.h>
 
 // Reductions composed of those in tensor/ops/reduce/.
 namespace etna {

@@ -1,6 +1,6 @@
-#include <etna/device/cpu/scratch.h>
-#include <etna/tensor/ops/resample/resample.h>
-#include <etna/tensor/ops/rows/rows.h>
+#include <etna/device/internal/cpu/scratch.h>
+#include <etna/tensor/ops/resample/internal/resample.h>
+#include <etna/tensor/ops/rows/internal/rows.h>
 
 // A row of the result first adds up whole rows of x, with the weights of the other two dimensions, and then combines
 // elements of that sum along the row. Both loops run over adjacent memory where channels are adjacent; the first one

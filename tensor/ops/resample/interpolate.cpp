@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <etna/tensor/ops/resample/resample.h>
+#include <etna/tensor/ops/resample/internal/resample.h>
 #include <etna/tensor/pooling.h>
 #include <etna/tensor/resampling.h>
 

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/resample/resample.h>
+#include <etna/tensor/ops/resample/internal/resample.h>
 #include <etna/tensor/resampling.h>
 
 namespace etna {

@@ -1,4 +1,4 @@
-#include <etna/tensor/ops/resample/planes.h>
+#include <etna/tensor/ops/resample/internal/planes.h>
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include <etna/tensor/ops/resample/resample.h>
+#include <etna/tensor/ops/resample/internal/resample.h>
 
 #include <algorithm>
 #include <limits>

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include <etna/tensor/ops/resample/resample.h>
+#include <etna/tensor/ops/resample/internal/resample.h>
 
 // The weights of one dimension as lists, for the CPU. shaders/resample.comp computes the same ones in place.
 namespace etna::resample {

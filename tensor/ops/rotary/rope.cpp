@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <etna/device/cpu/parallel.h>
-#include <etna/device/cpu/scratch.h>
+#include <etna/device/internal/cpu/parallel.h>
+#include <etna/device/internal/cpu/scratch.h>
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/kernel.h>
-#include <etna/tensor/ops/rows/rows.h>
+#include <etna/tensor/ops/rows/internal/rows.h>
 #include <etna/tensor/transformer.h>
 
 // Rotary position embedding. Its gradient is the rotation back.

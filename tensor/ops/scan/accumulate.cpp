@@ -1,4 +1,4 @@
-#include <etna/tensor/ops/scan/accumulate.h>
+#include <etna/tensor/ops/scan/internal/accumulate.h>
 
 #include <cmath>
 #include <limits>
@@ -9,8 +9,8 @@
 #include <etna/tensor/autocast.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/kernel.h>
-#include <etna/tensor/ops/rows/rows.h>
-#include <etna/tensor/ops/sorting/rows.h>
+#include <etna/tensor/ops/rows/internal/rows.h>
+#include <etna/tensor/ops/sorting/internal/rows.h>
 #include <etna/tensor/sorting.h>
 
 // cummax, cummin, cumprod, logcumsumexp and the recurrence that their gradients need. All scan the last dimension.

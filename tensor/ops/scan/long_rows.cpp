@@ -1,8 +1,8 @@
-#include <etna/tensor/ops/scan/long_rows.h>
+#include <etna/tensor/ops/scan/internal/long_rows.h>
 
 #include <algorithm>
 
-#include <etna/tensor/ops/rows/rows.h>
+#include <etna/tensor/ops/rows/internal/rows.h>
 
 namespace etna::scan {
 

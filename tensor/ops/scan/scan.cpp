@@ -4,10 +4,10 @@
 #include <etna/tensor/autocast.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/rows/rows.h>
-#include <etna/tensor/ops/rows/strided.h>
-#include <etna/tensor/ops/scan/accumulate.h>
-#include <etna/tensor/ops/scan/long_rows.h>
+#include <etna/tensor/ops/rows/internal/rows.h>
+#include <etna/tensor/ops/rows/internal/strided.h>
+#include <etna/tensor/ops/scan/internal/accumulate.h>
+#include <etna/tensor/ops/scan/internal/long_rows.h>
 
 // cumsum along a dimension, and tril and triu of the last two.
 namespace etna {

@@ -1,12 +1,12 @@
 #include <fmt/format.h>
 
-#include <etna/device/cpu/vector_rows.h>
+#include <etna/device/internal/cpu/vector_rows.h>
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/autocast.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/rows/rows.h>
-#include <etna/tensor/ops/rows/strided.h>
+#include <etna/tensor/ops/rows/internal/rows.h>
+#include <etna/tensor/ops/rows/internal/strided.h>
 
 // softmax and log_softmax along any dimension. A row with a NaN or +inf, or with only -inf, gives a row of NaN.
 namespace etna {

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <etna/tensor/indexing.h>
+#include <etna/tensor/internal/recording.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/recording.h>
 #include <etna/tensor/sorting.h>
 
 // Counting: composed of writes by index.

@@ -4,11 +4,11 @@
 
 #include <fmt/format.h>
 
-#include <etna/device/cpu/parallel.h>
+#include <etna/device/internal/cpu/parallel.h>
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/kernel.h>
-#include <etna/tensor/ops/rows/rows.h>
+#include <etna/tensor/ops/rows/internal/rows.h>
 #include <etna/tensor/sorting.h>
 
 // Binary search in sorted rows.

@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <etna/device/cpu/parallel.h>
+#include <etna/device/internal/cpu/parallel.h>
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/indexing/put.h>
+#include <etna/tensor/ops/indexing/internal/put.h>
 #include <etna/tensor/ops/kernel.h>
-#include <etna/tensor/ops/order/order.h>
-#include <etna/tensor/ops/sorting/rows.h>
+#include <etna/tensor/ops/order/internal/order.h>
+#include <etna/tensor/ops/sorting/internal/rows.h>
 #include <etna/tensor/sorting.h>
 
 // sort and topk: the order of the rows (order.h), then values and indices in that order.

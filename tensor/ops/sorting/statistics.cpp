@@ -5,8 +5,8 @@
 
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/indexing/put.h>
-#include <etna/tensor/ops/sorting/rows.h>
+#include <etna/tensor/ops/indexing/internal/put.h>
+#include <etna/tensor/ops/sorting/internal/rows.h>
 #include <etna/tensor/sorting.h>
 
 // Order statistics, composed of sort() and gather(). No number is read on the host.

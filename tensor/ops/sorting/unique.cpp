@@ -1,10 +1,10 @@
 #include <fmt/format.h>
 
+#include <etna/tensor/internal/recording.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/indexing/put.h>
-#include <etna/tensor/ops/indexing/select_true.h>
-#include <etna/tensor/recording.h>
+#include <etna/tensor/ops/indexing/internal/put.h>
+#include <etna/tensor/ops/indexing/internal/select_true.h>
 #include <etna/tensor/sorting.h>
 
 // Distinct values: composed of sort, running sums and writes by index.

@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <etna/tensor/internal/recording.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/recording.h>
 
 // Views: the same storage with other sizes, strides and offset. Their gradients are views too, except for slices, whose
 // gradient is copied into zeros (slice_backward).

@@ -1,6 +1,6 @@
 #include <cstdio>
 
-#include <etna/device/cpu/instruction_sets.h>
+#include <etna/device/internal/cpu/instruction_sets.h>
 
 // A program whose build may use instructions that no processor has. It must exit before it runs any of them.
 namespace etna::cpu {

@@ -1,8 +1,8 @@
 #include <algorithm>
 
 #include <etna/shaders/shaders.h>
-#include <etna/tensor/ops/matmul/gemm/launch.h>
-#include <etna/tensor/ops/matmul/gemm/tiling.h>
+#include <etna/tensor/ops/matmul/gemm/internal/launch.h>
+#include <etna/tensor/ops/matmul/gemm/internal/tiling.h>
 
 // Gemms of f16 and bf16 on matrix units with KHR_cooperative_matrix: shaders/lib/gemm_matrix.glsl.
 namespace etna::gemm {

@@ -1,10 +1,10 @@
 #include <algorithm>
 
-#include <etna/device/cpu/gemm/blas.h>
-#include <etna/device/cpu/gemm/signals_held.h>
-#include <etna/device/cpu/parallel.h>
-#include <etna/tensor/ops/matmul/gemm/cpu_epilogue.h>
-#include <etna/tensor/ops/matmul/gemm/gemm.h>
+#include <etna/device/internal/cpu/gemm/blas.h>
+#include <etna/device/internal/cpu/gemm/signals_held.h>
+#include <etna/device/internal/cpu/parallel.h>
+#include <etna/tensor/ops/matmul/gemm/internal/cpu_epilogue.h>
+#include <etna/tensor/ops/matmul/gemm/internal/gemm.h>
 
 namespace etna::gemm {
 

@@ -1,11 +1,11 @@
-#include <etna/tensor/ops/matmul/gemm/cpu_epilogue.h>
+#include <etna/tensor/ops/matmul/gemm/internal/cpu_epilogue.h>
 
 #include <algorithm>
 
-#include <etna/device/cpu/math.h>
-#include <etna/device/cpu/vector_rows.h>
-#include <etna/tensor/ops/matmul/gemm/gemm.h>
-#include <etna/tensor/ops/rows/rows.h>
+#include <etna/device/internal/cpu/math.h>
+#include <etna/device/internal/cpu/vector_rows.h>
+#include <etna/tensor/ops/matmul/gemm/internal/gemm.h>
+#include <etna/tensor/ops/rows/internal/rows.h>
 
 namespace etna::gemm {
 namespace {

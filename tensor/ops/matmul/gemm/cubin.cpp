@@ -1,13 +1,13 @@
 #include <algorithm>
 
-#include <etna/device/rounding.h>
+#include <etna/device/internal/rounding.h>
 #include <etna/shaders/cubins.h>
-#include <etna/tensor/ops/matmul/gemm/cubin.h>
-#include <etna/tensor/ops/matmul/gemm/epilogue.h>
-#include <etna/tensor/ops/matmul/gemm/gemm_params.h>
-#include <etna/tensor/ops/matmul/gemm/tensor_map.h>
-#include <etna/tensor/ops/matmul/gemm/tiling.h>
-#include <etna/tensor/ops/matmul/gemm/variant.h>
+#include <etna/tensor/ops/matmul/gemm/internal/cubin.h>
+#include <etna/tensor/ops/matmul/gemm/internal/epilogue.h>
+#include <etna/tensor/ops/matmul/gemm/internal/gemm_params.h>
+#include <etna/tensor/ops/matmul/gemm/internal/tensor_map.h>
+#include <etna/tensor/ops/matmul/gemm/internal/tiling.h>
+#include <etna/tensor/ops/matmul/gemm/internal/variant.h>
 
 // Gemms with Hopper's warpgroup instructions: the kernels of shaders/sm90/.
 namespace etna::gemm {

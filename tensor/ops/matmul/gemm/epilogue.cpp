@@ -1,4 +1,4 @@
-#include <etna/tensor/ops/matmul/gemm/epilogue.h>
+#include <etna/tensor/ops/matmul/gemm/internal/epilogue.h>
 
 #include <algorithm>
 

@@ -1,11 +1,11 @@
-#include <etna/tensor/ops/matmul/gemm/gemm_norm.h>
+#include <etna/tensor/ops/matmul/gemm/internal/gemm_norm.h>
 
 #include <algorithm>
 
 #include <etna/shaders/shaders.h>
-#include <etna/tensor/ops/matmul/gemm/epilogue.h>
-#include <etna/tensor/ops/matmul/gemm/gemm.h>
-#include <etna/tensor/ops/matmul/gemm/tiling.h>
+#include <etna/tensor/ops/matmul/gemm/internal/epilogue.h>
+#include <etna/tensor/ops/matmul/gemm/internal/gemm.h>
+#include <etna/tensor/ops/matmul/gemm/internal/tiling.h>
 
 namespace etna::gemm {
 namespace {

@@ -1,7 +1,7 @@
 #include <etna/tensor/ops/kernel.h>
-#include <etna/tensor/ops/matmul/gemm/gemm.h>
-#include <etna/tensor/ops/matmul/gemm/tuned.h>
-#include <etna/tensor/ops/matmul/gemm/variant.h>
+#include <etna/tensor/ops/matmul/gemm/internal/gemm.h>
+#include <etna/tensor/ops/matmul/gemm/internal/tuned.h>
+#include <etna/tensor/ops/matmul/gemm/internal/variant.h>
 
 // Converts tensors to GemmParams: copies operands whose layout no kernel can read or write, iterates over batch
 // dimensions beyond the two that kernels support, and tries the launchers.

@@ -1,4 +1,4 @@
-#include <etna/tensor/ops/matmul/gemm/gradients.h>
+#include <etna/tensor/ops/matmul/gemm/internal/gradients.h>
 
 #include <algorithm>
 

@@ -2,9 +2,9 @@
 
 #include <Eigen/Core>
 
-#include <etna/device/cpu/parallel.h>
-#include <etna/tensor/ops/matmul/gemm/gemm.h>
-#include <etna/tensor/ops/matmul/gemm/int8.h>
+#include <etna/device/internal/cpu/parallel.h>
+#include <etna/tensor/ops/matmul/gemm/internal/gemm.h>
+#include <etna/tensor/ops/matmul/gemm/internal/int8.h>
 
 // Uses Eigen's i32 gemm, a few rows per task. Operands are widened first: Eigen has no i8 gemm with wider sums.
 namespace etna::gemm {

@@ -1,11 +1,11 @@
 #include <algorithm>
 
-#include <etna/device/rounding.h>
+#include <etna/device/internal/rounding.h>
 #include <etna/shaders/shaders.h>
-#include <etna/tensor/ops/matmul/gemm/epilogue.h>
-#include <etna/tensor/ops/matmul/gemm/gemm.h>
-#include <etna/tensor/ops/matmul/gemm/int8.h>
-#include <etna/tensor/ops/matmul/gemm/variant.h>
+#include <etna/tensor/ops/matmul/gemm/internal/epilogue.h>
+#include <etna/tensor/ops/matmul/gemm/internal/gemm.h>
+#include <etna/tensor/ops/matmul/gemm/internal/int8.h>
+#include <etna/tensor/ops/matmul/gemm/internal/variant.h>
 
 namespace etna::gemm {
 namespace {

@@ -1,5 +1,5 @@
-#include <etna/device/rounding.h>
-#include <etna/tensor/ops/matmul/gemm/launch.h>
+#include <etna/device/internal/rounding.h>
+#include <etna/tensor/ops/matmul/gemm/internal/launch.h>
 
 #include <algorithm>
 

@@ -1,10 +1,10 @@
-#include <etna/tensor/ops/matmul/gemm/linear_layer.h>
+#include <etna/tensor/ops/matmul/gemm/internal/linear_layer.h>
 
 #include <string_view>
 
 #include <fmt/format.h>
 
-#include <etna/tensor/ops/matmul/gemm/gradients.h>
+#include <etna/tensor/ops/matmul/gemm/internal/gradients.h>
 
 namespace etna::gemm {
 

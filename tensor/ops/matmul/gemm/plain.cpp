@@ -1,8 +1,8 @@
 #include <algorithm>
 
 #include <etna/shaders/shaders.h>
-#include <etna/tensor/ops/matmul/gemm/launch.h>
-#include <etna/tensor/ops/matmul/gemm/tiling.h>
+#include <etna/tensor/ops/matmul/gemm/internal/launch.h>
+#include <etna/tensor/ops/matmul/gemm/internal/tiling.h>
 
 // Gemms without matrix units: shaders/gemm.comp. Supports every floating dtype except f64.
 namespace etna::gemm {

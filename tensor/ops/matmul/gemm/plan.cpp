@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <etna/tensor/layout.h>
-#include <etna/tensor/ops/matmul/gemm/gemm.h>
+#include <etna/tensor/internal/layout.h>
+#include <etna/tensor/ops/matmul/gemm/internal/gemm.h>
 
 namespace etna::gemm {
 namespace {

@@ -1,4 +1,4 @@
-#include <etna/tensor/ops/matmul/gemm/tensor_map.h>
+#include <etna/tensor/ops/matmul/gemm/internal/tensor_map.h>
 
 #include <array>
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include <etna/device/rounding.h>
-#include <etna/tensor/ops/matmul/gemm/tiling.h>
+#include <etna/device/internal/rounding.h>
+#include <etna/tensor/ops/matmul/gemm/internal/tiling.h>
 
 namespace etna::gemm {
 namespace {

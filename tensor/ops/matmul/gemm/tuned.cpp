@@ -1,4 +1,4 @@
-#include <etna/tensor/ops/matmul/gemm/tuned.h>
+#include <etna/tensor/ops/matmul/gemm/internal/tuned.h>
 
 #include <cmath>
 #include <fstream>
@@ -10,8 +10,8 @@
 
 #include <fmt/format.h>
 
-#include <etna/device/cache_folder.h>
-#include <etna/device/pending.h>
+#include <etna/device/internal/cache_folder.h>
+#include <etna/device/internal/pending.h>
 
 namespace etna::gemm {
 namespace {
@@ -27,7 +27,7 @@ struct Shipped {
 };
 constexpr Shipped kShipped[] = {{
     "NVIDIA H200",
-#include <etna/tensor/ops/matmul/gemm/tables/nvidia_h200.inc>
+#include <etna/tensor/ops/matmul/gemm/tables/internal/nvidia_h200.inc>
 }};
 
 std::string read(const std::filesystem::path& file) {

@@ -1,4 +1,4 @@
-#include <etna/tensor/ops/matmul/gemm/variant.h>
+#include <etna/tensor/ops/matmul/gemm/internal/variant.h>
 
 #include <array>
 #include <cstdlib>
@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include <etna/device/pending.h>
+#include <etna/device/internal/pending.h>
 
 namespace etna::gemm {
 namespace {

@@ -1,0 +1,95 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include <etna/device/arguments.h>
+#include <etna/device/internal/graph/fusion_info.h>
+#include <etna/device/internal/graph/hazards.h>
+#include <etna/device/kernel.h>
+#include <etna/device/profile/profiler.h>
+
+/// The commands of a graph: typed, in order, without a backend's objects.
+namespace etna::graph {
+
+/// Elements [begin, begin + count) of one of the list's pools.
+struct Slice {
+  std::uint32_t begin = 0, count = 0;
+};
+
+/// Calls the kernel of an op on the host.
+struct Call {
+  std::function<void()> run;
+};
+struct Dispatch {
+  gpu::Shader shader{};
+  Slice spec;  ///< specialization constants
+  std::array<std::uint32_t, 3> groups{};
+  std::uint32_t info = kUnknown;  ///< what it computes: its place among CommandList::infos
+
+  static constexpr std::uint32_t kUnknown = ~0u;
+};
+struct CubinLaunch {
+  const gpu::CubinKernel* kernel = nullptr;
+  std::array<std::uint32_t, 3> groups{};
+  std::uint32_t threads = 0, shared_bytes = 0;
+};
+/// From the range that the command reads to the one that it writes.
+struct Copy {};
+/// Of the range that the command writes.
+struct Fill {
+  std::uint32_t word = 0;
+};
+
+struct Command {
+  std::array<char, 32> op{};  ///< for errors and the profiler
+  std::variant<Call, Dispatch, CubinLaunch, Copy, Fill> work;
+  Slice arguments;      ///< bytes: a shader's push constants, a cubin's parameters
+  Slice addresses;      ///< offsets of the addresses among those bytes
+  Slice reads, writes;  ///< ranges of memory
+  std::uint32_t group = 0;
+  profile::Labels labels;
+
+  void name(std::string_view text);
+  bool moves_bytes() const { return std::holds_alternative<Copy>(work) || std::holds_alternative<Fill>(work); }
+  Stage stage() const { return moves_bytes() ? kTransfer : kCompute; }
+};
+
+/// What a dispatch computes, for fusion.
+using FusionInfo = std::variant<gpu::ElementwiseInfo, gpu::PrologueFusion>;
+
+/// Commands, and pools of what they refer to: a command of a few hundred bytes, and no allocation for each.
+struct CommandList {
+  std::vector<Command> commands;
+  std::vector<std::byte> bytes;
+  std::vector<std::uint32_t> offsets;  ///< of addresses
+  std::vector<std::uint32_t> constants;
+  std::vector<MemoryRange> ranges;
+  std::vector<FusionInfo> infos;
+
+  std::span<const MemoryRange> reads(const Command& c) const { return of(ranges, c.reads); }
+  std::span<const MemoryRange> writes(const Command& c) const { return of(ranges, c.writes); }
+  std::span<const std::byte> arguments(const Command& c) const { return of(bytes, c.arguments); }
+  std::span<const std::uint32_t> addresses(const Command& c) const { return of(offsets, c.addresses); }
+  std::span<const std::uint32_t> spec(const Dispatch& d) const { return of(constants, d.spec); }
+  const FusionInfo* info(const Command& c) const;
+
+  /// Gives the command these bytes and addresses, behind those of `first`, and these ranges.
+  void set_arguments(Command& c, const Arguments& arguments, const Command* first = nullptr);
+  void set_ranges(Command& c, std::span<const MemoryRange> reads, std::span<const MemoryRange> writes);
+  Slice add_constants(std::span<const std::uint32_t> values);
+
+ private:
+  template <typename T>
+  static std::span<const T> of(const std::vector<T>& pool, Slice s) {
+    return {pool.data() + s.begin, s.count};
+  }
+};
+
+}  // namespace etna::graph

@@ -1,0 +1,148 @@
+#include <etna/device/internal/graph/graph.h>
+
+#include <algorithm>
+#include <utility>
+
+#include <etna/device/internal/graph/fuse.h>
+#include <etna/device/internal/graph/schedule.h>
+
+namespace etna {
+
+using graph::Command;
+
+namespace {
+
+thread_local Graph* current_graph = nullptr;
+
+bool empty(const std::array<std::uint32_t, 3>& groups) { return groups[0] == 0 || groups[1] == 0 || groups[2] == 0; }
+
+}  // namespace
+
+Graph::Graph(Device device, const GraphOptions& options)
+    : device_(device), form_(backend(device).graph_form()), options_(options), storages_(device, form_) {}
+
+Graph::~Graph() { leave(); }
+
+Graph* Graph::current() { return current_graph; }
+void Graph::enter() {
+  if (form_ == GraphForm::commands) current_graph = this;
+}
+void Graph::leave() {
+  if (current_graph == this) current_graph = nullptr;
+}
+
+Command& Graph::add(std::string_view op, std::span<const MemoryRange> reads, std::span<const MemoryRange> writes) {
+  Command& command = list_.commands.emplace_back();
+  command.name(op);
+  command.labels = profile::Labels::now();
+  list_.set_ranges(command, reads, writes);
+  return command;
+}
+
+void Graph::call(std::string_view op, std::function<void()> run, std::span<const MemoryRange> reads,
+                 std::span<const MemoryRange> writes) {
+  add(op, reads, writes).work = graph::Call{std::move(run)};
+}
+
+void Graph::dispatch(const gpu::Dispatch& d) {
+  if (empty(d.groups)) return;
+  graph::Dispatch work{.shader = d.shader, .spec = list_.add_constants(d.spec), .groups = d.groups};
+  if (d.elementwise != nullptr || d.through != nullptr) {
+    work.info = static_cast<std::uint32_t>(list_.infos.size());
+    if (d.elementwise != nullptr)
+      list_.infos.emplace_back(*d.elementwise);
+    else
+      list_.infos.emplace_back(*d.through);
+  }
+  Command& command = add(d.op, d.arguments.reads(), d.arguments.writes());
+  command.work = work;
+  list_.set_arguments(command, d.arguments);
+}
+
+void Graph::dispatch(const gpu::CubinDispatch& d) {
+  if (empty(d.groups)) return;
+  Command& command = add(d.op, d.arguments.reads(), d.arguments.writes());
+  command.work = graph::CubinLaunch{&d.kernel, d.groups, d.threads, d.shared_bytes};
+  list_.set_arguments(command, d.arguments);
+}
+
+void Graph::copy(std::uint64_t from, std::uint64_t to, std::size_t bytes) {
+  const MemoryRange read{from, bytes}, write{to, bytes};
+  add("copy", {&read, 1}, {&write, 1}).work = graph::Copy{};
+}
+
+void Graph::fill(std::uint64_t to, std::size_t bytes, std::uint32_t word) {
+  const MemoryRange write{to, bytes};
+  add("fill", {}, {&write, 1}).work = graph::Fill{word};
+}
+
+void Graph::fuse(graph::fusion::KernelWriter& kernels) {
+  const graph::fusion::Figures f = graph::fusion::fuse(
+      list_, storages_.dropped(), kernels, [this](const Arguments& rows) { return storages_.constant(rows); });
+  figures_.fused_commands = f.commands;
+  figures_.fused_kernels = f.kernels;
+  figures_.compiled_kernels = f.compiled;
+  figures_.fused_bytes = f.bytes;
+  figures_.compile_ms = f.compile_ms;
+}
+
+/// Puts the commands in the order of their groups.
+void Graph::group() {
+  std::vector<std::uint32_t> groups;
+  if (options_.one_by_one || form_ == GraphForm::calls) {
+    for (std::uint32_t i = 0; i < list_.commands.size(); ++i) groups.push_back(i);
+  } else {
+    std::vector<graph::Accesses> accesses;
+    for (const Command& c : list_.commands) accesses.push_back({list_.reads(c), list_.writes(c)});
+    groups = graph::group_commands(accesses);
+  }
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    Command& c = list_.commands[i];
+    c.group = groups[i];
+    ++(std::holds_alternative<graph::Call>(c.work) ? figures_.calls
+       : c.moves_bytes()                           ? figures_.transfers
+                                                   : figures_.dispatches);
+    figures_.groups = std::max(figures_.groups, c.group + 1);
+  }
+  // One between groups, and one before the first.
+  if (form_ == GraphForm::commands) figures_.barriers = figures_.groups;
+  std::stable_sort(list_.commands.begin(), list_.commands.end(),
+                   [](const Command& a, const Command& b) { return a.group < b.group; });
+}
+
+/// Replaces placeholder addresses by those of the planned memory.
+void Graph::relocate() {
+  for (const Command& c : list_.commands) {
+    storages_.relocate(std::span(list_.bytes).subspan(c.arguments.begin, c.arguments.count), list_.addresses(c),
+                       c.op.data());
+  }
+  for (const Command& c : list_.commands) {
+    for (graph::Slice s : {c.reads, c.writes}) {
+      for (MemoryRange& r : std::span(list_.ranges).subspan(s.begin, s.count)) {
+        r.address = storages_.relocated(r.address, c.op.data());
+      }
+    }
+  }
+}
+
+void Graph::plan(const GraphTarget& target) {
+  if (form_ == GraphForm::commands) {
+    graph::Hazards hazards;
+    for (const Command& c : list_.commands) {
+      if (hazards.access(c.stage(), list_.reads(c), list_.writes(c))) ++figures_.barriers_in_order;
+    }
+  }
+  if (target.kernels != nullptr && !options_.one_by_one) fuse(*target.kernels);
+  list_.infos = {};
+  group();
+  for (const Command& c : list_.commands) {
+    for (std::span<const MemoryRange> ranges : {list_.reads(c), list_.writes(c)}) {
+      for (const MemoryRange& range : ranges) storages_.touch(range, c.group, c.op.data());
+    }
+  }
+  storages_.plan(target.largest_chunk, figures_);
+  relocate();
+  storages_.finish();
+}
+
+}  // namespace etna

@@ -1,0 +1,76 @@
+#include <etna/device/internal/vulkan/commands/host_import.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <mutex>
+#include <string_view>
+#include <utility>
+
+#include <etna/device/internal/vulkan/commands/context.h>
+
+namespace etna::vulkan {
+namespace {
+
+/// Smaller ones are not worth a buffer each: adapters allow some thousands of them.
+constexpr std::size_t kLeastBytes = 64 * 1024;
+/// Of memory that is read in vectors.
+constexpr std::uintptr_t kAlignment = 16;
+/// Owners vouch for whole pages of this size.
+constexpr std::uint64_t kPage = 4096;
+
+bool copies_anyway() {
+  const char* value = std::getenv("ETNA_COPY_WEIGHTS");
+  return value != nullptr && std::string_view(value) == "1";
+}
+
+/// Ends the use of imported memory: what is queued may still read it.
+void release(Device device, std::uint64_t address) noexcept {
+  try {
+    Context& context = Context::of(device);
+    std::lock_guard lock(context.mutex);
+    try {
+      if (context.logical.lost.empty()) context.recorder.finish();
+    } catch (...) {
+      // Lost while it was waited for, or what was recorded could not be submitted; what had been may still run.
+      context.logical.vk.vkDeviceWaitIdle(context.logical.handle);
+    }
+    context.segments.release({.address = address});
+  } catch (...) {
+    // There is no such device any more.
+  }
+}
+
+}  // namespace
+
+StoragePtr import_host(Device device, std::span<const std::byte> bytes, std::shared_ptr<const void> owner) {
+  const auto at = reinterpret_cast<std::uintptr_t>(bytes.data());
+  if (bytes.size() < kLeastBytes || at % kAlignment != 0 || copies_anyway()) return nullptr;
+  Context& context = Context::of(device);
+  std::lock_guard lock(context.mutex);
+  const std::uint64_t unit = context.logical.adapter.host_import_alignment;
+  if (unit == 0 || unit > kPage) return nullptr;
+  const std::uintptr_t begin = at / kPage * kPage, end = (at + bytes.size() + kPage - 1) / kPage * kPage;
+  if (end - begin > context.logical.adapter.max_allocation) return nullptr;
+  Buffer buffer;
+  if (import_buffer(context.logical, reinterpret_cast<void*>(begin), end - begin, buffer) != VK_SUCCESS) return nullptr;
+  if (!context.segments.adopt(buffer)) {
+    destroy_buffer(context.logical, buffer);
+    return nullptr;
+  }
+  const StoragePtr whole(new Storage(device, buffer.bytes, nullptr, buffer.address, nullptr),
+                         [device, address = buffer.address, kept = std::move(owner)](Storage* own) {
+                           release(device, address);
+                           delete own;
+                         });
+  auto storage = std::make_shared<Storage>(device, bytes.size(), nullptr, 0, nullptr);
+  storage->rebind(whole, at - begin);
+  return storage;
+}
+
+bool is_imported(const Storage& storage) {
+  Context& context = Context::of(storage.device());
+  std::lock_guard lock(context.mutex);
+  return storage.has_bytes() && context.segments.is_imported(storage.address());
+}
+
+}  // namespace etna::vulkan

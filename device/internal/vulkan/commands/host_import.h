@@ -1,0 +1,15 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+
+#include <etna/device/internal/host_import.h>
+
+namespace etna::vulkan {
+
+/// Backend::import_host(): VK_EXT_external_memory_host, on an adapter that shares its memory with the host.
+StoragePtr import_host(Device device, std::span<const std::byte> bytes, std::shared_ptr<const void> owner);
+bool is_imported(const Storage& storage);
+
+}  // namespace etna::vulkan

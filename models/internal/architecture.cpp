@@ -1,0 +1,239 @@
+#include <etna/models/internal/architecture.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace etna::models {
+namespace {
+
+void plain(DecoderConfig&) {}
+/// GGUF files of this family hold queries and keys in the order of Meta's.
+void llama(DecoderConfig& c) { c.rope.interleaved = true; }
+void qwen2(DecoderConfig& c) { c.query_bias = true; }
+void qwen3(DecoderConfig& c) { c.query_key_norm = true; }
+void gemma(DecoderConfig& c) {
+  c.activation = ActivationKind::gelu_tanh;
+  c.tied = true;
+}
+void gemma2(DecoderConfig& c) {
+  gemma(c);
+  c.post_norms = true;
+  c.window_every = 2;
+  c.attention_softcap = 50;
+  c.logit_softcap = 30;
+}
+void gemma3(DecoderConfig& c) {
+  gemma(c);
+  c.post_norms = c.query_key_norm = true;
+  c.window_every = 6;
+  c.window_rope_base = 10000;
+}
+void gpt2(DecoderConfig& c) {
+  c.norm = NormKind::layer;
+  c.norm_bias = c.query_bias = c.output_bias = c.ffn_bias = c.tied = true;
+  c.positions = PositionKind::learned;
+  c.gated = false;
+  c.activation = ActivationKind::gelu_tanh;
+}
+void phi2(DecoderConfig& c) {
+  c.norm = NormKind::layer;
+  c.norm_bias = c.query_bias = c.output_bias = c.ffn_bias = c.head_bias = c.parallel = true;
+  c.gated = false;
+  c.activation = ActivationKind::gelu_tanh;
+}
+void starcoder2(DecoderConfig& c) {
+  c.norm = NormKind::layer;
+  c.norm_bias = c.query_bias = c.output_bias = c.ffn_bias = c.tied = true;
+  c.gated = false;
+  c.activation = ActivationKind::gelu_tanh;
+}
+void bitnet(DecoderConfig& c) { c.sub_norms = c.tied = true; }
+void bitnet_squared(DecoderConfig& c) {
+  bitnet(c);
+  c.activation = ActivationKind::relu_squared;
+}
+
+constexpr std::pair<std::string_view, std::string_view> kLlamaNames[] = {
+    {"token_embedding", "embed_tokens"},
+    {"norm", "norm"},
+    {"attention_norm", "input_layernorm"},
+    {"attention.query", "self_attn.q_proj"},
+    {"attention.key", "self_attn.k_proj"},
+    {"attention.value", "self_attn.v_proj"},
+    {"attention.output", "self_attn.o_proj"},
+    {"attention.query_norm", "self_attn.q_norm"},
+    {"attention.key_norm", "self_attn.k_norm"},
+    {"attention.sub_norm", "self_attn.attn_sub_norm"},
+    {"ffn_norm", "post_attention_layernorm"},
+    {"ffn.gate", "mlp.gate_proj"},
+    {"ffn.up", "mlp.up_proj"},
+    {"ffn.down", "mlp.down_proj"},
+    {"ffn.sub_norm", "mlp.ffn_sub_norm"}};
+/// Gemma 2 and 3 have norms on both sides.
+constexpr std::pair<std::string_view, std::string_view> kGemmaNames[] = {
+    {"attention_post_norm", "post_attention_layernorm"},
+    {"ffn_norm", "pre_feedforward_layernorm"},
+    {"ffn_post_norm", "post_feedforward_layernorm"}};
+/// The first BitNet models; later ones have llama's names.
+constexpr std::pair<std::string_view, std::string_view> kBitnetNames[] = {
+    {"attention.sub_norm", "self_attn.inner_attn_ln"}, {"ffn.sub_norm", "mlp.ffn_layernorm"}};
+constexpr std::pair<std::string_view, std::string_view> kPhiNames[] = {{"attention.output", "self_attn.dense"},
+                                                                       {"ffn.up", "mlp.fc1"},
+                                                                       {"ffn.down", "mlp.fc2"},
+                                                                       {"norm", "final_layernorm"}};
+constexpr std::pair<std::string_view, std::string_view> kStarcoder2Names[] = {{"ffn.up", "mlp.c_fc"},
+                                                                              {"ffn.down", "mlp.c_proj"}};
+constexpr std::pair<std::string_view, std::string_view> kStarcoder2Keys[] = {{"layer_norm_eps", "norm_epsilon"}};
+constexpr std::pair<std::string_view, std::string_view> kGpt2Names[] = {{"token_embedding", "wte"},
+                                                                        {"position_embedding", "wpe"},
+                                                                        {"norm", "ln_f"},
+                                                                        {"attention_norm", "ln_1"},
+                                                                        {"attention.query", "attn.c_attn"},
+                                                                        {"attention.key", "attn.c_attn"},
+                                                                        {"attention.value", "attn.c_attn"},
+                                                                        {"attention.output", "attn.c_proj"},
+                                                                        {"ffn_norm", "ln_2"},
+                                                                        {"ffn.up", "mlp.c_fc"},
+                                                                        {"ffn.down", "mlp.c_proj"}};
+constexpr std::pair<std::string_view, std::string_view> kGpt2Keys[] = {
+    {"max_position_embeddings", "n_positions"}, {"hidden_size", "n_embd"},
+    {"num_hidden_layers", "n_layer"},           {"num_attention_heads", "n_head"},
+    {"intermediate_size", "n_inner"},           {"layer_norm_eps", "layer_norm_epsilon"},
+    {"hidden_act", "activation_function"}};
+/// Masks that Hugging Face's class kept.
+constexpr std::string_view kGpt2Buffers[] = {".attn.bias", ".attn.masked_bias"};
+
+constexpr Architecture gemma_row(std::string_view gguf, std::string_view hugging_face, void (*apply)(DecoderConfig&)) {
+  return {.gguf = gguf,
+          .hugging_face = hugging_face,
+          .apply = apply,
+          .norm_offset = 1,
+          .attention_bias = true,
+          .fixed_activation = true,  // early files say gelu and mean its approximation
+          .scales_embeddings = true};
+}
+constexpr Architecture gemma2_row() {
+  Architecture row = gemma_row("gemma2", "gemma2", gemma2);
+  row.names = kGemmaNames;
+  row.wide_scores_at_layers = 46;
+  return row;
+}
+/// Published files leave out what Hugging Face's class takes by default.
+constexpr Architecture gemma3_row(std::string_view hugging_face) {
+  Architecture row = gemma_row("gemma3", hugging_face, gemma3);
+  row.names = kGemmaNames;
+  row.vocabulary = 262208;
+  row.heads = 8;
+  row.kv_heads = 4;
+  row.head_size = 256;
+  row.context = 131072;
+  row.rope_base = 1e6;
+  row.query_scalar = 256;
+  row.wide_scores_at_layers = 62;
+  return row;
+}
+
+constexpr Architecture kAll[] = {
+    {.gguf = "llama",
+     .hugging_face = "llama",
+     .apply = llama,
+     .neighbours_in_gguf = true,
+     .of_one_bit = "bitnet",
+     .attention_bias = true,
+     .is_written = true},
+    {.gguf = "llama", .hugging_face = "mistral", .apply = llama, .neighbours_in_gguf = true},
+    {.gguf = "qwen2", .hugging_face = "qwen2", .apply = qwen2, .window_is_asked_for = true},
+    {.gguf = "qwen3", .hugging_face = "qwen3", .apply = qwen3, .attention_bias = true, .window_is_asked_for = true},
+    gemma_row("gemma", "gemma", gemma),
+    gemma2_row(),
+    gemma3_row("gemma3_text"),
+    gemma3_row("gemma3"),
+    {.gguf = "phi2", .hugging_face = "phi", .apply = phi2, .names = kPhiNames, .rotary_part = 0.5},
+    {.gguf = "phi3", .hugging_face = "phi3", .apply = plain, .packing = Packing::qkv_and_gate},
+    {.gguf = "gpt2",
+     .hugging_face = "gpt2",
+     .apply = gpt2,
+     .packing = Packing::qkv,
+     .names = kGpt2Names,
+     .prefix = "transformer.",
+     .blocks = "h",
+     .buffers = kGpt2Buffers,
+     .in_by_out = true,
+     .target_words = 2,  // two modules are c_proj
+     .keys = kGpt2Keys,
+     .is_written = true,
+     .context = 0,
+     .feed_forward_per_width = 4},
+    {.gguf = "starcoder2",
+     .hugging_face = "starcoder2",
+     .apply = starcoder2,
+     .names = kStarcoder2Names,
+     .keys = kStarcoder2Keys},
+    {.gguf = "bitnet", .hugging_face = "", .apply = bitnet, .names = kBitnetNames, .attention_bias = true},
+    {.gguf = "bitnet-25", .hugging_face = "", .apply = bitnet_squared},
+    {.gguf = "bitnet-b1.58", .hugging_face = "bitnet", .apply = bitnet_squared, .attention_bias = true}};
+
+std::vector<std::string_view> names_of(std::string_view Architecture::*field) {
+  std::vector<std::string_view> names;
+  for (const Architecture& a : kAll)
+    if (!(a.*field).empty() && std::find(names.begin(), names.end(), a.*field) == names.end())
+      names.push_back(a.*field);
+  return names;
+}
+
+}  // namespace
+
+const Architecture* find_architecture_gguf(std::string_view name) {
+  const auto* found =
+      std::find_if(std::begin(kAll), std::end(kAll), [&](const Architecture& a) { return a.gguf == name; });
+  return found == std::end(kAll) ? nullptr : found;
+}
+
+const Architecture* find_architecture_hugging_face(std::string_view name) {
+  const auto* found = std::find_if(std::begin(kAll), std::end(kAll),
+                                   [&](const Architecture& a) { return !name.empty() && a.hugging_face == name; });
+  return found == std::end(kAll) ? nullptr : found;
+}
+
+std::vector<std::string_view> known_architectures() { return names_of(&Architecture::gguf); }
+std::string architecture_names() { return fmt::format("{}", fmt::join(known_architectures(), ", ")); }
+std::string hugging_face_type_names() {
+  return fmt::format("{}", fmt::join(names_of(&Architecture::hugging_face), ", "));
+}
+
+const Architecture& architecture_of(const DecoderConfig& config) {
+  const Architecture* found = find_architecture_gguf(config.architecture);
+  return found != nullptr ? *found : kAll[0];
+}
+
+std::string hugging_face_part(const Architecture& architecture, std::string_view part) {
+  for (const PartNames names : {architecture.names, PartNames(kLlamaNames)})
+    for (const auto& [own, theirs] : names)
+      if (own == part) return std::string(theirs);
+  return std::string(part);
+}
+
+void fill_defaults(DecoderConfig& c) {
+  if (c.kv_heads == 0) c.kv_heads = c.heads;
+  if (c.head_size == 0 && c.heads > 0) c.head_size = c.width / c.heads;
+  if (c.rope.size == 0) c.rope.size = c.head_size;
+  if (architecture_of(c).scales_embeddings) c.embedding_scale = std::sqrt(static_cast<double>(c.width));
+}
+
+bool set_windows(DecoderConfig& c, const std::vector<bool>& windowed) {
+  if (windowed.empty() || static_cast<std::int64_t>(windowed.size()) != c.layers) return false;
+  const auto full = std::find(windowed.begin(), windowed.end(), false);
+  if (full == windowed.begin()) {
+    c.window = 0;
+  } else {
+    c.window_every = full == windowed.end() ? 1 : full - windowed.begin() + 1;
+  }
+  for (std::size_t i = 0; i < windowed.size(); ++i)
+    if (windowed[i] != c.has_window(static_cast<std::int64_t>(i))) return false;
+  return true;
+}
+
+}  // namespace etna::models

@@ -1,0 +1,117 @@
+#include <etna/models/internal/stored_weights.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include <fmt/format.h>
+
+#include <etna/device/error.h>
+#include <etna/device/internal/host_import.h>
+#include <etna/tensor/ops.h>
+
+namespace etna::models {
+namespace {
+
+/// Bytes of a mapping as a tensor. On the CPU and on a GPU that shares its memory they stay where they are, and the
+/// tensor keeps the mapping alive.
+Tensor bytes_on(Device device, const StoredTensor& stored, std::size_t begin, std::size_t size) {
+  const std::byte* from = stored.span().data() + begin;
+  const auto count = static_cast<std::int64_t>(size);
+  if (device != kCPU && !stored.owned.defined()) {
+    const auto mapping = std::make_shared<const io::MappedBytes>(stored.bytes);
+    if (const StoragePtr there = import_host(device, {from, size}, mapping))
+      return detail::make_view(there, device, u8, {count}, {1}, 0);
+  }
+  if (device != kCPU || stored.owned.defined()) return from_bytes(from, {count}, u8, device);
+  auto* host = const_cast<std::byte*>(from);
+  const auto address = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(host));
+  StoragePtr storage(new Storage(kCPU, size, host, address, nullptr),
+                     [bytes = stored.bytes](Storage* own) { delete own; });
+  return detail::make_view(storage, kCPU, u8, {count}, {1}, 0);
+}
+
+/// Weights rounded as BitNet's layers do.
+Tensor ternary(const Tensor& values) {
+  const double scale = std::max(1e-5, abs(values).mean().item<double>());
+  return clamp(round(values * (1 / scale)), -1.0, 1.0) * scale;
+}
+
+}  // namespace
+
+std::span<const std::byte> StoredTensor::span() const {
+  if (!owned.defined()) return bytes;
+  return {static_cast<const std::byte*>(owned.raw_data()),
+          static_cast<std::size_t>(owned.numel()) * item_size(owned.dtype())};
+}
+
+std::vector<std::string> StoredWeights::unused(const std::vector<std::string>& names) const {
+  std::vector<std::string> left;
+  std::copy_if(names.begin(), names.end(), std::back_inserter(left),
+               [this](const std::string& name) { return !used_.contains(name); });
+  return left;
+}
+
+StoredTensor StoredWeights::find(const std::string& name) {
+  std::optional<StoredTensor> found = find_(name);
+  if (!found) throw FormatError(fmt::format("{}: the tensor '{}' is missing", file_, name));
+  if (found->format == nullptr)
+    throw FormatError(fmt::format("{}: '{}' is in a format that is not known here", file_, name));
+  used_.insert(name);
+  return *found;
+}
+
+Matrix StoredWeights::matrix(const std::string& name, std::int64_t rows, std::int64_t columns) {
+  const StoredPlace place = locate_(name);
+  const StoredTensor stored = find(place.name);
+  // A packed tensor may be transposed as well: then the rows are a run of its columns.
+  const int across = place.transposed ? 1 : 0;
+  const std::int64_t all = place.packed > 0 ? place.packed : rows;
+  if (stored.shape.rank() != 2 || stored.shape[1 - across] != columns || stored.shape[across] != all) {
+    const Shape wanted = place.transposed ? Shape{columns, all} : Shape{all, columns};
+    throw FormatError(
+        fmt::format("{}: '{}' is {}; the model's sizes ask for {}", file_, place.name, str(stored.shape), str(wanted)));
+  }
+  const quant::BlockFormat& format = *stored.format;
+  if (!format.can_quantize())
+    throw FormatError(fmt::format("{}: '{}' holds {}, which no weights are in", file_, place.name, format.name));
+  const bool whole = stored.shape[0] == rows && !place.transposed;
+  const std::optional<double> factor = factor_of ? factor_of(place.name) : std::nullopt;
+  const bool rounds = rounds_to_ternary && name.starts_with("blocks.");
+  const bool decoded = placement_.trainable || factor || rounds || place.transposed || (!whole && format.tail != 0);
+  if (!decoded) {
+    const std::size_t row = static_cast<std::size_t>(columns / format.elements) * format.bytes;
+    const std::size_t size = quant::storage_bytes(format, rows * columns);
+    const std::size_t from = static_cast<std::size_t>(place.begin) * row;
+    if (stored.span().size() < from + size) {
+      throw FormatError(fmt::format("{}: '{}' has {} bytes; its rows end at byte {}", file_, place.name,
+                                    stored.span().size(), from + size));
+    }
+    return {{}, {format, {rows, columns}, bytes_on(placement_.device, stored, from, size)}};
+  }
+  Tensor values = empty(stored.shape);
+  quant::dequantize(format, stored.span(), values.mutable_data<float>(), values.numel());
+  if (place.transposed) values = values.t();
+  values = values.slice(0, place.begin, place.begin + rows).contiguous();
+  if (factor) values = values * *factor;
+  if (rounds) values = ternary(values);
+  if (placement_.trainable) return {(whole ? values : values.clone()).to(placement_.device), {}};
+  return {{}, QuantizedTensor::plain(values.to(placement_.device))};
+}
+
+Tensor StoredWeights::vector(const std::string& name, std::int64_t size) {
+  const StoredPlace place = locate_(name);
+  const StoredTensor stored = find(place.name);
+  const std::int64_t count = numel(stored.shape);
+  const std::int64_t all = place.packed > 0 ? place.packed : size;
+  if (stored.shape.rank() < 1 || count != all || (place.packed > 0 && stored.shape.rank() != 1)) {
+    throw FormatError(
+        fmt::format("{}: '{}' is {}; the model's sizes ask for {}", file_, place.name, str(stored.shape), all));
+  }
+  Tensor values = empty({count});
+  quant::dequantize(*stored.format, stored.span(), values.mutable_data<float>(), count);
+  values = values.slice(0, place.begin, place.begin + size).clone();
+  if (norm_offset != 0 && name.ends_with("norm.weight")) values = values + norm_offset;
+  return values.to(placement_.device);
+}
+
+}  // namespace etna::models

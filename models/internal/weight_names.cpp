@@ -1,0 +1,184 @@
+#include <etna/models/internal/weight_names.h>
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include <etna/models/internal/architecture.h>
+
+namespace etna::models {
+namespace {
+
+using Names = std::vector<std::pair<std::string_view, std::string_view>>;
+
+/// A decoder's name in parts: "blocks.3.ffn.up.weight" is block 3, "ffn.up", ".weight".
+struct Parts {
+  std::string block;  ///< empty outside of blocks
+  std::string part;
+  std::string kind;  ///< ".weight" or ".bias"
+};
+
+Parts parts_of(const std::string& name) {
+  Parts parts;
+  std::string rest = name;
+  if (rest.starts_with("blocks.")) {
+    const std::size_t dot = rest.find('.', 7);
+    parts.block = rest.substr(7, dot - 7);
+    rest = rest.substr(dot + 1);
+  }
+  const std::size_t dot = rest.rfind('.');
+  parts.part = rest.substr(0, dot);
+  parts.kind = rest.substr(dot);
+  return parts;
+}
+
+std::string translated(const Names& names, const std::string& part) {
+  for (const auto& [from, to] : names)
+    if (from == part) return std::string(to);
+  return part;
+}
+
+const Names kGguf = {{"token_embedding", "token_embd"},
+                     {"position_embedding", "position_embd"},
+                     {"norm", "output_norm"},
+                     {"output", "output"},
+                     {"attention_norm", "attn_norm"},
+                     {"attention.query", "attn_q"},
+                     {"attention.key", "attn_k"},
+                     {"attention.value", "attn_v"},
+                     {"attention.output", "attn_output"},
+                     {"attention.query_norm", "attn_q_norm"},
+                     {"attention.key_norm", "attn_k_norm"},
+                     {"attention.sub_norm", "attn_sub_norm"},
+                     {"attention_post_norm", "post_attention_norm"},
+                     {"ffn_norm", "ffn_norm"},
+                     {"ffn.gate", "ffn_gate"},
+                     {"ffn.up", "ffn_up"},
+                     {"ffn.down", "ffn_down"},
+                     {"ffn.sub_norm", "ffn_sub_norm"},
+                     {"ffn_post_norm", "post_ffw_norm"}};
+
+/// The first row of a part within what is packed with it.
+std::int64_t first_row(const DecoderConfig& config, const std::string& part) {
+  if (part == "attention.key") return config.query_rows();
+  if (part == "attention.value") return config.query_rows() + config.kv_rows();
+  return 0;
+}
+
+/// Rows of queries, keys and values in one.
+std::int64_t packed_rows(const DecoderConfig& config) { return config.query_rows() + 2 * config.kv_rows(); }
+
+bool is_query_key_or_value(const std::string& part) {
+  return part == "attention.query" || part == "attention.key" || part == "attention.value";
+}
+
+}  // namespace
+
+std::string gguf_name(const std::string& name) {
+  const Parts parts = parts_of(name);
+  const std::string last = translated(kGguf, parts.part) + parts.kind;
+  return parts.block.empty() ? last : fmt::format("blk.{}.{}", parts.block, last);
+}
+
+StoredWeights::Locate gguf_places(const DecoderConfig& config, const HasTensor& has) {
+  return [&config, has](const std::string& name) -> StoredPlace {
+    const std::string plain = gguf_name(name);
+    if (has(plain)) {
+      // Gate and up may be one tensor, the gate first.
+      const bool packed = config.gated && name.ends_with(".ffn.up.weight") &&
+                          !has(gguf_name(name.substr(0, name.size() - 9) + "gate.weight"));
+      return {plain, packed ? config.feed_forward : 0, false, packed ? 2 * config.feed_forward : 0};
+    }
+    const Parts parts = parts_of(name);
+    if (is_query_key_or_value(parts.part))
+      return {fmt::format("blk.{}.attn_qkv{}", parts.block, parts.kind), first_row(config, parts.part), false,
+              packed_rows(config)};
+    if (parts.part == "ffn.gate")
+      return {fmt::format("blk.{}.ffn_up{}", parts.block, parts.kind), 0, false, 2 * config.feed_forward};
+    return {plain, 0, false};
+  };
+}
+
+UnusedTensor gguf_unused(const std::string& name) {
+  // Of rope, which decoder_config() reads, and buffers of old converters.
+  const bool known = name.starts_with("rope_f") || name == "rope.freqs" || name.ends_with("attn_rot_embd");
+  return known ? UnusedTensor::known : UnusedTensor::part;
+}
+
+std::string hugging_face_prefix(const DecoderConfig& config, const HasTensor& has) {
+  const std::string table = hugging_face_part(architecture_of(config), "token_embedding") + ".weight";
+  std::string prefix;
+  for (const char* candidate : {"model.", "transformer.", "language_model.model.", "model.language_model."})
+    if (has(candidate + table)) prefix = candidate;
+  return prefix;
+}
+
+UnusedTensor hugging_face_unused(const DecoderConfig& config, const HasTensor& has, const std::string& name) {
+  const Architecture& a = architecture_of(config);
+  const bool head = name.ends_with("lm_head.weight");
+  // Angles and masks that Hugging Face's classes kept as buffers, and a second copy of a tied head.
+  const bool buffer = name.ends_with("rotary_emb.inv_freq") ||
+                      std::any_of(a.buffers.begin(), a.buffers.end(), [&](auto end) { return name.ends_with(end); });
+  if (buffer || (config.tied && head)) return UnusedTensor::known;
+  const bool part = name.starts_with(fmt::format("{}{}.", hugging_face_prefix(config, has), a.blocks)) ||
+                    name.ends_with("lm_head.bias") || head;
+  return part ? UnusedTensor::part : UnusedTensor::other;
+}
+
+StoredWeights::Locate hugging_face_places(const DecoderConfig& config, const std::string& prefix,
+                                          const HasTensor& has) {
+  return [&config, has, prefix, &a = architecture_of(config)](const std::string& name) -> StoredPlace {
+    const Parts parts = parts_of(name);
+    if (parts.part == "output") {
+      const bool inner = prefix.starts_with("language_model.");
+      return {(inner ? "language_model.lm_head" : "lm_head") + parts.kind, 0, false};
+    }
+    const std::string block = parts.block.empty() ? prefix : fmt::format("{}{}.{}.", prefix, a.blocks, parts.block);
+    const std::string plain = block + hugging_face_part(a, parts.part) + parts.kind;
+    const bool matrix = !parts.block.empty() && parts.kind == ".weight" && parts.part.find("norm") == std::string::npos;
+    const bool turned = a.in_by_out && matrix;
+    if (is_query_key_or_value(parts.part)) {
+      const bool always = hugging_face_part(a, "attention.query") == hugging_face_part(a, "attention.key");
+      if (always || !has(plain))
+        return {always ? plain : block + "self_attn.qkv_proj" + parts.kind, first_row(config, parts.part), turned,
+                packed_rows(config)};
+    }
+    if ((parts.part == "ffn.gate" || parts.part == "ffn.up") && !has(plain)) {
+      const std::string packed = block + "mlp.gate_up_proj" + parts.kind;
+      if (has(packed))
+        return {packed, parts.part == "ffn.up" ? config.feed_forward : 0, turned, 2 * config.feed_forward};
+    }
+    return {plain, 0, turned};
+  };
+}
+
+StoredWeights::Locate llama2c_places() {
+  return [](const std::string& name) -> StoredPlace {
+    static const Names names = {{"token_embedding", "tok_embeddings"}, {"attention.query", "attention.wq"},
+                                {"attention.key", "attention.wk"},     {"attention.value", "attention.wv"},
+                                {"attention.output", "attention.wo"},  {"ffn.gate", "feed_forward.w1"},
+                                {"ffn.down", "feed_forward.w2"},       {"ffn.up", "feed_forward.w3"}};
+    const Parts parts = parts_of(name);
+    const std::string last = translated(names, parts.part) + parts.kind;
+    return {parts.block.empty() ? last : fmt::format("layers.{}.{}", parts.block, last), 0, false};
+  };
+}
+
+StoredWeights::Locate language_model_places(const DecoderConfig& config) {
+  return [&config](const std::string& name) -> StoredPlace {
+    static const Names names = {
+        {"token_embedding", "wte"},   {"position_embedding", "wpe"}, {"attention_norm", "norm1"},
+        {"attention.query", "qkv"},   {"attention.key", "qkv"},      {"attention.value", "qkv"},
+        {"attention.output", "proj"}, {"ffn_norm", "norm2"},         {"ffn.up", "up"},
+        {"ffn.down", "down"}};
+    const Parts parts = parts_of(name);
+    const std::string last = translated(names, parts.part) + parts.kind;
+    return {parts.block.empty() ? last : fmt::format("blocks.{}.{}", parts.block, last), first_row(config, parts.part),
+            false, is_query_key_or_value(parts.part) ? packed_rows(config) : 0};
+  };
+}
+
+}  // namespace etna::models

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+
+#include <etna/tensor/capture.h>
+#include <etna/tensor/op.h>
+
+/// What the library itself calls while a step is recorded (tensor/internal/graph/). Users include
+/// <etna/tensor/capture.h>.
+namespace etna::recording {
+
+/// While a step is recorded: an op or method is about to use these tensors, which must all be on the step's device.
+/// @throws CaptureError
+void touch(const char* op, std::span<const Tensor> tensors);
+inline void touch(const char* op, const Tensor& tensor) { touch(op, std::span(&tensor, 1)); }
+
+/// The name of the op or method that runs in this thread, for messages. Outside any it is `empty`, the only function
+/// that allocates there. Scopes nest.
+class Running {
+ public:
+  explicit Running(const char* name) : before_(std::exchange(name_, name)) {}
+  ~Running() { name_ = before_; }
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+  static const char* name() { return name_ != nullptr ? name_ : "empty"; }
+
+ private:
+  static thread_local const char* name_;
+  const char* before_;
+};
+
+/// @throws CaptureError naming `what` while a step is recorded: it would happen once and not at replays.
+void forbid(const char* what, const char* why);
+
+/// Runs a CPU kernel, `call.op.cpu`. A recording notes the kernel, not the ops it calls.
+void run_cpu_kernel(const OpCall& call, std::span<Tensor> out);
+
+/// Called before autograd reads or replaces a leaf's gradient.
+enum class Touch { read, write };
+void note_gradient(const Tensor& leaf, Touch touch);
+
+/// A number that decides what the host does: whether a module trains.
+using Setting = std::shared_ptr<std::int64_t>;
+/// A setting in words, for a message: "Dropout is in eval mode now".
+using Described = std::function<std::string(std::int64_t now)>;
+/// Called before a setting is read or written. A recording is not replayed while a setting that it read first has
+/// another value; a replay leaves a setting that the recording wrote as the recording did.
+void note_setting(const Setting& setting, Touch touch, Described what);
+/// The same of whether a leaf requires grad.
+void note_requires_grad(const Tensor& leaf, Touch touch);
+/// Called after a setting, or what requires grad, has changed.
+void changed();
+/// While a step is recorded: `check` runs before each replay and says why the recording no longer does what its
+/// function would; empty if it does.
+void guard(std::function<std::string()> check);
+
+/// While one lives, *device is set to the first GPU on which this thread runs an op.
+class ObserveDevice {
+ public:
+  explicit ObserveDevice(Device* device);
+  ~ObserveDevice();
+  ObserveDevice(const ObserveDevice&) = delete;
+  ObserveDevice& operator=(const ObserveDevice&) = delete;
+
+ private:
+  Device *device_, *outer_;
+};
+void observe(Device device);
+
+}  // namespace etna::recording

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <etna/device/file_path.h>
+#include <etna/tensor/io/internal/safetensors_file.h>
+
+/// A model of Hugging Face in several safetensors files, with an index that says which tensor is in which file.
+namespace etna::io {
+
+/// The name of a tensor → the name of its file, from a model.safetensors.index.json.
+using ShardIndex = std::map<std::string, std::string, std::less<>>;
+
+/// Takes names of files only, no paths, so that an index cannot lead out of its folder.
+/// @throws FormatError with text that fits after "FILE: "
+ShardIndex parse_shard_index(std::string_view json);
+
+/// All tensors of a model, wherever they lie. Each file is mapped once. A copy is another handle of the same mappings.
+class ShardedSafetensors {
+ public:
+  /// @param path an index (.json), a single safetensors file, or a folder with a model.safetensors.index.json or a
+  /// model.safetensors in it
+  /// @throws FormatError for what cannot be read or is damaged, for a file that is missing, and for a tensor that is
+  /// not in the file that the index names
+  explicit ShardedSafetensors(const FilePath& path);
+
+  /// In alphabetical order.
+  std::vector<std::string> names() const;
+  bool contains(std::string_view name) const { return tensors_.find(name) != tensors_.end(); }
+  const std::vector<SafetensorsFile>& files() const { return files_; }
+
+  /// dtype and shape. Here and below: @throws FormatError naming the index if there is no such tensor
+  const safetensors::Entry& entry(std::string_view name) const;
+  /// The bytes of a tensor, not copied. They outlive this object.
+  MappedBytes bytes(std::string_view name) const;
+  Tensor load(std::string_view name, Device device = {}) const;
+
+ private:
+  struct Place {
+    std::size_t file;
+    const safetensors::Entry* entry;
+  };
+  const Place& place(std::string_view name) const;
+
+  FilePath path_;
+  std::vector<SafetensorsFile> files_;
+  std::map<std::string, Place, std::less<>> tensors_;
+};
+
+}  // namespace etna::io
+
+namespace etna {
+
+/// All tensors of a model in one or several files; `path` as ShardedSafetensors. @throws FormatError
+std::map<std::string, Tensor> load_sharded_safetensors(const FilePath& path, Device device = {});
+
+}  // namespace etna

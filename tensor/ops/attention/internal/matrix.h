@@ -1,0 +1,49 @@
+#pragma once
+
+#include <array>
+#include <initializer_list>
+#include <optional>
+
+#include <etna/device/kernel.h>
+#include <etna/tensor/ops/attention/internal/attention.h>
+
+/// Attention on matrix units: the choice of kernel and tile sizes.
+namespace etna::attention {
+
+/// From the most portable to the most specialized.
+enum class KernelVariant { plain, coopmat, coopmat2 };
+
+/// Forces a variant in this scope, like ETNA_ATTENTION=plain|coopmat|coopmat2. For tests; affects one thread.
+class ForcedVariant {
+ public:
+  explicit ForcedVariant(KernelVariant variant);
+  ~ForcedVariant();
+  ForcedVariant(const ForcedVariant&) = delete;
+  ForcedVariant& operator=(const ForcedVariant&) = delete;
+
+ private:
+  int before_;
+};
+
+enum class Pass { forward, dq, dkv };
+
+/// A kernel of shaders/attention_coopmat*.comp with its specialization constants, except the mask's strides. A
+/// workgroup owns `tile` rows: queries, or keys in Pass::dkv.
+struct MatrixKernel {
+  const gpu::Shader* shader;
+  std::uint32_t subgroup_size, subgroups, rows, blocks, columns, m, mask_dtype;
+
+  std::uint32_t tile() const { return subgroups * rows * m; }
+  std::uint32_t threads() const { return subgroups * subgroup_size; }
+  std::array<std::uint32_t, 7> spec() const { return {threads(), subgroups, rows, blocks, columns, m, mask_dtype}; }
+  std::uint32_t shared_bytes(Pass pass, KernelVariant variant) const;
+};
+
+/// The best kernel that device, build and ETNA_ATTENTION allow. None for f32, as matrix units would round its sums, or
+/// if rows do not start at multiples of 16 bytes: the plain kernels handle those.
+/// @param operands the tensors the kernel reads, [B, H, T, D]
+/// @throws Error if ETNA_ATTENTION has an unknown value
+std::optional<MatrixKernel> matrix_kernel(Pass pass, const Inputs& in, double scale, std::uint32_t mask_dtype,
+                                          std::initializer_list<const Tensor*> operands);
+
+}  // namespace etna::attention
