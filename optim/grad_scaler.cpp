@@ -1,5 +1,6 @@
 #include <etna/optim/grad_scaler.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -50,10 +51,15 @@ Tensor GradScaler::scale(const Tensor& loss) {
 void GradScaler::unscale_(Optimizer& optimizer) {
   if (!options_.enabled) return;
   if (!state_.defined()) throw Error("GradScaler: unscale_() before scale(): no loss was scaled");
-  if (!unscaled_.insert(&optimizer).second)
+  if (is_unscaled(optimizer))
     throw Error(
         "GradScaler: the gradients of this optimizer are unscaled already; unscale_() once between scale() and step()");
+  unscaled_.push_back(&optimizer);
   etna::unscale_(optimizer.gradients(), state_);
+}
+
+bool GradScaler::is_unscaled(const Optimizer& optimizer) const {
+  return std::find(unscaled_.begin(), unscaled_.end(), &optimizer) != unscaled_.end();
 }
 
 void GradScaler::step(Optimizer& optimizer) {
@@ -62,7 +68,7 @@ void GradScaler::step(Optimizer& optimizer) {
     return;
   }
   if (!state_.defined()) throw Error("GradScaler: step() before scale(): no loss was scaled");
-  optimizer.step(state_, !unscaled_.contains(&optimizer));
+  optimizer.step(state_, !is_unscaled(optimizer));
 }
 
 void GradScaler::update() {

@@ -2,8 +2,8 @@
 
 #include <cstdint>
 #include <map>
-#include <set>
 #include <string>
+#include <vector>
 
 #include <etna/optim/optimizer.h>
 
@@ -50,11 +50,12 @@ class GradScaler {
 
  private:
   const Tensor& state_on(Device device);
+  bool is_unscaled(const Optimizer& optimizer) const;
 
   GradScalerOptions options_;
   double scale_, growth_tracker_ = 0;  ///< used until state_ exists
   Tensor state_;                       ///< in the layout of update_loss_scale_
-  std::set<const Optimizer*> unscaled_;
+  std::vector<const Optimizer*> unscaled_;
 };
 
 }  // namespace etna::optim
