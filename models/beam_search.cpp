@@ -7,8 +7,8 @@
 
 #include <etna/autograd/autograd.h>
 #include <etna/models/kv_cache.h>
-#include <etna/tensor/indexing.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/indexing/indexing.h>
 
 namespace etna::models {
 namespace {

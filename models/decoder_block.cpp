@@ -6,7 +6,7 @@
 
 #include <etna/tensor/capture.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/transformer.h>
+#include <etna/tensor/ops/attention/attention.h>
 
 namespace etna::models {
 namespace {

@@ -8,7 +8,7 @@
 #include <etna/models/decoder_config.h>
 #include <etna/models/projection.h>
 #include <etna/nn/module.h>
-#include <etna/tensor/paged_attention.h>
+#include <etna/tensor/ops/paged_attention/paged_attention.h>
 #include <etna/tensor/quant/rounded_rows.h>
 
 namespace etna::models {

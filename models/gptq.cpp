@@ -9,8 +9,8 @@
 
 #include <etna/autograd/autograd.h>
 #include <etna/device/internal/cpu/parallel.h>
-#include <etna/tensor/linalg.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/linalg/linalg.h>
 #include <etna/tensor/quant/internal/block_bytes.h>
 
 namespace etna::models {

@@ -5,9 +5,9 @@
 
 #include <fmt/format.h>
 
-#include <etna/tensor/indexing.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/transformer.h>
+#include <etna/tensor/ops/attention/attention.h>
+#include <etna/tensor/ops/indexing/indexing.h>
 
 namespace etna::models {
 namespace {

@@ -5,7 +5,7 @@
 #include <etna/nn/module.h>
 
 /// Activations as modules, for Sequential. The functions, with formulas and sources, are in <etna/tensor/ops.h> and
-/// <etna/tensor/activations.h>; names and defaults are those of torch.nn.
+/// <etna/tensor/ops/activations/activations.h>; names and defaults are those of torch.nn.
 namespace etna::nn {
 
 #define ETNA_ACTIVATION(NAME)                         \

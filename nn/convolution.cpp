@@ -8,7 +8,7 @@
 
 #include <etna/nn/init.h>
 #include <etna/nn/printing.h>
-#include <etna/tensor/resampling.h>
+#include <etna/tensor/ops/resample/resample.h>
 
 namespace etna::nn {
 namespace {

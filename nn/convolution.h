@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include <etna/nn/module.h>
-#include <etna/tensor/convolution.h>
+#include <etna/tensor/ops/convolution/convolution.h>
 
 namespace etna::nn {
 

@@ -6,10 +6,10 @@
 
 #include <fmt/format.h>
 
-#include <etna/tensor/distributions.h>
-#include <etna/tensor/linalg.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/linalg/linalg.h>
+#include <etna/tensor/ops/random/distributions.h>
 
 namespace etna::nn::init {
 namespace {

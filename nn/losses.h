@@ -3,11 +3,11 @@
 #include <utility>
 
 #include <etna/nn/module.h>
-#include <etna/tensor/losses.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/loss/loss.h>
 
 /// Losses as modules that store their settings. The function forms are those of <etna/tensor/ops.h> and
-/// <etna/tensor/losses.h>; those with a margin are in <etna/nn/margin_losses.h>.
+/// <etna/tensor/ops/loss/loss.h>; those with a margin are in <etna/nn/margin_losses.h>.
 namespace etna::nn {
 
 /// -log softmax(logits)[target], averaged. Rows whose target is ignore_index count neither in the sum nor in the mean.

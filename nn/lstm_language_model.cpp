@@ -5,9 +5,9 @@
 #include <etna/nn/dropout.h>
 #include <etna/nn/init.h>
 #include <etna/nn/reparametrize.h>
-#include <etna/tensor/losses.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/stochastic.h>
+#include <etna/tensor/ops/loss/loss.h>
+#include <etna/tensor/ops/random/stochastic.h>
 
 namespace etna::nn {
 namespace {

@@ -3,9 +3,9 @@
 #include <utility>
 
 #include <etna/nn/module.h>
-#include <etna/tensor/losses.h>
+#include <etna/tensor/ops/loss/loss.h>
 
-/// Losses with a margin, and distances, as modules that store their settings: <etna/tensor/losses.h>.
+/// Losses with a margin, and distances, as modules that store their settings: <etna/tensor/ops/loss/loss.h>.
 namespace etna::nn {
 
 /// margin_ranking_loss() with its settings.

@@ -7,7 +7,7 @@
 
 #include <etna/nn/init.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/transformer.h>
+#include <etna/tensor/ops/attention/attention.h>
 
 namespace etna::nn {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/reductions.h>
+#include <etna/tensor/ops/reduce/reduce.h>
 
 namespace etna::nn {
 

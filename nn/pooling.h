@@ -3,9 +3,9 @@
 #include <optional>
 
 #include <etna/nn/module.h>
-#include <etna/tensor/pooling.h>
+#include <etna/tensor/ops/pooling/pooling.h>
 
-/// The pooling functions of <etna/tensor/pooling.h> as modules, with the same arguments.
+/// The pooling functions of <etna/tensor/ops/pooling/pooling.h> as modules, with the same arguments.
 namespace etna::nn {
 
 #define ETNA_POOLING_MODULES(N)                                                                           \

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <etna/nn/dropout.h>
-#include <etna/tensor/transformer.h>
+#include <etna/tensor/ops/attention/attention.h>
 
 namespace etna::nn {
 

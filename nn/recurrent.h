@@ -4,11 +4,12 @@
 
 #include <etna/nn/module.h>
 #include <etna/nn/packed_sequence.h>
-#include <etna/tensor/recurrent.h>
+#include <etna/tensor/ops/recurrent/recurrent.h>
 
-/// Recurrent networks (<etna/tensor/recurrent.h> has the formulas). Parameters have PyTorch's names, so that its
-/// state_dict loads unchanged: weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0, weight_hr_l0 with a projection; _l1
-/// for the next layer, with _reverse behind for the other direction. They start uniform in ±1/√hidden_size.
+/// Recurrent networks (<etna/tensor/ops/recurrent/recurrent.h> has the formulas). Parameters have PyTorch's names, so
+/// that its state_dict loads unchanged: weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0, weight_hr_l0 with a
+/// projection; _l1 for the next layer, with _reverse behind for the other direction. They start uniform in
+/// ±1/√hidden_size.
 namespace etna::nn {
 
 struct RecurrentOptions {

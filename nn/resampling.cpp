@@ -4,7 +4,7 @@
 
 #include <etna/nn/printing.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/rearranging.h>
+#include <etna/tensor/ops/rearrange/rearrange.h>
 
 namespace etna::nn {
 namespace {

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include <etna/nn/module.h>
-#include <etna/tensor/resampling.h>
+#include <etna/tensor/ops/resample/resample.h>
 
 /// Padding, resizing and reshaping as modules, for Sequential.
 namespace etna::nn {

@@ -1,7 +1,7 @@
 #include <etna/nn/swiglu.h>
 
 #include <etna/tensor/ops.h>
-#include <etna/tensor/transformer.h>
+#include <etna/tensor/ops/attention/attention.h>
 
 namespace etna::nn {
 

@@ -5,8 +5,8 @@
 #include <fmt/format.h>
 
 #include <etna/tensor/capture.h>
-#include <etna/tensor/internal/multi_tensor.h>
 #include <etna/tensor/op.h>
+#include <etna/tensor/ops/optimizer/internal/multi_tensor.h>
 
 namespace etna::optim {
 

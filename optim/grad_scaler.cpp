@@ -7,9 +7,9 @@
 
 #include <etna/device/profile/profiler.h>
 #include <etna/tensor/capture.h>
-#include <etna/tensor/internal/multi_tensor.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/optimizer/internal/multi_tensor.h>
 
 namespace etna::optim {
 

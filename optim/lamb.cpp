@@ -1,7 +1,7 @@
 #include <etna/optim/lamb.h>
 
 #include <etna/optim/internal/composed_step.h>
-#include <etna/tensor/internal/multi_tensor.h>
+#include <etna/tensor/ops/optimizer/internal/multi_tensor.h>
 
 namespace etna::optim {
 

@@ -11,9 +11,9 @@
 #include <etna/device/internal/log.h>
 #include <etna/device/profile/profiler.h>
 #include <etna/tensor/capture.h>
-#include <etna/tensor/internal/multi_tensor.h>
 #include <etna/tensor/internal/recording.h>
 #include <etna/tensor/op.h>
+#include <etna/tensor/ops/optimizer/internal/multi_tensor.h>
 
 namespace etna::optim {
 namespace {

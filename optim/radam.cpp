@@ -1,6 +1,6 @@
 #include <etna/optim/radam.h>
 
-#include <etna/tensor/internal/multi_tensor.h>
+#include <etna/tensor/ops/optimizer/internal/multi_tensor.h>
 
 namespace etna::optim {
 

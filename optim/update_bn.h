@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
-#include <etna/tensor/normalization.h>
 #include <etna/tensor/op.h>
+#include <etna/tensor/ops/batch_norm/batch_norm.h>
 #include <etna/tensor/tensor.h>
 
 namespace etna::optim {

@@ -8,8 +8,8 @@
 // exceed the bound, nothing else is read or written.
 //
 // global_norm_control reduces the norms of an optimizer's gradients to one and derives from it the factor for the
-// gradients, or that the step is skipped. The step reads that result in its own pass (tensor/internal/multi_tensor.h,
-// StepControl).
+// gradients, or that the step is skipped. The step reads that result in its own pass
+// (tensor/ops/optimizer/internal/multi_tensor.h, StepControl).
 //
 // variant: global_norm_chunks CHUNKS
 // variant: global_norm_total TOTAL

@@ -17,7 +17,7 @@ layout(constant_id = 0) const uint PARAMETER_DTYPE = 1;
 layout(constant_id = 1) const uint GRADIENT_DTYPE = 1;
 layout(constant_id = 2) const uint CHUNK = 4096;
 layout(constant_id = 3) const uint WIDTH = 1;  // 4 if every tensor is aligned to four elements
-layout(constant_id = 4) const uint CONTROLLED = 0;  // 1: there is a StepControl (tensor/internal/multi_tensor.h)
+layout(constant_id = 4) const uint CONTROLLED = 0;  // 1: there is a StepControl (multi_tensor.h)
 
 #define ETNA_STATE(index, name)
 #define ETNA_NUMBER(name, expression)

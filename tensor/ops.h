@@ -7,7 +7,7 @@
 #include <tuple>
 #include <vector>
 
-#include <etna/tensor/reduction.h>
+#include <etna/tensor/ops/loss/reduction.h>
 #include <etna/tensor/tensor.h>
 
 /// The public ops. Each is differentiable where that makes sense. Ops of several tensors broadcast as NumPy does and
@@ -271,23 +271,23 @@ Tensor dropout(const Tensor& x, double p, bool training = true);
 
 }  // namespace etna
 
-#include <etna/tensor/activations.h>
-#include <etna/tensor/convolution.h>
-#include <etna/tensor/differences.h>
-#include <etna/tensor/distributions.h>
-#include <etna/tensor/einsum.h>
-#include <etna/tensor/embedding_bag.h>
-#include <etna/tensor/fft.h>
-#include <etna/tensor/indexing.h>
-#include <etna/tensor/linalg.h>
-#include <etna/tensor/losses.h>
-#include <etna/tensor/normalization.h>
-#include <etna/tensor/pooling.h>
-#include <etna/tensor/rearranging.h>
-#include <etna/tensor/recurrent.h>
-#include <etna/tensor/reductions.h>
-#include <etna/tensor/resampling.h>
-#include <etna/tensor/sorting.h>
-#include <etna/tensor/special.h>
-#include <etna/tensor/stochastic.h>
-#include <etna/tensor/transformer.h>
+#include <etna/tensor/ops/activations/activations.h>
+#include <etna/tensor/ops/attention/attention.h>
+#include <etna/tensor/ops/batch_norm/batch_norm.h>
+#include <etna/tensor/ops/convolution/convolution.h>
+#include <etna/tensor/ops/einsum/einsum.h>
+#include <etna/tensor/ops/elementwise/special.h>
+#include <etna/tensor/ops/fft/fft.h>
+#include <etna/tensor/ops/indexing/embedding_bag.h>
+#include <etna/tensor/ops/indexing/indexing.h>
+#include <etna/tensor/ops/linalg/linalg.h>
+#include <etna/tensor/ops/loss/loss.h>
+#include <etna/tensor/ops/pooling/pooling.h>
+#include <etna/tensor/ops/random/distributions.h>
+#include <etna/tensor/ops/random/stochastic.h>
+#include <etna/tensor/ops/rearrange/rearrange.h>
+#include <etna/tensor/ops/recurrent/recurrent.h>
+#include <etna/tensor/ops/reduce/differences.h>
+#include <etna/tensor/ops/reduce/reduce.h>
+#include <etna/tensor/ops/resample/resample.h>
+#include <etna/tensor/ops/sorting/sorting.h>

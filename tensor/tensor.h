@@ -161,7 +161,7 @@ class Tensor {
   Tensor select(std::int64_t dim, std::int64_t index) const;
   Tensor operator[](std::int64_t index) const { return select(0, index); }
   /// `x[{Slice(1, 5, 2), None, Ellipsis, 3, mask, index}]`, `x[mask]`: read, or written to by assignment. Index and
-  /// what follows are in <etna/tensor/indexing.h>.
+  /// what follows are in <etna/tensor/ops/indexing/indexing.h>.
   IndexedTensor operator[](std::initializer_list<Index> indices) const;
   IndexedTensor operator[](const Tensor& index) const;
   /// The same elements, read at once; a view where integers, slices, None and Ellipsis allow it.
@@ -200,7 +200,7 @@ class Tensor {
   Tensor& mul_(double value);
   Tensor& div_(const Tensor& other);  ///< floating tensors only
   Tensor& div_(double value);
-  // Random numbers as the functions of <etna/tensor/distributions.h> draw them; floating tensors only.
+  // Random numbers as the functions of <etna/tensor/ops/random/distributions.h> draw them; floating tensors only.
   Tensor& uniform_(double low = 0, double high = 1);
   Tensor& normal_(double mean = 0, double std = 1);
   Tensor& exponential_(double lambda = 1);

@@ -6,9 +6,9 @@
 #include <etna/autograd/autograd.h>
 #include <etna/device/transfers.h>
 #include <etna/tensor/capture.h>
-#include <etna/tensor/convolution.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/convolution/convolution.h>
 
 #include "devices.h"
 

@@ -1,9 +1,9 @@
 #include <fmt/format.h>
 
 #include <etna/nn/batch_norm.h>
-#include <etna/tensor/convolution.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/pooling.h>
+#include <etna/tensor/ops/convolution/convolution.h>
+#include <etna/tensor/ops/pooling/pooling.h>
 
 #include "measure.h"
 

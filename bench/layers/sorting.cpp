@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
-#include <etna/tensor/indexing.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/sorting.h>
+#include <etna/tensor/ops/indexing/indexing.h>
+#include <etna/tensor/ops/sorting/sorting.h>
 
 #include "measure.h"
 

@@ -6,9 +6,9 @@
 
 #include <etna/autograd/autograd.h>
 #include <etna/device/transfers.h>
-#include <etna/tensor/indexing.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/sorting.h>
+#include <etna/tensor/ops/indexing/indexing.h>
+#include <etna/tensor/ops/sorting/sorting.h>
 
 #include "devices.h"
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include <etna/autograd/autograd.h>
-#include <etna/tensor/indexing.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/indexing/indexing.h>
 
 namespace etna {
 

@@ -7,8 +7,8 @@
 
 #include <etna/autograd/autograd.h>
 #include <etna/autograd/saved_tensors.h>
-#include <etna/tensor/indexing.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/indexing/indexing.h>
 
 #include "leaves.h"
 #include "nn/on_device.h"

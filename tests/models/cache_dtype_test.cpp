@@ -7,8 +7,8 @@
 #include <etna/autograd/autograd.h>
 #include <etna/device/memory.h>
 #include <etna/models/generator.h>
-#include <etna/tensor/losses.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/loss/loss.h>
 #include <nn/on_device.h>
 
 #include "small_models.h"

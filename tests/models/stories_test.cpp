@@ -14,8 +14,8 @@
 #include <etna/models/generator.h>
 #include <etna/models/gguf_export.h>
 #include <etna/models/model_file.h>
-#include <etna/tensor/losses.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/loss/loss.h>
 
 // The model of 260 thousand weights that comes with llama2.c, where it is there.
 namespace etna::models {

@@ -1,6 +1,6 @@
 #include <conformance/samples.h>
-#include <etna/tensor/linalg.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/linalg/linalg.h>
 
 // Samples of functions that are composed of other ops. Their values are compared with PyTorch in
 // tests/torch/composed_test.cpp and tests/torch/special_test.cpp.

@@ -2,9 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <etna/tensor/capture.h>
-#include <etna/tensor/linalg.h>
 #include <etna/tensor/literal.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/linalg/linalg.h>
 
 #include "ops/rows.h"
 

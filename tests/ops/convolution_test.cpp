@@ -7,8 +7,8 @@
 #include <etna/autograd/autograd.h>
 #include <etna/tensor/autocast.h>
 #include <etna/tensor/capture.h>
-#include <etna/tensor/convolution.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/convolution/convolution.h>
 #include <etna/tensor/ops/convolution/internal/geometry.h>
 #include <nn/on_device.h>
 

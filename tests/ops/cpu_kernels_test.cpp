@@ -10,11 +10,11 @@
 #include <etna/autograd/autograd.h>
 #include <etna/device/internal/cpu/bf16_panels.h>
 #include <etna/device/internal/cpu/weight_panels.h>
-#include <etna/tensor/convolution.h>
-#include <etna/tensor/indexing.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/pooling.h>
-#include <etna/tensor/sorting.h>
+#include <etna/tensor/ops/convolution/convolution.h>
+#include <etna/tensor/ops/indexing/indexing.h>
+#include <etna/tensor/ops/pooling/pooling.h>
+#include <etna/tensor/ops/sorting/sorting.h>
 
 #include "ops/numerics.h"
 

@@ -1,4 +1,4 @@
-#include <etna/tensor/rearranging.h>
+#include <etna/tensor/ops/rearrange/rearrange.h>
 
 #include "conformance/samples.h"
 

@@ -8,8 +8,8 @@
 #include <gtest/gtest.h>
 
 #include <etna/tensor/capture.h>
-#include <etna/tensor/distributions.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/random/distributions.h>
 
 #include "rows.h"
 

@@ -1,6 +1,6 @@
 #include <conformance/samples.h>
-#include <etna/tensor/einsum.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/einsum/einsum.h>
 
 namespace etna::conformance {
 

@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <etna/tensor/capture.h>
-#include <etna/tensor/einsum.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/einsum/einsum.h>
 
 #include "rows.h"
 

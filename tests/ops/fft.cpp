@@ -1,6 +1,6 @@
 #include <conformance/samples.h>
-#include <etna/tensor/fft.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/fft/fft.h>
 
 namespace etna::conformance {
 

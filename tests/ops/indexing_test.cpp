@@ -8,8 +8,8 @@
 #include <etna/autograd/autograd.h>
 #include <etna/device/transfers.h>
 #include <etna/tensor/capture.h>
-#include <etna/tensor/indexing.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/indexing/indexing.h>
 
 #include "ops/rows.h"
 

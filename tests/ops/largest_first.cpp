@@ -1,6 +1,6 @@
 #include <conformance/samples.h>
-#include <etna/tensor/distributions.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/random/distributions.h>
 
 namespace etna::conformance {
 

@@ -1,9 +1,9 @@
 #include <algorithm>
 
 #include <conformance/samples.h>
-#include <etna/tensor/einsum.h>
-#include <etna/tensor/linalg.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/einsum/einsum.h>
+#include <etna/tensor/ops/linalg/linalg.h>
 
 namespace etna::conformance {
 namespace {

@@ -6,9 +6,9 @@
 
 #include <etna/autograd/autograd.h>
 #include <etna/tensor/capture.h>
-#include <etna/tensor/einsum.h>
-#include <etna/tensor/linalg.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/einsum/einsum.h>
+#include <etna/tensor/ops/linalg/linalg.h>
 
 #include "rows.h"
 

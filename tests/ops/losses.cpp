@@ -1,8 +1,8 @@
 #include <utility>
 
 #include <conformance/samples.h>
-#include <etna/tensor/losses.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/loss/loss.h>
 
 namespace etna::conformance {
 namespace {

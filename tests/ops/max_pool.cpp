@@ -1,4 +1,4 @@
-#include <etna/tensor/pooling.h>
+#include <etna/tensor/ops/pooling/pooling.h>
 
 #include "conformance/samples.h"
 

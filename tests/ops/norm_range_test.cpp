@@ -9,8 +9,8 @@
 
 #include <etna/autograd/autograd.h>
 #include <etna/tensor/capture.h>
-#include <etna/tensor/internal/multi_tensor.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/optimizer/internal/multi_tensor.h>
 
 #include "nn/on_device.h"
 #include "ops/rows.h"

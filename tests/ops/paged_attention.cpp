@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include <etna/tensor/ops.h>
-#include <etna/tensor/paged_attention.h>
+#include <etna/tensor/ops/paged_attention/paged_attention.h>
 
 #include "conformance/samples.h"
 

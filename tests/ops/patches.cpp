@@ -1,4 +1,4 @@
-#include <etna/tensor/convolution.h>
+#include <etna/tensor/ops/convolution/convolution.h>
 
 #include "conformance/samples.h"
 

@@ -4,11 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <etna/tensor/capture.h>
-#include <etna/tensor/normalization.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/pooling.h>
-#include <etna/tensor/rearranging.h>
-#include <etna/tensor/resampling.h>
+#include <etna/tensor/ops/batch_norm/batch_norm.h>
+#include <etna/tensor/ops/pooling/pooling.h>
+#include <etna/tensor/ops/rearrange/rearrange.h>
+#include <etna/tensor/ops/resample/resample.h>
 #include <nn/on_device.h>
 
 namespace etna {

@@ -4,11 +4,11 @@
 #include <gmock/gmock.h>
 
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/kv_cache/internal/kv_cache.h>
+#include <etna/tensor/ops/paged_attention/internal/kv_cache.h>
+#include <etna/tensor/ops/paged_attention/paged_attention.h>
 #include <etna/tensor/ops/quantized/internal/quantized.h>
-#include <etna/tensor/paged_attention.h>
+#include <etna/tensor/ops/reduce/reduce.h>
 #include <etna/tensor/quant/rounded_rows.h>
-#include <etna/tensor/reductions.h>
 #include <nn/on_device.h>
 #include <ops/numerics.h>
 #include <runner/run_tests.h>

@@ -1,6 +1,6 @@
 #include <conformance/samples.h>
-#include <etna/tensor/indexing.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/indexing/indexing.h>
 #include <etna/tensor/ops/indexing/internal/put.h>
 #include <etna/tensor/ops/indexing/internal/select_true.h>
 

@@ -1,5 +1,5 @@
 #include <etna/tensor/ops.h>
-#include <etna/tensor/recurrent.h>
+#include <etna/tensor/ops/recurrent/recurrent.h>
 
 #include "conformance/samples.h"
 

@@ -8,7 +8,7 @@
 #include <etna/tensor/autocast.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/recurrent.h>
+#include <etna/tensor/ops/recurrent/recurrent.h>
 #include <nn/on_device.h>
 
 namespace etna {

@@ -1,5 +1,5 @@
-#include <etna/tensor/pooling.h>
-#include <etna/tensor/resampling.h>
+#include <etna/tensor/ops/pooling/pooling.h>
+#include <etna/tensor/ops/resample/resample.h>
 
 #include "conformance/samples.h"
 

@@ -5,7 +5,7 @@
 #include <etna/nn/positions.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/transformer.h>
+#include <etna/tensor/ops/attention/attention.h>
 #include <nn/on_device.h>
 
 namespace etna {

@@ -1,5 +1,5 @@
 #include <etna/tensor/ops.h>
-#include <etna/tensor/sampling.h>
+#include <etna/tensor/ops/random/sampling.h>
 
 #include "conformance/samples.h"
 

@@ -1,5 +1,5 @@
 #include <etna/tensor/ops.h>
-#include <etna/tensor/transformer.h>
+#include <etna/tensor/ops/attention/attention.h>
 
 #include "conformance/samples.h"
 

@@ -1,7 +1,7 @@
 #include <type_traits>
 
 #include <conformance/samples.h>
-#include <etna/tensor/internal/multi_tensor.h>
+#include <etna/tensor/ops/optimizer/internal/multi_tensor.h>
 
 namespace etna::conformance {
 namespace {

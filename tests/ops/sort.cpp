@@ -1,5 +1,5 @@
 #include <conformance/samples.h>
-#include <etna/tensor/sorting.h>
+#include <etna/tensor/ops/sorting/sorting.h>
 
 namespace etna::conformance {
 

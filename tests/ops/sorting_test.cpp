@@ -9,7 +9,7 @@
 #include <etna/autograd/autograd.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/sorting.h>
+#include <etna/tensor/ops/sorting/sorting.h>
 
 #include "ops/rows.h"
 

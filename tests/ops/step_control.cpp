@@ -1,5 +1,5 @@
 #include <conformance/samples.h>
-#include <etna/tensor/internal/multi_tensor.h>
+#include <etna/tensor/ops/optimizer/internal/multi_tensor.h>
 
 namespace etna::conformance {
 namespace {

@@ -1,6 +1,6 @@
 #include <conformance/samples.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/stochastic.h>
+#include <etna/tensor/ops/random/stochastic.h>
 
 namespace etna::conformance {
 namespace {

@@ -5,10 +5,10 @@
 
 #include <gtest/gtest.h>
 
-#include <etna/tensor/indexing.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/reductions.h>
-#include <etna/tensor/sorting.h>
+#include <etna/tensor/ops/indexing/indexing.h>
+#include <etna/tensor/ops/reduce/reduce.h>
+#include <etna/tensor/ops/sorting/sorting.h>
 
 #include "ops/rows.h"
 

@@ -3,8 +3,8 @@
 
 #include <etna/device/internal/vulkan/api/diagnostics.h>
 #include <etna/optim/clip.h>
-#include <etna/tensor/internal/multi_tensor.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/optimizer/internal/multi_tensor.h>
 #include <nn/on_device.h>
 
 namespace etna {

@@ -5,9 +5,9 @@
 #include <etna/optim/clip.h>
 #include <etna/optim/grad_scaler.h>
 #include <etna/optim/sgd.h>
-#include <etna/tensor/internal/multi_tensor.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/optimizer/internal/multi_tensor.h>
 #include <nn/on_device.h>
 
 namespace etna {

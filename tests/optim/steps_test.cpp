@@ -4,9 +4,9 @@
 
 #include <etna/device/internal/vulkan/api/diagnostics.h>
 #include <etna/optim/optim.h>
-#include <etna/tensor/internal/multi_tensor.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/optimizer/internal/multi_tensor.h>
 #include <nn/on_device.h>
 
 namespace etna {

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include <etna/tensor/linalg.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/linalg/linalg.h>
 #include <torch/cases.h>
 
 namespace etna {

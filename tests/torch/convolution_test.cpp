@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <etna/autograd/autograd.h>
-#include <etna/tensor/convolution.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/convolution/convolution.h>
 #include <torch/figures.h>
 
 namespace etna {

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include <etna/tensor/einsum.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/einsum/einsum.h>
 #include <torch/cases.h>
 
 namespace etna {

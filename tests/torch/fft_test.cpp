@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include <etna/tensor/fft.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/fft/fft.h>
 #include <torch/cases.h>
 
 namespace etna {

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <etna/device/device.h>
-#include <etna/tensor/linalg.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/linalg/linalg.h>
 #include <torch/cases.h>
 
 namespace etna {

@@ -6,8 +6,8 @@
 
 #include <etna/autograd/autograd.h>
 #include <etna/tensor/capture.h>
-#include <etna/tensor/losses.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/loss/loss.h>
 #include <torch/figures.h>
 
 namespace etna {

@@ -5,7 +5,7 @@
 
 #include <etna/autograd/autograd.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/rearranging.h>
+#include <etna/tensor/ops/rearrange/rearrange.h>
 #include <torch/figures.h>
 
 namespace etna {

@@ -5,7 +5,7 @@
 
 #include <etna/autograd/autograd.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/sorting.h>
+#include <etna/tensor/ops/sorting/sorting.h>
 #include <torch/figures.h>
 
 namespace etna {

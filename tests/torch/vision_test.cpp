@@ -5,10 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <etna/autograd/autograd.h>
-#include <etna/tensor/normalization.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/pooling.h>
-#include <etna/tensor/resampling.h>
+#include <etna/tensor/ops/batch_norm/batch_norm.h>
+#include <etna/tensor/ops/pooling/pooling.h>
+#include <etna/tensor/ops/resample/resample.h>
 #include <torch/figures.h>
 
 namespace etna {

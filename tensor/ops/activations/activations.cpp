@@ -1,4 +1,4 @@
-#include <etna/tensor/activations.h>
+#include <etna/tensor/ops/activations/activations.h>
 
 #include <fmt/format.h>
 

@@ -7,7 +7,7 @@
 #include <etna/tensor/autocast.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/transformer.h>
+#include <etna/tensor/ops/attention/attention.h>
 
 // Attention with settings beyond those of the fused op, and gated activations: compositions.
 namespace etna {

@@ -4,7 +4,7 @@
 
 #include <etna/tensor/ops.h>
 
-// The ops. Kernels: cpu.cpp and shaders/batch_norm.comp; public functions: normalization.cpp. Backward reads the
+// The ops. Kernels: cpu.cpp and shaders/batch_norm.comp; public functions: functions.cpp. Backward reads the
 // statistics that forward computed. Its reference computes them anew, since its own derivative goes through them.
 namespace etna {
 namespace {

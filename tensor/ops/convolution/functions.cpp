@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <etna/tensor/convolution.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/convolution/convolution.h>
 #include <etna/tensor/ops/convolution/internal/geometry.h>
 
 // The public functions: PyTorch's arguments and channels-first shapes, turned into the ops' settings and channels-last

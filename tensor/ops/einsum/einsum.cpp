@@ -1,4 +1,4 @@
-#include <etna/tensor/einsum.h>
+#include <etna/tensor/ops/einsum/einsum.h>
 
 #include <algorithm>
 #include <array>

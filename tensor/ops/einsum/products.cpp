@@ -3,10 +3,10 @@
 
 #include <fmt/format.h>
 
-#include <etna/tensor/einsum.h>
-#include <etna/tensor/linalg.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/einsum/einsum.h>
+#include <etna/tensor/ops/linalg/linalg.h>
 
 // The products of linear algebra, composed.
 namespace etna {

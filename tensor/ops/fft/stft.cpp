@@ -3,9 +3,9 @@
 
 #include <fmt/format.h>
 
-#include <etna/tensor/fft.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/fft/fft.h>
 
 // Short-time transforms. Frames overlap: one is c chunks of hop_length samples, and frames t, t + 1, ... begin at
 // chunks t, t + 1, ... So frames are c slices of the signal's chunks side by side, and adding up frames adds c shifted

@@ -6,10 +6,10 @@
 #include <etna/device/internal/cpu/parallel.h>
 #include <etna/device/internal/cpu/scratch.h>
 #include <etna/shaders/shaders.h>
-#include <etna/tensor/indexing.h>
 #include <etna/tensor/internal/in_place.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/indexing/indexing.h>
 #include <etna/tensor/ops/indexing/internal/put.h>
 #include <etna/tensor/ops/indexing/internal/rows.h>
 #include <etna/tensor/ops/kernel.h>
@@ -202,7 +202,7 @@ bool gpu_sum(const OpCall& call, Tensor& y, bool adds) {
     const Strides none{0};
     const Tensor places =
         indexing::linear_index(index.reshape({count}), {}, {call.op.name, y.size(0), 1, false, false, none});
-    const ordering::SortedKeys sorted = ordering::sort_keys_gpu(call, places, y.size(0));
+    const order::SortedKeys sorted = order::sort_keys_gpu(call, places, y.size(0));
     order = sorted.order, keys = sorted.keys;
   } else {
     gpu::Kernel(shaders::embedding_rank, call)

@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
-#include <etna/tensor/indexing.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/indexing/indexing.h>
 #include <etna/tensor/ops/indexing/internal/in_place.h>
 
 // scatter_reduce() with one index for a whole slice.

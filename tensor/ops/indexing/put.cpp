@@ -150,8 +150,8 @@ void replace_on_gpu(const OpCall& call, const Tensor& y, const Tensor& places, c
   std::uint32_t unit = item;
   if (!repeats) unit = rows::unit({static_cast<std::uint64_t>(width) * item, source.address(), y.address()});
   const std::int64_t wide = unit / item;
-  ordering::SortedKeys sorted{places, {}};
-  if (!distinct) sorted = ordering::sort_keys_gpu(call, places, y.size(0));
+  order::SortedKeys sorted{places, {}};
+  if (!distinct) sorted = order::sort_keys_gpu(call, places, y.size(0));
   gpu::Kernel(shaders::put_rows, call)
       .spec(unit, !distinct)
       .read_write(y)
@@ -169,7 +169,7 @@ void combine_on_gpu(const OpCall& call, const Tensor& y, const Tensor& places, c
                                shaders::combine_rows_pairs};
   const gpu::Shader& shader = variants.of(partial, y.device());
   const std::int64_t width = y.size(1);
-  ordering::SortedKeys sorted = ordering::sort_keys_gpu(call, places, y.size(0));
+  order::SortedKeys sorted = order::sort_keys_gpu(call, places, y.size(0));
   Tensor keys = sorted.keys, order = sorted.order, from = source;
   for (std::int64_t count = places.numel();;) {
     const std::int64_t segments = (count + kSegment - 1) / kSegment;

@@ -4,9 +4,9 @@
 
 #include <fmt/format.h>
 
-#include <etna/tensor/indexing.h>
 #include <etna/tensor/internal/in_place.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/indexing/indexing.h>
 #include <etna/tensor/ops/indexing/internal/in_place.h>
 #include <etna/tensor/ops/indexing/internal/put.h>
 #include <etna/tensor/ops/indexing/internal/rows.h>

@@ -6,9 +6,9 @@
 
 #include <etna/device/internal/cpu/parallel.h>
 #include <etna/shaders/shaders.h>
-#include <etna/tensor/indexing.h>
 #include <etna/tensor/internal/recording.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/indexing/indexing.h>
 #include <etna/tensor/ops/kernel.h>
 #include <etna/tensor/ops/rows/internal/rows.h>
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include <etna/shaders/shaders.h>
-#include <etna/tensor/einsum.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/einsum/einsum.h>
 #include <etna/tensor/ops/kernel.h>
 
 namespace etna::linalg {

@@ -2,8 +2,8 @@
 #include <cmath>
 #include <utility>
 
-#include <etna/tensor/einsum.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/einsum/einsum.h>
 #include <etna/tensor/ops/linalg/internal/factors.h>
 #include <etna/tensor/ops/linalg/internal/matrices.h>
 

@@ -3,9 +3,9 @@
 
 #include <fmt/format.h>
 
-#include <etna/tensor/einsum.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/einsum/einsum.h>
 #include <etna/tensor/ops/linalg/internal/matrices.h>
 
 // Norms, and what follows from singular values. All composed.

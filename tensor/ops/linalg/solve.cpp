@@ -1,7 +1,7 @@
 #include <cmath>
 
-#include <etna/tensor/einsum.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/einsum/einsum.h>
 #include <etna/tensor/ops/linalg/internal/factors.h>
 #include <etna/tensor/ops/linalg/internal/matrices.h>
 

@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <etna/tensor/linalg.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/linalg/linalg.h>
 
 // Functions that are a reshape away from others.
 namespace etna::linalg {

@@ -1,10 +1,10 @@
 #include <fmt/format.h>
 
 #include <etna/tensor/autocast.h>
-#include <etna/tensor/internal/multi_tensor.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/loss/internal/linear_cross_entropy.h>
 #include <etna/tensor/ops/matmul/gemm/internal/gradients.h>
+#include <etna/tensor/ops/optimizer/internal/multi_tensor.h>
 
 // A linear layer and the cross-entropy of its result. Forward also computes the gradients while a chunk of logits is in
 // memory. Backward multiplies them by the gradient of the loss, which is known only then.

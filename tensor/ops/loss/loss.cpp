@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <etna/tensor/autocast.h>
-#include <etna/tensor/losses.h>
 #include <etna/tensor/ops/loss/internal/cross_entropy.h>
+#include <etna/tensor/ops/loss/loss.h>
 
 namespace etna {
 namespace {

@@ -3,9 +3,9 @@
 #include <etna/device/internal/cpu/parallel.h>
 #include <etna/device/internal/cpu/scratch.h>
 #include <etna/shaders/shaders.h>
-#include <etna/tensor/einsum.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/einsum/einsum.h>
 #include <etna/tensor/ops/kernel.h>
 #include <etna/tensor/ops/matmul/gemm/internal/gemm.h>
 

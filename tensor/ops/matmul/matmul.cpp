@@ -1,10 +1,10 @@
 #include <fmt/format.h>
 
 #include <etna/tensor/autocast.h>
-#include <etna/tensor/einsum.h>
 #include <etna/tensor/internal/fusion.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/einsum/einsum.h>
 #include <etna/tensor/ops/matmul/gemm/internal/gemm.h>
 #include <etna/tensor/ops/matmul/gemm/internal/gradients.h>
 #include <etna/tensor/ops/matmul/gemm/internal/linear_layer.h>

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <etna/shaders/shaders.h>
-#include <etna/tensor/internal/multi_tensor.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/optimizer/internal/multi_tensor.h>
 #include <etna/tensor/ops/optimizer/internal/norm.h>
 
 namespace etna {

@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 
 #include <etna/shaders/shaders.h>
-#include <etna/tensor/internal/multi_tensor.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/optimizer/internal/multi_tensor.h>
 #include <etna/tensor/ops/optimizer/internal/norm.h>
 
 // Gradient clipping, loss scaling and skipped steps, decided on the device.

@@ -9,7 +9,7 @@
 
 // Elements become unsigned keys, each with its position. Radix sort of those is stable and reads memory in order; short
 // rows are compared, with the position behind the key.
-namespace etna::ordering {
+namespace etna::order {
 namespace {
 
 template <typename Bits>
@@ -162,4 +162,4 @@ void order_cpu(const Tensor& x, bool descending, std::int64_t kept, std::int64_t
   });
 }
 
-}  // namespace etna::ordering
+}  // namespace etna::order

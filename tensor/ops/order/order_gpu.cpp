@@ -7,7 +7,7 @@
 
 // Short rows are sorted in shared memory, one workgroup for one or more rows. Long rows take a radix sort. A few
 // elements of a row are selected without sorting it.
-namespace etna::ordering {
+namespace etna::order {
 namespace {
 
 constexpr std::int64_t kTile = 4096;       ///< elements that a workgroup sorts, counts or selects from
@@ -148,4 +148,4 @@ SortedKeys sort_keys_gpu(const OpCall& call, const Tensor& keys, std::int64_t li
   return sorted;
 }
 
-}  // namespace etna::ordering
+}  // namespace etna::order

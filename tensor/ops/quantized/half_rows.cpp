@@ -6,7 +6,7 @@
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/quantized/internal/half_rows.h>
 #include <etna/tensor/ops/quantized/internal/quantized.h>
-#include <etna/tensor/reductions.h>
+#include <etna/tensor/ops/reduce/reduce.h>
 
 // half_rows and half_linear: rows in f16 or bf16, made once for the products that follow.
 namespace etna {

@@ -8,7 +8,7 @@
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/quantized/internal/half_rows.h>
 #include <etna/tensor/ops/quantized/internal/quantized.h>
-#include <etna/tensor/reductions.h>
+#include <etna/tensor/ops/reduce/reduce.h>
 
 // round_rows and rounded_linear: rows in bytes, made once for the products that follow.
 namespace etna {

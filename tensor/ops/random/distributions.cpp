@@ -1,4 +1,4 @@
-#include <etna/tensor/distributions.h>
+#include <etna/tensor/ops/random/distributions.h>
 
 #include <cmath>
 #include <cstdint>

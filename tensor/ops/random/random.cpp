@@ -10,12 +10,12 @@
 #include <etna/device/transfers.h>
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/capture.h>
-#include <etna/tensor/distributions.h>
 #include <etna/tensor/internal/recording.h>
 #include <etna/tensor/kernels.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/kernel.h>
+#include <etna/tensor/ops/random/distributions.h>
 #include <etna/tensor/ops/random/internal/philox.h>
 
 // Random numbers, and dropout. This file is compiled without contraction into fused multiply-adds: it performs the same

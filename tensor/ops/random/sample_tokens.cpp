@@ -13,8 +13,8 @@
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops/kernel.h>
 #include <etna/tensor/ops/random/internal/philox.h>
+#include <etna/tensor/ops/random/sampling.h>
 #include <etna/tensor/ops/rows/internal/rows.h>
-#include <etna/tensor/sampling.h>
 
 // Drawing a token from each row of logits.
 namespace etna {

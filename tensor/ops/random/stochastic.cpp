@@ -1,4 +1,4 @@
-#include <etna/tensor/stochastic.h>
+#include <etna/tensor/ops/random/stochastic.h>
 
 #include <cmath>
 

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <etna/tensor/op.h>
-#include <etna/tensor/rearranging.h>
+#include <etna/tensor/ops/rearrange/rearrange.h>
 
 // diagonal: a view. diag_embed: zeros into whose diagonal x is copied. Each is the other's gradient.
 namespace etna {

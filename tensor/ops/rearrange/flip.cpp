@@ -6,8 +6,8 @@
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops/kernel.h>
+#include <etna/tensor/ops/rearrange/rearrange.h>
 #include <etna/tensor/ops/rows/internal/rows.h>
-#include <etna/tensor/rearranging.h>
 
 // flip: a copy through negative strides, which tensors themselves do not have.
 namespace etna {

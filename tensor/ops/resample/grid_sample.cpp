@@ -4,7 +4,7 @@
 
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/resampling.h>
+#include <etna/tensor/ops/resample/resample.h>
 
 // Composed: the pixels that a position lies between are rows of a table of all pixels, which embedding() looks up. Its
 // gradient adds up equal rows in order.

@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <etna/tensor/ops/pooling/pooling.h>
 #include <etna/tensor/ops/resample/internal/resample.h>
-#include <etna/tensor/pooling.h>
-#include <etna/tensor/resampling.h>
+#include <etna/tensor/ops/resample/resample.h>
 
 namespace etna {
 namespace {

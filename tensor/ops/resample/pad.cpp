@@ -4,7 +4,7 @@
 
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/resample/internal/resample.h>
-#include <etna/tensor/resampling.h>
+#include <etna/tensor/ops/resample/resample.h>
 
 namespace etna {
 namespace {

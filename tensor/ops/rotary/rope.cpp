@@ -7,9 +7,9 @@
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/op.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/attention/attention.h>
 #include <etna/tensor/ops/kernel.h>
 #include <etna/tensor/ops/rows/internal/rows.h>
-#include <etna/tensor/transformer.h>
 
 // Rotary position embedding. Its gradient is the rotation back.
 namespace etna {

@@ -11,7 +11,7 @@
 #include <etna/tensor/ops/kernel.h>
 #include <etna/tensor/ops/rows/internal/rows.h>
 #include <etna/tensor/ops/sorting/internal/rows.h>
-#include <etna/tensor/sorting.h>
+#include <etna/tensor/ops/sorting/sorting.h>
 
 // cummax, cummin, cumprod, logcumsumexp and the recurrence that their gradients need. All scan the last dimension.
 namespace etna {

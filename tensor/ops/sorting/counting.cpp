@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <etna/tensor/indexing.h>
 #include <etna/tensor/internal/recording.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/sorting.h>
+#include <etna/tensor/ops/indexing/indexing.h>
+#include <etna/tensor/ops/sorting/sorting.h>
 
 // Counting: composed of writes by index.
 namespace etna {

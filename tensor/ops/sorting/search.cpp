@@ -9,7 +9,7 @@
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/kernel.h>
 #include <etna/tensor/ops/rows/internal/rows.h>
-#include <etna/tensor/sorting.h>
+#include <etna/tensor/ops/sorting/sorting.h>
 
 // Binary search in sorted rows.
 namespace etna {

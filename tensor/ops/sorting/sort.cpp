@@ -9,7 +9,7 @@
 #include <etna/tensor/ops/kernel.h>
 #include <etna/tensor/ops/order/internal/order.h>
 #include <etna/tensor/ops/sorting/internal/rows.h>
-#include <etna/tensor/sorting.h>
+#include <etna/tensor/ops/sorting/sorting.h>
 
 // sort and topk: the order of the rows (order.h), then values and indices in that order.
 namespace etna {
@@ -34,7 +34,7 @@ void sort_cpu(const OpCall& call, std::span<Tensor> out) {
   const Tensor x = call.in[0].contiguous();
   if (out[0].numel() == 0) return;
   auto* order = out[1].host<std::int64_t>();
-  ordering::order_cpu(x, a.descending, a.kept, order);
+  order::order_cpu(x, a.descending, a.kept, order);
   const std::int64_t n = x.size(-1);
   visit(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
@@ -54,7 +54,7 @@ bool sort_on_gpu(const OpCall& call, std::span<Tensor> out) {
   if (out[0].dtype() == f64) return false;
   if (out[0].numel() == 0) return true;
   const Tensor x = call.in[0].contiguous();
-  const ordering::SortedKeys sorted = ordering::order_gpu(call, x, a.descending, a.kept);
+  const order::SortedKeys sorted = order::order_gpu(call, x, a.descending, a.kept);
   gpu::Kernel(shaders::take_order, call)
       .spec(item_size(x.dtype()), x.dtype(), a.descending, sorted.keys.defined())
       .read(x)

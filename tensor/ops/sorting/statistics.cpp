@@ -7,7 +7,7 @@
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/indexing/internal/put.h>
 #include <etna/tensor/ops/sorting/internal/rows.h>
-#include <etna/tensor/sorting.h>
+#include <etna/tensor/ops/sorting/sorting.h>
 
 // Order statistics, composed of sort() and gather(). No number is read on the host.
 namespace etna {

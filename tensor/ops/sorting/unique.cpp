@@ -5,7 +5,7 @@
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/indexing/internal/put.h>
 #include <etna/tensor/ops/indexing/internal/select_true.h>
-#include <etna/tensor/sorting.h>
+#include <etna/tensor/ops/sorting/sorting.h>
 
 // Distinct values: composed of sort, running sums and writes by index.
 namespace etna {

@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-#include <etna/tensor/normalization.h>
 #include <etna/tensor/op.h>
+#include <etna/tensor/ops/batch_norm/batch_norm.h>
 
 /// Normalization of x [A, C, B] by the statistics of each channel: of its A·B elements if training, otherwise given
 /// ones. Batch, group and instance norm are this op under different shapes.

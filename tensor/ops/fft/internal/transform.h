@@ -1,6 +1,6 @@
 #pragma once
 
-#include <etna/tensor/fft.h>
+#include <etna/tensor/ops/fft/fft.h>
 
 namespace etna::fft {
 

@@ -9,8 +9,8 @@
 #include <fmt/format.h>
 
 #include <etna/device/internal/cpu/parallel.h>
-#include <etna/tensor/linalg.h>
 #include <etna/tensor/op.h>
+#include <etna/tensor/ops/linalg/linalg.h>
 
 /// Batches of matrices.
 namespace etna::linalg {

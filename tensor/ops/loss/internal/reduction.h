@@ -1,7 +1,7 @@
 #pragma once
 
-#include <etna/tensor/losses.h>
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/loss/loss.h>
 
 /// What the composed losses share.
 namespace etna::losses {

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include <etna/device/kernel.h>
-#include <etna/tensor/internal/multi_tensor.h>
 #include <etna/tensor/op.h>
+#include <etna/tensor/ops/optimizer/internal/multi_tensor.h>
 
 /// Shared by the steps of all optimizers: everything except the rule. Inputs are lr, weight_decay, step, momentum, a
 /// control or undefined, then for each parameter the parameter, its gradient and its states.

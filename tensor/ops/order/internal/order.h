@@ -6,7 +6,7 @@
 
 /// Where each element of a sorted row was: the work of sort, topk and of all ops that bring equal indices together.
 /// Equal elements keep their order; NaN is the largest, and equal to NaN; 0 equals -0.
-namespace etna::ordering {
+namespace etna::order {
 
 /// Rows longer than this are not selected from for topk; nor are more elements than this selected.
 inline constexpr std::int64_t kMostSelected = 1024;
@@ -28,4 +28,4 @@ SortedKeys order_gpu(const OpCall& call, const Tensor& rows, bool descending, st
 /// @param keys [n] i32, contiguous, on a GPU, n > 0 @return [n] each
 SortedKeys sort_keys_gpu(const OpCall& call, const Tensor& keys, std::int64_t limit);
 
-}  // namespace etna::ordering
+}  // namespace etna::order

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <etna/tensor/op.h>
-#include <etna/tensor/recurrent.h>
+#include <etna/tensor/ops/recurrent/recurrent.h>
 
 /// The recurrence of one layer in one direction, as an op: the implementation of recurrent_layer().
 namespace etna::recurrent {

@@ -5,7 +5,7 @@
 #include <etna/tensor/op.h>
 
 /// Maxima of windows over one to three spatial dimensions. Tensors are [outer, D, H, W, inner] (resample/planes.h).
-namespace etna::pool {
+namespace etna::pooling {
 
 /// One dimension of the windows. from, to: sizes before and after pooling.
 struct Window {
@@ -29,4 +29,4 @@ Tensor max_pool_back(const Tensor& values, const Tensor& indices, const Windows&
 void max_pool_cpu(const OpCall& call, std::span<Tensor> out);
 void max_pool_back_cpu(const OpCall& call, std::span<Tensor> out);
 
-}  // namespace etna::pool
+}  // namespace etna::pooling

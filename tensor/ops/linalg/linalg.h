@@ -5,8 +5,8 @@
 #include <vector>
 
 #include <etna/device/error.h>
-#include <etna/tensor/einsum.h>
-#include <etna/tensor/reductions.h>
+#include <etna/tensor/ops/einsum/einsum.h>
+#include <etna/tensor/ops/reduce/reduce.h>
 #include <etna/tensor/tensor.h>
 
 namespace etna {

@@ -2,7 +2,7 @@
 
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/ops/kernel.h>
-#include <etna/tensor/ops/kv_cache/internal/kv_cache.h>
+#include <etna/tensor/ops/paged_attention/internal/kv_cache.h>
 
 namespace etna::kv_cache {
 namespace {

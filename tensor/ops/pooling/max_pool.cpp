@@ -1,4 +1,4 @@
-#include <etna/tensor/ops/pool/internal/max_pool.h>
+#include <etna/tensor/ops/pooling/internal/max_pool.h>
 
 #include <limits>
 
@@ -13,8 +13,8 @@
 namespace etna {
 namespace {
 
-using pool::Window;
-using pool::Windows;
+using pooling::Window;
+using pooling::Windows;
 
 std::vector<OutputSpec> max_pool_infer(const OpCall& call) {
   const Tensor& x = call.in[0];
@@ -109,7 +109,7 @@ Tensor taken_at(const Tensor& g, const Tensor& indices) {
 
 TensorList max_pool_vjp(const VjpCall& call) {
   if (!call.grad[0].defined()) return {Tensor()};
-  return {pool::max_pool_back(call.grad[0], detail::alias(call.out[1]), call.as<Windows>())};
+  return {pooling::max_pool_back(call.grad[0], detail::alias(call.out[1]), call.as<Windows>())};
 }
 TensorList vjp_back(const VjpCall& call) {
   return {call.needs[0] ? taken_at(call.grad[0], call.in[1]) : Tensor(), Tensor()};
@@ -117,14 +117,14 @@ TensorList vjp_back(const VjpCall& call) {
 
 const OpDef kMaxPool = {.name = "max_pool",
                         .infer = max_pool_infer,
-                        .cpu = pool::max_pool_cpu,
+                        .cpu = pooling::max_pool_cpu,
                         .gpu = forward_gpu,
                         .vjp = max_pool_vjp,
                         .saved = Saved::outputs,
                         .saved_outputs = 0b10};
 const OpDef kMaxPoolBackward = {.name = "max_pool_backward",
                                 .infer = infer_back,
-                                .cpu = pool::max_pool_back_cpu,
+                                .cpu = pooling::max_pool_back_cpu,
                                 .gpu = back_gpu,
                                 .vjp = vjp_back,
                                 .saved = Saved::inputs,
@@ -132,11 +132,11 @@ const OpDef kMaxPoolBackward = {.name = "max_pool_backward",
 
 }  // namespace
 
-pool::MaxPooled pool::max_pool(const Tensor& x, const Windows& windows) {
+pooling::MaxPooled pooling::max_pool(const Tensor& x, const Windows& windows) {
   TensorList out = apply(kMaxPool, {x}, Attrs::of(windows));
   return {out[0], out[1].detach()};
 }
-Tensor pool::max_pool_back(const Tensor& values, const Tensor& indices, const Windows& windows) {
+Tensor pooling::max_pool_back(const Tensor& values, const Tensor& indices, const Windows& windows) {
   return apply1(kMaxPoolBackward, {values, indices}, Attrs::of(windows));
 }
 

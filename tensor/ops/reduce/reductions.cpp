@@ -1,4 +1,4 @@
-#include <etna/tensor/reductions.h>
+#include <etna/tensor/ops/reduce/reduce.h>
 
 #include <algorithm>
 #include <cmath>

@@ -4,7 +4,7 @@
 #include <functional>
 #include <vector>
 
-#include <etna/tensor/reduction.h>
+#include <etna/tensor/ops/loss/reduction.h>
 #include <etna/tensor/tensor.h>
 
 /// Losses and distances besides those of <etna/tensor/ops.h>, which includes them, with PyTorch's names, defaults and

@@ -4,7 +4,7 @@
 #include <span>
 
 #include <etna/tensor/op.h>
-#include <etna/tensor/paged_attention.h>
+#include <etna/tensor/ops/paged_attention/paged_attention.h>
 
 namespace etna::kv_cache {
 

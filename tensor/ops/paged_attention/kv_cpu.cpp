@@ -7,7 +7,7 @@
 #include <etna/device/internal/cpu/parallel.h>
 #include <etna/device/internal/cpu/scratch.h>
 #include <etna/device/internal/cpu/vector_rows.h>
-#include <etna/tensor/ops/kv_cache/internal/kv_cache.h>
+#include <etna/tensor/ops/paged_attention/internal/kv_cache.h>
 #include <etna/tensor/ops/rows/internal/rows.h>
 
 namespace etna::kv_cache {

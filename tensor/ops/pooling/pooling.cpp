@@ -1,4 +1,4 @@
-#include <etna/tensor/pooling.h>
+#include <etna/tensor/ops/pooling/pooling.h>
 
 #include <algorithm>
 #include <limits>
@@ -6,15 +6,15 @@
 #include <fmt/format.h>
 
 #include <etna/tensor/ops.h>
-#include <etna/tensor/ops/pool/internal/max_pool.h>
+#include <etna/tensor/ops/pooling/internal/max_pool.h>
 #include <etna/tensor/ops/resample/internal/resample.h>
 
 // The public functions: sizes are checked here, the sums are maps of resample.h, the maxima those of max_pool.h.
 namespace etna {
 namespace {
 
-using pool::Window;
-using pool::Windows;
+using pooling::Window;
+using pooling::Windows;
 using resample::Map;
 using resample::Planes;
 
@@ -101,7 +101,7 @@ Windows adaptive_windows(const char* op, const Planes& planes, const Dims& outpu
 }
 
 MaxPooled pooled(const Planes& planes, const Windows& windows, bool indices) {
-  const pool::MaxPooled y = pool::max_pool(planes.folded(), windows);
+  const pooling::MaxPooled y = pooling::max_pool(planes.folded(), windows);
   return {planes.unfold(y.values), indices ? planes.unfold(y.indices.to(i64)) : Tensor()};
 }
 
@@ -149,7 +149,7 @@ Tensor max_unpool(const char* op, const Tensor& x, const Tensor& indices, int sp
                        static_cast<std::int32_t>(pooling.padding[i]),
                        1};
   }
-  return planes.unfold(pool::max_pool_back(planes.folded(), planes.fold(indices).to(i32), windows));
+  return planes.unfold(pooling::max_pool_back(planes.folded(), planes.fold(indices).to(i32), windows));
 }
 
 Map map_of(const Windows& windows) {

@@ -1,4 +1,4 @@
-#include <etna/tensor/normalization.h>
+#include <etna/tensor/ops/batch_norm/batch_norm.h>
 
 #include <fmt/format.h>
 

@@ -4,12 +4,12 @@
 
 #include <etna/device/internal/cpu/max_pool.h>
 #include <etna/device/internal/cpu/scratch.h>
-#include <etna/tensor/ops/pool/internal/max_pool.h>
+#include <etna/tensor/ops/pooling/internal/max_pool.h>
 #include <etna/tensor/ops/rows/internal/rows.h>
 
 // f32 and bf16 have vector code (device/internal/cpu/max_pool.h), for adjacent channels and for rows of adjacent
 // elements. What is left, f64, f16 with adjacent channels and adaptive windows, goes element by element.
-namespace etna::pool {
+namespace etna::pooling {
 namespace {
 
 /// The window of result `o`: elements begin, begin + step, ... below end.
@@ -283,4 +283,4 @@ void max_pool_back_cpu(const OpCall& call, std::span<Tensor> out) {
     back<float>(call.as<Windows>(), g, indices, out[0]);
 }
 
-}  // namespace etna::pool
+}  // namespace etna::pooling

@@ -1,15 +1,15 @@
-#include <etna/tensor/paged_attention.h>
+#include <etna/tensor/ops/paged_attention/paged_attention.h>
 
 #include <cmath>
 
 #include <fmt/format.h>
 
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/attention/attention.h>
 #include <etna/tensor/ops/kernel.h>
-#include <etna/tensor/ops/kv_cache/internal/kv_cache.h>
+#include <etna/tensor/ops/paged_attention/internal/kv_cache.h>
 #include <etna/tensor/quant/quantized_tensor.h>
 #include <etna/tensor/quant/rounded_rows.h>
-#include <etna/tensor/transformer.h>
 
 // rotate_and_cache_, paged_attention and both in one, cached_rows: a cache of keys and values in blocks.
 namespace etna {
