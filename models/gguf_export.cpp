@@ -106,10 +106,11 @@ class Exporter {
     for (const Projection* layer : layers) rows += layer->out;
     const std::int64_t columns = layers[0]->in, head = decoder_.config.head_size;
     const QuantizedTensor first = layers[0]->blocks();
-    const quant::BlockFormat& format = format_for(first.format(), format_, {rows, columns});
+    const Shape shape{rows, columns};
+    const quant::BlockFormat& format = format_for(first.format(), format_, shape);
     const std::string to_name = file_name(name, ".weight", is_file_name);
     const bool turn = reorder_ && (name.ends_with(".query") || name.ends_with(".key"));
-    parts_.push_back({to_name, &format, {rows, columns}, [=, &format](io::GgufWriter& to) {
+    parts_.push_back({to_name, &format, shape, [=, &format](io::GgufWriter& to) {
                         std::vector<Tensor> all;
                         for (const Projection* layer : layers) {
                           const QuantizedTensor blocks = layer->blocks().to(kCPU);

@@ -18,8 +18,9 @@ Slice::Bound bound(const nlohmann::json& n) {
 std::vector<Index> indices_of(const nlohmann::json& entries, Device device) {
   std::vector<Index> all;
   for (const nlohmann::json& entry : entries) {
-    const std::string& kind = entry.begin().key();
-    const nlohmann::json& value = entry.begin().value();
+    const auto only = entry.begin();
+    const std::string& kind = only.key();
+    const nlohmann::json& value = only.value();
     if (kind == "int") all.emplace_back(value.get<std::int64_t>());
     if (kind == "bool") all.emplace_back(value.get<bool>());
     if (kind == "none") all.emplace_back(None);
