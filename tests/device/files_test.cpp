@@ -15,6 +15,7 @@
 #include <etna/device/internal/atomic_file.h>
 #include <etna/device/internal/os/memory.h>
 #include <etna/device/internal/os/process.h>
+#include <etna/device/internal/platform.h>
 
 // Claims that hold on every system (device/internal/os/).
 namespace etna::os {
@@ -86,6 +87,7 @@ TEST(Files, NamesOfOneFileHaveOneIdentity) {
 }
 
 TEST(Files, ALockIsBusyForOthersAndLetsThemRead) {
+  if (!kHasThreads) GTEST_SKIP() << "files are the only process's own, and nobody else asks for them";
   const TemporaryFolder folder;
   std::error_code error;
   File one(folder / "lock", File::Open::update, error);

@@ -46,7 +46,8 @@ std::uint64_t memory_bytes() {
 }
 
 std::uint64_t available_memory_bytes() {
-  std::uint64_t available = memory_bytes();
+  const std::uint64_t all = memory_bytes();
+  std::uint64_t available = all;
   if (std::ifstream in("/proc/meminfo"); in) {
     for (std::string line; std::getline(in, line);) {
       constexpr std::string_view kName = "MemAvailable:";
@@ -57,7 +58,8 @@ std::uint64_t available_memory_bytes() {
   std::uint64_t limit = 0, used = 0;
   if (std::ifstream("/sys/fs/cgroup/memory.max") >> limit && std::ifstream("/sys/fs/cgroup/memory.current") >> used)
     available = std::min(available, limit - std::min(limit, used));
-  return available;
+  // A process may address less than the system has (WebAssembly).
+  return all > 0 ? std::min(available, all) : available;
 }
 
 }  // namespace etna::os
