@@ -134,13 +134,13 @@ void substitute(uint n, bool upper, bool unit) {
   }
 }
 
-// Of the factors and L⁻¹ P B: the part of adj A, in the order of the columns of U. @return what multiplies it
+// Of the factors and L⁻¹ P B: the part of adj A, in the order of the columns of U. Where U₁ is singular, what is left
+// counts for nothing; all threads go on, since barriers of WGSL want it. @return what multiplies it, 0 there
 float adjugate() {
   uint last = p.n - 1, count = width - p.n;
   float d = diagonal(last), factor = parity;
   for (uint k = 0; k < last; ++k) factor *= diagonal(k);
   barrier();
-  if (factor == 0.0) return 0.0;
   for (uint at = me; at < last * count; at += 256) {
     uint i = at / count, j = p.n + at % count;
     s[i * width + j] = d * s[i * width + j] - s[i * width + last] * s[last * width + j];
@@ -224,7 +224,7 @@ void main() {
       else {
         product = d == 0.0 ? 0.0 : d < 0.0 ? -product : product;
         // GLSL leaves log(0) undefined.
-      logarithm += d == 0.0 ? uintBitsToFloat(0xff800000u) : log(abs(d));
+        logarithm += d == 0.0 ? uintBitsToFloat(0xff800000u) : log(abs(d));
       }
     }
     BufferF32(p.y).v[which] = product;
