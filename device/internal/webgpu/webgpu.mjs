@@ -1,6 +1,6 @@
 // What device/internal/webgpu (C++, in WebAssembly) asks of WebGPU: a heap, pipelines, batches of dispatches, and reads. Opened
 // by a page, a worker or node, and given to the module as `etna_webgpu`. Needs nothing of the page.
-import { Kernels, PARAMETER_BYTES } from "../../shaders/webgpu/kernels.mjs";
+import { Kernels, PARAMETER_BYTES } from "../../../shaders/webgpu/kernels.mjs";
 import { BUILT_IN } from "./built_in.mjs";
 
 /** Bytes between the uniform blocks of two dispatches: what every adapter takes as a dynamic offset. */
