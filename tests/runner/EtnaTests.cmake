@@ -1,10 +1,10 @@
 # etna_tests(TARGET NAME name [SHARDS n] [COST seconds] [ENVIRONMENT variable=value...] [LABELS label...]
-#            [ALONE name=filter...])
+#            [ALONE name=filter...] [SERIAL name...])
 #
 # The tests of a GoogleTest program as a few processes, since most tests take less time than a process takes to make its
 # Vulkan device: ctest sees NAME.0, NAME.1 ..., each a shard, and NAME.<name> for tests that need a process of their own
 # (ALONE, with GoogleTest's filter). With ETNA_TEST_EACH in its environment ctest sees each test by its own name, in a
-# process of its own.
+# process of its own. Nothing else runs beside those of SERIAL, which measure time.
 #
 # COST: about how many seconds a shard takes, so that long ones start first. SHARDS had better be odd: GoogleTest deals
 # tests out in turn, and those that run on the CPU and on the GPU alternate.
@@ -25,15 +25,19 @@ function(etna_test_process target name cost shard shards filter)
     GTEST_TOTAL_SHARDS=${shards} GTEST_SHARD_INDEX=${shard}
     ${CMAKE_CROSSCOMPILING_EMULATOR} $<TARGET_FILE:${target}> --gtest_filter=${filter})
   list(JOIN command "]=] [=[" command)
+  set(serial FALSE)
+  if(name IN_LIST arg_SERIAL)
+    set(serial TRUE)
+  endif()
   string(APPEND lines "  add_test([=[${name}]=] [=[${command}]=])\n"
     "  set_tests_properties([=[${name}]=] PROPERTIES TIMEOUT ${ETNA_TEST_TIMEOUT} COST ${cost}"
-    " LABELS [=[${arg_LABELS}]=])\n")
+    " RUN_SERIAL ${serial} LABELS [=[${arg_LABELS}]=])\n")
   set(lines "${lines}" PARENT_SCOPE)
   set(processes ${processes} ${name} PARENT_SCOPE)
 endfunction()
 
 function(etna_tests target)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "NAME;SHARDS;COST" "ENVIRONMENT;LABELS;ALONE")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "NAME;SHARDS;COST" "ENVIRONMENT;LABELS;ALONE;SERIAL")
   if(NOT arg_SHARDS)
     set(arg_SHARDS 1)
   endif()
