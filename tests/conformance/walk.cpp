@@ -186,8 +186,9 @@ class Case {
   // A driver takes most of the time to compile kernels, one for each dtype, and for fused ones each layout.
   bool tried_on_gpu() const {
     if (test_all()) return true;
-    if (dtype_ == main_dtype(sample_)) return first_ || variant_ == Variant::contiguous;
-    return first_ && dtype_ == second_dtype(sample_);
+    const bool main = dtype_ == main_dtype(sample_);
+    if (!main && dtype_ != second_dtype(sample_)) return false;
+    return !thins() || first_ || (main && variant_ == Variant::contiguous);
   }
   bool tried_fully() const { return variant_ == Variant::contiguous || test_all(); }
 

@@ -68,8 +68,8 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const std::string& name, const 
 class Golden : public OnDevice {
  protected:
   /// What a driver that compiles for the CPU takes most of a minute for, beside AdamW.
-  bool repeated() { return !device().is_cpu() && !test_all(); }
-  static constexpr const char* kRepeated = "on a GPU in ./run test --all";
+  bool repeated() { return !device().is_cpu() && thins(); }
+  static constexpr const char* kRepeated = "on a software rasterizer in ./run test --all";
 
   /// In f32, clip_grad_norm_ clips the gradients. In mixed precision the optimizer's step does, with a loss scale for
   /// f16.

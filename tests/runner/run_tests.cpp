@@ -1,5 +1,6 @@
 #include <runner/run_tests.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -8,6 +9,8 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include <etna/device/device.h>
 
 namespace etna {
 namespace {
@@ -32,6 +35,15 @@ class Names : public testing::EmptyTestEventListener {
 void report_count(const char* name, long long count) { counts.emplace_back(name, count); }
 
 bool test_all() { return std::getenv("ETNA_TEST_ALL") != nullptr; }
+
+bool thins() {
+  static const bool slow = [] {
+    const std::vector<AdapterInfo> all = adapters();
+    return std::any_of(all.begin(), all.end(),
+                       [](const AdapterInfo& a) { return a.device == kVulkan && a.kind == "software"; });
+  }();
+  return slow && !test_all();
+}
 
 int run_all_tests() {
   const char* value = std::getenv("ETNA_TESTS_RAN");
