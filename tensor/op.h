@@ -16,6 +16,11 @@ namespace etna {
 using TensorList = std::vector<Tensor>;
 struct OpDef;
 struct FusionPattern;
+namespace fusion {
+struct Call;
+struct Form;
+struct Fused;
+}  // namespace fusion
 
 /// An op's non-tensor arguments (dims, flags, factors): any trivially copyable struct of at most 192 bytes, stored
 /// inline.
@@ -104,18 +109,18 @@ struct OpDef {
   TensorList (*direct)(const OpCall&) = nullptr;
   /// Consecutive calls of other ops that one call of this op can replace (tensor/internal/fusion.h).
   std::span<const FusionPattern> replaces = {};
+  /// Makes a call read a form of its first input that a fused call made. Returns false if it cannot.
+  bool (*read_form)(const fusion::Form&, fusion::Call&) = nullptr;
 };
 
-namespace fusion {
-struct Call;
-}
-
-/// Consecutive calls, each of which reads the first output of the one before, that a fused op computes at once.
+/// Consecutive calls that a fused op computes at once.
 struct FusionPattern {
-  /// Names of the ops in order; '|' separates alternatives, null ends the list.
-  std::array<const char*, 3> ops = {};
+  /// Names of the ops in order, between blanks. `a|b`: either; `a?`: may be missing. Each call reads the first output
+  /// of the one before it; `^a` reads that of any earlier one, and `&a` the first input of an earlier call of the same
+  /// op.
+  const char* calls = "";
   /// Writes the call that replaces `calls`. Its outputs are among theirs. Returns false if these calls do not fit.
-  bool (*fuse)(std::span<const fusion::Call> calls, fusion::Call& fused) = nullptr;
+  bool (*fuse)(std::span<const fusion::Call> calls, fusion::Fused& fused) = nullptr;
 };
 
 /// Runs an op: moves inputs to one device, infers, allocates, runs the kernel (or falls back), and tells autograd.

@@ -3,76 +3,18 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <mutex>
-#include <string_view>
 #include <utility>
 
 #include <etna/device/internal/pending.h>
 #include <etna/device/kernel.h>
 #include <etna/tensor/capture.h>
+#include <etna/tensor/internal/fusion_patterns.h>
 #include <etna/tensor/kernels.h>
 
 namespace etna::fusion {
 namespace {
-
-struct Pattern {
-  const OpDef* fused;
-  std::vector<std::vector<const OpDef*>> steps;  ///< alternatives for each call
-  bool (*fuse)(Calls calls, Call& fused);
-
-  bool begins_with(Calls calls) const {
-    if (calls.size() > steps.size()) return false;
-    for (std::size_t i = 0; i < calls.size(); ++i) {
-      if (std::find(steps[i].begin(), steps[i].end(), calls[i].op) == steps[i].end()) return false;
-    }
-    return true;
-  }
-};
-
-/// Ops of the names in "relu|gelu".
-std::vector<const OpDef*> named(std::string_view names) {
-  std::vector<const OpDef*> found;
-  for (std::size_t begin = 0; begin <= names.size();) {
-    const std::size_t end = std::min(names.find('|', begin), names.size());
-    for (const OpDef* op : all_ops()) {
-      if (op->name == names.substr(begin, end - begin)) found.push_back(op);
-    }
-    begin = end + 1;
-  }
-  return found;
-}
-
-const std::vector<Pattern>& patterns() {
-  static const auto* all = [] {
-    auto* made = new std::vector<Pattern>;
-    for (const OpDef* op : all_ops()) {
-      for (const FusionPattern& p : op->replaces) {
-        Pattern& pattern = made->emplace_back(Pattern{op, {}, p.fuse});
-        for (const char* names : p.ops) {
-          if (names != nullptr) pattern.steps.push_back(named(names));
-        }
-      }
-    }
-    return made;
-  }();
-  return *all;
-}
-
-bool begins_any(Calls calls) {
-  return std::any_of(patterns().begin(), patterns().end(), [&](const Pattern& p) { return p.begins_with(calls); });
-}
-
-/// Ops that begin a pattern, so that all others are told quickly.
-bool begins_any(const OpDef& op) {
-  static const auto* first = [] {
-    auto* ops = new std::vector<const OpDef*>;
-    for (const Pattern& p : patterns()) ops->insert(ops->end(), p.steps[0].begin(), p.steps[0].end());
-    std::sort(ops->begin(), ops->end());
-    ops->erase(std::unique(ops->begin(), ops->end()), ops->end());
-    return ops;
-  }();
-  return std::find(first->begin(), first->end(), &op) != first->end();
-}
 
 bool enabled_in_process() {
   static const bool on = [] {
@@ -85,6 +27,8 @@ bool enabled_in_process() {
 thread_local bool enabled = enabled_in_process();
 thread_local Window recorded;       ///< of this thread's recording
 thread_local bool running = false;  ///< this thread runs held back calls
+thread_local bool on_cpu = false;   ///< this thread fuses eager calls on the CPU
+thread_local Window cpu_window;     ///< those calls
 
 /// All threads that do not record share one window: a tensor may go from thread to thread. The last reference to a
 /// tensor may end here, and what it owns (a custom function of the tape) may call ops: hence recursive.
@@ -99,12 +43,10 @@ Eager& eager() {
 
 void run_pending() {
   if (running || detail::computing()) return;
-  if (capturing()) {
-    recorded.run();
-  } else {
-    std::lock_guard lock(eager().mutex);
-    eager().window.run();
-  }
+  if (capturing()) return recorded.run();
+  cpu_window.run();
+  std::lock_guard lock(eager().mutex);
+  eager().window.run();
 }
 
 /// GPUs have no kernels for f64 (decision 002). Such a call falls back, and says so when it is made.
@@ -119,24 +61,34 @@ bool run_fused(const Call& call) {
 }
 
 void run_one(const Call& call) {
+  profile::WithLabels labels(call.labels);
   TensorList out = call.out;
   detail::compute({*call.op, call.in, call.attrs}, out[0].device(), out);
 }
 
-/// Runs the longest match at the beginning of `calls`. @return the number of calls it replaces
-std::size_t run_first(Calls calls) {
-  profile::WithLabels labels(calls[0].labels);
-  for (std::size_t n = calls.size(); n > 1; --n) {
-    for (const Pattern& p : patterns()) {
-      if (p.steps.size() != n || !p.begins_with(calls.first(n))) continue;
-      Call fused;
-      fused.op = p.fused;
-      if (p.fuse(calls.first(n), fused) && run_fused(fused)) return n;
-    }
-  }
-  run_one(calls[0]);
-  return 1;
+bool same_storage(const Tensor& x, const Tensor& y) {
+  return x.defined() && y.defined() && x.impl()->storage == y.impl()->storage;
 }
+
+bool any_same_storage(std::span<const Tensor> all, const Tensor& x) {
+  return std::any_of(all.begin(), all.end(), [&](const Tensor& y) { return same_storage(x, y); });
+}
+
+/// Whether `call` reads or overwrites what `later` computes, or overwrites what it reads.
+bool must_follow(const Call& call, const Call& later) {
+  for (const Tensor& y : later.out)
+    if (any_same_storage(call.in, y) || any_same_storage(call.out, y)) return true;
+  return std::any_of(later.in.begin(), later.in.end(), [&](const Tensor& x) { return any_same_storage(call.out, x); });
+}
+
+/// Marks the thread as one that runs held back calls.
+class Running {
+ public:
+  Running() { running = true; }
+  ~Running() { running = false; }
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+};
 
 }  // namespace
 
@@ -160,66 +112,216 @@ Fusion::Fusion(bool on) : before_(enabled) {
 }
 Fusion::~Fusion() { enabled = before_; }
 
+OnCpu::OnCpu(Device device) : active_(device.is_cpu() && !capturing() && !on_cpu) {
+  if (active_) on_cpu = true;
+}
+OnCpu::~OnCpu() noexcept(false) {
+  if (!active_) return;
+  on_cpu = false;
+  // After an error, what is held back is dropped.
+  std::uncaught_exceptions() == 0 ? cpu_window.run() : cpu_window.drop();
+}
+
 Window::~Window() { drop(); }
 
+void Window::count() {
+  const bool any = !calls_.empty() || !later_.empty() || !forms_.empty();
+  if (any == counted_) return;
+  counted_ = any;
+  any ? etna::detail::pending_work.fetch_add(1) : etna::detail::pending_work.fetch_sub(1);
+}
+
 void Window::drop() {
-  if (calls_.empty()) return;
-  etna::detail::pending_work.fetch_sub(1);
-  const std::vector<Call> dropped = std::exchange(calls_, {});
+  // What they own may call ops when it is destroyed, so they go last.
+  const std::vector<Call> calls = std::exchange(calls_, {}), later = std::exchange(later_, {});
+  const std::vector<KeptForm> forms = std::exchange(forms_, {});
+  count();
+}
+
+/// Nobody but this window refers to x. Copies in a call that is held back count as readers.
+bool Window::dead(const Tensor& x) const {
+  long own = 0;
+  for (const Call& call : later_)
+    own += std::count_if(call.out.begin(), call.out.end(), [&](const Tensor& y) { return y.impl() == x.impl(); });
+  for (const KeptForm& kept : forms_) own += kept.form.of.impl() == x.impl() ? 1 : 0;
+  return x.impl_ptr().use_count() == own && x.storage().use_count() == 1;
+}
+
+/// @return what was dropped, to be destroyed when the window is at rest
+std::vector<Call> Window::drop_dead() {
+  std::vector<Call> gone;
+  for (bool more = true; std::exchange(more, false);) {
+    // The last one may be the only reader of what the one before it computes.
+    for (std::size_t i = later_.size(); i-- > 0;) {
+      if (!std::all_of(later_[i].out.begin(), later_[i].out.end(), [&](const Tensor& x) { return dead(x); })) continue;
+      gone.push_back(std::move(later_[i]));
+      later_.erase(later_.begin() + static_cast<std::ptrdiff_t>(i));
+      more = true;
+    }
+    std::erase_if(forms_, [&](const KeptForm& kept) {
+      if (!dead(kept.form.of) && std::none_of(gone.begin(), gone.end(), [&](const Call& call) {
+            return call.out[0].impl() == kept.form.of.impl();
+          }))
+        return false;
+      Call& last = gone.emplace_back();
+      last.in = kept.form.data;
+      last.out = {kept.form.of};
+      return more = true;
+    });
+  }
+  return gone;
+}
+
+/// Computes later_[i], and first what it reads.
+void Window::run_later(std::size_t i) {
+  const Call call = std::move(later_[i]);
+  later_.erase(later_.begin() + static_cast<std::ptrdiff_t>(i));
+  run_before(call);
+  const Running now;
+  run_one(call);
+}
+
+/// Computes what was left out and must be there before `call` runs.
+void Window::run_before(const Call& call) {
+  for (std::size_t i = 0; i < later_.size();) {
+    if (!must_follow(call, later_[i])) {
+      ++i;
+      continue;
+    }
+    run_later(i);
+    i = 0;
+  }
+}
+
+/// Makes a call read its first input in another form, where there is one.
+void Window::adopt(Call& call) const {
+  if (call.op->read_form == nullptr) return;
+  for (const KeptForm& kept : forms_) {
+    const Form& form = kept.form;
+    if (form.of.impl() == call.in[0].impl() && form.of.storage()->version == kept.version &&
+        form.data[0].storage()->version == kept.data_version && call.op->read_form(form, call))
+      return;
+  }
+}
+
+/// Keeps what a fused call leaves behind.
+void Window::keep(Fused& fused) {
+  for (Call& call : fused.later) later_.push_back(std::move(call));
+  for (Form& form : fused.forms) {
+    const std::uint32_t version = form.of.storage()->version, data_version = form.data[0].storage()->version;
+    forms_.push_back({std::move(form), version, data_version});
+  }
+}
+
+/// Runs the longest match at the beginning of the calls. @return the calls that it replaced, to be destroyed when the
+/// window is at rest
+std::vector<Call> Window::run_first() {
+  const Calls calls(calls_);
+  std::size_t count = 0;
+  {
+    const Running now;
+    const profile::WithLabels labels(calls[0].labels);
+    for (std::size_t n = calls.size(); n > 1 && count == 0; --n) {
+      for (const Pattern& p : patterns(*calls[0].op)) {
+        if (p.steps.size() != n || !p.begins_with(calls.first(n))) continue;
+        Fused fused;
+        fused.op = p.fused;
+        fused.replaces = n;
+        const bool fits = p.fuse(calls.first(n), fused);
+        if (!fits || (fused.op != nullptr && !run_fused(fused))) {
+          if (logs()) log_refused(calls.first(n), *p.fused, fits ? "there is no kernel for it" : fused.why);
+          continue;
+        }
+        if (logs()) log_fused(calls.first(n), fused);
+        count = fused.replaces;
+        keep(fused);
+        break;
+      }
+    }
+    if (count == 0) {
+      run_one(calls[0]);
+      count = 1;
+    }
+  }
+  const auto end = calls_.begin() + static_cast<std::ptrdiff_t>(count);
+  std::vector<Call> done(std::make_move_iterator(calls_.begin()), std::make_move_iterator(end));
+  calls_.erase(calls_.begin(), end);
+  for (Call& call : calls_) {
+    adopt(call);
+    run_before(call);
+  }
+  return done;
 }
 
 void Window::run() {
-  if (calls_.empty()) return;
-  struct Run {
+  struct DropOnError {
     Window& window;
-    explicit Run(Window& w) : window(w) { running = true; }
-    ~Run() {
-      running = false;
-      window.drop();
+    bool failed = true;
+    ~DropOnError() {
+      if (failed) window.drop();
     }
-  } run(*this);
-  for (std::size_t at = 0; at < calls_.size();) at += run_first(Calls(calls_).subspan(at));
+  } guard{*this};
+  // Whatever is destroyed on the way may be the last reader of what was left out.
+  while (!calls_.empty() || !later_.empty()) {
+    if (!calls_.empty()) {
+      run_first();
+      continue;
+    }
+    if (drop_dead().empty()) run_later(0);
+  }
+  const std::vector<KeptForm> forms = std::exchange(forms_, {});
+  guard.failed = false;
+  count();
 }
 
 bool Window::hold_back(const OpCall& call, const TensorList& out) {
-  auto reads_last = [&] {
-    const TensorImpl* last = calls_.back().out[0].impl();
-    return std::any_of(call.in.begin(), call.in.end(),
-                       [&](const Tensor& x) { return x.defined() && x.impl() == last; });
-  };
-  if (!calls_.empty()) {
-    if (reads_last()) {
-      push(call, out);
-      if (begins_any(calls_)) return true;
-      calls_.pop_back();
+  struct DropOnError {
+    Window& window;
+    bool failed = true;
+    ~DropOnError() {
+      if (failed) window.drop();
     }
-    run();
+  } guard{*this};
+  std::vector<std::vector<Call>> done{drop_dead()};
+  Call next{&call.op, TensorList(call.in.begin(), call.in.end()), out, call.attrs, profile::Labels::now()};
+  bool held = false;
+  for (;;) {
+    adopt(next);
+    run_before(next);
+    held = calls_.empty() && !patterns(call.op).empty();
+    if (calls_.empty()) break;
+    calls_.push_back(next);
+    held = begins_any(calls_);
+    if (held) break;
+    calls_.pop_back();
+    done.push_back(run_first());
   }
-  if (!begins_any(call.op)) return false;
-  push(call, out);
-  return true;
-}
-
-void Window::push(const OpCall& call, const TensorList& out) {
-  if (calls_.empty()) etna::detail::pending_work.fetch_add(1);
-  calls_.push_back({&call.op, TensorList(call.in.begin(), call.in.end()), out, call.attrs, profile::Labels::now()});
+  if (held && calls_.empty()) calls_.push_back(std::move(next));
+  guard.failed = false;
+  count();
+  return held;
 }
 
 bool running_held_back() { return running; }
+
+void before_host_access() {
+  if (on_cpu && !running && !detail::computing()) cpu_window.run();
+}
 
 void drop_recorded() { recorded.drop(); }
 
 bool hold_back(const OpCall& call, Device device, const TensorList& out) {
   if (detail::computing()) return false;
   // Most ops begin no pattern, and usually nothing waits.
-  if (etna::detail::pending_work.load(std::memory_order_acquire) == 0 && !begins_any(call.op)) return false;
+  if (etna::detail::pending_work.load(std::memory_order_acquire) == 0 && patterns(call.op).empty()) return false;
   const bool records = capturing();
-  const bool kernels = device.is_cpu() ? records && call.op.cpu != nullptr : gpu::runs_kernels(device);
+  const bool kernels = device.is_cpu() ? (records || on_cpu) && call.op.cpu != nullptr : gpu::runs_kernels(device);
   if (!enabled || !kernels || (!device.is_cpu() && (any_f64(call.in) || any_f64(out)))) {
     finish_pending();
     return false;
   }
   if (records) return recorded.hold_back(call, out);
+  if (device.is_cpu()) return cpu_window.hold_back(call, out);
   std::lock_guard lock(eager().mutex);
   return eager().window.hold_back(call, out);
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -11,7 +12,10 @@
 ///
 /// A fused op says in its definition which calls it replaces (OpDef::replaces). Calls are matched in the order in which
 /// they are made, eagerly and in a captured step alike, so both run the same kernels. Eager steps on the CPU are not
-/// fused: there the program may write to a tensor's memory at any time.
+/// fused, except in the scope of an OnCpu: the program may write to a tensor's memory at any time.
+///
+/// A fused call may leave out results that are cheap to compute: they are computed when somebody reads them, which for
+/// most is never. It may also give a result in another form, for example quantized, which later calls read instead.
 namespace etna::fusion {
 
 /// A call whose kernel has not run yet. Its outputs are allocated, and autograd knows it.
@@ -22,7 +26,22 @@ struct Call {
   profile::Labels labels = {};
 };
 
-/// The calls at the beginning of a pattern; each reads the first output of the one before it.
+/// A tensor's values as some ops prefer to read them (OpDef::read_form).
+struct Form {
+  Tensor of;
+  TensorList data;
+  Attrs attrs;
+};
+
+/// What replaces calls. `op` may be null: then there is only a form, and nothing runs.
+struct Fused : Call {
+  std::size_t replaces = 0;      ///< how many calls from the first on; all of the pattern unless fuse() says less
+  std::vector<Call> later = {};  ///< compute the results that it leaves out
+  std::vector<Form> forms = {};  ///< of results of the calls that it replaces
+  const char* why = "";          ///< where fuse() returns false: the reason, for ETNA_FUSE_LOG=1
+};
+
+/// The calls at the beginning of a pattern.
 using Calls = std::span<const Call>;
 
 /// True if nothing can read the first output of calls[i] except one operand of calls[i + 1]: a fused op need not write
@@ -49,9 +68,26 @@ class Fusion {
   bool before_;
 };
 
+/// Where the device is the CPU, also fuses this thread's eager calls, in a scope in which nobody writes to memory of
+/// tensors except ops.
+class OnCpu {
+ public:
+  explicit OnCpu(Device device);
+  /// @throws what the calls still held back throw
+  ~OnCpu() noexcept(false);
+  OnCpu(const OnCpu&) = delete;
+  OnCpu& operator=(const OnCpu&) = delete;
+
+ private:
+  bool active_;
+};
+
 /// Keeps the call back if it begins or continues a pattern on this device; first runs those held back that it does not
 /// continue. Returns false if the caller must run it now.
 bool hold_back(const OpCall& call, Device device, const TensorList& out);
+
+/// Runs this thread's eager calls on the CPU that are held back, before the host reads or writes memory of tensors.
+void before_host_access();
 
 /// True while this thread runs calls that were held back.
 bool running_held_back();
@@ -59,7 +95,7 @@ bool running_held_back();
 /// Forgets what this thread's recording holds back, after it failed.
 void drop_recorded();
 
-/// Calls held back, oldest first. They always begin a pattern.
+/// Calls held back, oldest first, which always begin a pattern, and what fused calls left out.
 class Window {
  public:
   Window() = default;
@@ -68,14 +104,30 @@ class Window {
   Window& operator=(const Window&) = delete;
 
   bool hold_back(const OpCall& call, const TensorList& out);
-  /// Runs all calls, fused where they match. If one throws, those after it are dropped.
+  /// Runs all calls, fused where they match, and computes what was left out, unless nobody can read it. If one throws,
+  /// those after it are dropped.
   void run();
   void drop();
 
  private:
-  void push(const OpCall& call, const TensorList& out);
+  struct KeptForm {
+    Form form;
+    std::uint32_t version, data_version;  ///< of both storages, when it was made
+  };
+
+  std::vector<Call> run_first();
+  void keep(Fused& fused);
+  void adopt(Call& call) const;
+  void run_before(const Call& call);
+  void run_later(std::size_t i);
+  std::vector<Call> drop_dead();
+  bool dead(const Tensor& x) const;
+  void count();
 
   std::vector<Call> calls_;
+  std::vector<Call> later_;
+  std::vector<KeptForm> forms_;
+  bool counted_ = false;  ///< in pending_work
 };
 
 }  // namespace etna::fusion

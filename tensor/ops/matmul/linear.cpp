@@ -81,7 +81,7 @@ TensorList linear_vjp(const VjpCall& call) {
 
 /// Replaces a linear layer and the activation of its result. If backward or the program still needs the layer's result,
 /// it is written, too.
-bool fuse_activation(fusion::Calls calls, fusion::Call& fused) {
+bool fuse_activation(fusion::Calls calls, fusion::Fused& fused) {
   const fusion::Call &layer = calls[0], &activation = calls[1];
   const Tensor& x = layer.out[0];
   if (layer.attrs.as<LinearAttributes>().activation != Activation::none || activation.out[0].dtype() != x.dtype() ||
@@ -95,7 +95,7 @@ bool fuse_activation(fusion::Calls calls, fusion::Call& fused) {
   fused.attrs = Attrs::of(LinearAttributes{gemm::activation_of(*activation.op), keeps});
   return true;
 }
-constexpr FusionPattern kThenActivation[] = {{{"linear", "relu|gelu|gelu_tanh|silu"}, fuse_activation}};
+constexpr FusionPattern kThenActivation[] = {{"linear relu|gelu|gelu_tanh|silu", fuse_activation}};
 
 const OpDef kLinear = {.name = "linear",
                        .infer = linear_infer,

@@ -179,7 +179,7 @@ TensorList feed_forward_vjp(const VjpCall& call) {
 }
 
 /// Replaces the layers, the sum of their result and a residual stream, and the norm of that sum.
-bool fuse(fusion::Calls calls, const LinearLayerNormAttributes& layers, fusion::Call& fused) {
+bool fuse(fusion::Calls calls, const LinearLayerNormAttributes& layers, fusion::Fused& fused) {
   const fusion::Call &first = calls[0], &add = calls[1], &norm = calls[2];
   const Tensor residual = fusion::added_to(calls, 1), sum = add.out[0];
   if (!residual.defined() || residual.shape() != first.out[0].shape() || residual.dtype() != sum.dtype() ||
@@ -195,15 +195,15 @@ bool fuse(fusion::Calls calls, const LinearLayerNormAttributes& layers, fusion::
   fused.out.insert(fused.out.end(), first.out.begin() + 1, first.out.end());
   return true;
 }
-bool fuse_linear(fusion::Calls calls, fusion::Call& fused) {
+bool fuse_linear(fusion::Calls calls, fusion::Fused& fused) {
   return calls[0].attrs.as<gemm::LinearAttributes>().activation == Activation::none && fuse(calls, {}, fused);
 }
-bool fuse_feed_forward(fusion::Calls calls, fusion::Call& fused) {
+bool fuse_feed_forward(fusion::Calls calls, fusion::Fused& fused) {
   auto a = calls[0].attrs.as<gemm::FeedForwardAttributes>();
   return fuse(calls, {.activation = a.activation, .keeps = a.keeps}, fused);
 }
-constexpr FusionPattern kEndOfLinear[] = {{{"linear", "add", "layer_norm"}, fuse_linear}},
-                        kEndOfFeedForward[] = {{{"feed_forward", "add", "layer_norm"}, fuse_feed_forward}};
+constexpr FusionPattern kEndOfLinear[] = {{"linear add layer_norm", fuse_linear}},
+                        kEndOfFeedForward[] = {{"feed_forward add layer_norm", fuse_feed_forward}};
 
 const OpDef kLinearLayerNorm = {.name = "linear_layer_norm",
                                 .infer = linear_layer_norm_infer,

@@ -129,7 +129,7 @@ TensorList derivative_reference(const OpCall& call) {
 
 /// Replaces a gemm and the gradient of the activation before it. Not for relu and silu: where the gradient is infinite,
 /// their ops select or cancel, and the epilogue multiplies.
-bool fuse_derivative(fusion::Calls calls, fusion::Call& fused) {
+bool fuse_derivative(fusion::Calls calls, fusion::Fused& fused) {
   const fusion::Call &gemm = calls[0], &backward = calls[1];
   const Tensor &g = gemm.out[0], &at = backward.in[1];
   auto a = gemm.attrs.as<MatmulAttributes>();
@@ -144,7 +144,7 @@ bool fuse_derivative(fusion::Calls calls, fusion::Call& fused) {
   fused.attrs = Attrs::of(a);
   return true;
 }
-constexpr FusionPattern kThenDerivative[] = {{{"matmul", "gelu_backward|gelu_tanh_backward"}, fuse_derivative}};
+constexpr FusionPattern kThenDerivative[] = {{"matmul gelu_backward|gelu_tanh_backward", fuse_derivative}};
 
 const OpDef kMatmulDerivative = {.name = "matmul_derivative",
                                  .infer = infer_derivative,

@@ -79,7 +79,7 @@ std::vector<OutputSpec> backward_infer(const OpCall& call) {
 }
 
 /// Replaces `s = x + delta` and the norm of s.
-bool fuse_add(fusion::Calls calls, fusion::Call& fused) {
+bool fuse_add(fusion::Calls calls, fusion::Fused& fused) {
   const fusion::Call &add = calls[0], &norm = calls[1];
   const Tensor& sum = add.out[0];
   auto a = norm.attrs.as<NormAttributes>();
@@ -94,12 +94,12 @@ bool fuse_add(fusion::Calls calls, fusion::Call& fused) {
   fused.out = {sum, norm.out[0]};
   return true;
 }
-constexpr FusionPattern kAddThenLayerNorm[] = {{{"add", "layer_norm"}, fuse_add}},
-                        kAddThenRmsNorm[] = {{{"add", "rms_norm"}, fuse_add}};
+constexpr FusionPattern kAddThenLayerNorm[] = {{"add layer_norm", fuse_add}},
+                        kAddThenRmsNorm[] = {{"add rms_norm", fuse_add}};
 
 /// Replaces a norm's gradient dx, `dx + more` for the gradient that arrives past the norm, and a cast of the result to
 /// the dtype of the residual stream's other summand.
-bool fuse_backward(fusion::Calls calls, fusion::Call& fused) {
+bool fuse_backward(fusion::Calls calls, fusion::Fused& fused) {
   const fusion::Call &norm = calls[0], &last = calls.back();
   auto b = norm.attrs.as<NormBackwardAttributes>();
   const Tensor& dx = norm.out[0];
@@ -127,12 +127,12 @@ bool fuse_backward(fusion::Calls calls, fusion::Call& fused) {
   fused.attrs = Attrs::of(b);
   return true;
 }
-constexpr FusionPattern kLayerNormBackwardThen[] = {{{"layer_norm_backward", "add", "cast"}, fuse_backward},
-                                                    {{"layer_norm_backward", "add"}, fuse_backward},
-                                                    {{"layer_norm_backward", "cast"}, fuse_backward}},
-                        kRmsNormBackwardThen[] = {{{"rms_norm_backward", "add", "cast"}, fuse_backward},
-                                                  {{"rms_norm_backward", "add"}, fuse_backward},
-                                                  {{"rms_norm_backward", "cast"}, fuse_backward}};
+constexpr FusionPattern kLayerNormBackwardThen[] = {{"layer_norm_backward add cast", fuse_backward},
+                                                    {"layer_norm_backward add", fuse_backward},
+                                                    {"layer_norm_backward cast", fuse_backward}},
+                        kRmsNormBackwardThen[] = {{"rms_norm_backward add cast", fuse_backward},
+                                                  {"rms_norm_backward add", fuse_backward},
+                                                  {"rms_norm_backward cast", fuse_backward}};
 
 DType norm_compute_dtype(const Tensor& x) { return x.dtype() == f64 ? f64 : f32; }
 
