@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <etna/tensor/internal/fusion.h>
 #include <etna/tensor/ops.h>
-#include <etna/tensor/quant/rounded_rows.h>
 
 namespace etna::models {
 namespace {
@@ -100,25 +100,16 @@ Tensor Decoder::extend(const Tensor& tokens, const DecoderCache& cache) const {
     // Those past the end share the last row; whoever generates stops there.
     positions = clamp(positions, 0.0, static_cast<double>(config.context - 1));
   }
-  DecoderRows rows{embed(tokens, positions)};
-  for (std::size_t i = 0; i < blocks.size(); ++i)
-    rows = blocks[i].forward(rows, cache, i + 1 < blocks.size() ? &blocks[i + 1] : nullptr);
-  return rows.x;
+  const GradMode off(false);
+  const fusion::OnCpu on_cpu(tokens.device());
+  Tensor x = embed(tokens, positions);
+  for (const DecoderBlock& block : blocks) x = block.forward(x, &cache);
+  return x;
 }
 
 Tensor Decoder::head(const Tensor& x) const {
-  const Projection& head = head_weights();
-  if (head.has_adapter()) return capped(head(norm(x)));
-  QuantizedLinearOptions options{.bias = head.bias};
-  if (norm.kind == NormKind::layer) return capped(quantized_linear(norm(x), head.blocks(), options));
-  const QuantizedTensor blocks = head.blocks();
-  const std::int64_t rows = x.numel() / x.size(-1);
-  if (const auto to = rounded_rows_dtype(x.device(), rows, std::span(&blocks, 1)); x.dtype() == f32 && to && to != i8)
-    return capped(
-        quantized_linear(round_rows(x, norm.weight, *to, norm.eps), std::span(&blocks, 1), {.bias = head.bias}).y);
-  options.norm = norm.weight;
-  options.eps = norm.eps;
-  return capped(quantized_linear(x, blocks, options));
+  const fusion::OnCpu on_cpu(x.device());
+  return capped(head_weights()(norm(x)));
 }
 
 bool Decoder::frozen() const {

@@ -273,7 +273,7 @@ void Generator::read_prompt(Slot& slot, std::span<const std::int32_t> prompt, st
     const std::vector<std::int32_t> part(prompt.begin() + at, prompt.begin() + at + count);
     const Tensor positions = from_vector(std::vector<std::int32_t>{static_cast<std::int32_t>(at)}, options_.device);
     const Tensor x =
-        model_.extend(from_vector(part, {1, count}, options_.device), {&cache_.layers(), {row, positions}, at + count});
+        model_.extend(from_vector(part, {1, count}, options_.device), {&cache_.layers(), {row, positions, at + count}});
     at += count;
     if (at == length) last = x.select(1, count - 1);
   }
@@ -340,7 +340,7 @@ Tensor Generator::logits(std::span<const std::int32_t> tokens) {
       const std::vector<std::int32_t> part(tokens.begin() + at, tokens.begin() + at + count);
       const Tensor positions = from_vector(std::vector<std::int32_t>{static_cast<std::int32_t>(at)}, options_.device);
       const Tensor x = model_.extend(from_vector(part, {1, count}, options_.device),
-                                     {&cache_.layers(), {row, positions}, at + count});
+                                     {&cache_.layers(), {row, positions, at + count}});
       parts.push_back(model_.head(x.select(0, 0)));
     }
   } catch (...) {

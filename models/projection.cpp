@@ -7,6 +7,7 @@
 
 #include <etna/device/internal/host_import.h>
 #include <etna/nn/init.h>
+#include <etna/tensor/autocast.h>
 #include <etna/tensor/ops.h>
 
 namespace etna::models {
@@ -44,7 +45,8 @@ void Projection::freeze(const QuantizedTensor& blocks) {
 }
 
 Tensor Projection::forward(const Tensor& x) const {
-  const Tensor y = frozen() ? quantized_linear(x, blocks(), {.bias = bias}) : linear(x, weight, bias);
+  const bool dense = !frozen() && (grad_enabled() || autocast_dtype() != f32 || weight.dtype() == f64);
+  const Tensor y = dense ? linear(x, weight, bias) : quantized_linear(x, blocks(), {.bias = bias});
   return has_adapter() ? y + linear(linear(x, lora_a), lora_b) * lora_scale : y;
 }
 
@@ -98,7 +100,7 @@ void Projection::merge_adapter() {
   }
 }
 
-void lay_together(std::initializer_list<Projection*> layers) {
+void concat_weights(std::initializer_list<Projection*> layers) {
   std::vector<Tensor> all;
   const quant::BlockFormat* format = nullptr;
   for (const Projection* layer : layers) {
@@ -117,6 +119,16 @@ void lay_together(std::initializer_list<Projection*> layers) {
     const std::int64_t size = layer->packed.numel();
     layer->freeze({*format, {layer->out, layer->in}, together.slice(0, at, at + size)});
     at += size;
+  }
+  std::vector<Tensor> biases;
+  for (const Projection* layer : layers)
+    if (layer->bias.defined()) biases.push_back(layer->bias.detach());
+  if (biases.size() != layers.size()) return;
+  const Tensor joined = cat(biases);
+  at = 0;
+  for (Projection* layer : layers) {
+    layer->bias = joined.slice(0, at, at + layer->out);
+    at += layer->out;
   }
 }
 

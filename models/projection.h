@@ -13,6 +13,7 @@ class Projection : public nn::UnaryModule {
  public:
   /// @param name of the layer in `weights`
   Projection(Weights& weights, const std::string& name, std::int64_t in, std::int64_t out, bool bias);
+  /// A dense weight takes part as it is while gradients are recorded, else as one in a plain format.
   /// @param x [..., in] @return [..., out]
   Tensor forward(const Tensor& x) const override;
   std::string extra_repr() const override;
@@ -44,8 +45,8 @@ class Projection : public nn::UnaryModule {
   const quant::BlockFormat* format_ = nullptr;
 };
 
-/// Moves frozen weights of one format on a GPU behind each other, so that a product of many rows with all of them is
-/// one of one matrix. Does nothing elsewhere.
-void lay_together(std::initializer_list<Projection*> layers);
+/// Concatenates frozen weights of one format in GPU memory, and their biases, so that one GEMM serves all of them. Does
+/// nothing elsewhere.
+void concat_weights(std::initializer_list<Projection*> layers);
 
 }  // namespace etna::models

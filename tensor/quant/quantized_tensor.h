@@ -50,32 +50,20 @@ QuantizedTensor quantize_per_channel(const Tensor& x, const quant::BlockFormat& 
 /// The values, bit for bit those of quant::dequantize() for f32. @param dtype floating
 Tensor dequantize(const QuantizedTensor& x, DType dtype = f32);
 
-/// What is between two weights of one quantized_linear().
-enum class Gate : std::uint8_t { none, silu, gelu_tanh, relu_squared };
-
 struct QuantizedLinearOptions {
   Tensor bias = {};                 ///< [N], of all weights in order
-  Tensor norm = {};                 ///< [K]: rows of x over their root mean square, times this, are multiplied
-  double eps = 1e-5;                ///< of the norm
-  Gate gate = Gate::none;           ///< of two weights of N rows: gate(x·w₀ᵀ) ⊙ (x·w₁ᵀ) instead of both
-  Tensor residual = {};             ///< [..., N], added last
   std::optional<DType> dtype = {};  ///< of the result; x's by default
 };
 
 /// x · [w₀; w₁; ...]ᵀ for up to three weights [Nᵢ, K] in any formats, which are dequantized inside of the kernel.
-/// Activations that meet integer codes are rounded to 8 bits in blocks: on the CPU always, on a GPU for few rows where
-/// the device multiplies bytes. Differentiable in x, bias, norm and residual.
+/// Activations that meet integer quants are quantized to 8 bits in blocks: on the CPU always, on a GPU for few rows
+/// where the device multiplies bytes. Fused with what is around it: an rms_norm in front, products of the same rows, a
+/// gated activation, a residual (docs/fusion.md). Differentiable in x and the bias.
 /// @param x [..., K] floating @return [..., N], N = ΣNᵢ
 /// @throws ShapeError, DtypeError
 Tensor quantized_linear(const Tensor& x, std::span<const QuantizedTensor> weights,
                         const QuantizedLinearOptions& options = {});
 Tensor quantized_linear(const Tensor& x, const QuantizedTensor& weight, const QuantizedLinearOptions& options = {});
-
-/// The dtype in which rows are best handed to quantized_linear() by whoever can write them in any: it multiplies them
-/// as they are, and they lose no digits that it would have kept.
-/// @param dtype that they would have otherwise @param fits whether f16 is known to hold their magnitudes
-DType quantized_operand_dtype(Device device, std::int64_t rows, DType dtype, const QuantizedTensor& weight,
-                              bool fits = false);
 
 /// Rows of a quantized table. @param indices i64 or i32 of any shape @param table [V, D]
 /// @return [indices..., D] @throws IndexError, ShapeError, DtypeError

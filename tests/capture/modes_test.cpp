@@ -129,7 +129,7 @@ TEST_P(CapturedModes, ChangingBackAndForthRecordsEachOnce) {
   step(x);
   for (int i = 0; i < 6; ++i) {
     drop.train(i % 2 == 0);
-    EXPECT_EQ(step(x).sum().item() == 64, i % 2 == 1) << i;
+    EXPECT_EQ(step(x).max().item() == 1, i % 2 == 1) << i;
   }
   testing::internal::GetCapturedStderr();
   EXPECT_EQ(step.captures(), 2);

@@ -47,8 +47,7 @@ and bf16 are computed in f32 and rounded once, so their best figures are 5e-4 an
 exact; their dtypes are named. `—`: no kernel, or nothing to measure. Differences: gradients of first and second order
 agree with central differences in f64. A composed op calls others and has no kernel of its own.
 
-On WebGPU in f32 every op has a kernel but `rounded_linear`, whose only one takes subgroup operations; nothing calls it
-there. f64 is computed on the CPU.
+On WebGPU in f32 every op has a kernel. f64 is computed on the CPU.
 
 )";
 

@@ -45,7 +45,7 @@ TEST_P(ProjectionTogether, MovesFrozenMatricesBehindEachOther) {
   Projection a(weights, "a", 256, 16, true), b(weights, "b", 256, 8, false);
   const Tensor x = randn({3, 256}).to(device);
   const std::vector<float> before = cat({a(x), b(x)}, -1).to_vector<float>();
-  lay_together({&a, &b});
+  concat_weights({&a, &b});
   EXPECT_EQ(a.packed.storage() == b.packed.storage(), !device.is_cpu());
   if (!device.is_cpu()) {
     EXPECT_EQ(a.packed.offset() + a.packed.numel(), b.packed.offset());
@@ -59,9 +59,9 @@ TEST_P(ProjectionTogether, LeavesOthersWhereTheyAre) {
   PackedWeights four("Q4_K", device), six("Q6_K", device), tailed("I2_S", device), odd("F16", device);
   Projection a(four, "a", 256, 16, false), b(six, "b", 256, 8, false), c(tailed, "c", 256, 8, false),
       d(tailed, "d", 256, 8, false), e(odd, "e", 7, 3, false), f(odd, "f", 7, 3, false);
-  lay_together({&a, &b});
-  lay_together({&c, &d});
-  lay_together({&e, &f});
+  concat_weights({&a, &b});
+  concat_weights({&c, &d});
+  concat_weights({&e, &f});
   for (const auto& [one, other] : {std::pair{&a, &b}, {&c, &d}, {&e, &f}})
     EXPECT_NE(one->packed.storage(), other->packed.storage());
 }

@@ -3,14 +3,15 @@
 
 #include <gmock/gmock.h>
 
+#include <etna/tensor/internal/fusion.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/paged_attention/internal/kv_cache.h>
 #include <etna/tensor/ops/paged_attention/paged_attention.h>
 #include <etna/tensor/ops/quantized/internal/quantized.h>
 #include <etna/tensor/ops/reduce/reduce.h>
-#include <etna/tensor/quant/rounded_rows.h>
 #include <nn/on_device.h>
 #include <ops/numerics.h>
+#include <ops/quantized_exact.h>
 #include <runner/run_tests.h>
 
 // The attention of a prompt gives what paged_attention gives.
@@ -113,31 +114,28 @@ TEST_P(PromptAttention, MayAttendHeadByHead) {
   }
 }
 
-/// Of two sequences, the second of which has no position.
-TEST_P(PromptAttention, RoundsTheResultOfAStep) {
+/// Of two sequences, the second of which has no position. The product behind the attention gets its rows in bytes.
+TEST_P(PromptAttention, QuantizesTheResultOfAStepForTheNextProduct) {
   const Device device = GetParam();
   for (const std::int64_t width : {2, 9}) {
     for (const std::int64_t size : {32, 64}) {
-      PagedCache cache = paged_cache(2 * width, 2, size, {f16, device}),
-                 other = paged_cache(2 * width, 2, size, {f16, device});
       std::vector<std::int32_t> blocks(static_cast<std::size_t>(2 * width));
       std::iota(blocks.begin(), blocks.end(), 0);
       const CachePlaces places{from_vector(blocks, {2, width}, device),
                                from_vector<std::int32_t>({70, -1}, {2}, device)};
       const Tensor qkv = values({2, 1, (6 + 4) * size}, 3, f32).to(device);
-      const RotarySettings rotary{.heads = 6, .kv_heads = 2};
-      RoundedRows rounded;
-      const Tensor y = rotate_and_attend_(qkv, cache, places, rotary, {}, &rounded);
-      EXPECT_EQ(y.to_vector<float>(), rotate_and_attend_(qkv, other, places, rotary).to_vector<float>());
-      EXPECT_EQ(rounded.defined(), !device.is_cpu() && width == 2);
-      if (!rounded.defined()) continue;
-      EXPECT_EQ(rounded.shape, (Shape{2, 1, 6 * size}));
-      const quantized::RoundedParts parts = quantized::parts_of(rounded.data.to(kCPU), 2, 6 * size);
-      const Tensor heads = y.to(kCPU).reshape({2, 6 * size / kRoundedBlock, kRoundedBlock});
-      expect_near(parts.scales, amax(abs(heads), {-1}) / 127.0, 0, 1e-6);
-      const Tensor got = parts.codes.to(f32).reshape(heads.shape()) * parts.scales.unsqueeze(-1);
-      EXPECT_LE((abs(got - heads) - parts.scales.unsqueeze(-1) * 0.501).max().item<double>(), 0.0);
-      EXPECT_EQ(parts.codes.select(0, 1).to(f32).abs().max().item<double>(), 0.0);
+      const QuantizedTensor weight = quantized::weight("Q8_0", 40, 6 * size).to(device);
+      const auto step = [&](bool fused) {
+        const fusion::Fusion scope(fused);
+        PagedCache cache = paged_cache(2 * width, 2, size, {f16, device});
+        const Tensor y = rotate_and_attend_(qkv, cache, places, {.heads = 6, .kv_heads = 2});
+        EXPECT_EQ(y.shape(), (Shape{2, 1, 6 * size}));
+        return TensorList{quantized_linear(y, weight), y, cache.keys, cache.values};
+      };
+      const TensorList fused = step(true), plain = step(false);
+      expect_near(fused[0], plain[0], 1e-4);
+      for (std::size_t i : {1u, 2u, 3u}) EXPECT_EQ(fused[i].to_vector<float>(), plain[i].to_vector<float>()) << i;
+      EXPECT_EQ(fused[0].select(0, 1).abs().max().item<double>(), 0.0);
     }
   }
 }

@@ -2,16 +2,17 @@
 
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/quantized/internal/quantized.h>
-#include <etna/tensor/quant/rounded_rows.h>
 
 #include "conformance/samples.h"
 
 namespace etna::conformance {
 namespace {
 
+using namespace quantized;
+
 /// Weights as they are, so that devices that round activations to codes and those that do not give the same; block
 /// formats are in quantized_test.cpp and quantized_gpu_test.cpp. @param options eps: 1 for a bias, 2 also for a norm
-Sample quantized_plain(const char* name, DType dtype, Shape x, std::int64_t rows, QuantizedLinearOptions options = {}) {
+Sample quantized_plain(const char* name, DType dtype, Shape x, std::int64_t rows, LinearOptions options = {}) {
   const std::int64_t columns = x[x.rank() - 1];
   return Sample("quantized_linear", name)
       .in(x)
@@ -20,11 +21,12 @@ Sample quantized_plain(const char* name, DType dtype, Shape x, std::int64_t rows
       .in({rows}, 0.5, 2)
       .in({columns}, 0.5, 2)
       .calls([=](const TensorList& in) {
-        QuantizedLinearOptions with = options;
+        LinearOptions with = options;
         if (options.eps > 0.5) with.bias = in[2];
         if (options.eps > 1.5) with.norm = in[3];
         with.eps = 1e-5;
-        return quantized_linear(in[0], QuantizedTensor::plain(in[1].to(dtype)), with);
+        const QuantizedTensor weight = QuantizedTensor::plain(in[1].to(dtype));
+        return linear(in[0], std::span(&weight, 1), with).y;
       })
       .in_dtypes({f32, f16})
       .gradients(Gradients::first);
@@ -48,32 +50,31 @@ Sample table(const char* op, const char* name, std::int64_t rows, std::int64_t i
 std::vector<double> whole_numbers(std::int64_t count) {
   std::vector<double> list;
   for (std::int64_t i = 0; i < count; ++i)
-    list.push_back(i % kRoundedBlock == 5 ? 127.0 : static_cast<double>(i * i * 7 % 251 - 125));
+    list.push_back(i % kActivationBlock == 5 ? 127.0 : static_cast<double>(i * i * 7 % 251 - 125));
   return list;
 }
 
-Tensor scales_of(const RoundedRows& rows) {
-  const std::int64_t columns = rows.shape.back();
-  const quantized::RoundedParts parts = quantized::parts_of(rows.data, numel(rows.shape) / columns, columns);
+Tensor scales_of(const ActivationRows& rows) {
+  const ActivationParts parts = parts_of(rows.data);
   return cat({parts.scales, parts.squares}, -1);
 }
 
-Sample rounding(const char* name, Shape x, bool normed) {
+Sample to_bytes(const char* name, Shape x, bool normed) {
   const std::int64_t columns = x[x.rank() - 1];
-  return Sample("round_rows", name)
+  return Sample("quantize_activations", name)
       .values(x, whole_numbers(numel(x)))
       .as(f32)
       .constant()
       .calls([=](const TensorList& in) {
-        const RoundedRows rows = round_rows(in[0], normed ? full({columns}, 2.0, in[0].device()) : Tensor());
-        const std::int64_t count = columns == 0 ? 0 : in[0].numel() / columns;
-        return TensorList{quantized::parts_of(rows.data, count, columns).codes.to(f32), scales_of(rows)};
+        const ActivationRows rows =
+            quantize_activations(in[0], normed ? full({columns}, 2.0, in[0].device()) : Tensor());
+        return TensorList{parts_of(rows.data).quants.to(f32), scales_of(rows)};
       })
       .gradients(Gradients::none);
 }
 
 /// Two weights of `rows` rows. @param options eps: 1 for a norm in front and one behind
-Sample rounded(const char* name, Shape x, std::int64_t rows, RoundedLinearOptions options = {}) {
+Sample of_bytes(const char* name, Shape x, std::int64_t rows, LinearOptions options = {}) {
   const std::int64_t columns = x[x.rank() - 1], results = options.gate == Gate::none ? 2 * rows : rows;
   Shape residual = x;
   residual.back() = results;
@@ -85,7 +86,7 @@ Sample rounded(const char* name, Shape x, std::int64_t rows, RoundedLinearOption
            .to_vector<std::uint8_t>())
     blocks.push_back(byte);
   const Shape bytes{std::ssize(blocks)};
-  return Sample("rounded_linear", name)
+  return Sample("quantized_linear", name)
       .values(x, whole_numbers(numel(x)))
       .as(f32)
       .constant()
@@ -98,16 +99,16 @@ Sample rounded(const char* name, Shape x, std::int64_t rows, RoundedLinearOption
       .constant()
       .calls([=, &format](const TensorList& in) {
         const Tensor device_ones = ones({columns}, in[0].device());
-        const RoundedRows given = round_rows(in[0], options.eps > 0.5 ? device_ones : Tensor());
+        const ActivationRows given = quantize_activations(in[0], options.eps > 0.5 ? device_ones : Tensor());
         const std::int64_t half = in[1].numel() / 2;
         const QuantizedTensor weights[] = {{format, {rows, columns}, in[1].slice(0, 0, half)},
                                            {format, {rows, columns}, in[1].slice(0, half, 2 * half)}};
-        RoundedLinearOptions with = options;
+        LinearOptions with = options;
         with.eps = 1e-5;
         with.residual = in[2];
-        const RoundedLinearResult y = quantized_linear(given, weights, with);
+        const LinearResult y = linear(given, weights, with);
         TensorList all{scales_of(given), y.y};
-        if (options.rounds) all.push_back(scales_of(y.rounded));
+        if (options.next) all.push_back(scales_of(y.next));
         return all;
       })
       .with_subgroups()
@@ -115,13 +116,13 @@ Sample rounded(const char* name, Shape x, std::int64_t rows, RoundedLinearOption
 }
 
 /// Rows times their factor, so that devices may choose different powers of two.
-Tensor numbers(const RoundedRows& rows) {
+Tensor numbers(const ActivationRows& rows) {
   const Tensor x = rows.data.to(f32);
   return rows.factor.defined() ? x * rows.factor : x;
 }
 
-Sample half_rows(const char* name, Shape x, DType dtype, bool normed) {
-  return Sample("half_rows", name)
+Sample to_16_bits(const char* name, Shape x, DType dtype, bool normed) {
+  return Sample("quantize_activations", name)
       .in(x)
       .as(f32)
       .constant()
@@ -129,18 +130,18 @@ Sample half_rows(const char* name, Shape x, DType dtype, bool normed) {
       .as(f32)
       .constant()
       .calls([=](const TensorList& in) {
-        return TensorList{numbers(round_rows(in[0], normed ? in[1] : Tensor(), dtype))};
+        return TensorList{numbers(quantize_activations(in[0], normed ? in[1] : Tensor(), dtype))};
       })
       .looser(dtype == f16 ? 400 : 3000)
       .gradients(Gradients::none);
 }
 
 /// Two weights of `rows` rows, with a residual. @param normed there is a norm behind, where the result is rounded
-Sample half_linear(const char* name, Shape x, std::int64_t rows, RoundedLinearOptions options, bool normed = true) {
+Sample of_16_bits(const char* name, Shape x, std::int64_t rows, LinearOptions options, bool normed = true) {
   const std::int64_t columns = x.back(), results = options.gate == Gate::none ? 2 * rows : rows;
   Shape residual = x;
   residual.back() = results;
-  return Sample("half_linear", name)
+  return Sample("quantized_linear", name)
       .in(x)
       .as(f32)
       .constant()
@@ -154,15 +155,15 @@ Sample half_linear(const char* name, Shape x, std::int64_t rows, RoundedLinearOp
       .as(f32)
       .constant()
       .calls([=](const TensorList& in) {
-        const RoundedRows given = round_rows(in[0], {}, f16);
+        const ActivationRows given = quantize_activations(in[0], {}, f16);
         const QuantizedTensor weights[] = {QuantizedTensor::plain(in[1].slice(0, 0, rows).to(f16)),
                                            QuantizedTensor::plain(in[1].slice(0, rows, 2 * rows).to(f16))};
-        RoundedLinearOptions with = options;
+        LinearOptions with = options;
         with.residual = in[2];
-        if (with.rounds && normed) with.next_norm = in[3];
-        const RoundedLinearResult y = quantized_linear(given, weights, with);
+        if (with.next && normed) with.next_norm = in[3];
+        const LinearResult y = linear(given, weights, with);
         TensorList all{y.y};
-        if (options.rounds) all.push_back(numbers(y.rounded));
+        if (options.next) all.push_back(numbers(y.next));
         return all;
       })
       .looser(400)
@@ -177,22 +178,22 @@ std::vector<Sample> samples_in_quantized() {
           quantized_plain("many rows", f32, {17, 24}, 7, {.eps = 0}),
           quantized_plain("normed", f32, {2, 2, 32}, 6, {.eps = 2}),
           quantized_plain("no rows", f32, {0, 16}, 5, {.eps = 0}),
-          rounding("rows", {2, 3, 64}, false),
-          rounding("more than a workgroup", {2, 1184}, true),
-          rounding("no rows", {0, 64}, true),
-          rounded("one row", {1, 64}, 7),
-          rounded("normed", {2, 3, 128}, 5, {.eps = 1}),
-          rounded("gated and rounded", {3, 64}, 32, {.gate = Gate::silu, .rounds = i8}),
-          rounded("two weights, rounded", {1, 256}, 64, {.eps = 1, .rounds = i8}),
-          rounded("no rows", {0, 64}, 32, {.rounds = i8}),
-          half_rows("rows", {2, 3, 50}, f16, false),
-          half_rows("normed", {5, 1030}, f16, true),
-          half_rows("no rows", {0, 8}, f16, true),
-          half_rows("of bf16", {3, 7}, bf16, true),
-          half_linear("two weights", {9, 40}, 7, {}),
-          half_linear("gated and normed", {2, 5, 24}, 12, {.gate = Gate::silu, .rounds = f16}),
-          half_linear("gated and scaled", {9, 40}, 6, {.gate = Gate::silu, .rounds = f16}, false),
-          half_linear("no rows", {0, 24}, 12, {.rounds = f16}),
+          to_bytes("rows", {2, 3, 64}, false),
+          to_bytes("more than a workgroup", {2, 1184}, true),
+          to_bytes("no rows", {0, 64}, true),
+          of_bytes("one row in bytes", {1, 64}, 7),
+          of_bytes("normed in bytes", {2, 3, 128}, 5, {.eps = 1}),
+          of_bytes("gated and rounded", {3, 64}, 32, {.gate = Gate::silu, .next = i8}),
+          of_bytes("two weights, rounded", {1, 256}, 64, {.eps = 1, .next = i8}),
+          of_bytes("no rows in bytes", {0, 64}, 32, {.next = i8}),
+          to_16_bits("f16", {2, 3, 50}, f16, false),
+          to_16_bits("normed f16", {5, 1030}, f16, true),
+          to_16_bits("no rows of f16", {0, 8}, f16, true),
+          to_16_bits("normed bf16", {3, 7}, bf16, true),
+          of_16_bits("two weights", {9, 40}, 7, {}),
+          of_16_bits("gated and normed", {2, 5, 24}, 12, {.gate = Gate::silu, .next = f16}),
+          of_16_bits("gated and scaled", {9, 40}, 6, {.gate = Gate::silu, .next = f16}, false),
+          of_16_bits("no rows in 16 bits", {0, 24}, 12, {.next = f16}),
           table("dequantize", "rows", 7),
           table("dequantize", "no rows", 0),
           table("quantized_embedding", "rows", 7),

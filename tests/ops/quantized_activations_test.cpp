@@ -8,7 +8,6 @@
 #include <etna/tensor/capture.h>
 #include <etna/tensor/ops.h>
 #include <etna/tensor/ops/quantized/internal/gpu.h>
-#include <etna/tensor/quant/rounded_rows.h>
 #include <nn/on_device.h>
 #include <ops/quantized_exact.h>
 
@@ -18,61 +17,61 @@ namespace {
 
 using namespace quantized;
 
-class HalfRows : public OnDevice {
+class QuantizedActivations : public OnDevice {
  protected:
-  HalvesEverywhere halves_;
+  SixteenBitsEverywhere sixteen_bits_;
 };
 
 /// Rows as numbers, f32 on the host.
-Tensor half_rows_numbers(const RoundedRows& rows) {
-  const Tensor x = rows.data.to(kCPU).to(f32).reshape(rows.shape);
+Tensor quantized_activations_numbers(const ActivationRows& rows) {
+  const Tensor x = rows.data.to(kCPU).to(f32).reshape(rows.shape());
   return rows.factor.defined() ? x * rows.factor.to(kCPU) : x;
 }
 
 double digits(DType dtype) { return dtype == f16 ? 1.0 / 2048 : 1.0 / 256; }
 
 /// From three rows on where there is a kernel for so few.
-TEST_P(HalfRows, AreTakenForNineToThirtyTwoRows) {
+TEST_P(QuantizedActivations, AreTakenForNineToThirtyTwoRows) {
   for (const char* format : {"F16", "Q4_K", "BF16"}) {
     const std::vector<QuantizedTensor> w = on_gpu({weight(format, 8, 256)});
     const DType wanted = std::string_view(format) == "F16" ? f16 : bf16;
-    for (const std::int64_t rows : {33, 512}) EXPECT_FALSE(rounded_rows_dtype(kVulkan, rows, w)) << rows;
+    for (const std::int64_t rows : {33, 512}) EXPECT_FALSE(activations_dtype(kVulkan, rows, w)) << rows;
     const bool few = has_skinny_gemm(kVulkan, wanted, block_matrix(w[0].format(), w[0].blocks(), 8, 256));
     for (const std::int64_t rows : {3, 8})
-      EXPECT_EQ(rounded_rows_dtype(kVulkan, rows, w), few ? std::optional(wanted) : std::nullopt) << rows;
-    for (const std::int64_t rows : {9, 32}) EXPECT_EQ(rounded_rows_dtype(kVulkan, rows, w), wanted) << rows;
+      EXPECT_EQ(activations_dtype(kVulkan, rows, w), few ? std::optional(wanted) : std::nullopt) << rows;
+    for (const std::int64_t rows : {9, 32}) EXPECT_EQ(activations_dtype(kVulkan, rows, w), wanted) << rows;
   }
-  EXPECT_FALSE(rounded_rows_dtype(kVulkan, 9, on_gpu({weight("F32", 8, 256)})));
-  EXPECT_FALSE(rounded_rows_dtype(kCPU, 9, std::vector{weight("F16", 8, 256)}));
-  EXPECT_EQ(rounded_rows_dtype(kVulkan, 9, on_gpu({weight("F16", 8, 256), weight("Q8_0", 8, 256)})), bf16);
+  EXPECT_FALSE(activations_dtype(kVulkan, 9, on_gpu({weight("F32", 8, 256)})));
+  EXPECT_FALSE(activations_dtype(kCPU, 9, std::vector{weight("F16", 8, 256)}));
+  EXPECT_EQ(activations_dtype(kVulkan, 9, on_gpu({weight("F16", 8, 256), weight("Q8_0", 8, 256)})), bf16);
 }
 
-TEST_P(HalfRows, HaveTheDigitsOfTheirDtype) {
+TEST_P(QuantizedActivations, HaveTheDigitsOfTheirDtype) {
   for (const DType dtype : {f16, bf16}) {
     for (const std::int64_t columns : {7, 50, 1030}) {
       for (const double size : {1.0, 1e-6, 1e30}) {
         const Tensor x = values({3, 5, columns}, 3, f32) * size, norm = values({columns}, 4, f32) * 3.0;
         const double relative = 1.01 * digits(dtype), least = size * 1e-7;
-        expect_near(half_rows_numbers(round_rows(x.to(kVulkan), {}, dtype)), x, least, relative);
+        expect_near(quantized_activations_numbers(quantize_activations(x.to(kVulkan), {}, dtype)), x, least, relative);
         if (size > 1) continue;  // squares overflow
-        expect_near(half_rows_numbers(round_rows(x.to(kVulkan), norm.to(kVulkan), dtype, 0)), rms_norm(x, norm, 0),
-                    1e-5, relative);
+        expect_near(quantized_activations_numbers(quantize_activations(x.to(kVulkan), norm.to(kVulkan), dtype, 0)),
+                    rms_norm(x, norm, 0), 1e-5, relative);
       }
     }
     // Rows of the dtype are not copied.
     const Tensor given = values({2, 8}, 3, dtype).to(kVulkan);
-    EXPECT_EQ(round_rows(given, {}, dtype).data.storage(), given.storage());
-    EXPECT_FALSE(round_rows(given, {}, dtype).factor.defined());
+    EXPECT_EQ(quantize_activations(given, {}, dtype).data.storage(), given.storage());
+    EXPECT_FALSE(quantize_activations(given, {}, dtype).factor.defined());
   }
 }
 
-TEST_P(HalfRows, KeepWhatIsNoNumberInItsRow) {
+TEST_P(QuantizedActivations, KeepWhatIsNoNumberInItsRow) {
   Tensor x = values({3, 64}, 3, f32);
   x.mutable_data<float>()[70] = std::numeric_limits<float>::quiet_NaN();
   const Tensor norm = ones({64}, kVulkan);
   for (const DType dtype : {f16, bf16}) {
     for (const Tensor& by : {Tensor(), norm}) {
-      const Tensor y = half_rows_numbers(round_rows(x.to(kVulkan), by, dtype));
+      const Tensor y = quantized_activations_numbers(quantize_activations(x.to(kVulkan), by, dtype));
       EXPECT_FALSE(isfinite(y.slice(0, 1, 2)).all().item<bool>());
       for (const std::int64_t row : {0, 2}) {
         const Tensor own = x.slice(0, row, row + 1);
@@ -80,13 +79,13 @@ TEST_P(HalfRows, KeepWhatIsNoNumberInItsRow) {
                     1.01 * digits(dtype));
       }
     }
-    const Tensor zero = half_rows_numbers(round_rows(zeros({2, 32}, kVulkan), {}, dtype));
+    const Tensor zero = quantized_activations_numbers(quantize_activations(zeros({2, 32}, kVulkan), {}, dtype));
     EXPECT_EQ(zero.abs().max().item<float>(), 0);
   }
 }
 
 /// Sums over k are split where there are few results, so that both ways to the norm behind are taken.
-TEST_P(HalfRows, GiveWhatTheProductGives) {
+TEST_P(QuantizedActivations, GiveWhatTheProductGives) {
   struct Case {
     const char* format;
     std::int64_t k, n;
@@ -97,54 +96,53 @@ TEST_P(HalfRows, GiveWhatTheProductGives) {
       if (gate != Gate::none) w.push_back(weight(c.format, c.n, c.k, 2));
       w = on_gpu(w);
       const std::int64_t rows = 11;
-      const DType dtype = *rounded_rows_dtype(kVulkan, rows, w);
+      const DType dtype = *activations_dtype(kVulkan, rows, w);
       const Tensor x = values({rows, c.k}, 5, f32).to(kVulkan), norm = values({c.k}, 4, f32).to(kVulkan),
                    next = values({c.n}, 6, f32).to(kVulkan), residual = values({rows, c.n}, 9, f32).to(kVulkan),
                    bias = values({c.n * std::ssize(w)}, 8, f32).to(kVulkan);
-      RoundedLinearOptions options{.bias = bias, .gate = gate, .residual = residual};
-      const RoundedRows given = round_rows(x, norm, dtype, 1e-6);
-      const Tensor plain = quantized_linear(given, w, options).y;
+      LinearOptions options{.bias = bias, .gate = gate, .residual = residual, .dtype = f32};
+      const ActivationRows given = quantize_activations(x, norm, dtype, 1e-6);
+      const Tensor plain = linear(given, w, options).y;
       const Tensor same =
-          quantized_linear(x, w, {.bias = bias, .norm = norm, .eps = 1e-6, .gate = gate, .residual = residual});
+          fused_linear(x, w, {.bias = bias, .norm = norm, .eps = 1e-6, .gate = gate, .residual = residual});
       const double size = same.abs().max().item<double>();
       expect_near(plain, same, 1e-5 * size, 1e-5);
-      options.rounds = dtype;
+      options.next = dtype;
       options.next_norm = next;
       options.next_eps = 1e-4;
-      const RoundedLinearResult chained = quantized_linear(given, w, options);
+      const LinearResult chained = linear(given, w, options);
       expect_near(chained.y, same, 1e-5 * size, 1e-5);
-      expect_near(half_rows_numbers(chained.rounded), rms_norm(same, next, 1e-4), 1e-5, 1.1 * digits(dtype));
-      // Without a norm bf16 holds any result, and is all that is stored.
+      expect_near(quantized_activations_numbers(chained.next), rms_norm(same, next, 1e-4), 1e-5, 1.1 * digits(dtype));
+      // Without a norm.
       options.next_norm = Tensor();
-      const RoundedLinearResult bare = quantized_linear(given, w, options);
-      EXPECT_EQ(bare.y.dtype(), dtype == bf16 ? bf16 : f32);
-      expect_near(bare.y.to(f32), same, 1e-5 * size, dtype == bf16 ? digits(bf16) : 1e-5);
-      expect_near(half_rows_numbers(bare.rounded), same, 1e-5 * size, 1.1 * digits(dtype));
+      const LinearResult bare = linear(given, w, options);
+      expect_near(bare.y, same, 1e-5 * size, 1e-5);
+      expect_near(quantized_activations_numbers(bare.next), same, 1e-5 * size, 1.1 * digits(dtype));
     }
   }
 }
 
 /// Results of any size, of which the largest decides the power of two.
-TEST_P(HalfRows, HoldGatedResultsOfAnySize) {
+TEST_P(QuantizedActivations, HoldGatedResultsOfAnySize) {
   const std::vector<QuantizedTensor> w = on_gpu({weight("F16", 80, 64), weight("F16", 80, 64, 2)});
   for (const double size : {0.0, 1e-3, 1e4, 1e12}) {
     const Tensor x = values({10, 64}, 5, f32) * size, there = x.to(kVulkan);
-    const RoundedLinearResult y = quantized_linear(round_rows(there, {}, f16), w, {.gate = Gate::silu, .rounds = f16});
-    ASSERT_TRUE(y.rounded.defined());
-    EXPECT_EQ(y.rounded.data.dtype(), f16);
+    const LinearResult y = linear(quantize_activations(there, {}, f16), w, {.gate = Gate::silu, .next = f16});
+    ASSERT_TRUE(y.next.defined());
+    EXPECT_EQ(y.next.data.dtype(), f16);
     const Tensor wanted = y.y.to(kCPU);
     const auto most = wanted.abs().max().item<double>();
-    expect_near(half_rows_numbers(y.rounded), wanted, most / (1 << 24), 1.01 * digits(f16));
-    expect_near(wanted, quantized_linear(there, w, {.gate = Gate::silu}).to(kCPU), 1e-5 * most, 1e-5);
+    expect_near(quantized_activations_numbers(y.next), wanted, most / (1 << 24), 1.01 * digits(f16));
+    expect_near(wanted, fused_linear(there, w, {.gate = Gate::silu}).to(kCPU), 1e-5 * most, 1e-5);
   }
 }
 
-TEST_P(HalfRows, AreCaptured) {
+TEST_P(QuantizedActivations, AreCaptured) {
   const std::vector<QuantizedTensor> w = on_gpu({weight("F16", 64, 2048)}), behind = on_gpu({weight("F16", 9, 64)});
   const Tensor norm = values({2048}, 4, f32).to(kVulkan), next = values({64}, 6, f32).to(kVulkan);
   const auto chain = [&](const Tensor& x) {
-    const RoundedLinearResult y = quantized_linear(round_rows(x, norm, f16), w, {.rounds = f16, .next_norm = next});
-    return quantized_linear(y.rounded, behind).y;
+    const LinearResult y = linear(quantize_activations(x, norm, f16), w, {.next = f16, .next_norm = next});
+    return linear(y.next, behind).y;
   };
   auto step = capture(chain);
   for (std::uint64_t turn = 1; turn < 5; ++turn) {
@@ -154,20 +152,20 @@ TEST_P(HalfRows, AreCaptured) {
   }
 }
 
-TEST_P(HalfRows, RefuseWhatDoesNotFit) {
+TEST_P(QuantizedActivations, RefuseWhatDoesNotFit) {
   const Tensor x = values({9, 64}, 5, f32).to(kVulkan);
-  const RoundedRows rows = round_rows(x, {}, f16);
+  const ActivationRows rows = quantize_activations(x, {}, f16);
   const std::vector<QuantizedTensor> w = on_gpu({weight("F16", 8, 64)});
-  EXPECT_THROW(round_rows(x, ones({32}, kVulkan), f16), ShapeError);
-  EXPECT_THROW(round_rows(x, {}, f32), DtypeError);
-  EXPECT_THROW(round_rows(ones({9, 64}, {i32, kVulkan}), {}, f16), DtypeError);
-  EXPECT_THROW(quantized_linear(rows, on_gpu({weight("F16", 8, 32)})), ShapeError);
-  EXPECT_THROW(quantized_linear(rows, w, {.bias = ones({7}, kVulkan)}), ShapeError);
-  EXPECT_THROW(quantized_linear(rows, w, {.residual = ones({9, 7}, kVulkan)}), ShapeError);
-  EXPECT_THROW(quantized_linear(rows, w, {.rounds = f16, .next_norm = ones({9}, kVulkan)}), ShapeError);
+  EXPECT_THROW(quantize_activations(x, ones({32}, kVulkan), f16), ShapeError);
+  EXPECT_THROW(quantize_activations(x, {}, f32), DtypeError);
+  EXPECT_THROW(quantize_activations(ones({9, 64}, {i32, kVulkan}), {}, f16), DtypeError);
+  EXPECT_THROW(linear(rows, on_gpu({weight("F16", 8, 32)})), ShapeError);
+  EXPECT_THROW(linear(rows, w, {.bias = ones({7}, kVulkan)}), ShapeError);
+  EXPECT_THROW(linear(rows, w, {.residual = ones({9, 7}, kVulkan)}), ShapeError);
+  EXPECT_THROW(linear(rows, w, {.next = f16, .next_norm = ones({9}, kVulkan)}), ShapeError);
 }
 
-INSTANTIATE_TEST_SUITE_P(Device, HalfRows, testing::Values(kVulkan), device_type);
+INSTANTIATE_TEST_SUITE_P(Device, QuantizedActivations, testing::Values(kVulkan), device_type);
 
 }  // namespace
 }  // namespace etna

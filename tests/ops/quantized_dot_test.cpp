@@ -8,7 +8,6 @@
 #include <etna/device/kernel.h>
 #include <etna/tensor/capture.h>
 #include <etna/tensor/ops/quantized/internal/gpu.h>
-#include <etna/tensor/quant/rounded_rows.h>
 #include <nn/on_device.h>
 #include <ops/quantized_exact.h>
 #include <runner/run_tests.h>
@@ -36,9 +35,9 @@ class QuantizedDot : public OnDevice {
   }
 
   /// Without a gate, each element lies within the bound of rounding; and the errors together are small.
-  static void expect_product(const Tensor& x, const std::vector<QuantizedTensor>& weights,
-                             const QuantizedLinearOptions& options, std::string_view what) {
-    const Tensor y = quantized_linear(x.to(kVulkan), on_gpu(weights), on_gpu(options));
+  static void expect_product(const Tensor& x, const std::vector<QuantizedTensor>& weights, const LinearOptions& options,
+                             std::string_view what) {
+    const Tensor y = fused_linear(x.to(kVulkan), on_gpu(weights), on_gpu(options));
     ASSERT_EQ(y.dtype(), x.dtype());
     const Exact e = exact(x, weights, options);
     const std::vector<double> got = y.to_vector<double>();
@@ -75,7 +74,7 @@ TEST_P(QuantizedDot, MultipliesEveryFormat) {
 TEST_P(QuantizedDot, TakesOneToEightRowsOfEachDtype) {
   for (DType dtype : {f32, f16, bf16}) {
     for (std::int64_t rows : {1, 2, 3, 5, 8}) {
-      const QuantizedLinearOptions options{
+      const LinearOptions options{
           .bias = values({3}, 3, dtype), .norm = values({256}, 4, dtype), .residual = values({rows, 3}, 9, dtype)};
       expect_product(values({rows, 256}, 5, dtype), {weight("Q4_K", 3, 256)}, options, name(dtype));
     }
@@ -105,7 +104,7 @@ TEST_P(QuantizedDot, MultipliesWithThreeFormatsAtOnce) {
 TEST_P(QuantizedDot, GatesTwoWeights) {
   for (Gate gate : {Gate::silu, Gate::gelu_tanh, Gate::relu_squared}) {
     for (const char* second : {"Q4_K", "Q6_K"}) {
-      QuantizedLinearOptions options{.norm = values({256}, 4, f32) * 0.2, .gate = gate};
+      LinearOptions options{.norm = values({256}, 4, f32) * 0.2, .gate = gate};
       const std::vector<QuantizedTensor> weights{weight("Q4_K", 7, 256), weight(second, 7, 256, 2)};
       expect_product(values({3, 256}, 5, f32), weights, options, "plain");
       options.bias = values({14}, 8, f32);
@@ -137,36 +136,37 @@ TEST_P(QuantizedDot, KeepsNaNAndInfinityVisible) {
 TEST_P(QuantizedDot, GivesTheSameBitsCaptured) {
   const std::vector<QuantizedTensor> w = on_gpu({weight("Q4_K", 16, 256), weight("Q6_K", 16, 256, 2)});
   const Tensor norm = values({256}, 4, f32).to(kVulkan);
-  auto step = capture([&](const Tensor& x) { return quantized_linear(x, w, {.norm = norm}); }, {.device = kVulkan});
+  auto step = capture([&](const Tensor& x) { return fused_linear(x, w, {.norm = norm}); }, {.device = kVulkan});
   for (unsigned turn = 1; turn < 5; ++turn) {
     const Tensor x = values({2, 256}, turn, f32).to(kVulkan);
-    const std::vector<float> eager = quantized_linear(x, w, {.norm = norm}).to_vector<float>();
+    const std::vector<float> eager = fused_linear(x, w, {.norm = norm}).to_vector<float>();
     EXPECT_EQ(step(x).to_vector<float>(), eager);
   }
 }
 
 /// A rounded row as numbers.
-Tensor quantized_dot_numbers(const RoundedRows& rows) {
-  const std::int64_t k = rows.shape.back(), m = numel(rows.shape) / k;
-  const RoundedParts parts = parts_of(rows.data.to(kCPU), m, k);
-  return (parts.codes.to(f32).reshape({m, k / kRoundedBlock, kRoundedBlock}) * parts.scales.unsqueeze(-1))
-      .reshape(rows.shape);
+Tensor quantized_dot_numbers(const ActivationRows& rows) {
+  const ActivationParts parts = parts_of(rows.data.to(kCPU));
+  const std::int64_t m = parts.quants.size(0), k = parts.quants.size(1);
+  return (parts.quants.to(f32).reshape({m, k / kActivationBlock, kActivationBlock}) * parts.scales.unsqueeze(-1))
+      .reshape(rows.shape());
 }
 
 TEST_P(QuantizedDot, RoundsRowsAsTheReferenceDoes) {
   for (const DType dtype : {f32, f16, bf16}) {
     const Tensor x = values({5, 1056}, 3, dtype), norm = values({1056}, 4, dtype);
-    const RoundedRows there = round_rows(x.to(kVulkan), norm.to(kVulkan)), here = round_rows(x, norm);
+    const ActivationRows there = quantize_activations(x.to(kVulkan), norm.to(kVulkan)),
+                         here = quantize_activations(x, norm);
     EXPECT_TRUE(there.normed);
-    const RoundedParts a = parts_of(there.data.to(kCPU), 5, 1056), b = parts_of(here.data, 5, 1056);
-    expect_near(a.codes.to(f32), b.codes.to(f32), 1);
+    const ActivationParts a = parts_of(there.data.to(kCPU)), b = parts_of(here.data);
+    expect_near(a.quants.to(f32), b.quants.to(f32), 1);
     expect_near(a.scales, b.scales, 0, 1e-6);
     expect_near(a.squares, b.squares, 0, 1e-5);
     expect_near(quantized_dot_numbers(there), x.to(f32) * norm.to(f32), 0.51 * 4 / 127);
   }
-  EXPECT_THROW(round_rows(ones({2, 40}, kVulkan)), ShapeError);
-  EXPECT_THROW(round_rows(ones({2, 64}, {i32, kVulkan})), DtypeError);
-  EXPECT_THROW(round_rows(ones({2, 64}, kVulkan), ones({32}, kVulkan)), ShapeError);
+  EXPECT_THROW(quantize_activations(ones({2, 40}, kVulkan)), ShapeError);
+  EXPECT_THROW(quantize_activations(ones({2, 64}, {i32, kVulkan})), DtypeError);
+  EXPECT_THROW(quantize_activations(ones({2, 64}, kVulkan), ones({32}, kVulkan)), ShapeError);
 }
 
 TEST_P(QuantizedDot, GivesTheSameBitsOfRowsThatAreRounded) {
@@ -174,13 +174,13 @@ TEST_P(QuantizedDot, GivesTheSameBitsOfRowsThatAreRounded) {
     for (const char* format : thinned<const char*>({"Q4_K", "Q6_K", "I2_S", "Q8_0"})) {
       const std::vector<QuantizedTensor> w = on_gpu({weight(format, 13, 256), weight(format, 13, 256, 2)});
       const Tensor x = values({rows, 256}, 5, f32).to(kVulkan), norm = values({256}, 4, f32).to(kVulkan);
-      EXPECT_EQ(rounded_rows_dtype(kVulkan, rows, w) == i8, rows <= 2);
+      EXPECT_EQ(activations_dtype(kVulkan, rows, w) == i8, rows <= 2);
       for (const Gate gate : {Gate::none, Gate::silu}) {
         const Tensor residual = values({rows, gate == Gate::none ? 26 : 13}, 9, f32).to(kVulkan);
-        EXPECT_EQ(quantized_linear(round_rows(x, norm), w, {.gate = gate, .residual = residual}).y.to_vector<float>(),
-                  quantized_linear(x, w, {.norm = norm, .gate = gate, .residual = residual}).to_vector<float>());
-        EXPECT_EQ(quantized_linear(round_rows(x), w, {.gate = gate}).y.to_vector<float>(),
-                  quantized_linear(x, w, {.gate = gate}).to_vector<float>());
+        EXPECT_EQ(linear(quantize_activations(x, norm), w, {.gate = gate, .residual = residual}).y.to_vector<float>(),
+                  fused_linear(x, w, {.norm = norm, .gate = gate, .residual = residual}).to_vector<float>());
+        EXPECT_EQ(linear(quantize_activations(x), w, {.gate = gate}).y.to_vector<float>(),
+                  fused_linear(x, w, {.gate = gate}).to_vector<float>());
       }
     }
   }
@@ -199,27 +199,27 @@ TEST_P(QuantizedDot, RoundsItsResultsForTheNextProduct) {
         const QuantizedTensor next = weight("Q8_0", 7, gate == Gate::none ? c.n : c.n);
         const Tensor x = values({rows, c.k}, 5, f32), norm = values({c.n}, 4, f32),
                      residual = values({rows, c.n}, 9, f32);
-        RoundedLinearOptions options{.gate = gate, .residual = residual.to(kVulkan)};
-        const RoundedRows given = round_rows(x.to(kVulkan));
-        const Tensor plain = quantized_linear(given, on_gpu(w), options).y;
-        options.rounds = i8;
+        LinearOptions options{.gate = gate, .residual = residual.to(kVulkan)};
+        const ActivationRows given = quantize_activations(x.to(kVulkan));
+        const Tensor plain = linear(given, on_gpu(w), options).y;
+        options.next = i8;
         options.next_norm = norm.to(kVulkan);
-        const RoundedLinearResult got = quantized_linear(given, on_gpu(w), options);
+        const LinearResult got = linear(given, on_gpu(w), options);
         const double size = plain.abs().max().item<double>();
         expect_near(got.y, plain, 1e-5 * size, 1e-5);
         // What is rounded is y times the norm's weight, and the squares are those of y.
         const Tensor y = got.y.to(kCPU), wanted = y * norm;
-        ASSERT_TRUE(got.rounded.normed);
-        const RoundedParts parts = parts_of(got.rounded.data.to(kCPU), rows, c.n);
-        const Tensor blocks = wanted.reshape({rows, c.n / kRoundedBlock, kRoundedBlock});
+        ASSERT_TRUE(got.next.normed);
+        const ActivationParts parts = parts_of(got.next.data.to(kCPU));
+        const Tensor blocks = wanted.reshape({rows, c.n / kActivationBlock, kActivationBlock});
         expect_near(parts.scales, amax(abs(blocks), {-1}) / 127.0, 1e-9 * size, 1e-6);
         expect_near(parts.squares, sum(square(y.reshape(blocks.shape())), {-1}), 1e-9 * size, 1e-5);
         const Tensor halves = parts.scales.unsqueeze(-1).expand(blocks.shape()).reshape({rows, c.n}) * 0.501;
-        EXPECT_LE((abs(quantized_dot_numbers(got.rounded) - wanted) - halves).max().item<double>(), 0.0);
+        EXPECT_LE((abs(quantized_dot_numbers(got.next) - wanted) - halves).max().item<double>(), 0.0);
         // The chain is the product of the normed results.
         if (c.n % 64 != 0) continue;
-        const Tensor end = quantized_linear(got.rounded, std::vector{next.to(kVulkan)}, {.eps = 1e-5}).y;
-        const Tensor exact = quantized_linear(got.y, next.to(kVulkan), {.norm = norm.to(kVulkan), .eps = 1e-5});
+        const Tensor end = linear(got.next, std::vector{next.to(kVulkan)}, {.eps = 1e-5}).y;
+        const Tensor exact = fused_linear(got.y, next.to(kVulkan), {.norm = norm.to(kVulkan), .eps = 1e-5});
         expect_near(end, exact, 1e-4);
       }
     }
@@ -228,17 +228,17 @@ TEST_P(QuantizedDot, RoundsItsResultsForTheNextProduct) {
 
 TEST_P(QuantizedDot, RefusesWhatItCannotRound) {
   const std::vector<QuantizedTensor> w = on_gpu({weight("Q8_0", 40, 64)});
-  const RoundedRows x = round_rows(values({2, 64}, 5, f32).to(kVulkan));
-  EXPECT_THROW(quantized_linear(x, w, {.rounds = i8}), ShapeError);
-  EXPECT_THROW(quantized_linear(x, on_gpu({weight("Q8_0", 8, 96)})), ShapeError);
-  EXPECT_THROW(quantized_linear(x, w, {.residual = zeros({2, 7}, kVulkan)}), ShapeError);
-  EXPECT_THROW(quantized_linear(x, w, {.gate = Gate::silu}), ShapeError);
-  EXPECT_THROW(quantized_linear(RoundedRows(), w), Error);
-  EXPECT_FALSE(rounded_rows_dtype(kCPU, 1, w));
-  EXPECT_FALSE(rounded_rows_dtype(kVulkan, 3, w));
-  EXPECT_FALSE(rounded_rows_dtype(kVulkan, 1, on_gpu({weight("F16", 8, 64)})));
-  EXPECT_FALSE(rounded_rows_dtype(kVulkan, 1, on_gpu({weight("Q8_0", 8, 96)})));
-  EXPECT_FALSE(rounded_rows_dtype(kVulkan, 1, on_gpu({weight("Q8_0", 8, 64), weight("Q4_0", 8, 64)}), true));
+  const ActivationRows x = quantize_activations(values({2, 64}, 5, f32).to(kVulkan));
+  EXPECT_THROW(linear(x, w, {.next = i8}), ShapeError);
+  EXPECT_THROW(linear(x, on_gpu({weight("Q8_0", 8, 96)})), ShapeError);
+  EXPECT_THROW(linear(x, w, {.residual = zeros({2, 7}, kVulkan)}), ShapeError);
+  EXPECT_THROW(linear(x, w, {.gate = Gate::silu}), ShapeError);
+  EXPECT_THROW(linear(ActivationRows(), w), Error);
+  EXPECT_FALSE(activations_dtype(kCPU, 1, w));
+  EXPECT_FALSE(activations_dtype(kVulkan, 3, w));
+  EXPECT_FALSE(activations_dtype(kVulkan, 1, on_gpu({weight("F16", 8, 64)})));
+  EXPECT_FALSE(activations_dtype(kVulkan, 1, on_gpu({weight("Q8_0", 8, 96)})));
+  EXPECT_FALSE(activations_dtype(kVulkan, 1, on_gpu({weight("Q8_0", 8, 64), weight("Q4_0", 8, 64)}), true));
 }
 
 INSTANTIATE_TEST_SUITE_P(Device, QuantizedDot, testing::Values(kVulkan), device_type);

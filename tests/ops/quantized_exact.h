@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/quantized/internal/quantized.h>
 #include <etna/tensor/quant/quantized_tensor.h>
 #include <ops/numerics.h>
 
@@ -36,7 +37,7 @@ inline double gated(Gate gate, double a) {
   return a > 0 ? a * a : 0;
 }
 
-inline Exact exact(const Tensor& x, const std::vector<QuantizedTensor>& weights, const QuantizedLinearOptions& o) {
+inline Exact exact(const Tensor& x, const std::vector<QuantizedTensor>& weights, const LinearOptions& o) {
   const std::vector<double> xs = x.to_vector<double>();
   const auto given = [](const Tensor& t) { return t.defined() ? t.to_vector<double>() : std::vector<double>(); };
   const std::vector<double> bias = given(o.bias), norm = given(o.norm), residual = given(o.residual);
@@ -78,11 +79,18 @@ inline Exact exact(const Tensor& x, const std::vector<QuantizedTensor>& weights,
   return e;
 }
 
-inline QuantizedLinearOptions on_gpu(QuantizedLinearOptions o) {
+inline LinearOptions on_gpu(LinearOptions o) {
   for (Tensor* t : {&o.bias, &o.norm, &o.residual}) {
     if (t->defined()) *t = t->to(kVulkan);
   }
   return o;
+}
+
+inline Tensor fused_linear(const Tensor& x, std::span<const QuantizedTensor> weights, const LinearOptions& options) {
+  return linear(x, weights, options).y;
+}
+inline Tensor fused_linear(const Tensor& x, const QuantizedTensor& weight, const LinearOptions& options) {
+  return fused_linear(x, std::span(&weight, 1), options);
 }
 
 inline std::vector<QuantizedTensor> on_gpu(const std::vector<QuantizedTensor>& weights) {

@@ -65,10 +65,9 @@ class QuantizedGpu : public OnDevice {
     return dtype == f32 ? 0 : dtype == f16 ? 1e-3 : 8e-3;
   }
   /// @param relative to the magnitudes of what is added @param rounding what rounding to the dtype adds, relative to y
-  static void expect_product(const Tensor& x, const std::vector<QuantizedTensor>& weights,
-                             const QuantizedLinearOptions& options, double relative, double rounding,
-                             std::string_view what) {
-    const Tensor y = quantized_linear(x.to(kVulkan), on_gpu(weights), on_gpu(options));
+  static void expect_product(const Tensor& x, const std::vector<QuantizedTensor>& weights, const LinearOptions& options,
+                             double relative, double rounding, std::string_view what) {
+    const Tensor y = fused_linear(x.to(kVulkan), on_gpu(weights), on_gpu(options));
     ASSERT_EQ(y.dtype(), x.dtype());
     const Exact e = exact(x, weights, options);
     relative = std::max(relative, rounding_of_operands(x, weights));
@@ -188,11 +187,11 @@ TEST_P(QuantizedGpu, MultipliesWithThreeFormatsAtOnce) {
   const std::vector<QuantizedTensor> alike{weight("Q4_0", 11, 256), weight("Q4_0", 3, 256, 2),
                                            weight("Q4_0", 6, 256, 3)};
   const Tensor x = values({2, 256}, 5, f32);
-  const QuantizedLinearOptions options{
+  const LinearOptions options{
       .bias = values({20}, 3, f32), .norm = values({256}, 4, f32), .residual = values({2, 20}, 9, f32)};
   for (const auto& weights : {mixed, alike}) {
     const auto before = gpu::queue_stats(kVulkan).dispatches;
-    const Tensor y = quantized_linear(x.to(kVulkan), on_gpu(weights), on_gpu(options));
+    const Tensor y = fused_linear(x.to(kVulkan), on_gpu(weights), on_gpu(options));
     EXPECT_EQ(gpu::queue_stats(kVulkan).dispatches - before, 1u);
     expect_product(x, weights, options, 1e-6, 1e-6, "three");
     expect_product(x, {weights[1], weights[0]}, {.norm = options.norm}, 1e-6, 1e-6, "two");
@@ -202,7 +201,7 @@ TEST_P(QuantizedGpu, MultipliesWithThreeFormatsAtOnce) {
 TEST_P(QuantizedGpu, GatesTwoWeights) {
   for (Gate gate : {Gate::silu, Gate::gelu_tanh, Gate::relu_squared}) {
     for (std::int64_t rows : gate == Gate::silu ? std::vector<std::int64_t>{1, 3, 12} : std::vector<std::int64_t>{2}) {
-      QuantizedLinearOptions options{.norm = values({256}, 4, f32) * 0.2, .gate = gate};
+      LinearOptions options{.norm = values({256}, 4, f32) * 0.2, .gate = gate};
       const std::vector<QuantizedTensor> weights{weight("Q4_K", 7, 256), weight("Q6_K", 7, 256, 2)};
       expect_product(values({rows, 256}, 5, f32), weights, options, 4e-6, 4e-6, "plain");
       options.bias = values({14}, 8, f32);
@@ -213,7 +212,7 @@ TEST_P(QuantizedGpu, GatesTwoWeights) {
 }
 
 TEST_P(QuantizedGpu, TakesOperandsOfOtherDtypes) {
-  const QuantizedLinearOptions options{
+  const LinearOptions options{
       .bias = values({5}, 3, bf16), .norm = values({64}, 4, f16), .residual = values({2, 5}, 9, bf16)};
   expect_product(values({2, 64}, 5, f32), {weight("Q8_0", 5, 64)}, options, 1e-6, 1e-6, "f32");
   expect_product(values({2, 64}, 5, f16), {weight("Q8_0", 5, 64)}, options, 1e-6, 5e-4, "f16");
@@ -234,7 +233,7 @@ TEST_P(QuantizedGpu, MultipliesFromAnyAddress) {
 
 TEST_P(QuantizedGpu, NeedsNoSubgroupSums) {
   const Tensor x = values({3, 512}, 5, f32);
-  const QuantizedLinearOptions options{.norm = values({512}, 4, f32)};
+  const LinearOptions options{.norm = values({512}, 4, f32)};
   const quantized::WithoutSubgroups scope;
   expect_product(x, {weight("Q4_K", 9, 512)}, options, 1e-6, 1e-6, "one");
   expect_product(x, {weight("Q8_0", 9, 512), weight("F16", 2, 512)}, options, 1e-6, 1e-6, "two");
@@ -247,7 +246,7 @@ TEST_P(QuantizedGpu, MultipliesManyRows) {
     for (const char* format : {"Q4_K", "F32", "F16", "BF16"}) {
       const std::vector<QuantizedTensor> weights{weight(format, 9, 256), weight("Q8_0", 4, 256, 3)};
       expect_product(x, weights, {}, relative, rounding, format);
-      const QuantizedLinearOptions options{
+      const LinearOptions options{
           .bias = values({13}, 3, dtype), .norm = values({256}, 4, dtype), .residual = values({37, 13}, 9, dtype)};
       expect_product(x, weights, options, 2 * relative, rounding, format);
     }
@@ -255,22 +254,22 @@ TEST_P(QuantizedGpu, MultipliesManyRows) {
 }
 
 TEST_P(QuantizedGpu, RoundsManyRowsForMatrixUnits) {
-  const quantized::HalvesEverywhere scope;
+  const quantized::SixteenBitsEverywhere scope;
   const Tensor x = values({37, 256}, 5, f32);
   for (const auto& [format, relative] :
        {std::pair{"Q4_K", 8e-3}, {"BF16", 8e-3}, {"MXFP4", 8e-3}, {"F16", 1e-3}, {"F32", 1e-6}}) {
     const std::vector<QuantizedTensor> weights{weight(format, 9, 256), weight(format, 4, 256, 3)};
     expect_product(x, weights, {}, relative, 1e-6, format);
-    const QuantizedLinearOptions options{
+    const LinearOptions options{
         .bias = values({13}, 3, f32), .norm = values({256}, 4, f32), .residual = values({37, 13}, 9, f32)};
     expect_product(x, weights, options, relative, 1e-6, format);
-    const QuantizedLinearOptions gated{.gate = Gate::silu, .residual = values({37, 9}, 9, f32)};
+    const LinearOptions gated{.gate = Gate::silu, .residual = values({37, 9}, 9, f32)};
     expect_product(x, {weights[0], weight("F16", 9, 256, 4)}, gated, std::max(8e-3, relative), 1e-6, format);
   }
 }
 
 TEST_P(QuantizedGpu, ScalesRowsThatF16CannotHold) {
-  const quantized::HalvesEverywhere scope;
+  const quantized::SixteenBitsEverywhere scope;
   const std::vector<QuantizedTensor> w{weight("F16", 9, 250)};
   for (const double size : {0.0, 1e-20, 3.0, 1e6, 1e30})
     expect_product((values({37, 250}, 5, f32) * size).to(kCPU), w, {}, 1e-3, 1e-6, std::to_string(size));
@@ -295,7 +294,7 @@ TEST_P(QuantizedGpu, ScalesRowsThatF16CannotHold) {
 }
 
 TEST_P(QuantizedGpu, NormsRowsForF16WithoutOverflow) {
-  const quantized::HalvesEverywhere scope;
+  const quantized::SixteenBitsEverywhere scope;
   for (const double size : {0.0, 1e-20, 3.0, 1e6, 1e30}) {
     for (std::int64_t k : {250, 256, 1031}) {
       const Tensor norm = (values({k}, 2, f32) * size).to(kCPU);
@@ -310,12 +309,10 @@ TEST_P(QuantizedGpu, NormsRowsForF16WithoutOverflow) {
   x[256 + 9] = INFINITY;
   const QuantizedTensor w = weight("F16", 9, 256).to(kVulkan);
   const Tensor given = from_vector(x, {20, 256}).to(kVulkan);
-  const std::vector<float> y =
-      quantized_linear(given, w, {.norm = values({256}, 2, f32).to(kVulkan)}).to_vector<float>();
+  const std::vector<float> y = fused_linear(given, w, {.norm = values({256}, 2, f32).to(kVulkan)}).to_vector<float>();
   for (std::size_t i = 0; i < y.size(); ++i) EXPECT_EQ(std::isfinite(y[i]), i >= 18) << i;
   const Tensor broken = full({256}, NAN, {f32, kVulkan});
-  for (const float value : quantized_linear(given, w, {.norm = broken}).to_vector<float>())
-    EXPECT_TRUE(std::isnan(value));
+  for (const float value : fused_linear(given, w, {.norm = broken}).to_vector<float>()) EXPECT_TRUE(std::isnan(value));
 }
 
 TEST_P(QuantizedGpu, GivesResultsInAnotherDtype) {
@@ -326,9 +323,9 @@ TEST_P(QuantizedGpu, GivesResultsInAnotherDtype) {
     for (const DType dtype : {f32, f16, bf16}) {
       for (const Gate gate : {Gate::none, Gate::silu}) {
         const Tensor residual = values({rows, gate == Gate::none ? 16 : 8}, 9, f32).to(kVulkan);
-        const Tensor y = quantized_linear(x, w, {.norm = norm, .gate = gate, .residual = residual, .dtype = dtype});
+        const Tensor y = fused_linear(x, w, {.norm = norm, .gate = gate, .residual = residual, .dtype = dtype});
         EXPECT_EQ(y.dtype(), dtype);
-        const Tensor wanted = quantized_linear(x, w, {.norm = norm, .gate = gate, .residual = residual});
+        const Tensor wanted = fused_linear(x, w, {.norm = norm, .gate = gate, .residual = residual});
         EXPECT_EQ(wanted.dtype(), f32);
         expect_near(y.to(f32), wanted.to(dtype).to(f32), 0.02);
       }
@@ -343,7 +340,7 @@ TEST_P(QuantizedGpu, GivesResultsInAnotherDtype) {
 
 /// One gemm multiplies with weights that lie behind each other in one storage.
 TEST_P(QuantizedGpu, TakesNeighboursAsOneMatrix) {
-  const quantized::HalvesEverywhere scope;
+  const quantized::SixteenBitsEverywhere scope;
   const Tensor x = values({20, 256}, 5, f32).to(kVulkan);
   for (const char* format : {"Q4_K", "F16", "I2_S"}) {
     const std::vector<QuantizedTensor> apart =
@@ -375,8 +372,8 @@ TEST_P(QuantizedGpu, TakesNeighboursAsOneMatrix) {
 TEST_P(QuantizedGpu, DecodesLargeWeightsInParts) {
   const std::vector<QuantizedTensor> weights{weight("Q4_K", 9, 256), weight("F32", 5, 256, 2),
                                              weight("I2_S", 7, 256, 3)};
-  const QuantizedLinearOptions options{.bias = values({21}, 3, f32), .residual = values({11, 21}, 9, f32)};
-  const QuantizedLinearOptions gated{.gate = Gate::silu, .residual = values({11, 9}, 9, f32)};
+  const LinearOptions options{.bias = values({21}, 3, f32), .residual = values({11, 21}, 9, f32)};
+  const LinearOptions gated{.gate = Gate::silu, .residual = values({11, 9}, 9, f32)};
   const Tensor x = values({11, 256}, 5, f32);
   for (std::int64_t rows : {1, 4, 10}) {
     const quantized::DecodedAtOnce scope(rows * 256);
@@ -391,8 +388,8 @@ TEST_P(QuantizedGpu, GivesTheBitsOfEagerWhenCaptured) {
   const Tensor norm = values({256}, 4, f32).to(kVulkan), bias = values({32}, 4, f32).to(kVulkan);
   const auto layer = [&](const Tensor& index) {
     const Tensor x = quantized_embedding(index, table);
-    const Tensor h = quantized_linear(x, w, {.norm = norm, .gate = Gate::silu});
-    return quantized_linear(x, w, {.bias = bias, .norm = norm}) + cat({h, h}, -1);
+    const Tensor h = fused_linear(x, w, {.norm = norm, .gate = Gate::silu});
+    return fused_linear(x, w, {.bias = bias, .norm = norm}) + cat({h, h}, -1);
   };
   for (std::int64_t rows : {2, 12}) {
     auto step = capture([&](const Tensor& index) { return layer(index); }, {.device = kVulkan});

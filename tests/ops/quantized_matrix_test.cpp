@@ -24,9 +24,9 @@ class QuantizedMatrix : public OnDevice {
   }
 
   /// x and the decoded weight have the digits of bf16, or of f16 where the weight is.
-  static void expect_product(const Tensor& x, const std::vector<QuantizedTensor>& weights,
-                             const QuantizedLinearOptions& options, double relative, std::string_view what) {
-    const Tensor y = quantized_linear(x.to(kVulkan), on_gpu(weights), on_gpu(options));
+  static void expect_product(const Tensor& x, const std::vector<QuantizedTensor>& weights, const LinearOptions& options,
+                             double relative, std::string_view what) {
+    const Tensor y = fused_linear(x.to(kVulkan), on_gpu(weights), on_gpu(options));
     const Exact e = exact(x, weights, options);
     const std::vector<double> got = y.to_vector<double>();
     ASSERT_EQ(got.size(), e.y.size()) << what;
@@ -53,7 +53,7 @@ TEST_P(QuantizedMatrix, AddsWhatFollowsAProduct) {
       if (k % 256 != 0 && std::string_view(format) == "Q4_K") continue;
       const std::vector<QuantizedTensor> two{weight(format, 65, k), weight(format, 31, k, 2)};
       const Tensor x = values({31, k}, 5, f32);
-      const QuantizedLinearOptions options{
+      const LinearOptions options{
           .bias = values({96}, 3, f32), .norm = values({k}, 4, f32), .residual = values({31, 96}, 9, f32)};
       expect_product(x, two, options, 8e-3, format);
       const QuantizedTensor same = weight(format, 65, k, 7);
@@ -93,13 +93,13 @@ TEST_P(QuantizedMatrix, SharesWorkInEveryWay) {
                      std::string(format) + " " + std::to_string(n) + "x" + std::to_string(k));
     }
     for (const std::int64_t n : {12, 1003, 9000}) {
-      const QuantizedLinearOptions gated{.bias = values({2 * n}, 3, f32), .gate = Gate::silu};
+      const LinearOptions gated{.bias = values({2 * n}, 3, f32), .gate = Gate::silu};
       const QuantizedTensor both = weight(format, 2 * n, 2048).to(kVulkan);
       const auto half = both.blocks().numel() / 2;
       const std::vector<QuantizedTensor> two{{both.format(), Shape{n, 2048}, both.blocks().slice(0, 0, half)},
                                              {both.format(), Shape{n, 2048}, both.blocks().slice(0, half, 2 * half)}};
       const Tensor x = values({9, 2048}, 5, f32).to(kVulkan);
-      const Tensor got = quantized_linear(x, two, on_gpu(gated));
+      const Tensor got = fused_linear(x, two, on_gpu(gated));
       const Tensor products = quantized_linear(x, both, {.bias = gated.bias.to(kVulkan)});
       const Tensor wanted = silu(products.slice(1, 0, n)) * products.slice(1, n, 2 * n);
       expect_near(got.to(kCPU), wanted.to(kCPU), 1e-4 * wanted.abs().max().item<double>(), 1e-4);
@@ -110,10 +110,10 @@ TEST_P(QuantizedMatrix, SharesWorkInEveryWay) {
 TEST_P(QuantizedMatrix, GivesTheSameBitsCaptured) {
   const std::vector<QuantizedTensor> w = on_gpu({weight("Q4_K", 96, 2048), weight("Q6_K", 40, 2048, 2)});
   const Tensor norm = values({2048}, 4, f32).to(kVulkan);
-  auto step = capture([&](const Tensor& x) { return quantized_linear(x, w, {.norm = norm}); }, {.device = kVulkan});
+  auto step = capture([&](const Tensor& x) { return fused_linear(x, w, {.norm = norm}); }, {.device = kVulkan});
   for (unsigned turn = 1; turn < 5; ++turn) {
     const Tensor x = values({32, 2048}, turn, f32).to(kVulkan);
-    const std::vector<float> eager = quantized_linear(x, w, {.norm = norm}).to_vector<float>();
+    const std::vector<float> eager = fused_linear(x, w, {.norm = norm}).to_vector<float>();
     EXPECT_EQ(step(x).to_vector<float>(), eager);
   }
 }

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <etna/tensor/ops.h>
+#include <etna/tensor/ops/quantized/internal/quantized.h>
 #include <etna/tensor/quant/quantized_tensor.h>
 
 namespace etna {
@@ -162,6 +163,7 @@ TEST(QuantizedLinear, FusesNormGateBiasAndResidual) {
   const std::vector<QuantizedTensor> two = {quantize(randn({24, 64}), q8),
                                             quantize(randn({24, 64}), quant::format_named("Q4_0"))};
   const Tensor norm = rand({64}) + 0.5, bias = randn({48}), residual = randn({3, 24});
+  using quantized::Gate;
   for (const Gate gate : {Gate::silu, Gate::gelu_tanh, Gate::relu_squared}) {
     const Tensor x = randn({3, 64}) * 3.0;
     const Tensor normed = rms_norm(x, norm, 1e-5);
@@ -169,7 +171,7 @@ TEST(QuantizedLinear, FusesNormGateBiasAndResidual) {
                  u = linear(normed, dequantize(two[1]), bias.slice(0, 24, 48));
     const Tensor active = gate == Gate::silu ? silu(g) : gate == Gate::gelu_tanh ? gelu_tanh(g) : square(relu(g));
     const Tensor y =
-        quantized_linear(x, two, {.bias = bias, .norm = norm, .eps = 1e-5, .gate = gate, .residual = residual});
+        quantized::linear(x, two, {.bias = bias, .norm = norm, .eps = 1e-5, .gate = gate, .residual = residual}).y;
     EXPECT_LT(relative_error(y, active * u + residual), 2e-2);
   }
   const Tensor x = randn({3, 64});
@@ -192,9 +194,9 @@ TEST(QuantizedLinear, RefusesWhatDoesNotFit) {
   EXPECT_THROW(quantized_linear(ones({2, 32}), w), ShapeError);
   EXPECT_THROW(quantized_linear(arange(64), w), DtypeError);
   EXPECT_THROW(quantized_linear(ones({2, 64}), w, {.bias = ones({3})}), ShapeError);
-  EXPECT_THROW(quantized_linear(ones({2, 64}), w, {.residual = ones({2, 5})}), ShapeError);
+  EXPECT_THROW(quantized::linear(ones({2, 64}), std::span(&w, 1), {.residual = ones({2, 5})}), ShapeError);
   EXPECT_THROW(quantized_linear(ones({2, 64}), std::vector<QuantizedTensor>{}), ShapeError);
-  EXPECT_THROW(quantized_linear(ones({2, 64}), std::vector<QuantizedTensor>{w}, {.gate = Gate::silu}), ShapeError);
+  EXPECT_THROW(quantized::linear(ones({2, 64}), std::span(&w, 1), {.gate = quantized::Gate::silu}), ShapeError);
   EXPECT_THROW(quantize(ones({4, 33}), q8), ShapeError);
   EXPECT_THROW(quantized_embedding(from_vector(std::vector<std::int32_t>{4}), w), IndexError);
   EXPECT_THROW(QuantizedTensor(q8, {4, 64}, zeros({5}, u8)), ShapeError);

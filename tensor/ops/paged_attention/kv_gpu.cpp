@@ -71,9 +71,9 @@ struct Attention {
         .spec(load_width(q, size), std::min(load_width(keys, size), load_width(values, size)))
         .spec(chunks == 1, split, y.dtype());
   }
-  /// @param rounded takes the place of parts where there are none
-  void places(gpu::Kernel& kernel, const Tensor& rounded = {}) const {
-    kernel.read(table).read(positions).write(chunks == 1 ? y : Tensor()).write(chunks == 1 ? rounded : parts);
+  /// @param bytes takes the place of parts where there are none
+  void places(gpu::Kernel& kernel, const Tensor& bytes = {}) const {
+    kernel.read(table).read(positions).write(chunks == 1 ? y : Tensor()).write(chunks == 1 ? bytes : parts);
   }
   void numbers(gpu::Kernel& kernel) const {
     kernel.u32(steps, keys.size(1), table.size(1), keys.size(0), chunks, attrs.window, span)
@@ -168,7 +168,7 @@ bool has_step_gpu(const Tensor& qkv, const PagedCache& cache, std::int64_t heads
   return cache.keys.dtype() != u8 && attends(qkv.dtype(), cache.keys, qkv.size(0), heads, size);
 }
 
-bool step_rounds_gpu(const Tensor& table, std::int64_t size) {
+bool step_quantizes_gpu(const Tensor& table, std::int64_t size) {
   return table.size(1) * kCacheBlock <= kMostAlone && size % 32 == 0;
 }
 
@@ -184,12 +184,12 @@ bool step_gpu(const OpCall& call, std::span<Tensor> out) {
                call.in[kWritePositions].contiguous(),
                out[0],
                a.attention};
-  at.plan(out[0].shape());
+  at.plan({out[0].size(0), 1, a.write.heads, a.write.size});
   const HeadInputs heads(call);
   gpu::Kernel kernel(shaders::paged_attention_rotated, call);
   at.begin(kernel);
-  kernel.spec(a.write.interleaved, heads.norm, a.rounds).read(at.q).read_write(at.keys).read_write(at.values);
-  at.places(kernel, a.rounds ? out[3] : Tensor());
+  kernel.spec(a.write.interleaved, heads.norm, a.quantizes).read(at.q).read_write(at.keys).read_write(at.values);
+  at.places(kernel, a.quantizes ? out[3] : Tensor());
   kernel.read(heads.frequencies).read(heads.query_norm).read(heads.key_norm);
   at.numbers(kernel);
   kernel.u32(heads.pairs()).f32(a.write.eps).f32(a.write.magnitude);

@@ -8,14 +8,17 @@
 #include <etna/tensor/ops/attention/attention.h>
 #include <etna/tensor/ops/kernel.h>
 #include <etna/tensor/ops/paged_attention/internal/kv_cache.h>
+#include <etna/tensor/ops/quantized/internal/fusion.h>
 #include <etna/tensor/quant/quantized_tensor.h>
-#include <etna/tensor/quant/rounded_rows.h>
 
 // rotate_and_cache_, paged_attention and both in one, cached_rows: a cache of keys and values in blocks.
 namespace etna {
 namespace {
 
 using namespace kv_cache;
+
+/// Rows of queries from which on attention over gathered keys is faster.
+constexpr std::int64_t kPrompt = 16;
 
 void check_cache(const OpCall& call, const Tensor& keys, const Tensor& values, std::int64_t size) {
   const bool dtype =
@@ -146,7 +149,7 @@ std::vector<OutputSpec> infer_step(const OpCall& call) {
     throw ShapeError(fmt::format("{}: {} heads of queries, {} of keys; the second must divide the first", call.op.name,
                                  a.heads, a.kv_heads));
   }
-  if (call.as<StepAttrs>().rounds) out.push_back({Shape{rounded_bytes(call.in[kQkv].size(0) * a.heads * a.size)}, u8});
+  out[0].shape = {call.in[kQkv].size(0), 1, a.heads * a.size};
   return out;
 }
 
@@ -156,19 +159,55 @@ void step_cpu(const OpCall& call, std::span<Tensor> out) {
   const DType dtype = out[0].dtype() == f64 ? f64 : f32;
   std::vector<Tensor> in(call.in.begin(), call.in.end());
   in[kQkv] = in[kQkv].to(dtype);
-  Tensor rotated[] = {empty(out[0].shape(), {dtype}), out[1], out[2]};
+  const Shape heads{out[0].size(0), 1, a.write.heads, a.write.size};
+  Tensor rotated[] = {empty(heads, {dtype}), out[1], out[2]};
   write_cpu({kWrite, in, Attrs::of(a.write)}, rotated);
   const Tensor rows[] = {rotated[0], out[1], out[2], in[kWriteTable], in[kWritePositions]};
-  Tensor y[] = {out[0].dtype() == dtype ? out[0] : empty(out[0].shape(), {dtype})};
+  Tensor y[] = {out[0].dtype() == dtype ? out[0].reshape(heads) : empty(heads, {dtype})};
   attention_cpu({kPagedAttention, rows, Attrs::of(a.attention)}, y);
-  if (out[0].dtype() != dtype) out[0].copy_(y[0]);
+  if (out[0].dtype() != dtype) out[0].copy_(y[0].reshape(out[0].shape()));
 }
+
+/// Gives the result as the product behind it reads it: in bytes besides, or in 16 bits alone.
+bool fuse_step(fusion::Calls calls, fusion::Fused& fused) {
+  const fusion::Call &step = calls[0], &product = calls[1];
+  const Tensor &y = step.out[0], &keys = step.in[kKeysOut];
+  const auto refuse = [&](const char* why) {
+    fused.why = why;
+    return false;
+  };
+  if (y.dtype() != f32 || product.in[0].impl() != y.impl() || step.out.size() != 3)
+    return refuse("the product does not read the attention's result in f32");
+  const std::optional<DType> wanted = quantized::wanted_form(product, keys.dtype() == f16);
+  if (!wanted) return refuse("the product reads f32");
+  const bool read_once = fusion::dead(calls, 0);  // before `fused` refers to it
+  auto a = step.attrs.as<StepAttrs>();
+  fused.in = step.in;
+  fused.out = step.out;
+  fused.replaces = 1;
+  if (*wanted == i8) {
+    if (!step_quantizes_gpu(step.in[kWriteTable], a.write.size))
+      return refuse("the kernel of so many positions does not");
+    a.quantizes = true;
+    fused.out.push_back(empty({y.size(0), 1, quantized::activation_bytes(y.size(2))}, {u8, y.device()}));
+    fused.forms.push_back(quantized::form_of(y, {fused.out[3], {}, true, false}));
+  } else {
+    if (!read_once) return refuse("the attention's result is read elsewhere");
+    a.write.dtype = *wanted;
+    fused.out[0] = empty(y.shape(), {*wanted, y.device()});
+    fused.forms.push_back(quantized::form_of(y, fused.out[0]));
+  }
+  fused.attrs = Attrs::of(a);
+  return true;
+}
+constexpr FusionPattern kStepThenProduct[] = {{"rotate_and_attend quantized_linear", fuse_step}};
 
 const OpDef kStep = {.name = "rotate_and_attend",
                      .infer = infer_step,
                      .cpu = step_cpu,
                      .gpu = step_gpu,
-                     .vjp = paged_attention_no_gradient};
+                     .vjp = paged_attention_no_gradient,
+                     .replaces = kStepThenProduct};
 
 std::vector<OutputSpec> paged_attention_infer_rows(const OpCall& call) {
   const auto a = call.as<RowsAttrs>();
@@ -226,6 +265,14 @@ WriteAttrs write_attrs(const Tensor& qkv, const RotarySettings& settings) {
   return a;
 }
 
+/// The dtype for queries of prompt_attention() that has the digits of the cache and that the device multiplies fastest:
+/// f16 or bf16 on a GPU with matrix units, else f32.
+DType prompt_dtype(const PagedCache& cache) {
+  const Device device = cache.keys.device();
+  if (device.is_cpu() || !gpu::capabilities(device).cooperative_matrix) return f32;
+  return cache.keys.dtype() == u8 ? bf16 : cache.keys.dtype();
+}
+
 AttentionAttrs attention_attrs(std::int64_t size, const PagedAttentionSettings& settings) {
   const bool given = settings.scale > 0 || size == 0;
   return {given ? settings.scale : 1 / std::sqrt(static_cast<double>(size)), settings.softcap, settings.window};
@@ -256,25 +303,24 @@ Tensor rotate_and_cache_(const Tensor& qkv, PagedCache& cache, const CachePlaces
 }
 
 Tensor rotate_and_attend_(const Tensor& qkv, PagedCache& cache, const CachePlaces& places, const RotarySettings& rotary,
-                          const PagedAttentionSettings& attention, RoundedRows* rounded) {
+                          const PagedAttentionSettings& attention) {
   detail::require_defined("rotate_and_attend_", qkv, cache.keys, cache.values, places.table, places.positions);
   const WriteAttrs a = write_attrs(qkv, rotary);
-  const bool one = qkv.dim() == 3 && qkv.size(1) == 1 && cache.keys.dim() == 4;
-  if (rounded != nullptr) *rounded = {};
-  if (!one || !(qkv.device().is_cpu() || has_step_gpu(qkv, cache, a.heads, a.size))) {
-    RotarySettings same = rotary;
-    same.dtype = {};
-    return paged_attention(rotate_and_cache_(qkv, cache, places, same), cache, places, attention).to(a.dtype);
+  const auto joined = [&](const Tensor& y) { return y.reshape({y.size(0), y.size(1), a.heads * a.size}).to(a.dtype); };
+  RotarySettings queries = rotary;
+  queries.dtype = {};
+  if (qkv.dim() == 3 && qkv.size(0) == 1 && qkv.size(1) >= kPrompt && places.longest > 0) {
+    if (qkv.dtype() == f32) queries.dtype = prompt_dtype(cache);
+    const Tensor q = rotate_and_cache_(qkv, cache, places, queries);
+    return joined(prompt_attention(q, cache, places.table, places.longest, attention));
   }
-  StepAttrs step{a, attention_attrs(a.size, attention)};
-  step.rounds =
-      rounded != nullptr && !qkv.device().is_cpu() && places.table.dim() == 2 && step_rounds_gpu(places.table, a.size);
-  const TensorList out = apply(kStep,
-                               {qkv, rotary.frequencies, places.table, places.positions, rotary.query_norm,
-                                rotary.key_norm, cache.keys, cache.values},
-                               Attrs::of(step));
-  if (step.rounds) *rounded = {out[3], {qkv.size(0), 1, a.heads * a.size}, false};
-  return out[0];
+  const bool one = qkv.dim() == 3 && qkv.size(1) == 1 && cache.keys.dim() == 4;
+  if (!one || !(qkv.device().is_cpu() || has_step_gpu(qkv, cache, a.heads, a.size)))
+    return joined(paged_attention(rotate_and_cache_(qkv, cache, places, queries), cache, places, attention));
+  return apply(kStep,
+               {qkv, rotary.frequencies, places.table, places.positions, rotary.query_norm, rotary.key_norm, cache.keys,
+                cache.values},
+               Attrs::of(StepAttrs{a, attention_attrs(a.size, attention)}))[0];
 }
 
 Tensor cached_rows(const Tensor& cache, const Tensor& table, std::int64_t length, DType dtype) {
@@ -287,13 +333,6 @@ Tensor paged_attention(const Tensor& q, const PagedCache& cache, const CachePlac
   detail::require_defined("paged_attention", q, cache.keys, cache.values, places.table, places.positions);
   return apply1(kPagedAttention, {q, cache.keys, cache.values, places.table, places.positions},
                 Attrs::of(attention_attrs(q.dim() == 0 ? 0 : q.size(-1), settings)));
-}
-
-DType prompt_attention_dtype(const PagedCache& cache) {
-  detail::require_defined("prompt_attention_dtype", cache.keys);
-  const Device device = cache.keys.device();
-  if (device.is_cpu() || !gpu::capabilities(device).cooperative_matrix) return f32;
-  return cache.keys.dtype() == u8 ? bf16 : cache.keys.dtype();
 }
 
 Tensor prompt_attention(const Tensor& q, const PagedCache& cache, const Tensor& table, std::int64_t length,

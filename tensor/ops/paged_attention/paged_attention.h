@@ -9,8 +9,6 @@
 /// blocks of kCacheBlock positions, which sequences take as they grow (Kwon et al. 2023).
 namespace etna {
 
-struct RoundedRows;
-
 inline constexpr std::int64_t kCacheBlock = 64;
 
 /// Keys and values of one layer, [blocks, G, kCacheBlock, row]: f32, f16 or bf16 with rows of D, or u8 with rows of
@@ -29,6 +27,9 @@ PagedCache paged_cache(std::int64_t blocks, std::int64_t kv_heads, std::int64_t 
 struct CachePlaces {
   Tensor table;      ///< [B, M] i32: position p of a sequence is in block table[b, p / kCacheBlock]; -1: none
   Tensor positions;  ///< [B] i32: of the first of T new rows; the others follow
+  /// Positions of the longest sequence, its new rows included, where the host knows them; 0: unknown. Prompts are
+  /// faster with it.
+  std::int64_t longest = 0;
 };
 
 struct RotarySettings {
@@ -62,24 +63,19 @@ struct PagedAttentionSettings {
 Tensor paged_attention(const Tensor& q, const PagedCache& cache, const CachePlaces& places,
                        const PagedAttentionSettings& settings = {});
 
-/// rotate_and_cache_(), then paged_attention() with the queries that it gives; where each sequence has one new row, in
-/// one dispatch on a GPU. A cache in Q8_0 takes two. Not differentiable.
-/// @param qkv [B, T, (H + 2 G) · D]
-/// @param rounded where not null, receives the result in bytes, [B, 1, H · D], if the kernel can give it; else
-/// undefined
-/// @return [B, T, H, D] @throws ShapeError, DtypeError
+/// rotate_and_cache_(), then attention to the cache by what is fastest: where each sequence has one new row, both in
+/// one dispatch on a GPU; for a prompt whose length is known, prompt_attention() in 16 bits where the device has matrix
+/// units and the cache has no more. Rounding queries and results to bf16 there costs up to 1e-2 of 1. Not
+/// differentiable.
+/// @param qkv [B, T, (H + 2 G) · D] @return [B, T, H · D] in the dtype of qkv @throws ShapeError, DtypeError
 Tensor rotate_and_attend_(const Tensor& qkv, PagedCache& cache, const CachePlaces& places, const RotarySettings& rotary,
-                          const PagedAttentionSettings& attention = {}, RoundedRows* rounded = nullptr);
+                          const PagedAttentionSettings& attention = {});
 
 /// paged_attention() for the many queries of a prompt, the last T of `length` positions of one sequence, by the kernels
 /// of dot_product_attention(), which multiply in q's dtype; the softmax and its sums are f32.
 /// @param q [1, T, H, D] @param table [1, M] i32 @return [1, T, H, D] in q's dtype @throws ShapeError, DtypeError
 Tensor prompt_attention(const Tensor& q, const PagedCache& cache, const Tensor& table, std::int64_t length,
                         const PagedAttentionSettings& settings = {});
-
-/// The dtype for queries of prompt_attention() that has the digits of the cache and that the device multiplies fastest:
-/// f16 or bf16 on a GPU with matrix units, else f32. Rounding the queries and the result to bf16 costs up to 1e-2 of 1.
-DType prompt_attention_dtype(const PagedCache& cache);
 
 /// The first positions of each sequence as they lie in keys or values; 0 where there is no block. Not differentiable.
 /// @param table [B, M] i32 @return [B, G, length, D] @throws ShapeError, DtypeError

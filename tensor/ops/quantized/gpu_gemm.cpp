@@ -20,7 +20,7 @@ namespace {
 
 /// Elements that are decoded at once at most, so that a vocabulary's matrix does not double the memory of a model.
 thread_local std::int64_t decoded_at_once = 1 << 27;
-thread_local int halves_everywhere = 0;
+thread_local int sixteen_bits_everywhere = 0;
 
 constexpr std::int64_t kMostLargest = 256;  ///< that narrow_scaled.comp takes
 
@@ -121,7 +121,7 @@ void scaled(const OpCall& call, const Tensor& x, const Rows& y) {
 Rows gpu_gemm_prepared(const OpCall& call, const Tensor& x, DType dtype) {
   const Tensor& norm = call.in[kNorm];
   const double eps = call.as<LinearAttrs>().eps;
-  if (x.dtype() == f32 && dtype != f32 && x.numel() > 0) return rows_in_halves(call, x, norm, eps, dtype);
+  if (x.dtype() == f32 && dtype != f32 && x.numel() > 0) return rows_in_16_bits(call, x, norm, eps, dtype);
   return {norm.defined() && x.numel() > 0 ? rms_norm(x, norm.to(x.dtype()), eps).to(dtype) : x.to(dtype)};
 }
 
@@ -148,11 +148,11 @@ void gpu_gemm_apply_gate(const OpCall& call, Gate gate, const Tensor& halves, co
 
 DecodedAtOnce::DecodedAtOnce(std::int64_t elements) : before_(decoded_at_once) { decoded_at_once = elements; }
 DecodedAtOnce::~DecodedAtOnce() { decoded_at_once = before_; }
-HalvesEverywhere::HalvesEverywhere() { ++halves_everywhere; }
-HalvesEverywhere::~HalvesEverywhere() { --halves_everywhere; }
+SixteenBitsEverywhere::SixteenBitsEverywhere() { ++sixteen_bits_everywhere; }
+SixteenBitsEverywhere::~SixteenBitsEverywhere() { --sixteen_bits_everywhere; }
 
 DType product_dtype(Device device, std::int64_t elements, std::span<const quant::BlockFormat* const> formats) {
-  if (halves_everywhere == 0 && !gpu::capabilities(device).cooperative_matrix) return f32;
+  if (sixteen_bits_everywhere == 0 && !gpu::capabilities(device).cooperative_matrix) return f32;
   bool halves = elements < std::int64_t{1} << 31;
   for (const quant::BlockFormat* format : formats) {
     if (format->name == "F32") return f32;
@@ -161,15 +161,15 @@ DType product_dtype(Device device, std::int64_t elements, std::span<const quant:
   return halves ? f16 : bf16;
 }
 
-Rows rows_in_halves(const OpCall& call, const Tensor& given, const Tensor& norm, double eps, DType dtype) {
+Rows rows_in_16_bits(const OpCall& call, const Tensor& given, const Tensor& norm, double eps, DType dtype) {
   const Tensor x = given.to(f32).contiguous();
   Rows y{empty(x.shape(), {dtype, x.device()})};
   if (dtype == f16) y.factor = empty({1}, {f32, x.device()});
-  rows_in_halves(call, x, norm, eps, y);
+  rows_in_16_bits(call, x, norm, eps, y);
   return y;
 }
 
-void rows_in_halves(const OpCall& call, const Tensor& x, const Tensor& norm, double eps, const Rows& y) {
+void rows_in_16_bits(const OpCall& call, const Tensor& x, const Tensor& norm, double eps, const Rows& y) {
   const bool bounded = norm.defined() && x.numel() < std::int64_t{1} << 31;
   if (bounded) return normed(call, x, norm.contiguous(), eps, y);
   const Tensor rows = norm.defined() ? rms_norm(x, norm.to(f32), eps) : x;
@@ -237,17 +237,6 @@ bool multiply_rows(const OpCall& call, const LinearAttrs& a, const Rows& rows, c
   return flush();
 }
 
-bool linear_by_gemm(const OpCall& call, Tensor& out) {
-  const auto a = call.as<LinearAttrs>();
-  const std::int64_t k = call.in[kX].size(-1), m = out.numel() / out.size(-1);
-  const Tensor given = call.in[kX].contiguous().reshape({m, k}), y = out.reshape({m, a.columns()});
-  std::vector<const quant::BlockFormat*> formats;
-  for (int i = 0; i < a.weights; ++i)
-    if (a.rows[i] != 0) formats.push_back(&a.block_format(i));
-  const DType dtype = given.dtype() == f32 ? product_dtype(y.device(), given.numel(), formats) : given.dtype();
-  return linear_of_rows(call, a, gpu_gemm_prepared(call, given, dtype), given.dtype() == f32, y);
-}
-
 bool linear_of_rows(const OpCall& call, const LinearAttrs& a, const Rows& rows, bool wide, const Tensor& y,
                     gemm::SplitSums* sums, Tensor* largest) {
   const std::int64_t m = y.size(0);
@@ -269,46 +258,53 @@ bool linear_of_rows(const OpCall& call, const LinearAttrs& a, const Rows& rows, 
   return true;
 }
 
-bool half_rows_gpu(const OpCall& call, std::span<Tensor> out) {
-  const Tensor &x = call.in[kToRound], &norm = call.in[kRoundNorm];
-  if (x.dtype() == f64 || (norm.defined() && norm.dtype() == f64)) return false;
-  if (x.numel() == 0) {
-    if (out[1].numel() > 0) out[1].fill_(1);
-    return true;
+bool linear_by_gemm(const OpCall& call, std::span<const Tensor> out) {
+  const auto a = call.as<LinearAttrs>();
+  const Tensor &x = call.in[kX], &factor = call.in[kFactor];
+  const std::int64_t k = x.size(-1), m = out[0].numel() / out[0].size(-1);
+  const Tensor given = x.contiguous().reshape({m, k}), y = out[0].reshape({m, a.columns()});
+  Rows rows{given, factor};
+  if (!factor.defined()) {
+    std::vector<const quant::BlockFormat*> formats;
+    for (int i = 0; i < a.weights; ++i)
+      if (a.rows[i] != 0) formats.push_back(&a.block_format(i));
+    const DType dtype = given.dtype() == f32 ? product_dtype(y.device(), given.numel(), formats) : given.dtype();
+    rows = gpu_gemm_prepared(call, given, dtype);
   }
-  const auto a = call.as<HalfRowsAttrs>();
-  rows_in_halves(call, x.to(f32).contiguous(), norm, a.eps, {out[0], out[1].numel() > 0 ? out[1] : Tensor()});
+  const Tensor& next_norm = call.in[kNextNorm];
+  const bool wide = given.dtype() == f32 || a.dtype == f32;
+  gemm::SplitSums sums;
+  Tensor largest;
+  if (!linear_of_rows(call, a, rows, wide, y, a.next && next_norm.defined() ? &sums : nullptr,
+                      a.next == f16 && !next_norm.defined() ? &largest : nullptr))
+    return false;
+  if (!a.next) return true;
+  const Rows next{out[1].reshape(y.shape()), a.next == f16 ? out[2] : Tensor()};
+  if (largest.defined() && largest.numel() <= kMostLargest)
+    narrowed(call, y, largest, next);
+  else if (sums.partial.defined())
+    gemm::reduce_and_norm(call, sums, {next_norm.contiguous(), next.x, next.factor, a.next_eps});
+  else
+    rows_in_16_bits(call, y, next_norm.defined() ? next_norm.contiguous() : Tensor(), a.next_eps, next);
   return true;
 }
 
-bool half_linear_gpu(const OpCall& call, std::span<Tensor> out) {
-  const auto a = call.as<HalfLinearAttrs>();
-  for (std::size_t i = kBias; i < kBlocks; ++i)
-    if (call.in[i].defined() && call.in[i].dtype() == f64) return false;
-  for (int i = 0; i < a.linear.weights; ++i)
-    if (!has_gpu_kernel(a.linear.block_format(i), call.in[kX].size(1))) return false;
-  const bool behind = a.next.has_value();
-  if (out[0].numel() == 0) {
-    if (behind && *a.next == f16) out[2].fill_(1);
+bool quantize_gpu(const OpCall& call, std::span<Tensor> out) {
+  const Tensor &x = call.in[kToQuantize], &norm = call.in[kQuantizeNorm];
+  const auto a = call.as<QuantizeAttrs>();
+  if (x.dtype() == f64 || (norm.defined() && norm.dtype() == f64)) return false;
+  if (x.numel() == 0) {
+    if (a.dtype == f16) out[1].fill_(1);
     return true;
   }
-  const Rows rows{call.in[kX].contiguous(), call.in[static_cast<std::size_t>(kBlocks + a.linear.weights)]};
-  const bool has_norm = call.in[kNorm].defined(), scales = behind && !has_norm && *a.next == f16;
-  gemm::SplitSums sums;
-  Tensor largest;
-  if (!linear_of_rows(call, a.linear, rows, true, out[0], has_norm ? &sums : nullptr, scales ? &largest : nullptr))
-    return false;
-  if (!behind) return true;
-  const Rows next{out[1], *a.next == f16 ? out[2] : Tensor()};
-  if (largest.defined() && largest.numel() <= kMostLargest) {
-    narrowed(call, out[0], largest, next);
-    return true;
+  const std::int64_t k = x.size(-1), rows = x.numel() / k;
+  if (a.dtype == i8) {
+    if (rows > 65535) return false;
+    quantize_to_bytes(call, x, norm, out[0]);
+  } else {
+    rows_in_16_bits(call, x.to(f32).contiguous().reshape({rows, k}), norm, a.eps,
+                    {out[0].reshape({rows, k}), a.dtype == f16 ? out[1] : Tensor()});
   }
-  const Tensor norm = has_norm ? call.in[kNorm].contiguous() : Tensor();
-  if (sums.partial.defined())
-    gemm::reduce_and_norm(call, sums, {norm, next.x, next.factor, a.next_eps});
-  else
-    rows_in_halves(call, out[0], norm, a.next_eps, next);
   return true;
 }
 
@@ -319,16 +315,34 @@ bool linear_gpu(const OpCall& call, std::span<Tensor> out) {
     const Tensor& x = call.in[static_cast<std::size_t>(i)];
     if (x.defined() && x.dtype() == f64) return false;
   }
-  const std::int64_t k = call.in[kX].size(-1);
+  const Tensor& x = call.in[kX];
+  const std::int64_t k = columns_of_x(x, a);
+  std::vector<QuantizedTensor> weights;
   for (int i = 0; i < a.weights; ++i) {
     if (!has_gpu_kernel(a.block_format(i), k)) return false;
+    weights.emplace_back(a.block_format(i), Shape{a.rows[i], k}, call.in[static_cast<std::size_t>(kBlocks + i)]);
   }
-  if (out[0].numel() == 0) return true;
-  if (out[0].numel() / out[0].size(-1) <= kMostRows) {
-    linear_rows(call, out[0]);
+  if (out[0].numel() == 0) {
+    if (a.next == f16) out[2].fill_(1);
     return true;
   }
-  return linear_by_gemm(call, out[0]);
+  const std::int64_t rows = out[0].numel() / out[0].size(-1);
+  if (a.in_bytes || a.next == i8) return rows <= kMostRows && linear_rows(call, out);
+  bool by_gemm = rows > kMostRows || call.in[kFactor].defined() || a.next.has_value();
+  if (!by_gemm && (x.dtype() == f32 || item_size(x.dtype()) == 2)) {
+    // Few rows take what matrix units read where the device has a kernel for them.
+    const std::optional<DType> read = activations_dtype(x.device(), rows, weights);
+    by_gemm = read && *read != i8 && (x.dtype() == f32 || x.dtype() == *read);
+  }
+  return by_gemm ? linear_by_gemm(call, out) : linear_rows(call, out);
+}
+
+DType operand_dtype(Device device, std::int64_t rows, DType dtype, const QuantizedTensor& weight, bool fits) {
+  if (device.is_cpu() || rows <= kMostRows || dtype == f64) return dtype;
+  const quant::BlockFormat* format = &weight.format();
+  const DType product = product_dtype(device, rows * weight.size(1), std::span(&format, 1));
+  // Other rows need a factor against overflow.
+  return product == f16 && dtype != f16 && !fits ? f32 : product;
 }
 
 }  // namespace etna::quantized

@@ -4,7 +4,6 @@
 
 #include <etna/shaders/shaders.h>
 #include <etna/tensor/ops/quantized/internal/gpu.h>
-#include <etna/tensor/quant/rounded_rows.h>
 
 // quantized_linear for up to eight rows of x: shaders/quantized_linear.comp, or, where the device multiplies bytes and
 // all weights are in blocks, quantized_dot.comp.
@@ -13,10 +12,11 @@ namespace {
 
 constexpr std::uint32_t kGpuRowsNone = 99;
 constexpr std::int64_t kGpuRowsChunk = 16, kUnit = 64;  ///< elements that the kernels decode at once
-/// Rows at most that products round for one another. With more, workgroups of 16 columns are too large for registers.
-constexpr std::int64_t kMostRounded = 2;
+/// Rows at most that products quantize to bytes for one another. With more, workgroups of 16 columns are too large for
+/// registers.
+constexpr std::int64_t kMostInBytes = 2;
 /// Rows at most that products hand on in f16 or bf16. With more, gemms do not split k, and have nothing to add up.
-constexpr std::int64_t kMostHalves = 32;
+constexpr std::int64_t kMostIn16Bits = 32;
 
 thread_local int without_subgroups = 0, without_bytes = 0;
 
@@ -87,12 +87,12 @@ GpuRowsTiling tiling_of_bytes(std::int64_t k, std::int64_t x_rows, bool gate, co
 }
 
 /// The same where a workgroup owns as many results as are rounded together.
-GpuRowsTiling tiling_of_rounded(std::int64_t x_rows, bool gate, const gpu::Capabilities& can) {
+GpuRowsTiling tiling_of_quantized(std::int64_t x_rows, bool gate, const gpu::Capabilities& can) {
   const std::int64_t threads = least_threads(can);
   const auto most = static_cast<std::int64_t>(std::min(can.max_workgroup_size, can.max_subgroups * can.subgroup_size));
   std::int64_t rows = gate && x_rows <= 2 ? 2 : 1;
-  while (kRoundedBlock / rows * threads > most) rows *= 2;
-  return {threads, rows, 1, kRoundedBlock / rows};
+  while (kActivationBlock / rows * threads > most) rows *= 2;
+  return {threads, rows, 1, kActivationBlock / rows};
 }
 
 /// Whether the kernel of bytes takes a call.
@@ -105,8 +105,8 @@ bool multiplies_bytes(const LinearAttrs& a, const std::array<BlockMatrix, kMostW
   return true;
 }
 
-void record_rounding(const OpCall& call, const Tensor& x, const Tensor& norm, const Tensor& y, std::int64_t rows,
-                     std::int64_t k) {
+void record_quantizing(const OpCall& call, const Tensor& x, const Tensor& norm, const Tensor& y, std::int64_t rows,
+                       std::int64_t k) {
   gpu::Kernel(shaders::round_rows, call)
       .spec(gpu::u32(x.dtype()), gpu_rows_load_width(x, norm, k), dtype_or_none(norm))
       .read(x)
@@ -131,7 +131,7 @@ std::array<BlockMatrix, kMostWeights> matrices(const OpCall& call, const LinearA
   return w;
 }
 
-/// One launch of either kernel. In bytes, `x` are RoundedRows::data.
+/// One launch of either kernel. In bytes, `x` is ActivationRows::data.
 struct RowsLaunch {
   const LinearAttrs& attrs;
   const std::array<BlockMatrix, kMostWeights>& weights;
@@ -139,7 +139,7 @@ struct RowsLaunch {
   std::uint32_t x_width = 1;
   std::int64_t x_rows = 0, k = 0;
   bool normed = false;       ///< results are divided by the root mean square of x
-  Tensor rounded = {};       ///< the results in bytes, for a norm whose weight is `norm`
+  Tensor quantized = {};     ///< the results in bytes, for a norm whose weight is `norm`
   DType dtype = DType::f32;  ///< of x, where it is not in bytes, and y
 
   /// Whether rows of all weights begin at multiples of four bytes.
@@ -172,10 +172,10 @@ struct RowsLaunch {
         .spec(dtype_or_none(residual), gpu::u32(a.gate), gpu::u32(parts), gpu::u32(tiling.chunks))
         .spec(tiling.sets);
     if (bytes)
-      kernel.spec(rounded.defined(), rounded.defined() ? dtype_or_none(norm) : kGpuRowsNone, begins_at_words());
+      kernel.spec(quantized.defined(), quantized.defined() ? dtype_or_none(norm) : kGpuRowsNone, begins_at_words());
     kernel.read(x).write(y).read(bias).read(norm).read(residual);
     for (const BlockMatrix& weight : w) kernel.read(weight.at);
-    kernel.write(rounded).u32(x_rows, k);
+    kernel.write(quantized).u32(x_rows, k);
     for (const BlockMatrix& weight : w) kernel.u32(weight.rows);
     for (const BlockMatrix& weight : w) kernel.u32(weight.row_bytes);
     kernel.f32(static_cast<float>(a.eps)).dispatch(gpu::grid(groups));
@@ -193,30 +193,42 @@ WithoutSubgroups::~WithoutSubgroups() { --without_subgroups; }
 WithoutBytes::WithoutBytes() { ++without_bytes; }
 WithoutBytes::~WithoutBytes() { --without_bytes; }
 
-void linear_rows(const OpCall& call, const Tensor& out) {
+bool linear_rows(const OpCall& call, std::span<const Tensor> out) {
   const auto a = call.as<LinearAttrs>();
-  const Tensor norm = dense(call.in[kNorm]), residual = dense(call.in[kResidual]);
-  const std::int64_t k = call.in[kX].size(-1), rows = call.in[kX].numel() / std::max<std::int64_t>(k, 1);
-  // The kernels have one dtype for x and y.
-  const bool same = out.dtype() == call.in[kX].dtype();
-  const Tensor x = dense(same ? call.in[kX] : call.in[kX].to(f32));
-  const Tensor y = same ? out : empty(out.shape(), {f32, out.device()});
+  const Tensor& given = call.in[kX];
+  const std::int64_t k = columns_of_x(given, a), rows = out[0].numel() / out[0].size(-1);
   const std::array<BlockMatrix, kMostWeights> w = matrices(call, a, k);
-  const gpu::Capabilities& can = gpu::capabilities(y.device());
-  RowsLaunch launch{a, w, x, y, dense(call.in[kBias]), norm, residual};
-  launch.x_rows = k > 0 ? rows : out.numel() / out.size(-1);
-  launch.k = k;
-  launch.normed = norm.defined() && k > 0;
-  launch.dtype = x.dtype();
-  launch.x_width = gpu_rows_load_width(x, norm, k);
-  const std::int64_t x_rows = launch.x_rows <= 2 ? launch.x_rows : launch.x_rows <= 4 ? 4 : 8;
+  const gpu::Capabilities& can = gpu::capabilities(out[0].device());
+  const std::int64_t x_rows = rows <= 2 ? rows : rows <= 4 ? 4 : 8;
   const bool gate = a.gate != Gate::none, subgroups = has_subgroups(can);
-  if (subgroups && multiplies_bytes(a, w, k, can)) {
-    launch.x = empty({rounded_bytes(rows * k)}, {u8, x.device()});
-    record_rounding(call, x, norm, launch.x, rows, k);
-    launch.norm = Tensor();
-    launch.record(call, shaders::quantized_dot, tiling_of_bytes(k, x_rows, gate, can), true);
+  const bool bytes = subgroups && multiplies_bytes(a, w, k, can);
+  if (!bytes && (a.in_bytes || a.next)) return false;
+  // The kernels have one dtype for x and y.
+  const bool same = out[0].dtype() == given.dtype() || a.in_bytes;
+  if (a.in_bytes && out[0].dtype() != f32) return false;
+  const Tensor x = dense(same ? given : given.to(f32));
+  const Tensor y = same ? out[0] : empty(out[0].shape(), {f32, out[0].device()});
+  const Tensor norm = dense(call.in[kNorm]);
+  RowsLaunch launch{a, w, x, y, dense(call.in[kBias]), norm, dense(call.in[kResidual])};
+  launch.x_rows = rows;
+  launch.k = k;
+  launch.normed = a.normed || (norm.defined() && k > 0);
+  if (bytes) {
+    if (!a.in_bytes) {
+      launch.dtype = x.dtype();
+      launch.x_width = gpu_rows_load_width(x, norm, k);
+      launch.x = empty({activation_bytes(rows * k)}, {u8, x.device()});
+      record_quantizing(call, x, norm, launch.x, rows, k);
+    } else if (gpu::pointer(x).address % 16 != 0) {
+      launch.x = x.clone();
+    }
+    launch.norm = a.next ? dense(call.in[kNextNorm]) : Tensor();
+    if (a.next) launch.quantized = out[1];
+    launch.record(call, shaders::quantized_dot,
+                  a.next ? tiling_of_quantized(x_rows, gate, can) : tiling_of_bytes(k, x_rows, gate, can), true);
   } else {
+    launch.dtype = x.dtype();
+    launch.x_width = gpu_rows_load_width(x, norm, k);
     bool plain = true, halves = true;  // halves: what is_wide() of the shader asks
     for (std::size_t i = 0; i < a.weights; ++i) {
       const quant::BlockFormat& format = a.block_format(static_cast<int>(i));
@@ -228,88 +240,56 @@ void linear_rows(const OpCall& call, const Tensor& out) {
                                         : tiling_of_floats(a.columns(), k, x_rows, plain, gate, can);
     launch.record(call, subgroups ? shaders::quantized_linear : shaders::quantized_linear_shared, tiling, subgroups);
   }
-  if (!same) Tensor(out).copy_(y);
-}
-
-bool round_rows_gpu(const OpCall& call, std::span<Tensor> out) {
-  const Tensor& x = call.in[kToRound];
-  if (x.dtype() == f64 || (call.in[kRoundNorm].defined() && call.in[kRoundNorm].dtype() == f64)) return false;
-  if (x.numel() == 0) return true;
-  if (x.size(0) > 65535) return false;
-  record_rounding(call, x.contiguous(), dense(call.in[kRoundNorm]), out[0], x.size(0), x.size(1));
+  if (!same) Tensor(out[0]).copy_(y);
   return true;
 }
 
-bool rounded_linear_gpu(const OpCall& call, std::span<Tensor> out) {
-  const auto a = call.as<RoundedLinearAttrs>();
-  for (int i = kBias; i < kBlocks; ++i) {
-    const Tensor& x = call.in[static_cast<std::size_t>(i)];
-    if (x.defined() && x.dtype() == f64) return false;
-  }
-  if (out[0].numel() == 0) return true;
-  const gpu::Capabilities& can = gpu::capabilities(out[0].device());
-  const std::array<BlockMatrix, kMostWeights> w = matrices(call, a.linear, a.columns);
-  if (a.rows > kMostRows || !has_subgroups(can) || !multiplies_bytes(a.linear, w, a.columns, can)) return false;
-  Tensor x = call.in[kX].contiguous();
-  if (gpu::pointer(x).address % 16 != 0) x = x.clone();
-  RowsLaunch launch{a.linear, w, x, out[0], dense(call.in[kBias]), dense(call.in[kNorm]), dense(call.in[kResidual])};
-  launch.x_rows = a.rows;
-  launch.k = a.columns;
-  launch.normed = a.normed;
-  const std::int64_t x_rows = a.rows <= 2 ? a.rows : a.rows <= 4 ? 4 : 8;
-  const bool gate = a.linear.gate != Gate::none;
-  if (a.rounds) launch.rounded = out[1];
-  launch.record(call, shaders::quantized_dot,
-                a.rounds ? tiling_of_rounded(x_rows, gate, can) : tiling_of_bytes(a.columns, x_rows, gate, can), true);
-  return true;
+void quantize_to_bytes(const OpCall& call, const Tensor& x, const Tensor& norm, const Tensor& y) {
+  const std::int64_t k = x.size(-1);
+  record_quantizing(call, x.contiguous(), dense(norm), y, x.numel() / k, k);
 }
-
-}  // namespace etna::quantized
-
-namespace etna {
 
 namespace {
 
 bool takes_bytes(Device device, std::span<const QuantizedTensor> weights, bool gate) {
   const gpu::Capabilities& can = gpu::capabilities(device);
-  if (!quantized::has_subgroups(can) || !can.packed_dot || quantized::without_bytes > 0) return false;
+  if (!has_subgroups(can) || !can.packed_dot || without_bytes > 0) return false;
   for (const QuantizedTensor& w : weights)
-    if (w.format().elements == 1 || w.size(1) % quantized::kUnit != 0) return false;
+    if (w.format().elements == 1 || w.size(1) % kUnit != 0) return false;
   if (!gate) return true;
   const auto matrix = [](const QuantizedTensor& w) {
-    return quantized::block_matrix(w.format(), w.blocks(), w.size(0), w.size(1));
+    return block_matrix(w.format(), w.blocks(), w.size(0), w.size(1));
   };
   return weights.size() == 2 && &weights[0].format() == &weights[1].format() &&
          matrix(weights[0]).aligned == matrix(weights[1]).aligned;
 }
 
 /// What 3 to 32 rows are handed in: on a Hopper GPU, from 9 on wherever there are matrix units.
-std::optional<DType> halves_dtype(Device device, std::int64_t rows, std::span<const QuantizedTensor> weights) {
-  if (rows <= quantized::kMostRounded || rows > quantized::kMostHalves) return {};
+std::optional<DType> sixteen_bit_dtype(Device device, std::int64_t rows, std::span<const QuantizedTensor> weights) {
+  if (rows <= kMostInBytes || rows > kMostIn16Bits) return {};
   std::vector<const quant::BlockFormat*> formats;
   for (const QuantizedTensor& w : weights) {
-    if (!quantized::has_gpu_kernel(w.format(), w.size(1))) return {};
+    if (!has_gpu_kernel(w.format(), w.size(1))) return {};
     formats.push_back(&w.format());
   }
-  const DType dtype = quantized::product_dtype(device, rows * weights[0].size(1), formats);
+  const DType dtype = product_dtype(device, rows * weights[0].size(1), formats);
   if (dtype == f32) return {};
   for (const QuantizedTensor& w : weights) {
-    const quantized::BlockMatrix matrix = quantized::block_matrix(w.format(), w.blocks(), w.size(0), w.size(1));
-    if (rows <= quantized::kMostRows && !quantized::has_skinny_gemm(device, dtype, matrix)) return {};
+    const BlockMatrix matrix = block_matrix(w.format(), w.blocks(), w.size(0), w.size(1));
+    if (rows <= kMostRows && !has_skinny_gemm(device, dtype, matrix)) return {};
   }
   return dtype;
 }
 
 }  // namespace
 
-std::optional<DType> rounded_rows_dtype(Device device, std::int64_t rows, std::span<const QuantizedTensor> weights,
-                                        bool gate) {
+std::optional<DType> activations_dtype(Device device, std::int64_t rows, std::span<const QuantizedTensor> weights,
+                                       bool gate) {
   if (device.is_cpu() || weights.empty() || !gpu::runs_kernels(device)) return {};
   for (const QuantizedTensor& w : weights)
     if (!w.defined() || w.shape().rank() != 2 || w.size(1) == 0) return {};
-  if (rows <= quantized::kMostRounded)
-    return takes_bytes(device, weights, gate) ? std::optional<DType>(i8) : std::nullopt;
-  return halves_dtype(device, rows, weights);
+  if (rows <= kMostInBytes) return takes_bytes(device, weights, gate) ? std::optional<DType>(i8) : std::nullopt;
+  return sixteen_bit_dtype(device, rows, weights);
 }
 
-}  // namespace etna
+}  // namespace etna::quantized

@@ -22,11 +22,12 @@ struct AttentionAttrs {
   std::int64_t window = 0;
 };
 
-/// Inputs are those of WriteInput; outputs are the attention's, then the cache, then the first in bytes if it rounds.
+/// Inputs are those of WriteInput; outputs are the attention's, [B, 1, H · D], then the cache, then the first in bytes
+/// (quantized::ActivationRows) if it quantizes.
 struct StepAttrs {
   WriteAttrs write;
   AttentionAttrs attention;
-  bool rounds = false;
+  bool quantizes = false;
 };
 
 void write_cpu(const OpCall& call, std::span<Tensor> out);
@@ -36,7 +37,7 @@ bool attention_gpu(const OpCall& call, std::span<Tensor> out);
 /// Whether step_gpu() takes one new row a sequence. @param size elements of a head
 bool has_step_gpu(const Tensor& qkv, const PagedCache& cache, std::int64_t heads, std::int64_t size);
 /// Whether it also gives its result in bytes. @param table of the cache's blocks
-bool step_rounds_gpu(const Tensor& table, std::int64_t size);
+bool step_quantizes_gpu(const Tensor& table, std::int64_t size);
 bool step_gpu(const OpCall& call, std::span<Tensor> out);
 
 /// Makes each head of queries a workgroup of its own, as where there are too few to fill a device, in a scope. For

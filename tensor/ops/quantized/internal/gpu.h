@@ -35,8 +35,11 @@ BlockMatrix block_matrix(const quant::BlockFormat& format, const Tensor& blocks,
 void decode_rows(const OpCall& call, const BlockMatrix& table, const Pointer& tail, const Tensor& y,
                  const Tensor& index = {});
 
-/// quantized_linear for up to kMostRows rows of x, in one dispatch.
-void linear_rows(const OpCall& call, const Tensor& y);
+/// quantized_linear for up to kMostRows rows of x, in one dispatch or two. Returns false for activations in bytes where
+/// the kernel of bytes does not take the weights.
+bool linear_rows(const OpCall& call, std::span<const Tensor> out);
+/// Rows, times the weight of a norm where there is one, in bytes. @param x [..., K] @param y as ActivationRows::data
+void quantize_to_bytes(const OpCall& call, const Tensor& x, const Tensor& norm, const Tensor& y);
 /// Whether gemm_by_blocks() takes x [m, k]: up to 32 dense rows of bf16, on a device with matrix units.
 bool has_block_gemm(const Tensor& x, const BlockMatrix& w);
 /// y = x · wᵀ and an epilogue, with blocks that are decoded on their way to matrix units.
@@ -52,7 +55,7 @@ bool has_skinny_gemm(const Tensor& x, const BlockMatrix& w, Gate gate = Gate::no
 void skinny_gemm(const OpCall& call, const Tensor& x, const BlockMatrix& w, Gate gate, const gemm::Epilogue& e,
                  const Tensor& y, Tensor* largest = nullptr);
 /// For many: the norm, the weights decoded to x's dtype, a gemm, the gate.
-bool linear_by_gemm(const OpCall& call, Tensor& y);
+bool linear_by_gemm(const OpCall& call, std::span<const Tensor> out);
 
 /// Rows of x [m, k] as they are multiplied.
 struct Rows {
@@ -61,9 +64,9 @@ struct Rows {
 };
 
 /// Rows, normed where there is a norm, in f16 with a factor or in bf16. @param x [m, k] of any floating dtype but f64
-Rows rows_in_halves(const OpCall& call, const Tensor& x, const Tensor& norm, double eps, DType dtype);
+Rows rows_in_16_bits(const OpCall& call, const Tensor& x, const Tensor& norm, double eps, DType dtype);
 /// The same into y. @param x f32, contiguous
-void rows_in_halves(const OpCall& call, const Tensor& x, const Tensor& norm, double eps, const Rows& y);
+void rows_in_16_bits(const OpCall& call, const Tensor& x, const Tensor& norm, double eps, const Rows& y);
 /// x · [w₀; w₁; ...]ᵀ with the bias, the residual and the SplitSums of an epilogue. The blocks are the call's.
 bool multiply_rows(const OpCall& call, const LinearAttrs& a, const Rows& rows, const gemm::Epilogue& behind,
                    const Tensor& y);
@@ -91,12 +94,12 @@ class WithoutBytes {
 };
 
 /// Makes linear_by_gemm() round as it does where there are matrix units, in a scope. For tests; one thread.
-class HalvesEverywhere {
+class SixteenBitsEverywhere {
  public:
-  HalvesEverywhere();
-  ~HalvesEverywhere();
-  HalvesEverywhere(const HalvesEverywhere&) = delete;
-  HalvesEverywhere& operator=(const HalvesEverywhere&) = delete;
+  SixteenBitsEverywhere();
+  ~SixteenBitsEverywhere();
+  SixteenBitsEverywhere(const SixteenBitsEverywhere&) = delete;
+  SixteenBitsEverywhere& operator=(const SixteenBitsEverywhere&) = delete;
 };
 
 /// Bounds the elements that linear_by_gemm() decodes at once, in a scope. For tests; one thread.
